@@ -1,0 +1,54 @@
+/* Status codes and the error record that every fallible weft function fills.
+ *
+ *     struct weft_error err;
+ *     struct weft_schedule *s = NULL;
+ *     if (weft_schedule_make("1f1b", &params, &s, &err) != WEFT_OK)
+ *         fprintf(stderr, "%s\n", err.msg);
+ *
+ * A function that fails returns a status other than WEFT_OK, writes no output, and leaves one
+ * line in `err->msg` that says where, what, and what to do.  `err` may be NULL.
+ */
+#ifndef WEFT_STATUS_H
+#define WEFT_STATUS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* name, exit code of the command that meets it, what it is */
+#define WEFT_STATUS_MAP(X)                                                                     \
+    X(OK, 0, "done")                                                                           \
+    X(USAGE, 2, "usage or config")                                                             \
+    X(DATA, 3, "data")                                                                         \
+    X(CKPT, 4, "checkpoint")                                                                   \
+    X(SCHEDULE, 5, "schedule")                                                                 \
+    X(PEER, 6, "peer lost or hang")                                                            \
+    X(NUMERIC, 7, "numeric")                                                                   \
+    X(NOMEM, 8, "out of memory")                                                               \
+    X(IO, 8, "disk")                                                                           \
+    X(INTERNAL, 9, "internal")
+
+enum weft_status {
+#define WEFT_STATUS_ENUM(name, code, text) WEFT_##name,
+    WEFT_STATUS_MAP(WEFT_STATUS_ENUM)
+#undef WEFT_STATUS_ENUM
+};
+
+struct weft_error {
+    enum weft_status status;
+    const char *file; /* borrowed: a string literal, where in weft's source it was found */
+    int line;
+    char msg[480];
+};
+
+/* What the status is called: "usage or config". */
+const char *weft_status_text(enum weft_status status);
+
+/* The exit code that belongs to a status. */
+int weft_status_exit_code(enum weft_status status);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,42 @@
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    int exit_code;
+    const char *text;
+} status_table[] = {
+#define WEFT_STATUS_ROW(name, code, text) {code, text},
+    WEFT_STATUS_MAP(WEFT_STATUS_ROW)
+#undef WEFT_STATUS_ROW
+};
+
+const char *weft_status_text(enum weft_status status)
+{
+    return (size_t)status < WEFT_LEN(status_table) ? status_table[status].text : "unknown status";
+}
+
+int weft_status_exit_code(enum weft_status status)
+{
+    return (size_t)status < WEFT_LEN(status_table) ? status_table[status].exit_code
+                                                   : status_table[WEFT_INTERNAL].exit_code;
+}
+
+enum weft_status weft_error_set(struct weft_error *err, enum weft_status status,
+                                const char *file, int line, const char *format, ...)
+{
+    if (err == NULL)
+        return status;
+    va_list args;
+    va_start(args, format);
+    err->status = status;
+    err->file = file;
+    err->line = line;
+    int n = vsnprintf(err->msg, sizeof err->msg, format, args);
+    va_end(args);
+    if (n >= (int)sizeof err->msg) /* a cut message ends in dots, so that nobody trusts its end */
+        memcpy(err->msg + sizeof err->msg - 4, "...", 4);
+    return status;
+}

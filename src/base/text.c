@@ -1,0 +1,97 @@
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+
+static bool text_reserve(struct weft_text *t, size_t more)
+{
+    size_t need;
+    if (t->failed || !weft_size_add(t->len, more, &need) || !weft_size_add(need, 1, &need)) {
+        t->failed = true;
+        return false;
+    }
+    if (need <= t->cap)
+        return true;
+    size_t cap = weft_size_max(need, t->cap < 256 ? 256 : t->cap + t->cap / 2);
+    char *at = realloc(t->at, cap);
+    if (at == NULL) {
+        t->failed = true;
+        return false;
+    }
+    t->at = at;
+    t->cap = cap;
+    return true;
+}
+
+void weft_text_add(struct weft_text *t, const char *bytes, size_t len)
+{
+    if (!text_reserve(t, len))
+        return;
+    memcpy(t->at + t->len, bytes, len);
+    t->len += len;
+    t->at[t->len] = '\0';
+}
+
+void weft_text_adds(struct weft_text *t, const char *string)
+{
+    weft_text_add(t, string, strlen(string));
+}
+
+void weft_text_addc(struct weft_text *t, char c)
+{
+    weft_text_add(t, &c, 1);
+}
+
+void weft_text_addu(struct weft_text *t, unsigned long long number)
+{
+    char digits[24];
+    size_t n = sizeof digits;
+    do
+        digits[--n] = (char)('0' + number % 10);
+    while ((number /= 10) != 0);
+    weft_text_add(t, digits + n, sizeof digits - n);
+}
+
+void weft_text_addf(struct weft_text *t, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (n >= 0 && text_reserve(t, (size_t)n)) {
+        vsnprintf(t->at + t->len, (size_t)n + 1, format, again);
+        t->len += (size_t)n;
+    }
+    va_end(again);
+}
+
+void weft_text_release(struct weft_text *t)
+{
+    free(t->at);
+    *t = (struct weft_text){0};
+}
+
+size_t weft_text_distance(const char *a, const char *b)
+{
+    size_t row[64]; /* one row of the usual table; longer names are never near */
+    size_t na = strlen(a), nb = strlen(b);
+    if (nb >= sizeof row / sizeof row[0] || na >= sizeof row / sizeof row[0])
+        return na > nb ? na : nb;
+    for (size_t j = 0; j <= nb; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= na; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= nb; j++) {
+            size_t change = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            row[j] = weft_size_min(change, weft_size_min(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[nb];
+}

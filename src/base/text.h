@@ -1,0 +1,27 @@
+/* A growing piece of text.  A failed allocation is remembered and reported once, at the end. */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "weft/status.h"
+
+struct weft_text {
+    char *at; /* owned; NUL-terminated once anything was added */
+    size_t len, cap;
+    bool failed;
+};
+
+void weft_text_add(struct weft_text *t, const char *bytes, size_t len);
+void weft_text_adds(struct weft_text *t, const char *string);
+void weft_text_addc(struct weft_text *t, char c);
+void weft_text_addu(struct weft_text *t, unsigned long long number);
+void weft_text_addf(struct weft_text *t, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void weft_text_release(struct weft_text *t);
+
+/* How far `a` is from `b` in single edits: for "did you mean". */
+size_t weft_text_distance(const char *a, const char *b);
+
+#endif
