@@ -1,0 +1,48 @@
+# The front door.  CMake does the work; CMakePresets.json says what each build is.
+#
+#   make            the release build, in build/release
+#   make test       installs what is missing, builds, runs all tests
+#   make demo       installs what is missing, builds, shows weft at work
+#   make setup      only installs what is missing
+#   make bench      measures the planner
+#   make install    into PREFIX (/usr/local); DESTDIR is honoured
+#   make check      everything that must pass before a change goes in
+#   make format     lays out the sources as .clang-format says
+#   make clean      removes build/
+
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+
+MAKEFLAGS += --no-print-directory
+
+.NOTPARALLEL: # prerequisites run in the order written; CMake runs the jobs
+.PHONY: all setup test demo bench install check format clean
+
+all:
+	@command -v cmake >/dev/null || { echo 'cmake is missing: run "make setup" first' >&2; exit 1; }
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS)
+
+setup:
+	@tools/setup.sh
+
+test: setup all
+	@ctest --preset release --output-on-failure -j $(JOBS)
+
+demo: setup all
+	@tools/demo.sh
+
+bench: all
+	build/release/weft bench plan
+
+install: all
+	cmake --install build/release --prefix "$(PREFIX)"
+
+check:
+	@.ci/run
+
+format:
+	@tools/check_format.sh --fix
+
+clean:
+	rm -rf build

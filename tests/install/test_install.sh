@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Installs into an empty folder and builds a program against what lies there, through pkg-config,
+# with the shared and with the static library.
+set -euo pipefail
+: "${WEFT_BUILD_DIR:?}" "${WEFT:?}" "${CMAKE:=cmake}" "${CC:=cc}"
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+DESTDIR=$folder "$CMAKE" --install "$WEFT_BUILD_DIR" --prefix /opt/weft >"$folder/log"
+root=$folder/opt/weft
+
+fail() { echo "install: $*" >&2; exit 1; }
+same() { [ "$2" = "$3" ] || fail "$1: got '$2', expected '$3'"; }
+
+# Everything that belongs to an installation is there.
+for file in bin/weft lib/libweft.a lib/libweft.so lib/libweft.so.0 include/weft/weft.h \
+    share/man/man1/weft.1 share/bash-completion/completions/weft; do
+    [ -s "$root/$file" ] || fail "$file is missing or empty"
+done
+same 'outside the prefix' "$(find "$folder" -type f ! -path "$root/*" ! -path "$folder/log")" ''
+same 'installed binary' "$("$root/bin/weft" --version)" "$("$WEFT" --version)"
+grep -q '^\.TH ' "$root/share/man/man1/weft.1" || fail 'weft.1 has no title line'
+bash -n "$root/share/bash-completion/completions/weft"
+
+export PKG_CONFIG_PATH=$root/lib/pkgconfig
+# Splits a line of flags as a shell does: pkg-config escapes blanks in paths.
+flags() { eval "flags=($(pkg-config "$@" weft))"; }
+warnings=(-std=c11 -pedantic -Wall -Wextra -Werror)
+
+# Each public header stands on its own.
+flags --cflags
+for header in "$root"/include/weft/*.h; do
+    echo "#include <weft/${header##*/}>" >"$folder/header.c"
+    "$CC" "${warnings[@]}" "${flags[@]}" -fsyntax-only "$folder/header.c"
+done
+
+cat >"$folder/program.c" <<'END'
+#include <stdio.h>
+#include <weft/weft.h>
+
+int main(void)
+{
+    return puts(weft_version()) < 0;
+}
+END
+want=$(pkg-config --modversion weft)
+
+flags --cflags --libs
+"$CC" "${warnings[@]}" "$folder/program.c" "${flags[@]}" -o "$folder/shared"
+same 'with the shared library' "$(LD_LIBRARY_PATH=$root/lib "$folder/shared")" "$want"
+readelf -d "$folder/shared" | grep -q 'NEEDED.*\[libweft\.so\.0\]' ||
+    fail 'the program does not ask for libweft.so.0'
+
+flags --cflags --libs --static
+"$CC" "${warnings[@]}" "$folder/program.c" "${flags[@]/#-lweft/-l:libweft.a}" -o "$folder/static"
+same 'with the static library' "$("$folder/static")" "$want"
+! readelf -d "$folder/static" | grep -q 'NEEDED.*libweft' || fail 'the static program needs libweft.so'
+echo "install: a program builds and runs with both libraries"
