@@ -9,8 +9,8 @@
 set -euo pipefail
 cd -- "${1:-$(dirname -- "$0")/..}"
 
-find src include -type f \( -name '*.c' -o -name '*.h' \) -print0 2>/dev/null | sort -z |
-    xargs -0 awk '
+find . -type f \( -path './src/*.[ch]' -o -path './include/*.[ch]' \) -printf '%P\0' | sort -z |
+    xargs -0 -r awk '
 function wrong(file, line, what)
 {
     printf "%s:%d: %s\n", file, line, what
@@ -89,4 +89,4 @@ END {
     if (n_wrong > 0)
         exit 1
     printf "layers: %d files keep to layers.txt\n", n_files
-}'
+}' || exit 1

@@ -16,7 +16,7 @@ for library in "$@"; do
         echo "$library: defines no symbol at all"
         status=1
     elif [ -n "$foreign" ]; then
-        echo "$library: symbols that do not start with weft_:" $foreign
+        echo "$library: symbols that do not start with weft_: ${foreign//$'\n'/ }"
         status=1
     else
         echo "$library: $(wc -l <<<"$symbols") symbols, all weft_"

@@ -32,40 +32,38 @@ case "${1-}" in
 --dev) packages+=$dev_packages ;;
 *) die "unknown option $1 (there is only --dev)" ;;
 esac
-names=$(awk 'NF { print $1 }' <<<"$packages")
+mapfile -t names < <(awk 'NF { print $1 }' <<<"$packages")
 
 if ! command -v dpkg-query >/dev/null; then
-    say "no Debian packages on this system; the build needs the likes of:" $names
+    say "no Debian packages on this system; the build needs the likes of: ${names[*]}"
     exit 0
 fi
 
 # dpkg-query fails when it does not know a name, and that is the answer here.
-# shellcheck disable=SC2086 # one argument a name
-installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $names 2>/dev/null |
+installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${names[@]}" 2>/dev/null |
     awk '$1 == "installed" { print $2 }' || true)
-missing=$(grep -vxF -e "$installed" <<<"$names" || true)
-if [ -z "$missing" ]; then
+mapfile -t missing < <(printf '%s\n' "${names[@]}" | grep -vxF -e "$installed")
+if [ ${#missing[@]} -eq 0 ]; then
     say 'nothing to install'
     exit 0
 fi
-missing=$(echo $missing)
 
 if [ "$(id -u)" -eq 0 ]; then
     as_root=(env)
-elif command -v sudo >/dev/null && { sudo -n true 2>/dev/null || : </dev/tty; } 2>/dev/null; then
+elif command -v sudo >/dev/null && { sudo -n true || : </dev/tty; } 2>/dev/null; then
     as_root=(sudo env)
 else
-    die "missing packages, and neither root nor sudo here; as root run: apt-get install $missing"
+    die "packages are missing, and this is neither root nor a user of sudo; as root run:" \
+        "apt-get install ${missing[*]}"
 fi
 
 say 'installing (package: what for)'
-for name in $missing; do
+for name in "${missing[@]}"; do
     awk -v name="$name" '$1 == name { print "    " $1 ": " $2 }' <<<"$packages"
 done
 apt=("${as_root[@]}" DEBIAN_FRONTEND=noninteractive
     apt-get -q -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
 "${apt[@]}" update || say 'the package lists could not be renewed; going on with those at hand'
-# shellcheck disable=SC2086 # one argument a name
-"${apt[@]}" install -y --no-install-recommends $missing </dev/null ||
-    die "apt-get could not install: $missing"
+"${apt[@]}" install -y --no-install-recommends "${missing[@]}" </dev/null ||
+    die "apt-get could not install: ${missing[*]}"
 say 'done'

@@ -23,12 +23,13 @@ grep -q '^\.TH ' "$root/share/man/man1/weft.1" || fail 'weft.1 has no title line
 bash -n "$root/share/bash-completion/completions/weft"
 
 export PKG_CONFIG_PATH=$root/lib/pkgconfig
+flags=()
 # Splits a line of flags as a shell does: pkg-config escapes blanks in paths.
-flags() { eval "flags=($(pkg-config "$@" weft))"; }
+read_flags() { eval "flags=($(pkg-config "$@" weft))"; }
 warnings=(-std=c11 -pedantic -Wall -Wextra -Werror)
 
 # Each public header stands on its own.
-flags --cflags
+read_flags --cflags
 for header in "$root"/include/weft/*.h; do
     echo "#include <weft/${header##*/}>" >"$folder/header.c"
     "$CC" "${warnings[@]}" "${flags[@]}" -fsyntax-only "$folder/header.c"
@@ -45,13 +46,13 @@ int main(void)
 END
 want=$(pkg-config --modversion weft)
 
-flags --cflags --libs
+read_flags --cflags --libs
 "$CC" "${warnings[@]}" "$folder/program.c" "${flags[@]}" -o "$folder/shared"
 same 'with the shared library' "$(LD_LIBRARY_PATH=$root/lib "$folder/shared")" "$want"
 readelf -d "$folder/shared" | grep -q 'NEEDED.*\[libweft\.so\.0\]' ||
     fail 'the program does not ask for libweft.so.0'
 
-flags --cflags --libs --static
+read_flags --cflags --libs --static
 "$CC" "${warnings[@]}" "$folder/program.c" "${flags[@]/#-lweft/-l:libweft.a}" -o "$folder/static"
 same 'with the static library' "$("$folder/static")" "$want"
 ! readelf -d "$folder/static" | grep -q 'NEEDED.*libweft' || fail 'the static program needs libweft.so'
