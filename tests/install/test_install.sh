@@ -37,14 +37,25 @@ done
 
 cat >"$folder/program.c" <<'END'
 #include <stdio.h>
+#include <stdlib.h>
 #include <weft/weft.h>
 
 int main(void)
 {
-    return puts(weft_version()) < 0;
+    struct weft_params params = {.ranks = 2, .micros = 3};
+    struct weft_schedule *s = NULL;
+    struct weft_error err;
+    char *order = NULL;
+    if (weft_schedule_make("1f1b", &params, &s, &err) != WEFT_OK ||
+        weft_schedule_print_rank(s, 0, " ", &order, &err) != WEFT_OK)
+        return fprintf(stderr, "%s\n", err.msg), 1;
+    printf("%s: %s\n", weft_version(), order);
+    free(order);
+    weft_schedule_free(s);
 }
 END
-want=$(pkg-config --modversion weft)
+# Rank 0 of 2: one forward ahead, then forward and backward in turn, then what is left.
+want="$(pkg-config --modversion weft): 0F0 0F1 0B0 0F2 0B1 0B2"
 
 read_flags --cflags --libs
 "$CC" "${warnings[@]}" "$folder/program.c" "${flags[@]}" -o "$folder/shared"
