@@ -1,0 +1,345 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "sched/gen/search.h"
+
+/* Tabu search around the best order, as for job shops.
+ *
+ * What makes a plan as long as it is, is one chain of actions without a gap: its critical path.
+ * It runs along a rank for a while (a block), then follows a message to another rank, and so on.
+ *
+ *     rank 0   F F F . . . . . [I W I W I W W]     last block: it ends the plan
+ *     rank 1     F F F . [I F I]'                  the I that rank 0 waits for ends this one
+ *
+ * Only a change of the order inside a block can make it shorter, and only one that brings an
+ * action to the front of its block (before what waited for the message) or to its end (after
+ * what sends the next message).  Every step takes the move that looks best, be it worse than
+ * staying, and what was moved must then rest for some steps; that is what leads out of dead
+ * ends.
+ */
+
+struct move {
+    uint32_t rank, from, to; /* positions */
+    double estimate;
+};
+
+struct tabu {
+    struct weft_search *s;
+    uint32_t *order;   /* owned: (ranks, per_rank), the current one */
+    uint32_t *pos;     /* owned: (n_ops) */
+    double *mem;       /* owned: (ranks, per_rank), memory after each action */
+    double *peak;      /* owned: (ranks) */
+    double *tail;      /* owned: (n_ops), from its end to the end of the plan at the least */
+    uint32_t *rests;   /* owned: (n_ops), the step until which it must not be moved */
+    double *head;      /* owned: (per_rank), scratch of an estimate */
+    uint64_t drawn;    /* random numbers so far: ties are broken by them, the same every time */
+    uint32_t step;
+    double work; /* visits of an action so far */
+    struct move best;
+    uint32_t n_ties;
+};
+
+static void tabu_release(struct tabu *t)
+{
+    free(t->order);
+    free(t->pos);
+    free(t->mem);
+    free(t->peak);
+    free(t->tail);
+    free(t->rests);
+    free(t->head);
+}
+
+static bool tabu_init(struct tabu *t, struct weft_search *s)
+{
+    *t = (struct tabu){.s = s};
+    t->order = malloc(sizeof *t->order * s->n_ops);
+    t->pos = malloc(sizeof *t->pos * s->n_ops);
+    t->mem = malloc(sizeof *t->mem * s->n_ops);
+    t->peak = malloc(sizeof *t->peak * s->n_ranks);
+    t->tail = malloc(sizeof *t->tail * s->n_ops);
+    t->rests = calloc(s->n_ops, sizeof *t->rests);
+    t->head = malloc(sizeof *t->head * s->per_rank);
+    return t->order != NULL && t->pos != NULL && t->mem != NULL && t->peak != NULL &&
+           t->tail != NULL && t->rests != NULL && t->head != NULL;
+}
+
+/* After the list of a rank has changed. */
+static void note_rank(struct tabu *t, uint32_t rank)
+{
+    const struct weft_search *s = t->s;
+    size_t base = rank * s->per_rank;
+    double mem = 0, peak = 0;
+    for (uint32_t i = 0; i < s->per_rank; i++) {
+        uint32_t id = t->order[base + i];
+        t->pos[id] = i;
+        mem += s->ops[id].delta;
+        t->mem[base + i] = mem;
+        peak = mem > peak ? mem : peak;
+    }
+    t->peak[rank] = peak;
+}
+
+static void start_from_best(struct tabu *t)
+{
+    struct weft_search *s = t->s;
+    memcpy(t->order, s->best, sizeof *t->order * s->n_ops);
+    for (uint32_t r = 0; r < s->n_ranks; r++)
+        note_rank(t, r);
+    memset(t->rests, 0, sizeof *t->rests * s->n_ops);
+    weft_search_time(s, t->order);
+}
+
+/* What counts of a rank is its end less this. */
+static double rank_offset(const struct weft_search *s, uint32_t rank)
+{
+    return s->minimize == WEFT_MIN_SPAN ? s->rank_start[rank] : 0;
+}
+
+static void measure_tails(struct tabu *t)
+{
+    const struct weft_search *s = t->s;
+    for (size_t i = s->n_ops; i-- > 0;) {
+        uint32_t id = s->topo[i];
+        const struct weft_op *op = &s->ops[id];
+        uint32_t at = t->pos[id];
+        double tail;
+        if (at + 1 < s->per_rank) {
+            uint32_t next = t->order[op->rank * s->per_rank + at + 1];
+            tail = s->ops[next].time + t->tail[next];
+        } else {
+            tail = -rank_offset(s, op->rank);
+        }
+        if (op->to != WEFT_NO_OP) {
+            const struct weft_op *to = &s->ops[op->to];
+            double way = to->hop + to->time + t->tail[op->to];
+            tail = way > tail ? way : tail;
+        }
+        t->tail[id] = tail;
+    }
+    t->work += (double)s->n_ops;
+}
+
+/* Whether action b may not run before a, both on one rank. */
+static bool must_follow(const struct weft_search *s, uint32_t a, uint32_t b)
+{
+    const struct weft_op *x = &s->ops[a], *y = &s->ops[b];
+    if (x->row == y->row || y->from == a)
+        return true;
+    return b - a == s->n_stages * s->n_micros; /* the next pass of the same (stage, micro) */
+}
+
+/* The action that comes k-th in the range [lo, hi] when `from` is moved to `to`, which are its
+ * two ends. */
+static uint32_t moved(const struct move *m, uint32_t lo, uint32_t hi, uint32_t k)
+{
+    if (k == m->to)
+        return m->from;
+    (void)lo, (void)hi;
+    return m->from < m->to ? k + 1 : k - 1;
+}
+
+/* How long the longest chain through the moved range would be, taking what the rest of the plan
+ * does as given. */
+static double estimate(struct tabu *t, const struct move *m)
+{
+    const struct weft_search *s = t->s;
+    const uint32_t *row = t->order + m->rank * s->per_rank;
+    uint32_t lo = m->from < m->to ? m->from : m->to, hi = m->from < m->to ? m->to : m->from;
+    double now = lo > 0 ? s->end[row[lo - 1]] : 0;
+    for (uint32_t k = lo; k <= hi; k++) {
+        uint32_t id = row[moved(m, lo, hi, k)];
+        const struct weft_op *op = &s->ops[id];
+        double there = op->from == WEFT_NO_OP ? 0 : s->end[op->from] + op->hop;
+        now = (there > now ? there : now) + op->time;
+        t->head[k] = now;
+    }
+    double tail = -rank_offset(s, m->rank), worst = 0;
+    if (hi + 1 < s->per_rank)
+        tail = s->ops[row[hi + 1]].time + t->tail[row[hi + 1]];
+    for (uint32_t k = hi + 1; k-- > lo;) {
+        const struct weft_op *op = &s->ops[row[moved(m, lo, hi, k)]];
+        if (op->to != WEFT_NO_OP) {
+            const struct weft_op *to = &s->ops[op->to];
+            double way = to->hop + to->time + t->tail[op->to];
+            tail = way > tail ? way : tail;
+        }
+        worst = t->head[k] + tail > worst ? t->head[k] + tail : worst;
+        tail += op->time;
+    }
+    t->work += hi - lo + 1;
+    return worst;
+}
+
+/* Weighs a move against the best so far of this step. */
+static void consider(struct tabu *t, struct move m)
+{
+    struct weft_search *s = t->s;
+    m.estimate = estimate(t, &m);
+    uint32_t id = t->order[m.rank * s->per_rank + m.from];
+    if (t->rests[id] > t->step && m.estimate >= s->score.first)
+        return;
+    if (t->n_ties > 0 && m.estimate > t->best.estimate)
+        return;
+    if (t->n_ties > 0 && m.estimate == t->best.estimate) {
+        t->n_ties++;
+        if (weft_random_below(1, 0, t->drawn++, t->n_ties) != 0)
+            return;
+        t->best = m;
+        return;
+    }
+    t->best = m;
+    t->n_ties = 1;
+}
+
+/* The furthest place towards the front of the block that the action at `at` can go to. */
+static uint32_t furthest_left(const struct tabu *t, uint32_t rank, uint32_t first, uint32_t at)
+{
+    const struct weft_search *s = t->s;
+    const uint32_t *row = t->order + rank * s->per_rank;
+    const double *mem = t->mem + rank * s->per_rank;
+    double delta = s->ops[row[at]].delta;
+    while (at > first && !must_follow(s, row[at - 1], row[at])) {
+        (void)mem, (void)delta;
+        break;
+    }
+    uint32_t to = at;
+    while (to > first && !must_follow(s, row[to - 1], row[at]) &&
+           (delta <= 0 ||
+            (weft_search_fits(s, rank, mem[to - 1] + delta) &&
+             weft_search_fits(s, rank, (to > 1 ? mem[to - 2] : 0) + delta))))
+        to--;
+    return to;
+}
+
+static uint32_t furthest_right(const struct tabu *t, uint32_t rank, uint32_t last, uint32_t at)
+{
+    const struct weft_search *s = t->s;
+    const uint32_t *row = t->order + rank * s->per_rank;
+    const double *mem = t->mem + rank * s->per_rank;
+    double delta = s->ops[row[at]].delta;
+    uint32_t to = at;
+    while (to < last && !must_follow(s, row[at], row[to + 1]) &&
+           (delta >= 0 || weft_search_fits(s, rank, mem[to + 1] - delta)))
+        to++;
+    return to;
+}
+
+static void consider_block(struct tabu *t, uint32_t rank, uint32_t first, uint32_t last)
+{
+    for (uint32_t at = first; at <= last; at++) {
+        uint32_t left = furthest_left(t, rank, first, at);
+        if (left < at)
+            consider(t, (struct move){rank, at, left, 0});
+        uint32_t right = furthest_right(t, rank, last, at);
+        if (right > at)
+            consider(t, (struct move){rank, at, right, 0});
+    }
+}
+
+/* The last action of a critical path. */
+static uint32_t critical_end(struct tabu *t)
+{
+    const struct weft_search *s = t->s;
+    uint32_t found = 0, ties = 0;
+    double most = -1;
+    for (uint32_t r = 0; r < s->n_ranks; r++) {
+        double own = s->rank_end[r] - rank_offset(s, r);
+        if (own > most)
+            ties = 0;
+        if (own >= most && weft_random_below(1, 1, t->drawn++, ++ties) == 0)
+            found = r;
+        most = own > most ? own : most;
+    }
+    return t->order[found * s->per_rank + s->per_rank - 1];
+}
+
+/* Walks a critical path from its end, and considers the moves in each of its blocks. */
+static void consider_path(struct tabu *t)
+{
+    const struct weft_search *s = t->s;
+    uint32_t id = critical_end(t), last = t->pos[id];
+    for (;;) {
+        const struct weft_op *op = &s->ops[id];
+        uint32_t at = t->pos[id], prev = WEFT_NO_OP;
+        if (at > 0)
+            prev = t->order[op->rank * s->per_rank + at - 1];
+        bool by_rank = prev != WEFT_NO_OP && s->end[prev] == s->start[id];
+        bool by_message = op->from != WEFT_NO_OP && s->end[op->from] + op->hop == s->start[id] &&
+                          s->ops[op->from].rank != op->rank;
+        if (by_rank && by_message)
+            by_rank = weft_random_below(1, 2, t->drawn++, 2) == 0;
+        if (by_rank) {
+            id = prev;
+            continue;
+        }
+        consider_block(t, op->rank, at, last);
+        if (!by_message)
+            return;
+        id = op->from;
+        last = t->pos[id];
+    }
+}
+
+static void apply(struct tabu *t, const struct move *m)
+{
+    uint32_t *row = t->order + m->rank * t->s->per_rank, id = row[m->from];
+    if (m->from < m->to)
+        memmove(row + m->from, row + m->from + 1, sizeof *row * (m->to - m->from));
+    else
+        memmove(row + m->to + 1, row + m->to, sizeof *row * (m->from - m->to));
+    row[m->to] = id;
+    note_rank(t, m->rank);
+}
+
+static bool keep_if_better(struct tabu *t)
+{
+    struct weft_search *s = t->s;
+    struct weft_score score = weft_search_score(s);
+    for (uint32_t r = 0; r < s->n_ranks; r++)
+        score.peak = t->peak[r] > score.peak ? t->peak[r] : score.peak;
+    if (weft_score_compare(score, s->score) >= 0)
+        return false;
+    s->score = score;
+    memcpy(s->best, t->order, sizeof *t->order * s->n_ops);
+    return true;
+}
+
+enum weft_status weft_search_improve(struct weft_search *s, double work, struct weft_error *err)
+{
+    struct tabu t;
+    if (!tabu_init(&t, s)) {
+        tabu_release(&t);
+        return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory to improve %zu actions",
+                         s->setup.name, s->n_ops);
+    }
+    start_from_best(&t);
+    uint32_t stalled = 0;
+    while (t.work < work && !weft_search_is_perfect(s)) {
+        t.step++;
+        t.n_ties = 0;
+        measure_tails(&t);
+        consider_path(&t);
+        if (t.n_ties == 0 || stalled > 300) {
+            if (stalled == 0)
+                break;
+            start_from_best(&t);
+            stalled = 0;
+            continue;
+        }
+        struct move m = t.best;
+        uint32_t id = t.order[m.rank * s->per_rank + m.from];
+        apply(&t, &m);
+        t.work += (double)s->n_ops;
+        t.rests[id] = t.step + 8 + weft_random_below(1, 3, t.drawn++, 8);
+        if (!weft_search_time(s, t.order)) { /* a cycle: take it back */
+            apply(&t, &(struct move){m.rank, m.to, m.from, 0});
+            weft_search_time(s, t.order);
+            t.work += (double)s->n_ops;
+        }
+        stalled = keep_if_better(&t) ? 0 : stalled + 1;
+    }
+    tabu_release(&t);
+    return WEFT_OK;
+}
