@@ -137,14 +137,22 @@ struct weft_params {
     bool idle_hints;                 /* keep the empty cells of PyTorch's tables */
 };
 
+/* Which of the parameters beyond the sizes a generator uses; the others are refused or, for cost
+ * and memory, only used to time and judge the result. */
+enum weft_takes {
+    WEFT_TAKES_CHUNKS = 1, /* any number of chunks; else exactly default_chunks */
+    WEFT_TAKES_GROUP = 2,
+    WEFT_TAKES_PIPES = 4,
+    WEFT_TAKES_COST = 8, /* it searches: cost, memory and minimize change the order */
+};
+
 /* One row a schedule: the table behind --list, --help, the errors and the test matrix. */
 struct weft_generator {
     const char *name;
     const char *help;   /* one sentence */
     const char *limits; /* which sizes work, in words */
     uint32_t default_chunks;
-    uint32_t max_chunks; /* 0: any number */
-    bool searches;       /* uses cost and memory */
+    unsigned takes; /* of enum weft_takes */
     enum weft_status (*make)(const struct weft_params *params, struct weft_schedule **out,
                              struct weft_error *err);
 };

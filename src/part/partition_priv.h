@@ -1,0 +1,20 @@
+/* What the ways of making a partition share. */
+#ifndef PART_PARTITION_PRIV_H
+#define PART_PARTITION_PRIV_H
+
+#include "weft/part.h"
+
+/* Stage s gets the layers up to ends[s], which ascend; the last is the number of layers.  Ends
+ * with weft_partition_verify(). */
+enum weft_status weft_partition_init_ends(struct weft_partition *p, const uint32_t *ends,
+                                          uint32_t n_stages, struct weft_error *err);
+
+/* Zero sizes and more than the limits, but not more stages than layers. */
+enum weft_status weft_partition_check_sizes(uint32_t n_layers, uint32_t n_stages,
+                                            struct weft_error *err);
+
+/* The stage's number of items starts at items->at[*first]: its layers with the embedding or head
+ * that is on it. */
+size_t weft_stage_items(const struct weft_stage_range *stage, size_t *first);
+
+#endif
