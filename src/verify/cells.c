@@ -1,0 +1,190 @@
+/* Every action once and in its place: one look at each rank's list in order, one at each cell. */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "verify/report_priv.h"
+
+#define HAS(kind) (1u << (kind)) /* the eight kinds with a micro: one bit each */
+
+struct rank_pass {
+    uint32_t rank;
+    size_t position;
+    size_t live; /* activations held */
+};
+
+static void find(struct weft_proof *p, const struct rank_pass *at, enum weft_rule rule,
+                 struct weft_action a, const char *what)
+{
+    char cell[WEFT_ACTION_TEXT];
+    weft_action_print(a, cell);
+    weft_proof_add(p, rule, at->rank, at->position, "rank %u, action %zu: %s %s", at->rank,
+                   at->position, cell, what);
+}
+
+/* What an action needs to stand behind on its own rank. */
+static void check_order(struct weft_proof *p, const struct rank_pass *at, struct weft_action a,
+                        unsigned has)
+{
+    uint32_t s = a.stage, m = a.micro;
+    switch ((enum weft_kind)a.kind) {
+    case WEFT_ACT_F:
+        if (p->lowered && weft_proof_remote(p, s, (int64_t)s - 1, m) &&
+            !(has & HAS(WEFT_ACT_RECV_F)))
+            find(p, at, WEFT_RULE_ORDER, a, "runs before its input is received");
+        break;
+    case WEFT_ACT_B:
+    case WEFT_ACT_I:
+        if (!(has & HAS(WEFT_ACT_F)))
+            find(p, at, WEFT_RULE_ORDER, a, "runs before its forward");
+        if (p->lowered && weft_proof_remote(p, s, (int64_t)s + 1, m) &&
+            !(has & HAS(WEFT_ACT_RECV_B)))
+            find(p, at, WEFT_RULE_ORDER, a, "runs before its gradient is received");
+        break;
+    case WEFT_ACT_W:
+        if (!(has & (HAS(WEFT_ACT_I) | HAS(WEFT_ACT_B))))
+            find(p, at, WEFT_RULE_ORDER, a, "runs before its input gradient");
+        break;
+    case WEFT_ACT_SEND_F:
+        if (!(has & HAS(WEFT_ACT_F)))
+            find(p, at, WEFT_RULE_ORDER, a, "sends what is not computed yet");
+        break;
+    case WEFT_ACT_SEND_B:
+        if (!(has & (HAS(WEFT_ACT_B) | HAS(WEFT_ACT_I))))
+            find(p, at, WEFT_RULE_ORDER, a, "sends what is not computed yet");
+        break;
+    case WEFT_ACT_RECV_F:
+    case WEFT_ACT_RECV_B:
+    case WEFT_ACT_REDUCE_GRAD:
+    case WEFT_ACT_UNSHARD:
+    case WEFT_ACT_RESHARD:
+    case WEFT_ACT_IDLE:
+    case WEFT_N_KINDS:
+        break;
+    }
+}
+
+/* The stage at the other end of a message action. */
+static int64_t other_end(struct weft_action a)
+{
+    bool up = a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_RECV_B;
+    return up ? (int64_t)a.stage + 1 : (int64_t)a.stage - 1;
+}
+
+static void check_once(struct weft_proof *p, const struct rank_pass *at, struct weft_action a,
+                       unsigned has)
+{
+    const unsigned split = HAS(WEFT_ACT_I) | HAS(WEFT_ACT_W);
+    if (has & HAS(a.kind))
+        find(p, at, WEFT_RULE_DUPLICATE, a, "is there twice");
+    else if ((a.kind == WEFT_ACT_B && (has & split)) ||
+             ((a.kind == WEFT_ACT_I || a.kind == WEFT_ACT_W) && (has & HAS(WEFT_ACT_B))))
+        find(p, at, WEFT_RULE_MIXED, a, "mixes a whole backward with a split one");
+    if (weft_kind_is_message(a.kind) && !weft_proof_remote(p, a.stage, other_end(a), a.micro))
+        find(p, at, WEFT_RULE_MESSAGE, a, "has no other rank at its other end");
+}
+
+static void hold(struct weft_proof *p, struct rank_pass *at, struct weft_action a)
+{
+    size_t *peak = &p->report->peak_activations[at->rank];
+    if (a.kind == WEFT_ACT_F && ++at->live > *peak)
+        *peak = at->live;
+    if (weft_kind_frees_activation(a.kind) && at->live > 0)
+        at->live--;
+}
+
+static void check_rank(struct weft_proof *p, uint32_t rank)
+{
+    struct weft_action_span row = weft_schedule_rank(p->s, rank);
+    struct rank_pass at = {.rank = rank};
+    for (size_t i = 0; i < row.len; i++) {
+        struct weft_action a = row.at[i];
+        if (!weft_kind_has_micro(a.kind))
+            continue;
+        at.position = i;
+        if (weft_kind_is_compute(a.kind))
+            p->report->n_compute++;
+        else if (a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_SEND_B)
+            p->report->n_messages++;
+        size_t cell = weft_proof_cell(p, a.stage, a.micro);
+        if (weft_placement_rank(p->place, a.stage, a.micro) != rank)
+            find(p, &at, WEFT_RULE_RANK, a, "belongs to another rank, which has its forward");
+        if (cell >= p->n_cells)
+            continue;
+        unsigned has = p->cells[cell];
+        check_once(p, &at, a, has);
+        check_order(p, &at, a, has);
+        p->cells[cell] |= (uint8_t)HAS(a.kind);
+        hold(p, &at, a);
+    }
+}
+
+/* REDUCE_GRAD says that a stage's gradients on this rank are complete: at most once, and no
+ * weight gradient of that stage may follow. */
+static void check_reductions(struct weft_proof *p, uint32_t rank, uint8_t *reduced)
+{
+    struct weft_action_span row = weft_schedule_rank(p->s, rank);
+    struct rank_pass at = {.rank = rank};
+    for (size_t i = 0; i < row.len; i++) {
+        struct weft_action a = row.at[i];
+        at.position = i;
+        if (a.kind == WEFT_ACT_REDUCE_GRAD) {
+            if (reduced[a.stage])
+                find(p, &at, WEFT_RULE_DUPLICATE, a, "is there twice");
+            reduced[a.stage] = 1;
+        } else if (weft_kind_frees_activation(a.kind) && reduced[a.stage]) {
+            find(p, &at, WEFT_RULE_ORDER, a, "adds to a gradient that was reduced already");
+        }
+    }
+    for (size_t i = 0; i < row.len; i++)
+        reduced[row.at[i].stage] = 0;
+}
+
+static void miss(struct weft_proof *p, uint32_t stage, uint32_t micro, const char *what)
+{
+    weft_proof_add(p, WEFT_RULE_MISSING, weft_placement_rank(p->place, stage, micro), SIZE_MAX,
+                   "stage %u, micro %u: %s", stage, micro, what);
+}
+
+static void check_complete(struct weft_proof *p, uint32_t stage, uint32_t micro, unsigned has)
+{
+    if (!(has & HAS(WEFT_ACT_F)))
+        miss(p, stage, micro, "no forward");
+    if (!(has & HAS(WEFT_ACT_B))) {
+        bool i = has & HAS(WEFT_ACT_I), w = has & HAS(WEFT_ACT_W);
+        if (!i && !w)
+            miss(p, stage, micro, "no backward");
+        else if (!i || !w)
+            miss(p, stage, micro, i ? "I but no W" : "W but no I");
+    }
+    if (!p->lowered)
+        return;
+    if (weft_proof_remote(p, stage, (int64_t)stage + 1, micro)) {
+        if (!(has & HAS(WEFT_ACT_SEND_F)))
+            miss(p, stage, micro, "the output is not sent (SEND_F)");
+        if (!(has & HAS(WEFT_ACT_RECV_B)))
+            miss(p, stage, micro, "the gradient is not received (RECV_B)");
+    }
+    if (weft_proof_remote(p, stage, (int64_t)stage - 1, micro)) {
+        if (!(has & HAS(WEFT_ACT_RECV_F)))
+            miss(p, stage, micro, "the input is not received (RECV_F)");
+        if (!(has & HAS(WEFT_ACT_SEND_B)))
+            miss(p, stage, micro, "the gradient is not sent (SEND_B)");
+    }
+}
+
+enum weft_status weft_prove_cells(struct weft_proof *p, struct weft_error *err)
+{
+    uint8_t *reduced = calloc(p->place->n_stages, 1);
+    if (reduced == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to verify %u stages", p->place->n_stages);
+    for (uint32_t r = 0; r < p->place->n_ranks; r++) {
+        check_rank(p, r);
+        check_reductions(p, r, reduced);
+    }
+    free(reduced);
+    for (size_t cell = 0; cell < p->n_cells; cell++)
+        check_complete(p, (uint32_t)(cell / p->place->n_micros),
+                       (uint32_t)(cell % p->place->n_micros), p->cells[cell]);
+    p->report->n_findings += p->n_all_cells - p->n_cells; /* all of them lack something */
+    return WEFT_OK;
+}
