@@ -1,0 +1,171 @@
+#include "config/option.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+const struct weft_option *weft_option_find(struct weft_option_list options, const char *name)
+{
+    for (size_t i = 0; i < options.n; i++)
+        if (options.at[i].type != WEFT_OPT_HEADING && strcmp(options.at[i].name, name) == 0)
+            return &options.at[i];
+    return NULL;
+}
+
+static const struct weft_option *find_letter(struct weft_option_list options, char letter)
+{
+    for (size_t i = 0; i < options.n; i++)
+        if (options.at[i].letter == letter)
+            return &options.at[i];
+    return NULL;
+}
+
+static enum weft_status unknown(struct weft_option_list options, const char *name,
+                                struct weft_error *err)
+{
+    const char *best = NULL;
+    size_t distance = SIZE_MAX;
+    for (size_t i = 0; i < options.n; i++) {
+        if (options.at[i].type == WEFT_OPT_HEADING)
+            continue;
+        size_t d = weft_text_distance(name, options.at[i].name);
+        if (d < distance) {
+            distance = d;
+            best = options.at[i].name;
+        }
+    }
+    if (best == NULL || distance > 1 + strlen(best) / 2)
+        return WEFT_FAIL(err, WEFT_USAGE, "there is no option --%.60s (see --help)", name);
+    return WEFT_FAIL(err, WEFT_USAGE, "there is no option --%.60s: did you mean --%s?", name,
+                     best);
+}
+
+static bool is_choice(const char *choices, const char *value)
+{
+    size_t n = strlen(value);
+    for (const char *at = choices; *at != '\0';) {
+        size_t len = strcspn(at, "|");
+        if (len == n && memcmp(at, value, n) == 0)
+            return true;
+        at += len + (at[len] == '|');
+    }
+    return false;
+}
+
+static enum weft_status parse_count(const struct weft_option *o, const char *value,
+                                    uint32_t *out, struct weft_error *err)
+{
+    char *end = NULL;
+    bool digits = value[0] >= '0' && value[0] <= '9';
+    unsigned long long n = digits ? strtoull(value, &end, 10) : 0;
+    if (!digits || *end != '\0')
+        return WEFT_FAIL(err, WEFT_USAGE, "--%s: '%.40s' is no whole number", o->name, value);
+    if (n == 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "--%s is 0: give at least 1", o->name);
+    if (n >= UINT32_MAX)
+        return WEFT_FAIL(err, WEFT_USAGE, "--%s: %.40s is too large", o->name, value);
+    *out = (uint32_t)n;
+    return WEFT_OK;
+}
+
+static enum weft_status store(const struct weft_option *o, const char *value, void *settings,
+                              struct weft_error *err)
+{
+    void *field = (char *)settings + o->offset;
+    switch (o->type) {
+    case WEFT_OPT_SWITCH:
+        *(bool *)field = true;
+        return WEFT_OK;
+    case WEFT_OPT_COUNT:
+        return parse_count(o, value, field, err);
+    case WEFT_OPT_CHOICE:
+        if (!is_choice(o->choices, value))
+            return WEFT_FAIL(err, WEFT_USAGE, "--%s: '%.40s' is none of %s", o->name, value,
+                             o->choices);
+        *(const char **)field = value;
+        return WEFT_OK;
+    case WEFT_OPT_TEXT:
+        if (value[0] == '\0')
+            return WEFT_FAIL(err, WEFT_USAGE, "--%s is empty", o->name);
+        *(const char **)field = value;
+        return WEFT_OK;
+    case WEFT_OPT_HEADING:
+        break;
+    }
+    return WEFT_FAIL(err, WEFT_INTERNAL, "option --%s has no type", o->name);
+}
+
+/* One argument that starts with '-': finds its row and where its value stands, if it has one
+ * attached. */
+static enum weft_status look_up(struct weft_option_list options, const char *arg,
+                                const struct weft_option **option, const char **attached,
+                                struct weft_error *err)
+{
+    *attached = NULL;
+    if (arg[1] != '-') {
+        *option = find_letter(options, arg[1]);
+        if (*option == NULL)
+            return WEFT_FAIL(err, WEFT_USAGE, "there is no option -%c (see --help)", arg[1]);
+        if (arg[2] != '\0')
+            *attached = arg + 2;
+        return WEFT_OK;
+    }
+    char name[64];
+    size_t n = strcspn(arg + 2, "=");
+    if (n >= sizeof name)
+        return WEFT_FAIL(err, WEFT_USAGE, "there is no option %.60s... (see --help)", arg);
+    memcpy(name, arg + 2, n);
+    name[n] = '\0';
+    *option = weft_option_find(options, name);
+    if (*option == NULL)
+        return unknown(options, name, err);
+    if (arg[2 + n] == '=')
+        *attached = arg + 2 + n + 1;
+    return WEFT_OK;
+}
+
+static enum weft_status take_option(struct weft_option_list options, int argc, char **argv,
+                                    int *at, void *settings, bool *given,
+                                    struct weft_error *err)
+{
+    const struct weft_option *o = NULL;
+    const char *value = NULL;
+    WEFT_TRY(look_up(options, argv[*at], &o, &value, err));
+    if (given[o - options.at])
+        return WEFT_FAIL(err, WEFT_USAGE, "--%s is given twice", o->name);
+    given[o - options.at] = true;
+    if (o->type == WEFT_OPT_SWITCH) {
+        if (value != NULL)
+            return WEFT_FAIL(err, WEFT_USAGE, "--%s takes no value (got '%.40s')", o->name, value);
+    } else if (value == NULL) {
+        if (*at + 1 >= argc)
+            return WEFT_FAIL(err, WEFT_USAGE, "--%s needs a value: --%s %s", o->name, o->name,
+                             o->arg);
+        value = argv[++*at];
+    }
+    return store(o, value, settings, err);
+}
+
+enum weft_status weft_options_parse(struct weft_option_list options, int argc, char **argv,
+                                    void *settings, const char **operands, size_t *n_operands,
+                                    struct weft_error *err)
+{
+    bool *given = calloc(options.n + 1, sizeof *given);
+    if (given == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu options", options.n);
+    enum weft_status st = WEFT_OK;
+    bool options_end = false;
+    *n_operands = 0;
+    for (int i = 0; st == WEFT_OK && i < argc; i++) {
+        if (!options_end && strcmp(argv[i], "--") == 0)
+            options_end = true;
+        else if (!options_end && argv[i][0] == '-' && argv[i][1] != '\0')
+            st = take_option(options, argc, argv, &i, settings, given, err);
+        else
+            operands[(*n_operands)++] = argv[i];
+    }
+    free(given);
+    return st;
+}

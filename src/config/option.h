@@ -1,0 +1,52 @@
+/* Settings as a table.  One row says all there is to know of a setting; parsing, --help, the man
+ * page and the shell completion are made from it.
+ *
+ *     struct settings { uint32_t ranks; bool json; const char *format; };
+ *     static const struct weft_option options[] = {
+ *         {"ranks", 'p', WEFT_OPT_COUNT, "P", "workers of the pipeline", NULL,
+ *          offsetof(struct settings, ranks)}, ...
+ *     };
+ */
+#ifndef CONFIG_OPTION_H
+#define CONFIG_OPTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weft/status.h"
+
+enum weft_option_type {
+    WEFT_OPT_SWITCH, /* bool; takes no value */
+    WEFT_OPT_COUNT,  /* uint32_t, at least 1 */
+    WEFT_OPT_TEXT,   /* const char *, borrowed from argv */
+    WEFT_OPT_CHOICE, /* const char *, one of `choices` */
+    WEFT_OPT_HEADING /* no setting: a line between groups of them in --help */
+};
+
+struct weft_option {
+    const char *name;
+    char letter; /* for the short form, or 0 */
+    enum weft_option_type type;
+    const char *arg;     /* what the value is called in --help; NULL for switches */
+    const char *help;    /* one sentence without its full stop */
+    const char *choices; /* "text|csv|pytorch"; WEFT_OPT_CHOICE only */
+    size_t offset;       /* of its field in the settings */
+};
+
+struct weft_option_list {
+    const struct weft_option *at;
+    size_t n;
+};
+
+/* The row of that name; NULL when there is none. */
+const struct weft_option *weft_option_find(struct weft_option_list options, const char *name);
+
+/* Reads "--name value", "--name=value", "-o value", "-ovalue" and switches into `settings`;
+ * "--" ends the options.  What is no option goes to operands (room for argc).  An unknown name
+ * is an error that gives the nearest one; so is an option given twice. */
+enum weft_status weft_options_parse(struct weft_option_list options, int argc, char **argv,
+                                    void *settings, const char **operands, size_t *n_operands,
+                                    struct weft_error *err);
+
+#endif

@@ -1,0 +1,106 @@
+#include "config/values.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+void weft_values_release(struct weft_values *v)
+{
+    free((void *)v->at);
+    *v = (struct weft_values){0};
+}
+
+/* One number that ends at ':', ',' or the end. */
+static enum weft_status parse_number(const char **at, const char *what, double least,
+                                     double *out, struct weft_error *err)
+{
+    char *end = NULL;
+    double value = strtod(*at, &end);
+    if (end == *at || (*end != ':' && *end != ',' && *end != '\0') || **at == ' ')
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: '%.20s' is no number", what, *at);
+    if (!isfinite(value) || value < least)
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: %.20s is out of range: give at least %g", what,
+                         *at, least);
+    *at = end;
+    *out = value;
+    return WEFT_OK;
+}
+
+/* A list up to ',' or the end; *at is left there. */
+static enum weft_status parse_list(const char **at, const char *what, double least,
+                                   struct weft_values *out, struct weft_error *err)
+{
+    size_t n = 1;
+    for (const char *c = *at; *c != '\0' && *c != ','; c++)
+        n += *c == ':';
+    double *list = malloc(sizeof *list * n);
+    if (list == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory for %zu values", what, n);
+    for (size_t i = 0; i < n; i++) {
+        enum weft_status st = parse_number(at, what, least, &list[i], err);
+        if (st != WEFT_OK) {
+            free(list);
+            return st;
+        }
+        *at += **at == ':';
+    }
+    *out = (struct weft_values){list, n};
+    return WEFT_OK;
+}
+
+enum weft_status weft_values_parse(const char *text, const char *what, struct weft_values *out,
+                                   struct weft_error *err)
+{
+    struct weft_values list = {0};
+    const char *at = text;
+    WEFT_TRY(parse_list(&at, what, -HUGE_VAL, &list, err));
+    if (*at != '\0') {
+        weft_values_release(&list);
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: a list is parted by ':', as in 4:6:8", what);
+    }
+    *out = list;
+    return WEFT_OK;
+}
+
+static enum weft_status parse_key(const char **at, const char *what,
+                                  const struct weft_value_key *keys, size_t n,
+                                  struct weft_error *err)
+{
+    size_t len = strcspn(*at, "=,");
+    const struct weft_value_key *k = NULL;
+    for (size_t i = 0; i < n; i++)
+        if (strlen(keys[i].key) == len && memcmp(keys[i].key, *at, len) == 0)
+            k = &keys[i];
+    if (k == NULL || (*at)[len] != '=') {
+        char known[80] = "";
+        for (size_t i = 0; i < n; i++) {
+            strncat(known, i > 0 ? ", " : "", sizeof known - strlen(known) - 1);
+            strncat(known, keys[i].key, sizeof known - strlen(known) - 1);
+        }
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: '%.20s' is not KEY=value with one of %s", what,
+                         *at, known);
+    }
+    if (k->out->n != 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: %s is given twice", what, k->key);
+    *at += len + 1;
+    WEFT_TRY(parse_list(at, what, k->least, k->out, err));
+    if (k->single && k->out->n != 1)
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: %s takes one number, not a list", what, k->key);
+    return WEFT_OK;
+}
+
+enum weft_status weft_keys_parse(const char *text, const char *what,
+                                 const struct weft_value_key *keys, size_t n,
+                                 struct weft_error *err)
+{
+    const char *at = text;
+    enum weft_status st = WEFT_OK;
+    do {
+        st = parse_key(&at, what, keys, n, err);
+    } while (st == WEFT_OK && *at++ == ',');
+    for (size_t i = 0; st != WEFT_OK && i < n; i++)
+        weft_values_release(keys[i].out);
+    return st;
+}

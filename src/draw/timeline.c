@@ -1,0 +1,186 @@
+#include "draw/timeline.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+
+enum { MOST_ROWS = 64, GUTTER = 10 };
+
+struct canvas {
+    struct weft_text *out; /* borrowed */
+    struct weft_text_style style;
+    const struct weft_schedule *s; /* borrowed */
+    const struct weft_metrics *m;  /* borrowed */
+    double scale;                  /* columns a unit of time */
+    size_t columns;
+    bool with_stage; /* ranks hold several stages: say which */
+    char *marks;     /* owned: (columns), what stands in each; ' ' between cells, 0 for idle */
+    uint8_t *kinds;  /* owned: (columns), for colours */
+};
+
+/* A pair is one cell with a kind of its own. */
+enum { PAIR = WEFT_N_KINDS, NOTHING };
+
+/* Background colours of a 256-colour terminal, dark enough for white text on them. */
+static const uint8_t colours[] = {
+    [WEFT_ACT_F] = 25, [WEFT_ACT_B] = 28, [WEFT_ACT_I] = 30, [WEFT_ACT_W] = 94, [PAIR] = 54};
+
+static size_t label_of(const struct canvas *c, const struct weft_action *a, char out[64])
+{
+    if (a->paired) {
+        const struct weft_action *f = a->kind == WEFT_ACT_F ? a : a + 1;
+        const struct weft_action *g = a->kind == WEFT_ACT_F ? a + 1 : a;
+        return (size_t)snprintf(out, 64, "F%u%s%u", f->micro, weft_kind_name(g->kind), g->micro);
+    }
+    if (c->with_stage)
+        return weft_action_print(*a, out);
+    return (size_t)snprintf(out, 64, "%s%u", weft_kind_name(a->kind), a->micro);
+}
+
+/* The scale at which every label fits; 0 when nothing takes time. */
+static double full_scale(const struct canvas *c)
+{
+    double scale = 0;
+    char label[64];
+    for (uint32_t r = 0; r < c->m->n_ranks; r++) {
+        struct weft_action_span row = weft_schedule_rank(c->s, r);
+        const double *length = c->m->length + weft_schedule_offset(c->s, r);
+        for (size_t i = 0; i < row.len; i++) {
+            if (!weft_kind_is_compute(row.at[i].kind) || length[i] <= 0)
+                continue;
+            double need = (double)(label_of(c, &row.at[i], label) + 1) / length[i];
+            scale = need > scale ? need : scale;
+        }
+    }
+    return scale;
+}
+
+static size_t column_of(const struct canvas *c, double t)
+{
+    double at = floor(t * c->scale + 0.5);
+    return at < (double)c->columns ? (size_t)at : c->columns;
+}
+
+static void paint_action(struct canvas *c, const struct weft_action *a, double start,
+                         double length)
+{
+    size_t begin = column_of(c, start), end = column_of(c, start + length);
+    if (end <= begin) { /* less than a column: only if it covers the column's middle */
+        double middle = floor(start * c->scale) + 0.5;
+        if (start * c->scale > middle || (start + length) * c->scale < middle)
+            return;
+        begin = (size_t)(start * c->scale);
+        end = begin + 1;
+        if (begin >= c->columns)
+            return;
+    }
+    char label[64];
+    size_t n = label_of(c, a, label);
+    if (n > end - begin) { /* its letter alone */
+        label[0] = a->paired ? 'X' : weft_kind_name(a->kind)[0];
+        n = 1;
+    }
+    for (size_t i = begin; i < end; i++) {
+        c->marks[i] = i - begin < n ? label[i - begin] : i + 1 < end ? '-' : ' ';
+        c->kinds[i] = a->paired ? PAIR : (uint8_t)a->kind;
+    }
+}
+
+static void paint_rank(struct canvas *c, uint32_t rank)
+{
+    struct weft_action_span row = weft_schedule_rank(c->s, rank);
+    size_t base = weft_schedule_offset(c->s, rank);
+    memset(c->marks, 0, c->columns);
+    memset(c->kinds, NOTHING, c->columns);
+    for (size_t i = 0; i < row.len; i++) {
+        if (weft_kind_is_compute(row.at[i].kind) && c->m->length[base + i] > 0)
+            paint_action(c, &row.at[i], c->m->start[base + i], c->m->length[base + i]);
+        i += row.at[i].paired;
+    }
+}
+
+static void put_mark(struct canvas *c, char mark, uint8_t *colour, uint8_t kind)
+{
+    if (c->style.colour && *colour != kind) {
+        if (kind == NOTHING)
+            weft_text_adds(c->out, "\033[0;2m");
+        else
+            weft_text_addf(c->out, "\033[0;97;48;5;%dm", colours[kind]);
+        *colour = kind;
+    }
+    if (mark == 0)
+        weft_text_adds(c->out, c->style.utf8 ? "·" : ".");
+    else if (mark == '-')
+        weft_text_adds(c->out, c->style.utf8 ? "─" : "-");
+    else
+        weft_text_addc(c->out, mark);
+}
+
+static void put_rank(struct canvas *c, uint32_t rank)
+{
+    char name[24];
+    snprintf(name, sizeof name, "rank %u", rank);
+    weft_text_addf(c->out, "%-*s", GUTTER - 1, name);
+    weft_text_adds(c->out, c->style.utf8 ? "│" : "|");
+    paint_rank(c, rank);
+    uint8_t colour = PAIR + 9;
+    for (size_t i = 0; i < c->columns; i++)
+        put_mark(c, c->marks[i], &colour, c->kinds[i]);
+    if (c->style.colour)
+        weft_text_adds(c->out, "\033[0m");
+    weft_text_adds(c->out, c->style.utf8 ? "│\n" : "|\n");
+}
+
+/* "0 ... 33" under the rows, a number where about every tenth of the width is. */
+static void put_axis(struct canvas *c)
+{
+    size_t at = 0;
+    weft_text_addf(c->out, "%-*s ", GUTTER - 1, "time");
+    for (int tick = 0; tick <= 8; tick++) {
+        double t = c->m->makespan * tick / 8;
+        size_t column = column_of(c, t);
+        char number[32];
+        size_t n = (size_t)snprintf(number, sizeof number, "%.*g", t < 1e6 ? 6 : 9, t);
+        if (tick == 8 && column >= n)
+            column -= n;
+        if (column < at || (column < at + 1 && tick > 0))
+            continue;
+        for (; at < column; at++)
+            weft_text_addc(c->out, ' ');
+        weft_text_adds(c->out, number);
+        at += n;
+    }
+    weft_text_addc(c->out, '\n');
+}
+
+void weft_draw_timeline(struct weft_text *out, const struct weft_schedule *s,
+                        const struct weft_metrics *m, struct weft_text_style style)
+{
+    size_t room = style.width > GUTTER + 12 ? style.width - GUTTER - 1 : 12;
+    struct canvas c = {.out = out, .style = style, .s = s, .m = m};
+    c.with_stage = weft_schedule_n_chunks(s) > 1;
+    double scale = full_scale(&c);
+    if (scale <= 0 || m->makespan <= 0)
+        return;
+    c.scale = scale * m->makespan <= (double)room ? scale : (double)room / m->makespan;
+    c.columns = weft_size_min(room, (size_t)ceil(m->makespan * c.scale - 1e-9));
+    c.marks = malloc(c.columns + 1);
+    c.kinds = malloc(c.columns + 1);
+    if (c.marks != NULL && c.kinds != NULL) {
+        for (uint32_t r = 0; r < m->n_ranks; r++) {
+            if (m->n_ranks > MOST_ROWS && r == MOST_ROWS / 2) {
+                weft_text_addf(out, "   ... %u more ranks ...\n", m->n_ranks - MOST_ROWS);
+                r = m->n_ranks - MOST_ROWS / 2;
+            }
+            put_rank(&c, r);
+        }
+        put_axis(&c);
+    } else {
+        out->failed = true;
+    }
+    free(c.marks);
+    free(c.kinds);
+}
