@@ -134,6 +134,9 @@ struct weft_knobs {
     double hold;        /* a forward waits for a gradient that arrives within this much of it */
     bool forward_first; /* a forward goes before a gradient while fewer are in flight */
     bool deep_first;    /* gradients: the chunk that was waiting longest, or the deeper one */
+    const double *offset; /* borrowed, may be NULL: (2, stages), when micro 0's F and I would run
+                             in a steady state, by which all choices are then made */
+    double period;        /* and how much later each further micro would */
 };
 
 struct weft_lister; /* opaque: room for the scheduler, reused */
@@ -149,6 +152,28 @@ bool weft_lister_try(struct weft_lister *l, struct weft_search *s,
 
 /* Improves the best order, doing about `work` visits of an action. */
 enum weft_status weft_search_improve(struct weft_search *s, double work, struct weft_error *err);
+
+/* -- building blocks: search_block.c ---------------------------------------------------------- */
+
+struct weft_block_style {
+    double step[4]; /* the least time from rank to rank in sixths of a period: forwards down and
+                       up, gradients down and up */
+    bool unit;      /* lay the block as if all passes took the same time */
+    bool late_w;    /* in the drain, weight gradients come after all gradients */
+};
+
+struct weft_blocks; /* opaque: room for making them, reused */
+
+struct weft_blocks *weft_blocks_new(const struct weft_search *s); /* NULL: no memory */
+void weft_blocks_free(struct weft_blocks *b);
+
+/* When each pass of micro 0 would run, (passes, stages).  Borrowed: until the next call. */
+const double *weft_blocks_lay(struct weft_blocks *b, const struct weft_search *s,
+                              const struct weft_block_style *style, double *period);
+
+/* Makes an order from a block in s->order and tries it. */
+bool weft_blocks_try(struct weft_blocks *b, struct weft_search *s,
+                     const struct weft_block_style *style);
 
 /* -- what the generators with two chunks have in common: search_v.c ---------------------------- */
 

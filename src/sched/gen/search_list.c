@@ -189,6 +189,67 @@ static uint32_t pick_weight(const struct weft_lister *l, const struct weft_searc
     return best;
 }
 
+static double nominal(const struct weft_search *s, const struct weft_knobs *knobs, uint32_t id)
+{
+    return knobs->offset[s->ops[id].row] + knobs->period * (id % s->n_micros);
+}
+
+/* Of what can start now, what the steady state would run first; failing that, what arrives
+ * first. */
+static struct choice pick_by_block(const struct weft_lister *l, const struct weft_search *s,
+                                   const struct weft_knobs *knobs, uint32_t rank, double now,
+                                   double *blocked)
+{
+    const struct rank_list *k = &l->ranks[rank];
+    struct choice best = {WEFT_NO_OP, INFINITY};
+    double cap = floor(knobs->ahead + knobs->ahead_slope * (s->n_ranks - 1 - rank) + 1e-9);
+    double first = INFINITY;
+    *blocked = INFINITY;
+    for (uint32_t n = 0; n < 2 * s->n_chunks; n++) {
+        uint32_t pass = n % 2, c = n / 2, id = next_op(s, k, rank, pass, c);
+        if (id == WEFT_NO_OP)
+            continue;
+        if (pass == WEFT_PASS_F) {
+            if (!leaves_room(s, k, rank, c))
+                continue;
+            if (c == 0 && k->done[0][0] - k->done[1][0] >= fmax(1, cap))
+                continue;
+            if (!weft_search_fits(s, rank, k->mem + s->ops[id].delta)) {
+                *blocked = fmin(*blocked, fmax(now, l->arrival[id]));
+                continue;
+            }
+        }
+        double at = fmax(now, l->arrival[id]), key = nominal(s, knobs, id);
+        double wait = knobs->hold * s->ops[id].time;
+        if (at == INFINITY)
+            continue;
+        if (best.id == WEFT_NO_OP || at + wait < best.at - 0 * first ||
+            (at <= best.at + wait && key < first)) {
+            best = (struct choice){id, at};
+            first = key;
+        }
+    }
+    return best;
+}
+
+static uint32_t decide_by_block(const struct weft_lister *l, const struct weft_search *s,
+                                const struct weft_knobs *knobs, uint32_t rank, double now,
+                                double *until)
+{
+    double blocked;
+    struct choice c = pick_by_block(l, s, knobs, rank, now, &blocked);
+    uint32_t w = pick_weight(l, s, rank);
+    if (c.id != WEFT_NO_OP && c.at <= now)
+        return c.id;
+    *until = c.at;
+    if (w == WEFT_NO_OP)
+        return WEFT_NO_OP;
+    double time = s->ops[w].time;
+    if (now + time <= *until + knobs->patience * time || blocked <= now)
+        return w;
+    return WEFT_NO_OP;
+}
+
 /* What the rank does now; WEFT_NO_OP: it sleeps until *until. */
 static uint32_t decide(const struct weft_lister *l, const struct weft_search *s,
                        const struct weft_knobs *knobs, uint32_t rank, double now,
@@ -235,7 +296,8 @@ bool weft_lister_try(struct weft_lister *l, struct weft_search *s,
     size_t n = 0;
     for (uint32_t r; (r = next_rank(l, s->n_ranks)) < s->n_ranks;) {
         double now = fmax(l->wake[l->leaves + r], l->ranks[r].free), until = INFINITY;
-        uint32_t id = decide(l, s, knobs, r, now, &until);
+        uint32_t id = knobs->offset == NULL ? decide(l, s, knobs, r, now, &until)
+                                            : decide_by_block(l, s, knobs, r, now, &until);
         if (id == WEFT_NO_OP) {
             set_wake(l, r, until > now ? until : INFINITY);
             continue;

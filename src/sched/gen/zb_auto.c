@@ -20,7 +20,7 @@ WEFT_GENERATOR(zb_auto)
         for (unsigned j = 0; j < 3; j++)
             for (unsigned k = 0; k < 3; k++)
                 for (unsigned m = 0; m < 2; m++)
-                    weft_lister_try(l, &s, &(struct weft_knobs){1, slopes[i], patience[j], holds[k], m == 1, true});
+                    weft_lister_try(l, &s, &(struct weft_knobs){1, slopes[i], patience[j], holds[k], m == 1, true, NULL, 0});
     st = weft_search_improve(&s, 4e6, err);
     if (st == WEFT_OK)
         st = weft_search_finish(&s, out, err);

@@ -1,0 +1,232 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched/gen/search.h"
+
+/* Orders from a building block: the way of one micro through all ranks, which every further
+ * micro repeats one period later.
+ *
+ *     period 6   rank 0   F . . f I W i w            F, I, W of chunk 0, f, i, w of chunk 1
+ *                rank 1     F f . . i w I W
+ *
+ * The block is laid by going along the micro's way and taking, on each rank, the first time at
+ * which the rank is free in every period.  How long the micro lingers on its way down decides
+ * how long ranks hold its activations, hence the memory.  In the middle of a plan that order
+ * leaves no gap; at its ends, where there is no micro before or after, it leaves many.  So the
+ * actions, taken in the order of the block's times, are put into the first gap that they fit
+ * into: after what they need, where memory allows.
+ */
+
+/* The earliest time from `t` on at which a rank that repeats every `period` is free for `time`;
+ * `t` when it never is. */
+static double first_gap(const double (*busy)[2], uint32_t n, double period, double t,
+                        double time)
+{
+    double from = t;
+    for (uint32_t tries = 0; tries <= 2 * n; tries++) {
+        double skip = 0;
+        for (uint32_t i = 0; i < n && skip <= 0; i++) {
+            double begin = fmod(busy[i][0] - t, period); /* of the next one, seen from t */
+            if (begin < -1e-9 * period)
+                begin += period;
+            double left = begin + busy[i][1] - period; /* of the one that runs at t */
+            if (left > 1e-9 * period)
+                skip = left;
+            else if (begin < time - 1e-9 * period && busy[i][1] > 0)
+                skip = begin + busy[i][1];
+        }
+        if (skip <= 0)
+            return t;
+        t += skip;
+    }
+    return from;
+}
+
+/* Work of a rank for one micro. */
+static double rank_work(const struct weft_search *s, const double *time, uint32_t rank)
+{
+    double work = 0;
+    for (uint32_t p = 0; p < s->n_passes; p++)
+        for (uint32_t c = 0; c < s->n_chunks; c++)
+            work += time[p * s->n_stages + weft_search_stage(s, rank, c)];
+    return work;
+}
+
+struct weft_blocks {
+    double *time, *offset;      /* owned: (passes, stages): the block */
+    double (*busy)[6][2];       /* owned: (ranks), start and length of what it does */
+    uint32_t *n_busy;           /* owned: (ranks) */
+    struct nominal *queue;      /* owned: (n_ops), all actions by the time that the block says */
+    struct placed *placed;      /* owned: (ranks, per_rank), by start */
+    uint32_t *n_placed;         /* owned: (ranks) */
+    double *end;                /* owned: (n_ops) */
+    double hop, period;
+};
+
+struct nominal {
+    double at;
+    uint32_t id;
+};
+
+struct placed {
+    double start, end, mem; /* memory after it */
+    uint32_t id;
+};
+
+struct weft_blocks *weft_blocks_new(const struct weft_search *s)
+{
+    struct weft_blocks *b = calloc(1, sizeof *b);
+    if (b == NULL)
+        return NULL;
+    b->time = malloc(sizeof *b->time * s->n_passes * s->n_stages);
+    b->offset = malloc(sizeof *b->offset * s->n_passes * s->n_stages);
+    b->busy = malloc(sizeof *b->busy * s->n_ranks);
+    b->n_busy = malloc(sizeof *b->n_busy * s->n_ranks);
+    b->queue = malloc(sizeof *b->queue * s->n_ops);
+    b->placed = malloc(sizeof *b->placed * s->n_ops);
+    b->n_placed = malloc(sizeof *b->n_placed * s->n_ranks);
+    b->end = malloc(sizeof *b->end * s->n_ops);
+    if (b->time == NULL || b->offset == NULL || b->busy == NULL || b->n_busy == NULL ||
+        b->queue == NULL || b->placed == NULL || b->n_placed == NULL || b->end == NULL) {
+        weft_blocks_free(b);
+        return NULL;
+    }
+    return b;
+}
+
+void weft_blocks_free(struct weft_blocks *b)
+{
+    if (b == NULL)
+        return;
+    free(b->time);
+    free(b->offset);
+    free(b->busy);
+    free(b->n_busy);
+    free(b->queue);
+    free(b->placed);
+    free(b->n_placed);
+    free(b->end);
+    free(b);
+}
+
+static double lay_one(struct weft_blocks *b, uint32_t rank, uint32_t row, double t)
+{
+    double at = first_gap(b->busy[rank], b->n_busy[rank], b->period, t, b->time[row]);
+    double *slot = b->busy[rank][b->n_busy[rank]++];
+    slot[0] = at;
+    slot[1] = b->time[row];
+    b->offset[row] = at;
+    return at;
+}
+
+/* Lays the block: forwards down and up, gradients down and up, then weight gradients. */
+static void lay(struct weft_blocks *b, const struct weft_search *s,
+                const struct weft_block_style *style)
+{
+    double t = 0;
+    b->period = 0;
+    b->hop = style->unit ? 0 : s->hop;
+    for (uint32_t row = 0; row < s->n_passes * s->n_stages; row++)
+        b->time[row] = !style->unit ? s->ops[(size_t)row * s->n_micros].time
+                       : s->n_passes == 2 && row >= s->n_stages ? 2
+                                                                : 1;
+    for (uint32_t r = 0; r < s->n_ranks; r++) {
+        b->period = fmax(b->period, rank_work(s, b->time, r));
+        b->n_busy[r] = 0;
+    }
+    for (uint32_t k = 0; k < 2 * s->n_stages; k++) {
+        bool back = k >= s->n_stages;
+        uint32_t stage = back ? 2 * s->n_stages - 1 - k : k, row = back * s->n_stages + stage;
+        const struct weft_op *op = &s->ops[(size_t)row * s->n_micros];
+        double at = lay_one(b, op->rank, row, t);
+        bool stays = op->to == WEFT_NO_OP || s->ops[op->to].rank == op->rank;
+        t = at + b->time[row] + (stays ? 0 : b->hop);
+        if (!stays)
+            t = fmax(t, at + style->step[2 * k / s->n_stages * (s->n_chunks == 2)] * b->period / 6);
+    }
+    if (s->n_passes == 3)
+        for (uint32_t stage = s->n_stages; stage-- > 0;) {
+            uint32_t row = s->n_stages + stage, rank = s->ops[(size_t)row * s->n_micros].rank;
+            lay_one(b, rank, row + s->n_stages, b->offset[row] + b->time[row]);
+        }
+}
+
+static int by_time(const void *x, const void *y)
+{
+    const struct nominal *a = x, *b = y;
+    if (a->at != b->at)
+        return a->at < b->at ? -1 : 1;
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* All actions in the order of the block's times.  Weight gradients after the last micro has
+ * entered come last of all if asked to: in the drain others wait for gradients only. */
+static void fill_queue(struct weft_blocks *b, const struct weft_search *s, bool late_w)
+{
+    double last = b->offset[0] + b->period * (s->n_micros - 1), far = 1e3 * (last + b->period);
+    size_t n = 0;
+    for (uint32_t row = 0; row < s->n_passes * s->n_stages; row++)
+        for (uint32_t m = 0; m < s->n_micros; m++) {
+            double at = b->offset[row] + b->period * m;
+            if (late_w && row >= 2 * s->n_stages && at > last)
+                at += far;
+            b->queue[n] = (struct nominal){at, (uint32_t)n};
+            n++;
+        }
+    qsort(b->queue, n, sizeof *b->queue, by_time);
+}
+
+/* Puts one action into the first gap that it fits into; false when memory allows none. */
+static bool put(struct weft_blocks *b, const struct weft_search *s, uint32_t id)
+{
+    const struct weft_op *op = &s->ops[id];
+    uint32_t n = b->n_placed[op->rank], k = n, pass = op->row / s->n_stages;
+    struct placed *row = b->placed + op->rank * s->per_rank;
+    double t = 0, time = b->time[op->row], slack = 1e-9 * b->period;
+    if (op->from != WEFT_NO_OP)
+        t = b->end[op->from] + (s->ops[op->from].rank == op->rank ? 0 : b->hop);
+    if (pass != WEFT_PASS_F)
+        t = fmax(t, b->end[id - s->n_stages * s->n_micros]);
+    if (op->delta > 0 && n > 0 && !weft_search_fits(s, op->rank, row[n - 1].mem + op->delta))
+        return false;
+    while (k > 0 && row[k - 1].end > t + slack && row[k - 1].start > t - slack &&
+           (op->delta <= 0 ||
+            weft_search_fits(s, op->rank, (k > 1 ? row[k - 2].mem : 0) + op->delta)))
+        k--;
+    for (; k < n; k++) {
+        double from = fmax(t, k > 0 ? row[k - 1].end : 0);
+        if (from + time <= row[k].start + slack)
+            break;
+    }
+    t = fmax(t, k > 0 ? row[k - 1].end : 0);
+    memmove(row + k + 1, row + k, sizeof *row * (n - k));
+    row[k] = (struct placed){t, t + time, k > 0 ? row[k - 1].mem : 0, id};
+    for (uint32_t i = k; i <= n; i++)
+        row[i].mem += op->delta;
+    b->end[id] = t + time;
+    b->n_placed[op->rank]++;
+    return true;
+}
+
+const double *weft_blocks_lay(struct weft_blocks *b, const struct weft_search *s,
+                              const struct weft_block_style *style, double *period)
+{
+    lay(b, s, style);
+    *period = b->period;
+    return b->offset;
+}
+
+bool weft_blocks_try(struct weft_blocks *b, struct weft_search *s,
+                     const struct weft_block_style *style)
+{
+    lay(b, s, style);
+    fill_queue(b, s, style->late_w);
+    memset(b->n_placed, 0, sizeof *b->n_placed * s->n_ranks);
+    for (size_t i = 0; i < s->n_ops; i++)
+        if (!put(b, s, b->queue[i].id))
+            return false;
+    for (size_t i = 0; i < s->n_ops; i++)
+        s->order[i] = b->placed[i].id;
+    return weft_search_try(s, s->order);
+}
