@@ -104,7 +104,11 @@ static bool allocate(struct weft_search *s)
     size_t n = s->n_ops, ranks = s->n_ranks;
     s->ops = malloc(sizeof *s->ops * n);
     s->bound = malloc(sizeof *s->bound * 2);
-    s->best = malloc(sizeof *s->best * n);
+    bool pool = true;
+    for (uint32_t i = 0; i < WEFT_SEARCH_POOL; i++) {
+        s->best[i].order = malloc(sizeof *s->best[i].order * n);
+        pool = pool && s->best[i].order != NULL;
+    }
     s->start = malloc(sizeof *s->start * n);
     s->end = malloc(sizeof *s->end * n);
     s->topo = malloc(sizeof *s->topo * n);
@@ -114,7 +118,7 @@ static bool allocate(struct weft_search *s)
     s->pc = malloc(sizeof *s->pc * ranks);
     s->waits_for = malloc(sizeof *s->waits_for * ranks);
     s->ready = malloc(sizeof *s->ready * ranks);
-    return s->ops != NULL && s->bound != NULL && s->best != NULL && s->start != NULL &&
+    return s->ops != NULL && s->bound != NULL && pool && s->start != NULL &&
            s->end != NULL && s->topo != NULL && s->rank_start != NULL && s->rank_end != NULL &&
            s->order != NULL && s->pc != NULL && s->waits_for != NULL && s->ready != NULL;
 }
@@ -156,7 +160,8 @@ void weft_search_release(struct weft_search *s)
     free(s->limit);
     free(s->ops);
     free(s->bound);
-    free(s->best);
+    for (uint32_t i = 0; i < WEFT_SEARCH_POOL; i++)
+        free(s->best[i].order);
     free(s->start);
     free(s->end);
     free(s->topo);
@@ -294,21 +299,38 @@ bool weft_search_try(struct weft_search *s, const uint32_t *order)
     }
     if (!weft_search_time(s, order))
         return false;
+    return weft_search_keep(s, order, peak);
+}
+
+bool weft_search_keep(struct weft_search *s, const uint32_t *order, double peak)
+{
     struct weft_score score = weft_search_score(s);
     score.peak = peak;
-    if (s->found && weft_score_compare(score, s->score) >= 0)
+    uint32_t at = s->n_best, last;
+    for (; at > 0; at--) {
+        int c = weft_score_compare(score, s->best[at - 1].score);
+        if (c == 0)
+            return false;
+        if (c > 0)
+            break;
+    }
+    if (at == WEFT_SEARCH_POOL)
         return false;
-    s->found = true;
-    s->score = score;
-    memcpy(s->best, order, sizeof *order * s->n_ops);
-    return true;
+    last = s->n_best < WEFT_SEARCH_POOL ? s->n_best++ : WEFT_SEARCH_POOL - 1;
+    uint32_t *room = s->best[last].order;
+    for (uint32_t i = last; i > at; i--)
+        s->best[i] = s->best[i - 1];
+    memcpy(room, order, sizeof *order * s->n_ops);
+    s->best[at].score = score;
+    s->best[at].order = room;
+    return at == 0;
 }
 
 bool weft_search_is_perfect(const struct weft_search *s)
 {
     bool by_span = s->minimize == WEFT_MIN_SPAN;
-    return s->found && compare(s->score.first, s->bound[by_span ? 0 : 1]) <= 0 &&
-           compare(s->score.second, s->bound[by_span ? 1 : 0]) <= 0;
+    return s->n_best > 0 && compare(s->best[0].score.first, s->bound[by_span ? 0 : 1]) <= 0 &&
+           compare(s->best[0].score.second, s->bound[by_span ? 1 : 0]) <= 0;
 }
 
 enum weft_status weft_search_finish(const struct weft_search *s, struct weft_schedule **out,
@@ -317,7 +339,7 @@ enum weft_status weft_search_finish(const struct weft_search *s, struct weft_sch
     static const enum weft_kind split[] = {WEFT_ACT_F, WEFT_ACT_I, WEFT_ACT_W};
     static const enum weft_kind whole[] = {WEFT_ACT_F, WEFT_ACT_B};
     const enum weft_kind *kinds = s->setup.whole ? whole : split;
-    if (!s->found)
+    if (s->n_best == 0)
         return WEFT_FAIL(err, WEFT_INTERNAL, "%s: the search found no order", s->setup.name);
     struct weft_builder b;
     struct weft_shape shape = {s->n_ranks, s->n_stages, s->n_micros, 1};
@@ -325,7 +347,7 @@ enum weft_status weft_search_finish(const struct weft_search *s, struct weft_sch
     weft_builder_place(&b, s->n_chunks == 1 ? WEFT_PLACE_LINEAR : WEFT_PLACE_V);
     for (uint32_t r = 0; r < s->n_ranks; r++)
         for (size_t i = 0; i < s->per_rank; i++) {
-            uint32_t id = s->best[r * s->per_rank + i], row = s->ops[id].row;
+            uint32_t id = s->best[0].order[r * s->per_rank + i], row = s->ops[id].row;
             weft_emit(&b, r, kinds[row / s->n_stages], row % s->n_stages, id % s->n_micros);
         }
     return weft_builder_finish(&b, out, err);

@@ -29,6 +29,9 @@ enum weft_pass {
 
 enum { WEFT_NO_OP = UINT32_MAX };
 
+/* How many orders are kept to be improved: the best one may be a dead end. */
+enum { WEFT_SEARCH_POOL = 4 };
+
 /* One action.  Its number is (pass * stages + stage) * micros + micro. */
 struct weft_op {
     double time, delta;
@@ -59,9 +62,12 @@ struct weft_search {
     struct weft_op *ops; /* owned: (passes, stages, micros) */
     double *bound;       /* owned: (2), no order's span and makespan can be less */
 
-    bool found;
-    struct weft_score score; /* of the best */
-    uint32_t *best;          /* owned: (ranks, per_rank) */
+    /* The best orders so far, best first, no two of the same score. */
+    uint32_t n_best;
+    struct {
+        struct weft_score score;
+        uint32_t *order; /* owned: (ranks, per_rank) */
+    } best[WEFT_SEARCH_POOL];
 
     /* What the last timing left behind. */
     double *start, *end; /* owned: (n_ops) */
@@ -92,8 +98,11 @@ struct weft_score weft_search_score(const struct weft_search *s);
 /* The most memory that a rank's list needs. */
 double weft_search_peak(const struct weft_search *s, const uint32_t *row);
 
-/* Times an order and keeps it when it fits and is better than the best so far.  True then. */
+/* Times an order and keeps it when it fits and is good enough.  True when it is the best. */
 bool weft_search_try(struct weft_search *s, const uint32_t *order);
+
+/* The same for an order that fits and was timed last, whose peak is known. */
+bool weft_search_keep(struct weft_search *s, const uint32_t *order, double peak);
 
 /* Negative when a is the better one. */
 int weft_score_compare(struct weft_score a, struct weft_score b);
@@ -152,6 +161,11 @@ bool weft_lister_try(struct weft_lister *l, struct weft_search *s,
 
 /* Improves the best order, doing about `work` visits of an action. */
 enum weft_status weft_search_improve(struct weft_search *s, double work, struct weft_error *err);
+
+/* Keeps the forwards and gradients of an order, which must not be s->order, and puts its weight
+ * gradients anew: into waits, or before what would not fit the limit without them.  Tries that. */
+bool weft_lister_refill(struct weft_lister *l, struct weft_search *s, const uint32_t *order,
+                        double patience);
 
 /* -- building blocks: search_block.c ---------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sched/gen/search.h"
 
@@ -19,11 +20,13 @@ struct rank_list {
     double free, mem;
     uint32_t done[3][2]; /* passes and chunks: how many micros */
     uint32_t len;
+    uint32_t follow; /* position in the order that is followed */
 };
 
 struct weft_lister {
     struct rank_list *ranks; /* owned: (ranks) */
     double *arrival;         /* owned: (n_ops), when its input is there, INFINITY: not known */
+    double *expected;        /* owned: (n_ops), when it started in the order that is followed */
     double *wake;            /* owned: (2 * leaves), a tournament: the earliest of each pair */
     uint32_t leaves;
 };
@@ -37,8 +40,9 @@ struct weft_lister *weft_lister_new(const struct weft_search *s)
         ;
     l->ranks = malloc(sizeof *l->ranks * s->n_ranks);
     l->arrival = malloc(sizeof *l->arrival * s->n_ops);
+    l->expected = malloc(sizeof *l->expected * s->n_ops);
     l->wake = malloc(sizeof *l->wake * 2 * l->leaves);
-    if (l->ranks == NULL || l->arrival == NULL || l->wake == NULL) {
+    if (l->ranks == NULL || l->arrival == NULL || l->expected == NULL || l->wake == NULL) {
         weft_lister_free(l);
         return NULL;
     }
@@ -51,6 +55,7 @@ void weft_lister_free(struct weft_lister *l)
         return;
     free(l->ranks);
     free(l->arrival);
+    free(l->expected);
     free(l->wake);
     free(l);
 }
@@ -298,6 +303,53 @@ bool weft_lister_try(struct weft_lister *l, struct weft_search *s,
         double now = fmax(l->wake[l->leaves + r], l->ranks[r].free), until = INFINITY;
         uint32_t id = knobs->offset == NULL ? decide(l, s, knobs, r, now, &until)
                                             : decide_by_block(l, s, knobs, r, now, &until);
+        if (id == WEFT_NO_OP) {
+            set_wake(l, r, until > now ? until : INFINITY);
+            continue;
+        }
+        issue(l, s, id, now);
+        n++;
+    }
+    return n == s->n_ops && weft_search_try(s, s->order);
+}
+
+/* What a rank does next when its forwards and gradients have a given order. */
+static uint32_t decide_refill(struct weft_lister *l, const struct weft_search *s,
+                              const uint32_t *order, double patience, uint32_t rank, double now,
+                              double *until)
+{
+    struct rank_list *k = &l->ranks[rank];
+    const uint32_t *row = order + rank * s->per_rank;
+    while (k->follow < s->per_rank && s->ops[row[k->follow]].row >= 2 * s->n_stages)
+        k->follow++;
+    uint32_t w = pick_weight(l, s, rank);
+    if (k->follow == s->per_rank)
+        return w;
+    uint32_t id = row[k->follow];
+    bool fits = weft_search_fits(s, rank, k->mem + fmax(0, s->ops[id].delta));
+    if (l->arrival[id] <= now && fits) {
+        k->follow++;
+        return id;
+    }
+    *until = l->arrival[id];
+    if (w == WEFT_NO_OP || (!fits && *until <= now))
+        return w;
+    /* An arrival that is not known yet will be about when it was in the given order. */
+    double likely = l->arrival[id] < INFINITY ? l->arrival[id] : l->expected[id];
+    return now + s->ops[w].time <= likely + patience * s->ops[w].time ? w : WEFT_NO_OP;
+}
+
+bool weft_lister_refill(struct weft_lister *l, struct weft_search *s, const uint32_t *order,
+                        double patience)
+{
+    if (!weft_search_time(s, order))
+        return false;
+    memcpy(l->expected, s->start, sizeof *l->expected * s->n_ops);
+    reset(l, s);
+    size_t n = 0;
+    for (uint32_t r; (r = next_rank(l, s->n_ranks)) < s->n_ranks;) {
+        double now = fmax(l->wake[l->leaves + r], l->ranks[r].free), until = INFINITY;
+        uint32_t id = decide_refill(l, s, order, patience, r, now, &until);
         if (id == WEFT_NO_OP) {
             set_wake(l, r, until > now ? until : INFINITY);
             continue;

@@ -27,6 +27,8 @@ struct move {
 struct tabu {
     struct weft_search *s;
     uint32_t *order;   /* owned: (ranks, per_rank), the current one */
+    uint32_t *home;    /* owned: (ranks, per_rank), the best one on this way */
+    struct weft_score score; /* of that */
     uint32_t *pos;     /* owned: (n_ops) */
     double *mem;       /* owned: (ranks, per_rank), memory after each action */
     double *peak;      /* owned: (ranks) */
@@ -43,6 +45,7 @@ struct tabu {
 static void tabu_release(struct tabu *t)
 {
     free(t->order);
+    free(t->home);
     free(t->pos);
     free(t->mem);
     free(t->peak);
@@ -55,13 +58,14 @@ static bool tabu_init(struct tabu *t, struct weft_search *s)
 {
     *t = (struct tabu){.s = s};
     t->order = malloc(sizeof *t->order * s->n_ops);
+    t->home = malloc(sizeof *t->home * s->n_ops);
     t->pos = malloc(sizeof *t->pos * s->n_ops);
     t->mem = malloc(sizeof *t->mem * s->n_ops);
     t->peak = malloc(sizeof *t->peak * s->n_ranks);
     t->tail = malloc(sizeof *t->tail * s->n_ops);
     t->rests = calloc(s->n_ops, sizeof *t->rests);
     t->head = malloc(sizeof *t->head * s->per_rank);
-    return t->order != NULL && t->pos != NULL && t->mem != NULL && t->peak != NULL &&
+    return t->order != NULL && t->home != NULL && t->pos != NULL && t->mem != NULL && t->peak != NULL &&
            t->tail != NULL && t->rests != NULL && t->head != NULL;
 }
 
@@ -81,10 +85,10 @@ static void note_rank(struct tabu *t, uint32_t rank)
     t->peak[rank] = peak;
 }
 
-static void start_from_best(struct tabu *t)
+static void go_home(struct tabu *t)
 {
     struct weft_search *s = t->s;
-    memcpy(t->order, s->best, sizeof *t->order * s->n_ops);
+    memcpy(t->order, t->home, sizeof *t->order * s->n_ops);
     for (uint32_t r = 0; r < s->n_ranks; r++)
         note_rank(t, r);
     memset(t->rests, 0, sizeof *t->rests * s->n_ops);
@@ -178,7 +182,7 @@ static void consider(struct tabu *t, struct move m)
     struct weft_search *s = t->s;
     m.estimate = estimate(t, &m);
     uint32_t id = t->order[m.rank * s->per_rank + m.from];
-    if (t->rests[id] > t->step && m.estimate >= s->score.first)
+    if (t->rests[id] > t->step && m.estimate >= t->score.first)
         return;
     if (t->n_ties > 0 && m.estimate > t->best.estimate)
         return;
@@ -299,11 +303,59 @@ static bool keep_if_better(struct tabu *t)
     struct weft_score score = weft_search_score(s);
     for (uint32_t r = 0; r < s->n_ranks; r++)
         score.peak = t->peak[r] > score.peak ? t->peak[r] : score.peak;
-    if (weft_score_compare(score, s->score) >= 0)
+    if (weft_score_compare(score, t->score) >= 0)
         return false;
-    s->score = score;
-    memcpy(s->best, t->order, sizeof *t->order * s->n_ops);
+    t->score = score;
+    memcpy(t->home, t->order, sizeof *t->order * s->n_ops);
     return true;
+}
+
+/* One step: the move that looks best, if there is one. */
+static bool step(struct tabu *t)
+{
+    struct weft_search *s = t->s;
+    t->step++;
+    t->n_ties = 0;
+    measure_tails(t);
+    consider_path(t);
+    if (t->n_ties == 0)
+        return false;
+    struct move m = t->best;
+    uint32_t id = t->order[m.rank * s->per_rank + m.from];
+    apply(t, &m);
+    t->work += (double)s->n_ops;
+    t->rests[id] = t->step + 8 + weft_random_below(1, 3, t->drawn++, 8);
+    if (!weft_search_time(s, t->order)) { /* a cycle: take it back */
+        apply(t, &(struct move){m.rank, m.to, m.from, 0});
+        weft_search_time(s, t->order);
+        t->work += (double)s->n_ops;
+    }
+    return true;
+}
+
+static bool is_perfect(const struct tabu *t)
+{
+    bool by_span = t->s->minimize == WEFT_MIN_SPAN;
+    return t->score.first <= t->s->bound[by_span ? 0 : 1] * (1 + 1e-9) &&
+           t->score.second <= t->s->bound[by_span ? 1 : 0] * (1 + 1e-9);
+}
+
+static void walk(struct tabu *t, double work)
+{
+    uint32_t stalled = 0;
+    double until = t->work + work;
+    go_home(t);
+    while (t->work < until && !is_perfect(t)) {
+        bool moved_on = step(t);
+        if (keep_if_better(t)) {
+            stalled = 0;
+        } else if (++stalled > 300 || !moved_on) {
+            if (!moved_on && stalled == 1)
+                return;
+            go_home(t);
+            stalled = 0;
+        }
+    }
 }
 
 enum weft_status weft_search_improve(struct weft_search *s, double work, struct weft_error *err)
@@ -314,32 +366,20 @@ enum weft_status weft_search_improve(struct weft_search *s, double work, struct 
         return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory to improve %zu actions",
                          s->setup.name, s->n_ops);
     }
-    start_from_best(&t);
-    uint32_t stalled = 0;
-    while (t.work < work && !weft_search_is_perfect(s)) {
-        t.step++;
-        t.n_ties = 0;
-        measure_tails(&t);
-        consider_path(&t);
-        if (t.n_ties == 0 || stalled > 300) {
-            if (stalled == 0)
-                break;
-            start_from_best(&t);
-            stalled = 0;
-            continue;
-        }
-        struct move m = t.best;
-        uint32_t id = t.order[m.rank * s->per_rank + m.from];
-        apply(&t, &m);
-        t.work += (double)s->n_ops;
-        t.rests[id] = t.step + 8 + weft_random_below(1, 3, t.drawn++, 8);
-        if (!weft_search_time(s, t.order)) { /* a cycle: take it back */
-            apply(&t, &(struct move){m.rank, m.to, m.from, 0});
-            weft_search_time(s, t.order);
-            t.work += (double)s->n_ops;
-        }
-        stalled = keep_if_better(&t) ? 0 : stalled + 1;
+    uint32_t n = s->n_best;
+    uint32_t *starts = malloc(sizeof *starts * s->n_ops * n);
+    struct weft_score scores[WEFT_SEARCH_POOL];
+    for (uint32_t i = 0; i < n; i++) {
+        memcpy(starts + i * s->n_ops, s->best[i].order, sizeof *starts * s->n_ops);
+        scores[i] = s->best[i].score;
     }
+    for (uint32_t i = 0; i < n && !weft_search_is_perfect(s); i++) {
+        memcpy(t.home, starts + i * s->n_ops, sizeof *starts * s->n_ops);
+        t.score = scores[i];
+        walk(&t, work / n);
+        weft_search_try(s, t.home);
+    }
+    free(starts);
     tabu_release(&t);
     return WEFT_OK;
 }

@@ -1,6 +1,7 @@
 #include "sched/gen/search.h"
 
 #include <math.h>
+#include <string.h>
 #include <stdlib.h>
 #include <stdio.h>
 
@@ -34,8 +35,15 @@ enum weft_status weft_search_v(struct weft_search *s, double work, struct weft_e
                     if(weft_lister_try(l, s, &q)) best_kind=2,bk=q,bd=d,be=e;
         }
     }
-    if(getenv("SHOW"))fprintf(stderr,"P%u M%u kind %d ahead %g slope %g pat %g hold %g ff %d deep %d d %g e %g score %g\n",s->n_ranks,s->n_micros,best_kind,bk.ahead/s->n_ranks,bk.ahead_slope,bk.patience,bk.hold,bk.forward_first,bk.deep_first,ds[bd],ds[be],s->score.first);
+    if(getenv("SHOW"))fprintf(stderr,"P%u M%u kind %d ahead %g slope %g pat %g hold %g ff %d deep %d d %g e %g score %g\n",s->n_ranks,s->n_micros,best_kind,bk.ahead/s->n_ranks,bk.ahead_slope,bk.patience,bk.hold,bk.forward_first,bk.deep_first,ds[bd],ds[be],s->best[0].score.first);
     weft_blocks_free(b);
+    {
+        uint32_t n=s->n_best; uint32_t*cp=malloc(sizeof *cp*s->n_ops*n);
+        for(uint32_t i=0;i<n;i++) memcpy(cp+i*s->n_ops,s->best[i].order,sizeof*cp*s->n_ops);
+        static const double pp[]={0,0.25,0.5,0.75,1};
+        for(uint32_t i=0;i<n;i++)for(int j=0;j<5;j++) weft_lister_refill(l,s,cp+i*s->n_ops,pp[j]);
+        free(cp);
+    }
     weft_lister_free(l);
     return weft_search_improve(s, work, err);
 }
