@@ -8,7 +8,7 @@ WEFT_GENERATOR(1f1b_v)
     WEFT_TRY(weft_search_init(&s, &setup, params, chunks, err));
     enum weft_status st = weft_search_check_limits(&s, err);
     if (st == WEFT_OK)
-        st = weft_search_v(&s, 4e6, err);
+        st = weft_search_v(&s, NULL, 4e6, err);
     if (st == WEFT_OK)
         st = weft_search_finish(&s, out, err);
     weft_search_release(&s);

@@ -172,7 +172,10 @@ bool weft_lister_refill(struct weft_lister *l, struct weft_search *s, const uint
 struct weft_block_style {
     double step[4]; /* the least time from rank to rank in sixths of a period: forwards down and
                        up, gradients down and up */
+    const double *given; /* borrowed, may be NULL: (2, stages), when micro 0's F and I run: the
+                            block is then this one, made for unit times */
     bool unit;      /* lay the block as if all passes took the same time */
+    bool pin;       /* fill gaps at both ends only, keep the block's times in between */
     bool late_w;    /* in the drain, weight gradients come after all gradients */
 };
 
@@ -191,6 +194,7 @@ bool weft_blocks_try(struct weft_blocks *b, struct weft_search *s,
 
 /* -- what the generators with two chunks have in common: search_v.c ---------------------------- */
 
-enum weft_status weft_search_v(struct weft_search *s, double work, struct weft_error *err);
+enum weft_status weft_search_v(struct weft_search *s, const double *given, double work,
+                               struct weft_error *err);
 
 #endif

@@ -139,7 +139,7 @@ static void lay(struct weft_blocks *b, const struct weft_search *s,
         bool back = k >= s->n_stages;
         uint32_t stage = back ? 2 * s->n_stages - 1 - k : k, row = back * s->n_stages + stage;
         const struct weft_op *op = &s->ops[(size_t)row * s->n_micros];
-        double at = lay_one(b, op->rank, row, t);
+        double at = lay_one(b, op->rank, row, style->given != NULL ? style->given[row] : t);
         bool stays = op->to == WEFT_NO_OP || s->ops[op->to].rank == op->rank;
         t = at + b->time[row] + (stays ? 0 : b->hop);
         if (!stays)
@@ -178,14 +178,14 @@ static void fill_queue(struct weft_blocks *b, const struct weft_search *s, bool 
 }
 
 /* Puts one action into the first gap that it fits into; false when memory allows none. */
-static bool put(struct weft_blocks *b, const struct weft_search *s, uint32_t id)
+static bool put(struct weft_blocks *b, const struct weft_search *s, uint32_t id, double after)
 {
     const struct weft_op *op = &s->ops[id];
     uint32_t n = b->n_placed[op->rank], k = n, pass = op->row / s->n_stages;
     struct placed *row = b->placed + op->rank * s->per_rank;
-    double t = 0, time = b->time[op->row], slack = 1e-9 * b->period;
+    double t = after, time = b->time[op->row], slack = 1e-9 * b->period;
     if (op->from != WEFT_NO_OP)
-        t = b->end[op->from] + (s->ops[op->from].rank == op->rank ? 0 : b->hop);
+        t = fmax(t, b->end[op->from] + (s->ops[op->from].rank == op->rank ? 0 : b->hop));
     if (pass != WEFT_PASS_F)
         t = fmax(t, b->end[id - s->n_stages * s->n_micros]);
     if (op->delta > 0 && n > 0 && !weft_search_fits(s, op->rank, row[n - 1].mem + op->delta))
@@ -223,9 +223,13 @@ bool weft_blocks_try(struct weft_blocks *b, struct weft_search *s,
     lay(b, s, style);
     fill_queue(b, s, style->late_w);
     memset(b->n_placed, 0, sizeof *b->n_placed * s->n_ranks);
-    for (size_t i = 0; i < s->n_ops; i++)
-        if (!put(b, s, b->queue[i].id))
+    double begin = b->offset[s->n_stages], end = b->period * (s->n_micros - 1);
+    for (size_t i = 0; i < s->n_ops; i++) {
+        double at = b->queue[i].at;
+        bool pinned = style->pin && at >= begin && at <= end;
+        if (!put(b, s, b->queue[i].id, pinned ? at : 0))
             return false;
+    }
     for (size_t i = 0; i < s->n_ops; i++)
         s->order[i] = b->placed[i].id;
     return weft_search_try(s, s->order);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 static int best_kind; static struct weft_knobs bk;
-enum weft_status weft_search_v(struct weft_search *s, double work, struct weft_error *err)
+enum weft_status weft_search_v(struct weft_search *s, const double *given, double work, struct weft_error *err)
 {
     struct weft_lister *l = weft_lister_new(s);
     if (l == NULL)
@@ -23,11 +23,14 @@ enum weft_status weft_search_v(struct weft_search *s, double work, struct weft_e
                     if(weft_lister_try(l, s, &q)) best_kind=1,bk=q;
                 }
     double period; struct weft_blocks*b=weft_blocks_new(s);
+    if (given != NULL)
+        for (unsigned late = 0; late < 4; late++)
+            if(weft_blocks_try(b, s, &(struct weft_block_style){{0}, given, true, late / 2, late%2 == 1})) best_kind=9; if(getenv("SHOW"))fprintf(stderr,"given best %g last %g\n",s->best[0].score.first,weft_search_score(s).first);
     static const double ds[] = {0,1,1.5,2,2.5,3,4,5};
     int bd=0,be=0;
     for (unsigned d = 0; d < 8; d++) for (unsigned e=0;e<8;e++) {
-        for(int u=0;u<4;u++) if(weft_blocks_try(b,s,&(struct weft_block_style){{ds[d],0,ds[e],0},u%2,u/2})) best_kind=3+u,bd=d,be=e;
-        const double*offset=weft_blocks_lay(b,s,&(struct weft_block_style){{ds[d],0,ds[e],0},false,false},&period);
+        for(int u=0;u<8;u++) if(weft_blocks_try(b,s,&(struct weft_block_style){{ds[d],0,ds[e],0},NULL,u%2,u/4,u/2%2})) best_kind=3+u,bd=d,be=e;
+        const double*offset=weft_blocks_lay(b,s,&(struct weft_block_style){{ds[d],0,ds[e],0},NULL,false,false,false},&period);
     for (unsigned h = 0; h < 4; h++)
         for (unsigned j = 0; j < 3; j++)
             for (unsigned k = 0; k < 3; k++) {

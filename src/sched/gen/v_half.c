@@ -73,11 +73,18 @@ static enum weft_status make(const char *name, bool half, const struct weft_para
             s.limit[r] = peak;
     }
     weft_search_try(&s, s.order);
+    double *given=malloc(sizeof*given*2*s.n_stages);
+    for (uint32_t r = 0; r < s.n_ranks; r++) {
+        int64_t at[4];
+        block_offsets(half, s.n_ranks, r, at);
+        given[r]=at[0]; given[2*s.n_ranks-1-r]=at[1]; given[s.n_stages+2*s.n_ranks-1-r]=at[2]; given[s.n_stages+r]=at[3];
+    }
     st = weft_search_check_limits(&s, err);
     if (st == WEFT_OK)
-        st = weft_search_v(&s, 4e6, err);
+        st = weft_search_v(&s, given, 4e6, err);
     if (st == WEFT_OK)
         st = weft_search_finish(&s, out, err);
+    free(given);
     weft_search_release(&s);
     return st;
 }

@@ -69,7 +69,7 @@ WEFT_GENERATOR(zb_v_auto)
         order_by_hand(&s, r, s.order + r * s.per_rank);
     weft_search_try(&s, s.order);
     if (st == WEFT_OK)
-        st = weft_search_v(&s, 4e6, err);
+        st = weft_search_v(&s, NULL, 4e6, err);
     if (st == WEFT_OK)
         st = weft_search_finish(&s, out, err);
     weft_search_release(&s);
