@@ -1,7 +1,7 @@
 /* Partitions: which stage holds which items of a model.
  *
- * S stages, numbered along the model, each hold a range of the L layers; the first also holds the
- * embedding, the last the head.  A partition is made in one of four ways:
+ * S stages, numbered along the model, each hold a range of the L layers; the first also holds
+ * the embedding, the last the head.  A partition is made in one of four ways:
  *
  *     even      by the number of layers alone, the remainder to the first stages
  *     balanced  by the items' times, under memory limits of the ranks
@@ -44,8 +44,8 @@ struct weft_partition {
 
 void weft_partition_release(struct weft_partition *p); /* a zeroed one is allowed */
 
-/* Every layer 0 .. n_layers - 1 on exactly one stage, in order; the embedding once, on the first
- * stage; the head once, on the last.  The error names the stage. */
+/* Every layer 0 .. n_layers - 1 on exactly one stage, in order; the embedding once, on the
+ * first stage; the head once, on the last.  The error names the stage. */
 enum weft_status weft_partition_verify(const struct weft_partition *p, uint32_t n_layers,
                                        struct weft_error *err);
 
@@ -59,7 +59,7 @@ enum weft_status weft_partition_check_filled(uint32_t n_layers, uint32_t n_stage
 enum weft_status weft_partition_init_even(struct weft_partition *p, uint32_t n_layers,
                                           uint32_t n_stages, struct weft_error *err);
 
-/* -- explicit ------------------------------------------------------------------------------- */
+/* -- explicit ------------------------------------------------------------------------------ */
 
 /* The text parsers take at most this many stages and layers together. */
 enum { WEFT_MAX_LAYOUT = 1 << 20 };
@@ -71,8 +71,8 @@ enum weft_status weft_partition_init_counts(struct weft_partition *p, const uint
 
 /* Reads "4,3,3,2": the layers of each stage, blanks allowed around a number.  When n_stages or
  * n_layers is not 0, there must be just as many.  Errors name the column. */
-enum weft_status weft_partition_parse_counts(struct weft_partition *p, const char *text, size_t len,
-                                             uint32_t n_stages, uint32_t n_layers,
+enum weft_status weft_partition_parse_counts(struct weft_partition *p, const char *text,
+                                             size_t len, uint32_t n_stages, uint32_t n_layers,
                                              struct weft_error *err);
 
 /* Reads a layout as Megatron's --pipeline-model-parallel-layout takes it:
@@ -81,14 +81,14 @@ enum weft_status weft_partition_parse_counts(struct weft_partition *p, const cha
  *     x*n the item, the bar or the (group) before it n times, n >= 1
  *     commas and blanks mean nothing
  *
- * "Et*3|(tt|)*2L" is stages of 3, 2, 2 and 0 layers.  One E at the very start, one L at the very
- * end; two bars in a row leave a stage empty; m (a layer for multi-token prediction) is not
- * supported.  n_stages and n_layers as above.  Errors name the column. */
-enum weft_status weft_partition_parse_layout(struct weft_partition *p, const char *text, size_t len,
-                                             uint32_t n_stages, uint32_t n_layers,
+ * "Et*3|(tt|)*2L" is stages of 3, 2, 2 and 0 layers.  One E at the very start, one L at the
+ * very end; two bars in a row leave a stage empty; m (a layer for multi-token prediction) is
+ * not supported.  n_stages and n_layers as above.  Errors name the column. */
+enum weft_status weft_partition_parse_layout(struct weft_partition *p, const char *text,
+                                             size_t len, uint32_t n_stages, uint32_t n_layers,
                                              struct weft_error *err);
 
-/* -- what stages and ranks hold ------------------------------------------------------------- */
+/* -- what stages and ranks hold ------------------------------------------------------------ */
 
 /* Sums of the items of each stage.  All arrays are (n_stages) and owned. */
 struct weft_stage_sums {
@@ -115,15 +115,15 @@ struct weft_holding {
     size_t n_limits;           /* 0: no limit; 1: the same for all ranks; else one a rank */
 };
 
-/* Bytes on each rank: the state of all its stages (once for a stage that it holds in two pipes, a
- * shared weight once), and in_flight times the activations of one micro.  `holding` may be NULL.
- * out is (ranks of the placement). */
+/* Bytes on each rank: the state of all its stages (once for a stage that it holds in two pipes,
+ * a shared weight once), and in_flight times the activations of one micro.  `holding` may be
+ * NULL.  out is (ranks of the placement). */
 enum weft_status weft_partition_rank_bytes(const struct weft_partition *p,
                                            const struct weft_items *items,
                                            const struct weft_holding *holding, size_t *out,
                                            struct weft_error *err);
 
-/* -- balanced ------------------------------------------------------------------------------- */
+/* -- balanced ------------------------------------------------------------------------------ */
 
 enum { WEFT_MAX_BALANCED_LAYERS = 1 << 13 };
 
@@ -137,16 +137,17 @@ enum { WEFT_MAX_BALANCED_LAYERS = 1 << 13 };
  * rank within its own are looked at; when there is none, WEFT_USAGE with the least limit that
  * would do.
  *
- * When every rank holds one stage the result is exact and fast.  When ranks hold several, limits
- * tie stages together: the answer without the tie is taken if it fits, which is exact; else a
- * bounded branch-and-bound looks for the best that fits.  *proven (may be NULL) says whether the
- * result is known to be the best; it always keeps to the limits.  `holding` may be NULL. */
+ * When every rank holds one stage the result is exact and fast.  When ranks hold several,
+ * limits tie stages together: the answer without the tie is taken if it fits, which is exact;
+ * else a bounded branch-and-bound looks for the best that fits.  *proven (may be NULL) says
+ * whether the result is known to be the best; it always keeps to the limits.  `holding` may be
+ * NULL. */
 enum weft_status weft_partition_init_balanced(struct weft_partition *p,
                                               const struct weft_items *items, uint32_t n_stages,
                                               const struct weft_holding *holding, bool *proven,
                                               struct weft_error *err);
 
-/* -- a batch over micros -------------------------------------------------------------------- */
+/* -- a batch over micros ------------------------------------------------------------------- */
 
 /* Cuts n_items into n_parts ranges, the first ones longer by one: part k is bounds[k] ..
  * bounds[k + 1] - 1.  bounds is (n_parts + 1).  A part may not be empty. */

@@ -1,7 +1,7 @@
 /* What is partitioned: models, and the time and bytes of their items.
  *
- * An item is a piece of the model that is never cut: the embedding, one transformer layer, or the
- * head (final norm, logits, loss).  Items come from a model's shape, or are all alike:
+ * An item is a piece of the model that is never cut: the embedding, one transformer layer, or
+ * the head (final norm, logits, loss).  Items come from a model's shape, or are all alike:
  *
  *     struct weft_model model;
  *     struct weft_items items;
@@ -28,7 +28,7 @@ extern "C" {
 
 enum { WEFT_MAX_LAYERS = 1 << 20 };
 
-/* -- models --------------------------------------------------------------------------------- */
+/* -- models -------------------------------------------------------------------------------- */
 
 enum weft_arch {
     WEFT_ARCH_GPT2,  /* LayerNorm, learned positions, GELU, biases */
@@ -68,25 +68,25 @@ enum weft_status weft_model_check(const struct weft_model *model, struct weft_er
 enum weft_status weft_model_count_params(const struct weft_model *model, size_t *out,
                                          struct weft_error *err);
 
-/* -- items ---------------------------------------------------------------------------------- */
+/* -- items --------------------------------------------------------------------------------- */
 
 /* What one item costs.  Times are of one micro, in any unit that all items share. */
 struct weft_item {
     double f, i, w;     /* forward, input gradient, weight gradient */
     size_t state_bytes; /* held all the time: weights, gradients, optimizer */
-    size_t act_bytes;   /* saved activations of one micro, from its F to the end of its backward */
+    size_t act_bytes;   /* saved activations of one micro, from F to the end of the backward */
 };
 
 struct weft_items {
     size_t n;             /* layers + 2 */
     struct weft_item *at; /* owned: the embedding, the layers in order, the head */
-    /* Part of both the embedding's and the head's state_bytes: a tied weight.  A rank that holds
-     * both has it once. */
+    /* Part of both the embedding's and the head's state_bytes: a tied weight.  A rank that
+     * holds both has it once. */
     size_t shared_bytes;
 };
 
-/* n_layers layers that all cost `layer`.  A zero embedding or head is free.  weft_items_release()
- * frees what the caller then owns. */
+/* n_layers layers that all cost `layer`.  A zero embedding or head is free.
+ * weft_items_release() frees what the caller then owns. */
 enum weft_status weft_items_init_uniform(struct weft_items *items, uint32_t n_layers,
                                          struct weft_item layer, struct weft_item embedding,
                                          struct weft_item head, struct weft_error *err);
@@ -100,10 +100,10 @@ enum weft_status weft_items_init_uniform(struct weft_items *items, uint32_t n_la
  *     layer       linear + scores         linear + 2 * scores     linear
  *     head        2*tokens*dim*vocab      the same                the same
  *
- * linear = 2 * tokens * the layer's matrix elements; scores = 4 * tokens * seq * dim, the products
- * of queries with keys and of weights with values, counted whole (no half for the causal mask, as
- * is usual for model FLOPs).  Scores have no weights, so their whole backward is in i.  A layer's
- * i + w is 2 f.  Norms, activations and the softmax are not counted.
+ * linear = 2 * tokens * the layer's matrix elements; scores = 4 * tokens * seq * dim, the
+ * products of queries with keys and of weights with values, counted whole (no half for the
+ * causal mask, as is usual for model FLOPs).  Scores have no weights, so their whole backward
+ * is in i.  A layer's i + w is 2 f.  Norms, activations and the softmax are not counted.
  *
  * State is 20 bytes a parameter: 4 for the fp32 weight, 8 for the exact gradient sum (int64), 8
  * for the two moments of AdamW.  A tied weight is in the embedding and in the head, and in

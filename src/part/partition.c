@@ -25,8 +25,8 @@ static enum weft_status verify_stage(const struct weft_partition *p, uint32_t s,
                          stage->first_layer, next);
     if (stage->first_layer < next)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "stage %u starts at layer %u, but the stages before end at layer %u", s,
-                         stage->first_layer, next);
+                         "stage %u starts at layer %u, but the stages before end at layer %u",
+                         s, stage->first_layer, next);
     if (stage->embedding != (s == 0))
         return WEFT_FAIL(err, WEFT_USAGE,
                          s == 0 ? "stage %u has no embedding: the first stage holds it"
@@ -112,7 +112,7 @@ static enum weft_status hand_out(struct weft_partition *made, uint32_t n_layers,
 enum weft_status weft_partition_init_ends(struct weft_partition *p, const uint32_t *ends,
                                           uint32_t n_stages, struct weft_error *err)
 {
-    struct weft_partition made;
+    struct weft_partition made = {0};
     WEFT_TRY(weft_partition_check_sizes(ends[n_stages - 1], n_stages, err));
     WEFT_TRY(new_stages(n_stages, &made, err));
     for (uint32_t s = 0; s < n_stages; s++) {
@@ -125,7 +125,7 @@ enum weft_status weft_partition_init_ends(struct weft_partition *p, const uint32
 enum weft_status weft_partition_init_even(struct weft_partition *p, uint32_t n_layers,
                                           uint32_t n_stages, struct weft_error *err)
 {
-    struct weft_partition made;
+    struct weft_partition made = {0};
     WEFT_TRY(weft_partition_check_sizes(n_layers, n_stages, err));
     WEFT_TRY(new_stages(n_stages, &made, err));
     for (uint32_t s = 0; s < n_stages; s++) {
@@ -148,8 +148,9 @@ enum weft_status weft_partition_init_counts(struct weft_partition *p, const uint
     for (uint32_t s = 0; s < n_stages && st == WEFT_OK; s++) {
         sum += counts[s];
         if (sum > WEFT_MAX_LAYERS)
-            st = WEFT_FAIL(err, WEFT_USAGE, "stage %u brings the layers to %llu: give at most %d",
-                           s, (unsigned long long)sum, WEFT_MAX_LAYERS);
+            st = WEFT_FAIL(err, WEFT_USAGE,
+                           "stage %u brings the layers to %llu: give at most %d", s,
+                           (unsigned long long)sum, WEFT_MAX_LAYERS);
         else
             ends[s] = (uint32_t)sum;
     }
@@ -165,9 +166,10 @@ enum weft_status weft_split_ranges(size_t n_items, size_t n_parts, size_t *bound
     if (n_parts == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "a split into 0 micros: give at least 1");
     if (n_items < n_parts)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "%zu sequence%s cannot fill %zu micros: use at most %zu, or a larger batch",
-                         n_items, n_items == 1 ? "" : "s", n_parts, n_items);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "%zu sequence%s cannot fill %zu micros: use at most %zu, or a larger batch",
+            n_items, n_items == 1 ? "" : "s", n_parts, n_items);
     bounds[0] = 0;
     for (size_t k = 0; k < n_parts; k++)
         bounds[k + 1] = weft_range_part(n_items, n_parts, k).end;

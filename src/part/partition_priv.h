@@ -13,8 +13,4 @@ enum weft_status weft_partition_init_ends(struct weft_partition *p, const uint32
 enum weft_status weft_partition_check_sizes(uint32_t n_layers, uint32_t n_stages,
                                             struct weft_error *err);
 
-/* The stage's number of items starts at items->at[*first]: its layers with the embedding or head
- * that is on it. */
-size_t weft_stage_items(const struct weft_stage_range *stage, size_t *first);
-
 #endif

@@ -3,10 +3,11 @@
 
 #include "base/error.h"
 #include "base/size.h"
-#include "part/partition_priv.h"
+#include "part/holds.h"
 #include "weft/part.h"
 
-size_t weft_stage_items(const struct weft_stage_range *stage, size_t *first)
+/* How many items the stage has, the first being items->at[*first]. */
+static size_t stage_items(const struct weft_stage_range *stage, size_t *first)
 {
     *first = stage->embedding ? 0 : (size_t)stage->first_layer + 1;
     return (size_t)stage->end_layer + 1 + stage->head - *first;
@@ -16,7 +17,7 @@ static enum weft_status sum_stage(struct weft_stage_sums *sums, uint32_t s,
                                   const struct weft_stage_range *stage,
                                   const struct weft_items *items, struct weft_error *err)
 {
-    size_t first, n = weft_stage_items(stage, &first);
+    size_t first, n = stage_items(stage, &first);
     for (size_t k = first; k < first + n; k++) {
         const struct weft_item *item = &items->at[k];
         sums->f[s] += item->f;
@@ -31,7 +32,8 @@ static enum weft_status sum_stage(struct weft_stage_sums *sums, uint32_t s,
     return WEFT_OK;
 }
 
-enum weft_status weft_stage_sums_init(struct weft_stage_sums *sums, const struct weft_partition *p,
+enum weft_status weft_stage_sums_init(struct weft_stage_sums *sums,
+                                      const struct weft_partition *p,
                                       const struct weft_items *items, struct weft_error *err)
 {
     WEFT_TRY(weft_items_check(items, err));
@@ -74,4 +76,48 @@ struct weft_cost weft_stage_sums_cost(const struct weft_stage_sums *sums)
         .i = {sums->i, sums->n_stages},
         .w = {sums->w, sums->n_stages},
     };
+}
+
+static enum weft_status add_holds(const struct weft_stage_sums *sums,
+                                  const struct weft_holds *holds, size_t *out,
+                                  struct weft_error *err)
+{
+    for (uint32_t s = 0; s < holds->n_stages; s++)
+        for (size_t k = holds->start[s]; k < holds->start[s + 1]; k++) {
+            const struct weft_hold *h = &holds->at[k];
+            size_t *sum = &out[h->rank], saved;
+            if (!weft_size_mul(sums->act_bytes[s], h->in_flight, &saved) ||
+                !weft_size_add(*sum, saved, sum) ||
+                !weft_size_add(*sum, sums->state_bytes[s], sum))
+                return WEFT_FAIL(err, WEFT_USAGE, "rank %u: the bytes of its stages overflow",
+                                 h->rank);
+        }
+    return WEFT_OK;
+}
+
+enum weft_status weft_partition_rank_bytes(const struct weft_partition *p,
+                                           const struct weft_items *items,
+                                           const struct weft_holding *holding, size_t *out,
+                                           struct weft_error *err)
+{
+    struct weft_stage_sums sums = {0};
+    struct weft_holds holds = {0};
+    size_t *bytes = NULL;
+    enum weft_status st = weft_stage_sums_init(&sums, p, items, err);
+    if (st == WEFT_OK)
+        st = weft_holds_init(&holds, holding, p->n_stages, err);
+    if (st == WEFT_OK && (bytes = calloc(holds.n_ranks, sizeof *bytes)) == NULL)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "bytes of %u ranks", holds.n_ranks);
+    if (st == WEFT_OK)
+        st = add_holds(&sums, &holds, bytes, err);
+    if (st == WEFT_OK)
+        for (uint32_t r = 0; r < holds.n_ranks;
+             r++) /* one stage with both is settled already */
+            out[r] =
+                bytes[r] -
+                (p->n_stages > 1 && weft_holds_both_ends(&holds, r) ? items->shared_bytes : 0);
+    free(bytes);
+    weft_holds_release(&holds);
+    weft_stage_sums_release(&sums);
+    return st;
 }

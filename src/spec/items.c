@@ -30,9 +30,10 @@ enum weft_status weft_items_check(const struct weft_items *items, struct weft_er
     for (size_t i = 0; i < items->n; i++) {
         const struct weft_item *a = &items->at[i];
         if (!is_time(a->f) || !is_time(a->i) || !is_time(a->w))
-            return WEFT_FAIL(err, WEFT_USAGE,
-                             "item %zu (%s) has times f=%g i=%g w=%g: give finite ones, 0 or more",
-                             i, item_name(items, i), a->f, a->i, a->w);
+            return WEFT_FAIL(
+                err, WEFT_USAGE,
+                "item %zu (%s) has times f=%g i=%g w=%g: give finite ones, 0 or more", i,
+                item_name(items, i), a->f, a->i, a->w);
     }
     if (items->shared_bytes > items->at[0].state_bytes ||
         items->shared_bytes > items->at[items->n - 1].state_bytes)
@@ -82,7 +83,8 @@ static uint64_t head_elements(const struct weft_model *m)
     return 2 * (uint64_t)m->dim + (m->arch == WEFT_ARCH_GPT2 ? 4 : 3);
 }
 
-static bool fill_bytes(struct weft_item *item, size_t n_params, size_t tokens, uint64_t elements)
+static bool fill_bytes(struct weft_item *item, size_t n_params, size_t tokens,
+                       uint64_t elements)
 {
     return weft_size_mul(n_params, BYTES_PER_PARAM, &item->state_bytes) &&
            weft_size_mul(tokens, elements, &item->act_bytes) &&
@@ -99,8 +101,8 @@ static enum weft_status check_micro(const struct weft_model *m, uint32_t rows, u
                          m->ctx);
     if (seq > m->ctx)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "seq %u is longer than the model's ctx %u: give at most %u", seq, m->ctx,
-                         m->ctx);
+                         "seq %u is longer than the model's ctx %u: give at most %u", seq,
+                         m->ctx, m->ctx);
     return WEFT_OK;
 }
 
@@ -116,9 +118,10 @@ enum weft_status weft_items_init_model(struct weft_items *items, const struct we
         !fill_bytes(&layer, params.layer, tokens, layer_elements(m)) ||
         !fill_bytes(&head, params.head, tokens, head_elements(m)) ||
         !weft_size_mul(params.shared, BYTES_PER_PARAM, &shared_bytes))
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "bytes overflow: %u rows of %u tokens are too much for dim %u, vocab %u",
-                         rows, seq, m->dim, m->vocab);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "bytes overflow: %u rows of %u tokens are too much for dim %u, vocab %u", rows, seq,
+            m->dim, m->vocab);
     double n = (double)tokens, linear = 2 * n * (double)params.layer_matrices;
     double scores = 4 * n * seq * m->dim;
     embedding.f = embedding.w = n * m->dim;

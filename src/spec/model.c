@@ -10,24 +10,36 @@
 
 enum { MAX_D = 256 };
 
-#define GPT2(layers, dim, heads)                                                               \
-    {WEFT_ARCH_GPT2, layers, dim, heads, heads, 4 * (dim), 50257, 1024, true}
-#define LLAMA(layers, dim, heads, kv_heads, ffn, vocab, ctx)                                   \
-    {WEFT_ARCH_LLAMA, layers, dim, heads, kv_heads, ffn, vocab, ctx, false}
+#define GPT2_SHAPE(layers, dim, heads)                                                         \
+    {                                                                                          \
+        WEFT_ARCH_GPT2, layers, dim, heads, heads, 4 * (dim), 50257, 1024, true                \
+    }
+#define GPT2(name, help, ...)                                                                  \
+    {                                                                                          \
+        name, help, GPT2_SHAPE(__VA_ARGS__)                                                    \
+    }
+/* layers, dim, heads, kv_heads, ffn, vocab, ctx */
+#define LLAMA(name, help, ...)                                                                 \
+    {                                                                                          \
+        name, help,                                                                            \
+        {                                                                                      \
+            WEFT_ARCH_LLAMA, __VA_ARGS__, false                                                \
+        }                                                                                      \
+    }
 
 static const struct weft_preset presets[] = {
-    {"d6", "GPT-2 with 6 layers of dimension 384; dN has N layers of 64 N", GPT2(6, 384, 6)},
-    {"d12", "the shape of gpt2-124m", GPT2(12, 768, 12)},
-    {"gpt2-124m", "GPT-2 small", GPT2(12, 768, 12)},
-    {"gpt2-355m", "GPT-2 medium", GPT2(24, 1024, 16)},
-    {"gpt2-774m", "GPT-2 large", GPT2(36, 1280, 20)},
-    {"gpt2-1558m", "GPT-2 XL", GPT2(48, 1600, 25)},
-    {"llama2-7b", "Llama 2 7B", LLAMA(32, 4096, 32, 32, 11008, 32000, 4096)},
-    {"llama2-13b", "Llama 2 13B", LLAMA(40, 5120, 40, 40, 13824, 32000, 4096)},
-    {"llama2-70b", "Llama 2 70B", LLAMA(80, 8192, 64, 8, 28672, 32000, 4096)},
-    {"llama3-8b", "Llama 3 8B", LLAMA(32, 4096, 32, 8, 14336, 128256, 8192)},
-    {"llama3-70b", "Llama 3 70B", LLAMA(80, 8192, 64, 8, 28672, 128256, 8192)},
-    {"llama3-405b", "Llama 3.1 405B", LLAMA(126, 16384, 128, 8, 53248, 128256, 131072)},
+    GPT2("d6", "GPT-2 with 6 layers of dimension 384; dN has N layers of 64 N", 6, 384, 6),
+    GPT2("d12", "the shape of gpt2-124m", 12, 768, 12),
+    GPT2("gpt2-124m", "GPT-2 small", 12, 768, 12),
+    GPT2("gpt2-355m", "GPT-2 medium", 24, 1024, 16),
+    GPT2("gpt2-774m", "GPT-2 large", 36, 1280, 20),
+    GPT2("gpt2-1558m", "GPT-2 XL", 48, 1600, 25),
+    LLAMA("llama2-7b", "Llama 2 7B", 32, 4096, 32, 32, 11008, 32000, 4096),
+    LLAMA("llama2-13b", "Llama 2 13B", 40, 5120, 40, 40, 13824, 32000, 4096),
+    LLAMA("llama2-70b", "Llama 2 70B", 80, 8192, 64, 8, 28672, 32000, 4096),
+    LLAMA("llama3-8b", "Llama 3 8B", 32, 4096, 32, 8, 14336, 128256, 8192),
+    LLAMA("llama3-70b", "Llama 3 70B", 80, 8192, 64, 8, 28672, 128256, 8192),
+    LLAMA("llama3-405b", "Llama 3.1 405B", 126, 16384, 128, 8, 53248, 128256, 131072),
 };
 
 const char *weft_arch_name(enum weft_arch arch)
@@ -63,7 +75,8 @@ static uint32_t d_layers(const char *name)
     return n;
 }
 
-enum weft_status weft_model_find(const char *name, struct weft_model *out, struct weft_error *err)
+enum weft_status weft_model_find(const char *name, struct weft_model *out,
+                                 struct weft_error *err)
 {
     const struct weft_preset *nearest = NULL;
     size_t least = SIZE_MAX;
@@ -80,16 +93,17 @@ enum weft_status weft_model_find(const char *name, struct weft_model *out, struc
     }
     uint32_t n = d_layers(name);
     if (n > 0) {
-        *out = (struct weft_model)GPT2(n, 64 * n, n);
+        *out = (struct weft_model)GPT2_SHAPE(n, 64 * n, n);
         return WEFT_OK;
     }
     if (least <= 3 && least < strlen(name))
         return WEFT_FAIL(err, WEFT_USAGE, "model '%.40s' is not known: did you mean %s?", name,
                          nearest->name);
-    return WEFT_FAIL(err, WEFT_USAGE,
-                     "model '%.40s' is not known: give one such as gpt2-124m or llama3-8b, or dN "
-                     "with N from 1 to %d",
-                     name, MAX_D);
+    return WEFT_FAIL(
+        err, WEFT_USAGE,
+        "model '%.40s' is not known: give one such as gpt2-124m or llama3-8b, or dN "
+        "with N from 1 to %d",
+        name, MAX_D);
 }
 
 enum weft_status weft_model_check(const struct weft_model *m, struct weft_error *err)
@@ -99,13 +113,13 @@ enum weft_status weft_model_check(const struct weft_model *m, struct weft_error 
         uint32_t value;
         const char *advice;
     } sizes[] = {
-        {"layers", m->layers, "give at least 1"},
-        {"dim", m->dim, "give the width of the model"},
-        {"heads", m->heads, "give the number of attention heads"},
+        {"layers",   m->layers,   "give at least 1"                                     },
+        {"dim",      m->dim,      "give the width of the model"                         },
+        {"heads",    m->heads,    "give the number of attention heads"                  },
         {"kv_heads", m->kv_heads, "give the number of key-value heads, or that of heads"},
-        {"ffn", m->ffn, "give the width of the MLP, such as 4 times dim"},
-        {"vocab", m->vocab, "give the number of tokens in the vocabulary"},
-        {"ctx", m->ctx, "give the longest sequence"},
+        {"ffn",      m->ffn,      "give the width of the MLP, such as 4 times dim"      },
+        {"vocab",    m->vocab,    "give the number of tokens in the vocabulary"         },
+        {"ctx",      m->ctx,      "give the longest sequence"                           },
     };
     for (size_t i = 0; i < WEFT_LEN(sizes); i++)
         if (sizes[i].value == 0)
@@ -118,11 +132,12 @@ enum weft_status weft_model_check(const struct weft_model *m, struct weft_error 
                          WEFT_MAX_LAYERS);
     if (m->dim % m->heads != 0)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "dim %u is not a multiple of heads %u: every head has dim / heads", m->dim,
-                         m->heads);
+                         "dim %u is not a multiple of heads %u: every head has dim / heads",
+                         m->dim, m->heads);
     if (m->arch == WEFT_ARCH_GPT2 && m->kv_heads != m->heads)
-        return WEFT_FAIL(err, WEFT_USAGE, "GPT-2 has no grouped queries: kv_heads %u must be %u",
-                         m->kv_heads, m->heads);
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "GPT-2 has no grouped queries: kv_heads %u must be %u", m->kv_heads,
+                         m->heads);
     if (m->heads % m->kv_heads != 0)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "heads %u is not a multiple of kv_heads %u: groups are of one size",
@@ -158,9 +173,9 @@ static bool count_gpt2(const struct weft_model *m, struct weft_params_of *p)
 static bool count_llama(const struct weft_model *m, struct weft_params_of *p)
 {
     size_t d = m->dim, kv = (size_t)(m->dim / m->heads) * m->kv_heads, matrices = 0, word = 0;
-    bool fits = add_product(&matrices, 2 * d, d)            /* query, output */
-                && add_product(&matrices, 2 * d, kv)        /* key, value */
-                && add_product(&matrices, 3 * d, m->ffn)    /* gate, up, down */
+    bool fits = add_product(&matrices, 2 * d, d)             /* query, output */
+                && add_product(&matrices, 2 * d, kv)         /* key, value */
+                && add_product(&matrices, 3 * d, m->ffn)     /* gate, up, down */
                 && weft_size_add(matrices, 2 * d, &p->layer) /* two norms */
                 && add_product(&word, d, m->vocab) && weft_size_add(word, d, &p->head);
     p->layer_matrices = matrices;
@@ -175,10 +190,11 @@ enum weft_status weft_model_item_params(const struct weft_model *m, struct weft_
     struct weft_params_of p = {0};
     WEFT_TRY(weft_model_check(m, err));
     if (!(m->arch == WEFT_ARCH_GPT2 ? count_gpt2(m, &p) : count_llama(m, &p)))
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "the model's parameters overflow: dim %u, ffn %u, vocab %u, ctx %u are "
-                         "too large together",
-                         m->dim, m->ffn, m->vocab, m->ctx);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "the model's parameters overflow: dim %u, ffn %u, vocab %u, ctx %u are "
+            "too large together",
+            m->dim, m->ffn, m->vocab, m->ctx);
     *out = p;
     return WEFT_OK;
 }

@@ -1,0 +1,44 @@
+/* Any bytes, read as layers per stage and as Megatron's layout: an error or a partition that
+ * verifies.  The first byte says which reader, and whether sizes are asked for. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "weft/part.h"
+
+/* Not assert: the check must hold in a release build too. */
+static void require(int holds)
+{
+    if (!holds)
+        abort();
+}
+
+static void check_partition(struct weft_partition *p, uint32_t n_stages, uint32_t n_layers)
+{
+    uint32_t end = p->at[p->n_stages - 1].end_layer;
+    require(n_stages == 0 || p->n_stages == n_stages);
+    require(n_layers == 0 || end == n_layers);
+    require(end <= WEFT_MAX_LAYOUT && p->n_stages <= WEFT_MAX_LAYOUT);
+    require(weft_partition_verify(p, end, NULL) == WEFT_OK);
+    weft_partition_release(p);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0)
+        return 0;
+    const char *text = (const char *)data + 1;
+    uint32_t n_stages = data[0] & 2 ? data[0] >> 4 : 0, n_layers = data[0] & 4 ? 12 : 0;
+    struct weft_partition p = {0};
+    struct weft_error err = {.msg = ""};
+    enum weft_status st =
+        data[0] & 1 ? weft_partition_parse_counts(&p, text, size - 1, n_stages, n_layers, &err)
+                    : weft_partition_parse_layout(&p, text, size - 1, n_stages, n_layers, &err);
+    if (st == WEFT_OK) {
+        check_partition(&p, n_stages, n_layers);
+    } else {
+        require(p.at == NULL);
+        require(err.msg[0] != '\0' && err.status == st);
+    }
+    return 0;
+}

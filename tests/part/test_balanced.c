@@ -1,0 +1,350 @@
+/* The balanced partition, one stage a rank, against a plain dynamic program. */
+#include <float.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "weft/part.h"
+
+enum { MAX_LAYERS = 24 };
+
+/* -- the reference: all ends of all stages, nothing clever --------------------------------- */
+
+struct reference {
+    const struct weft_items *items;
+    uint32_t n_layers, n_stages;
+    const struct weft_holding *holding; /* limits and in_flight; stage s on rank s */
+};
+
+static double item_time(const struct weft_item *a)
+{
+    return a->f + a->i + a->w;
+}
+
+static double stage_time(const struct reference *ref, uint32_t s, uint32_t first, uint32_t end)
+{
+    double t = s == 0 ? item_time(&ref->items->at[0]) : 0;
+    for (uint32_t k = first; k < end; k++)
+        t += item_time(&ref->items->at[k + 1]);
+    return s == ref->n_stages - 1 ? t + item_time(&ref->items->at[ref->n_layers + 1]) : t;
+}
+
+static size_t stage_bytes(const struct reference *ref, uint32_t s, uint32_t first, uint32_t end)
+{
+    const struct weft_item *at = ref->items->at;
+    size_t state = 0, act = 0;
+    for (uint32_t k = first + (s > 0); k < end + 1 + (s == ref->n_stages - 1); k++) {
+        state += at[k].state_bytes;
+        act += at[k].act_bytes;
+    }
+    if (ref->n_stages == 1)
+        state -= ref->items->shared_bytes;
+    return state + act * (ref->holding->in_flight == NULL ? 1 : ref->holding->in_flight[s]);
+}
+
+static bool fits(const struct reference *ref, uint32_t s, uint32_t first, uint32_t end)
+{
+    if (ref->holding == NULL || ref->holding->n_limits == 0)
+        return true;
+    size_t r = ref->holding->n_limits == 1 ? 0 : s;
+    return stage_bytes(ref, s, first, end) <= ref->holding->limit_bytes[r];
+}
+
+/* The least largest time (squares = false) or the least sum of squares with no stage over
+ * `bottleneck`; ends with the most layers on the first stages.  DBL_MAX when there is none. */
+static double reference_solve(const struct reference *ref, bool squares, double bottleneck,
+                              uint32_t *ends)
+{
+    double best[MAX_LAYERS + 1][MAX_LAYERS + 1];
+    uint32_t choice[MAX_LAYERS + 1][MAX_LAYERS + 1] = {{0}}, n = ref->n_layers;
+    for (uint32_t first = 0; first <= n; first++)
+        best[ref->n_stages][first] = first == n ? 0 : DBL_MAX;
+    for (uint32_t s = ref->n_stages; s-- > 0;)
+        for (uint32_t first = 0; first <= n; first++) {
+            best[s][first] = DBL_MAX;
+            for (uint32_t end = first + 1; end <= n; end++) {
+                double t = stage_time(ref, s, first, end), rest = best[s + 1][end];
+                if (rest == DBL_MAX || t > bottleneck || !fits(ref, s, first, end))
+                    continue;
+                double cost = squares ? t * t + rest : t > rest ? t : rest;
+                if (cost <= best[s][first]) {
+                    best[s][first] = cost;
+                    choice[s][first] = end;
+                }
+            }
+        }
+    for (uint32_t s = 0, first = 0; s < ref->n_stages && best[0][0] < DBL_MAX; s++)
+        first = ends[s] = choice[s][first];
+    return best[0][0];
+}
+
+static void compare(const struct reference *ref)
+{
+    uint32_t ends[MAX_LAYERS];
+    struct weft_partition p = {0};
+    struct weft_error err;
+    bool proven = false;
+    double bottleneck = reference_solve(ref, false, DBL_MAX, ends);
+    enum weft_status st = weft_partition_init_balanced(&p, ref->items, ref->n_stages,
+                                                       ref->holding, &proven, &err);
+    if (bottleneck == DBL_MAX) {
+        assert_int_equal(st, WEFT_USAGE);
+        assert_non_null(strstr(err.msg, "do not fit into"));
+        return;
+    }
+    assert_int_equal(st, WEFT_OK);
+    assert_true(proven);
+    reference_solve(ref, true, bottleneck, ends);
+    for (uint32_t s = 0; s < ref->n_stages; s++)
+        assert_int_equal(p.at[s].end_layer, ends[s]);
+    weft_partition_release(&p);
+}
+
+/* -- random cases -------------------------------------------------------------------------- */
+
+static uint32_t draw(uint32_t seed, uint32_t *at, uint32_t n)
+{
+    return weft_random_below(7, seed, (*at)++, n);
+}
+
+/* Small whole numbers: sums are exact, and ties are many.  Some layers are alike, some free. */
+static void draw_items(uint32_t seed, uint32_t *at, struct weft_item *items, uint32_t n)
+{
+    uint32_t kind = draw(seed, at, 4), most = 1 + draw(seed, at, 30);
+    for (uint32_t k = 0; k < n; k++) {
+        bool alike = kind == 0 && k > 1 && k < n - 1;
+        items[k] = alike ? items[1]
+                         : (struct weft_item){
+                               .f = draw(seed, at, most),
+                               .i = draw(seed, at, kind == 1 ? 1 : most),
+                               .w = draw(seed, at, most),
+                               .state_bytes = draw(seed, at, 100),
+                               .act_bytes = draw(seed, at, 20),
+                           };
+    }
+}
+
+static void check_random(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 0; seed < 4000; seed++) {
+        uint32_t at = 0, n_layers = 1 + draw(seed, &at, 12);
+        struct weft_item all[MAX_LAYERS + 2];
+        draw_items(seed, &at, all, n_layers + 2);
+        struct weft_items items = {n_layers + 2, all, 0};
+        struct reference ref = {&items, n_layers, 1 + draw(seed, &at, n_layers), NULL};
+        compare(&ref);
+    }
+}
+
+static void check_random_limits(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 10000; seed < 14000; seed++) {
+        uint32_t at = 0, n_layers = 1 + draw(seed, &at, 12), in_flight[MAX_LAYERS];
+        struct weft_item all[MAX_LAYERS + 2];
+        draw_items(seed, &at, all, n_layers + 2);
+        struct weft_items items = {n_layers + 2, all, 0};
+        struct reference ref = {&items, n_layers, 1 + draw(seed, &at, n_layers), NULL};
+        size_t limits[MAX_LAYERS], base = 80 * n_layers / ref.n_stages;
+        for (uint32_t s = 0; s < ref.n_stages; s++) {
+            in_flight[s] = ref.n_stages - s;
+            limits[s] = base + draw(seed, &at, 200 + 60 * (ref.n_stages - s));
+        }
+        struct weft_holding holding = {
+            .in_flight = draw(seed, &at, 2) ? in_flight : NULL,
+            .limit_bytes = limits,
+            .n_limits = draw(seed, &at, 2) ? ref.n_stages : 1,
+        };
+        ref.holding = &holding;
+        compare(&ref);
+    }
+}
+
+/* The limit that the error names is enough, and one byte less is not. */
+static void check_least_limit(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 20000; seed < 20300; seed++) {
+        uint32_t at = 0, n_layers = 1 + draw(seed, &at, 10), ends[MAX_LAYERS];
+        struct weft_item all[MAX_LAYERS + 2];
+        draw_items(seed, &at, all, n_layers + 2);
+        all[1].state_bytes++;
+        struct weft_items items = {n_layers + 2, all, 0};
+        size_t limit = 0;
+        struct weft_holding holding = {.limit_bytes = &limit, .n_limits = 1};
+        struct reference ref = {&items, n_layers, 1 + draw(seed, &at, n_layers), &holding};
+        struct weft_partition p;
+        struct weft_error err;
+        assert_int_equal(
+            weft_partition_init_balanced(&p, &items, ref.n_stages, &holding, NULL, &err),
+            WEFT_USAGE);
+        assert_non_null(strstr(err.msg, "0 bytes a rank: the least that would do is "));
+        assert_int_equal(sscanf(strstr(err.msg, "do is ") + 6, "%zu bytes", &limit), 1);
+        assert_true(reference_solve(&ref, false, DBL_MAX, ends) < DBL_MAX);
+        compare(&ref);
+        limit--;
+        assert_true(reference_solve(&ref, false, DBL_MAX, ends) == DBL_MAX);
+    }
+}
+
+/* -- chosen cases -------------------------------------------------------------------------- */
+
+static struct chosen_case {
+    const char *name;
+    uint32_t n_layers, n_stages;
+    double layer, embedding, head;
+    uint32_t want[6]; /* layers of each stage */
+} chosen[] = {
+    {"alike: the remainder to the first",  10, 4, 1,   0, 0,  {3, 3, 2, 2}   },
+    {"times that are no binary fractions", 10, 4, 0.1, 0, 0,  {3, 3, 2, 2}   },
+    {"a heavy head gets fewer layers",     10, 4, 1,   0, 2,  {3, 3, 3, 1}   },
+    {"a heavy embedding too",              12, 4, 1,   2, 2,  {2, 4, 4, 2}   },
+    {"a head beyond a stage",              8,  4, 1,   0, 10, {3, 2, 2, 1}   },
+    {"everything free",                    6,  3, 0,   0, 0,  {4, 1, 1}      },
+    {"one stage",                          5,  1, 1,   1, 1,  {5}            },
+    {"one layer each",                     5,  5, 1,   9, 9,  {1, 1, 1, 1, 1}},
+};
+
+static void check_chosen(void **state)
+{
+    const struct chosen_case *c = *state;
+    struct weft_items items;
+    struct weft_partition p;
+    assert_int_equal(weft_items_init_uniform(&items, c->n_layers,
+                                             (struct weft_item){.f = c->layer},
+                                             (struct weft_item){.w = c->embedding},
+                                             (struct weft_item){.i = c->head}, NULL),
+                     WEFT_OK);
+    assert_int_equal(weft_partition_init_balanced(&p, &items, c->n_stages, NULL, NULL, NULL),
+                     WEFT_OK);
+    for (uint32_t s = 0; s < c->n_stages; s++)
+        assert_int_equal(p.at[s].end_layer - p.at[s].first_layer, c->want[s]);
+    weft_partition_release(&p);
+    weft_items_release(&items);
+}
+
+/* A real model: no stage is slower than in the even split, and the head's stage is shorter. */
+static void check_model(void **state)
+{
+    (void)state;
+    struct weft_model model;
+    struct weft_items items;
+    struct weft_partition p;
+    assert_int_equal(weft_model_find("llama3-8b", &model, NULL), WEFT_OK);
+    assert_int_equal(weft_items_init_model(&items, &model, 1, 4096, NULL), WEFT_OK);
+    struct reference ref = {&items, 32, 8, NULL};
+    assert_int_equal(weft_partition_init_balanced(&p, &items, 8, NULL, NULL, NULL), WEFT_OK);
+    double most = 0, even = stage_time(&ref, 7, 28, 32);
+    for (uint32_t s = 0; s < 8; s++) {
+        double t = stage_time(&ref, s, p.at[s].first_layer, p.at[s].end_layer);
+        most = t > most ? t : most;
+    }
+    assert_true(most < even);
+    assert_true(p.at[7].end_layer - p.at[7].first_layer < 4);
+    weft_partition_release(&p);
+    weft_items_release(&items);
+}
+
+/* -- errors -------------------------------------------------------------------------------- */
+
+static const uint32_t two_ranks[] = {0, 1, 1, 2};
+static const size_t limits[] = {100, 100, 100, 100};
+static const struct weft_placement bad_rank = {2, 4, 1, 1, two_ranks, NULL};
+static const struct weft_placement bad_stages = {3, 3, 1, 1, two_ranks, NULL};
+static const struct weft_placement no_ranks = {0, 4, 1, 1, two_ranks, NULL};
+static const struct weft_placement no_pipes = {3, 4, 1, 0, two_ranks, NULL};
+static const uint32_t many[] = {1, UINT32_MAX, 1, 1};
+
+/* clang-format off */
+static struct error_case {
+    const char *name, *want;
+    uint32_t n_layers, n_stages;
+    double time;
+    size_t bytes;
+    struct weft_holding holding;
+} errors[] = {
+    {"more stages than layers", "3 layers cannot fill 4 stages: use at most 3",
+     3, 4, 1, 1, {0}},
+    {"no stages", "0 stages: give at least 1",
+     4, 0, 1, 1, {0}},
+    {"too many layers", "8193 layers are too many to balance: give at most 8192",
+     8193, 4, 1, 1, {0}},
+    {"times overflow", "times of all items overflow",
+     4, 4, 1e308, 1, {0}},
+    {"a rank that is not there", "stage 3 is placed on rank 2 of 2",
+     4, 4, 1, 1, {.placement = &bad_rank}},
+    {"a placement of others", "the placement has 3 stages, the partition 4",
+     4, 4, 1, 1, {.placement = &bad_stages}},
+    {"no ranks", "0 ranks and 1 pipes",
+     4, 4, 1, 1, {.placement = &no_ranks}},
+    {"no pipes", "3 ranks and 0 pipes",
+     4, 4, 1, 1, {.placement = &no_pipes}},
+    {"too few limits", "3 memory limits for 4 ranks: give 1, or one a rank",
+     4, 4, 1, 1, {.limit_bytes = limits, .n_limits = 3}},
+    {"bytes overflow", "the bytes of all items with 1 micros in flight are too many",
+     4, 4, 1, SIZE_MAX / 2, {.limit_bytes = limits, .n_limits = 1}},
+    {"bytes in flight overflow", "with 4294967295 micros in flight are too many",
+     4, 4, 1, (size_t)1 << 30, {.in_flight = many, .limit_bytes = limits, .n_limits = 1}},
+    {"one limit for all",
+     "8 layers on 4 stages do not fit into 100 bytes a rank: the least that would do is 160",
+     8, 4, 1, 40, {.limit_bytes = limits, .n_limits = 1}},
+    {"a limit each",
+     "the ranks' memory limits: the least that would do is 60 bytes more on every rank",
+     8, 4, 1, 40, {.limit_bytes = limits, .n_limits = 4}},
+};
+/* clang-format on */
+
+static void check_error(void **state)
+{
+    const struct error_case *c = *state;
+    struct weft_items items;
+    struct weft_partition p = {0};
+    struct weft_error err;
+    struct weft_item layer = {c->time, 0, 0, c->bytes, c->bytes};
+    assert_int_equal(weft_items_init_uniform(&items, c->n_layers, layer,
+                                             (struct weft_item){.f = 0},
+                                             (struct weft_item){.f = 0}, NULL),
+                     WEFT_OK);
+    assert_int_equal(
+        weft_partition_init_balanced(&p, &items, c->n_stages, &c->holding, NULL, &err),
+        WEFT_USAGE);
+    if (strstr(err.msg, c->want) == NULL)
+        assert_string_equal(err.msg, c->want);
+    assert_null(p.at);
+    weft_items_release(&items);
+}
+
+static void check_bad_items(void **state)
+{
+    (void)state;
+    struct weft_item all[3] = {{.f = 1}, {.f = -1}, {.f = 1}};
+    struct weft_items items = {3, all, 0};
+    struct weft_partition p = {0};
+    struct weft_error err;
+    assert_int_equal(weft_partition_init_balanced(&p, &items, 1, NULL, NULL, &err), WEFT_USAGE);
+    assert_non_null(strstr(err.msg, "item 1 (a layer) has times f=-1"));
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[WEFT_LEN(chosen) + WEFT_LEN(errors) + 5];
+    size_t n = 0;
+    for (size_t i = 0; i < WEFT_LEN(chosen); i++)
+        tests[n++] = (struct CMUnitTest){chosen[i].name, check_chosen, NULL, NULL, &chosen[i]};
+    for (size_t i = 0; i < WEFT_LEN(errors); i++)
+        tests[n++] = (struct CMUnitTest){errors[i].name, check_error, NULL, NULL, &errors[i]};
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_random);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_random_limits);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_least_limit);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_model);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_bad_items);
+    return cmocka_run_group_tests_name("balanced", tests, NULL, NULL) != 0;
+}

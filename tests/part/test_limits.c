@@ -1,0 +1,336 @@
+/* Memory limits of ranks that hold several stages, against every partition there is. */
+#include <float.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "weft/part.h"
+
+enum { MAX_STAGES = 8, MAX_LAYERS = 16, MAX_RANKS = 8 };
+
+/* -- every partition ----------------------------------------------------------------------- */
+
+struct all {
+    const struct weft_items *items;
+    const struct weft_holding *holding;
+    uint32_t n_stages;
+    double bottleneck, squares; /* the best that fits */
+    size_t least;               /* least largest bytes of a rank */
+};
+
+static double stage_time(const struct weft_items *items, const struct weft_stage_range *stage)
+{
+    double t = 0;
+    for (size_t k = 0; k < items->n; k++)
+        if ((k == 0 && stage->embedding) || (k == items->n - 1 && stage->head) ||
+            (k > stage->first_layer && k <= stage->end_layer && k < items->n - 1))
+            t += items->at[k].f + items->at[k].i + items->at[k].w;
+    return t;
+}
+
+/* Bytes by the book: for every rank, every item that one of its stages has. */
+static size_t rank_bytes(const struct weft_items *items, const struct weft_holding *holding,
+                         const struct weft_partition *p, uint32_t rank)
+{
+    const struct weft_placement *place = holding->placement;
+    size_t sum = 0;
+    bool first = false, last = false;
+    for (uint32_t s = 0; s < p->n_stages; s++) {
+        size_t micros = 0, state = 0, act = 0;
+        bool held = false;
+        for (uint32_t pipe = 0; pipe < place->n_pipes; pipe++)
+            if (place->rank_of[pipe * p->n_stages + s] == rank) {
+                held = true;
+                micros += holding->in_flight[pipe * p->n_stages + s];
+            }
+        for (size_t k = p->at[s].first_layer + (s > 0);
+             k < (size_t)p->at[s].end_layer + 1 + p->at[s].head; k++) {
+            state += items->at[k].state_bytes;
+            act += items->at[k].act_bytes;
+        }
+        sum += held ? state + micros * act : 0;
+        first |= held && s == 0;
+        last |= held && s == p->n_stages - 1;
+    }
+    return sum - (first && last ? items->shared_bytes : 0);
+}
+
+static void visit(struct all *all, const struct weft_partition *p)
+{
+    const struct weft_holding *holding = all->holding;
+    bool fits = true;
+    size_t largest = 0;
+    for (uint32_t r = 0; r < holding->placement->n_ranks; r++) {
+        size_t bytes = rank_bytes(all->items, holding, p, r);
+        fits = fits && bytes <= holding->limit_bytes[holding->n_limits == 1 ? 0 : r];
+        largest = bytes > largest ? bytes : largest;
+    }
+    all->least = largest < all->least ? largest : all->least;
+    double most = 0, squares = 0;
+    for (uint32_t s = 0; s < p->n_stages; s++) {
+        double t = stage_time(all->items, &p->at[s]);
+        most = t > most ? t : most;
+        squares += t * t;
+    }
+    if (fits &&
+        (most < all->bottleneck || (most == all->bottleneck && squares < all->squares))) {
+        all->bottleneck = most;
+        all->squares = squares;
+    }
+}
+
+static void enumerate(struct all *all, struct weft_partition *p, uint32_t s)
+{
+    uint32_t n_layers = weft_items_n_layers(all->items);
+    uint32_t first = s == 0 ? 0 : p->at[s - 1].end_layer;
+    if (s == all->n_stages) {
+        if (first == n_layers)
+            visit(all, p);
+        return;
+    }
+    for (uint32_t end = first + 1; end <= n_layers; end++) {
+        p->at[s] = (struct weft_stage_range){first, end, s == 0, s == all->n_stages - 1};
+        enumerate(all, p, s + 1);
+    }
+}
+
+/* -- random cases -------------------------------------------------------------------------- */
+
+struct random_case {
+    struct weft_item at[MAX_LAYERS + 2];
+    uint32_t rank_of[2 * MAX_STAGES], in_flight[2 * MAX_STAGES];
+    size_t limits[MAX_RANKS];
+    struct weft_items items;
+    struct weft_placement placement;
+    struct weft_holding holding;
+};
+
+static uint32_t draw(uint32_t seed, uint32_t *at, uint32_t n)
+{
+    return weft_random_below(11, seed, (*at)++, n);
+}
+
+static void draw_case(uint32_t seed, struct random_case *c)
+{
+    uint32_t at = 0, n_stages = 2 + draw(seed, &at, 4), n_ranks = 1 + draw(seed, &at, n_stages);
+    uint32_t n_layers = n_stages + draw(seed, &at, 6), alike = draw(seed, &at, 2);
+    uint32_t n_pipes = 1 + (draw(seed, &at, 4) == 0), style = draw(seed, &at, 3);
+    for (uint32_t k = 0; k < n_layers + 2; k++)
+        c->at[k] = alike && k > 1 && k <= n_layers
+                       ? c->at[1]
+                       : (struct weft_item){1 + draw(seed, &at, 9), draw(seed, &at, 9), 0,
+                                            20 + draw(seed, &at, 60), draw(seed, &at, 10)};
+    c->items = (struct weft_items){n_layers + 2, c->at, draw(seed, &at, 20)};
+    size_t total = 0;
+    for (uint32_t k = 0; k < n_layers + 2; k++)
+        total += c->at[k].state_bytes + 3 * c->at[k].act_bytes;
+    for (uint32_t k = 0; k < n_pipes * n_stages; k++) {
+        uint32_t s = k % n_stages, lap = s / n_ranks, loop = s % n_ranks;
+        c->rank_of[k] = style == 0   ? loop
+                        : style == 1 ? (lap % 2 ? n_ranks - 1 - loop : loop)
+                                     : draw(seed, &at, n_ranks);
+        if (k >= n_stages) /* the other way */
+            c->rank_of[k] = n_ranks - 1 - c->rank_of[s];
+        c->in_flight[k] = 1 + draw(seed, &at, 4);
+    }
+    for (uint32_t r = 0; r < n_ranks; r++)
+        c->limits[r] = total * n_pipes / n_ranks * (90 + draw(seed, &at, 60)) / 100;
+    c->placement = (struct weft_placement){n_ranks, n_stages, 2, n_pipes, c->rank_of, NULL};
+    c->holding = (struct weft_holding){&c->placement, c->in_flight, c->limits,
+                                       draw(seed, &at, 2) ? n_ranks : 1};
+}
+
+/* What was found keeps the limits, and is as good as the best; all so small must be proven. */
+static void compare_found(const struct random_case *c, const struct all *all,
+                          const struct weft_partition *p)
+{
+    double most = 0, squares = 0;
+    size_t bytes[MAX_RANKS];
+    assert_int_equal(weft_partition_verify(p, weft_items_n_layers(&c->items), NULL), WEFT_OK);
+    assert_int_equal(weft_partition_rank_bytes(p, &c->items, &c->holding, bytes, NULL),
+                     WEFT_OK);
+    for (uint32_t r = 0; r < c->placement.n_ranks; r++) {
+        assert_int_equal(bytes[r], rank_bytes(&c->items, &c->holding, p, r));
+        assert_true(bytes[r] <= c->limits[c->holding.n_limits == 1 ? 0 : r]);
+    }
+    for (uint32_t s = 0; s < p->n_stages; s++) {
+        double t = stage_time(&c->items, &p->at[s]);
+        most = t > most ? t : most;
+        squares += t * t;
+    }
+    assert_true(most == all->bottleneck);
+    assert_true(squares == all->squares);
+}
+
+static void check_random(void **state)
+{
+    (void)state;
+    int n_found = 0, n_none = 0;
+    for (uint32_t seed = 0; seed < 3000; seed++) {
+        struct random_case c;
+        struct weft_stage_range at[MAX_STAGES];
+        struct weft_partition p, each = {0, at};
+        struct weft_error err;
+        bool proven = false;
+        draw_case(seed, &c);
+        struct all all = {&c.items, &c.holding, c.placement.n_stages,
+                          DBL_MAX,  DBL_MAX,    SIZE_MAX};
+        each.n_stages = all.n_stages;
+        enumerate(&all, &each, 0);
+        enum weft_status st =
+            weft_partition_init_balanced(&p, &c.items, all.n_stages, &c.holding, &proven, &err);
+        if (all.bottleneck < DBL_MAX) {
+            n_found++;
+            assert_int_equal(st, WEFT_OK);
+            assert_true(proven);
+            compare_found(&c, &all, &p);
+            weft_partition_release(&p);
+            continue;
+        }
+        n_none++;
+        assert_int_equal(st, WEFT_USAGE);
+        const char *number = strstr(err.msg, "the least that would do is ");
+        assert_non_null(number);
+        size_t least;
+        assert_int_equal(sscanf(number + 27, "%zu", &least), 1);
+        if (c.holding.n_limits == 1)
+            assert_int_equal(least, all.least);
+    }
+    assert_true(n_found > 1000 && n_none > 500);
+}
+
+/* -- chosen cases -------------------------------------------------------------------------- */
+
+/* Two ranks hold stages 0, 3 and 1, 2 (a V).  Layers are alike, and the head takes the time of
+ * two: by time alone 3, 3, 3, 1 layers are best.  With room for 5 layers on rank 1, stages 0
+ * and 3 hold 5 too: a bottleneck of 4, and squares of at least 3*3 + 2*2 + (3*3 + 4*4 or 4*4 +
+ * 3*3) = 38. */
+static void check_v(void **state)
+{
+    (void)state;
+    const uint32_t rank_of[] = {0, 1, 1, 0};
+    const struct weft_placement v = {2, 4, 1, 1, rank_of, NULL};
+    const size_t limits[] = {1000, 50};
+    const struct weft_holding holding = {&v, NULL, limits, 2};
+    struct weft_items items;
+    struct weft_partition p;
+    bool proven = false;
+    assert_int_equal(weft_items_init_uniform(&items, 10, (struct weft_item){1, 0, 0, 9, 1},
+                                             (struct weft_item){.f = 0},
+                                             (struct weft_item){.f = 2}, NULL),
+                     WEFT_OK);
+    assert_int_equal(weft_partition_init_balanced(&p, &items, 4, NULL, NULL, NULL), WEFT_OK);
+    assert_int_equal(p.at[2].end_layer, 9);
+    weft_partition_release(&p);
+    assert_int_equal(weft_partition_init_balanced(&p, &items, 4, &holding, &proven, NULL),
+                     WEFT_OK);
+    assert_true(proven);
+    assert_int_equal(p.at[2].end_layer - p.at[1].first_layer, 5);
+    double most = 0, squares = 0;
+    for (uint32_t s = 0; s < 4; s++) {
+        double t = stage_time(&items, &p.at[s]);
+        most = t > most ? t : most;
+        squares += t * t;
+    }
+    assert_true(most == 4 && squares == 38);
+    weft_partition_release(&p);
+    weft_items_release(&items);
+}
+
+/* A tied weight counts once on a rank that holds both ends. */
+static void check_shared(void **state)
+{
+    (void)state;
+    struct weft_item at[4] = {{.state_bytes = 100}, {.f = 1}, {.f = 1}, {.state_bytes = 70}};
+    const struct weft_items items = {4, at, 60};
+    const uint32_t rank_of[] = {0, 0};
+    const struct weft_placement one = {1, 2, 1, 1, rank_of, NULL};
+    const struct weft_holding together = {.placement = &one};
+    struct weft_partition p;
+    size_t bytes[2];
+    assert_int_equal(weft_partition_init_even(&p, 2, 2, NULL), WEFT_OK);
+    assert_int_equal(weft_partition_rank_bytes(&p, &items, NULL, bytes, NULL), WEFT_OK);
+    assert_int_equal(bytes[0], 100);
+    assert_int_equal(bytes[1], 70);
+    assert_int_equal(weft_partition_rank_bytes(&p, &items, &together, bytes, NULL), WEFT_OK);
+    assert_int_equal(bytes[0], 110);
+    weft_partition_release(&p);
+    assert_int_equal(weft_partition_init_even(&p, 2, 1, NULL), WEFT_OK);
+    assert_int_equal(weft_partition_rank_bytes(&p, &items, NULL, bytes, NULL), WEFT_OK);
+    assert_int_equal(bytes[0], 110);
+    weft_partition_release(&p);
+}
+
+/* A large case comes to an end, and keeps to its limits whether it is proven or not. */
+static void check_large(void **state)
+{
+    (void)state;
+    enum { LAYERS = 96, STAGES = 32, RANKS = 16 };
+    struct weft_item at[LAYERS + 2];
+    uint32_t rank_of[STAGES], in_flight[STAGES], n = 0;
+    size_t limit = 0, bytes[RANKS];
+    for (uint32_t k = 0; k < LAYERS + 2; k++) {
+        at[k] = (struct weft_item){5 + draw(1, &n, 5), 0, 0, 900 + draw(1, &n, 200), 10};
+        limit += at[k].state_bytes;
+    }
+    for (uint32_t s = 0; s < STAGES; s++) {
+        rank_of[s] = s < RANKS ? s : STAGES - 1 - s;
+        in_flight[s] = 1 + s % 3;
+    }
+    limit = limit * 13 / (10 * RANKS);
+    const struct weft_items items = {LAYERS + 2, at, 0};
+    const struct weft_placement v = {RANKS, STAGES, 1, 1, rank_of, NULL};
+    const struct weft_holding holding = {&v, in_flight, &limit, 1};
+    struct weft_partition p;
+    struct weft_error err;
+    assert_int_equal(weft_partition_init_balanced(&p, &items, STAGES, &holding, NULL, &err),
+                     WEFT_OK);
+    assert_int_equal(weft_partition_rank_bytes(&p, &items, &holding, bytes, NULL), WEFT_OK);
+    for (uint32_t r = 0; r < RANKS; r++)
+        assert_true(bytes[r] <= limit);
+    weft_partition_release(&p);
+}
+
+/* Alike layers: what is missing is known by counting, at any size. */
+static void check_least_limit(void **state)
+{
+    (void)state;
+    uint32_t rank_of[32];
+    for (uint32_t s = 0; s < 32; s++)
+        rank_of[s] = s < 16 ? s : 31 - s;
+    const struct weft_placement v = {16, 32, 1, 1, rank_of, NULL};
+    size_t limit =
+        6 * 100; /* 96 layers on 16 ranks: 6 each, but one also has embedding and head */
+    const struct weft_holding holding = {&v, NULL, &limit, 1};
+    const struct weft_item layer = {1, 1, 1, 90, 10};
+    struct weft_items items;
+    struct weft_partition p;
+    struct weft_error err;
+    bool proven = false;
+    assert_int_equal(weft_items_init_uniform(&items, 96, layer, layer, layer, NULL), WEFT_OK);
+    assert_int_equal(weft_partition_init_balanced(&p, &items, 32, &holding, NULL, &err),
+                     WEFT_USAGE);
+    assert_non_null(strstr(err.msg, "600 bytes a rank: the least that would do is 700 bytes"));
+    limit = 700;
+    assert_int_equal(weft_partition_init_balanced(&p, &items, 32, &holding, &proven, &err),
+                     WEFT_OK);
+    weft_partition_release(&p);
+    weft_items_release(&items);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(check_random), cmocka_unit_test(check_v),
+        cmocka_unit_test(check_shared), cmocka_unit_test(check_least_limit),
+        cmocka_unit_test(check_large),
+    };
+    return cmocka_run_group_tests_name("limits", tests, NULL, NULL) != 0;
+}

@@ -1,0 +1,181 @@
+/* Models by name, their checks, and parameter counts against the published totals. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "weft/spec.h"
+
+static struct count_case {
+    const char *name;
+    size_t want;
+} counts[] = {
+    {"gpt2-124m",   124439808   },
+    {"gpt2-355m",   354823168   },
+    {"gpt2-774m",   774030080   },
+    {"gpt2-1558m",  1557611200  },
+    {"d12",         124439808   },
+    {"llama2-7b",   6738415616  },
+    {"llama2-13b",  13015864320 },
+    {"llama2-70b",  68976648192 },
+    {"llama3-8b",   8030261248  },
+    {"llama3-70b",  70553706496 },
+    {"llama3-405b", 405853388800},
+};
+
+static void check_count(void **state)
+{
+    const struct count_case *c = *state;
+    struct weft_model m;
+    struct weft_error err;
+    size_t n = 0;
+    assert_int_equal(weft_model_find(c->name, &m, &err), WEFT_OK);
+    assert_int_equal(weft_model_count_params(&m, &n, &err), WEFT_OK);
+    assert_int_equal(n, c->want);
+}
+
+/* Every preset can be found, and is a model. */
+static void check_presets(void **state)
+{
+    (void)state;
+    size_t n;
+    const struct weft_preset *all = weft_presets(&n);
+    assert_true(n >= 12);
+    for (size_t i = 0; i < n; i++) {
+        struct weft_model m;
+        struct weft_error err;
+        assert_int_equal(weft_model_find(all[i].name, &m, &err), WEFT_OK);
+        assert_memory_equal(&m, &all[i].model, sizeof m);
+        assert_int_equal(weft_model_check(&m, &err), WEFT_OK);
+        assert_true(strlen(all[i].help) > 0);
+    }
+    assert_string_equal(weft_arch_name(WEFT_ARCH_GPT2), "gpt2");
+    assert_string_equal(weft_arch_name(WEFT_ARCH_LLAMA), "llama");
+}
+
+static void check_d_names(void **state)
+{
+    (void)state;
+    struct weft_model m;
+    struct weft_error err;
+    assert_int_equal(weft_model_find("d3", &m, &err), WEFT_OK);
+    assert_int_equal(m.layers, 3);
+    assert_int_equal(m.dim, 192);
+    assert_int_equal(m.heads, 3);
+    assert_int_equal(m.ffn, 768);
+    assert_int_equal(weft_model_find("d256", &m, &err), WEFT_OK);
+    assert_int_equal(m.dim, 16384);
+}
+
+/* clang-format off */
+static struct find_error {
+    const char *name, *want;
+} find_errors[] = {
+    {"gpt2-125m", "did you mean gpt2-124m?"},
+    {"lama3-8b", "did you mean llama3-8b?"},
+    {"d0", "'d0' is not known"},
+    {"d06", "did you mean d6?"},
+    {"d257", "'d257' is not known"},
+    {"d99999999999999", "N from 1 to 256"},
+    {"", "'' is not known: give one"},
+    {"entirely-else", "give one such as gpt2-124m"},
+    {"d12x", "did you mean d12?"},
+    {"a name that is longer than any model's name, and by far, so that it is cut",
+     "'a name that is longer than any model's n' is"},
+};
+/* clang-format on */
+
+static void check_find_error(void **state)
+{
+    const struct find_error *c = *state;
+    struct weft_model m = {0};
+    struct weft_error err;
+    assert_int_equal(weft_model_find(c->name, &m, &err), WEFT_USAGE);
+    assert_non_null(strstr(err.msg, c->want));
+    assert_int_equal(m.layers, 0);
+    assert_int_equal(weft_model_find(c->name, &m, NULL), WEFT_USAGE);
+}
+
+/* clang-format off */
+static struct bad_model {
+    const char *name, *want;
+    struct weft_model model;
+} bad_models[] = {
+    {"no layers", "layers is 0: give at least 1",
+     {WEFT_ARCH_GPT2, 0, 8, 2, 2, 32, 9, 4, true}},
+    {"no width", "dim is 0: give the width",
+     {WEFT_ARCH_GPT2, 1, 0, 2, 2, 32, 9, 4, true}},
+    {"no heads", "heads is 0: give the number",
+     {WEFT_ARCH_GPT2, 1, 8, 0, 2, 32, 9, 4, true}},
+    {"no kv heads", "kv_heads is 0: give the number",
+     {WEFT_ARCH_LLAMA, 1, 8, 2, 0, 32, 9, 4, true}},
+    {"no ffn", "ffn is 0: give the width",
+     {WEFT_ARCH_GPT2, 1, 8, 2, 2, 0, 9, 4, true}},
+    {"no vocabulary", "vocab is 0: give the number of tokens",
+     {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 0, 4, true}},
+    {"no context", "ctx is 0: give the longest",
+     {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 9, 0, true}},
+    {"unknown arch", "give gpt2 or llama",
+     {(enum weft_arch)7, 1, 8, 2, 2, 32, 9, 4, true}},
+    {"uneven heads", "dim 8 is not a multiple of heads 3",
+     {WEFT_ARCH_GPT2, 1, 8, 3, 3, 32, 9, 4, true}},
+    {"grouped gpt2", "kv_heads 1 must be 2",
+     {WEFT_ARCH_GPT2, 1, 8, 2, 1, 32, 9, 4, true}},
+    {"uneven groups", "heads 4 is not a multiple of kv_heads 3",
+     {WEFT_ARCH_LLAMA, 1, 8, 4, 3, 32, 9, 4, true}},
+    {"too many layers", "2000000 layers: give at most 1048576",
+     {WEFT_ARCH_GPT2, 2000000, 8, 2, 2, 32, 9, 4, true}},
+    {"overflow in a layer", "overflow: dim 4294967295",
+     {WEFT_ARCH_LLAMA, 1, UINT32_MAX, 1, 1, UINT32_MAX, UINT32_MAX, 1, false}},
+    {"overflow in gpt2", "overflow: dim 4294967295",
+     {WEFT_ARCH_GPT2, 1, UINT32_MAX, 1, 1, UINT32_MAX, 1, 1, false}},
+    {"overflow over layers", "overflow: 1048576 layers",
+     {WEFT_ARCH_LLAMA, 1 << 20, 1 << 24, 1, 1, 1 << 20, 1, 1, false}},
+};
+/* clang-format on */
+
+static void check_bad_model(void **state)
+{
+    const struct bad_model *c = *state;
+    struct weft_error err;
+    size_t n = 77;
+    assert_int_equal(weft_model_count_params(&c->model, &n, &err), WEFT_USAGE);
+    assert_non_null(strstr(err.msg, c->want));
+    assert_int_equal(n, 77);
+}
+
+/* Tied or not differs by one matrix; Llama may be tied too. */
+static void check_tied(void **state)
+{
+    (void)state;
+    struct weft_model m;
+    size_t untied, tied;
+    assert_int_equal(weft_model_find("llama3-8b", &m, NULL), WEFT_OK);
+    assert_int_equal(weft_model_count_params(&m, &untied, NULL), WEFT_OK);
+    m.tied = true;
+    assert_int_equal(weft_model_count_params(&m, &tied, NULL), WEFT_OK);
+    assert_int_equal(untied - tied, (size_t)128256 * 4096);
+}
+
+int main(void)
+{
+    struct CMUnitTest
+        tests[WEFT_LEN(counts) + WEFT_LEN(find_errors) + WEFT_LEN(bad_models) + 3];
+    size_t n = 0;
+    for (size_t i = 0; i < WEFT_LEN(counts); i++)
+        tests[n++] = (struct CMUnitTest){counts[i].name, check_count, NULL, NULL, &counts[i]};
+    for (size_t i = 0; i < WEFT_LEN(find_errors); i++)
+        tests[n++] = (struct CMUnitTest){find_errors[i].name, check_find_error, NULL, NULL,
+                                         &find_errors[i]};
+    for (size_t i = 0; i < WEFT_LEN(bad_models); i++)
+        tests[n++] = (struct CMUnitTest){bad_models[i].name, check_bad_model, NULL, NULL,
+                                         &bad_models[i]};
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_presets);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_d_names);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_tied);
+    return cmocka_run_group_tests_name("model", tests, NULL, NULL) != 0;
+}
