@@ -144,6 +144,7 @@ enum weft_takes {
     WEFT_TAKES_GROUP = 2,
     WEFT_TAKES_PIPES = 4,
     WEFT_TAKES_COST = 8, /* it searches: cost, memory and minimize change the order */
+    WEFT_BY_TICKS = 16,  /* planned in ticks: forward and whole backward take one each */
 };
 
 /* One row a schedule: the table behind --list, --help, the errors and the test matrix. */

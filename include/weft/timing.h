@@ -39,6 +39,22 @@ void weft_metrics_release(struct weft_metrics *m);
 /* The position in `start` and `length` of a rank's first action. */
 size_t weft_schedule_offset(const struct weft_schedule *s, uint32_t rank);
 
+/* The compute actions of all ranks in order of start, then rank, then place in the list. */
+struct weft_event {
+    double start;
+    uint32_t rank, stage, chunk, micro;
+    enum weft_kind kind;
+};
+
+/* `m` must be of this schedule.  The caller frees *out. */
+enum weft_status weft_events(const struct weft_schedule *s, const struct weft_metrics *m,
+                             struct weft_event **out, size_t *n, struct weft_error *err);
+
+/* The most micros whose activations a stage holds at once on each of its ranks, in program
+ * order.  out is (pipes, stages). */
+enum weft_status weft_schedule_in_flight(const struct weft_schedule *s, uint32_t *out,
+                                         struct weft_error *err);
+
 #ifdef __cplusplus
 }
 #endif

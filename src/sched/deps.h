@@ -16,7 +16,7 @@
 #include "weft/schedule.h"
 
 /* What can have happened to a (stage, micro), as bits. */
-enum weft_event {
+enum weft_milestone {
     WEFT_EV_F = 1,      /* its output exists */
     WEFT_EV_GRAD = 2,   /* the gradient of its input exists: B or I was done */
     WEFT_EV_SENT_F = 4, /* its output is on its way to the next stage */
@@ -27,7 +27,7 @@ enum weft_event {
 
 struct weft_dep {
     uint32_t stage, micro;
-    enum weft_event event;
+    enum weft_milestone event;
 };
 
 /* Messages are actions: a neighbour on another rank is awaited through its receive. */

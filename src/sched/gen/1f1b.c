@@ -21,6 +21,7 @@ struct variant {
     uint32_t ahead_for_each; /* forwards that run ahead for each rank behind this one */
     bool split;              /* each backward as I and W */
     uint32_t late_for_each;  /* split: I's that W waits for each rank before this one */
+    bool loops;              /* several chunks take turns */
 };
 
 /* Micros go round the chunks in groups: all micros of a group through chunk 0, then all of them
@@ -121,7 +122,7 @@ static void emit_rank(struct weft_builder *b, const struct variant *how,
     uint64_t all = (uint64_t)params->micros * params->chunks;
     uint64_t ahead = warm_up(how, params, &t, rank);
     struct weft_idle idle = {0};
-    if (params->idle_hints)
+    if (params->idle_hints && how->loops)
         idle = weft_pytorch_idle_interleaved(params, rank, ahead, how->split);
     weft_emit_idle(b, rank, idle.first);
     for (uint64_t k = 0; k < ahead; k++)
@@ -143,7 +144,7 @@ static enum weft_status make(const struct variant *how, const struct weft_params
                              struct weft_schedule **out, struct weft_error *err)
 {
     struct weft_builder b;
-    size_t extra = params->idle_hints ? weft_pytorch_idle_room(params) : 0;
+    size_t extra = params->idle_hints && how->loops ? weft_pytorch_idle_room(params) : 0;
     WEFT_TRY(weft_builder_init(&b, how->name, weft_shape(params, params->chunks),
                                how->split ? 3 : 2, extra, err));
     for (uint32_t r = 0; r < params->ranks; r++)
@@ -153,31 +154,31 @@ static enum weft_status make(const struct variant *how, const struct weft_params
 
 WEFT_GENERATOR(1f1b)
 {
-    return make(&(struct variant){"1f1b", 1, false, 0}, params, out, err);
+    return make(&(struct variant){"1f1b", 1, false, 0, false}, params, out, err);
 }
 
 /* Twice as many run ahead, which hides the hops: a gradient is on its way while the next forward
  * runs. */
 WEFT_GENERATOR(eager_1f1b)
 {
-    return make(&(struct variant){"eager-1f1b", 2, false, 0}, params, out, err);
+    return make(&(struct variant){"eager-1f1b", 2, false, 0, false}, params, out, err);
 }
 
 WEFT_GENERATOR(1f1b_split)
 {
-    return make(&(struct variant){"1f1b-split", 1, true, 0}, params, out, err);
+    return make(&(struct variant){"1f1b-split", 1, true, 0, false}, params, out, err);
 }
 
 /* W runs r micros late on rank r, and so fills what would be the drain's bubble. */
 WEFT_GENERATOR(zb_h1)
 {
-    return make(&(struct variant){"zb-h1", 1, true, 1}, params, out, err);
+    return make(&(struct variant){"zb-h1", 1, true, 1, false}, params, out, err);
 }
 
 /* Twice as many forwards ahead and W twice as late: no bubble by span when F = I = W. */
 WEFT_GENERATOR(zb_h2)
 {
-    return make(&(struct variant){"zb-h2", 2, true, 2}, params, out, err);
+    return make(&(struct variant){"zb-h2", 2, true, 2, false}, params, out, err);
 }
 
 /* A group size of the user's is Megatron's, which accepts P <= N <= M with M mod N = 0 or >= P.
@@ -223,18 +224,12 @@ static enum weft_status make_interleaved(const struct variant *how,
 
 WEFT_GENERATOR(interleaved_1f1b)
 {
-    return make_interleaved(&(struct variant){"interleaved-1f1b", 2, false, 0}, params, out, err);
+    return make_interleaved(&(struct variant){"interleaved-1f1b", 2, false, 0, true}, params, out, err);
 }
 
 WEFT_GENERATOR(interleaved_zb)
 {
     struct weft_schedule *s = NULL;
-    WEFT_TRY(make_interleaved(&(struct variant){"interleaved-zb", 1, true, 1}, params, &s, err));
-    if (!params->idle_hints) {
-        *out = s;
-        return WEFT_OK;
-    }
-    enum weft_status st = weft_pytorch_space_forwards(s, out, err);
-    weft_schedule_free(s);
-    return st;
+    WEFT_TRY(make_interleaved(&(struct variant){"interleaved-zb", 1, true, 1, true}, params, &s, err));
+    return weft_pytorch_space_forwards(params, s, out, err);
 }

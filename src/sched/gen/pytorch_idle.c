@@ -10,13 +10,11 @@ struct weft_idle weft_pytorch_idle_interleaved(const struct weft_params *params,
                                                uint64_t ahead, bool split)
 {
     int64_t ranks = params->ranks, behind = ranks - 1 - rank;
-    if (split)
-        return (struct weft_idle){.first = rank, .after_warm_up = behind};
-    return (struct weft_idle){
-        .first = rank,
-        .after_warm_up = params->chunks * ranks + 2 * behind - ((int64_t)ahead + rank),
-        .in_drain = 1,
-    };
+    struct weft_idle idle = {.first = rank, .in_drain = split ? 0 : 1};
+    if (ahead > 0)
+        idle.after_warm_up =
+            split ? behind : params->chunks * ranks + 2 * behind - ((int64_t)ahead + rank);
+    return idle;
 }
 
 size_t weft_pytorch_idle_room(const struct weft_params *params)
@@ -105,8 +103,7 @@ static struct weft_schedule *join_rows(const struct spacer *sp)
     return d;
 }
 
-enum weft_status weft_pytorch_space_forwards(const struct weft_schedule *s,
-                                             struct weft_schedule **out, struct weft_error *err)
+static struct weft_schedule *space_forwards(const struct weft_schedule *s)
 {
     uint32_t n_ranks = s->place.n_ranks;
     struct weft_schedule *spaced = NULL;
@@ -131,6 +128,19 @@ enum weft_status weft_pytorch_space_forwards(const struct weft_schedule *s,
     free(sp.rows);
     free(sp.n_row);
     free(sp.cap_row);
+    return spaced;
+}
+
+enum weft_status weft_pytorch_space_forwards(const struct weft_params *params,
+                                             struct weft_schedule *s, struct weft_schedule **out,
+                                             struct weft_error *err)
+{
+    if (!params->idle_hints) {
+        *out = s;
+        return WEFT_OK;
+    }
+    struct weft_schedule *spaced = space_forwards(s);
+    weft_schedule_free(s);
     if (spaced == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to space a table");
     *out = spaced;

@@ -17,9 +17,11 @@ struct weft_idle weft_pytorch_idle_interleaved(const struct weft_params *params,
 /* The most empty cells that a rank of an interleaved table has. */
 size_t weft_pytorch_idle_room(const struct weft_params *params);
 
-/* Delays each forward until the forward of the stage before stands in an earlier column: what
- * PyTorch does to its zero-bubble table.  The caller owns *out. */
-enum weft_status weft_pytorch_space_forwards(const struct weft_schedule *s,
-                                             struct weft_schedule **out, struct weft_error *err);
+/* With idle hints, delays each forward until the forward of the stage before stands in an earlier
+ * column: what PyTorch does to its zero-bubble tables.  Else *out is `s` itself.  Takes over `s`
+ * in any case; the caller owns *out. */
+enum weft_status weft_pytorch_space_forwards(const struct weft_params *params,
+                                             struct weft_schedule *s, struct weft_schedule **out,
+                                             struct weft_error *err);
 
 #endif

@@ -38,8 +38,8 @@ static const struct weft_generator table[] = {
     {"bitpipe", "Two V pipelines in opposite directions; weights held twice.",
      "even P >= 4, M a multiple of P; 4 chunks", 4, 0, weft_gen_bitpipe},
     {"greedy-gpipe", "Tick by tick, forward first: the first reference system's gpipe.",
-     "any P, M, chunks", 1, WEFT_TAKES_CHUNKS, weft_gen_greedy_gpipe},
-    {"greedy-1f1b", "Tick by tick, backward first: its interleaved_1f1b.", "any P, M, chunks", 1, WEFT_TAKES_CHUNKS, weft_gen_greedy_1f1b},
+     "any P, M, chunks", 1, WEFT_TAKES_CHUNKS | WEFT_BY_TICKS, weft_gen_greedy_gpipe},
+    {"greedy-1f1b", "Tick by tick, backward first: its interleaved_1f1b.", "any P, M, chunks", 1, WEFT_TAKES_CHUNKS | WEFT_BY_TICKS, weft_gen_greedy_1f1b},
 };
 
 const struct weft_generator *weft_generators(size_t *n)

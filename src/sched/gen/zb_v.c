@@ -1,4 +1,5 @@
 #include "sched/gen/gen.h"
+#include "sched/gen/pytorch_idle.h"
 
 /* Zero bubble on a V: rank r holds stage r (down) and stage 2P-1-r (back up), so that the first
  * gradients start where the first forwards did.  The order is made for at least 2P-1 micros;
@@ -90,5 +91,7 @@ WEFT_GENERATOR(zb_v)
         emit_steady(&z, least);
         emit_drain(&z, ranks);
     }
-    return weft_builder_finish(&b, out, err);
+    struct weft_schedule *s = NULL;
+    WEFT_TRY(weft_builder_finish(&b, &s, err));
+    return weft_pytorch_space_forwards(params, s, out, err);
 }

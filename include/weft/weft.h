@@ -1,0 +1,28 @@
+/* All of weft's public interface. */
+#ifndef WEFT_WEFT_H
+#define WEFT_WEFT_H
+
+#include "weft/cost.h"
+#include "weft/part.h"
+#include "weft/reference.h"
+#include "weft/schedule.h"
+#include "weft/spec.h"
+#include "weft/status.h"
+#include "weft/timing.h"
+#include "weft/verify.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* "0.1.0" */
+const char *weft_version(void);
+
+/* What this library was built with: "gcc 12.2.0, Release". */
+const char *weft_build_info(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,59 @@
+/* The commands.  The only code that prints or knows of exit codes. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include <stdio.h>
+
+#include "config/option.h"
+#include "draw/timeline.h"
+
+struct weft_command {
+    const char *name;
+    const char *summary;  /* one line, for the list of commands */
+    const char *operands; /* "FILE", or NULL */
+    const char *text;     /* paragraphs for --help and the man page */
+    const char *examples; /* lines "  weft plan ..." */
+    struct weft_option_list options;
+    /* Parses its arguments, does it, prints it.  The error's status becomes the exit code. */
+    enum weft_status (*run)(int argc, char **argv, struct weft_error *err);
+};
+
+const struct weft_command *const *weft_commands(size_t *n);
+const struct weft_command *weft_command_find(const char *name);
+
+extern const struct weft_command weft_command_plan;
+extern const struct weft_command weft_command_check;
+extern const struct weft_command weft_command_bench;
+extern const struct weft_command weft_command_help;
+
+/* -- help ----------------------------------------------------------------------------------- */
+
+void weft_print_overview(FILE *out);
+void weft_print_help(FILE *out, const struct weft_command *command);
+void weft_print_man(FILE *out);
+void weft_print_completion(FILE *out);
+
+/* -- files and terminals -------------------------------------------------------------------- */
+
+/* The whole file, NUL-terminated; "-" is standard input.  The caller frees *out. */
+enum weft_status weft_file_read(const char *path, char **out, size_t *len,
+                                struct weft_error *err);
+
+/* Where a command prints: standard output, or a file that appears whole or not at all. */
+struct weft_sink {
+    FILE *out;
+    const char *path;  /* borrowed; NULL: standard output */
+    char *unfinished;  /* owned: the name it has while it is written */
+};
+
+enum weft_status weft_sink_open(struct weft_sink *s, const char *path, struct weft_error *err);
+
+/* Closes it, and keeps the file only when `st` and all writing was well.  Returns `st`, or the
+ * failure to write. */
+enum weft_status weft_sink_close(struct weft_sink *s, enum weft_status st,
+                                 struct weft_error *err);
+
+/* How to draw on `out`: `when` is auto, always or never (NULL: auto); `width` 0: the terminal's. */
+struct weft_text_style weft_style_for(FILE *out, const char *when, uint32_t width);
+
+#endif

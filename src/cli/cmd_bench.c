@@ -1,0 +1,218 @@
+/* How fast planning is: nanoseconds and bytes for each action, on one core. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "weft/timing.h"
+#include "weft/verify.h"
+
+struct bench_settings {
+    bool json, large;
+    uint32_t repeat;
+};
+
+#define AT(field) offsetof(struct bench_settings, field)
+
+static const struct weft_option options[] = {
+    {"json", 'j', WEFT_OPT_SWITCH, NULL, "figures for programs", NULL, AT(json)},
+    {"large", 0, WEFT_OPT_SWITCH, NULL, "also 512 ranks x 8192 micros (up to 25 million actions)",
+     NULL, AT(large)},
+    {"repeat", 0, WEFT_OPT_COUNT, "N", "best of N runs (5)", NULL, AT(repeat)},
+};
+
+struct bench_case {
+    const char *schedule;
+    uint32_t ranks, chunks, micros;
+    double bar_ns; /* what generating and verifying an action may cost; 0: no bar */
+    bool generate_only;
+    bool large;
+};
+
+static const struct bench_case cases[] = {
+    {"1f1b", 64, 0, 4096, 60, false, false},
+    {"1f1b", 512, 0, 8192, 60, false, true},
+    {"interleaved-1f1b", 64, 2, 4096, 60, false, false},
+    {"interleaved-1f1b", 512, 2, 8192, 60, false, true},
+    {"zb-h1", 64, 0, 4096, 60, false, false},
+    {"zb-h1", 512, 0, 8192, 60, false, true},
+    {"greedy-gpipe", 8, 4, 32, 15, true, false},
+    {"greedy-gpipe", 8, 4, 2048, 15, true, false},
+    {"greedy-gpipe", 64, 1, 512, 15, true, false},
+    {"greedy-1f1b", 8, 4, 32, 15, true, false},
+    {"greedy-1f1b", 8, 4, 2048, 15, true, false},
+    {"greedy-1f1b", 8, 4, 65536, 15, true, true},
+    {"greedy-1f1b", 64, 1, 512, 15, true, false},
+    {"zb-v", 64, 0, 4096, 0, false, false},
+    {"dualpipe-v", 64, 0, 4096, 0, false, false},
+};
+
+struct bench_figures {
+    size_t actions;
+    double generate_ns, verify_ns, lower_ns, lowered_verify_ns; /* an action */
+    double stored_bytes;                                        /* an action */
+};
+
+/* Times one call a few thousand times over when it is too short for the clock. */
+static enum weft_status run_once(const struct bench_case *c, struct bench_figures *out,
+                                 struct weft_error *err)
+{
+    struct weft_params params = {.ranks = c->ranks, .micros = c->micros, .chunks = c->chunks};
+    struct weft_schedule *s = NULL, *lowered = NULL;
+    struct weft_report report = {0};
+    size_t small = (size_t)c->ranks * c->micros < 100000 ? 20 : 1;
+    int64_t t0 = weft_clock_cpu_ns();
+    for (size_t i = 0; i < small; i++) {
+        weft_schedule_free(s);
+        s = NULL;
+        WEFT_TRY(weft_schedule_make(c->schedule, &params, &s, err));
+    }
+    int64_t t1 = weft_clock_cpu_ns();
+    enum weft_status st = weft_verify(s, NULL, &report, err);
+    int64_t t2 = weft_clock_cpu_ns();
+    weft_report_release(&report);
+    size_t n = weft_schedule_n_actions(s);
+    *out = (struct bench_figures){.actions = n,
+                                  .generate_ns = (double)(t1 - t0) / (double)(n * small),
+                                  .verify_ns = (double)(t2 - t1) / (double)n,
+                                  .stored_bytes =
+                                      (double)weft_schedule_bytes(s) / (double)n};
+    if (st == WEFT_OK && !c->generate_only) {
+        t0 = weft_clock_cpu_ns();
+        st = weft_schedule_lower(s, WEFT_LOWER_LATE, &lowered, err);
+        t1 = weft_clock_cpu_ns();
+        if (st == WEFT_OK)
+            st = weft_verify(lowered, NULL, &report, err);
+        t2 = weft_clock_cpu_ns();
+        weft_report_release(&report);
+        if (st == WEFT_OK) {
+            double all = (double)weft_schedule_n_actions(lowered);
+            out->lower_ns = (double)(t1 - t0) / all;
+            out->lowered_verify_ns = (double)(t2 - t1) / all;
+        }
+    }
+    weft_schedule_free(lowered);
+    weft_schedule_free(s);
+    return st;
+}
+
+static double least(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static enum weft_status run_case(const struct bench_case *c, uint32_t repeat,
+                                 struct bench_figures *best, struct weft_error *err)
+{
+    for (uint32_t i = 0; i < repeat; i++) {
+        struct bench_figures f = {0};
+        WEFT_TRY(run_once(c, &f, err));
+        if (i == 0) {
+            *best = f;
+            continue;
+        }
+        best->generate_ns = least(best->generate_ns, f.generate_ns);
+        best->verify_ns = least(best->verify_ns, f.verify_ns);
+        best->lower_ns = least(best->lower_ns, f.lower_ns);
+        best->lowered_verify_ns = least(best->lowered_verify_ns, f.lowered_verify_ns);
+    }
+    return WEFT_OK;
+}
+
+static double judged_ns(const struct bench_case *c, const struct bench_figures *f)
+{
+    return c->generate_only ? f->generate_ns : f->generate_ns + f->verify_ns;
+}
+
+static void print_row(const struct bench_case *c, const struct bench_figures *f)
+{
+    char shape[40], bar[40] = "";
+    snprintf(shape, sizeof shape, "%ux%ux%u", c->ranks, c->chunks ? c->chunks : 1, c->micros);
+    if (c->bar_ns > 0)
+        snprintf(bar, sizeof bar, "%s (bar %.0f)",
+                 judged_ns(c, f) <= c->bar_ns ? "ok" : "over", c->bar_ns);
+    printf("%-17s %-13s %10zu %8.1f %8.1f %8.1f %8.1f %6.1f  %s\n", c->schedule, shape,
+           f->actions, f->generate_ns, f->verify_ns, f->lower_ns, f->lowered_verify_ns,
+           f->stored_bytes, bar);
+}
+
+static void put_row(struct weft_json *j, const struct bench_case *c,
+                    const struct bench_figures *f)
+{
+    weft_json_begin(j, NULL, '{');
+    weft_json_string(j, "schedule", c->schedule);
+    weft_json_uint(j, "ranks", c->ranks);
+    weft_json_uint(j, "chunks", c->chunks ? c->chunks : 1);
+    weft_json_uint(j, "micros", c->micros);
+    weft_json_uint(j, "actions", f->actions);
+    weft_json_number(j, "generate_ns", f->generate_ns);
+    weft_json_number(j, "verify_ns", f->verify_ns);
+    weft_json_number(j, "lower_ns", f->lower_ns);
+    weft_json_number(j, "lowered_verify_ns", f->lowered_verify_ns);
+    weft_json_number(j, "stored_bytes", f->stored_bytes);
+    weft_json_number(j, "bar_ns", c->bar_ns);
+    weft_json_end(j, '}');
+}
+
+static enum weft_status bench_plan(const struct bench_settings *s, struct weft_error *err)
+{
+    struct weft_json j = {.out = stdout};
+    if (s->json)
+        weft_json_begin(&j, NULL, '[');
+    else
+        printf("ns an action, best of %u, processor time of one thread\n"
+               "%-17s %-13s %10s %8s %8s %8s %8s %6s\n",
+               s->repeat, "schedule", "PxVxM", "actions", "generate", "verify", "lower",
+               "+verify", "bytes");
+    for (size_t i = 0; i < WEFT_LEN(cases); i++) {
+        struct bench_figures f = {0};
+        if (cases[i].large && !s->large)
+            continue;
+        WEFT_TRY(run_case(&cases[i], s->repeat, &f, err));
+        if (s->json)
+            put_row(&j, &cases[i], &f);
+        else
+            print_row(&cases[i], &f);
+    }
+    if (s->json) {
+        weft_json_end(&j, ']');
+        putchar('\n');
+        return WEFT_OK;
+    }
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) == 0)
+        printf("peak of the process: %ld MiB\n", usage.ru_maxrss / 1024);
+    return WEFT_OK;
+}
+
+static enum weft_status run_bench(int argc, char **argv, struct weft_error *err)
+{
+    struct bench_settings s = {0};
+    const char *operands[16];
+    size_t n = 0;
+    if (argc > 16)
+        return WEFT_FAIL(err, WEFT_USAGE, "too many arguments: see weft bench --help");
+    WEFT_TRY(
+        weft_options_parse(weft_command_bench.options, argc, argv, &s, operands, &n, err));
+    if (n != 1 || strcmp(operands[0], "plan") != 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "bench what? weft bench plan");
+    if (s.repeat == 0)
+        s.repeat = 5;
+    return bench_plan(&s, err);
+}
+
+const struct weft_command weft_command_bench = {
+    .name = "bench",
+    .summary = "measure how fast weft itself is",
+    .operands = "plan",
+    .text = "Measures what planning costs: nanoseconds and bytes for each action, for making a\n"
+            "schedule, proving it, adding its messages, and proving that. Times are processor\n"
+            "time of one thread, the best of several runs.\n",
+    .examples = "  weft bench plan\n"
+                "  weft bench plan --large --repeat 3\n",
+    .options = {options, WEFT_LEN(options)},
+    .run = run_bench,
+};

@@ -1,0 +1,272 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "draw/findings.h"
+#include "weft/verify.h"
+
+struct check_settings {
+    const char *transport, *channels, *lower_like, *color;
+    uint32_t width;
+    bool json;
+};
+
+#define AT(field) offsetof(struct check_settings, field)
+
+static const struct weft_option options[] = {
+    {"transport", 't', WEFT_OPT_TEXT, "HOW",
+     "buffered (the default), rendezvous, or depth=N messages a channel", NULL, AT(transport)},
+    {"channels", 0, WEFT_OPT_CHOICE, "BY",
+     "a queue for each direction of data (the default) or one for each pair of ranks",
+     "direction|pair", AT(channels)},
+    {"lower-like", 0, WEFT_OPT_CHOICE, "WHOM",
+     "how to add messages when the file has none: weft or pytorch", "weft|pytorch",
+     AT(lower_like)},
+    {"json", 'j', WEFT_OPT_SWITCH, NULL, "findings and sizes, for programs", NULL, AT(json)},
+    {"width", 0, WEFT_OPT_COUNT, "N", "columns to draw in (the terminal's)", NULL, AT(width)},
+    {"color", 0, WEFT_OPT_CHOICE, "WHEN", "auto, always or never", "auto|always|never",
+     AT(color)},
+};
+
+struct check {
+    const char *file; /* borrowed */
+    struct weft_transport transport;
+    const char *transport_name;
+    struct weft_schedule *read;    /* owned: as the file has it */
+    struct weft_schedule *lowered; /* owned: with messages added, NULL when it had them */
+    struct weft_report report;
+};
+
+static enum weft_status parse_transport(const char *text, struct weft_transport *out,
+                                        struct weft_error *err)
+{
+    out->depth = WEFT_TRANSPORT_BUFFERED;
+    if (text == NULL || strcmp(text, "buffered") == 0)
+        return WEFT_OK;
+    if (strcmp(text, "rendezvous") == 0) {
+        out->depth = 0;
+        return WEFT_OK;
+    }
+    char *end = NULL;
+    if (strncmp(text, "depth=", 6) == 0 && text[6] >= '0' && text[6] <= '9') {
+        unsigned long long n = strtoull(text + 6, &end, 10);
+        if (*end == '\0' && n < SIZE_MAX) {
+            out->depth = (size_t)n;
+            return WEFT_OK;
+        }
+    }
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "--transport: '%.40s' is none of buffered, rendezvous, depth=N", text);
+}
+
+/* The schedule that the report speaks of. */
+static const struct weft_schedule *judged(const struct check *c)
+{
+    return c->lowered != NULL ? c->lowered : c->read;
+}
+
+/* A file without messages is proven as it is, then with the messages that it will have. */
+static enum weft_status prove(struct check *c, const struct check_settings *s,
+                              struct weft_error *err)
+{
+    bool pytorch = s->lower_like != NULL && strcmp(s->lower_like, "pytorch") == 0;
+    WEFT_TRY(weft_verify(c->read, &c->transport, &c->report, err));
+    if (c->report.n_findings > 0 || weft_schedule_is_lowered(c->read))
+        return WEFT_OK;
+    WEFT_TRY(weft_schedule_lower(c->read, pytorch ? WEFT_LOWER_PYTORCH : WEFT_LOWER_LATE,
+                                 &c->lowered, err));
+    weft_report_release(&c->report);
+    return weft_verify(c->lowered, &c->transport, &c->report, err);
+}
+
+static enum weft_status read_and_prove(struct check *c, const struct check_settings *s,
+                                       struct weft_error *err)
+{
+    char *text = NULL;
+    size_t len = 0;
+    WEFT_TRY(parse_transport(s->transport, &c->transport, err));
+    c->transport.by_pair = s->channels != NULL && strcmp(s->channels, "pair") == 0;
+    c->transport_name = s->transport != NULL ? s->transport : "buffered";
+    WEFT_TRY(weft_file_read(c->file, &text, &len, err));
+    bool keep_idle = s->lower_like != NULL && strcmp(s->lower_like, "pytorch") == 0;
+    enum weft_status st = weft_schedule_parse(text, len, c->file, keep_idle, &c->read, err);
+    free(text);
+    return st == WEFT_OK ? prove(c, s, err) : st;
+}
+
+/* -- printing ------------------------------------------------------------------------------- */
+
+static size_t n_kept(const struct weft_report *r)
+{
+    return r->n_findings < WEFT_MAX_FINDINGS ? r->n_findings : WEFT_MAX_FINDINGS;
+}
+
+static void put_finding(struct weft_json *j, const struct check *c, const struct weft_finding *f)
+{
+    weft_json_begin(j, NULL, '{');
+    weft_json_string(j, "rule", weft_rule_name(f->rule));
+    if (f->located) {
+        char cell[WEFT_ACTION_TEXT];
+        weft_action_print(weft_schedule_rank(judged(c), f->rank).at[f->position], cell);
+        weft_json_uint(j, "rank", f->rank);
+        weft_json_uint(j, "position", f->position);
+        weft_json_string(j, "action", cell);
+    }
+    weft_json_string(j, "text", f->text);
+    weft_json_end(j, '}');
+}
+
+static void print_json(FILE *out, const struct check *c)
+{
+    const struct weft_placement *place = weft_schedule_placement(c->read);
+    const struct weft_report *r = &c->report;
+    struct weft_json j = {.out = out};
+    weft_json_begin(&j, NULL, '{');
+    weft_json_string(&j, "file", c->file);
+    weft_json_bool(&j, "ok", r->n_findings == 0);
+    weft_json_string(&j, "schedule", weft_schedule_name(c->read));
+    weft_json_uint(&j, "ranks", place->n_ranks);
+    weft_json_uint(&j, "stages", place->n_stages);
+    weft_json_uint(&j, "micros", place->n_micros);
+    weft_json_string(&j, "placement",
+                     weft_placement_name(weft_schedule_placement_kind(c->read)));
+    weft_json_bool(&j, "lowered", weft_schedule_is_lowered(c->read));
+    weft_json_string(&j, "transport", c->transport_name);
+    weft_json_uint(&j, "actions", r->n_compute);
+    weft_json_uint(&j, "messages", r->n_messages);
+    weft_json_uint(&j, "channels", r->n_channels);
+    weft_json_begin(&j, "peak_activations", '[');
+    for (uint32_t i = 0; i < r->n_ranks; i++)
+        weft_json_uint(&j, NULL, r->peak_activations[i]);
+    weft_json_end(&j, ']');
+    weft_json_uint(&j, "n_findings", r->n_findings);
+    weft_json_begin(&j, "findings", '[');
+    for (size_t i = 0; i < n_kept(r); i++)
+        put_finding(&j, c, &r->findings[i]);
+    weft_json_end(&j, ']');
+    weft_json_begin(&j, "cycle", '[');
+    for (size_t i = 0; i < r->n_cycle; i++) {
+        char at[WEFT_ACTION_TEXT], for_action[WEFT_ACTION_TEXT];
+        weft_action_print(r->cycle[i].action, at);
+        weft_action_print(r->cycle[i].for_action, for_action);
+        weft_json_begin(&j, NULL, '{');
+        weft_json_uint(&j, "rank", r->cycle[i].rank);
+        weft_json_string(&j, "at", at);
+        weft_json_string(&j, "waits_for", for_action);
+        weft_json_uint(&j, "of_rank", r->cycle[i].for_rank);
+        weft_json_end(&j, '}');
+    }
+    weft_json_end(&j, ']');
+    weft_json_end(&j, '}');
+    fputc('\n', out);
+}
+
+/* The text of a finding without the place, which the arrow shows. */
+static const char *without_place(const struct weft_finding *f)
+{
+    const char *colon = f->located ? strchr(f->text, ':') : NULL;
+    return colon != NULL ? colon + 2 : f->text;
+}
+
+static void draw_findings(struct weft_text *out, const struct check *c,
+                          struct weft_text_style style)
+{
+    enum { MOST = 8 };
+    const struct weft_report *r = &c->report;
+    struct weft_pointer pointers[MOST];
+    size_t n = 0;
+    for (size_t i = 0; i < n_kept(r) && n < MOST; i++) {
+        const struct weft_finding *f = &r->findings[i];
+        bool taken = false; /* one arrow a row */
+        for (size_t k = 0; k < n; k++)
+            taken = taken || pointers[k].rank == f->rank;
+        if (f->located && !taken)
+            pointers[n++] = (struct weft_pointer){f->rank, f->position, without_place(f)};
+    }
+    if (n > 0)
+        weft_draw_pointers(out, judged(c), pointers, n, style);
+    for (size_t i = 0; i < n_kept(r) && i < 4 * MOST; i++)
+        weft_text_addf(out, "  %s: %s\n", weft_rule_name(r->findings[i].rule),
+                       r->findings[i].text);
+    if (r->n_findings > 4 * MOST)
+        weft_text_addf(out, "  and %zu more\n", r->n_findings - 4 * MOST);
+}
+
+static void print_text(FILE *out, const struct check *c, const struct check_settings *s)
+{
+    const struct weft_placement *place = weft_schedule_placement(c->read);
+    const struct weft_report *r = &c->report;
+    struct weft_text text = {0};
+    weft_text_addf(&text, "%s: %s%s%u ranks, %u stages (%s), %u micros\n", c->file,
+                   weft_schedule_name(c->read), weft_schedule_name(c->read)[0] ? ", " : "",
+                   place->n_ranks, place->n_stages,
+                   weft_placement_name(weft_schedule_placement_kind(c->read)), place->n_micros);
+    if (r->n_findings > 0) {
+        draw_findings(&text, c, weft_style_for(out, s->color, s->width));
+    } else {
+        weft_text_addf(&text,
+                       "right: %zu actions, every stage and micro once each way, %zu messages "
+                       "over %zu channels agree, completes %s\npeak activations ",
+                       r->n_compute, r->n_messages, r->n_channels, c->transport_name);
+        for (uint32_t i = 0; i < r->n_ranks && i < 32; i++)
+            weft_text_addf(&text, " %zu", r->peak_activations[i]);
+        weft_text_adds(&text, r->n_ranks > 32 ? " ...\n" : "\n");
+    }
+    if (!text.failed)
+        fwrite(text.at, 1, text.len, out);
+    weft_text_release(&text);
+}
+
+static void check_release(struct check *c)
+{
+    weft_schedule_free(c->read);
+    weft_schedule_free(c->lowered);
+    weft_report_release(&c->report);
+}
+
+static enum weft_status run_check(int argc, char **argv, struct weft_error *err)
+{
+    struct check_settings s = {0};
+    const char **operands = malloc(sizeof *operands * (size_t)(argc + 1));
+    size_t n = 0;
+    if (operands == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %d arguments", argc);
+    enum weft_status st =
+        weft_options_parse(weft_command_check.options, argc, argv, &s, operands, &n, err);
+    struct check c = {.file = n > 0 ? operands[0] : NULL};
+    free(operands);
+    if (st == WEFT_OK && n != 1)
+        st = WEFT_FAIL(err, WEFT_USAGE, "check takes one FILE (- is standard input), got %zu", n);
+    if (st == WEFT_OK)
+        st = read_and_prove(&c, &s, err);
+    if (st == WEFT_OK) {
+        if (s.json)
+            print_json(stdout, &c);
+        else
+            print_text(stdout, &c, &s);
+        if (c.report.n_findings > 0)
+            st = WEFT_FAIL(err, WEFT_SCHEDULE, "%s is wrong: %s", c.file,
+                           c.report.findings[0].text);
+    }
+    check_release(&c);
+    return st;
+}
+
+const struct weft_command weft_command_check = {
+    .name = "check",
+    .summary = "prove a schedule file right, or show where it is wrong",
+    .operands = "FILE",
+    .text = "Reads a schedule (weft's own CSV or PyTorch's, with or without messages) and proves\n"
+            "that every stage runs every micro once forward and once backward, in an order in\n"
+            "which no rank waits for ever. Both ends of every channel must list the same\n"
+            "sequence, and the transport named must get it through: buffered sends never wait;\n"
+            "a rendezvous send waits for the receiver to stand at its receive; with depth=N a\n"
+            "channel holds N messages. Exit code 5 when the schedule is wrong.\n",
+    .examples = "  weft check zbv.csv\n"
+                "  weft check lowered.csv --transport rendezvous\n"
+                "  weft plan -s 1f1b -p 4 -m 8 --format csv | weft check -\n",
+    .options = {options, WEFT_LEN(options)},
+    .run = run_check,
+};

@@ -1,0 +1,188 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/cli.h"
+#include "cli/plan.h"
+
+#define AT(field) offsetof(struct weft_plan_settings, field)
+
+static const struct weft_option options[] = {
+    {NULL, 0, WEFT_OPT_HEADING, NULL, "Schedule", NULL, 0},
+    {"schedule", 's', WEFT_OPT_TEXT, "NAME", "one of --list, or a CSV file", NULL, AT(schedule)},
+    {"ranks", 'p', WEFT_OPT_COUNT, "P", "workers of the pipeline", NULL, AT(ranks)},
+    {"micros", 'm', WEFT_OPT_COUNT, "M", "micro-batches of a step", NULL, AT(micros)},
+    {"chunks", 0, WEFT_OPT_COUNT, "V", "stages a rank, where the schedule takes several", NULL,
+     AT(chunks)},
+    {"group", 0, WEFT_OPT_COUNT, "N", "interleaved: micros a group, as in Megatron", NULL,
+     AT(group)},
+    {"pipes", 0, WEFT_OPT_COUNT, "2F", "chimera: pipes, half of them in each direction", NULL,
+     AT(pipes)},
+    {"list", 'l', WEFT_OPT_SWITCH, NULL, "show all schedules and the sizes they take", NULL,
+     AT(list)},
+    {NULL, 0, WEFT_OPT_HEADING, NULL, "Costs (of one stage)", NULL, 0},
+    {"cost", 'c', WEFT_OPT_TEXT, "F=1,I=1,W=1",
+     "times; also B (I+W), FB (F+B), C (a hop, 0); a list a stage is F=11:8:12", NULL, AT(cost)},
+    {"mem", 0, WEFT_OPT_TEXT, "F=1,I=0,W=-1", "change of memory at each action", NULL, AT(mem)},
+    {"mem-limit", 0, WEFT_OPT_TEXT, "X", "most memory of a rank; a list is X:Y:...", NULL,
+     AT(mem_limit)},
+    {"minimize", 0, WEFT_OPT_CHOICE, "WHAT", "span (the default) or makespan, in a search",
+     "span|makespan", AT(minimize)},
+    {NULL, 0, WEFT_OPT_HEADING, NULL, "Model", NULL, 0},
+    {"layers", 0, WEFT_OPT_COUNT, "L", "layers of the model; one a stage when not given", NULL,
+     AT(layers)},
+    {"partition", 0, WEFT_OPT_TEXT, "HOW", "even, balanced, or a layout such as 'Et*3|(tt|)*2L'",
+     NULL, AT(partition)},
+    {"layers-per-stage", 0, WEFT_OPT_TEXT, "4,3,3", "layers of each stage", NULL,
+     AT(layers_per_stage)},
+    {"model", 0, WEFT_OPT_TEXT, "NAME", "gpt2-124m, llama3-8b, d12 ...: layers and their costs",
+     NULL, AT(model)},
+    {"rows", 0, WEFT_OPT_COUNT, "N", "--model: sequences of a micro (1)", NULL, AT(rows)},
+    {"seq", 0, WEFT_OPT_COUNT, "N", "--model: tokens of a sequence (the model's context)", NULL,
+     AT(seq)},
+    {"layer-cost", 0, WEFT_OPT_TEXT, "F=1,I=1,W=1", "a layer; also bytes (state) and act (saved)",
+     NULL, AT(layer_cost)},
+    {"embedding-cost", 0, WEFT_OPT_TEXT, "F=..", "the embedding, likewise; free by default", NULL,
+     AT(embedding_cost)},
+    {"head-cost", 0, WEFT_OPT_TEXT, "F=..", "final norm, logits and loss; free by default", NULL,
+     AT(head_cost)},
+    {"bytes-limit", 0, WEFT_OPT_TEXT, "N", "balanced: most bytes on a rank; a list is N:M:...",
+     NULL, AT(bytes_limit)},
+    {NULL, 0, WEFT_OPT_HEADING, NULL, "Output", NULL, 0},
+    {"lower", 0, WEFT_OPT_SWITCH, NULL, "add sends, receives and gradient reductions", NULL,
+     AT(lower)},
+    {"lower-like", 0, WEFT_OPT_CHOICE, "WHOM", "weft (receives as late as can be) or pytorch",
+     "weft|pytorch", AT(lower_like)},
+    {"events", 0, WEFT_OPT_SWITCH, NULL, "--json: every action with its start", NULL, AT(events)},
+    {"format", 'f', WEFT_OPT_CHOICE, "FORM", "text, csv (weft's own) or pytorch (CSV)",
+     "text|csv|pytorch", AT(format)},
+    {"json", 'j', WEFT_OPT_SWITCH, NULL, "everything, for programs", NULL, AT(json)},
+    {"output", 'o', WEFT_OPT_TEXT, "FILE", "write there; .csv and .json choose the form", NULL,
+     AT(output)},
+    {"width", 0, WEFT_OPT_COUNT, "N", "columns to draw in (the terminal's)", NULL, AT(width)},
+    {"color", 0, WEFT_OPT_CHOICE, "WHEN", "auto, always or never", "auto|always|never",
+     AT(color)},
+};
+
+static void print_list(FILE *out)
+{
+    size_t n;
+    const struct weft_generator *all = weft_generators(&n);
+    for (size_t i = 0; i < n; i++)
+        fprintf(out, "%-17s %s\n%-17s %s\n", all[i].name, all[i].help, "", all[i].limits);
+}
+
+static bool ends_in(const char *path, const char *ending)
+{
+    size_t n = strlen(path), k = strlen(ending);
+    return n >= k && strcmp(path + n - k, ending) == 0;
+}
+
+/* An output file's name chooses the form unless it is given. */
+static void choose_form(struct weft_plan_settings *s)
+{
+    if (s->json || s->format != NULL || s->output == NULL)
+        return;
+    if (ends_in(s->output, ".json"))
+        s->json = true;
+    else if (ends_in(s->output, ".csv"))
+        s->format = "csv";
+}
+
+static enum weft_status print_csv(FILE *out, const struct weft_plan *p, const char *format,
+                                  struct weft_error *err)
+{
+    char *text = NULL;
+    size_t len = 0;
+    WEFT_TRY(weft_schedule_print(p->lowered != NULL ? p->lowered : p->schedule,
+                                 strcmp(format, "csv") == 0 ? WEFT_TEXT_CSV : WEFT_TEXT_PYTORCH,
+                                 &text, &len, err));
+    fwrite(text, 1, len, out);
+    free(text);
+    return WEFT_OK;
+}
+
+static enum weft_status print_text(FILE *out, const struct weft_plan *p,
+                                   const struct weft_plan_settings *s, struct weft_error *err)
+{
+    struct weft_text text = {0};
+    weft_plan_print_text(&text, p, weft_style_for(out, s->color, s->width));
+    for (uint32_t r = 0; p->lowered != NULL && r < p->metrics.n_ranks; r++) {
+        char *row = NULL;
+        if (weft_schedule_print_rank(p->lowered, r, " ", &row, NULL) == WEFT_OK)
+            weft_text_addf(&text, "%srank %u: %s\n", r == 0 ? "\n" : "", r, row);
+        free(row);
+    }
+    bool failed = text.failed;
+    if (!failed)
+        fwrite(text.at, 1, text.len, out);
+    weft_text_release(&text);
+    return failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory to draw") : WEFT_OK;
+}
+
+static enum weft_status print_plan(FILE *out, const struct weft_plan *p,
+                                   const struct weft_plan_settings *s, struct weft_error *err)
+{
+    if (s->json) {
+        weft_plan_print_json(out, p, s->events);
+        return WEFT_OK;
+    }
+    if (s->format != NULL && strcmp(s->format, "text") != 0)
+        return print_csv(out, p, s->format, err);
+    return print_text(out, p, s, err);
+}
+
+static enum weft_status run_plan(int argc, char **argv, struct weft_error *err)
+{
+    struct weft_plan_settings s = {0};
+    const char **operands = malloc(sizeof *operands * (size_t)(argc + 1));
+    size_t n = 0;
+    if (operands == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %d arguments", argc);
+    enum weft_status st =
+        weft_options_parse(weft_command_plan.options, argc, argv, &s, operands, &n, err);
+    if (st == WEFT_OK && n > 0)
+        st = WEFT_FAIL(err, WEFT_USAGE, "plan takes options only, not '%.40s': see weft plan "
+                       "--help",
+                       operands[0]);
+    free(operands);
+    if (st != WEFT_OK)
+        return st;
+    if (s.list) {
+        print_list(stdout);
+        return WEFT_OK;
+    }
+    choose_form(&s);
+    if (s.json && s.format != NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "give --json or --format, not both");
+    if (s.events && !s.json)
+        return WEFT_FAIL(err, WEFT_USAGE, "--events goes with --json");
+    struct weft_plan p;
+    struct weft_sink sink;
+    WEFT_TRY(weft_plan_init(&p, &s, err));
+    st = weft_sink_open(&sink, s.output, err);
+    if (st == WEFT_OK)
+        st = weft_sink_close(&sink, print_plan(sink.out, &p, &s, err), err);
+    weft_plan_release(&p);
+    return st;
+}
+
+const struct weft_command weft_command_plan = {
+    .name = "plan",
+    .summary = "make a schedule, prove it, time it, draw it",
+    .text = "Makes a pipeline schedule by name (or takes one from a CSV file), proves that it is\n"
+            "complete and cannot deadlock, and shows when each rank does what, with the time,\n"
+            "the bubble and the memory that follow from the costs given.\n"
+            "\n"
+            "In the timeline F is a forward, B a whole backward, I an input gradient, W a weight\n"
+            "gradient, each with its micro (and before it its stage, where ranks hold several);\n"
+            "dots are idle time.\n",
+    .examples = "  weft plan --schedule 1f1b --ranks 4 --micros 8\n"
+                "  weft plan --schedule zb-auto -p 8 -m 24 --cost F=10,I=12,W=8,C=1 --mem-limit 12\n"
+                "  weft plan --schedule interleaved-1f1b -p 4 -m 8 --model gpt2-124m --partition "
+                "balanced\n"
+                "  weft plan --schedule zb-v -p 4 -m 8 --format pytorch -o zbv.csv\n"
+                "  weft plan --list\n",
+    .options = {options, WEFT_LEN(options)},
+    .run = run_plan,
+};

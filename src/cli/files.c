@@ -1,0 +1,126 @@
+#define _DEFAULT_SOURCE /* isatty and the window size of a terminal */
+
+#include <errno.h>
+#include <langinfo.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/cli.h"
+
+static enum weft_status read_stream(FILE *in, const char *path, char **out, size_t *len,
+                                    struct weft_error *err)
+{
+    size_t cap = 1 << 16, n = 0;
+    char *text = malloc(cap);
+    for (;;) {
+        if (text == NULL)
+            return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory to read it", path);
+        n += fread(text + n, 1, cap - 1 - n, in);
+        if (n + 1 < cap)
+            break;
+        char *more = cap > SIZE_MAX / 2 ? NULL : realloc(text, 2 * cap);
+        if (more == NULL)
+            free(text);
+        text = more;
+        cap *= 2;
+    }
+    if (ferror(in)) {
+        free(text);
+        return WEFT_FAIL(err, WEFT_IO, "%s: %s", path, strerror(errno));
+    }
+    text[n] = '\0';
+    *out = text;
+    *len = n;
+    return WEFT_OK;
+}
+
+enum weft_status weft_file_read(const char *path, char **out, size_t *len,
+                                struct weft_error *err)
+{
+    if (strcmp(path, "-") == 0)
+        return read_stream(stdin, "standard input", out, len, err);
+    FILE *in = fopen(path, "rb");
+    if (in == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: %s", path, strerror(errno));
+    struct stat info;
+    enum weft_status st;
+    if (fstat(fileno(in), &info) == 0 && S_ISDIR(info.st_mode))
+        st = WEFT_FAIL(err, WEFT_USAGE, "%s: is a directory, not a schedule", path);
+    else
+        st = read_stream(in, path, out, len, err);
+    fclose(in);
+    return st;
+}
+
+enum weft_status weft_sink_open(struct weft_sink *s, const char *path, struct weft_error *err)
+{
+    *s = (struct weft_sink){.out = stdout, .path = path};
+    if (path == NULL || strcmp(path, "-") == 0) {
+        s->path = NULL;
+        return WEFT_OK;
+    }
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) { /* a pipe, /dev/null: no renaming */
+        s->out = fopen(path, "wb");
+        if (s->out == NULL)
+            return WEFT_FAIL(err, WEFT_IO, "%s: %s", path, strerror(errno));
+        return WEFT_OK;
+    }
+    size_t room = strlen(path) + 16;
+    s->unfinished = malloc(room);
+    if (s->unfinished == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory", path);
+    snprintf(s->unfinished, room, "%s.%ld.new", path, (long)getpid() % 1000000);
+    s->out = fopen(s->unfinished, "wb");
+    if (s->out == NULL) {
+        free(s->unfinished);
+        s->unfinished = NULL;
+        return WEFT_FAIL(err, WEFT_IO, "cannot write %s: %s", path, strerror(errno));
+    }
+    return WEFT_OK;
+}
+
+enum weft_status weft_sink_close(struct weft_sink *s, enum weft_status st,
+                                 struct weft_error *err)
+{
+    const char *name = s->path == NULL ? "standard output" : s->path;
+    bool bad = fflush(s->out) != 0 || ferror(s->out);
+    if (s->path != NULL)
+        bad = fclose(s->out) != 0 || bad;
+    if (st == WEFT_OK && bad)
+        st = WEFT_FAIL(err, WEFT_IO, "cannot write %s: %s", name, strerror(errno));
+    if (s->unfinished != NULL) {
+        if (st == WEFT_OK && rename(s->unfinished, s->path) != 0)
+            st = WEFT_FAIL(err, WEFT_IO, "cannot write %s: %s", name, strerror(errno));
+        if (st != WEFT_OK)
+            remove(s->unfinished);
+        free(s->unfinished);
+    }
+    return st;
+}
+
+struct weft_text_style weft_style_for(FILE *out, const char *when, uint32_t width)
+{
+    bool terminal = isatty(fileno(out));
+    const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
+    const char *columns = getenv("COLUMNS");
+    bool able = terminal && (no_colour == NULL || *no_colour == '\0') &&
+                (term == NULL || strcmp(term, "dumb") != 0);
+    struct weft_text_style style = {
+        .width = 100,
+        .colour = when == NULL || strcmp(when, "auto") == 0 ? able : strcmp(when, "always") == 0,
+        .utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0,
+    };
+    struct winsize size;
+    if (width != 0)
+        style.width = width;
+    else if (terminal && ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+        style.width = size.ws_col;
+    else if (columns != NULL && atoi(columns) > 0)
+        style.width = (unsigned)atoi(columns);
+    return style;
+}

@@ -1,0 +1,255 @@
+/* --help, the man page and the completion: all from the tables of commands and options. */
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/cli.h"
+#include "weft/schedule.h"
+#include "weft/weft.h"
+
+static void print_option(FILE *out, const struct weft_option *o)
+{
+    if (o->type == WEFT_OPT_HEADING) {
+        fprintf(out, "\n%s:\n", o->help);
+        return;
+    }
+    char left[80];
+    int n = o->letter != 0 ? snprintf(left, sizeof left, "-%c, ", o->letter)
+                           : snprintf(left, sizeof left, "    ");
+    snprintf(left + n, sizeof left - (size_t)n, "--%s%s%s", o->name, o->arg ? " " : "",
+             o->arg ? o->arg : "");
+    fprintf(out, "  %-30s %s\n", left, o->help);
+}
+
+void weft_print_overview(FILE *out)
+{
+    size_t n;
+    const struct weft_command *const *all = weft_commands(&n);
+    fprintf(out, "usage: weft COMMAND [OPTIONS]\n\n"
+                 "Plans pipeline-parallel training: makes a schedule, proves it, times it.\n\n");
+    for (size_t i = 0; i < n; i++)
+        fprintf(out, "  %-10s %s\n", all[i]->name, all[i]->summary);
+    fprintf(out, "\n  weft COMMAND --help   its options, with examples\n"
+                 "  weft --version        what this is and how it was built\n");
+}
+
+void weft_print_help(FILE *out, const struct weft_command *c)
+{
+    fprintf(out, "usage: weft %s [OPTIONS]%s%s\n\n%s\n", c->name, c->operands ? " " : "",
+            c->operands ? c->operands : "", c->text);
+    for (size_t i = 0; i < c->options.n; i++)
+        print_option(out, &c->options.at[i]);
+    fprintf(out, "\nExamples:\n%s", c->examples);
+}
+
+/* -- man page ------------------------------------------------------------------------------- */
+
+/* Text in roff: backslashes and dashes escaped, a leading dot or quote kept from being a macro. */
+static void put_roff(FILE *out, const char *text)
+{
+    bool line_start = true;
+    for (; *text != '\0'; text++) {
+        if (line_start && (*text == '.' || *text == '\''))
+            fputs("\\&", out);
+        if (*text == '\\' || *text == '-')
+            fputc('\\', out);
+        fputc(*text, out);
+        line_start = *text == '\n';
+    }
+}
+
+/* Paragraphs are parted by empty lines. */
+static void put_paragraphs(FILE *out, const char *text)
+{
+    const char *at = text;
+    while (*at != '\0') {
+        const char *end = strstr(at, "\n\n");
+        size_t n = end == NULL ? strlen(at) : (size_t)(end - at);
+        char part[4096];
+        snprintf(part, sizeof part, "%.*s", (int)n, at);
+        put_roff(out, part);
+        fputs(end == NULL ? "\n" : "\n.PP\n", out);
+        at += n + (end == NULL ? 0 : 2);
+    }
+}
+
+static void man_option(FILE *out, const struct weft_option *o)
+{
+    if (o->type == WEFT_OPT_HEADING) {
+        fprintf(out, ".PP\n%s:\n", o->help);
+        return;
+    }
+    fputs(".TP\n\\fB", out);
+    if (o->letter != 0)
+        fprintf(out, "\\-%c\\fR, \\fB", o->letter);
+    fputs("\\-\\-", out);
+    put_roff(out, o->name);
+    fputs("\\fR", out);
+    if (o->arg != NULL) {
+        fputs(" \\fI", out);
+        put_roff(out, o->arg);
+        fputs("\\fR", out);
+    }
+    fputc('\n', out);
+    put_roff(out, o->help);
+    fputs(".\n", out);
+}
+
+static void man_command(FILE *out, const struct weft_command *c)
+{
+    fprintf(out, ".SH \"WEFT %s\"\n", c->name);
+    fprintf(out, "\\fBweft %s\\fR [\\fIoptions\\fR]%s%s\n.PP\n", c->name, c->operands ? " " : "",
+            c->operands ? c->operands : "");
+    put_paragraphs(out, c->text);
+    for (size_t i = 0; i < c->options.n; i++)
+        man_option(out, &c->options.at[i]);
+    fputs(".PP\nExamples:\n.PP\n.nf\n", out);
+    put_roff(out, c->examples);
+    fputs(".fi\n", out);
+}
+
+static void man_schedules(FILE *out)
+{
+    size_t n;
+    const struct weft_generator *all = weft_generators(&n);
+    fputs(".SH SCHEDULES\n", out);
+    for (size_t i = 0; i < n; i++) {
+        fputs(".TP\n\\fB", out);
+        put_roff(out, all[i].name);
+        fputs("\\fR (", out);
+        put_roff(out, all[i].limits);
+        fputs(")\n", out);
+        put_roff(out, all[i].help);
+        fputc('\n', out);
+    }
+}
+
+static void man_exit_codes(FILE *out)
+{
+    static const struct {
+        int code;
+        const char *text;
+    } rows[] = {
+#define ROW(name, code, text) {code, text},
+        WEFT_STATUS_MAP(ROW)
+#undef ROW
+    };
+    fputs(".SH \"EXIT STATUS\"\n", out);
+    for (size_t i = 0; i < WEFT_LEN(rows); i++)
+        fprintf(out, ".TP\n%d\n%s\n", rows[i].code, rows[i].text);
+}
+
+void weft_print_man(FILE *out)
+{
+    size_t n;
+    const struct weft_command *const *all = weft_commands(&n);
+    fprintf(out,
+            ".TH WEFT 1 \"\" \"weft %s\" \"User Commands\"\n"
+            ".SH NAME\nweft \\- plan pipeline\\-parallel training, and prove the plan\n"
+            ".SH SYNOPSIS\n\\fBweft\\fR \\fIcommand\\fR [\\fIoptions\\fR]\n"
+            ".SH DESCRIPTION\n"
+            "A schedule says which rank runs which stage on which micro\\-batch, in which order.\n"
+            "weft makes schedules, proves that they complete, and tells their time and memory.\n",
+            weft_version());
+    for (size_t i = 0; i < n; i++)
+        man_command(out, all[i]);
+    man_schedules(out);
+    man_exit_codes(out);
+}
+
+/* -- completion ----------------------------------------------------------------------------- */
+
+static void put_choices(FILE *out, const char *choices)
+{
+    for (; *choices != '\0'; choices++)
+        fputc(*choices == '|' ? ' ' : *choices, out);
+}
+
+static void complete_command(FILE *out, const struct weft_command *c)
+{
+    size_t n;
+    const struct weft_generator *all = weft_generators(&n);
+    fprintf(out, "    %s)\n        case $prev in\n", c->name);
+    for (size_t i = 0; i < c->options.n; i++) {
+        const struct weft_option *o = &c->options.at[i];
+        if (o->type == WEFT_OPT_CHOICE) {
+            fprintf(out, "        --%s) words='", o->name);
+            put_choices(out, o->choices);
+            fputs("' ;;\n", out);
+        } else if (o->type == WEFT_OPT_TEXT && strcmp(o->name, "schedule") == 0) {
+            fputs("        --schedule) words='", out);
+            for (size_t k = 0; k < n; k++)
+                fprintf(out, "%s%s", k > 0 ? " " : "", all[k].name);
+            fputs("' ;;\n", out);
+        }
+    }
+    fputs("        *) words='--help", out);
+    for (size_t i = 0; i < c->options.n; i++)
+        if (c->options.at[i].type != WEFT_OPT_HEADING)
+            fprintf(out, " --%s", c->options.at[i].name);
+    fputs("' ;;\n        esac ;;\n", out);
+}
+
+void weft_print_completion(FILE *out)
+{
+    size_t n;
+    const struct weft_command *const *all = weft_commands(&n);
+    fputs("# bash completion for weft\n_weft()\n{\n"
+          "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=''\n"
+          "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words='--help --version",
+          out);
+    for (size_t i = 0; i < n; i++)
+        fprintf(out, " %s", all[i]->name);
+    fputs("'\n    else case ${COMP_WORDS[1]} in\n", out);
+    for (size_t i = 0; i < n; i++)
+        complete_command(out, all[i]);
+    fputs("    esac; fi\n"
+          "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
+          "}\ncomplete -o default -F _weft weft\n",
+          out);
+}
+
+/* -- weft help ------------------------------------------------------------------------------ */
+
+struct help_settings {
+    bool man, completion;
+};
+
+static const struct weft_option help_options[] = {
+    {"man", 0, WEFT_OPT_SWITCH, NULL, "print the manual page (roff)", NULL,
+     offsetof(struct help_settings, man)},
+    {"completion", 0, WEFT_OPT_SWITCH, NULL, "print the bash completion", NULL,
+     offsetof(struct help_settings, completion)},
+};
+
+static enum weft_status run_help(int argc, char **argv, struct weft_error *err)
+{
+    struct help_settings settings = {0};
+    const char *operands[8];
+    size_t n = 0;
+    if (argc > 8)
+        return WEFT_FAIL(err, WEFT_USAGE, "help takes one command");
+    WEFT_TRY(weft_options_parse(weft_command_help.options, argc, argv, &settings, operands, &n,
+                                err));
+    if (settings.man)
+        weft_print_man(stdout);
+    else if (settings.completion)
+        weft_print_completion(stdout);
+    else if (n == 0)
+        weft_print_overview(stdout);
+    else if (weft_command_find(operands[0]) == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "there is no command '%.40s' (weft help)", operands[0]);
+    else
+        weft_print_help(stdout, weft_command_find(operands[0]));
+    return WEFT_OK;
+}
+
+const struct weft_command weft_command_help = {
+    .name = "help",
+    .summary = "what the commands do, the manual page, the shell completion",
+    .operands = "[COMMAND]",
+    .text = "Says what weft or one of its commands does.\n",
+    .examples = "  weft help plan\n"
+                "  weft help --man | man -l -\n",
+    .options = {help_options, WEFT_LEN(help_options)},
+    .run = run_help,
+};

@@ -1,0 +1,83 @@
+#include <locale.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "weft/weft.h"
+
+const struct weft_command *const *weft_commands(size_t *n)
+{
+    static const struct weft_command *const all[] = {
+        &weft_command_plan,
+        &weft_command_check,
+        &weft_command_bench,
+        &weft_command_help,
+    };
+    *n = WEFT_LEN(all);
+    return all;
+}
+
+const struct weft_command *weft_command_find(const char *name)
+{
+    size_t n;
+    const struct weft_command *const *all = weft_commands(&n);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(all[i]->name, name) == 0)
+            return all[i];
+    return NULL;
+}
+
+static enum weft_status no_such_command(const char *name, struct weft_error *err)
+{
+    size_t n, best = 0;
+    const struct weft_command *const *all = weft_commands(&n);
+    for (size_t i = 1; i < n; i++)
+        if (weft_text_distance(name, all[i]->name) < weft_text_distance(name, all[best]->name))
+            best = i;
+    return WEFT_FAIL(err, WEFT_USAGE, "there is no command '%.40s': did you mean %s? (weft help)",
+                     name, all[best]->name);
+}
+
+static bool wants_help(int argc, char **argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
+static enum weft_status run(int argc, char **argv, struct weft_error *err)
+{
+    if (argc < 2) {
+        weft_print_overview(stderr);
+        return WEFT_FAIL(err, WEFT_USAGE, "give a command");
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        weft_print_overview(stdout);
+        return WEFT_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("weft %s (%s)\n", weft_version(), weft_build_info());
+        return WEFT_OK;
+    }
+    const struct weft_command *command = weft_command_find(argv[1]);
+    if (command == NULL)
+        return no_such_command(argv[1], err);
+    if (wants_help(argc - 2, argv + 2)) {
+        weft_print_help(stdout, command);
+        return WEFT_OK;
+    }
+    return command->run(argc - 2, argv + 2, err);
+}
+
+int main(int argc, char **argv)
+{
+    struct weft_error err = {0};
+    setlocale(LC_CTYPE, ""); /* for drawing; numbers stay as C has them */
+    enum weft_status st = run(argc, argv, &err);
+    if (st != WEFT_OK)
+        fprintf(stderr, "weft: %s\n", err.msg[0] != '\0' ? err.msg : weft_status_text(st));
+    return weft_status_exit_code(st);
+}

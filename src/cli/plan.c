@@ -1,0 +1,443 @@
+/* From settings to a proven and timed plan. */
+#include "cli/plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/cli.h"
+#include "config/values.h"
+
+/* -- costs ---------------------------------------------------------------------------------- */
+
+static enum weft_status check_list(struct weft_values v, const char *what, size_t n,
+                                   const char *of, struct weft_error *err)
+{
+    if (v.n > 1 && v.n != n)
+        return WEFT_FAIL(err, WEFT_USAGE, "%s has %zu values for %zu %s: give one, or one each",
+                         what, v.n, n, of);
+    return WEFT_OK;
+}
+
+static enum weft_status parse_cost(const char *text, struct weft_cost *cost,
+                                   struct weft_error *err)
+{
+    struct weft_values hop = {0};
+    const struct weft_value_key keys[] = {
+        {"F", &cost->f, 0, false},  {"I", &cost->i, 0, false},   {"W", &cost->w, 0, false},
+        {"B", &cost->b, 0, false},  {"FB", &cost->fb, 0, false}, {"C", &hop, 0, true},
+    };
+    WEFT_TRY(weft_keys_parse(text, "--cost", keys, WEFT_LEN(keys), err));
+    cost->hop = weft_value(hop, 0, 0);
+    weft_values_release(&hop);
+    return WEFT_OK;
+}
+
+static enum weft_status parse_memory(const struct weft_plan_settings *settings,
+                                     struct weft_memory *memory, struct weft_error *err)
+{
+    const struct weft_value_key keys[] = {
+        {"F", &memory->f, -HUGE_VAL, false},
+        {"I", &memory->i, -HUGE_VAL, false},
+        {"W", &memory->w, -HUGE_VAL, false},
+    };
+    if (settings->mem != NULL)
+        WEFT_TRY(weft_keys_parse(settings->mem, "--mem", keys, WEFT_LEN(keys), err));
+    if (settings->mem_limit != NULL)
+        WEFT_TRY(weft_values_parse(settings->mem_limit, "--mem-limit", &memory->limit, err));
+    return WEFT_OK;
+}
+
+static enum weft_status check_lists(const struct weft_plan *p, uint32_t ranks, uint32_t stages,
+                                    struct weft_error *err)
+{
+    const struct {
+        struct weft_values values;
+        const char *what;
+    } lists[] = {
+        {p->cost.f, "--cost F"},  {p->cost.i, "--cost I"},   {p->cost.w, "--cost W"},
+        {p->cost.b, "--cost B"},  {p->cost.fb, "--cost FB"}, {p->memory.f, "--mem F"},
+        {p->memory.i, "--mem I"}, {p->memory.w, "--mem W"},
+    };
+    for (size_t i = 0; i < WEFT_LEN(lists); i++)
+        WEFT_TRY(check_list(lists[i].values, lists[i].what, stages, "stages", err));
+    return check_list(p->memory.limit, "--mem-limit", ranks, "ranks", err);
+}
+
+/* -- items ---------------------------------------------------------------------------------- */
+
+static enum weft_status parse_item(const char *text, const char *what, struct weft_item *item,
+                                   struct weft_error *err)
+{
+    struct weft_values v[5] = {{0}};
+    const struct weft_value_key keys[] = {
+        {"F", &v[0], 0, true},     {"I", &v[1], 0, true},   {"W", &v[2], 0, true},
+        {"bytes", &v[3], 0, true}, {"act", &v[4], 0, true},
+    };
+    if (text == NULL)
+        return WEFT_OK;
+    WEFT_TRY(weft_keys_parse(text, what, keys, WEFT_LEN(keys), err));
+    item->f = weft_value(v[0], 0, item->f);
+    item->i = weft_value(v[1], 0, item->i);
+    item->w = weft_value(v[2], 0, item->w);
+    double bytes = weft_value(v[3], 0, 0), act = weft_value(v[4], 0, 0);
+    for (size_t i = 0; i < WEFT_LEN(v); i++)
+        weft_values_release(&v[i]);
+    if (bytes > 1e18 || act > 1e18)
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: that many bytes do not exist", what);
+    item->state_bytes = (size_t)bytes;
+    item->act_bytes = (size_t)act;
+    return WEFT_OK;
+}
+
+static bool has_items(const struct weft_plan_settings *s)
+{
+    return s->model != NULL || s->layer_cost != NULL || s->embedding_cost != NULL ||
+           s->head_cost != NULL;
+}
+
+/* The items of the model: from its shape, from the costs given, or all alike. */
+static enum weft_status make_items(const struct weft_plan_settings *s, uint32_t stages,
+                                   struct weft_items *items, struct weft_error *err)
+{
+    if (s->model != NULL) {
+        struct weft_model model;
+        if (s->layer_cost != NULL || s->embedding_cost != NULL || s->head_cost != NULL)
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "--model says what items cost: leave out --layer-cost, "
+                             "--embedding-cost and --head-cost");
+        WEFT_TRY(weft_model_find(s->model, &model, err));
+        if (s->layers != 0 && s->layers != model.layers)
+            return WEFT_FAIL(err, WEFT_USAGE, "--layers %u, but %s has %u", s->layers, s->model,
+                             model.layers);
+        return weft_items_init_model(items, &model, s->rows ? s->rows : 1,
+                                     s->seq ? s->seq : model.ctx, err);
+    }
+    if (s->rows != 0 || s->seq != 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "--rows and --seq go with --model");
+    struct weft_item layer = {.f = 1, .i = 1, .w = 1}, embedding = {0}, head = {0};
+    WEFT_TRY(parse_item(s->layer_cost, "--layer-cost", &layer, err));
+    WEFT_TRY(parse_item(s->embedding_cost, "--embedding-cost", &embedding, err));
+    WEFT_TRY(parse_item(s->head_cost, "--head-cost", &head, err));
+    return weft_items_init_uniform(items, s->layers ? s->layers : stages, layer, embedding, head,
+                                   err);
+}
+
+/* -- partition ------------------------------------------------------------------------------ */
+
+static enum weft_status parse_bytes_limit(const char *text, uint32_t ranks, size_t **out,
+                                          size_t *n, struct weft_error *err)
+{
+    struct weft_values v = {0};
+    *n = 0;
+    if (text == NULL)
+        return WEFT_OK;
+    WEFT_TRY(weft_values_parse(text, "--bytes-limit", &v, err));
+    enum weft_status st = check_list(v, "--bytes-limit", ranks, "ranks", err);
+    for (size_t i = 0; st == WEFT_OK && i < v.n; i++)
+        if (v.at[i] < 0 || v.at[i] > 1e18)
+            st = WEFT_FAIL(err, WEFT_USAGE, "--bytes-limit: %g is out of range", v.at[i]);
+    size_t *list = st == WEFT_OK ? malloc(sizeof *list * v.n) : NULL;
+    if (st == WEFT_OK && list == NULL)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for limits");
+    for (size_t i = 0; st == WEFT_OK && i < v.n; i++)
+        list[i] = (size_t)v.at[i];
+    if (st == WEFT_OK) {
+        *out = list;
+        *n = v.n;
+    }
+    weft_values_release(&v);
+    return st;
+}
+
+static enum weft_status balance(const struct weft_plan_settings *settings,
+                                const struct weft_schedule *s, const struct weft_items *items,
+                                struct weft_partition *out, struct weft_error *err)
+{
+    const struct weft_placement *place = weft_schedule_placement(s);
+    size_t *limits = NULL, n_limits = 0;
+    uint32_t *in_flight = malloc(sizeof *in_flight * place->n_pipes * place->n_stages);
+    enum weft_status st = in_flight == NULL
+                              ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a partition")
+                              : weft_schedule_in_flight(s, in_flight, err);
+    if (st == WEFT_OK)
+        st = parse_bytes_limit(settings->bytes_limit, place->n_ranks, &limits, &n_limits, err);
+    if (st == WEFT_OK) {
+        struct weft_holding holding = {place, in_flight, limits, n_limits};
+        st = weft_partition_init_balanced(out, items, place->n_stages, &holding, NULL, err);
+    }
+    free(in_flight);
+    free(limits);
+    return st;
+}
+
+static enum weft_status make_partition(const struct weft_plan_settings *settings,
+                                       const struct weft_schedule *s,
+                                       const struct weft_items *items,
+                                       struct weft_partition *out, struct weft_error *err)
+{
+    uint32_t stages = weft_schedule_placement(s)->n_stages, layers = weft_items_n_layers(items);
+    const char *how = settings->partition, *counts = settings->layers_per_stage;
+    bool balanced = how != NULL && strcmp(how, "balanced") == 0;
+    if (counts != NULL && how != NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "give --partition or --layers-per-stage, not both");
+    if (settings->bytes_limit != NULL && !balanced)
+        return WEFT_FAIL(err, WEFT_USAGE, "--bytes-limit goes with --partition balanced");
+    if (counts != NULL)
+        return weft_partition_parse_counts(out, counts, strlen(counts), stages, layers, err);
+    if (how != NULL && strchr(how, 'L') != NULL)
+        return weft_partition_parse_layout(out, how, strlen(how), stages, layers, err);
+    if (how != NULL && !balanced && strcmp(how, "even") != 0)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "--partition: '%.40s' is neither even nor balanced nor a layout such as "
+                         "'Et*3|(tt|)*2L'",
+                         how);
+    WEFT_TRY(weft_partition_check_filled(layers, stages, err));
+    if (balanced)
+        return balance(settings, s, items, out, err);
+    return weft_partition_init_even(out, layers, stages, err);
+}
+
+/* Explicit layouts bring their own number of layers when none is given. */
+static enum weft_status count_layers(struct weft_plan_settings *settings, uint32_t stages,
+                                     struct weft_error *err)
+{
+    const char *how = settings->partition, *counts = settings->layers_per_stage;
+    struct weft_partition p = {0};
+    if (settings->layers != 0 || settings->model != NULL)
+        return WEFT_OK;
+    if (counts != NULL)
+        WEFT_TRY(weft_partition_parse_counts(&p, counts, strlen(counts), stages, 0, err));
+    else if (how != NULL && strchr(how, 'L') != NULL)
+        WEFT_TRY(weft_partition_parse_layout(&p, how, strlen(how), stages, 0, err));
+    if (p.n_stages > 0)
+        settings->layers = p.at[p.n_stages - 1].end_layer;
+    weft_partition_release(&p);
+    return WEFT_OK;
+}
+
+static enum weft_status copy_values(struct weft_values *to, const double *from, size_t n,
+                                    struct weft_error *err)
+{
+    double *list = malloc(sizeof *list * n);
+    if (list == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the costs of %zu stages", n);
+    memcpy(list, from, sizeof *list * n);
+    *to = (struct weft_values){list, n};
+    return WEFT_OK;
+}
+
+/* Cuts the model, and takes the stages' times from their items when items have costs. */
+static enum weft_status partition_plan(struct weft_plan *p, struct weft_plan_settings *settings,
+                                       const struct weft_schedule *s, struct weft_error *err)
+{
+    struct weft_items items = {0};
+    struct weft_stage_sums sums = {0};
+    uint32_t stages = weft_schedule_placement(s)->n_stages;
+    WEFT_TRY(count_layers(settings, stages, err));
+    WEFT_TRY(make_items(settings, stages, &items, err));
+    enum weft_status st = make_partition(settings, s, &items, &p->partition, err);
+    if (st == WEFT_OK && has_items(settings)) {
+        if (p->cost.f.n != 0 || p->cost.i.n != 0 || p->cost.w.n != 0 || p->cost.b.n != 0)
+            st = WEFT_FAIL(err, WEFT_USAGE,
+                           "the items say what stages cost: of --cost only C and FB may be given");
+        if (st == WEFT_OK)
+            st = weft_stage_sums_init(&sums, &p->partition, &items, err);
+        if (st == WEFT_OK)
+            st = copy_values(&p->cost.f, sums.f, stages, err);
+        if (st == WEFT_OK)
+            st = copy_values(&p->cost.i, sums.i, stages, err);
+        if (st == WEFT_OK)
+            st = copy_values(&p->cost.w, sums.w, stages, err);
+        weft_stage_sums_release(&sums);
+    }
+    weft_items_release(&items);
+    return st;
+}
+
+/* -- schedule ------------------------------------------------------------------------------- */
+
+static bool is_file(const char *name)
+{
+    return weft_generator_find(name) == NULL && strpbrk(name, "./") != NULL;
+}
+
+static enum weft_status agree(const char *what, uint32_t given, uint32_t has, const char *file,
+                              struct weft_error *err)
+{
+    if (given != 0 && given != has)
+        return WEFT_FAIL(err, WEFT_USAGE, "--%s %u, but %s has %u: leave it out", what, given,
+                         file, has);
+    return WEFT_OK;
+}
+
+static enum weft_status read_schedule(const struct weft_plan_settings *settings,
+                                      struct weft_schedule **out, struct weft_error *err)
+{
+    const char *file = settings->schedule;
+    char *text = NULL;
+    size_t len = 0;
+    bool keep_idle = settings->lower_like != NULL && strcmp(settings->lower_like, "pytorch") == 0;
+    WEFT_TRY(weft_file_read(file, &text, &len, err));
+    enum weft_status st = weft_schedule_parse(text, len, file, keep_idle, out, err);
+    free(text);
+    if (st != WEFT_OK)
+        return st;
+    const struct weft_placement *place = weft_schedule_placement(*out);
+    st = agree("ranks", settings->ranks, place->n_ranks, file, err);
+    if (st == WEFT_OK)
+        st = agree("micros", settings->micros, place->n_micros, file, err);
+    if (st == WEFT_OK)
+        st = agree("chunks", settings->chunks, weft_schedule_n_chunks(*out), file, err);
+    if (st == WEFT_OK && (settings->group != 0 || settings->pipes != 0))
+        st = WEFT_FAIL(err, WEFT_USAGE, "--group and --pipes make a schedule; %s is one already",
+                       file);
+    if (st != WEFT_OK) {
+        weft_schedule_free(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+static enum weft_status make_schedule(const struct weft_plan *p,
+                                      const struct weft_plan_settings *settings,
+                                      bool idle_hints, struct weft_schedule **out,
+                                      struct weft_error *err)
+{
+    bool makespan = settings->minimize != NULL && strcmp(settings->minimize, "makespan") == 0;
+    struct weft_params params = {
+        .ranks = settings->ranks,
+        .micros = settings->micros,
+        .chunks = settings->chunks,
+        .group = settings->group,
+        .pipes = settings->pipes,
+        .cost = &p->cost,
+        .memory = &p->memory,
+        .minimize = makespan ? WEFT_MIN_MAKESPAN : WEFT_MIN_SPAN,
+        .idle_hints = idle_hints,
+    };
+    return weft_schedule_make(settings->schedule, &params, out, err);
+}
+
+static enum weft_status check_needed(const struct weft_plan_settings *s, struct weft_error *err)
+{
+    if (s->schedule == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "give --schedule NAME (weft plan --list shows them)");
+    const struct weft_generator *g = weft_generator_find(s->schedule);
+    if (!is_file(s->schedule) && (s->ranks == 0 || s->micros == 0) && g != NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "%s needs --ranks P and --micros M", s->schedule);
+    if (s->minimize != NULL && g != NULL && !(g->takes & WEFT_TAKES_COST))
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "--minimize has no effect on %s: only schedules that search take it",
+                         s->schedule);
+    if (s->lower_like != NULL && !s->lower)
+        return WEFT_FAIL(err, WEFT_USAGE, "--lower-like goes with --lower");
+    return WEFT_OK;
+}
+
+/* Limits bind schedules that do not search, too: they cannot adapt, so they fail. */
+static enum weft_status check_limits(const struct weft_plan *p, struct weft_error *err)
+{
+    for (uint32_t r = 0; p->memory.limit.n != 0 && r < p->metrics.n_ranks; r++) {
+        double limit = weft_value(p->memory.limit, r, 0);
+        if (p->metrics.peak_mem[r] > limit + 1e-9)
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "%s: rank %u peaks at %g, over its --mem-limit of %g: use a "
+                             "schedule that searches (zb-auto, zb-v-auto), or v-half, v-min",
+                             weft_schedule_name(p->schedule), r, p->metrics.peak_mem[r], limit);
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status prove_and_time(struct weft_plan *p,
+                                       const struct weft_plan_settings *settings,
+                                       struct weft_error *err)
+{
+    WEFT_TRY(weft_verify(p->schedule, NULL, &p->report, err));
+    if (p->report.n_findings > 0)
+        return WEFT_FAIL(err, WEFT_SCHEDULE, "%s is wrong: %s (weft check shows all)",
+                         settings->schedule, p->report.findings[0].text);
+    WEFT_TRY(weft_metrics_init(&p->metrics, p->schedule, &p->cost, &p->memory, err));
+    WEFT_TRY(check_limits(p, err));
+    return WEFT_OK;
+}
+
+static enum weft_status lower_plan(struct weft_plan *p, const struct weft_plan_settings *settings,
+                                   struct weft_error *err)
+{
+    bool pytorch = settings->lower_like != NULL && strcmp(settings->lower_like, "pytorch") == 0;
+    if (!settings->lower)
+        return WEFT_OK;
+    if (!pytorch || is_file(settings->schedule))
+        return weft_schedule_lower(p->schedule, pytorch ? WEFT_LOWER_PYTORCH : WEFT_LOWER_LATE,
+                                   &p->lowered, err);
+    struct weft_schedule *hinted = NULL; /* the same order with PyTorch's empty cells */
+    WEFT_TRY(make_schedule(p, settings, true, &hinted, err));
+    enum weft_status st = weft_schedule_lower(hinted, WEFT_LOWER_PYTORCH, &p->lowered, err);
+    weft_schedule_free(hinted);
+    return st;
+}
+
+static enum weft_status build(struct weft_plan *p, struct weft_plan_settings *settings,
+                              struct weft_error *err)
+{
+    WEFT_TRY(check_needed(settings, err));
+    if (settings->cost != NULL)
+        WEFT_TRY(parse_cost(settings->cost, &p->cost, err));
+    WEFT_TRY(parse_memory(settings, &p->memory, err));
+    const struct weft_generator *g = weft_generator_find(settings->schedule);
+    p->by_ticks = g != NULL && (g->takes & WEFT_BY_TICKS) && settings->cost == NULL;
+    if (p->by_ticks) {
+        static const double tick = 1;
+        WEFT_TRY(copy_values(&p->cost.b, &tick, 1, err));
+    }
+    if (is_file(settings->schedule)) {
+        WEFT_TRY(read_schedule(settings, &p->schedule, err));
+        WEFT_TRY(prove_and_time(p, settings, err)); /* before anything trusts it */
+        weft_report_release(&p->report);
+        weft_metrics_release(&p->metrics);
+    } else {
+        if (g != NULL && (g->takes & WEFT_TAKES_COST)) /* a search reads the lists */
+            WEFT_TRY(check_lists(p, settings->ranks, settings->ranks * g->default_chunks, err));
+        WEFT_TRY(make_schedule(p, settings, false, &p->schedule, err));
+    }
+    const struct weft_placement *place = weft_schedule_placement(p->schedule);
+    WEFT_TRY(check_lists(p, place->n_ranks, place->n_stages, err));
+    WEFT_TRY(partition_plan(p, settings, p->schedule, err));
+    if (g != NULL && (g->takes & WEFT_TAKES_COST) && has_items(settings)) {
+        weft_schedule_free(p->schedule); /* now that the stages' costs are known */
+        p->schedule = NULL;
+        WEFT_TRY(make_schedule(p, settings, false, &p->schedule, err));
+    }
+    WEFT_TRY(prove_and_time(p, settings, err));
+    return lower_plan(p, settings, err);
+}
+
+enum weft_status weft_plan_init(struct weft_plan *out, const struct weft_plan_settings *settings,
+                                struct weft_error *err)
+{
+    struct weft_plan p = {0};
+    struct weft_plan_settings mine = *settings;
+    enum weft_status st = build(&p, &mine, err);
+    if (st == WEFT_OK)
+        *out = p;
+    else
+        weft_plan_release(&p);
+    return st;
+}
+
+void weft_plan_release(struct weft_plan *p)
+{
+    struct weft_values *lists[] = {&p->cost.f,    &p->cost.i,   &p->cost.w,
+                                   &p->cost.b,    &p->cost.fb,  &p->memory.f,
+                                   &p->memory.i,  &p->memory.w, &p->memory.limit};
+    for (size_t i = 0; i < WEFT_LEN(lists); i++)
+        weft_values_release(lists[i]);
+    weft_schedule_free(p->schedule);
+    weft_schedule_free(p->lowered);
+    weft_partition_release(&p->partition);
+    weft_metrics_release(&p->metrics);
+    weft_report_release(&p->report);
+    *p = (struct weft_plan){0};
+}

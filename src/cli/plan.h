@@ -1,0 +1,45 @@
+/* What `weft plan` and `weft bench` build: one plan from its settings. */
+#ifndef CLI_PLAN_H
+#define CLI_PLAN_H
+
+#include <stdio.h>
+
+#include "draw/timeline.h"
+#include "weft/part.h"
+#include "weft/timing.h"
+#include "weft/verify.h"
+
+struct weft_plan_settings {
+    const char *schedule;
+    uint32_t ranks, micros, chunks, group, pipes, layers;
+    const char *partition, *layers_per_stage;
+    const char *model, *layer_cost, *embedding_cost, *head_cost, *bytes_limit;
+    uint32_t rows, seq;
+    const char *cost, *mem, *mem_limit, *minimize;
+    bool lower, events, json, list;
+    const char *lower_like, *format, *output, *color;
+    uint32_t width;
+};
+
+struct weft_plan {
+    struct weft_schedule *schedule; /* owned */
+    struct weft_schedule *lowered;  /* owned; NULL unless asked for */
+    struct weft_cost cost;          /* its lists are owned */
+    struct weft_memory memory;      /* likewise */
+    struct weft_partition partition;
+    struct weft_metrics metrics;
+    struct weft_report report;
+    bool by_ticks;
+};
+
+/* Makes, verifies and times the plan.  The caller releases *out. */
+enum weft_status weft_plan_init(struct weft_plan *out, const struct weft_plan_settings *settings,
+                                struct weft_error *err);
+void weft_plan_release(struct weft_plan *p);
+
+/* The printed forms. */
+void weft_plan_print_json(FILE *out, const struct weft_plan *p, bool events);
+void weft_plan_print_text(struct weft_text *out, const struct weft_plan *p,
+                          struct weft_text_style style);
+
+#endif
