@@ -19,7 +19,7 @@
 #define WEFT_BALANCE_TIE 1e-9
 #define WEFT_BALANCE_SQUARES_TIE 1e-12
 
-enum { WEFT_NOWHERE = UINT32_MAX };
+#define WEFT_NOWHERE UINT32_MAX
 
 struct weft_problem {
     uint32_t n_layers, n_stages;

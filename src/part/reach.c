@@ -137,7 +137,7 @@ bool weft_reach_within(struct weft_reach *r, double limit)
         bound_by_time(r, kind, limit);
     uint32_t *row = &r->last[(size_t)pr->n_stages * pr->width];
     for (uint32_t x = 0; x < pr->width; x++) /* after the last stage, only the end is right */
-        row[x] = x == pr->width - 1 ? pr->n_layers : (uint32_t)WEFT_NOWHERE;
+        row[x] = x == pr->width - 1 ? pr->n_layers : WEFT_NOWHERE;
     for (uint32_t s = pr->n_stages; s-- > 0;) {
         fill_row(r, s, row);
         row -= pr->width;

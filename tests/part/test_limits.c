@@ -321,6 +321,7 @@ static void check_least_limit(void **state)
     limit = 700;
     assert_int_equal(weft_partition_init_balanced(&p, &items, 32, &holding, &proven, &err),
                      WEFT_OK);
+    assert_true(proven);
     weft_partition_release(&p);
     weft_items_release(&items);
 }
