@@ -15,9 +15,9 @@
 struct balancer {
     struct weft_problem problem;
     struct weft_reach reach;
-    struct weft_search *search; /* owned; NULL until limits tie stages together */
-    uint32_t *ends, *trial;     /* owned: (stages) the partition; one that is tried */
-    bool tied;                  /* look at the stages of a rank together */
+    struct weft_balance_search *search; /* owned; NULL until limits tie stages together */
+    uint32_t *ends, *trial;             /* owned: (stages) the partition; one that is tried */
+    bool tied;                          /* look at the stages of a rank together */
     bool proven;
 };
 
@@ -28,7 +28,7 @@ static bool find(struct balancer *b, double limit, uint32_t *ends)
         return false;
     weft_reach_any(&b->reach, ends);
     return !b->tied || weft_problem_excess(&b->problem, ends) <= 0 ||
-           weft_search_run(b->search, limit, true, ends, &b->proven);
+           weft_balance_search_run(b->search, limit, true, ends, &b->proven);
 }
 
 /* b->ends fits; makes it one with the least bottleneck, which is at least `least`. */
@@ -78,7 +78,7 @@ static bool balance_tied(struct balancer *b, double least)
     }
     double bottleneck = lower_bottleneck(b, least);
     /* Gives up at worst: then b->ends stays what it was, which fits. */
-    weft_search_run(b->search, bottleneck, false, b->ends, &b->proven);
+    weft_balance_search_run(b->search, bottleneck, false, b->ends, &b->proven);
     return true;
 }
 
@@ -143,7 +143,7 @@ static enum weft_status prepare(struct balancer *b, const struct weft_items *ite
     WEFT_TRY(weft_problem_init(&b->problem, items, n_stages, holding, err));
     WEFT_TRY(weft_reach_init(&b->reach, &b->problem, err));
     if (b->problem.coupled)
-        WEFT_TRY(weft_search_new(&b->reach, &b->search, err));
+        WEFT_TRY(weft_balance_search_new(&b->reach, &b->search, err));
     b->ends = calloc(n_stages, sizeof *b->ends);
     b->trial = calloc(n_stages, sizeof *b->trial);
     if (b->ends == NULL || b->trial == NULL)
@@ -153,7 +153,7 @@ static enum weft_status prepare(struct balancer *b, const struct weft_items *ite
 
 static void release(struct balancer *b)
 {
-    weft_search_free(b->search);
+    weft_balance_search_free(b->search);
     weft_reach_release(&b->reach);
     weft_problem_release(&b->problem);
     free(b->ends);

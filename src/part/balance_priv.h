@@ -114,16 +114,16 @@ void weft_reach_even_out(struct weft_reach *r, const double *a, const double *k,
 
 /* -- search -------------------------------------------------------------------------------- */
 
-struct weft_search; /* opaque */
+struct weft_balance_search; /* opaque */
 
-enum weft_status weft_search_new(struct weft_reach *r, struct weft_search **out,
-                                 struct weft_error *err);
-void weft_search_free(struct weft_search *s); /* NULL is allowed */
+enum weft_status weft_balance_search_new(struct weft_reach *r, struct weft_balance_search **out,
+                                         struct weft_error *err);
+void weft_balance_search_free(struct weft_balance_search *s); /* NULL is allowed */
 
 /* Looks for the partition with the least sum of squares among those with stages of at most
  * `limit` and all ranks within their budgets, or with `any` for one such partition.  Returns
  * whether it found one.  *proven turns false when it gave up before it was sure. */
-bool weft_search_run(struct weft_search *s, double limit, bool any, uint32_t *ends,
-                     bool *proven);
+bool weft_balance_search_run(struct weft_balance_search *s, double limit, bool any,
+                             uint32_t *ends, bool *proven);
 
 #endif

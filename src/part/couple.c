@@ -19,7 +19,7 @@ enum { MAX_STEPS = 500000, MIN_CLIMBS = 8, MAX_CLIMBS = 80 };
 /* What climbing may cost, in inner steps of the dynamic program. */
 static const double climb_work = 3e7;
 
-struct weft_search {
+struct weft_balance_search {
     struct weft_reach *r;          /* borrowed: for life */
     const struct weft_problem *pr; /* borrowed: for life */
     double *price, *best_price;    /* owned: (ranks) of a byte */
@@ -50,11 +50,11 @@ static void sum_smallest(int64_t *sums, const int64_t *prefix, size_t n)
         sums[k + 1] += sums[k];
 }
 
-enum weft_status weft_search_new(struct weft_reach *r, struct weft_search **out,
-                                 struct weft_error *err)
+enum weft_status weft_balance_search_new(struct weft_reach *r, struct weft_balance_search **out,
+                                         struct weft_error *err)
 {
     size_t n_stages = r->pr->n_stages, n_ranks = r->pr->holds.n_ranks, n = r->pr->n_layers;
-    struct weft_search *s = calloc(1, sizeof *s);
+    struct weft_balance_search *s = calloc(1, sizeof *s);
     if (s == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a search over %zu stages", n_stages);
     s->r = r;
@@ -71,7 +71,7 @@ enum weft_status weft_search_new(struct weft_reach *r, struct weft_search **out,
     s->best_ends = calloc(n_stages, sizeof *s->best_ends);
     if (!s->price || !s->best_price || !s->a || !s->k || !s->small_state || !s->small_act ||
         !s->rest || !s->need || !s->ends || !s->best_ends) {
-        weft_search_free(s);
+        weft_balance_search_free(s);
         return WEFT_FAIL(err, WEFT_NOMEM, "a search over %zu stages", n_stages);
     }
     sum_smallest(s->small_state, r->pr->state, n);
@@ -80,7 +80,7 @@ enum weft_status weft_search_new(struct weft_reach *r, struct weft_search **out,
     return WEFT_OK;
 }
 
-void weft_search_free(struct weft_search *s)
+void weft_balance_search_free(struct weft_balance_search *s)
 {
     if (s == NULL)
         return;
@@ -97,7 +97,7 @@ void weft_search_free(struct weft_search *s)
     free(s);
 }
 
-static void keep_if_better(struct weft_search *s, double squares)
+static void keep_if_better(struct weft_balance_search *s, double squares)
 {
     if (s->found && squares >= s->best)
         return;
@@ -108,7 +108,7 @@ static void keep_if_better(struct weft_search *s, double squares)
 }
 
 /* Solves for these prices; s->ends is the partition, the result the lower bound. */
-static double solve_priced(struct weft_search *s, const double *price)
+static double solve_priced(struct weft_balance_search *s, const double *price)
 {
     const struct weft_holds *holds = &s->pr->holds;
     for (uint32_t stage = 0; stage < s->pr->n_stages; stage++) {
@@ -127,7 +127,7 @@ static double solve_priced(struct weft_search *s, const double *price)
 
 /* Over-full ranks become dearer, others cheaper, by Polyak's step towards the best known cost.
  * pr->bytes holds what the last partition takes. */
-static void move_prices(struct weft_search *s, double bound, double eagerness)
+static void move_prices(struct weft_balance_search *s, double bound, double eagerness)
 {
     const struct weft_problem *pr = s->pr;
     double norm = 0;
@@ -146,7 +146,7 @@ static void move_prices(struct weft_search *s, double bound, double eagerness)
         }
 }
 
-static int climbs_affordable(const struct weft_search *s)
+static int climbs_affordable(const struct weft_balance_search *s)
 {
     const struct weft_problem *pr = s->pr;
     double work = 1;
@@ -157,7 +157,7 @@ static int climbs_affordable(const struct weft_search *s)
 }
 
 /* True when nothing is left to search: the best is known, or that there is none. */
-static bool climb(struct weft_search *s)
+static bool climb(struct weft_balance_search *s)
 {
     double best_bound = -INFINITY, eagerness = 1.5;
     int n = climbs_affordable(s), n_stuck = 0;
@@ -182,12 +182,12 @@ static bool climb(struct weft_search *s)
     return false;
 }
 
-static void walk(struct weft_search *s, uint32_t stage, uint32_t first, double squares,
+static void walk(struct weft_balance_search *s, uint32_t stage, uint32_t first, double squares,
                  double slack);
 
 /* Tries one end of a stage: false when it takes more than a rank has left, and so would any
  * later end.  slack is the price of all that is left. */
-static bool try_end(struct weft_search *s, uint32_t stage, uint32_t first, uint32_t end,
+static bool try_end(struct weft_balance_search *s, uint32_t stage, uint32_t first, uint32_t end,
                     double squares, double slack)
 {
     const struct weft_problem *pr = s->pr;
@@ -216,7 +216,7 @@ static bool try_end(struct weft_search *s, uint32_t stage, uint32_t first, uint3
 }
 
 /* All ends of a stage, from the one that is best by prices outwards. */
-static void walk(struct weft_search *s, uint32_t stage, uint32_t first, double squares,
+static void walk(struct weft_balance_search *s, uint32_t stage, uint32_t first, double squares,
                  double slack)
 {
     const struct weft_problem *pr = s->pr;
@@ -242,7 +242,7 @@ static void walk(struct weft_search *s, uint32_t stage, uint32_t first, double s
     }
 }
 
-static void walk_all(struct weft_search *s)
+static void walk_all(struct weft_balance_search *s)
 {
     const struct weft_problem *pr = s->pr;
     double slack = 0;
@@ -256,7 +256,7 @@ static void walk_all(struct weft_search *s)
 }
 
 /* How many of the smallest layers a rank has room for, at its least in_flight. */
-static uint32_t room_for(const struct weft_search *s, uint32_t rank)
+static uint32_t room_for(const struct weft_balance_search *s, uint32_t rank)
 {
     const struct weft_problem *pr = s->pr;
     int64_t least_in_flight = INT64_MAX, extra = 0;
@@ -283,7 +283,7 @@ static uint32_t room_for(const struct weft_search *s, uint32_t rank)
 
 /* False when the ranks cannot even hold the number of layers.  That settles most of what
  * prices, which think in parts of layers, leave open when layers are alike. */
-static bool has_room(const struct weft_search *s)
+static bool has_room(const struct weft_balance_search *s)
 {
     const struct weft_holds *holds = &s->pr->holds;
     size_t n_holders = SIZE_MAX;
@@ -295,8 +295,8 @@ static bool has_room(const struct weft_search *s)
     return room >= n_holders * (uint64_t)s->pr->n_layers;
 }
 
-bool weft_search_run(struct weft_search *s, double limit, bool any, uint32_t *ends,
-                     bool *proven)
+bool weft_balance_search_run(struct weft_balance_search *s, double limit, bool any,
+                             uint32_t *ends, bool *proven)
 {
     if (!weft_reach_within(s->r, limit) || !has_room(s))
         return false;
