@@ -24,8 +24,8 @@ static inline double weft_value(struct weft_values v, size_t i, double otherwise
 struct weft_cost {
     struct weft_values f, i, w; /* forward, input gradient, weight gradient */
     struct weft_values b;       /* whole backward */
-    struct weft_values fb;      /* an overlapped pair, by the stage of its forward; default f + b */
-    double hop;                 /* delay of a message between two ranks; it occupies neither */
+    struct weft_values fb; /* an overlapped pair, by the stage of its forward; default f + b */
+    double hop;            /* delay of a message between two ranks; it occupies neither */
 };
 
 /* Change of a rank's memory when an action starts, and how much there may be.  A whole backward

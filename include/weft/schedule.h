@@ -42,9 +42,9 @@ enum weft_kind {
     WEFT_ACT_SEND_B,      /* the gradient of the stage's input goes to the stage before */
     WEFT_ACT_RECV_B,      /* the gradient of the stage's output comes from the next stage */
     WEFT_ACT_REDUCE_GRAD, /* the stage's gradients on this rank are complete; no micro */
-    WEFT_ACT_UNSHARD,     /* PyTorch: gather the stage's parameters; no micro, no meaning here */
-    WEFT_ACT_RESHARD,     /* PyTorch: drop them again */
-    WEFT_ACT_IDLE,        /* an empty cell of a table: a hint, it waits for nothing */
+    WEFT_ACT_UNSHARD, /* PyTorch: gather the stage's parameters; no micro, no meaning here */
+    WEFT_ACT_RESHARD, /* PyTorch: drop them again */
+    WEFT_ACT_IDLE,    /* an empty cell of a table: a hint, it waits for nothing */
     WEFT_N_KINDS
 };
 
@@ -128,13 +128,13 @@ enum weft_minimize {
 /* What a generator is given.  Zero means "not given" for all but ranks and micros. */
 struct weft_params {
     uint32_t ranks, micros;
-    uint32_t chunks;                 /* stages a rank; 0: the schedule's own number */
-    uint32_t group;                  /* interleaved: micros a group, as in Megatron; 0: any M */
-    uint32_t pipes;                  /* chimera: 2f pipes; 0: 2 */
-    const struct weft_cost *cost;    /* borrowed, may be NULL: for the schedules that search */
-    const struct weft_memory *memory;/* borrowed, may be NULL: likewise */
-    enum weft_minimize minimize;     /* likewise */
-    bool idle_hints;                 /* keep the empty cells of PyTorch's tables */
+    uint32_t chunks;              /* stages a rank; 0: the schedule's own number */
+    uint32_t group;               /* interleaved: micros a group, as in Megatron; 0: any M */
+    uint32_t pipes;               /* chimera: 2f pipes; 0: 2 */
+    const struct weft_cost *cost; /* borrowed, may be NULL: for the schedules that search */
+    const struct weft_memory *memory; /* borrowed, may be NULL: likewise */
+    enum weft_minimize minimize;      /* likewise */
+    bool idle_hints;                  /* keep the empty cells of PyTorch's tables */
 };
 
 /* Which of the parameters beyond the sizes a generator uses; the others are refused or, for cost
@@ -231,8 +231,9 @@ enum weft_status weft_schedule_print_rank(const struct weft_schedule *s, uint32_
                                           struct weft_error *err);
 
 /* The whole schedule.  The caller frees *out; *len may be NULL. */
-enum weft_status weft_schedule_print(const struct weft_schedule *s, enum weft_text_format format,
-                                     char **out, size_t *len, struct weft_error *err);
+enum weft_status weft_schedule_print(const struct weft_schedule *s,
+                                     enum weft_text_format format, char **out, size_t *len,
+                                     struct weft_error *err);
 
 /* Reads either form; both newline styles; blanks around cells; an empty cell is an idle step
  * and is dropped unless `keep_idle`.  Strict otherwise: an error names line and column.

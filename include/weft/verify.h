@@ -68,7 +68,7 @@ struct weft_report {
     size_t n_findings; /* of all that were found; at most WEFT_MAX_FINDINGS are kept */
     struct weft_finding *findings; /* owned */
     size_t n_cycle;
-    struct weft_wait *cycle;  /* owned: a deadlock's circle */
+    struct weft_wait *cycle; /* owned: a deadlock's circle */
     uint32_t n_ranks;
     size_t *peak_activations; /* owned: (ranks), in program order */
     size_t n_compute, n_messages, n_channels;

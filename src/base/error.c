@@ -15,7 +15,8 @@ static const struct {
 
 const char *weft_status_text(enum weft_status status)
 {
-    return (size_t)status < WEFT_LEN(status_table) ? status_table[status].text : "unknown status";
+    return (size_t)status < WEFT_LEN(status_table) ? status_table[status].text
+                                                   : "unknown status";
 }
 
 int weft_status_exit_code(enum weft_status status)
@@ -36,7 +37,8 @@ enum weft_status weft_error_set(struct weft_error *err, enum weft_status status,
     err->line = line;
     int n = vsnprintf(err->msg, sizeof err->msg, format, args);
     va_end(args);
-    if (n >= (int)sizeof err->msg) /* a cut message ends in dots, so that nobody trusts its end */
+    if (n >=
+        (int)sizeof err->msg) /* a cut message ends in dots, so that nobody trusts its end */
         memcpy(err->msg + sizeof err->msg - 4, "...", 4);
     return status;
 }

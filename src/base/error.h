@@ -5,7 +5,8 @@
 #include "weft/status.h"
 
 /* return WEFT_FAIL(err, WEFT_USAGE, "ranks is 0: give at least 1"); */
-#define WEFT_FAIL(err, status, ...) weft_error_set((err), (status), __FILE__, __LINE__, __VA_ARGS__)
+#define WEFT_FAIL(err, status, ...)                                                            \
+    weft_error_set((err), (status), __FILE__, __LINE__, __VA_ARGS__)
 
 /* For places where nothing is held that would have to be freed. */
 #define WEFT_TRY(call)                                                                         \

@@ -18,7 +18,7 @@
 #include <stdio.h>
 
 struct weft_json {
-    FILE *out; /* borrowed */
+    FILE *out;  /* borrowed */
     bool comma; /* something stands before at this level */
 };
 

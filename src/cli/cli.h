@@ -42,8 +42,8 @@ enum weft_status weft_file_read(const char *path, char **out, size_t *len,
 /* Where a command prints: standard output, or a file that appears whole or not at all. */
 struct weft_sink {
     FILE *out;
-    const char *path;  /* borrowed; NULL: standard output */
-    char *unfinished;  /* owned: the name it has while it is written */
+    const char *path; /* borrowed; NULL: standard output */
+    char *unfinished; /* owned: the name it has while it is written */
 };
 
 enum weft_status weft_sink_open(struct weft_sink *s, const char *path, struct weft_error *err);

@@ -19,8 +19,8 @@ struct bench_settings {
 
 static const struct weft_option options[] = {
     {"json", 'j', WEFT_OPT_SWITCH, NULL, "figures for programs", NULL, AT(json)},
-    {"large", 0, WEFT_OPT_SWITCH, NULL, "also 512 ranks x 8192 micros (up to 25 million actions)",
-     NULL, AT(large)},
+    {"large", 0, WEFT_OPT_SWITCH, NULL,
+     "also 512 ranks x 8192 micros (up to 25 million actions)", NULL, AT(large)},
     {"repeat", 0, WEFT_OPT_COUNT, "N", "best of N runs (5)", NULL, AT(repeat)},
 };
 
@@ -78,8 +78,7 @@ static enum weft_status run_once(const struct bench_case *c, struct bench_figure
     *out = (struct bench_figures){.actions = n,
                                   .generate_ns = (double)(t1 - t0) / (double)(n * small),
                                   .verify_ns = (double)(t2 - t1) / (double)n,
-                                  .stored_bytes =
-                                      (double)weft_schedule_bytes(s) / (double)n};
+                                  .stored_bytes = (double)weft_schedule_bytes(s) / (double)n};
     if (st == WEFT_OK && !c->generate_only) {
         t0 = weft_clock_cpu_ns();
         st = weft_schedule_lower(s, WEFT_LOWER_LATE, &lowered, err);
@@ -132,8 +131,8 @@ static void print_row(const struct bench_case *c, const struct bench_figures *f)
     char shape[40], bar[40] = "";
     snprintf(shape, sizeof shape, "%ux%ux%u", c->ranks, c->chunks ? c->chunks : 1, c->micros);
     if (c->bar_ns > 0)
-        snprintf(bar, sizeof bar, "%s (bar %.0f)",
-                 judged_ns(c, f) <= c->bar_ns ? "ok" : "over", c->bar_ns);
+        snprintf(bar, sizeof bar, "%s (bar %.0f)", judged_ns(c, f) <= c->bar_ns ? "ok" : "over",
+                 c->bar_ns);
     printf("%-17s %-13s %10zu %8.1f %8.1f %8.1f %8.1f %6.1f  %s\n", c->schedule, shape,
            f->actions, f->generate_ns, f->verify_ns, f->lower_ns, f->lowered_verify_ns,
            f->stored_bytes, bar);
@@ -195,8 +194,7 @@ static enum weft_status run_bench(int argc, char **argv, struct weft_error *err)
     size_t n = 0;
     if (argc > 16)
         return WEFT_FAIL(err, WEFT_USAGE, "too many arguments: see weft bench --help");
-    WEFT_TRY(
-        weft_options_parse(weft_command_bench.options, argc, argv, &s, operands, &n, err));
+    WEFT_TRY(weft_options_parse(weft_command_bench.options, argc, argv, &s, operands, &n, err));
     if (n != 1 || strcmp(operands[0], "plan") != 0)
         return WEFT_FAIL(err, WEFT_USAGE, "bench what? weft bench plan");
     if (s.repeat == 0)
@@ -208,9 +206,10 @@ const struct weft_command weft_command_bench = {
     .name = "bench",
     .summary = "measure how fast weft itself is",
     .operands = "plan",
-    .text = "Measures what planning costs: nanoseconds and bytes for each action, for making a\n"
-            "schedule, proving it, adding its messages, and proving that. Times are processor\n"
-            "time of one thread, the best of several runs.\n",
+    .text =
+        "Measures what planning costs: nanoseconds and bytes for each action, for making a\n"
+        "schedule, proving it, adding its messages, and proving that. Times are processor\n"
+        "time of one thread, the best of several runs.\n",
     .examples = "  weft bench plan\n"
                 "  weft bench plan --large --repeat 3\n",
     .options = {options, WEFT_LEN(options)},

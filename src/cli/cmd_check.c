@@ -103,7 +103,8 @@ static size_t n_kept(const struct weft_report *r)
     return r->n_findings < WEFT_MAX_FINDINGS ? r->n_findings : WEFT_MAX_FINDINGS;
 }
 
-static void put_finding(struct weft_json *j, const struct check *c, const struct weft_finding *f)
+static void put_finding(struct weft_json *j, const struct check *c,
+                        const struct weft_finding *f)
 {
     weft_json_begin(j, NULL, '{');
     weft_json_string(j, "rule", weft_rule_name(f->rule));
@@ -238,7 +239,8 @@ static enum weft_status run_check(int argc, char **argv, struct weft_error *err)
     struct check c = {.file = n > 0 ? operands[0] : NULL};
     free(operands);
     if (st == WEFT_OK && n != 1)
-        st = WEFT_FAIL(err, WEFT_USAGE, "check takes one FILE (- is standard input), got %zu", n);
+        st = WEFT_FAIL(err, WEFT_USAGE, "check takes one FILE (- is standard input), got %zu",
+                       n);
     if (st == WEFT_OK)
         st = read_and_prove(&c, &s, err);
     if (st == WEFT_OK) {
@@ -258,12 +260,13 @@ const struct weft_command weft_command_check = {
     .name = "check",
     .summary = "prove a schedule file right, or show where it is wrong",
     .operands = "FILE",
-    .text = "Reads a schedule (weft's own CSV or PyTorch's, with or without messages) and proves\n"
-            "that every stage runs every micro once forward and once backward, in an order in\n"
-            "which no rank waits for ever. Both ends of every channel must list the same\n"
-            "sequence, and the transport named must get it through: buffered sends never wait;\n"
-            "a rendezvous send waits for the receiver to stand at its receive; with depth=N a\n"
-            "channel holds N messages. Exit code 5 when the schedule is wrong.\n",
+    .text =
+        "Reads a schedule (weft's own CSV or PyTorch's, with or without messages) and proves\n"
+        "that every stage runs every micro once forward and once backward, in an order in\n"
+        "which no rank waits for ever. Both ends of every channel must list the same\n"
+        "sequence, and the transport named must get it through: buffered sends never wait;\n"
+        "a rendezvous send waits for the receiver to stand at its receive; with depth=N a\n"
+        "channel holds N messages. Exit code 5 when the schedule is wrong.\n",
     .examples = "  weft check zbv.csv\n"
                 "  weft check lowered.csv --transport rendezvous\n"
                 "  weft plan -s 1f1b -p 4 -m 8 --format csv | weft check -\n",

@@ -9,7 +9,8 @@
 
 static const struct weft_option options[] = {
     {NULL, 0, WEFT_OPT_HEADING, NULL, "Schedule", NULL, 0},
-    {"schedule", 's', WEFT_OPT_TEXT, "NAME", "one of --list, or a CSV file", NULL, AT(schedule)},
+    {"schedule", 's', WEFT_OPT_TEXT, "NAME", "one of --list, or a CSV file", NULL,
+     AT(schedule)},
     {"ranks", 'p', WEFT_OPT_COUNT, "P", "workers of the pipeline", NULL, AT(ranks)},
     {"micros", 'm', WEFT_OPT_COUNT, "M", "micro-batches of a step", NULL, AT(micros)},
     {"chunks", 0, WEFT_OPT_COUNT, "V", "stages a rank, where the schedule takes several", NULL,
@@ -22,7 +23,8 @@ static const struct weft_option options[] = {
      AT(list)},
     {NULL, 0, WEFT_OPT_HEADING, NULL, "Costs (of one stage)", NULL, 0},
     {"cost", 'c', WEFT_OPT_TEXT, "F=1,I=1,W=1",
-     "times; also B (I+W), FB (F+B), C (a hop, 0); a list a stage is F=11:8:12", NULL, AT(cost)},
+     "times; also B (I+W), FB (F+B), C (a hop, 0); a list a stage is F=11:8:12", NULL,
+     AT(cost)},
     {"mem", 0, WEFT_OPT_TEXT, "F=1,I=0,W=-1", "change of memory at each action", NULL, AT(mem)},
     {"mem-limit", 0, WEFT_OPT_TEXT, "X", "most memory of a rank; a list is X:Y:...", NULL,
      AT(mem_limit)},
@@ -31,8 +33,8 @@ static const struct weft_option options[] = {
     {NULL, 0, WEFT_OPT_HEADING, NULL, "Model", NULL, 0},
     {"layers", 0, WEFT_OPT_COUNT, "L", "layers of the model; one a stage when not given", NULL,
      AT(layers)},
-    {"partition", 0, WEFT_OPT_TEXT, "HOW", "even, balanced, or a layout such as 'Et*3|(tt|)*2L'",
-     NULL, AT(partition)},
+    {"partition", 0, WEFT_OPT_TEXT, "HOW",
+     "even, balanced, or a layout such as 'Et*3|(tt|)*2L'", NULL, AT(partition)},
     {"layers-per-stage", 0, WEFT_OPT_TEXT, "4,3,3", "layers of each stage", NULL,
      AT(layers_per_stage)},
     {"model", 0, WEFT_OPT_TEXT, "NAME", "gpt2-124m, llama3-8b, d12 ...: layers and their costs",
@@ -40,12 +42,12 @@ static const struct weft_option options[] = {
     {"rows", 0, WEFT_OPT_COUNT, "N", "--model: sequences of a micro (1)", NULL, AT(rows)},
     {"seq", 0, WEFT_OPT_COUNT, "N", "--model: tokens of a sequence (the model's context)", NULL,
      AT(seq)},
-    {"layer-cost", 0, WEFT_OPT_TEXT, "F=1,I=1,W=1", "a layer; also bytes (state) and act (saved)",
-     NULL, AT(layer_cost)},
-    {"embedding-cost", 0, WEFT_OPT_TEXT, "F=..", "the embedding, likewise; free by default", NULL,
-     AT(embedding_cost)},
-    {"head-cost", 0, WEFT_OPT_TEXT, "F=..", "final norm, logits and loss; free by default", NULL,
-     AT(head_cost)},
+    {"layer-cost", 0, WEFT_OPT_TEXT, "F=1,I=1,W=1",
+     "a layer; also bytes (state) and act (saved)", NULL, AT(layer_cost)},
+    {"embedding-cost", 0, WEFT_OPT_TEXT, "F=..", "the embedding, likewise; free by default",
+     NULL, AT(embedding_cost)},
+    {"head-cost", 0, WEFT_OPT_TEXT, "F=..", "final norm, logits and loss; free by default",
+     NULL, AT(head_cost)},
     {"bytes-limit", 0, WEFT_OPT_TEXT, "N", "balanced: most bytes on a rank; a list is N:M:...",
      NULL, AT(bytes_limit)},
     {NULL, 0, WEFT_OPT_HEADING, NULL, "Output", NULL, 0},
@@ -53,7 +55,8 @@ static const struct weft_option options[] = {
      AT(lower)},
     {"lower-like", 0, WEFT_OPT_CHOICE, "WHOM", "weft (receives as late as can be) or pytorch",
      "weft|pytorch", AT(lower_like)},
-    {"events", 0, WEFT_OPT_SWITCH, NULL, "--json: every action with its start", NULL, AT(events)},
+    {"events", 0, WEFT_OPT_SWITCH, NULL, "--json: every action with its start", NULL,
+     AT(events)},
     {"format", 'f', WEFT_OPT_CHOICE, "FORM", "text, csv (weft's own) or pytorch (CSV)",
      "text|csv|pytorch", AT(format)},
     {"json", 'j', WEFT_OPT_SWITCH, NULL, "everything, for programs", NULL, AT(json)},
@@ -142,7 +145,8 @@ static enum weft_status run_plan(int argc, char **argv, struct weft_error *err)
     enum weft_status st =
         weft_options_parse(weft_command_plan.options, argc, argv, &s, operands, &n, err);
     if (st == WEFT_OK && n > 0)
-        st = WEFT_FAIL(err, WEFT_USAGE, "plan takes options only, not '%.40s': see weft plan "
+        st = WEFT_FAIL(err, WEFT_USAGE,
+                       "plan takes options only, not '%.40s': see weft plan "
                        "--help",
                        operands[0]);
     free(operands);
@@ -170,19 +174,21 @@ static enum weft_status run_plan(int argc, char **argv, struct weft_error *err)
 const struct weft_command weft_command_plan = {
     .name = "plan",
     .summary = "make a schedule, prove it, time it, draw it",
-    .text = "Makes a pipeline schedule by name (or takes one from a CSV file), proves that it is\n"
-            "complete and cannot deadlock, and shows when each rank does what, with the time,\n"
-            "the bubble and the memory that follow from the costs given.\n"
-            "\n"
-            "In the timeline F is a forward, B a whole backward, I an input gradient, W a weight\n"
-            "gradient, each with its micro (and before it its stage, where ranks hold several);\n"
-            "dots are idle time.\n",
-    .examples = "  weft plan --schedule 1f1b --ranks 4 --micros 8\n"
-                "  weft plan --schedule zb-auto -p 8 -m 24 --cost F=10,I=12,W=8,C=1 --mem-limit 12\n"
-                "  weft plan --schedule interleaved-1f1b -p 4 -m 8 --model gpt2-124m --partition "
-                "balanced\n"
-                "  weft plan --schedule zb-v -p 4 -m 8 --format pytorch -o zbv.csv\n"
-                "  weft plan --list\n",
+    .text =
+        "Makes a pipeline schedule by name (or takes one from a CSV file), proves that it is\n"
+        "complete and cannot deadlock, and shows when each rank does what, with the time,\n"
+        "the bubble and the memory that follow from the costs given.\n"
+        "\n"
+        "In the timeline F is a forward, B a whole backward, I an input gradient, W a weight\n"
+        "gradient, each with its micro (and before it its stage, where ranks hold several);\n"
+        "dots are idle time.\n",
+    .examples =
+        "  weft plan --schedule 1f1b --ranks 4 --micros 8\n"
+        "  weft plan --schedule zb-auto -p 8 -m 24 --cost F=10,I=12,W=8,C=1 --mem-limit 12\n"
+        "  weft plan --schedule interleaved-1f1b -p 4 -m 8 --model gpt2-124m --partition "
+        "balanced\n"
+        "  weft plan --schedule zb-v -p 4 -m 8 --format pytorch -o zbv.csv\n"
+        "  weft plan --list\n",
     .options = {options, WEFT_LEN(options)},
     .run = run_plan,
 };

@@ -112,7 +112,8 @@ struct weft_text_style weft_style_for(FILE *out, const char *when, uint32_t widt
                 (term == NULL || strcmp(term, "dumb") != 0);
     struct weft_text_style style = {
         .width = 100,
-        .colour = when == NULL || strcmp(when, "auto") == 0 ? able : strcmp(when, "always") == 0,
+        .colour =
+            when == NULL || strcmp(when, "auto") == 0 ? able : strcmp(when, "always") == 0,
         .utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0,
     };
     struct winsize size;

@@ -24,8 +24,9 @@ void weft_print_overview(FILE *out)
 {
     size_t n;
     const struct weft_command *const *all = weft_commands(&n);
-    fprintf(out, "usage: weft COMMAND [OPTIONS]\n\n"
-                 "Plans pipeline-parallel training: makes a schedule, proves it, times it.\n\n");
+    fprintf(out,
+            "usage: weft COMMAND [OPTIONS]\n\n"
+            "Plans pipeline-parallel training: makes a schedule, proves it, times it.\n\n");
     for (size_t i = 0; i < n; i++)
         fprintf(out, "  %-10s %s\n", all[i]->name, all[i]->summary);
     fprintf(out, "\n  weft COMMAND --help   its options, with examples\n"
@@ -97,8 +98,8 @@ static void man_option(FILE *out, const struct weft_option *o)
 static void man_command(FILE *out, const struct weft_command *c)
 {
     fprintf(out, ".SH \"WEFT %s\"\n", c->name);
-    fprintf(out, "\\fBweft %s\\fR [\\fIoptions\\fR]%s%s\n.PP\n", c->name, c->operands ? " " : "",
-            c->operands ? c->operands : "");
+    fprintf(out, "\\fBweft %s\\fR [\\fIoptions\\fR]%s%s\n.PP\n", c->name,
+            c->operands ? " " : "", c->operands ? c->operands : "");
     put_paragraphs(out, c->text);
     for (size_t i = 0; i < c->options.n; i++)
         man_option(out, &c->options.at[i]);
@@ -142,14 +143,15 @@ void weft_print_man(FILE *out)
 {
     size_t n;
     const struct weft_command *const *all = weft_commands(&n);
-    fprintf(out,
-            ".TH WEFT 1 \"\" \"weft %s\" \"User Commands\"\n"
-            ".SH NAME\nweft \\- plan pipeline\\-parallel training, and prove the plan\n"
-            ".SH SYNOPSIS\n\\fBweft\\fR \\fIcommand\\fR [\\fIoptions\\fR]\n"
-            ".SH DESCRIPTION\n"
-            "A schedule says which rank runs which stage on which micro\\-batch, in which order.\n"
-            "weft makes schedules, proves that they complete, and tells their time and memory.\n",
-            weft_version());
+    fprintf(
+        out,
+        ".TH WEFT 1 \"\" \"weft %s\" \"User Commands\"\n"
+        ".SH NAME\nweft \\- plan pipeline\\-parallel training, and prove the plan\n"
+        ".SH SYNOPSIS\n\\fBweft\\fR \\fIcommand\\fR [\\fIoptions\\fR]\n"
+        ".SH DESCRIPTION\n"
+        "A schedule says which rank runs which stage on which micro\\-batch, in which order.\n"
+        "weft makes schedules, proves that they complete, and tells their time and memory.\n",
+        weft_version());
     for (size_t i = 0; i < n; i++)
         man_command(out, all[i]);
     man_schedules(out);
@@ -237,7 +239,8 @@ static enum weft_status run_help(int argc, char **argv, struct weft_error *err)
     else if (n == 0)
         weft_print_overview(stdout);
     else if (weft_command_find(operands[0]) == NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "there is no command '%.40s' (weft help)", operands[0]);
+        return WEFT_FAIL(err, WEFT_USAGE, "there is no command '%.40s' (weft help)",
+                         operands[0]);
     else
         weft_print_help(stdout, weft_command_find(operands[0]));
     return WEFT_OK;

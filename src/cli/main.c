@@ -36,8 +36,9 @@ static enum weft_status no_such_command(const char *name, struct weft_error *err
     for (size_t i = 1; i < n; i++)
         if (weft_text_distance(name, all[i]->name) < weft_text_distance(name, all[best]->name))
             best = i;
-    return WEFT_FAIL(err, WEFT_USAGE, "there is no command '%.40s': did you mean %s? (weft help)",
-                     name, all[best]->name);
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "there is no command '%.40s': did you mean %s? (weft help)", name,
+                     all[best]->name);
 }
 
 static bool wants_help(int argc, char **argv)

@@ -25,8 +25,8 @@ static enum weft_status parse_cost(const char *text, struct weft_cost *cost,
 {
     struct weft_values hop = {0};
     const struct weft_value_key keys[] = {
-        {"F", &cost->f, 0, false},  {"I", &cost->i, 0, false},   {"W", &cost->w, 0, false},
-        {"B", &cost->b, 0, false},  {"FB", &cost->fb, 0, false}, {"C", &hop, 0, true},
+        {"F", &cost->f, 0, false}, {"I", &cost->i, 0, false},   {"W", &cost->w, 0, false},
+        {"B", &cost->b, 0, false}, {"FB", &cost->fb, 0, false}, {"C", &hop, 0, true},
     };
     WEFT_TRY(weft_keys_parse(text, "--cost", keys, WEFT_LEN(keys), err));
     cost->hop = weft_value(hop, 0, 0);
@@ -120,8 +120,8 @@ static enum weft_status make_items(const struct weft_plan_settings *s, uint32_t 
     WEFT_TRY(parse_item(s->layer_cost, "--layer-cost", &layer, err));
     WEFT_TRY(parse_item(s->embedding_cost, "--embedding-cost", &embedding, err));
     WEFT_TRY(parse_item(s->head_cost, "--head-cost", &head, err));
-    return weft_items_init_uniform(items, s->layers ? s->layers : stages, layer, embedding, head,
-                                   err);
+    return weft_items_init_uniform(items, s->layers ? s->layers : stages, layer, embedding,
+                                   head, err);
 }
 
 /* -- partition ------------------------------------------------------------------------------ */
@@ -189,10 +189,11 @@ static enum weft_status make_partition(const struct weft_plan_settings *settings
     if (how != NULL && strchr(how, 'L') != NULL)
         return weft_partition_parse_layout(out, how, strlen(how), stages, layers, err);
     if (how != NULL && !balanced && strcmp(how, "even") != 0)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "--partition: '%.40s' is neither even nor balanced nor a layout such as "
-                         "'Et*3|(tt|)*2L'",
-                         how);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "--partition: '%.40s' is neither even nor balanced nor a layout such as "
+            "'Et*3|(tt|)*2L'",
+            how);
     WEFT_TRY(weft_partition_check_filled(layers, stages, err));
     if (balanced)
         return balance(settings, s, items, out, err);
@@ -240,8 +241,9 @@ static enum weft_status partition_plan(struct weft_plan *p, struct weft_plan_set
     enum weft_status st = make_partition(settings, s, &items, &p->partition, err);
     if (st == WEFT_OK && has_items(settings)) {
         if (p->cost.f.n != 0 || p->cost.i.n != 0 || p->cost.w.n != 0 || p->cost.b.n != 0)
-            st = WEFT_FAIL(err, WEFT_USAGE,
-                           "the items say what stages cost: of --cost only C and FB may be given");
+            st = WEFT_FAIL(
+                err, WEFT_USAGE,
+                "the items say what stages cost: of --cost only C and FB may be given");
         if (st == WEFT_OK)
             st = weft_stage_sums_init(&sums, &p->partition, &items, err);
         if (st == WEFT_OK)
@@ -278,7 +280,8 @@ static enum weft_status read_schedule(const struct weft_plan_settings *settings,
     const char *file = settings->schedule;
     char *text = NULL;
     size_t len = 0;
-    bool keep_idle = settings->lower_like != NULL && strcmp(settings->lower_like, "pytorch") == 0;
+    bool keep_idle =
+        settings->lower_like != NULL && strcmp(settings->lower_like, "pytorch") == 0;
     WEFT_TRY(weft_file_read(file, &text, &len, err));
     enum weft_status st = weft_schedule_parse(text, len, file, keep_idle, out, err);
     free(text);
@@ -291,8 +294,8 @@ static enum weft_status read_schedule(const struct weft_plan_settings *settings,
     if (st == WEFT_OK)
         st = agree("chunks", settings->chunks, weft_schedule_n_chunks(*out), file, err);
     if (st == WEFT_OK && (settings->group != 0 || settings->pipes != 0))
-        st = WEFT_FAIL(err, WEFT_USAGE, "--group and --pipes make a schedule; %s is one already",
-                       file);
+        st = WEFT_FAIL(err, WEFT_USAGE,
+                       "--group and --pipes make a schedule; %s is one already", file);
     if (st != WEFT_OK) {
         weft_schedule_free(*out);
         *out = NULL;
@@ -363,7 +366,8 @@ static enum weft_status prove_and_time(struct weft_plan *p,
     return WEFT_OK;
 }
 
-static enum weft_status lower_plan(struct weft_plan *p, const struct weft_plan_settings *settings,
+static enum weft_status lower_plan(struct weft_plan *p,
+                                   const struct weft_plan_settings *settings,
                                    struct weft_error *err)
 {
     bool pytorch = settings->lower_like != NULL && strcmp(settings->lower_like, "pytorch") == 0;
@@ -414,7 +418,8 @@ static enum weft_status build(struct weft_plan *p, struct weft_plan_settings *se
     return lower_plan(p, settings, err);
 }
 
-enum weft_status weft_plan_init(struct weft_plan *out, const struct weft_plan_settings *settings,
+enum weft_status weft_plan_init(struct weft_plan *out,
+                                const struct weft_plan_settings *settings,
                                 struct weft_error *err)
 {
     struct weft_plan p = {0};
@@ -429,9 +434,9 @@ enum weft_status weft_plan_init(struct weft_plan *out, const struct weft_plan_se
 
 void weft_plan_release(struct weft_plan *p)
 {
-    struct weft_values *lists[] = {&p->cost.f,    &p->cost.i,   &p->cost.w,
-                                   &p->cost.b,    &p->cost.fb,  &p->memory.f,
-                                   &p->memory.i,  &p->memory.w, &p->memory.limit};
+    struct weft_values *lists[] = {&p->cost.f,   &p->cost.i,   &p->cost.w,
+                                   &p->cost.b,   &p->cost.fb,  &p->memory.f,
+                                   &p->memory.i, &p->memory.w, &p->memory.limit};
     for (size_t i = 0; i < WEFT_LEN(lists); i++)
         weft_values_release(lists[i]);
     weft_schedule_free(p->schedule);

@@ -33,7 +33,8 @@ struct weft_plan {
 };
 
 /* Makes, verifies and times the plan.  The caller releases *out. */
-enum weft_status weft_plan_init(struct weft_plan *out, const struct weft_plan_settings *settings,
+enum weft_status weft_plan_init(struct weft_plan *out,
+                                const struct weft_plan_settings *settings,
                                 struct weft_error *err);
 void weft_plan_release(struct weft_plan *p);
 

@@ -160,8 +160,8 @@ static void put_stages(struct weft_text *out, const struct weft_plan *p, unsigne
             weft_text_adds(&line, " ...");
             break;
         }
-        weft_text_addf(&line, " %s%u%s", r->embedding ? "E+" : "", r->end_layer - r->first_layer,
-                       r->head ? "+L" : "");
+        weft_text_addf(&line, " %s%u%s", r->embedding ? "E+" : "",
+                       r->end_layer - r->first_layer, r->head ? "+L" : "");
     }
     if (line.at != NULL && !line.failed)
         weft_text_addf(out, "%s\n", line.at);
@@ -173,12 +173,11 @@ void weft_plan_print_text(struct weft_text *out, const struct weft_plan *p,
 {
     const struct weft_placement *place = weft_schedule_placement(p->schedule);
     const struct weft_metrics *m = &p->metrics;
-    weft_text_addf(out, "%s: %u ranks, %u stages (%s), %u micros\n\n",
-                   weft_schedule_name(p->schedule)[0] ? weft_schedule_name(p->schedule)
-                                                      : "schedule",
-                   place->n_ranks, place->n_stages,
-                   weft_placement_name(weft_schedule_placement_kind(p->schedule)),
-                   place->n_micros);
+    weft_text_addf(
+        out, "%s: %u ranks, %u stages (%s), %u micros\n\n",
+        weft_schedule_name(p->schedule)[0] ? weft_schedule_name(p->schedule) : "schedule",
+        place->n_ranks, place->n_stages,
+        weft_placement_name(weft_schedule_placement_kind(p->schedule)), place->n_micros);
     weft_draw_timeline(out, p->schedule, m, style);
     weft_text_addf(out, "\nmakespan          %.10g%s, bubble %.1f%%\n", m->makespan,
                    p->by_ticks ? " ticks" : "", 100 * m->bubble);

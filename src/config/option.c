@@ -138,7 +138,8 @@ static enum weft_status take_option(struct weft_option_list options, int argc, c
     given[o - options.at] = true;
     if (o->type == WEFT_OPT_SWITCH) {
         if (value != NULL)
-            return WEFT_FAIL(err, WEFT_USAGE, "--%s takes no value (got '%.40s')", o->name, value);
+            return WEFT_FAIL(err, WEFT_USAGE, "--%s takes no value (got '%.40s')", o->name,
+                             value);
     } else if (value == NULL) {
         if (*at + 1 >= argc)
             return WEFT_FAIL(err, WEFT_USAGE, "--%s needs a value: --%s %s", o->name, o->name,

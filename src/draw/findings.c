@@ -87,7 +87,8 @@ void weft_draw_pointers(struct weft_text *out, const struct weft_schedule *s,
         const struct weft_pointer *here = pointer_at(pointers, n, rank);
         bool near = here != NULL;
         for (size_t i = 0; !near && i < n; i++)
-            near = rank + ROWS_AROUND >= pointers[i].rank && rank <= pointers[i].rank + ROWS_AROUND;
+            near = rank + ROWS_AROUND >= pointers[i].rank &&
+                   rank <= pointers[i].rank + ROWS_AROUND;
         if (near)
             put_row(out, s, rank, here, here != NULL ? here->position : pointers[0].position,
                     style);

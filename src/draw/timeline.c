@@ -28,22 +28,30 @@ enum { PAIR = WEFT_N_KINDS, NOTHING };
 static const uint8_t colours[] = {
     [WEFT_ACT_F] = 25, [WEFT_ACT_B] = 28, [WEFT_ACT_I] = 30, [WEFT_ACT_W] = 94, [PAIR] = 54};
 
-static size_t label_of(const struct canvas *c, const struct weft_action *a, char out[64])
+/* What a cell says: all of it, or as much as fits into `room` columns. */
+static size_t label_of(const struct canvas *c, const struct weft_action *a, size_t room,
+                       char out[64])
 {
+    size_t n;
     if (a->paired) {
         const struct weft_action *f = a->kind == WEFT_ACT_F ? a : a + 1;
         const struct weft_action *g = a->kind == WEFT_ACT_F ? a + 1 : a;
-        return (size_t)snprintf(out, 64, "F%u%s%u", f->micro, weft_kind_name(g->kind), g->micro);
+        n = (size_t)snprintf(out, 64, "F%u%s%u", f->micro, weft_kind_name(g->kind), g->micro);
+        return n <= room ? n : (size_t)snprintf(out, 64, "X");
     }
-    if (c->with_stage)
-        return weft_action_print(*a, out);
-    return (size_t)snprintf(out, 64, "%s%u", weft_kind_name(a->kind), a->micro);
+    n = weft_action_print(*a, out);
+    if (c->with_stage && n <= room)
+        return n;
+    n = (size_t)snprintf(out, 64, "%s%u", weft_kind_name(a->kind), a->micro);
+    return n <= room ? n : (size_t)snprintf(out, 64, "%s", weft_kind_name(a->kind));
 }
 
-/* The scale at which every label fits; 0 when nothing takes time. */
-static double full_scale(const struct canvas *c)
+/* The columns a unit of time.  At best every label fits with a blank behind it.  Else the shortest
+ * action still gets a whole number of columns, so that equal actions look equal; and if not even
+ * one, then the whole just fits. */
+static double choose_scale(struct canvas *c, size_t room)
 {
-    double scale = 0;
+    double scale = 0, shortest = 0;
     char label[64];
     for (uint32_t r = 0; r < c->m->n_ranks; r++) {
         struct weft_action_span row = weft_schedule_rank(c->s, r);
@@ -51,11 +59,19 @@ static double full_scale(const struct canvas *c)
         for (size_t i = 0; i < row.len; i++) {
             if (!weft_kind_is_compute(row.at[i].kind) || length[i] <= 0)
                 continue;
-            double need = (double)(label_of(c, &row.at[i], label) + 1) / length[i];
+            double need = (double)(label_of(c, &row.at[i], SIZE_MAX, label) + 1) / length[i];
             scale = need > scale ? need : scale;
+            shortest = shortest == 0 || length[i] < shortest ? length[i] : shortest;
         }
     }
-    return scale;
+    if (shortest <= 0 || c->m->makespan <= 0)
+        return 0;
+    scale = ceil(scale * shortest - 1e-9) / shortest;
+    if (scale * c->m->makespan <= (double)room)
+        return scale;
+    c->with_stage = false; /* all cells without, or some would be misread */
+    double whole = floor((double)room / c->m->makespan * shortest);
+    return whole >= 1 ? whole / shortest : (double)room / c->m->makespan;
 }
 
 static size_t column_of(const struct canvas *c, double t)
@@ -78,11 +94,7 @@ static void paint_action(struct canvas *c, const struct weft_action *a, double s
             return;
     }
     char label[64];
-    size_t n = label_of(c, a, label);
-    if (n > end - begin) { /* its letter alone */
-        label[0] = a->paired ? 'X' : weft_kind_name(a->kind)[0];
-        n = 1;
-    }
+    size_t n = label_of(c, a, end - begin, label);
     for (size_t i = begin; i < end; i++) {
         c->marks[i] = i - begin < n ? label[i - begin] : i + 1 < end ? '-' : ' ';
         c->kinds[i] = a->paired ? PAIR : (uint8_t)a->kind;
@@ -134,24 +146,20 @@ static void put_rank(struct canvas *c, uint32_t rank)
     weft_text_adds(c->out, c->style.utf8 ? "│\n" : "|\n");
 }
 
-/* "0 ... 33" under the rows, a number where about every tenth of the width is. */
+/* Numbers under the rows: multiples of 1, 2 or 5 times a power of ten, at least 12 columns apart. */
 static void put_axis(struct canvas *c)
 {
+    double step = pow(10, floor(log10(12 / c->scale)));
+    while (step * c->scale < 12)
+        step *= step * 2 * c->scale >= 12 ? 2 : step * 5 * c->scale >= 12 ? 5 : 10;
     size_t at = 0;
     weft_text_addf(c->out, "%-*s ", GUTTER - 1, "time");
-    for (int tick = 0; tick <= 8; tick++) {
-        double t = c->m->makespan * tick / 8;
-        size_t column = column_of(c, t);
+    for (double t = 0; column_of(c, t) + 4 < c->columns; t += step) {
         char number[32];
-        size_t n = (size_t)snprintf(number, sizeof number, "%.*g", t < 1e6 ? 6 : 9, t);
-        if (tick == 8 && column >= n)
-            column -= n;
-        if (column < at || (column < at + 1 && tick > 0))
-            continue;
-        for (; at < column; at++)
+        for (; at < column_of(c, t); at++)
             weft_text_addc(c->out, ' ');
+        at += (size_t)snprintf(number, sizeof number, "%.9g", t);
         weft_text_adds(c->out, number);
-        at += n;
     }
     weft_text_addc(c->out, '\n');
 }
@@ -162,10 +170,9 @@ void weft_draw_timeline(struct weft_text *out, const struct weft_schedule *s,
     size_t room = style.width > GUTTER + 12 ? style.width - GUTTER - 1 : 12;
     struct canvas c = {.out = out, .style = style, .s = s, .m = m};
     c.with_stage = weft_schedule_n_chunks(s) > 1;
-    double scale = full_scale(&c);
-    if (scale <= 0 || m->makespan <= 0)
+    c.scale = choose_scale(&c, room);
+    if (c.scale <= 0)
         return;
-    c.scale = scale * m->makespan <= (double)room ? scale : (double)room / m->makespan;
     c.columns = weft_size_min(room, (size_t)ceil(m->makespan * c.scale - 1e-9));
     c.marks = malloc(c.columns + 1);
     c.kinds = malloc(c.columns + 1);

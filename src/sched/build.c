@@ -42,12 +42,12 @@ enum weft_status weft_builder_init(struct weft_builder *b, const char *name,
     if (!weft_size_mul(shape.stages, shape.micros, &n) || !weft_size_mul(n, per_cell, &n) ||
         !weft_size_mul(extra, shape.ranks, &more) || !weft_size_add(n, more, &n) ||
         !weft_size_mul(n, sizeof(struct weft_action), &more))
-        return WEFT_FAIL(err, WEFT_USAGE, "%s: %u stages x %u micros are more actions than a "
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "%s: %u stages x %u micros are more actions than a "
                          "machine can count: make them fewer",
                          name, shape.stages, shape.micros);
     *b = (struct weft_builder){0};
-    b->schedule =
-        weft_schedule_new(name, shape.ranks, shape.stages, shape.micros, shape.pipes);
+    b->schedule = weft_schedule_new(name, shape.ranks, shape.stages, shape.micros, shape.pipes);
     b->next = malloc(sizeof *b->next * shape.ranks);
     if (b->schedule != NULL)
         b->schedule->actions = malloc(more ? more : 1);

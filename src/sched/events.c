@@ -15,9 +15,9 @@ static size_t collect(const struct weft_schedule *s, const struct weft_metrics *
         for (size_t i = 0; i < row.len; i++) {
             struct weft_action a = row.at[i];
             if (weft_kind_is_compute(a.kind))
-                out[n++] = (struct weft_event){start[i], r, a.stage,
-                                               weft_schedule_chunk(s, r, a.stage), a.micro,
-                                               (enum weft_kind)a.kind};
+                out[n++] = (struct weft_event){start[i], r,
+                                               a.stage,  weft_schedule_chunk(s, r, a.stage),
+                                               a.micro,  (enum weft_kind)a.kind};
         }
     }
     return n;

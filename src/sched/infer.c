@@ -115,7 +115,8 @@ static struct weft_schedule *several_pipes(struct inference *f, const char *name
         s->pipe_of[m] = (uint16_t)f->pipe_of[m];
     for (uint32_t p = 0; p < f->n_pipes; p++)
         memcpy(s->rank_of + (size_t)p * f->stages,
-               f->holder + (size_t)f->pipe_micro[p] * f->stages, sizeof *s->rank_of * f->stages);
+               f->holder + (size_t)f->pipe_micro[p] * f->stages,
+               sizeof *s->rank_of * f->stages);
 done:
     free(f->holder);
     free(f->pipe_of);

@@ -22,9 +22,9 @@
 struct lowering {
     const struct weft_schedule *s;
     const struct weft_placement *place;
-    struct weft_schedule *out;  /* owned until done */
-    struct weft_action **next;  /* owned: (ranks), where each rank's next action goes */
-    uint64_t *weights_left;     /* owned: (pipes, stages), weight gradients to come; late only */
+    struct weft_schedule *out; /* owned until done */
+    struct weft_action **next; /* owned: (ranks), where each rank's next action goes */
+    uint64_t *weights_left;    /* owned: (pipes, stages), weight gradients to come; late only */
     bool reduce;
 };
 
@@ -96,8 +96,7 @@ static enum weft_status lowering_init(struct lowering *l, const struct weft_sche
     uint64_t *room = calloc(place->n_ranks, sizeof *room);
     l->out = weft_schedule_dup_frame(s);
     l->next = calloc(place->n_ranks, sizeof *l->next);
-    l->weights_left =
-        calloc((size_t)place->n_pipes * place->n_stages, sizeof *l->weights_left);
+    l->weights_left = calloc((size_t)place->n_pipes * place->n_stages, sizeof *l->weights_left);
     if (room == NULL || l->out == NULL || l->next == NULL || l->weights_left == NULL)
         goto fail;
     for (uint32_t r = 0; r < place->n_ranks; r++)
@@ -129,10 +128,10 @@ static void lowering_release(struct lowering *l)
 /* What goes over the channels, in the order in which it is sent. */
 struct traffic {
     struct weft_channels channels;
-    size_t *first;              /* owned: (channels + 1), where each one's messages begin */
-    size_t *got;                /* owned: (channels), received so far */
-    struct weft_action *recvs;  /* owned: the receives, in order of sending */
-    uint32_t *turn;             /* owned: (2, stages, micros), a receive's place in its channel */
+    size_t *first;             /* owned: (channels + 1), where each one's messages begin */
+    size_t *got;               /* owned: (channels), received so far */
+    struct weft_action *recvs; /* owned: the receives, in order of sending */
+    uint32_t *turn; /* owned: (2, stages, micros), a receive's place in its channel */
 };
 
 #define TURN_NONE UINT32_MAX
@@ -218,10 +217,10 @@ static bool receive_for(struct lowering *l, struct traffic *t, uint32_t rank,
     for (unsigned i = 0; i < n; i++) {
         if (!(deps[i].event & (WEFT_EV_GOT_F | WEFT_EV_GOT_B)))
             continue;
-        struct weft_action recv = {
-            .micro = a.micro,
-            .stage = a.stage,
-            .kind = deps[i].event == WEFT_EV_GOT_F ? WEFT_ACT_RECV_F : WEFT_ACT_RECV_B};
+        struct weft_action recv = {.micro = a.micro,
+                                   .stage = a.stage,
+                                   .kind = deps[i].event == WEFT_EV_GOT_F ? WEFT_ACT_RECV_F
+                                                                          : WEFT_ACT_RECV_B};
         uint32_t channel = weft_channel_of(&t->channels, l->place, recv);
         uint32_t turn = t->turn[turn_of(l, recv)];
         if (turn == TURN_NONE)
@@ -348,7 +347,8 @@ static enum weft_status lower_pytorch(struct lowering *l, struct weft_error *err
     free(events);
     free(pc);
     if (left > 0)
-        return WEFT_FAIL(err, WEFT_SCHEDULE, "cannot lower: the schedule deadlocks; weft check "
+        return WEFT_FAIL(err, WEFT_SCHEDULE,
+                         "cannot lower: the schedule deadlocks; weft check "
                          "shows where");
     return WEFT_OK;
 }

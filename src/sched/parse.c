@@ -90,7 +90,8 @@ static void next_line(struct parser *p)
 static const char *cell_text(const struct parser *p, const char *from, char out[32])
 {
     size_t n = 0;
-    while (from + n < p->end && n < 24 && from[n] != ',' && from[n] != '\n' && from[n] != '\r') {
+    while (from + n < p->end && n < 24 && from[n] != ',' && from[n] != '\n' &&
+           from[n] != '\r') {
         out[n] = (from[n] >= ' ' && from[n] <= '~') ? from[n] : '?';
         n++;
     }
@@ -170,8 +171,8 @@ static enum weft_status parse_action(struct parser *p, struct weft_action *out)
                        "the micro, as in 2F0",
                        cell_text(p, begin, cell));
     if (weft_kind_has_micro(kind) && !parse_number(p, UINT32_MAX - 1, &micro))
-        return fail_at(p, here(p), "'%s' lacks its micro: write %u%s0", cell_text(p, begin, cell),
-                       stage, weft_kind_name(kind));
+        return fail_at(p, here(p), "'%s' lacks its micro: write %u%s0",
+                       cell_text(p, begin, cell), stage, weft_kind_name(kind));
     *out = (struct weft_action){
         .micro = micro, .stage = stage & (WEFT_MAX_STAGES - 1), .kind = kind & 0x7f};
     note_maxima(p, *out, at);
@@ -338,7 +339,8 @@ static enum weft_status parse_hash_line(struct parser *p)
         return WEFT_OK;
     } else {
         char word[32];
-        return fail_at(p, at, "'%s' is no header of version %d: schedule, name, ranks, placement",
+        return fail_at(p, at,
+                       "'%s' is no header of version %d: schedule, name, ranks, placement",
                        cell_text(p, p->at, word), WEFT_TEXT_VERSION);
     }
     skip_blanks(p);
@@ -373,7 +375,8 @@ static enum weft_status settle_sizes(struct parser *p, uint32_t *stages, uint32_
 {
     const struct header *h = &p->header;
     if (p->n_rows == 0 || p->max_stage.at.line == 0)
-        return WEFT_FAIL(p->err, WEFT_SCHEDULE, "%.80s: no actions in it: one row a rank, cells "
+        return WEFT_FAIL(p->err, WEFT_SCHEDULE,
+                         "%.80s: no actions in it: one row a rank, cells "
                          "by comma, as in 0F0,0F1,0B0,0B1",
                          p->source);
     *stages = h->stages != 0 ? h->stages : p->max_stage.value + 1;

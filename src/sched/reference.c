@@ -25,11 +25,12 @@ enum weft_status weft_reference_summary(const struct weft_schedule *s,
     if (name == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "'%s' is no schedule of the reference system",
                          weft_schedule_name(s));
-    snprintf(out, size,
-             "schedule=%s physical_stages=%u virtual_stages_per_rank=%u total_virtual_stages=%u "
-             "microbatches=%u total_ticks=%.0f bubble_fraction=%.3f",
-             name, p->n_ranks, weft_schedule_n_chunks(s), p->n_stages, p->n_micros, m->makespan,
-             (double)weft_reference_bubble(m));
+    snprintf(
+        out, size,
+        "schedule=%s physical_stages=%u virtual_stages_per_rank=%u total_virtual_stages=%u "
+        "microbatches=%u total_ticks=%.0f bubble_fraction=%.3f",
+        name, p->n_ranks, weft_schedule_n_chunks(s), p->n_stages, p->n_micros, m->makespan,
+        (double)weft_reference_bubble(m));
     return WEFT_OK;
 }
 

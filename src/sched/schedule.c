@@ -8,12 +8,18 @@
 const char *weft_kind_name(unsigned kind)
 {
     static const char *const names[WEFT_N_KINDS] = {
-        [WEFT_ACT_F] = "F",           [WEFT_ACT_B] = "B",
-        [WEFT_ACT_I] = "I",           [WEFT_ACT_W] = "W",
-        [WEFT_ACT_SEND_F] = "SEND_F", [WEFT_ACT_RECV_F] = "RECV_F",
-        [WEFT_ACT_SEND_B] = "SEND_B", [WEFT_ACT_RECV_B] = "RECV_B",
-        [WEFT_ACT_UNSHARD] = "UNSHARD", [WEFT_ACT_RESHARD] = "RESHARD",
-        [WEFT_ACT_REDUCE_GRAD] = "REDUCE_GRAD", [WEFT_ACT_IDLE] = "",
+        [WEFT_ACT_F] = "F",
+        [WEFT_ACT_B] = "B",
+        [WEFT_ACT_I] = "I",
+        [WEFT_ACT_W] = "W",
+        [WEFT_ACT_SEND_F] = "SEND_F",
+        [WEFT_ACT_RECV_F] = "RECV_F",
+        [WEFT_ACT_SEND_B] = "SEND_B",
+        [WEFT_ACT_RECV_B] = "RECV_B",
+        [WEFT_ACT_UNSHARD] = "UNSHARD",
+        [WEFT_ACT_RESHARD] = "RESHARD",
+        [WEFT_ACT_REDUCE_GRAD] = "REDUCE_GRAD",
+        [WEFT_ACT_IDLE] = "",
     };
     return kind < WEFT_N_KINDS ? names[kind] : "?";
 }

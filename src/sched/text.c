@@ -88,8 +88,9 @@ enum weft_status weft_schedule_print_rank(const struct weft_schedule *s, uint32_
     return hand_over(&t, out, NULL, err);
 }
 
-enum weft_status weft_schedule_print(const struct weft_schedule *s, enum weft_text_format format,
-                                     char **out, size_t *len, struct weft_error *err)
+enum weft_status weft_schedule_print(const struct weft_schedule *s,
+                                     enum weft_text_format format, char **out, size_t *len,
+                                     struct weft_error *err)
 {
     struct weft_text t = {0};
     if (format == WEFT_TEXT_CSV)

@@ -40,10 +40,10 @@ struct weft_walk {
     const struct weft_channels *channels; /* borrowed; NULL when computing only */
     size_t depth;
     size_t n_done, n_all;
-    uint8_t *cells;    /* owned: (stages, micros), events as bits */
-    size_t *pc;        /* owned: (ranks), next position */
-    uint64_t *wait;    /* owned: (ranks), the event that would wake it, or 0 */
-    uint32_t *ready;   /* owned: ranks to look at, a stack */
+    uint8_t *cells;  /* owned: (stages, micros), events as bits */
+    size_t *pc;      /* owned: (ranks), next position */
+    uint64_t *wait;  /* owned: (ranks), the event that would wake it, or 0 */
+    uint32_t *ready; /* owned: ranks to look at, a stack */
     uint32_t n_ready;
     struct weft_flow *flows; /* owned: (channels) */
 };

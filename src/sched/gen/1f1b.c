@@ -50,7 +50,8 @@ static struct weft_range group_range(const struct turns *t, uint32_t i)
 
 static struct turns turns_new(const struct weft_params *params)
 {
-    struct turns t = {.chunks = params->chunks, .micros = params->micros, .group = params->group};
+    struct turns t = {
+        .chunks = params->chunks, .micros = params->micros, .group = params->group};
     t.n_groups = params->micros / params->ranks;
     if (t.n_groups == 0)
         t.n_groups = 1;
@@ -195,12 +196,13 @@ static enum weft_status refuse_deadlock(const struct weft_params *params,
         while (weft_walk_next(&w, &run))
             continue;
         if (w.n_done < w.n_all)
-            st = WEFT_FAIL(err, WEFT_USAGE,
-                           "group %u deadlocks with %u ranks, %u chunks and %u micros: leave it "
-                           "out (any M works), or choose a group from %u to %u that leaves a "
-                           "remainder of 0 or at least %u",
-                           params->group, params->ranks, params->chunks, params->micros,
-                           params->ranks, params->micros, params->ranks);
+            st =
+                WEFT_FAIL(err, WEFT_USAGE,
+                          "group %u deadlocks with %u ranks, %u chunks and %u micros: leave it "
+                          "out (any M works), or choose a group from %u to %u that leaves a "
+                          "remainder of 0 or at least %u",
+                          params->group, params->ranks, params->chunks, params->micros,
+                          params->ranks, params->micros, params->ranks);
         weft_walk_release(&w);
     }
     if (st == WEFT_OK)
@@ -224,12 +226,14 @@ static enum weft_status make_interleaved(const struct variant *how,
 
 WEFT_GENERATOR(interleaved_1f1b)
 {
-    return make_interleaved(&(struct variant){"interleaved-1f1b", 2, false, 0, true}, params, out, err);
+    return make_interleaved(&(struct variant){"interleaved-1f1b", 2, false, 0, true}, params,
+                            out, err);
 }
 
 WEFT_GENERATOR(interleaved_zb)
 {
     struct weft_schedule *s = NULL;
-    WEFT_TRY(make_interleaved(&(struct variant){"interleaved-zb", 1, true, 1, true}, params, &s, err));
+    WEFT_TRY(make_interleaved(&(struct variant){"interleaved-zb", 1, true, 1, true}, params, &s,
+                              err));
     return weft_pytorch_space_forwards(params, s, out, err);
 }

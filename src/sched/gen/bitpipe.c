@@ -107,8 +107,7 @@ WEFT_GENERATOR(bitpipe)
     if (params->micros % ranks != 0)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "bitpipe on %u ranks needs a multiple of %u micros (got %u): use %u",
-                         ranks, ranks, params->micros,
-                         (params->micros / ranks + 1) * ranks);
+                         ranks, ranks, params->micros, (params->micros / ranks + 1) * ranks);
     struct weft_builder b;
     struct weft_shape shape = {ranks, 2 * ranks, params->micros, 2};
     WEFT_TRY(weft_builder_init(&b, "bitpipe", shape, 2, 0, err));

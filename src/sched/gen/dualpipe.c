@@ -85,7 +85,8 @@ static void steady(struct dual *d)
 {
     uint32_t to_turn = d->half - 1 - d->at;
     for (uint32_t i = 0; i < d->micros - 2 * d->half + d->at + 1; i++) {
-        if (i == 0 && to_turn == 0) { /* at the turn the first far backward needs that forward */
+        if (i == 0 &&
+            to_turn == 0) { /* at the turn the first far backward needs that forward */
             forward(d, &d->near);
             backward(d, &d->far, false);
         } else {
@@ -185,11 +186,12 @@ WEFT_GENERATOR(dualpipe)
                          "dualpipe-v",
                          ranks, ranks == 1 ? 2 : ranks - 1, ranks + 1);
     if (params->micros % 2 != 0 || params->micros < 2 * ranks)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "dualpipe on %u ranks needs an even number of micros, at least %u (got "
-                         "%u): use %u",
-                         ranks, 2 * ranks, params->micros,
-                         params->micros < 2 * ranks ? 2 * ranks : params->micros + 1);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "dualpipe on %u ranks needs an even number of micros, at least %u (got "
+            "%u): use %u",
+            ranks, 2 * ranks, params->micros,
+            params->micros < 2 * ranks ? 2 * ranks : params->micros + 1);
     struct weft_builder b;
     struct weft_shape shape = {ranks, ranks, params->micros, 2};
     WEFT_TRY(weft_builder_init(&b, "dualpipe", shape, 3, 0, err));

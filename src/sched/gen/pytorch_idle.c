@@ -132,8 +132,8 @@ static struct weft_schedule *space_forwards(const struct weft_schedule *s)
 }
 
 enum weft_status weft_pytorch_space_forwards(const struct weft_params *params,
-                                             struct weft_schedule *s, struct weft_schedule **out,
-                                             struct weft_error *err)
+                                             struct weft_schedule *s,
+                                             struct weft_schedule **out, struct weft_error *err)
 {
     if (!params->idle_hints) {
         *out = s;

@@ -7,24 +7,34 @@
 static const struct weft_generator table[] = {
     {"gpipe", "All forwards, then all backwards; micro outer, chunk inner.", "any P, M, chunks",
      1, WEFT_TAKES_CHUNKS, weft_gen_gpipe},
-    {"1f1b", "One forward, one backward: the plain pipeline, peak min(P - r, M).", "any P, M", 1, 0, weft_gen_1f1b},
-    {"eager-1f1b", "1F1B with twice the warm-up, which hides the hops.", "any P, M", 1, 0, weft_gen_eager_1f1b},
-    {"1f1b-split", "1F1B with each backward as input, then weight gradient.", "any P, M", 1, 0, weft_gen_1f1b_split},
+    {"1f1b", "One forward, one backward: the plain pipeline, peak min(P - r, M).", "any P, M",
+     1, 0, weft_gen_1f1b},
+    {"eager-1f1b", "1F1B with twice the warm-up, which hides the hops.", "any P, M", 1, 0,
+     weft_gen_eager_1f1b},
+    {"1f1b-split", "1F1B with each backward as input, then weight gradient.", "any P, M", 1, 0,
+     weft_gen_1f1b_split},
     {"interleaved-1f1b", "Depth-first loop over several chunks a rank: a smaller bubble.",
-     "any P, M, chunks; --group N as in Megatron", 2, WEFT_TAKES_CHUNKS | WEFT_TAKES_GROUP, weft_gen_interleaved_1f1b},
+     "any P, M, chunks; --group N as in Megatron", 2, WEFT_TAKES_CHUNKS | WEFT_TAKES_GROUP,
+     weft_gen_interleaved_1f1b},
     {"looped-bfs", "Breadth-first loop: each chunk's gradients are done in one burst.",
      "any P, M, chunks", 2, WEFT_TAKES_CHUNKS, weft_gen_looped_bfs},
-    {"zb-h1", "Zero bubble H1: weight gradients fill the drain, memory of 1F1B.", "any P, M", 1, 0, weft_gen_zb_h1},
-    {"zb-h2", "Zero bubble H2: no bubble by span, twice the memory.", "any P, M", 1, 0, weft_gen_zb_h2},
-    {"zb-auto", "Zero bubble found by search, for given costs and memory limit.", "any P, M", 1, WEFT_TAKES_COST, weft_gen_zb_auto},
+    {"zb-h1", "Zero bubble H1: weight gradients fill the drain, memory of 1F1B.", "any P, M", 1,
+     0, weft_gen_zb_h1},
+    {"zb-h2", "Zero bubble H2: no bubble by span, twice the memory.", "any P, M", 1, 0,
+     weft_gen_zb_h2},
+    {"zb-auto", "Zero bubble found by search, for given costs and memory limit.", "any P, M", 1,
+     WEFT_TAKES_COST, weft_gen_zb_auto},
     {"interleaved-zb", "Interleaved 1F1B with late weight gradients.",
-     "any P, M, chunks; --group N as in Megatron", 2, WEFT_TAKES_CHUNKS | WEFT_TAKES_GROUP, weft_gen_interleaved_zb},
+     "any P, M, chunks; --group N as in Megatron", 2, WEFT_TAKES_CHUNKS | WEFT_TAKES_GROUP,
+     weft_gen_interleaved_zb},
     {"zb-v", "Zero bubble on a V: no bubble by span with the memory of 1F1B.",
      "any P, M; 2 chunks", 2, 0, weft_gen_zb_v},
     {"zb-v-auto", "The V found by search, for given costs and memory limit.",
      "any P, M; 2 chunks", 2, WEFT_TAKES_COST, weft_gen_zb_v_auto},
-    {"v-half", "The V with half of 1F1B's memory.", "any P, M; 2 chunks", 2, WEFT_TAKES_COST, weft_gen_v_half},
-    {"v-min", "The V with a third of 1F1B's memory.", "any P, M; 2 chunks", 2, WEFT_TAKES_COST, weft_gen_v_min},
+    {"v-half", "The V with half of 1F1B's memory.", "any P, M; 2 chunks", 2, WEFT_TAKES_COST,
+     weft_gen_v_half},
+    {"v-min", "The V with a third of 1F1B's memory.", "any P, M; 2 chunks", 2, WEFT_TAKES_COST,
+     weft_gen_v_min},
     {"1f1b-v", "The V with whole backwards, about two thirds of 1F1B's memory.",
      "any P, M; 2 chunks", 2, WEFT_TAKES_COST, weft_gen_1f1b_v},
     {"wave", "Hanayo: stages down the ranks and up again, P micros in flight.",
@@ -39,7 +49,8 @@ static const struct weft_generator table[] = {
      "even P >= 4, M a multiple of P; 4 chunks", 4, 0, weft_gen_bitpipe},
     {"greedy-gpipe", "Tick by tick, forward first: the first reference system's gpipe.",
      "any P, M, chunks", 1, WEFT_TAKES_CHUNKS | WEFT_BY_TICKS, weft_gen_greedy_gpipe},
-    {"greedy-1f1b", "Tick by tick, backward first: its interleaved_1f1b.", "any P, M, chunks", 1, WEFT_TAKES_CHUNKS | WEFT_BY_TICKS, weft_gen_greedy_1f1b},
+    {"greedy-1f1b", "Tick by tick, backward first: its interleaved_1f1b.", "any P, M, chunks",
+     1, WEFT_TAKES_CHUNKS | WEFT_BY_TICKS, weft_gen_greedy_1f1b},
 };
 
 const struct weft_generator *weft_generators(size_t *n)
@@ -76,11 +87,11 @@ static enum weft_status check_params(const struct weft_generator *g, struct weft
     if (p->chunks == 0)
         p->chunks = g->default_chunks;
     if (!(g->takes & WEFT_TAKES_CHUNKS) && p->chunks != g->default_chunks)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "%s has %u chunk%s a rank (got %u): leave chunks out, or see weft plan "
-                         "--list for one that takes more",
-                         g->name, g->default_chunks, g->default_chunks == 1 ? "" : "s",
-                         p->chunks);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "%s has %u chunk%s a rank (got %u): leave chunks out, or see weft plan "
+            "--list for one that takes more",
+            g->name, g->default_chunks, g->default_chunks == 1 ? "" : "s", p->chunks);
     if ((uint64_t)p->ranks * p->chunks > WEFT_MAX_STAGES)
         return WEFT_FAIL(err, WEFT_USAGE, "%s: %u ranks x %u chunks are more than %d stages",
                          g->name, p->ranks, p->chunks, WEFT_MAX_STAGES);
@@ -101,8 +112,8 @@ enum weft_status weft_schedule_make(const char *name, const struct weft_params *
     const struct weft_generator *g = weft_generator_find(name);
     if (g == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "no schedule is called %.40s: did you mean %s? (weft plan --list)", name,
-                         nearest(name));
+                         "no schedule is called %.40s: did you mean %s? (weft plan --list)",
+                         name, nearest(name));
     struct weft_params checked = *params;
     WEFT_TRY(check_params(g, &checked, err));
     return g->make(&checked, out, err);

@@ -41,9 +41,10 @@ struct planner {
      * choice looks at ready chunks only, which are few. */
     uint64_t *f_ready, *b_ready;
     uint32_t words;
-    uint32_t *running; /* owned: (ranks), the slot of the action under way, doubled, + 1 for B */
-    uint32_t *left;    /* owned: (ranks), ticks until it ends; 0: the rank is free */
-    uint32_t *active;  /* owned: (ranks), those that run something */
+    uint32_t
+        *running;     /* owned: (ranks), the slot of the action under way, doubled, + 1 for B */
+    uint32_t *left;   /* owned: (ranks), ticks until it ends; 0: the rank is free */
+    uint32_t *active; /* owned: (ranks), those that run something */
     uint32_t n_active;
     uint64_t *look; /* owned: a bit a rank, those for which something may have changed */
 };
@@ -95,7 +96,8 @@ static uint64_t deepest_forward(const struct planner *p, uint32_t rank)
 }
 
 /* The slot doubled, + 1 for a backward; `micro` besides.  False when nothing is ready. */
-static inline bool choose(const struct planner *p, uint32_t rank, uint32_t *task, uint32_t *micro)
+static inline bool choose(const struct planner *p, uint32_t rank, uint32_t *task,
+                          uint32_t *micro)
 {
     bool backward = p->policy->backward_first;
     uint64_t best = backward ? best_backward(p, rank) : best_forward(p, rank);
@@ -153,8 +155,7 @@ static inline void set_ready(uint64_t *ready, const struct planner *p, uint32_t 
 static inline void renew_backward(struct planner *p, uint32_t low, uint32_t high)
 {
     const struct slot *l = &p->slots[low];
-    set_ready(p->b_ready, p, low, p->ways[low].rank,
-              (l->b < l->f) & (l->b < p->slots[high].b));
+    set_ready(p->b_ready, p, low, p->ways[low].rank, (l->b < l->f) & (l->b < p->slots[high].b));
 }
 
 /* Counts a finished action, renews what it makes ready, and looks at whom it concerns: the rank
@@ -250,7 +251,8 @@ static uint64_t plan_all(struct planner *p)
 
 /* *ticks (may be NULL) is how long the plan is. */
 static enum weft_status make(const struct policy *policy, const struct weft_params *params,
-                             uint64_t *ticks, struct weft_schedule **out, struct weft_error *err)
+                             uint64_t *ticks, struct weft_schedule **out,
+                             struct weft_error *err)
 {
     struct weft_builder b;
     WEFT_TRY(
@@ -267,7 +269,8 @@ static enum weft_status make(const struct policy *policy, const struct weft_para
     planner_release(&p);
     if (!ok) {
         weft_builder_release(&b);
-        return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory for %u stages", policy->name, p.stages);
+        return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory for %u stages", policy->name,
+                         p.stages);
     }
     if (ticks != NULL)
         *ticks = length;
