@@ -5,48 +5,31 @@
 
 #include "base/size.h"
 
-static bool fill_limits(struct weft_search *s, const struct weft_params *params,
-                        double otherwise)
+static uint32_t rank_of(const struct weft_search *s, uint32_t stage)
 {
-    s->limit = malloc(sizeof *s->limit * s->n_ranks);
-    if (s->limit == NULL)
-        return false;
-    for (uint32_t r = 0; r < s->n_ranks; r++) {
-        double f = 0;
-        for (uint32_t c = 0; c < s->n_chunks; c++) {
-            double d = weft_memory_stage(params->memory, weft_search_stage(s, r, c)).f;
-            f = d > f ? d : f;
-        }
-        double own = otherwise > 0 ? otherwise * f : 1e300;
-        s->limit[r] = params->memory == NULL
-                          ? own
-                          : weft_value(params->memory->limit, r, own);
-    }
-    return true;
+    return stage < s->n_ranks ? stage : 2 * s->n_ranks - 1 - stage;
 }
 
 static void fill_op(const struct weft_search *s, uint32_t stage, uint32_t micro,
                     enum weft_pass pass, struct weft_op *op)
 {
-    uint32_t rank = stage < s->n_ranks ? stage : 2 * s->n_ranks - 1 - stage;
-    bool up = pass == WEFT_PASS_I; /* where its input comes from, and its output goes */
+    bool up = pass == WEFT_PASS_I; /* gradients go from the last stage to the first */
     bool has_from = pass != WEFT_PASS_W && (up ? stage + 1 < s->n_stages : stage > 0);
     bool has_to = pass != WEFT_PASS_W && (up ? stage > 0 : stage + 1 < s->n_stages);
     uint32_t before = up ? stage + 1 : stage - 1, after = up ? stage - 1 : stage + 1;
-    op->rank = rank;
+    op->rank = rank_of(s, stage);
     op->row = pass * s->n_stages + stage;
     op->from = has_from ? weft_search_op(s, pass, before, micro) : WEFT_NO_OP;
     op->to = has_to ? weft_search_op(s, pass, after, micro) : WEFT_NO_OP;
-    uint32_t from_rank = before < s->n_ranks ? before : 2 * s->n_ranks - 1 - before;
-    op->hop = has_from && from_rank != rank ? s->hop : 0;
+    op->hop = has_from && rank_of(s, before) != op->rank ? s->hop : 0;
 }
 
 static void fill_ops(struct weft_search *s, const struct weft_params *params)
 {
+    bool whole = s->setup.whole;
     for (uint32_t stage = 0; stage < s->n_stages; stage++) {
         struct weft_stage_cost t = weft_cost_stage(params->cost, stage);
         struct weft_stage_memory d = weft_memory_stage(params->memory, stage);
-        bool whole = s->setup.whole;
         double times[3] = {t.f, whole ? t.b : t.i, t.w};
         double deltas[3] = {d.f, whole ? d.i + d.w : d.i, d.w};
         for (uint32_t pass = 0; pass < s->n_passes; pass++)
@@ -59,56 +42,55 @@ static void fill_ops(struct weft_search *s, const struct weft_params *params)
     }
 }
 
-/* What no order can beat.  Rank r starts when the first micro reaches it, at start[r].  Then it
- * has its own work to do; and if rank q is busy with forwards and gradients until the last
- * gradient leaves it, that still has to travel to r:
+/* Time of a rank for one micro in its first n passes. */
+static double micro_time(const struct weft_search *s, uint32_t rank, uint32_t n_passes)
+{
+    double t = 0;
+    for (uint32_t c = 0; c < s->n_chunks; c++)
+        for (uint32_t p = 0; p < n_passes; p++)
+            t += weft_search_first(s, p, weft_search_stage(s, rank, c))->time;
+    return t;
+}
+
+/* What no order can beat.  Rank r starts no earlier than the first micro can reach it.  Then it
+ * has its own work to do; and before the last gradient comes back to r, each rank q behind it
+ * must have done all its forwards and gradients, which it cannot have begun before the first
+ * micro reached q:
  *
- *     q       F F F I F I ... I
- *     r < q                     hop I hop I W
- *
- * where q's work is all that its stages do for all micros but weight gradients. */
+ *     r   F                                      I W
+ *     q     hop F F F I F I ... all of q's ... I hop
+ */
 static void fill_bound(struct weft_search *s)
 {
-    double span = 0, makespan = 0;
+    double span = 0, makespan = 0, start = 0;
     for (uint32_t r = 0; r < s->n_ranks; r++) {
-        double start = 0, back = 0, own = 0, last_w = 0;
-        for (uint32_t q = 0; q < r; q++)
-            start += s->ops[weft_search_op(s, WEFT_PASS_F, q, 0)].time + s->hop;
-        for (uint32_t c = 0; c < s->n_chunks; c++)
-            for (uint32_t p = 0; p < s->n_passes; p++)
-                own += s->n_micros *
-                       s->ops[weft_search_op(s, p, weft_search_stage(s, r, c), 0)].time;
-        if (s->n_passes == 3)
-            last_w = s->ops[weft_search_op(s, WEFT_PASS_W, r, 0)].time;
-        double rank_span = own, gone = 0;
+        double best = s->n_micros * micro_time(s, r, s->n_passes), there = 0, back = 0;
+        double last_w = s->n_passes == 3 ? weft_search_first(s, WEFT_PASS_W, r)->time : 0;
         for (uint32_t q = r; q < s->n_ranks; q++) {
-            double work = 0;
-            for (uint32_t c = 0; c < s->n_chunks; c++)
-                for (uint32_t p = 0; p < 2; p++)
-                    work += s->n_micros *
-                            s->ops[weft_search_op(s, p, weft_search_stage(s, q, c), 0)].time;
-            double t = gone + work + back + last_w;
-            rank_span = t > rank_span ? t : rank_span;
-            gone += s->ops[weft_search_op(s, WEFT_PASS_F, q, 0)].time + s->hop;
-            back += s->ops[weft_search_op(s, WEFT_PASS_I, q, 0)].time + s->hop;
+            double t = there + s->n_micros * micro_time(s, q, 2) + back + last_w;
+            best = t > best ? t : best;
+            there += weft_search_first(s, WEFT_PASS_F, q)->time + s->hop;
+            back += weft_search_first(s, WEFT_PASS_I, q)->time + s->hop;
         }
-        span = rank_span > span ? rank_span : span;
-        makespan = start + rank_span > makespan ? start + rank_span : makespan;
+        span = best > span ? best : span;
+        makespan = start + best > makespan ? start + best : makespan;
+        start += weft_search_first(s, WEFT_PASS_F, r)->time + s->hop;
     }
-    s->bound[0] = span;
-    s->bound[1] = makespan;
+    bool by_span = s->minimize == WEFT_MIN_SPAN;
+    s->bound = (struct weft_score){by_span ? span : makespan, by_span ? makespan : span, 0};
 }
 
 static bool allocate(struct weft_search *s)
 {
     size_t n = s->n_ops, ranks = s->n_ranks;
-    s->ops = malloc(sizeof *s->ops * n);
-    s->bound = malloc(sizeof *s->bound * 2);
-    bool pool = true;
-    for (uint32_t i = 0; i < WEFT_SEARCH_POOL; i++) {
+    bool ok = true;
+    for (uint32_t i = 0; i < WEFT_N_FAMILIES; i++) {
+        s->best[i].score = WEFT_NO_SCORE;
         s->best[i].order = malloc(sizeof *s->best[i].order * n);
-        pool = pool && s->best[i].order != NULL;
+        ok = ok && s->best[i].order != NULL;
     }
+    s->limit = malloc(sizeof *s->limit * ranks);
+    s->ops = malloc(sizeof *s->ops * n);
     s->start = malloc(sizeof *s->start * n);
     s->end = malloc(sizeof *s->end * n);
     s->topo = malloc(sizeof *s->topo * n);
@@ -118,14 +100,13 @@ static bool allocate(struct weft_search *s)
     s->pc = malloc(sizeof *s->pc * ranks);
     s->waits_for = malloc(sizeof *s->waits_for * ranks);
     s->ready = malloc(sizeof *s->ready * ranks);
-    return s->ops != NULL && s->bound != NULL && pool && s->start != NULL &&
-           s->end != NULL && s->topo != NULL && s->rank_start != NULL && s->rank_end != NULL &&
+    return ok && s->limit != NULL && s->ops != NULL && s->start != NULL && s->end != NULL &&
+           s->topo != NULL && s->rank_start != NULL && s->rank_end != NULL &&
            s->order != NULL && s->pc != NULL && s->waits_for != NULL && s->ready != NULL;
 }
 
 enum weft_status weft_search_init(struct weft_search *s, const struct weft_search_setup *setup,
-                                  const struct weft_params *params, double otherwise,
-                                  struct weft_error *err)
+                                  const struct weft_params *params, struct weft_error *err)
 {
     *s = (struct weft_search){
         .setup = *setup,
@@ -138,18 +119,21 @@ enum weft_status weft_search_init(struct weft_search *s, const struct weft_searc
         .hop = params->cost == NULL ? 0 : params->cost->hop,
     };
     size_t per_rank, n;
-    if (!weft_size_mul(s->n_micros, s->n_chunks * s->n_passes, &per_rank) ||
+    if (!weft_size_mul(s->n_micros, (size_t)s->n_chunks * s->n_passes, &per_rank) ||
         !weft_size_mul(per_rank, s->n_ranks, &n) || n >= WEFT_NO_OP)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "%s: %u stages x %u micros are too many to search: make them fewer",
                          setup->name, s->n_stages, s->n_micros);
     s->per_rank = per_rank;
     s->n_ops = n;
-    if (!allocate(s) || !fill_limits(s, params, otherwise)) {
+    if (!allocate(s)) {
         weft_search_release(s);
         return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory to search with %zu actions",
                          setup->name, n);
     }
+    for (uint32_t r = 0; r < s->n_ranks; r++)
+        s->limit[r] =
+            params->memory == NULL ? 1e300 : weft_value(params->memory->limit, r, 1e300);
     fill_ops(s, params);
     fill_bound(s);
     return WEFT_OK;
@@ -157,11 +141,10 @@ enum weft_status weft_search_init(struct weft_search *s, const struct weft_searc
 
 void weft_search_release(struct weft_search *s)
 {
+    for (uint32_t i = 0; i < WEFT_N_FAMILIES; i++)
+        free(s->best[i].order);
     free(s->limit);
     free(s->ops);
-    free(s->bound);
-    for (uint32_t i = 0; i < WEFT_SEARCH_POOL; i++)
-        free(s->best[i].order);
     free(s->start);
     free(s->end);
     free(s->topo);
@@ -172,6 +155,18 @@ void weft_search_release(struct weft_search *s)
     free(s->waits_for);
     free(s->ready);
     *s = (struct weft_search){0};
+}
+
+void weft_search_cap(struct weft_search *s, double chunks)
+{
+    for (uint32_t r = 0; r < s->n_ranks; r++) {
+        double most = 0;
+        for (uint32_t c = 0; c < s->n_chunks; c++) {
+            double f = weft_search_first(s, WEFT_PASS_F, weft_search_stage(s, r, c))->delta;
+            most = f > most ? f : most;
+        }
+        s->limit[r] = chunks * most < s->limit[r] ? chunks * most : s->limit[r];
+    }
 }
 
 double weft_search_peak(const struct weft_search *s, const uint32_t *row)
@@ -206,21 +201,54 @@ enum weft_status weft_search_check_limits(struct weft_search *s, struct weft_err
         double least = weft_search_peak(s, row);
         if (!weft_search_fits(s, r, least))
             return WEFT_FAIL(err, WEFT_USAGE,
-                             "%s: rank %u has a memory limit of %g, which is too little for one "
-                             "micro: give it at least %g",
+                             "%s: rank %u has a memory limit of %g, too little for one micro at "
+                             "a time: give it at least %g",
                              s->setup.name, r, s->limit[r], least);
     }
-    weft_search_try(s, s->order);
+    weft_search_try(s, WEFT_FAMILY_HAND, s->order);
     return WEFT_OK;
+}
+
+/* Runs rank r from where it stands until it ends or has to wait; ranks that it wakes are pushed
+ * on `ready`. */
+static void run_rank(struct weft_search *s, const uint32_t *row, uint32_t r, uint32_t *n_ready,
+                     size_t *n_done)
+{
+    uint32_t i = s->pc[r];
+    double t = s->rank_end[r];
+    for (; i < s->per_rank; i++) {
+        uint32_t id = row[i];
+        const struct weft_op *op = &s->ops[id];
+        if (op->from != WEFT_NO_OP) {
+            double there = s->end[op->from];
+            if (there < 0) {
+                s->waits_for[r] = op->from;
+                break;
+            }
+            t = there + op->hop > t ? there + op->hop : t;
+        }
+        s->start[id] = t;
+        t += op->time;
+        s->end[id] = t;
+        s->topo[(*n_done)++] = id;
+        if (op->to != WEFT_NO_OP) {
+            uint32_t heir = s->ops[op->to].rank;
+            if (s->waits_for[heir] == id) { /* never r itself: it does not wait */
+                s->waits_for[heir] = WEFT_NO_OP;
+                s->ready[(*n_ready)++] = heir;
+            }
+        }
+    }
+    s->pc[r] = i;
+    s->rank_end[r] = t;
 }
 
 bool weft_search_time(struct weft_search *s, const uint32_t *order)
 {
-    const double not_yet = -1;
     uint32_t n_ready = 0;
-    size_t done = 0;
+    size_t n_done = 0;
     for (size_t i = 0; i < s->n_ops; i++)
-        s->end[i] = not_yet;
+        s->end[i] = -1; /* not yet */
     for (uint32_t r = s->n_ranks; r-- > 0;) {
         s->pc[r] = 0;
         s->rank_end[r] = 0;
@@ -228,37 +256,14 @@ bool weft_search_time(struct weft_search *s, const uint32_t *order)
         s->ready[n_ready++] = r;
     }
     while (n_ready > 0) {
-        uint32_t r = s->ready[--n_ready], i = s->pc[r];
-        const uint32_t *row = order + r * s->per_rank;
-        double t = s->rank_end[r];
-        for (; i < s->per_rank; i++) {
-            uint32_t id = row[i];
-            const struct weft_op *op = &s->ops[id];
-            if (op->from != WEFT_NO_OP) {
-                double there = s->end[op->from];
-                if (there < 0) {
-                    s->waits_for[r] = op->from;
-                    break;
-                }
-                t = there + op->hop > t ? there + op->hop : t;
-            }
-            s->start[id] = t;
-            s->end[id] = t += op->time;
-            s->topo[done++] = id;
-            if (op->to != WEFT_NO_OP) {
-                uint32_t heir = s->ops[op->to].rank;
-                if (s->waits_for[heir] == id) {
-                    s->waits_for[heir] = WEFT_NO_OP;
-                    s->ready[n_ready++] = heir;
-                }
-            }
-        }
-        s->pc[r] = i;
-        s->rank_end[r] = t;
+        uint32_t r = s->ready[--n_ready];
+        run_rank(s, order + r * s->per_rank, r, &n_ready, &n_done);
     }
+    if (n_done < s->n_ops)
+        return false;
     for (uint32_t r = 0; r < s->n_ranks; r++)
         s->rank_start[r] = s->start[order[r * s->per_rank]];
-    return done == s->n_ops;
+    return true;
 }
 
 struct weft_score weft_search_score(const struct weft_search *s)
@@ -269,8 +274,8 @@ struct weft_score weft_search_score(const struct weft_search *s)
         span = own > span ? own : span;
         makespan = s->rank_end[r] > makespan ? s->rank_end[r] : makespan;
     }
-    return s->minimize == WEFT_MIN_SPAN ? (struct weft_score){span, makespan, 0}
-                                        : (struct weft_score){makespan, span, 0};
+    bool by_span = s->minimize == WEFT_MIN_SPAN;
+    return (struct weft_score){by_span ? span : makespan, by_span ? makespan : span, 0};
 }
 
 /* Sums of the same times in another order may differ in the last bits; that is no difference. */
@@ -288,49 +293,41 @@ int weft_score_compare(struct weft_score a, struct weft_score b)
     return c != 0 ? c : compare(a.peak, b.peak);
 }
 
-bool weft_search_try(struct weft_search *s, const uint32_t *order)
+struct weft_score weft_search_try(struct weft_search *s, enum weft_family family,
+                                  const uint32_t *order)
 {
+    struct weft_found *best = &s->best[family];
     double peak = 0;
     for (uint32_t r = 0; r < s->n_ranks; r++) {
         double own = weft_search_peak(s, order + r * s->per_rank);
         if (!weft_search_fits(s, r, own))
-            return false;
+            return WEFT_NO_SCORE;
         peak = own > peak ? own : peak;
     }
     if (!weft_search_time(s, order))
-        return false;
-    return weft_search_keep(s, order, peak);
-}
-
-bool weft_search_keep(struct weft_search *s, const uint32_t *order, double peak)
-{
+        return WEFT_NO_SCORE;
     struct weft_score score = weft_search_score(s);
     score.peak = peak;
-    uint32_t at = s->n_best, last;
-    for (; at > 0; at--) {
-        int c = weft_score_compare(score, s->best[at - 1].score);
-        if (c == 0)
-            return false;
-        if (c > 0)
-            break;
+    if (weft_score_compare(score, best->score) < 0) {
+        best->score = score;
+        memcpy(best->order, order, sizeof *order * s->n_ops);
     }
-    if (at == WEFT_SEARCH_POOL)
-        return false;
-    last = s->n_best < WEFT_SEARCH_POOL ? s->n_best++ : WEFT_SEARCH_POOL - 1;
-    uint32_t *room = s->best[last].order;
-    for (uint32_t i = last; i > at; i--)
-        s->best[i] = s->best[i - 1];
-    memcpy(room, order, sizeof *order * s->n_ops);
-    s->best[at].score = score;
-    s->best[at].order = room;
-    return at == 0;
+    return score;
 }
 
-bool weft_search_is_perfect(const struct weft_search *s)
+bool weft_search_is_perfect(const struct weft_search *s, struct weft_score score)
 {
-    bool by_span = s->minimize == WEFT_MIN_SPAN;
-    return s->n_best > 0 && compare(s->best[0].score.first, s->bound[by_span ? 0 : 1]) <= 0 &&
-           compare(s->best[0].score.second, s->bound[by_span ? 1 : 0]) <= 0;
+    return compare(score.first, s->bound.first) <= 0 &&
+           compare(score.second, s->bound.second) <= 0;
+}
+
+const struct weft_found *weft_search_best(const struct weft_search *s)
+{
+    const struct weft_found *best = &s->best[0];
+    for (uint32_t i = 1; i < WEFT_N_FAMILIES; i++)
+        if (weft_score_compare(s->best[i].score, best->score) < 0)
+            best = &s->best[i];
+    return best;
 }
 
 enum weft_status weft_search_finish(const struct weft_search *s, struct weft_schedule **out,
@@ -339,15 +336,14 @@ enum weft_status weft_search_finish(const struct weft_search *s, struct weft_sch
     static const enum weft_kind split[] = {WEFT_ACT_F, WEFT_ACT_I, WEFT_ACT_W};
     static const enum weft_kind whole[] = {WEFT_ACT_F, WEFT_ACT_B};
     const enum weft_kind *kinds = s->setup.whole ? whole : split;
-    if (s->n_best == 0)
-        return WEFT_FAIL(err, WEFT_INTERNAL, "%s: the search found no order", s->setup.name);
+    const uint32_t *order = weft_search_best(s)->order;
     struct weft_builder b;
     struct weft_shape shape = {s->n_ranks, s->n_stages, s->n_micros, 1};
     WEFT_TRY(weft_builder_init(&b, s->setup.name, shape, s->n_passes, 0, err));
     weft_builder_place(&b, s->n_chunks == 1 ? WEFT_PLACE_LINEAR : WEFT_PLACE_V);
     for (uint32_t r = 0; r < s->n_ranks; r++)
         for (size_t i = 0; i < s->per_rank; i++) {
-            uint32_t id = s->best[0].order[r * s->per_rank + i], row = s->ops[id].row;
+            uint32_t id = order[r * s->per_rank + i], row = s->ops[id].row;
             weft_emit(&b, r, kinds[row / s->n_stages], row % s->n_stages, id % s->n_micros);
         }
     return weft_builder_finish(&b, out, err);

@@ -24,6 +24,8 @@ static double first_gap(const double (*busy)[2], uint32_t n, double period, doub
                         double time)
 {
     double from = t;
+    if (period <= 0)
+        return t;
     for (uint32_t tries = 0; tries <= 2 * n; tries++) {
         double skip = 0;
         for (uint32_t i = 0; i < n && skip <= 0; i++) {
@@ -43,35 +45,25 @@ static double first_gap(const double (*busy)[2], uint32_t n, double period, doub
     return from;
 }
 
-/* Work of a rank for one micro. */
-static double rank_work(const struct weft_search *s, const double *time, uint32_t rank)
-{
-    double work = 0;
-    for (uint32_t p = 0; p < s->n_passes; p++)
-        for (uint32_t c = 0; c < s->n_chunks; c++)
-            work += time[p * s->n_stages + weft_search_stage(s, rank, c)];
-    return work;
-}
-
-struct weft_blocks {
-    double *time, *offset;      /* owned: (passes, stages): the block */
-    double (*busy)[6][2];       /* owned: (ranks), start and length of what it does */
-    uint32_t *n_busy;           /* owned: (ranks) */
-    struct nominal *queue;      /* owned: (n_ops), all actions by the time that the block says */
-    struct placed *placed;      /* owned: (ranks, per_rank), by start */
-    uint32_t *n_placed;         /* owned: (ranks) */
-    double *end;                /* owned: (n_ops) */
-    double hop, period;
-};
-
 struct nominal {
     double at;
-    uint32_t id;
+    uint32_t id, way; /* its place on its micro's way, which decides between equal times */
 };
 
 struct placed {
     double start, end, mem; /* memory after it */
     uint32_t id;
+};
+
+struct weft_blocks {
+    double hop, period;
+    double *time, *offset; /* owned: (passes, stages): the block */
+    double (*busy)[6][2];  /* owned: (ranks), start and length of what a rank does in it */
+    uint32_t *n_busy;      /* owned: (ranks) */
+    struct nominal *queue; /* owned: (n_ops), all actions by the time that the block says */
+    struct placed *placed; /* owned: (ranks, per_rank), by start */
+    uint32_t *n_placed;    /* owned: (ranks) */
+    double *end;           /* owned: (n_ops), of what is placed */
 };
 
 struct weft_blocks *weft_blocks_new(const struct weft_search *s)
@@ -110,6 +102,8 @@ void weft_blocks_free(struct weft_blocks *b)
     free(b);
 }
 
+/* -- laying the block ------------------------------------------------------------------------- */
+
 static double lay_one(struct weft_blocks *b, uint32_t rank, uint32_t row, double t)
 {
     double at = first_gap(b->busy[rank], b->n_busy[rank], b->period, t, b->time[row]);
@@ -120,43 +114,57 @@ static double lay_one(struct weft_blocks *b, uint32_t rank, uint32_t row, double
     return at;
 }
 
-/* Lays the block: forwards down and up, gradients down and up, then weight gradients. */
+/* Times of the passes, and the period: as long as the busiest rank works for one micro. */
+static void measure(struct weft_blocks *b, const struct weft_search *s, bool unit)
+{
+    b->hop = unit ? 0 : s->hop;
+    b->period = 0;
+    for (uint32_t p = 0; p < s->n_passes; p++)
+        for (uint32_t stage = 0; stage < s->n_stages; stage++)
+            b->time[p * s->n_stages + stage] = !unit ? weft_search_first(s, p, stage)->time
+                                               : s->setup.whole && p == WEFT_PASS_I ? 2
+                                                                                    : 1;
+    for (uint32_t r = 0; r < s->n_ranks; r++) {
+        double work = 0;
+        for (uint32_t p = 0; p < s->n_passes; p++)
+            for (uint32_t c = 0; c < s->n_chunks; c++)
+                work += b->time[p * s->n_stages + weft_search_stage(s, r, c)];
+        b->period = fmax(b->period, work);
+        b->n_busy[r] = 0;
+    }
+}
+
 static void lay(struct weft_blocks *b, const struct weft_search *s,
                 const struct weft_block_style *style)
 {
     double t = 0;
-    b->period = 0;
-    b->hop = style->unit ? 0 : s->hop;
-    for (uint32_t row = 0; row < s->n_passes * s->n_stages; row++)
-        b->time[row] = !style->unit ? s->ops[(size_t)row * s->n_micros].time
-                       : s->n_passes == 2 && row >= s->n_stages ? 2
-                                                                : 1;
-    for (uint32_t r = 0; r < s->n_ranks; r++) {
-        b->period = fmax(b->period, rank_work(s, b->time, r));
-        b->n_busy[r] = 0;
-    }
+    measure(b, s, style->unit);
     for (uint32_t k = 0; k < 2 * s->n_stages; k++) {
         bool back = k >= s->n_stages;
         uint32_t stage = back ? 2 * s->n_stages - 1 - k : k, row = back * s->n_stages + stage;
-        const struct weft_op *op = &s->ops[(size_t)row * s->n_micros];
+        uint32_t leg = s->n_chunks == 1 ? 3 * back : k / s->n_ranks;
+        const struct weft_op *op = weft_search_first(s, back, stage);
         double at = lay_one(b, op->rank, row, style->given != NULL ? style->given[row] : t);
-        bool stays = op->to == WEFT_NO_OP || s->ops[op->to].rank == op->rank;
-        t = at + b->time[row] + (stays ? 0 : b->hop);
-        if (!stays)
-            t = fmax(t, at + style->step[2 * k / s->n_stages * (s->n_chunks == 2)] * b->period / 6);
+        t = at + b->time[row];
+        if (op->to != WEFT_NO_OP && s->ops[op->to].rank != op->rank)
+            t = fmax(t + b->hop, at + style->step[leg] * b->period / 6);
     }
-    if (s->n_passes == 3)
-        for (uint32_t stage = s->n_stages; stage-- > 0;) {
-            uint32_t row = s->n_stages + stage, rank = s->ops[(size_t)row * s->n_micros].rank;
-            lay_one(b, rank, row + s->n_stages, b->offset[row] + b->time[row]);
-        }
+    for (uint32_t stage = s->n_stages; s->n_passes == 3 && stage-- > 0;) {
+        uint32_t row = s->n_stages + stage;
+        lay_one(b, weft_search_first(s, WEFT_PASS_W, stage)->rank, row + s->n_stages,
+                b->offset[row] + b->time[row]);
+    }
 }
+
+/* -- repeating it ----------------------------------------------------------------------------- */
 
 static int by_time(const void *x, const void *y)
 {
     const struct nominal *a = x, *b = y;
     if (a->at != b->at)
         return a->at < b->at ? -1 : 1;
+    if (a->way != b->way)
+        return a->way < b->way ? -1 : 1;
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
@@ -165,40 +173,50 @@ static int by_time(const void *x, const void *y)
 static void fill_queue(struct weft_blocks *b, const struct weft_search *s, bool late_w)
 {
     double last = b->offset[0] + b->period * (s->n_micros - 1), far = 1e3 * (last + b->period);
-    size_t n = 0;
-    for (uint32_t row = 0; row < s->n_passes * s->n_stages; row++)
+    uint32_t n = 0;
+    for (uint32_t row = 0; row < s->n_passes * s->n_stages; row++) {
+        uint32_t pass = row / s->n_stages, stage = row % s->n_stages;
+        uint32_t way = pass == WEFT_PASS_I ? 2 * s->n_stages - stage : row;
         for (uint32_t m = 0; m < s->n_micros; m++) {
             double at = b->offset[row] + b->period * m;
-            if (late_w && row >= 2 * s->n_stages && at > last)
+            if (late_w && pass == WEFT_PASS_W && at > last)
                 at += far;
-            b->queue[n] = (struct nominal){at, (uint32_t)n};
+            b->queue[n] = (struct nominal){at, n, way};
             n++;
         }
+    }
     qsort(b->queue, n, sizeof *b->queue, by_time);
 }
 
-/* Puts one action into the first gap that it fits into; false when memory allows none. */
+/* The earliest time from `t` on at which all that an action needs is there. */
+static double ready_at(const struct weft_blocks *b, const struct weft_search *s, uint32_t id,
+                       double t)
+{
+    const struct weft_op *op = &s->ops[id];
+    if (op->from != WEFT_NO_OP)
+        t = fmax(t, b->end[op->from] + (s->ops[op->from].rank == op->rank ? 0 : b->hop));
+    if (op->row >= s->n_stages) /* the pass before */
+        t = fmax(t, b->end[id - s->n_stages * s->n_micros]);
+    return t;
+}
+
+/* Puts one action into the first gap that it fits into, from `after` on; false when the limit
+ * allows none.  Memory after its place grows by its own, so it may not go before what would then
+ * be too much. */
 static bool put(struct weft_blocks *b, const struct weft_search *s, uint32_t id, double after)
 {
     const struct weft_op *op = &s->ops[id];
-    uint32_t n = b->n_placed[op->rank], k = n, pass = op->row / s->n_stages;
+    uint32_t n = b->n_placed[op->rank], k = n;
     struct placed *row = b->placed + op->rank * s->per_rank;
-    double t = after, time = b->time[op->row], slack = 1e-9 * b->period;
-    if (op->from != WEFT_NO_OP)
-        t = fmax(t, b->end[op->from] + (s->ops[op->from].rank == op->rank ? 0 : b->hop));
-    if (pass != WEFT_PASS_F)
-        t = fmax(t, b->end[id - s->n_stages * s->n_micros]);
-    if (op->delta > 0 && n > 0 && !weft_search_fits(s, op->rank, row[n - 1].mem + op->delta))
+    double t = ready_at(b, s, id, after), time = b->time[op->row], slack = 1e-9 * b->period;
+    bool grows = op->delta > 0;
+    if (grows && !weft_search_fits(s, op->rank, (n > 0 ? row[n - 1].mem : 0) + op->delta))
         return false;
     while (k > 0 && row[k - 1].end > t + slack && row[k - 1].start > t - slack &&
-           (op->delta <= 0 ||
-            weft_search_fits(s, op->rank, (k > 1 ? row[k - 2].mem : 0) + op->delta)))
+           (!grows || weft_search_fits(s, op->rank, (k > 1 ? row[k - 2].mem : 0) + op->delta)))
         k--;
-    for (; k < n; k++) {
-        double from = fmax(t, k > 0 ? row[k - 1].end : 0);
-        if (from + time <= row[k].start + slack)
-            break;
-    }
+    while (k < n && fmax(t, k > 0 ? row[k - 1].end : 0) + time > row[k].start + slack)
+        k++;
     t = fmax(t, k > 0 ? row[k - 1].end : 0);
     memmove(row + k + 1, row + k, sizeof *row * (n - k));
     row[k] = (struct placed){t, t + time, k > 0 ? row[k - 1].mem : 0, id};
@@ -217,20 +235,21 @@ const double *weft_blocks_lay(struct weft_blocks *b, const struct weft_search *s
     return b->offset;
 }
 
-bool weft_blocks_try(struct weft_blocks *b, struct weft_search *s,
-                     const struct weft_block_style *style)
+struct weft_score weft_blocks_try(struct weft_blocks *b, struct weft_search *s,
+                                  const struct weft_block_style *style)
 {
     lay(b, s, style);
     fill_queue(b, s, style->late_w);
     memset(b->n_placed, 0, sizeof *b->n_placed * s->n_ranks);
+    /* The middle: from the first gradient that leaves to the last micro that enters. */
     double begin = b->offset[s->n_stages], end = b->period * (s->n_micros - 1);
     for (size_t i = 0; i < s->n_ops; i++) {
         double at = b->queue[i].at;
         bool pinned = style->pin && at >= begin && at <= end;
         if (!put(b, s, b->queue[i].id, pinned ? at : 0))
-            return false;
+            return WEFT_NO_SCORE;
     }
     for (size_t i = 0; i < s->n_ops; i++)
         s->order[i] = b->placed[i].id;
-    return weft_search_try(s, s->order);
+    return weft_search_try(s, WEFT_FAMILY_BLOCK, s->order);
 }

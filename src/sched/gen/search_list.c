@@ -5,31 +5,46 @@
 #include "sched/gen/search.h"
 
 /* The list scheduler: time goes on, and whenever a rank is free it takes one of the actions that
- * can start, by rules with knobs.
+ * can start.  It has three ways to choose:
  *
- *     gradients first (they free memory and others wait for them), then forwards, the deeper
- *     chunk first, then weight gradients, which nobody waits for, to fill the gaps
+ *   by rules    gradients first (others wait for them, and they lead to free memory), then
+ *               forwards, the deeper chunk's first, then weight gradients, which nobody waits
+ *               for, to fill the gaps;
+ *   by a block  what a block (search_block.c) would run first, weight gradients into the gaps;
+ *   refill      forwards and gradients in a given order, weight gradients into the gaps.
  *
- * What it makes always fits the limits and never gets stuck.  The danger is that forwards of
- * chunk 0 take all memory, so that the oldest micro finds no room to come back up through chunk
- * 1.  Hence a forward of chunk 0 starts only if, with all begun micros' chunk 1 finished and all
- * weight gradients done, there would still be room for one pass through chunk 1.
+ * By rules or by a block it never gets stuck.  The danger is that forwards of chunk 0 take all
+ * memory, so that the oldest micro finds no room to come back up through chunk 1.  Hence a
+ * forward starts only if the oldest micro could still finish: if there were room for one pass
+ * through chunk 1 beside what chunk 0 holds, once all that is begun in chunk 1 is finished and
+ * all weight gradients are done.
  */
 
 struct rank_list {
     double free, mem;
     uint32_t done[3][2]; /* passes and chunks: how many micros */
     uint32_t len;
-    uint32_t follow; /* position in the order that is followed */
+    uint32_t follow; /* refill: position in the given order */
 };
 
 struct weft_lister {
-    struct rank_list *ranks; /* owned: (ranks) */
-    double *arrival;         /* owned: (n_ops), when its input is there, INFINITY: not known */
-    double *expected;        /* owned: (n_ops), when it started in the order that is followed */
-    double *wake;            /* owned: (2 * leaves), a tournament: the earliest of each pair */
+    const struct weft_knobs *knobs; /* borrowed: while a list is made */
+    const uint32_t *given;          /* borrowed: likewise, for refill */
+    struct rank_list *ranks;        /* owned: (ranks) */
+    double *arrival;  /* owned: (n_ops), when its input is there, INFINITY: not known yet */
+    double *expected; /* owned: (n_ops), when it started in the given order */
+    double *wake;     /* owned: (2 * leaves), a tournament: the earliest of each pair of ranks */
     uint32_t leaves;
 };
+
+/* An action that a rank could take. */
+struct choice {
+    uint32_t id;
+    double at;  /* when it can start */
+    double key; /* what is less goes first */
+};
+
+static const struct choice no_choice = {WEFT_NO_OP, INFINITY, INFINITY};
 
 struct weft_lister *weft_lister_new(const struct weft_search *s)
 {
@@ -60,6 +75,8 @@ void weft_lister_free(struct weft_lister *l)
     free(l);
 }
 
+/* -- time ------------------------------------------------------------------------------------- */
+
 static void set_wake(struct weft_lister *l, uint32_t rank, double t)
 {
     uint32_t i = l->leaves + rank;
@@ -79,15 +96,7 @@ static uint32_t next_rank(const struct weft_lister *l, uint32_t n_ranks)
     return i - l->leaves;
 }
 
-/* The next action of a pass and chunk on a rank, or WEFT_NO_OP. */
-static uint32_t next_op(const struct weft_search *s, const struct rank_list *k, uint32_t rank,
-                        uint32_t pass, uint32_t chunk)
-{
-    uint32_t m = k->done[pass][chunk];
-    uint32_t may = pass == WEFT_PASS_F ? s->n_micros : k->done[pass - 1][chunk];
-    return m < may ? weft_search_op(s, pass, weft_search_stage(s, rank, chunk), m) : WEFT_NO_OP;
-}
-
+/* Starts an action at time t, and lets the one who needs it know. */
 static void issue(struct weft_lister *l, struct weft_search *s, uint32_t id, double t)
 {
     const struct weft_op *op = &s->ops[id];
@@ -107,80 +116,67 @@ static void issue(struct weft_lister *l, struct weft_search *s, uint32_t id, dou
     set_wake(l, op->rank, k->free);
 }
 
-/* Room that has to stay for the oldest micro to finish when a forward of `chunk` has started. */
+/* -- what could be next ----------------------------------------------------------------------- */
+
+/* The next action of a pass and chunk on a rank, or WEFT_NO_OP. */
+static uint32_t next_op(const struct weft_search *s, const struct rank_list *k, uint32_t rank,
+                        uint32_t pass, uint32_t chunk)
+{
+    uint32_t m = k->done[pass][chunk];
+    uint32_t may = pass == WEFT_PASS_F ? s->n_micros : k->done[pass - 1][chunk];
+    return m < may ? weft_search_op(s, pass, weft_search_stage(s, rank, chunk), m) : WEFT_NO_OP;
+}
+
+/* Whether the oldest micro could still finish after a forward of `chunk`. */
 static bool leaves_room(const struct weft_search *s, const struct rank_list *k, uint32_t rank,
                         uint32_t chunk)
 {
-    const struct weft_op *f0 = &s->ops[weft_search_op(s, WEFT_PASS_F, rank, 0)];
-    const struct weft_op *i0 = &s->ops[weft_search_op(s, WEFT_PASS_I, rank, 0)];
+    double f0 = weft_search_first(s, WEFT_PASS_F, rank)->delta;
+    double i0 = fmax(0, weft_search_first(s, WEFT_PASS_I, rank)->delta);
+    double held = (k->done[0][0] - k->done[1][0] + (chunk == 0)) * f0;
     if (s->n_chunks == 1)
-        return weft_search_fits(s, rank, (k->done[0][0] - k->done[1][0] + 1) * f0->delta +
-                                             fmax(0, i0->delta));
-    uint32_t up = weft_search_stage(s, rank, 1);
-    const struct weft_op *f1 = &s->ops[weft_search_op(s, WEFT_PASS_F, up, 0)];
-    const struct weft_op *i1 = &s->ops[weft_search_op(s, WEFT_PASS_I, up, 0)];
-    double through = f1->delta + fmax(0, i1->delta);
-    double held = (k->done[0][0] - k->done[1][0] + (chunk == 0)) * f0->delta;
+        return weft_search_fits(s, rank, held + i0);
+    uint32_t stage = weft_search_stage(s, rank, 1);
+    double f1 = weft_search_first(s, WEFT_PASS_F, stage)->delta;
+    double through = f1 + fmax(0, weft_search_first(s, WEFT_PASS_I, stage)->delta);
     if (chunk == 1)
-        held += (k->done[0][1] - k->done[1][1]) * f1->delta;
-    return weft_search_fits(s, rank, held + fmax(through, fmax(0, i0->delta)));
+        held += (k->done[0][1] - k->done[1][1]) * f1;
+    return weft_search_fits(s, rank, held + fmax(through, i0));
 }
 
-struct choice {
-    uint32_t id;
-    double at; /* when it can start */
-};
-
-static void prefer(struct choice *best, const struct weft_lister *l, uint32_t id, double now)
-{
-    double at = fmax(now, l->arrival[id]);
-    if (best->id == WEFT_NO_OP || at < best->at)
-        *best = (struct choice){id, at};
-}
-
-/* The gradient to take, by arrival; both there: the deeper chunk's, or that of the older micro. */
-static struct choice pick_gradient(const struct weft_lister *l, const struct weft_search *s,
-                                   const struct weft_knobs *knobs, uint32_t rank, double now)
+/* Whether as many micros are in flight as the knobs allow. */
+static bool is_ahead(const struct weft_lister *l, const struct weft_search *s, uint32_t rank)
 {
     const struct rank_list *k = &l->ranks[rank];
-    struct choice best = {WEFT_NO_OP, INFINITY};
-    bool upper = s->n_chunks == 2 &&
-                 (knobs->deep_first || k->done[1][1] < k->done[1][0] + s->n_ranks - rank);
-    for (uint32_t n = 0; n < s->n_chunks; n++) {
-        uint32_t id = next_op(s, k, rank, WEFT_PASS_I, upper ? 1 - n : n);
-        if (id != WEFT_NO_OP)
-            prefer(&best, l, id, now);
-    }
-    return best;
+    uint32_t behind = s->n_ranks - 1 - rank;
+    double cap = floor(l->knobs->ahead + l->knobs->ahead_slope * behind + 1e-9);
+    return k->done[0][0] - k->done[1][0] >= fmax(1, cap);
 }
 
-/* The forward to take: the deeper chunk's, if both are there.  `blocked` is set when one only
- * waits for weight gradients to free memory. */
-static struct choice pick_forward(const struct weft_lister *l, const struct weft_search *s,
-                                  const struct weft_knobs *knobs, uint32_t rank, double now,
-                                  double *blocked)
+/* A forward or gradient as a choice, if it may run at all.  *blocked is when it could start but
+ * for memory that weight gradients have to free first. */
+static struct choice look(const struct weft_lister *l, const struct weft_search *s,
+                          uint32_t rank, uint32_t pass, uint32_t chunk, double now,
+                          double *blocked)
 {
     const struct rank_list *k = &l->ranks[rank];
-    struct choice best = {WEFT_NO_OP, INFINITY};
-    double cap = floor(knobs->ahead + knobs->ahead_slope * (s->n_ranks - 1 - rank) + 1e-9);
-    *blocked = INFINITY;
-    for (uint32_t c = s->n_chunks; c-- > 0;) {
-        uint32_t id = next_op(s, k, rank, WEFT_PASS_F, c);
-        if (id == WEFT_NO_OP || !leaves_room(s, k, rank, c))
-            continue;
-        if (c == 0 && k->done[0][0] - k->done[1][0] >= fmax(1, cap))
-            continue;
-        if (weft_search_fits(s, rank, k->mem + s->ops[id].delta))
-            prefer(&best, l, id, now);
-        else
-            *blocked = fmin(*blocked, fmax(now, l->arrival[id]));
+    uint32_t id = next_op(s, k, rank, pass, chunk);
+    if (id == WEFT_NO_OP || l->arrival[id] == INFINITY)
+        return no_choice;
+    if (pass == WEFT_PASS_F &&
+        (!leaves_room(s, k, rank, chunk) || (chunk == 0 && is_ahead(l, s, rank))))
+        return no_choice;
+    double at = fmax(now, l->arrival[id]), delta = s->ops[id].delta;
+    if (delta > 0 && !weft_search_fits(s, rank, k->mem + delta)) {
+        *blocked = fmin(*blocked, at);
+        return no_choice;
     }
-    return best;
+    return (struct choice){id, at, 0};
 }
 
-/* The oldest weight gradient, the deeper chunk first. */
-static uint32_t pick_weight(const struct weft_lister *l, const struct weft_search *s,
-                            uint32_t rank)
+/* The oldest weight gradient, the deeper chunk's first. */
+static uint32_t oldest_weight(const struct weft_lister *l, const struct weft_search *s,
+                              uint32_t rank)
 {
     const struct rank_list *k = &l->ranks[rank];
     uint32_t best = WEFT_NO_OP;
@@ -194,93 +190,101 @@ static uint32_t pick_weight(const struct weft_lister *l, const struct weft_searc
     return best;
 }
 
-static double nominal(const struct weft_search *s, const struct weft_knobs *knobs, uint32_t id)
+/* -- three ways to choose: each returns what the rank does now, or WEFT_NO_OP: it sleeps until
+ *    *until ----------------------------------------------------------------------------------- */
+
+/* The one that can start sooner, the first if both can. */
+static struct choice sooner(struct choice a, struct choice b)
 {
-    return knobs->offset[s->ops[id].row] + knobs->period * (id % s->n_micros);
+    return b.at < a.at ? b : a;
 }
 
-/* Of what can start now, what the steady state would run first; failing that, what arrives
- * first. */
-static struct choice pick_by_block(const struct weft_lister *l, const struct weft_search *s,
-                                   const struct weft_knobs *knobs, uint32_t rank, double now,
-                                   double *blocked)
+static uint32_t choose_by_rules(struct weft_lister *l, const struct weft_search *s,
+                                uint32_t rank, double now, double *until)
 {
+    const struct weft_knobs *knobs = l->knobs;
     const struct rank_list *k = &l->ranks[rank];
-    struct choice best = {WEFT_NO_OP, INFINITY};
-    double cap = floor(knobs->ahead + knobs->ahead_slope * (s->n_ranks - 1 - rank) + 1e-9);
-    double first = INFINITY;
-    *blocked = INFINITY;
-    for (uint32_t n = 0; n < 2 * s->n_chunks; n++) {
-        uint32_t pass = n % 2, c = n / 2, id = next_op(s, k, rank, pass, c);
-        if (id == WEFT_NO_OP)
-            continue;
-        if (pass == WEFT_PASS_F) {
-            if (!leaves_room(s, k, rank, c))
-                continue;
-            if (c == 0 && k->done[0][0] - k->done[1][0] >= fmax(1, cap))
-                continue;
-            if (!weft_search_fits(s, rank, k->mem + s->ops[id].delta)) {
-                *blocked = fmin(*blocked, fmax(now, l->arrival[id]));
-                continue;
-            }
-        }
-        double at = fmax(now, l->arrival[id]), key = nominal(s, knobs, id);
-        double wait = knobs->hold * s->ops[id].time;
-        if (at == INFINITY)
-            continue;
-        if (best.id == WEFT_NO_OP || at + wait < best.at - 0 * first ||
-            (at <= best.at + wait && key < first)) {
-            best = (struct choice){id, at};
-            first = key;
-        }
+    double blocked = INFINITY;
+    struct choice f = look(l, s, rank, WEFT_PASS_F, 0, now, &blocked);
+    struct choice g = look(l, s, rank, WEFT_PASS_I, 0, now, &blocked);
+    if (s->n_chunks == 2) {
+        struct choice f1 = look(l, s, rank, WEFT_PASS_F, 1, now, &blocked);
+        struct choice g1 = look(l, s, rank, WEFT_PASS_I, 1, now, &blocked);
+        bool lags = k->done[1][1] < k->done[1][0] + s->n_ranks - rank;
+        f = sooner(f1, f);
+        g = knobs->deep_first || lags ? sooner(g1, g) : sooner(g, g1);
     }
-    return best;
-}
-
-static uint32_t decide_by_block(const struct weft_lister *l, const struct weft_search *s,
-                                const struct weft_knobs *knobs, uint32_t rank, double now,
-                                double *until)
-{
-    double blocked;
-    struct choice c = pick_by_block(l, s, knobs, rank, now, &blocked);
-    uint32_t w = pick_weight(l, s, rank);
-    if (c.id != WEFT_NO_OP && c.at <= now)
-        return c.id;
-    *until = c.at;
-    if (w == WEFT_NO_OP)
-        return WEFT_NO_OP;
-    double time = s->ops[w].time;
-    if (now + time <= *until + knobs->patience * time || blocked <= now)
-        return w;
-    return WEFT_NO_OP;
-}
-
-/* What the rank does now; WEFT_NO_OP: it sleeps until *until. */
-static uint32_t decide(const struct weft_lister *l, const struct weft_search *s,
-                       const struct weft_knobs *knobs, uint32_t rank, double now,
-                       double *until)
-{
-    double blocked;
-    struct choice g = pick_gradient(l, s, knobs, rank, now);
-    struct choice f = pick_forward(l, s, knobs, rank, now, &blocked);
-    uint32_t w = pick_weight(l, s, rank);
-    bool f_now = f.id != WEFT_NO_OP && f.at <= now, g_now = g.id != WEFT_NO_OP && g.at <= now;
-    if (f_now && g_now)
+    if (f.at <= now && g.at <= now)
         return knobs->forward_first ? f.id : g.id;
-    if (g_now)
+    if (g.at <= now)
         return g.id;
-    if (f_now && !(g.at < now + knobs->hold * s->ops[f.id].time))
+    if (f.at <= now && g.at >= now + knobs->hold * s->ops[f.id].time)
         return f.id;
-    *until = fmin(g.at, f_now ? INFINITY : f.at);
+    *until = f.at <= now ? g.at : fmin(g.at, f.at);
+    uint32_t w = oldest_weight(l, s, rank);
     if (w == WEFT_NO_OP)
         return WEFT_NO_OP;
     double time = s->ops[w].time;
-    if (now + time <= *until + knobs->patience * time)
-        return w;
-    if (blocked <= now && g.at > now + knobs->hold * time)
-        return w;
-    return WEFT_NO_OP;
+    bool fills = now + time <= *until + knobs->patience * time;
+    bool frees = blocked <= now && g.at > now + knobs->hold * time;
+    return fills || frees ? w : WEFT_NO_OP;
 }
+
+static uint32_t choose_by_block(struct weft_lister *l, const struct weft_search *s,
+                                uint32_t rank, double now, double *until)
+{
+    const struct weft_knobs *knobs = l->knobs;
+    double blocked = INFINITY;
+    struct choice all[4], first = no_choice, best = no_choice;
+    for (uint32_t n = 0; n < 2 * s->n_chunks; n++) {
+        all[n] = look(l, s, rank, n % 2, n / 2, now, &blocked);
+        first = sooner(first, all[n]);
+    }
+    double wait = first.id == WEFT_NO_OP ? 0 : knobs->hold * s->ops[first.id].time;
+    for (uint32_t n = 0; n < 2 * s->n_chunks; n++) {
+        uint32_t id = all[n].id;
+        if (id == WEFT_NO_OP || all[n].at > first.at + wait)
+            continue;
+        all[n].key = knobs->offset[s->ops[id].row] + knobs->period * (id % s->n_micros);
+        if (all[n].key < best.key)
+            best = all[n];
+    }
+    if (best.at <= now)
+        return best.id;
+    *until = best.at;
+    uint32_t w = oldest_weight(l, s, rank);
+    if (w == WEFT_NO_OP)
+        return WEFT_NO_OP;
+    double time = s->ops[w].time;
+    return now + time <= *until + knobs->patience * time || blocked <= now ? w : WEFT_NO_OP;
+}
+
+static uint32_t choose_refill(struct weft_lister *l, const struct weft_search *s, uint32_t rank,
+                              double now, double *until)
+{
+    struct rank_list *k = &l->ranks[rank];
+    const uint32_t *row = l->given + rank * s->per_rank;
+    while (k->follow < s->per_rank && s->ops[row[k->follow]].row >= 2 * s->n_stages)
+        k->follow++;
+    uint32_t w = oldest_weight(l, s, rank);
+    if (k->follow == s->per_rank)
+        return w;
+    uint32_t id = row[k->follow];
+    bool fits = weft_search_fits(s, rank, k->mem + fmax(0, s->ops[id].delta));
+    if (l->arrival[id] <= now && fits) {
+        k->follow++;
+        return id;
+    }
+    *until = l->arrival[id];
+    if (w == WEFT_NO_OP || *until <= now)
+        return w;
+    /* An arrival that is not known yet will be about when it was in the given order. */
+    double likely = *until < INFINITY ? *until : l->expected[id];
+    double time = s->ops[w].time;
+    return now + time <= likely + l->knobs->patience * time ? w : WEFT_NO_OP;
+}
+
+/* -- making a list ---------------------------------------------------------------------------- */
 
 static void reset(struct weft_lister *l, const struct weft_search *s)
 {
@@ -294,68 +298,46 @@ static void reset(struct weft_lister *l, const struct weft_search *s)
     }
 }
 
-bool weft_lister_try(struct weft_lister *l, struct weft_search *s,
-                     const struct weft_knobs *knobs)
+/* Whether all actions found their place in s->order. */
+static bool make_list(struct weft_lister *l, struct weft_search *s,
+                      uint32_t (*choose)(struct weft_lister *, const struct weft_search *,
+                                         uint32_t, double, double *))
 {
-    reset(l, s);
     size_t n = 0;
+    reset(l, s);
     for (uint32_t r; (r = next_rank(l, s->n_ranks)) < s->n_ranks;) {
         double now = fmax(l->wake[l->leaves + r], l->ranks[r].free), until = INFINITY;
-        uint32_t id = knobs->offset == NULL ? decide(l, s, knobs, r, now, &until)
-                                            : decide_by_block(l, s, knobs, r, now, &until);
+        uint32_t id = choose(l, s, r, now, &until);
         if (id == WEFT_NO_OP) {
             set_wake(l, r, until > now ? until : INFINITY);
-            continue;
+        } else {
+            issue(l, s, id, now);
+            n++;
         }
-        issue(l, s, id, now);
-        n++;
     }
-    return n == s->n_ops && weft_search_try(s, s->order);
+    return n == s->n_ops;
 }
 
-/* What a rank does next when its forwards and gradients have a given order. */
-static uint32_t decide_refill(struct weft_lister *l, const struct weft_search *s,
-                              const uint32_t *order, double patience, uint32_t rank, double now,
-                              double *until)
+struct weft_score weft_lister_try(struct weft_lister *l, struct weft_search *s,
+                                  const struct weft_knobs *knobs)
 {
-    struct rank_list *k = &l->ranks[rank];
-    const uint32_t *row = order + rank * s->per_rank;
-    while (k->follow < s->per_rank && s->ops[row[k->follow]].row >= 2 * s->n_stages)
-        k->follow++;
-    uint32_t w = pick_weight(l, s, rank);
-    if (k->follow == s->per_rank)
-        return w;
-    uint32_t id = row[k->follow];
-    bool fits = weft_search_fits(s, rank, k->mem + fmax(0, s->ops[id].delta));
-    if (l->arrival[id] <= now && fits) {
-        k->follow++;
-        return id;
-    }
-    *until = l->arrival[id];
-    if (w == WEFT_NO_OP || (!fits && *until <= now))
-        return w;
-    /* An arrival that is not known yet will be about when it was in the given order. */
-    double likely = l->arrival[id] < INFINITY ? l->arrival[id] : l->expected[id];
-    return now + s->ops[w].time <= likely + patience * s->ops[w].time ? w : WEFT_NO_OP;
+    bool by_rules = knobs->offset == NULL;
+    l->knobs = knobs;
+    if (!make_list(l, s, by_rules ? choose_by_rules : choose_by_block))
+        return WEFT_NO_SCORE;
+    return weft_search_try(s, by_rules ? WEFT_FAMILY_LIST : WEFT_FAMILY_STEER, s->order);
 }
 
-bool weft_lister_refill(struct weft_lister *l, struct weft_search *s, const uint32_t *order,
-                        double patience)
+struct weft_score weft_lister_refill(struct weft_lister *l, struct weft_search *s,
+                                     enum weft_family family, double patience)
 {
-    if (!weft_search_time(s, order))
-        return false;
+    if (weft_score_compare(s->best[family].score, WEFT_NO_SCORE) >= 0 ||
+        !weft_search_time(s, s->best[family].order))
+        return WEFT_NO_SCORE;
     memcpy(l->expected, s->start, sizeof *l->expected * s->n_ops);
-    reset(l, s);
-    size_t n = 0;
-    for (uint32_t r; (r = next_rank(l, s->n_ranks)) < s->n_ranks;) {
-        double now = fmax(l->wake[l->leaves + r], l->ranks[r].free), until = INFINITY;
-        uint32_t id = decide_refill(l, s, order, patience, r, now, &until);
-        if (id == WEFT_NO_OP) {
-            set_wake(l, r, until > now ? until : INFINITY);
-            continue;
-        }
-        issue(l, s, id, now);
-        n++;
-    }
-    return n == s->n_ops && weft_search_try(s, s->order);
+    l->knobs = &(struct weft_knobs){.patience = patience};
+    l->given = s->best[family].order;
+    if (!make_list(l, s, choose_refill))
+        return WEFT_NO_SCORE;
+    return weft_search_try(s, family, s->order);
 }

@@ -19,6 +19,10 @@
  * ends.
  */
 
+/* How many steps without anything better until a walk goes home, and the least and most that an
+ * action rests.  Long rests let a walk get far, short ones let it look closely. */
+enum { PATIENCE = 300, REST_MIN = 8, REST_MAX = 15 };
+
 struct move {
     uint32_t rank, from, to; /* positions */
     double estimate;
@@ -26,20 +30,20 @@ struct move {
 
 struct tabu {
     struct weft_search *s;
-    uint32_t *order;   /* owned: (ranks, per_rank), the current one */
-    uint32_t *home;    /* owned: (ranks, per_rank), the best one on this way */
+    uint32_t *order;         /* owned: (ranks, per_rank), the current one */
+    uint32_t *home;          /* owned: (ranks, per_rank), the best one on this walk */
     struct weft_score score; /* of that */
-    uint32_t *pos;     /* owned: (n_ops) */
-    double *mem;       /* owned: (ranks, per_rank), memory after each action */
-    double *peak;      /* owned: (ranks) */
-    double *tail;      /* owned: (n_ops), from its end to the end of the plan at the least */
-    uint32_t *rests;   /* owned: (n_ops), the step until which it must not be moved */
-    double *head;      /* owned: (per_rank), scratch of an estimate */
-    uint64_t drawn;    /* random numbers so far: ties are broken by them, the same every time */
+    uint32_t *pos;           /* owned: (n_ops) */
+    double *mem;             /* owned: (ranks, per_rank), memory after each action */
+    double *peak;            /* owned: (ranks) */
+    double *tail;            /* owned: (n_ops), from its end to the plan's at the least */
+    double *ends;            /* owned: (per_rank), scratch of an estimate */
+    uint32_t *rests;         /* owned: (n_ops), the step until which it must not be moved */
     uint32_t step;
-    double work; /* visits of an action so far */
+    uint64_t drawn; /* random numbers so far: they break ties, the same way every time */
+    double work;    /* visits of an action so far */
     struct move best;
-    uint32_t n_ties;
+    uint32_t n_ties; /* moves of this step that look as good as `best`; 0: there is none */
 };
 
 static void tabu_release(struct tabu *t)
@@ -51,7 +55,7 @@ static void tabu_release(struct tabu *t)
     free(t->peak);
     free(t->tail);
     free(t->rests);
-    free(t->head);
+    free(t->ends);
 }
 
 static bool tabu_init(struct tabu *t, struct weft_search *s)
@@ -64,9 +68,9 @@ static bool tabu_init(struct tabu *t, struct weft_search *s)
     t->peak = malloc(sizeof *t->peak * s->n_ranks);
     t->tail = malloc(sizeof *t->tail * s->n_ops);
     t->rests = calloc(s->n_ops, sizeof *t->rests);
-    t->head = malloc(sizeof *t->head * s->per_rank);
+    t->ends = malloc(sizeof *t->ends * s->per_rank);
     return t->order != NULL && t->home != NULL && t->pos != NULL && t->mem != NULL && t->peak != NULL &&
-           t->tail != NULL && t->rests != NULL && t->head != NULL;
+           t->tail != NULL && t->rests != NULL && t->ends != NULL;
 }
 
 /* After the list of a rank has changed. */
@@ -134,13 +138,11 @@ static bool must_follow(const struct weft_search *s, uint32_t a, uint32_t b)
     return b - a == s->n_stages * s->n_micros; /* the next pass of the same (stage, micro) */
 }
 
-/* The action that comes k-th in the range [lo, hi] when `from` is moved to `to`, which are its
- * two ends. */
-static uint32_t moved(const struct move *m, uint32_t lo, uint32_t hi, uint32_t k)
+/* Where the action that comes k-th after a move, k between its ends, is now. */
+static uint32_t moved(const struct move *m, uint32_t k)
 {
     if (k == m->to)
         return m->from;
-    (void)lo, (void)hi;
     return m->from < m->to ? k + 1 : k - 1;
 }
 
@@ -153,23 +155,23 @@ static double estimate(struct tabu *t, const struct move *m)
     uint32_t lo = m->from < m->to ? m->from : m->to, hi = m->from < m->to ? m->to : m->from;
     double now = lo > 0 ? s->end[row[lo - 1]] : 0;
     for (uint32_t k = lo; k <= hi; k++) {
-        uint32_t id = row[moved(m, lo, hi, k)];
+        uint32_t id = row[moved(m, k)];
         const struct weft_op *op = &s->ops[id];
         double there = op->from == WEFT_NO_OP ? 0 : s->end[op->from] + op->hop;
         now = (there > now ? there : now) + op->time;
-        t->head[k] = now;
+        t->ends[k] = now;
     }
     double tail = -rank_offset(s, m->rank), worst = 0;
     if (hi + 1 < s->per_rank)
         tail = s->ops[row[hi + 1]].time + t->tail[row[hi + 1]];
     for (uint32_t k = hi + 1; k-- > lo;) {
-        const struct weft_op *op = &s->ops[row[moved(m, lo, hi, k)]];
+        const struct weft_op *op = &s->ops[row[moved(m, k)]];
         if (op->to != WEFT_NO_OP) {
             const struct weft_op *to = &s->ops[op->to];
             double way = to->hop + to->time + t->tail[op->to];
             tail = way > tail ? way : tail;
         }
-        worst = t->head[k] + tail > worst ? t->head[k] + tail : worst;
+        worst = t->ends[k] + tail > worst ? t->ends[k] + tail : worst;
         tail += op->time;
     }
     t->work += hi - lo + 1;
@@ -204,10 +206,6 @@ static uint32_t furthest_left(const struct tabu *t, uint32_t rank, uint32_t firs
     const uint32_t *row = t->order + rank * s->per_rank;
     const double *mem = t->mem + rank * s->per_rank;
     double delta = s->ops[row[at]].delta;
-    while (at > first && !must_follow(s, row[at - 1], row[at])) {
-        (void)mem, (void)delta;
-        break;
-    }
     uint32_t to = at;
     while (to > first && !must_follow(s, row[to - 1], row[at]) &&
            (delta <= 0 ||
@@ -217,6 +215,7 @@ static uint32_t furthest_left(const struct tabu *t, uint32_t rank, uint32_t firs
     return to;
 }
 
+/* The same towards its end. */
 static uint32_t furthest_right(const struct tabu *t, uint32_t rank, uint32_t last, uint32_t at)
 {
     const struct weft_search *s = t->s;
@@ -324,7 +323,8 @@ static bool step(struct tabu *t)
     uint32_t id = t->order[m.rank * s->per_rank + m.from];
     apply(t, &m);
     t->work += (double)s->n_ops;
-    t->rests[id] = t->step + 8 + weft_random_below(1, 3, t->drawn++, 8);
+    t->rests[id] = t->step + REST_MIN +
+                   weft_random_below(1, 3, t->drawn++, REST_MAX - REST_MIN + 1);
     if (!weft_search_time(s, t->order)) { /* a cycle: take it back */
         apply(t, &(struct move){m.rank, m.to, m.from, 0});
         weft_search_time(s, t->order);
@@ -333,25 +333,19 @@ static bool step(struct tabu *t)
     return true;
 }
 
-static bool is_perfect(const struct tabu *t)
-{
-    bool by_span = t->s->minimize == WEFT_MIN_SPAN;
-    return t->score.first <= t->s->bound[by_span ? 0 : 1] * (1 + 1e-9) &&
-           t->score.second <= t->s->bound[by_span ? 1 : 0] * (1 + 1e-9);
-}
-
+/* Walks from t->home, and leaves there the best that it met. */
 static void walk(struct tabu *t, double work)
 {
     uint32_t stalled = 0;
     double until = t->work + work;
     go_home(t);
-    while (t->work < until && !is_perfect(t)) {
-        bool moved_on = step(t);
+    while (t->work < until && !weft_search_is_perfect(t->s, t->score)) {
+        bool moves = step(t);
         if (keep_if_better(t)) {
             stalled = 0;
-        } else if (++stalled > 300 || !moved_on) {
-            if (!moved_on && stalled == 1)
-                return;
+        } else if (++stalled > PATIENCE || !moves) {
+            if (!moves && stalled == 1)
+                return; /* at home, and no way out */
             go_home(t);
             stalled = 0;
         }
@@ -366,20 +360,16 @@ enum weft_status weft_search_improve(struct weft_search *s, double work, struct 
         return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory to improve %zu actions",
                          s->setup.name, s->n_ops);
     }
-    uint32_t n = s->n_best;
-    uint32_t *starts = malloc(sizeof *starts * s->n_ops * n);
-    struct weft_score scores[WEFT_SEARCH_POOL];
-    for (uint32_t i = 0; i < n; i++) {
-        memcpy(starts + i * s->n_ops, s->best[i].order, sizeof *starts * s->n_ops);
-        scores[i] = s->best[i].score;
+    for (uint32_t i = 0; i < WEFT_N_FAMILIES; i++) {
+        if (weft_search_is_perfect(s, weft_search_best(s)->score))
+            break;
+        if (weft_score_compare(s->best[i].score, WEFT_NO_SCORE) >= 0)
+            continue;
+        memcpy(t.home, s->best[i].order, sizeof *t.home * s->n_ops);
+        t.score = s->best[i].score;
+        walk(&t, work / WEFT_N_FAMILIES);
+        weft_search_try(s, i, t.home);
     }
-    for (uint32_t i = 0; i < n && !weft_search_is_perfect(s); i++) {
-        memcpy(t.home, starts + i * s->n_ops, sizeof *starts * s->n_ops);
-        t.score = scores[i];
-        walk(&t, work / n);
-        weft_search_try(s, t.home);
-    }
-    free(starts);
     tabu_release(&t);
     return WEFT_OK;
 }

@@ -59,19 +59,29 @@ static void order_by_hand(const struct weft_search *s, uint32_t rank, uint32_t *
             next(&h, WEFT_PASS_W, c);
 }
 
+/* The V with split backwards for given costs and memory: two stages a rank, the order found by
+ * search (search_run.c), to which the order by hand is one start.
+ *
+ * Without a limit every rank gets 2P activations of a chunk, which is what the order by hand
+ * needs.
+ */
 WEFT_GENERATOR(zb_v_auto)
 {
     struct weft_search s;
-    struct weft_search_setup setup = {"zb-v-auto", 2, false};
-    WEFT_TRY(weft_search_init(&s, &setup, params, 2.0 * params->ranks, err));
+    struct weft_search_setup setup = {.name = "zb-v-auto", .chunks = 2, .whole = false};
+    WEFT_TRY(weft_search_init(&s, &setup, params, err));
+    if (params->memory == NULL || params->memory->limit.n == 0)
+        weft_search_cap(&s, 2.0 * params->ranks);
     enum weft_status st = weft_search_check_limits(&s, err);
+    if (st != WEFT_OK)
+        goto done;
     for (uint32_t r = 0; r < s.n_ranks; r++)
         order_by_hand(&s, r, s.order + r * s.per_rank);
-    weft_search_try(&s, s.order);
-    if (st == WEFT_OK)
-        st = weft_search_v(&s, NULL, 4e6, err);
+    weft_search_try(&s, WEFT_FAMILY_HAND, s.order);
+    st = weft_search_run(&s, NULL, err);
     if (st == WEFT_OK)
         st = weft_search_finish(&s, out, err);
+done:
     weft_search_release(&s);
     return st;
 }

@@ -1,0 +1,166 @@
+#include <stdlib.h>
+
+#include "sched/gen/search.h"
+
+/* The strategy that all generators which search have in common.
+ *
+ * Every family of orders has a few knobs with a few values each.  All combinations are too many,
+ * so each family goes from a few starting points, turns one knob at a time, and stays with what
+ * was best, until no single knob helps (descent).  Then weight gradients are put anew, and what
+ * came out best in each family is improved.  The work is bounded by the number of actions alone.
+ */
+
+enum { MAX_KNOBS = 6 };
+
+struct context {
+    struct weft_search *s;
+    struct weft_lister *lister;
+    struct weft_blocks *blocks;
+    uint32_t tries; /* orders that may still be made */
+};
+
+/* Makes and tries an order with each knob at the value of that index. */
+typedef struct weft_score (*try_fn)(struct context *x, const uint32_t at[MAX_KNOBS]);
+
+struct family {
+    try_fn try;
+    uint32_t n_values[MAX_KNOBS]; /* 0 after the last knob */
+};
+
+static const double aheads[] = {0.5, 1, 1.5, 2, 1e9}; /* of the number of ranks */
+static const double slopes[] = {0, 0.5, 1, 1.5, 2, 3};
+static const double parts[] = {0, 0.5, 1};
+static const double steps[] = {0, 1, 1.5, 2, 2.5, 3, 4, 5};
+
+/* With one chunk the last rank needs one micro in flight, and each rank before it some more;
+ * with two, all ranks need about the same. */
+static struct weft_score try_list(struct context *x, const uint32_t at[MAX_KNOBS])
+{
+    double ranks = x->s->n_ranks;
+    return weft_lister_try(x->lister, x->s,
+                           &(struct weft_knobs){
+                               .ahead = x->s->n_chunks == 1 ? 2 * aheads[at[0]] : aheads[at[0]] * ranks,
+                               .ahead_slope = slopes[at[1]],
+                               .patience = parts[at[2]],
+                               .hold = parts[at[3]],
+                               .forward_first = at[4] == 1,
+                               .deep_first = at[5] == 1,
+                           });
+}
+
+static struct weft_block_style block_style(const uint32_t at[MAX_KNOBS])
+{
+    return (struct weft_block_style){.step = {steps[at[0]], 0, steps[at[1]], steps[at[1]] * 0}};
+}
+
+static struct weft_score try_steer(struct context *x, const uint32_t at[MAX_KNOBS])
+{
+    struct weft_block_style style = block_style(at);
+    struct weft_knobs knobs = {
+        .ahead = aheads[at[2]] * x->s->n_ranks,
+        .patience = parts[at[3]],
+        .hold = parts[at[4]],
+    };
+    knobs.offset = weft_blocks_lay(x->blocks, x->s, &style, &knobs.period);
+    return weft_lister_try(x->lister, x->s, &knobs);
+}
+
+static struct weft_score try_block(struct context *x, const uint32_t at[MAX_KNOBS])
+{
+    struct weft_block_style style = block_style(at);
+    style.unit = at[2] == 1;
+    style.pin = at[3] == 1;
+    style.late_w = at[4] == 1;
+    return weft_blocks_try(x->blocks, x->s, &style);
+}
+
+static const struct family list = {
+    try_list, {WEFT_LEN(aheads), WEFT_LEN(slopes), WEFT_LEN(parts), WEFT_LEN(parts), 2, 2}};
+static const struct family steer = {
+    try_steer,
+    {WEFT_LEN(steps), WEFT_LEN(steps), WEFT_LEN(aheads), WEFT_LEN(parts), WEFT_LEN(parts)}};
+static const struct family block = {try_block, {WEFT_LEN(steps), WEFT_LEN(steps), 2, 2, 2}};
+
+static struct weft_score attempt(struct context *x, const struct family *f,
+                                 const uint32_t at[MAX_KNOBS])
+{
+    if (x->tries == 0 || weft_search_is_perfect(x->s, weft_search_best(x->s)->score))
+        return WEFT_NO_SCORE;
+    x->tries--;
+    return f->try(x, at);
+}
+
+/* Turns one knob at a time for as long as that helps. */
+static void descend(struct context *x, const struct family *f, const uint32_t start[MAX_KNOBS])
+{
+    uint32_t at[MAX_KNOBS], kept = 0; /* knobs in a row that stayed as they were */
+    for (uint32_t k = 0; k < MAX_KNOBS; k++)
+        at[k] = start[k];
+    struct weft_score score = attempt(x, f, at);
+    for (uint32_t k = 0; kept < MAX_KNOBS && x->tries > 0; k = (k + 1) % MAX_KNOBS) {
+        uint32_t best = at[k], was = at[k];
+        for (uint32_t v = 0; v < f->n_values[k]; v++) {
+            if (v == was)
+                continue;
+            at[k] = v;
+            struct weft_score other = attempt(x, f, at);
+            if (weft_score_compare(other, score) < 0) {
+                score = other;
+                best = v;
+            }
+        }
+        at[k] = best;
+        kept = best == was ? kept + 1 : 1;
+    }
+}
+
+/* Starting points: little and much in flight, short and long blocks. */
+static void search_all(struct context *x, uint32_t tries)
+{
+    static const struct {
+        const struct family *family;
+        uint32_t at[MAX_KNOBS];
+    } starts[] = {
+        {&list, {4, 0, 0, 0, 0, 1}},  {&list, {1, 2, 2, 0, 0, 0}}, {&list, {1, 4, 1, 2, 1, 0}},
+        {&steer, {0, 0, 4, 0, 0, 0}}, {&steer, {3, 3, 2, 0, 1, 0}},
+        {&block, {0, 0, 1, 1, 1, 0}}, {&block, {3, 3, 0, 1, 1, 0}}, {&block, {7, 7, 0, 0, 0, 0}},
+    };
+    for (uint32_t i = 0; i < WEFT_LEN(starts); i++) {
+        x->tries += tries / WEFT_LEN(starts);
+        descend(x, starts[i].family, starts[i].at);
+    }
+}
+
+static void refill_all(struct context *x)
+{
+    static const double patience[] = {0, 0.25, 0.5, 0.75, 1};
+    for (uint32_t f = 0; f < WEFT_N_FAMILIES; f++)
+        for (uint32_t i = 0; i < WEFT_LEN(patience); i++)
+            weft_lister_refill(x->lister, x->s, f, patience[i]);
+}
+
+enum weft_status weft_search_run(struct weft_search *s, const double *given,
+                                 struct weft_error *err)
+{
+    enum weft_status st = WEFT_OK;
+    struct context x = {s, weft_lister_new(s), weft_blocks_new(s), 0};
+    double n = (double)s->n_ops, tries = 6e6 / n, work = 4e6;
+    if (x.lister == NULL || x.blocks == NULL) {
+        st = WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory to search with %zu actions",
+                       s->setup.name, s->n_ops);
+        goto done;
+    }
+    for (uint32_t i = 0; given != NULL && i < 4; i++)
+        weft_blocks_try(x.blocks, s,
+                        &(struct weft_block_style){
+                            .given = given, .unit = true, .pin = i / 2 == 1, .late_w = i % 2 == 1});
+    search_all(&x, tries < 24 ? 24 : tries > 240 ? 240 : (uint32_t)tries);
+    if (s->n_passes == 3 && !weft_search_is_perfect(s, weft_search_best(s)->score))
+        refill_all(&x);
+    if (work / n >= 100) /* fewer steps lead nowhere */
+        st = weft_search_improve(s, work, err);
+done:
+    weft_lister_free(x.lister);
+    weft_blocks_free(x.blocks);
+    return st;
+}
