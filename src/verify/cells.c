@@ -118,25 +118,30 @@ static void check_rank(struct weft_proof *p, uint32_t rank)
     }
 }
 
-/* REDUCE_GRAD says that a stage's gradients on this rank are complete: at most once, and no
- * weight gradient of that stage may follow. */
-static void check_reductions(struct weft_proof *p, uint32_t rank, uint8_t *reduced)
+/* REDUCE_GRAD says that a stage's gradients on this rank are complete: at most once, after some
+ * weight gradient of that stage, and none may follow. */
+static void check_reductions(struct weft_proof *p, uint32_t rank, uint8_t *stages)
 {
+    enum { ADDED = 1, REDUCED = 2 };
     struct weft_action_span row = weft_schedule_rank(p->s, rank);
     struct rank_pass at = {.rank = rank};
     for (size_t i = 0; i < row.len; i++) {
         struct weft_action a = row.at[i];
         at.position = i;
         if (a.kind == WEFT_ACT_REDUCE_GRAD) {
-            if (reduced[a.stage])
+            if (stages[a.stage] & REDUCED)
                 find(p, &at, WEFT_RULE_DUPLICATE, a, "is there twice");
-            reduced[a.stage] = 1;
-        } else if (weft_kind_frees_activation(a.kind) && reduced[a.stage]) {
-            find(p, &at, WEFT_RULE_ORDER, a, "adds to a gradient that was reduced already");
+            else if (!(stages[a.stage] & ADDED))
+                find(p, &at, WEFT_RULE_ORDER, a, "reduces a gradient that its rank has not made");
+            stages[a.stage] |= REDUCED;
+        } else if (weft_kind_frees_activation(a.kind)) {
+            if (stages[a.stage] & REDUCED)
+                find(p, &at, WEFT_RULE_ORDER, a, "adds to a gradient that was reduced already");
+            stages[a.stage] |= ADDED;
         }
     }
     for (size_t i = 0; i < row.len; i++)
-        reduced[row.at[i].stage] = 0;
+        stages[row.at[i].stage] = 0;
 }
 
 static void miss(struct weft_proof *p, uint32_t stage, uint32_t micro, const char *what)
@@ -174,14 +179,14 @@ static void check_complete(struct weft_proof *p, uint32_t stage, uint32_t micro,
 
 enum weft_status weft_prove_cells(struct weft_proof *p, struct weft_error *err)
 {
-    uint8_t *reduced = calloc(p->place->n_stages, 1);
-    if (reduced == NULL)
+    uint8_t *stages = calloc(p->place->n_stages, 1);
+    if (stages == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to verify %u stages", p->place->n_stages);
     for (uint32_t r = 0; r < p->place->n_ranks; r++) {
         check_rank(p, r);
-        check_reductions(p, r, reduced);
+        check_reductions(p, r, stages);
     }
-    free(reduced);
+    free(stages);
     for (size_t cell = 0; cell < p->n_cells; cell++)
         check_complete(p, (uint32_t)(cell / p->place->n_micros),
                        (uint32_t)(cell % p->place->n_micros), p->cells[cell]);
