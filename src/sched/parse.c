@@ -133,7 +133,7 @@ static bool parse_kind(struct parser *p, unsigned *kind)
 
 static void note_maxima(struct parser *p, struct weft_action a, struct place_in_text at)
 {
-    if (p->n_actions == 0 || a.stage > p->max_stage.value || p->max_stage.at.line == 0) {
+    if (p->max_stage.at.line == 0 || a.stage > p->max_stage.value) {
         p->max_stage.value = a.stage;
         p->max_stage.at = at;
     }
