@@ -10,6 +10,7 @@
  * became free or whose neighbours moved are looked at, so the time is linear in the actions.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "sched/gen/gen.h"
 
@@ -21,165 +22,139 @@ struct policy {
     uint32_t in_flight; /* micros between stage 0's forward and its backward; 0: any number */
 };
 
-/* One chunk of one rank: how many forwards and backwards it has done. */
-struct slot {
-    uint32_t f, b;
-};
-
-/* Where a slot's stage stands; the slots of the stages around it, `stages` for none. */
+/* Where a slot's stage stands, and the slots of the stages around it (`stages` for none). */
 struct way {
     uint32_t stage, rank, before, after;
+};
+
+struct task {
+    uint32_t slot;
+    uint32_t left; /* ticks until it ends */
+    bool backward;
+};
+
+/* A slot is a chunk of a rank.  For each: how many forwards (or backwards) it has done, and how
+ * many it could have done by now.  The limits are kept up as neighbours move, so that a choice
+ * looks at its own rank's slots and nothing else. */
+struct counters {
+    uint32_t *done, *limit; /* owned: (ranks, chunks), and one beyond the ends of the model */
 };
 
 struct planner {
     const struct policy *policy;
     struct weft_builder *b;
     uint32_t ranks, chunks, stages, micros;
-    struct slot *slots; /* owned: (ranks, chunks), and one beyond the ends of the model */
-    struct way *ways;   /* owned: (ranks, chunks) */
-    /* owned: (ranks, words), a bit a chunk: what is ready.  Kept up as actions end, so that a
-     * choice looks at ready chunks only, which are few. */
-    uint64_t *f_ready, *b_ready;
-    uint32_t words;
-    uint32_t
-        *running;     /* owned: (ranks), the slot of the action under way, doubled, + 1 for B */
-    uint32_t *left;   /* owned: (ranks), ticks until it ends; 0: the rank is free */
-    uint32_t *active; /* owned: (ranks), those that run something */
+    struct counters forward, backward;
+    struct way *ways;    /* owned: (ranks, chunks), and one beyond */
+    struct task *active; /* owned: (ranks), what is under way */
     uint32_t n_active;
-    uint64_t *look; /* owned: a bit a rank, those for which something may have changed */
+    bool *busy;    /* owned: (ranks) */
+    uint8_t *look; /* owned: (ranks, rounded up to 8): something changed for this rank */
 };
 
-#define NONE UINT64_MAX
+#define NONE UINT32_MAX
 
-/* A candidate is (micro, chunk) in one number, so that the least one is the best.  Backwards
- * count their chunks from the loss. */
-static inline uint64_t best_backward(const struct planner *p, uint32_t rank)
+/* The slot whose next micro is the least; among equals the first chunk. */
+static inline uint32_t first_least(const struct counters *c, uint32_t base, uint32_t chunks)
 {
-    const struct slot *mine = p->slots + (size_t)rank * p->chunks;
-    uint64_t best = NONE;
-    for (uint32_t w = 0; w < p->words; w++)
-        for (uint64_t bits = p->b_ready[rank * p->words + w]; bits != 0; bits &= bits - 1) {
-            uint32_t c = w * 64 + (uint32_t)__builtin_ctzll(bits);
-            uint64_t key = (uint64_t)mine[c].b << 32 | (p->chunks - 1 - c);
-            best = key < best ? key : best;
+    uint32_t best = NONE, micro = UINT32_MAX;
+    for (uint32_t i = base; i < base + chunks; i++)
+        if (c->done[i] < c->limit[i] && c->done[i] < micro) {
+            micro = c->done[i];
+            best = i;
         }
     return best;
 }
 
-static inline uint64_t best_forward(const struct planner *p, uint32_t rank)
+/* The same; among equals the last chunk. */
+static inline uint32_t last_least(const struct counters *c, uint32_t base, uint32_t chunks)
 {
-    const struct slot *mine = p->slots + (size_t)rank * p->chunks;
-    uint64_t best = NONE;
-    for (uint32_t w = 0; w < p->words; w++)
-        for (uint64_t bits = p->f_ready[rank * p->words + w]; bits != 0; bits &= bits - 1) {
-            uint32_t c = w * 64 + (uint32_t)__builtin_ctzll(bits);
-            uint64_t key = (uint64_t)mine[c].f << 32 | c;
-            best = key < best ? key : best;
+    uint32_t best = NONE, micro = UINT32_MAX;
+    for (uint32_t i = base + chunks; i-- > base;)
+        if (c->done[i] < c->limit[i] && c->done[i] < micro) {
+            micro = c->done[i];
+            best = i;
         }
     return best;
 }
 
 /* For waves: the deepest chunk that is ready, and no new micro beyond those in flight. */
-static uint64_t deepest_forward(const struct planner *p, uint32_t rank)
+static uint32_t deepest(const struct planner *p, uint32_t base)
 {
-    const struct slot *mine = p->slots + (size_t)rank * p->chunks;
-    for (uint32_t w = p->words; w-- > 0;) {
-        uint64_t bits = p->f_ready[rank * p->words + w];
-        if (bits == 0)
-            continue;
-        uint32_t c = w * 64 + 63 - (uint32_t)__builtin_clzll(bits);
-        bool entry = rank == 0 && c == 0;
-        bool full = entry && mine[c].f - mine[c].b >= p->policy->in_flight;
-        return full ? NONE : (uint64_t)mine[c].f << 32 | c;
+    const struct counters *f = &p->forward;
+    for (uint32_t i = base + p->chunks; i-- > base;) {
+        bool full = i == 0 && f->done[0] - p->backward.done[0] >= p->policy->in_flight;
+        if (f->done[i] < f->limit[i] && !full)
+            return i;
     }
     return NONE;
 }
 
-/* The slot doubled, + 1 for a backward; `micro` besides.  False when nothing is ready. */
-static inline bool choose(const struct planner *p, uint32_t rank, uint32_t *task,
-                          uint32_t *micro)
+/* Backwards prefer the stage nearest to the loss, forwards the one nearest to the input. */
+static inline uint32_t choose(const struct planner *p, uint32_t rank, bool backward)
 {
-    bool backward = p->policy->backward_first;
-    uint64_t best = backward ? best_backward(p, rank) : best_forward(p, rank);
-    if (best == NONE) {
-        backward = !backward;
-        best = backward                    ? best_backward(p, rank)
-               : p->policy->in_flight != 0 ? deepest_forward(p, rank)
-                                           : best_forward(p, rank);
-        if (best == NONE)
+    uint32_t base = rank * p->chunks;
+    if (backward)
+        return last_least(&p->backward, base, p->chunks);
+    return p->policy->in_flight != 0 ? deepest(p, base)
+                                     : first_least(&p->forward, base, p->chunks);
+}
+
+/* What a free rank does now; false when nothing is ready. */
+static inline bool start_action(struct planner *p, uint32_t rank, struct task *task)
+{
+    bool back = p->policy->backward_first;
+    uint32_t slot = choose(p, rank, back);
+    if (slot == NONE) {
+        back = !back;
+        slot = choose(p, rank, back);
+        if (slot == NONE)
             return false;
     }
-    uint32_t chunk = backward ? p->chunks - 1 - (uint32_t)best : (uint32_t)best;
-    *task = (rank * p->chunks + chunk) * 2 + backward;
-    *micro = (uint32_t)(best >> 32);
+    weft_emit(p->b, rank, back ? WEFT_ACT_B : WEFT_ACT_F, p->ways[slot].stage,
+              back ? p->backward.done[slot] : p->forward.done[slot]);
+    *task = (struct task){slot, back ? p->policy->b_ticks : 1, back};
+    p->busy[rank] = true;
     return true;
 }
 
-static void look_at(struct planner *p, uint32_t rank)
-{
-    p->look[rank / 64] |= UINT64_C(1) << rank % 64;
-}
-
-static inline void start_action(struct planner *p, uint32_t rank)
-{
-    uint32_t task, micro;
-    if (p->left[rank] != 0 || !choose(p, rank, &task, &micro))
-        return;
-    bool backward = task & 1;
-    weft_emit(p->b, rank, backward ? WEFT_ACT_B : WEFT_ACT_F, p->ways[task / 2].stage, micro);
-    p->running[rank] = task;
-    p->left[rank] = backward ? p->policy->b_ticks : 1;
-    p->active[p->n_active++] = rank;
-}
-
+/* Ranks are marked by a byte each, so that marking is a store that waits for nothing, and looked
+ * through eight at a time. */
 static void start_actions(struct planner *p)
 {
-    for (uint32_t word = 0; word < (p->ranks + 63) / 64; word++) {
-        uint64_t bits = p->look[word];
-        p->look[word] = 0;
-        for (; bits != 0; bits &= bits - 1)
-            start_action(p, word * 64 + (uint32_t)__builtin_ctzll(bits));
+    uint32_t n = p->n_active;
+    for (uint32_t begin = 0; begin < p->ranks; begin += 8) {
+        uint64_t marks;
+        memcpy(&marks, p->look + begin, sizeof marks);
+        if (marks == 0)
+            continue;
+        memset(p->look + begin, 0, sizeof marks);
+        for (uint32_t rank = begin; marks != 0; rank++, marks >>= 8)
+            if ((marks & 0xff) != 0 && !p->busy[rank])
+                n += start_action(p, rank, &p->active[n]);
     }
+    p->n_active = n;
 }
 
-static inline void set_ready(uint64_t *ready, const struct planner *p, uint32_t slot,
-                             uint32_t rank, bool is)
+/* Counts a finished action, moves the limits that hang on it, and looks at whom it concerns: the
+ * rank itself and the one with the neighbouring stage. */
+static inline void finish(struct planner *p, struct task task)
 {
-    uint32_t chunk = slot - rank * p->chunks;
-    uint64_t *word = &ready[rank * p->words + chunk / 64];
-    uint64_t bit = UINT64_C(1) << chunk % 64;
-    *word = (*word & ~bit) | (is ? bit : 0);
-}
-
-/* Is the next backward of slot `low` ready, whose following stage is in slot `high`? */
-static inline void renew_backward(struct planner *p, uint32_t low, uint32_t high)
-{
-    const struct slot *l = &p->slots[low];
-    set_ready(p->b_ready, p, low, p->ways[low].rank, (l->b < l->f) & (l->b < p->slots[high].b));
-}
-
-/* Counts a finished action, renews what it makes ready, and looks at whom it concerns: the rank
- * itself and the one with the neighbouring stage. */
-static inline void finish(struct planner *p, uint32_t rank)
-{
-    uint32_t task = p->running[rank], slot = task / 2;
-    const struct way *way = &p->ways[slot];
-    uint32_t neighbour = task & 1 ? way->before : way->after;
-    if (task & 1) {
-        p->slots[slot].b++;
-        if (neighbour < p->stages)
-            renew_backward(p, neighbour, slot);
+    const struct way *way = &p->ways[task.slot];
+    uint32_t *f = p->forward.done, *b = p->backward.done, *b_limit = p->backward.limit;
+    uint32_t slot = task.slot, before = way->before, after = way->after;
+    if (task.backward) {
+        b[slot]++;
+        b_limit[before] = f[before] < b[slot] ? f[before] : b[slot];
+        p->look[p->ways[before].rank] = 1;
     } else {
-        uint32_t done = ++p->slots[slot].f;
-        uint32_t limit = way->before < p->stages ? p->slots[way->before].f : p->micros;
-        set_ready(p->f_ready, p, slot, rank, done < limit);
-        if (neighbour < p->stages)
-            set_ready(p->f_ready, p, neighbour, p->ways[neighbour].rank, true);
+        f[slot]++;
+        p->forward.limit[after] = f[slot];
+        b_limit[slot] = f[slot] < b[after] ? f[slot] : b[after];
+        p->look[p->ways[after].rank] = 1;
     }
-    renew_backward(p, slot, way->after);
-    look_at(p, rank);
-    if (neighbour < p->stages)
-        look_at(p, p->ways[neighbour].rank);
+    p->busy[way->rank] = false;
+    p->look[way->rank] = 1;
 }
 
 /* Makes visible what ends with this tick. */
@@ -187,24 +162,23 @@ static void end_actions(struct planner *p)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->n_active; i++) {
-        uint32_t rank = p->active[i];
-        if (--p->left[rank] == 0)
-            finish(p, rank);
+        if (--p->active[i].left == 0)
+            finish(p, p->active[i]);
         else
-            p->active[n++] = rank;
+            p->active[n++] = p->active[i];
     }
     p->n_active = n;
 }
 
 static void planner_release(struct planner *p)
 {
-    free(p->slots);
+    free(p->forward.done);
+    free(p->forward.limit);
+    free(p->backward.done);
+    free(p->backward.limit);
     free(p->ways);
-    free(p->f_ready);
-    free(p->b_ready);
-    free(p->running);
-    free(p->left);
     free(p->active);
+    free(p->busy);
     free(p->look);
 }
 
@@ -215,33 +189,36 @@ static uint32_t slot_of(const struct planner *p, int64_t stage)
     return p->b->rank_of[stage] * p->chunks + (uint32_t)stage / p->ranks;
 }
 
+static bool counters_init(struct counters *c, size_t n)
+{
+    c->done = calloc(n, sizeof *c->done);
+    c->limit = calloc(n, sizeof *c->limit);
+    return c->done != NULL && c->limit != NULL;
+}
+
 static bool planner_init(struct planner *p)
 {
-    p->slots = calloc((size_t)p->stages + 1, sizeof *p->slots);
-    p->ways = calloc(p->stages, sizeof *p->ways);
-    p->words = (p->chunks + 63) / 64;
-    p->f_ready = calloc((size_t)p->ranks * p->words, sizeof *p->f_ready);
-    p->b_ready = calloc((size_t)p->ranks * p->words, sizeof *p->b_ready);
-    p->running = calloc(p->ranks, sizeof *p->running);
-    p->left = calloc(p->ranks, sizeof *p->left);
-    p->active = calloc(p->ranks, sizeof *p->active);
-    p->look = calloc(p->ranks / 64 + 1, sizeof *p->look);
-    if (p->slots == NULL || p->ways == NULL || p->f_ready == NULL || p->b_ready == NULL ||
-        p->running == NULL || p->left == NULL || p->active == NULL || p->look == NULL)
+    size_t n = (size_t)p->stages + 1;
+    p->ways = calloc(n, sizeof *p->ways);
+    p->active = calloc((size_t)p->ranks + 1, sizeof *p->active);
+    p->busy = calloc(p->ranks, sizeof *p->busy);
+    p->look = calloc((size_t)p->ranks + 8, sizeof *p->look);
+    if (!counters_init(&p->forward, n) || !counters_init(&p->backward, n) || p->ways == NULL ||
+        p->active == NULL || p->busy == NULL || p->look == NULL)
         return false;
     for (uint32_t s = 0; s < p->stages; s++)
         p->ways[slot_of(p, s)] = (struct way){s, p->b->rank_of[s], slot_of(p, (int64_t)s - 1),
                                               slot_of(p, (int64_t)s + 1)};
-    set_ready(p->f_ready, p, slot_of(p, 0), p->b->rank_of[0], true);
-    p->slots[p->stages].b = p->micros; /* beyond the last stage nothing must be waited for */
+    p->forward.limit[slot_of(p, 0)] = p->micros;
+    p->backward.done[p->stages] =
+        p->micros; /* beyond the last stage nothing must be waited for */
     return true;
 }
 
 static uint64_t plan_all(struct planner *p)
 {
     uint64_t tick = 0;
-    for (uint32_t r = 0; r < p->ranks; r++)
-        look_at(p, r);
+    memset(p->look, 1, p->ranks);
     for (start_actions(p); p->n_active > 0; start_actions(p)) {
         end_actions(p);
         tick++;
