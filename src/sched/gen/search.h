@@ -210,8 +210,10 @@ struct weft_score weft_blocks_try(struct weft_blocks *b, struct weft_search *s,
 
 /* -- local improvement: search_tabu.c --------------------------------------------------------- */
 
-/* Improves the best order of each family, with about `work` visits of an action in all. */
-enum weft_status weft_search_improve(struct weft_search *s, double work, struct weft_error *err);
+/* Improves the best order of a family, which must have one, with about `work` visits of an
+ * action. */
+enum weft_status weft_search_improve(struct weft_search *s, enum weft_family family,
+                                     double work, struct weft_error *err);
 
 /* -- the strategy: search_run.c --------------------------------------------------------------- */
 

@@ -27,7 +27,7 @@ struct family {
     uint32_t n_values[MAX_KNOBS]; /* 0 after the last knob */
 };
 
-static const double aheads[] = {0.5, 1, 1.5, 2, 1e9}; /* of the number of ranks */
+static const double aheads[] = {0.5, 0.75, 1, 1.15, 1.3, 1.5, 2, 1e9}; /* of the number of ranks */
 static const double slopes[] = {0, 0.5, 1, 1.5, 2, 3};
 static const double parts[] = {0, 0.5, 1};
 static const double steps[] = {0, 1, 1.5, 2, 2.5, 3, 4, 5};
@@ -121,8 +121,8 @@ static void search_all(struct context *x, uint32_t tries)
         const struct family *family;
         uint32_t at[MAX_KNOBS];
     } starts[] = {
-        {&list, {4, 0, 0, 0, 0, 1}},  {&list, {1, 2, 2, 0, 0, 0}}, {&list, {1, 4, 1, 2, 1, 0}},
-        {&steer, {0, 0, 4, 0, 0, 0}}, {&steer, {3, 3, 2, 0, 1, 0}},
+        {&list, {7, 0, 0, 0, 0, 1}},  {&list, {2, 2, 2, 0, 0, 0}}, {&list, {2, 4, 1, 2, 1, 0}},
+        {&steer, {0, 0, 7, 0, 0, 0}}, {&steer, {3, 3, 5, 0, 1, 0}},
         {&block, {0, 0, 1, 1, 1, 0}}, {&block, {3, 3, 0, 1, 1, 0}}, {&block, {7, 7, 0, 0, 0, 0}},
     };
     for (uint32_t i = 0; i < WEFT_LEN(starts); i++) {
@@ -131,12 +131,32 @@ static void search_all(struct context *x, uint32_t tries)
     }
 }
 
+static bool is_done(const struct weft_search *s)
+{
+    return weft_search_is_perfect(s, weft_search_best(s)->score);
+}
+
 static void refill_all(struct context *x)
 {
     static const double patience[] = {0, 0.25, 0.5, 0.75, 1};
     for (uint32_t f = 0; f < WEFT_N_FAMILIES; f++)
-        for (uint32_t i = 0; i < WEFT_LEN(patience); i++)
+        for (uint32_t i = 0; i < WEFT_LEN(patience) && !is_done(x->s); i++)
             weft_lister_refill(x->lister, x->s, f, patience[i]);
+}
+
+/* Half of the work for all families alike, the other half for the one that is then best. */
+static enum weft_status improve_all(struct context *x, double work, struct weft_error *err)
+{
+    struct weft_search *s = x->s;
+    for (uint32_t f = 0; f < WEFT_N_FAMILIES && !is_done(s); f++)
+        if (s->best[f].score.first < WEFT_NO_SCORE.first)
+            WEFT_TRY(weft_search_improve(s, f, work / 2 / WEFT_N_FAMILIES, err));
+    if (s->n_passes == 3)
+        refill_all(x);
+    if (is_done(s))
+        return WEFT_OK;
+    enum weft_family best = (enum weft_family)(weft_search_best(s) - s->best);
+    return weft_search_improve(s, best, work / 2, err);
 }
 
 enum weft_status weft_search_run(struct weft_search *s, const double *given,
@@ -144,7 +164,7 @@ enum weft_status weft_search_run(struct weft_search *s, const double *given,
 {
     enum weft_status st = WEFT_OK;
     struct context x = {s, weft_lister_new(s), weft_blocks_new(s), 0};
-    double n = (double)s->n_ops, tries = 6e6 / n, work = 4e6;
+    double n = (double)s->n_ops, tries = 6e6 / n, work = 6e6;
     if (x.lister == NULL || x.blocks == NULL) {
         st = WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory to search with %zu actions",
                        s->setup.name, s->n_ops);
@@ -154,11 +174,11 @@ enum weft_status weft_search_run(struct weft_search *s, const double *given,
         weft_blocks_try(x.blocks, s,
                         &(struct weft_block_style){
                             .given = given, .unit = true, .pin = i / 2 == 1, .late_w = i % 2 == 1});
-    search_all(&x, tries < 24 ? 24 : tries > 240 ? 240 : (uint32_t)tries);
-    if (s->n_passes == 3 && !weft_search_is_perfect(s, weft_search_best(s)->score))
+    search_all(&x, tries < 24 ? 24 : tries > 320 ? 320 : (uint32_t)tries);
+    if (s->n_passes == 3)
         refill_all(&x);
     if (work / n >= 100) /* fewer steps lead nowhere */
-        st = weft_search_improve(s, work, err);
+        st = improve_all(&x, work, err);
 done:
     weft_lister_free(x.lister);
     weft_blocks_free(x.blocks);

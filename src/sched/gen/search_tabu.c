@@ -21,7 +21,7 @@
 
 /* How many steps without anything better until a walk goes home, and the least and most that an
  * action rests.  Long rests let a walk get far, short ones let it look closely. */
-enum { PATIENCE = 300, REST_MIN = 8, REST_MAX = 15 };
+enum { PATIENCE = 300, REST_MIN = 3, REST_MAX = 100 };
 
 struct move {
     uint32_t rank, from, to; /* positions */
@@ -352,7 +352,8 @@ static void walk(struct tabu *t, double work)
     }
 }
 
-enum weft_status weft_search_improve(struct weft_search *s, double work, struct weft_error *err)
+enum weft_status weft_search_improve(struct weft_search *s, enum weft_family family,
+                                     double work, struct weft_error *err)
 {
     struct tabu t;
     if (!tabu_init(&t, s)) {
@@ -360,16 +361,10 @@ enum weft_status weft_search_improve(struct weft_search *s, double work, struct 
         return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory to improve %zu actions",
                          s->setup.name, s->n_ops);
     }
-    for (uint32_t i = 0; i < WEFT_N_FAMILIES; i++) {
-        if (weft_search_is_perfect(s, weft_search_best(s)->score))
-            break;
-        if (weft_score_compare(s->best[i].score, WEFT_NO_SCORE) >= 0)
-            continue;
-        memcpy(t.home, s->best[i].order, sizeof *t.home * s->n_ops);
-        t.score = s->best[i].score;
-        walk(&t, work / WEFT_N_FAMILIES);
-        weft_search_try(s, i, t.home);
-    }
+    memcpy(t.home, s->best[family].order, sizeof *t.home * s->n_ops);
+    t.score = s->best[family].score;
+    walk(&t, work);
+    weft_search_try(s, family, t.home);
     tabu_release(&t);
     return WEFT_OK;
 }
