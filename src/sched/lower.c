@@ -55,10 +55,14 @@ static void add(struct lowering *l, uint32_t rank, struct weft_action a)
     *l->next[rank]++ = a;
 }
 
-/* (pipe, stage) of an action: what REDUCE_GRAD is counted by. */
-static size_t holding(const struct lowering *l, struct weft_action a)
+/* The weight gradients of a rank, stage by stage: what REDUCE_GRAD is put after.  By rank, not by
+ * pipe, for two pipes may have a stage on the same rank. */
+static void count_weights(struct lowering *l, uint32_t rank)
 {
-    return (size_t)weft_placement_pipe(l->place, a.micro) * l->place->n_stages + a.stage;
+    struct weft_action_span row = weft_schedule_rank(l->s, rank);
+    for (size_t i = 0; i < row.len; i++)
+        if (weft_kind_frees_activation(row.at[i].kind))
+            l->weights_left[row.at[i].stage]++;
 }
 
 /* Idle hints are used up, and REDUCE_GRAD is put anew. */
@@ -67,25 +71,33 @@ static bool keeps(const struct lowering *l, struct weft_action a)
     return a.kind != WEFT_ACT_IDLE && !(l->reduce && a.kind == WEFT_ACT_REDUCE_GRAD);
 }
 
-/* One pass that only counts: room for every rank, weight gradients of every stage held. */
-static void count_rank(const struct lowering *l, uint32_t rank, uint64_t *room)
+/* One pass that only counts the room for every rank. */
+static enum weft_status count_rank(struct lowering *l, uint32_t rank, uint64_t *room,
+                                   struct weft_error *err)
 {
     struct weft_action_span row = weft_schedule_rank(l->s, rank);
     struct weft_action send, recv;
     uint32_t to;
+    count_weights(l, rank);
     for (size_t i = 0; i < row.len; i++) {
         struct weft_action a = row.at[i];
         if (!keeps(l, a))
             continue;
+        if (weft_kind_is_compute(a.kind) &&
+            weft_placement_rank(l->place, a.stage, a.micro) != rank)
+            return WEFT_FAIL(err, WEFT_SCHEDULE,
+                             "cannot lower: stage %u, micro %u is on two "
+                             "ranks; weft check shows where",
+                             (unsigned)a.stage, a.micro);
         room[rank]++;
         if (message_of(l, a, rank, &send, &recv, &to)) {
             room[rank]++;
             room[to]++;
         }
-        if (l->reduce && weft_kind_frees_activation(a.kind) &&
-            l->weights_left[holding(l, a)]++ == 0)
-            room[rank]++;
+        if (weft_kind_frees_activation(a.kind) && --l->weights_left[a.stage] == 0)
+            room[rank] += l->reduce;
     }
+    return WEFT_OK;
 }
 
 static enum weft_status lowering_init(struct lowering *l, const struct weft_schedule *s,
@@ -94,13 +106,16 @@ static enum weft_status lowering_init(struct lowering *l, const struct weft_sche
     const struct weft_placement *place = weft_schedule_placement(s);
     *l = (struct lowering){.s = s, .place = place, .reduce = reduce};
     uint64_t *room = calloc(place->n_ranks, sizeof *room);
+    enum weft_status st = WEFT_OK;
     l->out = weft_schedule_dup_frame(s);
     l->next = calloc(place->n_ranks, sizeof *l->next);
     l->weights_left = calloc((size_t)place->n_pipes * place->n_stages, sizeof *l->weights_left);
     if (room == NULL || l->out == NULL || l->next == NULL || l->weights_left == NULL)
         goto fail;
-    for (uint32_t r = 0; r < place->n_ranks; r++)
-        count_rank(l, r, room);
+    for (uint32_t r = 0; st == WEFT_OK && r < place->n_ranks; r++)
+        st = count_rank(l, r, room, err);
+    if (st != WEFT_OK)
+        goto done;
     for (uint32_t r = 0; r < place->n_ranks; r++)
         l->out->first[r + 1] = l->out->first[r] + room[r];
     l->out->actions = malloc(sizeof *l->out->actions * (l->out->first[place->n_ranks] + 1));
@@ -108,8 +123,9 @@ static enum weft_status lowering_init(struct lowering *l, const struct weft_sche
         goto fail;
     for (uint32_t r = 0; r < place->n_ranks; r++)
         l->next[r] = l->out->actions + l->out->first[r];
+done:
     free(room);
-    return WEFT_OK;
+    return st;
 fail:
     free(room);
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory to lower a schedule of %zu actions",
@@ -241,8 +257,7 @@ static void follow_up(struct lowering *l, uint32_t rank, const struct weft_actio
         if (message_of(l, cell[k], rank, &send, &recv, &to))
             add(l, rank, send);
     for (size_t k = 0; k < unit; k++)
-        if (weft_kind_frees_activation(cell[k].kind) &&
-            --l->weights_left[holding(l, cell[k])] == 0)
+        if (weft_kind_frees_activation(cell[k].kind) && --l->weights_left[cell[k].stage] == 0)
             add(l, rank,
                 (struct weft_action){.stage = cell[k].stage, .kind = WEFT_ACT_REDUCE_GRAD});
 }
@@ -251,6 +266,7 @@ static bool lower_rank_late(struct lowering *l, struct traffic *t, uint32_t rank
 {
     struct weft_action_span row = weft_schedule_rank(l->s, rank);
     size_t unit;
+    count_weights(l, rank);
     for (size_t i = 0; i < row.len; i += unit) {
         unit = row.at[i].paired ? 2 : 1;
         if (!keeps(l, row.at[i]))
