@@ -154,3 +154,32 @@ enum weft_status weft_schedule_infer(const char *name, uint32_t ranks, uint32_t 
     *out = s;
     return WEFT_OK;
 }
+
+enum weft_status weft_schedule_add_pipes(struct weft_schedule **s, uint32_t n_pipes,
+                                         const uint32_t *rank_of, struct weft_error *err)
+{
+    struct weft_schedule *old = *s;
+    const struct weft_placement *p = &old->place;
+    struct weft_schedule *d =
+        weft_schedule_new(old->name, p->n_ranks, p->n_stages, p->n_micros, n_pipes);
+    if (d == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u pipes", n_pipes);
+    memcpy(d->rank_of, rank_of, sizeof *rank_of * n_pipes * p->n_stages);
+    bool same = true;
+    for (uint32_t m = 0; m < p->n_micros; m++)
+        for (uint32_t stage = 0; stage < p->n_stages; stage++)
+            same = same &&
+                   weft_placement_rank(p, stage, m) == weft_placement_rank(&d->place, stage, m);
+    if (!same) {
+        weft_schedule_free(d);
+        return WEFT_OK;
+    }
+    free(d->first);
+    d->first = old->first;
+    d->actions = old->actions;
+    old->first = NULL;
+    old->actions = NULL;
+    weft_schedule_free(old);
+    *s = d;
+    return weft_schedule_seal(d) ? WEFT_OK : WEFT_FAIL(err, WEFT_NOMEM, "no memory for pipes");
+}

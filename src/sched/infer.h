@@ -11,4 +11,10 @@ enum weft_status weft_schedule_infer(const char *name, uint32_t ranks, uint32_t 
                                      size_t *first, struct weft_schedule **out,
                                      struct weft_error *err);
 
+/* For a schedule with fewer micros than pipes: gives it `n_pipes`, which go the ways of `rank_of`,
+ * micros on them by the rule of weft_placement.  Where the rows go another way it stays as it
+ * is.  *s may be another one afterwards. */
+enum weft_status weft_schedule_add_pipes(struct weft_schedule **s, uint32_t n_pipes,
+                                         const uint32_t *rank_of, struct weft_error *err);
+
 #endif

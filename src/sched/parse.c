@@ -19,9 +19,9 @@ struct header {
     struct place_in_text at; /* of the sizes */
     uint32_t ranks, stages, micros;
     char name[WEFT_NAME_MAX];
-    const char *placement; /* borrowed: the first placement line, after the word */
-    size_t placement_line;
-    bool seen;
+    const char *placement; /* borrowed: the first placement line */
+    size_t placement_line, n_placements;
+    unsigned seen; /* a bit a header word */
 };
 
 struct parser {
@@ -113,6 +113,12 @@ static bool parse_number(struct parser *p, uint32_t limit, uint32_t *out)
     return p->at > begin;
 }
 
+/* A number that parse_number() stopped in: too large, not missing. */
+static bool stopped_in_number(const struct parser *p)
+{
+    return p->at < p->end && *p->at >= '0' && *p->at <= '9';
+}
+
 /* The longest kind name that stands here; a digit or the cell's end must follow. */
 static bool parse_kind(struct parser *p, unsigned *kind)
 {
@@ -165,7 +171,10 @@ static enum weft_status parse_action(struct parser *p, struct weft_action *out)
     char cell[32];
     uint32_t stage = 0, micro = 0;
     unsigned kind = 0;
-    if (!parse_number(p, WEFT_MAX_STAGES - 1, &stage) || !parse_kind(p, &kind))
+    if (!parse_number(p, WEFT_MAX_STAGES - 1, &stage) && stopped_in_number(p))
+        return fail_at(p, at, "'%s' has too large a stage: there are at most %d",
+                       cell_text(p, begin, cell), WEFT_MAX_STAGES);
+    if (p->at == begin || !parse_kind(p, &kind))
         return fail_at(p, at,
                        "'%s' is no action: write the stage, then F B I W or another kind, then "
                        "the micro, as in 2F0",
@@ -207,6 +216,13 @@ static enum weft_status parse_pair(struct parser *p)
     a.paired = 1;
     WEFT_TRY(push(p, a));
     return push(p, b);
+}
+
+static bool blank_between(const char *from, const char *to)
+{
+    while (from < to && is_blank(*from))
+        from++;
+    return from == to;
 }
 
 static enum weft_status parse_cell(struct parser *p)
@@ -251,13 +267,19 @@ static enum weft_status begin_row(struct parser *p)
 
 static enum weft_status parse_row(struct parser *p)
 {
+    bool empty = true;
     WEFT_TRY(begin_row(p));
     for (;;) {
+        const char *begin = p->at;
         WEFT_TRY(parse_cell(p));
+        empty = empty && blank_between(begin, p->at);
         if (at_line_end(p))
             break;
         p->at++; /* the comma */
     }
+    if (empty)
+        return fail_at(p, (struct place_in_text){p->line, 1},
+                       "a row without actions: every rank needs some");
     p->first[p->n_rows] = p->n_actions;
     return WEFT_OK;
 }
@@ -294,25 +316,53 @@ static enum weft_status parse_name(struct parser *p)
     size_t n = 0;
     while (!at_line_end(p) && !is_blank(*p->at)) {
         if (*p->at <= ' ' || *p->at > '~' || n + 1 >= sizeof p->header.name)
-            return fail_at(p, here(p), "a name has at most %d printable characters, no blanks",
-                           WEFT_NAME_MAX - 1);
+            break;
         p->header.name[n++] = *p->at++;
     }
+    if (n == 0 || (!at_line_end(p) && !is_blank(*p->at)))
+        return fail_at(p, here(p), "a name has 1 to %d printable characters, no blanks",
+                       WEFT_NAME_MAX - 1);
     p->header.name[n] = '\0';
     return WEFT_OK;
 }
 
 static enum weft_status parse_version(struct parser *p)
 {
-    struct place_in_text at = here(p);
     uint32_t version = 0;
     skip_blanks(p);
+    struct place_in_text at = here(p);
     if (!parse_number(p, INT_MAX, &version) || version != WEFT_TEXT_VERSION)
         return fail_at(p, at, "this weft reads version %d of the schedule format only",
                        WEFT_TEXT_VERSION);
-    p->header.seen = true;
     return WEFT_OK;
 }
+
+/* The ranks in it are checked once the rows are known. */
+static enum weft_status skip_placement(struct parser *p)
+{
+    struct header *h = &p->header;
+    if (h->n_placements == 0) {
+        h->placement = p->line_start;
+        h->placement_line = p->line;
+    } else if (p->line != h->placement_line + h->n_placements) {
+        return fail_at(p, (struct place_in_text){p->line, 1}, "placement lines stand together");
+    }
+    h->n_placements++;
+    while (!at_line_end(p))
+        p->at++;
+    return WEFT_OK;
+}
+
+static const struct {
+    const char *word;
+    enum weft_status (*parse)(struct parser *p);
+    bool once;
+} header_words[] = {
+    {"schedule", parse_version, true},
+    {"name", parse_name, true},
+    {"ranks", parse_sizes, true},
+    {"placement", skip_placement, false},
+};
 
 /* A line that starts with '#': weft's header, or a comment. */
 static enum weft_status parse_hash_line(struct parser *p)
@@ -323,26 +373,27 @@ static enum weft_status parse_hash_line(struct parser *p)
         return WEFT_OK;
     skip_blanks(p);
     struct place_in_text at = here(p);
-    if (p->n_rows > 0)
-        return fail_at(p, at, "header lines stand before the rows");
-    if (take(p, "schedule")) {
-        WEFT_TRY(parse_version(p));
-    } else if (take(p, "name")) {
-        WEFT_TRY(parse_name(p));
-    } else if (take(p, "ranks")) {
-        WEFT_TRY(parse_sizes(p));
-    } else if (take(p, "placement")) {
-        if (p->header.placement == NULL) { /* checked once the rows are known */
-            p->header.placement = p->line_start;
-            p->header.placement_line = p->line;
-        }
-        return WEFT_OK;
-    } else {
-        char word[32];
+    const char *word = p->at;
+    while (!at_line_end(p) && !is_blank(*p->at))
+        p->at++;
+    size_t n = (size_t)(p->at - word), k = 0;
+    while (k < WEFT_LEN(header_words) &&
+           (strlen(header_words[k].word) != n || memcmp(header_words[k].word, word, n) != 0))
+        k++;
+    char text[32];
+    if (k == WEFT_LEN(header_words))
         return fail_at(p, at,
                        "'%s' is no header of version %d: schedule, name, ranks, placement",
-                       cell_text(p, p->at, word), WEFT_TEXT_VERSION);
-    }
+                       cell_text(p, word, text), WEFT_TEXT_VERSION);
+    if (p->n_rows > 0)
+        return fail_at(p, at, "header lines stand before the rows");
+    if (k != 0 && p->header.seen == 0)
+        return fail_at(p, at, "the first header line is '# weft schedule %d'",
+                       WEFT_TEXT_VERSION);
+    if (header_words[k].once && p->header.seen >> k & 1)
+        return fail_at(p, at, "'%s' is there twice", header_words[k].word);
+    p->header.seen |= 1u << k;
+    WEFT_TRY(header_words[k].parse(p));
     skip_blanks(p);
     if (!at_line_end(p))
         return fail_at(p, here(p), "nothing may follow in a header line");
@@ -351,6 +402,9 @@ static enum weft_status parse_hash_line(struct parser *p)
 
 static enum weft_status parse_lines(struct parser *p)
 {
+    if (take(p, "\xef\xbb\xbf"))
+        return fail_at(p, (struct place_in_text){1, 1},
+                       "a byte order mark: save the file as plain text without it");
     while (p->at < p->end) {
         skip_blanks(p);
         if (at_line_end(p)) {
@@ -402,36 +456,69 @@ static enum weft_status settle_sizes(struct parser *p, uint32_t *stages, uint32_
     return WEFT_OK;
 }
 
-/* The placement lines, when there are any, must say what the rows do. */
-static enum weft_status check_placement(struct parser *p, const struct weft_schedule *s)
+/* One placement line: a rank for each stage, the one that the rows have when they know. */
+static enum weft_status parse_placement(struct parser *p, const struct weft_placement *place,
+                                        const uint32_t *rows, uint32_t *ranks)
 {
-    const struct weft_placement *place = &s->place;
-    if (p->header.placement == NULL)
-        return WEFT_OK;
-    p->at = p->line_start = p->header.placement;
-    p->line = p->header.placement_line;
-    for (uint32_t pipe = 0; pipe < place->n_pipes; pipe++) {
-        take(p, "#");
+    take(p, "#");
+    skip_blanks(p);
+    take(p, "weft");
+    skip_blanks(p);
+    take(p, "placement");
+    for (uint32_t stage = 0; stage < place->n_stages; stage++) {
         skip_blanks(p);
-        take(p, "weft");
-        skip_blanks(p);
-        if (!take(p, "placement"))
-            return fail_at(p, here(p), "the rows have %u pipes: one placement line each",
-                           place->n_pipes);
-        for (uint32_t stage = 0; stage < place->n_stages; stage++) {
-            uint32_t rank = 0, is = place->rank_of[(size_t)pipe * place->n_stages + stage];
-            skip_blanks(p);
-            struct place_in_text at = here(p);
-            if (!parse_number(p, UINT32_MAX - 1, &rank) || rank != is)
-                return fail_at(p, at, "the rows have stage %u on rank %u", stage, is);
-        }
-        skip_blanks(p);
-        if (!at_line_end(p))
-            return fail_at(p, here(p), "one rank for each of the %u stages, no more",
-                           place->n_stages);
-        next_line(p);
+        struct place_in_text at = here(p);
+        if (!parse_number(p, UINT32_MAX - 1, &ranks[stage]) || ranks[stage] >= place->n_ranks)
+            return fail_at(p, at, "stage %u needs a rank, 0 to %u", stage, place->n_ranks - 1);
+        if (rows != NULL && ranks[stage] != rows[stage])
+            return fail_at(p, at, "the rows have stage %u on rank %u", stage, rows[stage]);
+    }
+    skip_blanks(p);
+    if (!at_line_end(p))
+        return fail_at(p, here(p), "one rank for each of the %u stages, no more",
+                       place->n_stages);
+    next_line(p);
+    return WEFT_OK;
+}
+
+/* Reads the placement lines into *out, which grows with them: (lines, stages). */
+static enum weft_status parse_placements(struct parser *p, const struct weft_placement *place,
+                                         uint32_t **out)
+{
+    const struct header *h = &p->header;
+    p->at = p->line_start = h->placement;
+    p->line = h->placement_line;
+    for (size_t i = 0; i < h->n_placements; i++) {
+        size_t n = i * place->n_stages;
+        const uint32_t *rows = h->n_placements == place->n_pipes ? place->rank_of + n : NULL;
+        uint32_t *more = realloc(*out, sizeof *more * (n + place->n_stages));
+        if (more == NULL)
+            return WEFT_FAIL(p->err, WEFT_NOMEM, "no memory for %zu placements", i + 1);
+        *out = more;
+        WEFT_TRY(parse_placement(p, place, rows, more + n));
     }
     return WEFT_OK;
+}
+
+/* The placement lines, when there are any, must say what the rows do.  With fewer micros than
+ * pipes only the header knows of those that carry nothing. */
+static enum weft_status check_placement(struct parser *p, struct weft_schedule **s)
+{
+    const struct header *h = &p->header;
+    uint32_t *ranks = NULL;
+    if (h->n_placements == 0)
+        return WEFT_OK;
+    enum weft_status st = parse_placements(p, &(*s)->place, &ranks);
+    if (st == WEFT_OK && h->n_placements > (*s)->place.n_micros &&
+        h->n_placements <= UINT16_MAX)
+        st = weft_schedule_add_pipes(s, (uint32_t)h->n_placements, ranks, p->err);
+    free(ranks);
+    uint32_t n_pipes = (*s)->place.n_pipes;
+    if (st == WEFT_OK && h->n_placements != n_pipes)
+        st = fail_at(p, (struct place_in_text){h->placement_line, 1},
+                     "the rows have %u pipe%s: one placement line each", n_pipes,
+                     n_pipes == 1 ? "" : "s");
+    return st;
 }
 
 enum weft_status weft_schedule_parse(const char *text, size_t len, const char *source,
@@ -459,7 +546,7 @@ enum weft_status weft_schedule_parse(const char *text, size_t len, const char *s
         p.first = NULL;
     }
     if (st == WEFT_OK)
-        st = check_placement(&p, s);
+        st = check_placement(&p, &s);
     if (st == WEFT_OK) {
         *out = s;
         s = NULL;
