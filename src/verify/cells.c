@@ -132,7 +132,8 @@ static void check_reductions(struct weft_proof *p, uint32_t rank, uint8_t *stage
             if (stages[a.stage] & REDUCED)
                 find(p, &at, WEFT_RULE_DUPLICATE, a, "is there twice");
             else if (!(stages[a.stage] & ADDED))
-                find(p, &at, WEFT_RULE_ORDER, a, "reduces a gradient that its rank has not made");
+                find(p, &at, WEFT_RULE_ORDER, a,
+                     "reduces a gradient that its rank has not made");
             stages[a.stage] |= REDUCED;
         } else if (weft_kind_frees_activation(a.kind)) {
             if (stages[a.stage] & REDUCED)
