@@ -1,0 +1,255 @@
+#include "table.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void require(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+bool table_read(struct table *t, const struct weft_schedule *s)
+{
+    t->n_ranks = weft_schedule_placement(s)->n_ranks;
+    if (t->n_ranks > TABLE_RANKS)
+        return false;
+    for (uint32_t r = 0; r < t->n_ranks; r++) {
+        struct weft_action_span row = weft_schedule_rank(s, r);
+        if (row.len + 8 > TABLE_CELLS)
+            return false;
+        t->row[r].n = 0;
+        for (size_t i = 0; i < row.len; i++) {
+            struct cell c = {.a = row.at[i], .pair = row.at[i].paired};
+            c.a.paired = 0;
+            if (c.pair)
+                c.b = row.at[++i];
+            t->row[r].at[t->row[r].n++] = c;
+        }
+    }
+    return true;
+}
+
+void table_insert(struct table *t, uint32_t rank, size_t at, struct cell c)
+{
+    struct cell *row = t->row[rank].at;
+    require(t->row[rank].n < TABLE_CELLS && at <= t->row[rank].n);
+    memmove(&row[at + 1], &row[at], (t->row[rank].n - at) * sizeof *row);
+    row[at] = c;
+    t->row[rank].n++;
+}
+
+void table_remove(struct table *t, uint32_t rank, size_t at)
+{
+    struct cell *row = t->row[rank].at;
+    require(at < t->row[rank].n);
+    t->row[rank].n--;
+    memmove(&row[at], &row[at + 1], (t->row[rank].n - at) * sizeof *row);
+}
+
+static void print_action(struct weft_action a, struct weft_text *out)
+{
+    static const char *const kinds[WEFT_N_KINDS] = {
+        "F",      "B",      "I",           "W",       "SEND_F",  "RECV_F",
+        "SEND_B", "RECV_B", "REDUCE_GRAD", "UNSHARD", "RESHARD", ""};
+    if (a.kind == WEFT_ACT_IDLE)
+        return;
+    weft_text_addf(out, "%u%s", (unsigned)a.stage, kinds[a.kind]);
+    if (a.kind <= WEFT_ACT_RECV_B)
+        weft_text_addf(out, "%u", (unsigned)a.micro);
+}
+
+void table_print(const struct table *t, const char *newline, struct weft_text *out)
+{
+    for (uint32_t r = 0; r < t->n_ranks; r++) {
+        for (size_t i = 0; i < t->row[r].n; i++) {
+            const struct cell *c = &t->row[r].at[i];
+            weft_text_adds(out, i > 0 ? "," : "");
+            weft_text_adds(out, c->pair ? "(" : "");
+            print_action(c->a, out);
+            if (!c->pair)
+                continue;
+            weft_text_adds(out, ";");
+            print_action(c->b, out);
+            weft_text_adds(out, ")OVERLAP_F_B");
+        }
+        weft_text_adds(out, newline);
+    }
+}
+
+/* -- mutations ------------------------------------------------------------------------------ */
+
+/* A random place whose cell is of a kind in `kinds` (a bit each); false when there is none. */
+static bool pick(const struct table *t, struct dice *d, unsigned kinds, uint32_t *rank,
+                 size_t *at)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < t->n_ranks; r++)
+        for (size_t i = 0; i < t->row[r].n; i++)
+            if (kinds >> t->row[r].at[i].a.kind & 1 && dice_once_in(d, ++n)) {
+                *rank = r;
+                *at = i;
+            }
+    return n > 0;
+}
+
+#define ANY UINT_MAX
+#define BIT(kind) (1u << (kind))
+#define SENDS (BIT(WEFT_ACT_SEND_F) | BIT(WEFT_ACT_SEND_B))
+#define RECEIVES (BIT(WEFT_ACT_RECV_F) | BIT(WEFT_ACT_RECV_B))
+
+static void swap(struct table *t, uint32_t rank, size_t i, size_t k)
+{
+    struct cell c = t->row[rank].at[i];
+    t->row[rank].at[i] = t->row[rank].at[k];
+    t->row[rank].at[k] = c;
+}
+
+static void move(struct table *t, uint32_t rank, size_t from, uint32_t to_rank, size_t to)
+{
+    struct cell c = t->row[rank].at[from];
+    table_remove(t, rank, from);
+    table_insert(t, to_rank, to, c);
+}
+
+/* Two receives of one rank change places. */
+static void swap_receives(struct table *t, struct dice *d, uint32_t rank, size_t at)
+{
+    uint32_t n = 0;
+    size_t with = at;
+    for (size_t i = 0; i < t->row[rank].n; i++)
+        if (RECEIVES >> t->row[rank].at[i].a.kind & 1 && i != at && dice_once_in(d, ++n))
+            with = i;
+    swap(t, rank, at, with);
+}
+
+/* B becomes I here and W somewhere behind. */
+static void split_backward(struct table *t, struct dice *d, uint32_t rank, size_t at)
+{
+    struct cell w = {.a = t->row[rank].at[at].a};
+    w.a.kind = WEFT_ACT_W;
+    t->row[rank].at[at].a.kind = WEFT_ACT_I;
+    table_insert(t, rank, at + 1 + dice_below(d, (uint32_t)(t->row[rank].n - at)), w);
+}
+
+/* I becomes B; its W goes, most of the time. */
+static void join_backward(struct table *t, struct dice *d, uint32_t rank, size_t at)
+{
+    struct weft_action i = t->row[rank].at[at].a;
+    t->row[rank].at[at].a.kind = WEFT_ACT_B;
+    for (size_t k = 0; k < t->row[rank].n; k++) {
+        struct weft_action w = t->row[rank].at[k].a;
+        if (w.kind == WEFT_ACT_W && w.stage == i.stage && w.micro == i.micro &&
+            !dice_once_in(d, 4)) {
+            table_remove(t, rank, k);
+            return;
+        }
+    }
+}
+
+static void change_number(struct dice *d, struct weft_action *a)
+{
+    int64_t by = dice_once_in(d, 2) ? 1 : -1;
+    if (dice_once_in(d, 2) && weft_kind_has_micro(a->kind) && (a->micro > 0 || by > 0))
+        a->micro = (uint32_t)(a->micro + by);
+    else if (a->stage > 0 || by > 0)
+        a->stage = (uint32_t)(a->stage + by) & (WEFT_MAX_STAGES - 1);
+}
+
+enum mutation {
+    SWAP_NEXT,
+    SWAP_ANY,
+    SWAP_RECEIVES,
+    MOVE,
+    MOVE_NEAR,
+    MOVE_SEND,
+    MOVE_RECEIVE,
+    MOVE_RANK,
+    DELETE,
+    DELETE_SEND,
+    DUPLICATE,
+    SPLIT,
+    JOIN,
+    NUMBER,
+    N_MUTATIONS
+};
+
+static unsigned kinds_for(enum mutation how)
+{
+    switch (how) {
+    case SWAP_RECEIVES:
+    case MOVE_RECEIVE:
+        return RECEIVES;
+    case MOVE_SEND:
+    case DELETE_SEND:
+        return SENDS;
+    case SPLIT:
+        return BIT(WEFT_ACT_B);
+    case JOIN:
+        return BIT(WEFT_ACT_I);
+    default:
+        return ANY;
+    }
+}
+
+void table_mutate(struct table *t, struct dice *d)
+{
+    /* Those that often leave a schedule complete come more often: a missing cell hides the rest. */
+    static const enum mutation often[] = {
+        SWAP_NEXT, SWAP_NEXT, SWAP_ANY,     SWAP_RECEIVES, MOVE, MOVE_NEAR, MOVE_NEAR,
+        MOVE_SEND, MOVE_SEND, MOVE_RECEIVE, SPLIT,         JOIN, SWAP_NEXT, SWAP_RECEIVES};
+    enum mutation how = dice_below(d, 3) > 0
+                            ? often[dice_below(d, sizeof often / sizeof often[0])]
+                            : (enum mutation)dice_below(d, N_MUTATIONS);
+    uint32_t rank = 0;
+    size_t at = 0;
+    if (!pick(t, d, kinds_for(how), &rank, &at))
+        return;
+    uint32_t n = (uint32_t)t->row[rank].n;
+    struct cell *c = &t->row[rank].at[at];
+    uint32_t to = dice_below(d, t->n_ranks);
+    size_t near = at + dice_below(d, 4);
+    switch (how) {
+    case SWAP_NEXT:
+        swap(t, rank, at, at + 1 < n ? at + 1 : at);
+        break;
+    case SWAP_ANY:
+        swap(t, rank, at, dice_below(d, n));
+        break;
+    case SWAP_RECEIVES:
+        swap_receives(t, d, rank, at);
+        break;
+    case MOVE:
+        move(t, rank, at, rank, dice_below(d, n));
+        break;
+    case MOVE_NEAR:
+    case MOVE_SEND:
+    case MOVE_RECEIVE:
+        move(t, rank, at, rank, near < n ? near : n - 1);
+        break;
+    case MOVE_RANK:
+        move(t, rank, at, to, dice_below(d, (uint32_t)t->row[to].n));
+        break;
+    case DELETE:
+    case DELETE_SEND:
+        table_remove(t, rank, at);
+        break;
+    case DUPLICATE:
+        table_insert(t, rank, dice_below(d, n), *c);
+        break;
+    case SPLIT:
+        if (!c->pair)
+            split_backward(t, d, rank, at);
+        break;
+    case JOIN:
+        if (!c->pair)
+            join_backward(t, d, rank, at);
+        break;
+    case NUMBER:
+        change_number(d, c->pair && dice_once_in(d, 2) ? &c->b : &c->a);
+        break;
+    case N_MUTATIONS:
+        break;
+    }
+}

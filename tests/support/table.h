@@ -1,0 +1,62 @@
+/* A schedule that tests can change: rows of cells, as in the text form. */
+#ifndef SUPPORT_TABLE_H
+#define SUPPORT_TABLE_H
+
+#include "base/random.h"
+#include "base/text.h"
+#include "weft/schedule.h"
+
+enum { TABLE_RANKS = 8, TABLE_CELLS = 512 };
+
+struct cell {
+    struct weft_action a, b; /* b: the other half of an overlapped pair */
+    bool pair;
+};
+
+struct table {
+    uint32_t n_ranks;
+    struct {
+        struct cell at[TABLE_CELLS];
+        size_t n;
+    } row[TABLE_RANKS];
+};
+
+/* A place in a stream of random numbers. */
+struct dice {
+    uint64_t seed, stream, position;
+};
+
+static inline uint32_t dice_below(struct dice *d, uint32_t n)
+{
+    return weft_random_below(d->seed, d->stream, d->position++, n);
+}
+
+/* True once in n. */
+static inline bool dice_once_in(struct dice *d, uint32_t n)
+{
+    return dice_below(d, n) == 0;
+}
+
+/* False when it has no room for the schedule. */
+bool table_read(struct table *t, const struct weft_schedule *s);
+
+void table_insert(struct table *t, uint32_t rank, size_t at, struct cell c);
+void table_remove(struct table *t, uint32_t rank, size_t at);
+
+/* The rows as text, without the parser's or the printer's help. */
+void table_print(const struct table *t, const char *newline, struct weft_text *out);
+
+/* Changes one thing, such that it is wrong or happens to stay right. */
+void table_mutate(struct table *t, struct dice *d);
+
+/* A right schedule in a random order: any placement, several pipes, split and whole backwards,
+ * overlapped pairs.  With messages, receives come in the order of sending on each channel, or,
+ * when `careless`, as they come. */
+struct random_shape {
+    uint32_t ranks, stages, micros, pipes;
+    bool messages, careless;
+};
+
+void table_random(struct table *t, struct random_shape shape, struct dice *d);
+
+#endif

@@ -1,0 +1,275 @@
+/* The verifier against the slow executor, on a great many small schedules, right and broken. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "executor.h"
+#include "same.h"
+#include "table.h"
+#include "weft/verify.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { N_CASES = 30000 };
+#else
+enum { N_CASES = 200000 };
+#endif
+
+/* Each verdict must occur this often in a thousand cases, or the test has no teeth. */
+static const size_t least_per_mille[N_VERDICTS] = {200, 100, 50, 20, 40};
+
+struct tally {
+    size_t verdict[N_VERDICTS];
+    size_t refused, lowered, by_pair, blocking, paired, two_way;
+};
+
+/* -- making a case -------------------------------------------------------------------------- */
+
+/* A generated schedule, with messages or without; false when the sizes are refused. */
+static bool generated(struct table *t, struct dice *d)
+{
+    size_t n;
+    const struct weft_generator *all = weft_generators(&n);
+    const struct weft_generator *g = &all[dice_below(d, (uint32_t)n)];
+    struct weft_params params = {.ranks = 1 + dice_below(d, 4),
+                                 .micros = 1 + dice_below(d, dice_once_in(d, 4) ? 10 : 5),
+                                 .idle_hints = dice_once_in(d, 4)};
+    if (g->takes & WEFT_TAKES_CHUNKS)
+        params.chunks = 1 + dice_below(d, 3);
+    if (g->takes & WEFT_TAKES_COST && !dice_once_in(d, 200)) /* searches are slow */
+        return false;
+    struct weft_schedule *s = NULL, *lowered = NULL;
+    if (weft_schedule_make(g->name, &params, &s, NULL) != WEFT_OK)
+        return false;
+    uint32_t how = dice_below(d, 4);
+    if (how > 0)
+        assert_int_equal(weft_schedule_lower(s, how == 1 ? WEFT_LOWER_PYTORCH : WEFT_LOWER_LATE,
+                                             &lowered, NULL),
+                         WEFT_OK);
+    bool fits = table_read(t, lowered != NULL ? lowered : s);
+    weft_schedule_free(s);
+    weft_schedule_free(lowered);
+    return fits;
+}
+
+static void make_table(struct table *t, struct dice *d)
+{
+    if (dice_once_in(d, 2)) {
+        while (!generated(t, d))
+            continue;
+    } else {
+        struct random_shape shape = {.ranks = 1 + dice_below(d, 4),
+                                     .stages = 1 + dice_below(d, 5),
+                                     .micros = 1 + dice_below(d, 4),
+                                     .pipes = 1 + dice_below(d, 3),
+                                     .messages = !dice_once_in(d, 4),
+                                     .careless = dice_once_in(d, 3)};
+        table_random(t, shape, d);
+    }
+}
+
+/* What the parser needs: the largest numbers, and how many actions there are. */
+struct extent {
+    uint32_t stages, micros;
+    size_t n_actions;
+    bool empty_row;
+};
+
+static void extend(struct extent *e, struct weft_action a)
+{
+    if (a.kind == WEFT_ACT_IDLE)
+        return;
+    e->n_actions++;
+    if (a.stage >= e->stages)
+        e->stages = a.stage + 1;
+    if (weft_kind_has_micro(a.kind) && a.micro >= e->micros)
+        e->micros = a.micro + 1;
+}
+
+static struct extent extent_of(const struct table *t)
+{
+    struct extent e = {0};
+    for (uint32_t r = 0; r < t->n_ranks; r++) {
+        size_t before = e.n_actions;
+        for (size_t i = 0; i < t->row[r].n; i++) {
+            extend(&e, t->row[r].at[i].a);
+            if (t->row[r].at[i].pair)
+                extend(&e, t->row[r].at[i].b);
+        }
+        e.empty_row = e.empty_row || e.n_actions == before;
+    }
+    return e;
+}
+
+static struct weft_transport make_transport(struct dice *d)
+{
+    static const size_t depths[] = {
+        WEFT_TRANSPORT_BUFFERED, WEFT_TRANSPORT_BUFFERED, 0, 1, 2, 3};
+    return (struct weft_transport){.depth = depths[dice_below(d, WEFT_LEN(depths))],
+                                   .by_pair = dice_once_in(d, 3)};
+}
+
+/* -- judging it ----------------------------------------------------------------------------- */
+
+static bool found(const struct weft_report *r, unsigned rules)
+{
+    for (size_t i = 0; i < r->n_findings && i < WEFT_MAX_FINDINGS; i++)
+        if (rules >> r->findings[i].rule & 1)
+            return true;
+    return false;
+}
+
+#define RULE(name) (1u << WEFT_RULE_##name)
+
+/* The findings speak of what the executor ran into.  A mismatch is found before anything runs,
+ * so it may be reported where a run would stand still first. */
+static bool agrees(enum verdict v, const struct weft_report *r)
+{
+    switch (v) {
+    case VERDICT_RIGHT:
+        return r->n_findings == 0;
+    case VERDICT_INCOMPLETE:
+        return found(r, RULE(MISSING) | RULE(DUPLICATE) | RULE(MIXED) | RULE(RANK) |
+                            RULE(MESSAGE));
+    case VERDICT_ORDER:
+        return found(r, RULE(ORDER) | RULE(DUPLICATE)); /* a second REDUCE_GRAD */
+    case VERDICT_CHANNEL:
+        return found(r, RULE(CHANNEL));
+    case VERDICT_DEADLOCK:
+        return found(r, RULE(CHANNEL) | RULE(DEADLOCK));
+    case N_VERDICTS:
+        break;
+    }
+    return false;
+}
+
+/* Every rank of a deadlock's circle waits for the next one, the last for the first. */
+static bool cycle_closes(const struct weft_report *r)
+{
+    if (!found(r, RULE(DEADLOCK)))
+        return r->n_cycle == 0;
+    for (size_t i = 0; i < r->n_cycle; i++)
+        if (r->cycle[i].for_rank != r->cycle[(i + 1) % r->n_cycle].rank)
+            return false;
+    return r->n_cycle > 0;
+}
+
+/* A right schedule can be lowered, and is right still; a wrong one must do no harm. */
+static bool lowers(const struct weft_schedule *s, enum weft_lowering how, bool right)
+{
+    struct weft_schedule *lowered = NULL;
+    struct weft_report r;
+    enum weft_status st = weft_schedule_lower(s, how, &lowered, NULL);
+    bool ok = st == WEFT_OK || (!right && st == WEFT_SCHEDULE);
+    if (right && ok) {
+        assert_int_equal(weft_verify(lowered, NULL, &r, NULL), WEFT_OK);
+        ok = r.n_findings == 0;
+        weft_report_release(&r);
+    }
+    weft_schedule_free(lowered);
+    return ok;
+}
+
+static void judge(const struct weft_schedule *s, const char *text, struct dice *d,
+                  struct tally *tally)
+{
+    struct weft_transport transport = make_transport(d);
+    enum verdict v = executor_judge(s, transport);
+    struct weft_report r;
+    assert_int_equal(weft_verify(s, &transport, &r, NULL), WEFT_OK);
+    bool right = v == VERDICT_RIGHT, lowered = weft_schedule_is_lowered(s);
+    if (!agrees(v, &r) || !cycle_closes(&r) || !survives_text(s, true) ||
+        (!lowered &&
+         !(lowers(s, WEFT_LOWER_LATE, right) && lowers(s, WEFT_LOWER_PYTORCH, right)))) {
+        print_error("case %zu, depth %zu, channels by %s:\n%s", (size_t)d->stream,
+                    transport.depth, transport.by_pair ? "pair" : "direction", text);
+        print_error("the executor says: %s\nthe verifier has %zu findings\n", verdict_name(v),
+                    r.n_findings);
+        for (size_t i = 0; i < r.n_findings && i < 8; i++)
+            print_error("    %s: %s\n", weft_rule_name(r.findings[i].rule), r.findings[i].text);
+        fail();
+    }
+    tally->verdict[v]++;
+    tally->lowered += lowered;
+    tally->by_pair += lowered && transport.by_pair;
+    tally->blocking += lowered && transport.depth != WEFT_TRANSPORT_BUFFERED;
+    tally->paired += strchr(text, '(') != NULL;
+    tally->two_way += weft_schedule_placement(s)->n_pipes > 1;
+    weft_report_release(&r);
+}
+
+static void run_case(uint64_t number, struct table *t, struct tally *tally)
+{
+    struct dice d = {.seed = 2024, .stream = number};
+    make_table(t, &d);
+    struct extent before = extent_of(t);
+    for (uint32_t n = dice_below(&d, 4); n > 0; n--)
+        table_mutate(t, &d);
+    struct extent e = extent_of(t);
+    struct weft_text text = {0};
+    const char *newline = dice_once_in(&d, 2) ? "\r\n" : "\n";
+    bool header = dice_once_in(&d, 2);
+    if (header)
+        weft_text_addf(&text, "# weft schedule 1%s# weft ranks %u stages %u micros %u%s",
+                       newline, t->n_ranks, before.stages, before.micros, newline);
+    table_print(t, newline, &text);
+    bool possible = e.n_actions > 0 && !e.empty_row;
+    if (header)
+        possible = possible && e.stages <= before.stages && e.micros <= before.micros &&
+                   before.stages <= e.n_actions && before.micros <= e.n_actions;
+    else
+        possible = possible && e.stages <= e.n_actions && e.micros <= e.n_actions;
+    struct weft_schedule *s = NULL;
+    struct weft_error err = {.msg = ""};
+    enum weft_status st =
+        weft_schedule_parse(text.at, text.len, "random", dice_once_in(&d, 2), &s, &err);
+    if (st != (possible ? WEFT_OK : WEFT_SCHEDULE)) {
+        print_error("case %zu: parsed with status %d: %s\n%s", (size_t)number, st, err.msg,
+                    text.at);
+        fail();
+    }
+    if (st == WEFT_OK)
+        judge(s, text.at, &d, tally);
+    else
+        tally->refused++;
+    weft_schedule_free(s);
+    weft_text_release(&text);
+}
+
+static void check_random(void **state)
+{
+    (void)state;
+    static struct table t;
+    struct tally tally = {0};
+    for (uint64_t i = 0; i < N_CASES; i++)
+        run_case(i, &t, &tally);
+    for (int v = 0; v < N_VERDICTS; v++)
+        print_message("%-11s %zu\n", verdict_name((enum verdict)v), tally.verdict[v]);
+    print_message(
+        "refused by the parser %zu; with messages %zu, by pair %zu, blocking %zu; with "
+        "pairs %zu; two-way %zu\n",
+        tally.refused, tally.lowered, tally.by_pair, tally.blocking, tally.paired,
+        tally.two_way);
+    for (int v = 0; v < N_VERDICTS; v++)
+        assert_true(tally.verdict[v] * 1000 >= least_per_mille[v] * N_CASES);
+    assert_true(tally.refused < N_CASES / 20);
+    assert_true(tally.lowered > N_CASES / 3);
+    assert_true(tally.by_pair > N_CASES / 10);
+    assert_true(tally.blocking > N_CASES / 5);
+    assert_true(tally.paired > N_CASES / 10);
+    assert_true(tally.two_way > N_CASES / 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        {"the verifier agrees with the slow executor", check_random, NULL, NULL, NULL},
+    };
+    return cmocka_run_group_tests_name("bruteforce", tests, NULL, NULL) != 0;
+}
