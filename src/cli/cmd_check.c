@@ -195,6 +195,35 @@ static void draw_findings(struct weft_text *out, const struct check *c,
         weft_text_addf(out, "  and %zu more\n", r->n_findings - 4 * MOST);
 }
 
+/* Deadlocks of bounded channels are cured by deeper ones.  Finds the least depth that is enough,
+ * which exists: a schedule that completes buffered needs no more than all of its messages. */
+static bool completes(const struct check *c, size_t depth)
+{
+    struct weft_transport transport = {.depth = depth, .by_pair = c->transport.by_pair};
+    struct weft_report report;
+    if (weft_verify(judged(c), &transport, &report, NULL) != WEFT_OK)
+        return false;
+    bool ok = report.n_findings == 0;
+    weft_report_release(&report);
+    return ok;
+}
+
+static void say_enough(struct weft_text *out, const struct check *c)
+{
+    size_t low = c->transport.depth, high = c->report.n_messages;
+    if (c->report.n_cycle == 0 || low >= high || !completes(c, high))
+        return;
+    while (high - low > 1) { /* low is too little, high is enough */
+        size_t middle = low + (high - low) / 2;
+        if (completes(c, middle))
+            high = middle;
+        else
+            low = middle;
+    }
+    weft_text_addf(out, "  it completes with --transport depth=%zu or more%s\n", high,
+                   c->lowered != NULL ? ", or with --lower-like pytorch" : "");
+}
+
 static void print_text(FILE *out, const struct check *c, const struct check_settings *s)
 {
     const struct weft_placement *place = weft_schedule_placement(c->read);
@@ -206,6 +235,7 @@ static void print_text(FILE *out, const struct check *c, const struct check_sett
                    weft_placement_name(weft_schedule_placement_kind(c->read)), place->n_micros);
     if (r->n_findings > 0) {
         draw_findings(&text, c, weft_style_for(out, s->color, s->width));
+        say_enough(&text, c);
     } else {
         weft_text_addf(&text,
                        "right: %zu actions, every stage and micro once each way, %zu messages "

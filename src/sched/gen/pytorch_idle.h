@@ -21,7 +21,8 @@ size_t weft_pytorch_idle_room(const struct weft_params *params);
  * column: what PyTorch does to its zero-bubble tables.  Else *out is `s` itself.  Takes over `s`
  * in any case; the caller owns *out. */
 enum weft_status weft_pytorch_space_forwards(const struct weft_params *params,
-                                             struct weft_schedule *s, struct weft_schedule **out,
+                                             struct weft_schedule *s,
+                                             struct weft_schedule **out,
                                              struct weft_error *err);
 
 #endif
