@@ -55,6 +55,7 @@ struct weft_score {
 enum weft_family {
     WEFT_FAMILY_HAND,  /* by a closed rule */
     WEFT_FAMILY_LIST,  /* the list scheduler by its own rules */
+    WEFT_FAMILY_TURN,  /* the list scheduler, the passes taking turns */
     WEFT_FAMILY_STEER, /* the list scheduler by the times of a block */
     WEFT_FAMILY_BLOCK, /* a block repeated, its gaps filled */
     WEFT_N_FAMILIES
@@ -164,6 +165,7 @@ struct weft_knobs {
     double hold;          /* a rank waits this much of an action's time for a better one */
     bool forward_first;   /* a forward goes before a gradient */
     bool deep_first;      /* of two gradients the deeper chunk's, not that which lags behind */
+    bool in_turn;         /* the pass and chunk that ran longest ago goes first */
     const double *offset; /* borrowed, may be NULL: (2, stages), when a block runs micro 0's F and
                              I: what is earlier there goes first, whatever it is */
     double period;        /* and how much later each further micro is */

@@ -23,6 +23,7 @@
 struct rank_list {
     double free, mem;
     uint32_t done[3][2]; /* passes and chunks: how many micros */
+    uint32_t last[2][2]; /* F and I of each chunk: where the last one is in the list, plus one */
     uint32_t len;
     uint32_t follow; /* refill: position in the given order */
 };
@@ -104,6 +105,8 @@ static void issue(struct weft_lister *l, struct weft_search *s, uint32_t id, dou
     uint32_t pass = op->row / s->n_stages, chunk = op->row % s->n_stages >= s->n_ranks;
     s->order[op->rank * s->per_rank + k->len++] = id;
     k->done[pass][chunk]++;
+    if (pass != WEFT_PASS_W)
+        k->last[pass][chunk] = k->len;
     k->mem += op->delta;
     k->free = t + op->time;
     if (op->to != WEFT_NO_OP) {
@@ -230,7 +233,7 @@ static uint32_t choose_by_rules(struct weft_lister *l, const struct weft_search 
     return fills || frees ? w : WEFT_NO_OP;
 }
 
-static uint32_t choose_by_block(struct weft_lister *l, const struct weft_search *s,
+static uint32_t choose_by_key(struct weft_lister *l, const struct weft_search *s,
                                 uint32_t rank, double now, double *until)
 {
     const struct weft_knobs *knobs = l->knobs;
@@ -245,7 +248,9 @@ static uint32_t choose_by_block(struct weft_lister *l, const struct weft_search 
         uint32_t id = all[n].id;
         if (id == WEFT_NO_OP || all[n].at > first.at + wait)
             continue;
-        all[n].key = knobs->offset[s->ops[id].row] + knobs->period * (id % s->n_micros);
+        all[n].key = knobs->in_turn
+                         ? l->ranks[rank].last[n % 2][n / 2]
+                         : knobs->offset[s->ops[id].row] + knobs->period * (id % s->n_micros);
         if (all[n].key < best.key)
             best = all[n];
     }
@@ -321,11 +326,13 @@ static bool make_list(struct weft_lister *l, struct weft_search *s,
 struct weft_score weft_lister_try(struct weft_lister *l, struct weft_search *s,
                                   const struct weft_knobs *knobs)
 {
-    bool by_rules = knobs->offset == NULL;
+    enum weft_family family = knobs->in_turn          ? WEFT_FAMILY_TURN
+                              : knobs->offset != NULL ? WEFT_FAMILY_STEER
+                                                      : WEFT_FAMILY_LIST;
     l->knobs = knobs;
-    if (!make_list(l, s, by_rules ? choose_by_rules : choose_by_block))
+    if (!make_list(l, s, family == WEFT_FAMILY_LIST ? choose_by_rules : choose_by_key))
         return WEFT_NO_SCORE;
-    return weft_search_try(s, by_rules ? WEFT_FAMILY_LIST : WEFT_FAMILY_STEER, s->order);
+    return weft_search_try(s, family, s->order);
 }
 
 struct weft_score weft_lister_refill(struct weft_lister *l, struct weft_search *s,

@@ -34,12 +34,16 @@ static const double steps[] = {0, 1, 1.5, 2, 2.5, 3, 4, 5};
 
 /* With one chunk the last rank needs one micro in flight, and each rank before it some more;
  * with two, all ranks need about the same. */
+static double ahead(const struct weft_search *s, uint32_t i)
+{
+    return s->n_chunks == 1 ? 2 * aheads[i] : aheads[i] * s->n_ranks;
+}
+
 static struct weft_score try_list(struct context *x, const uint32_t at[MAX_KNOBS])
 {
-    double ranks = x->s->n_ranks;
     return weft_lister_try(x->lister, x->s,
                            &(struct weft_knobs){
-                               .ahead = x->s->n_chunks == 1 ? 2 * aheads[at[0]] : aheads[at[0]] * ranks,
+                               .ahead = ahead(x->s, at[0]),
                                .ahead_slope = slopes[at[1]],
                                .patience = parts[at[2]],
                                .hold = parts[at[3]],
@@ -48,9 +52,21 @@ static struct weft_score try_list(struct context *x, const uint32_t at[MAX_KNOBS
                            });
 }
 
+static struct weft_score try_turn(struct context *x, const uint32_t at[MAX_KNOBS])
+{
+    return weft_lister_try(x->lister, x->s,
+                           &(struct weft_knobs){
+                               .ahead = ahead(x->s, at[0]),
+                               .ahead_slope = slopes[at[1]],
+                               .patience = parts[at[2]],
+                               .hold = parts[at[3]],
+                               .in_turn = true,
+                           });
+}
+
 static struct weft_block_style block_style(const uint32_t at[MAX_KNOBS])
 {
-    return (struct weft_block_style){.step = {steps[at[0]], 0, steps[at[1]], steps[at[1]] * 0}};
+    return (struct weft_block_style){.step = {steps[at[0]], 0, steps[at[1]], 0}};
 }
 
 static struct weft_score try_steer(struct context *x, const uint32_t at[MAX_KNOBS])
@@ -76,6 +92,8 @@ static struct weft_score try_block(struct context *x, const uint32_t at[MAX_KNOB
 
 static const struct family list = {
     try_list, {WEFT_LEN(aheads), WEFT_LEN(slopes), WEFT_LEN(parts), WEFT_LEN(parts), 2, 2}};
+static const struct family turn = {
+    try_turn, {WEFT_LEN(aheads), WEFT_LEN(slopes), WEFT_LEN(parts), WEFT_LEN(parts)}};
 static const struct family steer = {
     try_steer,
     {WEFT_LEN(steps), WEFT_LEN(steps), WEFT_LEN(aheads), WEFT_LEN(parts), WEFT_LEN(parts)}};
@@ -122,6 +140,7 @@ static void search_all(struct context *x, uint32_t tries)
         uint32_t at[MAX_KNOBS];
     } starts[] = {
         {&list, {7, 0, 0, 0, 0, 1}},  {&list, {2, 2, 2, 0, 0, 0}}, {&list, {2, 4, 1, 2, 1, 0}},
+        {&turn, {6, 2, 2, 1, 0, 0}},  {&turn, {2, 3, 0, 0, 0, 0}},
         {&steer, {0, 0, 7, 0, 0, 0}}, {&steer, {3, 3, 5, 0, 1, 0}},
         {&block, {0, 0, 1, 1, 1, 0}}, {&block, {3, 3, 0, 1, 1, 0}}, {&block, {7, 7, 0, 0, 0, 0}},
     };
