@@ -198,6 +198,19 @@ static struct weft_action cause_of(const struct weft_walk *w, uint32_t stage, ui
     return a;
 }
 
+/* The receive that makes room in a channel: the next one of it in the other rank's list. */
+static struct weft_action next_receive(const struct weft_walk *w, uint32_t rank,
+                                       uint32_t channel)
+{
+    struct weft_action_span row = weft_schedule_rank(w->schedule, rank);
+    size_t i = w->pc[rank];
+    while (i + 1 < row.len &&
+           ((row.at[i].kind != WEFT_ACT_RECV_F && row.at[i].kind != WEFT_ACT_RECV_B) ||
+            weft_channel_of(w->channels, w->rules.place, row.at[i]) != channel))
+        i++;
+    return row.at[i];
+}
+
 bool weft_walk_block(const struct weft_walk *w, uint32_t rank, struct weft_block *out)
 {
     struct weft_action_span row = weft_schedule_rank(w->schedule, rank);
@@ -206,14 +219,9 @@ bool weft_walk_block(const struct weft_walk *w, uint32_t rank, struct weft_block
         return false;
     *out = (struct weft_block){.action = row.at[w->pc[rank]], .position = w->pc[rank]};
     if (key & WAIT_CHANNEL) {
-        struct weft_action a = out->action;
         out->full = true;
         out->for_rank = w->channels->at[key & ~WAIT_CHANNEL].to;
-        out->for_action = (struct weft_action){
-            .micro = a.micro,
-            .stage = (uint32_t)weft_action_heir(a) & (WEFT_MAX_STAGES - 1),
-            .kind = a.kind == WEFT_ACT_SEND_F ? WEFT_ACT_RECV_F : WEFT_ACT_RECV_B,
-        };
+        out->for_action = next_receive(w, out->for_rank, (uint32_t)(key & ~WAIT_CHANNEL));
         return true;
     }
     size_t cell = (size_t)(key >> 8);
