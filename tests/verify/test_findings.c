@@ -1,0 +1,332 @@
+/* Small wrong schedules, and what is said of them.  The first group is what the validator of
+ * PyTorch's pipelining lets pass. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "weft/verify.h"
+
+#define DIRECTION false
+#define PAIR true
+#define BUFFERED WEFT_TRANSPORT_BUFFERED
+
+enum { RIGHT = -1, UNREADABLE = -2 }; /* instead of a rule */
+enum { NOWHERE = -1 };                /* instead of a position */
+
+static struct finding_case {
+    const char *name, *text;
+    size_t depth;
+    bool by_pair;
+    int rule, rank, position;
+    const char *words;
+} cases[] = {
+    {"a forward twice", "0F0,0F0,0B0", BUFFERED, DIRECTION, WEFT_RULE_DUPLICATE, 0, 1,
+     "0F0 is there twice"},
+    {"a backward twice", "0F0,0F1,0B0,0B1,0B0", BUFFERED, DIRECTION, WEFT_RULE_DUPLICATE, 0, 4,
+     "0B0 is there twice"},
+    {"an input gradient twice", "0F0,0I0,0W0,0I0", BUFFERED, DIRECTION, WEFT_RULE_DUPLICATE, 0,
+     3, "0I0 is there twice"},
+    {"one micro with B and I and W, another with none", "0F0,0F1,0B0,0I0,0W0", BUFFERED,
+     DIRECTION, WEFT_RULE_MIXED, 0, 3, "0I0 mixes a whole backward with a split one"},
+    {"and the other one is named", "0F0,0F1,0B0,0I0,0W0", BUFFERED, DIRECTION,
+     WEFT_RULE_MISSING, 0, NOWHERE, "stage 0, micro 1: no backward"},
+    {"a gap in the micros", "0F0,0F2,0B0,0B2", BUFFERED, DIRECTION, WEFT_RULE_MISSING, 0,
+     NOWHERE, "stage 0, micro 1: no forward"},
+    {"micros from 1", "0F1,0F2,0B1,0B2", BUFFERED, DIRECTION, WEFT_RULE_MISSING, 0, NOWHERE,
+     "stage 0, micro 0: no forward"},
+    {"micros differ between stages: 0 goes down", "0F0,0F1,0B0,0B1\n1F1,1F2,1B1,1B2", BUFFERED,
+     DIRECTION, WEFT_RULE_MISSING, 1, NOWHERE, "stage 1, micro 0: no forward"},
+    {"micros differ between stages: 2 comes from nowhere", "0F0,0F1,0B0,0B1\n1F1,1F2,1B1,1B2",
+     BUFFERED, DIRECTION, WEFT_RULE_MISSING, 0, NOWHERE, "stage 0, micro 2: no forward"},
+    {"ranks that wait for each other", "0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1", BUFFERED, DIRECTION,
+     WEFT_RULE_DEADLOCK, 0, 1, "0B0 waits for 1B0 of rank 1"},
+    {"the other half of that circle", "0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1", BUFFERED, DIRECTION,
+     WEFT_RULE_DEADLOCK, 1, 0, "1F1 waits for 0F1 of rank 0"},
+    {"a stage beyond the others", "0F0,0B0\n5F0,5B0", BUFFERED, DIRECTION, UNREADABLE, 0, 0,
+     "t:2:1: 6 stages in a file of 4 cells"},
+    {"a stage in the middle missing", "0F0,0B0\n2F0,2B0", BUFFERED, DIRECTION,
+     WEFT_RULE_MISSING, 0, NOWHERE, "stage 1, micro 0: no forward"},
+    {"nothing at all", "", BUFFERED, DIRECTION, UNREADABLE, 0, 0, "t: no actions in it"},
+    {"no micro at all", "0REDUCE_GRAD", BUFFERED, DIRECTION, WEFT_RULE_MISSING, 0, NOWHERE,
+     "stage 0, micro 0: no forward"},
+    {"the last rank of PyTorch's 1F1B table",
+     "0F0,0F1,0B0,0F2,0B1,0B2\n1F1,1B0,1F2,1B1,1F3,1B2", BUFFERED, DIRECTION, WEFT_RULE_ORDER,
+     1, 1, "1B0 runs before its forward"},
+    {"a micro that PyTorch's 1F1B table invents",
+     "0F0,0F1,0B0,0F2,0B1,0B2\n1F1,1B0,1F2,1B1,1F3,1B2", BUFFERED, DIRECTION, WEFT_RULE_MISSING,
+     0, NOWHERE, "stage 0, micro 3: no forward"},
+
+    /* -- computing -- */
+    {"a backward before its forward", "0B0,0F0", BUFFERED, DIRECTION, WEFT_RULE_ORDER, 0, 0,
+     "0B0 runs before its forward"},
+    {"an input gradient before its forward", "0I0,0F0,0W0", BUFFERED, DIRECTION,
+     WEFT_RULE_ORDER, 0, 0, "0I0 runs before its forward"},
+    {"a weight gradient before the input gradient", "0F0,0W0,0I0", BUFFERED, DIRECTION,
+     WEFT_RULE_ORDER, 0, 1, "0W0 runs before its input gradient"},
+    {"a weight gradient alone", "0F0,0W0", BUFFERED, DIRECTION, WEFT_RULE_MISSING, 0, NOWHERE,
+     "W but no I"},
+    {"an input gradient alone", "0F0,0I0", BUFFERED, DIRECTION, WEFT_RULE_MISSING, 0, NOWHERE,
+     "I but no W"},
+    {"a backward on another rank than its forward", "0F0,0B0,1F0\n1B0", BUFFERED, DIRECTION,
+     WEFT_RULE_RANK, 1, 0, "1B0 belongs to another rank"},
+    {"stages of one rank in the wrong order", "1F0,0F0,1B0,0B0", BUFFERED, DIRECTION,
+     WEFT_RULE_DEADLOCK, 0, 0, "1F0 waits for 0F0 of rank 0"},
+    {"a pair of a micro with itself", "(0F0;0B0)OVERLAP_F_B", BUFFERED, DIRECTION,
+     WEFT_RULE_DEADLOCK, 0, 0, "waits for 0F0 of rank 0"},
+    {"a pair whose backward comes back too late", "(0F1;0B0)OVERLAP_F_B,0F0,0B1", BUFFERED,
+     DIRECTION, WEFT_RULE_ORDER, 0, 1, "0B0 runs before its forward"},
+
+    /* -- messages -- */
+    {"a forward before its receive", "0F0,0SEND_F0,0RECV_B0,0B0\n1F0,1RECV_F0,1B0,1SEND_B0",
+     BUFFERED, DIRECTION, WEFT_RULE_ORDER, 1, 0, "1F0 runs before its input is received"},
+    {"a backward before its receive", "0F0,0SEND_F0,0B0,0RECV_B0\n1RECV_F0,1F0,1B0,1SEND_B0",
+     BUFFERED, DIRECTION, WEFT_RULE_ORDER, 0, 2, "0B0 runs before its gradient is received"},
+    {"a receive twice", "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1RECV_F0,1F0,1B0,1SEND_B0",
+     BUFFERED, DIRECTION, WEFT_RULE_DUPLICATE, 1, 1, "1RECV_F0 is there twice"},
+    {"a send twice", "0F0,0SEND_F0,0RECV_B0,0B0,0SEND_F0\n1RECV_F0,1F0,1B0,1SEND_B0", BUFFERED,
+     DIRECTION, WEFT_RULE_DUPLICATE, 0, 4, "0SEND_F0 is there twice"},
+    {"a send without a receive", "0F0,0SEND_F0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0", BUFFERED,
+     DIRECTION, WEFT_RULE_MISSING, 0, NOWHERE,
+     "stage 0, micro 0: the gradient is not received (RECV_B)"},
+    {"a receive without a send", "0F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0", BUFFERED,
+     DIRECTION, WEFT_RULE_MISSING, 0, NOWHERE,
+     "stage 0, micro 0: the output is not sent (SEND_F)"},
+    {"a send of what is not computed", "0SEND_F0,0F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0",
+     BUFFERED, DIRECTION, WEFT_RULE_ORDER, 0, 0, "0SEND_F0 sends what is not computed yet"},
+    {"a send of a gradient that is not computed",
+     "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1SEND_B0,1B0", BUFFERED, DIRECTION,
+     WEFT_RULE_ORDER, 1, 2, "1SEND_B0 sends what is not computed yet"},
+    {"a send beyond the last stage", "0F0,0SEND_F0,0B0", BUFFERED, DIRECTION, WEFT_RULE_MESSAGE,
+     0, 1, "0SEND_F0 has no other rank at its other end"},
+    {"a receive before the first stage", "0RECV_F0,0F0,0B0", BUFFERED, DIRECTION,
+     WEFT_RULE_MESSAGE, 0, 0, "0RECV_F0 has no other rank at its other end"},
+    {"a message between stages of one rank", "0F0,0SEND_F0,1RECV_F0,1F0,1B0,0B0", BUFFERED,
+     DIRECTION, WEFT_RULE_MESSAGE, 0, 1, "0SEND_F0 has no other rank"},
+    {"a receive on a rank without the stage",
+     "0F0,0SEND_F0,0RECV_B0,0B0,1RECV_F0\n1F0,1B0,1SEND_B0", BUFFERED, DIRECTION,
+     WEFT_RULE_RANK, 0, 4, "1RECV_F0 belongs to another rank"},
+    {"a wait for an answer to what is not sent yet",
+     "0F0,0RECV_B0,0SEND_F0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0", BUFFERED, DIRECTION,
+     WEFT_RULE_DEADLOCK, 0, 1, "0RECV_B0 waits for 1SEND_B0 of rank 1"},
+
+    /* -- reductions -- */
+    {"a reduction before any gradient", "0F0,0REDUCE_GRAD,0B0", BUFFERED, DIRECTION,
+     WEFT_RULE_ORDER, 0, 1, "0REDUCE_GRAD reduces a gradient that its rank has not made"},
+    {"a reduction before the last gradient", "0F0,0F1,0B0,0REDUCE_GRAD,0B1", BUFFERED,
+     DIRECTION, WEFT_RULE_ORDER, 0, 4, "0B1 adds to a gradient that was reduced already"},
+    {"a reduction between I and W", "0F0,0F1,0B0,0I1,0REDUCE_GRAD,0W1", BUFFERED, DIRECTION,
+     WEFT_RULE_ORDER, 0, 5, "0W1 adds to a gradient that was reduced already"},
+    {"a reduction twice", "0F0,0B0,0REDUCE_GRAD,0REDUCE_GRAD", BUFFERED, DIRECTION,
+     WEFT_RULE_DUPLICATE, 0, 3, "0REDUCE_GRAD is there twice"},
+    {"a reduction of another rank's stage", "0F0,0B0,1REDUCE_GRAD\n1F0,1B0", BUFFERED,
+     DIRECTION, WEFT_RULE_ORDER, 0, 2,
+     "1REDUCE_GRAD reduces a gradient that its rank has not made"},
+
+    /* -- channels -- */
+    {"receives swapped against the sends",
+     "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+     "1RECV_F1,1RECV_F0,1F0,1F1,1B0,1SEND_B0,1B1,1SEND_B1",
+     BUFFERED, DIRECTION, WEFT_RULE_CHANNEL, 1, 0,
+     "1RECV_F1 takes message 0 of the channel from rank 0, which sends it as message 1"},
+    {"gradients swapped against their sends",
+     "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+     "1RECV_F0,1RECV_F1,1F0,1F1,1B1,1SEND_B1,1B0,1SEND_B0",
+     BUFFERED, DIRECTION, WEFT_RULE_CHANNEL, 0, 4,
+     "0RECV_B0 takes message 0 of the channel from rank 1, which sends it as message 1"},
+    /* Rank 0 sends F1 of stage 0, then B0 of stage 3; rank 1 takes B0 first, as PyTorch does
+     * with defer_pp_recv.  (What agrees by pair always agrees by direction.) */
+    {"directions that overtake each other have their own queues",
+     "0F0,0SEND_F0,3RECV_F0,3F0,0F1,0SEND_F1,3B0,3SEND_B0,0RECV_B0,0B0,3RECV_F1,3F1,3B1,3SEND_B1,"
+     "0RECV_B1,0B1\n"
+     "1RECV_F0,1F0,2F0,2SEND_F0,2RECV_B0,2B0,1B0,1SEND_B0,1RECV_F1,1F1,2F1,2SEND_F1,2RECV_B1,2B1,"
+     "1B1,1SEND_B1",
+     BUFFERED, DIRECTION, RIGHT, 0, 0, ""},
+    {"directions that overtake each other in one queue",
+     "0F0,0SEND_F0,3RECV_F0,3F0,0F1,0SEND_F1,3B0,3SEND_B0,0RECV_B0,0B0,3RECV_F1,3F1,3B1,3SEND_B1,"
+     "0RECV_B1,0B1\n"
+     "1RECV_F0,1F0,2F0,2SEND_F0,2RECV_B0,2B0,1B0,1SEND_B0,1RECV_F1,1F1,2F1,2SEND_F1,2RECV_B1,2B1,"
+     "1B1,1SEND_B1",
+     BUFFERED, PAIR, WEFT_RULE_CHANNEL, 1, 4,
+     "2RECV_B0 takes message 1 of the channel from rank 0, which sends it as message 2"},
+
+    /* -- transports -- */
+    {"two sends face each other, with room for one",
+     "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+     "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1",
+     1, DIRECTION, RIGHT, 0, 0, ""},
+    {"two sends face each other, without room",
+     "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+     "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1",
+     0, DIRECTION, WEFT_RULE_DEADLOCK, 0, 3, "0SEND_F1 waits for 1RECV_F1 of rank 1"},
+    {"the other of the two sends",
+     "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+     "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1",
+     0, DIRECTION, WEFT_RULE_DEADLOCK, 1, 3, "1SEND_B0 waits for 0RECV_B0 of rank 0"},
+    {"four sends into a V, with room for two",
+     "0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,0F3,0SEND_F3,3RECV_F0,3F0,3RECV_F1,3F1,3RECV_F2,3F2,"
+     "3RECV_F3,3F3,3B0,3SEND_B0,0RECV_B0,0B0,3B1,3SEND_B1,0RECV_B1,0B1,3B2,3SEND_B2,0RECV_B2,0B2,"
+     "3B3,3SEND_B3,0RECV_B3,0B3\n"
+     "1RECV_F0,1F0,2F0,2SEND_F0,1RECV_F1,1F1,2F1,2SEND_F1,1RECV_F2,1F2,2F2,2SEND_F2,1RECV_F3,1F3,"
+     "2F3,2SEND_F3,2RECV_B0,2B0,1B0,1SEND_B0,2RECV_B1,2B1,1B1,1SEND_B1,2RECV_B2,2B2,1B2,1SEND_B2,"
+     "2RECV_B3,2B3,1B3,1SEND_B3",
+     2, DIRECTION, RIGHT, 0, 0, ""},
+    {"four sends into a V, with room for one: who waits is told what would make room",
+     "0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,0F3,0SEND_F3,3RECV_F0,3F0,3RECV_F1,3F1,3RECV_F2,3F2,"
+     "3RECV_F3,3F3,3B0,3SEND_B0,0RECV_B0,0B0,3B1,3SEND_B1,0RECV_B1,0B1,3B2,3SEND_B2,0RECV_B2,0B2,"
+     "3B3,3SEND_B3,0RECV_B3,0B3\n"
+     "1RECV_F0,1F0,2F0,2SEND_F0,1RECV_F1,1F1,2F1,2SEND_F1,1RECV_F2,1F2,2F2,2SEND_F2,1RECV_F3,1F3,"
+     "2F3,2SEND_F3,2RECV_B0,2B0,1B0,1SEND_B0,2RECV_B1,2B1,1B1,1SEND_B1,2RECV_B2,2B2,1B2,1SEND_B2,"
+     "2RECV_B3,2B3,1B3,1SEND_B3",
+     1, DIRECTION, WEFT_RULE_DEADLOCK, 0, 7, "0SEND_F3 waits for 1RECV_F2 of rank 1"},
+    {"the other side of that V",
+     "0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,0F3,0SEND_F3,3RECV_F0,3F0,3RECV_F1,3F1,3RECV_F2,3F2,"
+     "3RECV_F3,3F3,3B0,3SEND_B0,0RECV_B0,0B0,3B1,3SEND_B1,0RECV_B1,0B1,3B2,3SEND_B2,0RECV_B2,0B2,"
+     "3B3,3SEND_B3,0RECV_B3,0B3\n"
+     "1RECV_F0,1F0,2F0,2SEND_F0,1RECV_F1,1F1,2F1,2SEND_F1,1RECV_F2,1F2,2F2,2SEND_F2,1RECV_F3,1F3,"
+     "2F3,2SEND_F3,2RECV_B0,2B0,1B0,1SEND_B0,2RECV_B1,2B1,1B1,1SEND_B1,2RECV_B2,2B2,1B2,1SEND_B2,"
+     "2RECV_B3,2B3,1B3,1SEND_B3",
+     1, DIRECTION, WEFT_RULE_DEADLOCK, 1, 7, "2SEND_F1 waits for 3RECV_F0 of rank 0"},
+
+    /* -- right -- */
+    {"the least schedule", "0F0,0B0", 0, PAIR, RIGHT, 0, 0, ""},
+    {"PyTorch's parameter actions mean nothing here", "0UNSHARD,0F0,0B0,0RESHARD,0REDUCE_GRAD",
+     0, PAIR, RIGHT, 0, 0, ""},
+    {"a stage on two ranks for different micros", "0F0,0B0,1F1,1B1\n1F0,1B0,0F1,0B1", BUFFERED,
+     PAIR, RIGHT, 0, 0, ""},
+    {"a pair", "0F0,(0F1;0B0)OVERLAP_F_B,0B1", 0, PAIR, RIGHT, 0, 0, ""},
+};
+
+static void check_cycle(const struct weft_report *r)
+{
+    assert_true(r->n_cycle > 0);
+    for (size_t i = 0; i < r->n_cycle; i++) {
+        const struct weft_wait *w = &r->cycle[i], *next = &r->cycle[(i + 1) % r->n_cycle];
+        assert_int_equal(w->for_rank, next->rank);
+        for (size_t k = 0; k < i; k++)
+            assert_int_not_equal(r->cycle[k].rank, w->rank);
+    }
+}
+
+static bool has_finding(const struct weft_report *r, const struct finding_case *c)
+{
+    for (size_t i = 0; i < r->n_findings && i < WEFT_MAX_FINDINGS; i++) {
+        const struct weft_finding *f = &r->findings[i];
+        if ((int)f->rule == c->rule && (int)f->rank == c->rank &&
+            f->located == (c->position != NOWHERE) &&
+            (!f->located || f->position == (size_t)c->position) &&
+            strstr(f->text, c->words) != NULL)
+            return true;
+    }
+    return false;
+}
+
+static void print_findings(const struct weft_report *r)
+{
+    for (size_t i = 0; i < r->n_findings && i < 8; i++)
+        print_error("%s: rank %u, position %zd: %s\n", weft_rule_name(r->findings[i].rule),
+                    r->findings[i].rank, (ptrdiff_t)r->findings[i].position,
+                    r->findings[i].text);
+}
+
+static void check_finding(void **state)
+{
+    const struct finding_case *c = *state;
+    const struct weft_transport transport = {c->depth, c->by_pair};
+    struct weft_schedule *s = NULL;
+    struct weft_error err = {.msg = ""};
+    struct weft_report r;
+    enum weft_status st = weft_schedule_parse(c->text, strlen(c->text), "t", false, &s, &err);
+    if (c->rule == UNREADABLE) {
+        assert_int_equal(st, WEFT_SCHEDULE);
+        assert_non_null(strstr(err.msg, c->words));
+        return;
+    }
+    assert_int_equal(st, WEFT_OK);
+    assert_int_equal(weft_verify(s, &transport, &r, &err), WEFT_OK);
+    if (c->rule == RIGHT ? r.n_findings > 0 : !has_finding(&r, c)) {
+        print_findings(&r);
+        fail();
+    }
+    if (c->rule == WEFT_RULE_DEADLOCK)
+        check_cycle(&r);
+    weft_report_release(&r);
+    weft_schedule_free(s);
+}
+
+/* -- what a transport gets through ---------------------------------------------------------- */
+
+/* 1F1B sends forward and back at once in its steady state.  With receives as late as can be, two
+ * ranks then both stand at a send; with PyTorch's one common order of all messages they do not,
+ * and room for one message is always enough. */
+static struct transport_case {
+    const char *name;
+    enum weft_lowering how;
+    size_t depth;
+    bool right;
+} transports[] = {
+    {"1f1b, late receives, buffered", WEFT_LOWER_LATE, BUFFERED, true},
+    {"1f1b, late receives, room for one", WEFT_LOWER_LATE, 1, true},
+    {"1f1b, late receives, rendezvous", WEFT_LOWER_LATE, 0, false},
+    {"1f1b, as PyTorch, buffered", WEFT_LOWER_PYTORCH, BUFFERED, true},
+    {"1f1b, as PyTorch, room for one", WEFT_LOWER_PYTORCH, 1, true},
+    {"1f1b, as PyTorch, rendezvous", WEFT_LOWER_PYTORCH, 0, true},
+};
+
+static void check_transport(void **state)
+{
+    const struct transport_case *c = *state;
+    const struct weft_params params = {.ranks = 4, .micros = 8};
+    const struct weft_transport transport = {.depth = c->depth};
+    struct weft_schedule *s = NULL, *lowered = NULL;
+    struct weft_report r;
+    assert_int_equal(weft_schedule_make("1f1b", &params, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_schedule_lower(s, c->how, &lowered, NULL), WEFT_OK);
+    assert_int_equal(weft_verify(lowered, &transport, &r, NULL), WEFT_OK);
+    assert_int_equal(r.n_findings == 0, c->right);
+    assert_int_equal(r.n_messages, 2 * 8 * 3);
+    assert_int_equal(r.n_compute, 2 * 8 * 4);
+    assert_int_equal(r.n_channels, 2 * 3);
+    if (!c->right)
+        check_cycle(&r);
+    weft_report_release(&r);
+    weft_schedule_free(lowered);
+    weft_schedule_free(s);
+}
+
+/* More findings than are kept are still counted. */
+static void check_many(void **state)
+{
+    (void)state;
+    char text[4096] = "";
+    size_t n = 0;
+    for (int m = 0; m < 100; m++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s0F%d,0F%d", m > 0 ? "," : "", m, m);
+    struct weft_schedule *s = NULL;
+    struct weft_report r;
+    assert_int_equal(weft_schedule_parse(text, n, "t", false, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_verify(s, NULL, &r, NULL), WEFT_OK);
+    assert_int_equal(r.n_findings, 100 + 100); /* each forward twice, no backward */
+    assert_int_equal(r.findings[WEFT_MAX_FINDINGS - 1].rule, WEFT_RULE_DUPLICATE);
+    weft_report_release(&r);
+    weft_schedule_free(s);
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[WEFT_LEN(cases) + WEFT_LEN(transports) + 1];
+    size_t n = 0;
+    for (size_t i = 0; i < WEFT_LEN(cases); i++)
+        tests[n++] = (struct CMUnitTest){cases[i].name, check_finding, NULL, NULL, &cases[i]};
+    for (size_t i = 0; i < WEFT_LEN(transports); i++)
+        tests[n++] = (struct CMUnitTest){transports[i].name, check_transport, NULL, NULL,
+                                         &transports[i]};
+    tests[n++] =
+        (struct CMUnitTest){"more findings than are kept", check_many, NULL, NULL, NULL};
+    return cmocka_run_group_tests_name("findings", tests, NULL, NULL) != 0;
+}
