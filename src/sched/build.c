@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/pages.h"
 #include "base/size.h"
 #include "sched/schedule_priv.h"
 
@@ -50,7 +51,7 @@ enum weft_status weft_builder_init(struct weft_builder *b, const char *name,
     b->schedule = weft_schedule_new(name, shape.ranks, shape.stages, shape.micros, shape.pipes);
     b->next = malloc(sizeof *b->next * shape.ranks);
     if (b->schedule != NULL)
-        b->schedule->actions = malloc(more ? more : 1);
+        b->schedule->actions = weft_pages_alloc(more);
     if (b->schedule == NULL || b->next == NULL || b->schedule->actions == NULL) {
         weft_builder_release(b);
         return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory for %zu actions", name, n);
@@ -102,7 +103,7 @@ enum weft_status weft_builder_finish(struct weft_builder *b, struct weft_schedul
                                      struct weft_error *err)
 {
     compact(b);
-    if (!weft_schedule_seal(b->schedule)) {
+    if (!weft_schedule_seal(b->schedule, false)) {
         weft_builder_release(b);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to finish a schedule");
     }

@@ -147,7 +147,10 @@ enum weft_status weft_schedule_infer(const char *name, uint32_t ranks, uint32_t 
     free(s->first);
     s->actions = actions;
     s->first = first;
-    if (!weft_schedule_seal(s)) {
+    bool has_messages = false;
+    for (size_t i = 0; i < first[ranks] && !has_messages; i++)
+        has_messages = weft_kind_is_message(actions[i].kind);
+    if (!weft_schedule_seal(s, has_messages)) {
         weft_schedule_free(s);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a schedule");
     }
@@ -179,7 +182,10 @@ enum weft_status weft_schedule_add_pipes(struct weft_schedule **s, uint32_t n_pi
     d->actions = old->actions;
     old->first = NULL;
     old->actions = NULL;
+    bool has_messages = old->lowered;
     weft_schedule_free(old);
     *s = d;
-    return weft_schedule_seal(d) ? WEFT_OK : WEFT_FAIL(err, WEFT_NOMEM, "no memory for pipes");
+    return weft_schedule_seal(d, has_messages)
+               ? WEFT_OK
+               : WEFT_FAIL(err, WEFT_NOMEM, "no memory for pipes");
 }

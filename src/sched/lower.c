@@ -26,6 +26,7 @@ struct lowering {
     struct weft_action **next; /* owned: (ranks), where each rank's next action goes */
     uint64_t *weights_left;    /* owned: (pipes, stages), weight gradients to come; late only */
     bool reduce;
+    size_t n_messages;
 };
 
 /* The message that an action gives rise to; false when its result stays on its rank. */
@@ -93,6 +94,7 @@ static enum weft_status count_rank(struct lowering *l, uint32_t rank, uint64_t *
         if (message_of(l, a, rank, &send, &recv, &to)) {
             room[rank]++;
             room[to]++;
+            l->n_messages++;
         }
         if (weft_kind_frees_activation(a.kind) && --l->weights_left[a.stage] == 0)
             room[rank] += l->reduce;
@@ -378,7 +380,7 @@ enum weft_status weft_schedule_lower(const struct weft_schedule *s, enum weft_lo
     enum weft_status st = lowering_init(&l, s, how == WEFT_LOWER_LATE, err);
     if (st == WEFT_OK)
         st = how == WEFT_LOWER_LATE ? lower_late(&l, err) : lower_pytorch(&l, err);
-    if (st == WEFT_OK && !weft_schedule_seal(l.out))
+    if (st == WEFT_OK && !weft_schedule_seal(l.out, l.n_messages > 0))
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to finish a lowered schedule");
     if (st == WEFT_OK) {
         *out = l.out;

@@ -159,15 +159,12 @@ static bool number_chunks(struct weft_schedule *s)
     return true;
 }
 
-bool weft_schedule_seal(struct weft_schedule *s)
+bool weft_schedule_seal(struct weft_schedule *s, bool has_messages)
 {
     if (!number_chunks(s))
         return false;
     s->kind = name_placement(s);
-    s->lowered = false;
-    size_t n = s->first[s->place.n_ranks];
-    for (size_t i = 0; i < n && !s->lowered; i++)
-        s->lowered = weft_kind_is_message(s->actions[i].kind);
+    s->lowered = has_messages;
     return true;
 }
 

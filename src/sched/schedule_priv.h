@@ -26,9 +26,9 @@ struct weft_schedule *weft_schedule_new(const char *name, uint32_t ranks, uint32
 /* A copy of all but the actions. */
 struct weft_schedule *weft_schedule_dup_frame(const struct weft_schedule *s);
 
-/* Call when rank_of, pipe_of, actions and first are final: numbers the chunks, names the
- * placement, looks for messages.  False when there is no memory. */
-bool weft_schedule_seal(struct weft_schedule *s);
+/* Call when rank_of, pipe_of, actions and first are final: numbers the chunks and names the
+ * placement.  False when there is no memory. */
+bool weft_schedule_seal(struct weft_schedule *s, bool has_messages);
 
 /* The first micro of a pipe: j*M/k. */
 static inline uint32_t weft_pipe_first(uint32_t micros, uint32_t pipes, uint32_t pipe)

@@ -96,7 +96,7 @@ static struct weft_schedule *join_rows(const struct spacer *sp)
             memcpy(d->actions + d->first[r], sp->rows[r], sp->n_row[r] * sizeof *d->actions);
         d->first[r + 1] = d->first[r] + sp->n_row[r];
     }
-    if (!weft_schedule_seal(d)) {
+    if (!weft_schedule_seal(d, false)) {
         weft_schedule_free(d);
         return NULL;
     }

@@ -1,0 +1,21 @@
+#define _DEFAULT_SOURCE /* madvise */
+
+#include "base/pages.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { HUGE_PAGE = 2 << 20 };
+
+void *weft_pages_alloc(size_t bytes)
+{
+    void *at = NULL;
+    if (bytes < 2 * (size_t)HUGE_PAGE)
+        return malloc(bytes != 0 ? bytes : 1);
+    if (posix_memalign(&at, HUGE_PAGE, bytes) != 0)
+        return NULL;
+#ifdef MADV_HUGEPAGE
+    madvise(at, bytes, MADV_HUGEPAGE); /* a wish: if it is not granted nothing is lost */
+#endif
+    return at;
+}

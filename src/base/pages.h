@@ -1,0 +1,11 @@
+/* Memory for large arrays that are written once from front to back. */
+#ifndef BASE_PAGES_H
+#define BASE_PAGES_H
+
+#include <stddef.h>
+
+/* Like malloc(), and freed with free().  Large ones ask the kernel for huge pages: filling them
+ * would otherwise cost a page fault every 4096 bytes, as much as making what goes into them. */
+void *weft_pages_alloc(size_t bytes);
+
+#endif
