@@ -68,7 +68,7 @@ static void fill_bound(struct weft_search *s)
         double last_w = s->n_passes == 3 ? weft_search_first(s, WEFT_PASS_W, r)->time : 0;
         for (uint32_t q = r; q < s->n_ranks; q++) {
             double t = there + s->n_micros * micro_time(s, q, 2) + back + last_w;
-            best = t > best ? t : best;
+            best = weft_max(best, t);
             there += weft_search_first(s, WEFT_PASS_F, q)->time + s->hop;
             back += weft_search_first(s, WEFT_PASS_I, q)->time + s->hop;
         }

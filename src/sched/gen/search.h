@@ -148,6 +148,17 @@ static inline const struct weft_op *weft_search_first(const struct weft_search *
     return &s->ops[weft_search_op(s, pass, stage, 0)];
 }
 
+/* fmin() and fmax() care for NaN, which never happens here, and cost a call. */
+static inline double weft_min(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static inline double weft_max(double a, double b)
+{
+    return a > b ? a : b;
+}
+
 /* Limits are met up to rounding: sums of the same numbers in another order differ. */
 static inline bool weft_search_fits(const struct weft_search *s, uint32_t rank, double mem)
 {
@@ -181,9 +192,11 @@ struct weft_score weft_lister_try(struct weft_lister *l, struct weft_search *s,
                                   const struct weft_knobs *knobs);
 
 /* Keeps the forwards and gradients of a family's best order and puts its weight gradients anew:
- * into waits, or before what would not fit the limit without them.  Tries that. */
+ * into waits, or before what would not fit the limit without them.  With `drain`, the gradients
+ * after a rank's last forward are put anew too.  Tries that. */
 struct weft_score weft_lister_refill(struct weft_lister *l, struct weft_search *s,
-                                     enum weft_family family, double patience);
+                                     enum weft_family family, double patience,
+                                     bool drain);
 
 /* -- building blocks: search_block.c ---------------------------------------------------------- */
 

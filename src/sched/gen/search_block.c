@@ -129,7 +129,7 @@ static void measure(struct weft_blocks *b, const struct weft_search *s, bool uni
         for (uint32_t p = 0; p < s->n_passes; p++)
             for (uint32_t c = 0; c < s->n_chunks; c++)
                 work += b->time[p * s->n_stages + weft_search_stage(s, r, c)];
-        b->period = fmax(b->period, work);
+        b->period = weft_max(b->period, work);
         b->n_busy[r] = 0;
     }
 }
@@ -147,7 +147,7 @@ static void lay(struct weft_blocks *b, const struct weft_search *s,
         double at = lay_one(b, op->rank, row, style->given != NULL ? style->given[row] : t);
         t = at + b->time[row];
         if (op->to != WEFT_NO_OP && s->ops[op->to].rank != op->rank)
-            t = fmax(t + b->hop, at + style->step[leg] * b->period / 6);
+            t = weft_max(t + b->hop, at + style->step[leg] * b->period / 6);
     }
     for (uint32_t stage = s->n_stages; s->n_passes == 3 && stage-- > 0;) {
         uint32_t row = s->n_stages + stage;
@@ -194,9 +194,9 @@ static double ready_at(const struct weft_blocks *b, const struct weft_search *s,
 {
     const struct weft_op *op = &s->ops[id];
     if (op->from != WEFT_NO_OP)
-        t = fmax(t, b->end[op->from] + (s->ops[op->from].rank == op->rank ? 0 : b->hop));
+        t = weft_max(t, b->end[op->from] + (s->ops[op->from].rank == op->rank ? 0 : b->hop));
     if (op->row >= s->n_stages) /* the pass before */
-        t = fmax(t, b->end[id - s->n_stages * s->n_micros]);
+        t = weft_max(t, b->end[id - s->n_stages * s->n_micros]);
     return t;
 }
 
@@ -215,9 +215,9 @@ static bool put(struct weft_blocks *b, const struct weft_search *s, uint32_t id,
     while (k > 0 && row[k - 1].end > t + slack && row[k - 1].start > t - slack &&
            (!grows || weft_search_fits(s, op->rank, (k > 1 ? row[k - 2].mem : 0) + op->delta)))
         k--;
-    while (k < n && fmax(t, k > 0 ? row[k - 1].end : 0) + time > row[k].start + slack)
+    while (k < n && weft_max(t, k > 0 ? row[k - 1].end : 0) + time > row[k].start + slack)
         k++;
-    t = fmax(t, k > 0 ? row[k - 1].end : 0);
+    t = weft_max(t, k > 0 ? row[k - 1].end : 0);
     memmove(row + k + 1, row + k, sizeof *row * (n - k));
     row[k] = (struct placed){t, t + time, k > 0 ? row[k - 1].mem : 0, id};
     for (uint32_t i = k; i <= n; i++)

@@ -22,6 +22,7 @@
 
 struct rank_list {
     double free, mem;
+    double cap;          /* so many micros may be in flight in chunk 0 */
     uint32_t done[3][2]; /* passes and chunks: how many micros */
     uint32_t last[2][2]; /* F and I of each chunk: where the last one is in the list, plus one */
     uint32_t len;
@@ -83,7 +84,7 @@ static void set_wake(struct weft_lister *l, uint32_t rank, double t)
     uint32_t i = l->leaves + rank;
     l->wake[i] = t;
     for (i /= 2; i > 0; i /= 2)
-        l->wake[i] = fmin(l->wake[2 * i], l->wake[2 * i + 1]);
+        l->wake[i] = weft_min(l->wake[2 * i], l->wake[2 * i + 1]);
 }
 
 /* The rank that wakes first; n_ranks when none ever does. */
@@ -114,7 +115,7 @@ static void issue(struct weft_lister *l, struct weft_search *s, uint32_t id, dou
         double there = k->free + to->hop;
         l->arrival[op->to] = there;
         if (to->rank != op->rank && there < l->wake[l->leaves + to->rank])
-            set_wake(l, to->rank, fmax(there, l->ranks[to->rank].free));
+            set_wake(l, to->rank, weft_max(there, l->ranks[to->rank].free));
     }
     set_wake(l, op->rank, k->free);
 }
@@ -135,25 +136,16 @@ static bool leaves_room(const struct weft_search *s, const struct rank_list *k, 
                         uint32_t chunk)
 {
     double f0 = weft_search_first(s, WEFT_PASS_F, rank)->delta;
-    double i0 = fmax(0, weft_search_first(s, WEFT_PASS_I, rank)->delta);
+    double i0 = weft_max(0, weft_search_first(s, WEFT_PASS_I, rank)->delta);
     double held = (k->done[0][0] - k->done[1][0] + (chunk == 0)) * f0;
     if (s->n_chunks == 1)
         return weft_search_fits(s, rank, held + i0);
     uint32_t stage = weft_search_stage(s, rank, 1);
     double f1 = weft_search_first(s, WEFT_PASS_F, stage)->delta;
-    double through = f1 + fmax(0, weft_search_first(s, WEFT_PASS_I, stage)->delta);
+    double through = f1 + weft_max(0, weft_search_first(s, WEFT_PASS_I, stage)->delta);
     if (chunk == 1)
         held += (k->done[0][1] - k->done[1][1]) * f1;
-    return weft_search_fits(s, rank, held + fmax(through, i0));
-}
-
-/* Whether as many micros are in flight as the knobs allow. */
-static bool is_ahead(const struct weft_lister *l, const struct weft_search *s, uint32_t rank)
-{
-    const struct rank_list *k = &l->ranks[rank];
-    uint32_t behind = s->n_ranks - 1 - rank;
-    double cap = floor(l->knobs->ahead + l->knobs->ahead_slope * behind + 1e-9);
-    return k->done[0][0] - k->done[1][0] >= fmax(1, cap);
+    return weft_search_fits(s, rank, held + weft_max(through, i0));
 }
 
 /* A forward or gradient as a choice, if it may run at all.  *blocked is when it could start but
@@ -167,11 +159,12 @@ static struct choice look(const struct weft_lister *l, const struct weft_search 
     if (id == WEFT_NO_OP || l->arrival[id] == INFINITY)
         return no_choice;
     if (pass == WEFT_PASS_F &&
-        (!leaves_room(s, k, rank, chunk) || (chunk == 0 && is_ahead(l, s, rank))))
+        ((chunk == 0 && k->done[0][0] - k->done[1][0] >= k->cap) ||
+         !leaves_room(s, k, rank, chunk)))
         return no_choice;
-    double at = fmax(now, l->arrival[id]), delta = s->ops[id].delta;
+    double at = weft_max(now, l->arrival[id]), delta = s->ops[id].delta;
     if (delta > 0 && !weft_search_fits(s, rank, k->mem + delta)) {
-        *blocked = fmin(*blocked, at);
+        *blocked = weft_min(*blocked, at);
         return no_choice;
     }
     return (struct choice){id, at, 0};
@@ -223,7 +216,7 @@ static uint32_t choose_by_rules(struct weft_lister *l, const struct weft_search 
         return g.id;
     if (f.at <= now && g.at >= now + knobs->hold * s->ops[f.id].time)
         return f.id;
-    *until = f.at <= now ? g.at : fmin(g.at, f.at);
+    *until = f.at <= now ? g.at : weft_min(g.at, f.at);
     uint32_t w = oldest_weight(l, s, rank);
     if (w == WEFT_NO_OP)
         return WEFT_NO_OP;
@@ -264,10 +257,37 @@ static uint32_t choose_by_key(struct weft_lister *l, const struct weft_search *s
     return now + time <= *until + knobs->patience * time || blocked <= now ? w : WEFT_NO_OP;
 }
 
+/* The drain of a refill: only gradients are left, and they go in turn.  An arrival that is not
+ * known yet will be about when it was in the given order. */
+static uint32_t choose_drain(struct weft_lister *l, const struct weft_search *s, uint32_t rank,
+                             double now, double *until)
+{
+    struct rank_list *k = &l->ranks[rank];
+    struct choice best = no_choice;
+    double likely = INFINITY;
+    for (uint32_t c = 0; c < s->n_chunks; c++) {
+        uint32_t id = next_op(s, k, rank, WEFT_PASS_I, c);
+        if (id == WEFT_NO_OP)
+            continue;
+        *until = weft_min(*until, l->arrival[id]);
+        likely = weft_min(likely, l->arrival[id] < INFINITY ? l->arrival[id] : l->expected[id]);
+        bool fits = weft_search_fits(s, rank, k->mem + weft_max(0, s->ops[id].delta));
+        if (l->arrival[id] <= now && fits && k->last[1][c] < best.key)
+            best = (struct choice){id, now, k->last[1][c]};
+    }
+    uint32_t w = oldest_weight(l, s, rank);
+    if (best.id != WEFT_NO_OP || w == WEFT_NO_OP || *until <= now)
+        return best.id != WEFT_NO_OP ? best.id : w;
+    double time = s->ops[w].time;
+    return now + time <= likely + l->knobs->patience * time ? w : WEFT_NO_OP;
+}
+
 static uint32_t choose_refill(struct weft_lister *l, const struct weft_search *s, uint32_t rank,
                               double now, double *until)
 {
     struct rank_list *k = &l->ranks[rank];
+    if (l->knobs->in_turn && k->done[0][s->n_chunks - 1] == s->n_micros)
+        return choose_drain(l, s, rank, now, until);
     const uint32_t *row = l->given + rank * s->per_rank;
     while (k->follow < s->per_rank && s->ops[row[k->follow]].row >= 2 * s->n_stages)
         k->follow++;
@@ -275,7 +295,7 @@ static uint32_t choose_refill(struct weft_lister *l, const struct weft_search *s
     if (k->follow == s->per_rank)
         return w;
     uint32_t id = row[k->follow];
-    bool fits = weft_search_fits(s, rank, k->mem + fmax(0, s->ops[id].delta));
+    bool fits = weft_search_fits(s, rank, k->mem + weft_max(0, s->ops[id].delta));
     if (l->arrival[id] <= now && fits) {
         k->follow++;
         return id;
@@ -298,7 +318,8 @@ static void reset(struct weft_lister *l, const struct weft_search *s)
     for (uint32_t i = 0; i < 2 * l->leaves; i++)
         l->wake[i] = INFINITY;
     for (uint32_t r = 0; r < s->n_ranks; r++) {
-        l->ranks[r] = (struct rank_list){0};
+        double cap = l->knobs->ahead + l->knobs->ahead_slope * (s->n_ranks - 1 - r);
+        l->ranks[r] = (struct rank_list){.cap = weft_max(1, floor(cap + 1e-9))};
         set_wake(l, r, 0);
     }
 }
@@ -311,7 +332,7 @@ static bool make_list(struct weft_lister *l, struct weft_search *s,
     size_t n = 0;
     reset(l, s);
     for (uint32_t r; (r = next_rank(l, s->n_ranks)) < s->n_ranks;) {
-        double now = fmax(l->wake[l->leaves + r], l->ranks[r].free), until = INFINITY;
+        double now = weft_max(l->wake[l->leaves + r], l->ranks[r].free), until = INFINITY;
         uint32_t id = choose(l, s, r, now, &until);
         if (id == WEFT_NO_OP) {
             set_wake(l, r, until > now ? until : INFINITY);
@@ -336,13 +357,13 @@ struct weft_score weft_lister_try(struct weft_lister *l, struct weft_search *s,
 }
 
 struct weft_score weft_lister_refill(struct weft_lister *l, struct weft_search *s,
-                                     enum weft_family family, double patience)
+                                     enum weft_family family, double patience, bool drain)
 {
     if (weft_score_compare(s->best[family].score, WEFT_NO_SCORE) >= 0 ||
         !weft_search_time(s, s->best[family].order))
         return WEFT_NO_SCORE;
     memcpy(l->expected, s->start, sizeof *l->expected * s->n_ops);
-    l->knobs = &(struct weft_knobs){.patience = patience};
+    l->knobs = &(struct weft_knobs){.patience = patience, .in_turn = drain};
     l->given = s->best[family].order;
     if (!make_list(l, s, choose_refill))
         return WEFT_NO_SCORE;

@@ -159,8 +159,8 @@ static void refill_all(struct context *x)
 {
     static const double patience[] = {0, 0.25, 0.5, 0.75, 1};
     for (uint32_t f = 0; f < WEFT_N_FAMILIES; f++)
-        for (uint32_t i = 0; i < WEFT_LEN(patience) && !is_done(x->s); i++)
-            weft_lister_refill(x->lister, x->s, f, patience[i]);
+        for (uint32_t i = 0; i < 2 * WEFT_LEN(patience) && !is_done(x->s); i++)
+            weft_lister_refill(x->lister, x->s, f, patience[i / 2], i % 2 == 1);
 }
 
 /* Half of the work for all families alike, the other half for the one that is then best. */
@@ -183,7 +183,7 @@ enum weft_status weft_search_run(struct weft_search *s, const double *given,
 {
     enum weft_status st = WEFT_OK;
     struct context x = {s, weft_lister_new(s), weft_blocks_new(s), 0};
-    double n = (double)s->n_ops, tries = 6e6 / n, work = 6e6;
+    double n = (double)s->n_ops, tries = 6e6 / n, work = 8e6;
     if (x.lister == NULL || x.blocks == NULL) {
         st = WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory to search with %zu actions",
                        s->setup.name, s->n_ops);
@@ -193,7 +193,7 @@ enum weft_status weft_search_run(struct weft_search *s, const double *given,
         weft_blocks_try(x.blocks, s,
                         &(struct weft_block_style){
                             .given = given, .unit = true, .pin = i / 2 == 1, .late_w = i % 2 == 1});
-    search_all(&x, tries < 24 ? 24 : tries > 320 ? 320 : (uint32_t)tries);
+    search_all(&x, tries < 24 ? 24 : tries > 240 ? 240 : (uint32_t)tries);
     if (s->n_passes == 3)
         refill_all(&x);
     if (work / n >= 100) /* fewer steps lead nowhere */
