@@ -179,9 +179,14 @@ static enum weft_status parse_action(struct parser *p, struct weft_action *out)
                        "'%s' is no action: write the stage, then F B I W or another kind, then "
                        "the micro, as in 2F0",
                        cell_text(p, begin, cell));
-    if (weft_kind_has_micro(kind) && !parse_number(p, UINT32_MAX - 1, &micro))
-        return fail_at(p, here(p), "'%s' lacks its micro: write %u%s0",
+    struct place_in_text at_micro = here(p);
+    if (weft_kind_has_micro(kind) && !parse_number(p, UINT32_MAX - 1, &micro)) {
+        if (stopped_in_number(p))
+            return fail_at(p, at_micro, "'%s' has too large a micro",
+                           cell_text(p, begin, cell));
+        return fail_at(p, at_micro, "'%s' lacks its micro: write %u%s0",
                        cell_text(p, begin, cell), stage, weft_kind_name(kind));
+    }
     *out = (struct weft_action){
         .micro = micro, .stage = stage & (WEFT_MAX_STAGES - 1), .kind = kind & 0x7f};
     note_maxima(p, *out, at);
