@@ -1,0 +1,153 @@
+/* Every schedule of the table at all small sizes: proven, lowered both ways, printed and read. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "same.h"
+#include "weft/timing.h"
+#include "weft/verify.h"
+
+/* The sizes tried.  A schedule that searches takes its time, so it gets fewer of them. */
+struct sizes {
+    uint32_t ranks, chunks, micros;
+};
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const struct sizes all_sizes = {6, 3, 13}, searched_sizes = {3, 2, 6};
+#else
+static const struct sizes all_sizes = {8, 4, 24}, searched_sizes = {5, 2, 10};
+#endif
+
+static const struct weft_transport buffered = {.depth = WEFT_TRANSPORT_BUFFERED};
+static const struct weft_transport rendezvous = {.depth = 0};
+static const struct weft_transport one_queue = {.depth = 0, .by_pair = true};
+
+static void require(bool holds, const char *what, const struct weft_params *p)
+{
+    if (!holds)
+        fail_msg("%s: P=%u V=%u M=%u", what, p->ranks, p->chunks, p->micros);
+}
+
+static bool is_right(const struct weft_schedule *s, const struct weft_transport *transport)
+{
+    struct weft_report r;
+    assert_int_equal(weft_verify(s, transport, &r, NULL), WEFT_OK);
+    bool right = r.n_findings == 0;
+    if (!right)
+        print_error("%s\n", r.findings[0].text);
+    weft_report_release(&r);
+    return right;
+}
+
+/* The verifier and the clock count independently of each other. */
+static void check_figures(const struct weft_schedule *s, const struct weft_params *p)
+{
+    struct weft_report r;
+    struct weft_metrics m;
+    assert_int_equal(weft_verify(s, NULL, &r, NULL), WEFT_OK);
+    assert_int_equal(weft_metrics_init(&m, s, NULL, NULL, NULL), WEFT_OK);
+    require(r.n_findings == 0, "is wrong", p);
+    require(r.n_ranks == p->ranks && m.n_ranks == p->ranks, "other ranks", p);
+    require(r.n_compute == m.n_actions, "counts differ", p);
+    for (uint32_t i = 0; i < p->ranks; i++)
+        require(r.peak_activations[i] == m.peak_activations[i], "peaks differ", p);
+    weft_report_release(&r);
+    weft_metrics_release(&m);
+}
+
+static struct weft_schedule *lower(const struct weft_schedule *s, enum weft_lowering how,
+                                   const struct weft_params *p)
+{
+    struct weft_schedule *lowered = NULL;
+    require(weft_schedule_lower(s, how, &lowered, NULL) == WEFT_OK, "cannot be lowered", p);
+    require(is_right(lowered, &buffered), "is wrong when lowered", p);
+    require(survives_text(lowered, true), "is another one when lowered, printed and read", p);
+    return lowered;
+}
+
+static void check_accepted(const char *name, const struct weft_schedule *s,
+                           const struct weft_params *p)
+{
+    check_figures(s, p);
+    require(survives_text(s, true), "is another one when printed and read", p);
+    weft_schedule_free(lower(s, WEFT_LOWER_LATE, p));
+    struct weft_params hinted = *p;
+    struct weft_schedule *table = NULL;
+    hinted.idle_hints = true;
+    assert_int_equal(weft_schedule_make(name, &hinted, &table, NULL), WEFT_OK);
+    require(survives_text(table, true), "is another one with its empty cells", p);
+    struct weft_schedule *lowered = lower(table, WEFT_LOWER_PYTORCH, p);
+    /* All messages have one common order, so nothing can stand in the way of anything. */
+    require(is_right(lowered, &rendezvous), "does not complete by rendezvous", p);
+    require(is_right(lowered, &one_queue), "does not complete in one queue a pair", p);
+    weft_schedule_free(lowered);
+    weft_schedule_free(table);
+}
+
+/* A refusal says what would work: behind the schedule's name it has a number or another name. */
+static bool says_what_works(const char *msg, const char *name)
+{
+    size_t n;
+    const struct weft_generator *all = weft_generators(&n);
+    if (strncmp(msg, name, strlen(name)) != 0)
+        return false;
+    msg += strlen(name);
+    if (strpbrk(msg, "0123456789") != NULL)
+        return true;
+    for (size_t i = 0; i < n; i++)
+        if (strstr(msg, all[i].name) != NULL)
+            return true;
+    return false;
+}
+
+static size_t check_size(const struct weft_generator *g, const struct weft_params *p)
+{
+    struct weft_schedule *s = NULL;
+    struct weft_error err = {.msg = ""};
+    enum weft_status st = weft_schedule_make(g->name, p, &s, &err);
+    if (st != WEFT_OK) {
+        require(st == WEFT_USAGE, err.msg, p);
+        require(s == NULL, "refused, but made", p);
+        require(says_what_works(err.msg, g->name), err.msg, p);
+        return 0;
+    }
+    check_accepted(g->name, s, p);
+    weft_schedule_free(s);
+    return 1;
+}
+
+static void check_generator(void **state)
+{
+    const struct weft_generator *g = *state;
+    struct sizes most = g->takes & WEFT_TAKES_COST ? searched_sizes : all_sizes;
+    size_t n_accepted = 0, n_tried = 0;
+    struct weft_params p = {0};
+    for (p.ranks = 1; p.ranks <= most.ranks; p.ranks++)
+        for (p.chunks = 1; p.chunks <= most.chunks; p.chunks++)
+            for (p.micros = 1; p.micros <= most.micros; p.micros++, n_tried++)
+                n_accepted += check_size(g, &p);
+    assert_true(n_accepted > 0);
+    if (g->takes & WEFT_TAKES_CHUNKS) /* these take any size */
+        assert_int_equal(n_accepted, n_tried);
+}
+
+int main(void)
+{
+    size_t n;
+    const struct weft_generator *all = weft_generators(&n);
+    struct CMUnitTest *tests = calloc(n, sizeof *tests);
+    if (tests == NULL)
+        return 1;
+    for (size_t i = 0; i < n; i++)
+        tests[i] =
+            (struct CMUnitTest){all[i].name, check_generator, NULL, NULL, (void *)&all[i]};
+    int failed = _cmocka_run_group_tests("generated", tests, n, NULL, NULL);
+    free(tests);
+    return failed != 0;
+}
