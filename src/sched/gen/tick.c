@@ -58,11 +58,16 @@ struct planner {
 static inline uint32_t first_least(const struct counters *c, uint32_t base, uint32_t chunks)
 {
     uint32_t best = NONE, micro = UINT32_MAX;
-    for (uint32_t i = base; i < base + chunks; i++)
-        if (c->done[i] < c->limit[i] && c->done[i] < micro) {
-            micro = c->done[i];
+    const uint32_t *done = c->done, *limit = c->limit;
+    for (uint32_t i = base; i < base + chunks; i++) {
+        uint32_t next = done[i];
+        if (next >= limit[i])
+            continue;
+        if (next < micro) {
+            micro = next;
             best = i;
         }
+    }
     return best;
 }
 
@@ -70,11 +75,16 @@ static inline uint32_t first_least(const struct counters *c, uint32_t base, uint
 static inline uint32_t last_least(const struct counters *c, uint32_t base, uint32_t chunks)
 {
     uint32_t best = NONE, micro = UINT32_MAX;
-    for (uint32_t i = base + chunks; i-- > base;)
-        if (c->done[i] < c->limit[i] && c->done[i] < micro) {
-            micro = c->done[i];
+    const uint32_t *done = c->done, *limit = c->limit;
+    for (uint32_t i = base + chunks; i-- > base;) {
+        uint32_t next = done[i];
+        if (next >= limit[i])
+            continue;
+        if (next < micro) {
+            micro = next;
             best = i;
         }
+    }
     return best;
 }
 
