@@ -17,6 +17,7 @@ struct canvas {
     double scale;                  /* columns a unit of time */
     size_t columns;
     bool with_stage; /* ranks hold several stages: say which */
+    bool dense;      /* every cell says its micro, so that they can stand side by side */
     char *marks;     /* owned: (columns), what stands in each; ' ' between cells, 0 for idle */
     uint8_t *kinds;  /* owned: (columns), for colours */
 };
@@ -46,32 +47,47 @@ static size_t label_of(const struct canvas *c, const struct weft_action *a, size
     return n <= room ? n : (size_t)snprintf(out, 64, "%s", weft_kind_name(a->kind));
 }
 
-/* The columns a unit of time.  At best every label fits with a blank behind it.  Else the shortest
- * action still gets a whole number of columns, so that equal actions look equal; and if not even
- * one, then the whole just fits. */
-static double choose_scale(struct canvas *c, size_t room)
+/* The columns a unit of time that all labels need, with the stage and a blank behind it or
+ * without both; and the shortest action. */
+static void measure(struct canvas *c, double *wide, double *narrow, double *shortest)
 {
-    double scale = 0, shortest = 0;
     char label[64];
+    *wide = *narrow = *shortest = 0;
     for (uint32_t r = 0; r < c->m->n_ranks; r++) {
         struct weft_action_span row = weft_schedule_rank(c->s, r);
         const double *length = c->m->length + weft_schedule_offset(c->s, r);
         for (size_t i = 0; i < row.len; i++) {
             if (!weft_kind_is_compute(row.at[i].kind) || length[i] <= 0)
                 continue;
-            double need = (double)(label_of(c, &row.at[i], SIZE_MAX, label) + 1) / length[i];
-            scale = need > scale ? need : scale;
-            shortest = shortest == 0 || length[i] < shortest ? length[i] : shortest;
+            size_t n = label_of(c, &row.at[i], SIZE_MAX, label);
+            size_t stage = c->with_stage && !row.at[i].paired
+                               ? (size_t)snprintf(label, sizeof label, "%u", row.at[i].stage)
+                               : 0;
+            *wide = fmax(*wide, (double)(n + 1) / length[i]);
+            *narrow = fmax(*narrow, (double)(n - stage) / length[i]);
+            *shortest = *shortest == 0 ? length[i] : fmin(*shortest, length[i]);
         }
     }
+}
+
+/* At best every label fits with a blank behind it.  Else the shortest action still gets a whole
+ * number of columns, so that equal actions look equal; and if not even one, then the whole just
+ * fits. */
+static double choose_scale(struct canvas *c, size_t room)
+{
+    double wide, narrow, shortest;
+    measure(c, &wide, &narrow, &shortest);
     if (shortest <= 0 || c->m->makespan <= 0)
         return 0;
-    scale = ceil(scale * shortest - 1e-9) / shortest;
+    double scale = ceil(wide * shortest - 1e-9) / shortest;
+    c->dense = true;
     if (scale * c->m->makespan <= (double)room)
         return scale;
     c->with_stage = false; /* all cells without, or some would be misread */
     double whole = floor((double)room / c->m->makespan * shortest);
-    return whole >= 1 ? whole / shortest : (double)room / c->m->makespan;
+    scale = whole >= 1 ? whole / shortest : (double)room / c->m->makespan;
+    c->dense = scale >= narrow * (1 - 1e-9);
+    return scale;
 }
 
 static size_t column_of(const struct canvas *c, double t)
@@ -94,7 +110,7 @@ static void paint_action(struct canvas *c, const struct weft_action *a, double s
             return;
     }
     char label[64];
-    size_t n = label_of(c, a, end - begin, label);
+    size_t n = label_of(c, a, c->dense ? end - begin : end - begin - 1, label);
     for (size_t i = begin; i < end; i++) {
         c->marks[i] = i - begin < n ? label[i - begin] : i + 1 < end ? '-' : ' ';
         c->kinds[i] = a->paired ? PAIR : (uint8_t)a->kind;
