@@ -191,6 +191,9 @@ enum weft_status weft_prove_cells(struct weft_proof *p, struct weft_error *err)
     for (size_t cell = 0; cell < p->n_cells; cell++)
         check_complete(p, (uint32_t)(cell / p->place->n_micros),
                        (uint32_t)(cell % p->place->n_micros), p->cells[cell]);
-    p->report->n_findings += p->n_all_cells - p->n_cells; /* all of them lack something */
+    if (p->n_cells < p->n_all_cells)
+        weft_proof_add(p, WEFT_RULE_MISSING, 0, SIZE_MAX,
+                       "%u stages x %u micros in %zu actions: most of them are missing",
+                       p->place->n_stages, p->place->n_micros, weft_schedule_n_actions(p->s));
     return WEFT_OK;
 }
