@@ -52,6 +52,9 @@ static struct finding_case {
      "t:2:1: 6 stages in a file of 4 cells"},
     {"a stage in the middle missing", "0F0,0B0\n2F0,2B0", BUFFERED, DIRECTION,
      WEFT_RULE_MISSING, 0, NOWHERE, "stage 1, micro 0: no forward"},
+    {"a stage far beyond the others", "0F0,0F1,0F2,0B0,9B1,0B2\n1F0,1F1,1F2,1B0,1B1,1B2",
+     BUFFERED, DIRECTION, WEFT_RULE_MISSING, 0, NOWHERE,
+     "10 stages x 3 micros in 12 actions: most of them are missing"},
     {"nothing at all", "", BUFFERED, DIRECTION, UNREADABLE, 0, 0, "t: no actions in it"},
     {"no micro at all", "0REDUCE_GRAD", BUFFERED, DIRECTION, WEFT_RULE_MISSING, 0, NOWHERE,
      "stage 0, micro 0: no forward"},
@@ -213,17 +216,21 @@ static void check_cycle(const struct weft_report *r)
     }
 }
 
+/* Every finding that is kept says something, and the one that is looked for is among them. */
 static bool has_finding(const struct weft_report *r, const struct finding_case *c)
 {
+    bool has = false;
     for (size_t i = 0; i < r->n_findings && i < WEFT_MAX_FINDINGS; i++) {
         const struct weft_finding *f = &r->findings[i];
+        assert_string_not_equal(weft_rule_name(f->rule), "?");
+        assert_true(strlen(f->text) > 10);
         if ((int)f->rule == c->rule && (int)f->rank == c->rank &&
             f->located == (c->position != NOWHERE) &&
             (!f->located || f->position == (size_t)c->position) &&
             strstr(f->text, c->words) != NULL)
-            return true;
+            has = true;
     }
-    return false;
+    return has;
 }
 
 static void print_findings(const struct weft_report *r)
