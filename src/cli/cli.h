@@ -10,7 +10,7 @@
 struct weft_command {
     const char *name;
     const char *summary;  /* one line, for the list of commands */
-    const char *operands; /* "FILE", or NULL */
+    const char *operands; /* "FILE", "[COMMAND]" when it may be left out, NULL for none */
     const char *text;     /* paragraphs for --help and the man page */
     const char *examples; /* lines "  weft plan ..." */
     struct weft_option_list options;
@@ -20,6 +20,11 @@ struct weft_command {
 
 const struct weft_command *const *weft_commands(size_t *n);
 const struct weft_command *weft_command_find(const char *name);
+
+/* Reads a command's arguments into its settings, and its one operand (NULL when left out). */
+enum weft_status weft_command_parse(const struct weft_command *command, int argc, char **argv,
+                                    void *settings, const char **operand,
+                                    struct weft_error *err);
 
 extern const struct weft_command weft_command_plan;
 extern const struct weft_command weft_command_check;

@@ -225,13 +225,11 @@ static enum weft_status bench_plan(const struct bench_settings *s, struct weft_e
 static enum weft_status run_bench(int argc, char **argv, struct weft_error *err)
 {
     struct bench_settings s = {0};
-    const char *operands[16];
-    size_t n = 0;
-    if (argc > 16)
-        return WEFT_FAIL(err, WEFT_USAGE, "too many arguments: see weft bench --help");
-    WEFT_TRY(weft_options_parse(weft_command_bench.options, argc, argv, &s, operands, &n, err));
-    if (n != 1 || strcmp(operands[0], "plan") != 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "bench what? weft bench plan");
+    const char *what = NULL;
+    WEFT_TRY(weft_command_parse(&weft_command_bench, argc, argv, &s, &what, err));
+    if (strcmp(what, "plan") != 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "there is no benchmark '%.40s': weft bench plan",
+                         what);
     if (s.repeat == 0)
         s.repeat = 5;
     return bench_plan(&s, err);

@@ -260,19 +260,9 @@ static void check_release(struct check *c)
 static enum weft_status run_check(int argc, char **argv, struct weft_error *err)
 {
     struct check_settings s = {0};
-    const char **operands = malloc(sizeof *operands * (size_t)(argc + 1));
-    size_t n = 0;
-    if (operands == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %d arguments", argc);
-    enum weft_status st =
-        weft_options_parse(weft_command_check.options, argc, argv, &s, operands, &n, err);
-    struct check c = {.file = n > 0 ? operands[0] : NULL};
-    free(operands);
-    if (st == WEFT_OK && n != 1)
-        st = WEFT_FAIL(err, WEFT_USAGE, "check takes one FILE (- is standard input), got %zu",
-                       n);
-    if (st == WEFT_OK)
-        st = read_and_prove(&c, &s, err);
+    struct check c = {0};
+    WEFT_TRY(weft_command_parse(&weft_command_check, argc, argv, &s, &c.file, err));
+    enum weft_status st = read_and_prove(&c, &s, err);
     if (st == WEFT_OK) {
         if (s.json)
             print_json(stdout, &c);

@@ -138,20 +138,8 @@ static enum weft_status print_plan(FILE *out, const struct weft_plan *p,
 static enum weft_status run_plan(int argc, char **argv, struct weft_error *err)
 {
     struct weft_plan_settings s = {0};
-    const char **operands = malloc(sizeof *operands * (size_t)(argc + 1));
-    size_t n = 0;
-    if (operands == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %d arguments", argc);
-    enum weft_status st =
-        weft_options_parse(weft_command_plan.options, argc, argv, &s, operands, &n, err);
-    if (st == WEFT_OK && n > 0)
-        st = WEFT_FAIL(err, WEFT_USAGE,
-                       "plan takes options only, not '%.40s': see weft plan "
-                       "--help",
-                       operands[0]);
-    free(operands);
-    if (st != WEFT_OK)
-        return st;
+    const char *none = NULL;
+    WEFT_TRY(weft_command_parse(&weft_command_plan, argc, argv, &s, &none, err));
     if (s.list) {
         print_list(stdout);
         return WEFT_OK;
@@ -164,7 +152,7 @@ static enum weft_status run_plan(int argc, char **argv, struct weft_error *err)
     struct weft_plan p;
     struct weft_sink sink;
     WEFT_TRY(weft_plan_init(&p, &s, err));
-    st = weft_sink_open(&sink, s.output, err);
+    enum weft_status st = weft_sink_open(&sink, s.output, err);
     if (st == WEFT_OK)
         st = weft_sink_close(&sink, print_plan(sink.out, &p, &s, err), err);
     weft_plan_release(&p);

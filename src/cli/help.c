@@ -126,17 +126,10 @@ static void man_schedules(FILE *out)
 
 static void man_exit_codes(FILE *out)
 {
-    static const struct {
-        int code;
-        const char *text;
-    } rows[] = {
-#define ROW(name, code, text) {code, text},
-        WEFT_STATUS_MAP(ROW)
-#undef ROW
-    };
     fputs(".SH \"EXIT STATUS\"\n", out);
-    for (size_t i = 0; i < WEFT_LEN(rows); i++)
-        fprintf(out, ".TP\n%d\n%s\n", rows[i].code, rows[i].text);
+    for (int st = WEFT_OK; st <= WEFT_INTERNAL; st++)
+        fprintf(out, ".TP\n%d\n%s\n", weft_status_exit_code((enum weft_status)st),
+                weft_status_text((enum weft_status)st));
 }
 
 void weft_print_man(FILE *out)
@@ -226,23 +219,19 @@ static const struct weft_option help_options[] = {
 static enum weft_status run_help(int argc, char **argv, struct weft_error *err)
 {
     struct help_settings settings = {0};
-    const char *operands[8];
-    size_t n = 0;
-    if (argc > 8)
-        return WEFT_FAIL(err, WEFT_USAGE, "help takes one command");
-    WEFT_TRY(weft_options_parse(weft_command_help.options, argc, argv, &settings, operands, &n,
-                                err));
+    const char *about = NULL;
+    WEFT_TRY(weft_command_parse(&weft_command_help, argc, argv, &settings, &about, err));
     if (settings.man)
         weft_print_man(stdout);
     else if (settings.completion)
         weft_print_completion(stdout);
-    else if (n == 0)
+    else if (about == NULL)
         weft_print_overview(stdout);
-    else if (weft_command_find(operands[0]) == NULL)
+    else if (weft_command_find(about) == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "there is no command '%.40s' (weft help)",
                          operands[0]);
     else
-        weft_print_help(stdout, weft_command_find(operands[0]));
+        weft_print_help(stdout, weft_command_find(about));
     return WEFT_OK;
 }
 

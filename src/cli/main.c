@@ -1,5 +1,6 @@
 #include <locale.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -27,6 +28,29 @@ const struct weft_command *weft_command_find(const char *name)
         if (strcmp(all[i]->name, name) == 0)
             return all[i];
     return NULL;
+}
+
+enum weft_status weft_command_parse(const struct weft_command *command, int argc, char **argv,
+                                    void *settings, const char **operand,
+                                    struct weft_error *err)
+{
+    const char **operands = malloc(sizeof *operands * ((size_t)argc + 1));
+    const char *takes = command->operands;
+    size_t n = 0;
+    if (operands == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %d arguments", argc);
+    enum weft_status st =
+        weft_options_parse(command->options, argc, argv, settings, operands, &n, err);
+    if (st == WEFT_OK && n > (takes != NULL))
+        st = WEFT_FAIL(err, WEFT_USAGE, "%s takes %s%s, not '%.40s': see weft %s --help",
+                       command->name, takes == NULL ? "options only" : "one ",
+                       takes == NULL ? "" : takes, operands[takes != NULL], command->name);
+    else if (st == WEFT_OK && n == 0 && takes != NULL && takes[0] != '[')
+        st = WEFT_FAIL(err, WEFT_USAGE, "%s needs %s: see weft %s --help", command->name, takes,
+                       command->name);
+    *operand = st == WEFT_OK && n > 0 ? operands[0] : NULL;
+    free(operands);
+    return st;
 }
 
 static enum weft_status no_such_command(const char *name, struct weft_error *err)

@@ -54,35 +54,19 @@ struct planner {
 
 #define NONE UINT32_MAX
 
-/* The slot whose next micro is the least; among equals the first chunk. */
-static inline uint32_t first_least(const struct counters *c, uint32_t base, uint32_t chunks)
+/* The slot whose next micro is the least; among equals the first chunk, or the last. */
+static inline uint32_t least_micro(const struct counters *c, uint32_t base, uint32_t chunks,
+                                   bool last_first)
 {
+    const uint32_t *done = c->done + base, *limit = c->limit + base;
     uint32_t best = NONE, micro = UINT32_MAX;
-    const uint32_t *done = c->done, *limit = c->limit;
-    for (uint32_t i = base; i < base + chunks; i++) {
-        uint32_t next = done[i];
+    for (uint32_t k = 0; k < chunks; k++) {
+        uint32_t i = last_first ? chunks - 1 - k : k, next = done[i];
         if (next >= limit[i])
             continue;
         if (next < micro) {
             micro = next;
-            best = i;
-        }
-    }
-    return best;
-}
-
-/* The same; among equals the last chunk. */
-static inline uint32_t last_least(const struct counters *c, uint32_t base, uint32_t chunks)
-{
-    uint32_t best = NONE, micro = UINT32_MAX;
-    const uint32_t *done = c->done, *limit = c->limit;
-    for (uint32_t i = base + chunks; i-- > base;) {
-        uint32_t next = done[i];
-        if (next >= limit[i])
-            continue;
-        if (next < micro) {
-            micro = next;
-            best = i;
+            best = base + i;
         }
     }
     return best;
@@ -105,9 +89,9 @@ static inline uint32_t choose(const struct planner *p, uint32_t rank, bool backw
 {
     uint32_t base = rank * p->chunks;
     if (backward)
-        return last_least(&p->backward, base, p->chunks);
+        return least_micro(&p->backward, base, p->chunks, true);
     return p->policy->in_flight != 0 ? deepest(p, base)
-                                     : first_least(&p->forward, base, p->chunks);
+                                     : least_micro(&p->forward, base, p->chunks, false);
 }
 
 /* What a free rank does now; false when nothing is ready. */
