@@ -200,10 +200,11 @@ enum weft_status weft_search_check_limits(struct weft_search *s, struct weft_err
         one_by_one(s, r, row);
         double least = weft_search_peak(s, row);
         if (!weft_search_fits(s, r, least))
-            return WEFT_FAIL(err, WEFT_USAGE,
-                             "%s: rank %u has a memory limit of %g, too little for one micro at "
-                             "a time: give it at least %g",
-                             s->setup.name, r, s->limit[r], least);
+            return WEFT_FAIL(
+                err, WEFT_USAGE,
+                "%s: rank %u has a memory limit of %g, too little for one micro at "
+                "a time: give it at least %g",
+                s->setup.name, r, s->limit[r], least);
     }
     weft_search_try(s, WEFT_FAMILY_HAND, s->order);
     return WEFT_OK;
@@ -278,7 +279,7 @@ struct weft_score weft_search_score(const struct weft_search *s)
     return (struct weft_score){by_span ? span : makespan, by_span ? makespan : span, 0};
 }
 
-/* Sums of the same times in another order may differ in the last bits; that is no difference. */
+/* Sums of the same times in another order may differ in the last bits; that does not count. */
 static int compare(double a, double b)
 {
     double slack = 1e-9 * (a > b ? a : b);

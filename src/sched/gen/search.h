@@ -21,7 +21,7 @@
 
 #include "sched/gen/gen.h"
 
-/* -- the problem and the best orders: search.c ------------------------------------------------ */
+/* -- the problem and the best orders: search.c --------------------------------------------- */
 
 /* The passes of a (stage, micro), in the order in which they can run. */
 enum weft_pass {
@@ -73,9 +73,9 @@ struct weft_search {
     uint32_t n_ranks, n_stages, n_micros, n_chunks, n_passes;
     size_t per_rank, n_ops; /* actions of a rank, and of all */
     double hop;
-    double *limit;            /* owned: (ranks) */
-    struct weft_op *ops;      /* owned: (passes, stages, micros) */
-    struct weft_score bound;  /* no order can be better */
+    double *limit;           /* owned: (ranks) */
+    struct weft_op *ops;     /* owned: (passes, stages, micros) */
+    struct weft_score bound; /* no order can be better */
     struct weft_found {
         struct weft_score score;
         uint32_t *order; /* owned: (ranks, per_rank) */
@@ -102,8 +102,8 @@ void weft_search_cap(struct weft_search *s, double chunks);
  * order found.  To be called once, when the limits are final. */
 enum weft_status weft_search_check_limits(struct weft_search *s, struct weft_error *err);
 
-/* Fills start, end and topo.  False when the order deadlocks.  The order must list F, I and W of
- * a (stage, micro) in this order. */
+/* Fills start, end and topo.  False when the order deadlocks.  The order must list F, I and W
+ * of a (stage, micro) in this order. */
 bool weft_search_time(struct weft_search *s, const uint32_t *order);
 
 /* Of the order that was timed last, peak left 0. */
@@ -166,20 +166,21 @@ static inline bool weft_search_fits(const struct weft_search *s, uint32_t rank, 
     return mem <= limit + 1e-9 * (limit > 1 ? limit : 1);
 }
 
-/* -- the list scheduler: search_list.c -------------------------------------------------------- */
+/* -- the list scheduler: search_list.c ----------------------------------------------------- */
 
 /* How to choose when a rank has a choice. */
 struct weft_knobs {
-    double ahead;         /* forwards of chunk 0 in flight on the last rank, */
-    double ahead_slope;   /* and how many more on each rank before it */
-    double patience;      /* a W may delay what is known to arrive by this much of its own time */
-    double hold;          /* a rank waits this much of an action's time for a better one */
-    bool forward_first;   /* a forward goes before a gradient */
-    bool deep_first;      /* of two gradients the deeper chunk's, not that which lags behind */
-    bool in_turn;         /* the pass and chunk that ran longest ago goes first */
-    const double *offset; /* borrowed, may be NULL: (2, stages), when a block runs micro 0's F and
+    double ahead;       /* forwards of chunk 0 in flight on the last rank, */
+    double ahead_slope; /* and how many more on each rank before it */
+    double patience;    /* a W may delay what is known to arrive by this much of its own time */
+    double hold;        /* a rank waits this much of an action's time for a better one */
+    bool forward_first; /* a forward goes before a gradient */
+    bool deep_first;    /* of two gradients the deeper chunk's, not that which lags behind */
+    bool in_turn;       /* the pass and chunk that ran longest ago goes first */
+    const double
+        *offset;   /* borrowed, may be NULL: (2, stages), when a block runs micro 0's F and
                              I: what is earlier there goes first, whatever it is */
-    double period;        /* and how much later each further micro is */
+    double period; /* and how much later each further micro is */
 };
 
 struct weft_lister; /* opaque: room for the scheduler, reused */
@@ -195,13 +196,12 @@ struct weft_score weft_lister_try(struct weft_lister *l, struct weft_search *s,
  * into waits, or before what would not fit the limit without them.  With `drain`, the gradients
  * after a rank's last forward are put anew too.  Tries that. */
 struct weft_score weft_lister_refill(struct weft_lister *l, struct weft_search *s,
-                                     enum weft_family family, double patience,
-                                     bool drain);
+                                     enum weft_family family, double patience, bool drain);
 
-/* -- building blocks: search_block.c ---------------------------------------------------------- */
+/* -- building blocks: search_block.c ------------------------------------------------------- */
 
 struct weft_block_style {
-    double step[4];      /* the least time from rank to rank in sixths of a period: forwards down
+    double step[4]; /* the least time from rank to rank in sixths of a period: forwards down
                             and up, gradients down and up */
     const double *given; /* borrowed, may be NULL: (2, stages), the block's own times for micro
                             0's F and I, in units; `unit` is then to be true */
@@ -223,14 +223,14 @@ const double *weft_blocks_lay(struct weft_blocks *b, const struct weft_search *s
 struct weft_score weft_blocks_try(struct weft_blocks *b, struct weft_search *s,
                                   const struct weft_block_style *style);
 
-/* -- local improvement: search_tabu.c --------------------------------------------------------- */
+/* -- local improvement: search_tabu.c ------------------------------------------------------ */
 
 /* Improves the best order of a family, which must have one, with about `work` visits of an
  * action. */
 enum weft_status weft_search_improve(struct weft_search *s, enum weft_family family,
                                      double work, struct weft_error *err);
 
-/* -- the strategy: search_run.c --------------------------------------------------------------- */
+/* -- the strategy: search_run.c ------------------------------------------------------------ */
 
 /* Tries many settings of all that is above and improves what came out best.  `given` is a block
  * to try as well, as in weft_block_style, or NULL. */

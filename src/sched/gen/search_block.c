@@ -102,7 +102,7 @@ void weft_blocks_free(struct weft_blocks *b)
     free(b);
 }
 
-/* -- laying the block ------------------------------------------------------------------------- */
+/* -- laying the block ---------------------------------------------------------------------- */
 
 static double lay_one(struct weft_blocks *b, uint32_t rank, uint32_t row, double t)
 {
@@ -156,7 +156,7 @@ static void lay(struct weft_blocks *b, const struct weft_search *s,
     }
 }
 
-/* -- repeating it ----------------------------------------------------------------------------- */
+/* -- repeating it -------------------------------------------------------------------------- */
 
 static int by_time(const void *x, const void *y)
 {
@@ -201,8 +201,8 @@ static double ready_at(const struct weft_blocks *b, const struct weft_search *s,
 }
 
 /* Puts one action into the first gap that it fits into, from `after` on; false when the limit
- * allows none.  Memory after its place grows by its own, so it may not go before what would then
- * be too much. */
+ * allows none.  Memory after its place grows by its own, so it may not go before what would be
+ * too much then. */
 static bool put(struct weft_blocks *b, const struct weft_search *s, uint32_t id, double after)
 {
     const struct weft_op *op = &s->ops[id];

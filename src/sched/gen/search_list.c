@@ -4,16 +4,17 @@
 
 #include "sched/gen/search.h"
 
-/* The list scheduler: time goes on, and whenever a rank is free it takes one of the actions that
- * can start.  It has three ways to choose:
+/* The list scheduler: time goes on, and whenever a rank is free it takes one of the actions
+ * that can start.  It has several ways to choose:
  *
- *   by rules    gradients first (others wait for them, and they lead to free memory), then
- *               forwards, the deeper chunk's first, then weight gradients, which nobody waits
- *               for, to fill the gaps;
- *   by a block  what a block (search_block.c) would run first, weight gradients into the gaps;
- *   refill      forwards and gradients in a given order, weight gradients into the gaps.
+ *   by rules   gradients first (others wait for them, and they lead to free memory), then
+ *              forwards, the deeper chunk's first, then weight gradients, which nobody waits
+ *              for, to fill the gaps;
+ *   in turn    the pass and chunk that ran longest ago, weight gradients into the gaps;
+ *   by a block what a block (search_block.c) would run first, weight gradients into the gaps;
+ *   refill     forwards and gradients in a given order, weight gradients into the gaps.
  *
- * By rules or by a block it never gets stuck.  The danger is that forwards of chunk 0 take all
+ * But for the last it never gets stuck.  The danger is that forwards of chunk 0 take all
  * memory, so that the oldest micro finds no room to come back up through chunk 1.  Hence a
  * forward starts only if the oldest micro could still finish: if there were room for one pass
  * through chunk 1 beside what chunk 0 holds, once all that is begun in chunk 1 is finished and
@@ -24,7 +25,7 @@ struct rank_list {
     double free, mem;
     double cap;          /* so many micros may be in flight in chunk 0 */
     uint32_t done[3][2]; /* passes and chunks: how many micros */
-    uint32_t last[2][2]; /* F and I of each chunk: where the last one is in the list, plus one */
+    uint32_t last[2][2]; /* F and I of the chunks: the last one's place in the list, plus 1 */
     uint32_t len;
     uint32_t follow; /* refill: position in the given order */
 };
@@ -35,7 +36,7 @@ struct weft_lister {
     struct rank_list *ranks;        /* owned: (ranks) */
     double *arrival;  /* owned: (n_ops), when its input is there, INFINITY: not known yet */
     double *expected; /* owned: (n_ops), when it started in the given order */
-    double *wake;     /* owned: (2 * leaves), a tournament: the earliest of each pair of ranks */
+    double *wake; /* owned: (2 * leaves), a tournament: the earliest of each pair of ranks */
     uint32_t leaves;
 };
 
@@ -77,7 +78,7 @@ void weft_lister_free(struct weft_lister *l)
     free(l);
 }
 
-/* -- time ------------------------------------------------------------------------------------- */
+/* -- time ---------------------------------------------------------------------------------- */
 
 static void set_wake(struct weft_lister *l, uint32_t rank, double t)
 {
@@ -120,7 +121,7 @@ static void issue(struct weft_lister *l, struct weft_search *s, uint32_t id, dou
     set_wake(l, op->rank, k->free);
 }
 
-/* -- what could be next ----------------------------------------------------------------------- */
+/* -- what could be next -------------------------------------------------------------------- */
 
 /* The next action of a pass and chunk on a rank, or WEFT_NO_OP. */
 static uint32_t next_op(const struct weft_search *s, const struct rank_list *k, uint32_t rank,
@@ -158,9 +159,8 @@ static struct choice look(const struct weft_lister *l, const struct weft_search 
     uint32_t id = next_op(s, k, rank, pass, chunk);
     if (id == WEFT_NO_OP || l->arrival[id] == INFINITY)
         return no_choice;
-    if (pass == WEFT_PASS_F &&
-        ((chunk == 0 && k->done[0][0] - k->done[1][0] >= k->cap) ||
-         !leaves_room(s, k, rank, chunk)))
+    if (pass == WEFT_PASS_F && ((chunk == 0 && k->done[0][0] - k->done[1][0] >= k->cap) ||
+                                !leaves_room(s, k, rank, chunk)))
         return no_choice;
     double at = weft_max(now, l->arrival[id]), delta = s->ops[id].delta;
     if (delta > 0 && !weft_search_fits(s, rank, k->mem + delta)) {
@@ -186,8 +186,7 @@ static uint32_t oldest_weight(const struct weft_lister *l, const struct weft_sea
     return best;
 }
 
-/* -- three ways to choose: each returns what the rank does now, or WEFT_NO_OP: it sleeps until
- *    *until ----------------------------------------------------------------------------------- */
+/* -- ways to choose: what the rank does now, or WEFT_NO_OP: it sleeps until *until --------- */
 
 /* The one that can start sooner, the first if both can. */
 static struct choice sooner(struct choice a, struct choice b)
@@ -226,8 +225,8 @@ static uint32_t choose_by_rules(struct weft_lister *l, const struct weft_search 
     return fills || frees ? w : WEFT_NO_OP;
 }
 
-static uint32_t choose_by_key(struct weft_lister *l, const struct weft_search *s,
-                                uint32_t rank, double now, double *until)
+static uint32_t choose_by_key(struct weft_lister *l, const struct weft_search *s, uint32_t rank,
+                              double now, double *until)
 {
     const struct weft_knobs *knobs = l->knobs;
     double blocked = INFINITY;
@@ -309,7 +308,7 @@ static uint32_t choose_refill(struct weft_lister *l, const struct weft_search *s
     return now + time <= likely + l->knobs->patience * time ? w : WEFT_NO_OP;
 }
 
-/* -- making a list ---------------------------------------------------------------------------- */
+/* -- making a list ------------------------------------------------------------------------- */
 
 static void reset(struct weft_lister *l, const struct weft_search *s)
 {

@@ -1,16 +1,25 @@
-#include <stdlib.h>
-
 #include "sched/gen/search.h"
 
 /* The strategy that all generators which search have in common.
  *
- * Every family of orders has a few knobs with a few values each.  All combinations are too many,
- * so each family goes from a few starting points, turns one knob at a time, and stays with what
- * was best, until no single knob helps (descent).  Then weight gradients are put anew, and what
- * came out best in each family is improved.  The work is bounded by the number of actions alone.
+ * Every family of orders has a few knobs with a few values each.  All combinations are too
+ * many, so each family goes from a few starting points, turns one knob at a time, and stays
+ * with what was best, until no single knob helps (descent).  Then weight gradients are put
+ * anew, and what came out best in each family is improved.  The number of actions alone bounds
+ * the work.
  */
 
 enum { MAX_KNOBS = 6 };
+
+/* How many orders are tried, and actions visited when improving: about 60 ms for 8 ranks and 24
+ * micros.  Large plans get fewer of both; too few steps would improve nothing. */
+enum {
+    MIN_TRIES = 24,
+    MAX_TRIES = 240,
+    TRY_WORK = 6000000,
+    IMPROVE_WORK = 8000000,
+    MIN_STEPS = 100,
+};
 
 struct context {
     struct weft_search *s;
@@ -27,13 +36,14 @@ struct family {
     uint32_t n_values[MAX_KNOBS]; /* 0 after the last knob */
 };
 
-static const double aheads[] = {0.5, 0.75, 1, 1.15, 1.3, 1.5, 2, 1e9}; /* of the number of ranks */
+/* The values of the knobs; what they are is said at weft_knobs and weft_block_style. */
+static const double aheads[] = {0.5, 0.75, 1, 1.15, 1.3, 1.5, 2, 1e9};
 static const double slopes[] = {0, 0.5, 1, 1.5, 2, 3};
 static const double parts[] = {0, 0.5, 1};
 static const double steps[] = {0, 1, 1.5, 2, 2.5, 3, 4, 5};
 
-/* With one chunk the last rank needs one micro in flight, and each rank before it some more;
- * with two, all ranks need about the same. */
+/* Micros in flight.  With one chunk the last rank needs one, and each rank before it some more;
+ * with two, all ranks need about as many as there are ranks. */
 static double ahead(const struct weft_search *s, uint32_t i)
 {
     return s->n_chunks == 1 ? 2 * aheads[i] : aheads[i] * s->n_ranks;
@@ -99,10 +109,15 @@ static const struct family steer = {
     {WEFT_LEN(steps), WEFT_LEN(steps), WEFT_LEN(aheads), WEFT_LEN(parts), WEFT_LEN(parts)}};
 static const struct family block = {try_block, {WEFT_LEN(steps), WEFT_LEN(steps), 2, 2, 2}};
 
+static bool is_done(const struct weft_search *s)
+{
+    return weft_search_is_perfect(s, weft_search_best(s)->score);
+}
+
 static struct weft_score attempt(struct context *x, const struct family *f,
                                  const uint32_t at[MAX_KNOBS])
 {
-    if (x->tries == 0 || weft_search_is_perfect(x->s, weft_search_best(x->s)->score))
+    if (x->tries == 0 || is_done(x->s))
         return WEFT_NO_SCORE;
     x->tries--;
     return f->try(x, at);
@@ -139,10 +154,11 @@ static void search_all(struct context *x, uint32_t tries)
         const struct family *family;
         uint32_t at[MAX_KNOBS];
     } starts[] = {
-        {&list, {7, 0, 0, 0, 0, 1}},  {&list, {2, 2, 2, 0, 0, 0}}, {&list, {2, 4, 1, 2, 1, 0}},
-        {&turn, {6, 2, 2, 1, 0, 0}},  {&turn, {2, 3, 0, 0, 0, 0}},
-        {&steer, {0, 0, 7, 0, 0, 0}}, {&steer, {3, 3, 5, 0, 1, 0}},
-        {&block, {0, 0, 1, 1, 1, 0}}, {&block, {3, 3, 0, 1, 1, 0}}, {&block, {7, 7, 0, 0, 0, 0}},
+        {&list, {7, 0, 0, 0, 0, 1}},  {&list, {2, 2, 2, 0, 0, 0}},
+        {&list, {2, 4, 1, 2, 1, 0}},  {&turn, {6, 2, 2, 1, 0, 0}},
+        {&turn, {2, 3, 0, 0, 0, 0}},  {&steer, {0, 0, 7, 0, 0, 0}},
+        {&steer, {3, 3, 5, 0, 1, 0}}, {&block, {0, 0, 1, 1, 1, 0}},
+        {&block, {3, 3, 0, 1, 1, 0}}, {&block, {7, 7, 0, 0, 0, 0}},
     };
     for (uint32_t i = 0; i < WEFT_LEN(starts); i++) {
         x->tries += tries / WEFT_LEN(starts);
@@ -150,17 +166,25 @@ static void search_all(struct context *x, uint32_t tries)
     }
 }
 
-static bool is_done(const struct weft_search *s)
+static enum weft_family best_family(const struct weft_search *s)
 {
-    return weft_search_is_perfect(s, weft_search_best(s)->score);
+    return (enum weft_family)(weft_search_best(s) - s->best);
 }
 
-static void refill_all(struct context *x)
+/* Puts weight gradients anew, in the best family first: there may not be tries for all. */
+static void refill_all(struct context *x, uint32_t tries)
 {
-    static const double patience[] = {0, 0.25, 0.5, 0.75, 1};
+    static const double patience[] = {0, 0.5, 1, 0.25, 0.75};
+    enum weft_family first = best_family(x->s);
+    if (x->s->n_passes < 3)
+        return;
     for (uint32_t f = 0; f < WEFT_N_FAMILIES; f++)
-        for (uint32_t i = 0; i < 2 * WEFT_LEN(patience) && !is_done(x->s); i++)
-            weft_lister_refill(x->lister, x->s, f, patience[i / 2], i % 2 == 1);
+        for (uint32_t i = 0; i < 2 * WEFT_LEN(patience); i++) {
+            if (is_done(x->s) || tries-- == 0)
+                return;
+            weft_lister_refill(x->lister, x->s, (f + first) % WEFT_N_FAMILIES, patience[i / 2],
+                               i % 2 == 1);
+        }
 }
 
 /* Half of the work for all families alike, the other half for the one that is then best. */
@@ -170,12 +194,8 @@ static enum weft_status improve_all(struct context *x, double work, struct weft_
     for (uint32_t f = 0; f < WEFT_N_FAMILIES && !is_done(s); f++)
         if (s->best[f].score.first < WEFT_NO_SCORE.first)
             WEFT_TRY(weft_search_improve(s, f, work / 2 / WEFT_N_FAMILIES, err));
-    if (s->n_passes == 3)
-        refill_all(x);
-    if (is_done(s))
-        return WEFT_OK;
-    enum weft_family best = (enum weft_family)(weft_search_best(s) - s->best);
-    return weft_search_improve(s, best, work / 2, err);
+    refill_all(x, UINT32_MAX);
+    return is_done(s) ? WEFT_OK : weft_search_improve(s, best_family(s), work / 2, err);
 }
 
 enum weft_status weft_search_run(struct weft_search *s, const double *given,
@@ -183,21 +203,23 @@ enum weft_status weft_search_run(struct weft_search *s, const double *given,
 {
     enum weft_status st = WEFT_OK;
     struct context x = {s, weft_lister_new(s), weft_blocks_new(s), 0};
-    double n = (double)s->n_ops, tries = 6e6 / n, work = 8e6;
+    double n = (double)s->n_ops;
+    uint32_t tries = (uint32_t)weft_max(MIN_TRIES, weft_min(MAX_TRIES, TRY_WORK / n));
     if (x.lister == NULL || x.blocks == NULL) {
         st = WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory to search with %zu actions",
                        s->setup.name, s->n_ops);
         goto done;
     }
-    for (uint32_t i = 0; given != NULL && i < 4; i++)
-        weft_blocks_try(x.blocks, s,
-                        &(struct weft_block_style){
-                            .given = given, .unit = true, .pin = i / 2 == 1, .late_w = i % 2 == 1});
-    search_all(&x, tries < 24 ? 24 : tries > 240 ? 240 : (uint32_t)tries);
-    if (s->n_passes == 3)
-        refill_all(&x);
-    if (work / n >= 100) /* fewer steps lead nowhere */
-        st = improve_all(&x, work, err);
+    for (uint32_t i = 0; given != NULL && i < 4; i++) {
+        struct weft_block_style style = {.given = given, .unit = true};
+        style.pin = i / 2 == 1;
+        style.late_w = i % 2 == 1;
+        weft_blocks_try(x.blocks, s, &style);
+    }
+    search_all(&x, tries);
+    refill_all(&x, tries / 4);
+    if (IMPROVE_WORK / n >= MIN_STEPS)
+        st = improve_all(&x, IMPROVE_WORK, err);
 done:
     weft_lister_free(x.lister);
     weft_blocks_free(x.blocks);

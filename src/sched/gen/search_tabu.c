@@ -7,7 +7,7 @@
 /* Tabu search around the best order, as for job shops.
  *
  * What makes a plan as long as it is, is one chain of actions without a gap: its critical path.
- * It runs along a rank for a while (a block), then follows a message to another rank, and so on.
+ * It runs along a rank for a while (a block), follows a message to another rank, and so on.
  *
  *     rank 0   F F F . . . . . [I W I W I W W]     last block: it ends the plan
  *     rank 1     F F F . [I F I]'                  the I that rank 0 waits for ends this one
@@ -69,8 +69,8 @@ static bool tabu_init(struct tabu *t, struct weft_search *s)
     t->tail = malloc(sizeof *t->tail * s->n_ops);
     t->rests = calloc(s->n_ops, sizeof *t->rests);
     t->ends = malloc(sizeof *t->ends * s->per_rank);
-    return t->order != NULL && t->home != NULL && t->pos != NULL && t->mem != NULL && t->peak != NULL &&
-           t->tail != NULL && t->rests != NULL && t->ends != NULL;
+    return t->order != NULL && t->home != NULL && t->pos != NULL && t->mem != NULL &&
+           t->peak != NULL && t->tail != NULL && t->rests != NULL && t->ends != NULL;
 }
 
 /* After the list of a rank has changed. */
@@ -208,9 +208,8 @@ static uint32_t furthest_left(const struct tabu *t, uint32_t rank, uint32_t firs
     double delta = s->ops[row[at]].delta;
     uint32_t to = at;
     while (to > first && !must_follow(s, row[to - 1], row[at]) &&
-           (delta <= 0 ||
-            (weft_search_fits(s, rank, mem[to - 1] + delta) &&
-             weft_search_fits(s, rank, (to > 1 ? mem[to - 2] : 0) + delta))))
+           (delta <= 0 || (weft_search_fits(s, rank, mem[to - 1] + delta) &&
+                           weft_search_fits(s, rank, (to > 1 ? mem[to - 2] : 0) + delta))))
         to--;
     return to;
 }
@@ -269,7 +268,8 @@ static void consider_path(struct tabu *t)
         if (at > 0)
             prev = t->order[op->rank * s->per_rank + at - 1];
         bool by_rank = prev != WEFT_NO_OP && s->end[prev] == s->start[id];
-        bool by_message = op->from != WEFT_NO_OP && s->end[op->from] + op->hop == s->start[id] &&
+        bool by_message = op->from != WEFT_NO_OP &&
+                          s->end[op->from] + op->hop == s->start[id] &&
                           s->ops[op->from].rank != op->rank;
         if (by_rank && by_message)
             by_rank = weft_random_below(1, 2, t->drawn++, 2) == 0;
@@ -323,8 +323,8 @@ static bool step(struct tabu *t)
     uint32_t id = t->order[m.rank * s->per_rank + m.from];
     apply(t, &m);
     t->work += (double)s->n_ops;
-    t->rests[id] = t->step + REST_MIN +
-                   weft_random_below(1, 3, t->drawn++, REST_MAX - REST_MIN + 1);
+    t->rests[id] =
+        t->step + REST_MIN + weft_random_below(1, 3, t->drawn++, REST_MAX - REST_MIN + 1);
     if (!weft_search_time(s, t->order)) { /* a cycle: take it back */
         apply(t, &(struct move){m.rank, m.to, m.from, 0});
         weft_search_time(s, t->order);
@@ -358,8 +358,8 @@ enum weft_status weft_search_improve(struct weft_search *s, enum weft_family fam
     struct tabu t;
     if (!tabu_init(&t, s)) {
         tabu_release(&t);
-        return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory to improve %zu actions",
-                         s->setup.name, s->n_ops);
+        return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory to improve %zu actions", s->setup.name,
+                         s->n_ops);
     }
     memcpy(t.home, s->best[family].order, sizeof *t.home * s->n_ops);
     t.score = s->best[family].score;

@@ -86,8 +86,8 @@ static void block_order(const struct weft_search *s, bool half, uint32_t rank, u
     }
 }
 
-static enum weft_status search(struct weft_search *s, bool half, uint32_t *slots, double *offset,
-                               struct weft_error *err)
+static enum weft_status search(struct weft_search *s, bool half, uint32_t *slots,
+                               double *offset, struct weft_error *err)
 {
     for (uint32_t r = 0; r < s->n_ranks; r++) {
         uint32_t *row = s->order + r * s->per_rank;
