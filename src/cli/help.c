@@ -229,7 +229,7 @@ static enum weft_status run_help(int argc, char **argv, struct weft_error *err)
         weft_print_overview(stdout);
     else if (weft_command_find(about) == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "there is no command '%.40s' (weft help)",
-                         operands[0]);
+                         about);
     else
         weft_print_help(stdout, weft_command_find(about));
     return WEFT_OK;
