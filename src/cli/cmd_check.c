@@ -257,21 +257,30 @@ static void check_release(struct check *c)
     weft_report_release(&c->report);
 }
 
+static enum weft_status print_result(const struct check *c, const struct check_settings *s,
+                                     struct weft_error *err)
+{
+    struct weft_sink sink;
+    WEFT_TRY(weft_sink_open(&sink, NULL, err));
+    if (s->json)
+        print_json(sink.out, c);
+    else
+        print_text(sink.out, c, s);
+    WEFT_TRY(weft_sink_close(&sink, WEFT_OK, err));
+    if (c->report.n_findings > 0)
+        return WEFT_FAIL(err, WEFT_SCHEDULE, "%s is wrong: %s", c->file,
+                         c->report.findings[0].text);
+    return WEFT_OK;
+}
+
 static enum weft_status run_check(int argc, char **argv, struct weft_error *err)
 {
     struct check_settings s = {0};
     struct check c = {0};
     WEFT_TRY(weft_command_parse(&weft_command_check, argc, argv, &s, &c.file, err));
     enum weft_status st = read_and_prove(&c, &s, err);
-    if (st == WEFT_OK) {
-        if (s.json)
-            print_json(stdout, &c);
-        else
-            print_text(stdout, &c, &s);
-        if (c.report.n_findings > 0)
-            st = WEFT_FAIL(err, WEFT_SCHEDULE, "%s is wrong: %s", c.file,
-                           c.report.findings[0].text);
-    }
+    if (st == WEFT_OK)
+        st = print_result(&c, &s, err);
     check_release(&c);
     return st;
 }
