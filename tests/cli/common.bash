@@ -1,0 +1,68 @@
+# What the shell tests share.  A test sources this file, calls run and the checks, and ends with
+# `finish`.  Every check that fails says which command it was about; the test goes on.
+set -u
+: "${WEFT:?the binary to test}" "${WEFT_TEST_DATA:?the folder of test data}"
+unset COLUMNS NO_COLOR
+export LC_ALL=C
+dir=$(mktemp -d)
+trap 'chmod -R u+rwx "$dir"; rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+n_checks=0 n_failed=0 what=
+
+fail() {
+    n_failed=$((n_failed + 1))
+    printf 'FAILED: %s\n  %s\n' "$what" "$*"
+    sed 's/^/  out: /' "$dir/out" | head -n 20
+    sed 's/^/  err: /' "$dir/err" | head -n 20
+}
+
+# run CODE ARGS...: weft ends with that code; an error is one line on stderr and begins "weft: ".
+run() {
+    local want=$1 code=0
+    shift
+    what="weft $*"
+    "$WEFT" "$@" >"$dir/out" 2>"$dir/err" </dev/null || code=$?
+    judge "$want" "$code"
+}
+
+# run_with INPUT CODE ARGS...: the same with a file as standard input.
+run_with() {
+    local input=$1 want=$2 code=0
+    shift 2
+    what="weft $* <$input"
+    "$WEFT" "$@" >"$dir/out" 2>"$dir/err" <"$input" || code=$?
+    judge "$want" "$code"
+}
+
+judge() {
+    n_checks=$((n_checks + 1))
+    [ "$2" -eq "$1" ] || fail "exit code $2, want $1"
+    if [ "$1" -eq 0 ]; then
+        [ ! -s "$dir/err" ] || fail 'something on stderr'
+    else
+        [ "$(wc -l <"$dir/err")" -eq 1 ] && grep -q '^weft: ' "$dir/err" ||
+            fail 'the error is not one line that begins with "weft: "'
+    fi
+}
+
+# The output (the error) of the last command has this text in it.
+out_has() {
+    n_checks=$((n_checks + 1))
+    grep -qF -e "$1" "$dir/out" || fail "the output lacks: $1"
+}
+err_has() {
+    n_checks=$((n_checks + 1))
+    grep -qF -e "$1" "$dir/err" || fail "the error lacks: $1"
+}
+
+# A condition about files.
+holds() {
+    n_checks=$((n_checks + 1))
+    "$@" || fail "does not hold: $*"
+}
+
+finish() {
+    echo "$n_checks checks, $n_failed failed"
+    [ "$n_failed" -eq 0 ] && [ "$n_checks" -gt 0 ]
+    exit
+}

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# --help of every command names every option; the man page and the completion are well-formed.
+. "$(dirname -- "$0")/common.bash"
+
+run 0 --help
+out_has 'usage: weft COMMAND'
+run 0 --version
+out_has 'weft '
+run 0 help
+out_has 'usage: weft COMMAND'
+run 2 help nonsense
+err_has "there is no command 'nonsense'"
+
+run 0 help --man
+holds test "$(head -c 9 out)" = '.TH WEFT '
+cp out man
+if command -v mandoc >/dev/null; then
+    holds mandoc -T lint -W error man
+elif command -v groff >/dev/null; then
+    holds test -z "$(groff -man -ww -T utf8 man 2>&1 >/dev/null)"
+fi
+run 0 help --completion
+holds bash -n out
+cp out completion
+
+# The options that a command takes are those of its completion.
+for command in $("$WEFT" --help | awk '/^  [a-z]+ +[a-z]/ && $1 != "weft" { print $1 }'); do
+    run 0 "$command" --help
+    out_has "usage: weft $command"
+    out_has 'Examples:'
+    out_has "  weft $command"
+    cp out help
+    run 0 help "$command"
+    holds cmp out help
+    options=$(awk -v c="    $command)" '$0 == c { on = 1 } on && /\*\) words=/ { print; exit }' completion |
+        grep -o -- '--[a-z-]*')
+    holds test -n "$options"
+    for option in $options; do
+        [ "$option" != --help ] || continue
+        out_has "$option"
+        holds grep -qF -- "$(printf '%s' "$option" | sed 's/-/\\-/g')" man
+    done
+done
+
+# What the completion offers.
+offers() {
+    bash -c '. ./completion; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _weft; printf "%s\n" "${COMPREPLY[@]}"' _ "$@" >out
+}
+what='completion'
+offers weft pl
+holds grep -qx plan out
+offers weft plan --schedule zb-
+holds grep -qx zb-h1 out
+offers weft plan --format p
+holds grep -qx pytorch out
+offers weft check --tr
+holds grep -qx -- --transport out
+
+finish
