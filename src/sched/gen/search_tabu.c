@@ -19,9 +19,10 @@
  * ends.
  */
 
-/* How many steps without anything better until a walk goes home, and the least and most that an
- * action rests.  Long rests let a walk get far, short ones let it look closely. */
-enum { PATIENCE = 300, REST_MIN = 3, REST_MAX = 100 };
+/* How many steps without anything better until a walk goes home, how many times it does so in a
+ * row, and the least and most steps that an action rests: long rests let a walk get far, short
+ * ones let it look closely. */
+enum { PATIENCE = 300, MAX_IN_VAIN = 20, REST_MIN = 3, REST_MAX = 100 };
 
 struct move {
     uint32_t rank, from, to; /* positions */
@@ -37,6 +38,7 @@ struct tabu {
     double *mem;             /* owned: (ranks, per_rank), memory after each action */
     double *peak;            /* owned: (ranks) */
     double *tail;            /* owned: (n_ops), from its end to the plan's at the least */
+    double *rest_of_rank;    /* owned: (ranks), scratch of measure_tails() */
     double *ends;            /* owned: (per_rank), scratch of an estimate */
     uint32_t *rests;         /* owned: (n_ops), the step until which it must not be moved */
     uint32_t step;
@@ -56,6 +58,7 @@ static void tabu_release(struct tabu *t)
     free(t->tail);
     free(t->rests);
     free(t->ends);
+    free(t->rest_of_rank);
 }
 
 static bool tabu_init(struct tabu *t, struct weft_search *s)
@@ -68,9 +71,11 @@ static bool tabu_init(struct tabu *t, struct weft_search *s)
     t->peak = malloc(sizeof *t->peak * s->n_ranks);
     t->tail = malloc(sizeof *t->tail * s->n_ops);
     t->rests = calloc(s->n_ops, sizeof *t->rests);
+    t->rest_of_rank = malloc(sizeof *t->rest_of_rank * s->n_ranks);
     t->ends = malloc(sizeof *t->ends * s->per_rank);
     return t->order != NULL && t->home != NULL && t->pos != NULL && t->mem != NULL &&
-           t->peak != NULL && t->tail != NULL && t->rests != NULL && t->ends != NULL;
+           t->peak != NULL && t->tail != NULL && t->rests != NULL && t->ends != NULL &&
+           t->rest_of_rank != NULL;
 }
 
 /* After the list of a rank has changed. */
@@ -105,26 +110,23 @@ static double rank_offset(const struct weft_search *s, uint32_t rank)
     return s->minimize == WEFT_MIN_SPAN ? s->rank_start[rank] : 0;
 }
 
+/* Backwards through the plan.  The actions of a rank come up last to first, so what follows one
+ * on its rank is always the one that came up there before it. */
 static void measure_tails(struct tabu *t)
 {
     const struct weft_search *s = t->s;
+    for (uint32_t r = 0; r < s->n_ranks; r++)
+        t->rest_of_rank[r] = -rank_offset(s, r);
     for (size_t i = s->n_ops; i-- > 0;) {
         uint32_t id = s->topo[i];
         const struct weft_op *op = &s->ops[id];
-        uint32_t at = t->pos[id];
-        double tail;
-        if (at + 1 < s->per_rank) {
-            uint32_t next = t->order[op->rank * s->per_rank + at + 1];
-            tail = s->ops[next].time + t->tail[next];
-        } else {
-            tail = -rank_offset(s, op->rank);
-        }
+        double tail = t->rest_of_rank[op->rank];
         if (op->to != WEFT_NO_OP) {
             const struct weft_op *to = &s->ops[op->to];
-            double way = to->hop + to->time + t->tail[op->to];
-            tail = way > tail ? way : tail;
+            tail = weft_max(tail, to->hop + to->time + t->tail[op->to]);
         }
         t->tail[id] = tail;
+        t->rest_of_rank[op->rank] = tail + op->time;
     }
     t->work += (double)s->n_ops;
 }
@@ -336,16 +338,16 @@ static bool step(struct tabu *t)
 /* Walks from t->home, and leaves there the best that it met. */
 static void walk(struct tabu *t, double work)
 {
-    uint32_t stalled = 0;
+    uint32_t stalled = 0, in_vain = 0; /* steps since the last improvement, walks since then */
     double until = t->work + work;
     go_home(t);
     while (t->work < until && !weft_search_is_perfect(t->s, t->score)) {
         bool moves = step(t);
         if (keep_if_better(t)) {
-            stalled = 0;
+            stalled = in_vain = 0;
         } else if (++stalled > PATIENCE || !moves) {
-            if (!moves && stalled == 1)
-                return; /* at home, and no way out */
+            if (++in_vain > MAX_IN_VAIN)
+                return;
             go_home(t);
             stalled = 0;
         }
