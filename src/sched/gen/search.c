@@ -157,18 +157,6 @@ void weft_search_release(struct weft_search *s)
     *s = (struct weft_search){0};
 }
 
-void weft_search_cap(struct weft_search *s, double chunks)
-{
-    for (uint32_t r = 0; r < s->n_ranks; r++) {
-        double most = 0;
-        for (uint32_t c = 0; c < s->n_chunks; c++) {
-            double f = weft_search_first(s, WEFT_PASS_F, weft_search_stage(s, r, c))->delta;
-            most = f > most ? f : most;
-        }
-        s->limit[r] = chunks * most < s->limit[r] ? chunks * most : s->limit[r];
-    }
-}
-
 double weft_search_peak(const struct weft_search *s, const uint32_t *row)
 {
     double mem = 0, peak = 0;
@@ -190,6 +178,20 @@ static void one_by_one(const struct weft_search *s, uint32_t rank, uint32_t *row
         for (uint32_t c = s->n_chunks; c-- > 0;)
             for (uint32_t p = WEFT_PASS_I; p < s->n_passes; p++)
                 row[n++] = weft_search_op(s, p, weft_search_stage(s, rank, c), m);
+    }
+}
+
+void weft_search_cap(struct weft_search *s, double chunks)
+{
+    for (uint32_t r = 0; r < s->n_ranks; r++) {
+        double most = 0;
+        for (uint32_t c = 0; c < s->n_chunks; c++) {
+            double f = weft_search_first(s, WEFT_PASS_F, weft_search_stage(s, r, c))->delta;
+            most = f > most ? f : most;
+        }
+        one_by_one(s, r, s->order);
+        double cap = weft_max(chunks * most, weft_search_peak(s, s->order));
+        s->limit[r] = weft_min(s->limit[r], cap);
     }
 }
 

@@ -95,7 +95,8 @@ enum weft_status weft_search_init(struct weft_search *s, const struct weft_searc
                                   const struct weft_params *params, struct weft_error *err);
 void weft_search_release(struct weft_search *s);
 
-/* No rank may hold more than `chunks` times its dearest forward. */
+/* No rank may hold more than `chunks` times its dearest forward, or what one micro needs if that
+ * is more. */
 void weft_search_cap(struct weft_search *s, double chunks);
 
 /* WEFT_USAGE when a rank cannot even run one micro after the other; otherwise that is the first
