@@ -18,7 +18,8 @@ static enum weft_status parse_number(const char **at, const char *what, double l
 {
     char *end = NULL;
     double value = strtod(*at, &end);
-    if (end == *at || (*end != ':' && *end != ',' && *end != '\0') || **at == ' ')
+    if (end == *at || (*end != ':' && *end != ',' && *end != '\0') ||
+        strchr(" \t\n\v\f\r", **at) != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "%s: '%.20s' is no number", what, *at);
     if (!isfinite(value) || value < least)
         return WEFT_FAIL(err, WEFT_USAGE, "%s: %.20s is out of range: give at least %g", what,
