@@ -1,0 +1,133 @@
+/* Options as a table: what is read into the settings, and what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "config/option.h"
+
+struct settings {
+    uint32_t ranks;
+    const char *output, *format;
+    bool json;
+};
+
+static const struct weft_option options[] = {
+    {NULL, 0, WEFT_OPT_HEADING, NULL, "Sizes", NULL, 0},
+    {"ranks", 'p', WEFT_OPT_COUNT, "P", "workers", NULL, offsetof(struct settings, ranks)},
+    {"output", 'o', WEFT_OPT_TEXT, "FILE", "where", NULL, offsetof(struct settings, output)},
+    {"format", 0, WEFT_OPT_CHOICE, "FORM", "how", "text|csv|pytorch",
+     offsetof(struct settings, format)},
+    {"json", 'j', WEFT_OPT_SWITCH, NULL, "for programs", NULL, offsetof(struct settings, json)},
+};
+
+static const struct weft_option_list list = {options, WEFT_LEN(options)};
+
+enum { MOST = 6 };
+
+static struct option_case {
+    const char *name;
+    const char *argv[MOST];
+    struct settings want;
+    const char *operands[MOST];
+    const char *error; /* NULL: it is read */
+} cases[] = {
+    {"nothing", {NULL}, {0}, {NULL}, NULL},
+    {"a value behind", {"--ranks", "4"}, {.ranks = 4}, {NULL}, NULL},
+    {"a value after =", {"--ranks=4"}, {.ranks = 4}, {NULL}, NULL},
+    {"a letter and a value", {"-p", "4"}, {.ranks = 4}, {NULL}, NULL},
+    {"a letter with its value", {"-p4"}, {.ranks = 4}, {NULL}, NULL},
+    {"a switch", {"--json"}, {.json = true}, {NULL}, NULL},
+    {"a switch by letter", {"-j"}, {.json = true}, {NULL}, NULL},
+    {"a choice", {"--format", "csv"}, {.format = "csv"}, {NULL}, NULL},
+    {"a text that looks like an option", {"-o", "--json"}, {.output = "--json"}, {NULL}, NULL},
+    {"a text with = in it", {"--output=a=b"}, {.output = "a=b"}, {NULL}, NULL},
+    {"operands between options", {"a", "-j", "b"}, {.json = true}, {"a", "b"}, NULL},
+    {"a dash is an operand", {"-"}, {0}, {"-"}, NULL},
+    {"two dashes end the options", {"--", "--json", "-"}, {0}, {"--json", "-"}, NULL},
+    {"an empty operand", {""}, {0}, {""}, NULL},
+    {"the largest count", {"-p4294967294"}, {.ranks = 4294967294}, {NULL}, NULL},
+
+    {"a misspelt name",
+     {"--rank", "4"},
+     {0},
+     {NULL},
+     "no option --rank: did you mean --ranks?"},
+    {"a name like no other", {"--qqqqqqqq"}, {0}, {NULL}, "no option --qqqqqqqq (see --help)"},
+    {"a name that never ends",
+     {"--aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
+     {0},
+     {NULL},
+     "there is no option --aaaa"},
+    {"no name", {"--=4"}, {0}, {NULL}, "there is no option --"},
+    {"a heading is no option", {"--Sizes"}, {0}, {NULL}, "there is no option --Sizes"},
+    {"an unknown letter", {"-x"}, {0}, {NULL}, "there is no option -x (see --help)"},
+    {"no value", {"--ranks"}, {0}, {NULL}, "--ranks needs a value: --ranks P"},
+    {"an empty count", {"--ranks="}, {0}, {NULL}, "--ranks: '' is no whole number"},
+    {"an empty text", {"--output="}, {0}, {NULL}, "--output is empty"},
+    {"nought", {"-p", "0"}, {0}, {NULL}, "--ranks is 0: give at least 1"},
+    {"below nought", {"-p", "-4"}, {0}, {NULL}, "--ranks: '-4' is no whole number"},
+    {"a sign", {"-p", "+4"}, {0}, {NULL}, "--ranks: '+4' is no whole number"},
+    {"a blank before", {"-p", " 4"}, {0}, {NULL}, "--ranks: ' 4' is no whole number"},
+    {"letters behind", {"-p", "4k"}, {0}, {NULL}, "--ranks: '4k' is no whole number"},
+    {"hexadecimal", {"-p", "0x10"}, {0}, {NULL}, "--ranks: '0x10' is no whole number"},
+    {"2^32 - 1", {"-p", "4294967295"}, {0}, {NULL}, "--ranks: 4294967295 is too large"},
+    {"beyond 64 bits", {"-p", "99999999999999999999"}, {0}, {NULL}, "is too large"},
+    {"no such choice",
+     {"--format", "xml"},
+     {0},
+     {NULL},
+     "--format: 'xml' is none of text|csv|pytorch"},
+    {"part of a choice", {"--format", "te"}, {0}, {NULL}, "--format: 'te' is none of"},
+    {"two choices at once", {"--format", "text|csv"}, {0}, {NULL}, "is none of"},
+    {"no choice", {"--format="}, {0}, {NULL}, "--format: '' is none of"},
+    {"a switch with a value", {"--json=yes"}, {0}, {NULL}, "--json takes no value (got 'yes')"},
+    {"a switch's letter with a value", {"-jx"}, {0}, {NULL}, "--json takes no value (got 'x')"},
+    {"twice", {"-p4", "--ranks", "4"}, {0}, {NULL}, "--ranks is given twice"},
+    {"a switch twice", {"-j", "-j"}, {0}, {NULL}, "--json is given twice"},
+};
+
+static bool same(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+static void check_option(void **state)
+{
+    const struct option_case *c = *state;
+    struct settings s = {0};
+    struct weft_error err = {.msg = ""};
+    const char *operands[MOST] = {NULL};
+    size_t n = 0;
+    int argc = 0;
+    while (argc < MOST && c->argv[argc] != NULL)
+        argc++;
+    enum weft_status st =
+        weft_options_parse(list, argc, (char **)c->argv, &s, operands, &n, &err);
+    if (c->error != NULL) {
+        assert_int_equal(st, WEFT_USAGE);
+        if (strstr(err.msg, c->error) == NULL)
+            fail_msg("want \"%s\", have \"%s\"", c->error, err.msg);
+        return;
+    }
+    if (st != WEFT_OK)
+        fail_msg("refused: %s", err.msg);
+    assert_int_equal(s.ranks, c->want.ranks);
+    assert_int_equal(s.json, c->want.json);
+    assert_true(same(s.output, c->want.output));
+    assert_true(same(s.format, c->want.format));
+    for (size_t i = 0; i < MOST; i++)
+        assert_true(same(i < n ? operands[i] : NULL, c->operands[i]));
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[WEFT_LEN(cases)];
+    for (size_t i = 0; i < WEFT_LEN(cases); i++)
+        tests[i] = (struct CMUnitTest){cases[i].name, check_option, NULL, NULL, &cases[i]};
+    return cmocka_run_group_tests_name("option", tests, NULL, NULL) != 0;
+}

@@ -1,0 +1,124 @@
+/* The small languages of values: "4:6:8" and "F=1,I=1:2". */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "config/values.h"
+
+enum { MOST = 4 };
+
+static struct list_case {
+    const char *name, *text;
+    size_t n;
+    double want[MOST];
+    const char *error;
+} lists[] = {
+    {"one", "4", 1, {4}, NULL},
+    {"three", "4:6:8", 3, {4, 6, 8}, NULL},
+    {"fractions and powers", "0.5:1e3:-2", 3, {0.5, 1000, -2}, NULL},
+    {"nothing", "", 0, {0}, "x: '' is no number"},
+    {"a colon at the end", "4:", 0, {0}, "x: '' is no number"},
+    {"a colon at the start", ":4", 0, {0}, "x: ':4' is no number"},
+    {"two colons", "4::6", 0, {0}, "x: ':6' is no number"},
+    {"a comma", "4,6", 0, {0}, "x: a list is parted by ':'"},
+    {"letters", "four", 0, {0}, "x: 'four' is no number"},
+    {"letters behind", "4k", 0, {0}, "x: '4k' is no number"},
+    {"a blank", "4: 6", 0, {0}, "x: ' 6' is no number"},
+    {"a tab", "\t4", 0, {0}, "is no number"},
+    {"no end", "inf", 0, {0}, "x: inf is out of range"},
+    {"no number", "nan", 0, {0}, "x: nan is out of range"},
+    {"too large", "1e999", 0, {0}, "x: 1e999 is out of range"},
+};
+
+static void check_list(void **state)
+{
+    const struct list_case *c = *state;
+    struct weft_values v = {0};
+    struct weft_error err = {.msg = ""};
+    enum weft_status st = weft_values_parse(c->text, "x", &v, &err);
+    assert_int_equal(st, c->error == NULL ? WEFT_OK : WEFT_USAGE);
+    if (c->error != NULL && strstr(err.msg, c->error) == NULL)
+        fail_msg("want \"%s\", have \"%s\"", c->error, err.msg);
+    assert_int_equal(v.n, c->n);
+    for (size_t i = 0; i < c->n; i++)
+        assert_true(v.at[i] == c->want[i]);
+    weft_values_release(&v);
+    assert_null(v.at);
+}
+
+static struct keys_case {
+    const char *name, *text;
+    double f[MOST], i[MOST], c[MOST]; /* NAN-ended */
+    const char *error;
+} keys[] = {
+    {"one key", "F=2", {2, NAN}, {NAN}, {NAN}, NULL},
+    {"all of them", "C=0.5,I=3,F=2", {2, NAN}, {3, NAN}, {0.5, NAN}, NULL},
+    {"a list", "F=1:2:3,I=4", {1, 2, 3, NAN}, {4, NAN}, {NAN}, NULL},
+    {"at the limit", "F=0", {0, NAN}, {NAN}, {NAN}, NULL},
+    {"below nought where that is allowed", "I=-4", {NAN}, {-4, NAN}, {NAN}, NULL},
+    {"nothing", "", {NAN}, {NAN}, {NAN}, "x: '' is not KEY=value with one of F, I, C"},
+    {"no key", "1", {NAN}, {NAN}, {NAN}, "x: '1' is not KEY=value"},
+    {"no value", "F", {NAN}, {NAN}, {NAN}, "x: 'F' is not KEY=value"},
+    {"an empty value", "F=", {NAN}, {NAN}, {NAN}, "x: '' is no number"},
+    {"an unknown key", "F=1,G=2", {NAN}, {NAN}, {NAN}, "x: 'G=2' is not KEY=value"},
+    {"a longer key", "FF=1", {NAN}, {NAN}, {NAN}, "x: 'FF=1' is not KEY=value"},
+    {"lower case", "f=1", {NAN}, {NAN}, {NAN}, "x: 'f=1' is not KEY=value"},
+    {"a comma at the end", "F=1,", {NAN}, {NAN}, {NAN}, "x: '' is not KEY=value"},
+    {"a key twice", "F=1,F=2", {NAN}, {NAN}, {NAN}, "x: F is given twice"},
+    {"a list where one is wanted", "C=1:2", {NAN}, {NAN}, {NAN}, "x: C takes one number"},
+    {"below the limit",
+     "I=1,F=-1",
+     {NAN},
+     {NAN},
+     {NAN},
+     "x: -1 is out of range: give at least 0"},
+};
+
+static void check_values(struct weft_values v, const double *want)
+{
+    size_t n = 0;
+    while (!isnan(want[n]))
+        n++;
+    assert_int_equal(v.n, n);
+    for (size_t i = 0; i < n; i++)
+        assert_true(v.at[i] == want[i]);
+}
+
+/* On failure nothing is held: a sanitizer sees what is left. */
+static void check_keys(void **state)
+{
+    const struct keys_case *k = *state;
+    struct weft_values f = {0}, i = {0}, c = {0};
+    const struct weft_value_key table[] = {
+        {"F", &f, 0, false}, {"I", &i, -HUGE_VAL, false}, {"C", &c, 0, true}};
+    struct weft_error err = {.msg = ""};
+    enum weft_status st = weft_keys_parse(k->text, "x", table, WEFT_LEN(table), &err);
+    assert_int_equal(st, k->error == NULL ? WEFT_OK : WEFT_USAGE);
+    if (k->error != NULL && strstr(err.msg, k->error) == NULL)
+        fail_msg("want \"%s\", have \"%s\"", k->error, err.msg);
+    check_values(f, k->f);
+    check_values(i, k->i);
+    check_values(c, k->c);
+    if (st == WEFT_OK) {
+        weft_values_release(&f);
+        weft_values_release(&i);
+        weft_values_release(&c);
+    }
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[WEFT_LEN(lists) + WEFT_LEN(keys)];
+    size_t n = 0;
+    for (size_t i = 0; i < WEFT_LEN(lists); i++)
+        tests[n++] = (struct CMUnitTest){lists[i].name, check_list, NULL, NULL, &lists[i]};
+    for (size_t i = 0; i < WEFT_LEN(keys); i++)
+        tests[n++] = (struct CMUnitTest){keys[i].name, check_keys, NULL, NULL, &keys[i]};
+    return cmocka_run_group_tests_name("values", tests, NULL, NULL) != 0;
+}
