@@ -19,7 +19,7 @@ struct sizes {
 };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-static const struct sizes all_sizes = {6, 3, 13}, searched_sizes = {3, 2, 6};
+static const struct sizes all_sizes = {5, 4, 12}, searched_sizes = {3, 2, 6};
 #else
 static const struct sizes all_sizes = {8, 4, 24}, searched_sizes = {5, 2, 10};
 #endif
