@@ -157,6 +157,25 @@ static void change_number(struct dice *d, struct weft_action *a)
         a->stage = (uint32_t)(a->stage + by) & (WEFT_MAX_STAGES - 1);
 }
 
+/* Two neighbours, a forward and a backward, become an overlapped pair, or a pair falls apart. */
+static void pair_or_part(struct table *t, uint32_t rank, size_t at)
+{
+    struct cell *c = &t->row[rank].at[at];
+    if (c->pair) {
+        struct cell second = {.a = c->b};
+        c->pair = false;
+        table_insert(t, rank, at + 1, second);
+    } else if (at + 1 < t->row[rank].n && !c[1].pair) {
+        unsigned kinds = BIT(c->a.kind) | BIT(c[1].a.kind);
+        if (kinds == (BIT(WEFT_ACT_F) | BIT(WEFT_ACT_B)) ||
+            kinds == (BIT(WEFT_ACT_F) | BIT(WEFT_ACT_I))) {
+            c->b = c[1].a;
+            c->pair = true;
+            table_remove(t, rank, at + 1);
+        }
+    }
+}
+
 enum mutation {
     SWAP_NEXT,
     SWAP_ANY,
@@ -172,6 +191,8 @@ enum mutation {
     SPLIT,
     JOIN,
     NUMBER,
+    INSERT,
+    PAIR,
     N_MUTATIONS
 };
 
@@ -196,9 +217,10 @@ static unsigned kinds_for(enum mutation how)
 void table_mutate(struct table *t, struct dice *d)
 {
     /* Those that often leave a schedule complete come more often: a missing cell hides the rest. */
-    static const enum mutation often[] = {
-        SWAP_NEXT, SWAP_NEXT, SWAP_ANY,     SWAP_RECEIVES, MOVE, MOVE_NEAR, MOVE_NEAR,
-        MOVE_SEND, MOVE_SEND, MOVE_RECEIVE, SPLIT,         JOIN, SWAP_NEXT, SWAP_RECEIVES};
+    static const enum mutation often[] = {SWAP_NEXT, SWAP_NEXT,     SWAP_ANY,  SWAP_RECEIVES,
+                                          MOVE,      MOVE_NEAR,     MOVE_NEAR, MOVE_SEND,
+                                          MOVE_SEND, MOVE_RECEIVE,  SPLIT,     JOIN,
+                                          SWAP_NEXT, SWAP_RECEIVES, PAIR};
     enum mutation how = dice_below(d, 3) > 0
                             ? often[dice_below(d, sizeof often / sizeof often[0])]
                             : (enum mutation)dice_below(d, N_MUTATIONS);
@@ -248,6 +270,15 @@ void table_mutate(struct table *t, struct dice *d)
         break;
     case NUMBER:
         change_number(d, c->pair && dice_once_in(d, 2) ? &c->b : &c->a);
+        break;
+    case INSERT: {
+        struct cell other = {.a = c->a};
+        other.a.kind = dice_below(d, WEFT_N_KINDS) & 0xf;
+        table_insert(t, rank, dice_below(d, n), other);
+        break;
+    }
+    case PAIR:
+        pair_or_part(t, rank, at);
         break;
     case N_MUTATIONS:
         break;
