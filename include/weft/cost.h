@@ -29,7 +29,7 @@ struct weft_cost {
 };
 
 /* Change of a rank's memory when an action starts, and how much there may be.  A whole backward
- * changes it by i + w.  Defaults: f = 1, i = 0, w = -1: one unit an activation. */
+ * changes it by i + w.  Defaults: f = 1, i = 0, w = -(f + i): what was taken is given back. */
 struct weft_memory {
     struct weft_values f, i, w; /* a stage */
     struct weft_values limit;   /* a rank; none given: the schedule's own limit */

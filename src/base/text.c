@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,40 @@ void weft_text_release(struct weft_text *t)
     *t = (struct weft_text){0};
 }
 
+static int lower(char c)
+{
+    return c == '_' ? '-' : c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
+}
+
+static bool begins_like(const char *name, const char *written)
+{
+    while (*written != '\0' && lower(*name) == lower(*written)) {
+        name++;
+        written++;
+    }
+    return *written == '\0';
+}
+
+const char *weft_text_nearest(const char *written, const char *const *names, size_t n,
+                              size_t stride)
+{
+    const char *best = NULL;
+    size_t least = SIZE_MAX;
+    for (size_t i = 0; i < n; i++) {
+        const char *name = *(const char *const *)((const char *)names + i * stride);
+        if (name == NULL)
+            continue;
+        size_t distance = strlen(written) >= 2 && begins_like(name, written)
+                              ? 0
+                              : weft_text_distance(written, name);
+        if (distance < least) {
+            least = distance;
+            best = name;
+        }
+    }
+    return best != NULL && least <= 1 + strlen(best) / 3 ? best : NULL;
+}
+
 size_t weft_text_distance(const char *a, const char *b)
 {
     size_t row[64]; /* one row of the usual table; longer names are never near */
@@ -88,7 +123,7 @@ size_t weft_text_distance(const char *a, const char *b)
         size_t diagonal = row[0];
         row[0] = i;
         for (size_t j = 1; j <= nb; j++) {
-            size_t change = diagonal + (a[i - 1] != b[j - 1]);
+            size_t change = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
             diagonal = row[j];
             row[j] = weft_size_min(change, weft_size_min(row[j], row[j - 1]) + 1);
         }

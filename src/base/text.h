@@ -21,7 +21,13 @@ void weft_text_addf(struct weft_text *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void weft_text_release(struct weft_text *t);
 
-/* How far `a` is from `b` in single edits: for "did you mean". */
+/* How far `a` is from `b` in single edits, whatever their case: for "did you mean". */
 size_t weft_text_distance(const char *a, const char *b);
+
+/* The name that a person may have meant: one that begins like what was written, else the one with
+ * the least distance; NULL when none is near.  Names are found at `stride` bytes from each other:
+ * the field of a table. */
+const char *weft_text_nearest(const char *written, const char *const *names, size_t n,
+                              size_t stride);
 
 #endif

@@ -41,7 +41,10 @@ enum weft_status weft_command_parse(const struct weft_command *command, int argc
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %d arguments", argc);
     enum weft_status st =
         weft_options_parse(command->options, argc, argv, settings, operands, &n, err);
-    if (st == WEFT_OK && n > (takes != NULL))
+    if (st == WEFT_OK && n > 0 && takes == NULL && weft_generator_find(operands[0]) != NULL)
+        st = WEFT_FAIL(err, WEFT_USAGE, "did you mean weft %s --schedule %s?", command->name,
+                       operands[0]);
+    else if (st == WEFT_OK && n > (takes != NULL))
         st = WEFT_FAIL(err, WEFT_USAGE, "%s takes %s%s, not '%.40s': see weft %s --help",
                        command->name, takes == NULL ? "options only" : "one ",
                        takes == NULL ? "" : takes, operands[takes != NULL], command->name);
@@ -55,14 +58,15 @@ enum weft_status weft_command_parse(const struct weft_command *command, int argc
 
 static enum weft_status no_such_command(const char *name, struct weft_error *err)
 {
-    size_t n, best = 0;
+    const char *names[64];
+    size_t n;
     const struct weft_command *const *all = weft_commands(&n);
-    for (size_t i = 1; i < n; i++)
-        if (weft_text_distance(name, all[i]->name) < weft_text_distance(name, all[best]->name))
-            best = i;
-    return WEFT_FAIL(err, WEFT_USAGE,
-                     "there is no command '%.40s': did you mean %s? (weft help)", name,
-                     all[best]->name);
+    for (size_t i = 0; i < n && i < WEFT_LEN(names); i++)
+        names[i] = all[i]->name;
+    const char *near = weft_text_nearest(name, names, n, sizeof names[0]);
+    return WEFT_FAIL(err, WEFT_USAGE, "there is no command '%.40s'%s%s%s (weft help)", name,
+                     near == NULL ? "" : ": did you mean ", near == NULL ? "" : near,
+                     near == NULL ? "" : "?");
 }
 
 static bool wants_help(int argc, char **argv)
@@ -83,7 +87,7 @@ static enum weft_status run(int argc, char **argv, struct weft_error *err)
         weft_print_overview(stdout);
         return WEFT_OK;
     }
-    if (strcmp(argv[1], "--version") == 0) {
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
         printf("weft %s (%s)\n", weft_version(), weft_build_info());
         return WEFT_OK;
     }
@@ -102,6 +106,8 @@ int main(int argc, char **argv)
     struct weft_error err = {0};
     setlocale(LC_CTYPE, ""); /* for drawing; numbers stay as C has them */
     enum weft_status st = run(argc, argv, &err);
+    if (st == WEFT_OK && (fflush(stdout) != 0 || ferror(stdout)))
+        st = WEFT_FAIL(&err, WEFT_IO, "cannot write standard output");
     if (st != WEFT_OK)
         fprintf(stderr, "weft: %s\n", err.msg[0] != '\0' ? err.msg : weft_status_text(st));
     return weft_status_exit_code(st);

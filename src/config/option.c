@@ -25,18 +25,9 @@ static const struct weft_option *find_letter(struct weft_option_list options, ch
 static enum weft_status unknown(struct weft_option_list options, const char *name,
                                 struct weft_error *err)
 {
-    const char *best = NULL;
-    size_t distance = SIZE_MAX;
-    for (size_t i = 0; i < options.n; i++) {
-        if (options.at[i].type == WEFT_OPT_HEADING)
-            continue;
-        size_t d = weft_text_distance(name, options.at[i].name);
-        if (d < distance) {
-            distance = d;
-            best = options.at[i].name;
-        }
-    }
-    if (best == NULL || distance > 1 + strlen(best) / 2)
+    const char *best =
+        weft_text_nearest(name, &options.at[0].name, options.n, sizeof options.at[0]);
+    if (best == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "there is no option --%.60s (see --help)", name);
     return WEFT_FAIL(err, WEFT_USAGE, "there is no option --%.60s: did you mean --%s?", name,
                      best);

@@ -23,9 +23,10 @@ struct weft_stage_memory weft_memory_stage(const struct weft_memory *memory, uin
 {
     static const struct weft_memory none = {.limit = {0}};
     const struct weft_memory *m = memory == NULL ? &none : memory;
-    return (struct weft_stage_memory){
+    struct weft_stage_memory d = {
         .f = weft_value(m->f, stage, 1),
         .i = weft_value(m->i, stage, 0),
-        .w = weft_value(m->w, stage, -1),
     };
+    d.w = weft_value(m->w, stage, -(d.f + d.i));
+    return d;
 }

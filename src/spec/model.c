@@ -75,20 +75,12 @@ static uint32_t d_layers(const char *name)
     return n;
 }
 
-enum weft_status weft_model_find(const char *name, struct weft_model *out,
-                                 struct weft_error *err)
+enum weft_status weft_model_find(const char *name, struct weft_model *out, struct weft_error *err)
 {
-    const struct weft_preset *nearest = NULL;
-    size_t least = SIZE_MAX;
     for (size_t i = 0; i < WEFT_LEN(presets); i++) {
-        size_t distance = weft_text_distance(name, presets[i].name);
-        if (distance == 0) {
+        if (strcmp(name, presets[i].name) == 0) {
             *out = presets[i].model;
             return WEFT_OK;
-        }
-        if (distance < least) {
-            least = distance;
-            nearest = &presets[i];
         }
     }
     uint32_t n = d_layers(name);
@@ -96,13 +88,15 @@ enum weft_status weft_model_find(const char *name, struct weft_model *out,
         *out = (struct weft_model)GPT2_SHAPE(n, 64 * n, n);
         return WEFT_OK;
     }
-    if (least <= 3 && least < strlen(name))
+    const char *near =
+        weft_text_nearest(name, &presets[0].name, WEFT_LEN(presets), sizeof presets[0]);
+    if (near != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "model '%.40s' is not known: did you mean %s?", name,
-                         nearest->name);
+                         near);
     return WEFT_FAIL(
         err, WEFT_USAGE,
-        "model '%.40s' is not known: give one such as gpt2-124m or llama3-8b, or dN "
-        "with N from 1 to %d",
+        "model '%.40s' is not known: weft plan --list shows them; dN is a GPT-2 of N layers, "
+        "N from 1 to %d",
         name, MAX_D);
 }
 

@@ -22,15 +22,17 @@ static const struct weft_generator table[] = {
      0, weft_gen_zb_h1},
     {"zb-h2", "Zero bubble H2: no bubble by span, twice the memory.", "any P, M", 1, 0,
      weft_gen_zb_h2},
-    {"zb-auto", "Zero bubble found by search, for given costs and memory limit.", "any P, M", 1,
-     WEFT_TAKES_COST, weft_gen_zb_auto},
+    {"zb-auto", "Zero bubble found by search, for given costs and memory.",
+     "any P, M; the memory of 1F1B unless --mem-limit says otherwise", 1, WEFT_TAKES_COST,
+     weft_gen_zb_auto},
     {"interleaved-zb", "Interleaved 1F1B with late weight gradients.",
      "any P, M, chunks; --group N as in Megatron", 2, WEFT_TAKES_CHUNKS | WEFT_TAKES_GROUP,
      weft_gen_interleaved_zb},
     {"zb-v", "Zero bubble on a V: no bubble by span with the memory of 1F1B.",
      "any P, M; 2 chunks", 2, 0, weft_gen_zb_v},
-    {"zb-v-auto", "The V found by search, for given costs and memory limit.",
-     "any P, M; 2 chunks", 2, WEFT_TAKES_COST, weft_gen_zb_v_auto},
+    {"zb-v-auto", "The V found by search, for given costs and memory.",
+     "any P, M; 2 chunks; 2P chunks of memory unless --mem-limit says otherwise", 2,
+     WEFT_TAKES_COST, weft_gen_zb_v_auto},
     {"v-half", "The V with half of 1F1B's memory.", "any P, M; 2 chunks", 2, WEFT_TAKES_COST,
      weft_gen_v_half},
     {"v-min", "The V with a third of 1F1B's memory.", "any P, M; 2 chunks", 2, WEFT_TAKES_COST,
@@ -47,10 +49,10 @@ static const struct weft_generator table[] = {
      "any P, M >= 2P; 2 chunks", 2, 0, weft_gen_dualpipe_v},
     {"bitpipe", "Two V pipelines in opposite directions; weights held twice.",
      "even P >= 4, M a multiple of P; 4 chunks", 4, 0, weft_gen_bitpipe},
-    {"greedy-gpipe", "Tick by tick, forward first: the first reference system's gpipe.",
+    {"greedy-gpipe", "Tick by tick, a forward whenever one is ready, else a backward.",
      "any P, M, chunks", 1, WEFT_TAKES_CHUNKS | WEFT_BY_TICKS, weft_gen_greedy_gpipe},
-    {"greedy-1f1b", "Tick by tick, backward first: its interleaved_1f1b.", "any P, M, chunks",
-     1, WEFT_TAKES_CHUNKS | WEFT_BY_TICKS, weft_gen_greedy_1f1b},
+    {"greedy-1f1b", "Tick by tick, a backward whenever one is ready, else a forward.",
+     "any P, M, chunks", 1, WEFT_TAKES_CHUNKS | WEFT_BY_TICKS, weft_gen_greedy_1f1b},
 };
 
 const struct weft_generator *weft_generators(size_t *n)
@@ -65,15 +67,6 @@ const struct weft_generator *weft_generator_find(const char *name)
         if (strcmp(table[i].name, name) == 0)
             return &table[i];
     return NULL;
-}
-
-static const char *nearest(const char *name)
-{
-    const char *best = table[0].name;
-    for (size_t i = 1; i < WEFT_LEN(table); i++)
-        if (weft_text_distance(name, table[i].name) < weft_text_distance(name, best))
-            best = table[i].name;
-    return best;
 }
 
 /* Checks what all schedules have in common and fills in the default number of chunks. */
@@ -110,10 +103,14 @@ enum weft_status weft_schedule_make(const char *name, const struct weft_params *
                                     struct weft_schedule **out, struct weft_error *err)
 {
     const struct weft_generator *g = weft_generator_find(name);
-    if (g == NULL)
+    if (g == NULL) {
+        const char *near =
+            weft_text_nearest(name, &table[0].name, WEFT_LEN(table), sizeof table[0]);
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "no schedule is called %.40s: did you mean %s? (weft plan --list)",
-                         name, nearest(name));
+                         "no schedule is called %.40s%s%s%s (weft plan --list)", name,
+                         near == NULL ? "" : ": did you mean ", near == NULL ? "" : near,
+                         near == NULL ? "" : "?");
+    }
     struct weft_params checked = *params;
     WEFT_TRY(check_params(g, &checked, err));
     return g->make(&checked, out, err);
