@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "cli/cli.h"
@@ -126,6 +127,12 @@ static enum weft_status make_items(const struct weft_plan_settings *s, uint32_t 
 
 /* -- partition ------------------------------------------------------------------------------ */
 
+/* Anything but the two words is a layout: its parser says what is wrong with it. */
+static bool is_layout(const char *how)
+{
+    return how != NULL && strcmp(how, "even") != 0 && strcmp(how, "balanced") != 0;
+}
+
 static enum weft_status parse_bytes_limit(const char *text, uint32_t ranks, size_t **out,
                                           size_t *n, struct weft_error *err)
 {
@@ -210,7 +217,7 @@ static enum weft_status count_layers(struct weft_plan_settings *settings, uint32
         return WEFT_OK;
     if (counts != NULL)
         WEFT_TRY(weft_partition_parse_counts(&p, counts, strlen(counts), stages, 0, err));
-    else if (how != NULL && strchr(how, 'L') != NULL)
+    else if (is_layout(how))
         WEFT_TRY(weft_partition_parse_layout(&p, how, strlen(how), stages, 0, err));
     if (p.n_stages > 0)
         settings->layers = p.at[p.n_stages - 1].end_layer;
@@ -229,6 +236,25 @@ static enum weft_status copy_values(struct weft_values *to, const double *from, 
     return WEFT_OK;
 }
 
+/* What each rank holds in bytes, where the items say so. */
+static enum weft_status count_bytes(struct weft_plan *p, const struct weft_schedule *s,
+                                    const struct weft_items *items, struct weft_error *err)
+{
+    const struct weft_placement *place = weft_schedule_placement(s);
+    uint32_t *in_flight = malloc(sizeof *in_flight * place->n_pipes * place->n_stages);
+    p->rank_bytes = malloc(sizeof *p->rank_bytes * place->n_ranks);
+    enum weft_status st = WEFT_OK;
+    if (in_flight == NULL || p->rank_bytes == NULL)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to count bytes");
+    if (st == WEFT_OK)
+        st = weft_schedule_in_flight(s, in_flight, err);
+    struct weft_holding holding = {.placement = place, .in_flight = in_flight};
+    if (st == WEFT_OK)
+        st = weft_partition_rank_bytes(&p->partition, items, &holding, p->rank_bytes, err);
+    free(in_flight);
+    return st;
+}
+
 /* Cuts the model, and takes the stages' times from their items when items have costs. */
 static enum weft_status partition_plan(struct weft_plan *p, struct weft_plan_settings *settings,
                                        const struct weft_schedule *s, struct weft_error *err)
@@ -239,11 +265,14 @@ static enum weft_status partition_plan(struct weft_plan *p, struct weft_plan_set
     WEFT_TRY(count_layers(settings, stages, err));
     WEFT_TRY(make_items(settings, stages, &items, err));
     enum weft_status st = make_partition(settings, s, &items, &p->partition, err);
+    if (st == WEFT_OK && has_items(settings))
+        st = count_bytes(p, s, &items, err);
     if (st == WEFT_OK && has_items(settings)) {
         if (p->cost.f.n != 0 || p->cost.i.n != 0 || p->cost.w.n != 0 || p->cost.b.n != 0)
             st = WEFT_FAIL(
                 err, WEFT_USAGE,
-                "the items say what stages cost: of --cost only C and FB may be given");
+                "--model, --layer-cost and the like say what stages cost: of --cost only C "
+                "and FB may be given with them");
         if (st == WEFT_OK)
             st = weft_stage_sums_init(&sums, &p->partition, &items, err);
         if (st == WEFT_OK)
@@ -260,9 +289,11 @@ static enum weft_status partition_plan(struct weft_plan *p, struct weft_plan_set
 
 /* -- schedule ------------------------------------------------------------------------------- */
 
+/* What is no schedule's name may be a file's: by its look, or because there is one. */
 static bool is_file(const char *name)
 {
-    return weft_generator_find(name) == NULL && strpbrk(name, "./") != NULL;
+    return weft_generator_find(name) == NULL &&
+           (strcmp(name, "-") == 0 || strpbrk(name, "./") != NULL || access(name, F_OK) == 0);
 }
 
 static enum weft_status agree(const char *what, uint32_t given, uint32_t has, const char *file,
@@ -414,6 +445,8 @@ static enum weft_status build(struct weft_plan *p, struct weft_plan_settings *se
         p->schedule = NULL;
         WEFT_TRY(make_schedule(p, settings, false, &p->schedule, err));
     }
+    p->costs_by_layer = has_items(settings) || settings->cost != NULL;
+    p->file = is_file(settings->schedule) ? settings->schedule : NULL;
     WEFT_TRY(prove_and_time(p, settings, err));
     return lower_plan(p, settings, err);
 }
@@ -442,6 +475,7 @@ void weft_plan_release(struct weft_plan *p)
     weft_schedule_free(p->schedule);
     weft_schedule_free(p->lowered);
     weft_partition_release(&p->partition);
+    free(p->rank_bytes);
     weft_metrics_release(&p->metrics);
     weft_report_release(&p->report);
     *p = (struct weft_plan){0};

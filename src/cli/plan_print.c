@@ -91,8 +91,9 @@ static void put_numbers(struct weft_json *j, const char *key, const double *at, 
     weft_json_end(j, ']');
 }
 
-static void put_metrics(struct weft_json *j, const struct weft_metrics *m)
+static void put_metrics(struct weft_json *j, const struct weft_plan *p)
 {
+    const struct weft_metrics *m = &p->metrics;
     weft_json_begin(j, "metrics", '{');
     weft_json_uint(j, "actions", m->n_actions);
     weft_json_uint(j, "messages", m->n_messages);
@@ -108,6 +109,12 @@ static void put_metrics(struct weft_json *j, const struct weft_metrics *m)
         weft_json_uint(j, NULL, m->peak_activations[r]);
     weft_json_end(j, ']');
     put_numbers(j, "peak_mem", m->peak_mem, m->n_ranks);
+    if (p->rank_bytes != NULL) {
+        weft_json_begin(j, "rank_bytes", '[');
+        for (uint32_t r = 0; r < m->n_ranks; r++)
+            weft_json_uint(j, NULL, p->rank_bytes[r]);
+        weft_json_end(j, ']');
+    }
     weft_json_end(j, '}');
 }
 
@@ -131,61 +138,140 @@ void weft_plan_print_json(FILE *out, const struct weft_plan *p, bool events)
         put_orders(&j, "lowered", p->lowered);
     if (events)
         put_events(&j, p);
-    put_metrics(&j, &p->metrics);
+    put_metrics(&j, p);
     weft_json_end(&j, '}');
     fputc('\n', out);
 }
 
 /* -- text ----------------------------------------------------------------------------------- */
 
-static void put_ranks(struct weft_text *out, const struct weft_metrics *m)
-{
-    enum { MOST = 16 };
-    weft_text_adds(out, "peak activations ");
-    for (uint32_t r = 0; r < m->n_ranks && r < MOST; r++)
-        weft_text_addf(out, " %zu", m->peak_activations[r]);
-    weft_text_adds(out, m->n_ranks > MOST ? " ...\npeak memory      " : "\npeak memory      ");
-    for (uint32_t r = 0; r < m->n_ranks && r < MOST; r++)
-        weft_text_addf(out, " %g", m->peak_mem[r]);
-    weft_text_adds(out, m->n_ranks > MOST ? " ...\n" : "\n");
-}
+enum { TITLE = 18 }; /* columns before the figures */
 
-static void put_stages(struct weft_text *out, const struct weft_plan *p, unsigned width)
+/* "title   4 3 2 1", cut to the width: then the last one and the most are told. */
+static void put_row(struct weft_text *out, const char *title, const char *const *cells,
+                    size_t n, unsigned width)
 {
-    struct weft_text line = {0};
-    weft_text_adds(&line, "layers           ");
-    for (uint32_t i = 0; i < p->partition.n_stages; i++) {
-        const struct weft_stage_range *r = &p->partition.at[i];
-        if (line.len + 14 > width) {
-            weft_text_adds(&line, " ...");
+    size_t column = TITLE;
+    weft_text_addf(out, "%-*s", TITLE - 1, title);
+    for (size_t i = 0; i < n; i++) {
+        size_t len = strlen(cells[i]) + 1;
+        if (column + len + 24 > width && i + 2 < n) {
+            weft_text_addf(out, " ... %s", cells[n - 1]);
             break;
         }
-        weft_text_addf(&line, " %s%u%s", r->embedding ? "E+" : "",
-                       r->end_layer - r->first_layer, r->head ? "+L" : "");
+        weft_text_addf(out, " %s", cells[i]);
+        column += len;
     }
-    if (line.at != NULL && !line.failed)
-        weft_text_addf(out, "%s\n", line.at);
-    weft_text_release(&line);
+    weft_text_addc(out, '\n');
+}
+
+/* Bytes as a person says them. */
+static void say_bytes(char *out, size_t room, double bytes)
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
+    size_t u = 0;
+    while (bytes >= 999.5 && u + 1 < sizeof units / sizeof units[0]) {
+        bytes /= 1000;
+        u++;
+    }
+    snprintf(out, room, "%.3g%s", bytes, units[u]);
+}
+
+enum row { ROW_ACTIVATIONS, ROW_MEMORY, ROW_BYTES, ROW_LAYERS };
+
+enum { CELL = 32 };
+
+static void say_cell(const struct weft_plan *p, enum row row, size_t i, char out[CELL])
+{
+    const struct weft_stage_range *stage = &p->partition.at[row == ROW_LAYERS ? i : 0];
+    switch (row) {
+    case ROW_ACTIVATIONS:
+        snprintf(out, CELL, "%zu", p->metrics.peak_activations[i]);
+        return;
+    case ROW_MEMORY:
+        snprintf(out, CELL, "%g", p->metrics.peak_mem[i]);
+        return;
+    case ROW_BYTES:
+        say_bytes(out, CELL, (double)p->rank_bytes[i]);
+        return;
+    case ROW_LAYERS:
+        snprintf(out, CELL, "%s%u%s", stage->embedding ? "E+" : "",
+                 stage->end_layer - stage->first_layer, stage->head ? "+L" : "");
+        return;
+    }
+}
+
+/* One row of figures, one a rank or a stage. */
+static void put_figures(struct weft_text *out, const struct weft_plan *p, const char *title,
+                        enum row row, unsigned width)
+{
+    size_t n = row == ROW_LAYERS ? p->partition.n_stages : p->metrics.n_ranks;
+    char(*texts)[CELL] = malloc(sizeof *texts * n);
+    const char **cells = malloc(sizeof *cells * n);
+    if (texts != NULL && cells != NULL) {
+        for (size_t i = 0; i < n; i++) {
+            say_cell(p, row, i, texts[i]);
+            cells[i] = texts[i];
+        }
+        put_row(out, title, cells, n, width);
+    } else {
+        out->failed = true;
+    }
+    free(texts);
+    free(cells);
+}
+
+/* Stages of different sizes that cost the same are seldom what was meant. */
+static bool costs_surprise(const struct weft_plan *p)
+{
+    bool differ = false;
+    const struct weft_stage_range *at = p->partition.at;
+    for (uint32_t i = 1; i < p->partition.n_stages; i++)
+        differ = differ ||
+                 at[i].end_layer - at[i].first_layer != at[0].end_layer - at[0].first_layer;
+    uint32_t layers = p->partition.n_stages ? at[p->partition.n_stages - 1].end_layer : 0;
+    return !p->costs_by_layer && (differ || layers > p->partition.n_stages);
+}
+
+static const char *plural(uint32_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static void put_title(struct weft_text *out, const struct weft_plan *p)
+{
+    const struct weft_placement *place = weft_schedule_placement(p->schedule);
+    const char *name = weft_schedule_name(p->schedule);
+    weft_text_addf(out, "%s: %u rank%s, %u stage%s (%s), %u micro%s\n\n",
+                   name[0] != '\0'   ? name
+                   : p->file != NULL ? p->file
+                                     : "schedule",
+                   place->n_ranks, plural(place->n_ranks), place->n_stages,
+                   plural(place->n_stages),
+                   weft_placement_name(weft_schedule_placement_kind(p->schedule)),
+                   place->n_micros, plural(place->n_micros));
 }
 
 void weft_plan_print_text(struct weft_text *out, const struct weft_plan *p,
                           struct weft_text_style style)
 {
-    const struct weft_placement *place = weft_schedule_placement(p->schedule);
     const struct weft_metrics *m = &p->metrics;
-    weft_text_addf(
-        out, "%s: %u ranks, %u stages (%s), %u micros\n\n",
-        weft_schedule_name(p->schedule)[0] ? weft_schedule_name(p->schedule) : "schedule",
-        place->n_ranks, place->n_stages,
-        weft_placement_name(weft_schedule_placement_kind(p->schedule)), place->n_micros);
+    put_title(out, p);
     weft_draw_timeline(out, p->schedule, m, style);
     weft_text_addf(out, "\nmakespan          %.10g%s, bubble %.1f%%\n", m->makespan,
                    p->by_ticks ? " ticks" : "", 100 * m->bubble);
-    weft_text_addf(out, "span              %.10g, bubble %.1f%%   (P-1)/M %.1f%%\n", m->span,
-                   100 * m->bubble_span, 100 * m->bubble_ratio);
-    put_ranks(out, m);
-    put_stages(out, p, style.width);
+    weft_text_addf(out, "span              %.10g, bubble %.1f%%\n", m->span,
+                   100 * m->bubble_span);
+    weft_text_addf(out, "bubble ratio      %.4g, the textbook's (P-1)/M\n", m->bubble_ratio);
+    put_figures(out, p, "peak activations", ROW_ACTIVATIONS, style.width);
+    put_figures(out, p, "peak memory", ROW_MEMORY, style.width);
+    if (p->rank_bytes != NULL)
+        put_figures(out, p, "bytes on a rank", ROW_BYTES, style.width);
+    put_figures(out, p, "layers", ROW_LAYERS, style.width);
     weft_text_addf(out, "actions           %zu, messages %zu over %zu channels\n", m->n_actions,
                    m->n_messages, p->report.n_channels);
     weft_text_adds(out, "proven            every stage and micro once each way, no deadlock\n");
+    if (costs_surprise(p))
+        weft_text_adds(out, "note              every stage costs the same here: --layer-cost "
+                            "makes a stage cost what its layers do\n");
 }

@@ -37,7 +37,7 @@ static size_t label_of(const struct canvas *c, const struct weft_action *a, size
     if (a->paired) {
         const struct weft_action *f = a->kind == WEFT_ACT_F ? a : a + 1;
         const struct weft_action *g = a->kind == WEFT_ACT_F ? a + 1 : a;
-        n = (size_t)snprintf(out, 64, "F%u%s%u", f->micro, weft_kind_name(g->kind), g->micro);
+        n = (size_t)snprintf(out, 64, "F%u&%s%u", f->micro, weft_kind_name(g->kind), g->micro);
         return n <= room ? n : (size_t)snprintf(out, 64, "X");
     }
     n = weft_action_print(*a, out);
@@ -180,6 +180,27 @@ static void put_axis(struct canvas *c)
     weft_text_addc(c->out, '\n');
 }
 
+/* Says what the drawing leaves out, and at which width it would not. */
+static void put_note(struct canvas *c)
+{
+    double wide, narrow, shortest;
+    bool several = weft_schedule_n_chunks(c->s) > 1, dropped = several && !c->with_stage;
+    c->with_stage = several;
+    measure(c, &wide, &narrow, &shortest);
+    double all = GUTTER + 1 + ceil(ceil(wide * shortest - 1e-9) / shortest * c->m->makespan);
+    if (c->scale * shortest < 1 - 1e-9)
+        weft_text_addf(c->out,
+                       "          (a column is %.3g of time, more than the shortest action: "
+                       "what is below is left out; --width %.0f shows all)\n",
+                       1 / c->scale, all);
+    else if (!c->dense || dropped)
+        weft_text_addf(c->out, "          (cells without their %s: --width %.0f shows all)\n",
+                       c->dense  ? "stage"
+                       : dropped ? "stage or micro"
+                                 : "micro",
+                       all);
+}
+
 void weft_draw_timeline(struct weft_text *out, const struct weft_schedule *s,
                         const struct weft_metrics *m, struct weft_text_style style)
 {
@@ -187,8 +208,10 @@ void weft_draw_timeline(struct weft_text *out, const struct weft_schedule *s,
     struct canvas c = {.out = out, .style = style, .s = s, .m = m};
     c.with_stage = weft_schedule_n_chunks(s) > 1;
     c.scale = choose_scale(&c, room);
-    if (c.scale <= 0)
+    if (c.scale <= 0) {
+        weft_text_adds(out, "(nothing takes any time)\n");
         return;
+    }
     c.columns = weft_size_min(room, (size_t)ceil(m->makespan * c.scale - 1e-9));
     c.marks = malloc(c.columns + 1);
     c.kinds = malloc(c.columns + 1);
@@ -201,6 +224,7 @@ void weft_draw_timeline(struct weft_text *out, const struct weft_schedule *s,
             put_rank(&c, r);
         }
         put_axis(&c);
+        put_note(&c);
     } else {
         out->failed = true;
     }
