@@ -19,11 +19,10 @@ static const struct weft_option options[] = {
     {"transport", 't', WEFT_OPT_TEXT, "HOW",
      "buffered (the default), rendezvous, or depth=N messages a channel", NULL, AT(transport)},
     {"channels", 0, WEFT_OPT_CHOICE, "BY",
-     "a queue for each direction of data (the default) or one for each pair of ranks",
-     "direction|pair", AT(channels)},
-    {"lower-like", 0, WEFT_OPT_CHOICE, "WHOM",
-     "how to add messages when the file has none: weft or pytorch", "weft|pytorch",
-     AT(lower_like)},
+     "a queue for each direction of data between two ranks, or one for both", "direction|pair",
+     AT(channels)},
+    {"lower-like", 0, WEFT_OPT_CHOICE, "WHOM", "how to add messages when the file has none",
+     "weft|pytorch", AT(lower_like)},
     {"json", 'j', WEFT_OPT_SWITCH, NULL, "findings and sizes, for programs", NULL, AT(json)},
     {"width", 0, WEFT_OPT_COUNT, "N", "columns to draw in (the terminal's)", NULL, AT(width)},
     {"color", 0, WEFT_OPT_CHOICE, "WHEN", "auto, always or never", "auto|always|never",
@@ -72,6 +71,9 @@ static enum weft_status prove(struct check *c, const struct check_settings *s,
                               struct weft_error *err)
 {
     bool pytorch = s->lower_like != NULL && strcmp(s->lower_like, "pytorch") == 0;
+    if (s->lower_like != NULL && weft_schedule_is_lowered(c->read))
+        return WEFT_FAIL(err, WEFT_USAGE, "%s has its messages already: leave out --lower-like",
+                         c->file);
     WEFT_TRY(weft_verify(c->read, &c->transport, &c->report, err));
     if (c->report.n_findings > 0 || weft_schedule_is_lowered(c->read))
         return WEFT_OK;
@@ -131,7 +133,7 @@ static void print_json(FILE *out, const struct check *c)
     weft_json_uint(&j, "ranks", place->n_ranks);
     weft_json_uint(&j, "stages", place->n_stages);
     weft_json_uint(&j, "micros", place->n_micros);
-    weft_json_string(&j, "placement",
+    weft_json_string(&j, "placement_kind",
                      weft_placement_name(weft_schedule_placement_kind(c->read)));
     weft_json_bool(&j, "lowered", weft_schedule_is_lowered(c->read));
     weft_json_string(&j, "transport", c->transport_name);
@@ -164,6 +166,18 @@ static void print_json(FILE *out, const struct check *c)
     fputc('\n', out);
 }
 
+/* A file that is no schedule: programs that asked for JSON get JSON. */
+static void print_unreadable(FILE *out, const struct check *c, const struct weft_error *why)
+{
+    struct weft_json j = {.out = out};
+    weft_json_begin(&j, NULL, '{');
+    weft_json_string(&j, "file", c->file);
+    weft_json_bool(&j, "ok", false);
+    weft_json_string(&j, "error", why->msg);
+    weft_json_end(&j, '}');
+    fputc('\n', out);
+}
+
 /* The text of a finding without the place, which the arrow shows. */
 static const char *without_place(const struct weft_finding *f)
 {
@@ -171,28 +185,38 @@ static const char *without_place(const struct weft_finding *f)
     return colon != NULL ? colon + 2 : f->text;
 }
 
+/* Arrows for the first findings that have a place, one a row; the others as lines. */
 static void draw_findings(struct weft_text *out, const struct check *c,
                           struct weft_text_style style)
 {
-    enum { MOST = 8 };
+    enum { ARROWS = 8, LINES = 8 };
     const struct weft_report *r = &c->report;
-    struct weft_pointer pointers[MOST];
-    size_t n = 0;
-    for (size_t i = 0; i < n_kept(r) && n < MOST; i++) {
+    struct weft_pointer pointers[ARROWS];
+    bool drawn[WEFT_MAX_FINDINGS] = {false};
+    size_t n = 0, lines = 0, left = r->n_findings;
+    for (size_t i = 0; i < n_kept(r) && n < ARROWS; i++) {
         const struct weft_finding *f = &r->findings[i];
-        bool taken = false; /* one arrow a row */
+        bool taken = false;
         for (size_t k = 0; k < n; k++)
             taken = taken || pointers[k].rank == f->rank;
-        if (f->located && !taken)
+        if (f->located && !taken) {
             pointers[n++] = (struct weft_pointer){f->rank, f->position, without_place(f)};
+            drawn[i] = true;
+            left--;
+        }
     }
     if (n > 0)
         weft_draw_pointers(out, judged(c), pointers, n, style);
-    for (size_t i = 0; i < n_kept(r) && i < 4 * MOST; i++)
+    for (size_t i = 0; i < n_kept(r) && lines < LINES; i++) {
+        if (drawn[i])
+            continue;
         weft_text_addf(out, "  %s: %s\n", weft_rule_name(r->findings[i].rule),
                        r->findings[i].text);
-    if (r->n_findings > 4 * MOST)
-        weft_text_addf(out, "  and %zu more\n", r->n_findings - 4 * MOST);
+        lines++;
+        left--;
+    }
+    if (left > 0)
+        weft_text_addf(out, "  and %zu more (--json shows %d)\n", left, WEFT_MAX_FINDINGS);
 }
 
 /* Deadlocks of bounded channels are cured by deeper ones.  Finds the least depth that is enough,
@@ -278,7 +302,12 @@ static enum weft_status run_check(int argc, char **argv, struct weft_error *err)
     struct check_settings s = {0};
     struct check c = {0};
     WEFT_TRY(weft_command_parse(&weft_command_check, argc, argv, &s, &c.file, err));
-    enum weft_status st = read_and_prove(&c, &s, err);
+    struct weft_error why = {0};
+    enum weft_status st = read_and_prove(&c, &s, &why);
+    if (st == WEFT_SCHEDULE && s.json)
+        print_unreadable(stdout, &c, &why);
+    if (st != WEFT_OK && err != NULL)
+        *err = why;
     if (st == WEFT_OK)
         st = print_result(&c, &s, err);
     check_release(&c);

@@ -28,13 +28,13 @@ static const struct weft_option options[] = {
     {"mem", 0, WEFT_OPT_TEXT, "F=1,I=0,W=-1", "change of memory at each action", NULL, AT(mem)},
     {"mem-limit", 0, WEFT_OPT_TEXT, "X", "most memory of a rank; a list is X:Y:...", NULL,
      AT(mem_limit)},
-    {"minimize", 0, WEFT_OPT_CHOICE, "WHAT", "span (the default) or makespan, in a search",
+    {"minimize", 0, WEFT_OPT_CHOICE, "WHAT", "what a search makes least (span)",
      "span|makespan", AT(minimize)},
     {NULL, 0, WEFT_OPT_HEADING, NULL, "Model", NULL, 0},
     {"layers", 0, WEFT_OPT_COUNT, "L", "layers of the model; one a stage when not given", NULL,
      AT(layers)},
     {"partition", 0, WEFT_OPT_TEXT, "HOW",
-     "even, balanced, or a layout such as 'Et*3|(tt|)*2L'", NULL, AT(partition)},
+     "even, balanced, or a Megatron layout: 'Et*3|(tt|)*2L'", NULL, AT(partition)},
     {"layers-per-stage", 0, WEFT_OPT_TEXT, "4,3,3", "layers of each stage", NULL,
      AT(layers_per_stage)},
     {"model", 0, WEFT_OPT_TEXT, "NAME", "gpt2-124m, llama3-8b, d12 ...: layers and their costs",
@@ -48,22 +48,23 @@ static const struct weft_option options[] = {
      NULL, AT(embedding_cost)},
     {"head-cost", 0, WEFT_OPT_TEXT, "F=..", "final norm, logits and loss; free by default",
      NULL, AT(head_cost)},
-    {"bytes-limit", 0, WEFT_OPT_TEXT, "N", "balanced: most bytes on a rank; a list is N:M:...",
-     NULL, AT(bytes_limit)},
+    {"bytes-limit", 0, WEFT_OPT_TEXT, "N",
+     "balanced: most bytes on a rank, as 16e9; a list is N:M:...", NULL, AT(bytes_limit)},
     {NULL, 0, WEFT_OPT_HEADING, NULL, "Output", NULL, 0},
     {"lower", 0, WEFT_OPT_SWITCH, NULL, "add sends, receives and gradient reductions", NULL,
      AT(lower)},
-    {"lower-like", 0, WEFT_OPT_CHOICE, "WHOM", "weft (receives as late as can be) or pytorch",
-     "weft|pytorch", AT(lower_like)},
+    {"lower-like", 0, WEFT_OPT_CHOICE, "WHOM",
+     "receives as late as can be (weft), or as PyTorch puts them", "weft|pytorch",
+     AT(lower_like)},
     {"events", 0, WEFT_OPT_SWITCH, NULL, "--json: every action with its start", NULL,
      AT(events)},
-    {"format", 'f', WEFT_OPT_CHOICE, "FORM", "text, csv (weft's own) or pytorch (CSV)",
+    {"format", 'f', WEFT_OPT_CHOICE, "FORM", "csv is weft's own, pytorch has rows only",
      "text|csv|pytorch", AT(format)},
     {"json", 'j', WEFT_OPT_SWITCH, NULL, "everything, for programs", NULL, AT(json)},
     {"output", 'o', WEFT_OPT_TEXT, "FILE", "write there; .csv and .json choose the form", NULL,
      AT(output)},
     {"width", 0, WEFT_OPT_COUNT, "N", "columns to draw in (the terminal's)", NULL, AT(width)},
-    {"color", 0, WEFT_OPT_CHOICE, "WHEN", "auto, always or never", "auto|always|never",
+    {"color", 0, WEFT_OPT_CHOICE, "WHEN", "colours in the drawing", "auto|always|never",
      AT(color)},
 };
 
@@ -73,6 +74,11 @@ static void print_list(FILE *out)
     const struct weft_generator *all = weft_generators(&n);
     for (size_t i = 0; i < n; i++)
         fprintf(out, "%-17s %s\n%-17s %s\n", all[i].name, all[i].help, "", all[i].limits);
+    const struct weft_preset *models = weft_presets(&n);
+    fputs("\nModels for --model:\n", out);
+    for (size_t i = 0; i < n; i++)
+        fprintf(out, "%-17s %s\n", models[i].name, models[i].help);
+    fprintf(out, "%-17s %s\n", "dN", "GPT-2 with N layers of dimension 64 N");
 }
 
 static bool ends_in(const char *path, const char *ending)
@@ -97,6 +103,9 @@ static enum weft_status print_csv(FILE *out, const struct weft_plan *p, const ch
 {
     char *text = NULL;
     size_t len = 0;
+    if (strcmp(format, "pytorch") == 0 && weft_schedule_placement(p->schedule)->n_pipes > 1)
+        fputs("weft: note: PyTorch's pipelining knows one rank a stage, and this has several\n",
+              stderr);
     WEFT_TRY(weft_schedule_print(p->lowered != NULL ? p->lowered : p->schedule,
                                  strcmp(format, "csv") == 0 ? WEFT_TEXT_CSV : WEFT_TEXT_PYTORCH,
                                  &text, &len, err));
@@ -169,7 +178,12 @@ const struct weft_command weft_command_plan = {
         "\n"
         "In the timeline F is a forward, B a whole backward, I an input gradient, W a weight\n"
         "gradient, each with its micro (and before it its stage, where ranks hold several);\n"
-        "dots are idle time.\n",
+        "dots are idle time. F7&B3 is an overlapped pair.\n"
+        "\n"
+        "Makespan is the time from 0 to the last end; span the longest time of one rank from\n"
+        "its own start to its own end. A bubble is the idle share of either. In a layout E is\n"
+        "the embedding, t a layer, L the head, | the next stage, x*n repeats x n times. Events\n"
+        "in --json are [start, rank, stage, chunk, micro, kind], kind 0=F 1=B 2=I 3=W.\n",
     .examples =
         "  weft plan --schedule 1f1b --ranks 4 --micros 8\n"
         "  weft plan --schedule zb-auto -p 8 -m 24 --cost F=10,I=12,W=8,C=1 --mem-limit 12\n"

@@ -15,8 +15,9 @@ static void print_option(FILE *out, const struct weft_option *o)
     char left[80];
     int n = o->letter != 0 ? snprintf(left, sizeof left, "-%c, ", o->letter)
                            : snprintf(left, sizeof left, "    ");
-    snprintf(left + n, sizeof left - (size_t)n, "--%s%s%s", o->name, o->arg ? " " : "",
-             o->arg ? o->arg : "");
+    const char *value = o->choices != NULL ? o->choices : o->arg;
+    snprintf(left + n, sizeof left - (size_t)n, "--%s%s%s", o->name, value ? " " : "",
+             value ? value : "");
     fprintf(out, "  %-30s %s\n", left, o->help);
 }
 
@@ -41,6 +42,18 @@ void weft_print_help(FILE *out, const struct weft_command *c)
         print_option(out, &c->options.at[i]);
     fprintf(out, "\nExamples:\n%s", c->examples);
 }
+
+static const char weft_text_of_files[] =
+    "One row a rank, cells by comma, each a stage, a kind and a micro: 2F0 is the forward of\n"
+    "stage 2 on micro 0. F is a forward, B a whole backward, I the gradient of the input, W that\n"
+    "of the weights; (0F7;7B3)OVERLAP_F_B is a forward and a backward that run as one. With\n"
+    "messages there are also SEND_F and RECV_F (a stage's output, its input), SEND_B and RECV_B\n"
+    "(the gradient of its input, of its output), and 2REDUCE_GRAD without a micro. An empty cell\n"
+    "is an idle step. PyTorch's pipelining reads and writes the same; its UNSHARD and RESHARD\n"
+    "are read and passed over.\n\n"
+    "weft's own files have header lines before the rows: # weft schedule 1, # weft name NAME,\n"
+    "# weft ranks P stages S micros M, and # weft placement with the rank of each stage, one line\n"
+    "for each pipe. Other lines that start with # are comments.";
 
 /* -- man page ------------------------------------------------------------------------------- */
 
@@ -87,7 +100,7 @@ static void man_option(FILE *out, const struct weft_option *o)
     fputs("\\fR", out);
     if (o->arg != NULL) {
         fputs(" \\fI", out);
-        put_roff(out, o->arg);
+        put_roff(out, o->choices != NULL ? o->choices : o->arg);
         fputs("\\fR", out);
     }
     fputc('\n', out);
@@ -124,6 +137,15 @@ static void man_schedules(FILE *out)
     }
 }
 
+static void man_files(FILE *out)
+{
+    fputs(".SH \"SCHEDULE FILES\"\n", out);
+    put_paragraphs(out, weft_text_of_files);
+    fputs(".SH ENVIRONMENT\n.TP\nCOLUMNS\nwidth to draw in when the output is no terminal\n"
+          ".TP\nNO_COLOR\nno colours when set\n",
+          out);
+}
+
 static void man_exit_codes(FILE *out)
 {
     fputs(".SH \"EXIT STATUS\"\n", out);
@@ -148,6 +170,7 @@ void weft_print_man(FILE *out)
     for (size_t i = 0; i < n; i++)
         man_command(out, all[i]);
     man_schedules(out);
+    man_files(out);
     man_exit_codes(out);
 }
 
@@ -159,6 +182,15 @@ static void put_choices(FILE *out, const char *choices)
         fputc(*choices == '|' ? ' ' : *choices, out);
 }
 
+/* "-s|--schedule) words='" */
+static void put_pattern(FILE *out, const struct weft_option *o)
+{
+    fputs("        ", out);
+    if (o->letter != 0)
+        fprintf(out, "-%c|", o->letter);
+    fprintf(out, "--%s) words='", o->name);
+}
+
 static void complete_command(FILE *out, const struct weft_command *c)
 {
     size_t n;
@@ -167,11 +199,11 @@ static void complete_command(FILE *out, const struct weft_command *c)
     for (size_t i = 0; i < c->options.n; i++) {
         const struct weft_option *o = &c->options.at[i];
         if (o->type == WEFT_OPT_CHOICE) {
-            fprintf(out, "        --%s) words='", o->name);
+            put_pattern(out, o);
             put_choices(out, o->choices);
             fputs("' ;;\n", out);
         } else if (o->type == WEFT_OPT_TEXT && strcmp(o->name, "schedule") == 0) {
-            fputs("        --schedule) words='", out);
+            put_pattern(out, o);
             for (size_t k = 0; k < n; k++)
                 fprintf(out, "%s%s", k > 0 ? " " : "", all[k].name);
             fputs("' ;;\n", out);
@@ -228,8 +260,7 @@ static enum weft_status run_help(int argc, char **argv, struct weft_error *err)
     else if (about == NULL)
         weft_print_overview(stdout);
     else if (weft_command_find(about) == NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "there is no command '%.40s' (weft help)",
-                         about);
+        return WEFT_FAIL(err, WEFT_USAGE, "there is no command '%.40s' (weft help)", about);
     else
         weft_print_help(stdout, weft_command_find(about));
     return WEFT_OK;
