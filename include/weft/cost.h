@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "weft/status.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -43,6 +45,19 @@ struct weft_stage_cost {
 struct weft_stage_memory {
     double f, i, w;
 };
+
+/* Refuses what cannot be timed: times below 0 or not finite, sums that are too large to be told
+ * apart, lists that have neither one value nor one for each stage (or rank, for limits). */
+enum weft_status weft_cost_check(const struct weft_cost *cost, const struct weft_memory *memory,
+                                 uint32_t ranks, uint32_t stages, uint32_t micros,
+                                 struct weft_error *err);
+
+/* Rounding apart, is an amount within a limit? */
+static inline int weft_memory_fits(double amount, double limit)
+{
+    double size = limit < 0 ? -limit : limit;
+    return amount <= limit + 1e-9 * (size > 1 ? size : 1);
+}
 
 /* `cost` and `memory` may be NULL: the defaults. */
 struct weft_stage_cost weft_cost_stage(const struct weft_cost *cost, uint32_t stage);

@@ -18,8 +18,9 @@
 #include <stdio.h>
 
 struct weft_json {
-    FILE *out;  /* borrowed */
-    bool comma; /* something stands before at this level */
+    FILE *out;   /* borrowed */
+    bool comma;  /* something stands before at this level */
+    bool failed; /* for callers: something could not be said */
 };
 
 void weft_json_begin(struct weft_json *j, const char *key, char bracket);

@@ -234,9 +234,15 @@ static bool completes(const struct check *c, size_t depth)
 
 static void say_enough(struct weft_text *out, const struct check *c)
 {
-    size_t low = c->transport.depth, high = c->report.n_messages;
-    if (c->report.n_cycle == 0 || low >= high || !completes(c, high))
+    size_t low = c->transport.depth, most = c->report.n_messages, high = low + 1;
+    if (c->report.n_cycle == 0 || low >= most)
         return;
+    while (!completes(c, high)) {
+        if (high >= most)
+            return;
+        low = high;
+        high = high > most / 2 ? most : 2 * high;
+    }
     while (high - low > 1) { /* low is too little, high is enough */
         size_t middle = low + (high - low) / 2;
         if (completes(c, middle))
@@ -271,6 +277,8 @@ static void print_text(FILE *out, const struct check *c, const struct check_sett
     }
     if (!text.failed)
         fwrite(text.at, 1, text.len, out);
+    else
+        fputs("(no memory to show the findings)\n", out);
     weft_text_release(&text);
 }
 

@@ -123,6 +123,8 @@ static enum weft_status print_text(FILE *out, const struct weft_plan *p,
         char *row = NULL;
         if (weft_schedule_print_rank(p->lowered, r, " ", &row, NULL) == WEFT_OK)
             weft_text_addf(&text, "%srank %u: %s\n", r == 0 ? "\n" : "", r, row);
+        else
+            text.failed = true;
         free(row);
     }
     bool failed = text.failed;
@@ -135,10 +137,8 @@ static enum weft_status print_text(FILE *out, const struct weft_plan *p,
 static enum weft_status print_plan(FILE *out, const struct weft_plan *p,
                                    const struct weft_plan_settings *s, struct weft_error *err)
 {
-    if (s->json) {
-        weft_plan_print_json(out, p, s->events);
-        return WEFT_OK;
-    }
+    if (s->json)
+        return weft_plan_print_json(out, p, s->events, err);
     if (s->format != NULL && strcmp(s->format, "text") != 0)
         return print_csv(out, p, s->format, err);
     return print_text(out, p, s, err);

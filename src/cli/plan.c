@@ -50,22 +50,6 @@ static enum weft_status parse_memory(const struct weft_plan_settings *settings,
     return WEFT_OK;
 }
 
-static enum weft_status check_lists(const struct weft_plan *p, uint32_t ranks, uint32_t stages,
-                                    struct weft_error *err)
-{
-    const struct {
-        struct weft_values values;
-        const char *what;
-    } lists[] = {
-        {p->cost.f, "--cost F"},  {p->cost.i, "--cost I"},   {p->cost.w, "--cost W"},
-        {p->cost.b, "--cost B"},  {p->cost.fb, "--cost FB"}, {p->memory.f, "--mem F"},
-        {p->memory.i, "--mem I"}, {p->memory.w, "--mem W"},
-    };
-    for (size_t i = 0; i < WEFT_LEN(lists); i++)
-        WEFT_TRY(check_list(lists[i].values, lists[i].what, stages, "stages", err));
-    return check_list(p->memory.limit, "--mem-limit", ranks, "ranks", err);
-}
-
 /* -- items ---------------------------------------------------------------------------------- */
 
 static enum weft_status parse_item(const char *text, const char *what, struct weft_item *item,
@@ -236,54 +220,61 @@ static enum weft_status copy_values(struct weft_values *to, const double *from, 
     return WEFT_OK;
 }
 
-/* What each rank holds in bytes, where the items say so. */
-static enum weft_status count_bytes(struct weft_plan *p, const struct weft_schedule *s,
-                                    const struct weft_items *items, struct weft_error *err)
+/* Cuts the model, and takes the stages' times from their items when items have costs. */
+static enum weft_status partition_plan(struct weft_plan *p, struct weft_plan_settings *settings,
+                                       const struct weft_schedule *s, struct weft_error *err)
 {
-    const struct weft_placement *place = weft_schedule_placement(s);
+    struct weft_stage_sums sums = {0};
+    uint32_t stages = weft_schedule_placement(s)->n_stages;
+    WEFT_TRY(count_layers(settings, stages, err));
+    WEFT_TRY(make_items(settings, stages, &p->items, err));
+    WEFT_TRY(make_partition(settings, s, &p->items, &p->partition, err));
+    if (!has_items(settings))
+        return WEFT_OK;
+    if (p->cost.f.n != 0 || p->cost.i.n != 0 || p->cost.w.n != 0 || p->cost.b.n != 0)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "--model, --layer-cost and the like say what stages cost: of --cost "
+                         "only C and FB may be given with them");
+    enum weft_status st = weft_stage_sums_init(&sums, &p->partition, &p->items, err);
+    if (st == WEFT_OK)
+        st = copy_values(&p->cost.f, sums.f, stages, err);
+    if (st == WEFT_OK)
+        st = copy_values(&p->cost.i, sums.i, stages, err);
+    if (st == WEFT_OK)
+        st = copy_values(&p->cost.w, sums.w, stages, err);
+    weft_stage_sums_release(&sums);
+    return st;
+}
+
+/* What each rank holds in bytes, where the items say so; and whether that is within the limit
+ * still: a search may have kept other micros in flight once it knew the stages' costs. */
+static enum weft_status count_bytes(struct weft_plan *p,
+                                    const struct weft_plan_settings *settings,
+                                    struct weft_error *err)
+{
+    const struct weft_placement *place = weft_schedule_placement(p->schedule);
     uint32_t *in_flight = malloc(sizeof *in_flight * place->n_pipes * place->n_stages);
+    size_t *limits = NULL, n_limits = 0;
     p->rank_bytes = malloc(sizeof *p->rank_bytes * place->n_ranks);
     enum weft_status st = WEFT_OK;
     if (in_flight == NULL || p->rank_bytes == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to count bytes");
     if (st == WEFT_OK)
-        st = weft_schedule_in_flight(s, in_flight, err);
+        st = weft_schedule_in_flight(p->schedule, in_flight, err);
     struct weft_holding holding = {.placement = place, .in_flight = in_flight};
     if (st == WEFT_OK)
-        st = weft_partition_rank_bytes(&p->partition, items, &holding, p->rank_bytes, err);
-    free(in_flight);
-    return st;
-}
-
-/* Cuts the model, and takes the stages' times from their items when items have costs. */
-static enum weft_status partition_plan(struct weft_plan *p, struct weft_plan_settings *settings,
-                                       const struct weft_schedule *s, struct weft_error *err)
-{
-    struct weft_items items = {0};
-    struct weft_stage_sums sums = {0};
-    uint32_t stages = weft_schedule_placement(s)->n_stages;
-    WEFT_TRY(count_layers(settings, stages, err));
-    WEFT_TRY(make_items(settings, stages, &items, err));
-    enum weft_status st = make_partition(settings, s, &items, &p->partition, err);
-    if (st == WEFT_OK && has_items(settings))
-        st = count_bytes(p, s, &items, err);
-    if (st == WEFT_OK && has_items(settings)) {
-        if (p->cost.f.n != 0 || p->cost.i.n != 0 || p->cost.w.n != 0 || p->cost.b.n != 0)
+        st = weft_partition_rank_bytes(&p->partition, &p->items, &holding, p->rank_bytes, err);
+    if (st == WEFT_OK)
+        st = parse_bytes_limit(settings->bytes_limit, place->n_ranks, &limits, &n_limits, err);
+    for (uint32_t r = 0; st == WEFT_OK && n_limits > 0 && r < place->n_ranks; r++)
+        if (p->rank_bytes[r] > limits[n_limits == 1 ? 0 : r])
             st = WEFT_FAIL(
                 err, WEFT_USAGE,
-                "--model, --layer-cost and the like say what stages cost: of --cost only C "
-                "and FB may be given with them");
-        if (st == WEFT_OK)
-            st = weft_stage_sums_init(&sums, &p->partition, &items, err);
-        if (st == WEFT_OK)
-            st = copy_values(&p->cost.f, sums.f, stages, err);
-        if (st == WEFT_OK)
-            st = copy_values(&p->cost.i, sums.i, stages, err);
-        if (st == WEFT_OK)
-            st = copy_values(&p->cost.w, sums.w, stages, err);
-        weft_stage_sums_release(&sums);
-    }
-    weft_items_release(&items);
+                "rank %u holds %zu bytes with the order found, over its --bytes-limit "
+                "of %zu: raise it, or take a schedule that does not search",
+                r, p->rank_bytes[r], limits[n_limits == 1 ? 0 : r]);
+    free(in_flight);
+    free(limits);
     return st;
 }
 
@@ -375,9 +366,9 @@ static enum weft_status check_limits(const struct weft_plan *p, struct weft_erro
 {
     for (uint32_t r = 0; p->memory.limit.n != 0 && r < p->metrics.n_ranks; r++) {
         double limit = weft_value(p->memory.limit, r, 0);
-        if (p->metrics.peak_mem[r] > limit + 1e-9)
+        if (!weft_memory_fits(p->metrics.peak_mem[r], limit))
             return WEFT_FAIL(err, WEFT_USAGE,
-                             "%s: rank %u peaks at %g, over its --mem-limit of %g: use a "
+                             "%s: rank %u peaks at %.10g, over its --mem-limit of %.10g: use a "
                              "schedule that searches (zb-auto, zb-v-auto), or v-half, v-min",
                              weft_schedule_name(p->schedule), r, p->metrics.peak_mem[r], limit);
     }
@@ -422,7 +413,8 @@ static enum weft_status build(struct weft_plan *p, struct weft_plan_settings *se
         WEFT_TRY(parse_cost(settings->cost, &p->cost, err));
     WEFT_TRY(parse_memory(settings, &p->memory, err));
     const struct weft_generator *g = weft_generator_find(settings->schedule);
-    p->by_ticks = g != NULL && (g->takes & WEFT_BY_TICKS) && settings->cost == NULL;
+    p->by_ticks = g != NULL && (g->takes & WEFT_BY_TICKS) && settings->cost == NULL &&
+                  !has_items(settings);
     if (p->by_ticks) {
         static const double tick = 1;
         WEFT_TRY(copy_values(&p->cost.b, &tick, 1, err));
@@ -433,18 +425,19 @@ static enum weft_status build(struct weft_plan *p, struct weft_plan_settings *se
         weft_report_release(&p->report);
         weft_metrics_release(&p->metrics);
     } else {
-        if (g != NULL && (g->takes & WEFT_TAKES_COST)) /* a search reads the lists */
-            WEFT_TRY(check_lists(p, settings->ranks, settings->ranks * g->default_chunks, err));
         WEFT_TRY(make_schedule(p, settings, false, &p->schedule, err));
     }
     const struct weft_placement *place = weft_schedule_placement(p->schedule);
-    WEFT_TRY(check_lists(p, place->n_ranks, place->n_stages, err));
+    WEFT_TRY(weft_cost_check(&p->cost, &p->memory, place->n_ranks, place->n_stages,
+                             place->n_micros, err));
     WEFT_TRY(partition_plan(p, settings, p->schedule, err));
     if (g != NULL && (g->takes & WEFT_TAKES_COST) && has_items(settings)) {
         weft_schedule_free(p->schedule); /* now that the stages' costs are known */
         p->schedule = NULL;
         WEFT_TRY(make_schedule(p, settings, false, &p->schedule, err));
     }
+    if (has_items(settings))
+        WEFT_TRY(count_bytes(p, settings, err));
     p->costs_by_layer = has_items(settings) || settings->cost != NULL;
     p->file = is_file(settings->schedule) ? settings->schedule : NULL;
     WEFT_TRY(prove_and_time(p, settings, err));
@@ -474,6 +467,7 @@ void weft_plan_release(struct weft_plan *p)
         weft_values_release(lists[i]);
     weft_schedule_free(p->schedule);
     weft_schedule_free(p->lowered);
+    weft_items_release(&p->items);
     weft_partition_release(&p->partition);
     free(p->rank_bytes);
     weft_metrics_release(&p->metrics);

@@ -1,4 +1,4 @@
-/* What `weft plan` and `weft bench` build: one plan from its settings. */
+/* What `weft plan` builds: one plan from its settings. */
 #ifndef CLI_PLAN_H
 #define CLI_PLAN_H
 
@@ -26,6 +26,7 @@ struct weft_plan {
     struct weft_schedule *lowered;  /* owned; NULL unless asked for */
     struct weft_cost cost;          /* its lists are owned */
     struct weft_memory memory;      /* likewise */
+    struct weft_items items;
     struct weft_partition partition;
     struct weft_metrics metrics;
     struct weft_report report;
@@ -42,7 +43,8 @@ enum weft_status weft_plan_init(struct weft_plan *out,
 void weft_plan_release(struct weft_plan *p);
 
 /* The printed forms. */
-void weft_plan_print_json(FILE *out, const struct weft_plan *p, bool events);
+enum weft_status weft_plan_print_json(FILE *out, const struct weft_plan *p, bool events,
+                                      struct weft_error *err);
 void weft_plan_print_text(struct weft_text *out, const struct weft_plan *p,
                           struct weft_text_style style);
 

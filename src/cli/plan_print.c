@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "cli/plan.h"
 
@@ -47,6 +48,8 @@ static void put_orders(struct weft_json *j, const char *key, const struct weft_s
         char *row = NULL;
         if (weft_schedule_print_rank(s, r, " ", &row, NULL) == WEFT_OK)
             weft_json_string(j, NULL, row);
+        else
+            j->failed = true;
         free(row);
     }
     weft_json_end(j, ']');
@@ -56,8 +59,10 @@ static void put_events(struct weft_json *j, const struct weft_plan *p)
 {
     struct weft_event *events = NULL;
     size_t n = 0;
-    if (weft_events(p->schedule, &p->metrics, &events, &n, NULL) != WEFT_OK)
+    if (weft_events(p->schedule, &p->metrics, &events, &n, NULL) != WEFT_OK) {
+        j->failed = true;
         return;
+    }
     weft_json_begin(j, "events", '[');
     for (size_t i = 0; i < n; i++) {
         weft_json_begin(j, NULL, '[');
@@ -118,7 +123,8 @@ static void put_metrics(struct weft_json *j, const struct weft_plan *p)
     weft_json_end(j, '}');
 }
 
-void weft_plan_print_json(FILE *out, const struct weft_plan *p, bool events)
+enum weft_status weft_plan_print_json(FILE *out, const struct weft_plan *p, bool events,
+                                      struct weft_error *err)
 {
     const struct weft_placement *place = weft_schedule_placement(p->schedule);
     struct weft_json j = {.out = out};
@@ -141,6 +147,8 @@ void weft_plan_print_json(FILE *out, const struct weft_plan *p, bool events)
     put_metrics(&j, p);
     weft_json_end(&j, '}');
     fputc('\n', out);
+    return j.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory to print all of the plan")
+                    : WEFT_OK;
 }
 
 /* -- text ----------------------------------------------------------------------------------- */

@@ -1,5 +1,9 @@
 #include "weft/cost.h"
 
+#include <math.h>
+
+#include "base/error.h"
+
 struct weft_stage_cost weft_cost_stage(const struct weft_cost *cost, uint32_t stage)
 {
     static const struct weft_cost none = {.hop = 0};
@@ -29,4 +33,50 @@ struct weft_stage_memory weft_memory_stage(const struct weft_memory *memory, uin
     };
     d.w = weft_value(m->w, stage, -(d.f + d.i));
     return d;
+}
+
+/* Times are added up along paths; beyond this they stop being exact long before they overflow. */
+#define MOST_TIME 1e100
+
+static enum weft_status check_values(struct weft_values v, const char *what, double least,
+                                     size_t n, const char *of, struct weft_error *err)
+{
+    if (v.n > 1 && v.n != n)
+        return WEFT_FAIL(err, WEFT_USAGE, "%s has %zu values for %zu %s: give one, or one each",
+                         what, v.n, n, of);
+    for (size_t i = 0; i < v.n; i++)
+        if (!isfinite(v.at[i]) || v.at[i] < least || fabs(v.at[i]) > MOST_TIME)
+            return WEFT_FAIL(err, WEFT_USAGE, "%s: %g is out of range", what, v.at[i]);
+    return WEFT_OK;
+}
+
+enum weft_status weft_cost_check(const struct weft_cost *cost, const struct weft_memory *memory,
+                                 uint32_t ranks, uint32_t stages, uint32_t micros,
+                                 struct weft_error *err)
+{
+    static const struct weft_cost no_cost = {.hop = 0};
+    static const struct weft_memory no_memory = {.limit = {0}};
+    const struct weft_cost *c = cost == NULL ? &no_cost : cost;
+    const struct weft_memory *m = memory == NULL ? &no_memory : memory;
+    const struct {
+        struct weft_values values;
+        const char *what;
+        double least;
+    } lists[] = {{c->f, "cost F", 0},        {c->i, "cost I", 0},
+                 {c->w, "cost W", 0},        {c->b, "cost B", 0},
+                 {c->fb, "cost FB", 0},      {m->f, "mem F", -HUGE_VAL},
+                 {m->i, "mem I", -HUGE_VAL}, {m->w, "mem W", -HUGE_VAL}};
+    for (size_t i = 0; i < WEFT_LEN(lists); i++)
+        WEFT_TRY(check_values(lists[i].values, lists[i].what, lists[i].least, stages, "stages",
+                              err));
+    WEFT_TRY(check_values(m->limit, "mem-limit", -HUGE_VAL, ranks, "ranks", err));
+    WEFT_TRY(check_values((struct weft_values){&c->hop, 1}, "cost C", 0, 1, "hops", err));
+    double all = 2.0 * c->hop * stages * micros;
+    for (uint32_t s = 0; s < stages; s++) {
+        struct weft_stage_cost t = weft_cost_stage(cost, s);
+        all += (t.f + t.i + t.w + t.b) * micros;
+    }
+    if (!(all <= MOST_TIME))
+        return WEFT_FAIL(err, WEFT_USAGE, "the costs add up to %g, too large to be timed", all);
+    return WEFT_OK;
 }

@@ -375,7 +375,7 @@ enum weft_status weft_schedule_lower(const struct weft_schedule *s, enum weft_lo
                                      struct weft_schedule **out, struct weft_error *err)
 {
     if (weft_schedule_is_lowered(s))
-        return WEFT_FAIL(err, WEFT_USAGE, "the schedule has its messages already");
+        return WEFT_FAIL(err, WEFT_USAGE, "the schedule has its messages already: leave out --lower");
     struct lowering l;
     enum weft_status st = lowering_init(&l, s, how == WEFT_LOWER_LATE, err);
     if (st == WEFT_OK)

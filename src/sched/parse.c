@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "sched/cell.h"
 #include "sched/infer.h"
 #include "sched/text_priv.h"
 
@@ -203,7 +204,7 @@ static bool take(struct parser *p, const char *word)
 }
 
 /* "(" F ";" B ")OVERLAP_F_B", the two in either order; B may be I. */
-static enum weft_status parse_pair(struct parser *p)
+static enum weft_status parse_pair(struct parser *p, struct weft_action out[2])
 {
     struct place_in_text at = here(p);
     struct weft_action a, b;
@@ -219,8 +220,27 @@ static enum weft_status parse_pair(struct parser *p)
     if (f != WEFT_ACT_F || (g != WEFT_ACT_B && g != WEFT_ACT_I))
         return fail_at(p, at, "an overlapped pair is one F and one B or I");
     a.paired = 1;
-    WEFT_TRY(push(p, a));
-    return push(p, b);
+    out[0] = a;
+    out[1] = b;
+    return WEFT_OK;
+}
+
+enum weft_status weft_cell_parse(struct weft_cursor *c, struct weft_action out[2],
+                                 struct weft_error *err)
+{
+    struct parser p = {.source = c->source,
+                       .at = c->at,
+                       .end = c->end,
+                       .line_start = c->line_start,
+                       .line = c->line,
+                       .err = err};
+    out[1] = (struct weft_action){0};
+    if (c->at < c->end && *c->at == '(')
+        WEFT_TRY(parse_pair(&p, out));
+    else
+        WEFT_TRY(parse_action(&p, &out[0]));
+    c->at = p.at;
+    return WEFT_OK;
 }
 
 static bool blank_between(const char *from, const char *to)
@@ -238,13 +258,11 @@ static enum weft_status parse_cell(struct parser *p)
             WEFT_TRY(push(p, (struct weft_action){.kind = WEFT_ACT_IDLE}));
         return WEFT_OK;
     }
-    if (*p->at == '(') {
-        WEFT_TRY(parse_pair(p));
-    } else {
-        struct weft_action a;
-        WEFT_TRY(parse_action(p, &a));
-        WEFT_TRY(push(p, a));
-    }
+    struct weft_action a[2];
+    bool pair = *p->at == '(';
+    WEFT_TRY(pair ? parse_pair(p, a) : parse_action(p, &a[0]));
+    for (int i = 0; i <= pair; i++)
+        WEFT_TRY(push(p, a[i]));
     skip_blanks(p);
     char cell[32];
     if (!at_line_end(p) && *p->at != ',')
@@ -465,6 +483,7 @@ static enum weft_status settle_sizes(struct parser *p, uint32_t *stages, uint32_
 static enum weft_status parse_placement(struct parser *p, const struct weft_placement *place,
                                         const uint32_t *rows, uint32_t *ranks)
 {
+    skip_blanks(p);
     take(p, "#");
     skip_blanks(p);
     take(p, "weft");

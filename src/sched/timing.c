@@ -104,6 +104,8 @@ enum weft_status weft_metrics_init_clock(struct weft_metrics *out,
 {
     const struct weft_schedule *s = in->schedule;
     const struct weft_placement *place = weft_schedule_placement(s);
+    WEFT_TRY(weft_cost_check(in->cost, memory, place->n_ranks, place->n_stages, place->n_micros,
+                             err));
     struct weft_metrics m = {0};
     struct weft_rank_clock *clocks = calloc(place->n_ranks, sizeof *clocks);
     struct weft_stage_memory *deltas = malloc(sizeof *deltas * place->n_stages);

@@ -14,10 +14,15 @@
  * rank before that; forwards and backwards of all pipes then fall on different ticks of every
  * rank, because D is even and f divides D/2.  A last unit may have fewer micros.
  */
+struct timed {
+    uint64_t tick;
+    struct weft_action action;
+};
+
 struct chimera {
     uint32_t ranks, pipes, micros;
-    struct weft_action *ticks; /* owned: what a rank does in each tick */
-    uint64_t n_ticks;
+    struct timed *list; /* owned: what one rank does */
+    size_t n;
 };
 
 static uint32_t rank_of_stage(const struct chimera *c, uint32_t pipe, uint32_t stage)
@@ -39,17 +44,21 @@ static uint32_t stage_on_rank(const struct chimera *c, uint32_t pipe, uint32_t r
 static void put(struct chimera *c, uint64_t tick, enum weft_kind kind, uint32_t stage,
                 uint32_t micro)
 {
-    assert(tick < c->n_ticks && c->ticks[tick].kind == WEFT_ACT_IDLE);
-    c->ticks[tick] = (struct weft_action){
-        .micro = micro, .stage = stage & (WEFT_MAX_STAGES - 1), .kind = kind};
+    c->list[c->n++] = (struct timed){
+        tick, {.micro = micro, .stage = stage & (WEFT_MAX_STAGES - 1), .kind = kind & 0x7f}};
+}
+
+static int by_tick(const void *pa, const void *pb)
+{
+    const struct timed *a = pa, *b = pb;
+    return (a->tick > b->tick) - (a->tick < b->tick);
 }
 
 static void emit_rank(struct chimera *c, struct weft_builder *b, uint32_t rank)
 {
     uint64_t unit_ticks = 2 * (uint64_t)c->ranks;
     uint32_t per_unit = c->ranks / c->pipes;
-    for (uint64_t t = 0; t < c->n_ticks; t++)
-        c->ticks[t] = (struct weft_action){.kind = WEFT_ACT_IDLE};
+    c->n = 0;
     for (uint32_t pipe = 0; pipe < c->pipes; pipe++) {
         uint32_t s = stage_on_rank(c, pipe, rank);
         uint32_t first = weft_pipe_first(c->micros, c->pipes, pipe);
@@ -60,9 +69,10 @@ static void emit_rank(struct chimera *c, struct weft_builder *b, uint32_t rank)
             put(c, at + unit_ticks - 1 - s, WEFT_ACT_B, s, first + i);
         }
     }
-    for (uint64_t t = 0; t < c->n_ticks; t++)
-        if (c->ticks[t].kind != WEFT_ACT_IDLE)
-            weft_emit(b, rank, c->ticks[t].kind, c->ticks[t].stage, c->ticks[t].micro);
+    qsort(c->list, c->n, sizeof *c->list, by_tick);
+    for (size_t i = 0; i < c->n; i++)
+        weft_emit(b, rank, c->list[i].action.kind, c->list[i].action.stage,
+                  c->list[i].action.micro);
 }
 
 static enum weft_status check(const struct weft_params *params, uint32_t pipes,
@@ -73,7 +83,7 @@ static enum weft_status check(const struct weft_params *params, uint32_t pipes,
         return WEFT_FAIL(err, WEFT_USAGE,
                          "chimera needs an even number of ranks (got %u): use %u or %u", ranks,
                          ranks == 1 ? 2 : ranks - 1, ranks + 1);
-    if (pipes % 2 != 0 || ranks % pipes != 0) {
+    if (pipes % 2 != 0 || ranks % pipes != 0 || pipes > UINT16_MAX) {
         char fit[120] = "";
         for (uint32_t k = 2; k <= ranks && strlen(fit) < 100; k += 2)
             if (ranks % k == 0)
@@ -99,16 +109,13 @@ WEFT_GENERATOR(chimera)
         for (uint32_t s = 0; s < c.ranks; s++)
             b.rank_of[(size_t)pipe * c.ranks + s] = rank_of_stage(&c, pipe, s);
     weft_builder_place_by_hand(&b);
-    uint64_t units = ((uint64_t)c.micros + c.ranks - 1) / c.ranks + 1;
-    c.n_ticks = (units + 1) * 2 * c.ranks;
-    c.ticks = malloc(sizeof *c.ticks * c.n_ticks);
-    if (c.ticks == NULL) {
+    c.list = malloc(sizeof *c.list * 2 * c.micros);
+    if (c.list == NULL) {
         weft_builder_release(&b);
-        return WEFT_FAIL(err, WEFT_NOMEM, "chimera: no memory for %llu ticks",
-                         (unsigned long long)c.n_ticks);
+        return WEFT_FAIL(err, WEFT_NOMEM, "chimera: no memory for %u micros", c.micros);
     }
     for (uint32_t r = 0; r < c.ranks; r++)
         emit_rank(&c, &b, r);
-    free(c.ticks);
+    free(c.list);
     return weft_builder_finish(&b, out, err);
 }

@@ -163,8 +163,7 @@ static inline double weft_max(double a, double b)
 /* Limits are met up to rounding: sums of the same numbers in another order differ. */
 static inline bool weft_search_fits(const struct weft_search *s, uint32_t rank, double mem)
 {
-    double limit = s->limit[rank];
-    return mem <= limit + 1e-9 * (limit > 1 ? limit : 1);
+    return weft_memory_fits(mem, s->limit[rank]);
 }
 
 /* -- the list scheduler: search_list.c ----------------------------------------------------- */

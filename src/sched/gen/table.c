@@ -88,6 +88,9 @@ static enum weft_status check_params(const struct weft_generator *g, struct weft
     if ((uint64_t)p->ranks * p->chunks > WEFT_MAX_STAGES)
         return WEFT_FAIL(err, WEFT_USAGE, "%s: %u ranks x %u chunks are more than %d stages",
                          g->name, p->ranks, p->chunks, WEFT_MAX_STAGES);
+    if (g->takes & WEFT_TAKES_COST)
+        WEFT_TRY(weft_cost_check(p->cost, p->memory, p->ranks, p->ranks * p->chunks, p->micros,
+                                 err));
     if (p->pipes != 0 && !(g->takes & WEFT_TAKES_PIPES))
         return WEFT_FAIL(err, WEFT_USAGE, "%s takes no pipes: only chimera does", g->name);
     if (p->group != 0 && !(g->takes & WEFT_TAKES_GROUP))
