@@ -9,6 +9,7 @@
 #include "weft/spec.h"
 #include "weft/status.h"
 #include "weft/timing.h"
+#include "weft/trace.h"
 #include "weft/verify.h"
 
 #ifdef __cplusplus

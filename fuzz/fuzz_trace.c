@@ -1,0 +1,59 @@
+/* Any bytes as a trace: an error, or one that survives writing and that can be summed up. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "weft/trace.h"
+
+/* Not assert: the check must hold in a release build too. */
+static void require(int holds)
+{
+    if (!holds)
+        abort();
+}
+
+static int same(const struct weft_trace *a, const struct weft_trace *b)
+{
+    if (strcmp(a->name, b->name) != 0 || a->n_events != b->n_events ||
+        a->n_memory != b->n_memory || a->makespan != b->makespan ||
+        a->n_chunks != b->n_chunks || a->unit_seconds != b->unit_seconds)
+        return 0;
+    for (size_t i = 0; i < a->n_events; i++) {
+        const struct weft_trace_event *x = &a->events[i], *y = &b->events[i];
+        if (x->start != y->start || x->length != y->length || x->rank != y->rank ||
+            x->lane != y->lane || x->bytes != y->bytes || x->peer != y->peer ||
+            memcmp(&x->action, &y->action, sizeof x->action) != 0 ||
+            memcmp(&x->partner, &y->partner, sizeof x->partner) != 0)
+            return 0;
+    }
+    return 1;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct weft_trace t, again;
+    struct weft_error err = {.msg = ""};
+    enum weft_status st = weft_trace_parse((const char *)data, size, "fuzz", &t, &err);
+    if (st != WEFT_OK) {
+        require(st == WEFT_DATA && err.status == st && err.msg[0] != '\0');
+        return 0;
+    }
+    char *text = NULL;
+    size_t len = 0;
+    require(weft_trace_write(&t, &text, &len, NULL) == WEFT_OK);
+    require(weft_trace_parse(text, len, "again", &again, NULL) == WEFT_OK);
+    require(same(&t, &again));
+    free(text);
+    struct weft_trace_summary sum;
+    require(weft_trace_summary_init(&sum, &t, NULL) == WEFT_OK);
+    require(sum.span <= sum.makespan);
+    weft_trace_summary_release(&sum);
+    struct weft_trace_comparison c;
+    require(weft_trace_comparison_init(&c, &t, &again, NULL) == WEFT_OK);
+    require(c.total.n_matched == t.n_events && c.total.most_start == 0);
+    weft_trace_comparison_release(&c);
+    weft_trace_release(&again);
+    weft_trace_release(&t);
+    return 0;
+}
