@@ -199,8 +199,8 @@ enum weft_lowering {
 };
 
 /* Adds the messages to a schedule that has none.  On every channel (directed pair of ranks and
- * direction of data) both ends list the same sequence.  WEFT_SCHEDULE when the schedule cannot
- * run.  The caller owns *out. */
+ * direction of data) both ends list the same sequence.  WEFT_SCHEDULE when a message would have
+ * one end only, or, PyTorch's way, when it deadlocks.  The caller owns *out. */
 enum weft_status weft_schedule_lower(const struct weft_schedule *s, enum weft_lowering how,
                                      struct weft_schedule **out, struct weft_error *err);
 

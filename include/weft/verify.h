@@ -53,7 +53,7 @@ struct weft_finding {
     enum weft_rule rule;
     bool located; /* rank and position mean something */
     uint32_t rank;
-    size_t position; /* in the rank's list */
+    size_t position; /* in the rank's list; its length: behind the last action */
     char text[200];
 };
 

@@ -49,6 +49,7 @@ struct weft_sink {
     FILE *out;
     const char *path; /* borrowed; NULL: standard output */
     char *unfinished; /* owned: the name it has while it is written */
+    char *target;     /* owned: the name it gets */
 };
 
 enum weft_status weft_sink_open(struct weft_sink *s, const char *path, struct weft_error *err);

@@ -112,10 +112,13 @@ static void put_finding(struct weft_json *j, const struct check *c,
     weft_json_string(j, "rule", weft_rule_name(f->rule));
     if (f->located) {
         char cell[WEFT_ACTION_TEXT];
-        weft_action_print(weft_schedule_rank(judged(c), f->rank).at[f->position], cell);
+        struct weft_action_span row = weft_schedule_rank(judged(c), f->rank);
         weft_json_uint(j, "rank", f->rank);
         weft_json_uint(j, "position", f->position);
-        weft_json_string(j, "action", cell);
+        if (f->position < row.len) {
+            weft_action_print(row.at[f->position], cell);
+            weft_json_string(j, "action", cell);
+        }
     }
     weft_json_string(j, "text", f->text);
     weft_json_end(j, '}');

@@ -56,6 +56,25 @@ enum weft_status weft_file_read(const char *path, char **out, size_t *len,
     return st;
 }
 
+/* The new file stands beside the old one, has its rights, and takes its place at the end: that of
+ * the file itself, where the name is a link. */
+static enum weft_status open_beside(struct weft_sink *s, const struct stat *old,
+                                    struct weft_error *err)
+{
+    s->target = old != NULL ? realpath(s->path, NULL) : strdup(s->path);
+    size_t room = s->target == NULL ? 0 : strlen(s->target) + 24;
+    s->unfinished = room == 0 ? NULL : malloc(room);
+    if (s->unfinished == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory", s->path);
+    snprintf(s->unfinished, room, "%s.%ld.new", s->target, (long)getpid());
+    s->out = fopen(s->unfinished, "wb");
+    if (s->out == NULL)
+        return WEFT_FAIL(err, WEFT_IO, "cannot write %s: %s", s->path, strerror(errno));
+    if (old != NULL)
+        fchmod(fileno(s->out), old->st_mode & 07777);
+    return WEFT_OK;
+}
+
 enum weft_status weft_sink_open(struct weft_sink *s, const char *path, struct weft_error *err)
 {
     *s = (struct weft_sink){.out = stdout, .path = path};
@@ -64,24 +83,21 @@ enum weft_status weft_sink_open(struct weft_sink *s, const char *path, struct we
         return WEFT_OK;
     }
     struct stat info;
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) { /* a pipe, /dev/null: no renaming */
+    bool exists = stat(path, &info) == 0;
+    enum weft_status st = WEFT_OK;
+    if (exists && !S_ISREG(info.st_mode)) { /* a pipe, /dev/null: no renaming */
         s->out = fopen(path, "wb");
         if (s->out == NULL)
-            return WEFT_FAIL(err, WEFT_IO, "%s: %s", path, strerror(errno));
-        return WEFT_OK;
+            st = WEFT_FAIL(err, WEFT_IO, "%s: %s", path, strerror(errno));
+    } else {
+        st = open_beside(s, exists ? &info : NULL, err);
     }
-    size_t room = strlen(path) + 16;
-    s->unfinished = malloc(room);
-    if (s->unfinished == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory", path);
-    snprintf(s->unfinished, room, "%s.%ld.new", path, (long)getpid() % 1000000);
-    s->out = fopen(s->unfinished, "wb");
-    if (s->out == NULL) {
+    if (st != WEFT_OK) {
         free(s->unfinished);
-        s->unfinished = NULL;
-        return WEFT_FAIL(err, WEFT_IO, "cannot write %s: %s", path, strerror(errno));
+        free(s->target);
+        *s = (struct weft_sink){0};
     }
-    return WEFT_OK;
+    return st;
 }
 
 enum weft_status weft_sink_close(struct weft_sink *s, enum weft_status st,
@@ -94,11 +110,12 @@ enum weft_status weft_sink_close(struct weft_sink *s, enum weft_status st,
     if (st == WEFT_OK && bad)
         st = WEFT_FAIL(err, WEFT_IO, "cannot write %s: %s", name, strerror(errno));
     if (s->unfinished != NULL) {
-        if (st == WEFT_OK && rename(s->unfinished, s->path) != 0)
+        if (st == WEFT_OK && rename(s->unfinished, s->target) != 0)
             st = WEFT_FAIL(err, WEFT_IO, "cannot write %s: %s", name, strerror(errno));
         if (st != WEFT_OK)
             remove(s->unfinished);
         free(s->unfinished);
+        free(s->target);
     }
     return st;
 }

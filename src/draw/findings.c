@@ -7,8 +7,6 @@ enum { ROWS_AROUND = 2, MOST_CELLS = 64, GUTTER = 10 };
 
 static size_t cell_text(const struct weft_action_span row, size_t i, char out[64])
 {
-    if (i > 0 && row.at[i - 1].paired)
-        return (size_t)snprintf(out, 64, "&%s", ""); /* second half: told with the first */
     size_t n = weft_action_print(row.at[i], out);
     if (row.at[i].paired && i + 1 < row.len) {
         char second[WEFT_ACTION_TEXT];
@@ -24,7 +22,12 @@ static size_t put_cells(struct weft_text *out, struct weft_action_span row, size
                         size_t room, size_t *width)
 {
     char cell[64];
-    size_t begin = place < 3 ? 0 : place - 3, column = 0, mark = 0;
+    size_t column = 0, mark = 0;
+    if (place > 0 && place < row.len && row.at[place - 1].paired)
+        place--; /* a pair is one cell */
+    size_t begin = place < 3 ? 0 : (place > row.len ? row.len : place) - 3;
+    if (begin > 0 && row.at[begin - 1].paired)
+        begin--;
     *width = 1;
     if (begin > 0) {
         weft_text_adds(out, "... ");
@@ -43,6 +46,7 @@ static size_t put_cells(struct weft_text *out, struct weft_action_span row, size
         weft_text_addf(out, "%-5s", cell);
         weft_text_addc(out, ' ');
         column += (n > 5 ? n : 5) + 1;
+        i += row.at[i].paired;
     }
     if (place >= row.len)
         mark = column;

@@ -208,7 +208,7 @@ void weft_draw_timeline(struct weft_text *out, const struct weft_schedule *s,
     struct canvas c = {.out = out, .style = style, .s = s, .m = m};
     c.with_stage = weft_schedule_n_chunks(s) > 1;
     c.scale = choose_scale(&c, room);
-    if (c.scale <= 0) {
+    if (c.scale <= 0 || !isfinite(c.scale)) {
         weft_text_adds(out, "(nothing takes any time)\n");
         return;
     }

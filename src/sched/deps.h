@@ -1,5 +1,4 @@
-/* What an action waits for.  The one place that knows: verifier, lowering, timing, simulator and
- * executor all ask here.
+/* What an action waits for: the walk, the lowering and whoever runs a schedule ask here.
  *
  *     F(s,m)          after F(s-1,m)
  *     B or I(s,m)     after F(s,m), and after B or I(s+1,m)

@@ -9,6 +9,8 @@
 
 #define NOWHERE UINT32_MAX
 
+enum { MOST_PIPES = UINT16_MAX };
+
 struct inference {
     uint32_t ranks, stages, micros;
     const struct weft_action *actions; /* borrowed */
@@ -106,7 +108,7 @@ static struct weft_schedule *several_pipes(struct inference *f, const char *name
     if (f->holder == NULL || f->pipe_of == NULL || f->pipe_micro == NULL)
         goto done;
     find_holders(f);
-    if (!group_micros(f) || f->n_pipes > UINT16_MAX)
+    if (!group_micros(f) || f->n_pipes > MOST_PIPES)
         goto done;
     s = weft_schedule_new(name, f->ranks, f->stages, f->micros, f->n_pipes);
     if (s == NULL)
@@ -142,6 +144,10 @@ enum weft_status weft_schedule_infer(const char *name, uint32_t ranks, uint32_t 
     if (s == NULL) {
         free(actions);
         free(first);
+        if (f.n_pipes > MOST_PIPES)
+            return WEFT_FAIL(err, WEFT_SCHEDULE,
+                             "the micros take more than %d different ways through the ranks",
+                             MOST_PIPES);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the placement of %u stages", stages);
     }
     free(s->first);

@@ -24,7 +24,7 @@ struct lowering {
     const struct weft_placement *place;
     struct weft_schedule *out; /* owned until done */
     struct weft_action **next; /* owned: (ranks), where each rank's next action goes */
-    uint64_t *weights_left;    /* owned: (pipes, stages), weight gradients to come; late only */
+    uint64_t *weights_left;    /* owned: weight gradients to come on a rank */
     bool reduce;
     size_t n_messages;
 };
@@ -299,6 +299,15 @@ static enum weft_status lower_late(struct lowering *l, struct weft_error *err)
 
 /* -- pytorch -------------------------------------------------------------------------------- */
 
+/* The sweep over the ranks.  A rank that waits sleeps; the receive that it waits for wakes it, for
+ * this round if its turn is still to come, else for the next. */
+struct sweep {
+    uint8_t *events; /* owned: (stages, micros) */
+    size_t *pc;      /* owned: (ranks) */
+    uint64_t *awake; /* owned: a bit a rank */
+    uint32_t n_words;
+};
+
 static bool cell_ready(const struct lowering *l, const uint8_t *events, struct weft_action a)
 {
     struct weft_dep_rules rules = {l->place, true};
@@ -311,71 +320,99 @@ static bool cell_ready(const struct lowering *l, const uint8_t *events, struct w
     return true;
 }
 
+static void happen(const struct lowering *l, struct sweep *s, struct weft_action a)
+{
+    s->events[(size_t)a.stage * l->place->n_micros + a.micro] |=
+        (uint8_t)weft_action_event(a.kind);
+}
+
 /* Takes one cell of a rank: the actions, then for each its send here and its receive there. */
-static void take_cell(struct lowering *l, uint8_t *events, uint32_t rank,
+static void take_cell(struct lowering *l, struct sweep *s, uint32_t rank,
                       const struct weft_action *cell, size_t unit)
 {
     struct weft_action send, recv;
     uint32_t to;
     for (size_t k = 0; k < unit; k++) {
-        struct weft_action a = cell[k];
-        add(l, rank, a);
-        events[(size_t)a.stage * l->place->n_micros + a.micro] |=
-            (uint8_t)weft_action_event(a.kind);
+        add(l, rank, cell[k]);
+        happen(l, s, cell[k]);
     }
     for (size_t k = 0; k < unit; k++) {
         if (!message_of(l, cell[k], rank, &send, &recv, &to))
             continue;
         add(l, rank, send);
         add(l, to, recv);
-        events[(size_t)recv.stage * l->place->n_micros + recv.micro] |=
-            (uint8_t)weft_action_event(recv.kind);
+        happen(l, s, recv);
+        s->awake[to / 64] |= UINT64_C(1) << to % 64;
     }
+}
+
+/* One turn of a rank: one cell, if it is ready.  Returns the actions taken. */
+static size_t take_turn(struct lowering *l, struct sweep *s, uint32_t rank)
+{
+    struct weft_action_span row = weft_schedule_rank(l->s, rank);
+    const struct weft_action *cell = &row.at[s->pc[rank]];
+    if (s->pc[rank] < row.len) {
+        size_t unit = cell->paired ? 2 : 1;
+        if (cell_ready(l, s->events, cell[0]) && cell_ready(l, s->events, cell[unit - 1])) {
+            if (cell->kind != WEFT_ACT_IDLE)
+                take_cell(l, s, rank, cell, unit);
+            s->pc[rank] += unit;
+            return unit;
+        }
+    }
+    s->awake[rank / 64] &= ~(UINT64_C(1) << rank % 64);
+    return 0;
+}
+
+/* One round: every rank that is awake, in order; those that a lower rank wakes, too. */
+static size_t sweep_once(struct lowering *l, struct sweep *s)
+{
+    size_t taken = 0;
+    for (uint32_t word = 0; word < s->n_words; word++) {
+        uint64_t done = 0; /* ranks of this word up to the last one that had its turn */
+        for (uint64_t bits; (bits = s->awake[word] & ~done) != 0;) {
+            uint32_t bit = (uint32_t)__builtin_ctzll(bits);
+            done = bit == 63 ? UINT64_MAX : (UINT64_C(2) << bit) - 1;
+            taken += take_turn(l, s, word * 64 + bit);
+        }
+    }
+    return taken;
 }
 
 static enum weft_status lower_pytorch(struct lowering *l, struct weft_error *err)
 {
     uint32_t n_ranks = l->place->n_ranks;
-    uint8_t *events = calloc((size_t)l->place->n_stages * l->place->n_micros + 1, 1);
-    size_t *pc = calloc(n_ranks, sizeof *pc);
-    size_t left = weft_schedule_n_actions(l->s);
-    bool moved = true;
-    if (events == NULL || pc == NULL) {
-        free(events);
-        free(pc);
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to lower a schedule");
+    struct sweep s = {.n_words = (n_ranks + 63) / 64};
+    s.events = calloc((size_t)l->place->n_stages * l->place->n_micros + 1, 1);
+    s.pc = calloc(n_ranks, sizeof *s.pc);
+    s.awake = calloc(s.n_words, sizeof *s.awake);
+    size_t left = weft_schedule_n_actions(l->s), taken = 1;
+    enum weft_status st = WEFT_OK;
+    if (s.events == NULL || s.pc == NULL || s.awake == NULL) {
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to lower a schedule");
+        left = 0;
     }
-    while (left > 0 && moved) {
-        moved = false;
-        for (uint32_t r = 0; r < n_ranks; r++) {
-            struct weft_action_span row = weft_schedule_rank(l->s, r);
-            if (pc[r] == row.len)
-                continue;
-            const struct weft_action *cell = &row.at[pc[r]];
-            size_t unit = cell->paired ? 2 : 1;
-            if (!cell_ready(l, events, cell[0]) || !cell_ready(l, events, cell[unit - 1]))
-                continue;
-            if (cell->kind != WEFT_ACT_IDLE)
-                take_cell(l, events, r, cell, unit);
-            pc[r] += unit;
-            left -= unit;
-            moved = true;
-        }
+    for (uint32_t r = 0; left > 0 && r < n_ranks; r++)
+        s.awake[r / 64] |= UINT64_C(1) << r % 64;
+    while (left > 0 && taken > 0) {
+        taken = sweep_once(l, &s);
+        left -= taken;
     }
-    free(events);
-    free(pc);
+    free(s.events);
+    free(s.pc);
+    free(s.awake);
     if (left > 0)
         return WEFT_FAIL(err, WEFT_SCHEDULE,
-                         "cannot lower: the schedule deadlocks; weft check "
-                         "shows where");
-    return WEFT_OK;
+                         "cannot lower: the schedule deadlocks; weft check shows where");
+    return st;
 }
 
 enum weft_status weft_schedule_lower(const struct weft_schedule *s, enum weft_lowering how,
                                      struct weft_schedule **out, struct weft_error *err)
 {
     if (weft_schedule_is_lowered(s))
-        return WEFT_FAIL(err, WEFT_USAGE, "the schedule has its messages already: leave out --lower");
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "the schedule has its messages already: leave out --lower");
     struct lowering l;
     enum weft_status st = lowering_init(&l, s, how == WEFT_LOWER_LATE, err);
     if (st == WEFT_OK)

@@ -79,7 +79,7 @@ static bool send_has_room(const struct weft_walk *w, struct weft_action a, uint3
 }
 
 /* 0 when the action can run now; else what its rank has to wait for. */
-static uint64_t blocked_by(struct weft_walk *w, struct weft_action a)
+static uint64_t blocked_by(const struct weft_walk *w, struct weft_action a)
 {
     if (w->channels == NULL && weft_kind_is_message(a.kind))
         return WAIT_NOTHING;
@@ -90,7 +90,7 @@ static uint64_t blocked_by(struct weft_walk *w, struct weft_action a)
         if (!(w->cells[cell] & deps[i].event))
             return wait_event(cell, deps[i].event);
     }
-    if (w->depth != WEFT_DEPTH_BUFFERED &&
+    if (w->depth != WEFT_TRANSPORT_BUFFERED &&
         (a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_SEND_B)) {
         uint32_t channel = weft_channel_of(w->channels, w->rules.place, a);
         if (!send_has_room(w, a, channel))
@@ -217,7 +217,10 @@ bool weft_walk_block(const struct weft_walk *w, uint32_t rank, struct weft_block
     uint64_t key = w->wait[rank];
     if (w->pc[rank] >= row.len || key == WAIT_NOTHING)
         return false;
-    *out = (struct weft_block){.action = row.at[w->pc[rank]], .position = w->pc[rank]};
+    size_t at = w->pc[rank];
+    if (row.at[at].paired && blocked_by(w, row.at[at]) == WAIT_NOTHING)
+        at++; /* it is the other half of the pair that waits */
+    *out = (struct weft_block){.action = row.at[at], .position = at};
     if (key & WAIT_CHANNEL) {
         out->full = true;
         out->for_rank = w->channels->at[key & ~WAIT_CHANNEL].to;

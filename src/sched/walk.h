@@ -6,7 +6,7 @@
  * costs nothing to search for.
  *
  *     struct weft_walk w;
- *     WEFT_TRY(weft_walk_init(&w, s, WEFT_WALK_COMPUTE, NULL, err));
+ *     WEFT_TRY(weft_walk_init(&w, s, WEFT_WALK_COMPUTE, NULL, WEFT_TRANSPORT_BUFFERED, err));
  *     struct weft_run run;
  *     while (weft_walk_next(&w, &run))
  *         for (size_t i = run.begin; i < run.end; i++) ...   // of rank run.rank
@@ -18,15 +18,16 @@
 
 #include "sched/channel.h"
 #include "sched/deps.h"
+#include "weft/verify.h" /* WEFT_TRANSPORT_BUFFERED */
 
 enum weft_walk_mode {
     WEFT_WALK_COMPUTE,  /* messages in the list are passed over: data arrives by itself */
     WEFT_WALK_MESSAGES, /* sends and receives are actions, over channels of a given depth */
 };
 
-/* How many messages a channel holds before a send has to wait. */
+/* How many messages a channel holds before a send has to wait: WEFT_TRANSPORT_BUFFERED, or a
+ * number, of which none at all is special. */
 enum { WEFT_DEPTH_RENDEZVOUS = 0 };
-#define WEFT_DEPTH_BUFFERED SIZE_MAX
 
 /* Consecutive actions of one rank that ran in one go. */
 struct weft_run {

@@ -107,7 +107,8 @@ static void check_rank(struct weft_proof *p, uint32_t rank)
             p->report->n_messages++;
         size_t cell = weft_proof_cell(p, a.stage, a.micro);
         if (weft_placement_rank(p->place, a.stage, a.micro) != rank)
-            find(p, &at, WEFT_RULE_RANK, a, "belongs to another rank, which has its forward");
+            find(p, &at, WEFT_RULE_RANK, a,
+                 "is not on the rank that has the rest of its stage and micro");
         if (cell >= p->n_cells)
             continue;
         unsigned has = p->cells[cell];
@@ -120,6 +121,17 @@ static void check_rank(struct weft_proof *p, uint32_t rank)
 
 /* REDUCE_GRAD says that a stage's gradients on this rank are complete: at most once, after some
  * weight gradient of that stage, and none may follow. */
+static bool any_reduction(const struct weft_proof *p)
+{
+    for (uint32_t r = 0; r < p->place->n_ranks; r++) {
+        struct weft_action_span row = weft_schedule_rank(p->s, r);
+        for (size_t i = row.len; i-- > 0;) /* they stand near the end */
+            if (row.at[i].kind == WEFT_ACT_REDUCE_GRAD)
+                return true;
+    }
+    return false;
+}
+
 static void check_reductions(struct weft_proof *p, uint32_t rank, uint8_t *stages)
 {
     enum { ADDED = 1, REDUCED = 2 };
@@ -141,13 +153,35 @@ static void check_reductions(struct weft_proof *p, uint32_t rank, uint8_t *stage
             stages[a.stage] |= ADDED;
         }
     }
-    for (size_t i = 0; i < row.len; i++)
-        stages[row.at[i].stage] = 0;
+    for (size_t i = 0; i < row.len; i++) {
+        uint8_t *stage = &stages[row.at[i].stage];
+        if ((*stage & ADDED) && !(*stage & REDUCED))
+            weft_proof_add(
+                p, WEFT_RULE_MISSING, rank, i,
+                "rank %u: %uREDUCE_GRAD is missing: all holders of all stages reduce, "
+                "or none",
+                rank, (unsigned)row.at[i].stage);
+        *stage = 0;
+    }
+}
+
+/* The last action of a cell on its rank, to point at; the row's end when there is none.  Only
+ * looked for while findings are kept. */
+static size_t place_of(const struct weft_proof *p, uint32_t rank, uint32_t stage,
+                       uint32_t micro)
+{
+    struct weft_action_span row = weft_schedule_rank(p->s, rank);
+    for (size_t i = row.len; i-- > 0 && p->report->n_findings < WEFT_MAX_FINDINGS;)
+        if (row.at[i].stage == stage && row.at[i].micro == micro &&
+            weft_kind_has_micro(row.at[i].kind))
+            return i;
+    return row.len;
 }
 
 static void miss(struct weft_proof *p, uint32_t stage, uint32_t micro, const char *what)
 {
-    weft_proof_add(p, WEFT_RULE_MISSING, weft_placement_rank(p->place, stage, micro), SIZE_MAX,
+    uint32_t rank = weft_placement_rank(p->place, stage, micro);
+    weft_proof_add(p, WEFT_RULE_MISSING, rank, place_of(p, rank, stage, micro),
                    "stage %u, micro %u: %s", stage, micro, what);
 }
 
@@ -183,9 +217,11 @@ enum weft_status weft_prove_cells(struct weft_proof *p, struct weft_error *err)
     uint8_t *stages = calloc(p->place->n_stages, 1);
     if (stages == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to verify %u stages", p->place->n_stages);
+    bool reductions = any_reduction(p);
     for (uint32_t r = 0; r < p->place->n_ranks; r++) {
         check_rank(p, r);
-        check_reductions(p, r, stages);
+        if (reductions)
+            check_reductions(p, r, stages);
     }
     free(stages);
     for (size_t cell = 0; cell < p->n_cells; cell++)

@@ -108,8 +108,8 @@ static void check_generator(void **state)
             continue;
         assert_int_equal(weft_schedule_lower(s, WEFT_LOWER_LATE, &late, NULL), WEFT_OK);
         assert_int_equal(weft_schedule_lower(s, WEFT_LOWER_PYTORCH, &pytorch, NULL), WEFT_OK);
-        walk_all(s, WEFT_WALK_COMPUTE, WEFT_DEPTH_BUFFERED);
-        walk_all(late, WEFT_WALK_MESSAGES, WEFT_DEPTH_BUFFERED);
+        walk_all(s, WEFT_WALK_COMPUTE, WEFT_TRANSPORT_BUFFERED);
+        walk_all(late, WEFT_WALK_MESSAGES, WEFT_TRANSPORT_BUFFERED);
         walk_all(pytorch, WEFT_WALK_MESSAGES, 1);
         walk_all(pytorch, WEFT_WALK_MESSAGES, WEFT_DEPTH_RENDEZVOUS);
         weft_schedule_free(pytorch);
@@ -131,13 +131,13 @@ static struct stuck_case {
     bool full;
 } stuck[] = {
     {"a forward waits for the forward before", "0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1",
-     WEFT_WALK_COMPUTE, WEFT_DEPTH_BUFFERED, 1, 0, "1F1", "0F1", 0, false},
+     WEFT_WALK_COMPUTE, WEFT_TRANSPORT_BUFFERED, 1, 0, "1F1", "0F1", 0, false},
     {"a backward waits for B", "0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1", WEFT_WALK_COMPUTE,
-     WEFT_DEPTH_BUFFERED, 0, 1, "0B0", "1B0", 1, false},
+     WEFT_TRANSPORT_BUFFERED, 0, 1, "0B0", "1B0", 1, false},
     {"a backward waits for I where the other splits", "0F0,0B0,0F1,0B1\n1F1,1F0,1I0,1W0,1B1",
-     WEFT_WALK_COMPUTE, WEFT_DEPTH_BUFFERED, 0, 1, "0B0", "1I0", 1, false},
+     WEFT_WALK_COMPUTE, WEFT_TRANSPORT_BUFFERED, 0, 1, "0B0", "1I0", 1, false},
     {"a receive waits for its send", "0F0,0RECV_B0,0SEND_F0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0",
-     WEFT_WALK_MESSAGES, WEFT_DEPTH_BUFFERED, 0, 1, "0RECV_B0", "1SEND_B0", 1, false},
+     WEFT_WALK_MESSAGES, WEFT_TRANSPORT_BUFFERED, 0, 1, "0RECV_B0", "1SEND_B0", 1, false},
     {"a send waits for its receiver",
      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
      "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1",

@@ -190,7 +190,7 @@ static enum weft_status refuse_deadlock(const struct weft_params *params,
 {
     struct weft_walk w;
     enum weft_status st =
-        weft_walk_init(&w, s, WEFT_WALK_COMPUTE, NULL, WEFT_DEPTH_BUFFERED, err);
+        weft_walk_init(&w, s, WEFT_WALK_COMPUTE, NULL, WEFT_TRANSPORT_BUFFERED, err);
     if (st == WEFT_OK) {
         struct weft_run run;
         while (weft_walk_next(&w, &run))
