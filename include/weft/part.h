@@ -49,8 +49,8 @@ void weft_partition_release(struct weft_partition *p); /* a zeroed one is allowe
 enum weft_status weft_partition_verify(const struct weft_partition *p, uint32_t n_layers,
                                        struct weft_error *err);
 
-/* Refuses what would leave a stage without a layer, and zero sizes.  A command asks this before
- * an even split. */
+/* Refuses more stages than layers, and zero sizes.  A command asks this before it splits evenly
+ * or balances. */
 enum weft_status weft_partition_check_filled(uint32_t n_layers, uint32_t n_stages,
                                              struct weft_error *err);
 
@@ -127,11 +127,16 @@ enum weft_status weft_partition_rank_bytes(const struct weft_partition *p,
 
 enum { WEFT_MAX_BALANCED_LAYERS = 1 << 13 };
 
-/* The best partition with at least one layer on every stage, embedding and head counted:
+/* The best partition, embedding and head counted:
  *
  *     1. the least bottleneck: the time f + i + w of the slowest stage,
  *     2. then the most even: the least sum of the squares of all stages' times,
- *     3. then the most layers on the first stages.
+ *     3. then the fewest stages without a layer,
+ *     4. then the most layers on the first stages.
+ *
+ * The first and the last of several stages may be left with the embedding or the head alone;
+ * all others have at least one layer.  So n_stages may exceed the layers by 2: a command that
+ * wants no more stages than layers asks weft_partition_check_filled() first.
  *
  * Times within one part in 10^9 count as equal.  With limits, only partitions that keep every
  * rank within its own are looked at; when there is none, WEFT_USAGE with the least limit that

@@ -58,14 +58,24 @@ static bool balance_untied(struct balancer *b, double *bottleneck)
     *bottleneck = lower_bottleneck(b, 1);
     weft_reach_within(&b->reach, *bottleneck);
     weft_reach_even_out(&b->reach, NULL, NULL, b->ends);
+    if (weft_problem_n_empty(&b->problem, b->ends) > 0) {
+        /* Empty stages must be worth it: once more, at a price that only breaks ties. */
+        b->reach.empty_cost =
+            WEFT_BALANCE_EMPTY * fmax(weft_problem_squares(&b->problem, b->ends), 1);
+        weft_reach_even_out(&b->reach, NULL, NULL, b->ends);
+        b->reach.empty_cost = 0;
+    }
     return true;
 }
 
+/* With too few layers for all stages, the last goes without, then the first. */
 static void split_evenly(struct balancer *b)
 {
-    uint32_t n_stages = b->problem.n_stages;
+    uint32_t n_stages = b->problem.n_stages, n_layers = b->problem.n_layers;
     for (uint32_t s = 0; s < n_stages; s++)
-        b->ends[s] = (uint32_t)weft_range_part(b->problem.n_layers, n_stages, s).end;
+        b->ends[s] = n_layers >= n_stages
+                         ? (uint32_t)weft_range_part(n_layers, n_stages, s).end
+                         : (uint32_t)weft_size_min(s + (n_layers + 1 == n_stages), n_layers);
 }
 
 static bool balance_tied(struct balancer *b, double least)

@@ -5,9 +5,13 @@
  *     even out  the most even of the partitions that reach allows, by dynamic programming
  *     couple    the search for when budgets tie stages together
  *
- * A partition is an array of ends: stage s has the layers ends[s - 1] .. ends[s] - 1.  Every
- * stage has a layer, so that stage s starts at one of the W = L - S + 1 positions s .. s + W -
- * 1; tables are (stage, position - stage).
+ * A partition is an array of ends: stage s has the layers ends[s - 1] .. ends[s] - 1.  The
+ * first and the last of several stages may be empty, all others have a layer.  So the stages
+ * before s have at least base(s) layers, and s starts at one of W positions; tables are (stage,
+ * position - base).  With S = 4 and L = 5, W is 4:
+ *
+ *     stage         0          1          2          3        (end)
+ *     position   0 . . .    0 1 2 3    1 2 3 4    2 3 4 5    . . . 5
  */
 #ifndef PART_BALANCE_PRIV_H
 #define PART_BALANCE_PRIV_H
@@ -18,6 +22,10 @@
 /* Times, and sums of squared times, that differ by less than this part are equal. */
 #define WEFT_BALANCE_TIE 1e-9
 #define WEFT_BALANCE_SQUARES_TIE 1e-12
+
+/* The price of an empty stage, as a part of the sum of squares, that breaks such ties: more
+ * than what counts as equal, less than what counts. */
+#define WEFT_BALANCE_EMPTY 1e-11
 
 #define WEFT_NOWHERE UINT32_MAX
 
@@ -33,7 +41,7 @@ struct weft_problem {
     bool limited;    /* there are budgets */
     bool coupled;    /* a rank with a budget holds more than one stage */
     int64_t *budget; /* owned: (ranks) for layers: the limit without embedding and head */
-    int64_t *least;  /* owned: (ranks) what its stages take with the smallest layers */
+    int64_t *least;  /* owned: (ranks) no less than this: its stages with the smallest layers */
     int64_t *bytes;  /* owned: (ranks) scratch of weft_problem_excess() */
 };
 
@@ -45,6 +53,20 @@ void weft_problem_release(struct weft_problem *pr);
 
 /* Moves all budgets by this much. */
 void weft_problem_relax(struct weft_problem *pr, int64_t more);
+
+/* How many layers stage s needs. */
+static inline uint32_t weft_problem_least_layers(const struct weft_problem *pr, uint32_t s)
+{
+    return pr->n_stages == 1 || (s > 0 && s < pr->n_stages - 1);
+}
+
+/* How many the stages before s need, s <= n_stages: its first position. */
+static inline uint32_t weft_problem_base(const struct weft_problem *pr, uint32_t s)
+{
+    if (pr->n_stages == 1 || s == 0)
+        return s;
+    return s < pr->n_stages ? s - 1 : s - 2;
+}
 
 /* Time of stage s with layers first .. end - 1. */
 static inline double weft_problem_time(const struct weft_problem *pr, uint32_t s,
@@ -62,14 +84,17 @@ static inline int64_t weft_problem_bytes(const struct weft_problem *pr,
            (int64_t)h->in_flight * (pr->act[end] - pr->act[first]);
 }
 
-static inline int64_t weft_problem_least_bytes(const struct weft_problem *pr,
+/* What stage s takes at least on the rank of `h`. */
+static inline int64_t weft_problem_least_bytes(const struct weft_problem *pr, uint32_t s,
                                                const struct weft_hold *h)
 {
-    return pr->min_state + (int64_t)h->in_flight * pr->min_act;
+    return weft_problem_least_layers(pr, s) *
+           (pr->min_state + (int64_t)h->in_flight * pr->min_act);
 }
 
 double weft_problem_bottleneck(const struct weft_problem *pr, const uint32_t *ends);
 double weft_problem_squares(const struct weft_problem *pr, const uint32_t *ends);
+uint32_t weft_problem_n_empty(const struct weft_problem *pr, const uint32_t *ends);
 
 /* By how many bytes the worst rank is over its budget; 0 or less: it fits. */
 int64_t weft_problem_excess(const struct weft_problem *pr, const uint32_t *ends);
@@ -78,9 +103,13 @@ int64_t weft_problem_excess(const struct weft_problem *pr, const uint32_t *ends)
 
 struct weft_reach {
     const struct weft_problem *pr; /* borrowed */
+
+    bool hopeless;     /* a rank cannot even hold the least that its stages take */
+    double empty_cost; /* added to the squares for each empty stage */
+
     uint32_t *by_memory;  /* owned: (S, W) the last end that a stage's bytes allow; or NULL */
     uint32_t *by_time[3]; /* owned: (L + 1) the same by time: first, middle, last stage */
-    uint32_t *end;        /* owned: (S, W) both; leaves a layer to all stages that follow */
+    uint32_t *end;        /* owned: (S, W) both; leaves a layer to all that need one */
     uint32_t *last;       /* owned: (S + 1, W) the last position up to here that can finish */
     uint32_t *furthest;   /* owned: (S) no partition within reach has the stage start later */
     double *cost;         /* owned: (S + 1, W) least cost from here on */
@@ -107,8 +136,9 @@ void weft_reach_any(const struct weft_reach *r, uint32_t *ends);
 double weft_reach_next(const struct weft_reach *r, double limit);
 
 /* Sets cost and choice, within reach, for the least sum of squared times + a[s] * state bytes +
- * k[s] * activation bytes over all stages (NULL: squared times alone), and writes the
- * partition.  The first stages get the more layers where it is equal. */
+ * k[s] * activation bytes over all stages (NULL: squared times alone) + empty_cost for each
+ * empty stage, and writes the partition.  The first stages get the more layers where it is
+ * equal. */
 void weft_reach_even_out(struct weft_reach *r, const double *a, const double *k,
                          uint32_t *ends);
 

@@ -150,9 +150,11 @@ static int climbs_affordable(const struct weft_balance_search *s)
 {
     const struct weft_problem *pr = s->pr;
     double work = 1;
-    for (uint32_t stage = 0; stage < pr->n_stages; stage++)
-        for (uint32_t x = 0; x < pr->width && stage + x <= s->r->furthest[stage]; x++)
-            work += s->r->end[(size_t)stage * pr->width + x] - (stage + x);
+    for (uint32_t stage = 0; stage < pr->n_stages; stage++) {
+        uint32_t base = weft_problem_base(pr, stage);
+        for (uint32_t x = 0; x < pr->width && base + x <= s->r->furthest[stage]; x++)
+            work += s->r->end[(size_t)stage * pr->width + x] - (base + x);
+    }
     return (int)fmin(MAX_CLIMBS, fmax(MIN_CLIMBS, climb_work / work));
 }
 
@@ -166,7 +168,8 @@ static bool climb(struct weft_balance_search *s)
     for (int i = 0; i < n; i++) {
         double bound = solve_priced(s, s->price);
         if (weft_problem_excess(s->pr, s->ends) <= 0)
-            keep_if_better(s, weft_problem_squares(s->pr, s->ends));
+            keep_if_better(s, weft_problem_squares(s->pr, s->ends) +
+                                  s->r->empty_cost * weft_problem_n_empty(s->pr, s->ends));
         if ((s->found && s->any) || bound >= s->best * (1 - WEFT_BALANCE_TIE))
             return true;
         if (bound > best_bound) {
@@ -193,24 +196,24 @@ static bool try_end(struct weft_balance_search *s, uint32_t stage, uint32_t firs
     const struct weft_problem *pr = s->pr;
     const struct weft_hold *begin = &pr->holds.at[pr->holds.start[stage]];
     const struct weft_hold *stop = &pr->holds.at[pr->holds.start[stage + 1]];
-    double after = s->r->cost[(size_t)(stage + 1) * pr->width + end - stage - 1];
+    size_t next = (size_t)(stage + 1) * pr->width + end - weft_problem_base(pr, stage + 1);
     double t = weft_problem_time(pr, stage, first, end);
     bool fits = true;
     for (const struct weft_hold *h = begin; h < stop; h++) {
         int64_t bytes = weft_problem_bytes(pr, h, first, end);
         s->rest[h->rank] -= bytes;
-        s->need[h->rank] -= weft_problem_least_bytes(pr, h);
+        s->need[h->rank] -= weft_problem_least_bytes(pr, stage, h);
         slack -= s->best_price[h->rank] * (double)bytes;
         fits = fits && s->rest[h->rank] >= s->need[h->rank];
     }
-    squares += t * t;
-    if (fits && squares + after - slack < s->best * (1 - WEFT_BALANCE_TIE)) {
+    squares += t * t + (end == first ? s->r->empty_cost : 0);
+    if (fits && squares + s->r->cost[next] - slack < s->best * (1 - WEFT_BALANCE_TIE)) {
         s->ends[stage] = end;
         walk(s, stage + 1, end, squares, slack);
     }
     for (const struct weft_hold *h = begin; h < stop; h++) {
         s->rest[h->rank] += weft_problem_bytes(pr, h, first, end);
-        s->need[h->rank] += weft_problem_least_bytes(pr, h);
+        s->need[h->rank] += weft_problem_least_bytes(pr, stage, h);
     }
     return fits;
 }
@@ -224,11 +227,12 @@ static void walk(struct weft_balance_search *s, uint32_t stage, uint32_t first, 
         keep_if_better(s, squares);
         return;
     }
-    size_t at = (size_t)stage * pr->width + first - stage;
+    size_t at = (size_t)stage * pr->width + first - weft_problem_base(pr, stage);
     if (isinf(s->r->cost[at]))
         return;
     uint32_t best = s->r->choice[at], stop = s->r->end[at] + 1, up = best, down = best;
-    while (up < stop || down > first + 1) {
+    uint32_t begin = first + weft_problem_least_layers(pr, stage);
+    while (up < stop || down > begin) {
         if (s->gave_up || (s->found && s->any))
             return;
         if (++s->n_steps > MAX_STEPS) {
@@ -237,7 +241,7 @@ static void walk(struct weft_balance_search *s, uint32_t stage, uint32_t first, 
         }
         if (up < stop && !try_end(s, stage, first, up++, squares, slack))
             stop = up;
-        if (down > first + 1)
+        if (down > begin)
             try_end(s, stage, first, --down, squares, slack);
     }
 }
@@ -261,15 +265,16 @@ static uint32_t room_for(const struct weft_balance_search *s, uint32_t rank)
     const struct weft_problem *pr = s->pr;
     int64_t least_in_flight = INT64_MAX, extra = 0;
     for (int pass = 0; pass < 2; pass++)
-        for (size_t h = 0; h < pr->holds.start[pr->n_stages]; h++) {
-            int64_t in_flight = (int64_t)pr->holds.at[h].in_flight;
-            if (pr->holds.at[h].rank != rank)
-                continue;
-            if (pass == 0)
-                least_in_flight = in_flight < least_in_flight ? in_flight : least_in_flight;
-            else /* every stage has a layer, at its own in_flight */
-                extra += (in_flight - least_in_flight) * pr->min_act;
-        }
+        for (uint32_t stage = 0; stage < pr->n_stages; stage++)
+            for (size_t h = pr->holds.start[stage]; h < pr->holds.start[stage + 1]; h++) {
+                int64_t in_flight = (int64_t)pr->holds.at[h].in_flight;
+                if (pr->holds.at[h].rank != rank)
+                    continue;
+                if (pass == 0)
+                    least_in_flight = in_flight < least_in_flight ? in_flight : least_in_flight;
+                else if (weft_problem_least_layers(pr, stage)) /* one, at its own in_flight */
+                    extra += (in_flight - least_in_flight) * pr->min_act;
+            }
     uint32_t low = 0, high = least_in_flight == INT64_MAX ? 0 : pr->n_layers;
     while (low < high) {
         uint32_t n = low + (high - low + 1) / 2;
@@ -295,6 +300,21 @@ static bool has_room(const struct weft_balance_search *s)
     return room >= n_holders * (uint64_t)s->pr->n_layers;
 }
 
+/* Empty stages in the best so far must be worth it: looks once more, with a price on them that
+ * is just above what counts as equal. */
+static void refill(struct weft_balance_search *s)
+{
+    uint32_t n_empty = weft_problem_n_empty(s->pr, s->best_ends);
+    if (n_empty == 0)
+        return;
+    s->r->empty_cost = 4 * WEFT_BALANCE_TIE * fmax(s->best, 1);
+    s->best += s->r->empty_cost * n_empty;
+    s->n_steps = 0;
+    if (!climb(s))
+        walk_all(s);
+    s->r->empty_cost = 0;
+}
+
 bool weft_balance_search_run(struct weft_balance_search *s, double limit, bool any,
                              uint32_t *ends, bool *proven)
 {
@@ -308,6 +328,8 @@ bool weft_balance_search_run(struct weft_balance_search *s, double limit, bool a
     s->best = n_stages * fmin(limit, n_stages) * (1 + 1e-6) + 1e-6;
     if (!climb(s))
         walk_all(s);
+    if (s->found && !any && !s->gave_up)
+        refill(s);
     if (s->gave_up && !(s->found && any))
         *proven = false;
     if (s->found)

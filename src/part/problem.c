@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "part/balance_priv.h"
+#include "part/partition_priv.h"
 
 /* Sums of bytes stay below this, so that differences and sums of them never overflow. */
 static const int64_t max_bytes = INT64_C(1) << 60;
@@ -92,7 +93,7 @@ static void set_budgets(struct weft_problem *pr, const struct weft_items *items,
         for (size_t k = pr->holds.start[s]; k < pr->holds.start[s + 1]; k++) {
             const struct weft_hold *h = &pr->holds.at[k];
             pr->coupled |= pr->bytes[h->rank]++ > 0; /* borrowed as a count of stages */
-            pr->least[h->rank] += weft_problem_least_bytes(pr, h);
+            pr->least[h->rank] += weft_problem_least_bytes(pr, s, h);
         }
 }
 
@@ -110,6 +111,22 @@ static enum weft_status allocate(struct weft_problem *pr, struct weft_error *err
     return WEFT_OK;
 }
 
+static enum weft_status check_sizes(uint32_t n_layers, uint32_t n_stages,
+                                    struct weft_error *err)
+{
+    WEFT_TRY(weft_partition_check_sizes(n_layers, n_stages, err));
+    if (n_layers + 2 < n_stages)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "%u layer%s cannot fill the %u stages between the first and the last: "
+                         "use at most %u stages (ranks x chunks) or an explicit layout",
+                         n_layers, n_layers == 1 ? "" : "s", n_stages - 2, n_layers + 2);
+    if (n_layers > WEFT_MAX_BALANCED_LAYERS)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "%u layers are too many to balance: give at most %d, or split evenly",
+                         n_layers, WEFT_MAX_BALANCED_LAYERS);
+    return WEFT_OK;
+}
+
 enum weft_status weft_problem_init(struct weft_problem *pr, const struct weft_items *items,
                                    uint32_t n_stages, const struct weft_holding *holding,
                                    struct weft_error *err)
@@ -118,12 +135,8 @@ enum weft_status weft_problem_init(struct weft_problem *pr, const struct weft_it
     WEFT_TRY(weft_items_check(items, err));
     pr->n_layers = weft_items_n_layers(items);
     pr->n_stages = n_stages;
-    WEFT_TRY(weft_partition_check_filled(pr->n_layers, n_stages, err));
-    if (pr->n_layers > WEFT_MAX_BALANCED_LAYERS)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "%u layers are too many to balance: give at most %d, or split evenly",
-                         pr->n_layers, WEFT_MAX_BALANCED_LAYERS);
-    pr->width = pr->n_layers - n_stages + 1;
+    WEFT_TRY(check_sizes(pr->n_layers, n_stages, err));
+    pr->width = pr->n_layers - weft_problem_base(pr, n_stages) + 1;
     WEFT_TRY(weft_holds_init(&pr->holds, holding, n_stages, err));
     WEFT_TRY(allocate(pr, err));
     WEFT_TRY(sum_times(pr, items, err));
@@ -169,6 +182,14 @@ double weft_problem_squares(const struct weft_problem *pr, const uint32_t *ends)
         sum += t * t;
     }
     return sum;
+}
+
+uint32_t weft_problem_n_empty(const struct weft_problem *pr, const uint32_t *ends)
+{
+    uint32_t n = ends[0] == 0;
+    for (uint32_t s = 1; s < pr->n_stages; s++)
+        n += ends[s] == ends[s - 1];
+    return n;
 }
 
 int64_t weft_problem_excess(const struct weft_problem *pr, const uint32_t *ends)

@@ -65,16 +65,22 @@ void weft_reach_release(struct weft_reach *r)
     *r = (struct weft_reach){0};
 }
 
+static uint32_t last_position(const struct weft_problem *pr, uint32_t s)
+{
+    return weft_problem_base(pr, s) + pr->width - 1;
+}
+
 /* Lowers the stage's last ends to what this rank can hold, its other stages at their smallest.
  */
 static void bound_by_rank(struct weft_reach *r, uint32_t s, const struct weft_hold *h)
 {
     const struct weft_problem *pr = r->pr;
-    int64_t most = pr->budget[h->rank] - pr->least[h->rank] + weft_problem_least_bytes(pr, h);
+    int64_t most =
+        pr->budget[h->rank] - pr->least[h->rank] + weft_problem_least_bytes(pr, s, h);
     uint32_t *row = &r->by_memory[(size_t)s * pr->width];
-    uint32_t end = s, no_more = s + pr->width;
+    uint32_t end = 0, no_more = last_position(pr, s + 1);
     for (uint32_t x = 0; x < pr->width; x++) {
-        uint32_t first = s + x;
+        uint32_t first = weft_problem_base(pr, s) + x;
         end = end < first ? first : end;
         while (end < no_more && weft_problem_bytes(pr, h, first, end + 1) <= most)
             end++;
@@ -87,9 +93,12 @@ void weft_reach_update(struct weft_reach *r)
     const struct weft_problem *pr = r->pr;
     if (!pr->limited)
         return;
+    r->hopeless = false;
+    for (uint32_t rank = 0; rank < pr->holds.n_ranks; rank++)
+        r->hopeless |= pr->budget[rank] < pr->least[rank];
     for (uint32_t s = 0; s < pr->n_stages; s++) {
         for (uint32_t x = 0; x < pr->width; x++)
-            r->by_memory[(size_t)s * pr->width + x] = s + pr->width;
+            r->by_memory[(size_t)s * pr->width + x] = last_position(pr, s + 1);
         for (size_t k = pr->holds.start[s]; k < pr->holds.start[s + 1]; k++)
             bound_by_rank(r, s, &pr->holds.at[k]);
     }
@@ -115,15 +124,17 @@ static void fill_row(struct weft_reach *r, uint32_t s, const uint32_t *after)
     const struct weft_problem *pr = r->pr;
     size_t at = (size_t)s * pr->width;
     const uint32_t *by_time = r->by_time[stage_kind(pr, s)];
-    uint32_t latest = WEFT_NOWHERE, no_more = s + pr->width;
+    const uint32_t base = weft_problem_base(pr, s), base_after = weft_problem_base(pr, s + 1);
+    const uint32_t least = weft_problem_least_layers(pr, s), no_more = last_position(pr, s + 1);
+    uint32_t latest = WEFT_NOWHERE;
     for (uint32_t x = 0; x < pr->width; x++) {
-        uint32_t first = s + x, end = by_time[first] < no_more ? by_time[first] : no_more;
+        uint32_t first = base + x, end = by_time[first] < no_more ? by_time[first] : no_more;
         if (r->by_memory != NULL && r->by_memory[at + x] < end)
             end = r->by_memory[at + x];
         r->end[at + x] = end;
-        if (end > first) {
-            uint32_t next = after[end - s - 1];
-            if (next != WEFT_NOWHERE && next > first)
+        if (end >= first + least) {
+            uint32_t next = after[end - base_after];
+            if (next != WEFT_NOWHERE && next >= first + least)
                 latest = first;
         }
         r->last[at + x] = latest;
@@ -135,6 +146,8 @@ bool weft_reach_within(struct weft_reach *r, double limit)
     const struct weft_problem *pr = r->pr;
     for (int kind = FIRST; kind <= LAST; kind++)
         bound_by_time(r, kind, limit);
+    if (r->hopeless || fixed_time(pr, FIRST) > limit || fixed_time(pr, LAST) > limit)
+        return false; /* an end of the model does not fit even when its stage is empty */
     uint32_t *row = &r->last[(size_t)pr->n_stages * pr->width];
     for (uint32_t x = 0; x < pr->width; x++) /* after the last stage, only the end is right */
         row[x] = x == pr->width - 1 ? pr->n_layers : WEFT_NOWHERE;
@@ -148,18 +161,19 @@ bool weft_reach_within(struct weft_reach *r, double limit)
         return false;
     for (uint32_t s = 0, start = 0; s < pr->n_stages; s++) {
         r->furthest[s] = start;
-        start = r->end[(size_t)s * pr->width + start - s];
+        start = r->end[(size_t)s * pr->width + start - weft_problem_base(pr, s)];
     }
     return true;
 }
 
 void weft_reach_any(const struct weft_reach *r, uint32_t *ends)
 {
+    const struct weft_problem *pr = r->pr;
     uint32_t first = 0;
-    for (uint32_t s = 0; s < r->pr->n_stages; s++) {
-        size_t at = (size_t)s * r->pr->width;
-        uint32_t end = r->end[at + first - s];
-        first = ends[s] = r->last[at + r->pr->width + end - s - 1];
+    for (uint32_t s = 0; s < pr->n_stages; s++) {
+        size_t at = (size_t)s * pr->width;
+        uint32_t end = r->end[at + first - weft_problem_base(pr, s)];
+        first = ends[s] = r->last[at + pr->width + end - weft_problem_base(pr, s + 1)];
     }
 }
 
@@ -167,14 +181,16 @@ double weft_reach_next(const struct weft_reach *r, double limit)
 {
     const struct weft_problem *pr = r->pr;
     double next = INFINITY;
-    for (int kind = FIRST; kind <= LAST; kind++)
+    for (int kind = FIRST; kind <= LAST; kind++) {
+        double fixed = fixed_time(pr, kind);
+        next = fixed > limit ? fmin(next, fixed) : next;
         for (uint32_t first = 0; first < pr->n_layers; first++) {
             uint32_t end = r->by_time[kind][first];
-            double t = end == pr->n_layers
-                           ? INFINITY
-                           : pr->time[end + 1] - pr->time[first] + fixed_time(pr, kind);
+            double t =
+                end == pr->n_layers ? INFINITY : pr->time[end + 1] - pr->time[first] + fixed;
             next = t > limit ? fmin(next, t) : next;
         }
+    }
     return next;
 }
 
@@ -211,9 +227,11 @@ static void even_out_row(struct weft_reach *r, uint32_t s, double a, double k)
     const size_t at = (size_t)s * pr->width;
     const double *after = &r->cost[at + pr->width];
     const double fixed = fixed_time(pr, stage_kind(pr, s));
+    const double empty_cost = weft_problem_least_layers(pr, s) == 0 ? r->empty_cost : 0;
+    const uint32_t base = weft_problem_base(pr, s), base_after = weft_problem_base(pr, s + 1);
     uint32_t earliest = pr->width;
     for (uint32_t x = pr->width; x-- > 0;) {
-        uint32_t end = s + 1 + x;
+        uint32_t end = base_after + x;
         r->scratch[x] = after[x] + a * (double)pr->state[end] + k * (double)pr->act[end];
         r->least_after[x] = r->scratch[x];
         if (x + 1 < pr->width && r->least_after[x + 1] < r->scratch[x])
@@ -221,14 +239,17 @@ static void even_out_row(struct weft_reach *r, uint32_t s, double a, double k)
         earliest = isinf(after[x]) ? earliest : x;
     }
     for (uint32_t x = 0; x < pr->width; x++) {
-        uint32_t first = s + x, begin = x > earliest ? x : earliest;
+        uint32_t first = base + x, begin = x > earliest ? x : earliest;
+        uint32_t stop = r->end[at + x] + 1 - base_after, choice;
         r->cost[at + x] = INFINITY;
-        if (r->last[at + x] != first || first > r->furthest[s] || begin >= r->end[at + x] - s)
+        if (r->last[at + x] != first || first > r->furthest[s] || begin >= stop)
             continue;
-        uint32_t choice;
-        double least = least_cost(r, &pr->time[s + 1], fixed - pr->time[first], begin,
-                                  r->end[at + x] - s, &choice);
-        r->choice[at + x] = s + 1 + choice;
+        double full = r->scratch[x];
+        r->scratch[x] += empty_cost; /* from here, the end x has no layer if it may have none */
+        double least =
+            least_cost(r, &pr->time[base_after], fixed - pr->time[first], begin, stop, &choice);
+        r->scratch[x] = full;
+        r->choice[at + x] = base_after + choice;
         r->cost[at + x] = least - a * (double)pr->state[first] - k * (double)pr->act[first];
     }
 }
@@ -243,5 +264,5 @@ void weft_reach_even_out(struct weft_reach *r, const double *a, const double *k,
         even_out_row(r, s, a == NULL ? 0 : a[s], k == NULL ? 0 : k[s]);
     uint32_t first = 0;
     for (uint32_t s = 0; s < pr->n_stages; s++)
-        first = ends[s] = r->choice[(size_t)s * pr->width + first - s];
+        first = ends[s] = r->choice[(size_t)s * pr->width + first - weft_problem_base(pr, s)];
 }

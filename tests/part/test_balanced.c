@@ -57,25 +57,35 @@ static bool fits(const struct reference *ref, uint32_t s, uint32_t first, uint32
     return stage_bytes(ref, s, first, end) <= ref->holding->limit_bytes[r];
 }
 
+static bool may_be_empty(const struct reference *ref, uint32_t s)
+{
+    return ref->n_stages > 1 && (s == 0 || s == ref->n_stages - 1);
+}
+
 /* The least largest time (squares = false) or the least sum of squares with no stage over
- * `bottleneck`; ends with the most layers on the first stages.  DBL_MAX when there is none. */
+ * `bottleneck`; ends with the fewest empty stages, then the most layers on the first stages.
+ * DBL_MAX when there is none. */
 static double reference_solve(const struct reference *ref, bool squares, double bottleneck,
                               uint32_t *ends)
 {
-    double best[MAX_LAYERS + 1][MAX_LAYERS + 1];
-    uint32_t choice[MAX_LAYERS + 1][MAX_LAYERS + 1] = {{0}}, n = ref->n_layers;
+    double best[MAX_LAYERS + 3][MAX_LAYERS + 1];
+    uint32_t choice[MAX_LAYERS + 2][MAX_LAYERS + 1] = {{0}}, n = ref->n_layers;
+    uint32_t n_empty[MAX_LAYERS + 3][MAX_LAYERS + 1] = {{0}};
     for (uint32_t first = 0; first <= n; first++)
         best[ref->n_stages][first] = first == n ? 0 : DBL_MAX;
     for (uint32_t s = ref->n_stages; s-- > 0;)
         for (uint32_t first = 0; first <= n; first++) {
             best[s][first] = DBL_MAX;
-            for (uint32_t end = first + 1; end <= n; end++) {
+            for (uint32_t end = first + !may_be_empty(ref, s); end <= n; end++) {
                 double t = stage_time(ref, s, first, end), rest = best[s + 1][end];
                 if (rest == DBL_MAX || t > bottleneck || !fits(ref, s, first, end))
                     continue;
                 double cost = squares ? t * t + rest : t > rest ? t : rest;
-                if (cost <= best[s][first]) {
+                uint32_t empty = n_empty[s + 1][end] + (end == first);
+                if (cost < best[s][first] ||
+                    (cost == best[s][first] && empty <= n_empty[s][first])) {
                     best[s][first] = cost;
+                    n_empty[s][first] = empty;
                     choice[s][first] = end;
                 }
             }
@@ -85,10 +95,14 @@ static double reference_solve(const struct reference *ref, bool squares, double 
     return best[0][0];
 }
 
-/* Returns whether there is a partition. */
-static bool compare(const struct reference *ref)
+/* How often the random cases had what. */
+struct counts {
+    int found, none, first_empty, last_empty, both_empty;
+};
+
+static void compare(const struct reference *ref, struct counts *counts)
 {
-    uint32_t ends[MAX_LAYERS];
+    uint32_t ends[MAX_LAYERS + 2];
     struct weft_partition p = {0};
     struct weft_error err;
     bool proven = false;
@@ -98,7 +112,8 @@ static bool compare(const struct reference *ref)
     if (bottleneck == DBL_MAX) {
         assert_int_equal(st, WEFT_USAGE);
         assert_non_null(strstr(err.msg, "do not fit into"));
-        return false;
+        counts->none++;
+        return;
     }
     assert_int_equal(st, WEFT_OK);
     assert_true(proven);
@@ -106,7 +121,12 @@ static bool compare(const struct reference *ref)
     for (uint32_t s = 0; s < ref->n_stages; s++)
         assert_int_equal(p.at[s].end_layer, ends[s]);
     weft_partition_release(&p);
-    return true;
+    bool first = ends[0] == 0,
+         last = ref->n_stages > 1 && ends[ref->n_stages - 2] == ends[ref->n_stages - 1];
+    counts->found++;
+    counts->first_empty += first && !last;
+    counts->last_empty += last && !first;
+    counts->both_empty += first && last;
 }
 
 /* -- random cases -------------------------------------------------------------------------- */
@@ -131,32 +151,46 @@ static void draw_items(uint32_t seed, uint32_t *at, struct weft_item *items, uin
                                .act_bytes = draw(seed, at, 20),
                            };
     }
+    for (uint32_t k = 0; k < n; k += n - 1) /* the ends are heavy in half of the cases */
+        if (draw(seed, at, 2))
+            items[k].f += draw(seed, at, 6 * most);
+}
+
+/* From 1 stage to all that the layers allow. */
+static uint32_t draw_stages(uint32_t seed, uint32_t *at, uint32_t n_layers)
+{
+    return 1 + draw(seed, at, n_layers + 2);
 }
 
 static void check_random(void **state)
 {
     (void)state;
+    struct counts counts = {0};
     for (uint32_t seed = 0; seed < 4000; seed++) {
         uint32_t at = 0, n_layers = 1 + draw(seed, &at, 12);
         struct weft_item all[MAX_LAYERS + 2];
         draw_items(seed, &at, all, n_layers + 2);
         struct weft_items items = {n_layers + 2, all, 0};
-        struct reference ref = {&items, n_layers, 1 + draw(seed, &at, n_layers), NULL};
-        assert_true(compare(&ref));
+        struct reference ref = {&items, n_layers, draw_stages(seed, &at, n_layers), NULL};
+        compare(&ref, &counts);
     }
+    assert_int_equal(counts.none, 0);
+    assert_true(counts.first_empty > 300 && counts.last_empty > 300);
+    assert_true(counts.both_empty > 300);
+    assert_true(counts.first_empty + counts.last_empty + counts.both_empty < 3000);
 }
 
 static void check_random_limits(void **state)
 {
     (void)state;
-    int n_found = 0;
+    struct counts counts = {0};
     for (uint32_t seed = 10000; seed < 16000; seed++) {
-        uint32_t at = 0, n_layers = 1 + draw(seed, &at, 12), in_flight[MAX_LAYERS];
+        uint32_t at = 0, n_layers = 1 + draw(seed, &at, 12), in_flight[MAX_LAYERS + 2];
         struct weft_item all[MAX_LAYERS + 2];
         draw_items(seed, &at, all, n_layers + 2);
         struct weft_items items = {n_layers + 2, all, 0};
-        struct reference ref = {&items, n_layers, 1 + draw(seed, &at, n_layers), NULL};
-        size_t limits[MAX_LAYERS], base = 80 * n_layers / ref.n_stages;
+        struct reference ref = {&items, n_layers, draw_stages(seed, &at, n_layers), NULL};
+        size_t limits[MAX_LAYERS + 2], base = 80 * n_layers / ref.n_stages;
         for (uint32_t s = 0; s < ref.n_stages; s++) {
             in_flight[s] = ref.n_stages - s;
             limits[s] =
@@ -168,24 +202,26 @@ static void check_random_limits(void **state)
             .n_limits = draw(seed, &at, 2) ? ref.n_stages : 1,
         };
         ref.holding = &holding;
-        n_found += compare(&ref);
+        compare(&ref, &counts);
     }
-    assert_true(n_found > 1500 && n_found < 5500);
+    assert_true(counts.found > 1500 && counts.none > 500);
+    assert_true(counts.first_empty > 200 && counts.last_empty > 200 && counts.both_empty > 200);
 }
 
 /* The limit that the error names is enough, and one byte less is not. */
 static void check_least_limit(void **state)
 {
     (void)state;
+    struct counts counts = {0};
     for (uint32_t seed = 20000; seed < 20300; seed++) {
-        uint32_t at = 0, n_layers = 1 + draw(seed, &at, 10), ends[MAX_LAYERS];
+        uint32_t at = 0, n_layers = 1 + draw(seed, &at, 10), ends[MAX_LAYERS + 2];
         struct weft_item all[MAX_LAYERS + 2];
         draw_items(seed, &at, all, n_layers + 2);
         all[1].state_bytes++;
         struct weft_items items = {n_layers + 2, all, 0};
         size_t limit = 0;
         struct weft_holding holding = {.limit_bytes = &limit, .n_limits = 1};
-        struct reference ref = {&items, n_layers, 1 + draw(seed, &at, n_layers), &holding};
+        struct reference ref = {&items, n_layers, draw_stages(seed, &at, n_layers), &holding};
         struct weft_partition p;
         struct weft_error err;
         assert_int_equal(
@@ -194,29 +230,47 @@ static void check_least_limit(void **state)
         assert_non_null(strstr(err.msg, "0 bytes a rank: the least that would do is "));
         assert_int_equal(sscanf(strstr(err.msg, "do is ") + 6, "%zu bytes", &limit), 1);
         assert_true(reference_solve(&ref, false, DBL_MAX, ends) < DBL_MAX);
-        assert_true(compare(&ref));
+        compare(&ref, &counts);
         limit--;
         assert_true(reference_solve(&ref, false, DBL_MAX, ends) == DBL_MAX);
     }
+    assert_int_equal(counts.none, 0);
+    assert_true(counts.first_empty > 20 && counts.last_empty > 20 && counts.both_empty > 20);
 }
 
 /* -- chosen cases -------------------------------------------------------------------------- */
 
+/* clang-format off */
 static struct chosen_case {
     const char *name;
     uint32_t n_layers, n_stages;
     double layer, embedding, head;
     uint32_t want[6]; /* layers of each stage */
 } chosen[] = {
-    {"alike: the remainder to the first",  10, 4, 1,   0, 0,  {3, 3, 2, 2}   },
-    {"times that are no binary fractions", 10, 4, 0.1, 0, 0,  {3, 3, 2, 2}   },
-    {"a heavy head gets fewer layers",     10, 4, 1,   0, 2,  {3, 3, 3, 1}   },
-    {"a heavy embedding too",              12, 4, 1,   2, 2,  {2, 4, 4, 2}   },
-    {"a head beyond a stage",              8,  4, 1,   0, 10, {3, 2, 2, 1}   },
-    {"everything free",                    6,  3, 0,   0, 0,  {4, 1, 1}      },
-    {"one stage",                          5,  1, 1,   1, 1,  {5}            },
-    {"one layer each",                     5,  5, 1,   9, 9,  {1, 1, 1, 1, 1}},
+    {"alike: the remainder to the first",     10, 4, 1,   0,  0,  {3, 3, 2, 2}},
+    {"times that are no binary fractions",    10, 4, 0.1, 0,  0,  {3, 3, 2, 2}},
+    {"a heavy head gets fewer layers",        10, 4, 1,   0,  2,  {3, 3, 3, 1}},
+    {"a heavy embedding too",                 12, 4, 1,   2,  2,  {2, 4, 4, 2}},
+    {"a head as heavy as a stage",            9,  4, 1,   0,  3,  {3, 3, 3, 0}},
+    {"a head that leaves room for one layer", 9,  4, 1,   0,  2,  {3, 3, 2, 1}},
+    {"a head beyond a stage",                 8,  4, 1,   0,  10, {3, 3, 2, 0}},
+    {"an embedding beyond a stage",           8,  4, 1,   10, 0,  {0, 3, 3, 2}},
+    {"both ends beyond a stage",              6,  5, 1,   9,  9,  {0, 2, 2, 2, 0}},
+    {"a tie leaves no stage empty",           3,  3, 1,   0,  1,  {1, 1, 1}},
+    {"empty for the squares alone",           2,  3, 1,   3,  9,  {0, 2, 0}},
+    {"everything free",                       6,  3, 0,   0,  0,  {4, 1, 1}},
+    {"free layers leave no stage empty",      6,  3, 0,   2,  3,  {4, 1, 1}},
+    {"free layers, but too few",              3,  4, 0,   2,  3,  {1, 1, 1, 0}},
+    {"one stage",                             5,  1, 1,   1,  1,  {5}},
+    {"one stage with heavy ends",             1,  1, 1,   9,  9,  {1}},
+    {"two stages and a heavy head",           5,  2, 1,   0,  9,  {5, 0}},
+    {"two stages and a heavy embedding",      5,  2, 1,   9,  0,  {0, 5}},
+    {"two stages and one layer",              1,  2, 1,   1,  1,  {1, 0}},
+    {"one layer each",                        5,  5, 1,   0,  0,  {1, 1, 1, 1, 1}},
+    {"one layer in between",                  1,  3, 1,   1,  1,  {0, 1, 0}},
+    {"two stages more than layers",           4,  6, 1,   0,  0,  {0, 1, 1, 1, 1, 0}},
 };
+/* clang-format on */
 
 static void check_chosen(void **state)
 {
@@ -258,6 +312,27 @@ static void check_model(void **state)
     weft_items_release(&items);
 }
 
+/* gpt2-124m on 4 stages: a layer next to the head would take longer than the head alone and the
+ * embedding with 4 layers. */
+static void check_empty_head(void **state)
+{
+    (void)state;
+    struct weft_model model;
+    struct weft_items items;
+    struct weft_partition p;
+    assert_int_equal(weft_model_find("gpt2-124m", &model, NULL), WEFT_OK);
+    assert_int_equal(weft_items_init_model(&items, &model, 1, 1024, NULL), WEFT_OK);
+    struct reference ref = {&items, 12, 4, NULL};
+    double one_and_head = stage_time(&ref, 3, 11, 12);
+    assert_true(one_and_head > stage_time(&ref, 3, 12, 12));
+    assert_true(one_and_head > stage_time(&ref, 0, 0, 4));
+    assert_int_equal(weft_partition_init_balanced(&p, &items, 4, NULL, NULL, NULL), WEFT_OK);
+    for (uint32_t s = 0; s < 4; s++)
+        assert_int_equal(p.at[s].end_layer, s < 3 ? 4 * (s + 1) : 12);
+    weft_partition_release(&p);
+    weft_items_release(&items);
+}
+
 /* -- errors -------------------------------------------------------------------------------- */
 
 static const uint32_t two_ranks[] = {0, 1, 1, 2};
@@ -276,8 +351,12 @@ static struct error_case {
     size_t bytes;
     struct weft_holding holding;
 } errors[] = {
-    {"more stages than layers", "3 layers cannot fill 4 stages: use at most 3",
-     3, 4, 1, 1, {0}},
+    {"too many stages",
+     "3 layers cannot fill the 4 stages between the first and the last: use at most 5 stages",
+     3, 6, 1, 1, {0}},
+    {"too many stages for one layer",
+     "1 layer cannot fill the 2 stages between the first and the last: use at most 3 stages",
+     1, 4, 1, 1, {0}},
     {"no stages", "0 stages: give at least 1",
      4, 0, 1, 1, {0}},
     {"too many layers", "8193 layers are too many to balance: give at most 8192",
@@ -340,7 +419,7 @@ static void check_bad_items(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[WEFT_LEN(chosen) + WEFT_LEN(errors) + 5];
+    struct CMUnitTest tests[WEFT_LEN(chosen) + WEFT_LEN(errors) + 6];
     size_t n = 0;
     for (size_t i = 0; i < WEFT_LEN(chosen); i++)
         tests[n++] = (struct CMUnitTest){chosen[i].name, check_chosen, NULL, NULL, &chosen[i]};
@@ -350,6 +429,7 @@ int main(void)
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_random_limits);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_least_limit);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_model);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_empty_head);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_bad_items);
     return cmocka_run_group_tests_name("balanced", tests, NULL, NULL) != 0;
 }

@@ -21,7 +21,8 @@ struct all {
     const struct weft_items *items;
     const struct weft_holding *holding;
     uint32_t n_stages;
-    double bottleneck, squares; /* the best that fits */
+    double bottleneck, squares; /* the best that fits, */
+    uint32_t n_empty;           /* with the fewest empty stages */
     size_t least;               /* least largest bytes of a rank */
 };
 
@@ -62,6 +63,21 @@ static size_t rank_bytes(const struct weft_items *items, const struct weft_holdi
     return sum - (first && last ? items->shared_bytes : 0);
 }
 
+static uint32_t count_empty(const struct weft_partition *p)
+{
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < p->n_stages; s++)
+        n += p->at[s].first_layer == p->at[s].end_layer;
+    return n;
+}
+
+static bool is_better(const struct all *all, double most, double squares, uint32_t n_empty)
+{
+    if (most != all->bottleneck)
+        return most < all->bottleneck;
+    return squares != all->squares ? squares < all->squares : n_empty < all->n_empty;
+}
+
 static void visit(struct all *all, const struct weft_partition *p)
 {
     const struct weft_holding *holding = all->holding;
@@ -79,10 +95,10 @@ static void visit(struct all *all, const struct weft_partition *p)
         most = t > most ? t : most;
         squares += t * t;
     }
-    if (fits &&
-        (most < all->bottleneck || (most == all->bottleneck && squares < all->squares))) {
+    if (fits && is_better(all, most, squares, count_empty(p))) {
         all->bottleneck = most;
         all->squares = squares;
+        all->n_empty = count_empty(p);
     }
 }
 
@@ -95,7 +111,8 @@ static void enumerate(struct all *all, struct weft_partition *p, uint32_t s)
             visit(all, p);
         return;
     }
-    for (uint32_t end = first + 1; end <= n_layers; end++) {
+    bool may_be_empty = all->n_stages > 1 && (s == 0 || s == all->n_stages - 1);
+    for (uint32_t end = first + !may_be_empty; end <= n_layers; end++) {
         p->at[s] = (struct weft_stage_range){first, end, s == 0, s == all->n_stages - 1};
         enumerate(all, p, s + 1);
     }
@@ -120,13 +137,20 @@ static uint32_t draw(uint32_t seed, uint32_t *at, uint32_t n)
 static void draw_case(uint32_t seed, struct random_case *c)
 {
     uint32_t at = 0, n_stages = 2 + draw(seed, &at, 4), n_ranks = 1 + draw(seed, &at, n_stages);
-    uint32_t n_layers = n_stages + draw(seed, &at, 6), alike = draw(seed, &at, 2);
+    uint32_t n_layers = (n_stages > 2 ? n_stages - 2 : 1) + draw(seed, &at, 8),
+             alike = draw(seed, &at, 2);
     uint32_t n_pipes = 1 + (draw(seed, &at, 4) == 0), style = draw(seed, &at, 3);
     for (uint32_t k = 0; k < n_layers + 2; k++)
         c->at[k] = alike && k > 1 && k <= n_layers
                        ? c->at[1]
                        : (struct weft_item){1 + draw(seed, &at, 9), draw(seed, &at, 9), 0,
                                             20 + draw(seed, &at, 60), draw(seed, &at, 10)};
+    for (uint32_t k = 0; k < n_layers + 2; k += n_layers + 1)
+        if (draw(seed, &at, 2))
+            c->at[k].f += draw(seed, &at, 50);
+    if (draw(seed, &at, 4) == 0) /* free layers: many ties */
+        for (uint32_t k = 1; k <= n_layers; k++)
+            c->at[k].f = c->at[k].i = 0;
     c->items = (struct weft_items){n_layers + 2, c->at, draw(seed, &at, 20)};
     size_t total = 0;
     for (uint32_t k = 0; k < n_layers + 2; k++)
@@ -167,12 +191,13 @@ static void compare_found(const struct random_case *c, const struct all *all,
     }
     assert_true(most == all->bottleneck);
     assert_true(squares == all->squares);
+    assert_int_equal(count_empty(p), all->n_empty);
 }
 
 static void check_random(void **state)
 {
     (void)state;
-    int n_found = 0, n_none = 0;
+    int n_found = 0, n_none = 0, n_empty[3] = {0};
     for (uint32_t seed = 0; seed < 3000; seed++) {
         struct random_case c;
         struct weft_stage_range at[MAX_STAGES];
@@ -180,8 +205,8 @@ static void check_random(void **state)
         struct weft_error err;
         bool proven = false;
         draw_case(seed, &c);
-        struct all all = {&c.items, &c.holding, c.placement.n_stages,
-                          DBL_MAX,  DBL_MAX,    SIZE_MAX};
+        struct all all = {&c.items, &c.holding, c.placement.n_stages, DBL_MAX, DBL_MAX,
+                          0,        SIZE_MAX};
         each.n_stages = all.n_stages;
         enumerate(&all, &each, 0);
         enum weft_status st =
@@ -191,6 +216,7 @@ static void check_random(void **state)
             assert_int_equal(st, WEFT_OK);
             assert_true(proven);
             compare_found(&c, &all, &p);
+            n_empty[all.n_empty]++;
             weft_partition_release(&p);
             continue;
         }
@@ -204,6 +230,7 @@ static void check_random(void **state)
             assert_int_equal(least, all.least);
     }
     assert_true(n_found > 1000 && n_none > 500);
+    assert_true(n_empty[0] > 300 && n_empty[1] > 300 && n_empty[2] > 100);
 }
 
 /* -- chosen cases -------------------------------------------------------------------------- */
