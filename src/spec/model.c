@@ -75,7 +75,8 @@ static uint32_t d_layers(const char *name)
     return n;
 }
 
-enum weft_status weft_model_find(const char *name, struct weft_model *out, struct weft_error *err)
+enum weft_status weft_model_find(const char *name, struct weft_model *out,
+                                 struct weft_error *err)
 {
     for (size_t i = 0; i < WEFT_LEN(presets); i++) {
         if (strcmp(name, presets[i].name) == 0) {
@@ -107,13 +108,13 @@ enum weft_status weft_model_check(const struct weft_model *m, struct weft_error 
         uint32_t value;
         const char *advice;
     } sizes[] = {
-        {"layers",   m->layers,   "give at least 1"                                     },
-        {"dim",      m->dim,      "give the width of the model"                         },
-        {"heads",    m->heads,    "give the number of attention heads"                  },
+        {"layers", m->layers, "give at least 1"},
+        {"dim", m->dim, "give the width of the model"},
+        {"heads", m->heads, "give the number of attention heads"},
         {"kv_heads", m->kv_heads, "give the number of key-value heads, or that of heads"},
-        {"ffn",      m->ffn,      "give the width of the MLP, such as 4 times dim"      },
-        {"vocab",    m->vocab,    "give the number of tokens in the vocabulary"         },
-        {"ctx",      m->ctx,      "give the longest sequence"                           },
+        {"ffn", m->ffn, "give the width of the MLP, such as 4 times dim"},
+        {"vocab", m->vocab, "give the number of tokens in the vocabulary"},
+        {"ctx", m->ctx, "give the longest sequence"},
     };
     for (size_t i = 0; i < WEFT_LEN(sizes); i++)
         if (sizes[i].value == 0)

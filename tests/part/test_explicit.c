@@ -21,33 +21,35 @@ static enum weft_status parse(enum form form, const char *text, size_t len, uint
                           : weft_partition_parse_layout(p, text, len, n_stages, n_layers, err);
 }
 
+/* clang-format off */
 static struct good_case {
     enum form form;
     const char *text;
     uint32_t n_stages, n_layers; /* what is asked for; 0: anything */
     uint32_t want_stages, want[8];
 } good[] = {
-    {COUNTS, "4,3,3,2",             4, 12,      4, {4, 3, 3, 2}         },
-    {COUNTS, "4,3,3,2",             0, 0,       4, {4, 3, 3, 2}         },
-    {COUNTS, " 4 ,\t3,\r\n3 , 2\n", 4, 12,      4, {4, 3, 3, 2}         },
-    {COUNTS, "7",                   1, 7,       1, {7}                  },
-    {COUNTS, "2,0,2",               3, 4,       3, {2, 0, 2}            },
-    {COUNTS, "0,4,0",               3, 4,       3, {0, 4, 0}            },
-    {COUNTS, "007,1",               2, 8,       2, {7, 1}               },
-    {COUNTS, "1048576",             1, 1048576, 1, {1048576}            },
-    {LAYOUT, "Et*3|(tt|)*2L",       4, 7,       4, {3, 2, 2, 0}         },
-    {LAYOUT, "Et*3|(tt|)*2|L",      5, 7,       5, {3, 2, 2, 0, 0}      },
-    {LAYOUT, "EttttL",              1, 4,       1, {4}                  },
-    {LAYOUT, "E|t|t|L",             4, 2,       4, {0, 1, 1, 0}         },
-    {LAYOUT, "E,t|,t ,t|\tt\n|L",   0, 0,       4, {1, 2, 1, 0}         },
-    {LAYOUT, "Et||tL",              3, 2,       3, {1, 0, 1}            },
-    {LAYOUT, "Et|*3tL",             4, 2,       4, {1, 0, 0, 1}         },
-    {LAYOUT, "E(t*2|)*3tL",         4, 7,       4, {2, 2, 2, 1}         },
+    {COUNTS, "4,3,3,2",             4, 12,      4, {4, 3, 3, 2}},
+    {COUNTS, "4,3,3,2",             0, 0,       4, {4, 3, 3, 2}},
+    {COUNTS, " 4 ,\t3,\r\n3 , 2\n", 4, 12,      4, {4, 3, 3, 2}},
+    {COUNTS, "7",                   1, 7,       1, {7}},
+    {COUNTS, "2,0,2",               3, 4,       3, {2, 0, 2}},
+    {COUNTS, "0,4,0",               3, 4,       3, {0, 4, 0}},
+    {COUNTS, "007,1",               2, 8,       2, {7, 1}},
+    {COUNTS, "1048576",             1, 1048576, 1, {1048576}},
+    {LAYOUT, "Et*3|(tt|)*2L",       4, 7,       4, {3, 2, 2, 0}},
+    {LAYOUT, "Et*3|(tt|)*2|L",      5, 7,       5, {3, 2, 2, 0, 0}},
+    {LAYOUT, "EttttL",              1, 4,       1, {4}},
+    {LAYOUT, "E|t|t|L",             4, 2,       4, {0, 1, 1, 0}},
+    {LAYOUT, "E,t|,t ,t|\tt\n|L",   0, 0,       4, {1, 2, 1, 0}},
+    {LAYOUT, "Et||tL",              3, 2,       3, {1, 0, 1}},
+    {LAYOUT, "Et|*3tL",             4, 2,       4, {1, 0, 0, 1}},
+    {LAYOUT, "E(t*2|)*3tL",         4, 7,       4, {2, 2, 2, 1}},
     {LAYOUT, "E((t|)*2t|)*2tL",     7, 7,       7, {1, 1, 1, 1, 1, 1, 1}},
-    {LAYOUT, "(E)(t)(L)",           1, 1,       1, {1}                  },
-    {LAYOUT, "(Et|t)*1L",           2, 2,       2, {1, 1}               },
-    {LAYOUT, "Et * 3 | t, * ,2 L",  2, 5,       2, {3, 2}               },
+    {LAYOUT, "(E)(t)(L)",           1, 1,       1, {1}},
+    {LAYOUT, "(Et|t)*1L",           2, 2,       2, {1, 1}},
+    {LAYOUT, "Et * 3 | t, * ,2 L",  2, 5,       2, {3, 2}},
 };
+/* clang-format on */
 
 static void check_good(void **state)
 {

@@ -22,10 +22,10 @@ static struct sums_case {
     uint32_t n_stages;
     int want[4]; /* items of each stage, as bits */
 } cases[] = {
-    {"one stage",        "4",       1, {0x3f}                  },
-    {"two stages",       "3,1",     2, {0x0f, 0x30}            },
-    {"empty in between", "2,0,2",   3, {0x07, 0, 0x38}         },
-    {"ends alone",       "0,3,1,0", 4, {0x01, 0x0e, 0x10, 0x20}},
+    {"one stage", "4", 1, {0x3f}},
+    {"two stages", "3,1", 2, {0x0f, 0x30}},
+    {"empty in between", "2,0,2", 3, {0x07, 0, 0x38}},
+    {"ends alone", "0,3,1,0", 4, {0x01, 0x0e, 0x10, 0x20}},
 };
 
 static void check_sums(void **state)
