@@ -1,0 +1,138 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "weft/sim.h"
+
+struct reader {
+    const char *text, *at;
+    struct weft_error *err;
+};
+
+static enum weft_status fail_here(const struct reader *r, const char *what)
+{
+    return WEFT_FAIL(r->err, WEFT_USAGE,
+                     "cluster, column %zu: %s; write it as 'node:4 rank:2 intra:200GB/s,2us "
+                     "inter:25GB/s,8us'",
+                     (size_t)(r->at - r->text) + 1, what);
+}
+
+static bool take(struct reader *r, const char *word)
+{
+    size_t n = strlen(word);
+    if (strncmp(r->at, word, n) != 0)
+        return false;
+    r->at += n;
+    return true;
+}
+
+static bool at_end(const struct reader *r)
+{
+    return *r->at == '\0' || *r->at == ' ';
+}
+
+static enum weft_status read_count(struct reader *r, uint32_t *out)
+{
+    char *end = NULL;
+    unsigned long long n = *r->at >= '0' && *r->at <= '9' ? strtoull(r->at, &end, 10) : 0;
+    if (n == 0 || n > 1u << 24)
+        return fail_here(r, "a number from 1 to 16777216 is needed");
+    r->at = end;
+    *out = (uint32_t)n;
+    return WEFT_OK;
+}
+
+static enum weft_status read_amount(struct reader *r, double *out)
+{
+    char *end = NULL;
+    bool digit = (*r->at >= '0' && *r->at <= '9') || *r->at == '.';
+    double value = digit ? strtod(r->at, &end) : NAN;
+    if (!digit || end == r->at || !isfinite(value) || value < 0)
+        return fail_here(r, "a number is needed");
+    r->at = end;
+    *out = value;
+    return WEFT_OK;
+}
+
+/* "200GB/s": bytes with B, bits with b. */
+static enum weft_status read_bandwidth(struct reader *r, double *out)
+{
+    static const char prefixes[] = "kMGT";
+    double value = 0, scale = 1;
+    WEFT_TRY(read_amount(r, &value));
+    const char *prefix = *r->at != '\0' ? strchr(prefixes, *r->at) : NULL;
+    if (prefix != NULL) {
+        scale = pow(1000, (double)(prefix - prefixes) + 1);
+        r->at++;
+    }
+    if (take(r, "b/s"))
+        scale /= 8;
+    else if (!take(r, "B/s"))
+        return fail_here(r, "a bandwidth ends in B/s, GB/s, Gb/s or the like");
+    if (value == 0)
+        return fail_here(r, "a bandwidth of 0 carries nothing");
+    *out = value * scale;
+    return WEFT_OK;
+}
+
+static enum weft_status read_latency(struct reader *r, double *out)
+{
+    static const struct {
+        const char *unit;
+        double seconds;
+    } units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+    double value = 0;
+    WEFT_TRY(read_amount(r, &value));
+    for (size_t i = 0; i < WEFT_LEN(units); i++)
+        if (take(r, units[i].unit)) {
+            *out = value * units[i].seconds;
+            return WEFT_OK;
+        }
+    return fail_here(r, "a latency ends in s, ms, us or ns");
+}
+
+static enum weft_status read_link(struct reader *r, struct weft_link *out)
+{
+    WEFT_TRY(read_bandwidth(r, &out->bytes_per_second));
+    if (take(r, ","))
+        WEFT_TRY(read_latency(r, &out->latency_seconds));
+    return WEFT_OK;
+}
+
+enum weft_status weft_cluster_parse(const char *text, struct weft_cluster *out,
+                                    struct weft_error *err)
+{
+    struct reader r = {text, text, err};
+    struct weft_cluster c = {.nodes = 0};
+    bool intra = false, inter = false;
+    while (*r.at != '\0') {
+        if (take(&r, " "))
+            continue;
+        if (c.nodes == 0 && take(&r, "node:"))
+            WEFT_TRY(read_count(&r, &c.nodes));
+        else if (c.ranks_per_node == 0 && take(&r, "rank:"))
+            WEFT_TRY(read_count(&r, &c.ranks_per_node));
+        else if (!intra && (intra = take(&r, "intra:")))
+            WEFT_TRY(read_link(&r, &c.intra));
+        else if (!inter && (inter = take(&r, "inter:")))
+            WEFT_TRY(read_link(&r, &c.inter));
+        else
+            return fail_here(&r, "node:, rank:, intra: or inter: is needed, each once");
+        if (!at_end(&r))
+            return fail_here(&r, "a blank is needed");
+    }
+    if (c.ranks_per_node == 0)
+        return fail_here(&r, "rank: is missing");
+    if (c.nodes == 0)
+        c.nodes = 1;
+    if (!inter)
+        c.inter = c.intra;
+    *out = c;
+    return WEFT_OK;
+}
+
+struct weft_link weft_cluster_link(const struct weft_cluster *c, uint32_t from, uint32_t to)
+{
+    return from / c->ranks_per_node == to / c->ranks_per_node ? c->intra : c->inter;
+}
