@@ -4,10 +4,21 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "sched/schedule_priv.h"
 
-static uint32_t rank_of(const struct weft_search *s, uint32_t stage)
+static enum weft_placement_kind place_kind(const struct weft_search_setup *setup)
 {
-    return stage < s->n_ranks ? stage : 2 * s->n_ranks - 1 - stage;
+    if (setup->place != WEFT_PLACE_LINEAR)
+        return setup->place;
+    return setup->chunks == 1 ? WEFT_PLACE_LINEAR : WEFT_PLACE_V;
+}
+
+/* Every rank has one stage in each P of them, whatever the placement. */
+static void fill_stages(struct weft_search *s)
+{
+    weft_place_fill(s->rank_of, s->n_ranks, s->n_stages, place_kind(&s->setup));
+    for (uint32_t stage = 0; stage < s->n_stages; stage++)
+        s->stage_of[(size_t)s->rank_of[stage] * s->n_chunks + stage / s->n_ranks] = stage;
 }
 
 static void fill_op(const struct weft_search *s, uint32_t stage, uint32_t micro,
@@ -17,11 +28,11 @@ static void fill_op(const struct weft_search *s, uint32_t stage, uint32_t micro,
     bool has_from = pass != WEFT_PASS_W && (up ? stage + 1 < s->n_stages : stage > 0);
     bool has_to = pass != WEFT_PASS_W && (up ? stage > 0 : stage + 1 < s->n_stages);
     uint32_t before = up ? stage + 1 : stage - 1, after = up ? stage - 1 : stage + 1;
-    op->rank = rank_of(s, stage);
+    op->rank = s->rank_of[stage];
     op->row = pass * s->n_stages + stage;
     op->from = has_from ? weft_search_op(s, pass, before, micro) : WEFT_NO_OP;
     op->to = has_to ? weft_search_op(s, pass, after, micro) : WEFT_NO_OP;
-    op->hop = has_from && rank_of(s, before) != op->rank ? s->hop : 0;
+    op->hop = has_from && s->rank_of[before] != op->rank ? s->hop : 0;
 }
 
 static void fill_ops(struct weft_search *s, const struct weft_params *params)
@@ -89,6 +100,8 @@ static bool allocate(struct weft_search *s)
         s->best[i].order = malloc(sizeof *s->best[i].order * n);
         ok = ok && s->best[i].order != NULL;
     }
+    s->rank_of = malloc(sizeof *s->rank_of * s->n_stages);
+    s->stage_of = malloc(sizeof *s->stage_of * s->n_stages);
     s->limit = malloc(sizeof *s->limit * ranks);
     s->ops = malloc(sizeof *s->ops * n);
     s->start = malloc(sizeof *s->start * n);
@@ -100,9 +113,10 @@ static bool allocate(struct weft_search *s)
     s->pc = malloc(sizeof *s->pc * ranks);
     s->waits_for = malloc(sizeof *s->waits_for * ranks);
     s->ready = malloc(sizeof *s->ready * ranks);
-    return ok && s->limit != NULL && s->ops != NULL && s->start != NULL && s->end != NULL &&
-           s->topo != NULL && s->rank_start != NULL && s->rank_end != NULL &&
-           s->order != NULL && s->pc != NULL && s->waits_for != NULL && s->ready != NULL;
+    return ok && s->rank_of != NULL && s->stage_of != NULL && s->limit != NULL &&
+           s->ops != NULL && s->start != NULL && s->end != NULL && s->topo != NULL &&
+           s->rank_start != NULL && s->rank_end != NULL && s->order != NULL && s->pc != NULL &&
+           s->waits_for != NULL && s->ready != NULL;
 }
 
 enum weft_status weft_search_init(struct weft_search *s, const struct weft_search_setup *setup,
@@ -134,6 +148,7 @@ enum weft_status weft_search_init(struct weft_search *s, const struct weft_searc
     for (uint32_t r = 0; r < s->n_ranks; r++)
         s->limit[r] =
             params->memory == NULL ? 1e300 : weft_value(params->memory->limit, r, 1e300);
+    fill_stages(s);
     fill_ops(s, params);
     fill_bound(s);
     return WEFT_OK;
@@ -143,6 +158,8 @@ void weft_search_release(struct weft_search *s)
 {
     for (uint32_t i = 0; i < WEFT_N_FAMILIES; i++)
         free(s->best[i].order);
+    free(s->rank_of);
+    free(s->stage_of);
     free(s->limit);
     free(s->ops);
     free(s->start);
@@ -250,6 +267,7 @@ bool weft_search_time(struct weft_search *s, const uint32_t *order)
 {
     uint32_t n_ready = 0;
     size_t n_done = 0;
+    s->n_timed++;
     for (size_t i = 0; i < s->n_ops; i++)
         s->end[i] = -1; /* not yet */
     for (uint32_t r = s->n_ranks; r-- > 0;) {
@@ -343,7 +361,7 @@ enum weft_status weft_search_finish(const struct weft_search *s, struct weft_sch
     struct weft_builder b;
     struct weft_shape shape = {s->n_ranks, s->n_stages, s->n_micros, 1};
     WEFT_TRY(weft_builder_init(&b, s->setup.name, shape, s->n_passes, 0, err));
-    weft_builder_place(&b, s->n_chunks == 1 ? WEFT_PLACE_LINEAR : WEFT_PLACE_V);
+    weft_builder_place(&b, place_kind(&s->setup));
     for (uint32_t r = 0; r < s->n_ranks; r++)
         for (size_t i = 0; i < s->per_rank; i++) {
             uint32_t id = order[r * s->per_rank + i], row = s->ops[id].row;

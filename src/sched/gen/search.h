@@ -63,8 +63,12 @@ enum weft_family {
 
 struct weft_search_setup {
     const char *name;
-    uint32_t chunks; /* stages a rank: 1 (linear) or 2 (down the ranks and back up) */
+    uint32_t chunks; /* stages a rank */
     bool whole;      /* backwards are not split */
+    /* Loop, V or wave; otherwise linear with one chunk and the V with two.  The list scheduler and
+     * the blocks are for at most two chunks. */
+    enum weft_placement_kind place;
+    uint64_t seed; /* of the random numbers that break ties */
 };
 
 struct weft_search {
@@ -73,6 +77,8 @@ struct weft_search {
     uint32_t n_ranks, n_stages, n_micros, n_chunks, n_passes;
     size_t per_rank, n_ops; /* actions of a rank, and of all */
     double hop;
+    uint32_t *rank_of;       /* owned: (stages) */
+    uint32_t *stage_of;      /* owned: (ranks, chunks) */
     double *limit;           /* owned: (ranks) */
     struct weft_op *ops;     /* owned: (passes, stages, micros) */
     struct weft_score bound; /* no order can be better */
@@ -85,6 +91,7 @@ struct weft_search {
     double *start, *end;           /* owned: (n_ops) */
     uint32_t *topo;                /* owned: (n_ops), every action after what it waits for */
     double *rank_start, *rank_end; /* owned: (ranks) */
+    uint64_t n_timed;              /* orders timed so far */
 
     uint32_t *order;                  /* owned: (ranks, per_rank), for whoever makes an order */
     uint32_t *pc, *waits_for, *ready; /* owned: (ranks), for timing */
@@ -133,7 +140,7 @@ enum weft_status weft_search_finish(const struct weft_search *s, struct weft_sch
 static inline uint32_t weft_search_stage(const struct weft_search *s, uint32_t rank,
                                          uint32_t chunk)
 {
-    return chunk == 0 ? rank : 2 * s->n_ranks - 1 - rank;
+    return s->stage_of[(size_t)rank * s->n_chunks + chunk];
 }
 
 static inline uint32_t weft_search_op(const struct weft_search *s, enum weft_pass pass,
@@ -229,6 +236,11 @@ struct weft_score weft_blocks_try(struct weft_blocks *b, struct weft_search *s,
  * action. */
 enum weft_status weft_search_improve(struct weft_search *s, enum weft_family family,
                                      double work, struct weft_error *err);
+
+/* The same from any order that runs and fits; what comes out belongs to the family. */
+enum weft_status weft_search_improve_from(struct weft_search *s, enum weft_family family,
+                                          const uint32_t *order, struct weft_score score,
+                                          double work, struct weft_error *err);
 
 /* -- the strategy: search_run.c ------------------------------------------------------------ */
 

@@ -192,7 +192,7 @@ static void consider(struct tabu *t, struct move m)
         return;
     if (t->n_ties > 0 && m.estimate == t->best.estimate) {
         t->n_ties++;
-        if (weft_random_below(1, 0, t->drawn++, t->n_ties) != 0)
+        if (weft_random_below(1 + s->setup.seed, 0, t->drawn++, t->n_ties) != 0)
             return;
         t->best = m;
         return;
@@ -252,7 +252,7 @@ static uint32_t critical_end(struct tabu *t)
         double own = s->rank_end[r] - rank_offset(s, r);
         if (own > most)
             ties = 0;
-        if (own >= most && weft_random_below(1, 1, t->drawn++, ++ties) == 0)
+        if (own >= most && weft_random_below(1 + s->setup.seed, 1, t->drawn++, ++ties) == 0)
             found = r;
         most = own > most ? own : most;
     }
@@ -274,7 +274,7 @@ static void consider_path(struct tabu *t)
                           s->end[op->from] + op->hop == s->start[id] &&
                           s->ops[op->from].rank != op->rank;
         if (by_rank && by_message)
-            by_rank = weft_random_below(1, 2, t->drawn++, 2) == 0;
+            by_rank = weft_random_below(1 + s->setup.seed, 2, t->drawn++, 2) == 0;
         if (by_rank) {
             id = prev;
             continue;
@@ -325,8 +325,8 @@ static bool step(struct tabu *t)
     uint32_t id = t->order[m.rank * s->per_rank + m.from];
     apply(t, &m);
     t->work += (double)s->n_ops;
-    t->rests[id] =
-        t->step + REST_MIN + weft_random_below(1, 3, t->drawn++, REST_MAX - REST_MIN + 1);
+    t->rests[id] = t->step + REST_MIN +
+                   weft_random_below(1 + s->setup.seed, 3, t->drawn++, REST_MAX - REST_MIN + 1);
     if (!weft_search_time(s, t->order)) { /* a cycle: take it back */
         apply(t, &(struct move){m.rank, m.to, m.from, 0});
         weft_search_time(s, t->order);
@@ -354,8 +354,9 @@ static void walk(struct tabu *t, double work)
     }
 }
 
-enum weft_status weft_search_improve(struct weft_search *s, enum weft_family family,
-                                     double work, struct weft_error *err)
+enum weft_status weft_search_improve_from(struct weft_search *s, enum weft_family family,
+                                          const uint32_t *order, struct weft_score score,
+                                          double work, struct weft_error *err)
 {
     struct tabu t;
     if (!tabu_init(&t, s)) {
@@ -363,10 +364,17 @@ enum weft_status weft_search_improve(struct weft_search *s, enum weft_family fam
         return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory to improve %zu actions", s->setup.name,
                          s->n_ops);
     }
-    memcpy(t.home, s->best[family].order, sizeof *t.home * s->n_ops);
-    t.score = s->best[family].score;
+    memcpy(t.home, order, sizeof *t.home * s->n_ops);
+    t.score = score;
     walk(&t, work);
     weft_search_try(s, family, t.home);
     tabu_release(&t);
     return WEFT_OK;
+}
+
+enum weft_status weft_search_improve(struct weft_search *s, enum weft_family family,
+                                     double work, struct weft_error *err)
+{
+    const struct weft_found *best = &s->best[family];
+    return weft_search_improve_from(s, family, best->order, best->score, work, err);
 }
