@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/json.h"
 #include "draw/timeline.h"
 #include "weft/part.h"
 #include "weft/timing.h"
@@ -45,6 +46,10 @@ void weft_plan_release(struct weft_plan *p);
 /* The printed forms. */
 enum weft_status weft_plan_print_json(FILE *out, const struct weft_plan *p, bool events,
                                       struct weft_error *err);
+/* The object "metrics"; rank_bytes may be NULL. */
+void weft_plan_put_metrics(struct weft_json *j, const struct weft_metrics *m,
+                           const size_t *rank_bytes);
+
 void weft_plan_print_text(struct weft_text *out, const struct weft_plan *p,
                           struct weft_text_style style);
 

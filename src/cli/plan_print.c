@@ -96,9 +96,9 @@ static void put_numbers(struct weft_json *j, const char *key, const double *at, 
     weft_json_end(j, ']');
 }
 
-static void put_metrics(struct weft_json *j, const struct weft_plan *p)
+void weft_plan_put_metrics(struct weft_json *j, const struct weft_metrics *m,
+                           const size_t *rank_bytes)
 {
-    const struct weft_metrics *m = &p->metrics;
     weft_json_begin(j, "metrics", '{');
     weft_json_uint(j, "actions", m->n_actions);
     weft_json_uint(j, "messages", m->n_messages);
@@ -114,10 +114,10 @@ static void put_metrics(struct weft_json *j, const struct weft_plan *p)
         weft_json_uint(j, NULL, m->peak_activations[r]);
     weft_json_end(j, ']');
     put_numbers(j, "peak_mem", m->peak_mem, m->n_ranks);
-    if (p->rank_bytes != NULL) {
+    if (rank_bytes != NULL) {
         weft_json_begin(j, "rank_bytes", '[');
         for (uint32_t r = 0; r < m->n_ranks; r++)
-            weft_json_uint(j, NULL, p->rank_bytes[r]);
+            weft_json_uint(j, NULL, rank_bytes[r]);
         weft_json_end(j, ']');
     }
     weft_json_end(j, '}');
@@ -144,7 +144,7 @@ enum weft_status weft_plan_print_json(FILE *out, const struct weft_plan *p, bool
         put_orders(&j, "lowered", p->lowered);
     if (events)
         put_events(&j, p);
-    put_metrics(&j, p);
+    weft_plan_put_metrics(&j, &p->metrics, p->rank_bytes);
     weft_json_end(&j, '}');
     fputc('\n', out);
     return j.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory to print all of the plan")

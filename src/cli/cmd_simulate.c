@@ -1,0 +1,331 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/plan_options.h"
+#include "config/values.h"
+#include "weft/sim.h"
+
+struct simulate_settings {
+    struct weft_plan_settings plan; /* first: its options are shared */
+    const char *cluster, *unit, *bytes, *gradient_bytes, *transfers, *speed, *jitter;
+    uint32_t samples;
+    bool json;
+};
+
+#define AT(field) offsetof(struct simulate_settings, field)
+
+static const struct weft_option options[] = {
+    WEFT_OPTIONS_SCHEDULE,
+    WEFT_OPTIONS_COST,
+    WEFT_OPTIONS_MODEL,
+    {NULL, 0, WEFT_OPT_HEADING, NULL, "Cluster", NULL, 0},
+    {"cluster", 0, WEFT_OPT_TEXT, "LINE",
+     "'node:4 rank:2 intra:200GB/s,2us inter:25GB/s,8us'; else every hop takes --cost C", NULL,
+     AT(cluster)},
+    {"unit", 0, WEFT_OPT_CHOICE, "UNIT", "--cluster: what the costs are in (ms)", "s|ms|us",
+     AT(unit)},
+    {"bytes", 0, WEFT_OPT_TEXT, "N", "of a message to the next stage; a list is N:M:...", NULL,
+     AT(bytes)},
+    {"gradient-bytes", 0, WEFT_OPT_TEXT, "N", "of a message back; as --bytes when not given",
+     NULL, AT(gradient_bytes)},
+    {"transfers", 0, WEFT_OPT_CHOICE, "WHAT", "what a transfer occupies (delay: nothing)",
+     "delay|link|ranks", AT(transfers)},
+    {"speed", 0, WEFT_OPT_TEXT, "X:Y:...", "how many times longer each rank's actions take",
+     NULL, AT(speed)},
+    {NULL, 0, WEFT_OPT_HEADING, NULL, "Variation", NULL, 0},
+    {"samples", 0, WEFT_OPT_COUNT, "N", "also run N scenarios whose times vary", NULL,
+     AT(samples)},
+    {"jitter", 0, WEFT_OPT_TEXT, "lognormal:S", "by how much (lognormal:0.05)", NULL,
+     AT(jitter)},
+    {NULL, 0, WEFT_OPT_HEADING, NULL, "Output", NULL, 0},
+    {"json", 'j', WEFT_OPT_SWITCH, NULL, "everything, for programs", NULL, AT(json)},
+    {"width", 0, WEFT_OPT_COUNT, "N", "columns to draw in (the terminal's)", NULL,
+     WEFT_PLAN_AT(width)},
+    {"color", 0, WEFT_OPT_CHOICE, "WHEN", "colours in the drawing", "auto|always|never",
+     WEFT_PLAN_AT(color)},
+};
+
+struct simulation {
+    struct weft_plan plan;
+    struct weft_cluster cluster;
+    struct weft_sim_options options; /* its lists are owned */
+    struct weft_sim sim;
+    struct weft_samples samples;
+    bool sampled;
+};
+
+static void simulation_release(struct simulation *s)
+{
+    weft_values_release(&s->options.speed);
+    weft_values_release(&s->options.bytes);
+    weft_values_release(&s->options.gradient_bytes);
+    weft_samples_release(&s->samples);
+    weft_sim_release(&s->sim);
+    weft_plan_release(&s->plan);
+}
+
+static enum weft_status parse_options(struct simulation *s, const struct simulate_settings *in,
+                                      struct weft_error *err)
+{
+    struct weft_sim_options *o = &s->options;
+    o->cost = &s->plan.cost;
+    o->memory = &s->plan.memory;
+    if (in->cluster != NULL) {
+        WEFT_TRY(weft_cluster_parse(in->cluster, &s->cluster, err));
+        o->cluster = &s->cluster;
+        if (s->plan.cost.hop > 0)
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "--cluster says what hops take: leave out --cost C");
+    }
+    if (in->unit != NULL && in->cluster == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "--unit goes with --cluster");
+    o->unit_seconds = in->unit == NULL || strcmp(in->unit, "ms") == 0 ? 1e-3
+                      : strcmp(in->unit, "us") == 0                   ? 1e-6
+                                                                      : 1;
+    if (in->speed != NULL)
+        WEFT_TRY(weft_values_parse(in->speed, "--speed", &o->speed, err));
+    if (in->bytes != NULL)
+        WEFT_TRY(weft_values_parse(in->bytes, "--bytes", &o->bytes, err));
+    if (in->gradient_bytes != NULL)
+        WEFT_TRY(
+            weft_values_parse(in->gradient_bytes, "--gradient-bytes", &o->gradient_bytes, err));
+    if (in->transfers != NULL)
+        o->occupies = strcmp(in->transfers, "link") == 0    ? WEFT_OCCUPIES_LINK
+                      : strcmp(in->transfers, "ranks") == 0 ? WEFT_OCCUPIES_RANKS
+                                                            : WEFT_OCCUPIES_NOTHING;
+    return WEFT_OK;
+}
+
+static enum weft_status run_samples(struct simulation *s, const struct simulate_settings *in,
+                                    struct weft_error *err)
+{
+    struct weft_jitter jitter = {.sigma = 0.05, .seed = 1};
+    if (in->samples == 0) {
+        if (in->jitter != NULL)
+            return WEFT_FAIL(err, WEFT_USAGE, "--jitter goes with --samples N");
+        return WEFT_OK;
+    }
+    if (in->jitter != NULL) {
+        static const char name[] = "lognormal:";
+        char *end = NULL;
+        if (strncmp(in->jitter, name, sizeof name - 1) != 0)
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "--jitter: '%.40s' is not lognormal:0.05 or the like", in->jitter);
+        jitter.sigma = strtod(in->jitter + sizeof name - 1, &end);
+        if (*end != '\0' || end == in->jitter + sizeof name - 1)
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "--jitter: '%.40s' is not lognormal:0.05 or the like", in->jitter);
+    }
+    s->sampled = true;
+    return weft_samples_init(&s->samples, s->plan.schedule, &s->options, &jitter, in->samples,
+                             err);
+}
+
+/* -- JSON ----------------------------------------------------------------------------------- */
+
+static void put_idle(struct weft_json *j, const struct simulation *s)
+{
+    weft_json_begin(j, "idle", '[');
+    for (uint32_t r = 0; r < s->sim.metrics.n_ranks; r++) {
+        const struct weft_idle_time *idle = &s->sim.idle[r];
+        weft_json_begin(j, NULL, '{');
+        weft_json_number(j, "warm_up", idle->warm_up);
+        weft_json_number(j, "drain", idle->drain);
+        weft_json_number(j, "communication", idle->communication);
+        weft_json_number(j, "imbalance", idle->imbalance);
+        weft_json_number(j, "data", idle->data);
+        weft_json_end(j, '}');
+    }
+    weft_json_end(j, ']');
+}
+
+static void put_links(struct weft_json *j, const struct simulation *s)
+{
+    weft_json_begin(j, "links", '[');
+    for (size_t i = 0; i < s->sim.n_links; i++) {
+        const struct weft_link_use *l = &s->sim.links[i];
+        weft_json_begin(j, NULL, '{');
+        weft_json_uint(j, "from", l->from);
+        weft_json_uint(j, "to", l->to);
+        weft_json_uint(j, "messages", l->messages);
+        weft_json_number(j, "forward_bytes", l->forward_bytes);
+        weft_json_number(j, "backward_bytes", l->backward_bytes);
+        weft_json_number(j, "busy", l->busy);
+        weft_json_end(j, '}');
+    }
+    weft_json_end(j, ']');
+}
+
+static void put_path(struct weft_json *j, const struct simulation *s)
+{
+    weft_json_begin(j, "critical_path", '{');
+    weft_json_number(j, "compute", s->sim.path_compute);
+    weft_json_number(j, "hops", s->sim.path_hops);
+    weft_json_number(j, "wait", s->sim.path_wait);
+    weft_json_begin(j, "actions", '[');
+    for (size_t i = s->sim.n_path; i-- > 0;) {
+        const struct weft_path_step *step = &s->sim.path[i];
+        char cell[WEFT_ACTION_TEXT];
+        weft_action_print(weft_schedule_rank(s->plan.schedule, step->rank).at[step->position],
+                          cell);
+        weft_json_string(j, NULL, cell);
+    }
+    weft_json_end(j, ']');
+    weft_json_end(j, '}');
+}
+
+static void put_samples(struct weft_json *j, const struct simulation *s)
+{
+    weft_json_begin(j, "samples", '{');
+    weft_json_uint(j, "n", s->samples.n);
+    weft_json_number(j, "mean", s->samples.mean);
+    weft_json_number(j, "p5", s->samples.p5);
+    weft_json_number(j, "p50", s->samples.p50);
+    weft_json_number(j, "p95", s->samples.p95);
+    weft_json_begin(j, "slow_rank", '[');
+    for (uint32_t r = 0; r < s->sim.metrics.n_ranks; r++)
+        weft_json_number(j, NULL, s->samples.slow_rank[r]);
+    weft_json_end(j, ']');
+    weft_json_end(j, '}');
+}
+
+static void print_json(FILE *out, const struct simulation *s)
+{
+    const struct weft_placement *place = weft_schedule_placement(s->plan.schedule);
+    const struct weft_metrics *m = &s->sim.metrics;
+    struct weft_json j = {.out = out};
+    weft_json_begin(&j, NULL, '{');
+    weft_json_string(&j, "schedule", weft_schedule_name(s->plan.schedule));
+    weft_json_uint(&j, "ranks", place->n_ranks);
+    weft_json_uint(&j, "stages", place->n_stages);
+    weft_json_uint(&j, "micros", place->n_micros);
+    weft_plan_put_metrics(&j, m, s->plan.rank_bytes);
+    put_idle(&j, s);
+    put_links(&j, s);
+    put_path(&j, s);
+    if (s->sampled)
+        put_samples(&j, s);
+    weft_json_end(&j, '}');
+    fputc('\n', out);
+}
+
+/* -- text ----------------------------------------------------------------------------------- */
+
+static void say_idle(struct weft_text *out, const struct simulation *s)
+{
+    const struct weft_metrics *m = &s->sim.metrics;
+    struct weft_idle_time sum = {0};
+    for (uint32_t r = 0; r < m->n_ranks; r++) {
+        sum.warm_up += s->sim.idle[r].warm_up;
+        sum.drain += s->sim.idle[r].drain;
+        sum.communication += s->sim.idle[r].communication;
+        sum.imbalance += s->sim.idle[r].imbalance;
+        sum.data += s->sim.idle[r].data;
+    }
+    double all = m->makespan * m->n_ranks / 100;
+    if (all > 0)
+        weft_text_addf(
+            out,
+            "idle by cause     warm-up %.1f%%, drain %.1f%%, waiting for data %.1f%%, "
+            "for messages %.1f%%, imbalance %.1f%%\n",
+            sum.warm_up / all, sum.drain / all, sum.data / all, sum.communication / all,
+            sum.imbalance / all);
+    weft_text_addf(out, "critical path     %zu actions, computing %.10g, messages %.10g\n",
+                   s->sim.n_path, s->sim.path_compute, s->sim.path_hops);
+}
+
+static void say_links(struct weft_text *out, const struct simulation *s)
+{
+    double bytes = 0;
+    const struct weft_link_use *most = NULL;
+    for (size_t i = 0; i < s->sim.n_links; i++) {
+        const struct weft_link_use *l = &s->sim.links[i];
+        bytes += l->forward_bytes + l->backward_bytes;
+        if (most == NULL ||
+            l->forward_bytes + l->backward_bytes > most->forward_bytes + most->backward_bytes)
+            most = l;
+    }
+    if (most == NULL || bytes == 0)
+        return;
+    weft_text_addf(out, "bytes             %.6g in all; most on link %u to %u: %.6g", bytes,
+                   most->from, most->to, most->forward_bytes + most->backward_bytes);
+    if (s->sim.metrics.makespan > 0 && most->busy > 0)
+        weft_text_addf(out, ", %.1f%% of the time", 100 * most->busy / s->sim.metrics.makespan);
+    weft_text_addc(out, '\n');
+}
+
+static void say_samples(struct weft_text *out, const struct simulation *s)
+{
+    uint32_t worst = 0;
+    for (uint32_t r = 1; r < s->sim.metrics.n_ranks; r++)
+        if (s->samples.slow_rank[r] > s->samples.slow_rank[worst])
+            worst = r;
+    weft_text_addf(
+        out,
+        "samples           %zu: p5 %.6g, p50 %.6g, p95 %.6g; rank %u costs most when "
+        "slow: 10%% there add %.3g\n",
+        s->samples.n, s->samples.p5, s->samples.p50, s->samples.p95, worst,
+        (double)s->samples.slow_rank[worst]);
+}
+
+static enum weft_status print_text(FILE *out, const struct simulation *s,
+                                   const struct simulate_settings *in, struct weft_error *err)
+{
+    struct weft_text text = {0};
+    struct weft_plan plan = s->plan; /* with the times of this run */
+    plan.metrics = s->sim.metrics;
+    weft_plan_print_text(&text, &plan, weft_style_for(out, in->plan.color, in->plan.width));
+    say_idle(&text, s);
+    say_links(&text, s);
+    if (s->sampled)
+        say_samples(&text, s);
+    bool failed = text.failed;
+    if (!failed)
+        fwrite(text.at, 1, text.len, out);
+    weft_text_release(&text);
+    return failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory to draw") : WEFT_OK;
+}
+
+static enum weft_status run_simulate(int argc, char **argv, struct weft_error *err)
+{
+    struct simulate_settings in = {0};
+    struct simulation s = {0};
+    const char *none = NULL;
+    WEFT_TRY(weft_command_parse(&weft_command_simulate, argc, argv, &in, &none, err));
+    enum weft_status st = weft_plan_init(&s.plan, &in.plan, err);
+    if (st == WEFT_OK)
+        st = parse_options(&s, &in, err);
+    if (st == WEFT_OK)
+        st = weft_sim_init(&s.sim, s.plan.schedule, &s.options, err);
+    if (st == WEFT_OK)
+        st = run_samples(&s, &in, err);
+    if (st == WEFT_OK && in.json)
+        print_json(stdout, &s);
+    else if (st == WEFT_OK)
+        st = print_text(stdout, &s, &in, err);
+    simulation_release(&s);
+    return st;
+}
+
+const struct weft_command weft_command_simulate = {
+    .name = "simulate",
+    .summary = "time a schedule on a cluster: links, unequal ranks, times that vary",
+    .text =
+        "Runs a schedule in simulated time. Hops between ranks take what the cluster line says\n"
+        "(latency, and bytes over bandwidth), ranks may differ in speed, and with --samples\n"
+        "many scenarios run whose times vary. Shows where the idle time comes from: warm-up and\n"
+        "drain, waiting for others to compute, for messages under way, and having less to do\n"
+        "than the busiest rank; the critical path; and what each link carries.\n"
+        "\n"
+        "A transfer delays what it carries; with --transfers link the next one on the same\n"
+        "link waits for it; with ranks it also keeps the sender busy after its action and the\n"
+        "receiver before its own.\n",
+    .examples = "  weft simulate -s 1f1b -p 8 -m 32 -c F=10,I=10,W=10 --bytes 16e6 \\\n"
+                "      --cluster 'node:2 rank:4 intra:200GB/s,2us inter:25GB/s,8us'\n"
+                "  weft simulate -s zb-h1 -p 8 -m 32 --samples 10000 --jitter lognormal:0.05\n",
+    .options = {options, WEFT_LEN(options)},
+    .run = run_simulate,
+};
