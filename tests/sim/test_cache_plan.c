@@ -1,0 +1,328 @@
+/* A plan's traffic: against what the first reference system says, and against its rules written
+ * down plainly, with the cache manager and the sorted events. */
+#include "base/clock.h"
+#include "base/error.h"
+#include "sched/lines.h"
+#include "weft/cache.h"
+#include "weft/timing.h"
+
+static uint64_t number(const struct lines *l, int field)
+{
+    return strtoull(l->fields[field], NULL, 10);
+}
+
+/* -- recorded plans ------------------------------------------------------------------------- */
+
+static struct weft_communication_settings settings_of(const struct lines *l)
+{
+    const char *how = l->fields[5];
+    return (struct weft_communication_settings){
+        .mode = how[0] == 'a' ? WEFT_COMM_ACTIVATION_TENSOR : WEFT_COMM_BLOCK_RESIDUAL_CACHE,
+        .cache = {how[1] == '1',
+                  how[2] == 'r' ? WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES : WEFT_CACHE_DISABLED,
+                  how[3] == '1', lines_count(l, 6)},
+        .layers_per_block = lines_count(l, 7),
+        .payload_bytes = number(l, 8)};
+}
+
+static void expect_report(const struct lines *l, const struct weft_communication *c)
+{
+    uint32_t bits;
+    memcpy(&bits, &c->cache_hit_rate, sizeof bits);
+    const size_t got[] = {c->cache.raw_payload_bytes_requested,
+                          c->cache.payload_bytes_transmitted,
+                          c->cache.cache_hits,
+                          c->cache.cache_misses,
+                          c->cache.resend_count_avoided,
+                          c->cache.backward_reuse_hits,
+                          c->cache.invalidated_entries,
+                          c->forward_transfer_requests,
+                          c->backward_transfer_requests,
+                          c->bytes_saved,
+                          bits};
+    for (int i = 0; i < (int)WEFT_LEN(got); i++)
+        if (number(l, 9 + i) != got[i])
+            fail_line(l, "figure %d is %zu, not %s", i, got[i], l->fields[9 + i]);
+    double sent[64];
+    assert_int_equal(lines_list(l, 20, sent, 64), c->n_ranks);
+    for (uint32_t r = 0; r < c->n_ranks; r++)
+        if (sent[r] != (double)c->stage_transmitted_bytes[r])
+            fail_line(l, "rank %u sends %zu", r, c->stage_transmitted_bytes[r]);
+}
+
+static void check_plans(void **state)
+{
+    struct lines l;
+    int plans = 0, refused = 0, traces = 0;
+    (void)state;
+    for (lines_open(&l, "cache_plans.txt"); lines_next(&l);) {
+        struct weft_params params = {.ranks = lines_count(&l, 2),
+                                     .chunks = lines_count(&l, 3),
+                                     .micros = lines_count(&l, 4)};
+        struct weft_communication_settings settings = settings_of(&l);
+        struct weft_communication c;
+        struct weft_partition p;
+        struct weft_schedule *s = NULL;
+        const char *name = l.fields[0][0] == 'g' ? "greedy-gpipe" : "greedy-1f1b";
+        assert_int_equal(weft_schedule_make(name, &params, &s, NULL), WEFT_OK);
+        assert_int_equal(weft_partition_init_even(&p, lines_count(&l, 1),
+                                                  params.ranks * params.chunks, NULL),
+                         WEFT_OK);
+        enum weft_status st = weft_reference_communication(s, &p, &settings, &c, NULL);
+        if (strcmp(l.fields[9], "err") == 0) {
+            assert_int_equal(st, WEFT_USAGE);
+            refused++;
+        } else {
+            assert_int_equal(st, WEFT_OK);
+            assert_null(c.trace);
+            expect_report(&l, &c);
+            weft_communication_release(&c);
+            settings.trace = true;
+            assert_int_equal(weft_reference_communication(s, &p, &settings, &c, NULL), WEFT_OK);
+            expect_report(&l, &c);
+            assert_int_equal(strlen(c.trace), c.n_events);
+            if (l.fields[21][0] != '-' || l.fields[21][1] != '\0') {
+                if (strtoull(l.fields[21], NULL, 16) != fnv_add(FNV_START, c.trace, c.n_events))
+                    fail_line(&l, "other trace: %s", c.trace);
+                traces++;
+            }
+            weft_communication_release(&c);
+            plans++;
+        }
+        weft_partition_release(&p);
+        weft_schedule_free(s);
+    }
+    assert_in_range(plans, 990, 100000);
+    assert_in_range(traces, 510, 100000);
+    assert_in_range(refused, 40, 100000);
+}
+
+/* -- the rules written down ----------------------------------------------------------------- */
+
+static const double one_tick = 1;
+
+static void plain_event(const struct weft_schedule *s, const struct weft_partition *p,
+                        const struct weft_communication_settings *settings,
+                        const struct weft_event *e, struct weft_cache *cache,
+                        struct weft_communication *out, char *letter)
+{
+    const struct weft_placement *place = weft_schedule_placement(s);
+    bool forward = e->kind == WEFT_ACT_F;
+    int64_t lower = forward ? e->stage : (int64_t)e->stage - 1;
+    struct weft_cache_access got;
+    *letter = '-';
+    if (e->kind == WEFT_ACT_W || lower < 0 || lower + 1 >= place->n_stages)
+        return;
+    uint32_t source = weft_placement_rank(place, (uint32_t)lower, e->micro);
+    uint32_t dest = weft_placement_rank(place, (uint32_t)lower + 1, e->micro);
+    if (source == dest)
+        return;
+    struct weft_cache_key key = {
+        source, dest, (p->at[lower].end_layer - 1) / settings->layers_per_block, e->micro, 0};
+    size_t bytes = settings->payload_bytes;
+    *(forward ? &out->forward_transfer_requests : &out->backward_transfer_requests) += 1;
+    if (settings->mode == WEFT_COMM_ACTIVATION_TENSOR) {
+        if (!forward) {
+            key.source = dest;
+            key.destination = source;
+        }
+        assert_int_equal(weft_cache_access_bypass(cache, &key, bytes, &got, NULL), WEFT_OK);
+    } else if (forward) {
+        assert_int_equal(weft_cache_access_forward(cache, &key, bytes, &got, NULL), WEFT_OK);
+    } else {
+        assert_int_equal(weft_cache_access_backward(cache, &key, bytes, &got, NULL), WEFT_OK);
+    }
+    out->stage_transmitted_bytes[key.source] += got.transmitted_bytes;
+    *letter = "hmb"[got.result];
+}
+
+static void compare(const struct weft_schedule *s, const struct weft_partition *p,
+                    const struct weft_communication_settings *settings)
+{
+    struct weft_cost ticks = {.b = {&one_tick, 1}};
+    struct weft_communication got;
+    struct weft_metrics m;
+    struct weft_event *events = NULL;
+    struct weft_cache *cache = NULL;
+    size_t n = 0, sent[64] = {0};
+    struct weft_communication want = {.stage_transmitted_bytes = sent};
+    assert_int_equal(weft_reference_communication(s, p, settings, &got, NULL), WEFT_OK);
+    assert_int_equal(weft_metrics_init(&m, s, &ticks, NULL, NULL), WEFT_OK);
+    assert_int_equal(weft_events(s, &m, &events, &n, NULL), WEFT_OK);
+    assert_int_equal(weft_cache_new(&settings->cache, &cache, NULL), WEFT_OK);
+    assert_int_equal(got.n_events, n);
+    for (size_t i = 0; i < n; i++) {
+        char letter;
+        plain_event(s, p, settings, &events[i], cache, &want, &letter);
+        if (settings->trace)
+            assert_int_equal(got.trace[i], letter);
+    }
+    assert_memory_equal(&got.cache, weft_cache_stats(cache), sizeof got.cache);
+    assert_int_equal(got.forward_transfer_requests, want.forward_transfer_requests);
+    assert_int_equal(got.backward_transfer_requests, want.backward_transfer_requests);
+    assert_memory_equal(got.stage_transmitted_bytes, sent, sizeof(size_t) * got.n_ranks);
+    weft_cache_free(cache);
+    free(events);
+    weft_metrics_release(&m);
+    weft_communication_release(&got);
+}
+
+/* Every schedule there is: one way and two, split backwards, pairs, with and without messages. */
+static void check_every_schedule(void **state)
+{
+    size_t n = 0, compared = 0;
+    const struct weft_generator *all = weft_generators(&n);
+    (void)state;
+    for (size_t g = 0; g < n; g++) {
+        struct weft_params params = {.ranks = 4, .micros = 8, .chunks = all[g].default_chunks};
+        struct weft_schedule *s = NULL, *lowered = NULL;
+        struct weft_partition p;
+        if (weft_schedule_make(all[g].name, &params, &s, NULL) != WEFT_OK)
+            continue;
+        uint32_t stages = weft_schedule_placement(s)->n_stages;
+        assert_int_equal(weft_schedule_lower(s, WEFT_LOWER_LATE, &lowered, NULL), WEFT_OK);
+        assert_int_equal(weft_partition_init_even(&p, stages + 3, stages, NULL), WEFT_OK);
+        for (uint32_t k = 0; k < 2 * 2 * 2 * 6; k++) {
+            struct weft_communication_settings settings = {
+                .mode = k & 1 ? WEFT_COMM_BLOCK_RESIDUAL_CACHE : WEFT_COMM_ACTIVATION_TENSOR,
+                .cache = {true, WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES, (k & 2) != 0, k >> 3},
+                .layers_per_block = k & 4 ? 100 : 2,
+                .payload_bytes = 10,
+                .trace = k % 3 == 0};
+            compare(s, &p, &settings);
+            compare(lowered, &p, &settings);
+            compared++;
+        }
+        weft_partition_release(&p);
+        weft_schedule_free(lowered);
+        weft_schedule_free(s);
+    }
+    assert_in_range(compared, 15 * 48, 100000);
+}
+
+/* More keys than one word of bits has, more ranks than one group. */
+static void check_wide(void **state)
+{
+    (void)state;
+    for (uint32_t k = 0; k < 12; k++) {
+        struct weft_params params = {.ranks = 17 + 9 * (k % 3), .micros = 50, .chunks = 5};
+        struct weft_schedule *s = NULL;
+        struct weft_partition p;
+        uint32_t stages = params.ranks * params.chunks;
+        struct weft_communication_settings settings = {
+            .mode = WEFT_COMM_BLOCK_RESIDUAL_CACHE,
+            .cache = {true, WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES, true, 1 + 7 * k},
+            .layers_per_block = 1,
+            .payload_bytes = 3};
+        assert_int_equal(
+            weft_schedule_make(k & 1 ? "greedy-gpipe" : "greedy-1f1b", &params, &s, NULL),
+            WEFT_OK);
+        assert_int_equal(weft_partition_init_even(&p, stages, stages, NULL), WEFT_OK);
+        compare(s, &p, &settings);
+        weft_partition_release(&p);
+        weft_schedule_free(s);
+    }
+}
+
+/* -- what is refused ------------------------------------------------------------------------ */
+
+static void check_refused(void **state)
+{
+    struct weft_params params = {.ranks = 4, .micros = 8, .chunks = 1};
+    struct weft_communication_settings settings = {.mode = WEFT_COMM_BLOCK_RESIDUAL_CACHE,
+                                                   .cache = weft_cache_defaults(),
+                                                   .layers_per_block = 1,
+                                                   .payload_bytes = 16};
+    const uint32_t counts[] = {2, 0, 3, 1};
+    struct weft_schedule *s = NULL;
+    struct weft_partition p, empty, few;
+    struct weft_communication c;
+    struct weft_error err;
+    (void)state;
+    assert_int_equal(weft_schedule_make("greedy-1f1b", &params, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_partition_init_even(&p, 8, 4, NULL), WEFT_OK);
+    assert_int_equal(weft_partition_init_even(&few, 8, 3, NULL), WEFT_OK);
+    assert_int_equal(weft_partition_init_counts(&empty, counts, 4, NULL), WEFT_OK);
+    assert_int_equal(weft_reference_communication(s, &empty, &settings, &c, &err), WEFT_USAGE);
+    assert_non_null(strstr(err.msg, "stage 1"));
+    assert_int_equal(weft_reference_communication(s, &few, &settings, &c, &err), WEFT_USAGE);
+    /* 8 micros over 3 transitions, both ways. */
+    settings.payload_bytes = SIZE_MAX / 48;
+    assert_int_equal(weft_reference_communication(s, &p, &settings, &c, &err), WEFT_OK);
+    weft_communication_release(&c);
+    settings.payload_bytes++;
+    assert_int_equal(weft_reference_communication(s, &p, &settings, &c, &err), WEFT_NUMERIC);
+    weft_partition_release(&p);
+    weft_partition_release(&few);
+    weft_partition_release(&empty);
+    weft_schedule_free(s);
+
+    static const char dead[] = "0B0,0F0\n1F0,1B0\n";
+    settings.payload_bytes = 1;
+    settings.cache.enabled = true;
+    settings.cache.policy = WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES;
+    assert_int_equal(weft_schedule_parse(dead, sizeof dead - 1, "dead", false, &s, NULL),
+                     WEFT_OK);
+    assert_int_equal(weft_partition_init_even(&p, 2, 2, NULL), WEFT_OK);
+    assert_int_equal(weft_reference_communication(s, &p, &settings, &c, &err), WEFT_SCHEDULE);
+    weft_partition_release(&p);
+    weft_schedule_free(s);
+}
+
+/* -- speed ---------------------------------------------------------------------------------- */
+
+static double ns_per_event(const char *name, uint32_t micros, size_t inflight, bool reuse)
+{
+    struct weft_params params = {.ranks = 8, .micros = micros, .chunks = 4};
+    struct weft_communication_settings settings = {
+        .mode = inflight == 0 ? WEFT_COMM_ACTIVATION_TENSOR : WEFT_COMM_BLOCK_RESIDUAL_CACHE,
+        .cache = {true, WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES, reuse, inflight},
+        .layers_per_block = 2,
+        .payload_bytes = 1024};
+    struct weft_schedule *s = NULL;
+    struct weft_partition p;
+    double best = 1e30;
+    assert_int_equal(weft_schedule_make(name, &params, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_partition_init_even(&p, 64, 32, NULL), WEFT_OK);
+    for (int i = 0; i < 9; i++) {
+        struct weft_communication c;
+        int64_t ns = weft_clock_cpu_ns();
+        assert_int_equal(weft_reference_communication(s, &p, &settings, &c, NULL), WEFT_OK);
+        double each = (double)(weft_clock_cpu_ns() - ns) / (double)c.n_events;
+        best = each < best ? each : best;
+        weft_communication_release(&c);
+    }
+    weft_partition_release(&p);
+    weft_schedule_free(s);
+    return best;
+}
+
+/* The reference system takes 15 times longer an event at 32 times the micros; here it may be
+ * three times, for the memory of a larger plan is farther away.  The figures are for reading. */
+static void check_speed(void **state)
+{
+    const size_t inflight[] = {0, 1, 8, 32, 64, 256, 511, 512};
+    (void)state;
+    for (size_t i = 0; i < WEFT_LEN(inflight); i++)
+        print_message("8x4x512, %3zu in flight: %5.2f ns/event 1f1b, %5.2f gpipe\n",
+                      inflight[i], ns_per_event("greedy-1f1b", 512, inflight[i], true),
+                      ns_per_event("greedy-gpipe", 512, inflight[i], true));
+    print_message("8x4x512, no reuse, M:    %5.2f ns/event 1f1b, %5.2f gpipe\n",
+                  ns_per_event("greedy-1f1b", 512, 512, false),
+                  ns_per_event("greedy-gpipe", 512, 512, false));
+    double small = ns_per_event("greedy-gpipe", 64, 63, true);
+    double large = ns_per_event("greedy-gpipe", 2048, 2047, true);
+    print_message("gpipe, M - 1 in flight: %.2f ns/event at M = 64, %.2f at 2048\n", small,
+                  large);
+    assert_true(large < 3 * small);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(check_plans), cmocka_unit_test(check_every_schedule),
+        cmocka_unit_test(check_wide),  cmocka_unit_test(check_refused),
+        cmocka_unit_test(check_speed),
+    };
+    return cmocka_run_group_tests_name("cache plan", tests, NULL, NULL) != 0;
+}
