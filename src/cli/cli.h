@@ -29,6 +29,7 @@ enum weft_status weft_command_parse(const struct weft_command *command, int argc
 extern const struct weft_command weft_command_plan;
 extern const struct weft_command weft_command_check;
 extern const struct weft_command weft_command_simulate;
+extern const struct weft_command weft_command_compare;
 extern const struct weft_command weft_command_bench;
 extern const struct weft_command weft_command_help;
 

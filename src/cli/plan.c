@@ -50,6 +50,15 @@ static enum weft_status parse_memory(const struct weft_plan_settings *settings,
     return WEFT_OK;
 }
 
+enum weft_status weft_plan_parse_costs(const struct weft_plan_settings *settings,
+                                       struct weft_cost *cost, struct weft_memory *memory,
+                                       struct weft_error *err)
+{
+    if (settings->cost != NULL)
+        WEFT_TRY(parse_cost(settings->cost, cost, err));
+    return parse_memory(settings, memory, err);
+}
+
 /* -- items ---------------------------------------------------------------------------------- */
 
 static enum weft_status parse_item(const char *text, const char *what, struct weft_item *item,
@@ -409,9 +418,7 @@ static enum weft_status build(struct weft_plan *p, struct weft_plan_settings *se
                               struct weft_error *err)
 {
     WEFT_TRY(check_needed(settings, err));
-    if (settings->cost != NULL)
-        WEFT_TRY(parse_cost(settings->cost, &p->cost, err));
-    WEFT_TRY(parse_memory(settings, &p->memory, err));
+    WEFT_TRY(weft_plan_parse_costs(settings, &p->cost, &p->memory, err));
     const struct weft_generator *g = weft_generator_find(settings->schedule);
     p->by_ticks = g != NULL && (g->takes & WEFT_BY_TICKS) && settings->cost == NULL &&
                   !has_items(settings);

@@ -37,6 +37,11 @@ struct weft_plan {
     bool by_ticks;
 };
 
+/* --cost, --mem and --mem-limit.  On failure the lists may be held: release them in any case. */
+enum weft_status weft_plan_parse_costs(const struct weft_plan_settings *settings,
+                                       struct weft_cost *cost, struct weft_memory *memory,
+                                       struct weft_error *err);
+
 /* Makes, verifies and times the plan.  The caller releases *out. */
 enum weft_status weft_plan_init(struct weft_plan *out,
                                 const struct weft_plan_settings *settings,
