@@ -119,8 +119,6 @@ static void check_rank(struct weft_proof *p, uint32_t rank)
     }
 }
 
-/* REDUCE_GRAD says that a stage's gradients on this rank are complete: at most once, after some
- * weight gradient of that stage, and none may follow. */
 static bool any_reduction(const struct weft_proof *p)
 {
     for (uint32_t r = 0; r < p->place->n_ranks; r++) {
@@ -132,6 +130,8 @@ static bool any_reduction(const struct weft_proof *p)
     return false;
 }
 
+/* REDUCE_GRAD says that a stage's gradients on this rank are complete: at most once, after some
+ * weight gradient of that stage, and none may follow.  `stages` is 0 before and after. */
 static void check_reductions(struct weft_proof *p, uint32_t rank, uint8_t *stages)
 {
     enum { ADDED = 1, REDUCED = 2 };
@@ -153,8 +153,11 @@ static void check_reductions(struct weft_proof *p, uint32_t rank, uint8_t *stage
             stages[a.stage] |= ADDED;
         }
     }
-    for (size_t i = 0; i < row.len; i++) {
+    for (size_t i = row.len; i-- > 0;) { /* what is missing is missing behind the last one */
         uint8_t *stage = &stages[row.at[i].stage];
+        if (!weft_kind_frees_activation(row.at[i].kind) &&
+            row.at[i].kind != WEFT_ACT_REDUCE_GRAD)
+            continue;
         if ((*stage & ADDED) && !(*stage & REDUCED))
             weft_proof_add(
                 p, WEFT_RULE_MISSING, rank, i,
