@@ -181,10 +181,11 @@ static void print_unreadable(FILE *out, const struct check *c, const struct weft
     fputc('\n', out);
 }
 
-/* The text of a finding without the place, which the arrow shows. */
+/* The text of a finding without the place, which the arrow shows.  The stage and micro of what is
+ * missing are no place: the arrow stands where they could be. */
 static const char *without_place(const struct weft_finding *f)
 {
-    const char *colon = f->located ? strchr(f->text, ':') : NULL;
+    const char *colon = strncmp(f->text, "rank ", 5) == 0 ? strstr(f->text, ": ") : NULL;
     return colon != NULL ? colon + 2 : f->text;
 }
 
