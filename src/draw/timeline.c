@@ -180,25 +180,30 @@ static void put_axis(struct canvas *c)
     weft_text_addc(c->out, '\n');
 }
 
-/* Says what the drawing leaves out, and at which width it would not. */
+/* Says what the drawing leaves out, and at which width it would not, if anyone would want that. */
 static void put_note(struct canvas *c)
 {
+    enum { WIDEST = 1000000 };
+    char advice[48] = "";
     double wide, narrow, shortest;
     bool several = weft_schedule_n_chunks(c->s) > 1, dropped = several && !c->with_stage;
     c->with_stage = several;
     measure(c, &wide, &narrow, &shortest);
     double all = GUTTER + 1 + ceil(ceil(wide * shortest - 1e-9) / shortest * c->m->makespan);
-    if (c->scale * shortest < 1 - 1e-9)
+    bool below = c->scale * shortest < 1 - 1e-9;
+    if (all <= WIDEST)
+        snprintf(advice, sizeof advice, "%s --width %.0f shows all", below ? ";" : ":", all);
+    if (below)
         weft_text_addf(c->out,
                        "          (a column is %.3g of time, more than the shortest action: "
-                       "what is below is left out; --width %.0f shows all)\n",
-                       1 / c->scale, all);
+                       "what is below is left out%s)\n",
+                       1 / c->scale, advice);
     else if (!c->dense || dropped)
-        weft_text_addf(c->out, "          (cells without their %s: --width %.0f shows all)\n",
+        weft_text_addf(c->out, "          (cells without their %s%s)\n",
                        c->dense  ? "stage"
                        : dropped ? "stage or micro"
                                  : "micro",
-                       all);
+                       advice);
 }
 
 void weft_draw_timeline(struct weft_text *out, const struct weft_schedule *s,
