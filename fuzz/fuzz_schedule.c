@@ -58,7 +58,7 @@ static int is_right(const struct weft_schedule *s, const struct weft_transport *
     int right = r.n_findings == 0;
     for (size_t i = 0; i < r.n_findings && i < WEFT_MAX_FINDINGS; i++)
         require(!r.findings[i].located ||
-                r.findings[i].position < weft_schedule_rank(s, r.findings[i].rank).len);
+                r.findings[i].position <= weft_schedule_rank(s, r.findings[i].rank).len);
     for (size_t i = 0; i < r.n_cycle; i++)
         require(r.cycle[i].for_rank == r.cycle[(i + 1) % r.n_cycle].rank);
     weft_report_release(&r);

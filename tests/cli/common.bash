@@ -50,9 +50,25 @@ out_has() {
     n_checks=$((n_checks + 1))
     grep -qF -e "$1" "$dir/out" || fail "the output lacks: $1"
 }
+out_lacks() {
+    n_checks=$((n_checks + 1))
+    ! grep -qF -e "$1" "$dir/out" || fail "the output has: $1"
+}
 err_has() {
     n_checks=$((n_checks + 1))
     grep -qF -e "$1" "$dir/err" || fail "the error lacks: $1"
+}
+
+# to_full ARGS...: the output goes to a full disk, which is an error (exit code 8).  Nothing where
+# there is no such device.
+to_full() {
+    [ -w /dev/full ] || return 0
+    local code=0
+    what="weft $* >/dev/full"
+    : >"$dir/out"
+    "$WEFT" "$@" >/dev/full 2>"$dir/err" </dev/null || code=$?
+    judge 8 "$code"
+    err_has 'cannot write standard output'
 }
 
 # A condition about files.

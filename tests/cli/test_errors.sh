@@ -45,12 +45,43 @@ err_has '--cost'
 run 2 plan -s 1f1b -p 2 -m 2 --cost X=1
 err_has "--cost: 'X=1' is not KEY=value with one of F, I, W, B, FB, C"
 run 2 plan -s 1f1b -p 2 -m 2 --cost F=1:2:3
-err_has '--cost F has 3 values for 2 stages'
+err_has 'cost F has 3 values for 2 stages: give one, or one each'
+run 2 plan -s zb-v -p 2 -m 2 --cost W=1:2:3
+err_has 'cost W has 3 values for 4 stages'
 run 2 plan -s 1f1b -p 2 -m 2 --chunks 3
 err_has '1f1b has 1 chunk a rank (got 3)'
 run 2 plan -s 1f1b -p 4294967294 -m 4294967294
 run 2 plan -s ./none.csv
 err_has './none.csv: No such file or directory'
+run 2 plan -s none -p 2 -m 2
+err_has 'no schedule is called none'
+
+# Costs that are no number when they are added up.
+finite() {
+    n_checks=$((n_checks + 1))
+    ! grep -qiwE 'inf|infinity|-?nan' out err || fail 'inf or nan is printed'
+}
+run 2 plan -s zb-auto -p 2 -m 2 --cost F=1e300
+err_has 'cost F: 1e+300 is out of range'
+for name in 1f1b zb-auto zb-v-auto greedy-1f1b; do
+    for cost in F=1e99,I=1e99 F=1e100 F=1e307,W=1e308 C=1e99 F=1e-320 F=1e99,I=1e-99; do
+        for form in '' --json --events; do
+            what="weft plan -s $name -p 2 -m 2 --cost $cost $form"
+            code=0
+            "$WEFT" plan -s $name -p 2 -m 2 --cost $cost ${form:+--json $form} >out 2>err </dev/null || code=$?
+            [ "$code" -eq 2 ] || [ "$code" -eq 0 ] || fail "exit code $code, want 0 or 2"
+            judge "$code" "$code"
+            finite
+        done
+    done
+done
+
+# A limit holds for the order that a search found, not only for the one that it began with.
+run 2 plan -s zb-auto -p 5 -m 12 --layers 15 --layer-cost F=1,I=4,W=2,act=1 \
+    --embedding-cost F=20 --head-cost F=16,I=16 --mem-limit 10 --cost C=5 \
+    --partition balanced --json --bytes-limit 20:36:28:20:3
+err_has 'over its --bytes-limit of 36'
+holds test ! -s out
 
 run 2 check
 err_has 'check needs FILE'

@@ -23,6 +23,11 @@ run 0 help --completion
 holds bash -n out
 cp out completion
 
+# A full disk is an error, whatever is printed.
+for args in --version --help help 'help --man' 'help --completion' 'help plan' 'plan --help' 'plan --list'; do
+    to_full $args
+done
+
 # The options that a command takes are those of its completion.
 for command in $("$WEFT" --help | awk '/^  [a-z]+ +[a-z]/ && $1 != "weft" { print $1 }'); do
     run 0 "$command" --help

@@ -37,14 +37,57 @@ fi
 if [ -w /dev/full ]; then
     run 8 plan -s zb-v -p 2 -m 3 -o /dev/full
     err_has 'cannot write /dev/full'
-    for form in text csv pytorch; do
-        what="weft plan -f $form >/dev/full"
-        code=0
-        "$WEFT" plan -s zb-v -p 2 -m 3 -f $form >/dev/full 2>err || code=$?
-        judge 8 "$code"
-    done
 fi
+for form in text csv pytorch; do
+    to_full plan -s zb-v -p 2 -m 3 -f $form
+done
+to_full plan -s zb-v -p 2 -m 3 --json
+
+# A file keeps its rights, and a link stays a link.
+run 0 plan -s 1f1b -p 2 -m 2 -o want.csv
+mkdir real
+cp plan.csv real/plan.csv
+chmod 640 real/plan.csv
+ln -s real/plan.csv link.csv
+ln -s link.csv far.csv
+run 0 plan -s 1f1b -p 2 -m 2 -o far.csv
+holds test -L far.csv
+holds test -L link.csv
+holds test ! -L real/plan.csv
+holds cmp real/plan.csv want.csv
+holds test "$(stat -c %a real/plan.csv)" = 640
+run 2 plan -s 1f1b -p 2 -m 2 --chunks 3 -o far.csv
+holds cmp link.csv want.csv
+run 0 plan -s 1f1b -p 2 -m 2 -o real/plan.csv
+holds test "$(stat -c %a real/plan.csv)" = 640
+(umask 027 && "$WEFT" plan -s 1f1b -p 2 -m 2 -o fresh.csv)
+holds test "$(stat -c %a fresh.csv)" = 640
+
+# A schedule comes from standard input, or from a file whose name does not look like one.
+run_with want.csv 0 plan -s - -o again.csv
+holds cmp want.csv again.csv
+run_with /dev/null 5 plan -s -
+cp want.csv bare
+run 0 plan -s bare -o again.csv
+holds cmp want.csv again.csv
+cp plan.csv 1f1b # a schedule's name is that schedule's all the same
+run 0 plan -s 1f1b -p 2 -m 2 -o again.csv
+holds cmp want.csv again.csv
+rm bare
+run 2 plan -s bare
 holds test -z "$(find . -name '*.new')"
+
+# Costs of a model are large; greedy and limited schedules take them.
+run 0 plan -s greedy-1f1b -p 2 -m 4 --model gpt2-124m
+out_has 'greedy-1f1b: 2 ranks, 2 stages (linear), 4 micros'
+run 0 plan -s greedy-gpipe -p 2 -m 4 --model gpt2-124m
+# Two micros of memory, to the last digit: 2 x 7756062304.170194 = 15512124608.340388.
+run 0 plan -s zb-auto -p 2 -m 10 \
+    --mem F=7756062304.170194,I=-3184873398.1351113,W=-4571188906.035082 \
+    --mem-limit 15512124608.340387
+out_has 'peak activations  2 '
+run 2 plan -s zb-auto -p 2 -m 10 \
+    --mem F=7756062304.170194,I=-3184873398.1351113,W=-4571188906.035082 --mem-limit 7.7e9
 
 # Text has colour only where it is asked for; it is as wide as it is told.
 run 0 plan -s 1f1b -p 4 -m 8

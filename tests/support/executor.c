@@ -84,6 +84,32 @@ static bool carried_once(const struct executor *x, uint32_t s, uint32_t m)
            count(x, WEFT_ACT_SEND_B, s, m) == down && count(x, WEFT_ACT_RECV_F, s, m) == down;
 }
 
+/* How many actions of these kinds (a bit each) a rank has for one stage. */
+static size_t count_on(const struct executor *x, uint32_t rank, uint32_t stage, unsigned kinds)
+{
+    struct weft_action_span row = weft_schedule_rank(x->s, rank);
+    size_t n = 0;
+    for (size_t i = 0; i < row.len; i++)
+        n += row.at[i].stage == stage && (kinds >> row.at[i].kind & 1);
+    return n;
+}
+
+/* Whoever makes gradients of a stage reduces them, or nobody reduces anything: replicas that do
+ * not all come to the same reductions wait for ever. */
+static bool reduced_by_all(const struct executor *x)
+{
+    const unsigned reduction = 1u << WEFT_ACT_REDUCE_GRAD;
+    const unsigned weight = 1u << WEFT_ACT_B | 1u << WEFT_ACT_W;
+    size_t with = 0, without = 0;
+    for (uint32_t r = 0; r < x->ranks; r++)
+        for (uint32_t s = 0; s < x->stages; s++) {
+            bool reduces = count_on(x, r, s, reduction) > 0;
+            with += reduces;
+            without += !reduces && count_on(x, r, s, weight) > 0;
+        }
+    return with == 0 || without == 0;
+}
+
 static bool complete(const struct executor *x)
 {
     for (uint32_t s = 0; s < x->stages; s++)
@@ -101,7 +127,7 @@ static bool complete(const struct executor *x)
                 holder(x, row.at[i].stage, row.at[i].micro) != r)
                 return false;
     }
-    return true;
+    return reduced_by_all(x);
 }
 
 /* -- order of one list ---------------------------------------------------------------------- */

@@ -187,6 +187,7 @@ enum mutation {
     MOVE_RANK,
     DELETE,
     DELETE_SEND,
+    DELETE_REDUCTION,
     DUPLICATE,
     SPLIT,
     JOIN,
@@ -205,6 +206,8 @@ static unsigned kinds_for(enum mutation how)
     case MOVE_SEND:
     case DELETE_SEND:
         return SENDS;
+    case DELETE_REDUCTION:
+        return BIT(WEFT_ACT_REDUCE_GRAD);
     case SPLIT:
         return BIT(WEFT_ACT_B);
     case JOIN:
@@ -217,10 +220,10 @@ static unsigned kinds_for(enum mutation how)
 void table_mutate(struct table *t, struct dice *d)
 {
     /* Those that often leave a schedule complete come more often: a missing cell hides the rest. */
-    static const enum mutation often[] = {SWAP_NEXT, SWAP_NEXT,     SWAP_ANY,  SWAP_RECEIVES,
-                                          MOVE,      MOVE_NEAR,     MOVE_NEAR, MOVE_SEND,
-                                          MOVE_SEND, MOVE_RECEIVE,  SPLIT,     JOIN,
-                                          SWAP_NEXT, SWAP_RECEIVES, PAIR};
+    static const enum mutation often[] = {
+        SWAP_NEXT, SWAP_NEXT,     SWAP_ANY,  SWAP_RECEIVES,   MOVE,  MOVE_NEAR,
+        MOVE_NEAR, MOVE_SEND,     MOVE_SEND, MOVE_RECEIVE,    SPLIT, JOIN,
+        SWAP_NEXT, SWAP_RECEIVES, PAIR,      DELETE_REDUCTION};
     enum mutation how = dice_below(d, 3) > 0
                             ? often[dice_below(d, sizeof often / sizeof often[0])]
                             : (enum mutation)dice_below(d, N_MUTATIONS);
@@ -255,6 +258,7 @@ void table_mutate(struct table *t, struct dice *d)
         break;
     case DELETE:
     case DELETE_SEND:
+    case DELETE_REDUCTION:
         table_remove(t, rank, at);
         break;
     case DUPLICATE:

@@ -26,7 +26,7 @@ static const size_t least_per_mille[N_VERDICTS] = {200, 100, 50, 20, 40};
 
 struct tally {
     size_t verdict[N_VERDICTS];
-    size_t refused, lowered, by_pair, blocking, paired, two_way;
+    size_t refused, lowered, by_pair, blocking, paired, two_way, reduced, unreduced;
 };
 
 /* -- making a case -------------------------------------------------------------------------- */
@@ -150,6 +150,27 @@ static bool agrees(enum verdict v, const struct weft_report *r)
     return false;
 }
 
+/* Nothing is wrong but that some reduce and others do not. */
+static bool is_unreduced(const struct weft_report *r)
+{
+    for (size_t i = 0; i < r->n_findings; i++)
+        if (i == WEFT_MAX_FINDINGS || r->findings[i].rule != WEFT_RULE_MISSING ||
+            strstr(r->findings[i].text, "REDUCE_GRAD") == NULL)
+            return false;
+    return r->n_findings > 0;
+}
+
+/* Findings stand at an action, or behind the last one of a rank. */
+static bool places_exist(const struct weft_schedule *s, const struct weft_report *r)
+{
+    for (size_t i = 0; i < r->n_findings && i < WEFT_MAX_FINDINGS; i++)
+        if (r->findings[i].located &&
+            (r->findings[i].rank >= r->n_ranks ||
+             r->findings[i].position > weft_schedule_rank(s, r->findings[i].rank).len))
+            return false;
+    return true;
+}
+
 /* Every rank of a deadlock's circle waits for the next one, the last for the first. */
 static bool cycle_closes(const struct weft_report *r)
 {
@@ -185,7 +206,8 @@ static void judge(const struct weft_schedule *s, const char *text, struct dice *
     struct weft_report r;
     assert_int_equal(weft_verify(s, &transport, &r, NULL), WEFT_OK);
     bool right = v == VERDICT_RIGHT, lowered = weft_schedule_is_lowered(s);
-    if (!agrees(v, &r) || !cycle_closes(&r) || !survives_text(s, true) ||
+    if (!agrees(v, &r) || !cycle_closes(&r) || !places_exist(s, &r) ||
+        !survives_text(s, true) ||
         (!lowered &&
          !(lowers(s, WEFT_LOWER_LATE, right) && lowers(s, WEFT_LOWER_PYTORCH, right)))) {
         print_error("case %zu, depth %zu, channels by %s:\n%s", (size_t)d->stream,
@@ -202,6 +224,8 @@ static void judge(const struct weft_schedule *s, const char *text, struct dice *
     tally->blocking += lowered && transport.depth != WEFT_TRANSPORT_BUFFERED;
     tally->paired += strchr(text, '(') != NULL;
     tally->two_way += weft_schedule_placement(s)->n_pipes > 1;
+    tally->reduced += strstr(text, "REDUCE_GRAD") != NULL;
+    tally->unreduced += is_unreduced(&r);
     weft_report_release(&r);
 }
 
@@ -255,9 +279,9 @@ static void check_random(void **state)
         print_message("%-11s %zu\n", verdict_name((enum verdict)v), tally.verdict[v]);
     print_message(
         "refused by the parser %zu; with messages %zu, by pair %zu, blocking %zu; with "
-        "pairs %zu; two-way %zu\n",
+        "pairs %zu; two-way %zu; with reductions %zu, with some of them only %zu\n",
         tally.refused, tally.lowered, tally.by_pair, tally.blocking, tally.paired,
-        tally.two_way);
+        tally.two_way, tally.reduced, tally.unreduced);
     for (int v = 0; v < N_VERDICTS; v++)
         assert_true(tally.verdict[v] * 1000 >= least_per_mille[v] * N_CASES);
     assert_true(tally.refused < N_CASES / 20);
@@ -266,6 +290,8 @@ static void check_random(void **state)
     assert_true(tally.blocking > N_CASES / 5);
     assert_true(tally.paired > N_CASES / 10);
     assert_true(tally.two_way > N_CASES / 10);
+    assert_true(tally.reduced > N_CASES / 10);
+    assert_true(tally.unreduced > N_CASES / 200);
 }
 
 int main(void)
