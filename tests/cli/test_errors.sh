@@ -76,12 +76,27 @@ for name in 1f1b zb-auto zb-v-auto greedy-1f1b; do
     done
 done
 
-# A limit holds for the order that a search found, not only for the one that it began with.
-run 2 plan -s zb-auto -p 5 -m 12 --layers 15 --layer-cost F=1,I=4,W=2,act=1 \
+# A limit holds for the order that a search found, not only for the one that it began with: an
+# error, or bytes within the limits.
+limits=20:36:28:20:3
+what="weft plan -s zb-auto --bytes-limit $limits"
+code=0
+"$WEFT" plan -s zb-auto -p 5 -m 12 --layers 15 --layer-cost F=1,I=4,W=2,act=1 \
     --embedding-cost F=20 --head-cost F=16,I=16 --mem-limit 10 --cost C=5 \
-    --partition balanced --json --bytes-limit 20:36:28:20:3
-err_has 'over its --bytes-limit of 36'
-holds test ! -s out
+    --partition balanced --json --bytes-limit $limits >out 2>err </dev/null || code=$?
+if [ "$code" -eq 0 ]; then
+    judge 0 0
+    holds test "$(sed -n 's/.*"rank_bytes":\[\([0-9.,e+]*\)\].*/\1/p' out |
+        awk -F, -v limits=$limits '{ n = split(limits, most, ":"); ok = n == NF
+            for (i = 1; i <= n; i++) ok = ok && $i <= most[i] } END { print ok + 0 }')" = 1
+else
+    judge 2 "$code"
+    err_has 'over its --bytes-limit of'
+    holds test ! -s out
+fi
+# The same parsing sees the bytes where there is no limit.
+run 0 plan -s 1f1b -p 2 -m 2 --layers 2 --layer-cost bytes=7,act=1 --json
+holds grep -qE '"rank_bytes":\[[0-9.,e+]*\]' out
 
 run 2 check
 err_has 'check needs FILE'
