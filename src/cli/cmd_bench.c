@@ -12,6 +12,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "sched/clock.h"
+#include "weft/sim.h"
 #include "weft/timing.h"
 #include "weft/verify.h"
 
@@ -224,6 +226,98 @@ static enum weft_status bench_plan(const struct bench_settings *s, struct weft_e
     return WEFT_OK;
 }
 
+/* -- weft bench sim ------------------------------------------------------------------------- */
+
+static enum weft_status make_case(const struct bench_case *c, struct weft_schedule **out,
+                                  struct weft_error *err)
+{
+    struct weft_params params = {.ranks = c->ranks, .micros = c->micros, .chunks = c->chunks};
+    return weft_schedule_make(c->schedule, &params, out, err);
+}
+
+/* One order, timed: actions a second. */
+static enum weft_status bench_clock(const struct bench_case *c, uint32_t repeat, double *rate,
+                                    size_t *actions, struct weft_error *err)
+{
+    struct weft_schedule *s = NULL;
+    WEFT_TRY(make_case(c, &s, err));
+    struct weft_rank_clock *ranks = malloc(sizeof *ranks * c->ranks);
+    const struct weft_clock_input in = {.schedule = s};
+    enum weft_status st = ranks == NULL
+                              ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u ranks", c->ranks)
+                              : WEFT_OK;
+    *actions = weft_schedule_n_actions(s);
+    for (uint32_t i = 0; st == WEFT_OK && i < repeat; i++) {
+        int64_t t = weft_clock_cpu_ns();
+        st = weft_clock_run(&in, ranks, NULL, NULL, err);
+        double now = (double)*actions / (double)(weft_clock_cpu_ns() - t) * 1e9;
+        *rate = i == 0 || now > *rate ? now : *rate;
+    }
+    free(ranks);
+    weft_schedule_free(s);
+    return st;
+}
+
+/* Sixteen scenarios at a time: action-scenarios a second, the order found beforehand. */
+static enum weft_status bench_fleet(const struct bench_case *c, size_t pipelines,
+                                    uint32_t repeat, double *rate, double *seconds,
+                                    struct weft_error *err)
+{
+    struct weft_schedule *s = NULL;
+    WEFT_TRY(make_case(c, &s, err));
+    const struct weft_sim_options plain = {.cost = NULL};
+    size_t n = pipelines * c->ranks;
+    float *speeds = malloc(sizeof *speeds * n), *out = malloc(sizeof *out * pipelines);
+    enum weft_status st = speeds == NULL || out == NULL
+                              ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu ranks", n)
+                              : WEFT_OK;
+    for (size_t i = 0; st == WEFT_OK && i < n; i++)
+        speeds[i] = 1 + (float)(i % 97) / 1000;
+    for (uint32_t i = 0; st == WEFT_OK && i < repeat; i++) {
+        int64_t t = weft_clock_cpu_ns();
+        st = weft_fleet_run(s, &plain, speeds, pipelines, out, err);
+        double took = (double)(weft_clock_cpu_ns() - t) / 1e9;
+        *seconds = i == 0 || took < *seconds ? took : *seconds;
+    }
+    *rate = (double)weft_schedule_n_actions(s) * (double)pipelines / *seconds;
+    free(speeds);
+    free(out);
+    weft_schedule_free(s);
+    return st;
+}
+
+static enum weft_status bench_sim(const struct bench_settings *s, struct weft_error *err)
+{
+    static const struct bench_case orders[] = {
+        {"1f1b", 8, 0, 32, 0, false, false},
+        {"zb-v", 64, 0, 512, 0, false, false},
+        {"1f1b", 1024, 0, 4096, 0, false, false},
+        {"1f1b", 4096, 0, 24576, 0, false, true},
+    };
+    static const struct bench_case many = {"1f1b", 64, 0, 512, 0, false, false};
+    static const struct bench_case fleet = {"interleaved-1f1b", 16, 8, 64, 0, false, false};
+    double rate = 0, seconds = 0;
+    printf("%-17s %-13s %12s\n", "one order", "PxVxM", "M actions/s");
+    for (size_t i = 0; i < WEFT_LEN(orders); i++) {
+        size_t actions = 0;
+        if (orders[i].large && !s->large)
+            continue;
+        WEFT_TRY(bench_clock(&orders[i], s->repeat, &rate, &actions, err));
+        char shape[40];
+        snprintf(shape, sizeof shape, "%ux1x%u", orders[i].ranks, orders[i].micros);
+        printf("%-17s %-13s %12.1f   %.3f s\n", orders[i].schedule, shape, rate / 1e6,
+               (double)actions / rate);
+    }
+    WEFT_TRY(bench_fleet(&many, 1024, s->repeat, &rate, &seconds, err));
+    printf("\n1024 scenarios of 64 ranks x 512 micros: %.2f G action-scenarios/s\n",
+           rate / 1e9);
+    WEFT_TRY(bench_fleet(&fleet, 782, s->repeat, &rate, &seconds, err));
+    printf(
+        "a step of 100,000 devices (782 pipelines of 16 ranks, 8 chunks, 64 micros): %.3f s\n",
+        seconds);
+    return WEFT_OK;
+}
+
 static enum weft_status run_bench(int argc, char **argv, struct weft_error *err)
 {
     struct bench_settings s = {0};
@@ -234,19 +328,21 @@ static enum weft_status run_bench(int argc, char **argv, struct weft_error *err)
                          what);
     if (s.repeat == 0)
         s.repeat = 5;
-    return bench_plan(&s, err);
+    return strcmp(what, "sim") == 0 ? bench_sim(&s, err) : bench_plan(&s, err);
 }
 
 const struct weft_command weft_command_bench = {
     .name = "bench",
     .summary = "measure how fast weft itself is",
-    .operands = "plan",
+    .operands = "plan|sim",
     .text =
         "Measures what planning costs: nanoseconds and bytes for each action, for making a\n"
         "schedule, proving it, adding its messages, and proving that. Times are processor\n"
-        "time of one thread, the best of several runs.\n",
+        "time of one thread, the best of several runs. weft bench sim does the same for timing\n"
+        "a given order, one at a time and many scenarios at once.\n",
     .examples = "  weft bench plan\n"
-                "  weft bench plan --large --repeat 3\n",
+                "  weft bench plan --large --repeat 3\n"
+                "  weft bench sim\n",
     .options = {options, WEFT_LEN(options)},
     .run = run_bench,
 };
