@@ -323,9 +323,8 @@ static enum weft_status run_bench(int argc, char **argv, struct weft_error *err)
     struct bench_settings s = {0};
     const char *what = NULL;
     WEFT_TRY(weft_command_parse(&weft_command_bench, argc, argv, &s, &what, err));
-    if (strcmp(what, "plan") != 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "there is no benchmark '%.40s': weft bench plan",
-                         what);
+    if (strcmp(what, "plan") != 0 && strcmp(what, "sim") != 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "there is no benchmark '%.40s': plan or sim", what);
     if (s.repeat == 0)
         s.repeat = 5;
     return strcmp(what, "sim") == 0 ? bench_sim(&s, err) : bench_plan(&s, err);
