@@ -70,6 +70,57 @@ enum weft_status weft_tune(const struct weft_tune_problem *problem,
                            struct weft_tune_result *out, struct weft_error *err);
 void weft_tune_result_release(struct weft_tune_result *r);
 
+/* -- layouts: how to cut the model, into how many micros, on which schedule ----------------- */
+
+struct weft_cluster; /* weft/sim.h */
+
+struct weft_layout_problem {
+    /* A model, or items of one sequence by hand (then model is NULL). */
+    const struct weft_model *model; /* borrowed */
+    uint32_t seq;                   /* tokens of a sequence; 0: the model's context */
+    double flops; /* of a rank in a second, for models; 0: costs stay counts */
+    uint32_t layers;
+    struct weft_item layer, embedding, head;
+    double boundary_bytes; /* of one sequence between two layers; for models it is known */
+
+    uint32_t global_batch; /* sequences of a step */
+    uint32_t ranks;        /* of one pipeline; with a cluster every divisor of its ranks */
+    const struct weft_cluster *cluster; /* borrowed, may be NULL: ranks x replicas over it */
+    double unit_seconds;                /* of the costs, with a cluster; 0: 1e-3 */
+    double hop;                         /* without one: the delay of every message */
+    size_t bytes_limit;                 /* of a rank; 0: none */
+    uint32_t max_chunks;                /* 0: 4 */
+    enum weft_minimize minimize;
+    uint64_t iterations; /* of weft_tune() on the best that can be tuned; 0: none */
+};
+
+/* One way to do it. */
+struct weft_layout {
+    char schedule[32];
+    uint32_t ranks, replicas;      /* of a pipeline; pipelines side by side */
+    bool replicas_close;           /* replicas on neighbouring ranks, pipelines across */
+    uint32_t chunks, micros, rows; /* rows: sequences of a micro */
+    bool balanced;                 /* the partition; else even */
+    double time;                   /* of a step: makespan (or span) and reduction */
+    double makespan, span, bubble, reduction;
+    double bound;                 /* of makespan or span, for this placement and partition */
+    size_t peak_bytes;            /* of the fullest rank */
+    struct weft_schedule *result; /* owned */
+};
+
+struct weft_layouts {
+    size_t n;
+    struct weft_layout *at;                 /* owned: the best first */
+    size_t n_tried, n_bounded, n_too_large; /* timed; cut off by a bound; over the limit */
+};
+
+/* The best `most` of all schedules x chunks x micros x partitions (x layouts on the cluster).  The
+ * gradients of replicas are reduced in a ring after the step, in fp32: a fifth of the state, which
+ * is taken as 20 bytes a parameter.  WEFT_USAGE when nothing fits.  The caller releases *out. */
+enum weft_status weft_tune_layouts(const struct weft_layout_problem *problem, size_t most,
+                                   struct weft_layouts *out, struct weft_error *err);
+void weft_layouts_release(struct weft_layouts *l);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,422 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/cli.h"
+#include "cli/tune.h"
+#include "config/values.h"
+#include "weft/sim.h"
+
+#define AT(field) offsetof(struct weft_tune_settings, field)
+
+static const struct weft_option options[] = {
+    {NULL, 0, WEFT_OPT_HEADING, NULL, "What to order", NULL, 0},
+    {"ranks", 'p', WEFT_OPT_COUNT, "P", "workers of the pipeline", NULL, AT(ranks)},
+    {"micros", 'm', WEFT_OPT_COUNT, "M", "micro-batches of a step", NULL, AT(micros)},
+    {"chunks", 0, WEFT_OPT_COUNT, "V", "stages a rank (loop, wave: 2)", NULL, AT(chunks)},
+    {"placement", 0, WEFT_OPT_CHOICE, "WHERE", "linear (the default), loop, v or wave",
+     "linear|loop|v|wave", AT(placement)},
+    {"whole", 0, WEFT_OPT_SWITCH, NULL, "whole backwards; else I and W apart", NULL, AT(whole)},
+    {"cost", 'c', WEFT_OPT_TEXT, "F=1,I=1,W=1",
+     "times; also B (I+W), C (a hop, 0); a list a stage is F=11:8:12", NULL, AT(cost)},
+    {"mem", 0, WEFT_OPT_TEXT, "F=1,I=0,W=-1", "change of memory at each action", NULL, AT(mem)},
+    {"mem-limit", 0, WEFT_OPT_TEXT, "X", "most memory of a rank; a list is X:Y:...", NULL,
+     AT(mem_limit)},
+    {NULL, 0, WEFT_OPT_HEADING, NULL, "Search", NULL, 0},
+    {"metric", 0, WEFT_OPT_CHOICE, "WHAT", "makespan (the default) or span: what to minimize",
+     "makespan|span", AT(metric)},
+    {"seconds", 0, WEFT_OPT_TEXT, "S", "how long at most (10)", NULL, AT(seconds)},
+    {"iterations", 0, WEFT_OPT_COUNT, "N", "how many evaluations at most: the same every time",
+     NULL, AT(iterations)},
+    {"seed", 0, WEFT_OPT_COUNT, "N", "of the random numbers", NULL, AT(seed)},
+    {NULL, 0, WEFT_OPT_HEADING, NULL,
+     "Model, micros and schedule together (instead of --micros and --cost)", NULL, 0},
+    {"layers", 0, WEFT_OPT_COUNT, "L", "layers of the model", NULL, AT(layers)},
+    {"model", 0, WEFT_OPT_TEXT, "NAME", "gpt2-124m, llama3-8b, d12 ...: layers and their costs",
+     NULL, AT(model)},
+    {"seq", 0, WEFT_OPT_COUNT, "N", "--model: tokens of a sequence (the model's context)", NULL,
+     AT(seq)},
+    {"tflops", 0, WEFT_OPT_TEXT, "X",
+     "--model: a rank's speed in 1e12 operations a second; times are then in --unit", NULL,
+     AT(tflops)},
+    {"layer-cost", 0, WEFT_OPT_TEXT, "F=1,I=1,W=1",
+     "a layer, for one sequence; also bytes (state) and act (saved)", NULL, AT(layer_cost)},
+    {"embedding-cost", 0, WEFT_OPT_TEXT, "F=..", "the embedding, likewise; free by default",
+     NULL, AT(embedding_cost)},
+    {"head-cost", 0, WEFT_OPT_TEXT, "F=..", "final norm, logits and loss; free by default",
+     NULL, AT(head_cost)},
+    {"global-batch", 0, WEFT_OPT_COUNT, "N", "sequences of a step, cut into equal micros", NULL,
+     AT(global_batch)},
+    {"bytes-limit", 0, WEFT_OPT_TEXT, "N", "most bytes on a rank", NULL, AT(bytes_limit)},
+    {"max-chunks", 0, WEFT_OPT_COUNT, "V", "most stages a rank (4)", NULL, AT(max_chunks)},
+    {"cluster", 0, WEFT_OPT_TEXT, "LINE",
+     "'node:4 rank:2 intra:200GB/s,2us inter:25GB/s,8us': pipelines x replicas on it", NULL,
+     AT(cluster)},
+    {"unit", 0, WEFT_OPT_CHOICE, "UNIT", "--cluster, --tflops: what times are in (ms)",
+     "s|ms|us", AT(unit)},
+    {"boundary-bytes", 0, WEFT_OPT_TEXT, "N",
+     "--cluster: of one sequence between stages; a model knows", NULL, AT(boundary_bytes)},
+    {"top", 0, WEFT_OPT_COUNT, "N", "how many to show (8)", NULL, AT(top)},
+    {NULL, 0, WEFT_OPT_HEADING, NULL, "Output", NULL, 0},
+    {"format", 'f', WEFT_OPT_CHOICE, "FORM", "text, csv (weft's own) or pytorch (CSV)",
+     "text|csv|pytorch", AT(format)},
+    {"json", 'j', WEFT_OPT_SWITCH, NULL, "everything, for programs", NULL, AT(json)},
+    {"output", 'o', WEFT_OPT_TEXT, "FILE", "write there; .csv and .json choose the form", NULL,
+     AT(output)},
+    {"width", 0, WEFT_OPT_COUNT, "N", "columns to draw in (the terminal's)", NULL, AT(width)},
+    {"color", 0, WEFT_OPT_CHOICE, "WHEN", "auto, always or never", "auto|always|never",
+     AT(color)},
+};
+
+/* -- settings ----------------------------------------------------------------------------- */
+
+/* One number, at least 0. */
+static enum weft_status parse_number(const char *text, const char *what, double most,
+                                     double *out, struct weft_error *err)
+{
+    struct weft_values v = {0};
+    if (text == NULL)
+        return WEFT_OK;
+    WEFT_TRY(weft_values_parse(text, what, &v, err));
+    double value = v.at[0];
+    size_t n = v.n;
+    weft_values_release(&v);
+    if (n != 1 || value < 0 || value > most)
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: '%.20s' is no number from 0 to %g", what, text,
+                         most);
+    *out = value;
+    return WEFT_OK;
+}
+
+static enum weft_status parse_hop(const char *text, double *hop, struct weft_error *err)
+{
+    struct weft_values v = {0};
+    const struct weft_value_key keys[] = {{"C", &v, 0, true}};
+    if (text == NULL)
+        return WEFT_OK;
+    WEFT_TRY(weft_keys_parse(text, "--cost (with --layers or --model)", keys, 1, err));
+    *hop = weft_value(v, 0, 0);
+    weft_values_release(&v);
+    return WEFT_OK;
+}
+
+static enum weft_status parse_cost(const char *text, struct weft_cost *cost,
+                                   struct weft_error *err)
+{
+    struct weft_values hop = {0};
+    const struct weft_value_key keys[] = {
+        {"F", &cost->f, 0, false}, {"I", &cost->i, 0, false}, {"W", &cost->w, 0, false},
+        {"B", &cost->b, 0, false}, {"C", &hop, 0, true},
+    };
+    if (text == NULL)
+        return WEFT_OK;
+    WEFT_TRY(weft_keys_parse(text, "--cost", keys, WEFT_LEN(keys), err));
+    cost->hop = weft_value(hop, 0, 0);
+    weft_values_release(&hop);
+    return WEFT_OK;
+}
+
+static enum weft_status parse_memory(const struct weft_tune_settings *s,
+                                     struct weft_memory *memory, struct weft_error *err)
+{
+    const struct weft_value_key keys[] = {
+        {"F", &memory->f, -HUGE_VAL, false},
+        {"I", &memory->i, -HUGE_VAL, false},
+        {"W", &memory->w, -HUGE_VAL, false},
+    };
+    if (s->mem != NULL)
+        WEFT_TRY(weft_keys_parse(s->mem, "--mem", keys, WEFT_LEN(keys), err));
+    if (s->mem_limit != NULL)
+        WEFT_TRY(weft_values_parse(s->mem_limit, "--mem-limit", &memory->limit, err));
+    return WEFT_OK;
+}
+
+static enum weft_status parse_item(const char *text, const char *what, struct weft_item *item,
+                                   struct weft_error *err)
+{
+    struct weft_values v[5] = {{0}};
+    const struct weft_value_key keys[] = {
+        {"F", &v[0], 0, true},     {"I", &v[1], 0, true},   {"W", &v[2], 0, true},
+        {"bytes", &v[3], 0, true}, {"act", &v[4], 0, true},
+    };
+    if (text == NULL)
+        return WEFT_OK;
+    WEFT_TRY(weft_keys_parse(text, what, keys, WEFT_LEN(keys), err));
+    item->f = weft_value(v[0], 0, item->f);
+    item->i = weft_value(v[1], 0, item->i);
+    item->w = weft_value(v[2], 0, item->w);
+    double bytes = weft_value(v[3], 0, 0), act = weft_value(v[4], 0, 0);
+    for (size_t i = 0; i < WEFT_LEN(v); i++)
+        weft_values_release(&v[i]);
+    if (bytes > 1e18 || act > 1e18)
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: that many bytes do not exist", what);
+    item->state_bytes = (size_t)bytes;
+    item->act_bytes = (size_t)act;
+    return WEFT_OK;
+}
+
+static enum weft_placement_kind placement_kind(const struct weft_tune_settings *s)
+{
+    static const struct {
+        const char *name;
+        enum weft_placement_kind kind;
+    } all[] = {{"loop", WEFT_PLACE_LOOP}, {"v", WEFT_PLACE_V}, {"wave", WEFT_PLACE_WAVE}};
+    for (size_t i = 0; s->placement != NULL && i < WEFT_LEN(all); i++)
+        if (strcmp(s->placement, all[i].name) == 0)
+            return all[i].kind;
+    return WEFT_PLACE_LINEAR;
+}
+
+static bool ends_in(const char *path, const char *ending)
+{
+    size_t n = strlen(path), k = strlen(ending);
+    return n >= k && strcmp(path + n - k, ending) == 0;
+}
+
+/* An output file's name chooses the form unless it is given. */
+static void choose_form(struct weft_tune_settings *s)
+{
+    if (s->json || s->format != NULL || s->output == NULL)
+        return;
+    if (ends_in(s->output, ".json"))
+        s->json = true;
+    else if (ends_in(s->output, ".csv"))
+        s->format = "csv";
+}
+
+/* A line on standard error that is written over again and again. */
+static bool show_progress(const struct weft_tune_progress *p, void *user)
+{
+    const bool *span = user;
+    double now = *span ? p->span : p->makespan;
+    fprintf(stderr, "\r%6.1f s  %llu evaluations  %s %.10g  bound %.10g  gap %.2f%%  ",
+            p->seconds, (unsigned long long)p->evaluations, *span ? "span" : "makespan", now,
+            p->bound, 100 * weft_gap(now, p->bound));
+    return true;
+}
+
+/* -- one order ---------------------------------------------------------------------------- */
+
+static enum weft_status check_lists(const struct weft_tune_problem *p, uint32_t stages,
+                                    struct weft_error *err)
+{
+    const struct {
+        struct weft_values values;
+        const char *what;
+        size_t n;
+    } lists[] = {
+        {p->cost->f, "--cost F", stages},  {p->cost->i, "--cost I", stages},
+        {p->cost->w, "--cost W", stages},  {p->cost->b, "--cost B", stages},
+        {p->memory->f, "--mem F", stages}, {p->memory->i, "--mem I", stages},
+        {p->memory->w, "--mem W", stages}, {p->memory->limit, "--mem-limit", p->ranks},
+    };
+    for (size_t i = 0; i < WEFT_LEN(lists); i++)
+        if (lists[i].values.n > 1 && lists[i].values.n != lists[i].n)
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "%s has %zu values for %zu: give one, or one each", lists[i].what,
+                             lists[i].values.n, lists[i].n);
+    for (size_t i = 0; i < p->memory->limit.n; i++)
+        if (p->memory->limit.at[i] < 0)
+            return WEFT_FAIL(err, WEFT_USAGE, "--mem-limit: %g is negative",
+                             p->memory->limit.at[i]);
+    return WEFT_OK;
+}
+
+static enum weft_status print_result(const struct weft_tune_settings *s,
+                                     const struct weft_tune_result *r,
+                                     const struct weft_cost *cost,
+                                     const struct weft_memory *memory, struct weft_error *err)
+{
+    struct weft_sink sink;
+    WEFT_TRY(weft_sink_open(&sink, s->output, err));
+    enum weft_status st = WEFT_OK;
+    if (s->json)
+        weft_tune_print_json(sink.out, s, r);
+    else if (s->format != NULL && strcmp(s->format, "text") != 0)
+        st = weft_tune_print_csv(sink.out, r->schedule, s->format, err);
+    else
+        st = weft_tune_print_text(sink.out, s, r, cost, memory, err);
+    return weft_sink_close(&sink, st, err);
+}
+
+static enum weft_status tune_order(const struct weft_tune_settings *s, struct weft_cost *cost,
+                                   struct weft_memory *memory, double seconds,
+                                   struct weft_error *err)
+{
+    WEFT_TRY(parse_cost(s->cost, cost, err));
+    WEFT_TRY(parse_memory(s, memory, err));
+    if (s->ranks == 0 || s->micros == 0)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "tune needs --ranks P and --micros M, or --global-batch N with "
+                         "--layers L or --model NAME");
+    bool span = weft_tune_by_span(s);
+    struct weft_tune_problem problem = {.ranks = s->ranks,
+                                        .micros = s->micros,
+                                        .chunks = s->chunks,
+                                        .placement = placement_kind(s),
+                                        .whole = s->whole,
+                                        .minimize = span ? WEFT_MIN_SPAN : WEFT_MIN_MAKESPAN,
+                                        .cost = cost,
+                                        .memory = memory};
+    uint32_t chunks = s->chunks ? s->chunks : problem.placement == WEFT_PLACE_LINEAR ? 1 : 2;
+    if ((uint64_t)chunks * s->ranks <= WEFT_MAX_STAGES)
+        WEFT_TRY(check_lists(&problem, s->ranks * chunks, err));
+    struct weft_tune_options how = {
+        .iterations = s->iterations, .seconds = seconds, .seed = s->seed, .user = &span};
+    bool watched = isatty(STDERR_FILENO);
+    if (watched)
+        how.progress = show_progress;
+    struct weft_tune_result r;
+    enum weft_status st = weft_tune(&problem, &how, &r, err);
+    if (watched)
+        fputs("\r\033[K", stderr);
+    if (st != WEFT_OK)
+        return st;
+    st = print_result(s, &r, cost, memory, err);
+    weft_tune_result_release(&r);
+    return st;
+}
+
+/* -- layouts ------------------------------------------------------------------------------ */
+
+static enum weft_status print_layouts(const struct weft_tune_settings *s,
+                                      const struct weft_layouts *l, struct weft_error *err)
+{
+    struct weft_sink sink;
+    WEFT_TRY(weft_sink_open(&sink, s->output, err));
+    enum weft_status st = WEFT_OK;
+    if (s->json)
+        weft_layouts_print_json(sink.out, l);
+    else if (s->format != NULL && strcmp(s->format, "text") != 0)
+        st = weft_tune_print_csv(sink.out, l->at[0].result, s->format, err);
+    else
+        weft_layouts_print_text(sink.out, s, l);
+    return weft_sink_close(&sink, st, err);
+}
+
+static enum weft_status fill_layout_problem(const struct weft_tune_settings *s,
+                                            struct weft_layout_problem *p,
+                                            struct weft_model *model,
+                                            struct weft_cluster *cluster,
+                                            struct weft_error *err)
+{
+    double bytes = 0, tflops = 0;
+    bool by_hand = s->layer_cost != NULL || s->embedding_cost != NULL || s->head_cost != NULL;
+    if (s->micros != 0 || s->chunks != 0 || s->placement != NULL || s->mem != NULL ||
+        s->mem_limit != NULL || s->whole)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "--global-batch looks for micros, chunks, placement and schedule "
+                         "itself: leave out --micros, --chunks, --placement, --whole, --mem "
+                         "and --mem-limit");
+    if (s->model != NULL) {
+        WEFT_TRY(weft_model_find(s->model, model, err));
+        if (by_hand)
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "--model says what items cost: leave out "
+                             "--layer-cost, --embedding-cost and --head-cost");
+        if (s->layers != 0 && s->layers != model->layers)
+            return WEFT_FAIL(err, WEFT_USAGE, "--layers %u, but %s has %u", s->layers, s->model,
+                             model->layers);
+        p->model = model;
+    }
+    if (s->cluster != NULL) {
+        if (s->model != NULL && s->tflops == NULL)
+            return WEFT_FAIL(err, WEFT_USAGE, "--cluster with --model needs --tflops X");
+        WEFT_TRY(weft_cluster_parse(s->cluster, cluster, err));
+        p->cluster = cluster;
+    }
+    if (s->model == NULL && (s->tflops != NULL || s->seq != 0))
+        return WEFT_FAIL(err, WEFT_USAGE, "--tflops and --seq go with --model");
+    WEFT_TRY(parse_item(s->layer_cost, "--layer-cost", &p->layer, err));
+    WEFT_TRY(parse_item(s->embedding_cost, "--embedding-cost", &p->embedding, err));
+    WEFT_TRY(parse_item(s->head_cost, "--head-cost", &p->head, err));
+    WEFT_TRY(parse_hop(s->cost, &p->hop, err));
+    WEFT_TRY(parse_number(s->bytes_limit, "--bytes-limit", 1e18, &bytes, err));
+    WEFT_TRY(parse_number(s->tflops, "--tflops", 1e9, &tflops, err));
+    WEFT_TRY(
+        parse_number(s->boundary_bytes, "--boundary-bytes", 1e18, &p->boundary_bytes, err));
+    p->bytes_limit = (size_t)bytes;
+    p->flops = tflops * 1e12;
+    return WEFT_OK;
+}
+
+static enum weft_status tune_layout(const struct weft_tune_settings *s, struct weft_error *err)
+{
+    struct weft_model model;
+    struct weft_cluster cluster;
+    struct weft_layout_problem p = {
+        .seq = s->seq,
+        .layers = s->layers,
+        .layer = {.f = 1, .i = 1, .w = 1},
+        .global_batch = s->global_batch,
+        .ranks = s->ranks,
+        .unit_seconds = s->unit == NULL              ? 1e-3
+                        : strcmp(s->unit, "s") == 0  ? 1
+                        : strcmp(s->unit, "us") == 0 ? 1e-6
+                                                     : 1e-3,
+        .max_chunks = s->max_chunks,
+        .minimize = weft_tune_by_span(s) ? WEFT_MIN_SPAN : WEFT_MIN_MAKESPAN,
+        .iterations = s->iterations != 0 ? s->iterations : 20000,
+    };
+    WEFT_TRY(fill_layout_problem(s, &p, &model, &cluster, err));
+    if (s->global_batch == 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "layouts need --global-batch N: sequences of a step");
+    struct weft_layouts l;
+    WEFT_TRY(weft_tune_layouts(&p, s->top != 0 ? s->top : 8, &l, err));
+    enum weft_status st = print_layouts(s, &l, err);
+    weft_layouts_release(&l);
+    return st;
+}
+
+static enum weft_status run_tune(int argc, char **argv, struct weft_error *err)
+{
+    struct weft_tune_settings s = {0};
+    const char *none = NULL;
+    double seconds = 0;
+    WEFT_TRY(weft_command_parse(&weft_command_tune, argc, argv, &s, &none, err));
+    choose_form(&s);
+    if (s.json && s.format != NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "give --json or --format, not both");
+    WEFT_TRY(parse_number(s.seconds, "--seconds", 1e9, &seconds, err));
+    if (s.seconds != NULL && seconds == 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "--seconds: give more than 0");
+    if (s.seconds == NULL && s.iterations == 0)
+        seconds = 10;
+    if (s.global_batch != 0 || s.layers != 0 || s.model != NULL || s.cluster != NULL)
+        return tune_layout(&s, err);
+    struct weft_cost cost = {0};
+    struct weft_memory memory = {0};
+    enum weft_status st = tune_order(&s, &cost, &memory, seconds, err);
+    struct weft_values *lists[] = {&cost.f,   &cost.i,   &cost.w,   &cost.b,
+                                   &memory.f, &memory.i, &memory.w, &memory.limit};
+    for (size_t i = 0; i < WEFT_LEN(lists); i++)
+        weft_values_release(lists[i]);
+    return st;
+}
+
+const struct weft_command weft_command_tune = {
+    .name = "tune",
+    .summary = "find the best order for given costs and memory, and say how good it is",
+    .text =
+        "Looks for the order that takes least time with these costs, where no rank may hold\n"
+        "more than its limit: starts from the schedules that weft plan makes, from list\n"
+        "schedules and repeated blocks, improves the best by tabu search, and solves small\n"
+        "problems to the end.  It stops when the order is proven to be the best, or when the\n"
+        "time is over, and says how far above the optimum it can be at most: the bound holds\n"
+        "for every schedule with the same placement, costs and limits.\n"
+        "\n"
+        "With --global-batch and --layers or --model it looks for the number of micros, the\n"
+        "chunks, the partition and the schedule together; with --cluster also for the number\n"
+        "of pipelines side by side, whose gradients are then reduced in a ring (fp32).\n",
+    .examples =
+        "  weft tune -p 8 -m 24 --cost F=10,I=12,W=8,C=1 --mem-limit 6\n"
+        "  weft tune -p 4 -m 12 --placement v --mem-limit 5 --metric span -o best.csv\n"
+        "  weft tune -p 8 --layers 32 --head-cost F=2,I=2,W=2 --global-batch 64\n"
+        "  weft tune --model llama3-8b --tflops 400 --global-batch 64 --bytes-limit 80e9 "
+        "--seq 4096 \\\n"
+        "      --cluster 'node:4 rank:8 intra:200GB/s,2us inter:25GB/s,8us'\n",
+    .options = {options, WEFT_LEN(options)},
+    .run = run_tune,
+};

@@ -1,0 +1,38 @@
+/* What `weft tune` is told, and how it prints what it found. */
+#ifndef CLI_TUNE_H
+#define CLI_TUNE_H
+
+#include <stdio.h>
+
+#include "weft/tune.h"
+
+struct weft_tune_settings {
+    uint32_t ranks, micros, chunks, iterations, seed;
+    bool whole, json;
+    const char *placement, *metric, *seconds;
+    const char *cost, *mem, *mem_limit;
+    uint32_t layers, global_batch, seq, max_chunks, top;
+    const char *model, *layer_cost, *embedding_cost, *head_cost, *bytes_limit, *tflops;
+    const char *cluster, *unit, *boundary_bytes;
+    const char *format, *output, *color;
+    uint32_t width;
+};
+
+static inline bool weft_tune_by_span(const struct weft_tune_settings *s)
+{
+    return s->metric != NULL && s->metric[0] == 's';
+}
+
+enum weft_status weft_tune_print_csv(FILE *out, const struct weft_schedule *s,
+                                     const char *format, struct weft_error *err);
+void weft_tune_print_json(FILE *out, const struct weft_tune_settings *s,
+                          const struct weft_tune_result *r);
+enum weft_status weft_tune_print_text(FILE *out, const struct weft_tune_settings *s,
+                                      const struct weft_tune_result *r,
+                                      const struct weft_cost *cost,
+                                      const struct weft_memory *memory, struct weft_error *err);
+void weft_layouts_print_json(FILE *out, const struct weft_layouts *l);
+void weft_layouts_print_text(FILE *out, const struct weft_tune_settings *s,
+                             const struct weft_layouts *l);
+
+#endif

@@ -1,0 +1,551 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "weft/sim.h"
+#include "weft/timing.h"
+#include "weft/tune.h"
+#include "weft/verify.h"
+
+/* Enumeration.  For each way to lay pipelines on the cluster, each number of micros, each schedule,
+ * each number of chunks and both partitions: make, time, keep the best.  A lower bound of the time
+ * that is not below the worst kept cuts it off before a schedule is made: all work shared evenly
+ * by the ranks, or the closed forms where the placement is known before.
+ */
+
+/* Larger plans are left out: they would be timed one by one. */
+enum { MOST_CELLS = 1 << 21, MOST_CHUNKS = 64 };
+
+struct context {
+    const struct weft_layout_problem *problem;
+    struct weft_layouts *kept;
+    size_t most;
+    struct weft_cluster cluster; /* of one pipeline */
+    bool clustered;
+    struct weft_link ring; /* that gradients of replicas go over */
+    struct weft_layout now;
+    struct weft_items items; /* owned: of a micro of now.rows */
+    double boundary;         /* bytes */
+};
+
+/* -- what is kept ------------------------------------------------------------------------- */
+
+void weft_layouts_release(struct weft_layouts *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        weft_schedule_free(l->at[i].result);
+    free(l->at);
+    *l = (struct weft_layouts){0};
+}
+
+/* Whether a time is too long to be kept. */
+static bool is_late(const struct context *c, double time)
+{
+    return c->kept->n == c->most && time >= c->kept->at[c->most - 1].time;
+}
+
+/* Takes the layout's schedule. */
+static void keep(struct context *c, const struct weft_layout *l)
+{
+    struct weft_layouts *k = c->kept;
+    size_t at = k->n;
+    if (is_late(c, l->time)) {
+        weft_schedule_free(l->result);
+        return;
+    }
+    if (k->n == c->most)
+        weft_schedule_free(k->at[--at].result);
+    else
+        k->n++;
+    for (; at > 0 && k->at[at - 1].time > l->time; at--)
+        k->at[at] = k->at[at - 1];
+    k->at[at] = *l;
+}
+
+/* -- one candidate ------------------------------------------------------------------------ */
+
+/* Ring all-reduce of the fullest rank's gradients: 2 (d - 1) steps of a d-th each. */
+static double reduction_time(const struct context *c, size_t state_bytes)
+{
+    double d = c->now.replicas, bytes = (double)state_bytes / 5;
+    double unit = c->problem->unit_seconds > 0 ? c->problem->unit_seconds : 1e-3;
+    if (d < 2)
+        return 0;
+    double step = c->ring.latency_seconds;
+    if (c->ring.bytes_per_second > 0)
+        step += bytes / d / c->ring.bytes_per_second;
+    return 2 * (d - 1) * step / unit;
+}
+
+static enum weft_status time_it(const struct context *c, const struct weft_schedule *s,
+                                const struct weft_cost *cost, struct weft_layout *l,
+                                struct weft_error *err)
+{
+    struct weft_metrics m;
+    if (!c->clustered) {
+        WEFT_TRY(weft_metrics_init(&m, s, cost, NULL, err));
+    } else {
+        struct weft_sim sim;
+        struct weft_sim_options options = {.cost = cost,
+                                           .cluster = &c->cluster,
+                                           .unit_seconds = c->problem->unit_seconds,
+                                           .bytes = {&c->boundary, 1}};
+        WEFT_TRY(weft_sim_init(&sim, s, &options, err));
+        m = sim.metrics;
+        sim.metrics = (struct weft_metrics){0};
+        weft_sim_release(&sim);
+    }
+    l->makespan = m.makespan;
+    l->span = m.span;
+    l->bubble = c->problem->minimize == WEFT_MIN_SPAN ? m.bubble_span : m.bubble;
+    weft_metrics_release(&m);
+    return WEFT_OK;
+}
+
+/* Bytes of the fullest rank, and of its state alone. */
+static enum weft_status weigh(const struct context *c, const struct weft_schedule *s,
+                              const struct weft_partition *part, size_t *all, size_t *state,
+                              struct weft_error *err)
+{
+    const struct weft_placement *place = weft_schedule_placement(s);
+    size_t cells = (size_t)place->n_pipes * place->n_stages;
+    uint32_t *flying = malloc(sizeof *flying * cells);
+    size_t *bytes = malloc(sizeof *bytes * place->n_ranks);
+    enum weft_status st = flying == NULL || bytes == NULL
+                              ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a layout")
+                              : weft_schedule_in_flight(s, flying, err);
+    *all = *state = 0;
+    for (int with = 1; with >= 0 && st == WEFT_OK; with--) {
+        struct weft_holding holding = {.placement = place, .in_flight = flying};
+        st = weft_partition_rank_bytes(part, &c->items, &holding, bytes, err);
+        for (uint32_t r = 0; st == WEFT_OK && r < place->n_ranks; r++) {
+            size_t *most = with ? all : state;
+            *most = bytes[r] > *most ? bytes[r] : *most;
+        }
+        memset(flying, 0, flying == NULL ? 0 : sizeof *flying * cells);
+    }
+    free(flying);
+    free(bytes);
+    return st;
+}
+
+/* Times a schedule with a partition, and keeps it if it is among the best.  `s` is taken. */
+static enum weft_status judge(struct context *c, struct weft_schedule *s,
+                              const struct weft_partition *part, const struct weft_cost *cost,
+                              struct weft_error *err)
+{
+    struct weft_layout l = c->now;
+    size_t state = 0;
+    enum weft_status st = weigh(c, s, part, &l.peak_bytes, &state, err);
+    if (st != WEFT_OK)
+        goto drop;
+    if (c->problem->bytes_limit != 0 && l.peak_bytes > c->problem->bytes_limit) {
+        c->kept->n_too_large++;
+        goto drop;
+    }
+    st = time_it(c, s, cost, &l, err);
+    if (st != WEFT_OK)
+        goto drop;
+    c->kept->n_tried++;
+    l.reduction = reduction_time(c, state);
+    l.time = (c->problem->minimize == WEFT_MIN_SPAN ? l.span : l.makespan) + l.reduction;
+    l.chunks = weft_schedule_n_chunks(s);
+    l.result = s;
+    keep(c, &l);
+    return WEFT_OK;
+drop:
+    weft_schedule_free(s);
+    return st;
+}
+
+/* Even or balanced; WEFT_USAGE when no such partition fits. */
+static enum weft_status cut(const struct context *c, const struct weft_schedule *s,
+                            uint32_t stages, struct weft_partition *out, struct weft_error *err)
+{
+    uint32_t layers = weft_items_n_layers(&c->items);
+    WEFT_TRY(weft_partition_check_filled(layers, stages, err));
+    if (!c->now.balanced)
+        return weft_partition_init_even(out, layers, stages, err);
+    if (s == NULL || c->problem->bytes_limit == 0)
+        return weft_partition_init_balanced(out, &c->items, stages, NULL, NULL, err);
+    const struct weft_placement *place = weft_schedule_placement(s);
+    uint32_t *flying = malloc(sizeof *flying * place->n_pipes * stages);
+    if (flying == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a layout");
+    struct weft_holding holding = {place, flying, &c->problem->bytes_limit, 1};
+    enum weft_status st = weft_schedule_in_flight(s, flying, err);
+    if (st == WEFT_OK)
+        st = weft_partition_init_balanced(out, &c->items, stages, &holding, NULL, err);
+    free(flying);
+    return st;
+}
+
+/* What a search is told of memory: activations in bytes, and what the state leaves of the limit. */
+struct byte_limits {
+    struct weft_memory memory;
+    double *lists; /* owned: (2 * stages + ranks) */
+};
+
+static enum weft_status limit_bytes(const struct context *c, const struct weft_stage_sums *sums,
+                                    uint32_t ranks, struct byte_limits *out,
+                                    struct weft_error *err)
+{
+    uint32_t stages = sums->n_stages;
+    double *lists = malloc(sizeof *lists * (2 * (size_t)stages + ranks));
+    static const double none = 0;
+    if (lists == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a layout");
+    double *limit = lists + 2 * (size_t)stages;
+    for (uint32_t r = 0; r < ranks; r++)
+        limit[r] = (double)c->problem->bytes_limit;
+    for (uint32_t s = 0; s < stages; s++) {
+        uint32_t rank = s < ranks ? s : 2 * ranks - 1 - s; /* linear or the V */
+        lists[s] = (double)sums->act_bytes[s];
+        lists[stages + s] = -lists[s];
+        limit[rank] -= (double)sums->state_bytes[s];
+    }
+    for (uint32_t r = 0; r < ranks; r++)
+        limit[r] = fmax(0, limit[r]);
+    *out = (struct byte_limits){
+        .memory = {{lists, stages}, {&none, 1}, {lists + stages, stages}, {limit, ranks}},
+        .lists = lists};
+    return WEFT_OK;
+}
+
+/* A lower bound by closed forms, for a placement that is linear or a V. */
+static double quick_bound(const struct context *c, const struct weft_cost *cost,
+                          uint32_t stages, bool whole)
+{
+    uint32_t ranks = c->now.ranks, *rank_of = malloc(sizeof *rank_of * stages);
+    struct weft_bounds b = {0};
+    if (rank_of == NULL)
+        return 0;
+    for (uint32_t s = 0; s < stages; s++)
+        rank_of[s] = s < ranks ? s : 2 * ranks - 1 - s;
+    struct weft_placement place = {ranks, stages, c->now.micros, 1, rank_of, NULL};
+    struct weft_bound_input in = {.placement = &place,
+                                  .cost = cost,
+                                  .backwards = whole ? WEFT_BACK_WHOLE : WEFT_BACK_SPLIT,
+                                  .effort = -1};
+    bool ok = weft_bounds_compute(&in, &b, NULL) == WEFT_OK;
+    free(rank_of);
+    return !ok ? 0 : c->problem->minimize == WEFT_MIN_SPAN ? b.span : b.makespan;
+}
+
+/* A generator that searches: it wants the costs first, so the model is cut first. */
+static enum weft_status try_search(struct context *c, const struct weft_generator *g,
+                                   struct weft_error *err)
+{
+    struct weft_partition part = {0};
+    struct weft_stage_sums sums = {0};
+    struct byte_limits bytes = {0};
+    struct weft_schedule *s = NULL;
+    uint32_t stages = c->now.ranks * g->default_chunks;
+    if (cut(c, NULL, stages, &part, NULL) != WEFT_OK)
+        return WEFT_OK;
+    enum weft_status st = weft_stage_sums_init(&sums, &part, &c->items, err);
+    if (st != WEFT_OK)
+        goto done;
+    struct weft_cost cost = weft_stage_sums_cost(&sums);
+    cost.hop = c->clustered ? 0 : c->problem->hop;
+    if (is_late(c, quick_bound(c, &cost, stages, strcmp(g->name, "1f1b-v") == 0))) {
+        c->kept->n_bounded++;
+        goto done;
+    }
+    struct weft_params params = {.ranks = c->now.ranks,
+                                 .micros = c->now.micros,
+                                 .cost = &cost,
+                                 .minimize = c->problem->minimize};
+    if (c->problem->bytes_limit != 0) {
+        st = limit_bytes(c, &sums, c->now.ranks, &bytes, err);
+        params.memory = &bytes.memory;
+    }
+    if (st == WEFT_OK && weft_schedule_make(g->name, &params, &s, NULL) == WEFT_OK)
+        st = judge(c, s, &part, &cost, err);
+    else if (st == WEFT_OK)
+        c->kept->n_too_large++;
+done:
+    free(bytes.lists);
+    weft_stage_sums_release(&sums);
+    weft_partition_release(&part);
+    return st;
+}
+
+/* Any other: made by its sizes alone. */
+static enum weft_status try_plain(struct context *c, const struct weft_generator *g,
+                                  uint32_t chunks, struct weft_error *err)
+{
+    struct weft_partition part = {0};
+    struct weft_stage_sums sums = {0};
+    struct weft_schedule *s = NULL;
+    struct weft_params params = {
+        .ranks = c->now.ranks, .micros = c->now.micros, .chunks = chunks};
+    if (weft_schedule_make(g->name, &params, &s, NULL) != WEFT_OK)
+        return WEFT_OK; /* it does not take these sizes */
+    if (cut(c, s, weft_schedule_placement(s)->n_stages, &part, NULL) != WEFT_OK) {
+        weft_schedule_free(s);
+        return WEFT_OK;
+    }
+    enum weft_status st = weft_stage_sums_init(&sums, &part, &c->items, err);
+    if (st == WEFT_OK) {
+        struct weft_cost cost = weft_stage_sums_cost(&sums);
+        cost.hop = c->clustered ? 0 : c->problem->hop;
+        st = judge(c, s, &part, &cost, err);
+    } else {
+        weft_schedule_free(s);
+    }
+    weft_stage_sums_release(&sums);
+    weft_partition_release(&part);
+    return st;
+}
+
+/* -- enumeration -------------------------------------------------------------------------- */
+
+static enum weft_status fill_items(struct context *c, struct weft_error *err)
+{
+    const struct weft_layout_problem *p = c->problem;
+    uint32_t rows = c->now.rows;
+    weft_items_release(&c->items);
+    if (p->model != NULL) {
+        uint32_t seq = p->seq != 0 ? p->seq : p->model->ctx;
+        WEFT_TRY(weft_items_init_model(&c->items, p->model, rows, seq, err));
+        double unit = p->unit_seconds > 0 ? p->unit_seconds : 1e-3;
+        for (size_t i = 0; p->flops > 0 && i < c->items.n; i++) {
+            c->items.at[i].f /= p->flops * unit;
+            c->items.at[i].i /= p->flops * unit;
+            c->items.at[i].w /= p->flops * unit;
+        }
+        c->boundary = 4.0 * rows * seq * p->model->dim;
+        return WEFT_OK;
+    }
+    struct weft_item all[3] = {p->layer, p->embedding, p->head};
+    for (int i = 0; i < 3; i++) {
+        all[i].f *= rows;
+        all[i].i *= rows;
+        all[i].w *= rows;
+        if (__builtin_mul_overflow(all[i].act_bytes, (size_t)rows, &all[i].act_bytes))
+            return WEFT_FAIL(err, WEFT_USAGE, "activations of %u sequences are too large",
+                             rows);
+    }
+    c->boundary = p->boundary_bytes * rows;
+    return weft_items_init_uniform(&c->items, p->layers, all[0], all[1], all[2], err);
+}
+
+static enum weft_status try_chunks(struct context *c, const struct weft_generator *g,
+                                   struct weft_error *err)
+{
+    uint32_t most = c->problem->max_chunks != 0 ? c->problem->max_chunks : 4;
+    if (g->takes & WEFT_TAKES_COST)
+        return g->default_chunks > most ? WEFT_OK : try_search(c, g, err);
+    if (!(g->takes & WEFT_TAKES_CHUNKS))
+        return g->default_chunks > most ? WEFT_OK : try_plain(c, g, 0, err);
+    for (uint32_t v = 1; v <= most && v <= MOST_CHUNKS; v++)
+        WEFT_TRY(try_plain(c, g, v, err));
+    return WEFT_OK;
+}
+
+/* All schedules and partitions for one number of micros. */
+static enum weft_status try_micros(struct context *c, struct weft_error *err)
+{
+    double work = 0;
+    size_t n;
+    const struct weft_generator *all = weft_generators(&n);
+    WEFT_TRY(fill_items(c, err));
+    for (size_t i = 0; i < c->items.n; i++)
+        work += c->items.at[i].f + c->items.at[i].i + c->items.at[i].w;
+    if (is_late(c, work * c->now.micros / c->now.ranks)) {
+        c->kept->n_bounded++;
+        return WEFT_OK;
+    }
+    for (size_t i = 0; i < n; i++)
+        for (int balanced = 0; balanced < 2; balanced++) {
+            if (all[i].takes & WEFT_BY_TICKS)
+                continue;
+            c->now.balanced = balanced;
+            snprintf(c->now.schedule, sizeof c->now.schedule, "%s", all[i].name);
+            WEFT_TRY(try_chunks(c, &all[i], err));
+        }
+    return WEFT_OK;
+}
+
+/* The longest first: few sequences a micro, which is most often the best and then cuts off the
+ * rest. */
+static enum weft_status try_pipelines(struct context *c, struct weft_error *err)
+{
+    uint32_t most = c->problem->max_chunks != 0 ? c->problem->max_chunks : 4;
+    if (c->problem->global_batch % c->now.replicas != 0)
+        return WEFT_OK;
+    uint32_t batch = c->problem->global_batch / c->now.replicas;
+    for (uint32_t rows = 1; rows <= batch; rows++) {
+        uint64_t cells = (uint64_t)(batch / rows) * c->now.ranks * most;
+        if (batch % rows != 0 || cells > MOST_CELLS)
+            continue;
+        c->now.rows = rows;
+        c->now.micros = batch / rows;
+        WEFT_TRY(try_micros(c, err));
+    }
+    return WEFT_OK;
+}
+
+/* Pipelines of `ranks` on the cluster: each on neighbouring ranks, or its replicas there. */
+static enum weft_status try_cluster(struct context *c, uint32_t ranks, bool close,
+                                    struct weft_error *err)
+{
+    const struct weft_cluster *all = c->problem->cluster;
+    uint32_t per_node = all->ranks_per_node, replicas = all->nodes * per_node / ranks;
+    c->now.ranks = ranks;
+    c->now.replicas = replicas;
+    c->now.replicas_close = close;
+    c->cluster = *all;
+    c->ring = ranks * (replicas - 1) >= per_node ? all->inter : all->intra;
+    if (close) { /* stage after stage is `replicas` ranks away */
+        if (replicas < per_node && per_node % replicas != 0)
+            return WEFT_OK;
+        c->ring = replicas <= per_node ? all->intra : all->inter;
+        c->cluster.ranks_per_node = replicas < per_node ? per_node / replicas : 1;
+        c->cluster.nodes = (ranks + c->cluster.ranks_per_node - 1) / c->cluster.ranks_per_node;
+    }
+    return try_pipelines(c, err);
+}
+
+static enum weft_status try_all(struct context *c, struct weft_error *err)
+{
+    const struct weft_layout_problem *p = c->problem;
+    if (p->cluster == NULL) {
+        c->now.ranks = p->ranks;
+        c->now.replicas = 1;
+        return try_pipelines(c, err);
+    }
+    c->clustered = true;
+    uint32_t all = p->cluster->nodes * p->cluster->ranks_per_node;
+    for (uint32_t ranks = 1; ranks <= all; ranks++)
+        for (int close = 0; close < 2; close++) {
+            bool same = close && (ranks == 1 || ranks == all);
+            if (all % ranks == 0 && !same && (p->ranks == 0 || p->ranks == ranks))
+                WEFT_TRY(try_cluster(c, ranks, close, err));
+        }
+    return WEFT_OK;
+}
+
+/* -- the best one better ------------------------------------------------------------------ */
+
+/* Bounds of what was kept; and the first that can be tuned is. */
+static enum weft_status polish(struct context *c, size_t i, bool tune, bool *tuned,
+                               struct weft_error *err)
+{
+    struct weft_layout *l = &c->kept->at[i];
+    const struct weft_placement *place = weft_schedule_placement(l->result);
+    enum weft_placement_kind kind = weft_schedule_placement_kind(l->result);
+    bool by_span = c->problem->minimize == WEFT_MIN_SPAN;
+    struct weft_partition part = {0};
+    struct weft_stage_sums sums = {0};
+    struct byte_limits bytes = {0};
+    struct weft_bounds b = {0};
+    const struct weft_generator *g = weft_generator_find(l->schedule);
+    bool searched = g != NULL && (g->takes & WEFT_TAKES_COST); /* cut before it was made */
+    c->now = *l;
+    WEFT_TRY(fill_items(c, err));
+    enum weft_status st = cut(c, searched ? NULL : l->result, place->n_stages, &part, err);
+    if (st == WEFT_OK)
+        st = weft_stage_sums_init(&sums, &part, &c->items, err);
+    if (st != WEFT_OK)
+        goto done;
+    struct weft_cost cost = weft_stage_sums_cost(&sums);
+    cost.hop = c->clustered ? 0 : c->problem->hop;
+    struct weft_bound_input in = {.placement = place,
+                                  .cost = &cost,
+                                  .backwards = WEFT_BACK_ANY,
+                                  .pairs = true,
+                                  .makespan_below = l->makespan,
+                                  .span_below = l->span};
+    st = weft_bounds_compute(&in, &b, err);
+    l->bound = by_span ? b.span : b.makespan;
+    bool v = kind == WEFT_PLACE_LINEAR || kind == WEFT_PLACE_V;
+    if (st != WEFT_OK || !tune || *tuned || c->clustered ||
+        !(v || ((kind == WEFT_PLACE_LOOP || kind == WEFT_PLACE_WAVE) &&
+                c->problem->bytes_limit == 0)))
+        goto done;
+    *tuned = true;
+    struct weft_tune_problem t = {.ranks = l->ranks,
+                                  .micros = l->micros,
+                                  .chunks = l->chunks,
+                                  .placement = kind,
+                                  .minimize = c->problem->minimize,
+                                  .cost = &cost};
+    if (c->problem->bytes_limit != 0) {
+        st = limit_bytes(c, &sums, l->ranks, &bytes, err);
+        t.memory = &bytes.memory;
+    }
+    struct weft_tune_result r;
+    struct weft_tune_options options = {.iterations = c->problem->iterations};
+    if (st == WEFT_OK && weft_tune(&t, &options, &r, NULL) == WEFT_OK) {
+        snprintf(c->now.schedule, sizeof c->now.schedule, "tuned");
+        c->now.bound = by_span ? r.bounds.span : r.bounds.makespan;
+        if ((by_span ? r.span : r.makespan) + l->reduction < l->time * (1 - 1e-9))
+            st = judge(c, r.schedule, &part, &cost, err);
+        else
+            weft_schedule_free(r.schedule);
+    }
+done:
+    free(bytes.lists);
+    weft_stage_sums_release(&sums);
+    weft_partition_release(&part);
+    return st;
+}
+
+static enum weft_status check(const struct weft_layout_problem *p, struct weft_error *err)
+{
+    const double costs[] = {p->hop, p->flops, p->boundary_bytes, p->unit_seconds};
+    for (size_t i = 0; i < WEFT_LEN(costs); i++)
+        if (!(costs[i] >= 0) || costs[i] > 1e300)
+            return WEFT_FAIL(err, WEFT_USAGE, "a cost is %g: it must be a number, not negative",
+                             costs[i]);
+    if (p->global_batch == 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "the global batch is 0: give at least 1");
+    if (p->model == NULL && p->layers == 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "give a model or its number of layers");
+    if (p->cluster == NULL && p->ranks == 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "give the number of ranks, or a cluster");
+    uint64_t all = p->cluster == NULL
+                       ? p->ranks
+                       : (uint64_t)p->cluster->nodes * p->cluster->ranks_per_node;
+    uint32_t layers = p->model != NULL ? p->model->layers : p->layers;
+    if (p->ranks > layers)
+        return WEFT_FAIL(err, WEFT_USAGE, "%u layers are too few for %u ranks", layers,
+                         p->ranks);
+    if (all > 1 << 16)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "layouts over more than 65536 ranks are not searched");
+    if (p->cluster != NULL && p->ranks != 0 && all % p->ranks != 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "pipelines of %u ranks do not divide %u ranks",
+                         p->ranks, (unsigned)all);
+    return WEFT_OK;
+}
+
+enum weft_status weft_tune_layouts(const struct weft_layout_problem *problem, size_t most,
+                                   struct weft_layouts *out, struct weft_error *err)
+{
+    struct weft_layouts kept = {0};
+    struct context c = {.problem = problem, .kept = &kept, .most = most > 0 ? most : 1};
+    WEFT_TRY(check(problem, err));
+    kept.at = calloc(c.most, sizeof *kept.at);
+    enum weft_status st = kept.at == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for layouts")
+                                          : try_all(&c, err);
+    if (st == WEFT_OK && kept.n == 0)
+        st = WEFT_FAIL(err, WEFT_USAGE,
+                       "no schedule fits: %zu were over the memory limit (fewer sequences a "
+                       "micro, more ranks or more memory help)",
+                       kept.n_too_large);
+    bool tuned = false;
+    for (size_t i = 0; st == WEFT_OK && i < kept.n; i++)
+        if (strcmp(kept.at[i].schedule, "tuned") != 0)
+            st = polish(&c, i, problem->iterations > 0, &tuned, err);
+    weft_items_release(&c.items);
+    if (st == WEFT_OK)
+        *out = kept;
+    else
+        weft_layouts_release(&kept);
+    return st;
+}
