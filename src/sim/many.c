@@ -173,7 +173,7 @@ __attribute__((always_inline)) static inline void run_action(const struct many *
                                  a[0].kind == WEFT_ACT_F ? a[0].stage : a[1].stage, 0);
     took *= time;
     if (m->noise != NULL)
-        took *= m->noise[noise_row % NOISE_ROWS];
+        took *= m->noise[noise_row];
     now += took;
     m->now[rank] = now;
     for (size_t k = 0; k < unit; k++) {
@@ -187,6 +187,16 @@ __attribute__((always_inline)) static inline void run_action(const struct many *
         else if (a[k].kind != WEFT_ACT_W)
             m->there[(size_t)a[k].stage * m->place->n_micros + a[k].micro] = now + st->hop_prev;
     }
+}
+
+/* Which row of noise an action gets: as good as drawn with replacement. */
+__attribute__((always_inline)) static inline uint64_t draw_row(size_t at, uint32_t rank,
+                                                               uint64_t seed)
+{
+    uint64_t x =
+        seed ^ (at * UINT64_C(0x9e3779b97f4a7c15)) ^ (rank * UINT64_C(0xc2b2ae3d27d4eb4f));
+    x = (x ^ (x >> 29)) * UINT64_C(0xbf58476d1ce4e5b9);
+    return (x >> 32) % NOISE_ROWS;
 }
 
 /* One pass for sixteen scenarios.  A cell's time is first that of its input, then that of its
