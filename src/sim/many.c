@@ -215,10 +215,7 @@ run_lanes(const struct many *m, uint64_t seed)
         for (size_t at = run->begin; at < run->end; at += unit) {
             unit = row[at].paired ? 2 : 1;
             if (weft_kind_is_compute(row[at].kind))
-                run_action(m, &row[at], unit, run->rank,
-                           (at + (uint64_t)run->rank * 0x9e3779b97f4a7c15) *
-                                   0xbf58476d1ce4e5b9 +
-                               seed);
+                run_action(m, &row[at], unit, run->rank, draw_row(at, run->rank, seed));
         }
     }
 }
