@@ -257,6 +257,11 @@ static enum weft_status fill_noise(struct many *m, const struct weft_jitter *jit
                 jitter->sigma *
                     normal(jitter->seed, (batch * NOISE_ROWS + row) * WEFT_SCENARIOS + k) -
                 jitter->sigma * jitter->sigma / 2);
+    lanes sum = {0}; /* a table this small has a mean of its own: set it right */
+    for (size_t row = 0; row < NOISE_ROWS; row++)
+        sum += m->noise[row];
+    for (size_t row = 0; row < NOISE_ROWS; row++)
+        m->noise[row] *= (float)NOISE_ROWS / sum;
     return WEFT_OK;
 }
 
