@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/plan_options.h"
 #include "config/values.h"
+#include "weft/bound.h"
 #include "weft/verify.h"
 
 struct compare_settings {
@@ -41,7 +42,8 @@ struct contender {
     uint32_t chunks, stages, copies;
     double makespan, span, bubble, bubble_span, peak;
     size_t messages;
-    bool best; /* nothing else is faster with no more memory and weights */
+    double gap; /* at most so much above the optimum for its placement and memory */
+    bool best;  /* nothing else is faster with no more memory and weights */
 };
 
 struct contest {
@@ -117,6 +119,13 @@ static enum weft_status measure(struct contest *c, const struct weft_generator *
                             .bubble = m.bubble,
                             .bubble_span = m.bubble_span,
                             .messages = m.n_messages};
+    struct weft_bounds bounds;
+    enum weft_status st = weft_bounds_of(s, &share->cost, &share->memory, 0.05, &bounds, err);
+    if (st != WEFT_OK) {
+        weft_metrics_release(&m);
+        return st;
+    }
+    one.gap = weft_gap(m.makespan, bounds.makespan);
     bool fits = true;
     for (uint32_t r = 0; r < m.n_ranks; r++) {
         one.peak = fmax(one.peak, m.peak_mem[r]);
@@ -234,6 +243,7 @@ static void print_json(FILE *out, const struct contest *c)
         weft_json_uint(&j, "copies", one->copies);
         weft_json_uint(&j, "messages", one->messages);
         weft_json_number(&j, "bytes", c->bytes * (double)one->messages);
+        weft_json_number(&j, "gap", one->gap);
         weft_json_bool(&j, "pareto", one->best);
         weft_json_end(&j, '}');
     }
@@ -247,15 +257,15 @@ static void print_text(FILE *out, const struct contest *c)
         out,
         "%u ranks, %u micros, every rank the same share of the model; * nothing is faster with "
         "no more memory\n\n"
-        "  %-17s %6s %10s %8s %10s %8s %8s %6s %8s%s\n",
+        "  %-17s %6s %10s %8s %10s %8s %8s %6s %8s %7s%s\n",
         c->ranks, c->micros, "schedule", "chunks", "makespan", "bubble", "span", "bubble",
-        "memory", "copies", "messages", c->bytes > 0 ? "      bytes" : "");
+        "memory", "copies", "messages", "gap", c->bytes > 0 ? "      bytes" : "");
     for (size_t i = 0; i < c->n; i++) {
         const struct contender *one = &c->at[i];
-        fprintf(out, "%c %-17s %6u %10.6g %7.1f%% %10.6g %7.1f%% %8.4g %6u %8zu",
+        fprintf(out, "%c %-17s %6u %10.6g %7.1f%% %10.6g %7.1f%% %8.4g %6u %8zu %6.1f%%",
                 one->best ? '*' : ' ', one->generator->name, one->chunks, one->makespan,
                 100 * one->bubble, one->span, 100 * one->bubble_span, one->peak, one->copies,
-                one->messages);
+                one->messages, 100 * one->gap);
         if (c->bytes > 0)
             fprintf(out, " %10.4g", c->bytes * (double)one->messages);
         fputc('\n', out);

@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/plan_options.h"
 #include "config/values.h"
+#include "weft/bound.h"
 #include "weft/sim.h"
 
 struct simulate_settings {
@@ -55,6 +56,7 @@ struct simulation {
     struct weft_sim sim;
     struct weft_samples samples;
     bool sampled;
+    struct weft_bounds bounds;
 };
 
 static void simulation_release(struct simulation *s)
@@ -122,6 +124,30 @@ static enum weft_status run_samples(struct simulation *s, const struct simulate_
     s->sampled = true;
     return weft_samples_init(&s->samples, s->plan.schedule, &s->options, &jitter, in->samples,
                              err);
+}
+
+/* What no order could beat.  Hops of a cluster are at least 0; speeds change what work takes, and
+ * then nothing is claimed. */
+static enum weft_status find_bounds(struct simulation *s, struct weft_error *err)
+{
+    struct weft_cost cost = s->plan.cost;
+    if (s->options.speed.n > 0)
+        return WEFT_OK;
+    if (s->options.cluster != NULL)
+        cost.hop = 0;
+    return weft_bounds_of(s->plan.schedule, &cost, &s->plan.memory, 0.2, &s->bounds, err);
+}
+
+static void put_bounds(struct weft_json *j, const struct simulation *s)
+{
+    const struct weft_metrics *m = &s->sim.metrics;
+    weft_json_begin(j, "bound", '{');
+    weft_json_number(j, "makespan", s->bounds.makespan);
+    weft_json_string(j, "by", weft_bound_name(s->bounds.makespan_by));
+    weft_json_number(j, "gap", weft_gap(m->makespan, s->bounds.makespan));
+    weft_json_number(j, "span", s->bounds.span);
+    weft_json_number(j, "gap_span", weft_gap(m->span, s->bounds.span));
+    weft_json_end(j, '}');
 }
 
 /* -- JSON ----------------------------------------------------------------------------------- */
@@ -206,6 +232,8 @@ static void print_json(FILE *out, const struct simulation *s)
     put_idle(&j, s);
     put_links(&j, s);
     put_path(&j, s);
+    if (s->bounds.makespan > 0)
+        put_bounds(&j, s);
     if (s->sampled)
         put_samples(&j, s);
     weft_json_end(&j, '}');
@@ -280,6 +308,12 @@ static enum weft_status print_text(FILE *out, const struct simulation *s,
     weft_plan_print_text(&text, &plan, weft_style_for(out, in->plan.color, in->plan.width));
     say_idle(&text, s);
     say_links(&text, s);
+    if (s->bounds.makespan > 0)
+        weft_text_addf(
+            &text,
+            "bound             %.10g: the makespan is at most %.1f%% above the optimum "
+            "for this memory\n",
+            s->bounds.makespan, 100 * weft_gap(s->sim.metrics.makespan, s->bounds.makespan));
     if (s->sampled)
         say_samples(&text, s);
     bool failed = text.failed;
@@ -300,6 +334,8 @@ static enum weft_status run_simulate(int argc, char **argv, struct weft_error *e
         st = parse_options(&s, &in, err);
     if (st == WEFT_OK)
         st = weft_sim_init(&s.sim, s.plan.schedule, &s.options, err);
+    if (st == WEFT_OK)
+        st = find_bounds(&s, err);
     if (st == WEFT_OK)
         st = run_samples(&s, &in, err);
     if (st == WEFT_OK && in.json)
