@@ -4,6 +4,7 @@
 #   make test       installs what is missing, builds, runs all tests
 #   make demo       installs what is missing, builds, shows weft at work
 #   make setup      only installs what is missing
+#   make setup-browser   likewise, and a browser for the test of the pages
 #   make bench      measures the planner
 #   make install    into PREFIX (/usr/local); DESTDIR is honoured
 #   make check      everything that must pass before a change goes in
@@ -16,7 +17,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 MAKEFLAGS += --no-print-directory
 
 .NOTPARALLEL: # prerequisites run in the order written; CMake runs the jobs
-.PHONY: all setup test demo bench install check format clean
+.PHONY: all setup setup-browser test demo bench install check format clean
 
 all:
 	@command -v cmake >/dev/null || { echo 'cmake is missing: run "make setup" first' >&2; exit 1; }
@@ -25,6 +26,9 @@ all:
 
 setup:
 	@tools/setup.sh
+
+setup-browser:
+	@tools/setup.sh --browser
 
 test: setup all
 	@ctest --preset release --output-on-failure -j $(JOBS)

@@ -3,6 +3,7 @@
 #
 #   tools/setup.sh          to build, test and run
 #   tools/setup.sh --dev    also what the checks need: fuzzing, memory checks, layout
+#   tools/setup.sh --browser    also a browser, for the test that opens the pages weft draws
 set -euo pipefail
 
 # The only list of packages: a name, and what it is for.
@@ -14,6 +15,8 @@ cmake               build
 pkg-config          build
 libcmocka-dev       tests
 libjansson-dev      JSON
+libcairo2-dev       pictures
+fonts-dejavu-core   pictures
 '
 dev_packages='
 clang               fuzzing
@@ -22,16 +25,21 @@ clang-format        layout
 valgrind            memory
 git                 history
 '
+browser_packages='
+chromium            browser
+'
 
 say() { echo "setup: $*"; }
 die() { say "$@" >&2; exit 1; }
 
 packages=$build_packages
-case "${1-}" in
-'') ;;
---dev) packages+=$dev_packages ;;
-*) die "unknown option $1 (there is only --dev)" ;;
-esac
+for option; do
+    case $option in
+    --dev) packages+=$dev_packages ;;
+    --browser) packages+=$browser_packages ;;
+    *) die "unknown option $option (there are --dev and --browser)" ;;
+    esac
+done
 mapfile -t names < <(awk 'NF { print $1 }' <<<"$packages")
 
 if ! command -v dpkg-query >/dev/null; then

@@ -31,6 +31,7 @@ extern const struct weft_command weft_command_check;
 extern const struct weft_command weft_command_simulate;
 extern const struct weft_command weft_command_compare;
 extern const struct weft_command weft_command_tune;
+extern const struct weft_command weft_command_draw;
 extern const struct weft_command weft_command_bench;
 extern const struct weft_command weft_command_help;
 

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/plan.h"
 #include "cli/plan_options.h"
+#include "draw/draw.h"
 
 #define AT WEFT_PLAN_AT
 
@@ -25,7 +26,8 @@ static const struct weft_option options[] = {
     {"format", 'f', WEFT_OPT_CHOICE, "FORM", "csv is weft's own, pytorch has rows only",
      "text|csv|pytorch", AT(format)},
     {"json", 'j', WEFT_OPT_SWITCH, NULL, "everything, for programs", NULL, AT(json)},
-    {"output", 'o', WEFT_OPT_TEXT, "FILE", "write there; .csv and .json choose the form", NULL,
+    {"output", 'o', WEFT_OPT_TEXT, "FILE",
+     "write there; .csv .json .svg .png .pdf .html .trace .trace.json choose the form", NULL,
      AT(output)},
     {"width", 0, WEFT_OPT_COUNT, "N", "columns to draw in (the terminal's)", NULL, AT(width)},
     {"color", 0, WEFT_OPT_CHOICE, "WHEN", "colours in the drawing", "auto|always|never",
@@ -51,10 +53,32 @@ static bool ends_in(const char *path, const char *ending)
     return n >= k && strcmp(path + n - k, ending) == 0;
 }
 
+/* True when the output's name asks for a picture; .json is the plan, .trace.json Chrome's. */
+static bool is_picture(const struct weft_plan_settings *s, enum weft_draw_format *out)
+{
+    if (s->json || s->format != NULL || s->output == NULL ||
+        !weft_draw_format_of(s->output, out) || *out == WEFT_DRAW_TEXT)
+        return false;
+    return *out != WEFT_DRAW_CHROME || ends_in(s->output, ".trace.json");
+}
+
+static enum weft_status draw_plan(FILE *out, const struct weft_plan *p,
+                                  const struct weft_plan_settings *s,
+                                  enum weft_draw_format format, struct weft_error *err)
+{
+    struct weft_trace t;
+    const struct weft_draw_options how = {.width = s->width};
+    WEFT_TRY(weft_trace_init_plan(&t, p->schedule, &p->metrics, &p->memory, err));
+    enum weft_status st = weft_draw(out, format, &t, 1, &how, err);
+    weft_trace_release(&t);
+    return st;
+}
+
 /* An output file's name chooses the form unless it is given. */
 static void choose_form(struct weft_plan_settings *s)
 {
-    if (s->json || s->format != NULL || s->output == NULL)
+    enum weft_draw_format picture;
+    if (s->json || s->format != NULL || s->output == NULL || is_picture(s, &picture))
         return;
     if (ends_in(s->output, ".json"))
         s->json = true;
@@ -101,6 +125,9 @@ static enum weft_status print_text(FILE *out, const struct weft_plan *p,
 static enum weft_status print_plan(FILE *out, const struct weft_plan *p,
                                    const struct weft_plan_settings *s, struct weft_error *err)
 {
+    enum weft_draw_format picture;
+    if (is_picture(s, &picture))
+        return draw_plan(out, p, s, picture, err);
     if (s->json)
         return weft_plan_print_json(out, p, s->events, err);
     if (s->format != NULL && strcmp(s->format, "text") != 0)

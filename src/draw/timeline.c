@@ -12,10 +12,15 @@ enum { MOST_ROWS = 64, GUTTER = 10 };
 struct canvas {
     struct weft_text *out; /* borrowed */
     struct weft_text_style style;
-    const struct weft_schedule *s; /* borrowed */
-    const struct weft_metrics *m;  /* borrowed */
-    double scale;                  /* columns a unit of time */
+    const struct weft_schedule *s; /* borrowed; NULL: draw the trace */
+    const struct weft_metrics *m;  /* borrowed; of the schedule */
+    const struct weft_trace *t;    /* borrowed; NULL: draw the schedule */
+    uint32_t n_ranks;
+    double makespan, factor; /* the end of the axis, and its units for one of the trace's */
+    double scale;            /* columns a unit of the axis */
+    const char *unit;        /* of the axis, ASCII */
     size_t columns;
+    bool several;    /* stages on a rank */
     bool with_stage; /* ranks hold several stages: say which */
     bool dense;      /* every cell says its micro, so that they can stand side by side */
     char *marks;     /* owned: (columns), what stands in each; ' ' between cells, 0 for idle */
@@ -24,6 +29,41 @@ struct canvas {
 
 /* A pair is one cell with a kind of its own. */
 enum { PAIR = WEFT_N_KINDS, NOTHING };
+
+/* What stands in one place of a row; a pair is one of them. */
+struct cell {
+    struct weft_action a[2];
+    double start, length;
+};
+
+/* The next compute action of a rank that takes time, from position *at on. */
+static bool next_cell(const struct canvas *c, uint32_t rank, size_t *at, struct cell *out)
+{
+    if (c->s != NULL) {
+        struct weft_action_span row = weft_schedule_rank(c->s, rank);
+        size_t base = weft_schedule_offset(c->s, rank);
+        while (*at < row.len) {
+            size_t i = *at;
+            *at += row.at[i].paired ? 2 : 1;
+            if (!weft_kind_is_compute(row.at[i].kind) || c->m->length[base + i] <= 0)
+                continue;
+            *out = (struct cell){{row.at[i]}, c->m->start[base + i], c->m->length[base + i]};
+            if (row.at[i].paired)
+                out->a[1] = row.at[i + 1];
+            return true;
+        }
+        return false;
+    }
+    while (c->t->first[rank] + *at < c->t->first[rank + 1]) {
+        const struct weft_trace_event *e = &c->t->events[c->t->first[rank] + (*at)++];
+        if (!weft_kind_is_compute(e->action.kind) || e->length <= 0)
+            continue;
+        *out =
+            (struct cell){{e->action, e->partner}, e->start * c->factor, e->length * c->factor};
+        return true;
+    }
+    return false;
+}
 
 /* Background colours of a 256-colour terminal, dark enough for white text on them. */
 static const uint8_t colours[] = {
@@ -53,19 +93,17 @@ static void measure(struct canvas *c, double *wide, double *narrow, double *shor
 {
     char label[64];
     *wide = *narrow = *shortest = 0;
-    for (uint32_t r = 0; r < c->m->n_ranks; r++) {
-        struct weft_action_span row = weft_schedule_rank(c->s, r);
-        const double *length = c->m->length + weft_schedule_offset(c->s, r);
-        for (size_t i = 0; i < row.len; i++) {
-            if (!weft_kind_is_compute(row.at[i].kind) || length[i] <= 0)
-                continue;
-            size_t n = label_of(c, &row.at[i], SIZE_MAX, label);
-            size_t stage = c->with_stage && !row.at[i].paired
-                               ? (size_t)snprintf(label, sizeof label, "%u", row.at[i].stage)
+    for (uint32_t r = 0; r < c->n_ranks; r++) {
+        struct cell cell;
+        for (size_t i = 0; next_cell(c, r, &i, &cell);) {
+            const struct weft_action *a = cell.a;
+            size_t n = label_of(c, a, SIZE_MAX, label);
+            size_t stage = c->with_stage && !a->paired
+                               ? (size_t)snprintf(label, sizeof label, "%u", a->stage)
                                : 0;
-            *wide = fmax(*wide, (double)(n + 1) / length[i]);
-            *narrow = fmax(*narrow, (double)(n - stage) / length[i]);
-            *shortest = *shortest == 0 ? length[i] : fmin(*shortest, length[i]);
+            *wide = fmax(*wide, (double)(n + 1) / cell.length);
+            *narrow = fmax(*narrow, (double)(n - stage) / cell.length);
+            *shortest = *shortest == 0 ? cell.length : fmin(*shortest, cell.length);
         }
     }
 }
@@ -77,15 +115,15 @@ static double choose_scale(struct canvas *c, size_t room)
 {
     double wide, narrow, shortest;
     measure(c, &wide, &narrow, &shortest);
-    if (shortest <= 0 || c->m->makespan <= 0)
+    if (shortest <= 0 || c->makespan <= 0)
         return 0;
     double scale = ceil(wide * shortest - 1e-9) / shortest;
     c->dense = true;
-    if (scale * c->m->makespan <= (double)room)
+    if (scale * c->makespan <= (double)room)
         return scale;
     c->with_stage = false; /* all cells without, or some would be misread */
-    double whole = floor((double)room / c->m->makespan * shortest);
-    scale = whole >= 1 ? whole / shortest : (double)room / c->m->makespan;
+    double whole = floor((double)room / c->makespan * shortest);
+    scale = whole >= 1 ? whole / shortest : (double)room / c->makespan;
     c->dense = scale >= narrow * (1 - 1e-9);
     return scale;
 }
@@ -119,15 +157,11 @@ static void paint_action(struct canvas *c, const struct weft_action *a, double s
 
 static void paint_rank(struct canvas *c, uint32_t rank)
 {
-    struct weft_action_span row = weft_schedule_rank(c->s, rank);
-    size_t base = weft_schedule_offset(c->s, rank);
+    struct cell cell;
     memset(c->marks, 0, c->columns);
     memset(c->kinds, NOTHING, c->columns);
-    for (size_t i = 0; i < row.len; i++) {
-        if (weft_kind_is_compute(row.at[i].kind) && c->m->length[base + i] > 0)
-            paint_action(c, &row.at[i], c->m->start[base + i], c->m->length[base + i]);
-        i += row.at[i].paired;
-    }
+    for (size_t i = 0; next_cell(c, rank, &i, &cell);)
+        paint_action(c, cell.a, cell.start, cell.length);
 }
 
 static void put_mark(struct canvas *c, char mark, uint8_t *colour, uint8_t kind)
@@ -169,7 +203,7 @@ static void put_axis(struct canvas *c)
     while (step * c->scale < 12)
         step *= step * 2 * c->scale >= 12 ? 2 : step * 5 * c->scale >= 12 ? 5 : 10;
     size_t at = 0;
-    weft_text_addf(c->out, "%-*s ", GUTTER - 1, "time");
+    weft_text_addf(c->out, "%-*s ", GUTTER - 1, c->unit);
     for (double t = 0; column_of(c, t) + 4 < c->columns; t += step) {
         char number[32];
         for (; at < column_of(c, t); at++)
@@ -186,10 +220,10 @@ static void put_note(struct canvas *c)
     enum { WIDEST = 1000000 };
     char advice[48] = "";
     double wide, narrow, shortest;
-    bool several = weft_schedule_n_chunks(c->s) > 1, dropped = several && !c->with_stage;
-    c->with_stage = several;
+    bool dropped = c->several && !c->with_stage;
+    c->with_stage = c->several;
     measure(c, &wide, &narrow, &shortest);
-    double all = GUTTER + 1 + ceil(ceil(wide * shortest - 1e-9) / shortest * c->m->makespan);
+    double all = GUTTER + 1 + ceil(ceil(wide * shortest - 1e-9) / shortest * c->makespan);
     bool below = c->scale * shortest < 1 - 1e-9;
     if (all <= WIDEST)
         snprintf(advice, sizeof advice, "%s --width %.0f shows all", below ? ";" : ":", all);
@@ -206,33 +240,64 @@ static void put_note(struct canvas *c)
                        advice);
 }
 
+/* All rows and the axis; without a scale the one that suits the labels. */
+static void put_all(struct canvas *c)
+{
+    size_t room = c->style.width > GUTTER + 12 ? c->style.width - GUTTER - 1 : 12;
+    c->with_stage = c->several;
+    double scale = choose_scale(c, room);
+    if (c->scale <= 0)
+        c->scale = scale;
+    if (c->scale <= 0 || !isfinite(c->scale)) {
+        weft_text_adds(c->out, "(nothing takes any time)\n");
+        return;
+    }
+    c->columns = weft_size_min(room, (size_t)ceil(c->makespan * c->scale - 1e-9));
+    c->marks = malloc(c->columns + 1);
+    c->kinds = malloc(c->columns + 1);
+    if (c->marks != NULL && c->kinds != NULL) {
+        for (uint32_t r = 0; r < c->n_ranks; r++) {
+            if (c->n_ranks > MOST_ROWS && r == MOST_ROWS / 2) {
+                weft_text_addf(c->out, "   ... %u more ranks ...\n", c->n_ranks - MOST_ROWS);
+                r = c->n_ranks - MOST_ROWS / 2;
+            }
+            put_rank(c, r);
+        }
+        put_axis(c);
+        put_note(c);
+    } else {
+        c->out->failed = true;
+    }
+    free(c->marks);
+    free(c->kinds);
+}
+
 void weft_draw_timeline(struct weft_text *out, const struct weft_schedule *s,
                         const struct weft_metrics *m, struct weft_text_style style)
 {
-    size_t room = style.width > GUTTER + 12 ? style.width - GUTTER - 1 : 12;
-    struct canvas c = {.out = out, .style = style, .s = s, .m = m};
-    c.with_stage = weft_schedule_n_chunks(s) > 1;
-    c.scale = choose_scale(&c, room);
-    if (c.scale <= 0 || !isfinite(c.scale)) {
-        weft_text_adds(out, "(nothing takes any time)\n");
-        return;
-    }
-    c.columns = weft_size_min(room, (size_t)ceil(m->makespan * c.scale - 1e-9));
-    c.marks = malloc(c.columns + 1);
-    c.kinds = malloc(c.columns + 1);
-    if (c.marks != NULL && c.kinds != NULL) {
-        for (uint32_t r = 0; r < m->n_ranks; r++) {
-            if (m->n_ranks > MOST_ROWS && r == MOST_ROWS / 2) {
-                weft_text_addf(out, "   ... %u more ranks ...\n", m->n_ranks - MOST_ROWS);
-                r = m->n_ranks - MOST_ROWS / 2;
-            }
-            put_rank(&c, r);
-        }
-        put_axis(&c);
-        put_note(&c);
-    } else {
-        out->failed = true;
-    }
-    free(c.marks);
-    free(c.kinds);
+    struct canvas c = {.out = out,
+                       .style = style,
+                       .s = s,
+                       .m = m,
+                       .n_ranks = m->n_ranks,
+                       .makespan = m->makespan,
+                       .unit = "time",
+                       .several = weft_schedule_n_chunks(s) > 1};
+    put_all(&c);
+}
+
+void weft_draw_trace_timeline(struct weft_text *out, const struct weft_trace *t,
+                              const struct weft_text_axis *axis, struct weft_text_style style)
+{
+    struct canvas c = {.out = out,
+                       .style = style,
+                       .t = t,
+                       .factor = axis->factor,
+                       .n_ranks = t->n_ranks,
+                       .makespan = axis->end,
+                       .unit = axis->unit,
+                       .several = t->n_chunks > 1};
+    if (axis->shared && style.width > GUTTER + 12)
+        c.scale = (style.width - GUTTER - 1) / axis->end;
+    put_all(&c);
 }

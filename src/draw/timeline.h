@@ -3,7 +3,7 @@
 #define DRAW_TIMELINE_H
 
 #include "base/text.h"
-#include "weft/timing.h"
+#include "weft/trace.h"
 
 struct weft_text_style {
     unsigned width; /* columns */
@@ -17,5 +17,17 @@ struct weft_text_style {
  * middle of each column. */
 void weft_draw_timeline(struct weft_text *out, const struct weft_schedule *s,
                         const struct weft_metrics *m, struct weft_text_style style);
+
+/* What the axis under a trace shows. */
+struct weft_text_axis {
+    double factor;    /* of its units for one of the trace's time */
+    double end;       /* where it ends */
+    bool shared;      /* with other traces: it is as wide as there is room */
+    const char *unit; /* borrowed: "time", "ms"; ASCII */
+};
+
+/* The compute events of a trace, in the same way. */
+void weft_draw_trace_timeline(struct weft_text *out, const struct weft_trace *t,
+                              const struct weft_text_axis *axis, struct weft_text_style style);
 
 #endif

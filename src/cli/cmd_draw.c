@@ -1,0 +1,218 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/cli.h"
+#include "cli/plan.h"
+#include "config/values.h"
+#include "draw/draw.h"
+
+struct draw_settings {
+    const char *output, *format, *title, *cost, *mem, *unit, *color;
+    uint32_t width, height;
+    bool lanes;
+};
+
+#define AT(field) offsetof(struct draw_settings, field)
+
+static const struct weft_option options[] = {
+    {"output", 'o', WEFT_OPT_TEXT, "FILE",
+     "write there; .svg .png .pdf .html .json .txt .trace choose the form", NULL, AT(output)},
+    {"format", 'f', WEFT_OPT_CHOICE, "FORM", "the form, whatever the file is called",
+     "text|svg|png|pdf|html|chrome|trace", AT(format)},
+    {"title", 0, WEFT_OPT_TEXT, "TEXT", "a line above all", NULL, AT(title)},
+    {"lanes", 0, WEFT_OPT_SWITCH, NULL, "sends and receives in rows of their own", NULL,
+     AT(lanes)},
+    {"width", 0, WEFT_OPT_COUNT, "N", "pixels (columns in a terminal) to draw in", NULL,
+     AT(width)},
+    {"height", 0, WEFT_OPT_COUNT, "N", "pixels to fill, where rows can be that high", NULL,
+     AT(height)},
+    {"cost", 'c', WEFT_OPT_TEXT, "F=1,I=1,W=1", "times to give schedules, as in weft plan",
+     NULL, AT(cost)},
+    {"mem", 0, WEFT_OPT_TEXT, "F=1,I=0,W=-1", "memory to give schedules, as in weft plan", NULL,
+     AT(mem)},
+    {"unit", 0, WEFT_OPT_TEXT, "TIME", "what 1 of abstract time is: 1ms, 20us, 0.5s", NULL,
+     AT(unit)},
+    {"color", 0, WEFT_OPT_CHOICE, "WHEN", "auto, always or never", "auto|always|never",
+     AT(color)},
+};
+
+/* "1ms", "20us", "0.5s", "3ns" */
+static enum weft_status parse_unit(const char *text, double *out, struct weft_error *err)
+{
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
+    char *end = NULL;
+    double value = strtod(text, &end);
+    for (size_t i = 0; i < WEFT_LEN(units); i++)
+        if (end != text && strcmp(end, units[i].name) == 0 && isfinite(value) && value > 0) {
+            *out = value * units[i].seconds;
+            return WEFT_OK;
+        }
+    return WEFT_FAIL(err, WEFT_USAGE, "--unit: '%.40s' is no time such as 1ms, 20us or 0.5s",
+                     text);
+}
+
+/* -- what is drawn -------------------------------------------------------------------------- */
+
+static enum weft_status prove(const struct weft_schedule *s, const char *file,
+                              struct weft_error *err)
+{
+    struct weft_report report;
+    enum weft_status st = WEFT_OK;
+    WEFT_TRY(weft_verify(s, NULL, &report, err));
+    if (report.n_findings > 0)
+        st = WEFT_FAIL(err, WEFT_SCHEDULE, "%.80s is wrong: %s (weft check shows all)", file,
+                       report.findings[0].text);
+    weft_report_release(&report);
+    return st;
+}
+
+struct costs {
+    struct weft_cost cost;
+    struct weft_memory memory;
+};
+
+static void costs_release(struct costs *c)
+{
+    struct weft_values *lists[] = {&c->cost.f,   &c->cost.i,   &c->cost.w,
+                                   &c->cost.b,   &c->cost.fb,  &c->memory.f,
+                                   &c->memory.i, &c->memory.w, &c->memory.limit};
+    for (size_t i = 0; i < WEFT_LEN(lists); i++)
+        weft_values_release(lists[i]);
+}
+
+static enum weft_status time_schedule(const struct weft_schedule *s, const struct costs *c,
+                                      const char *file, struct weft_trace *out,
+                                      struct weft_error *err)
+{
+    const struct weft_placement *p = weft_schedule_placement(s);
+    struct weft_metrics m;
+    WEFT_TRY(prove(s, file, err));
+    WEFT_TRY(weft_cost_check(&c->cost, &c->memory, p->n_ranks, p->n_stages, p->n_micros, err));
+    WEFT_TRY(weft_metrics_init(&m, s, &c->cost, &c->memory, err));
+    enum weft_status st = weft_trace_init_plan(out, s, &m, &c->memory, err);
+    weft_metrics_release(&m);
+    return st;
+}
+
+/* A trace, or a schedule that is proven and timed first. */
+static enum weft_status read_trace(const char *file, const struct costs *c,
+                                   struct weft_trace *out, struct weft_error *err)
+{
+    const char *source = strcmp(file, "-") == 0 ? "standard input" : file;
+    char *text = NULL;
+    size_t len = 0;
+    struct weft_schedule *s = NULL;
+    WEFT_TRY(weft_file_read(file, &text, &len, err));
+    enum weft_status st;
+    if (weft_trace_is(text, len)) {
+        st = weft_trace_parse(text, len, source, out, err);
+    } else {
+        st = weft_schedule_parse(text, len, source, false, &s, err);
+        if (st == WEFT_OK)
+            st = time_schedule(s, c, source, out, err);
+        weft_schedule_free(s);
+    }
+    free(text);
+    return st;
+}
+
+static enum weft_status read_traces(const char *const *files, size_t n,
+                                    const struct draw_settings *s, struct weft_trace *out,
+                                    struct weft_error *err)
+{
+    const struct weft_plan_settings plan = {.cost = s->cost, .mem = s->mem};
+    struct costs c = {0};
+    enum weft_status st = weft_plan_parse_costs(&plan, &c.cost, &c.memory, err);
+    for (size_t i = 0; st == WEFT_OK && i < n; i++)
+        st = read_trace(files[i], &c, &out[i], err);
+    costs_release(&c);
+    return st;
+}
+
+/* -- the command ---------------------------------------------------------------------------- */
+
+static enum weft_status choose_format(const struct draw_settings *s, enum weft_draw_format *out,
+                                      struct weft_error *err)
+{
+    *out = WEFT_DRAW_TEXT;
+    if (s->format != NULL)
+        weft_draw_format_find(s->format, out); /* one of the choices */
+    else if (s->output != NULL && strcmp(s->output, "-") != 0 &&
+             !weft_draw_format_of(s->output, out))
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "%.80s: no form ends like that: .svg .png .pdf .html .json .txt .trace, "
+            "or give --format",
+            s->output);
+    return WEFT_OK;
+}
+
+static enum weft_status draw_files(const char *const *files, size_t n,
+                                   const struct draw_settings *s, struct weft_error *err)
+{
+    enum weft_draw_format format;
+    struct weft_draw_options how = {
+        .title = s->title, .width = s->width, .height = s->height, .lanes = s->lanes};
+    WEFT_TRY(choose_format(s, &format, err));
+    if (s->unit != NULL)
+        WEFT_TRY(parse_unit(s->unit, &how.unit_seconds, err));
+    struct weft_trace *traces = calloc(n, sizeof *traces);
+    if (traces == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu traces", n);
+    struct weft_sink sink;
+    enum weft_status st = read_traces(files, n, s, traces, err);
+    if (st == WEFT_OK)
+        st = weft_sink_open(&sink, s->output, err);
+    if (st == WEFT_OK) {
+        how.style = weft_style_for(sink.out, s->color, s->width);
+        st = weft_sink_close(&sink, weft_draw(sink.out, format, traces, n, &how, err), err);
+    }
+    for (size_t i = 0; i < n; i++)
+        weft_trace_release(&traces[i]);
+    free(traces);
+    return st;
+}
+
+static enum weft_status run_draw(int argc, char **argv, struct weft_error *err)
+{
+    struct draw_settings s = {0};
+    const char **files = malloc(sizeof *files * ((size_t)argc + 1));
+    size_t n = 0;
+    if (files == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %d arguments", argc);
+    enum weft_status st =
+        weft_options_parse(weft_command_draw.options, argc, argv, &s, files, &n, err);
+    if (st == WEFT_OK && n == 0)
+        st = WEFT_FAIL(err, WEFT_USAGE, "draw needs a FILE: see weft draw --help");
+    if (st == WEFT_OK)
+        st = draw_files(files, n, &s, err);
+    free(files);
+    return st;
+}
+
+const struct weft_command weft_command_draw = {
+    .name = "draw",
+    .summary = "draw traces and schedules: terminal, SVG, PNG, PDF, a page, Perfetto",
+    .operands = "FILE...",
+    .text =
+        "Draws what every rank does over time. A FILE is a trace, or a schedule in weft's or\n"
+        "PyTorch's CSV, which is proven and given the times of --cost first. Several files are\n"
+        "drawn one above the other on one axis: a plan, and what was measured.\n"
+        "\n"
+        "Colours tell forward (F), whole backward (B), input gradient (I) and weight gradient\n"
+        "(W); so do dark bands: I has one at the top, W one at the bottom, B both, F none.\n"
+        "Shades are the stages of a rank, a cell cut in two is an overlapped pair, and grey is\n"
+        "idle. Numbers are micros. An .html page can be zoomed and says what is under the\n"
+        "mouse; a .json file opens in Perfetto (ui.perfetto.dev) or chrome://tracing.\n",
+    .examples = "  weft draw plan.csv\n"
+                "  weft draw plan.csv --cost F=10,I=12,W=8 -o plan.svg\n"
+                "  weft draw plan.csv measured.trace --unit 1ms -o both.html\n"
+                "  weft draw measured.trace --lanes -o measured.png --width 1600\n",
+    .options = {options, WEFT_LEN(options)},
+    .run = run_draw,
+};
