@@ -1,0 +1,29 @@
+/* The inside of the table: for the files that make it and add it up. */
+#ifndef SIM_TRAFFIC_PRIV_H
+#define SIM_TRAFFIC_PRIV_H
+
+#include "weft/traffic.h"
+
+/* Blocks are finished in order, so what is finished before a stage is all blocks below a number,
+ * and what a stage makes is a range. */
+struct weft_traffic {
+    struct weft_placement place; /* points into rank_of */
+    enum weft_block_cache cache;
+    uint32_t n_blocks;
+    uint32_t *rank_of;  /* owned: (pipes, stages) */
+    size_t *micros;     /* owned: (pipes), that take each */
+    uint32_t *first;    /* owned: (stages + 1), blocks finished before the stage */
+    uint32_t *numbers;  /* owned: (blocks), 0, 1, 2, ... */
+    uint32_t *bringers; /* owned: (pipes, stages, blocks) */
+    uint32_t *sends;    /* owned: the blocks of all transitions, one after the other */
+    size_t *begin;      /* owned: (pipes, stages) + 1, where those out of a stage begin */
+    struct weft_traffic_count *counts; /* owned: (pipes) */
+};
+
+static inline size_t weft_traffic_at(const struct weft_traffic *t, uint32_t pipe,
+                                     uint32_t stage)
+{
+    return (size_t)pipe * t->place.n_stages + stage;
+}
+
+#endif
