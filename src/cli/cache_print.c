@@ -1,0 +1,166 @@
+#include "cli/cache_print.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+/* -- settings ------------------------------------------------------------------------------- */
+
+/* A piece of the text, not NUL-terminated. */
+struct piece {
+    const char *at;
+    size_t len;
+};
+
+static bool is_word(struct piece p, const char *word)
+{
+    return p.len == strlen(word) && memcmp(p.at, word, p.len) == 0;
+}
+
+static enum weft_status read_bool(struct piece value, const char *key, bool *out,
+                                  struct weft_error *err)
+{
+    if (!is_word(value, "0") && !is_word(value, "1"))
+        return WEFT_FAIL(err, WEFT_USAGE, "cache: %s=%.*s: give 0 or 1", key, (int)value.len,
+                         value.at);
+    *out = value.at[0] == '1';
+    return WEFT_OK;
+}
+
+static enum weft_status read_policy(struct piece value, enum weft_cache_policy *out,
+                                    struct weft_error *err)
+{
+    for (int p = WEFT_CACHE_DISABLED; p <= WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES; p++)
+        if (is_word(value, weft_cache_policy_name((enum weft_cache_policy)p))) {
+            *out = (enum weft_cache_policy)p;
+            return WEFT_OK;
+        }
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "cache: policy=%.*s: give disabled or resident_block_summaries",
+                     (int)value.len, value.at);
+}
+
+static enum weft_status read_count(struct piece value, size_t *out, struct weft_error *err)
+{
+    char *end = NULL;
+    bool digits = value.len > 0 && strspn(value.at, "0123456789") >= value.len;
+    errno = 0;
+    unsigned long long n = digits ? strtoull(value.at, &end, 10) : 0;
+    if (n == 0 || errno != 0 || n > SIZE_MAX)
+        return WEFT_FAIL(err, WEFT_USAGE, "cache: inflight=%.*s: give a number of at least 1",
+                         (int)value.len, value.at);
+    *out = (size_t)n;
+    return WEFT_OK;
+}
+
+static enum weft_status read_pair(struct piece key, struct piece value, unsigned *seen,
+                                  struct weft_cache_settings *out, struct weft_error *err)
+{
+    static const char *const keys[] = {"enabled", "policy", "reuse", "inflight"};
+    unsigned k = 0;
+    while (k < WEFT_LEN(keys) && !is_word(key, keys[k]))
+        k++;
+    if (k == WEFT_LEN(keys))
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "cache: no key \"%.*s\": use enabled, policy, reuse and inflight",
+                         (int)key.len, key.at);
+    if ((*seen & 1U << k) != 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "cache: %s is given twice", keys[k]);
+    *seen |= 1U << k;
+    switch (k) {
+    case 0:
+        return read_bool(value, keys[k], &out->enabled, err);
+    case 1:
+        return read_policy(value, &out->policy, err);
+    case 2:
+        return read_bool(value, keys[k], &out->reuse_across_backward, err);
+    }
+    return read_count(value, &out->max_inflight_micros, err);
+}
+
+enum weft_status weft_cache_settings_parse(const char *text, struct weft_cache_settings *out,
+                                           struct weft_error *err)
+{
+    struct weft_cache_settings settings = weft_cache_defaults();
+    unsigned seen = 0;
+    const char *at = text == NULL ? "" : text;
+    while (*at != '\0') {
+        size_t len = strcspn(at, ","), key = strcspn(at, "=,");
+        if (key == len)
+            return WEFT_FAIL(err, WEFT_USAGE, "cache: \"%.*s\" is not of the form key=value",
+                             (int)len, at);
+        WEFT_TRY(read_pair((struct piece){at, key}, (struct piece){at + key + 1, len - key - 1},
+                           &seen, &settings, err));
+        at += len;
+        if (at[0] == ',' && at[1] == '\0')
+            return WEFT_FAIL(err, WEFT_USAGE, "cache: nothing after the last comma");
+        at += at[0] == ',';
+    }
+    *out = settings;
+    return WEFT_OK;
+}
+
+/* -- report --------------------------------------------------------------------------------- */
+
+/* The double with the fewest digits that rounds to `value`: prints as the float would. */
+static double shortest(float value)
+{
+    char text[32];
+    for (int digits = 1; digits < 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value)
+            return strtod(text, NULL);
+    }
+    snprintf(text, sizeof text, "%.9g", (double)value);
+    return strtod(text, NULL);
+}
+
+void weft_communication_print_json(struct weft_json *j, const char *key,
+                                   const struct weft_communication *c)
+{
+    uint32_t bits;
+    memcpy(&bits, &c->cache_hit_rate, sizeof bits);
+    weft_json_begin(j, key, '{');
+    weft_json_uint(j, "raw_payload_bytes_requested", c->cache.raw_payload_bytes_requested);
+    weft_json_uint(j, "payload_bytes_transmitted", c->cache.payload_bytes_transmitted);
+    weft_json_uint(j, "cache_hits", c->cache.cache_hits);
+    weft_json_uint(j, "cache_misses", c->cache.cache_misses);
+    weft_json_uint(j, "resend_count_avoided", c->cache.resend_count_avoided);
+    weft_json_uint(j, "backward_reuse_hits", c->cache.backward_reuse_hits);
+    weft_json_uint(j, "invalidated_entries", c->cache.invalidated_entries);
+    weft_json_uint(j, "forward_transfer_requests", c->forward_transfer_requests);
+    weft_json_uint(j, "backward_transfer_requests", c->backward_transfer_requests);
+    weft_json_begin(j, "stage_transmitted_bytes", '[');
+    for (uint32_t r = 0; r < c->n_ranks; r++)
+        weft_json_uint(j, NULL, c->stage_transmitted_bytes[r]);
+    weft_json_end(j, ']');
+    weft_json_uint(j, "bytes_saved", c->bytes_saved);
+    weft_json_number(j, "cache_hit_rate", shortest(c->cache_hit_rate));
+    weft_json_uint(j, "cache_hit_rate_bits", bits);
+    if (c->trace != NULL)
+        weft_json_string(j, "trace", c->trace);
+    weft_json_end(j, '}');
+}
+
+void weft_communication_print_text(struct weft_text *out, const struct weft_communication *c)
+{
+    enum { MOST = 16 };
+    const struct weft_cache_stats *s = &c->cache;
+    weft_text_addf(out, "requests          %zu forward, %zu backward\n",
+                   c->forward_transfer_requests, c->backward_transfer_requests);
+    weft_text_addf(out, "bytes             %zu asked for, %zu sent, %zu saved\n",
+                   s->raw_payload_bytes_requested, s->payload_bytes_transmitted,
+                   c->bytes_saved);
+    weft_text_addf(out,
+                   "cache             %zu hits (%zu backward), %zu misses, hit rate %.1f%%\n",
+                   s->cache_hits, s->backward_reuse_hits, s->cache_misses,
+                   100 * (double)c->cache_hit_rate);
+    weft_text_addf(out, "entries dropped   %zu\n", s->invalidated_entries);
+    weft_text_adds(out, "sent by rank     ");
+    for (uint32_t r = 0; r < c->n_ranks && r < MOST; r++)
+        weft_text_addf(out, " %zu", c->stage_transmitted_bytes[r]);
+    weft_text_adds(out, c->n_ranks > MOST ? " ...\n" : "\n");
+}
