@@ -41,6 +41,7 @@ bench: all
 
 install: all
 	cmake --install build/release --prefix "$(PREFIX)"
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" -eq 0 ]; then ldconfig; fi
 
 check:
 	@.ci/run
