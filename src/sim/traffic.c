@@ -113,6 +113,15 @@ static void make_blocks(struct weft_traffic *t, struct memory *m, uint32_t pipe,
     }
 }
 
+/* Notes the first stage of each rank that saw a block. */
+static void note_first(struct weft_traffic *t, uint32_t pipe, uint32_t stage)
+{
+    uint32_t *row = weft_traffic_of_rank(t, pipe, t->rank_of[weft_traffic_at(t, pipe, stage)]);
+    for (uint32_t b = 0; b < t->first[stage + 1]; b++)
+        if (row[b] == WEFT_NO_STAGE)
+            row[b] = weft_traffic_bringer(t, pipe, stage, b);
+}
+
 static bool fill_table(struct weft_traffic *t)
 {
     struct memory m = {0};
@@ -126,6 +135,7 @@ static bool fill_table(struct weft_traffic *t)
                 ok = bring_blocks(t, &m, pipe, stage, &n);
             }
             make_blocks(t, &m, pipe, stage);
+            note_first(t, pipe, stage);
         }
         t->begin[weft_traffic_at(t, pipe, t->place.n_stages - 1)] = n;
     }
@@ -164,21 +174,25 @@ static enum weft_status check(const struct weft_placement *p, const uint32_t *fi
 
 static bool allocate(struct weft_traffic *t)
 {
-    size_t cells = (size_t)t->place.n_pipes * t->place.n_stages, table, bytes;
-    if (!weft_size_mul(cells, t->n_blocks, &table) ||
-        !weft_size_mul(table, sizeof *t->bringers, &bytes))
+    size_t cells = (size_t)t->place.n_pipes * t->place.n_stages, bytes, by_rank;
+    size_t row = sizeof *t->bringers * t->n_blocks;
+    if (!weft_size_mul(cells, row, &bytes) ||
+        !weft_size_mul((size_t)t->place.n_pipes * t->place.n_ranks, row, &by_rank))
         return false;
     t->rank_of = malloc(sizeof *t->rank_of * cells);
     t->micros = calloc(t->place.n_pipes, sizeof *t->micros);
     t->first = calloc((size_t)t->place.n_stages + 1, sizeof *t->first);
     t->numbers = malloc(sizeof *t->numbers * ((size_t)t->n_blocks + 1));
     t->bringers = malloc(bytes > 0 ? bytes : 1);
+    t->rank_bringers = malloc(by_rank > 0 ? by_rank : 1);
     t->begin = malloc(sizeof *t->begin * (cells + 1));
     t->counts = calloc(t->place.n_pipes, sizeof *t->counts);
     if (t->rank_of == NULL || t->micros == NULL || t->first == NULL || t->numbers == NULL ||
-        t->bringers == NULL || t->begin == NULL || t->counts == NULL)
+        t->bringers == NULL || t->rank_bringers == NULL || t->begin == NULL ||
+        t->counts == NULL)
         return false;
     memset(t->bringers, 0xff, bytes);
+    memset(t->rank_bringers, 0xff, by_rank);
     return true;
 }
 
@@ -236,6 +250,7 @@ void weft_traffic_free(struct weft_traffic *t)
     free(t->first);
     free(t->numbers);
     free(t->bringers);
+    free(t->rank_bringers);
     free(t->sends);
     free(t->begin);
     free(t->counts);
@@ -288,11 +303,7 @@ uint32_t weft_traffic_bringer(const struct weft_traffic *t, uint32_t pipe, uint3
 uint32_t weft_traffic_rank_bringer(const struct weft_traffic *t, uint32_t pipe, uint32_t rank,
                                    uint32_t block)
 {
-    for (uint32_t s = 0; s < t->place.n_stages; s++)
-        if (t->rank_of[weft_traffic_at(t, pipe, s)] == rank &&
-            weft_traffic_bringer(t, pipe, s, block) != WEFT_NO_STAGE)
-            return weft_traffic_bringer(t, pipe, s, block);
-    return WEFT_NO_STAGE;
+    return weft_traffic_of_rank(t, pipe, rank)[block];
 }
 
 struct weft_traffic_count weft_traffic_count(const struct weft_traffic *t, uint32_t pipe)

@@ -1,0 +1,150 @@
+/* The reference cache model's settings and report as text.  The commands are in no library, so the
+ * file itself is taken in. */
+#include "cli/cache_print.c"
+
+#include "sched/lines.h"
+#include <jansson.h>
+
+static struct settings_case {
+    const char *text;
+    struct weft_cache_settings want;
+    const char *complaint; /* part of it; NULL when it is accepted */
+} cases[] = {
+    {NULL, {false, WEFT_CACHE_DISABLED, true, 1}, NULL},
+    {"", {false, WEFT_CACHE_DISABLED, true, 1}, NULL},
+    {"enabled=1,policy=resident_block_summaries,reuse=1,inflight=8",
+     {true, WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES, true, 8},
+     NULL},
+    {"inflight=18446744073709551615,reuse=0,policy=disabled",
+     {false, WEFT_CACHE_DISABLED, false, SIZE_MAX},
+     NULL},
+    {"enabled=0", {false, WEFT_CACHE_DISABLED, true, 1}, NULL},
+    {"enabled=yes", {0}, "enabled=yes"},
+    {"enabled=", {0}, "0 or 1"},
+    {"enabled=1,enabled=1", {0}, "twice"},
+    {"enabled", {0}, "key=value"},
+    {"enabled=1,", {0}, "comma"},
+    {",enabled=1", {0}, "key=value"},
+    {"enabled=1,,reuse=1", {0}, "key=value"},
+    {"=1", {0}, "no key"},
+    {"Enabled=1", {0}, "no key \"Enabled\""},
+    {" enabled=1", {0}, "no key"},
+    {"enabled=1 ", {0}, "0 or 1"},
+    {"policy=resident", {0}, "policy=resident"},
+    {"policy=disabled2", {0}, "disabled2"},
+    {"inflight=0", {0}, "at least 1"},
+    {"inflight=-1", {0}, "at least 1"},
+    {"inflight=+1", {0}, "at least 1"},
+    {"inflight=1x", {0}, "inflight=1x"},
+    {"inflight=1e3", {0}, "inflight=1e3"},
+    {"inflight=", {0}, "at least 1"},
+    {"inflight=18446744073709551616", {0}, "at least 1"},
+};
+
+static void check_settings(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < WEFT_LEN(cases); i++) {
+        const struct settings_case *c = &cases[i];
+        struct weft_cache_settings got = {true, WEFT_CACHE_DISABLED, false, 99};
+        struct weft_error err = {0};
+        enum weft_status st = weft_cache_settings_parse(c->text, &got, &err);
+        if (c->complaint != NULL) {
+            assert_int_equal(st, WEFT_USAGE);
+            if (strstr(err.msg, c->complaint) == NULL)
+                fail_msg("%s: %s", c->text, err.msg);
+            assert_int_equal(got.max_inflight_micros, 99); /* untouched */
+            continue;
+        }
+        assert_int_equal(st, WEFT_OK);
+        assert_int_equal(got.enabled, c->want.enabled);
+        assert_int_equal(got.policy, c->want.policy);
+        assert_int_equal(got.reuse_across_backward, c->want.reuse_across_backward);
+        assert_int_equal(got.max_inflight_micros, c->want.max_inflight_micros);
+    }
+}
+
+/* Four ranks, two chunks, one micro, eight layers a block: 3 of 14 transfers are hits, for
+ * boundaries share keys. */
+static struct weft_communication report(bool trace)
+{
+    struct weft_params params = {.ranks = 4, .micros = 1, .chunks = 2};
+    struct weft_communication_settings settings = {
+        .mode = WEFT_COMM_BLOCK_RESIDUAL_CACHE,
+        .cache = {true, WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES, false, 2},
+        .layers_per_block = 8,
+        .payload_bytes = 100,
+        .trace = trace};
+    struct weft_communication c;
+    struct weft_schedule *s = NULL;
+    struct weft_partition p;
+    assert_int_equal(weft_schedule_make("greedy-gpipe", &params, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_partition_init_even(&p, 8, 8, NULL), WEFT_OK);
+    assert_int_equal(weft_reference_communication(s, &p, &settings, &c, NULL), WEFT_OK);
+    weft_partition_release(&p);
+    weft_schedule_free(s);
+    return c;
+}
+
+static void check_json(void **state)
+{
+    static const char want[] =
+        "{\"raw_payload_bytes_requested\":1400,\"payload_bytes_transmitted\":1100,"
+        "\"cache_hits\":3,\"cache_misses\":11,\"resend_count_avoided\":3,"
+        "\"backward_reuse_hits\":0,\"invalidated_entries\":0,\"forward_transfer_requests\":7,"
+        "\"backward_transfer_requests\":7,\"stage_transmitted_bytes\":[300,300,300,200],"
+        "\"bytes_saved\":300,\"cache_hit_rate\":0.21428572,\"cache_hit_rate_bits\":1046179255";
+    (void)state;
+    for (int trace = 0; trace < 2; trace++) {
+        struct weft_communication c = report(trace);
+        char got[1000] = "", whole[1000];
+        FILE *out = fmemopen(got, sizeof got, "w");
+        struct weft_json j = {.out = out};
+        weft_communication_print_json(&j, NULL, &c);
+        fclose(out);
+        snprintf(whole, sizeof whole, "%s%s}", want,
+                 trace ? ",\"trace\":\"mmmmhhh-bbbbbbb-\"" : "");
+        assert_string_equal(got, whole);
+        json_t *root = json_loads(got, JSON_REJECT_DUPLICATES, NULL);
+        assert_non_null(root);
+        json_decref(root);
+        weft_communication_release(&c);
+    }
+}
+
+static void check_text(void **state)
+{
+    struct weft_communication c = report(false);
+    struct weft_text text = {0};
+    (void)state;
+    weft_communication_print_text(&text, &c);
+    assert_false(text.failed);
+    assert_non_null(strstr(text.at, "1400 asked for, 1100 sent, 300 saved"));
+    assert_non_null(strstr(text.at, "hit rate 21.4%"));
+    assert_non_null(strstr(text.at, "sent by rank      300 300 300 200\n"));
+    weft_text_release(&text);
+    weft_communication_release(&c);
+}
+
+/* A float prints as its own shortest text, not as the double's. */
+static void check_shortest(void **state)
+{
+    (void)state;
+    assert_true(shortest(0.0F) == 0.0 && shortest(0.5F) == 0.5 && shortest(0.1F) == 0.1);
+    assert_true(shortest(1.0F / 3) == 0.33333334);
+    for (uint32_t i = 1; i < 200000; i++) {
+        float f = (float)i / 200000.0F;
+        assert_true((float)shortest(f) == f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(check_settings),
+        cmocka_unit_test(check_json),
+        cmocka_unit_test(check_text),
+        cmocka_unit_test(check_shortest),
+    };
+    return cmocka_run_group_tests_name("cache print", tests, NULL, NULL) != 0;
+}
