@@ -10,6 +10,9 @@
 #include "sched/channel.h"
 #include "sched/schedule_priv.h"
 
+/* The inner loop is one function: calls cost more than what they do. */
+#define FAST __attribute__((always_inline)) static inline
+
 /* Everything about one stage on one rank: what its passes take, and whom their results go to. */
 struct station {
     double time[WEFT_ACT_W + 1]; /* by kind */
@@ -48,7 +51,7 @@ struct clockwork {
 enum { AHEAD = 16 };
 
 /* A result is there: whoever stands for it goes on. */
-static inline void deliver(struct clockwork *c, uint32_t rank, size_t cell, double when)
+FAST void deliver(struct clockwork *c, uint32_t rank, size_t cell, double when)
 {
     c->there[cell] = when;
     __builtin_prefetch(&c->there[cell + AHEAD], 1);
@@ -58,19 +61,19 @@ static inline void deliver(struct clockwork *c, uint32_t rank, size_t cell, doub
     }
 }
 
-static inline const struct station *station_of(const struct clockwork *c, struct weft_action a)
+FAST const struct station *station_of(const struct clockwork *c, struct weft_action a)
 {
     return &c->stations[(size_t)weft_placement_pipe(c->place, a.micro) * c->place->n_stages +
                         a.stage];
 }
 
-static inline size_t cell_of(const struct clockwork *c, uint32_t stage, uint32_t micro)
+FAST size_t cell_of(const struct clockwork *c, uint32_t stage, uint32_t micro)
 {
     return (size_t)stage * c->place->n_micros + micro;
 }
 
 /* Does it wait for something of a neighbouring stage? */
-static inline bool waits(const struct clockwork *c, struct weft_action a)
+FAST bool waits(const struct clockwork *c, struct weft_action a)
 {
     if (a.kind == WEFT_ACT_F)
         return a.stage > 0;
@@ -100,8 +103,8 @@ static double over_link(struct clockwork *c, struct weft_action a, bool next, do
 }
 
 /* Hands a result to the stage it is for.  *end grows when sending keeps the rank busy. */
-static inline void hand_on(struct clockwork *c, struct weft_action a, const struct station *at,
-                           bool occupies, double *end)
+FAST void hand_on(struct clockwork *c, struct weft_action a, const struct station *at,
+                  bool occupies, double *end)
 {
     if (a.kind == WEFT_ACT_F) {
         if (a.stage > 0) /* the input is taken: from now on the gradient is awaited */
@@ -146,7 +149,7 @@ static double pair_time(const struct clockwork *c, struct weft_action a, struct 
 }
 
 /* When all that a cell of the list waits for is there; NaN, and the rank stands, when not yet. */
-static inline double all_there(const struct clockwork *c, struct runner *r, size_t unit)
+FAST double all_there(const struct clockwork *c, struct runner *r, size_t unit)
 {
     double latest = 0;
     for (size_t k = 0; k < unit; k++) {
@@ -165,8 +168,8 @@ static inline double all_there(const struct clockwork *c, struct runner *r, size
 }
 
 /* One compute cell; false when the rank stands. */
-static inline bool run_cell(struct clockwork *c, struct runner *r, size_t unit, bool occupies,
-                            double *begin, double *took)
+FAST bool run_cell(struct clockwork *c, struct runner *r, size_t unit, bool occupies,
+                   double *begin, double *took)
 {
     const struct weft_action *a = &r->row[r->at];
     double there = all_there(c, r, unit);
@@ -190,7 +193,7 @@ static inline bool run_cell(struct clockwork *c, struct runner *r, size_t unit, 
 }
 
 /* Runs one rank until it stands.  The two modes are compiled apart: most runs occupy nothing. */
-static inline void run_rank(struct clockwork *c, uint32_t rank, bool occupies)
+FAST void run_rank(struct clockwork *c, uint32_t rank, bool occupies)
 {
     struct runner *r = &c->runners[rank];
     size_t base = c->in->schedule->first[rank], from = r->at;
