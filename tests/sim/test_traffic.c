@@ -426,7 +426,7 @@ static void check_blocks(void **state)
 
 static void check_refused(void **state)
 {
-    uint32_t rank_of[] = {0, 1, 0, 1}, other[] = {0, 1, 1, 0};
+    uint32_t rank_of[] = {0, 1, 0, 1, 1, 0, 1, 0}, other[] = {0, 1, 1, 0};
     const uint16_t astray[] = {0, 1, 2};
     struct weft_placement p = {2, 4, 3, 1, rank_of, NULL};
     const uint32_t good[] = {0, 1, 3}, falling[] = {1, 0}, beyond[] = {0, 4};
