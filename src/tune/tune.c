@@ -19,7 +19,7 @@
 enum {
     SLICE_WORK = 4000000,
     DEFAULT_ITERATIONS = 100000,
-    EXACT_NODES = 200000,
+    EXACT_WORK = 2000000,
     MOST_KICKS = 12
 };
 
@@ -232,7 +232,7 @@ static enum weft_status solve(struct tuner *t, const struct weft_placement *plac
     struct weft_instance x;
     if (s->minimize != WEFT_MIN_MAKESPAN || s->n_ops > WEFT_EXACT_MOST_OPS || s->n_chunks > 8)
         return WEFT_OK;
-    uint64_t nodes = EXACT_NODES;
+    uint64_t nodes = EXACT_WORK / s->n_ops;
     if (t->options->iterations > 0 && t->options->iterations / 2 < nodes)
         nodes = t->options->iterations / 2;
     WEFT_TRY(weft_instance_init(&x, &in, err));
