@@ -106,6 +106,24 @@ void weft_sim_release(struct weft_sim *sim);
 enum weft_status weft_sim_check(const struct weft_schedule *s,
                                 const struct weft_sim_options *options, struct weft_error *err);
 
+/* -- costs from a measurement ---------------------------------------------------------------- */
+
+struct weft_trace;
+
+/* Mean times of each stage, in the trace's unit.  All arrays are (n_stages). */
+struct weft_measured_cost {
+    uint32_t n_stages;
+    double *f, *i, *w, *b, *fb; /* owned */
+};
+
+/* From the compute events of a trace.  A stage that lacks a kind gets the mean of the others;
+ * where only whole backwards were seen, I and W get half each, where only split ones, B gets their
+ * sum; without pairs, FB gets F + B.  WEFT_DATA when there are no forwards or no backwards. */
+enum weft_status weft_measured_cost_init(struct weft_measured_cost *out,
+                                         const struct weft_trace *trace,
+                                         struct weft_error *err);
+void weft_measured_cost_release(struct weft_measured_cost *m);
+
 /* -- many runs at once ---------------------------------------------------------------------- */
 
 enum { WEFT_SCENARIOS = 16 }; /* that go through the schedule together */

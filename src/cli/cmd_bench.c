@@ -292,7 +292,7 @@ static enum weft_status bench_sim(const struct bench_settings *s, struct weft_er
         {"1f1b", 8, 0, 32, 0, false, false},
         {"zb-v", 64, 0, 512, 0, false, false},
         {"1f1b", 1024, 0, 4096, 0, false, false},
-        {"1f1b", 4096, 0, 24576, 0, false, true},
+        {"1f1b", 1024, 0, 98304, 0, false, true},
     };
     static const struct bench_case many = {"1f1b", 64, 0, 512, 0, false, false};
     static const struct bench_case fleet = {"interleaved-1f1b", 16, 8, 64, 0, false, false};

@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "config/values.h"
+#include "weft/sim.h"
+#include "weft/trace.h"
 
 /* -- costs ---------------------------------------------------------------------------------- */
 
@@ -50,10 +52,53 @@ static enum weft_status parse_memory(const struct weft_plan_settings *settings,
     return WEFT_OK;
 }
 
+static enum weft_status copy_values(struct weft_values *to, const double *from, size_t n,
+                                    struct weft_error *err)
+{
+    double *list = malloc(sizeof *list * n);
+    if (list == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the costs of %zu stages", n);
+    memcpy(list, from, sizeof *list * n);
+    *to = (struct weft_values){list, n};
+    return WEFT_OK;
+}
+
+/* The mean times of a measured trace. */
+static enum weft_status read_costs(const char *path, struct weft_cost *cost,
+                                   struct weft_error *err)
+{
+    char *text = NULL;
+    size_t len = 0;
+    struct weft_trace trace = {0};
+    struct weft_measured_cost m = {0};
+    WEFT_TRY(weft_file_read(path, &text, &len, err));
+    enum weft_status st = weft_trace_parse(text, len, path, &trace, err);
+    free(text);
+    if (st == WEFT_OK)
+        st = weft_measured_cost_init(&m, &trace, err);
+    if (st == WEFT_OK)
+        st = copy_values(&cost->f, m.f, m.n_stages, err);
+    if (st == WEFT_OK)
+        st = copy_values(&cost->i, m.i, m.n_stages, err);
+    if (st == WEFT_OK)
+        st = copy_values(&cost->w, m.w, m.n_stages, err);
+    if (st == WEFT_OK)
+        st = copy_values(&cost->b, m.b, m.n_stages, err);
+    if (st == WEFT_OK)
+        st = copy_values(&cost->fb, m.fb, m.n_stages, err);
+    weft_measured_cost_release(&m);
+    weft_trace_release(&trace);
+    return st;
+}
+
 enum weft_status weft_plan_parse_costs(const struct weft_plan_settings *settings,
                                        struct weft_cost *cost, struct weft_memory *memory,
                                        struct weft_error *err)
 {
+    if (settings->cost != NULL && settings->cost_from != NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "give --cost or --cost-from, not both");
+    if (settings->cost_from != NULL)
+        WEFT_TRY(read_costs(settings->cost_from, cost, err));
     if (settings->cost != NULL)
         WEFT_TRY(parse_cost(settings->cost, cost, err));
     return parse_memory(settings, memory, err);
@@ -215,17 +260,6 @@ static enum weft_status count_layers(struct weft_plan_settings *settings, uint32
     if (p.n_stages > 0)
         settings->layers = p.at[p.n_stages - 1].end_layer;
     weft_partition_release(&p);
-    return WEFT_OK;
-}
-
-static enum weft_status copy_values(struct weft_values *to, const double *from, size_t n,
-                                    struct weft_error *err)
-{
-    double *list = malloc(sizeof *list * n);
-    if (list == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the costs of %zu stages", n);
-    memcpy(list, from, sizeof *list * n);
-    *to = (struct weft_values){list, n};
     return WEFT_OK;
 }
 
@@ -421,7 +455,7 @@ static enum weft_status build(struct weft_plan *p, struct weft_plan_settings *se
     WEFT_TRY(weft_plan_parse_costs(settings, &p->cost, &p->memory, err));
     const struct weft_generator *g = weft_generator_find(settings->schedule);
     p->by_ticks = g != NULL && (g->takes & WEFT_BY_TICKS) && settings->cost == NULL &&
-                  !has_items(settings);
+                  settings->cost_from == NULL && !has_items(settings);
     if (p->by_ticks) {
         static const double tick = 1;
         WEFT_TRY(copy_values(&p->cost.b, &tick, 1, err));
@@ -445,7 +479,8 @@ static enum weft_status build(struct weft_plan *p, struct weft_plan_settings *se
     }
     if (has_items(settings))
         WEFT_TRY(count_bytes(p, settings, err));
-    p->costs_by_layer = has_items(settings) || settings->cost != NULL;
+    p->costs_by_layer =
+        has_items(settings) || settings->cost != NULL || settings->cost_from != NULL;
     p->file = is_file(settings->schedule) ? settings->schedule : NULL;
     WEFT_TRY(prove_and_time(p, settings, err));
     return lower_plan(p, settings, err);

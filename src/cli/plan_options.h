@@ -29,6 +29,8 @@
     {"cost", 'c', WEFT_OPT_TEXT, "F=1,I=1,W=1", \
      "times; also B (I+W), FB (F+B), C (a hop, 0); a list a stage is F=11:8:12", NULL, \
      WEFT_PLAN_AT(cost)}, \
+    {"cost-from", 0, WEFT_OPT_TEXT, "TRACE", "times measured in a trace file", NULL, \
+     WEFT_PLAN_AT(cost_from)}, \
     {"mem", 0, WEFT_OPT_TEXT, "F=1,I=0,W=-1", "change of memory at each action", NULL, WEFT_PLAN_AT(mem)}, \
     {"mem-limit", 0, WEFT_OPT_TEXT, "X", "most memory of a rank; a list is X:Y:...", NULL, \
      WEFT_PLAN_AT(mem_limit)}, \
