@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# weft simulate and weft compare: what they say and what they refuse.
+. "$(dirname -- "$0")/common.bash"
+
+two_nodes='node:2 rank:2 intra:200GB/s,2us inter:25GB/s,8us'
+
+run 0 simulate -s 1f1b -p 4 -m 8
+out_has 'makespan          33, bubble 27.3%'
+out_has 'idle by cause     warm-up'
+out_has 'critical path'
+out_has 'bound             33: the makespan is at most 0.0% above the optimum'
+run 0 simulate -s 1f1b -p 4 -m 8 -c F=10,I=10,W=10 --bytes 1e9 --cluster "$two_nodes"
+out_has 'most on link'
+run 0 simulate -s 1f1b -p 4 -m 8 -c F=1 --bytes 1e6 --cluster 'rank:4 intra:1GB/s' --transfers link
+run 0 simulate -s zb-v -p 4 -m 8 --samples 100 --jitter lognormal:0.1
+out_has 'samples           100: p5'
+run 0 simulate -s 1f1b -p 2 -m 4 --speed 1:2 --json
+out_has '"critical_path"'
+out_lacks '"bound"'
+
+# The same bits every time.
+run 0 simulate -s zb-h1 -p 4 -m 8 --samples 200 --json
+cp out first
+run 0 simulate -s zb-h1 -p 4 -m 8 --samples 200 --json
+holds cmp out first
+
+# Costs from a measurement: of stages 0 and 1, the second twice as slow.
+cat >run.trace <<'END'
+# weft trace 1
+# weft name run
+# weft ranks 2 stages 2 micros 1
+# weft unit 0.001
+0 compute 0F0 0 2
+1 compute 1F0 2 4
+1 compute 1B0 6 8
+0 compute 0B0 14 4
+END
+run 0 simulate -s 1f1b -p 2 -m 4 --cost-from run.trace
+out_has 'makespan          54' # 2 + 4 x 12 + 4
+run 2 simulate -s 1f1b -p 4 -m 4 --cost-from run.trace
+err_has '2 values for 4 stages'
+run 2 simulate -s 1f1b -p 2 -m 4 --cost-from run.trace --cost F=1
+err_has 'not both'
+printf '# weft trace 1\nnonsense\n' >bad.trace
+run 3 simulate -s 1f1b -p 2 -m 4 --cost-from bad.trace
+err_has 'bad.trace:2:1'
+
+run 2 simulate -s 1f1b -p 4 -m 8 --cluster 'rank:2'
+err_has 'too small for 4 ranks'
+run 2 simulate -s 1f1b -p 4 -m 8 --cluster 'rank:4 intra:fast'
+err_has 'cluster, column 14'
+run 2 simulate -s 1f1b -p 4 -m 8 --cluster 'rank:4' --cost C=1
+err_has 'leave out --cost C'
+run 2 simulate -s 1f1b -p 4 -m 8 --unit s
+err_has '--unit goes with --cluster'
+run 2 simulate -s 1f1b -p 4 -m 8 --speed 1:2
+err_has '2 values for 4'
+run 2 simulate -s 1f1b -p 4 -m 8 --speed -1
+err_has 'out of range'
+run 2 simulate -s 1f1b -p 4 -m 8 --jitter lognormal:1
+err_has 'goes with --samples'
+run 2 simulate -s 1f1b -p 4 -m 8 --samples 10 --jitter normal:1
+err_has 'lognormal'
+run 2 simulate -s 1f1b -p 4 -m 8 --transfers link
+err_has 'cluster'
+run 2 simulate -s 1f1b -p 4 -m 8 --cost F=nan
+run 2 simulate -s 1f1b -p 4 -m 8 --bytes -5 --cluster 'rank:4'
+
+run 0 compare -p 4 -m 8
+out_has '* interleaved-zb '
+out_has 'dualpipe '
+run 0 compare -p 4 -m 8 --mem-limit 3 --sort memory
+out_lacks ' gpipe '
+out_has 'v-min'
+run 0 compare -p 3 -m 5 --chunks 2:3 --json
+holds grep -q '"schedule":"1f1b"' out
+out_lacks '"schedule":"chimera"' # an odd number of ranks
+run 2 compare -p 4
+err_has '--micros'
+run 2 compare -p 4 -m 8 --chunks 0
+err_has '--chunks'
+run 2 compare -p 4 -m 8 --cost F=1:2
+err_has '2 values for 1 stages'
+
+finish
