@@ -169,11 +169,11 @@ static void put_rank_frame(struct layout *l, const struct weft_panel *p, uint32_
 {
     double pitch = weft_panel_rank_height(p) + l->gap;
     uint32_t every = (uint32_t)ceil((TINY + 2) / pitch);
-    double shown = l->panels[0].trace == NULL ? 0 : p->trace->makespan * p->scale;
+    double shown = p->trace->makespan * p->scale;
     weft_picture_area(l->out, l->left, y, shown, p->row, WEFT_INK_IDLE);
     for (int lane = WEFT_LANE_SEND; p->lane > 0 && lane < WEFT_N_LANES; lane++) {
         static const char *const names[] = {"", "send", "recv"};
-        double top = y + p->row + (lane == WEFT_LANE_RECV ? p->lane * p->slots[1] : 0);
+        double top = y + p->row + 1 + (lane == WEFT_LANE_RECV ? p->lane * p->slots[1] : 0);
         for (unsigned k = 0; k < p->slots[lane]; k++)
             weft_picture_area(l->out, l->left, top + k * p->lane, shown, p->lane - 1,
                               WEFT_INK_IDLE);

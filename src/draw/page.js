@@ -81,7 +81,7 @@
     const shown = rows.filter(row => row.kind === 0 || lanes);
     const headings = data.traces.length > 1 ? data.traces.length * 22 : 4;
     const units = shown.reduce((sum, row) => sum + (row.kind === 0 ? 1 : 0.4), 0);
-    const unit = Math.max(9, Math.min(34, (height - AXIS - headings) / units));
+    const unit = Math.max(9, Math.min(38, (height - AXIS - headings) / units));
     let y = 0, last = -1;
     placed = [];
     for (const row of shown) {
@@ -141,15 +141,39 @@
       ctx.fillRect(x, y + h - band, w, band);
   }
 
-  function label(x, y, w, h, kind, stage, micro, chunks) {
-    const size = Math.min(12, Math.floor(h * 0.75));
+  /* What a cell says, from the most telling on: 2F0, F0, 0. */
+  const wordings = [
+    name,
+    (kind, stage, micro) => data.kinds[kind][0] + (kind <= LAST_RECV ? micro : ''),
+    (kind, stage, micro) => (kind <= LAST_RECV ? String(micro) : ''),
+  ];
+  const fontFor = h => Math.min(12, Math.floor(h * 0.75));
+
+  /* The most telling words that nearly all cells in view have room for: all say the same. */
+  function chooseWording(trace) {
+    const fits = [0, 0, 0], scale = (width - left - RIGHT) / (view.end - view.begin);
+    let n = 0;
+    for (const p of placed.filter(q => q.row.trace === trace && q.row.kind === 0)) {
+      const lane = p.row.lane, first = firstAfter(lane, view.begin);
+      ctx.font = fontFor(p.h) + 'px ' + FONT;
+      for (let i = first; i < lane.n && i < first + 200 && lane.start[i] < view.end && n < 3000; i++, n++)
+        wordings.forEach((words, k) => {
+          const text = words(lane.kind[i], lane.stage[i], lane.micro[i]);
+          fits[k] += ctx.measureText(text).width <= (lane.end[i] - lane.start[i]) * scale - 6;
+        });
+    }
+    const first = trace.shades.length > 1 ? 0 : 1;
+    const best = [0, 1, 2].find(k => k >= first && fits[k] >= 0.97 * n);
+    trace.wording = best === undefined ? 2 : best;
+  }
+
+  function label(x, y, w, h, kind, stage, micro, from) {
+    const size = fontFor(h);
     if (size < 7 || w < 9)
       return;
     ctx.font = size + 'px ' + FONT;
-    const words = [data.kinds[kind][0] + (kind <= LAST_RECV ? micro : ''), kind <= LAST_RECV ? String(micro) : ''];
-    if (chunks > 1)
-      words.unshift(name(kind, stage, micro));
-    const text = words.find(t => ctx.measureText(t).width <= w - 5);
+    const words = wordings.slice(from).find(f => ctx.measureText(f(kind, stage, micro)).width <= w - 5);
+    const text = words ? words(kind, stage, micro) : '';
     if (!text)
       return;
     ctx.fillStyle = '#1a1a1a';
@@ -160,11 +184,10 @@
 
   function cell(row, i, x, end, y, h) {
     const lane = row.lane, pair = lane.pair[i], gap = end - x >= 3 ? 0.5 : 0, w = end - x - 2 * gap;
-    const chunks = row.stages.length;
     const half = (top, hh, kind, stage, micro) => {
       box(x + gap, top, w, hh, kind, shade(row, kind, stage), hh >= 6 && w >= 1.5);
       if (row.kind === 0)
-        label(x + gap, top, w, hh, kind, stage, micro, chunks);
+        label(x + gap, top, w, hh, kind, stage, micro, row.trace.wording);
     };
     painted++;
     if (!pair) {
@@ -238,7 +261,7 @@
   }
 
   function paintShares(shares, y, h) {
-    const n = data.kinds.length;
+    const n = data.kinds.length, plot = width - left - RIGHT;
     for (let c = 0; c * n < shares.length; c++) {
       let sum = 0;
       for (let k = 0; k < n; k++) {
@@ -247,7 +270,7 @@
           continue;
         const top = Math.min(1, sum + share);
         ctx.fillStyle = data.colours[k][1];
-        ctx.fillRect(left + c * COLUMN, y + h * (1 - top), COLUMN, h * (top - sum));
+        ctx.fillRect(left + c * COLUMN, y + h * (1 - top), Math.min(COLUMN, plot - c * COLUMN), h * (top - sum));
         sum = top;
         painted++;
       }
@@ -260,7 +283,7 @@
   }
 
   function paintAxis() {
-    const y = height - AXIS, plot = width - left - RIGHT;
+    const y = Math.min(total + 4, height - AXIS), plot = width - left - RIGHT;
     ctx.fillStyle = colours.paper;
     ctx.fillRect(0, y, width, AXIS);
     ctx.fillStyle = colours.line;
@@ -283,6 +306,7 @@
 
   function paint() {
     painted = 0;
+    data.traces.forEach(chooseWording);
     ctx.fillStyle = colours.paper;
     ctx.fillRect(0, 0, width, height);
     ctx.save();

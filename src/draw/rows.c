@@ -335,7 +335,7 @@ void weft_panel_draw_rank(struct weft_panel *p, uint32_t rank, double y,
     for (int lane = WEFT_LANE_SEND; p->lane > 0 && lane < WEFT_N_LANES; lane++)
         for (unsigned slot = 0; slot < p->slots[lane]; slot++) {
             size_t n = collect_spans(p, rank, (enum weft_lane)lane, slot);
-            put_strip(p, n, y, p->lane - 1, out);
+            put_strip(p, n, y + 1, p->lane - 1, out);
             y += p->lane;
         }
 }

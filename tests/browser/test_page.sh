@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# The page that weft draws, in a real browser: it paints, the mouse finds the right action, text
+# stays text, and the console stays silent.  Skipped (77) where there is no chromium.
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
+    echo 'skipped: no chromium here (make setup-browser installs it)'
+    exit 77
+}
+. "$(dirname -- "$0")/../cli/common.bash"
+
+# dom HASH: what the page holds after it was loaded as page.html#HASH, in dom; its messages in log.
+dom() {
+    n_checks=$((n_checks + 1))
+    what="page.html#$1"
+    rm -rf profile
+    timeout 50 "$browser" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
+        --disable-background-networking --disable-component-update --disable-sync \
+        --disable-dev-shm-usage --user-data-dir="$dir/profile" --window-size=1200,700 \
+        --enable-logging=stderr --dump-dom "file://$dir/page.html#$1" >out 2>err </dev/null ||
+        fail 'the browser failed'
+    grep CONSOLE err && fail 'the console is not silent'
+    holds grep -q 'data-ready="1"' out
+}
+
+# tip TEXT...: the lines that the pointer shows.
+tip() {
+    sed -n '/<div id="tip"/,/<\/div>/p' out | sed 's/<[^>]*>//g' >tip
+    for text; do
+        n_checks=$((n_checks + 1))
+        grep -qxF -e "$text" tip || fail "the pointer does not show '$text' but: $(tr '\n' '|' <tip)"
+    done
+}
+
+run 0 plan -s 1f1b -p 4 -m 8 -o plan.csv
+run 0 draw plan.csv -o page.html
+dom ''
+holds grep -q '<h1>1f1b: 4 ranks, 4 stages, 8 micros</h1>' out
+holds grep -q 'data-painted="64"' out # every action
+holds grep -q 'makespan 33, bubble 27.3%' out
+dom 'rank=0&time=12.5' # B0 runs from 10 to 12, F4 from 12 to 13
+tip '0F4' 'rank 0' 'start 12' 'length 1'
+dom 'rank=3&time=5'
+tip '3B0' 'rank 3' 'start 4' 'length 2'
+dom 'rank=0&time=7'
+tip 'idle' 'start 4' 'length 6'
+
+# Two traces, messages, real time, a title that tries to be a program.
+run 0 draw plan.csv "$WEFT_TEST_DATA/trace_measured.trace" --unit 10ms --lanes \
+    --title '</title></script><script>document.title="run"</script><b>x' -o page.html
+dom 'rank=0&time=12&trace=1&lane=1'
+tip '0SEND_F0' 'rank 0 of measured, send' 'start 10.782 ms' 'carries 1.000 MiB (1048576)' 'to rank 1'
+holds grep -qF '&lt;/script&gt;&lt;script&gt;document.title="run"&lt;/script&gt;&lt;b&gt;x</h1>' out
+holds grep -qF '<title>&lt;/title&gt;&lt;/script&gt;' out
+
+# So many actions that they are drawn as shares.
+run 0 plan -s zb-h1 -p 64 -m 512 -o page.html
+holds test "$(wc -c <page.html)" -lt 6000000
+dom 'rank=63&time=400.5'
+tip 'rank 63' 'length 1'
+
+finish
