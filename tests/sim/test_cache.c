@@ -116,7 +116,7 @@ static void check_scripts(void **state)
 
 /* -- a slow obvious cache ------------------------------------------------------------------- */
 
-enum { MOST = 256 };
+enum { MOST = 4096 };
 
 struct slow {
     struct weft_cache_settings settings;
@@ -198,16 +198,26 @@ static uint32_t roll(struct dice *d, uint32_t n)
     return weft_random_below(d->seed, 7, d->position++, n);
 }
 
-static void run_random(uint64_t seed)
+/* How large a script may be. */
+struct extent {
+    uint32_t accesses, cap, micros, blocks, steady;
+};
+
+static void run_random(uint64_t seed, struct extent most)
 {
+    static struct slow slow; /* large; what is beyond its counts is never read */
     struct dice d = {seed, 0};
-    struct slow slow = {.settings = {roll(&d, 16) != 0,
-                                     roll(&d, 16) != 0 ? WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES
-                                                       : WEFT_CACHE_DISABLED,
-                                     roll(&d, 4) != 0, roll(&d, 9)}};
+    slow.settings = (struct weft_cache_settings){
+        roll(&d, 16) != 0,
+        roll(&d, 16) != 0 ? WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES : WEFT_CACHE_DISABLED,
+        roll(&d, 4) != 0, roll(&d, most.cap + 1)};
+    slow.stats = (struct weft_cache_stats){0};
+    slow.n_entries = slow.n_fifo = 0;
+    slow.any = false;
     struct weft_cache *c = NULL;
-    uint32_t n = 1 + roll(&d, 120), ranks = 1 + roll(&d, 4), micros = 1 + roll(&d, 12);
-    uint32_t blocks = 1 + roll(&d, 3), steady = 1 + roll(&d, 60);
+    uint32_t n = 1 + roll(&d, most.accesses), ranks = 1 + roll(&d, 4);
+    uint32_t micros = 1 + roll(&d, most.micros), blocks = 1 + roll(&d, most.blocks);
+    uint32_t steady = 1 + roll(&d, most.steady);
     uint64_t freshness = 0;
     assert_int_equal(weft_cache_new(&slow.settings, &c, NULL), WEFT_OK);
     for (uint32_t i = 0; i < n; i++) {
@@ -222,7 +232,7 @@ static void run_random(uint64_t seed)
         assert_int_equal(got.result, want.result);
         assert_int_equal(got.transmitted_bytes, want.transmitted_bytes);
     }
-    uint32_t fifo[MOST];
+    static uint32_t fifo[MOST];
     assert_memory_equal(weft_cache_stats(c), &slow.stats, sizeof slow.stats);
     assert_int_equal(weft_cache_n_entries(c), slow.n_entries);
     assert_int_equal(weft_cache_micros(c, fifo, MOST), slow.n_fifo);
@@ -236,7 +246,9 @@ static void check_random(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 100000; seed++)
-        run_random(seed);
+        run_random(seed, (struct extent){120, 8, 12, 3, 60});
+    for (uint64_t seed = 0; seed < 300; seed++) /* the table grows while entries come and go */
+        run_random(seed, (struct extent){3000, 64, 100, 20, 1000000});
 }
 
 /* -- sizes ---------------------------------------------------------------------------------- */
@@ -263,6 +275,44 @@ static void check_many(void **state)
     assert_int_equal(weft_cache_stats(c)->invalidated_entries, 200000);
     assert_int_equal(weft_cache_stats(c)->cache_hits, 300000);
     weft_cache_free(c);
+}
+
+static void fill(struct weft_cache *c, uint64_t freshness, uint32_t micro, uint32_t salt,
+                 uint32_t n)
+{
+    for (uint32_t block = 0; block < n; block++) {
+        struct weft_cache_key key = {salt, salt / 2, block, micro, freshness};
+        struct weft_cache_access got;
+        assert_int_equal(weft_cache_access_forward(c, &key, 1, &got, NULL), WEFT_OK);
+        assert_int_equal(got.result, WEFT_CACHE_MISS);
+    }
+    for (uint32_t block = 0; block < n; block++) {
+        struct weft_cache_key key = {salt, salt / 2, block, micro, freshness};
+        assert_true(weft_cache_holds(c, &key));
+    }
+}
+
+/* All is dropped when the pool is full, and it grows when it is full again but for one. */
+static void check_growth(void **state)
+{
+    struct weft_cache_settings settings = {true, WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES, true,
+                                           SIZE_MAX};
+    (void)state;
+    for (uint32_t salt = 0; salt < 200; salt++)
+        for (uint32_t first = 60; first < 65; first++) {
+            struct weft_cache *c = NULL;
+            assert_int_equal(weft_cache_new(&settings, &c, NULL), WEFT_OK);
+            fill(c, 0, 0, salt, first - 1);
+            fill(c, 0, 1, salt, 1);
+            weft_cache_begin_freshness(c, 1);
+            assert_int_equal(weft_cache_n_entries(c), 0);
+            fill(c, 1, 0, salt, 64 + salt);
+            fill(c, 1, 2, salt, 10);
+            assert_int_equal(weft_cache_n_entries(c), 64 + salt + 10);
+            assert_int_equal(weft_cache_micros(c, NULL, 0), 2);
+            assert_int_equal(weft_cache_stats(c)->invalidated_entries, first);
+            weft_cache_free(c);
+        }
 }
 
 static void check_overflow(void **state)
@@ -297,9 +347,8 @@ static void check_overflow(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(check_scripts),
-        cmocka_unit_test(check_random),
-        cmocka_unit_test(check_many),
+        cmocka_unit_test(check_scripts),  cmocka_unit_test(check_random),
+        cmocka_unit_test(check_many),     cmocka_unit_test(check_growth),
         cmocka_unit_test(check_overflow),
     };
     return cmocka_run_group_tests_name("cache", tests, NULL, NULL) != 0;

@@ -2,7 +2,10 @@
  * down plainly, with the cache manager and the sorted events. */
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/random.h"
+#include "base/text.h"
 #include "sched/lines.h"
+#include "sim/cache_order.h"
 #include "weft/cache.h"
 #include "weft/timing.h"
 
@@ -224,6 +227,107 @@ static void check_wide(void **state)
     }
 }
 
+/* -- the order by ticks --------------------------------------------------------------------- */
+
+/* Returns whether it gets to the end; the order up to there is that of the sorted events. */
+static bool follows_events(const struct weft_schedule *s)
+{
+    struct weft_cost ticks = {.b = {&one_tick, 1}};
+    struct weft_metrics m;
+    struct weft_event *events = NULL;
+    struct weft_ticks t;
+    size_t n = 0, at = 0;
+    assert_int_equal(weft_metrics_init(&m, s, &ticks, NULL, NULL), WEFT_OK);
+    assert_int_equal(weft_events(s, &m, &events, &n, NULL), WEFT_OK);
+    assert_int_equal(weft_ticks_init(&t, s, NULL), WEFT_OK);
+    while (weft_ticks_next(&t))
+        for (size_t i = 0; i < t.n_now; i++, at++) {
+            assert_true(at < n);
+            assert_int_equal(t.now[i].slot, weft_slot(events[at].kind, events[at].stage));
+            assert_int_equal(t.now[i].micro, events[at].micro);
+            weft_ticks_finish(&t, t.now[i]);
+        }
+    bool complete = weft_ticks_complete(&t);
+    assert_int_equal(complete, at == n);
+    weft_ticks_release(&t);
+    free(events);
+    weft_metrics_release(&m);
+    return complete;
+}
+
+static void check_order(void **state)
+{
+    static const char *const names[] = {
+        "greedy-1f1b", "greedy-gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "zb-v", "wave"};
+    static const char pair[] = "0F0,(0F1;0B0)OVERLAP_F_B,0B1\n";
+    struct weft_schedule *s = NULL;
+    (void)state;
+    for (size_t i = 0; i < WEFT_LEN(names); i++)
+        for (uint32_t ranks = 2; ranks <= 74; ranks = 2 * ranks + (ranks < 10)) {
+            const struct weft_generator *g = weft_generator_find(names[i]);
+            struct weft_params params = {
+                .ranks = ranks, .micros = 2 * ranks + 2, .chunks = g->default_chunks};
+            if (weft_schedule_make(names[i], &params, &s, NULL) == WEFT_OK)
+                assert_true(follows_events(s));
+            weft_schedule_free(s);
+            s = NULL;
+        }
+    assert_int_equal(weft_schedule_parse(pair, sizeof pair - 1, "pair", false, &s, NULL),
+                     WEFT_OK);
+    struct weft_ticks t;
+    assert_int_equal(weft_ticks_init(&t, s, NULL), WEFT_OK);
+    while (weft_ticks_next(&t))
+        for (size_t i = 0; i < t.n_now; i++)
+            weft_ticks_finish(&t, t.now[i]);
+    assert_false(weft_ticks_complete(&t));
+    weft_ticks_release(&t);
+    weft_schedule_free(s);
+}
+
+static void add_shuffled(struct weft_text *text, uint64_t seed, uint32_t rank, char kind)
+{
+    enum { MICROS = 6 };
+    uint32_t order[MICROS];
+    for (uint32_t i = 0; i < MICROS; i++) {
+        uint32_t k = weft_random_below(seed, rank * 2 + (kind == 'F'), i, i + 1);
+        order[i] = order[k];
+        order[k] = i;
+    }
+    for (uint32_t i = 0; i < MICROS; i++)
+        weft_text_addf(text, "%u%c%u%s", rank, kind, order[i],
+                       kind == 'B' && i + 1 == MICROS ? "\n" : ",");
+}
+
+/* All forwards, then all backwards, each rank in an order of its own: it always runs, but micros
+ * do not come in order. */
+static void check_shuffled(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 400; seed++) {
+        uint32_t ranks = 2 + (uint32_t)seed % 3;
+        struct weft_text text = {0};
+        struct weft_schedule *s = NULL;
+        struct weft_partition p;
+        for (uint32_t r = 0; r < ranks; r++) {
+            add_shuffled(&text, seed, r, 'F');
+            add_shuffled(&text, seed, r, 'B');
+        }
+        struct weft_communication_settings settings = {
+            .mode = WEFT_COMM_BLOCK_RESIDUAL_CACHE,
+            .cache = {true, WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES, true, 1 + seed % 6},
+            .layers_per_block = 1,
+            .payload_bytes = 7,
+            .trace = true};
+        assert_int_equal(weft_schedule_parse(text.at, text.len, "shuffled", false, &s, NULL),
+                         WEFT_OK);
+        assert_int_equal(weft_partition_init_even(&p, ranks, ranks, NULL), WEFT_OK);
+        compare(s, &p, &settings);
+        weft_partition_release(&p);
+        weft_schedule_free(s);
+        weft_text_release(&text);
+    }
+}
+
 /* -- what is refused ------------------------------------------------------------------------ */
 
 static void check_refused(void **state)
@@ -322,6 +426,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_plans), cmocka_unit_test(check_every_schedule),
         cmocka_unit_test(check_wide),  cmocka_unit_test(check_refused),
+        cmocka_unit_test(check_order), cmocka_unit_test(check_shuffled),
         cmocka_unit_test(check_speed),
     };
     return cmocka_run_group_tests_name("cache plan", tests, NULL, NULL) != 0;
