@@ -1,10 +1,13 @@
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "cli/cache_print.h"
 #include "cli/cli.h"
 #include "cli/plan_options.h"
+#include "cli/traffic_print.h"
 #include "config/values.h"
 #include "weft/bound.h"
 #include "weft/sim.h"
@@ -13,6 +16,8 @@ struct simulate_settings {
     struct weft_plan_settings plan; /* first: its options are shared */
     const char *cluster, *unit, *bytes, *gradient_bytes, *transfers, *speed, *jitter;
     uint32_t samples;
+    const char *cache_model, *communication, *cache, *payload, *gradient_payload, *block_cache;
+    uint32_t layers_per_block, block_layers;
     bool json;
 };
 
@@ -41,6 +46,24 @@ static const struct weft_option options[] = {
      AT(samples)},
     {"jitter", 0, WEFT_OPT_TEXT, "lognormal:S", "by how much (lognormal:0.05)", NULL,
      AT(jitter)},
+    {NULL, 0, WEFT_OPT_HEADING, NULL, "Block attention residuals", NULL, 0},
+    {"residual-block-layers", 0, WEFT_OPT_COUNT, "K",
+     "count the traffic of blocks of K layers between ranks", NULL, AT(block_layers)},
+    {"residual-cache", 0, WEFT_OPT_CHOICE, "WHAT",
+     "what ranks remember of a micro's blocks (full)", "off|received|full", AT(block_cache)},
+    {"payload-bytes", 0, WEFT_OPT_TEXT, "B", "of a block, an activation or its gradient", NULL,
+     AT(payload)},
+    {"gradient-payload-bytes", 0, WEFT_OPT_TEXT, "B",
+     "of a block's gradient; as --payload-bytes when not given", NULL, AT(gradient_payload)},
+    {"cache-model", 0, WEFT_OPT_CHOICE, "WHOSE",
+     "exact, or the count of the reference system and nothing else", "exact|reference",
+     AT(cache_model)},
+    {"communication", 0, WEFT_OPT_CHOICE, "MODE", "reference: what crosses a border",
+     "activation_tensor|block_residual_cache", AT(communication)},
+    {"cache", 0, WEFT_OPT_TEXT, "enabled=1,..",
+     "reference: also policy=resident_block_summaries, reuse=1, inflight=8", NULL, AT(cache)},
+    {"layers-per-block", 0, WEFT_OPT_COUNT, "K", "reference: layers of a block", NULL,
+     AT(layers_per_block)},
     {NULL, 0, WEFT_OPT_HEADING, NULL, "Output", NULL, 0},
     {"json", 'j', WEFT_OPT_SWITCH, NULL, "everything, for programs", NULL, AT(json)},
     {"width", 0, WEFT_OPT_COUNT, "N", "columns to draw in (the terminal's)", NULL,
@@ -57,6 +80,8 @@ struct simulation {
     struct weft_samples samples;
     bool sampled;
     struct weft_bounds bounds;
+    struct weft_traffic *traffic; /* owned; NULL unless asked for */
+    struct weft_traffic_report traffic_report;
 };
 
 static void simulation_release(struct simulation *s)
@@ -64,6 +89,8 @@ static void simulation_release(struct simulation *s)
     weft_values_release(&s->options.speed);
     weft_values_release(&s->options.bytes);
     weft_values_release(&s->options.gradient_bytes);
+    weft_traffic_report_release(&s->traffic_report);
+    weft_traffic_free(s->traffic);
     weft_samples_release(&s->samples);
     weft_sim_release(&s->sim);
     weft_plan_release(&s->plan);
@@ -150,6 +177,80 @@ static void put_bounds(struct weft_json *j, const struct simulation *s)
     weft_json_end(j, '}');
 }
 
+/* -- residual blocks ------------------------------------------------------------------------ */
+
+static enum weft_status parse_bytes(const char *text, const char *what, size_t otherwise,
+                                    size_t *out, struct weft_error *err)
+{
+    struct weft_values v = {0};
+    *out = otherwise;
+    if (text == NULL)
+        return WEFT_OK;
+    WEFT_TRY(weft_values_parse(text, what, &v, err));
+    bool fine = v.n == 1 && v.at[0] >= 0 && v.at[0] < 1e18 && v.at[0] == floor(v.at[0]);
+    if (fine)
+        *out = (size_t)v.at[0];
+    weft_values_release(&v);
+    return fine ? WEFT_OK : WEFT_FAIL(err, WEFT_USAGE, "%s takes one whole number", what);
+}
+
+static enum weft_status count_blocks(struct simulation *s, const struct simulate_settings *in,
+                                     struct weft_error *err)
+{
+    struct weft_payload payload;
+    enum weft_block_cache cache;
+    uint32_t *finished_by = NULL, n = 0;
+    if (in->block_layers == 0) {
+        if (in->block_cache != NULL || in->gradient_payload != NULL || in->payload != NULL)
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "--residual-cache and payloads go with --residual-block-layers K");
+        return WEFT_OK;
+    }
+    WEFT_TRY(weft_block_cache_parse(in->block_cache, &cache, err));
+    WEFT_TRY(parse_bytes(in->payload, "--payload-bytes", 1, &payload.bytes, err));
+    WEFT_TRY(parse_bytes(in->gradient_payload, "--gradient-payload-bytes", payload.bytes,
+                         &payload.gradient_bytes, err));
+    WEFT_TRY(weft_residual_blocks(&s->plan.partition, in->block_layers, &finished_by, &n, err));
+    enum weft_status st = weft_traffic_new(weft_schedule_placement(s->plan.schedule),
+                                           finished_by, n, cache, &s->traffic, err);
+    free(finished_by);
+    if (st == WEFT_OK)
+        st = weft_traffic_report_init(&s->traffic_report, s->traffic, s->plan.schedule, payload,
+                                      in->block_layers, err);
+    return st;
+}
+
+/* The reference system's count, alone. */
+static enum weft_status run_reference(const struct weft_plan *p,
+                                      const struct simulate_settings *in,
+                                      struct weft_error *err)
+{
+    struct weft_communication_settings settings = {.layers_per_block = in->layers_per_block};
+    struct weft_communication c = {0};
+    if (in->layers_per_block == 0 || in->payload == NULL)
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "--cache-model reference needs --layers-per-block K and --payload-bytes B");
+    if (in->communication != NULL && strcmp(in->communication, "block_residual_cache") == 0)
+        settings.mode = WEFT_COMM_BLOCK_RESIDUAL_CACHE;
+    WEFT_TRY(weft_cache_settings_parse(in->cache, &settings.cache, err));
+    WEFT_TRY(parse_bytes(in->payload, "--payload-bytes", 0, &settings.payload_bytes, err));
+    WEFT_TRY(weft_reference_communication(p->schedule, &p->partition, &settings, &c, err));
+    struct weft_text text = {0};
+    struct weft_json j = {.out = stdout};
+    if (in->json) {
+        weft_communication_print_json(&j, NULL, &c);
+        fputc('\n', stdout);
+    } else {
+        weft_communication_print_text(&text, &c);
+        if (!text.failed)
+            fwrite(text.at, 1, text.len, stdout);
+    }
+    weft_text_release(&text);
+    weft_communication_release(&c);
+    return WEFT_OK;
+}
+
 /* -- JSON ----------------------------------------------------------------------------------- */
 
 static void put_idle(struct weft_json *j, const struct simulation *s)
@@ -234,6 +335,8 @@ static void print_json(FILE *out, const struct simulation *s)
     put_path(&j, s);
     if (s->bounds.makespan > 0)
         put_bounds(&j, s);
+    if (s->traffic != NULL)
+        weft_traffic_print_json(&j, "traffic", &s->traffic_report);
     if (s->sampled)
         put_samples(&j, s);
     weft_json_end(&j, '}');
@@ -314,6 +417,8 @@ static enum weft_status print_text(FILE *out, const struct simulation *s,
             "bound             %.10g: the makespan is at most %.1f%% above the optimum "
             "for this memory\n",
             s->bounds.makespan, 100 * weft_gap(s->sim.metrics.makespan, s->bounds.makespan));
+    if (s->traffic != NULL)
+        weft_traffic_print_text(&text, &s->traffic_report);
     if (s->sampled)
         say_samples(&text, s);
     bool failed = text.failed;
@@ -329,13 +434,26 @@ static enum weft_status run_simulate(int argc, char **argv, struct weft_error *e
     struct simulation s = {0};
     const char *none = NULL;
     WEFT_TRY(weft_command_parse(&weft_command_simulate, argc, argv, &in, &none, err));
+    bool reference = in.cache_model != NULL && strcmp(in.cache_model, "reference") == 0;
+    if (!reference &&
+        (in.communication != NULL || in.cache != NULL || in.layers_per_block != 0))
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "--communication, --cache and --layers-per-block go with "
+                         "--cache-model reference");
     enum weft_status st = weft_plan_init(&s.plan, &in.plan, err);
+    if (st == WEFT_OK && reference) {
+        st = run_reference(&s.plan, &in, err);
+        simulation_release(&s);
+        return st;
+    }
     if (st == WEFT_OK)
         st = parse_options(&s, &in, err);
     if (st == WEFT_OK)
         st = weft_sim_init(&s.sim, s.plan.schedule, &s.options, err);
     if (st == WEFT_OK)
         st = find_bounds(&s, err);
+    if (st == WEFT_OK)
+        st = count_blocks(&s, &in, err);
     if (st == WEFT_OK)
         st = run_samples(&s, &in, err);
     if (st == WEFT_OK && in.json)
@@ -358,7 +476,13 @@ const struct weft_command weft_command_simulate = {
         "\n"
         "A transfer delays what it carries; with --transfers link the next one on the same\n"
         "link waits for it; with ranks it also keeps the sender busy after its action and the\n"
-        "receiver before its own.\n",
+        "receiver before its own.\n"
+        "\n"
+        "With --residual-block-layers the model has block attention residuals: every stage also\n"
+        "reads all finished blocks, and a static table says which of them each hop carries.\n"
+        "--cache-model reference is the count of another system, for comparison. It leaves out\n"
+        "that the list of finished blocks grows from stage to stage. With its cache on it also\n"
+        "leaves out the gradients that must travel back.\n",
     .examples = "  weft simulate -s 1f1b -p 8 -m 32 -c F=10,I=10,W=10 --bytes 16e6 \\\n"
                 "      --cluster 'node:2 rank:4 intra:200GB/s,2us inter:25GB/s,8us'\n"
                 "  weft simulate -s zb-h1 -p 8 -m 32 --samples 10000 --jitter lognormal:0.05\n",
