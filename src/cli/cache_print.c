@@ -49,8 +49,8 @@ static enum weft_status read_count(struct piece value, size_t *out, struct weft_
     bool digits = value.len > 0 && strspn(value.at, "0123456789") >= value.len;
     errno = 0;
     unsigned long long n = digits ? strtoull(value.at, &end, 10) : 0;
-    if (n == 0 || errno != 0 || n > SIZE_MAX)
-        return WEFT_FAIL(err, WEFT_USAGE, "cache: inflight=%.*s: give a number of at least 1",
+    if (!digits || errno != 0 || n > SIZE_MAX)
+        return WEFT_FAIL(err, WEFT_USAGE, "cache: inflight=%.*s: give a whole number",
                          (int)value.len, value.at);
     *out = (size_t)n;
     return WEFT_OK;
