@@ -32,13 +32,13 @@ static struct settings_case {
     {"enabled=1 ", {0}, "0 or 1"},
     {"policy=resident", {0}, "policy=resident"},
     {"policy=disabled2", {0}, "disabled2"},
-    {"inflight=0", {0}, "at least 1"},
-    {"inflight=-1", {0}, "at least 1"},
-    {"inflight=+1", {0}, "at least 1"},
+    {"inflight=0", {false, WEFT_CACHE_DISABLED, true, 0}, NULL},
+    {"inflight=-1", {0}, "whole number"},
+    {"inflight=+1", {0}, "whole number"},
     {"inflight=1x", {0}, "inflight=1x"},
     {"inflight=1e3", {0}, "inflight=1e3"},
-    {"inflight=", {0}, "at least 1"},
-    {"inflight=18446744073709551616", {0}, "at least 1"},
+    {"inflight=", {0}, "whole number"},
+    {"inflight=18446744073709551616", {0}, "whole number"},
 };
 
 static void check_settings(void **state)
