@@ -1,6 +1,6 @@
 /* Micros come in order, so one number tells how far a stage is: `done`, a counter for each stage
  * and each event that others wait for.  An action on micro m can start when its own counter is
- * at m and those of what it waits for are beyond.
+ * at m and that of what it waits for is beyond.
  *
  * A tick starts what was ready when it began; what it started is counted when the next one
  * begins.  Ranks are looked at in groups of eight, and only groups in which something changed:
@@ -39,8 +39,9 @@ static void fill_slots(struct weft_ticks *t, const struct weft_placement *place)
             unsigned n = weft_action_deps(&rules, a, deps);
             struct weft_tick_slot *slot = &t->slots[weft_slot(kind, stage)];
             slot->own = counter_of(t, weft_action_event(kind), stage);
-            for (unsigned i = 0; i < 2; i++)
-                slot->deps[i] = i < n ? counter_of(t, deps[i].event, deps[i].stage) : ahead;
+            /* A backward waits for its own forward and for the backward of the next stage.  The
+             * second is enough: that one came after its own forward, which came after ours. */
+            slot->dep = n == 0 ? ahead : counter_of(t, deps[n - 1].event, deps[n - 1].stage);
             int64_t heir = weft_action_heir(a);
             bool inside = heir >= 0 && heir < t->n_stages;
             slot->groups[0] = place->rank_of[stage] / GROUP;
@@ -67,8 +68,7 @@ static inline size_t look_at(const struct weft_ticks *t, uint32_t begin, uint32_
             continue;
         uint32_t micro = at->micro, index = weft_slot(at->kind, at->stage);
         const struct weft_tick_slot *slot = &slots[index];
-        if (done[slot->own] != micro || done[slot->deps[0]] <= micro ||
-            done[slot->deps[1]] <= micro)
+        if (done[slot->own] != micro || done[slot->dep] <= micro)
             continue;
         now[n].micro = micro;
         now[n++].slot = index;

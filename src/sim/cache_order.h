@@ -32,9 +32,8 @@ struct weft_tick_event {
 enum { WEFT_TICK_GROUP = 8 }; /* ranks that are looked at together */
 
 struct weft_tick_slot {
-    uint32_t own, deps[2]; /* counters */
-    uint32_t groups[2];    /* of the ranks that may go on after it */
-    uint32_t unused[3];    /* a power of two is faster to multiply by */
+    uint32_t own, dep;  /* counters */
+    uint32_t groups[2]; /* of the ranks that may go on after it */
 };
 
 struct weft_tick_row {
