@@ -5,8 +5,8 @@
  * A tick starts what was ready when it began; what it started is counted when the next one
  * begins.  Ranks are looked at in groups of eight, and only groups in which something changed:
  * in a good schedule nearly every look finds an action, so that the processor guesses right and
- * a tick costs little more than reading it.  An action changes two groups at most, so the time
- * is linear whatever the schedule.
+ * a tick costs little more than reading it.  An action changes two groups at most, so the looks
+ * are linear in the actions; a tick passes over the other groups at a byte each.
  */
 #include "sim/cache_order.h"
 
