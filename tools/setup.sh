@@ -16,6 +16,7 @@ pkg-config          build
 libcmocka-dev       tests
 libjansson-dev      JSON
 libcairo2-dev       pictures
+libyaml-dev         cost files
 fonts-dejavu-core   pictures
 '
 dev_packages='

@@ -2,14 +2,19 @@
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
 
+#include "weft/bound.h"
+#include "weft/cache.h"
 #include "weft/cost.h"
 #include "weft/part.h"
 #include "weft/reference.h"
 #include "weft/schedule.h"
+#include "weft/sim.h"
 #include "weft/spec.h"
 #include "weft/status.h"
 #include "weft/timing.h"
 #include "weft/trace.h"
+#include "weft/traffic.h"
+#include "weft/tune.h"
 #include "weft/verify.h"
 
 #ifdef __cplusplus

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "config/costfile.h"
 #include "config/values.h"
 #include "weft/sim.h"
 #include "weft/trace.h"
@@ -91,10 +92,27 @@ static enum weft_status read_costs(const char *path, struct weft_cost *cost,
     return st;
 }
 
+static enum weft_status read_cost_file(const char *path, struct weft_cost *cost,
+                                       struct weft_memory *memory, struct weft_error *err)
+{
+    char *text = NULL;
+    size_t len = 0;
+    WEFT_TRY(weft_file_read(path, &text, &len, err));
+    enum weft_status st = weft_costfile_parse(text, len, path, cost, memory, err);
+    free(text);
+    return st;
+}
+
 enum weft_status weft_plan_parse_costs(const struct weft_plan_settings *settings,
                                        struct weft_cost *cost, struct weft_memory *memory,
                                        struct weft_error *err)
 {
+    if (settings->cost_file != NULL && (settings->cost != NULL || settings->cost_from != NULL))
+        return WEFT_FAIL(err, WEFT_USAGE, "give --cost-file, --cost or --cost-from, not two");
+    if (settings->cost_file != NULL && (settings->mem != NULL || settings->mem_limit != NULL))
+        return WEFT_FAIL(err, WEFT_USAGE, "with --cost-file memory stands in the file, too");
+    if (settings->cost_file != NULL)
+        return read_cost_file(settings->cost_file, cost, memory, err);
     if (settings->cost != NULL && settings->cost_from != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "give --cost or --cost-from, not both");
     if (settings->cost_from != NULL)
@@ -455,7 +473,8 @@ static enum weft_status build(struct weft_plan *p, struct weft_plan_settings *se
     WEFT_TRY(weft_plan_parse_costs(settings, &p->cost, &p->memory, err));
     const struct weft_generator *g = weft_generator_find(settings->schedule);
     p->by_ticks = g != NULL && (g->takes & WEFT_BY_TICKS) && settings->cost == NULL &&
-                  settings->cost_from == NULL && !has_items(settings);
+                  settings->cost_from == NULL && settings->cost_file == NULL &&
+                  !has_items(settings);
     if (p->by_ticks) {
         static const double tick = 1;
         WEFT_TRY(copy_values(&p->cost.b, &tick, 1, err));
@@ -479,8 +498,8 @@ static enum weft_status build(struct weft_plan *p, struct weft_plan_settings *se
     }
     if (has_items(settings))
         WEFT_TRY(count_bytes(p, settings, err));
-    p->costs_by_layer =
-        has_items(settings) || settings->cost != NULL || settings->cost_from != NULL;
+    p->costs_by_layer = has_items(settings) || settings->cost != NULL ||
+                        settings->cost_from != NULL || settings->cost_file != NULL;
     p->file = is_file(settings->schedule) ? settings->schedule : NULL;
     WEFT_TRY(prove_and_time(p, settings, err));
     return lower_plan(p, settings, err);

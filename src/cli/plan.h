@@ -16,7 +16,7 @@ struct weft_plan_settings {
     const char *partition, *layers_per_stage;
     const char *model, *layer_cost, *embedding_cost, *head_cost, *bytes_limit;
     uint32_t rows, seq;
-    const char *cost, *cost_from, *mem, *mem_limit, *minimize;
+    const char *cost, *cost_from, *cost_file, *mem, *mem_limit, *minimize;
     bool lower, events, json, list;
     const char *lower_like, *format, *output, *color;
     uint32_t width;

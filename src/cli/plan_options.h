@@ -31,6 +31,8 @@
      WEFT_PLAN_AT(cost)}, \
     {"cost-from", 0, WEFT_OPT_TEXT, "TRACE", "times measured in a trace file", NULL, \
      WEFT_PLAN_AT(cost_from)}, \
+    {"cost-file", 0, WEFT_OPT_TEXT, "YAML", "costs and memory from a file", NULL, \
+     WEFT_PLAN_AT(cost_file)}, \
     {"mem", 0, WEFT_OPT_TEXT, "F=1,I=0,W=-1", "change of memory at each action", NULL, WEFT_PLAN_AT(mem)}, \
     {"mem-limit", 0, WEFT_OPT_TEXT, "X", "most memory of a rank; a list is X:Y:...", NULL, \
      WEFT_PLAN_AT(mem_limit)}, \

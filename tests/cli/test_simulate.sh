@@ -45,6 +45,21 @@ printf '# weft trace 1\nnonsense\n' >bad.trace
 run 3 simulate -s 1f1b -p 2 -m 4 --cost-from bad.trace
 err_has 'bad.trace:2:1'
 
+# Costs in a file.
+printf 'F: [11, 8, 12]\nI: [6, 7, 14]\nW: [4, 8, 3]\nC: 1\nmem: {F: 3, I: -1, W: -2}\nmem_limit: 18\n' >cost.yaml
+run 0 plan -s zb-auto -p 3 -m 6 --cost-file cost.yaml --json
+cp out by_file
+run 0 plan -s zb-auto -p 3 -m 6 -c F=11:8:12,I=6:7:14,W=4:8:3,C=1 --mem F=3,I=-1,W=-2 --mem-limit 18 --json
+holds cmp out by_file
+for bad in 'F: x' 'F: -1' 'F: [1, [2]]' 'G: 1' 'F: 1
+F: 2' 'F: .nan' '[1]' 'mem: 3' 'F: [' ''; do
+    printf '%s' "$bad" >bad.yaml
+    run 2 plan -s 1f1b -p 3 -m 6 --cost-file bad.yaml
+    err_has 'bad.yaml'
+done
+run 2 plan -s 1f1b -p 3 -m 6 --cost-file cost.yaml --cost F=1
+err_has 'not two'
+
 run 2 simulate -s 1f1b -p 4 -m 8 --cluster 'rank:2'
 err_has 'too small for 4 ranks'
 run 2 simulate -s 1f1b -p 4 -m 8 --cluster 'rank:4 intra:fast'

@@ -1,0 +1,151 @@
+#include "config/costfile.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "base/error.h"
+
+struct reader {
+    yaml_document_t *document;
+    const char *source;
+    struct weft_error *err;
+};
+
+/* Where a key's values go. */
+struct entry {
+    const char *key;
+    struct weft_values *list;
+    double *number; /* instead of a list */
+    double least;
+};
+
+static enum weft_status fail_at(const struct reader *r, const yaml_node_t *node,
+                                const char *what, const char *about)
+{
+    return WEFT_FAIL(r->err, WEFT_USAGE, "%.80s:%zu:%zu: %s%.40s", r->source,
+                     node->start_mark.line + 1, node->start_mark.column + 1, what, about);
+}
+
+static enum weft_status read_number(const struct reader *r, const yaml_node_t *node,
+                                    double least, double *out)
+{
+    if (node->type != YAML_SCALAR_NODE)
+        return fail_at(r, node, "a number is needed here", "");
+    const char *text = (const char *)node->data.scalar.value;
+    char *end = NULL;
+    double value = strtod(text, &end);
+    if (node->data.scalar.length == 0 || end != text + node->data.scalar.length)
+        return fail_at(r, node, "this is no number: ", text);
+    if (!isfinite(value) || value < least)
+        return fail_at(r, node, "out of range: ", text);
+    *out = value;
+    return WEFT_OK;
+}
+
+static enum weft_status read_list(const struct reader *r, const yaml_node_t *node,
+                                  const struct entry *e)
+{
+    bool several = node->type == YAML_SEQUENCE_NODE;
+    size_t n =
+        several ? (size_t)(node->data.sequence.items.top - node->data.sequence.items.start) : 1;
+    double *list = malloc(sizeof *list * (n + 1));
+    if (list == NULL)
+        return WEFT_FAIL(r->err, WEFT_NOMEM, "no memory for %zu values", n);
+    enum weft_status st = n == 0 ? fail_at(r, node, "an empty list for ", e->key) : WEFT_OK;
+    for (size_t i = 0; st == WEFT_OK && i < n; i++) {
+        const yaml_node_t *item =
+            several ? yaml_document_get_node(r->document, node->data.sequence.items.start[i])
+                    : node;
+        st = read_number(r, item, e->least, &list[i]);
+    }
+    if (st == WEFT_OK)
+        *e->list = (struct weft_values){list, n};
+    else
+        free(list);
+    return st;
+}
+
+/* A mapping whose keys are all among the entries, each once. */
+static enum weft_status read_mapping(const struct reader *r, const yaml_node_t *node,
+                                     const struct entry *entries, size_t n,
+                                     const yaml_node_t **nested)
+{
+    unsigned seen = 0;
+    if (node->type != YAML_MAPPING_NODE)
+        return fail_at(r, node, "'key: value' lines are needed here", "");
+    for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+         pair < node->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *key = yaml_document_get_node(r->document, pair->key);
+        const yaml_node_t *value = yaml_document_get_node(r->document, pair->value);
+        const char *name =
+            key->type == YAML_SCALAR_NODE ? (const char *)key->data.scalar.value : "?";
+        size_t k = 0;
+        while (k < n && strcmp(entries[k].key, name) != 0)
+            k++;
+        if (k == n)
+            return fail_at(r, key, "no such key (F I W B FB C mem mem_limit): ", name);
+        if (seen >> k & 1)
+            return fail_at(r, key, "given twice: ", name);
+        seen |= 1u << k;
+        if (entries[k].number != NULL)
+            WEFT_TRY(read_number(r, value, entries[k].least, entries[k].number));
+        else if (entries[k].list != NULL)
+            WEFT_TRY(read_list(r, value, &entries[k]));
+        else
+            *nested = value;
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status read_document(const struct reader *r, struct weft_cost *cost,
+                                      struct weft_memory *memory)
+{
+    const struct entry top[] = {
+        {"F", &cost->f, NULL, 0},
+        {"I", &cost->i, NULL, 0},
+        {"W", &cost->w, NULL, 0},
+        {"B", &cost->b, NULL, 0},
+        {"FB", &cost->fb, NULL, 0},
+        {"C", NULL, &cost->hop, 0},
+        {"mem_limit", &memory->limit, NULL, -HUGE_VAL},
+        {"mem", NULL, NULL, 0},
+    };
+    const struct entry inner[] = {
+        {"F", &memory->f, NULL, -HUGE_VAL},
+        {"I", &memory->i, NULL, -HUGE_VAL},
+        {"W", &memory->w, NULL, -HUGE_VAL},
+    };
+    const yaml_node_t *root = yaml_document_get_root_node(r->document), *mem = NULL,
+                      *none = NULL;
+    if (root == NULL)
+        return WEFT_FAIL(r->err, WEFT_USAGE, "%.80s: empty: write F: 1 and the like",
+                         r->source);
+    WEFT_TRY(read_mapping(r, root, top, WEFT_LEN(top), &mem));
+    return mem == NULL ? WEFT_OK : read_mapping(r, mem, inner, WEFT_LEN(inner), &none);
+}
+
+enum weft_status weft_costfile_parse(const char *text, size_t len, const char *source,
+                                     struct weft_cost *cost, struct weft_memory *memory,
+                                     struct weft_error *err)
+{
+    yaml_parser_t parser;
+    yaml_document_t document;
+    if (!yaml_parser_initialize(&parser))
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to read %.80s", source);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+    enum weft_status st;
+    if (!yaml_parser_load(&parser, &document)) {
+        st = WEFT_FAIL(err, WEFT_USAGE, "%.80s:%zu:%zu: %s", source,
+                       parser.problem_mark.line + 1, parser.problem_mark.column + 1,
+                       parser.problem != NULL ? parser.problem : "not YAML");
+    } else {
+        struct reader r = {&document, source, err};
+        st = read_document(&r, cost, memory);
+        yaml_document_delete(&document);
+    }
+    yaml_parser_delete(&parser);
+    return st;
+}
