@@ -29,7 +29,6 @@ struct destroyer {
     const struct weft_instance *x;
     struct weft_windows w;
     int64_t *head, *tail; /* owned: (n_ops), windows that hold for every makespan */
-    double work;          /* visits that may be spent */
     uint32_t rank;        /* for the span: the one whose span is assumed */
 };
 
@@ -43,6 +42,7 @@ static bool refute_makespan(struct destroyer *d, int64_t t)
     for (size_t i = 0; i < d->x->n_ops; i++)
         w->lct[i] = t - d->tail[i];
     w->span = 0;
+    w->by_room = true;
     weft_windows_touch(w);
     return !weft_windows_narrow(w, ROUNDS);
 }
@@ -60,6 +60,7 @@ static bool refute_span(struct destroyer *d, int64_t t)
     w->est[first->first] = 0;
     w->lct[first->first] = first->time;
     w->span = t;
+    w->by_room = true;
     weft_windows_touch(w);
     return !weft_windows_narrow(w, ROUNDS);
 }
@@ -70,7 +71,7 @@ static int64_t raise(struct destroyer *d, refute_fn refute, int64_t lo, int64_t 
 {
     int64_t step = 1, most = hi > 0 ? hi : WEFT_FAR;
     int64_t coarse = d->x->exact && lo < 100000 ? 1 : lo / 100000 + 1;
-    while (lo < most && d->w.work < d->work) {
+    while (lo < most && d->w.work < d->w.most_work) {
         int64_t t = lo + (step - 1) * coarse;
         t = t >= most ? lo + (most - lo) / 2 : t;
         if (t >= most)
@@ -83,7 +84,7 @@ static int64_t raise(struct destroyer *d, refute_fn refute, int64_t lo, int64_t 
         lo = t + 1;
         step *= 2;
     }
-    while (most - lo >= coarse && d->w.work < d->work) {
+    while (most - lo >= coarse && d->w.work < d->w.most_work) {
         int64_t t = lo + (most - lo) / 2;
         if (t < most && refute(d, t))
             lo = t + 1;
@@ -140,7 +141,7 @@ static int64_t raise_span(struct destroyer *d, struct weft_closed *c, int64_t lo
     const struct weft_instance *x = d->x;
     if (x->n_pipes > 1)
         return lo;
-    for (uint32_t i = 0; i < x->n_ranks && d->w.work < d->work; i++) {
+    for (uint32_t i = 0; i < x->n_ranks && d->w.work < d->w.most_work; i++) {
         uint32_t best = 0;
         for (uint32_t r = 1; r < x->n_ranks; r++)
             if (c->rank_span[r] > c->rank_span[best])
@@ -168,15 +169,16 @@ static enum weft_status destroy(const struct weft_instance *x,
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a bound over %zu actions", x->n_ops);
         goto done;
     }
+    double work = full_work * (in->effort == 0 ? 1 : in->effort);
+    d.w.most_work = work / 2;
     find_heads(&d);
     int64_t alone = weft_windows_preemptive(&d.w), path = longest(x, &d);
     c->makespan[WEFT_BOUND_PREEMPTIVE] = alone > path ? alone : path;
-    double work = full_work * (in->effort == 0 ? 1 : in->effort);
-    d.work = d.w.work + work / 2;
+    d.w.most_work = d.w.work + work / 2;
     c->makespan[WEFT_BOUND_DESTRUCTIVE] =
         raise(&d, refute_makespan, best_of(c->makespan, WEFT_N_BOUNDS),
               ceiling(x, in->makespan_below));
-    d.work = d.w.work + work / 2;
+    d.w.most_work = d.w.work + work / 2;
     c->span[WEFT_BOUND_DESTRUCTIVE] =
         raise_span(&d, c, best_of(c->span, WEFT_N_BOUNDS), ceiling(x, in->span_below));
 done:

@@ -359,29 +359,40 @@ static uint32_t need_direct(const struct weft_instance *x, const struct weft_row
     }
 }
 
-static uint32_t *need_at(uint32_t *needs, const struct weft_instance *x, uint32_t rank,
-                         uint32_t a, uint32_t b)
-{
-    uint32_t rows = weft_instance_n_rows(x, rank);
-    return needs + x->need_first[rank] + ((size_t)a * rows + b) * x->need_n[rank];
-}
-
 /* What must come before what must come before. */
-static void close_needs(struct weft_instance *x, uint32_t rank)
+static void close_before(const struct weft_instance *x, uint32_t rank, uint32_t *before)
 {
     uint32_t rows = weft_instance_n_rows(x, rank);
     for (uint32_t c = 0; c < rows; c++)
         for (uint32_t a = 0; a < rows; a++) {
-            const uint32_t *ac = need_at(x->need_before, x, rank, a, c);
+            const uint32_t *ac = before + weft_instance_need(x, rank, a, c);
             uint32_t n = x->rows[x->rank_rows[x->rank_first[rank] + a]].n;
             for (uint32_t b = 0; b < rows; b++) {
-                uint32_t *ab = need_at(x->need_before, x, rank, a, b);
-                const uint32_t *cb = need_at(x->need_before, x, rank, c, b);
+                uint32_t *ab = before + weft_instance_need(x, rank, a, b);
+                const uint32_t *cb = before + weft_instance_need(x, rank, c, b);
                 for (uint32_t k = 0; k < n; k++)
                     if (ac[k] > 0 && cb[ac[k] - 1] > ab[k])
                         ab[k] = cb[ac[k] - 1];
             }
         }
+}
+
+void weft_instance_close(const struct weft_instance *x, uint32_t rank, uint32_t *before,
+                         uint32_t *after)
+{
+    uint32_t rows = weft_instance_n_rows(x, rank);
+    const uint32_t *ids = x->rank_rows + x->rank_first[rank];
+    close_before(x, rank, before);
+    for (uint32_t i = 0; i < rows * rows; i++) {
+        const struct weft_row *a = &x->rows[ids[i / rows]], *b = &x->rows[ids[i % rows]];
+        const uint32_t *ba = before + weft_instance_need(x, rank, i % rows, i / rows);
+        uint32_t *ab = after + weft_instance_need(x, rank, i / rows, i % rows), t = 0;
+        for (uint32_t k = 0; k < a->n; k++) { /* b's t-th comes after a's k-th */
+            while (t < b->n && ba[t] <= k)
+                t++;
+            ab[k] = b->n - t;
+        }
+    }
 }
 
 static void fill_needs_of(struct weft_instance *x, uint32_t rank)
@@ -390,23 +401,13 @@ static void fill_needs_of(struct weft_instance *x, uint32_t rank)
     const uint32_t *ids = x->rank_rows + x->rank_first[rank];
     for (uint32_t i = 0; i < rows * rows; i++) {
         const struct weft_row *a = &x->rows[ids[i / rows]], *b = &x->rows[ids[i % rows]];
-        uint32_t *need = need_at(x->need_before, x, rank, i / rows, i % rows);
+        uint32_t *need = x->need_before + weft_instance_need(x, rank, i / rows, i % rows);
         bool same = a->chain / x->n_stages == b->chain / x->n_stages;
         for (uint32_t k = 0; k < a->n; k++)
             need[k] = same ? need_direct(x, a, b, k) : 0;
     }
-    for (uint32_t again = 0; again < 2; again++)
-        close_needs(x, rank);
-    for (uint32_t i = 0; i < rows * rows; i++) {
-        const struct weft_row *a = &x->rows[ids[i / rows]], *b = &x->rows[ids[i % rows]];
-        const uint32_t *before = need_at(x->need_before, x, rank, i % rows, i / rows);
-        uint32_t *after = need_at(x->need_after, x, rank, i / rows, i % rows), t = 0;
-        for (uint32_t k = 0; k < a->n; k++) { /* b's t-th comes after a's k-th */
-            while (t < b->n && before[t] <= k)
-                t++;
-            after[k] = b->n - t;
-        }
-    }
+    close_before(x, rank, x->need_before);
+    weft_instance_close(x, rank, x->need_before, x->need_after);
 }
 
 static bool fill_needs(struct weft_instance *x)
@@ -423,6 +424,7 @@ static bool fill_needs(struct weft_instance *x)
         if (n > MOST_NEEDS)
             return true;
     }
+    x->n_needs = n;
     x->need_before = malloc(sizeof *x->need_before * (n + 1));
     x->need_after = malloc(sizeof *x->need_after * (n + 1));
     if (x->need_before == NULL || x->need_after == NULL)

@@ -50,7 +50,7 @@ struct weft_instance {
      * and so many after.  At need + need_first[rank] + (x * rows + y) * need_n[rank] + k.  NULL
      * when that would be too large. */
     uint32_t *need_before, *need_after; /* owned */
-    size_t *need_first;                 /* owned: (ranks) */
+    size_t *need_first, n_needs;        /* owned: (ranks); of each table */
     uint32_t *need_n;                   /* owned: (ranks) */
 };
 
@@ -68,6 +68,18 @@ static inline uint32_t weft_instance_n_rows(const struct weft_instance *x, uint3
 {
     return x->rank_first[rank + 1] - x->rank_first[rank];
 }
+
+/* Where the needs of a rank's rows a and b are in such a table. */
+static inline size_t weft_instance_need(const struct weft_instance *x, uint32_t rank,
+                                        uint32_t a, uint32_t b)
+{
+    size_t rows = weft_instance_n_rows(x, rank);
+    return x->need_first[rank] + (a * rows + b) * x->need_n[rank];
+}
+
+/* After some of a rank's needs in `before` were raised: what follows from them, and `after`. */
+void weft_instance_close(const struct weft_instance *x, uint32_t rank, uint32_t *before,
+                         uint32_t *after);
 
 /* The first stage's forwards on a rank, whose first action is the rank's first; NO_ROW for a rank
  * without one, or when pipes make it uncertain. */

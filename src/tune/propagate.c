@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-/* Four rules, each sound by itself:
+/* Rules, each sound by itself:
  *
  *   precedence   An action starts when all that it needs has ended (and travelled), its row's
  *                action before it among them, and the I and W that memory needs.
@@ -16,6 +16,7 @@
  *                all such j comes before i.
  *   edge         If a set and i together cannot end by the set's last deadline, i comes after
  *                the whole set.  If a set alone cannot, nothing fits.
+ *   room         What windows and memory together imply: room.c.
  *
  * ect() of a changing set is kept in a tree over the actions by est (Vilim's theta tree), so each
  * rule costs O(n log n) a rank.  Every rule is applied a second time with time running backwards,
@@ -58,9 +59,13 @@ enum weft_status weft_windows_init(struct weft_windows *w, const struct weft_ins
     w->row = malloc(sizeof *w->row * most);
     w->cursor = malloc(sizeof *w->cursor * rows);
     w->tree = malloc(sizeof *w->tree * 2 * w->leaves);
-    if (w->est == NULL || w->lct == NULL || w->dirty == NULL || w->e == NULL || w->l == NULL ||
-        w->p == NULL || w->now == NULL || w->slot == NULL || w->by_a == NULL ||
-        w->by_b == NULL || w->row == NULL || w->cursor == NULL || w->tree == NULL) {
+    bool tables = x->need_before != NULL;
+    w->before = tables ? malloc(sizeof *w->before * (x->n_needs + 1)) : NULL;
+    w->after = tables ? malloc(sizeof *w->after * (x->n_needs + 1)) : NULL;
+    if ((tables && (w->before == NULL || w->after == NULL)) || w->est == NULL ||
+        w->lct == NULL || w->dirty == NULL || w->e == NULL || w->l == NULL || w->p == NULL ||
+        w->now == NULL || w->slot == NULL || w->by_a == NULL || w->by_b == NULL ||
+        w->row == NULL || w->cursor == NULL || w->tree == NULL) {
         weft_windows_release(w);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a bound over %zu actions", x->n_ops);
     }
@@ -82,12 +87,19 @@ void weft_windows_release(struct weft_windows *w)
     free(w->row);
     free(w->cursor);
     free(w->tree);
+    free(w->before);
+    free(w->after);
     *w = (struct weft_windows){0};
 }
 
 void weft_windows_touch(struct weft_windows *w)
 {
-    memset(w->dirty, true, sizeof *w->dirty * w->x->n_ranks);
+    const struct weft_instance *x = w->x;
+    memset(w->dirty, true, sizeof *w->dirty * x->n_ranks);
+    if (w->before != NULL) {
+        memcpy(w->before, x->need_before, sizeof *w->before * x->n_needs);
+        memcpy(w->after, x->need_after, sizeof *w->after * x->n_needs);
+    }
 }
 
 /* -- precedence --------------------------------------------------------------------------- */
@@ -456,8 +468,8 @@ static bool narrow_rank(struct weft_windows *w, uint32_t rank, bool *changed)
     uint32_t n = x->rank_ops[rank];
     for (int mirrored = 0; mirrored < 2; mirrored++) {
         load(w, rank, mirrored);
-        if (x->need_before != NULL)
-            filter_sets(w, rank, n, mirrored ? x->need_after : x->need_before, mirrored);
+        if (w->before != NULL)
+            filter_sets(w, rank, n, mirrored ? w->after : w->before, mirrored);
         filter_detected(w, rank, n);
         if (!filter_edge(w, rank, n))
             return false;
@@ -475,8 +487,12 @@ bool weft_windows_narrow(struct weft_windows *w, uint32_t rounds)
         for (uint32_t r = 0; r < w->x->n_ranks; r++) {
             if (!w->dirty[r] || w->x->rank_ops[r] == 0)
                 continue;
+            if (w->most_work > 0 && w->work > w->most_work)
+                return true;
             w->dirty[r] = false;
             bool own = false;
+            if (w->by_room && w->before != NULL && !weft_windows_room(w, r, &own))
+                return false;
             if (!narrow_rank(w, r, &own))
                 return false;
             changed = changed || own;

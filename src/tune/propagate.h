@@ -19,7 +19,10 @@ struct weft_windows {
     int64_t *est, *lct;            /* owned: (n_ops), earliest start, latest end */
     /* Ranks that run within this much time from their opening on, or 0: no such demand. */
     int64_t span;
-    double work; /* visits of an action so far */
+    double work, most_work;   /* visits of an action so far; when to give up, 0: never */
+    bool by_room;             /* look at memory as well, beyond what the instance says */
+    uint32_t *before, *after; /* owned: as in the instance, and what these windows imply; NULL
+                                 when they cannot be looked at */
 
     bool *dirty;                        /* owned: (ranks), windows have changed */
     uint32_t most;                      /* actions of a rank at most */
@@ -38,8 +41,11 @@ void weft_windows_release(struct weft_windows *w);
  * ranks that are dirty are looked at first. */
 bool weft_windows_narrow(struct weft_windows *w, uint32_t rounds);
 
-/* All ranks are to be looked at. */
+/* Windows were filled anew: all ranks are to be looked at. */
 void weft_windows_touch(struct weft_windows *w);
+
+/* Memory within the windows of one rank: room.c.  False: impossible. */
+bool weft_windows_room(struct weft_windows *w, uint32_t rank, bool *changed);
 
 /* Only along precedences.  False: impossible. */
 bool weft_windows_order(struct weft_windows *w);
