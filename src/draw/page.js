@@ -224,7 +224,12 @@
       tiles[t]++;
       wide[t] += Math.min(TILE, timeToX(lane.end[last]) - x);
     }
-    let shares = null;
+    let shares = null, all = 0, sum = 0;
+    tiles.forEach((n, t) => {
+      all += n;
+      sum += wide[t];
+    });
+    const dense = sum < 1.2 * DENSE * all; /* on the whole, so that neighbours do not differ by chance */
     for (let i = first; i < last; i++) {
       const stop = i + 1 < lane.n && p.row.kind === 0 ? Math.min(lane.end[i], lane.start[i + 1]) : lane.end[i];
       const x = Math.max(left, timeToX(lane.start[i])), end = Math.min(width - RIGHT, timeToX(stop));
@@ -232,7 +237,7 @@
         continue;
       let piece = x;
       for (let t = tileOf(x); t < tiles.length && left + t * TILE < end; t++) {
-        if (tiles[t] < 4 || wide[t] >= DENSE * tiles[t])
+        if (tiles[t] < (dense ? 1 : 4) || wide[t] >= DENSE * (dense ? 1.6 : 1) * tiles[t])
           continue;
         const from = Math.max(x, left + t * TILE), to = Math.min(end, left + (t + 1) * TILE);
         if (from > piece)

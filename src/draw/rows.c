@@ -86,12 +86,14 @@ static void choose_wording(struct weft_panel *p)
     enum { LARGEST = 12, SMALLEST = 7 };
     size_t fits[WEFT_N_WORDINGS][LARGEST + 1] = {{0}}, n = 0;
     char text[40];
+    double sum = 0;
     for (size_t i = 0; i < p->trace->n_events; i++) {
         const struct weft_trace_event *e = &p->trace->events[i];
         double room = text_room(p, e);
         if (e->lane != WEFT_LANE_COMPUTE || e->length <= 0)
             continue;
         n++;
+        sum += e->length;
         for (int w = 0; w < WEFT_N_WORDINGS && room > 0; w++) {
             double wide = weft_text_width(
                 weft_cell_wording((enum weft_wording)w, e->action, text), 1, false);
@@ -104,6 +106,7 @@ static void choose_wording(struct weft_panel *p)
                 fits[w][s]++;
         }
     }
+    p->usual = n > 0 ? sum / (double)n * p->scale : 0;
     int largest = (int)fmin(LARGEST, floor(p->row * 0.75));
     p->wording = WEFT_SAY_MICRO;
     p->font = fmin(SMALLEST, largest);
@@ -289,9 +292,13 @@ static void count_tiles(struct weft_panel *p, size_t n, size_t n_tiles)
     }
 }
 
-static bool is_dense(const struct weft_tile *tile)
+/* In a picture that is dense on the whole, a tile must be clearly less so to be drawn otherwise:
+ * else neighbours at the limit would differ by chance. */
+static bool is_dense(const struct weft_panel *p, const struct weft_tile *tile)
 {
-    return tile->count >= 4 && tile->width < WEFT_DENSE_PIXELS * (double)tile->count;
+    bool dense = p->usual < 1.2 * WEFT_DENSE_PIXELS;
+    double limit = dense ? 1.6 * WEFT_DENSE_PIXELS : WEFT_DENSE_PIXELS;
+    return tile->count >= (dense ? 1 : 4) && tile->width < limit * (double)tile->count;
 }
 
 static void put_strip(struct weft_panel *p, size_t n, double y, double h,
@@ -308,7 +315,7 @@ static void put_strip(struct weft_panel *p, size_t n, double y, double h,
              tile++) {
             double from = fmax(x, (double)(tile * TILE));
             double to = fmin(end, (double)((tile + 1) * TILE));
-            if (!is_dense(&p->tiles[tile]))
+            if (!is_dense(p, &p->tiles[tile]))
                 continue;
             if (from > piece)
                 put_cell(p, s->event, p->x + piece, p->x + from, y, h, false, out);

@@ -38,13 +38,14 @@ struct weft_panel {
     unsigned slots[WEFT_N_LANES];   /* rows of a lane */
     enum weft_wording wording;
     double font;
+    double usual;            /* mean width of a compute cell */
     bool any_dense;          /* found while the rows were made */
     struct weft_span *spans; /* owned: room for the longest rank */
     double *shares;          /* owned: (columns, kinds) */
     struct weft_tile *tiles; /* owned */
 };
 
-/* Needs all of the panel but what is owned, wording and font. */
+/* Needs all of the panel but what is owned, wording, font and usual. */
 enum weft_status weft_panel_prepare(struct weft_panel *p, struct weft_error *err);
 void weft_panel_release(struct weft_panel *p);
 

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# weft draw: every form from traces and schedules, and errors that say what to do.
+. "$(dirname -- "$0")/common.bash"
+measured=$WEFT_TEST_DATA/trace_measured.trace
+
+run 0 plan -s zb-v -p 2 -m 3 -o plan.csv
+for form in svg png pdf html json txt trace; do
+    run 0 draw plan.csv -o "plan.$form"
+    holds test ! -s out
+    holds test -s "plan.$form"
+done
+run 0 draw plan.csv -o plan.trace
+for form in svg png pdf html json txt trace; do # the trace holds all that the schedule did
+    run 0 draw plan.trace -o "again.$form"
+    holds cmp "plan.$form" "again.$form"
+done
+run 0 draw plan.csv -f svg -o picture
+holds grep -q '^<svg ' picture
+run 0 draw plan.csv -f chrome
+out_has '"traceEvents":['
+holds test "$(head -c 4 plan.pdf)" = '%PDF'
+holds test "$(head -c 4 plan.png | tail -c 3)" = PNG
+
+# The terminal.
+run 0 draw plan.csv --width 80
+out_has 'zb-v: 2 ranks, 4 stages, 3 micros'
+out_has 'makespan '
+run 0 draw "$measured"
+out_has 'measured: 4 ranks'
+out_has ' ms, bubble '
+run 0 draw "$measured" plan.csv --unit 20ms --title 'Both of them' --color always
+out_has 'Both of them'
+run 0 plan -s 1f1b -p 1 -m 4 -o alone.csv
+run 0 draw alone.csv --cost F=3,I=2,W=1 # 4 times 3 + 2 + 1
+out_has 'makespan 24, bubble 0.0%'
+run_with plan.csv 0 draw -
+out_has 'zb-v'
+
+# weft plan draws as well; .json stays the plan.
+for form in svg png pdf html trace trace.json; do
+    run 0 plan -s zb-v -p 2 -m 3 -o "by_plan.$form"
+    holds test -s "by_plan.$form"
+done
+holds cmp by_plan.svg plan.svg
+holds cmp by_plan.trace plan.trace
+holds cmp by_plan.trace.json plan.json
+run 0 plan -s zb-v -p 2 -m 3 -o plan.json
+holds grep -q '^{"schedule":"zb-v"' plan.json
+
+# Errors.
+run 2 draw
+err_has 'draw needs a FILE'
+run 2 draw no-such-file.csv
+err_has 'no-such-file.csv: No such file'
+run 2 draw plan.csv -o plan.gif
+err_has 'plan.gif: no form ends like that: .svg .png'
+holds test ! -e plan.gif
+run 2 draw plan.csv "$measured"
+err_has 'say what a unit is, with --unit'
+run 2 draw plan.csv --unit 5
+err_has "--unit: '5' is no time"
+run 2 draw plan.csv --unit -1ms
+run 2 draw plan.csv --unit nan
+run 2 draw plan.csv --cost F=-1
+run 2 draw plan.csv --cost F=1:2
+run 2 draw plan.csv --width 20 -o x.svg
+err_has 'a picture 20 wide'
+run 2 draw plan.csv plan.csv -o two.trace
+err_has 'a trace file holds one trace, not 2'
+run 5 draw "$WEFT_TEST_DATA/bad_deadlock.csv"
+err_has 'weft check shows all'
+printf '# weft trace 1\n# weft ranks 1 stages 1 micros 1\n0 compute 0F0 nan 1\n' >bad.trace
+run 3 draw bad.trace
+err_has "bad.trace:3:15: start: 'nan' is no number"
+printf '# weft trace 1\n# weft ranks 1 stages 1 micros 1\n0 compute 0F0 0 0\n' >none.trace
+run 3 draw none.trace -o none.svg
+err_has 'takes any time'
+holds test ! -e none.svg
+run 8 draw plan.csv -o no/such/folder/x.svg
+if [ -w /dev/full ]; then
+    for form in svg png pdf html chrome text; do
+        run 8 draw plan.csv -f $form -o /dev/full
+    done
+fi
+holds test -z "$(find . -name '*.new')"
+
+finish
