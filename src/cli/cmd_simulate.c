@@ -9,6 +9,7 @@
 #include "cli/plan_options.h"
 #include "cli/traffic_print.h"
 #include "config/values.h"
+#include "draw/draw.h"
 #include "weft/bound.h"
 #include "weft/sim.h"
 
@@ -66,6 +67,9 @@ static const struct weft_option options[] = {
      AT(layers_per_block)},
     {NULL, 0, WEFT_OPT_HEADING, NULL, "Output", NULL, 0},
     {"json", 'j', WEFT_OPT_SWITCH, NULL, "everything, for programs", NULL, AT(json)},
+    {"output", 'o', WEFT_OPT_TEXT, "FILE",
+     "write there: .json for programs, .trace the events, .svg .png .pdf .html .trace.json draw",
+     NULL, WEFT_PLAN_AT(output)},
     {"width", 0, WEFT_OPT_COUNT, "N", "columns to draw in (the terminal's)", NULL,
      WEFT_PLAN_AT(width)},
     {"color", 0, WEFT_OPT_CHOICE, "WHEN", "colours in the drawing", "auto|always|never",
@@ -428,6 +432,43 @@ static enum weft_status print_text(FILE *out, const struct simulation *s,
     return failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory to draw") : WEFT_OK;
 }
 
+/* The run as a picture or as a trace file. */
+static enum weft_status draw(FILE *out, enum weft_draw_format format,
+                             const struct simulation *s, const struct simulate_settings *in,
+                             struct weft_error *err)
+{
+    struct weft_trace t;
+    const struct weft_draw_options how = {.width = in->plan.width};
+    WEFT_TRY(weft_trace_init_plan(&t, s->plan.schedule, &s->sim.metrics, &s->plan.memory, err));
+    if (s->options.cluster != NULL)
+        t.unit_seconds = s->options.unit_seconds;
+    enum weft_status st = weft_draw(out, format, &t, 1, &how, err);
+    weft_trace_release(&t);
+    return st;
+}
+
+static enum weft_status print_all(const struct simulation *s,
+                                  const struct simulate_settings *in, struct weft_error *err)
+{
+    enum weft_draw_format format = WEFT_DRAW_TEXT;
+    const char *path = in->plan.output;
+    size_t n = path == NULL ? 0 : strlen(path);
+    bool chrome = n >= 11 && strcmp(path + n - 11, ".trace.json") == 0;
+    bool drawn = path != NULL && weft_draw_format_of(path, &format) &&
+                 format != WEFT_DRAW_TEXT && (format != WEFT_DRAW_CHROME || chrome);
+    bool json = in->json || (format == WEFT_DRAW_CHROME && !drawn);
+    struct weft_sink sink;
+    WEFT_TRY(weft_sink_open(&sink, path, err));
+    enum weft_status st = WEFT_OK;
+    if (drawn && !in->json)
+        st = draw(sink.out, format, s, in, err);
+    else if (json)
+        print_json(sink.out, s);
+    else
+        st = print_text(sink.out, s, in, err);
+    return weft_sink_close(&sink, st, err);
+}
+
 static enum weft_status run_simulate(int argc, char **argv, struct weft_error *err)
 {
     struct simulate_settings in = {0};
@@ -456,10 +497,8 @@ static enum weft_status run_simulate(int argc, char **argv, struct weft_error *e
         st = count_blocks(&s, &in, err);
     if (st == WEFT_OK)
         st = run_samples(&s, &in, err);
-    if (st == WEFT_OK && in.json)
-        print_json(stdout, &s);
-    else if (st == WEFT_OK)
-        st = print_text(stdout, &s, &in, err);
+    if (st == WEFT_OK)
+        st = print_all(&s, &in, err);
     simulation_release(&s);
     return st;
 }
