@@ -1,0 +1,44 @@
+/* Tuning with all that must hold for every result. */
+#ifndef TESTS_TUNE_CHECKED_H
+#define TESTS_TUNE_CHECKED_H
+
+#include <math.h>
+
+#include "sched/lines.h"
+#include "weft/timing.h"
+#include "weft/tune.h"
+#include "weft/verify.h"
+
+/* Sanitizers make it ten times slower: they look at every n-th line. */
+#ifdef __SANITIZE_ADDRESS__
+enum { EVERY = 10, SLOW = 1 };
+#else
+enum { EVERY = 1, SLOW = 0 };
+#endif
+
+/* Tunes, and checks what must hold for every result. */
+static inline void tune(const struct lines *l, const struct weft_tune_problem *p,
+                        uint64_t iterations, struct weft_tune_result *r)
+{
+    struct weft_tune_options options = {.iterations = iterations};
+    struct weft_metrics m;
+    struct weft_report report;
+    struct weft_error err;
+    if (weft_tune(p, &options, r, &err) != WEFT_OK)
+        fail_line(l, "%s", err.msg);
+    assert_int_equal(weft_verify(r->schedule, NULL, &report, NULL), WEFT_OK);
+    assert_int_equal(report.n_findings, 0);
+    weft_report_release(&report);
+    assert_int_equal(weft_metrics_init(&m, r->schedule, p->cost, p->memory, NULL), WEFT_OK);
+    assert_true(m.makespan == r->makespan && m.span == r->span);
+    for (uint32_t i = 0; i < m.n_ranks && p->memory != NULL; i++)
+        if (m.peak_mem[i] > weft_value(p->memory->limit, i, HUGE_VAL) * (1 + 1e-9))
+            fail_line(l, "rank %u peaks at %g", i, m.peak_mem[i]);
+    if (r->makespan < r->bounds.makespan * (1 - 1e-9) || r->span < r->bounds.span * (1 - 1e-9))
+        fail_line(l, "%g and %g, below the bounds %g and %g", r->makespan, r->span,
+                  r->bounds.makespan, r->bounds.span);
+    assert_true(r->proven == (r->gap == 0));
+    weft_metrics_release(&m);
+}
+
+#endif
