@@ -215,7 +215,9 @@ static void put_head(FILE *out, const char *title)
         "<footer><kbd>wheel</kbd> or <kbd>+</kbd> <kbd>-</kbd> zoom, <kbd>drag</kbd> or arrows "
         "move, <kbd>0</kbd> all, <kbd>n</kbd> <kbd>p</kbd> next and previous action, "
         "<kbd>j</kbd> <kbd>k</kbd> next and previous row"
-        "<span class=\"lanes\">, <kbd>l</kbd> messages</span></footer>\n"
+        "<span class=\"lanes\">, <kbd>l</kbd> messages</span>"
+        "<span class=\"shares\" hidden>; narrow actions are drawn as shares of the time</span>"
+        "</footer>\n"
         "<noscript>This page draws with a script; it is all in the page.</noscript>\n",
         out);
 }

@@ -49,7 +49,7 @@
 
   const view = { begin: 0, end: data.end, scroll: 0 };
   let lanes = data.lanes, hover = null, width = 0, height = 0, left = 70, placed = [], total = 0, colours = {};
-  let painted = 0;
+  let painted = 0, anyShares = false;
 
   /* ---- Words ---- */
 
@@ -267,6 +267,7 @@
 
   function paintShares(shares, y, h) {
     const n = data.kinds.length, plot = width - left - RIGHT;
+    anyShares = true;
     for (let c = 0; c * n < shares.length; c++) {
       let sum = 0;
       for (let k = 0; k < n; k++) {
@@ -311,6 +312,7 @@
 
   function paint() {
     painted = 0;
+    anyShares = false;
     data.traces.forEach(chooseWording);
     ctx.fillStyle = colours.paper;
     ctx.fillRect(0, 0, width, height);
@@ -346,6 +348,7 @@
     paintAxis();
     const root = document.documentElement;
     root.dataset.painted = painted;
+    document.querySelector('.shares').hidden = !anyShares;
     root.dataset.view = view.begin + ' ' + view.end;
   }
 
@@ -480,8 +483,7 @@
         return;
       lanes = !lanes;
       hide();
-      place();
-      repaint();
+      resize();
     },
     Escape: hide,
   };
@@ -602,12 +604,17 @@
   window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', resize);
   resize();
 
-  /* page.html#rank=2&time=5.5 (&trace=1&lane=1) points at that moment, as a mouse would. */
+  /* page.html#from=10&to=20 shows that time; #rank=2&time=5.5 (&trace=1&lane=1) points at that
+     moment, as a mouse would. */
   function follow() {
     const at = new URLSearchParams(location.hash.slice(1));
+    const want = key => Number(at.get(key) || 0);
+    if (want('to') > want('from')) {
+      look(want('from') / data.show, want('to') / data.show);
+      paint();
+    }
     if (!at.has('rank') || !at.has('time'))
       return;
-    const want = key => Number(at.get(key) || 0);
     const p = placed.find(q => q.row.rank === want('rank') && q.row.index === want('trace') && q.row.kind === want('lane'));
     if (!p)
       return;

@@ -56,5 +56,10 @@ run 0 plan -s zb-h1 -p 64 -m 512 -o page.html
 holds test "$(wc -c <page.html)" -lt 6000000
 dom 'rank=63&time=400.5'
 tip 'rank 63' 'length 1'
+holds grep -q 'class="shares">' out
+dom 'from=400&to=420&rank=63&time=400.5'
+holds grep -q 'data-view="400 420"' out
+holds grep -q 'class="shares" hidden' out
+tip 'rank 63' 'start 400' 'length 1'
 
 finish
