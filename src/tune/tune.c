@@ -35,9 +35,8 @@ struct tuner {
     char origin[WEFT_N_FAMILIES][32];
     char start[32];
     struct weft_score start_score;
-    uint32_t *order;          /* owned: (ranks, per_rank), scratch */
-    struct weft_score polled; /* the best when the second of the score was last improved */
-    uint32_t in_vain;         /* slices since anything got better */
+    uint32_t *order;  /* owned: (ranks, per_rank), scratch */
+    uint32_t in_vain; /* slices since anything got better */
 };
 
 /* -- checks ------------------------------------------------------------------------------- */
@@ -138,30 +137,42 @@ static bool take_over(const struct tuner *t, const struct weft_schedule *made, u
     return ok;
 }
 
-/* Every generator whose result has this shape.  Those that search are given the limits; the plain
- * searches are what this search does itself. */
-static void try_generators(struct tuner *t)
+static double seconds_since(const struct tuner *t)
+{
+    return (double)(weft_clock_ns() - t->began_ns) * 1e-9;
+}
+
+static void try_generator(struct tuner *t, const struct weft_generator *g)
 {
     const struct weft_tune_problem *p = t->problem;
+    bool takes = g->takes & WEFT_TAKES_CHUNKS;
+    struct weft_params params = {.ranks = p->ranks,
+                                 .micros = p->micros,
+                                 .chunks = takes ? t->s.n_chunks : 0,
+                                 .cost = p->cost,
+                                 .memory = p->memory,
+                                 .minimize = p->minimize};
+    struct weft_schedule *made = NULL;
+    if ((!takes && g->default_chunks != t->s.n_chunks) ||
+        weft_schedule_make(g->name, &params, &made, NULL) != WEFT_OK)
+        return;
+    if (take_over(t, made, t->order))
+        offer(t, t->order, g->name, true);
+    weft_schedule_free(made);
+}
+
+/* Every generator whose result has this shape, those that search (and are given the limits) last
+ * and only while there is time. */
+static void try_generators(struct tuner *t)
+{
     size_t n;
     const struct weft_generator *all = weft_generators(&n);
-    for (size_t i = 0; i < n; i++) {
-        bool takes = all[i].takes & WEFT_TAKES_CHUNKS;
-        struct weft_params params = {.ranks = p->ranks,
-                                     .micros = p->micros,
-                                     .chunks = takes ? t->s.n_chunks : 0,
-                                     .cost = p->cost,
-                                     .memory = p->memory,
-                                     .minimize = p->minimize};
-        struct weft_schedule *made = NULL;
-        if (!takes && all[i].default_chunks != t->s.n_chunks)
-            continue;
-        if (weft_schedule_make(all[i].name, &params, &made, NULL) != WEFT_OK)
-            continue;
-        if (take_over(t, made, t->order))
-            offer(t, t->order, all[i].name, true);
-        weft_schedule_free(made);
-    }
+    for (unsigned searches = 0; searches < 2; searches++)
+        for (size_t i = 0; i < n; i++) {
+            bool late = t->options->seconds > 0 && seconds_since(t) > t->options->seconds;
+            if (!!(all[i].takes & WEFT_TAKES_COST) == searches && !(searches && late))
+                try_generator(t, &all[i]);
+        }
 }
 
 /* List schedules for more chunks than the generators' search takes. */
@@ -201,8 +212,6 @@ static struct weft_bound_input bound_input(const struct tuner *t,
     };
 }
 
-/* A span that was reached is no upper end for the bound's search unless it is the least sought;
- * either way it is possible, which is all that counts. */
 static enum weft_status find_bounds(struct tuner *t, const struct weft_placement *place,
                                     struct weft_error *err)
 {
@@ -261,11 +270,6 @@ static enum weft_status solve(struct tuner *t, const struct weft_placement *plac
 }
 
 /* -- improving ---------------------------------------------------------------------------- */
-
-static double seconds_since(const struct tuner *t)
-{
-    return (double)(weft_clock_ns() - t->began_ns) * 1e-9;
-}
 
 static enum weft_family best_family(const struct weft_search *s)
 {
