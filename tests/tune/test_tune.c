@@ -1,4 +1,5 @@
 /* Tuning: the optimum where it is known, all placements, what is refused, layouts. */
+#include "base/random.h"
 #include "checked.h"
 #include "weft/sim.h"
 
@@ -111,6 +112,57 @@ static void check_placements(void **state)
     }
 }
 
+static uint32_t draw(uint64_t *at, uint32_t n)
+{
+    return weft_random_below(5, 2, (*at)++, n);
+}
+
+/* Random problems, too large to try every order: what is found keeps the bounds (tune() looks),
+ * by both measures. */
+static void check_random(void **state)
+{
+    static const struct lines nowhere;
+    uint64_t at = 0;
+    int proven = 0, n = 0;
+    (void)state;
+    for (int turn = 0; turn < 250 / EVERY; turn++) {
+        uint32_t ranks = 2 + draw(&at, 4), chunks = 1 + draw(&at, 3), stages = ranks * chunks;
+        double f[16], i[16], w[16], df[16], di[16], dw[16], limit[8];
+        bool alike = draw(&at, 2) == 0;
+        for (uint32_t s = 0; s < stages; s++) {
+            bool same = alike && s > 0;
+            f[s] = same ? f[0] : 1 + draw(&at, 9);
+            i[s] = same ? i[0] : 1 + draw(&at, 9);
+            w[s] = same ? w[0] : draw(&at, 9);
+            df[s] = same ? df[0] : 4 + draw(&at, 5);
+            di[s] = same ? di[0] : (double)draw(&at, 6) - 4;
+            dw[s] = -df[s] - di[s];
+        }
+        for (uint32_t r = 0; r < ranks; r++)
+            limit[r] = r > 0 && alike ? limit[0] : chunks * (9 + draw(&at, 30));
+        struct weft_cost cost = {
+            .f = {f, stages}, .i = {i, stages}, .w = {w, stages}, .hop = draw(&at, 2) * 0.5};
+        struct weft_memory memory = {{df, stages}, {di, stages}, {dw, stages}, {limit, ranks}};
+        struct weft_tune_problem p = {.ranks = ranks,
+                                      .micros = 2 + draw(&at, 7),
+                                      .chunks = chunks,
+                                      .placement = chunks == 1         ? WEFT_PLACE_LINEAR
+                                                   : draw(&at, 2) == 0 ? WEFT_PLACE_LOOP
+                                                                       : WEFT_PLACE_WAVE,
+                                      .whole = draw(&at, 3) == 0,
+                                      .minimize =
+                                          draw(&at, 2) == 0 ? WEFT_MIN_SPAN : WEFT_MIN_MAKESPAN,
+                                      .cost = &cost,
+                                      .memory = &memory};
+        struct weft_tune_result r;
+        tune(&nowhere, &p, 600, &r);
+        proven += r.proven;
+        n++;
+        weft_tune_result_release(&r);
+    }
+    print_message("%d random problems, %d proven\n", n, proven);
+}
+
 static void check_refused(void **state)
 {
     double bad = -1, nan = NAN, small = 0.5;
@@ -189,9 +241,8 @@ static void check_layouts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(check_optimum),
-        cmocka_unit_test(check_placements),
-        cmocka_unit_test(check_refused),
+        cmocka_unit_test(check_optimum), cmocka_unit_test(check_placements),
+        cmocka_unit_test(check_random),  cmocka_unit_test(check_refused),
         cmocka_unit_test(check_layouts),
     };
     return cmocka_run_group_tests_name("tune", tests, NULL, NULL) != 0;
