@@ -1,10 +1,12 @@
-/* Any bytes as a trace: an error, or one that survives writing and that can be summed up. */
+/* Any bytes as a trace: an error, or one that survives writing and that can be summed up and
+ * drawn. */
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "weft/trace.h"
+#include "draw/draw.h"
 
 /* Not assert: the check must hold in a release build too. */
 static void require(int holds)
@@ -30,6 +32,26 @@ static int same(const struct weft_trace *a, const struct weft_trace *b)
     return 1;
 }
 
+/* All forms but PNG and PDF, which are the SVG's picture, painted by cairo. */
+static void check_drawing(const struct weft_trace *t)
+{
+    static const enum weft_draw_format forms[] = {WEFT_DRAW_TEXT, WEFT_DRAW_SVG,
+                                                  WEFT_DRAW_CHROME, WEFT_DRAW_HTML};
+    const struct weft_draw_options options = {.lanes = true, .style = {.width = 60}};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        char *text = NULL;
+        size_t len = 0;
+        struct weft_error err = {.msg = ""};
+        FILE *out = open_memstream(&text, &len);
+        require(out != NULL);
+        enum weft_status st = weft_draw(out, forms[i], t, 1, &options, &err);
+        require(st == WEFT_OK || (st == WEFT_DATA && err.msg[0] != '\0'));
+        fclose(out);
+        require(strstr(text, "nan") == NULL || strstr(t->name, "nan") != NULL);
+        free(text);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct weft_trace t, again;
@@ -53,6 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(weft_trace_comparison_init(&c, &t, &again, NULL) == WEFT_OK);
     require(c.total.n_matched == t.n_events && c.total.most_start == 0);
     weft_trace_comparison_release(&c);
+    check_drawing(&t);
     weft_trace_release(&again);
     weft_trace_release(&t);
     return 0;

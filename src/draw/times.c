@@ -49,10 +49,11 @@ enum weft_status weft_axis_init(struct weft_axis *out, const struct weft_trace *
                                                    : unit_seconds;
         a.end = fmax(a.end, traces[i].makespan * a.factor[i]);
     }
-    if (!(a.end > 0) || !isfinite(a.end)) { /* all events are moments, or far outside */
+    if (!(a.end > 1e-200) || a.end > 1e200) {
         weft_axis_release(&a);
-        return WEFT_FAIL(err, WEFT_DATA,
-                         "nothing in it takes any time: there is nothing to draw");
+        return WEFT_FAIL(err, WEFT_DATA, "%s",
+                         a.end > 1 ? "times are too large to be drawn"
+                                   : "nothing in it takes any time: there is nothing to draw");
     }
     choose_unit(&a, real);
     *out = a;
