@@ -310,6 +310,9 @@ static enum weft_status fill_layout_problem(const struct weft_tune_settings *s,
                          "--global-batch looks for micros, chunks, placement and schedule "
                          "itself: leave out --micros, --chunks, --placement, --whole, --mem "
                          "and --mem-limit");
+    if (s->seconds != NULL)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "--global-batch tries all there is: leave out --seconds");
     if (s->model != NULL) {
         WEFT_TRY(weft_model_find(s->model, model, err));
         if (by_hand)

@@ -92,11 +92,12 @@ static bool is_better(struct weft_score a, struct weft_score b)
 static void offer(struct tuner *t, const uint32_t *order, const char *name, bool generator)
 {
     struct weft_search *s = &t->s;
-    bool better = is_better(weft_search_try(s, WEFT_FAMILY_HAND, order), WEFT_NO_SCORE);
-    struct weft_score score = weft_search_score(s);
-    if (!better)
+    const struct weft_found *hand = &s->best[WEFT_FAMILY_HAND];
+    struct weft_score before = hand->score;
+    if (!is_better(weft_search_try(s, WEFT_FAMILY_HAND, order), WEFT_NO_SCORE))
         return;
-    if (memcmp(s->best[WEFT_FAMILY_HAND].order, order, sizeof *order * s->n_ops) == 0)
+    struct weft_score score = weft_search_score(s);
+    if (is_better(hand->score, before))
         name_origin(t, WEFT_FAMILY_HAND, name);
     score.peak = t->start_score.peak; /* does not count here */
     if (generator && is_better(score, t->start_score)) {

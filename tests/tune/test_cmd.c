@@ -119,6 +119,7 @@ static void check_refused(void **state)
         "tune -p 4 --layers 2 --global-batch 8",
         "tune -p 4 --layers 8 --global-batch 8 -m 4",
         "tune -p 4 --model none --global-batch 8",
+        "tune -p 4 --layers 8 --global-batch 8 --seconds 3",
         "tune -p 4 --layers 8 --global-batch 8 --tflops 3",
         "tune -p 4 --layers 8 --global-batch 8 --layer-cost F=-1",
         "tune --model d12 --global-batch 8 --cluster 'node:1 rank:2 intra:1GB/s,1us'",
