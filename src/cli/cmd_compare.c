@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/plan_options.h"
 #include "config/values.h"
+#include "draw/scatter.h"
 #include "weft/bound.h"
 #include "weft/verify.h"
 
@@ -34,6 +35,8 @@ static const struct weft_option options[] = {
     {"sort", 0, WEFT_OPT_CHOICE, "BY", "the first column (time)", "time|span|memory|name",
      AT(sort)},
     {"json", 'j', WEFT_OPT_SWITCH, NULL, "figures for programs", NULL, AT(json)},
+    {"output", 'o', WEFT_OPT_TEXT, "FILE", "write there; .svg plots time against memory", NULL,
+     WEFT_PLAN_AT(output)},
 };
 
 /* One schedule's figures. */
@@ -272,6 +275,46 @@ static void print_text(FILE *out, const struct contest *c)
     }
 }
 
+static enum weft_status plot(FILE *out, const struct contest *c, struct weft_error *err)
+{
+    enum { NAME = 48 };
+    struct weft_point *points = malloc(sizeof *points * (c->n + 1));
+    char(*names)[NAME] = malloc(sizeof *names * (c->n + 1));
+    char title[80];
+    snprintf(title, sizeof title, "%u ranks, %u micros", c->ranks, c->micros);
+    bool ok = points != NULL && names != NULL;
+    for (size_t i = 0; ok && i < c->n; i++) {
+        const struct contender *one = &c->at[i];
+        bool chunked = one->generator->takes & WEFT_TAKES_CHUNKS;
+        if (chunked)
+            snprintf(names[i], NAME, "%s x%u", one->generator->name, one->chunks);
+        else
+            snprintf(names[i], NAME, "%s", one->generator->name);
+        points[i] = (struct weft_point){one->peak, one->makespan, names[i], one->best};
+    }
+    ok = ok && weft_draw_scatter(out, points, c->n, title, "peak memory of a rank", "makespan");
+    free(points);
+    free(names);
+    return ok ? WEFT_OK : WEFT_FAIL(err, WEFT_NOMEM, "no memory to plot");
+}
+
+static enum weft_status print_all(const struct contest *c, const struct compare_settings *in,
+                                  struct weft_error *err)
+{
+    const char *path = in->plan.output;
+    size_t n = path == NULL ? 0 : strlen(path);
+    struct weft_sink sink;
+    WEFT_TRY(weft_sink_open(&sink, path, err));
+    enum weft_status st = WEFT_OK;
+    if (!in->json && n >= 4 && strcmp(path + n - 4, ".svg") == 0)
+        st = plot(sink.out, c, err);
+    else if (in->json || (n >= 5 && strcmp(path + n - 5, ".json") == 0))
+        print_json(sink.out, c);
+    else
+        print_text(sink.out, c);
+    return weft_sink_close(&sink, st, err);
+}
+
 static void contest_release(struct contest *c)
 {
     struct weft_values *lists[] = {&c->cost.f,   &c->cost.i,   &c->cost.w,
@@ -333,10 +376,7 @@ static enum weft_status run_compare(int argc, char **argv, struct weft_error *er
     if (st == WEFT_OK) {
         mark_front(&c);
         sort_by(&c, in.sort);
-        if (in.json)
-            print_json(stdout, &c);
-        else
-            print_text(stdout, &c);
+        st = print_all(&c, &in, err);
     }
     contest_release(&c);
     return st;
