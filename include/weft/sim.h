@@ -94,6 +94,8 @@ struct weft_sim {
     size_t n_path;
     struct weft_path_step *path;               /* owned */
     double path_compute, path_hops, path_wait; /* they add up to the makespan */
+    size_t *peak_carry;   /* owned: (ranks), most micros between their I and their W */
+    size_t *peak_receive; /* owned: (ranks), most messages that are there and not used up yet */
 };
 
 /* The schedule must be proven (weft_verify()).  The caller releases *out. */

@@ -83,6 +83,7 @@ struct simulation {
     struct weft_sim sim;
     struct weft_samples samples;
     bool sampled;
+    bool from_model; /* bytes are a model's: 4 a weight, 8 its gradient, 8 its optimizer */
     struct weft_bounds bounds;
     struct weft_traffic *traffic; /* owned; NULL unless asked for */
     struct weft_traffic_report traffic_report;
@@ -273,6 +274,31 @@ static void put_idle(struct weft_json *j, const struct simulation *s)
     weft_json_end(j, ']');
 }
 
+/* What a rank holds at most: in numbers, and in bytes where the model's are known. */
+static void put_memory(struct weft_json *j, const struct simulation *s)
+{
+    const struct weft_metrics *m = &s->sim.metrics;
+    weft_json_begin(j, "memory", '[');
+    for (uint32_t r = 0; r < m->n_ranks; r++) {
+        weft_json_begin(j, NULL, '{');
+        weft_json_uint(j, "activations", m->peak_activations[r]);
+        weft_json_uint(j, "carry", s->sim.peak_carry[r]);
+        weft_json_uint(j, "receive_buffers", s->sim.peak_receive[r]);
+        if (s->plan.rank_bytes != NULL) {
+            size_t state = s->plan.state_bytes[r];
+            weft_json_uint(j, "activation_bytes", s->plan.rank_bytes[r] - state);
+            weft_json_uint(j, "state_bytes", state);
+            if (s->from_model) {
+                weft_json_uint(j, "weight_bytes", state / 5);
+                weft_json_uint(j, "gradient_bytes", state / 5 * 2);
+                weft_json_uint(j, "optimizer_bytes", state / 5 * 2);
+            }
+        }
+        weft_json_end(j, '}');
+    }
+    weft_json_end(j, ']');
+}
+
 static void put_links(struct weft_json *j, const struct simulation *s)
 {
     weft_json_begin(j, "links", '[');
@@ -335,6 +361,7 @@ static void print_json(FILE *out, const struct simulation *s)
     weft_json_uint(&j, "micros", place->n_micros);
     weft_plan_put_metrics(&j, m, s->plan.rank_bytes);
     put_idle(&j, s);
+    put_memory(&j, s);
     put_links(&j, s);
     put_path(&j, s);
     if (s->bounds.makespan > 0)
@@ -368,6 +395,13 @@ static void say_idle(struct weft_text *out, const struct simulation *s)
             "for messages %.1f%%, imbalance %.1f%%\n",
             sum.warm_up / all, sum.drain / all, sum.data / all, sum.communication / all,
             sum.imbalance / all);
+    size_t carry = 0, receive = 0;
+    for (uint32_t r = 0; r < m->n_ranks; r++) {
+        carry = s->sim.peak_carry[r] > carry ? s->sim.peak_carry[r] : carry;
+        receive = s->sim.peak_receive[r] > receive ? s->sim.peak_receive[r] : receive;
+    }
+    weft_text_addf(out, "held at most      %zu micros between I and W, %zu received messages\n",
+                   carry, receive);
     weft_text_addf(out, "critical path     %zu actions, computing %.10g, messages %.10g\n",
                    s->sim.n_path, s->sim.path_compute, s->sim.path_hops);
 }
@@ -481,6 +515,7 @@ static enum weft_status run_simulate(int argc, char **argv, struct weft_error *e
         return WEFT_FAIL(err, WEFT_USAGE,
                          "--communication, --cache and --layers-per-block go with "
                          "--cache-model reference");
+    s.from_model = in.plan.model != NULL;
     enum weft_status st = weft_plan_init(&s.plan, &in.plan, err);
     if (st == WEFT_OK && reference) {
         st = run_reference(&s.plan, &in, err);

@@ -317,12 +317,17 @@ static enum weft_status count_bytes(struct weft_plan *p,
     uint32_t *in_flight = malloc(sizeof *in_flight * place->n_pipes * place->n_stages);
     size_t *limits = NULL, n_limits = 0;
     p->rank_bytes = malloc(sizeof *p->rank_bytes * place->n_ranks);
+    p->state_bytes = malloc(sizeof *p->state_bytes * place->n_ranks);
     enum weft_status st = WEFT_OK;
-    if (in_flight == NULL || p->rank_bytes == NULL)
+    if (in_flight == NULL || p->rank_bytes == NULL || p->state_bytes == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to count bytes");
+    struct weft_holding holding = {.placement = place, .in_flight = in_flight};
+    if (st == WEFT_OK) { /* with nothing in flight the state is left */
+        memset(in_flight, 0, sizeof *in_flight * place->n_pipes * place->n_stages);
+        st = weft_partition_rank_bytes(&p->partition, &p->items, &holding, p->state_bytes, err);
+    }
     if (st == WEFT_OK)
         st = weft_schedule_in_flight(p->schedule, in_flight, err);
-    struct weft_holding holding = {.placement = place, .in_flight = in_flight};
     if (st == WEFT_OK)
         st = weft_partition_rank_bytes(&p->partition, &p->items, &holding, p->rank_bytes, err);
     if (st == WEFT_OK)
@@ -531,6 +536,7 @@ void weft_plan_release(struct weft_plan *p)
     weft_items_release(&p->items);
     weft_partition_release(&p->partition);
     free(p->rank_bytes);
+    free(p->state_bytes);
     weft_metrics_release(&p->metrics);
     weft_report_release(&p->report);
     *p = (struct weft_plan){0};

@@ -32,6 +32,7 @@ struct weft_plan {
     struct weft_metrics metrics;
     struct weft_report report;
     size_t *rank_bytes;  /* owned: (ranks), state and activations; NULL when items have none */
+    size_t *state_bytes; /* owned: (ranks), of those: weights, gradients, optimizer */
     bool costs_by_layer; /* the stages' times were given, or follow from their layers */
     const char *file;    /* borrowed: where the schedule was read from, or NULL */
     bool by_ticks;

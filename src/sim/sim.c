@@ -204,6 +204,84 @@ static enum weft_status trace_path(struct analysis *a, struct weft_error *err)
                         : WEFT_OK;
 }
 
+/* -- what is held ---------------------------------------------------------------------------- */
+
+/* A message is held from its arrival, when its link has brought it, to the end of the action that
+ * uses it. */
+struct hold {
+    double time;
+    int change;
+};
+
+static int by_time(const void *pa, const void *pb)
+{
+    const struct hold *a = pa, *b = pb;
+    if (a->time != b->time)
+        return a->time < b->time ? -1 : 1;
+    return a->change - b->change; /* what is used up makes room first */
+}
+
+/* When the result of `giver` is with the rank that waits for it. */
+static double arrival(const struct analysis *a, const struct weft_hops *hops,
+                      struct weft_action act, uint32_t from, size_t position)
+{
+    bool forward = act.kind == WEFT_ACT_F;
+    size_t border =
+        (size_t)weft_placement_pipe(a->place, act.micro) * (a->place->n_stages - 1) +
+        act.stage - forward;
+    double hop = a->options->cost == NULL ? 0 : a->options->cost->hop;
+    if (hops->forward != NULL) {
+        const struct weft_hop *h = forward ? &hops->forward[border] : &hops->backward[border];
+        hop = h->latency + h->transfer;
+    }
+    return end_of(a, from, position) + hop;
+}
+
+static void count_held(const struct analysis *a, const struct weft_hops *hops, uint32_t rank,
+                       struct hold *holds)
+{
+    struct weft_action_span row = weft_schedule_rank(a->s, rank);
+    size_t n = 0, carry = 0, held = 0;
+    for (size_t i = 0; i < row.len; i++) {
+        struct weft_action act = row.at[i];
+        uint32_t from;
+        size_t position;
+        if (act.kind == WEFT_ACT_I && ++carry > a->sim->peak_carry[rank])
+            a->sim->peak_carry[rank] = carry;
+        if (act.kind == WEFT_ACT_W && carry > 0)
+            carry--;
+        if (!weft_kind_is_compute(act.kind) || !giver_of(a, act, &from, &position) ||
+            from == rank)
+            continue;
+        holds[n++] = (struct hold){arrival(a, hops, act, from, position), 1};
+        holds[n++] = (struct hold){end_of(a, rank, i), -1};
+    }
+    qsort(holds, n, sizeof *holds, by_time);
+    for (size_t i = 0; i < n; i++) {
+        held = (size_t)((long long)held + holds[i].change);
+        if (holds[i].change > 0 && held > a->sim->peak_receive[rank])
+            a->sim->peak_receive[rank] = held;
+    }
+}
+
+static enum weft_status count_all_held(const struct analysis *a, const struct weft_hops *hops,
+                                       struct weft_error *err)
+{
+    size_t longest = 0;
+    for (uint32_t r = 0; r < a->place->n_ranks; r++) {
+        size_t n = weft_schedule_rank(a->s, r).len;
+        longest = n > longest ? n : longest;
+    }
+    struct hold *holds = malloc(sizeof *holds * (2 * longest + 1));
+    a->sim->peak_carry = calloc(a->place->n_ranks, sizeof *a->sim->peak_carry);
+    a->sim->peak_receive = calloc(a->place->n_ranks, sizeof *a->sim->peak_receive);
+    bool ok = holds != NULL && a->sim->peak_carry != NULL && a->sim->peak_receive != NULL;
+    for (uint32_t r = 0; ok && r < a->place->n_ranks; r++)
+        count_held(a, hops, r, holds);
+    free(holds);
+    return ok ? WEFT_OK : WEFT_FAIL(err, WEFT_NOMEM, "no memory to count what ranks hold");
+}
+
 /* -- links ---------------------------------------------------------------------------------- */
 
 static enum weft_status count_links(struct analysis *a, const struct weft_hops *hops,
@@ -262,6 +340,7 @@ static enum weft_status explain(struct analysis *a, const struct weft_hops *hops
     for (uint32_t r = 0; r < a->place->n_ranks; r++)
         explain_rank(a, r, busiest);
     WEFT_TRY(trace_path(a, err));
+    WEFT_TRY(count_all_held(a, hops, err));
     return count_links(a, hops, err);
 }
 
@@ -301,5 +380,7 @@ void weft_sim_release(struct weft_sim *sim)
     free(sim->idle);
     free(sim->links);
     free(sim->path);
+    free(sim->peak_carry);
+    free(sim->peak_receive);
     *sim = (struct weft_sim){0};
 }

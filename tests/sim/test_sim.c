@@ -295,6 +295,35 @@ static void check_jitter(void **state)
     weft_schedule_free(s);
 }
 
+/* ZB-H1 runs W r micros late on rank r; 1F1B has no I. */
+static void check_held(void **state)
+{
+    struct weft_sim_options options = {.cost = NULL};
+    struct weft_schedule *late = make("zb-h1", 4, 0, 12), *whole = make("1f1b", 4, 0, 12);
+    struct weft_sim sim;
+    (void)state;
+    assert_int_equal(weft_sim_init(&sim, late, &options, NULL), WEFT_OK);
+    for (uint32_t r = 0; r < 4; r++)
+        assert_int_equal(sim.peak_carry[r], r + 1);
+    weft_sim_release(&sim);
+    assert_int_equal(weft_sim_init(&sim, whole, &options, NULL), WEFT_OK);
+    for (uint32_t r = 0; r < 4; r++) {
+        assert_int_equal(sim.peak_carry[r], 0);
+        assert_in_range(sim.peak_receive[r], 1, 12);
+    }
+    weft_sim_release(&sim);
+    weft_schedule_free(late);
+    weft_schedule_free(whole);
+    /* All forwards of rank 0 are there before rank 1, ten times slower, has used up the first. */
+    struct weft_schedule *all = make("gpipe", 2, 0, 6);
+    const double slow[] = {1, 10};
+    options.speed = (struct weft_values){slow, 2};
+    assert_int_equal(weft_sim_init(&sim, all, &options, NULL), WEFT_OK);
+    assert_int_equal(sim.peak_receive[1], 6);
+    weft_sim_release(&sim);
+    weft_schedule_free(all);
+}
+
 static void check_fleet(void **state)
 {
     enum { PIPELINES = 37, RANKS = 3 };
@@ -327,7 +356,8 @@ int main(void)
         cmocka_unit_test(check_sums),     cmocka_unit_test(check_published),
         cmocka_unit_test(check_searched), cmocka_unit_test(check_clusters),
         cmocka_unit_test(check_refusals), cmocka_unit_test(check_alike),
-        cmocka_unit_test(check_jitter),   cmocka_unit_test(check_fleet),
+        cmocka_unit_test(check_held),     cmocka_unit_test(check_jitter),
+        cmocka_unit_test(check_fleet),
     };
     int failed = cmocka_run_group_tests_name("transfers", by_hand, NULL, NULL);
     return failed + cmocka_run_group_tests_name("sim", tests, NULL, NULL) != 0;
