@@ -48,6 +48,9 @@ void weft_print_completion(FILE *out);
 enum weft_status weft_file_read(const char *path, char **out, size_t *len,
                                 struct weft_error *err);
 
+/* Does a file's name end so? */
+bool weft_path_ends_in(const char *path, const char *ending);
+
 /* Where a command prints: standard output, or a file that appears whole or not at all. */
 struct weft_sink {
     FILE *out;

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "sched/clock.h"
+#include "weft/cache.h"
 #include "weft/sim.h"
 #include "weft/timing.h"
 #include "weft/verify.h"
@@ -286,6 +287,54 @@ static enum weft_status bench_fleet(const struct bench_case *c, size_t pipelines
     return st;
 }
 
+/* The reference system's count of a plan's traffic: nanoseconds an event, the best of several. */
+static enum weft_status time_cache(const struct weft_schedule *s,
+                                   const struct weft_partition *p, size_t in_flight,
+                                   uint32_t repeat, double *best, struct weft_error *err)
+{
+    bool cached = in_flight > 0;
+    const struct weft_communication_settings how = {
+        .mode = cached ? WEFT_COMM_BLOCK_RESIDUAL_CACHE : WEFT_COMM_ACTIVATION_TENSOR,
+        .cache = {cached, WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES, true, in_flight},
+        .layers_per_block = 2,
+        .payload_bytes = 4096};
+    for (uint32_t n = 0; n < repeat; n++) {
+        struct weft_communication c;
+        int64_t t = weft_clock_cpu_ns();
+        WEFT_TRY(weft_reference_communication(s, p, &how, &c, err));
+        double ns = (double)(weft_clock_cpu_ns() - t) / (double)weft_schedule_n_actions(s);
+        *best = n == 0 || ns < *best ? ns : *best;
+        weft_communication_release(&c);
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status bench_cache(uint32_t repeat, struct weft_error *err)
+{
+    static const size_t in_flight[] = {0,  1,   8,
+                                       64, 511, 512}; /* 0: activations only, no cache */
+    static const struct bench_case plans[] = {{"greedy-1f1b", 8, 4, 512, 0, true, false},
+                                              {"greedy-gpipe", 8, 4, 512, 0, true, false}};
+    struct weft_partition p;
+    WEFT_TRY(weft_partition_init_even(&p, 64, 32, err));
+    printf("\nreference cache model, 8x4x512, ns an event by micros in flight (0: no cache)\n");
+    enum weft_status st = WEFT_OK;
+    for (size_t k = 0; st == WEFT_OK && k < WEFT_LEN(plans); k++) {
+        struct weft_schedule *s = NULL;
+        double best = 0;
+        st = make_case(&plans[k], &s, err);
+        printf("%-17s", plans[k].schedule);
+        for (size_t i = 0; st == WEFT_OK && i < WEFT_LEN(in_flight); i++) {
+            st = time_cache(s, &p, in_flight[i], repeat, &best, err);
+            printf("  %zu: %.1f", in_flight[i], best);
+        }
+        putchar('\n');
+        weft_schedule_free(s);
+    }
+    weft_partition_release(&p);
+    return st;
+}
+
 static enum weft_status bench_sim(const struct bench_settings *s, struct weft_error *err)
 {
     static const struct bench_case orders[] = {
@@ -315,7 +364,7 @@ static enum weft_status bench_sim(const struct bench_settings *s, struct weft_er
     printf(
         "a step of 100,000 devices (782 pipelines of 16 ranks, 8 chunks, 64 micros): %.3f s\n",
         seconds);
-    return WEFT_OK;
+    return bench_cache(s->repeat, err);
 }
 
 static enum weft_status run_bench(int argc, char **argv, struct weft_error *err)

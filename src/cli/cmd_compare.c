@@ -302,13 +302,12 @@ static enum weft_status print_all(const struct contest *c, const struct compare_
                                   struct weft_error *err)
 {
     const char *path = in->plan.output;
-    size_t n = path == NULL ? 0 : strlen(path);
     struct weft_sink sink;
     WEFT_TRY(weft_sink_open(&sink, path, err));
     enum weft_status st = WEFT_OK;
-    if (!in->json && n >= 4 && strcmp(path + n - 4, ".svg") == 0)
+    if (!in->json && path != NULL && weft_path_ends_in(path, ".svg"))
         st = plot(sink.out, c, err);
-    else if (in->json || (n >= 5 && strcmp(path + n - 5, ".json") == 0))
+    else if (in->json || (path != NULL && weft_path_ends_in(path, ".json")))
         print_json(sink.out, c);
     else
         print_text(sink.out, c);

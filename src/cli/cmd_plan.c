@@ -47,19 +47,13 @@ static void print_list(FILE *out)
     fprintf(out, "%-17s %s\n", "dN", "GPT-2 with N layers of dimension 64 N");
 }
 
-static bool ends_in(const char *path, const char *ending)
-{
-    size_t n = strlen(path), k = strlen(ending);
-    return n >= k && strcmp(path + n - k, ending) == 0;
-}
-
 /* True when the output's name asks for a picture; .json is the plan, .trace.json Chrome's. */
 static bool is_picture(const struct weft_plan_settings *s, enum weft_draw_format *out)
 {
     if (s->json || s->format != NULL || s->output == NULL ||
         !weft_draw_format_of(s->output, out) || *out == WEFT_DRAW_TEXT)
         return false;
-    return *out != WEFT_DRAW_CHROME || ends_in(s->output, ".trace.json");
+    return *out != WEFT_DRAW_CHROME || weft_path_ends_in(s->output, ".trace.json");
 }
 
 static enum weft_status draw_plan(FILE *out, const struct weft_plan *p,
@@ -80,9 +74,9 @@ static void choose_form(struct weft_plan_settings *s)
     enum weft_draw_format picture;
     if (s->json || s->format != NULL || s->output == NULL || is_picture(s, &picture))
         return;
-    if (ends_in(s->output, ".json"))
+    if (weft_path_ends_in(s->output, ".json"))
         s->json = true;
-    else if (ends_in(s->output, ".csv"))
+    else if (weft_path_ends_in(s->output, ".csv"))
         s->format = "csv";
 }
 

@@ -486,8 +486,7 @@ static enum weft_status print_all(const struct simulation *s,
 {
     enum weft_draw_format format = WEFT_DRAW_TEXT;
     const char *path = in->plan.output;
-    size_t n = path == NULL ? 0 : strlen(path);
-    bool chrome = n >= 11 && strcmp(path + n - 11, ".trace.json") == 0;
+    bool chrome = path != NULL && weft_path_ends_in(path, ".trace.json");
     bool drawn = path != NULL && weft_draw_format_of(path, &format) &&
                  format != WEFT_DRAW_TEXT && (format != WEFT_DRAW_CHROME || chrome);
     bool json = in->json || (format == WEFT_DRAW_CHROME && !drawn);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/plan.h"
 #include "cli/tune.h"
 #include "config/values.h"
 #include "weft/sim.h"
@@ -102,61 +103,6 @@ static enum weft_status parse_hop(const char *text, double *hop, struct weft_err
     return WEFT_OK;
 }
 
-static enum weft_status parse_cost(const char *text, struct weft_cost *cost,
-                                   struct weft_error *err)
-{
-    struct weft_values hop = {0};
-    const struct weft_value_key keys[] = {
-        {"F", &cost->f, 0, false}, {"I", &cost->i, 0, false}, {"W", &cost->w, 0, false},
-        {"B", &cost->b, 0, false}, {"C", &hop, 0, true},
-    };
-    if (text == NULL)
-        return WEFT_OK;
-    WEFT_TRY(weft_keys_parse(text, "--cost", keys, WEFT_LEN(keys), err));
-    cost->hop = weft_value(hop, 0, 0);
-    weft_values_release(&hop);
-    return WEFT_OK;
-}
-
-static enum weft_status parse_memory(const struct weft_tune_settings *s,
-                                     struct weft_memory *memory, struct weft_error *err)
-{
-    const struct weft_value_key keys[] = {
-        {"F", &memory->f, -HUGE_VAL, false},
-        {"I", &memory->i, -HUGE_VAL, false},
-        {"W", &memory->w, -HUGE_VAL, false},
-    };
-    if (s->mem != NULL)
-        WEFT_TRY(weft_keys_parse(s->mem, "--mem", keys, WEFT_LEN(keys), err));
-    if (s->mem_limit != NULL)
-        WEFT_TRY(weft_values_parse(s->mem_limit, "--mem-limit", &memory->limit, err));
-    return WEFT_OK;
-}
-
-static enum weft_status parse_item(const char *text, const char *what, struct weft_item *item,
-                                   struct weft_error *err)
-{
-    struct weft_values v[5] = {{0}};
-    const struct weft_value_key keys[] = {
-        {"F", &v[0], 0, true},     {"I", &v[1], 0, true},   {"W", &v[2], 0, true},
-        {"bytes", &v[3], 0, true}, {"act", &v[4], 0, true},
-    };
-    if (text == NULL)
-        return WEFT_OK;
-    WEFT_TRY(weft_keys_parse(text, what, keys, WEFT_LEN(keys), err));
-    item->f = weft_value(v[0], 0, item->f);
-    item->i = weft_value(v[1], 0, item->i);
-    item->w = weft_value(v[2], 0, item->w);
-    double bytes = weft_value(v[3], 0, 0), act = weft_value(v[4], 0, 0);
-    for (size_t i = 0; i < WEFT_LEN(v); i++)
-        weft_values_release(&v[i]);
-    if (bytes > 1e18 || act > 1e18)
-        return WEFT_FAIL(err, WEFT_USAGE, "%s: that many bytes do not exist", what);
-    item->state_bytes = (size_t)bytes;
-    item->act_bytes = (size_t)act;
-    return WEFT_OK;
-}
-
 static enum weft_placement_kind placement_kind(const struct weft_tune_settings *s)
 {
     static const struct {
@@ -169,20 +115,14 @@ static enum weft_placement_kind placement_kind(const struct weft_tune_settings *
     return WEFT_PLACE_LINEAR;
 }
 
-static bool ends_in(const char *path, const char *ending)
-{
-    size_t n = strlen(path), k = strlen(ending);
-    return n >= k && strcmp(path + n - k, ending) == 0;
-}
-
 /* An output file's name chooses the form unless it is given. */
 static void choose_form(struct weft_tune_settings *s)
 {
     if (s->json || s->format != NULL || s->output == NULL)
         return;
-    if (ends_in(s->output, ".json"))
+    if (weft_path_ends_in(s->output, ".json"))
         s->json = true;
-    else if (ends_in(s->output, ".csv"))
+    else if (weft_path_ends_in(s->output, ".csv"))
         s->format = "csv";
 }
 
@@ -199,24 +139,10 @@ static bool show_progress(const struct weft_tune_progress *p, void *user)
 
 /* -- one order ---------------------------------------------------------------------------- */
 
-static enum weft_status check_lists(const struct weft_tune_problem *p, uint32_t stages,
-                                    struct weft_error *err)
+static enum weft_status check_problem(const struct weft_tune_problem *p, uint32_t stages,
+                                      struct weft_error *err)
 {
-    const struct {
-        struct weft_values values;
-        const char *what;
-        size_t n;
-    } lists[] = {
-        {p->cost->f, "--cost F", stages},  {p->cost->i, "--cost I", stages},
-        {p->cost->w, "--cost W", stages},  {p->cost->b, "--cost B", stages},
-        {p->memory->f, "--mem F", stages}, {p->memory->i, "--mem I", stages},
-        {p->memory->w, "--mem W", stages}, {p->memory->limit, "--mem-limit", p->ranks},
-    };
-    for (size_t i = 0; i < WEFT_LEN(lists); i++)
-        if (lists[i].values.n > 1 && lists[i].values.n != lists[i].n)
-            return WEFT_FAIL(err, WEFT_USAGE,
-                             "%s has %zu values for %zu: give one, or one each", lists[i].what,
-                             lists[i].values.n, lists[i].n);
+    WEFT_TRY(weft_cost_check(p->cost, p->memory, p->ranks, stages, p->micros, err));
     for (size_t i = 0; i < p->memory->limit.n; i++)
         if (p->memory->limit.at[i] < 0)
             return WEFT_FAIL(err, WEFT_USAGE, "--mem-limit: %g is negative",
@@ -245,8 +171,11 @@ static enum weft_status tune_order(const struct weft_tune_settings *s, struct we
                                    struct weft_memory *memory, double seconds,
                                    struct weft_error *err)
 {
-    WEFT_TRY(parse_cost(s->cost, cost, err));
-    WEFT_TRY(parse_memory(s, memory, err));
+    const struct weft_plan_settings plan = {
+        .cost = s->cost, .mem = s->mem, .mem_limit = s->mem_limit};
+    WEFT_TRY(weft_plan_parse_costs(&plan, cost, memory, err));
+    if (cost->fb.n != 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "tune makes no overlapped pairs: leave out FB");
     if (s->ranks == 0 || s->micros == 0)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "tune needs --ranks P and --micros M, or --global-batch N with "
@@ -262,7 +191,7 @@ static enum weft_status tune_order(const struct weft_tune_settings *s, struct we
                                         .memory = memory};
     uint32_t chunks = s->chunks ? s->chunks : problem.placement == WEFT_PLACE_LINEAR ? 1 : 2;
     if ((uint64_t)chunks * s->ranks <= WEFT_MAX_STAGES)
-        WEFT_TRY(check_lists(&problem, s->ranks * chunks, err));
+        WEFT_TRY(check_problem(&problem, s->ranks * chunks, err));
     struct weft_tune_options how = {
         .iterations = s->iterations, .seconds = seconds, .seed = s->seed, .user = &span};
     bool watched = isatty(STDERR_FILENO);
@@ -332,9 +261,9 @@ static enum weft_status fill_layout_problem(const struct weft_tune_settings *s,
     }
     if (s->model == NULL && (s->tflops != NULL || s->seq != 0))
         return WEFT_FAIL(err, WEFT_USAGE, "--tflops and --seq go with --model");
-    WEFT_TRY(parse_item(s->layer_cost, "--layer-cost", &p->layer, err));
-    WEFT_TRY(parse_item(s->embedding_cost, "--embedding-cost", &p->embedding, err));
-    WEFT_TRY(parse_item(s->head_cost, "--head-cost", &p->head, err));
+    WEFT_TRY(weft_plan_parse_item(s->layer_cost, "--layer-cost", &p->layer, err));
+    WEFT_TRY(weft_plan_parse_item(s->embedding_cost, "--embedding-cost", &p->embedding, err));
+    WEFT_TRY(weft_plan_parse_item(s->head_cost, "--head-cost", &p->head, err));
     WEFT_TRY(parse_hop(s->cost, &p->hop, err));
     WEFT_TRY(parse_number(s->bytes_limit, "--bytes-limit", 1e18, &bytes, err));
     WEFT_TRY(parse_number(s->tflops, "--tflops", 1e9, &tflops, err));

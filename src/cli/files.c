@@ -56,6 +56,12 @@ enum weft_status weft_file_read(const char *path, char **out, size_t *len,
     return st;
 }
 
+bool weft_path_ends_in(const char *path, const char *ending)
+{
+    size_t n = strlen(path), k = strlen(ending);
+    return n >= k && strcmp(path + n - k, ending) == 0;
+}
+
 /* The new file stands beside the old one, has its rights, and takes its place at the end: that of
  * the file itself, where the name is a link. */
 static enum weft_status open_beside(struct weft_sink *s, const struct stat *old,

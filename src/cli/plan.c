@@ -124,8 +124,8 @@ enum weft_status weft_plan_parse_costs(const struct weft_plan_settings *settings
 
 /* -- items ---------------------------------------------------------------------------------- */
 
-static enum weft_status parse_item(const char *text, const char *what, struct weft_item *item,
-                                   struct weft_error *err)
+enum weft_status weft_plan_parse_item(const char *text, const char *what,
+                                      struct weft_item *item, struct weft_error *err)
 {
     struct weft_values v[5] = {{0}};
     const struct weft_value_key keys[] = {
@@ -174,9 +174,9 @@ static enum weft_status make_items(const struct weft_plan_settings *s, uint32_t 
     if (s->rows != 0 || s->seq != 0)
         return WEFT_FAIL(err, WEFT_USAGE, "--rows and --seq go with --model");
     struct weft_item layer = {.f = 1, .i = 1, .w = 1}, embedding = {0}, head = {0};
-    WEFT_TRY(parse_item(s->layer_cost, "--layer-cost", &layer, err));
-    WEFT_TRY(parse_item(s->embedding_cost, "--embedding-cost", &embedding, err));
-    WEFT_TRY(parse_item(s->head_cost, "--head-cost", &head, err));
+    WEFT_TRY(weft_plan_parse_item(s->layer_cost, "--layer-cost", &layer, err));
+    WEFT_TRY(weft_plan_parse_item(s->embedding_cost, "--embedding-cost", &embedding, err));
+    WEFT_TRY(weft_plan_parse_item(s->head_cost, "--head-cost", &head, err));
     return weft_items_init_uniform(items, s->layers ? s->layers : stages, layer, embedding,
                                    head, err);
 }

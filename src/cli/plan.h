@@ -43,6 +43,10 @@ enum weft_status weft_plan_parse_costs(const struct weft_plan_settings *settings
                                        struct weft_cost *cost, struct weft_memory *memory,
                                        struct weft_error *err);
 
+/* "F=1,I=1,W=1,bytes=..,act=.." on top of what the item has; NULL changes nothing. */
+enum weft_status weft_plan_parse_item(const char *text, const char *what,
+                                      struct weft_item *item, struct weft_error *err);
+
 /* Makes, verifies and times the plan.  The caller releases *out. */
 enum weft_status weft_plan_init(struct weft_plan *out,
                                 const struct weft_plan_settings *settings,
