@@ -12,8 +12,14 @@ cd "$folder"
 
 say() { printf '\n%s\n' "$*"; }
 run() {
+    local word
     printf '\n$'
-    printf ' %q' "$@"
+    for word; do
+        case $word in
+        *' '*) printf " '%s'" "$word" ;;
+        *) printf ' %s' "$word" ;;
+        esac
+    done
     printf '\n'
     "$@"
 }
