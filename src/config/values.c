@@ -29,13 +29,13 @@ static enum weft_status parse_number(const char **at, const char *what, double l
     return WEFT_OK;
 }
 
-/* A list up to ',' or the end; *at is left there. */
-static enum weft_status parse_list(const char **at, const char *what, double least,
+/* A list up to ',' or the end, or where commas part it, too, up to the end; *at is left there. */
+static enum weft_status parse_list(const char **at, const char *what, double least, bool commas,
                                    struct weft_values *out, struct weft_error *err)
 {
     size_t n = 1;
-    for (const char *c = *at; *c != '\0' && *c != ','; c++)
-        n += *c == ':';
+    for (const char *c = *at; *c != '\0' && (commas || *c != ','); c++)
+        n += *c == ':' || *c == ',';
     double *list = malloc(sizeof *list * n);
     if (list == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory for %zu values", what, n);
@@ -45,7 +45,7 @@ static enum weft_status parse_list(const char **at, const char *what, double lea
             free(list);
             return st;
         }
-        *at += **at == ':';
+        *at += **at == ':' || (commas && **at == ',');
     }
     *out = (struct weft_values){list, n};
     return WEFT_OK;
@@ -56,11 +56,7 @@ enum weft_status weft_values_parse(const char *text, const char *what, struct we
 {
     struct weft_values list = {0};
     const char *at = text;
-    WEFT_TRY(parse_list(&at, what, -HUGE_VAL, &list, err));
-    if (*at != '\0') {
-        weft_values_release(&list);
-        return WEFT_FAIL(err, WEFT_USAGE, "%s: a list is parted by ':', as in 4:6:8", what);
-    }
+    WEFT_TRY(parse_list(&at, what, -HUGE_VAL, true, &list, err));
     *out = list;
     return WEFT_OK;
 }
@@ -86,7 +82,7 @@ static enum weft_status parse_key(const char **at, const char *what,
     if (k->out->n != 0)
         return WEFT_FAIL(err, WEFT_USAGE, "%s: %s is given twice", what, k->key);
     *at += len + 1;
-    WEFT_TRY(parse_list(at, what, k->least, k->out, err));
+    WEFT_TRY(parse_list(at, what, k->least, false, k->out, err));
     if (k->single && k->out->n != 1)
         return WEFT_FAIL(err, WEFT_USAGE, "%s: %s takes one number, not a list", what, k->key);
     return WEFT_OK;

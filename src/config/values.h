@@ -7,7 +7,7 @@
 #include "weft/cost.h"
 #include "weft/status.h"
 
-/* A list of numbers parted by ':'.  `what` names it in errors.  The caller frees out->at. */
+/* A list of numbers parted by ':' or ','.  `what` names it in errors.  The caller frees out->at. */
 enum weft_status weft_values_parse(const char *text, const char *what, struct weft_values *out,
                                    struct weft_error *err);
 
