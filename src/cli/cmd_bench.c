@@ -95,14 +95,14 @@ static double peak_bytes(const struct bench_case *c, size_t actions)
     return busy < 0 || idle < 0 ? 0 : (double)(busy - idle) * 1024 / (double)actions;
 }
 
-/* What is too short for the clock is timed twenty times over. */
+/* What is too short for the clock is timed many times over. */
 static enum weft_status run_once(const struct bench_case *c, struct bench_figures *out,
                                  struct weft_error *err)
 {
     struct weft_params params = {.ranks = c->ranks, .micros = c->micros, .chunks = c->chunks};
     struct weft_schedule *s = NULL, *lowered = NULL;
     struct weft_report report = {0};
-    size_t small = (size_t)c->ranks * c->micros < 100000 ? 20 : 1;
+    size_t small = 1 + 400000 / ((size_t)c->ranks * c->micros);
     int64_t t0 = weft_clock_cpu_ns();
     for (size_t i = 0; i < small; i++) {
         weft_schedule_free(s);
