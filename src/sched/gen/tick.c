@@ -14,6 +14,9 @@
 
 #include "sched/gen/gen.h"
 
+/* The inner loop is one function: calls cost more than what they do. */
+#define FAST __attribute__((always_inline)) static inline
+
 struct policy {
     const char *name;
     enum weft_placement_kind place;
@@ -55,8 +58,8 @@ struct planner {
 #define NONE UINT32_MAX
 
 /* The slot whose next micro is the least; among equals the first chunk, or the last. */
-static inline uint32_t least_micro(const struct counters *c, uint32_t base, uint32_t chunks,
-                                   bool last_first)
+FAST uint32_t least_micro(const struct counters *c, uint32_t base, uint32_t chunks,
+                          bool last_first)
 {
     const uint32_t *done = c->done + base, *limit = c->limit + base;
     uint32_t best = NONE, micro = UINT32_MAX;
@@ -85,23 +88,23 @@ static uint32_t deepest(const struct planner *p, uint32_t base)
 }
 
 /* Backwards prefer the stage nearest to the loss, forwards the one nearest to the input. */
-static inline uint32_t choose(const struct planner *p, uint32_t rank, bool backward)
+FAST uint32_t choose(const struct planner *p, uint32_t rank, bool backward, bool waves)
 {
     uint32_t base = rank * p->chunks;
     if (backward)
         return least_micro(&p->backward, base, p->chunks, true);
-    return p->policy->in_flight != 0 ? deepest(p, base)
-                                     : least_micro(&p->forward, base, p->chunks, false);
+    return waves ? deepest(p, base) : least_micro(&p->forward, base, p->chunks, false);
 }
 
 /* What a free rank does now; false when nothing is ready. */
-static inline bool start_action(struct planner *p, uint32_t rank, struct task *task)
+FAST bool start_action(struct planner *p, uint32_t rank, bool back_first, bool waves,
+                       struct task *task)
 {
-    bool back = p->policy->backward_first;
-    uint32_t slot = choose(p, rank, back);
+    bool back = back_first;
+    uint32_t slot = choose(p, rank, back_first, waves);
     if (slot == NONE) {
-        back = !back;
-        slot = choose(p, rank, back);
+        back = !back_first;
+        slot = choose(p, rank, !back_first, waves);
         if (slot == NONE)
             return false;
     }
@@ -114,7 +117,7 @@ static inline bool start_action(struct planner *p, uint32_t rank, struct task *t
 
 /* Ranks are marked by a byte each, so that marking is a store that waits for nothing, and looked
  * through eight at a time. */
-static void start_actions(struct planner *p)
+FAST void start_actions(struct planner *p, bool back_first, bool waves)
 {
     uint32_t n = p->n_active;
     for (uint32_t begin = 0; begin < p->ranks; begin += 8) {
@@ -125,14 +128,14 @@ static void start_actions(struct planner *p)
         memset(p->look + begin, 0, sizeof marks);
         for (uint32_t rank = begin; marks != 0; rank++, marks >>= 8)
             if ((marks & 0xff) != 0 && !p->busy[rank])
-                n += start_action(p, rank, &p->active[n]);
+                n += start_action(p, rank, back_first, waves, &p->active[n]);
     }
     p->n_active = n;
 }
 
 /* Counts a finished action, moves the limits that hang on it, and looks at whom it concerns: the
  * rank itself and the one with the neighbouring stage. */
-static inline void finish(struct planner *p, struct task task)
+FAST void finish(struct planner *p, struct task task)
 {
     const struct way *way = &p->ways[task.slot];
     uint32_t *f = p->forward.done, *b = p->backward.done, *b_limit = p->backward.limit;
@@ -209,15 +212,24 @@ static bool planner_init(struct planner *p)
     return true;
 }
 
-static uint64_t plan_all(struct planner *p)
+/* The policy is known to the compiler: it makes a loop for each. */
+FAST uint64_t plan_by(struct planner *p, bool back_first, bool waves)
 {
     uint64_t tick = 0;
     memset(p->look, 1, p->ranks);
-    for (start_actions(p); p->n_active > 0; start_actions(p)) {
+    for (start_actions(p, back_first, waves); p->n_active > 0;
+         start_actions(p, back_first, waves)) {
         end_actions(p);
         tick++;
     }
     return tick;
+}
+
+static uint64_t plan_all(struct planner *p)
+{
+    if (p->policy->in_flight != 0)
+        return plan_by(p, true, true);
+    return p->policy->backward_first ? plan_by(p, true, false) : plan_by(p, false, false);
 }
 
 /* *ticks (may be NULL) is how long the plan is. */
