@@ -9,11 +9,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct weft_cost cost = {.hop = 0};
     struct weft_memory memory = {.limit = {0}};
-    struct weft_values *lists[] = {&cost.f,   &cost.i,   &cost.w,   &cost.b,      &cost.fb,
-                                   &memory.f, &memory.i, &memory.w, &memory.limit};
     if (weft_costfile_parse((const char *)data, size, "f", &cost, &memory, NULL) == WEFT_OK)
         weft_cost_check(&cost, &memory, 4, 4, 8, NULL);
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
-        weft_values_release(lists[i]);
+    weft_costs_release(&cost, &memory);
     return 0;
 }

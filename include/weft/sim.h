@@ -145,7 +145,8 @@ struct weft_samples {
         *slow_rank; /* owned: (ranks), what the makespan grows by if this rank is 10 % slower */
 };
 
-/* Runs n scenarios.  `jitter` may be NULL: then they are all alike.  Links only delay here. */
+/* Runs n scenarios.  `jitter` may be NULL: then they are all alike.  Links only delay here.  Times
+ * are in single precision: with some 10^5 actions a rank they are off by a few parts in 10^4. */
 enum weft_status weft_samples_init(struct weft_samples *out, const struct weft_schedule *s,
                                    const struct weft_sim_options *options,
                                    const struct weft_jitter *jitter, size_t n,

@@ -302,6 +302,9 @@ static enum weft_status print_all(const struct contest *c, const struct compare_
                                   struct weft_error *err)
 {
     const char *path = in->plan.output;
+    if (path != NULL && strchr(path, '.') != NULL && !weft_path_ends_in(path, ".svg") &&
+        !weft_path_ends_in(path, ".json") && !weft_path_ends_in(path, ".txt"))
+        return WEFT_FAIL(err, WEFT_USAGE, "compare writes .svg, .json or .txt");
     struct weft_sink sink;
     WEFT_TRY(weft_sink_open(&sink, path, err));
     enum weft_status st = WEFT_OK;
@@ -316,11 +319,7 @@ static enum weft_status print_all(const struct contest *c, const struct compare_
 
 static void contest_release(struct contest *c)
 {
-    struct weft_values *lists[] = {&c->cost.f,   &c->cost.i,   &c->cost.w,
-                                   &c->cost.b,   &c->cost.fb,  &c->memory.f,
-                                   &c->memory.i, &c->memory.w, &c->memory.limit};
-    for (size_t i = 0; i < WEFT_LEN(lists); i++)
-        weft_values_release(lists[i]);
+    weft_costs_release(&c->cost, &c->memory);
     free(c->at);
 }
 
@@ -339,9 +338,8 @@ static enum weft_status hold_contest(struct contest *c, const struct compare_set
     size_t n_list = chunks.n > 0 ? chunks.n : WEFT_LEN(usual);
     enum weft_status st = WEFT_OK;
     for (size_t k = 0; st == WEFT_OK && k < n_list; k++)
-        if (list[k] < 1 || list[k] > 1024 || list[k] != floor(list[k]))
-            st =
-                WEFT_FAIL(err, WEFT_USAGE, "--chunks: %g is no number from 1 to 1024", list[k]);
+        if (list[k] < 1 || list[k] > 64 || list[k] != floor(list[k]))
+            st = WEFT_FAIL(err, WEFT_USAGE, "--chunks: %g is no number from 1 to 64", list[k]);
     for (size_t i = 0; st == WEFT_OK && i < n; i++) {
         bool any = all[i].takes & WEFT_TAKES_CHUNKS, one_too = all[i].default_chunks == 1;
         if (!any || one_too)
@@ -366,12 +364,15 @@ static enum weft_status run_compare(int argc, char **argv, struct weft_error *er
     enum weft_status st = WEFT_OK;
     if (in.bytes != NULL)
         st = weft_values_parse(in.bytes, "--bytes", &bytes, err);
-    if (st == WEFT_OK && bytes.n > 0 && !(bytes.n == 1 && bytes.at[0] >= 0))
-        st = WEFT_FAIL(err, WEFT_USAGE, "--bytes takes one number, at least 0");
+    if (st == WEFT_OK && bytes.n > 0 &&
+        !(bytes.n == 1 && bytes.at[0] >= 0 && bytes.at[0] <= 1e18))
+        st = WEFT_FAIL(err, WEFT_USAGE, "--bytes takes one number, 0 to 1e18");
     c.bytes = weft_value(bytes, 0, 0);
     weft_values_release(&bytes);
     if (st == WEFT_OK)
         st = hold_contest(&c, &in, err);
+    if (st == WEFT_OK && c.n == 0)
+        st = WEFT_FAIL(err, WEFT_USAGE, "no schedule fits this --mem-limit: raise it");
     if (st == WEFT_OK) {
         mark_front(&c);
         sort_by(&c, in.sort);

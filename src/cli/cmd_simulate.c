@@ -242,18 +242,26 @@ static enum weft_status run_reference(const struct weft_plan *p,
     WEFT_TRY(parse_bytes(in->payload, "--payload-bytes", 0, &settings.payload_bytes, err));
     WEFT_TRY(weft_reference_communication(p->schedule, &p->partition, &settings, &c, err));
     struct weft_text text = {0};
-    struct weft_json j = {.out = stdout};
-    if (in->json) {
-        weft_communication_print_json(&j, NULL, &c);
-        fputc('\n', stdout);
-    } else {
-        weft_communication_print_text(&text, &c);
-        if (!text.failed)
-            fwrite(text.at, 1, text.len, stdout);
+    struct weft_sink sink;
+    const char *path = in->plan.output;
+    enum weft_status st = weft_sink_open(&sink, path, err);
+    if (st == WEFT_OK) {
+        struct weft_json j = {.out = sink.out};
+        if (in->json || (path != NULL && weft_path_ends_in(path, ".json"))) {
+            weft_communication_print_json(&j, NULL, &c);
+            fputc('\n', sink.out);
+        } else {
+            weft_communication_print_text(&text, &c);
+            if (text.failed)
+                st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to print");
+            else
+                fwrite(text.at, 1, text.len, sink.out);
+        }
+        st = weft_sink_close(&sink, st, err);
     }
     weft_text_release(&text);
     weft_communication_release(&c);
-    return WEFT_OK;
+    return st;
 }
 
 /* -- JSON ----------------------------------------------------------------------------------- */
@@ -291,7 +299,7 @@ static void put_memory(struct weft_json *j, const struct simulation *s)
             if (s->from_model) {
                 weft_json_uint(j, "weight_bytes", state / 5);
                 weft_json_uint(j, "gradient_bytes", state / 5 * 2);
-                weft_json_uint(j, "optimizer_bytes", state / 5 * 2);
+                weft_json_uint(j, "optimizer_bytes", state - state / 5 * 3);
             }
         }
         weft_json_end(j, '}');
@@ -490,6 +498,11 @@ static enum weft_status print_all(const struct simulation *s,
     bool drawn = path != NULL && weft_draw_format_of(path, &format) &&
                  format != WEFT_DRAW_TEXT && (format != WEFT_DRAW_CHROME || chrome);
     bool json = in->json || (format == WEFT_DRAW_CHROME && !drawn);
+    bool known = path == NULL || strchr(path, '.') == NULL || drawn || json ||
+                 weft_path_ends_in(path, ".txt");
+    if (!known || (drawn && in->json))
+        return WEFT_FAIL(err, WEFT_USAGE, "simulate writes .txt, .json, .trace or pictures: %s",
+                         known ? "leave out --json" : "see --help");
     struct weft_sink sink;
     WEFT_TRY(weft_sink_open(&sink, path, err));
     enum weft_status st = WEFT_OK;

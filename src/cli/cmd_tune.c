@@ -309,6 +309,11 @@ static enum weft_status run_tune(int argc, char **argv, struct weft_error *err)
     double seconds = 0;
     WEFT_TRY(weft_command_parse(&weft_command_tune, argc, argv, &s, &none, err));
     choose_form(&s);
+    if (s.output != NULL && s.format == NULL && !s.json && strchr(s.output, '.') != NULL &&
+        !weft_path_ends_in(s.output, ".txt"))
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "tune writes .csv, .json or .txt: for a picture give the CSV to weft draw");
     if (s.json && s.format != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "give --json or --format, not both");
     WEFT_TRY(parse_number(s.seconds, "--seconds", 1e9, &seconds, err));
@@ -321,10 +326,7 @@ static enum weft_status run_tune(int argc, char **argv, struct weft_error *err)
     struct weft_cost cost = {0};
     struct weft_memory memory = {0};
     enum weft_status st = tune_order(&s, &cost, &memory, seconds, err);
-    struct weft_values *lists[] = {&cost.f,   &cost.i,   &cost.w,   &cost.b,
-                                   &memory.f, &memory.i, &memory.w, &memory.limit};
-    for (size_t i = 0; i < WEFT_LEN(lists); i++)
-        weft_values_release(lists[i]);
+    weft_costs_release(&cost, &memory);
     return st;
 }
 

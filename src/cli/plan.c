@@ -526,11 +526,7 @@ enum weft_status weft_plan_init(struct weft_plan *out,
 
 void weft_plan_release(struct weft_plan *p)
 {
-    struct weft_values *lists[] = {&p->cost.f,   &p->cost.i,   &p->cost.w,
-                                   &p->cost.b,   &p->cost.fb,  &p->memory.f,
-                                   &p->memory.i, &p->memory.w, &p->memory.limit};
-    for (size_t i = 0; i < WEFT_LEN(lists); i++)
-        weft_values_release(lists[i]);
+    weft_costs_release(&p->cost, &p->memory);
     weft_schedule_free(p->schedule);
     weft_schedule_free(p->lowered);
     weft_items_release(&p->items);

@@ -127,6 +127,20 @@ static enum weft_status read_document(const struct reader *r, struct weft_cost *
     return mem == NULL ? WEFT_OK : read_mapping(r, mem, inner, WEFT_LEN(inner), &none);
 }
 
+/* A file is one document: what stands behind it would be lost in silence. */
+static enum weft_status refuse_more(yaml_parser_t *parser, const char *source,
+                                    struct weft_error *err)
+{
+    yaml_document_t more;
+    bool read = yaml_parser_load(parser, &more);
+    bool empty = read && yaml_document_get_root_node(&more) == NULL;
+    if (read)
+        yaml_document_delete(&more);
+    return empty ? WEFT_OK
+                 : WEFT_FAIL(err, WEFT_USAGE,
+                             "%.80s: one document only: nothing may follow ---", source);
+}
+
 enum weft_status weft_costfile_parse(const char *text, size_t len, const char *source,
                                      struct weft_cost *cost, struct weft_memory *memory,
                                      struct weft_error *err)
@@ -145,6 +159,8 @@ enum weft_status weft_costfile_parse(const char *text, size_t len, const char *s
         struct reader r = {&document, source, err};
         st = read_document(&r, cost, memory);
         yaml_document_delete(&document);
+        if (st == WEFT_OK)
+            st = refuse_more(&parser, source, err);
     }
     yaml_parser_delete(&parser);
     return st;

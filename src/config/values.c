@@ -12,6 +12,14 @@ void weft_values_release(struct weft_values *v)
     *v = (struct weft_values){0};
 }
 
+void weft_costs_release(struct weft_cost *cost, struct weft_memory *memory)
+{
+    struct weft_values *lists[] = {&cost->f,   &cost->i,   &cost->w,   &cost->b,      &cost->fb,
+                                   &memory->f, &memory->i, &memory->w, &memory->limit};
+    for (size_t i = 0; i < WEFT_LEN(lists); i++)
+        weft_values_release(lists[i]);
+}
+
 /* One number that ends at ':', ',' or the end. */
 static enum weft_status parse_number(const char **at, const char *what, double least,
                                      double *out, struct weft_error *err)

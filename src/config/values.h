@@ -27,4 +27,7 @@ enum weft_status weft_keys_parse(const char *text, const char *what,
 
 void weft_values_release(struct weft_values *v);
 
+/* All lists of both. */
+void weft_costs_release(struct weft_cost *cost, struct weft_memory *memory);
+
 #endif

@@ -187,7 +187,8 @@ FAST bool run_cell(struct clockwork *c, struct runner *r, size_t unit, bool occu
     hand_on(c, a[0], st, occupies, &end);
     if (unit == 2)
         hand_on(c, a[1], station_of(c, a[1]), occupies, &end);
-    r->busy += end - *begin;
+    *took = end - *begin; /* sending may keep the rank busy, too */
+    r->busy += *took;
     r->now = end;
     return true;
 }

@@ -34,7 +34,8 @@ struct weft_rank_clock {
 };
 
 /* `ranks` is (ranks).  `start` and `length` are one an action of the schedule, in its order, or
- * both NULL; an overlapped pair's length is on its first action; an action that is not compute
+ * both NULL; where transfers occupy ranks, an action's length has them in it; an overlapped pair's
+ * length is on its first action; an action that is not compute
  * has the time at which it was met.  WEFT_SCHEDULE when it deadlocks. */
 enum weft_status weft_clock_run(const struct weft_clock_input *in,
                                 struct weft_rank_clock *ranks, double *start, double *length,

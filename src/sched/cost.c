@@ -69,7 +69,7 @@ enum weft_status weft_cost_check(const struct weft_cost *cost, const struct weft
     for (size_t i = 0; i < WEFT_LEN(lists); i++)
         WEFT_TRY(check_values(lists[i].values, lists[i].what, lists[i].least, stages, "stages",
                               err));
-    WEFT_TRY(check_values(m->limit, "mem-limit", -HUGE_VAL, ranks, "ranks", err));
+    WEFT_TRY(check_values(m->limit, "mem-limit", 0, ranks, "ranks", err));
     WEFT_TRY(check_values((struct weft_values){&c->hop, 1}, "cost C", 0, 1, "hops", err));
     double all = 2.0 * c->hop * stages * micros;
     for (uint32_t s = 0; s < stages; s++) {

@@ -1,4 +1,5 @@
 /* One run, and where its time went. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -188,7 +189,7 @@ static enum weft_status trace_path(struct analysis *a, struct weft_error *err)
         if (before != at && end_of(a, rank, before) >= start) {
             at = before;
         } else if (giver_of_cell(a, rank, at, &from, &position)) {
-            hop = from == rank ? 0 : start - end_of(a, from, position);
+            hop = from == rank ? 0 : fmax(0, start - end_of(a, from, position));
             rank = from;
             at = position > 0 && weft_schedule_rank(a->s, from).at[position - 1].paired
                      ? position - 1
@@ -206,8 +207,8 @@ static enum weft_status trace_path(struct analysis *a, struct weft_error *err)
 
 /* -- what is held ---------------------------------------------------------------------------- */
 
-/* A message is held from its arrival, when its link has brought it, to the end of the action that
- * uses it. */
+/* A message is held from its arrival (a wait for its link apart) to the end of the action that uses
+ * it. */
 struct hold {
     double time;
     int change;

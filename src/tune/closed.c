@@ -155,7 +155,9 @@ static void bound_first_back(struct weft_closed *c, const struct weft_instance *
     uint32_t last = x->rows[x->rank_rows[x->rank_first[rank + 1] - 1]].chain;
     int64_t way = w->there[last] - w->there[f->chain] + w->turn[last] +
                   x->rows[weft_instance_row(x, last, WEFT_ROW_F)].time;
-    int64_t can = (double)s->forward < s->most_forward ? s->forward : (int64_t)s->most_forward;
+    bool all_fit =
+        !(s->most_forward <= (double)s->forward); /* also where 0 * infinity was met */
+    int64_t can = all_fit ? s->forward : (int64_t)s->most_forward;
     int64_t idle = way > can ? way - can : 0;
     note(c, WEFT_BOUND_FIRST_BACK, rank, s->work + idle, s->head + s->work + idle + s->tail);
 }

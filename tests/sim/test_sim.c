@@ -102,6 +102,22 @@ static void check_sums(void **state)
             fail();
         }
         weft_sim_release(&sim);
+        /* Transfers that keep ranks busy are part of the actions: nothing is lost or told twice. */
+        struct weft_cluster cluster = {2, 2, {1e9, 1e-4}, {5e8, 5e-4}};
+        const double bytes = 1e6;
+        options = (struct weft_sim_options){
+            .cluster = &cluster, .bytes = {&bytes, 1}, .occupies = WEFT_OCCUPIES_RANKS};
+        assert_int_equal(weft_sim_init(&sim, s, &options, NULL), WEFT_OK);
+        for (uint32_t r = 0; r < 4; r++) {
+            const struct weft_idle_time *t = &sim.idle[r];
+            double sum = t->warm_up + t->drain + t->communication + t->imbalance + t->data;
+            assert_true(fabs(sum + sim.metrics.busy[r] - sim.metrics.makespan) < 1e-6);
+        }
+        if (sim.path_wait > 1e-9 || sim.path_compute > sim.metrics.makespan + 1e-6) {
+            print_error("%s: the path begins at %g\n", all[g].name, sim.path_wait);
+            fail();
+        }
+        weft_sim_release(&sim);
         weft_schedule_free(s);
     }
 }

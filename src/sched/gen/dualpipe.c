@@ -181,10 +181,10 @@ WEFT_GENERATOR(dualpipe)
 {
     uint32_t ranks = params->ranks;
     if (ranks % 2 != 0)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "dualpipe needs an even number of ranks (got %u): use %u or %u, or "
-                         "dualpipe-v",
-                         ranks, ranks == 1 ? 2 : ranks - 1, ranks + 1);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "dualpipe needs an even number of ranks (got %u): use %u, or dualpipe-v", ranks,
+            ranks + 1);
     if (params->micros % 2 != 0 || params->micros < 2 * ranks)
         return WEFT_FAIL(
             err, WEFT_USAGE,
