@@ -8,6 +8,7 @@
 #include "cli/plan.h"
 #include "cli/tune.h"
 #include "config/values.h"
+#include "draw/draw.h"
 #include "weft/sim.h"
 
 #define AT(field) offsetof(struct weft_tune_settings, field)
@@ -64,8 +65,8 @@ static const struct weft_option options[] = {
     {"format", 'f', WEFT_OPT_CHOICE, "FORM", "text, csv (weft's own) or pytorch (CSV)",
      "text|csv|pytorch", AT(format)},
     {"json", 'j', WEFT_OPT_SWITCH, NULL, "everything, for programs", NULL, AT(json)},
-    {"output", 'o', WEFT_OPT_TEXT, "FILE", "write there; .csv and .json choose the form", NULL,
-     AT(output)},
+    {"output", 'o', WEFT_OPT_TEXT, "FILE",
+     "write there: .csv .json .trace, or .svg .png .pdf .html to draw", NULL, AT(output)},
     {"width", 0, WEFT_OPT_COUNT, "N", "columns to draw in (the terminal's)", NULL, AT(width)},
     {"color", 0, WEFT_OPT_CHOICE, "WHEN", "auto, always or never", "auto|always|never",
      AT(color)},
@@ -150,6 +151,31 @@ static enum weft_status check_problem(const struct weft_tune_problem *p, uint32_
     return WEFT_OK;
 }
 
+static bool is_picture(const struct weft_tune_settings *s, enum weft_draw_format *out)
+{
+    return !s->json && s->format == NULL && s->output != NULL &&
+           weft_draw_format_of(s->output, out) && *out != WEFT_DRAW_TEXT;
+}
+
+static enum weft_status draw_result(FILE *out, const struct weft_tune_settings *s,
+                                    enum weft_draw_format format,
+                                    const struct weft_schedule *best,
+                                    const struct weft_cost *cost,
+                                    const struct weft_memory *memory, struct weft_error *err)
+{
+    struct weft_metrics m;
+    struct weft_trace t;
+    const struct weft_draw_options how = {.width = s->width};
+    WEFT_TRY(weft_metrics_init(&m, best, cost, memory, err));
+    enum weft_status st = weft_trace_init_plan(&t, best, &m, memory, err);
+    weft_metrics_release(&m);
+    if (st != WEFT_OK)
+        return st;
+    st = weft_draw(out, format, &t, 1, &how, err);
+    weft_trace_release(&t);
+    return st;
+}
+
 static enum weft_status print_result(const struct weft_tune_settings *s,
                                      const struct weft_tune_result *r,
                                      const struct weft_cost *cost,
@@ -158,7 +184,10 @@ static enum weft_status print_result(const struct weft_tune_settings *s,
     struct weft_sink sink;
     WEFT_TRY(weft_sink_open(&sink, s->output, err));
     enum weft_status st = WEFT_OK;
-    if (s->json)
+    enum weft_draw_format picture;
+    if (is_picture(s, &picture))
+        st = draw_result(sink.out, s, picture, r->schedule, cost, memory, err);
+    else if (s->json)
         weft_tune_print_json(sink.out, s, r);
     else if (s->format != NULL && strcmp(s->format, "text") != 0)
         st = weft_tune_print_csv(sink.out, r->schedule, s->format, err);
@@ -309,11 +338,10 @@ static enum weft_status run_tune(int argc, char **argv, struct weft_error *err)
     double seconds = 0;
     WEFT_TRY(weft_command_parse(&weft_command_tune, argc, argv, &s, &none, err));
     choose_form(&s);
+    enum weft_draw_format picture;
     if (s.output != NULL && s.format == NULL && !s.json && strchr(s.output, '.') != NULL &&
-        !weft_path_ends_in(s.output, ".txt"))
-        return WEFT_FAIL(
-            err, WEFT_USAGE,
-            "tune writes .csv, .json or .txt: for a picture give the CSV to weft draw");
+        !weft_path_ends_in(s.output, ".txt") && !is_picture(&s, &picture))
+        return WEFT_FAIL(err, WEFT_USAGE, "tune writes .csv, .json, .txt, .trace or pictures");
     if (s.json && s.format != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "give --json or --format, not both");
     WEFT_TRY(parse_number(s.seconds, "--seconds", 1e9, &seconds, err));
@@ -321,8 +349,11 @@ static enum weft_status run_tune(int argc, char **argv, struct weft_error *err)
         return WEFT_FAIL(err, WEFT_USAGE, "--seconds: give more than 0");
     if (s.seconds == NULL && s.iterations == 0)
         seconds = 10;
-    if (s.global_batch != 0 || s.layers != 0 || s.model != NULL || s.cluster != NULL)
+    if (s.global_batch != 0 || s.layers != 0 || s.model != NULL || s.cluster != NULL) {
+        if (is_picture(&s, &picture))
+            return WEFT_FAIL(err, WEFT_USAGE, "layouts are a table: write .json or .txt");
         return tune_layout(&s, err);
+    }
     struct weft_cost cost = {0};
     struct weft_memory memory = {0};
     enum weft_status st = tune_order(&s, &cost, &memory, seconds, err);
