@@ -351,6 +351,32 @@ const struct weft_found *weft_search_best(const struct weft_search *s)
     return best;
 }
 
+enum weft_status weft_search_try_made(struct weft_search *s,
+                                      enum weft_status (*make)(const struct weft_params *,
+                                                               struct weft_schedule **,
+                                                               struct weft_error *),
+                                      const struct weft_params *params, struct weft_error *err)
+{
+    struct weft_schedule *made = NULL;
+    struct weft_params plain = *params;
+    plain.idle_hints = false;
+    WEFT_TRY(make(&plain, &made, err));
+    for (uint32_t r = 0; r < s->n_ranks; r++) {
+        struct weft_action_span row = weft_schedule_rank(made, r);
+        assert(row.len == s->per_rank);
+        for (size_t i = 0; i < row.len; i++) {
+            struct weft_action a = row.at[i];
+            enum weft_pass pass = a.kind == WEFT_ACT_F   ? WEFT_PASS_F
+                                  : a.kind == WEFT_ACT_I ? WEFT_PASS_I
+                                                         : WEFT_PASS_W;
+            s->order[r * s->per_rank + i] = weft_search_op(s, pass, a.stage, a.micro);
+        }
+    }
+    weft_schedule_free(made);
+    weft_search_try(s, WEFT_FAMILY_HAND, s->order);
+    return WEFT_OK;
+}
+
 enum weft_status weft_search_finish(const struct weft_search *s, struct weft_schedule **out,
                                     struct weft_error *err)
 {

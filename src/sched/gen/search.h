@@ -133,6 +133,13 @@ bool weft_search_is_perfect(const struct weft_search *s, struct weft_score score
 /* The best order of all families. */
 const struct weft_found *weft_search_best(const struct weft_search *s);
 
+/* Tries the order of another generator, one with split backwards and the same placement. */
+enum weft_status weft_search_try_made(struct weft_search *s,
+                                      enum weft_status (*make)(const struct weft_params *,
+                                                               struct weft_schedule **,
+                                                               struct weft_error *),
+                                      const struct weft_params *params, struct weft_error *err);
+
 /* The best order as a schedule. */
 enum weft_status weft_search_finish(const struct weft_search *s, struct weft_schedule **out,
                                     struct weft_error *err);
