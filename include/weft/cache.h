@@ -1,5 +1,5 @@
-/* The first reference system's cross-stage cache and its count of a plan's traffic, to the bit:
- * for those who come from there and compare.  weft's own model is in weft/traffic.h.
+/* The cross-stage cache of burn_dragon, the reference system, and its count of a plan's traffic, to
+ * the bit: for those who come from there and compare.  weft's own model is in weft/traffic.h.
  *
  * That model leaves two things out.  One tensor a transition stands for all block summaries, so
  * the growing list of finished blocks is not counted; and with the cache on, a backward only

@@ -1,5 +1,5 @@
-/* What the first reference system says of a plan, to the bit: for those who come from there and
- * compare.  Its names: a physical stage is a rank, a virtual stage a stage. */
+/* What burn_dragon, the reference system, says of a plan, to the bit: for those who come from
+ * there and compare.  Its names: a physical stage is a rank, a virtual stage a stage. */
 #ifndef WEFT_REFERENCE_H
 #define WEFT_REFERENCE_H
 

@@ -1,4 +1,4 @@
-/* A plan's traffic as the first reference system counts it.
+/* A plan's traffic as burn_dragon, the reference system, counts it.
  *
  * A transition between two stages on different ranks stands for one key: (source, destination,
  * block); transitions may share one.  With keys numbered, what the cache holds of a micro is a

@@ -260,7 +260,7 @@ static enum weft_status make(const struct policy *policy, const struct weft_para
     return weft_builder_finish(&b, out, err);
 }
 
-/* The first reference system's two planners.  Forward first keeps all micros in flight;
+/* The two planners of burn_dragon.  Forward first keeps all micros in flight;
  * backward first is not 1F1B, for nothing limits its warm-up. */
 WEFT_GENERATOR(greedy_gpipe)
 {
