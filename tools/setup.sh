@@ -16,7 +16,9 @@ pkg-config          build
 libcmocka-dev       tests
 libjansson-dev      JSON
 libcairo2-dev       pictures
-libyaml-dev         cost files
+libyaml-dev         settings
+libdnnl-dev         products
+libhwloc-dev        cores
 fonts-dejavu-core   pictures
 '
 dev_packages='

@@ -1,0 +1,34 @@
+/* A rank's threads.  Work is cut into tasks by its shape alone; threads take tasks as they become
+ * free, so a result never depends on how many there are.
+ *
+ *     weft_pool_run(pool, n_tiles, multiply_tile, &product);   returns when all are done
+ *
+ * The calling thread works too: a pool of one starts no thread. */
+#ifndef KERN_POOL_H
+#define KERN_POOL_H
+
+#include <stddef.h>
+
+#include "weft/status.h"
+
+struct weft_pool;
+
+enum { WEFT_MAX_THREADS = 1024 };
+
+/* Does task `task`; `worker`, 0 .. threads-1, is the same for no two tasks at one time and picks
+ * scratch memory. */
+typedef void weft_task_fn(void *arg, size_t task, unsigned worker);
+
+/* `threads` workers, the caller included; 0 takes one for each core that the process may use.
+ * With no more threads than such cores each is bound to one of them (the caller, too, until the
+ * pool is freed).  weft_pool_free() frees. */
+enum weft_status weft_pool_new(unsigned threads, struct weft_pool **out, struct weft_error *err);
+void weft_pool_free(struct weft_pool *pool); /* NULL is allowed */
+
+unsigned weft_pool_threads(const struct weft_pool *pool);
+
+/* Runs every task once, in no set order.  Only the thread that made the pool may call it, and no
+ * task may. */
+void weft_pool_run(struct weft_pool *pool, size_t n_tasks, weft_task_fn *fn, void *arg);
+
+#endif
