@@ -35,7 +35,24 @@ enum weft_arch {
     WEFT_ARCH_LLAMA, /* RMSNorm, RoPE, SwiGLU, grouped-query attention, no biases */
 };
 
-/* The shape of a decoder-only transformer.  A head of attention has dim / heads elements. */
+enum weft_rope_kind {
+    WEFT_ROPE_PLAIN,  /* frequency i of a head of d elements: theta^(-2i/d) */
+    WEFT_ROPE_LINEAR, /* all frequencies divided by `factor` */
+    WEFT_ROPE_LLAMA3, /* the low ones divided by `factor`, the high ones kept, a blend between */
+};
+
+/* How Llama turns queries and keys by their position.  Fields that a kind does not name are not
+ * looked at. */
+struct weft_rope {
+    enum weft_rope_kind kind;
+    double theta;
+    double factor;    /* linear, llama3 */
+    double low, high; /* llama3: wavelengths above ctx / low are low, below ctx / high high */
+    uint32_t ctx;     /* llama3: the longest sequence before the context was stretched */
+};
+
+/* The shape of a decoder-only transformer, and the numbers its layers compute with.  A head of
+ * attention has dim / heads elements. */
 struct weft_model {
     enum weft_arch arch;
     uint32_t layers, dim;
@@ -43,7 +60,17 @@ struct weft_model {
     uint32_t ffn;             /* width of the MLP's inside */
     uint32_t vocab, ctx;      /* tokens known; the longest sequence */
     bool tied;                /* the head multiplies by the embedding's own weight */
+    float norm_eps;           /* added to the variance, or the mean square, in every norm */
+    /* Layers of a block of block attention residuals: before each attention and each MLP the
+     * embedding, the sums of finished blocks and the open sum are mixed by a learned query.  0:
+     * plain residuals. */
+    uint32_t residual_block_layers;
+    struct weft_rope rope; /* Llama; GPT-2 does not look at it */
 };
+
+/* What a model has unless it is said otherwise; rope is plain. */
+#define WEFT_NORM_EPS_DEFAULT 1e-5F
+#define WEFT_ROPE_THETA_DEFAULT 10000.0
 
 struct weft_preset {
     const char *name, *help;
@@ -61,10 +88,13 @@ const struct weft_preset *weft_presets(size_t *n);
 enum weft_status weft_model_find(const char *name, struct weft_model *out,
                                  struct weft_error *err);
 
-/* Every size at least 1, heads that divide evenly, no more layers than WEFT_MAX_LAYERS. */
+/* Every size at least 1, heads that divide evenly (and are of even size, where they are turned),
+ * no more layers than WEFT_MAX_LAYERS, no more in a residual block than there are, numbers finite and
+ * positive. */
 enum weft_status weft_model_check(const struct weft_model *model, struct weft_error *err);
 
-/* Parameters of the whole model; a tied weight counts once. */
+/* Parameters of the whole model; a tied weight counts once.  Block residuals add a query and a
+ * norm of dim elements before each attention, each MLP and the head. */
 enum weft_status weft_model_count_params(const struct weft_model *model, size_t *out,
                                          struct weft_error *err);
 
@@ -119,7 +149,8 @@ enum weft_status weft_items_init_uniform(struct weft_items *items, uint32_t n_la
  *     head         2*dim (the norm's input and output) + 3 (log-sum-exp, target, deviation),
  *                  GPT-2 one more (mean)
  *
- * What only lives within one pass is not counted.  weft_items_release() frees. */
+ * What only lives within one pass is not counted, nor what block residuals keep: finished blocks
+ * belong to a micro, not to a layer.  weft_items_release() frees. */
 enum weft_status weft_items_init_model(struct weft_items *items, const struct weft_model *model,
                                        uint32_t rows, uint32_t seq, struct weft_error *err);
 void weft_items_release(struct weft_items *items); /* zeroed items are allowed */

@@ -1,5 +1,6 @@
 #include "weft/spec.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,22 +11,34 @@
 
 enum { MAX_D = 256 };
 
-#define GPT2_SHAPE(layers, dim, heads)                                                         \
+#define GPT2_SHAPE(n_layers, width, n_heads)                                                   \
     {                                                                                          \
-        WEFT_ARCH_GPT2, layers, dim, heads, heads, 4 * (dim), 50257, 1024, true                \
+        .arch = WEFT_ARCH_GPT2, .layers = n_layers, .dim = width, .heads = n_heads,            \
+        .kv_heads = n_heads, .ffn = 4 * (width), .vocab = 50257, .ctx = 1024, .tied = true,    \
+        .norm_eps = WEFT_NORM_EPS_DEFAULT, .rope = {.theta = WEFT_ROPE_THETA_DEFAULT},         \
     }
 #define GPT2(name, help, ...)                                                                  \
     {                                                                                          \
         name, help, GPT2_SHAPE(__VA_ARGS__)                                                    \
     }
-/* layers, dim, heads, kv_heads, ffn, vocab, ctx */
-#define LLAMA(name, help, ...)                                                                 \
+#define LLAMA_SHAPE(n_layers, width, n_heads, n_kv_heads, inside, n_vocab, n_ctx)              \
+    .arch = WEFT_ARCH_LLAMA, .layers = n_layers, .dim = width, .heads = n_heads,               \
+    .kv_heads = n_kv_heads, .ffn = inside, .vocab = n_vocab, .ctx = n_ctx,                     \
+    .norm_eps = WEFT_NORM_EPS_DEFAULT
+#define PLAIN(base)                                                                            \
+    {                                                                                          \
+        .theta = base                                                                          \
+    }
+/* name, help, rope; then layers, dim, heads, kv_heads, ffn, vocab, ctx */
+#define LLAMA(name, help, rope_of, ...)                                                        \
     {                                                                                          \
         name, help,                                                                            \
         {                                                                                      \
-            WEFT_ARCH_LLAMA, __VA_ARGS__, false                                                \
+            LLAMA_SHAPE(__VA_ARGS__), .rope = rope_of                                          \
         }                                                                                      \
     }
+#define LLAMA2(name, help, ...) LLAMA(name, help, PLAIN(WEFT_ROPE_THETA_DEFAULT), __VA_ARGS__)
+#define LLAMA3(name, help, ...) LLAMA(name, help, PLAIN(500000), __VA_ARGS__)
 
 static const struct weft_preset presets[] = {
     GPT2("d6", "GPT-2 with 6 layers of dimension 384; dN has N layers of 64 N", 6, 384, 6),
@@ -34,12 +47,19 @@ static const struct weft_preset presets[] = {
     GPT2("gpt2-355m", "GPT-2 medium", 24, 1024, 16),
     GPT2("gpt2-774m", "GPT-2 large", 36, 1280, 20),
     GPT2("gpt2-1558m", "GPT-2 XL", 48, 1600, 25),
-    LLAMA("llama2-7b", "Llama 2 7B", 32, 4096, 32, 32, 11008, 32000, 4096),
-    LLAMA("llama2-13b", "Llama 2 13B", 40, 5120, 40, 40, 13824, 32000, 4096),
-    LLAMA("llama2-70b", "Llama 2 70B", 80, 8192, 64, 8, 28672, 32000, 4096),
-    LLAMA("llama3-8b", "Llama 3 8B", 32, 4096, 32, 8, 14336, 128256, 8192),
-    LLAMA("llama3-70b", "Llama 3 70B", 80, 8192, 64, 8, 28672, 128256, 8192),
-    LLAMA("llama3-405b", "Llama 3.1 405B", 126, 16384, 128, 8, 53248, 128256, 131072),
+    LLAMA2("llama2-7b", "Llama 2 7B", 32, 4096, 32, 32, 11008, 32000, 4096),
+    LLAMA2("llama2-13b", "Llama 2 13B", 40, 5120, 40, 40, 13824, 32000, 4096),
+    LLAMA2("llama2-70b", "Llama 2 70B", 80, 8192, 64, 8, 28672, 32000, 4096),
+    LLAMA3("llama3-8b", "Llama 3 8B", 32, 4096, 32, 8, 14336, 128256, 8192),
+    LLAMA3("llama3-70b", "Llama 3 70B", 80, 8192, 64, 8, 28672, 128256, 8192),
+    {"llama3-405b",
+     "Llama 3.1 405B",
+     {LLAMA_SHAPE(126, 16384, 128, 8, 53248, 128256, 131072), .rope = {.kind = WEFT_ROPE_LLAMA3,
+                                                                       .theta = 500000,
+                                                                       .factor = 8,
+                                                                       .low = 1,
+                                                                       .high = 4,
+                                                                       .ctx = 8192}}},
 };
 
 const char *weft_arch_name(enum weft_arch arch)
@@ -101,7 +121,7 @@ enum weft_status weft_model_find(const char *name, struct weft_model *out,
         name, MAX_D);
 }
 
-enum weft_status weft_model_check(const struct weft_model *m, struct weft_error *err)
+static enum weft_status check_sizes(const struct weft_model *m, struct weft_error *err)
 {
     const struct {
         const char *name;
@@ -125,6 +145,16 @@ enum weft_status weft_model_check(const struct weft_model *m, struct weft_error 
     if (m->layers > WEFT_MAX_LAYERS)
         return WEFT_FAIL(err, WEFT_USAGE, "the model has %u layers: give at most %d", m->layers,
                          WEFT_MAX_LAYERS);
+    if (m->residual_block_layers > m->layers)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "residual_block_layers %u is more than the model's %u layers: give at "
+                         "most %u, or 0 for plain residuals",
+                         m->residual_block_layers, m->layers, m->layers);
+    return WEFT_OK;
+}
+
+static enum weft_status check_heads(const struct weft_model *m, struct weft_error *err)
+{
     if (m->dim % m->heads != 0)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "dim %u is not a multiple of heads %u: every head has dim / heads",
@@ -137,7 +167,55 @@ enum weft_status weft_model_check(const struct weft_model *m, struct weft_error 
         return WEFT_FAIL(err, WEFT_USAGE,
                          "heads %u is not a multiple of kv_heads %u: groups are of one size",
                          m->heads, m->kv_heads);
+    if (m->arch == WEFT_ARCH_LLAMA && m->dim / m->heads % 2 != 0)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "heads of %u elements (dim %u, heads %u) cannot be turned by their "
+                         "position: give an even size",
+                         m->dim / m->heads, m->dim, m->heads);
     return WEFT_OK;
+}
+
+static enum weft_status check_positive(const char *name, double value, struct weft_error *err)
+{
+    if (isfinite(value) && value > 0)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "the model's %s is %g: give a finite number greater than 0", name, value);
+}
+
+static enum weft_status check_rope(const struct weft_rope *r, struct weft_error *err)
+{
+    WEFT_TRY(check_positive("rope theta", r->theta, err));
+    switch (r->kind) {
+    case WEFT_ROPE_PLAIN:
+        return WEFT_OK;
+    case WEFT_ROPE_LINEAR:
+        return check_positive("rope factor", r->factor, err);
+    case WEFT_ROPE_LLAMA3:
+        WEFT_TRY(check_positive("rope factor", r->factor, err));
+        WEFT_TRY(check_positive("rope low frequency factor", r->low, err));
+        WEFT_TRY(check_positive("rope high frequency factor", r->high, err));
+        if (r->low >= r->high)
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "the model's rope low frequency factor %g is not less than the "
+                             "high one, %g: give a lesser one",
+                             r->low, r->high);
+        if (r->ctx == 0)
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "the model's rope ctx is 0: give the longest sequence before it "
+                             "was stretched");
+        return WEFT_OK;
+    }
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "the model's rope is not known: give plain, linear or llama3");
+}
+
+enum weft_status weft_model_check(const struct weft_model *m, struct weft_error *err)
+{
+    WEFT_TRY(check_sizes(m, err));
+    WEFT_TRY(check_heads(m, err));
+    WEFT_TRY(check_positive("norm_eps", m->norm_eps, err));
+    return m->arch == WEFT_ARCH_LLAMA ? check_rope(&m->rope, err) : WEFT_OK;
 }
 
 /* sum += a * b; false when it does not fit. */
@@ -179,12 +257,21 @@ static bool count_llama(const struct weft_model *m, struct weft_params_of *p)
     return fits;
 }
 
+/* A query and a norm's weight wherever blocks are mixed. */
+static bool count_residual(const struct weft_model *m, struct weft_params_of *p)
+{
+    size_t mixer = m->residual_block_layers > 0 ? 2 * (size_t)m->dim : 0;
+    return weft_size_add(p->layer, 2 * mixer, &p->layer) &&
+           weft_size_add(p->head, mixer, &p->head);
+}
+
 enum weft_status weft_model_item_params(const struct weft_model *m, struct weft_params_of *out,
                                         struct weft_error *err)
 {
     struct weft_params_of p = {0};
     WEFT_TRY(weft_model_check(m, err));
-    if (!(m->arch == WEFT_ARCH_GPT2 ? count_gpt2(m, &p) : count_llama(m, &p)))
+    if (!(m->arch == WEFT_ARCH_GPT2 ? count_gpt2(m, &p) : count_llama(m, &p)) ||
+        !count_residual(m, &p))
         return WEFT_FAIL(
             err, WEFT_USAGE,
             "the model's parameters overflow: dim %u, ffn %u, vocab %u, ctx %u are "

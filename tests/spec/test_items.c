@@ -11,6 +11,13 @@
 #include "base/error.h"
 #include "weft/spec.h"
 
+/* What stands after `tied` in a model. */
+#define USUAL                                                                                  \
+    WEFT_NORM_EPS_DEFAULT, 0,                                                                  \
+    {                                                                                          \
+        .theta = WEFT_ROPE_THETA_DEFAULT                                                       \
+    }
+
 static const struct weft_item layer = {1, 2, 3, 40, 5}, free_item;
 
 static void check_uniform(void **state)
@@ -39,7 +46,7 @@ static void check_uniform(void **state)
 static void check_gpt2(void **state)
 {
     (void)state;
-    struct weft_model m = {WEFT_ARCH_GPT2, 2, 8, 2, 2, 32, 10, 6, true};
+    struct weft_model m = {WEFT_ARCH_GPT2, 2, 8, 2, 2, 32, 10, 6, true, USUAL};
     struct weft_items items;
     assert_int_equal(weft_items_init_model(&items, &m, 2, 5, NULL), WEFT_OK);
     assert_int_equal(items.n, 4);
@@ -65,7 +72,7 @@ static void check_gpt2(void **state)
 static void check_llama(void **state)
 {
     (void)state;
-    struct weft_model m = {WEFT_ARCH_LLAMA, 1, 8, 4, 2, 16, 10, 6, false};
+    struct weft_model m = {WEFT_ARCH_LLAMA, 1, 8, 4, 2, 16, 10, 6, false, USUAL};
     struct weft_items items;
     assert_int_equal(weft_items_init_model(&items, &m, 1, 6, NULL), WEFT_OK);
     const struct weft_item *l = &items.at[1], *h = &items.at[2];
@@ -141,15 +148,15 @@ static struct micro_error {
     struct weft_model model;
 } micro_errors[] = {
     {"no rows", "0 rows: give at least 1 sequence",
-     0, 4, {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 9, 4, true}},
+     0, 4, {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 9, 4, true, USUAL}},
     {"no tokens", "seq is 0: give the tokens of a sequence, 1 to 4",
-     1, 0, {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 9, 4, true}},
+     1, 0, {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 9, 4, true, USUAL}},
     {"too long", "seq 5 is longer than the model's ctx 4",
-     1, 5, {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 9, 4, true}},
+     1, 5, {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 9, 4, true, USUAL}},
     {"bad model", "vocab is 0",
-     1, 4, {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 0, 4, true}},
+     1, 4, {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 0, 4, true, USUAL}},
     {"too much", "bytes overflow: 4294967295 rows of 4294967295 tokens",
-     UINT32_MAX, UINT32_MAX, {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 9, UINT32_MAX, true}},
+     UINT32_MAX, UINT32_MAX, {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 9, UINT32_MAX, true, USUAL}},
 };
 /* clang-format on */
 

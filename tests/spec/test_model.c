@@ -1,4 +1,5 @@
 /* Models by name, their checks, and parameter counts against the published totals. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,13 @@
 
 #include "base/error.h"
 #include "weft/spec.h"
+
+/* What stands after `tied` in a model. */
+#define USUAL                                                                                  \
+    WEFT_NORM_EPS_DEFAULT, 0,                                                                  \
+    {                                                                                          \
+        .theta = WEFT_ROPE_THETA_DEFAULT                                                       \
+    }
 
 static struct count_case {
     const char *name;
@@ -105,41 +113,71 @@ static void check_find_error(void **state)
     assert_int_equal(weft_model_find(c->name, &m, NULL), WEFT_USAGE);
 }
 
+#define ROPE(...)                                                                              \
+    {                                                                                          \
+        WEFT_ARCH_LLAMA, 1, 8, 2, 1, 32, 9, 4, true, 1e-5F, 0,                                 \
+        {                                                                                      \
+            __VA_ARGS__                                                                        \
+        }                                                                                      \
+    }
+
 /* clang-format off */
 static struct bad_model {
     const char *name, *want;
     struct weft_model model;
 } bad_models[] = {
     {"no layers", "layers is 0: give at least 1",
-     {WEFT_ARCH_GPT2, 0, 8, 2, 2, 32, 9, 4, true}},
+     {WEFT_ARCH_GPT2, 0, 8, 2, 2, 32, 9, 4, true, USUAL}},
     {"no width", "dim is 0: give the width",
-     {WEFT_ARCH_GPT2, 1, 0, 2, 2, 32, 9, 4, true}},
+     {WEFT_ARCH_GPT2, 1, 0, 2, 2, 32, 9, 4, true, USUAL}},
     {"no heads", "heads is 0: give the number",
-     {WEFT_ARCH_GPT2, 1, 8, 0, 2, 32, 9, 4, true}},
+     {WEFT_ARCH_GPT2, 1, 8, 0, 2, 32, 9, 4, true, USUAL}},
     {"no kv heads", "kv_heads is 0: give the number",
-     {WEFT_ARCH_LLAMA, 1, 8, 2, 0, 32, 9, 4, true}},
+     {WEFT_ARCH_LLAMA, 1, 8, 2, 0, 32, 9, 4, true, USUAL}},
     {"no ffn", "ffn is 0: give the width",
-     {WEFT_ARCH_GPT2, 1, 8, 2, 2, 0, 9, 4, true}},
+     {WEFT_ARCH_GPT2, 1, 8, 2, 2, 0, 9, 4, true, USUAL}},
     {"no vocabulary", "vocab is 0: give the number of tokens",
-     {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 0, 4, true}},
+     {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 0, 4, true, USUAL}},
     {"no context", "ctx is 0: give the longest",
-     {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 9, 0, true}},
+     {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 9, 0, true, USUAL}},
     {"unknown arch", "give gpt2 or llama",
-     {(enum weft_arch)7, 1, 8, 2, 2, 32, 9, 4, true}},
+     {(enum weft_arch)7, 1, 8, 2, 2, 32, 9, 4, true, USUAL}},
     {"uneven heads", "dim 8 is not a multiple of heads 3",
-     {WEFT_ARCH_GPT2, 1, 8, 3, 3, 32, 9, 4, true}},
+     {WEFT_ARCH_GPT2, 1, 8, 3, 3, 32, 9, 4, true, USUAL}},
     {"grouped gpt2", "kv_heads 1 must be 2",
-     {WEFT_ARCH_GPT2, 1, 8, 2, 1, 32, 9, 4, true}},
+     {WEFT_ARCH_GPT2, 1, 8, 2, 1, 32, 9, 4, true, USUAL}},
     {"uneven groups", "heads 4 is not a multiple of kv_heads 3",
-     {WEFT_ARCH_LLAMA, 1, 8, 4, 3, 32, 9, 4, true}},
+     {WEFT_ARCH_LLAMA, 1, 8, 4, 3, 32, 9, 4, true, USUAL}},
     {"too many layers", "2000000 layers: give at most 1048576",
-     {WEFT_ARCH_GPT2, 2000000, 8, 2, 2, 32, 9, 4, true}},
-    {"overflow in a layer", "overflow: dim 4294967295",
-     {WEFT_ARCH_LLAMA, 1, UINT32_MAX, 1, 1, UINT32_MAX, UINT32_MAX, 1, false}},
+     {WEFT_ARCH_GPT2, 2000000, 8, 2, 2, 32, 9, 4, true, USUAL}},
+    {"block of too many layers", "residual_block_layers 3 is more than the model's 2 layers",
+     {WEFT_ARCH_GPT2, 2, 8, 2, 2, 32, 9, 4, true, 1e-5F, 3, {.theta = 1}}},
+    {"odd heads", "heads of 3 elements (dim 6, heads 2) cannot be turned",
+     {WEFT_ARCH_LLAMA, 1, 6, 2, 2, 32, 9, 4, true, USUAL}},
+    {"no eps", "norm_eps is 0: give a finite number",
+     {WEFT_ARCH_GPT2, 1, 6, 2, 2, 32, 9, 4, true, 0, 0, {.theta = 1}}},
+    {"negative eps", "norm_eps is -1",
+     {WEFT_ARCH_GPT2, 1, 6, 2, 2, 32, 9, 4, true, -1, 0, {.theta = 1}}},
+    {"infinite eps", "norm_eps is inf",
+     {WEFT_ARCH_GPT2, 1, 6, 2, 2, 32, 9, 4, true, INFINITY, 0, {.theta = 1}}},
+    {"no theta", "rope theta is 0", ROPE(WEFT_ROPE_PLAIN, 0, 8, 1, 4, 16)},
+    {"no number", "rope theta is nan", ROPE(WEFT_ROPE_PLAIN, NAN, 8, 1, 4, 16)},
+    {"no factor", "rope factor is 0", ROPE(WEFT_ROPE_LINEAR, 100, 0, 1, 4, 16)},
+    {"no llama3 factor", "rope factor is -8", ROPE(WEFT_ROPE_LLAMA3, 100, -8, 1, 4, 16)},
+    {"no low", "low frequency factor is 0", ROPE(WEFT_ROPE_LLAMA3, 100, 8, 0, 4, 16)},
+    {"no high", "high frequency factor is inf",
+     ROPE(WEFT_ROPE_LLAMA3, 100, 8, 1, INFINITY, 16)},
+    {"low above high", "low frequency factor 4 is not less than the high one, 4",
+     ROPE(WEFT_ROPE_LLAMA3, 100, 8, 4, 4, 16)},
+    {"no rope ctx", "rope ctx is 0", ROPE(WEFT_ROPE_LLAMA3, 100, 8, 1, 4, 0)},
+    {"unknown rope", "rope is not known: give plain, linear or llama3",
+     ROPE((enum weft_rope_kind)9, 100, 8, 1, 4, 16)},
+    {"overflow in a layer", "overflow: dim 4294967294",
+     {WEFT_ARCH_LLAMA, 1, UINT32_MAX - 1, 1, 1, UINT32_MAX, UINT32_MAX, 1, false, USUAL}},
     {"overflow in gpt2", "overflow: dim 4294967295",
-     {WEFT_ARCH_GPT2, 1, UINT32_MAX, 1, 1, UINT32_MAX, 1, 1, false}},
+     {WEFT_ARCH_GPT2, 1, UINT32_MAX, 1, 1, UINT32_MAX, 1, 1, false, USUAL}},
     {"overflow over layers", "overflow: 1048576 layers",
-     {WEFT_ARCH_LLAMA, 1 << 20, 1 << 24, 1, 1, 1 << 20, 1, 1, false}},
+     {WEFT_ARCH_LLAMA, 1 << 20, 1 << 24, 1, 1, 1 << 20, 1, 1, false, USUAL}},
 };
 /* clang-format on */
 
@@ -166,10 +204,44 @@ static void check_tied(void **state)
     assert_int_equal(untied - tied, (size_t)128256 * 4096);
 }
 
+/* A query and a norm of dim elements before each of 2 * layers sublayers and before the head. */
+static void check_residual(void **state)
+{
+    (void)state;
+    const char *const names[] = {"gpt2-124m", "llama3-8b"};
+    for (size_t i = 0; i < WEFT_LEN(names); i++) {
+        struct weft_model m;
+        size_t plain, mixed;
+        assert_int_equal(weft_model_find(names[i], &m, NULL), WEFT_OK);
+        assert_int_equal(m.residual_block_layers, 0);
+        assert_int_equal(weft_model_count_params(&m, &plain, NULL), WEFT_OK);
+        m.residual_block_layers = 4;
+        assert_int_equal(weft_model_count_params(&m, &mixed, NULL), WEFT_OK);
+        assert_int_equal(mixed - plain, 2 * m.dim * (2 * m.layers + 1));
+    }
+}
+
+/* As the models' own config.json have them. */
+static void check_numbers(void **state)
+{
+    (void)state;
+    struct weft_model m;
+    assert_int_equal(weft_model_find("gpt2-124m", &m, NULL), WEFT_OK);
+    assert_true(m.norm_eps == 1e-5F);
+    assert_int_equal(weft_model_find("llama2-7b", &m, NULL), WEFT_OK);
+    assert_true(m.rope.kind == WEFT_ROPE_PLAIN && m.rope.theta == 10000);
+    assert_int_equal(weft_model_find("llama3-70b", &m, NULL), WEFT_OK);
+    assert_true(m.rope.kind == WEFT_ROPE_PLAIN && m.rope.theta == 500000);
+    assert_int_equal(weft_model_find("llama3-405b", &m, NULL), WEFT_OK);
+    assert_true(m.rope.kind == WEFT_ROPE_LLAMA3 && m.rope.theta == 500000);
+    assert_true(m.rope.factor == 8 && m.rope.low == 1 && m.rope.high == 4);
+    assert_int_equal(m.rope.ctx, 8192);
+}
+
 int main(void)
 {
     struct CMUnitTest
-        tests[WEFT_LEN(counts) + WEFT_LEN(find_errors) + WEFT_LEN(bad_models) + 3];
+        tests[WEFT_LEN(counts) + WEFT_LEN(find_errors) + WEFT_LEN(bad_models) + 5];
     size_t n = 0;
     for (size_t i = 0; i < WEFT_LEN(counts); i++)
         tests[n++] = (struct CMUnitTest){counts[i].name, check_count, NULL, NULL, &counts[i]};
@@ -182,5 +254,7 @@ int main(void)
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_presets);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_d_names);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_tied);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_residual);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_numbers);
     return cmocka_run_group_tests_name("model", tests, NULL, NULL) != 0;
 }
