@@ -18,7 +18,9 @@ const char *weft_isa_name(enum weft_isa isa);
 
 /* Picks the row of a table that has one for each set of instructions; sets without functions of
  * their own use the next lower one's. */
-#define WEFT_ISA_PICK(portable, avx2, avx512) \
-    (weft_isa() >= WEFT_ISA_AVX512 ? (avx512) : weft_isa() >= WEFT_ISA_AVX2 ? (avx2) : (portable))
+#define WEFT_ISA_PICK(portable, avx2, avx512)                                                  \
+    (weft_isa() >= WEFT_ISA_AVX512 ? (avx512)                                                  \
+     : weft_isa() >= WEFT_ISA_AVX2 ? (avx2)                                                    \
+                                   : (portable))
 
 #endif

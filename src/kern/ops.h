@@ -19,9 +19,9 @@
 #include "tensor/tensor.h"
 
 enum {
-    WEFT_EXACT_BITS = 50,    /* exact sums count in units of 2^-50 */
-    WEFT_NORM_BLOCK = 4096,  /* elements whose squares are summed in one go */
-    WEFT_MAX_MIX = 256,      /* vectors that one block-residual mix can have */
+    WEFT_EXACT_BITS = 50,   /* exact sums count in units of 2^-50 */
+    WEFT_NORM_BLOCK = 4096, /* elements whose squares are summed in one go */
+    WEFT_MAX_MIX = 256,     /* vectors that one block-residual mix can have */
 };
 
 /* Where a parameter's gradient goes.  Exactly one of the two pointers is set.  A contribution is
@@ -35,9 +35,9 @@ struct weft_sink {
 
 struct weft_adamw {
     float lr, beta1, beta2, eps;
-    float decay;          /* weight decay; 0 for tensors that have none */
+    float decay;              /* weight decay; 0 for tensors that have none */
     float correct1, correct2; /* 1 - beta1^t, 1 - beta2^t, t counting from 1 */
-    float scale;          /* every gradient is multiplied by this first: clipping */
+    float scale;              /* every gradient is multiplied by this first: clipping */
 };
 
 struct weft_ops {
@@ -54,22 +54,23 @@ struct weft_ops {
 
     /* out = (x - mean) * rstd * w + b, and the row's mean and 1 / sqrt(variance + eps).  x: f32. */
     void (*layernorm_forward)(struct weft_mat out, float *mean, float *rstd, struct weft_mat x,
-                              const float *w, const float *b, float eps, size_t rows, size_t cols);
+                              const float *w, const float *b, float eps, size_t rows,
+                              size_t cols);
     /* dx = past + the gradient of x; past.at may be NULL (nothing is added), and dx may be past.
      * If keep.at is set, `past` as it came in is also stored there; keep may be x.  dw and db
      * (cols floats each) get the sums over these rows, and are written, not added to.
      * dx, past, x: f32. */
     void (*layernorm_backward)(struct weft_mat dx, struct weft_mat past, struct weft_mat keep,
                                float *dw, float *db, struct weft_mat dy, struct weft_mat x,
-                               const float *mean, const float *rstd, const float *w, size_t rows,
-                               size_t cols);
+                               const float *mean, const float *rstd, const float *w,
+                               size_t rows, size_t cols);
 
     /* out = x * rstd * w, rstd = 1 / sqrt(mean of squares + eps). */
     void (*rmsnorm_forward)(struct weft_mat out, float *rstd, struct weft_mat x, const float *w,
                             float eps, size_t rows, size_t cols);
     void (*rmsnorm_backward)(struct weft_mat dx, struct weft_mat past, struct weft_mat keep,
-                             float *dw, struct weft_mat dy, struct weft_mat x, const float *rstd,
-                             const float *w, size_t rows, size_t cols);
+                             float *dw, struct weft_mat dy, struct weft_mat x,
+                             const float *rstd, const float *w, size_t rows, size_t cols);
 
     /* Turns each head of each row in place: the pair (i, i + head/2) by the angle whose cosine
      * and sine are cosines[positions[r] * head/2 + i], sines[...].  `back` turns the other way,
@@ -107,8 +108,8 @@ struct weft_ops {
     /* dv[j] (f32) = the gradient of v_j from these rows, written, not added.  dq and dg (cols
      * floats) get the sums over these rows, written.  dh: f32. */
     void (*mix_backward)(const struct weft_mat *dv, float *dq, float *dg, struct weft_mat dh,
-                         const float *alpha, const float *rstd, const struct weft_mat *v, size_t n,
-                         const float *q, const float *g, size_t rows, size_t cols);
+                         const float *alpha, const float *rstd, const struct weft_mat *v,
+                         size_t n, const float *q, const float *g, size_t rows, size_t cols);
 
     /* out = x with out's type. */
     void (*convert)(struct weft_mat out, struct weft_mat x, size_t rows, size_t cols);
@@ -130,8 +131,8 @@ struct weft_ops {
     /* One step of AdamW.  Exactly one of exact, fast is not NULL.  g = gradient * scale;
      * m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;
      * w = w (1 - lr decay) - lr (m / correct1) / (sqrt(v / correct2) + eps). */
-    void (*adamw)(float *w, float *m, float *v, const int64_t *exact, const float *fast, size_t n,
-                  const struct weft_adamw *how);
+    void (*adamw)(float *w, float *m, float *v, const int64_t *exact, const float *fast,
+                  size_t n, const struct weft_adamw *how);
 
     /* The index (row * cols + col) of the first element that is NaN or infinite; SIZE_MAX when
      * there is none. */

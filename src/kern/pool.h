@@ -19,10 +19,11 @@ enum { WEFT_MAX_THREADS = 1024 };
  * scratch memory. */
 typedef void weft_task_fn(void *arg, size_t task, unsigned worker);
 
-/* `threads` workers, the caller included; 0 takes one for each core that the process may use.
- * With no more threads than such cores each is bound to one of them (the caller, too, until the
- * pool is freed).  weft_pool_free() frees. */
-enum weft_status weft_pool_new(unsigned threads, struct weft_pool **out, struct weft_error *err);
+/* `threads` workers, the caller included; 0 takes one for each core that the caller may use.
+ * With just as many threads as such cores each is bound to one of them, the caller, too, until
+ * the pool is freed; otherwise the kernel places them.  weft_pool_free() frees. */
+enum weft_status weft_pool_new(unsigned threads, struct weft_pool **out,
+                               struct weft_error *err);
 void weft_pool_free(struct weft_pool *pool); /* NULL is allowed */
 
 unsigned weft_pool_threads(const struct weft_pool *pool);

@@ -43,7 +43,7 @@ static inline void vec_store(float *p, vec v)
 
 static inline vec vec_set(float x)
 {
-    return (vec){0} + x;
+    return x - (vec){0}; /* and not 0 + x, which costs an addition: -0 + 0 is +0 */
 }
 
 /* The first n < VEC elements; the others are zero, resp. left alone. */

@@ -1,1 +1,0 @@
-#include "kern/fast/vec.h"

@@ -1,0 +1,518 @@
+#include "kern/gemm.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/pages.h"
+#include "base/size.h"
+#include "kern/gemm_dnnl.h"
+#include "kern/gemm_kernel.h"
+
+extern const struct weft_gemm_kernel weft_gemm_kernel_portable;
+#if defined(__x86_64__)
+extern const struct weft_gemm_kernel weft_gemm_kernel_avx2, weft_gemm_kernel_avx512;
+extern const struct weft_gemm_kernel weft_gemm_kernel_bf16;
+#endif
+
+const struct weft_gemm_kernel *weft_gemm_kernel_of(enum weft_isa isa, enum weft_pack_form form)
+{
+    if (isa > weft_isa())
+        return NULL;
+#if defined(__x86_64__)
+    if (form == WEFT_PACK_BF16_PAIRS)
+        return isa == WEFT_ISA_AVX512_BF16 ? &weft_gemm_kernel_bf16 : NULL;
+    if (isa >= WEFT_ISA_AVX512)
+        return &weft_gemm_kernel_avx512;
+    if (isa == WEFT_ISA_AVX2)
+        return &weft_gemm_kernel_avx2;
+#endif
+    return form == WEFT_PACK_BF16_PAIRS ? NULL : &weft_gemm_kernel_portable;
+}
+
+static size_t panels_of(size_t n)
+{
+    return (n + WEFT_PANEL - 1) / WEFT_PANEL;
+}
+
+static size_t min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* -- packed factors ------------------------------------------------------------------------ */
+
+enum weft_pack_form weft_pack_form(enum weft_type type)
+{
+    if (type == WEFT_F32)
+        return WEFT_PACK_F32;
+    return weft_isa() >= WEFT_ISA_AVX512_BF16 ? WEFT_PACK_BF16_PAIRS : WEFT_PACK_BF16_AS_F32;
+}
+
+size_t weft_packed_bytes(size_t k, size_t n, enum weft_pack_form form)
+{
+    return weft_pack_bytes(k, panels_of(n) * WEFT_PANEL, form);
+}
+
+void *weft_packed_at(const struct weft_packed *b, size_t k0, size_t p)
+{
+    size_t rows = min_size(weft_pack_chunk(b->k), b->k - k0);
+    size_t before = weft_pack_bytes(k0, panels_of(b->n) * WEFT_PANEL, b->form);
+    return (char *)b->at + before + p * weft_pack_bytes(rows, WEFT_PANEL, b->form);
+}
+
+void weft_pack_rows(const struct weft_packed *same, const struct weft_packed *turned,
+                    const float *w, size_t rows, size_t cols, size_t row0, size_t row1)
+{
+    const struct weft_packed *any = same != NULL ? same : turned;
+    if (any == NULL)
+        return;
+    const struct weft_gemm_kernel *kernel = weft_gemm_kernel_of(weft_isa(), any->form);
+    for (size_t r = row0; r < row1; r += WEFT_PANEL)
+        kernel->pack_weight(same, turned, w, rows, cols, r, min_size(r + WEFT_PANEL, row1));
+}
+
+/* -- products ------------------------------------------------------------------------------ */
+
+enum {
+    TILE_COLS = 256, /* with a chunk of 768 rows: 768 KiB of a second-level cache */
+    ENOUGH_TASKS = 24,
+};
+
+/* How a product with some number of rows is cut. */
+struct cut {
+    size_t rows;
+    size_t tile_rows, tile_cols, chunk;
+    size_t n_row_tiles, n_col_tiles;
+};
+
+/* Tiles that a product has by their sizes: whole or the rest, in each direction, and whether the
+ * tile is the first of its sum. */
+struct kinds {
+    struct weft_dnnl_tile *at[2][2][2][2]; /* [rest of rows][of columns][of k][first] */
+};
+
+struct weft_product {
+    struct weft_product_shape shape;
+    enum weft_pack_form form;
+    const struct weft_gemm_kernel *kernel;
+    unsigned workers;
+    bool by_dnnl;
+    bool c_apart; /* sums of several chunks, narrower than fp32 in the end: kept beside C */
+    size_t n_cuts;
+    struct cut *cuts;          /* owned */
+    struct kinds *kinds;       /* owned, one a cut */
+    size_t scratch_bytes;      /* of one worker */
+    size_t c_offset, a_offset; /* in a worker's scratch, behind oneDNN's */
+    char *scratch;             /* owned */
+    char name[40];
+};
+
+static struct cut cut_of(const struct weft_product_shape *s, size_t rows)
+{
+    static const size_t heights[] = {288, 192, 96, 48};
+    struct cut cut = {.rows = rows, .chunk = weft_pack_chunk(s->k)};
+    cut.tile_cols = cut.chunk > 768 ? TILE_COLS / 2 : TILE_COLS;
+    cut.n_col_tiles = (s->n + cut.tile_cols - 1) / cut.tile_cols;
+    for (size_t i = 0; i < sizeof heights / sizeof *heights; i++) {
+        cut.tile_rows = heights[i];
+        cut.n_row_tiles = (rows + cut.tile_rows - 1) / cut.tile_rows;
+        if (cut.n_row_tiles * cut.n_col_tiles >= ENOUGH_TASKS)
+            break;
+    }
+    return cut;
+}
+
+static size_t rest_of(size_t whole, size_t tile)
+{
+    return whole % tile;
+}
+
+static bool make_kinds(struct weft_product *p, const struct cut *cut, struct kinds *kinds)
+{
+    const struct weft_product_shape *s = &p->shape;
+    size_t sizes[3][2] = {{cut->tile_rows, rest_of(cut->rows, cut->tile_rows)},
+                          {cut->tile_cols, rest_of(s->n, cut->tile_cols)},
+                          {cut->chunk, rest_of(s->k, cut->chunk)}};
+    size_t wholes[3] = {cut->rows, s->n, s->k};
+    for (unsigned i = 0; i < 16; i++) {
+        unsigned r = i & 1, c = i >> 1 & 1, k = i >> 2 & 1, first = i >> 3;
+        size_t m = sizes[0][r], n = sizes[1][c], kk = sizes[2][k];
+        /* Is there such a tile?  Whole ones need room, the others a rest. */
+        if (m == 0 || n == 0 || kk == 0 || (r == 0 && m > wholes[0]) ||
+            (c == 0 && n > wholes[1]) || (k == 0 && kk > wholes[2]))
+            continue;
+        if (!first && s->k <= cut->chunk)
+            continue;
+        struct weft_dnnl_shape shape = {.m = m,
+                                        .n = n,
+                                        .k = kk,
+                                        .form = p->form,
+                                        .lda = s->lda,
+                                        .c_type = s->c_type,
+                                        .ldc = s->ldc,
+                                        .bias = s->bias && first,
+                                        .sum = s->add || !first};
+        if (p->c_apart) {
+            shape.c_type = WEFT_F32;
+            shape.ldc = cut->tile_cols;
+        }
+        struct weft_dnnl_tile *t = weft_dnnl_tile_new(&shape, p->workers);
+        if (t == NULL)
+            return false;
+        kinds->at[r][c][k][first] = t;
+        size_t bytes = weft_dnnl_tile_scratch(t);
+        if (bytes > p->scratch_bytes)
+            p->scratch_bytes = bytes;
+        snprintf(p->name, sizeof p->name, "oneDNN %s", weft_dnnl_tile_name(t));
+    }
+    return true;
+}
+
+static void free_kinds(struct kinds *kinds)
+{
+    struct weft_dnnl_tile **at = &kinds->at[0][0][0][0];
+    for (size_t i = 0; i < sizeof kinds->at / sizeof *at; i++) {
+        weft_dnnl_tile_free(at[i]);
+        at[i] = NULL;
+    }
+}
+
+/* oneDNN does all tiles of a product or none: no result may depend on which it could do. */
+static void try_dnnl(struct weft_product *p)
+{
+    p->by_dnnl = p->form != WEFT_PACK_BF16_AS_F32;
+    for (size_t i = 0; p->by_dnnl && i < p->n_cuts; i++)
+        p->by_dnnl = make_kinds(p, &p->cuts[i], &p->kinds[i]);
+    if (!p->by_dnnl) {
+        for (size_t i = 0; i < p->n_cuts; i++)
+            free_kinds(&p->kinds[i]);
+        p->scratch_bytes = 0;
+        snprintf(p->name, sizeof p->name, "weft %s", weft_isa_name(weft_isa()));
+    }
+}
+
+static size_t round_up(size_t n)
+{
+    return (n + 63) / 64 * 64;
+}
+
+static enum weft_status make_scratch(struct weft_product *p, struct weft_error *err)
+{
+    size_t rows = 0, cols = 0;
+    for (size_t i = 0; i < p->n_cuts; i++) {
+        rows = p->cuts[i].tile_rows > rows ? p->cuts[i].tile_rows : rows;
+        cols = p->cuts[i].tile_cols > cols ? p->cuts[i].tile_cols : cols;
+    }
+    p->c_offset = round_up(p->scratch_bytes);
+    p->a_offset = p->c_offset + (p->c_apart ? round_up(rows * cols * 4) : 0);
+    p->scratch_bytes = p->a_offset;
+    if (p->form == WEFT_PACK_BF16_AS_F32) /* the kernel takes rows of fp32 */
+        p->scratch_bytes += round_up(rows * weft_pack_chunk(p->shape.k) * 4);
+    p->scratch_bytes += 64; /* never nothing, and no two workers on one cache line */
+    p->scratch = weft_pages_alloc(p->scratch_bytes * p->workers);
+    if (p->scratch == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the scratch of a product (%zu bytes)",
+                         p->scratch_bytes * p->workers);
+    memset(p->scratch, 0, p->scratch_bytes * p->workers);
+    return WEFT_OK;
+}
+
+enum weft_status weft_product_new(const struct weft_product_shape *shape,
+                                  const size_t *row_counts, size_t n_row_counts,
+                                  struct weft_pool *pool, struct weft_product **out,
+                                  struct weft_error *err)
+{
+    struct weft_product *p = calloc(1, sizeof *p);
+    if (p == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a product");
+    p->shape = *shape;
+    p->form = weft_pack_form(shape->type);
+    p->kernel = weft_gemm_kernel_of(weft_isa(), p->form);
+    p->workers = weft_pool_threads(pool);
+    p->c_apart = shape->c_type != WEFT_F32 && shape->k > weft_pack_chunk(shape->k);
+    p->n_cuts = n_row_counts;
+    p->cuts = calloc(n_row_counts, sizeof *p->cuts);
+    p->kinds = calloc(n_row_counts, sizeof *p->kinds);
+    if (p->cuts == NULL || p->kinds == NULL) {
+        weft_product_free(p);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a product");
+    }
+    for (size_t i = 0; i < n_row_counts; i++)
+        p->cuts[i] = cut_of(shape, row_counts[i]);
+    try_dnnl(p);
+    enum weft_status st = make_scratch(p, err);
+    if (st != WEFT_OK) {
+        weft_product_free(p);
+        return st;
+    }
+    *out = p;
+    return WEFT_OK;
+}
+
+void weft_product_free(struct weft_product *p)
+{
+    if (p == NULL)
+        return;
+    for (size_t i = 0; p->kinds != NULL && i < p->n_cuts; i++)
+        free_kinds(&p->kinds[i]);
+    free(p->scratch);
+    free(p->kinds);
+    free(p->cuts);
+    free(p);
+}
+
+size_t weft_product_bytes(const struct weft_product *p)
+{
+    return p->scratch_bytes * p->workers;
+}
+
+const char *weft_product_engine(const struct weft_product *p)
+{
+    return p->name;
+}
+
+struct run {
+    struct weft_product *p;
+    const struct weft_product_args *args;
+    const struct cut *cut;
+    const struct kinds *kinds;
+};
+
+/* Part of a product: rows, columns, and its place in the worker's scratch. */
+struct part {
+    size_t row0, row1, col0, col1;
+    unsigned worker;
+    char *scratch;
+};
+
+static void copy_add(const struct weft_product_args *args, const struct part *at)
+{
+    if (args->add.at == args->c.at)
+        return;
+    for (size_t r = at->row0; r < at->row1; r++)
+        memcpy(weft_mat_f32(args->c, r, at->col0), weft_mat_f32(args->add, r, at->col0),
+               (at->col1 - at->col0) * sizeof(float));
+}
+
+static void chunk_by_dnnl(const struct run *run, const struct part *at, struct weft_mat c,
+                          size_t k0)
+{
+    const struct weft_product_shape *s = &run->p->shape;
+    const struct cut *cut = run->cut;
+    bool rest_rows = at->row1 - at->row0 < cut->tile_rows;
+    bool rest_cols = at->col1 - at->col0 < cut->tile_cols;
+    bool rest_k = s->k - k0 < cut->chunk;
+    struct weft_dnnl_tile *t = run->kinds->at[rest_rows][rest_cols][rest_k][k0 == 0];
+    weft_dnnl_tile_run(t, at->worker, weft_mat_at(run->args->a, at->row0, k0).at,
+                       weft_packed_at(run->args->b, k0, at->col0 / WEFT_PANEL),
+                       s->bias ? run->args->bias + at->col0 : NULL, c.at, at->scratch);
+}
+
+/* The left factor's rows as fp32. */
+static struct weft_mat widen(const struct run *run, const struct part *at, size_t k0, size_t k)
+{
+    struct weft_mat a = weft_mat_at(run->args->a, at->row0, k0);
+    if (run->p->form != WEFT_PACK_BF16_AS_F32)
+        return a;
+    struct weft_mat wide = {at->scratch + run->p->a_offset, k, WEFT_F32};
+    weft_ops()->convert(wide, a, at->row1 - at->row0, k);
+    return wide;
+}
+
+static void chunk_by_kernel(const struct run *run, const struct part *at, struct weft_mat c,
+                            size_t k0)
+{
+    const struct weft_product_shape *s = &run->p->shape;
+    size_t k = min_size(run->cut->chunk, s->k - k0), rows = at->row1 - at->row0;
+    struct weft_mat a = widen(run, at, k0, k);
+    struct weft_mat add = {0};
+    if (k0 > 0)
+        add = c;
+    else if (s->add)
+        add = weft_mat_at(run->args->add, at->row0, at->col0);
+    for (size_t col = at->col0; col < at->col1; col += WEFT_PANEL) {
+        const void *panel = weft_packed_at(run->args->b, k0, col / WEFT_PANEL);
+        const float *bias = s->bias && k0 == 0 ? run->args->bias + col : NULL;
+        size_t cols = min_size(WEFT_PANEL, at->col1 - col);
+        for (size_t r = 0; r < rows; r += WEFT_STRIP)
+            run->p->kernel->rows(weft_mat_at(c, r, col - at->col0), weft_mat_at(a, r, 0).at,
+                                 a.ld, panel, k, bias,
+                                 add.at == NULL ? add : weft_mat_at(add, r, col - at->col0),
+                                 min_size(WEFT_STRIP, rows - r), cols);
+    }
+}
+
+static void run_tile(void *arg, size_t task, unsigned worker)
+{
+    const struct run *run = arg;
+    struct weft_product *p = run->p;
+    const struct cut *cut = run->cut;
+    const struct weft_product_args *args = run->args;
+    /* Neighbours share the right factor's tile, which is the larger. */
+    size_t row0 = task % cut->n_row_tiles * cut->tile_rows;
+    size_t col0 = task / cut->n_row_tiles * cut->tile_cols;
+    struct part at = {.row0 = row0,
+                      .row1 = min_size(row0 + cut->tile_rows, args->rows),
+                      .col0 = col0,
+                      .col1 = min_size(col0 + cut->tile_cols, p->shape.n),
+                      .worker = worker,
+                      .scratch = p->scratch + worker * p->scratch_bytes};
+    struct weft_mat c = weft_mat_at(args->c, at.row0, at.col0);
+    if (p->c_apart)
+        c = (struct weft_mat){at.scratch + p->c_offset, cut->tile_cols, WEFT_F32};
+    if (p->by_dnnl && p->shape.add)
+        copy_add(args, &at);
+    for (size_t k0 = 0; k0 < p->shape.k; k0 += cut->chunk) {
+        if (p->by_dnnl)
+            chunk_by_dnnl(run, &at, c, k0);
+        else
+            chunk_by_kernel(run, &at, c, k0);
+    }
+    if (p->c_apart)
+        weft_ops()->convert(weft_mat_at(args->c, at.row0, at.col0), c, at.row1 - at.row0,
+                            at.col1 - at.col0);
+    if (args->after != NULL)
+        args->after(args->after_arg, at.row0, at.row1, at.col0, at.col1, worker);
+}
+
+void weft_product_run(struct weft_product *p, struct weft_pool *pool,
+                      const struct weft_product_args *args)
+{
+    size_t i = 0;
+    while (i < p->n_cuts && p->cuts[i].rows != args->rows)
+        i++;
+    assert(i < p->n_cuts);
+    assert(args->a.ld == p->shape.lda && args->c.ld == p->shape.ldc);
+    assert(args->b->k == p->shape.k && args->b->n >= p->shape.n && args->b->form == p->form);
+    struct run run = {p, args, &p->cuts[i], &p->kinds[i]};
+    weft_pool_run(pool, run.cut->n_row_tiles * run.cut->n_col_tiles, run_tile, &run);
+}
+
+/* -- gradients of weights ------------------------------------------------------------------ */
+
+enum { OUTER_ROWS = 16 * WEFT_STRIP }; /* of C in a task */
+
+struct weft_outer {
+    size_t max_k, max_n;
+    enum weft_type type;
+    enum weft_pack_form form;
+    const struct weft_gemm_kernel *kernel;
+    const struct weft_ops *ops;
+    unsigned workers;
+    size_t panel_bytes, strips_bytes; /* one panel; one worker's strips */
+    char *panels, *strips;            /* owned */
+    bool *bad;                        /* owned, of each worker */
+};
+
+enum weft_status weft_outer_new(size_t max_k, size_t max_n, enum weft_type type,
+                                struct weft_pool *pool, struct weft_outer **out,
+                                struct weft_error *err)
+{
+    struct weft_outer *o = calloc(1, sizeof *o);
+    if (o == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the gradient of a weight");
+    o->max_k = min_size(max_k, WEFT_OUTER_TOKENS);
+    o->max_n = max_n;
+    o->type = type;
+    o->form = weft_pack_form(type);
+    o->kernel = weft_gemm_kernel_of(weft_isa(), o->form);
+    o->ops = weft_ops();
+    o->workers = weft_pool_threads(pool);
+    /* A kernel looks a few rows ahead, and strips are written a little past their end. */
+    o->panel_bytes = weft_pack_bytes(o->max_k, WEFT_PANEL, o->form);
+    o->strips_bytes = round_up(weft_pack_bytes(o->max_k, OUTER_ROWS, o->form)) + 64;
+    o->panels = weft_pages_alloc(o->panel_bytes * panels_of(max_n) + 64);
+    o->strips = weft_pages_alloc(o->strips_bytes * o->workers);
+    o->bad = calloc(o->workers, sizeof *o->bad);
+    if (o->panels == NULL || o->strips == NULL || o->bad == NULL) {
+        weft_outer_free(o);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the gradient of a weight");
+    }
+    memset(o->panels, 0, o->panel_bytes * panels_of(max_n) + 64);
+    memset(o->strips, 0, o->strips_bytes * o->workers);
+    *out = o;
+    return WEFT_OK;
+}
+
+void weft_outer_free(struct weft_outer *o)
+{
+    if (o == NULL)
+        return;
+    free(o->panels);
+    free(o->strips);
+    free(o->bad);
+    free(o);
+}
+
+size_t weft_outer_bytes(const struct weft_outer *o)
+{
+    return o->panel_bytes * panels_of(o->max_n) + o->strips_bytes * o->workers;
+}
+
+struct outer_run {
+    struct weft_outer *o;
+    struct weft_sink sink;
+    struct weft_mat a, b;
+    size_t m, n, k;
+};
+
+static void pack_task(void *arg, size_t task, unsigned worker)
+{
+    const struct outer_run *run = arg;
+    size_t col = task * WEFT_PANEL;
+    (void)worker;
+    run->o->kernel->pack_panel(run->o->panels + task * run->o->panel_bytes,
+                               weft_mat_at(run->b, 0, col), min_size(WEFT_PANEL, run->n - col),
+                               run->k);
+}
+
+static void outer_task(void *arg, size_t task, unsigned worker)
+{
+    const struct outer_run *run = arg;
+    struct weft_outer *o = run->o;
+    size_t row0 = task * OUTER_ROWS, rows = min_size(OUTER_ROWS, run->m - row0);
+    char *strips = o->strips + worker * o->strips_bytes;
+    size_t strip_bytes = weft_pack_bytes(run->k, WEFT_STRIP, o->form);
+    o->kernel->pack_strips(strips, weft_mat_at(run->a, 0, row0), rows, run->k);
+    for (size_t col = 0; col < run->n; col += WEFT_PANEL) {
+        const char *panel = o->panels + col / WEFT_PANEL * o->panel_bytes;
+        for (size_t r = 0; r < rows; r += WEFT_STRIP) {
+            struct weft_sink sink = run->sink;
+            size_t at = (row0 + r) * run->n + col;
+            if (sink.exact != NULL)
+                sink.exact += at;
+            else
+                sink.fast += at;
+            o->bad[worker] |= o->kernel->sink(
+                o->ops, sink, run->n, strips + r / WEFT_STRIP * strip_bytes, panel, run->k,
+                min_size(WEFT_STRIP, rows - r), min_size(WEFT_PANEL, run->n - col));
+        }
+    }
+}
+
+bool weft_outer_run(struct weft_outer *o, struct weft_pool *pool, struct weft_sink sink,
+                    struct weft_mat a, size_t m, struct weft_mat b, size_t n, size_t k)
+{
+    assert(n <= o->max_n && a.type == o->type && b.type == o->type);
+    bool bad = false;
+    memset(o->bad, 0, o->workers * sizeof *o->bad);
+    for (size_t k0 = 0; k0 < k; k0 += WEFT_OUTER_TOKENS) {
+        struct outer_run run = {o,
+                                sink,
+                                weft_mat_at(a, k0, 0),
+                                weft_mat_at(b, k0, 0),
+                                m,
+                                n,
+                                min_size(WEFT_OUTER_TOKENS, k - k0)};
+        assert(run.k <= o->max_k);
+        run.sink.fresh = sink.fresh && k0 == 0;
+        weft_pool_run(pool, panels_of(n), pack_task, &run);
+        weft_pool_run(pool, (m + OUTER_ROWS - 1) / OUTER_ROWS, outer_task, &run);
+    }
+    for (unsigned w = 0; w < o->workers; w++)
+        bad |= o->bad[w];
+    return bad;
+}

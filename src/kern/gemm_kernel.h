@@ -1,0 +1,50 @@
+/* The innermost parts of products, one table for each set of instructions (kern/fast/gemm.c). */
+#ifndef KERN_GEMM_KERNEL_H
+#define KERN_GEMM_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kern/gemm.h"
+#include "kern/ops.h"
+#include "tensor/tensor.h"
+
+enum {
+    /* Rows of C that one call keeps in registers, with WEFT_PANEL columns: 6 x 4 vectors of 16
+     * leave room for a row of B among 32 registers. */
+    WEFT_STRIP = 6,
+};
+
+struct weft_gemm_kernel {
+    /* Rows [0, rows) x columns [0, cols) of c (+)= a b for one panel of b; rows <= WEFT_STRIP,
+     * cols <= WEFT_PANEL.  a: rows of fp32, or of bf16 for pairs.  Ends by adding `add` (which may be c, or absent) and
+     * bias (or NULL). */
+    void (*rows)(struct weft_mat c, const void *a, size_t lda, const void *panel, size_t k,
+                 const float *bias, struct weft_mat add, size_t rows, size_t cols);
+
+    /* The same for a left factor packed in strips, a[k][WEFT_STRIP], into a sink: element (r, c)
+     * of the tile is sink[r * ld + c].  True when a sum left the range.  `ops`: of the same
+     * instructions. */
+    bool (*sink)(const struct weft_ops *ops, struct weft_sink sink, size_t ld,
+                 const void *strip, const void *panel, size_t k, size_t rows, size_t cols);
+
+    /* strips[m / WEFT_STRIP][k][WEFT_STRIP] from rows a (k, m); what is past m is zero. */
+    void (*pack_strips)(void *strips, struct weft_mat a, size_t m, size_t k);
+    /* One panel from rows b (k, cols), cols <= WEFT_PANEL. */
+    void (*pack_panel)(void *panel, struct weft_mat b, size_t cols, size_t k);
+
+    /* weft_pack_rows() for at most WEFT_PANEL rows. */
+    void (*pack_weight)(const struct weft_packed *same, const struct weft_packed *turned,
+                        const float *w, size_t rows, size_t cols, size_t row0, size_t row1);
+};
+
+/* bytes of k rows of a strip or of a panel (`width` columns) */
+static inline size_t weft_pack_bytes(size_t k, size_t width, enum weft_pack_form form)
+{
+    return form == WEFT_PACK_BF16_PAIRS ? (k + 1) / 2 * width * 4 : k * width * 4;
+}
+
+const struct weft_gemm_kernel *weft_gemm_kernel_of(enum weft_isa isa, enum weft_pack_form form);
+
+#endif
