@@ -17,7 +17,6 @@ libcmocka-dev       tests
 libjansson-dev      JSON
 libcairo2-dev       pictures
 libyaml-dev         settings
-libdnnl-dev         products
 libhwloc-dev        cores
 fonts-dejavu-core   pictures
 '

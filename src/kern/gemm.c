@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/pages.h"
 #include "base/size.h"
-#include "kern/gemm_dnnl.h"
 #include "kern/gemm_kernel.h"
 
 extern const struct weft_gemm_kernel weft_gemm_kernel_portable;
@@ -88,22 +87,14 @@ struct cut {
     size_t n_row_tiles, n_col_tiles;
 };
 
-/* Tiles that a product has by their sizes: whole or the rest, in each direction, and whether the
- * tile is the first of its sum. */
-struct kinds {
-    struct weft_dnnl_tile *at[2][2][2][2]; /* [rest of rows][of columns][of k][first] */
-};
-
 struct weft_product {
     struct weft_product_shape shape;
     enum weft_pack_form form;
     const struct weft_gemm_kernel *kernel;
     unsigned workers;
-    bool by_dnnl;
     bool c_apart; /* sums of several chunks, narrower than fp32 in the end: kept beside C */
     size_t n_cuts;
     struct cut *cuts;          /* owned */
-    struct kinds *kinds;       /* owned, one a cut */
     size_t scratch_bytes;      /* of one worker */
     size_t c_offset, a_offset; /* in a worker's scratch, behind oneDNN's */
     char *scratch;             /* owned */
@@ -123,75 +114,6 @@ static struct cut cut_of(const struct weft_product_shape *s, size_t rows)
             break;
     }
     return cut;
-}
-
-static size_t rest_of(size_t whole, size_t tile)
-{
-    return whole % tile;
-}
-
-static bool make_kinds(struct weft_product *p, const struct cut *cut, struct kinds *kinds)
-{
-    const struct weft_product_shape *s = &p->shape;
-    size_t sizes[3][2] = {{cut->tile_rows, rest_of(cut->rows, cut->tile_rows)},
-                          {cut->tile_cols, rest_of(s->n, cut->tile_cols)},
-                          {cut->chunk, rest_of(s->k, cut->chunk)}};
-    size_t wholes[3] = {cut->rows, s->n, s->k};
-    for (unsigned i = 0; i < 16; i++) {
-        unsigned r = i & 1, c = i >> 1 & 1, k = i >> 2 & 1, first = i >> 3;
-        size_t m = sizes[0][r], n = sizes[1][c], kk = sizes[2][k];
-        /* Is there such a tile?  Whole ones need room, the others a rest. */
-        if (m == 0 || n == 0 || kk == 0 || (r == 0 && m > wholes[0]) ||
-            (c == 0 && n > wholes[1]) || (k == 0 && kk > wholes[2]))
-            continue;
-        if (!first && s->k <= cut->chunk)
-            continue;
-        struct weft_dnnl_shape shape = {.m = m,
-                                        .n = n,
-                                        .k = kk,
-                                        .form = p->form,
-                                        .lda = s->lda,
-                                        .c_type = s->c_type,
-                                        .ldc = s->ldc,
-                                        .bias = s->bias && first,
-                                        .sum = s->add || !first};
-        if (p->c_apart) {
-            shape.c_type = WEFT_F32;
-            shape.ldc = cut->tile_cols;
-        }
-        struct weft_dnnl_tile *t = weft_dnnl_tile_new(&shape, p->workers);
-        if (t == NULL)
-            return false;
-        kinds->at[r][c][k][first] = t;
-        size_t bytes = weft_dnnl_tile_scratch(t);
-        if (bytes > p->scratch_bytes)
-            p->scratch_bytes = bytes;
-        snprintf(p->name, sizeof p->name, "oneDNN %s", weft_dnnl_tile_name(t));
-    }
-    return true;
-}
-
-static void free_kinds(struct kinds *kinds)
-{
-    struct weft_dnnl_tile **at = &kinds->at[0][0][0][0];
-    for (size_t i = 0; i < sizeof kinds->at / sizeof *at; i++) {
-        weft_dnnl_tile_free(at[i]);
-        at[i] = NULL;
-    }
-}
-
-/* oneDNN does all tiles of a product or none: no result may depend on which it could do. */
-static void try_dnnl(struct weft_product *p)
-{
-    p->by_dnnl = p->form != WEFT_PACK_BF16_AS_F32;
-    for (size_t i = 0; p->by_dnnl && i < p->n_cuts; i++)
-        p->by_dnnl = make_kinds(p, &p->cuts[i], &p->kinds[i]);
-    if (!p->by_dnnl) {
-        for (size_t i = 0; i < p->n_cuts; i++)
-            free_kinds(&p->kinds[i]);
-        p->scratch_bytes = 0;
-        snprintf(p->name, sizeof p->name, "weft %s", weft_isa_name(weft_isa()));
-    }
 }
 
 static size_t round_up(size_t n)
@@ -235,14 +157,12 @@ enum weft_status weft_product_new(const struct weft_product_shape *shape,
     p->c_apart = shape->c_type != WEFT_F32 && shape->k > weft_pack_chunk(shape->k);
     p->n_cuts = n_row_counts;
     p->cuts = calloc(n_row_counts, sizeof *p->cuts);
-    p->kinds = calloc(n_row_counts, sizeof *p->kinds);
-    if (p->cuts == NULL || p->kinds == NULL) {
+    if (p->cuts == NULL) {
         weft_product_free(p);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a product");
     }
     for (size_t i = 0; i < n_row_counts; i++)
         p->cuts[i] = cut_of(shape, row_counts[i]);
-    try_dnnl(p);
     enum weft_status st = make_scratch(p, err);
     if (st != WEFT_OK) {
         weft_product_free(p);
@@ -256,10 +176,7 @@ void weft_product_free(struct weft_product *p)
 {
     if (p == NULL)
         return;
-    for (size_t i = 0; p->kinds != NULL && i < p->n_cuts; i++)
-        free_kinds(&p->kinds[i]);
     free(p->scratch);
-    free(p->kinds);
     free(p->cuts);
     free(p);
 }
@@ -269,16 +186,10 @@ size_t weft_product_bytes(const struct weft_product *p)
     return p->scratch_bytes * p->workers;
 }
 
-const char *weft_product_engine(const struct weft_product *p)
-{
-    return p->name;
-}
-
 struct run {
     struct weft_product *p;
     const struct weft_product_args *args;
     const struct cut *cut;
-    const struct kinds *kinds;
 };
 
 /* Part of a product: rows, columns, and its place in the worker's scratch. */
@@ -287,29 +198,6 @@ struct part {
     unsigned worker;
     char *scratch;
 };
-
-static void copy_add(const struct weft_product_args *args, const struct part *at)
-{
-    if (args->add.at == args->c.at)
-        return;
-    for (size_t r = at->row0; r < at->row1; r++)
-        memcpy(weft_mat_f32(args->c, r, at->col0), weft_mat_f32(args->add, r, at->col0),
-               (at->col1 - at->col0) * sizeof(float));
-}
-
-static void chunk_by_dnnl(const struct run *run, const struct part *at, struct weft_mat c,
-                          size_t k0)
-{
-    const struct weft_product_shape *s = &run->p->shape;
-    const struct cut *cut = run->cut;
-    bool rest_rows = at->row1 - at->row0 < cut->tile_rows;
-    bool rest_cols = at->col1 - at->col0 < cut->tile_cols;
-    bool rest_k = s->k - k0 < cut->chunk;
-    struct weft_dnnl_tile *t = run->kinds->at[rest_rows][rest_cols][rest_k][k0 == 0];
-    weft_dnnl_tile_run(t, at->worker, weft_mat_at(run->args->a, at->row0, k0).at,
-                       weft_packed_at(run->args->b, k0, at->col0 / WEFT_PANEL),
-                       s->bias ? run->args->bias + at->col0 : NULL, c.at, at->scratch);
-}
 
 /* The left factor's rows as fp32. */
 static struct weft_mat widen(const struct run *run, const struct part *at, size_t k0, size_t k)
@@ -322,8 +210,8 @@ static struct weft_mat widen(const struct run *run, const struct part *at, size_
     return wide;
 }
 
-static void chunk_by_kernel(const struct run *run, const struct part *at, struct weft_mat c,
-                            size_t k0)
+static void run_chunk(const struct run *run, const struct part *at, struct weft_mat c,
+                      size_t k0)
 {
     const struct weft_product_shape *s = &run->p->shape;
     size_t k = min_size(run->cut->chunk, s->k - k0), rows = at->row1 - at->row0;
@@ -363,13 +251,8 @@ static void run_tile(void *arg, size_t task, unsigned worker)
     struct weft_mat c = weft_mat_at(args->c, at.row0, at.col0);
     if (p->c_apart)
         c = (struct weft_mat){at.scratch + p->c_offset, cut->tile_cols, WEFT_F32};
-    if (p->by_dnnl && p->shape.add)
-        copy_add(args, &at);
     for (size_t k0 = 0; k0 < p->shape.k; k0 += cut->chunk) {
-        if (p->by_dnnl)
-            chunk_by_dnnl(run, &at, c, k0);
-        else
-            chunk_by_kernel(run, &at, c, k0);
+        run_chunk(run, &at, c, k0);
     }
     if (p->c_apart)
         weft_ops()->convert(weft_mat_at(args->c, at.row0, at.col0), c, at.row1 - at.row0,
@@ -387,7 +270,7 @@ void weft_product_run(struct weft_product *p, struct weft_pool *pool,
     assert(i < p->n_cuts);
     assert(args->a.ld == p->shape.lda && args->c.ld == p->shape.ldc);
     assert(args->b->k == p->shape.k && args->b->n >= p->shape.n && args->b->form == p->form);
-    struct run run = {p, args, &p->cuts[i], &p->kinds[i]};
+    struct run run = {p, args, &p->cuts[i]};
     weft_pool_run(pool, run.cut->n_row_tiles * run.cut->n_col_tiles, run_tile, &run);
 }
 

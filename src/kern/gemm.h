@@ -11,11 +11,10 @@
  * A factor with many rows is packed in chunks of rows, chunk after chunk, each as above, so that a
  * tile of it fits into a second-level cache.  Weights are packed once a step and used by every micro.  Products run tile by tile; how a
  * product is cut depends on its shape alone, and each tile is computed by one thread, so the
- * bits do not depend on the number of threads.  Tiles are oneDNN's where it has a kernel for
- * packed factors, else our own.
+ * bits do not depend on the number of threads.
  *
- * The gradient of a weight is a sum over tokens, C (+)= A^T B, into a weft_sink: our own kernel,
- * since it adds a finished tile to the exact sums straight from the registers. */
+ * The gradient of a weight is a sum over tokens, C (+)= A^T B, into a weft_sink: a
+ * finished tile is added to the exact sums straight from the registers. */
 #ifndef KERN_GEMM_H
 #define KERN_GEMM_H
 
@@ -82,8 +81,8 @@ struct weft_product_shape {
     bool add;  /* a matrix (fp32, and C too) is added */
 };
 
-/* Everything that a product with any of the given numbers of rows needs: oneDNN's primitives and
- * each worker's scratch.  weft_product_free() frees. */
+/* Everything that a product with any of the given numbers of rows needs: how it is cut, and each
+ * worker's scratch.  weft_product_free() frees. */
 enum weft_status weft_product_new(const struct weft_product_shape *shape,
                                   const size_t *row_counts, size_t n_row_counts,
                                   struct weft_pool *pool, struct weft_product **out,
@@ -109,9 +108,6 @@ struct weft_product_args {
 
 void weft_product_run(struct weft_product *p, struct weft_pool *pool,
                       const struct weft_product_args *args);
-
-/* "oneDNN brg:avx512_core", "weft avx2": what runs the tiles. */
-const char *weft_product_engine(const struct weft_product *p);
 
 /* -- gradients of weights ------------------------------------------------------------------ */
 

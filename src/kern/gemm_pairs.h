@@ -1,4 +1,4 @@
-/* The weight gradient's kernel on pairs of bf16 (WEFT_PACK_BF16_PAIRS), for AVX-512.  The file
+/* Kernels on pairs of bf16 (WEFT_PACK_BF16_PAIRS), for AVX-512.  The file
  * that includes it defines PAIR_DOT(acc, a, b): acc + a.even * b.even + a.odd * b.odd in each of
  * 16 lanes; on machines with the instruction for it that is what it is, and a test has a slow
  * one. */
@@ -88,34 +88,97 @@ static bool pair_sink(const struct weft_ops *ops, struct weft_sink sink, size_t 
     return bad;
 }
 
-/* A strip of plain rows: for products that oneDNN does not take, so not the fastest. */
+/* The pairs of 32 bits lie in a plain row of bf16 as they are needed. */
+static inline __m512i pair_at(const weft_bf16 *row, size_t i)
+{
+    uint32_t two;
+    memcpy(&two, row + 2 * i, sizeof two);
+    return _mm512_set1_epi32((int)two);
+}
+
+static inline void pair_sum_rows(__m512 acc[WEFT_STRIP][PAIR_NV],
+                                 const weft_bf16 *const ar[WEFT_STRIP], const uint32_t *panel,
+                                 size_t k)
+{
+    const weft_bf16 *a0 = ar[0], *a1 = ar[1], *a2 = ar[2], *a3 = ar[3], *a4 = ar[4],
+                    *a5 = ar[5];
+    for (size_t i = 0; i < k / 2; i++) {
+        const uint32_t *b = panel + i * WEFT_PANEL;
+        __m512i row[PAIR_NV];
+        const __m512i x[WEFT_STRIP] = {pair_at(a0, i), pair_at(a1, i), pair_at(a2, i),
+                                       pair_at(a3, i), pair_at(a4, i), pair_at(a5, i)};
+        for (int j = 0; j < PAIR_NV; j++) {
+            row[j] = _mm512_loadu_si512(b + j * 16);
+            __builtin_prefetch(b + PAIR_AHEAD * WEFT_PANEL + j * 16, 0, 3);
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < WEFT_STRIP; r++)
+#pragma GCC unroll 4
+            for (int j = 0; j < PAIR_NV; j++)
+                acc[r][j] = PAIR_DOT(acc[r][j], x[r], row[j]);
+    }
+    if (k % 2 != 0) /* the last one has no partner */
+        for (int r = 0; r < WEFT_STRIP; r++)
+            for (int j = 0; j < PAIR_NV; j++)
+                acc[r][j] = PAIR_DOT(acc[r][j], _mm512_set1_epi32(ar[r][k - 1]),
+                                     _mm512_loadu_si512(panel + k / 2 * WEFT_PANEL + j * 16));
+}
+
+static inline void pair_put(struct weft_mat c, size_t r, const __m512 *acc, const float *bias,
+                            struct weft_mat add)
+{
+#pragma GCC unroll 4
+    for (size_t j = 0; j < PAIR_NV; j++) {
+        vec v = (vec)acc[j];
+        if (bias != NULL)
+            v += vec_load(bias + j * 16);
+        if (add.at != NULL)
+            v += vec_load(weft_mat_f32(add, r, j * 16));
+        if (c.type == WEFT_F32)
+            vec_store(weft_mat_f32(c, r, j * 16), v);
+        else
+            vec_store_bf16(weft_mat_bf16(c, r, j * 16), v);
+    }
+}
+
+static void pair_put_part(struct weft_mat c, size_t r, const __m512 *acc, const float *bias,
+                          struct weft_mat add, size_t cols)
+{
+    float sums[WEFT_PANEL];
+    memcpy(sums, acc, sizeof sums);
+    for (size_t j = 0; j < cols; j++) {
+        float v = sums[j] + (bias != NULL ? bias[j] : 0.0f);
+        if (add.at != NULL)
+            v += *weft_mat_f32(add, r, j);
+        if (c.type == WEFT_F32)
+            *weft_mat_f32(c, r, j) = v;
+        else
+            *weft_mat_bf16(c, r, j) = vec_to_bf16(vec_set(v))[0];
+    }
+}
+
 static void pair_tile_rows(struct weft_mat c, const void *a, size_t lda, const void *panel,
                            size_t k, const float *bias, struct weft_mat add, size_t rows,
                            size_t cols)
 {
-    for (size_t r = 0; r < rows; r++) {
-        const weft_bf16 *row = (const weft_bf16 *)a + r * lda;
-        __m512 acc[PAIR_NV];
-        float sums[WEFT_PANEL];
+    const weft_bf16 *ar[WEFT_STRIP];
+    __m512 acc[WEFT_STRIP][PAIR_NV];
+#pragma GCC unroll 8
+    for (size_t r = 0; r < WEFT_STRIP; r++) {
+        ar[r] = (const weft_bf16 *)a + (r < rows ? r : rows - 1) * lda;
+#pragma GCC unroll 4
         for (int j = 0; j < PAIR_NV; j++)
-            acc[j] = _mm512_setzero_ps();
-        for (size_t i = 0; i < k; i += 2) {
-            uint32_t pair = row[i] | (i + 1 < k ? (uint32_t)row[i + 1] << 16 : 0);
-            const uint32_t *b = (const uint32_t *)panel + i / 2 * WEFT_PANEL;
-            for (int j = 0; j < PAIR_NV; j++)
-                acc[j] = PAIR_DOT(acc[j], _mm512_set1_epi32((int)pair),
-                                  _mm512_loadu_si512(b + j * 16));
-        }
-        memcpy(sums, acc, sizeof sums);
-        for (size_t j = 0; j < cols; j++) {
-            float v = sums[j] + (bias != NULL ? bias[j] : 0.0f);
-            if (add.at != NULL)
-                v += *weft_mat_f32(add, r, j);
-            if (c.type == WEFT_F32)
-                *weft_mat_f32(c, r, j) = v;
-            else
-                *weft_mat_bf16(c, r, j) = vec_to_bf16(vec_set(v))[0];
-        }
+            acc[r][j] = _mm512_setzero_ps();
+    }
+    pair_sum_rows(acc, ar, panel, k);
+#pragma GCC unroll 8
+    for (size_t r = 0; r < WEFT_STRIP; r++) {
+        if (r >= rows)
+            break;
+        if (cols == WEFT_PANEL)
+            pair_put(c, r, acc[r], bias, add);
+        else
+            pair_put_part(c, r, acc[r], bias, add, cols);
     }
 }
 

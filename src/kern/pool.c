@@ -9,10 +9,6 @@
 
 #include "base/error.h"
 
-/* Of libgomp, which oneDNN runs on.  <omp.h> belongs to the compiler, and not each has one. */
-extern void omp_set_num_threads(int n);
-extern int omp_get_max_threads(void);
-
 /* A worker that has nothing to do looks for work this many times before it sleeps: between two
  * products there are microseconds, and waking a thread takes longer. */
 enum { SPINS = 20000 };
@@ -21,7 +17,6 @@ struct weft_pool {
     unsigned threads;
     bool bound;                 /* each thread has a core of its own */
     int spins;                  /* 0 when there are more threads than cores */
-    int omp_threads;            /* what the caller had before */
     hwloc_topology_t topology;  /* owned */
     hwloc_cpuset_t caller_mask; /* owned: what the caller was bound to before */
     hwloc_cpuset_t *cores;      /* owned, one for each thread when bound */
@@ -104,7 +99,6 @@ static void *work(void *arg)
     struct worker *self = arg;
     struct weft_pool *pool = self->pool;
     bind_thread(pool, self->index);
-    omp_set_num_threads(1); /* products run in the thread that asks for them */
     for (unsigned seen = 0;;) {
         wait_for_round(pool, seen);
         seen++;
@@ -180,7 +174,6 @@ enum weft_status weft_pool_new(unsigned threads, struct weft_pool **out, struct 
     struct weft_pool *pool = calloc(1, sizeof *pool);
     if (pool == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a pool of threads");
-    pool->omp_threads = omp_get_max_threads();
     enum weft_status st = find_cores(pool, threads, err);
     if (st == WEFT_OK)
         st = start_threads(pool, err);
@@ -189,7 +182,6 @@ enum weft_status weft_pool_new(unsigned threads, struct weft_pool **out, struct 
         return st;
     }
     bind_thread(pool, 0);
-    omp_set_num_threads(1);
     *out = pool;
     return WEFT_OK;
 }
@@ -204,7 +196,6 @@ void weft_pool_free(struct weft_pool *pool)
         for (unsigned i = 1; i <= pool->n_started; i++)
             pthread_join(pool->workers[i].thread, NULL);
     }
-    omp_set_num_threads(pool->omp_threads);
     if (pool->bound && pool->workers != NULL)
         hwloc_set_cpubind(pool->topology, pool->caller_mask, HWLOC_CPUBIND_THREAD);
     if (pool->has_wake)

@@ -14,7 +14,7 @@ enum { COLS = VEC == 16 ? WEFT_PANEL : 16, NV = COLS / VEC };
 
 /* Rows of a panel ahead of the one in use that are asked for: a panel lies in the second-level
  * cache, and a step takes about 12 cycles. */
-enum { AHEAD = 4 };
+enum { AHEAD = 8 };
 
 typedef vec tile[WEFT_STRIP][NV];
 
@@ -29,6 +29,7 @@ static inline void sum_rows(tile acc, const float *const ar[WEFT_STRIP], const f
                             size_t k)
 {
     const float *a0 = ar[0], *a1 = ar[1], *a2 = ar[2], *a3 = ar[3], *a4 = ar[4], *a5 = ar[5];
+#pragma GCC unroll 4
     for (size_t i = 0; i < k; i++) {
         const float *b = panel + i * WEFT_PANEL;
         const float x[WEFT_STRIP] = {a0[i], a1[i], a2[i], a3[i], a4[i], a5[i]};
@@ -47,6 +48,7 @@ static inline void sum_rows(tile acc, const float *const ar[WEFT_STRIP], const f
 /* The same for a packed strip. */
 static inline void sum_strip(tile acc, const float *strip, const float *panel, size_t k)
 {
+#pragma GCC unroll 4
     for (size_t i = 0; i < k; i++) {
         const float *b = panel + i * WEFT_PANEL;
         const float *x = strip + i * WEFT_STRIP;
