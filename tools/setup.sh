@@ -18,6 +18,7 @@ libjansson-dev      JSON
 libcairo2-dev       pictures
 libyaml-dev         settings
 libhwloc-dev        cores
+libudev-dev         cores
 fonts-dejavu-core   pictures
 '
 dev_packages='
