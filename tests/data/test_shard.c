@@ -1,0 +1,316 @@
+/* Token shards: what is read across their borders, and every way a file can be wrong. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "data/shard.h"
+#include "folder.h"
+
+static void write_bytes(const char *path, const void *bytes, size_t n)
+{
+    FILE *out = fopen(path, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(bytes, 1, n, out), n);
+    assert_int_equal(fclose(out), 0);
+}
+
+/* A header by hand, little-endian, and room behind it. */
+static void make_header(unsigned char *bytes, uint32_t magic, uint32_t version, uint32_t count)
+{
+    const uint32_t words[] = {magic, version, count};
+    memset(bytes, 0, 1024);
+    for (size_t i = 0; i < 12; i++)
+        bytes[i] = (unsigned char)(words[i / 4] >> 8 * (i % 4));
+}
+
+/* Tokens 7 * i + first, by hand. */
+static void write_counting(const char *path, uint32_t n, uint32_t width, uint32_t first)
+{
+    unsigned char bytes[1024 + 4 * 64];
+    assert_true(n <= 64);
+    make_header(bytes, width == 2 ? 20240520 : 20240801, width == 2 ? 1 : 7, n);
+    for (uint32_t i = 0; i < n * width; i++)
+        bytes[1024 + i] = (unsigned char)((first + 7 * (i / width)) >> 8 * (i % width));
+    write_bytes(path, bytes, 1024 + n * width);
+}
+
+/* -- what is read --------------------------------------------------------------------------- */
+
+enum { N_A = 5, N_B = 1, N_C = 9, N_ALL = N_A + N_B + N_C };
+
+/* Three shards of both widths; every range is the same as that of the joined row. */
+static void check_borders(void **state)
+{
+    (void)state;
+    struct folder f = folder_new();
+    write_counting(folder_in(&f, "b.bin"), N_B, 4, 70000);
+    write_counting(folder_in(&f, "a.bin"), N_A, 2, 65000);
+    write_counting(folder_in(&f, "c.bin"), N_C, 2, 0);
+    write_bytes(folder_in(&f, "notes.txt"), "x", 1);
+    write_bytes(folder_in(&f, ".hidden.bin"), "x", 1);
+    int32_t want[N_ALL];
+    for (int32_t i = 0; i < N_ALL; i++)
+        want[i] = i < N_A         ? 65000 + 7 * i
+                  : i < N_A + N_B ? 70000 + 7 * (i - N_A)
+                                  : 7 * (i - N_A - N_B);
+    struct weft_shards *s = NULL;
+    assert_int_equal(weft_shards_open(f.path, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_shards_n_tokens(s), N_ALL);
+    assert_int_equal(weft_shards_n_files(s), 3);
+    assert_string_equal(weft_shards_path(s, 1), folder_in(&f, "b.bin"));
+    for (size_t at = 0; at <= N_ALL; at++)
+        for (size_t n = 0; at + n <= N_ALL; n++) {
+            int32_t have[N_ALL + 1];
+            memset(have, 0x55, sizeof have);
+            assert_int_equal(weft_shards_read(s, at, n, 70001, have, NULL), WEFT_OK);
+            assert_memory_equal(have, want + at, n * sizeof have[0]);
+            assert_int_equal(have[n], 0x55555555);
+        }
+    weft_shards_free(s);
+    folder_remove(&f);
+}
+
+/* More tokens than one piece of reading, and more shards than stay open. */
+static void check_many(void **state)
+{
+    (void)state;
+    enum { FILES = 300, LONG = 30000 };
+    struct folder f = folder_new();
+    for (uint32_t i = 0; i < FILES; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "s%03u.bin", i);
+        write_counting(folder_in(&f, name), 2, 2, i);
+    }
+    int32_t *tokens = malloc(sizeof *tokens * LONG), *have = malloc(sizeof *have * LONG);
+    assert_true(tokens != NULL && have != NULL);
+    for (int32_t i = 0; i < LONG; i++)
+        tokens[i] = (int32_t)((uint32_t)i * 2654435761u % 100000);
+    assert_int_equal(weft_shard_write(folder_in(&f, "t.bin"), 100000, tokens, LONG, NULL),
+                     WEFT_OK);
+    struct weft_shards *s = NULL;
+    assert_int_equal(weft_shards_open(f.path, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_shards_n_tokens(s), 2 * FILES + LONG);
+    assert_int_equal(weft_shards_read(s, 0, 2 * FILES, 50000, have, NULL), WEFT_OK);
+    for (int32_t i = 0; i < FILES; i++)
+        assert_true(have[2 * i] == i && have[2 * i + 1] == i + 7);
+    assert_int_equal(weft_shards_read(s, 2 * FILES, LONG, 100000, have, NULL), WEFT_OK);
+    assert_memory_equal(have, tokens, sizeof *have * LONG);
+    /* One of those that are opened again was changed meanwhile. */
+    struct weft_error err;
+    write_counting(folder_in(&f, "s299.bin"), 3, 2, 0);
+    assert_int_equal(weft_shards_read(s, 598, 2, 50000, have, &err), WEFT_DATA);
+    assert_non_null(strstr(err.msg, "s299.bin: has changed since it was opened"));
+    weft_shards_free(s);
+    free(tokens);
+    free(have);
+    folder_remove(&f);
+}
+
+static struct list_case {
+    const char *name, *list; /* '@' is the folder */
+    uint64_t want;           /* tokens; a.bin has 1, b.bin 2, "c,d.bin" 4 */
+    int32_t first;           /* token: 100, 200, 300 */
+    const char *error;
+} lists[] = {
+    {"a file", "@/b.bin", 2, 200, NULL},
+    {"a folder", "@", 7, 100, NULL},
+    {"a folder with a slash", "@/", 7, 100, NULL},
+    {"a list in its own order", "@/b.bin,@/a.bin", 3, 200, NULL},
+    {"a pattern", "@/[ab].bin", 3, 100, NULL},
+    {"a pattern and a file", "@/b*,@/a.bin", 3, 200, NULL},
+    {"one twice", "@/a.bin,@/a.bin", 2, 100, NULL},
+    {"a name with a comma", "@/c,d.bin", 4, 300, NULL},
+    {"nothing", "", 0, 0, "an empty name in the list of shards ''"},
+    {"a comma at the end", "@/a.bin,", 0, 0, "an empty name in the list"},
+    {"nothing there", "@/x.bin", 0, 0, "/x.bin: no such file or folder"},
+    {"a pattern for nothing", "@/x*", 0, 0, "/x*: no such file or folder"},
+    {"a folder without shards", "@/empty", 0, 0, "/empty: no *.bin file in this folder"},
+    {"a pipe", "@/pipe", 0, 0, "/pipe: is not a regular file"},
+};
+
+static void check_list(void **state)
+{
+    const struct list_case *c = *state;
+    struct folder f = folder_new();
+    write_counting(folder_in(&f, "a.bin"), 1, 2, 100);
+    write_counting(folder_in(&f, "b.bin"), 2, 2, 200);
+    write_counting(folder_in(&f, "c,d.bin"), 4, 2, 300);
+    assert_int_equal(mkdir(folder_in(&f, "empty"), 0777), 0);
+    assert_int_equal(mkfifo(folder_in(&f, "pipe"), 0666), 0);
+    char list[256] = "";
+    for (const char *at = c->list; *at != '\0'; at++) {
+        const char one[] = {*at, '\0'};
+        strcat(list, *at == '@' ? f.path : one);
+    }
+    struct weft_shards *s = NULL;
+    struct weft_error err = {.msg = ""};
+    enum weft_status st = weft_shards_open(list, &s, &err);
+    assert_int_equal(st, c->error == NULL ? WEFT_OK : WEFT_DATA);
+    if (c->error != NULL) {
+        if (strstr(err.msg, c->error) == NULL)
+            fail_msg("want \"%s\", have \"%s\"", c->error, err.msg);
+    } else {
+        int32_t token = 0;
+        assert_int_equal(weft_shards_n_tokens(s), c->want);
+        assert_int_equal(weft_shards_read(s, 0, 1, 50257, &token, NULL), WEFT_OK);
+        assert_int_equal(token, c->first);
+    }
+    weft_shards_free(s);
+    folder_remove(&f);
+}
+
+/* -- what is refused ------------------------------------------------------------------------ */
+
+static struct broken_case {
+    const char *name;
+    uint32_t magic, version, count;
+    size_t bytes; /* of the file */
+    const char *error;
+} broken[] = {
+    {"no bytes", 20240520, 1, 4, 0, "0 bytes are no token shard: its header alone has 1024"},
+    {"half a header", 20240520, 1, 4, 1023, "1023 bytes are no token shard"},
+    {"another magic", 20240326, 3, 4, 1032, "begins with 20240326, not 20240520 or 20240801"},
+    {"the other's version", 20240520, 7, 4, 1032, "version 7 of shard 20240520 is not known"},
+    {"an unknown version", 20240801, 1, 4, 1040, "version 1 of shard 20240801 is not known"},
+    {"no tokens", 20240520, 1, 0, 1024, "at byte 8: a count of 0 tokens: the shard is empty"},
+    {"below nought", 20240520, 1, 0xffffffff, 1032,
+     "a count of 4294967295 tokens is too large"},
+    {"2^31", 20240801, 7, 0x80000000, 1032, "a count of 2147483648 tokens is too large"},
+    {"a byte less", 20240520, 1, 4, 1031,
+     "has 1031 bytes, not the 1032 of its 4 tokens: it is"},
+    {"a byte more", 20240520, 1, 4, 1033, "of its 4 tokens: something follows them"},
+    {"no body", 20240801, 7, 2147483647, 1024, "1024 bytes, not the 8589935612 of its"},
+};
+
+static void check_broken(void **state)
+{
+    const struct broken_case *c = *state;
+    struct folder f = folder_new();
+    unsigned char bytes[1100] = {0};
+    make_header(bytes, c->magic, c->version, c->count);
+    write_bytes(folder_in(&f, "x.bin"), bytes, c->bytes);
+    struct weft_shards *s = NULL;
+    struct weft_error err = {.msg = ""};
+    assert_int_equal(weft_shards_open(f.path, &s, &err), WEFT_DATA);
+    assert_null(s);
+    if (strstr(err.msg, c->error) == NULL || strstr(err.msg, "/x.bin: ") == NULL)
+        fail_msg("want \"%s\", have \"%s\"", c->error, err.msg);
+    folder_remove(&f);
+}
+
+static void check_vocabulary(void **state)
+{
+    (void)state;
+    struct folder f = folder_new();
+    int32_t out[8];
+    struct weft_error err;
+    struct weft_shards *s = NULL;
+    write_counting(folder_in(&f, "a.bin"), 4, 2, 0);
+    write_counting(folder_in(&f, "b.bin"), 4, 4, 0x80000000u - 7);
+    assert_int_equal(weft_shards_open(f.path, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_shards_read(s, 0, 4, 22, out, NULL), WEFT_OK);
+    assert_int_equal(weft_shards_read(s, 0, 4, 21, out, &err), WEFT_DATA);
+    assert_non_null(
+        strstr(err.msg, "/a.bin: token 3 (at byte 1030) is 21: the vocabulary has 21"));
+    assert_int_equal(weft_shards_read(s, 4, 1, UINT32_MAX, out, NULL), WEFT_OK);
+    assert_int_equal(out[0], 0x7ffffff9);
+    /* No vocabulary makes a token fit that int32_t cannot hold. */
+    assert_int_equal(weft_shards_read(s, 4, 2, UINT32_MAX, out, &err), WEFT_DATA);
+    assert_non_null(strstr(err.msg, "/b.bin: token 1 (at byte 1028) is 2147483648"));
+    assert_int_equal(weft_shards_read(s, 0, 9, 50257, out, &err), WEFT_DATA);
+    assert_string_equal(err.msg, "tokens 0 to 9 are wanted, but there are 8");
+    assert_int_equal(weft_shards_read(s, UINT64_MAX, 1, 50257, out, NULL), WEFT_DATA);
+    weft_shards_free(s);
+    folder_remove(&f);
+}
+
+static void check_cut_while_open(void **state)
+{
+    (void)state;
+    struct folder f = folder_new();
+    const char *path = folder_in(&f, "a.bin");
+    int32_t out[8];
+    struct weft_error err;
+    struct weft_shards *s = NULL;
+    write_counting(path, 8, 2, 0);
+    assert_int_equal(weft_shards_open(path, &s, NULL), WEFT_OK);
+    assert_int_equal(truncate(path, 1031), 0);
+    assert_int_equal(weft_shards_read(s, 0, 3, 50257, out, NULL), WEFT_OK);
+    assert_int_equal(weft_shards_read(s, 0, 8, 50257, out, &err), WEFT_DATA);
+    assert_non_null(strstr(err.msg, "/a.bin: ends at byte 1031, before the 8 tokens"));
+    weft_shards_free(s);
+    folder_remove(&f);
+}
+
+/* -- what is written ------------------------------------------------------------------------ */
+
+static void check_written(void **state)
+{
+    (void)state;
+    static const int32_t tokens[] = {1, 258, 65535};
+    struct folder f = folder_new();
+    for (uint32_t width = 2; width <= 4; width += 2) {
+        unsigned char want[1024 + 12] = {0}, have[1024 + 13];
+        make_header(want, width == 2 ? 20240520 : 20240801, width == 2 ? 1 : 7, 3);
+        for (uint32_t i = 0; i < 3 * width; i++)
+            want[1024 + i] = (unsigned char)(tokens[i / width] >> 8 * (i % width));
+        const char *path = folder_in(&f, "x.bin");
+        assert_int_equal(weft_shard_write(path, width == 2 ? 65536 : 65537, tokens, 3, NULL),
+                         WEFT_OK);
+        FILE *in = fopen(path, "rb");
+        assert_int_equal(fread(have, 1, sizeof have, in), 1024 + 3 * width);
+        fclose(in);
+        assert_memory_equal(have, want, 1024 + 3 * width);
+    }
+    assert_int_equal(folder_count(&f), 1);
+    folder_remove(&f);
+}
+
+/* A failure leaves the old file as it was, and nothing beside it. */
+static void check_not_written(void **state)
+{
+    (void)state;
+    static const int32_t bad[] = {1, 2, 300}, negative[] = {-1};
+    struct folder f = folder_new();
+    const char *path = folder_in(&f, "x.bin");
+    struct weft_error err;
+    write_bytes(path, "old", 3);
+    assert_int_equal(weft_shard_write(path, 300, bad, 3, &err), WEFT_DATA);
+    assert_non_null(strstr(err.msg, "/x.bin: token 2 is 300: the vocabulary has 300"));
+    assert_int_equal(weft_shard_write(path, 300, negative, 1, NULL), WEFT_DATA);
+    assert_int_equal(weft_shard_write(path, 300, bad, 0, &err), WEFT_DATA);
+    assert_non_null(strstr(err.msg, "no tokens to write"));
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_size, 3);
+    assert_int_equal(folder_count(&f), 1);
+    assert_int_equal(weft_shard_write(folder_in(&f, "no/x.bin"), 300, bad, 2, &err), WEFT_IO);
+    assert_non_null(strstr(err.msg, "cannot write"));
+    assert_int_equal(weft_shard_write("/dev/null", 300, bad, 2, &err), WEFT_IO);
+    assert_non_null(strstr(err.msg, "not a regular file"));
+    folder_remove(&f);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest single[] = {
+        cmocka_unit_test(check_borders),    cmocka_unit_test(check_many),
+        cmocka_unit_test(check_vocabulary), cmocka_unit_test(check_cut_while_open),
+        cmocka_unit_test(check_written),    cmocka_unit_test(check_not_written),
+    };
+    struct CMUnitTest tests[WEFT_LEN(single) + WEFT_LEN(lists) + WEFT_LEN(broken)];
+    size_t n = 0;
+    for (size_t i = 0; i < WEFT_LEN(single); i++)
+        tests[n++] = single[i];
+    for (size_t i = 0; i < WEFT_LEN(lists); i++)
+        tests[n++] = (struct CMUnitTest){lists[i].name, check_list, NULL, NULL, &lists[i]};
+    for (size_t i = 0; i < WEFT_LEN(broken); i++)
+        tests[n++] = (struct CMUnitTest){broken[i].name, check_broken, NULL, NULL, &broken[i]};
+    return cmocka_run_group_tests_name("shard", tests, NULL, NULL) != 0;
+}
