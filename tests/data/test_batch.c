@@ -1,0 +1,261 @@
+/* Which tokens a step takes: in file order by the rule, shuffled as a bijection; any step asked
+ * for at any time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "data/batch.h"
+#include "folder.h"
+
+enum { VOCAB = 100000 };
+
+/* Token i of the data is i, so that a token tells where it was.  Cut into two shards. */
+static struct weft_shards *open_counting(struct folder *f, int32_t total)
+{
+    int32_t *tokens = malloc(sizeof *tokens * (size_t)total);
+    assert_non_null(tokens);
+    for (int32_t i = 0; i < total; i++)
+        tokens[i] = i;
+    *f = folder_new();
+    int32_t half = total / 2;
+    struct weft_shards *s = NULL;
+    if (half > 0)
+        assert_int_equal(
+            weft_shard_write(folder_in(f, "a.bin"), VOCAB, tokens, (size_t)half, NULL),
+            WEFT_OK);
+    assert_int_equal(weft_shard_write(folder_in(f, "b.bin"), VOCAB, tokens + half,
+                                      (size_t)(total - half), NULL),
+                     WEFT_OK);
+    assert_int_equal(weft_shards_open(f->path, &s, NULL), WEFT_OK);
+    free(tokens);
+    return s;
+}
+
+static struct order_case {
+    const char *name;
+    int32_t total;
+    uint32_t rows, seq;
+    uint64_t steps; /* of an epoch: (total - 1) / (rows * seq) */
+} orders[] = {
+    {"one step, exactly", 8 * 24 + 1, 8, 24, 1},
+    {"eight steps, as the reference runs have", 8 * 8 * 24 + 1, 8, 24, 8},
+    {"one token too few for the second", 2 * 3 * 5, 3, 5, 1},
+    {"tokens left over", 1000, 7, 9, 15},
+    {"single tokens", 6, 1, 1, 5},
+};
+
+static void check_file_order(void **state)
+{
+    const struct order_case *c = *state;
+    struct folder f;
+    struct weft_shards *s = open_counting(&f, c->total);
+    struct weft_batch b;
+    assert_int_equal(weft_batch_init(&b, s, c->rows, c->seq, VOCAB, false, 1, NULL), WEFT_OK);
+    assert_int_equal(b.n_epoch, c->steps);
+    int32_t in[200], target[200];
+    for (uint64_t step = 0; step < 3 * c->steps + 1; step++) {
+        assert_int_equal(weft_batch_rows(&b, step, 0, c->rows, in, target, NULL), WEFT_OK);
+        int32_t first = (int32_t)(step % c->steps * c->rows * c->seq);
+        for (int32_t i = 0; i < (int32_t)(c->rows * c->seq); i++) {
+            assert_int_equal(in[i], first + i);
+            assert_int_equal(target[i], first + i + 1);
+        }
+    }
+    weft_shards_free(s);
+    folder_remove(&f);
+}
+
+/* Each window once in every epoch, in an order that is another one in the next, and that knows
+ * nothing of how many rows a step has. */
+static void check_shuffled(void **state)
+{
+    (void)state;
+    enum { TOTAL = 1000, SEQ = 9, WINDOWS = (TOTAL - 1) / SEQ };
+    struct folder f;
+    struct weft_shards *s = open_counting(&f, TOTAL);
+    int32_t order[3 * WINDOWS], in[4 * SEQ], target[4 * SEQ];
+    for (uint32_t rows = 1; rows <= 4; rows += 3) {
+        struct weft_batch b;
+        assert_int_equal(weft_batch_init(&b, s, rows, SEQ, VOCAB, true, 7, NULL), WEFT_OK);
+        assert_int_equal(b.n_epoch, WINDOWS);
+        /* Backwards: no step needs the one before. */
+        for (uint32_t n = 3 * WINDOWS / rows; n-- > 0;) {
+            assert_int_equal(weft_batch_rows(&b, n, 0, rows, in, target, NULL), WEFT_OK);
+            for (uint32_t r = 0; r < rows; r++) {
+                int32_t first = in[r * SEQ];
+                assert_int_equal(first % SEQ, 0);
+                for (int32_t i = 0; i < SEQ; i++) {
+                    assert_int_equal(in[r * SEQ + (uint32_t)i], first + i);
+                    assert_int_equal(target[r * SEQ + (uint32_t)i], first + i + 1);
+                }
+                if (rows == 1)
+                    order[n] = first / SEQ;
+                else
+                    assert_int_equal(order[n * rows + r], first / SEQ);
+            }
+        }
+    }
+    uint32_t moved = 0;
+    for (size_t epoch = 0; epoch < 3; epoch++) {
+        bool seen[WINDOWS] = {false};
+        for (size_t i = 0; i < WINDOWS; i++) {
+            int32_t w = order[epoch * WINDOWS + i];
+            assert_true(w >= 0 && w < WINDOWS && !seen[w]);
+            seen[w] = true;
+            moved += epoch > 0 && w != order[(epoch - 1) * WINDOWS + i];
+        }
+    }
+    assert_true(moved > 2 * WINDOWS * 9 / 10); /* by chance two orders agree in one place */
+    weft_shards_free(s);
+    folder_remove(&f);
+}
+
+/* The rows that micros take one by one are those of the whole step. */
+static void check_micros(void **state)
+{
+    (void)state;
+    enum { ROWS = 7, SEQ = 5 };
+    struct folder f;
+    struct weft_shards *s = open_counting(&f, 500);
+    for (int shuffle = 0; shuffle < 2; shuffle++)
+        for (uint32_t micros = 1; micros <= ROWS + 1; micros++) {
+            struct weft_batch b;
+            int32_t in[ROWS * SEQ], target[ROWS * SEQ];
+            int32_t want_in[ROWS * SEQ], want_target[ROWS * SEQ];
+            assert_int_equal(weft_batch_init(&b, s, ROWS, SEQ, VOCAB, shuffle != 0, 3, NULL),
+                             WEFT_OK);
+            assert_int_equal(weft_batch_rows(&b, 11, 0, ROWS, want_in, want_target, NULL),
+                             WEFT_OK);
+            size_t end = 0;
+            for (uint32_t m = 0; m < micros; m++) {
+                struct weft_range r = weft_micro_range(ROWS, micros, m);
+                assert_int_equal(r.begin, end);
+                end = r.end;
+                /* The remainder is with the first ones. */
+                assert_int_equal(r.end - r.begin, ROWS / micros + (m < ROWS % micros));
+                assert_int_equal(
+                    weft_batch_rows(&b, 11, (uint32_t)r.begin, (uint32_t)(r.end - r.begin),
+                                    in + r.begin * SEQ, target + r.begin * SEQ, NULL),
+                    WEFT_OK);
+            }
+            assert_int_equal(end, ROWS);
+            assert_memory_equal(in, want_in, sizeof in);
+            assert_memory_equal(target, want_target, sizeof target);
+        }
+    weft_shards_free(s);
+    folder_remove(&f);
+}
+
+static struct short_case {
+    const char *name;
+    int32_t total;
+    bool shuffle;
+    const char *error; /* NULL: enough */
+} shorts[] = {
+    {"just enough for a step", 13, false, NULL},
+    {"one too few for a step", 12, false, "12 tokens are too few for one step: 12 and the one"},
+    {"just enough for a window", 5, true, NULL},
+    {"one too few for a window", 4, true, "4 tokens are too few for one sequence: 4 and the"},
+    {"a single token", 1, true, "b.bin: 1 tokens are too few"},
+};
+
+static void check_short(void **state)
+{
+    const struct short_case *c = *state;
+    struct folder f;
+    struct weft_shards *s = open_counting(&f, c->total);
+    struct weft_batch b;
+    struct weft_error err = {.msg = ""};
+    enum weft_status st = weft_batch_init(&b, s, 3, 4, VOCAB, c->shuffle, 1, &err);
+    assert_int_equal(st, c->error == NULL ? WEFT_OK : WEFT_DATA);
+    if (c->error != NULL && strstr(err.msg, c->error) == NULL)
+        fail_msg("want \"%s\", have \"%s\"", c->error, err.msg);
+    int32_t in[12], target[12];
+    if (st == WEFT_OK)
+        assert_int_equal(weft_batch_rows(&b, 1, 0, 3, in, target, NULL), WEFT_OK);
+    weft_shards_free(s);
+    folder_remove(&f);
+}
+
+static void check_vocabulary(void **state)
+{
+    (void)state;
+    struct folder f;
+    struct weft_shards *s = open_counting(&f, 50);
+    struct weft_batch b;
+    struct weft_error err;
+    int32_t in[10], target[10];
+    assert_int_equal(weft_batch_init(&b, s, 1, 10, 20, false, 1, NULL), WEFT_OK);
+    assert_int_equal(weft_batch_rows(&b, 0, 0, 1, in, target, NULL), WEFT_OK);
+    /* The target behind the last input counts, too. */
+    assert_int_equal(weft_batch_rows(&b, 1, 0, 1, in, target, &err), WEFT_DATA);
+    assert_non_null(
+        strstr(err.msg, "a.bin: token 20 (at byte 1104) is 20: the vocabulary has"));
+    weft_shards_free(s);
+    folder_remove(&f);
+}
+
+/* -- the permutation itself ----------------------------------------------------------------- */
+
+static void check_bijection(void **state)
+{
+    (void)state;
+    enum { MOST = 5000 };
+    static uint8_t seen[MOST];
+    for (uint64_t n = 1; n <= MOST; n += n < 300 ? 1 : 157)
+        for (uint64_t epoch = 0; epoch < 2; epoch++) {
+            memset(seen, 0, sizeof seen);
+            for (uint64_t i = 0; i < n; i++) {
+                uint64_t to = weft_permute(n * 31, epoch, n, i);
+                assert_true(to < n && !seen[to]);
+                seen[to] = 1;
+            }
+        }
+    /* Sizes beyond any table: within, and two neighbours go apart. */
+    for (unsigned bits = 20; bits < 64; bits++) {
+        uint64_t n = (UINT64_C(1) << bits) + 1;
+        assert_true(weft_permute(1, 0, n, n - 1) < n);
+        assert_true(weft_permute(1, 0, n, 0) != weft_permute(1, 0, n, 1));
+    }
+    assert_true(weft_permute(1, 0, UINT64_MAX, 5) < UINT64_MAX);
+}
+
+/* Every index goes everywhere equally often: chi-squared over many seeds, 63 degrees of freedom;
+ * beyond 120 lies one in 50,000. */
+static void check_uniform(void **state)
+{
+    (void)state;
+    enum { N = 64, SEEDS = 6400 };
+    for (uint64_t i = 0; i < N; i += 21) {
+        double counts[N] = {0}, chi = 0;
+        for (uint64_t seed = 0; seed < SEEDS; seed++)
+            counts[weft_permute(seed, 3, N, i)]++;
+        for (size_t k = 0; k < N; k++)
+            chi += (counts[k] - 100) * (counts[k] - 100) / 100;
+        assert_true(chi > 25 && chi < 120);
+    }
+}
+
+int main(void)
+{
+    static const struct CMUnitTest single[] = {
+        cmocka_unit_test(check_shuffled),   cmocka_unit_test(check_micros),
+        cmocka_unit_test(check_bijection),  cmocka_unit_test(check_uniform),
+        cmocka_unit_test(check_vocabulary),
+    };
+    struct CMUnitTest tests[WEFT_LEN(single) + WEFT_LEN(orders) + WEFT_LEN(shorts)];
+    size_t n = 0;
+    for (size_t i = 0; i < WEFT_LEN(single); i++)
+        tests[n++] = single[i];
+    for (size_t i = 0; i < WEFT_LEN(orders); i++)
+        tests[n++] =
+            (struct CMUnitTest){orders[i].name, check_file_order, NULL, NULL, &orders[i]};
+    for (size_t i = 0; i < WEFT_LEN(shorts); i++)
+        tests[n++] = (struct CMUnitTest){shorts[i].name, check_short, NULL, NULL, &shorts[i]};
+    return cmocka_run_group_tests_name("batch", tests, NULL, NULL) != 0;
+}
