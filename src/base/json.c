@@ -2,23 +2,8 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
-/* The bytes of one well-formed UTF-8 character at s, or 0. */
-static int utf8_length(const unsigned char *s)
-{
-    int n = s[0] < 0x80                   ? 1
-            : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-            : (s[0] & 0xf0) == 0xe0       ? 3
-            : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-                                          : 0;
-    for (int i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
-    bool outside = (s[0] == 0xed && s[1] >= 0xa0) || (s[0] == 0xf4 && s[1] >= 0x90);
-    return n > 1 && (overlong || outside) ? 0 : n;
-}
+#include "base/text.h"
 
 /* Names may hold any bytes; JSON may not: what is no character becomes U+FFFD. */
 static void put_string(FILE *out, const char *s)
@@ -30,10 +15,10 @@ static void put_string(FILE *out, const char *s)
             fprintf(out, "\\%c", c);
         else if (c < 0x20)
             fprintf(out, "\\u%04x", c);
-        else if (utf8_length((const unsigned char *)s) == 0)
+        else if (weft_utf8_length(s) == 0)
             fputs("\\ufffd", out);
         else {
-            int n = utf8_length((const unsigned char *)s);
+            int n = weft_utf8_length(s);
             fwrite(s, 1, (size_t)n, out);
             s += n - 1;
         }
@@ -90,11 +75,7 @@ void weft_json_number(struct weft_json *j, const char *key, double value)
         fputs("null", j->out);
         return;
     }
-    char text[32];
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
+    char text[WEFT_NUMBER_CHARS];
+    weft_number_print(value, text);
     fputs(text, j->out);
 }

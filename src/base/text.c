@@ -130,3 +130,28 @@ size_t weft_text_distance(const char *a, const char *b)
     }
     return row[nb];
 }
+
+int weft_utf8_length(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    int n = s[0] < 0x80                   ? 1
+            : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+            : (s[0] & 0xf0) == 0xe0       ? 3
+            : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                          : 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
+    bool outside = (s[0] == 0xed && s[1] >= 0xa0) || (s[0] == 0xf4 && s[1] >= 0x90);
+    return n > 1 && (overlong || outside) ? 0 : n;
+}
+
+void weft_number_print(double value, char *out)
+{
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(out, WEFT_NUMBER_CHARS, "%.*g", digits, value);
+        if (strtod(out, NULL) == value)
+            break;
+    }
+}

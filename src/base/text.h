@@ -21,6 +21,14 @@ void weft_text_addf(struct weft_text *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void weft_text_release(struct weft_text *t);
 
+/* The bytes of the one well-formed UTF-8 character at `text`, which ends in NUL; 0 when there is
+ * none.  The NUL itself has one. */
+int weft_utf8_length(const char *text);
+
+/* The shortest decimal text that reads back as the same double, into WEFT_NUMBER_CHARS. */
+enum { WEFT_NUMBER_CHARS = 32 };
+void weft_number_print(double value, char *out);
+
 /* How far `a` is from `b` in single edits, whatever their case: for "did you mean". */
 size_t weft_text_distance(const char *a, const char *b);
 

@@ -4,9 +4,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
 
 #include "base/error.h"
+#include "config/yaml.h"
 
 struct reader {
     yaml_document_t *document;
@@ -25,8 +25,9 @@ struct entry {
 static enum weft_status fail_at(const struct reader *r, const yaml_node_t *node,
                                 const char *what, const char *about)
 {
-    return WEFT_FAIL(r->err, WEFT_USAGE, "%.80s:%zu:%zu: %s%.40s", r->source,
-                     node->start_mark.line + 1, node->start_mark.column + 1, what, about);
+    char place[WEFT_YAML_PLACE];
+    weft_yaml_place(r->source, node, place);
+    return WEFT_FAIL(r->err, WEFT_USAGE, "%s: %s%.40s", place, what, about);
 }
 
 static enum weft_status read_number(const struct reader *r, const yaml_node_t *node,
@@ -127,41 +128,14 @@ static enum weft_status read_document(const struct reader *r, struct weft_cost *
     return mem == NULL ? WEFT_OK : read_mapping(r, mem, inner, WEFT_LEN(inner), &none);
 }
 
-/* A file is one document: what stands behind it would be lost in silence. */
-static enum weft_status refuse_more(yaml_parser_t *parser, const char *source,
-                                    struct weft_error *err)
-{
-    yaml_document_t more;
-    bool read = yaml_parser_load(parser, &more);
-    bool empty = read && yaml_document_get_root_node(&more) == NULL;
-    if (read)
-        yaml_document_delete(&more);
-    return empty ? WEFT_OK
-                 : WEFT_FAIL(err, WEFT_USAGE,
-                             "%.80s: one document only: nothing may follow ---", source);
-}
-
 enum weft_status weft_costfile_parse(const char *text, size_t len, const char *source,
                                      struct weft_cost *cost, struct weft_memory *memory,
                                      struct weft_error *err)
 {
-    yaml_parser_t parser;
     yaml_document_t document;
-    if (!yaml_parser_initialize(&parser))
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to read %.80s", source);
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
-    enum weft_status st;
-    if (!yaml_parser_load(&parser, &document)) {
-        st = WEFT_FAIL(err, WEFT_USAGE, "%.80s:%zu:%zu: %s", source,
-                       parser.problem_mark.line + 1, parser.problem_mark.column + 1,
-                       parser.problem != NULL ? parser.problem : "not YAML");
-    } else {
-        struct reader r = {&document, source, err};
-        st = read_document(&r, cost, memory);
-        yaml_document_delete(&document);
-        if (st == WEFT_OK)
-            st = refuse_more(&parser, source, err);
-    }
-    yaml_parser_delete(&parser);
+    WEFT_TRY(weft_yaml_load(text, len, source, &document, err));
+    struct reader r = {&document, source, err};
+    enum weft_status st = read_document(&r, cost, memory);
+    yaml_document_delete(&document);
     return st;
 }

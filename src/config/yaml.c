@@ -1,0 +1,74 @@
+#include "config/yaml.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+enum { MOST_BYTES = 64 << 20 };
+
+void weft_yaml_place(const char *source, const yaml_node_t *node, char *out)
+{
+    snprintf(out, WEFT_YAML_PLACE, "%.80s:%zu:%zu", source, node->start_mark.line + 1,
+             node->start_mark.column + 1);
+}
+
+/* Bytes that are no text at all stop libyaml before it counts lines: it tells an offset only. */
+static yaml_mark_t mark_of(const yaml_parser_t *parser, const char *text, size_t len)
+{
+    yaml_mark_t mark = parser->problem_mark;
+    if (parser->error != YAML_READER_ERROR)
+        return mark;
+    mark.line = mark.column = 0;
+    for (size_t i = 0; i < len && i < parser->problem_offset; i++) {
+        mark.column = text[i] == '\n' ? 0 : mark.column + 1;
+        mark.line += text[i] == '\n';
+    }
+    return mark;
+}
+
+static enum weft_status not_yaml(const yaml_parser_t *parser, const char *text, size_t len,
+                                 const char *source, struct weft_error *err)
+{
+    yaml_mark_t mark = mark_of(parser, text, len);
+    if (parser->error == YAML_MEMORY_ERROR)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to read %.80s", source);
+    return WEFT_FAIL(err, WEFT_USAGE, "%.80s:%zu:%zu: %s", source, mark.line + 1,
+                     mark.column + 1, parser->problem != NULL ? parser->problem : "not YAML");
+}
+
+/* A file is one document: what stands behind it would be lost in silence. */
+static enum weft_status refuse_more(yaml_parser_t *parser, const char *source,
+                                    struct weft_error *err)
+{
+    yaml_document_t more;
+    bool read = yaml_parser_load(parser, &more);
+    bool empty = read && yaml_document_get_root_node(&more) == NULL;
+    if (read)
+        yaml_document_delete(&more);
+    return empty ? WEFT_OK
+                 : WEFT_FAIL(err, WEFT_USAGE,
+                             "%.80s: one document only: nothing may follow ---", source);
+}
+
+enum weft_status weft_yaml_load(const char *text, size_t len, const char *source,
+                                yaml_document_t *out, struct weft_error *err)
+{
+    yaml_parser_t parser;
+    if (len > MOST_BYTES)
+        return WEFT_FAIL(err, WEFT_USAGE, "%.80s: %zu bytes are too many for settings", source,
+                         len);
+    if (!yaml_parser_initialize(&parser))
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to read %.80s", source);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+    enum weft_status st;
+    if (!yaml_parser_load(&parser, out)) {
+        st = not_yaml(&parser, text, len, source, err);
+    } else {
+        st = refuse_more(&parser, source, err);
+        if (st != WEFT_OK)
+            yaml_document_delete(out);
+    }
+    yaml_parser_delete(&parser);
+    return st;
+}
