@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "config/yaml.h"
 
 struct reader {
@@ -27,7 +28,7 @@ static enum weft_status fail_at(const struct reader *r, const yaml_node_t *node,
 {
     char place[WEFT_YAML_PLACE];
     weft_yaml_place(r->source, node, place);
-    return WEFT_FAIL(r->err, WEFT_USAGE, "%s: %s%.40s", place, what, about);
+    return WEFT_FAIL(r->err, WEFT_USAGE, "%s: %s%.40s", place, what, weft_printable(about).at);
 }
 
 static enum weft_status read_number(const struct reader *r, const yaml_node_t *node,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "config/settings_priv.h"
 
 static void *field_of(const struct weft_setting *row, void *settings)
@@ -66,7 +67,7 @@ static enum weft_status refuse(const struct weft_setting *row, const char *value
     enum weft_status st = range.failed
                               ? WEFT_FAIL(err, WEFT_NOMEM, "%.160s: no memory", where)
                               : WEFT_FAIL(err, WEFT_USAGE, "%.160s: '%.40s' %s: give %.160s",
-                                          where, value, what, range.at);
+                                          where, weft_printable(value).at, what, range.at);
     weft_text_release(&range);
     return st;
 }
@@ -253,7 +254,7 @@ static enum weft_status no_section(struct weft_setting_list list, const char *wh
             n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i > 0 ? ", " : "",
                                   list.at[i].section);
     return WEFT_FAIL(err, WEFT_USAGE, "%.160s: there is no section %.40s: there are %s", where,
-                     section, names);
+                     weft_printable(section).at, names);
 }
 
 enum weft_status weft_setting_unknown(struct weft_setting_list list, const char *where,
@@ -266,16 +267,17 @@ enum weft_status weft_setting_unknown(struct weft_setting_list list, const char 
     if (near != NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "%.160s: there is no setting %.40s.%.40s: did you mean %s.%s?", where,
-                         section, key, near->section, near->key);
+                         weft_printable(section).at, weft_printable(key).at, near->section,
+                         near->key);
     if (in_section)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "%.160s: there is no setting %.40s.%.40s (see --print-config)", where,
-                         section, key);
+                         weft_printable(section).at, weft_printable(key).at);
     const char *meant =
         weft_text_nearest(section, &list.at[0].section, list.n, sizeof list.at[0]);
     if (meant != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "%.160s: there is no section %.40s: did you mean %s?",
-                         where, section, meant);
+                         where, weft_printable(section).at, meant);
     return no_section(list, where, section, err);
 }
 
@@ -284,7 +286,7 @@ enum weft_status weft_settings_set(struct weft_setting_list list, const char *na
 {
     char where[WEFT_SETTING_NAME + 2], section[WEFT_SETTING_NAME];
     const struct weft_setting *row = weft_setting_find(list, name);
-    snprintf(where, sizeof where, "--%.60s", name);
+    snprintf(where, sizeof where, "--%.60s", weft_printable(name).at);
     if (row != NULL)
         return weft_setting_store(row, value, where, settings, err);
     size_t n = strcspn(name, ".");

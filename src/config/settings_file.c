@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "config/settings.h"
 #include "config/settings_priv.h"
 #include "config/yaml.h"
@@ -21,7 +22,7 @@ static enum weft_status fail_at(const struct reader *r, const yaml_node_t *node,
 {
     char place[WEFT_YAML_PLACE];
     weft_yaml_place(r->source, node, place);
-    return WEFT_FAIL(r->err, WEFT_USAGE, "%s: %s%.60s", place, what, about);
+    return WEFT_FAIL(r->err, WEFT_USAGE, "%s: %s%.60s", place, what, weft_printable(about).at);
 }
 
 static const yaml_node_t *node_at(const struct reader *r, int index)

@@ -250,6 +250,11 @@ static struct error_case {
     {"a NUL", "data: {train: \"a\\0b\"}\n", {NULL}, "a NUL character in train"},
     {"no UTF-8", NULL, {"--data.train=a\xff"}, "--data.train: byte 1 of it is no UTF-8"},
     {"a flag without its value", NULL, {"--optim.lr"}, "--optim.lr needs a value"},
+    /* Nothing reaches a terminal as it is. */
+    {"an escape in a value", "optim: {lr: \"\\e[2J\"}\n", {NULL}, "optim.lr: '?[2J' is no"},
+    {"an escape in a key", "log: {\"\\e[2Jqqqqqqqq\": 1}\n", {NULL}, "no setting log.?[2Jqqq"},
+    {"an escape in a section", "\"\\e[2Jqqqqqqqq\": 1\n", {NULL}, "no section ?[2Jqqq"},
+    {"an escape in a flag", NULL, {"--log.\x1b=1"}, "--log.?: there is no setting log.?"},
     /* What is no YAML. */
     {"no end", "optim: {lr: 1\n", {NULL}, "f.yaml:2:1: did not find expected ',' or '}'"},
     {"a tab", "optim:\n\tlr: 1\n", {NULL}, "f.yaml:2:1: found character that cannot start"},

@@ -1,0 +1,61 @@
+/* Any bytes as a file of settings: an error that names a place, or settings that print to a file
+ * which reads back the same.  What stands behind a NUL is read as one flag. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/settings.h"
+
+/* Not assert: the check must hold in a release build too. */
+static void require(int holds)
+{
+    if (!holds)
+        abort();
+}
+
+static void check_print(const struct weft_train_settings *s)
+{
+    struct weft_setting_list list = weft_train_setting_list();
+    struct weft_train_settings back;
+    struct weft_text first = {0}, second = {0};
+    weft_settings_print(list, s, &first);
+    require(weft_settings_init(list, &back, NULL) == WEFT_OK);
+    require(weft_settings_parse(list, first.at, first.len, "f", &back, NULL) == WEFT_OK);
+    weft_settings_print(list, &back, &second);
+    require(first.len == second.len && memcmp(first.at, second.at, first.len) == 0);
+    weft_text_release(&first);
+    weft_text_release(&second);
+    weft_settings_release(list, &back);
+}
+
+static enum weft_status read_all(const uint8_t *data, size_t size,
+                                 struct weft_train_settings *s, struct weft_error *err)
+{
+    struct weft_setting_list list = weft_train_setting_list();
+    const uint8_t *nul = size == 0 ? NULL : memchr(data, '\0', size);
+    size_t n = nul == NULL ? size : (size_t)(nul - data);
+    enum weft_status st = weft_settings_parse(list, (const char *)data, n, "f", s, err);
+    if (st != WEFT_OK || nul == NULL)
+        return st;
+    char *flag = strndup((const char *)nul + 1, size - n - 1);
+    require(flag != NULL);
+    st = weft_settings_flags(list, 1, &flag, s, err);
+    free(flag);
+    return st;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct weft_train_settings s;
+    struct weft_error err = {.msg = ""};
+    require(weft_settings_init(weft_train_setting_list(), &s, NULL) == WEFT_OK);
+    enum weft_status st = read_all(data, size, &s, &err);
+    if (st == WEFT_OK) {
+        check_print(&s);
+        weft_train_settings_check(&s, NULL);
+    } else {
+        require(st == WEFT_USAGE && err.status == st && err.msg[0] != '\0');
+    }
+    weft_settings_release(weft_train_setting_list(), &s);
+    return 0;
+}

@@ -1,0 +1,375 @@
+/* The settings of a training run: the table, precedence, what must hold together, and that the
+ * printed file reads back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "train/settings.h"
+
+static void assert_has(const char *have, const char *want)
+{
+    if (strstr(have, want) == NULL)
+        fail_msg("want \"%s\", have \"%s\"", want, have);
+}
+
+/* -- the table ------------------------------------------------------------------------------ */
+
+/* As the design lists them. */
+static const char *const keys[] = {
+    "model: dir spec arch layers dim heads kv_heads ffn vocab ctx tied residual_block_layers seed",
+    "data: train val tokenizer seq batch shuffle",
+    "parallel: pp dp chunks micros schedule placement partition transport threads cache auto",
+    "train: steps precision reduction recompute timeout max_time",
+    "optim: lr min_lr warmup decay_steps curve beta1 beta2 eps weight_decay clip",
+    "eval: every batches",
+    "checkpoint: every keep resume async",
+    "log: dir every trace_steps tensorboard sample",
+};
+
+static void check_keys(void **state)
+{
+    (void)state;
+    struct weft_setting_list list = weft_train_setting_list();
+    size_t n = 0;
+    for (size_t i = 0; i < WEFT_LEN(keys); i++) {
+        char line[256], *save = NULL;
+        snprintf(line, sizeof line, "%s", keys[i]);
+        const char *section = strtok_r(line, ": ", &save);
+        for (const char *key; (key = strtok_r(NULL, " ", &save)) != NULL; n++) {
+            char name[WEFT_SETTING_NAME];
+            snprintf(name, sizeof name, "%.30s.%.30s", section, key);
+            if (weft_setting_find(list, name) == NULL)
+                fail_msg("%s is missing", name);
+        }
+    }
+    assert_int_equal(n, list.n);
+}
+
+/* The rows of a section stand together, names are there once and are not too long for help. */
+static void check_rows(void **state)
+{
+    (void)state;
+    struct weft_setting_list list = weft_train_setting_list();
+    for (size_t i = 0; i < list.n; i++) {
+        const struct weft_setting *a = &list.at[i];
+        assert_true(strlen(a->section) + strlen(a->key) < 40);
+        assert_true(strlen(a->help) > 5 && a->help[strlen(a->help) - 1] != '.');
+        assert_null(strchr(a->help, '\n'));
+        assert_int_equal(a->type == WEFT_SET_CHOICE, a->choices != NULL);
+        for (size_t k = 0; k < i; k++) {
+            const struct weft_setting *b = &list.at[k];
+            bool same_section = strcmp(a->section, b->section) == 0;
+            assert_false(same_section && strcmp(a->key, b->key) == 0);
+            assert_true(!same_section || strcmp(list.at[i - 1].section, a->section) == 0);
+            assert_int_not_equal(a->offset, b->offset);
+        }
+    }
+}
+
+static void check_defaults(void **state)
+{
+    (void)state;
+    struct weft_train_settings s;
+    assert_int_equal(weft_settings_init(weft_train_setting_list(), &s, NULL), WEFT_OK);
+    assert_null(s.model.dir);
+    assert_int_equal(s.model.seed, 1);
+    assert_int_equal(s.data.batch, 8);
+    assert_false(s.data.shuffle);
+    assert_int_equal(s.parallel.pp, 1);
+    assert_int_equal(s.parallel.micros, 1);
+    assert_int_equal(s.parallel.threads, 0);
+    assert_int_equal(s.train.precision, WEFT_PRECISION_FP32);
+    assert_int_equal(s.train.reduction, WEFT_REDUCTION_EXACT);
+    assert_int_equal(s.train.recompute, WEFT_RECOMPUTE_NONE);
+    assert_int_equal(s.optim.curve, WEFT_CURVE_COSINE);
+    assert_true(s.optim.lr == 3e-4 && s.optim.min_lr == 0 && s.optim.clip == 1);
+    assert_true(s.optim.beta1 == 0.9 && s.optim.beta2 == 0.95 && s.optim.eps == 1e-8);
+    assert_true(s.optim.weight_decay == 0.1 && s.optim.warmup == 0);
+    weft_settings_release(weft_train_setting_list(), &s);
+}
+
+/* The words of every choice, in the order of its enumeration. */
+static void check_choices(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *value;
+        uint32_t want;
+        size_t offset;
+    } choices[] = {
+#define CHOICE(section, key, value, want)                                                      \
+    {#section "." #key, value, want, offsetof(struct weft_train_settings, section.key)}
+        CHOICE(model, arch, "llama", WEFT_TRAIN_ARCH_LLAMA),
+        CHOICE(model, arch, "gpt2", WEFT_TRAIN_ARCH_GPT2),
+        CHOICE(model, tied, "true", WEFT_TRAIN_TIED_TRUE),
+        CHOICE(model, tied, "false", WEFT_TRAIN_TIED_FALSE),
+        CHOICE(parallel, transport, "inproc", WEFT_TRANSPORT_INPROC),
+        CHOICE(parallel, transport, "mpi", WEFT_TRANSPORT_MPI),
+        CHOICE(parallel, cache, "received", WEFT_TRAIN_CACHE_RECEIVED),
+        CHOICE(parallel, cache, "full", WEFT_TRAIN_CACHE_FULL),
+        CHOICE(train, precision, "bf16", WEFT_PRECISION_BF16),
+        CHOICE(train, reduction, "fast", WEFT_REDUCTION_FAST),
+        CHOICE(train, recompute, "attention", WEFT_RECOMPUTE_ATTENTION),
+        CHOICE(train, recompute, "full", WEFT_RECOMPUTE_FULL),
+        CHOICE(optim, curve, "linear", WEFT_CURVE_LINEAR),
+        CHOICE(optim, curve, "wsd", WEFT_CURVE_WSD),
+        CHOICE(optim, curve, "constant", WEFT_CURVE_CONSTANT),
+    };
+    struct weft_train_settings s;
+    assert_int_equal(weft_settings_init(weft_train_setting_list(), &s, NULL), WEFT_OK);
+    for (size_t i = 0; i < WEFT_LEN(choices); i++) {
+        assert_int_equal(weft_settings_set(weft_train_setting_list(), choices[i].name,
+                                           choices[i].value, &s, NULL),
+                         WEFT_OK);
+        uint32_t have;
+        memcpy(&have, (const char *)&s + choices[i].offset, sizeof have);
+        assert_int_equal(have, choices[i].want);
+    }
+    weft_settings_release(weft_train_setting_list(), &s);
+}
+
+/* -- what must hold together ---------------------------------------------------------------- */
+
+#define MODEL "model: {spec: d6}\n"
+#define DATA "data: {train: x}\n"
+#define TINY                                                                                   \
+    "model: {arch: gpt2, layers: 2, dim: 48, heads: 3, vocab: 128, ctx: 64}\ndata: {train: x}\n"
+
+static struct check_case {
+    const char *name, *file, *flag, *error; /* NULL: it holds */
+} checks[] = {
+    {"the least there is", MODEL DATA, NULL, NULL},
+    {"a shape by its sizes", TINY, NULL, NULL},
+    {"a directory", "model: {dir: d}\n" DATA, NULL, NULL},
+    {"a spec with other sizes", MODEL DATA, "--model.layers=3", NULL},
+    {"as many micros as sequences", MODEL DATA, "--parallel.micros=8", NULL},
+    {"constant", MODEL DATA, "--optim.curve=constant", NULL},
+    {"threads in one process", MODEL DATA, "--parallel.transport=inproc", NULL},
+    {"bf16", MODEL DATA, "--train.precision=bf16", NULL},
+
+    {"no model", DATA, NULL, "there is no model: give model.dir, model.spec"},
+    {"two models", MODEL DATA, "--model.dir=d", "the model is said twice"},
+    {"a spec and a family", MODEL DATA, "--model.arch=gpt2", "the model is said twice"},
+    {"an unknown spec", DATA, "--model.spec=gpt2-125m", "gpt2-124m"},
+    {"a directory with sizes", "model: {dir: d}\n" DATA, "--model.layers=3",
+     "model.dir says the shape of the model itself"},
+    {"a family without sizes", DATA, "--model.arch=gpt2",
+     "model.layers is needed with model.arch"},
+    {"llama without ffn", TINY, "--model.arch=llama", "model.ffn is needed"},
+    {"heads that do not divide", TINY, "--model.heads=5", "heads"},
+    {"no data", MODEL, NULL, "there is no data: give data.train"},
+    {"more micros than sequences", MODEL DATA, "--parallel.micros=9",
+     "parallel.micros 9 is more than the 8 sequences of data.batch"},
+    {"a rate that rises", MODEL DATA, "--optim.min_lr=1", "optim.min_lr 1 is above optim.lr"},
+    {"a constant rate with an end", MODEL DATA "optim: {min_lr: 1e-5}\n",
+     "--optim.curve=constant", "never comes down to it"},
+
+    {"a pipeline", MODEL DATA, "--parallel.pp=2",
+     "parallel.pp: 2 is not yet in this version: leave it at 1"},
+    {"replicas", MODEL DATA, "--parallel.dp=2", "parallel.dp: 2 is not yet"},
+    {"chunks", MODEL DATA, "--parallel.chunks=2", "parallel.chunks: 2 is not yet"},
+    {"a schedule", MODEL DATA, "--parallel.schedule=zb-v",
+     "parallel.schedule: zb-v is not yet"},
+    {"mpi", MODEL DATA, "--parallel.transport=mpi", "parallel.transport: mpi is not yet"},
+    {"a search", MODEL DATA, "--parallel.auto=true", "parallel.auto: true is not yet"},
+    {"evaluation", MODEL DATA, "--eval.every=5",
+     "eval.every: 5 is not yet in this version: "
+     "leave it at off"},
+    {"validation data", MODEL DATA, "--data.val=v.bin",
+     "data.val: v.bin is not yet in this version: "
+     "leave it out"},
+    {"checkpoints", MODEL DATA, "--checkpoint.every=5", "checkpoint.every: 5 is not yet"},
+    {"resuming", MODEL DATA, "--checkpoint.resume=auto", "leave it at no"},
+    {"tensorboard", MODEL DATA, "--log.tensorboard=true", "log.tensorboard: true is not yet"},
+    {"samples", MODEL DATA, "--log.sample=100", "log.sample: 100 is not yet"},
+};
+
+static enum weft_status merge(const char *file, const char *flag, struct weft_train_settings *s,
+                              struct weft_error *err)
+{
+    struct weft_setting_list list = weft_train_setting_list();
+    WEFT_TRY(weft_settings_init(list, s, err));
+    enum weft_status st = weft_settings_parse(list, file, strlen(file), "f.yaml", s, err);
+    if (st == WEFT_OK && flag != NULL)
+        st = weft_settings_flags(list, 1, (char **)&flag, s, err);
+    return st;
+}
+
+static void check_together(void **state)
+{
+    const struct check_case *c = *state;
+    struct weft_train_settings s;
+    struct weft_error err = {.msg = ""};
+    if (merge(c->file, c->flag, &s, &err) != WEFT_OK)
+        fail_msg("not even read: %s", err.msg);
+    enum weft_status st = weft_train_settings_check(&s, &err);
+    if (c->error == NULL && st != WEFT_OK)
+        fail_msg("refused: %s", err.msg);
+    assert_int_equal(st, c->error == NULL ? WEFT_OK : WEFT_USAGE);
+    if (c->error != NULL)
+        assert_has(err.msg, c->error);
+    weft_settings_release(weft_train_setting_list(), &s);
+}
+
+/* A flag wins over the file, the file over the default. */
+static void check_precedence(void **state)
+{
+    (void)state;
+    struct weft_train_settings s;
+    assert_int_equal(merge("optim: {lr: 1e-3, warmup: 7}\n", "--optim.lr=2e-3", &s, NULL),
+                     WEFT_OK);
+    assert_true(s.optim.lr == 2e-3);
+    assert_int_equal(s.optim.warmup, 7);
+    assert_true(s.optim.beta1 == 0.9);
+    weft_settings_release(weft_train_setting_list(), &s);
+}
+
+#define SHAPE(a, l, d, h, kv, f, v, c, t, eps, k, base)                                        \
+    {                                                                                          \
+        .arch = a, .layers = l, .dim = d, .heads = h, .kv_heads = kv, .ffn = f, .vocab = v,    \
+        .ctx = c, .tied = t, .norm_eps = eps, .residual_block_layers = k, .rope.theta = base   \
+    }
+
+static struct model_case {
+    const char *name, *file;
+    struct weft_model want;
+} models[] = {
+    {"a spec", "model: {spec: d6}\n",
+     SHAPE(WEFT_ARCH_GPT2, 6, 384, 6, 6, 1536, 50257, 1024, true, 1e-5F, 0, 10000)},
+    {"a spec, changed",
+     "model: {spec: d6, layers: 2, heads: 3, vocab: 96, ctx: 64, tied: false}\n",
+     SHAPE(WEFT_ARCH_GPT2, 2, 384, 3, 3, 1536, 96, 64, false, 1e-5F, 0, 10000)},
+    {"grouped queries stay as they are", "model: {spec: llama3-8b, layers: 1}\n",
+     SHAPE(WEFT_ARCH_LLAMA, 1, 4096, 32, 8, 14336, 128256, 8192, false, 1e-5F, 0, 500000)},
+    {"gpt2 by sizes", TINY,
+     SHAPE(WEFT_ARCH_GPT2, 2, 48, 3, 3, 192, 128, 64, true, 1e-5F, 0, 10000)},
+    {"llama by sizes",
+     "model: {arch: llama, layers: 2, dim: 32, heads: 4, kv_heads: 2, ffn: 80, vocab: 9, "
+     "ctx: 8, residual_block_layers: 2}\n",
+     SHAPE(WEFT_ARCH_LLAMA, 2, 32, 4, 2, 80, 9, 8, false, 1e-5F, 2, 10000)},
+    {"llama, tied",
+     "model: {arch: llama, layers: 2, dim: 32, heads: 4, ffn: 80, vocab: 9, ctx: 8, tied: "
+     "true}\n",
+     SHAPE(WEFT_ARCH_LLAMA, 2, 32, 4, 4, 80, 9, 8, true, 1e-5F, 0, 10000)},
+};
+
+static void check_model(void **state)
+{
+    const struct model_case *c = *state;
+    struct weft_train_settings s;
+    struct weft_model m;
+    struct weft_error err = {.msg = ""};
+    assert_int_equal(merge(c->file, NULL, &s, NULL), WEFT_OK);
+    if (weft_train_settings_model(&s, &m, &err) != WEFT_OK)
+        fail_msg("refused: %s", err.msg);
+    assert_int_equal(m.arch, c->want.arch);
+    assert_int_equal(m.layers, c->want.layers);
+    assert_int_equal(m.dim, c->want.dim);
+    assert_int_equal(m.heads, c->want.heads);
+    assert_int_equal(m.kv_heads, c->want.kv_heads);
+    assert_int_equal(m.ffn, c->want.ffn);
+    assert_int_equal(m.vocab, c->want.vocab);
+    assert_int_equal(m.ctx, c->want.ctx);
+    assert_int_equal(m.tied, c->want.tied);
+    assert_int_equal(m.residual_block_layers, c->want.residual_block_layers);
+    assert_true(m.norm_eps == c->want.norm_eps && m.rope.theta == c->want.rope.theta);
+    weft_settings_release(weft_train_setting_list(), &s);
+}
+
+static void check_curve(void **state)
+{
+    (void)state;
+    struct weft_train_settings s;
+    assert_int_equal(merge("train: {steps: 50}\noptim: {curve: wsd, lr: 2, min_lr: 1}\n",
+                           "--optim.warmup=5", &s, NULL),
+                     WEFT_OK);
+    struct weft_curve c = weft_train_settings_curve(&s);
+    assert_true(c.kind == WEFT_CURVE_WSD && c.lr == 2 && c.min_lr == 1);
+    assert_true(c.warmup == 5 && c.decay_steps == 50);
+    s.optim.decay_steps = 40;
+    assert_int_equal(weft_train_settings_curve(&s).decay_steps, 40);
+    weft_settings_release(weft_train_setting_list(), &s);
+}
+
+/* -- printed and read back ------------------------------------------------------------------ */
+
+/* Values other than the defaults for every key, as the table allows them. */
+static void other_value(const struct weft_setting *row, char *out, size_t room)
+{
+    switch (row->type) {
+    case WEFT_SET_COUNT:
+    case WEFT_SET_LONG:
+        snprintf(out, room, "%.0f", row->most);
+        break;
+    case WEFT_SET_REAL:
+        snprintf(out, room, "%.17g", row->least + (row->most - row->least) / 3);
+        break;
+    case WEFT_SET_SWITCH:
+        snprintf(out, room, "%s", strcmp(row->fallback, "true") == 0 ? "false" : "true");
+        break;
+    case WEFT_SET_CHOICE:
+        snprintf(out, room, "%s", strrchr(row->choices, '|') + 1);
+        break;
+    case WEFT_SET_TEXT:
+        snprintf(out, room, "%s of \"all\"", row->key);
+        break;
+    }
+}
+
+static void check_round_trip(void **state)
+{
+    (void)state;
+    struct weft_setting_list list = weft_train_setting_list();
+    for (int others = 0; others < 2; others++) {
+        struct weft_train_settings s, back;
+        struct weft_text first = {0}, second = {0};
+        struct weft_error err = {.msg = ""};
+        assert_int_equal(weft_settings_init(list, &s, NULL), WEFT_OK);
+        assert_int_equal(weft_settings_init(list, &back, NULL), WEFT_OK);
+        for (size_t i = 0; others && i < list.n; i++) {
+            char value[64], name[WEFT_SETTING_NAME];
+            other_value(&list.at[i], value, sizeof value);
+            snprintf(name, sizeof name, "%s.%s", list.at[i].section, list.at[i].key);
+            if (weft_settings_set(list, name, value, &s, &err) != WEFT_OK)
+                fail_msg("refused: %s", err.msg);
+        }
+        weft_settings_print(list, &s, &first);
+        if (weft_settings_parse(list, first.at, first.len, "f", &back, &err) != WEFT_OK)
+            fail_msg("refused: %s", err.msg);
+        weft_settings_print(list, &back, &second);
+        assert_string_equal(first.at, second.at);
+        for (size_t i = 0; i < list.n; i++)
+            assert_int_equal(weft_setting_is_default(&list.at[i], &back), !others);
+        weft_text_release(&first);
+        weft_text_release(&second);
+        weft_settings_release(list, &s);
+        weft_settings_release(list, &back);
+    }
+}
+
+int main(void)
+{
+    static const struct CMUnitTest single[] = {
+        cmocka_unit_test(check_keys),       cmocka_unit_test(check_rows),
+        cmocka_unit_test(check_defaults),   cmocka_unit_test(check_choices),
+        cmocka_unit_test(check_curve),      cmocka_unit_test(check_precedence),
+        cmocka_unit_test(check_round_trip),
+    };
+    struct CMUnitTest tests[WEFT_LEN(single) + WEFT_LEN(checks) + WEFT_LEN(models)];
+    size_t n = 0;
+    for (size_t i = 0; i < WEFT_LEN(single); i++)
+        tests[n++] = single[i];
+    for (size_t i = 0; i < WEFT_LEN(checks); i++)
+        tests[n++] =
+            (struct CMUnitTest){checks[i].name, check_together, NULL, NULL, &checks[i]};
+    for (size_t i = 0; i < WEFT_LEN(models); i++)
+        tests[n++] = (struct CMUnitTest){models[i].name, check_model, NULL, NULL, &models[i]};
+    return cmocka_run_group_tests_name("train settings", tests, NULL, NULL) != 0;
+}
