@@ -1,0 +1,14 @@
+/* What the reader and the writer of safetensors files share. */
+#ifndef CKPT_SAFETENSORS_PRIV_H
+#define CKPT_SAFETENSORS_PRIV_H
+
+#include "ckpt/safetensors.h"
+
+/* NULL when the name may be in a file, else what is wrong with it. */
+const char *weft_safetensors_name_fault(const char *name);
+
+/* WEFT_CKPT when two entries have one name. */
+enum weft_status weft_safetensors_check_unique(const struct weft_safetensors_entry *entries,
+                                               size_t n, struct weft_error *err);
+
+#endif

@@ -1,0 +1,658 @@
+/* safetensors files: what is refused and with which words, numbers bit by bit, and round trips. */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "ckpt/half.h"
+#include "ckpt/safetensors.h"
+#include "folder.h"
+
+/* -- files by hand ------------------------------------------------------------------------- */
+
+/* Eight bytes with `length`, the header, and n_data bytes 0, 1, 2, ...  The caller frees. */
+static char *make_file(uint64_t length, const char *header, size_t header_len, size_t n_data,
+                       size_t *len)
+{
+    *len = 8 + header_len + n_data;
+    char *bytes = malloc(*len);
+    assert_non_null(bytes);
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (char)(length >> 8 * i);
+    memcpy(bytes + 8, header, header_len);
+    for (size_t i = 0; i < n_data; i++)
+        bytes[8 + header_len + i] = (char)i;
+    return bytes;
+}
+
+static char *make_right(const char *header, size_t n_data, size_t *len)
+{
+    return make_file(strlen(header), header, strlen(header), n_data, len);
+}
+
+#define T(name, dtype, shape, begin, end)                                                      \
+    "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" #begin    \
+    "," #end "]}"
+
+/* clang-format off */
+static struct bad_case {
+    const char *name, *header;
+    size_t n_data;
+    const char *want;
+} bad_cases[] = {
+    {"space first", " {}", 0, "f: byte 8: the header does not begin with '{'"},
+    {"a list", "[1]", 0, "byte 8: the header does not begin with '{'"},
+    {"ends in a line", "{}\n", 0, "byte 10: the header ends in something else than '}' and spaces"},
+    {"ends in a tab", "{} \t", 0, "byte 11: the header ends in"},
+    {"only spaces after {", "{  ", 0, "byte 8: the header ends in"},
+    {"no JSON", "{\"a\":}", 0, "the header is no JSON: unexpected token near '}'"},
+    {"two objects", "{}{}", 0, "byte 11: the header is no JSON: end of file expected"},
+    {"not UTF-8", "{\"\xff\":{}}", 0, "the header is no JSON: unable to decode byte 0xff"},
+    {"a name twice", "{" T("a", "F32", "1", 0, 4) "," T("a", "F32", "1", 0, 4) "}", 4,
+     "no JSON: duplicate object key near '\"a\"'"},
+    {"a name twice, escaped", "{" T("a", "F32", "1", 0, 4) "," T("\\u0061", "F32", "1", 0, 4) "}", 4,
+     "no JSON: duplicate object key"},
+    {"dtype twice", "{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}",
+     4, "no JSON: duplicate object key"},
+    {"too deep", "{\"a\":[[[[", 0, "the header ends in"},
+    {"deeper than 4", "{\"a\":[[[[]]]]}", 0, "byte 16: the header is nested deeper than 4 levels"},
+    {"metadata of another type", "{\"__metadata__\":[]}", 0, "f: __metadata__ is no object"},
+    {"metadata's value", "{\"__metadata__\":{\"step\":3}}", 0, "__metadata__ 'step' is no string"},
+    {"empty name", "{" T("", "F32", "1", 0, 4) "}", 4, "the name of tensor '' is empty"},
+    {"name with a slash", "{" T("a/b", "F32", "1", 0, 4) "}", 4, "'a/b' has '/' or '..' in it"},
+    {"name with dots", "{" T("a..b", "F32", "1", 0, 4) "}", 4, "'a..b' has '/' or '..' in it"},
+    {"name with an escape", "{" T("a\\u001b[1m", "F32", "1", 0, 4) "}", 4,
+     "'a?[1m' has bytes that are not printable ASCII"},
+    {"name with umlaut", "{" T("\xc3\xa4", "F32", "1", 0, 4) "}", 4, "not printable ASCII"},
+    {"name with NUL", "{" T("a\\u0000b", "F32", "1", 0, 4) "}", 4, "no JSON: NUL byte in object key"},
+    {"no object", "{\"a\":3}", 0, "f: tensor 'a' is no object"},
+    {"no dtype", "{\"a\":{\"shape\":[],\"data_offsets\":[0,4]}}", 4, "tensor 'a' has no dtype"},
+    {"dtype of another type", "{\"a\":{\"dtype\":1,\"shape\":[],\"data_offsets\":[0,4]}}", 4, "no dtype"},
+    {"unknown dtype", "{" T("a", "F31", "1", 0, 4) "}", 4, "has the dtype 'F31', which is not known"},
+    {"dtype in small letters", "{" T("a", "f32", "1", 0, 4) "}", 4, "has the dtype 'f32'"},
+    {"no shape", "{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "has no shape"},
+    {"negative dimension", "{" T("a", "F32", "-1", 0, 4) "}", 4, "has no shape"},
+    {"dimension with fraction", "{" T("a", "F32", "1.0", 0, 4) "}", 4, "has no shape"},
+    {"dimension is null", "{" T("a", "F32", "null", 0, 4) "}", 4, "has no shape"},
+    {"dimension beyond 63 bits", "{" T("a", "F32", "9223372036854775808", 0, 4) "}", 4,
+     "no JSON: too big integer"},
+    {"nine dimensions", "{" T("a", "F32", "1,1,1,1,1,1,1,1,1", 0, 4) "}", 4,
+     "has no shape, which is a list of at most 8 integers"},
+    {"no offsets", "{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "has no data_offsets"},
+    {"one offset", "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "no data_offsets"},
+    {"three offsets", "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,4]}}", 4,
+     "has no data_offsets, which are two integers"},
+    {"a key more", "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4,
+     "has keys beside dtype, shape and data_offsets"},
+    {"elements overflow", "{" T("a", "F32", "4294967296,4294967296", 0, 0) "}", 0,
+     "has a shape of more elements than can be counted"},
+    {"bits overflow", "{" T("a", "F32", "1152921504606846976", 0, 0) "}", 0, "more elements than"},
+    {"half a byte", "{" T("a", "F4", "3", 0, 2) "}", 2, "tensor 'a' does not fill whole bytes"},
+    {"six bits", "{" T("a", "F6_E2M3", "2", 0, 2) "}", 2, "tensor 'a' does not fill whole bytes"},
+    {"ends before it begins", "{" T("a", "F32", "1", 4, 0) "}", 4, "tensor 'a' ends before it begins"},
+    {"ends after the file", "{" T("a", "F32", "2", 0, 8) "}", 4,
+     "tensor 'a' ends at byte 8 of the data, which has 4: the file is cut"},
+    {"ends at the end of numbers", "{" T("a", "F32", "1", 9223372036854775803, 9223372036854775807) "}", 4,
+     "ends at byte 9223372036854775807 of the data"},
+    {"fewer bytes than its shape", "{" T("a", "F32", "2", 0, 4) "}", 4,
+     "tensor 'a' has 4 bytes in data_offsets, but 8 by its shape and dtype"},
+    {"hole at the start", "{" T("a", "F32", "1", 4, 8) "}", 8,
+     "tensor 'a' begins at byte 4 of the data, but the one before it ends at 0: there is a hole"},
+    {"hole", "{" T("a", "F32", "1", 0, 4) "," T("b", "F32", "1", 5, 9) "}", 9,
+     "tensor 'b' begins at byte 5 of the data, but the one before it ends at 4: there is a hole"},
+    {"overlap", "{" T("a", "F32", "1", 0, 4) "," T("b", "F32", "1", 3, 7) "}", 7,
+     "tensor 'b' begins at byte 3 of the data, but the one before it ends at 4: they overlap"},
+    {"the same bytes twice", "{" T("a", "F32", "1", 0, 4) "," T("b", "F32", "1", 0, 4) "}", 4, "they overlap"},
+    {"a tail", "{" T("a", "F32", "1", 0, 4) "}", 7, "byte 66: 3 bytes follow that belong to no tensor"},
+    {"no tensors, but data", "{}", 1, "byte 10: 1 bytes follow that belong to no tensor"},
+    {"an empty one in the middle of another",
+     "{" T("a", "F32", "2", 0, 8) "," T("b", "F32", "0", 4, 4) "}", 8, "they overlap"},
+};
+/* clang-format on */
+
+static void check_bad(void **state)
+{
+    const struct bad_case *c = *state;
+    size_t len;
+    char *bytes = make_right(c->header, c->n_data, &len);
+    struct weft_safetensors *s = NULL;
+    struct weft_error err = {.msg = ""};
+    assert_int_equal(weft_safetensors_open_bytes(bytes, len, "f", &s, &err), WEFT_CKPT);
+    if (strstr(err.msg, c->want) == NULL)
+        fail_msg("'%s' is not in '%s'", c->want, err.msg);
+    assert_null(s);
+    assert_int_equal(strncmp(err.msg, "f: ", 3), 0);
+    assert_int_equal(weft_safetensors_open_bytes(bytes, len, "f", &s, NULL), WEFT_CKPT);
+    free(bytes);
+}
+
+/* The length in front. */
+static void check_lengths(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t length;
+        const char *want;
+    } cases[] = {
+        {0, "the header has 0 bytes: there is none"},
+        {1, "the header has 1 bytes: there is none"},
+        {3, "said to have 3 bytes, but only 2 follow: the file is cut"},
+        {UINT64_MAX, "said to have 18446744073709551615 bytes, but only 2 follow"},
+        {UINT64_MAX - 7, "said to have 18446744073709551608 bytes, but only 2 follow"},
+    };
+    struct weft_safetensors *s = NULL;
+    struct weft_error err;
+    size_t len;
+    for (size_t i = 0; i < WEFT_LEN(cases); i++) {
+        char *bytes = make_file(cases[i].length, "{}", 2, 0, &len);
+        assert_int_equal(weft_safetensors_open_bytes(bytes, len, "f", &s, &err), WEFT_CKPT);
+        assert_non_null(strstr(err.msg, cases[i].want));
+        free(bytes);
+    }
+    for (len = 0; len < 8; len++) {
+        assert_int_equal(weft_safetensors_open_bytes("\2\0\0\0\0\0\0", len, "f", &s, &err),
+                         WEFT_CKPT);
+        assert_non_null(strstr(err.msg, "begins with 8 bytes"));
+    }
+}
+
+/* A header of `n` bytes made of `text`, again and again, then `end`. */
+static char *repeat(const char *start, const char *text, const char *end, size_t n, size_t *len)
+{
+    char *header = malloc(n + strlen(end) + 1);
+    assert_non_null(header);
+    size_t at = strlen(start);
+    memcpy(header, start, at);
+    for (; at + strlen(text) <= n; at += strlen(text))
+        memcpy(header + at, text, strlen(text));
+    strcpy(header + at, end);
+    char *bytes = make_right(header, 0, len);
+    free(header);
+    return bytes;
+}
+
+static void check_large(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *start, *text, *end;
+        size_t n;
+        const char *want;
+    } cases[] = {
+        {"{", " ", "}", (16 << 20) + 1, "the header has 16777218 bytes: at most 16777216"},
+        {"{\"a\":[0", ",0", "]}", 3 << 20, "the header has more than 1048576 parts"},
+        {"{\"a\":", "[", "}", 1 << 20, "nested deeper than 4 levels"},
+        {"{\"", "a", "\":{}}", 1000, "has more than 512 bytes"},
+        {"{\"", "a", "\":{}}", 3 << 20, "has more than 512 bytes"},
+    };
+    for (size_t i = 0; i < WEFT_LEN(cases); i++) {
+        size_t len;
+        char *bytes = repeat(cases[i].start, cases[i].text, cases[i].end, cases[i].n, &len);
+        struct weft_safetensors *s = NULL;
+        struct weft_error err;
+        assert_int_equal(weft_safetensors_open_bytes(bytes, len, "f", &s, &err), WEFT_CKPT);
+        if (strstr(err.msg, cases[i].want) == NULL)
+            fail_msg("'%s' is not in '%s'", cases[i].want, err.msg);
+        free(bytes);
+    }
+}
+
+/* n empty tensors. */
+static void check_many(void **state)
+{
+    (void)state;
+    for (size_t n = 65536; n <= 65537; n++) {
+        char *header = malloc(n * 64 + 2), *at = header;
+        assert_non_null(header);
+        *at++ = '{';
+        for (size_t i = 0; i < n; i++)
+            at += sprintf(at,
+                          "%s\"t%zu\":{\"dtype\":\"F32\",\"shape\":[0],"
+                          "\"data_offsets\":[0,0]}",
+                          i > 0 ? "," : "", i);
+        strcpy(at, "}");
+        size_t len;
+        char *bytes = make_right(header, 0, &len);
+        struct weft_safetensors *s = NULL;
+        struct weft_error err;
+        enum weft_status st = weft_safetensors_open_bytes(bytes, len, "f", &s, &err);
+        if (n == 65536) {
+            assert_int_equal(st, WEFT_OK);
+            assert_int_equal(weft_safetensors_count(s), n);
+            assert_non_null(weft_safetensors_find(s, "t65535"));
+            assert_null(weft_safetensors_find(s, "t65536"));
+        } else {
+            assert_int_equal(st, WEFT_CKPT);
+            assert_non_null(strstr(err.msg, "has 65537 tensors: at most 65536 are read"));
+        }
+        weft_safetensors_free(s);
+        free(bytes);
+        free(header);
+    }
+}
+
+/* Every file that was cut anywhere is refused. */
+static void check_cut(void **state)
+{
+    (void)state;
+    size_t len;
+    char *bytes =
+        make_right("{" T("a", "F32", "2", 0, 8) "," T("b", "F16", "", 8, 10) "}", 10, &len);
+    for (size_t n = 0; n <= len; n++) {
+        char *part = malloc(n + 1); /* of its own, so that a sanitizer sees reads beyond */
+        assert_non_null(part);
+        memcpy(part, bytes, n);
+        struct weft_safetensors *s = NULL;
+        enum weft_status st = weft_safetensors_open_bytes(part, n, "f", &s, NULL);
+        assert_int_equal(st, n == len ? WEFT_OK : WEFT_CKPT);
+        weft_safetensors_free(s);
+        free(part);
+    }
+    free(bytes);
+}
+
+/* -- what is listed ------------------------------------------------------------------------ */
+
+static void check_listed(void **state)
+{
+    (void)state;
+    /* Not in order, a scalar, empty ones at both ends, a dtype that cannot be read, padding. */
+    const char *header = "{" T(
+        "b", "I64", "1", 12,
+        20) ",\"__metadata__\":{\"format\":\"pt\","
+            "\"k\":\"v\"}," T("a", "F32", "1,3", 0, 12) "," T("z", "BF16", "5,0", 22, 22) "," T(
+                "s", "BF16", "", 20, 22) "," T("y", "F16", "0", 0, 0) "}     ";
+    static const char *const order[] = {"y", "a", "b", "s", "z"};
+    size_t len;
+    char *bytes = make_right(header, 22, &len);
+    struct weft_safetensors *s = NULL;
+    struct weft_error err = {.msg = ""};
+    assert_int_equal(weft_safetensors_open_bytes(bytes, len, "f", &s, &err), WEFT_OK);
+    assert_int_equal(weft_safetensors_count(s), 5);
+    for (size_t i = 0; i < 5; i++) {
+        assert_string_equal(weft_safetensors_at(s, i)->name, order[i]);
+        assert_ptr_equal(weft_safetensors_at(s, i), weft_safetensors_find(s, order[i]));
+    }
+    const struct weft_safetensors_tensor *a = weft_safetensors_find(s, "a");
+    assert_int_equal(a->rank, 2);
+    assert_int_equal(a->shape[0], 1);
+    assert_int_equal(a->shape[1], 3);
+    assert_int_equal(a->n, 3);
+    assert_int_equal(a->begin, 0);
+    assert_int_equal(a->end, 12);
+    assert_true(a->readable && a->type == WEFT_F32);
+    assert_string_equal(a->dtype, "F32");
+    const struct weft_safetensors_tensor *scalar = weft_safetensors_find(s, "s");
+    assert_int_equal(scalar->rank, 0);
+    assert_int_equal(scalar->n, 1);
+    float value;
+    assert_int_equal(weft_safetensors_read(s, scalar, 0, 1, &value, NULL), WEFT_OK);
+    assert_true(value == weft_f32_of_bits(0x15140000));
+    const struct weft_safetensors_tensor *b = weft_safetensors_find(s, "b");
+    assert_false(b->readable);
+    assert_int_equal(weft_safetensors_read(s, b, 0, 1, &value, &err), WEFT_CKPT);
+    assert_string_equal(err.msg,
+                        "f: tensor 'b' has the dtype I64: weft reads F32, BF16 and F16");
+    assert_null(weft_safetensors_find(s, "c"));
+    assert_null(weft_safetensors_find(s, "__metadata__"));
+    assert_string_equal(weft_safetensors_metadata(s, "k"), "v");
+    assert_null(weft_safetensors_metadata(s, "x"));
+    assert_string_equal(weft_safetensors_path(s), "f");
+    assert_int_equal(weft_safetensors_read(s, a, 2, 2, &value, &err), WEFT_CKPT);
+    assert_non_null(strstr(err.msg, "has 3 elements: 2 from 2 on are too many"));
+    assert_int_equal(weft_safetensors_read(s, a, 4, 0, &value, &err), WEFT_CKPT);
+    assert_int_equal(weft_safetensors_read(s, a, 3, 0, &value, &err), WEFT_OK);
+    weft_safetensors_free(s);
+    weft_safetensors_free(NULL);
+    free(bytes);
+}
+
+/* Every dtype of the format is known by name and size. */
+static void check_dtypes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        unsigned bits;
+    } all[] = {{"BOOL", 8},        {"U8", 8},          {"I8", 8},      {"I16", 16},
+               {"U16", 16},        {"I32", 32},        {"U32", 32},    {"I64", 64},
+               {"U64", 64},        {"F16", 16},        {"BF16", 16},   {"F32", 32},
+               {"F64", 64},        {"C64", 64},        {"F8_E5M2", 8}, {"F8_E4M3", 8},
+               {"F8_E8M0", 8},     {"F8_E5M2FNUZ", 8}, {"F4", 4},      {"F6_E2M3", 6},
+               {"F8_E4M3FNUZ", 8}, {"F6_E3M2", 6}};
+    for (size_t i = 0; i < WEFT_LEN(all); i++) {
+        char header[200];
+        snprintf(header, sizeof header,
+                 "{\"a\":{\"dtype\":\"%s\",\"shape\":[4],\"data_offsets\":[0,%u]}}",
+                 all[i].name, all[i].bits / 2);
+        size_t len;
+        char *bytes = make_right(header, all[i].bits / 2, &len);
+        struct weft_safetensors *s = NULL;
+        assert_int_equal(weft_safetensors_open_bytes(bytes, len, "f", &s, NULL), WEFT_OK);
+        assert_string_equal(weft_safetensors_at(s, 0)->dtype, all[i].name);
+        weft_safetensors_free(s);
+        free(bytes);
+    }
+}
+
+/* -- numbers ------------------------------------------------------------------------------- */
+
+/* By its definition, in double. */
+static double f16_value(uint16_t half)
+{
+    int exponent = half >> 10 & 31, fraction = half & 1023;
+    double value = exponent == 0 ? ldexp(fraction, -24) : ldexp(1024 + fraction, exponent - 25);
+    if (exponent == 31)
+        value = fraction == 0 ? INFINITY : NAN;
+    return half & 0x8000 ? -value : value;
+}
+
+static void check_halves(void **state)
+{
+    (void)state;
+    for (uint32_t h = 0; h < 65536; h++) {
+        float f16 = weft_f32_of_f16((uint16_t)h), bf16 = weft_f32_of_bf16((uint16_t)h);
+        double want = f16_value((uint16_t)h);
+        assert_true(isnan(want) ? isnan(f16) : f16 == (float)want && (double)f16 == want);
+        assert_int_equal(signbit(f16) != 0, h >> 15);
+        uint16_t back = weft_bf16_of_f32(bf16);
+        assert_true(isnan(bf16) ? isnan(weft_f32_of_bf16(back)) : back == h);
+    }
+}
+
+/* Each fp32 lies between two neighbouring bf16 and must take the nearer, the even one of two that
+ * are as near. */
+static void check_rounding(void **state)
+{
+    (void)state;
+    uint32_t bits = 1;
+    for (int i = 0; i < 200000; i++) {
+        bits = bits * 1664525U + 1013904223U;
+        uint32_t tried = i % 3 == 0 ? (bits & 0xffff0000) | 0x8000 : bits;
+        float value = weft_f32_of_bits(tried);
+        if (isnan(value)) {
+            assert_true(isnan(weft_f32_of_bf16(weft_bf16_of_f32(value))));
+            continue;
+        }
+        uint16_t below = (uint16_t)(tried >> 16), above = (uint16_t)(below + 1);
+        uint32_t past = tried & 0xffff;
+        uint16_t want = past < 0x8000 || (past == 0x8000 && below % 2 == 0) ? below : above;
+        assert_int_equal(weft_bf16_of_f32(value), want);
+    }
+    assert_int_equal(weft_bf16_of_f32(weft_f32_of_bits(0x7f7fffff)), 0x7f80); /* infinity */
+    assert_int_equal(weft_bf16_of_f32(weft_f32_of_bits(0x7f800001)), 0x7fc0); /* NaN */
+    assert_int_equal(weft_bf16_of_f32(-0.0F), 0x8000);
+}
+
+/* -- writing ------------------------------------------------------------------------------- */
+
+static float number(size_t i)
+{
+    return (float)((double)((i * 2654435761U) & 0xffffff) / 8388608 - 1);
+}
+
+enum { N_LARGE = 70001 };
+
+/* A file with all that is special, written in pieces and read back whole and in parts. */
+static void check_round_trip(void **state)
+{
+    (void)state;
+    static const struct weft_safetensors_entry entries[] = {
+        {"empty.first", WEFT_F32, 1, {0}},    {"scalar", WEFT_F32, 0, {0}},
+        {"half", WEFT_BF16, 1, {N_LARGE}},    {"a \"quoted\\ name", WEFT_F32, 3, {1, 7, 1}},
+        {"whole", WEFT_F32, 2, {1, N_LARGE}}, {"empty.last", WEFT_BF16, 2, {3, 0}},
+    };
+    static const struct weft_safetensors_pair pairs[] = {{"step", "12"},
+                                                         {"na\"me", "\xc3\xa4"}};
+    struct folder f;
+    struct weft_safetensors_writer *w = NULL;
+    struct weft_error err = {.msg = ""};
+    float *values = malloc(N_LARGE * sizeof *values), *got = malloc(N_LARGE * sizeof *got);
+    assert_true(values != NULL && got != NULL);
+    for (size_t i = 0; i < N_LARGE; i++)
+        values[i] = number(i);
+    folder_make(&f);
+    const char *path = folder_path(&f, "m.safetensors");
+    assert_int_equal(weft_safetensors_writer_new(path, entries, WEFT_LEN(entries), pairs,
+                                                 WEFT_LEN(pairs), &w, &err),
+                     WEFT_OK);
+    assert_int_not_equal(access(path, F_OK), 0); /* only the temporary one is there */
+    for (size_t e = 0; e < WEFT_LEN(entries); e++) {
+        size_t n = e == 1 ? 1 : e == 3 ? 7 : e == 2 || e == 4 ? N_LARGE : 0;
+        for (size_t i = 0, part; i < n; i += part) {
+            part = n - i < 30000 ? n - i : 30000;
+            assert_int_equal(weft_safetensors_writer_append(w, values + i, part, &err),
+                             WEFT_OK);
+        }
+    }
+    assert_int_equal(weft_safetensors_writer_append(w, values, 1, &err), WEFT_INTERNAL);
+    assert_int_equal(weft_safetensors_writer_finish(w, &err), WEFT_OK);
+    weft_safetensors_writer_free(w);
+    assert_int_equal(folder_count(f.at), 1);
+
+    size_t len;
+    char *bytes = folder_get(path, &len);
+    uint64_t n_header;
+    memcpy(&n_header, bytes, 8);
+    assert_int_equal((8 + n_header) % 64, 0);
+    assert_int_equal(len, 8 + n_header + 4 + 2 * N_LARGE + 28 + 4 * N_LARGE);
+    assert_int_equal(strncmp(bytes + 8, "{\"__metadata__\":{\"format\":\"pt\",", 31), 0);
+    free(bytes);
+
+    struct weft_safetensors *s = NULL;
+    assert_int_equal(weft_safetensors_open(path, &s, &err), WEFT_OK);
+    assert_string_equal(weft_safetensors_metadata(s, "format"), "pt");
+    assert_string_equal(weft_safetensors_metadata(s, "na\"me"), "\xc3\xa4");
+    assert_int_equal(weft_safetensors_count(s), WEFT_LEN(entries));
+    for (size_t e = 0; e < WEFT_LEN(entries); e++) {
+        const struct weft_safetensors_tensor *t = weft_safetensors_find(s, entries[e].name);
+        assert_non_null(t);
+        assert_int_equal(t->rank, entries[e].rank);
+        assert_memory_equal(t->shape, entries[e].shape, t->rank * sizeof t->shape[0]);
+        assert_int_equal(weft_safetensors_read(s, t, 0, (size_t)t->n, got, &err), WEFT_OK);
+        for (size_t i = 0; i < t->n; i++)
+            assert_true(got[i] == (t->type == WEFT_F32
+                                       ? values[i]
+                                       : weft_f32_of_bf16(weft_bf16_of_f32(values[i]))));
+        if (t->n < 50000)
+            continue;
+        assert_int_equal(weft_safetensors_read(s, t, 40000, 10, got + 7, &err), WEFT_OK);
+        assert_memory_equal(got + 40000, got + 7, 10 * sizeof *got);
+    }
+    weft_safetensors_free(s);
+    folder_remove(f.at);
+    free(values);
+    free(got);
+}
+
+/* clang-format off */
+static struct bad_entry {
+    const char *name, *want;
+    struct weft_safetensors_entry at[2];
+    struct weft_safetensors_pair pair;
+} bad_entries[] = {
+    {"a name twice", "tensor 'a' is to be written twice",
+     {{"a", WEFT_F32, 1, {1}}, {"a", WEFT_F32, 1, {1}}}, {"k", "v"}},
+    {"a bad name", "the name of tensor 'a/b' has '/'",
+     {{"a/b", WEFT_F32, 1, {1}}, {"a", WEFT_F32, 1, {1}}}, {"k", "v"}},
+    {"the metadata's name", "is the metadata's",
+     {{"__metadata__", WEFT_F32, 1, {1}}, {"a", WEFT_F32, 1, {1}}}, {"k", "v"}},
+    {"f16", "tensor 'a' cannot be written as f16: use f32 or bf16",
+     {{"a", WEFT_F16, 1, {1}}, {"b", WEFT_F32, 1, {1}}}, {"k", "v"}},
+    {"too many dimensions", "tensor 'a' has 9 dimensions: at most 8",
+     {{"a", WEFT_F32, 9, {1}}, {"b", WEFT_F32, 1, {1}}}, {"k", "v"}},
+    {"too many elements", "tensor 'a' has too many elements",
+     {{"a", WEFT_F32, 2, {UINT64_MAX, 2}}, {"b", WEFT_F32, 1, {1}}}, {"k", "v"}},
+    {"too many bytes", "tensor 'a' has too many bytes",
+     {{"a", WEFT_F32, 1, {UINT64_MAX / 2}}, {"b", WEFT_F32, 1, {1}}}, {"k", "v"}},
+    {"too far", "tensor 'b' ends too far into the file",
+     {{"a", WEFT_F32, 1, {(uint64_t)1 << 60}}, {"b", WEFT_F32, 1, {(uint64_t)1 << 60}}}, {"k", "v"}},
+    {"metadata in another code", "metadata 'k' is not UTF-8",
+     {{"a", WEFT_F32, 1, {1}}, {"b", WEFT_F32, 1, {1}}}, {"k", "\xff"}},
+    {"format twice", "metadata 'format' is to be written twice",
+     {{"a", WEFT_F32, 1, {1}}, {"b", WEFT_F32, 1, {1}}}, {"format", "np"}},
+};
+/* clang-format on */
+
+static void check_bad_entry(void **state)
+{
+    const struct bad_entry *c = *state;
+    struct folder f;
+    struct weft_safetensors_writer *w = NULL;
+    struct weft_error err = {.msg = ""};
+    folder_make(&f);
+    assert_int_equal(
+        weft_safetensors_writer_new(folder_path(&f, "m"), c->at, 2, &c->pair, 1, &w, &err),
+        WEFT_CKPT);
+    if (strstr(err.msg, c->want) == NULL)
+        fail_msg("'%s' is not in '%s'", c->want, err.msg);
+    assert_null(w);
+    assert_int_equal(folder_count(f.at), 0);
+    folder_remove(f.at);
+}
+
+static const struct weft_safetensors_entry one_entry = {"a", WEFT_F32, 1, {300000}};
+
+/* Too much, too little, and given up: the file that was there before stays. */
+static void check_unfinished(void **state)
+{
+    (void)state;
+    struct folder f;
+    struct weft_safetensors_writer *w = NULL;
+    struct weft_error err;
+    float *values = calloc(300001, sizeof *values);
+    folder_make(&f);
+    folder_put(&f, "m", "old", 3);
+    const char *path = folder_path(&f, "m");
+    assert_int_equal(weft_safetensors_writer_new(path, &one_entry, 1, NULL, 0, &w, &err),
+                     WEFT_OK);
+    assert_int_equal(weft_safetensors_writer_append(w, values, 300001, &err), WEFT_INTERNAL);
+    assert_non_null(strstr(err.msg, "tensor 'a' lacks 300000 elements, but 300001 come"));
+    assert_int_equal(weft_safetensors_writer_append(w, values, 299999, &err), WEFT_OK);
+    assert_int_equal(weft_safetensors_writer_finish(w, &err), WEFT_INTERNAL);
+    assert_non_null(strstr(err.msg, "tensor 'a' still lacks 1 elements"));
+    assert_int_equal(folder_count(f.at), 2);
+    weft_safetensors_writer_free(w);
+    weft_safetensors_writer_free(NULL);
+    assert_int_equal(folder_count(f.at), 1);
+    size_t len;
+    char *old = folder_get(path, &len);
+    assert_string_equal(old, "old");
+    free(old);
+    free(values);
+    folder_remove(f.at);
+}
+
+/* A disk that takes no more, played by the limit on the size of files: an error that says so, and
+ * nothing left behind. */
+static void check_full(void **state)
+{
+    (void)state;
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    float *values = calloc(300000, sizeof *values);
+    /* In the middle of the numbers, and in the last bytes, which only finishing writes. */
+    static const rlim_t limits[] = {500000, 1200000};
+    for (size_t i = 0; i < WEFT_LEN(limits); i++) {
+        struct folder f;
+        struct weft_safetensors_writer *w = NULL;
+        struct weft_error err = {.msg = ""};
+        folder_make(&f);
+        limit = (struct rlimit){limits[i], before.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        enum weft_status st =
+            weft_safetensors_writer_new(folder_path(&f, "m"), &one_entry, 1, NULL, 0, &w, &err);
+        for (size_t k = 0; k < 300000 && st == WEFT_OK; k += 1000)
+            st = weft_safetensors_writer_append(w, values + k, 1000, &err);
+        if (st == WEFT_OK)
+            st = weft_safetensors_writer_finish(w, &err);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+        assert_int_equal(st, WEFT_IO);
+        assert_non_null(strstr(err.msg, f.path));
+        assert_non_null(strstr(err.msg, strerror(EFBIG)));
+        weft_safetensors_writer_free(w);
+        assert_int_equal(folder_count(f.at), 0);
+        folder_remove(f.at);
+    }
+    signal(SIGXFSZ, SIG_DFL);
+    free(values);
+}
+
+/* What is no file. */
+static void check_paths(void **state)
+{
+    (void)state;
+    struct folder f;
+    struct weft_safetensors *s = NULL;
+    struct weft_safetensors_writer *w = NULL;
+    struct weft_error err;
+    folder_make(&f);
+    assert_int_equal(weft_safetensors_open(folder_path(&f, "none"), &s, &err), WEFT_CKPT);
+    assert_non_null(strstr(err.msg, "/none cannot be opened: No such file"));
+    assert_int_equal(weft_safetensors_open(f.at, &s, &err), WEFT_CKPT);
+    assert_non_null(strstr(err.msg, "is no regular file"));
+    assert_int_equal(mkfifo(folder_path(&f, "pipe"), 0600), 0);
+    assert_int_equal(weft_safetensors_open(f.path, &s, &err), WEFT_CKPT);
+    assert_non_null(strstr(err.msg, "is no regular file"));
+    assert_int_equal(
+        weft_safetensors_writer_new(folder_path(&f, "no/m"), &one_entry, 1, NULL, 0, &w, &err),
+        WEFT_IO);
+    assert_non_null(strstr(err.msg, "no/m cannot be written: No such file"));
+    folder_remove(f.at);
+}
+
+/* A file that is cut while it is open. */
+static void check_shortened(void **state)
+{
+    (void)state;
+    struct folder f;
+    struct weft_safetensors *s = NULL;
+    struct weft_error err;
+    size_t len;
+    char *bytes = make_right("{" T("a", "F32", "2", 0, 8) "}", 8, &len);
+    folder_make(&f);
+    folder_put(&f, "m", bytes, len);
+    assert_int_equal(weft_safetensors_open(folder_path(&f, "m"), &s, &err), WEFT_OK);
+    assert_int_equal(truncate(f.path, (off_t)len - 2), 0);
+    float values[2];
+    assert_int_equal(weft_safetensors_read(s, weft_safetensors_at(s, 0), 0, 2, values, &err),
+                     WEFT_CKPT);
+    assert_non_null(strstr(err.msg, "it was shortened while it was read"));
+    weft_safetensors_free(s);
+    folder_remove(f.at);
+    free(bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(check_lengths),    cmocka_unit_test(check_large),
+        cmocka_unit_test(check_many),       cmocka_unit_test(check_cut),
+        cmocka_unit_test(check_listed),     cmocka_unit_test(check_dtypes),
+        cmocka_unit_test(check_halves),     cmocka_unit_test(check_rounding),
+        cmocka_unit_test(check_round_trip), cmocka_unit_test(check_unfinished),
+        cmocka_unit_test(check_full),       cmocka_unit_test(check_paths),
+        cmocka_unit_test(check_shortened),
+    };
+    struct CMUnitTest tests[WEFT_LEN(bad_cases) + WEFT_LEN(bad_entries) + WEFT_LEN(others)];
+    size_t n = 0;
+    for (size_t i = 0; i < WEFT_LEN(bad_cases); i++)
+        tests[n++] =
+            (struct CMUnitTest){bad_cases[i].name, check_bad, NULL, NULL, &bad_cases[i]};
+    for (size_t i = 0; i < WEFT_LEN(bad_entries); i++)
+        tests[n++] = (struct CMUnitTest){bad_entries[i].name, check_bad_entry, NULL, NULL,
+                                         &bad_entries[i]};
+    for (size_t i = 0; i < WEFT_LEN(others); i++)
+        tests[n++] = others[i];
+    return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL) != 0;
+}
