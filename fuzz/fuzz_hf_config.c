@@ -1,0 +1,49 @@
+/* Any bytes as a config.json: an error, or a model that survives writing. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "spec/hf_config.h"
+
+/* Not assert: the check must hold in a release build too. */
+static void require(int holds)
+{
+    if (!holds)
+        abort();
+}
+
+static int same_rope(const struct weft_rope *a, const struct weft_rope *b)
+{
+    return a->kind == b->kind && a->theta == b->theta && a->factor == b->factor &&
+           a->low == b->low && a->high == b->high && a->ctx == b->ctx;
+}
+
+static int same(const struct weft_model *a, const struct weft_model *b)
+{
+    return a->arch == b->arch && a->layers == b->layers && a->dim == b->dim &&
+           a->heads == b->heads && a->kv_heads == b->kv_heads && a->ffn == b->ffn &&
+           a->vocab == b->vocab && a->ctx == b->ctx && a->tied == b->tied &&
+           a->norm_eps == b->norm_eps && a->residual_block_layers == b->residual_block_layers &&
+           same_rope(&a->rope, &b->rope);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct weft_model m, again;
+    struct weft_error err = {.msg = ""};
+    enum weft_status st = weft_hf_config_parse((const char *)data, size, "fuzz", &m, &err);
+    if (st != WEFT_OK) {
+        require(st == WEFT_CKPT && err.status == st && err.msg[0] != '\0');
+        for (const char *c = err.msg; *c != '\0'; c++)
+            require(*c >= ' ' && *c <= '~');
+        return 0;
+    }
+    require(weft_model_check(&m, NULL) == WEFT_OK);
+    struct weft_text text = {0};
+    struct weft_hf_about about = {"float32", -1, 7};
+    require(weft_hf_config_write(&m, &about, &text, NULL) == WEFT_OK);
+    require(weft_hf_config_parse(text.at, text.len, "again", &again, NULL) == WEFT_OK);
+    require(same(&m, &again));
+    weft_text_release(&text);
+    return 0;
+}

@@ -1,0 +1,60 @@
+/* Any bytes as a safetensors file: an error, or tensors that fill the data and can be read. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/safetensors.h"
+
+/* Not assert: the check must hold in a release build too. */
+static void require(int holds)
+{
+    if (!holds)
+        abort();
+}
+
+/* Whole, and its last element by itself. */
+static void check_tensor(const struct weft_safetensors *s,
+                         const struct weft_safetensors_tensor *t)
+{
+    struct weft_error err = {.msg = ""};
+    require(weft_safetensors_find(s, t->name) == t);
+    if (!t->readable) {
+        float value;
+        require(weft_safetensors_read(s, t, 0, 0, &value, &err) == WEFT_CKPT);
+        require(err.msg[0] != '\0');
+        return;
+    }
+    size_t n = (size_t)t->n;
+    float *values = malloc((n + 1) * sizeof *values), last;
+    require(values != NULL);
+    require(weft_safetensors_read(s, t, 0, n, values, &err) == WEFT_OK);
+    require(weft_safetensors_read(s, t, 0, n + 1, values, &err) == WEFT_CKPT);
+    if (n > 0) {
+        require(weft_safetensors_read(s, t, n - 1, 1, &last, &err) == WEFT_OK);
+        require(memcmp(&last, &values[n - 1], sizeof last) == 0);
+    }
+    free(values);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct weft_safetensors *s = NULL;
+    struct weft_error err = {.msg = ""};
+    enum weft_status st = weft_safetensors_open_bytes(data, size, "fuzz", &s, &err);
+    if (st != WEFT_OK) {
+        require(st == WEFT_CKPT && err.status == st && err.msg[0] != '\0' && s == NULL);
+        for (const char *c = err.msg; *c != '\0'; c++)
+            require(*c >= ' ' && *c <= '~');
+        return 0;
+    }
+    uint64_t end = 0;
+    for (size_t i = 0; i < weft_safetensors_count(s); i++) {
+        const struct weft_safetensors_tensor *t = weft_safetensors_at(s, i);
+        require(t->begin == end && t->end <= size && t->rank <= WEFT_SAFETENSORS_MAX_RANK);
+        end = t->end;
+        check_tensor(s, t);
+    }
+    weft_safetensors_free(s);
+    return 0;
+}
