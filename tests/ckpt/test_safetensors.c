@@ -633,6 +633,44 @@ static void check_shortened(void **state)
     free(bytes);
 }
 
+/* A file of more than 8 GiB, most of it a hole on the disk: offsets and counts beyond 32 bits. */
+static void check_beyond_32_bits(void **state)
+{
+    (void)state;
+    static const uint64_t n = ((uint64_t)1 << 31) + 5;
+    struct folder f;
+    struct weft_safetensors *s = NULL;
+    struct weft_error err = {.msg = ""};
+    char header[200];
+    snprintf(header, sizeof header,
+             "{\"a\":{\"dtype\":\"F32\",\"shape\":[%llu],\"data_offsets\":[0,%llu]},"
+             "\"b\":{\"dtype\":\"BF16\",\"shape\":[1],\"data_offsets\":[%llu,%llu]}}",
+             (unsigned long long)n, 4ULL * n, 4ULL * n, 4ULL * n + 2);
+    size_t len;
+    char *bytes = make_right(header, 0, &len);
+    folder_make(&f);
+    folder_put(&f, "m", bytes, len);
+    if (truncate(f.path, (off_t)(len + 4 * n)) == 0) { /* some disks have no such files */
+        FILE *out = fopen(f.path, "ab");
+        assert_non_null(out);
+        assert_int_equal(fwrite("\x80\x3f", 1, 2, out), 2);
+        assert_int_equal(fclose(out), 0);
+        assert_int_equal(weft_safetensors_open(f.path, &s, &err), WEFT_OK);
+        float values[3] = {7, 7, 7};
+        const struct weft_safetensors_tensor *a = weft_safetensors_find(s, "a");
+        assert_int_equal(a->n, n);
+        assert_int_equal(weft_safetensors_read(s, a, n - 2, 2, values, &err), WEFT_OK);
+        assert_true(values[0] == 0 && values[1] == 0 && values[2] == 7);
+        assert_int_equal(weft_safetensors_read(s, a, n - 2, 3, values, &err), WEFT_CKPT);
+        const struct weft_safetensors_tensor *b = weft_safetensors_find(s, "b");
+        assert_int_equal(weft_safetensors_read(s, b, 0, 1, values, &err), WEFT_OK);
+        assert_true(values[0] == 1);
+        weft_safetensors_free(s);
+    }
+    folder_remove(f.at);
+    free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
@@ -642,7 +680,7 @@ int main(void)
         cmocka_unit_test(check_halves),     cmocka_unit_test(check_rounding),
         cmocka_unit_test(check_round_trip), cmocka_unit_test(check_unfinished),
         cmocka_unit_test(check_full),       cmocka_unit_test(check_paths),
-        cmocka_unit_test(check_shortened),
+        cmocka_unit_test(check_shortened),  cmocka_unit_test(check_beyond_32_bits),
     };
     struct CMUnitTest tests[WEFT_LEN(bad_cases) + WEFT_LEN(bad_entries) + WEFT_LEN(others)];
     size_t n = 0;

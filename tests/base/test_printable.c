@@ -1,0 +1,53 @@
+/* What of a hostile text reaches a terminal. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/printable.h"
+
+static void check_bytes(void **state)
+{
+    (void)state;
+    for (int c = 1; c < 256; c++) {
+        char text[] = {'a', (char)c, 'b', '\0'};
+        int plain = c >= 0x20 && c <= 0x7e;
+        struct weft_printable shown = weft_printable(text);
+        assert_int_equal(shown.at[1], plain ? c : '?');
+        assert_int_equal(shown.at[0], 'a');
+        assert_string_equal(shown.at + 2, "b");
+        assert_int_equal(weft_is_printable(text), plain);
+    }
+    assert_string_equal(weft_printable("").at, "");
+    assert_true(weft_is_printable(""));
+}
+
+/* The longest that is shown whole has 99 bytes; a longer one ends in dots. */
+static void check_lengths(void **state)
+{
+    (void)state;
+    char text[300];
+    for (size_t n = 0; n < sizeof text; n++) {
+        memset(text, 'x', n);
+        text[n] = '\0';
+        struct weft_printable shown = weft_printable(text);
+        if (n < WEFT_PRINTABLE_SIZE) {
+            assert_string_equal(shown.at, text);
+        } else {
+            assert_int_equal(strlen(shown.at), WEFT_PRINTABLE_SIZE - 1);
+            assert_string_equal(shown.at + WEFT_PRINTABLE_SIZE - 5, "x...");
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(check_bytes),
+        cmocka_unit_test(check_lengths),
+    };
+    return cmocka_run_group_tests_name("printable", tests, NULL, NULL) != 0;
+}
