@@ -353,7 +353,7 @@ enum weft_status weft_hf_config_parse(const char *text, size_t len, const char *
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s:%d:%d: this is no JSON: %s", path, why.line,
                          why.column, weft_printable(why.text).at);
     struct config c = {path, root, "", err};
-    struct weft_model model;
+    struct weft_model model = {0};
     enum weft_status st;
     if (!json_is_object(root))
         st = WEFT_FAIL(err, WEFT_CKPT, "%.160s: this is %s: a config.json is an object", path,
