@@ -14,11 +14,11 @@ size_t weft_attention_scratch(const struct weft_attention *a)
 
 size_t weft_attention_forward_tasks(const struct weft_attention *a)
 {
-    return a->batch * a->heads * ((a->seq + ATTENTION_SPAN - 1) / ATTENTION_SPAN);
+    return a->batch * a->heads * attention_spans(a);
 }
 
-/* One for each head of keys and values: their gradients are sums over all queries that see them,
- * and may lie where the keys and values do, so no finer cut can run in any order. */
+/* No finer than a head of keys and values: their gradients are sums over all queries that see
+ * them, and may lie where the keys and values do. */
 size_t weft_attention_backward_tasks(const struct weft_attention *a)
 {
     return a->batch * a->kv_heads;

@@ -1,11 +1,11 @@
 /* Causal attention by blocks of 64 queries and 64 keys.
  *
- *                 keys ->                      The forward takes two blocks of queries at a time
- *     queries   x                             and goes over the keys before them: each block of
- *        |      . x                           keys is packed once for both.  The backward takes
- *        v      . . x      x: diagonal        one block of queries at a time, whose gradient is
- *               . . . x    .: whole           then complete, and adds to the gradients of all
- *                                             keys before it.
+ *                 keys ->                     The forward takes a few blocks of queries and goes
+ *     queries   x                             over the keys before them: each block of keys is
+ *        |      . x                           packed once for all.  The backward takes one block
+ *        v      . . x      x: diagonal        of queries at a time, whose gradient is complete
+ *               . . . x    .: whole           after it, and adds to the gradients of all keys
+ *                                             before it.
  *
  * Scores are taken to the base 2: with c = log2(e) / sqrt(head), a probability is 2^(c s - m). */
 #include "kern/fast/attention.h"
@@ -16,7 +16,7 @@
 #include "kern/fast/attention_math.h"
 #include "kern/fast/attention_tile.h"
 
-enum { SPAN = ATTENTION_SPAN, SPAN_BLOCKS = SPAN / BLOCK };
+enum { SPAN = ATTENTION_SPAN };
 
 static const double log2_e = 1.4426950408889634;
 
@@ -58,19 +58,26 @@ static struct weft_mat part_of(const struct view *v, struct weft_mat m, size_t h
     return weft_mat_at(m, v->first + at, h * v->head);
 }
 
+static void keys_ahead(const struct view *v, size_t g, size_t key, struct ahead *ahead)
+{
+    size_t n = smaller(BLOCK, v->seq - key);
+    ahead_add(ahead, part_of(v, v->a->v, g, key), n, v->head);
+    ahead_add(ahead, part_of(v, v->a->k, g, key), n, v->head);
+}
+
 /* ---- forward -------------------------------------------------------------------------------- */
 
 struct forward {
     struct view v;
-    float *qt;  /* (SPAN_BLOCKS, ld, BLOCK): the queries of each block, transposed */
-    float *out; /* (SPAN, ld): sums of values so far, not yet divided */
-    float *top; /* (SPAN): m, c times the largest score so far */
-    float *sum; /* (SPAN): of 2^(c s - m) so far */
-    float
-        *scale; /* (SPAN): what the sums so far are multiplied by when m grows; then 1 / sum */
+    float *qt;    /* (SPAN / BLOCK, ld, BLOCK): the queries of each block, transposed */
+    float *out;   /* (SPAN, ld): sums of values so far, not yet divided */
+    float *top;   /* (SPAN): m, c times the largest score so far */
+    float *sum;   /* (SPAN): of 2^(c s - m) so far */
+    float *scale; /* (SPAN): for the sums so far, when m grows; at the end 1 / sum */
     float *k, *x; /* (BLOCK, ld): keys and values of one block */
     float *s;     /* (BLOCK, BLOCK) */
     float *rows;  /* (BLOCK, ld) */
+    struct ahead ahead;
 };
 
 static struct forward forward_of(const struct weft_attention *a, size_t sequence,
@@ -127,11 +134,11 @@ static void softmax_lanes(const struct forward *f, float *s, size_t keys, size_t
 }
 
 /* One block of queries, the first of which is `query` of the task, meets the keys in f->k. */
-static void forward_block(const struct forward *f, size_t query, size_t queries, size_t keys,
+static void forward_block(struct forward *f, size_t query, size_t queries, size_t keys,
                           bool diagonal)
 {
     size_t ld = f->v.ld, key_rows = attention_round_up(keys, SHORT);
-    struct scores scores = {f->s, f->k, f->qt + query * ld, ld, f->v.head};
+    struct scores scores = {f->s, f->k, f->qt + query * ld, ld, f->v.head, &f->ahead};
     scores_block(&scores, diagonal, key_rows, queries);
     for (size_t col = 0; col < queries; col += VEC) {
         if (diagonal)
@@ -148,6 +155,7 @@ static void forward_block(const struct forward *f, size_t query, size_t queries,
         .rows = attention_round_up(queries, SHORT),
         .terms = keys,
         .diagonal = diagonal,
+        .ahead = &f->ahead,
     };
     by_keys(&out, f->v.head);
 }
@@ -186,10 +194,10 @@ static void forward_end(const struct forward *f, float *lse, size_t h, size_t be
 void WEFT_KERN(weft_attention_forward_task)(const struct weft_attention *a, size_t task,
                                             float *scratch)
 {
-    size_t spans = (a->seq + SPAN - 1) / SPAN, per_span = a->batch * a->heads;
-    size_t begin = (spans - 1 - task / per_span) * SPAN;
-    size_t sequence = task % per_span / a->heads, h = task % a->heads;
-    size_t n = smaller(SPAN, a->seq - begin), g = h / (a->heads / a->kv_heads);
+    size_t per_span = a->batch * a->heads, span = attention_span(a);
+    size_t begin = (attention_spans(a) - 1 - task / per_span) * span;
+    size_t n = smaller(span, a->seq - begin), sequence = task % per_span / a->heads;
+    size_t h = task % a->heads, g = h / (a->heads / a->kv_heads);
     struct forward f = forward_of(a, sequence, scratch);
     forward_begin(&f, h, begin, n);
     for (size_t key = 0; key < begin + n; key += BLOCK) {
@@ -197,6 +205,11 @@ void WEFT_KERN(weft_attention_forward_task)(const struct weft_attention *a, size
         size_t rows = attention_round_up(keys, SHORT);
         pack(f.k, f.v.ld, rows, part_of(&f.v, a->k, g, key), keys, a->head);
         pack(f.x, f.v.ld, rows, part_of(&f.v, a->v, g, key), keys, a->head);
+        f.ahead.n = 0;
+        if (key + BLOCK < begin + n)
+            keys_ahead(&f.v, g, key + BLOCK, &f.ahead);
+        else
+            ahead_add(&f.ahead, part_of(&f.v, a->out, h, begin), n, a->head);
         for (size_t at = key > begin ? key - begin : 0; at < n; at += BLOCK)
             forward_block(&f, at, smaller(BLOCK, n - at), keys, begin + at == key);
     }
@@ -214,6 +227,7 @@ struct backward {
     float *lse;             /* (BLOCK): to the base 2 */
     float *dot;             /* (BLOCK): output times its gradient */
     float *p, *ds;          /* (BLOCK, BLOCK): probabilities, and the scores' gradients */
+    struct ahead ahead;
 };
 
 static struct backward backward_of(const struct weft_attention *a, size_t sequence,
@@ -253,22 +267,25 @@ static void gradient_lanes(const struct backward *b, size_t keys, size_t col)
 }
 
 /* The block's queries meet the block of keys from `key` on. */
-static void backward_block(const struct backward *b, size_t queries, size_t key, size_t keys,
+static void backward_block(struct backward *b, size_t queries, size_t key, size_t keys,
                            bool diagonal)
 {
     size_t ld = b->v.ld, head = b->v.head, at = key * ld;
     size_t key_rows = attention_round_up(keys, SHORT);
-    struct scores s = {b->p, b->k + at, b->qt, ld, head};
-    struct scores dp = {b->ds, b->x + at, b->dyt, ld, head};
+    struct scores s = {b->p, b->k + at, b->qt, ld, head, &b->ahead};
+    struct scores dp = {b->ds, b->x + at, b->dyt, ld, head, &b->ahead};
     scores_block(&s, diagonal, key_rows, queries);
     scores_block(&dp, diagonal, key_rows, queries);
     for (size_t col = 0; col < queries; col += VEC)
         gradient_lanes(b, diagonal ? smaller(key_rows, col + VEC) : key_rows, col);
 
-    struct product dx = {b->dx + at, b->p, b->dy, NULL, ld, key_rows, queries, diagonal};
-    struct product dk = {b->dk + at, b->ds, b->q, NULL, ld, key_rows, queries, diagonal};
+    struct product dx = {b->dx + at, b->p,    b->dy,    NULL,     ld,
+                         key_rows,   queries, diagonal, &b->ahead};
+    struct product dk = {b->dk + at, b->ds,   b->q,     NULL,     ld,
+                         key_rows,   queries, diagonal, &b->ahead};
     size_t query_rows = attention_round_up(queries, SHORT);
-    struct product dq = {b->dq, b->ds, b->k + at, NULL, ld, query_rows, keys, diagonal};
+    struct product dq = {b->dq,      b->ds, b->k + at, NULL,     ld,
+                         query_rows, keys,  diagonal,  &b->ahead};
     by_queries(&dx, head);
     by_queries(&dk, head);
     by_keys(&dq, head);
@@ -295,8 +312,47 @@ static void backward_begin(const struct backward *b, const float *lse, size_t h,
     memset(b->dq, 0, rows * ld * sizeof *b->dq);
 }
 
-/* A task owns all that belongs to one head of keys and values in one sequence.  A block's queries
- * are read before their gradient is written, the keys and values before anything is. */
+/* While the queries from `begin` on are at work: where results go, and what the next ones need;
+ * those of the group's next head come after a head's last ones. */
+static void backward_ahead(struct backward *b, size_t g, size_t h, size_t begin)
+{
+    const struct weft_attention *a = b->v.a;
+    size_t group = a->heads / a->kv_heads, next = begin + BLOCK, next_h = h;
+    if (next >= a->seq) {
+        next = 0;
+        next_h++;
+    }
+    b->ahead.n = 0;
+    if (next_h < (g + 1) * group) {
+        size_t n = smaller(BLOCK, a->seq - next);
+        if (h == g * group && next > 0)
+            keys_ahead(&b->v, g, next, &b->ahead);
+        ahead_add(&b->ahead, part_of(&b->v, a->out, next_h, next), n, a->head);
+        ahead_add(&b->ahead, part_of(&b->v, a->dout, next_h, next), n, a->head);
+        ahead_add(&b->ahead, part_of(&b->v, a->q, next_h, next), n, a->head);
+    } else {
+        size_t n = smaller(a->seq, SPAN);
+        ahead_add(&b->ahead, part_of(&b->v, a->dv, g, 0), n, a->head);
+        ahead_add(&b->ahead, part_of(&b->v, a->dk, g, 0), n, a->head);
+    }
+    ahead_add(&b->ahead, part_of(&b->v, a->dq, h, begin), smaller(BLOCK, a->seq - begin),
+              a->head);
+}
+
+/* Takes the keys and values [begin, begin + n) in, and empties their sums. */
+static void backward_keys(const struct backward *b, size_t g, size_t begin, size_t n)
+{
+    const struct weft_attention *a = b->v.a;
+    size_t ld = b->v.ld, rows = attention_round_up(n, SHORT), at = begin * ld;
+    pack(b->k + at, ld, rows, part_of(&b->v, a->k, g, begin), n, a->head);
+    pack(b->x + at, ld, rows, part_of(&b->v, a->v, g, begin), n, a->head);
+    memset(b->dk + at, 0, rows * ld * sizeof *b->dk);
+    memset(b->dx + at, 0, rows * ld * sizeof *b->dx);
+}
+
+/* A task owns all that belongs to one head of keys and values in one sequence.  Gradients may
+ * take the place of q, k and v: a block's queries are read before their gradient is written, and
+ * the gradients of keys and values are written last. */
 void WEFT_KERN(weft_attention_backward_task)(const struct weft_attention *a, size_t task,
                                              float *scratch)
 {
@@ -304,15 +360,13 @@ void WEFT_KERN(weft_attention_backward_task)(const struct weft_attention *a, siz
            group = a->heads / a->kv_heads;
     struct backward b = backward_of(a, sequence, scratch);
     const float scale = (float)(1 / sqrt((double)a->head)), one = 1;
-    size_t rows = attention_rows(a);
-    pack(b.k, b.v.ld, rows, part_of(&b.v, a->k, g, 0), a->seq, a->head);
-    pack(b.x, b.v.ld, rows, part_of(&b.v, a->v, g, 0), a->seq, a->head);
-    memset(b.dk, 0, rows * b.v.ld * sizeof *b.dk);
-    memset(b.dx, 0, rows * b.v.ld * sizeof *b.dx);
     for (size_t h = g * group; h < (g + 1) * group; h++)
         for (size_t begin = 0; begin < a->seq; begin += BLOCK) {
             size_t n = smaller(BLOCK, a->seq - begin);
+            if (h == g * group)
+                backward_keys(&b, g, begin, n);
             backward_begin(&b, a->lse + (sequence * a->heads + h) * a->seq, h, begin, n);
+            backward_ahead(&b, g, h, begin);
             for (size_t key = 0; key <= begin; key += BLOCK)
                 backward_block(&b, n, key, smaller(BLOCK, a->seq - key), key == begin);
             unpack(part_of(&b.v, a->dq, h, begin), b.dq, b.v.ld, n, a->head, &scale, 0);

@@ -3,13 +3,14 @@
 #ifndef KERN_FAST_ATTENTION_H
 #define KERN_FAST_ATTENTION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "kern/attention.h"
 
 enum {
     ATTENTION_BLOCK = 64, /* queries, and keys, that are multiplied in one go */
-    ATTENTION_SPAN = 128, /* queries of a forward task: a whole number of blocks */
+    ATTENTION_SPAN = 256, /* most queries of a forward task: a whole number of blocks */
     ATTENTION_LANES = 16, /* the widest vector, in floats */
 };
 
@@ -28,6 +29,18 @@ static inline size_t attention_row(const struct weft_attention *a)
 static inline size_t attention_rows(const struct weft_attention *a)
 {
     return attention_round_up(a->seq, ATTENTION_LANES);
+}
+
+/* Queries of a forward task.  More of them share the packing of keys, fewer give more tasks. */
+static inline size_t attention_span(const struct weft_attention *a)
+{
+    bool plenty = a->seq >= 4 * ATTENTION_SPAN || a->batch * a->heads >= 32;
+    return plenty ? ATTENTION_SPAN : ATTENTION_SPAN / 2;
+}
+
+static inline size_t attention_spans(const struct weft_attention *a)
+{
+    return (a->seq + attention_span(a) - 1) / attention_span(a);
 }
 
 /* Floats of scratch memory.  A forward task holds its queries transposed, its sums, three numbers

@@ -73,7 +73,7 @@ ALWAYS_INLINE void multiply(const int rows, const int cols, tile t, const float 
             x[j] = vec_load(b + j * VEC);
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++) {
-            vec y = vec_set(a[(size_t)i * a_row]);
+            float y = a[(size_t)i * a_row];
 #pragma GCC unroll 4
             for (int j = 0; j < cols; j++)
                 t[i][j] += y * x[j];
@@ -115,6 +115,43 @@ ALWAYS_INLINE void tile_load(const int rows, const int cols, tile t, const float
         }
 }
 
+/* ---- rows needed soon ----------------------------------------------------------------------- */
+
+/* Matrices are too large for the near caches, and a head takes a short piece of each row: rows
+ * would come one wait after the other.  So each tile asks for a few rows of what is next, and
+ * they arrive while it multiplies.  This changes no result. */
+enum { AHEAD_MOST = 8, AHEAD_ROWS = 4 };
+
+struct ahead {
+    struct {
+        const char *at;
+        size_t stride, bytes, rows;
+    } of[AHEAD_MOST];
+    int n;
+};
+
+static inline void ahead_add(struct ahead *a, struct weft_mat m, size_t rows, size_t head)
+{
+    size_t size = weft_type_size(m.type);
+    a->of[a->n].at = m.at;
+    a->of[a->n].stride = m.ld * size;
+    a->of[a->n].bytes = head * size;
+    a->of[a->n].rows = rows;
+    a->n += rows > 0;
+}
+
+/* From the last matrix that was added. */
+static inline void ahead_ask(struct ahead *a)
+{
+    for (int i = 0; i < AHEAD_ROWS && a->n > 0; i++) {
+        const char *at = a->of[a->n - 1].at;
+        for (size_t b = 0; b < a->of[a->n - 1].bytes; b += 64)
+            __builtin_prefetch(at + b, 0, 2);
+        a->of[a->n - 1].at = at + a->of[a->n - 1].stride;
+        a->n -= --a->of[a->n - 1].rows == 0;
+    }
+}
+
 /* ---- scores --------------------------------------------------------------------------------- */
 
 struct scores {
@@ -122,6 +159,7 @@ struct scores {
     const float *k;  /* (keys, ld) */
     const float *qt; /* (head, BLOCK) */
     size_t ld, head;
+    struct ahead *ahead;
 };
 
 ALWAYS_INLINE void scores_tile(const int rows, const int cols, const struct scores *p,
@@ -137,6 +175,7 @@ ALWAYS_INLINE void scores_panel(const int cols, const struct scores *p, size_t r
 {
     while (row < end) {
         int rows = tile_rows(cols, end - row);
+        ahead_ask(p->ahead);
         if (rows == TALL(cols))
             scores_tile(TALL(cols), cols, p, row, col);
         else
@@ -180,6 +219,7 @@ struct product {
     size_t rows;  /* a multiple of SHORT */
     size_t terms; /* how many are added up */
     bool diagonal;
+    struct ahead *ahead;
 };
 
 ALWAYS_INLINE void by_keys_tile(const int rows, const int cols, const struct product *p,
@@ -233,6 +273,7 @@ ALWAYS_INLINE void by_queries_tile(const int rows, const int cols, const struct 
         size_t row = 0;                                                                        \
         while (row < p->rows) {                                                                \
             int rows = tile_rows(cols, p->rows - row);                                         \
+            ahead_ask(p->ahead);                                                               \
             if (rows == TALL(cols))                                                            \
                 kind##_tile(TALL(cols), cols, p, row, col);                                    \
             else                                                                               \
