@@ -1,0 +1,394 @@
+/* Sums of gradients: exact ones by integers computed here, fast ones by addition; norms; AdamW. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "mats.h"
+
+enum { N = 1003 };
+
+/* Every table, the reference first; NULL after the last. */
+static const struct weft_ops *table(int i)
+{
+    return i == 0 ? &weft_ops_ref : mats_ops(i - 1);
+}
+
+/* Numbers of every size below 2^12 and down to the smallest; every third has a fraction of a unit
+ * that is exactly a half or next to it. */
+static float contribution(uint64_t stream, uint64_t i)
+{
+    uint64_t bits = weft_random_u64(5, stream, i);
+    double sign = bits & 1 ? -1 : 1, part = 1 + (double)(bits >> 41) * 0x1p-23;
+    int exponent = (int)(bits >> 1 & 127) - 115; /* -115 .. 12 */
+    if (exponent == 12)
+        return (float)(sign * nextafterf(4096, 0));
+    if (i % 3 == 0)
+        return (
+            float)(sign *
+                   ((double)(bits >> 8 & 0xfffff) + 0.5 + (double)(i / 3 % 3 - 1) * 0x1p-3) *
+                   0x1p-50);
+    return (float)(sign * ldexp(part, exponent));
+}
+
+/* x / 2^-50 rounded to even, by integers: x = whole * 2^exponent. */
+static int64_t units(float x)
+{
+    int exponent;
+    int64_t whole = (int64_t)ldexp(frexp(fabs((double)x), &exponent), 24);
+    exponent += 50 - 24;
+    if (exponent >= 0)
+        whole <<= exponent;
+    else if (exponent < -30)
+        whole = 0;
+    else {
+        int64_t unit = INT64_C(1) << -exponent, rest = whole % unit;
+        whole /= unit;
+        if (2 * rest > unit || (2 * rest == unit && whole % 2 == 1))
+            whole++;
+    }
+    return x < 0 ? -whole : whole;
+}
+
+static void check_exact(void **state)
+{
+    (void)state;
+    static float x[N];
+    static int64_t sums[N + 1], want[N + 1];
+    const struct weft_ops *ops;
+    for (int t = 0; (ops = table(t)) != NULL; t++)
+        for (size_t n = 0; n < N; n = n < 40 ? n + 1 : n * 3) {
+            memset(sums, 0x55, sizeof sums); /* garbage */
+            memset(want, 0x55, sizeof want);
+            for (uint64_t turn = 0; turn < 3; turn++) {
+                for (size_t i = 0; i < n; i++) {
+                    x[i] = contribution(turn, i);
+                    if (turn > 0 && (x[i] > 0) == (want[i] > 0))
+                        x[i] = -x[i]; /* toward zero: it stays in range */
+                    want[i] = turn == 0 ? units(x[i]) : want[i] + units(x[i]);
+                }
+                assert_false(ops->sink_add((struct weft_sink){sums, NULL, turn == 0}, x, n));
+                assert_memory_equal(sums, want, sizeof sums);
+            }
+        }
+}
+
+/* Any order of the calls gives the same bits, and so does any grouping. */
+static void check_order(void **state)
+{
+    (void)state;
+    enum { CALLS = 24 };
+    static float x[CALLS][N];
+    static int64_t first[N], again[N], other[N];
+    for (int k = 0; k < CALLS; k++)
+        for (size_t i = 0; i < N; i++)
+            x[k][i] = contribution((uint64_t)k, i) * 0x1p-6f;
+    const struct weft_ops *ops;
+    for (int t = 0; (ops = table(t)) != NULL; t++)
+        for (uint32_t shuffle = 0; shuffle < 6; shuffle++) {
+            int order[CALLS];
+            for (int k = 0; k < CALLS; k++)
+                order[k] = k;
+            for (uint32_t k = CALLS; k-- > 1 && shuffle > 0;) {
+                uint32_t with = weft_random_below(6, shuffle, k, k + 1);
+                int swap = order[k];
+                order[k] = order[with];
+                order[with] = swap;
+            }
+            bool bad = false;
+            for (int k = 0; k < CALLS; k++) { /* the first half here, the second there */
+                int64_t *to = k < CALLS / 2 ? again : other;
+                struct weft_sink sink = {to, NULL, k % (CALLS / 2) == 0};
+                bad |= ops->sink_add(sink, x[order[k]], N);
+            }
+            bad |= ops->exact_merge(again, other, N);
+            assert_false(bad);
+            if (t == 0 && shuffle == 0)
+                memcpy(first, again, sizeof first);
+            assert_memory_equal(again, first, sizeof first);
+        }
+}
+
+static void check_range(void **state)
+{
+    (void)state;
+    const int64_t limit = INT64_C(1) << 62;
+    const float most = nextafterf(4096, 0);
+    static const struct {
+        float x;
+        bool bad;
+    } alone[] = {
+        {4095.9998f, false}, {-4095.9998f, false}, {4096, true},     {-4096, true},
+        {1e30f, true},       {-3e38f, true},       {INFINITY, true}, {-INFINITY, true},
+        {NAN, true},         {1e-45f, false},
+    };
+    const struct {
+        int64_t before;
+        float x;
+        bool bad;
+    } added[] = {
+        {units(most), most, true},     {units(-most), -most, true},
+        {units(most), -most, false},   {limit - 1, 0, false},
+        {limit - 1, 0x1p-50f, true},   {1 - limit, 0, false},
+        {1 - limit, -0x1p-50f, true},  {limit - 2, 0x1p-50f, false},
+        {2 - limit, -0x1p-50f, false}, {limit - 1, -0x1p-50f, false},
+    };
+    const struct weft_ops *ops;
+    for (int t = 0; (ops = table(t)) != NULL; t++)
+        for (size_t place = 0; place < 37; place++) {
+            float x[37] = {0};
+            int64_t sums[37] = {0}, more[37] = {0};
+            for (size_t i = 0; i < sizeof alone / sizeof alone[0]; i++)
+                for (int fresh = 0; fresh < 2; fresh++) {
+                    memset(sums, 0, sizeof sums);
+                    x[place] = alone[i].x;
+                    struct weft_sink sink = {sums, NULL, fresh != 0};
+                    assert_int_equal(ops->sink_add(sink, x, 37), alone[i].bad);
+                }
+            for (size_t i = 0; i < sizeof added / sizeof added[0]; i++) {
+                memset(sums, 0, sizeof sums);
+                x[place] = added[i].x;
+                sums[place] = added[i].before;
+                struct weft_sink sink = {sums, NULL, false};
+                assert_int_equal(ops->sink_add(sink, x, 37), added[i].bad);
+                memset(sums, 0, sizeof sums);
+                sums[place] = added[i].before;
+                more[place] = units(added[i].x);
+                assert_int_equal(ops->exact_merge(sums, more, 37), added[i].bad);
+                if (!added[i].bad)
+                    assert_true(sums[place] == added[i].before + more[place]);
+                more[place] = 0;
+            }
+        }
+}
+
+static void check_merge(void **state)
+{
+    (void)state;
+    static int64_t a[N], b[N], want[N];
+    const struct weft_ops *ops;
+    for (int t = 0; (ops = table(t)) != NULL; t++)
+        for (size_t n = 0; n < N; n = n < 20 ? n + 1 : n * 4) {
+            for (size_t i = 0; i < N; i++) {
+                a[i] = (int64_t)weft_random_u64(7, 1, i) >> 2;
+                b[i] = (int64_t)weft_random_u64(7, 2, i) >> 3;
+                want[i] = i < n ? a[i] + b[i] : a[i];
+            }
+            assert_false(ops->exact_merge(a, b, n));
+            assert_memory_equal(a, want, sizeof a);
+        }
+}
+
+/* Integers next to where fp32, or a double on the way there, would round: k 2^s + small. */
+static int64_t awkward(uint64_t i)
+{
+    uint64_t bits = weft_random_u64(8, 1, i);
+    int shift = (int)(bits % 40);
+    int64_t head = (int64_t)(bits >> 41 | 1 << 22); /* 23 bits and a last one */
+    int64_t value = ((head * 2 + 1) << shift) + (int64_t)(bits >> 8 & 3) - 1;
+    if (bits & 1 << 20)
+        value = (int64_t)bits >> (bits >> 30 & 31) >> 2;
+    value %= INT64_C(1) << 62;
+    return bits & 1 << 21 ? -value : value;
+}
+
+static void check_value(void **state)
+{
+    (void)state;
+    enum { MANY = 40003 };
+    int64_t *sums = malloc(MANY * sizeof *sums);
+    float *out = malloc(MANY * sizeof *out);
+    assert_true(sums != NULL && out != NULL);
+    for (size_t i = 0; i < MANY; i++)
+        sums[i] = awkward(i);
+    sums[0] = 0;
+    sums[1] = (INT64_C(1) << 62) - 1;
+    sums[2] = -sums[1];
+    sums[3] = (INT64_C(1) << 61) + (INT64_C(1) << 37) + 1; /* a tie, but for the last bit */
+    sums[4] = (INT64_C(1) << 61) + (INT64_C(1) << 37);
+    sums[5] = (INT64_C(1) << 61) + (INT64_C(3) << 37) - 1;
+    const struct weft_ops *ops;
+    for (int t = 0; (ops = table(t)) != NULL; t++) {
+        ops->exact_value(out, sums, MANY);
+        for (size_t i = 0; i < MANY; i++)
+            assert_true(out[i] == (float)sums[i] * 0x1p-50f); /* the cast rounds once */
+        for (size_t n = 0; n < 20; n++) {
+            memset(out, 0, 21 * sizeof *out);
+            ops->exact_value(out, sums + 1, n);
+            for (size_t i = 0; i < 21; i++)
+                assert_true(out[i] == (i < n ? (float)sums[i + 1] * 0x1p-50f : 0));
+        }
+    }
+    free(sums);
+    free(out);
+}
+
+static void check_fast(void **state)
+{
+    (void)state;
+    static float x[N], sums[N + 1], want[N + 1];
+    const struct weft_ops *ops;
+    for (int t = 0; (ops = table(t)) != NULL; t++)
+        for (size_t n = 0; n < N; n = n < 40 ? n + 1 : n * 3) {
+            memset(sums, 0xff, sizeof sums);
+            memset(want, 0xff, sizeof want);
+            for (int turn = 0; turn < 3; turn++) {
+                for (size_t i = 0; i < n; i++) {
+                    x[i] = (float)(1e5 * mats_number());
+                    want[i] = turn == 0 ? x[i] : want[i] + x[i];
+                }
+                assert_false(ops->sink_add((struct weft_sink){NULL, sums, turn == 0}, x, n));
+                assert_memory_equal(sums, want, sizeof sums);
+            }
+            if (n > 0) {
+                x[n - 1] = n % 2 ? NAN : INFINITY;
+                assert_true(ops->sink_add((struct weft_sink){NULL, sums, false}, x, n));
+            }
+        }
+}
+
+/* Rows that meet on the same row of the table, by pieces of columns. */
+static void check_scatter(void **state)
+{
+    (void)state;
+    enum { TABLE = 5, COLS = 83, ROWS = 9 };
+    static const int32_t ids[ROWS] = {4, 0, 2, 2, 4, 2, 1, 0, 2};
+    static const size_t cuts[] = {0, 1, 20, 52, COLS};
+    static int64_t sums[TABLE * COLS], want[TABLE * COLS];
+    static float fast[TABLE * COLS], fast_want[TABLE * COLS];
+    const struct weft_ops *ops;
+    for (int t = 0; (ops = table(t)) != NULL; t++) {
+        struct mats m;
+        mats_begin(&m, "scatter, table %d", t);
+        struct weft_mat dx = mats_random(&m, ROWS, COLS, WEFT_F32, 3);
+        for (size_t i = 0; i < TABLE * COLS; i++) {
+            sums[i] = want[i] = (int64_t)i << 40;
+            fast[i] = fast_want[i] = (float)i;
+        }
+        for (size_t r = 0; r < ROWS; r++)
+            for (size_t c = 0; c < COLS; c++) {
+                want[(size_t)ids[r] * COLS + c] += units(*weft_mat_f32(dx, r, c));
+                fast_want[(size_t)ids[r] * COLS + c] += *weft_mat_f32(dx, r, c);
+            }
+        struct weft_sink exact_sink = {sums, NULL, false}, fast_sink = {NULL, fast, false};
+        for (int k = 3; k >= 0; k--) {
+            assert_false(ops->scatter(exact_sink, COLS, ids, dx, ROWS, cuts[k], cuts[k + 1]));
+            assert_false(ops->scatter(fast_sink, COLS, ids, dx, ROWS, cuts[k], cuts[k + 1]));
+        }
+        assert_memory_equal(sums, want, sizeof sums);
+        assert_memory_equal(fast, fast_want, sizeof fast);
+        mats_put(dx, 6, 51, 5000);
+        assert_true(ops->scatter(exact_sink, COLS, ids, dx, ROWS, 20, 52));
+        assert_false(ops->scatter(exact_sink, COLS, ids, dx, ROWS, 52, COLS));
+        mats_end(&m);
+    }
+}
+
+static void check_squares(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {0, 1, 7, 8, 9, 15, 16, 17, 31, 100, 4095, WEFT_NORM_BLOCK};
+    static float x[WEFT_NORM_BLOCK];
+    static int64_t sums[WEFT_NORM_BLOCK];
+    for (size_t i = 0; i < WEFT_NORM_BLOCK; i++) {
+        sums[i] = awkward(i);
+        x[i] = (float)sums[i] * 0x1p-50f;
+    }
+    for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+        double want = 0, first = 0;
+        for (size_t i = 0; i < lengths[k]; i++)
+            want += (double)x[i] * x[i];
+        const struct weft_ops *ops;
+        for (int t = 0; (ops = table(t)) != NULL; t++) {
+            double exact = ops->sum_squares(sums, NULL, lengths[k]);
+            double fast = ops->sum_squares(NULL, x, lengths[k]);
+            assert_true(fabs(exact - want) <= 1e-14 * want);
+            first = t == 0 ? exact : first;
+            assert_true(exact == first && fast == first); /* the same bits everywhere */
+        }
+    }
+}
+
+static struct adamw_case {
+    const char *name;
+    struct weft_adamw how;
+} adamw_cases[] = {
+    {"first step", {1e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 0.05f, 1}},
+    {"clipped, no decay", {6e-4f, 0.9f, 0.999f, 1e-8f, 0, 0.9f, 0.5f, 0.03f}},
+    {"no warm-up left", {1, 0.8f, 0.99f, 1e-3f, 0.01f, 1, 1, 0.5f}},
+};
+
+static void adamw_run(const struct weft_ops *ops, const struct adamw_case *k, size_t n, int isa,
+                      bool exact)
+{
+    struct mats m;
+    mats_begin(&m, "adamw, %s, isa %d, %zu, %s", k->name, isa, n, exact ? "exact" : "fast");
+    float *state[2][3], *x = mats_random_floats(&m, n, 2);
+    int64_t sums[200];
+    for (size_t i = 0; i < n; i++)
+        sums[i] = units(x[i]);
+    for (int j = 0; j < 3; j++) {
+        state[0][j] = mats_random_floats(&m, n, 1);
+        for (size_t i = 0; i < n; i++)
+            state[0][j][i] = j == 2 ? fabsf(state[0][j][i]) : state[0][j][i];
+        state[1][j] = mats_floats(&m, n);
+        memcpy(state[1][j], state[0][j], n * sizeof(float));
+    }
+    /* The formula in double, from the header. */
+    const struct weft_adamw *h = &k->how;
+    float *want_w = mats_floats(&m, n), *want_m = mats_floats(&m, n),
+          *want_v = mats_floats(&m, n);
+    for (size_t i = 0; i < n; i++) {
+        double g = (double)x[i] * h->scale, w = state[0][0][i];
+        double m1 = (double)h->beta1 * state[0][1][i] + (1 - (double)h->beta1) * g;
+        double v1 = (double)h->beta2 * state[0][2][i] + (1 - (double)h->beta2) * g * g;
+        want_w[i] = (float)(w * (1 - (double)h->lr * h->decay) -
+                            h->lr * (m1 / h->correct1) / (sqrt(v1 / h->correct2) + h->eps));
+        want_m[i] = (float)m1;
+        want_v[i] = (float)v1;
+    }
+    for (int j = 0; j < 2; j++)
+        (j == 0 ? &weft_ops_ref : ops)
+            ->adamw(state[j][0], state[j][1], state[j][2], exact ? sums : NULL,
+                    exact ? NULL : x, n, h);
+    for (int j = 0; j < 2; j++) {
+        mats_close_floats(&m, "w", state[j][0], want_w, n, 3e-7);
+        mats_close_floats(&m, "m", state[j][1], want_m, n, 3e-7);
+        mats_close_floats(&m, "v", state[j][2], want_v, n, 3e-7);
+    }
+    mats_end(&m);
+}
+
+static void check_adamw(void **state)
+{
+    static const size_t lengths[] = {0, 1, 7, 16, 17, 33, 200};
+    const struct weft_ops *ops;
+    for (int isa = 0; (ops = mats_ops(isa)) != NULL; isa++)
+        for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
+            for (int exact = 0; exact < 2; exact++)
+                adamw_run(ops, *state, lengths[i], isa, exact != 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(check_exact),
+        cmocka_unit_test(check_order),
+        cmocka_unit_test(check_range),
+        cmocka_unit_test(check_merge),
+        cmocka_unit_test(check_value),
+        cmocka_unit_test(check_fast),
+        cmocka_unit_test(check_scatter),
+        cmocka_unit_test(check_squares),
+        {adamw_cases[0].name, check_adamw, NULL, NULL, &adamw_cases[0]},
+        {adamw_cases[1].name, check_adamw, NULL, NULL, &adamw_cases[1]},
+        {adamw_cases[2].name, check_adamw, NULL, NULL, &adamw_cases[2]},
+    };
+    return cmocka_run_group_tests_name("ops_sums", tests, NULL, NULL) != 0;
+}
