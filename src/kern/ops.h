@@ -29,7 +29,7 @@ enum {
  * stay below 2^12, and what does not (NaN and infinity included) is reported by a `true`. */
 struct weft_sink {
     int64_t *exact;
-    float *fast; /* plain fp32 sums, in the order of the calls */
+    float *fast; /* plain fp32 sums, in the order of the calls; their range is all of fp32 */
     bool fresh;  /* write, do not add: what was there before is garbage */
 };
 

@@ -27,6 +27,17 @@ VEC_INLINE vec_half half_load(const float *p)
     return v;
 }
 
+VEC_INLINE vec_half_f64 half_to_f64(vec_half x)
+{
+#if defined(__AVX512F__) /* GCC 12 would convert half by half */
+    return (vec_half_f64)_mm512_cvtps_pd((__m256)x);
+#elif defined(__AVX2__)
+    return (vec_half_f64)_mm256_cvtps_pd((__m128)x);
+#else
+    return __builtin_convertvector(x, vec_half_f64);
+#endif
+}
+
 /* x / 2^-50 to the nearest whole number, ties to even.  Right for |x| < 2^12, anything else for
  * the others. */
 VEC_INLINE vec_half_i64 exact_from(vec_half x)
@@ -38,7 +49,7 @@ VEC_INLINE vec_half_i64 exact_from(vec_half x)
      * is left of them.  All but the last addition are exact. */
     const vec_half_f64 coarse = (vec_half_f64){0} + 0x1.8p84,
                        fine = (vec_half_f64){0} + 0x1.8p52;
-    vec_half_f64 units = __builtin_convertvector(x, vec_half_f64) * 0x1p50;
+    vec_half_f64 units = half_to_f64(x) * 0x1p50;
     vec_half_f64 high = units + coarse;
     vec_half_f64 low = (units - (high - coarse)) + fine;
     vec_half_u64 high_bits = (vec_half_u64)high - (vec_half_u64)coarse;
@@ -52,12 +63,18 @@ VEC_INLINE vec_half exact_to(vec_half_i64 sums)
 #if defined(__AVX512DQ__)
     return (vec_half)_mm512_cvtepi64_ps((__m512i)sums) * 0x1p-50f;
 #else
-    /* Both halves of the integer become doubles by way of an exponent put before them. */
-    const vec_half_u64 high_one = (vec_half_u64){0} + UINT64_C(0x4530000080000000);
-    const vec_half_u64 low_one = (vec_half_u64){0} + UINT64_C(0x4330000000000000);
+    /* Both halves of the integer become doubles by way of an exponent put before them: 2^84 +
+     * 2^63 + the upper half, 2^52 + the lower.  The constants are taken off the upper one. */
+    const uint64_t high_one = UINT64_C(0x4530000080000000);
+    const uint64_t low_one = UINT64_C(0x4330000000000000);
     vec_half_u64 bits = (vec_half_u64)sums;
-    vec_half_f64 high = (vec_half_f64)((bits >> 32) ^ high_one) - (0x1p84 + 0x1p63);
-    vec_half_f64 low = (vec_half_f64)((bits & 0xffffffff) | low_one) - 0x1p52;
+    vec_half_f64 high = (vec_half_f64)((bits >> 32) ^ high_one) - (0x1p84 + 0x1p63 + 0x1p52);
+#if defined(__AVX2__)
+    vec_half_f64 low = (vec_half_f64)_mm256_blend_epi32(
+        (__m256i)bits, (__m256i)((vec_half_u64){0} + low_one), 0xaa);
+#else
+    vec_half_f64 low = (vec_half_f64)((bits & 0xffffffff) | low_one);
+#endif
     /* Their sum may round, and rounding again to fp32 may then go the wrong way.  Where it did
      * round, the sum is cut instead and its last bit set: the second rounding sees that there
      * was more. */

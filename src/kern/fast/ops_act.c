@@ -1,8 +1,8 @@
 /* The activations of the two kinds of MLP.
  *
- * Both are x times a sigmoid: (1 + tanh u) / 2 = sigmoid(2 u).  Made from one exponential this
- * loses nothing at small |x|, where 1 + tanh would do no harm but tanh itself, as a difference,
- * would; nor at large negative x, where 1 + tanh cancels. */
+ * Both are x times a sigmoid, as (1 + tanh u) / 2 = sigmoid(2 u), and a sigmoid is one exponential
+ * and one division.  Nothing cancels: neither at small |x|, where tanh would be the difference of
+ * two numbers near 1, nor at large negative x, where 1 + tanh would be. */
 #include "kern/fast/ops_priv.h"
 
 static const float gelu_slope2 = 1.5957691216057308f; /* 2 sqrt(2 / pi) */

@@ -55,6 +55,28 @@ VEC_INLINE void mix_one(float *h, const float *const *v, const float *alpha, siz
     f32_store(h, c, n, sum);
 }
 
+/* Four vectors at a time, as each of the v is a stream of its own. */
+static void mix_row(float *h, const float *const *v, const float *alpha, size_t n, size_t cols)
+{
+    size_t c = 0;
+    for (; c + 4 * VEC <= cols; c += 4 * VEC) {
+        vec a = {0}, b = {0}, d = {0}, e = {0};
+        for (size_t j = 0; j < n; j++) {
+            const float *x = v[j] + c;
+            a += alpha[j] * vec_load(x);
+            b += alpha[j] * vec_load(x + VEC);
+            d += alpha[j] * vec_load(x + 2 * VEC);
+            e += alpha[j] * vec_load(x + 3 * VEC);
+        }
+        vec_store(h + c, a);
+        vec_store(h + c + VEC, b);
+        vec_store(h + c + 2 * VEC, d);
+        vec_store(h + c + 3 * VEC, e);
+    }
+    for (; c < cols; c += VEC)
+        mix_one(h, v, alpha, n, c, cols - c < VEC ? cols - c : VEC);
+}
+
 void WEFT_KERN(weft_ops_mix_forward)(struct weft_mat h, float *alpha, float *rstd,
                                      const struct weft_mat *v, size_t n, const float *q,
                                      const float *g, float eps, size_t rows, size_t cols)
@@ -69,8 +91,7 @@ void WEFT_KERN(weft_ops_mix_forward)(struct weft_mat h, float *alpha, float *rst
             alpha[j] = rstd[j] * sums.a;
         }
         softmax(alpha, n);
-        float *to = weft_mat_f32(h, r, 0);
-        EACH_VEC(c, k, cols, mix_one(to, at, alpha, n, c, k));
+        mix_row(weft_mat_f32(h, r, 0), at, alpha, n, cols);
     }
 }
 

@@ -109,17 +109,12 @@ static size_t find_bad_column(struct weft_mat x)
 
 size_t WEFT_KERN(weft_ops_find_bad)(struct weft_mat x, size_t rows, size_t cols)
 {
+    const int32_t largest = 0x7f7fffff; /* the bits of the largest finite number */
     for (size_t r = 0; r < rows; r++) {
         struct weft_mat at = row_of(x, r);
-        vec most = {0}; /* of NaN, infinity and others, as integers, the bad ones are most */
-        EACH_VEC(c, n, cols, {
-            vec_i32 bits = (vec_i32)vec_abs(row_load(at, c, n));
-            most = vec_select(bits > (vec_i32)most, (vec)bits, most);
-        });
-        bool bad = false;
-        for (int i = 0; i < VEC; i++)
-            bad |= !isfinite(most[i]);
-        if (bad)
+        vec_i32 bad = {0};
+        EACH_VEC(c, n, cols, bad |= (vec_i32)vec_abs(row_load(at, c, n)) > largest);
+        if (vec_any(bad))
             return r * cols + find_bad_column(at);
     }
     return SIZE_MAX;

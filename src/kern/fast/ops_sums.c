@@ -13,10 +13,7 @@ struct damage {
 
 static bool any_damage(const struct damage *d)
 {
-    int32_t all = 0;
-    for (int i = 0; i < VEC; i++)
-        all |= d->contributions[i];
-    return all != 0 || any_negative(d->sums);
+    return vec_any(d->contributions) || any_negative(d->sums);
 }
 
 /* VEC elements. */
@@ -69,8 +66,7 @@ static bool fast_add_row(float *sums, const float *x, size_t n, bool fresh)
         EACH_VEC(i, k, n, fast_add(sums, x, i, k, true, &bad));
     else
         EACH_VEC(i, k, n, fast_add(sums, x, i, k, false, &bad));
-    struct damage d = {bad, {0}};
-    return any_damage(&d);
+    return vec_any(bad);
 }
 
 bool WEFT_KERN(weft_ops_sink_add)(struct weft_sink sink, const float *x, size_t n)
@@ -142,12 +138,10 @@ enum { SQUARE_LANES = 16 / HALF };
 
 VEC_INLINE void add_squares(vec_half_f64 *sums, vec x)
 {
-    vec_half low = __builtin_shufflevector(x, x, VEC_LOW_HALF);
-    vec_half high = __builtin_shufflevector(x, x, VEC_HIGH_HALF);
-    vec_half_f64 a = __builtin_convertvector(low, vec_half_f64);
-    vec_half_f64 b = __builtin_convertvector(high, vec_half_f64);
-    sums[0] += a * a;
-    sums[1] += b * b;
+    vec_half_f64 low = half_to_f64(__builtin_shufflevector(x, x, VEC_LOW_HALF));
+    vec_half_f64 high = half_to_f64(__builtin_shufflevector(x, x, VEC_HIGH_HALF));
+    sums[0] += low * low;
+    sums[1] += high * high;
 }
 
 double WEFT_KERN(weft_ops_sum_squares)(const int64_t *exact, const float *fast, size_t n)

@@ -66,25 +66,30 @@ VEC_INLINE struct weft_mat row_of(struct weft_mat m, size_t r)
         }                                                                                      \
     } while (0)
 
-/* The same for sums: k = 0 .. 3 in turn says which of four partial sums the vector goes to, so
- * that an addition need not wait for the one before it. */
+/* The same for sums: k = 0 .. 3 in turn, constants all, says which of four partial sums the vector
+ * goes to, so that an addition need not wait for the one before it. */
 enum { LANES = 4 };
+#define LANE_STEP(c, k, lane, call)                                                            \
+    {                                                                                          \
+        enum { k = lane };                                                                     \
+        call;                                                                                  \
+    }                                                                                          \
+    c += VEC
 #define EACH_VEC_SUMMED(c, n, k, cols, call)                                                   \
     do {                                                                                       \
         size_t c = 0, n = VEC;                                                                 \
         while (c + LANES * VEC <= (cols)) {                                                    \
-            _Pragma("GCC unroll 4") for (int k = 0; k < LANES; k++)                            \
-            {                                                                                  \
-                call;                                                                          \
-                c += VEC;                                                                      \
-            }                                                                                  \
+            LANE_STEP(c, k, 0, call);                                                          \
+            LANE_STEP(c, k, 1, call);                                                          \
+            LANE_STEP(c, k, 2, call);                                                          \
+            LANE_STEP(c, k, 3, call);                                                          \
         }                                                                                      \
-        const int k = 0;                                                                       \
-        for (; c + VEC <= (cols); c += VEC)                                                    \
-            call;                                                                              \
+        while (c + VEC <= (cols)) {                                                            \
+            LANE_STEP(c, k, 0, call);                                                          \
+        }                                                                                      \
         if (c < (cols)) {                                                                      \
             n = (cols)-c;                                                                      \
-            call;                                                                              \
+            LANE_STEP(c, k, 0, call);                                                          \
         }                                                                                      \
     } while (0)
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#if defined(__AVX2__)
+#if defined(__SSE2__)
 #include <immintrin.h>
 #endif
 
@@ -28,10 +28,14 @@
 enum { VEC = 16 };
 #define VEC_LOW_HALF 0, 1, 2, 3, 4, 5, 6, 7
 #define VEC_HIGH_HALF 8, 9, 10, 11, 12, 13, 14, 15
-#else
+#elif defined(__AVX2__)
 enum { VEC = 8 };
 #define VEC_LOW_HALF 0, 1, 2, 3
 #define VEC_HIGH_HALF 4, 5, 6, 7
+#else /* wider ones than the machine has, GCC 12 compares element by element */
+enum { VEC = 4 };
+#define VEC_LOW_HALF 0, 1
+#define VEC_HIGH_HALF 2, 3
 #endif
 
 typedef float vec __attribute__((vector_size(4 * VEC)));
@@ -84,13 +88,18 @@ VEC_INLINE void vec_store_part(float *p, vec v, size_t n)
 
 VEC_INLINE vec vec_join(vec_half low, vec_half high)
 {
+#if defined(__AVX512DQ__)
+    return (vec)_mm512_insertf32x8(_mm512_castps256_ps512((__m256)low), (__m256)high, 1);
+#else
     return __builtin_shufflevector(low, high, VEC_LOW_HALF, VEC_HIGH_HALF);
+#endif
 }
 
 /* Adds pairs at a fixed distance, halving the width: one order for each width. */
 VEC_INLINE float vec_sum(vec v)
 {
     typedef float four __attribute__((vector_size(16)));
+#ifdef __AVX2__
     vec_half h = __builtin_shufflevector(v, v, VEC_LOW_HALF) +
                  __builtin_shufflevector(v, v, VEC_HIGH_HALF);
 #ifdef __AVX512F__
@@ -98,6 +107,9 @@ VEC_INLINE float vec_sum(vec v)
         __builtin_shufflevector(h, h, 0, 1, 2, 3) + __builtin_shufflevector(h, h, 4, 5, 6, 7);
 #else
     four q = h;
+#endif
+#else
+    four q = v;
 #endif
     q += __builtin_shufflevector(q, q, 2, 3, 2, 3);
     return q[0] + q[1];
@@ -113,6 +125,15 @@ VEC_INLINE vec vec_select(vec_i32 mask, vec yes, vec no)
 #else
     return (vec)((mask & (vec_i32)yes) | (~mask & (vec_i32)no));
 #endif
+}
+
+/* Is some element of a comparison true? */
+VEC_INLINE int vec_any(vec_i32 mask)
+{
+    int32_t all = 0;
+    for (int i = 0; i < VEC; i++)
+        all |= mask[i];
+    return all != 0;
 }
 
 /* The first n <= VEC elements of v, then those of `rest`. */
@@ -133,6 +154,8 @@ VEC_INLINE vec vec_max(vec a, vec b)
     return (vec)_mm512_max_ps((__m512)a, (__m512)b);
 #elif defined(__AVX2__)
     return (vec)_mm256_max_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+    return (vec)_mm_max_ps((__m128)a, (__m128)b);
 #else
     return vec_select(a > b, a, b);
 #endif
@@ -144,6 +167,8 @@ VEC_INLINE vec vec_min(vec a, vec b)
     return (vec)_mm512_min_ps((__m512)a, (__m512)b);
 #elif defined(__AVX2__)
     return (vec)_mm256_min_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+    return (vec)_mm_min_ps((__m128)a, (__m128)b);
 #else
     return vec_select(a < b, a, b);
 #endif
@@ -160,6 +185,8 @@ VEC_INLINE vec vec_sqrt(vec x)
     return (vec)_mm512_sqrt_ps((__m512)x);
 #elif defined(__AVX2__)
     return (vec)_mm256_sqrt_ps((__m256)x);
+#elif defined(__SSE2__)
+    return (vec)_mm_sqrt_ps((__m128)x);
 #else
     for (int i = 0; i < VEC; i++)
         x[i] = __builtin_sqrtf(x[i]);
@@ -204,7 +231,9 @@ VEC_INLINE vec_u16 vec_to_bf16(vec x)
     vec_u32 rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
     vec_u32 nan = (bits >> 16) | 0x40;
     vec_u32 chosen = (vec_u32)vec_select(x != x, (vec)nan, (vec)rounded);
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#if defined(__AVX512F__)
+    return (vec_u16)_mm512_cvtepi32_epi16((__m512i)chosen);
+#elif defined(__AVX2__)
     /* The pack works on 128-bit lanes; the permutation puts their halves in order. */
     __m256i packed = _mm256_packus_epi32((__m256i)chosen, (__m256i)chosen);
     return (vec_u16)_mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08));
@@ -215,7 +244,11 @@ VEC_INLINE vec_u16 vec_to_bf16(vec x)
 
 VEC_INLINE vec vec_from_bf16(vec_u16 h)
 {
+#if defined(__AVX512F__) /* GCC 12 would convert half by half */
+    return (vec)((vec_u32)_mm512_cvtepu16_epi32((__m256i)h) << 16);
+#else
     return (vec)(__builtin_convertvector(h, vec_u32) << 16);
+#endif
 }
 
 VEC_INLINE vec vec_load_bf16(const weft_bf16 *p)
