@@ -118,9 +118,12 @@ static inline void unpack(struct weft_mat m, const float *from, size_t ld, size_
     __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define WEAVE_HIGH(a, b)                                                                       \
     __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-#else
+#elif defined(__AVX2__)
 #define WEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define WEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#else
+#define WEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define WEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 #endif
 
 /* Weaving row i with row i + VEC/2 turns the address of an element (row, column), taken as one
@@ -142,13 +145,15 @@ ALWAYS_INLINE void transpose_square(float *to, size_t to_ld, const float *from, 
         a[i] = vec_load(from + (size_t)i * from_ld);
     transpose_step(b, a);
     transpose_step(a, b);
-    transpose_step(b, a);
-#if defined(__AVX512F__)
-    transpose_step(a, b);
     const vec *done = a;
-#else
-    const vec *done = b;
-#endif
+    if (VEC > 4) {
+        transpose_step(b, a);
+        done = b;
+    }
+    if (VEC > 8) {
+        transpose_step(a, b);
+        done = a;
+    }
 #pragma GCC unroll 16
     for (int i = 0; i < VEC; i++)
         vec_store(to + (size_t)i * to_ld, done[i]);
