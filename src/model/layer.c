@@ -52,7 +52,8 @@ static struct weft_mat open_sum(const struct pass *p, uint32_t layer)
 
 /* -- forward -------------------------------------------------------------------------------- */
 
-static struct weft_mat norm_input(const struct pass *p, uint32_t layer, enum field x, enum field h)
+static struct weft_mat norm_input(const struct pass *p, uint32_t layer, enum field x,
+                                  enum field h)
 {
     return weft_tstage_field(p, layer, p->t->mixed ? h : x);
 }
@@ -60,16 +61,17 @@ static struct weft_mat norm_input(const struct pass *p, uint32_t layer, enum fie
 static void mix_attention(struct pass *p, uint32_t layer)
 {
     if (p->t->mixed)
-        weft_mix_forward(p, weft_tstage_field(p, layer, F_H1), weft_tstage_floats(p, layer, F_ALPHA1),
-                         weft_tstage_floats(p, layer, F_MIX1), n_finished(p, layer),
-                         open_sum(p, layer), param(p, layer, WEFT_ATTN_MIX_QUERY),
-                         param(p, layer, WEFT_ATTN_MIX_NORM));
+        weft_mix_forward(
+            p, weft_tstage_field(p, layer, F_H1), weft_tstage_floats(p, layer, F_ALPHA1),
+            weft_tstage_floats(p, layer, F_MIX1), n_finished(p, layer), open_sum(p, layer),
+            param(p, layer, WEFT_ATTN_MIX_QUERY), param(p, layer, WEFT_ATTN_MIX_NORM));
 }
 
 static void mix_mlp(struct pass *p, uint32_t layer)
 {
     if (p->t->mixed)
-        weft_mix_forward(p, weft_tstage_field(p, layer, F_H2), weft_tstage_floats(p, layer, F_ALPHA2),
+        weft_mix_forward(p, weft_tstage_field(p, layer, F_H2),
+                         weft_tstage_floats(p, layer, F_ALPHA2),
                          weft_tstage_floats(p, layer, F_MIX2), n_finished(p, layer),
                          weft_tstage_field(p, layer, F_X2), param(p, layer, WEFT_MLP_MIX_QUERY),
                          param(p, layer, WEFT_MLP_MIX_NORM));
@@ -89,8 +91,8 @@ static void rope_rows(void *arg, size_t task, unsigned worker)
     size_t row = task * ROW_BLOCK;
     size_t n = j->tokens - row < ROW_BLOCK ? j->tokens - row : ROW_BLOCK;
     (void)worker;
-    t->ops->rope(weft_mat_at(j->qkv, row, 0), t->cosines, t->sines, t->positions + row, j->back, n,
-                 t->spec.model.heads, t->head);
+    t->ops->rope(weft_mat_at(j->qkv, row, 0), t->cosines, t->sines, t->positions + row, j->back,
+                 n, t->spec.model.heads, t->head);
     t->ops->rope(weft_mat_at(j->qkv, row, t->dim), t->cosines, t->sines, t->positions + row,
                  j->back, n, t->spec.model.kv_heads, t->head);
 }
@@ -112,9 +114,12 @@ static void queries_keys_values(struct pass *p, uint32_t layer)
     struct weft_mat qkv = weft_tstage_field(p, layer, F_QKV);
     if (!t->llama) {
         struct weft_param *w = param(p, layer, WEFT_QKV);
-        weft_run_product(p, &(struct product_run){.which = P_QKV, .a = a, .b = ahead(p, w),
-                                                  .bias = param(p, layer, WEFT_QKV_BIAS),
-                                                  .c = qkv},
+        weft_run_product(p,
+                         &(struct product_run){.which = P_QKV,
+                                               .a = a,
+                                               .b = ahead(p, w),
+                                               .bias = param(p, layer, WEFT_QKV_BIAS),
+                                               .c = qkv},
                          p->tokens);
         return;
     }
@@ -122,9 +127,11 @@ static void queries_keys_values(struct pass *p, uint32_t layer)
     size_t col = 0;
     for (size_t i = 0; i < 3; i++) {
         struct weft_param *w = param(p, layer, roles[i]);
-        weft_run_product(p, &(struct product_run){.which = i == 0 ? P_QKV : P_KV, .a = a,
-                                                  .b = ahead(p, w),
-                                                  .c = weft_mat_at(qkv, 0, col)},
+        weft_run_product(p,
+                         &(struct product_run){.which = i == 0 ? P_QKV : P_KV,
+                                               .a = a,
+                                               .b = ahead(p, w),
+                                               .c = weft_mat_at(qkv, 0, col)},
                          p->tokens);
         col += w->desc.shape[0];
     }
@@ -135,9 +142,13 @@ static struct weft_attention attention_of(const struct pass *p, uint32_t layer)
 {
     const struct weft_tstage *t = p->t;
     struct weft_mat qkv = weft_tstage_field(p, layer, F_QKV);
-    struct weft_attention a = {.batch = p->call->rows, .seq = t->spec.seq,
-                               .heads = t->spec.model.heads, .kv_heads = t->spec.model.kv_heads,
-                               .head = t->head, .q = qkv, .k = weft_mat_at(qkv, 0, t->dim),
+    struct weft_attention a = {.batch = p->call->rows,
+                               .seq = t->spec.seq,
+                               .heads = t->spec.model.heads,
+                               .kv_heads = t->spec.model.kv_heads,
+                               .head = t->head,
+                               .q = qkv,
+                               .k = weft_mat_at(qkv, 0, t->dim),
                                .v = weft_mat_at(qkv, 0, t->dim + t->kv_cols),
                                .out = weft_tstage_field(p, layer, F_ATT),
                                .lse = weft_tstage_floats(p, layer, F_LSE)};
@@ -165,7 +176,8 @@ static void attend_back(void *arg, size_t task, unsigned worker)
 static void attention_inside(struct pass *p, uint32_t layer)
 {
     mix_attention(p, layer);
-    weft_norm_forward(p, weft_tstage_field(p, layer, F_A1), weft_tstage_floats(p, layer, F_MEAN1),
+    weft_norm_forward(p, weft_tstage_field(p, layer, F_A1),
+                      weft_tstage_floats(p, layer, F_MEAN1),
                       weft_tstage_floats(p, layer, F_RSTD1), norm_input(p, layer, F_X1, F_H1),
                       param(p, layer, WEFT_ATTN_NORM), param(p, layer, WEFT_ATTN_NORM_BIAS));
     queries_keys_values(p, layer);
@@ -179,12 +191,13 @@ static void attention_output(struct pass *p, uint32_t layer)
 {
     struct weft_param *w = param(p, layer, WEFT_PROJECT);
     bool alone = opens_block(p, layer);
-    weft_run_product(p, &(struct product_run){.which = alone ? P_PROJECT_ALONE : P_PROJECT,
-                                              .a = weft_tstage_field(p, layer, F_ATT),
-                                              .b = ahead(p, w),
-                                              .bias = param(p, layer, WEFT_PROJECT_BIAS),
-                                              .add = open_sum(p, layer),
-                                              .c = weft_tstage_field(p, layer, F_X2)},
+    weft_run_product(p,
+                     &(struct product_run){.which = alone ? P_PROJECT_ALONE : P_PROJECT,
+                                           .a = weft_tstage_field(p, layer, F_ATT),
+                                           .b = ahead(p, w),
+                                           .bias = param(p, layer, WEFT_PROJECT_BIAS),
+                                           .add = open_sum(p, layer),
+                                           .c = weft_tstage_field(p, layer, F_X2)},
                      p->tokens);
 }
 
@@ -210,7 +223,8 @@ static void activate_back(void *arg, size_t row0, size_t row1, size_t col0, size
                           unsigned worker)
 {
     const struct mlp_job *j = arg;
-    struct weft_mat dact = weft_mat_at(j->dact, row0, col0), up = weft_mat_at(j->up, row0, col0);
+    struct weft_mat dact = weft_mat_at(j->dact, row0, col0),
+                    up = weft_mat_at(j->up, row0, col0);
     (void)worker;
     if (j->t->llama) {
         struct weft_mat gate = weft_mat_at(j->gate, row0, col0);
@@ -222,8 +236,10 @@ static void activate_back(void *arg, size_t row0, size_t row1, size_t col0, size
 
 static struct mlp_job mlp_of(const struct pass *p, uint32_t layer)
 {
-    struct mlp_job job = {.t = p->t, .up = weft_tstage_field(p, layer, F_UP),
-                          .act = weft_tstage_field(p, layer, F_ACT), .dact = p->t->wide};
+    struct mlp_job job = {.t = p->t,
+                          .up = weft_tstage_field(p, layer, F_UP),
+                          .act = weft_tstage_field(p, layer, F_ACT),
+                          .dact = p->t->wide};
     if (p->t->llama)
         job.gate = weft_tstage_field(p, layer, F_GATE);
     return job;
@@ -239,14 +255,20 @@ static void mlp_inside(struct pass *p, uint32_t layer)
                       param(p, layer, WEFT_MLP_NORM), param(p, layer, WEFT_MLP_NORM_BIAS));
     struct mlp_job job = mlp_of(p, layer);
     if (p->t->llama)
-        weft_run_product(p, &(struct product_run){.which = P_UP, .a = a,
-                                                  .b = ahead(p, param(p, layer, WEFT_GATE)),
-                                                  .c = job.gate},
+        weft_run_product(p,
+                         &(struct product_run){.which = P_UP,
+                                               .a = a,
+                                               .b = ahead(p, param(p, layer, WEFT_GATE)),
+                                               .c = job.gate},
                          p->tokens);
-    weft_run_product(p, &(struct product_run){.which = P_UP, .a = a,
-                                              .b = ahead(p, param(p, layer, WEFT_UP)),
-                                              .bias = param(p, layer, WEFT_UP_BIAS), .c = job.up,
-                                              .after = activate, .after_arg = &job},
+    weft_run_product(p,
+                     &(struct product_run){.which = P_UP,
+                                           .a = a,
+                                           .b = ahead(p, param(p, layer, WEFT_UP)),
+                                           .bias = param(p, layer, WEFT_UP_BIAS),
+                                           .c = job.up,
+                                           .after = activate,
+                                           .after_arg = &job},
                      p->tokens);
 }
 
@@ -255,11 +277,13 @@ void weft_layer_forward(struct pass *p, uint32_t layer, struct weft_mat out)
     attention_inside(p, layer);
     attention_output(p, layer);
     mlp_inside(p, layer);
-    weft_run_product(p, &(struct product_run){.which = P_DOWN,
-                                              .a = weft_tstage_field(p, layer, F_ACT),
-                                              .b = ahead(p, param(p, layer, WEFT_DOWN)),
-                                              .bias = param(p, layer, WEFT_DOWN_BIAS),
-                                              .add = weft_tstage_field(p, layer, F_X2), .c = out},
+    weft_run_product(p,
+                     &(struct product_run){.which = P_DOWN,
+                                           .a = weft_tstage_field(p, layer, F_ACT),
+                                           .b = ahead(p, param(p, layer, WEFT_DOWN)),
+                                           .bias = param(p, layer, WEFT_DOWN_BIAS),
+                                           .add = weft_tstage_field(p, layer, F_X2),
+                                           .c = out},
                      p->tokens);
 }
 
@@ -300,8 +324,9 @@ struct norm_back {
 };
 
 /* Back through a norm, and the mix before it, into the stream's gradient. */
-static enum weft_status back_into_stream(struct pass *p, uint32_t layer, const struct norm_back *n,
-                                         struct weft_mat open, struct weft_error *err)
+static enum weft_status back_into_stream(struct pass *p, uint32_t layer,
+                                         const struct norm_back *n, struct weft_mat open,
+                                         struct weft_error *err)
 {
     struct weft_tstage *t = p->t;
     struct weft_mat dy = t->narrow, keep = none();
@@ -311,8 +336,8 @@ static enum weft_status back_into_stream(struct pass *p, uint32_t layer, const s
     if (!t->mixed) {
         if (t->spec.precision == WEFT_F32)
             keep = weft_tstage_field(p, layer, n->x);
-        return weft_norm_backward(p, p->g, p->g, keep, dy, weft_tstage_field(p, layer, n->x), mean,
-                                  rstd, w, b, err);
+        return weft_norm_backward(p, p->g, p->g, keep, dy, weft_tstage_field(p, layer, n->x),
+                                  mean, rstd, w, b, err);
     }
     struct weft_mat h = weft_tstage_field(p, layer, n->h);
     WEFT_TRY(weft_norm_backward(p, t->mixed_g, none(), none(), dy, h, mean, rstd, w, b, err));
@@ -327,38 +352,60 @@ static enum weft_status back_into_stream(struct pass *p, uint32_t layer, const s
 
 static enum weft_status mlp_back(struct pass *p, uint32_t layer, struct weft_error *err)
 {
-    static const struct norm_back norm = {F_X2, F_H2, F_G2, F_MEAN2, F_RSTD2, F_ALPHA2, F_MIX2,
-                                          WEFT_MLP_NORM, WEFT_MLP_NORM_BIAS, WEFT_MLP_MIX_QUERY};
+    static const struct norm_back norm = {F_X2,
+                                          F_H2,
+                                          F_G2,
+                                          F_MEAN2,
+                                          F_RSTD2,
+                                          F_ALPHA2,
+                                          F_MIX2,
+                                          WEFT_MLP_NORM,
+                                          WEFT_MLP_NORM_BIAS,
+                                          WEFT_MLP_MIX_QUERY};
     struct weft_tstage *t = p->t;
     struct mlp_job job = mlp_of(p, layer);
-    weft_run_product(p, &(struct product_run){.which = B_DOWN,
-                                              .a = output_gradient(p, layer, F_G2),
-                                              .b = back(p, param(p, layer, WEFT_DOWN)),
-                                              .c = t->wide, .after = activate_back,
-                                              .after_arg = &job},
+    weft_run_product(p,
+                     &(struct product_run){.which = B_DOWN,
+                                           .a = output_gradient(p, layer, F_G2),
+                                           .b = back(p, param(p, layer, WEFT_DOWN)),
+                                           .c = t->wide,
+                                           .after = activate_back,
+                                           .after_arg = &job},
                      p->tokens);
-    weft_run_product(p, &(struct product_run){.which = B_UP, .a = job.up,
-                                              .b = back(p, param(p, layer, WEFT_UP)),
-                                              .c = t->narrow},
-                     p->tokens);
+    weft_run_product(
+        p,
+        &(struct product_run){
+            .which = B_UP, .a = job.up, .b = back(p, param(p, layer, WEFT_UP)), .c = t->narrow},
+        p->tokens);
     if (t->llama)
-        weft_run_product(p, &(struct product_run){.which = B_UP_ADD, .a = job.gate,
-                                                  .b = back(p, param(p, layer, WEFT_GATE)),
-                                                  .add = t->narrow, .c = t->narrow},
+        weft_run_product(p,
+                         &(struct product_run){.which = B_UP_ADD,
+                                               .a = job.gate,
+                                               .b = back(p, param(p, layer, WEFT_GATE)),
+                                               .add = t->narrow,
+                                               .c = t->narrow},
                          p->tokens);
     return back_into_stream(p, layer, &norm, weft_tstage_field(p, layer, F_X2), err);
 }
 
 static enum weft_status attention_back(struct pass *p, uint32_t layer, struct weft_error *err)
 {
-    static const struct norm_back norm = {F_X1, F_H1, F_G1, F_MEAN1, F_RSTD1, F_ALPHA1, F_MIX1,
-                                          WEFT_ATTN_NORM, WEFT_ATTN_NORM_BIAS,
+    static const struct norm_back norm = {F_X1,
+                                          F_H1,
+                                          F_G1,
+                                          F_MEAN1,
+                                          F_RSTD1,
+                                          F_ALPHA1,
+                                          F_MIX1,
+                                          WEFT_ATTN_NORM,
+                                          WEFT_ATTN_NORM_BIAS,
                                           WEFT_ATTN_MIX_QUERY};
     struct weft_tstage *t = p->t;
-    weft_run_product(p, &(struct product_run){.which = B_PROJECT,
-                                              .a = output_gradient(p, layer, F_G1),
-                                              .b = back(p, param(p, layer, WEFT_PROJECT)),
-                                              .c = t->narrow},
+    weft_run_product(p,
+                     &(struct product_run){.which = B_PROJECT,
+                                           .a = output_gradient(p, layer, F_G1),
+                                           .b = back(p, param(p, layer, WEFT_PROJECT)),
+                                           .c = t->narrow},
                      p->tokens);
     uint64_t start = weft_tstage_now();
     struct attention_job job = {t, attention_of(p, layer)};
@@ -371,28 +418,39 @@ static enum weft_status attention_back(struct pass *p, uint32_t layer, struct we
     weft_tstage_count(t, WEFT_TIME_ATTENTION_BACK, start);
     turn(p, qkv, true);
     if (!t->llama) {
-        weft_run_product(p, &(struct product_run){.which = B_QKV, .a = qkv,
-                                                  .b = back(p, param(p, layer, WEFT_QKV)),
-                                                  .c = t->narrow},
+        weft_run_product(p,
+                         &(struct product_run){.which = B_QKV,
+                                               .a = qkv,
+                                               .b = back(p, param(p, layer, WEFT_QKV)),
+                                               .c = t->narrow},
                          p->tokens);
     } else {
-        weft_run_product(p, &(struct product_run){.which = B_QKV, .a = qkv,
-                                                  .b = back(p, param(p, layer, WEFT_QUERY)),
-                                                  .c = t->narrow},
+        weft_run_product(p,
+                         &(struct product_run){.which = B_QKV,
+                                               .a = qkv,
+                                               .b = back(p, param(p, layer, WEFT_QUERY)),
+                                               .c = t->narrow},
                          p->tokens);
-        weft_run_product(p, &(struct product_run){.which = B_KV_ADD, .a = job.a.k,
-                                                  .b = back(p, param(p, layer, WEFT_KEY)),
-                                                  .add = t->narrow, .c = t->narrow},
+        weft_run_product(p,
+                         &(struct product_run){.which = B_KV_ADD,
+                                               .a = job.a.k,
+                                               .b = back(p, param(p, layer, WEFT_KEY)),
+                                               .add = t->narrow,
+                                               .c = t->narrow},
                          p->tokens);
-        weft_run_product(p, &(struct product_run){.which = B_KV_ADD, .a = job.a.v,
-                                                  .b = back(p, param(p, layer, WEFT_VALUE)),
-                                                  .add = t->narrow, .c = t->narrow},
+        weft_run_product(p,
+                         &(struct product_run){.which = B_KV_ADD,
+                                               .a = job.a.v,
+                                               .b = back(p, param(p, layer, WEFT_VALUE)),
+                                               .add = t->narrow,
+                                               .c = t->narrow},
                          p->tokens);
     }
     return back_into_stream(p, layer, &norm, open_sum(p, layer), err);
 }
 
-enum weft_status weft_layer_backward_input(struct pass *p, uint32_t layer, struct weft_error *err)
+enum weft_status weft_layer_backward_input(struct pass *p, uint32_t layer,
+                                           struct weft_error *err)
 {
     WEFT_TRY(mlp_back(p, layer, err));
     WEFT_TRY(attention_back(p, layer, err));
@@ -404,8 +462,9 @@ enum weft_status weft_layer_backward_input(struct pass *p, uint32_t layer, struc
 /* -- backward: weights ---------------------------------------------------------------------- */
 
 /* The weight between x and y, whose gradients are x and dy. */
-static enum weft_status add_weight(struct pass *p, struct weft_param *w, struct weft_param *bias,
-                                   struct weft_mat x, struct weft_mat dy, struct weft_error *err)
+static enum weft_status add_weight(struct pass *p, struct weft_param *w,
+                                   struct weft_param *bias, struct weft_mat x,
+                                   struct weft_mat dy, struct weft_error *err)
 {
     if (p->t->llama)
         WEFT_TRY(weft_add_outer(p, p->t->outer, w, dy, x, p->tokens, err));
@@ -414,7 +473,8 @@ static enum weft_status add_weight(struct pass *p, struct weft_param *w, struct 
     return bias != NULL ? weft_add_bias(p, bias, dy, err) : WEFT_OK;
 }
 
-static enum weft_status attention_weights(struct pass *p, uint32_t layer, struct weft_error *err)
+static enum weft_status attention_weights(struct pass *p, uint32_t layer,
+                                          struct weft_error *err)
 {
     struct weft_mat x = weft_tstage_field(p, layer, F_A1);
     struct weft_mat dqkv = weft_tstage_field(p, layer, F_QKV);

@@ -4,14 +4,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/size.h"
 #include "model/stage_priv.h"
 
 enum { MIX_ROWS = 8 }; /* of one task: its gradients of all vectors must stay in the cache */
-
-static size_t min_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
 
 struct weft_mat weft_block(const struct pass *p, size_t j)
 {
@@ -43,7 +39,7 @@ static void mix_rows(void *arg, size_t task, unsigned worker)
 {
     const struct mix_job *job = arg;
     const struct weft_tstage *t = job->p->t;
-    size_t row = task * MIX_ROWS, n = min_size(MIX_ROWS, job->p->tokens - row);
+    size_t row = task * MIX_ROWS, n = weft_size_min(MIX_ROWS, job->p->tokens - row);
     struct weft_mat v[WEFT_MAX_MIX];
     (void)worker;
     for (size_t j = 0; j < job->n; j++)
@@ -58,8 +54,8 @@ void weft_mix_forward(struct pass *p, struct weft_mat h, float *alpha, float *rs
                       const struct weft_param *norm)
 {
     uint64_t start = weft_tstage_now();
-    struct mix_job job = {.p = p, .h = h, .alpha = alpha, .rstd = rstd, .q = q->value,
-                          .norm = norm->value};
+    struct mix_job job = {
+        .p = p, .h = h, .alpha = alpha, .rstd = rstd, .q = q->value, .norm = norm->value};
     gather(&job, n_finished, open);
     weft_pool_run(p->t->spec.pool, (p->tokens + MIX_ROWS - 1) / MIX_ROWS, mix_rows, &job);
     weft_tstage_count(p->t, WEFT_TIME_OTHER, start);
@@ -74,7 +70,8 @@ static void mix_back_rows(void *arg, size_t task, unsigned worker)
 {
     const struct mix_job *job = arg;
     struct weft_tstage *t = job->p->t;
-    size_t row = task * MIX_ROWS, n = min_size(MIX_ROWS, job->p->tokens - row), dim = t->dim;
+    size_t row = task * MIX_ROWS, n = weft_size_min(MIX_ROWS, job->p->tokens - row),
+           dim = t->dim;
     float *scratch = (float *)(t->per_worker + worker * t->per_worker_bytes);
     struct weft_mat v[WEFT_MAX_MIX], dv[WEFT_MAX_MIX];
     for (size_t j = 0; j < job->n; j++) {
@@ -95,8 +92,8 @@ static void mix_back_rows(void *arg, size_t task, unsigned worker)
     }
 }
 
-static enum weft_status add_sums(struct weft_tstage *t, struct weft_param *param, size_t n_parts,
-                                 size_t from, struct weft_error *err)
+static enum weft_status add_sums(struct weft_tstage *t, struct weft_param *param,
+                                 size_t n_parts, size_t from, struct weft_error *err)
 {
     memcpy(t->sums, t->partial + from, t->dim * sizeof(float));
     for (size_t b = 1; b < n_parts; b++)
@@ -113,8 +110,13 @@ enum weft_status weft_mix_backward(struct pass *p, struct weft_mat dh, const flo
     uint64_t start = weft_tstage_now();
     struct weft_tstage *t = p->t;
     bool bad[WEFT_MAX_THREADS] = {false};
-    struct mix_job job = {.p = p, .h = dh, .alpha = (float *)alpha, .rstd = (float *)rstd,
-                          .q = q->value, .norm = norm->value, .bad = bad};
+    struct mix_job job = {.p = p,
+                          .h = dh,
+                          .alpha = (float *)alpha,
+                          .rstd = (float *)rstd,
+                          .q = q->value,
+                          .norm = norm->value,
+                          .bad = bad};
     size_t n_tasks = (p->tokens + MIX_ROWS - 1) / MIX_ROWS;
     gather(&job, n_finished, open);
     weft_pool_run(t->spec.pool, n_tasks, mix_back_rows, &job);

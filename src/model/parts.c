@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/size.h"
 #include "model/stage_priv.h"
 
 uint64_t weft_tstage_now(void)
@@ -17,11 +18,6 @@ void weft_tstage_count(struct weft_tstage *t, enum weft_timer timer, uint64_t si
 struct weft_sink weft_tstage_sink(struct weft_param *param)
 {
     return (struct weft_sink){param->exact, param->fast, param->fresh};
-}
-
-static size_t min_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
 }
 
 static size_t n_row_blocks(size_t rows)
@@ -42,7 +38,7 @@ struct norm_job {
 static void norm_rows(void *arg, size_t task, unsigned worker)
 {
     const struct norm_job *j = arg;
-    size_t row = task * ROW_BLOCK, n = min_size(ROW_BLOCK, j->rows - row);
+    size_t row = task * ROW_BLOCK, n = weft_size_min(ROW_BLOCK, j->rows - row);
     struct weft_mat out = weft_mat_at(j->out, row, 0), x = weft_mat_at(j->x, row, 0);
     (void)worker;
     if (j->t->llama)
@@ -54,11 +50,18 @@ static void norm_rows(void *arg, size_t task, unsigned worker)
 }
 
 void weft_norm_forward(struct pass *p, struct weft_mat out, float *mean, float *rstd,
-                       struct weft_mat x, const struct weft_param *w, const struct weft_param *b)
+                       struct weft_mat x, const struct weft_param *w,
+                       const struct weft_param *b)
 {
     uint64_t start = weft_tstage_now();
-    struct norm_job job = {.t = p->t, .rows = p->tokens, .out = out, .x = x, .mean = mean,
-                           .rstd = rstd, .w = w->value, .b = b != NULL ? b->value : NULL};
+    struct norm_job job = {.t = p->t,
+                           .rows = p->tokens,
+                           .out = out,
+                           .x = x,
+                           .mean = mean,
+                           .rstd = rstd,
+                           .w = w->value,
+                           .b = b != NULL ? b->value : NULL};
     weft_pool_run(p->t->spec.pool, n_row_blocks(p->tokens), norm_rows, &job);
     weft_tstage_count(p->t, WEFT_TIME_NORM, start);
 }
@@ -71,7 +74,7 @@ static struct weft_mat mat_rows(struct weft_mat m, size_t row)
 static void norm_back_rows(void *arg, size_t task, unsigned worker)
 {
     const struct norm_job *j = arg;
-    size_t row = task * ROW_BLOCK, n = min_size(ROW_BLOCK, j->rows - row), dim = j->t->dim;
+    size_t row = task * ROW_BLOCK, n = weft_size_min(ROW_BLOCK, j->rows - row), dim = j->t->dim;
     float *dw = j->t->partial + task * 2 * dim;
     (void)worker;
     struct weft_mat dx = mat_rows(j->out, row), past = mat_rows(j->past, row);
@@ -85,8 +88,8 @@ static void norm_back_rows(void *arg, size_t task, unsigned worker)
 }
 
 /* The blocks' sums, block after block, of columns `from` on. */
-static enum weft_status add_partials(struct weft_tstage *t, struct weft_param *param, size_t rows,
-                                     size_t from, struct weft_error *err)
+static enum weft_status add_partials(struct weft_tstage *t, struct weft_param *param,
+                                     size_t rows, size_t from, struct weft_error *err)
 {
     size_t n = n_row_blocks(rows);
     memcpy(t->sums, t->partial + from, t->dim * sizeof(float));
@@ -104,8 +107,15 @@ enum weft_status weft_norm_backward(struct pass *p, struct weft_mat dx, struct w
                                     struct weft_param *b, struct weft_error *err)
 {
     uint64_t start = weft_tstage_now();
-    struct norm_job job = {.t = p->t, .rows = p->tokens, .out = dx, .x = x, .past = past,
-                           .keep = keep, .dy = dy, .mean = (float *)mean, .rstd = (float *)rstd,
+    struct norm_job job = {.t = p->t,
+                           .rows = p->tokens,
+                           .out = dx,
+                           .x = x,
+                           .past = past,
+                           .keep = keep,
+                           .dy = dy,
+                           .mean = (float *)mean,
+                           .rstd = (float *)rstd,
                            .w = w->value};
     weft_pool_run(p->t->spec.pool, n_row_blocks(p->tokens), norm_back_rows, &job);
     enum weft_status st = add_partials(p->t, w, p->tokens, 0, err);
@@ -129,7 +139,7 @@ static void convert_rows(void *arg, size_t task, unsigned worker)
     size_t row = task * ROW_BLOCK;
     (void)worker;
     j->ops->convert(weft_mat_at(j->out, row, 0), weft_mat_at(j->x, row, 0),
-                    min_size(ROW_BLOCK, j->rows - row), j->cols);
+                    weft_size_min(ROW_BLOCK, j->rows - row), j->cols);
 }
 
 void weft_convert_rows(struct pass *p, struct weft_mat out, struct weft_mat x, size_t cols)
@@ -145,9 +155,13 @@ void weft_convert_rows(struct pass *p, struct weft_mat out, struct weft_mat x, s
 void weft_run_product(struct pass *p, const struct product_run *run, size_t rows)
 {
     uint64_t start = weft_tstage_now();
-    struct weft_product_args args = {.rows = rows, .a = run->a, .b = run->b,
+    struct weft_product_args args = {.rows = rows,
+                                     .a = run->a,
+                                     .b = run->b,
                                      .bias = run->bias != NULL ? run->bias->value : NULL,
-                                     .add = run->add, .c = run->c, .after = run->after,
+                                     .add = run->add,
+                                     .c = run->c,
+                                     .after = run->after,
                                      .after_arg = run->after_arg};
     weft_product_run(p->t->product[run->which], p->t->spec.pool, &args);
     weft_tstage_count(p->t, WEFT_TIME_PRODUCT, start);
@@ -173,8 +187,8 @@ enum weft_status weft_add_outer(struct pass *p, struct weft_outer *outer,
     return bad ? weft_bad_gradient(param, err) : WEFT_OK;
 }
 
-enum weft_status weft_add_vector(struct weft_tstage *t, struct weft_param *param, const float *sum,
-                                 struct weft_error *err)
+enum weft_status weft_add_vector(struct weft_tstage *t, struct weft_param *param,
+                                 const float *sum, struct weft_error *err)
 {
     bool bad = t->ops->sink_add(weft_tstage_sink(param), sum, param->n);
     param->fresh = false;
@@ -194,7 +208,7 @@ static void bias_cols(void *arg, size_t task, unsigned worker)
     size_t col = task * COL_BLOCK;
     (void)worker;
     j->ops->column_sums(j->sums + col, weft_mat_at(j->dy, 0, col), j->rows,
-                        min_size(COL_BLOCK, j->cols - col));
+                        weft_size_min(COL_BLOCK, j->cols - col));
 }
 
 enum weft_status weft_add_bias(struct pass *p, struct weft_param *param, struct weft_mat dy,

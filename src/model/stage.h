@@ -35,8 +35,8 @@ enum weft_recompute {
 
 struct weft_tstage_spec {
     struct weft_model model;
-    uint32_t item0, item1; /* 0: embedding, 1 .. layers, layers + 1: head */
-    uint32_t seq;          /* tokens of a sequence */
+    uint32_t item0, item1;  /* 0: embedding, 1 .. layers, layers + 1: head */
+    uint32_t seq;           /* tokens of a sequence */
     uint32_t row_counts[2]; /* the sequences that micros have: at most two sizes */
     uint32_t n_row_counts;
     uint32_t slots; /* micros between forward and backward at one time */
@@ -52,10 +52,10 @@ struct weft_tstage_spec {
 struct weft_param {
     struct weft_param_desc desc;
     size_t n;
-    float *value;       /* owned by the stage; (shape[0], shape[1]) */
-    int64_t *exact;     /* its gradient: units of 2^-50 ... */
-    float *fast;        /* ... or fp32; the other is NULL */
-    bool fresh;         /* nothing has been added in this step: the gradient's memory is garbage */
+    float *value;   /* owned by the stage; (shape[0], shape[1]) */
+    int64_t *exact; /* its gradient: units of 2^-50 ... */
+    float *fast;    /* ... or fp32; the other is NULL */
+    bool fresh;     /* nothing has been added in this step: the gradient's memory is garbage */
     struct weft_packed same, turned; /* as a factor of products; at == NULL: not one */
 };
 
@@ -94,8 +94,8 @@ struct weft_tstage_bytes weft_tstage_memory(const struct weft_tstage *t);
 
 /* Where the time went since it was last asked, in nanoseconds of the calling thread. */
 enum weft_timer {
-    WEFT_TIME_PRODUCT,  /* of activations with weights, and what is fused into them */
-    WEFT_TIME_OUTER,    /* gradients of weights */
+    WEFT_TIME_PRODUCT, /* of activations with weights, and what is fused into them */
+    WEFT_TIME_OUTER,   /* gradients of weights */
     WEFT_TIME_ATTENTION,
     WEFT_TIME_ATTENTION_BACK,
     WEFT_TIME_NORM,

@@ -34,8 +34,8 @@ enum field {
     F_GATE, /* Llama; in the backward its gradient */
     F_UP,   /* the MLP's inside before the activation; in the backward its gradient */
     F_ACT,  /* ... and after it */
-    F_G1,   /* bf16: the gradients of attention's and the MLP's outputs.  In fp32 they lie where */
-    F_G2,   /* what they replace is not needed any more: X1 and X2, with block residuals H1, H2 */
+    F_G1, /* bf16: the gradients of attention's and the MLP's outputs.  In fp32 they lie where */
+    F_G2, /* what they replace is not needed any more: X1 and X2, with block residuals H1, H2 */
     N_FIELDS
 };
 
@@ -67,10 +67,10 @@ enum product {
 
 /* Offsets in a slot's memory. */
 struct slot_layout {
-    size_t layer_bytes;  /* kept of one layer */
-    size_t work_bytes;   /* computed again, of one layer */
-    size_t tokens;       /* int32, for the embedding's gradient */
-    size_t blocks;       /* block residuals: the embedding, the finished blocks, the last one */
+    size_t layer_bytes; /* kept of one layer */
+    size_t work_bytes;  /* computed again, of one layer */
+    size_t tokens;      /* int32, for the embedding's gradient */
+    size_t blocks;      /* block residuals: the embedding, the finished blocks, the last one */
     size_t block_bytes;
     size_t head_x, head_h, head_alpha, head_mix, head_dx, head_mean, head_rstd;
     size_t bytes;
@@ -97,11 +97,11 @@ struct weft_tstage {
     struct weft_outer *outer;                 /* owned: weights of layers */
     struct weft_outer *head_outer;            /* owned */
 
-    char *slots;    /* owned: spec.slots */
-    char *work;     /* owned: one layer for what is under way, then split_slots of all layers */
-    int *work_of;   /* owned: the split slot that a slot's backward uses, or -1 */
-    bool *work_used; /* owned: of each split slot */
-    int32_t *positions; /* owned: of each token of a micro */
+    char *slots;  /* owned: spec.slots */
+    char *work;   /* owned: one layer for what is under way, then split_slots of all layers */
+    int *work_of; /* owned: the split slot that a slot's backward uses, or -1 */
+    bool *work_used;        /* owned: of each split slot */
+    int32_t *positions;     /* owned: of each token of a micro */
     float *cosines, *sines; /* owned: Llama, (seq, head / 2) */
 
     /* Scratch. */
@@ -117,9 +117,9 @@ struct weft_tstage {
     double *losses;          /* of each token */
     int64_t *block_sums;     /* (n_blocks, tokens, dim): gradients of blocks */
     bool *block_fresh;
-    char *per_worker;        /* attention's and mixing's scratch */
+    char *per_worker; /* attention's and mixing's scratch */
     size_t per_worker_bytes;
-    char *scratch;           /* owned: all of the above */
+    char *scratch; /* owned: all of the above */
     size_t scratch_bytes;
 
     struct weft_tstage_bytes memory;
@@ -133,8 +133,8 @@ struct pass {
     const struct weft_stage_call *call;
     size_t tokens;
     char *slot;
-    char *work;      /* of the layer that is worked at ... */
-    bool work_whole; /* ... or of all layers, one after the other */
+    char *work;        /* of the layer that is worked at ... */
+    bool work_whole;   /* ... or of all layers, one after the other */
     struct weft_mat g; /* the stream's gradient */
 };
 
@@ -162,7 +162,8 @@ void weft_tstage_count(struct weft_tstage *t, enum weft_timer timer, uint64_t si
 struct weft_sink weft_tstage_sink(struct weft_param *param);
 
 void weft_norm_forward(struct pass *p, struct weft_mat out, float *mean, float *rstd,
-                       struct weft_mat x, const struct weft_param *w, const struct weft_param *b);
+                       struct weft_mat x, const struct weft_param *w,
+                       const struct weft_param *b);
 /* dx = past + the norm's gradient; the parameters' gradients are added. */
 enum weft_status weft_norm_backward(struct pass *p, struct weft_mat dx, struct weft_mat past,
                                     struct weft_mat keep, struct weft_mat dy, struct weft_mat x,
@@ -189,8 +190,8 @@ enum weft_status weft_add_outer(struct pass *p, struct weft_outer *outer,
 /* A bias: += the sum over tokens of dy. */
 enum weft_status weft_add_bias(struct pass *p, struct weft_param *param, struct weft_mat dy,
                                struct weft_error *err);
-enum weft_status weft_add_vector(struct weft_tstage *t, struct weft_param *param, const float *sum,
-                                 struct weft_error *err);
+enum weft_status weft_add_vector(struct weft_tstage *t, struct weft_param *param,
+                                 const float *sum, struct weft_error *err);
 enum weft_status weft_bad_gradient(const struct weft_param *param, struct weft_error *err);
 
 /* -- block residuals (mix.c) --------------------------------------------------------------- */
@@ -212,7 +213,8 @@ void weft_block_gradient(struct pass *p, size_t j);
 void weft_layer_forward(struct pass *p, uint32_t layer, struct weft_mat out);
 /* Computes again what was not kept. */
 void weft_layer_again(struct pass *p, uint32_t layer);
-enum weft_status weft_layer_backward_input(struct pass *p, uint32_t layer, struct weft_error *err);
+enum weft_status weft_layer_backward_input(struct pass *p, uint32_t layer,
+                                           struct weft_error *err);
 enum weft_status weft_layer_backward_weight(struct pass *p, uint32_t layer,
                                             struct weft_error *err);
 
