@@ -1,0 +1,61 @@
+#include "kern/peak.h"
+
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "kern/isa.h"
+#include "kern/peak_priv.h"
+
+enum {
+    SHORTEST_NS = 1000000, /* of a measurement: waking the threads must not count */
+    ATTEMPTS = 12,         /* the best one counts: whatever else runs only ever slows it down */
+};
+
+static const struct weft_peak_loop *loop_for(enum weft_type type)
+{
+#if defined(__x86_64__)
+    if (type == WEFT_BF16 && weft_isa() >= WEFT_ISA_AVX512_BF16 &&
+        weft_peak_loop_bf16.run != NULL)
+        return &weft_peak_loop_bf16;
+    return WEFT_ISA_PICK(&weft_peak_loop_portable, &weft_peak_loop_avx2,
+                         &weft_peak_loop_avx512);
+#else
+    (void)type;
+    return &weft_peak_loop_portable;
+#endif
+}
+
+struct measurement {
+    const struct weft_peak_loop *loop;
+    size_t rounds;
+    float kept[WEFT_MAX_THREADS]; /* a result for each worker, so that none is left out */
+};
+
+static void run_loop(void *arg, size_t task, unsigned worker)
+{
+    struct measurement *m = arg;
+    (void)task;
+    m->kept[worker] = m->loop->run(m->rounds);
+}
+
+static int64_t time_once(struct weft_pool *pool, struct measurement *m)
+{
+    int64_t begin = weft_clock_ns();
+    weft_pool_run(pool, weft_pool_threads(pool), run_loop, m);
+    int64_t took = weft_clock_ns() - begin;
+    return took > 0 ? took : 1;
+}
+
+double weft_peak_flops(struct weft_pool *pool, enum weft_type type)
+{
+    struct measurement m = {.loop = loop_for(type), .rounds = 1000};
+    while (time_once(pool, &m) < SHORTEST_NS)
+        m.rounds *= 2;
+    int64_t best = INT64_MAX;
+    for (int i = 0; i < ATTEMPTS; i++) {
+        int64_t took = time_once(pool, &m);
+        best = took < best ? took : best;
+    }
+    double flops = (double)m.rounds * (double)m.loop->flops * (double)weft_pool_threads(pool);
+    return flops / ((double)best * 1e-9);
+}

@@ -1,0 +1,73 @@
+/* The loops that measure the machine's peak do compute, and the figure is one. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "kern/isa.h"
+#include "kern/peak.h"
+#include "kern/peak_priv.h"
+
+static const struct weft_peak_loop *loop_of(enum weft_isa isa)
+{
+    if (isa > weft_isa())
+        return NULL;
+    switch (isa) {
+    case WEFT_ISA_PORTABLE:
+        return &weft_peak_loop_portable;
+#if defined(__x86_64__)
+    case WEFT_ISA_AVX2:
+        return &weft_peak_loop_avx2;
+    case WEFT_ISA_AVX512:
+        return &weft_peak_loop_avx512;
+    case WEFT_ISA_AVX512_BF16:
+        return weft_peak_loop_bf16.run != NULL ? &weft_peak_loop_bf16 : NULL;
+#endif
+    default:
+        return NULL;
+    }
+}
+
+/* s = s / 2 + 1 / 2 goes to 1, so all lanes of all sums together to their number.  The sums of
+ * pairs keep their values 1 .. 12. */
+static void check_loops(void **state)
+{
+    for (int isa = WEFT_ISA_PORTABLE; isa <= WEFT_ISA_AVX512_BF16; isa++) {
+        const struct weft_peak_loop *loop = loop_of((enum weft_isa)isa);
+        if (loop == NULL)
+            continue;
+        size_t lanes = loop->flops / 2 / WEFT_PEAK_SUMS;
+        double want = isa == WEFT_ISA_AVX512_BF16 ? 16 * 78 : (double)(lanes * WEFT_PEAK_SUMS);
+        assert_true(fabs(loop->run(200) - want) < 1e-4 * want);
+    }
+    (void)state;
+}
+
+static void check_figure(void **state)
+{
+    static const unsigned threads[] = {1, 2};
+    for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
+        struct weft_pool *pool = NULL;
+        assert_int_equal(weft_pool_new(threads[i], &pool, NULL), WEFT_OK);
+        double f32 = weft_peak_flops(pool, WEFT_F32), bf16 = weft_peak_flops(pool, WEFT_BF16);
+        print_message("%u threads: %.1f GFLOP/s, bf16 %.1f\n", threads[i], f32 * 1e-9,
+                      bf16 * 1e-9);
+        assert_true(isfinite(f32) && f32 > 1e6);
+        assert_true(isfinite(bf16) && bf16 > 1e6);
+        weft_pool_free(pool);
+    }
+    (void)state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(check_loops),
+        cmocka_unit_test(check_figure),
+    };
+    return cmocka_run_group_tests_name("peak", tests, NULL, NULL) != 0;
+}
