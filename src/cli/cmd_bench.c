@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "cli/bench.h"
 #include "cli/cli.h"
 #include "sched/clock.h"
 #include "weft/cache.h"
@@ -21,6 +22,8 @@
 struct bench_settings {
     bool json, large;
     uint32_t repeat;
+    const char *spec, *precision;
+    uint32_t batch, seq, micros, threads;
 };
 
 #define AT(field) offsetof(struct bench_settings, field)
@@ -29,7 +32,15 @@ static const struct weft_option options[] = {
     {"json", 'j', WEFT_OPT_SWITCH, NULL, "figures for programs", NULL, AT(json)},
     {"large", 0, WEFT_OPT_SWITCH, NULL,
      "also 512 ranks x 8192 micros (up to 25 million actions)", NULL, AT(large)},
-    {"repeat", 0, WEFT_OPT_COUNT, "N", "best of N runs (5)", NULL, AT(repeat)},
+    {"repeat", 0, WEFT_OPT_COUNT, "N", "best, or median, of N runs (5)", NULL, AT(repeat)},
+    {NULL, 0, WEFT_OPT_HEADING, NULL, "Train and kernels", NULL, 0},
+    {"spec", 0, WEFT_OPT_TEXT, "NAME", "the model (gpt2-124m)", NULL, AT(spec)},
+    {"batch", 0, WEFT_OPT_COUNT, "N", "sequences a step (4)", NULL, AT(batch)},
+    {"seq", 0, WEFT_OPT_COUNT, "N", "tokens a sequence (256)", NULL, AT(seq)},
+    {"micros", 0, WEFT_OPT_COUNT, "N", "micros a step (1)", NULL, AT(micros)},
+    {"threads", 0, WEFT_OPT_COUNT, "N", "threads (one for each core)", NULL, AT(threads)},
+    {"precision", 0, WEFT_OPT_CHOICE, "TYPE", "of the products: fp32 (default) or bf16",
+     "fp32|bf16", AT(precision)},
 };
 
 struct bench_case {
@@ -372,25 +383,49 @@ static enum weft_status run_bench(int argc, char **argv, struct weft_error *err)
     struct bench_settings s = {0};
     const char *what = NULL;
     WEFT_TRY(weft_command_parse(&weft_command_bench, argc, argv, &s, &what, err));
-    if (strcmp(what, "plan") != 0 && strcmp(what, "sim") != 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "there is no benchmark '%.40s': plan or sim", what);
     if (s.repeat == 0)
         s.repeat = 5;
-    return strcmp(what, "sim") == 0 ? bench_sim(&s, err) : bench_plan(&s, err);
+    struct weft_bench_compute compute = {
+        .spec = s.spec != NULL ? s.spec : "gpt2-124m",
+        .precision = s.precision != NULL ? s.precision : "fp32",
+        .batch = s.batch != 0 ? s.batch : 4,
+        .seq = s.seq != 0 ? s.seq : 256,
+        .micros = s.micros != 0 ? s.micros : 1,
+        .threads = s.threads,
+        .repeat = s.repeat < 1000 ? s.repeat : 1000,
+        .json = s.json,
+    };
+    if (strcmp(what, "plan") == 0)
+        return bench_plan(&s, err);
+    if (strcmp(what, "sim") == 0)
+        return bench_sim(&s, err);
+    if (strcmp(what, "train") == 0)
+        return weft_bench_train(&compute, err);
+    if (strcmp(what, "kernels") == 0)
+        return weft_bench_kernels(&compute, err);
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "there is no benchmark '%.40s': plan, sim, train or kernels", what);
 }
 
 const struct weft_command weft_command_bench = {
     .name = "bench",
     .summary = "measure how fast weft itself is",
-    .operands = "plan|sim",
+    .operands = "plan|sim|train|kernels",
     .text =
         "Measures what planning costs: nanoseconds and bytes for each action, for making a\n"
         "schedule, proving it, adding its messages, and proving that. Times are processor\n"
         "time of one thread, the best of several runs. weft bench sim does the same for timing\n"
-        "a given order, one at a time and many scenarios at once.\n",
+        "a given order, one at a time and many scenarios at once.\n"
+        "\n"
+        "weft bench train runs whole training steps of a model with random weights and tokens,\n"
+        "with exact and with fast sums in turn, and weft bench kernels each kernel at that\n"
+        "model's shapes. Both say what share of the machine's peak they reach: a loop of\n"
+        "multiply-adds on registers alone, measured in between.\n",
     .examples = "  weft bench plan\n"
                 "  weft bench plan --large --repeat 3\n"
-                "  weft bench sim\n",
+                "  weft bench sim\n"
+                "  weft bench train --spec gpt2-124m --batch 4 --seq 256 --threads 2\n"
+                "  weft bench kernels\n",
     .options = {options, WEFT_LEN(options)},
     .run = run_bench,
 };

@@ -11,7 +11,7 @@
 static const float deviation = 0.02F; /* of all matrices, as both families have it */
 
 struct list {
-    struct weft_params *params;
+    struct weft_param_list *params;
     const struct weft_model *model;
     uint32_t item;
 };
@@ -139,11 +139,11 @@ static void add_head(struct list *list, bool has_embedding)
         add_matrix(list, WEFT_HEAD, embedding_name(m), m->vocab, m->dim);
 }
 
-enum weft_status weft_params_init(struct weft_params *params, const struct weft_model *model,
+enum weft_status weft_param_list_init(struct weft_param_list *params, const struct weft_model *model,
                                   uint32_t item0, uint32_t item1, struct weft_error *err)
 {
     /* No item has more than there are roles. */
-    *params = (struct weft_params){0};
+    *params = (struct weft_param_list){0};
     params->at = calloc((size_t)(item1 - item0) * WEFT_N_ROLES + 1, sizeof *params->at);
     if (params->at == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the list of a model's parameters");
@@ -161,10 +161,10 @@ enum weft_status weft_params_init(struct weft_params *params, const struct weft_
     return WEFT_OK;
 }
 
-void weft_params_release(struct weft_params *params)
+void weft_param_list_release(struct weft_param_list *params)
 {
     free(params->at);
-    *params = (struct weft_params){0};
+    *params = (struct weft_param_list){0};
 }
 
 /* FNV-1a: the stream of random numbers that belongs to a name. */

@@ -54,17 +54,17 @@ struct weft_param_desc {
     float deviation; /* ... unless this is not 0: normal with this standard deviation */
 };
 
-struct weft_params {
+struct weft_param_list {
     size_t n;
     struct weft_param_desc *at; /* owned; in model order */
 };
 
 /* The parameters of items [item0, item1) of a checked model.  A tied head that comes without the
  * embedding has the embedding's weight, under its own name, as its WEFT_HEAD.
- * weft_params_release() frees. */
-enum weft_status weft_params_init(struct weft_params *params, const struct weft_model *model,
+ * weft_param_list_release() frees. */
+enum weft_status weft_param_list_init(struct weft_param_list *params, const struct weft_model *model,
                                   uint32_t item0, uint32_t item1, struct weft_error *err);
-void weft_params_release(struct weft_params *params);
+void weft_param_list_release(struct weft_param_list *params);
 
 static inline size_t weft_param_size(const struct weft_param_desc *d)
 {

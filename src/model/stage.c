@@ -211,8 +211,8 @@ static bool is_factor(const struct weft_tstage *t, const struct weft_param_desc 
 static enum weft_status list_params(struct weft_tstage *t, struct weft_error *err)
 {
     const struct weft_tstage_spec *s = &t->spec;
-    struct weft_params list;
-    WEFT_TRY(weft_params_init(&list, &s->model, s->item0, s->item1, err));
+    struct weft_param_list list;
+    WEFT_TRY(weft_param_list_init(&list, &s->model, s->item0, s->item1, err));
     t->n_params = list.n;
     t->params = calloc(list.n, sizeof *t->params);
     t->by_role = calloc((size_t)(s->item1 - s->item0) * WEFT_N_ROLES, sizeof *t->by_role);
@@ -224,7 +224,7 @@ static enum weft_status list_params(struct weft_tstage *t, struct weft_error *er
             t->by_role[(size_t)(param->desc.item - s->item0) * WEFT_N_ROLES +
                        param->desc.role] = param;
         }
-    weft_params_release(&list);
+    weft_param_list_release(&list);
     if (t->params == NULL || t->by_role == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a stage's parameters");
     return WEFT_OK;

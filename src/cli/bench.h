@@ -1,0 +1,23 @@
+/* The benchmarks of computing; cmd_bench.c has those of planning. */
+#ifndef CLI_BENCH_H
+#define CLI_BENCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "weft/status.h"
+
+struct weft_bench_compute {
+    const char *spec;      /* a model by its name */
+    const char *precision; /* "fp32" or "bf16" */
+    uint32_t batch, seq, micros, threads, repeat;
+    bool json;
+};
+
+/* Whole training steps on random weights and tokens, with exact and with fast sums in turn. */
+enum weft_status weft_bench_train(const struct weft_bench_compute *s, struct weft_error *err);
+
+/* Each kernel at the shapes of a model. */
+enum weft_status weft_bench_kernels(const struct weft_bench_compute *s, struct weft_error *err);
+
+#endif

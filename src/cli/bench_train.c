@@ -1,0 +1,309 @@
+/* weft bench train: tokens a second and the share of the machine's peak, measured in the same run
+ * between the steps, since a shared machine changes its mind. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/random.h"
+#include "cli/bench.h"
+#include "kern/peak.h"
+#include "model/stage.h"
+#include "optim/adamw.h"
+#include "spec/params.h"
+
+enum { MAX_STEPS = 1000 };
+
+/* A model in training. */
+struct runner {
+    struct weft_tstage *stage;
+    struct weft_optim *optim;
+    struct weft_optim_tensor *tensors;
+    uint64_t steps;
+    double seconds[MAX_STEPS], share[MAX_STEPS];
+    uint64_t times[WEFT_N_TIMERS];
+    uint64_t optim_ns;
+    double loss;
+};
+
+struct bench {
+    const struct weft_bench_compute *s;
+    struct weft_model model;
+    enum weft_type precision;
+    struct weft_pool *pool;
+    int32_t *tokens; /* batch * seq + 1 */
+    double flops;    /* of a step */
+    struct runner exact, fast;
+};
+
+static enum weft_status make_optim(struct bench *b, struct runner *r, struct weft_error *err)
+{
+    static const struct weft_optim_settings how = {0.9, 0.95, 1e-8, 0.1};
+    size_t n;
+    const struct weft_param *params = weft_tstage_params(r->stage, &n);
+    r->tensors = calloc(n, sizeof *r->tensors);
+    if (r->tensors == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu tensors", n);
+    for (size_t i = 0; i < n; i++)
+        r->tensors[i] = (struct weft_optim_tensor){.name = params[i].desc.name,
+                                                   .rows = params[i].desc.shape[0],
+                                                   .cols = params[i].desc.shape[1],
+                                                   .value = params[i].value,
+                                                   .exact = params[i].exact,
+                                                   .fast = params[i].fast,
+                                                   .decay = params[i].desc.decay};
+    return weft_optim_new(r->tensors, n, &how, b->pool, &r->optim, err);
+}
+
+static enum weft_status make_runner(struct bench *b, struct runner *r, bool fast,
+                                    struct weft_error *err)
+{
+    uint32_t rows = b->s->batch / b->s->micros;
+    struct weft_tstage_spec spec = {.model = b->model,
+                                    .item1 = b->model.layers + 2,
+                                    .seq = b->s->seq,
+                                    .row_counts = {rows},
+                                    .n_row_counts = 1,
+                                    .slots = 1,
+                                    .precision = b->precision,
+                                    .fast_sums = fast,
+                                    .pool = b->pool};
+    WEFT_TRY(weft_tstage_new(&spec, &r->stage, err));
+    weft_tstage_start(r->stage, 1);
+    return make_optim(b, r, err);
+}
+
+static void release_runner(struct runner *r)
+{
+    weft_optim_free(r->optim);
+    weft_tstage_free(r->stage);
+    free(r->tensors);
+}
+
+static void pack_rows(void *arg, size_t tensor, size_t row0, size_t row1)
+{
+    struct weft_tstage *stage = arg;
+    size_t n;
+    weft_tstage_pack_rows(stage, &weft_tstage_params(stage, &n)[tensor], row0, row1);
+}
+
+static enum weft_status run_micros(struct bench *b, struct runner *r, struct weft_error *err)
+{
+    struct weft_stage stage = weft_tstage_stage(r->stage);
+    size_t tokens = (size_t)b->s->batch * b->s->seq, each = tokens / b->s->micros;
+    r->loss = 0;
+    for (uint32_t m = 0; m < b->s->micros; m++) {
+        double loss = 0;
+        struct weft_stage_call call = {.micro = m,
+                                       .rows = b->s->batch / b->s->micros,
+                                       .in = b->tokens + m * each,
+                                       .targets = b->tokens + m * each + 1,
+                                       .scale = 1.0F / (float)tokens,
+                                       .loss = &loss,
+                                       .train = true};
+        WEFT_TRY(stage.ops->forward(stage.self, &call, err));
+        WEFT_TRY(weft_stage_backward(&stage, &call, err));
+        r->loss += loss / (double)tokens;
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status step(struct bench *b, struct runner *r, double peak,
+                             struct weft_error *err)
+{
+    int64_t start = weft_clock_ns();
+    weft_tstage_step(r->stage);
+    WEFT_TRY(run_micros(b, r, err));
+    int64_t computed = weft_clock_ns();
+    double norm = sqrt(weft_optim_squares(r->optim));
+    struct weft_optim_step how = {
+        .t = r->steps + 1, .lr = 1e-4, .scale = norm > 1 ? 1 / norm : 1};
+    weft_optim_update(r->optim, &how, pack_rows, r->stage);
+    int64_t end = weft_clock_ns();
+    r->optim_ns += (uint64_t)(end - computed);
+    r->seconds[r->steps] = (double)(end - start) / 1e9;
+    r->share[r->steps] = b->flops / r->seconds[r->steps] / peak;
+    r->steps++;
+    return WEFT_OK;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(const double *x, uint64_t n)
+{
+    double sorted[MAX_STEPS];
+    memcpy(sorted, x, n * sizeof *x);
+    qsort(sorted, n, sizeof *sorted, by_size);
+    return sorted[n / 2];
+}
+
+static void forget(struct runner *r)
+{
+    uint64_t ns[WEFT_N_TIMERS];
+    weft_tstage_times(r->stage, ns);
+    r->steps = 0;
+    r->optim_ns = 0;
+}
+
+/* Steps of both kinds in turn, the peak before and after each. */
+static enum weft_status measure(struct bench *b, struct weft_error *err)
+{
+    struct runner *both[] = {&b->exact, &b->fast};
+    for (int i = 0; i < 2; i++) { /* the first step warms caches and pages */
+        WEFT_TRY(step(b, both[i], 1, err));
+        forget(both[i]);
+    }
+    double before = weft_peak_flops(b->pool, b->precision);
+    for (uint32_t n = 0; n < b->s->repeat; n++)
+        for (int i = 0; i < 2; i++) {
+            WEFT_TRY(step(b, both[i], before, err));
+            double after = weft_peak_flops(b->pool, b->precision);
+            struct runner *r = both[i];
+            r->share[r->steps - 1] *= before / ((before + after) / 2);
+            before = after;
+        }
+    for (int i = 0; i < 2; i++)
+        weft_tstage_times(both[i]->stage, both[i]->times);
+    return WEFT_OK;
+}
+
+static const char *const timer_names[WEFT_N_TIMERS + 1] = {
+    "products", "weight gradients", "attention", "attention backward", "norms", "loss",
+    "other",    "norm and update"};
+
+static void print_times(const struct runner *r)
+{
+    double total = 0;
+    for (uint64_t i = 0; i < r->steps; i++)
+        total += r->seconds[i] * 1e9;
+    printf("  where the time goes:");
+    for (int i = 0; i <= WEFT_N_TIMERS; i++)
+        printf("%s %s %.1f%%", i == 0 ? "" : ",", timer_names[i],
+               100 * (double)(i < WEFT_N_TIMERS ? r->times[i] : r->optim_ns) / total);
+    putchar('\n');
+}
+
+static void print_runner(const struct bench *b, const struct runner *r, const char *name)
+{
+    double tokens = (double)b->s->batch * b->s->seq, seconds = median(r->seconds, r->steps);
+    struct weft_tstage_bytes m = weft_tstage_memory(r->stage);
+    printf("%-6s %7.1f tokens/s  %6.0f ms a step  %5.1f%% of peak (%.0f GFLOP/s)  loss %.4f\n",
+           name, tokens / seconds, seconds * 1e3, 100 * median(r->share, r->steps),
+           b->flops / seconds / median(r->share, r->steps) / 1e9, r->loss);
+    print_times(r);
+    printf("  memory, MB: weights %.0f, packed %.0f, gradients %.0f, moments %.0f, activations "
+           "%.0f, scratch %.0f\n",
+           (double)m.weights / 1e6, (double)m.packed / 1e6, (double)m.gradients / 1e6,
+           (double)weft_optim_bytes(r->optim) / 1e6, (double)m.activations / 1e6,
+           (double)m.scratch / 1e6);
+}
+
+static void put_runner(struct weft_json *j, const struct bench *b, const struct runner *r,
+                       const char *name)
+{
+    double tokens = (double)b->s->batch * b->s->seq, seconds = median(r->seconds, r->steps);
+    struct weft_tstage_bytes m = weft_tstage_memory(r->stage);
+    double total = 0;
+    for (uint64_t i = 0; i < r->steps; i++)
+        total += r->seconds[i] * 1e9;
+    weft_json_begin(j, name, '{');
+    weft_json_number(j, "tok_s", tokens / seconds);
+    weft_json_number(j, "ms", seconds * 1e3);
+    weft_json_number(j, "share", median(r->share, r->steps));
+    weft_json_begin(j, "time", '{');
+    for (int i = 0; i <= WEFT_N_TIMERS; i++)
+        weft_json_number(j, timer_names[i],
+                         (double)(i < WEFT_N_TIMERS ? r->times[i] : r->optim_ns) / total);
+    weft_json_end(j, '}');
+    weft_json_uint(j, "weight_bytes", m.weights);
+    weft_json_uint(j, "packed_bytes", m.packed);
+    weft_json_uint(j, "gradient_bytes", m.gradients);
+    weft_json_uint(j, "moment_bytes", weft_optim_bytes(r->optim));
+    weft_json_uint(j, "activation_bytes", m.activations);
+    weft_json_uint(j, "scratch_bytes", m.scratch);
+    weft_json_end(j, '}');
+}
+
+static void print_bench(const struct bench *b)
+{
+    double cost =
+        median(b->exact.seconds, b->exact.steps) / median(b->fast.seconds, b->fast.steps) - 1;
+    if (b->s->json) {
+        struct weft_json j = {.out = stdout};
+        weft_json_begin(&j, NULL, '{');
+        weft_json_string(&j, "spec", b->s->spec);
+        weft_json_string(&j, "precision", b->s->precision);
+        weft_json_string(&j, "instructions", weft_isa_name(weft_isa()));
+        weft_json_uint(&j, "batch", b->s->batch);
+        weft_json_uint(&j, "seq", b->s->seq);
+        weft_json_uint(&j, "micros", b->s->micros);
+        weft_json_uint(&j, "threads", weft_pool_threads(b->pool));
+        weft_json_number(&j, "flops", b->flops);
+        put_runner(&j, b, &b->exact, "exact");
+        put_runner(&j, b, &b->fast, "fast");
+        weft_json_number(&j, "exact_cost", cost);
+        weft_json_end(&j, '}');
+        putchar('\n');
+        return;
+    }
+    printf("%s, %s, %u x %u tokens in %u micro%s, %u threads, %s%s\n", b->s->spec,
+           b->s->precision, b->s->batch, b->s->seq, b->s->micros, b->s->micros == 1 ? "" : "s",
+           weft_pool_threads(b->pool), weft_isa_name(weft_isa()),
+           b->precision == WEFT_BF16 && weft_isa() < WEFT_ISA_AVX512_BF16
+               ? " (no bf16 dot products here: fp32 ones, and their peak)"
+               : "");
+    print_runner(b, &b->exact, "exact");
+    print_runner(b, &b->fast, "fast");
+    printf("exact sums cost %.1f%% of a step\n", 100 * cost);
+}
+
+static enum weft_status prepare(struct bench *b, struct weft_error *err)
+{
+    const struct weft_bench_compute *s = b->s;
+    size_t tokens = (size_t)s->batch * s->seq;
+    WEFT_TRY(weft_model_find(s->spec, &b->model, err));
+    if (s->micros > s->batch || s->batch % s->micros != 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "%u micros do not divide a batch of %u", s->micros,
+                         s->batch);
+    WEFT_TRY(weft_pool_new(s->threads, &b->pool, err));
+    b->precision = strcmp(s->precision, "bf16") == 0 ? WEFT_BF16 : WEFT_F32;
+    b->tokens = malloc((tokens + 1) * sizeof *b->tokens);
+    if (b->tokens == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu tokens", tokens);
+    for (size_t i = 0; i <= tokens; i++)
+        b->tokens[i] = (int32_t)weft_random_below(7, 0, i, b->model.vocab);
+    struct weft_params_of of;
+    WEFT_TRY(weft_model_item_params(&b->model, &of, err));
+    double matrices =
+        (double)of.layer_matrices * b->model.layers + (double)b->model.vocab * b->model.dim;
+    b->flops =
+        (double)tokens * (6 * matrices + 6.0 * b->model.layers * (double)s->seq * b->model.dim);
+    WEFT_TRY(make_runner(b, &b->exact, false, err));
+    return make_runner(b, &b->fast, true, err);
+}
+
+enum weft_status weft_bench_train(const struct weft_bench_compute *s, struct weft_error *err)
+{
+    struct bench *b = calloc(1, sizeof *b);
+    if (b == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a benchmark");
+    b->s = s;
+    enum weft_status st = prepare(b, err);
+    if (st == WEFT_OK)
+        st = measure(b, err);
+    if (st == WEFT_OK)
+        print_bench(b);
+    release_runner(&b->exact);
+    release_runner(&b->fast);
+    weft_pool_free(b->pool);
+    free(b->tokens);
+    free(b);
+    return st;
+}
