@@ -136,8 +136,9 @@ enum weft_status weft_items_init_uniform(struct weft_items *items, uint32_t n_la
  * is in i.  A layer's i + w is 2 f.  Norms, activations and the softmax are not counted.
  *
  * State is 20 bytes a parameter: 4 for the fp32 weight, 8 for the exact gradient sum (int64), 8
- * for the two moments of AdamW.  A tied weight is in the embedding and in the head, and in
- * shared_bytes.
+ * for the two moments of AdamW.  A matrix that multiplies has 8 more: it lies there once more,
+ * packed, for products with it and with its transpose.  A tied weight is in the embedding and in
+ * the head, packed in the head alone, and (20 bytes) in shared_bytes.
  *
  * Saved activations are fp32, without recomputation, attention tiled and the logits in pieces,
  * in elements a token:
@@ -149,8 +150,10 @@ enum weft_status weft_items_init_uniform(struct weft_items *items, uint32_t n_la
  *     head         2*dim (the norm's input and output) + 3 (log-sum-exp, target, deviation),
  *                  GPT-2 one more (mean)
  *
- * What only lives within one pass is not counted, nor what block residuals keep: finished blocks
- * belong to a micro, not to a layer.  weft_items_release() frees. */
+ * With block residuals a layer also keeps its two mixes and the weights they mixed with, the
+ * embedding and every block one vector more, and the head the weights of its mix.
+ *
+ * What only lives within one pass is not counted.  weft_items_release() frees. */
 enum weft_status weft_items_init_model(struct weft_items *items, const struct weft_model *model,
                                        uint32_t rows, uint32_t seq, struct weft_error *err);
 void weft_items_release(struct weft_items *items); /* zeroed items are allowed */

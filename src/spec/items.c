@@ -7,8 +7,9 @@
 #include "base/size.h"
 #include "spec/params.h"
 
-/* The weight, its exact gradient sum, and AdamW's two moments. */
-enum { BYTES_PER_PARAM = 4 + 8 + 8, BYTES_PER_ELEMENT = 4 };
+/* The weight, its exact gradient sum, and AdamW's two moments; a matrix that multiplies lies there
+ * twice more, packed for products with it and with its transpose. */
+enum { BYTES_PER_PARAM = 4 + 8 + 8, BYTES_PER_FACTOR = 4 + 4, BYTES_PER_ELEMENT = 4 };
 
 static const char *item_name(const struct weft_items *items, size_t i)
 {
@@ -69,24 +70,39 @@ void weft_items_release(struct weft_items *items)
     *items = (struct weft_items){0};
 }
 
+/* Block residuals: the embedding and all blocks of layers. */
+static uint64_t n_blocks(const struct weft_model *m)
+{
+    return 1 + (m->layers + (uint64_t)m->residual_block_layers - 1) / m->residual_block_layers;
+}
+
 /* Saved elements a token of a layer and of the head: the table in the header. */
 static uint64_t layer_elements(const struct weft_model *m)
 {
     uint64_t qkv = m->dim + 2 * (uint64_t)(m->dim / m->heads) * m->kv_heads;
     bool gpt2 = m->arch == WEFT_ARCH_GPT2;
-    return 5 * (uint64_t)m->dim + qkv + (gpt2 ? 2 : 3) * (uint64_t)m->ffn + m->heads +
-           (gpt2 ? 4 : 2);
+    uint64_t plain = 5 * (uint64_t)m->dim + qkv + (gpt2 ? 2 : 3) * (uint64_t)m->ffn + m->heads +
+                     (gpt2 ? 4 : 2);
+    if (m->residual_block_layers == 0)
+        return plain;
+    /* Two mixes, what they mixed with, and this layer's part of its block's sum. */
+    uint64_t blocks = n_blocks(m);
+    return plain + 2 * (uint64_t)m->dim + 4 * (blocks + 1) + m->dim * (blocks - 1) / m->layers;
 }
 
 static uint64_t head_elements(const struct weft_model *m)
 {
-    return 2 * (uint64_t)m->dim + (m->arch == WEFT_ARCH_GPT2 ? 4 : 3);
+    return 2 * (uint64_t)m->dim + (m->arch == WEFT_ARCH_GPT2 ? 4 : 3) +
+           (m->residual_block_layers != 0 ? 2 * n_blocks(m) : 0);
 }
 
-static bool fill_bytes(struct weft_item *item, size_t n_params, size_t tokens,
+static bool fill_bytes(struct weft_item *item, size_t n_params, size_t n_factors, size_t tokens,
                        uint64_t elements)
 {
+    size_t packed;
     return weft_size_mul(n_params, BYTES_PER_PARAM, &item->state_bytes) &&
+           weft_size_mul(n_factors, BYTES_PER_FACTOR, &packed) &&
+           weft_size_add(item->state_bytes, packed, &item->state_bytes) &&
            weft_size_mul(tokens, elements, &item->act_bytes) &&
            weft_size_mul(item->act_bytes, BYTES_PER_ELEMENT, &item->act_bytes);
 }
@@ -114,9 +130,12 @@ enum weft_status weft_items_init_model(struct weft_items *items, const struct we
     WEFT_TRY(check_micro(m, rows, seq, err));
     size_t tokens = (size_t)rows * seq, shared_bytes;
     struct weft_item embedding, layer, head;
-    if (!fill_bytes(&embedding, params.embedding, tokens, 1) ||
-        !fill_bytes(&layer, params.layer, tokens, layer_elements(m)) ||
-        !fill_bytes(&head, params.head, tokens, head_elements(m)) ||
+    uint64_t first = m->residual_block_layers != 0 ? 1 + (uint64_t)m->dim : 1;
+    /* The number of parameters has been checked, so this does not overflow. */
+    size_t head_matrix = (size_t)m->vocab * m->dim;
+    if (!fill_bytes(&embedding, params.embedding, 0, tokens, first) ||
+        !fill_bytes(&layer, params.layer, params.layer_matrices, tokens, layer_elements(m)) ||
+        !fill_bytes(&head, params.head, head_matrix, tokens, head_elements(m)) ||
         !weft_size_mul(params.shared, BYTES_PER_PARAM, &shared_bytes))
         return WEFT_FAIL(
             err, WEFT_USAGE,
