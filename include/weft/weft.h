@@ -10,6 +10,7 @@
 #include "weft/schedule.h"
 #include "weft/sim.h"
 #include "weft/spec.h"
+#include "weft/stage.h"
 #include "weft/status.h"
 #include "weft/timing.h"
 #include "weft/trace.h"

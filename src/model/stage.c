@@ -9,15 +9,6 @@
 #include "base/size.h"
 #include "model/stage_priv.h"
 
-enum weft_status weft_stage_backward(const struct weft_stage *stage,
-                                     const struct weft_stage_call *call, struct weft_error *err)
-{
-    if (stage->ops->backward != NULL)
-        return stage->ops->backward(stage->self, call, err);
-    WEFT_TRY(stage->ops->backward_input(stage->self, call, err));
-    return stage->ops->backward_weight(stage->self, call, err);
-}
-
 static size_t round_up(size_t n)
 {
     return (n + ALIGN - 1) / ALIGN * ALIGN;

@@ -1,0 +1,203 @@
+/* A stage of one's own: a small perceptron in two stages, trained by the calls that a pipeline
+ * makes.  The points of a disk (class 0) and of the ring around it (class 1) are told apart.
+ *
+ *     stage 0: 2 -> 16, tanh        stage 1: 16 -> 2, softmax, loss
+ *
+ * Each stage implements weft/stage.h: forward saves what its backward needs in the slot it is
+ * given, backward_input sends the gradient back, backward_weight adds to the weights' gradients.
+ * Here both stages live in one thread, and four micros of a step run one after the other with
+ * their backwards in reverse order; the result would be the same in any order.
+ *
+ *     cc mlp.c $(pkg-config --cflags --libs weft) -lm && ./a.out
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "weft/stage.h"
+
+enum { WIDTH = 16, ROWS = 32, MICROS = 4, STEPS = 400 };
+
+struct layer {
+    int in, out;
+    int last;
+    float w[WIDTH][WIDTH], b[WIDTH];   /* w[out][in] */
+    float dw[WIDTH][WIDTH], db[WIDTH]; /* sums over the step's micros */
+    /* What a micro leaves behind, by slot. */
+    float x[MICROS][ROWS][WIDTH];  /* the input */
+    float y[MICROS][ROWS][WIDTH];  /* the output */
+    float dz[MICROS][ROWS][WIDTH]; /* the gradient before the activation */
+};
+
+static void softmax_loss(struct layer *l, const struct weft_stage_call *call, float *z, int row)
+{
+    float *dz = l->dz[call->slot][row];
+    float top = z[0] > z[1] ? z[0] : z[1];
+    float sum = expf(z[0] - top) + expf(z[1] - top);
+    int target = call->targets[row];
+    *call->loss += logf(sum) + top - z[target];
+    for (int o = 0; o < l->out; o++)
+        dz[o] = call->scale * (expf(z[o] - top) / sum - (o == target ? 1.0F : 0.0F));
+}
+
+static enum weft_status forward(void *self, const struct weft_stage_call *call,
+                                struct weft_error *err)
+{
+    struct layer *l = self;
+    const float *in = call->in;
+    float *out = call->out;
+    (void)err;
+    if (l->last)
+        *call->loss = 0;
+    for (uint32_t row = 0; row < call->rows; row++) {
+        float *x = l->x[call->slot][row], *y = l->y[call->slot][row];
+        memcpy(x, in + row * l->in, l->in * sizeof(float));
+        for (int o = 0; o < l->out; o++) {
+            float z = l->b[o];
+            for (int i = 0; i < l->in; i++)
+                z += l->w[o][i] * x[i];
+            y[o] = l->last ? z : tanhf(z);
+        }
+        if (l->last)
+            softmax_loss(l, call, y, (int)row);
+        else
+            memcpy(out + row * l->out, y, l->out * sizeof(float));
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status backward_input(void *self, const struct weft_stage_call *call,
+                                       struct weft_error *err)
+{
+    struct layer *l = self;
+    const float *dout = call->dout;
+    float *din = call->din;
+    (void)err;
+    for (uint32_t row = 0; row < call->rows; row++) {
+        float *dz = l->dz[call->slot][row], *y = l->y[call->slot][row];
+        for (int o = 0; !l->last && o < l->out; o++)
+            dz[o] = dout[row * l->out + o] * (1 - y[o] * y[o]);
+        for (int i = 0; din != NULL && i < l->in; i++) {
+            float sum = 0;
+            for (int o = 0; o < l->out; o++)
+                sum += l->w[o][i] * dz[o];
+            din[row * l->in + i] = sum;
+        }
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status backward_weight(void *self, const struct weft_stage_call *call,
+                                        struct weft_error *err)
+{
+    struct layer *l = self;
+    (void)err;
+    for (uint32_t row = 0; row < call->rows; row++)
+        for (int o = 0; o < l->out; o++) {
+            float dz = l->dz[call->slot][row][o];
+            l->db[o] += dz;
+            for (int i = 0; i < l->in; i++)
+                l->dw[o][i] += dz * l->x[call->slot][row][i];
+        }
+    return WEFT_OK;
+}
+
+static const struct weft_stage_ops ops = {forward, backward_input, backward_weight, NULL};
+
+/* A number between -1 and 1 that looks random. */
+static float noise(unsigned i)
+{
+    i = (i + 1) * 2654435761u;
+    i = (i ^ i >> 15) * 2246822519u;
+    return (float)((i ^ i >> 13) % 20001) / 10000 - 1;
+}
+
+static void start(struct layer *l, int in, int out, int last)
+{
+    *l = (struct layer){.in = in, .out = out, .last = last};
+    for (int o = 0; o < out; o++)
+        for (int i = 0; i < in; i++)
+            l->w[o][i] =
+                noise(1000u * (unsigned)(in + out) + (unsigned)(o * in + i)) / sqrtf((float)in);
+}
+
+static void update(struct layer *l, float rate)
+{
+    for (int o = 0; o < l->out; o++) {
+        l->b[o] -= rate * l->db[o];
+        for (int i = 0; i < l->in; i++)
+            l->w[o][i] -= rate * l->dw[o][i];
+    }
+    memset(l->dw, 0, sizeof l->dw);
+    memset(l->db, 0, sizeof l->db);
+}
+
+static void draw_points(unsigned step, unsigned micro, float *points, int32_t *classes)
+{
+    for (unsigned row = 0; row < ROWS; row++) {
+        unsigned at = ((step * MICROS + micro) * ROWS + row) * 2;
+        float x = points[2 * row] = noise(at), y = points[2 * row + 1] = noise(at + 1);
+        classes[row] = x * x + y * y > 0.5F;
+    }
+}
+
+static double train_step(const struct weft_stage *stage, unsigned step, struct weft_error *err)
+{
+    static float points[MICROS][ROWS * 2], middle[MICROS][ROWS * WIDTH];
+    static float gradient[ROWS * WIDTH];
+    static int32_t classes[MICROS][ROWS];
+    double sum = 0;
+    for (uint32_t m = 0; m < MICROS; m++) {
+        double loss = 0;
+        draw_points(step, m, points[m], classes[m]);
+        struct weft_stage_call first = {.micro = m,
+                                        .slot = m,
+                                        .rows = ROWS,
+                                        .in = points[m],
+                                        .out = middle[m],
+                                        .train = true};
+        struct weft_stage_call last = {.micro = m,
+                                       .slot = m,
+                                       .rows = ROWS,
+                                       .in = middle[m],
+                                       .targets = classes[m],
+                                       .scale = 1.0F / (MICROS * ROWS),
+                                       .loss = &loss,
+                                       .train = true};
+        if (stage[0].ops->forward(stage[0].self, &first, err) != WEFT_OK ||
+            stage[1].ops->forward(stage[1].self, &last, err) != WEFT_OK)
+            return NAN;
+        sum += loss;
+    }
+    for (uint32_t m = MICROS; m-- > 0;) {
+        struct weft_stage_call last = {.micro = m, .slot = m, .rows = ROWS, .din = gradient};
+        struct weft_stage_call first = {.micro = m, .slot = m, .rows = ROWS, .dout = gradient};
+        if (weft_stage_backward(&stage[1], &last, err) != WEFT_OK ||
+            weft_stage_backward(&stage[0], &first, err) != WEFT_OK)
+            return NAN;
+    }
+    return sum / (MICROS * ROWS);
+}
+
+int main(void)
+{
+    static struct layer layers[2];
+    struct weft_error err = {0};
+    double first = 0, loss = 0;
+    start(&layers[0], 2, WIDTH, 0);
+    start(&layers[1], WIDTH, 2, 1);
+    struct weft_stage stages[2] = {
+        {.ops = &ops, .self = &layers[0], .out_bytes = WIDTH * sizeof(float)},
+        {.ops = &ops, .self = &layers[1], .in_bytes = WIDTH * sizeof(float)}};
+    for (unsigned step = 0; step < STEPS; step++) {
+        loss = train_step(stages, step, &err);
+        if (step == 0)
+            first = loss;
+        if (step % 100 == 0)
+            printf("step %3u  loss %.4f\n", step, loss);
+        update(&layers[0], 1.0F);
+        update(&layers[1], 1.0F);
+    }
+    printf("step %3d  loss %.4f\n", STEPS, loss);
+    return loss < first / 3 ? 0 : 1;
+}

@@ -1,0 +1,12 @@
+/* Apart, so that a program with stages of its own links no transformer. */
+#include "base/error.h"
+#include "weft/stage.h"
+
+enum weft_status weft_stage_backward(const struct weft_stage *stage,
+                                     const struct weft_stage_call *call, struct weft_error *err)
+{
+    if (stage->ops->backward != NULL)
+        return stage->ops->backward(stage->self, call, err);
+    WEFT_TRY(stage->ops->backward_input(stage->self, call, err));
+    return stage->ops->backward_weight(stage->self, call, err);
+}
