@@ -98,6 +98,13 @@ enum weft_status weft_model_check(const struct weft_model *model, struct weft_er
 enum weft_status weft_model_count_params(const struct weft_model *model, size_t *out,
                                          struct weft_error *err);
 
+/* Floating-point operations that training takes for one token of sequences of `seq`, as utilization
+ * is usually counted: 6 for each parameter in a matrix product (two in the forward, four in the
+ * backward; the head's, tied or not, too) and 6 * layers * seq * dim for attention, of which the
+ * causal mask leaves half.  What is computed again is not counted. */
+enum weft_status weft_model_token_flops(const struct weft_model *model, uint32_t seq,
+                                        double *out, struct weft_error *err);
+
 /* -- items --------------------------------------------------------------------------------- */
 
 /* What one item costs.  Times are of one micro, in any unit that all items share. */

@@ -293,3 +293,14 @@ enum weft_status weft_model_count_params(const struct weft_model *m, size_t *out
     *out = total - p.shared;
     return WEFT_OK;
 }
+
+enum weft_status weft_model_token_flops(const struct weft_model *m, uint32_t seq, double *out,
+                                        struct weft_error *err)
+{
+    struct weft_params_of p;
+    WEFT_TRY(weft_model_item_params(m, &p, err));
+    double head = (double)m->vocab * m->dim;
+    double products = (double)p.layer_matrices * m->layers + head;
+    *out = 6 * products + 6.0 * m->layers * seq * m->dim;
+    return WEFT_OK;
+}
