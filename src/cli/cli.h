@@ -45,8 +45,8 @@ void weft_print_completion(FILE *out);
 /* -- files and terminals -------------------------------------------------------------------- */
 
 /* The whole file, NUL-terminated; "-" is standard input.  The caller frees *out. */
-enum weft_status weft_file_read(const char *path, char **out, size_t *len,
-                                struct weft_error *err);
+enum weft_status weft_input_read(const char *path, char **out, size_t *len,
+                                 struct weft_error *err);
 
 /* Does a file's name end so? */
 bool weft_path_ends_in(const char *path, const char *ending);

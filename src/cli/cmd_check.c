@@ -91,7 +91,7 @@ static enum weft_status read_and_prove(struct check *c, const struct check_setti
     WEFT_TRY(parse_transport(s->transport, &c->transport, err));
     c->transport.by_pair = s->channels != NULL && strcmp(s->channels, "pair") == 0;
     c->transport_name = s->transport != NULL ? s->transport : "buffered";
-    WEFT_TRY(weft_file_read(c->file, &text, &len, err));
+    WEFT_TRY(weft_input_read(c->file, &text, &len, err));
     bool keep_idle = s->lower_like != NULL && strcmp(s->lower_like, "pytorch") == 0;
     enum weft_status st = weft_schedule_parse(text, len, c->file, keep_idle, &c->read, err);
     free(text);

@@ -107,7 +107,7 @@ static enum weft_status read_trace(const char *file, const struct costs *c,
     char *text = NULL;
     size_t len = 0;
     struct weft_schedule *s = NULL;
-    WEFT_TRY(weft_file_read(file, &text, &len, err));
+    WEFT_TRY(weft_input_read(file, &text, &len, err));
     enum weft_status st;
     if (weft_trace_is(text, len)) {
         st = weft_trace_parse(text, len, source, out, err);

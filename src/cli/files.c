@@ -38,8 +38,8 @@ static enum weft_status read_stream(FILE *in, const char *path, char **out, size
     return WEFT_OK;
 }
 
-enum weft_status weft_file_read(const char *path, char **out, size_t *len,
-                                struct weft_error *err)
+enum weft_status weft_input_read(const char *path, char **out, size_t *len,
+                                 struct weft_error *err)
 {
     if (strcmp(path, "-") == 0)
         return read_stream(stdin, "standard input", out, len, err);

@@ -72,7 +72,7 @@ static enum weft_status read_costs(const char *path, struct weft_cost *cost,
     size_t len = 0;
     struct weft_trace trace = {0};
     struct weft_measured_cost m = {0};
-    WEFT_TRY(weft_file_read(path, &text, &len, err));
+    WEFT_TRY(weft_input_read(path, &text, &len, err));
     enum weft_status st = weft_trace_parse(text, len, path, &trace, err);
     free(text);
     if (st == WEFT_OK)
@@ -97,7 +97,7 @@ static enum weft_status read_cost_file(const char *path, struct weft_cost *cost,
 {
     char *text = NULL;
     size_t len = 0;
-    WEFT_TRY(weft_file_read(path, &text, &len, err));
+    WEFT_TRY(weft_input_read(path, &text, &len, err));
     enum weft_status st = weft_costfile_parse(text, len, path, cost, memory, err);
     free(text);
     return st;
@@ -370,7 +370,7 @@ static enum weft_status read_schedule(const struct weft_plan_settings *settings,
     size_t len = 0;
     bool keep_idle =
         settings->lower_like != NULL && strcmp(settings->lower_like, "pytorch") == 0;
-    WEFT_TRY(weft_file_read(file, &text, &len, err));
+    WEFT_TRY(weft_input_read(file, &text, &len, err));
     enum weft_status st = weft_schedule_parse(text, len, file, keep_idle, out, err);
     free(text);
     if (st != WEFT_OK)
