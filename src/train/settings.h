@@ -33,7 +33,6 @@ enum weft_train_cache {
 };
 enum weft_precision { WEFT_PRECISION_FP32, WEFT_PRECISION_BF16 };
 enum weft_reduction { WEFT_REDUCTION_EXACT, WEFT_REDUCTION_FAST };
-enum weft_recompute { WEFT_RECOMPUTE_NONE, WEFT_RECOMPUTE_ATTENTION, WEFT_RECOMPUTE_FULL };
 
 struct weft_train_settings {
     struct {
@@ -62,7 +61,7 @@ struct weft_train_settings {
         uint64_t steps;
         uint32_t precision; /* enum weft_precision */
         uint32_t reduction; /* enum weft_reduction */
-        uint32_t recompute; /* enum weft_recompute */
+        uint32_t recompute; /* enum weft_recompute of model/stage.h */
         double timeout, max_time;
     } train;
     struct {

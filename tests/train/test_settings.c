@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
+#include "model/stage.h"
 #include "train/settings.h"
 
 static void assert_has(const char *have, const char *want)
