@@ -254,6 +254,11 @@ const struct weft_param *weft_trainer_params(const struct weft_trainer *t, size_
     return weft_tstage_params(t->stage, n);
 }
 
+void weft_trainer_pack(struct weft_trainer *t)
+{
+    weft_tstage_pack(t->stage);
+}
+
 double weft_trainer_peak(const struct weft_trainer *t)
 {
     return weft_peak_flops(t->pool, t->precision);

@@ -76,6 +76,9 @@ enum weft_status weft_trainer_save(const struct weft_trainer *t, const char *dir
 /* The parameters in model order; borrowed. */
 const struct weft_param *weft_trainer_params(const struct weft_trainer *t, size_t *n);
 
+/* Needed after their values were changed from outside. */
+void weft_trainer_pack(struct weft_trainer *t);
+
 /* -- about it ------------------------------------------------------------------------------- */
 
 struct weft_trainer_info {

@@ -1,0 +1,327 @@
+/* The promise: losses, norms and weights are the same bits whatever the number of threads, the
+ * order of the micros' work, the halves of the backward and what is computed again.  And a step
+ * that cannot be is refused and changes nothing. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "data/shard.h"
+#include "folder.h"
+#include "model/stage.h"
+#include "runs.h"
+
+enum { STEPS = 3 };
+
+static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n)
+{
+    const unsigned char *at = bytes;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ at[i]) * UINT64_C(1099511628211);
+    return h;
+}
+
+static uint64_t hash_weights(uint64_t h, const struct weft_trainer *t)
+{
+    size_t n;
+    const struct weft_param *params = weft_trainer_params(t, &n);
+    for (size_t i = 0; i < n; i++)
+        h = hash_bytes(h, params[i].value, params[i].n * sizeof(float));
+    return h;
+}
+
+/* All losses and norms of some steps, and the weights after them. */
+static uint64_t hash_run(const struct weft_train_settings *s,
+                         const struct weft_micro_order *order)
+{
+    struct weft_error err = {0};
+    struct weft_trainer *t = run_trainer(s, order);
+    uint64_t h = 1;
+    for (int i = 0; i < STEPS; i++) {
+        struct weft_step_result r;
+        if (weft_trainer_step(t, &r, &err) != WEFT_OK)
+            fail_msg("%s", err.msg);
+        h = hash_bytes(h, &r.loss, sizeof r.loss);
+        h = hash_bytes(h, &r.grad_norm, sizeof r.grad_norm);
+    }
+    h = hash_weights(h, t);
+    weft_trainer_free(t);
+    return h;
+}
+
+/* -- orders, as people write them: "F0 F1 B1 B0"; each micro's slot is its own number ------- */
+
+enum { MAX_ACTIONS = 32 };
+
+static struct weft_micro_order parse_order(const char *text, struct weft_micro_action *store)
+{
+    struct weft_micro_order order = {store, 0, 4, 0};
+    for (const char *c = text; *c != '\0'; c += c[2] == ' ' ? 3 : 2) {
+        static const char letters[] = "FBIW";
+        uint32_t micro = (uint32_t)(c[1] - '0');
+        const char *kind = strchr(letters, c[0]);
+        assert_true(kind != NULL && micro < 4 && order.n < MAX_ACTIONS);
+        store[order.n++] =
+            (struct weft_micro_action){(enum weft_micro_kind)(kind - letters), micro, micro};
+        order.split_slots = c[0] == 'I' || c[0] == 'W' ? 4 : order.split_slots;
+    }
+    return order;
+}
+
+/* Four micros of a batch of seven: two sizes. */
+static const char *const orders[] = {
+    "F0 B0 F1 B1 F2 B2 F3 B3",
+    "F0 F1 F2 F3 B0 B1 B2 B3",
+    "F0 F1 F2 F3 B3 B2 B1 B0",
+    "F3 F1 B1 F2 F0 B0 B3 B2",
+    "F0 I0 W0 F1 I1 W1 F2 I2 W2 F3 I3 W3",
+    "F0 F1 F2 F3 I0 I1 I2 I3 W0 W1 W2 W3",
+    "F2 F3 I3 F0 I2 B0 W3 F1 I1 W1 W2",
+};
+
+struct variant {
+    const char *precision, *recompute;
+};
+static const struct variant variants[] = {
+    {"fp32", "none"}, {"fp32", "attention"}, {"fp32", "full"},
+    {"bf16", "none"}, {"bf16", "attention"}, {"bf16", "full"},
+};
+
+static void settings_of(struct weft_train_settings *s, const char *run, const char *micros,
+                        const struct variant *v, unsigned threads)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%u", threads);
+    run_settings(s, run);
+    run_set(s, "data.batch", "7");
+    run_set(s, "parallel.micros", micros);
+    run_set(s, "parallel.threads", number);
+    run_set(s, "train.precision", v->precision);
+    run_set(s, "train.recompute", v->recompute);
+}
+
+static uint64_t hash_variant(const char *run, const char *micros, const struct variant *v,
+                             unsigned threads, const struct weft_micro_order *order)
+{
+    struct weft_train_settings s;
+    settings_of(&s, run, micros, v, threads);
+    uint64_t h = hash_run(&s, order);
+    weft_settings_release(weft_train_setting_list(), &s);
+    return h;
+}
+
+/* What is computed again changes nothing either, so a precision has one hash. */
+static void check_orders(void **state)
+{
+    const char *run = *state;
+    uint64_t last = 0;
+    for (int p = 0; p < 2; p++) {
+        const struct variant *first = &variants[3 * p];
+        uint64_t want = hash_variant(run, "4", first, 1, NULL);
+        assert_true(want != last); /* the hash does see differences */
+        last = want;
+        for (int v = 0; v < 3; v++)
+            for (size_t i = 0; i < WEFT_LEN(orders); i++) {
+                struct weft_micro_action store[MAX_ACTIONS];
+                struct weft_micro_order order = parse_order(orders[i], store);
+                unsigned threads = 1 + (unsigned)i % 3;
+                if (hash_variant(run, "4", first + v, threads, &order) != want)
+                    fail_msg("%s, %s, recompute %s, %u threads, %s: other bits", run,
+                             first->precision, first[v].recompute, threads, orders[i]);
+            }
+    }
+}
+
+static void check_threads(void **state)
+{
+    static const char *const micros[] = {"1", "2", "3", "7"};
+    for (size_t m = 0; m < WEFT_LEN(micros); m++)
+        for (size_t v = 0; v < WEFT_LEN(variants); v += 3) {
+            uint64_t want = hash_variant(*state, micros[m], &variants[v], 1, NULL);
+            for (unsigned threads = 2; threads <= 3; threads++)
+                if (hash_variant(*state, micros[m], &variants[v], threads, NULL) != want)
+                    fail_msg("%s, %s, %s micros, %u threads: other bits", (char *)*state,
+                             variants[v].precision, micros[m], threads);
+        }
+}
+
+/* -- steps that cannot be ------------------------------------------------------------------- */
+
+/* The step fails with this status and these words; weights stay, and the next one fails alike. */
+static void check_refused(struct weft_trainer *t, enum weft_status want, const char *words)
+{
+    uint64_t before = hash_weights(1, t), done = weft_trainer_done(t);
+    for (int i = 0; i < 2; i++) {
+        struct weft_error err = {0};
+        struct weft_step_result r;
+        assert_int_equal(weft_trainer_step(t, &r, &err), want);
+        if (strstr(err.msg, words) == NULL)
+            fail_msg("'%s' lacks '%s'", err.msg, words);
+        assert_int_equal(weft_trainer_done(t), done);
+        assert_true(hash_weights(1, t) == before);
+    }
+}
+
+/* gpt2-tiny with tokens of our own: `n` of them, one of which may be out of its vocabulary. */
+static void tokens_settings(struct weft_train_settings *s, const char *path, size_t n,
+                            size_t odd)
+{
+    int32_t *tokens = malloc(n * sizeof *tokens);
+    assert_non_null(tokens);
+    for (size_t i = 0; i < n; i++)
+        tokens[i] = i == odd ? 128 : (int32_t)(i * 7 % 128);
+    assert_int_equal(weft_shard_write(path, 129, tokens, n, NULL), WEFT_OK);
+    free(tokens);
+    run_settings(s, "gpt2-tiny");
+    run_set(s, "data.train", path);
+}
+
+static void check_vocabulary(void **state)
+{
+    struct folder f = folder_new();
+    struct weft_train_settings s;
+    struct weft_step_result r;
+    /* A step takes 192 tokens; the odd one is in the second, in its second micro of four. */
+    tokens_settings(&s, folder_in(&f, "t.bin"), 1000, 192 + 60);
+    struct weft_trainer *t = run_trainer(&s, NULL);
+    assert_int_equal(weft_trainer_step(t, &r, NULL), WEFT_OK);
+    check_refused(t, WEFT_DATA, "step 2, micro 1: ");
+    check_refused(t, WEFT_DATA, "t.bin");
+    weft_trainer_free(t);
+    weft_settings_release(weft_train_setting_list(), &s);
+    folder_remove(&f);
+    (void)state;
+}
+
+static void check_truncated(void **state)
+{
+    struct folder f = folder_new();
+    struct weft_train_settings s;
+    struct weft_step_result r;
+    tokens_settings(&s, folder_in(&f, "t.bin"), 1000, SIZE_MAX);
+    struct weft_trainer *t = run_trainer(&s, NULL);
+    assert_int_equal(weft_trainer_step(t, &r, NULL), WEFT_OK);
+    /* The file shrinks while the run goes on. */
+    assert_int_equal(truncate(folder_in(&f, "t.bin"), 1024 + 2 * 300), 0);
+    check_refused(t, WEFT_DATA, "t.bin");
+    weft_trainer_free(t);
+    weft_settings_release(weft_train_setting_list(), &s);
+    folder_remove(&f);
+    (void)state;
+}
+
+/* A weight that is no number, in each tensor in turn, is found and named. */
+static void check_nan(void **state)
+{
+    struct weft_train_settings s;
+    size_t n;
+    run_settings(&s, *state);
+    struct weft_trainer *t = run_trainer(&s, NULL);
+    const struct weft_param *params = weft_trainer_params(t, &n);
+    for (size_t i = 0; i < n; i++) {
+        float *value = params[i].value, kept = value[0];
+        struct weft_error err = {0};
+        struct weft_step_result r;
+        value[0] = NAN;
+        weft_trainer_pack(t);
+        enum weft_status st = weft_trainer_step(t, &r, &err);
+        if (st != WEFT_NUMERIC || strstr(err.msg, "step 1, micro 0: ") == NULL ||
+            strstr(err.msg, params[i].desc.name) == NULL)
+            fail_msg("%s: NaN in %s: status %d, '%s'", (char *)*state, params[i].desc.name, st,
+                     err.msg);
+        assert_int_equal(weft_trainer_done(t), 0);
+        value[0] = kept;
+        weft_trainer_pack(t);
+    }
+    /* Refused steps leave nothing behind: the run goes as if they had not been. */
+    uint64_t h = 1;
+    for (int i = 0; i < STEPS; i++) {
+        struct weft_step_result r;
+        assert_int_equal(weft_trainer_step(t, &r, NULL), WEFT_OK);
+        h = hash_bytes(h, &r.loss, sizeof r.loss);
+        h = hash_bytes(h, &r.grad_norm, sizeof r.grad_norm);
+    }
+    h = hash_weights(h, t);
+    weft_trainer_free(t);
+    assert_true(h == hash_run(&s, NULL));
+    weft_settings_release(weft_train_setting_list(), &s);
+}
+
+/* Gradients beyond what exact sums hold, from a head a million times too large. */
+static void check_overflow(void **state)
+{
+    struct weft_train_settings s;
+    size_t n;
+    run_settings(&s, "llama-tiny");
+    struct weft_trainer *t = run_trainer(&s, NULL);
+    const struct weft_param *params = weft_trainer_params(t, &n);
+    assert_string_equal(params[n - 1].desc.name, "lm_head.weight");
+    for (size_t i = 0; i < params[n - 1].n; i++)
+        params[n - 1].value[i] *= 1e6F;
+    weft_trainer_pack(t);
+    check_refused(t, WEFT_NUMERIC, "step 1, micro 0: ");
+    check_refused(t, WEFT_NUMERIC, "model.");
+    weft_trainer_free(t);
+    weft_settings_release(weft_train_setting_list(), &s);
+    (void)state;
+}
+
+/* -- settings that cannot be ---------------------------------------------------------------- */
+
+static void check_settings(void **state)
+{
+    static const struct {
+        const char *key, *value;
+        enum weft_status status;
+        const char *words;
+    } cases[] = {
+        {"data.seq", "65", WEFT_USAGE, "data.seq 65 is longer than the model's context of 64"},
+        {"parallel.micros", "9", WEFT_USAGE, "parallel.micros 9 is more than the 8 sequences"},
+        {"data.train", "nothing-here.bin", WEFT_DATA, "nothing-here.bin"},
+        {"data.batch", "1000", WEFT_DATA, "tokens"},
+        {"model.dir", "nothing-here", WEFT_CKPT, "nothing-here"},
+    };
+    for (size_t i = 0; i < WEFT_LEN(cases); i++) {
+        struct weft_train_settings s;
+        struct weft_trainer *t = NULL;
+        struct weft_error err = {0};
+        run_settings(&s, "gpt2-tiny");
+        run_set(&s, cases[i].key, cases[i].value);
+        assert_int_equal(weft_trainer_new(&s, NULL, &t, &err), cases[i].status);
+        if (strstr(err.msg, cases[i].words) == NULL)
+            fail_msg("'%s' lacks '%s'", err.msg, cases[i].words);
+        assert_null(t);
+        weft_settings_release(weft_train_setting_list(), &s);
+    }
+    struct weft_train_settings s;
+    struct weft_trainer *t = NULL;
+    run_settings(&s, "gpt2-tiny");
+    s.parallel.micros = 0;
+    assert_int_equal(weft_trainer_new(&s, NULL, &t, NULL), WEFT_USAGE);
+    weft_settings_release(weft_train_setting_list(), &s);
+    (void)state;
+}
+
+int main(void)
+{
+    static char names[3 * N_RUNS][64];
+    static void (*const checks[])(void **) = {check_orders, check_threads, check_nan};
+    static const char *const kinds[] = {"orders", "threads", "NaN"};
+    struct CMUnitTest tests[3 * N_RUNS + 4];
+    for (size_t i = 0; i < 3 * N_RUNS; i++) {
+        snprintf(names[i], sizeof names[i], "%s, %s", run_names[i / 3], kinds[i % 3]);
+        tests[i] =
+            (struct CMUnitTest){names[i], checks[i % 3], NULL, NULL, (void *)run_names[i / 3]};
+    }
+    tests[3 * N_RUNS] = (struct CMUnitTest)cmocka_unit_test(check_vocabulary);
+    tests[3 * N_RUNS + 1] = (struct CMUnitTest)cmocka_unit_test(check_truncated);
+    tests[3 * N_RUNS + 2] = (struct CMUnitTest)cmocka_unit_test(check_settings);
+    tests[3 * N_RUNS + 3] = (struct CMUnitTest)cmocka_unit_test(check_overflow);
+    return cmocka_run_group_tests_name("bits", tests, NULL, NULL) != 0;
+}
