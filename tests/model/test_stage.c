@@ -1,0 +1,384 @@
+/* Transformer stages: gradients against differences, the same bits however the model is cut,
+ * memory as planned, nothing allocated in a step. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "model/stage.h"
+#include "weft/spec.h"
+
+enum { ROWS = 3, SEQ = 10, TOKENS = ROWS * SEQ, MAX_STAGES = 3 };
+
+static const struct weft_model models[] = {
+    {.arch = WEFT_ARCH_GPT2,
+     .layers = 3,
+     .dim = 24,
+     .heads = 3,
+     .kv_heads = 3,
+     .ffn = 40,
+     .vocab = 50,
+     .ctx = 16,
+     .tied = true,
+     .norm_eps = 1e-5F},
+    {.arch = WEFT_ARCH_LLAMA,
+     .layers = 3,
+     .dim = 32,
+     .heads = 4,
+     .kv_heads = 2,
+     .ffn = 72,
+     .vocab = 67,
+     .ctx = 16,
+     .norm_eps = 1e-5F,
+     .rope = {.theta = 10000}},
+    {.arch = WEFT_ARCH_LLAMA,
+     .layers = 5,
+     .dim = 16,
+     .heads = 2,
+     .kv_heads = 2,
+     .ffn = 24,
+     .vocab = 33,
+     .ctx = 16,
+     .tied = true,
+     .norm_eps = 1e-5F,
+     .residual_block_layers = 2,
+     .rope =
+         {.theta = 500, .kind = WEFT_ROPE_LLAMA3, .factor = 4, .low = 1, .high = 4, .ctx = 8}},
+    {.arch = WEFT_ARCH_GPT2,
+     .layers = 4,
+     .dim = 24,
+     .heads = 2,
+     .kv_heads = 2,
+     .ffn = 96,
+     .vocab = 40,
+     .ctx = 10,
+     .norm_eps = 1e-5F,
+     .residual_block_layers = 2},
+};
+static const char *const names[] = {"gpt2", "llama", "llama, block residuals",
+                                    "gpt2, block residuals"};
+
+struct rig {
+    struct weft_pool *pool;
+    size_t n;
+    struct weft_tstage *stage[MAX_STAGES];
+    int32_t tokens[TOKENS], targets[TOKENS];
+    float middle[MAX_STAGES][TOKENS * 64], gradient[MAX_STAGES][TOKENS * 64];
+};
+
+static struct weft_tstage_spec spec_of(const struct weft_model *model, struct weft_pool *pool)
+{
+    return (struct weft_tstage_spec){.model = *model,
+                                     .item1 = model->layers + 2,
+                                     .seq = SEQ,
+                                     .row_counts = {ROWS},
+                                     .n_row_counts = 1,
+                                     .slots = 1,
+                                     .pool = pool};
+}
+
+/* Values as drawn would leave queries of mixes and all biases zero: nothing could be seen. */
+static void disturb(struct weft_tstage *t)
+{
+    size_t n;
+    struct weft_param *params = weft_tstage_params(t, &n);
+    for (size_t p = 0; p < n; p++) {
+        uint64_t stream = 0;
+        for (const char *c = params[p].desc.name; *c != '\0'; c++)
+            stream = stream * 31 + (unsigned char)*c;
+        for (size_t i = 0; i < params[p].n; i++)
+            params[p].value[i] = params[p].value[i] * 6 +
+                                 (float)weft_random_below(9, stream, i, 2001) / 4000.0F - 0.25F;
+    }
+    weft_tstage_pack(t);
+}
+
+/* cuts: the first items of the stages after the first. */
+static struct rig *make_rig(const struct weft_model *model, const uint32_t *cuts, size_t n_cuts)
+{
+    struct rig *r = calloc(1, sizeof *r);
+    struct weft_error err = {0};
+    assert_non_null(r);
+    assert_int_equal(weft_pool_new(2, &r->pool, &err), WEFT_OK);
+    r->n = n_cuts + 1;
+    for (size_t s = 0; s < r->n; s++) {
+        struct weft_tstage_spec spec = spec_of(model, r->pool);
+        spec.item0 = s == 0 ? 0 : cuts[s - 1];
+        spec.item1 = s < n_cuts ? cuts[s] : spec.item1;
+        if (weft_tstage_new(&spec, &r->stage[s], &err) != WEFT_OK)
+            fail_msg("%s", err.msg);
+        weft_tstage_start(r->stage[s], 5);
+        disturb(r->stage[s]);
+    }
+    for (int i = 0; i < TOKENS; i++) {
+        r->tokens[i] = (int32_t)weft_random_below(1, 0, (uint64_t)i, model->vocab);
+        r->targets[i] = (int32_t)weft_random_below(1, 1, (uint64_t)i, model->vocab);
+    }
+    return r;
+}
+
+static void free_rig(struct rig *r)
+{
+    for (size_t s = 0; s < r->n; s++)
+        weft_tstage_free(r->stage[s]);
+    weft_pool_free(r->pool);
+    free(r);
+}
+
+static double run_forward(struct rig *r, bool train)
+{
+    double loss = NAN;
+    struct weft_error err = {0};
+    for (size_t s = 0; s < r->n; s++) {
+        struct weft_stage stage = weft_tstage_stage(r->stage[s]);
+        struct weft_stage_call call = {.rows = ROWS,
+                                       .train = train,
+                                       .loss = &loss,
+                                       .targets = r->targets,
+                                       .scale = 1.0F / TOKENS,
+                                       .in = s == 0 ? (void *)r->tokens : r->middle[s - 1],
+                                       .out = s + 1 < r->n ? r->middle[s] : NULL};
+        if (stage.ops->forward(stage.self, &call, &err) != WEFT_OK)
+            fail_msg("%s", err.msg);
+    }
+    return loss;
+}
+
+static void run_backward(struct rig *r)
+{
+    struct weft_error err = {0};
+    for (size_t s = r->n; s-- > 0;) {
+        struct weft_stage stage = weft_tstage_stage(r->stage[s]);
+        struct weft_stage_call call = {.rows = ROWS,
+                                       .dout = s + 1 < r->n ? r->gradient[s + 1] : NULL,
+                                       .din = s > 0 ? r->gradient[s] : NULL};
+        if (weft_stage_backward(&stage, &call, &err) != WEFT_OK)
+            fail_msg("%s", err.msg);
+    }
+}
+
+static double run_step(struct rig *r)
+{
+    for (size_t s = 0; s < r->n; s++)
+        weft_tstage_step(r->stage[s]);
+    double loss = run_forward(r, true);
+    run_backward(r);
+    return loss;
+}
+
+/* Along its own gradient a tensor changes the loss by the gradient's length. */
+static void check_differences(void **state)
+{
+    const struct weft_model *model = *state;
+    struct rig *r = make_rig(model, NULL, 0);
+    size_t n;
+    run_step(r);
+    struct weft_param *params = weft_tstage_params(r->stage[0], &n);
+    for (size_t p = 0; p < n; p++) {
+        struct weft_param *w = &params[p];
+        double length = 0;
+        for (size_t i = 0; i < w->n; i++)
+            length += pow((double)w->exact[i] * 0x1p-50, 2);
+        length = sqrt(length);
+        /* The first mix has nothing to choose from. */
+        if (w->desc.item == 1 &&
+            (w->desc.role == WEFT_ATTN_MIX_QUERY || w->desc.role == WEFT_ATTN_MIX_NORM)) {
+            assert_true(length < 1e-6);
+            continue;
+        }
+        assert_true(length > 1e-6);
+        float *kept = malloc(w->n * sizeof *kept);
+        assert_non_null(kept);
+        memcpy(kept, w->value, w->n * sizeof *kept);
+        double step = 2e-3 / length, loss[2];
+        if (step > 2e-2)
+            step = 2e-2;
+        for (int side = 0; side < 2; side++) {
+            for (size_t i = 0; i < w->n; i++)
+                w->value[i] = (float)(kept[i] + (side == 0 ? step : -step) *
+                                                    (double)w->exact[i] * 0x1p-50 / length);
+            weft_tstage_pack(r->stage[0]);
+            loss[side] = run_forward(r, false) / TOKENS;
+        }
+        memcpy(w->value, kept, w->n * sizeof *kept);
+        free(kept);
+        double got = (loss[0] - loss[1]) / (2 * step);
+        /* Losses have errors of about 1e-7 and the step is what it is. */
+        if (fabs(got - length) > 0.02 * length + 4e-7 / step)
+            fail_msg("%s: the loss says %g, the gradient %g", w->desc.name, got, length);
+    }
+    weft_tstage_pack(r->stage[0]);
+    free_rig(r);
+}
+
+/* The gradient of a name over all stages: a tied weight may be in two. */
+static void add_gradients(struct rig *r, const char *name, int64_t *sum, size_t n)
+{
+    memset(sum, 0, n * sizeof *sum);
+    for (size_t s = 0; s < r->n; s++) {
+        size_t n_params;
+        struct weft_param *params = weft_tstage_params(r->stage[s], &n_params);
+        for (size_t p = 0; p < n_params; p++)
+            if (strcmp(params[p].desc.name, name) == 0)
+                for (size_t i = 0; i < n; i++)
+                    sum[i] += params[p].exact[i];
+    }
+}
+
+/* A model in two or three stages has the bits of one. */
+static void check_cuts(void **state)
+{
+    const struct weft_model *model = *state;
+    static const struct {
+        uint32_t at[2];
+        size_t n;
+    } cuts[] = {{{1}, 1}, {{2}, 1}, {{4}, 1}, {{1, 3}, 2}, {{2, 4}, 2}};
+    if (model->residual_block_layers != 0)
+        skip();
+    struct rig *whole = make_rig(model, NULL, 0);
+    double want = run_step(whole);
+    size_t n;
+    struct weft_param *params = weft_tstage_params(whole->stage[0], &n);
+    for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
+        struct rig *r = make_rig(model, cuts[c].at, cuts[c].n);
+        assert_true(run_step(r) == want);
+        for (size_t p = 0; p < n; p++) {
+            int64_t *sum = malloc(params[p].n * sizeof *sum);
+            assert_non_null(sum);
+            add_gradients(r, params[p].desc.name, sum, params[p].n);
+            assert_memory_equal(sum, params[p].exact, params[p].n * sizeof *sum);
+            free(sum);
+        }
+        free_rig(r);
+    }
+    free_rig(whole);
+}
+
+/* What is ignored adds nothing, and what is not adds what it did. */
+static void check_ignored(void **state)
+{
+    const struct weft_model *model = *state;
+    struct rig *r = make_rig(model, NULL, 0);
+    int32_t all[TOKENS];
+    size_t n;
+    memcpy(all, r->targets, sizeof all);
+    double whole = run_step(r), parts = 0;
+    for (int half = 0; half < 2; half++) {
+        for (int i = 0; i < TOKENS; i++)
+            r->targets[i] = i % 2 == half ? all[i] : -1;
+        parts += run_step(r);
+    }
+    assert_true(fabs(whole - parts) < 1e-9 * whole);
+    for (int i = 0; i < TOKENS; i++)
+        r->targets[i] = -1;
+    assert_true(run_step(r) == 0.0);
+    struct weft_param *params = weft_tstage_params(r->stage[0], &n);
+    for (size_t p = 0; p < n; p++)
+        for (size_t i = 0; i < params[p].n; i++)
+            assert_true(params[p].exact[i] == 0);
+    free_rig(r);
+}
+
+/* -- memory --------------------------------------------------------------------------------- */
+
+static void check_memory(void **state)
+{
+    struct weft_model model = *(const struct weft_model *)*state;
+    struct weft_pool *pool = NULL;
+    struct weft_tstage *t = NULL;
+    struct weft_items items;
+    /* Large enough that padding to cache lines is little. */
+    model.dim *= 8;
+    model.ffn *= 8;
+    model.vocab *= 10;
+    model.ctx = 128;
+    assert_int_equal(weft_pool_new(1, &pool, NULL), WEFT_OK);
+    struct weft_tstage_spec spec = spec_of(&model, pool);
+    spec.seq = 128;
+    spec.slots = 2;
+    assert_int_equal(weft_tstage_new(&spec, &t, NULL), WEFT_OK);
+    assert_int_equal(weft_items_init_model(&items, &model, ROWS, 128, NULL), WEFT_OK);
+    struct weft_tstage_bytes have = weft_tstage_memory(t);
+    double state_bytes = -(double)items.shared_bytes, act = 0;
+    for (size_t i = 0; i < items.n; i++) {
+        state_bytes += (double)items.at[i].state_bytes;
+        act += 2.0 * (double)items.at[i].act_bytes;
+    }
+    double got = (double)have.weights * 3 + (double)have.gradients + (double)have.packed;
+    if (fabs(got - state_bytes) > 0.05 * state_bytes)
+        fail_msg("weights, gradients, moments: %.0f bytes, planned %.0f", got, state_bytes);
+    if (fabs((double)have.activations - act) > 0.05 * act)
+        fail_msg("activations: %zu bytes, planned %.0f", have.activations, act);
+    weft_items_release(&items);
+    weft_tstage_free(t);
+    weft_pool_free(pool);
+}
+
+/* llm.c's buffers for GPT-2 124M: 18 streams of each layer, the attention matrices before and
+ * after the softmax, logits and probabilities of the padded vocabulary. */
+static void check_against_llmc(void **state)
+{
+    (void)state;
+    struct weft_model model;
+    struct weft_items items;
+    assert_int_equal(weft_model_find("gpt2-124m", &model, NULL), WEFT_OK);
+    assert_int_equal(weft_items_init_model(&items, &model, 1, 1024, NULL), WEFT_OK);
+    double act = 0, t = 1024;
+    for (size_t i = 0; i < items.n; i++)
+        act += (double)items.at[i].act_bytes;
+    double llmc = 4 * (12 * t * 768 * 18 + 2 * 12 * 12 * t * t + 2 * t * 50304 + 2 * t * 768);
+    assert_true(act < 0.6 * llmc);
+    weft_items_release(&items);
+}
+
+static void check_refusals(void **state)
+{
+    (void)state;
+    struct weft_pool *pool = NULL;
+    struct weft_tstage *t = NULL;
+    struct weft_error err = {0};
+    assert_int_equal(weft_pool_new(1, &pool, NULL), WEFT_OK);
+    struct weft_tstage_spec spec = spec_of(&models[0], pool);
+    spec.seq = 17;
+    assert_int_equal(weft_tstage_new(&spec, &t, &err), WEFT_USAGE);
+    assert_non_null(strstr(err.msg, "17 tokens"));
+    spec = spec_of(&models[0], pool);
+    spec.item0 = 2, spec.item1 = 9;
+    assert_int_equal(weft_tstage_new(&spec, &t, &err), WEFT_USAGE);
+    spec = spec_of(&models[2], pool);
+    spec.item0 = 1;
+    assert_int_equal(weft_tstage_new(&spec, &t, &err), WEFT_USAGE);
+    assert_null(t);
+    weft_pool_free(pool);
+}
+
+int main(void)
+{
+    enum { N = sizeof models / sizeof *models };
+    static char titles[4 * N][80];
+    struct CMUnitTest tests[4 * N + 2];
+    static const struct {
+        const char *what;
+        CMUnitTestFunction run;
+    } kinds[] = {{"differences", check_differences},
+                 {"cuts", check_cuts},
+                 {"ignored targets", check_ignored},
+                 {"memory", check_memory}};
+    size_t n = 0;
+    for (size_t k = 0; k < 4; k++)
+        for (size_t m = 0; m < N; m++, n++) {
+            snprintf(titles[n], sizeof titles[n], "%s: %s", names[m], kinds[k].what);
+            tests[n] =
+                (struct CMUnitTest){titles[n], kinds[k].run, NULL, NULL, (void *)&models[m]};
+        }
+    tests[n++] = (struct CMUnitTest){"less than llm.c", check_against_llmc, NULL, NULL, NULL};
+    tests[n++] = (struct CMUnitTest){"refusals", check_refusals, NULL, NULL, NULL};
+    return cmocka_run_group_tests_name("stage", tests, NULL, NULL) != 0;
+}
