@@ -1,0 +1,92 @@
+/* After the first step, steps allocate nothing: every way to ask for memory is counted. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "model/stage.h"
+#include "runs.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { COUNTS = 0 }; /* a sanitizer has its own allocator */
+static atomic_size_t calls;
+#else
+enum { COUNTS = 1 };
+static atomic_size_t calls;
+
+extern void *__libc_malloc(size_t n);
+extern void *__libc_calloc(size_t n, size_t size);
+extern void *__libc_realloc(void *at, size_t n);
+extern void *__libc_memalign(size_t align, size_t n);
+
+void *malloc(size_t n)
+{
+    atomic_fetch_add(&calls, 1);
+    return __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    atomic_fetch_add(&calls, 1);
+    return __libc_calloc(n, size);
+}
+
+void *realloc(void *at, size_t n)
+{
+    atomic_fetch_add(&calls, 1);
+    return __libc_realloc(at, n);
+}
+
+int posix_memalign(void **out, size_t align, size_t n)
+{
+    atomic_fetch_add(&calls, 1);
+    *out = __libc_memalign(align, n);
+    return *out == NULL;
+}
+
+void *aligned_alloc(size_t align, size_t n)
+{
+    atomic_fetch_add(&calls, 1);
+    return __libc_memalign(align, n);
+}
+#endif
+
+static void check_steps(void **state)
+{
+    if (!COUNTS)
+        skip();
+    static const char *const recompute[] = {"none", "full"};
+    for (size_t i = 0; i < 2; i++) {
+        struct weft_train_settings s;
+        struct weft_error err = {0};
+        struct weft_step_result result;
+        run_settings(&s, *state);
+        run_set(&s, "train.recompute", recompute[i]);
+        run_set(&s, "parallel.threads", "2");
+        struct weft_trainer *t = run_trainer(&s, NULL);
+        assert_int_equal(weft_trainer_step(t, &result, &err), WEFT_OK);
+        size_t before = atomic_load(&calls);
+        for (int step = 0; step < 3; step++)
+            assert_int_equal(weft_trainer_step(t, &result, &err), WEFT_OK);
+        size_t after = atomic_load(&calls);
+        assert_true(before > 0);
+        assert_int_equal(after - before, 0);
+        weft_trainer_free(t);
+        weft_settings_release(weft_train_setting_list(), &s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        {"gpt2", check_steps, NULL, NULL, (void *)"gpt2-tiny"},
+        {"llama", check_steps, NULL, NULL, (void *)"llama-tiny"},
+        {"block residuals", check_steps, NULL, NULL, (void *)"llama-tiny-tied-residual"},
+    };
+    return cmocka_run_group_tests_name("alloc", tests, NULL, NULL) != 0;
+}
