@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "config/option.h"
+#include "config/settings.h"
 #include "draw/timeline.h"
 
 struct weft_command {
@@ -14,6 +15,8 @@ struct weft_command {
     const char *text;     /* paragraphs for --help and the man page */
     const char *examples; /* lines "  weft plan ..." */
     struct weft_option_list options;
+    /* Settings of a run, which are flags "--section.key=value"; NULL: it has none. */
+    struct weft_setting_list (*settings)(void);
     /* Parses its arguments, does it, prints it.  The error's status becomes the exit code. */
     enum weft_status (*run)(int argc, char **argv, struct weft_error *err);
 };
@@ -32,6 +35,7 @@ extern const struct weft_command weft_command_simulate;
 extern const struct weft_command weft_command_compare;
 extern const struct weft_command weft_command_tune;
 extern const struct weft_command weft_command_draw;
+extern const struct weft_command weft_command_train;
 extern const struct weft_command weft_command_bench;
 extern const struct weft_command weft_command_help;
 

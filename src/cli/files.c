@@ -49,7 +49,7 @@ enum weft_status weft_input_read(const char *path, char **out, size_t *len,
     struct stat info;
     enum weft_status st;
     if (fstat(fileno(in), &info) == 0 && S_ISDIR(info.st_mode))
-        st = WEFT_FAIL(err, WEFT_USAGE, "%s: is a directory, not a schedule", path);
+        st = WEFT_FAIL(err, WEFT_USAGE, "%s: is a directory, not a file", path);
     else
         st = read_stream(in, path, out, len, err);
     fclose(in);

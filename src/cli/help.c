@@ -21,13 +21,50 @@ static void print_option(FILE *out, const struct weft_option *o)
     fprintf(out, "  %-30s %s\n", left, o->help);
 }
 
+static struct weft_setting_list settings_of(const struct weft_command *c)
+{
+    return c->settings != NULL ? c->settings() : (struct weft_setting_list){NULL, 0};
+}
+
+/* Does a section begin with this row? */
+static bool begins_section(struct weft_setting_list list, size_t i)
+{
+    return i == 0 || strcmp(list.at[i].section, list.at[i - 1].section) != 0;
+}
+
+/* What may stand there and what stands there by default, as far as it is worth a line. */
+static void put_setting_values(FILE *out, const struct weft_setting *row)
+{
+    bool given = row->fallback[0] != '\0';
+    if (row->choices != NULL)
+        fprintf(out, " (%s; %s)", row->choices, row->fallback);
+    else if (given)
+        fprintf(out, " (%s)", row->fallback);
+}
+
+static void print_settings(FILE *out, struct weft_setting_list list)
+{
+    if (list.n > 0)
+        fputs("\nSettings, each with its default; in a file they are keys of their sections:\n",
+              out);
+    for (size_t i = 0; i < list.n; i++) {
+        char name[WEFT_SETTING_NAME + 2];
+        if (begins_section(list, i))
+            fputc('\n', out);
+        snprintf(name, sizeof name, "--%s.%s", list.at[i].section, list.at[i].key);
+        fprintf(out, "  %-30s %s", name, list.at[i].help);
+        put_setting_values(out, &list.at[i]);
+        fputc('\n', out);
+    }
+}
+
 void weft_print_overview(FILE *out)
 {
     size_t n;
     const struct weft_command *const *all = weft_commands(&n);
-    fprintf(out,
-            "usage: weft COMMAND [OPTIONS]\n\n"
-            "Plans pipeline-parallel training: makes a schedule, proves it, times it.\n\n");
+    fprintf(out, "usage: weft COMMAND [OPTIONS]\n\n"
+                 "Plans pipeline-parallel training: makes a schedule, proves it, times it. And "
+                 "trains.\n\n");
     for (size_t i = 0; i < n; i++)
         fprintf(out, "  %-10s %s\n", all[i]->name, all[i]->summary);
     fprintf(out, "\n  weft COMMAND --help   its options, with examples\n"
@@ -40,6 +77,7 @@ void weft_print_help(FILE *out, const struct weft_command *c)
             c->operands ? c->operands : "", c->text);
     for (size_t i = 0; i < c->options.n; i++)
         print_option(out, &c->options.at[i]);
+    print_settings(out, settings_of(c));
     fprintf(out, "\nExamples:\n%s", c->examples);
 }
 
@@ -108,6 +146,33 @@ static void man_option(FILE *out, const struct weft_option *o)
     fputs(".\n", out);
 }
 
+static void man_settings(FILE *out, struct weft_setting_list list)
+{
+    for (size_t i = 0; i < list.n; i++) {
+        const struct weft_setting *row = &list.at[i];
+        if (begins_section(list, i))
+            fprintf(out, ".PP\nSettings of the section %s:\n", row->section);
+        fputs(".TP\n\\fB\\-\\-", out);
+        put_roff(out, row->section);
+        fputc('.', out);
+        put_roff(out, row->key);
+        fputs("\\fR", out);
+        if (row->choices != NULL) {
+            fputs(" \\fI", out);
+            put_roff(out, row->choices);
+            fputs("\\fR", out);
+        }
+        fputc('\n', out);
+        put_roff(out, row->help);
+        if (row->fallback[0] != '\0') {
+            fputs(" (", out);
+            put_roff(out, row->fallback);
+            fputc(')', out);
+        }
+        fputs(".\n", out);
+    }
+}
+
 static void man_command(FILE *out, const struct weft_command *c)
 {
     fprintf(out, ".SH \"WEFT %s\"\n", c->name);
@@ -116,6 +181,7 @@ static void man_command(FILE *out, const struct weft_command *c)
     put_paragraphs(out, c->text);
     for (size_t i = 0; i < c->options.n; i++)
         man_option(out, &c->options.at[i]);
+    man_settings(out, settings_of(c));
     fputs(".PP\nExamples:\n.PP\n.nf\n", out);
     put_roff(out, c->examples);
     fputs(".fi\n", out);
@@ -165,7 +231,8 @@ void weft_print_man(FILE *out)
         ".SH SYNOPSIS\n\\fBweft\\fR \\fIcommand\\fR [\\fIoptions\\fR]\n"
         ".SH DESCRIPTION\n"
         "A schedule says which rank runs which stage on which micro\\-batch, in which order.\n"
-        "weft makes schedules, proves that they complete, and tells their time and memory.\n",
+        "weft makes schedules, proves that they complete, and tells their time and memory.\n"
+        "It also trains transformers.\n",
         weft_version());
     for (size_t i = 0; i < n; i++)
         man_command(out, all[i]);
@@ -195,6 +262,7 @@ static void complete_command(FILE *out, const struct weft_command *c)
 {
     size_t n;
     const struct weft_generator *all = weft_generators(&n);
+    const struct weft_setting_list settings = settings_of(c);
     fprintf(out, "    %s)\n        case $prev in\n", c->name);
     for (size_t i = 0; i < c->options.n; i++) {
         const struct weft_option *o = &c->options.at[i];
@@ -209,10 +277,19 @@ static void complete_command(FILE *out, const struct weft_command *c)
             fputs("' ;;\n", out);
         }
     }
+    for (size_t i = 0; i < settings.n; i++)
+        if (settings.at[i].choices != NULL) {
+            fprintf(out, "        --%s.%s) words='", settings.at[i].section,
+                    settings.at[i].key);
+            put_choices(out, settings.at[i].choices);
+            fputs("' ;;\n", out);
+        }
     fputs("        *) words='--help", out);
     for (size_t i = 0; i < c->options.n; i++)
         if (c->options.at[i].type != WEFT_OPT_HEADING)
             fprintf(out, " --%s", c->options.at[i].name);
+    for (size_t i = 0; i < settings.n; i++)
+        fprintf(out, " --%s.%s", settings.at[i].section, settings.at[i].key);
     fputs("' ;;\n        esac ;;\n", out);
 }
 

@@ -6,13 +6,15 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "kern/isa.h"
 #include "weft/weft.h"
 
 const struct weft_command *const *weft_commands(size_t *n)
 {
     static const struct weft_command *const all[] = {
-        &weft_command_plan, &weft_command_check, &weft_command_simulate, &weft_command_compare,
-        &weft_command_tune, &weft_command_draw,  &weft_command_bench,    &weft_command_help,
+        &weft_command_plan,    &weft_command_check, &weft_command_simulate,
+        &weft_command_compare, &weft_command_tune,  &weft_command_draw,
+        &weft_command_train,   &weft_command_bench, &weft_command_help,
     };
     *n = WEFT_LEN(all);
     return all;
@@ -86,7 +88,8 @@ static enum weft_status run(int argc, char **argv, struct weft_error *err)
         return WEFT_OK;
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
-        printf("weft %s (%s)\n", weft_version(), weft_build_info());
+        printf("weft %s (%s), computes with %s\n", weft_version(), weft_build_info(),
+               weft_isa_name(weft_isa()));
         return WEFT_OK;
     }
     const struct weft_command *command = weft_command_find(argv[1]);

@@ -221,6 +221,31 @@ static void check_residual(void **state)
     }
 }
 
+/* By hand: 6 flops for each element of the layers' matrices and of the head, and attention. */
+static void check_flops(void **state)
+{
+    (void)state;
+    struct weft_model m;
+    double flops = 0;
+    assert_int_equal(weft_model_find("gpt2-124m", &m, NULL), WEFT_OK);
+    assert_int_equal(weft_model_token_flops(&m, 1024, &flops, NULL), WEFT_OK);
+    double layer = 12.0 * 768 * 768, head = 50257.0 * 768;
+    assert_true(flops == 6 * (12 * layer + head) + 6.0 * 12 * 1024 * 768);
+    m.tied = false; /* the product is the same */
+    double untied = 0;
+    assert_int_equal(weft_model_token_flops(&m, 1024, &untied, NULL), WEFT_OK);
+    assert_true(untied == flops);
+    assert_int_equal(weft_model_find("llama3-8b", &m, NULL), WEFT_OK);
+    assert_int_equal(weft_model_token_flops(&m, 2048, &flops, NULL), WEFT_OK);
+    layer = 2.0 * 4096 * 4096 + 2.0 * 4096 * 1024 + 3.0 * 4096 * 14336;
+    head = 128256.0 * 4096;
+    assert_true(flops == 6 * (32 * layer + head) + 6.0 * 32 * 2048 * 4096);
+    m.heads = 7;
+    flops = 5;
+    assert_int_equal(weft_model_token_flops(&m, 2048, &flops, NULL), WEFT_USAGE);
+    assert_true(flops == 5);
+}
+
 /* As the models' own config.json have them. */
 static void check_numbers(void **state)
 {
@@ -255,6 +280,7 @@ int main(void)
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_d_names);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_tied);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_residual);
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_numbers);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_flops),
+    cmocka_unit_test(check_numbers);
     return cmocka_run_group_tests_name("model", tests, NULL, NULL) != 0;
 }

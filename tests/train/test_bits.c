@@ -231,7 +231,7 @@ static void check_nan(void **state)
         value[0] = NAN;
         weft_trainer_pack(t);
         enum weft_status st = weft_trainer_step(t, &r, &err);
-        if (st != WEFT_NUMERIC || strstr(err.msg, "step 1, micro 0: ") == NULL ||
+        if (st != WEFT_NUMERIC || strstr(err.msg, "step 1, micro ") == NULL ||
             strstr(err.msg, params[i].desc.name) == NULL)
             fail_msg("%s: NaN in %s: status %d, '%s'", (char *)*state, params[i].desc.name, st,
                      err.msg);

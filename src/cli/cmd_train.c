@@ -1,0 +1,304 @@
+/* Trains a model, step by step, until it is done or told to stop. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "kern/isa.h"
+#include "train/rundir.h"
+#include "train/settings.h"
+#include "train/trainer.h"
+
+struct train_options {
+    bool print_config;
+};
+
+static const struct weft_option options[] = {
+    {"print-config", 0, WEFT_OPT_SWITCH, NULL, "print all settings as a file, and do nothing",
+     NULL, offsetof(struct train_options, print_config)},
+};
+
+/* -- stopping ------------------------------------------------------------------------------- */
+
+/* The first signal asks for an end after the step; a second one has its usual effect. */
+static volatile sig_atomic_t stop_signal;
+
+static void note_signal(int number)
+{
+    stop_signal = number;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction how = {.sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&how.sa_mask);
+    sigaction(SIGINT, &how, NULL);
+    sigaction(SIGTERM, &how, NULL);
+}
+
+/* -- what is printed ------------------------------------------------------------------------ */
+
+enum { NUMBER = 32 };
+
+/* 1234567 -> "1,234,567" */
+static const char *grouped(char out[NUMBER], unsigned long long n)
+{
+    char digits[NUMBER];
+    int len = snprintf(digits, sizeof digits, "%llu", n), at = 0;
+    for (int i = 0; i < len; i++) {
+        if (i > 0 && (len - i) % 3 == 0)
+            out[at++] = ',';
+        out[at++] = digits[i];
+    }
+    out[at] = '\0';
+    return out;
+}
+
+static const char *bytes_text(char out[NUMBER], size_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    for (; value >= 1024 && unit + 1 < WEFT_LEN(units); unit++)
+        value /= 1024;
+    snprintf(out, NUMBER, unit == 0 || value >= 100 ? "%.0f %s" : "%.1f %s", value,
+             units[unit]);
+    return out;
+}
+
+static const char *clock_text(char out[NUMBER], double seconds)
+{
+    unsigned long long s = seconds < 1e12 ? (unsigned long long)(seconds + 0.5) : 0;
+    snprintf(out, NUMBER, "%llu:%02llu:%02llu", s / 3600, s / 60 % 60, s % 60);
+    return out;
+}
+
+static void print_model(const struct weft_train_settings *s, const struct weft_trainer_info *i)
+{
+    char params[NUMBER];
+    printf("model    %s, %u layers of dimension %u, %s parameters, ",
+           weft_arch_name(i->model.arch), i->model.layers, i->model.dim,
+           grouped(params, i->n_params));
+    if (s->model.dir != NULL)
+        printf("from %s\n", s->model.dir);
+    else
+        printf("new, seed %llu\n", (unsigned long long)s->model.seed);
+}
+
+static void print_memory(const struct weft_trainer_info *i)
+{
+    char a[NUMBER], b[NUMBER], c[NUMBER], d[NUMBER], e[NUMBER], f[NUMBER], g[NUMBER];
+    printf("memory   %s: weights %s (packed %s), gradients %s, moments %s, activations %s, "
+           "scratch %s\n",
+           bytes_text(a, i->bytes.total), bytes_text(b, i->bytes.weights),
+           bytes_text(c, i->bytes.packed), bytes_text(d, i->bytes.gradients),
+           bytes_text(e, i->bytes.moments), bytes_text(f, i->bytes.activations),
+           bytes_text(g, i->bytes.scratch));
+}
+
+static void print_head(const struct weft_train_settings *s, const struct weft_trainer_info *i,
+                       double peak)
+{
+    char tokens[NUMBER], step[NUMBER];
+    print_model(s, i);
+    printf("data     %s: %zu file%s, %s tokens; a step has %u x %u = %s in %u micro%s\n",
+           s->data.train, i->n_files, i->n_files == 1 ? "" : "s", grouped(tokens, i->n_tokens),
+           s->data.batch, i->seq, grouped(step, (unsigned long long)s->data.batch * i->seq),
+           s->parallel.micros, s->parallel.micros == 1 ? "" : "s");
+    printf("machine  %u thread%s, %s, %s up to %.0f GFLOP/s\n", i->threads,
+           i->threads == 1 ? "" : "s", weft_isa_name(weft_isa()),
+           s->train.precision == WEFT_PRECISION_BF16 ? "bf16" : "fp32", peak * 1e-9);
+    print_memory(i);
+    if (s->train.reduction == WEFT_REDUCTION_FAST)
+        printf("sums     fast: the same bits only for the same layout and schedule\n");
+    if (s->log.dir == NULL)
+        printf("run      nothing is kept: give log.dir for weights and metrics\n");
+    else
+        printf("run      %s\n", s->log.dir);
+}
+
+static void print_step(const struct weft_metrics_record *r, uint64_t steps, double left)
+{
+    char rate[NUMBER], eta[NUMBER];
+    printf("step %llu/%llu | loss %.4f | norm %.3f | lr %.1e | %.*f ms | %s tok/s | mfu %.1f%% "
+           "| eta %s\n",
+           (unsigned long long)r->step, (unsigned long long)steps, r->loss, r->grad_norm, r->lr,
+           r->ms < 10 ? 2 : 0, r->ms, grouped(rate, (unsigned long long)(r->tok_s + 0.5)),
+           100 * r->mfu, clock_text(eta, left));
+    fflush(stdout);
+}
+
+/* -- the run -------------------------------------------------------------------------------- */
+
+struct run {
+    const struct weft_train_settings *settings;
+    struct weft_trainer *trainer; /* owned */
+    struct weft_rundir dir;       /* zeroed when nothing is kept */
+    double token_flops, peak;
+    int64_t begin_ns;
+};
+
+static enum weft_status one_step(struct run *run, struct weft_error *err)
+{
+    const struct weft_train_settings *s = run->settings;
+    struct weft_step_result r;
+    WEFT_TRY(weft_trainer_step(run->trainer, &r, err));
+    struct weft_metrics_record record = {.step = r.step,
+                                         .loss = r.loss,
+                                         .grad_norm = r.grad_norm,
+                                         .lr = r.lr,
+                                         .tokens = r.tokens,
+                                         .ms = (double)r.ns * 1e-6};
+    weft_metrics_rates(&record, run->token_flops, run->peak);
+    if (run->dir.metrics != NULL)
+        WEFT_TRY(weft_metrics_log_add(run->dir.metrics, &record, err));
+    double a_step = (double)(weft_clock_ns() - run->begin_ns) * 1e-9 / (double)r.step;
+    if (r.step % s->log.every == 0 || r.step == 1 || r.step == s->train.steps)
+        print_step(&record, s->train.steps, a_step * (double)(s->train.steps - r.step));
+    return WEFT_OK;
+}
+
+static bool time_is_up(const struct run *run)
+{
+    double seconds = (double)(weft_clock_ns() - run->begin_ns) * 1e-9;
+    return run->settings->train.max_time > 0 && seconds >= run->settings->train.max_time;
+}
+
+static enum weft_status all_steps(struct run *run, struct weft_error *err)
+{
+    uint64_t steps = run->settings->train.steps;
+    run->begin_ns = weft_clock_ns();
+    while (weft_trainer_done(run->trainer) < steps && stop_signal == 0 && !time_is_up(run))
+        WEFT_TRY(one_step(run, err));
+    uint64_t done = weft_trainer_done(run->trainer);
+    if (done < steps)
+        printf("stopped after step %llu of %llu: %s\n", (unsigned long long)done,
+               (unsigned long long)steps,
+               stop_signal != 0 ? "a signal came" : "train.max_time is over");
+    if (run->dir.model == NULL || done == 0)
+        return WEFT_OK;
+    WEFT_TRY(weft_trainer_save(run->trainer, run->dir.model, err));
+    printf("saved    %s\n", run->dir.model);
+    return WEFT_OK;
+}
+
+static enum weft_status prepare(struct run *run, struct weft_error *err)
+{
+    const struct weft_train_settings *s = run->settings;
+    if (s->log.dir != NULL)
+        WEFT_TRY(weft_rundir_check(s->log.dir, err));
+    WEFT_TRY(weft_trainer_new(s, NULL, &run->trainer, err));
+    if (s->log.dir != NULL)
+        WEFT_TRY(weft_rundir_init(&run->dir, s->log.dir, s, err));
+    struct weft_trainer_info info = weft_trainer_info(run->trainer);
+    run->token_flops = info.token_flops;
+    run->peak = weft_trainer_peak(run->trainer);
+    print_head(s, &info, run->peak);
+    if (run->dir.again)
+        printf("         an unfinished run was here: this one starts anew, and its metrics are "
+               "appended\n");
+    fflush(stdout);
+    return WEFT_OK;
+}
+
+static enum weft_status train(const struct weft_train_settings *settings,
+                              struct weft_error *err)
+{
+    struct run run = {.settings = settings};
+    WEFT_TRY(weft_train_settings_check(settings, err));
+    catch_signals();
+    enum weft_status st = prepare(&run, err);
+    if (st == WEFT_OK)
+        st = all_steps(&run, err);
+    weft_rundir_release(&run.dir);
+    weft_trainer_free(run.trainer);
+    return st;
+}
+
+/* -- settings ------------------------------------------------------------------------------- */
+
+static enum weft_status print_config(const struct weft_train_settings *s,
+                                     struct weft_error *err)
+{
+    struct weft_text text = {0};
+    weft_settings_print(weft_train_setting_list(), s, &text);
+    enum weft_status st = WEFT_OK;
+    if (text.failed)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the settings");
+    else
+        fputs(text.at, stdout);
+    weft_text_release(&text);
+    return st;
+}
+
+static enum weft_status read_config(const char *path, struct weft_train_settings *s,
+                                    struct weft_error *err)
+{
+    char *text = NULL;
+    size_t len = 0;
+    if (path == NULL)
+        return WEFT_OK;
+    WEFT_TRY(weft_input_read(path, &text, &len, err));
+    enum weft_status st =
+        weft_settings_parse(weft_train_setting_list(), text, len, path, s, err);
+    free(text);
+    return st;
+}
+
+/* The ordinary options and the file's name. */
+static enum weft_status parse_options(int argc, char **argv, struct train_options *out,
+                                      const char **config, struct weft_error *err)
+{
+    char **rest = malloc(((size_t)argc + 1) * sizeof *rest);
+    if (rest == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %d arguments", argc);
+    int n = weft_settings_others(argc, argv, rest);
+    enum weft_status st = weft_command_parse(&weft_command_train, n, rest, out, config, err);
+    free(rest);
+    return st;
+}
+
+static enum weft_status run_train(int argc, char **argv, struct weft_error *err)
+{
+    const struct weft_setting_list list = weft_train_setting_list();
+    struct train_options in = {0};
+    struct weft_train_settings settings;
+    const char *config = NULL;
+    WEFT_TRY(parse_options(argc, argv, &in, &config, err));
+    WEFT_TRY(weft_settings_init(list, &settings, err));
+    enum weft_status st = read_config(config, &settings, err);
+    if (st == WEFT_OK)
+        st = weft_settings_flags(list, argc, argv, &settings, err);
+    if (st == WEFT_OK)
+        st = in.print_config ? print_config(&settings, err) : train(&settings, err);
+    weft_settings_release(list, &settings);
+    /* A run that a signal ended in good order says so, as shells expect it. */
+    if (st == WEFT_OK && stop_signal != 0) {
+        fflush(stdout);
+        exit(128 + stop_signal);
+    }
+    return st;
+}
+
+const struct weft_command weft_command_train = {
+    .name = "train",
+    .summary = "train a model as a file of settings says",
+    .operands = "[CONFIG.yaml]",
+    .text = "Trains a transformer on token shards. All settings are in one file of sections\n"
+            "with keys; each is also a flag, which wins over the file. The final weights, a\n"
+            "Hugging Face directory, the settings and a line of figures for every step go to\n"
+            "the directory log.dir.\n\n"
+            "The first interrupt (Ctrl-C, or SIGTERM) ends the run after the step at hand:\n"
+            "the weights are saved, and the exit code is 130 (143). A second one ends it\n"
+            "at once.\n",
+    .examples = "  weft train run.yaml\n"
+                "  weft train run.yaml --optim.lr=6e-4 --log.dir=runs/b\n"
+                "  weft train --model.spec=d6 --data.train=tokens.bin --train.steps=100\n"
+                "  weft train --print-config > run.yaml\n",
+    .options = {options, WEFT_LEN(options)},
+    .settings = weft_train_setting_list,
+    .run = run_train,
+};

@@ -1,0 +1,96 @@
+#include "train/rundir.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "ckpt/file.h"
+
+static enum weft_status no_memory(const char *dir, struct weft_error *err)
+{
+    return WEFT_FAIL(err, WEFT_NOMEM, "no memory for names in %.200s", dir);
+}
+
+enum weft_status weft_rundir_check(const char *dir, struct weft_error *err)
+{
+    struct stat info;
+    if (stat(dir, &info) == 0 && !S_ISDIR(info.st_mode))
+        return WEFT_FAIL(err, WEFT_USAGE, "log.dir %.200s is a file: give a directory", dir);
+    char *model = weft_path_join(dir, "model");
+    if (model == NULL)
+        return no_memory(dir, err);
+    bool finished = lstat(model, &info) == 0;
+    free(model);
+    if (finished)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "log.dir %.200s has a finished run (there is %.200s/model): give "
+                         "another directory",
+                         dir, dir);
+    return WEFT_OK;
+}
+
+/* The directory and all above it that are not there. */
+static enum weft_status make_directories(const char *dir, struct weft_error *err)
+{
+    char *path = strdup(dir);
+    enum weft_status st = path == NULL ? no_memory(dir, err) : WEFT_OK;
+    for (char *at = path; st == WEFT_OK && at != NULL;) {
+        at = strchr(at + 1, '/');
+        if (at != NULL)
+            *at = '\0';
+        if (mkdir(path, 0777) != 0 && errno != EEXIST)
+            st = WEFT_FAIL(err, WEFT_IO, "make directory %.200s: %s", path, strerror(errno));
+        if (at != NULL)
+            *at = '/';
+    }
+    free(path);
+    return st;
+}
+
+static enum weft_status write_config(const char *path, const struct weft_train_settings *s,
+                                     struct weft_error *err)
+{
+    struct weft_text text = {0};
+    weft_settings_print(weft_train_setting_list(), s, &text);
+    enum weft_status st = text.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the settings")
+                                      : weft_file_write(path, text.at, text.len, err);
+    weft_text_release(&text);
+    return st;
+}
+
+enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
+                                  const struct weft_train_settings *settings,
+                                  struct weft_error *err)
+{
+    *run = (struct weft_rundir){0};
+    WEFT_TRY(weft_rundir_check(dir, err));
+    WEFT_TRY(make_directories(dir, err));
+    char *config = weft_path_join(dir, "config.yaml");
+    char *metrics = weft_path_join(dir, "metrics.jsonl");
+    run->model = weft_path_join(dir, "model");
+    enum weft_status st = WEFT_OK;
+    if (config == NULL || metrics == NULL || run->model == NULL)
+        st = no_memory(dir, err);
+    struct stat info;
+    if (st == WEFT_OK) {
+        run->again = stat(metrics, &info) == 0 && info.st_size > 0;
+        st = write_config(config, settings, err);
+    }
+    if (st == WEFT_OK)
+        st = weft_metrics_log_new(metrics, &run->metrics, err);
+    free(config);
+    free(metrics);
+    if (st != WEFT_OK)
+        weft_rundir_release(run);
+    return st;
+}
+
+void weft_rundir_release(struct weft_rundir *run)
+{
+    weft_metrics_log_free(run->metrics);
+    free(run->model);
+    *run = (struct weft_rundir){0};
+}

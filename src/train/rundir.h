@@ -1,0 +1,32 @@
+/* The directory of a run: what is written there, and when it may be used.
+ *
+ *     config.yaml     all settings, as merged
+ *     metrics.jsonl   a line a step, appended
+ *     model/          the final weights, a Hugging Face directory: there when the run is finished
+ */
+#ifndef TRAIN_RUNDIR_H
+#define TRAIN_RUNDIR_H
+
+#include <stdbool.h>
+
+#include "train/metrics.h"
+#include "train/settings.h"
+#include "weft/status.h"
+
+/* Refuses a directory that has a finished run.  Touches nothing.  Local. */
+enum weft_status weft_rundir_check(const char *dir, struct weft_error *err);
+
+struct weft_rundir {
+    char *model;                      /* owned: the path of the weights to be */
+    struct weft_metrics_log *metrics; /* owned */
+    bool again; /* a run that was not finished has left its metrics here */
+};
+
+/* Makes the directory, and those above it, writes config.yaml and opens metrics.jsonl.
+ * weft_rundir_release() closes.  Local. */
+enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
+                                  const struct weft_train_settings *settings,
+                                  struct weft_error *err);
+void weft_rundir_release(struct weft_rundir *run); /* a zeroed one is allowed */
+
+#endif

@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# weft train from end to end: settings in, a run directory out; stopping, and what is refused.
+. "$(dirname -- "$0")/common.bash"
+
+tiny=$WEFT_TEST_DATA/train/gpt2-tiny
+cat >run.yaml <<END
+model: {dir: "$tiny"}
+data: {train: "$tiny/tokens.bin", seq: 24, batch: 8}
+parallel: {micros: 4, threads: 2}
+train: {steps: 8}
+optim: {lr: 1e-3, min_lr: 1e-4, warmup: 3, decay_steps: 10, weight_decay: 0.1}
+END
+
+# values FILE KEY: that figure of every step
+values() {
+    sed -n "s/.*\"$2\":\([^,}]*\).*/\1/p" "$1"
+}
+# near A B: two lists of numbers agree to 2e-5
+near() {
+    paste "$1" "$2" | awk '{ d = $1 - $2; if (d < 0) d = -d; if (!(d <= 2e-5 * $2)) bad = 1 }
+                           END { exit bad || NR == 0 }'
+}
+
+run 0 train run.yaml --log.dir=runs/a
+out_has 'model    gpt2, 4 layers of dimension 48, 122,400 parameters, from'
+out_has '1 file, 1,537 tokens; a step has 8 x 24 = 192 in 4 micros'
+out_has 'machine  2 threads, '
+out_has 'memory   '
+out_has 'step 1/8 | loss 4.8709 | norm 1.085 | lr 3.3e-04 | '
+out_has 'step 8/8 | loss 4.64'
+out_has ' tok/s | mfu '
+out_has '% | eta 0:00:00'
+out_lacks 'bubble'
+out_lacks 'sums     fast'
+out_has 'saved    runs/a/model'
+holds test "$(wc -l <runs/a/metrics.jsonl)" -eq 8
+holds test "$(values runs/a/metrics.jsonl step | tr '\n' ' ')" = '1 2 3 4 5 6 7 8 '
+holds test "$(values runs/a/metrics.jsonl bubble | sort -u)" = 0
+for key in loss grad_norm lr tokens ms tok_s mfu bubble bubble_plan; do
+    holds test "$(values runs/a/metrics.jsonl $key | wc -l)" -eq 8
+done
+for key in loss grad_norm; do
+    values runs/a/metrics.jsonl $key >got
+    awk -v k="\"$key\":" '$1 == k { on = 1; next } /\]/ { on = 0 } on { sub(",", ""); print $1 }' \
+        "$tiny/expect.json" >want
+    holds near got want
+done
+holds test "$(ls runs/a/model | tr '\n' ' ')" = 'config.json model.safetensors '
+
+# The settings it was run with give the same settings.
+run 0 train runs/a/config.yaml --print-config
+holds cmp out runs/a/config.yaml
+run 0 train run.yaml --log.dir=runs/a --print-config
+holds cmp out runs/a/config.yaml
+out_has 'warmup: 3'
+to_full train --print-config
+
+# A finished run is not touched.
+cp runs/a/metrics.jsonl before
+run 2 train run.yaml --log.dir=runs/a
+err_has 'log.dir runs/a has a finished run'
+holds cmp before runs/a/metrics.jsonl
+run 2 train run.yaml --log.dir=run.yaml
+err_has 'is a file'
+
+# The same bits with another number of threads; flags win over the file.
+run 0 train run.yaml --log.dir runs/b --parallel.threads 1
+out_has 'machine  1 thread, '
+holds cmp runs/a/model/model.safetensors runs/b/model/model.safetensors
+for key in loss grad_norm lr; do
+    holds test "$(values runs/a/metrics.jsonl $key)" = "$(values runs/b/metrics.jsonl $key)"
+done
+run 0 train run.yaml --train.reduction=fast --train.steps=1
+out_has 'sums     fast'
+out_has 'run      nothing is kept'
+out_lacks 'saved'
+
+# What was saved is a model to go on from; nothing but steps 1, 3, 6, 7 is printed.
+run 0 train run.yaml --model.dir=runs/a/model --train.steps=7 --log.every=3 --train.precision=bf16
+out_has 'bf16 up to'
+holds test "$(grep -c '^step' out)" -eq 4
+run 0 train --model.spec=d1 --model.vocab=128 --model.ctx=16 --data.train="$tiny/tokens.bin" \
+    --data.batch=2 --train.steps=2 --log.dir=runs/new
+out_has 'new, seed 1'
+holds test -f runs/new/model/model.safetensors
+
+# What cannot be.
+run 2 train run.yaml --optim.lrr=1
+err_has 'optim.lr'
+run 2 train run.yaml --optim.lr=fast
+run 2 train run.yaml --nothing
+run 2 train nothing.yaml
+err_has 'nothing.yaml'
+run 2 train
+err_has 'there is no model'
+run 2 train run.yaml --data.seq=65
+err_has 'longer than the model'
+run 2 train run.yaml --parallel.micros=9
+err_has 'parallel.micros 9'
+run 2 train run.yaml --parallel.pp=2
+err_has 'not yet'
+run 3 train --model.spec=d1 --model.vocab=64 --model.ctx=16 --data.train="$tiny/tokens.bin"
+err_has 'step 1, micro 0: '
+err_has 'tokens.bin'
+run 3 train run.yaml --data.train=nothing.bin
+run 4 train run.yaml --model.dir=nothing
+holds test ! -e nothing
+
+# Time that is over.
+run 0 train run.yaml --train.steps=100000000 --train.max_time=0.2 --log.dir=runs/t
+out_has 'train.max_time is over'
+holds test -f runs/t/model/model.safetensors
+
+# Signals: the step is finished, the weights are saved.
+stop_with() {
+    local signal=$1 want=$2 code=0 folder=runs/$1 tries=0
+    what="weft train, SIG$signal"
+    "$WEFT" train run.yaml --train.steps=100000000 --log.every=1000 --log.dir="$folder" >out 2>err &
+    local pid=$!
+    while [ ! -s "$folder/metrics.jsonl" ] && [ $tries -lt 300 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    kill -s "$signal" $pid
+    wait $pid || code=$?
+    holds test "$code" -eq "$want"
+    out_has 'a signal came'
+    out_has "saved    $folder/model"
+    holds test -f "$folder/model/config.json"
+    holds test ! -s err
+}
+stop_with INT 130
+stop_with TERM 143
+
+# An unfinished run starts anew.
+mkdir -p runs/u && cp before runs/u/metrics.jsonl
+run 0 train run.yaml --train.steps=1 --log.dir=runs/u
+out_has 'an unfinished run was here'
+holds test "$(wc -l <runs/u/metrics.jsonl)" -eq 9
+
+finish
