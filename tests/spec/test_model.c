@@ -266,7 +266,7 @@ static void check_numbers(void **state)
 int main(void)
 {
     struct CMUnitTest
-        tests[WEFT_LEN(counts) + WEFT_LEN(find_errors) + WEFT_LEN(bad_models) + 5];
+        tests[WEFT_LEN(counts) + WEFT_LEN(find_errors) + WEFT_LEN(bad_models) + 6];
     size_t n = 0;
     for (size_t i = 0; i < WEFT_LEN(counts); i++)
         tests[n++] = (struct CMUnitTest){counts[i].name, check_count, NULL, NULL, &counts[i]};
@@ -280,7 +280,7 @@ int main(void)
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_d_names);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_tied);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_residual);
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_flops),
-    cmocka_unit_test(check_numbers);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_flops);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_numbers);
     return cmocka_run_group_tests_name("model", tests, NULL, NULL) != 0;
 }
