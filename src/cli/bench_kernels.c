@@ -1,8 +1,400 @@
+/* weft bench kernels: each kernel alone, at the shapes that a model gives it.  Products and
+ * attention against the machine's peak, the others in bytes a second that they must move. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
+#include "base/pages.h"
+#include "base/random.h"
+#include "base/size.h"
 #include "cli/bench.h"
+#include "kern/attention.h"
+#include "kern/gemm.h"
+#include "kern/peak.h"
+#include "weft/spec.h"
+
+enum { BUFFERS = 8, BLOCK = 32 };
+
+struct bench {
+    const struct weft_bench_compute *s;
+    struct weft_model model;
+    enum weft_type type;
+    struct weft_pool *pool;
+    const struct weft_ops *ops;
+    struct weft_json *json; /* NULL: a table */
+    size_t tokens;
+    float *buffer[BUFFERS]; /* of `size` floats each */
+    size_t size;
+};
+
+struct figure {
+    const char *name;
+    char shape[40];
+    double flops, bytes; /* of one run; one of the two is 0 */
+};
+
+typedef void run_fn(void *arg);
+
+/* The best of several runs, each beside a measurement of the peak. */
+static void measure(struct bench *b, const struct figure *f, run_fn *run, void *arg)
+{
+    double best = 1e30, peak = 0;
+    run(arg);
+    for (uint32_t i = 0; i < b->s->repeat; i++) {
+        double now = weft_peak_flops(b->pool, b->type);
+        peak = now > peak ? now : peak;
+        int64_t start = weft_clock_ns();
+        run(arg);
+        double seconds = (double)(weft_clock_ns() - start) / 1e9;
+        best = seconds < best ? seconds : best;
+    }
+    double rate = (f->flops != 0 ? f->flops : f->bytes) / best;
+    if (b->json != NULL) {
+        weft_json_begin(b->json, NULL, '{');
+        weft_json_string(b->json, "kernel", f->name);
+        weft_json_string(b->json, "shape", f->shape);
+        weft_json_number(b->json, "us", best * 1e6);
+        weft_json_number(b->json, f->flops != 0 ? "flop_s" : "byte_s", rate);
+        if (f->flops != 0)
+            weft_json_number(b->json, "share", rate / peak);
+        weft_json_end(b->json, '}');
+    } else if (f->flops != 0) {
+        printf("%-38s %-20s %9.0f us  %7.1f GFLOP/s  %5.1f%% of peak\n", f->name, f->shape,
+               best * 1e6, rate / 1e9, 100 * rate / peak);
+    } else {
+        printf("%-38s %-20s %9.0f us  %7.1f GB/s\n", f->name, f->shape, best * 1e6, rate / 1e9);
+    }
+    fflush(stdout);
+}
+
+static struct weft_mat mat(const struct bench *b, int i, size_t cols, enum weft_type type)
+{
+    return (struct weft_mat){b->buffer[i], weft_row_length(cols, type), type};
+}
+
+/* -- products ------------------------------------------------------------------------------- */
+
+struct product_case {
+    struct bench *b;
+    struct weft_product *product;
+    struct weft_outer *outer;
+    struct weft_product_args args;
+    struct weft_sink sink;
+    struct weft_mat x, y;
+    size_t in, out;
+};
+
+static void run_product(void *arg)
+{
+    struct product_case *c = arg;
+    weft_product_run(c->product, c->b->pool, &c->args);
+}
+
+static void run_outer(void *arg)
+{
+    struct product_case *c = arg;
+    weft_outer_run(c->outer, c->b->pool, c->sink, c->x, c->in, c->y, c->out, c->args.rows);
+}
+
+static enum weft_status bench_product(struct bench *b, const char *name, size_t rows, size_t n,
+                                      size_t k, struct weft_error *err)
+{
+    struct product_case c = {.b = b};
+    struct weft_packed packed = {.k = k, .n = n, .form = weft_pack_form(b->type)};
+    struct weft_mat x = mat(b, 0, k, b->type), y = mat(b, 1, n, WEFT_F32);
+    struct weft_product_shape shape = {
+        .n = n, .k = k, .type = b->type, .lda = x.ld, .c_type = WEFT_F32, .ldc = y.ld};
+    WEFT_TRY(weft_product_new(&shape, &rows, 1, b->pool, &c.product, err));
+    packed.at = b->buffer[2];
+    weft_pack_rows(&packed, NULL, b->buffer[3], k, n, 0, k);
+    c.args = (struct weft_product_args){.rows = rows, .a = x, .b = &packed, .c = y};
+    struct figure f = {.name = name, .flops = 2.0 * (double)rows * (double)n * (double)k};
+    snprintf(f.shape, sizeof f.shape, "%zu x %zu x %zu", rows, k, n);
+    measure(b, &f, run_product, &c);
+    weft_product_free(c.product);
+    return WEFT_OK;
+}
+
+static enum weft_status bench_outer(struct bench *b, const char *name, size_t rows, size_t in,
+                                    size_t out, struct weft_error *err)
+{
+    struct product_case c = {.b = b,
+                             .in = in,
+                             .out = out,
+                             .x = mat(b, 0, in, b->type),
+                             .y = mat(b, 1, out, b->type),
+                             .args.rows = rows};
+    WEFT_TRY(weft_outer_new(rows, out, b->type, b->pool, &c.outer, err));
+    struct figure f = {.name = name, .flops = 2.0 * (double)rows * (double)in * (double)out};
+    snprintf(f.shape, sizeof f.shape, "%zu x %zu x %zu", in, rows, out);
+    c.sink = (struct weft_sink){.exact = (int64_t *)b->buffer[2], .fresh = true};
+    measure(b, &f, run_outer, &c);
+    weft_outer_free(c.outer);
+    return WEFT_OK;
+}
+
+static enum weft_status bench_matrix(struct bench *b, const char *name, size_t in, size_t out,
+                                     size_t rows, struct weft_error *err)
+{
+    char title[60];
+    snprintf(title, sizeof title, "%s, forward", name);
+    WEFT_TRY(bench_product(b, title, rows, out, in, err));
+    snprintf(title, sizeof title, "%s, input gradient", name);
+    WEFT_TRY(bench_product(b, title, rows, in, out, err));
+    snprintf(title, sizeof title, "%s, weight gradient", name);
+    return bench_outer(b, title, rows, in, out, err);
+}
+
+/* -- attention ------------------------------------------------------------------------------ */
+
+struct attention_case {
+    struct bench *b;
+    struct weft_attention a;
+    char *scratch;
+    size_t scratch_bytes;
+};
+
+static void attend(void *arg, size_t task, unsigned worker)
+{
+    struct attention_case *c = arg;
+    weft_attention_forward(&c->a, task, c->scratch + worker * c->scratch_bytes);
+}
+
+static void attend_back(void *arg, size_t task, unsigned worker)
+{
+    struct attention_case *c = arg;
+    weft_attention_backward(&c->a, task, c->scratch + worker * c->scratch_bytes);
+}
+
+static void run_attention(void *arg)
+{
+    struct attention_case *c = arg;
+    weft_pool_run(c->b->pool, weft_attention_forward_tasks(&c->a), attend, c);
+}
+
+static void run_attention_back(void *arg)
+{
+    struct attention_case *c = arg;
+    weft_pool_run(c->b->pool, weft_attention_backward_tasks(&c->a), attend_back, c);
+}
+
+static enum weft_status bench_attention(struct bench *b, struct weft_error *err)
+{
+    const struct weft_model *m = &b->model;
+    size_t dim = m->dim, head = dim / m->heads, kv = head * m->kv_heads;
+    struct weft_mat qkv = mat(b, 0, dim + 2 * kv, b->type),
+                    d = mat(b, 4, dim + 2 * kv, b->type);
+    struct attention_case c = {.b = b,
+                               .a = {.batch = b->s->batch,
+                                     .seq = b->s->seq,
+                                     .heads = m->heads,
+                                     .kv_heads = m->kv_heads,
+                                     .head = head,
+                                     .q = qkv,
+                                     .k = weft_mat_at(qkv, 0, dim),
+                                     .v = weft_mat_at(qkv, 0, dim + kv),
+                                     .out = mat(b, 1, dim, b->type),
+                                     .lse = b->buffer[2],
+                                     .dout = mat(b, 3, dim, WEFT_F32),
+                                     .dq = d,
+                                     .dk = weft_mat_at(d, 0, dim),
+                                     .dv = weft_mat_at(d, 0, dim + kv)}};
+    c.scratch_bytes = (weft_attention_scratch(&c.a) + 127) / 64 * 64;
+    c.scratch = weft_pages_alloc(c.scratch_bytes * weft_pool_threads(b->pool) + 64);
+    if (c.scratch == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for attention");
+    char *kept = c.scratch;
+    c.scratch += (64 - (uintptr_t)c.scratch % 64) % 64;
+    /* Half of the pairs are masked. */
+    double pairs = (double)b->tokens * b->s->seq / 2 * (double)dim;
+    struct figure f = {.name = "attention, forward", .flops = 4 * pairs};
+    snprintf(f.shape, sizeof f.shape, "%u x %u, %u heads", b->s->batch, b->s->seq, m->heads);
+    measure(b, &f, run_attention, &c);
+    f.name = "attention, backward";
+    f.flops = 10 * pairs; /* scores are computed again */
+    measure(b, &f, run_attention_back, &c);
+    free(kept);
+    return WEFT_OK;
+}
+
+/* -- passes over rows ----------------------------------------------------------------------- */
+
+struct rows_case {
+    struct bench *b;
+    size_t rows, cols;
+    weft_task_fn *task;
+};
+
+static size_t rows_here(const struct rows_case *c, size_t task)
+{
+    return weft_size_min(BLOCK, c->rows - task * BLOCK);
+}
+
+static void norm_forward(void *arg, size_t task, unsigned worker)
+{
+    struct rows_case *c = arg;
+    struct bench *b = c->b;
+    size_t row = task * BLOCK;
+    float *stats = b->buffer[4];
+    (void)worker;
+    b->ops->layernorm_forward(weft_mat_at(mat(b, 1, c->cols, b->type), row, 0), stats + row,
+                              stats + c->rows + row,
+                              weft_mat_at(mat(b, 0, c->cols, WEFT_F32), row, 0), b->buffer[2],
+                              b->buffer[2], 1e-5F, rows_here(c, task), c->cols);
+}
+
+static void norm_backward(void *arg, size_t task, unsigned worker)
+{
+    struct rows_case *c = arg;
+    struct bench *b = c->b;
+    size_t row = task * BLOCK;
+    float *stats = b->buffer[4], *sums = b->buffer[5] + task * 2 * c->cols;
+    struct weft_mat dx = weft_mat_at(mat(b, 3, c->cols, WEFT_F32), row, 0), none = {0};
+    (void)worker;
+    b->ops->layernorm_backward(
+        dx, dx, none, sums, sums + c->cols, weft_mat_at(mat(b, 1, c->cols, WEFT_F32), row, 0),
+        weft_mat_at(mat(b, 0, c->cols, WEFT_F32), row, 0), stats + row, stats + c->rows + row,
+        b->buffer[2], rows_here(c, task), c->cols);
+}
+
+static void gelu_forward(void *arg, size_t task, unsigned worker)
+{
+    struct rows_case *c = arg;
+    struct bench *b = c->b;
+    (void)worker;
+    b->ops->gelu_forward(weft_mat_at(mat(b, 1, c->cols, b->type), task * BLOCK, 0),
+                         weft_mat_at(mat(b, 0, c->cols, b->type), task * BLOCK, 0),
+                         rows_here(c, task), c->cols);
+}
+
+static void gelu_backward(void *arg, size_t task, unsigned worker)
+{
+    struct rows_case *c = arg;
+    struct bench *b = c->b;
+    struct weft_mat dy = weft_mat_at(mat(b, 1, c->cols, WEFT_F32), task * BLOCK, 0);
+    (void)worker;
+    b->ops->gelu_backward(weft_mat_at(mat(b, 3, c->cols, b->type), task * BLOCK, 0), dy,
+                          weft_mat_at(mat(b, 0, c->cols, b->type), task * BLOCK, 0),
+                          rows_here(c, task), c->cols);
+}
+
+static void cross_entropy(void *arg, size_t task, unsigned worker)
+{
+    struct rows_case *c = arg;
+    struct bench *b = c->b;
+    double losses[BLOCK];
+    int32_t targets[BLOCK] = {0};
+    struct weft_mat logits = weft_mat_at(mat(b, 1, c->cols, WEFT_F32), task * BLOCK, 0);
+    (void)worker;
+    b->ops->cross_entropy(losses, logits, logits, targets, 1e-3F, rows_here(c, task), c->cols,
+                          c->cols);
+}
+
+static void adamw(void *arg, size_t task, unsigned worker)
+{
+    struct rows_case *c = arg;
+    struct bench *b = c->b;
+    static const struct weft_adamw how = {1e-4F, 0.9F, 0.95F, 1e-8F, 0.1F, 0.1F, 0.05F, 1.0F};
+    size_t at = task * BLOCK * c->cols;
+    (void)worker;
+    b->ops->adamw(b->buffer[0] + at, b->buffer[1] + at, b->buffer[3] + at,
+                  (int64_t *)b->buffer[2] + at, NULL, rows_here(c, task) * c->cols, &how);
+}
+
+static void run_rows(void *arg)
+{
+    struct rows_case *c = arg;
+    weft_pool_run(c->b->pool, (c->rows + BLOCK - 1) / BLOCK, c->task, c);
+}
+
+static void bench_rows(struct bench *b, const char *name, size_t rows, size_t cols,
+                       double bytes_each, weft_task_fn *task)
+{
+    struct rows_case c = {b, rows, cols, task};
+    struct figure f = {.name = name, .bytes = bytes_each * (double)rows * (double)cols};
+    snprintf(f.shape, sizeof f.shape, "%zu x %zu", rows, cols);
+    measure(b, &f, run_rows, &c);
+}
+
+/* Numbers between -0.5 and 0.5 of the type that is multiplied; never NaN when read as fp32. */
+static void fill(struct bench *b)
+{
+    for (int i = 0; i < BUFFERS; i++)
+        for (size_t k = 0; k < b->size; k++)
+            b->buffer[i][k] =
+                (float)weft_random_below(1, (uint64_t)i, k, 1025) / 1024.0F - 0.5F;
+}
+
+static enum weft_status run_all(struct bench *b, struct weft_error *err)
+{
+    const struct weft_model *m = &b->model;
+    size_t n = b->tokens, dim = m->dim, ffn = m->ffn, t = weft_type_size(b->type);
+    size_t head_rows = n < 512 ? n : 512;
+    bool gpt2 = m->arch == WEFT_ARCH_GPT2;
+    WEFT_TRY(bench_matrix(b, gpt2 ? "queries, keys, values" : "queries", dim,
+                          gpt2 ? 3 * dim : dim, n, err));
+    WEFT_TRY(bench_matrix(b, "attention's output", dim, dim, n, err));
+    WEFT_TRY(bench_matrix(b, "MLP, up", dim, ffn, n, err));
+    WEFT_TRY(bench_matrix(b, "MLP, down", ffn, dim, n, err));
+    WEFT_TRY(bench_product(b, "head, forward", head_rows, m->vocab, dim, err));
+    WEFT_TRY(bench_product(b, "head, input gradient", head_rows, dim, m->vocab, err));
+    WEFT_TRY(bench_outer(b, "head, weight gradient", head_rows, m->vocab, dim, err));
+    fill(b);
+    WEFT_TRY(bench_attention(b, err));
+    fill(b);
+    bench_rows(b, "LayerNorm, forward", n, dim, 4.0 + (double)t, norm_forward);
+    bench_rows(b, "LayerNorm, backward", n, dim, 16, norm_backward);
+    bench_rows(b, "GELU, forward", n, ffn, 2.0 * (double)t, gelu_forward);
+    bench_rows(b, "GELU, backward", n, ffn, 4.0 + 2.0 * (double)t, gelu_backward);
+    bench_rows(b, "loss and its gradient", head_rows, m->vocab, 8, cross_entropy);
+    bench_rows(b, "AdamW, exact gradients", ffn, dim, 32, adamw);
+    return WEFT_OK;
+}
+
+static enum weft_status prepare(struct bench *b, struct weft_error *err)
+{
+    const struct weft_bench_compute *s = b->s;
+    WEFT_TRY(weft_model_find(s->spec, &b->model, err));
+    WEFT_TRY(weft_pool_new(s->threads, &b->pool, err));
+    b->ops = weft_ops();
+    b->type = strcmp(s->precision, "bf16") == 0 ? WEFT_BF16 : WEFT_F32;
+    b->tokens = (size_t)s->batch * s->seq;
+    size_t widest = weft_size_max(4 * (size_t)b->model.dim, b->model.ffn) + 128, vocab;
+    /* The largest: a matrix of the head as exact sums, its logits, or a micro. */
+    vocab = ((size_t)b->model.vocab + 128) * weft_size_max(2 * (size_t)b->model.dim + 128, 513);
+    b->size = weft_size_max(weft_size_max(b->tokens * widest, vocab), 2 * widest * widest);
+    for (int i = 0; i < BUFFERS; i++) {
+        b->buffer[i] = weft_pages_alloc(b->size * sizeof(float));
+        if (b->buffer[i] == NULL)
+            return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu numbers", b->size);
+    }
+    fill(b);
+    return WEFT_OK;
+}
 
 enum weft_status weft_bench_kernels(const struct weft_bench_compute *s, struct weft_error *err)
 {
-    (void)s;
-    return WEFT_FAIL(err, WEFT_USAGE, "not yet");
+    struct weft_json json = {.out = stdout};
+    struct bench b = {.s = s, .json = s->json ? &json : NULL};
+    enum weft_status st = prepare(&b, err);
+    if (st == WEFT_OK) {
+        if (s->json)
+            weft_json_begin(&json, NULL, '[');
+        else
+            printf("%s, %s, %u x %u tokens, %u threads, %s; best of %u\n", s->spec,
+                   s->precision, s->batch, s->seq, weft_pool_threads(b.pool),
+                   weft_isa_name(weft_isa()), s->repeat);
+        st = run_all(&b, err);
+        if (s->json) {
+            weft_json_end(&json, ']');
+            putchar('\n');
+        }
+    }
+    for (int i = 0; i < BUFFERS; i++)
+        free(b.buffer[i]);
+    weft_pool_free(b.pool);
+    return st;
 }
