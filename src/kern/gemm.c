@@ -76,8 +76,10 @@ void weft_pack_rows(const struct weft_packed *same, const struct weft_packed *tu
 /* -- products ------------------------------------------------------------------------------ */
 
 enum {
-    TILE_COLS = 256, /* with a chunk of 768 rows: 768 KiB of a second-level cache */
-    ENOUGH_TASKS = 24,
+    /* A tile's rows of A stay in a second-level cache while its panels of B come and go: the more
+     * rows, the more often each panel is used. */
+    TILE_COLS = 4 * WEFT_PANEL,
+    ENOUGH_TASKS = 8,
 };
 
 /* How a product with some number of rows is cut. */
@@ -103,9 +105,9 @@ struct weft_product {
 
 static struct cut cut_of(const struct weft_product_shape *s, size_t rows)
 {
-    static const size_t heights[] = {288, 192, 96, 48};
+    static const size_t heights[] = {256, 128, 64, 32};
     struct cut cut = {.rows = rows, .chunk = weft_pack_chunk(s->k)};
-    cut.tile_cols = cut.chunk > 768 ? TILE_COLS / 2 : TILE_COLS;
+    cut.tile_cols = TILE_COLS;
     cut.n_col_tiles = (s->n + cut.tile_cols - 1) / cut.tile_cols;
     for (size_t i = 0; i < sizeof heights / sizeof *heights; i++) {
         cut.tile_rows = heights[i];
@@ -210,6 +212,33 @@ static struct weft_mat widen(const struct run *run, const struct part *at, size_
     return wide;
 }
 
+/* A panel, in pieces for as many strips as there are. */
+static struct weft_soon panel_soon(const void *panel, size_t bytes, size_t rows)
+{
+    size_t pieces = (rows + WEFT_STRIP - 1) / WEFT_STRIP * WEFT_SOON_PIECES;
+    size_t lines = (bytes / 64 + pieces - 1) / pieces;
+    return (struct weft_soon){.at = panel, .ld = lines * 64, .rows = 1, .lines = lines};
+}
+
+/* What follows a panel. */
+static struct weft_soon next_panel(const struct run *run, const struct part *at, size_t k0,
+                                   size_t col)
+{
+    const struct weft_packed *b = run->args->b;
+    size_t rows = at->row1 - at->row0;
+    if (col + WEFT_PANEL < at->col1) {
+        col += WEFT_PANEL;
+    } else if (k0 + run->cut->chunk < b->k) {
+        k0 += run->cut->chunk;
+        col = at->col0;
+    } else {
+        return (struct weft_soon){0};
+    }
+    return panel_soon(
+        weft_packed_at(b, k0, col / WEFT_PANEL),
+        weft_pack_bytes(min_size(run->cut->chunk, b->k - k0), WEFT_PANEL, b->form), rows);
+}
+
 static void run_chunk(const struct run *run, const struct part *at, struct weft_mat c,
                       size_t k0)
 {
@@ -225,11 +254,12 @@ static void run_chunk(const struct run *run, const struct part *at, struct weft_
         const void *panel = weft_packed_at(run->args->b, k0, col / WEFT_PANEL);
         const float *bias = s->bias && k0 == 0 ? run->args->bias + col : NULL;
         size_t cols = min_size(WEFT_PANEL, at->col1 - col);
-        for (size_t r = 0; r < rows; r += WEFT_STRIP)
+        struct weft_soon soon = next_panel(run, at, k0, col);
+        for (size_t r = 0; r < rows; r += WEFT_STRIP, soon.at += WEFT_SOON_PIECES * soon.ld)
             run->p->kernel->rows(weft_mat_at(c, r, col - at->col0), weft_mat_at(a, r, 0).at,
                                  a.ld, panel, k, bias,
                                  add.at == NULL ? add : weft_mat_at(add, r, col - at->col0),
-                                 min_size(WEFT_STRIP, rows - r), cols);
+                                 min_size(WEFT_STRIP, rows - r), cols, soon);
     }
 }
 
@@ -276,7 +306,16 @@ void weft_product_run(struct weft_product *p, struct weft_pool *pool,
 
 /* -- gradients of weights ------------------------------------------------------------------ */
 
-enum { OUTER_ROWS = 16 * WEFT_STRIP }; /* of C in a task */
+enum {
+    /* Of C in a task: as many rows as strips fit into most of a second-level cache, within
+     * bounds. */
+    OUTER_STRIPS_BYTES = 640 << 10,
+    OUTER_MIN_STRIPS = 8,
+    OUTER_MAX_STRIPS = 48,
+    OUTER_TASKS = 8,
+    OUTER_MIN_PANELS = 8,
+    PACK_TOKENS = 32,
+};
 
 struct weft_outer {
     size_t max_k, max_n;
@@ -285,10 +324,22 @@ struct weft_outer {
     const struct weft_gemm_kernel *kernel;
     const struct weft_ops *ops;
     unsigned workers;
-    size_t panel_bytes, strips_bytes; /* one panel; one worker's strips */
-    char *panels, *strips;            /* owned */
-    bool *bad;                        /* owned, of each worker */
+    size_t strips_bytes;   /* of one worker */
+    char *panels, *strips; /* owned */
+    bool *bad;             /* owned, of each worker */
 };
+
+/* Shorter strips are more, but never more bytes. */
+static size_t strips_of_task(size_t k, enum weft_pack_form form)
+{
+    size_t fit = OUTER_STRIPS_BYTES / weft_strip_bytes(k, form);
+    return fit < OUTER_MIN_STRIPS ? OUTER_MIN_STRIPS : min_size(fit, OUTER_MAX_STRIPS);
+}
+
+static size_t panels_bytes(const struct weft_outer *o)
+{
+    return weft_pack_bytes(o->max_k, panels_of(o->max_n) * WEFT_PANEL, o->form);
+}
 
 enum weft_status weft_outer_new(size_t max_k, size_t max_n, enum weft_type type,
                                 struct weft_pool *pool, struct weft_outer **out,
@@ -304,17 +355,15 @@ enum weft_status weft_outer_new(size_t max_k, size_t max_n, enum weft_type type,
     o->kernel = weft_gemm_kernel_of(weft_isa(), o->form);
     o->ops = weft_ops();
     o->workers = weft_pool_threads(pool);
-    /* A kernel looks a few rows ahead, and strips are written a little past their end. */
-    o->panel_bytes = weft_pack_bytes(o->max_k, WEFT_PANEL, o->form);
-    o->strips_bytes = round_up(weft_pack_bytes(o->max_k, OUTER_ROWS, o->form)) + 64;
-    o->panels = weft_pages_alloc(o->panel_bytes * panels_of(max_n) + 64);
+    o->strips_bytes = strips_of_task(o->max_k, o->form) * weft_strip_bytes(o->max_k, o->form);
+    o->panels = weft_pages_alloc(panels_bytes(o));
     o->strips = weft_pages_alloc(o->strips_bytes * o->workers);
     o->bad = calloc(o->workers, sizeof *o->bad);
     if (o->panels == NULL || o->strips == NULL || o->bad == NULL) {
         weft_outer_free(o);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the gradient of a weight");
     }
-    memset(o->panels, 0, o->panel_bytes * panels_of(max_n) + 64);
+    memset(o->panels, 0, panels_bytes(o));
     memset(o->strips, 0, o->strips_bytes * o->workers);
     *out = o;
     return WEFT_OK;
@@ -332,7 +381,7 @@ void weft_outer_free(struct weft_outer *o)
 
 size_t weft_outer_bytes(const struct weft_outer *o)
 {
-    return o->panel_bytes * panels_of(o->max_n) + o->strips_bytes * o->workers;
+    return panels_bytes(o) + o->strips_bytes * o->workers;
 }
 
 struct outer_run {
@@ -340,40 +389,71 @@ struct outer_run {
     struct weft_sink sink;
     struct weft_mat a, b;
     size_t m, n, k;
+    size_t tile_rows, n_row_tiles, tile_cols, n_col_tiles;
 };
 
-static void pack_task(void *arg, size_t task, unsigned worker)
+static char *outer_panel(const struct outer_run *run, size_t col)
 {
-    const struct outer_run *run = arg;
-    size_t col = task * WEFT_PANEL;
-    (void)worker;
-    run->o->kernel->pack_panel(run->o->panels + task * run->o->panel_bytes,
-                               weft_mat_at(run->b, 0, col), min_size(WEFT_PANEL, run->n - col),
-                               run->k);
+    return run->o->panels + weft_pack_bytes(run->k, col, run->o->form);
 }
 
+static struct weft_sink sink_at(struct weft_sink sink, size_t at)
+{
+    if (sink.exact != NULL)
+        sink.exact += at;
+    else
+        sink.fast += at;
+    return sink;
+}
+
+/* Packs some tokens of B into all panels: rows are read from end to end. */
+static void outer_pack_task(void *arg, size_t task, unsigned worker)
+{
+    const struct outer_run *run = arg;
+    size_t k0 = task * PACK_TOKENS, k = min_size(PACK_TOKENS, run->k - k0);
+    (void)worker;
+    for (size_t col = 0; col < run->n; col += WEFT_PANEL)
+        run->o->kernel->pack_panel(
+            outer_panel(run, col) + weft_pack_bytes(k0, WEFT_PANEL, run->o->form),
+            weft_mat_at(run->b, k0, col), min_size(WEFT_PANEL, run->n - col), k);
+}
+
+/* Neighbours share panels. */
 static void outer_task(void *arg, size_t task, unsigned worker)
 {
     const struct outer_run *run = arg;
     struct weft_outer *o = run->o;
-    size_t row0 = task * OUTER_ROWS, rows = min_size(OUTER_ROWS, run->m - row0);
+    size_t row0 = task % run->n_row_tiles * run->tile_rows;
+    size_t rows = min_size(run->tile_rows, run->m - row0);
+    size_t col0 = task / run->n_row_tiles * run->tile_cols;
+    size_t col1 = min_size(col0 + run->tile_cols, run->n);
     char *strips = o->strips + worker * o->strips_bytes;
-    size_t strip_bytes = weft_pack_bytes(run->k, WEFT_STRIP, o->form);
+    size_t strip_bytes = weft_strip_bytes(run->k, o->form);
+    bool bad = false;
     o->kernel->pack_strips(strips, weft_mat_at(run->a, 0, row0), rows, run->k);
-    for (size_t col = 0; col < run->n; col += WEFT_PANEL) {
-        const char *panel = o->panels + col / WEFT_PANEL * o->panel_bytes;
-        for (size_t r = 0; r < rows; r += WEFT_STRIP) {
-            struct weft_sink sink = run->sink;
-            size_t at = (row0 + r) * run->n + col;
-            if (sink.exact != NULL)
-                sink.exact += at;
-            else
-                sink.fast += at;
-            o->bad[worker] |= o->kernel->sink(
-                o->ops, sink, run->n, strips + r / WEFT_STRIP * strip_bytes, panel, run->k,
-                min_size(WEFT_STRIP, rows - r), min_size(WEFT_PANEL, run->n - col));
-        }
+    for (size_t col = col0; col < col1; col += WEFT_PANEL) {
+        struct weft_soon soon = {0};
+        if (col + WEFT_PANEL < col1)
+            soon = panel_soon(outer_panel(run, col + WEFT_PANEL),
+                              weft_pack_bytes(run->k, WEFT_PANEL, o->form), rows);
+        for (size_t r = 0; r < rows; r += WEFT_STRIP, soon.at += WEFT_SOON_PIECES * soon.ld)
+            bad |= o->kernel->sink(
+                o->ops, sink_at(run->sink, (row0 + r) * run->n + col), run->n,
+                strips + r / WEFT_STRIP * strip_bytes, outer_panel(run, col), run->k,
+                min_size(WEFT_STRIP, rows - r), min_size(WEFT_PANEL, run->n - col), soon);
     }
+    o->bad[worker] |= bad;
+}
+
+static void cut_outer(struct outer_run *run)
+{
+    run->tile_rows = strips_of_task(run->k, run->o->form) * WEFT_STRIP;
+    run->n_row_tiles = (run->m + run->tile_rows - 1) / run->tile_rows;
+    size_t n_panels = panels_of(run->n);
+    size_t tiles = (OUTER_TASKS + run->n_row_tiles - 1) / run->n_row_tiles;
+    tiles = min_size(tiles, (n_panels + OUTER_MIN_PANELS - 1) / OUTER_MIN_PANELS);
+    run->tile_cols = (n_panels + tiles - 1) / tiles * WEFT_PANEL;
+    run->n_col_tiles = (run->n + run->tile_cols - 1) / run->tile_cols;
 }
 
 bool weft_outer_run(struct weft_outer *o, struct weft_pool *pool, struct weft_sink sink,
@@ -383,17 +463,18 @@ bool weft_outer_run(struct weft_outer *o, struct weft_pool *pool, struct weft_si
     bool bad = false;
     memset(o->bad, 0, o->workers * sizeof *o->bad);
     for (size_t k0 = 0; k0 < k; k0 += WEFT_OUTER_TOKENS) {
-        struct outer_run run = {o,
-                                sink,
-                                weft_mat_at(a, k0, 0),
-                                weft_mat_at(b, k0, 0),
-                                m,
-                                n,
-                                min_size(WEFT_OUTER_TOKENS, k - k0)};
+        struct outer_run run = {.o = o,
+                                .sink = sink,
+                                .a = weft_mat_at(a, k0, 0),
+                                .b = weft_mat_at(b, k0, 0),
+                                .m = m,
+                                .n = n,
+                                .k = min_size(WEFT_OUTER_TOKENS, k - k0)};
         assert(run.k <= o->max_k);
         run.sink.fresh = sink.fresh && k0 == 0;
-        weft_pool_run(pool, panels_of(n), pack_task, &run);
-        weft_pool_run(pool, (m + OUTER_ROWS - 1) / OUTER_ROWS, outer_task, &run);
+        cut_outer(&run);
+        weft_pool_run(pool, (run.k + PACK_TOKENS - 1) / PACK_TOKENS, outer_pack_task, &run);
+        weft_pool_run(pool, run.n_row_tiles * run.n_col_tiles, outer_task, &run);
     }
     for (unsigned w = 0; w < o->workers; w++)
         bad |= o->bad[w];

@@ -5,7 +5,7 @@
  *
  *            n                         panel 0      panel 1
  *        +--------+                   k rows of     k rows of       columns past n are zero
- *      k |   B    |     becomes       64 columns    64 columns
+ *      k |   B    |     becomes       48 columns    48 columns
  *        +--------+
  *
  * A factor with many rows is packed in chunks of rows, chunk after chunk, each as above, so that a
@@ -28,7 +28,7 @@
 #include "weft/status.h"
 
 enum {
-    WEFT_PANEL = 64,
+    WEFT_PANEL = 48,
     /* Tokens whose sum is one contribution to a weight's gradient: longer micros make several. */
     WEFT_OUTER_TOKENS = 1024,
 };
@@ -56,7 +56,7 @@ static inline size_t weft_pack_chunk(size_t k)
 {
     return k <= 1024 ? k : 768;
 }
-/* Where the panel of columns 64 p .. begins in the chunk that starts with row k0. */
+/* Where the panel of columns p * WEFT_PANEL .. begins in the chunk that starts with row k0. */
 void *weft_packed_at(const struct weft_packed *b, size_t k0, size_t p);
 
 /* Packs rows [row0, row1) of a plain (rows, cols) matrix w, both as the factor W itself (`same`,

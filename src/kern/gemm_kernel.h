@@ -11,27 +11,45 @@
 #include "tensor/tensor.h"
 
 enum {
-    /* Rows of C that one call keeps in registers, with WEFT_PANEL columns: 6 x 4 vectors of 16
-     * leave room for a row of B among 32 registers. */
-    WEFT_STRIP = 6,
+    /* Rows of C that go together, with WEFT_PANEL columns: 8 x 3 vectors of 16 leave room for a
+     * row of B among 32 registers. */
+    WEFT_STRIP = 8,
+};
+
+enum { WEFT_SOON_PIECES = WEFT_STRIP };
+
+/* What is needed soon and should be on its way into the second-level cache.  A call asks for
+ * WEFT_SOON_PIECES pieces while it computes, each of so many lines in each of so many rows.  A
+ * hint: memory that is not there is not touched. */
+struct weft_soon {
+    const char *at;
+    size_t ld; /* in bytes */
+    size_t rows, lines;
+    /* What the call will write, a row in each piece: for kernels themselves. */
+    const char *out;
+    size_t out_ld, out_lines;
 };
 
 struct weft_gemm_kernel {
-    /* Rows [0, rows) x columns [0, cols) of c (+)= a b for one panel of b; rows <= WEFT_STRIP,
-     * cols <= WEFT_PANEL.  a: rows of fp32, or of bf16 for pairs.  Ends by adding `add` (which may be c, or absent) and
-     * bias (or NULL). */
+    /* Rows [0, rows) x columns [0, cols) of c = a b for one panel of b; rows <= WEFT_STRIP,
+     * cols <= WEFT_PANEL.  a: rows of fp32, or of bf16 for pairs.  Ends by adding bias (or NULL)
+     * and `add` (which may be c, or absent). */
     void (*rows)(struct weft_mat c, const void *a, size_t lda, const void *panel, size_t k,
-                 const float *bias, struct weft_mat add, size_t rows, size_t cols);
+                 const float *bias, struct weft_mat add, size_t rows, size_t cols,
+                 struct weft_soon soon);
 
     /* The same for a left factor packed in strips, a[k][WEFT_STRIP], into a sink: element (r, c)
      * of the tile is sink[r * ld + c].  True when a sum left the range.  `ops`: of the same
      * instructions. */
     bool (*sink)(const struct weft_ops *ops, struct weft_sink sink, size_t ld,
-                 const void *strip, const void *panel, size_t k, size_t rows, size_t cols);
+                 const void *strip, const void *panel, size_t k, size_t rows, size_t cols,
+                 struct weft_soon soon);
 
-    /* strips[m / WEFT_STRIP][k][WEFT_STRIP] from rows a (k, m); what is past m is zero. */
+    /* Strips of [k][WEFT_STRIP], weft_strip_bytes() apart, from rows a (k, m); what is past m is
+     * zero. */
     void (*pack_strips)(void *strips, struct weft_mat a, size_t m, size_t k);
-    /* One panel from rows b (k, cols), cols <= WEFT_PANEL. */
+    /* One panel, or k rows of it, from rows b (k, cols), cols <= WEFT_PANEL; for pairs k is even
+     * unless these are the last. */
     void (*pack_panel)(void *panel, struct weft_mat b, size_t cols, size_t k);
 
     /* weft_pack_rows() for at most WEFT_PANEL rows. */
@@ -39,10 +57,17 @@ struct weft_gemm_kernel {
                         const float *w, size_t rows, size_t cols, size_t row0, size_t row1);
 };
 
-/* bytes of k rows of a strip or of a panel (`width` columns) */
+/* bytes of k rows of a panel (`width` columns) */
 static inline size_t weft_pack_bytes(size_t k, size_t width, enum weft_pack_form form)
 {
     return form == WEFT_PACK_BF16_PAIRS ? (k + 1) / 2 * width * 4 : k * width * 4;
+}
+
+/* From one strip to the next.  Strips that begin at multiples of 4 KiB would not be in a
+ * first-level cache together while they are packed. */
+static inline size_t weft_strip_bytes(size_t k, enum weft_pack_form form)
+{
+    return (weft_pack_bytes(k, WEFT_STRIP, form) + 63) / 64 * 64 + 64;
 }
 
 const struct weft_gemm_kernel *weft_gemm_kernel_of(enum weft_isa isa, enum weft_pack_form form);

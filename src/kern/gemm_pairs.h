@@ -6,49 +6,129 @@
 #define KERN_GEMM_PAIRS_H
 
 #include <immintrin.h>
+#include <stdalign.h>
 
+#include "kern/fast/transpose.h"
 #include "kern/fast/vec.h"
 #include "kern/gemm_kernel.h"
 
-enum { PAIR_NV = WEFT_PANEL / 16, PAIR_AHEAD = 4 };
+enum { PAIR_NV = WEFT_PANEL / 16, PAIR_AHEAD = 8 };
 
-static inline void pair_sum(__m512 acc[WEFT_STRIP][PAIR_NV], const uint32_t *strip,
-                            const uint32_t *panel, size_t pairs)
+/* Asks for the next piece of what is needed soon. */
+VEC_INLINE void pair_ask(struct weft_soon *soon)
 {
-    for (size_t i = 0; i < pairs; i++) {
-        const uint32_t *b = panel + i * WEFT_PANEL, *x = strip + i * WEFT_STRIP;
-        __m512i row[PAIR_NV];
-        for (int j = 0; j < PAIR_NV; j++) {
-            row[j] = _mm512_loadu_si512(b + j * 16);
-            __builtin_prefetch(b + PAIR_AHEAD * WEFT_PANEL + j * 16, 0, 3);
-        }
+    for (size_t row = 0; row < soon->rows; row++, soon->at += soon->ld)
+        for (size_t line = 0; line < soon->lines; line++)
+            __builtin_prefetch(soon->at + line * 64, 0, 2);
+    for (size_t line = 0; line < soon->out_lines; line++)
+        __builtin_prefetch(soon->out + line * 64, 1, 2);
+    soon->out += soon->out_ld;
+}
+
+/* acc += one pair of columns of A, in x, times one row of pairs of B. */
+VEC_INLINE void pair_step(__m512 acc[WEFT_STRIP][PAIR_NV], const uint32_t x[WEFT_STRIP],
+                          const uint32_t *b)
+{
+    __m512i row[PAIR_NV];
+    for (int j = 0; j < PAIR_NV; j++) {
+        row[j] = _mm512_loadu_si512(b + j * 16);
+        __builtin_prefetch(b + PAIR_AHEAD * WEFT_PANEL + j * 16, 0, 3);
+    }
 #pragma GCC unroll 8
-        for (int r = 0; r < WEFT_STRIP; r++) {
-            __m512i a = _mm512_set1_epi32((int)x[r]);
-#pragma GCC unroll 4
-            for (int j = 0; j < PAIR_NV; j++)
-                acc[r][j] = PAIR_DOT(acc[r][j], a, row[j]);
-        }
+    for (int r = 0; r < WEFT_STRIP; r++) {
+        __m512i a = _mm512_set1_epi32((int)x[r]);
+#pragma GCC unroll 3
+        for (int j = 0; j < PAIR_NV; j++)
+            acc[r][j] = PAIR_DOT(acc[r][j], a, row[j]);
     }
 }
 
-/* Adds 64 floats to the sink.  A whole row of fresh exact sums goes past the caches. */
-static inline bool pair_row(const struct weft_ops *ops, struct weft_sink sink,
-                            const __m512 *acc, size_t cols)
+VEC_INLINE void pair_clear(__m512 acc[WEFT_STRIP][PAIR_NV])
 {
-    if (sink.exact == NULL || cols != WEFT_PANEL || (uintptr_t)sink.exact % 64 != 0) {
-        float part[WEFT_PANEL];
-        memcpy(part, acc, sizeof part);
-        return ops->sink_add(sink, part, cols);
-    }
-    __m512i bad = _mm512_setzero_si512();
-    const __m256 unit = _mm256_set1_ps(0x1p50f);
 #pragma GCC unroll 8
-    for (int h = 0; h < 2 * PAIR_NV; h++) {
-        __m256 half = h % 2 == 0 ? _mm512_castps512_ps256(acc[h / 2])
-                                 : _mm512_extractf32x8_ps(acc[h / 2], 1);
-        __m512i sum = _mm512_cvtps_epi64(_mm256_mul_ps(half, unit));
-        __m512i *at = (__m512i *)(sink.exact + h * 8);
+    for (int r = 0; r < WEFT_STRIP; r++)
+#pragma GCC unroll 3
+        for (int j = 0; j < PAIR_NV; j++)
+            acc[r][j] = _mm512_setzero_ps();
+}
+
+/* The sums of a tile, between the registers and where they belong. */
+typedef float pair_tile[WEFT_STRIP][WEFT_PANEL];
+
+VEC_INLINE void pair_save(pair_tile out, __m512 acc[WEFT_STRIP][PAIR_NV])
+{
+#pragma GCC unroll 8
+    for (int r = 0; r < WEFT_STRIP; r++)
+#pragma GCC unroll 3
+        for (int j = 0; j < PAIR_NV; j++)
+            _mm512_store_ps(&out[r][j * 16], acc[r][j]);
+}
+
+static __attribute__((noinline)) void pair_sum_strip(pair_tile out, const uint32_t *strip,
+                                                     const uint32_t *panel, size_t pairs,
+                                                     struct weft_soon soon)
+{
+    __m512 acc[WEFT_STRIP][PAIR_NV];
+    pair_clear(acc);
+    size_t part = pairs / WEFT_SOON_PIECES + 1;
+    while (pairs > 0) {
+        pair_ask(&soon);
+        size_t n = pairs < part ? pairs : part;
+        pairs -= n;
+        for (; n > 0; n--, strip += WEFT_STRIP, panel += WEFT_PANEL)
+            pair_step(acc, strip, panel);
+    }
+    pair_save(out, acc);
+}
+
+/* The pairs of 32 bits lie in a plain row of bf16 as they are needed. */
+VEC_INLINE uint32_t pair_at(const weft_bf16 *row, size_t i)
+{
+    uint32_t two;
+    memcpy(&two, row + 2 * i, sizeof two);
+    return two;
+}
+
+static __attribute__((noinline)) void pair_sum_rows(pair_tile out,
+                                                    const weft_bf16 *const ar[WEFT_STRIP],
+                                                    const uint32_t *panel, size_t k,
+                                                    struct weft_soon soon)
+{
+    const weft_bf16 *a0 = ar[0], *a1 = ar[1], *a2 = ar[2], *a3 = ar[3], *a4 = ar[4],
+                    *a5 = ar[5], *a6 = ar[6], *a7 = ar[7];
+    __m512 acc[WEFT_STRIP][PAIR_NV];
+    pair_clear(acc);
+    size_t pairs = k / 2, part = pairs / WEFT_SOON_PIECES + 1;
+    for (size_t i = 0; i < pairs;) {
+        pair_ask(&soon);
+        size_t end = pairs - i < part ? pairs : i + part;
+        for (; i < end; i++, panel += WEFT_PANEL) {
+            const uint32_t x[WEFT_STRIP] = {pair_at(a0, i), pair_at(a1, i), pair_at(a2, i),
+                                            pair_at(a3, i), pair_at(a4, i), pair_at(a5, i),
+                                            pair_at(a6, i), pair_at(a7, i)};
+            pair_step(acc, x, panel);
+        }
+    }
+    if (k % 2 != 0) { /* the last one has no partner */
+        const uint32_t x[WEFT_STRIP] = {a0[k - 1], a1[k - 1], a2[k - 1], a3[k - 1],
+                                        a4[k - 1], a5[k - 1], a6[k - 1], a7[k - 1]};
+        pair_step(acc, x, panel);
+    }
+    pair_save(out, acc);
+}
+
+/* Adds a row of sums to the sink.  A whole row of fresh exact sums goes past the caches. */
+static inline bool pair_row(const struct weft_ops *ops, struct weft_sink sink, const float *x,
+                            size_t cols)
+{
+    if (sink.exact == NULL || cols != WEFT_PANEL || (uintptr_t)sink.exact % 64 != 0)
+        return ops->sink_add(sink, x, cols);
+    __m512i bad = _mm512_setzero_si512();
+#pragma GCC unroll 6
+    for (int j = 0; j < WEFT_PANEL; j += 8) {
+        __m512i sum =
+            _mm512_cvtps_epi64(_mm256_mul_ps(_mm256_load_ps(x + j), _mm256_set1_ps(0x1p50f)));
+        __m512i *at = (__m512i *)(sink.exact + j);
         bad = _mm512_or_si512(bad, _mm512_xor_si512(sum, _mm512_add_epi64(sum, sum)));
         if (sink.fresh) {
             _mm512_stream_si512(at, sum);
@@ -62,124 +142,65 @@ static inline bool pair_row(const struct weft_ops *ops, struct weft_sink sink,
 }
 
 static bool pair_sink(const struct weft_ops *ops, struct weft_sink sink, size_t ld,
-                      const void *strip, const void *panel, size_t k, size_t rows, size_t cols)
+                      const void *strip, const void *panel, size_t k, size_t rows, size_t cols,
+                      struct weft_soon soon)
 {
-    __m512 acc[WEFT_STRIP][PAIR_NV];
+    alignas(64) pair_tile sums;
     bool bad = false;
-    for (int r = 0; r < WEFT_STRIP; r++)
-        for (int j = 0; j < PAIR_NV; j++)
-            acc[r][j] = _mm512_setzero_ps();
-    if (!sink.fresh && sink.exact != NULL)
-        for (size_t r = 0; r < rows; r++)
-            for (size_t c = 0; c < cols; c += 8)
-                __builtin_prefetch(sink.exact + r * ld + c, 1, 2);
-    pair_sum(acc, strip, panel, (k + 1) / 2);
-#pragma GCC unroll 8
-    for (size_t r = 0; r < WEFT_STRIP; r++) {
-        if (r >= rows)
-            break;
+    size_t size = sink.exact != NULL ? sizeof *sink.exact : sizeof *sink.fast;
+    if (!sink.fresh && rows == WEFT_STRIP && cols == WEFT_PANEL) {
+        soon.out = sink.exact != NULL ? (const char *)sink.exact : (const char *)sink.fast;
+        soon.out_ld = ld * size;
+        soon.out_lines = WEFT_PANEL * size / 64;
+    }
+    pair_sum_strip(sums, strip, panel, (k + 1) / 2, soon);
+    for (size_t r = 0; r < rows; r++) {
         struct weft_sink at = sink;
         if (at.exact != NULL)
             at.exact += r * ld;
         else
             at.fast += r * ld;
-        bad |= pair_row(ops, at, acc[r], cols);
+        bad |= pair_row(ops, at, sums[r], cols);
     }
     return bad;
 }
 
-/* The pairs of 32 bits lie in a plain row of bf16 as they are needed. */
-static inline __m512i pair_at(const weft_bf16 *row, size_t i)
+static inline void pair_put(struct weft_mat c, size_t r, size_t j, size_t n, vec v,
+                            const float *bias, struct weft_mat add)
 {
-    uint32_t two;
-    memcpy(&two, row + 2 * i, sizeof two);
-    return _mm512_set1_epi32((int)two);
-}
-
-static inline void pair_sum_rows(__m512 acc[WEFT_STRIP][PAIR_NV],
-                                 const weft_bf16 *const ar[WEFT_STRIP], const uint32_t *panel,
-                                 size_t k)
-{
-    const weft_bf16 *a0 = ar[0], *a1 = ar[1], *a2 = ar[2], *a3 = ar[3], *a4 = ar[4],
-                    *a5 = ar[5];
-    for (size_t i = 0; i < k / 2; i++) {
-        const uint32_t *b = panel + i * WEFT_PANEL;
-        __m512i row[PAIR_NV];
-        const __m512i x[WEFT_STRIP] = {pair_at(a0, i), pair_at(a1, i), pair_at(a2, i),
-                                       pair_at(a3, i), pair_at(a4, i), pair_at(a5, i)};
-        for (int j = 0; j < PAIR_NV; j++) {
-            row[j] = _mm512_loadu_si512(b + j * 16);
-            __builtin_prefetch(b + PAIR_AHEAD * WEFT_PANEL + j * 16, 0, 3);
-        }
-#pragma GCC unroll 8
-        for (int r = 0; r < WEFT_STRIP; r++)
-#pragma GCC unroll 4
-            for (int j = 0; j < PAIR_NV; j++)
-                acc[r][j] = PAIR_DOT(acc[r][j], x[r], row[j]);
+    if (bias != NULL)
+        v += n < VEC ? vec_load_part(bias + j, n) : vec_load(bias + j);
+    if (add.at != NULL) {
+        const float *at = weft_mat_f32(add, r, j);
+        v += n < VEC ? vec_load_part(at, n) : vec_load(at);
     }
-    if (k % 2 != 0) /* the last one has no partner */
-        for (int r = 0; r < WEFT_STRIP; r++)
-            for (int j = 0; j < PAIR_NV; j++)
-                acc[r][j] = PAIR_DOT(acc[r][j], _mm512_set1_epi32(ar[r][k - 1]),
-                                     _mm512_loadu_si512(panel + k / 2 * WEFT_PANEL + j * 16));
-}
-
-static inline void pair_put(struct weft_mat c, size_t r, const __m512 *acc, const float *bias,
-                            struct weft_mat add)
-{
-#pragma GCC unroll 4
-    for (size_t j = 0; j < PAIR_NV; j++) {
-        vec v = (vec)acc[j];
-        if (bias != NULL)
-            v += vec_load(bias + j * 16);
-        if (add.at != NULL)
-            v += vec_load(weft_mat_f32(add, r, j * 16));
-        if (c.type == WEFT_F32)
-            vec_store(weft_mat_f32(c, r, j * 16), v);
-        else
-            vec_store_bf16(weft_mat_bf16(c, r, j * 16), v);
-    }
-}
-
-static void pair_put_part(struct weft_mat c, size_t r, const __m512 *acc, const float *bias,
-                          struct weft_mat add, size_t cols)
-{
-    float sums[WEFT_PANEL];
-    memcpy(sums, acc, sizeof sums);
-    for (size_t j = 0; j < cols; j++) {
-        float v = sums[j] + (bias != NULL ? bias[j] : 0.0f);
-        if (add.at != NULL)
-            v += *weft_mat_f32(add, r, j);
-        if (c.type == WEFT_F32)
-            *weft_mat_f32(c, r, j) = v;
-        else
-            *weft_mat_bf16(c, r, j) = vec_to_bf16(vec_set(v))[0];
-    }
+    if (c.type == WEFT_F32 && n < VEC)
+        vec_store_part(weft_mat_f32(c, r, j), v, n);
+    else if (c.type == WEFT_F32)
+        vec_store(weft_mat_f32(c, r, j), v);
+    else if (n < VEC)
+        vec_store_part_bf16(weft_mat_bf16(c, r, j), v, n);
+    else
+        vec_store_bf16(weft_mat_bf16(c, r, j), v);
 }
 
 static void pair_tile_rows(struct weft_mat c, const void *a, size_t lda, const void *panel,
                            size_t k, const float *bias, struct weft_mat add, size_t rows,
-                           size_t cols)
+                           size_t cols, struct weft_soon soon)
 {
+    alignas(64) pair_tile sums;
     const weft_bf16 *ar[WEFT_STRIP];
-    __m512 acc[WEFT_STRIP][PAIR_NV];
-#pragma GCC unroll 8
-    for (size_t r = 0; r < WEFT_STRIP; r++) {
+    for (size_t r = 0; r < WEFT_STRIP; r++) /* rows that are not there are not kept either */
         ar[r] = (const weft_bf16 *)a + (r < rows ? r : rows - 1) * lda;
-#pragma GCC unroll 4
-        for (int j = 0; j < PAIR_NV; j++)
-            acc[r][j] = _mm512_setzero_ps();
+    if (rows == WEFT_STRIP) {
+        soon.out = c.at;
+        soon.out_ld = c.ld * weft_type_size(c.type);
+        soon.out_lines = cols * weft_type_size(c.type) / 64;
     }
-    pair_sum_rows(acc, ar, panel, k);
-#pragma GCC unroll 8
-    for (size_t r = 0; r < WEFT_STRIP; r++) {
-        if (r >= rows)
-            break;
-        if (cols == WEFT_PANEL)
-            pair_put(c, r, acc[r], bias, add);
-        else
-            pair_put_part(c, r, acc[r], bias, add, cols);
-    }
+    pair_sum_rows(sums, ar, panel, k, soon);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < cols; j += VEC)
+            pair_put(c, r, j, cols - j, vec_load(&sums[r][j]), bias, add);
 }
 
 /* Row k and row k + 1 of a column as one number; a row past the end is zero. */
@@ -207,6 +228,7 @@ static inline void pair_rows(uint32_t *to, struct weft_mat m, size_t row, size_t
 static void pair_pack_strips(void *strips, struct weft_mat a, size_t m, size_t k)
 {
     size_t pairs = (k + 1) / 2;
+    size_t strip = weft_strip_bytes(k, WEFT_PACK_BF16_PAIRS) / sizeof(uint32_t);
     uint32_t *out = strips;
     for (size_t i = 0; i < pairs; i++)
         for (size_t m0 = 0; m0 < m; m0 += 16 * WEFT_STRIP) {
@@ -214,7 +236,7 @@ static void pair_pack_strips(void *strips, struct weft_mat a, size_t m, size_t k
             size_t n = m - m0 < 16 * WEFT_STRIP ? m - m0 : 16 * WEFT_STRIP;
             pair_rows(row, weft_mat_at(a, 0, m0), 2 * i, n, k);
             for (size_t s = 0; s * WEFT_STRIP < n; s++)
-                memcpy(out + (m0 / WEFT_STRIP + s) * pairs * WEFT_STRIP + i * WEFT_STRIP,
+                memcpy(out + (m0 / WEFT_STRIP + s) * strip + i * WEFT_STRIP,
                        row + s * WEFT_STRIP, WEFT_STRIP * sizeof *row);
         }
 }
@@ -268,15 +290,32 @@ static void pair_pack_same(const struct weft_packed *b, const float *w, size_t c
         }
 }
 
+/* 32 floats of a row, or as many as there are, as bf16: two to a number of 32 bits, which is what
+ * a pair is when rows become columns. */
+static inline vec pair_row_of(const float *from, size_t n)
+{
+    vec low = n < 16 ? vec_load_part(from, n) : vec_load(from);
+    vec high = n >= 32  ? vec_load(from + 16)
+               : n > 16 ? vec_load_part(from + 16, n - 16)
+                        : (vec){0};
+    __m256i a = (__m256i)vec_to_bf16(low), b = (__m256i)vec_to_bf16(high);
+    return (vec)_mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
+}
+
 static void pair_pack_turned(const struct weft_packed *b, const float *w, size_t cols,
                              size_t row0, size_t row1)
 {
-    for (size_t c = 0; c < cols; c += 2) {
-        uint32_t *to = pair_packed_row(b, c, row0 / WEFT_PANEL);
-        for (size_t r = row0; r < row1; r++)
-            to[r - row0] =
-                pair_floats(w[r * cols + c], c + 1 < cols ? w[r * cols + c + 1] : 0.0f);
-    }
+    for (size_t c = 0; c < cols; c += 32)
+        for (size_t r = row0; r < row1; r += 16) {
+            size_t n = cols - c < 32 ? cols - c : 32;
+            vec block[16];
+            for (size_t i = 0; i < 16; i++)
+                block[i] = r + i < row1 ? pair_row_of(w + (r + i) * cols + c, n) : (vec){0};
+            vec_transpose(block);
+            uint32_t *to = pair_packed_row(b, c, r / WEFT_PANEL) + r % WEFT_PANEL;
+            for (size_t j = 0; 2 * j < n; j++)
+                vec_store((float *)to + j * WEFT_PANEL, block[j]);
+        }
 }
 
 static void pair_pack_weight(const struct weft_packed *same, const struct weft_packed *turned,

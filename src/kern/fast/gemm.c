@@ -2,315 +2,295 @@
 
 #include <stdalign.h>
 
+#include "kern/fast/transpose.h"
 #include "kern/fast/vec.h"
 
 #if defined(__AVX512DQ__)
 #include <immintrin.h>
 #endif
 
-/* Columns that the registers hold for a strip of rows: a whole panel with 32 registers of 16
- * floats, a quarter of it with 16 registers of 8. */
-enum { COLS = VEC == 16 ? WEFT_PANEL : 16, NV = COLS / VEC };
+/* What the registers hold of C: 8 x 3 of 32 vectors leave room for a row of B and for an element
+ * of A; 4 x 3 do just so among 16, and 4 x 2 where a product needs a register of its own.  Each
+ * step loads as many vectors and elements as the tile is wide and high: square ones load least,
+ * and a core that can load two numbers while it multiplies two often does not get them. */
+#if defined(__AVX512F__)
+enum { ROWS = WEFT_STRIP, NV = 3 };
+#elif defined(__AVX2__)
+enum { ROWS = WEFT_STRIP / 2, NV = 3 };
+#else
+enum { ROWS = WEFT_STRIP / 2, NV = 2 };
+#endif
+enum { COLS = NV * VEC, UNROLL = 4 };
 
-/* Rows of a panel ahead of the one in use that are asked for: a panel lies in the second-level
- * cache, and a step takes about 12 cycles. */
-enum { AHEAD = 8 };
+/* Rows of B ahead of the one in use that are asked for. */
+enum { AHEAD = 16 };
 
-typedef vec tile[WEFT_STRIP][NV];
+/* Where the factors of a sum lie.  Rows of A: each group of four has a pointer, and the others of
+ * the group lie one, two and three row lengths further, so that few registers hold addresses. */
+struct walk {
+    const float *a, *a4; /* a strip has the first only */
+    size_t lda, lda3;
+    const float *b;
+};
 
-static inline void prefetch_row(const float *row)
+enum walk_kind {
+    WALK_ROWS,  /* A by its rows */
+    WALK_STRIP, /* A packed, element (r, i) at a[i * WEFT_STRIP + r] */
+};
+
+/* acc += x * y.  Left to itself the compiler lets sums wander from register to register, by moves
+ * that take the place of multiplications. */
+VEC_INLINE void multiply_add(vec *acc, vec x, vec y)
 {
+#if defined(__FMA__)
+    __asm__ volatile("vfmadd231ps %1, %2, %0" : "+v"(*acc) : "v"(x), "v"(y));
+#else
+    *acc += x * y;
+#endif
+}
+
+VEC_INLINE float left_of(const struct walk *w, int r, int step, enum walk_kind kind)
+{
+    if (kind != WALK_ROWS)
+        return w->a[step * WEFT_STRIP + r];
+    const float *group = r < 4 ? w->a : w->a4;
+    size_t row = r % 4 == 0 ? 0 : r % 4 == 1 ? w->lda : r % 4 == 2 ? 2 * w->lda : w->lda3;
+    return group[row + (size_t)step];
+}
+
+/* acc += column i + step of A times row i + step of B. */
+VEC_INLINE void add_step(vec acc[ROWS][NV], const struct walk *w, int step, int rows,
+                         enum walk_kind kind)
+{
+    const float *b = w->b + step * WEFT_PANEL;
+    vec row[NV];
+    for (int j = 0; j < NV; j++)
+        row[j] = vec_load(b + j * VEC);
     for (int j = 0; j < COLS; j += 16)
-        __builtin_prefetch(row + j, 0, 3);
-}
-
-/* acc = sum over k of a[r][k] * panel[k][c]; the strip's rows at ar[0 .. 5]. */
-static inline void sum_rows(tile acc, const float *const ar[WEFT_STRIP], const float *panel,
-                            size_t k)
-{
-    const float *a0 = ar[0], *a1 = ar[1], *a2 = ar[2], *a3 = ar[3], *a4 = ar[4], *a5 = ar[5];
-#pragma GCC unroll 4
-    for (size_t i = 0; i < k; i++) {
-        const float *b = panel + i * WEFT_PANEL;
-        const float x[WEFT_STRIP] = {a0[i], a1[i], a2[i], a3[i], a4[i], a5[i]};
-        vec row[NV];
-        for (int j = 0; j < NV; j++)
-            row[j] = vec_load(b + j * VEC);
-        prefetch_row(b + AHEAD * WEFT_PANEL);
+        __builtin_prefetch(b + AHEAD * WEFT_PANEL + j, 0, 3);
 #pragma GCC unroll 8
-        for (int r = 0; r < WEFT_STRIP; r++)
-#pragma GCC unroll 4
-            for (int j = 0; j < NV; j++)
-                acc[r][j] += vec_set(x[r]) * row[j];
+    for (int r = 0; r < rows; r++) {
+        vec x = vec_set(left_of(w, r, step, kind));
+        for (int j = 0; j < NV; j++)
+            multiply_add(&acc[r][j], x, row[j]);
     }
 }
 
-/* The same for a packed strip. */
-static inline void sum_strip(tile acc, const float *strip, const float *panel, size_t k)
+VEC_INLINE void advance(struct walk *w, int steps, enum walk_kind kind)
 {
-#pragma GCC unroll 4
-    for (size_t i = 0; i < k; i++) {
-        const float *b = panel + i * WEFT_PANEL;
-        const float *x = strip + i * WEFT_STRIP;
-        vec row[NV];
-        for (int j = 0; j < NV; j++)
-            row[j] = vec_load(b + j * VEC);
-        prefetch_row(b + AHEAD * WEFT_PANEL);
-#pragma GCC unroll 8
-        for (int r = 0; r < WEFT_STRIP; r++)
-#pragma GCC unroll 4
-            for (int j = 0; j < NV; j++)
-                acc[r][j] += vec_set(x[r]) * row[j];
-    }
+    size_t a_step = kind == WALK_ROWS ? 1 : WEFT_STRIP;
+    w->a += (size_t)steps * a_step;
+    if (kind == WALK_ROWS)
+        w->a4 += steps;
+    w->b += steps * WEFT_PANEL;
+    /* Without this the compiler makes a pointer of every address and runs out of registers. */
+    __asm__("" : "+r"(w->a), "+r"(w->b));
+    if (kind == WALK_ROWS)
+        __asm__("" : "+r"(w->a4), "+r"(w->lda), "+r"(w->lda3));
 }
 
-static inline void clear(tile acc)
+/* Asks for the next piece of what is needed soon. */
+VEC_INLINE void ask(struct weft_soon *soon)
 {
+    for (size_t row = 0; row < soon->rows; row++, soon->at += soon->ld)
+        for (size_t line = 0; line < soon->lines; line++)
+            __builtin_prefetch(soon->at + line * 64, 0, 2);
+    for (size_t line = 0; line < soon->out_lines; line++)
+        __builtin_prefetch(soon->out + line * 64, 1, 2);
+    soon->out += soon->out_ld;
+}
+
+/* out[r][c] = sum over k of A[r][k] B[k][c], in the order of k.  On the way it asks for what is
+ * needed soon, a little at a time: a burst would hold up the factors. */
+VEC_INLINE void sum(float *out, struct walk w, size_t k, struct weft_soon soon, int rows,
+                    enum walk_kind kind)
+{
+    vec acc[ROWS][NV];
 #pragma GCC unroll 8
-    for (int r = 0; r < WEFT_STRIP; r++)
-#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
         for (int j = 0; j < NV; j++)
             acc[r][j] = (vec){0};
+    w.lda3 = 3 * w.lda;
+    size_t blocks = k / UNROLL, part = blocks / WEFT_SOON_PIECES + 1;
+    while (blocks > 0) {
+        ask(&soon);
+        size_t n = blocks < part ? blocks : part;
+        blocks -= n;
+        do {
+#pragma GCC unroll 4
+            for (int step = 0; step < UNROLL; step++)
+                add_step(acc, &w, step, rows, kind);
+            advance(&w, UNROLL, kind);
+        } while (--n > 0);
+    }
+    for (k %= UNROLL; k > 0; k--) {
+        add_step(acc, &w, 0, rows, kind);
+        advance(&w, 1, kind);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+        for (int j = 0; j < NV; j++)
+            vec_store(out + r * WEFT_PANEL + j * VEC, acc[r][j]);
 }
 
-/* A row of a tile to where it belongs; all columns are there. */
-static inline void put_row(struct weft_mat c, size_t r, size_t col, const vec *acc,
-                           const float *bias, struct weft_mat add)
+/* One function for each shape: in a larger one the accumulators do not stay in registers. */
+#define SUM(name, rows, kind)                                                                  \
+    static __attribute__((noinline)) void name(float *out, const struct walk *w, size_t k,     \
+                                               struct weft_soon soon)                          \
+    {                                                                                          \
+        sum(out, *w, k, soon, rows, kind);                                                     \
+    }
+SUM(sum_rows, ROWS, WALK_ROWS)
+#if defined(__AVX512F__)
+SUM(sum_rows_4, 4, WALK_ROWS)
+#endif
+SUM(sum_rows_2, 2, WALK_ROWS)
+SUM(sum_rows_1, 1, WALK_ROWS)
+SUM(sum_strip, ROWS, WALK_STRIP)
+
+/* Sums as many rows as there are, up to `rows`, and says how many. */
+static size_t sum_some_rows(float *out, const struct walk *w, size_t k, struct weft_soon soon,
+                            size_t rows)
 {
-    for (int j = 0; j < NV; j++) {
-        size_t at = col + (size_t)j * VEC;
-        vec v = acc[j];
+    if (rows >= ROWS)
+        return sum_rows(out, w, k, soon), ROWS;
+#if defined(__AVX512F__)
+    if (rows >= 4)
+        return sum_rows_4(out, w, k, soon), 4;
+#endif
+    if (rows >= 2)
+        return sum_rows_2(out, w, k, soon), 2;
+    return sum_rows_1(out, w, k, soon), 1;
+}
+
+/* -- products ------------------------------------------------------------------------------ */
+
+/* The sums of a tile, between the registers and where they belong.  They stay in the first-level
+ * cache: that is cheap, and the loops above need not know what becomes of them. */
+typedef float tile[WEFT_STRIP][WEFT_PANEL];
+
+VEC_INLINE void put_vec(struct weft_mat c, size_t r, size_t j, size_t n, vec v,
+                        const float *bias, struct weft_mat add)
+{
+    if (n >= VEC) {
         if (bias != NULL)
-            v += vec_load(bias + at);
+            v += vec_load(bias + j);
         if (add.at != NULL)
-            v += vec_load(weft_mat_f32(add, r, at));
+            v += vec_load(weft_mat_f32(add, r, j));
         if (c.type == WEFT_F32)
-            vec_store(weft_mat_f32(c, r, at), v);
+            vec_store(weft_mat_f32(c, r, j), v);
         else
-            vec_store_bf16(weft_mat_bf16(c, r, at), v);
+            vec_store_bf16(weft_mat_bf16(c, r, j), v);
+        return;
     }
+    if (bias != NULL)
+        v += vec_load_part(bias + j, n);
+    if (add.at != NULL)
+        v += vec_load_part(weft_mat_f32(add, r, j), n);
+    if (c.type == WEFT_F32)
+        vec_store_part(weft_mat_f32(c, r, j), v, n);
+    else
+        vec_store_part_bf16(weft_mat_bf16(c, r, j), v, n);
 }
 
-static void put_part(struct weft_mat c, size_t r, size_t col, const float *acc,
-                     const float *bias, struct weft_mat add, size_t cols)
+static void put(struct weft_mat c, tile sums, const float *bias, struct weft_mat add,
+                size_t rows, size_t cols)
 {
-    for (size_t j = 0; j < cols; j++) {
-        float v = acc[j];
-        if (bias != NULL)
-            v += bias[col + j];
-        if (add.at != NULL)
-            v += *weft_mat_f32(add, r, col + j);
-        if (c.type == WEFT_F32) {
-            *weft_mat_f32(c, r, col + j) = v;
-        } else {
-            vec_u16 h = vec_to_bf16(vec_set(v));
-            *weft_mat_bf16(c, r, col + j) = h[0];
-        }
-    }
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < cols; j += VEC)
+            put_vec(c, r, j, cols - j, vec_load(&sums[r][j]), bias, add);
 }
 
 static void tile_rows(struct weft_mat c, const void *a, size_t lda, const void *panel, size_t k,
-                      const float *bias, struct weft_mat add, size_t rows, size_t cols)
+                      const float *bias, struct weft_mat add, size_t rows, size_t cols,
+                      struct weft_soon soon)
 {
-    const float *ar[WEFT_STRIP];
-    for (size_t r = 0; r < WEFT_STRIP; r++) /* rows that are not there are not kept either */
-        ar[r] = (const float *)a + (r < rows ? r : rows - 1) * lda;
-    for (size_t col = 0; col < cols; col += COLS) {
-        tile acc;
-        clear(acc);
-        sum_rows(acc, ar, (const float *)panel + col, k);
-        if (cols - col >= COLS) {
-            for (size_t r = 0; r < rows; r++)
-                put_row(c, r, col, acc[r], bias, add);
-            continue;
+    alignas(64) tile sums;
+    soon.out = c.at;
+    soon.out_ld = c.ld * weft_type_size(c.type);
+    soon.out_lines = rows < WEFT_STRIP ? 0 : cols * weft_type_size(c.type) / 64;
+    for (size_t r = 0; r < rows;) {
+        const float *row = (const float *)a + r * lda;
+        size_t done = 0;
+        for (size_t col = 0; col < cols; col += COLS) {
+            /* Of the addresses of rows that are not there nothing is read. */
+            struct walk w = {
+                .a = row, .a4 = row + 4 * lda, .lda = lda, .b = (const float *)panel + col};
+            done = sum_some_rows(&sums[r][col], &w, k, soon, rows - r);
+            soon.rows = soon.out_lines = 0;
         }
-        float part[COLS];
-        for (size_t r = 0; r < rows; r++) {
-            memcpy(part, acc[r], sizeof part);
-            put_part(c, r, col, part, bias, add, cols - col);
-        }
+        r += done;
     }
-}
-
-static struct weft_sink sink_at(struct weft_sink sink, size_t at)
-{
-    if (sink.exact != NULL)
-        sink.exact += at;
-    else
-        sink.fast += at;
-    return sink;
-}
-
-#if defined(__AVX512DQ__)
-
-/* Eight floats as whole multiples of 2^-50.  What does not fit, NaN too, becomes the least
- * integer, which out_of_range() finds. */
-static inline __m512i exact_of(__m256 x)
-{
-    return _mm512_cvtps_epi64(_mm256_mul_ps(x, _mm256_set1_ps(0x1p50f)));
-}
-
-/* The sign bit is set in those of magnitude 2^62 or more. */
-static inline __m512i out_of_range(__m512i x)
-{
-    return _mm512_xor_si512(x, _mm512_add_epi64(x, x));
-}
-
-/* Adds a whole tile to the exact sums from the registers. */
-static bool sink_exact(int64_t *sum, size_t ld, bool fresh, tile acc)
-{
-    __m512i bad = _mm512_setzero_si512();
-    /* Sums that are only written go past the caches: they are not read before the step ends. */
-    bool stream = fresh && (uintptr_t)sum % 64 == 0 && ld % 8 == 0;
-#pragma GCC unroll 8
-    for (int r = 0; r < WEFT_STRIP; r++)
-#pragma GCC unroll 4
-        for (int j = 0; j < NV; j++) {
-            int64_t *at = sum + (size_t)r * ld + j * VEC;
-            __m512 v = (__m512)acc[r][j];
-            __m512i lo = exact_of(_mm512_castps512_ps256(v));
-            __m512i hi = exact_of(_mm512_extractf32x8_ps(v, 1));
-            bad = _mm512_or_si512(bad, _mm512_or_si512(out_of_range(lo), out_of_range(hi)));
-            if (stream) {
-                _mm512_stream_si512((__m512i *)at, lo);
-                _mm512_stream_si512((__m512i *)(at + 8), hi);
-                continue;
-            }
-            if (!fresh) {
-                lo = _mm512_add_epi64(lo, _mm512_loadu_si512(at));
-                hi = _mm512_add_epi64(hi, _mm512_loadu_si512(at + 8));
-                bad = _mm512_or_si512(bad, _mm512_or_si512(out_of_range(lo), out_of_range(hi)));
-            }
-            _mm512_storeu_si512(at, lo);
-            _mm512_storeu_si512(at + 8, hi);
-        }
-    return _mm512_movepi64_mask(bad) != 0;
-}
-
-static bool sink_whole(struct weft_sink sink, size_t ld, tile acc)
-{
-    if (sink.exact != NULL)
-        return sink_exact(sink.exact, ld, sink.fresh, acc);
-    bool stream = sink.fresh && (uintptr_t)sink.fast % 64 == 0 && ld % 16 == 0;
-#pragma GCC unroll 8
-    for (int r = 0; r < WEFT_STRIP; r++)
-#pragma GCC unroll 4
-        for (int j = 0; j < NV; j++) {
-            float *at = sink.fast + (size_t)r * ld + j * VEC;
-            if (stream)
-                _mm512_stream_ps(at, (__m512)acc[r][j]);
-            else
-                vec_store(at, sink.fresh ? acc[r][j] : acc[r][j] + vec_load(at));
-        }
-    return false;
-}
-
-enum { HAS_WHOLE = 1 };
-
-#else
-
-static bool sink_whole(struct weft_sink sink, size_t ld, tile acc)
-{
-    (void)sink, (void)ld, (void)acc;
-    return false;
-}
-
-enum { HAS_WHOLE = 0 };
-
-#endif
-
-static void prefetch_sink(struct weft_sink sink, size_t ld, size_t rows)
-{
-    const char *at = sink.exact != NULL ? (const char *)sink.exact : (const char *)sink.fast;
-    size_t size = sink.exact != NULL ? 8 : 4;
-    for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c < WEFT_PANEL * size; c += 64)
-            __builtin_prefetch(at + r * ld * size + c, 1, 2);
-}
-
-static bool put_sink(const struct weft_ops *ops, struct weft_sink sink, size_t ld, tile acc,
-                     size_t rows, size_t cols)
-{
-    if (HAS_WHOLE && rows == WEFT_STRIP && cols >= COLS)
-        return sink_whole(sink, ld, acc);
-    bool bad = false;
-    for (size_t r = 0; r < rows; r++) {
-        float part[COLS];
-        memcpy(part, acc[r], sizeof part);
-        bad |= ops->sink_add(sink_at(sink, r * ld), part, cols < COLS ? cols : COLS);
-    }
-    return bad;
-}
-
-static bool tile_sink(const struct weft_ops *ops, struct weft_sink sink, size_t ld,
-                      const void *strip, const void *panel, size_t k, size_t rows, size_t cols)
-{
-    bool bad = false;
-    if (!sink.fresh && rows == WEFT_STRIP && cols == WEFT_PANEL)
-        prefetch_sink(sink, ld, rows);
-    for (size_t col = 0; col < cols; col += COLS) {
-        tile acc;
-        clear(acc);
-        sum_strip(acc, strip, (const float *)panel + col, k);
-        bad |= put_sink(ops, sink_at(sink, col), ld, acc, rows, cols - col);
-    }
-    return bad;
+    put(c, sums, bias, add, rows, cols);
 }
 
 /* -- packing ------------------------------------------------------------------------------- */
 
-static inline float element(struct weft_mat m, size_t r, size_t c)
+/* n elements of a row as fp32; those past them are zero. */
+VEC_INLINE vec load_row(struct weft_mat m, size_t r, size_t c, size_t n)
 {
-    if (m.type == WEFT_F32)
-        return *weft_mat_f32(m, r, c);
-    uint32_t bits = (uint32_t)*weft_mat_bf16(m, r, c) << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
+    if (n >= VEC)
+        return m.type == WEFT_F32 ? vec_load(weft_mat_f32(m, r, c))
+                                  : vec_load_bf16(weft_mat_bf16(m, r, c));
+    return m.type == WEFT_F32 ? vec_load_part(weft_mat_f32(m, r, c), n)
+                              : vec_load_part_bf16(weft_mat_bf16(m, r, c), n);
+}
+
+enum { STRIP_ROWS = 16 }; /* packed before the next strip: their source is read once */
+
+typedef float strip_row __attribute__((vector_size(4 * WEFT_STRIP)));
+typedef uint32_t strip_bits __attribute__((vector_size(4 * WEFT_STRIP)));
+typedef weft_bf16 strip_row_bf16 __attribute__((vector_size(2 * WEFT_STRIP)));
+
+VEC_INLINE void pack_strip_row(float *to, struct weft_mat a, size_t i)
+{
+    if (a.type == WEFT_F32) {
+        memcpy(to, weft_mat_f32(a, i, 0), sizeof(strip_row));
+        return;
+    }
+    strip_row_bf16 narrow;
+    memcpy(&narrow, weft_mat_bf16(a, i, 0), sizeof narrow);
+    strip_bits wide = __builtin_convertvector(narrow, strip_bits) << 16;
+    memcpy(to, &wide, sizeof wide);
+}
+
+/* The last strip, of fewer columns. */
+static void pack_strip_part(float *to, struct weft_mat a, size_t i, size_t cols)
+{
+    struct weft_mat row = weft_mat_at(a, i, 0);
+    for (size_t j = 0; j < WEFT_STRIP; j++) {
+        uint32_t bits = 0;
+        if (j < cols && a.type == WEFT_F32)
+            memcpy(&bits, weft_mat_f32(row, 0, j), sizeof bits);
+        else if (j < cols)
+            bits = (uint32_t)*weft_mat_bf16(row, 0, j) << 16;
+        memcpy(to + j, &bits, sizeof bits);
+    }
 }
 
 static void pack_strips(void *strips, struct weft_mat a, size_t m, size_t k)
 {
-    size_t whole = m / WEFT_STRIP, strip = k * WEFT_STRIP;
-    float *out = strips;
-    for (size_t i = 0; i < k; i++)
-        for (size_t s = 0; s * WEFT_STRIP < m; s++) {
-            float *to = out + s * strip + i * WEFT_STRIP;
-            /* Eight floats at once: the last two are written again by the next row.  Not so in
-             * a strip's last row, nor where the source ends. */
-            if (s < whole && i + 1 < k && s * WEFT_STRIP + 8 <= m) {
-                if (a.type == WEFT_F32) {
-                    memcpy(to, weft_mat_f32(a, i, s * WEFT_STRIP), 8 * sizeof(float));
-                } else {
-                    const weft_bf16 *from = weft_mat_bf16(a, i, s * WEFT_STRIP);
-                    uint32_t wide[8];
-                    for (int j = 0; j < 8; j++)
-                        wide[j] = (uint32_t)from[j] << 16;
-                    memcpy(to, wide, sizeof wide);
-                }
-                continue;
-            }
-            for (size_t j = 0; j < WEFT_STRIP; j++) {
-                size_t col = s * WEFT_STRIP + j;
-                to[j] = col < m ? element(a, i, col) : 0.0f;
-            }
+    size_t strip = weft_strip_bytes(k, WEFT_PACK_F32) / sizeof(float);
+    for (size_t i0 = 0; i0 < k; i0 += STRIP_ROWS) {
+        size_t i1 = i0 + STRIP_ROWS < k ? i0 + STRIP_ROWS : k;
+        float *to = strips;
+        for (size_t col = 0; col < m; col += WEFT_STRIP, to += strip) {
+            struct weft_mat from = weft_mat_at(a, 0, col);
+            for (size_t i = i0; i < i1; i++)
+                if (m - col >= WEFT_STRIP)
+                    pack_strip_row(to + i * WEFT_STRIP, from, i);
+                else
+                    pack_strip_part(to + i * WEFT_STRIP, from, i, m - col);
         }
+    }
 }
 
 static void pack_panel(void *panel, struct weft_mat b, size_t cols, size_t k)
 {
     float *out = panel;
-    for (size_t i = 0; i < k; i++, out += WEFT_PANEL) {
-        if (cols == WEFT_PANEL) {
-            for (int j = 0; j < WEFT_PANEL; j += VEC)
-                vec_store(out + j, b.type == WEFT_F32
-                                       ? vec_load(weft_mat_f32(b, i, (size_t)j))
-                                       : vec_load_bf16(weft_mat_bf16(b, i, (size_t)j)));
-            continue;
-        }
-        for (size_t j = 0; j < WEFT_PANEL; j++)
-            out[j] = j < cols ? element(b, i, j) : 0.0f;
-    }
+    for (size_t i = 0; i < k; i++, out += WEFT_PANEL)
+        for (size_t j = 0; j < WEFT_PANEL; j += VEC)
+            vec_store(out + j, j < cols ? load_row(b, i, j, cols - j) : (vec){0});
 }
 
 static inline vec as_stored(vec x, enum weft_pack_form form)
@@ -326,39 +306,56 @@ static float *packed_row(const struct weft_packed *b, size_t row, size_t p)
     return (float *)weft_packed_at(b, k0, p) + (row - k0) * WEFT_PANEL;
 }
 
+/* Rows of one chunk: to the same place in every panel. */
 static void pack_same(const struct weft_packed *b, const float *w, size_t cols, size_t row0,
                       size_t row1)
 {
-    for (size_t r = row0; r < row1; r++)
-        for (size_t c = 0; c < cols; c += WEFT_PANEL) {
-            float *to = packed_row(b, r, c / WEFT_PANEL);
-            size_t n = cols - c < WEFT_PANEL ? cols - c : WEFT_PANEL;
+    for (size_t c = 0; c < cols; c += WEFT_PANEL) {
+        size_t p = c / WEFT_PANEL;
+        for (size_t r = row0; r < row1; r++) {
+            float *to = packed_row(b, r, p);
             for (size_t j = 0; j < WEFT_PANEL; j += VEC) {
-                size_t have = j < n ? n - j : 0;
-                vec x = have >= VEC ? vec_load(w + r * cols + c + j)
-                        : have > 0  ? vec_load_part(w + r * cols + c + j, have)
-                                    : (vec){0};
+                size_t at = c + j;
+                vec x = at + VEC <= cols ? vec_load(w + r * cols + at)
+                        : at < cols      ? vec_load_part(w + r * cols + at, cols - at)
+                                         : (vec){0};
                 vec_store(to + j, as_stored(x, b->form));
             }
         }
+    }
+}
+
+/* Elements [r, r + VEC) x [c, c + VEC) of w, or as many as there are, turned. */
+VEC_INLINE void pack_turned_block(const struct weft_packed *b, const float *w, size_t cols,
+                                  size_t c, size_t n, size_t r, size_t row1)
+{
+    vec block[VEC];
+#pragma GCC unroll 16
+    for (size_t i = 0; i < VEC; i++) {
+        const float *from = w + (r + i) * cols + c;
+        block[i] = r + i >= row1 ? (vec){0}
+                   : n == VEC    ? vec_load(from)
+                                 : vec_load_part(from, n);
+    }
+    vec_transpose(block);
+    /* No chunk ends among these: their length is a multiple of any vector's, or k. */
+    float *to = packed_row(b, c, r / WEFT_PANEL) + r % WEFT_PANEL;
+#pragma GCC unroll 16
+    for (size_t j = 0; j < VEC; j++)
+        if (j < n)
+            vec_store(to + j * WEFT_PANEL, as_stored(block[j], b->form));
 }
 
 static void pack_turned(const struct weft_packed *b, const float *w, size_t cols, size_t row0,
                         size_t row1)
 {
-    /* Eight columns at a time: what is read is used while it is in the cache. */
-    for (size_t c0 = 0; c0 < cols; c0 += 16) {
-        size_t n = cols - c0 < 16 ? cols - c0 : 16;
-        for (size_t r = row0; r < row0 + WEFT_PANEL; r += VEC) {
-            alignas(64) float block[16][VEC];
-            for (size_t i = 0; i < VEC; i++)
-                for (size_t j = 0; j < n; j++)
-                    block[j][i] = r + i < row1 ? w[(r + i) * cols + c0 + j] : 0.0f;
-            for (size_t j = 0; j < n; j++)
-                vec_store(packed_row(b, c0 + j, row0 / WEFT_PANEL) + (r - row0),
-                          as_stored(vec_load(block[j]), b->form));
+    for (size_t c = 0; c < cols; c += VEC)
+        for (size_t r = row0; r < row1; r += VEC) {
+            if (cols - c >= VEC && row1 - r >= VEC)
+                pack_turned_block(b, w, cols, c, VEC, r, SIZE_MAX);
+            else
+                pack_turned_block(b, w, cols, c, cols - c < VEC ? cols - c : VEC, r, row1);
         }
-    }
 }
 
 static void pack_weight(const struct weft_packed *same, const struct weft_packed *turned,
@@ -369,6 +366,154 @@ static void pack_weight(const struct weft_packed *same, const struct weft_packed
         pack_same(same, w, cols, row0, row1);
     if (turned != NULL)
         pack_turned(turned, w, cols, row0, row1);
+}
+
+/* -- gradients of weights ------------------------------------------------------------------ */
+
+static struct weft_sink sink_at(struct weft_sink sink, size_t at)
+{
+    if (sink.exact != NULL)
+        sink.exact += at;
+    else
+        sink.fast += at;
+    return sink;
+}
+
+#if defined(__AVX512DQ__)
+
+/* Adds whole multiples of 2^-50, as floats, to a row of sums.  The sign bit of `bad` is set once a
+ * sum has left the range. */
+VEC_INLINE void exact_row(int64_t *sum, const float *x, bool fresh, bool stream, __m512i *bad)
+{
+#pragma GCC unroll 6
+    for (int j = 0; j < WEFT_PANEL; j += 8) {
+        __m512i v = _mm512_cvtps_epi64(_mm256_load_ps(x + j));
+        if (stream) {
+            _mm512_stream_si512((__m512i *)(sum + j), v);
+            continue;
+        }
+        if (!fresh) {
+            v = _mm512_add_epi64(v, _mm512_loadu_si512(sum + j));
+            *bad = _mm512_or_si512(*bad, _mm512_xor_si512(v, _mm512_add_epi64(v, v)));
+        }
+        _mm512_storeu_si512(sum + j, v);
+    }
+}
+
+/* The bits of |x|; in the order of these infinity and NaN are greater than any number. */
+VEC_INLINE __m512i magnitude(__m512 x)
+{
+    return _mm512_and_si512((__m512i)x, _mm512_set1_epi32(0x7fffffff));
+}
+
+/* Scales sums so that they count in units of 2^-50.  True when some contribution is out of
+ * range. */
+VEC_INLINE bool to_units(tile sums)
+{
+    __m512i most = _mm512_setzero_si512();
+    for (size_t r = 0; r < WEFT_STRIP; r++)
+#pragma GCC unroll 3
+        for (size_t j = 0; j < WEFT_PANEL; j += 16) {
+            __m512 x = _mm512_mul_ps(_mm512_load_ps(&sums[r][j]), _mm512_set1_ps(0x1p50f));
+            most = _mm512_max_epu32(most, magnitude(x));
+            _mm512_store_ps(&sums[r][j], x);
+        }
+    return _mm512_cmpge_epu32_mask(most, (__m512i)_mm512_set1_ps(0x1p62f)) != 0;
+}
+
+static bool sink_exact(int64_t *sum, size_t ld, bool fresh, tile sums)
+{
+    __m512i bad = _mm512_setzero_si512();
+    bool out = to_units(sums);
+    /* Sums that are only written go past the caches: they are not read before the step ends. */
+    if (fresh && (uintptr_t)sum % 64 == 0 && ld % 8 == 0)
+        for (size_t r = 0; r < WEFT_STRIP; r++)
+            exact_row(sum + r * ld, sums[r], true, true, &bad);
+    else if (fresh)
+        for (size_t r = 0; r < WEFT_STRIP; r++)
+            exact_row(sum + r * ld, sums[r], true, false, &bad);
+    else
+        for (size_t r = 0; r < WEFT_STRIP; r++)
+            exact_row(sum + r * ld, sums[r], false, false, &bad);
+    return out || _mm512_movepi64_mask(bad) != 0;
+}
+
+/* True when a sum is infinite or NaN. */
+static bool sink_fast(float *sum, size_t ld, bool fresh, tile sums)
+{
+    __m512i most = _mm512_setzero_si512();
+    bool stream = fresh && (uintptr_t)sum % 64 == 0 && ld % 16 == 0;
+    for (size_t r = 0; r < WEFT_STRIP; r++)
+#pragma GCC unroll 3
+        for (size_t j = 0; j < WEFT_PANEL; j += 16) {
+            float *at = sum + r * ld + j;
+            __m512 x = _mm512_load_ps(&sums[r][j]);
+            if (!fresh)
+                x = _mm512_add_ps(x, _mm512_loadu_ps(at));
+            most = _mm512_max_epu32(most, magnitude(x));
+            if (stream)
+                _mm512_stream_ps(at, x);
+            else
+                _mm512_storeu_ps(at, x);
+        }
+    return _mm512_cmpge_epu32_mask(most, _mm512_set1_epi32(0x7f800000)) != 0;
+}
+
+/* Like ops->sink_add for each row of a whole tile. */
+static bool sink_whole(const struct weft_ops *ops, struct weft_sink sink, size_t ld, tile sums)
+{
+    (void)ops;
+    return sink.exact != NULL ? sink_exact(sink.exact, ld, sink.fresh, sums)
+                              : sink_fast(sink.fast, ld, sink.fresh, sums);
+}
+
+#else
+
+static bool sink_whole(const struct weft_ops *ops, struct weft_sink sink, size_t ld, tile sums)
+{
+    bool bad = false;
+    for (size_t r = 0; r < WEFT_STRIP; r++)
+        bad |= ops->sink_add(sink_at(sink, r * ld), sums[r], WEFT_PANEL);
+    return bad;
+}
+
+#endif
+
+static bool put_sink(const struct weft_ops *ops, struct weft_sink sink, size_t ld, tile sums,
+                     size_t rows, size_t cols)
+{
+    if (rows == WEFT_STRIP && cols == WEFT_PANEL)
+        return sink_whole(ops, sink, ld, sums);
+    bool bad = false;
+    for (size_t r = 0; r < rows; r++)
+        bad |= ops->sink_add(sink_at(sink, r * ld), sums[r], cols);
+    return bad;
+}
+
+/* Sums that are added to are asked for while their contributions are computed. */
+static struct weft_soon with_sink(struct weft_soon soon, struct weft_sink sink, size_t ld)
+{
+    size_t size = sink.exact != NULL ? sizeof *sink.exact : sizeof *sink.fast;
+    soon.out = sink.exact != NULL ? (const char *)sink.exact : (const char *)sink.fast;
+    soon.out_ld = ld * size;
+    soon.out_lines = WEFT_PANEL * size / 64;
+    return soon;
+}
+
+static bool tile_sink(const struct weft_ops *ops, struct weft_sink sink, size_t ld,
+                      const void *strip, const void *panel, size_t k, size_t rows, size_t cols,
+                      struct weft_soon soon)
+{
+    alignas(64) tile sums;
+    if (!sink.fresh && rows == WEFT_STRIP && cols == WEFT_PANEL)
+        soon = with_sink(soon, sink, ld);
+    for (size_t r = 0; r < rows; r += ROWS)
+        for (size_t col = 0; col < cols; col += COLS) {
+            struct walk w = {.a = (const float *)strip + r, .b = (const float *)panel + col};
+            sum_strip(&sums[r][col], &w, k, soon);
+            soon.rows = soon.out_lines = 0;
+        }
+    return put_sink(ops, sink, ld, sums, rows, cols);
 }
 
 extern const struct weft_gemm_kernel WEFT_KERN(weft_gemm_kernel);

@@ -1,0 +1,320 @@
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "gemm_tiles.h"
+#include "kern/gemm.h"
+#include "kern/pool.h"
+
+enum { MAX_POOLS = 3 };
+
+static struct weft_pool *new_pool(unsigned threads)
+{
+    struct weft_pool *pool = NULL;
+    assert_int_equal(weft_pool_new(threads, &pool, NULL), WEFT_OK);
+    return pool;
+}
+
+/* -- kernels ------------------------------------------------------------------------------- */
+
+static void check_tiles(void **state)
+{
+    (void)state;
+    for (int isa = WEFT_ISA_PORTABLE; isa <= WEFT_ISA_AVX512_BF16; isa++)
+        for (int form = WEFT_PACK_F32; form <= WEFT_PACK_BF16_PAIRS; form++) {
+            const struct weft_gemm_kernel *kernel = weft_gemm_kernel_of(isa, form);
+            if (kernel != NULL)
+                tile_check_all(kernel, weft_ops_of(isa), form);
+        }
+}
+
+/* -- products ------------------------------------------------------------------------------ */
+
+static struct product_case {
+    const char *name;
+    size_t rows, n, k;
+    bool bias;
+    int add; /* 1: a matrix, 2: C itself */
+    enum weft_type type, c_type;
+    bool turned; /* the right factor comes from its transpose */
+} product_cases[] = {
+    {"one number", 1, 1, 1, false, 0, WEFT_F32, WEFT_F32, false},
+    {"fewer rows than a strip", 3, 49, 7, true, 0, WEFT_F32, WEFT_F32, false},
+    {"a strip and a panel", 8, 48, 64, false, 1, WEFT_F32, WEFT_F32, true},
+    {"one past everything", 9, 97, 65, true, 2, WEFT_F32, WEFT_F32, true},
+    {"one row", 1, 200, 100, true, 1, WEFT_F32, WEFT_F32, false},
+    {"one column", 70, 1, 300, false, 2, WEFT_F32, WEFT_F32, true},
+    {"all of a chunk", 13, 100, 1024, true, 0, WEFT_F32, WEFT_F32, false},
+    {"one more than a chunk", 13, 100, 1025, true, 1, WEFT_F32, WEFT_F32, true},
+    {"several chunks added to C", 20, 65, 1600, true, 2, WEFT_F32, WEFT_F32, false},
+    {"many tiles", 300, 400, 50, true, 0, WEFT_F32, WEFT_F32, true},
+    {"large", 100, 300, 1600, true, 1, WEFT_F32, WEFT_F32, true},
+    {"bf16 out", 17, 130, 70, true, 0, WEFT_F32, WEFT_BF16, false},
+    {"bf16 out after chunks", 17, 130, 1601, true, 0, WEFT_F32, WEFT_BF16, true},
+    {"bf16 in", 17, 130, 71, true, 2, WEFT_BF16, WEFT_F32, true},
+    {"bf16 in and out", 40, 210, 1537, true, 0, WEFT_BF16, WEFT_BF16, false},
+};
+
+/* How often each element of C was said to be done. */
+struct cover {
+    size_t n;
+    atomic_uchar *times;
+};
+
+static void count_tile(void *arg, size_t row0, size_t row1, size_t col0, size_t col1,
+                       unsigned worker)
+{
+    struct cover *cover = arg;
+    (void)worker;
+    for (size_t r = row0; r < row1; r++)
+        for (size_t c = col0; c < col1; c++)
+            atomic_fetch_add(&cover->times[r * cover->n + c], 1);
+}
+
+static void run_product(const struct product_case *p, struct weft_product_args args,
+                        unsigned threads)
+{
+    struct weft_pool *pool = new_pool(threads);
+    struct weft_product *product = NULL;
+    struct weft_product_shape shape = {p->n,      p->k,      p->type, args.a.ld,
+                                       p->c_type, args.c.ld, p->bias, p->add != 0};
+    struct cover cover = {p->n, calloc(p->rows * p->n, 1)};
+    size_t counts[] = {p->rows + 5, p->rows};
+    args.after = count_tile;
+    args.after_arg = &cover;
+    assert_int_equal(weft_product_new(&shape, counts, 2, pool, &product, NULL), WEFT_OK);
+    assert_true(weft_product_bytes(product) > 0);
+    weft_product_run(product, pool, &args);
+    for (size_t i = 0; i < p->rows * p->n; i++)
+        assert_int_equal(cover.times[i], 1);
+    weft_product_free(product);
+    weft_pool_free(pool);
+    free(cover.times);
+}
+
+static struct weft_packed pack(const float *w, size_t k, size_t n, enum weft_type type,
+                               bool turned)
+{
+    enum weft_pack_form form = weft_pack_form(type);
+    struct weft_packed b = {k, n, form, tile_memory(weft_packed_bytes(k, n, form))};
+    float *t = turned ? tile_turned(w, k, n) : NULL;
+    size_t rows = turned ? n : k, cols = turned ? k : n, half = rows / 2 / 64 * 64;
+    weft_pack_rows(turned ? NULL : &b, turned ? &b : NULL, turned ? t : w, rows, cols, 0, half);
+    weft_pack_rows(turned ? NULL : &b, turned ? &b : NULL, turned ? t : w, rows, cols, half,
+                   rows);
+    free(t);
+    return b;
+}
+
+static void check_product(void **state)
+{
+    const struct product_case *p = *state;
+    struct mats m;
+    mats_begin(&m, "%s", p->name);
+    m.size = tile_size(p->k);
+    struct weft_mat a = mats_random(&m, p->rows, p->k, p->type, 1);
+    struct weft_mat before = mats_random(&m, p->rows, p->n, p->c_type, 1), want, c[MAX_POOLS];
+    float *bias = mats_random_floats(&m, p->n, 1);
+    float *w = tile_factor(p->k * p->n, weft_pack_form(p->type));
+    struct weft_packed b = pack(w, p->k, p->n, p->type, p->turned);
+    struct weft_mat add = p->add != 0 ? before : (struct weft_mat){0};
+    want = mats_copy(&m, before, p->rows, p->n);
+    weft_product_ref(p->rows, p->n, p->k, a, (struct weft_mat){w, p->n, WEFT_F32},
+                     p->bias ? bias : NULL, add, want);
+    for (unsigned i = 0; i < MAX_POOLS; i++) {
+        c[i] = p->add == 2 ? mats_copy(&m, before, p->rows, p->n)
+                           : mats_new(&m, p->rows, p->n, p->c_type);
+        run_product(p,
+                    (struct weft_product_args){.rows = p->rows,
+                                               .a = a,
+                                               .b = &b,
+                                               .bias = bias,
+                                               .add = p->add == 2 ? c[i] : add,
+                                               .c = c[i]},
+                    i + 1);
+        mats_close(&m, "c", c[i], want, p->rows, p->n, tile_bound(p->k));
+        mats_same(&m, "c by more threads", c[i], c[0], p->rows, p->n);
+    }
+    free(b.at);
+    free(w);
+    mats_end(&m);
+}
+
+/* -- gradients of weights ------------------------------------------------------------------ */
+
+static struct outer_case {
+    const char *name;
+    size_t m, n, k;
+    enum weft_type type;
+} outer_cases[] = {
+    {"one number", 1, 1, 1, WEFT_F32},
+    {"less than a tile", 5, 7, 3, WEFT_F32},
+    {"a tile", 8, 48, 16, WEFT_F32},
+    {"one past a tile", 9, 49, 17, WEFT_F32},
+    {"many rows", 500, 60, 40, WEFT_F32},
+    {"many columns", 50, 900, 33, WEFT_F32},
+    {"all tokens of a contribution", 30, 60, WEFT_OUTER_TOKENS, WEFT_F32},
+    {"three contributions", 20, 96, 2 * WEFT_OUTER_TOKENS + 52, WEFT_F32},
+    {"bf16", 100, 100, 101, WEFT_BF16},
+    {"bf16, two contributions", 33, 65, WEFT_OUTER_TOKENS + 7, WEFT_BF16},
+};
+
+/* Sums between guards. */
+struct sums {
+    size_t n;
+    int64_t *all, *exact;
+    float *fast; /* the same memory */
+};
+
+enum { SUM_GUARDS = 8 };
+
+static struct sums new_sums(size_t n)
+{
+    int64_t *all = tile_memory((n + 2 * SUM_GUARDS) * sizeof *all);
+    memset(all, 0xee, (n + 2 * SUM_GUARDS) * sizeof *all);
+    return (struct sums){n, all, all + SUM_GUARDS, (float *)(all + SUM_GUARDS)};
+}
+
+static void free_sums(struct sums s)
+{
+    for (size_t i = 0; i < SUM_GUARDS; i++) {
+        assert_int_equal(s.all[i], (int64_t)0xeeeeeeeeeeeeeeee);
+        assert_int_equal(s.all[SUM_GUARDS + s.n + i], (int64_t)0xeeeeeeeeeeeeeeee);
+    }
+    free(s.all);
+}
+
+static bool run_outer(const struct outer_case *o, struct weft_sink sink, struct weft_mat a,
+                      struct weft_mat b, size_t k, unsigned threads)
+{
+    struct weft_pool *pool = new_pool(threads);
+    struct weft_outer *outer = NULL;
+    assert_int_equal(weft_outer_new(o->k, o->n, o->type, pool, &outer, NULL), WEFT_OK);
+    assert_true(weft_outer_bytes(outer) > 0);
+    bool bad = weft_outer_run(outer, pool, sink, a, o->m, b, o->n, k);
+    weft_outer_free(outer);
+    weft_pool_free(pool);
+    return bad;
+}
+
+static void check_exact(const struct outer_case *o, struct mats *m, struct weft_mat a,
+                        struct weft_mat b, const float *want, unsigned threads)
+{
+    size_t n = o->m * o->n, bytes = n * sizeof(int64_t);
+    struct sums whole = new_sums(n), parts = new_sums(n);
+    float *got = mats_floats(m, n);
+    assert_false(
+        run_outer(o, (struct weft_sink){whole.exact, NULL, true}, a, b, o->k, threads));
+    for (size_t i = 0; i < n; i++)
+        got[i] = (float)((double)whole.exact[i] * 0x1p-50);
+    mats_close_floats(m, "exact sums", got, want, n, tile_bound(o->k));
+    /* The contributions one by one, the last first, by one thread. */
+    memset(parts.exact, 0, bytes);
+    size_t last = (o->k - 1) / WEFT_OUTER_TOKENS;
+    for (size_t i = 0; i <= last; i++) {
+        size_t k0 = (last - i) * WEFT_OUTER_TOKENS;
+        size_t k = i == 0 ? o->k - k0 : WEFT_OUTER_TOKENS;
+        assert_false(run_outer(o, (struct weft_sink){parts.exact, NULL, false},
+                               weft_mat_at(a, k0, 0), weft_mat_at(b, k0, 0), k, 1));
+    }
+    assert_memory_equal(whole.exact, parts.exact, bytes);
+    free_sums(whole);
+    free_sums(parts);
+}
+
+static void check_fast(const struct outer_case *o, struct mats *m, struct weft_mat a,
+                       struct weft_mat b, const float *want)
+{
+    size_t n = o->m * o->n;
+    struct sums one = new_sums(n), two = new_sums(n);
+    float *twice = mats_floats(m, n);
+    assert_false(run_outer(o, (struct weft_sink){NULL, one.fast, true}, a, b, o->k, 1));
+    assert_false(run_outer(o, (struct weft_sink){NULL, two.fast, true}, a, b, o->k, 3));
+    assert_memory_equal(one.fast, two.fast, n * sizeof(float));
+    mats_close_floats(m, "fast sums", one.fast, want, n, tile_bound(o->k));
+    assert_false(run_outer(o, (struct weft_sink){NULL, two.fast, false}, a, b, o->k, 2));
+    for (size_t i = 0; i < n; i++)
+        twice[i] = 2 * want[i];
+    mats_close_floats(m, "fast sums added to", two.fast, twice, n, 2 * tile_bound(o->k));
+    free_sums(one);
+    free_sums(two);
+}
+
+static void check_outer(void **state)
+{
+    const struct outer_case *o = *state;
+    struct mats m;
+    mats_begin(&m, "%s", o->name);
+    m.size = tile_size(o->k);
+    struct weft_mat a = mats_random(&m, o->k, o->m, o->type, 1);
+    struct weft_mat b = mats_random(&m, o->k, o->n, o->type, 1);
+    float *want = mats_floats(&m, o->m * o->n);
+    weft_outer_ref(want, a, o->m, b, o->n, o->k);
+    for (unsigned threads = 1; threads <= MAX_POOLS; threads++)
+        check_exact(o, &m, a, b, want, threads);
+    check_fast(o, &m, a, b, want);
+    mats_end(&m);
+}
+
+/* One element of C is `x * y` `times` times over; all others are zero. */
+static struct range_case {
+    const char *name;
+    size_t row, col; /* of 20 x 100: in whole tiles and in parts of them */
+    float x, y;
+    int times;
+    bool exact_bad, fast_bad;
+} range_cases[] = {
+    {"nothing special", 3, 5, 63, 64, 1, false, false},
+    {"a contribution of 2^12", 3, 5, 64, 64, 1, true, false},
+    {"the same in part of a tile", 19, 99, -64, 64, 1, true, false},
+    {"a sum of 2^12", 8, 50, 32, 64, 2, true, false},
+    {"a sum just below", 8, 50, -63, 32, 2, false, false},
+    {"a sum of 2^12 in part of a tile", 17, 97, -32, 64, 2, true, false},
+    {"infinity", 0, 0, 1e30f, 1e30f, 1, true, true},
+    {"infinity in part of a tile", 16, 0, 1e30f, 1e30f, 1, true, true},
+    {"NaN", 7, 47, NAN, 1, 1, true, true},
+    {"NaN in part of a tile", 0, 96, NAN, 1, 1, true, true},
+};
+
+static void check_range(void **state)
+{
+    const struct range_case *r = *state;
+    const struct outer_case shape = {r->name, 20, 100, 3, WEFT_F32};
+    float a[3][20] = {{0}}, b[3][100] = {{0}};
+    a[1][r->row] = r->x;
+    b[1][r->col] = r->y;
+    if (isnan(r->x)) /* NaN times zero is NaN, too: one is enough */
+        for (size_t i = 0; i < 100; i++)
+            b[1][i] = i == r->col;
+    for (int fast = 0; fast < 2; fast++) {
+        struct sums s = new_sums(20 * 100);
+        bool bad = false;
+        for (int i = 0; i < r->times; i++) {
+            struct weft_sink sink = {fast ? NULL : s.exact, fast ? s.fast : NULL, i == 0};
+            assert_false(bad);
+            bad = run_outer(&shape, sink, (struct weft_mat){a, 20, WEFT_F32},
+                            (struct weft_mat){b, 100, WEFT_F32}, 3, 2);
+        }
+        assert_int_equal(bad, fast ? r->fast_bad : r->exact_bad);
+        free_sums(s);
+    }
+}
+
+#define EACH(cases, check)                                                                     \
+    for (size_t i = 0; i < sizeof(cases) / sizeof *(cases); i++)                               \
+        tests[n++] = (struct CMUnitTest)                                                       \
+        {                                                                                      \
+            (cases)[i].name, check, NULL, NULL, &(cases)[i]                                    \
+        }
+
+int main(void)
+{
+    struct CMUnitTest tests[64] = {cmocka_unit_test(check_tiles)};
+    size_t n = 1;
+    EACH(product_cases, check_product);
+    EACH(outer_cases, check_outer);
+    EACH(range_cases, check_range);
+    /* cmocka counts the tests of an array by itself: those that are left run again. */
+    for (; n < sizeof tests / sizeof *tests; n++)
+        tests[n] = tests[1];
+    return cmocka_run_group_tests_name("gemm", tests, NULL, NULL);
+}

@@ -1,0 +1,58 @@
+/* The kernels on pairs of bf16, with the instruction that they are made for written out: so they
+ * run wherever there is AVX-512. */
+#if defined(__AVX512F__)
+
+#include <immintrin.h>
+
+static inline __m512 pair_dot(__m512 acc, __m512i a, __m512i b)
+{
+    const __m512i high = _mm512_set1_epi32((int)0xffff0000);
+    __m512 even =
+        _mm512_mul_ps((__m512)_mm512_slli_epi32(a, 16), (__m512)_mm512_slli_epi32(b, 16));
+    __m512 odd =
+        _mm512_mul_ps((__m512)_mm512_and_si512(a, high), (__m512)_mm512_and_si512(b, high));
+    return _mm512_add_ps(_mm512_add_ps(acc, even), odd);
+}
+
+#define PAIR_DOT(acc, a, b) pair_dot(acc, a, b)
+#include "kern/gemm_pairs.h"
+
+#include "gemm_tiles.h"
+
+static void check_pairs(void **state)
+{
+    static const struct weft_gemm_kernel kernel = {
+        .rows = pair_tile_rows,
+        .sink = pair_sink,
+        .pack_strips = pair_pack_strips,
+        .pack_panel = pair_pack_panel,
+        .pack_weight = pair_pack_weight,
+    };
+    (void)state;
+    if (weft_isa() < WEFT_ISA_AVX512)
+        skip();
+    tile_check_all(&kernel, weft_ops_of(WEFT_ISA_AVX512), WEFT_PACK_BF16_PAIRS);
+}
+
+#else
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void check_pairs(void **state)
+{
+    (void)state;
+    skip();
+}
+
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(check_pairs)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
