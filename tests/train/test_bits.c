@@ -17,7 +17,14 @@
 #include "model/stage.h"
 #include "runs.h"
 
-enum { STEPS = 3 };
+enum { STEPS = 2 }; /* the second shows the update of the first */
+
+/* The thread sanitizer makes it thirty times slower: then a third of the orders is enough. */
+#ifdef __SANITIZE_THREAD__
+enum { EVERY = 3 };
+#else
+enum { EVERY = 1 };
+#endif
 
 static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n)
 {
@@ -127,10 +134,10 @@ static void check_orders(void **state)
         assert_true(want != last); /* the hash does see differences */
         last = want;
         for (int v = 0; v < 3; v++)
-            for (size_t i = 0; i < WEFT_LEN(orders); i++) {
+            for (size_t i = (size_t)v % EVERY; i < WEFT_LEN(orders); i += EVERY) {
                 struct weft_micro_action store[MAX_ACTIONS];
                 struct weft_micro_order order = parse_order(orders[i], store);
-                unsigned threads = 1 + (unsigned)i % 3;
+                unsigned threads = 1 + (unsigned)(i + (size_t)v) % 2;
                 if (hash_variant(run, "4", first + v, threads, &order) != want)
                     fail_msg("%s, %s, recompute %s, %u threads, %s: other bits", run,
                              first->precision, first[v].recompute, threads, orders[i]);
@@ -140,7 +147,7 @@ static void check_orders(void **state)
 
 static void check_threads(void **state)
 {
-    static const char *const micros[] = {"1", "2", "3", "7"};
+    static const char *const micros[] = {"1", "3", "7"};
     for (size_t m = 0; m < WEFT_LEN(micros); m++)
         for (size_t v = 0; v < WEFT_LEN(variants); v += 3) {
             uint64_t want = hash_variant(*state, micros[m], &variants[v], 1, NULL);
@@ -222,6 +229,7 @@ static void check_nan(void **state)
     struct weft_train_settings s;
     size_t n;
     run_settings(&s, *state);
+    run_set(&s, "parallel.threads", "1");
     struct weft_trainer *t = run_trainer(&s, NULL);
     const struct weft_param *params = weft_trainer_params(t, &n);
     for (size_t i = 0; i < n; i++) {
