@@ -1,4 +1,3 @@
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "gemm_tiles.h"
@@ -29,7 +28,7 @@ static void check_tiles(void **state)
 
 /* -- products ------------------------------------------------------------------------------ */
 
-static struct product_case {
+static const struct product_case {
     const char *name;
     size_t rows, n, k;
     bool bias;
@@ -105,9 +104,8 @@ static struct weft_packed pack(const float *w, size_t k, size_t n, enum weft_typ
     return b;
 }
 
-static void check_product(void **state)
+static void check_product(const struct product_case *p)
 {
-    const struct product_case *p = *state;
     struct mats m;
     mats_begin(&m, "%s", p->name);
     m.size = tile_size(p->k);
@@ -141,7 +139,7 @@ static void check_product(void **state)
 
 /* -- gradients of weights ------------------------------------------------------------------ */
 
-static struct outer_case {
+static const struct outer_case {
     const char *name;
     size_t m, n, k;
     enum weft_type type;
@@ -239,9 +237,8 @@ static void check_fast(const struct outer_case *o, struct mats *m, struct weft_m
     free_sums(two);
 }
 
-static void check_outer(void **state)
+static void check_outer(const struct outer_case *o)
 {
-    const struct outer_case *o = *state;
     struct mats m;
     mats_begin(&m, "%s", o->name);
     m.size = tile_size(o->k);
@@ -256,7 +253,7 @@ static void check_outer(void **state)
 }
 
 /* One element of C is `x * y` `times` times over; all others are zero. */
-static struct range_case {
+static const struct range_case {
     const char *name;
     size_t row, col; /* of 20 x 100: in whole tiles and in parts of them */
     float x, y;
@@ -275,9 +272,8 @@ static struct range_case {
     {"NaN in part of a tile", 0, 96, NAN, 1, 1, true, true},
 };
 
-static void check_range(void **state)
+static void check_range(const struct range_case *r)
 {
-    const struct range_case *r = *state;
     const struct outer_case shape = {r->name, 20, 100, 3, WEFT_F32};
     float a[3][20] = {{0}}, b[3][100] = {{0}};
     a[1][r->row] = r->x;
@@ -294,27 +290,41 @@ static void check_range(void **state)
             bad = run_outer(&shape, sink, (struct weft_mat){a, 20, WEFT_F32},
                             (struct weft_mat){b, 100, WEFT_F32}, 3, 2);
         }
-        assert_int_equal(bad, fast ? r->fast_bad : r->exact_bad);
+        if (bad != (fast ? r->fast_bad : r->exact_bad))
+            fail_msg("%s: %s sums say %d", r->name, fast ? "fast" : "exact", bad);
         free_sums(s);
     }
 }
 
-#define EACH(cases, check)                                                                     \
-    for (size_t i = 0; i < sizeof(cases) / sizeof *(cases); i++)                               \
-        tests[n++] = (struct CMUnitTest)                                                       \
-        {                                                                                      \
-            (cases)[i].name, check, NULL, NULL, &(cases)[i]                                    \
-        }
+/* The cases of one table are one test; what fails says which case it was. */
+static void check_products(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof product_cases / sizeof *product_cases; i++)
+        check_product(&product_cases[i]);
+}
+
+static void check_outers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof outer_cases / sizeof *outer_cases; i++)
+        check_outer(&outer_cases[i]);
+}
+
+static void check_ranges(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof range_cases / sizeof *range_cases; i++)
+        check_range(&range_cases[i]);
+}
 
 int main(void)
 {
-    struct CMUnitTest tests[64] = {cmocka_unit_test(check_tiles)};
-    size_t n = 1;
-    EACH(product_cases, check_product);
-    EACH(outer_cases, check_outer);
-    EACH(range_cases, check_range);
-    /* cmocka counts the tests of an array by itself: those that are left run again. */
-    for (; n < sizeof tests / sizeof *tests; n++)
-        tests[n] = tests[1];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(check_tiles),
+        cmocka_unit_test(check_products),
+        cmocka_unit_test(check_outers),
+        cmocka_unit_test(check_ranges),
+    };
     return cmocka_run_group_tests_name("gemm", tests, NULL, NULL);
 }
