@@ -1,7 +1,6 @@
 #include "kern/gemm.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,11 +95,10 @@ struct weft_product {
     unsigned workers;
     bool c_apart; /* sums of several chunks, narrower than fp32 in the end: kept beside C */
     size_t n_cuts;
-    struct cut *cuts;          /* owned */
-    size_t scratch_bytes;      /* of one worker */
-    size_t c_offset, a_offset; /* in a worker's scratch, behind oneDNN's */
-    char *scratch;             /* owned */
-    char name[40];
+    struct cut *cuts;     /* owned */
+    size_t scratch_bytes; /* of one worker: a tile of C, if it is kept apart, then rows of A */
+    size_t a_offset;
+    char *scratch; /* owned */
 };
 
 static struct cut cut_of(const struct weft_product_shape *s, size_t rows)
@@ -130,8 +128,7 @@ static enum weft_status make_scratch(struct weft_product *p, struct weft_error *
         rows = p->cuts[i].tile_rows > rows ? p->cuts[i].tile_rows : rows;
         cols = p->cuts[i].tile_cols > cols ? p->cuts[i].tile_cols : cols;
     }
-    p->c_offset = round_up(p->scratch_bytes);
-    p->a_offset = p->c_offset + (p->c_apart ? round_up(rows * cols * 4) : 0);
+    p->a_offset = p->c_apart ? round_up(rows * cols * 4) : 0;
     p->scratch_bytes = p->a_offset;
     if (p->form == WEFT_PACK_BF16_AS_F32) /* the kernel takes rows of fp32 */
         p->scratch_bytes += round_up(rows * weft_pack_chunk(p->shape.k) * 4);
@@ -280,10 +277,9 @@ static void run_tile(void *arg, size_t task, unsigned worker)
                       .scratch = p->scratch + worker * p->scratch_bytes};
     struct weft_mat c = weft_mat_at(args->c, at.row0, at.col0);
     if (p->c_apart)
-        c = (struct weft_mat){at.scratch + p->c_offset, cut->tile_cols, WEFT_F32};
-    for (size_t k0 = 0; k0 < p->shape.k; k0 += cut->chunk) {
+        c = (struct weft_mat){at.scratch, cut->tile_cols, WEFT_F32};
+    for (size_t k0 = 0; k0 < p->shape.k; k0 += cut->chunk)
         run_chunk(run, &at, c, k0);
-    }
     if (p->c_apart)
         weft_ops()->convert(weft_mat_at(args->c, at.row0, at.col0), c, at.row1 - at.row0,
                             at.col1 - at.col0);

@@ -9,9 +9,10 @@
  *        +--------+
  *
  * A factor with many rows is packed in chunks of rows, chunk after chunk, each as above, so that a
- * tile of it fits into a second-level cache.  Weights are packed once a step and used by every micro.  Products run tile by tile; how a
- * product is cut depends on its shape alone, and each tile is computed by one thread, so the
- * bits do not depend on the number of threads.
+ * panel of it and rows of A fit into a second-level cache.  Weights are packed once a step and
+ * used by every micro.  Products run tile by tile; how a product is cut depends on its shape
+ * alone, and each tile is computed by one thread, so the bits do not depend on the number of
+ * threads.
  *
  * The gradient of a weight is a sum over tokens, C (+)= A^T B, into a weft_sink: a
  * finished tile is added to the exact sums straight from the registers. */
@@ -61,7 +62,7 @@ void *weft_packed_at(const struct weft_packed *b, size_t k0, size_t p);
 
 /* Packs rows [row0, row1) of a plain (rows, cols) matrix w, both as the factor W itself (`same`,
  * k >= rows) and as its transpose (`turned`, k = cols); either may be NULL.  row0 is a multiple
- * of WEFT_PANEL, and so is row1 unless it is the last row.  Memory that is never written (the
+ * of 16, and so is row1 unless it is the last row.  Memory that is never written (the
  * rows past the last) must have been zeroed. */
 void weft_pack_rows(const struct weft_packed *same, const struct weft_packed *turned,
                     const float *w, size_t rows, size_t cols, size_t row0, size_t row1);
