@@ -77,7 +77,7 @@ void weft_pack_rows(const struct weft_packed *same, const struct weft_packed *tu
 enum {
     /* A tile's rows of A stay in a second-level cache while its panels of B come and go: the more
      * rows, the more often each panel is used. */
-    TILE_COLS = 4 * WEFT_PANEL,
+    TILE_COLS = 8 * WEFT_PANEL,
     ENOUGH_TASKS = 8,
 };
 

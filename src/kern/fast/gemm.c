@@ -293,6 +293,22 @@ static void pack_panel(void *panel, struct weft_mat b, size_t cols, size_t k)
             vec_store(out + j, j < cols ? load_row(b, i, j, cols - j) : (vec){0});
 }
 
+/* Packed weights are read again when the update of all others is done: a large matrix goes past
+ * the caches, which saves reading what is overwritten. */
+enum { LARGE = 1 << 20 };
+
+VEC_INLINE void put_packed(float *to, vec x, bool large)
+{
+#if defined(__AVX512F__)
+    if (large && (uintptr_t)to % 64 == 0) {
+        _mm512_stream_ps(to, (__m512)x);
+        return;
+    }
+#endif
+    (void)large;
+    vec_store(to, x);
+}
+
 static inline vec as_stored(vec x, enum weft_pack_form form)
 {
     return form == WEFT_PACK_F32 ? x : vec_from_bf16(vec_to_bf16(x));
@@ -310,6 +326,7 @@ static float *packed_row(const struct weft_packed *b, size_t row, size_t p)
 static void pack_same(const struct weft_packed *b, const float *w, size_t cols, size_t row0,
                       size_t row1)
 {
+    bool large = b->k * b->n >= LARGE;
     for (size_t c = 0; c < cols; c += WEFT_PANEL) {
         size_t p = c / WEFT_PANEL;
         for (size_t r = row0; r < row1; r++) {
@@ -319,7 +336,7 @@ static void pack_same(const struct weft_packed *b, const float *w, size_t cols, 
                 vec x = at + VEC <= cols ? vec_load(w + r * cols + at)
                         : at < cols      ? vec_load_part(w + r * cols + at, cols - at)
                                          : (vec){0};
-                vec_store(to + j, as_stored(x, b->form));
+                put_packed(to + j, as_stored(x, b->form), large);
             }
         }
     }
@@ -343,7 +360,7 @@ VEC_INLINE void pack_turned_block(const struct weft_packed *b, const float *w, s
 #pragma GCC unroll 16
     for (size_t j = 0; j < VEC; j++)
         if (j < n)
-            vec_store(to + j * WEFT_PANEL, as_stored(block[j], b->form));
+            put_packed(to + j * WEFT_PANEL, as_stored(block[j], b->form), b->k * b->n >= LARGE);
 }
 
 static void pack_turned(const struct weft_packed *b, const float *w, size_t cols, size_t row0,
