@@ -56,19 +56,20 @@ enum weft_status weft_input_read(const char *path, char **out, size_t *len,
 bool weft_path_ends_in(const char *path, const char *ending);
 
 /* Where a command prints: standard output, or a file that appears whole or not at all. */
-struct weft_sink {
+struct weft_output {
     FILE *out;
     const char *path; /* borrowed; NULL: standard output */
     char *unfinished; /* owned: the name it has while it is written */
     char *target;     /* owned: the name it gets */
 };
 
-enum weft_status weft_sink_open(struct weft_sink *s, const char *path, struct weft_error *err);
+enum weft_status weft_output_open(struct weft_output *s, const char *path,
+                                  struct weft_error *err);
 
 /* Closes it, and keeps the file only when `st` and all writing was well.  Returns `st`, or the
  * failure to write. */
-enum weft_status weft_sink_close(struct weft_sink *s, enum weft_status st,
-                                 struct weft_error *err);
+enum weft_status weft_output_close(struct weft_output *s, enum weft_status st,
+                                   struct weft_error *err);
 
 /* How to draw on `out`: `when` is auto, always or never (NULL: auto); `width` 0: the terminal's. */
 struct weft_text_style weft_style_for(FILE *out, const char *when, uint32_t width);

@@ -296,13 +296,13 @@ static void check_release(struct check *c)
 static enum weft_status print_result(const struct check *c, const struct check_settings *s,
                                      struct weft_error *err)
 {
-    struct weft_sink sink;
-    WEFT_TRY(weft_sink_open(&sink, NULL, err));
+    struct weft_output sink;
+    WEFT_TRY(weft_output_open(&sink, NULL, err));
     if (s->json)
         print_json(sink.out, c);
     else
         print_text(sink.out, c, s);
-    WEFT_TRY(weft_sink_close(&sink, WEFT_OK, err));
+    WEFT_TRY(weft_output_close(&sink, WEFT_OK, err));
     if (c->report.n_findings > 0)
         return WEFT_FAIL(err, WEFT_SCHEDULE, "%s is wrong: %s", c->file,
                          c->report.findings[0].text);

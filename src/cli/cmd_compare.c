@@ -305,8 +305,8 @@ static enum weft_status print_all(const struct contest *c, const struct compare_
     if (path != NULL && strchr(path, '.') != NULL && !weft_path_ends_in(path, ".svg") &&
         !weft_path_ends_in(path, ".json") && !weft_path_ends_in(path, ".txt"))
         return WEFT_FAIL(err, WEFT_USAGE, "compare writes .svg, .json or .txt");
-    struct weft_sink sink;
-    WEFT_TRY(weft_sink_open(&sink, path, err));
+    struct weft_output sink;
+    WEFT_TRY(weft_output_open(&sink, path, err));
     enum weft_status st = WEFT_OK;
     if (!in->json && path != NULL && weft_path_ends_in(path, ".svg"))
         st = plot(sink.out, c, err);
@@ -314,7 +314,7 @@ static enum weft_status print_all(const struct contest *c, const struct compare_
         print_json(sink.out, c);
     else
         print_text(sink.out, c);
-    return weft_sink_close(&sink, st, err);
+    return weft_output_close(&sink, st, err);
 }
 
 static void contest_release(struct contest *c)

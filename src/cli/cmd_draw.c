@@ -164,13 +164,13 @@ static enum weft_status draw_files(const char *const *files, size_t n,
     struct weft_trace *traces = calloc(n, sizeof *traces);
     if (traces == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu traces", n);
-    struct weft_sink sink;
+    struct weft_output sink;
     enum weft_status st = read_traces(files, n, s, traces, err);
     if (st == WEFT_OK)
-        st = weft_sink_open(&sink, s->output, err);
+        st = weft_output_open(&sink, s->output, err);
     if (st == WEFT_OK) {
         how.style = weft_style_for(sink.out, s->color, s->width);
-        st = weft_sink_close(&sink, weft_draw(sink.out, format, traces, n, &how, err), err);
+        st = weft_output_close(&sink, weft_draw(sink.out, format, traces, n, &how, err), err);
     }
     for (size_t i = 0; i < n; i++)
         weft_trace_release(&traces[i]);

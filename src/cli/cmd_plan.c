@@ -144,11 +144,11 @@ static enum weft_status run_plan(int argc, char **argv, struct weft_error *err)
     if (s.events && !s.json)
         return WEFT_FAIL(err, WEFT_USAGE, "--events goes with --json");
     struct weft_plan p;
-    struct weft_sink sink;
+    struct weft_output sink;
     WEFT_TRY(weft_plan_init(&p, &s, err));
-    enum weft_status st = weft_sink_open(&sink, s.output, err);
+    enum weft_status st = weft_output_open(&sink, s.output, err);
     if (st == WEFT_OK)
-        st = weft_sink_close(&sink, print_plan(sink.out, &p, &s, err), err);
+        st = weft_output_close(&sink, print_plan(sink.out, &p, &s, err), err);
     weft_plan_release(&p);
     return st;
 }

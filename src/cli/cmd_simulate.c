@@ -242,9 +242,9 @@ static enum weft_status run_reference(const struct weft_plan *p,
     WEFT_TRY(parse_bytes(in->payload, "--payload-bytes", 0, &settings.payload_bytes, err));
     WEFT_TRY(weft_reference_communication(p->schedule, &p->partition, &settings, &c, err));
     struct weft_text text = {0};
-    struct weft_sink sink;
+    struct weft_output sink;
     const char *path = in->plan.output;
-    enum weft_status st = weft_sink_open(&sink, path, err);
+    enum weft_status st = weft_output_open(&sink, path, err);
     if (st == WEFT_OK) {
         struct weft_json j = {.out = sink.out};
         if (in->json || (path != NULL && weft_path_ends_in(path, ".json"))) {
@@ -257,7 +257,7 @@ static enum weft_status run_reference(const struct weft_plan *p,
             else
                 fwrite(text.at, 1, text.len, sink.out);
         }
-        st = weft_sink_close(&sink, st, err);
+        st = weft_output_close(&sink, st, err);
     }
     weft_text_release(&text);
     weft_communication_release(&c);
@@ -503,8 +503,8 @@ static enum weft_status print_all(const struct simulation *s,
     if (!known || (drawn && in->json))
         return WEFT_FAIL(err, WEFT_USAGE, "simulate writes .txt, .json, .trace or pictures: %s",
                          known ? "leave out --json" : "see --help");
-    struct weft_sink sink;
-    WEFT_TRY(weft_sink_open(&sink, path, err));
+    struct weft_output sink;
+    WEFT_TRY(weft_output_open(&sink, path, err));
     enum weft_status st = WEFT_OK;
     if (drawn && !in->json)
         st = draw(sink.out, format, s, in, err);
@@ -512,7 +512,7 @@ static enum weft_status print_all(const struct simulation *s,
         print_json(sink.out, s);
     else
         st = print_text(sink.out, s, in, err);
-    return weft_sink_close(&sink, st, err);
+    return weft_output_close(&sink, st, err);
 }
 
 static enum weft_status run_simulate(int argc, char **argv, struct weft_error *err)

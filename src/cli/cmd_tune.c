@@ -181,8 +181,8 @@ static enum weft_status print_result(const struct weft_tune_settings *s,
                                      const struct weft_cost *cost,
                                      const struct weft_memory *memory, struct weft_error *err)
 {
-    struct weft_sink sink;
-    WEFT_TRY(weft_sink_open(&sink, s->output, err));
+    struct weft_output sink;
+    WEFT_TRY(weft_output_open(&sink, s->output, err));
     enum weft_status st = WEFT_OK;
     enum weft_draw_format picture;
     if (is_picture(s, &picture))
@@ -193,7 +193,7 @@ static enum weft_status print_result(const struct weft_tune_settings *s,
         st = weft_tune_print_csv(sink.out, r->schedule, s->format, err);
     else
         st = weft_tune_print_text(sink.out, s, r, cost, memory, err);
-    return weft_sink_close(&sink, st, err);
+    return weft_output_close(&sink, st, err);
 }
 
 static enum weft_status tune_order(const struct weft_tune_settings *s, struct weft_cost *cost,
@@ -242,8 +242,8 @@ static enum weft_status tune_order(const struct weft_tune_settings *s, struct we
 static enum weft_status print_layouts(const struct weft_tune_settings *s,
                                       const struct weft_layouts *l, struct weft_error *err)
 {
-    struct weft_sink sink;
-    WEFT_TRY(weft_sink_open(&sink, s->output, err));
+    struct weft_output sink;
+    WEFT_TRY(weft_output_open(&sink, s->output, err));
     enum weft_status st = WEFT_OK;
     if (s->json)
         weft_layouts_print_json(sink.out, l);
@@ -251,7 +251,7 @@ static enum weft_status print_layouts(const struct weft_tune_settings *s,
         st = weft_tune_print_csv(sink.out, l->at[0].result, s->format, err);
     else
         weft_layouts_print_text(sink.out, s, l);
-    return weft_sink_close(&sink, st, err);
+    return weft_output_close(&sink, st, err);
 }
 
 static enum weft_status fill_layout_problem(const struct weft_tune_settings *s,

@@ -64,7 +64,7 @@ bool weft_path_ends_in(const char *path, const char *ending)
 
 /* The new file stands beside the old one, has its rights, and takes its place at the end: that of
  * the file itself, where the name is a link. */
-static enum weft_status open_beside(struct weft_sink *s, const struct stat *old,
+static enum weft_status open_beside(struct weft_output *s, const struct stat *old,
                                     struct weft_error *err)
 {
     s->target = old != NULL ? realpath(s->path, NULL) : strdup(s->path);
@@ -81,9 +81,10 @@ static enum weft_status open_beside(struct weft_sink *s, const struct stat *old,
     return WEFT_OK;
 }
 
-enum weft_status weft_sink_open(struct weft_sink *s, const char *path, struct weft_error *err)
+enum weft_status weft_output_open(struct weft_output *s, const char *path,
+                                  struct weft_error *err)
 {
-    *s = (struct weft_sink){.out = stdout, .path = path};
+    *s = (struct weft_output){.out = stdout, .path = path};
     if (path == NULL || strcmp(path, "-") == 0) {
         s->path = NULL;
         return WEFT_OK;
@@ -101,13 +102,13 @@ enum weft_status weft_sink_open(struct weft_sink *s, const char *path, struct we
     if (st != WEFT_OK) {
         free(s->unfinished);
         free(s->target);
-        *s = (struct weft_sink){0};
+        *s = (struct weft_output){0};
     }
     return st;
 }
 
-enum weft_status weft_sink_close(struct weft_sink *s, enum weft_status st,
-                                 struct weft_error *err)
+enum weft_status weft_output_close(struct weft_output *s, enum weft_status st,
+                                   struct weft_error *err)
 {
     const char *name = s->path == NULL ? "standard output" : s->path;
     bool bad = fflush(s->out) != 0 || ferror(s->out);

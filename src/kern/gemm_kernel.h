@@ -30,6 +30,17 @@ struct weft_soon {
     size_t out_ld, out_lines;
 };
 
+/* Asks for the next piece; part of the innermost loops. */
+static inline __attribute__((always_inline)) void weft_soon_ask(struct weft_soon *soon)
+{
+    for (size_t row = 0; row < soon->rows; row++, soon->at += soon->ld)
+        for (size_t line = 0; line < soon->lines; line++)
+            __builtin_prefetch(soon->at + line * 64, 0, 2);
+    for (size_t line = 0; line < soon->out_lines; line++)
+        __builtin_prefetch(soon->out + line * 64, 1, 2);
+    soon->out += soon->out_ld;
+}
+
 struct weft_gemm_kernel {
     /* Rows [0, rows) x columns [0, cols) of c = a b for one panel of b; rows <= WEFT_STRIP,
      * cols <= WEFT_PANEL.  a: rows of fp32, or of bf16 for pairs.  Ends by adding bias (or NULL)

@@ -14,17 +14,6 @@
 
 enum { PAIR_NV = WEFT_PANEL / 16, PAIR_AHEAD = 8 };
 
-/* Asks for the next piece of what is needed soon. */
-VEC_INLINE void pair_ask(struct weft_soon *soon)
-{
-    for (size_t row = 0; row < soon->rows; row++, soon->at += soon->ld)
-        for (size_t line = 0; line < soon->lines; line++)
-            __builtin_prefetch(soon->at + line * 64, 0, 2);
-    for (size_t line = 0; line < soon->out_lines; line++)
-        __builtin_prefetch(soon->out + line * 64, 1, 2);
-    soon->out += soon->out_ld;
-}
-
 /* acc += one pair of columns of A, in x, times one row of pairs of B. */
 VEC_INLINE void pair_step(__m512 acc[WEFT_STRIP][PAIR_NV], const uint32_t x[WEFT_STRIP],
                           const uint32_t *b)
@@ -72,7 +61,7 @@ static __attribute__((noinline)) void pair_sum_strip(pair_tile out, const uint32
     pair_clear(acc);
     size_t part = pairs / WEFT_SOON_PIECES + 1;
     while (pairs > 0) {
-        pair_ask(&soon);
+        weft_soon_ask(&soon);
         size_t n = pairs < part ? pairs : part;
         pairs -= n;
         for (; n > 0; n--, strip += WEFT_STRIP, panel += WEFT_PANEL)
@@ -100,7 +89,7 @@ static __attribute__((noinline)) void pair_sum_rows(pair_tile out,
     pair_clear(acc);
     size_t pairs = k / 2, part = pairs / WEFT_SOON_PIECES + 1;
     for (size_t i = 0; i < pairs;) {
-        pair_ask(&soon);
+        weft_soon_ask(&soon);
         size_t end = pairs - i < part ? pairs : i + part;
         for (; i < end; i++, panel += WEFT_PANEL) {
             const uint32_t x[WEFT_STRIP] = {pair_at(a0, i), pair_at(a1, i), pair_at(a2, i),

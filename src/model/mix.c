@@ -1,8 +1,6 @@
 /* Block attention residuals: what a sublayer reads is a mix of the embedding, the finished blocks
  * and the open sum.  A block is read by every later sublayer, and those may be on other ranks, so
  * its gradient is an exact sum. */
-#include <string.h>
-
 #include "base/error.h"
 #include "base/size.h"
 #include "model/stage_priv.h"
@@ -92,16 +90,6 @@ static void mix_back_rows(void *arg, size_t task, unsigned worker)
     }
 }
 
-static enum weft_status add_sums(struct weft_tstage *t, struct weft_param *param,
-                                 size_t n_parts, size_t from, struct weft_error *err)
-{
-    memcpy(t->sums, t->partial + from, t->dim * sizeof(float));
-    for (size_t b = 1; b < n_parts; b++)
-        for (size_t i = 0; i < t->dim; i++)
-            t->sums[i] += t->partial[b * 2 * t->dim + from + i];
-    return weft_add_vector(t, param, t->sums, err);
-}
-
 enum weft_status weft_mix_backward(struct pass *p, struct weft_mat dh, const float *alpha,
                                    const float *rstd, size_t n_finished, struct weft_mat open,
                                    struct weft_param *q, struct weft_param *norm,
@@ -131,9 +119,9 @@ enum weft_status weft_mix_backward(struct pass *p, struct weft_mat dh, const flo
                                           q->desc.name)
                               : WEFT_OK;
     if (st == WEFT_OK)
-        st = add_sums(t, q, n_tasks, 0, err);
+        st = weft_add_partials(t, q, n_tasks, 0, err);
     if (st == WEFT_OK)
-        st = add_sums(t, norm, n_tasks, t->dim, err);
+        st = weft_add_partials(t, norm, n_tasks, t->dim, err);
     weft_tstage_count(t, WEFT_TIME_OTHER, start);
     return st;
 }

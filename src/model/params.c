@@ -139,8 +139,9 @@ static void add_head(struct list *list, bool has_embedding)
         add_matrix(list, WEFT_HEAD, embedding_name(m), m->vocab, m->dim);
 }
 
-enum weft_status weft_param_list_init(struct weft_param_list *params, const struct weft_model *model,
-                                  uint32_t item0, uint32_t item1, struct weft_error *err)
+enum weft_status weft_param_list_init(struct weft_param_list *params,
+                                      const struct weft_model *model, uint32_t item0,
+                                      uint32_t item1, struct weft_error *err)
 {
     /* No item has more than there are roles. */
     *params = (struct weft_param_list){0};

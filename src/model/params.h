@@ -62,8 +62,9 @@ struct weft_param_list {
 /* The parameters of items [item0, item1) of a checked model.  A tied head that comes without the
  * embedding has the embedding's weight, under its own name, as its WEFT_HEAD.
  * weft_param_list_release() frees. */
-enum weft_status weft_param_list_init(struct weft_param_list *params, const struct weft_model *model,
-                                  uint32_t item0, uint32_t item1, struct weft_error *err);
+enum weft_status weft_param_list_init(struct weft_param_list *params,
+                                      const struct weft_model *model, uint32_t item0,
+                                      uint32_t item1, struct weft_error *err);
 void weft_param_list_release(struct weft_param_list *params);
 
 static inline size_t weft_param_size(const struct weft_param_desc *d)

@@ -87,11 +87,9 @@ static void norm_back_rows(void *arg, size_t task, unsigned worker)
                                       j->rstd + row, j->w, n, dim);
 }
 
-/* The blocks' sums, block after block, of columns `from` on. */
-static enum weft_status add_partials(struct weft_tstage *t, struct weft_param *param,
-                                     size_t rows, size_t from, struct weft_error *err)
+enum weft_status weft_add_partials(struct weft_tstage *t, struct weft_param *param, size_t n,
+                                   size_t from, struct weft_error *err)
 {
-    size_t n = n_row_blocks(rows);
     memcpy(t->sums, t->partial + from, t->dim * sizeof(float));
     for (size_t b = 1; b < n; b++) {
         const float *more = t->partial + b * 2 * t->dim + from;
@@ -118,9 +116,9 @@ enum weft_status weft_norm_backward(struct pass *p, struct weft_mat dx, struct w
                            .rstd = (float *)rstd,
                            .w = w->value};
     weft_pool_run(p->t->spec.pool, n_row_blocks(p->tokens), norm_back_rows, &job);
-    enum weft_status st = add_partials(p->t, w, p->tokens, 0, err);
+    enum weft_status st = weft_add_partials(p->t, w, n_row_blocks(p->tokens), 0, err);
     if (st == WEFT_OK && b != NULL)
-        st = add_partials(p->t, b, p->tokens, p->t->dim, err);
+        st = weft_add_partials(p->t, b, n_row_blocks(p->tokens), p->t->dim, err);
     weft_tstage_count(p->t, WEFT_TIME_NORM, start);
     return st;
 }

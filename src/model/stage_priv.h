@@ -192,6 +192,10 @@ enum weft_status weft_add_bias(struct pass *p, struct weft_param *param, struct 
                                struct weft_error *err);
 enum weft_status weft_add_vector(struct weft_tstage *t, struct weft_param *param,
                                  const float *sum, struct weft_error *err);
+/* A vector of dim elements += the partial sums of n blocks of rows, block after block; `from`: 0 or
+ * dim, which half of a partial sum. */
+enum weft_status weft_add_partials(struct weft_tstage *t, struct weft_param *param, size_t n,
+                                   size_t from, struct weft_error *err);
 enum weft_status weft_bad_gradient(const struct weft_param *param, struct weft_error *err);
 
 /* -- block residuals (mix.c) --------------------------------------------------------------- */

@@ -89,17 +89,6 @@ VEC_INLINE void advance(struct walk *w, int steps, enum walk_kind kind)
         __asm__("" : "+r"(w->a4), "+r"(w->lda), "+r"(w->lda3));
 }
 
-/* Asks for the next piece of what is needed soon. */
-VEC_INLINE void ask(struct weft_soon *soon)
-{
-    for (size_t row = 0; row < soon->rows; row++, soon->at += soon->ld)
-        for (size_t line = 0; line < soon->lines; line++)
-            __builtin_prefetch(soon->at + line * 64, 0, 2);
-    for (size_t line = 0; line < soon->out_lines; line++)
-        __builtin_prefetch(soon->out + line * 64, 1, 2);
-    soon->out += soon->out_ld;
-}
-
 /* out[r][c] = sum over k of A[r][k] B[k][c], in the order of k.  On the way it asks for what is
  * needed soon, a little at a time: a burst would hold up the factors. */
 VEC_INLINE void sum(float *out, struct walk w, size_t k, struct weft_soon soon, int rows,
@@ -113,7 +102,7 @@ VEC_INLINE void sum(float *out, struct walk w, size_t k, struct weft_soon soon, 
     w.lda3 = 3 * w.lda;
     size_t blocks = k / UNROLL, part = blocks / WEFT_SOON_PIECES + 1;
     while (blocks > 0) {
-        ask(&soon);
+        weft_soon_ask(&soon);
         size_t n = blocks < part ? blocks : part;
         blocks -= n;
         do {

@@ -5,36 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double get(struct weft_mat m, size_t row, size_t col)
-{
-    if (m.type == WEFT_F32)
-        return *weft_mat_f32(m, row, col);
-    uint32_t bits = (uint32_t)*weft_mat_bf16(m, row, col) << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-/* To bf16 from the fp32 value, to nearest, ties to even. */
-static void set(struct weft_mat m, size_t row, size_t col, double value)
-{
-    float x = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    if (m.type == WEFT_F32)
-        *weft_mat_f32(m, row, col) = x;
-    else if (isnan(x))
-        *weft_mat_bf16(m, row, col) = 0x7fc0;
-    else
-        *weft_mat_bf16(m, row, col) = (weft_bf16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
+#include "kern/ref/ops_priv.h"
 
 static double dot(struct weft_mat x, size_t x_row, size_t x_col, struct weft_mat y,
                   size_t y_row, size_t y_col, size_t n)
 {
     double sum = 0;
     for (size_t i = 0; i < n; i++)
-        sum += get(x, x_row, x_col + i) * get(y, y_row, y_col + i);
+        sum += weft_ref_get(x, x_row, x_col + i) * weft_ref_get(y, y_row, y_col + i);
     return sum;
 }
 
@@ -77,7 +55,7 @@ static void add(double *sums, double factor, struct weft_mat m, size_t row, size
                 size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        sums[i] += factor * get(m, row, col + i);
+        sums[i] += factor * weft_ref_get(m, row, col + i);
 }
 
 static void write_rows(struct weft_mat m, size_t row, size_t col, const double *sums,
@@ -85,7 +63,7 @@ static void write_rows(struct weft_mat m, size_t row, size_t col, const double *
 {
     for (size_t r = 0; r < rows; r++)
         for (size_t i = 0; i < n; i++)
-            set(m, row + r, col + i, sums[r * n + i]);
+            weft_ref_put(m, row + r, col + i, sums[r * n + i]);
 }
 
 static void forward_head(const struct weft_attention *a, size_t sequence, size_t h, double *out)
