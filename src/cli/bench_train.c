@@ -13,7 +13,7 @@
 #include "kern/peak.h"
 #include "model/stage.h"
 #include "optim/adamw.h"
-#include "spec/params.h"
+#include "train/tensors.h"
 
 enum { MAX_STEPS = 1000 };
 
@@ -21,7 +21,6 @@ enum { MAX_STEPS = 1000 };
 struct runner {
     struct weft_tstage *stage;
     struct weft_optim *optim;
-    struct weft_optim_tensor *tensors;
     uint64_t steps;
     double seconds[MAX_STEPS], share[MAX_STEPS];
     uint64_t times[WEFT_N_TIMERS];
@@ -42,20 +41,7 @@ struct bench {
 static enum weft_status make_optim(struct bench *b, struct runner *r, struct weft_error *err)
 {
     static const struct weft_optim_settings how = {0.9, 0.95, 1e-8, 0.1};
-    size_t n;
-    const struct weft_param *params = weft_tstage_params(r->stage, &n);
-    r->tensors = calloc(n, sizeof *r->tensors);
-    if (r->tensors == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu tensors", n);
-    for (size_t i = 0; i < n; i++)
-        r->tensors[i] = (struct weft_optim_tensor){.name = params[i].desc.name,
-                                                   .rows = params[i].desc.shape[0],
-                                                   .cols = params[i].desc.shape[1],
-                                                   .value = params[i].value,
-                                                   .exact = params[i].exact,
-                                                   .fast = params[i].fast,
-                                                   .decay = params[i].desc.decay};
-    return weft_optim_new(r->tensors, n, &how, b->pool, &r->optim, err);
+    return weft_optim_of_stage(r->stage, &how, b->pool, &r->optim, err);
 }
 
 static enum weft_status make_runner(struct bench *b, struct runner *r, bool fast,
@@ -80,7 +66,6 @@ static void release_runner(struct runner *r)
 {
     weft_optim_free(r->optim);
     weft_tstage_free(r->stage);
-    free(r->tensors);
 }
 
 static void pack_rows(void *arg, size_t tensor, size_t row0, size_t row1)
@@ -279,12 +264,8 @@ static enum weft_status prepare(struct bench *b, struct weft_error *err)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu tokens", tokens);
     for (size_t i = 0; i <= tokens; i++)
         b->tokens[i] = (int32_t)weft_random_below(7, 0, i, b->model.vocab);
-    struct weft_params_of of;
-    WEFT_TRY(weft_model_item_params(&b->model, &of, err));
-    double matrices =
-        (double)of.layer_matrices * b->model.layers + (double)b->model.vocab * b->model.dim;
-    b->flops =
-        (double)tokens * (6 * matrices + 6.0 * b->model.layers * (double)s->seq * b->model.dim);
+    WEFT_TRY(weft_model_token_flops(&b->model, s->seq, &b->flops, err));
+    b->flops *= (double)tokens;
     WEFT_TRY(make_runner(b, &b->exact, false, err));
     return make_runner(b, &b->fast, true, err);
 }

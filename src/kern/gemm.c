@@ -393,15 +393,6 @@ static char *outer_panel(const struct outer_run *run, size_t col)
     return run->o->panels + weft_pack_bytes(run->k, col, run->o->form);
 }
 
-static struct weft_sink sink_at(struct weft_sink sink, size_t at)
-{
-    if (sink.exact != NULL)
-        sink.exact += at;
-    else
-        sink.fast += at;
-    return sink;
-}
-
 /* Packs some tokens of B into all panels: rows are read from end to end. */
 static void outer_pack_task(void *arg, size_t task, unsigned worker)
 {
@@ -434,7 +425,7 @@ static void outer_task(void *arg, size_t task, unsigned worker)
                               weft_pack_bytes(run->k, WEFT_PANEL, o->form), rows);
         for (size_t r = 0; r < rows; r += WEFT_STRIP, soon.at += WEFT_SOON_PIECES * soon.ld)
             bad |= o->kernel->sink(
-                o->ops, sink_at(run->sink, (row0 + r) * run->n + col), run->n,
+                o->ops, weft_sink_at(run->sink, (row0 + r) * run->n + col), run->n,
                 strips + r / WEFT_STRIP * strip_bytes, outer_panel(run, col), run->k,
                 min_size(WEFT_STRIP, rows - r), min_size(WEFT_PANEL, run->n - col), soon);
     }

@@ -143,14 +143,8 @@ static bool pair_sink(const struct weft_ops *ops, struct weft_sink sink, size_t 
         soon.out_lines = WEFT_PANEL * size / 64;
     }
     pair_sum_strip(sums, strip, panel, (k + 1) / 2, soon);
-    for (size_t r = 0; r < rows; r++) {
-        struct weft_sink at = sink;
-        if (at.exact != NULL)
-            at.exact += r * ld;
-        else
-            at.fast += r * ld;
-        bad |= pair_row(ops, at, sums[r], cols);
-    }
+    for (size_t r = 0; r < rows; r++)
+        bad |= pair_row(ops, weft_sink_at(sink, r * ld), sums[r], cols);
     return bad;
 }
 

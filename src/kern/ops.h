@@ -33,6 +33,16 @@ struct weft_sink {
     bool fresh;  /* write, do not add: what was there before is garbage */
 };
 
+/* The same from element `at` on. */
+static inline struct weft_sink weft_sink_at(struct weft_sink sink, size_t at)
+{
+    if (sink.exact != NULL)
+        sink.exact += at;
+    else
+        sink.fast += at;
+    return sink;
+}
+
 struct weft_adamw {
     float lr, beta1, beta2, eps;
     float decay;              /* weight decay; 0 for tensors that have none */

@@ -1,4 +1,5 @@
 #include "train/trainer.h"
+#include "train/tensors.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -106,22 +107,7 @@ static enum weft_status make_optim(struct weft_trainer *t, const struct weft_tra
 {
     const struct weft_optim_settings how = {s->optim.beta1, s->optim.beta2, s->optim.eps,
                                             s->optim.weight_decay};
-    size_t n;
-    const struct weft_param *params = weft_tstage_params(t->stage, &n);
-    struct weft_optim_tensor *tensors = calloc(n + 1, sizeof *tensors);
-    if (tensors == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the optimizer's list of tensors");
-    for (size_t i = 0; i < n; i++)
-        tensors[i] = (struct weft_optim_tensor){.name = params[i].desc.name,
-                                                .rows = params[i].desc.shape[0],
-                                                .cols = params[i].desc.shape[1],
-                                                .value = params[i].value,
-                                                .exact = params[i].exact,
-                                                .fast = params[i].fast,
-                                                .decay = params[i].desc.decay};
-    enum weft_status st = weft_optim_new(tensors, n, &how, t->pool, &t->optim, err);
-    free(tensors);
-    return st;
+    return weft_optim_of_stage(t->stage, &how, t->pool, &t->optim, err);
 }
 
 /* -- the data and the order ----------------------------------------------------------------- */

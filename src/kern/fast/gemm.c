@@ -376,15 +376,6 @@ static void pack_weight(const struct weft_packed *same, const struct weft_packed
 
 /* -- gradients of weights ------------------------------------------------------------------ */
 
-static struct weft_sink sink_at(struct weft_sink sink, size_t at)
-{
-    if (sink.exact != NULL)
-        sink.exact += at;
-    else
-        sink.fast += at;
-    return sink;
-}
-
 #if defined(__AVX512DQ__)
 
 /* Adds whole multiples of 2^-50, as floats, to a row of sums.  The sign bit of `bad` is set once a
@@ -479,7 +470,7 @@ static bool sink_whole(const struct weft_ops *ops, struct weft_sink sink, size_t
 {
     bool bad = false;
     for (size_t r = 0; r < WEFT_STRIP; r++)
-        bad |= ops->sink_add(sink_at(sink, r * ld), sums[r], WEFT_PANEL);
+        bad |= ops->sink_add(weft_sink_at(sink, r * ld), sums[r], WEFT_PANEL);
     return bad;
 }
 
@@ -492,7 +483,7 @@ static bool put_sink(const struct weft_ops *ops, struct weft_sink sink, size_t l
         return sink_whole(ops, sink, ld, sums);
     bool bad = false;
     for (size_t r = 0; r < rows; r++)
-        bad |= ops->sink_add(sink_at(sink, r * ld), sums[r], cols);
+        bad |= ops->sink_add(weft_sink_at(sink, r * ld), sums[r], cols);
     return bad;
 }
 
