@@ -79,9 +79,9 @@ static const char *clock_text(char out[NUMBER], double seconds)
 static void print_model(const struct weft_train_settings *s, const struct weft_trainer_info *i)
 {
     char params[NUMBER];
-    printf("model    %s, %u layers of dimension %u, %s parameters, ",
-           weft_arch_name(i->model.arch), i->model.layers, i->model.dim,
-           grouped(params, i->n_params));
+    printf("model    %s, %u layer%s of dimension %u, %s parameters, ",
+           weft_arch_name(i->model.arch), i->model.layers, i->model.layers == 1 ? "" : "s",
+           i->model.dim, grouped(params, i->n_params));
     if (s->model.dir != NULL)
         printf("from %s\n", s->model.dir);
     else
@@ -91,7 +91,7 @@ static void print_model(const struct weft_train_settings *s, const struct weft_t
 static void print_memory(const struct weft_trainer_info *i)
 {
     char a[NUMBER], b[NUMBER], c[NUMBER], d[NUMBER], e[NUMBER], f[NUMBER], g[NUMBER];
-    printf("memory   %s: weights %s (packed %s), gradients %s, moments %s, activations %s, "
+    printf("memory   %s: weights %s, packed %s, gradients %s, moments %s, activations %s, "
            "scratch %s\n",
            bytes_text(a, i->bytes.total), bytes_text(b, i->bytes.weights),
            bytes_text(c, i->bytes.packed), bytes_text(d, i->bytes.gradients),
@@ -293,7 +293,11 @@ const struct weft_command weft_command_train = {
             "the directory log.dir.\n\n"
             "The first interrupt (Ctrl-C, or SIGTERM) ends the run after the step at hand:\n"
             "the weights are saved, and the exit code is 130 (143). A second one ends it\n"
-            "at once.\n",
+            "at once.\n\n"
+            "This version trains on one rank. Settings of what is to come can be read and\n"
+            "printed, but not set: more than one rank or stage (parallel.*, but for micros\n"
+            "and threads), data.val and tokenizer, eval, checkpoint, and log.trace_steps,\n"
+            "tensorboard and sample.\n",
     .examples = "  weft train run.yaml\n"
                 "  weft train run.yaml --optim.lr=6e-4 --log.dir=runs/b\n"
                 "  weft train --model.spec=d6 --data.train=tokens.bin --train.steps=100\n"

@@ -1,4 +1,5 @@
 #include <locale.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +106,8 @@ static enum weft_status run(int argc, char **argv, struct weft_error *err)
 int main(int argc, char **argv)
 {
     struct weft_error err = {0};
-    setlocale(LC_CTYPE, ""); /* for drawing; numbers stay as C has them */
+    setlocale(LC_CTYPE, "");  /* for drawing; numbers stay as C has them */
+    signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error like any other */
     enum weft_status st = run(argc, argv, &err);
     if (st == WEFT_OK && (fflush(stdout) != 0 || ferror(stdout)))
         st = WEFT_FAIL(&err, WEFT_IO, "cannot write standard output");

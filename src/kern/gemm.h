@@ -34,6 +34,9 @@ enum {
     WEFT_OUTER_TOKENS = 1024,
 };
 
+/* Rows of a matrix are packed in groups of this many. */
+enum { WEFT_PACK_ROWS = 16 };
+
 /* -- packed factors ------------------------------------------------------------------------ */
 
 /* How the elements of a panel lie. */
@@ -62,7 +65,7 @@ void *weft_packed_at(const struct weft_packed *b, size_t k0, size_t p);
 
 /* Packs rows [row0, row1) of a plain (rows, cols) matrix w, both as the factor W itself (`same`,
  * k >= rows) and as its transpose (`turned`, k = cols); either may be NULL.  row0 is a multiple
- * of 16, and so is row1 unless it is the last row.  Memory that is never written (the
+ * of WEFT_PACK_ROWS, and so is row1 unless it is the last row.  Memory that is never written (the
  * rows past the last) must have been zeroed. */
 void weft_pack_rows(const struct weft_packed *same, const struct weft_packed *turned,
                     const float *w, size_t rows, size_t cols, size_t row0, size_t row1);

@@ -11,4 +11,7 @@
  * some hundredths of a second. */
 double weft_peak_flops(struct weft_pool *pool, enum weft_type type);
 
+/* The same by processor time: what it would be if nothing else ran. */
+double weft_peak_flops_alone(struct weft_pool *pool, enum weft_type type);
+
 #endif

@@ -158,7 +158,7 @@ static enum weft_status check_spec(const struct weft_tstage_spec *s, struct weft
                          s->item0, s->item1, s->model.layers + 2);
     if (s->seq == 0 || s->seq > s->model.ctx)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "sequences of %u tokens: the model takes 1 to %u (data.seq)", s->seq,
+                         "sequences of %u tokens: the model takes 1 to %u", s->seq,
                          s->model.ctx);
     if (s->n_row_counts == 0 || s->n_row_counts > 2 || s->row_counts[0] == 0 || s->slots == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "a stage needs micros of at least one sequence");

@@ -76,7 +76,7 @@ void weft_tstage_start(struct weft_tstage *t, uint64_t seed);
 /* Packs all weights; needed after values were changed by hand. */
 void weft_tstage_pack(struct weft_tstage *t);
 /* The same for rows [row0, row1) of one parameter, in the caller's thread: row0 a multiple of
- * WEFT_PANEL, row1 too or the last. */
+ * WEFT_PACK_ROWS, row1 too or the last. */
 void weft_tstage_pack_rows(struct weft_tstage *t, const struct weft_param *param, size_t row0,
                            size_t row1);
 

@@ -12,7 +12,12 @@
 
 enum {
     VECTOR_ROWS = 4096, /* elements of a vector that are one task */
-    NORM_BLOCKS = 16,   /* blocks of squares that are one task: some microseconds */
+    /* Rows of a matrix that are one task: what is updated must still be in a second-level cache
+     * when it is packed, with its moments and its gradient. */
+    NARROW_ROWS = 3 * WEFT_PACK_ROWS,
+    WIDE_ROWS = WEFT_PACK_ROWS,
+    WIDE = 1024,
+    NORM_BLOCKS = 16, /* blocks of squares that are one task: some microseconds */
 };
 
 struct weft_optim {
@@ -29,7 +34,9 @@ struct weft_optim {
 
 static size_t task_rows(const struct weft_optim_tensor *t)
 {
-    return t->cols == 1 ? VECTOR_ROWS : WEFT_PANEL;
+    if (t->cols == 1)
+        return VECTOR_ROWS;
+    return t->cols < WIDE ? NARROW_ROWS : WIDE_ROWS;
 }
 
 static size_t pieces(size_t n, size_t size)

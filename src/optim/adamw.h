@@ -38,7 +38,7 @@ struct weft_optim_step {
 };
 
 /* Rows [row0, row1) of a tensor have their new values and are still in this thread's cache.  row0
- * is a multiple of 64, and row1 too unless it is the last.  Called from all threads of the pool,
+ * is a multiple of 16, and row1 too unless it is the last.  Called from all threads of the pool,
  * for different rows. */
 typedef void weft_updated_fn(void *arg, size_t tensor, size_t row0, size_t row1);
 

@@ -26,9 +26,9 @@ enum weft_status weft_rundir_check(const char *dir, struct weft_error *err)
     free(model);
     if (finished)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "log.dir %.200s has a finished run (there is %.200s/model): give "
-                         "another directory",
-                         dir, dir);
+                         "log.dir %.150s has a finished run (there is %.150s/model): give "
+                         "another directory; --model.dir=%.150s/model starts from its weights",
+                         dir, dir, dir);
     return WEFT_OK;
 }
 

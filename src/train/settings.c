@@ -12,9 +12,10 @@
 
 static const struct weft_setting rows[] = {
     /* model */
-    {"model", "dir", WEFT_SET_TEXT, "", "a Hugging Face directory or a weft checkpoint",
+    {"model", "dir", WEFT_SET_TEXT, "", "a Hugging Face directory, as weft saves one",
      AT(model.dir)},
-    {"model", "spec", WEFT_SET_TEXT, "", "a shape by its name: gpt2-124m, llama3-8b, d12",
+    {"model", "spec", WEFT_SET_TEXT, "",
+     "a shape by its name: gpt2-124m, llama3-8b, dN (GPT-2 with N layers of 64 N); sizes below change it",
      AT(model.spec)},
     {"model", "arch", WEFT_SET_CHOICE, "auto", "the family, where neither dir nor spec says it",
      .choices = "auto|gpt2|llama", AT(model.arch)},
@@ -42,7 +43,7 @@ static const struct weft_setting rows[] = {
      .most = LARGEST, AT(model.seed)},
     /* data */
     {"data", "train", WEFT_SET_TEXT, "",
-     "token shards: a file, a folder of *.bin, or a list with commas and patterns",
+     "token shards (see README): a file, a folder of *.bin, or a list with commas and patterns",
      AT(data.train)},
     {"data", "val", WEFT_SET_TEXT, "", "token shards to evaluate on", AT(data.val)},
     {"data", "tokenizer", WEFT_SET_TEXT, "", "a tokenizer's directory, for text",

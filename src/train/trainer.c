@@ -247,7 +247,7 @@ void weft_trainer_pack(struct weft_trainer *t)
 
 double weft_trainer_peak(const struct weft_trainer *t)
 {
-    return weft_peak_flops(t->pool, t->precision);
+    return weft_peak_flops_alone(t->pool, t->precision);
 }
 
 struct weft_trainer_info weft_trainer_info(const struct weft_trainer *t)

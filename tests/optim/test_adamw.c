@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "kern/gemm.h"
 #include "kern/ops.h"
 #include "optim/adamw.h"
 
@@ -138,7 +139,8 @@ static void count_rows(void *arg, size_t tensor, size_t row0, size_t row1)
 {
     struct model *model = arg;
     assert_true(tensor < N && row0 < row1 && row1 <= shapes[tensor].rows);
-    assert_true(row0 % 64 == 0 && (row1 % 64 == 0 || row1 == shapes[tensor].rows));
+    assert_true(row0 % WEFT_PACK_ROWS == 0 &&
+                (row1 % WEFT_PACK_ROWS == 0 || row1 == shapes[tensor].rows));
     for (size_t r = row0; r < row1; r++)
         model->seen[tensor][r]++;
 }
