@@ -6,7 +6,7 @@
  * Each stage implements weft/stage.h: forward saves what its backward needs in the slot it is
  * given, backward_input sends the gradient back, backward_weight adds to the weights' gradients.
  * Here both stages live in one thread, and four micros of a step run one after the other with
- * their backwards in reverse order; the result would be the same in any order.
+ * their backwards in reverse order.
  *
  *     cc mlp.c $(pkg-config --cflags --libs weft) -lm && ./a.out
  */
@@ -35,6 +35,10 @@ static void softmax_loss(struct layer *l, const struct weft_stage_call *call, fl
     float top = z[0] > z[1] ? z[0] : z[1];
     float sum = expf(z[0] - top) + expf(z[1] - top);
     int target = call->targets[row];
+    if (target < 0) { /* ignored */
+        memset(dz, 0, l->out * sizeof(float));
+        return;
+    }
     *call->loss += logf(sum) + top - z[target];
     for (int o = 0; o < l->out; o++)
         dz[o] = call->scale * (expf(z[o] - top) / sum - (o == target ? 1.0F : 0.0F));

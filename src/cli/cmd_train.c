@@ -37,6 +37,8 @@ static void catch_signals(void)
     sigemptyset(&how.sa_mask);
     sigaction(SIGINT, &how, NULL);
     sigaction(SIGTERM, &how, NULL);
+    sigaction(SIGHUP, &how, NULL);
+    signal(SIGPIPE, SIG_IGN); /* who watches may go: the run goes on, and is saved */
 }
 
 /* -- what is printed ------------------------------------------------------------------------ */
@@ -171,18 +173,27 @@ static enum weft_status all_steps(struct run *run, struct weft_error *err)
 {
     uint64_t steps = run->settings->train.steps;
     run->begin_ns = weft_clock_ns();
-    while (weft_trainer_done(run->trainer) < steps && stop_signal == 0 && !time_is_up(run))
-        WEFT_TRY(one_step(run, err));
+    enum weft_status st = WEFT_OK;
+    while (st == WEFT_OK && weft_trainer_done(run->trainer) < steps && stop_signal == 0 &&
+           !time_is_up(run))
+        st = one_step(run, err);
     uint64_t done = weft_trainer_done(run->trainer);
-    if (done < steps)
+    if (st != WEFT_OK)
+        printf("stopped after step %llu of %llu: the next one failed\n",
+               (unsigned long long)done, (unsigned long long)steps);
+    else if (done < steps)
         printf("stopped after step %llu of %llu: %s\n", (unsigned long long)done,
                (unsigned long long)steps,
                stop_signal != 0 ? "a signal came" : "train.max_time is over");
     if (run->dir.model == NULL || done == 0)
-        return WEFT_OK;
-    WEFT_TRY(weft_trainer_save(run->trainer, run->dir.model, err));
-    printf("saved    %s\n", run->dir.model);
-    return WEFT_OK;
+        return st;
+    /* A step that fails leaves the weights as the one before made them. */
+    struct weft_error second = {0};
+    enum weft_status saved =
+        weft_trainer_save(run->trainer, run->dir.model, st == WEFT_OK ? err : &second);
+    if (saved == WEFT_OK)
+        printf("saved    %s\n", run->dir.model);
+    return st != WEFT_OK ? st : saved;
 }
 
 static enum weft_status prepare(struct run *run, struct weft_error *err)

@@ -53,8 +53,8 @@ static enum weft_status read_bytes(const struct shard *s, int fd, uint64_t offse
                              offset + done, strerror(errno));
         if (got == 0)
             return WEFT_FAIL(err, WEFT_DATA,
-                             "%.240s: ends at byte %" PRIu64 ", before the %" PRIu64
-                             " tokens of its header",
+                             "%.240s: there is no byte %" PRIu64
+                             ", though its header has %" PRIu64 " tokens: it was cut short",
                              s->path, offset + done, s->n);
         done += (size_t)got;
     }

@@ -115,7 +115,7 @@ enum weft_status weft_mix_backward(struct pass *p, struct weft_mat dh, const flo
         t->block_fresh[j] = false;
     enum weft_status st = any ? WEFT_FAIL(err, WEFT_NUMERIC,
                                           "the gradient of a residual block, at %s, is not "
-                                          "finite or leaves the range of exact sums (4096)",
+                                          "finite or is 4096 or more, the end of exact sums",
                                           q->desc.name)
                               : WEFT_OK;
     if (st == WEFT_OK)

@@ -167,10 +167,11 @@ void weft_run_product(struct pass *p, const struct product_run *run, size_t rows
 
 enum weft_status weft_bad_gradient(const struct weft_param *param, struct weft_error *err)
 {
-    return WEFT_FAIL(err, WEFT_NUMERIC,
-                     "the gradient of %s is not finite, or its sum leaves the range of exact "
-                     "sums (4096)",
-                     param->desc.name);
+    return WEFT_FAIL(
+        err, WEFT_NUMERIC,
+        "the gradient of %s is not finite or is 4096 or more, the end of exact sums: "
+        "lower optim.lr, or set train.reduction to fast",
+        param->desc.name);
 }
 
 enum weft_status weft_add_outer(struct pass *p, struct weft_outer *outer,

@@ -157,9 +157,8 @@ static enum weft_status check_spec(const struct weft_tstage_spec *s, struct weft
         return WEFT_FAIL(err, WEFT_USAGE, "a stage of items %u to %u: the model has %u",
                          s->item0, s->item1, s->model.layers + 2);
     if (s->seq == 0 || s->seq > s->model.ctx)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "sequences of %u tokens: the model takes 1 to %u", s->seq,
-                         s->model.ctx);
+        return WEFT_FAIL(err, WEFT_USAGE, "sequences of %u tokens: the model takes 1 to %u",
+                         s->seq, s->model.ctx);
     if (s->n_row_counts == 0 || s->n_row_counts > 2 || s->row_counts[0] == 0 || s->slots == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "a stage needs micros of at least one sequence");
     if (s->model.residual_block_layers != 0 &&
@@ -630,6 +629,10 @@ void weft_tstage_pack(struct weft_tstage *t)
 
 void weft_tstage_step(struct weft_tstage *t)
 {
+    /* A step that failed may have left some. */
+    for (uint32_t i = 0; i < t->spec.slots; i++)
+        t->work_of[i] = -1;
+    memset(t->work_used, 0, t->spec.split_slots * sizeof *t->work_used);
     for (size_t i = 0; i < t->n_params; i++)
         t->params[i].fresh = true;
 }
@@ -682,7 +685,7 @@ static struct weft_mat layer_output(const struct pass *p, uint32_t layer)
     return layer_input(p, layer + 1);
 }
 
-static enum weft_status find_bad_field(const struct pass *p, struct weft_error *err);
+static enum weft_status find_bad_field(struct pass *p, struct weft_error *err);
 
 static enum weft_status stage_forward(void *self, const struct weft_stage_call *call,
                                       struct weft_error *err)
@@ -809,11 +812,14 @@ static const struct {
     enum field field;
     const char *what;
 } watched[] = {{F_X1, "the input"},
+               {F_H1, "the mix before attention"},
                {F_A1, "the norm before attention"},
                {F_QKV, "queries, keys or values"},
                {F_ATT, "attention's output"},
                {F_X2, "the stream after attention"},
+               {F_H2, "the mix before the MLP"},
                {F_A2, "the norm before the MLP"},
+               {F_GATE, "the MLP's gate"},
                {F_UP, "the MLP's inside"},
                {F_ACT, "the MLP's activation"}};
 
@@ -821,7 +827,7 @@ static size_t field_cols(const struct weft_tstage *t, enum field f)
 {
     if (f == F_QKV)
         return t->qkv_cols;
-    return f == F_UP || f == F_ACT ? t->ffn : t->dim;
+    return f == F_UP || f == F_ACT || f == F_GATE ? t->ffn : t->dim;
 }
 
 /* The first parameter with a value that is none, which is the cause more often than not. */
@@ -840,22 +846,37 @@ static enum weft_status find_bad_value(const struct weft_tstage *t, struct weft_
     return WEFT_OK;
 }
 
-static enum weft_status find_bad_field(const struct pass *p, struct weft_error *err)
+static enum weft_status find_bad_in_layer(struct pass *p, uint32_t layer,
+                                          struct weft_error *err)
+{
+    const struct weft_tstage *t = p->t;
+    bool opens = t->mixed && (t->layer0 + layer) % t->spec.model.residual_block_layers == 0;
+    weft_layer_again(p, layer); /* what was not kept */
+    for (size_t i = 0; i < sizeof watched / sizeof *watched; i++) {
+        enum field f = watched[i].field;
+        if (!t->place[f].there || (f == F_X1 && opens))
+            continue;
+        size_t cols = field_cols(t, f);
+        size_t at = t->ops->find_bad(weft_tstage_field(p, layer, f), p->tokens, cols);
+        if (at != SIZE_MAX)
+            return WEFT_FAIL(err, WEFT_NUMERIC,
+                             "the loss is not finite: in layer %u %s is not, at token %zu",
+                             t->layer0 + layer, watched[i].what, at / cols);
+    }
+    size_t at = t->ops->find_bad(layer_output(p, layer), p->tokens, t->dim);
+    if (at != SIZE_MAX)
+        return WEFT_FAIL(err, WEFT_NUMERIC,
+                         "the loss is not finite: layer %u's output is not, at token %zu",
+                         t->layer0 + layer, at / t->dim);
+    return WEFT_OK;
+}
+
+static enum weft_status find_bad_field(struct pass *p, struct weft_error *err)
 {
     const struct weft_tstage *t = p->t;
     WEFT_TRY(find_bad_value(t, err));
     for (uint32_t l = 0; l < t->n_layers; l++)
-        for (size_t i = 0; i < sizeof watched / sizeof *watched; i++) {
-            enum field f = watched[i].field;
-            if (t->place[f].work || (f == F_X1 && t->mixed))
-                continue;
-            size_t cols = field_cols(t, f);
-            size_t at = t->ops->find_bad(weft_tstage_field(p, l, f), p->tokens, cols);
-            if (at != SIZE_MAX)
-                return WEFT_FAIL(err, WEFT_NUMERIC,
-                                 "the loss is not finite: in layer %u %s is not, at token %zu",
-                                 t->layer0 + l, watched[i].what, at / cols);
-        }
+        WEFT_TRY(find_bad_in_layer(p, l, err));
     return WEFT_FAIL(err, WEFT_NUMERIC,
                      "the loss is not finite: the head's logits are too large");
 }

@@ -200,8 +200,12 @@ __attribute__((always_inline)) static inline uint64_t draw_row(size_t at, uint32
 }
 
 /* One pass for sixteen scenarios.  A cell's time is first that of its input, then that of its
- * gradient: both are written before they are read.  Compiled for each kind of vector unit. */
-__attribute__((target_clones("avx512f", "avx2", "default"))) static void
+ * gradient: both are written before they are read.  Compiled for each kind of vector unit; not so
+ * under the thread sanitizer, which is not ready when the loader would choose one. */
+#if !defined(__SANITIZE_THREAD__)
+__attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+static void
 run_lanes(const struct many *m, uint64_t seed)
 {
     for (uint32_t r = 0; r < m->place->n_ranks; r++)

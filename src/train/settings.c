@@ -115,7 +115,7 @@ static const struct weft_setting rows[] = {
      .choices = "cosine|linear|wsd|constant", AT(optim.curve)},
     {"optim", "beta1", WEFT_SET_REAL, "0.9", "AdamW: memory of the gradient", .most = 0.999999,
      AT(optim.beta1)},
-    {"optim", "beta2", WEFT_SET_REAL, "0.95", "AdamW: memory of its square", .most = 0.99999999,
+    {"optim", "beta2", WEFT_SET_REAL, "0.95", "AdamW: memory of its square", .most = 0.99999,
      AT(optim.beta2)},
     {"optim", "eps", WEFT_SET_REAL, "1e-8", "AdamW: keeps the divisor from 0", .least = 1e-20,
      .most = 1, AT(optim.eps)},

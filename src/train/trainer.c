@@ -70,6 +70,13 @@ static enum weft_status load(struct weft_trainer *t, const struct weft_hf *hf,
         const struct weft_param_desc *d = &params[i].desc;
         uint64_t shape[2] = {d->shape[0], d->shape[1]};
         st = weft_hf_read(hf, d->name, d->rank, shape, params[i].value, err);
+        struct weft_mat values = {params[i].value, d->shape[1], WEFT_F32};
+        size_t bad =
+            st != WEFT_OK ? SIZE_MAX : weft_ops()->find_bad(values, d->shape[0], d->shape[1]);
+        if (bad != SIZE_MAX)
+            st = WEFT_FAIL(err, WEFT_CKPT,
+                           "the weights: element %zu of %s is not a finite number", bad,
+                           d->name);
     }
     free(names);
     return st;

@@ -338,6 +338,43 @@ static void check_against_llmc(void **state)
     weft_items_release(&items);
 }
 
+/* A weight so large that its products overflow: the layer is named, kept or computed again. */
+static void check_overflow(void **state)
+{
+    const struct weft_model *model = *state;
+    struct weft_pool *pool = NULL;
+    assert_int_equal(weft_pool_new(1, &pool, NULL), WEFT_OK);
+    for (int recompute = WEFT_RECOMPUTE_NONE; recompute <= WEFT_RECOMPUTE_FULL; recompute++) {
+        struct weft_tstage_spec spec = spec_of(model, pool);
+        struct weft_tstage *t = NULL;
+        struct weft_error err = {0};
+        size_t n;
+        double loss;
+        int32_t tokens[TOKENS] = {0};
+        spec.recompute = (enum weft_recompute)recompute;
+        assert_int_equal(weft_tstage_new(&spec, &t, NULL), WEFT_OK);
+        weft_tstage_start(t, 3);
+        struct weft_param *params = weft_tstage_params(t, &n);
+        for (size_t p = 0; p < n; p++)
+            if (params[p].desc.item == 2 && params[p].desc.role == WEFT_UP)
+                for (size_t i = 0; i < params[p].n; i++)
+                    params[p].value[i] = 3e38F;
+        weft_tstage_pack(t);
+        struct weft_stage stage = weft_tstage_stage(t);
+        struct weft_stage_call call = {.rows = ROWS,
+                                       .in = tokens,
+                                       .targets = tokens,
+                                       .scale = 1,
+                                       .loss = &loss,
+                                       .train = true};
+        assert_int_equal(stage.ops->forward(stage.self, &call, &err), WEFT_NUMERIC);
+        if (strstr(err.msg, "in layer 1 the MLP's") == NULL)
+            fail_msg("recompute %d: %s", recompute, err.msg);
+        weft_tstage_free(t);
+    }
+    weft_pool_free(pool);
+}
+
 static void check_refusals(void **state)
 {
     (void)state;
@@ -362,17 +399,18 @@ static void check_refusals(void **state)
 int main(void)
 {
     enum { N = sizeof models / sizeof *models };
-    static char titles[4 * N][80];
-    struct CMUnitTest tests[4 * N + 2];
+    static char titles[5 * N][80];
+    struct CMUnitTest tests[5 * N + 2];
     static const struct {
         const char *what;
         CMUnitTestFunction run;
     } kinds[] = {{"differences", check_differences},
                  {"cuts", check_cuts},
                  {"ignored targets", check_ignored},
-                 {"memory", check_memory}};
+                 {"memory", check_memory},
+                 {"overflow", check_overflow}};
     size_t n = 0;
-    for (size_t k = 0; k < 4; k++)
+    for (size_t k = 0; k < 5; k++)
         for (size_t m = 0; m < N; m++, n++) {
             snprintf(titles[n], sizeof titles[n], "%s: %s", names[m], kinds[k].what);
             tests[n] =
