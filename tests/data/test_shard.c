@@ -243,7 +243,8 @@ static void check_cut_while_open(void **state)
     assert_int_equal(truncate(path, 1031), 0);
     assert_int_equal(weft_shards_read(s, 0, 3, 50257, out, NULL), WEFT_OK);
     assert_int_equal(weft_shards_read(s, 0, 8, 50257, out, &err), WEFT_DATA);
-    assert_non_null(strstr(err.msg, "/a.bin: there is no byte 1031, though its header has 8 tokens"));
+    assert_non_null(
+        strstr(err.msg, "/a.bin: there is no byte 1031, though its header has 8 tokens"));
     weft_shards_free(s);
     folder_remove(&f);
 }
