@@ -37,8 +37,9 @@ static enum weft_status read_all(const uint8_t *data, size_t size,
     enum weft_status st = weft_settings_parse(list, (const char *)data, n, "f", s, err);
     if (st != WEFT_OK || nul == NULL)
         return st;
-    char *flag = strndup((const char *)nul + 1, size - n - 1);
+    char *flag = calloc(size - n, 1); /* what follows the NUL, and one of its own */
     require(flag != NULL);
+    memcpy(flag, nul + 1, size - n - 1);
     st = weft_settings_flags(list, 1, &flag, s, err);
     free(flag);
     return st;
