@@ -39,15 +39,14 @@ static size_t n_finished(const struct pass *p, uint32_t layer)
     return 1 + (p->t->layer0 + layer) / p->t->spec.model.residual_block_layers;
 }
 
-/* Is layer `layer` the first of its block, so that no sum is open yet? */
-static bool opens_block(const struct pass *p, uint32_t layer)
+bool weft_opens_block(const struct pass *p, uint32_t layer)
 {
     return p->t->mixed && (p->t->layer0 + layer) % p->t->spec.model.residual_block_layers == 0;
 }
 
 static struct weft_mat open_sum(const struct pass *p, uint32_t layer)
 {
-    return opens_block(p, layer) ? none() : weft_tstage_field(p, layer, F_X1);
+    return weft_opens_block(p, layer) ? none() : weft_tstage_field(p, layer, F_X1);
 }
 
 /* -- forward -------------------------------------------------------------------------------- */
@@ -190,7 +189,7 @@ static void attention_inside(struct pass *p, uint32_t layer)
 static void attention_output(struct pass *p, uint32_t layer)
 {
     struct weft_param *w = param(p, layer, WEFT_PROJECT);
-    bool alone = opens_block(p, layer);
+    bool alone = weft_opens_block(p, layer);
     weft_run_product(p,
                      &(struct product_run){.which = alone ? P_PROJECT_ALONE : P_PROJECT,
                                            .a = weft_tstage_field(p, layer, F_ATT),
@@ -454,7 +453,7 @@ enum weft_status weft_layer_backward_input(struct pass *p, uint32_t layer,
 {
     WEFT_TRY(mlp_back(p, layer, err));
     WEFT_TRY(attention_back(p, layer, err));
-    if (opens_block(p, layer)) /* the stream before was a block of its own, now complete */
+    if (weft_opens_block(p, layer)) /* the stream before was a block of its own, now complete */
         weft_block_gradient(p, n_finished(p, layer) - 1);
     return WEFT_OK;
 }

@@ -5,8 +5,6 @@
 #include "base/size.h"
 #include "model/stage_priv.h"
 
-enum { MIX_ROWS = 8 }; /* of one task: its gradients of all vectors must stay in the cache */
-
 struct weft_mat weft_block(const struct pass *p, size_t j)
 {
     const struct weft_tstage *t = p->t;

@@ -8,6 +8,7 @@
 enum {
     ROW_BLOCK = 32,    /* rows of one task that walks rows; sums over rows are made of these */
     COL_BLOCK = 64,    /* columns of one task that walks columns */
+    MIX_ROWS = 8,      /* of one task that mixes: gradients of all vectors stay in the cache */
     HEAD_TOKENS = 512, /* tokens whose logits exist at one time */
     ALIGN = 64,
 };
@@ -154,6 +155,19 @@ static inline struct weft_param *weft_tstage_layer_param(struct weft_tstage *t, 
     return weft_tstage_param(t, t->layer0 + 1 + layer, role);
 }
 
+/* Where allocated memory begins to be used: allocations have room for it. */
+static inline char *weft_align(char *at)
+{
+    return at + (ALIGN - (uintptr_t)at % ALIGN) % ALIGN;
+}
+
+/* Where a layer's output goes: on to the next one, unless it ends a block. */
+struct weft_mat weft_layer_output(const struct pass *p, uint32_t layer);
+
+/* Says what is not finite, first of all: a weight, or a layer's inside.  For a pass whose forward
+ * gave a loss that is not. */
+enum weft_status weft_find_bad(struct pass *p, struct weft_error *err);
+
 /* -- pieces (parts.c) ---------------------------------------------------------------------- */
 
 uint64_t weft_tstage_now(void);
@@ -213,6 +227,9 @@ enum weft_status weft_mix_backward(struct pass *p, struct weft_mat dh, const flo
 void weft_block_gradient(struct pass *p, size_t j);
 
 /* -- items ---------------------------------------------------------------------------------- */
+
+/* Is layer `layer` the first of its block, so that no sum is open yet? */
+bool weft_opens_block(const struct pass *p, uint32_t layer);
 
 void weft_layer_forward(struct pass *p, uint32_t layer, struct weft_mat out);
 /* Computes again what was not kept. */

@@ -44,7 +44,7 @@ static inline struct weft_mat weft_mat_at(struct weft_mat m, size_t row, size_t 
 }
 
 /* The row length to store rows of `cols` elements with.  Rows whose distance is a multiple of
- * 2 KiB fall on the same few sets of a first-level cache, and a product that walks a dozen rows
+ * 2 KiB fall on the same few sets of a first-level cache, and a product that walks several rows
  * at once would fetch each line again and again: such rows get one cache line more. */
 static inline size_t weft_row_length(size_t cols, enum weft_type type)
 {
