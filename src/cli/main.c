@@ -78,8 +78,20 @@ static bool wants_help(int argc, char **argv)
     return false;
 }
 
+static enum weft_status check_environment(struct weft_error *err)
+{
+    const char *wish = getenv("WEFT_ISA");
+    if (wish != NULL && !weft_isa_is_name(wish))
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "WEFT_ISA is '%.40s': set portable, avx2, avx512 or avx512_bf16, or "
+                         "unset it",
+                         wish);
+    return WEFT_OK;
+}
+
 static enum weft_status run(int argc, char **argv, struct weft_error *err)
 {
+    WEFT_TRY(check_environment(err));
     if (argc < 2) {
         weft_print_overview(stderr);
         return WEFT_FAIL(err, WEFT_USAGE, "give a command");

@@ -39,6 +39,14 @@ enum weft_isa weft_isa(void)
     return best;
 }
 
+bool weft_isa_is_name(const char *name)
+{
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
 const char *weft_isa_name(enum weft_isa isa)
 {
     return names[isa];

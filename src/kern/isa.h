@@ -3,6 +3,8 @@
 #ifndef KERN_ISA_H
 #define KERN_ISA_H
 
+#include <stdbool.h>
+
 enum weft_isa {
     WEFT_ISA_PORTABLE, /* what every machine of the architecture has */
     WEFT_ISA_AVX2,     /* AVX2, FMA, F16C */
@@ -12,6 +14,9 @@ enum weft_isa {
 
 /* Safe from any thread. */
 enum weft_isa weft_isa(void);
+
+/* Is this a name that WEFT_ISA may have? */
+bool weft_isa_is_name(const char *name);
 
 /* "portable", "avx2", "avx512", "avx512_bf16" */
 const char *weft_isa_name(enum weft_isa isa);

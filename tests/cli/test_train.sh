@@ -139,3 +139,26 @@ out_has 'an unfinished run was here'
 holds test "$(wc -l <runs/u/metrics.jsonl)" -eq 9
 
 finish
+
+# A step that fails keeps what the ones before it made.
+cp "$tiny/tokens.bin" late.bin
+chmod u+w late.bin
+printf '\377\377' | dd of=late.bin bs=1 seek=$((1024 + 2 * 250)) conv=notrunc status=none
+run 3 train run.yaml --data.train=late.bin --log.dir=runs/late
+out_has 'step 1/8 | loss '
+out_has 'stopped after step 1 of 8: the next one failed'
+out_has 'saved    runs/late/model'
+err_has 'step 2'
+err_has 'token 250'
+holds test -s runs/late/model/model.safetensors
+
+# Weights that are no numbers are not trained with: the first of the file becomes one.
+cp -r "$tiny" sick
+chmod -R u+w sick
+data=$((8 + $(od -An -tu8 -N8 sick/model.safetensors)))
+printf '\000\000\300\177' | dd of=sick/model.safetensors bs=1 seek=$data conv=notrunc status=none
+run 4 train run.yaml --model.dir=sick
+err_has 'is not a finite number'
+
+WEFT_ISA=quick run 2 train run.yaml
+err_has "WEFT_ISA is 'quick'"
