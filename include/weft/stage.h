@@ -25,6 +25,18 @@
 extern "C" {
 #endif
 
+/* Block attention residuals in a model of several stages.  All arrays are by block, block 0 being
+ * the embedding's output; an entry is NULL where the stage neither reads nor makes the block. */
+struct weft_stage_blocks {
+    /* Read where an earlier stage finished it, written by the stage that finishes it; one
+     * activation each. */
+    float *const *value;
+    /* Backward: gradients as exact sums in units of 2^-50.  A stage adds to all that it reads,
+     * and takes from those that it makes, in which all later stages' shares are then. */
+    int64_t *const *grad;
+    bool *fresh; /* grad[b] holds nothing yet: it is to be written, not added to */
+};
+
 /* One call for one micro.  Pointers are borrowed for the time of the call. */
 struct weft_stage_call {
     uint32_t micro; /* of the step */
@@ -39,6 +51,7 @@ struct weft_stage_call {
     float scale;  /* the loss of one target counts this much: 1 / targets of the step */
     double *loss; /* receives the sum of the targets' losses, not scaled */
     bool train;   /* a backward will follow; false: only the loss is wanted */
+    const struct weft_stage_blocks *blocks; /* NULL: none, or the stage is a whole model */
 };
 
 struct weft_stage_ops {
