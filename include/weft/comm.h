@@ -134,7 +134,8 @@ void weft_comm_abort(struct weft_comm *comm, const struct weft_error *err);
 /* -- all ranks ------------------------------------------------------------------------------ */
 
 /* Everyone's `bytes` go to rank 0: at[r] of it has room for size[r] of rank r, its own included.
- * `at` and `size` are only read on rank 0; sizes are what the ranks send.  Collective. */
+ * `at` and `size` are only read on rank 0, and may be NULL when nobody sends anything; sizes are
+ * what the ranks send.  Collective. */
 enum weft_status weft_comm_gather(struct weft_comm *comm, const void *data, size_t bytes,
                                   void *const *at, const size_t *size, struct weft_error *err);
 

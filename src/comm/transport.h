@@ -51,6 +51,8 @@ struct weft_comm {
     int64_t told_ns;
     /* (n_ranks, WEFT_N_CHANNELS): messages so far */
     uint64_t *sent, *received; /* owned by comm.c */
+    struct weft_message
+        *gathered; /* owned by comm.c: (n_ranks), so that a step allocates nothing */
     weft_describe_fn *describe;
     void *describe_arg;
     weft_progress_fn *progress;
