@@ -17,7 +17,8 @@ enum {
     NARROW_ROWS = 3 * WEFT_PACK_ROWS,
     WIDE_ROWS = WEFT_PACK_ROWS,
     WIDE = 1024,
-    NORM_BLOCKS = 16, /* blocks of squares that are one task: some microseconds */
+    PART_ELEMENTS = 16384, /* of a tensor of which only a part is updated */
+    NORM_BLOCKS = 16,      /* blocks of squares that are one task: some microseconds */
 };
 
 struct weft_optim {
@@ -44,6 +45,17 @@ static size_t pieces(size_t n, size_t size)
     return n / size + (n % size != 0);
 }
 
+static bool is_whole(const struct weft_optim_tensor *t)
+{
+    return t->begin == 0 && t->end == t->rows * t->cols;
+}
+
+static size_t n_tasks(const struct weft_optim_tensor *t)
+{
+    return is_whole(t) ? pieces(t->rows, task_rows(t))
+                       : pieces(t->end - t->begin, PART_ELEMENTS);
+}
+
 /* Which tensor an index falls to: the last whose first one is not above it. */
 static size_t find(const size_t *first, size_t n, size_t index)
 {
@@ -65,13 +77,20 @@ static enum weft_status count(struct weft_optim *o, size_t *elements, struct wef
 {
     *elements = 0;
     for (size_t i = 0; i < o->n; i++) {
-        const struct weft_optim_tensor *t = &o->at[i];
+        struct weft_optim_tensor *t = &o->at[i];
         size_t size;
-        if (!weft_size_mul(t->rows, t->cols, &size) ||
-            !weft_size_add(*elements, size, elements) || *elements > SIZE_MAX / 64)
+        if (!weft_size_mul(t->rows, t->cols, &size))
             return WEFT_FAIL(err, WEFT_NOMEM, "%s is too large", t->name);
-        o->first_block[i + 1] = o->first_block[i] + pieces(size, WEFT_NORM_BLOCK);
-        o->first_task[i + 1] = o->first_task[i] + pieces(t->rows, task_rows(t));
+        if (t->end == 0)
+            t->end = size;
+        if (t->begin > t->end || t->end > size || t->begin % WEFT_NORM_BLOCK != 0 ||
+            (t->end != size && t->end % WEFT_NORM_BLOCK != 0))
+            return WEFT_FAIL(err, WEFT_INTERNAL, "elements %zu to %zu of %s are not blocks",
+                             t->begin, t->end, t->name);
+        if (!weft_size_add(*elements, t->end - t->begin, elements) || *elements > SIZE_MAX / 64)
+            return WEFT_FAIL(err, WEFT_NOMEM, "%s is too large", t->name);
+        o->first_block[i + 1] = o->first_block[i] + pieces(t->end - t->begin, WEFT_NORM_BLOCK);
+        o->first_task[i + 1] = o->first_task[i] + n_tasks(t);
     }
     return WEFT_OK;
 }
@@ -98,7 +117,7 @@ static enum weft_status make_moments(struct weft_optim *o, size_t elements,
     weft_pool_run(o->pool, pieces(2 * elements, (size_t)1 << 20), clear_moments, o);
     float *next = o->moments;
     for (size_t i = 0; i < o->n; i++) {
-        size_t size = o->at[i].rows * o->at[i].cols;
+        size_t size = o->at[i].end - o->at[i].begin;
         o->at[i].m = next;
         o->at[i].v = next + size;
         next += 2 * size;
@@ -165,8 +184,8 @@ static double block_squares(const struct weft_optim *o, size_t block)
 {
     size_t i = find(o->first_block, o->n, block);
     const struct weft_optim_tensor *t = &o->at[i];
-    size_t begin = (block - o->first_block[i]) * WEFT_NORM_BLOCK;
-    size_t n = weft_size_min(t->rows * t->cols - begin, WEFT_NORM_BLOCK);
+    size_t begin = t->begin + (block - o->first_block[i]) * WEFT_NORM_BLOCK;
+    size_t n = weft_size_min(t->end - begin, WEFT_NORM_BLOCK);
     return weft_ops()->sum_squares(t->exact != NULL ? t->exact + begin : NULL,
                                    t->fast != NULL ? t->fast + begin : NULL, n);
 }
@@ -181,13 +200,20 @@ static void squares_task(void *arg, size_t task, unsigned worker)
         o->squares[b] = block_squares(o, b);
 }
 
+const double *weft_optim_block_squares(struct weft_optim *o, size_t *n)
+{
+    *n = o->first_block[o->n];
+    weft_pool_run(o->pool, pieces(*n, NORM_BLOCKS), squares_task, o);
+    return o->squares;
+}
+
 double weft_optim_squares(struct weft_optim *o)
 {
-    size_t n_blocks = o->first_block[o->n];
-    weft_pool_run(o->pool, pieces(n_blocks, NORM_BLOCKS), squares_task, o);
+    size_t n_blocks;
+    const double *squares = weft_optim_block_squares(o, &n_blocks);
     double sum = 0;
     for (size_t b = 0; b < n_blocks; b++)
-        sum += o->squares[b];
+        sum += squares[b];
     return sum;
 }
 
@@ -208,20 +234,31 @@ struct update {
     void *arg;
 };
 
+static void update_part(const struct update *u, const struct weft_optim_tensor *t, size_t at,
+                        size_t n)
+{
+    struct weft_adamw how = u->how;
+    how.decay = t->decay ? how.decay : 0.0F;
+    weft_ops()->adamw(t->value + at, t->m + (at - t->begin), t->v + (at - t->begin),
+                      t->exact != NULL ? t->exact + at : NULL,
+                      t->fast != NULL ? t->fast + at : NULL, n, &how);
+}
+
 static void update_task(void *arg, size_t task, unsigned worker)
 {
     const struct update *u = arg;
     (void)worker;
     size_t i = find(u->o->first_task, u->o->n, task);
     const struct weft_optim_tensor *t = &u->o->at[i];
-    size_t row0 = (task - u->o->first_task[i]) * task_rows(t);
+    task -= u->o->first_task[i];
+    if (!is_whole(t)) {
+        size_t at = t->begin + task * PART_ELEMENTS;
+        update_part(u, t, at, weft_size_min(PART_ELEMENTS, t->end - at));
+        return;
+    }
+    size_t row0 = task * task_rows(t);
     size_t row1 = weft_size_min(row0 + task_rows(t), t->rows);
-    size_t at = row0 * t->cols;
-    struct weft_adamw how = u->how;
-    how.decay = t->decay ? how.decay : 0.0F;
-    weft_ops()->adamw(t->value + at, t->m + at, t->v + at,
-                      t->exact != NULL ? t->exact + at : NULL,
-                      t->fast != NULL ? t->fast + at : NULL, (row1 - row0) * t->cols, &how);
+    update_part(u, t, row0 * t->cols, (row1 - row0) * t->cols);
     if (u->updated != NULL)
         u->updated(u->arg, i, row0, row1);
 }

@@ -24,7 +24,10 @@ struct weft_optim_tensor {
     int64_t *exact;    /* its gradient in units of 2^-50 ... */
     float *fast;       /* ... or in fp32; the other is NULL */
     bool decay;        /* weight decay applies */
-    float *m, *v;      /* the moments: made and owned by the optimizer */
+    /* The elements that are this optimizer's: from a block of WEFT_NORM_BLOCK to the end of one.
+     * 0, 0: all.  It looks at no others. */
+    size_t begin, end;
+    float *m, *v; /* the moments of these: made and owned by the optimizer */
 };
 
 struct weft_optim_settings {
@@ -37,8 +40,8 @@ struct weft_optim_step {
     double scale; /* every gradient is multiplied by it: clipping */
 };
 
-/* Rows [row0, row1) of a tensor have their new values and are still in this thread's cache.  row0
- * is a multiple of 16, and row1 too unless it is the last.  Called from all threads of the pool,
+/* Rows [row0, row1) of a tensor that is wholly the optimizer's have their new values and are still
+ * in this thread's cache.  row0 is a multiple of 16, and row1 too unless it is the last.  Called from all threads of the pool,
  * for different rows. */
 typedef void weft_updated_fn(void *arg, size_t tensor, size_t row0, size_t row1);
 
@@ -60,7 +63,10 @@ size_t weft_optim_bytes(const struct weft_optim *o); /* of the moments */
  * each tensor's start, blocks in order, tensors in order. */
 double weft_optim_squares(struct weft_optim *o);
 
-/* After weft_optim_squares(): the first tensor whose gradient is not finite, or n. */
+/* The same without the sum: one number for each block, in that order; borrowed until the next. */
+const double *weft_optim_block_squares(struct weft_optim *o, size_t *n);
+
+/* After either of them: the first tensor whose gradient is not finite, or n. */
 size_t weft_optim_find_bad(const struct weft_optim *o);
 
 /* One step of AdamW for all tensors.  `updated` may be NULL. */
