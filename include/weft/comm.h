@@ -35,8 +35,8 @@ extern "C" {
 
 struct weft_comm;
 
-/* Channels 0 .. WEFT_USER_CHANNEL - 1 are weft's own. */
-enum { WEFT_USER_CHANNEL = 8, WEFT_N_CHANNELS = 16 };
+/* A program has channels WEFT_USER_CHANNEL .. WEFT_GROUP_CHANNEL - 1; the others are weft's own. */
+enum { WEFT_USER_CHANNEL = 8, WEFT_GROUP_CHANNEL = 16, WEFT_N_CHANNELS = 256 };
 
 /* What a message is.  The first four are the caller's to choose; both ends must say the same. */
 struct weft_message_head {

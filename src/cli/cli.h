@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/input.h"
 #include "config/option.h"
 #include "config/settings.h"
 #include "draw/timeline.h"
@@ -48,9 +49,6 @@ void weft_print_completion(FILE *out);
 
 /* -- files and terminals -------------------------------------------------------------------- */
 
-/* The whole file, NUL-terminated; "-" is standard input.  The caller frees *out. */
-enum weft_status weft_input_read(const char *path, char **out, size_t *len,
-                                 struct weft_error *err);
 
 /* Does a file's name end so? */
 bool weft_path_ends_in(const char *path, const char *ending);

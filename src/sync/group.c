@@ -9,7 +9,6 @@
 #include "kern/ops.h"
 
 enum {
-    REDUCE_CHANNEL = 2,
     SPREAD_CHANNEL = 3,
     PIECE = 1 << 19, /* elements that are summed at once: 4 MiB of exact sums */
     TASK = 1 << 14,  /* elements of one thread's task */
@@ -133,7 +132,7 @@ static struct weft_message piece_message(const struct weft_group *g, uint32_t ho
                  .part = (uint32_t)piece,
                  .step = g->step},
         .peer = g->setup.holders[holder],
-        .channel = REDUCE_CHANNEL,
+        .channel = WEFT_GROUP_CHANNEL + g->setup.id,
         .bytes = weft_size_min(PIECE, share_size(g, owner) - begin) * g->element,
     };
 }

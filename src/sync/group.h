@@ -16,12 +16,15 @@
 #include "kern/pool.h"
 #include "weft/comm.h"
 
+/* Sums of several groups run side by side, each on a channel of its own. */
+enum { WEFT_MAX_GROUPS = WEFT_N_CHANNELS - WEFT_GROUP_CHANNEL };
+
 struct weft_group_setup {
     struct weft_comm *comm; /* borrowed, like all that is given here; NULL with one holder */
     struct weft_pool *pool;
     const uint32_t *holders; /* ascending, this rank among them */
     uint32_t n_holders;
-    uint32_t id;        /* the same on all, another for each group */
+    uint32_t id;        /* the same on all, another for each group; below WEFT_MAX_GROUPS */
     const size_t *cuts; /* (n_holders + 1): holder h's share is from cuts[h] to cuts[h + 1] */
     int64_t *exact;     /* the gradient of this rank's copy ... */
     float *fast;        /* ... or in fp32; the other is NULL */

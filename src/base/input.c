@@ -1,0 +1,55 @@
+#include "base/input.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+
+static enum weft_status read_stream(FILE *in, const char *path, char **out, size_t *len,
+                                    struct weft_error *err)
+{
+    size_t cap = 1 << 16, n = 0;
+    char *text = malloc(cap);
+    for (;;) {
+        if (text == NULL)
+            return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory to read it", path);
+        n += fread(text + n, 1, cap - 1 - n, in);
+        if (n + 1 < cap)
+            break;
+        char *more = cap > SIZE_MAX / 2 ? NULL : realloc(text, 2 * cap);
+        if (more == NULL)
+            free(text);
+        text = more;
+        cap *= 2;
+    }
+    if (ferror(in)) {
+        free(text);
+        return WEFT_FAIL(err, WEFT_IO, "%s: %s", path, strerror(errno));
+    }
+    text[n] = '\0';
+    *out = text;
+    *len = n;
+    return WEFT_OK;
+}
+
+enum weft_status weft_input_read(const char *path, char **out, size_t *len,
+                                 struct weft_error *err)
+{
+    if (strcmp(path, "-") == 0)
+        return read_stream(stdin, "standard input", out, len, err);
+    FILE *in = fopen(path, "rb");
+    if (in == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: %s", path, strerror(errno));
+    struct stat info;
+    enum weft_status st;
+    if (fstat(fileno(in), &info) == 0 && S_ISDIR(info.st_mode))
+        st = WEFT_FAIL(err, WEFT_USAGE, "%s: is a directory, not a file", path);
+    else
+        st = read_stream(in, path, out, len, err);
+    fclose(in);
+    return st;
+}
