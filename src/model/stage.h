@@ -49,9 +49,15 @@ struct weft_tstage_spec {
     struct weft_pool *pool; /* borrowed */
 };
 
+/* Tensors lie in two regions, of values and of gradients, in model order and at the same places
+ * in both, counted in elements.  Each begins at a multiple of WEFT_PARAM_ALIGN; the gaps are zero
+ * and nobody writes them, so a region can be worked at as one array. */
+enum { WEFT_PARAM_ALIGN = 16 };
+
 struct weft_param {
     struct weft_param_desc desc;
     size_t n;
+    size_t offset;  /* from the start of either region */
     float *value;   /* owned by the stage; (shape[0], shape[1]) */
     int64_t *exact; /* its gradient: units of 2^-50 ... */
     float *fast;    /* ... or fp32; the other is NULL */

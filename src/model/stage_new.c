@@ -230,13 +230,13 @@ static struct weft_packed packed_of(size_t k, size_t n, enum weft_pack_form form
 
 static enum weft_status allocate_params(struct weft_tstage *t, struct weft_error *err)
 {
-    size_t values = 0, gradients = 0, packed = 0, sum = t->spec.fast_sums ? 4 : 8;
+    size_t elements = 0, packed = 0, sum = t->spec.fast_sums ? 4 : 8;
     enum weft_pack_form form = weft_pack_form(t->spec.precision);
     for (size_t i = 0; i < t->n_params; i++) {
         struct weft_param *p = &t->params[i];
         size_t rows = p->desc.shape[0], cols = p->desc.shape[1];
-        values += round_up(p->n * sizeof(float));
-        gradients += round_up(p->n * sum);
+        p->offset = elements;
+        elements += (p->n + WEFT_PARAM_ALIGN - 1) / WEFT_PARAM_ALIGN * WEFT_PARAM_ALIGN;
         if (!is_factor(t, &p->desc))
             continue;
         /* The head's gradient has as many columns as the padded vocabulary. */
@@ -246,6 +246,7 @@ static enum weft_status allocate_params(struct weft_tstage *t, struct weft_error
         packed += round_up(weft_packed_bytes(p->same.k, p->same.n, form)) +
                   round_up(weft_packed_bytes(p->turned.k, p->turned.n, form));
     }
+    size_t values = elements * sizeof(float), gradients = elements * sum;
     t->memory.weights = values;
     t->memory.gradients = gradients;
     t->memory.packed = packed;
@@ -254,17 +255,16 @@ static enum weft_status allocate_params(struct weft_tstage *t, struct weft_error
     t->packed = allocate(packed);
     if (t->values == NULL || t->gradients == NULL || t->packed == NULL)
         return no_memory("a stage's weights", values + gradients + packed, err);
-    char *value = weft_align(t->values), *gradient = weft_align(t->gradients);
+    float *value = (float *)weft_align(t->values);
+    char *gradient = weft_align(t->gradients);
     char *factor = weft_align(t->packed);
     for (size_t i = 0; i < t->n_params; i++) {
         struct weft_param *p = &t->params[i];
-        p->value = (float *)value;
-        value += round_up(p->n * sizeof(float));
+        p->value = value + p->offset;
         if (t->spec.fast_sums)
-            p->fast = (float *)gradient;
+            p->fast = (float *)gradient + p->offset;
         else
-            p->exact = (int64_t *)gradient;
-        gradient += round_up(p->n * sum);
+            p->exact = (int64_t *)gradient + p->offset;
         if (!is_factor(t, &p->desc))
             continue;
         p->same.at = factor;

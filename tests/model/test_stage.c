@@ -321,6 +321,30 @@ static void check_memory(void **state)
     weft_pool_free(pool);
 }
 
+/* A tensor has one place in both regions, and what lies between tensors stays zero. */
+static void check_regions(void **state)
+{
+    struct rig *r = make_rig(*state, NULL, 0);
+    size_t n, end = 0;
+    run_step(r);
+    const struct weft_param *params = weft_tstage_params(r->stage[0], &n);
+    const float *values = params[0].value;
+    const int64_t *gradients = params[0].exact;
+    for (size_t p = 0; p < n; p++) {
+        for (; end < params[p].offset; end++)
+            assert_true(values[end] == 0.0F && gradients[end] == 0);
+        assert_int_equal(params[p].offset % 16, 0);
+        assert_true(params[p].offset == end);
+        assert_ptr_equal(params[p].value, values + end);
+        assert_ptr_equal(params[p].exact, gradients + end);
+        assert_int_equal((uintptr_t)params[p].value % 64, 0);
+        end += params[p].n;
+    }
+    assert_int_equal(weft_tstage_memory(r->stage[0]).weights, (end + 15) / 16 * 64);
+    assert_int_equal(weft_tstage_memory(r->stage[0]).gradients, (end + 15) / 16 * 128);
+    free_rig(r);
+}
+
 /* llm.c's buffers for GPT-2 124M: 18 streams of each layer, the attention matrices before and
  * after the softmax, logits and probabilities of the padded vocabulary. */
 static void check_against_llmc(void **state)
@@ -399,18 +423,16 @@ static void check_refusals(void **state)
 int main(void)
 {
     enum { N = sizeof models / sizeof *models };
-    static char titles[5 * N][80];
-    struct CMUnitTest tests[5 * N + 2];
+    static char titles[6 * N][80];
+    struct CMUnitTest tests[6 * N + 2];
     static const struct {
         const char *what;
         CMUnitTestFunction run;
-    } kinds[] = {{"differences", check_differences},
-                 {"cuts", check_cuts},
-                 {"ignored targets", check_ignored},
-                 {"memory", check_memory},
-                 {"overflow", check_overflow}};
+    } kinds[] = {{"differences", check_differences}, {"cuts", check_cuts},
+                 {"ignored targets", check_ignored}, {"memory", check_memory},
+                 {"regions", check_regions},         {"overflow", check_overflow}};
     size_t n = 0;
-    for (size_t k = 0; k < 5; k++)
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (size_t m = 0; m < N; m++, n++) {
             snprintf(titles[n], sizeof titles[n], "%s: %s", names[m], kinds[k].what);
             tests[n] =
