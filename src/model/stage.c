@@ -104,12 +104,19 @@ void weft_tstage_times(struct weft_tstage *t, uint64_t ns[WEFT_N_TIMERS])
 
 /* -- the interface of weft/stage.h ---------------------------------------------------------- */
 
+static char *slot_of(const struct weft_tstage *t, uint32_t slot)
+{
+    if (t->spec.slot_at != NULL)
+        return t->spec.slot_at[slot];
+    return weft_align(t->slots) + slot * t->layout.bytes;
+}
+
 static struct pass begin(struct weft_tstage *t, const struct weft_stage_call *call)
 {
     struct pass p = {.t = t,
                      .call = call,
                      .tokens = (size_t)call->rows * t->spec.seq,
-                     .slot = weft_align(t->slots) + call->slot * t->layout.bytes,
+                     .slot = slot_of(t, call->slot),
                      .work = weft_align(t->work),
                      .g = t->g};
     if (call->din != NULL)

@@ -47,6 +47,10 @@ struct weft_tstage_spec {
     bool fast_sums;           /* fp32 gradients instead of exact ones */
     enum weft_recompute recompute;
     struct weft_pool *pool; /* borrowed */
+    /* Where the slots lie.  NULL: in memory of the stage's own.  Otherwise `slots` pointers to
+     * weft_tstage_slot_bytes() each, aligned to 64, with anything in them; borrowed while the
+     * stage lives.  Slots may overlap as long as they are not in use at one time. */
+    char *const *slot_at;
 };
 
 /* Tensors lie in two regions, of values and of gradients, in model order and at the same places
@@ -71,6 +75,10 @@ enum weft_status weft_tstage_new(const struct weft_tstage_spec *spec, struct wef
                                  struct weft_error *err);
 void weft_tstage_free(struct weft_tstage *t); /* NULL is allowed */
 
+/* What one slot of such a stage takes.  Needs neither spec->pool nor spec->slot_at. */
+enum weft_status weft_tstage_slot_bytes(const struct weft_tstage_spec *spec, size_t *out,
+                                        struct weft_error *err);
+
 struct weft_stage weft_tstage_stage(struct weft_tstage *t);
 
 /* The parameters, in model order; borrowed.  With a tied head beside the embedding there is one
@@ -93,7 +101,7 @@ void weft_tstage_step(struct weft_tstage *t);
 struct weft_tstage_bytes {
     size_t weights, gradients;
     size_t packed;      /* the weights once more, twice, as factors */
-    size_t activations; /* all slots */
+    size_t activations; /* all slots, but for those in the caller's memory */
     size_t scratch;     /* what lives within one call, all threads */
 };
 struct weft_tstage_bytes weft_tstage_memory(const struct weft_tstage *t);

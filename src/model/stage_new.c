@@ -155,6 +155,10 @@ static enum weft_status check_spec(const struct weft_tstage_spec *s, struct weft
         s->model.layers / s->model.residual_block_layers + 3 > WEFT_MAX_MIX)
         return WEFT_FAIL(err, WEFT_USAGE, "more than %d residual blocks: make them larger",
                          WEFT_MAX_MIX - 3);
+    for (uint32_t i = 0; s->slot_at != NULL && i < s->slots; i++)
+        if (s->slot_at[i] == NULL || (uintptr_t)s->slot_at[i] % ALIGN != 0)
+            return WEFT_FAIL(err, WEFT_USAGE, "slot %u does not begin at a multiple of %d", i,
+                             ALIGN);
     size_t check;
     if (!weft_size_mul((size_t)s->row_counts[0] * s->seq, 64 * (size_t)s->model.ffn, &check) ||
         !weft_size_mul(check, s->slots, &check) || check > SIZE_MAX / 64)
@@ -436,12 +440,15 @@ static enum weft_status allocate_slots(struct weft_tstage *t, struct weft_error 
     size_t work = 0;
     if (s->recompute != WEFT_RECOMPUTE_NONE)
         work = t->layout.work_bytes * (1 + (size_t)s->split_slots * t->n_layers);
-    t->memory.activations = t->layout.bytes * s->slots + work;
-    t->slots = allocate(t->layout.bytes * s->slots);
+    size_t slots = s->slot_at == NULL ? t->layout.bytes * s->slots : 0;
+    t->memory.activations = slots + work;
+    if (s->slot_at == NULL)
+        t->slots = allocate(slots);
     t->work = allocate(work);
     t->work_of = malloc(s->slots * sizeof *t->work_of);
     t->work_used = calloc(s->split_slots + 1, sizeof *t->work_used);
-    if (t->slots == NULL || t->work == NULL || t->work_of == NULL || t->work_used == NULL)
+    if ((t->slots == NULL && s->slot_at == NULL) || t->work == NULL || t->work_of == NULL ||
+        t->work_used == NULL)
         return no_memory("the activations of a stage's micros", t->memory.activations, err);
     for (uint32_t i = 0; i < s->slots; i++)
         t->work_of[i] = -1;
@@ -522,6 +529,18 @@ enum weft_status weft_tstage_new(const struct weft_tstage_spec *spec, struct wef
     }
     weft_tstage_step(t);
     *out = t;
+    return WEFT_OK;
+}
+
+enum weft_status weft_tstage_slot_bytes(const struct weft_tstage_spec *spec, size_t *out,
+                                        struct weft_error *err)
+{
+    struct weft_tstage t = {.spec = *spec};
+    t.spec.slot_at = NULL; /* the caller has none yet */
+    WEFT_TRY(check_spec(&t.spec, err));
+    set_sizes(&t);
+    lay_out_slot(&t);
+    *out = t.layout.bytes;
     return WEFT_OK;
 }
 

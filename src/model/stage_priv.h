@@ -98,7 +98,7 @@ struct weft_tstage {
     struct weft_outer *outer;                 /* owned: weights of layers */
     struct weft_outer *head_outer;            /* owned */
 
-    char *slots;  /* owned: spec.slots */
+    char *slots;  /* owned: spec.slots; NULL: they are the caller's */
     char *work;   /* owned: one layer for what is under way, then split_slots of all layers */
     int *work_of; /* owned: the split slot that a slot's backward uses, or -1 */
     bool *work_used;        /* owned: of each split slot */
