@@ -222,6 +222,9 @@ enum weft_status weft_head_backward(struct pass *p, struct weft_error *err)
                                head_floats(p, at->head_mix), t->n_blocks, none,
                                weft_tstage_param(t, head_item(t), WEFT_OUT_MIX_QUERY),
                                weft_tstage_param(t, head_item(t), WEFT_OUT_MIX_NORM), err));
-    weft_block_gradient(p, t->n_blocks - 1); /* the last layer's output */
+    if (t->blocks_in < t->n_blocks) /* the last layer's output, or the sum that came in */
+        weft_block_gradient(p, t->n_blocks - 1);
+    else
+        memset(p->g.at, 0, p->tokens * t->dim * sizeof(float));
     return WEFT_OK;
 }

@@ -41,7 +41,7 @@ static size_t n_finished(const struct pass *p, uint32_t layer)
 
 bool weft_opens_block(const struct pass *p, uint32_t layer)
 {
-    return p->t->mixed && (p->t->layer0 + layer) % p->t->spec.model.residual_block_layers == 0;
+    return p->t->mixed && !weft_is_open(p->t, p->t->layer0 + layer);
 }
 
 static struct weft_mat open_sum(const struct pass *p, uint32_t layer)
@@ -453,7 +453,9 @@ enum weft_status weft_layer_backward_input(struct pass *p, uint32_t layer,
 {
     WEFT_TRY(mlp_back(p, layer, err));
     WEFT_TRY(attention_back(p, layer, err));
-    if (weft_opens_block(p, layer)) /* the stream before was a block of its own, now complete */
+    /* The stream before was a block of its own, now complete.  If another stage made that block,
+     * nothing flows back but through its sum: p->g is zero. */
+    if (weft_opens_block(p, layer) && n_finished(p, layer) > p->t->blocks_in)
         weft_block_gradient(p, n_finished(p, layer) - 1);
     return WEFT_OK;
 }

@@ -1,6 +1,8 @@
 /* Block attention residuals: what a sublayer reads is a mix of the embedding, the finished blocks
  * and the open sum.  A block is read by every later sublayer, and those may be on other ranks, so
  * its gradient is an exact sum. */
+#include <string.h>
+
 #include "base/error.h"
 #include "base/size.h"
 #include "model/stage_priv.h"
@@ -8,8 +10,27 @@
 struct weft_mat weft_block(const struct pass *p, size_t j)
 {
     const struct weft_tstage *t = p->t;
+    if (p->call->blocks != NULL)
+        return (struct weft_mat){p->call->blocks->value[j], t->dim, WEFT_F32};
     return (struct weft_mat){p->slot + t->layout.blocks + j * t->layout.block_bytes, t->dim,
                              WEFT_F32};
+}
+
+enum weft_status weft_check_blocks(const struct pass *p, bool backward, struct weft_error *err)
+{
+    const struct weft_stage_blocks *blocks = p->call->blocks;
+    if (!p->t->mixed || (blocks == NULL && p->t->whole))
+        return WEFT_OK;
+    if (blocks == NULL || blocks->value == NULL ||
+        (backward && (blocks->grad == NULL || blocks->fresh == NULL)))
+        return WEFT_FAIL(err, WEFT_INTERNAL,
+                         "a call without blocks: a part of a model with block residuals "
+                         "needs them");
+    for (size_t j = 0; j < p->t->blocks_out; j++)
+        if (blocks->value[j] == NULL || (backward && blocks->grad[j] == NULL))
+            return WEFT_FAIL(err, WEFT_INTERNAL, "a call without block %zu, of %zu", j,
+                             p->t->blocks_out);
+    return WEFT_OK;
 }
 
 struct mix_job {
@@ -57,9 +78,16 @@ void weft_mix_forward(struct pass *p, struct weft_mat h, float *alpha, float *rs
     weft_tstage_count(p->t, WEFT_TIME_OTHER, start);
 }
 
-static int64_t *block_sum(const struct weft_tstage *t, size_t j, size_t row)
+static int64_t *block_sum(const struct pass *p, size_t j, size_t row)
 {
-    return t->block_sums + (j * t->max_tokens + row) * t->dim;
+    const struct weft_tstage *t = p->t;
+    int64_t *own = t->block_sums + j * t->max_tokens * t->dim;
+    return (p->call->blocks != NULL ? p->call->blocks->grad[j] : own) + row * t->dim;
+}
+
+static bool *block_fresh(const struct pass *p)
+{
+    return p->call->blocks != NULL ? p->call->blocks->fresh : p->t->block_fresh;
 }
 
 static void mix_back_rows(void *arg, size_t task, unsigned worker)
@@ -79,7 +107,8 @@ static void mix_back_rows(void *arg, size_t task, unsigned worker)
                          job->alpha + row * job->n, job->rstd + row * job->n, v, job->n, job->q,
                          job->norm, n, dim);
     for (size_t j = 0; j < job->n_finished; j++) {
-        struct weft_sink sink = {.exact = block_sum(t, j, row), .fresh = t->block_fresh[j]};
+        struct weft_sink sink = {.exact = block_sum(job->p, j, row),
+                                 .fresh = block_fresh(job->p)[j]};
         job->bad[worker] |= t->ops->sink_add(sink, dv[j].at, n * dim);
     }
     if (job->n > job->n_finished) {
@@ -110,7 +139,7 @@ enum weft_status weft_mix_backward(struct pass *p, struct weft_mat dh, const flo
     for (unsigned w = 0; w < weft_pool_threads(t->spec.pool); w++)
         any |= bad[w];
     for (size_t j = 0; j < n_finished; j++)
-        t->block_fresh[j] = false;
+        block_fresh(p)[j] = false;
     enum weft_status st = any ? WEFT_FAIL(err, WEFT_NUMERIC,
                                           "the gradient of a residual block, at %s, is not "
                                           "finite or is 4096 or more, the end of exact sums",
@@ -127,5 +156,8 @@ enum weft_status weft_mix_backward(struct pass *p, struct weft_mat dh, const flo
 void weft_block_gradient(struct pass *p, size_t j)
 {
     struct weft_tstage *t = p->t;
-    t->ops->exact_value(p->g.at, block_sum(t, j, 0), p->tokens * t->dim);
+    if (block_fresh(p)[j]) /* nobody read it */
+        memset(p->g.at, 0, p->tokens * t->dim * sizeof(float));
+    else
+        t->ops->exact_value(p->g.at, block_sum(p, j, 0), p->tokens * t->dim);
 }

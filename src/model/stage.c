@@ -124,12 +124,12 @@ static struct pass begin(struct weft_tstage *t, const struct weft_stage_call *ca
     return p;
 }
 
-static struct weft_mat layer_input(const struct pass *p, uint32_t layer)
+struct weft_mat weft_layer_input(const struct pass *p, uint32_t layer)
 {
     if (layer < p->t->n_layers)
         return weft_tstage_field(p, layer, F_X1);
-    if (p->t->has_head)
-        return weft_head_input(p);
+    if (p->t->has_head) /* which finishes the last block */
+        return p->t->mixed ? weft_block(p, p->t->n_blocks - 1) : weft_head_input(p);
     return (struct weft_mat){p->call->out, p->t->dim, WEFT_F32};
 }
 
@@ -137,12 +137,21 @@ struct weft_mat weft_layer_output(const struct pass *p, uint32_t layer)
 {
     const struct weft_tstage *t = p->t;
     uint32_t next = t->layer0 + layer + 1;
-    if (t->mixed &&
-        (next % t->spec.model.residual_block_layers == 0 || next == t->spec.model.layers))
-        return weft_block(p, next == t->spec.model.layers
-                                 ? t->n_blocks - 1
-                                 : next / t->spec.model.residual_block_layers);
-    return layer_input(p, layer + 1);
+    if (t->mixed && !weft_is_open(t, next))
+        return weft_block(p, next / t->spec.model.residual_block_layers);
+    return weft_layer_input(p, layer + 1);
+}
+
+struct weft_mat weft_embedding_output(const struct pass *p)
+{
+    return p->t->mixed ? weft_block(p, 0) : weft_layer_input(p, 0);
+}
+
+static enum weft_status finish_output(struct pass *p, struct weft_error *err)
+{
+    if (!weft_has_output(p->t))
+        memset(p->call->out, 0, p->tokens * p->t->dim * sizeof(float));
+    return weft_check_output(p, err);
 }
 
 static enum weft_status stage_forward(void *self, const struct weft_stage_call *call,
@@ -150,15 +159,16 @@ static enum weft_status stage_forward(void *self, const struct weft_stage_call *
 {
     struct weft_tstage *t = self;
     struct pass p = begin(t, call);
+    WEFT_TRY(weft_check_blocks(&p, false, err));
     if (t->has_embedding)
-        weft_embedding_forward(&p, call->in, t->mixed ? weft_block(&p, 0) : layer_input(&p, 0));
-    else
-        weft_convert_rows(&p, layer_input(&p, 0),
+        weft_embedding_forward(&p, call->in, weft_embedding_output(&p));
+    else if (weft_has_input(t))
+        weft_convert_rows(&p, weft_layer_input(&p, 0),
                           (struct weft_mat){(void *)call->in, t->dim, WEFT_F32}, t->dim);
     for (uint32_t l = 0; l < t->n_layers; l++)
         weft_layer_forward(&p, l, weft_layer_output(&p, l));
     if (!t->has_head)
-        return WEFT_OK;
+        return finish_output(&p, err);
     WEFT_TRY(weft_head_forward(&p, err));
     return isfinite(*call->loss) ? WEFT_OK : weft_find_bad(&p, err);
 }
@@ -199,10 +209,14 @@ static void find_work(struct pass *p)
 static enum weft_status begin_backward(struct pass *p, struct weft_error *err)
 {
     struct weft_tstage *t = p->t;
-    for (size_t j = 0; j < t->n_blocks; j++)
+    for (size_t j = 0; t->whole && j < t->n_blocks; j++)
         t->block_fresh[j] = true;
     if (t->has_head)
         return weft_head_backward(p, err);
+    if (!weft_has_output(t)) {
+        weft_block_gradient(p, t->blocks_out - 1);
+        return WEFT_OK;
+    }
     if (p->call->dout != p->g.at)
         weft_convert_rows(p, p->g, (struct weft_mat){(void *)p->call->dout, t->dim, WEFT_F32},
                           t->dim);
@@ -219,6 +233,7 @@ static enum weft_status stage_backward_input(void *self, const struct weft_stage
 {
     struct weft_tstage *t = self;
     struct pass p = begin(t, call);
+    WEFT_TRY(weft_check_blocks(&p, true, err));
     WEFT_TRY(take_work(&p, err));
     WEFT_TRY(begin_backward(&p, err));
     for (uint32_t l = t->n_layers; l-- > 0;) {
@@ -244,6 +259,7 @@ static enum weft_status stage_backward(void *self, const struct weft_stage_call 
 {
     struct weft_tstage *t = self;
     struct pass p = begin(t, call);
+    WEFT_TRY(weft_check_blocks(&p, true, err));
     WEFT_TRY(begin_backward(&p, err));
     for (uint32_t l = t->n_layers; l-- > 0;) {
         weft_layer_again(&p, l);

@@ -9,6 +9,17 @@
  *     stage = weft_tstage_stage(t);  stage.ops->forward(stage.self, &call, &err); ...
  *     for each parameter: read its gradient, update its value, weft_tstage_pack_rows()
  *
+ * With block residuals a stage that is not the whole model needs call->blocks in its forward
+ * (value) and in backward and backward_input (value, grad, fresh), not in backward_weight:
+ *
+ *     block 0            the embedding's output, finished by the stage that has it
+ *     block 1 + i / K    layers i, K = residual_block_layers; finished by the stage that has the
+ *                        block's last layer, or by the head if the block stays shorter than K
+ *
+ * which are the stages that weft_residual_blocks() names.  `in` and `out` carry the sum of the
+ * block that is open.  Where a stage ends with a block there is none: out and din are zeros, in
+ * and dout are not read.  A whole model has blocks of its own unless it is given some.
+ *
  * The head's whole backward runs in its forward, chunk of tokens by chunk of tokens, while the
  * logits are there: nothing of the size of the vocabulary is kept for later. */
 #ifndef MODEL_STAGE_H
@@ -80,6 +91,9 @@ enum weft_status weft_tstage_slot_bytes(const struct weft_tstage_spec *spec, siz
                                         struct weft_error *err);
 
 struct weft_stage weft_tstage_stage(struct weft_tstage *t);
+
+/* The blocks of a checked model with block residuals, the embedding's counted; 0 for others. */
+uint32_t weft_tstage_blocks(const struct weft_model *m);
 
 /* The parameters, in model order; borrowed.  With a tied head beside the embedding there is one
  * weight and one gradient. */

@@ -91,7 +91,7 @@ static void lay_out_slot(struct weft_tstage *t)
     at->bytes = t->n_layers * at->layer_bytes;
     if (t->has_embedding)
         at->tokens = take(&at->bytes, n * sizeof(int32_t));
-    if (t->mixed) {
+    if (t->mixed && t->whole) {
         at->block_bytes = round_up(stream);
         at->blocks = take(&at->bytes, t->n_blocks * at->block_bytes);
     }
@@ -110,6 +110,12 @@ static void lay_out_slot(struct weft_tstage *t)
 
 /* -- construction --------------------------------------------------------------------------- */
 
+uint32_t weft_tstage_blocks(const struct weft_model *m)
+{
+    uint32_t k = m->residual_block_layers;
+    return k == 0 ? 0 : 1 + m->layers / k + (m->layers % k != 0);
+}
+
 static void set_sizes(struct weft_tstage *t)
 {
     const struct weft_tstage_spec *s = &t->spec;
@@ -120,6 +126,7 @@ static void set_sizes(struct weft_tstage *t)
     t->max_tokens = (size_t)rows * s->seq;
     t->has_embedding = s->item0 == 0;
     t->has_head = s->item1 == m->layers + 2;
+    t->whole = t->has_embedding && t->has_head;
     t->layer0 = s->item0 == 0 ? 0 : s->item0 - 1;
     uint32_t end = s->item1 - 1 < m->layers ? s->item1 - 1 : m->layers; /* layers before it */
     t->n_layers = end > t->layer0 ? end - t->layer0 : 0;
@@ -132,8 +139,11 @@ static void set_sizes(struct weft_tstage *t)
     t->ffn = m->ffn;
     t->vocab = m->vocab;
     t->vocab_padded = (t->vocab + WEFT_PANEL - 1) / WEFT_PANEL * WEFT_PANEL;
-    if (t->mixed)
-        t->n_blocks = 1 + (m->layers + m->residual_block_layers - 1) / m->residual_block_layers;
+    t->n_blocks = weft_tstage_blocks(m);
+    if (!t->mixed)
+        return;
+    t->blocks_in = t->has_embedding ? 0 : 1 + t->layer0 / m->residual_block_layers;
+    t->blocks_out = t->has_head ? t->n_blocks : 1 + end / m->residual_block_layers;
 }
 
 static enum weft_status check_spec(const struct weft_tstage_spec *s, struct weft_error *err)
@@ -147,10 +157,6 @@ static enum weft_status check_spec(const struct weft_tstage_spec *s, struct weft
                          s->seq, s->model.ctx);
     if (s->n_row_counts == 0 || s->n_row_counts > 2 || s->row_counts[0] == 0 || s->slots == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "a stage needs micros of at least one sequence");
-    if (s->model.residual_block_layers != 0 &&
-        (s->item0 != 0 || s->item1 != s->model.layers + 2))
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "block residuals over several stages are not in this version");
     if (s->model.residual_block_layers != 0 &&
         s->model.layers / s->model.residual_block_layers + 3 > WEFT_MAX_MIX)
         return WEFT_FAIL(err, WEFT_USAGE, "more than %d residual blocks: make them larger",
@@ -412,8 +418,9 @@ static enum weft_status allocate_scratch(struct weft_tstage *t, struct weft_erro
     size_t widest = weft_size_max(weft_size_max(t->ffn, 3 * t->dim), t->qkv_cols);
     size_t sums = take(&end, widest * sizeof(float));
     size_t losses = take(&end, n * sizeof(double));
-    size_t block_sums = t->mixed ? take(&end, t->n_blocks * n * t->dim * sizeof(int64_t)) : 0;
-    size_t block_fresh = take(&end, t->n_blocks);
+    size_t own_blocks = t->whole ? t->n_blocks : 0;
+    size_t block_sums = take(&end, own_blocks * n * t->dim * sizeof(int64_t));
+    size_t block_fresh = take(&end, own_blocks);
     t->per_worker_bytes = worker_bytes(t);
     size_t per_worker = take(&end, t->per_worker_bytes * workers);
     t->scratch = allocate(end);

@@ -71,7 +71,7 @@ struct slot_layout {
     size_t layer_bytes; /* kept of one layer */
     size_t work_bytes;  /* computed again, of one layer */
     size_t tokens;      /* int32, for the embedding's gradient */
-    size_t blocks;      /* block residuals: the embedding, the finished blocks, the last one */
+    size_t blocks;      /* of a whole model: the embedding, the finished blocks, the last one */
     size_t block_bytes;
     size_t head_x, head_h, head_alpha, head_mix, head_dx, head_mean, head_rstd;
     size_t bytes;
@@ -87,10 +87,13 @@ struct weft_tstage {
     uint32_t n_layers; /* of this stage */
     uint32_t layer0;   /* its first, counted from the model's first */
     bool has_embedding, has_head, mixed;
+    bool whole; /* embedding and head */
     bool llama;
     size_t dim, head, qkv_cols, kv_cols, ffn, vocab, vocab_padded;
     size_t max_tokens;
     size_t n_blocks; /* block residuals: vectors that the head mixes */
+    /* Blocks [blocks_in, blocks_out) are made here, those before come from outside. */
+    size_t blocks_in, blocks_out;
 
     struct place place[N_FIELDS];
     struct slot_layout layout;
@@ -116,9 +119,9 @@ struct weft_tstage {
     float *partial;          /* (row blocks, 2 dim): sums over each block's rows */
     float *sums;             /* a vector's gradient before it is added */
     double *losses;          /* of each token */
-    int64_t *block_sums;     /* (n_blocks, tokens, dim): gradients of blocks */
-    bool *block_fresh;
-    char *per_worker; /* attention's and mixing's scratch */
+    int64_t *block_sums;     /* whole models: (n_blocks, tokens, dim), gradients of blocks */
+    bool *block_fresh;       /* likewise */
+    char *per_worker;        /* attention's and mixing's scratch */
     size_t per_worker_bytes;
     char *scratch; /* owned: all of the above */
     size_t scratch_bytes;
@@ -161,12 +164,36 @@ static inline char *weft_align(char *at)
     return at + (ALIGN - (uintptr_t)at % ALIGN) % ALIGN;
 }
 
+/* Block residuals: does the model's layer `layer` find a sum open, or does it begin a block? */
+static inline bool weft_is_open(const struct weft_tstage *t, uint32_t layer)
+{
+    return layer % t->spec.model.residual_block_layers != 0;
+}
+
+/* Does the stage read `in`, and write `out`?  It does not where a block ends with a stage. */
+static inline bool weft_has_input(const struct weft_tstage *t)
+{
+    return !t->has_embedding && (!t->mixed || weft_is_open(t, t->layer0));
+}
+
+static inline bool weft_has_output(const struct weft_tstage *t)
+{
+    return !t->has_head && (!t->mixed || weft_is_open(t, t->layer0 + t->n_layers));
+}
+
+/* What a layer reads: `layer` may be one past the last, whose input is the head's or `out`. */
+struct weft_mat weft_layer_input(const struct pass *p, uint32_t layer);
 /* Where a layer's output goes: on to the next one, unless it ends a block. */
 struct weft_mat weft_layer_output(const struct pass *p, uint32_t layer);
+struct weft_mat weft_embedding_output(const struct pass *p);
 
-/* Says what is not finite, first of all: a weight, or a layer's inside.  For a pass whose forward
- * gave a loss that is not. */
+/* -- numbers that are none (bad.c) --------------------------------------------------------- */
+
+/* Says what is not finite, first of all: what came in, a weight, or a layer's inside.  For a pass
+ * whose forward gave a loss, an output or a block that is not. */
 enum weft_status weft_find_bad(struct pass *p, struct weft_error *err);
+/* A stage without the head: is what it hands on finite?  If not, weft_find_bad(). */
+enum weft_status weft_check_output(struct pass *p, struct weft_error *err);
 
 /* -- pieces (parts.c) ---------------------------------------------------------------------- */
 
@@ -214,6 +241,9 @@ enum weft_status weft_bad_gradient(const struct weft_param *param, struct weft_e
 
 /* -- block residuals (mix.c) --------------------------------------------------------------- */
 
+/* Has the call all the blocks that the stage reads or makes? */
+enum weft_status weft_check_blocks(const struct pass *p, bool backward, struct weft_error *err);
+
 struct weft_mat weft_block(const struct pass *p, size_t j);
 void weft_mix_forward(struct pass *p, struct weft_mat h, float *alpha, float *rstd,
                       size_t n_finished, struct weft_mat open, const struct weft_param *q,
@@ -223,7 +253,7 @@ enum weft_status weft_mix_backward(struct pass *p, struct weft_mat dh, const flo
                                    const float *rstd, size_t n_finished, struct weft_mat open,
                                    struct weft_param *q, struct weft_param *norm,
                                    struct weft_error *err);
-/* p->g = the gradient of finished block j, all of whose uses are done. */
+/* p->g = the gradient of block j, made here, all of whose uses are done. */
 void weft_block_gradient(struct pass *p, size_t j);
 
 /* -- items ---------------------------------------------------------------------------------- */
