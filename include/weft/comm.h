@@ -125,6 +125,29 @@ typedef enum weft_status weft_ready_fn(void *arg, bool *yes, struct weft_error *
 enum weft_status weft_comm_until(struct weft_comm *comm, uint32_t peer, weft_ready_fn *ready,
                                  void *arg, struct weft_error *err);
 
+/* Keeps what this rank is at in a small file, from now on: it outlives the process, whatever ends
+ * it, and weft_flight_read() reads it.  Local. */
+enum weft_status weft_comm_record(struct weft_comm *comm, const char *path,
+                                  struct weft_error *err);
+
+enum weft_flight_state {
+    WEFT_FLIGHT_RUNNING, /* or gone without a word */
+    WEFT_FLIGHT_DONE,
+    WEFT_FLIGHT_FAILED, /* it said why */
+};
+
+struct weft_flight {
+    uint32_t rank, n_ranks;
+    uint32_t state;     /* enum weft_flight_state */
+    uint32_t waits_for; /* a rank, or UINT32_MAX */
+    uint64_t step;      /* from 0 */
+    int64_t time_ns;    /* of the last sign, since 1970 */
+    int64_t pid;
+    char host[64], doing[96], error[256];
+};
+enum weft_status weft_flight_read(const char *path, struct weft_flight *out,
+                                  struct weft_error *err);
+
 /* Seconds without a sign of life after which a rank counts as lost; 60 at first. */
 void weft_comm_set_timeout(struct weft_comm *comm, double seconds);
 

@@ -8,9 +8,11 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "kern/isa.h"
+#include "kern/pool.h"
 #include "train/rundir.h"
 #include "train/settings.h"
 #include "train/trainer.h"
+#include "weft/comm.h"
 
 struct train_options {
     bool print_config;
@@ -93,16 +95,45 @@ static void print_model(const struct weft_train_settings *s, const struct weft_t
 static void print_memory(const struct weft_trainer_info *i)
 {
     char a[NUMBER], b[NUMBER], c[NUMBER], d[NUMBER], e[NUMBER], f[NUMBER], g[NUMBER];
-    printf("memory   %s: weights %s, packed %s, gradients %s, moments %s, activations %s, "
-           "scratch %s\n",
-           bytes_text(a, i->bytes.total), bytes_text(b, i->bytes.weights),
-           bytes_text(c, i->bytes.packed), bytes_text(d, i->bytes.gradients),
-           bytes_text(e, i->bytes.moments), bytes_text(f, i->bytes.activations),
-           bytes_text(g, i->bytes.scratch));
+    printf("memory   %s%s: weights %s, packed %s, gradients %s, moments %s, activations %s, "
+           "scratch %s",
+           bytes_text(a, i->bytes.total), i->n_ranks > 1 ? " on rank 0" : "",
+           bytes_text(b, i->bytes.weights), bytes_text(c, i->bytes.packed),
+           bytes_text(d, i->bytes.gradients), bytes_text(e, i->bytes.moments),
+           bytes_text(f, i->bytes.activations), bytes_text(g, i->bytes.scratch));
+    if (i->n_ranks > 1)
+        printf(", messages %s", bytes_text(a, i->bytes.messages));
+    printf("\n");
+}
+
+/* Which layers are where: "stages   0: embedding, 3 layers | 1: 3 layers, head". */
+static void print_stages(const struct weft_layout *l)
+{
+    enum { SHOWN = 16 };
+    printf("stages  ");
+    for (uint32_t s = 0; s < l->n_stages && s < SHOWN; s++) {
+        const struct weft_stage_range *r = &l->partition.at[s];
+        uint32_t n = r->end_layer - r->first_layer;
+        printf("%s %s%u%s", s == 0 ? "" : " |", r->embedding ? "embedding + " : "", n,
+               r->head ? " + head" : "");
+    }
+    printf("%s layers\n", l->n_stages > SHOWN ? " | ..." : "");
+}
+
+static void print_layout(const struct weft_train_settings *s, const struct weft_trainer_info *i,
+                         const char *transport)
+{
+    const struct weft_layout *l = i->layout;
+    if (i->n_ranks == 1 && l->n_stages == 1)
+        return;
+    printf("ranks    %u by %s: pp %u x dp %u, schedule %s, %u stage%s, planned bubble %.1f%%\n",
+           i->n_ranks, transport, l->pp, l->dp, s->parallel.schedule, l->n_stages,
+           l->n_stages == 1 ? "" : "s", 100 * i->bubble_plan);
+    print_stages(l);
 }
 
 static void print_head(const struct weft_train_settings *s, const struct weft_trainer_info *i,
-                       double peak)
+                       const char *transport, double peak)
 {
     char tokens[NUMBER], step[NUMBER];
     print_model(s, i);
@@ -110,8 +141,10 @@ static void print_head(const struct weft_train_settings *s, const struct weft_tr
            s->data.train, i->n_files, i->n_files == 1 ? "" : "s", grouped(tokens, i->n_tokens),
            s->data.batch, i->seq, grouped(step, (unsigned long long)s->data.batch * i->seq),
            s->parallel.micros, s->parallel.micros == 1 ? "" : "s");
-    printf("machine  %u thread%s, %s, %s up to %.0f GFLOP/s\n", i->threads,
-           i->threads == 1 ? "" : "s", weft_isa_name(weft_isa()),
+    print_layout(s, i, transport);
+    printf("machine  %u thread%s%s, %s, %s up to %.0f GFLOP/s\n", i->threads,
+           i->threads == 1 ? "" : "s", i->n_ranks > 1 ? " a rank" : "",
+           weft_isa_name(weft_isa()),
            s->train.precision == WEFT_PRECISION_BF16 ? "bf16" : "fp32", peak * 1e-9);
     print_memory(i);
     if (s->train.reduction == WEFT_REDUCTION_FAST)
@@ -122,44 +155,96 @@ static void print_head(const struct weft_train_settings *s, const struct weft_tr
         printf("run      %s\n", s->log.dir);
 }
 
-static void print_step(const struct weft_metrics_record *r, uint64_t steps, double left)
+static void print_step(const struct weft_metrics_record *r, uint64_t steps, double left,
+                       bool pipeline)
 {
     char rate[NUMBER], eta[NUMBER];
-    printf("step %llu/%llu | loss %.4f | norm %.3f | lr %.1e | %.*f ms | %s tok/s | mfu %.1f%% "
-           "| eta %s\n",
+    printf("step %llu/%llu | loss %.4f | norm %.3f | lr %.1e | %.*f ms | %s tok/s | mfu %.1f%%",
            (unsigned long long)r->step, (unsigned long long)steps, r->loss, r->grad_norm, r->lr,
            r->ms < 10 ? 2 : 0, r->ms, grouped(rate, (unsigned long long)(r->tok_s + 0.5)),
-           100 * r->mfu, clock_text(eta, left));
+           100 * r->mfu);
+    if (pipeline)
+        printf(" | bubble %.1f%% (plan %.1f%%)", 100 * r->bubble, 100 * r->bubble_plan);
+    printf(" | eta %s\n", clock_text(eta, left));
     fflush(stdout);
 }
 
 /* -- the run -------------------------------------------------------------------------------- */
 
+/* One rank's. */
 struct run {
     const struct weft_train_settings *settings;
+    struct weft_comm *comm;       /* borrowed */
     struct weft_trainer *trainer; /* owned */
-    struct weft_rundir dir;       /* zeroed when nothing is kept */
-    double token_flops, peak;
+    struct weft_rundir dir;       /* on rank 0; zeroed when nothing is kept */
+    double token_flops, peak, bubble_plan;
     int64_t begin_ns;
+    uint32_t rank, n_ranks;
+    uint32_t slow_steps, slow_rank; /* how long a rank has been slow */
+    bool slow_said;
 };
 
-static enum weft_status one_step(struct run *run, struct weft_error *err)
+static bool is_root(const struct run *run)
+{
+    return run->rank == 0;
+}
+
+/* A rank that is slow for some steps in a row is named, once. */
+static void watch_pace(struct run *run, const struct weft_step_result *r)
+{
+    enum { STEPS = 3 };
+    if (r->slow_rank != run->slow_rank)
+        run->slow_steps = 0;
+    run->slow_rank = r->slow_rank;
+    if (r->slow_rank == UINT32_MAX) {
+        run->slow_said = false;
+        return;
+    }
+    if (++run->slow_steps < STEPS || run->slow_said)
+        return;
+    run->slow_said = true;
+    fprintf(stderr,
+            "weft: warning: rank %u takes %.1f times as long as planned, against the fastest "
+            "rank, for %d steps\n",
+            r->slow_rank, r->slow_factor, STEPS);
+}
+
+static enum weft_status write_traces(struct run *run, uint64_t step, struct weft_error *err)
+{
+    uint32_t dp = run->settings->parallel.dp;
+    for (uint32_t d = 0; d < dp; d++) {
+        struct weft_trace trace = {0};
+        WEFT_TRY(weft_trainer_trace(run->trainer, d, &trace, err));
+        enum weft_status st = WEFT_OK;
+        if (is_root(run))
+            st = weft_rundir_trace(run->settings->log.dir, step, dp > 1 ? (int)d : -1, &trace,
+                                   err);
+        weft_trace_release(&trace);
+        WEFT_TRY(st);
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status log_step(struct run *run, const struct weft_step_result *r,
+                                 struct weft_error *err)
 {
     const struct weft_train_settings *s = run->settings;
-    struct weft_step_result r;
-    WEFT_TRY(weft_trainer_step(run->trainer, &r, err));
-    struct weft_metrics_record record = {.step = r.step,
-                                         .loss = r.loss,
-                                         .grad_norm = r.grad_norm,
-                                         .lr = r.lr,
-                                         .tokens = r.tokens,
-                                         .ms = (double)r.ns * 1e-6};
+    struct weft_metrics_record record = {.step = r->step,
+                                         .loss = r->loss,
+                                         .grad_norm = r->grad_norm,
+                                         .lr = r->lr,
+                                         .tokens = r->tokens,
+                                         .ms = (double)r->ns * 1e-6,
+                                         .bubble = run->n_ranks > 1 ? r->bubble : 0,
+                                         .bubble_plan = run->bubble_plan};
     weft_metrics_rates(&record, run->token_flops, run->peak);
     if (run->dir.metrics != NULL)
         WEFT_TRY(weft_metrics_log_add(run->dir.metrics, &record, err));
-    double a_step = (double)(weft_clock_ns() - run->begin_ns) * 1e-9 / (double)r.step;
-    if (r.step % s->log.every == 0 || r.step == 1 || r.step == s->train.steps)
-        print_step(&record, s->train.steps, a_step * (double)(s->train.steps - r.step));
+    double a_step = (double)(weft_clock_ns() - run->begin_ns) * 1e-9 / (double)r->step;
+    if (r->step % s->log.every == 0 || r->step == 1 || r->step == s->train.steps)
+        print_step(&record, s->train.steps, a_step * (double)(s->train.steps - r->step),
+                   run->n_ranks > 1);
+    watch_pace(run, r);
     return WEFT_OK;
 }
 
@@ -169,45 +254,114 @@ static bool time_is_up(const struct run *run)
     return run->settings->train.max_time > 0 && seconds >= run->settings->train.max_time;
 }
 
+static enum weft_status one_step(struct run *run, bool *stop, struct weft_error *err)
+{
+    const struct weft_train_settings *s = run->settings;
+    struct weft_step_result r;
+    if (stop_signal != 0 || time_is_up(run))
+        weft_trainer_ask_to_stop(run->trainer);
+    WEFT_TRY(weft_trainer_step(run->trainer, &r, err));
+    *stop = r.stop;
+    if (is_root(run))
+        WEFT_TRY(log_step(run, &r, err));
+    if (s->log.dir != NULL && r.step <= s->log.trace_steps)
+        WEFT_TRY(write_traces(run, r.step, err));
+    return WEFT_OK;
+}
+
+static void say_how_it_ended(const struct run *run, enum weft_status st)
+{
+    unsigned long long steps = run->settings->train.steps;
+    unsigned long long done = weft_trainer_done(run->trainer);
+    if (!is_root(run))
+        return;
+    if (st != WEFT_OK)
+        printf("stopped after step %llu of %llu: the next one failed\n", done, steps);
+    else if (done < steps)
+        printf("stopped after step %llu of %llu: %s\n", done, steps,
+               stop_signal != 0 || !time_is_up(run) ? "a signal came"
+                                                    : "train.max_time is over");
+    fflush(stdout);
+}
+
+/* After these all ranks still have their weights as the step before left them, and each other. */
+static bool can_save(enum weft_status st)
+{
+    return st == WEFT_OK || st == WEFT_NUMERIC || st == WEFT_DATA;
+}
+
 static enum weft_status all_steps(struct run *run, struct weft_error *err)
 {
     uint64_t steps = run->settings->train.steps;
+    bool stop = false;
     run->begin_ns = weft_clock_ns();
     enum weft_status st = WEFT_OK;
-    while (st == WEFT_OK && weft_trainer_done(run->trainer) < steps && stop_signal == 0 &&
-           !time_is_up(run))
-        st = one_step(run, err);
-    uint64_t done = weft_trainer_done(run->trainer);
-    if (st != WEFT_OK)
-        printf("stopped after step %llu of %llu: the next one failed\n",
-               (unsigned long long)done, (unsigned long long)steps);
-    else if (done < steps)
-        printf("stopped after step %llu of %llu: %s\n", (unsigned long long)done,
-               (unsigned long long)steps,
-               stop_signal != 0 ? "a signal came" : "train.max_time is over");
-    if (run->dir.model == NULL || done == 0)
+    while (st == WEFT_OK && weft_trainer_done(run->trainer) < steps && !stop)
+        st = one_step(run, &stop, err);
+    say_how_it_ended(run, st);
+    if (run->settings->log.dir == NULL || weft_trainer_done(run->trainer) == 0 || !can_save(st))
         return st;
-    /* A step that fails leaves the weights as the one before made them. */
     struct weft_error second = {0};
     enum weft_status saved =
         weft_trainer_save(run->trainer, run->dir.model, st == WEFT_OK ? err : &second);
-    if (saved == WEFT_OK)
+    if (saved == WEFT_OK && is_root(run))
         printf("saved    %s\n", run->dir.model);
     return st != WEFT_OK ? st : saved;
+}
+
+/* All ranks measure at once, as they will work. */
+static enum weft_status measure_peak(struct run *run, struct weft_error *err)
+{
+    double own = weft_trainer_peak(run->trainer);
+    double *all = calloc(run->n_ranks, sizeof *all);
+    void **at = calloc(run->n_ranks, sizeof *at);
+    size_t *size = calloc(run->n_ranks, sizeof *size);
+    enum weft_status st = WEFT_OK;
+    if (all == NULL || at == NULL || size == NULL)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the speeds of %u ranks", run->n_ranks);
+    for (uint32_t r = 0; st == WEFT_OK && r < run->n_ranks; r++) {
+        at[r] = &all[r];
+        size[r] = sizeof *all;
+    }
+    if (st == WEFT_OK)
+        st = weft_comm_gather(run->comm, &own, sizeof own, at, size, err);
+    for (uint32_t r = 0; st == WEFT_OK && r < run->n_ranks; r++)
+        run->peak += all[r];
+    free(all);
+    free(at);
+    free(size);
+    return st;
+}
+
+static enum weft_status open_run_directory(struct run *run, struct weft_error *err)
+{
+    const struct weft_train_settings *s = run->settings;
+    if (s->log.dir == NULL)
+        return WEFT_OK;
+    if (is_root(run)) {
+        const struct weft_layout *l = weft_trainer_info(run->trainer).layout;
+        WEFT_TRY(weft_rundir_init(&run->dir, s->log.dir, s, err));
+        WEFT_TRY(weft_rundir_schedule(s->log.dir, weft_layout_schedule(l, 0), err));
+        if (s->log.trace_steps > 0)
+            WEFT_TRY(weft_rundir_make(s->log.dir, "trace", err));
+    }
+    return weft_rundir_record(s->log.dir, run->comm, err);
 }
 
 static enum weft_status prepare(struct run *run, struct weft_error *err)
 {
     const struct weft_train_settings *s = run->settings;
-    if (s->log.dir != NULL)
+    if (s->log.dir != NULL && is_root(run))
         WEFT_TRY(weft_rundir_check(s->log.dir, err));
-    WEFT_TRY(weft_trainer_new(s, NULL, &run->trainer, err));
-    if (s->log.dir != NULL)
-        WEFT_TRY(weft_rundir_init(&run->dir, s->log.dir, s, err));
+    WEFT_TRY(weft_trainer_new(s, run->comm, &run->trainer, err));
+    WEFT_TRY(open_run_directory(run, err));
     struct weft_trainer_info info = weft_trainer_info(run->trainer);
     run->token_flops = info.token_flops;
-    run->peak = weft_trainer_peak(run->trainer);
-    print_head(s, &info, run->peak);
+    run->bubble_plan = info.bubble_plan;
+    WEFT_TRY(measure_peak(run, err));
+    if (!is_root(run))
+        return WEFT_OK;
+    print_head(s, &info, weft_comm_name(run->comm), run->peak);
     if (run->dir.again)
         printf("         an unfinished run was here: this one starts anew, and its metrics are "
                "appended\n");
@@ -215,18 +369,54 @@ static enum weft_status prepare(struct run *run, struct weft_error *err)
     return WEFT_OK;
 }
 
-static enum weft_status train(const struct weft_train_settings *settings,
-                              struct weft_error *err)
+static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
-    struct run run = {.settings = settings};
-    WEFT_TRY(weft_train_settings_check(settings, err));
-    catch_signals();
+    struct run run = {.settings = arg,
+                      .comm = comm,
+                      .rank = weft_comm_rank(comm),
+                      .n_ranks = weft_comm_size(comm),
+                      .slow_rank = UINT32_MAX};
     enum weft_status st = prepare(&run, err);
     if (st == WEFT_OK)
         st = all_steps(&run, err);
     weft_rundir_release(&run.dir);
     weft_trainer_free(run.trainer);
     return st;
+}
+
+/* How ranks are started is the environment's to say: a flag can only agree. */
+static enum weft_status check_transport(const struct weft_train_settings *s,
+                                        const char *launcher, struct weft_error *err)
+{
+    if (launcher == NULL && s->parallel.transport == WEFT_TRANSPORT_MPI)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "parallel.transport is mpi, and no MPI started this: mpirun -n %llu "
+                         "weft train ...",
+                         (unsigned long long)s->parallel.pp * s->parallel.dp);
+    if (launcher != NULL && s->parallel.transport == WEFT_TRANSPORT_INPROC)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "parallel.transport is inproc, but %s started this process as one "
+                         "rank of many: leave it at auto",
+                         launcher);
+    return WEFT_OK;
+}
+
+static enum weft_status train(struct weft_train_settings *settings, struct weft_error *err)
+{
+    const char *launcher = weft_comm_launcher();
+    WEFT_TRY(weft_train_settings_check(settings, err));
+    WEFT_TRY(check_transport(settings, launcher, err));
+    catch_signals();
+    if (launcher != NULL)
+        return weft_comm_run_mpi(run_rank, settings, err);
+    uint64_t n = (uint64_t)settings->parallel.pp * settings->parallel.dp;
+    if (n > WEFT_MAX_THREADS)
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "parallel.pp x parallel.dp is %llu: more than %d ranks are not for one "
+            "process",
+            (unsigned long long)n, WEFT_MAX_THREADS);
+    return weft_comm_run_threads((uint32_t)n, run_rank, settings, err);
 }
 
 /* -- settings ------------------------------------------------------------------------------- */
@@ -305,11 +495,14 @@ const struct weft_command weft_command_train = {
             "The first interrupt (Ctrl-C, or SIGTERM) ends the run after the step at hand:\n"
             "the weights are saved, and the exit code is 130 (143). A second one ends it\n"
             "at once.\n\n"
-            "This version trains on one rank. Settings of what is to come can be read and\n"
-            "printed, but not set: more than one rank or stage (parallel.*, but for micros\n"
-            "and threads), data.val and tokenizer, eval, checkpoint, and log.trace_steps,\n"
-            "tensorboard and sample.\n",
+            "Several ranks (parallel.pp x parallel.dp) are threads of this process, or\n"
+            "processes under mpirun or srun. Whatever the layout, schedule and number of\n"
+            "ranks, losses and weights are the same bits.\n\n"
+            "Settings of what is to come can be read and printed, but not set: data.val and\n"
+            "tokenizer, parallel.auto, eval, checkpoint, log.tensorboard and sample.\n",
     .examples = "  weft train run.yaml\n"
+                "  weft train run.yaml --parallel.pp=2 --parallel.schedule=zb-h1\n"
+                "  mpirun -n 4 weft train run.yaml --parallel.pp=2 --parallel.dp=2\n"
                 "  weft train run.yaml --optim.lr=6e-4 --log.dir=runs/b\n"
                 "  weft train --model.spec=d6 --data.train=tokens.bin --train.steps=100\n"
                 "  weft train --print-config > run.yaml\n",

@@ -42,6 +42,8 @@ void weft_comm_end(struct weft_comm *comm)
     free(comm->sent);
     free(comm->received);
     free(comm->gathered);
+    weft_flight_close(comm->flight);
+    comm->flight = NULL;
     comm->sent = comm->received = NULL;
     comm->gathered = NULL;
 }
@@ -208,10 +210,37 @@ void weft_comm_release(struct weft_comm *comm, struct weft_message *m)
 
 /* -- signs of life -------------------------------------------------------------------------- */
 
+static void publish(struct weft_comm *comm, bool other_work)
+{
+    char what[96] = "";
+    comm->ops->tell(comm, &comm->life, false);
+    if (comm->flight == NULL)
+        return;
+    if (other_work && comm->describe != NULL)
+        comm->describe(comm->describe_arg, comm->rank, comm->life.doing, what, sizeof what);
+    weft_flight_note(comm->flight, &comm->life, other_work ? what : NULL);
+}
+
 void weft_comm_tell(struct weft_comm *comm, uint64_t step, uint64_t doing)
 {
     comm->life = (struct weft_life){step, doing, WEFT_LIFE_NOBODY};
-    comm->ops->tell(comm, &comm->life, false);
+    publish(comm, true);
+}
+
+enum weft_status weft_comm_record(struct weft_comm *comm, const char *path,
+                                  struct weft_error *err)
+{
+    if (comm->flight != NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "rank %u is recorded already", comm->rank);
+    return weft_flight_open(path, comm->rank, comm->n_ranks, &comm->flight, err);
+}
+
+void weft_comm_returned(struct weft_comm *comm, enum weft_status st,
+                        const struct weft_error *err)
+{
+    static const struct weft_error unknown = {.msg = "it failed"};
+    if (comm->flight != NULL)
+        weft_flight_end(comm->flight, st == WEFT_OK ? NULL : err != NULL ? err : &unknown);
 }
 
 enum weft_status weft_comm_progress(struct weft_comm *comm, struct weft_error *err)
@@ -318,7 +347,7 @@ static enum weft_status wait_round(struct weft_comm *comm, struct wait *w,
     if (now - w->beat >= BEAT_NS) {
         w->beat = now;
         comm->life.waits_for = w->peer;
-        comm->ops->tell(comm, &comm->life, false);
+        publish(comm, false);
         WEFT_TRY(judge(comm, w, now, err));
     }
     comm->ops->rest(comm, w->rounds++, REST_NS);
@@ -332,7 +361,7 @@ static enum weft_status end_wait(struct weft_comm *comm, enum weft_status st,
     struct weft_error own = {.status = st};
     if (comm->life.waits_for != WEFT_LIFE_NOBODY) {
         comm->life.waits_for = WEFT_LIFE_NOBODY;
-        comm->ops->tell(comm, &comm->life, false);
+        publish(comm, false);
     }
     if (st != WEFT_OK)
         comm->ops->abort(comm, err != NULL ? err : &own);

@@ -11,4 +11,18 @@ void weft_inproc_free(struct weft_inproc *group); /* NULL is allowed */
 enum weft_status weft_inproc_open(struct weft_inproc *group, uint32_t rank,
                                   struct weft_comm **out, struct weft_error *err);
 
+/* The rank's program has returned: its record says so. */
+void weft_comm_returned(struct weft_comm *comm, enum weft_status st,
+                        const struct weft_error *err);
+
+/* A mapped record of what a rank is at. */
+struct weft_flight_file;
+enum weft_status weft_flight_open(const char *path, uint32_t rank, uint32_t n_ranks,
+                                  struct weft_flight_file **out, struct weft_error *err);
+void weft_flight_note(struct weft_flight_file *f, const struct weft_life *life,
+                      const char *doing);
+/* err NULL: all went well. */
+void weft_flight_end(struct weft_flight_file *f, const struct weft_error *err);
+void weft_flight_close(struct weft_flight_file *f); /* NULL is allowed */
+
 #endif

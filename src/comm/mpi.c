@@ -72,6 +72,7 @@ enum weft_status weft_comm_run_mpi(weft_rank_fn *fn, void *arg, struct weft_erro
                          "no MPI launched this process: start it with mpirun or srun");
     WEFT_TRY(open_module(launcher, &comm, err));
     enum weft_status st = fn(comm, arg, err);
+    weft_comm_returned(comm, st, err);
     if (st != WEFT_OK) {
         struct weft_error own = {.status = st};
         weft_comm_abort(comm, err != NULL ? err : &own);

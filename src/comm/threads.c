@@ -96,6 +96,7 @@ static void *run_rank(void *arg)
     if (r->status != WEFT_OK)
         return NULL;
     r->status = r->fn(comm, r->arg, &r->err);
+    weft_comm_returned(comm, r->status, &r->err);
     if (r->status != WEFT_OK) {
         r->err.status = r->status;
         weft_comm_abort(comm, &r->err);

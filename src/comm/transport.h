@@ -58,6 +58,7 @@ struct weft_comm {
     weft_progress_fn *progress;
     void *progress_arg;
     bool in_progress;
+    struct weft_flight_file *flight; /* owned by comm.c; NULL: nothing is recorded */
 };
 
 /* What a module exports as `weft_transport_module`. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/size.h"
 #include "data/shard_priv.h"
 
@@ -277,4 +278,18 @@ enum weft_status weft_shards_read(const struct weft_shards *s, uint64_t at, size
         n -= now;
     }
     return WEFT_OK;
+}
+
+uint64_t weft_shards_hash(const struct weft_shards *s)
+{
+    enum { SAMPLES = 64, LENGTH = 512 };
+    uint64_t n = weft_shards_n_tokens(s), h = weft_hash(0, &n, sizeof n);
+    for (uint64_t i = 0; i < SAMPLES; i++) {
+        int32_t tokens[LENGTH];
+        uint64_t at = n <= LENGTH ? 0 : (n - LENGTH) / (SAMPLES - 1) * i;
+        size_t length = n < LENGTH ? (size_t)n : LENGTH;
+        if (weft_shards_read(s, at, length, UINT32_MAX, tokens, NULL) == WEFT_OK)
+            h = weft_hash(h, tokens, length * sizeof *tokens);
+    }
+    return h;
 }

@@ -44,6 +44,9 @@ const char *weft_shards_path(const struct weft_shards *s, size_t i); /* borrowed
 enum weft_status weft_shards_read(const struct weft_shards *s, uint64_t at, size_t n,
                                   uint32_t vocab, int32_t *out, struct weft_error *err);
 
+/* Tells sets of shards apart: their number of tokens, and samples of these.  Local. */
+uint64_t weft_shards_hash(const struct weft_shards *s);
+
 /* -- writing -------------------------------------------------------------------------------- */
 
 struct weft_shard_writer; /* opaque */

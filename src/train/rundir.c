@@ -1,6 +1,7 @@
 #include "train/rundir.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -85,6 +86,68 @@ enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
     free(metrics);
     if (st != WEFT_OK)
         weft_rundir_release(run);
+    return st;
+}
+
+enum weft_status weft_rundir_make(const char *dir, const char *name, struct weft_error *err)
+{
+    char *path = weft_path_join(dir, name);
+    if (path == NULL)
+        return no_memory(dir, err);
+    enum weft_status st = make_directories(path, err);
+    free(path);
+    return st;
+}
+
+static enum weft_status write_in(const char *dir, const char *name, const char *text,
+                                 size_t len, struct weft_error *err)
+{
+    char *path = weft_path_join(dir, name);
+    if (path == NULL)
+        return no_memory(dir, err);
+    enum weft_status st = weft_file_write(path, text, len, err);
+    free(path);
+    return st;
+}
+
+enum weft_status weft_rundir_schedule(const char *dir, const struct weft_schedule *schedule,
+                                      struct weft_error *err)
+{
+    char *text = NULL;
+    size_t len = 0;
+    WEFT_TRY(weft_schedule_print(schedule, WEFT_TEXT_CSV, &text, &len, err));
+    enum weft_status st = write_in(dir, "schedule.csv", text, len, err);
+    free(text);
+    return st;
+}
+
+enum weft_status weft_rundir_trace(const char *dir, uint64_t step, int replica,
+                                   const struct weft_trace *trace, struct weft_error *err)
+{
+    char name[80], *text = NULL;
+    size_t len = 0;
+    WEFT_TRY(weft_trace_write(trace, &text, &len, err));
+    if (replica < 0)
+        snprintf(name, sizeof name, "trace/step-%06llu.trace", (unsigned long long)step);
+    else
+        snprintf(name, sizeof name, "trace/step-%06llu-replica-%d.trace",
+                 (unsigned long long)step, replica);
+    enum weft_status st = write_in(dir, name, text, len, err);
+    free(text);
+    return st;
+}
+
+enum weft_status weft_rundir_record(const char *dir, struct weft_comm *comm,
+                                    struct weft_error *err)
+{
+    char name[40];
+    WEFT_TRY(weft_rundir_make(dir, "ranks", err));
+    snprintf(name, sizeof name, "ranks/%u", weft_comm_rank(comm));
+    char *path = weft_path_join(dir, name);
+    if (path == NULL)
+        return no_memory(dir, err);
+    enum weft_status st = weft_comm_record(comm, path, err);
+    free(path);
     return st;
 }
 

@@ -2,6 +2,9 @@
  *
  *     config.yaml     all settings, as merged
  *     metrics.jsonl   a line a step, appended
+ *     schedule.csv    the schedule of the first replica
+ *     trace/          what the actions of the first steps took: step-000001.trace
+ *     ranks/          what each rank was last at: for weft inspect
  *     model/          the final weights, a Hugging Face directory: there when the run is finished
  */
 #ifndef TRAIN_RUNDIR_H
@@ -11,7 +14,10 @@
 
 #include "train/metrics.h"
 #include "train/settings.h"
+#include "weft/comm.h"
+#include "weft/schedule.h"
 #include "weft/status.h"
+#include "weft/trace.h"
 
 /* Refuses a directory that has a finished run.  Touches nothing.  Local. */
 enum weft_status weft_rundir_check(const char *dir, struct weft_error *err);
@@ -27,6 +33,16 @@ struct weft_rundir {
 enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
                                   const struct weft_train_settings *settings,
                                   struct weft_error *err);
+/* A directory within it.  Local. */
+enum weft_status weft_rundir_make(const char *dir, const char *name, struct weft_error *err);
+enum weft_status weft_rundir_schedule(const char *dir, const struct weft_schedule *schedule,
+                                      struct weft_error *err);
+/* replica -1: there is only one. */
+enum weft_status weft_rundir_trace(const char *dir, uint64_t step, int replica,
+                                   const struct weft_trace *trace, struct weft_error *err);
+/* From now on what this rank does is recorded there.  Local. */
+enum weft_status weft_rundir_record(const char *dir, struct weft_comm *comm,
+                                    struct weft_error *err);
 void weft_rundir_release(struct weft_rundir *run); /* a zeroed one is allowed */
 
 #endif

@@ -60,7 +60,8 @@ static const struct weft_setting rows[] = {
      AT(parallel.pp)},
     {"parallel", "dp", WEFT_SET_COUNT, "1", "replicas of the pipeline", .least = 1,
      .most = MANY, AT(parallel.dp)},
-    {"parallel", "chunks", WEFT_SET_COUNT, "1", "stages a rank", .least = 1, .most = 4096,
+    {"parallel", "chunks", WEFT_SET_COUNT, "auto",
+     "stages a rank; auto: the schedule's own number", .zero = "auto", .least = 1, .most = 4096,
      AT(parallel.chunks)},
     {"parallel", "micros", WEFT_SET_COUNT, "1",
      "micro-batches of a step, over all replicas; part of what is computed", .least = 1,
@@ -70,7 +71,7 @@ static const struct weft_setting rows[] = {
     {"parallel", "placement", WEFT_SET_CHOICE, "auto", "stages on ranks; auto: the schedule's",
      .choices = "auto|linear|loop|v|wave|bidirectional", AT(parallel.placement)},
     {"parallel", "partition", WEFT_SET_TEXT, "balanced",
-     "layers on stages: balanced, even, or a layout as 'Et*3|(tt|)*2L'",
+     "layers on stages: balanced, even, a list as 4,3,3,2 or a layout as 'Et*3|(tt|)*2L'",
      AT(parallel.partition)},
     {"parallel", "transport", WEFT_SET_CHOICE, "auto",
      "between ranks; auto: mpi under mpirun, else threads in one process",
@@ -94,9 +95,12 @@ static const struct weft_setting rows[] = {
     {"train", "recompute", WEFT_SET_CHOICE, "none",
      "what the backward computes again instead of keeping it", .choices = "none|attention|full",
      AT(train.recompute)},
-    {"train", "timeout", WEFT_SET_REAL, "600",
+    {"train", "timeout", WEFT_SET_REAL, "60",
      "seconds without a sign of life after which a rank counts as lost", .least = 1,
      .most = 1e6, AT(train.timeout)},
+    {"train", "slow", WEFT_SET_REAL, "2",
+     "a rank that takes this many times as long as planned, against the fastest, is named",
+     .zero = "off", .least = 1, .most = 1e6, AT(train.slow)},
     {"train", "max_time", WEFT_SET_REAL, "off",
      "seconds after which the run ends in good order", .zero = "off", .least = 1e-3,
      .most = 1e9, AT(train.max_time)},
@@ -161,11 +165,9 @@ struct weft_setting_list weft_train_setting_list(void)
 /* Keys that are read but have no effect yet: anything but their default is refused, for a run
  * must never be other than its settings say.  Whoever builds the feature takes its line out. */
 static const char *const not_yet[] = {
-    "data.val",         "data.tokenizer",    "parallel.pp",        "parallel.dp",
-    "parallel.chunks",  "parallel.schedule", "parallel.placement", "parallel.partition",
-    "parallel.cache",   "parallel.auto",     "eval.every",         "eval.batches",
-    "checkpoint.every", "checkpoint.keep",   "checkpoint.resume",  "checkpoint.async",
-    "log.trace_steps",  "log.tensorboard",   "log.sample",
+    "data.val",         "data.tokenizer",   "parallel.auto",   "eval.every",
+    "eval.batches",     "checkpoint.every", "checkpoint.keep", "checkpoint.resume",
+    "checkpoint.async", "log.tensorboard",  "log.sample",
 };
 
 static enum weft_status refuse_not_yet(const struct weft_train_settings *s, const char *name,
@@ -190,10 +192,6 @@ static enum weft_status check_not_yet(const struct weft_train_settings *s,
 {
     for (size_t i = 0; i < WEFT_LEN(not_yet); i++)
         WEFT_TRY(refuse_not_yet(s, not_yet[i], err));
-    if (s->parallel.transport == WEFT_TRANSPORT_MPI)
-        return WEFT_FAIL(
-            err, WEFT_USAGE,
-            "parallel.transport: mpi is not yet in this version: leave it at auto");
     return WEFT_OK;
 }
 

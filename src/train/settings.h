@@ -62,7 +62,7 @@ struct weft_train_settings {
         uint32_t precision; /* enum weft_precision */
         uint32_t reduction; /* enum weft_reduction */
         uint32_t recompute; /* enum weft_recompute of model/stage.h */
-        double timeout, max_time;
+        double timeout, slow, max_time;
     } train;
     struct {
         double lr, min_lr;

@@ -1,183 +1,451 @@
+/* Making a trainer: stages, executor, groups, optimizer, data. */
 #include "train/trainer.h"
-#include "train/tensors.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/pages.h"
 #include "base/size.h"
 #include "ckpt/hf.h"
+#include "kern/ops.h"
 #include "kern/peak.h"
 #include "train/trainer_priv.h"
+#include "weft/timing.h"
 
-/* -- the model ------------------------------------------------------------------------------ */
+enum { SLOT_ALIGN = 64 };
 
-static enum weft_status check_sizes(const struct weft_train_settings *s,
-                                    const struct weft_model *model, uint32_t seq,
-                                    struct weft_error *err)
+static enum weft_status no_memory(const char *what, size_t bytes, struct weft_error *err)
 {
-    if (s->parallel.micros == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "parallel.micros is 0: give at least 1");
-    if (s->parallel.micros > s->data.batch)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "parallel.micros %u is more than the %u sequences of data.batch",
-                         s->parallel.micros, s->data.batch);
-    if (seq > model->ctx)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "data.seq %u is longer than the model's context of %u tokens: give at "
-                         "most that",
-                         seq, model->ctx);
-    return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_NOMEM,
+                     "no memory for %s (%zu bytes): smaller micros, or more ranks, would need "
+                     "less",
+                     what, bytes);
 }
 
-static enum weft_status make_stage(struct weft_trainer *t, const struct weft_train_settings *s,
-                                   struct weft_error *err)
+/* -- stages --------------------------------------------------------------------------------- */
+
+static struct weft_tstage_spec stage_spec(const struct weft_trainer *t,
+                                          const struct weft_train_settings *s, uint32_t stage)
 {
+    const struct weft_layout *l = &t->layout;
     struct weft_tstage_spec spec = {
-        .model = t->model,
-        .item0 = 0,
-        .item1 = t->model.layers + 2,
-        .seq = t->seq,
-        .slots = t->order.slots,
-        .split_slots = t->order.split_slots,
+        .model = l->model,
+        .seq = l->seq,
+        .slots = 1,
         .precision = t->precision,
         .fast_sums = s->train.reduction == WEFT_REDUCTION_FAST,
         .recompute = (enum weft_recompute)s->train.recompute,
         .pool = t->pool,
     };
+    weft_layout_items(l, stage, &spec.item0, &spec.item1);
     /* The first micros have what is over: one sequence more than the last. */
-    struct weft_range first = weft_micro_range(s->data.batch, t->n_micros, 0);
-    struct weft_range last = weft_micro_range(s->data.batch, t->n_micros, t->n_micros - 1);
+    struct weft_range first = weft_micro_range(l->batch, l->micros, 0);
+    struct weft_range last = weft_micro_range(l->batch, l->micros, l->micros - 1);
     spec.row_counts[spec.n_row_counts++] = (uint32_t)(first.end - first.begin);
     if (last.end - last.begin != first.end - first.begin)
         spec.row_counts[spec.n_row_counts++] = (uint32_t)(last.end - last.begin);
-    return weft_tstage_new(&spec, &t->stage, err);
+    return spec;
 }
 
-/* Every weight from the directory, which must have no others. */
-static enum weft_status load(struct weft_trainer *t, const struct weft_hf *hf,
-                             struct weft_error *err)
+/* Where the slots of a stage lie in the memory that all stages share. */
+static enum weft_status place_slots(struct weft_trainer *t, uint32_t stage,
+                                    struct weft_error *err)
 {
-    size_t n;
-    struct weft_param *params = weft_tstage_params(t->stage, &n);
-    const char **names = malloc((n + 1) * sizeof *names);
+    uint32_t n = weft_program_slots(t->program, stage);
+    char *begin = t->slots + (SLOT_ALIGN - (uintptr_t)t->slots % SLOT_ALIGN) % SLOT_ALIGN;
+    t->slot_at[stage] = calloc(n, sizeof *t->slot_at[stage]);
+    if (t->slot_at[stage] == NULL)
+        return no_memory("slots", n * sizeof(char *), err);
+    for (uint32_t i = 0; i < n; i++)
+        t->slot_at[stage][i] = begin + weft_program_slot_at(t->program, stage, i);
+    return WEFT_OK;
+}
+
+static enum weft_status make_stage(struct weft_trainer *t, const struct weft_train_settings *s,
+                                   uint32_t stage, struct weft_error *err)
+{
+    struct weft_tstage_spec spec = stage_spec(t, s, stage);
+    WEFT_TRY(place_slots(t, stage, err));
+    spec.slots = weft_program_slots(t->program, stage);
+    spec.split_slots = weft_program_split_slots(t->program, stage);
+    spec.slot_at = t->slot_at[stage];
+    WEFT_TRY(weft_tstage_new(&spec, &t->stages[stage], err));
+    t->stage_list[stage] = weft_tstage_stage(t->stages[stage]);
+    return WEFT_OK;
+}
+
+static enum weft_status make_program(struct weft_trainer *t,
+                                     const struct weft_train_settings *s,
+                                     struct weft_error *err)
+{
+    const struct weft_layout *l = &t->layout;
+    size_t *bytes = calloc(l->n_stages, sizeof *bytes);
+    enum weft_status st =
+        bytes == NULL ? no_memory("sizes", l->n_stages * sizeof *bytes, err) : WEFT_OK;
+    for (uint32_t i = 0; st == WEFT_OK && i < l->n_stages; i++)
+        if (weft_layout_holds(l, t->rank, i)) {
+            struct weft_tstage_spec spec = stage_spec(t, s, i);
+            st = weft_tstage_slot_bytes(&spec, &bytes[i], err);
+        }
+    if (st == WEFT_OK)
+        st = weft_program_new(weft_layout_schedule(l, t->replica), t->row, bytes, &t->program,
+                              err);
+    free(bytes);
+    return st;
+}
+
+static enum weft_status make_stages(struct weft_trainer *t, const struct weft_train_settings *s,
+                                    struct weft_error *err)
+{
+    const struct weft_layout *l = &t->layout;
+    t->stages = calloc(l->n_stages, sizeof *t->stages);
+    t->stage_list = calloc(l->n_stages, sizeof *t->stage_list);
+    t->slot_at = calloc(l->n_stages, sizeof *t->slot_at);
+    if (t->stages == NULL || t->stage_list == NULL || t->slot_at == NULL)
+        return no_memory("the list of stages", l->n_stages * sizeof *t->stages, err);
+    WEFT_TRY(make_program(t, s, err));
+    size_t bytes = weft_program_slot_bytes(t->program) + SLOT_ALIGN;
+    t->slots = weft_pages_alloc(bytes);
+    if (t->slots == NULL)
+        return no_memory("activations", bytes, err);
+    memset(t->slots, 0, bytes); /* makes the pages now, not in the first step */
+    for (uint32_t i = 0; i < l->n_stages; i++)
+        if (weft_layout_holds(l, t->rank, i))
+            WEFT_TRY(make_stage(t, s, i, err));
+    return WEFT_OK;
+}
+
+/* -- weights -------------------------------------------------------------------------------- */
+
+static enum weft_status check_names(const struct weft_trainer *t, const struct weft_hf *hf,
+                                    struct weft_error *err)
+{
+    const struct weft_param_list *list = &t->layout.params;
+    const char **names = malloc((list->n + 1) * sizeof *names);
     if (names == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the names of %zu weights", n);
-    for (size_t i = 0; i < n; i++)
-        names[i] = params[i].desc.name;
-    enum weft_status st = weft_hf_check_names(hf, names, n, err);
-    for (size_t i = 0; i < n && st == WEFT_OK; i++) {
-        const struct weft_param_desc *d = &params[i].desc;
-        uint64_t shape[2] = {d->shape[0], d->shape[1]};
-        st = weft_hf_read(hf, d->name, d->rank, shape, params[i].value, err);
-        struct weft_mat values = {params[i].value, d->shape[1], WEFT_F32};
-        size_t bad =
-            st != WEFT_OK ? SIZE_MAX : weft_ops()->find_bad(values, d->shape[0], d->shape[1]);
-        if (bad != SIZE_MAX)
-            st = WEFT_FAIL(err, WEFT_CKPT,
-                           "the weights: element %zu of %s is not a finite number", bad,
-                           d->name);
-    }
+        return no_memory("the names of weights", list->n * sizeof *names, err);
+    for (size_t i = 0; i < list->n; i++)
+        names[i] = list->at[i].name;
+    enum weft_status st = weft_hf_check_names(hf, names, list->n, err);
     free(names);
     return st;
 }
 
-static enum weft_status make_model(struct weft_trainer *t, const struct weft_train_settings *s,
-                                   struct weft_error *err)
+/* Every weight of this rank from the directory. */
+static enum weft_status load(struct weft_trainer *t, const struct weft_hf *hf,
+                             struct weft_error *err)
 {
-    struct weft_hf *hf = NULL;
-    enum weft_status st;
-    if (s->model.dir != NULL) {
-        st = weft_hf_open(s->model.dir, &hf, err);
-        if (st == WEFT_OK)
-            t->model = *weft_hf_model(hf);
-    } else {
-        st = weft_train_settings_model(s, &t->model, err);
+    WEFT_TRY(check_names(t, hf, err));
+    for (uint32_t s = 0; s < t->layout.n_stages; s++) {
+        size_t n = 0;
+        struct weft_param *params =
+            t->stages[s] == NULL ? NULL : weft_tstage_params(t->stages[s], &n);
+        for (size_t i = 0; i < n; i++) {
+            const struct weft_param_desc *d = &params[i].desc;
+            const uint64_t shape[2] = {d->shape[0], d->shape[1]};
+            WEFT_TRY(weft_hf_read(hf, d->name, d->rank, shape, params[i].value, err));
+        }
     }
-    t->seq = s->data.seq != 0 ? s->data.seq : t->model.ctx;
-    if (st == WEFT_OK)
-        st = check_sizes(s, &t->model, t->seq, err);
-    if (st == WEFT_OK)
-        st = make_stage(t, s, err);
-    if (st == WEFT_OK && hf != NULL)
-        st = load(t, hf, err);
-    else if (st == WEFT_OK)
-        weft_tstage_start(t->stage, s->model.seed);
-    if (st == WEFT_OK)
-        weft_tstage_pack(t->stage);
-    weft_hf_free(hf);
-    return st;
+    return WEFT_OK;
 }
 
+static enum weft_status fill_weights(struct weft_trainer *t,
+                                     const struct weft_train_settings *s,
+                                     const struct weft_hf *hf, struct weft_error *err)
+{
+    if (hf != NULL)
+        WEFT_TRY(load(t, hf, err));
+    for (uint32_t i = 0; hf == NULL && i < t->layout.n_stages; i++)
+        if (t->stages[i] != NULL)
+            weft_tstage_start(t->stages[i], s->model.seed);
+    weft_trainer_pack(t);
+    return WEFT_OK;
+}
+
+/* -- groups --------------------------------------------------------------------------------- */
+
+static struct weft_param *find_param(const struct weft_trainer *t, uint32_t stage,
+                                     const char *name)
+{
+    size_t n;
+    struct weft_param *params = weft_tstage_params(t->stages[stage], &n);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(params[i].desc.name, name) == 0)
+            return &params[i];
+    return NULL;
+}
+
+/* The stage, of those that this rank holds, whose copy is the group's. */
+static uint32_t home(const struct weft_trainer *t, const struct weft_layout_group *g)
+{
+    if (!g->tied)
+        return g->stage;
+    return t->stages[0] != NULL ? 0 : t->layout.n_stages - 1;
+}
+
+static enum weft_status check_place(const struct weft_layout_group *plan, size_t tensor,
+                                    const struct weft_param *first,
+                                    const struct weft_param *param, struct weft_error *err)
+{
+    /* The layout says where tensors lie without having the stages: they must agree. */
+    if (param != NULL && param->offset - first->offset == plan->tensors[tensor].at)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_INTERNAL, "the layout does not know where %s lies",
+                     param == NULL ? "a weight" : param->desc.name);
+}
+
+static enum weft_status fill_group(struct weft_trainer *t, struct held_group *g,
+                                   struct weft_error *err)
+{
+    const struct weft_layout_group *plan = g->plan;
+    uint32_t stage = home(t, plan);
+    g->params = calloc(plan->n_tensors + 1, sizeof *g->params);
+    g->stages = calloc(plan->n_tensors + 1, sizeof *g->stages);
+    if (g->params == NULL || g->stages == NULL)
+        return no_memory("a list of weights", plan->n_tensors * sizeof *g->params, err);
+    for (size_t i = 0; i < plan->n_tensors; i++) {
+        const char *name = t->layout.params.at[plan->tensors[i].param].name;
+        g->params[i] = find_param(t, stage, name);
+        g->stages[i] = stage;
+        WEFT_TRY(check_place(plan, i, g->params[0], g->params[i], err));
+    }
+    uint32_t last = t->layout.n_stages - 1;
+    if (plan->tied && stage != last && t->stages[last] != NULL) {
+        g->twin_stage = last;
+        g->twin = find_param(t, last, g->params[0]->desc.name);
+    }
+    struct weft_group_setup setup = {
+        .comm = t->comm,
+        .pool = t->pool,
+        .holders = plan->holders,
+        .n_holders = plan->n_holders,
+        .id = plan->tied ? t->layout.n_stages : plan->stage,
+        .cuts = plan->cuts,
+    };
+    if (plan->n_tensors > 0) {
+        setup.exact = g->params[0]->exact;
+        setup.fast = g->params[0]->fast;
+        setup.value = g->params[0]->value;
+    }
+    return weft_group_new(&setup, &g->sums, err);
+}
+
+static enum weft_status make_groups(struct weft_trainer *t, struct weft_error *err)
+{
+    const struct weft_layout *l = &t->layout;
+    t->groups = calloc(l->n_groups + 1, sizeof *t->groups);
+    if (t->groups == NULL)
+        return no_memory("a list of groups", l->n_groups * sizeof *t->groups, err);
+    for (size_t i = 0; i < l->n_groups; i++) {
+        const struct weft_layout_group *plan = &l->groups[i];
+        uint32_t holder = weft_layout_holder(plan, t->rank);
+        if (holder == plan->n_holders || plan->n_tensors == 0)
+            continue;
+        struct held_group *g = &t->groups[t->n_groups++];
+        *g = (struct held_group){.plan = plan, .holder = holder};
+        WEFT_TRY(fill_group(t, g, err));
+    }
+    return WEFT_OK;
+}
+
+/* -- optimizer ------------------------------------------------------------------------------ */
+
+static struct weft_optim_tensor optim_tensor(const struct held_group *g, size_t tensor,
+                                             struct weft_range share)
+{
+    const struct weft_param *p = g->params[tensor];
+    return (struct weft_optim_tensor){.name = p->desc.name,
+                                      .rows = p->desc.shape[0],
+                                      .cols = p->desc.shape[1],
+                                      .value = p->value,
+                                      .exact = p->exact,
+                                      .fast = p->fast,
+                                      .decay = p->desc.decay,
+                                      .begin = share.begin,
+                                      .end = share.end};
+}
+
+/* The shares of this rank, in the order of groups: rank 0 counts on it. */
 static enum weft_status make_optim(struct weft_trainer *t, const struct weft_train_settings *s,
                                    struct weft_error *err)
 {
     const struct weft_optim_settings how = {s->optim.beta1, s->optim.beta2, s->optim.eps,
                                             s->optim.weight_decay};
-    return weft_optim_of_stage(t->stage, &how, t->pool, &t->optim, err);
+    size_t most = 0, n = 0;
+    for (size_t i = 0; i < t->n_groups; i++)
+        most += t->groups[i].plan->n_tensors;
+    struct weft_optim_tensor *tensors = calloc(most + 1, sizeof *tensors);
+    t->origins = calloc(most + 1, sizeof *t->origins);
+    enum weft_status st = WEFT_OK;
+    if (tensors == NULL || t->origins == NULL)
+        st = no_memory("the optimizer's list of tensors", most * sizeof *tensors, err);
+    for (size_t i = 0; st == WEFT_OK && i < t->n_groups; i++)
+        for (size_t k = 0; k < t->groups[i].plan->n_tensors; k++) {
+            struct weft_range share =
+                weft_layout_share(t->groups[i].plan, t->groups[i].holder, k);
+            if (share.begin == share.end)
+                continue;
+            t->origins[n] = (struct origin){&t->groups[i], k};
+            tensors[n++] = optim_tensor(&t->groups[i], k, share);
+        }
+    if (st == WEFT_OK)
+        st = weft_optim_new(tensors, n, &how, t->pool, &t->optim, err);
+    free(tensors);
+    return st;
 }
 
-/* -- the data and the order ----------------------------------------------------------------- */
+/* -- the executor --------------------------------------------------------------------------- */
+
+static enum weft_status make_exec(struct weft_trainer *t, struct weft_error *err)
+{
+    const struct weft_layout *l = &t->layout;
+    struct weft_exec_setup setup = {
+        .program = t->program,
+        .comm = t->comm,
+        .first_peer = t->replica * l->pp,
+        .stages = t->stage_list,
+        .rows = t->rows,
+        .micro0 = t->micro0,
+        .blocks = {.traffic = weft_layout_traffic(l, t->replica),
+                   .row_elements = (size_t)l->seq * l->model.dim,
+                   .merge = weft_ops()->exact_merge},
+        .reduce = weft_trainer_reduce_stage,
+        .reduce_arg = t,
+    };
+    if (t->comm != NULL) {
+        weft_comm_on_progress(t->comm, weft_trainer_progress, t);
+        weft_comm_describe(t->comm, weft_trainer_describe, t);
+    }
+    return weft_exec_new(&setup, &t->exec, err);
+}
+
+void weft_trainer_describe(void *trainer, uint32_t rank, uint64_t doing, char *out, size_t room)
+{
+    const struct weft_trainer *t = trainer;
+    static const char *const others[] = {"the end of the step", "the update", "saving",
+                                         "starting"};
+    if (doing >= WEFT_AT_END && doing - WEFT_AT_END < WEFT_LEN(others)) {
+        snprintf(out, room, "%s", others[doing - WEFT_AT_END]);
+        return;
+    }
+    /* Schedules of replicas differ, if at all, in their number of micros. */
+    if (t->program == NULL || weft_layout_schedule(&t->layout, rank / t->layout.pp) !=
+                                  weft_layout_schedule(&t->layout, t->replica))
+        snprintf(out, room, "action %llu", (unsigned long long)doing);
+    else
+        weft_program_describe(t->program, rank % t->layout.pp, (size_t)doing, out, room);
+}
+
+/* -- the data ------------------------------------------------------------------------------- */
 
 static enum weft_status open_data(struct weft_trainer *t, const struct weft_train_settings *s,
                                   struct weft_error *err)
 {
+    const struct weft_layout *l = &t->layout;
     size_t tokens, bytes;
     WEFT_TRY(weft_shards_open(s->data.train, &t->shards, err));
-    WEFT_TRY(weft_batch_init(&t->batch, t->shards, s->data.batch, t->seq, t->model.vocab,
+    WEFT_TRY(weft_batch_init(&t->batch, t->shards, l->batch, l->seq, l->model.vocab,
                              s->data.shuffle, s->model.seed, err));
-    if (!weft_size_mul(s->data.batch, t->seq, &tokens) ||
+    if (!weft_size_mul(l->batch, l->seq, &tokens) ||
         !weft_size_mul(tokens, sizeof *t->inputs, &bytes))
-        return WEFT_FAIL(err, WEFT_USAGE, "data.batch %u x data.seq %u is too large",
-                         s->data.batch, t->seq);
+        return WEFT_FAIL(err, WEFT_USAGE, "data.batch %u x data.seq %u is too large", l->batch,
+                         l->seq);
+    struct weft_range micros = weft_layout_micros(l, t->replica);
+    t->micro0 = (uint32_t)micros.begin;
+    t->n_micros = (uint32_t)(micros.end - micros.begin);
     t->inputs = malloc(bytes);
     t->targets = malloc(bytes);
     t->losses = calloc(t->n_micros, sizeof *t->losses);
-    if (t->inputs == NULL || t->targets == NULL || t->losses == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the %zu tokens of a step", tokens);
+    t->rows = calloc(t->n_micros, sizeof *t->rows);
+    t->input_at = calloc(t->n_micros, sizeof *t->input_at);
+    t->target_at = calloc(t->n_micros, sizeof *t->target_at);
+    if (t->inputs == NULL || t->targets == NULL || t->losses == NULL || t->rows == NULL ||
+        t->input_at == NULL || t->target_at == NULL)
+        return no_memory("the tokens of a step", 2 * bytes, err);
+    for (uint32_t m = 0; m < t->n_micros; m++) {
+        struct weft_range rows = weft_micro_range(l->batch, l->micros, t->micro0 + m);
+        t->rows[m] = (uint32_t)(rows.end - rows.begin);
+        t->input_at[m] = t->inputs + rows.begin * l->seq;
+        t->target_at[m] = t->targets + rows.begin * l->seq;
+    }
     return WEFT_OK;
 }
 
-/* Each micro forward and back, in order: one slot serves them all. */
-static enum weft_status make_plain_order(struct weft_trainer *t, struct weft_error *err)
+/* -- all of it ------------------------------------------------------------------------------ */
+
+static enum weft_status check_ranks(const struct weft_trainer *t, struct weft_error *err)
 {
-    size_t n = 2 * (size_t)t->n_micros;
-    t->plain_order = calloc(n, sizeof *t->plain_order);
-    if (t->plain_order == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the order of %u micros", t->n_micros);
-    for (uint32_t m = 0; m < t->n_micros; m++) {
-        t->plain_order[2 * m] = (struct weft_micro_action){WEFT_MICRO_FORWARD, m, 0};
-        t->plain_order[2 * m + 1] = (struct weft_micro_action){WEFT_MICRO_BACKWARD, m, 0};
-    }
-    t->order = (struct weft_micro_order){t->plain_order, n, 1, 0};
+    if (t->n_ranks == t->layout.n_ranks)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "parallel.pp %u x parallel.dp %u needs %u ranks, and %u were started",
+                     t->layout.pp, t->layout.dp, t->layout.n_ranks, t->n_ranks);
+}
+
+static enum weft_status plan_bubble(struct weft_trainer *t, struct weft_error *err)
+{
+    struct weft_metrics m;
+    struct weft_cost cost = weft_layout_cost(&t->layout);
+    WEFT_TRY(weft_metrics_init(&m, weft_layout_schedule(&t->layout, 0), &cost, NULL, err));
+    t->bubble_plan = m.bubble;
+    weft_metrics_release(&m);
     return WEFT_OK;
 }
 
 static enum weft_status build(struct weft_trainer *t, const struct weft_train_settings *s,
-                              const struct weft_micro_order *order, struct weft_error *err)
+                              const struct weft_hf *hf, struct weft_error *err)
 {
-    t->n_micros = s->parallel.micros;
-    t->precision = s->train.precision == WEFT_PRECISION_BF16 ? WEFT_BF16 : WEFT_F32;
-    t->curve = weft_train_settings_curve(s);
-    t->clip = s->optim.clip;
-    if (order != NULL)
-        t->order = *order;
+    struct weft_model model;
+    if (hf != NULL)
+        model = *weft_hf_model(hf);
     else
-        WEFT_TRY(make_plain_order(t, err));
-    WEFT_TRY(weft_pool_new(s->parallel.threads, &t->pool, err));
-    WEFT_TRY(make_model(t, s, err));
+        WEFT_TRY(weft_train_settings_model(s, &model, err));
+    WEFT_TRY(weft_layout_init(&t->layout, s, &model, err));
+    WEFT_TRY(check_ranks(t, err));
+    t->replica = t->rank / t->layout.pp;
+    t->row = t->rank % t->layout.pp;
     WEFT_TRY(open_data(t, s, err));
-    return make_optim(t, s, err);
+    WEFT_TRY(weft_trainer_agree(t, s, err));
+    WEFT_TRY(weft_pool_new(s->parallel.threads, &t->pool, err));
+    WEFT_TRY(make_stages(t, s, err));
+    WEFT_TRY(fill_weights(t, s, hf, err));
+    WEFT_TRY(make_exec(t, err));
+    WEFT_TRY(make_groups(t, err));
+    WEFT_TRY(make_optim(t, s, err));
+    WEFT_TRY(plan_bubble(t, err));
+    WEFT_TRY(weft_trainer_reports_new(t, err));
+    /* Nobody counts the time that others take to get here. */
+    return t->comm == NULL ? WEFT_OK : weft_comm_barrier(t->comm, err);
 }
 
 enum weft_status weft_trainer_new(const struct weft_train_settings *settings,
-                                  const struct weft_micro_order *order,
-                                  struct weft_trainer **out, struct weft_error *err)
+                                  struct weft_comm *comm, struct weft_trainer **out,
+                                  struct weft_error *err)
 {
     struct weft_trainer *t = calloc(1, sizeof *t);
+    struct weft_hf *hf = NULL;
     if (t == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a trainer");
-    enum weft_status st = build(t, settings, order, err);
+    t->n_ranks = comm == NULL ? 1 : weft_comm_size(comm);
+    t->rank = comm == NULL ? 0 : weft_comm_rank(comm);
+    t->comm = t->n_ranks == 1 ? NULL : comm;
+    t->precision = settings->train.precision == WEFT_PRECISION_BF16 ? WEFT_BF16 : WEFT_F32;
+    t->curve = weft_train_settings_curve(settings);
+    t->clip = settings->optim.clip;
+    t->slow = settings->train.slow;
+    if (t->comm != NULL) {
+        weft_comm_set_timeout(t->comm, settings->train.timeout);
+        weft_comm_describe(t->comm, weft_trainer_describe, t);
+        weft_comm_tell(t->comm, 0, WEFT_AT_START);
+    }
+    enum weft_status st = WEFT_OK;
+    if (settings->model.dir != NULL)
+        st = weft_hf_open(settings->model.dir, &hf, err);
+    if (st == WEFT_OK)
+        st = build(t, settings, hf, err);
+    weft_hf_free(hf);
     if (st != WEFT_OK) {
         weft_trainer_free(t);
         return st;
@@ -186,53 +454,86 @@ enum weft_status weft_trainer_new(const struct weft_train_settings *settings,
     return WEFT_OK;
 }
 
+static void free_group(struct held_group *g)
+{
+    weft_group_free(g->sums);
+    free(g->params);
+    free(g->stages);
+}
+
 void weft_trainer_free(struct weft_trainer *t)
 {
     if (t == NULL)
         return;
+    if (t->comm != NULL) { /* it outlives this */
+        weft_comm_on_progress(t->comm, NULL, NULL);
+        weft_comm_describe(t->comm, NULL, NULL);
+    }
     weft_optim_free(t->optim);
-    weft_tstage_free(t->stage);
+    for (size_t i = 0; i < t->n_groups; i++)
+        free_group(&t->groups[i]);
+    weft_exec_free(t->exec);
+    for (uint32_t s = 0; s < t->layout.n_stages; s++) {
+        if (t->stages != NULL)
+            weft_tstage_free(t->stages[s]);
+        if (t->slot_at != NULL)
+            free(t->slot_at[s]);
+    }
+    for (uint32_t r = 0; t->reports != NULL && r < t->n_ranks; r++)
+        free(t->reports[r]);
+    free(t->reports);
+    free(t->report_sizes);
+    free(t->report);
+    free(t->squares);
+    free(t->planned_work);
+    free(t->groups);
+    free(t->origins);
+    free(t->stages);
+    free(t->stage_list);
+    free(t->slot_at);
+    free(t->slots);
+    weft_program_free(t->program);
     weft_shards_free(t->shards);
     weft_pool_free(t->pool);
-    free(t->plain_order);
     free(t->inputs);
     free(t->targets);
     free(t->losses);
+    free(t->rows);
+    free(t->input_at);
+    free(t->target_at);
+    weft_layout_release(&t->layout);
     free(t);
 }
 
-/* -- saving --------------------------------------------------------------------------------- */
+/* -- packing -------------------------------------------------------------------------------- */
 
-static enum weft_status write_weights(const struct weft_param *params, size_t n,
-                                      struct weft_hf_writer *w, struct weft_error *err)
+struct pack_job {
+    struct weft_tstage *stage;
+    const struct weft_param *param;
+};
+
+static void pack_task(void *arg, size_t task, unsigned worker)
 {
-    for (size_t i = 0; i < n; i++)
-        WEFT_TRY(weft_hf_writer_append(w, params[i].value, params[i].n, err));
-    return weft_hf_writer_finish(w, err);
+    const struct pack_job *job = arg;
+    size_t row = task * WEFT_PANEL, rows = job->param->desc.shape[0];
+    (void)worker;
+    weft_tstage_pack_rows(job->stage, job->param, row, weft_size_min(row + WEFT_PANEL, rows));
 }
 
-enum weft_status weft_trainer_save(const struct weft_trainer *t, const char *dir,
-                                   struct weft_error *err)
+void weft_trainer_pack_param(struct weft_trainer *t, uint32_t stage,
+                             const struct weft_param *param)
 {
-    const struct weft_hf_write_options options = {
-        .type = WEFT_F32, .shard_bytes = WEFT_HF_SHARD_BYTES, .bos = -1, .eos = -1};
-    size_t n;
-    const struct weft_param *params = weft_trainer_params(t, &n);
-    struct weft_hf_tensor *tensors = calloc(n + 1, sizeof *tensors);
-    struct weft_hf_writer *writer = NULL;
-    if (tensors == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the names of %zu weights", n);
-    for (size_t i = 0; i < n; i++) {
-        const struct weft_param_desc *d = &params[i].desc;
-        tensors[i] = (struct weft_hf_tensor){d->name, d->rank, {d->shape[0], d->shape[1]}};
-    }
-    enum weft_status st =
-        weft_hf_writer_new(dir, &t->model, tensors, n, &options, &writer, err);
-    if (st == WEFT_OK)
-        st = write_weights(params, n, writer, err);
-    weft_hf_writer_free(writer);
-    free(tensors);
-    return st;
+    struct pack_job job = {t->stages[stage], param};
+    if (param->same.at != NULL)
+        weft_pool_run(t->pool, (param->desc.shape[0] + WEFT_PANEL - 1) / WEFT_PANEL, pack_task,
+                      &job);
+}
+
+void weft_trainer_pack(struct weft_trainer *t)
+{
+    for (uint32_t s = 0; s < t->layout.n_stages; s++)
+        if (t->stages[s] != NULL)
+            weft_tstage_pack(t->stages[s]);
 }
 
 /* -- about it ------------------------------------------------------------------------------- */
@@ -242,14 +543,22 @@ uint64_t weft_trainer_done(const struct weft_trainer *t)
     return t->done;
 }
 
-const struct weft_param *weft_trainer_params(const struct weft_trainer *t, size_t *n)
+void weft_trainer_ask_to_stop(struct weft_trainer *t)
 {
-    return weft_tstage_params(t->stage, n);
+    t->stop = true;
 }
 
-void weft_trainer_pack(struct weft_trainer *t)
+const struct weft_param *weft_trainer_params(const struct weft_trainer *t, uint32_t stage,
+                                             size_t *n)
 {
-    weft_tstage_pack(t->stage);
+    *n = 0;
+    return t->stages[stage] == NULL ? NULL : weft_tstage_params(t->stages[stage], n);
+}
+
+uint64_t weft_trainer_bytes_to(const struct weft_trainer *t, uint32_t pipeline_rank,
+                               bool backward)
+{
+    return weft_exec_bytes_to(t->exec, pipeline_rank, backward);
 }
 
 double weft_trainer_peak(const struct weft_trainer *t)
@@ -257,26 +566,65 @@ double weft_trainer_peak(const struct weft_trainer *t)
     return weft_peak_flops_alone(t->pool, t->precision);
 }
 
+/* By the items of the model, as `weft plan` counts: state of the rank's stages, and activations
+ * by the list.  Where dp ranks share the moments, each has its share. */
+static size_t planned_bytes(const struct weft_trainer *t)
+{
+    const struct weft_layout *l = &t->layout;
+    struct weft_program *p = NULL;
+    size_t bytes = 0;
+    for (uint32_t s = 0; s < l->n_stages; s++)
+        if (t->stages[s] != NULL)
+            bytes += l->sums.state_bytes[s];
+    for (size_t i = 0; i < t->n_groups; i++) {
+        const struct weft_layout_group *g = t->groups[i].plan;
+        size_t share = g->cuts[t->groups[i].holder + 1] - g->cuts[t->groups[i].holder];
+        size_t copies = t->groups[i].twin != NULL ? 2 : 1;
+        bytes -= 2 * sizeof(float) * (copies * g->n - share);
+    }
+    if (weft_program_new(weft_layout_schedule(l, t->replica), t->row, l->sums.act_bytes, &p,
+                         NULL) == WEFT_OK)
+        bytes += weft_program_slot_bound(p);
+    weft_program_free(p);
+    return bytes;
+}
+
+static void add_stage_bytes(struct weft_trainer_info *info, struct weft_tstage_bytes b)
+{
+    info->bytes.weights += b.weights;
+    info->bytes.gradients += b.gradients;
+    info->bytes.packed += b.packed;
+    info->bytes.activations += b.activations;
+    info->bytes.scratch += b.scratch;
+}
+
 struct weft_trainer_info weft_trainer_info(const struct weft_trainer *t)
 {
-    struct weft_tstage_bytes bytes = weft_tstage_memory(t->stage);
     struct weft_trainer_info info = {
-        .model = t->model,
+        .model = t->layout.model,
+        .layout = &t->layout,
+        .rank = t->rank,
+        .n_ranks = t->n_ranks,
         .n_tokens = weft_shards_n_tokens(t->shards),
         .n_files = weft_shards_n_files(t->shards),
-        .seq = t->seq,
+        .seq = t->layout.seq,
         .threads = weft_pool_threads(t->pool),
+        .bubble_plan = t->bubble_plan,
     };
-    info.bytes.weights = bytes.weights;
-    info.bytes.gradients = bytes.gradients;
-    info.bytes.packed = bytes.packed;
-    info.bytes.activations = bytes.activations;
-    info.bytes.scratch = bytes.scratch;
+    for (uint32_t s = 0; s < t->layout.n_stages; s++)
+        if (t->stages[s] != NULL)
+            add_stage_bytes(&info, weft_tstage_memory(t->stages[s]));
+    info.bytes.activations += weft_program_slot_bytes(t->program);
+    info.bytes.messages = weft_exec_bytes(t->exec);
+    for (size_t i = 0; i < t->n_groups; i++)
+        info.bytes.messages += weft_group_bytes(t->groups[i].sums);
     info.bytes.moments = weft_optim_bytes(t->optim);
-    info.bytes.total = bytes.weights + bytes.gradients + bytes.packed + bytes.activations +
-                       bytes.scratch + info.bytes.moments;
+    info.bytes.total = info.bytes.weights + info.bytes.gradients + info.bytes.packed +
+                       info.bytes.activations + info.bytes.messages + info.bytes.scratch +
+                       info.bytes.moments;
+    info.bytes.planned = planned_bytes(t);
     /* A model that was built has passed its check. */
-    (void)weft_model_token_flops(&t->model, t->seq, &info.token_flops, NULL);
-    (void)weft_model_count_params(&t->model, &info.n_params, NULL);
+    (void)weft_model_token_flops(&t->layout.model, t->layout.seq, &info.token_flops, NULL);
+    (void)weft_model_count_params(&t->layout.model, &info.n_params, NULL);
     return info;
 }

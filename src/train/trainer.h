@@ -1,55 +1,38 @@
-/* Training on one rank: a model, its data and its optimizer, step by step.
+/* Training: a model, its data and its optimizer, step by step, on one rank or many.
  *
  *     struct weft_trainer *t;
- *     weft_trainer_new(&settings, NULL, &t, &err);         settings have passed their check
+ *     weft_trainer_new(&settings, comm, &t, &err);         settings have passed their check
  *     while (weft_trainer_done(t) < settings.train.steps)
  *         weft_trainer_step(t, &result, &err);
  *     weft_trainer_save(t, "run/model", &err);
  *     weft_trainer_free(t);
  *
- * A step is a pure function of the settings, the data and the weights and moments before it. */
+ * Each rank has a trainer of its own; all call the same functions in the same order.  A step is a
+ * pure function of the settings, the data and the weights and moments before it: how many ranks
+ * there are, and what each does when, changes no bit of losses, norms and weights. */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "train/layout.h"
 #include "train/settings.h"
+#include "weft/comm.h"
 #include "weft/spec.h"
 #include "weft/status.h"
+#include "weft/trace.h"
 
 struct weft_trainer;
 struct weft_param; /* model/stage.h */
 
-/* -- the order of a step's work ------------------------------------------------------------- */
-
-enum weft_micro_kind {
-    WEFT_MICRO_FORWARD,
-    WEFT_MICRO_BACKWARD, /* whole */
-    WEFT_MICRO_INPUT,    /* the gradient of the input ... */
-    WEFT_MICRO_WEIGHT,   /* ... and later that of the weights */
-};
-
-struct weft_micro_action {
-    enum weft_micro_kind kind;
-    uint32_t micro, slot;
-};
-
-/* Every micro once forward and then back, whole or in two halves, its slot being its own from the
- * forward to the end.  No order changes a bit of the result. */
-struct weft_micro_order {
-    const struct weft_micro_action *at; /* borrowed: while the trainer is in use */
-    size_t n;
-    uint32_t slots, split_slots; /* as in model/stage.h */
-};
-
-/* -- a trainer ------------------------------------------------------------------------------ */
-
-/* Reads or draws the model, opens the data and allocates everything.  `order` NULL: micro after
- * micro, each forward and back.  weft_trainer_free() frees.  Local. */
+/* Reads or draws the model, opens the data, agrees with the other ranks that all have the same
+ * settings, schedule, data and program, and allocates everything.  comm NULL: this rank is the
+ * only one.  weft_trainer_free() frees.  Collective. */
 enum weft_status weft_trainer_new(const struct weft_train_settings *settings,
-                                  const struct weft_micro_order *order,
-                                  struct weft_trainer **out, struct weft_error *err);
+                                  struct weft_comm *comm, struct weft_trainer **out,
+                                  struct weft_error *err);
 void weft_trainer_free(struct weft_trainer *t); /* NULL is allowed */
 
 struct weft_step_result {
@@ -58,23 +41,38 @@ struct weft_step_result {
     double grad_norm, lr;
     uint64_t tokens;
     int64_t ns;
+    double bubble; /* idle part of the ranks' time in the pipeline */
+    bool stop;     /* some rank has asked for it */
+    /* The slowest rank, when its work took more than a set factor of what was planned for it. */
+    uint32_t slow_rank; /* UINT32_MAX: none */
+    double slow_factor;
 };
 
-/* The next step.  When it fails, nothing has been changed: neither weights nor moments nor the
- * step's number.  WEFT_DATA: its tokens could not be had.  WEFT_NUMERIC: a loss or gradient that
- * is no finite number, or beyond what sums hold; the message names step, micro, layer and tensor.
- * Local. */
+/* The next step; the result is the same on all ranks.  When it fails, nothing has been changed:
+ * neither weights nor moments nor the step's number.  WEFT_DATA: its tokens could not be had.
+ * WEFT_NUMERIC: a loss or gradient that is no finite number, or beyond what sums hold; the message
+ * names step, micro, layer and tensor.  After these all ranks can go on, and save; after others
+ * they cannot.  Collective. */
 enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_step_result *out,
                                    struct weft_error *err);
 
+/* The next step's result has `stop`, on all ranks.  Local. */
+void weft_trainer_ask_to_stop(struct weft_trainer *t);
+
 uint64_t weft_trainer_done(const struct weft_trainer *t); /* steps so far */
 
-/* The weights as a Hugging Face directory, in fp32.  Local. */
-enum weft_status weft_trainer_save(const struct weft_trainer *t, const char *dir,
+/* The weights as a Hugging Face directory, in fp32, written by rank 0.  Collective. */
+enum weft_status weft_trainer_save(struct weft_trainer *t, const char *dir,
                                    struct weft_error *err);
 
-/* The parameters in model order; borrowed. */
-const struct weft_param *weft_trainer_params(const struct weft_trainer *t, size_t *n);
+/* What the last step's actions took, of one replica, on rank 0: *out is filled there alone.  The
+ * caller releases it.  Collective. */
+enum weft_status weft_trainer_trace(struct weft_trainer *t, uint32_t replica,
+                                    struct weft_trace *out, struct weft_error *err);
+
+/* The parameters of one of this rank's stages, in model order; borrowed. */
+const struct weft_param *weft_trainer_params(const struct weft_trainer *t, uint32_t stage,
+                                             size_t *n);
 
 /* Needed after their values were changed from outside. */
 void weft_trainer_pack(struct weft_trainer *t);
@@ -83,17 +81,25 @@ void weft_trainer_pack(struct weft_trainer *t);
 
 struct weft_trainer_info {
     struct weft_model model;
+    const struct weft_layout *layout; /* borrowed */
+    uint32_t rank, n_ranks;
     size_t n_params;
     uint64_t n_tokens; /* of the data */
     size_t n_files;
     uint32_t seq;
     unsigned threads;
     double token_flops; /* of the model, for one token: weft/spec.h */
-    struct {
-        size_t weights, gradients, packed, activations, scratch, moments, total;
+    double bubble_plan; /* of the schedule, by the model's costs */
+    struct {            /* of this rank */
+        size_t weights, gradients, packed, activations, messages, scratch, moments, total;
+        size_t planned; /* weights, gradients, packed, moments, activations by the plan */
     } bytes;
 };
 struct weft_trainer_info weft_trainer_info(const struct weft_trainer *t);
+
+/* Bytes that this rank sent to another one of its pipeline in the last step. */
+uint64_t weft_trainer_bytes_to(const struct weft_trainer *t, uint32_t pipeline_rank,
+                               bool backward);
 
 /* What the pool's threads could do a second, in the precision of the products: kern/peak.h. */
 double weft_trainer_peak(const struct weft_trainer *t);

@@ -5,27 +5,112 @@
 #include "kern/pool.h"
 #include "model/stage.h"
 #include "optim/adamw.h"
+#include "sync/group.h"
 #include "train/trainer.h"
+#include "weft/exec.h"
+
+/* One of the layout's groups that this rank holds. */
+struct held_group {
+    const struct weft_layout_group *plan;
+    uint32_t holder; /* which one this rank is */
+    struct weft_group *sums;
+    struct weft_param **params; /* owned: (tensors) */
+    uint32_t *stages;           /* owned: (tensors), whose parameter it is */
+    struct weft_param *twin;    /* a tied weight's second copy on this rank, or NULL */
+    uint32_t twin_stage;
+    bool reduced; /* in this step */
+};
+
+/* Where a tensor of the optimizer comes from. */
+struct origin {
+    struct held_group *group;
+    size_t tensor;
+};
+
+/* What each rank tells rank 0 at the end of a step; losses and squares of blocks follow. */
+struct report_head {
+    uint32_t status;
+    uint32_t stage, micro; /* of a failure */
+    uint32_t stop;
+    int64_t begin_ns, end_ns, compute_ns; /* of the pipeline */
+    char error[480];
+};
+
+/* ... and what rank 0 tells all. */
+struct verdict {
+    uint32_t status;
+    uint32_t stop;
+    double loss, norm, bubble;
+    uint32_t slow_rank;
+    double slow_factor;
+    char error[480];
+};
 
 struct weft_trainer {
-    struct weft_model model;
-    uint32_t seq, n_micros;
+    struct weft_layout layout;
+    struct weft_comm *comm;               /* borrowed; NULL: alone */
+    uint32_t rank, n_ranks, replica, row; /* row: the rank within its pipeline */
     enum weft_type precision;
     struct weft_curve curve;
-    double clip;
+    double clip, slow;
 
     struct weft_pool *pool;     /* owned */
     struct weft_shards *shards; /* owned */
     struct weft_batch batch;
-    struct weft_tstage *stage; /* owned */
-    struct weft_optim *optim;  /* owned */
+    struct weft_program *program;  /* owned */
+    struct weft_tstage **stages;   /* owned: by stage, NULL where it is not held */
+    struct weft_stage *stage_list; /* owned: by stage */
+    char *slots;                   /* owned: all stages' */
+    char ***slot_at;               /* owned: by stage */
+    struct weft_exec *exec;        /* owned */
+    struct held_group *groups;     /* owned */
+    size_t n_groups;
+    struct weft_optim *optim; /* owned */
+    struct origin *origins;   /* owned: by the optimizer's tensors */
 
-    struct weft_micro_order order;
-    struct weft_micro_action *plain_order; /* owned; NULL when the order came from outside */
-    int32_t *inputs, *targets;             /* owned: (batch.rows, seq) of the step */
-    double *losses;                        /* owned: the sum of each micro's token losses */
+    uint32_t micro0, n_micros; /* of this replica */
+    uint32_t *rows;            /* owned: (n_micros) */
+    int32_t *inputs, *targets; /* owned: (batch.rows, seq) of the step */
+    const void **input_at;     /* owned: (n_micros) */
+    const int32_t **target_at; /* owned: (n_micros) */
+    double *losses;            /* owned: the sum of each micro's token losses */
+
+    /* The end of a step. */
+    char *report; /* owned */
+    size_t report_bytes;
+    void **reports;       /* owned, on rank 0: (n_ranks) */
+    size_t *report_sizes; /* owned, on rank 0: (n_ranks) */
+    double *squares;      /* owned, on rank 0: of all blocks of the model */
+    double *planned_work; /* owned, on rank 0: (n_ranks), by the model's costs */
+    double bubble_plan;
 
     uint64_t done; /* steps */
+    bool stop;
 };
+
+/* -- pieces --------------------------------------------------------------------------------- */
+
+/* How many micros' losses and blocks' squares a rank reports. */
+size_t weft_trainer_report_bytes(const struct weft_layout *l, uint32_t rank);
+enum weft_status weft_trainer_reports_new(struct weft_trainer *t, struct weft_error *err);
+
+/* All ranks have the same settings, schedule, data and program: the first difference is named.
+ * Collective. */
+enum weft_status weft_trainer_agree(const struct weft_trainer *t,
+                                    const struct weft_train_settings *s,
+                                    struct weft_error *err);
+
+/* What ranks say that they are at, beyond the positions of their lists. */
+enum { WEFT_AT_END = 1 << 30, WEFT_AT_UPDATE, WEFT_AT_SAVE, WEFT_AT_START };
+void weft_trainer_describe(void *trainer, uint32_t rank, uint64_t doing, char *out,
+                           size_t room);
+
+/* Packs one parameter on all threads. */
+void weft_trainer_pack_param(struct weft_trainer *t, uint32_t stage,
+                             const struct weft_param *param);
+
+enum weft_status weft_trainer_reduce_stage(void *trainer, uint32_t stage,
+                                           struct weft_error *err);
+enum weft_status weft_trainer_progress(void *trainer, struct weft_error *err);
 
 #endif

@@ -1,0 +1,29 @@
+/* A hash to tell things apart with, not for security: FNV-1a over 64-bit words, mixed at the end of
+ * every piece. */
+#ifndef BASE_HASH_H
+#define BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Goes on from h, which is 0 at the start.  Pieces count: "ab", "c" is not "a", "bc". */
+static inline uint64_t weft_hash(uint64_t h, const void *bytes, size_t n)
+{
+    const unsigned char *at = bytes;
+    const uint64_t prime = UINT64_C(1099511628211);
+    h ^= UINT64_C(14695981039346656037) ^ n;
+    for (; n >= 8; n -= 8, at += 8) {
+        uint64_t word;
+        memcpy(&word, at, sizeof word);
+        h = (h ^ word) * prime;
+        h ^= h >> 29;
+    }
+    for (; n > 0; n--, at++)
+        h = (h ^ *at) * prime;
+    h ^= h >> 32;
+    h *= UINT64_C(0x9E3779B97F4A7C15);
+    return h ^ h >> 29;
+}
+
+#endif
