@@ -97,8 +97,16 @@ run 2 train run.yaml --data.seq=65
 err_has 'longer than the model'
 run 2 train run.yaml --parallel.micros=9
 err_has 'parallel.micros 9'
-run 2 train run.yaml --parallel.pp=2
+run 2 train run.yaml --eval.every=2
 err_has 'not yet'
+run 2 train run.yaml --parallel.pp=5
+err_has '4 layers cannot fill 5 stages'
+run 2 train run.yaml --parallel.dp=8
+err_has 'parallel.dp 8 is more than the 4 micros'
+run 2 train run.yaml --parallel.schedule=1f1c
+err_has '1f1b'
+run 2 train run.yaml --parallel.transport=mpi
+err_has 'no MPI started this'
 run 3 train --model.spec=d1 --model.vocab=64 --model.ctx=16 --data.train="$tiny/tokens.bin"
 err_has 'step 1, micro 0: '
 err_has 'tokens.bin'

@@ -63,13 +63,13 @@ static inline void run_settings(struct weft_train_settings *s, const char *run)
     run_set(s, "data.train", run_path(run, "tokens.bin"));
 }
 
-static inline struct weft_trainer *run_trainer(const struct weft_train_settings *s,
-                                               const struct weft_micro_order *order)
+/* On one rank. */
+static inline struct weft_trainer *run_trainer(const struct weft_train_settings *s)
 {
     struct weft_error err = {0};
     struct weft_trainer *t = NULL;
     assert_int_equal(weft_train_settings_check(s, &err), WEFT_OK);
-    if (weft_trainer_new(s, order, &t, &err) != WEFT_OK)
+    if (weft_trainer_new(s, NULL, &t, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     return t;
 }

@@ -68,7 +68,7 @@ static void check_steps(void **state)
         run_settings(&s, *state);
         run_set(&s, "train.recompute", recompute[i]);
         run_set(&s, "parallel.threads", "2");
-        struct weft_trainer *t = run_trainer(&s, NULL);
+        struct weft_trainer *t = run_trainer(&s);
         assert_int_equal(weft_trainer_step(t, &result, &err), WEFT_OK);
         size_t before = atomic_load(&calls);
         for (int step = 0; step < 3; step++)

@@ -37,18 +37,17 @@ static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n)
 static uint64_t hash_weights(uint64_t h, const struct weft_trainer *t)
 {
     size_t n;
-    const struct weft_param *params = weft_trainer_params(t, &n);
+    const struct weft_param *params = weft_trainer_params(t, 0, &n);
     for (size_t i = 0; i < n; i++)
         h = hash_bytes(h, params[i].value, params[i].n * sizeof(float));
     return h;
 }
 
 /* All losses and norms of some steps, and the weights after them. */
-static uint64_t hash_run(const struct weft_train_settings *s,
-                         const struct weft_micro_order *order)
+static uint64_t hash_run(const struct weft_train_settings *s)
 {
     struct weft_error err = {0};
-    struct weft_trainer *t = run_trainer(s, order);
+    struct weft_trainer *t = run_trainer(s);
     uint64_t h = 1;
     for (int i = 0; i < STEPS; i++) {
         struct weft_step_result r;
@@ -62,23 +61,20 @@ static uint64_t hash_run(const struct weft_train_settings *s,
     return h;
 }
 
-/* -- orders, as people write them: "F0 F1 B1 B0"; each micro's slot is its own number ------- */
+/* -- orders: schedules of one rank, as people write them ------------------------------------ */
 
-enum { MAX_ACTIONS = 32 };
-
-static struct weft_micro_order parse_order(const char *text, struct weft_micro_action *store)
+static void write_order(const char *path, const char *order)
 {
-    struct weft_micro_order order = {store, 0, 4, 0};
-    for (const char *c = text; *c != '\0'; c += c[2] == ' ' ? 3 : 2) {
-        static const char letters[] = "FBIW";
-        uint32_t micro = (uint32_t)(c[1] - '0');
-        const char *kind = strchr(letters, c[0]);
-        assert_true(kind != NULL && micro < 4 && order.n < MAX_ACTIONS);
-        store[order.n++] =
-            (struct weft_micro_action){(enum weft_micro_kind)(kind - letters), micro, micro};
-        order.split_slots = c[0] == 'I' || c[0] == 'W' ? 4 : order.split_slots;
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    for (const char *c = order; *c != '\0'; c++) {
+        if (c == order || c[-1] == ' ')
+            fputs(c == order ? "0" : ",0", out);
+        if (*c != ' ')
+            fputc(*c, out);
     }
-    return order;
+    fputc('\n', out);
+    fclose(out);
 }
 
 /* Four micros of a batch of seven: two sizes. */
@@ -114,11 +110,13 @@ static void settings_of(struct weft_train_settings *s, const char *run, const ch
 }
 
 static uint64_t hash_variant(const char *run, const char *micros, const struct variant *v,
-                             unsigned threads, const struct weft_micro_order *order)
+                             unsigned threads, const char *schedule)
 {
     struct weft_train_settings s;
     settings_of(&s, run, micros, v, threads);
-    uint64_t h = hash_run(&s, order);
+    if (schedule != NULL)
+        run_set(&s, "parallel.schedule", schedule);
+    uint64_t h = hash_run(&s);
     weft_settings_release(weft_train_setting_list(), &s);
     return h;
 }
@@ -127,6 +125,7 @@ static uint64_t hash_variant(const char *run, const char *micros, const struct v
 static void check_orders(void **state)
 {
     const char *run = *state;
+    struct folder f = folder_new();
     uint64_t last = 0;
     for (int p = 0; p < 2; p++) {
         const struct variant *first = &variants[3 * p];
@@ -135,14 +134,15 @@ static void check_orders(void **state)
         last = want;
         for (int v = 0; v < 3; v++)
             for (size_t i = (size_t)v % EVERY; i < WEFT_LEN(orders); i += EVERY) {
-                struct weft_micro_action store[MAX_ACTIONS];
-                struct weft_micro_order order = parse_order(orders[i], store);
+                const char *path = folder_in(&f, "order.csv");
                 unsigned threads = 1 + (unsigned)(i + (size_t)v) % 2;
-                if (hash_variant(run, "4", first + v, threads, &order) != want)
+                write_order(path, orders[i]);
+                if (hash_variant(run, "4", first + v, threads, path) != want)
                     fail_msg("%s, %s, recompute %s, %u threads, %s: other bits", run,
                              first->precision, first[v].recompute, threads, orders[i]);
             }
     }
+    folder_remove(&f);
 }
 
 static void check_threads(void **state)
@@ -196,7 +196,7 @@ static void check_vocabulary(void **state)
     struct weft_step_result r;
     /* A step takes 192 tokens; the odd one is in the second, in its second micro of four. */
     tokens_settings(&s, folder_in(&f, "t.bin"), 1000, 192 + 60);
-    struct weft_trainer *t = run_trainer(&s, NULL);
+    struct weft_trainer *t = run_trainer(&s);
     assert_int_equal(weft_trainer_step(t, &r, NULL), WEFT_OK);
     check_refused(t, WEFT_DATA, "step 2, micro 1: ");
     check_refused(t, WEFT_DATA, "t.bin");
@@ -212,7 +212,7 @@ static void check_truncated(void **state)
     struct weft_train_settings s;
     struct weft_step_result r;
     tokens_settings(&s, folder_in(&f, "t.bin"), 1000, SIZE_MAX);
-    struct weft_trainer *t = run_trainer(&s, NULL);
+    struct weft_trainer *t = run_trainer(&s);
     assert_int_equal(weft_trainer_step(t, &r, NULL), WEFT_OK);
     /* The file shrinks while the run goes on. */
     assert_int_equal(truncate(folder_in(&f, "t.bin"), 1024 + 2 * 300), 0);
@@ -230,8 +230,8 @@ static void check_nan(void **state)
     size_t n;
     run_settings(&s, *state);
     run_set(&s, "parallel.threads", "1");
-    struct weft_trainer *t = run_trainer(&s, NULL);
-    const struct weft_param *params = weft_trainer_params(t, &n);
+    struct weft_trainer *t = run_trainer(&s);
+    const struct weft_param *params = weft_trainer_params(t, 0, &n);
     for (size_t i = 0; i < n; i++) {
         float *value = params[i].value, kept = value[0];
         struct weft_error err = {0};
@@ -257,7 +257,7 @@ static void check_nan(void **state)
     }
     h = hash_weights(h, t);
     weft_trainer_free(t);
-    assert_true(h == hash_run(&s, NULL));
+    assert_true(h == hash_run(&s));
     weft_settings_release(weft_train_setting_list(), &s);
 }
 
@@ -267,8 +267,8 @@ static void check_overflow(void **state)
     struct weft_train_settings s;
     size_t n;
     run_settings(&s, "llama-tiny");
-    struct weft_trainer *t = run_trainer(&s, NULL);
-    const struct weft_param *params = weft_trainer_params(t, &n);
+    struct weft_trainer *t = run_trainer(&s);
+    const struct weft_param *params = weft_trainer_params(t, 0, &n);
     assert_string_equal(params[n - 1].desc.name, "lm_head.weight");
     for (size_t i = 0; i < params[n - 1].n; i++)
         params[n - 1].value[i] *= 1e6F;

@@ -60,7 +60,7 @@ static void check_weights(const char *run, const struct weft_trainer *t, double 
     struct weft_safetensors *file = NULL;
     struct weft_error err = {0};
     size_t n;
-    const struct weft_param *params = weft_trainer_params(t, &n);
+    const struct weft_param *params = weft_trainer_params(t, 0, &n);
     assert_int_equal(weft_safetensors_open(run_path(run, "final.safetensors"), &file, &err),
                      WEFT_OK);
     for (size_t i = 0; i < n; i++) {
@@ -88,7 +88,7 @@ static void check_run(const char *run, const struct weft_train_settings *s, stru
 {
     struct expected want = read_expected(run);
     struct weft_error err = {0};
-    struct weft_trainer *t = run_trainer(s, NULL);
+    struct weft_trainer *t = run_trainer(s);
     for (uint64_t step = 0; step < RUN_STEPS; step++) {
         struct weft_step_result got;
         if (weft_trainer_step(t, &got, &err) != WEFT_OK)
