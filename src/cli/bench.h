@@ -10,7 +10,8 @@
 struct weft_bench_compute {
     const char *spec;      /* a model by its name */
     const char *precision; /* "fp32" or "bf16" */
-    uint32_t batch, seq, micros, threads, repeat;
+    const char *schedule;  /* of a pipeline */
+    uint32_t batch, seq, micros, threads, ranks, repeat;
     bool json;
 };
 
@@ -19,5 +20,10 @@ enum weft_status weft_bench_train(const struct weft_bench_compute *s, struct wef
 
 /* Each kernel at the shapes of a model. */
 enum weft_status weft_bench_kernels(const struct weft_bench_compute *s, struct weft_error *err);
+
+/* Ranks in a pipeline, and as replicas, against one rank with as many threads; how long a message
+ * takes.  Under mpirun: the same with its ranks. */
+enum weft_status weft_bench_pipeline(const struct weft_bench_compute *s,
+                                     struct weft_error *err);
 
 #endif

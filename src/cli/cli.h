@@ -49,7 +49,6 @@ void weft_print_completion(FILE *out);
 
 /* -- files and terminals -------------------------------------------------------------------- */
 
-
 /* Does a file's name end so? */
 bool weft_path_ends_in(const char *path, const char *ending);
 

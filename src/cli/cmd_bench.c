@@ -22,8 +22,8 @@
 struct bench_settings {
     bool json, large;
     uint32_t repeat;
-    const char *spec, *precision;
-    uint32_t batch, seq, micros, threads;
+    const char *spec, *precision, *schedule;
+    uint32_t batch, seq, micros, threads, ranks;
 };
 
 #define AT(field) offsetof(struct bench_settings, field)
@@ -33,14 +33,17 @@ static const struct weft_option options[] = {
     {"large", 0, WEFT_OPT_SWITCH, NULL,
      "also 512 ranks x 8192 micros (up to 25 million actions)", NULL, AT(large)},
     {"repeat", 0, WEFT_OPT_COUNT, "N", "best, or median, of N runs (5)", NULL, AT(repeat)},
-    {NULL, 0, WEFT_OPT_HEADING, NULL, "Train and kernels", NULL, 0},
+    {NULL, 0, WEFT_OPT_HEADING, NULL, "Train, kernels and pipeline", NULL, 0},
     {"spec", 0, WEFT_OPT_TEXT, "NAME", "the model (gpt2-124m)", NULL, AT(spec)},
-    {"batch", 0, WEFT_OPT_COUNT, "N", "sequences a step (4)", NULL, AT(batch)},
+    {"batch", 0, WEFT_OPT_COUNT, "N", "sequences a step (4); pipeline: a micro (1)", NULL,
+     AT(batch)},
     {"seq", 0, WEFT_OPT_COUNT, "N", "tokens a sequence (256)", NULL, AT(seq)},
-    {"micros", 0, WEFT_OPT_COUNT, "N", "micros a step (1)", NULL, AT(micros)},
+    {"micros", 0, WEFT_OPT_COUNT, "N", "micros a step (1; pipeline: 16)", NULL, AT(micros)},
     {"threads", 0, WEFT_OPT_COUNT, "N", "threads (one for each core)", NULL, AT(threads)},
     {"precision", 0, WEFT_OPT_CHOICE, "TYPE", "of the products: fp32 (default) or bf16",
      "fp32|bf16", AT(precision)},
+    {"ranks", 0, WEFT_OPT_COUNT, "N", "pipeline: ranks of one thread (2)", NULL, AT(ranks)},
+    {"schedule", 0, WEFT_OPT_TEXT, "NAME", "pipeline: its schedule (1f1b)", NULL, AT(schedule)},
 };
 
 struct bench_case {
@@ -383,15 +386,22 @@ static enum weft_status run_bench(int argc, char **argv, struct weft_error *err)
     struct bench_settings s = {0};
     const char *what = NULL;
     WEFT_TRY(weft_command_parse(&weft_command_bench, argc, argv, &s, &what, err));
+    bool pipeline = strcmp(what, "pipeline") == 0;
     if (s.repeat == 0)
-        s.repeat = 5;
+        s.repeat = pipeline ? 2 : 5;
     struct weft_bench_compute compute = {
         .spec = s.spec != NULL ? s.spec : "gpt2-124m",
         .precision = s.precision != NULL ? s.precision : "fp32",
-        .batch = s.batch != 0 ? s.batch : 4,
+        .schedule = s.schedule != NULL ? s.schedule : "1f1b",
+        .batch = s.batch != 0 ? s.batch
+                 : pipeline   ? 1
+                              : 4,
         .seq = s.seq != 0 ? s.seq : 256,
-        .micros = s.micros != 0 ? s.micros : 1,
+        .micros = s.micros != 0 ? s.micros
+                  : pipeline    ? 16
+                                : 1,
         .threads = s.threads,
+        .ranks = s.ranks != 0 ? s.ranks : 2,
         .repeat = s.repeat < 1000 ? s.repeat : 1000,
         .json = s.json,
     };
@@ -403,14 +413,17 @@ static enum weft_status run_bench(int argc, char **argv, struct weft_error *err)
         return weft_bench_train(&compute, err);
     if (strcmp(what, "kernels") == 0)
         return weft_bench_kernels(&compute, err);
+    if (pipeline)
+        return weft_bench_pipeline(&compute, err);
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "there is no benchmark '%.40s': plan, sim, train or kernels", what);
+                     "there is no benchmark '%.40s': plan, sim, train, kernels or pipeline",
+                     what);
 }
 
 const struct weft_command weft_command_bench = {
     .name = "bench",
     .summary = "measure how fast weft itself is",
-    .operands = "plan|sim|train|kernels",
+    .operands = "plan|sim|train|kernels|pipeline",
     .text =
         "Measures what planning costs: nanoseconds and bytes for each action, for making a\n"
         "schedule, proving it, adding its messages, and proving that. Times are processor\n"
@@ -420,12 +433,19 @@ const struct weft_command weft_command_bench = {
         "weft bench train runs whole training steps of a model with random weights and tokens,\n"
         "with exact and with fast sums in turn, and weft bench kernels each kernel at that\n"
         "model's shapes. Both say what share of the machine's peak they reach: a loop of\n"
-        "multiply-adds on registers alone, measured in between.\n",
+        "multiply-adds on registers alone, measured in between.\n"
+        "\n"
+        "weft bench pipeline trains with ranks of one thread in a pipeline and as replicas, and\n"
+        "compares them with one rank of as many threads, and the measured bubble with the\n"
+        "simulator's; and it measures how long a message takes. Under mpirun it does so with\n"
+        "the ranks that were launched.\n",
     .examples = "  weft bench plan\n"
                 "  weft bench plan --large --repeat 3\n"
                 "  weft bench sim\n"
                 "  weft bench train --spec gpt2-124m --batch 4 --seq 256 --threads 2\n"
-                "  weft bench kernels\n",
+                "  weft bench kernels\n"
+                "  weft bench pipeline --ranks 2 --schedule zb-h1\n"
+                "  mpirun -n 2 weft bench pipeline\n",
     .options = {options, WEFT_LEN(options)},
     .run = run_bench,
 };
