@@ -67,7 +67,7 @@ struct weft_message {
     uint64_t request[2];
     struct weft_message_head got;
     uint32_t released; /* atomic */
-    bool posted;
+    bool posted, checked;
 };
 
 /* -- messages ------------------------------------------------------------------------------- */

@@ -114,7 +114,7 @@ static void complete_head(struct weft_comm *comm, struct weft_message *m, uint64
     m->head.to = to;
     m->head.channel = m->channel;
     m->head.magic = MAGIC;
-    m->done = m->posted = false;
+    m->done = m->posted = m->checked = false;
     m->sender = m->next = NULL;
     m->released = 0;
 }
@@ -195,12 +195,15 @@ static enum weft_status check_abort(struct weft_comm *comm, struct weft_error *e
 enum weft_status weft_comm_test(struct weft_comm *comm, struct weft_message *m,
                                 struct weft_error *err)
 {
-    if (m->done)
-        return WEFT_OK;
-    WEFT_TRY(comm->ops->test(comm, m, err));
+    /* A transport may fill a receive while it looks for another: done is not yet checked. */
+    if (!m->done)
+        WEFT_TRY(comm->ops->test(comm, m, err));
     if (!m->done)
         return check_abort(comm, err);
-    return m->posted ? check_head(comm, m, err) : WEFT_OK;
+    if (!m->posted || m->checked)
+        return WEFT_OK;
+    m->checked = true;
+    return check_head(comm, m, err);
 }
 
 void weft_comm_release(struct weft_comm *comm, struct weft_message *m)

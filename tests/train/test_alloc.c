@@ -2,63 +2,19 @@
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
 
+#include "counter.h"
 #include "model/stage.h"
 #include "runs.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { COUNTS = 0 }; /* a sanitizer has its own allocator */
-static atomic_size_t calls;
-#else
-enum { COUNTS = 1 };
-static atomic_size_t calls;
-
-extern void *__libc_malloc(size_t n);
-extern void *__libc_calloc(size_t n, size_t size);
-extern void *__libc_realloc(void *at, size_t n);
-extern void *__libc_memalign(size_t align, size_t n);
-
-void *malloc(size_t n)
-{
-    atomic_fetch_add(&calls, 1);
-    return __libc_malloc(n);
-}
-
-void *calloc(size_t n, size_t size)
-{
-    atomic_fetch_add(&calls, 1);
-    return __libc_calloc(n, size);
-}
-
-void *realloc(void *at, size_t n)
-{
-    atomic_fetch_add(&calls, 1);
-    return __libc_realloc(at, n);
-}
-
-int posix_memalign(void **out, size_t align, size_t n)
-{
-    atomic_fetch_add(&calls, 1);
-    *out = __libc_memalign(align, n);
-    return *out == NULL;
-}
-
-void *aligned_alloc(size_t align, size_t n)
-{
-    atomic_fetch_add(&calls, 1);
-    return __libc_memalign(align, n);
-}
-#endif
-
 static void check_steps(void **state)
 {
-    if (!COUNTS)
+    if (!COUNTER_WORKS)
         skip();
     static const char *const recompute[] = {"none", "full"};
     for (size_t i = 0; i < 2; i++) {
@@ -70,10 +26,10 @@ static void check_steps(void **state)
         run_set(&s, "parallel.threads", "2");
         struct weft_trainer *t = run_trainer(&s);
         assert_int_equal(weft_trainer_step(t, &result, &err), WEFT_OK);
-        size_t before = atomic_load(&calls);
+        size_t before = counter_calls();
         for (int step = 0; step < 3; step++)
             assert_int_equal(weft_trainer_step(t, &result, &err), WEFT_OK);
-        size_t after = atomic_load(&calls);
+        size_t after = counter_calls();
         assert_true(before > 0);
         assert_int_equal(after - before, 0);
         weft_trainer_free(t);

@@ -1,0 +1,279 @@
+/* Training on many ranks, each a thread: what is sent is what was predicted, memory is what was
+ * planned, a step allocates nothing, and what goes wrong on one rank is known to all. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "counter.h"
+#include "model/stage.h"
+#include "runs.h"
+#include "weft/comm.h"
+#include "weft/traffic.h"
+
+/* -- running ranks -------------------------------------------------------------------------- */
+
+struct ranks {
+    struct weft_train_settings settings;
+    weft_rank_fn *after; /* what each rank does with its trainer */
+};
+
+/* The trainer of the calling rank. */
+static _Thread_local struct weft_trainer *trainer;
+
+static enum weft_status train_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    struct ranks *r = arg;
+    WEFT_TRY(weft_trainer_new(&r->settings, comm, &trainer, err));
+    enum weft_status st = r->after(comm, arg, err);
+    weft_trainer_free(trainer);
+    return st;
+}
+
+static void run_ranks(struct ranks *r, enum weft_status want, const char *words)
+{
+    struct weft_error err = {0};
+    uint32_t n = r->settings.parallel.pp * r->settings.parallel.dp;
+    enum weft_status st = weft_comm_run_threads(n, train_rank, r, &err);
+    if (st != want || strstr(err.msg, words) == NULL)
+        fail_msg("status %d, '%s': wanted %d, '%s'", st, err.msg, want, words);
+    weft_settings_release(weft_train_setting_list(), &r->settings);
+}
+
+static void layout(struct ranks *r, const char *pp, const char *dp, const char *schedule)
+{
+    run_set(&r->settings, "parallel.pp", pp);
+    run_set(&r->settings, "parallel.dp", dp);
+    run_set(&r->settings, "parallel.schedule", schedule);
+    run_set(&r->settings, "parallel.threads", "1");
+    run_set(&r->settings, "train.timeout", "10");
+}
+
+/* -- bytes ---------------------------------------------------------------------------------- */
+
+static enum weft_status compare_bytes(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    const struct weft_layout *l = weft_trainer_info(trainer).layout;
+    size_t elements = (size_t)l->batch / l->micros * l->seq * l->model.dim;
+    const struct weft_payload payload = {4 * elements, 8 * elements};
+    struct weft_traffic_step want;
+    struct weft_step_result result;
+    uint32_t rank = weft_comm_rank(comm);
+    (void)arg;
+    WEFT_TRY(weft_trainer_step(trainer, &result, err));
+    WEFT_TRY(weft_traffic_step_init(&want, weft_layout_traffic(l, 0), payload, err));
+    uint64_t forward = 0, backward = 0;
+    enum weft_status st = WEFT_OK;
+    for (size_t i = 0; i < want.n_links; i++) {
+        const struct weft_traffic_link *link = &want.links[i];
+        if (link->from != rank)
+            continue;
+        forward += link->forward_bytes;
+        backward += link->backward_bytes;
+        uint64_t f = weft_trainer_bytes_to(trainer, link->to, false);
+        uint64_t b = weft_trainer_bytes_to(trainer, link->to, true);
+        if (f != link->forward_bytes || b != link->backward_bytes)
+            st = WEFT_FAIL(err, WEFT_INTERNAL,
+                           "%u to %u: %zu and %zu bytes sent, %zu and %zu predicted", rank,
+                           link->to, (size_t)f, (size_t)b, link->forward_bytes,
+                           link->backward_bytes);
+    }
+    for (uint32_t r = 0; r < l->pp; r++) { /* and nothing to anyone else */
+        forward -= weft_trainer_bytes_to(trainer, r, false);
+        backward -= weft_trainer_bytes_to(trainer, r, true);
+    }
+    if (st == WEFT_OK && (forward != 0 || backward != 0))
+        st = WEFT_FAIL(err, WEFT_INTERNAL, "rank %u sent what was not predicted", rank);
+    weft_traffic_step_release(&want);
+    return st;
+}
+
+static void check_bytes(void **state)
+{
+    static const char *const caches[] = {"off", "received", "full"};
+    static const char *const layouts[][3] = {
+        {"2", "1f1b", "1"}, {"3", "zb-h1", "1"},    {"2", "interleaved-1f1b", "3"},
+        {"3", "zb-v", "2"}, {"2", "dualpipe", "1"}, {"2", "looped-bfs", "3"},
+    };
+    (void)state;
+    for (size_t c = 0; c < WEFT_LEN(caches); c++)
+        for (size_t i = 0; i < WEFT_LEN(layouts); i++) {
+            struct ranks r = {.after = compare_bytes};
+            run_settings(&r.settings, "llama-tiny-tied-residual");
+            layout(&r, layouts[i][0], "1", layouts[i][1]);
+            if (strcmp(layouts[i][1], "dualpipe") != 0)
+                run_set(&r.settings, "parallel.chunks", layouts[i][2]);
+            run_set(&r.settings, "parallel.cache", caches[c]);
+            run_ranks(&r, WEFT_OK, "");
+        }
+}
+
+/* -- memory --------------------------------------------------------------------------------- */
+
+static enum weft_status compare_memory(struct weft_comm *comm, void *arg,
+                                       struct weft_error *err)
+{
+    struct weft_trainer_info i = weft_trainer_info(trainer);
+    size_t have = i.bytes.weights + i.bytes.gradients + i.bytes.packed + i.bytes.moments +
+                  i.bytes.activations + i.bytes.messages;
+    (void)arg;
+    if (fabs((double)have / (double)i.bytes.planned - 1) <= 0.05)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u has %zu bytes, planned were %zu",
+                     weft_comm_rank(comm), have, i.bytes.planned);
+}
+
+static void check_memory(void **state)
+{
+    static const char *const keys[][2] = {
+        {"model.arch", "gpt2"}, {"model.layers", "8"},     {"model.dim", "128"},
+        {"model.heads", "4"},   {"model.vocab", "1024"},   {"model.ctx", "96"},
+        {"data.batch", "32"},   {"parallel.micros", "16"}, {"data.seq", "40"},
+    };
+    static const char *const layouts[][4] = {
+        {"1", "1", "1f1b", "1"},  {"2", "1", "1f1b", "1"},  {"4", "1", "1f1b", "1"},
+        {"2", "2", "zb-h1", "1"}, {"2", "1", "zb-v", "2"},  {"2", "1", "interleaved-1f1b", "3"},
+        {"1", "4", "1f1b", "1"},  {"2", "1", "gpipe", "1"},
+    };
+    (void)state;
+    for (size_t k = 0; k < WEFT_LEN(layouts); k++) {
+        struct ranks r = {.after = compare_memory};
+        assert_int_equal(weft_settings_init(weft_train_setting_list(), &r.settings, NULL),
+                         WEFT_OK);
+        for (size_t i = 0; i < WEFT_LEN(keys); i++)
+            run_set(&r.settings, keys[i][0], keys[i][1]);
+        run_set(&r.settings, "data.train", run_path("gpt2-tiny", "tokens.bin"));
+        layout(&r, layouts[k][0], layouts[k][1], layouts[k][2]);
+        run_set(&r.settings, "parallel.chunks", layouts[k][3]);
+        run_ranks(&r, WEFT_OK, "");
+    }
+}
+
+/* -- allocations ---------------------------------------------------------------------------- */
+
+static enum weft_status count_calls(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    static atomic_size_t before;
+    struct weft_step_result result;
+    (void)arg;
+    for (int i = 0; i < 2; i++)
+        WEFT_TRY(weft_trainer_step(trainer, &result, err));
+    WEFT_TRY(weft_comm_barrier(comm, err));
+    if (weft_comm_rank(comm) == 0)
+        before = counter_calls();
+    WEFT_TRY(weft_comm_barrier(comm, err));
+    for (int i = 0; i < 3; i++)
+        WEFT_TRY(weft_trainer_step(trainer, &result, err));
+    WEFT_TRY(weft_comm_barrier(comm, err));
+    size_t calls = counter_calls() - before;
+    WEFT_TRY(weft_comm_barrier(comm, err));
+    if (calls != 0)
+        return WEFT_FAIL(err, WEFT_INTERNAL, "%zu allocations in three steps", calls);
+    return WEFT_OK;
+}
+
+static void check_allocations(void **state)
+{
+    if (!COUNTER_WORKS)
+        skip();
+    static const char *const layouts[][3] = {
+        {"2", "2", "1f1b"}, {"3", "1", "zb-h1"}, {"2", "1", "dualpipe"}};
+    for (size_t i = 0; i < WEFT_LEN(layouts); i++) {
+        struct ranks r = {.after = count_calls};
+        run_settings(&r.settings, *state);
+        layout(&r, layouts[i][0], layouts[i][1], layouts[i][2]);
+        run_set(&r.settings, "parallel.cache", "full");
+        run_ranks(&r, WEFT_OK, "");
+    }
+}
+
+/* -- what goes wrong ------------------------------------------------------------------------ */
+
+/* A weight of each stage in turn is no number: all ranks refuse the step alike, it is named, and
+ * the run goes on when it is mended. */
+static enum weft_status break_weights(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    const struct weft_layout *l = weft_trainer_info(trainer).layout;
+    struct weft_step_result result;
+    (void)arg;
+    for (uint32_t s = 0; s < l->n_stages; s++) {
+        struct weft_error bad = {0};
+        size_t n;
+        const struct weft_param *p = weft_trainer_params(trainer, s, &n);
+        float kept = 0;
+        if (p != NULL) {
+            kept = p[n / 2].value[0];
+            p[n / 2].value[0] = NAN;
+            weft_trainer_pack(trainer);
+        }
+        enum weft_status st = weft_trainer_step(trainer, &result, &bad);
+        if (st != WEFT_NUMERIC || strstr(bad.msg, "step 1, micro 0: ") == NULL)
+            return WEFT_FAIL(err, WEFT_INTERNAL, "stage %u, rank %u: status %d, %.300s", s,
+                             weft_comm_rank(comm), st, bad.msg);
+        if (p != NULL && strstr(bad.msg, p[n / 2].desc.name) == NULL)
+            return WEFT_FAIL(err, WEFT_INTERNAL, "%s is not named: %.300s", p[n / 2].desc.name,
+                             bad.msg);
+        if (p != NULL) {
+            p[n / 2].value[0] = kept;
+            weft_trainer_pack(trainer);
+        }
+    }
+    WEFT_TRY(weft_trainer_step(trainer, &result, err));
+    return result.step == 1 ? WEFT_OK : WEFT_FAIL(err, WEFT_INTERNAL, "not the first step");
+}
+
+static void check_bad_weights(void **state)
+{
+    static const char *const layouts[][3] = {
+        {"2", "1", "1f1b"}, {"4", "1", "zb-h1"}, {"2", "1", "zb-v"}};
+    for (size_t i = 0; i < WEFT_LEN(layouts); i++) {
+        struct ranks r = {.after = break_weights};
+        run_settings(&r.settings, *state);
+        layout(&r, layouts[i][0], layouts[i][1], layouts[i][2]);
+        run_ranks(&r, WEFT_OK, "");
+    }
+}
+
+/* A rank that does not come: all others end, and it is named. */
+static enum weft_status stay_away(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    struct weft_step_result result;
+    (void)arg;
+    WEFT_TRY(weft_trainer_step(trainer, &result, err));
+    if (weft_comm_rank(comm) == 1)
+        nanosleep(&(struct timespec){3, 0}, NULL);
+    return weft_trainer_step(trainer, &result, err);
+}
+
+static void check_lost(void **state)
+{
+    struct ranks r = {.after = stay_away};
+    (void)state;
+    run_settings(&r.settings, "gpt2-tiny");
+    layout(&r, "3", "1", "1f1b");
+    run_set(&r.settings, "train.timeout", "1");
+    run_ranks(&r, WEFT_PEER, "rank 1 gives no sign of life");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(check_bytes),
+        cmocka_unit_test(check_memory),
+        {"allocations, gpt2", check_allocations, NULL, NULL, (void *)"gpt2-tiny"},
+        {"allocations, residuals", check_allocations, NULL, NULL,
+         (void *)"llama-tiny-tied-residual"},
+        {"bad weights, gpt2", check_bad_weights, NULL, NULL, (void *)"gpt2-tiny"},
+        {"bad weights, llama", check_bad_weights, NULL, NULL, (void *)"llama-tiny"},
+        cmocka_unit_test(check_lost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
