@@ -45,6 +45,15 @@ static enum weft_status go_on(struct weft_sync *s, uint64_t step, struct weft_er
     return broke(s, weft_comm_progress(s->comm, err), err);
 }
 
+static enum weft_status go_on_all_out(struct weft_sync *s, uint64_t step,
+                                      struct weft_error *err)
+{
+    s->waits = true;
+    enum weft_status st = go_on(s, step, err);
+    s->waits = false;
+    return st;
+}
+
 /* -- new -------------------------------------------------------------------------------------- */
 
 static enum weft_status begin(struct weft_sync *s, struct weft_error *err)
@@ -142,7 +151,9 @@ static enum weft_status match_stored(struct weft_sync *s, uint32_t peer, struct 
     return WEFT_OK;
 }
 
-static enum weft_status announce(struct weft_sync *s, struct sync_step *step,
+/* `before`: how far this rank was.  A peer that has left must hear of the first step after its
+ * last one, for that tells it which steps this rank skips, and of no other. */
+static enum weft_status announce(struct weft_sync *s, struct sync_step *step, uint64_t before,
                                  struct weft_error *err)
 {
     for (uint32_t r = 0; r < s->n_ranks; r++) {
@@ -150,10 +161,9 @@ static enum weft_status announce(struct weft_sync *s, struct sync_step *step,
         if (r == s->rank)
             continue;
         WEFT_TRY(match_stored(s, r, step, err));
-        if (p->reach <= step->number && p->left) /* it does not want to know */
-            continue;
-        step->unknown += p->reach <= step->number;
-        WEFT_TRY(send_set(s, r, step, err));
+        step->unknown += !p->left && p->reach <= step->number;
+        if (!p->left || before < p->reach)
+            WEFT_TRY(send_set(s, r, step, err));
     }
     return step->unknown == 0 ? weft_sync_step_open(s, step, err) : WEFT_OK;
 }
@@ -197,8 +207,9 @@ enum weft_status weft_sync_register(struct weft_sync *s, uint64_t step, const ui
     if (st == WEFT_USAGE)
         return misused(s, st, err);
     WEFT_TRY(broke(s, st, err));
+    uint64_t before = s->reach;
     append_step(s, made);
-    WEFT_TRY(broke(s, announce(s, made, err), err));
+    WEFT_TRY(broke(s, announce(s, made, before, err), err));
     return go_on(s, step, err);
 }
 
@@ -343,7 +354,7 @@ enum weft_status weft_sync_wait(struct weft_sync *s, uint64_t step, struct weft_
                       " but has not pushed what it registered: parameter %s",
                       s->rank, step, missing);
     }
-    WEFT_TRY(go_on(s, step, err));
+    WEFT_TRY(go_on_all_out(s, step, err));
     while (k->left != 0) {
         struct wait w = {s, k, whom_to_wait_for(s, k)};
         if (w.peer == s->rank) /* our own bug: it would be a hang */
@@ -366,7 +377,7 @@ enum weft_status weft_sync_test(struct weft_sync *s, uint64_t step, bool *done,
     err = err != NULL ? err : &own;
     WEFT_TRY(still_whole(s, err));
     WEFT_TRY(find_step(s, step, "asks for", &k, err));
-    WEFT_TRY(go_on(s, step, err));
+    WEFT_TRY(go_on_all_out(s, step, err));
     *done = k->left == 0;
     return WEFT_OK;
 }

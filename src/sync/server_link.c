@@ -5,7 +5,12 @@
 #include "base/error.h"
 #include "sync/server_priv.h"
 
-enum { CHANNEL = 5, KIND = 0x110 };
+enum {
+    CHANNEL = 5,
+    KIND = 0x110,
+    SMALL =
+        1 << 16, /* bytes: such a message is copied, so that few wait with much room unused */
+};
 
 /* A message says its own length: a receive is posted for the longest. */
 struct head {
@@ -26,14 +31,33 @@ static size_t padded(size_t bytes)
 
 /* -- sending ---------------------------------------------------------------------------------- */
 
+/* The message that was put together, no larger than it must be. */
+static struct sync_out *detach_filling(struct weft_sync *s, struct sync_peer *p)
+{
+    struct sync_out *out = p->filling;
+    if (out->used <= SMALL) {
+        struct sync_out *copy = weft_sync_pool_take(&s->pool, sizeof *copy + out->used);
+        if (copy != NULL) {
+            copy->used = out->used;
+            memcpy(copy->data, out->data, out->used);
+            out->used = 0;
+            return copy;
+        }
+    }
+    p->filling = NULL;
+    return out;
+}
+
+static bool has_something(const struct sync_peer *p)
+{
+    return p->filling != NULL && p->filling->used != 0;
+}
+
 static enum weft_status flush(struct weft_sync *s, uint32_t peer, struct weft_error *err)
 {
     struct sync_peer *p = &s->peers[peer];
-    struct sync_out *out = p->filling;
+    struct sync_out *out = detach_filling(s, p);
     p->urgent = false;
-    if (out == NULL)
-        return WEFT_OK;
-    p->filling = NULL;
     out->m = (struct weft_message){.head = {.kind = KIND},
                                    .peer = peer,
                                    .channel = CHANNEL,
@@ -55,19 +79,21 @@ enum weft_status weft_sync_link_put(struct weft_sync *s, uint32_t peer,
 {
     struct sync_peer *p = &s->peers[peer];
     size_t all = sizeof record + padded(bytes);
-    if (p->filling != NULL && SYNC_BUCKET_BYTES - p->filling->used < all)
+    if (has_something(p) && SYNC_BUCKET_BYTES - p->filling->used < all)
         WEFT_TRY(flush(s, peer, err));
     if (p->filling == NULL) {
         p->filling = weft_sync_pool_take(&s->pool, sizeof *p->filling + SYNC_BUCKET_BYTES);
         if (p->filling == NULL)
             return WEFT_FAIL(err, WEFT_NOMEM, "rank %u: no memory for gradients to rank %u",
                              s->rank, peer);
-        p->filling->used = sizeof(struct head);
+        p->filling->used = 0;
     }
+    if (p->filling->used == 0)
+        p->filling->used = sizeof(struct head);
     unsigned char *to = p->filling->data + p->filling->used;
     memcpy(to, &record, sizeof record);
     p->filling->used += all;
-    p->urgent |= record.kind != SYNC_PART;
+    p->urgent |= record.kind != SYNC_PART && record.kind != SYNC_RESULT;
     s->counts.work++;
     if (at != NULL)
         *at = to + sizeof record;
@@ -110,8 +136,8 @@ static enum weft_status send_part(struct weft_sync *s, uint32_t peer, struct syn
     return WEFT_OK;
 }
 
-/* Small pieces gather while a message is on its way: then either it is read, or the next is
- * full.  What somebody may wait for goes at once. */
+/* Small pieces gather while a message is on its way: then either it is read, or the next is full.
+ * When this rank has nothing more to add all goes at once. */
 static enum weft_status send_to(struct weft_sync *s, uint32_t peer, struct weft_error *err)
 {
     struct sync_peer *p = &s->peers[peer];
@@ -123,7 +149,7 @@ static enum weft_status send_to(struct weft_sync *s, uint32_t peer, struct weft_
             p->pending_end = &p->pending;
         WEFT_TRY(send_part(s, peer, piece, err));
     }
-    if (p->filling != NULL && (p->urgent || s->waits || p->n_on_way == 0))
+    if (has_something(p) && (p->urgent || s->waits || p->n_on_way == 0))
         return flush(s, peer, err);
     return WEFT_OK;
 }

@@ -124,7 +124,7 @@ struct sync_peer {
     struct sync_out *filling;                  /* the message that is being put together */
     struct sync_out *on_way, **on_way_end;
     uint32_t n_on_way;
-    bool urgent; /* somebody waits for what is in `filling` */
+    bool urgent; /* what is in `filling` must not be held back */
 };
 
 struct weft_sync {
@@ -134,7 +134,8 @@ struct weft_sync {
     uint32_t rank, n_ranks;
     size_t words;   /* of 64 ranks */
     uint64_t reach; /* 1 + the last step that was registered */
-    bool left, waits;
+    bool left;
+    bool waits;              /* nothing is held back */
     struct sync_step *steps; /* ascending */
     size_t n_unfinished;     /* of them, whose results are not all there */
     struct sync_peer *peers; /* owned: (ranks); the own one is unused */
