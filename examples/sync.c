@@ -1,0 +1,95 @@
+/* Gradients summed over ranks: a line y = a x + b is fitted by three ranks, each with points of its
+ * own.  Every step a rank pushes the gradients of both parameters, waits, and has the mean over
+ * the ranks that took part; all of them hold the same a and b, to the last bit, throughout.
+ *
+ * Rank 2 has fewer points than the others.  When it runs out it leaves, and the others go on.
+ *
+ *     cc sync.c $(pkg-config --cflags --libs weft) -lm && ./a.out
+ *
+ * Ranks are threads here, or processes when it is started by mpirun.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "weft/sync.h"
+
+enum { RANKS = 3, STEPS = 600, FEWER = 200, POINTS = 16, SLOPE = 0, OFFSET = 1 };
+
+struct line {
+    float slope, offset;
+};
+
+/* The mean gradient of (y - target)^2 / 2 over the rank's points of this step. */
+static struct line gradient(struct line at, uint32_t rank, uint64_t step)
+{
+    struct line g = {0, 0};
+    for (int i = 0; i < POINTS; i++) {
+        float x = sinf((float)(step * POINTS + (uint64_t)i) + 0.7F * (float)rank);
+        float target = 3 * x - 1;
+        float off = at.slope * x + at.offset - target;
+        g.slope += off * x / POINTS;
+        g.offset += off / POINTS;
+    }
+    return g;
+}
+
+static enum weft_status train(struct weft_sync *sync, uint32_t rank, struct line *line,
+                              struct weft_error *err)
+{
+    const uint32_t ids[] = {SLOPE, OFFSET};
+    const size_t sizes[] = {1, 1};
+    uint64_t steps = rank == 2 ? FEWER : STEPS;
+    for (uint64_t step = 0; step < steps; step++) {
+        enum weft_status st = weft_sync_register(sync, step, ids, sizes, 2, err);
+        struct line g = gradient(*line, rank, step);
+        if (st == WEFT_OK) /* g is weft's from here ... */
+            st = weft_sync_push(sync, step, OFFSET, &g.offset, err);
+        if (st == WEFT_OK)
+            st = weft_sync_push(sync, step, SLOPE, &g.slope, err);
+        if (st == WEFT_OK)
+            st = weft_sync_wait(sync, step, err);
+        if (st != WEFT_OK) /* ... to here, and the mean */
+            return st;
+        line->slope -= 0.1F * g.slope;
+        line->offset -= 0.1F * g.offset;
+    }
+    return weft_sync_leave(sync, err);
+}
+
+static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    struct line *lines = arg;
+    uint32_t rank = weft_comm_rank(comm);
+    struct weft_sync *sync = NULL;
+    struct line line = {0, 0};
+    enum weft_status st = weft_sync_new(comm, WEFT_SYNC_MEAN, &sync, err);
+    if (st != WEFT_OK)
+        return st;
+    st = train(sync, rank, &line, err);
+    weft_sync_free(sync);
+    if (rank < RANKS)
+        lines[rank] = line;
+    return st;
+}
+
+int main(void)
+{
+    struct line lines[RANKS] = {{0, 0}};
+    struct weft_error err;
+    enum weft_status st = weft_comm_launcher() != NULL
+                              ? weft_comm_run_mpi(run_rank, lines, &err)
+                              : weft_comm_run_threads(RANKS, run_rank, lines, &err);
+    if (st != WEFT_OK) {
+        fprintf(stderr, "%s\n", err.msg);
+        return 1;
+    }
+    if (weft_comm_launcher() != NULL)
+        return 0;
+    for (int r = 0; r < RANKS; r++)
+        printf("rank %d: y = %.4f x %+.4f\n", r, (double)lines[r].slope,
+               (double)lines[r].offset);
+    int same = lines[0].slope == lines[1].slope && lines[0].offset == lines[1].offset;
+    int good = fabsf(lines[0].slope - 3) < 1e-3F && fabsf(lines[0].offset + 1) < 1e-3F;
+    return same && good ? 0 : 1;
+}
