@@ -138,26 +138,157 @@ static bool try_place(struct weft_program *p, const size_t *bytes, bool shared, 
     return ok;
 }
 
-/* Shared memory is less, but first fit wastes some where sizes differ: the smaller one wins. */
+/* -- by size -------------------------------------------------------------------------------- */
+
+/* The time that a cell's slot is in use, as positions of the list. */
+struct span {
+    size_t begin, end, bytes, at;
+    uint32_t hold, micro;
+};
+
+static int larger_first(const void *a, const void *b)
+{
+    const struct span *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+static int lower_first(const void *a, const void *b)
+{
+    const struct span *x = *(struct span *const *)a, *y = *(struct span *const *)b;
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static size_t list_spans(const struct weft_program *p, const size_t *bytes, struct span *out)
+{
+    struct weft_action_span row = weft_schedule_rank(p->schedule, p->rank);
+    size_t n_cells = (size_t)p->n_holds * p->place->n_micros, n = 0;
+    for (size_t i = 0; i < n_cells; i++)
+        out[i].bytes = 0;
+    for (size_t i = 0; i < row.len; i++) {
+        struct weft_action a = row.at[i];
+        if (!weft_kind_is_compute(a.kind))
+            continue;
+        struct span *s = &out[weft_program_cell(p, a.stage, a.micro)];
+        if (a.kind == WEFT_ACT_F)
+            *s = (struct span){i, i, bytes[a.stage], 0, p->hold_of[a.stage], a.micro};
+        else
+            s->end = i;
+    }
+    for (size_t i = 0; i < n_cells; i++)
+        if (out[i].bytes != 0)
+            out[n++] = out[i];
+    return n;
+}
+
+/* The lowest place where a span meets none of those placed that live at the same time. */
+static size_t lowest_place(const struct span *s, struct span *placed, size_t n,
+                           struct span **scratch)
+{
+    size_t n_near = 0, at = 0;
+    for (size_t i = 0; i < n; i++)
+        if (placed[i].begin < s->end && s->begin < placed[i].end)
+            scratch[n_near++] = &placed[i];
+    qsort(scratch, n_near, sizeof(struct span *), lower_first);
+    for (size_t i = 0; i < n_near; i++) {
+        if (scratch[i]->at >= at + s->bytes)
+            break;
+        at = weft_size_max(at, scratch[i]->at + scratch[i]->bytes);
+    }
+    return at;
+}
+
+/* The largest first, wherever they fit: best where sizes differ, but takes the square of time. */
+static bool place_by_size(struct weft_program *p, const size_t *bytes, size_t *total)
+{
+    size_t n_cells = (size_t)p->n_holds * p->place->n_micros;
+    struct span *spans = calloc(n_cells + 1, sizeof *spans);
+    struct span **scratch = calloc(n_cells + 1, sizeof *scratch);
+    bool ok = spans != NULL && scratch != NULL;
+    size_t n = ok ? list_spans(p, bytes, spans) : 0;
+    *total = 0;
+    forget_slots(p);
+    if (ok)
+        qsort(spans, n, sizeof *spans, larger_first);
+    for (size_t i = 0; ok && i < n; i++) {
+        struct span *s = &spans[i];
+        s->at = lowest_place(s, spans, i, scratch);
+        *total = weft_size_max(*total, s->at + s->bytes);
+        ok = slot_number(&p->holds[s->hold], s->at,
+                         &p->cells[(size_t)s->hold * p->place->n_micros + s->micro].slot);
+    }
+    free(spans);
+    free(scratch);
+    return ok;
+}
+
+/* -- the best of them ----------------------------------------------------------------------- */
+
+enum how { APART, FIRST_FIT, ALIKE, BY_SIZE, N_HOWS };
+
+enum { MOST_BY_SIZE = 4096 }; /* cells */
+
+/* Slots that all have the size of the largest: little is lost where sizes are close. */
+static bool place_alike(struct weft_program *p, const size_t *bytes, size_t *total)
+{
+    size_t *alike = calloc(p->place->n_stages, sizeof *alike), most = 0;
+    for (uint32_t h = 0; h < p->n_holds; h++)
+        most = weft_size_max(most, bytes[p->holds[h].stage]);
+    for (uint32_t i = 0; alike != NULL && i < p->place->n_stages; i++)
+        alike[i] = most;
+    size_t bound = p->slot_bound;
+    bool ok = alike != NULL && try_place(p, alike, true, total);
+    p->slot_bound = bound; /* of the true sizes */
+    free(alike);
+    return ok;
+}
+
+static bool place_how(struct weft_program *p, const size_t *bytes, enum how how, size_t *total)
+{
+    switch (how) {
+    case BY_SIZE:
+        return place_by_size(p, bytes, total);
+    case ALIKE:
+        return place_alike(p, bytes, total);
+    default:
+        return try_place(p, bytes, how == FIRST_FIT, total);
+    }
+}
+
+/* Memory that stages share over time is less than one region each, but no way to lay it out is
+ * always the best: the smallest wins. */
+static bool place_best(struct weft_program *p, const size_t *bytes)
+{
+    enum how best = APART;
+    p->slot_bytes = SIZE_MAX;
+    for (enum how how = APART; how < N_HOWS; how++) {
+        size_t total;
+        if (how == BY_SIZE && (size_t)p->n_holds * p->place->n_micros > MOST_BY_SIZE)
+            continue;
+        if (!place_how(p, bytes, how, &total))
+            return false;
+        if (total < p->slot_bytes) {
+            p->slot_bytes = total;
+            best = how;
+        }
+    }
+    return place_how(p, bytes, best, &p->slot_bytes);
+}
+
 static enum weft_status color_slots(struct weft_program *p, const size_t *slot_bytes,
                                     struct weft_error *err)
 {
-    size_t shared = 0, apart = 0;
-    size_t *bytes = NULL;
-    bool ok = true;
-    if (slot_bytes != NULL) {
+    size_t unused, *bytes = NULL;
+    bool ok;
+    if (slot_bytes == NULL) {
+        ok = try_place(p, NULL, false, &unused);
+    } else {
         bytes = calloc(p->place->n_stages, sizeof *bytes);
-        ok = bytes != NULL;
-        for (uint32_t h = 0; ok && h < p->n_holds; h++)
+        for (uint32_t h = 0; bytes != NULL && h < p->n_holds; h++)
             bytes[p->holds[h].stage] =
-                (slot_bytes[p->holds[h].stage] + ALIGN - 1) / ALIGN * ALIGN;
-        ok = ok && try_place(p, bytes, true, &shared);
-    }
-    ok = ok && try_place(p, bytes, false, &apart);
-    p->slot_bytes = bytes == NULL ? 0 : apart;
-    if (ok && bytes != NULL && shared <= apart) {
-        ok = try_place(p, bytes, true, &shared);
-        p->slot_bytes = shared;
+                weft_size_max(slot_bytes[p->holds[h].stage] + ALIGN - 1, ALIGN) / ALIGN * ALIGN;
+        ok = bytes != NULL && place_best(p, bytes);
     }
     free(bytes);
     if (!ok)
@@ -369,6 +500,12 @@ uint32_t weft_program_split_slots(const struct weft_program *p, uint32_t stage)
 {
     const struct weft_hold *h = hold(p, stage);
     return h == NULL ? 0 : h->n_split;
+}
+
+uint32_t weft_program_outputs(const struct weft_program *p, uint32_t stage)
+{
+    const struct weft_hold *h = hold(p, stage);
+    return h == NULL ? 0 : h->n_out;
 }
 
 size_t weft_program_peak(const struct weft_program *p)

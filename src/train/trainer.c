@@ -566,8 +566,8 @@ double weft_trainer_peak(const struct weft_trainer *t)
     return weft_peak_flops_alone(t->pool, t->precision);
 }
 
-/* By the items of the model, as `weft plan` counts: state of the rank's stages, and activations
- * by the list.  Where dp ranks share the moments, each has its share. */
+/* By the items of the model, as `weft plan` counts: state of the rank's stages, activations by the
+ * list, and the outputs that are on their way.  Where dp ranks share the moments, each has its share. */
 static size_t planned_bytes(const struct weft_trainer *t)
 {
     const struct weft_layout *l = &t->layout;
@@ -585,6 +585,9 @@ static size_t planned_bytes(const struct weft_trainer *t)
     if (weft_program_new(weft_layout_schedule(l, t->replica), t->row, l->sums.act_bytes, &p,
                          NULL) == WEFT_OK)
         bytes += weft_program_slot_bound(p);
+    size_t output = l->most_rows * l->seq * l->model.dim * sizeof(float);
+    for (uint32_t s = 0; p != NULL && s + 1 < l->n_stages; s++)
+        bytes += weft_program_outputs(p, s) * output;
     weft_program_free(p);
     return bytes;
 }

@@ -127,8 +127,12 @@ static enum weft_status compare_memory(struct weft_comm *comm, void *arg,
     (void)arg;
     if (fabs((double)have / (double)i.bytes.planned - 1) <= 0.05)
         return WEFT_OK;
-    return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u has %zu bytes, planned were %zu",
-                     weft_comm_rank(comm), have, i.bytes.planned);
+    return WEFT_FAIL(
+        err, WEFT_INTERNAL,
+        "pp %u, dp %u, %u stages, rank %u has %zu bytes (activations %zu, messages %zu), "
+        "planned were %zu",
+        i.layout->pp, i.layout->dp, i.layout->n_stages, weft_comm_rank(comm), have,
+        i.bytes.activations, i.bytes.messages, i.bytes.planned);
 }
 
 static void check_memory(void **state)
