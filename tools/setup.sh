@@ -20,6 +20,10 @@ libyaml-dev         settings
 libhwloc-dev        cores
 libudev-dev         cores
 fonts-dejavu-core   pictures
+libopenmpi-dev      MPI
+openmpi-bin         MPI
+libmpich-dev        MPI
+mpich               MPI
 '
 dev_packages='
 clang               fuzzing

@@ -1,0 +1,95 @@
+/* One rank of a program of ranks, launched by an MPI (tests/comm/test_mpi.sh does).
+ *
+ *     mpi_ranks ring | collect | sizes      exits 0
+ *     mpi_ranks trouble NAME                exits with that trouble's code
+ *     mpi_ranks work TIMEOUT SECONDS        passes messages round; says its process id first
+ *     mpi_ranks launcher                    says which launcher there is
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "ranks.h"
+
+struct work {
+    double timeout, seconds;
+};
+
+/* Everyone computes for a millisecond and then waits for everyone. */
+static enum weft_status work(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    const struct work *w = arg;
+    int64_t begin = weft_clock_ns();
+    weft_comm_set_timeout(comm, w->timeout);
+    WEFT_TRY(weft_comm_barrier(comm, err));
+    printf("rank %u is process %ld\n", weft_comm_rank(comm), (long)getpid());
+    fflush(stdout);
+    bool more = true;
+    for (uint64_t step = 0; more; step++) {
+        weft_comm_tell(comm, step, 0);
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+        more = (double)(weft_clock_ns() - begin) * 1e-9 < w->seconds;
+        WEFT_TRY(ranks_ring(comm, NULL, err));
+        WEFT_TRY(weft_comm_spread(comm, &more, sizeof more, err)); /* as rank 0 says */
+    }
+    return WEFT_OK;
+}
+
+static int report(enum weft_status st, const struct weft_error *err)
+{
+    if (st != WEFT_OK)
+        fprintf(stderr, "weft: %s\n", err->msg);
+    return weft_status_exit_code(st);
+}
+
+static int run_trouble(const char *name)
+{
+    struct weft_error err = {0};
+    for (size_t i = 0; i < ranks_n_troubles; i++) {
+        const struct ranks_trouble *c = &ranks_troubles[i];
+        if (strcmp(name, c->name) != 0)
+            continue;
+        enum weft_status st = weft_comm_run_mpi(ranks_troubled, (void *)c, &err);
+        bool right = st == c->status && strstr(err.msg, c->said) != NULL;
+        fprintf(stderr, "%s: status %d, %s\n", right ? "as foreseen" : "WRONG", st, err.msg);
+        return weft_status_exit_code(st);
+    }
+    return 99;
+}
+
+/* The cases, for the script: name, exit code, how many ranks tell of it. */
+static int list_troubles(void)
+{
+    for (size_t i = 0; i < ranks_n_troubles; i++)
+        printf("%d %u %s\n", weft_status_exit_code(ranks_troubles[i].status),
+               ranks_troubles[i].n_to_tell, ranks_troubles[i].name);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const struct {
+        const char *name;
+        weft_rank_fn *fn;
+    } programs[] = {{"ring", ranks_ring}, {"collect", ranks_collect}, {"sizes", ranks_sizes}};
+    const char *command = argc > 1 ? argv[1] : "";
+    struct weft_error err = {0};
+    if (strcmp(command, "troubles") == 0)
+        return list_troubles();
+    if (strcmp(command, "trouble") == 0 && argc == 3)
+        return run_trouble(argv[2]);
+    if (strcmp(command, "launcher") == 0)
+        return puts(weft_comm_launcher() != NULL ? weft_comm_launcher() : "none") < 0;
+    if (strcmp(command, "work") == 0 && argc == 4) {
+        struct work w = {atof(argv[2]), atof(argv[3])};
+        return report(weft_comm_run_mpi(work, &w, &err), &err);
+    }
+    for (size_t i = 0; i < WEFT_LEN(programs); i++)
+        if (strcmp(command, programs[i].name) == 0)
+            return report(weft_comm_run_mpi(programs[i].fn, NULL, &err), &err);
+    return 99;
+}

@@ -1,0 +1,242 @@
+#include "ranks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+
+/* -- a ring of ranks ------------------------------------------------------------------------ */
+
+enum { ROUNDS = 200 };
+
+static enum weft_status pass_on(struct weft_comm *comm, uint64_t i, uint64_t *got,
+                                struct weft_error *err)
+{
+    uint32_t rank = weft_comm_rank(comm), n = weft_comm_size(comm);
+    uint64_t value = i * n + rank, room = 0;
+    struct weft_message out = {.head = {.kind = 7, .step = i},
+                               .peer = (rank + 1) % n,
+                               .channel = WEFT_USER_CHANNEL,
+                               .bytes = sizeof value,
+                               .data = &value};
+    struct weft_message in = {.head = {.kind = 7, .step = i},
+                              .peer = (rank + n - 1) % n,
+                              .channel = WEFT_USER_CHANNEL,
+                              .bytes = sizeof room,
+                              .data = &room};
+    WEFT_TRY(weft_comm_send(comm, &out, err));
+    WEFT_TRY(weft_comm_post(comm, &in, err));
+    WEFT_TRY(weft_comm_wait(comm, &in, err));
+    memcpy(got, in.data, sizeof *got);
+    /* Threads hand over, and do not copy. */
+    if ((in.data == &room) == weft_comm_by_reference(comm))
+        return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: where the data lie is wrong", rank);
+    weft_comm_release(comm, &in);
+    return weft_comm_wait(comm, &out, err);
+}
+
+enum weft_status ranks_ring(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    uint64_t n = weft_comm_size(comm), from = (weft_comm_rank(comm) + n - 1) % n, sum = 0;
+    (void)arg;
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        uint64_t got = 0;
+        WEFT_TRY(pass_on(comm, i, &got, err));
+        sum += got;
+    }
+    uint64_t expected = n * ROUNDS * (ROUNDS - 1) / 2 + ROUNDS * from;
+    if (sum != expected)
+        return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: the sum is %llu, not %llu",
+                         weft_comm_rank(comm), (unsigned long long)sum,
+                         (unsigned long long)expected);
+    return WEFT_OK;
+}
+
+/* -- gather, spread, barrier ---------------------------------------------------------------- */
+
+enum weft_status ranks_collect(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    uint32_t rank = weft_comm_rank(comm), n = weft_comm_size(comm);
+    uint32_t own[8], all[8][8], total = 0;
+    void *at[8];
+    size_t size[8];
+    (void)arg;
+    for (uint32_t r = 0; r < n; r++) {
+        own[r] = 100 * rank + r;
+        at[r] = all[r];
+        size[r] = r * sizeof own[0]; /* rank r sends r numbers */
+    }
+    WEFT_TRY(weft_comm_gather(comm, own, rank * sizeof own[0], at, size, err));
+    for (uint32_t r = 0; rank == 0 && r < n; r++)
+        for (uint32_t i = 0; i < r; i++)
+            total += all[r][i];
+    WEFT_TRY(weft_comm_spread(comm, &total, sizeof total, err));
+    uint32_t expected = 0;
+    for (uint32_t r = 0; r < n; r++)
+        for (uint32_t i = 0; i < r; i++)
+            expected += 100 * r + i;
+    if (total != expected)
+        return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: %u, not %u", rank, total, expected);
+    return weft_comm_barrier(comm, err);
+}
+
+/* -- messages of many sizes ----------------------------------------------------------------- */
+
+static const size_t sizes[] = {0, 1, 64, 1000000, 0, 30000000, 3, 0};
+enum { MOST_BYTES = 30000000 };
+
+static unsigned char byte_of(uint32_t rank, size_t i)
+{
+    return (unsigned char)(i * 31 + (i >> 8) * 7 + rank * 101 + 1);
+}
+
+static enum weft_status check_bytes(struct weft_comm *comm, const struct weft_message *in,
+                                    size_t bytes, struct weft_error *err)
+{
+    const unsigned char *data = in->data;
+    if (in->head.bytes != bytes)
+        return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: %llu bytes came, not %zu",
+                         weft_comm_rank(comm), (unsigned long long)in->head.bytes, bytes);
+    for (size_t i = 0; i < bytes; i++)
+        if (data[i] != byte_of(in->peer, i))
+            return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: byte %zu of %zu is wrong",
+                             weft_comm_rank(comm), i, bytes);
+    return WEFT_OK;
+}
+
+/* All are under way at once: they arrive in order all the same. */
+static enum weft_status exchange(struct weft_comm *comm, unsigned char *own,
+                                 unsigned char *const *room, bool up_to, struct weft_error *err)
+{
+    enum { N = sizeof sizes / sizeof sizes[0] };
+    uint32_t rank = weft_comm_rank(comm), n = weft_comm_size(comm);
+    struct weft_message out[N], in[N];
+    for (size_t i = 0; i < N; i++) {
+        in[i] = (struct weft_message){.head = {.kind = 3, .micro = (uint32_t)i},
+                                      .peer = (rank + n - 1) % n,
+                                      .channel = WEFT_USER_CHANNEL + 1,
+                                      .bytes = up_to ? sizes[i] + 5 : sizes[i],
+                                      .up_to = up_to,
+                                      .data = room[i]};
+        out[i] = (struct weft_message){.head = in[i].head,
+                                       .peer = (rank + 1) % n,
+                                       .channel = in[i].channel,
+                                       .bytes = sizes[i],
+                                       .data = own};
+        WEFT_TRY(weft_comm_post(comm, &in[i], err));
+    }
+    for (size_t i = 0; i < N; i++)
+        WEFT_TRY(weft_comm_send(comm, &out[i], err));
+    for (size_t i = 0; i < N; i++) {
+        WEFT_TRY(weft_comm_wait(comm, &in[i], err));
+        WEFT_TRY(check_bytes(comm, &in[i], sizes[i], err));
+        weft_comm_release(comm, &in[i]);
+    }
+    for (size_t i = 0; i < N; i++)
+        WEFT_TRY(weft_comm_wait(comm, &out[i], err));
+    return WEFT_OK;
+}
+
+enum weft_status ranks_sizes(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    unsigned char *own = malloc(MOST_BYTES), *room[WEFT_LEN(sizes)] = {0};
+    bool there = own != NULL;
+    (void)arg;
+    for (size_t i = 0; i < WEFT_LEN(sizes); i++) {
+        room[i] = malloc(sizes[i] + 5);
+        there = there && room[i] != NULL;
+    }
+    for (size_t i = 0; there && i < MOST_BYTES; i++)
+        own[i] = byte_of(weft_comm_rank(comm), i);
+    enum weft_status st =
+        there ? WEFT_OK : WEFT_FAIL(err, WEFT_NOMEM, "no memory for the messages");
+    if (st == WEFT_OK)
+        st = exchange(comm, own, room, false, err);
+    if (st == WEFT_OK)
+        st = exchange(comm, own, room, true, err);
+    if (st != WEFT_OK) /* before the memory goes that others may be sending to */
+        weft_comm_abort(comm, err);
+    for (size_t i = 0; i < WEFT_LEN(sizes); i++)
+        free(room[i]);
+    free(own);
+    return st;
+}
+
+/* -- what goes wrong ------------------------------------------------------------------------ */
+
+const struct ranks_trouble ranks_troubles[] = {
+    {"wrong step", WEFT_PEER, "has the step 6 where 5 was to come", 3},
+    {"too short", WEFT_PEER, "has the number of bytes 4 where 8", 3},
+    {"too long", WEFT_PEER, "has the number of bytes 16 where 8", 3},
+    {"much too long", WEFT_PEER, "has the number of bytes 5000000 where 8", 3},
+    {"fails", WEFT_NUMERIC, "something is not finite", 3},
+    {"sleeps", WEFT_PEER, "rank 0 gives no sign of life", 2},
+    {"never sends", WEFT_PEER, "in a circle", 3},
+    {"fails at the end", WEFT_NUMERIC, "something is not finite", 3},
+};
+const size_t ranks_n_troubles = WEFT_LEN(ranks_troubles);
+
+static bool is(const struct ranks_trouble *c, const char *name)
+{
+    return strcmp(c->name, name) == 0;
+}
+
+static enum weft_status make_trouble(struct weft_comm *comm, const struct ranks_trouble *c,
+                                     struct weft_error *err)
+{
+    static uint64_t values[5000000 / 8]; /* it outlives the messages of a rank that failed */
+    struct weft_message out = {.head = {.kind = 1, .step = is(c, "wrong step") ? 6 : 5},
+                               .peer = 1,
+                               .channel = WEFT_USER_CHANNEL,
+                               .bytes = is(c, "too short")       ? 4
+                                        : is(c, "too long")      ? 16
+                                        : is(c, "much too long") ? sizeof values
+                                                                 : sizeof values[0],
+                               .data = values};
+    if (is(c, "fails"))
+        return WEFT_FAIL(err, WEFT_NUMERIC, "something is not finite");
+    if (is(c, "sleeps"))
+        nanosleep(&(struct timespec){1, 500000000}, NULL);
+    if (is(c, "never sends")) { /* it waits, too: for something that nobody sends */
+        WEFT_TRY(weft_comm_post(comm, &out, err));
+        return weft_comm_wait(comm, &out, err);
+    }
+    WEFT_TRY(weft_comm_send(comm, &out, err));
+    WEFT_TRY(weft_comm_wait(comm, &out, err));
+    if (is(c, "fails at the end"))
+        return WEFT_FAIL(err, WEFT_NUMERIC, "something is not finite");
+    return WEFT_OK;
+}
+
+static void say_what(void *arg, uint32_t rank, uint64_t doing, char *out, size_t room)
+{
+    (void)arg;
+    (void)rank;
+    snprintf(out, room, "at action %llu", (unsigned long long)doing);
+}
+
+/* Rank 0 makes trouble, rank 1 waits for it, rank 2 for rank 1. */
+enum weft_status ranks_troubled(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    const struct ranks_trouble *c = arg;
+    uint32_t rank = weft_comm_rank(comm);
+    uint64_t room;
+    weft_comm_set_timeout(comm, 0.4);
+    weft_comm_describe(comm, say_what, NULL);
+    weft_comm_tell(comm, 5, 40 + rank);
+    if (rank == 0)
+        return make_trouble(comm, c, err);
+    if (is(c, "fails at the end") && rank == 2)
+        return WEFT_OK; /* what happens then is its error, too */
+    struct weft_message in = {.head = {.kind = 1, .step = 5},
+                              .peer = rank - 1,
+                              .channel = WEFT_USER_CHANNEL,
+                              .bytes = sizeof room,
+                              .data = &room};
+    WEFT_TRY(weft_comm_post(comm, &in, err));
+    WEFT_TRY(weft_comm_wait(comm, &in, err));
+    weft_comm_release(comm, &in);
+    return WEFT_OK;
+}

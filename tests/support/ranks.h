@@ -1,0 +1,30 @@
+/* Programs of ranks that are run over every transport: as threads and under each MPI.  Each rank
+ * checks what it gets against a formula, and returns an error when it is wrong. */
+#ifndef SUPPORT_RANKS_H
+#define SUPPORT_RANKS_H
+
+#include "weft/comm.h"
+
+/* Numbers go round a ring, 200 times. */
+weft_rank_fn ranks_ring;
+
+/* Gather, spread and barrier; up to 8 ranks. */
+weft_rank_fn ranks_collect;
+
+/* Messages of 0 to 30 million bytes from each rank to the next, alone and "up to". */
+weft_rank_fn ranks_sizes;
+
+/* Three ranks, the first of which makes trouble: `arg` is one of the cases. */
+weft_rank_fn ranks_troubled;
+
+struct ranks_trouble {
+    const char *name;
+    enum weft_status status;
+    const char *said;   /* part of the message */
+    uint32_t n_to_tell; /* how many of the three ranks are there to say it */
+};
+
+extern const struct ranks_trouble ranks_troubles[];
+extern const size_t ranks_n_troubles;
+
+#endif
