@@ -49,10 +49,8 @@ run 1 launcher
 [ "$(cat "$folder/out")" = "$MPI" ] || fail 'the launcher is not recognized'
 
 for n in 1 2 4; do
-    for program in ring collect sizes; do
-        run $n $program
-        [ $code -eq 0 ] || fail "$program with $n ranks: exit code $code"
-    done
+    run $n all
+    [ $code -eq 0 ] || fail "$n ranks: exit code $code"
 done
 # Messages above the limit of what one count can say; here it is 64 KiB.
 WEFT_MODULES=$(dirname -- "$MPI_RANKS")/small
@@ -60,16 +58,20 @@ export WEFT_MODULES
 run 2 sizes
 [ $code -eq 0 ] || fail "sizes in blocks: exit code $code"
 WEFT_MODULES=$folder
-run 2 ring
+run 2 all
 [ $code -eq 2 ] || fail "no module: exit code $code"
 grep -q "weft-$MPI.so cannot be loaded: it is not in WEFT_MODULES" "$folder/err" ||
     fail 'a module that is not there is not named'
 unset WEFT_MODULES
 
+# is_code EXPECTED: MPICH's launcher kills the ranks that have not ended when the first has, and may
+# then end with the signal's number.
+is_code() { [ "$code" -eq "$1" ] || { [ "$MPI" = mpich ] && [ "$code" -eq 9 ]; }; }
+
 # Every living rank tells of the trouble, the same one, and the launcher ends with its code.
 while read -r expected tellers name; do
     run 3 trouble "$name"
-    [ "$code" -eq "$expected" ] || fail "trouble '$name': exit code $code, not $expected"
+    is_code "$expected" || fail "trouble '$name': exit code $code, not $expected"
     [ "$(grep -c '^as foreseen' "$folder/err")" -eq "$tellers" ] ||
         fail "trouble '$name': not $tellers ranks tell of it"
     ! grep -q '^WRONG' "$folder/err" || fail "trouble '$name'"
@@ -125,7 +127,7 @@ start 4 1
 begin=$(date +%s%N)
 kill -STOP "${ranks[2]}"
 finish
-[ $code -eq 6 ] || fail "a rank was stopped: exit code $code"
+is_code 6 || fail "a rank was stopped: exit code $code"
 [ "$(grep -c '^weft: .*rank 2 gives no sign of life' "$folder/err")" -ge 3 ] ||
     fail 'a rank was stopped: the three others do not all name it'
 [ $took -lt 8000 ] || fail "a rank was stopped for more than 1 s: the rest took $took ms to end"

@@ -30,7 +30,7 @@ enum {
     TELL_NS = 20000000,     /* the least time between two signs of life */
     SIGNS = 16,             /* in one timeout */
     NAP_NS = 50000,         /* while leaving */
-    LINGER_NS = 20000000,   /* after the rank whose exit code the launcher is to give */
+    LINGER_NS = 5000000,    /* until all have noticed that all are gone */
     LEAVE_NS = 1000000000,  /* the longest that leaving waits, in each round */
     FLUSH_NS = 100000000,   /* the longest that an orderly close waits for its last signs */
     MOST_READINGS = 100000, /* of one look: bounded, whatever comes */
@@ -276,14 +276,6 @@ static bool all_gone(struct end *e)
     return all;
 }
 
-static bool is_lowest(const struct end *e)
-{
-    for (uint32_t r = 0; r < e->base.rank; r++)
-        if (e->peers[r].acked)
-            return false;
-    return true;
-}
-
 /* On exit(), after the caller has printed.  It ends the process itself, with the caller's own
  * code: the exit handlers of MPI libraries were set up earlier, come later, and may wait for
  * ranks that are no more. */
@@ -302,10 +294,9 @@ static void leave(int status, void *unused)
             break;
         nap();
     }
-    /* A launcher kills the others when one has ended, and MPICH's then gives the code of the
-     * lowest rank, be it that of the signal. */
-    if (!is_lowest(e))
-        nanosleep(&(struct timespec){0, LINGER_NS}, NULL);
+    /* All end at about the same time: MPICH's launcher kills those who are late, and may then give
+     * the signal as its own exit code. */
+    nanosleep(&(struct timespec){0, LINGER_NS}, NULL);
     _exit(status);
 }
 
