@@ -13,7 +13,7 @@
  *              all who acknowledged have said so
  *
  * Both rounds have a limit of time, and no rank calls MPI_Finalize, which would wait for the
- * dead. */
+ * dead.  An orderly end has the last round only, before MPI_Finalize. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,6 @@ enum {
     NAP_NS = 50000,         /* while leaving */
     LINGER_NS = 5000000,    /* until all have noticed that all are gone */
     LEAVE_NS = 1000000000,  /* the longest that leaving waits, in each round */
-    FLUSH_NS = 100000000,   /* the longest that an orderly close waits for its last signs */
     MOST_READINGS = 100000, /* of one look: bounded, whatever comes */
 };
 
@@ -110,8 +109,10 @@ static void read_notes(struct end *e, int64_t now)
         for (int k = 0; k < n; k++) {
             if (rc != MPI_SUCCESS && e->heard[k].MPI_ERROR != MPI_SUCCESS)
                 continue;
-            take_note(e, (uint32_t)e->heard_from[k], now);
-            listen_to(e, (uint32_t)e->heard_from[k]);
+            uint32_t from = (uint32_t)e->heard_from[k];
+            take_note(e, from, now);
+            if (!e->peers[from].gone) /* which it says last */
+                listen_to(e, from);
         }
     }
 }
@@ -270,10 +271,22 @@ static bool all_gone(struct end *e)
     bool all = true;
     for (uint32_t r = 0; r < e->base.n_ranks; r++) {
         struct peer *p = &e->peers[r];
-        if (is_other(e, r) && p->acked)
+        if (is_other(e, r) && (p->acked || !e->gave_up))
             all = all && p->gone && is_complete(&p->closing[NOTE_GONE]);
     }
     return all;
+}
+
+static void say_goodbye(struct end *e)
+{
+    say_to_all(e, NOTE_GONE);
+    for (int64_t begin = weft_clock_ns(), now = begin; now - begin < LEAVE_NS;
+         now = weft_clock_ns()) {
+        read_notes(e, now);
+        if (all_gone(e))
+            return;
+        nap();
+    }
 }
 
 /* On exit(), after the caller has printed.  It ends the process itself, with the caller's own
@@ -286,14 +299,7 @@ static void leave(int status, void *unused)
     if (e == NULL)
         return;
     fflush(NULL);
-    say_to_all(e, NOTE_GONE);
-    for (int64_t begin = weft_clock_ns(), now = begin; now - begin < LEAVE_NS;
-         now = weft_clock_ns()) {
-        read_notes(e, now);
-        if (all_gone(e))
-            break;
-        nap();
-    }
+    say_goodbye(e);
     /* All end at about the same time: MPICH's launcher kills those who are late, and may then give
      * the signal as its own exit code. */
     nanosleep(&(struct timespec){0, LINGER_NS}, NULL);
@@ -328,28 +334,23 @@ enum weft_status weft_mpi_control_open(struct end *e, struct weft_error *err)
     return WEFT_OK;
 }
 
-static bool all_told(struct end *e)
+static void drop(MPI_Request *request)
 {
-    bool all = true;
-    for (uint32_t r = 0; r < e->base.n_ranks; r++)
-        all = is_complete(&e->peers[r].sent) && all;
-    return all;
+    if (!is_complete(request))
+        MPI_Request_free(request);
 }
 
+/* All ranks close, and say so: then no sign of life is under way that nobody would receive. */
 void weft_mpi_control_close(struct end *e)
 {
-    if (e->peers != NULL && e->listening != NULL) {
-        int64_t begin = weft_clock_ns();
-        while (!all_told(e) && weft_clock_ns() - begin < FLUSH_NS)
-            nap();
-        for (uint32_t r = 0; r < e->base.n_ranks; r++) {
-            if (e->peers[r].sent != MPI_REQUEST_NULL)
-                MPI_Request_free(&e->peers[r].sent);
-            if (e->listening[r] == MPI_REQUEST_NULL)
-                continue;
-            MPI_Cancel(&e->listening[r]);
-            MPI_Wait(&e->listening[r], MPI_STATUS_IGNORE); /* of a receive: it is at once */
-        }
+    say_goodbye(e);
+    for (uint32_t r = 0; r < e->base.n_ranks; r++) {
+        drop(&e->peers[r].sent);
+        drop(&e->peers[r].closing[NOTE_GONE]);
+        if (e->listening[r] == MPI_REQUEST_NULL)
+            continue;
+        MPI_Cancel(&e->listening[r]);
+        MPI_Wait(&e->listening[r], MPI_STATUS_IGNORE); /* a receive: it is cancelled or there */
     }
     free(e->peers);
     free(e->listening);

@@ -63,6 +63,7 @@ struct end {
         *waiting; /* owned: (n_ranks, WEFT_N_CHANNELS), each in order of the posts */
     size_t n_waiting;
     int64_t rest_begin_ns;
+    int64_t payload_ns; /* when the last payload began to come in */
     /* Control. */
     struct peer *peers;     /* owned: (n_ranks) */
     MPI_Request *listening; /* owned: (n_ranks), NULL requests for this rank itself */

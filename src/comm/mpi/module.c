@@ -33,6 +33,7 @@ enum {
     SPIN_NS = 50000,                    /* a wait looks again at once for this long, */
     YIELD_NS = 1000000,                 /* lets others run for this long, */
     NAP_NS = 50000,                     /* and then sleeps in between */
+    MOVING_NS = 20000000, /* a payload that comes in piece by piece is not slept over */
 };
 
 static struct end *end_of(struct weft_comm *comm)
@@ -239,8 +240,10 @@ static void advance_queue(struct end *e, struct slot_queue *q)
         s->rc = MPI_Test(&s->request[0], &done, MPI_STATUS_IGNORE);
         if (s->rc == MPI_SUCCESS && !done)
             return;
-        if (s->rc == MPI_SUCCESS && s->head.bytes <= s->bytes)
+        if (s->rc == MPI_SUCCESS && s->head.bytes <= s->bytes) {
             s->rc = start_payload(e, s);
+            e->payload_ns = weft_clock_ns();
+        }
         q->first = s->next;
         s->waits = false;
         e->n_waiting--;
@@ -332,7 +335,7 @@ static void mpi_rest(struct weft_comm *comm, uint64_t round, int64_t ns)
         e->rest_begin_ns = now;
     if (now - e->rest_begin_ns < SPIN_NS)
         return;
-    if (now - e->rest_begin_ns < YIELD_NS)
+    if (now - e->rest_begin_ns < YIELD_NS || now - e->payload_ns < MOVING_NS)
         sched_yield();
     else
         nanosleep(&(struct timespec){0, ns < NAP_NS ? ns : NAP_NS}, NULL);
