@@ -26,6 +26,9 @@ fail() {
     exit 1
 }
 
+# With whole stacks, what a library keeps is told from what weft loses.
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}fast_unwind_on_malloc=0"
+
 # A rank with a sanitizer is slow, and the machine may be busy: figures are only upper limits.
 limit=25
 options=()

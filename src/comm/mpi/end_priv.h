@@ -63,7 +63,8 @@ struct end {
         *waiting; /* owned: (n_ranks, WEFT_N_CHANNELS), each in order of the posts */
     size_t n_waiting;
     int64_t rest_begin_ns;
-    int64_t payload_ns; /* when the last payload began to come in */
+    int64_t payload_ns,
+        spin_until_ns; /* when a long payload began to move; how long it may take */
     /* Control. */
     struct peer *peers;     /* owned: (n_ranks) */
     MPI_Request *listening; /* owned: (n_ranks), NULL requests for this rank itself */

@@ -30,10 +30,16 @@ enum {
     HEAD_TAG = 0, /* + channel */
     DATA_TAG = WEFT_N_CHANNELS,
     LAST_TAG = 2 * WEFT_N_CHANNELS - 1, /* MPI promises 32767 */
-    SPIN_NS = 50000,                    /* a wait looks again at once for this long, */
-    YIELD_NS = 1000000,                 /* lets others run for this long, */
-    NAP_NS = 50000,                     /* and then sleeps in between */
-    MOVING_NS = 20000000, /* a payload that comes in piece by piece is not slept over */
+    /* A wait looks again at once, then lets others run in between, and then sleeps in between. */
+    SPIN_NS = 50000,
+    YIELD_NS = 1000000,
+    NAP_NS = 50000,
+    /* Longer payloads are waited for more eagerly: until they should be there, at this rate and at
+     * most YIELD_NS, a wait spins, and for a while after that it does not sleep, for they may come
+     * piece by piece. */
+    MOVING_BYTES = 65536,
+    BYTES_A_NS = 4,
+    MOVING_NS = 20000000,
 };
 
 static struct end *end_of(struct weft_comm *comm)
@@ -187,6 +193,17 @@ static int start_head(struct end *e, struct slot *s)
                                    &s->request[0]);
 }
 
+/* A payload is on its way: a wait is not to give its core away for as long as that takes. */
+static void expect_bytes(struct end *e, uint64_t bytes)
+{
+    if (bytes < MOVING_BYTES)
+        return;
+    int64_t ns =
+        bytes < (uint64_t)YIELD_NS * BYTES_A_NS ? (int64_t)bytes / BYTES_A_NS : YIELD_NS;
+    e->payload_ns = weft_clock_ns();
+    e->spin_until_ns = e->payload_ns + ns;
+}
+
 static enum weft_status mpi_send(struct weft_comm *comm, struct weft_message *m,
                                  struct weft_error *err)
 {
@@ -199,6 +216,7 @@ static enum weft_status mpi_send(struct weft_comm *comm, struct weft_message *m,
     int rc = start_head(e, s);
     if (rc == MPI_SUCCESS)
         rc = start_payload(e, s);
+    expect_bytes(e, m->bytes);
     return rc == MPI_SUCCESS ? WEFT_OK : weft_mpi_fail(e, "cannot send to", m->peer, rc, err);
 }
 
@@ -242,7 +260,7 @@ static void advance_queue(struct end *e, struct slot_queue *q)
             return;
         if (s->rc == MPI_SUCCESS && s->head.bytes <= s->bytes) {
             s->rc = start_payload(e, s);
-            e->payload_ns = weft_clock_ns();
+            expect_bytes(e, s->head.bytes);
         }
         q->first = s->next;
         s->waits = false;
@@ -333,7 +351,7 @@ static void mpi_rest(struct weft_comm *comm, uint64_t round, int64_t ns)
     weft_mpi_listen(e, now);
     if (round == 0)
         e->rest_begin_ns = now;
-    if (now - e->rest_begin_ns < SPIN_NS)
+    if (now - e->rest_begin_ns < SPIN_NS || now < e->spin_until_ns)
         return;
     if (now - e->rest_begin_ns < YIELD_NS || now - e->payload_ns < MOVING_NS)
         sched_yield();
