@@ -78,8 +78,7 @@ static enum weft_status measure(struct weft_comm *comm, void *arg, struct weft_e
 
 int main(int argc, char **argv)
 {
-    struct sizes s = {argc > 1 ? (size_t)atol(argv[1]) : 1000000,
-                      argc > 2 ? atoi(argv[2]) : 1};
+    struct sizes s = {argc > 1 ? (size_t)atol(argv[1]) : 1000000, argc > 2 ? atoi(argv[2]) : 1};
     struct weft_error err = {0};
     enum weft_status st = weft_comm_run_mpi(measure, &s, &err);
     if (st != WEFT_OK)

@@ -37,6 +37,14 @@ static void test_sizes(void **state)
     run_all(ranks_sizes, 2);
 }
 
+static void test_busy(void **state)
+{
+    struct weft_error err;
+    (void)state;
+    if (weft_comm_run_threads(2, ranks_busy, NULL, &err) != WEFT_OK)
+        fail_msg("%s", err.msg);
+}
+
 static void test_trouble(void **state)
 {
     (void)state;
@@ -56,9 +64,8 @@ static void test_trouble(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ring),
-        cmocka_unit_test(test_collect),
-        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_ring),    cmocka_unit_test(test_collect),
+        cmocka_unit_test(test_sizes),   cmocka_unit_test(test_busy),
         cmocka_unit_test(test_trouble),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

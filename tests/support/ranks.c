@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 /* -- a ring of ranks ------------------------------------------------------------------------ */
@@ -162,6 +163,35 @@ enum weft_status ranks_sizes(struct weft_comm *comm, void *arg, struct weft_erro
         free(room[i]);
     free(own);
     return st;
+}
+
+/* -- long work ------------------------------------------------------------------------------ */
+
+enum weft_status ranks_busy(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    const struct timespec moment = {0, 5000000}, long_time = {1, 500000000};
+    uint64_t value = 17;
+    struct weft_message m = {.head = {.kind = 9},
+                             .peer = 1 - weft_comm_rank(comm),
+                             .channel = WEFT_USER_CHANNEL,
+                             .bytes = sizeof value,
+                             .data = &value};
+    (void)arg;
+    weft_comm_set_timeout(comm, 1.0);
+    if (weft_comm_rank(comm) == 1) {
+        nanosleep(&long_time, NULL);
+        WEFT_TRY(weft_comm_post(comm, &m, err));
+        WEFT_TRY(weft_comm_wait(comm, &m, err));
+        weft_comm_release(comm, &m);
+        return WEFT_OK;
+    }
+    int64_t begin = weft_clock_ns(); /* it works for longer still, in small pieces */
+    for (uint64_t i = 0; weft_clock_ns() - begin < INT64_C(2200000000); i++) {
+        weft_comm_tell(comm, 0, i);
+        nanosleep(&moment, NULL);
+    }
+    WEFT_TRY(weft_comm_send(comm, &m, err));
+    return weft_comm_wait(comm, &m, err);
 }
 
 /* -- what goes wrong ------------------------------------------------------------------------ */

@@ -14,6 +14,10 @@ weft_rank_fn ranks_collect;
 /* Messages of 0 to 30 million bytes from each rank to the next, alone and "up to". */
 weft_rank_fn ranks_sizes;
 
+/* A rank that was busy for longer than the timeout, and has heard nobody all the while, blames
+ * nobody for it: two ranks. */
+weft_rank_fn ranks_busy;
+
 /* Three ranks, the first of which makes trouble: `arg` is one of the cases. */
 weft_rank_fn ranks_troubled;
 
