@@ -94,7 +94,7 @@ bool weft_mpi_stop_receives(struct end *e);
 
 /* -- control.c -- */
 
-/* Local, all but the first two; never wait, but for abort and aborted. */
+/* All Local.  Only abort, aborted (once there was one) and close wait, and for a limited time. */
 enum weft_status weft_mpi_control_open(struct end *e, struct weft_error *err);
 void weft_mpi_control_close(struct end *e);
 /* Reads all signs that have come, and gets messages on, but at most once a millisecond. */

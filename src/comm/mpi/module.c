@@ -5,18 +5,15 @@
  * the payload is started when the header has come, for exactly as many bytes as it says: MPI never
  * gets more than there is room for, which Open MPI 4.1 answers by writing past its end. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/size.h"
 #include "comm/mpi/end_priv.h"
 #include "comm/mpi/pieces.h"
 
