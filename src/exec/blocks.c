@@ -320,6 +320,7 @@ static enum weft_status wait_for_blocks(struct weft_exec *e, struct weft_action 
         WEFT_TRY(weft_comm_wait(e->comm, block, err));
         if (e->by_reference)
             WEFT_TRY(weft_comm_wait(e->comm, loan, err));
+        e->received_bytes += block->bytes;
         c->copies[brings.at[i]] = (struct block_copy){
             block->data, e->by_reference ? loan->data : brought_sum(e, a.stage, a.micro, i),
             true};
@@ -361,6 +362,7 @@ enum weft_status weft_exec_blocks_wait(struct weft_exec *e, struct weft_action a
     struct cell *c = weft_exec_cell(e, a.stage, a.micro);
     for (size_t i = 0; i < sends.len; i++) {
         WEFT_TRY(weft_comm_wait(e->comm, &c->returned[i], err));
+        e->received_bytes += c->returned[i].bytes;
         WEFT_TRY(take_sum(e, a, sends.at[i], c->returned[i].data, err));
     }
     return WEFT_OK;

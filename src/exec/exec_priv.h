@@ -94,6 +94,7 @@ struct weft_exec {
     size_t *receives;  /* owned: positions, lane after lane */
     uint32_t *lane_of; /* owned: by position */
     size_t live_copies;
+    uint64_t received_bytes; /* in this step */
     bool failed;
     struct weft_error failure;
     struct weft_cell_name failed_at;

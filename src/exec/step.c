@@ -157,6 +157,7 @@ static enum weft_status receive(struct weft_exec *e, size_t position, struct wef
     WEFT_TRY(weft_comm_until(e->comm, e->setup.first_peer + lane->peer, post_due, &due, err));
     WEFT_TRY(weft_comm_wait(e->comm, m, err));
     lane->next_arrival++;
+    e->received_bytes += m->bytes;
     if (!lane->backward) {
         c->in = m->data;
         e->holds[e->program->hold_of[a.stage]].n_ahead -= c->ahead;
@@ -343,12 +344,12 @@ static enum weft_status run_list(struct weft_exec *e, struct weft_error *err)
 {
     for (size_t i = 0; i < e->list.len; i++) {
         struct weft_action a = e->list.at[i];
-        uint64_t sent = e->times.sent_bytes;
+        uint64_t before = e->times.sent_bytes + e->received_bytes;
         WEFT_TRY(between(e, i, err));
         e->start_ns[i] = weft_clock_ns();
         WEFT_TRY(run_action(e, i, err));
         e->end_ns[i] = weft_clock_ns();
-        e->event_bytes[i] = e->times.sent_bytes - sent;
+        e->event_bytes[i] = e->times.sent_bytes + e->received_bytes - before;
         if (weft_kind_is_compute(a.kind))
             e->times.compute_ns += e->end_ns[i] - e->start_ns[i];
         else
