@@ -44,8 +44,10 @@ struct weft_stage_call {
     uint32_t rows;    /* sequences, or samples, of this micro */
     const void *in;   /* forward: the activation, or the first stage's input */
     void *out;        /* forward: the activation for the next stage; NULL for the last */
-    const void *dout; /* backward: the gradient of out; NULL for the last */
-    void *din;        /* backward: the gradient of in; NULL for the first */
+    /* For backward_input; backward_weight must have what it needs in its slot, for by then these
+     * and the blocks have gone on to others. */
+    const void *dout; /* the gradient of out; NULL for the last */
+    void *din;        /* the gradient of in; NULL for the first */
     /* The last stage's forward. */
     const int32_t *targets; /* one for each token; -1: ignored */
     float scale;  /* the loss of one target counts this much: 1 / targets of the step */

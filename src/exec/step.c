@@ -212,8 +212,10 @@ static struct weft_stage_call call_of(struct weft_exec *e, struct weft_action a)
         call.loss = last && io->losses != NULL ? &io->losses[a.micro] : NULL;
     } else {
         void *grad = io->input_grads == NULL ? NULL : io->input_grads[a.micro];
-        call.dout = last ? NULL : weft_exec_out(e, a.stage, a.micro);
-        call.din = first ? grad : c->in;
+        /* The weight half has what it needs in its slot: by then the buffers have gone on. */
+        bool gone = a.kind == WEFT_ACT_W;
+        call.dout = last || gone ? NULL : weft_exec_out(e, a.stage, a.micro);
+        call.din = gone ? NULL : first ? grad : c->in;
         call.in = first && io->inputs != NULL ? io->inputs[a.micro] : NULL;
         call.targets = last && io->targets != NULL ? io->targets[a.micro] : NULL;
     }
@@ -242,7 +244,7 @@ static enum weft_status compute(struct weft_exec *e, struct weft_action a,
 {
     struct weft_stage_call call = call_of(e, a);
     struct weft_stage_blocks blocks;
-    if (e->n_blocks > 0)
+    if (e->n_blocks > 0 && a.kind != WEFT_ACT_W)
         call.blocks = weft_exec_blocks_begin(e, a, &blocks);
     enum weft_status st = e->failed ? WEFT_OK : call_stage(e, a, &call, err);
     if (e->n_blocks > 0)
