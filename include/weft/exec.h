@@ -88,7 +88,8 @@ struct weft_exec_setup {
     void *reduce_arg;
 };
 
-/* Allocates all buffers.  weft_exec_free() frees.  Local. */
+/* Allocates all buffers.  weft_exec_free() frees, when the other ranks have taken what this one
+ * sent in the last step; before comm is closed.  Local. */
 enum weft_status weft_exec_new(const struct weft_exec_setup *setup, struct weft_exec **out,
                                struct weft_error *err);
 void weft_exec_free(struct weft_exec *e); /* NULL is allowed */

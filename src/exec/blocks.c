@@ -367,3 +367,10 @@ enum weft_status weft_exec_blocks_wait(struct weft_exec *e, struct weft_action a
     }
     return WEFT_OK;
 }
+
+void weft_exec_blocks_release(struct weft_exec *e, struct weft_action a)
+{
+    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    for (size_t i = 0; i < sends_of(e, a.stage, a.micro).len; i++)
+        weft_comm_release(e->comm, &c->returned[i]);
+}

@@ -130,15 +130,21 @@ static enum weft_status make_lists(struct weft_exec *e, struct weft_error *err)
     e->start_ns = calloc(n, sizeof *e->start_ns);
     e->end_ns = calloc(n, sizeof *e->end_ns);
     e->event_bytes = calloc(n, sizeof *e->event_bytes);
+    e->last_to = calloc(e->place->n_ranks, sizeof *e->last_to);
     e->bytes_to = calloc(2 * (size_t)e->place->n_ranks, sizeof *e->bytes_to);
     e->holds = calloc((size_t)e->program->n_holds + 1, sizeof *e->holds);
     e->cells = calloc((size_t)e->program->n_holds * e->place->n_micros + 1, sizeof *e->cells);
     if (e->events == NULL || e->start_ns == NULL || e->end_ns == NULL ||
-        e->event_bytes == NULL || e->bytes_to == NULL || e->holds == NULL || e->cells == NULL)
+        e->event_bytes == NULL || e->last_to == NULL || e->bytes_to == NULL ||
+        e->holds == NULL || e->cells == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the %zu actions of rank %u", n - 1,
                          e->rank);
+    for (uint32_t r = 0; r < e->place->n_ranks; r++)
+        e->last_to[r] = SIZE_MAX;
     for (size_t i = 0; i < e->list.len; i++) {
         struct weft_action a = e->list.at[i];
+        if (a.kind == WEFT_ACT_SEND_B)
+            e->last_to[peer_of(e, a)] = i;
         bool second = i > 0 && e->list.at[i - 1].paired;
         if (!second && (weft_kind_is_compute(a.kind) || weft_kind_is_message(a.kind)))
             e->events[e->n_events++] = i;
@@ -194,6 +200,7 @@ void weft_exec_free(struct weft_exec *e)
 {
     if (e == NULL)
         return;
+    weft_exec_leave(e);
     for (uint32_t i = 0; e->holds != NULL && i < e->program->n_holds; i++) {
         free(e->holds[i].out);
         free(e->holds[i].in);
@@ -211,6 +218,7 @@ void weft_exec_free(struct weft_exec *e)
     free(e->lanes);
     free(e->receives);
     free(e->lane_of);
+    free(e->last_to);
     free(e->events);
     free(e->start_ns);
     free(e->end_ns);

@@ -93,6 +93,8 @@ struct weft_exec {
     size_t n_lanes;
     size_t *receives;  /* owned: positions, lane after lane */
     uint32_t *lane_of; /* owned: by position */
+    size_t *last_to; /* owned: (ranks) the position of the last gradient to each, or SIZE_MAX */
+    bool under_way;  /* others may not have taken yet what this rank sent last */
     size_t live_copies;
     uint64_t received_bytes; /* in this step */
     bool failed;
@@ -142,6 +144,9 @@ enum weft_status weft_exec_send(struct weft_exec *e, struct weft_message *m,
 enum weft_status weft_exec_post(struct weft_exec *e, struct weft_message *m,
                                 const struct envelope *what, struct weft_error *err);
 
+/* Waits until the others have taken everything. */
+void weft_exec_leave(struct weft_exec *e);
+
 /* -- block residuals (blocks.c) ------------------------------------------------------------- */
 
 enum weft_status weft_exec_blocks_new(struct weft_exec *e, struct weft_error *err);
@@ -159,6 +164,8 @@ enum weft_status weft_exec_blocks_post(struct weft_exec *e, struct weft_action a
                                        struct weft_error *err);
 enum weft_status weft_exec_blocks_wait(struct weft_exec *e, struct weft_action a,
                                        struct weft_error *err);
+/* The senders may free their messages. */
+void weft_exec_blocks_release(struct weft_exec *e, struct weft_action a);
 /* Have all sends of the action's blocks gone out? */
 enum weft_status weft_exec_blocks_sent(struct weft_exec *e, struct weft_action a, bool *done,
                                        struct weft_error *err);

@@ -163,7 +163,17 @@ static enum weft_status receive(struct weft_exec *e, size_t position, struct wef
         e->holds[e->program->hold_of[a.stage]].n_ahead -= c->ahead;
         c->ahead = false;
     }
-    return e->n_blocks > 0 ? weft_exec_blocks_wait(e, a, err) : WEFT_OK;
+    if (e->n_blocks > 0)
+        WEFT_TRY(weft_exec_blocks_wait(e, a, err));
+    /* Messages lie in their senders' executors.  A sender of activations gets gradients back, and
+     * then knows that they were taken; a sender of gradients must be told.  The last one stands
+     * for all, for a channel keeps its order. */
+    if (e->by_reference && lane->backward && lane->next_arrival == lane->n) {
+        weft_comm_release(e->comm, m);
+        if (e->n_blocks > 0)
+            weft_exec_blocks_release(e, a);
+    }
+    return WEFT_OK;
 }
 
 /* -- sends ---------------------------------------------------------------------------------- */
@@ -328,10 +338,23 @@ static enum weft_status finish_sends(struct weft_exec *e, struct weft_error *err
     return WEFT_OK;
 }
 
+void weft_exec_leave(struct weft_exec *e)
+{
+    for (uint32_t r = 0; e->under_way && e->by_reference && r < e->place->n_ranks; r++) {
+        if (e->last_to[r] == SIZE_MAX)
+            continue;
+        struct sent sent = {e, e->list.at[e->last_to[r]]};
+        if (weft_comm_until(e->comm, e->setup.first_peer + r, is_sent, &sent, NULL) != WEFT_OK)
+            break; /* then nobody touches anything any more */
+    }
+    e->under_way = false;
+}
+
 static void begin(struct weft_exec *e, const struct weft_exec_io *io)
 {
     e->io = io;
-    e->failed = false;
+    e->failed = e->under_way = false;
+    e->received_bytes = 0;
     e->times = (struct weft_exec_times){.begin_ns = weft_clock_ns()};
     e->origin_ns = io->origin_ns != 0 ? io->origin_ns : e->times.begin_ns;
     memset(e->bytes_to, 0, 2 * (size_t)e->place->n_ranks * sizeof *e->bytes_to);
@@ -374,6 +397,7 @@ enum weft_status weft_exec_step(struct weft_exec *e, const struct weft_exec_io *
         struct weft_error own = {.status = st};
         weft_comm_abort(e->comm, err != NULL ? err : &own);
     }
+    e->under_way = st == WEFT_OK;
     if (st != WEFT_OK || !e->failed)
         return st;
     if (err != NULL)
