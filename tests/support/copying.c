@@ -1,0 +1,191 @@
+#include "copying.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "comm/transport.h"
+
+/* What goes over the threads' transport for one message. */
+struct packet {
+    struct weft_message inner;
+    struct weft_message *outer; /* NULL when it is done with */
+    struct packet *next;
+    void *copy; /* owned: of a send that is over at once */
+};
+
+struct copying {
+    struct weft_comm base; /* first: ops get a pointer to it */
+    struct weft_comm *inner;
+    struct packet *packets; /* owned: all of them, the newest first */
+};
+
+static struct copying *of(struct weft_comm *comm)
+{
+    return (struct copying *)comm;
+}
+
+static struct packet *new_packet(struct copying *c, struct weft_message *m)
+{
+    struct packet *p = calloc(1, sizeof *p);
+    if (p == NULL)
+        return NULL;
+    p->inner = (struct weft_message){.head = m->head,
+                                     .peer = m->peer,
+                                     .channel = m->channel,
+                                     .bytes = m->bytes,
+                                     .up_to = m->up_to,
+                                     .data = m->data};
+    p->outer = m;
+    p->next = c->packets;
+    c->packets = p;
+    return p;
+}
+
+static enum weft_status copying_send(struct weft_comm *comm, struct weft_message *m,
+                                     struct weft_error *err)
+{
+    struct copying *c = of(comm);
+    struct packet *p = new_packet(c, m);
+    if (p == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a packet");
+    if (weft_random_below(m->head.sequence, m->head.stage, m->head.micro, 2) == 0) {
+        p->copy = malloc(m->bytes + 1);
+        if (p->copy == NULL)
+            return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a packet");
+        if (m->bytes > 0)
+            memcpy(p->copy, m->data, m->bytes);
+        p->inner.data = p->copy;
+        p->outer = NULL;
+        m->done = true;
+    }
+    return weft_comm_send(c->inner, &p->inner, err);
+}
+
+static enum weft_status copying_post(struct weft_comm *comm, struct weft_message *m,
+                                     struct weft_error *err)
+{
+    struct packet *p = new_packet(of(comm), m);
+    if (p == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a packet");
+    return weft_comm_post(of(comm)->inner, &p->inner, err);
+}
+
+static enum weft_status finish(struct copying *c, struct packet *p, struct weft_error *err)
+{
+    WEFT_TRY(weft_comm_test(c->inner, &p->inner, err));
+    if (!p->inner.done)
+        return WEFT_OK;
+    if (p->inner.posted) {
+        if (p->inner.head.bytes > 0)
+            memcpy(p->outer->data, p->inner.data, p->inner.head.bytes);
+        p->outer->got = p->inner.got;
+        weft_comm_release(c->inner, &p->inner);
+    }
+    p->outer->done = true;
+    p->outer = NULL;
+    return WEFT_OK;
+}
+
+/* Any call lets all messages go on. */
+static enum weft_status copying_test(struct weft_comm *comm, struct weft_message *m,
+                                     struct weft_error *err)
+{
+    struct copying *c = of(comm);
+    (void)m;
+    for (struct packet *p = c->packets; p != NULL; p = p->next)
+        if (p->outer != NULL)
+            WEFT_TRY(finish(c, p, err));
+    return WEFT_OK;
+}
+
+static void copying_release(struct weft_comm *comm, struct weft_message *m)
+{
+    (void)comm;
+    (void)m;
+}
+
+static void copying_rest(struct weft_comm *comm, uint64_t round, int64_t ns)
+{
+    of(comm)->inner->ops->rest(of(comm)->inner, round, ns);
+}
+
+static void copying_tell(struct weft_comm *comm, const struct weft_life *life, bool now)
+{
+    of(comm)->inner->ops->tell(of(comm)->inner, life, now);
+}
+
+static void copying_look(struct weft_comm *comm, uint32_t rank, struct weft_life *life,
+                         int64_t *age_ns)
+{
+    of(comm)->inner->ops->look(of(comm)->inner, rank, life, age_ns);
+}
+
+static void copying_abort(struct weft_comm *comm, const struct weft_error *err)
+{
+    of(comm)->inner->ops->abort(of(comm)->inner, err);
+}
+
+static bool copying_aborted(struct weft_comm *comm, struct weft_error *err)
+{
+    return of(comm)->inner->ops->aborted(of(comm)->inner, err);
+}
+
+/* The others may still have to read what this rank sent. */
+static void copying_finish(struct weft_comm *comm)
+{
+    struct copying *c = of(comm);
+    enum weft_status st = WEFT_OK;
+    for (struct packet *p = c->packets; p != NULL && st == WEFT_OK; p = p->next)
+        if (!p->inner.posted)
+            st = weft_comm_wait(c->inner, &p->inner, NULL);
+    while (c->packets != NULL) {
+        struct packet *p = c->packets;
+        c->packets = p->next;
+        free(p->copy);
+        free(p);
+    }
+    weft_comm_end(comm);
+    free(c);
+}
+
+static const struct weft_comm_ops copying_ops = {
+    .name = "copying",
+    .by_reference = false,
+    .send = copying_send,
+    .post = copying_post,
+    .test = copying_test,
+    .release = copying_release,
+    .rest = copying_rest,
+    .tell = copying_tell,
+    .look = copying_look,
+    .abort = copying_abort,
+    .aborted = copying_aborted,
+    .close = copying_finish,
+};
+
+enum weft_status copying_open(struct weft_comm *inner, struct weft_comm **out,
+                              struct weft_error *err)
+{
+    struct copying *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a transport");
+    c->base = (struct weft_comm){
+        .ops = &copying_ops, .rank = inner->rank, .n_ranks = inner->n_ranks, .run = inner->run};
+    c->inner = inner;
+    enum weft_status st = weft_comm_begin(&c->base, err);
+    if (st != WEFT_OK) {
+        free(c);
+        return st;
+    }
+    c->base.timeout_ns = inner->timeout_ns;
+    *out = &c->base;
+    return WEFT_OK;
+}
+
+void copying_close(struct weft_comm *comm)
+{
+    if (comm != NULL)
+        comm->ops->close(comm);
+}

@@ -1,0 +1,14 @@
+/* Ranks as threads, but with messages that are copied, as between processes: some sends are over
+ * at once, others only when the receiver has asked for them. */
+#ifndef SUPPORT_COPYING_H
+#define SUPPORT_COPYING_H
+
+#include "weft/comm.h"
+
+/* Another end for the rank of `inner`, which must not be used for messages meanwhile.  Collective;
+ * so is closing. */
+enum weft_status copying_open(struct weft_comm *inner, struct weft_comm **out,
+                              struct weft_error *err);
+void copying_close(struct weft_comm *comm); /* NULL is allowed */
+
+#endif

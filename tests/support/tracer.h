@@ -1,0 +1,65 @@
+/* Stages in exact integer arithmetic that see everything: a step by an executor must give the same
+ * numbers, to the last bit, as the stages called one after the other, and every buffer and slot
+ * that is written too early, too late or twice is found.
+ *
+ * Each stage puts out a scramble of all its input words; its backward scrambles the gradient with
+ * what the forward left in the slot.  The weight gradient is a wrapping sum of products, so that
+ * the order of micros does not matter, as with weft's own exact sums. */
+#ifndef SUPPORT_TRACER_H
+#define SUPPORT_TRACER_H
+
+#include "weft/exec.h"
+
+enum { TRACER_STAGES = 16, TRACER_MICROS = 16, TRACER_RANKS = 8, TRACER_STEPS = 4 };
+
+/* Something that happens to a stage, once. */
+struct tracer_event {
+    bool on;
+    unsigned kind; /* of enum weft_kind: of the call */
+    uint32_t stage, micro;
+    uint64_t step;
+    enum weft_status status; /* what it returns ... */
+    int64_t sleep_ns;        /* ... after so long */
+};
+
+/* What is run; the same for all ranks. */
+struct tracer_model {
+    uint32_t n_stages, n_micros;
+    uint64_t seed;
+    size_t words[TRACER_STAGES]; /* of one row of each stage's input, in 8 bytes */
+    uint32_t rows[TRACER_MICROS];
+    size_t slot_words[TRACER_STAGES]; /* that a micro leaves in its slot: at least 2 */
+    bool delays;                      /* calls take random times */
+    struct tracer_event event;
+    /* Block residuals; n_blocks 0: none. */
+    uint32_t n_blocks;
+    uint32_t finished_by[TRACER_STAGES];
+    size_t row_elements;
+};
+
+/* Random sizes; rows: at most so many a micro. */
+void tracer_model_init(struct tracer_model *m, const struct weft_placement *place,
+                       uint32_t most_rows, uint64_t seed);
+
+/* How it is run. */
+struct tracer_run {
+    const struct weft_schedule *schedule;
+    const struct tracer_model *model;
+    uint32_t steps;
+    bool lay_slots; /* all slots in one piece of memory */
+    enum weft_block_cache cache;
+    bool copying;        /* messages are copied, as between processes */
+    double timeout;      /* seconds; 0: the usual one */
+    size_t *allocations; /* NULL, or a counter that must not move after the first step */
+    /* What each rank's last step returned. */
+    enum weft_status status[TRACER_RANKS];
+    struct weft_error err[TRACER_RANKS];
+    struct weft_cell_name failed_at[TRACER_RANKS];
+    uint32_t steps_done[TRACER_RANKS];
+};
+
+/* Runs it on threads, and compares everything.  WEFT_INTERNAL says what differs.  A step that
+ * fails with WEFT_NUMERIC or WEFT_DATA is written down, and the next step is run. */
+enum weft_status tracer_run(struct tracer_run *run, struct weft_error *err);
+
+#endif
