@@ -81,6 +81,7 @@ static enum weft_status finish(struct copying *c, struct packet *p, struct weft_
         if (p->inner.head.bytes > 0)
             memcpy(p->outer->data, p->inner.data, p->inner.head.bytes);
         p->outer->got = p->inner.got;
+        p->outer->got.sequence = p->outer->head.sequence; /* the inner one was checked */
         weft_comm_release(c->inner, &p->inner);
     }
     p->outer->done = true;

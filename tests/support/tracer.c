@@ -2,9 +2,14 @@
 
 #include <inttypes.h>
 #include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include <cmocka.h>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -581,6 +586,7 @@ void tracer_model_init(struct tracer_model *m, const struct weft_placement *plac
 
 struct shared {
     struct tracer_run *run;
+    uint32_t first_peer;
     struct weft_traffic *traffic; /* owned */
     struct weft_report report;    /* owned */
     struct results expected[TRACER_STEPS];
@@ -595,7 +601,7 @@ struct rank {
     struct shared *all;
     const struct tracer_model *model;
     const struct weft_placement *place;
-    uint32_t rank;
+    uint32_t rank, first_peer;
     struct weft_program *program; /* owned, as what follows */
     struct weft_exec *exec;
     struct weft_comm *copying;
@@ -670,9 +676,11 @@ static enum weft_status reduce(void *arg, uint32_t stage, struct weft_error *err
     return WEFT_OK;
 }
 
-static void say_where(void *arg, uint32_t rank, uint64_t doing, char *out, size_t size)
+static void say_where(void *arg, uint32_t peer, uint64_t doing, char *out, size_t size)
 {
-    weft_program_describe(arg, rank, (size_t)doing, out, size);
+    const struct rank *r = arg;
+    if (peer >= r->first_peer && peer - r->first_peer < r->place->n_ranks)
+        weft_program_describe(r->program, peer - r->first_peer, (size_t)doing, out, size);
 }
 
 static enum weft_status rank_begin(struct rank *r, struct weft_comm *comm,
@@ -690,7 +698,7 @@ static enum weft_status rank_begin(struct rank *r, struct weft_comm *comm,
     }
     WEFT_TRY(weft_program_new(run->schedule, r->rank, run->lay_slots ? bytes : NULL,
                               &r->program, err));
-    weft_comm_describe(comm, say_where, r->program);
+    weft_comm_describe(comm, say_where, r);
     if (run->lay_slots)
         WEFT_TRY(check_laid(r, bytes, err));
     WEFT_TRY(give_slots(r, run->lay_slots, err));
@@ -700,6 +708,7 @@ static enum weft_status rank_begin(struct rank *r, struct weft_comm *comm,
     struct weft_exec_setup setup = {
         .program = r->program,
         .comm = comm,
+        .first_peer = r->first_peer,
         .stages = r->t.stages,
         .rows = r->model->rows,
         .blocks = {.traffic = r->all->traffic,
@@ -856,14 +865,17 @@ static enum weft_status count_allocations(struct rank *r, struct weft_comm *comm
     return WEFT_OK;
 }
 
-static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
+static enum weft_status run_one(struct weft_comm *comm, struct shared *all,
+                                struct weft_error *err)
 {
-    struct shared *all = arg;
     struct rank r = {.all = all,
                      .model = all->run->model,
                      .place = weft_schedule_placement(all->run->schedule),
-                     .rank = weft_comm_rank(comm)};
+                     .first_peer = all->first_peer,
+                     .rank = weft_comm_rank(comm) - all->first_peer};
     size_t before = 0;
+    if (r.rank >= r.place->n_ranks) /* also when it is below first_peer */
+        return WEFT_OK;
     tracer_begin(&r.t, r.model);
     r.t.in_place = true;
     enum weft_status st = rank_begin(&r, comm, err);
@@ -879,7 +891,21 @@ static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_
         all->run->err[r.rank] = *err;
     }
     rank_release(&r);
+    weft_comm_describe(comm, NULL, NULL);
     return st;
+}
+
+struct runs {
+    struct shared *at; /* owned */
+    size_t n;
+};
+
+static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    struct runs *runs = arg;
+    for (size_t i = 0; i < runs->n; i++)
+        WEFT_TRY(run_one(comm, &runs->at[i], err));
+    return WEFT_OK;
 }
 
 /* -- all ranks ------------------------------------------------------------------------------ */
@@ -892,8 +918,8 @@ static enum weft_status check_weights(const struct shared *all, struct weft_erro
             for (uint32_t r = 0; r < TRACER_RANKS; r++)
                 sum += all->rank[r].weight[step][s];
             if (sum != all->expected[step].weight[s])
-                return WEFT_FAIL(err, WEFT_INTERNAL, "step %u: the weights of stage %u", step,
-                                 s);
+                return WEFT_FAIL(err, WEFT_INTERNAL, "%s: step %u: the weights of stage %u",
+                                 all->run->label, step, s);
         }
     return WEFT_OK;
 }
@@ -923,20 +949,20 @@ static enum weft_status check_traffic(const struct shared *all, struct weft_erro
                 }
             }
         if (st == WEFT_OK && !all->failed[step] && n != want.n_links)
-            st = WEFT_FAIL(err, WEFT_INTERNAL, "step %u: %zu links of %zu", step, n,
-                           want.n_links);
+            st = WEFT_FAIL(err, WEFT_INTERNAL, "%s: step %u: %zu links of %zu", all->run->label,
+                           step, n, want.n_links);
     }
     weft_traffic_step_release(&want);
     return st;
 }
 
-static enum weft_status run_all(struct shared *all, struct weft_error *err)
+static enum weft_status prepare(struct shared *all, uint32_t n_ranks, struct weft_error *err)
 {
     struct tracer_run *run = all->run;
     const struct weft_placement *place = weft_schedule_placement(run->schedule);
     const struct tracer_model *m = run->model;
+    all->first_peer = (n_ranks - place->n_ranks) / 2;
     WEFT_TRY(weft_verify(run->schedule, NULL, &all->report, err));
-    /* The placement of a step's figures must know the pipes of the micros. */
     if (m->n_blocks > 0)
         WEFT_TRY(weft_traffic_new(place, m->finished_by, m->n_blocks, run->cache, &all->traffic,
                                   err));
@@ -944,20 +970,77 @@ static enum weft_status run_all(struct shared *all, struct weft_error *err)
         WEFT_TRY(expect(m, step, &all->expected[step], err));
         all->failed[step] = m->event.on && m->event.step == step && m->event.status != WEFT_OK;
     }
-    WEFT_TRY(weft_comm_run_threads(place->n_ranks, run_rank, all, err));
-    WEFT_TRY(check_weights(all, err));
-    return all->traffic != NULL ? check_traffic(all, err) : WEFT_OK;
+    return WEFT_OK;
 }
 
-enum weft_status tracer_run(struct tracer_run *run, struct weft_error *err)
+static enum weft_status run_all(struct runs *runs, struct weft_error *err)
 {
-    struct shared *all = calloc(1, sizeof *all);
-    if (all == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a run");
-    all->run = run;
-    enum weft_status st = run_all(all, err);
-    weft_traffic_free(all->traffic);
-    weft_report_release(&all->report);
-    free(all);
+    uint32_t n_ranks = 1;
+    for (size_t i = 0; i < runs->n; i++) {
+        uint32_t n = weft_schedule_placement(runs->at[i].run->schedule)->n_ranks;
+        n_ranks = n > n_ranks ? n : n_ranks;
+    }
+    for (size_t i = 0; i < runs->n; i++)
+        WEFT_TRY(prepare(&runs->at[i], n_ranks, err));
+    WEFT_TRY(weft_comm_run_threads(n_ranks, run_rank, runs, err));
+    for (size_t i = 0; i < runs->n; i++) {
+        WEFT_TRY(check_weights(&runs->at[i], err));
+        if (runs->at[i].traffic != NULL)
+            WEFT_TRY(check_traffic(&runs->at[i], err));
+    }
+    return WEFT_OK;
+}
+
+enum weft_status tracer_run(struct tracer_run *at, size_t n, struct weft_error *err)
+{
+    struct runs runs = {.at = calloc(n, sizeof *runs.at), .n = n};
+    if (runs.at == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu runs", n);
+    for (size_t i = 0; i < n; i++)
+        runs.at[i].run = &at[i];
+    enum weft_status st = run_all(&runs, err);
+    for (size_t i = 0; i < n; i++) {
+        weft_traffic_free(runs.at[i].traffic);
+        weft_report_release(&runs.at[i].report);
+    }
+    free(runs.at);
     return st;
+}
+
+static bool is_bad(const struct tracer_run *run)
+{
+    for (uint32_t r = 0; r < TRACER_RANKS; r++)
+        if (run->status[r] != WEFT_OK)
+            return true;
+    return false;
+}
+
+void tracer_batch_finish(struct tracer_batch *b)
+{
+    struct weft_error err = {.msg = ""};
+    for (size_t i = 0; i < b->n; i++) {
+        b->runs[i].schedule = b->schedules[i];
+        b->runs[i].model = &b->models[i];
+    }
+    enum weft_status st = b->n == 0 ? WEFT_OK : tracer_run(b->runs, b->n, &err);
+    for (size_t i = 0; i < b->n; i++) {
+        if (st != WEFT_OK && is_bad(&b->runs[i]))
+            print_error("%s\n", b->runs[i].label);
+        weft_schedule_free(b->schedules[i]);
+    }
+    b->n_run += b->n;
+    b->n = 0;
+    if (st != WEFT_OK)
+        fail_msg("%s", err.msg);
+}
+
+void tracer_batch_add(struct tracer_batch *b, struct weft_schedule *s,
+                      const struct tracer_run *run)
+{
+    b->runs[b->n] = *run;
+    b->models[b->n] = *run->model;
+    b->schedules[b->n] = s;
+    b->n++;
+    if (b->n == TRACER_BATCH)
+        tracer_batch_finish(b);
 }

@@ -51,6 +51,7 @@ struct tracer_run {
     bool copying;        /* messages are copied, as between processes */
     double timeout;      /* seconds; 0: the usual one */
     size_t *allocations; /* NULL, or a counter that must not move after the first step */
+    char label[96];      /* what messages call it */
     /* What each rank's last step returned. */
     enum weft_status status[TRACER_RANKS];
     struct weft_error err[TRACER_RANKS];
@@ -58,8 +59,24 @@ struct tracer_run {
     uint32_t steps_done[TRACER_RANKS];
 };
 
-/* Runs it on threads, and compares everything.  WEFT_INTERNAL says what differs.  A step that
- * fails with WEFT_NUMERIC or WEFT_DATA is written down, and the next step is run. */
-enum weft_status tracer_run(struct tracer_run *run, struct weft_error *err);
+/* Runs them one after the other on threads, and compares everything.  WEFT_INTERNAL says what
+ * differs.  A step that fails with WEFT_NUMERIC or WEFT_DATA is written down, and the next step is
+ * run. */
+enum weft_status tracer_run(struct tracer_run *runs, size_t n, struct weft_error *err);
+
+/* Runs that are collected, for starting threads takes longer than a small step. */
+enum { TRACER_BATCH = 64 };
+
+struct tracer_batch {
+    size_t n, n_run;
+    struct tracer_run runs[TRACER_BATCH];
+    struct tracer_model models[TRACER_BATCH];
+    struct weft_schedule *schedules[TRACER_BATCH]; /* owned */
+};
+
+/* Takes the schedule, copies the rest; runs all when it is full.  The test fails if one does. */
+void tracer_batch_add(struct tracer_batch *b, struct weft_schedule *s,
+                      const struct tracer_run *run);
+void tracer_batch_finish(struct tracer_batch *b);
 
 #endif
