@@ -137,13 +137,24 @@ static enum weft_status post_ahead(struct weft_exec *e, struct weft_error *err)
 struct due {
     struct weft_exec *e;
     struct lane *lane;
+    struct weft_message *m;
 };
 
-static enum weft_status post_due(void *arg, bool *yes, struct weft_error *err)
+/* Has it come?  Other receives are posted meanwhile: who is to send this one may wait for room that
+ * he gets back only when this rank takes a gradient. */
+static enum weft_status has_come(void *arg, bool *yes, struct weft_error *err)
 {
     struct due *due = arg;
-    *yes = due->lane->next_post > due->lane->next_arrival;
-    return *yes ? WEFT_OK : try_post(due->e, due->lane, true, yes, err);
+    bool posted = due->lane->next_post > due->lane->next_arrival;
+    if (!posted)
+        WEFT_TRY(try_post(due->e, due->lane, true, &posted, err));
+    if (!due->e->by_reference)
+        WEFT_TRY(post_ahead(due->e, err));
+    if (!posted)
+        return WEFT_OK;
+    WEFT_TRY(weft_comm_test(due->e->comm, due->m, err));
+    *yes = due->m->done;
+    return WEFT_OK;
 }
 
 /* The receive whose turn it is. */
@@ -153,9 +164,8 @@ static enum weft_status receive(struct weft_exec *e, size_t position, struct wef
     struct cell *c = weft_exec_cell(e, a.stage, a.micro);
     struct lane *lane = &e->lanes[e->lane_of[position]];
     struct weft_message *m = lane->backward ? &c->recv_b : &c->recv_f;
-    struct due due = {e, lane};
-    WEFT_TRY(weft_comm_until(e->comm, e->setup.first_peer + lane->peer, post_due, &due, err));
-    WEFT_TRY(weft_comm_wait(e->comm, m, err));
+    struct due due = {e, lane, m};
+    WEFT_TRY(weft_comm_until(e->comm, e->setup.first_peer + lane->peer, has_come, &due, err));
     lane->next_arrival++;
     e->received_bytes += m->bytes;
     if (!lane->backward) {
