@@ -73,13 +73,13 @@ static void check_plain(struct tracer_batch *b, const struct weft_params *params
                         const char *name, uint64_t number)
 {
     struct tracer_model model;
-    for (int copying = 0; copying < 2; copying++) {
+    for (int copying = COPYING_NOT; copying <= COPYING_ALL_LATE; copying++) {
         struct weft_schedule *s = make(params, name);
         tracer_model_init(&model, weft_schedule_placement(s), number % 2 == 0 ? 1 : 3, number);
         struct tracer_run run = {.model = &model,
                                  .steps = 2,
-                                 .lay_slots = (number / 3 + (uint64_t)copying) % 2 == 0,
-                                 .copying = copying != 0};
+                                 .lay_slots = (number + (uint64_t)copying) % 2 == 0,
+                                 .copying = (enum copying)copying};
         add(b, s, &run, params, name);
     }
 }
@@ -117,7 +117,7 @@ static void check_blocks(struct tracer_batch *b, const struct weft_params *param
         struct tracer_run run = {.model = &model,
                                  .steps = 2,
                                  .cache = (enum weft_block_cache)cache,
-                                 .copying = (number + (uint64_t)cache) % 2 == 0};
+                                 .copying = (enum copying)((number + (uint64_t)cache) % 3)};
         add(b, s, &run, params, name);
     }
 }
@@ -128,11 +128,44 @@ static void test_blocks(void **state)
     assert_true(for_all(check_blocks) > 600);
 }
 
+/* -- room for receives ------------------------------------------------------------------------ */
+
+/* Rank 1 comes late, after its first forward, and then has no room for micro 3 until rank 0 takes
+ * gradients back: rank 0 must do so although it waits for micro 4. */
+static const char tight[] =
+    "0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,0F3,0SEND_F3,1RECV_F4,1F4,1B4,1SEND_B4,1RECV_F5,1F5,"
+    "1B5,1SEND_B5,0RECV_B0,0B0,0RECV_B1,0B1,0RECV_B2,0B2,0RECV_B3,0B3\n"
+    "0F5,1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1RECV_F2,1F2,1B2,1SEND_B2,1RECV_F3,"
+    "1F3,1B3,1SEND_B3,0F4,0SEND_F4,0SEND_F5,0RECV_B4,0B4,0RECV_B5,0B5\n";
+
+static void test_tight(void **state)
+{
+    struct weft_schedule *s = NULL;
+    struct weft_error err = {.msg = ""};
+    struct tracer_model model;
+    (void)state;
+    if (weft_schedule_parse(tight, sizeof tight - 1, "tight", false, &s, &err) != WEFT_OK)
+        fail_msg("%s", err.msg);
+    tracer_model_init(&model, weft_schedule_placement(s), 1, 1);
+    model.event = (struct tracer_event){.on = true,
+                                        .kind = WEFT_ACT_F,
+                                        .stage = 0,
+                                        .micro = 5,
+                                        .step = 0,
+                                        .sleep_ns = 100000000};
+    struct tracer_run run = {
+        .schedule = s, .model = &model, .steps = 2, .timeout = 3, .copying = COPYING_ALL_LATE};
+    if (tracer_run(&run, 1, &err) != WEFT_OK)
+        fail_msg("%s", err.msg);
+    weft_schedule_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_generators),
         cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_tight),
     };
     return cmocka_run_group_tests_name("exec", tests, NULL, NULL) != 0;
 }

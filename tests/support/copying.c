@@ -15,18 +15,19 @@ struct packet {
     void *copy; /* owned: of a send that is over at once */
 };
 
-struct copying {
+struct end {
     struct weft_comm base; /* first: ops get a pointer to it */
     struct weft_comm *inner;
+    enum copying how;
     struct packet *packets; /* owned: all of them, the newest first */
 };
 
-static struct copying *of(struct weft_comm *comm)
+static struct end *of(struct weft_comm *comm)
 {
-    return (struct copying *)comm;
+    return (struct end *)comm;
 }
 
-static struct packet *new_packet(struct copying *c, struct weft_message *m)
+static struct packet *new_packet(struct end *c, struct weft_message *m)
 {
     struct packet *p = calloc(1, sizeof *p);
     if (p == NULL)
@@ -46,11 +47,12 @@ static struct packet *new_packet(struct copying *c, struct weft_message *m)
 static enum weft_status copying_send(struct weft_comm *comm, struct weft_message *m,
                                      struct weft_error *err)
 {
-    struct copying *c = of(comm);
+    struct end *c = of(comm);
     struct packet *p = new_packet(c, m);
     if (p == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a packet");
-    if (weft_random_below(m->head.sequence, m->head.stage, m->head.micro, 2) == 0) {
+    if (c->how == COPYING_SOME_AT_ONCE &&
+        weft_random_below(m->head.sequence, m->head.stage, m->head.micro, 2) == 0) {
         p->copy = malloc(m->bytes + 1);
         if (p->copy == NULL)
             return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a packet");
@@ -72,7 +74,7 @@ static enum weft_status copying_post(struct weft_comm *comm, struct weft_message
     return weft_comm_post(of(comm)->inner, &p->inner, err);
 }
 
-static enum weft_status finish(struct copying *c, struct packet *p, struct weft_error *err)
+static enum weft_status finish(struct end *c, struct packet *p, struct weft_error *err)
 {
     WEFT_TRY(weft_comm_test(c->inner, &p->inner, err));
     if (!p->inner.done)
@@ -93,7 +95,7 @@ static enum weft_status finish(struct copying *c, struct packet *p, struct weft_
 static enum weft_status copying_test(struct weft_comm *comm, struct weft_message *m,
                                      struct weft_error *err)
 {
-    struct copying *c = of(comm);
+    struct end *c = of(comm);
     (void)m;
     for (struct packet *p = c->packets; p != NULL; p = p->next)
         if (p->outer != NULL)
@@ -136,7 +138,7 @@ static bool copying_aborted(struct weft_comm *comm, struct weft_error *err)
 /* The others may still have to read what this rank sent. */
 static void copying_finish(struct weft_comm *comm)
 {
-    struct copying *c = of(comm);
+    struct end *c = of(comm);
     enum weft_status st = WEFT_OK;
     for (struct packet *p = c->packets; p != NULL && st == WEFT_OK; p = p->next)
         if (!p->inner.posted)
@@ -166,15 +168,16 @@ static const struct weft_comm_ops copying_ops = {
     .close = copying_finish,
 };
 
-enum weft_status copying_open(struct weft_comm *inner, struct weft_comm **out,
+enum weft_status copying_open(struct weft_comm *inner, enum copying how, struct weft_comm **out,
                               struct weft_error *err)
 {
-    struct copying *c = calloc(1, sizeof *c);
+    struct end *c = calloc(1, sizeof *c);
     if (c == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a transport");
     c->base = (struct weft_comm){
         .ops = &copying_ops, .rank = inner->rank, .n_ranks = inner->n_ranks, .run = inner->run};
     c->inner = inner;
+    c->how = how;
     enum weft_status st = weft_comm_begin(&c->base, err);
     if (st != WEFT_OK) {
         free(c);

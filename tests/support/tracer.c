@@ -692,8 +692,8 @@ static enum weft_status rank_begin(struct rank *r, struct weft_comm *comm,
         bytes[s] = r->model->slot_words[s] * sizeof(uint64_t);
     if (run->timeout > 0)
         weft_comm_set_timeout(comm, run->timeout);
-    if (run->copying) {
-        WEFT_TRY(copying_open(comm, &r->copying, err));
+    if (run->copying != COPYING_NOT) {
+        WEFT_TRY(copying_open(comm, run->copying, &r->copying, err));
         comm = r->copying;
     }
     WEFT_TRY(weft_program_new(run->schedule, r->rank, run->lay_slots ? bytes : NULL,

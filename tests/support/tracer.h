@@ -8,6 +8,7 @@
 #ifndef SUPPORT_TRACER_H
 #define SUPPORT_TRACER_H
 
+#include "copying.h"
 #include "weft/exec.h"
 
 enum { TRACER_STAGES = 16, TRACER_MICROS = 16, TRACER_RANKS = 8, TRACER_STEPS = 4 };
@@ -48,10 +49,10 @@ struct tracer_run {
     uint32_t steps;
     bool lay_slots; /* all slots in one piece of memory */
     enum weft_block_cache cache;
-    bool copying;        /* messages are copied, as between processes */
-    double timeout;      /* seconds; 0: the usual one */
-    size_t *allocations; /* NULL, or a counter that must not move after the first step */
-    char label[96];      /* what messages call it */
+    enum copying copying; /* messages are copied, as between processes */
+    double timeout;       /* seconds; 0: the usual one */
+    size_t *allocations;  /* NULL, or a counter that must not move after the first step */
+    char label[96];       /* what messages call it */
     /* What each rank's last step returned. */
     enum weft_status status[TRACER_RANKS];
     struct weft_error err[TRACER_RANKS];

@@ -1,0 +1,132 @@
+/* A great many random schedules that are right, with calls that take random times: the same numbers
+ * as one after the other, whether messages are handed over or copied. */
+#include "weft/exec.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "table.h"
+#include "tracer.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { N_CASES = 600 };
+#else
+enum { N_CASES = 4000 };
+#endif
+
+struct tally {
+    size_t n, refused, lowered, pytorch, two_way, paired, blocks, copying;
+};
+
+/* With messages in an order of its own, or without any. */
+static struct weft_schedule *random_schedule(struct dice *d, struct tally *tally)
+{
+    static struct table t;
+    struct weft_text text = {0};
+    struct weft_schedule *s = NULL;
+    struct random_shape shape = {.ranks = 1 + dice_below(d, 5),
+                                 .stages = 1 + dice_below(d, 8),
+                                 .micros = 1 + dice_below(d, 6),
+                                 .pipes = dice_once_in(d, 3) ? 2 : 1,
+                                 .messages = dice_once_in(d, 2)};
+    table_random(&t, shape, d);
+    table_print(&t, "\n", &text);
+    tally->paired += strchr(text.at, '(') != NULL;
+    struct weft_error err = {.msg = ""};
+    if (weft_schedule_parse(text.at, text.len, "random", false, &s, &err) != WEFT_OK)
+        fail_msg("%s\n%s", err.msg, text.at);
+    weft_text_release(&text);
+    return s;
+}
+
+/* As PyTorch does it; what deadlocks that way is refused, and runs as it is. */
+static struct weft_schedule *lower(struct weft_schedule *s, struct dice *d, struct tally *tally)
+{
+    struct weft_schedule *lowered = NULL;
+    if (weft_schedule_is_lowered(s)) {
+        tally->lowered++;
+        return s;
+    }
+    if (!dice_once_in(d, 2))
+        return s;
+    if (weft_schedule_lower(s, WEFT_LOWER_PYTORCH, &lowered, NULL) != WEFT_OK) {
+        tally->refused++;
+        return s;
+    }
+    tally->pytorch++;
+    weft_schedule_free(s);
+    return lowered;
+}
+
+static void add_blocks(struct tracer_model *m, struct dice *d)
+{
+    m->row_elements = 2 * (1 + dice_below(d, 8));
+    for (uint32_t i = 0; i < m->n_stages; i++)
+        m->words[i] = m->row_elements / 2;
+    for (uint32_t i = 1; i < m->n_micros; i++)
+        m->rows[i] = m->rows[0];
+    m->finished_by[m->n_blocks++] = 0;
+    for (uint32_t s = 0; s < m->n_stages; s++)
+        for (uint32_t n = dice_below(d, 3); n > 0 && m->n_blocks < TRACER_STAGES; n--)
+            m->finished_by[m->n_blocks++] = s;
+}
+
+static void add_case(struct tracer_batch *b, uint64_t number, struct tally *tally)
+{
+    struct dice d = {.seed = 2025, .stream = number};
+    struct weft_schedule *s = lower(random_schedule(&d, tally), &d, tally);
+    const struct weft_placement *place = weft_schedule_placement(s);
+    struct tracer_model model;
+    tracer_model_init(&model, place, 3, number);
+    model.delays = !dice_once_in(&d, 4);
+    if (dice_once_in(&d, 3))
+        add_blocks(&model, &d);
+    struct tracer_run run = {.model = &model,
+                             .steps = 2,
+                             .lay_slots = dice_once_in(&d, 2),
+                             .cache = (enum weft_block_cache)dice_below(&d, 3),
+                             .copying = (enum copying)dice_below(&d, 3)};
+    snprintf(run.label, sizeof run.label, "case %zu, %u ranks, %u stages, %u micros%s%s",
+             (size_t)number, place->n_ranks, place->n_stages, place->n_micros,
+             run.copying ? ", copying" : "", model.n_blocks > 0 ? ", blocks" : "");
+    tally->n++;
+    tally->two_way += place->n_pipes > 1;
+    tally->blocks += model.n_blocks > 0;
+    tally->copying += run.copying != COPYING_NOT;
+    tracer_batch_add(b, s, &run);
+}
+
+static void check_random(void **state)
+{
+    static struct tracer_batch batch;
+    struct tally tally = {0};
+    (void)state;
+    for (uint64_t i = 0; i < N_CASES; i++)
+        add_case(&batch, i, &tally);
+    tracer_batch_finish(&batch);
+    print_message(
+        "%zu runs: with messages %zu, lowered PyTorch's way %zu (refused %zu), two-way "
+        "%zu, with pairs %zu, with blocks %zu, copying %zu\n",
+        tally.n, tally.lowered, tally.pytorch, tally.refused, tally.two_way, tally.paired,
+        tally.blocks, tally.copying);
+    assert_int_equal(batch.n_run, N_CASES);
+    assert_true(tally.lowered > N_CASES / 4);
+    assert_true(tally.pytorch > N_CASES / 8);
+    assert_true(tally.two_way > N_CASES / 8);
+    assert_true(tally.paired > N_CASES / 4);
+    assert_true(tally.blocks > N_CASES / 5);
+    assert_true(tally.copying > N_CASES / 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        {"random schedules", check_random, NULL, NULL, NULL},
+    };
+    return cmocka_run_group_tests_name("random", tests, NULL, NULL) != 0;
+}
