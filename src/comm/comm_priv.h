@@ -25,4 +25,8 @@ void weft_flight_note(struct weft_flight_file *f, const struct weft_life *life,
 void weft_flight_end(struct weft_flight_file *f, const struct weft_error *err);
 void weft_flight_close(struct weft_flight_file *f); /* NULL is allowed */
 
+/* Ends all waits with this error, for ranks that were never opened: nobody waits for those. */
+void weft_inproc_cancel(struct weft_inproc *group, uint32_t n_missing,
+                        const struct weft_error *err);
+
 #endif

@@ -153,7 +153,7 @@ static void deliver(struct weft_message *in, struct weft_message *out)
 static void look_into_inbox(struct end *e)
 {
     struct shared *own = &e->group->at[e->base.rank];
-    if (atomic_load_explicit(&own->inbox, memory_order_relaxed) == NULL)
+    if (e->gave_up || atomic_load_explicit(&own->inbox, memory_order_relaxed) == NULL)
         return;
     struct weft_message *top =
         atomic_exchange_explicit(&own->inbox, NULL, memory_order_acquire);
@@ -181,6 +181,8 @@ static enum weft_status inproc_post(struct weft_comm *comm, struct weft_message 
     struct end *e = end_of(comm);
     size_t i = queue_index(m->peer, m->channel);
     (void)err;
+    if (e->gave_up)
+        return WEFT_OK; /* nothing will come */
     if (e->arrived[i].first != NULL)
         deliver(m, take(&e->arrived[i]));
     else
@@ -202,6 +204,8 @@ static void inproc_release(struct weft_comm *comm, struct weft_message *m)
 {
     /* Once it is released the sender may free it: the bell is found without it. */
     struct shared *to = &end_of(comm)->group->at[m->peer];
+    if (end_of(comm)->gave_up)
+        return;
     __atomic_store_n(&m->sender->released, 1, __ATOMIC_RELEASE);
     m->sender = NULL;
     ring(to);
@@ -232,7 +236,7 @@ static void inproc_look(struct weft_comm *comm, uint32_t rank, struct weft_life 
 /* -- the end -------------------------------------------------------------------------------- */
 
 /* This rank touches no one else's memory from now on.  It goes on, and frees its own, when that
- * holds for all: until then others may be reading what it sent. */
+ * holds for all, however long a rank is busy: until then it may be reading what this one sent. */
 static void give_up(struct end *e, bool wait)
 {
     struct weft_inproc *g = e->group;
@@ -240,16 +244,12 @@ static void give_up(struct end *e, bool wait)
     if (!e->gave_up)
         atomic_fetch_add(&g->n_gave_up, 1);
     e->gave_up = true;
-    for (int64_t waited = 0;
-         wait && waited < e->base.timeout_ns && atomic_load(&g->n_gave_up) < g->n;
-         waited += NAP_NS)
+    while (wait && atomic_load(&g->n_gave_up) < g->n)
         nanosleep(&nap, NULL);
 }
 
-static void inproc_abort(struct weft_comm *comm, const struct weft_error *err)
+static void set_abort(struct weft_inproc *g, const struct weft_error *err)
 {
-    struct end *e = end_of(comm);
-    struct weft_inproc *g = e->group;
     int none = 0;
     if (atomic_compare_exchange_strong(&g->abort_state, &none, 1)) {
         g->abort_error = *err;
@@ -257,6 +257,19 @@ static void inproc_abort(struct weft_comm *comm, const struct weft_error *err)
     }
     for (uint32_t r = 0; r < g->n; r++)
         ring(&g->at[r]);
+}
+
+void weft_inproc_cancel(struct weft_inproc *group, uint32_t n_missing,
+                        const struct weft_error *err)
+{
+    atomic_fetch_add(&group->n_gave_up, n_missing);
+    set_abort(group, err);
+}
+
+static void inproc_abort(struct weft_comm *comm, const struct weft_error *err)
+{
+    struct end *e = end_of(comm);
+    set_abort(e->group, err);
     give_up(e, true);
 }
 

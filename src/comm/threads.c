@@ -93,8 +93,10 @@ static void *run_rank(void *arg)
     struct weft_comm *comm = NULL;
     bind_rank(r->shares, r->rank);
     r->status = weft_inproc_open(r->group, r->rank, &comm, &r->err);
-    if (r->status != WEFT_OK)
+    if (r->status != WEFT_OK) {
+        weft_inproc_cancel(r->group, 1, &r->err);
         return NULL;
+    }
     r->status = r->fn(comm, r->arg, &r->err);
     weft_comm_returned(comm, r->status, &r->err);
     if (r->status != WEFT_OK) {
@@ -109,35 +111,30 @@ static void *run_rank(void *arg)
     return NULL;
 }
 
-static enum weft_status start_ranks(struct rank *ranks, uint32_t n, struct weft_error *err)
+/* How many threads run, without the caller's. */
+static uint32_t start_ranks(struct rank *ranks, uint32_t n)
 {
-    for (uint32_t r = 1; r < n; r++) {
-        if (pthread_create(&ranks[r].thread, NULL, run_rank, &ranks[r]) != 0)
-            return WEFT_FAIL(err, WEFT_NOMEM, "the thread of rank %u cannot be started", r);
-        ranks[r].started = true;
-    }
-    return WEFT_OK;
-}
-
-/* When a thread could not be started the others would wait for it. */
-static void abandon(struct weft_inproc *group, const struct weft_error *err)
-{
-    struct weft_comm *comm = NULL;
-    if (weft_inproc_open(group, 0, &comm, NULL) != WEFT_OK)
-        return;
-    comm->timeout_ns = 0;
-    weft_comm_abort(comm, err);
-    comm->ops->close(comm);
+    uint32_t r = 1;
+    while (r < n && pthread_create(&ranks[r].thread, NULL, run_rank, &ranks[r]) == 0)
+        ranks[r++].started = true;
+    return r - 1;
 }
 
 static enum weft_status run_all(struct rank *ranks, uint32_t n, struct weft_inproc *group,
                                 struct weft_error *err)
 {
-    enum weft_status st = start_ranks(ranks, n, err);
-    if (st == WEFT_OK)
+    struct weft_error own;
+    enum weft_status st = WEFT_OK;
+    uint32_t started = start_ranks(ranks, n);
+    if (started + 1 == n) {
         run_rank(&ranks[0]);
-    else
-        abandon(group, err);
+    } else { /* the others would wait for those that are missing */
+        st =
+            WEFT_FAIL(&own, WEFT_NOMEM, "the thread of rank %u cannot be started", started + 1);
+        weft_inproc_cancel(group, n - started, &own);
+        if (err != NULL)
+            *err = own;
+    }
     for (uint32_t r = 1; r < n; r++)
         if (ranks[r].started)
             pthread_join(ranks[r].thread, NULL);
