@@ -87,7 +87,10 @@ void weft_comm_on_progress(struct weft_comm *comm, weft_progress_fn *progress, v
 
 void weft_comm_abort(struct weft_comm *comm, const struct weft_error *err)
 {
-    comm->ops->abort(comm, err);
+    struct weft_error own = *err;
+    if (own.status == WEFT_OK) /* nobody would notice */
+        own.status = WEFT_INTERNAL;
+    comm->ops->abort(comm, &own);
 }
 
 /* -- messages ------------------------------------------------------------------------------- */
@@ -362,6 +365,8 @@ static enum weft_status end_wait(struct weft_comm *comm, enum weft_status st,
                                  struct weft_error *err)
 {
     struct weft_error own = {.status = st};
+    if (err != NULL)
+        err->status = st;
     if (comm->life.waits_for != WEFT_LIFE_NOBODY) {
         comm->life.waits_for = WEFT_LIFE_NOBODY;
         publish(comm, false);

@@ -1,4 +1,5 @@
 /* Running a rank's list. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -242,10 +243,9 @@ static struct weft_stage_call call_of(struct weft_exec *e, struct weft_action a)
     return call;
 }
 
-static enum weft_status call_stage(struct weft_exec *e, struct weft_action a,
-                                   const struct weft_stage_call *call, struct weft_error *err)
+static enum weft_status dispatch(const struct weft_stage *stage, struct weft_action a,
+                                 const struct weft_stage_call *call, struct weft_error *err)
 {
-    const struct weft_stage *stage = &e->setup.stages[a.stage];
     switch (a.kind) {
     case WEFT_ACT_F:
         return stage->ops->forward(stage->self, call, err);
@@ -256,6 +256,22 @@ static enum weft_status call_stage(struct weft_exec *e, struct weft_action a,
     default:
         return stage->ops->backward_weight(stage->self, call, err);
     }
+}
+
+/* A stage is anyone's code: what it forgets to say is said here, or ranks would take an old message
+ * for the cause, or none. */
+static enum weft_status call_stage(struct weft_exec *e, struct weft_action a,
+                                   const struct weft_stage_call *call, struct weft_error *err)
+{
+    char text[WEFT_ACTION_TEXT];
+    if (err != NULL)
+        err->status = WEFT_OK;
+    enum weft_status st = dispatch(&e->setup.stages[a.stage], a, call, err);
+    if (st == WEFT_OK || (err != NULL && err->status == st))
+        return st;
+    weft_action_print(a, text);
+    return WEFT_FAIL(err, st, "rank %u, step %" PRIu64 ": the stage failed at %s: %s", e->rank,
+                     e->io->step, text, weft_status_text(st));
 }
 
 /* A failed step runs on without computing: nobody is to wait for what will not come. */
