@@ -197,8 +197,8 @@ static enum weft_status happen(struct own_stage *s, const struct weft_stage_call
         return WEFT_OK;
     if (event->sleep_ns > 0)
         sleep_for(event->sleep_ns);
-    if (event->status == WEFT_OK)
-        return WEFT_OK;
+    if (event->status == WEFT_OK || event->silent)
+        return event->status;
     return WEFT_FAIL(err, event->status, "stage %u, micro %u, step %" PRIu64 " fails", s->stage,
                      call->micro, s->t->step);
 }

@@ -20,6 +20,7 @@ struct tracer_event {
     uint32_t stage, micro;
     uint64_t step;
     enum weft_status status; /* what it returns ... */
+    bool silent;             /* ... without a message ... */
     int64_t sleep_ns;        /* ... after so long */
 };
 
