@@ -276,6 +276,24 @@ static bool place_best(struct weft_program *p, const size_t *bytes)
     return place_how(p, bytes, best, &p->slot_bytes);
 }
 
+/* Each stage's bytes in whole lines, so that nothing overflows on the way: all micros of a stage
+ * could be in flight at one time.  A slot of no bytes takes a line too: slots are told apart by
+ * where they lie. */
+static bool round_slots(const struct weft_program *p, const size_t *slot_bytes, size_t *out)
+{
+    size_t total = 0, each;
+    for (uint32_t h = 0; h < p->n_holds; h++) {
+        uint32_t stage = p->holds[h].stage;
+        if (!weft_size_add(slot_bytes[stage], ALIGN - (slot_bytes[stage] != 0), &out[stage]))
+            return false;
+        out[stage] = out[stage] / ALIGN * ALIGN;
+        if (!weft_size_mul(out[stage], p->place->n_micros, &each) ||
+            !weft_size_add(total, each, &total))
+            return false;
+    }
+    return true;
+}
+
 static enum weft_status color_slots(struct weft_program *p, const size_t *slot_bytes,
                                     struct weft_error *err)
 {
@@ -285,10 +303,7 @@ static enum weft_status color_slots(struct weft_program *p, const size_t *slot_b
         ok = try_place(p, NULL, false, &unused);
     } else {
         bytes = calloc(p->place->n_stages, sizeof *bytes);
-        for (uint32_t h = 0; bytes != NULL && h < p->n_holds; h++)
-            bytes[p->holds[h].stage] =
-                weft_size_max(slot_bytes[p->holds[h].stage] + ALIGN - 1, ALIGN) / ALIGN * ALIGN;
-        ok = bytes != NULL && place_best(p, bytes);
+        ok = bytes != NULL && round_slots(p, slot_bytes, bytes) && place_best(p, bytes);
     }
     free(bytes);
     if (!ok)
