@@ -14,6 +14,24 @@ static size_t round_up(size_t n)
     return (n + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
 }
 
+static enum weft_status check_stage(const struct weft_exec_setup *s, uint32_t number,
+                                    struct weft_error *err)
+{
+    const struct weft_stage *stage = &s->stages[number];
+    const struct weft_stage_ops *ops = stage->ops;
+    if (ops == NULL || ops->forward == NULL || ops->backward_input == NULL ||
+        ops->backward_weight == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "rank %u holds stage %u, which is not given",
+                         s->program->rank, number);
+    /* Between ranks the messages tell. */
+    if (number > 0 && weft_program_slots(s->program, number - 1) > 0 &&
+        s->stages[number - 1].out_bytes != stage->in_bytes)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "stage %u puts out %zu bytes a row, stage %u takes %zu", number - 1,
+                         s->stages[number - 1].out_bytes, number, stage->in_bytes);
+    return WEFT_OK;
+}
+
 static enum weft_status check_setup(const struct weft_exec_setup *s, struct weft_error *err)
 {
     const struct weft_placement *place = s->program->place;
@@ -23,13 +41,24 @@ static enum weft_status check_setup(const struct weft_exec_setup *s, struct weft
     if (s->comm != NULL && (uint64_t)s->first_peer + place->n_ranks > weft_comm_size(s->comm))
         return WEFT_FAIL(err, WEFT_USAGE, "a schedule of %u ranks: only %u take part",
                          place->n_ranks, weft_comm_size(s->comm));
-    for (uint32_t h = 0; h < s->program->n_holds; h++) {
-        const struct weft_stage *stage = &s->stages[s->program->holds[h].stage];
-        if (stage->ops == NULL || stage->ops->forward == NULL)
-            return WEFT_FAIL(err, WEFT_USAGE, "rank %u holds stage %u, which is not given",
-                             s->program->rank, s->program->holds[h].stage);
-    }
+    if (place->n_ranks > 1 && weft_comm_rank(s->comm) != s->first_peer + s->program->rank)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "the program is for rank %u of the schedule: that is rank %u, not %u",
+                         s->program->rank, s->first_peer + s->program->rank,
+                         weft_comm_rank(s->comm));
+    for (uint32_t h = 0; h < s->program->n_holds; h++)
+        WEFT_TRY(check_stage(s, s->program->holds[h].stage, err));
     return WEFT_OK;
+}
+
+/* Of the largest micro. */
+static bool rows_bytes(const struct weft_exec *e, size_t each, size_t *out)
+{
+    size_t bytes;
+    if (!weft_size_mul(each, e->max_rows, &bytes) || bytes > SIZE_MAX / 4)
+        return false;
+    *out = round_up(bytes);
+    return true;
 }
 
 static char *allocate(struct weft_exec *e, size_t n, size_t each)
@@ -51,9 +80,9 @@ static enum weft_status make_hold(struct weft_exec *e, uint32_t index, struct we
     const struct weft_stage *stage = &e->setup.stages[plan->stage];
     struct hold *h = &e->holds[index];
     bool last = plan->stage + 1 == e->place->n_stages;
-    h->out_bytes = last ? 0 : round_up(stage->out_bytes * e->max_rows);
-    h->in_bytes = plan->stage == 0 ? 0 : round_up(stage->in_bytes * e->max_rows);
-    h->out = allocate(e, plan->n_out, h->out_bytes);
+    bool fits = rows_bytes(e, last ? 0 : stage->out_bytes, &h->out_bytes) &&
+                rows_bytes(e, plan->stage == 0 ? 0 : stage->in_bytes, &h->in_bytes);
+    h->out = fits ? allocate(e, plan->n_out, h->out_bytes) : NULL;
     if (h->out == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the output of stage %u", plan->stage);
     return WEFT_OK;
@@ -164,8 +193,11 @@ static enum weft_status build(struct weft_exec *e, struct weft_error *err)
         WEFT_TRY(make_hold(e, h, err));
     if (e->setup.blocks.traffic != NULL) {
         e->n_blocks = weft_traffic_n_blocks(e->setup.blocks.traffic);
-        e->block_bytes = round_up(e->setup.blocks.row_elements * e->max_rows * sizeof(float));
-        e->sum_bytes = round_up(e->setup.blocks.row_elements * e->max_rows * sizeof(int64_t));
+        size_t row = e->setup.blocks.row_elements;
+        if (row > SIZE_MAX / sizeof(int64_t) ||
+            !rows_bytes(e, row * sizeof(float), &e->block_bytes) ||
+            !rows_bytes(e, row * sizeof(int64_t), &e->sum_bytes))
+            return WEFT_FAIL(err, WEFT_NOMEM, "residual blocks of %zu elements a row", row);
         WEFT_TRY(weft_exec_blocks_new(e, err));
     }
     for (uint32_t h = 0; h < e->program->n_holds; h++)

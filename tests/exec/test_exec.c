@@ -160,12 +160,88 @@ static void test_tight(void **state)
     weft_schedule_free(s);
 }
 
+/* -- what is refused -------------------------------------------------------------------------- */
+
+/* The middle stage keeps nothing: its slots are told apart all the same. */
+static void test_empty_slots(void **state)
+{
+    struct weft_params params = {.ranks = 1, .micros = 4, .chunks = 3};
+    const size_t bytes[] = {100, 0, 1}, huge[] = {SIZE_MAX, 0, 0},
+                 many[] = {SIZE_MAX / 3, 0, 0};
+    struct weft_program *p = NULL;
+    struct weft_schedule *s = make(&params, "gpipe");
+    (void)state;
+    assert_int_equal(weft_program_new(s, 0, bytes, &p, NULL), WEFT_OK);
+    for (uint32_t stage = 0; stage < 3; stage++) {
+        assert_int_equal(weft_program_slots(p, stage), 4);
+        for (uint32_t i = 0; i < 4; i++) {
+            assert_int_equal(weft_program_slot_at(p, stage, i) % 64, 0);
+            for (uint32_t k = 0; k < i; k++)
+                assert_int_not_equal(weft_program_slot_at(p, stage, i),
+                                     weft_program_slot_at(p, stage, k));
+        }
+    }
+    assert_int_equal(weft_program_slot_bytes(p), 4 * (128 + 64 + 64));
+    assert_int_equal(weft_program_slot_bound(p), 4 * (128 + 64 + 64));
+    weft_program_free(p);
+    assert_int_equal(weft_program_new(s, 0, huge, &p, NULL), WEFT_NOMEM);
+    assert_int_equal(weft_program_new(s, 0, many, &p, NULL), WEFT_NOMEM);
+    assert_int_equal(weft_program_new(s, 1, NULL, &p, NULL), WEFT_USAGE);
+    weft_schedule_free(s);
+}
+
+static enum weft_status never(void *self, const struct weft_stage_call *call,
+                              struct weft_error *err)
+{
+    (void)self;
+    (void)call;
+    return WEFT_FAIL(err, WEFT_INTERNAL, "it was called");
+}
+
+static void test_setup(void **state)
+{
+    static const struct weft_stage_ops whole = {never, never, never, NULL},
+                                       half = {never, NULL, NULL, never};
+    static const struct {
+        struct weft_stage stages[2];
+        enum weft_status status;
+        const char *said;
+    } cases[] = {
+        {{{&whole, NULL, 0, 8}, {&whole, NULL, 8, 0}}, WEFT_OK, ""},
+        {{{&whole, NULL, 0, 8}, {&whole, NULL, 16, 0}}, WEFT_USAGE, "puts out 8 bytes a row"},
+        {{{&whole, NULL, 0, 8}, {NULL, NULL, 8, 0}}, WEFT_USAGE, "stage 1, which is not given"},
+        {{{&half, NULL, 0, 8}, {&whole, NULL, 8, 0}},
+         WEFT_USAGE,
+         "stage 0, which is not given"},
+        {{{&whole, NULL, 0, SIZE_MAX / 2}, {&whole, NULL, SIZE_MAX / 2, 0}},
+         WEFT_NOMEM,
+         "output of stage 0"},
+    };
+    struct weft_params params = {.ranks = 1, .micros = 2, .chunks = 2};
+    const uint32_t rows[] = {1, 3};
+    struct weft_program *p = NULL;
+    struct weft_schedule *s = make(&params, "gpipe");
+    (void)state;
+    assert_int_equal(weft_program_new(s, 0, NULL, &p, NULL), WEFT_OK);
+    for (size_t i = 0; i < WEFT_LEN(cases); i++) {
+        struct weft_error err = {.msg = ""};
+        struct weft_exec *e = NULL;
+        struct weft_exec_setup setup = {.program = p, .stages = cases[i].stages, .rows = rows};
+        enum weft_status st = weft_exec_new(&setup, &e, &err);
+        if (st != cases[i].status || strstr(err.msg, cases[i].said) == NULL)
+            fail_msg("case %zu: status %d: %s", i, st, err.msg);
+        weft_exec_free(e);
+    }
+    weft_program_free(p);
+    weft_schedule_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_generators),
-        cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_tight),
+        cmocka_unit_test(test_generators), cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_tight),      cmocka_unit_test(test_empty_slots),
+        cmocka_unit_test(test_setup),
     };
     return cmocka_run_group_tests_name("exec", tests, NULL, NULL) != 0;
 }
