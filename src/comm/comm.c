@@ -371,9 +371,12 @@ static enum weft_status end_wait(struct weft_comm *comm, enum weft_status st,
         comm->life.waits_for = WEFT_LIFE_NOBODY;
         publish(comm, false);
     }
-    if (st != WEFT_OK)
-        comm->ops->abort(comm, err != NULL ? err : &own);
-    return st;
+    if (st == WEFT_OK)
+        return WEFT_OK;
+    comm->ops->abort(comm, err != NULL ? err : &own);
+    /* Several ranks may find out at one time: all return what the first one found. */
+    enum weft_status first = check_abort(comm, err);
+    return first != WEFT_OK ? first : st;
 }
 
 enum weft_status weft_comm_until(struct weft_comm *comm, uint32_t peer, weft_ready_fn *ready,
