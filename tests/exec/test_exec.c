@@ -20,8 +20,9 @@ enum { EVERY = 1 };
 
 static const uint32_t micros[] = {1, 2, 3, 4, 6, 8};
 
-typedef void check_fn(struct tracer_batch *b, const struct weft_params *params,
-                      const char *name, uint64_t number);
+/* Takes the schedule. */
+typedef void check_fn(struct tracer_batch *b, struct weft_schedule *s,
+                      const struct weft_params *params, const char *name, uint64_t number);
 
 /* All sizes that a schedule accepts; returns how many. */
 static size_t for_all(check_fn *check)
@@ -41,9 +42,10 @@ static size_t for_all(check_fn *check)
             if ((!chunks && i / 4 % 3 > 0) ||
                 weft_schedule_make(all[g].name, &params, &s, NULL) != WEFT_OK)
                 continue;
-            weft_schedule_free(s);
             if (n++ % EVERY == 0)
-                check(&batch, &params, all[g].name, n);
+                check(&batch, s, &params, all[g].name, n);
+            else
+                weft_schedule_free(s);
         }
         assert_true(n > before); /* every one accepts some */
     }
@@ -69,18 +71,18 @@ static void add(struct tracer_batch *b, struct weft_schedule *s, struct tracer_r
 
 /* -- results, slots, events, bytes ------------------------------------------------------------ */
 
-static void check_plain(struct tracer_batch *b, const struct weft_params *params,
-                        const char *name, uint64_t number)
+static void check_plain(struct tracer_batch *b, struct weft_schedule *s,
+                        const struct weft_params *params, const char *name, uint64_t number)
 {
     struct tracer_model model;
+    tracer_model_init(&model, weft_schedule_placement(s), number % 2 == 0 ? 1 : 3, number);
     for (int copying = COPYING_NOT; copying <= COPYING_ALL_LATE; copying++) {
-        struct weft_schedule *s = make(params, name);
-        tracer_model_init(&model, weft_schedule_placement(s), number % 2 == 0 ? 1 : 3, number);
         struct tracer_run run = {.model = &model,
                                  .steps = 2,
+                                 .micro0 = (uint32_t)(number % 5),
                                  .lay_slots = (number + (uint64_t)copying) % 2 == 0,
                                  .copying = (enum copying)copying};
-        add(b, s, &run, params, name);
+        add(b, copying == COPYING_NOT ? s : NULL, &run, params, name);
     }
 }
 
@@ -106,19 +108,18 @@ static void give_blocks(struct tracer_model *m, uint64_t number)
             m->finished_by[m->n_blocks++] = i;
 }
 
-static void check_blocks(struct tracer_batch *b, const struct weft_params *params,
-                         const char *name, uint64_t number)
+static void check_blocks(struct tracer_batch *b, struct weft_schedule *s,
+                         const struct weft_params *params, const char *name, uint64_t number)
 {
+    struct tracer_model model;
+    tracer_model_init(&model, weft_schedule_placement(s), 1, number);
+    give_blocks(&model, number);
     for (int cache = WEFT_BLOCKS_OFF; cache <= WEFT_BLOCKS_FULL; cache++) {
-        struct weft_schedule *s = make(params, name);
-        struct tracer_model model;
-        tracer_model_init(&model, weft_schedule_placement(s), 1, number);
-        give_blocks(&model, number);
         struct tracer_run run = {.model = &model,
                                  .steps = 2,
                                  .cache = (enum weft_block_cache)cache,
                                  .copying = (enum copying)((number + (uint64_t)cache) % 3)};
-        add(b, s, &run, params, name);
+        add(b, cache == WEFT_BLOCKS_OFF ? s : NULL, &run, params, name);
     }
 }
 

@@ -38,6 +38,7 @@ struct own_stage {
 struct tracer {
     const struct tracer_model *model;
     uint64_t step;
+    uint32_t micro0;
     bool in_place; /* the gradient of the input is asked for where the input lies */
     struct own_stage own[TRACER_STAGES];
     struct weft_stage stages[TRACER_STAGES];
@@ -375,7 +376,44 @@ static enum weft_status backward(void *self, const struct weft_stage_call *call,
     return weight_half(self, slot, err);
 }
 
-static const struct weft_stage_ops ops = {forward, backward_input, backward_weight, backward};
+/* The same calls with micros counted from 0. */
+static struct weft_stage_call from_zero(const struct own_stage *s,
+                                        const struct weft_stage_call *call)
+{
+    struct weft_stage_call out = *call;
+    out.micro -= s->t->micro0;
+    return out;
+}
+
+static enum weft_status call_forward(void *self, const struct weft_stage_call *call,
+                                     struct weft_error *err)
+{
+    struct weft_stage_call own = from_zero(self, call);
+    return forward(self, &own, err);
+}
+
+static enum weft_status call_input(void *self, const struct weft_stage_call *call,
+                                   struct weft_error *err)
+{
+    struct weft_stage_call own = from_zero(self, call);
+    return backward_input(self, &own, err);
+}
+
+static enum weft_status call_weight(void *self, const struct weft_stage_call *call,
+                                    struct weft_error *err)
+{
+    struct weft_stage_call own = from_zero(self, call);
+    return backward_weight(self, &own, err);
+}
+
+static enum weft_status call_backward(void *self, const struct weft_stage_call *call,
+                                      struct weft_error *err)
+{
+    struct weft_stage_call own = from_zero(self, call);
+    return backward(self, &own, err);
+}
+
+static const struct weft_stage_ops ops = {call_forward, call_input, call_weight, call_backward};
 
 static void tracer_begin(struct tracer *t, const struct tracer_model *m)
 {
@@ -709,6 +747,7 @@ static enum weft_status rank_begin(struct rank *r, struct weft_comm *comm,
         .program = r->program,
         .comm = comm,
         .first_peer = r->first_peer,
+        .micro0 = run->micro0,
         .stages = r->t.stages,
         .rows = r->model->rows,
         .blocks = {.traffic = r->all->traffic,
@@ -807,6 +846,13 @@ static enum weft_status check_events(struct rank *r, uint32_t step, struct weft_
     }
     if (n != weft_exec_n_events(r->exec))
         return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: too many events", r->rank);
+    struct weft_exec_times times = weft_exec_times(r->exec);
+    uint64_t sent = 0;
+    for (uint32_t k = 0; k < r->place->n_ranks; k++)
+        sent += to[k][0] + to[k][1];
+    if (times.sent_bytes != sent || times.compute_ns < 0 || times.wait_ns < 0 ||
+        times.compute_ns + times.wait_ns > times.end_ns - times.begin_ns)
+        return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: its times", r->rank);
     for (uint32_t k = 0; k < r->place->n_ranks; k++)
         for (int back = 0; back < 2; back++) {
             r->all->rank[r->rank].to[step][k][back] = to[k][back];
@@ -878,6 +924,7 @@ static enum weft_status run_one(struct weft_comm *comm, struct shared *all,
         return WEFT_OK;
     tracer_begin(&r.t, r.model);
     r.t.in_place = true;
+    r.t.micro0 = all->run->micro0;
     enum weft_status st = rank_begin(&r, comm, err);
     for (uint32_t step = 0; st == WEFT_OK && step < all->run->steps; step++) {
         st = rank_step(&r, step, err);
@@ -1019,7 +1066,8 @@ void tracer_batch_finish(struct tracer_batch *b)
 {
     struct weft_error err = {.msg = ""};
     for (size_t i = 0; i < b->n; i++) {
-        b->runs[i].schedule = b->schedules[i];
+        b->runs[i].schedule =
+            b->schedules[i] != NULL ? b->schedules[i] : b->runs[i - 1].schedule;
         b->runs[i].model = &b->models[i];
     }
     enum weft_status st = b->n == 0 ? WEFT_OK : tracer_run(b->runs, b->n, &err);
@@ -1037,10 +1085,10 @@ void tracer_batch_finish(struct tracer_batch *b)
 void tracer_batch_add(struct tracer_batch *b, struct weft_schedule *s,
                       const struct tracer_run *run)
 {
+    if (s != NULL && b->n + TRACER_SHARES > TRACER_BATCH)
+        tracer_batch_finish(b);
     b->runs[b->n] = *run;
     b->models[b->n] = *run->model;
     b->schedules[b->n] = s;
     b->n++;
-    if (b->n == TRACER_BATCH)
-        tracer_batch_finish(b);
 }

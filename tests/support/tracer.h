@@ -48,7 +48,8 @@ struct tracer_run {
     const struct weft_schedule *schedule;
     const struct tracer_model *model;
     uint32_t steps;
-    bool lay_slots; /* all slots in one piece of memory */
+    uint32_t micro0; /* what the first micro is called */
+    bool lay_slots;  /* all slots in one piece of memory */
     enum weft_block_cache cache;
     enum copying copying; /* messages are copied, as between processes */
     double timeout;       /* seconds; 0: the usual one */
@@ -67,16 +68,17 @@ struct tracer_run {
 enum weft_status tracer_run(struct tracer_run *runs, size_t n, struct weft_error *err);
 
 /* Runs that are collected, for starting threads takes longer than a small step. */
-enum { TRACER_BATCH = 64 };
+enum { TRACER_BATCH = 64, TRACER_SHARES = 4 };
 
 struct tracer_batch {
     size_t n, n_run;
     struct tracer_run runs[TRACER_BATCH];
     struct tracer_model models[TRACER_BATCH];
-    struct weft_schedule *schedules[TRACER_BATCH]; /* owned */
+    struct weft_schedule *schedules[TRACER_BATCH]; /* owned; NULL: the one before */
 };
 
-/* Takes the schedule, copies the rest; runs all when it is full.  The test fails if one does. */
+/* Takes the schedule, copies the rest; runs all when it is full.  NULL: the last schedule again, for
+ * at most TRACER_SHARES runs.  The test fails if one does. */
 void tracer_batch_add(struct tracer_batch *b, struct weft_schedule *s,
                       const struct tracer_run *run);
 void tracer_batch_finish(struct tracer_batch *b);
