@@ -14,9 +14,9 @@
 #include "tracer.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { N_CASES = 600 };
+enum { N_CASES = 400 };
 #else
-enum { N_CASES = 4000 };
+enum { N_CASES = 2000 };
 #endif
 
 struct tally {

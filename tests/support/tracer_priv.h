@@ -1,0 +1,86 @@
+/* What the files of the tracer share. */
+#ifndef SUPPORT_TRACER_PRIV_H
+#define SUPPORT_TRACER_PRIV_H
+
+#include "tracer.h"
+
+enum slot_state { SLOT_FREE, SLOT_FORWARD, SLOT_SPLIT };
+
+struct slot {
+    enum slot_state state;
+    uint32_t micro;
+    uint64_t *words; /* borrowed */
+};
+
+struct own_stage {
+    struct tracer *t;
+    uint32_t stage;
+    struct slot slots[TRACER_MICROS * 2];
+    uint64_t weight; /* its gradient */
+    uint32_t n_weights, n_reduced;
+};
+
+/* One rank's part, or the whole when there are no ranks. */
+struct tracer {
+    const struct tracer_model *model;
+    uint64_t step;
+    uint32_t micro0;
+    bool in_place; /* the gradient of the input is asked for where the input lies */
+    struct own_stage own[TRACER_STAGES];
+    struct weft_stage stages[TRACER_STAGES];
+    uint64_t *memory; /* owned: all slots */
+    size_t in_use, peak;
+};
+
+/* Words of a stage's input. */
+static inline size_t tracer_in_words(const struct tracer_model *m, uint32_t stage,
+                                     uint32_t micro)
+{
+    return m->words[stage] * m->rows[micro];
+}
+
+static inline bool tracer_is_last(const struct tracer_model *m, uint32_t stage)
+{
+    return stage + 1 == m->n_stages;
+}
+
+/* A model of one stage keeps its blocks itself. */
+static inline bool tracer_has_blocks(const struct tracer_model *m)
+{
+    return m->n_blocks > 0 && m->n_stages > 1;
+}
+
+/* A number that depends on all bytes and their order. */
+uint64_t tracer_fold(uint64_t h, const void *at, size_t bytes);
+/* Numbers that depend on h. */
+void tracer_spread(uint64_t h, uint64_t *out, size_t n);
+/* For struct weft_exec_blocks. */
+bool tracer_merge(int64_t *a, const int64_t *b, size_t n);
+
+void tracer_begin(struct tracer *t, const struct tracer_model *m);
+/* Empties the slots that a failed step left in use. */
+void tracer_clear(struct tracer *t);
+
+/* -- what goes in and what should come out (tracer_alone.c) ---------------------------------- */
+
+struct results {
+    double loss[TRACER_MICROS];
+    uint64_t weight[TRACER_STAGES];
+    uint64_t input_grad[TRACER_MICROS]; /* folded */
+};
+
+struct feed {
+    uint64_t *inputs[TRACER_MICROS], *grads[TRACER_MICROS];
+    int32_t *targets[TRACER_MICROS];
+};
+
+bool tracer_feed_init(struct feed *f, const struct tracer_model *m);
+void tracer_feed_release(struct feed *f);
+void tracer_feed_fill(struct feed *f, const struct tracer_model *m, uint64_t step);
+uint64_t tracer_fold_grad(const struct feed *f, const struct tracer_model *m, uint32_t micro);
+
+/* A step without an executor: each micro through all stages and back, one after the other. */
+enum weft_status tracer_expect(const struct tracer_model *model, uint64_t step,
+                               struct results *out, struct weft_error *err);
+
+#endif
