@@ -41,9 +41,9 @@ struct weft_stage_blocks {
 struct weft_stage_call {
     uint32_t micro; /* of the step */
     uint32_t slot;
-    uint32_t rows;    /* sequences, or samples, of this micro */
-    const void *in;   /* forward: the activation, or the first stage's input */
-    void *out;        /* forward: the activation for the next stage; NULL for the last */
+    uint32_t rows;  /* sequences, or samples, of this micro */
+    const void *in; /* forward: the activation, or the first stage's input */
+    void *out;      /* forward: the activation for the next stage; NULL for the last */
     /* For backward_input; backward_weight must have what it needs in its slot, for by then these
      * and the blocks have gone on to others. */
     const void *dout; /* the gradient of out; NULL for the last */
