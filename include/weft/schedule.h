@@ -113,6 +113,17 @@ static inline uint32_t weft_placement_rank(const struct weft_placement *p, uint3
     return p->rank_of[(size_t)weft_placement_pipe(p, micro) * p->n_stages + stage];
 }
 
+/* Does a rank run a stage of some micro?  Where there are fewer micros than pipes, it may be placed
+ * there in vain. */
+static inline bool weft_placement_runs(const struct weft_placement *p, uint32_t rank,
+                                       uint32_t stage)
+{
+    for (uint32_t m = 0; m < (p->n_pipes == 1 ? 1 : p->n_micros); m++)
+        if (weft_placement_rank(p, stage, m) == rank)
+            return true;
+    return false;
+}
+
 /* "linear", "loop", ... */
 const char *weft_placement_name(enum weft_placement_kind kind);
 

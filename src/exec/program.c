@@ -407,17 +407,13 @@ static enum weft_status list_holds(struct weft_program *p, struct weft_error *er
     p->holds = calloc((size_t)weft_schedule_n_chunks(p->schedule) + 1, sizeof *p->holds);
     if (p->hold_of == NULL || p->holds == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the stages of rank %u", p->rank);
-    for (uint32_t s = 0; s < place->n_stages; s++)
+    for (uint32_t s = 0; s < place->n_stages; s++) {
         p->hold_of[s] = WEFT_NOT_HELD;
-    for (uint32_t pipe = 0; pipe < place->n_pipes; pipe++)
-        for (uint32_t s = 0; s < place->n_stages; s++)
-            if (place->rank_of[(size_t)pipe * place->n_stages + s] == p->rank)
-                p->hold_of[s] = 0;
-    for (uint32_t s = 0; s < place->n_stages; s++)
-        if (p->hold_of[s] != WEFT_NOT_HELD) {
+        if (weft_placement_runs(place, p->rank, s)) {
             p->hold_of[s] = p->n_holds;
             p->holds[p->n_holds++].stage = s;
         }
+    }
     size_t n;
     if (!weft_size_mul(p->n_holds, place->n_micros, &n))
         return WEFT_FAIL(err, WEFT_NOMEM, "rank %u has too many stages and micros", p->rank);

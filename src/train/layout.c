@@ -188,18 +188,10 @@ void weft_layout_items(const struct weft_layout *l, uint32_t stage, uint32_t *it
     *item1 = r->head ? l->model.layers + 2 : r->end_layer + 1;
 }
 
-static bool row_holds(const struct weft_schedule *s, uint32_t rank, uint32_t stage)
-{
-    const struct weft_placement *p = weft_schedule_placement(s);
-    for (uint32_t pipe = 0; pipe < p->n_pipes; pipe++)
-        if (p->rank_of[(size_t)pipe * p->n_stages + stage] == rank)
-            return true;
-    return false;
-}
-
 bool weft_layout_holds(const struct weft_layout *l, uint32_t rank, uint32_t stage)
 {
-    return row_holds(weft_layout_schedule(l, rank / l->pp), rank % l->pp, stage);
+    return weft_placement_runs(weft_schedule_placement(weft_layout_schedule(l, rank / l->pp)),
+                               rank % l->pp, stage);
 }
 
 /* -- blocks --------------------------------------------------------------------------------- */
