@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "ckpt/file.h"
 #include "cli/cli.h"
 #include "cli/plan.h"
 #include "config/values.h"
@@ -121,6 +122,32 @@ static enum weft_status read_trace(const char *file, const struct costs *c,
     return st;
 }
 
+/* A run: its schedule with the times that were measured, and what was measured. */
+static enum weft_status read_run(const char *dir, struct weft_trace out[2],
+                                 struct weft_error *err)
+{
+    struct costs c = {0};
+    char *trace = NULL, *schedule = weft_path_join(dir, "schedule.csv");
+    enum weft_status st = weft_plan_measured_costs(dir, &c.cost, err);
+    if (st == WEFT_OK)
+        st = weft_run_trace(dir, &trace, err);
+    if (st == WEFT_OK && schedule == NULL)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path");
+    if (st == WEFT_OK)
+        st = read_trace(schedule, &c, &out[0], err);
+    if (st == WEFT_OK)
+        st = read_trace(trace, &c, &out[1], err);
+    if (st == WEFT_OK) {
+        out[0].unit_seconds = out[1].unit_seconds;
+        snprintf(out[0].name, sizeof out[0].name, "planned");
+        snprintf(out[1].name, sizeof out[1].name, "measured");
+    }
+    costs_release(&c);
+    free(schedule);
+    free(trace);
+    return st;
+}
+
 static enum weft_status read_traces(const char *const *files, size_t n,
                                     const struct draw_settings *s, struct weft_trace *out,
                                     struct weft_error *err)
@@ -128,8 +155,11 @@ static enum weft_status read_traces(const char *const *files, size_t n,
     const struct weft_plan_settings plan = {.cost = s->cost, .mem = s->mem};
     struct costs c = {0};
     enum weft_status st = weft_plan_parse_costs(&plan, &c.cost, &c.memory, err);
-    for (size_t i = 0; st == WEFT_OK && i < n; i++)
-        st = read_trace(files[i], &c, &out[i], err);
+    for (size_t i = 0; st == WEFT_OK && i < n; i++) {
+        bool run = weft_is_directory(files[i]);
+        st = run ? read_run(files[i], out, err) : read_trace(files[i], &c, out, err);
+        out += run ? 2 : 1;
+    }
     costs_release(&c);
     return st;
 }
@@ -161,11 +191,14 @@ static enum weft_status draw_files(const char *const *files, size_t n,
     WEFT_TRY(choose_format(s, &format, err));
     if (s->unit != NULL)
         WEFT_TRY(parse_unit(s->unit, &how.unit_seconds, err));
+    size_t n_files = n;
+    for (size_t i = 0; i < n_files; i++)
+        n += weft_is_directory(files[i]); /* a run is two */
     struct weft_trace *traces = calloc(n, sizeof *traces);
     if (traces == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu traces", n);
     struct weft_output sink;
-    enum weft_status st = read_traces(files, n, s, traces, err);
+    enum weft_status st = read_traces(files, n_files, s, traces, err);
     if (st == WEFT_OK)
         st = weft_output_open(&sink, s->output, err);
     if (st == WEFT_OK) {
@@ -202,7 +235,8 @@ const struct weft_command weft_command_draw = {
     .text =
         "Draws what every rank does over time. A FILE is a trace, or a schedule in weft's or\n"
         "PyTorch's CSV, which is proven and given the times of --cost first. Several files are\n"
-        "drawn one above the other on one axis: a plan, and what was measured.\n"
+        "drawn one above the other on one axis: a plan, and what was measured. The directory of\n"
+        "a run with traces (log.trace_steps) is both.\n"
         "\n"
         "Colours tell forward (F), whole backward (B), input gradient (I) and weight gradient\n"
         "(W); so do dark bands: I has one at the top, W one at the bottom, B both, F none.\n"
@@ -212,6 +246,7 @@ const struct weft_command weft_command_draw = {
     .examples = "  weft draw plan.csv\n"
                 "  weft draw plan.csv --cost F=10,I=12,W=8 -o plan.svg\n"
                 "  weft draw plan.csv measured.trace --unit 1ms -o both.html\n"
+                "  weft draw runs/a -o run.svg\n"
                 "  weft draw measured.trace --lanes -o measured.png --width 1600\n",
     .options = {options, WEFT_LEN(options)},
     .run = run_draw,

@@ -64,17 +64,22 @@ static enum weft_status copy_values(struct weft_values *to, const double *from, 
     return WEFT_OK;
 }
 
-/* The mean times of a measured trace. */
-static enum weft_status read_costs(const char *path, struct weft_cost *cost,
-                                   struct weft_error *err)
+enum weft_status weft_plan_measured_costs(const char *path, struct weft_cost *cost,
+                                          struct weft_error *err)
 {
-    char *text = NULL;
+    char *text = NULL, *newest = NULL;
     size_t len = 0;
     struct weft_trace trace = {0};
     struct weft_measured_cost m = {0};
-    WEFT_TRY(weft_input_read(path, &text, &len, err));
-    enum weft_status st = weft_trace_parse(text, len, path, &trace, err);
+    if (weft_is_directory(path)) {
+        WEFT_TRY(weft_run_trace(path, &newest, err));
+        path = newest;
+    }
+    enum weft_status st = weft_input_read(path, &text, &len, err);
+    if (st == WEFT_OK)
+        st = weft_trace_parse(text, len, path, &trace, err);
     free(text);
+    free(newest);
     if (st == WEFT_OK)
         st = weft_measured_cost_init(&m, &trace, err);
     if (st == WEFT_OK)
@@ -116,7 +121,7 @@ enum weft_status weft_plan_parse_costs(const struct weft_plan_settings *settings
     if (settings->cost != NULL && settings->cost_from != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "give --cost or --cost-from, not both");
     if (settings->cost_from != NULL)
-        WEFT_TRY(read_costs(settings->cost_from, cost, err));
+        WEFT_TRY(weft_plan_measured_costs(settings->cost_from, cost, err));
     if (settings->cost != NULL)
         WEFT_TRY(parse_cost(settings->cost, cost, err));
     return parse_memory(settings, memory, err);

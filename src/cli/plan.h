@@ -43,6 +43,11 @@ enum weft_status weft_plan_parse_costs(const struct weft_plan_settings *settings
                                        struct weft_cost *cost, struct weft_memory *memory,
                                        struct weft_error *err);
 
+/* The mean times of a measured trace, or of the last one in a run's directory, in its own unit.  The
+ * lists are the caller's. */
+enum weft_status weft_plan_measured_costs(const char *path, struct weft_cost *cost,
+                                          struct weft_error *err);
+
 /* "F=1,I=1,W=1,bytes=..,act=.." on top of what the item has; NULL changes nothing. */
 enum weft_status weft_plan_parse_item(const char *text, const char *what,
                                       struct weft_item *item, struct weft_error *err);
