@@ -1,8 +1,12 @@
 /* How fast pipelines run: ranks of one thread against one rank of many, the bubble against what the
  * simulator says of it, replicas, and the way from rank to rank. */
+#define _GNU_SOURCE /* environ */
+#include <jansson.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -10,6 +14,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "cli/bench.h"
+#include "comm/transport.h"
 #include "data/shard.h"
 #include "kern/isa.h"
 #include "train/trainer.h"
@@ -83,44 +88,82 @@ static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_
 
 /* -- the way from rank to rank -------------------------------------------------------------- */
 
+enum { MOST_ROUNDS = 2000, WARM_UP = 50 };
+
 struct ping {
     size_t bytes;
     uint32_t rounds;
-    double seconds; /* of one way */
+    double seconds, plain_seconds; /* of one way, medians; plain: 0 when there is none */
 };
+
+static enum weft_status ping_round(struct weft_comm *comm, char *data, char *room, size_t bytes,
+                                   struct weft_error *err)
+{
+    uint32_t rank = weft_comm_rank(comm);
+    for (uint32_t from = 0; from < 2; from++) {
+        struct weft_message m = {.peer = 1 - rank,
+                                 .channel = WEFT_USER_CHANNEL,
+                                 .bytes = bytes,
+                                 .data = from == rank ? data : room};
+        WEFT_TRY(from == rank ? weft_comm_send(comm, &m, err) : weft_comm_post(comm, &m, err));
+        WEFT_TRY(weft_comm_wait(comm, &m, err));
+        if (from != rank)
+            weft_comm_release(comm, &m);
+    }
+    return WEFT_OK;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median(double *at, size_t n)
+{
+    qsort(at, n, sizeof *at, by_size);
+    return at[n / 2];
+}
+
+/* Ours and plain ones in turn: both meet the same neighbours. */
+static enum weft_status ping_rounds(struct weft_comm *comm, struct ping *p, char *data,
+                                    char *room, double *ours, double *plain,
+                                    struct weft_error *err)
+{
+    bool has_plain = comm->ops->plain_round != NULL;
+    for (uint32_t i = 0; i < p->rounds + WARM_UP; i++) {
+        double *to = i < WARM_UP ? ours : ours + (i - WARM_UP);
+        int64_t begin = weft_clock_ns();
+        WEFT_TRY(ping_round(comm, data, room, p->bytes, err));
+        *to = (double)(weft_clock_ns() - begin) * 0.5e-9;
+        if (!has_plain)
+            continue;
+        begin = weft_clock_ns();
+        comm->ops->plain_round(comm, 1 - comm->rank, data, p->bytes);
+        plain[to - ours] = (double)(weft_clock_ns() - begin) * 0.5e-9;
+    }
+    if (comm->rank == 0) {
+        p->seconds = median(ours, p->rounds);
+        p->plain_seconds = has_plain ? median(plain, p->rounds) : 0;
+    }
+    return WEFT_OK;
+}
 
 static enum weft_status ping_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     struct ping *p = arg;
-    uint32_t rank = weft_comm_rank(comm);
     char *data = calloc(1, p->bytes), *room = calloc(1, p->bytes);
+    double *times = calloc(2 * (size_t)p->rounds + 1, sizeof *times);
     enum weft_status st = WEFT_OK;
-    if (data == NULL || room == NULL)
+    if (weft_comm_rank(comm) > 1)
+        st = WEFT_OK;
+    else if (data == NULL || room == NULL || times == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a message of %zu bytes", p->bytes);
-    int64_t begin = 0;
-    for (uint32_t i = 0; st == WEFT_OK && i < 2 * p->rounds; i++) {
-        struct weft_message out = {
-            .peer = 1 - rank, .channel = WEFT_USER_CHANNEL, .bytes = p->bytes, .data = data};
-        struct weft_message in = {
-            .peer = 1 - rank, .channel = WEFT_USER_CHANNEL, .bytes = p->bytes, .data = room};
-        if (i == p->rounds) /* the first half warms up */
-            begin = weft_clock_ns();
-        st = weft_comm_post(comm, &in, err);
-        if (st == WEFT_OK && rank == 0)
-            st = weft_comm_send(comm, &out, err);
-        if (st == WEFT_OK)
-            st = weft_comm_wait(comm, &in, err);
-        if (st == WEFT_OK)
-            weft_comm_release(comm, &in);
-        if (st == WEFT_OK && rank == 1)
-            st = weft_comm_send(comm, &out, err);
-        if (st == WEFT_OK)
-            st = weft_comm_wait(comm, &out, err);
-    }
-    if (rank == 0 && st == WEFT_OK)
-        p->seconds = (double)(weft_clock_ns() - begin) * 1e-9 / (2.0 * p->rounds);
+    else
+        st = ping_rounds(comm, p, data, room, times, times + p->rounds, err);
     free(data);
     free(room);
+    free(times);
     return st;
 }
 
@@ -133,6 +176,13 @@ struct pipeline_bench {
     uint32_t ranks;
     struct measured one, pipeline, replicas;
     struct ping small, large;
+    /* Under MPI, by its launcher. */
+    struct mpi_figures {
+        const char *launcher;
+        bool there;
+        struct measured pipeline;
+        struct ping megabyte;
+    } mpi[2];
 };
 
 static enum weft_status set(struct pipeline_bench *b, const char *key, const char *value,
@@ -199,8 +249,8 @@ static enum weft_status measure_layout(struct pipeline_bench *b, uint32_t pp, ui
 
 static enum weft_status measure_hops(struct pipeline_bench *b, struct weft_error *err)
 {
-    b->small = (struct ping){.bytes = 64, .rounds = 20000};
-    b->large = (struct ping){.bytes = (size_t)64 << 20, .rounds = 20000};
+    b->small = (struct ping){.bytes = 64, .rounds = MOST_ROUNDS};
+    b->large = (struct ping){.bytes = (size_t)64 << 20, .rounds = MOST_ROUNDS};
     WEFT_TRY(weft_comm_run_threads(2, ping_rank, &b->small, err));
     return weft_comm_run_threads(2, ping_rank, &b->large, err);
 }
@@ -211,6 +261,104 @@ static enum weft_status measure(struct pipeline_bench *b, struct weft_error *err
     WEFT_TRY(measure_layout(b, 1, 1, b->ranks, &b->one, err));
     WEFT_TRY(measure_layout(b, b->ranks, 1, 1, &b->pipeline, err));
     return measure_layout(b, 1, b->ranks, 1, &b->replicas, err);
+}
+
+/* -- under MPI ------------------------------------------------------------------------------ */
+
+/* Rank 0's file of tokens is everyone's. */
+static enum weft_status share_tokens(struct weft_comm *comm, struct pipeline_bench *b,
+                                     struct weft_error *err)
+{
+    if (weft_comm_rank(comm) == 0)
+        WEFT_TRY(write_tokens(b, err));
+    WEFT_TRY(weft_comm_spread(comm, b->tokens, sizeof b->tokens, err));
+    return make_settings(b, err);
+}
+
+static enum weft_status mpi_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    struct pipeline_bench *b = arg;
+    struct mpi_figures *out = &b->mpi[0];
+    struct layout_run run = {&b->settings, b->s->repeat, &out->pipeline};
+    out->megabyte = (struct ping){.bytes = 1000000, .rounds = 200};
+    if (weft_comm_size(comm) > 1)
+        WEFT_TRY(ping_rank(comm, &out->megabyte, err));
+    WEFT_TRY(share_tokens(comm, b, err));
+    WEFT_TRY(set_number(b, "parallel.pp", weft_comm_size(comm), err));
+    WEFT_TRY(set_number(b, "parallel.threads", 1, err));
+    WEFT_TRY(run_rank(comm, &run, err));
+    if (weft_comm_rank(comm) != 0)
+        b->tokens[0] = '\0'; /* rank 0 removes it */
+    else
+        printf("{\"tok_s\": %.17g, \"bubble\": %.17g, \"bubble_sim\": %.17g, "
+               "\"megabyte_s\": %.17g, \"plain_s\": %.17g}\n",
+               out->pipeline.tok_s, out->pipeline.bubble, out->pipeline.bubble_sim,
+               out->megabyte.seconds, out->megabyte.plain_seconds);
+    return WEFT_OK;
+}
+
+static bool read_figures(FILE *in, struct mpi_figures *out)
+{
+    json_t *json = json_loadf(in, JSON_DISABLE_EOF_CHECK, NULL);
+    int rc = json_unpack(json, "{s:F, s:F, s:F, s:F, s:F}", "tok_s", &out->pipeline.tok_s,
+                         "bubble", &out->pipeline.bubble, "bubble_sim",
+                         &out->pipeline.bubble_sim, "megabyte_s", &out->megabyte.seconds,
+                         "plain_s", &out->megabyte.plain_seconds);
+    json_decref(json);
+    return rc == 0;
+}
+
+/* Starts this program once more, under a launcher, and reads what it prints. */
+static bool launch(const struct pipeline_bench *b, struct mpi_figures *out)
+{
+    char program[64], ranks[16], batch[16], seq[16], micros[16], repeat[16];
+    snprintf(program, sizeof program, "mpirun.%s", out->launcher);
+    snprintf(ranks, sizeof ranks, "%u", b->ranks);
+    snprintf(batch, sizeof batch, "%u", b->s->batch);
+    snprintf(seq, sizeof seq, "%u", b->s->seq);
+    snprintf(micros, sizeof micros, "%u", b->s->micros);
+    snprintf(repeat, sizeof repeat, "%u", b->s->repeat);
+    const char *args[32] = {program, "-n", ranks};
+    size_t n = 3;
+    if (strcmp(out->launcher, "openmpi") == 0 && geteuid() == 0)
+        args[n++] = "--allow-run-as-root";
+    const char *const rest[] = {
+        "/proc/self/exe", "bench",       "pipeline",      "--spec",   b->s->spec, "--schedule",
+        b->s->schedule,   "--batch",     batch,           "--seq",    seq,        "--micros",
+        micros,           "--precision", b->s->precision, "--repeat", repeat,
+    };
+    char self[4096];
+    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[len > 0 ? len : 0] = '\0';
+    for (size_t i = 0; i < WEFT_LEN(rest); i++)
+        args[n++] = i == 0 ? self : rest[i];
+    int ends[2];
+    pid_t child;
+    posix_spawn_file_actions_t actions;
+    if (pipe(ends) != 0)
+        return false;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addclose(&actions, ends[0]);
+    int rc = posix_spawnp(&child, program, &actions, NULL, (char **)args, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    FILE *in = fdopen(ends[0], "r");
+    bool ok = rc == 0 && in != NULL && read_figures(in, out);
+    if (in != NULL)
+        fclose(in);
+    if (rc == 0)
+        waitpid(child, NULL, 0);
+    return ok;
+}
+
+static void measure_mpi(struct pipeline_bench *b)
+{
+    static const char *const launchers[] = {"openmpi", "mpich"};
+    for (size_t i = 0; i < WEFT_LEN(launchers); i++) {
+        b->mpi[i].launcher = launchers[i];
+        b->mpi[i].there = launch(b, &b->mpi[i]);
+    }
 }
 
 /* -- what is printed ------------------------------------------------------------------------ */
@@ -245,6 +393,13 @@ static void print_json(const struct pipeline_bench *b)
     put_measured(&j, "pipeline", &b->pipeline,
                  against(b->pipeline.tok_s, b, b->pipeline.bubble_sim));
     put_measured(&j, "replicas", &b->replicas, against(b->replicas.tok_s, b, 0));
+    for (size_t i = 0; i < WEFT_LEN(b->mpi); i++) {
+        const struct mpi_figures *m = &b->mpi[i];
+        if (!m->there)
+            continue;
+        put_measured(&j, m->launcher, &m->pipeline,
+                     against(m->pipeline.tok_s, b, m->pipeline.bubble_sim));
+    }
     weft_json_end(&j, '}');
     putchar('\n');
 }
@@ -264,6 +419,21 @@ static void print_text(const struct pipeline_bench *b)
            100 * b->pipeline.bubble, 100 * b->pipeline.bubble_sim);
     printf("replicas        %u ranks of 1 thread: %.1f tokens/s, %.1f%% of the ideal\n",
            b->ranks, b->replicas.tok_s, 100 * against(b->replicas.tok_s, b, 0));
+    for (size_t i = 0; i < WEFT_LEN(b->mpi); i++) {
+        const struct mpi_figures *m = &b->mpi[i];
+        if (!m->there) {
+            printf("%-15s not installed, or it failed\n", m->launcher);
+            continue;
+        }
+        printf("%-15s %u ranks of 1 thread: %.1f tokens/s, %.1f%% of what its planned bubble "
+               "allows; bubble %.1f%%, simulated %.1f%%; 1 MB in %.0f us, %.1f%% of plain "
+               "sends\n",
+               m->launcher, b->ranks, m->pipeline.tok_s,
+               100 * against(m->pipeline.tok_s, b, m->pipeline.bubble_sim),
+               100 * m->pipeline.bubble, 100 * m->pipeline.bubble_sim,
+               m->megabyte.seconds * 1e6,
+               100 * m->megabyte.plain_seconds / m->megabyte.seconds);
+    }
 }
 
 enum weft_status weft_bench_pipeline(const struct weft_bench_compute *s, struct weft_error *err)
@@ -273,13 +443,20 @@ enum weft_status weft_bench_pipeline(const struct weft_bench_compute *s, struct 
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a benchmark");
     b->s = s;
     b->ranks = s->ranks;
-    enum weft_status st = write_tokens(b, err);
-    if (st == WEFT_OK)
-        st = make_settings(b, err);
-    if (st == WEFT_OK)
-        st = measure(b, err);
-    if (st == WEFT_OK)
-        s->json ? print_json(b) : print_text(b);
+    enum weft_status st;
+    if (weft_comm_launcher() != NULL) {
+        st = weft_comm_run_mpi(mpi_rank, b, err);
+    } else {
+        st = write_tokens(b, err);
+        if (st == WEFT_OK)
+            st = make_settings(b, err);
+        if (st == WEFT_OK)
+            st = measure(b, err);
+        if (st == WEFT_OK)
+            measure_mpi(b);
+        if (st == WEFT_OK)
+            s->json ? print_json(b) : print_text(b);
+    }
     weft_settings_release(weft_train_setting_list(), &b->settings);
     if (b->tokens[0] != '\0')
         unlink(b->tokens);

@@ -9,7 +9,7 @@
 
 #include "weft/comm.h"
 
-enum { WEFT_TRANSPORT_VERSION = 1 }; /* of this header: a module must have the same */
+enum { WEFT_TRANSPORT_VERSION = 2 }; /* of this header: a module must have the same */
 
 #define WEFT_LIFE_NOBODY UINT32_MAX
 
@@ -37,6 +37,9 @@ struct weft_comm_ops {
     /* The first abort wins.  aborted() is called often and must be cheap. */
     void (*abort)(struct weft_comm *comm, const struct weft_error *err);
     bool (*aborted)(struct weft_comm *comm, struct weft_error *err);
+    /* One exchange of `bytes` between two ranks by the transport's own blocking calls, there and
+     * back: what a benchmark compares with.  NULL: there is nothing plainer. */
+    void (*plain_round)(struct weft_comm *comm, uint32_t peer, void *data, size_t bytes);
     /* All ranks close; after an abort without waiting for anyone.  Frees comm. */
     void (*close)(struct weft_comm *comm);
 };
