@@ -276,22 +276,21 @@ static bool place_best(struct weft_program *p, const size_t *bytes)
     return place_how(p, bytes, best, &p->slot_bytes);
 }
 
-/* Each stage's bytes in whole lines, so that nothing overflows on the way: all micros of a stage
- * could be in flight at one time.  A slot of no bytes takes a line too: slots are told apart by
- * where they lie. */
+/* Each stage's bytes in whole lines, such that nothing overflows on the way, even with all micros
+ * in flight and all slots as large as the largest.  A slot of no bytes takes a line too: slots are
+ * told apart by where they lie. */
 static bool round_slots(const struct weft_program *p, const size_t *slot_bytes, size_t *out)
 {
-    size_t total = 0, each;
+    size_t most = 0, total;
     for (uint32_t h = 0; h < p->n_holds; h++) {
         uint32_t stage = p->holds[h].stage;
         if (!weft_size_add(slot_bytes[stage], ALIGN - (slot_bytes[stage] != 0), &out[stage]))
             return false;
         out[stage] = out[stage] / ALIGN * ALIGN;
-        if (!weft_size_mul(out[stage], p->place->n_micros, &each) ||
-            !weft_size_add(total, each, &total))
-            return false;
+        most = weft_size_max(most, out[stage]);
     }
-    return true;
+    return weft_size_mul(most, p->place->n_micros, &total) &&
+           weft_size_mul(total, p->n_holds, &total);
 }
 
 static enum weft_status color_slots(struct weft_program *p, const size_t *slot_bytes,

@@ -168,7 +168,7 @@ static void test_empty_slots(void **state)
 {
     struct weft_params params = {.ranks = 1, .micros = 4, .chunks = 3};
     const size_t bytes[] = {100, 0, 1}, huge[] = {SIZE_MAX, 0, 0},
-                 many[] = {SIZE_MAX / 3, 0, 0};
+                 many[] = {SIZE_MAX / 9, 0, 0};
     struct weft_program *p = NULL;
     struct weft_schedule *s = make(&params, "gpipe");
     (void)state;
