@@ -8,62 +8,13 @@
 
 #include <cmocka.h>
 
-#include "base/error.h"
+#include "counter.h"
 #include "tracer.h"
-
-static size_t calls; /* atomic */
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { COUNTS = 0 }; /* a sanitizer has its own allocator */
-#else
-enum { COUNTS = 1 };
-
-extern void *__libc_malloc(size_t n);
-extern void *__libc_calloc(size_t n, size_t size);
-extern void *__libc_realloc(void *at, size_t n);
-extern void *__libc_memalign(size_t align, size_t n);
-
-static void count(void)
-{
-    __atomic_fetch_add(&calls, 1, __ATOMIC_SEQ_CST);
-}
-
-void *malloc(size_t n)
-{
-    count();
-    return __libc_malloc(n);
-}
-
-void *calloc(size_t n, size_t size)
-{
-    count();
-    return __libc_calloc(n, size);
-}
-
-void *realloc(void *at, size_t n)
-{
-    count();
-    return __libc_realloc(at, n);
-}
-
-int posix_memalign(void **out, size_t align, size_t n)
-{
-    count();
-    *out = __libc_memalign(align, n);
-    return *out == NULL;
-}
-
-void *aligned_alloc(size_t align, size_t n)
-{
-    count();
-    return __libc_memalign(align, n);
-}
-#endif
 
 static void check_steps(void **state)
 {
     struct weft_params params = {.ranks = 4, .micros = 8};
-    if (!COUNTS)
+    if (!COUNTER_WORKS)
         skip();
     for (uint32_t blocks = 0; blocks < 2; blocks++) {
         struct weft_schedule *s = NULL;
@@ -80,11 +31,11 @@ static void check_steps(void **state)
                                  .model = &model,
                                  .steps = TRACER_STEPS,
                                  .cache = WEFT_BLOCKS_FULL,
-                                 .allocations = &calls};
-        size_t before = __atomic_load_n(&calls, __ATOMIC_SEQ_CST);
+                                 .allocations = counter_calls};
+        size_t before = counter_calls();
         if (tracer_run(&run, 1, &err) != WEFT_OK)
             fail_msg("%s", err.msg);
-        assert_true(__atomic_load_n(&calls, __ATOMIC_SEQ_CST) > before); /* it counts */
+        assert_true(counter_calls() > before); /* it counts */
         weft_schedule_free(s);
     }
 }

@@ -53,8 +53,9 @@ struct tracer_run {
     enum weft_block_cache cache;
     enum copying copying; /* messages are copied, as between processes */
     double timeout;       /* seconds; 0: the usual one */
-    size_t *allocations;  /* NULL, or a counter that must not move after the first step */
-    char label[96];       /* what messages call it */
+    size_t (*allocations)(
+        void);      /* NULL, or a counter that must not move after the first step */
+    char label[96]; /* what messages call it */
     /* What each rank's last step returned. */
     enum weft_status status[TRACER_RANKS];
     struct weft_error err[TRACER_RANKS];

@@ -287,11 +287,10 @@ static enum weft_status rank_step(struct rank *r, uint32_t step, struct weft_err
 static enum weft_status count_allocations(struct rank *r, struct weft_comm *comm, uint32_t step,
                                           size_t *before, struct weft_error *err)
 {
-    const size_t *counter = r->all->run->allocations;
-    if (counter == NULL)
+    if (r->all->run->allocations == NULL)
         return WEFT_OK;
     WEFT_TRY(weft_comm_barrier(comm, err));
-    size_t now = __atomic_load_n(counter, __ATOMIC_SEQ_CST);
+    size_t now = r->all->run->allocations();
     if (step == 1)
         *before = now;
     if (step > 1 && now != *before)
