@@ -39,7 +39,8 @@ static size_t for_all(check_fn *check)
                                          .chunks = chunks ? 1 + i / 4 % 3 : 0,
                                          .micros = micros[i / 12]};
             struct weft_schedule *s = NULL;
-            if ((!chunks && i / 4 % 3 > 0) ||
+            bool search = all[g].takes & WEFT_TAKES_COST; /* slow with a sanitizer */
+            if ((!chunks && i / 4 % 3 > 0) || (search && EVERY > 1 && params.micros > 3) ||
                 weft_schedule_make(all[g].name, &params, &s, NULL) != WEFT_OK)
                 continue;
             if (n++ % EVERY == 0)
@@ -89,7 +90,7 @@ static void check_plain(struct tracer_batch *b, struct weft_schedule *s,
 static void test_generators(void **state)
 {
     (void)state;
-    assert_true(for_all(check_plain) > 600);
+    assert_true(for_all(check_plain) > 500);
 }
 
 /* -- block residuals -------------------------------------------------------------------------- */
@@ -126,7 +127,7 @@ static void check_blocks(struct tracer_batch *b, struct weft_schedule *s,
 static void test_blocks(void **state)
 {
     (void)state;
-    assert_true(for_all(check_blocks) > 600);
+    assert_true(for_all(check_blocks) > 500);
 }
 
 /* -- room for receives ------------------------------------------------------------------------ */
