@@ -154,6 +154,12 @@ void weft_comm_set_timeout(struct weft_comm *comm, double seconds);
 /* Ends all waits of all ranks with this error, unless one was first.  Local. */
 void weft_comm_abort(struct weft_comm *comm, const struct weft_error *err);
 
+/* Ranks that are threads share memory, so after an abort each waits until all have noticed it.
+ * When one does not within the timeout, since it is stuck in a stage, this is called by those that
+ * wait: it should end the process, for nothing else can.  Local. */
+typedef void weft_deserted_fn(void *arg, const struct weft_error *err);
+void weft_comm_on_deserted(struct weft_comm *comm, weft_deserted_fn *deserted, void *arg);
+
 /* -- all ranks ------------------------------------------------------------------------------ */
 
 /* Everyone's `bytes` go to rank 0: at[r] of it has room for size[r] of rank r, its own included.

@@ -1,7 +1,9 @@
 /* Trains a model, step by step, until it is done or told to stop. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -369,8 +371,21 @@ static enum weft_status prepare(struct run *run, struct weft_error *err)
     return WEFT_OK;
 }
 
+/* A thread that does not come back: the others can neither go on nor free what it may read. */
+static void leave_at_once(void *arg, const struct weft_error *err)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    (void)arg;
+    if (atomic_flag_test_and_set(&said))
+        return;
+    fprintf(stderr, "weft: %s\n", err->msg);
+    fflush(stdout);
+    _exit(weft_status_exit_code(err->status));
+}
+
 static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
+    weft_comm_on_deserted(comm, leave_at_once, NULL);
     struct run run = {.settings = arg,
                       .comm = comm,
                       .rank = weft_comm_rank(comm),

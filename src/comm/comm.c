@@ -85,6 +85,12 @@ void weft_comm_on_progress(struct weft_comm *comm, weft_progress_fn *progress, v
     comm->progress_arg = arg;
 }
 
+void weft_comm_on_deserted(struct weft_comm *comm, weft_deserted_fn *deserted, void *arg)
+{
+    comm->deserted = deserted;
+    comm->deserted_arg = arg;
+}
+
 void weft_comm_abort(struct weft_comm *comm, const struct weft_error *err)
 {
     struct weft_error own = *err;

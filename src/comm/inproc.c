@@ -244,8 +244,14 @@ static void give_up(struct end *e, bool wait)
     if (!e->gave_up)
         atomic_fetch_add(&g->n_gave_up, 1);
     e->gave_up = true;
-    while (wait && atomic_load(&g->n_gave_up) < g->n)
+    bool said = false;
+    for (int64_t waited = 0; wait && atomic_load(&g->n_gave_up) < g->n; waited += NAP_NS) {
         nanosleep(&nap, NULL);
+        if (waited > e->base.timeout_ns && e->base.deserted != NULL && !said) {
+            said = true;
+            e->base.deserted(e->base.deserted_arg, &g->abort_error);
+        }
+    }
 }
 
 static void set_abort(struct weft_inproc *g, const struct weft_error *err)

@@ -61,6 +61,8 @@ struct weft_comm {
     weft_progress_fn *progress;
     void *progress_arg;
     bool in_progress;
+    weft_deserted_fn *deserted;
+    void *deserted_arg;
     struct weft_flight_file *flight; /* owned by comm.c; NULL: nothing is recorded */
 };
 
