@@ -140,8 +140,9 @@ struct weft_flight {
     uint32_t rank, n_ranks;
     uint32_t state;     /* enum weft_flight_state */
     uint32_t waits_for; /* a rank, or UINT32_MAX */
-    uint64_t step;      /* from 0 */
-    int64_t time_ns;    /* of the last sign, since 1970 */
+    uint64_t step;      /* as the program told it: training counts from 1 */
+    int64_t time_ns;    /* when it began what it was last at, since 1970 */
+    int64_t beat_ns;    /* when it was last alive: a process's own, to some milliseconds */
     int64_t pid;
     char host[64], doing[96], error[256];
 };

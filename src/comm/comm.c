@@ -244,7 +244,8 @@ enum weft_status weft_comm_record(struct weft_comm *comm, const char *path,
 {
     if (comm->flight != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "rank %u is recorded already", comm->rank);
-    return weft_flight_open(path, comm->rank, comm->n_ranks, &comm->flight, err);
+    return weft_flight_open(path, comm->rank, comm->n_ranks, !comm->ops->by_reference,
+                            &comm->flight, err);
 }
 
 void weft_comm_returned(struct weft_comm *comm, enum weft_status st,

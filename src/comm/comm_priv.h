@@ -15,9 +15,10 @@ enum weft_status weft_inproc_open(struct weft_inproc *group, uint32_t rank,
 void weft_comm_returned(struct weft_comm *comm, enum weft_status st,
                         const struct weft_error *err);
 
-/* A mapped record of what a rank is at. */
+/* A mapped record of what a rank is at.  With `beats` a thread notes all the time that the process
+ * is alive: when a launcher kills all ranks after one was lost, that one stopped first. */
 struct weft_flight_file;
-enum weft_status weft_flight_open(const char *path, uint32_t rank, uint32_t n_ranks,
+enum weft_status weft_flight_open(const char *path, uint32_t rank, uint32_t n_ranks, bool beats,
                                   struct weft_flight_file **out, struct weft_error *err);
 void weft_flight_note(struct weft_flight_file *f, const struct weft_life *life,
                       const char *doing);

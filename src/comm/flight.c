@@ -3,6 +3,9 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +24,13 @@ struct image {
     struct weft_flight flight;
 };
 
+enum { BEAT_NS = 2000000 };
+
 struct weft_flight_file {
     struct image *at; /* mapped */
+    pthread_t thread;
+    bool beats;
+    atomic_bool stop;
 };
 
 static int64_t now_ns(void)
@@ -32,7 +40,29 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-enum weft_status weft_flight_open(const char *path, uint32_t rank, uint32_t n_ranks,
+static void *beat(void *arg)
+{
+    struct weft_flight_file *f = arg;
+    const struct timespec nap = {0, BEAT_NS};
+    while (!atomic_load(&f->stop)) {
+        __atomic_store_n(&f->at->flight.beat_ns, now_ns(), __ATOMIC_RELAXED);
+        nanosleep(&nap, NULL);
+    }
+    return NULL;
+}
+
+/* Signals are for the program's own threads. */
+static void start_to_beat(struct weft_flight_file *f)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    f->beats =
+        pthread_create(&f->thread, NULL, beat, f) == 0; /* without it times are coarser */
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+enum weft_status weft_flight_open(const char *path, uint32_t rank, uint32_t n_ranks, bool beats,
                                   struct weft_flight_file **out, struct weft_error *err)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -57,9 +87,12 @@ enum weft_status weft_flight_open(const char *path, uint32_t rank, uint32_t n_ra
                                          .n_ranks = n_ranks,
                                          .waits_for = WEFT_LIFE_NOBODY,
                                          .time_ns = now_ns(),
+                                         .beat_ns = now_ns(),
                                          .pid = getpid()};
     gethostname(f->at->flight.host, sizeof f->at->flight.host - 1);
     memcpy(f->at->magic, magic, sizeof magic);
+    if (beats)
+        start_to_beat(f);
     *out = f;
     return WEFT_OK;
 }
@@ -71,6 +104,8 @@ void weft_flight_note(struct weft_flight_file *f, const struct weft_life *life,
     flight->step = life->step;
     flight->waits_for = life->waits_for;
     flight->time_ns = now_ns();
+    if (!f->beats)
+        flight->beat_ns = flight->time_ns;
     if (doing != NULL)
         snprintf(flight->doing, sizeof flight->doing, "%s", doing);
 }
@@ -88,6 +123,9 @@ void weft_flight_close(struct weft_flight_file *f)
 {
     if (f == NULL)
         return;
+    atomic_store(&f->stop, true);
+    if (f->beats)
+        pthread_join(f->thread, NULL);
     munmap(f->at, sizeof *f->at);
     free(f);
 }

@@ -421,7 +421,7 @@ static enum weft_status update(struct weft_trainer *t, double norm, double *lr,
                                    .scale = weft_clip_scale(norm, t->clip)};
     *lr = step.lr;
     if (t->comm != NULL)
-        weft_comm_tell(t->comm, t->done, WEFT_AT_UPDATE);
+        weft_comm_tell(t->comm, t->done + 1, WEFT_AT_UPDATE);
     weft_optim_update(t->optim, &step, pack_rows, t);
     return give_weights(t, err);
 }
@@ -432,7 +432,7 @@ static enum weft_status run_pipeline(struct weft_trainer *t, size_t n_targets,
                                      struct weft_error *err)
 {
     const struct weft_exec_io io = {
-        .step = t->done,
+        .step = t->done + 1,
         .inputs = t->input_at,
         .targets = t->target_at,
         .scale = (float)(1.0 / (double)n_targets),
@@ -465,7 +465,7 @@ static enum weft_status run_micros(struct weft_trainer *t, size_t n_targets, str
         return st;
     }
     if (t->comm != NULL)
-        weft_comm_tell(t->comm, t->done, WEFT_AT_END);
+        weft_comm_tell(t->comm, t->done + 1, WEFT_AT_END);
     WEFT_TRY(finish_sums(t, &failed, &failure, err));
     fill_report(t, failed, &failure, where);
     return exchange(t, n_targets, v, err);
