@@ -4,7 +4,9 @@
 
 #include "weft/bound.h"
 #include "weft/cache.h"
+#include "weft/comm.h"
 #include "weft/cost.h"
+#include "weft/exec.h"
 #include "weft/part.h"
 #include "weft/reference.h"
 #include "weft/schedule.h"
@@ -12,6 +14,7 @@
 #include "weft/spec.h"
 #include "weft/stage.h"
 #include "weft/status.h"
+#include "weft/sync.h"
 #include "weft/timing.h"
 #include "weft/trace.h"
 #include "weft/traffic.h"
