@@ -17,6 +17,7 @@ libcmocka-dev       tests
 libjansson-dev      JSON
 libcairo2-dev       pictures
 libyaml-dev         settings
+libxxhash-dev       hashes
 libhwloc-dev        cores
 libudev-dev         cores
 fonts-dejavu-core   pictures

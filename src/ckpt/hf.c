@@ -392,8 +392,9 @@ static enum weft_status fail_not_found(const struct weft_hf *hf, const char *nam
                      near != NULL ? weft_printable(near).at : "");
 }
 
-enum weft_status weft_hf_read(const struct weft_hf *hf, const char *name, uint32_t rank,
-                              const uint64_t *shape, float *out, struct weft_error *err)
+enum weft_status weft_hf_find(const struct weft_hf *hf, const char *name, uint32_t rank,
+                              const uint64_t *shape, struct weft_hf_place *out,
+                              struct weft_error *err)
 {
     const struct named *t = find(hf, name);
     if (t == NULL)
@@ -411,7 +412,16 @@ enum weft_status weft_hf_read(const struct weft_hf *hf, const char *name, uint32
                          weft_safetensors_path(t->file), weft_printable(t->tensor->name).at,
                          has, needs);
     }
-    return weft_safetensors_read(t->file, t->tensor, 0, t->tensor->n, out, err);
+    *out = (struct weft_hf_place){t->file, t->tensor};
+    return WEFT_OK;
+}
+
+enum weft_status weft_hf_read(const struct weft_hf *hf, const char *name, uint32_t rank,
+                              const uint64_t *shape, float *out, struct weft_error *err)
+{
+    struct weft_hf_place place;
+    WEFT_TRY(weft_hf_find(hf, name, rank, shape, &place, err));
+    return weft_safetensors_read(place.file, place.tensor, 0, place.tensor->n, out, err);
 }
 
 /* Both lists are in order: the first that only one of them has is found by walking them at once. */

@@ -41,6 +41,17 @@ const struct weft_model *weft_hf_model(const struct weft_hf *hf); /* borrowed */
 size_t weft_hf_count(const struct weft_hf *hf);
 const char *weft_hf_name(const struct weft_hf *hf, size_t i); /* borrowed */
 
+/* Where a tensor is.  Borrowed until the directory is closed. */
+struct weft_hf_place {
+    const struct weft_safetensors *file;
+    const struct weft_safetensors_tensor *tensor; /* under the name that the file has for it */
+};
+
+/* The tensor of this name; one of another shape is an error that names both.  Local. */
+enum weft_status weft_hf_find(const struct weft_hf *hf, const char *name, uint32_t rank,
+                              const uint64_t *shape, struct weft_hf_place *out,
+                              struct weft_error *err);
+
 /* The tensor of this name, as fp32; one of another shape is an error that names both.  Local. */
 enum weft_status weft_hf_read(const struct weft_hf *hf, const char *name, uint32_t rank,
                               const uint64_t *shape, float *out, struct weft_error *err);

@@ -37,6 +37,7 @@ extern const struct weft_command weft_command_compare;
 extern const struct weft_command weft_command_tune;
 extern const struct weft_command weft_command_draw;
 extern const struct weft_command weft_command_train;
+extern const struct weft_command weft_command_inspect;
 extern const struct weft_command weft_command_bench;
 extern const struct weft_command weft_command_help;
 
