@@ -6,6 +6,7 @@
 #   make setup      only installs what is missing
 #   make setup-browser   likewise, and a browser for the test of the pages
 #   make bench      measures the planner
+#   make bits       trains in many layouts, which must all give the same bits
 #   make install    into PREFIX (/usr/local); DESTDIR is honoured
 #   make check      everything that must pass before a change goes in
 #   make format     lays out the sources as .clang-format says
@@ -17,7 +18,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 MAKEFLAGS += --no-print-directory
 
 .NOTPARALLEL: # prerequisites run in the order written; CMake runs the jobs
-.PHONY: all setup setup-browser test demo bench install check format clean
+.PHONY: all setup setup-browser test demo bench bits install check format clean
 
 all:
 	@command -v cmake >/dev/null || { echo 'cmake is missing: run "make setup" first' >&2; exit 1; }
@@ -38,6 +39,9 @@ demo: setup all
 
 bench: all
 	build/release/weft bench plan
+
+bits: all
+	@tools/bits.sh
 
 install: all
 	cmake --install build/release --prefix "$(PREFIX)"

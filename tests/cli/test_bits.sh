@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# The quick grid of layouts: the same bits as one rank, for every schedule; and what the script says
+# when they are not.
+. "$(dirname -- "$0")/common.bash"
+
+bits=$WEFT_SOURCE_DIR/tools/bits.sh
+code=0
+what='tools/bits.sh --quick'
+"$bits" --quick >out 2>err </dev/null || code=$?
+holds test "$code" -eq 0
+holds test ! -s err
+out_has 'layouts, one hash each'
+out_lacks FAILED
+[ "$code" -eq 0 ] || sed 's/^/  /' out
+
+# A weft that computes something else by one schedule, and does not get through by another.
+cat >other <<END
+#!/usr/bin/env bash
+case "\$*" in
+train*=zb-h1\ *) exec "$WEFT" "\$@" --optim.curve=linear ;;
+train*=v-half\ *) exit 9 ;;
+*) exec "$WEFT" "\$@" ;;
+esac
+END
+chmod +x other
+
+# fails SCHEDULE TEXT
+fails() {
+    local code=0
+    what="tools/bits.sh --only $1, with a wrong weft"
+    WEFT=$PWD/other "$bits" --only "$1" >out 2>err </dev/null || code=$?
+    holds test "$code" -eq 1
+    out_has "$2"
+    out_lacks 'one hash each'
+}
+fails zb-h1 'FAILED: other bits than one rank'
+fails v-half 'FAILED: exit code 9'
+fails nothing 'no layout has the schedule nothing'
+
+what='tools/bits.sh --fast'
+code=0
+"$bits" --fast >out 2>err </dev/null || code=$?
+holds test "$code" -eq 2
+
+finish
