@@ -54,7 +54,7 @@ llama-12  16  4 4 4  bitpipe           received 1 inproc
 llama-12  12  4 3 4  greedy-gpipe      off      2 inproc
 tied       4  2 3 2  greedy-1f1b       full     1 inproc
 llama-12  16  3 1 2  1f1b              full     1 openmpi
-gpt2       8  3 1 2  1f1b-split        off      1 mpich
+gpt2       8  3 1 2  1f1b-split        off      2 mpich
 '
 other_layouts='
 tied       6  2 2 1  gpipe             received 2 inproc
@@ -124,19 +124,19 @@ gpt2-12   12  4 4 3  bitpipe           full     1 inproc
 gpt2-12   16  3 3 1  greedy-gpipe      received 2 inproc
 llama      4  1 3 2  greedy-1f1b       off      1 inproc
 gpt2       4  1 1 4  zb-h1             off      1 openmpi
-gpt2       6  2 2 1  interleaved-zb    off      1 openmpi
+gpt2       6  2 2 1  interleaved-zb    off      2 openmpi
 llama      6  1 2 3  zb-v              off      1 openmpi
-llama      8  2 1 3  chimera           off      1 openmpi
+llama      8  2 1 3  chimera           off      2 openmpi
 gpt2-12   12  2 1 3  dualpipe          off      1 openmpi
-tied       4  2 3 1  wave              received 1 openmpi
+tied       4  2 3 1  wave              received 2 openmpi
 llama-12  16  1 3 4  gpipe             off      1 openmpi
-gpt2-12   16  3 1 2  zb-h2             full     1 mpich
+gpt2-12   16  3 1 2  zb-h2             full     2 mpich
 llama      4  1 1 4  interleaved-1f1b  off      1 mpich
-llama-12  12  4 2 1  v-half            received 1 mpich
+llama-12  12  4 2 1  v-half            received 2 mpich
 llama      8  1 2 4  dualpipe-v        off      1 mpich
-llama-12  16  4 4 1  bitpipe           off      1 mpich
+llama-12  16  4 4 1  bitpipe           off      2 mpich
 tied       8  2 3 2  looped-bfs        off      1 mpich
-gpt2       6  4 1 1  chimera           off      1 mpich
+gpt2       6  4 1 1  chimera           off      2 mpich
 '
 
 # What cannot be, and must be refused as a wrong setting; why, in a word of the message.

@@ -102,9 +102,27 @@ static void leave_out_old(struct weft_flights *f)
 
 /* -- what has become of them ---------------------------------------------------------------- */
 
+/* A process that has ended and that nobody has asked about yet: "4711 (weft) Z ...".  Only Linux
+ * says so; elsewhere it counts as there. */
+static bool is_zombie(int64_t pid)
+{
+    char path[40], text[256] = "";
+    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
+    FILE *in = fopen(path, "r");
+    if (in == NULL)
+        return false;
+    size_t n = fread(text, 1, sizeof text - 1, in);
+    fclose(in);
+    text[n] = '\0';
+    const char *state = strrchr(text, ')');
+    return state != NULL && (strncmp(state, ") Z", 3) == 0 || strncmp(state, ") X", 3) == 0);
+}
+
 static bool is_alive(int64_t pid)
 {
-    return pid > 0 && pid <= INT_MAX && (kill((pid_t)pid, 0) == 0 || errno == EPERM);
+    if (pid <= 0 || pid > INT_MAX)
+        return false;
+    return (kill((pid_t)pid, 0) == 0 || errno == EPERM) && !is_zombie(pid);
 }
 
 static enum weft_fate fate_of(const struct weft_flight *r, const char *this_host)
@@ -204,15 +222,19 @@ static void print_place(const struct weft_flight *r, FILE *out)
                 r->doing[0] != '\0' ? r->doing : "starting");
 }
 
+static bool is_same_process(const struct weft_flight *a, const struct weft_flight *b)
+{
+    return a->pid == b->pid && strcmp(a->host, b->host) == 0;
+}
+
 /* How a rank ended that did not say it: with the process that it shared with the lost one, or by
  * the launcher, which ends all when it misses one. */
 static const char *ending_of_gone(const struct weft_flights *f, const struct weft_flight *r)
 {
     if (f->lost == SIZE_MAX)
         return "gone";
-    const struct weft_flight *lost = &f->at[f->lost];
-    bool same = r->pid == lost->pid && strcmp(r->host, lost->host) == 0;
-    return same ? "ended with its process" : "ended by the launcher";
+    return is_same_process(r, &f->at[f->lost]) ? "ended with its process"
+                                               : "ended by the launcher";
 }
 
 static const char *ending(const struct weft_flights *f, size_t i)
@@ -252,6 +274,29 @@ static void print_rank(const struct weft_flights *f, size_t i, FILE *out)
     print_place(r, out);
 }
 
+/* A rank that waits gives a sign every 20 ms, one that computes when it has done: who went first is
+ * not to be told from signs that lie closer than this. */
+#define UNSURE_NS INT64_C(100000000)
+
+static bool is_unsure(const struct weft_flights *f, size_t i)
+{
+    if (f->lost == SIZE_MAX || i == f->lost || f->fates[i] != WEFT_FATE_GONE ||
+        f->fates[f->lost] != WEFT_FATE_GONE || is_same_process(&f->at[i], &f->at[f->lost]))
+        return false;
+    return f->at[i].time_ns / 2 - f->at[f->lost].time_ns / 2 < UNSURE_NS / 2;
+}
+
+static void print_unsure(const struct weft_flights *f, FILE *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < f->n; i++)
+        if (is_unsure(f, i))
+            fprintf(out, "%s %u", n++ == 0 ? "note     it may have been rank" : ",",
+                    f->at[i].rank);
+    if (n > 0)
+        fprintf(out, " as well: the last signs lie less than 0.1 s apart\n");
+}
+
 void weft_flights_print(const struct weft_flights *f, bool finished, FILE *out)
 {
     static const char *const fates[] = {"done", "failed", "running", "gone", "on another host"};
@@ -270,8 +315,10 @@ void weft_flights_print(const struct weft_flights *f, bool finished, FILE *out)
     fputc('\n', out);
     if (finished)
         return;
-    if (f->lost != SIZE_MAX)
+    if (f->lost != SIZE_MAX) {
         print_rank(f, f->lost, out);
+        print_unsure(f, out);
+    }
     for (size_t i = 0; i < f->n; i++)
         if (i != f->lost)
             print_rank(f, i, out);
@@ -303,8 +350,14 @@ void weft_flights_json(const struct weft_flights *f, bool finished, struct weft_
         weft_json_end(j, '}');
     }
     weft_json_end(j, ']');
-    if (!finished && f->lost != SIZE_MAX)
-        weft_json_uint(j, "lost", f->at[f->lost].rank);
+    if (finished || f->lost == SIZE_MAX)
+        return;
+    weft_json_uint(j, "lost", f->at[f->lost].rank);
+    weft_json_begin(j, "lost_or", '[');
+    for (size_t i = 0; i < f->n; i++)
+        if (is_unsure(f, i))
+            weft_json_uint(j, NULL, f->at[i].rank);
+    weft_json_end(j, ']');
 }
 
 /* -- one record ----------------------------------------------------------------------------- */

@@ -219,9 +219,18 @@ out_has "lost     rank 2 (host $(uname -n | cut -c 1-63), pid $pid): last sign 1
 out_has 'rank 0   ended by the launcher, waiting for rank 2: last sign'
 out_has 'rank 1   failed: rank 2 gave no sign?[31m; last sign'
 out_has 'rank 3   done: last sign'
+out_lacks 'it may have been'
 run 0 inspect --json runs/l
 is_json 1
-out_has '"lost":2'
+out_has '"lost":2,"lost_or":[]'
+
+# Signs 50 ms apart do not tell who went first.
+cp -r runs/l runs/i && put runs/i/ranks/0 32 '\x80\xf0\xfa\x02\0\0\0\0'
+run 0 inspect runs/i
+out_has 'lost     rank 2'
+out_has 'note     it may have been rank 0 as well'
+run 0 inspect --json runs/i
+out_has '"lost":2,"lost_or":[0]'
 
 # A rank that hangs, its process still there, is lost once others gave up.
 cp -r runs/l runs/h
