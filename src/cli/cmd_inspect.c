@@ -62,12 +62,6 @@ bool weft_is_there(const char *dir, const char *name)
     return there;
 }
 
-bool weft_is_directory(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 void weft_inspect_begin(struct weft_json *j, FILE *out, const char *path, const char *kind)
 {
     *j = (struct weft_json){.out = out};

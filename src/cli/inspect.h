@@ -32,7 +32,6 @@ enum weft_status weft_as_data(enum weft_status st, struct weft_error *err);
 
 /* Is there something of this name, and is it a directory? */
 bool weft_is_there(const char *dir, const char *name);
-bool weft_is_directory(const char *path);
 
 /* The start of an object for `path`, which ends with weft_inspect_end(). */
 void weft_inspect_begin(struct weft_json *j, FILE *out, const char *path, const char *kind);

@@ -154,9 +154,9 @@ static size_t find_lost(const struct weft_flights *f, double timeout)
     size_t lost = SIZE_MAX;
     for (size_t i = 0; i < f->n; i++) {
         bool open = f->fates[i] == WEFT_FATE_RUNNING || f->fates[i] == WEFT_FATE_AWAY;
-        bool silent = failed || f->at[i].time_ns / 1000000000 < silent_s;
+        bool silent = failed || f->at[i].beat_ns / 1000000000 < silent_s;
         if ((gone ? f->fates[i] == WEFT_FATE_GONE : open && silent) &&
-            (lost == SIZE_MAX || f->at[i].time_ns < f->at[lost].time_ns))
+            (lost == SIZE_MAX || f->at[i].beat_ns < f->at[lost].beat_ns))
             lost = i;
     }
     return lost;
@@ -210,15 +210,14 @@ static const char *clock_text(char out[CLOCK_TEXT], int64_t time_ns)
     return out;
 }
 
-/* Steps count from 1 for people. */
 static void print_place(const struct weft_flight *r, FILE *out)
 {
     char clock[CLOCK_TEXT];
-    fprintf(out, "last sign %s", clock_text(clock, r->time_ns));
+    fprintf(out, "last sign %s", clock_text(clock, r->beat_ns));
     if (r->state == WEFT_FLIGHT_DONE)
         fputc('\n', out);
     else
-        fprintf(out, ", step %llu, %s\n", (unsigned long long)r->step + 1,
+        fprintf(out, ", step %llu, %s\n", (unsigned long long)r->step,
                 r->doing[0] != '\0' ? r->doing : "starting");
 }
 
@@ -274,16 +273,16 @@ static void print_rank(const struct weft_flights *f, size_t i, FILE *out)
     print_place(r, out);
 }
 
-/* A rank that waits gives a sign every 20 ms, one that computes when it has done: who went first is
+/* A process notes every 2 ms that it is alive, when the machine is not too busy: who went first is
  * not to be told from signs that lie closer than this. */
-#define UNSURE_NS INT64_C(100000000)
+#define UNSURE_NS INT64_C(4000000)
 
 static bool is_unsure(const struct weft_flights *f, size_t i)
 {
     if (f->lost == SIZE_MAX || i == f->lost || f->fates[i] != WEFT_FATE_GONE ||
         f->fates[f->lost] != WEFT_FATE_GONE || is_same_process(&f->at[i], &f->at[f->lost]))
         return false;
-    return f->at[i].time_ns / 2 - f->at[f->lost].time_ns / 2 < UNSURE_NS / 2;
+    return f->at[i].beat_ns / 2 - f->at[f->lost].beat_ns / 2 < UNSURE_NS / 2;
 }
 
 static void print_unsure(const struct weft_flights *f, FILE *out)
@@ -294,7 +293,7 @@ static void print_unsure(const struct weft_flights *f, FILE *out)
             fprintf(out, "%s %u", n++ == 0 ? "note     it may have been rank" : ",",
                     f->at[i].rank);
     if (n > 0)
-        fprintf(out, " as well: the last signs lie less than 0.1 s apart\n");
+        fprintf(out, " as well: the last signs lie less than 4 ms apart\n");
 }
 
 void weft_flights_print(const struct weft_flights *f, bool finished, FILE *out)
@@ -330,7 +329,7 @@ static void put_record(struct weft_json *j, const struct weft_flight *r, const c
     weft_json_string(j, "state", state);
     weft_json_string(j, "host", r->host);
     weft_json_number(j, "pid", (double)r->pid);
-    weft_json_number(j, "last_sign", (double)r->time_ns * 1e-9);
+    weft_json_number(j, "last_sign", (double)r->beat_ns * 1e-9);
     weft_json_uint(j, "step", r->step + 1);
     weft_json_string(j, "doing", r->doing);
     if (r->waits_for != UINT32_MAX)

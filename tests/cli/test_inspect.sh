@@ -202,17 +202,17 @@ holds test "$(grep -c 'ended with its process' out)" -eq 3
 run 4 inspect --hash runs/k
 err_has 'not finished'
 
-# The bytes of a record: magic 8, rank 4, ranks 4, state 4, waits_for 4, step 8, time 8, pid 8, host 64,
-# doing 96, error 256.  Rank 2 is silent since 1970 and was at step 6; rank 0 has another pid and waits
+# The bytes of a record: magic 8, rank 4, ranks 4, state 4, waits_for 4, step 8, time 8, beat 8, pid 8,
+# host 64, doing 96, error 256.  Rank 2 is silent since 1970 and was at step 6; rank 0 has another pid and waits
 # for it; rank 1 said why it failed; rank 3 is done.
 cp -r runs/k runs/l
 record=runs/l/ranks
-put $record/2 24 '\005\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
-put $record/2 112 'action 37 1F5\0'
+put $record/2 24 '\006\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+put $record/2 120 'action 37 1F5\0'
 put $record/0 20 '\002\0\0\0'
-put $record/0 40 '\377\377\377\177\0\0\0\0'
+put $record/0 48 '\377\377\377\177\0\0\0\0'
 put $record/1 16 '\002\0\0\0'
-put $record/1 208 'rank 2 gave no sign\033[31m\0'
+put $record/1 216 'rank 2 gave no sign\033[31m\0'
 put $record/3 16 '\001\0\0\0'
 TZ=UTC run 0 inspect runs/l
 out_has "lost     rank 2 (host $(uname -n | cut -c 1-63), pid $pid): last sign 1970-01-01 00:00:00, step 6, action 37 1F5"
@@ -224,8 +224,8 @@ run 0 inspect --json runs/l
 is_json 1
 out_has '"lost":2,"lost_or":[]'
 
-# Signs 50 ms apart do not tell who went first.
-cp -r runs/l runs/i && put runs/i/ranks/0 32 '\x80\xf0\xfa\x02\0\0\0\0'
+# Signs 2 ms apart do not tell who went first.
+cp -r runs/l runs/i && put runs/i/ranks/0 40 '\x80\x84\x1e\0\0\0\0\0'
 run 0 inspect runs/i
 out_has 'lost     rank 2'
 out_has 'note     it may have been rank 0 as well'
@@ -236,7 +236,7 @@ out_has '"lost":2,"lost_or":[0]'
 cp -r runs/l runs/h
 live=$(printf '\\x%02x\\x%02x\\x%02x\\0' $(($$ & 255)) $(($$ >> 8 & 255)) $(($$ >> 16 & 255)))
 for r in 0 2 3; do
-    put runs/h/ranks/$r 40 "$live\0\0\0\0"
+    put runs/h/ranks/$r 48 "$live\0\0\0\0"
 done
 run 0 inspect runs/h
 out_has "lost     rank 2 (host $(uname -n | cut -c 1-63), pid $$)"
