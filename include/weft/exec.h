@@ -103,7 +103,9 @@ struct weft_exec_io {
     void *const *input_grads;      /* gets their gradients there; NULL: not wanted */
     const int32_t *const *targets; /* the last stage's; NULL: none */
     float scale;                   /* of the loss: see weft/stage.h */
-    double *losses;                /* gets each micro's loss, where the last stage runs */
+    /* Only losses are wanted: forwards run with `train` off, backwards and REDUCE_GRAD do nothing. */
+    bool forward_only;
+    double *losses; /* gets each micro's loss, where the last stage runs */
     int64_t
         origin_ns; /* traces count from this moment of the monotonic clock; 0: from the step's begin here */
 };

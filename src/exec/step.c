@@ -224,7 +224,7 @@ static struct weft_stage_call call_of(struct weft_exec *e, struct weft_action a)
         .slot = e->program->cells[weft_program_cell(e->program, a.stage, a.micro)].slot,
         .rows = weft_exec_rows(e, a.micro),
         .scale = io->scale,
-        .train = true,
+        .train = !io->forward_only,
     };
     if (a.kind == WEFT_ACT_F) {
         call.in = first ? (io->inputs == NULL ? NULL : io->inputs[a.micro]) : c->in;
@@ -282,7 +282,8 @@ static enum weft_status compute(struct weft_exec *e, struct weft_action a,
     struct weft_stage_blocks blocks;
     if (e->n_blocks > 0 && a.kind != WEFT_ACT_W)
         call.blocks = weft_exec_blocks_begin(e, a, &blocks);
-    enum weft_status st = e->failed ? WEFT_OK : call_stage(e, a, &call, err);
+    bool idle = e->failed || (e->io->forward_only && a.kind != WEFT_ACT_F);
+    enum weft_status st = idle ? WEFT_OK : call_stage(e, a, &call, err);
     if (e->n_blocks > 0)
         weft_exec_blocks_end(e, a);
     if (st != WEFT_NUMERIC && st != WEFT_DATA)
@@ -313,8 +314,9 @@ static enum weft_status run_action(struct weft_exec *e, size_t position, struct 
     case WEFT_ACT_RECV_B:
         return receive(e, position, err);
     case WEFT_ACT_REDUCE_GRAD:
-        return e->setup.reduce == NULL ? WEFT_OK
-                                       : e->setup.reduce(e->setup.reduce_arg, a.stage, err);
+        if (e->setup.reduce == NULL || e->io->forward_only)
+            return WEFT_OK;
+        return e->setup.reduce(e->setup.reduce_arg, a.stage, err);
     default:
         return WEFT_OK;
     }

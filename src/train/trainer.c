@@ -373,6 +373,21 @@ static enum weft_status open_data(struct weft_trainer *t, const struct weft_trai
     return WEFT_OK;
 }
 
+static enum weft_status open_validation(struct weft_trainer *t,
+                                        const struct weft_train_settings *s,
+                                        struct weft_error *err)
+{
+    const struct weft_layout *l = &t->layout;
+    if (s->data.val == NULL)
+        return WEFT_OK;
+    WEFT_TRY(weft_shards_open(s->data.val, &t->val_shards, err));
+    WEFT_TRY(weft_batch_init(&t->val_batch, t->val_shards, l->batch, l->seq, l->model.vocab,
+                             false, 0, err));
+    t->val_batches =
+        s->eval.batches < t->val_batch.n_epoch ? s->eval.batches : t->val_batch.n_epoch;
+    return WEFT_OK;
+}
+
 /* -- all of it ------------------------------------------------------------------------------ */
 
 static enum weft_status check_ranks(const struct weft_trainer *t, struct weft_error *err)
@@ -407,6 +422,7 @@ static enum weft_status build(struct weft_trainer *t, const struct weft_train_se
     t->replica = t->rank / t->layout.pp;
     t->row = t->rank % t->layout.pp;
     WEFT_TRY(open_data(t, s, err));
+    WEFT_TRY(open_validation(t, s, err));
     WEFT_TRY(weft_trainer_agree(t, s, err));
     WEFT_TRY(weft_pool_new(s->parallel.threads, &t->pool, err));
     WEFT_TRY(make_stages(t, s, err));
@@ -494,6 +510,7 @@ void weft_trainer_free(struct weft_trainer *t)
     free(t->slots);
     weft_program_free(t->program);
     weft_shards_free(t->shards);
+    weft_shards_free(t->val_shards);
     weft_pool_free(t->pool);
     free(t->inputs);
     free(t->targets);

@@ -56,6 +56,16 @@ struct weft_step_result {
 enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_step_result *out,
                                    struct weft_error *err);
 
+struct weft_eval_result {
+    double loss; /* mean over all targets */
+    uint64_t targets;
+};
+
+/* The loss on data.val: eval.batches batches of it, or as many as there are, in file order, through
+ * the same pipeline.  WEFT_USAGE without data.val.  Collective. */
+enum weft_status weft_trainer_evaluate(struct weft_trainer *t, struct weft_eval_result *out,
+                                       struct weft_error *err);
+
 /* The next step's result has `stop`, on all ranks.  Local. */
 void weft_trainer_ask_to_stop(struct weft_trainer *t);
 

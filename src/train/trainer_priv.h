@@ -57,6 +57,9 @@ struct weft_trainer {
     struct weft_pool *pool;     /* owned */
     struct weft_shards *shards; /* owned */
     struct weft_batch batch;
+    struct weft_shards *val_shards; /* owned; NULL: nothing to evaluate on */
+    struct weft_batch val_batch;
+    uint64_t val_batches;          /* of one evaluation */
     struct weft_program *program;  /* owned */
     struct weft_tstage **stages;   /* owned: by stage, NULL where it is not held */
     struct weft_stage *stage_list; /* owned: by stage */
@@ -93,6 +96,15 @@ struct weft_trainer {
 /* How many micros' losses and blocks' squares a rank reports. */
 size_t weft_trainer_report_bytes(const struct weft_layout *l, uint32_t rank);
 enum weft_status weft_trainer_reports_new(struct weft_trainer *t, struct weft_error *err);
+
+/* The sum of a step's losses, from the reports of all ranks, micros in their order. */
+double weft_trainer_total_loss(const struct weft_trainer *t);
+double *weft_trainer_report_losses(void *report);
+
+/* All tokens of a step, and how many targets count. */
+enum weft_status weft_trainer_read_tokens(struct weft_trainer *t, const struct weft_batch *from,
+                                          uint64_t step, size_t *n_targets,
+                                          struct weft_error *err);
 
 /* All ranks have the same settings, schedule, data and program: the first difference is named.
  * Collective. */

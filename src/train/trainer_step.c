@@ -28,9 +28,10 @@ static enum weft_status blame(const struct weft_trainer *t, uint32_t micro, enum
 
 /* -- tokens --------------------------------------------------------------------------------- */
 
-/* All tokens of the step, and how many targets count: every rank needs their number. */
-static enum weft_status read_tokens(struct weft_trainer *t, size_t *n_targets,
-                                    struct weft_error *err)
+/* Every rank needs the number of all targets. */
+enum weft_status weft_trainer_read_tokens(struct weft_trainer *t, const struct weft_batch *from,
+                                          uint64_t step, size_t *n_targets,
+                                          struct weft_error *err)
 {
     const struct weft_layout *l = &t->layout;
     size_t n = (size_t)l->batch * l->seq;
@@ -38,7 +39,7 @@ static enum weft_status read_tokens(struct weft_trainer *t, size_t *n_targets,
     for (uint32_t m = 0; m < l->micros; m++) {
         struct weft_range rows = weft_micro_range(l->batch, l->micros, m);
         enum weft_status st = weft_batch_rows(
-            &t->batch, t->done, (uint32_t)rows.begin, (uint32_t)(rows.end - rows.begin),
+            from, step, (uint32_t)rows.begin, (uint32_t)(rows.end - rows.begin),
             t->inputs + rows.begin * l->seq, t->targets + rows.begin * l->seq, err);
         if (st != WEFT_OK)
             return blame(t, m, st, err);
@@ -184,7 +185,7 @@ size_t weft_trainer_report_bytes(const struct weft_layout *l, uint32_t rank)
            (n_report_losses(l, rank) + n_report_blocks(l, rank)) * sizeof(double);
 }
 
-static double *report_losses(void *report)
+double *weft_trainer_report_losses(void *report)
 {
     return (double *)((char *)report + sizeof(struct report_head));
 }
@@ -247,15 +248,15 @@ static void fill_report(struct weft_trainer *t, enum weft_status failed,
                                  .compute_ns = times.compute_ns};
     if (failed != WEFT_OK)
         snprintf(head->error, sizeof head->error, "%s", failure->msg);
-    memcpy(report_losses(t->report), t->losses, t->n_micros * sizeof(double));
+    memcpy(weft_trainer_report_losses(t->report), t->losses, t->n_micros * sizeof(double));
     const double *squares = weft_optim_block_squares(t->optim, &n);
-    memcpy(report_losses(t->report) + t->n_micros, squares, n * sizeof(double));
+    memcpy(weft_trainer_report_losses(t->report) + t->n_micros, squares, n * sizeof(double));
 }
 
 /* -- what rank 0 makes of it ---------------------------------------------------------------- */
 
 /* Micros in their order, whatever rank and order they ran on. */
-static double total_loss(const struct weft_trainer *t)
+double weft_trainer_total_loss(const struct weft_trainer *t)
 {
     const struct weft_layout *l = &t->layout;
     double sum = 0;
@@ -264,7 +265,7 @@ static double total_loss(const struct weft_trainer *t)
             weft_schedule_placement(weft_layout_schedule(l, d));
         for (uint32_t m = 0; m < place->n_micros; m++) {
             uint32_t row = weft_placement_rank(place, l->n_stages - 1, m);
-            sum += report_losses(t->reports[d * l->pp + row])[m];
+            sum += weft_trainer_report_losses(t->reports[d * l->pp + row])[m];
         }
     }
     return sum;
@@ -275,7 +276,7 @@ static void collect_squares(struct weft_trainer *t)
 {
     const struct weft_layout *l = &t->layout;
     for (uint32_t r = 0; r < t->n_ranks; r++) {
-        const double *next = report_losses(t->reports[r]) + n_report_losses(l, r);
+        const double *next = weft_trainer_report_losses(t->reports[r]) + n_report_losses(l, r);
         for (size_t i = 0; i < l->n_groups; i++) {
             const struct weft_layout_group *g = &l->groups[i];
             uint32_t holder = weft_layout_holder(g, r);
@@ -357,7 +358,7 @@ static void judge(struct weft_trainer *t, size_t n_targets, struct verdict *v)
         memcpy(v->error, failure->error, sizeof v->error);
         return;
     }
-    v->loss = total_loss(t) / (double)n_targets;
+    v->loss = weft_trainer_total_loss(t) / (double)n_targets;
     collect_squares(t);
     v->norm = sqrt(sum_squares(t));
     if (!isfinite(v->loss)) {
@@ -478,7 +479,7 @@ enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_step_resu
     size_t n_targets;
     struct verdict v;
     double lr;
-    WEFT_TRY(read_tokens(t, &n_targets, err));
+    WEFT_TRY(weft_trainer_read_tokens(t, &t->batch, t->done, &n_targets, err));
     WEFT_TRY(run_micros(t, n_targets, &v, err));
     if (v.status != WEFT_OK)
         return WEFT_FAIL(err, (enum weft_status)v.status, "%s", v.error);
