@@ -134,10 +134,10 @@ enum weft_status weft_safetensors_check_unique(const struct weft_safetensors_ent
     return st;
 }
 
-static enum weft_status make_header(struct weft_text *text,
-                                    const struct weft_safetensors_entry *entries, size_t n,
-                                    const struct weft_safetensors_pair *pairs, size_t n_pairs,
-                                    struct weft_error *err)
+enum weft_status weft_safetensors_header(struct weft_text *text,
+                                         const struct weft_safetensors_entry *entries, size_t n,
+                                         const struct weft_safetensors_pair *pairs,
+                                         size_t n_pairs, struct weft_error *err)
 {
     if (n > WEFT_SAFETENSORS_MAX_TENSORS)
         return WEFT_FAIL(err, WEFT_CKPT, "%zu tensors are too many for one file: at most %d", n,
@@ -212,7 +212,8 @@ weft_safetensors_writer_new(const char *path, const struct weft_safetensors_entr
     if (w == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a handle to write %.160s", path);
     w->file.fd = -1;
-    enum weft_status st = make_header(&text, entries, n_entries, pairs, n_pairs, err);
+    enum weft_status st =
+        weft_safetensors_header(&text, entries, n_entries, pairs, n_pairs, err);
     if (st == WEFT_OK)
         st = copy_entries(w, entries, n_entries, err);
     if (st == WEFT_OK)

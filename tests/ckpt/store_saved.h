@@ -1,0 +1,143 @@
+/* Checkpoints for tests: parameters whose every number is known from its step and place, so that
+ * what is read can be compared bit by bit without asking the store. */
+#ifndef TESTS_CKPT_STORE_SAVED_H
+#define TESTS_CKPT_STORE_SAVED_H
+
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/store.h"
+
+enum { SAVED_PARAMS = 5, SAVED_MAX_RANKS = 8 };
+
+static const struct saved_param {
+    const char *name;
+    uint32_t rank;
+    uint64_t shape[3];
+    uint64_t n;
+} saved_params[SAVED_PARAMS] = {
+    {"wte.weight", 2, {50, 8}, 400},        {"h.0.ln.weight", 1, {8}, 8},
+    {"h.0.attn.w", 3, {3, 7, 5}, 105},      {"scale", 0, {0}, 1},
+    {"h.1.mlp.\"w\"\\", 2, {31, 33}, 1023},
+};
+
+static const char saved_config[] = "train:\n  steps: 7 # \"quoted\", \xc3\xa4\n";
+static const char saved_model[] = "{\"model_type\": \"gpt2\"}\n";
+
+static inline uint64_t saved_mix(uint64_t x)
+{
+    x += UINT64_C(0x9E3779B97F4A7C15);
+    x = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    x = (x ^ x >> 27) * UINT64_C(0x94D049BB133111EB);
+    return x ^ x >> 31;
+}
+
+/* Any bits, those of no number too. */
+static inline uint32_t saved_bits(uint64_t step, size_t param, int what, uint64_t i)
+{
+    return (uint32_t)saved_mix(step << 40 ^ (uint64_t)param << 32 ^ (uint64_t)what << 30 ^ i);
+}
+
+struct saved_options {
+    const char *root, *run;
+    uint64_t step;
+    size_t n_ranks;
+    uint64_t seed; /* of how the numbers are divided */
+    size_t keep;
+};
+
+static inline uint64_t saved_draw(uint64_t *state, uint64_t below)
+{
+    *state = saved_mix(*state);
+    return *state % below;
+}
+
+/* Cuts all into pieces, and each piece goes to some rank. */
+static inline enum weft_status saved_add(const struct saved_options *o,
+                                         struct weft_store_writer **writers, uint32_t *pool,
+                                         struct weft_error *err)
+{
+    uint64_t state = o->seed;
+    for (size_t p = 0; p < SAVED_PARAMS; p++)
+        for (int what = 0; what < WEFT_STORE_N_WHAT; what++)
+            for (uint64_t begin = 0, n; begin < saved_params[p].n; begin += n) {
+                n = 1 + saved_draw(&state, saved_params[p].n - begin);
+                for (uint64_t i = 0; i < n; i++)
+                    pool[i] = saved_bits(o->step, p, what, begin + i);
+                enum weft_status st = weft_store_writer_add(
+                    writers[saved_draw(&state, o->n_ranks)], saved_params[p].name,
+                    saved_params[p].rank, saved_params[p].shape, (enum weft_store_what)what,
+                    begin, (const float *)(const void *)pool, n, err);
+                pool += n;
+                if (st != WEFT_OK)
+                    return st;
+            }
+    return WEFT_OK;
+}
+
+/* The numbers of all, three for each element. */
+static inline uint32_t *saved_pool(void)
+{
+    uint64_t n = 0;
+    for (size_t p = 0; p < SAVED_PARAMS; p++)
+        n += saved_params[p].n;
+    return malloc(WEFT_STORE_N_WHAT * n * sizeof(uint32_t));
+}
+
+/* What a trainer does: writers on all ranks, then a commit; on failure nothing stays. */
+static inline enum weft_status saved_write(const struct saved_options *o,
+                                           struct weft_error *err)
+{
+    struct weft_store_writer *writers[SAVED_MAX_RANKS] = {NULL};
+    char *blobs[SAVED_MAX_RANKS] = {NULL};
+    size_t bytes[SAVED_MAX_RANKS] = {0};
+    uint32_t *pool = saved_pool();
+    enum weft_status st = WEFT_OK;
+    for (size_t r = 0; r < o->n_ranks && st == WEFT_OK; r++)
+        st = weft_store_writer_new(o->root, o->step, o->run, (uint32_t)r, &writers[r], err);
+    if (st == WEFT_OK)
+        st = saved_add(o, writers, pool, err);
+    for (size_t r = 0; r < o->n_ranks && st == WEFT_OK; r++)
+        st = weft_store_writer_finish(writers[r], &blobs[r], &bytes[r], err);
+    struct weft_store_parts parts = {o->root,      o->step,     o->run,
+                                     saved_config, saved_model, (const char *const *)blobs,
+                                     bytes,        o->n_ranks};
+    if (st == WEFT_OK)
+        st = weft_store_commit(&parts, o->keep, err);
+    else
+        weft_store_abandon(o->root, o->step, o->run, NULL);
+    for (size_t r = 0; r < o->n_ranks; r++) {
+        weft_store_writer_free(writers[r]);
+        free(blobs[r]);
+    }
+    free(pool);
+    return st;
+}
+
+/* Compares all numbers, in ranges of their own. */
+static inline enum weft_status saved_compare(struct weft_store *s, uint64_t seed, bool *same,
+                                             struct weft_error *err)
+{
+    uint64_t state = seed;
+    static _Thread_local uint32_t got[2048];
+    *same = weft_store_count(s) == SAVED_PARAMS;
+    for (size_t p = 0; p < SAVED_PARAMS; p++)
+        for (int what = 0; what < WEFT_STORE_N_WHAT; what++)
+            for (uint64_t begin = 0, n; begin < saved_params[p].n; begin += n) {
+                n = 1 + saved_draw(&state, saved_params[p].n - begin);
+                enum weft_status st =
+                    weft_store_read(s, saved_params[p].name, (enum weft_store_what)what, begin,
+                                    n, (float *)(void *)got, err);
+                if (st != WEFT_OK)
+                    return st;
+                for (uint64_t i = 0; i < n; i++)
+                    *same =
+                        *same && got[i] == saved_bits(weft_store_step(s), p, what, begin + i);
+            }
+    return WEFT_OK;
+}
+
+#endif
