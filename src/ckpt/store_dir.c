@@ -232,11 +232,12 @@ static enum weft_status find_last_kept(const char *root, int fd, const uint64_t 
     for (size_t n_whole = 0; i < n; i++) {
         char name[STORE_STEP_NAME];
         struct weft_store *s = NULL;
+        struct weft_error why;
         weft_store_step_name(steps[i], name);
-        enum weft_status st = weft_store_open_at(root, fd, name, &s, err);
+        enum weft_status st = weft_store_open_at(root, fd, name, &s, &why);
         weft_store_free(s);
         if (st == WEFT_NOMEM) /* that says nothing about the checkpoint */
-            return st;
+            return WEFT_FAIL(err, st, "%s", why.msg);
         if (st == WEFT_OK && ++n_whole == keep)
             break;
     }

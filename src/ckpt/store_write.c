@@ -500,13 +500,13 @@ enum weft_status weft_store_commit(const struct weft_store_parts *parts, size_t 
     enum weft_status st = weft_store_verify(parts->root, parts->step, 0, 1, err);
     if (st == WEFT_CKPT) /* read, and found to be wrong */
         weft_store_discard(parts->root, parts->step, NULL);
-    struct weft_error why = {.msg = ""};
-    if (st == WEFT_OK)
-        st = weft_store_prune(parts->root, keep, &why);
-    if (why.msg[0] != '\0')
+    WEFT_TRY(st);
+    struct weft_error why;
+    st = weft_store_prune(parts->root, keep, &why);
+    if (st != WEFT_OK)
         return WEFT_FAIL(err, st,
                          "the checkpoint of step %" PRIu64
                          " is good, but older ones are not removed: %.360s",
                          parts->step, why.msg);
-    return st;
+    return WEFT_OK;
 }
