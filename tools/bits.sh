@@ -73,7 +73,7 @@ gpt2       6  1 2 3  v-half            off      2 inproc
 llama-12  12  4 2 4  v-min             full     1 inproc
 tied       6  1 2 4  1f1b-v            off      2 inproc
 llama      6  2 2 2  wave              off      1 inproc
-gpt2       4  4 1 2  chimera           off      2 inproc
+gpt2       4  4 1 3  chimera           off      2 inproc
 llama      8  4 1 1  dualpipe          off      1 inproc
 gpt2-12   16  4 2 1  dualpipe-v        received 2 inproc
 gpt2-12   16  4 4 2  bitpipe           off      1 inproc
@@ -117,7 +117,7 @@ tied       6  3 2 1  v-half            received 2 inproc
 llama      8  1 2 1  v-min             off      1 inproc
 gpt2       6  1 2 3  1f1b-v            off      2 inproc
 gpt2       8  1 1 4  wave              off      1 inproc
-tied       6  4 1 3  chimera           off      2 inproc
+tied       6  4 1 4  chimera           off      2 inproc
 tied       8  2 1 2  dualpipe          full     1 inproc
 gpt2       4  2 2 1  dualpipe-v        off      2 inproc
 gpt2-12   12  4 4 3  bitpipe           full     1 inproc

@@ -136,6 +136,14 @@ static enum weft_fate fate_of(const struct weft_flight *r, const char *this_host
     return is_alive(r->pid) ? WEFT_FATE_RUNNING : WEFT_FATE_GONE;
 }
 
+/* The last sign of a rank: of its process, or, where that is there or has told its end, of its
+ * work. */
+static int64_t sign_ns(const struct weft_flights *f, size_t i)
+{
+    bool process = f->fates[i] == WEFT_FATE_GONE || f->fates[i] == WEFT_FATE_AWAY;
+    return process ? f->at[i].beat_ns : f->at[i].time_ns;
+}
+
 static bool has_fate(const struct weft_flights *f, enum weft_fate fate)
 {
     for (size_t i = 0; i < f->n; i++)
@@ -154,9 +162,9 @@ static size_t find_lost(const struct weft_flights *f, double timeout)
     size_t lost = SIZE_MAX;
     for (size_t i = 0; i < f->n; i++) {
         bool open = f->fates[i] == WEFT_FATE_RUNNING || f->fates[i] == WEFT_FATE_AWAY;
-        bool silent = failed || f->at[i].beat_ns / 1000000000 < silent_s;
+        bool silent = failed || sign_ns(f, i) / 1000000000 < silent_s;
         if ((gone ? f->fates[i] == WEFT_FATE_GONE : open && silent) &&
-            (lost == SIZE_MAX || f->at[i].beat_ns < f->at[lost].beat_ns))
+            (lost == SIZE_MAX || sign_ns(f, i) < sign_ns(f, lost)))
             lost = i;
     }
     return lost;
@@ -210,10 +218,10 @@ static const char *clock_text(char out[CLOCK_TEXT], int64_t time_ns)
     return out;
 }
 
-static void print_place(const struct weft_flight *r, FILE *out)
+static void print_place(const struct weft_flight *r, int64_t sign, FILE *out)
 {
     char clock[CLOCK_TEXT];
-    fprintf(out, "last sign %s", clock_text(clock, r->beat_ns));
+    fprintf(out, "last sign %s", clock_text(clock, sign));
     if (r->state == WEFT_FLIGHT_DONE)
         fputc('\n', out);
     else
@@ -259,7 +267,7 @@ static void print_rank(const struct weft_flights *f, size_t i, FILE *out)
     if (i == f->lost) {
         fprintf(out, "lost     rank %u (host %s, pid %lld): ", r->rank, r->host,
                 (long long)r->pid);
-        print_place(r, out);
+        print_place(r, sign_ns(f, i), out);
         return;
     }
     fprintf(out, "rank %-3u %s", r->rank, ending(f, i));
@@ -270,19 +278,39 @@ static void print_rank(const struct weft_flights *f, size_t i, FILE *out)
     else
         fputc(':', out);
     fputc(' ', out);
-    print_place(r, out);
+    print_place(r, sign_ns(f, i), out);
 }
 
-/* A process notes every 2 ms that it is alive, when the machine is not too busy: who went first is
- * not to be told from signs that lie closer than this. */
+/* A process gives a sign every 2 ms, when it gets a core: who went first is not to be told from signs
+ * that lie closer than this, unless the others wait for one. */
 #define UNSURE_NS INT64_C(4000000)
+
+/* The record of a rank; NULL when there is none. */
+static const struct weft_flight *record_of(const struct weft_flights *f, uint32_t rank)
+{
+    const struct weft_flight key = {.rank = rank};
+    return bsearch(&key, f->at, f->n, sizeof key, by_rank);
+}
+
+/* Does a rank wait for the lost one, itself or through others? */
+static bool waits_for_lost(const struct weft_flights *f, size_t i)
+{
+    const struct weft_flight *r = &f->at[i];
+    for (size_t k = 0; k < f->n && r != NULL; k++) {
+        if (r == &f->at[f->lost])
+            return true;
+        r = record_of(f, r->waits_for);
+    }
+    return false;
+}
 
 static bool is_unsure(const struct weft_flights *f, size_t i)
 {
     if (f->lost == SIZE_MAX || i == f->lost || f->fates[i] != WEFT_FATE_GONE ||
-        f->fates[f->lost] != WEFT_FATE_GONE || is_same_process(&f->at[i], &f->at[f->lost]))
+        f->fates[f->lost] != WEFT_FATE_GONE || is_same_process(&f->at[i], &f->at[f->lost]) ||
+        waits_for_lost(f, i))
         return false;
-    return f->at[i].beat_ns / 2 - f->at[f->lost].beat_ns / 2 < UNSURE_NS / 2;
+    return sign_ns(f, i) / 2 - sign_ns(f, f->lost) / 2 < UNSURE_NS / 2;
 }
 
 static void print_unsure(const struct weft_flights *f, FILE *out)
@@ -330,7 +358,7 @@ static void put_record(struct weft_json *j, const struct weft_flight *r, const c
     weft_json_string(j, "host", r->host);
     weft_json_number(j, "pid", (double)r->pid);
     weft_json_number(j, "last_sign", (double)r->beat_ns * 1e-9);
-    weft_json_uint(j, "step", r->step + 1);
+    weft_json_uint(j, "step", r->step);
     weft_json_string(j, "doing", r->doing);
     if (r->waits_for != UINT32_MAX)
         weft_json_uint(j, "waits_for", r->waits_for);
@@ -379,6 +407,6 @@ enum weft_status weft_inspect_flight(const char *path, const struct weft_inspect
             "%s: the record of a rank\nrank %-3u of %u (host %s, pid %lld), %s%s%s: ", path,
             r.rank, r.n_ranks, r.host, (long long)r.pid, states[r.state],
             r.error[0] != '\0' ? ", " : "", r.error);
-    print_place(&r, how->out);
+    print_place(&r, r.time_ns, how->out);
     return WEFT_OK;
 }

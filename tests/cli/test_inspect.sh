@@ -202,9 +202,9 @@ holds test "$(grep -c 'ended with its process' out)" -eq 3
 run 4 inspect --hash runs/k
 err_has 'not finished'
 
-# The bytes of a record: magic 8, rank 4, ranks 4, state 4, waits_for 4, step 8, time 8, beat 8, pid 8,
-# host 64, doing 96, error 256.  Rank 2 is silent since 1970 and was at step 6; rank 0 has another pid and waits
-# for it; rank 1 said why it failed; rank 3 is done.
+# The bytes of a record: magic 8, rank 4, ranks 4, state 4, waits_for 4, step 8, time 8, last alive 8,
+# pid 8, host 64, doing 96, error 256.  Rank 2 is silent since 1970 and was at step 6; rank 0 has
+# another pid and waits for it; rank 1 said why it failed; rank 3 is done.
 cp -r runs/k runs/l
 record=runs/l/ranks
 put $record/2 24 '\006\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
@@ -224,16 +224,20 @@ run 0 inspect --json runs/l
 is_json 1
 out_has '"lost":2,"lost_or":[]'
 
-# Signs 2 ms apart do not tell who went first.
+# Signs 2 ms apart do not tell who went first, unless one waits for the other.
 cp -r runs/l runs/i && put runs/i/ranks/0 40 '\x80\x84\x1e\0\0\0\0\0'
 run 0 inspect runs/i
 out_has 'lost     rank 2'
+out_lacks 'it may have been'
+put runs/i/ranks/0 20 '\003\0\0\0'
+run 0 inspect runs/i
 out_has 'note     it may have been rank 0 as well'
 run 0 inspect --json runs/i
 out_has '"lost":2,"lost_or":[0]'
 
-# A rank that hangs, its process still there, is lost once others gave up.
+# A rank that hangs, its process still there and alive to the last, is lost once others gave up.
 cp -r runs/l runs/h
+put runs/h/ranks/2 40 '\0\0\0\0\0\0\0\x7f'
 live=$(printf '\\x%02x\\x%02x\\x%02x\\0' $(($$ & 255)) $(($$ >> 8 & 255)) $(($$ >> 16 & 255)))
 for r in 0 2 3; do
     put runs/h/ranks/$r 48 "$live\0\0\0\0"
