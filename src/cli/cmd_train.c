@@ -1,4 +1,5 @@
 /* Trains a model, step by step, until it is done or told to stop. */
+#include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -181,6 +182,7 @@ struct run {
     struct weft_rundir dir;       /* on rank 0; zeroed when nothing is kept */
     double token_flops, peak, bubble_plan;
     int64_t begin_ns;
+    uint64_t resumed; /* the step that it went on from */
     uint32_t rank, n_ranks;
     uint32_t slow_steps, slow_rank; /* how long a rank has been slow */
     bool slow_said;
@@ -228,7 +230,7 @@ static enum weft_status write_traces(struct run *run, uint64_t step, struct weft
 }
 
 static enum weft_status log_step(struct run *run, const struct weft_step_result *r,
-                                 struct weft_error *err)
+                                 double val_loss, struct weft_error *err)
 {
     const struct weft_train_settings *s = run->settings;
     struct weft_metrics_record record = {.step = r->step,
@@ -238,16 +240,33 @@ static enum weft_status log_step(struct run *run, const struct weft_step_result 
                                          .tokens = r->tokens,
                                          .ms = (double)r->ns * 1e-6,
                                          .bubble = run->n_ranks > 1 ? r->bubble : 0,
-                                         .bubble_plan = run->bubble_plan};
+                                         .bubble_plan = run->bubble_plan,
+                                         .val_loss = val_loss};
     weft_metrics_rates(&record, run->token_flops, run->peak);
     if (run->dir.metrics != NULL)
         WEFT_TRY(weft_metrics_log_add(run->dir.metrics, &record, err));
-    double a_step = (double)(weft_clock_ns() - run->begin_ns) * 1e-9 / (double)r->step;
+    double a_step =
+        (double)(weft_clock_ns() - run->begin_ns) * 1e-9 / (double)(r->step - run->resumed);
     if (r->step % s->log.every == 0 || r->step == 1 || r->step == s->train.steps)
         print_step(&record, s->train.steps, a_step * (double)(s->train.steps - r->step),
                    run->n_ranks > 1);
+    if (val_loss != 0)
+        printf("eval %llu/%llu | val loss %.4f | perplexity %.2f\n",
+               (unsigned long long)r->step, (unsigned long long)s->train.steps, val_loss,
+               exp(val_loss));
     watch_pace(run, r);
     return WEFT_OK;
+}
+
+static void tell_news(struct run *run)
+{
+    struct weft_checkpoint_news news = weft_trainer_news(run->trainer);
+    if (news.saved != 0)
+        printf("saved    checkpoint of step %llu in %.2f s\n", (unsigned long long)news.saved,
+               news.seconds);
+    if (news.error[0] != '\0')
+        fprintf(stderr, "weft: warning: no checkpoint: %s; the run goes on\n", news.error);
+    fflush(stdout);
 }
 
 static bool time_is_up(const struct run *run)
@@ -264,8 +283,13 @@ static enum weft_status one_step(struct run *run, bool *stop, struct weft_error 
         weft_trainer_ask_to_stop(run->trainer);
     WEFT_TRY(weft_trainer_step(run->trainer, &r, err));
     *stop = r.stop;
-    if (is_root(run))
-        WEFT_TRY(log_step(run, &r, err));
+    struct weft_eval_result eval = {0};
+    if (s->eval.every != 0 && (r.step % s->eval.every == 0 || r.step == s->train.steps))
+        WEFT_TRY(weft_trainer_evaluate(run->trainer, &eval, err));
+    if (is_root(run)) {
+        WEFT_TRY(log_step(run, &r, eval.loss, err));
+        tell_news(run);
+    }
     if (s->log.dir != NULL && r.step <= s->log.trace_steps)
         WEFT_TRY(write_traces(run, r.step, err));
     return WEFT_OK;
@@ -292,6 +316,24 @@ static bool can_save(enum weft_status st)
     return st == WEFT_OK || st == WEFT_NUMERIC || st == WEFT_DATA;
 }
 
+/* A run that is to go on leaves a checkpoint, one that is over its weights. */
+static enum weft_status keep(struct run *run, struct weft_error *err)
+{
+    const struct weft_train_settings *s = run->settings;
+    bool over = weft_trainer_done(run->trainer) >= s->train.steps;
+    if (s->checkpoint.every != 0) {
+        WEFT_TRY(weft_trainer_checkpoint(run->trainer, err));
+        if (is_root(run))
+            tell_news(run);
+    }
+    if (s->checkpoint.every != 0 && !over)
+        return WEFT_OK;
+    WEFT_TRY(weft_trainer_save(run->trainer, run->dir.model, err));
+    if (is_root(run))
+        printf("saved    %s\n", run->dir.model);
+    return WEFT_OK;
+}
+
 static enum weft_status all_steps(struct run *run, struct weft_error *err)
 {
     uint64_t steps = run->settings->train.steps;
@@ -304,10 +346,7 @@ static enum weft_status all_steps(struct run *run, struct weft_error *err)
     if (run->settings->log.dir == NULL || weft_trainer_done(run->trainer) == 0 || !can_save(st))
         return st;
     struct weft_error second = {0};
-    enum weft_status saved =
-        weft_trainer_save(run->trainer, run->dir.model, st == WEFT_OK ? err : &second);
-    if (saved == WEFT_OK && is_root(run))
-        printf("saved    %s\n", run->dir.model);
+    enum weft_status saved = keep(run, st == WEFT_OK ? err : &second);
     return st != WEFT_OK ? st : saved;
 }
 
@@ -342,7 +381,7 @@ static enum weft_status open_run_directory(struct run *run, struct weft_error *e
         return WEFT_OK;
     if (is_root(run)) {
         const struct weft_layout *l = weft_trainer_info(run->trainer).layout;
-        WEFT_TRY(weft_rundir_init(&run->dir, s->log.dir, s, err));
+        WEFT_TRY(weft_rundir_init(&run->dir, s->log.dir, s, run->resumed, err));
         WEFT_TRY(weft_rundir_schedule(s->log.dir, weft_layout_schedule(l, 0), err));
         if (s->log.trace_steps > 0)
             WEFT_TRY(weft_rundir_make(s->log.dir, "trace", err));
@@ -354,16 +393,22 @@ static enum weft_status prepare(struct run *run, struct weft_error *err)
 {
     const struct weft_train_settings *s = run->settings;
     if (s->log.dir != NULL && is_root(run))
-        WEFT_TRY(weft_rundir_check(s->log.dir, err));
+        WEFT_TRY(weft_rundir_open(&run->dir, s->log.dir,
+                                  strcmp(s->checkpoint.resume, "no") != 0, err));
     WEFT_TRY(weft_trainer_new(s, run->comm, &run->trainer, err));
-    WEFT_TRY(open_run_directory(run, err));
     struct weft_trainer_info info = weft_trainer_info(run->trainer);
+    run->resumed = info.resumed;
+    WEFT_TRY(open_run_directory(run, err));
     run->token_flops = info.token_flops;
     run->bubble_plan = info.bubble_plan;
     WEFT_TRY(measure_peak(run, err));
     if (!is_root(run))
         return WEFT_OK;
     print_head(s, &info, weft_comm_name(run->comm), run->peak);
+    if (info.resume_note[0] != '\0')
+        fprintf(stderr, "weft: warning: %s\n", info.resume_note);
+    if (run->resumed > 0)
+        printf("resumed  from the checkpoint of step %llu\n", (unsigned long long)run->resumed);
     if (run->dir.again)
         printf("         an unfinished run was here: this one starts anew, and its metrics are "
                "appended\n");
@@ -513,10 +558,13 @@ const struct weft_command weft_command_train = {
             "Several ranks (parallel.pp x parallel.dp) are threads of this process, or\n"
             "processes under mpirun or srun. Whatever the layout, schedule and number of\n"
             "ranks, losses and weights are the same bits.\n\n"
-            "Settings of what is to come can be read and printed, but not set: data.val and\n"
-            "tokenizer, parallel.auto, eval, checkpoint, log.tensorboard and sample.\n",
+            "With checkpoint.every a run that was stopped, or killed, goes on with\n"
+            "--checkpoint.resume=auto, in any layout, as if it had never stopped.\n\n"
+            "Settings of what is to come can be read and printed, but not set:\n"
+            "data.tokenizer, parallel.auto, log.tensorboard and log.sample.\n",
     .examples = "  weft train run.yaml\n"
                 "  weft train run.yaml --parallel.pp=2 --parallel.schedule=zb-h1\n"
+                "  weft train run.yaml --checkpoint.every=100 --checkpoint.resume=auto\n"
                 "  mpirun -n 4 weft train run.yaml --parallel.pp=2 --parallel.dp=2\n"
                 "  weft train run.yaml --optim.lr=6e-4 --log.dir=runs/b\n"
                 "  weft train --model.spec=d6 --data.train=tokens.bin --train.steps=100\n"

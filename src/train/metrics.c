@@ -55,6 +55,8 @@ enum weft_status weft_metrics_log_add(struct weft_metrics_log *log,
     weft_json_number(&j, "mfu", r->mfu);
     weft_json_number(&j, "bubble", r->bubble);
     weft_json_number(&j, "bubble_plan", r->bubble_plan);
+    if (r->val_loss != 0)
+        weft_json_number(&j, "val_loss", r->val_loss);
     weft_json_end(&j, '}');
     fputc('\n', log->out);
     if (fflush(log->out) != 0 || ferror(log->out))

@@ -2,7 +2,7 @@
  * whatever happens the file holds all steps so far.
  *
  *     {"step":1,"loss":4.87,"grad_norm":1.08,"lr":0.0003,"tokens":192,"ms":12.5,"tok_s":15360,
- *      "mfu":0.34,"bubble":0,"bubble_plan":0}
+ *      "mfu":0.34,"bubble":0,"bubble_plan":0}        and "val_loss" where it was evaluated
  *
  * Numbers read back as the same doubles.  tokens are those of the step. */
 #ifndef TRAIN_METRICS_H
@@ -19,6 +19,7 @@ struct weft_metrics_record {
     double ms, tok_s;
     double mfu;                 /* model flops over what the machine could have done */
     double bubble, bubble_plan; /* idle part of the ranks' time, measured and planned */
+    double val_loss;            /* on validation data, after the step; 0: not evaluated */
 };
 
 /* tok_s and mfu of a step that took ms. */

@@ -1,10 +1,12 @@
 #include "train/rundir.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -15,11 +17,9 @@ static enum weft_status no_memory(const char *dir, struct weft_error *err)
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory for names in %.200s", dir);
 }
 
-enum weft_status weft_rundir_check(const char *dir, struct weft_error *err)
+static enum weft_status check_finished(const char *dir, struct weft_error *err)
 {
     struct stat info;
-    if (stat(dir, &info) == 0 && !S_ISDIR(info.st_mode))
-        return WEFT_FAIL(err, WEFT_USAGE, "log.dir %.200s is a file: give a directory", dir);
     char *model = weft_path_join(dir, "model");
     if (model == NULL)
         return no_memory(dir, err);
@@ -30,6 +30,32 @@ enum weft_status weft_rundir_check(const char *dir, struct weft_error *err)
                          "log.dir %.150s has a finished run (there is %.150s/model): give "
                          "another directory; --model.dir=%.150s/model starts from its weights",
                          dir, dir, dir);
+    return WEFT_OK;
+}
+
+static bool is_checkpoint(const char *name)
+{
+    return strncmp(name, "step-", 5) == 0;
+}
+
+static enum weft_status check_checkpoints(const char *dir, struct weft_error *err)
+{
+    char *root = weft_path_join(dir, "checkpoints");
+    if (root == NULL)
+        return no_memory(dir, err);
+    DIR *list = opendir(root);
+    bool found = false;
+    for (const struct dirent *entry; list != NULL && (entry = readdir(list)) != NULL;)
+        found = found || is_checkpoint(entry->d_name);
+    if (list != NULL)
+        closedir(list);
+    free(root);
+    if (found)
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "log.dir %.200s has checkpoints of an unfinished run: "
+            "--checkpoint.resume=auto goes on with it; else give another directory",
+            dir);
     return WEFT_OK;
 }
 
@@ -62,13 +88,52 @@ static enum weft_status write_config(const char *path, const struct weft_train_s
     return st;
 }
 
-enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
-                                  const struct weft_train_settings *settings,
+enum weft_status weft_rundir_open(struct weft_rundir *run, const char *dir, bool resume,
                                   struct weft_error *err)
 {
+    struct stat info;
     *run = (struct weft_rundir){0};
-    WEFT_TRY(weft_rundir_check(dir, err));
+    if (stat(dir, &info) == 0 && !S_ISDIR(info.st_mode))
+        return WEFT_FAIL(err, WEFT_USAGE, "log.dir %.200s is a file: give a directory", dir);
+    WEFT_TRY(check_finished(dir, err));
+    if (!resume)
+        WEFT_TRY(check_checkpoints(dir, err));
     WEFT_TRY(make_directories(dir, err));
+    return weft_store_lock(dir, &run->lock, err);
+}
+
+/* Where the line of the first step after `last` begins. */
+static long end_of_steps(FILE *in, uint64_t last)
+{
+    char line[4096];
+    long end = 0;
+    while (fgets(line, sizeof line, in) != NULL) {
+        unsigned long long step;
+        size_t n = strlen(line);
+        if (n == 0 || line[n - 1] != '\n' || sscanf(line, "{\"step\":%llu", &step) != 1 ||
+            step > last)
+            break;
+        end = ftell(in);
+    }
+    return end;
+}
+
+static enum weft_status cut_metrics(const char *path, uint64_t last, struct weft_error *err)
+{
+    FILE *in = fopen(path, "rb");
+    if (in == NULL)
+        return WEFT_OK;
+    long end = end_of_steps(in, last);
+    fclose(in);
+    if (end >= 0 && truncate(path, end) != 0)
+        return WEFT_FAIL(err, WEFT_IO, "cut %.200s: %s", path, strerror(errno));
+    return WEFT_OK;
+}
+
+enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
+                                  const struct weft_train_settings *settings, uint64_t resumed,
+                                  struct weft_error *err)
+{
     char *config = weft_path_join(dir, "config.yaml");
     char *metrics = weft_path_join(dir, "metrics.jsonl");
     run->model = weft_path_join(dir, "model");
@@ -77,15 +142,15 @@ enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
         st = no_memory(dir, err);
     struct stat info;
     if (st == WEFT_OK) {
-        run->again = stat(metrics, &info) == 0 && info.st_size > 0;
+        run->again = resumed == 0 && stat(metrics, &info) == 0 && info.st_size > 0;
         st = write_config(config, settings, err);
     }
+    if (st == WEFT_OK && resumed > 0)
+        st = cut_metrics(metrics, resumed, err);
     if (st == WEFT_OK)
         st = weft_metrics_log_new(metrics, &run->metrics, err);
     free(config);
     free(metrics);
-    if (st != WEFT_OK)
-        weft_rundir_release(run);
     return st;
 }
 
@@ -154,6 +219,7 @@ enum weft_status weft_rundir_record(const char *dir, struct weft_comm *comm,
 void weft_rundir_release(struct weft_rundir *run)
 {
     weft_metrics_log_free(run->metrics);
+    weft_store_unlock(run->lock);
     free(run->model);
     *run = (struct weft_rundir){0};
 }

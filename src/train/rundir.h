@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 
+#include "ckpt/store.h"
 #include "train/metrics.h"
 #include "train/settings.h"
 #include "weft/comm.h"
@@ -19,19 +20,23 @@
 #include "weft/status.h"
 #include "weft/trace.h"
 
-/* Refuses a directory that has a finished run.  Touches nothing.  Local. */
-enum weft_status weft_rundir_check(const char *dir, struct weft_error *err);
-
 struct weft_rundir {
     char *model;                      /* owned: the path of the weights to be */
     struct weft_metrics_log *metrics; /* owned */
+    struct weft_store_lock *lock;     /* owned */
     bool again; /* a run that was not finished has left its metrics here */
 };
 
-/* Makes the directory, and those above it, writes config.yaml and opens metrics.jsonl.
- * weft_rundir_release() closes.  Local. */
+/* Makes the directory, and those above it, and takes it for this process: a second run in it is
+ * refused, and so are one that has finished, and one that has checkpoints unless it is resumed.
+ * weft_rundir_release() lets go.  Local. */
+enum weft_status weft_rundir_open(struct weft_rundir *run, const char *dir, bool resume,
+                                  struct weft_error *err);
+
+/* Writes config.yaml and opens metrics.jsonl; of a run that goes on after step `resumed` the lines
+ * of later steps are taken out: they will come again.  Local. */
 enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
-                                  const struct weft_train_settings *settings,
+                                  const struct weft_train_settings *settings, uint64_t resumed,
                                   struct weft_error *err);
 /* A directory within it.  Local. */
 enum weft_status weft_rundir_make(const char *dir, const char *name, struct weft_error *err);

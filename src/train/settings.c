@@ -140,8 +140,8 @@ static const struct weft_setting rows[] = {
     {"checkpoint", "resume", WEFT_SET_TEXT, "no",
      "auto: from the newest checkpoint, if there is one; no; or a checkpoint's path",
      AT(checkpoint.resume)},
-    {"checkpoint", "async", WEFT_SET_SWITCH, "false", "write while training goes on",
-     AT(checkpoint.in_background)},
+    {"checkpoint", "async", WEFT_SET_SWITCH, "true",
+     "write while training goes on, from a copy in memory", AT(checkpoint.in_background)},
     /* log */
     {"log", "dir", WEFT_SET_TEXT, "", "the run's directory, with metrics.jsonl and the weights",
      AT(log.dir)},
@@ -165,9 +165,10 @@ struct weft_setting_list weft_train_setting_list(void)
 /* Keys that are read but have no effect yet: anything but their default is refused, for a run
  * must never be other than its settings say.  Whoever builds the feature takes its line out. */
 static const char *const not_yet[] = {
-    "data.val",         "data.tokenizer",   "parallel.auto",   "eval.every",
-    "eval.batches",     "checkpoint.every", "checkpoint.keep", "checkpoint.resume",
-    "checkpoint.async", "log.tensorboard",  "log.sample",
+    "data.tokenizer",
+    "parallel.auto",
+    "log.tensorboard",
+    "log.sample",
 };
 
 static enum weft_status refuse_not_yet(const struct weft_train_settings *s, const char *name,
@@ -318,6 +319,14 @@ enum weft_status weft_train_settings_check(const struct weft_train_settings *s,
         return WEFT_FAIL(err, WEFT_USAGE,
                          "parallel.micros %u is more than the %u sequences of data.batch",
                          s->parallel.micros, s->data.batch);
+    if (s->eval.every != 0 && s->data.val == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "eval.every is %u, and there is nothing to evaluate on: give data.val",
+                         s->eval.every);
+    if (s->checkpoint.every != 0 && s->log.dir == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "checkpoint.every is %u, and there is no place for them: give log.dir",
+                         s->checkpoint.every);
     return check_rates(s, err);
 }
 

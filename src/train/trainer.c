@@ -432,6 +432,9 @@ static enum weft_status build(struct weft_trainer *t, const struct weft_train_se
     WEFT_TRY(make_optim(t, s, err));
     WEFT_TRY(plan_bubble(t, err));
     WEFT_TRY(weft_trainer_reports_new(t, err));
+    WEFT_TRY(
+        weft_checkpoint_resume(t, s, &t->resumed, t->resume_note, sizeof t->resume_note, err));
+    WEFT_TRY(weft_checkpointer_new(t, s, &t->checkpointer, err));
     /* Nobody counts the time that others take to get here. */
     return t->comm == NULL ? WEFT_OK : weft_comm_barrier(t->comm, err);
 }
@@ -485,6 +488,7 @@ void weft_trainer_free(struct weft_trainer *t)
         weft_comm_on_progress(t->comm, NULL, NULL);
         weft_comm_describe(t->comm, NULL, NULL);
     }
+    weft_checkpointer_free(t->checkpointer);
     weft_optim_free(t->optim);
     for (size_t i = 0; i < t->n_groups; i++)
         free_group(&t->groups[i]);
@@ -502,6 +506,7 @@ void weft_trainer_free(struct weft_trainer *t)
     free(t->report);
     free(t->squares);
     free(t->planned_work);
+    free(t->checkpoint_states);
     free(t->groups);
     free(t->origins);
     free(t->stages);
@@ -558,6 +563,16 @@ void weft_trainer_pack(struct weft_trainer *t)
 uint64_t weft_trainer_done(const struct weft_trainer *t)
 {
     return t->done;
+}
+
+enum weft_status weft_trainer_checkpoint(struct weft_trainer *t, struct weft_error *err)
+{
+    return weft_checkpointer_save(t->checkpointer, t, err);
+}
+
+struct weft_checkpoint_news weft_trainer_news(struct weft_trainer *t)
+{
+    return weft_checkpointer_news(t->checkpointer);
 }
 
 void weft_trainer_ask_to_stop(struct weft_trainer *t)
@@ -630,6 +645,8 @@ struct weft_trainer_info weft_trainer_info(const struct weft_trainer *t)
         .seq = t->layout.seq,
         .threads = weft_pool_threads(t->pool),
         .bubble_plan = t->bubble_plan,
+        .resumed = t->resumed,
+        .resume_note = t->resume_note,
     };
     for (uint32_t s = 0; s < t->layout.n_stages; s++)
         if (t->stages[s] != NULL)

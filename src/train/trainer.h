@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "train/checkpoint.h"
 #include "train/layout.h"
 #include "train/settings.h"
 #include "weft/comm.h"
@@ -75,6 +76,13 @@ uint64_t weft_trainer_done(const struct weft_trainer *t); /* steps so far */
 enum weft_status weft_trainer_save(struct weft_trainer *t, const char *dir,
                                    struct weft_error *err);
 
+/* Writes a checkpoint now, when checkpoints are written at all.  What went wrong with it is news, not
+ * an error.  Collective. */
+enum weft_status weft_trainer_checkpoint(struct weft_trainer *t, struct weft_error *err);
+
+/* What became of checkpoints since it was last asked; on rank 0.  Local. */
+struct weft_checkpoint_news weft_trainer_news(struct weft_trainer *t);
+
 /* What the last step's actions took, of one replica, on rank 0: *out is filled there alone.  The
  * caller releases it.  Collective. */
 enum weft_status weft_trainer_trace(struct weft_trainer *t, uint32_t replica,
@@ -98,9 +106,11 @@ struct weft_trainer_info {
     size_t n_files;
     uint32_t seq;
     unsigned threads;
-    double token_flops; /* of the model, for one token: weft/spec.h */
-    double bubble_plan; /* of the schedule, by the model's costs */
-    struct {            /* of this rank */
+    double token_flops;      /* of the model, for one token: weft/spec.h */
+    double bubble_plan;      /* of the schedule, by the model's costs */
+    uint64_t resumed;        /* the step of the checkpoint that it began with, or 0 */
+    const char *resume_note; /* borrowed: which ones were passed over; on rank 0 */
+    struct {                 /* of this rank */
         size_t weights, gradients, packed, activations, messages, scratch, moments, total;
         size_t planned; /* weights, gradients, packed, moments, activations by the plan */
     } bytes;

@@ -6,6 +6,7 @@
 #include "model/stage.h"
 #include "optim/adamw.h"
 #include "sync/group.h"
+#include "train/checkpoint.h"
 #include "train/trainer.h"
 #include "weft/exec.h"
 
@@ -32,6 +33,7 @@ struct report_head {
     uint32_t status;
     uint32_t stage, micro; /* of a failure */
     uint32_t stop;
+    uint32_t checkpoint;                  /* enum weft_checkpoint_state */
     int64_t begin_ns, end_ns, compute_ns; /* of the pipeline */
     char error[480];
 };
@@ -40,6 +42,7 @@ struct report_head {
 struct verdict {
     uint32_t status;
     uint32_t stop;
+    uint32_t checkpoint; /* enum weft_checkpoint_action */
     double loss, norm, bubble;
     uint32_t slow_rank;
     double slow_factor;
@@ -68,8 +71,10 @@ struct weft_trainer {
     struct weft_exec *exec;        /* owned */
     struct held_group *groups;     /* owned */
     size_t n_groups;
-    struct weft_optim *optim; /* owned */
-    struct origin *origins;   /* owned: by the optimizer's tensors */
+    struct weft_optim *optim;               /* owned */
+    struct origin *origins;                 /* owned: by the optimizer's tensors */
+    struct weft_checkpointer *checkpointer; /* owned; NULL: none are written */
+    uint32_t *checkpoint_states;            /* owned, on rank 0: (n_ranks) */
 
     uint32_t micro0, n_micros; /* of this replica */
     uint32_t *rows;            /* owned: (n_micros) */
@@ -89,6 +94,8 @@ struct weft_trainer {
 
     uint64_t done; /* steps */
     bool stop;
+    uint64_t resumed;      /* the step of the checkpoint that it began with, or 0 */
+    char resume_note[400]; /* which ones were passed over */
 };
 
 /* -- pieces --------------------------------------------------------------------------------- */

@@ -218,8 +218,9 @@ enum weft_status weft_trainer_reports_new(struct weft_trainer *t, struct weft_er
         t->report_sizes = calloc(t->n_ranks, sizeof *t->report_sizes);
         t->squares = calloc(l->first_block[l->params.n] + 1, sizeof *t->squares);
         t->planned_work = calloc(t->n_ranks, sizeof *t->planned_work);
-        ok = ok && t->reports != NULL && t->report_sizes != NULL && t->squares != NULL &&
-             t->planned_work != NULL;
+        t->checkpoint_states = calloc(t->n_ranks, sizeof *t->checkpoint_states);
+        ok = ok && t->checkpoint_states != NULL && t->reports != NULL &&
+             t->report_sizes != NULL && t->squares != NULL && t->planned_work != NULL;
         for (uint32_t r = 0; ok && r < t->n_ranks; r++) {
             t->report_sizes[r] = weft_trainer_report_bytes(l, r);
             t->reports[r] = calloc(1, t->report_sizes[r]);
@@ -243,6 +244,7 @@ static void fill_report(struct weft_trainer *t, enum weft_status failed,
                                  .stage = where.stage,
                                  .micro = where.micro,
                                  .stop = t->stop,
+                                 .checkpoint = weft_checkpointer_state(t->checkpointer),
                                  .begin_ns = times.begin_ns,
                                  .end_ns = times.end_ns,
                                  .compute_ns = times.compute_ns};
@@ -342,7 +344,11 @@ static void judge_times(const struct weft_trainer *t, struct verdict *v)
     double all = (double)(end - begin) * t->n_ranks;
     v->bubble = all > 0 && compute < all ? 1 - compute / all : 0;
     v->slow_factor = slowest / fastest;
-    if (t->slow == 0 || v->slow_factor < t->slow || t->n_ranks == 1)
+    /* Work of less than some milliseconds is at the mercy of whatever else the machine does. */
+    enum { LEAST_NS = 5000000 };
+    const struct report_head *slow = t->reports[v->slow_rank];
+    if (t->slow == 0 || v->slow_factor < t->slow || t->n_ranks == 1 ||
+        slow->compute_ns < LEAST_NS)
         v->slow_rank = UINT32_MAX;
 }
 
@@ -350,8 +356,11 @@ static void judge(struct weft_trainer *t, size_t n_targets, struct verdict *v)
 {
     const struct report_head *failure = first_failure(t);
     *v = (struct verdict){.status = WEFT_OK};
-    for (uint32_t r = 0; r < t->n_ranks; r++)
-        v->stop |= ((const struct report_head *)t->reports[r])->stop;
+    for (uint32_t r = 0; r < t->n_ranks; r++) {
+        const struct report_head *h = t->reports[r];
+        v->stop |= h->stop;
+        t->checkpoint_states[r] = h->checkpoint;
+    }
     judge_times(t, v);
     if (failure != NULL) {
         v->status = failure->status;
@@ -372,6 +381,9 @@ static void judge(struct weft_trainer *t, size_t n_targets, struct verdict *v)
                  "the step",
                  number(t), bad_tensor(t));
     }
+    if (v->status == WEFT_OK)
+        v->checkpoint = weft_checkpointer_decide(t->checkpointer, number(t),
+                                                 t->checkpoint_states, t->n_ranks);
 }
 
 static enum weft_status exchange(struct weft_trainer *t, size_t n_targets, struct verdict *v,
@@ -485,6 +497,8 @@ enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_step_resu
         return WEFT_FAIL(err, (enum weft_status)v.status, "%s", v.error);
     WEFT_TRY(update(t, v.norm, &lr, err));
     t->done++;
+    WEFT_TRY(weft_checkpointer_act(t->checkpointer, t,
+                                   (enum weft_checkpoint_action)v.checkpoint, err));
     *out = (struct weft_step_result){.step = t->done,
                                      .loss = v.loss,
                                      .grad_norm = v.norm,

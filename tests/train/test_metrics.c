@@ -54,8 +54,8 @@ static void check_line(FILE *in, const struct weft_metrics_record *want)
 static void check_log(void **state)
 {
     const struct weft_metrics_record records[] = {
-        {1, 1.0 / 3, 0.1 + 0.2, 3e-4, 192, 8.125, 23630.76923076923, 0.3, 0, 0},
-        {2, 4.940656458412465e-324, 1e300, 0, 1, 1e-3, 1e6, 1, 0.183, 0.179},
+        {1, 1.0 / 3, 0.1 + 0.2, 3e-4, 192, 8.125, 23630.76923076923, 0.3, 0, 0, 0},
+        {2, 4.940656458412465e-324, 1e300, 0, 1, 1e-3, 1e6, 1, 0.183, 0.179, 0},
     };
     struct folder f = folder_new();
     const char *path = folder_in(&f, "metrics.jsonl");

@@ -175,14 +175,10 @@ static struct check_case {
      "--optim.curve=constant", "never comes down to it"},
 
     {"a search", MODEL DATA, "--parallel.auto=true", "parallel.auto: true is not yet"},
-    {"evaluation", MODEL DATA, "--eval.every=5",
-     "eval.every: 5 is not yet in this version: "
-     "leave it at off"},
-    {"validation data", MODEL DATA, "--data.val=v.bin",
-     "data.val: v.bin is not yet in this version: "
-     "leave it out"},
-    {"checkpoints", MODEL DATA, "--checkpoint.every=5", "checkpoint.every: 5 is not yet"},
-    {"resuming", MODEL DATA, "--checkpoint.resume=auto", "leave it at no"},
+    {"evaluation without data", MODEL DATA, "--eval.every=5",
+     "eval.every is 5, and there is nothing to evaluate on: give data.val"},
+    {"checkpoints without a place", MODEL DATA, "--checkpoint.every=5",
+     "checkpoint.every is 5, and there is no place for them: give log.dir"},
     {"tensorboard", MODEL DATA, "--log.tensorboard=true", "log.tensorboard: true is not yet"},
     {"samples", MODEL DATA, "--log.sample=100", "log.sample: 100 is not yet"},
 };
