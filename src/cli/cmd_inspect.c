@@ -26,19 +26,6 @@ static const struct weft_option options[] = {
 
 enum { MOST_TEXT = 1 << 30 };
 
-const char *weft_grouped(char out[WEFT_GROUPED], uint64_t n)
-{
-    char digits[WEFT_GROUPED];
-    int len = snprintf(digits, sizeof digits, "%llu", (unsigned long long)n), at = 0;
-    for (int i = 0; i < len; i++) {
-        if (i > 0 && (len - i) % 3 == 0)
-            out[at++] = ',';
-        out[at++] = digits[i];
-    }
-    out[at] = '\0';
-    return out;
-}
-
 enum weft_status weft_as_data(enum weft_status st, struct weft_error *err)
 {
     if (st != WEFT_USAGE && st != WEFT_SCHEDULE && st != WEFT_CKPT)

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/numbers.h"
+#include "cli/train.h"
 #include "kern/isa.h"
 #include "kern/pool.h"
 #include "train/rundir.h"
@@ -18,12 +20,15 @@
 #include "weft/comm.h"
 
 struct train_options {
-    bool print_config;
+    bool print_config, dry_run;
 };
 
 static const struct weft_option options[] = {
     {"print-config", 0, WEFT_OPT_SWITCH, NULL, "print all settings as a file, and do nothing",
      NULL, offsetof(struct train_options, print_config)},
+    {"dry-run", 0, WEFT_OPT_SWITCH, NULL,
+     "check everything, show layout, memory and timeline, and train nothing", NULL,
+     offsetof(struct train_options, dry_run)},
 };
 
 /* -- stopping ------------------------------------------------------------------------------- */
@@ -48,33 +53,7 @@ static void catch_signals(void)
 
 /* -- what is printed ------------------------------------------------------------------------ */
 
-enum { NUMBER = 32 };
-
-/* 1234567 -> "1,234,567" */
-static const char *grouped(char out[NUMBER], unsigned long long n)
-{
-    char digits[NUMBER];
-    int len = snprintf(digits, sizeof digits, "%llu", n), at = 0;
-    for (int i = 0; i < len; i++) {
-        if (i > 0 && (len - i) % 3 == 0)
-            out[at++] = ',';
-        out[at++] = digits[i];
-    }
-    out[at] = '\0';
-    return out;
-}
-
-static const char *bytes_text(char out[NUMBER], size_t bytes)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    size_t unit = 0;
-    for (; value >= 1024 && unit + 1 < WEFT_LEN(units); unit++)
-        value /= 1024;
-    snprintf(out, NUMBER, unit == 0 || value >= 100 ? "%.0f %s" : "%.1f %s", value,
-             units[unit]);
-    return out;
-}
+enum { NUMBER = WEFT_NUMBER_TEXT };
 
 static const char *clock_text(char out[NUMBER], double seconds)
 {
@@ -88,7 +67,7 @@ static void print_model(const struct weft_train_settings *s, const struct weft_t
     char params[NUMBER];
     printf("model    %s, %u layer%s of dimension %u, %s parameters, ",
            weft_arch_name(i->model.arch), i->model.layers, i->model.layers == 1 ? "" : "s",
-           i->model.dim, grouped(params, i->n_params));
+           i->model.dim, weft_grouped(params, i->n_params));
     if (s->model.dir != NULL)
         printf("from %s\n", s->model.dir);
     else
@@ -100,12 +79,12 @@ static void print_memory(const struct weft_trainer_info *i)
     char a[NUMBER], b[NUMBER], c[NUMBER], d[NUMBER], e[NUMBER], f[NUMBER], g[NUMBER];
     printf("memory   %s%s: weights %s, packed %s, gradients %s, moments %s, activations %s, "
            "scratch %s",
-           bytes_text(a, i->bytes.total), i->n_ranks > 1 ? " on rank 0" : "",
-           bytes_text(b, i->bytes.weights), bytes_text(c, i->bytes.packed),
-           bytes_text(d, i->bytes.gradients), bytes_text(e, i->bytes.moments),
-           bytes_text(f, i->bytes.activations), bytes_text(g, i->bytes.scratch));
+           weft_bytes_text(a, i->bytes.total), i->n_ranks > 1 ? " on rank 0" : "",
+           weft_bytes_text(b, i->bytes.weights), weft_bytes_text(c, i->bytes.packed),
+           weft_bytes_text(d, i->bytes.gradients), weft_bytes_text(e, i->bytes.moments),
+           weft_bytes_text(f, i->bytes.activations), weft_bytes_text(g, i->bytes.scratch));
     if (i->n_ranks > 1)
-        printf(", messages %s", bytes_text(a, i->bytes.messages));
+        printf(", messages %s", weft_bytes_text(a, i->bytes.messages));
     printf("\n");
 }
 
@@ -141,9 +120,10 @@ static void print_head(const struct weft_train_settings *s, const struct weft_tr
     char tokens[NUMBER], step[NUMBER];
     print_model(s, i);
     printf("data     %s: %zu file%s, %s tokens; a step has %u x %u = %s in %u micro%s\n",
-           s->data.train, i->n_files, i->n_files == 1 ? "" : "s", grouped(tokens, i->n_tokens),
-           s->data.batch, i->seq, grouped(step, (unsigned long long)s->data.batch * i->seq),
-           s->parallel.micros, s->parallel.micros == 1 ? "" : "s");
+           s->data.train, i->n_files, i->n_files == 1 ? "" : "s",
+           weft_grouped(tokens, i->n_tokens), s->data.batch, i->seq,
+           weft_grouped(step, (unsigned long long)s->data.batch * i->seq), s->parallel.micros,
+           s->parallel.micros == 1 ? "" : "s");
     print_layout(s, i, transport);
     printf("machine  %u thread%s%s, %s, %s up to %.0f GFLOP/s\n", i->threads,
            i->threads == 1 ? "" : "s", i->n_ranks > 1 ? " a rank" : "",
@@ -164,7 +144,7 @@ static void print_step(const struct weft_metrics_record *r, uint64_t steps, doub
     char rate[NUMBER], eta[NUMBER];
     printf("step %llu/%llu | loss %.4f | norm %.3f | lr %.1e | %.*f ms | %s tok/s | mfu %.1f%%",
            (unsigned long long)r->step, (unsigned long long)steps, r->loss, r->grad_norm, r->lr,
-           r->ms < 10 ? 2 : 0, r->ms, grouped(rate, (unsigned long long)(r->tok_s + 0.5)),
+           r->ms < 10 ? 2 : 0, r->ms, weft_grouped(rate, (unsigned long long)(r->tok_s + 0.5)),
            100 * r->mfu);
     if (pipeline)
         printf(" | bubble %.1f%% (plan %.1f%%)", 100 * r->bubble, 100 * r->bubble_plan);
@@ -461,6 +441,13 @@ static enum weft_status check_transport(const struct weft_train_settings *s,
     return WEFT_OK;
 }
 
+static enum weft_status dry_run(const struct weft_train_settings *settings,
+                                struct weft_error *err)
+{
+    WEFT_TRY(weft_train_settings_check(settings, err));
+    return weft_train_dry_run(settings, err);
+}
+
 static enum weft_status train(struct weft_train_settings *settings, struct weft_error *err)
 {
     const char *launcher = weft_comm_launcher();
@@ -534,7 +521,9 @@ static enum weft_status run_train(int argc, char **argv, struct weft_error *err)
     if (st == WEFT_OK)
         st = weft_settings_flags(list, argc, argv, &settings, err);
     if (st == WEFT_OK)
-        st = in.print_config ? print_config(&settings, err) : train(&settings, err);
+        st = in.print_config ? print_config(&settings, err)
+             : in.dry_run    ? dry_run(&settings, err)
+                             : train(&settings, err);
     weft_settings_release(list, &settings);
     /* A run that a signal ended in good order says so, as shells expect it. */
     if (st == WEFT_OK && stop_signal != 0) {
@@ -568,6 +557,7 @@ const struct weft_command weft_command_train = {
                 "  mpirun -n 4 weft train run.yaml --parallel.pp=2 --parallel.dp=2\n"
                 "  weft train run.yaml --optim.lr=6e-4 --log.dir=runs/b\n"
                 "  weft train --model.spec=d6 --data.train=tokens.bin --train.steps=100\n"
+                "  weft train run.yaml --parallel.pp=4 --dry-run\n"
                 "  weft train --print-config > run.yaml\n",
     .options = {options, WEFT_LEN(options)},
     .settings = weft_train_setting_list,

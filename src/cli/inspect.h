@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "ckpt/hash.h"
 #include "ckpt/hf.h"
+#include "cli/numbers.h"
 #include "model/params.h"
 #include "train/settings.h"
 #include "weft/comm.h"
@@ -18,10 +19,6 @@ struct weft_inspect {
     FILE *out; /* borrowed */
     bool json, hash;
 };
-
-/* 1234567 -> "1,234,567" */
-enum { WEFT_GROUPED = 32 };
-const char *weft_grouped(char out[WEFT_GROUPED], uint64_t n);
 
 /* A text file of a size that a text has; the caller frees *text. */
 enum weft_status weft_inspect_text(const char *path, char **text, size_t *len,

@@ -51,7 +51,7 @@ static enum weft_status find_largest(const struct weft_shards *s, struct shards_
 
 static void print_shards(const struct shards_view *v, FILE *out, const char *path)
 {
-    char count[WEFT_GROUPED];
+    char count[WEFT_NUMBER_TEXT];
     if (v->n_files == 1)
         fprintf(out, "%s: a token shard\n", path);
     else

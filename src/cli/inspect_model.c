@@ -119,7 +119,7 @@ enum weft_status weft_model_view_hash(const struct weft_model_view *v, char out[
 void weft_model_view_print(const struct weft_model_view *v, FILE *out)
 {
     const struct weft_model *m = weft_hf_model(v->hf);
-    char params[WEFT_GROUPED];
+    char params[WEFT_NUMBER_TEXT];
     fprintf(out, "model    %s, %u layer%s of dimension %u, %u heads", weft_arch_name(m->arch),
             m->layers, m->layers == 1 ? "" : "s", m->dim, m->heads);
     if (m->kv_heads != m->heads)
@@ -238,7 +238,7 @@ enum weft_status weft_inspect_safetensors(const char *path, const struct weft_in
         weft_json_end(&j, ']');
         weft_inspect_end(&j);
     } else {
-        char count[WEFT_GROUPED];
+        char count[WEFT_NUMBER_TEXT];
         fprintf(how->out, "%s: a safetensors file\ntensors  %zu with %s elements\n", path, n,
                 weft_grouped(count, elements));
         for (size_t i = 0; i < n; i++)

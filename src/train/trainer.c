@@ -598,32 +598,6 @@ double weft_trainer_peak(const struct weft_trainer *t)
     return weft_peak_flops_alone(t->pool, t->precision);
 }
 
-/* By the items of the model, as `weft plan` counts: state of the rank's stages, activations by the
- * list, and the outputs that are on their way.  Where dp ranks share the moments, each has its share. */
-static size_t planned_bytes(const struct weft_trainer *t)
-{
-    const struct weft_layout *l = &t->layout;
-    struct weft_program *p = NULL;
-    size_t bytes = 0;
-    for (uint32_t s = 0; s < l->n_stages; s++)
-        if (t->stages[s] != NULL)
-            bytes += l->sums.state_bytes[s];
-    for (size_t i = 0; i < t->n_groups; i++) {
-        const struct weft_layout_group *g = t->groups[i].plan;
-        size_t share = g->cuts[t->groups[i].holder + 1] - g->cuts[t->groups[i].holder];
-        size_t copies = t->groups[i].twin != NULL ? 2 : 1;
-        bytes -= 2 * sizeof(float) * (copies * g->n - share);
-    }
-    if (weft_program_new(weft_layout_schedule(l, t->replica), t->row, l->sums.act_bytes, &p,
-                         NULL) == WEFT_OK)
-        bytes += weft_program_slot_bound(p);
-    size_t output = l->most_rows * l->seq * l->model.dim * sizeof(float);
-    for (uint32_t s = 0; p != NULL && s + 1 < l->n_stages; s++)
-        bytes += weft_program_outputs(p, s) * output;
-    weft_program_free(p);
-    return bytes;
-}
-
 static void add_stage_bytes(struct weft_trainer_info *info, struct weft_tstage_bytes b)
 {
     info->bytes.weights += b.weights;
@@ -659,7 +633,7 @@ struct weft_trainer_info weft_trainer_info(const struct weft_trainer *t)
     info.bytes.total = info.bytes.weights + info.bytes.gradients + info.bytes.packed +
                        info.bytes.activations + info.bytes.messages + info.bytes.scratch +
                        info.bytes.moments;
-    info.bytes.planned = planned_bytes(t);
+    (void)weft_layout_rank_bytes(&t->layout, t->rank, &info.bytes.planned, NULL);
     /* A model that was built has passed its check. */
     (void)weft_model_token_flops(&t->layout.model, t->layout.seq, &info.token_flops, NULL);
     (void)weft_model_count_params(&t->layout.model, &info.n_params, NULL);

@@ -1,0 +1,12 @@
+/* The parts of weft train. */
+#ifndef CLI_TRAIN_H
+#define CLI_TRAIN_H
+
+#include "train/settings.h"
+#include "weft/status.h"
+
+/* Prints what a run would be. */
+enum weft_status weft_train_dry_run(const struct weft_train_settings *s,
+                                    struct weft_error *err);
+
+#endif
