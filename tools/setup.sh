@@ -20,6 +20,7 @@ libyaml-dev         settings
 libxxhash-dev       hashes
 libhwloc-dev        cores
 libudev-dev         cores
+libutf8proc-dev     letters
 fonts-dejavu-core   pictures
 libopenmpi-dev      MPI
 openmpi-bin         MPI
