@@ -36,6 +36,7 @@ extern const struct weft_command weft_command_simulate;
 extern const struct weft_command weft_command_compare;
 extern const struct weft_command weft_command_tune;
 extern const struct weft_command weft_command_draw;
+extern const struct weft_command weft_command_tokenize;
 extern const struct weft_command weft_command_train;
 extern const struct weft_command weft_command_inspect;
 extern const struct weft_command weft_command_bench;

@@ -8,16 +8,16 @@
 
 enum {
     SLOTS = 1 << 15,
-    WORD = 31,  /* bytes of a word that is kept, at most */
-    TOKENS = 8, /* its tokens, at most */
+    WORD = 32,  /* bytes of a word that is kept, at most */
+    TOKENS = 6, /* its tokens, at most */
     COUNT_SHIFT = 24,
 };
 
 _Static_assert(WEFT_TOKENIZER_MAX_VOCAB <= 1 << COUNT_SHIFT, "a token leaves room for a count");
 
-/* The word with its length before it, filled up with zeros. */
+/* A word in words of the machine: its bytes, and how many. */
 struct word_key {
-    uint64_t part[4];
+    uint64_t part[5];
 };
 
 struct word_slot {
@@ -25,35 +25,63 @@ struct word_slot {
     uint32_t tokens[TOKENS]; /* the first one has their number above it */
 };
 
+_Static_assert(sizeof(struct word_slot) == 64, "a slot is a cache line");
+
 struct weft_encoder {
     const struct weft_tokenizer *tokenizer; /* borrowed */
     struct word_slot *slots;                /* owned; NULL: nothing is kept */
     struct weft_bpe_room room;
 };
 
+static uint64_t load(const char *at, size_t n)
+{
+    uint32_t four;
+    uint64_t eight;
+    if (n == 4) {
+        memcpy(&four, at, 4);
+        return four;
+    }
+    memcpy(&eight, at, 8);
+    return eight;
+}
+
+/* Loads of fixed sizes from both ends, which may overlap: much faster than a copy of the word's
+ * length, and with the length they tell all words apart. */
 static struct word_key key_of(const char *word, size_t len)
 {
-    unsigned char bytes[sizeof(struct word_key)] = {(unsigned char)len};
-    struct word_key key;
-    memcpy(bytes + 1, word, len);
-    memcpy(&key, bytes, sizeof key);
+    struct word_key key = {{0, 0, 0, 0, len}};
+    if (len > 16) {
+        key.part[2] = load(word + 8, 8);
+        key.part[3] = load(word + len - 16, 8);
+    }
+    if (len >= 8) {
+        key.part[0] = load(word, 8);
+        key.part[1] = load(word + len - 8, 8);
+    } else if (len >= 4) {
+        key.part[0] = load(word, 4) << 32 | load(word + len - 4, 4);
+    } else {
+        for (size_t i = 0; i < len; i++)
+            key.part[0] = key.part[0] << 8 | (unsigned char)word[i];
+    }
     return key;
 }
 
 static size_t slot_of(struct word_key key)
 {
     const uint64_t a = UINT64_C(0x9E3779B97F4A7C15), b = UINT64_C(0xD6E8FEB86659FD93);
-    uint64_t h = key.part[0] * a;
+    uint64_t h = (key.part[0] + key.part[4]) * a;
     h = (h ^ h >> 32 ^ key.part[1]) * b;
-    h = (h ^ h >> 32 ^ key.part[2]) * a;
-    h = (h ^ h >> 32 ^ key.part[3]) * b;
+    if (key.part[4] > 16) {
+        h = (h ^ h >> 32 ^ key.part[2]) * a;
+        h = (h ^ h >> 32 ^ key.part[3]) * b;
+    }
     return (size_t)(h >> 40) % SLOTS;
 }
 
 static bool same_key(struct word_key a, struct word_key b)
 {
     return ((a.part[0] ^ b.part[0]) | (a.part[1] ^ b.part[1]) | (a.part[2] ^ b.part[2]) |
-            (a.part[3] ^ b.part[3])) == 0;
+            (a.part[3] ^ b.part[3]) | (a.part[4] ^ b.part[4])) == 0;
 }
 
 static void keep_word(struct word_slot *slot, struct word_key key, const int32_t *tokens,

@@ -63,6 +63,9 @@ enum weft_status weft_token_set(struct weft_tokenizer *t, int32_t id, const char
 enum weft_status weft_token_index(struct weft_tokenizer *t, const char *name,
                                   struct weft_error *err);
 
+/* Makes one more token findable, after weft_token_index(). */
+void weft_token_insert(struct weft_tokenizer *t, int32_t id);
+
 /* The token with these bytes, or WEFT_NO_TOKEN. */
 int32_t weft_token_by_bytes(const struct weft_tokenizer *t, const char *bytes, size_t len);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-enum class { LETTER, NUMBER, SPACE, OTHER };
+enum class { LETTER = 'L', NUMBER = 'N', SPACE = 'S', OTHER = 'O' };
 
 #define DIGITS_PATTERN(digits)                                                                 \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                       \
@@ -36,11 +36,13 @@ bool weft_split_find(const char *pattern, enum weft_split *out)
 
 /* -- characters ----------------------------------------------------------------------------- */
 
-static enum class ascii_class(unsigned char c) {
-    unsigned char small = c | 0x20; if (small >= 'a' && small <= 'z') return LETTER;
-    if (c >= '0' && c <= '9') return NUMBER;
-    return c == ' ' || (c >= '\t' && c <= '\r') ? SPACE : OTHER;
-}
+/* The classes of ASCII by their letters. */
+static const char ascii_classes[129] = "OOOOOOOOOSSSSSOOOOOOOOOOOOOOOOOO"
+                                       "SOOOOOOOOOOOOOOONNNNNNNNNNOOOOOO"
+                                       "OLLLLLLLLLLLLLLLLLLLLLLLLLLOOOOO"
+                                       "OLLLLLLLLLLLLLLLLLLLLLLLLLLOOOOO";
+
+static inline enum class ascii_class(unsigned char c) { return (enum class)ascii_classes[c]; }
 
 /* Unicode's property White_Space, above ASCII. */
 static bool is_wide_space(utf8proc_int32_t c)
@@ -77,9 +79,13 @@ return wide_class(c);
 static size_t run_end(const unsigned char *s, size_t len, size_t at, enum class of)
 {
     size_t n;
-    while (at < len && class_at(s, len, at, &n) == of)
+    for (;;) {
+        while (at < len && s[at] < 0x80 && ascii_class(s[at]) == of)
+            at++;
+        if (at >= len || s[at] < 0x80 || class_at(s, len, at, &n) != of)
+            return at;
         at += n;
-    return at;
+    }
 }
 
 static bool is_newline(unsigned char c)
@@ -202,7 +208,8 @@ static size_t cut_by_letter(const unsigned char *s, size_t len, size_t far)
 {
     size_t stop = len > far ? len - far : 0;
     for (size_t i = len; i > stop + 1; i--)
-        if (ascii_class(s[i - 1]) == SPACE && ascii_class(s[i - 2]) == LETTER)
+        if (s[i - 1] < 0x80 && s[i - 2] < 0x80 && ascii_class(s[i - 1]) == SPACE &&
+            ascii_class(s[i - 2]) == LETTER)
             return i - 1;
     return 0;
 }

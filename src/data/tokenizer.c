@@ -34,6 +34,15 @@ void weft_tokens_release(struct weft_tokens *t)
 
 /* -- building ------------------------------------------------------------------------------- */
 
+/* The least power of two that is twice as large, less one. */
+static size_t mask_for(size_t n)
+{
+    size_t size = 16;
+    while (size < 2 * n)
+        size *= 2;
+    return size - 1;
+}
+
 enum weft_status weft_token_new(uint32_t n_vocab, struct weft_tokenizer **out,
                                 struct weft_error *err)
 {
@@ -42,11 +51,15 @@ enum weft_status weft_token_new(uint32_t n_vocab, struct weft_tokenizer **out,
         t->n_vocab = n_vocab;
         t->document_end = WEFT_NO_TOKEN;
         t->tokens = calloc((size_t)n_vocab + 1, sizeof *t->tokens);
+        t->by_bytes_mask = mask_for(n_vocab);
+        t->by_bytes = malloc((t->by_bytes_mask + 1) * sizeof *t->by_bytes);
     }
-    if (t == NULL || t->tokens == NULL) {
+    if (t == NULL || t->tokens == NULL || t->by_bytes == NULL) {
         weft_tokenizer_free(t);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a vocabulary of %u", n_vocab);
     }
+    for (size_t i = 0; i <= t->by_bytes_mask; i++)
+        t->by_bytes[i] = WEFT_NO_TOKEN;
     *out = t;
     return WEFT_OK;
 }
@@ -64,33 +77,21 @@ enum weft_status weft_token_set(struct weft_tokenizer *t, int32_t id, const char
     return WEFT_OK;
 }
 
-/* The least power of two that is twice as large, less one. */
-static size_t mask_for(size_t n)
+void weft_token_insert(struct weft_tokenizer *t, int32_t id)
 {
-    size_t size = 16;
-    while (size < 2 * n)
-        size *= 2;
-    return size - 1;
+    struct weft_token_text w = t->tokens[id];
+    size_t i = weft_hash(0, t->pool.at + w.begin, w.len) & t->by_bytes_mask;
+    while (t->by_bytes[i] != WEFT_NO_TOKEN)
+        i = (i + 1) & t->by_bytes_mask;
+    t->by_bytes[i] = id;
 }
 
 enum weft_status weft_token_index(struct weft_tokenizer *t, const char *name,
                                   struct weft_error *err)
 {
-    t->by_bytes_mask = mask_for(t->n_vocab);
-    t->by_bytes = malloc((t->by_bytes_mask + 1) * sizeof *t->by_bytes);
-    if (t->by_bytes == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a vocabulary of %u", t->n_vocab);
-    for (size_t i = 0; i <= t->by_bytes_mask; i++)
-        t->by_bytes[i] = WEFT_NO_TOKEN;
-    for (uint32_t id = 0; id < t->n_vocab; id++) {
-        struct weft_token_text w = t->tokens[id];
-        if (w.len == 0)
-            continue;
-        size_t i = weft_hash(0, t->pool.at + w.begin, w.len) & t->by_bytes_mask;
-        while (t->by_bytes[i] != WEFT_NO_TOKEN)
-            i = (i + 1) & t->by_bytes_mask;
-        t->by_bytes[i] = (int32_t)id;
-    }
+    for (uint32_t id = 0; id < t->n_vocab; id++)
+        if (t->tokens[id].len != 0)
+            weft_token_insert(t, (int32_t)id);
     for (int b = 0; b < 256; b++) {
         char byte = (char)b;
         t->of_byte[b] = weft_token_by_bytes(t, &byte, 1);

@@ -1,0 +1,271 @@
+#define _GNU_SOURCE /* the cores that this process may use */
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "data/bpe_train.h"
+#include "data/token_corpus.h"
+
+struct tokenize_settings {
+    const char *out, *tokenizer, *val;
+    uint32_t train_bpe, shard_tokens, threads;
+    bool json;
+};
+
+#define AT(field) offsetof(struct tokenize_settings, field)
+
+static const struct weft_option options[] = {
+    {"output", 'o', WEFT_OPT_TEXT, "OUT", "folder for shards, or one file .bin", NULL, AT(out)},
+    {"tokenizer", 0, WEFT_OPT_TEXT, "DIR",
+     "folder or file with tokenizer.json, or vocab.json and merges.txt (bytes)", NULL,
+     AT(tokenizer)},
+    {"train-bpe", 0, WEFT_OPT_COUNT, "N", "learn a vocabulary of N tokens from the text first",
+     NULL, AT(train_bpe)},
+    {"val", 0, WEFT_OPT_TEXT, "FRACTION", "of the documents, held back in shards val-* (0)",
+     NULL, AT(val)},
+    {"shard-tokens", 0, WEFT_OPT_COUNT, "N", "tokens of a shard (100000000)", NULL,
+     AT(shard_tokens)},
+    {"threads", 0, WEFT_OPT_COUNT, "N", "that encode (one for each core)", NULL, AT(threads)},
+    {"json", 'j', WEFT_OPT_SWITCH, NULL, "the figures, for programs", NULL, AT(json)},
+};
+
+/* -- progress: a line that is drawn again, on terminals only ----------------------------------- */
+
+struct progress {
+    const char *what;
+    uint64_t total; /* bytes; 0: unknown */
+    int64_t start_ns, drawn_ns;
+    bool on;
+};
+
+static void draw_progress(void *ctx, uint64_t bytes)
+{
+    enum { WIDTH = 30, EVERY_NS = 100000000 };
+    struct progress *p = ctx;
+    int64_t now = weft_clock_ns();
+    if (!p->on || now - p->drawn_ns < EVERY_NS)
+        return;
+    p->drawn_ns = now;
+    double seconds = (double)(now - p->start_ns) * 1e-9, rate = (double)bytes / seconds;
+    double part = p->total > 0 ? (double)bytes / (double)p->total : 0;
+    int full = (int)((part < 1 ? part : 1) * WIDTH);
+    char bar[WIDTH + 1];
+    memset(bar, '.', WIDTH);
+    memset(bar, '#', (size_t)full);
+    bar[WIDTH] = '\0';
+    fprintf(stderr, "\r%s [%s] %3.0f %%  %.1f MB/s  %.0f s left \033[K", p->what, bar,
+            100 * part, rate * 1e-6,
+            rate > 0 && part < 1 ? ((double)p->total - (double)bytes) / rate : 0.0);
+}
+
+static struct progress begin_progress(const char *what, const struct weft_text_list *list)
+{
+    const char *term = getenv("TERM");
+    return (struct progress){
+        .what = what,
+        .total = list->bytes,
+        .start_ns = weft_clock_ns(),
+        .drawn_ns = weft_clock_ns(),
+        .on = isatty(STDERR_FILENO) && (term == NULL || strcmp(term, "dumb") != 0),
+    };
+}
+
+static void end_progress(const struct progress *p)
+{
+    if (p->on)
+        fputs("\r\033[K", stderr);
+}
+
+/* -- the command ----------------------------------------------------------------------------- */
+
+static uint32_t n_cores(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+}
+
+static enum weft_status parse_val(const char *text, double *out, struct weft_error *err)
+{
+    char *end = NULL;
+    *out = text == NULL ? 0 : strtod(text, &end);
+    if (text != NULL && (end == text || *end != '\0' || !(*out >= 0 && *out < 1)))
+        return WEFT_FAIL(err, WEFT_USAGE, "--val: '%.40s' is no number from 0 to below 1",
+                         text);
+    return WEFT_OK;
+}
+
+static enum weft_status check_settings(const struct tokenize_settings *s, size_t n_inputs,
+                                       struct weft_error *err)
+{
+    if (n_inputs == 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "tokenize needs INPUT...: see weft tokenize --help");
+    if (s->out == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "say where to: --output OUT");
+    if (s->train_bpe > 0 && s->tokenizer != NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "give --tokenizer or --train-bpe, not both");
+    if (weft_path_ends_in(s->out, ".json") && s->train_bpe == 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "--output is a .json: that is for --train-bpe only");
+    if (s->threads > 1024)
+        return WEFT_FAIL(err, WEFT_USAGE, "--threads is %u: give at most 1024", s->threads);
+    if (s->shard_tokens > INT32_MAX)
+        return WEFT_FAIL(err, WEFT_USAGE, "--shard-tokens: give at most %d", INT32_MAX);
+    return WEFT_OK;
+}
+
+static enum weft_status get_tokenizer(const struct tokenize_settings *s,
+                                      const struct weft_text_list *list, uint32_t n_threads,
+                                      struct weft_tokenizer **out, struct weft_error *err)
+{
+    if (s->train_bpe > 0) {
+        struct progress p = begin_progress("learning", list);
+        enum weft_status st =
+            weft_bpe_train(list, s->train_bpe, n_threads, draw_progress, &p, out, err);
+        end_progress(&p);
+        return st;
+    }
+    return s->tokenizer != NULL ? weft_tokenizer_open(s->tokenizer, out, err)
+                                : weft_tokenizer_bytes(out, err);
+}
+
+static void print_part(const char *name, const struct weft_corpus_part *p)
+{
+    if (p->documents > 0)
+        printf("%-8s %llu tokens of %llu document%s in %u shard%s\n", name,
+               (unsigned long long)p->tokens, (unsigned long long)p->documents,
+               p->documents == 1 ? "" : "s", p->shards, p->shards == 1 ? "" : "s");
+}
+
+static void put_part(struct weft_json *j, const char *name, const struct weft_corpus_part *p)
+{
+    weft_json_begin(j, name, '{');
+    weft_json_uint(j, "tokens", p->tokens);
+    weft_json_uint(j, "documents", p->documents);
+    weft_json_uint(j, "shards", p->shards);
+    weft_json_end(j, '}');
+}
+
+static void print_result(const struct tokenize_settings *s, const struct weft_tokenizer *t,
+                         const struct weft_corpus_result *r, double seconds)
+{
+    uint64_t tokens = r->train.tokens + r->val.tokens;
+    double each = tokens > 0 ? (double)r->bytes / (double)tokens : 0;
+    if (s->json) {
+        struct weft_json j = {.out = stdout};
+        weft_json_begin(&j, NULL, '{');
+        weft_json_string(&j, "output", s->out);
+        weft_json_string(&j, "tokenizer", weft_tokenizer_kind(t));
+        weft_json_uint(&j, "vocab", weft_tokenizer_n_vocab(t));
+        weft_json_uint(&j, "text_bytes", r->bytes);
+        weft_json_number(&j, "bytes_per_token", each);
+        weft_json_number(&j, "seconds", seconds);
+        put_part(&j, "train", &r->train);
+        put_part(&j, "val", &r->val);
+        weft_json_end(&j, '}');
+        printf("\n");
+        return;
+    }
+    printf("%-8s %s, vocabulary of %u\n", "tokens", weft_tokenizer_kind(t),
+           weft_tokenizer_n_vocab(t));
+    printf("%-8s %llu bytes, %.2f a token, %.1f MB/s\n", "text", (unsigned long long)r->bytes,
+           each, seconds > 0 ? (double)r->bytes * 1e-6 / seconds : 0);
+    print_part("train", &r->train);
+    print_part("val", &r->val);
+    printf("%-8s %s\n", "output", s->out);
+}
+
+/* Only the vocabulary is wanted. */
+static enum weft_status write_vocabulary(const struct tokenize_settings *s,
+                                         const struct weft_tokenizer *t, struct weft_error *err)
+{
+    WEFT_TRY(weft_tokenizer_save_as(t, s->out, err));
+    if (s->json)
+        printf("{\"output\":\"tokenizer\",\"vocab\":%u}\n", weft_tokenizer_n_vocab(t));
+    else
+        printf("%-8s vocabulary of %u\n%-8s %s\n", "tokens", weft_tokenizer_n_vocab(t),
+               "output", s->out);
+    return WEFT_OK;
+}
+
+static enum weft_status tokenize(const struct tokenize_settings *s, struct weft_text_list *list,
+                                 double val, struct weft_error *err)
+{
+    uint32_t n_threads = s->threads > 0 ? s->threads : n_cores();
+    struct weft_tokenizer *t = NULL;
+    WEFT_TRY(get_tokenizer(s, list, n_threads, &t, err));
+    enum weft_status st;
+    if (weft_path_ends_in(s->out, ".json")) {
+        st = write_vocabulary(s, t, err);
+    } else {
+        struct progress p = begin_progress("tokens", list);
+        struct weft_corpus_result result;
+        struct weft_corpus_options o = {
+            .tokenizer = t,
+            .out = s->out,
+            .val = val,
+            .shard_tokens = s->shard_tokens > 0 ? s->shard_tokens : WEFT_CORPUS_SHARD_TOKENS,
+            .n_threads = n_threads,
+            .progress = draw_progress,
+            .ctx = &p,
+        };
+        st = weft_corpus_write(list, &o, &result, err);
+        end_progress(&p);
+        if (st == WEFT_OK)
+            print_result(s, t, &result, (double)(weft_clock_ns() - p.start_ns) * 1e-9);
+    }
+    weft_tokenizer_free(t);
+    return st;
+}
+
+static enum weft_status run_tokenize(int argc, char **argv, struct weft_error *err)
+{
+    struct tokenize_settings s = {0};
+    struct weft_text_list list = {0};
+    const char **inputs = malloc(sizeof *inputs * ((size_t)argc + 1));
+    size_t n = 0;
+    double val = 0;
+    if (inputs == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %d arguments", argc);
+    struct weft_option_list list_of_options = {options, WEFT_LEN(options)};
+    enum weft_status st = weft_options_parse(list_of_options, argc, argv, &s, inputs, &n, err);
+    if (st == WEFT_OK)
+        st = check_settings(&s, n, err);
+    if (st == WEFT_OK)
+        st = parse_val(s.val, &val, err);
+    if (st == WEFT_OK)
+        st = weft_text_list_init(&list, inputs, n, err);
+    if (st == WEFT_OK)
+        st = tokenize(&s, &list, val, err);
+    weft_text_list_release(&list);
+    free(inputs);
+    return st;
+}
+
+const struct weft_command weft_command_tokenize = {
+    .name = "tokenize",
+    .summary = "turn text into token shards",
+    .operands = "INPUT...",
+    .text = "Turns text files (each is a document), JSON lines (files *.jsonl, a document a\n"
+            "line in its field \"text\") and folders of them into token shards to train on.\n"
+            "Every document ends with the tokenizer's token for that.\n\n"
+            "Tokens are bytes, unless --tokenizer names byte-level BPE files such as GPT-2's\n"
+            "or Llama 3's, or --train-bpe learns a vocabulary from the text. It is written\n"
+            "beside the shards as tokenizer.json, which other programs can read; with an\n"
+            "output *.json nothing else is written.\n\n"
+            "The folder gets train-000000.bin and so on, val-000000.bin for what --val holds\n"
+            "back, and meta.json with the figures. A text file that is the only document is\n"
+            "cut for --val: its end is held back. The same text gives the same shards,\n"
+            "whatever the number of threads.\n",
+    .examples = "  weft tokenize book.txt -o data --val 0.1\n"
+                "  weft tokenize corpus/ more.jsonl -o data --tokenizer gpt2/\n"
+                "  weft tokenize corpus/ -o data --train-bpe 8192 --val 0.01\n"
+                "  weft tokenize corpus/ -o tokenizer.json --train-bpe 8192\n"
+                "  weft tokenize book.txt -o tokens.bin\n",
+    .options = {options, WEFT_LEN(options)},
+    .run = run_tokenize,
+};
