@@ -1,13 +1,13 @@
 /* How a stage is made: where everything lies, and the memory for it, allocated once. */
 #include "model/stage.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/pages.h"
 #include "base/size.h"
+#include "model/rope.h"
 #include "model/stage_priv.h"
 
 static size_t round_up(size_t n)
@@ -462,27 +462,6 @@ static enum weft_status allocate_slots(struct weft_tstage *t, struct weft_error 
     return WEFT_OK;
 }
 
-/* Llama 3 divides low frequencies, keeps high ones and blends between. */
-static double stretched(const struct weft_rope *rope, double frequency)
-{
-    switch (rope->kind) {
-    case WEFT_ROPE_PLAIN:
-        break;
-    case WEFT_ROPE_LINEAR:
-        return frequency / rope->factor;
-    case WEFT_ROPE_LLAMA3: {
-        double wavelength = 6.283185307179586 / frequency;
-        if (wavelength > rope->ctx / rope->low)
-            return frequency / rope->factor;
-        if (wavelength < rope->ctx / rope->high)
-            break;
-        double s = (rope->ctx / wavelength - rope->low) / (rope->high - rope->low);
-        return (1 - s) * frequency / rope->factor + s * frequency;
-    }
-    }
-    return frequency;
-}
-
 static enum weft_status make_tables(struct weft_tstage *t, struct weft_error *err)
 {
     size_t half = t->head / 2, seq = t->spec.seq;
@@ -493,14 +472,8 @@ static enum weft_status make_tables(struct weft_tstage *t, struct weft_error *er
         return no_memory("the tables of positions", seq * half * 8, err);
     for (size_t i = 0; i < t->max_tokens; i++)
         t->positions[i] = (int32_t)(i % seq);
-    for (size_t i = 0; t->llama && i < half; i++) {
-        const struct weft_rope *rope = &t->spec.model.rope;
-        double f = stretched(rope, pow(rope->theta, -2.0 * (double)i / (double)t->head));
-        for (size_t pos = 0; pos < seq; pos++) {
-            t->cosines[pos * half + i] = (float)cos((double)pos * f);
-            t->sines[pos * half + i] = (float)sin((double)pos * f);
-        }
-    }
+    if (t->llama)
+        weft_rope_fill(&t->spec.model, seq, t->cosines, t->sines);
     return WEFT_OK;
 }
 
