@@ -1,0 +1,51 @@
+/* Any bytes as a model file of llm.c: an error, or all of its tensors can be read. */
+#define _GNU_SOURCE /* memfd_create */
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ckpt/llmc.h"
+
+/* Not assert: the check must hold in a release build too. */
+static void require(int holds)
+{
+    if (!holds)
+        abort();
+}
+
+static void read_one(const struct weft_llmc *f, const char *name, uint64_t rows, uint64_t cols)
+{
+    const uint64_t shape[2] = {rows, cols};
+    float *out = malloc((rows * cols + 1) * sizeof *out);
+    require(out != NULL);
+    require(weft_llmc_read(f, name, 2, shape, out, NULL) == WEFT_OK);
+    const uint64_t wrong[2] = {rows + 1, cols};
+    require(weft_llmc_read(f, name, 2, wrong, out, NULL) == WEFT_CKPT);
+    free(out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char path[64];
+    int fd = memfd_create("llmc", 0);
+    require(fd >= 0 && write(fd, data, size) == (ssize_t)size);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    struct weft_llmc *f = NULL;
+    struct weft_error err = {.msg = ""};
+    enum weft_status st = weft_llmc_open(path, &f, &err);
+    if (st == WEFT_OK) {
+        const struct weft_model *m = weft_llmc_model(f);
+        require(weft_model_check(m, NULL) == WEFT_OK);
+        read_one(f, "transformer.wte.weight", m->vocab, m->dim);
+        read_one(f, "transformer.wpe.weight", m->ctx, m->dim);
+        read_one(f, "transformer.h.0.mlp.c_proj.weight", m->ffn, m->dim);
+    } else {
+        require(f == NULL && err.msg[0] != '\0' && err.status == st);
+    }
+    weft_llmc_free(f);
+    close(fd);
+    return 0;
+}
