@@ -26,4 +26,8 @@ enum weft_status weft_bench_kernels(const struct weft_bench_compute *s, struct w
 enum weft_status weft_bench_pipeline(const struct weft_bench_compute *s,
                                      struct weft_error *err);
 
+/* Tokens one at a time, in fp32 and bf16, against how fast memory can be read. */
+enum weft_status weft_bench_generate(const struct weft_bench_compute *s,
+                                     struct weft_error *err);
+
 #endif

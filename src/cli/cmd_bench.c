@@ -33,7 +33,7 @@ static const struct weft_option options[] = {
     {"large", 0, WEFT_OPT_SWITCH, NULL,
      "also 512 ranks x 8192 micros (up to 25 million actions)", NULL, AT(large)},
     {"repeat", 0, WEFT_OPT_COUNT, "N", "best, or median, of N runs (5)", NULL, AT(repeat)},
-    {NULL, 0, WEFT_OPT_HEADING, NULL, "Train, kernels and pipeline", NULL, 0},
+    {NULL, 0, WEFT_OPT_HEADING, NULL, "Train, kernels, pipeline and generate", NULL, 0},
     {"spec", 0, WEFT_OPT_TEXT, "NAME", "the model (gpt2-124m)", NULL, AT(spec)},
     {"batch", 0, WEFT_OPT_COUNT, "N", "sequences a step (4); pipeline: a micro (1)", NULL,
      AT(batch)},
@@ -415,15 +415,18 @@ static enum weft_status run_bench(int argc, char **argv, struct weft_error *err)
         return weft_bench_kernels(&compute, err);
     if (pipeline)
         return weft_bench_pipeline(&compute, err);
+    if (strcmp(what, "generate") == 0)
+        return weft_bench_generate(&compute, err);
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "there is no benchmark '%.40s': plan, sim, train, kernels or pipeline",
+                     "there is no benchmark '%.40s': plan, sim, train, kernels, pipeline or "
+                     "generate",
                      what);
 }
 
 const struct weft_command weft_command_bench = {
     .name = "bench",
     .summary = "measure how fast weft itself is",
-    .operands = "plan|sim|train|kernels|pipeline",
+    .operands = "plan|sim|train|kernels|pipeline|generate",
     .text =
         "Measures what planning costs: nanoseconds and bytes for each action, for making a\n"
         "schedule, proving it, adding its messages, and proving that. Times are processor\n"
@@ -438,14 +441,19 @@ const struct weft_command weft_command_bench = {
         "weft bench pipeline trains with ranks of one thread in a pipeline and as replicas, and\n"
         "compares them with one rank of as many threads, and the measured bubble with the\n"
         "simulator's; and it measures how long a message takes. Under mpirun it does so with\n"
-        "the ranks that were launched.\n",
+        "the ranks that were launched.\n"
+        "\n"
+        "weft bench generate feeds a model with random weights one token at a time and says what\n"
+        "share of the machine's memory bandwidth that takes, each weight being read once for a\n"
+        "token; the bandwidth is measured in between, by the same threads.\n",
     .examples = "  weft bench plan\n"
                 "  weft bench plan --large --repeat 3\n"
                 "  weft bench sim\n"
                 "  weft bench train --spec gpt2-124m --batch 4 --seq 256 --threads 2\n"
                 "  weft bench kernels\n"
                 "  weft bench pipeline --ranks 2 --schedule zb-h1\n"
-                "  mpirun -n 2 weft bench pipeline\n",
+                "  mpirun -n 2 weft bench pipeline\n"
+                "  weft bench generate --spec gpt2-124m --threads 2\n",
     .options = {options, WEFT_LEN(options)},
     .run = run_bench,
 };

@@ -1,0 +1,201 @@
+/* Tokens one at a time, against what memory allows: the weights read once for each. */
+#define _DEFAULT_SOURCE /* sysconf's sizes of caches */
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/pages.h"
+#include "base/random.h"
+#include "base/size.h"
+#include "cli/bench.h"
+#include "kern/decode.h"
+#include "kern/isa.h"
+#include "model/infer.h"
+
+enum {
+    PROMPT = 64,
+    TOKENS = 8, /* between two measurements of memory */
+    MAX_ROUNDS = 1000,
+    LEAST_CACHE = 32 << 20, /* where the machine does not say */
+    CACHES = 8,             /* so much more than the cache is read */
+};
+
+static const double bar = 0.6;
+
+struct bench {
+    const struct weft_bench_compute *s;
+    struct weft_model model;
+    struct weft_pool *pool; /* owned, as is all below */
+    float *memory;
+    size_t n_memory;
+    float *logits;
+};
+
+struct figures {
+    enum weft_type type;
+    size_t bytes; /* of weights for a token */
+    double prompt_rate, rate, read, share;
+};
+
+static size_t cache_bytes(void)
+{
+    long size = -1;
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    size = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+    return size > LEAST_CACHE ? (size_t)size : LEAST_CACHE;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t n)
+{
+    qsort(values, n, sizeof *values, by_value);
+    return n % 2 != 0 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+static double per_second(size_t n, int64_t since)
+{
+    int64_t took = weft_clock_ns() - since;
+    return (double)n / ((double)(took > 0 ? took : 1) * 1e-9);
+}
+
+static enum weft_status feed(const struct bench *b, struct weft_infer *m, size_t n,
+                             double *rate, struct weft_error *err)
+{
+    int64_t begin = weft_clock_ns();
+    for (size_t i = 0; i < n; i++) {
+        int32_t token =
+            (int32_t)weft_random_below(7, 1, weft_infer_position(m), b->model.vocab);
+        WEFT_TRY(weft_infer_feed(m, &token, 1, b->logits, err));
+    }
+    *rate = per_second(n, begin);
+    return WEFT_OK;
+}
+
+/* Tokens and memory in turn, so that both see the same machine; medians of all rounds. */
+static enum weft_status rounds(const struct bench *b, struct weft_infer *m, struct figures *f,
+                               struct weft_error *err)
+{
+    static double rates[MAX_ROUNDS], reads[MAX_ROUNDS], shares[MAX_ROUNDS];
+    uint32_t n = b->s->repeat;
+    f->bytes = weft_infer_token_bytes(m);
+    for (uint32_t i = 0; i < n; i++) {
+        weft_infer_rewind(m, PROMPT);
+        double before = weft_read_rate(b->pool, b->memory, b->n_memory);
+        WEFT_TRY(feed(b, m, TOKENS, &rates[i], err));
+        reads[i] = (before + weft_read_rate(b->pool, b->memory, b->n_memory)) / 2;
+        shares[i] = (double)f->bytes * rates[i] / reads[i];
+    }
+    f->rate = median(rates, n);
+    f->read = median(reads, n);
+    f->share = median(shares, n);
+    return WEFT_OK;
+}
+
+static enum weft_status measure(const struct bench *b, enum weft_type type, struct figures *f,
+                                struct weft_error *err)
+{
+    struct weft_infer_spec spec = {b->model, PROMPT + TOKENS, type, b->pool};
+    struct weft_infer *m = NULL;
+    int32_t prompt[PROMPT];
+    *f = (struct figures){.type = type};
+    WEFT_TRY(weft_infer_new(&spec, &m, err));
+    enum weft_status st = weft_infer_start(m, 42, err);
+    for (int i = 0; i < PROMPT; i++)
+        prompt[i] = (int32_t)weft_random_below(7, 0, (uint64_t)i, b->model.vocab);
+    /* The first time pages are touched for the first time. */
+    for (int again = 0; st == WEFT_OK && again < 2; again++) {
+        weft_infer_rewind(m, 0);
+        int64_t begin = weft_clock_ns();
+        st = weft_infer_feed(m, prompt, PROMPT, b->logits, err);
+        f->prompt_rate = per_second(PROMPT, begin);
+    }
+    if (st == WEFT_OK)
+        st = rounds(b, m, f, err);
+    weft_infer_free(m);
+    return st;
+}
+
+static void print_figures(const struct figures *f)
+{
+    printf("%-5s %7.1f tokens/s (prompt %.0f/s), %.0f MB a token, memory %.1f GB/s, share "
+           "%.1f%% %s (bar %.0f%%)\n",
+           weft_type_name(f->type), f->rate, f->prompt_rate, (double)f->bytes / 1e6,
+           f->read / 1e9, 100 * f->share, f->share >= bar ? "ok" : "under", 100 * bar);
+}
+
+static void put_figures(struct weft_json *j, const struct figures *f)
+{
+    weft_json_begin(j, weft_type_name(f->type), '{');
+    weft_json_number(j, "tok_s", f->rate);
+    weft_json_number(j, "prompt_tok_s", f->prompt_rate);
+    weft_json_uint(j, "token_bytes", f->bytes);
+    weft_json_number(j, "read_bytes_s", f->read);
+    weft_json_number(j, "share", f->share);
+    weft_json_end(j, '}');
+}
+
+static void print(const struct bench *b, const struct figures *f, size_t n)
+{
+    struct weft_json j = {.out = stdout};
+    if (!b->s->json) {
+        printf("%s, after a prompt of %d, %u thread%s, %s, median of %u\n", b->s->spec, PROMPT,
+               weft_pool_threads(b->pool), weft_pool_threads(b->pool) == 1 ? "" : "s",
+               weft_isa_name(weft_isa()), b->s->repeat);
+        for (size_t i = 0; i < n; i++)
+            print_figures(&f[i]);
+        return;
+    }
+    weft_json_begin(&j, NULL, '{');
+    weft_json_string(&j, "spec", b->s->spec);
+    weft_json_uint(&j, "prompt", PROMPT);
+    weft_json_uint(&j, "threads", weft_pool_threads(b->pool));
+    weft_json_string(&j, "instructions", weft_isa_name(weft_isa()));
+    weft_json_number(&j, "bar", bar);
+    for (size_t i = 0; i < n; i++)
+        put_figures(&j, &f[i]);
+    weft_json_end(&j, '}');
+    putchar('\n');
+}
+
+static enum weft_status run(struct bench *b, struct weft_error *err)
+{
+    struct figures figures[2];
+    size_t bytes;
+    WEFT_TRY(weft_model_find(b->s->spec, &b->model, err));
+    if (b->model.ctx < PROMPT + TOKENS)
+        return WEFT_FAIL(err, WEFT_USAGE, "%s takes %u tokens: %d are needed", b->s->spec,
+                         b->model.ctx, PROMPT + TOKENS);
+    WEFT_TRY(weft_pool_new(b->s->threads, &b->pool, err));
+    if (!weft_size_mul(cache_bytes(), CACHES, &bytes) || bytes > (size_t)2 << 30)
+        bytes = (size_t)2 << 30;
+    b->n_memory = bytes / sizeof *b->memory;
+    b->memory = weft_pages_alloc(bytes);
+    b->logits = malloc(b->model.vocab * sizeof *b->logits);
+    if (b->memory == NULL || b->logits == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to read (%zu bytes)", bytes);
+    memset(b->memory, 0, bytes);
+    WEFT_TRY(measure(b, WEFT_F32, &figures[0], err));
+    WEFT_TRY(measure(b, WEFT_BF16, &figures[1], err));
+    print(b, figures, WEFT_LEN(figures));
+    return WEFT_OK;
+}
+
+enum weft_status weft_bench_generate(const struct weft_bench_compute *s, struct weft_error *err)
+{
+    struct bench b = {.s = s};
+    enum weft_status st = run(&b, err);
+    weft_pool_free(b.pool);
+    free(b.memory);
+    free(b.logits);
+    return st;
+}

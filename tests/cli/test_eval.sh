@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# weft eval: the losses that training began with, and what is refused.
+. "$(dirname -- "$0")/common.bash"
+
+data=$WEFT_TEST_DATA/train
+
+# value KEY: that figure of the JSON in out
+value() {
+    sed -n "s/.*\"$1\":\([^,}]*\).*/\1/p" out
+}
+# near A B: two numbers agree to 1e-5
+near() {
+    awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; if (d < 0) d = -d; exit !(d <= 1e-5 * b) }'
+}
+
+# The first step's loss is that of the first 8 windows, before any update.
+for model in gpt2-tiny llama-tiny llama-tiny-tied-residual; do
+    first=$(awk '$1 == "\"loss\":" { getline; sub(",", ""); print $1; exit }' \
+        "$data/$model/expect.json")
+    rows=$(awk '{ for (i = 1; i < NF; i++) if ($i == "\"batch\":") print $(i + 1) + 0 }' \
+        "$data/$model/run.json")
+    seq=$(awk '{ for (i = 1; i < NF; i++) if ($i == "\"seq\":") print $(i + 1) + 0 }' \
+        "$data/$model/run.json")
+    run 0 eval --model "$data/$model" --data "$data/$model/tokens.bin" --seq "${seq:-24}" \
+        --batch "${rows:-8}" --batches 1 --json
+    holds near "$(value loss)" "$first"
+    holds near "$(value perplexity)" "$(awk -v l="$first" 'BEGIN { print exp(l) }')"
+    holds near "$(value bits_per_token)" "$(awk -v l="$first" 'BEGIN { print l / log(2) }')"
+    holds test "$(value bits_per_byte)" = null
+done
+
+tiny=$data/gpt2-tiny
+run 0 eval --model "$tiny" --data "$tiny/tokens.bin"
+out_has 'tokens          1536, in windows of 64'
+out_has 'perplexity      '
+out_lacks 'bits per byte'
+cp "$tiny/tokens.bin" val-000000.bin
+echo '{"val": {"bytes": 3074, "tokens": 1537}}' >meta.json
+run 0 eval --model "$tiny" --data val-000000.bin --precision bf16 --threads 1
+out_has 'bits per byte   '
+out_has '(2.0000 bytes a token)'
+
+run 2 eval
+err_has 'needs --model and --data'
+run 2 eval --model "$tiny"
+run 2 eval --model "$tiny" --data "$tiny/tokens.bin" --seq 65
+err_has 'the model takes 1 to 64'
+run 3 eval --model "$tiny" --data nowhere.bin
+run 4 eval --model nowhere --data "$tiny/tokens.bin"
+head -c 1500 "$tiny/tokens.bin" >cut.bin
+run 3 eval --model "$tiny" --data cut.bin
+to_full eval --model "$tiny" --data "$tiny/tokens.bin" --json
+finish

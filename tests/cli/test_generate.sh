@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# weft generate: the same tokens for the same seed, whatever the threads; text and numbers; ends.
+. "$(dirname -- "$0")/common.bash"
+
+data=$WEFT_TEST_DATA/train
+
+# said CODE ARGS...: like run, but a line on stderr is expected: how it ended.
+said() {
+    local want=$1 code=0
+    shift
+    what="weft $*"
+    "$WEFT" "$@" >"$dir/out" 2>"$dir/err" </dev/null || code=$?
+    n_checks=$((n_checks + 1))
+    [ "$code" -eq "$want" ] || fail "exit code $code, want $want"
+    n_checks=$((n_checks + 1))
+    [ "$(wc -l <"$dir/err")" -eq 1 ] || fail 'not one line on stderr'
+}
+
+for model in gpt2-tiny llama-tiny llama-tiny-tied-residual; do
+    said 0 generate --model "$data/$model" --tokens 5,6,7 --max-tokens 20 --seed 3 --threads 1
+    err_has '20 tokens after 3, '
+    err_has 'stopped by: max-tokens'
+    cp out first
+    holds test "$(wc -w <first)" -eq 20
+    for threads in 2 3; do
+        said 0 generate --model "$data/$model" --tokens 5,6,7 -n 20 --seed 3 --threads $threads
+        holds cmp out first
+    done
+    # Going on from what it said gives the same: a token depends on seed and place alone.
+    said 0 generate --model "$data/$model" -n 12 --seed 3 \
+        --tokens "5,6,7,$(cut -d' ' -f1-8 <first | tr ' ' ,)"
+    holds test "$(cat out)" = "$(cut -d' ' -f9- <first)"
+    said 0 generate --model "$data/$model" --tokens 5,6,7 -n 20 --seed 4
+    holds test "$(cat out)" != "$(cat first)"
+    # Greedy in three ways.
+    said 0 generate --model "$data/$model" --tokens 5,6,7 -n 10 --temperature 0
+    cp out greedy
+    said 0 generate --model "$data/$model" --tokens 5,6,7 -n 10 --top-k 1 --seed 9
+    holds cmp out greedy
+    said 0 generate --model "$data/$model" --tokens 5,6,7 -n 10 --top-k 0 --top-p 1e-9 --seed 9
+    holds cmp out greedy
+    # The context is 64.
+    said 0 generate --model "$data/$model" --tokens 5,6,7 --type bf16
+    err_has '61 tokens after 3, '
+    err_has 'stopped by: context'
+done
+
+tiny=$data/gpt2-tiny
+run 0 generate --model "$tiny" --tokens 5,6,7 --max-tokens 4 --seed 3 --json
+out_has '{"prompt":[5,6,7],"tokens":['
+out_has '"stopped":"max-tokens","seed":3,'
+out_lacks '"text"'
+
+# The token that ends a document ends the text.
+mkdir ends
+cp "$tiny/model.safetensors" ends
+said 0 generate --model "$tiny" --tokens 5,6,7 -n 10 --seed 8
+cp out first
+third=$(cut -d' ' -f3 <out) # not among those before it, as what is printed below shows
+sed "s/^{/{\"eos_token_id\": [$third, 1],/" "$tiny/config.json" >ends/config.json
+run 0 generate --model ends --tokens 5,6,7 --seed 8 --json
+out_has "$third]"
+out_has '"stopped":"end of document"'
+said 0 generate --model ends --tokens 5,6,7 --seed 8
+holds test "$(cat out)" = "$(cut -d' ' -f1-2 <first)"
+run 0 generate --model ends --json -n 1
+out_has "{\"prompt\":[$third]"
+
+# A model with text: trained for no step at all, so that it says anything.
+printf '\x88\xd8\x34\x01\x01\x00\x00\x00\x40\x00\x00\x00' >tokens.bin
+head -c $((1024 - 12 + 128)) /dev/zero >>tokens.bin
+cat >run.yaml <<END
+model: {spec: d1, vocab: 257, ctx: 32}
+data: {train: tokens.bin, seq: 8, batch: 1}
+parallel: {micros: 1, threads: 1}
+train: {steps: 1}
+optim: {lr: 1e-4}
+log: {dir: text}
+END
+if "$WEFT" train run.yaml >train.out 2>&1; then
+    said 0 generate --model text/model --prompt 'abc' -n 9 --seed 5
+    cp out first
+    run 0 generate --model text/model --prompt 'abc' -n 9 --seed 5 --json
+    out_has '{"prompt":[97,98,99],"tokens":['
+    out_has '"text":"'
+    said 0 generate --model text/model --tokens 97,98,99 -n 9 --seed 5
+    holds cmp out first
+    run 0 generate --model text/model -n 1 --json
+    out_has '{"prompt":[256]'
+else
+    what='weft train run.yaml'
+    cp train.out out
+    fail 'no model with text'
+fi
+
+# What is refused.
+run 2 generate
+err_has 'generate needs --model'
+run 2 generate --model "$tiny"
+err_has 'give --tokens'
+run 2 generate --model "$tiny" --prompt hello
+err_has 'has 128 tokens and no tokenizer'
+run 2 generate --model "$tiny" --prompt hello --tokens 1
+err_has 'not both'
+for tokens in , 1, ,1 1,,2 128 -1 1.5 x 99999999999 '1 2'; do
+    run 2 generate --model "$tiny" --tokens "$tokens"
+    err_has 'give numbers from 0 to 127'
+done
+run 2 generate --model "$tiny" --tokens "$(seq -s, 1 64)"
+err_has 'the prompt has 64 tokens, and the model takes 64'
+run 0 generate --model "$tiny" --tokens "$(seq -s, 1 63)" --json
+out_has '"stopped":"context"'
+for bad in '--temperature=-1' '--temperature=x' '--temperature=nan' '--top-p=0' '--top-p=2' \
+    '--top-k=-1' '--top-k=1e3' '--seed=-1' '--seed=99999999999999999999' '--max-tokens=0' \
+    '--type=f16' '--threads=0'; do
+    run 2 generate --model "$tiny" --tokens 1 "$bad"
+done
+run 4 generate --model nowhere --tokens 1
+run 4 generate --model "$tiny/config.json" --tokens 1
+err_has 'a model of llm.c has a header'
+to_full generate --model "$tiny" --tokens 1 --json
+finish
