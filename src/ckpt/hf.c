@@ -370,6 +370,14 @@ const char *weft_hf_name(const struct weft_hf *hf, size_t i)
     return hf->tensors[i].name;
 }
 
+uint64_t weft_hf_elements(const struct weft_hf *hf)
+{
+    uint64_t n = 0; /* all have their bytes in a file: the sum fits */
+    for (size_t i = 0; i < hf->n_tensors; i++)
+        n += hf->tensors[i].tensor->n;
+    return n;
+}
+
 /* "(2, 3)" */
 static void print_shape(char *out, size_t size, uint32_t rank, const uint64_t *shape)
 {

@@ -40,6 +40,8 @@ const struct weft_model *weft_hf_model(const struct weft_hf *hf); /* borrowed */
 /* The tensors that were not left out, by name. */
 size_t weft_hf_count(const struct weft_hf *hf);
 const char *weft_hf_name(const struct weft_hf *hf, size_t i); /* borrowed */
+/* Elements of all of them. */
+uint64_t weft_hf_elements(const struct weft_hf *hf);
 
 /* Where a tensor is.  Borrowed until the directory is closed. */
 struct weft_hf_place {

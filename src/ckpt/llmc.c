@@ -189,6 +189,14 @@ const struct weft_model *weft_llmc_model(const struct weft_llmc *f)
     return &f->model;
 }
 
+void weft_llmc_sizes(const struct weft_llmc *f, uint64_t *n_tensors, uint64_t *n_elements)
+{
+    *n_tensors = 0;
+    for (size_t i = 0; i < N_KINDS; i++)
+        *n_tensors += kinds[i].of_layers ? f->model.layers : 1;
+    *n_elements = f->begin[N_KINDS] - (uint64_t)(f->padded - f->model.vocab) * f->model.dim;
+}
+
 /* -- reading -------------------------------------------------------------------------------- */
 
 /* Where a tensor is: its kind, and the layer. */

@@ -31,6 +31,9 @@ void weft_llmc_free(struct weft_llmc *f); /* NULL is allowed */
 
 const struct weft_model *weft_llmc_model(const struct weft_llmc *f); /* borrowed */
 
+/* How many tensors it stands for, and their elements without the padding. */
+void weft_llmc_sizes(const struct weft_llmc *f, uint64_t *n_tensors, uint64_t *n_elements);
+
 /* The tensor of a Hugging Face name, as fp32; another shape is an error.  Local. */
 enum weft_status weft_llmc_read(const struct weft_llmc *f, const char *name, uint32_t rank,
                                 const uint64_t *shape, float *out, struct weft_error *err);

@@ -61,6 +61,8 @@ static enum weft_status open_directory(struct weft_weights *w, const char *path,
     WEFT_TRY(weft_hf_open(path, &w->hf, err));
     w->info.model = *weft_hf_model(w->hf);
     w->info.kind = "Hugging Face directory";
+    w->info.n_tensors = weft_hf_count(w->hf);
+    w->info.n_elements = weft_hf_elements(w->hf);
     return read_documents(w, path, err);
 }
 
@@ -70,6 +72,7 @@ static enum weft_status open_file(struct weft_weights *w, const char *path,
     WEFT_TRY(weft_llmc_open(path, &w->llmc, err));
     w->info.model = *weft_llmc_model(w->llmc);
     w->info.kind = "llm.c model";
+    weft_llmc_sizes(w->llmc, &w->info.n_tensors, &w->info.n_elements);
     /* Its files do not say; GPT-2's own vocabulary ends with the end of a document. */
     if (w->info.model.vocab == 50257)
         w->info.bos = w->info.eos = 50256;

@@ -20,7 +20,8 @@ struct weft_weights; /* opaque: read-only once open, safe to use from any thread
 
 struct weft_weights_info {
     struct weft_model model;
-    const char *kind; /* "Hugging Face directory", "llm.c model" */
+    const char *kind;               /* "Hugging Face directory", "llm.c model" */
+    uint64_t n_tensors, n_elements; /* that are stored */
     int64_t bos, eos; /* tokens that begin and end a document; negative: not known */
 };
 

@@ -86,14 +86,12 @@ static enum weft_status convert(const char *in, const char *out,
     struct weft_weights *from = NULL;
     struct weft_param_list params = {0};
     WEFT_TRY(parse_bytes(s->shard_bytes, &how.shard_bytes, err));
-    WEFT_TRY(weft_weights_open(in, &from, err));
+    WEFT_TRY(weft_load_open(in, &from, err));
     const struct weft_weights_info *info = weft_weights_info(from);
     how.bos = info->bos;
     how.eos = info->eos;
     enum weft_status st =
         weft_param_list_init(&params, &info->model, 0, info->model.layers + 2, err);
-    if (st == WEFT_OK)
-        st = weft_load_check(from, &params, err);
     if (st == WEFT_OK)
         st = write_all(from, &params, out, &how, err);
     if (st == WEFT_OK)

@@ -49,7 +49,7 @@ static enum weft_status prepare(struct eval *e, struct weft_error *err)
     if (s->model == NULL || s->data == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "eval needs --model and --data: see weft eval --help");
-    WEFT_TRY(weft_weights_open(s->model, &e->weights, err));
+    WEFT_TRY(weft_load_open(s->model, &e->weights, err));
     const struct weft_model *model = &weft_weights_info(e->weights)->model;
     WEFT_TRY(weft_shards_open(s->data, &e->shards, err));
     e->seq = s->seq != 0 ? s->seq : model->ctx < 1024 ? model->ctx : 1024;

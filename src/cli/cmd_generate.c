@@ -193,7 +193,7 @@ static enum weft_status prepare(struct generate *g, struct weft_error *err)
     if (s->model == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "generate needs --model: see weft generate --help");
     WEFT_TRY(parse_sampling(s, &g->sampling, err));
-    WEFT_TRY(weft_weights_open(s->model, &g->weights, err));
+    WEFT_TRY(weft_load_open(s->model, &g->weights, err));
     const struct weft_weights_info *info = weft_weights_info(g->weights);
     WEFT_TRY(weft_codec_open(&g->codec, s->model, info->model.vocab, err));
     g->end = info->eos >= 0 ? info->eos : g->codec.end;

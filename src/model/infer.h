@@ -46,9 +46,6 @@ enum weft_status weft_infer_load(struct weft_infer *m, weft_infer_read_fn *read,
 /* The values that a new model has. */
 enum weft_status weft_infer_start(struct weft_infer *m, uint64_t seed, struct weft_error *err);
 
-/* The parameters of the whole model; borrowed. */
-const struct weft_param_list *weft_infer_params(const struct weft_infer *m);
-
 /* Reads n >= 1 more tokens; `logits` (vocab floats, or NULL: not wanted) are for the token after
  * the last of them.  WEFT_USAGE for a token that the model does not know or that there is no room
  * for; WEFT_NUMERIC when a logit is not finite. */

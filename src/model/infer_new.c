@@ -293,11 +293,6 @@ void weft_infer_free(struct weft_infer *m)
 
 /* -- about it ------------------------------------------------------------------------------- */
 
-const struct weft_param_list *weft_infer_params(const struct weft_infer *m)
-{
-    return &m->params;
-}
-
 size_t weft_infer_token_bytes(const struct weft_infer *m)
 {
     size_t bytes = 0;

@@ -40,7 +40,7 @@ struct weft_infer {
     float *h;      /* a mix */
     float *normed; /* a norm's output */
     float *qkv, *att;
-    float *up, *gate, *act; /* GPT-2's activation is where its input was */
+    float *up, *gate, *act;  /* GPT-2's activation is where its input was */
     float *blocks;           /* (n_blocks, CHUNK, dim) */
     float *alpha, *mix_rstd; /* (CHUNK, n_blocks + 1) */
     int32_t places[WEFT_INFER_CHUNK];

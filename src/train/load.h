@@ -6,18 +6,21 @@
 #include "model/infer.h"
 #include "model/stage.h"
 
-/* All weights of the whole model are there under their names, and no others.  Local. */
-enum weft_status weft_load_check(const struct weft_weights *w,
-                                 const struct weft_param_list *params, struct weft_error *err);
+/* Opens weights, and checks that they are those of the model that they are said to be: every name
+ * and no other, as many elements as the model has.  So nothing larger than the files is
+ * allocated on their word.  weft_weights_free() closes them.  Local. */
+enum weft_status weft_load_open(const char *path, struct weft_weights **out,
+                                struct weft_error *err);
 
 /* The values of one parameter.  Local. */
 enum weft_status weft_load_param(const struct weft_weights *w, const struct weft_param_desc *d,
                                  float *out, struct weft_error *err);
 
-/* Every weight of a stage that is a whole model, and packs them.  Local. */
+/* Every weight of a stage that is a whole model, of weights from weft_load_open(); packs them.  Local. */
 enum weft_status weft_load_stage(const struct weft_weights *w, struct weft_tstage *stage,
                                  struct weft_error *err);
 
+/* The same for inference.  Local. */
 enum weft_status weft_load_infer(const struct weft_weights *w, struct weft_infer *m,
                                  struct weft_error *err);
 

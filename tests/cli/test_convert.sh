@@ -66,6 +66,17 @@ head -c 2000 /dev/urandom >noise.bin
 run 4 convert noise.bin noise
 run 4 convert nowhere out-dir
 run 4 convert . out-dir
+# A config that promises more than there is makes nobody reserve memory for it.
+mkdir greedy
+cp "$data/gpt2-tiny/model.safetensors" greedy
+for key in n_layer n_embd vocab_size n_positions; do
+    sed -E "s/(\"$key\": *)[0-9]+/\\1960000/" "$data/gpt2-tiny/config.json" >greedy/config.json
+    for command in 'convert greedy broken' 'generate --tokens 1 --model greedy' \
+        "eval --model greedy --data $data/gpt2-tiny/tokens.bin"; do
+        run 4 $command
+    done
+done
+err_has 'describes a model of '
 head -c 3000 "$data/gpt2-tiny/model.safetensors" >ends/model.safetensors
 run 4 convert ends broken
 for made in cut old noise out-dir broken; do

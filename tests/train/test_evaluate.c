@@ -32,7 +32,7 @@ static void rig_init(struct rig *r, const char *model)
     struct weft_error err = {.msg = ""};
     snprintf(dir, sizeof dir, "%s/train/%s", WEFT_TEST_DATA, model);
     *r = (struct rig){.folder = folder_new()};
-    if (weft_weights_open(dir, &r->weights, &err) != WEFT_OK)
+    if (weft_load_open(dir, &r->weights, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     r->model = &weft_weights_info(r->weights)->model;
     assert_int_equal(weft_pool_new(2, &r->pool, NULL), WEFT_OK);
