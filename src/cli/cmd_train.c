@@ -9,9 +9,11 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "ckpt/file.h"
 #include "cli/cli.h"
 #include "cli/numbers.h"
 #include "cli/train.h"
+#include "data/tokenizer.h"
 #include "kern/isa.h"
 #include "kern/pool.h"
 #include "train/rundir.h"
@@ -296,6 +298,24 @@ static bool can_save(enum weft_status st)
     return st == WEFT_OK || st == WEFT_NUMERIC || st == WEFT_DATA;
 }
 
+/* The model takes its tokenizer along: generate needs nothing else then. */
+static enum weft_status keep_tokenizer(const struct run *run, struct weft_error *err)
+{
+    const struct weft_train_settings *s = run->settings;
+    struct weft_tokenizer *t = NULL;
+    char *beside = weft_path_join(s->data.train, "tokenizer.json");
+    enum weft_status st = WEFT_OK;
+    if (s->data.tokenizer != NULL)
+        st = weft_tokenizer_open(s->data.tokenizer, &t, err);
+    else if (beside != NULL && access(beside, F_OK) == 0)
+        st = weft_tokenizer_open(beside, &t, err);
+    free(beside);
+    if (st == WEFT_OK && t != NULL)
+        st = weft_tokenizer_save(t, run->dir.model, err);
+    weft_tokenizer_free(t);
+    return st;
+}
+
 /* A run that is to go on leaves a checkpoint, one that is over its weights. */
 static enum weft_status keep(struct run *run, struct weft_error *err)
 {
@@ -309,8 +329,10 @@ static enum weft_status keep(struct run *run, struct weft_error *err)
     if (s->checkpoint.every != 0 && !over)
         return WEFT_OK;
     WEFT_TRY(weft_trainer_save(run->trainer, run->dir.model, err));
-    if (is_root(run))
-        printf("saved    %s\n", run->dir.model);
+    if (!is_root(run))
+        return WEFT_OK;
+    WEFT_TRY(keep_tokenizer(run, err));
+    printf("saved    %s\n", run->dir.model);
     return WEFT_OK;
 }
 
@@ -550,7 +572,7 @@ const struct weft_command weft_command_train = {
             "With checkpoint.every a run that was stopped, or killed, goes on with\n"
             "--checkpoint.resume=auto, in any layout, as if it had never stopped.\n\n"
             "Settings of what is to come can be read and printed, but not set:\n"
-            "data.tokenizer, parallel.auto, log.tensorboard and log.sample.\n",
+            "parallel.auto, log.tensorboard and log.sample.\n",
     .examples = "  weft train run.yaml\n"
                 "  weft train run.yaml --parallel.pp=2 --parallel.schedule=zb-h1\n"
                 "  weft train run.yaml --checkpoint.every=100 --checkpoint.resume=auto\n"
