@@ -214,7 +214,7 @@ enum weft_status weft_store_remove_dir(const char *root, int root_fd, const char
 
 enum weft_status weft_store_discard(const char *root, uint64_t step, struct weft_error *err)
 {
-    int fd;
+    int fd = -1;
     char name[STORE_STEP_NAME];
     WEFT_TRY(weft_store_open_root(root, &fd, err));
     weft_store_step_name(step, name);

@@ -94,7 +94,7 @@ enum weft_status weft_train_dry_run(const struct weft_train_settings *s, struct 
     struct weft_shards *shards = NULL;
     WEFT_TRY(find_model(s, &model, err));
     WEFT_TRY(weft_layout_init(&l, s, &model, err));
-    enum weft_status st = weft_shards_open(s->data.train, &shards, err);
+    enum weft_status st = weft_shards_open_part(s->data.train, "train", &shards, err);
     if (st == WEFT_OK)
         st = print_layout(s, &l, err);
     weft_shards_free(shards);

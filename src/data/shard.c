@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -278,6 +280,18 @@ enum weft_status weft_shards_read(const struct weft_shards *s, uint64_t at, size
         n -= now;
     }
     return WEFT_OK;
+}
+
+enum weft_status weft_shards_open_part(const char *list, const char *part,
+                                       struct weft_shards **out, struct weft_error *err)
+{
+    char pattern[4096];
+    glob_t found;
+    int n = snprintf(pattern, sizeof pattern, "%s/%s-*.bin", list, part);
+    bool some = n > 0 && (size_t)n < sizeof pattern && glob(pattern, 0, NULL, &found) == 0;
+    if (some)
+        globfree(&found);
+    return weft_shards_open(some ? pattern : list, out, err);
 }
 
 uint64_t weft_shards_hash(const struct weft_shards *s)

@@ -33,6 +33,10 @@ struct weft_shards; /* opaque: opened once, then read-only, safe to read from an
  * taken as that, commas or not.  On success the caller owns *out.  Local. */
 enum weft_status weft_shards_open(const char *list, struct weft_shards **out,
                                   struct weft_error *err);
+/* The same; but of a folder that has files `part`-*.bin, as `weft tokenize` writes them, only these:
+ * "train" or "val". */
+enum weft_status weft_shards_open_part(const char *list, const char *part,
+                                       struct weft_shards **out, struct weft_error *err);
 void weft_shards_free(struct weft_shards *s); /* NULL is allowed */
 
 uint64_t weft_shards_n_tokens(const struct weft_shards *s);

@@ -345,7 +345,7 @@ static enum weft_status open_data(struct weft_trainer *t, const struct weft_trai
 {
     const struct weft_layout *l = &t->layout;
     size_t tokens, bytes;
-    WEFT_TRY(weft_shards_open(s->data.train, &t->shards, err));
+    WEFT_TRY(weft_shards_open_part(s->data.train, "train", &t->shards, err));
     WEFT_TRY(weft_batch_init(&t->batch, t->shards, l->batch, l->seq, l->model.vocab,
                              s->data.shuffle, s->model.seed, err));
     if (!weft_size_mul(l->batch, l->seq, &tokens) ||
@@ -380,7 +380,7 @@ static enum weft_status open_validation(struct weft_trainer *t,
     const struct weft_layout *l = &t->layout;
     if (s->data.val == NULL)
         return WEFT_OK;
-    WEFT_TRY(weft_shards_open(s->data.val, &t->val_shards, err));
+    WEFT_TRY(weft_shards_open_part(s->data.val, "val", &t->val_shards, err));
     WEFT_TRY(weft_batch_init(&t->val_batch, t->val_shards, l->batch, l->seq, l->model.vocab,
                              false, 0, err));
     t->val_batches =
