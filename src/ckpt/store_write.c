@@ -482,14 +482,16 @@ enum weft_status weft_store_publish(const struct weft_store_parts *parts,
                                     struct weft_error *err)
 {
     WEFT_TRY(check_names(parts->step, parts->run, 0, err));
-    struct publishing p = {.parts = parts};
+    struct publishing p = {.parts = parts, .root_fd = -1};
     weft_store_step_name(parts->step, p.step);
     weft_store_temporary_name(parts->step, parts->run, p.tmp);
-    WEFT_TRY(weft_store_open_root(parts->root, &p.root_fd, err));
-    enum weft_status st = publish(&p, err);
+    enum weft_status st = weft_store_open_root(parts->root, &p.root_fd, err);
+    if (st == WEFT_OK)
+        st = publish(&p, err);
+    if (p.root_fd >= 0)
+        close(p.root_fd);
     if (st != WEFT_OK && !p.placed)
-        weft_store_remove_dir(parts->root, p.root_fd, p.tmp, NULL);
-    close(p.root_fd);
+        weft_store_abandon(parts->root, parts->step, parts->run, NULL);
     return st;
 }
 

@@ -47,6 +47,7 @@ struct saved_options {
     size_t n_ranks;
     uint64_t seed; /* of how the numbers are divided */
     size_t keep;
+    bool coarse; /* pieces are whole tensors */
 };
 
 static inline uint64_t saved_draw(uint64_t *state, uint64_t below)
@@ -64,7 +65,8 @@ static inline enum weft_status saved_add(const struct saved_options *o,
     for (size_t p = 0; p < SAVED_PARAMS; p++)
         for (int what = 0; what < WEFT_STORE_N_WHAT; what++)
             for (uint64_t begin = 0, n; begin < saved_params[p].n; begin += n) {
-                n = 1 + saved_draw(&state, saved_params[p].n - begin);
+                n = o->coarse ? saved_params[p].n
+                              : 1 + saved_draw(&state, saved_params[p].n - begin);
                 for (uint64_t i = 0; i < n; i++)
                     pool[i] = saved_bits(o->step, p, what, begin + i);
                 enum weft_status st = weft_store_writer_add(
