@@ -1,0 +1,128 @@
+/* A tokenizer.json, a zero byte, and a text: an error in one line, or a tokenizer whose tokens give
+ * the text back, whole or by parts, and which survives writing. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/token_priv.h"
+
+/* Not assert: the check must hold in a release build too. */
+static void require(int holds)
+{
+    if (!holds)
+        abort();
+}
+
+static void encode(const struct weft_tokenizer *t, const char *text, size_t len,
+                   struct weft_tokens *out)
+{
+    require(weft_tokenizer_encode(t, text, len, out, NULL) == WEFT_OK);
+}
+
+static void require_same(const struct weft_tokens *a, const struct weft_tokens *b)
+{
+    require(a->len == b->len);
+    require(a->len == 0 || memcmp(a->at, b->at, a->len * sizeof *a->at) == 0);
+}
+
+static void round_trip(const struct weft_tokenizer *t, const char *text, size_t len)
+{
+    struct weft_tokens whole = {0}, parts = {0}, kept = {0};
+    struct weft_text back = {0};
+    struct weft_encoder *e = NULL;
+    encode(t, text, len, &whole);
+    for (size_t i = 0; i < whole.len; i++)
+        require(whole.at[i] >= 0 && (uint32_t)whole.at[i] < weft_tokenizer_n_vocab(t));
+    require(weft_tokenizer_decode(t, whole.at, whole.len, &back, NULL) == WEFT_OK);
+    require(back.len == len && (len == 0 || memcmp(back.at, text, len) == 0));
+
+    size_t cut = weft_tokenizer_cut(t, text, len / 2);
+    require(cut <= len / 2);
+    encode(t, text, cut, &parts);
+    encode(t, text + cut, len - cut, &parts);
+    require_same(&whole, &parts);
+
+    require(weft_encoder_new(t, &e, NULL) == WEFT_OK);
+    require(weft_encoder_encode(e, text, len, &kept, NULL) == WEFT_OK);
+    require_same(&whole, &kept);
+    kept.len = 0;
+    require(weft_encoder_encode(e, text, len, &kept, NULL) == WEFT_OK);
+    require_same(&whole, &kept);
+    weft_encoder_free(e);
+    weft_tokens_release(&whole);
+    weft_tokens_release(&parts);
+    weft_tokens_release(&kept);
+    weft_text_release(&back);
+}
+
+static void write_again(const struct weft_tokenizer *t, const char *text, size_t len)
+{
+    struct weft_text json = {0};
+    struct weft_tokenizer *again = NULL;
+    struct weft_tokens a = {0}, b = {0};
+    require(weft_token_print(t, &json, NULL) == WEFT_OK);
+    require(weft_tokenizer_parse(json.at, json.len, "again", &again, NULL) == WEFT_OK);
+    require(weft_tokenizer_document_end(t) == weft_tokenizer_document_end(again));
+    encode(t, text, len, &a);
+    encode(again, text, len, &b);
+    require_same(&a, &b);
+    weft_tokens_release(&a);
+    weft_tokens_release(&b);
+    weft_tokenizer_free(again);
+    weft_text_release(&json);
+}
+
+/* No fuzzer finds 256 tokens for bytes by itself: text alone is split and merged with these. */
+static struct weft_tokenizer *usual(void)
+{
+    static const char left[] = "eaitoh ", right[] = "rnnhnet";
+    struct weft_tokenizer *t = NULL;
+    require(weft_token_new(256 + 7, &t, NULL) == WEFT_OK);
+    for (int b = 0; b < 256; b++) {
+        char byte = (char)b;
+        require(weft_token_set(t, b, &byte, 1, NULL) == WEFT_OK);
+    }
+    for (int i = 0; i < 7; i++)
+        require(weft_token_set(t, 256 + i, (char[]){left[i], right[i]}, 2, NULL) == WEFT_OK);
+    require(weft_token_index(t, "usual", NULL) == WEFT_OK);
+    require(weft_token_reserve_merges(t, 7, NULL) == WEFT_OK);
+    for (int i = 0; i < 7; i++)
+        require(weft_token_add_merge(
+            t, (struct weft_token_pair){(unsigned char)left[i], (unsigned char)right[i]},
+            256 + i));
+    return t;
+}
+
+static void parse(const char *json, size_t json_len, const char *text, size_t len)
+{
+    struct weft_tokenizer *t = NULL;
+    struct weft_error err = {.msg = ""};
+    enum weft_status st = weft_tokenizer_parse(json, json_len, "fuzz", &t, &err);
+    if (st != WEFT_OK) {
+        require(st == WEFT_DATA && err.status == st && err.msg[0] != '\0');
+        for (const char *c = err.msg; *c != '\0'; c++)
+            require(*c >= ' ' && *c <= '~');
+        return;
+    }
+    round_trip(t, text, len);
+    write_again(t, text, len);
+    weft_tokenizer_free(t);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *all = (const char *)data;
+    const char *nul = size == 0 ? NULL : memchr(all, '\0', size);
+    size_t json_len = nul == NULL ? size : (size_t)(nul - all);
+    const char *text = nul == NULL ? all : nul + 1;
+    size_t len = nul == NULL ? size : size - json_len - 1;
+    parse(all, json_len, text, len);
+    struct weft_tokenizer *t = usual();
+    for (int split = WEFT_SPLIT_GPT2; split <= WEFT_SPLIT_QWEN2; split++) {
+        t->split = (enum weft_split)split;
+        round_trip(t, text, len);
+    }
+    weft_tokenizer_free(t);
+    return 0;
+}

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# weft tokenize: what it writes, what it says, and what it refuses.
+. "$(dirname -- "$0")/common.bash"
+
+printf 'one\ntwo\nthree\nfour\n' >book.txt
+printf '{"text": "a b c"}\n{"text": "d"}\n' >lines.jsonl
+
+# One file of bytes: a header of 1024 bytes and two for each token, the document's end with them.
+run 0 tokenize book.txt -o tokens.bin
+out_has 'bytes, vocabulary of 257'
+out_has '20 tokens of 1 document in 1 shard'
+holds test "$(stat -c %s tokens.bin)" -eq $((1024 + 2 * 20))
+holds test "$(od -An -tu2 -j1024 -N6 tokens.bin | tr -s ' ')" = ' 111 110 101'
+holds test "$(od -An -tu2 -j1062 tokens.bin | tr -d ' ')" = 256
+run 0 tokenize book.txt -o tokens.bin # it is replaced
+
+# A folder, with a part held back.
+run 0 tokenize book.txt lines.jsonl -o data --val 0.3 --threads 2 --json
+out_has '"tokenizer":"bytes","vocab":257'
+holds test -s data/train-000000.bin
+holds test -s data/val-000000.bin
+holds test ! -e data/tokenizer.json
+holds grep -q '"document_end":256' data/meta.json
+run 2 tokenize book.txt -o data
+err_has 'data has token shards already'
+
+# A vocabulary is learnt, written, and used again.  The sources compress well.
+sources=$WEFT_SOURCE_DIR/src
+run 0 tokenize "$sources" -o bpe --train-bpe 2048 --threads 2 --json
+holds grep -q '"vocab":2048' out
+each=$(sed 's/.*"bytes_per_token":\([0-9.]*\).*/\1/' out)
+holds awk -v each="$each" 'BEGIN { exit !(each > 2.5) }'
+run 0 tokenize "$sources" -o bpe.json --train-bpe 2048 --threads 1
+holds cmp bpe.json bpe/tokenizer.json
+run 0 tokenize "$sources" -o again --tokenizer bpe --threads 1
+holds cmp again/train-000000.bin bpe/train-000000.bin
+holds cmp again/tokenizer.json bpe/tokenizer.json
+run 0 tokenize "$sources" -o small --tokenizer bpe.json --shard-tokens 100000
+holds test -s small/train-000002.bin
+holds test "$(stat -c %s small/train-000000.bin)" -eq $((1024 + 2 * 100000))
+
+# What is trained on them.
+run 0 train --model.spec=d1 --data.train="bpe/train-*.bin" --data.seq=16 --data.batch=2 \
+    --train.steps=1 --log.dir=run --model.dim=32 --model.heads=2 --model.vocab=2048
+holds test -s run/metrics.jsonl
+
+# What is refused.
+run 2 tokenize -o x
+err_has 'needs INPUT'
+run 2 tokenize book.txt
+err_has '--output'
+run 2 tokenize book.txt -o x.json
+err_has 'for --train-bpe only'
+run 2 tokenize book.txt -o x --val 1
+err_has "--val: '1' is no number from 0 to below 1"
+run 2 tokenize book.txt -o x.bin --val 0.5
+err_has 'needs a folder'
+run 2 tokenize book.txt -o x --tokenizer bpe --train-bpe 300
+err_has 'not both'
+run 2 tokenize book.txt -o x --train-bpe 100
+err_has 'learn 257 to'
+run 2 tokenize book.txt -o x --tokenizer nowhere
+err_has 'nowhere: No such file or directory'
+run 3 tokenize nowhere.txt -o x
+err_has 'nowhere.txt: No such file or directory'
+mkdir empty
+run 3 tokenize empty -o x
+err_has 'empty: there is no text'
+run 3 tokenize "$WEFT" -o x
+err_has 'has a zero byte: it is no text'
+printf '{"text": "a"}\n{"text": 7}\n' >wrong.jsonl
+run 3 tokenize wrong.jsonl -o x
+err_has 'wrong.jsonl:2: has no "text"'
+printf '{"model": {"type": "WordPiece"}}' >other.json
+run 3 tokenize book.txt -o x --tokenizer other.json
+err_has "other.json: model 'WordPiece' is not supported"
+run 8 tokenize book.txt -o no/such/folder
+err_has 'cannot make the folder'
+holds test ! -e x
+
+# Pipes are text, too; no progress is drawn where nobody looks.
+"$WEFT" tokenize <(cat book.txt) -o pipe.bin >out 2>err
+holds test ! -s err
+holds cmp pipe.bin tokens.bin
+
+finish
