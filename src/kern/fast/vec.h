@@ -246,6 +246,12 @@ VEC_INLINE vec vec_from_bf16(vec_u16 h)
 {
 #if defined(__AVX512F__) /* GCC 12 would convert half by half */
     return (vec)((vec_u32)_mm512_cvtepu16_epi32((__m256i)h) << 16);
+#elif defined(__AVX2__)
+    return (vec)((vec_u32)_mm256_cvtepu16_epi32((__m128i)h) << 16);
+#elif defined(__x86_64__) /* zeros and halves in turn */
+    int64_t bits;
+    memcpy(&bits, &h, sizeof bits);
+    return (vec)_mm_unpacklo_epi16(_mm_setzero_si128(), _mm_cvtsi64_si128(bits));
 #else
     return (vec)(__builtin_convertvector(h, vec_u32) << 16);
 #endif
