@@ -200,9 +200,9 @@ static void say_to_all(struct end *e, enum note_kind kind)
 }
 
 /* Whoever has been silent for half of the timeout is not waited for. */
-static bool seems_alive(const struct end *e, const struct peer *p, int64_t now)
+bool weft_mpi_seems_alive(const struct end *e, uint32_t rank, int64_t now)
 {
-    return now - p->heard_ns < e->base.timeout_ns / 2;
+    return now - e->peers[rank].heard_ns < e->base.timeout_ns / 2;
 }
 
 /* Do all who seem alive know, and have they got what this rank has to say about it? */
@@ -211,7 +211,7 @@ static bool all_know(struct end *e, int64_t now)
     bool all = true;
     for (uint32_t r = 0; r < e->base.n_ranks; r++) {
         struct peer *p = &e->peers[r];
-        if (!is_other(e, r) || (!p->acked && !seems_alive(e, p, now)))
+        if (!is_other(e, r) || (!p->acked && !weft_mpi_seems_alive(e, r, now)))
             continue;
         all = all && p->acked && is_complete(&p->closing[NOTE_ABORT]) &&
               is_complete(&p->closing[NOTE_ACK]);
@@ -228,7 +228,7 @@ static void give_up(struct end *e)
     bool said = false;
     for (int64_t begin = weft_clock_ns(), now = begin; now - begin < LEAVE_NS;
          now = weft_clock_ns()) {
-        bool stopped = weft_mpi_stop_receives(e);
+        bool stopped = weft_mpi_stop_receives(e, now);
         read_notes(e, now);
         if (stopped && !said)
             say_to_all(e, NOTE_ACK);

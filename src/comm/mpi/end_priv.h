@@ -89,8 +89,9 @@ enum weft_status weft_mpi_fail(const struct end *e, const char *what, uint32_t p
 void weft_mpi_advance(struct end *e);
 
 /* Takes back all receives, so that MPI will not write into the caller's memory again; true when
- * that holds.  Some may be half received, and have to be waited for: call it again. */
-bool weft_mpi_stop_receives(struct end *e);
+ * that holds.  Some may be half received, and have to be waited for: call it again.  The rest of
+ * what comes from a rank that fell silent is not waited for. */
+bool weft_mpi_stop_receives(struct end *e, int64_t now);
 
 /* -- control.c -- */
 
@@ -99,6 +100,7 @@ enum weft_status weft_mpi_control_open(struct end *e, struct weft_error *err);
 void weft_mpi_control_close(struct end *e);
 /* Reads all signs that have come, and gets messages on, but at most once a millisecond. */
 void weft_mpi_listen(struct end *e, int64_t now);
+bool weft_mpi_seems_alive(const struct end *e, uint32_t rank, int64_t now);
 void weft_mpi_tell(struct weft_comm *comm, const struct weft_life *life, bool now);
 void weft_mpi_look(struct weft_comm *comm, uint32_t rank, struct weft_life *life,
                    int64_t *age_ns);

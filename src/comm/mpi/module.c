@@ -126,13 +126,15 @@ static bool stop_slot(struct slot *s)
     return done != 0;
 }
 
-bool weft_mpi_stop_receives(struct end *e)
+bool weft_mpi_stop_receives(struct end *e, int64_t now)
 {
     bool all = true;
     for (struct slot_block *b = e->blocks; b != NULL; b = b->next)
-        for (int i = 0; i < SLOTS_A_BLOCK; i++)
-            if (b->at[i].used && b->at[i].receives)
-                all = stop_slot(&b->at[i]) && all;
+        for (int i = 0; i < SLOTS_A_BLOCK; i++) {
+            struct slot *s = &b->at[i];
+            if (s->used && s->receives && !stop_slot(s))
+                all = all && !weft_mpi_seems_alive(e, s->peer, now);
+        }
     return all;
 }
 
@@ -372,7 +374,7 @@ static void free_end(struct end *e)
 /* Messages that nobody waited for. */
 static void drop_messages(struct end *e)
 {
-    weft_mpi_stop_receives(e);
+    weft_mpi_stop_receives(e, weft_clock_ns());
     for (struct slot_block *b = e->blocks; b != NULL; b = b->next)
         for (int i = 0; i < SLOTS_A_BLOCK; i++)
             for (int k = 0; b->at[i].used && k < 2; k++)
