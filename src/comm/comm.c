@@ -300,17 +300,41 @@ struct wait {
     uint32_t peer;
 };
 
+/* Ranks that are silent for about as long: a host is down, or an MPI ends or blocks the ranks that
+ * talked to one that died.  "; nor do others: rank 3, 5", or nothing. */
+static void list_silent(struct weft_comm *comm, uint32_t who, char *out, size_t room)
+{
+    enum { SHOWN = 8 };
+    size_t at = 0;
+    uint32_t n = 0;
+    out[0] = '\0';
+    for (uint32_t r = 0; r < comm->n_ranks && at < room; r++) {
+        struct weft_life life;
+        int64_t age;
+        comm->ops->look(comm, r, &life, &age);
+        if (r == who || r == comm->rank || age < comm->timeout_ns / 10 * 9)
+            continue;
+        if (n < SHOWN)
+            at += (size_t)snprintf(out + at, room - at, "%s%u",
+                                   n == 0 ? "; nor do others: rank " : ", ", r);
+        else if (n == SHOWN)
+            at += (size_t)snprintf(out + at, room - at, ", ...");
+        n++;
+    }
+}
+
 static enum weft_status lost(struct weft_comm *comm, const struct wait *w, uint32_t who,
                              const struct weft_life *life, int64_t age, struct weft_error *err)
 {
-    char own[128], other[128];
+    char own[128], other[128], more[128];
     describe(comm, comm->rank, &comm->life, own, sizeof own);
     describe(comm, who, life, other, sizeof other);
+    list_silent(comm, who, more, sizeof more);
     return WEFT_FAIL(
         err, WEFT_PEER,
         "rank %u (%s) waits for rank %u: rank %u gives no sign of life for %.1f s, "
-        "the last one at %s; it died, was stopped or cannot be reached",
-        comm->rank, own, w->peer, who, (double)age * 1e-9, other);
+        "the last one at %s%s; it died, was stopped or cannot be reached",
+        comm->rank, own, w->peer, who, (double)age * 1e-9, other, more);
 }
 
 static enum weft_status stuck(struct weft_comm *comm, const struct wait *w,
