@@ -463,20 +463,34 @@ static enum weft_status check_transport(const struct weft_train_settings *s,
     return WEFT_OK;
 }
 
-static enum weft_status dry_run(const struct weft_train_settings *settings,
-                                struct weft_error *err)
+static enum weft_status check_settings(const struct weft_train_settings *settings,
+                                       struct weft_error *err)
 {
     WEFT_TRY(weft_train_settings_check(settings, err));
-    return weft_train_dry_run(settings, err);
+    return check_transport(settings, weft_comm_launcher(), err);
+}
+
+static enum weft_status return_error(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    (void)comm;
+    *err = *(const struct weft_error *)arg;
+    return err->status;
+}
+
+/* A rank that cannot even start tells the others: they would wait for it in MPI, without an end. */
+static enum weft_status tell_others(enum weft_status st, struct weft_error *err)
+{
+    struct weft_error own = *err, joined = {0};
+    own.status = st;
+    if (weft_comm_launcher() != NULL)
+        (void)weft_comm_run_mpi(return_error, &own, &joined);
+    return st;
 }
 
 static enum weft_status train(struct weft_train_settings *settings, struct weft_error *err)
 {
-    const char *launcher = weft_comm_launcher();
-    WEFT_TRY(weft_train_settings_check(settings, err));
-    WEFT_TRY(check_transport(settings, launcher, err));
     catch_signals();
-    if (launcher != NULL)
+    if (weft_comm_launcher() != NULL)
         return weft_comm_run_mpi(run_rank, settings, err);
     uint64_t n = (uint64_t)settings->parallel.pp * settings->parallel.dp;
     if (n > WEFT_MAX_THREADS)
@@ -531,20 +545,32 @@ static enum weft_status parse_options(int argc, char **argv, struct train_option
     return st;
 }
 
+static enum weft_status read_settings(int argc, char **argv, const char *config,
+                                      struct weft_train_settings *s, struct weft_error *err)
+{
+    WEFT_TRY(read_config(config, s, err));
+    return weft_settings_flags(weft_train_setting_list(), argc, argv, s, err);
+}
+
 static enum weft_status run_train(int argc, char **argv, struct weft_error *err)
 {
     const struct weft_setting_list list = weft_train_setting_list();
     struct train_options in = {0};
-    struct weft_train_settings settings;
+    struct weft_train_settings settings = {0};
     const char *config = NULL;
-    WEFT_TRY(parse_options(argc, argv, &in, &config, err));
-    WEFT_TRY(weft_settings_init(list, &settings, err));
-    enum weft_status st = read_config(config, &settings, err);
+    enum weft_status st = parse_options(argc, argv, &in, &config, err);
     if (st == WEFT_OK)
-        st = weft_settings_flags(list, argc, argv, &settings, err);
-    if (st == WEFT_OK)
+        st = weft_settings_init(list, &settings, err);
+    if (st != WEFT_OK)
+        return tell_others(st, err);
+    st = read_settings(argc, argv, config, &settings, err);
+    if (st == WEFT_OK && !in.print_config)
+        st = check_settings(&settings, err);
+    if (st != WEFT_OK)
+        st = tell_others(st, err);
+    else
         st = in.print_config ? print_config(&settings, err)
-             : in.dry_run    ? dry_run(&settings, err)
+             : in.dry_run    ? weft_train_dry_run(&settings, err)
                              : train(&settings, err);
     weft_settings_release(list, &settings);
     /* A run that a signal ended in good order says so, as shells expect it. */
