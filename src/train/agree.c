@@ -96,6 +96,19 @@ static uint64_t hash_settings(const char *text)
 
 /* -- the comparison ------------------------------------------------------------------------- */
 
+/* A line without its indentation, for printing. */
+struct shown {
+    int n;
+    const char *at;
+};
+
+static struct shown show_line(const char *at)
+{
+    enum { MOST = 100 };
+    size_t indent = strncmp(at, "  ", 2) == 0 ? 2 : 0, n = line_length(at) - indent;
+    return (struct shown){(int)(n < MOST ? n : MOST), at + indent};
+}
+
 /* The first line in which two texts of settings differ, with the section it is in. */
 static void name_difference(const char *a, const char *b, uint32_t rank, char *out, size_t room)
 {
@@ -106,9 +119,9 @@ static void name_difference(const char *a, const char *b, uint32_t rank, char *o
             snprintf(section, sizeof section, "%.*s", (int)(n - 1), a);
         if (is_own(a) || (n == m && memcmp(a, b, n) == 0))
             continue;
-        snprintf(out, room, ": in %s rank 0 has '%.*s' and rank %u '%.*s'", section,
-                 (int)(n < 100 ? n : 100), a + (a[0] == ' ' ? 2 : 0), rank,
-                 (int)(m < 100 ? m : 100), b + (b[0] == ' ' ? 2 : 0));
+        struct shown x = show_line(a), y = show_line(b);
+        snprintf(out, room, ": in %s rank 0 has '%.*s' and rank %u '%.*s'", section, x.n, x.at,
+                 rank, y.n, y.at);
         return;
     }
 }
@@ -185,7 +198,7 @@ static enum weft_status compare(const struct weft_trainer *t, const char *text,
     if (d.subject == N_SUBJECTS)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "rank %u has another %s than rank 0%s; give all ranks the same", d.rank,
+                     "rank %u has not the %s of rank 0%s; give all ranks the same", d.rank,
                      subjects[d.subject], d.what);
 }
 
