@@ -166,8 +166,7 @@ struct run {
     int64_t begin_ns;
     uint64_t resumed; /* the step that it went on from */
     uint32_t rank, n_ranks;
-    uint32_t slow_steps, slow_rank; /* how long a rank has been slow */
-    bool slow_said;
+    uint32_t slow_rank, n_slow; /* as it was found last, and how often in a row */
 };
 
 static bool is_root(const struct run *run)
@@ -175,24 +174,20 @@ static bool is_root(const struct run *run)
     return run->rank == 0;
 }
 
-/* A rank that is slow for some steps in a row is named, once. */
+/* A rank that is slow in two comparisons, one after the other, is named, once. */
 static void watch_pace(struct run *run, const struct weft_step_result *r)
 {
-    enum { STEPS = 3 };
+    if (r->paced_steps == 0)
+        return;
     if (r->slow_rank != run->slow_rank)
-        run->slow_steps = 0;
+        run->n_slow = 0;
     run->slow_rank = r->slow_rank;
-    if (r->slow_rank == UINT32_MAX) {
-        run->slow_said = false;
+    if (r->slow_rank == UINT32_MAX || run->n_slow++ != 1)
         return;
-    }
-    if (++run->slow_steps < STEPS || run->slow_said)
-        return;
-    run->slow_said = true;
     fprintf(stderr,
             "weft: warning: rank %u takes %.1f times as long as planned, against the fastest "
-            "rank, for %d steps\n",
-            r->slow_rank, r->slow_factor, STEPS);
+            "rank, for %u steps\n",
+            r->slow_rank, r->slow_factor, r->paced_steps);
 }
 
 static enum weft_status write_traces(struct run *run, uint64_t step, struct weft_error *err)

@@ -506,6 +506,7 @@ void weft_trainer_free(struct weft_trainer *t)
     free(t->report);
     free(t->squares);
     free(t->planned_work);
+    free(t->window.compute_ns);
     free(t->checkpoint_states);
     free(t->groups);
     free(t->origins);

@@ -44,8 +44,10 @@ struct weft_step_result {
     int64_t ns;
     double bubble; /* idle part of the ranks' time in the pipeline */
     bool stop;     /* some rank has asked for it */
-    /* The slowest rank, when its work took more than a set factor of what was planned for it. */
-    uint32_t slow_rank; /* UINT32_MAX: none */
+    /* Now and then: over how many steps the ranks' paces were compared, and the slowest rank, when
+     * its work took more than a set factor of what was planned for it. */
+    uint32_t paced_steps; /* 0: not in this step */
+    uint32_t slow_rank;   /* UINT32_MAX: none */
     double slow_factor;
 };
 

@@ -44,9 +44,16 @@ struct verdict {
     uint32_t stop;
     uint32_t checkpoint; /* enum weft_checkpoint_action */
     double loss, norm, bubble;
-    uint32_t slow_rank;
+    uint32_t paced_steps, slow_rank;
     double slow_factor;
     char error[480];
+};
+
+/* Some steps over which the ranks' paces are compared. */
+struct pace_window {
+    uint32_t steps;
+    int64_t begin_ns;
+    double *compute_ns; /* owned, on rank 0: (n_ranks) */
 };
 
 struct weft_trainer {
@@ -90,6 +97,7 @@ struct weft_trainer {
     size_t *report_sizes; /* owned, on rank 0: (n_ranks) */
     double *squares;      /* owned, on rank 0: of all blocks of the model */
     double *planned_work; /* owned, on rank 0: (n_ranks), by the model's costs */
+    struct pace_window window;
     double bubble_plan;
 
     uint64_t done; /* steps */

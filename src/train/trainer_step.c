@@ -218,9 +218,11 @@ enum weft_status weft_trainer_reports_new(struct weft_trainer *t, struct weft_er
         t->report_sizes = calloc(t->n_ranks, sizeof *t->report_sizes);
         t->squares = calloc(l->first_block[l->params.n] + 1, sizeof *t->squares);
         t->planned_work = calloc(t->n_ranks, sizeof *t->planned_work);
+        t->window.compute_ns = calloc(t->n_ranks, sizeof *t->window.compute_ns);
         t->checkpoint_states = calloc(t->n_ranks, sizeof *t->checkpoint_states);
         ok = ok && t->checkpoint_states != NULL && t->reports != NULL &&
-             t->report_sizes != NULL && t->squares != NULL && t->planned_work != NULL;
+             t->report_sizes != NULL && t->squares != NULL && t->planned_work != NULL &&
+             t->window.compute_ns != NULL;
         for (uint32_t r = 0; ok && r < t->n_ranks; r++) {
             t->report_sizes[r] = weft_trainer_report_bytes(l, r);
             t->reports[r] = calloc(1, t->report_sizes[r]);
@@ -325,31 +327,61 @@ static const struct report_head *first_failure(const struct weft_trainer *t)
     return first;
 }
 
-static void judge_times(const struct weft_trainer *t, struct verdict *v)
+/* The part of the ranks' time in which they waited.  Ranks on different hosts have different
+ * clocks: only what one of them has measured by itself is compared. */
+static double bubble(const struct weft_trainer *t)
 {
-    int64_t begin = INT64_MAX, end = INT64_MIN;
-    double compute = 0, fastest = INFINITY, slowest = 0;
+    int64_t longest = 0;
+    double compute = 0;
     for (uint32_t r = 0; r < t->n_ranks; r++) {
         const struct report_head *h = t->reports[r];
-        begin = h->begin_ns < begin ? h->begin_ns : begin;
-        end = h->end_ns > end ? h->end_ns : end;
+        int64_t ns = h->end_ns - h->begin_ns;
+        longest = ns > longest ? ns : longest;
         compute += (double)h->compute_ns;
-        double pace = (double)h->compute_ns / t->planned_work[r];
+    }
+    double all = (double)longest * t->n_ranks;
+    return all > 0 && compute < all ? 1 - compute / all : 0;
+}
+
+static void judge_paces(const struct weft_trainer *t, struct verdict *v)
+{
+    double fastest = INFINITY, slowest = 0;
+    for (uint32_t r = 0; r < t->n_ranks; r++) {
+        double pace = t->window.compute_ns[r] / t->planned_work[r];
         fastest = pace < fastest ? pace : fastest;
         if (pace > slowest) {
             slowest = pace;
             v->slow_rank = r;
         }
     }
-    double all = (double)(end - begin) * t->n_ranks;
-    v->bubble = all > 0 && compute < all ? 1 - compute / all : 0;
     v->slow_factor = slowest / fastest;
-    /* Work of less than some milliseconds is at the mercy of whatever else the machine does. */
-    enum { LEAST_NS = 5000000 };
-    const struct report_head *slow = t->reports[v->slow_rank];
-    if (t->slow == 0 || v->slow_factor < t->slow || t->n_ranks == 1 ||
-        slow->compute_ns < LEAST_NS)
+    if (v->slow_factor < t->slow)
         v->slow_rank = UINT32_MAX;
+}
+
+/* Who is slow is judged over some steps and seconds together: less is at the mercy of whatever
+ * else a machine does. */
+static void judge_times(struct weft_trainer *t, struct verdict *v)
+{
+    enum { LEAST_STEPS = 3 };
+    const int64_t least_ns = 2000000000;
+    int64_t now = weft_clock_ns();
+    v->bubble = bubble(t);
+    v->slow_rank = UINT32_MAX;
+    if (t->slow == 0 || t->n_ranks == 1)
+        return;
+    if (t->window.steps == 0)
+        t->window.begin_ns = now;
+    else /* the first of them only starts the clock */
+        for (uint32_t r = 0; r < t->n_ranks; r++)
+            t->window.compute_ns[r] +=
+                (double)((struct report_head *)t->reports[r])->compute_ns;
+    if (t->window.steps++ < LEAST_STEPS || now - t->window.begin_ns < least_ns)
+        return;
+    v->paced_steps = t->window.steps - 1;
+    judge_paces(t, v);
+    t->window.steps = 0;
+    memset(t->window.compute_ns, 0, t->n_ranks * sizeof *t->window.compute_ns);
 }
 
 static void judge(struct weft_trainer *t, size_t n_targets, struct verdict *v)
@@ -507,6 +539,7 @@ enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_step_resu
                                      .ns = weft_clock_ns() - begin,
                                      .bubble = v.bubble,
                                      .stop = v.stop != 0,
+                                     .paced_steps = v.paced_steps,
                                      .slow_rank = v.slow_rank,
                                      .slow_factor = v.slow_factor};
     return WEFT_OK;
