@@ -55,6 +55,8 @@ uint32_t weft_program_slots(const struct weft_program *p, uint32_t stage);
 uint32_t weft_program_split_slots(const struct weft_program *p, uint32_t stage);
 /* The most outputs of a stage that are on their way, or wait for their gradients, at one time. */
 uint32_t weft_program_outputs(const struct weft_program *p, uint32_t stage);
+/* Buffers for what comes in from other ranks, where receives need memory of their own. */
+uint32_t weft_program_inputs(const struct weft_program *p, uint32_t stage);
 /* Activations between forward and the end of backward at one time: what the verifier counts. */
 size_t weft_program_peak(const struct weft_program *p);
 /* Bytes of all slots together, and where one begins in them; 64 bytes aligned. */

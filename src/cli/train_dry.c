@@ -23,7 +23,7 @@ static enum weft_status print_bytes(const struct weft_layout *l, struct weft_err
     size_t total = 0, there = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     for (uint32_t r = 0; r < l->n_ranks; r++) {
         size_t bytes;
-        WEFT_TRY(weft_layout_rank_bytes(l, r, &bytes, err));
+        WEFT_TRY(weft_layout_rank_bytes(l, r, weft_comm_launcher() != NULL, &bytes, err));
         total += bytes;
         if (r < 16)
             printf("memory   rank %u: %s\n", r, weft_bytes_text(text, bytes));

@@ -7,7 +7,6 @@
 enum {
     FORWARD_CHANNEL = 0,
     BACKWARD_CHANNEL = 1,
-    AHEAD = 2,      /* input buffers beyond what the list needs, where receives need memory */
     POST_AHEAD = 4, /* receives of a channel that are posted before their turn, at most */
     BUFFER_ALIGN = 64,
 };

@@ -518,6 +518,12 @@ uint32_t weft_program_outputs(const struct weft_program *p, uint32_t stage)
     return h == NULL ? 0 : h->n_out;
 }
 
+uint32_t weft_program_inputs(const struct weft_program *p, uint32_t stage)
+{
+    const struct weft_hold *h = hold(p, stage);
+    return h == NULL || h->n_in == 0 ? 0 : h->n_in + AHEAD;
+}
+
 size_t weft_program_peak(const struct weft_program *p)
 {
     return p->peak;

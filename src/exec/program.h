@@ -6,6 +6,8 @@
 
 #define WEFT_NOT_HELD UINT32_MAX
 
+enum { AHEAD = 2 }; /* input buffers beyond what the list needs, where receives need memory */
+
 /* One stage of a rank. */
 struct weft_hold {
     uint32_t stage;

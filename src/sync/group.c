@@ -58,6 +58,11 @@ static char *gradient(const struct weft_group *g, size_t at)
 
 /* -- making it ------------------------------------------------------------------------------ */
 
+size_t weft_group_room(uint32_t n_holders, size_t share, size_t element_bytes)
+{
+    return SETS * (size_t)(n_holders - 1) * weft_size_min(PIECE, share) * element_bytes;
+}
+
 static enum weft_status allocate(struct weft_group *g, struct weft_error *err)
 {
     uint32_t n = g->setup.n_holders;
@@ -69,8 +74,7 @@ static enum weft_status allocate(struct weft_group *g, struct weft_error *err)
     g->spread_out = calloc(n, sizeof *g->spread_out);
     g->spread_in = calloc(n, sizeof *g->spread_in);
     if (!g->by_reference) {
-        size_t piece = weft_size_min(PIECE, share_size(g, g->self));
-        g->bytes = SETS * (size_t)(n - 1) * piece * g->element;
+        g->bytes = weft_group_room(n, share_size(g, g->self), g->element);
         g->room = weft_pages_alloc(g->bytes + 1);
         if (g->room != NULL)
             memset(g->room, 0, g->bytes);

@@ -37,6 +37,10 @@ enum weft_status weft_group_new(const struct weft_group_setup *setup, struct wef
                                 struct weft_error *err);
 void weft_group_free(struct weft_group *g); /* NULL is allowed */
 
+/* What a holder needs for the pieces of others, where receives need memory, when its share has so
+ * many elements. */
+size_t weft_group_room(uint32_t n_holders, size_t share, size_t element_bytes);
+
 size_t weft_group_bytes(const struct weft_group *g); /* of its buffers */
 
 /* Starts to send.  Local. */

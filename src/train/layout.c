@@ -8,7 +8,6 @@
 #include "data/batch.h"
 #include "kern/ops.h"
 #include "sync/group.h"
-#include "weft/exec.h"
 
 static enum weft_status no_memory(struct weft_error *err)
 {
@@ -358,35 +357,6 @@ struct weft_range weft_layout_share(const struct weft_layout_group *g, uint32_t 
     if (begin >= end)
         return (struct weft_range){0, 0};
     return (struct weft_range){begin - t->at, end - t->at};
-}
-
-/* -- memory --------------------------------------------------------------------------------- */
-
-enum weft_status weft_layout_rank_bytes(const struct weft_layout *l, uint32_t rank, size_t *out,
-                                        struct weft_error *err)
-{
-    struct weft_program *p = NULL;
-    WEFT_TRY(weft_program_new(weft_layout_schedule(l, rank / l->pp), rank % l->pp,
-                              l->sums.act_bytes, &p, err));
-    *out = weft_program_slot_bound(p);
-    size_t output = l->most_rows * l->seq * l->model.dim * sizeof(float);
-    for (uint32_t s = 0; s < l->n_stages; s++) {
-        if (!weft_layout_holds(l, rank, s))
-            continue;
-        *out += l->sums.state_bytes[s];
-        if (s + 1 < l->n_stages)
-            *out += weft_program_outputs(p, s) * output;
-    }
-    bool both = weft_layout_holds(l, rank, 0) && weft_layout_holds(l, rank, l->n_stages - 1);
-    for (size_t i = 0; i < l->n_groups; i++) {
-        const struct weft_layout_group *g = &l->groups[i];
-        uint32_t h = weft_layout_holder(g, rank);
-        size_t copies = g->tied && both ? 2 : 1;
-        if (h < g->n_holders)
-            *out -= 2 * sizeof(float) * (copies * g->n - (g->cuts[h + 1] - g->cuts[h]));
-    }
-    weft_program_free(p);
-    return WEFT_OK;
 }
 
 /* -- all of it ------------------------------------------------------------------------------ */

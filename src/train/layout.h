@@ -75,9 +75,10 @@ struct weft_range weft_layout_share(const struct weft_layout_group *g, uint32_t 
                                     size_t tensor);
 
 /* What a rank will hold, by the items of the model as `weft plan` counts: the state of its stages, of
- * which holders share the moments, what its list keeps in flight, and outputs on their way. */
-enum weft_status weft_layout_rank_bytes(const struct weft_layout *l, uint32_t rank, size_t *out,
-                                        struct weft_error *err);
+ * which holders share the moments, what its list keeps in flight, outputs and residual blocks on
+ * their way, and where a transport copies also what comes in. */
+enum weft_status weft_layout_rank_bytes(const struct weft_layout *l, uint32_t rank, bool copies,
+                                        size_t *out, struct weft_error *err);
 
 /* Elements that a tensor of n takes where stages keep their parameters. */
 static inline size_t weft_layout_padded(size_t n)
