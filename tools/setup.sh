@@ -26,6 +26,7 @@ libopenmpi-dev      MPI
 openmpi-bin         MPI
 libmpich-dev        MPI
 mpich               MPI
+iproute2            tests
 '
 dev_packages='
 clang               fuzzing

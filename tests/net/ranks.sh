@@ -141,6 +141,13 @@ makes_steps() { grep -qs '^step 5/' "$folder/out"; }
 # start NAME N ARGUMENT...: N ranks that train, until something ends them; the arguments are of the
 # launcher and, after --, of weft.  Sets $pids.
 start() {
+    run_long "$@"
+    sleep_a_while
+    begin=$(now)
+}
+
+# The same, but right after the first steps.
+run_long() {
     local n=$2 of_launcher=()
     case_name=$1
     shift 2
@@ -159,8 +166,6 @@ start() {
     await "$limit" makes_steps || fail 'it does not begin to train'
     pids=$(ranks_left)
     [ "$(wc -l <<<"$pids")" -eq "$n" ] || fail "there are not $n ranks but these: $pids"
-    sleep_a_while
-    begin=$(now)
 }
 
 # All ranks end within the timeout and some patience.  Sets $took, in milliseconds.

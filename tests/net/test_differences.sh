@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# One rank of $MPI has another setting, schedule, data or program than the others: before the first
+# step all end with exit code 2, and the difference and the rank are named.
+set -euo pipefail
+here=$(dirname -- "${BASH_SOURCE[0]}")
+# shellcheck source=tests/net/ranks.sh
+. "$here/ranks.sh"
+
+usual=(--train.steps=3 --parallel.pp=3 "--log.dir=$folder/run")
+
+# differs NAME WORDS COMMAND...: rank 1 of three runs another command.
+differs() {
+    local words=$2
+    case_name="another $1"
+    shift 2
+    rm -rf "$folder/run"
+    run_all -n 1 "${train[@]}" "${usual[@]}" : -n 1 "$@" : -n 1 "${train[@]}" "${usual[@]}"
+    is_code 2 || fail "exit code $code"
+    grep -q "^weft: rank 1 has not the $words" "$folder/err" || fail "'$words' is not printed"
+    ! grep -q '^step' "$folder/out" || fail 'there was a step'
+    nothing_left || await "$patience" nothing_left || fail "processes are left: $(all_left)"
+}
+# same_but PROGRAM [FLAG]: no flag may be given twice.
+same_but() {
+    local program=$1 flag=${2-} word
+    other=("$program")
+    for word in "${train[@]:1}" "${usual[@]}"; do
+        [ "${word%%=*}" = "${flag%%=*}" ] || other+=("$word")
+    done
+    [ -z "$flag" ] || other+=("$flag")
+}
+
+# The number of threads is a rank's own.
+same_but "$WEFT" --parallel.threads=2
+run_all -n 1 "${train[@]}" "${usual[@]}" : -n 1 "${other[@]}" : -n 1 "${train[@]}" "${usual[@]}"
+[ $code -eq 0 ] || fail "no difference: exit code $code"
+# A rank whose settings are wrong does not come as far as to compare them.
+for flag in --optim.lr=much --parallel.pp=0 --no-such-flag; do
+    case_name="$flag on one rank"
+    same_but "$WEFT" $flag
+    run_all -n 1 "${train[@]}" "${usual[@]}" : -n 1 "${other[@]}" : -n 1 "${train[@]}" "${usual[@]}"
+    is_code 2 || fail "exit code $code"
+    grep -q "^weft: .*${flag%%=*}" "$folder/err" || fail 'the flag is not named'
+    ! grep -q '^step' "$folder/out" || fail 'there was a step'
+done
+
+same_but "$WEFT" --optim.lr=2e-3
+differs 'learning rate' "settings of rank 0: in optim rank 0 has 'lr: 0.001.*' and rank 1 'lr: 0.002" \
+    "${other[@]}"
+same_but "$WEFT" --parallel.schedule=gpipe
+differs 'name of a schedule' \
+    "settings of rank 0: in parallel rank 0 has 'schedule: .1f1b.*' and rank 1 'schedule: gpipe" \
+    "${other[@]}"
+same_but "$WEFT" --train.precision=bf16
+differs precision "settings of rank 0: in train rank 0 has 'precision: fp32" "${other[@]}"
+
+# The same name, but another file: as on hosts that do not share their files.
+mkdir "$folder/0" "$folder/1"
+"$WEFT" plan --schedule 1f1b --ranks 3 --micros 4 --format csv >"$folder/0/list.csv"
+"$WEFT" plan --schedule gpipe --ranks 3 --micros 4 --format csv >"$folder/1/list.csv"
+cp "$tiny/tokens.bin" "$folder/0"
+cp "$tiny/tokens.bin" "$folder/1"
+printf '\1' | dd of="$folder/1/tokens.bin" bs=1 seek=2000 conv=notrunc status=none
+in_folder() {
+    # shellcheck disable=SC2016 # it is the other shell's
+    here=(sh -c 'cd "$0" && exec "$@"' "$folder/$1" "${other[@]}")
+}
+differs_in_folder() { # NAME WORDS FLAG
+    local zero one
+    same_but "$WEFT" "$3"
+    in_folder 0
+    zero=("${here[@]}")
+    in_folder 1
+    one=("${here[@]}")
+    case_name="another $1"
+    rm -rf "$folder/run"
+    run_all -n 1 "${zero[@]}" : -n 1 "${one[@]}" : -n 1 "${zero[@]}"
+    is_code 2 || fail "exit code $code"
+    grep -q "^weft: rank 1 has not the $2 of rank 0" "$folder/err" || fail "'$2' is not printed"
+}
+differs_in_folder schedule schedule --parallel.schedule=list.csv
+differs_in_folder data data --data.train=tokens.bin
+
+# Another build, and the same one with lesser instructions.
+mkdir "$folder/bin"
+cp "$WEFT" "$folder/bin/weft"
+printf '\n' >>"$folder/bin/weft"
+same_but "$folder/bin/weft"
+export WEFT_MODULES=${WEFT_BUILD_DIR:-$(dirname -- "$WEFT")}
+differs program 'program (its build' "${other[@]}"
+unset WEFT_MODULES
+same_but "$WEFT"
+if grep -q ' avx2 ' /proc/cpuinfo; then
+    differs 'set of instructions' 'program (its build, or the instructions' \
+        env WEFT_ISA=portable "${other[@]}"
+fi
+
+check_shm
+echo "$MPI: every difference is named before the first step"
