@@ -63,25 +63,31 @@ static enum weft_status predict(struct weft_trainer *t, struct measured *out, bo
     return st;
 }
 
+/* One step that counts.  Ranks measure it differently: what all do must not depend on that. */
+static enum weft_status measure_step(struct weft_trainer *t, struct measured *best, bool root,
+                                     struct weft_error *err)
+{
+    struct weft_step_result r;
+    struct measured now = {0};
+    WEFT_TRY(weft_trainer_step(t, &r, err));
+    now.tok_s = (double)r.tokens / ((double)r.ns * 1e-9);
+    now.bubble = r.bubble;
+    WEFT_TRY(predict(t, &now, root, err));
+    if (root && now.tok_s > best->tok_s)
+        *best = now;
+    return WEFT_OK;
+}
+
 static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     struct layout_run *run = arg;
     struct weft_trainer *t = NULL;
     struct weft_step_result r;
-    double best = 0;
     bool root = weft_comm_rank(comm) == 0;
     WEFT_TRY(weft_trainer_new(run->settings, comm, &t, err));
     enum weft_status st = weft_trainer_step(t, &r, err); /* the caches are cold */
-    for (uint32_t i = 0; st == WEFT_OK && i < run->steps; i++) {
-        st = weft_trainer_step(t, &r, err);
-        double rate = (double)r.tokens / ((double)r.ns * 1e-9);
-        if (st != WEFT_OK || rate <= best)
-            continue;
-        best = rate;
-        if (root)
-            *run->out = (struct measured){.tok_s = rate, .bubble = r.bubble};
-        st = predict(t, run->out, root, err);
-    }
+    for (uint32_t i = 0; st == WEFT_OK && i < run->steps; i++)
+        st = measure_step(t, run->out, root, err);
     weft_trainer_free(t);
     return st;
 }
