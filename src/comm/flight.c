@@ -66,9 +66,11 @@ enum weft_status weft_flight_open(const char *path, uint32_t rank, uint32_t n_ra
                                   struct weft_flight_file **out, struct weft_error *err)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd < 0 || ftruncate(fd, sizeof(struct image)) != 0) {
+    /* On a full disk a file with a hole would be made, and the first store into it be fatal. */
+    int why = fd < 0 ? errno : posix_fallocate(fd, 0, sizeof(struct image));
+    if (why != 0) {
         enum weft_status st =
-            WEFT_FAIL(err, WEFT_IO, "cannot write %.200s: %s", path, strerror(errno));
+            WEFT_FAIL(err, WEFT_IO, "cannot write %.200s: %s", path, strerror(why));
         if (fd >= 0)
             close(fd);
         return st;
