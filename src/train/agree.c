@@ -57,7 +57,19 @@ static uint64_t hash_schedule(const struct weft_layout *l)
             h = weft_hash(h, &row.len, sizeof row.len);
             h = weft_hash(h, row.at, row.len * sizeof *row.at);
         }
-    return weft_hash(h, l->partition.at, l->n_stages * sizeof *l->partition.at);
+    for (uint32_t i = 0; i < l->n_stages; i++) { /* field by field: there are gaps in it */
+        const struct weft_stage_range *r = &l->partition.at[i];
+        const uint32_t fields[] = {r->first_layer, r->end_layer, r->embedding, r->head};
+        h = weft_hash(h, fields, sizeof fields);
+    }
+    return h;
+}
+
+static uint64_t hash_data(const struct weft_trainer *t)
+{
+    const uint64_t both[] = {weft_shards_hash(t->shards),
+                             t->val_shards == NULL ? 0 : weft_shards_hash(t->val_shards)};
+    return weft_hash(0, both, sizeof both);
 }
 
 /* What a rank may have of its own is left out. */
@@ -219,7 +231,7 @@ enum weft_status weft_trainer_agree(const struct weft_trainer *t,
         own.hash[BUILD] = hash_build();
         own.hash[SETTINGS] = hash_settings(text.at);
         own.hash[SCHEDULE] = hash_schedule(&t->layout);
-        own.hash[DATA] = weft_shards_hash(t->shards);
+        own.hash[DATA] = hash_data(t);
         st = compare(t, text.at, &own, cards, at, sizes, err);
     }
     free(cards);
