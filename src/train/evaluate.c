@@ -123,20 +123,17 @@ static char *meta_path(const struct weft_shards *shards)
     return path;
 }
 
-/* Do all files begin with this? */
-static bool all_begin(const struct weft_shards *shards, const char *prefix)
+static double number(const json_t *object, const char *key)
 {
-    for (size_t i = 0; i < weft_shards_n_files(shards); i++)
-        if (strncmp(base_name(weft_shards_path(shards, i)), prefix, strlen(prefix)) != 0)
-            return false;
-    return true;
+    return json_number_value(json_object_get(object, key));
 }
 
-/* "bytes" over "tokens" of an object. */
-static double ratio(const json_t *object)
+/* weft tokenize counts the bytes of all text, and tokens by part. */
+static double ratio(const json_t *meta)
 {
-    double bytes = json_number_value(json_object_get(object, "bytes"));
-    double tokens = json_number_value(json_object_get(object, "tokens"));
+    double bytes = number(meta, "text_bytes");
+    double tokens = number(json_object_get(meta, "train"), "tokens") +
+                    number(json_object_get(meta, "val"), "tokens");
     return bytes > 0 && tokens > 0 ? bytes / tokens : 0;
 }
 
@@ -149,11 +146,7 @@ double weft_evaluate_token_bytes(const struct weft_shards *shards)
     double out = 0;
     if (path != NULL && weft_file_read(path, META_BYTES, &text, &len, NULL) == WEFT_OK) {
         json_t *meta = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
-        const char *split = all_begin(shards, "val") ? "val" : "train";
-        if (all_begin(shards, split))
-            out = ratio(json_object_get(meta, split));
-        if (out == 0)
-            out = ratio(meta);
+        out = ratio(meta);
         json_decref(meta);
     }
     free(text);

@@ -35,7 +35,7 @@ out_has 'tokens          1536, in windows of 64'
 out_has 'perplexity      '
 out_lacks 'bits per byte'
 cp "$tiny/tokens.bin" val-000000.bin
-echo '{"val": {"bytes": 3074, "tokens": 1537}}' >meta.json
+echo '{"text_bytes": 3074, "val": {"tokens": 1537}}' >meta.json
 run 0 eval --model "$tiny" --data val-000000.bin --precision bf16 --threads 1
 out_has 'bits per byte   '
 out_has '(2.0000 bytes a token)'

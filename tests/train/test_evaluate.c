@@ -169,14 +169,13 @@ static void bytes_of_tokens_are_found(void **state)
         const char *meta;
         double want;
     } cases[] = {
-        {"{\"bytes\":300,\"tokens\":100}", 3},
-        {"{\"train\":{\"bytes\":900,\"tokens\":100},\"val\":{\"bytes\":400,\"tokens\":100}}",
-         4},
-        {"{\"train\":{\"bytes\":900,\"tokens\":100}}", 0},
-        {"{\"bytes\":300,\"tokens\":0}", 0},
-        {"{\"bytes\":-1,\"tokens\":4}", 0},
-        {"{\"bytes\":\"300\",\"tokens\":4}", 0},
-        {"{\"bytes\":1,\"bytes\":2,\"tokens\":4}", 0},
+        {"{\"text_bytes\":900,\"train\":{\"tokens\":200},\"val\":{\"tokens\":100}}", 3},
+        {"{\"text_bytes\":900,\"train\":{\"tokens\":200}}", 4.5},
+        {"{\"text_bytes\":900}", 0},
+        {"{\"text_bytes\":-900,\"train\":{\"tokens\":200}}", 0},
+        {"{\"text_bytes\":\"900\",\"train\":{\"tokens\":200}}", 0},
+        {"{\"text_bytes\":9,\"text_bytes\":9,\"train\":{\"tokens\":2}}", 0},
+        {"{\"text_bytes\":9,\"train\":7}", 0},
         {"[]", 0},
         {"{", 0},
         {"", 0},
