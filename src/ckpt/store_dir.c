@@ -245,6 +245,22 @@ static enum weft_status find_last_kept(const char *root, int fd, const uint64_t 
     return WEFT_OK;
 }
 
+/* The oldest first, so that what a crash leaves is always the newest.  One that cannot be removed
+ * does not keep the others, and is what the error is about. */
+static enum weft_status remove_after(const char *root, int fd, const uint64_t *steps, size_t n,
+                                     size_t last, struct weft_error *err)
+{
+    enum weft_status st = WEFT_OK;
+    for (size_t i = n; i > last + 1; i--) {
+        char name[STORE_STEP_NAME];
+        weft_store_step_name(steps[i - 1], name);
+        enum weft_status removed =
+            weft_store_remove_dir(root, fd, name, st == WEFT_OK ? err : NULL);
+        st = st == WEFT_OK ? removed : st;
+    }
+    return st == WEFT_OK ? weft_store_sync_dir(fd, root, err) : st;
+}
+
 enum weft_status weft_store_prune(const char *root, size_t keep, struct weft_error *err)
 {
     if (keep == 0)
@@ -256,14 +272,8 @@ enum weft_status weft_store_prune(const char *root, size_t keep, struct weft_err
     enum weft_status st = weft_store_list(root, fd, &steps, &n, err);
     if (st == WEFT_OK)
         st = find_last_kept(root, fd, steps, n, keep, &last, err);
-    /* The oldest first, so that what a crash leaves is always the newest. */
-    for (size_t i = n; st == WEFT_OK && i > last + 1; i--) {
-        char name[STORE_STEP_NAME];
-        weft_store_step_name(steps[i - 1], name);
-        st = weft_store_remove_dir(root, fd, name, err);
-    }
     if (st == WEFT_OK)
-        st = weft_store_sync_dir(fd, root, err);
+        st = remove_after(root, fd, steps, n, last, err);
     free(steps);
     close(fd);
     return st;

@@ -304,6 +304,8 @@ enum weft_status weft_manifest_parse(const char *bytes, size_t len, const char *
                     "it does not have the hash that it ends with: it is cut or was changed");
     json_error_t why;
     json_t *top = json_loadb(bytes, len, JSON_REJECT_DUPLICATES, &why);
+    if (top == NULL && json_error_code(&why) == json_error_out_of_memory)
+        return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a manifest of %zu bytes", source, len);
     if (top == NULL)
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s: line %d: it is no JSON: %s", source, why.line,
                          weft_printable(why.text).at);

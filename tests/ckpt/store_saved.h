@@ -11,6 +11,13 @@
 
 #include "ckpt/store.h"
 
+/* Sanitizers make processes and files many times slower: then only every so many-th case runs. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { SAVED_STRIDE = 17 };
+#else
+enum { SAVED_STRIDE = 1 };
+#endif
+
 enum { SAVED_PARAMS = 5, SAVED_MAX_RANKS = 8 };
 
 static const struct saved_param {

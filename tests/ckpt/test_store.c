@@ -23,7 +23,8 @@
 
 static struct saved_options options(const struct folder *f, uint64_t step, size_t n_ranks)
 {
-    return (struct saved_options){f->at, "run-1", step, n_ranks, step * 31 + n_ranks, 100};
+    return (struct saved_options){f->at, "run-1", step, n_ranks, step * 31 + n_ranks,
+                                  100,   false};
 }
 
 static void save(const struct folder *f, uint64_t step, size_t n_ranks)
@@ -453,6 +454,24 @@ static void check_prune_leaves(void **state)
     folder_remove(f.at);
 }
 
+/* What cannot be removed is named, and does not keep the rest. */
+static void check_prune_goes_on(void **state)
+{
+    (void)state;
+    struct folder f;
+    struct weft_error err;
+    folder_make(&f);
+    folder_put(&f, "step-00000001", "a file", 6);
+    folder_put(&f, "step-00000003", "a file", 6);
+    save(&f, 2, 2);
+    save(&f, 4, 2);
+    assert_int_equal(weft_store_prune(f.at, 1, &err), WEFT_IO);
+    assert_non_null(strstr(err.msg, "step-00000001 cannot be removed: Not a directory"));
+    assert_int_not_equal(access(folder_path(&f, "step-00000002"), F_OK), 0);
+    assert_int_equal(newest(&f, NULL), 4);
+    folder_remove(f.at);
+}
+
 static void check_commit_keeps(void **state)
 {
     (void)state;
@@ -644,25 +663,16 @@ static void check_full_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest plain[] = {
-        cmocka_unit_test(check_round_trips),
-        cmocka_unit_test(check_params),
-        cmocka_unit_test(check_plain_files),
-        cmocka_unit_test(check_same_step_again),
-        cmocka_unit_test(check_threads),
-        cmocka_unit_test(check_bad_adds),
-        cmocka_unit_test(check_two_writers),
-        cmocka_unit_test(check_not_utf8),
-        cmocka_unit_test(check_none),
-        cmocka_unit_test(check_none_usable),
-        cmocka_unit_test(check_prune),
-        cmocka_unit_test(check_prune_leaves),
-        cmocka_unit_test(check_commit_keeps),
-        cmocka_unit_test(check_stale),
-        cmocka_unit_test(check_prepare_fails),
-        cmocka_unit_test(check_lock),
-        cmocka_unit_test(check_lock_of_the_dead),
-        cmocka_unit_test(check_lock_is_a_file),
-        cmocka_unit_test(check_full_disk),
+        cmocka_unit_test(check_round_trips),    cmocka_unit_test(check_params),
+        cmocka_unit_test(check_plain_files),    cmocka_unit_test(check_same_step_again),
+        cmocka_unit_test(check_threads),        cmocka_unit_test(check_bad_adds),
+        cmocka_unit_test(check_two_writers),    cmocka_unit_test(check_not_utf8),
+        cmocka_unit_test(check_none),           cmocka_unit_test(check_none_usable),
+        cmocka_unit_test(check_prune),          cmocka_unit_test(check_prune_leaves),
+        cmocka_unit_test(check_commit_keeps),   cmocka_unit_test(check_prune_goes_on),
+        cmocka_unit_test(check_stale),          cmocka_unit_test(check_prepare_fails),
+        cmocka_unit_test(check_lock),           cmocka_unit_test(check_lock_of_the_dead),
+        cmocka_unit_test(check_lock_is_a_file), cmocka_unit_test(check_full_disk),
     };
     struct CMUnitTest tests[WEFT_LEN(plain) + WEFT_LEN(bad_sets)];
     size_t n = 0;
