@@ -417,7 +417,7 @@ static void check_learning(void **state)
 {
     (void)state;
     static struct slow s;
-    for (uint64_t seed = 0; seed < 6; seed++) {
+    for (uint64_t seed = 0; seed < 3; seed++) {
         struct folder f = folder_new();
         struct weft_text text = {0};
         struct weft_tokenizer *t = NULL, *other = NULL;
