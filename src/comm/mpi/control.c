@@ -15,6 +15,7 @@
  * Both rounds have a limit of time, and no rank calls MPI_Finalize, which would wait for the
  * dead.  An orderly end has the last round only, before MPI_Finalize. */
 #define _GNU_SOURCE
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -289,6 +290,35 @@ static void say_goodbye(struct end *e)
     }
 }
 
+/* Is this the first of those who leave together, while somebody stays behind? */
+static bool has_to_call_launcher(const struct end *e)
+{
+    bool behind = false;
+    for (uint32_t r = 0; r < e->base.n_ranks; r++) {
+        if (is_other(e, r) && e->peers[r].acked && r < e->base.rank)
+            return false;
+        behind = behind || (is_other(e, r) && !e->peers[r].acked);
+    }
+    return behind;
+}
+
+/* MPICH's launcher takes a rank's exit code for that rank's own affair: one that was stopped, alone
+ * on its host, would stay there for good.  MPI_Abort ends in exit(), whose other handlers may
+ * wait for that rank: not for long. */
+static void call_launcher(const struct end *e, int status)
+{
+#if defined(MPICH_VERSION)
+    if (!has_to_call_launcher(e))
+        return;
+    signal(SIGALRM, SIG_DFL);
+    alarm(1);
+    MPI_Abort(MPI_COMM_WORLD, status);
+#else
+    (void)status;
+    (void)has_to_call_launcher(e);
+#endif
+}
+
 /* On exit(), after the caller has printed.  It ends the process itself, with the caller's own
  * code: the exit handlers of MPI libraries were set up earlier, come later, and may wait for
  * ranks that are no more. */
@@ -303,6 +333,7 @@ static void leave(int status, void *unused)
     /* All end at about the same time: MPICH's launcher kills those who are late, and may then give
      * the signal as its own exit code. */
     nanosleep(&(struct timespec){0, LINGER_NS}, NULL);
+    call_launcher(e, status);
     _exit(status);
 }
 
