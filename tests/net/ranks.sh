@@ -40,7 +40,7 @@ trap 'exit 1' INT TERM HUP
 
 fail() {
     echo "$MPI, $case_name: $*" >&2
-    tail -n 6 "$folder/out" "$folder/err" >&2 2>/dev/null || true
+    tail -n 6 "$folder/out" "$folder/err" "$folder/inspected" >&2 2>/dev/null || true
     show_records >&2 || true
     exit 1
 }
@@ -134,6 +134,12 @@ show_records() {
     done
 }
 
+# says_lost RANK: weft inspect does, and what it was last at.
+says_lost() {
+    "$WEFT" inspect "$folder/run" >"$folder/inspected" 2>&1 || true
+    grep -qE "^lost +rank $1 .* step [0-9]+, ." "$folder/inspected"
+}
+
 # -- long runs -------------------------------------------------------------------------------------
 
 makes_steps() { grep -qs '^step 5/' "$folder/out"; }
@@ -212,8 +218,10 @@ crosses() {
 
 # -- shared memory ---------------------------------------------------------------------------------
 
+# What MPI and weft would name so; others put their own files there.
 shared_memory() {
-    ls /dev/shm 2>/dev/null || true
+    find /dev/shm -maxdepth 1 -type f -printf "%f\n" 2>/dev/null | grep -iE 'vader|ompi|open-mpi|osc|mpich|ucx|weft' |
+        grep -v '^weft-test-' || true
     [ ! -r /proc/sysvipc/shm ] || awk 'NR > 1 { print "System V " $2 }' /proc/sysvipc/shm
 }
 shm_before=$(shared_memory)

@@ -26,6 +26,7 @@ check_KILL() {
     [ $code -ne 0 ] || fail 'the launcher says that all is well'
     grep -qE "^rank $2 of $1: running, step [0-9]+, ." "$folder/records" ||
         fail "rank $2 was killed, and its record does not say what it did"
+    says_lost "$2" || fail "rank $2 was killed, and weft inspect does not say so"
 }
 
 # The others end by themselves.

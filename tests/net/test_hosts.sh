@@ -139,7 +139,6 @@ same_bits() {
 }
 same_bits 4 "$(in_blocks 2)" --parallel.pp=2 --parallel.dp=2
 same_bits 4 "$(in_turn 3)" --parallel.pp=2 --parallel.dp=2 --parallel.schedule=zb-h1
-same_bits 3 "$(in_turn 3)" --parallel.pp=3
 
 # -- faults ----------------------------------------------------------------------------------------
 
@@ -173,6 +172,9 @@ check_words() {
     if [ "$what" = KILL ]; then # nobody had the time to say more
         grep -q "^rank $whom of $n: running, step" "$folder/records" ||
             fail "rank $whom was killed, and its record does not say that it ran"
+        # MPICH ends all within a tenth of a second: from another host that looks like one moment.
+        [ "$MPI" = mpich ] || says_lost "$whom" ||
+            fail "rank $whom was killed, and weft inspect does not say so"
         return
     fi
     if [ "$what" = STOP ]; then
@@ -186,10 +188,9 @@ check_words() {
         fail "not all $n ranks have recorded why they ended"
 }
 
-# Ranks 0 and 1 are on a, 2 and 3 on b; then 0 and 2, and 1 and 3; then one on each of three.
+# Ranks 0 and 1 are on a, 2 and 3 on b; or there is one on each of three.
 fault cut 4 b '2|3' "$(in_blocks 2)" --parallel.pp=2 --parallel.dp=2
-fault cut 4 b '1|3' "$(in_turn 2)" --parallel.pp=2 --parallel.dp=2 --parallel.schedule=zb-h1
-fault cut 3 c 2 "$(in_turn 3)" --parallel.pp=3
+fault cut 3 c 2 "$(in_turn 3)" --parallel.pp=3 --parallel.schedule=zb-h1
 fault KILL 4 3 3 "$(in_blocks 2)" --parallel.pp=2 --parallel.dp=2
 fault KILL 3 0 0 "$(in_turn 3)" --parallel.pp=3
 fault STOP 4 2 2 "$(in_blocks 2)" --parallel.pp=2 --parallel.dp=2
