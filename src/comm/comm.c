@@ -276,7 +276,8 @@ static void describe(struct weft_comm *comm, uint32_t rank, const struct weft_li
     snprintf(out, room, "step %" PRIu64 "%s%s", life->step, what[0] != '\0' ? ", " : "", what);
 }
 
-/* Who stands at the end of the line of those that wait for each other, from `peer` on. */
+/* Who stands at the end of the line of those that wait for each other, from `peer` on.  A rank that
+ * waits says so often: where one has fallen silent the line ends, whatever it said last. */
 static uint32_t last_of_line(struct weft_comm *comm, uint32_t peer, bool *circle)
 {
     *circle = false;
@@ -284,7 +285,7 @@ static uint32_t last_of_line(struct weft_comm *comm, uint32_t peer, bool *circle
         struct weft_life life;
         int64_t age;
         comm->ops->look(comm, peer, &life, &age);
-        if (life.waits_for == WEFT_LIFE_NOBODY || age > comm->timeout_ns)
+        if (life.waits_for == WEFT_LIFE_NOBODY || age > comm->timeout_ns / 2)
             return peer;
         if (life.waits_for == comm->rank)
             break;

@@ -155,10 +155,8 @@ fault() {
     *) kill -"$what" "$(pid_of "$whom")" ;;
     esac
     finish_ranks
-    # MPICH's launcher has nothing to say to a host that is cut off, and so does not notice it.
-    [ "$what $MPI" != 'cut mpich' ] || mend_link "$whom"
     finish_launcher
-    [ "$what $MPI" != 'cut openmpi' ] || mend_link "$whom"
+    [ "$what" != cut ] || mend_link "$whom"
     [ $code -ne 0 ] || fail 'the launcher says that all is well'
     [ "$what" != STOP ] || is_code 6 || fail "exit code $code"
     show_records >"$folder/records"
