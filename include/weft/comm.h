@@ -120,7 +120,8 @@ typedef enum weft_status weft_progress_fn(void *arg, struct weft_error *err);
 void weft_comm_on_progress(struct weft_comm *comm, weft_progress_fn *progress, void *arg);
 enum weft_status weft_comm_progress(struct weft_comm *comm, struct weft_error *err);
 
-/* Waits until ready(arg, &yes, err) says yes; `peer` is the rank that it waits for.  Local. */
+/* Waits until ready(arg, &yes, err) says yes; `peer` is the rank that it waits for, or UINT32_MAX:
+ * something of its own, for as long as that takes, while the others hear that it lives.  Local. */
 typedef enum weft_status weft_ready_fn(void *arg, bool *yes, struct weft_error *err);
 enum weft_status weft_comm_until(struct weft_comm *comm, uint32_t peer, weft_ready_fn *ready,
                                  void *arg, struct weft_error *err);

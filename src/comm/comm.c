@@ -386,7 +386,8 @@ static enum weft_status wait_round(struct weft_comm *comm, struct wait *w,
         w->beat = now;
         comm->life.waits_for = w->peer;
         publish(comm, false);
-        WEFT_TRY(judge(comm, w, now, err));
+        if (w->peer != WEFT_LIFE_NOBODY)
+            WEFT_TRY(judge(comm, w, now, err));
     }
     comm->ops->rest(comm, w->rounds++, REST_NS);
     return WEFT_OK;

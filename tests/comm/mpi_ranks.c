@@ -1,6 +1,6 @@
 /* One rank of a program of ranks, launched by an MPI (tests/comm/test_mpi.sh does).
  *
- *     mpi_ranks all | sizes | busy          exits 0
+ *     mpi_ranks all | sizes | busy | own    exits 0
  *     mpi_ranks trouble NAME                exits with that trouble's code
  *     mpi_ranks work TIMEOUT SECONDS        passes messages round; says its process id first
  *     mpi_ranks launcher                    says which launcher there is
@@ -97,5 +97,7 @@ int main(int argc, char **argv)
         return report(weft_comm_run_mpi(ranks_sizes, NULL, &err), &err);
     if (strcmp(command, "busy") == 0)
         return report(weft_comm_run_mpi(ranks_busy, NULL, &err), &err);
+    if (strcmp(command, "own") == 0)
+        return report(weft_comm_run_mpi(ranks_own_work, NULL, &err), &err);
     return 99;
 }

@@ -45,6 +45,14 @@ static void test_busy(void **state)
         fail_msg("%s", err.msg);
 }
 
+static void test_own_work(void **state)
+{
+    struct weft_error err;
+    (void)state;
+    if (weft_comm_run_threads(3, ranks_own_work, NULL, &err) != WEFT_OK)
+        fail_msg("%s", err.msg);
+}
+
 static void test_trouble(void **state)
 {
     (void)state;
@@ -64,9 +72,9 @@ static void test_trouble(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ring),    cmocka_unit_test(test_collect),
-        cmocka_unit_test(test_sizes),   cmocka_unit_test(test_busy),
-        cmocka_unit_test(test_trouble),
+        cmocka_unit_test(test_ring),     cmocka_unit_test(test_collect),
+        cmocka_unit_test(test_sizes),    cmocka_unit_test(test_busy),
+        cmocka_unit_test(test_own_work), cmocka_unit_test(test_trouble),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,6 +56,7 @@ for n in 1 2 4; do
     [ $code -eq 0 ] || fail "$n ranks: exit code $code"
 done
 run 2 busy
+run 3 own
 [ $code -eq 0 ] || fail "after long work: exit code $code"
 # Messages above the limit of what one count can say; here it is 64 KiB.
 WEFT_MODULES=$(dirname -- "$MPI_RANKS")/small

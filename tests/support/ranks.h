@@ -18,6 +18,9 @@ weft_rank_fn ranks_sizes;
  * nobody for it: two ranks. */
 weft_rank_fn ranks_busy;
 
+/* A rank that waits for something of its own for longer than the timeout is not lost. */
+weft_rank_fn ranks_own_work;
+
 /* Three ranks, the first of which makes trouble: `arg` is one of the cases. */
 weft_rank_fn ranks_troubled;
 
