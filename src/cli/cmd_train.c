@@ -260,6 +260,9 @@ static enum weft_status one_step(struct run *run, bool *stop, struct weft_error 
         weft_trainer_ask_to_stop(run->trainer);
     WEFT_TRY(weft_trainer_step(run->trainer, &r, err));
     *stop = r.stop;
+    /* Before anything else runs through the pipeline. */
+    if (s->log.dir != NULL && r.step <= s->log.trace_steps)
+        WEFT_TRY(write_traces(run, r.step, err));
     struct weft_eval_result eval = {0};
     if (s->eval.every != 0 && (r.step % s->eval.every == 0 || r.step == s->train.steps))
         WEFT_TRY(weft_trainer_evaluate(run->trainer, &eval, err));
@@ -267,8 +270,6 @@ static enum weft_status one_step(struct run *run, bool *stop, struct weft_error 
         WEFT_TRY(log_step(run, &r, eval.loss, err));
         tell_news(run);
     }
-    if (s->log.dir != NULL && r.step <= s->log.trace_steps)
-        WEFT_TRY(write_traces(run, r.step, err));
     return WEFT_OK;
 }
 
@@ -317,12 +318,14 @@ static enum weft_status keep(struct run *run, struct weft_error *err)
     const struct weft_train_settings *s = run->settings;
     bool over = weft_trainer_done(run->trainer) >= s->train.steps;
     if (s->checkpoint.every != 0) {
-        WEFT_TRY(weft_trainer_checkpoint(run->trainer, err));
+        enum weft_status st = weft_trainer_checkpoint(run->trainer, err);
         if (is_root(run))
             tell_news(run);
+        if (!over || (st != WEFT_OK && st != WEFT_IO))
+            return st;
+        if (st != WEFT_OK && is_root(run))
+            fprintf(stderr, "weft: warning: %s; the weights are saved\n", err->msg);
     }
-    if (s->checkpoint.every != 0 && !over)
-        return WEFT_OK;
     WEFT_TRY(weft_trainer_save(run->trainer, run->dir.model, err));
     if (!is_root(run))
         return WEFT_OK;
@@ -344,7 +347,11 @@ static enum weft_status all_steps(struct run *run, struct weft_error *err)
         return st;
     struct weft_error second = {0};
     enum weft_status saved = keep(run, st == WEFT_OK ? err : &second);
-    return st != WEFT_OK ? st : saved;
+    if (st == WEFT_OK)
+        return saved;
+    if (saved != WEFT_OK && is_root(run))
+        fprintf(stderr, "weft: warning: nothing could be saved: %s\n", second.msg);
+    return st;
 }
 
 /* All ranks measure at once, as they will work. */

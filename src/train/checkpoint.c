@@ -14,9 +14,10 @@
 #include "ckpt/file.h"
 #include "ckpt/store.h"
 #include "spec/hf_config.h"
+#include "train/aside.h"
 #include "train/trainer_priv.h"
 
-enum { BLOB_CHANNEL = 7, KIND_BLOB = 0x320, NAME = 24 };
+enum { BLOB_CHANNEL = 7, KIND_BLOB = 0x320, NAME = 24, WHY = 300 };
 
 struct weft_checkpointer {
     char *root; /* owned */
@@ -45,6 +46,8 @@ struct weft_checkpointer {
     pthread_t committer;
     bool has_committer;
     atomic_bool committing;
+    uint64_t
+        committed; /* the step of the last one that is there; the committer's until joined */
     struct weft_error commit_error;
     struct weft_checkpoint_news news;
 };
@@ -82,6 +85,12 @@ static enum weft_status make_texts(struct weft_checkpointer *c, const struct wef
     return c->config == NULL || c->model == NULL ? no_memory(err) : WEFT_OK;
 }
 
+static enum weft_status prepare(void *checkpointer, struct weft_error *err)
+{
+    struct weft_checkpointer *c = checkpointer;
+    return weft_store_prepare(c->root, NULL, err);
+}
+
 static enum weft_status fill(struct weft_checkpointer *c, struct weft_trainer *t,
                              const struct weft_train_settings *s, struct weft_error *err)
 {
@@ -100,7 +109,7 @@ static enum weft_status fill(struct weft_checkpointer *c, struct weft_trainer *t
         if (c->blobs == NULL || c->blob_sizes == NULL)
             return no_memory(err);
         WEFT_TRY(make_texts(c, t, s, err));
-        WEFT_TRY(weft_store_prepare(c->root, NULL, err));
+        WEFT_TRY(weft_aside(t->comm, prepare, c, err));
     }
     if (t->comm != NULL)
         WEFT_TRY(weft_comm_spread(t->comm, &run, sizeof run, err));
@@ -142,6 +151,33 @@ static void join(pthread_t thread, bool *has)
     if (*has)
         pthread_join(thread, NULL);
     *has = false;
+}
+
+static enum weft_status is_written(void *checkpointer, bool *yes, struct weft_error *err)
+{
+    struct weft_checkpointer *c = checkpointer;
+    (void)err;
+    *yes = atomic_load(&c->state) != WEFT_CHECKPOINT_BUSY;
+    return WEFT_OK;
+}
+
+static enum weft_status is_committed(void *checkpointer, bool *yes, struct weft_error *err)
+{
+    struct weft_checkpointer *c = checkpointer;
+    (void)err;
+    *yes = !atomic_load(&c->committing);
+    return WEFT_OK;
+}
+
+/* A disk may take longer than others wait for a sign of life: this rank gives some meanwhile. */
+static enum weft_status wait_for(struct weft_comm *comm, weft_ready_fn *ready,
+                                 struct weft_checkpointer *c, pthread_t thread, bool *has,
+                                 struct weft_error *err)
+{
+    if (comm != NULL && *has)
+        WEFT_TRY(weft_comm_until(comm, UINT32_MAX, ready, c, err));
+    join(thread, has);
+    return WEFT_OK;
 }
 
 static void forget_file(struct weft_checkpointer *c)
@@ -249,12 +285,9 @@ static void begin_file(struct weft_checkpointer *c, const struct weft_trainer *t
         atomic_store(&c->state, WEFT_CHECKPOINT_FAILED);
         return;
     }
-    if (c->background) {
-        c->has_thread = pthread_create(&c->thread, NULL, write_file, c) == 0;
-        if (c->has_thread)
-            return;
-    }
-    write_file(c);
+    c->has_thread = pthread_create(&c->thread, NULL, write_file, c) == 0;
+    if (!c->has_thread)
+        write_file(c);
 }
 
 /* -- putting it together -------------------------------------------------------------------- */
@@ -280,7 +313,7 @@ static void commit(struct weft_checkpointer *c)
                               ? no_memory(&c->commit_error)
                               : weft_store_commit(&parts, c->keep, &c->commit_error);
     if (st == WEFT_OK) {
-        c->news.saved = c->step;
+        c->committed = c->news.saved = c->step;
         c->news.seconds = (double)(weft_clock_ns() - c->begin_ns) * 1e-9;
     } else {
         snprintf(c->news.error, sizeof c->news.error, "%.299s", c->commit_error.msg);
@@ -376,13 +409,12 @@ static enum weft_status collect(struct weft_checkpointer *c, struct weft_trainer
     WEFT_TRY(gather_blobs(c, t, err));
     if (t->rank == 0) {
         join(c->committer, &c->has_committer);
-        atomic_store(&c->committing, background);
-        if (background)
-            c->has_committer = pthread_create(&c->committer, NULL, commit_thread, c) == 0;
-        if (!c->has_committer) {
-            commit(c);
-            atomic_store(&c->committing, false);
-        }
+        atomic_store(&c->committing, true);
+        c->has_committer = pthread_create(&c->committer, NULL, commit_thread, c) == 0;
+        if (!c->has_committer)
+            commit_thread(c);
+        if (!background)
+            WEFT_TRY(wait_for(t->comm, is_committed, c, c->committer, &c->has_committer, err));
     }
     forget_file(c);
     c->blob_bytes = 0;
@@ -459,6 +491,19 @@ static enum weft_status share_failure(struct weft_checkpointer *c, struct weft_t
     return st;
 }
 
+/* Collects what all have written, or drops it when one could not. */
+static enum weft_status conclude(struct weft_checkpointer *c, struct weft_trainer *t,
+                                 struct weft_error *err)
+{
+    bool failed;
+    WEFT_TRY(wait_for(t->comm, is_written, c, c->thread, &c->has_thread, err));
+    WEFT_TRY(share_failure(c, t, &failed, err));
+    if (!failed)
+        return collect(c, t, false, err);
+    drop(c);
+    return WEFT_OK;
+}
+
 enum weft_status weft_checkpointer_act(struct weft_checkpointer *c, struct weft_trainer *t,
                                        enum weft_checkpoint_action action,
                                        struct weft_error *err)
@@ -469,13 +514,7 @@ enum weft_status weft_checkpointer_act(struct weft_checkpointer *c, struct weft_
         return WEFT_OK;
     case WEFT_CHECKPOINT_BEGIN:
         begin_file(c, t);
-        if (c->background)
-            return WEFT_OK;
-        WEFT_TRY(share_failure(c, t, &failed, err));
-        if (!failed)
-            return collect(c, t, false, err);
-        drop(c);
-        return WEFT_OK;
+        return c->background ? WEFT_OK : conclude(c, t, err);
     case WEFT_CHECKPOINT_COLLECT:
         return collect(c, t, true, err);
     case WEFT_CHECKPOINT_DROP:
@@ -486,34 +525,46 @@ enum weft_status weft_checkpointer_act(struct weft_checkpointer *c, struct weft_
     return WEFT_OK;
 }
 
+/* Rank 0 knows whether there is one of this step, or why not. */
+static enum weft_status tell_outcome(struct weft_checkpointer *c, struct weft_trainer *t,
+                                     bool *there, char why[WHY], struct weft_error *err)
+{
+    struct {
+        uint32_t there;
+        char why[WHY];
+    } all = {0};
+    if (t->rank == 0) {
+        all.there = c->committed == t->done;
+        snprintf(all.why, sizeof all.why, "%s", c->news.error);
+    }
+    if (t->comm != NULL)
+        WEFT_TRY(weft_comm_spread(t->comm, &all, sizeof all, err));
+    *there = all.there != 0;
+    memcpy(why, all.why, sizeof all.why);
+    return WEFT_OK;
+}
+
 enum weft_status weft_checkpointer_save(struct weft_checkpointer *c, struct weft_trainer *t,
                                         struct weft_error *err)
 {
-    bool failed;
+    bool there;
+    char why[WHY];
     if (c == NULL)
         return WEFT_OK;
     /* What is under way comes first. */
-    join(c->thread, &c->has_thread);
-    if (t->comm != NULL)
-        WEFT_TRY(weft_comm_barrier(t->comm, err));
-    join(c->committer, &c->has_committer);
-    if (atomic_load(&c->state) != WEFT_CHECKPOINT_IDLE || c->step == t->done) {
-        WEFT_TRY(share_failure(c, t, &failed, err));
-        if (failed || atomic_load(&c->state) == WEFT_CHECKPOINT_IDLE)
-            drop(c);
-        else
-            WEFT_TRY(collect(c, t, false, err));
-    }
-    if (c->step == t->done && c->news.error[0] == '\0')
+    WEFT_TRY(wait_for(t->comm, is_committed, c, c->committer, &c->has_committer, err));
+    if (atomic_load(&c->state) != WEFT_CHECKPOINT_IDLE)
+        WEFT_TRY(conclude(c, t, err));
+    WEFT_TRY(tell_outcome(c, t, &there, why, err));
+    if (there)
         return WEFT_OK;
     begin_file(c, t);
-    join(c->thread, &c->has_thread);
-    WEFT_TRY(share_failure(c, t, &failed, err));
-    if (failed)
-        drop(c);
-    else
-        WEFT_TRY(collect(c, t, false, err));
-    return t->comm == NULL ? WEFT_OK : weft_comm_barrier(t->comm, err);
+    WEFT_TRY(conclude(c, t, err));
+    WEFT_TRY(tell_outcome(c, t, &there, why, err));
+    if (there)
+        return WEFT_OK;
+    c->news.error[0] = '\0'; /* it is returned */
+    return WEFT_FAIL(err, WEFT_IO, "no checkpoint of step %" PRIu64 ": %s", t->done, why);
 }
 
 struct weft_checkpoint_news weft_checkpointer_news(struct weft_checkpointer *c)
@@ -524,117 +575,4 @@ struct weft_checkpoint_news weft_checkpointer_news(struct weft_checkpointer *c)
     struct weft_checkpoint_news news = c->news;
     c->news = none;
     return news;
-}
-
-/* -- going on ------------------------------------------------------------------------------- */
-
-static enum weft_status check_params(const struct weft_trainer *t,
-                                     const struct weft_store *store, struct weft_error *err)
-{
-    const struct weft_param_list *list = &t->layout.params;
-    if (weft_store_count(store) != list->n)
-        return WEFT_FAIL(err, WEFT_CKPT,
-                         "%.200s has %zu tensors, the model %zu: it is another "
-                         "model's",
-                         weft_store_path(store), weft_store_count(store), list->n);
-    for (size_t i = 0; i < list->n; i++) {
-        const struct weft_store_param *p = weft_store_find(store, list->at[i].name);
-        if (p == NULL || p->rank != list->at[i].rank || p->shape[0] != list->at[i].shape[0] ||
-            (p->rank == 2 && p->shape[1] != list->at[i].shape[1]) || !p->has[WEFT_STORE_M])
-            return WEFT_FAIL(err, WEFT_CKPT,
-                             "%.200s: %s is missing or has another shape than the model's",
-                             weft_store_path(store), list->at[i].name);
-    }
-    return WEFT_OK;
-}
-
-static enum weft_status load_values(struct weft_trainer *t, struct weft_store *store,
-                                    struct weft_error *err)
-{
-    for (uint32_t s = 0; s < t->layout.n_stages; s++) {
-        size_t n = 0;
-        struct weft_param *p =
-            t->stages[s] == NULL ? NULL : weft_tstage_params(t->stages[s], &n);
-        for (size_t i = 0; i < n; i++)
-            WEFT_TRY(weft_store_read(store, p[i].desc.name, WEFT_STORE_VALUE, 0, p[i].n,
-                                     p[i].value, err));
-    }
-    return WEFT_OK;
-}
-
-static enum weft_status load_moments(struct weft_trainer *t, struct weft_store *store,
-                                     struct weft_error *err)
-{
-    size_t n;
-    const struct weft_optim_tensor *at = weft_optim_tensors(t->optim, &n);
-    for (size_t i = 0; i < n; i++) {
-        size_t count = at[i].end - at[i].begin;
-        WEFT_TRY(
-            weft_store_read(store, at[i].name, WEFT_STORE_M, at[i].begin, count, at[i].m, err));
-        WEFT_TRY(
-            weft_store_read(store, at[i].name, WEFT_STORE_V, at[i].begin, count, at[i].v, err));
-    }
-    return WEFT_OK;
-}
-
-static enum weft_status load(struct weft_trainer *t, struct weft_store *store,
-                             struct weft_error *err)
-{
-    WEFT_TRY(check_params(t, store, err));
-    WEFT_TRY(load_values(t, store, err));
-    WEFT_TRY(load_moments(t, store, err));
-    weft_trainer_pack(t);
-    t->done = weft_store_step(store);
-    return WEFT_OK;
-}
-
-/* Rank 0 looks, and reads all of it once to be sure; the others take what it found. */
-static enum weft_status choose(struct weft_trainer *t, const struct weft_train_settings *s,
-                               struct weft_store **store, char *path, size_t room, char *note,
-                               size_t note_bytes, struct weft_error *err)
-{
-    const char *resume = s->checkpoint.resume;
-    struct weft_text skipped = {0};
-    enum weft_status st = WEFT_OK;
-    path[0] = '\0';
-    if (t->rank == 0 && strcmp(resume, "auto") != 0) {
-        st = weft_store_open(resume, true, store, err);
-    } else if (t->rank == 0) {
-        char *root = weft_path_join(s->log.dir, "checkpoints");
-        st =
-            root == NULL ? no_memory(err) : weft_store_newest(root, true, store, &skipped, err);
-        free(root);
-    }
-    if (*store != NULL)
-        snprintf(path, room, "%s", weft_store_path(*store));
-    if (skipped.at != NULL)
-        snprintf(note, note_bytes, "%s", skipped.at);
-    weft_text_release(&skipped);
-    if (st == WEFT_OK && t->comm != NULL)
-        st = weft_comm_spread(t->comm, path, room, err);
-    if (st == WEFT_OK && t->rank != 0 && path[0] != '\0')
-        st = weft_store_open(path, false, store, err);
-    return st;
-}
-
-enum weft_status weft_checkpoint_resume(struct weft_trainer *t,
-                                        const struct weft_train_settings *s, uint64_t *step,
-                                        char *note, size_t note_bytes, struct weft_error *err)
-{
-    struct weft_store *store = NULL;
-    char path[4096];
-    *step = 0;
-    note[0] = '\0';
-    if (s->checkpoint.resume == NULL || strcmp(s->checkpoint.resume, "no") == 0)
-        return WEFT_OK;
-    if (strcmp(s->checkpoint.resume, "auto") == 0 && s->log.dir == NULL)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "checkpoint.resume is auto: give log.dir, where the run is");
-    enum weft_status st = choose(t, s, &store, path, sizeof path, note, note_bytes, err);
-    if (st == WEFT_OK && store != NULL) {
-        st = load(t, store, err);
-        *step = t->done;
-    }
-    weft_store_free(store);
-    return st;
 }

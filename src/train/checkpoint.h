@@ -56,8 +56,8 @@ enum weft_status weft_checkpointer_act(struct weft_checkpointer *c, struct weft_
                                        enum weft_checkpoint_action action,
                                        struct weft_error *err);
 
-/* Writes one now and returns when it is on the disk.  WEFT_IO and the like when it cannot be: the
- * run can go on.  Collective. */
+/* Writes one now, unless there is one of this step, and returns when it is on the disk.  WEFT_IO on
+ * all ranks when it cannot be: they can go on.  Collective. */
 enum weft_status weft_checkpointer_save(struct weft_checkpointer *c, struct weft_trainer *t,
                                         struct weft_error *err);
 
@@ -65,8 +65,9 @@ enum weft_status weft_checkpointer_save(struct weft_checkpointer *c, struct weft
 struct weft_checkpoint_news weft_checkpointer_news(struct weft_checkpointer *c);
 
 /* Loads weights, moments and the step's number from the newest whole checkpoint of the run's
- * directory, or from a path, as checkpoint.resume says; *step is 0 when there is none.  What was
- * passed over is said in `note`.  Collective. */
+ * directory, or from a path, as checkpoint.resume says; *step is 0 when there is none.  WEFT_CKPT
+ * when it is another model's.  `note` says what was passed over, and which settings that decide
+ * the numbers are not what they were.  Collective. */
 enum weft_status weft_checkpoint_resume(struct weft_trainer *t,
                                         const struct weft_train_settings *s, uint64_t *step,
                                         char *note, size_t note_bytes, struct weft_error *err);
