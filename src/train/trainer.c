@@ -145,6 +145,8 @@ static enum weft_status load(struct weft_trainer *t, const struct weft_hf *hf,
         for (size_t i = 0; i < n; i++) {
             const struct weft_param_desc *d = &params[i].desc;
             const uint64_t shape[2] = {d->shape[0], d->shape[1]};
+            if (t->comm != NULL) /* all tensors may take longer than others wait for a sign */
+                weft_comm_tell(t->comm, 0, WEFT_AT_START);
             WEFT_TRY(weft_hf_read(hf, d->name, d->rank, shape, params[i].value, err));
         }
     }
@@ -435,6 +437,7 @@ static enum weft_status build(struct weft_trainer *t, const struct weft_train_se
     WEFT_TRY(
         weft_checkpoint_resume(t, s, &t->resumed, t->resume_note, sizeof t->resume_note, err));
     WEFT_TRY(weft_checkpointer_new(t, s, &t->checkpointer, err));
+    WEFT_TRY(weft_trainer_compare_clocks(t, err));
     /* Nobody counts the time that others take to get here. */
     return t->comm == NULL ? WEFT_OK : weft_comm_barrier(t->comm, err);
 }

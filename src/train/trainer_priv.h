@@ -100,7 +100,8 @@ struct weft_trainer {
     struct pace_window window;
     double bubble_plan;
 
-    uint64_t done; /* steps */
+    int64_t clock_ahead_ns; /* of rank 0's clock, before this one's */
+    uint64_t done;          /* steps */
     bool stop;
     uint64_t resumed;      /* the step of the checkpoint that it began with, or 0 */
     char resume_note[400]; /* which ones were passed over */
@@ -126,6 +127,9 @@ enum weft_status weft_trainer_read_tokens(struct weft_trainer *t, const struct w
 enum weft_status weft_trainer_agree(const struct weft_trainer *t,
                                     const struct weft_train_settings *s,
                                     struct weft_error *err);
+
+/* Fills clock_ahead_ns.  Collective. */
+enum weft_status weft_trainer_compare_clocks(struct weft_trainer *t, struct weft_error *err);
 
 /* What ranks say that they are at, beyond the positions of their lists. */
 enum { WEFT_AT_END = 1 << 30, WEFT_AT_UPDATE, WEFT_AT_SAVE, WEFT_AT_START };

@@ -5,9 +5,10 @@
 
 #include "base/error.h"
 #include "ckpt/hf.h"
+#include "train/aside.h"
 #include "train/trainer_priv.h"
 
-enum { SAVE_CHANNEL = 7, KIND_WEIGHTS = 0x300, KIND_EVENTS };
+enum { SAVE_CHANNEL = 7, KIND_WEIGHTS = 0x300, KIND_N_EVENTS, KIND_EVENTS };
 
 /* -- weights -------------------------------------------------------------------------------- */
 
@@ -54,24 +55,42 @@ static enum weft_status send_weights(struct weft_trainer *t, struct weft_error *
     return WEFT_OK;
 }
 
+struct piece {
+    struct weft_hf_writer *writer;
+    const float *values; /* NULL: this was all */
+    size_t n;
+};
+
+static enum weft_status append(void *arg, struct weft_error *err)
+{
+    const struct piece *p = arg;
+    return p->values == NULL ? weft_hf_writer_finish(p->writer, err)
+                             : weft_hf_writer_append(p->writer, p->values, p->n, err);
+}
+
 static enum weft_status write_weights(struct weft_trainer *t, float *room,
                                       struct weft_hf_writer *w, struct weft_error *err)
 {
+    struct piece piece = {.writer = w};
     for (size_t i = 0; i < t->layout.params.n; i++) {
         uint32_t from = owner(&t->layout, i);
-        size_t n = weft_param_size(&t->layout.params.at[i]);
+        piece.n = weft_param_size(&t->layout.params.at[i]);
         if (from == 0) {
-            WEFT_TRY(weft_hf_writer_append(w, own_param(t, i)->value, n, err));
+            piece.values = own_param(t, i)->value;
+            WEFT_TRY(weft_aside(t->comm, append, &piece, err));
             continue;
         }
         struct weft_message m = weights_message(t, from, i, room);
         WEFT_TRY(weft_comm_post(t->comm, &m, err));
         WEFT_TRY(weft_comm_wait(t->comm, &m, err));
-        enum weft_status st = weft_hf_writer_append(w, m.data, n, err);
+        if (m.data != room) /* the sender's, which it may free when ranks give up meanwhile */
+            memcpy(room, m.data, m.bytes);
         weft_comm_release(t->comm, &m);
-        WEFT_TRY(st);
+        piece.values = room;
+        WEFT_TRY(weft_aside(t->comm, append, &piece, err));
     }
-    return weft_hf_writer_finish(w, err);
+    piece.values = NULL;
+    return weft_aside(t->comm, append, &piece, err);
 }
 
 /* Room for the largest tensor that comes from another rank. */
@@ -135,41 +154,77 @@ static enum weft_status add_events(struct weft_trace *out,
     return WEFT_OK;
 }
 
-static size_t n_events(const struct weft_trainer *t, uint32_t rank)
+static struct weft_message trace_message(const struct weft_trainer *t, uint32_t peer,
+                                         uint32_t kind, void *data, size_t bytes)
 {
-    struct weft_action_span row =
-        weft_schedule_rank(weft_program_schedule(t->program), rank % t->layout.pp);
-    size_t n = 0;
-    for (size_t i = 0; i < row.len; i++)
-        n += (weft_kind_is_compute(row.at[i].kind) || weft_kind_is_message(row.at[i].kind)) &&
-             (i == 0 || !row.at[i - 1].paired);
-    return n;
+    return (struct weft_message){.head = {.kind = kind, .step = t->done},
+                                 .peer = peer,
+                                 .channel = SAVE_CHANNEL,
+                                 .bytes = bytes,
+                                 .data = data};
 }
 
-/* Of every rank in turn, with times of the monotonic clock. */
-static enum weft_status fetch_events(struct weft_trainer *t, uint32_t rank,
-                                     struct weft_trace_event *room, size_t n,
-                                     struct weft_error *err)
+static enum weft_status receive_bytes(struct weft_trainer *t, uint32_t from, uint32_t kind,
+                                      void *room, size_t bytes, struct weft_error *err)
 {
-    struct weft_message m = {.head = {.kind = KIND_EVENTS, .step = t->done},
-                             .peer = t->rank == 0 ? rank : 0,
-                             .channel = SAVE_CHANNEL,
-                             .bytes = n * sizeof *room,
-                             .data = room};
-    if (rank == t->rank) {
-        for (size_t i = 0; i < n; i++)
-            room[i] = weft_exec_event(t->exec, i);
-        if (rank == 0)
-            return WEFT_OK;
-        WEFT_TRY(weft_comm_send(t->comm, &m, err));
-        return weft_comm_wait(t->comm, &m, err);
-    }
+    struct weft_message m = trace_message(t, from, kind, room, bytes);
     WEFT_TRY(weft_comm_post(t->comm, &m, err));
     WEFT_TRY(weft_comm_wait(t->comm, &m, err));
     if (m.data != room)
-        memcpy(room, m.data, m.bytes);
+        memcpy(room, m.data, bytes);
     weft_comm_release(t->comm, &m);
     return WEFT_OK;
+}
+
+static enum weft_status send_bytes(struct weft_trainer *t, uint32_t kind, const void *data,
+                                   size_t bytes, struct weft_error *err)
+{
+    struct weft_message m = trace_message(t, 0, kind, (void *)data, bytes);
+    WEFT_TRY(weft_comm_send(t->comm, &m, err));
+    return weft_comm_wait(t->comm, &m, err);
+}
+
+/* Replicas may have schedules of different lengths: each rank says how many events it has. */
+static enum weft_status receive_events(struct weft_trainer *t, uint32_t from,
+                                       struct weft_trace_event **out, size_t *n,
+                                       struct weft_error *err)
+{
+    uint64_t count = 0;
+    WEFT_TRY(receive_bytes(t, from, KIND_N_EVENTS, &count, sizeof count, err));
+    *n = (size_t)count;
+    *out = calloc(*n + 1, sizeof **out);
+    if (*out == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a trace");
+    return receive_bytes(t, from, KIND_EVENTS, *out, *n * sizeof **out, err);
+}
+
+static enum weft_status send_events(struct weft_trainer *t,
+                                    const struct weft_trace_event *events, size_t n,
+                                    struct weft_error *err)
+{
+    uint64_t count = n;
+    WEFT_TRY(send_bytes(t, KIND_N_EVENTS, &count, sizeof count, err));
+    return send_bytes(t, KIND_EVENTS, events, n * sizeof *events, err);
+}
+
+/* This rank's, or another's, with times of rank 0's clock: the executor counts from its own begin
+ * of the step, which is another moment on each rank. */
+static enum weft_status list_events(struct weft_trainer *t, uint32_t rank,
+                                    struct weft_trace_event **out, size_t *n,
+                                    struct weft_error *err)
+{
+    if (rank != t->rank)
+        return receive_events(t, rank, out, n, err);
+    *n = weft_exec_n_events(t->exec);
+    *out = calloc(*n + 1, sizeof **out);
+    if (*out == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a trace");
+    double begin = (double)(weft_exec_times(t->exec).begin_ns + t->clock_ahead_ns);
+    for (size_t i = 0; i < *n; i++) {
+        (*out)[i] = weft_exec_event(t->exec, i);
+        (*out)[i].start += begin;
+    }
+    return rank == 0 ? WEFT_OK : send_events(t, *out, *n, err);
 }
 
 static double first_start(const struct weft_trace_event *events, size_t n)
@@ -180,26 +235,23 @@ static double first_start(const struct weft_trace_event *events, size_t n)
     return first;
 }
 
+/* Every rank of a replica in turn: rank 0 gets the events of all, each other one its own. */
 static enum weft_status collect_trace(struct weft_trainer *t, uint32_t replica,
-                                      struct weft_trace_event **rows, struct weft_trace *out,
-                                      struct weft_error *err)
+                                      struct weft_trace_event **rows, size_t *sizes,
+                                      struct weft_trace *out, struct weft_error *err)
 {
     const struct weft_layout *l = &t->layout;
     double origin = INFINITY;
     for (uint32_t r = 0; r < l->pp; r++) {
         uint32_t rank = replica * l->pp + r;
-        size_t n = n_events(t, rank);
         if (t->rank != 0 && t->rank != rank)
             continue;
-        rows[r] = calloc(n + 1, sizeof *rows[r]);
-        if (rows[r] == NULL)
-            return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a trace");
-        WEFT_TRY(fetch_events(t, rank, rows[r], n, err));
-        double first = first_start(rows[r], n);
+        WEFT_TRY(list_events(t, rank, &rows[r], &sizes[r], err));
+        double first = first_start(rows[r], sizes[r]);
         origin = first < origin ? first : origin;
     }
     for (uint32_t r = 0; t->rank == 0 && r < l->pp; r++)
-        WEFT_TRY(add_events(out, rows[r], n_events(t, r), origin, err));
+        WEFT_TRY(add_events(out, rows[r], sizes[r], origin, err));
     return t->rank == 0 ? weft_trace_finish(out, err) : WEFT_OK;
 }
 
@@ -209,18 +261,20 @@ enum weft_status weft_trainer_trace(struct weft_trainer *t, uint32_t replica,
     const struct weft_layout *l = &t->layout;
     struct weft_range micros = weft_layout_micros(l, replica);
     struct weft_trace_event **rows = calloc(l->pp, sizeof *rows);
-    if (rows == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a trace");
+    size_t *sizes = calloc(l->pp, sizeof *sizes);
     *out = (struct weft_trace){0};
     enum weft_status st = WEFT_OK;
-    if (t->rank == 0)
+    if (rows == NULL || sizes == NULL)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a trace");
+    if (st == WEFT_OK && t->rank == 0)
         st = weft_trace_init(out, weft_schedule_name(weft_layout_schedule(l, replica)), l->pp,
                              l->n_stages, (uint32_t)(micros.end - micros.begin), 1e-9, err);
     if (st == WEFT_OK)
-        st = collect_trace(t, replica, rows, out, err);
-    for (uint32_t r = 0; r < l->pp; r++)
+        st = collect_trace(t, replica, rows, sizes, out, err);
+    for (uint32_t r = 0; rows != NULL && r < l->pp; r++)
         free(rows[r]);
     free(rows);
+    free(sizes);
     if (st != WEFT_OK)
         weft_trace_release(out);
     return st;

@@ -247,8 +247,8 @@ static void fill_report(struct weft_trainer *t, enum weft_status failed,
                                  .micro = where.micro,
                                  .stop = t->stop,
                                  .checkpoint = weft_checkpointer_state(t->checkpointer),
-                                 .begin_ns = times.begin_ns,
-                                 .end_ns = times.end_ns,
+                                 .begin_ns = times.begin_ns + t->clock_ahead_ns,
+                                 .end_ns = times.end_ns + t->clock_ahead_ns,
                                  .compute_ns = times.compute_ns};
     if (failed != WEFT_OK)
         snprintf(head->error, sizeof head->error, "%s", failure->msg);

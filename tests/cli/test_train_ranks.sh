@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Runs of several ranks: their traces, disks that are full, and what a checkpoint can go on as.
+. "$(dirname -- "$0")/common.bash"
+
+tiny=$WEFT_TEST_DATA/train/gpt2-tiny
+settings=(--model.dir="$tiny" --data.train="$tiny/tokens.bin" --data.batch=8 --data.seq=24
+    --parallel.threads=1 --train.timeout=20 --train.slow=off)
+
+# ordered TRACE: an action on one rank never begins before what it waits for on another has ended.
+ordered() {
+    awk '$2 == "compute" { begin[$3] = $4; end[$3] = $4 + $5 }
+         END { for (m = 0; m < 3; m++)
+                   bad += begin["1F" m] < end["0F" m] || begin["0B" m] < end["1B" m]
+               exit bad }' "$1"
+}
+
+# Replicas with different numbers of micros have different numbers of events; an evaluation in
+# between is not what is traced.
+run 0 train "${settings[@]}" --data.val="$tiny/tokens.bin" --eval.every=1 --eval.batches=1 \
+    --parallel.micros=5 --parallel.pp=2 --parallel.dp=2 --train.steps=2 --log.trace_steps=2 \
+    --log.dir=traced
+for step in 1 2; do
+    for replica in 0 1; do
+        trace=traced/trace/step-00000$step-replica-$replica.trace
+        holds ordered "$trace"
+        holds test "$(grep -c 'compute .B' "$trace")" -eq $((6 - 2 * replica))
+        holds test "$(awk '/compute .B/ && $5 < 1000' "$trace" | wc -l)" -eq 0
+    done
+done
+
+# A checkpoint that cannot be written: a run that is over keeps its weights, one that is stopped
+# says that nothing was kept.  Files of more than 600 KiB are too large here.
+limited() {
+    local want=$1 code=0
+    shift
+    what="weft $*"
+    (
+        trap '' XFSZ
+        ulimit -f 600
+        exec "$WEFT" "$@"
+    ) >out 2>err </dev/null || code=$?
+    holds test "$code" -eq "$want"
+}
+for layout in '' '--parallel.pp=2' '--parallel.dp=2' '--parallel.pp=2 --checkpoint.async=false'; do
+    rm -rf full
+    # shellcheck disable=SC2086 # words
+    limited 0 train "${settings[@]}" --parallel.micros=4 --train.steps=3 --checkpoint.every=3 \
+        --log.dir=full $layout
+    err_has 'weft: warning: no checkpoint of step 3: '
+    out_has 'saved    full/model'
+    # shellcheck disable=SC2086 # words
+    limited 8 train "${settings[@]}" --parallel.micros=4 --train.steps=1000000 \
+        --checkpoint.every=1000000 --train.max_time=0.01 --log.dir=stopped $layout
+    err_has 'weft: no checkpoint of step '
+    holds test ! -e stopped/model
+done
+
+# The same shapes are not the same model.
+shape=(--model.arch=gpt2 --model.layers=2 --model.dim=32 --model.vocab=128 --model.ctx=64
+    --data.train="$tiny/tokens.bin" --data.seq=24 --parallel.threads=1 --train.timeout=20)
+run 0 train "${shape[@]}" --model.heads=4 --data.batch=8 --train.steps=1000000 \
+    --checkpoint.every=1000000 --train.max_time=0.01 --log.dir=heads
+run 4 train "${shape[@]}" --model.heads=8 --data.batch=8 --train.steps=1000000 --log.dir=heads \
+    --checkpoint.resume=auto --parallel.pp=2
+err_has 'is another model'
+err_has '"n_head": 4 where the settings have "n_head": 8'
+# Other data is another run: it goes on, and says so.
+holds "$WEFT" train "${shape[@]}" --model.heads=4 --data.batch=6 --train.steps=1000000 \
+    --log.dir=heads --checkpoint.resume=auto --parallel.pp=2 --train.max_time=0.01 \
+    --checkpoint.every=1000000 >out 2>err
+err_has 'weft: warning: the run goes on with other settings than its checkpoint: data.batch was 8 and is 6'
+out_has 'resumed  from the checkpoint of step'
+run 0 train "${shape[@]}" --model.heads=4 --data.batch=6 --train.steps=1000000 \
+    --log.dir=heads --checkpoint.resume=auto --train.max_time=0.01 --checkpoint.every=1000000
+
+finish
