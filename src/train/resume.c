@@ -105,6 +105,12 @@ static void note_change(const char *name, const struct weft_train_settings *then
     weft_text_release(&b);
 }
 
+/* Without decay_steps the learning rate comes down over all steps. */
+static bool decays_by_steps(const struct weft_train_settings *s)
+{
+    return s->optim.decay_steps == 0 && s->optim.curve != WEFT_CURVE_CONSTANT;
+}
+
 /* A run may go on with other settings; it is only to be known that it is not the same run. */
 static void note_changes(const struct weft_store *store, const struct weft_train_settings *s,
                          char *note, size_t room)
@@ -115,9 +121,11 @@ static void note_changes(const struct weft_store *store, const struct weft_train
     const char *text = weft_store_config(store);
     if (weft_settings_init(list, &then, NULL) != WEFT_OK)
         return;
-    if (weft_settings_parse(list, text, strlen(text), "", &then, NULL) == WEFT_OK)
-        for (size_t i = 0; i < WEFT_LEN(deciding); i++)
-            note_change(deciding[i], &then, s, &changes);
+    bool read = weft_settings_parse(list, text, strlen(text), "", &then, NULL) == WEFT_OK;
+    for (size_t i = 0; read && i < WEFT_LEN(deciding); i++)
+        note_change(deciding[i], &then, s, &changes);
+    if (read && decays_by_steps(&then) && decays_by_steps(s))
+        note_change("train.steps", &then, s, &changes);
     size_t used = strlen(note);
     if (changes.at != NULL && !changes.failed)
         snprintf(note + used, room - used,

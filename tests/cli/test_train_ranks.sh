@@ -72,5 +72,10 @@ err_has 'weft: warning: the run goes on with other settings than its checkpoint:
 out_has 'resumed  from the checkpoint of step'
 run 0 train "${shape[@]}" --model.heads=4 --data.batch=6 --train.steps=1000000 \
     --log.dir=heads --checkpoint.resume=auto --train.max_time=0.01 --checkpoint.every=1000000
+# The learning rate comes down over all steps, unless it is said otherwise.
+holds "$WEFT" train "${shape[@]}" --model.heads=4 --data.batch=6 --train.steps=2000000 \
+    --log.dir=heads --checkpoint.resume=auto --train.max_time=0.01 --checkpoint.every=1000000 \
+    >out 2>err
+err_has 'train.steps was 1000000 and is 2000000'
 
 finish
