@@ -59,6 +59,44 @@ static enum weft_status check_checkpoints(const char *dir, struct weft_error *er
     return WEFT_OK;
 }
 
+/* The step of the newest checkpoint there, by its name; 0: none. */
+static enum weft_status newest_checkpoint(const char *dir, uint64_t *out,
+                                          struct weft_error *err)
+{
+    char *root = weft_path_join(dir, "checkpoints");
+    if (root == NULL)
+        return no_memory(dir, err);
+    DIR *list = opendir(root);
+    *out = 0;
+    for (const struct dirent *entry; list != NULL && (entry = readdir(list)) != NULL;) {
+        unsigned long long step = 0;
+        if (is_checkpoint(entry->d_name))
+            step = strtoull(entry->d_name + strlen("step-"), NULL, 10);
+        *out = step > *out ? step : *out;
+    }
+    if (list != NULL)
+        closedir(list);
+    free(root);
+    return WEFT_OK;
+}
+
+/* Old checkpoints go first, by their steps: what goes back would lose its new ones at once. */
+static enum weft_status check_goes_on(const char *dir, const struct weft_train_settings *s,
+                                      uint64_t resumed, struct weft_error *err)
+{
+    uint64_t newest = 0;
+    if (resumed == 0 || strcmp(s->checkpoint.resume, "auto") == 0)
+        return WEFT_OK;
+    WEFT_TRY(newest_checkpoint(dir, &newest, err));
+    if (newest <= resumed)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "checkpoint.resume goes on from step %llu, but log.dir %.150s has a "
+                     "checkpoint of step %llu: give another directory, or remove the later "
+                     "checkpoints",
+                     (unsigned long long)resumed, dir, (unsigned long long)newest);
+}
+
 /* The directory and all above it that are not there. */
 static enum weft_status make_directories(const char *dir, struct weft_error *err)
 {
@@ -134,6 +172,7 @@ enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
                                   const struct weft_train_settings *settings, uint64_t resumed,
                                   struct weft_error *err)
 {
+    WEFT_TRY(check_goes_on(dir, settings, resumed, err));
     char *config = weft_path_join(dir, "config.yaml");
     char *metrics = weft_path_join(dir, "metrics.jsonl");
     run->model = weft_path_join(dir, "model");

@@ -78,4 +78,16 @@ holds "$WEFT" train "${shape[@]}" --model.heads=4 --data.batch=6 --train.steps=2
     >out 2>err
 err_has 'train.steps was 1000000 and is 2000000'
 
+# Going back needs a directory of its own: new checkpoints would be the oldest, and go first.
+run 0 train "${settings[@]}" --parallel.micros=4 --train.steps=4 --checkpoint.every=2 \
+    --checkpoint.async=false --log.dir=back
+rm -r back/model
+run 2 train "${settings[@]}" --parallel.micros=4 --train.steps=4 --checkpoint.every=1 \
+    --log.dir=back --checkpoint.resume=back/checkpoints/step-00000002 --parallel.pp=2
+err_has 'log.dir back has a checkpoint of step 4'
+run 0 train "${settings[@]}" --parallel.micros=4 --train.steps=4 --checkpoint.every=1 \
+    --log.dir=forth --checkpoint.resume=back/checkpoints/step-00000002 --parallel.pp=2
+run 0 train "${settings[@]}" --parallel.micros=4 --train.steps=4 --log.dir=back \
+    --checkpoint.resume=back/checkpoints/step-00000004
+
 finish
