@@ -19,6 +19,7 @@ libcairo2-dev       pictures
 libyaml-dev         settings
 libxxhash-dev       hashes
 libhwloc-dev        cores
+libmicrohttpd-dev   live page
 libudev-dev         cores
 libutf8proc-dev     letters
 fonts-dejavu-core   pictures

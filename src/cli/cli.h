@@ -42,6 +42,7 @@ extern const struct weft_command weft_command_eval;
 extern const struct weft_command weft_command_generate;
 extern const struct weft_command weft_command_convert;
 extern const struct weft_command weft_command_inspect;
+extern const struct weft_command weft_command_report;
 extern const struct weft_command weft_command_bench;
 extern const struct weft_command weft_command_help;
 

@@ -17,7 +17,7 @@ const struct weft_command *const *weft_commands(size_t *n)
         &weft_command_compare,  &weft_command_tune,    &weft_command_draw,
         &weft_command_tokenize, &weft_command_train,   &weft_command_eval,
         &weft_command_generate, &weft_command_convert, &weft_command_inspect,
-        &weft_command_bench,    &weft_command_help,
+        &weft_command_report,   &weft_command_bench,   &weft_command_help,
     };
     *n = WEFT_LEN(all);
     return all;

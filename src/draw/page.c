@@ -16,30 +16,6 @@
 #include "draw/sha256.h"
 #include "draw/times.h"
 
-static void put_base64(FILE *out, const uint8_t *bytes, size_t n)
-{
-    static const char digits[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < n; i += 3) {
-        uint32_t three = (uint32_t)bytes[i] << 16;
-        three |= i + 1 < n ? (uint32_t)bytes[i + 1] << 8 : 0;
-        three |= i + 2 < n ? bytes[i + 2] : 0;
-        fputc(digits[three >> 18], out);
-        fputc(digits[three >> 12 & 63], out);
-        fputc(i + 1 < n ? digits[three >> 6 & 63] : '=', out);
-        fputc(i + 2 < n ? digits[three & 63] : '=', out);
-    }
-}
-
-static void put_hash(FILE *out, const unsigned char *bytes, size_t len)
-{
-    uint8_t hash[32];
-    weft_sha256(bytes, len, hash);
-    fputs("'sha256-", out);
-    put_base64(out, hash, sizeof hash);
-    fputc('\'', out);
-}
-
 /* Ten digits: more than a screen can show, fewer than most doubles have. */
 static void put_number(FILE *out, double value)
 {
@@ -198,9 +174,9 @@ static void put_head(FILE *out, const char *title)
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src ",
         out);
-    put_hash(out, weft_page_script, weft_page_script_len);
+    weft_sha256_policy(out, weft_page_script, weft_page_script_len);
     fputs("; style-src ", out);
-    put_hash(out, weft_page_style, weft_page_style_len);
+    weft_sha256_policy(out, weft_page_style, weft_page_style_len);
     fputs("; base-uri 'none'; form-action 'none'\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
           out);

@@ -7,6 +7,7 @@ uint32_t weft_ink_colour(enum weft_ink ink)
     static const uint32_t colours[WEFT_N_INKS] = {
         [WEFT_INK_PAPER] = 0xffffff, [WEFT_INK_IDLE] = 0xececec, [WEFT_INK_GRID] = 0xd4d4d4,
         [WEFT_INK_EDGE] = 0x9a9a9a,  [WEFT_INK_SOFT] = 0x5c5c5c, [WEFT_INK_TEXT] = 0x1a1a1a,
+        [WEFT_INK_CELL] = 0x111111,
     };
     return colours[ink];
 }

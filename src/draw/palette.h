@@ -15,6 +15,7 @@ enum weft_ink {
     WEFT_INK_EDGE, /* around swatches */
     WEFT_INK_SOFT, /* text of less weight */
     WEFT_INK_TEXT,
+    WEFT_INK_CELL, /* text on an action: a page that is dark leaves it as it is */
     WEFT_N_INKS
 };
 

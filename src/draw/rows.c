@@ -161,7 +161,7 @@ static void put_label(const struct weft_panel *p, const struct weft_cell *c,
                                .y = c->y + c->h / 2 + size * 0.36,
                                .size = size,
                                .anchor = WEFT_ANCHOR_MIDDLE,
-                               .ink = WEFT_INK_TEXT};
+                               .ink = WEFT_INK_CELL};
     weft_picture_label(out, label, text, room + 1);
 }
 

@@ -64,3 +64,27 @@ void weft_sha256(const unsigned char *bytes, size_t len, uint8_t out[32])
     for (int i = 0; i < 32; i++)
         out[i] = (uint8_t)(state[i / 4] >> (24 - 8 * (i % 4)));
 }
+
+static void put_base64(FILE *out, const uint8_t *bytes, size_t n)
+{
+    static const char digits[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t three = (uint32_t)bytes[i] << 16;
+        three |= i + 1 < n ? (uint32_t)bytes[i + 1] << 8 : 0;
+        three |= i + 2 < n ? bytes[i + 2] : 0;
+        fputc(digits[three >> 18], out);
+        fputc(digits[three >> 12 & 63], out);
+        fputc(i + 1 < n ? digits[three >> 6 & 63] : '=', out);
+        fputc(i + 2 < n ? digits[three & 63] : '=', out);
+    }
+}
+
+void weft_sha256_policy(FILE *out, const unsigned char *bytes, size_t len)
+{
+    uint8_t hash[32];
+    weft_sha256(bytes, len, hash);
+    fputs("'sha256-", out);
+    put_base64(out, hash, sizeof hash);
+    fputc('\'', out);
+}
