@@ -7,6 +7,7 @@
 #include "draw/escape.h"
 #include "draw/times.h"
 
+enum { MANY = 200 };
 enum { LEFT = 58, RIGHT = 14, TOP = 12, BOTTOM = 26 };
 
 struct frame {
@@ -52,6 +53,12 @@ size_t weft_chart_thin(const struct weft_chart_line *line, double x0, double x1,
 
 /* -- what is shown -------------------------------------------------------------------------- */
 
+/* A loss falls so far at first that the rest would be flat. */
+static bool is_cropped(const struct weft_chart *c, const struct weft_chart_line *line, size_t i)
+{
+    return c->crop && line->n >= MANY && i < line->n / 100;
+}
+
 static struct frame choose_frame(const struct weft_chart *c)
 {
     struct frame f = {.x0 = HUGE_VAL, .x1 = -HUGE_VAL, .left = LEFT, .top = TOP};
@@ -61,7 +68,8 @@ static struct frame choose_frame(const struct weft_chart *c)
             f.x0 = fmin(f.x0, c->lines[k].x[i]);
             f.x1 = fmax(f.x1, c->lines[k].x[i]);
             low = fmin(low, c->lines[k].y[i]);
-            high = fmax(high, c->lines[k].y[i]);
+            if (!is_cropped(c, &c->lines[k], i))
+                high = fmax(high, c->lines[k].y[i]);
         }
     if (!(f.x1 >= f.x0))
         f.x0 = f.x1 = 0;
@@ -108,7 +116,8 @@ static void put_axes(FILE *out, const struct weft_chart *c, const struct frame *
                 weft_words_tick(text, c->unit, y, f->y_step));
     }
     double step = fmax(1, weft_axis_step((f->x1 - f->x0) / (f->width / 90)));
-    fputs("</g>\n<g class=\"tick x\">", out);
+    fprintf(out, "<text x=\"%g\" y=\"%.1f\">step</text></g>\n<g class=\"tick x\">", f->left - 8,
+            bottom + 17);
     for (double x = ceil(f->x0 / step) * step; x <= f->x1; x += step)
         fprintf(out, "<text x=\"%.1f\" y=\"%.1f\">%s</text>", to_x(f, x), bottom + 17,
                 weft_words_tick(text, WEFT_UNIT_COUNT, x, step));
@@ -125,7 +134,7 @@ static void put_axes(FILE *out, const struct weft_chart *c, const struct frame *
                 "<path class=\"level\" d=\"M%g %.1fh%g\"/><text class=\"level\" x=\"%g\" "
                 "y=\"%.1f\">%s</text>\n",
                 f->left, to_y(f, c->level), f->width, f->left + f->width - 4,
-                to_y(f, c->level) - 4, c->level_name);
+                to_y(f, c->level) + 12, c->level_name);
 }
 
 static void put_line(FILE *out, const struct weft_chart_line *line, const struct frame *f,
@@ -154,11 +163,20 @@ static void put_line(FILE *out, const struct weft_chart_line *line, const struct
     fputs("\"/>\n", out);
 }
 
+/* Of several runs, whose dots have the colour of their line. */
+static bool is_same_run(const struct weft_chart *c, size_t k)
+{
+    bool same = false;
+    for (size_t i = 0; i < k; i++)
+        same = same || c->lines[i].colour == c->lines[k].colour;
+    return same && c->lines[k].style == WEFT_LINE_DOTS;
+}
+
 static void put_legend(FILE *out, const struct weft_chart *c)
 {
     fputs("<ul class=\"legend\">", out);
     for (size_t k = 0; k < c->n_lines; k++)
-        if (c->lines[k].style != WEFT_LINE_FAINT) {
+        if (c->lines[k].style != WEFT_LINE_FAINT && !is_same_run(c, k)) {
             fprintf(out, "<li><i class=\"c%u%s\"></i>", c->lines[k].colour % WEFT_CHART_COLOURS,
                     c->lines[k].style == WEFT_LINE_DASHED ? " dashed"
                     : c->lines[k].style == WEFT_LINE_DOTS ? " dots"
@@ -198,7 +216,8 @@ static void put_numbers(FILE *data, const struct weft_chart_line *line, const si
 static void begin_figure(FILE *page, const struct weft_chart *c)
 {
     fprintf(page, "<figure class=\"chart\" id=\"%s\" tabindex=\"0\"><figcaption>", c->id);
-    weft_escape_markup(page, c->title);
+    if (!c->untitled)
+        weft_escape_markup(page, c->title);
     if (c->legend)
         put_legend(page, c);
     fprintf(page, "</figcaption>\n<svg viewBox=\"0 0 %g %g\" role=\"img\" aria-label=\"",
@@ -215,6 +234,10 @@ bool weft_chart_put(FILE *page, FILE *data, const struct weft_chart *c)
     double pixels = f.width * (c->n_lines > 3 ? 3.0 / (double)c->n_lines : 1);
     begin_figure(page, c);
     put_axes(page, c, &f);
+    fprintf(page,
+            "<clipPath id=\"%s-clip\"><rect x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\"/>"
+            "</clipPath><g clip-path=\"url(#%s-clip)\">\n",
+            c->id, f.left - 5, f.top - 5, f.width + 10, f.height + 10, c->id);
     fprintf(data,
             "{\"id\":\"%s\",\"unit\":\"%s\",\"box\":[%g,%g,%g,%g],\"range\":[%.10g,%.10g,%.10g,"
             "%.10g],\"size\":[%g,%g],\"lines\":[",
@@ -233,7 +256,7 @@ bool weft_chart_put(FILE *page, FILE *data, const struct weft_chart *c)
         comma = true;
         free(keep);
     }
-    fputs("</svg></figure>\n", page);
+    fputs("</g></svg></figure>\n", page);
     fputs("]}", data);
     return well;
 }

@@ -31,13 +31,14 @@ struct weft_chart {
     enum weft_unit unit;
     double width, height;
     bool from_zero;
+    bool crop;    /* the first hundredth of many steps may lie above what is shown */
     double level; /* a dashed line at that height, when it is seen; NAN: none */
     const char *level_name;
     const double *marks; /* borrowed: (n_marks) steps with a tick at the bottom */
     size_t n_marks;
     const struct weft_chart_line *lines; /* borrowed */
     size_t n_lines;
-    bool legend;
+    bool legend, untitled; /* untitled: a heading says it already */
 };
 
 /* Puts the figure on `page`, and an object with its numbers on `data`, which is JSON for a script

@@ -5,7 +5,7 @@
 #include "report/chart.h"
 #include "report/page_priv.h"
 
-enum { WIDE = 1080, HALF = 530, HIGH = 300, LOW = 190, SMOOTH_FROM = 40 };
+enum { WIDE = 1080, HALF = 530, HIGH = 300, LOW = 190, SMOOTH_FROM = 200 };
 
 struct lines {
     struct weft_chart_line *at; /* owned, and so is what they point to */
@@ -21,10 +21,10 @@ static void lines_release(struct lines *l)
     free(l->at);
 }
 
-/* Exponential, without a bias to its start; a window of a fiftieth of the run. */
+/* Exponential, without a bias to its start; a window of a two-hundredth of the run. */
 static void smooth(double *y, size_t n)
 {
-    double keep = 1 - 1 / fmax(5, (double)n / 50), sum = 0, weight = 0;
+    double keep = 1 - 1 / fmax(10, (double)n / 200), sum = 0, weight = 0;
     for (size_t i = 0; i < n; i++) {
         if (isnan(y[i]))
             continue;
@@ -92,7 +92,8 @@ static void put_chart(struct weft_page *p, struct weft_chart *c, const struct li
     p->failed = !weft_chart_put(p->out, p->charts, c) || p->failed;
 }
 
-/* One column of all runs; of one run also what was planned, when there is a second column. */
+/* One column of all runs; of one run also what was planned, when there is a second column.  A long
+ * run that jumps about is faint behind its mean. */
 static void put_columns(struct weft_page *p, struct weft_chart *c, size_t column,
                         const char *name, size_t planned)
 {
@@ -100,11 +101,15 @@ static void put_columns(struct weft_page *p, struct weft_chart *c, size_t column
     if (!lines_init(p, &l))
         return;
     for (size_t r = 0; r < p->n; r++) {
-        struct curve curve = {.column = column,
-                              .name = p->n == 1 ? name : NULL,
-                              .colour = (unsigned)r,
-                              .style = WEFT_LINE_PLAIN};
-        add_line(p, &l, &p->runs[r], &curve);
+        bool calm = p->runs[r].n_points >= SMOOTH_FROM && column != WEFT_RUN_COLUMN(lr);
+        struct curve raw = {column, p->n == 1 ? name : NULL, (unsigned)r,
+                            calm ? WEFT_LINE_FAINT : WEFT_LINE_PLAIN, false};
+        struct curve mean = {column, p->n == 1 ? "smoothed" : NULL, (unsigned)r,
+                             WEFT_LINE_PLAIN, true};
+        if (p->n == 1 || !calm)
+            add_line(p, &l, &p->runs[r], &raw);
+        if (calm)
+            add_line(p, &l, &p->runs[r], &mean);
     }
     if (planned != 0 && p->n == 1) {
         struct curve curve = {planned, "planned", 1, WEFT_LINE_DASHED, false};
@@ -129,8 +134,8 @@ static void put_loss(struct weft_page *p)
                             long_one ? WEFT_LINE_FAINT : WEFT_LINE_PLAIN, false};
         struct curve calm = {WEFT_RUN_COLUMN(loss), p->n == 1 ? "smoothed" : NULL, own,
                              WEFT_LINE_PLAIN, true};
-        struct curve val = {WEFT_RUN_COLUMN(val_loss), p->n == 1 ? "validation" : NULL,
-                            p->n == 1 ? 1 : own, WEFT_LINE_DOTS, false};
+        struct curve val = {WEFT_RUN_COLUMN(val_loss), "validation", p->n == 1 ? 1 : own,
+                            WEFT_LINE_DOTS, false};
         if (p->n == 1 || !long_one)
             add_line(p, &l, run, &raw);
         if (long_one)
@@ -142,8 +147,10 @@ static void put_loss(struct weft_page *p)
                            .unit = WEFT_UNIT_LOSS,
                            .width = WIDE,
                            .height = HIGH,
+                           .crop = true,
                            .level = NAN,
-                           .legend = l.n > 1};
+                           .legend = l.n > 1,
+                           .untitled = true};
     const struct weft_run *first = &p->runs[0];
     if (p->n == 1 && first->n_checkpoints > 0) {
         marks = malloc(sizeof *marks * first->n_checkpoints);

@@ -84,7 +84,7 @@ static void put_tiles(struct weft_page *p, const struct weft_run *run)
     put_tile(p, "validation", WEFT_UNIT_LOSS, weft_run_last(run, WEFT_RUN_COLUMN(val_loss)),
              "best", WEFT_UNIT_LOSS, weft_run_least(run, WEFT_RUN_COLUMN(val_loss)));
     put_tile(p, "tokens a second", WEFT_UNIT_COUNT,
-             weft_run_mean(run, WEFT_RUN_COLUMN(tok_s), RECENT), "of all", WEFT_UNIT_COUNT,
+             weft_run_mean(run, WEFT_RUN_COLUMN(tok_s), RECENT), "in all", WEFT_UNIT_SHORT,
              weft_run_sum(run, WEFT_RUN_COLUMN(tokens)));
     put_tile(p, "a step", WEFT_UNIT_MS, weft_run_mean(run, WEFT_RUN_COLUMN(ms), RECENT),
              going ? "to go" : "in all", WEFT_UNIT_MS,
@@ -117,7 +117,7 @@ static void put_lead(struct weft_page *p, const struct weft_run *run)
         fputs("</span>", out);
     if (run->has_plan)
         fprintf(out, " <span>%s, %s parameters</span>", weft_arch_name(run->plan.model.arch),
-                weft_words(words, WEFT_UNIT_COUNT, (double)run->plan.n_params));
+                weft_words(words, WEFT_UNIT_SHORT, (double)run->plan.n_params));
     if (run->has_settings) {
         const struct weft_train_settings *s = &run->settings;
         fprintf(out, " <span>%u rank%s", s->parallel.pp * s->parallel.dp,

@@ -165,7 +165,8 @@ static enum MHD_Result on_request(void *server, struct MHD_Connection *c, const 
     (void)upload_size;
     (void)state;
     struct weft_report_server *s = server;
-    return reply(s, c, weft_request_status(&r, s->port, &route), route);
+    unsigned status = weft_request_status(&r, s->port, &route);
+    return reply(s, c, status, route);
 }
 
 /* The path as it is written: "/%2e" is no route. */

@@ -37,6 +37,19 @@ static void bytes(char out[WEFT_WORDS], double value)
              value, units[u]);
 }
 
+static void shortened(char out[WEFT_WORDS], double value)
+{
+    static const char *const units[] = {"", "k", "M", "B", "T"};
+    size_t u = 0;
+    for (; fabs(value) >= 999.5 && u + 1 < sizeof units / sizeof units[0]; u++)
+        value /= 1000;
+    snprintf(out, WEFT_WORDS, "%.*f%s",
+             u == 0 || value >= 99.95 ? 0
+             : value >= 9.995         ? 1
+                                      : 2,
+             value, units[u]);
+}
+
 /* Three digits, or hours, minutes and seconds. */
 static void duration(char out[WEFT_WORDS], double ms)
 {
@@ -77,6 +90,9 @@ const char *weft_words(char out[WEFT_WORDS], enum weft_unit unit, double value)
     case WEFT_UNIT_BYTES:
         bytes(out, value);
         break;
+    case WEFT_UNIT_SHORT:
+        shortened(out, value);
+        break;
     case WEFT_N_UNITS:
         break;
     }
@@ -99,7 +115,7 @@ const char *weft_words_tick(char out[WEFT_WORDS], enum weft_unit unit, double va
         snprintf(out, WEFT_WORDS, "%g%%", 100 * value);
         break;
     case WEFT_UNIT_MS:
-        if (step >= 1000)
+        if (step >= 500)
             snprintf(out, WEFT_WORDS, "%g s", value / 1000);
         else
             snprintf(out, WEFT_WORDS, "%g ms", value);
@@ -110,6 +126,7 @@ const char *weft_words_tick(char out[WEFT_WORDS], enum weft_unit unit, double va
     case WEFT_UNIT_LR:
     case WEFT_UNIT_LOSS:
     case WEFT_UNIT_NORM:
+    case WEFT_UNIT_SHORT:
     case WEFT_N_UNITS:
         snprintf(out, WEFT_WORDS, "%.6g", value);
         break;
@@ -119,8 +136,8 @@ const char *weft_words_tick(char out[WEFT_WORDS], enum weft_unit unit, double va
 
 const char *weft_unit_name(enum weft_unit unit)
 {
-    static const char *const names[WEFT_N_UNITS] = {"loss", "norm",    "lr",   "count",
-                                                    "ms",   "percent", "bytes"};
+    static const char *const names[WEFT_N_UNITS] = {"loss", "norm",    "lr",    "count",
+                                                    "ms",   "percent", "bytes", "short"};
     return names[unit];
 }
 

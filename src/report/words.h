@@ -12,6 +12,7 @@ enum weft_unit {
     WEFT_UNIT_MS,      /* 812 ms, 1.25 s, 2:03:10 */
     WEFT_UNIT_PERCENT, /* of a part of 1: 18.3% */
     WEFT_UNIT_BYTES,   /* 1.25 MiB */
+    WEFT_UNIT_SHORT,   /* 124M, of a count */
     WEFT_N_UNITS
 };
 

@@ -1,0 +1,409 @@
+/* The server: what it says to heads of all kinds, over real sockets. */
+#define _DEFAULT_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "folder.h"
+#include "report/server_priv.h"
+
+static struct folder run_dir;
+static struct weft_report_server *server;
+static unsigned port;
+
+static int start(void **state)
+{
+    run_dir = folder_new();
+    FILE *out = fopen(folder_in(&run_dir, "metrics.jsonl"), "w");
+    for (int i = 1; i <= 20; i++)
+        fprintf(out, "{\"step\":%d,\"loss\":%g,\"lr\":0.1,\"ms\":5,\"tok_s\":9}\n", i, 9.0 / i);
+    fclose(out);
+    const char *dirs[] = {run_dir.path};
+    struct weft_error err = {.msg = ""};
+    if (weft_report_server_start(dirs, 1, 0, &server, &err) != WEFT_OK)
+        return -1;
+    port = weft_report_server_port(server);
+    (void)state;
+    return 0;
+}
+
+static int stop(void **state)
+{
+    weft_report_server_stop(server);
+    folder_remove(&run_dir);
+    (void)state;
+    return 0;
+}
+
+static int dial(void)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+/* All that comes, until the other side closes. */
+static char *listen_to(int fd, size_t *len)
+{
+    size_t room = 1 << 16, n = 0;
+    char *text = malloc(room);
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        assert_true(poll(&p, 1, 20000) == 1);
+        ssize_t got = recv(fd, text + n, room - n - 1, 0);
+        if (got <= 0)
+            break;
+        n += (size_t)got;
+        if (room - n < 4096)
+            text = realloc(text, room *= 2);
+    }
+    text[n] = '\0';
+    if (len != NULL)
+        *len = n;
+    return text;
+}
+
+static int send_bytes(const char *bytes, size_t len)
+{
+    int fd = dial();
+    for (size_t at = 0; at < len;) {
+        ssize_t n = send(fd, bytes + at, len - at, MSG_NOSIGNAL);
+        if (n <= 0)
+            break;
+        at += (size_t)n;
+    }
+    shutdown(fd, SHUT_WR);
+    return fd;
+}
+
+/* The answer to some bytes, "" when there was none. */
+static char *ask_bytes(const char *bytes, size_t len)
+{
+    int fd = send_bytes(bytes, len);
+    char *text = listen_to(fd, NULL);
+    close(fd);
+    return text;
+}
+
+/* A head in which %p stands for our port. */
+static char *ask(const char *head)
+{
+    char bytes[4096];
+    size_t n = 0;
+    for (const char *at = head; *at != '\0'; at++)
+        if (at[0] == '%' && at[1] == 'p') {
+            n += (size_t)snprintf(bytes + n, sizeof bytes - n, "%u", port);
+            at++;
+        } else {
+            bytes[n++] = *at;
+        }
+    return ask_bytes(bytes, n);
+}
+
+static unsigned status_of(const char *answer)
+{
+    unsigned status = 0;
+    if (sscanf(answer, "HTTP/1.%*1[01] %3u ", &status) != 1)
+        return 0;
+    return status;
+}
+
+static const char ok_tail[] = " HTTP/1.1\r\nHost: 127.0.0.1:%p\r\n\r\n";
+
+static char *get(const char *line)
+{
+    char head[512];
+    snprintf(head, sizeof head, "%s%s", line, ok_tail);
+    return ask(head);
+}
+
+static void check_answers(void **state)
+{
+    char *page = get("GET /"), *news = get("GET /data.json"), *head = get("HEAD /");
+    assert_int_equal(status_of(page), 200);
+    assert_non_null(strstr(page, "Content-Type: text/html; charset=utf-8\r\n"));
+    assert_non_null(strstr(page, "X-Content-Type-Options: nosniff\r\n"));
+    assert_non_null(strstr(page, "Connection: close\r\n"));
+    assert_non_null(strstr(page, "Cache-Control: no-store\r\n"));
+    assert_non_null(strstr(page, "Content-Security-Policy: default-src 'none'; script-src "
+                                 "'sha256-"));
+    assert_non_null(strstr(page, "frame-ancestors 'none'\r\n"));
+    assert_null(strstr(page, "Access-Control"));
+    assert_non_null(strstr(page, "<!DOCTYPE html>"));
+    assert_null(strstr(page, "/tmp/")); /* nothing of where it lies */
+    assert_int_equal(status_of(news), 200);
+    assert_non_null(strstr(news, "Content-Type: application/json\r\n"));
+    assert_non_null(strstr(news, "\"step\":20,\"loss\":0.45"));
+    assert_int_equal(status_of(head), 200);
+    assert_string_equal(strstr(head, "\r\n\r\n"), "\r\n\r\n"); /* no body */
+    free(page);
+    free(news);
+    free(head);
+    (void)state;
+}
+
+/* Every method on every route: only two are answered, the others learn nothing. */
+static void check_methods(void **state)
+{
+    static const char *const methods[] = {"GET",   "HEAD", "POST",    "PUT", "DELETE",  "PATCH",
+                                          "TRACE", "KILL", "OPTIONS", "get", "PROPFIND"};
+    static const char *const paths[] = {"/", "/data.json", "/x", "/../../etc/passwd",
+                                        "/metrics.jsonl"};
+    for (size_t m = 0; m < WEFT_LEN(methods); m++)
+        for (size_t p = 0; p < WEFT_LEN(paths); p++) {
+            char line[100];
+            snprintf(line, sizeof line, "%s %s", methods[m], paths[p]);
+            char *answer = get(line);
+            unsigned want = m >= 2 ? 405 : p < 2 ? 200 : 404;
+            assert_int_equal(status_of(answer), want);
+            if (want != 200)
+                assert_string_equal(strstr(answer, "\r\n\r\n"), "\r\n\r\n");
+            assert_int_equal(strstr(answer, "Allow: GET, HEAD\r\n") != NULL, want == 405);
+            free(answer);
+        }
+    (void)state;
+}
+
+static const struct {
+    const char *head;
+    unsigned want;
+} heads[] = {
+    {"GET / HTTP/1.1\r\nHost: localhost:%p\r\n\r\n", 200},
+    {"GET / HTTP/1.1\r\nHost: [::1]:%p\r\n\r\n", 200},
+    {"GET /?a=b HTTP/1.1\r\nHost: localhost:%p\r\n\r\n", 200},
+    {"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", 421},
+    {"GET / HTTP/1.1\r\nHost: evil.test:%p\r\n\r\n", 421},
+    {"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 421},
+    {"GET / HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n", 421},
+    {"GET / HTTP/1.1\r\nHost: localhost:%p\r\nHost: evil.test\r\n\r\n", 421},
+    {"GET / HTTP/1.1\r\nHost: evil.test\r\nHost: localhost:%p\r\n\r\n", 421},
+    {"GET / HTTP/1.0\r\n\r\n", 421},
+    {"GET / HTTP/1.1\r\nHost: localhost:%p\r\nSec-Fetch-Site: cross-site\r\n\r\n", 403},
+    {"GET / HTTP/1.1\r\nHost: localhost:%p\r\nSec-Fetch-Site: same-origin\r\n\r\n", 200},
+    {"GET / HTTP/1.1\r\nHost: localhost:%p\r\nContent-Length: 5\r\n\r\nhello", 413},
+    {"GET / HTTP/1.1\r\nHost: localhost:%p\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+     413},
+    {"GET /%2e%2e/ HTTP/1.1\r\nHost: localhost:%p\r\n\r\n", 404},
+    {"GET /%00 HTTP/1.1\r\nHost: localhost:%p\r\n\r\n", 404},
+};
+
+static void check_heads(void **state)
+{
+    for (size_t i = 0; i < WEFT_LEN(heads); i++) {
+        char *answer = ask(heads[i].head);
+        assert_int_equal(status_of(answer), heads[i].want);
+        free(answer);
+    }
+    (void)state;
+}
+
+static uint32_t next(uint32_t *s)
+{
+    return (*s = *s * 1664525u + 1013904223u) >> 8;
+}
+
+/* Heads that are none: by hand, and a good one with bytes changed.  Each is closed, without the
+ * page unless it still names us as its host; after all of them the server answers. */
+static void check_malformed(void **state)
+{
+    static const char *const odd[] = {
+        "",
+        "\r\n",
+        "\n",
+        "GET",
+        "GET /",
+        "GET / ",
+        "GET / HTTP/9.9\r\n\r\n",
+        "\r\n\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost\r\n\r\n",
+        "GET / HTTP/1.1\r\n: x\r\n\r\n",
+        " GET / HTTP/1.1\r\n\r\n",
+        "GET  /  HTTP/1.1\r\n\r\n",
+        "GET /\r\n\r\n",
+        "HTTP/1.1 200 OK\r\n\r\n",
+        "\x16\x03\x01\x02",
+        "GET / HTTP/1.1\r\n Host: localhost\r\n\r\n",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\nzz",
+    };
+    enum { ALL = 200, AT_ONCE = 20 }; /* those that are cut are ended after a time */
+    uint32_t seed = 3;
+    char good[200], bad[200];
+    int fds[AT_ONCE];
+    int len =
+        snprintf(good, sizeof good,
+                 "GET /data.json HTTP/1.1\r\nHost: evil.test:%u\r\nAccept: */*\r\n\r\n", port);
+    for (size_t i = 0; i < ALL; i++) {
+        size_t n = (size_t)len;
+        if (i < WEFT_LEN(odd)) {
+            n = strlen(odd[i]);
+            memcpy(bad, odd[i], n);
+        } else {
+            memcpy(bad, good, n);
+            for (unsigned k = next(&seed) % 6 + 1; k > 0; k--)
+                bad[next(&seed) % (n - 4)] = (char)next(&seed);
+            if (i >= ALL - AT_ONCE)
+                n = next(&seed) % n;
+        }
+        fds[i % AT_ONCE] = send_bytes(bad, n);
+        for (size_t k = 0; (i + 1) % AT_ONCE == 0 && k < AT_ONCE; k++) {
+            char *answer = listen_to(fds[k], NULL);
+            assert_true(status_of(answer) != 200);
+            assert_null(strstr(answer, "weft report"));
+            free(answer);
+            close(fds[k]);
+        }
+    }
+    char *answer = get("GET /");
+    assert_int_equal(status_of(answer), 200);
+    free(answer);
+    (void)state;
+}
+
+/* Heads and paths beyond all measure. */
+static void check_long(void **state)
+{
+    size_t n = 1 << 20;
+    char *bytes = malloc(n);
+    for (int in_path = 0; in_path < 2; in_path++) {
+        memset(bytes, 'a', n);
+        memcpy(bytes, in_path ? "GET /" : "GET / HTTP/1.1\r\nX: ", in_path ? 5 : 19);
+        char *answer = ask_bytes(bytes, n);
+        unsigned status = status_of(answer);
+        assert_true(status == 0 || status == 400 || status == 413 || status == 414 ||
+                    status == 431);
+        free(answer);
+    }
+    free(bytes);
+    (void)state;
+}
+
+/* Two requests on one connection: only the first is answered. */
+static void check_pipelined(void **state)
+{
+    char *answer = ask("GET /data.json HTTP/1.1\r\nHost: localhost:%p\r\n\r\n"
+                       "GET /data.json HTTP/1.1\r\nHost: localhost:%p\r\n\r\n");
+    const char *first = strstr(answer, "HTTP/1.1 200");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "HTTP/1.1"));
+    free(answer);
+    (void)state;
+}
+
+/* More slow ones than there may be, a byte now and then: all are ended, and then it answers. */
+static void check_slow(void **state)
+{
+    enum { SLOW = 40 };
+    int fds[SLOW];
+    for (int i = 0; i < SLOW; i++)
+        fds[i] = dial();
+    int64_t begin = weft_clock_ns();
+    for (int ms = 0; ms < 8000; ms += 400) {
+        for (int i = 0; i < SLOW; i++)
+            (void)!send(fds[i], "G", 1, MSG_NOSIGNAL);
+        usleep(400000);
+    }
+    assert_true(weft_clock_ns() - begin > 6000000000);
+    char *answer = get("GET /data.json");
+    assert_int_equal(status_of(answer), 200);
+    free(answer);
+    for (int i = 0; i < SLOW; i++)
+        close(fds[i]);
+    (void)state;
+}
+
+/* A port that is taken is an error in words, and nothing is left behind. */
+static void check_taken(void **state)
+{
+    const char *dirs[] = {run_dir.path};
+    struct weft_report_server *second = NULL;
+    struct weft_error err = {.msg = ""};
+    assert_int_equal(weft_report_server_start(dirs, 1, (uint16_t)port, &second, &err), WEFT_IO);
+    assert_null(second);
+    assert_non_null(strstr(err.msg, "taken"));
+    (void)state;
+}
+
+/* Steps that are added while it serves are seen. */
+static void check_news(void **state)
+{
+    FILE *out = fopen(folder_in(&run_dir, "metrics.jsonl"), "a");
+    fputs("{\"step\":21,\"loss\":0.125}\n{\"step\":22,\"lo", out);
+    fclose(out);
+    usleep(700000);
+    char *news = get("GET /data.json");
+    assert_non_null(strstr(news, "\"step\":21,\"loss\":0.125"));
+    free(news);
+    (void)state;
+}
+
+/* Only this machine's own addresses are listened at. */
+static void check_bound(void **state)
+{
+    char line[300];
+    FILE *in = fopen("/proc/net/tcp", "r");
+    unsigned address, at, listening = 0;
+    if (in == NULL)
+        skip();
+    while (fgets(line, sizeof line, in) != NULL)
+        if (sscanf(line, " %*d: %x:%x %*x:%*x 0A", &address, &at) == 2 && at == port &&
+            strstr(line, " 0A ") != NULL) {
+            assert_int_equal(address, htonl(INADDR_LOOPBACK));
+            listening++;
+        }
+    fclose(in);
+    assert_int_equal(listening, 1);
+    (void)state;
+}
+
+/* A directory that is not there yet. */
+static void check_empty(void **state)
+{
+    const char *dirs[] = {"/nowhere/run"};
+    struct weft_report_server *other = NULL;
+    unsigned before = port;
+    assert_int_equal(weft_report_server_start(dirs, 1, 0, &other, NULL), WEFT_OK);
+    port = weft_report_server_port(other);
+    char *page = get("GET /");
+    assert_int_equal(status_of(page), 200);
+    assert_non_null(strstr(page, "no step yet"));
+    free(page);
+    weft_report_server_stop(other);
+    weft_report_server_stop(NULL);
+    port = before;
+    (void)state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(check_answers), cmocka_unit_test(check_methods),
+        cmocka_unit_test(check_heads),   cmocka_unit_test(check_malformed),
+        cmocka_unit_test(check_long),    cmocka_unit_test(check_pipelined),
+        cmocka_unit_test(check_slow),    cmocka_unit_test(check_taken),
+        cmocka_unit_test(check_news),    cmocka_unit_test(check_bound),
+        cmocka_unit_test(check_empty),
+    };
+    return cmocka_run_group_tests_name("server", tests, start, stop) != 0;
+}
