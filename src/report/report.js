@@ -171,7 +171,7 @@
 
   /* ---- A live page: when there are news, the parts that have changed are put in place ---- */
 
-  let news = null;
+  let news = null, adopted = 0;
 
   /* Text of our own server, parsed by a document that runs nothing; scripts in it stay dead. */
   function adopt(text) {
@@ -189,6 +189,7 @@
     });
     data = JSON.parse(next.textContent);
     hook();
+    document.documentElement.dataset.news = ++adopted;
   }
 
   async function poll() {

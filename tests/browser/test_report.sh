@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# The report in a real browser: it is drawn, the pointer shows figures, text stays text, the console
+# stays silent; and the live page follows a run.  Skipped (77) where there is no chromium.
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
+    echo 'skipped: no chromium here (make setup-browser installs it)'
+    exit 77
+}
+. "$(dirname -- "$0")/../cli/common.bash"
+
+lacks() { ! grep "$@"; }
+
+# dom ADDRESS [OPTIONS...]: what the page there holds after it was loaded, in out.
+dom() {
+    local address=$1
+    shift
+    n_checks=$((n_checks + 1))
+    what=$address
+    rm -rf profile
+    timeout 50 "$browser" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
+        --disable-background-networking --disable-component-update --disable-sync \
+        --disable-dev-shm-usage --user-data-dir="$dir/profile" --window-size=1200,900 \
+        --enable-logging=stderr "$@" --dump-dom "$address" >out 2>err </dev/null ||
+        fail 'the browser failed'
+    grep CONSOLE err && fail 'the console is not silent'
+}
+
+# tip TEXT: the pointer shows it.
+tip() {
+    n_checks=$((n_checks + 1))
+    sed -n 's/.*<div id="tip"[^>]*>\(.*\)/\1/p' out | head -n 1 | sed 's/<script.*//; s/<[^>]*>/|/g; s/||*/|/g' >tip
+    grep -qF -e "$1" tip || fail "the pointer does not show '$1' but: $(cat tip)"
+}
+
+# metrics FROM TO: lines of steps.
+metrics() {
+    for i in $(seq "$1" "$2"); do
+        echo "{\"step\":$i,\"loss\":$((90 - i)).25,\"grad_norm\":1.5,\"lr\":0.001,\"tokens\":64,\"ms\":12,\"tok_s\":5333,\"mfu\":0.1,\"bubble\":0.2,\"bubble_plan\":0.1}"
+    done
+}
+
+run 0 train --model.spec=d2 --model.vocab=512 --data.train="$WEFT_TEST_DATA/train/gpt2-tiny/tokens.bin" \
+    --data.seq=16 --data.batch=4 --parallel.micros=4 --train.steps=3 --log.trace_steps=2 \
+    --parallel.pp=2 --parallel.schedule=1f1b --log.dir=run
+metrics 1 30 >run/metrics.jsonl
+run 0 report run
+dom "file://$dir/run/report.html"
+holds grep -q 'data-ready="1"' out
+holds grep -q 'id="tip" role="status"></div>' out
+for part in Loss Throughput Timeline 'Bubble by cause' Settings; do
+    holds grep -q "<h2>$part</h2>" out
+done
+dom "file://$dir/run/report.html#chart=loss&step=12"
+tip '|step 12|loss|78.2500|'
+dom "file://$dir/run/report.html#chart=bubble&step=30"
+tip '|step 30|measured|20.0%|planned|10.0%|'
+dom "file://$dir/run/report.html#timeline=timeline0&row=0&time=0.001" # planned: the first forward
+tip '|0F0|rank 0, planned|start|0 ms|length|'
+dom "file://$dir/run/report.html#timeline=timeline0&row=3&time=0.001"
+tip '|idle|rank 1, measured|start|0 ms|'
+
+# Names and samples that try to be programs.
+name='<img src=x onerror=alert(1)>&"'"'"
+mkdir -p "$name" 'b</script><script>document.title="run"<'
+metrics 1 5 >"$name/metrics.jsonl"
+cp "$name/metrics.jsonl" 'b</script><script>document.title="run"<'/metrics.jsonl 2>/dev/null
+printf '%s\n' '{"step":3,"text":"</pre></script><script>document.title=1</script><svg onload=alert(2)>\u2028"}' >"$name/samples.jsonl"
+run 0 report "$name" -o hostile.html
+dom "file://$dir/hostile.html#chart=loss&step=2"
+holds grep -qF '<h1>&lt;img src=x onerror=alert(1)&gt;&amp;"'"'</h1>" out
+holds grep -qF '&lt;svg onload=alert(2)&gt;' out
+holds lacks -q '<img' out
+holds grep -qF '<title>&lt;img' out
+tip '|step 2|loss|88.2500|'
+run 0 report "$name" run -o two.html
+dom "file://$dir/two.html#chart=loss&step=2"
+holds lacks -q '<img' out
+tip '|step 2|&lt;img src=x onerror=alert(1)&gt;'
+
+# Live: the page polls, and shows steps that were not there when it was loaded.
+mkdir live
+metrics 1 4 >live/metrics.jsonl
+"$WEFT" report --serve --port $((20000 + RANDOM % 20000)) live >serve.out 2>&1 </dev/null &
+server=$!
+for _ in $(seq 1 100); do
+    [ -s serve.out ] && break
+    sleep 0.1
+done
+port=$(sed -n 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/p' serve.out)
+# The browser's clock runs ahead, so that it asks often while steps are added.
+(
+    for i in $(seq 5 60); do
+        metrics "$i" "$i" >>live/metrics.jsonl
+        sleep 0.2
+    done
+) &
+writer=$!
+sleep 1
+dom "http://127.0.0.1:$port/" --virtual-time-budget=400000
+kill "$writer"
+wait "$writer" 2>/dev/null
+holds grep -q 'data-live="yes"' out
+holds grep -q 'data-news="[1-9]' out
+holds grep -q '<span>step [1-9]' out
+# Under another name the browser learns nothing.
+dom "http://evil.test:$port/" --host-resolver-rules="MAP evil.test 127.0.0.1"
+holds lacks -q 'step' out
+kill "$server"
+wait "$server"
+
+finish

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# weft report: a file, several runs, what is missing, and a page that is served.
+. "$(dirname -- "$0")/common.bash"
+
+lacks() { ! grep "$@"; }
+
+mkdir -p runs/a runs/b
+for i in $(seq 1 30); do
+    echo "{\"step\":$i,\"loss\":$((60 - i)).5,\"grad_norm\":1,\"lr\":0.001,\"tokens\":64,\"ms\":12,\"tok_s\":5333,\"mfu\":0.1,\"bubble\":0.2,\"bubble_plan\":0.1}"
+done >runs/a/metrics.jsonl
+head -n 7 runs/a/metrics.jsonl >runs/b/metrics.jsonl
+
+run 0 report runs/a
+out_has 'wrote runs/a/report.html'
+holds grep -q '<title>a · weft</title>' runs/a/report.html
+holds grep -q '"id":"loss"' runs/a/report.html
+holds grep -q 'No step was traced' runs/a/report.html
+holds test "$(grep -c 'http' runs/a/report.html)" -le 2 # the name of SVG, the policy's element
+holds lacks -q 'src=\|href=\|@import\|<link' runs/a/report.html
+cp runs/a/report.html first.html
+run 0 report runs/a
+holds cmp first.html runs/a/report.html # the same run, the same page
+run 0 report runs/a runs/b -o both.html
+holds grep -q '<title>a, b · weft</title>' both.html
+run 0 report runs/a -o -
+out_has '</html>'
+to_full report runs/a -o -
+
+# A real run, with traces.
+run 0 train --model.spec=d2 --model.vocab=512 --data.train="$WEFT_TEST_DATA/train/gpt2-tiny/tokens.bin" \
+    --data.seq=16 --data.batch=4 --parallel.micros=4 --train.steps=3 --log.trace_steps=2 \
+    --parallel.pp=2 --parallel.schedule=1f1b --log.dir=runs/c
+run 0 report runs/c
+for part in 'Where the time went' 'Timeline' 'Bubble by cause' 'Bytes between ranks' 'Settings'; do
+    holds grep -q "<h2>$part</h2>" runs/c/report.html
+done
+holds grep -q 'step 3 of 3' runs/c/report.html
+holds grep -q 'class="state finished"' runs/c/report.html
+holds grep -qF '…/tokens.bin' runs/c/report.html
+holds lacks -qF "$WEFT_TEST_DATA" runs/c/report.html # no path of this machine
+holds lacks -qF "$dir" runs/c/report.html
+
+run 2 report
+err_has 'report needs a RUN'
+run 2 report nowhere
+run 3 report runs
+err_has 'no directory of a run'
+holds test ! -e runs/report.html
+run 2 report runs/a --port 5
+err_has '--port is for --serve'
+run 2 report runs/a --serve -o x
+run 2 report runs/a --serve --port 70000
+
+# Served: found at its port, ended by a signal, and nothing in the run has changed.
+find runs -type f -exec md5sum {} + | sort >before
+"$WEFT" report --serve --port $((20000 + RANDOM % 20000)) runs/c >serve.out 2>serve.err </dev/null &
+server=$!
+for _ in $(seq 1 100); do
+    [ -s serve.out ] && break
+    sleep 0.1
+done
+port=$(sed -n 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/p' serve.out)
+what="weft report --serve ($port)"
+# ask HEAD: what the server says to it.
+ask() {
+    exec 3<>"/dev/tcp/127.0.0.1/$port" || return
+    printf "$1" >&3
+    cat <&3
+    exec 3>&-
+}
+if [ -n "$port" ]; then
+    ask "GET / HTTP/1.1\r\nHost: localhost:$port\r\n\r\n" >answer
+    holds grep -q '^HTTP/1.1 200' answer
+    holds grep -q '<h2>Timeline</h2>' answer
+    ask "GET /data.json HTTP/1.1\r\nHost: localhost:$port\r\n\r\n" >answer
+    holds grep -q '"name":"c","state":"finished","steps":3,"step":3,' answer
+    ask "GET / HTTP/1.1\r\nHost: evil.test:$port\r\n\r\n" >answer
+    holds grep -q '^HTTP/1.1 421' answer
+    # A port that is taken.
+    run 8 report --serve --port "$port" runs/c
+    err_has 'taken'
+else
+    fail "no port: $(cat serve.out serve.err)"
+fi
+kill -INT "$server"
+wait "$server"
+holds test $? -eq 0
+find runs -type f -exec md5sum {} + | sort >after
+holds cmp before after
+
+finish
