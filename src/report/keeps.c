@@ -50,7 +50,7 @@ void weft_page_samples(struct weft_page *p, const struct weft_run *run)
     weft_page_section(p, "Samples");
     for (size_t i = 0; i < run->n_samples; i++) {
         if (i == OPEN_SAMPLES)
-            fprintf(p->out, "<details><summary>%zu earlier ones</summary>\n",
+            fprintf(p->out, "<details><summary>earlier ones (%zu)</summary>\n",
                     run->n_samples - OPEN_SAMPLES);
         put_sample(p, &run->samples[run->n_samples - 1 - i]);
     }

@@ -121,7 +121,8 @@ static void check_idle(void **state)
     static const struct {
         const char *name;
         uint32_t chunks;
-    } schedules[] = {{"gpipe", 0}, {"1f1b", 0}, {"zb-h1", 0}, {"interleaved-1f1b", 2}, {"zb-v", 0}};
+    } schedules[] = {
+        {"gpipe", 0}, {"1f1b", 0}, {"zb-h1", 0}, {"interleaved-1f1b", 2}, {"zb-v", 0}};
     for (size_t k = 0; k < WEFT_LEN(schedules); k++)
         for (uint32_t ranks = 2; ranks <= 8; ranks *= 2)
             for (int hop = 0; hop < 2; hop++)
