@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -18,6 +19,7 @@
 #include "kern/pool.h"
 #include "train/rundir.h"
 #include "train/settings.h"
+#include "train/tensorboard.h"
 #include "train/trainer.h"
 #include "weft/comm.h"
 
@@ -159,9 +161,10 @@ static void print_step(const struct weft_metrics_record *r, uint64_t steps, doub
 /* One rank's. */
 struct run {
     const struct weft_train_settings *settings;
-    struct weft_comm *comm;       /* borrowed */
-    struct weft_trainer *trainer; /* owned */
-    struct weft_rundir dir;       /* on rank 0; zeroed when nothing is kept */
+    struct weft_comm *comm;               /* borrowed */
+    struct weft_trainer *trainer;         /* owned */
+    struct weft_rundir dir;               /* on rank 0; zeroed when nothing is kept */
+    struct weft_tensorboard *tensorboard; /* owned, on rank 0; NULL: none is written */
     double token_flops, peak, bubble_plan;
     int64_t begin_ns;
     uint64_t resumed; /* the step that it went on from */
@@ -222,6 +225,13 @@ static enum weft_status log_step(struct run *run, const struct weft_step_result 
     weft_metrics_rates(&record, run->token_flops, run->peak);
     if (run->dir.metrics != NULL)
         WEFT_TRY(weft_metrics_log_add(run->dir.metrics, &record, err));
+    if (run->tensorboard != NULL) {
+        weft_tensorboard_step(run->tensorboard, &record, (double)time(NULL));
+        if (val_loss != 0)
+            weft_tensorboard_scalar(run->tensorboard, r->step, "val_loss", val_loss,
+                                    (double)time(NULL));
+        WEFT_TRY(weft_tensorboard_flush(run->tensorboard, err));
+    }
     double a_step =
         (double)(weft_clock_ns() - run->begin_ns) * 1e-9 / (double)(r->step - run->resumed);
     if (r->step % s->log.every == 0 || r->step == 1 || r->step == s->train.steps)
@@ -390,6 +400,15 @@ static enum weft_status open_run_directory(struct run *run, struct weft_error *e
         if (s->log.trace_steps > 0)
             WEFT_TRY(weft_rundir_make(s->log.dir, "trace", err));
     }
+    struct weft_trainer_info info = weft_trainer_info(run->trainer);
+    WEFT_TRY(weft_train_write_plan(run->comm, s, &info, err));
+    if (is_root(run) && s->log.tensorboard) {
+        char *dir = weft_path_join(s->log.dir, "tensorboard");
+        enum weft_status st = dir == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path")
+                                          : weft_tensorboard_new(dir, &run->tensorboard, err);
+        free(dir);
+        WEFT_TRY(st);
+    }
     return weft_rundir_record(s->log.dir, run->comm, err);
 }
 
@@ -443,6 +462,7 @@ static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_
     enum weft_status st = prepare(&run, err);
     if (st == WEFT_OK)
         st = all_steps(&run, err);
+    weft_tensorboard_free(run.tensorboard);
     weft_rundir_release(&run.dir);
     weft_trainer_free(run.trainer);
     return st;
@@ -600,7 +620,7 @@ const struct weft_command weft_command_train = {
             "With checkpoint.every a run that was stopped, or killed, goes on with\n"
             "--checkpoint.resume=auto, in any layout, as if it had never stopped.\n\n"
             "Settings of what is to come can be read and printed, but not set:\n"
-            "parallel.auto, log.tensorboard and log.sample.\n",
+            "parallel.auto and log.sample.\n",
     .examples = "  weft train run.yaml\n"
                 "  weft train run.yaml --parallel.pp=2 --parallel.schedule=zb-h1\n"
                 "  weft train run.yaml --checkpoint.every=100 --checkpoint.resume=auto\n"

@@ -168,7 +168,6 @@ struct weft_setting_list weft_train_setting_list(void)
 static const char *const not_yet[] = {
     "data.tokenizer",
     "parallel.auto",
-    "log.tensorboard",
     "log.sample",
 };
 

@@ -179,7 +179,6 @@ static struct check_case {
      "eval.every is 5, and there is nothing to evaluate on: give data.val"},
     {"checkpoints without a place", MODEL DATA, "--checkpoint.every=5",
      "checkpoint.every is 5, and there is no place for them: give log.dir"},
-    {"tensorboard", MODEL DATA, "--log.tensorboard=true", "log.tensorboard: true is not yet"},
     {"samples", MODEL DATA, "--log.sample=100", "log.sample: 100 is not yet"},
 };
 
