@@ -12,7 +12,7 @@
 
 timeout=2                       # train.timeout, in seconds
 patience=$((5 * ${PATIENCE:-1})) # how much later the last process may end; sanitizers are slow
-limit=$((40 * ${PATIENCE:-1}))   # of a run, whatever happens
+limit=$((30 * ${PATIENCE:-1}))   # of a run, whatever happens
 
 folder=$(mktemp -d)
 mark=$(basename -- "$folder")
@@ -72,8 +72,20 @@ run_all() {
         launch "$@"
     ) >"$folder/out" 2>"$folder/err" </dev/null &
     launcher=$!
-    await "$limit" is_over || fail "it does not end in $limit s"
+    await "$limit" is_over || give_up_on_finalize || fail "it does not end in $limit s"
+    [ -n "$launcher" ] || return 0
     wait "$launcher" || code=$?
+    launcher=
+}
+
+# MPICH 4.0 over UCX and TCP now and then hangs in MPI_Finalize: one rank waits for connections to
+# close that the others no longer look after.  weft has done all its work by then.
+give_up_on_finalize() {
+    [ "$MPI" = mpich ] && [ -d "$folder/run/ranks" ] || return 1
+    ! show_records | grep -qv ': done, ' || return 1
+    echo "mpich, $case_name: all ranks are done, and MPI_Finalize hangs: ended by the test"
+    end_all
+    wait "$launcher" 2>/dev/null || true
     launcher=
 }
 
