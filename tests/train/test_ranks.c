@@ -246,6 +246,30 @@ static void check_bad_weights(void **state)
     }
 }
 
+/* One rank has another learning rate. */
+static enum weft_status differ(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    struct weft_train_settings own = ((struct ranks *)arg)->settings;
+    if (weft_comm_rank(comm) == 2)
+        own.optim.lr = 0.5;
+    return weft_trainer_new(&own, comm, &trainer, err);
+}
+
+static void check_different(void **state)
+{
+    struct ranks r = {0};
+    struct weft_error err = {0};
+    (void)state;
+    run_settings(&r.settings, "gpt2-tiny");
+    layout(&r, "4", "1", "1f1b");
+    run_set(&r.settings, "optim.lr", "0.25");
+    run_set(&r.settings, "optim.min_lr", "0");
+    assert_int_equal(weft_comm_run_threads(4, differ, &r, &err), WEFT_USAGE);
+    assert_string_equal(err.msg, "rank 2 has not the settings of rank 0: in optim rank 0 has "
+                                 "'lr: 0.25' and rank 2 'lr: 0.5'; give all ranks the same");
+    weft_settings_release(weft_train_setting_list(), &r.settings);
+}
+
 /* A rank that does not come: all others end, and it is named. */
 static enum weft_status stay_away(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
@@ -277,6 +301,7 @@ int main(void)
          (void *)"llama-tiny-tied-residual"},
         {"bad weights, gpt2", check_bad_weights, NULL, NULL, (void *)"gpt2-tiny"},
         {"bad weights, llama", check_bad_weights, NULL, NULL, (void *)"llama-tiny"},
+        cmocka_unit_test(check_different),
         cmocka_unit_test(check_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
