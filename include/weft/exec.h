@@ -105,6 +105,9 @@ struct weft_exec_io {
     void *const *input_grads;      /* gets their gradients there; NULL: not wanted */
     const int32_t *const *targets; /* the last stage's; NULL: none */
     float scale;                   /* of the loss: see weft/stage.h */
+    /* Not NULL: this rank cannot take part, for this reason.  It computes nothing, its messages go
+     * their way, and the step returns the error. */
+    const struct weft_error *failure;
     /* Only losses are wanted: forwards run with `train` off, backwards and REDUCE_GRAD do nothing. */
     bool forward_only;
     double *losses; /* gets each micro's loss, where the last stage runs */

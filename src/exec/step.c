@@ -381,7 +381,12 @@ void weft_exec_leave(struct weft_exec *e)
 static void begin(struct weft_exec *e, const struct weft_exec_io *io)
 {
     e->io = io;
-    e->failed = e->under_way = false;
+    e->under_way = false;
+    e->failed = io->failure != NULL;
+    if (e->failed) {
+        e->failure = *io->failure;
+        e->failed_at = (struct weft_cell_name){e->place->n_stages, e->place->n_micros};
+    }
     e->received_bytes = 0;
     e->times = (struct weft_exec_times){.begin_ns = weft_clock_ns()};
     e->origin_ns = io->origin_ns != 0 ? io->origin_ns : e->times.begin_ns;

@@ -474,7 +474,7 @@ static enum weft_status update(struct weft_trainer *t, double norm, double *lr,
 /* -- the step ------------------------------------------------------------------------------- */
 
 static enum weft_status run_pipeline(struct weft_trainer *t, size_t n_targets,
-                                     struct weft_error *err)
+                                     const struct weft_error *no_tokens, struct weft_error *err)
 {
     const struct weft_exec_io io = {
         .step = t->done + 1,
@@ -482,6 +482,7 @@ static enum weft_status run_pipeline(struct weft_trainer *t, size_t n_targets,
         .targets = t->target_at,
         .scale = (float)(1.0 / (double)n_targets),
         .losses = t->losses,
+        .failure = no_tokens,
     };
     for (uint32_t s = 0; s < t->layout.n_stages; s++)
         if (t->stages[s] != NULL)
@@ -492,14 +493,19 @@ static enum weft_status run_pipeline(struct weft_trainer *t, size_t n_targets,
     return weft_exec_step(t->exec, &io, err);
 }
 
-static enum weft_status run_micros(struct weft_trainer *t, size_t n_targets, struct verdict *v,
+/* A rank whose tokens could not be had takes part all the same: the others are to hear why. */
+static enum weft_status run_micros(struct weft_trainer *t, struct verdict *v,
                                    struct weft_error *err)
 {
-    struct weft_error failure = {0}, own = {0};
+    struct weft_error failure = {0}, own = {0}, tokens = {0};
     enum weft_status failed = WEFT_OK;
     struct weft_cell_name where = {t->layout.n_stages, t->layout.micros};
-    enum weft_status st = run_pipeline(t, n_targets, &own);
-    if (st == WEFT_NUMERIC || st == WEFT_DATA) {
+    size_t n_targets;
+    enum weft_status got = weft_trainer_read_tokens(t, &t->batch, t->done, &n_targets, &tokens);
+    if (got != WEFT_OK)
+        n_targets = 1;
+    enum weft_status st = run_pipeline(t, n_targets, got == WEFT_OK ? NULL : &tokens, &own);
+    if (got == WEFT_OK && (st == WEFT_NUMERIC || st == WEFT_DATA)) {
         where = weft_exec_failed_at(t->exec);
         where.micro += t->micro0;
         blame(t, where.micro, st, &own);
@@ -520,11 +526,9 @@ enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_step_resu
                                    struct weft_error *err)
 {
     int64_t begin = weft_clock_ns();
-    size_t n_targets;
     struct verdict v;
     double lr;
-    WEFT_TRY(weft_trainer_read_tokens(t, &t->batch, t->done, &n_targets, err));
-    WEFT_TRY(run_micros(t, n_targets, &v, err));
+    WEFT_TRY(run_micros(t, &v, err));
     if (v.status != WEFT_OK)
         return WEFT_FAIL(err, (enum weft_status)v.status, "%s", v.error);
     WEFT_TRY(update(t, v.norm, &lr, err));
