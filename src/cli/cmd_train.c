@@ -17,6 +17,7 @@
 #include "data/tokenizer.h"
 #include "kern/isa.h"
 #include "kern/pool.h"
+#include "report/report.h"
 #include "train/rundir.h"
 #include "train/settings.h"
 #include "train/tensorboard.h"
@@ -164,6 +165,7 @@ struct run {
     struct weft_comm *comm;               /* borrowed */
     struct weft_trainer *trainer;         /* owned */
     struct weft_rundir dir;               /* on rank 0; zeroed when nothing is kept */
+    struct weft_report_server *server;    /* owned, on rank 0; NULL: nothing is served */
     struct weft_tensorboard *tensorboard; /* owned, on rank 0; NULL: none is written */
     double token_flops, peak, bubble_plan;
     int64_t begin_ns;
@@ -388,6 +390,20 @@ static enum weft_status measure_peak(struct run *run, struct weft_error *err)
     return st;
 }
 
+/* Who cannot look on loses nothing else. */
+static void serve(struct run *run)
+{
+    const struct weft_train_settings *s = run->settings;
+    struct weft_error err = {0};
+    if (s->log.serve == 0)
+        return;
+    if (weft_report_server_start((const char *const[]){s->log.dir}, 1, (uint16_t)s->log.serve,
+                                 &run->server, &err) != WEFT_OK)
+        fprintf(stderr, "weft: warning: the page is not served: %s\n", err.msg);
+    else
+        printf("page     http://127.0.0.1:%u/\n", s->log.serve);
+}
+
 static enum weft_status open_run_directory(struct run *run, struct weft_error *err)
 {
     const struct weft_train_settings *s = run->settings;
@@ -402,6 +418,8 @@ static enum weft_status open_run_directory(struct run *run, struct weft_error *e
     }
     struct weft_trainer_info info = weft_trainer_info(run->trainer);
     WEFT_TRY(weft_train_write_plan(run->comm, s, &info, err));
+    if (is_root(run))
+        serve(run);
     if (is_root(run) && s->log.tensorboard) {
         char *dir = weft_path_join(s->log.dir, "tensorboard");
         enum weft_status st = dir == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path")
@@ -462,6 +480,7 @@ static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_
     enum weft_status st = prepare(&run, err);
     if (st == WEFT_OK)
         st = all_steps(&run, err);
+    weft_report_server_stop(run.server);
     weft_tensorboard_free(run.tensorboard);
     weft_rundir_release(&run.dir);
     weft_trainer_free(run.trainer);

@@ -152,6 +152,9 @@ static const struct weft_setting rows[] = {
      .zero = "off", .least = 1, .most = 1e9, AT(log.trace_steps)},
     {"log", "tensorboard", WEFT_SET_SWITCH, "false", "write event files for TensorBoard",
      AT(log.tensorboard)},
+    {"log", "serve", WEFT_SET_COUNT, "off",
+     "a port of this machine, where the run's page is shown live: http://127.0.0.1:PORT/",
+     .zero = "off", .least = 1, .most = 65535, AT(log.serve)},
     {"log", "sample", WEFT_SET_COUNT, "off", "steps from one generated text to the next",
      .zero = "off", .least = 1, .most = 1e9, AT(log.sample)},
 };
@@ -327,6 +330,10 @@ enum weft_status weft_train_settings_check(const struct weft_train_settings *s,
         return WEFT_FAIL(err, WEFT_USAGE,
                          "checkpoint.every is %u, and there is no place for them: give log.dir",
                          s->checkpoint.every);
+    if (s->log.serve != 0 && s->log.dir == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "log.serve is %u, and there is no run to show: give log.dir",
+                         s->log.serve);
     return check_rates(s, err);
 }
 

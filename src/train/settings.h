@@ -82,7 +82,7 @@ struct weft_train_settings {
         char *dir;
         uint32_t every, trace_steps;
         bool tensorboard;
-        uint32_t sample;
+        uint32_t serve, sample;
     } log;
 };
 

@@ -31,7 +31,7 @@ static const char *const keys[] = {
     "optim: lr min_lr warmup decay_steps curve beta1 beta2 eps weight_decay clip",
     "eval: every batches",
     "checkpoint: every keep resume async",
-    "log: dir every trace_steps tensorboard sample",
+    "log: dir every trace_steps tensorboard serve sample",
 };
 
 static void check_keys(void **state)
