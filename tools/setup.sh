@@ -20,6 +20,7 @@ libyaml-dev         settings
 libxxhash-dev       hashes
 libhwloc-dev        cores
 libmicrohttpd-dev   live page
+libunistring-dev    live page
 libudev-dev         cores
 libutf8proc-dev     letters
 fonts-dejavu-core   pictures
