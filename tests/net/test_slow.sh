@@ -33,7 +33,9 @@ stop_run() {
     grep -q '^saved' "$folder/out" || fail 'the run did not end in good order'
 }
 
-for layout in '--parallel.pp=3' '--parallel.pp=2 --parallel.dp=2'; do
+layouts=('--parallel.pp=2 --parallel.dp=2')
+[ -z "${WEFT_THOROUGH-}" ] || layouts+=('--parallel.pp=3')
+for layout in "${layouts[@]}"; do
     n=3
     [[ $layout != *dp* ]] || n=4
     # shellcheck disable=SC2086 # words
