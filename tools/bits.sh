@@ -10,6 +10,9 @@
 # weights (weft inspect --hash), a hash of the losses and norms as metrics.jsonl has them.  Another
 # count of micros is another computation, and has hashes of its own.
 set -euo pipefail
+
+# An MPI leaves memory behind in libraries that are gone when a sanitizer looks for it.
+no_leaks=ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 source_dir=$(cd -- "$(dirname -- "$0")/.." && pwd)
 weft=$(realpath -- "${WEFT:-$source_dir/build/release/weft}")
 data=$source_dir/tests/data/train
@@ -216,10 +219,10 @@ launcher() {
     case $1 in
     inproc) launch=() ;;
     openmpi)
-        launch=(mpirun.openmpi --oversubscribe --mca mpi_yield_when_idle 1 -n "$2")
+        launch=(env "$no_leaks" mpirun.openmpi --oversubscribe --mca mpi_yield_when_idle 1 -n "$2")
         [ "$(id -u)" -ne 0 ] || launch+=(--allow-run-as-root)
         ;;
-    mpich) launch=(mpirun.mpich -n "$2") ;;
+    mpich) launch=(env "$no_leaks" mpirun.mpich -n "$2") ;;
     esac
 }
 

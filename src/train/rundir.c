@@ -172,6 +172,8 @@ enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
                                   const struct weft_train_settings *settings, uint64_t resumed,
                                   struct weft_error *err)
 {
+    /* A run that was to go on and had no checkpoint yet begins again: so do its metrics. */
+    bool goes_on = strcmp(settings->checkpoint.resume, "no") != 0;
     WEFT_TRY(check_goes_on(dir, settings, resumed, err));
     char *config = weft_path_join(dir, "config.yaml");
     char *metrics = weft_path_join(dir, "metrics.jsonl");
@@ -181,10 +183,10 @@ enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
         st = no_memory(dir, err);
     struct stat info;
     if (st == WEFT_OK) {
-        run->again = resumed == 0 && stat(metrics, &info) == 0 && info.st_size > 0;
+        run->again = !goes_on && stat(metrics, &info) == 0 && info.st_size > 0;
         st = write_config(config, settings, err);
     }
-    if (st == WEFT_OK && resumed > 0)
+    if (st == WEFT_OK && goes_on)
         st = cut_metrics(metrics, resumed, err);
     if (st == WEFT_OK)
         st = weft_metrics_log_new(metrics, &run->metrics, err);
