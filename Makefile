@@ -8,6 +8,7 @@
 #   make bench      measures the planner
 #   make bits       trains in many layouts, which must all give the same bits
 #   make install    into PREFIX (/usr/local); DESTDIR is honoured
+#   make fuzz       looks for inputs that break a parser, 20 seconds each
 #   make check      everything that must pass before a change goes in
 #   make format     lays out the sources as .clang-format says
 #   make clean      removes build/
@@ -18,7 +19,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 MAKEFLAGS += --no-print-directory
 
 .NOTPARALLEL: # prerequisites run in the order written; CMake runs the jobs
-.PHONY: all setup setup-browser test demo bench bits install check format clean
+.PHONY: fuzz all setup setup-browser test demo bench bits install check format clean
 
 all:
 	@command -v cmake >/dev/null || { echo 'cmake is missing: run "make setup" first' >&2; exit 1; }
@@ -49,6 +50,10 @@ install: all
 
 check:
 	@.ci/run
+
+fuzz:
+	@tools/setup.sh --dev
+	@tools/fuzz.sh 20
 
 format:
 	@tools/check_format.sh --fix

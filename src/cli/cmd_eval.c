@@ -51,7 +51,7 @@ static enum weft_status prepare(struct eval *e, struct weft_error *err)
                          "eval needs --model and --data: see weft eval --help");
     WEFT_TRY(weft_load_open(s->model, &e->weights, err));
     const struct weft_model *model = &weft_weights_info(e->weights)->model;
-    WEFT_TRY(weft_shards_open(s->data, &e->shards, err));
+    WEFT_TRY(weft_shards_open_part(s->data, "val", &e->shards, err));
     e->seq = s->seq != 0 ? s->seq : model->ctx < 1024 ? model->ctx : 1024;
     WEFT_TRY(weft_pool_new(s->threads, &e->pool, err));
     /* Nothing is kept for a backward but the input of each layer, and sums of gradients, which

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "ckpt/file.h"
@@ -270,6 +271,8 @@ static enum weft_status one_step(struct run *run, bool *stop, struct weft_error 
     struct weft_step_result r;
     if (stop_signal != 0 || time_is_up(run))
         weft_trainer_ask_to_stop(run->trainer);
+    if (run->n_ranks == 1) /* several ranks tell it themselves, action by action */
+        weft_comm_tell(run->comm, weft_trainer_done(run->trainer) + 1, 0);
     WEFT_TRY(weft_trainer_step(run->trainer, &r, err));
     *stop = r.stop;
     /* Before anything else runs through the pipeline. */
@@ -528,9 +531,36 @@ static enum weft_status tell_others(enum weft_status st, struct weft_error *err)
     return st;
 }
 
+/* How many ranks of this machine share the cores that this process may use: a launcher that gave
+ * each rank cores of its own has made that number 1. */
+static uint32_t ranks_that_share(const struct weft_train_settings *s, const char *launcher)
+{
+    const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
+                                 "SLURM_NTASKS_PER_NODE"};
+    if (launcher == NULL)
+        return s->parallel.pp * s->parallel.dp;
+    if (weft_cores_allowed() < (uint32_t)sysconf(_SC_NPROCESSORS_ONLN))
+        return 1;
+    for (size_t i = 0; i < WEFT_LEN(names); i++)
+        if (getenv(names[i]) != NULL && atoi(getenv(names[i])) > 0)
+            return (uint32_t)atoi(getenv(names[i]));
+    return 1;
+}
+
+/* Threads that are not given: ranks of one process that have cores of their own find them; others
+ * divide what there is. */
+static void choose_threads(struct weft_train_settings *s, const char *launcher)
+{
+    uint32_t n = ranks_that_share(s, launcher), cores = weft_cores_allowed();
+    if (s->parallel.threads != 0 || n <= 1 || (launcher == NULL && n <= cores))
+        return;
+    s->parallel.threads = cores / n > 0 ? cores / n : 1;
+}
+
 static enum weft_status train(struct weft_train_settings *settings, struct weft_error *err)
 {
     catch_signals();
+    choose_threads(settings, weft_comm_launcher());
     if (weft_comm_launcher() != NULL)
         return weft_comm_run_mpi(run_rank, settings, err);
     uint64_t n = (uint64_t)settings->parallel.pp * settings->parallel.dp;
@@ -631,7 +661,8 @@ const struct weft_command weft_command_train = {
             "Hugging Face directory, the settings and a line of figures for every step go to\n"
             "the directory log.dir.\n\n"
             "The first interrupt (Ctrl-C, or SIGTERM) ends the run after the step at hand:\n"
-            "the weights are saved, and the exit code is 130 (143). A second one ends it\n"
+            "a checkpoint is written where there are any (checkpoint.every), else the\n"
+            "weights, and the exit code is 130 (143). A second one ends it\n"
             "at once.\n\n"
             "Several ranks (parallel.pp x parallel.dp) are threads of this process, or\n"
             "processes under mpirun or srun. Whatever the layout, schedule and number of\n"

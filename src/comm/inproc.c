@@ -4,7 +4,6 @@
  * own again when the receiver says so. */
 #define _GNU_SOURCE
 #include <linux/futex.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/error.h"
 #include "comm/comm_priv.h"
 
@@ -316,14 +316,6 @@ static const struct weft_comm_ops inproc_ops = {
     .close = inproc_close,
 };
 
-static uint32_t cores(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return 1;
-    return (uint32_t)CPU_COUNT(&set);
-}
-
 enum weft_status weft_inproc_new(uint32_t n, struct weft_inproc **out, struct weft_error *err)
 {
     struct weft_inproc *g = calloc(1, sizeof *g);
@@ -334,7 +326,7 @@ enum weft_status weft_inproc_new(uint32_t n, struct weft_inproc **out, struct we
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u ranks", n);
     }
     g->n = n;
-    g->spin = n <= cores() ? SPIN : 0;
+    g->spin = n <= weft_cores_allowed() ? SPIN : 0;
     g->run = (uint64_t)weft_clock_ns();
     memset(g->at, 0, n * sizeof *g->at);
     for (uint32_t r = 0; r < n; r++) {

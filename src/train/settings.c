@@ -169,7 +169,6 @@ struct weft_setting_list weft_train_setting_list(void)
 /* Keys that are read but have no effect yet: anything but their default is refused, for a run
  * must never be other than its settings say.  Whoever builds the feature takes its line out. */
 static const char *const not_yet[] = {
-    "data.tokenizer",
     "parallel.auto",
     "log.sample",
 };
