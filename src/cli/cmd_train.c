@@ -281,10 +281,11 @@ static enum weft_status one_step(struct run *run, bool *stop, struct weft_error 
     struct weft_eval_result eval = {0};
     if (s->eval.every != 0 && (r.step % s->eval.every == 0 || r.step == s->train.steps))
         WEFT_TRY(weft_trainer_evaluate(run->trainer, &eval, err));
-    if (is_root(run)) {
+    if (is_root(run))
         WEFT_TRY(log_step(run, &r, eval.loss, err));
+    WEFT_TRY(weft_trainer_tend_checkpoints(run->trainer, err));
+    if (is_root(run))
         tell_news(run);
-    }
     return WEFT_OK;
 }
 

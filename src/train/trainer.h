@@ -3,7 +3,8 @@
  *     struct weft_trainer *t;
  *     weft_trainer_new(&settings, comm, &t, &err);         settings have passed their check
  *     while (weft_trainer_done(t) < settings.train.steps)
- *         weft_trainer_step(t, &result, &err);
+ *         weft_trainer_step(t, &result, &err);             tell of it, then
+ *         weft_trainer_tend_checkpoints(t, &err);
  *     weft_trainer_save(t, "run/model", &err);
  *     weft_trainer_free(t);
  *
@@ -77,6 +78,11 @@ uint64_t weft_trainer_done(const struct weft_trainer *t); /* steps so far */
 /* The weights as a Hugging Face directory, in fp32, written by rank 0.  Collective. */
 enum weft_status weft_trainer_save(struct weft_trainer *t, const char *dir,
                                    struct weft_error *err);
+
+/* After each step, and after what is to be known of it was written down: a checkpoint that is due
+ * begins, or one that is written is put together.  A run that goes on from a checkpoint of a step
+ * then finds all that was written of that step.  Collective. */
+enum weft_status weft_trainer_tend_checkpoints(struct weft_trainer *t, struct weft_error *err);
 
 /* Writes a checkpoint now, when checkpoints are written at all.  What went wrong with it is news, not
  * an error.  Collective. */

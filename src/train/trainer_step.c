@@ -533,8 +533,7 @@ enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_step_resu
         return WEFT_FAIL(err, (enum weft_status)v.status, "%s", v.error);
     WEFT_TRY(update(t, v.norm, &lr, err));
     t->done++;
-    WEFT_TRY(weft_checkpointer_act(t->checkpointer, t,
-                                   (enum weft_checkpoint_action)v.checkpoint, err));
+    t->checkpoint_action = (enum weft_checkpoint_action)v.checkpoint;
     *out = (struct weft_step_result){.step = t->done,
                                      .loss = v.loss,
                                      .grad_norm = v.norm,
@@ -547,4 +546,11 @@ enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_step_resu
                                      .slow_rank = v.slow_rank,
                                      .slow_factor = v.slow_factor};
     return WEFT_OK;
+}
+
+enum weft_status weft_trainer_tend_checkpoints(struct weft_trainer *t, struct weft_error *err)
+{
+    enum weft_checkpoint_action action = t->checkpoint_action;
+    t->checkpoint_action = WEFT_CHECKPOINT_NOTHING;
+    return weft_checkpointer_act(t->checkpointer, t, action, err);
 }
