@@ -74,14 +74,16 @@ void weft_pack_rows(const struct weft_packed *same, const struct weft_packed *tu
 
 /* -- products ------------------------------------------------------------------------------ */
 
-enum {
-    /* A tile's rows of A stay in a second-level cache while its panels of B come and go: the more
-     * rows, the more often each panel is used. */
-    TILE_COLS = 8 * WEFT_PANEL,
-    ENOUGH_TASKS = 8,
-};
+/* So many tasks keep threads about equally long at work; one thread has all of them to do, and is
+ * served best by large ones.  How a product is cut changes no bit of it: each element is summed in
+ * the order of k, whatever tile it is in. */
+static size_t enough_tasks(unsigned threads)
+{
+    return threads == 1 ? 1 : 4 * (size_t)threads;
+}
 
-/* How a product with some number of rows is cut. */
+/* How a product with some number of rows is cut.  A tile's rows of A stay in a second-level cache
+ * while its panels of B come and go: the more rows, the more often each panel is used. */
 struct cut {
     size_t rows;
     size_t tile_rows, tile_cols, chunk;
@@ -101,17 +103,21 @@ struct weft_product {
     char *scratch; /* owned */
 };
 
-static struct cut cut_of(const struct weft_product_shape *s, size_t rows)
+/* Narrow tiles come before low ones: each panel of B is then still read by one task only, for as
+ * many rows as there are. */
+static struct cut cut_of(const struct weft_product_shape *s, size_t rows, unsigned threads)
 {
-    static const size_t heights[] = {256, 128, 64, 32};
+    static const size_t heights[] = {256, 128, 64, 32}, panels[] = {8, 4, 2};
     struct cut cut = {.rows = rows, .chunk = weft_pack_chunk(s->k)};
-    cut.tile_cols = TILE_COLS;
-    cut.n_col_tiles = (s->n + cut.tile_cols - 1) / cut.tile_cols;
-    for (size_t i = 0; i < sizeof heights / sizeof *heights; i++) {
-        cut.tile_rows = heights[i];
+    for (size_t h = 0; h < sizeof heights / sizeof *heights; h++) {
+        cut.tile_rows = heights[h];
         cut.n_row_tiles = (rows + cut.tile_rows - 1) / cut.tile_rows;
-        if (cut.n_row_tiles * cut.n_col_tiles >= ENOUGH_TASKS)
-            break;
+        for (size_t p = 0; p < sizeof panels / sizeof *panels; p++) {
+            cut.tile_cols = panels[p] * WEFT_PANEL;
+            cut.n_col_tiles = (s->n + cut.tile_cols - 1) / cut.tile_cols;
+            if (cut.n_row_tiles * cut.n_col_tiles >= enough_tasks(threads))
+                return cut;
+        }
     }
     return cut;
 }
@@ -161,7 +167,7 @@ enum weft_status weft_product_new(const struct weft_product_shape *shape,
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a product");
     }
     for (size_t i = 0; i < n_row_counts; i++)
-        p->cuts[i] = cut_of(shape, row_counts[i]);
+        p->cuts[i] = cut_of(shape, row_counts[i], p->workers);
     enum weft_status st = make_scratch(p, err);
     if (st != WEFT_OK) {
         weft_product_free(p);
@@ -308,7 +314,6 @@ enum {
     OUTER_STRIPS_BYTES = 640 << 10,
     OUTER_MIN_STRIPS = 8,
     OUTER_MAX_STRIPS = 48,
-    OUTER_TASKS = 8,
     OUTER_MIN_PANELS = 8,
     PACK_TOKENS = 32,
 };
@@ -437,7 +442,7 @@ static void cut_outer(struct outer_run *run)
     run->tile_rows = strips_of_task(run->k, run->o->form) * WEFT_STRIP;
     run->n_row_tiles = (run->m + run->tile_rows - 1) / run->tile_rows;
     size_t n_panels = panels_of(run->n);
-    size_t tiles = (OUTER_TASKS + run->n_row_tiles - 1) / run->n_row_tiles;
+    size_t tiles = (enough_tasks(run->o->workers) + run->n_row_tiles - 1) / run->n_row_tiles;
     tiles = min_size(tiles, (n_panels + OUTER_MIN_PANELS - 1) / OUTER_MIN_PANELS);
     run->tile_cols = (n_panels + tiles - 1) / tiles * WEFT_PANEL;
     run->n_col_tiles = (run->n + run->tile_cols - 1) / run->tile_cols;

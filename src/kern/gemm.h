@@ -10,9 +10,8 @@
  *
  * A factor with many rows is packed in chunks of rows, chunk after chunk, each as above, so that a
  * panel of it and rows of A fit into a second-level cache.  Weights are packed once a step and
- * used by every micro.  Products run tile by tile; how a product is cut depends on its shape
- * alone, and each tile is computed by one thread, so the bits do not depend on the number of
- * threads.
+ * used by every micro.  Products run tile by tile, each computed by one thread and each element
+ * in one order of sums, so the bits do not depend on the number of threads.
  *
  * The gradient of a weight is a sum over tokens, C (+)= A^T B, into a weft_sink: a
  * finished tile is added to the exact sums straight from the registers. */
