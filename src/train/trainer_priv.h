@@ -78,11 +78,11 @@ struct weft_trainer {
     struct weft_exec *exec;        /* owned */
     struct held_group *groups;     /* owned */
     size_t n_groups;
-    struct weft_optim *optim;               /* owned */
-    struct origin *origins;                 /* owned: by the optimizer's tensors */
-    struct weft_checkpointer *checkpointer; /* owned; NULL: none are written */
+    struct weft_optim *optim;                      /* owned */
+    struct origin *origins;                        /* owned: by the optimizer's tensors */
+    struct weft_checkpointer *checkpointer;        /* owned; NULL: none are written */
     enum weft_checkpoint_action checkpoint_action; /* what the last step left to do */
-    uint32_t *checkpoint_states;            /* owned, on rank 0: (n_ranks) */
+    uint32_t *checkpoint_states;                   /* owned, on rank 0: (n_ranks) */
 
     uint32_t micro0, n_micros; /* of this replica */
     uint32_t *rows;            /* owned: (n_micros) */
