@@ -43,8 +43,11 @@ struct weft_step_result {
     double grad_norm, lr;
     uint64_t tokens;
     int64_t ns;
-    double bubble; /* idle part of the ranks' time in the pipeline */
-    bool stop;     /* some rank has asked for it */
+    int64_t
+        pipeline_ns; /* of that, the pipeline, by the rank that took longest; the rest is sums
+                          * between ranks, the norm and the update */
+    double bubble;   /* idle part of the ranks' time in the pipeline */
+    bool stop;       /* some rank has asked for it */
     /* Now and then: over how many steps the ranks' paces were compared, and the slowest rank, when
      * its work took more than a set factor of what was planned for it. */
     uint32_t paced_steps; /* 0: not in this step */

@@ -44,6 +44,7 @@ struct verdict {
     uint32_t stop;
     uint32_t checkpoint; /* enum weft_checkpoint_action */
     double loss, norm, bubble;
+    int64_t pipeline_ns;
     uint32_t paced_steps, slow_rank;
     double slow_factor;
     char error[480];

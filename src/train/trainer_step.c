@@ -329,7 +329,7 @@ static const struct report_head *first_failure(const struct weft_trainer *t)
 
 /* The part of the ranks' time in which they waited.  Ranks on different hosts have different
  * clocks: only what one of them has measured by itself is compared. */
-static double bubble(const struct weft_trainer *t)
+static double bubble(const struct weft_trainer *t, int64_t *longest_ns)
 {
     int64_t longest = 0;
     double compute = 0;
@@ -340,6 +340,7 @@ static double bubble(const struct weft_trainer *t)
         compute += (double)h->compute_ns;
     }
     double all = (double)longest * t->n_ranks;
+    *longest_ns = longest;
     return all > 0 && compute < all ? 1 - compute / all : 0;
 }
 
@@ -366,7 +367,7 @@ static void judge_times(struct weft_trainer *t, struct verdict *v)
     enum { LEAST_STEPS = 3 };
     const int64_t least_ns = 2000000000;
     int64_t now = weft_clock_ns();
-    v->bubble = bubble(t);
+    v->bubble = bubble(t, &v->pipeline_ns);
     v->slow_rank = UINT32_MAX;
     if (t->slow == 0 || t->n_ranks == 1)
         return;
@@ -540,6 +541,7 @@ enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_step_resu
                                      .lr = lr,
                                      .tokens = (uint64_t)t->batch.rows * t->layout.seq,
                                      .ns = weft_clock_ns() - begin,
+                                     .pipeline_ns = v.pipeline_ns,
                                      .bubble = v.bubble,
                                      .stop = v.stop != 0,
                                      .paced_steps = v.paced_steps,
