@@ -10,25 +10,29 @@ layouts=('' '--parallel.pp=2' '--parallel.dp=3' '--parallel.pp=4 --parallel.sche
     '--parallel.pp=2 --parallel.schedule=zb-v --checkpoint.async=false'
     '--parallel.pp=2 --parallel.dp=2' '--parallel.pp=2 --parallel.schedule=dualpipe')
 
-run 0 train "${settings[@]}" --train.steps=60 --log.dir=whole
+kills=${WEFT_KILLS:-10}
+steps=$((kills * 40))
+run 0 train "${settings[@]}" --train.steps=$steps --log.dir=whole
 run 0 inspect --hash whole
 want=$(cut -d ' ' -f 1 out)
 
-kills=${WEFT_KILLS:-10}
 RANDOM=7
+killed=0
 for ((i = 0; i < kills; i++)); do
     # shellcheck disable=SC2206 # words
     layout=(${layouts[i % ${#layouts[@]}]})
     [ ! -e broken/model ] || break
-    "$WEFT" train "${settings[@]}" --train.steps=60 --log.dir=broken --checkpoint.every=3 --checkpoint.resume=auto \
+    "$WEFT" train "${settings[@]}" --train.steps=$steps --log.dir=broken --checkpoint.every=3 --checkpoint.resume=auto \
         "${layout[@]}" >log 2>&1 &
     pid=$!
     sleep "0.$((RANDOM % 300 + 100))"
-    kill -9 $pid 2>/dev/null || true
-    wait $pid || true
+    kill -9 $pid 2>/dev/null && killed=$((killed + 1))
+    wait $pid 2>/dev/null || true
 done
-[ -e broken/model ] || run 0 train "${settings[@]}" --train.steps=60 --log.dir=broken --checkpoint.every=3 \
+echo "killed $killed times"
+[ -e broken/model ] || run 0 train "${settings[@]}" --train.steps=$steps --log.dir=broken --checkpoint.every=3 \
     --checkpoint.resume=auto
+holds test "$killed" -ge $((kills / 2))
 run 0 inspect --hash broken
 holds test "$(cut -d ' ' -f 1 out)" = "$want"
 # Every step once, with the same losses and norms.
