@@ -110,6 +110,10 @@ struct weft_life {
 /* Says what this rank begins now.  Cheap; call it for every piece of work.  Local. */
 void weft_comm_tell(struct weft_comm *comm, uint64_t step, uint64_t doing);
 
+/* Says that this rank is still at what it began: from inside of work that may take longer than
+ * others wait for a sign of life.  Cheap.  Local. */
+void weft_comm_pulse(struct weft_comm *comm);
+
 /* How `doing` is written in messages: "at 2F5".  Both pointers are borrowed while comm lives. */
 typedef void weft_describe_fn(void *arg, uint32_t rank, uint64_t doing, char *out, size_t room);
 void weft_comm_describe(struct weft_comm *comm, weft_describe_fn *describe, void *arg);

@@ -239,6 +239,15 @@ void weft_comm_tell(struct weft_comm *comm, uint64_t step, uint64_t doing)
     publish(comm, true);
 }
 
+void weft_comm_pulse(struct weft_comm *comm)
+{
+    int64_t now = weft_clock_ns();
+    if (now - comm->pulse_ns < BEAT_NS)
+        return;
+    comm->pulse_ns = now;
+    publish(comm, false);
+}
+
 enum weft_status weft_comm_record(struct weft_comm *comm, const char *path,
                                   struct weft_error *err)
 {

@@ -51,6 +51,7 @@ struct weft_comm {
     uint64_t run;
     int64_t timeout_ns;
     struct weft_life life;
+    int64_t pulse_ns; /* when weft_comm_pulse() last said so */
     int64_t told_ns;
     /* (n_ranks, WEFT_N_CHANNELS): messages so far */
     uint64_t *sent, *received; /* owned by comm.c */

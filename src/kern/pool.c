@@ -21,6 +21,9 @@ struct weft_pool {
     hwloc_cpuset_t caller_mask; /* owned: what the caller was bound to before */
     hwloc_cpuset_t *cores;      /* owned, one for each thread when bound */
 
+    weft_between_fn *between; /* or NULL */
+    void *between_arg;
+
     /* The run under way.  Written by the caller before `round` grows. */
     weft_task_fn *fn;
     void *arg;
@@ -50,6 +53,12 @@ static void relax(void)
 #endif
 }
 
+static void after_task(struct weft_pool *pool, unsigned worker)
+{
+    if (worker == 0 && pool->between != NULL)
+        pool->between(pool->between_arg);
+}
+
 static void take_tasks(struct weft_pool *pool, unsigned worker)
 {
     for (;;) {
@@ -57,6 +66,7 @@ static void take_tasks(struct weft_pool *pool, unsigned worker)
         if (task >= pool->n_tasks)
             return;
         pool->fn(pool->arg, task, worker);
+        after_task(pool, worker);
     }
 }
 
@@ -217,11 +227,19 @@ unsigned weft_pool_threads(const struct weft_pool *pool)
     return pool->threads;
 }
 
+void weft_pool_between(struct weft_pool *pool, weft_between_fn *fn, void *arg)
+{
+    pool->between = fn;
+    pool->between_arg = arg;
+}
+
 void weft_pool_run(struct weft_pool *pool, size_t n_tasks, weft_task_fn *fn, void *arg)
 {
     if (pool->threads == 1 || n_tasks <= 1) {
-        for (size_t i = 0; i < n_tasks; i++)
+        for (size_t i = 0; i < n_tasks; i++) {
             fn(arg, i, 0);
+            after_task(pool, 0);
+        }
         return;
     }
     pool->fn = fn;

@@ -24,6 +24,12 @@ static enum weft_status no_memory(const char *what, size_t bytes, struct weft_er
                      what, bytes);
 }
 
+/* However long an action takes, others hear that this rank is at work. */
+static void pulse(void *comm)
+{
+    weft_comm_pulse(comm);
+}
+
 /* -- stages --------------------------------------------------------------------------------- */
 
 static struct weft_tstage_spec stage_spec(const struct weft_trainer *t,
@@ -427,6 +433,8 @@ static enum weft_status build(struct weft_trainer *t, const struct weft_train_se
     WEFT_TRY(open_validation(t, s, err));
     WEFT_TRY(weft_trainer_agree(t, s, err));
     WEFT_TRY(weft_pool_new(s->parallel.threads, &t->pool, err));
+    if (t->comm != NULL)
+        weft_pool_between(t->pool, pulse, t->comm);
     WEFT_TRY(make_stages(t, s, err));
     WEFT_TRY(fill_weights(t, s, hf, err));
     WEFT_TRY(make_exec(t, err));

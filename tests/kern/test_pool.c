@@ -51,6 +51,35 @@ static void each_task_once(void **state)
     free(c);
 }
 
+static void add_one(void *arg)
+{
+    ++*(size_t *)arg;
+}
+
+/* The caller's tasks only, and by the caller: the count needs no lock. */
+static void between_tasks(void **state)
+{
+    (void)state;
+    struct counts *c = calloc(1, sizeof *c);
+    assert_non_null(c);
+    for (unsigned threads = 1; threads <= 3; threads++) {
+        struct weft_pool *pool = NULL;
+        size_t n = 0;
+        assert_int_equal(weft_pool_new(threads, &pool, NULL), WEFT_OK);
+        weft_pool_between(pool, add_one, &n);
+        weft_pool_run(pool, 1, count, c);
+        assert_int_equal(n, 1);
+        weft_pool_run(pool, MAX_TASKS, count, c);
+        assert_true(threads == 1 ? n == 1 + MAX_TASKS : n <= 1 + MAX_TASKS);
+        weft_pool_between(pool, NULL, NULL);
+        n = 0;
+        weft_pool_run(pool, 10, count, c);
+        assert_int_equal(n, 0);
+        weft_pool_free(pool);
+    }
+    free(c);
+}
+
 static void limits(void **state)
 {
     (void)state;
@@ -67,6 +96,7 @@ static void limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(each_task_once),
+                                       cmocka_unit_test(between_tasks),
                                        cmocka_unit_test(limits)};
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL) != 0;
 }

@@ -185,9 +185,14 @@ enum weft_status ranks_busy(struct weft_comm *comm, void *arg, struct weft_error
         weft_comm_release(comm, &m);
         return WEFT_OK;
     }
-    int64_t begin = weft_clock_ns(); /* it works for longer still, in small pieces */
-    for (uint64_t i = 0; weft_clock_ns() - begin < INT64_C(2200000000); i++) {
+    int64_t begin =
+        weft_clock_ns(); /* it works for longer still: small pieces, then a long one */
+    for (uint64_t i = 0; weft_clock_ns() - begin < INT64_C(1700000000); i++) {
         weft_comm_tell(comm, 0, i);
+        nanosleep(&moment, NULL);
+    }
+    while (weft_clock_ns() - begin < INT64_C(3500000000)) {
+        weft_comm_pulse(comm);
         nanosleep(&moment, NULL);
     }
     WEFT_TRY(weft_comm_send(comm, &m, err));
