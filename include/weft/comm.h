@@ -105,6 +105,7 @@ bool weft_comm_by_reference(const struct weft_comm *comm);
 struct weft_life {
     uint64_t step, doing;
     uint32_t waits_for; /* a rank, or UINT32_MAX */
+    uint32_t moved;     /* grows with every message: what does not is stuck */
 };
 
 /* Says what this rank begins now.  Cheap; call it for every piece of work.  Local. */

@@ -126,6 +126,7 @@ static void complete_head(struct weft_comm *comm, struct weft_message *m, uint64
     m->done = m->posted = m->checked = false;
     m->sender = m->next = NULL;
     m->released = 0;
+    comm->life.moved++;
 }
 
 enum weft_status weft_comm_send(struct weft_comm *comm, struct weft_message *m,
@@ -212,6 +213,7 @@ enum weft_status weft_comm_test(struct weft_comm *comm, struct weft_message *m,
     if (!m->posted || m->checked)
         return WEFT_OK;
     m->checked = true;
+    comm->life.moved++;
     return check_head(comm, m, err);
 }
 
@@ -235,7 +237,7 @@ static void publish(struct weft_comm *comm, bool other_work)
 
 void weft_comm_tell(struct weft_comm *comm, uint64_t step, uint64_t doing)
 {
-    comm->life = (struct weft_life){step, doing, WEFT_LIFE_NOBODY};
+    comm->life = (struct weft_life){step, doing, WEFT_LIFE_NOBODY, comm->life.moved};
     publish(comm, true);
 }
 
@@ -286,14 +288,18 @@ static void describe(struct weft_comm *comm, uint32_t rank, const struct weft_li
 }
 
 /* Who stands at the end of the line of those that wait for each other, from `peer` on.  A rank that
- * waits says so often: where one has fallen silent the line ends, whatever it said last. */
-static uint32_t last_of_line(struct weft_comm *comm, uint32_t peer, bool *circle)
+ * waits says so often: where one has fallen silent the line ends, whatever it said last.  *moved:
+ * all messages of the line so far. */
+static uint32_t last_of_line(struct weft_comm *comm, uint32_t peer, bool *circle,
+                             uint64_t *moved)
 {
     *circle = false;
+    *moved = comm->life.moved;
     for (uint32_t i = 0; i < comm->n_ranks; i++) {
         struct weft_life life;
         int64_t age;
         comm->ops->look(comm, peer, &life, &age);
+        *moved += life.moved;
         if (life.waits_for == WEFT_LIFE_NOBODY || age > comm->timeout_ns / 2)
             return peer;
         if (life.waits_for == comm->rank)
@@ -305,9 +311,12 @@ static uint32_t last_of_line(struct weft_comm *comm, uint32_t peer, bool *circle
 }
 
 struct wait {
-    int64_t begin, beat, last_round;
+    int64_t begin, beat;
     uint64_t rounds;
     uint32_t peer;
+    /* Since when all of a circle have waited for each other, and no message moved. */
+    int64_t circle_ns;
+    uint64_t circle_moved;
 };
 
 /* Ranks that are silent for about as long: a host is down, or an MPI ends or blocks the ranks that
@@ -359,24 +368,31 @@ static enum weft_status stuck(struct weft_comm *comm, const struct wait *w,
     return WEFT_FAIL(err, WEFT_PEER,
                      "rank %u (%s) has waited %.1f s for rank %u (%s), which waits too, in a "
                      "circle: a message was lost or never sent",
-                     comm->rank, own, (double)(weft_clock_ns() - w->begin) * 1e-9, w->peer,
+                     comm->rank, own, (double)(weft_clock_ns() - w->circle_ns) * 1e-9, w->peer,
                      other);
 }
 
-/* Is somebody lost?  Asked now and then by a rank that waits. */
-static enum weft_status judge(struct weft_comm *comm, const struct wait *w, int64_t now,
+/* Is somebody lost?  Asked now and then by a rank that waits.  Ranks may be seen in a circle for a
+ * moment, when the last of them has only begun to wait, or again and again while they exchange
+ * much: they are stuck when nothing has moved for a long time. */
+static enum weft_status judge(struct weft_comm *comm, struct wait *w, int64_t now,
                               struct weft_error *err)
 {
     bool circle;
+    uint64_t moved;
     if (now - w->begin < LISTEN_NS)
         return WEFT_OK;
-    uint32_t who = last_of_line(comm, w->peer, &circle);
+    uint32_t who = last_of_line(comm, w->peer, &circle, &moved);
     struct weft_life life;
     int64_t age;
     comm->ops->look(comm, who, &life, &age);
     if (age > comm->timeout_ns)
         return lost(comm, w, who, &life, age, err);
-    if (circle && now - w->begin > comm->timeout_ns)
+    if (!circle || w->circle_ns == 0 || moved != w->circle_moved) {
+        w->circle_ns = circle ? now : 0;
+        w->circle_moved = moved;
+    }
+    if (circle && now - w->circle_ns > comm->timeout_ns)
         return stuck(comm, w, err);
     return WEFT_OK;
 }

@@ -43,7 +43,7 @@ struct shared {
     atomic_uint asleep;
     _Alignas(CACHE_LINE) _Atomic uint64_t step;
     _Atomic uint64_t doing;
-    _Atomic uint32_t waits_for;
+    _Atomic uint32_t waits_for, moved;
     _Atomic int64_t sign_ns;
 };
 
@@ -220,6 +220,7 @@ static void inproc_tell(struct weft_comm *comm, const struct weft_life *life, bo
     atomic_store_explicit(&own->step, life->step, memory_order_relaxed);
     atomic_store_explicit(&own->doing, life->doing, memory_order_relaxed);
     atomic_store_explicit(&own->waits_for, life->waits_for, memory_order_relaxed);
+    atomic_store_explicit(&own->moved, life->moved, memory_order_relaxed);
     atomic_store_explicit(&own->sign_ns, weft_clock_ns(), memory_order_relaxed);
 }
 
@@ -230,6 +231,7 @@ static void inproc_look(struct weft_comm *comm, uint32_t rank, struct weft_life 
     life->step = atomic_load_explicit(&other->step, memory_order_relaxed);
     life->doing = atomic_load_explicit(&other->doing, memory_order_relaxed);
     life->waits_for = atomic_load_explicit(&other->waits_for, memory_order_relaxed);
+    life->moved = atomic_load_explicit(&other->moved, memory_order_relaxed);
     *age_ns = weft_clock_ns() - atomic_load_explicit(&other->sign_ns, memory_order_relaxed);
 }
 

@@ -52,7 +52,6 @@ struct weft_comm {
     int64_t timeout_ns;
     struct weft_life life;
     int64_t pulse_ns; /* when weft_comm_pulse() last said so */
-    int64_t told_ns;
     /* (n_ranks, WEFT_N_CHANNELS): messages so far */
     uint64_t *sent, *received; /* owned by comm.c */
     struct weft_message

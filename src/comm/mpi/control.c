@@ -83,7 +83,7 @@ static void take_note(struct end *e, uint32_t from, int64_t now)
     p->heard_ns = now;
     switch ((enum note_kind)n->kind) {
     case NOTE_LIFE:
-        p->life = (struct weft_life){n->step, n->doing, n->waits_for};
+        p->life = (struct weft_life){n->step, n->doing, n->waits_for, (uint32_t)n->moved};
         break;
     case NOTE_ABORT:
         take_abort(e, from, n);
@@ -145,7 +145,8 @@ static void say_life(struct end *e, uint32_t to, const struct weft_life *life)
     p->out = (struct note){.kind = NOTE_LIFE,
                            .waits_for = life->waits_for,
                            .step = life->step,
-                           .doing = life->doing};
+                           .doing = life->doing,
+                           .moved = life->moved};
     if (MPI_Isend(&p->out, offsetof(struct note, status), MPI_BYTE, (int)to, 0, e->control,
                   &p->sent) != MPI_SUCCESS)
         p->sent = MPI_REQUEST_NULL;

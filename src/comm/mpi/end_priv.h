@@ -39,6 +39,7 @@ struct note {
     uint32_t kind;
     uint32_t waits_for;
     uint64_t step, doing;
+    uint64_t moved; /* low 32 bits */
     /* Only an abort has the rest. */
     int32_t status, line;
     char msg[sizeof((struct weft_error *)0)->msg];
