@@ -1,0 +1,348 @@
+/* One rank's run: it gets ready, steps until it is done or told to stop, and keeps what it made. */
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "ckpt/file.h"
+#include "cli/train.h"
+#include "data/tokenizer.h"
+#include "report/report.h"
+#include "train/rundir.h"
+#include "train/tensorboard.h"
+
+/* One rank's. */
+struct run {
+    const struct weft_train_settings *settings;
+    struct weft_comm *comm;               /* borrowed */
+    struct weft_trainer *trainer;         /* owned */
+    struct weft_rundir dir;               /* on rank 0; zeroed when nothing is kept */
+    struct weft_report_server *server;    /* owned, on rank 0; NULL: nothing is served */
+    struct weft_tensorboard *tensorboard; /* owned, on rank 0; NULL: none is written */
+    double token_flops, peak, bubble_plan;
+    int64_t begin_ns;
+    uint64_t resumed; /* the step that it went on from */
+    uint32_t rank, n_ranks;
+    uint32_t slow_rank, n_slow; /* as it was found last, and how often in a row */
+};
+
+static bool is_root(const struct run *run)
+{
+    return run->rank == 0;
+}
+
+/* A rank that is slow in two comparisons, one after the other, is named, once. */
+static void watch_pace(struct run *run, const struct weft_step_result *r)
+{
+    if (r->paced_steps == 0)
+        return;
+    if (r->slow_rank != run->slow_rank)
+        run->n_slow = 0;
+    run->slow_rank = r->slow_rank;
+    if (r->slow_rank == UINT32_MAX || run->n_slow++ != 1)
+        return;
+    fprintf(stderr,
+            "weft: warning: rank %u takes %.1f times as long as planned, against the fastest "
+            "rank, for %u steps\n",
+            r->slow_rank, r->slow_factor, r->paced_steps);
+}
+
+static enum weft_status write_traces(struct run *run, uint64_t step, struct weft_error *err)
+{
+    uint32_t dp = run->settings->parallel.dp;
+    for (uint32_t d = 0; d < dp; d++) {
+        struct weft_trace trace = {0};
+        WEFT_TRY(weft_trainer_trace(run->trainer, d, &trace, err));
+        enum weft_status st = WEFT_OK;
+        if (is_root(run))
+            st = weft_rundir_trace(run->settings->log.dir, step, dp > 1 ? (int)d : -1, &trace,
+                                   err);
+        weft_trace_release(&trace);
+        WEFT_TRY(st);
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status log_step(struct run *run, const struct weft_step_result *r,
+                                 double val_loss, struct weft_error *err)
+{
+    const struct weft_train_settings *s = run->settings;
+    struct weft_metrics_record record = {.step = r->step,
+                                         .loss = r->loss,
+                                         .grad_norm = r->grad_norm,
+                                         .lr = r->lr,
+                                         .tokens = r->tokens,
+                                         .ms = (double)r->ns * 1e-6,
+                                         .bubble = run->n_ranks > 1 ? r->bubble : 0,
+                                         .bubble_plan = run->bubble_plan,
+                                         .val_loss = val_loss};
+    weft_metrics_rates(&record, run->token_flops, run->peak);
+    if (run->dir.metrics != NULL)
+        WEFT_TRY(weft_metrics_log_add(run->dir.metrics, &record, err));
+    if (run->tensorboard != NULL) {
+        weft_tensorboard_step(run->tensorboard, &record, (double)time(NULL));
+        if (val_loss != 0)
+            weft_tensorboard_scalar(run->tensorboard, r->step, "val_loss", val_loss,
+                                    (double)time(NULL));
+        WEFT_TRY(weft_tensorboard_flush(run->tensorboard, err));
+    }
+    double a_step =
+        (double)(weft_clock_ns() - run->begin_ns) * 1e-9 / (double)(r->step - run->resumed);
+    if (r->step % s->log.every == 0 || r->step == 1 || r->step == s->train.steps)
+        weft_train_show_step(&record, s->train.steps,
+                             a_step * (double)(s->train.steps - r->step), run->n_ranks > 1);
+    if (val_loss != 0)
+        printf("eval %llu/%llu | val loss %.4f | perplexity %.2f\n",
+               (unsigned long long)r->step, (unsigned long long)s->train.steps, val_loss,
+               exp(val_loss));
+    watch_pace(run, r);
+    return WEFT_OK;
+}
+
+static void tell_news(struct run *run)
+{
+    struct weft_checkpoint_news news = weft_trainer_news(run->trainer);
+    if (news.saved != 0)
+        printf("saved    checkpoint of step %llu in %.2f s\n", (unsigned long long)news.saved,
+               news.seconds);
+    if (news.error[0] != '\0')
+        fprintf(stderr, "weft: warning: no checkpoint: %s; the run goes on\n", news.error);
+    fflush(stdout);
+}
+
+static bool time_is_up(const struct run *run)
+{
+    double seconds = (double)(weft_clock_ns() - run->begin_ns) * 1e-9;
+    return run->settings->train.max_time > 0 && seconds >= run->settings->train.max_time;
+}
+
+static enum weft_status one_step(struct run *run, bool *stop, struct weft_error *err)
+{
+    const struct weft_train_settings *s = run->settings;
+    struct weft_step_result r;
+    if (weft_train_stop_signal() != 0 || time_is_up(run))
+        weft_trainer_ask_to_stop(run->trainer);
+    if (run->n_ranks == 1) /* several ranks tell it themselves, action by action */
+        weft_comm_tell(run->comm, weft_trainer_done(run->trainer) + 1, 0);
+    WEFT_TRY(weft_trainer_step(run->trainer, &r, err));
+    *stop = r.stop;
+    /* Before anything else runs through the pipeline. */
+    if (s->log.dir != NULL && r.step <= s->log.trace_steps)
+        WEFT_TRY(write_traces(run, r.step, err));
+    struct weft_eval_result eval = {0};
+    if (s->eval.every != 0 && (r.step % s->eval.every == 0 || r.step == s->train.steps))
+        WEFT_TRY(weft_trainer_evaluate(run->trainer, &eval, err));
+    if (is_root(run))
+        WEFT_TRY(log_step(run, &r, eval.loss, err));
+    WEFT_TRY(weft_trainer_tend_checkpoints(run->trainer, err));
+    if (is_root(run))
+        tell_news(run);
+    return WEFT_OK;
+}
+
+static void say_how_it_ended(const struct run *run, enum weft_status st)
+{
+    unsigned long long steps = run->settings->train.steps;
+    unsigned long long done = weft_trainer_done(run->trainer);
+    if (!is_root(run))
+        return;
+    if (st != WEFT_OK)
+        printf("stopped after step %llu of %llu: the next one failed\n", done, steps);
+    else if (done < steps)
+        printf("stopped after step %llu of %llu: %s\n", done, steps,
+               weft_train_stop_signal() != 0 || !time_is_up(run) ? "a signal came"
+                                                                 : "train.max_time is over");
+    fflush(stdout);
+}
+
+/* After these all ranks still have their weights as the step before left them, and each other. */
+static bool can_save(enum weft_status st)
+{
+    return st == WEFT_OK || st == WEFT_NUMERIC || st == WEFT_DATA;
+}
+
+/* The model takes its tokenizer along: generate needs nothing else then. */
+static enum weft_status keep_tokenizer(const struct run *run, struct weft_error *err)
+{
+    const struct weft_train_settings *s = run->settings;
+    struct weft_tokenizer *t = NULL;
+    char *beside = weft_path_join(s->data.train, "tokenizer.json");
+    enum weft_status st = WEFT_OK;
+    if (s->data.tokenizer != NULL)
+        st = weft_tokenizer_open(s->data.tokenizer, &t, err);
+    else if (beside != NULL && access(beside, F_OK) == 0)
+        st = weft_tokenizer_open(beside, &t, err);
+    free(beside);
+    if (st == WEFT_OK && t != NULL)
+        st = weft_tokenizer_save(t, run->dir.model, err);
+    weft_tokenizer_free(t);
+    return st;
+}
+
+/* A run that is to go on leaves a checkpoint, one that is over its weights. */
+static enum weft_status keep(struct run *run, struct weft_error *err)
+{
+    const struct weft_train_settings *s = run->settings;
+    bool over = weft_trainer_done(run->trainer) >= s->train.steps;
+    if (s->checkpoint.every != 0) {
+        enum weft_status st = weft_trainer_checkpoint(run->trainer, err);
+        if (is_root(run))
+            tell_news(run);
+        if (!over || (st != WEFT_OK && st != WEFT_IO))
+            return st;
+        if (st != WEFT_OK && is_root(run))
+            fprintf(stderr, "weft: warning: %s; the weights are saved\n", err->msg);
+    }
+    WEFT_TRY(weft_trainer_save(run->trainer, run->dir.model, err));
+    if (!is_root(run))
+        return WEFT_OK;
+    WEFT_TRY(keep_tokenizer(run, err));
+    printf("saved    %s\n", run->dir.model);
+    return WEFT_OK;
+}
+
+static enum weft_status all_steps(struct run *run, struct weft_error *err)
+{
+    uint64_t steps = run->settings->train.steps;
+    bool stop = false;
+    run->begin_ns = weft_clock_ns();
+    enum weft_status st = WEFT_OK;
+    while (st == WEFT_OK && weft_trainer_done(run->trainer) < steps && !stop)
+        st = one_step(run, &stop, err);
+    say_how_it_ended(run, st);
+    if (run->settings->log.dir == NULL || weft_trainer_done(run->trainer) == 0 || !can_save(st))
+        return st;
+    struct weft_error second = {0};
+    enum weft_status saved = keep(run, st == WEFT_OK ? err : &second);
+    if (st == WEFT_OK)
+        return saved;
+    if (saved != WEFT_OK && is_root(run))
+        fprintf(stderr, "weft: warning: nothing could be saved: %s\n", second.msg);
+    return st;
+}
+
+/* All ranks measure at once, as they will work. */
+static enum weft_status measure_peak(struct run *run, struct weft_error *err)
+{
+    double own = weft_trainer_peak(run->trainer);
+    double *all = calloc(run->n_ranks, sizeof *all);
+    void **at = calloc(run->n_ranks, sizeof *at);
+    size_t *size = calloc(run->n_ranks, sizeof *size);
+    enum weft_status st = WEFT_OK;
+    if (all == NULL || at == NULL || size == NULL)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the speeds of %u ranks", run->n_ranks);
+    for (uint32_t r = 0; st == WEFT_OK && r < run->n_ranks; r++) {
+        at[r] = &all[r];
+        size[r] = sizeof *all;
+    }
+    if (st == WEFT_OK)
+        st = weft_comm_gather(run->comm, &own, sizeof own, at, size, err);
+    for (uint32_t r = 0; st == WEFT_OK && r < run->n_ranks; r++)
+        run->peak += all[r];
+    free(all);
+    free(at);
+    free(size);
+    return st;
+}
+
+/* Who cannot look on loses nothing else. */
+static void serve(struct run *run)
+{
+    const struct weft_train_settings *s = run->settings;
+    struct weft_error err = {0};
+    if (s->log.serve == 0)
+        return;
+    if (weft_report_server_start((const char *const[]){s->log.dir}, 1, (uint16_t)s->log.serve,
+                                 &run->server, &err) != WEFT_OK)
+        fprintf(stderr, "weft: warning: the page is not served: %s\n", err.msg);
+    else
+        printf("page     http://127.0.0.1:%u/\n", s->log.serve);
+}
+
+static enum weft_status open_run_directory(struct run *run, struct weft_error *err)
+{
+    const struct weft_train_settings *s = run->settings;
+    if (s->log.dir == NULL)
+        return WEFT_OK;
+    if (is_root(run)) {
+        const struct weft_layout *l = weft_trainer_info(run->trainer).layout;
+        WEFT_TRY(weft_rundir_init(&run->dir, s->log.dir, s, run->resumed, err));
+        WEFT_TRY(weft_rundir_schedule(s->log.dir, weft_layout_schedule(l, 0), err));
+        if (s->log.trace_steps > 0)
+            WEFT_TRY(weft_rundir_make(s->log.dir, "trace", err));
+    }
+    struct weft_trainer_info info = weft_trainer_info(run->trainer);
+    WEFT_TRY(weft_train_write_plan(run->comm, s, &info, err));
+    if (is_root(run))
+        serve(run);
+    if (is_root(run) && s->log.tensorboard) {
+        char *dir = weft_path_join(s->log.dir, "tensorboard");
+        enum weft_status st = dir == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path")
+                                          : weft_tensorboard_new(dir, &run->tensorboard, err);
+        free(dir);
+        WEFT_TRY(st);
+    }
+    return weft_rundir_record(s->log.dir, run->comm, err);
+}
+
+static enum weft_status prepare(struct run *run, struct weft_error *err)
+{
+    const struct weft_train_settings *s = run->settings;
+    if (s->log.dir != NULL && is_root(run))
+        WEFT_TRY(weft_rundir_open(&run->dir, s->log.dir,
+                                  strcmp(s->checkpoint.resume, "no") != 0, err));
+    WEFT_TRY(weft_trainer_new(s, run->comm, &run->trainer, err));
+    struct weft_trainer_info info = weft_trainer_info(run->trainer);
+    run->resumed = info.resumed;
+    WEFT_TRY(open_run_directory(run, err));
+    run->token_flops = info.token_flops;
+    run->bubble_plan = info.bubble_plan;
+    WEFT_TRY(measure_peak(run, err));
+    if (!is_root(run))
+        return WEFT_OK;
+    weft_train_show_head(s, &info, weft_comm_name(run->comm), run->peak);
+    if (info.resume_note[0] != '\0')
+        fprintf(stderr, "weft: warning: %s\n", info.resume_note);
+    if (run->resumed > 0)
+        printf("resumed  from the checkpoint of step %llu\n", (unsigned long long)run->resumed);
+    if (run->dir.again)
+        printf("         an unfinished run was here: this one starts anew, and its metrics are "
+               "appended\n");
+    fflush(stdout);
+    return WEFT_OK;
+}
+
+/* A thread that does not come back: the others can neither go on nor free what it may read. */
+static void leave_at_once(void *arg, const struct weft_error *err)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    (void)arg;
+    if (atomic_flag_test_and_set(&said))
+        return;
+    fprintf(stderr, "weft: %s\n", err->msg);
+    fflush(stdout);
+    _exit(weft_status_exit_code(err->status));
+}
+
+enum weft_status weft_train_run_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    weft_comm_on_deserted(comm, leave_at_once, NULL);
+    struct run run = {.settings = arg,
+                      .comm = comm,
+                      .rank = weft_comm_rank(comm),
+                      .n_ranks = weft_comm_size(comm),
+                      .slow_rank = UINT32_MAX};
+    enum weft_status st = prepare(&run, err);
+    if (st == WEFT_OK)
+        st = all_steps(&run, err);
+    weft_report_server_stop(run.server);
+    weft_tensorboard_free(run.tensorboard);
+    weft_rundir_release(&run.dir);
+    weft_trainer_free(run.trainer);
+    return st;
+}

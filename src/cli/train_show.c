@@ -1,0 +1,105 @@
+/* What a person sees of a run: its head, its steps. */
+#include <stdio.h>
+
+#include "cli/numbers.h"
+#include "cli/train.h"
+#include "kern/isa.h"
+
+enum { NUMBER = WEFT_NUMBER_TEXT };
+
+static const char *clock_text(char out[NUMBER], double seconds)
+{
+    unsigned long long s = seconds < 1e12 ? (unsigned long long)(seconds + 0.5) : 0;
+    snprintf(out, NUMBER, "%llu:%02llu:%02llu", s / 3600, s / 60 % 60, s % 60);
+    return out;
+}
+
+static void print_model(const struct weft_train_settings *s, const struct weft_trainer_info *i)
+{
+    char params[NUMBER];
+    printf("model    %s, %u layer%s of dimension %u, %s parameters, ",
+           weft_arch_name(i->model.arch), i->model.layers, i->model.layers == 1 ? "" : "s",
+           i->model.dim, weft_grouped(params, i->n_params));
+    if (s->model.dir != NULL)
+        printf("from %s\n", s->model.dir);
+    else
+        printf("new, seed %llu\n", (unsigned long long)s->model.seed);
+}
+
+static void print_memory(const struct weft_trainer_info *i)
+{
+    char a[NUMBER], b[NUMBER], c[NUMBER], d[NUMBER], e[NUMBER], f[NUMBER], g[NUMBER];
+    printf("memory   %s%s: weights %s, packed %s, gradients %s, moments %s, activations %s, "
+           "scratch %s",
+           weft_bytes_text(a, i->bytes.total), i->n_ranks > 1 ? " on rank 0" : "",
+           weft_bytes_text(b, i->bytes.weights), weft_bytes_text(c, i->bytes.packed),
+           weft_bytes_text(d, i->bytes.gradients), weft_bytes_text(e, i->bytes.moments),
+           weft_bytes_text(f, i->bytes.activations), weft_bytes_text(g, i->bytes.scratch));
+    if (i->n_ranks > 1)
+        printf(", messages %s", weft_bytes_text(a, i->bytes.messages));
+    printf("\n");
+}
+
+/* Which layers are where: "stages   0: embedding, 3 layers | 1: 3 layers, head". */
+static void print_stages(const struct weft_layout *l)
+{
+    enum { SHOWN = 16 };
+    printf("stages  ");
+    for (uint32_t s = 0; s < l->n_stages && s < SHOWN; s++) {
+        const struct weft_stage_range *r = &l->partition.at[s];
+        uint32_t n = r->end_layer - r->first_layer;
+        printf("%s %s%u%s", s == 0 ? "" : " |", r->embedding ? "embedding + " : "", n,
+               r->head ? " + head" : "");
+    }
+    printf("%s layers\n", l->n_stages > SHOWN ? " | ..." : "");
+}
+
+static void print_layout(const struct weft_train_settings *s, const struct weft_trainer_info *i,
+                         const char *transport)
+{
+    const struct weft_layout *l = i->layout;
+    if (i->n_ranks == 1 && l->n_stages == 1)
+        return;
+    printf("ranks    %u by %s: pp %u x dp %u, schedule %s, %u stage%s, planned bubble %.1f%%\n",
+           i->n_ranks, transport, l->pp, l->dp, s->parallel.schedule, l->n_stages,
+           l->n_stages == 1 ? "" : "s", 100 * i->bubble_plan);
+    print_stages(l);
+}
+
+void weft_train_show_head(const struct weft_train_settings *s,
+                          const struct weft_trainer_info *i, const char *transport, double peak)
+{
+    char tokens[NUMBER], step[NUMBER];
+    print_model(s, i);
+    printf("data     %s: %zu file%s, %s tokens; a step has %u x %u = %s in %u micro%s\n",
+           s->data.train, i->n_files, i->n_files == 1 ? "" : "s",
+           weft_grouped(tokens, i->n_tokens), s->data.batch, i->seq,
+           weft_grouped(step, (unsigned long long)s->data.batch * i->seq), s->parallel.micros,
+           s->parallel.micros == 1 ? "" : "s");
+    print_layout(s, i, transport);
+    printf("machine  %u thread%s%s, %s, %s up to %.0f GFLOP/s\n", i->threads,
+           i->threads == 1 ? "" : "s", i->n_ranks > 1 ? " a rank" : "",
+           weft_isa_name(weft_isa()),
+           s->train.precision == WEFT_PRECISION_BF16 ? "bf16" : "fp32", peak * 1e-9);
+    print_memory(i);
+    if (s->train.reduction == WEFT_REDUCTION_FAST)
+        printf("sums     fast: the same bits only for the same layout and schedule\n");
+    if (s->log.dir == NULL)
+        printf("run      nothing is kept: give log.dir for weights and metrics\n");
+    else
+        printf("run      %s\n", s->log.dir);
+}
+
+void weft_train_show_step(const struct weft_metrics_record *r, uint64_t steps, double left,
+                          bool pipeline)
+{
+    char rate[NUMBER], eta[NUMBER];
+    printf("step %llu/%llu | loss %.4f | norm %.3f | lr %.1e | %.*f ms | %s tok/s | mfu %.1f%%",
+           (unsigned long long)r->step, (unsigned long long)steps, r->loss, r->grad_norm, r->lr,
+           r->ms < 10 ? 2 : 0, r->ms, weft_grouped(rate, (unsigned long long)(r->tok_s + 0.5)),
+           100 * r->mfu);
+    if (pipeline)
+        printf(" | bubble %.1f%% (plan %.1f%%)", 100 * r->bubble, 100 * r->bubble_plan);
+    printf(" | eta %s\n", clock_text(eta, left));
+    fflush(stdout);
+}
