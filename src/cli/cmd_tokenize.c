@@ -3,11 +3,11 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "cli/bar.h"
 #include "cli/cli.h"
 #include "data/bpe_train.h"
 #include "data/token_corpus.h"
@@ -35,51 +35,45 @@ static const struct weft_option options[] = {
     {"json", 'j', WEFT_OPT_SWITCH, NULL, "the figures, for programs", NULL, AT(json)},
 };
 
-/* -- progress: a line that is drawn again, on terminals only ----------------------------------- */
+/* -- progress, on terminals only --------------------------------------------------------------- */
 
 struct progress {
     const char *what;
     uint64_t total; /* bytes; 0: unknown */
-    int64_t start_ns, drawn_ns;
-    bool on;
+    int64_t start_ns;
+    struct weft_bar bar;
 };
 
 static void draw_progress(void *ctx, uint64_t bytes)
 {
-    enum { WIDTH = 30, EVERY_NS = 100000000 };
     struct progress *p = ctx;
-    int64_t now = weft_clock_ns();
-    if (!p->on || now - p->drawn_ns < EVERY_NS)
+    char rate_text[32], left_text[32];
+    const char *const fields[] = {rate_text, left_text};
+    if (!weft_bar_is_due(&p->bar))
         return;
-    p->drawn_ns = now;
-    double seconds = (double)(now - p->start_ns) * 1e-9, rate = (double)bytes / seconds;
-    double part = p->total > 0 ? (double)bytes / (double)p->total : 0;
-    int full = (int)((part < 1 ? part : 1) * WIDTH);
-    char bar[WIDTH + 1];
-    memset(bar, '.', WIDTH);
-    memset(bar, '#', (size_t)full);
-    bar[WIDTH] = '\0';
-    fprintf(stderr, "\r%s [%s] %3.0f %%  %.1f MB/s  %.0f s left \033[K", p->what, bar,
-            100 * part, rate * 1e-6,
-            rate > 0 && part < 1 ? ((double)p->total - (double)bytes) / rate : 0.0);
+    double seconds = (double)(weft_clock_ns() - p->start_ns) * 1e-9;
+    double rate = seconds > 0 ? (double)bytes / seconds : 0;
+    double left = (double)p->total - (double)bytes;
+    snprintf(rate_text, sizeof rate_text, "%.1f MB/s", rate * 1e-6);
+    snprintf(left_text, sizeof left_text, "%.0f s left",
+             rate > 0 && left > 0 ? left / rate : 0.0);
+    weft_bar_draw(&p->bar, p->total > 0 ? (double)bytes / (double)p->total : 0, p->what, fields,
+                  WEFT_LEN(fields));
 }
 
 static struct progress begin_progress(const char *what, const struct weft_text_list *list)
 {
-    const char *term = getenv("TERM");
     return (struct progress){
         .what = what,
         .total = list->bytes,
         .start_ns = weft_clock_ns(),
-        .drawn_ns = weft_clock_ns(),
-        .on = isatty(STDERR_FILENO) && (term == NULL || strcmp(term, "dumb") != 0),
+        .bar = weft_bar_make(stderr),
     };
 }
 
-static void end_progress(const struct progress *p)
+static void end_progress(struct progress *p)
 {
-    if (p->on)
-        fputs("\r\033[K", stderr);
+    weft_bar_clear(&p->bar);
 }
 
 /* -- the command ----------------------------------------------------------------------------- */

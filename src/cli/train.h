@@ -2,6 +2,7 @@
 #ifndef CLI_TRAIN_H
 #define CLI_TRAIN_H
 
+#include "cli/bar.h"
 #include "train/metrics.h"
 #include "train/settings.h"
 #include "train/trainer.h"
@@ -23,18 +24,40 @@ enum weft_status weft_train_run_rank(struct weft_comm *comm, void *settings,
 
 /* -- stopping ------------------------------------------------------------------------------- */
 
-/* From now on the first signal is noted only, and a second one has its usual effect. */
+/* From now on the first signal is noted only, and a second one has its usual effect.  On a terminal
+ * they leave no half line behind. */
 void weft_train_catch_signals(void);
 int weft_train_stop_signal(void); /* 0: none came */
 
-/* -- what is seen of it --------------------------------------------------------------------- */
+/* -- what is seen of it: on rank 0 ---------------------------------------------------------- */
 
-void weft_train_show_head(const struct weft_train_settings *s,
-                          const struct weft_trainer_info *i, const char *transport,
-                          double peak);
+struct weft_train_show {
+    const struct weft_train_settings *settings; /* borrowed */
+    struct weft_bar bar;
+    uint64_t every; /* steps from one line that stays to the next */
+    bool pipeline;
+};
 
-/* `left` is in seconds. */
-void weft_train_show_step(const struct weft_metrics_record *r, uint64_t steps, double left,
-                          bool pipeline);
+struct weft_train_show weft_train_show_make(const struct weft_train_settings *settings,
+                                            bool pipeline);
+
+void weft_train_show_head(const struct weft_train_show *show, const struct weft_trainer_info *i,
+                          const char *transport, double peak);
+
+/* How far a run is, before its first step. */
+void weft_train_show_begin(struct weft_train_show *show, uint64_t done);
+
+/* A step that is done; `left` is in seconds. */
+void weft_train_show_step(struct weft_train_show *show, const struct weft_metrics_record *r,
+                          double left);
+
+/* A line, and a warning: "weft: warning: ...". */
+void weft_train_show_line(struct weft_train_show *show, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void weft_train_show_warning(struct weft_train_show *show, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Nothing but lines from now on. */
+void weft_train_show_end(struct weft_train_show *show);
 
 #endif

@@ -24,6 +24,7 @@ struct run {
     struct weft_rundir dir;               /* on rank 0; zeroed when nothing is kept */
     struct weft_report_server *server;    /* owned, on rank 0; NULL: nothing is served */
     struct weft_tensorboard *tensorboard; /* owned, on rank 0; NULL: none is written */
+    struct weft_train_show show;
     double token_flops, peak, bubble_plan;
     int64_t begin_ns;
     uint64_t resumed; /* the step that it went on from */
@@ -46,10 +47,10 @@ static void watch_pace(struct run *run, const struct weft_step_result *r)
     run->slow_rank = r->slow_rank;
     if (r->slow_rank == UINT32_MAX || run->n_slow++ != 1)
         return;
-    fprintf(stderr,
-            "weft: warning: rank %u takes %.1f times as long as planned, against the fastest "
-            "rank, for %u steps\n",
-            r->slow_rank, r->slow_factor, r->paced_steps);
+    weft_train_show_warning(&run->show,
+                            "rank %u takes %.1f times as long as planned, against the fastest "
+                            "rank, for %u steps",
+                            r->slow_rank, r->slow_factor, r->paced_steps);
 }
 
 static enum weft_status write_traces(struct run *run, uint64_t step, struct weft_error *err)
@@ -93,13 +94,11 @@ static enum weft_status log_step(struct run *run, const struct weft_step_result 
     }
     double a_step =
         (double)(weft_clock_ns() - run->begin_ns) * 1e-9 / (double)(r->step - run->resumed);
-    if (r->step % s->log.every == 0 || r->step == 1 || r->step == s->train.steps)
-        weft_train_show_step(&record, s->train.steps,
-                             a_step * (double)(s->train.steps - r->step), run->n_ranks > 1);
+    weft_train_show_step(&run->show, &record, a_step * (double)(s->train.steps - r->step));
     if (val_loss != 0)
-        printf("eval %llu/%llu | val loss %.4f | perplexity %.2f\n",
-               (unsigned long long)r->step, (unsigned long long)s->train.steps, val_loss,
-               exp(val_loss));
+        weft_train_show_line(&run->show, "eval %llu/%llu | val loss %.4f | perplexity %.2f",
+                             (unsigned long long)r->step, (unsigned long long)s->train.steps,
+                             val_loss, exp(val_loss));
     watch_pace(run, r);
     return WEFT_OK;
 }
@@ -108,11 +107,10 @@ static void tell_news(struct run *run)
 {
     struct weft_checkpoint_news news = weft_trainer_news(run->trainer);
     if (news.saved != 0)
-        printf("saved    checkpoint of step %llu in %.2f s\n", (unsigned long long)news.saved,
-               news.seconds);
+        weft_train_show_line(&run->show, "saved    checkpoint of step %llu in %.2f s",
+                             (unsigned long long)news.saved, news.seconds);
     if (news.error[0] != '\0')
-        fprintf(stderr, "weft: warning: no checkpoint: %s; the run goes on\n", news.error);
-    fflush(stdout);
+        weft_train_show_warning(&run->show, "no checkpoint: %s; the run goes on", news.error);
 }
 
 static bool time_is_up(const struct run *run)
@@ -145,12 +143,13 @@ static enum weft_status one_step(struct run *run, bool *stop, struct weft_error 
     return WEFT_OK;
 }
 
-static void say_how_it_ended(const struct run *run, enum weft_status st)
+static void say_how_it_ended(struct run *run, enum weft_status st)
 {
     unsigned long long steps = run->settings->train.steps;
     unsigned long long done = weft_trainer_done(run->trainer);
     if (!is_root(run))
         return;
+    weft_train_show_end(&run->show);
     if (st != WEFT_OK)
         printf("stopped after step %llu of %llu: the next one failed\n", done, steps);
     else if (done < steps)
@@ -196,7 +195,7 @@ static enum weft_status keep(struct run *run, struct weft_error *err)
         if (!over || (st != WEFT_OK && st != WEFT_IO))
             return st;
         if (st != WEFT_OK && is_root(run))
-            fprintf(stderr, "weft: warning: %s; the weights are saved\n", err->msg);
+            weft_train_show_warning(&run->show, "%s; the weights are saved", err->msg);
     }
     WEFT_TRY(weft_trainer_save(run->trainer, run->dir.model, err));
     if (!is_root(run))
@@ -211,6 +210,8 @@ static enum weft_status all_steps(struct run *run, struct weft_error *err)
     uint64_t steps = run->settings->train.steps;
     bool stop = false;
     run->begin_ns = weft_clock_ns();
+    if (is_root(run))
+        weft_train_show_begin(&run->show, weft_trainer_done(run->trainer));
     enum weft_status st = WEFT_OK;
     while (st == WEFT_OK && weft_trainer_done(run->trainer) < steps && !stop)
         st = one_step(run, &stop, err);
@@ -222,7 +223,7 @@ static enum weft_status all_steps(struct run *run, struct weft_error *err)
     if (st == WEFT_OK)
         return saved;
     if (saved != WEFT_OK && is_root(run))
-        fprintf(stderr, "weft: warning: nothing could be saved: %s\n", second.msg);
+        weft_train_show_warning(&run->show, "nothing could be saved: %s", second.msg);
     return st;
 }
 
@@ -259,7 +260,7 @@ static void serve(struct run *run)
         return;
     if (weft_report_server_start((const char *const[]){s->log.dir}, 1, (uint16_t)s->log.serve,
                                  &run->server, &err) != WEFT_OK)
-        fprintf(stderr, "weft: warning: the page is not served: %s\n", err.msg);
+        weft_train_show_warning(&run->show, "the page is not served: %s", err.msg);
     else
         printf("page     http://127.0.0.1:%u/\n", s->log.serve);
 }
@@ -305,9 +306,9 @@ static enum weft_status prepare(struct run *run, struct weft_error *err)
     WEFT_TRY(measure_peak(run, err));
     if (!is_root(run))
         return WEFT_OK;
-    weft_train_show_head(s, &info, weft_comm_name(run->comm), run->peak);
+    weft_train_show_head(&run->show, &info, weft_comm_name(run->comm), run->peak);
     if (info.resume_note[0] != '\0')
-        fprintf(stderr, "weft: warning: %s\n", info.resume_note);
+        weft_train_show_warning(&run->show, "%s", info.resume_note);
     if (run->resumed > 0)
         printf("resumed  from the checkpoint of step %llu\n", (unsigned long long)run->resumed);
     if (run->dir.again)
@@ -324,6 +325,9 @@ static void leave_at_once(void *arg, const struct weft_error *err)
     (void)arg;
     if (atomic_flag_test_and_set(&said))
         return;
+    struct weft_bar bar = weft_bar_make(stdout);
+    bar.shown = bar.on; /* there may be one */
+    weft_bar_clear(&bar);
     fprintf(stderr, "weft: %s\n", err->msg);
     fflush(stdout);
     _exit(weft_status_exit_code(err->status));
@@ -337,6 +341,7 @@ enum weft_status weft_train_run_rank(struct weft_comm *comm, void *arg, struct w
                       .rank = weft_comm_rank(comm),
                       .n_ranks = weft_comm_size(comm),
                       .slow_rank = UINT32_MAX};
+    run.show = weft_train_show_make(run.settings, run.n_ranks > 1);
     enum weft_status st = prepare(&run, err);
     if (st == WEFT_OK)
         st = all_steps(&run, err);

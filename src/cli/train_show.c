@@ -1,6 +1,8 @@
 /* What a person sees of a run: its head, its steps. */
+#include <stdarg.h>
 #include <stdio.h>
 
+#include "base/error.h"
 #include "cli/numbers.h"
 #include "cli/train.h"
 #include "kern/isa.h"
@@ -66,9 +68,10 @@ static void print_layout(const struct weft_train_settings *s, const struct weft_
     print_stages(l);
 }
 
-void weft_train_show_head(const struct weft_train_settings *s,
-                          const struct weft_trainer_info *i, const char *transport, double peak)
+void weft_train_show_head(const struct weft_train_show *show, const struct weft_trainer_info *i,
+                          const char *transport, double peak)
 {
+    const struct weft_train_settings *s = show->settings;
     char tokens[NUMBER], step[NUMBER];
     print_model(s, i);
     printf("data     %s: %zu file%s, %s tokens; a step has %u x %u = %s in %u micro%s\n",
@@ -90,16 +93,102 @@ void weft_train_show_head(const struct weft_train_settings *s,
         printf("run      %s\n", s->log.dir);
 }
 
-void weft_train_show_step(const struct weft_metrics_record *r, uint64_t steps, double left,
-                          bool pipeline)
+/* -- steps ---------------------------------------------------------------------------------- */
+
+/* About 20 lines a run: 1, 2 or 5 times a power of ten. */
+static uint64_t steps_between_lines(uint64_t steps)
+{
+    enum { LINES = 20 };
+    uint64_t every = 1;
+    for (unsigned i = 0; every < steps / LINES; i++)
+        every = i % 3 == 1 ? every / 2 * 5 : every * 2;
+    return every;
+}
+
+struct weft_train_show weft_train_show_make(const struct weft_train_settings *settings,
+                                            bool pipeline)
+{
+    struct weft_train_show show = {.settings = settings,
+                                   .bar = weft_bar_make(stdout),
+                                   .every = settings->log.every,
+                                   .pipeline = pipeline};
+    if (show.every == 0)
+        show.every = show.bar.on ? steps_between_lines(settings->train.steps) : 1;
+    return show;
+}
+
+static void print_step(const struct weft_train_show *show, const struct weft_metrics_record *r,
+                       double left)
 {
     char rate[NUMBER], eta[NUMBER];
     printf("step %llu/%llu | loss %.4f | norm %.3f | lr %.1e | %.*f ms | %s tok/s | mfu %.1f%%",
-           (unsigned long long)r->step, (unsigned long long)steps, r->loss, r->grad_norm, r->lr,
-           r->ms < 10 ? 2 : 0, r->ms, weft_grouped(rate, (unsigned long long)(r->tok_s + 0.5)),
-           100 * r->mfu);
-    if (pipeline)
+           (unsigned long long)r->step, (unsigned long long)show->settings->train.steps,
+           r->loss, r->grad_norm, r->lr, r->ms < 10 ? 2 : 0, r->ms,
+           weft_grouped(rate, (unsigned long long)(r->tok_s + 0.5)), 100 * r->mfu);
+    if (show->pipeline)
         printf(" | bubble %.1f%% (plan %.1f%%)", 100 * r->bubble, 100 * r->bubble_plan);
     printf(" | eta %s\n", clock_text(eta, left));
     fflush(stdout);
+}
+
+static void draw_step(struct weft_train_show *show, uint64_t step, const char *const *fields,
+                      size_t n)
+{
+    char head[2 * NUMBER];
+    uint64_t steps = show->settings->train.steps;
+    if (!weft_bar_is_due(&show->bar))
+        return;
+    snprintf(head, sizeof head, "step %llu/%llu", (unsigned long long)step,
+             (unsigned long long)steps);
+    weft_bar_draw(&show->bar, (double)step / (double)steps, head, fields, n);
+}
+
+void weft_train_show_begin(struct weft_train_show *show, uint64_t done)
+{
+    draw_step(show, done, NULL, 0);
+}
+
+void weft_train_show_step(struct weft_train_show *show, const struct weft_metrics_record *r,
+                          double left)
+{
+    char loss[NUMBER], speed[2 * NUMBER], rest[2 * NUMBER], number[NUMBER];
+    const char *const fields[] = {loss, rest, speed};
+    uint64_t steps = show->settings->train.steps;
+    if (r->step % show->every == 0 || r->step == 1 || r->step == steps) {
+        weft_bar_clear(&show->bar);
+        print_step(show, r, left);
+    }
+    snprintf(loss, sizeof loss, "loss %.4f", r->loss);
+    snprintf(speed, sizeof speed, "%s tok/s",
+             weft_grouped(number, (unsigned long long)(r->tok_s + 0.5)));
+    snprintf(rest, sizeof rest, "eta %s", clock_text(number, left));
+    draw_step(show, r->step, fields, WEFT_LEN(fields));
+}
+
+void weft_train_show_line(struct weft_train_show *show, const char *format, ...)
+{
+    va_list rest;
+    weft_bar_clear(&show->bar);
+    va_start(rest, format);
+    vprintf(format, rest);
+    va_end(rest);
+    putchar('\n');
+    fflush(stdout);
+}
+
+void weft_train_show_warning(struct weft_train_show *show, const char *format, ...)
+{
+    va_list rest;
+    weft_bar_clear(&show->bar);
+    va_start(rest, format);
+    fputs("weft: warning: ", stderr);
+    vfprintf(stderr, format, rest);
+    va_end(rest);
+    fputc('\n', stderr);
+}
+
+void weft_train_show_end(struct weft_train_show *show)
+{
+    weft_bar_clear(&show->bar);
+    show->bar.on = false;
 }

@@ -146,8 +146,9 @@ static const struct weft_setting rows[] = {
     /* log */
     {"log", "dir", WEFT_SET_TEXT, "", "the run's directory, with metrics.jsonl and the weights",
      AT(log.dir)},
-    {"log", "every", WEFT_SET_COUNT, "1", "steps from one printed line to the next", .least = 1,
-     .most = 1e9, AT(log.every)},
+    {"log", "every", WEFT_SET_COUNT, "auto",
+     "steps from one printed line to the next; auto: 1, on a terminal about 20 lines a run",
+     .zero = "auto", .least = 1, .most = 1e9, AT(log.every)},
     {"log", "trace_steps", WEFT_SET_COUNT, "off", "steps whose actions are recorded",
      .zero = "off", .least = 1, .most = 1e9, AT(log.trace_steps)},
     {"log", "tensorboard", WEFT_SET_SWITCH, "false", "write event files for TensorBoard",
