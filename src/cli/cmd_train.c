@@ -205,8 +205,10 @@ const struct weft_command weft_command_train = {
             "ranks, losses and weights are the same bits.\n\n"
             "With checkpoint.every a run that was stopped, or killed, goes on with\n"
             "--checkpoint.resume=auto, in any layout, as if it had never stopped.\n\n"
+            "With log.sample the model goes on from log.sample_prompt now and then, as weft\n"
+            "generate does; RUN/samples.jsonl has these texts.\n\n"
             "Settings of what is to come can be read and printed, but not set:\n"
-            "parallel.auto and log.sample.\n",
+            "parallel.auto.\n",
     .examples = "  weft train run.yaml\n"
                 "  weft train run.yaml --parallel.pp=2 --parallel.schedule=zb-h1\n"
                 "  weft train run.yaml --checkpoint.every=100 --checkpoint.resume=auto\n"

@@ -10,10 +10,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "ckpt/file.h"
-#include "cli/train.h"
-#include "data/tokenizer.h"
+#include "cli/train_sample.h"
 #include "report/report.h"
-#include "train/rundir.h"
 #include "train/tensorboard.h"
 
 /* One rank's. */
@@ -25,6 +23,7 @@ struct run {
     struct weft_report_server *server;    /* owned, on rank 0; NULL: nothing is served */
     struct weft_tensorboard *tensorboard; /* owned, on rank 0; NULL: none is written */
     struct weft_train_show show;
+    struct weft_train_sampler sampler;
     double token_flops, peak, bubble_plan;
     int64_t begin_ns;
     uint64_t resumed; /* the step that it went on from */
@@ -137,6 +136,9 @@ static enum weft_status one_step(struct run *run, bool *stop, struct weft_error 
         WEFT_TRY(weft_trainer_evaluate(run->trainer, &eval, err));
     if (is_root(run))
         WEFT_TRY(log_step(run, &r, eval.loss, err));
+    if (s->log.sample != 0 && (r.step % s->log.sample == 0 || r.step == s->train.steps))
+        WEFT_TRY(weft_train_sampler_run(&run->sampler, run->trainer, &run->show, &run->dir,
+                                        r.step, err));
     WEFT_TRY(weft_trainer_tend_checkpoints(run->trainer, err));
     if (is_root(run))
         tell_news(run);
@@ -168,17 +170,10 @@ static bool can_save(enum weft_status st)
 /* The model takes its tokenizer along: generate needs nothing else then. */
 static enum weft_status keep_tokenizer(const struct run *run, struct weft_error *err)
 {
-    const struct weft_train_settings *s = run->settings;
     struct weft_tokenizer *t = NULL;
-    char *beside = weft_path_join(s->data.train, "tokenizer.json");
-    enum weft_status st = WEFT_OK;
-    if (s->data.tokenizer != NULL)
-        st = weft_tokenizer_open(s->data.tokenizer, &t, err);
-    else if (beside != NULL && access(beside, F_OK) == 0)
-        st = weft_tokenizer_open(beside, &t, err);
-    free(beside);
-    if (st == WEFT_OK && t != NULL)
-        st = weft_tokenizer_save(t, run->dir.model, err);
+    uint32_t vocab = weft_trainer_info(run->trainer).model.vocab;
+    WEFT_TRY(weft_train_tokenizer(run->settings, vocab, &t, err));
+    enum weft_status st = t == NULL ? WEFT_OK : weft_tokenizer_save(t, run->dir.model, err);
     weft_tokenizer_free(t);
     return st;
 }
@@ -300,6 +295,8 @@ static enum weft_status prepare(struct run *run, struct weft_error *err)
     WEFT_TRY(weft_trainer_new(s, run->comm, &run->trainer, err));
     struct weft_trainer_info info = weft_trainer_info(run->trainer);
     run->resumed = info.resumed;
+    if (s->log.sample != 0 && is_root(run))
+        WEFT_TRY(weft_train_sampler_init(&run->sampler, s, &info.model, err));
     WEFT_TRY(open_run_directory(run, err));
     run->token_flops = info.token_flops;
     run->bubble_plan = info.bubble_plan;
@@ -347,6 +344,7 @@ enum weft_status weft_train_run_rank(struct weft_comm *comm, void *arg, struct w
         st = all_steps(&run, err);
     weft_report_server_stop(run.server);
     weft_tensorboard_free(run.tensorboard);
+    weft_train_sampler_release(&run.sampler);
     weft_rundir_release(&run.dir);
     weft_trainer_free(run.trainer);
     return st;

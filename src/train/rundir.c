@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "ckpt/file.h"
 
@@ -143,20 +144,20 @@ enum weft_status weft_rundir_open(struct weft_rundir *run, const char *dir, bool
 /* Where the line of the first step after `last` begins. */
 static long end_of_steps(FILE *in, uint64_t last)
 {
-    char line[4096];
+    char *line = NULL;
+    size_t room = 0;
     long end = 0;
-    while (fgets(line, sizeof line, in) != NULL) {
+    for (ssize_t n; (n = getline(&line, &room, in)) > 0;) {
         unsigned long long step;
-        size_t n = strlen(line);
-        if (n == 0 || line[n - 1] != '\n' || sscanf(line, "{\"step\":%llu", &step) != 1 ||
-            step > last)
+        if (line[n - 1] != '\n' || sscanf(line, "{\"step\":%llu", &step) != 1 || step > last)
             break;
         end = ftell(in);
     }
+    free(line);
     return end;
 }
 
-static enum weft_status cut_metrics(const char *path, uint64_t last, struct weft_error *err)
+static enum weft_status cut_steps(const char *path, uint64_t last, struct weft_error *err)
 {
     FILE *in = fopen(path, "rb");
     if (in == NULL)
@@ -178,8 +179,9 @@ enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
     char *config = weft_path_join(dir, "config.yaml");
     char *metrics = weft_path_join(dir, "metrics.jsonl");
     run->model = weft_path_join(dir, "model");
+    run->samples = weft_path_join(dir, "samples.jsonl");
     enum weft_status st = WEFT_OK;
-    if (config == NULL || metrics == NULL || run->model == NULL)
+    if (config == NULL || metrics == NULL || run->model == NULL || run->samples == NULL)
         st = no_memory(dir, err);
     struct stat info;
     if (st == WEFT_OK) {
@@ -187,7 +189,9 @@ enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
         st = write_config(config, settings, err);
     }
     if (st == WEFT_OK && goes_on)
-        st = cut_metrics(metrics, resumed, err);
+        st = cut_steps(metrics, resumed, err);
+    if (st == WEFT_OK && goes_on)
+        st = cut_steps(run->samples, resumed, err);
     if (st == WEFT_OK)
         st = weft_metrics_log_new(metrics, &run->metrics, err);
     free(config);
@@ -257,10 +261,30 @@ enum weft_status weft_rundir_record(const char *dir, struct weft_comm *comm,
     return st;
 }
 
+enum weft_status weft_rundir_sample(const struct weft_rundir *run, uint64_t step,
+                                    const char *text, struct weft_error *err)
+{
+    FILE *out = fopen(run->samples, "ab");
+    if (out == NULL)
+        return WEFT_FAIL(err, WEFT_IO, "open %.200s: %s", run->samples, strerror(errno));
+    struct weft_json j = {.out = out};
+    weft_json_begin(&j, NULL, '{');
+    weft_json_uint(&j, "step", step);
+    weft_json_string(&j, "text", text);
+    weft_json_end(&j, '}');
+    fputc('\n', out);
+    bool failed = ferror(out) != 0;
+    if (fclose(out) != 0 || failed)
+        return WEFT_FAIL(err, WEFT_IO, "cannot write %.200s: %s", run->samples,
+                         strerror(errno));
+    return WEFT_OK;
+}
+
 void weft_rundir_release(struct weft_rundir *run)
 {
     weft_metrics_log_free(run->metrics);
     weft_store_unlock(run->lock);
     free(run->model);
+    free(run->samples);
     *run = (struct weft_rundir){0};
 }

@@ -2,6 +2,7 @@
  *
  *     config.yaml     all settings, as merged
  *     metrics.jsonl   a line a step, appended
+ *     samples.jsonl   texts of log.sample, appended
  *     schedule.csv    the schedule of the first replica
  *     trace/          what the actions of the first steps took: step-000001.trace
  *     ranks/          what each rank was last at: for weft inspect
@@ -22,6 +23,7 @@
 
 struct weft_rundir {
     char *model;                      /* owned: the path of the weights to be */
+    char *samples;                    /* owned: the path */
     struct weft_metrics_log *metrics; /* owned */
     struct weft_store_lock *lock;     /* owned */
     bool again; /* a run that was not finished has left its metrics here */
@@ -48,6 +50,10 @@ enum weft_status weft_rundir_trace(const char *dir, uint64_t step, int replica,
 /* From now on what this rank does is recorded there.  Local. */
 enum weft_status weft_rundir_record(const char *dir, struct weft_comm *comm,
                                     struct weft_error *err);
+/* Appends a text that was generated after a step: {"step":100,"text":"..."}.  Local. */
+enum weft_status weft_rundir_sample(const struct weft_rundir *run, uint64_t step,
+                                    const char *text, struct weft_error *err);
+
 void weft_rundir_release(struct weft_rundir *run); /* a zeroed one is allowed */
 
 #endif

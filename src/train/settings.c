@@ -158,6 +158,10 @@ static const struct weft_setting rows[] = {
      .zero = "off", .least = 1, .most = 65535, AT(log.serve)},
     {"log", "sample", WEFT_SET_COUNT, "off", "steps from one generated text to the next",
      .zero = "off", .least = 1, .most = 1e9, AT(log.sample)},
+    {"log", "sample_prompt", WEFT_SET_TEXT, "", "what they go on from; nothing: a new document",
+     AT(log.sample_prompt)},
+    {"log", "sample_tokens", WEFT_SET_COUNT, "64", "the most tokens of one", .least = 1,
+     .most = 1e6, AT(log.sample_tokens)},
 };
 
 struct weft_setting_list weft_train_setting_list(void)
@@ -171,7 +175,6 @@ struct weft_setting_list weft_train_setting_list(void)
  * must never be other than its settings say.  Whoever builds the feature takes its line out. */
 static const char *const not_yet[] = {
     "parallel.auto",
-    "log.sample",
 };
 
 static enum weft_status refuse_not_yet(const struct weft_train_settings *s, const char *name,

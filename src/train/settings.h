@@ -82,7 +82,8 @@ struct weft_train_settings {
         char *dir;
         uint32_t every, trace_steps;
         bool tensorboard;
-        uint32_t serve, sample;
+        uint32_t serve, sample, sample_tokens;
+        char *sample_prompt;
     } log;
 };
 

@@ -333,7 +333,7 @@ void weft_trainer_describe(void *trainer, uint32_t rank, uint64_t doing, char *o
 {
     const struct weft_trainer *t = trainer;
     static const char *const others[] = {"the end of the step", "the update", "saving",
-                                         "starting"};
+                                         "starting", "sampling"};
     if (doing >= WEFT_AT_END && doing - WEFT_AT_END < WEFT_LEN(others)) {
         snprintf(out, room, "%s", others[doing - WEFT_AT_END]);
         return;

@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
+#include "model/infer_sample.h"
 #include "train/checkpoint.h"
 #include "train/layout.h"
 #include "train/settings.h"
@@ -81,6 +83,27 @@ uint64_t weft_trainer_done(const struct weft_trainer *t); /* steps so far */
 /* The weights as a Hugging Face directory, in fp32, written by rank 0.  Collective. */
 enum weft_status weft_trainer_save(struct weft_trainer *t, const char *dir,
                                    struct weft_error *err);
+
+/* What is to follow a prompt. */
+struct weft_sample_spec {
+    const int32_t *prompt; /* borrowed: (n_prompt), at least one */
+    size_t n_prompt;
+    uint32_t n_tokens; /* at most so many, and no more than the model takes */
+    int64_t end;       /* the token that ends the text; negative: none */
+    struct weft_sampling how;
+};
+
+struct weft_sample_result {
+    int32_t *tokens; /* the caller's: (n_tokens) */
+    size_t n;
+    struct weft_error failure; /* why there are none; WEFT_OK: there are */
+};
+
+/* Goes on from a prompt with the weights as they are, on rank 0: spec and result are for it alone.
+ * It changes nothing, and a text that cannot be had is no error of the run.  Collective. */
+enum weft_status weft_trainer_sample(struct weft_trainer *t,
+                                     const struct weft_sample_spec *spec,
+                                     struct weft_sample_result *out, struct weft_error *err);
 
 /* After each step, and after what is to be known of it was written down: a checkpoint that is due
  * begins, or one that is written is put together.  A run that goes on from a checkpoint of a step

@@ -133,8 +133,14 @@ enum weft_status weft_trainer_agree(const struct weft_trainer *t,
 /* Fills clock_ahead_ns.  Collective. */
 enum weft_status weft_trainer_compare_clocks(struct weft_trainer *t, struct weft_error *err);
 
+/* The values of a parameter, in Hugging Face's layout, from the rank that holds it.  On rank 0, for
+ * every parameter in turn, while the others call weft_trainer_send_weights(). */
+enum weft_status weft_trainer_fetch_weight(struct weft_trainer *t, size_t param, float *out,
+                                           struct weft_error *err);
+enum weft_status weft_trainer_send_weights(struct weft_trainer *t, struct weft_error *err);
+
 /* What ranks say that they are at, beyond the positions of their lists. */
-enum { WEFT_AT_END = 1 << 30, WEFT_AT_UPDATE, WEFT_AT_SAVE, WEFT_AT_START };
+enum { WEFT_AT_END = 1 << 30, WEFT_AT_UPDATE, WEFT_AT_SAVE, WEFT_AT_START, WEFT_AT_SAMPLE };
 void weft_trainer_describe(void *trainer, uint32_t rank, uint64_t doing, char *out,
                            size_t room);
 

@@ -43,7 +43,7 @@ static struct weft_message weights_message(const struct weft_trainer *t, uint32_
     };
 }
 
-static enum weft_status send_weights(struct weft_trainer *t, struct weft_error *err)
+enum weft_status weft_trainer_send_weights(struct weft_trainer *t, struct weft_error *err)
 {
     for (size_t i = 0; i < t->layout.params.n; i++) {
         if (owner(&t->layout, i) != t->rank)
@@ -52,6 +52,24 @@ static enum weft_status send_weights(struct weft_trainer *t, struct weft_error *
         WEFT_TRY(weft_comm_send(t->comm, &m, err));
         WEFT_TRY(weft_comm_wait(t->comm, &m, err));
     }
+    return WEFT_OK;
+}
+
+enum weft_status weft_trainer_fetch_weight(struct weft_trainer *t, size_t param, float *out,
+                                           struct weft_error *err)
+{
+    uint32_t from = owner(&t->layout, param);
+    if (from == 0) {
+        const struct weft_param *own = own_param(t, param);
+        memcpy(out, own->value, own->n * sizeof *out);
+        return WEFT_OK;
+    }
+    struct weft_message m = weights_message(t, from, param, out);
+    WEFT_TRY(weft_comm_post(t->comm, &m, err));
+    WEFT_TRY(weft_comm_wait(t->comm, &m, err));
+    if (m.data != out) /* the sender's, which it may free when ranks give up meanwhile */
+        memcpy(out, m.data, m.bytes);
+    weft_comm_release(t->comm, &m);
     return WEFT_OK;
 }
 
@@ -80,12 +98,7 @@ static enum weft_status write_weights(struct weft_trainer *t, float *room,
             WEFT_TRY(weft_aside(t->comm, append, &piece, err));
             continue;
         }
-        struct weft_message m = weights_message(t, from, i, room);
-        WEFT_TRY(weft_comm_post(t->comm, &m, err));
-        WEFT_TRY(weft_comm_wait(t->comm, &m, err));
-        if (m.data != room) /* the sender's, which it may free when ranks give up meanwhile */
-            memcpy(room, m.data, m.bytes);
-        weft_comm_release(t->comm, &m);
+        WEFT_TRY(weft_trainer_fetch_weight(t, i, room, err));
         piece.values = room;
         WEFT_TRY(weft_aside(t->comm, append, &piece, err));
     }
@@ -135,7 +148,7 @@ enum weft_status weft_trainer_save(struct weft_trainer *t, const char *dir,
 {
     if (t->comm != NULL)
         weft_comm_tell(t->comm, t->done, WEFT_AT_SAVE);
-    WEFT_TRY(t->rank == 0 ? save_root(t, dir, err) : send_weights(t, err));
+    WEFT_TRY(t->rank == 0 ? save_root(t, dir, err) : weft_trainer_send_weights(t, err));
     /* Writing takes as long as the disk does: nobody leaves before it is done. */
     return t->comm == NULL ? WEFT_OK : weft_comm_barrier(t->comm, err);
 }

@@ -97,8 +97,6 @@ run 2 train run.yaml --data.seq=65
 err_has 'longer than the model'
 run 2 train run.yaml --parallel.micros=9
 err_has 'parallel.micros 9'
-run 2 train run.yaml --log.sample=2
-err_has 'not yet'
 run 2 train run.yaml --eval.every=2
 err_has 'give data.val'
 run 2 train run.yaml --parallel.pp=5
