@@ -71,6 +71,9 @@ enum weft_status weft_store_lock(const char *dir, struct weft_store_lock **out,
                                  struct weft_error *err);
 void weft_store_unlock(struct weft_store_lock *lock); /* NULL is allowed */
 
+/* Whether a process has it: 1, or 0; -1 when that cannot be told, for there never was one. */
+int weft_store_is_locked(const char *dir);
+
 /* WEFT_IO, with both figures, when fewer than `bytes` are free for ROOT.  Every writer asks for its
  * own file; ranks that share a disk ask for their sum before. */
 enum weft_status weft_store_check_space(const char *root, uint64_t bytes,

@@ -20,7 +20,7 @@ struct weft_store_lock {
     int fd;
 };
 
-enum { OWNER_CHARS = 200 };
+enum { OWNER_CHARS = 200, ATTEMPTS = 4 };
 
 /* Who we are, for whoever comes next.  That it cannot be written does not matter. */
 static void write_owner(int fd)
@@ -55,7 +55,13 @@ static enum weft_status take(int fd, const char *dir, struct weft_error *err)
     struct stat st;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         return WEFT_FAIL(err, WEFT_IO, "%.160s/lock is no regular file", dir);
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    /* weft_store_is_locked() of another process has it for a moment. */
+    int taken = flock(fd, LOCK_EX | LOCK_NB);
+    for (int i = 0; taken != 0 && errno == EWOULDBLOCK && i < ATTEMPTS; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        taken = flock(fd, LOCK_EX | LOCK_NB);
+    }
+    if (taken == 0) {
         write_owner(fd);
         return WEFT_OK;
     }
@@ -96,4 +102,19 @@ void weft_store_unlock(struct weft_store_lock *lock)
     if (lock->fd >= 0)
         close(lock->fd);
     free(lock);
+}
+
+int weft_store_is_locked(const char *dir)
+{
+    char *path = weft_path_join(dir, "lock");
+    int fd = path == NULL ? -1 : open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int answer = -1;
+    if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0)
+        answer = 0;
+    else if (fd >= 0 && errno == EWOULDBLOCK)
+        answer = 1;
+    if (fd >= 0)
+        close(fd); /* and the lock with it */
+    free(path);
+    return answer;
 }

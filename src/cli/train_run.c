@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "ckpt/file.h"
+#include "cli/cli.h"
 #include "cli/train_sample.h"
 #include "report/report.h"
 #include "train/tensorboard.h"
@@ -330,6 +331,26 @@ static void leave_at_once(void *arg, const struct weft_error *err)
     _exit(weft_status_exit_code(err->status));
 }
 
+/* The page about it, when nobody has the directory any more: it shows that the run is over. */
+static void write_report(struct run *run)
+{
+    const char *dir = run->settings->log.dir;
+    char *path = weft_path_join(dir, "report.html");
+    struct weft_output sink;
+    struct weft_error err = {0};
+    enum weft_status st =
+        path == NULL ? WEFT_FAIL(&err, WEFT_NOMEM, "no memory for a path") : WEFT_OK;
+    if (st == WEFT_OK)
+        st = weft_output_open(&sink, path, &err);
+    if (st == WEFT_OK)
+        st = weft_output_close(&sink, weft_report_write(sink.out, &dir, 1, &err), &err);
+    if (st == WEFT_OK)
+        weft_train_show_line(&run->show, "report   %s", path);
+    else
+        weft_train_show_warning(&run->show, "there is no report: %s", err.msg);
+    free(path);
+}
+
 enum weft_status weft_train_run_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     weft_comm_on_deserted(comm, leave_at_once, NULL);
@@ -345,7 +366,10 @@ enum weft_status weft_train_run_rank(struct weft_comm *comm, void *arg, struct w
     weft_report_server_stop(run.server);
     weft_tensorboard_free(run.tensorboard);
     weft_train_sampler_release(&run.sampler);
+    bool report = run.dir.metrics != NULL && weft_trainer_done(run.trainer) > 0;
     weft_rundir_release(&run.dir);
+    if (report)
+        write_report(&run);
     weft_trainer_free(run.trainer);
     return st;
 }

@@ -1,3 +1,4 @@
+#define _XOPEN_SOURCE 700 /* realpath */
 #include "report/run.h"
 
 #include <dirent.h>
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "ckpt/file.h"
+#include "ckpt/store.h"
 #include "draw/times.h"
 
 enum {
@@ -225,20 +227,41 @@ static void update_checkpoints(struct weft_run *run, const char *folder)
 
 /* -- the directory -------------------------------------------------------------------------- */
 
+/* The last part of a path, which the caller frees; NULL: no memory. */
+static char *last_part(const char *path)
+{
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    return strndup(path + begin, end - begin);
+}
+
+/* What a directory is called, also when it is written as "." or "..". */
+static char *own_name(const char *dir)
+{
+    char *name = last_part(dir);
+    if (name == NULL || (strcmp(name, ".") != 0 && strcmp(name, "..") != 0))
+        return name;
+    char *whole = realpath(dir, NULL);
+    if (whole == NULL)
+        return name;
+    free(name);
+    name = last_part(whole);
+    free(whole);
+    return name;
+}
+
 enum weft_status weft_run_init(struct weft_run *run, const char *dir, struct weft_error *err)
 {
     *run = (struct weft_run){.dir = strdup(dir)};
     struct weft_text name = {0};
-    size_t end = strlen(dir);
-    while (end > 1 && dir[end - 1] == '/')
-        end--;
-    size_t begin = end;
-    while (begin > 0 && dir[begin - 1] != '/')
-        begin--;
-    char *last = strndup(dir + begin, end - begin);
-    if (last != NULL)
-        weft_draw_clean(&name, last[0] == '\0' || strcmp(last, ".") == 0 ? "run" : last);
-    free(last);
+    char *own = own_name(dir);
+    if (own != NULL)
+        weft_draw_clean(&name, own[0] == '\0' ? "run" : own);
+    free(own);
     run->name = name.at;
     if (run->dir == NULL || run->name == NULL || name.failed) {
         weft_run_release(run);
@@ -318,6 +341,7 @@ enum weft_status weft_run_update(struct weft_run *run, struct weft_error *err)
         update_samples(run, paths[3]);
         update_checkpoints(run, paths[4]);
         run->finished = stat(paths[5], &info) == 0;
+        run->left = weft_store_is_locked(run->dir) == 0;
         weft_run_update_traces(run);
     }
     for (size_t i = 0; i < WEFT_LEN(names); i++)
@@ -337,8 +361,9 @@ enum weft_run_state weft_run_state(const struct weft_run *run, time_t now)
         return WEFT_RUN_FINISHED;
     if (run->n_points == 0)
         return WEFT_RUN_EMPTY;
-    return !run->finished && difftime(now, run->changed) < patience ? WEFT_RUN_GOING
-                                                                    : WEFT_RUN_STOPPED;
+    return !run->finished && !run->left && difftime(now, run->changed) < patience
+               ? WEFT_RUN_GOING
+               : WEFT_RUN_STOPPED;
 }
 
 double weft_run_mean(const struct weft_run *run, size_t column, size_t most)

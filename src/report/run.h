@@ -46,6 +46,7 @@ struct weft_run {
     unsigned long long n_read; /* bytes of metrics.jsonl so far */
     time_t changed;            /* when metrics.jsonl was last */
     bool finished;             /* there are final weights */
+    bool left;                 /* no process has the directory */
     bool has_settings, has_plan, has_traces;
     struct weft_train_settings settings;
     struct weft_planfile plan;
@@ -70,7 +71,8 @@ enum weft_status weft_run_update(struct weft_run *run, struct weft_error *err);
 
 enum weft_run_state { WEFT_RUN_EMPTY, WEFT_RUN_GOING, WEFT_RUN_STOPPED, WEFT_RUN_FINISHED };
 
-/* A run that has not written for much longer than its steps take has stopped. */
+/* A run that no process has any more, or that has not written for much longer than its steps take,
+ * has stopped. */
 enum weft_run_state weft_run_state(const struct weft_run *run, time_t now);
 
 /* The mean of the last `most` points of a column; NAN when it has none. */

@@ -29,9 +29,15 @@ to_full report runs/a -o -
 # A real run, with traces.
 run 0 train --model.spec=d2 --model.vocab=512 --data.train="$WEFT_TEST_DATA/train/gpt2-tiny/tokens.bin" \
     --data.seq=16 --data.batch=4 --parallel.micros=4 --train.steps=3 --log.trace_steps=2 \
-    --parallel.pp=2 --parallel.schedule=1f1b --log.dir=runs/c
+    --parallel.pp=2 --parallel.schedule=1f1b --log.sample=2 --log.dir=runs/c
+# The run has written its page itself, and it is this one.
+holds test "$(tail -n 1 out)" = 'report   runs/c/report.html'
+cp runs/c/report.html own.html
 run 0 report runs/c
-for part in 'Where the time went' 'Timeline' 'Bubble by cause' 'Bytes between ranks' 'Settings'; do
+holds cmp own.html runs/c/report.html
+(cd runs/c && "$WEFT" report . -o ../../from-within.html) >/dev/null
+holds cmp own.html from-within.html # its name is known there, too
+for part in 'Where the time went' 'Timeline' 'Bubble by cause' 'Bytes between ranks' 'Samples' 'Settings'; do
     holds grep -q "<h2>$part</h2>" runs/c/report.html
 done
 holds grep -q 'step 3 of 3' runs/c/report.html
@@ -39,6 +45,21 @@ holds grep -q 'class="state finished"' runs/c/report.html
 holds grep -qF '…/tokens.bin' runs/c/report.html
 holds lacks -qF "$WEFT_TEST_DATA" runs/c/report.html # no path of this machine
 holds lacks -qF "$dir" runs/c/report.html
+
+# One that was stopped, with a checkpoint: not "running", although its last step is a moment old.
+run 0 train --model.spec=d1 --model.vocab=512 --data.train="$WEFT_TEST_DATA/train/gpt2-tiny/tokens.bin" --data.seq=16 \
+    --data.batch=2 --train.steps=100000000 --train.max_time=0.3 --checkpoint.every=1000 --log.dir=runs/d
+holds grep -q 'class="state stopped"' runs/d/report.html
+holds grep -q '<h2>Checkpoints</h2>' runs/d/report.html
+# A page that cannot be written is a warning.
+mkdir -p runs/e/report.html
+what='weft train, no room for a report'
+"$WEFT" train --model.spec=d1 --model.vocab=512 --data.train="$WEFT_TEST_DATA/train/gpt2-tiny/tokens.bin" --data.seq=16 \
+    --data.batch=2 --train.steps=1 --log.dir=runs/e >out 2>err
+holds test $? -eq 0
+err_has 'weft: warning: there is no report: '
+out_has 'saved    runs/e/model'
+rm -r runs/e
 
 run 2 report
 err_has 'report needs a RUN'

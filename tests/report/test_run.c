@@ -62,9 +62,9 @@ static void check_names(void **state)
 {
     static const struct {
         const char *dir, *name;
-    } cases[] = {
-        {"runs/a", "a"},    {"runs/a//", "a"},        {"a", "a"},   {"/", "run"}, {".", "run"},
-        {"x/<b>&", "<b>&"}, {"x/\x1b[1m\n", "?[1m?"}, {"\xff", "?"}};
+    } cases[] = {{"runs/a", "a"},    {"runs/a//", "a"},        {"a", "a"},
+                 {"/", "run"},       {"/usr/.", "usr"},        {"/usr/lib/..", "usr"},
+                 {"x/<b>&", "<b>&"}, {"x/\x1b[1m\n", "?[1m?"}, {"\xff", "?"}};
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         struct weft_run run;
         assert_int_equal(weft_run_init(&run, cases[i].dir, NULL), WEFT_OK);
