@@ -3,10 +3,38 @@
 
 #include <sched.h>
 
+#include "base/error.h"
+
 uint32_t weft_cores_allowed(void)
 {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0)
         return 1;
     return (uint32_t)CPU_COUNT(&set);
+}
+
+struct weft_cores weft_cores_set(void)
+{
+    struct weft_cores out = {{0}};
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return out;
+    for (unsigned i = 0; i < 64 * WEFT_LEN(out.words) && i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &set))
+            out.words[i / 64] |= UINT64_C(1) << i % 64;
+    return out;
+}
+
+void weft_cores_add(struct weft_cores *set, const struct weft_cores *more)
+{
+    for (unsigned i = 0; i < WEFT_LEN(set->words); i++)
+        set->words[i] |= more->words[i];
+}
+
+uint32_t weft_cores_count(const struct weft_cores *set)
+{
+    uint32_t n = 0;
+    for (unsigned i = 0; i < WEFT_LEN(set->words); i++)
+        n += (uint32_t)__builtin_popcountll(set->words[i]);
+    return n;
 }

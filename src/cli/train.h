@@ -2,6 +2,7 @@
 #ifndef CLI_TRAIN_H
 #define CLI_TRAIN_H
 
+#include "base/cores.h"
 #include "cli/bar.h"
 #include "train/metrics.h"
 #include "train/settings.h"
@@ -21,6 +22,21 @@ enum weft_status weft_train_write_plan(struct weft_comm *comm,
 /* One rank's run, from beginning to end; `settings` are struct weft_train_settings.  Collective. */
 enum weft_status weft_train_run_rank(struct weft_comm *comm, void *settings,
                                      struct weft_error *err);
+
+/* All ranks of a run together. */
+struct weft_train_ranks {
+    double peak;                 /* flops a second: kern/peak.h */
+    struct weft_rank_bytes most; /* of the rank that has the most */
+    uint32_t most_rank;
+    size_t all_bytes;
+};
+
+/* `cores` are those that this rank may use.  All measure at once, as they will work; *out is filled
+ * on rank 0.  Collective. */
+enum weft_status weft_train_ask_ranks(struct weft_comm *comm,
+                                      const struct weft_trainer *trainer,
+                                      const struct weft_cores *cores,
+                                      struct weft_train_ranks *out, struct weft_error *err);
 
 /* -- stopping ------------------------------------------------------------------------------- */
 
@@ -42,7 +58,7 @@ struct weft_train_show weft_train_show_make(const struct weft_train_settings *se
                                             bool pipeline);
 
 void weft_train_show_head(const struct weft_train_show *show, const struct weft_trainer_info *i,
-                          const char *transport, double peak);
+                          const char *transport, const struct weft_train_ranks *ranks);
 
 /* How far a run is, before its first step. */
 void weft_train_show_begin(struct weft_train_show *show, uint64_t done);
@@ -56,6 +72,11 @@ void weft_train_show_line(struct weft_train_show *show, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void weft_train_show_warning(struct weft_train_show *show, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Of a run that ended before its last step: how it goes on from the checkpoint of step `saved`, or,
+ * when that is 0, what there is of it. */
+void weft_train_show_rest(const struct weft_train_show *show, uint32_t n_ranks, uint64_t saved,
+                          bool has_weights);
 
 /* Nothing but lines from now on. */
 void weft_train_show_end(struct weft_train_show *show);

@@ -28,6 +28,7 @@ struct run {
     double token_flops, peak, bubble_plan;
     int64_t begin_ns;
     uint64_t resumed; /* the step that it went on from */
+    uint64_t saved;   /* the newest checkpoint's, on rank 0; 0: there is none */
     uint32_t rank, n_ranks;
     uint32_t slow_rank, n_slow; /* as it was found last, and how often in a row */
 };
@@ -106,6 +107,7 @@ static enum weft_status log_step(struct run *run, const struct weft_step_result 
 static void tell_news(struct run *run)
 {
     struct weft_checkpoint_news news = weft_trainer_news(run->trainer);
+    run->saved = news.saved > run->saved ? news.saved : run->saved;
     if (news.saved != 0)
         weft_train_show_line(&run->show, "saved    checkpoint of step %llu in %.2f s",
                              (unsigned long long)news.saved, news.seconds);
@@ -201,17 +203,9 @@ static enum weft_status keep(struct run *run, struct weft_error *err)
     return WEFT_OK;
 }
 
-static enum weft_status all_steps(struct run *run, struct weft_error *err)
+static enum weft_status save_what_is_there(struct run *run, enum weft_status st,
+                                           struct weft_error *err)
 {
-    uint64_t steps = run->settings->train.steps;
-    bool stop = false;
-    run->begin_ns = weft_clock_ns();
-    if (is_root(run))
-        weft_train_show_begin(&run->show, weft_trainer_done(run->trainer));
-    enum weft_status st = WEFT_OK;
-    while (st == WEFT_OK && weft_trainer_done(run->trainer) < steps && !stop)
-        st = one_step(run, &stop, err);
-    say_how_it_ended(run, st);
     if (run->settings->log.dir == NULL || weft_trainer_done(run->trainer) == 0 || !can_save(st))
         return st;
     struct weft_error second = {0};
@@ -223,27 +217,21 @@ static enum weft_status all_steps(struct run *run, struct weft_error *err)
     return st;
 }
 
-/* All ranks measure at once, as they will work. */
-static enum weft_status measure_peak(struct run *run, struct weft_error *err)
+static enum weft_status all_steps(struct run *run, struct weft_error *err)
 {
-    double own = weft_trainer_peak(run->trainer);
-    double *all = calloc(run->n_ranks, sizeof *all);
-    void **at = calloc(run->n_ranks, sizeof *at);
-    size_t *size = calloc(run->n_ranks, sizeof *size);
+    uint64_t steps = run->settings->train.steps;
+    bool stop = false;
+    run->begin_ns = weft_clock_ns();
+    if (is_root(run))
+        weft_train_show_begin(&run->show, weft_trainer_done(run->trainer));
     enum weft_status st = WEFT_OK;
-    if (all == NULL || at == NULL || size == NULL)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the speeds of %u ranks", run->n_ranks);
-    for (uint32_t r = 0; st == WEFT_OK && r < run->n_ranks; r++) {
-        at[r] = &all[r];
-        size[r] = sizeof *all;
-    }
-    if (st == WEFT_OK)
-        st = weft_comm_gather(run->comm, &own, sizeof own, at, size, err);
-    for (uint32_t r = 0; st == WEFT_OK && r < run->n_ranks; r++)
-        run->peak += all[r];
-    free(all);
-    free(at);
-    free(size);
+    while (st == WEFT_OK && weft_trainer_done(run->trainer) < steps && !stop)
+        st = one_step(run, &stop, err);
+    say_how_it_ended(run, st);
+    st = save_what_is_there(run, st, err);
+    if (is_root(run) && weft_trainer_done(run->trainer) < steps)
+        weft_train_show_rest(&run->show, run->n_ranks, run->saved,
+                             run->dir.model != NULL && access(run->dir.model, F_OK) == 0);
     return st;
 }
 
@@ -293,18 +281,22 @@ static enum weft_status prepare(struct run *run, struct weft_error *err)
     if (s->log.dir != NULL && is_root(run))
         WEFT_TRY(weft_rundir_open(&run->dir, s->log.dir,
                                   strcmp(s->checkpoint.resume, "no") != 0, err));
+    struct weft_cores cores = weft_cores_set(); /* before threads are bound to them */
     WEFT_TRY(weft_trainer_new(s, run->comm, &run->trainer, err));
     struct weft_trainer_info info = weft_trainer_info(run->trainer);
     run->resumed = info.resumed;
+    run->saved = info.resumed;
     if (s->log.sample != 0 && is_root(run))
         WEFT_TRY(weft_train_sampler_init(&run->sampler, s, &info.model, err));
     WEFT_TRY(open_run_directory(run, err));
     run->token_flops = info.token_flops;
     run->bubble_plan = info.bubble_plan;
-    WEFT_TRY(measure_peak(run, err));
+    struct weft_train_ranks ranks = {0};
+    WEFT_TRY(weft_train_ask_ranks(run->comm, run->trainer, &cores, &ranks, err));
+    run->peak = ranks.peak;
     if (!is_root(run))
         return WEFT_OK;
-    weft_train_show_head(&run->show, &info, weft_comm_name(run->comm), run->peak);
+    weft_train_show_head(&run->show, &info, weft_comm_name(run->comm), &ranks);
     if (info.resume_note[0] != '\0')
         weft_train_show_warning(&run->show, "%s", info.resume_note);
     if (run->resumed > 0)

@@ -1,8 +1,11 @@
 /* What a person sees of a run: its head, its steps. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
+#include "ckpt/file.h"
 #include "cli/numbers.h"
 #include "cli/train.h"
 #include "kern/isa.h"
@@ -28,17 +31,24 @@ static void print_model(const struct weft_train_settings *s, const struct weft_t
         printf("new, seed %llu\n", (unsigned long long)s->model.seed);
 }
 
-static void print_memory(const struct weft_trainer_info *i)
+static void print_memory(const struct weft_trainer_info *i,
+                         const struct weft_train_ranks *ranks)
 {
     char a[NUMBER], b[NUMBER], c[NUMBER], d[NUMBER], e[NUMBER], f[NUMBER], g[NUMBER];
-    printf("memory   %s%s: weights %s, packed %s, gradients %s, moments %s, activations %s, "
-           "scratch %s",
-           weft_bytes_text(a, i->bytes.total), i->n_ranks > 1 ? " on rank 0" : "",
-           weft_bytes_text(b, i->bytes.weights), weft_bytes_text(c, i->bytes.packed),
-           weft_bytes_text(d, i->bytes.gradients), weft_bytes_text(e, i->bytes.moments),
-           weft_bytes_text(f, i->bytes.activations), weft_bytes_text(g, i->bytes.scratch));
+    const struct weft_rank_bytes *most = &ranks->most;
     if (i->n_ranks > 1)
-        printf(", messages %s", weft_bytes_text(a, i->bytes.messages));
+        printf("memory   %s on %u ranks, the most on rank %u: %s",
+               weft_bytes_text(a, ranks->all_bytes), i->n_ranks, ranks->most_rank,
+               weft_bytes_text(b, most->total));
+    else
+        printf("memory   %s", weft_bytes_text(a, most->total));
+    printf(
+        " = weights %s + packed %s + gradients %s + moments %s + activations %s + scratch %s",
+        weft_bytes_text(b, most->weights), weft_bytes_text(c, most->packed),
+        weft_bytes_text(d, most->gradients), weft_bytes_text(e, most->moments),
+        weft_bytes_text(f, most->activations), weft_bytes_text(g, most->scratch));
+    if (i->n_ranks > 1)
+        printf(" + messages %s", weft_bytes_text(a, most->messages));
     printf("\n");
 }
 
@@ -69,7 +79,7 @@ static void print_layout(const struct weft_train_settings *s, const struct weft_
 }
 
 void weft_train_show_head(const struct weft_train_show *show, const struct weft_trainer_info *i,
-                          const char *transport, double peak)
+                          const char *transport, const struct weft_train_ranks *ranks)
 {
     const struct weft_train_settings *s = show->settings;
     char tokens[NUMBER], step[NUMBER];
@@ -83,8 +93,8 @@ void weft_train_show_head(const struct weft_train_show *show, const struct weft_
     printf("machine  %u thread%s%s, %s, %s up to %.0f GFLOP/s\n", i->threads,
            i->threads == 1 ? "" : "s", i->n_ranks > 1 ? " a rank" : "",
            weft_isa_name(weft_isa()),
-           s->train.precision == WEFT_PRECISION_BF16 ? "bf16" : "fp32", peak * 1e-9);
-    print_memory(i);
+           s->train.precision == WEFT_PRECISION_BF16 ? "bf16" : "fp32", ranks->peak * 1e-9);
+    print_memory(i, ranks);
     if (s->train.reduction == WEFT_REDUCTION_FAST)
         printf("sums     fast: the same bits only for the same layout and schedule\n");
     if (s->log.dir == NULL)
@@ -191,4 +201,58 @@ void weft_train_show_end(struct weft_train_show *show)
 {
     weft_bar_clear(&show->bar);
     show->bar.on = false;
+}
+
+/* -- the end -------------------------------------------------------------------------------- */
+
+/* A word of a command as a shell reads it. */
+static void print_word(const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "/._-+=:,@%";
+    if (word[0] != '\0' && strspn(word, plain) == strlen(word)) {
+        fputs(word, stdout);
+        return;
+    }
+    putchar('\'');
+    for (; *word != '\0'; word++) {
+        if (*word == '\'')
+            fputs("'\\'", stdout);
+        putchar(*word);
+    }
+    putchar('\'');
+}
+
+/* config.yaml has all settings, so that the command is short and yet the same run. */
+static void print_command(const char *dir, uint32_t n_ranks)
+{
+    char *config = weft_path_join(dir, "config.yaml");
+    printf("go on    ");
+    if (weft_comm_launcher() != NULL)
+        printf("mpirun -n %u ", n_ranks);
+    printf("weft train ");
+    print_word(config == NULL ? dir : config);
+    printf(" --checkpoint.resume=auto\n");
+    free(config);
+}
+
+void weft_train_show_rest(const struct weft_train_show *show, uint32_t n_ranks, uint64_t saved,
+                          bool has_weights)
+{
+    const char *dir = show->settings->log.dir;
+    if (dir == NULL) {
+        printf("kept     nothing: there was no log.dir\n");
+    } else if (saved != 0) {
+        print_command(dir, n_ranks);
+    } else if (has_weights) {
+        printf("kept     weights and metrics, but no checkpoint (checkpoint.every is off): the "
+               "run cannot go on;\n         a new one starts from these weights with "
+               "--model.dir=");
+        print_word(dir);
+        printf("/model\n");
+    } else {
+        printf("kept     the metrics alone: there is no checkpoint%s\n",
+               show->settings->checkpoint.every == 0 ? " (checkpoint.every is off)" : "");
+    }
+    fflush(stdout);
 }

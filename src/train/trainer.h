@@ -131,6 +131,11 @@ void weft_trainer_pack(struct weft_trainer *t);
 
 /* -- about it ------------------------------------------------------------------------------- */
 
+struct weft_rank_bytes {
+    size_t weights, gradients, packed, activations, messages, scratch, moments, total;
+    size_t planned; /* weights, gradients, packed, moments, activations by the plan */
+};
+
 struct weft_trainer_info {
     struct weft_model model;
     const struct weft_layout *layout; /* borrowed */
@@ -140,14 +145,11 @@ struct weft_trainer_info {
     size_t n_files;
     uint32_t seq;
     unsigned threads;
-    double token_flops;      /* of the model, for one token: weft/spec.h */
-    double bubble_plan;      /* of the schedule, by the model's costs */
-    uint64_t resumed;        /* the step of the checkpoint that it began with, or 0 */
-    const char *resume_note; /* borrowed: which ones were passed over; on rank 0 */
-    struct {                 /* of this rank */
-        size_t weights, gradients, packed, activations, messages, scratch, moments, total;
-        size_t planned; /* weights, gradients, packed, moments, activations by the plan */
-    } bytes;
+    double token_flops;           /* of the model, for one token: weft/spec.h */
+    double bubble_plan;           /* of the schedule, by the model's costs */
+    uint64_t resumed;             /* the step of the checkpoint that it began with, or 0 */
+    const char *resume_note;      /* borrowed: which ones were passed over; on rank 0 */
+    struct weft_rank_bytes bytes; /* of this rank */
 };
 struct weft_trainer_info weft_trainer_info(const struct weft_trainer *t);
 

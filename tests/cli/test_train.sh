@@ -114,9 +114,30 @@ run 3 train run.yaml --data.train=nothing.bin
 run 4 train run.yaml --model.dir=nothing
 holds test ! -e nothing
 
+# More threads and ranks than cores do no more together than the cores: at most as much, that is, as
+# one thread for each, with room for noise.
+speed() { sed -n 's/^machine.* up to \([0-9]*\) GFLOP.*/\1/p' out; }
+cores=$(nproc)
+run 0 train run.yaml --train.steps=1 --parallel.threads=1
+one=$(speed)
+run 0 train run.yaml --train.steps=1 --parallel.threads=$((8 * cores))
+holds test "$(speed)" -le $((2 * one * cores))
+run 0 train run.yaml --train.steps=1 --parallel.pp=4 --parallel.threads=$((2 * cores))
+holds test "$(speed)" -le $((2 * one * cores))
+out_has 'on 4 ranks, the most on rank '
+
 # Time that is over.
+run 0 train run.yaml --train.steps=100000000 --train.max_time=0.2
+out_has 'kept     nothing: there was no log.dir'
+run 0 train run.yaml --train.steps=100000000 --train.max_time=0.2 --checkpoint.every=1000000 --log.dir="runs/it's"
+out_has "go on    weft train 'runs/it'\\''s/config.yaml' --checkpoint.resume=auto"
+run 0 train "runs/it's/config.yaml" --checkpoint.resume=auto # just that
+out_has 'resumed  from the checkpoint of step '
 run 0 train run.yaml --train.steps=100000000 --train.max_time=0.2 --log.dir=runs/t
 out_has 'train.max_time is over'
+out_has 'kept     weights and metrics, but no checkpoint'
+out_has 'starts from these weights with --model.dir=runs/t/model'
+holds test "$(tail -n 1 out)" = 'report   runs/t/report.html'
 holds test -f runs/t/model/model.safetensors
 
 # Signals: the step is finished, the weights are saved.
@@ -134,6 +155,7 @@ stop_with() {
     holds test "$code" -eq "$want"
     out_has 'a signal came'
     out_has "saved    $folder/model"
+    out_has 'kept     weights and metrics'
     holds test -f "$folder/model/config.json"
     holds test ! -s err
 }
