@@ -35,7 +35,7 @@ setup-browser:
 test: setup all
 	@ctest --preset release --output-on-failure -j $(JOBS)
 
-demo: setup all
+demo: setup
 	@tools/demo.sh
 
 bench: all

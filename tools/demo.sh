@@ -1,29 +1,64 @@
 #!/usr/bin/env bash
-# Shows weft at work.  Every line that starts with "$" is a command you can type yourself.
+# Shows weft at work, in build/demo.  Every line that starts with "$" is a command you can type
+# yourself, in the order of the lines.
 #
-#   tools/demo.sh [path of the weft binary]
+#   tools/demo.sh [path of the weft binary]      without one, weft is built
 set -euo pipefail
 
-weft=$(realpath -- "${1:-$(dirname -- "$0")/../build/release/weft}")
-here=$(realpath -- "$(dirname -- "$0")/..")
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder"
+root=$(realpath -- "$(dirname -- "$0")/..")
+folder=$root/build/demo
+begin=$SECONDS
 
 say() { printf '\n%s\n' "$*"; }
-run() {
-    local word
-    printf '\n$'
+# A command as it can be typed, in lines of a readable width.
+show() {
+    local word line='$' width=100
     for word; do
         case $word in
-        *' '*) printf " '%s'" "$word" ;;
-        *) printf ' %s' "$word" ;;
+        *[!A-Za-z0-9_./,=:@%+-]* | '') word="'${word//\'/\'\\\'\'}'" ;;
         esac
+        if [ $((${#line} + ${#word})) -gt $width ]; then
+            printf '%s \\\n' "$line"
+            line='   '
+        fi
+        line+=" $word"
     done
-    printf '\n'
+    printf '%s\n' "$line"
+}
+run() {
+    echo
+    show "$@"
     "$@"
 }
-weft() { "$weft" "$@"; }
+
+# Builds the program alone, in silence.
+build() {
+    local log=$root/build/demo-build.log start=$SECONDS
+    printf 'building weft (%s) ... ' "${log#"$root"/}"
+    mkdir -p -- "$root/build"
+    if ! (cd -- "$root" && cmake --preset release && cmake --build --preset release --target weft -j "$(nproc)") >"$log" 2>&1; then
+        echo 'failed:'
+        tail -n 40 -- "$log"
+        exit 1
+    fi
+    echo "$((SECONDS - start)) s"
+}
+
+if [ $# -gt 0 ]; then
+    binary=$(realpath -- "$1")
+else
+    build
+    binary=$root/build/release/weft
+fi
+rm -rf -- "$folder"
+mkdir -p -- "$folder"
+cd -- "$folder"
+export PATH="${binary%/*}:$PATH"
+
+say '-- All of this happens in a directory of its own, where you can type it again --------------------'
+printf '$ rm -rf %q; mkdir -p %q; cd %q\n' "$folder" "$folder" "$folder"
+# shellcheck disable=SC2016 # to be read
+printf '$ export PATH=%q:$PATH\n' "${binary%/*}"
 
 say '-- Plan: a pipeline of 4 ranks, 8 micro-batches, weight gradients in the gaps ------------------'
 run weft plan --schedule zb-h1 --ranks 4 --micros 8
@@ -32,27 +67,31 @@ say '-- Choose: all schedules for 8 ranks and 24 micro-batches, the same share o
 run weft compare --ranks 8 --micros 24 --cost F=10,I=12,W=8,C=1
 
 say '-- Text to tokens: the sources and documents of weft itself, with a vocabulary learnt from them -'
-run weft tokenize "$here/src" "$here/include" "$here/docs" "$here/README.md" -o data --train-bpe 1024 --val 0.05
+run weft tokenize ../../src ../../include ../../docs ../../README.md -o data --train-bpe 1024 --val 0.05
 
-say '-- Train: a pipeline of two ranks, about a minute on two cores ---------------------------------'
+say '-- Train: a pipeline of two ranks, about a minute on two cores; a text now and then -------------'
 run weft train --model.spec=d4 --model.vocab=1024 --model.ctx=128 --data.train=data --data.val=data \
     --data.shuffle=true --data.batch=16 --parallel.micros=8 --parallel.pp=2 --parallel.schedule=zb-h1 \
-    --train.steps=200 --optim.lr=3e-3 --optim.min_lr=3e-4 --optim.warmup=20 --eval.every=100 \
-    --checkpoint.every=100 --log.every=10 --log.trace_steps=3 --log.dir=run
+    --train.steps=160 --optim.lr=3e-3 --optim.min_lr=3e-4 --optim.warmup=20 --eval.every=80 \
+    --checkpoint.every=80 --log.every=20 --log.trace_steps=3 --log.sample=80 \
+    --log.sample_prompt='static enum weft_status ' --log.dir=small-c
 
 say '-- What was planned over what was measured -----------------------------------------------------'
-run weft draw run
+run weft draw small-c
 
 say '-- The model goes on with a line of C ----------------------------------------------------------'
-run weft generate --model run/model --prompt 'static enum weft_status ' --max-tokens 120 --temperature 0.7
+run weft generate --model small-c/model --prompt 'static enum weft_status ' --max-tokens 120 --temperature 0.7
 
-say '-- What is there, and all of it on one page -----------------------------------------------------'
-run weft inspect run
-run weft report run
+say '-- What is there -------------------------------------------------------------------------------'
+run weft inspect small-c
 
-rm -rf "$here/build/demo"
-cp -r run "$here/build/demo"
-first=$(sed -n '1s/.*"loss":\([0-9.]*\).*/\1/p' run/metrics.jsonl)
-last=$(sed -n '$s/.*"loss":\([0-9.]*\).*/\1/p' run/metrics.jsonl)
-say "The loss fell from $(printf %.2f "$first") to $(printf %.2f "$last").  The run is in build/demo, its page is build/demo/report.html."
+first=$(sed -n '1s/.*"loss":\([0-9.]*\).*/\1/p' small-c/metrics.jsonl)
+last=$(sed -n '$s/.*"loss":\([0-9.]*\).*/\1/p' small-c/metrics.jsonl)
+say "The loss fell from $(printf %.2f "$first") to $(printf %.2f "$last"), in $((SECONDS - begin)) s all in all.  The page about the run is
+    $folder/small-c/report.html
+To go on by hand, with PATH set as above:
+    cd $folder
+    weft train small-c/config.yaml --log.dir=other --optim.lr=1e-3   # again, with a setting changed
+    weft report small-c other -o both.html                           # both on one page
+    weft generate --model small-c/model --prompt '#include'"
 awk -v a="$first" -v b="$last" 'BEGIN { exit !(b < 0.6 * a) }' || { say 'It should have fallen below 60 %.'; exit 1; }
