@@ -543,12 +543,15 @@ static void check_lock(void **state)
     struct weft_error err;
     char want[64];
     folder_make(&f);
+    assert_int_equal(weft_store_is_locked(f.at), -1); /* there never was one */
     assert_int_equal(weft_store_lock(f.at, &lock, &err), WEFT_OK);
+    assert_int_equal(weft_store_is_locked(f.at), 1);
     assert_int_equal(weft_store_lock(f.at, &second, &err), WEFT_USAGE);
     snprintf(want, sizeof want, "is locked by pid %ld on host ", (long)getpid());
     assert_non_null(strstr(err.msg, want));
     assert_non_null(strstr(err.msg, " since 20"));
     weft_store_unlock(lock);
+    assert_int_equal(weft_store_is_locked(f.at), 0);
     assert_int_equal(weft_store_lock(f.at, &second, &err), WEFT_OK);
     weft_store_unlock(second);
     weft_store_unlock(NULL);
