@@ -285,7 +285,8 @@ static enum weft_status prepare(struct run *run, struct weft_error *err)
     WEFT_TRY(weft_trainer_new(s, run->comm, &run->trainer, err));
     struct weft_trainer_info info = weft_trainer_info(run->trainer);
     run->resumed = info.resumed;
-    run->saved = info.resumed;
+    if (strcmp(s->checkpoint.resume, "auto") == 0) /* not from a path: that may be elsewhere */
+        run->saved = info.resumed;
     if (s->log.sample != 0 && is_root(run))
         WEFT_TRY(weft_train_sampler_init(&run->sampler, s, &info.model, err));
     WEFT_TRY(open_run_directory(run, err));
