@@ -12,7 +12,7 @@ begin=$SECONDS
 say() { printf '\n%s\n' "$*"; }
 # A command as it can be typed, in lines of a readable width.
 show() {
-    local word line='$' width=100
+    local word line='$' width=106
     for word; do
         case $word in
         *[!A-Za-z0-9_./,=:@%+-]* | '') word="'${word//\'/\'\\\'\'}'" ;;
