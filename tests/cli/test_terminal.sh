@@ -9,7 +9,7 @@ cat >run.yaml <<END
 model: {dir: "$tiny"}
 data: {train: "$tiny/tokens.bin", seq: 24, batch: 8, val: "$tiny/tokens.bin"}
 parallel: {micros: 4, threads: 1}
-train: {steps: 200}
+train: {steps: 40}
 END
 
 lacks() { ! grep "$@"; }
@@ -43,16 +43,16 @@ no_bar_is_left() { holds lacks -q '%\|\[[#.]\|'$'\033' <(grep -v '^step.*| eta\|
 fits() { bars >drawn; holds test -s drawn; holds test "$(awk '{ if (length > n) n = length } END { print n }' drawn)" -le "$1"; }
 
 for columns in 200 60 20; do
-    on_terminal 0 $columns "$WEFT train run.yaml --eval.every=100"
+    on_terminal 0 $columns "$WEFT train run.yaml --eval.every=20"
     fits $((columns - 3))
     no_bar_is_left
-    holds test "$(grep -c '^step .*eta' seen)" -eq 21 # 1, 10, 20 ... 200
+    holds test "$(grep -c '^step .*eta' seen)" -eq 21 # 1, 2, 4 ... 40
     holds test "$(grep -c '^eval' seen)" -eq 2
 done
 on_terminal 0 100 "$WEFT train run.yaml"
 bars >drawn
-holds grep -q '^step 1/200 \[\.*\]   [01]% | loss 4\.[0-9]* | eta 0:[0-9:]* | [0-9,]* tok/s$' drawn
-holds grep -q '^step 200/200 \[#*\] 100% | loss ' drawn
+holds grep -q '^step 1/40 \[\.*\]   2% | loss 4\.[0-9]* | eta 0:[0-9:]* | [0-9,]* tok/s$' drawn
+holds grep -q '^step 40/40 \[#*\] 100% | loss ' drawn
 
 # The terminal becomes narrower.
 cat >narrow.sh <<END
@@ -68,18 +68,18 @@ holds test "$(head -n 1 drawn | wc -c)" -gt 50
 
 # Who wants no bar gets lines.
 NO_COLOR=1 on_terminal 0 100 "$WEFT train run.yaml"
-holds test "$(grep -c '^step' seen)" -eq 200
+holds test "$(grep -c '^step' seen)" -eq 40
 holds lacks -q $'\033' raw
-TERM=dumb on_terminal 0 100 "$WEFT train run.yaml --log.every=50"
+TERM=dumb on_terminal 0 100 "$WEFT train run.yaml --log.every=10"
 holds test "$(grep -c '^step' seen)" -eq 5
 holds lacks -q $'\033' raw
 run 0 train run.yaml
-holds test "$(grep -c '^step' out)" -eq 200
+holds test "$(grep -c '^step' out)" -eq 40
 holds lacks -q $'\r' out
 
 # Checkpoints, a warning, an error: each on a line of its own.
-on_terminal 0 100 "$WEFT train run.yaml --log.dir=a --checkpoint.every=100"
-out_has 'saved    checkpoint of step 100'
+on_terminal 0 100 "$WEFT train run.yaml --log.dir=a --checkpoint.every=20"
+out_has 'saved    checkpoint of step 20'
 no_bar_is_left
 cp "$tiny/tokens.bin" late.bin
 chmod u+w late.bin
@@ -102,7 +102,7 @@ out_has 'a signal came'
 no_bar_is_left
 
 # The other command that has one.
-seq 1 700000 >text.txt
+seq 1 200000 >text.txt
 on_terminal 0 80 "$WEFT tokenize text.txt -o data --threads 1"
 fits 77
 no_bar_is_left
