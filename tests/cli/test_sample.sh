@@ -41,9 +41,9 @@ for layout in '--parallel.pp=2 --parallel.schedule=zb-h1' '--parallel.dp=2 --par
 done
 
 # A run that was stopped, after a text that comes again.
-run 0 train "${settings[@]}" "${sampled[@]}" --log.dir=s --checkpoint.every=4
+run 0 train "${settings[@]}" "${sampled[@]}" --log.dir=s --checkpoint.every=4 --checkpoint.async=false
 rm -rf s/model s/checkpoints/step-*12
-run 0 train "${settings[@]}" "${sampled[@]}" --log.dir=s --checkpoint.every=4 --checkpoint.resume=auto
+run 0 train "${settings[@]}" "${sampled[@]}" --log.dir=s --checkpoint.every=4 --checkpoint.async=false --checkpoint.resume=auto
 out_has 'resumed  from the checkpoint of step 8'
 holds cmp a/samples.jsonl s/samples.jsonl
 holds test "$(hash_of s)" = "$(hash_of a)"
