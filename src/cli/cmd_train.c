@@ -476,6 +476,8 @@ static void leave_at_once(void *arg, const struct weft_error *err)
 static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     weft_comm_on_deserted(comm, leave_at_once, NULL);
+    if (weft_comm_launcher() != NULL) /* else it was done before there were ranks */
+        WEFT_TRY(weft_train_auto(arg, comm, err));
     struct run run = {.settings = arg,
                       .comm = comm,
                       .rank = weft_comm_rank(comm),
@@ -561,6 +563,8 @@ static void choose_threads(struct weft_train_settings *s, const char *launcher)
 static enum weft_status train(struct weft_train_settings *settings, struct weft_error *err)
 {
     catch_signals();
+    if (weft_comm_launcher() == NULL)
+        WEFT_TRY(weft_train_auto(settings, NULL, err));
     choose_threads(settings, weft_comm_launcher());
     if (weft_comm_launcher() != NULL)
         return weft_comm_run_mpi(run_rank, settings, err);
@@ -670,8 +674,12 @@ const struct weft_command weft_command_train = {
             "ranks, losses and weights are the same bits.\n\n"
             "With checkpoint.every a run that was stopped, or killed, goes on with\n"
             "--checkpoint.resume=auto, in any layout, as if it had never stopped.\n\n"
+            "With parallel.auto a few micros are measured, and those of pp, dp, chunks,\n"
+            "schedule and threads that are not given are chosen by them; the output says\n"
+            "why, the run's config.yaml what. Micros stay as they are, for they are part\n"
+            "of what is computed: pipelines and replicas need several.\n\n"
             "Settings of what is to come can be read and printed, but not set:\n"
-            "parallel.auto and log.sample.\n",
+            "log.sample.\n",
     .examples = "  weft train run.yaml\n"
                 "  weft train run.yaml --parallel.pp=2 --parallel.schedule=zb-h1\n"
                 "  weft train run.yaml --checkpoint.every=100 --checkpoint.resume=auto\n"
@@ -679,6 +687,7 @@ const struct weft_command weft_command_train = {
                 "  weft train run.yaml --optim.lr=6e-4 --log.dir=runs/b\n"
                 "  weft train --model.spec=d6 --data.train=tokens.bin --train.steps=100\n"
                 "  weft train run.yaml --parallel.pp=4 --dry-run\n"
+                "  weft train run.yaml --parallel.auto=true --parallel.micros=8\n"
                 "  weft train --print-config > run.yaml\n",
     .options = {options, WEFT_LEN(options)},
     .settings = weft_train_setting_list,

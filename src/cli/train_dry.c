@@ -75,8 +75,8 @@ static enum weft_status print_layout(const struct weft_train_settings *s,
     return draw_plan(l, err);
 }
 
-static enum weft_status find_model(const struct weft_train_settings *s, struct weft_model *out,
-                                   struct weft_error *err)
+enum weft_status weft_train_find_model(const struct weft_train_settings *s,
+                                       struct weft_model *out, struct weft_error *err)
 {
     if (s->model.dir == NULL)
         return weft_train_settings_model(s, out, err);
@@ -87,12 +87,13 @@ static enum weft_status find_model(const struct weft_train_settings *s, struct w
     return WEFT_OK;
 }
 
-enum weft_status weft_train_dry_run(const struct weft_train_settings *s, struct weft_error *err)
+enum weft_status weft_train_dry_run(struct weft_train_settings *s, struct weft_error *err)
 {
     struct weft_model model;
     struct weft_layout l;
     struct weft_shards *shards = NULL;
-    WEFT_TRY(find_model(s, &model, err));
+    WEFT_TRY(weft_train_auto(s, NULL, err));
+    WEFT_TRY(weft_train_find_model(s, &model, err));
     WEFT_TRY(weft_layout_init(&l, s, &model, err));
     enum weft_status st = weft_shards_open_part(s->data.train, "train", &shards, err);
     if (st == WEFT_OK)

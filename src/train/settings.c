@@ -5,6 +5,7 @@
 #include "base/error.h"
 
 #define AT(field) .offset = offsetof(struct weft_train_settings, field)
+#define GIVEN(key) .given = offsetof(struct weft_train_settings, parallel.given.key)
 
 /* The largest of a kind: what a whole number in a file may be, and any sensible count. */
 #define LARGEST 9007199254740992.0 /* 2^53 */
@@ -58,17 +59,18 @@ static const struct weft_setting rows[] = {
      AT(data.shuffle)},
     /* parallel */
     {"parallel", "pp", WEFT_SET_COUNT, "1", "ranks of a pipeline", .least = 1, .most = MANY,
-     AT(parallel.pp)},
+     AT(parallel.pp), GIVEN(pp)},
     {"parallel", "dp", WEFT_SET_COUNT, "1", "replicas of the pipeline", .least = 1,
-     .most = MANY, AT(parallel.dp)},
+     .most = MANY, AT(parallel.dp), GIVEN(dp)},
     {"parallel", "chunks", WEFT_SET_COUNT, "auto",
      "stages a rank; auto: the schedule's own number", .zero = "auto", .least = 1, .most = 4096,
-     AT(parallel.chunks)},
+     AT(parallel.chunks), GIVEN(chunks)},
     {"parallel", "micros", WEFT_SET_COUNT, "1",
      "micro-batches of a step, over all replicas; part of what is computed", .least = 1,
-     .most = 16 * MANY, AT(parallel.micros)},
+     .most = 16 * MANY, AT(parallel.micros), GIVEN(micros)},
     {"parallel", "schedule", WEFT_SET_TEXT, "1f1b",
-     "a schedule's name (weft plan --list) or a CSV file", AT(parallel.schedule)},
+     "a schedule's name (weft plan --list) or a CSV file", AT(parallel.schedule),
+     GIVEN(schedule)},
     {"parallel", "placement", WEFT_SET_CHOICE, "auto", "stages on ranks; auto: the schedule's",
      .choices = "auto|linear|loop|v|wave|bidirectional", AT(parallel.placement)},
     {"parallel", "partition", WEFT_SET_TEXT, "balanced",
@@ -78,12 +80,13 @@ static const struct weft_setting rows[] = {
      "between ranks; auto: mpi under mpirun, else threads in one process",
      .choices = "auto|inproc|mpi", AT(parallel.transport)},
     {"parallel", "threads", WEFT_SET_COUNT, "auto", "threads of a rank; auto: one a core",
-     .zero = "auto", .least = 1, .most = 4096, AT(parallel.threads)},
+     .zero = "auto", .least = 1, .most = 4096, AT(parallel.threads), GIVEN(threads)},
     {"parallel", "cache", WEFT_SET_CHOICE, "off",
      "what a rank keeps of blocks that it received or made, so that they are not sent again",
      .choices = "off|received|full", AT(parallel.cache)},
     {"parallel", "auto", WEFT_SET_SWITCH, "false",
-     "search for the schedule, chunks and partition", AT(parallel.automatic)},
+     "measure a few micros, and choose those of pp, dp, chunks, schedule and threads not given",
+     AT(parallel.automatic)},
     /* train */
     {"train", "steps", WEFT_SET_LONG, "1000", "steps of the whole run", .least = 1,
      .most = LARGEST, AT(train.steps)},
@@ -169,7 +172,6 @@ struct weft_setting_list weft_train_setting_list(void)
 /* Keys that are read but have no effect yet: anything but their default is refused, for a run
  * must never be other than its settings say.  Whoever builds the feature takes its line out. */
 static const char *const not_yet[] = {
-    "parallel.auto",
     "log.sample",
 };
 
