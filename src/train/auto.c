@@ -318,6 +318,8 @@ static int by_time(const void *a, const void *b)
         return x->pp * x->dp < y->pp * y->dp ? -1 : 1;
     if (x->rank_bytes != y->rank_bytes)
         return x->rank_bytes < y->rank_bytes ? -1 : 1;
+    if (x->threads != y->threads)
+        return x->threads < y->threads ? -1 : 1;
     int names = strcmp(x->schedule, y->schedule);
     return names != 0 ? names : (x->chunks > y->chunks) - (x->chunks < y->chunks);
 }
