@@ -8,7 +8,7 @@
 #include "train/layout.h"
 #include "weft/timing.h"
 
-enum { MAX_CHUNKS = 4, ALL_RANK_COUNTS = 16 };
+enum { MAX_CHUNKS = 4, ALL_RANK_COUNTS = 16, MOST_SEARCHED = 3 };
 
 struct search {
     const struct weft_train_settings *settings;
@@ -16,6 +16,7 @@ struct search {
     const struct weft_auto_machine *machine;
     struct weft_auto_list list;
     size_t cap;
+    bool searching; /* schedules that are searched for, which takes long; else all others */
     struct weft_error refused; /* why the first that cannot be run cannot */
 };
 
@@ -230,26 +231,31 @@ static enum weft_status try_schedules(struct search *x, struct weft_auto_choice 
     /* One rank runs its micros one after the other, whatever the schedule is called. */
     bool plain = c.pp == 1 && x->settings->parallel.chunks == 0;
     if (x->settings->parallel.given.schedule || plain)
-        return try_chunks(x, c, speed, err);
+        return x->searching ? WEFT_OK : try_chunks(x, c, speed, err);
     for (size_t i = 0; i < n; i++) {
+        bool searches = (all[i].takes & WEFT_TAKES_COST) != 0;
         c.schedule = all[i].name;
-        if ((all[i].takes & WEFT_BY_TICKS) == 0)
+        if ((all[i].takes & WEFT_BY_TICKS) == 0 && searches == x->searching)
             WEFT_TRY(try_chunks(x, c, speed, err));
     }
     return WEFT_OK;
 }
 
-/* Even without a bubble and without an update it is far behind: there is no need to look. */
+/* What no schedule can be below: all ranks at work all the time, and no update. */
+static double least_time(const struct search *x, const struct weft_auto_choice *c,
+                         const struct weft_auto_speed *speed)
+{
+    const struct weft_stage_range whole = {
+        .end_layer = x->model->layers, .embedding = true, .head = true};
+    struct weft_auto_times all = stage_times(&whole, speed);
+    double back = all.b < all.i + all.w ? all.b : all.i + all.w;
+    return (all.f + back) * x->settings->parallel.micros / ((double)c->dp * c->pp);
+}
+
 static bool is_hopeless(const struct search *x, const struct weft_auto_choice *c,
                         const struct weft_auto_speed *speed)
 {
-    struct weft_auto_times all = stage_times(
-        &(struct weft_stage_range){
-            .end_layer = x->model->layers, .embedding = true, .head = true},
-        speed);
-    double back = all.b < all.i + all.w ? all.b : all.i + all.w;
-    double micros = (double)x->settings->parallel.micros / c->dp;
-    return x->list.n > 0 && (all.f + back) * micros / c->pp > 2 * x->list.fastest;
+    return x->list.n > 0 && least_time(x, c, speed) > 2 * x->list.fastest;
 }
 
 static enum weft_status try_threads(struct search *x, struct weft_auto_choice c,
@@ -307,6 +313,15 @@ static uint64_t most_ranks(const struct search *x)
     return pp * dp > x->machine->cores ? pp * dp : x->machine->cores;
 }
 
+static enum weft_status try_all(struct search *x, struct weft_error *err)
+{
+    uint64_t most = most_ranks(x);
+    for (uint64_t n = 1; n <= most && n <= UINT32_MAX; n++)
+        if (is_count(x, n))
+            WEFT_TRY(try_ranks(x, (uint32_t)n, err));
+    return WEFT_OK;
+}
+
 /* -- the best ------------------------------------------------------------------------------- */
 
 static int by_time(const void *a, const void *b)
@@ -343,6 +358,48 @@ static void put_choice_first(struct weft_auto_list *list)
     list->at[0] = choice;
 }
 
+/* -- searching ------------------------------------------------------------------------------ */
+
+static const struct weft_auto_speed *speed_of(const struct search *x, uint32_t threads)
+{
+    size_t i = 0;
+    while (x->machine->speeds[i].threads != threads)
+        i++;
+    return &x->machine->speeds[i];
+}
+
+static bool met_before(const struct weft_auto_choice *list, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (list[k].pp == list[i].pp && list[k].dp == list[i].dp &&
+            list[k].threads == list[i].threads)
+            return true;
+    return false;
+}
+
+/* Schedules made by search only where they could win: in the best few divisions into ranks that
+ * a schedule without a bubble would make the fastest. */
+static enum weft_status search_best(struct search *x, struct weft_error *err)
+{
+    size_t n = x->list.n, searched = 0;
+    struct weft_auto_choice *list = malloc((n + 1) * sizeof *list);
+    if (list == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu layouts", n);
+    qsort(x->list.at, n, sizeof *x->list.at, by_time);
+    memcpy(list, x->list.at, n * sizeof *list);
+    enum weft_status st = WEFT_OK;
+    for (size_t i = 0; st == WEFT_OK && i < n && searched < MOST_SEARCHED; i++) {
+        const struct weft_auto_choice c = {.pp = list[i].pp, .dp = list[i].dp};
+        double least = list[i].pipeline * (1 - list[i].bubble) + list[i].update;
+        if (c.pp == 1 || least * WEFT_AUTO_EQUAL >= x->list.fastest || met_before(list, i))
+            continue;
+        searched++;
+        st = try_schedules(x, c, speed_of(x, list[i].threads), err);
+    }
+    free(list);
+    return st;
+}
+
 static enum weft_status nothing_found(const struct search *x, struct weft_error *err)
 {
     if (x->list.n_too_large > 0)
@@ -362,11 +419,10 @@ enum weft_status weft_auto_rank(const struct weft_train_settings *s,
                                 struct weft_auto_list *out, struct weft_error *err)
 {
     struct search x = {.settings = s, .model = model, .machine = machine};
-    enum weft_status st = WEFT_OK;
-    uint64_t most = most_ranks(&x);
-    for (uint64_t n = 1; st == WEFT_OK && n <= most && n <= UINT32_MAX; n++)
-        if (is_count(&x, n))
-            st = try_ranks(&x, (uint32_t)n, err);
+    enum weft_status st = try_all(&x, err);
+    x.searching = true;
+    if (st == WEFT_OK)
+        st = x.list.n > 0 ? search_best(&x, err) : try_all(&x, err); /* some need less memory */
     if (st == WEFT_OK && x.list.n == 0)
         st = nothing_found(&x, err);
     if (st != WEFT_OK) {
