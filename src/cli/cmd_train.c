@@ -565,7 +565,6 @@ static enum weft_status train(struct weft_train_settings *settings, struct weft_
     catch_signals();
     if (weft_comm_launcher() == NULL)
         WEFT_TRY(weft_train_auto(settings, NULL, err));
-    choose_threads(settings, weft_comm_launcher());
     if (weft_comm_launcher() != NULL)
         return weft_comm_run_mpi(run_rank, settings, err);
     uint64_t n = (uint64_t)settings->parallel.pp * settings->parallel.dp;
@@ -642,6 +641,8 @@ static enum weft_status run_train(int argc, char **argv, struct weft_error *err)
     st = read_settings(argc, argv, config, &settings, err);
     if (st == WEFT_OK && !in.print_config)
         st = check_settings(&settings, err);
+    if (st == WEFT_OK && !in.print_config)
+        choose_threads(&settings, weft_comm_launcher());
     if (st != WEFT_OK)
         st = tell_others(st, err);
     else

@@ -307,7 +307,8 @@ static void print_table(const struct weft_auto_list *list)
 {
     char bytes[WEFT_NUMBER_TEXT];
     size_t shown = 0;
-    printf("           pp   dp  threads  %-18s chunks  ms a step  bubble  bytes a rank\n",
+    printf("           pp   dp  threads  %-18s chunks  ms a step  bubble  bytes a rank"
+           "  (predicted from these times)\n",
            "schedule");
     for (size_t i = 0; i < list->n && shown < SHOWN; i++) {
         const struct weft_auto_choice *c = &list->at[i];
