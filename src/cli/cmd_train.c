@@ -19,6 +19,7 @@
 #include "kern/isa.h"
 #include "kern/pool.h"
 #include "report/report.h"
+#include "train/meta.h"
 #include "train/rundir.h"
 #include "train/settings.h"
 #include "train/tensorboard.h"
@@ -639,6 +640,8 @@ static enum weft_status run_train(int argc, char **argv, struct weft_error *err)
     if (st != WEFT_OK)
         return tell_others(st, err);
     st = read_settings(argc, argv, config, &settings, err);
+    if (st == WEFT_OK && !in.print_config)
+        st = weft_train_settings_take_vocab(&settings, err);
     if (st == WEFT_OK && !in.print_config)
         st = check_settings(&settings, err);
     if (st == WEFT_OK && !in.print_config)

@@ -15,6 +15,7 @@
 #include "kern/peak.h"
 #include "kern/pool.h"
 #include "train/layout.h"
+#include "train/meta.h"
 #include "weft/comm.h"
 #include "weft/timing.h"
 
@@ -150,9 +151,11 @@ static enum weft_status print_layout(const struct weft_train_settings *s,
     uint32_t threads = threads_of(s, l);
     WEFT_TRY(weft_model_count_params(&l->model, &params, err));
     WEFT_TRY(weft_model_token_flops(&l->model, l->seq, &flops, err));
-    printf("model    %s, %u layer%s of dimension %u, %s parameters, %.3g flops a token\n",
-           weft_arch_name(l->model.arch), l->model.layers, plural(l->model.layers),
-           l->model.dim, weft_grouped(number, params), flops);
+    printf(
+        "model    %s, %u layer%s of dimension %u, vocabulary of %u, %s parameters, %.3g flops "
+        "a token\n",
+        weft_arch_name(l->model.arch), l->model.layers, plural(l->model.layers), l->model.dim,
+        l->model.vocab, weft_grouped(number, params), flops);
     printf("ranks    %u: pp %u x dp %u, %u thread%s each; schedule %s, %u stage%s, %u micro%s "
            "of %s%zu sequence%s\n",
            l->n_ranks, l->pp, l->dp, threads, plural(threads), s->parallel.schedule,
@@ -196,6 +199,8 @@ static enum weft_status dry_run(const struct weft_train_settings *s, struct weft
     enum weft_status st = check_started(&l, comm, err);
     if (st == WEFT_OK)
         st = weft_shards_open_part(s->data.train, "train", &shards, err);
+    if (st == WEFT_OK)
+        st = weft_meta_check_vocab(shards, s, model.vocab, err);
     if (st == WEFT_OK && (comm == NULL || weft_comm_rank(comm) == 0))
         st = print_layout(s, &l, err);
     weft_shards_free(shards);
