@@ -559,6 +559,7 @@ static void choose_threads(struct weft_train_settings *s, const char *launcher)
     if (s->parallel.threads != 0 || n <= 1 || (launcher == NULL && n <= cores))
         return;
     s->parallel.threads = cores / n > 0 ? cores / n : 1;
+    s->parallel.given.threads = false; /* "auto" was */
 }
 
 static enum weft_status train(struct weft_train_settings *settings, struct weft_error *err)

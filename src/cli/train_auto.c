@@ -348,7 +348,7 @@ static void print_ranks(const struct weft_auto_choice *c)
 static void print_against(const struct weft_auto_choice *c, const struct weft_auto_choice *next)
 {
     double longer = next->seconds / c->seconds - 1;
-    printf("; the next, ");
+    printf("\nauto     the next, ");
     print_ranks(next);
     if (longer < 0)
         printf(", is %.1f%% faster, too little for %s", -100 * longer,
@@ -367,15 +367,16 @@ static void print_why(const struct weft_auto_list *list)
     if (c->bubble < 0.0005)
         printf(": no bubble");
     else
-        printf(": %s has a bubble of %.1f%%", c->schedule, 100 * c->bubble);
+        printf(": %s has a bubble of %.1f%% (within %.1f%% of any order's time)", c->schedule,
+               100 * c->bubble, 100 * c->gap);
     if (c->pp * c->dp > 1)
         printf(", sums and update %.3g ms", 1e3 * c->update);
     else
         printf(", nothing to send or to sum");
     if (next == NULL)
-        printf("; %s", list->n_hopeless > 0    ? "all others would take twice as long"
-                       : list->n_too_large > 0 ? "nothing else fits the memory"
-                                               : "nothing else can be run");
+        printf("\nauto     %s", list->n_hopeless > 0    ? "all others would take twice as long"
+                                : list->n_too_large > 0 ? "nothing else fits the memory"
+                                                        : "nothing else can be run");
     else
         print_against(c, next);
     printf("\n");
@@ -394,11 +395,9 @@ static void print_kept(const struct weft_train_settings *s, uint32_t set_micros)
         bool given;
         const char *name;
     } keys[] = {
-        {s->parallel.given.pp, "pp"},
-        {s->parallel.given.dp, "dp"},
-        {s->parallel.given.chunks && s->parallel.chunks != 0, "chunks"},
-        {s->parallel.given.schedule, "schedule"},
-        {s->parallel.given.threads && s->parallel.threads != 0, "threads"},
+        {s->parallel.given.pp, "pp"},           {s->parallel.given.dp, "dp"},
+        {s->parallel.given.chunks, "chunks"},   {s->parallel.given.schedule, "schedule"},
+        {s->parallel.given.threads, "threads"},
     };
     const char *before = "auto     as given: parallel.";
     for (size_t i = 0; i < WEFT_LEN(keys); i++)
@@ -462,6 +461,26 @@ static enum weft_status take(struct weft_train_settings *s, const struct verdict
     return WEFT_OK;
 }
 
+/* "auto" leaves a choice.  And who begins with a printed file, which has every key, has not chosen
+ * what it says by default: otherwise nothing would be left to choose. */
+static void judge_given(struct weft_train_settings *s)
+{
+    const struct weft_setting_list list = weft_train_setting_list();
+    bool *const given[] = {&s->parallel.given.pp, &s->parallel.given.dp,
+                           &s->parallel.given.schedule, &s->parallel.given.chunks,
+                           &s->parallel.given.micros};
+    static const char *const names[] = {"parallel.pp", "parallel.dp", "parallel.schedule",
+                                        "parallel.chunks", "parallel.micros"};
+    bool all = true;
+    for (size_t i = 0; i < WEFT_LEN(given); i++)
+        all = all && *given[i];
+    s->parallel.given.chunks = s->parallel.given.chunks && s->parallel.chunks != 0;
+    s->parallel.given.threads = s->parallel.given.threads && s->parallel.threads != 0;
+    for (size_t i = 0; all && i + 1 < WEFT_LEN(given); i++) /* micros stay given */
+        if (weft_setting_is_default(weft_setting_find(list, names[i]), s))
+            *given[i] = false;
+}
+
 enum weft_status weft_train_auto(struct weft_train_settings *s, struct weft_comm *comm,
                                  struct weft_error *err)
 {
@@ -470,8 +489,7 @@ enum weft_status weft_train_auto(struct weft_train_settings *s, struct weft_comm
     struct verdict v = {0};
     if (!s->parallel.automatic)
         return WEFT_OK;
-    if (s->parallel.given.threads && s->parallel.threads == 0) /* "auto" */
-        s->parallel.given.threads = false;
+    judge_given(s);
     WEFT_TRY(weft_train_find_model(s, &model, err));
     if (comm != NULL)
         weft_comm_set_timeout(comm, s->train.timeout);

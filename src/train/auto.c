@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "train/layout.h"
+#include "weft/bound.h"
 #include "weft/timing.h"
 
 enum { MAX_CHUNKS = 4, ALL_RANK_COUNTS = 16, MOST_SEARCHED = 3 };
@@ -55,11 +56,12 @@ static double crowding(const struct weft_auto_machine *m, const struct weft_auto
     return threads > m->cores ? threads / m->cores : 1;
 }
 
-static enum weft_status time_pipeline(const struct search *x, const struct weft_layout *l,
-                                      const struct weft_auto_speed *speed,
-                                      struct weft_auto_choice *c, struct weft_error *err)
+/* The costs of a layout's stages; they lie in out->f.at, which the caller frees. */
+static enum weft_status make_cost(const struct search *x, const struct weft_layout *l,
+                                  const struct weft_auto_speed *speed,
+                                  const struct weft_auto_choice *c, struct weft_cost *out,
+                                  struct weft_error *err)
 {
-    struct weft_metrics m;
     uint32_t n = l->n_stages;
     double *at = calloc(4 * (size_t)n, sizeof *at), slower = crowding(x->machine, c);
     if (at == NULL)
@@ -72,18 +74,28 @@ static enum weft_status time_pipeline(const struct search *x, const struct weft_
         at[3 * n + s] = slower * t.b;
     }
     double bytes = (double)l->most_rows * l->seq * l->model.dim * sizeof(float);
-    const struct weft_cost cost = {.f = {at, n},
-                                   .i = {at + n, n},
-                                   .w = {at + 2 * n, n},
-                                   .b = {at + 3 * n, n},
-                                   .hop = x->machine->hop + bytes * x->machine->link};
+    *out = (struct weft_cost){.f = {at, n},
+                              .i = {at + n, n},
+                              .w = {at + 2 * n, n},
+                              .b = {at + 3 * n, n},
+                              .hop = x->machine->hop + bytes * x->machine->link};
+    return WEFT_OK;
+}
+
+static enum weft_status time_pipeline(const struct search *x, const struct weft_layout *l,
+                                      const struct weft_auto_speed *speed,
+                                      struct weft_auto_choice *c, struct weft_error *err)
+{
+    struct weft_metrics m;
+    struct weft_cost cost;
+    WEFT_TRY(make_cost(x, l, speed, c, &cost, err));
     enum weft_status st = weft_metrics_init(&m, weft_layout_schedule(l, 0), &cost, NULL, err);
     if (st == WEFT_OK) {
         c->pipeline = m.makespan;
         c->bubble = m.bubble;
         weft_metrics_release(&m);
     }
-    free(at);
+    free((void *)(uintptr_t)cost.f.at);
     return st;
 }
 
@@ -178,18 +190,24 @@ static enum weft_status judge(struct search *x, const struct weft_layout *l,
     return WEFT_OK;
 }
 
+static enum weft_status lay_out(const struct search *x, const struct weft_auto_choice *c,
+                                struct weft_layout *out, struct weft_error *err)
+{
+    struct weft_train_settings s = *x->settings; /* its texts stay the other's */
+    s.parallel.pp = c->pp;
+    s.parallel.dp = c->dp;
+    s.parallel.chunks = c->chunks;
+    s.parallel.schedule = (char *)(uintptr_t)c->schedule;
+    return weft_layout_init(out, &s, x->model, err);
+}
+
 /* A layout that cannot be is no error. */
 static enum weft_status try_one(struct search *x, struct weft_auto_choice c,
                                 const struct weft_auto_speed *speed, struct weft_error *err)
 {
-    struct weft_train_settings s = *x->settings; /* its texts stay the other's */
     struct weft_layout l;
     struct weft_error why = {0};
-    s.parallel.pp = c.pp;
-    s.parallel.dp = c.dp;
-    s.parallel.chunks = c.chunks;
-    s.parallel.schedule = (char *)c.schedule;
-    enum weft_status st = weft_layout_init(&l, &s, x->model, &why);
+    enum weft_status st = lay_out(x, &c, &l, &why);
     if (st == WEFT_OK) {
         c.threads = speed->threads;
         st = judge(x, &l, speed, &c, err);
@@ -400,6 +418,25 @@ static enum weft_status search_best(struct search *x, struct weft_error *err)
     return st;
 }
 
+/* How much less any order of the chosen one's work could take. */
+static enum weft_status bound_choice(struct search *x, struct weft_error *err)
+{
+    struct weft_auto_choice *c = &x->list.at[0];
+    struct weft_layout l;
+    struct weft_cost cost;
+    struct weft_bounds bounds;
+    WEFT_TRY(lay_out(x, c, &l, err));
+    enum weft_status st = make_cost(x, &l, speed_of(x, c->threads), c, &cost, err);
+    if (st == WEFT_OK) {
+        st = weft_bounds_of(weft_layout_schedule(&l, 0), &cost, NULL, -1, &bounds, err);
+        free((void *)(uintptr_t)cost.f.at);
+    }
+    if (st == WEFT_OK)
+        c->gap = weft_gap(c->pipeline, bounds.makespan);
+    weft_layout_release(&l);
+    return st;
+}
+
 static enum weft_status nothing_found(const struct search *x, struct weft_error *err)
 {
     if (x->list.n_too_large > 0)
@@ -430,6 +467,11 @@ enum weft_status weft_auto_rank(const struct weft_train_settings *s,
         return st;
     }
     put_choice_first(&x.list);
+    st = bound_choice(&x, err);
+    if (st != WEFT_OK) {
+        weft_auto_list_release(&x.list);
+        return st;
+    }
     *out = x.list;
     return WEFT_OK;
 }

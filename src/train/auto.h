@@ -54,6 +54,8 @@ struct weft_auto_choice {
     double seconds;                   /* of a step: the two below */
     double pipeline, update;          /* the micros; sums between ranks and the update */
     double bubble;
+    double
+        gap; /* of the chosen one: what is left to gain in `pipeline` by another order, proven */
     size_t rank_bytes, total_bytes; /* of the fullest rank; of all */
 };
 

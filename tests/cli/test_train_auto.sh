@@ -39,6 +39,14 @@ holds same plain given
 run 0 train "${settings[@]}" --parallel.auto=true --parallel.threads=1 --dry-run
 out_has '1 thread each'
 
+# A printed file has all keys: what it says by default was not chosen by anyone.
+"$WEFT" train --print-config "${settings[@]}" >printed.yaml
+run 0 train printed.yaml --parallel.auto=true --log.dir=printed
+out_lacks 'as given'
+holds same plain printed
+run 0 train printed.yaml --parallel.auto=true --parallel.pp=2 --dry-run
+out_has 'as given: parallel.pp; take'
+
 # Nothing is trained, nothing is written.
 run 0 train "${settings[@]}" --parallel.auto=true --dry-run --log.dir=dry
 out_has 'auto     measured and compared in'

@@ -156,6 +156,7 @@ static void check_case(void **state)
         assert_int_equal(best->dp, c->dp);
     if (c->threads != 0)
         assert_int_equal(best->threads, c->threads);
+    assert_true(best->gap >= 0 && (best->pp > 1 || best->gap < 1e-6));
     if (c->schedule != NULL)
         assert_string_equal(best->schedule, c->schedule);
     if (c->seconds != 0)
