@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "cli/numbers.h"
 #include "cli/train.h"
+#include "data/shard.h"
 #include "train/auto.h"
 
 enum { ROUNDS = 2, SHOWN = 6, MOST_COPIES = 16, MOST_MICROS = 4096, NAME = 64 };
@@ -391,6 +392,9 @@ static void print_kept(const struct weft_train_settings *s, uint32_t set_micros)
         printf("auto     parallel.micros is %u, the fewest that can be run here: give it to "
                "have these bits again\n",
                s->parallel.micros);
+    else if (s->parallel.micros == 1)
+        printf("auto     replicas and good pipelines need more micros than 1, which are yours "
+               "to choose:\n         they change bits (parallel.micros)\n");
     const struct {
         bool given;
         const char *name;
@@ -441,10 +445,8 @@ static void decide(struct weft_train_settings *s, const struct weft_model *model
 static enum weft_status take(struct weft_train_settings *s, const struct verdict *v,
                              struct weft_error *err)
 {
-    if (v->err.status != WEFT_OK) {
-        *err = v->err;
-        return v->err.status;
-    }
+    if (v->err.status != WEFT_OK) /* its pointers are rank 0's */
+        return WEFT_FAIL(err, v->err.status, "%s", v->err.msg);
     if (v->schedule[0] != '\0') {
         char *copy = strdup(v->schedule);
         if (copy == NULL)
@@ -481,6 +483,15 @@ static void judge_given(struct weft_train_settings *s)
             *given[i] = false;
 }
 
+/* Before anyone waits for measurements in vain. */
+static enum weft_status check_data(const struct weft_train_settings *s, struct weft_error *err)
+{
+    struct weft_shards *shards = NULL;
+    WEFT_TRY(weft_shards_open_part(s->data.train, "train", &shards, err));
+    weft_shards_free(shards);
+    return WEFT_OK;
+}
+
 enum weft_status weft_train_auto(struct weft_train_settings *s, struct weft_comm *comm,
                                  struct weft_error *err)
 {
@@ -490,6 +501,7 @@ enum weft_status weft_train_auto(struct weft_train_settings *s, struct weft_comm
     if (!s->parallel.automatic)
         return WEFT_OK;
     judge_given(s);
+    WEFT_TRY(check_data(s, err));
     WEFT_TRY(weft_train_find_model(s, &model, err));
     if (comm != NULL)
         weft_comm_set_timeout(comm, s->train.timeout);

@@ -216,13 +216,16 @@ static enum weft_status time_passes(struct bench *b, struct weft_auto_times *out
     return WEFT_OK;
 }
 
-/* The head's backward is in its forward, so what is left of it grows as the forward does. */
+/* The head's backward is in its forward: what is left of it grows with the tokens alone. */
 static struct weft_auto_times scaled(const struct weft_auto_times *t,
-                                     const struct weft_item *by, bool head)
+                                     const struct weft_auto_probe *p, uint32_t item)
 {
-    double i = head ? by->f : by->i, w = head ? by->f : by->w;
-    double parts = t->i + t->w, b = parts > 0 ? t->b / parts * (t->i * i + t->w * w) : t->b;
-    return (struct weft_auto_times){t->f * by->f, t->i * i, t->w * w, b};
+    struct weft_item by = p->scale[item];
+    if (item == 2)
+        by.i = by.w = p->scale[0].f;
+    double parts = t->i + t->w, whole = t->i * by.i + t->w * by.w;
+    return (struct weft_auto_times){t->f * by.f, t->i * by.i, t->w * by.w,
+                                    parts > 0 ? t->b / parts * whole : t->b};
 }
 
 /* -- updates and sums ----------------------------------------------------------------------- */
@@ -309,7 +312,7 @@ static enum weft_status time_item(struct weft_comm *comm, const struct weft_auto
     if (st == WEFT_OK)
         st = time_passes(&b, &t, err);
     if (st == WEFT_OK)
-        *to[item] = scaled(&t, &p->scale[item], item == 2);
+        *to[item] = scaled(&t, p, item);
     if (st == WEFT_OK && item == 1)
         st = meet(comm, err);
     if (st == WEFT_OK && item == 1)
