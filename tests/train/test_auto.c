@@ -355,9 +355,29 @@ static void check_scale(void **state)
     weft_settings_release(weft_train_setting_list(), &s);
 }
 
+/* What a file or a flag says is given, be it the default; what is the default alone is not. */
+static void check_given(void **state)
+{
+    (void)state;
+    static const char file[] = "parallel: {pp: 1, schedule: 1f1b}\n";
+    char *argv[] = {"--parallel.threads=auto"};
+    const struct weft_setting_list list = weft_train_setting_list();
+    struct weft_train_settings s;
+    memset(&s, 0xff, sizeof s);
+    assert_int_equal(weft_settings_init(list, &s, NULL), WEFT_OK);
+    assert_false(s.parallel.given.pp || s.parallel.given.dp || s.parallel.given.chunks ||
+                 s.parallel.given.micros || s.parallel.given.schedule ||
+                 s.parallel.given.threads);
+    assert_int_equal(weft_settings_parse(list, file, sizeof file - 1, "x", &s, NULL), WEFT_OK);
+    assert_int_equal(weft_settings_flags(list, 1, argv, &s, NULL), WEFT_OK);
+    assert_true(s.parallel.given.pp && s.parallel.given.schedule && s.parallel.given.threads);
+    assert_false(s.parallel.given.dp || s.parallel.given.chunks || s.parallel.given.micros);
+    weft_settings_release(list, &s);
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[WEFT_LEN(cases) + 8];
+    struct CMUnitTest tests[WEFT_LEN(cases) + 9];
     size_t n = 0;
     for (size_t i = 0; i < WEFT_LEN(cases); i++)
         tests[n++] = (struct CMUnitTest){cases[i].name, check_case, NULL, NULL,
@@ -367,6 +387,7 @@ int main(void)
         cmocka_unit_test(check_impossible), cmocka_unit_test(check_limits),
         cmocka_unit_test(check_repeat),     cmocka_unit_test(check_thread_counts),
         cmocka_unit_test(check_measure),    cmocka_unit_test(check_scale),
+        cmocka_unit_test(check_given),
     };
     for (size_t i = 0; i < WEFT_LEN(others); i++)
         tests[n++] = others[i];
