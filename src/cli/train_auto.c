@@ -298,6 +298,14 @@ static void print_measured(const struct measurement *m)
     printf("\n");
 }
 
+/* 812.3, 1.24, 20790: as many digits as say something. */
+static const char *ms_text(char out[WEFT_NUMBER_TEXT], double seconds)
+{
+    double ms = 1e3 * seconds;
+    snprintf(out, WEFT_NUMBER_TEXT, "%.*f", ms >= 1000 ? 0 : ms >= 10 ? 1 : 3, ms);
+    return out;
+}
+
 static bool same_ranks(const struct weft_auto_choice *a, const struct weft_auto_choice *b)
 {
     return a->pp == b->pp && a->dp == b->dp && a->threads == b->threads;
@@ -306,7 +314,7 @@ static bool same_ranks(const struct weft_auto_choice *a, const struct weft_auto_
 /* The best schedule of each division into ranks: other schedules differ little. */
 static void print_table(const struct weft_auto_list *list)
 {
-    char bytes[WEFT_NUMBER_TEXT];
+    char bytes[WEFT_NUMBER_TEXT], ms[WEFT_NUMBER_TEXT];
     size_t shown = 0;
     printf("           pp   dp  threads  %-18s chunks  ms a step  bubble  bytes a rank"
            "  (predicted from these times)\n",
@@ -321,9 +329,9 @@ static void print_table(const struct weft_auto_list *list)
         char chunks[16] = "-";
         if (c->chunks != 0)
             snprintf(chunks, sizeof chunks, "%u", c->chunks);
-        printf("         %c %2u  %3u  %7u  %-18.18s %6s  %9.4g  %5.1f%%  %12s\n",
+        printf("         %c %2u  %3u  %7u  %-18.18s %6s  %9s  %5.1f%%  %12s\n",
                i == 0 ? '>' : ' ', c->pp, c->dp, c->threads, c->schedule, chunks,
-               1e3 * c->seconds, 100 * c->bubble, weft_bytes_text(bytes, c->rank_bytes));
+               ms_text(ms, c->seconds), 100 * c->bubble, weft_bytes_text(bytes, c->rank_bytes));
         shown++;
     }
 }
@@ -363,6 +371,7 @@ static void print_against(const struct weft_auto_choice *c, const struct weft_au
 static void print_why(const struct weft_auto_list *list)
 {
     const struct weft_auto_choice *c = &list->at[0], *next = runner_up(list);
+    char ms[WEFT_NUMBER_TEXT];
     printf("auto     ");
     print_ranks(c);
     if (c->bubble < 0.0005)
@@ -371,7 +380,7 @@ static void print_why(const struct weft_auto_list *list)
         printf(": %s has a bubble of %.1f%% (within %.1f%% of any order's time)", c->schedule,
                100 * c->bubble, 100 * c->gap);
     if (c->pp * c->dp > 1)
-        printf(", sums and update %.3g ms", 1e3 * c->update);
+        printf(", sums and update %s ms", ms_text(ms, c->update));
     else
         printf(", nothing to send or to sum");
     if (next == NULL)
