@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/train.h"
 #include "kern/pool.h"
+#include "train/meta.h"
 #include "train/settings.h"
 #include "weft/comm.h"
 
@@ -26,6 +27,19 @@ static const struct weft_option options[] = {
 
 /* -- ranks ----------------------------------------------------------------------------------- */
 
+/* srun without MPI starts tasks that know nothing of each other: each would train all by itself. */
+static enum weft_status check_tasks(const struct weft_train_settings *s, struct weft_error *err)
+{
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+    if (tasks == NULL || atoi(tasks) <= 1 || s->parallel.transport == WEFT_TRANSPORT_INPROC)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "srun started %.20s tasks without MPI: srun --mpi=pmix (Open MPI) or "
+                     "--mpi=pmi2 (MPICH) makes them ranks of one run; "
+                     "--parallel.transport=inproc if each is a run of its own",
+                     tasks);
+}
+
 /* How ranks are started is the environment's to say: a flag can only agree. */
 static enum weft_status check_transport(const struct weft_train_settings *s,
                                         const char *launcher, struct weft_error *err)
@@ -40,7 +54,7 @@ static enum weft_status check_transport(const struct weft_train_settings *s,
                          "parallel.transport is inproc, but %s started this process as one "
                          "rank of many: leave it at auto",
                          launcher);
-    return WEFT_OK;
+    return launcher == NULL ? check_tasks(s, err) : WEFT_OK;
 }
 
 static enum weft_status check_settings(const struct weft_train_settings *settings,
@@ -91,12 +105,14 @@ static void choose_threads(struct weft_train_settings *s, const char *launcher)
     if (s->parallel.threads != 0 || n <= 1 || (launcher == NULL && n <= cores))
         return;
     s->parallel.threads = cores / n > 0 ? cores / n : 1;
+    s->parallel.given.threads = false; /* "auto" was */
 }
 
 static enum weft_status train(struct weft_train_settings *settings, struct weft_error *err)
 {
     weft_train_catch_signals();
-    choose_threads(settings, weft_comm_launcher());
+    if (weft_comm_launcher() == NULL)
+        WEFT_TRY(weft_train_auto(settings, NULL, err));
     if (weft_comm_launcher() != NULL)
         return weft_comm_run_mpi(weft_train_run_rank, settings, err);
     uint64_t n = (uint64_t)settings->parallel.pp * settings->parallel.dp;
@@ -172,7 +188,11 @@ static enum weft_status run_train(int argc, char **argv, struct weft_error *err)
         return tell_others(st, err);
     st = read_settings(argc, argv, config, &settings, err);
     if (st == WEFT_OK && !in.print_config)
+        st = weft_train_settings_take_vocab(&settings, err);
+    if (st == WEFT_OK && !in.print_config)
         st = check_settings(&settings, err);
+    if (st == WEFT_OK && !in.print_config)
+        choose_threads(&settings, weft_comm_launcher());
     if (st != WEFT_OK)
         st = tell_others(st, err);
     else
@@ -210,8 +230,10 @@ const struct weft_command weft_command_train = {
             "page about it, RUN/report.html, and says how to go on when steps are left.\n\n"
             "With log.sample the model goes on from log.sample_prompt now and then, as weft\n"
             "generate does; RUN/samples.jsonl has these texts.\n\n"
-            "Settings of what is to come can be read and printed, but not set:\n"
-            "parallel.auto.\n",
+            "With parallel.auto a few micros are measured, and those of pp, dp, chunks,\n"
+            "schedule and threads that are not given are chosen by them; the output says\n"
+            "why, the run's config.yaml what. Micros stay as they are, for they are part\n"
+            "of what is computed: pipelines and replicas need several.\n",
     .examples = "  weft train run.yaml\n"
                 "  weft train run.yaml --parallel.pp=2 --parallel.schedule=zb-h1\n"
                 "  weft train run.yaml --checkpoint.every=100 --checkpoint.resume=auto\n"
@@ -219,6 +241,7 @@ const struct weft_command weft_command_train = {
                 "  weft train run.yaml --optim.lr=6e-4 --log.dir=runs/b\n"
                 "  weft train --model.spec=d6 --data.train=tokens.bin --train.steps=100\n"
                 "  weft train run.yaml --parallel.pp=4 --dry-run\n"
+                "  weft train run.yaml --parallel.auto=true --parallel.micros=8\n"
                 "  weft train --print-config > run.yaml\n",
     .options = {options, WEFT_LEN(options)},
     .settings = weft_train_setting_list,

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "ckpt/hf.h"
 #include "cli/cli.h"
@@ -11,7 +12,10 @@
 #include "cli/train.h"
 #include "data/shard.h"
 #include "draw/draw.h"
+#include "kern/peak.h"
+#include "kern/pool.h"
 #include "train/layout.h"
+#include "train/meta.h"
 #include "weft/comm.h"
 #include "weft/timing.h"
 
@@ -37,7 +41,30 @@ static enum weft_status print_bytes(const struct weft_layout *l, struct weft_err
 
 /* -- the timeline --------------------------------------------------------------------------- */
 
-static enum weft_status draw_plan(const struct weft_layout *l, struct weft_error *err)
+static uint32_t threads_of(const struct weft_train_settings *s, const struct weft_layout *l)
+{
+    uint32_t cores = weft_cores_allowed();
+    if (s->parallel.threads != 0)
+        return s->parallel.threads;
+    return cores / l->n_ranks > 0 ? cores / l->n_ranks : 1;
+}
+
+/* What a rank's threads could do, in operations a second. */
+static enum weft_status find_peak(const struct weft_train_settings *s,
+                                  const struct weft_layout *l, double *out,
+                                  struct weft_error *err)
+{
+    struct weft_pool *pool = NULL;
+    bool bf16 = s->train.precision == WEFT_PRECISION_BF16;
+    WEFT_TRY(weft_pool_new(threads_of(s, l), &pool, err));
+    *out = weft_peak_flops_alone(pool, bf16 ? WEFT_BF16 : WEFT_F32);
+    weft_pool_free(pool);
+    return WEFT_OK;
+}
+
+/* Costs are counts of operations; at the machine's peak they are times. */
+static enum weft_status draw_plan(const struct weft_layout *l, double peak,
+                                  struct weft_error *err)
 {
     struct weft_cost cost = weft_layout_cost(l);
     const struct weft_schedule *s = weft_layout_schedule(l, 0);
@@ -47,13 +74,73 @@ static enum weft_status draw_plan(const struct weft_layout *l, struct weft_error
     WEFT_TRY(weft_metrics_init(&m, s, &cost, NULL, err));
     enum weft_status st = weft_trace_init_plan(&trace, s, &m, NULL, err);
     weft_metrics_release(&m);
+    trace.unit_seconds = 1 / peak;
     if (st == WEFT_OK)
         st = weft_draw(stdout, WEFT_DRAW_TEXT, &trace, 1, &how, err);
     weft_trace_release(&trace);
     return st;
 }
 
+static enum weft_status print_timeline(const struct weft_train_settings *s,
+                                       const struct weft_layout *l, struct weft_error *err)
+{
+    double peak;
+    WEFT_TRY(find_peak(s, l, &peak, err));
+    printf("\n");
+    WEFT_TRY(draw_plan(l, peak, err));
+    printf("\nTimes are those of the model's operations at %.0f GFLOP/s a rank, the peak here; "
+           "real steps take\nlonger. The bubble is what lines of steps call plan%s.\n",
+           peak * 1e-9, l->dp > 1 ? "; the picture is of the first replica" : "");
+    if (l->n_stages > 1)
+        printf("The head computes its gradients in its forward: the B (or I and W) of stage %u "
+               "%s.\n",
+               l->n_stages - 1,
+               l->partition.at[l->n_stages - 1].first_layer == l->model.layers
+                   ? "takes no time"
+                   : "is that of its layers alone");
+    return WEFT_OK;
+}
+
 /* -- all of it ------------------------------------------------------------------------------ */
+
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static void print_ranks_of(const struct weft_layout *l, uint32_t stage)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < l->pp; r++)
+        n += weft_layout_holds(l, r, stage);
+    const char *before = n == 1 ? " on rank " : " on ranks ";
+    for (uint32_t r = 0; r < l->pp; r++)
+        if (weft_layout_holds(l, r, stage)) {
+            printf("%s%u", before, r);
+            before = ", ";
+        }
+}
+
+/* Which layers each stage has, as their names count them: from 0. */
+static void print_stages(const struct weft_layout *l)
+{
+    enum { SHOWN = 32 };
+    for (uint32_t s = 0; s < l->n_stages && s < SHOWN; s++) {
+        const struct weft_stage_range *r = &l->partition.at[s];
+        const char *comma = r->embedding ? ", " : "";
+        printf("%s %u", s == 0 ? "stages  " : "        ", s);
+        print_ranks_of(l, s);
+        printf(": %s", r->embedding ? "embedding" : "");
+        if (r->end_layer - r->first_layer == 1)
+            printf("%slayer %u", comma, r->first_layer);
+        else if (r->end_layer > r->first_layer)
+            printf("%slayers %u to %u", comma, r->first_layer, r->end_layer - 1);
+        bool alone = !r->embedding && r->end_layer == r->first_layer;
+        printf("%s\n", !r->head ? "" : alone ? "head" : ", head");
+    }
+    if (l->n_stages > SHOWN)
+        printf("         ... %u stages in all\n", l->n_stages);
+}
 
 static enum weft_status print_layout(const struct weft_train_settings *s,
                                      const struct weft_layout *l, struct weft_error *err)
@@ -61,22 +148,26 @@ static enum weft_status print_layout(const struct weft_train_settings *s,
     size_t params = 0;
     double flops = 0;
     char number[WEFT_NUMBER_TEXT];
+    uint32_t threads = threads_of(s, l);
     WEFT_TRY(weft_model_count_params(&l->model, &params, err));
     WEFT_TRY(weft_model_token_flops(&l->model, l->seq, &flops, err));
-    printf("model    %s, %u layers of dimension %u, %s parameters, %.3g flops a token\n",
-           weft_arch_name(l->model.arch), l->model.layers, l->model.dim,
-           weft_grouped(number, params), flops);
-    printf("ranks    %u: pp %u x dp %u, schedule %s, %u stages, %u micros of up to %zu "
-           "sequences\n",
-           l->n_ranks, l->pp, l->dp, s->parallel.schedule, l->n_stages, l->micros,
-           l->most_rows);
+    printf(
+        "model    %s, %u layer%s of dimension %u, vocabulary of %u, %s parameters, %.3g flops "
+        "a token\n",
+        weft_arch_name(l->model.arch), l->model.layers, plural(l->model.layers), l->model.dim,
+        l->model.vocab, weft_grouped(number, params), flops);
+    printf("ranks    %u: pp %u x dp %u, %u thread%s each; schedule %s, %u stage%s, %u micro%s "
+           "of %s%zu sequence%s\n",
+           l->n_ranks, l->pp, l->dp, threads, plural(threads), s->parallel.schedule,
+           l->n_stages, plural(l->n_stages), l->micros, plural(l->micros),
+           l->batch % l->micros != 0 ? "up to " : "", l->most_rows, plural(l->most_rows));
+    print_stages(l);
     WEFT_TRY(print_bytes(l, err));
-    putchar('\n');
-    return draw_plan(l, err);
+    return print_timeline(s, l, err);
 }
 
-static enum weft_status find_model(const struct weft_train_settings *s, struct weft_model *out,
-                                   struct weft_error *err)
+enum weft_status weft_train_find_model(const struct weft_train_settings *s,
+                                       struct weft_model *out, struct weft_error *err)
 {
     if (s->model.dir == NULL)
         return weft_train_settings_model(s, out, err);
@@ -87,17 +178,48 @@ static enum weft_status find_model(const struct weft_train_settings *s, struct w
     return WEFT_OK;
 }
 
-enum weft_status weft_train_dry_run(const struct weft_train_settings *s, struct weft_error *err)
+static enum weft_status check_started(const struct weft_layout *l, struct weft_comm *comm,
+                                      struct weft_error *err)
+{
+    if (comm == NULL || weft_comm_size(comm) == l->n_ranks)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "parallel.pp %u x parallel.dp %u needs %u ranks, and %u were started",
+                     l->pp, l->dp, l->n_ranks, weft_comm_size(comm));
+}
+
+static enum weft_status dry_run(const struct weft_train_settings *s, struct weft_comm *comm,
+                                struct weft_error *err)
 {
     struct weft_model model;
     struct weft_layout l;
     struct weft_shards *shards = NULL;
-    WEFT_TRY(find_model(s, &model, err));
+    WEFT_TRY(weft_train_find_model(s, &model, err));
     WEFT_TRY(weft_layout_init(&l, s, &model, err));
-    enum weft_status st = weft_shards_open_part(s->data.train, "train", &shards, err);
+    enum weft_status st = check_started(&l, comm, err);
     if (st == WEFT_OK)
+        st = weft_shards_open_part(s->data.train, "train", &shards, err);
+    if (st == WEFT_OK)
+        st = weft_meta_check_vocab(shards, s, model.vocab, err);
+    if (st == WEFT_OK && (comm == NULL || weft_comm_rank(comm) == 0))
         st = print_layout(s, &l, err);
     weft_shards_free(shards);
     weft_layout_release(&l);
     return st;
+}
+
+/* Under MPI: the ranks that were started choose together, and rank 0 tells of it. */
+static enum weft_status dry_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    struct weft_train_settings *s = arg;
+    WEFT_TRY(weft_train_auto(s, comm, err));
+    return dry_run(s, comm, err);
+}
+
+enum weft_status weft_train_dry_run(struct weft_train_settings *s, struct weft_error *err)
+{
+    if (weft_comm_launcher() != NULL)
+        return weft_comm_run_mpi(dry_rank, s, err);
+    WEFT_TRY(weft_train_auto(s, NULL, err));
+    return dry_run(s, NULL, err);
 }

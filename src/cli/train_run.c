@@ -347,6 +347,8 @@ static void write_report(struct run *run)
 enum weft_status weft_train_run_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     weft_comm_on_deserted(comm, leave_at_once, NULL);
+    if (weft_comm_launcher() != NULL) /* else it was done before there were ranks */
+        WEFT_TRY(weft_train_auto(arg, comm, err));
     struct run run = {.settings = arg,
                       .comm = comm,
                       .rank = weft_comm_rank(comm),

@@ -52,7 +52,7 @@ bool weft_setting_is_default(const struct weft_setting *row, const void *setting
         bool on;
     } value = {.number = 0};
     struct weft_setting alone = *row; /* the same setting, in a struct of its own */
-    alone.offset = 0;
+    alone.offset = alone.given = 0;
     return weft_setting_store(&alone, row->fallback, "", &value, NULL) == WEFT_OK &&
            weft_setting_number(&alone, &value) == weft_setting_number(row, settings);
 }
@@ -141,8 +141,8 @@ static enum weft_status store_text(const struct weft_setting *row, const char *v
     return WEFT_OK;
 }
 
-enum weft_status weft_setting_store(const struct weft_setting *row, const char *value,
-                                    const char *where, void *settings, struct weft_error *err)
+static enum weft_status store(const struct weft_setting *row, const char *value,
+                              const char *where, void *settings, struct weft_error *err)
 {
     uint32_t choice = 0;
     switch (row->type) {
@@ -164,6 +164,20 @@ enum weft_status weft_setting_store(const struct weft_setting *row, const char *
         return store_text(row, value, where, settings, err);
     }
     return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s: a setting without a type", where);
+}
+
+static void note_given(const struct weft_setting *row, bool given, void *settings)
+{
+    if (row->given != 0)
+        *(bool *)((char *)settings + row->given) = given;
+}
+
+enum weft_status weft_setting_store(const struct weft_setting *row, const char *value,
+                                    const char *where, void *settings, struct weft_error *err)
+{
+    WEFT_TRY(store(row, value, where, settings, err));
+    note_given(row, true, settings);
+    return WEFT_OK;
 }
 
 /* -- all of them ---------------------------------------------------------------------------- */
@@ -193,6 +207,7 @@ enum weft_status weft_settings_init(struct weft_setting_list list, void *setting
             weft_settings_release(list, settings);
             return st;
         }
+        note_given(&list.at[i], false, settings);
     }
     return WEFT_OK;
 }

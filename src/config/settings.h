@@ -52,6 +52,7 @@ struct weft_setting {
     const char *zero;   /* numbers: a word that is written for 0, as "auto" or "off"; or NULL */
     double least, most; /* numbers: the range; with `zero`, 0 is allowed beside it */
     size_t offset;      /* of its field in the settings */
+    size_t given;       /* of a bool beside it: somebody has said a value; 0: nobody asks */
 };
 
 struct weft_setting_list {
@@ -61,7 +62,7 @@ struct weft_setting_list {
 
 enum { WEFT_SETTING_NAME = 64, WEFT_SETTING_TEXT = 4096 }; /* "section.key"; the longest text */
 
-/* All defaults, into storage that may hold anything. */
+/* All defaults, into storage that may hold anything; nothing is given yet. */
 enum weft_status weft_settings_init(struct weft_setting_list list, void *settings,
                                     struct weft_error *err);
 void weft_settings_release(struct weft_setting_list list, void *settings);

@@ -1,13 +1,11 @@
 #include "train/evaluate.h"
 
-#include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/size.h"
-#include "ckpt/file.h"
+#include "train/meta.h"
 
 /* -- the loss ------------------------------------------------------------------------------- */
 
@@ -101,55 +99,7 @@ enum weft_status weft_evaluate(struct weft_tstage *stage, const struct weft_eval
 
 /* -- bytes of text -------------------------------------------------------------------------- */
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
-/* Where all shards are in one folder: the path of its meta.json, which the caller frees. */
-static char *meta_path(const struct weft_shards *shards)
-{
-    const char *first = weft_shards_path(shards, 0);
-    size_t len = (size_t)(base_name(first) - first);
-    for (size_t i = 1; i < weft_shards_n_files(shards); i++) {
-        const char *path = weft_shards_path(shards, i);
-        if ((size_t)(base_name(path) - path) != len || strncmp(path, first, len) != 0)
-            return NULL;
-    }
-    char *dir = len == 0 ? strdup(".") : strndup(first, len);
-    char *path = dir == NULL ? NULL : weft_path_join(dir, "meta.json");
-    free(dir);
-    return path;
-}
-
-static double number(const json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
-
-/* weft tokenize counts the bytes of all text, and tokens by part. */
-static double ratio(const json_t *meta)
-{
-    double bytes = number(meta, "text_bytes");
-    double tokens = number(json_object_get(meta, "train"), "tokens") +
-                    number(json_object_get(meta, "val"), "tokens");
-    return bytes > 0 && tokens > 0 ? bytes / tokens : 0;
-}
-
-enum { META_BYTES = 1 << 20 };
-
 double weft_evaluate_token_bytes(const struct weft_shards *shards)
 {
-    char *path = meta_path(shards), *text = NULL;
-    size_t len = 0;
-    double out = 0;
-    if (path != NULL && weft_file_read(path, META_BYTES, &text, &len, NULL) == WEFT_OK) {
-        json_t *meta = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
-        out = ratio(meta);
-        json_decref(meta);
-    }
-    free(text);
-    free(path);
-    return isfinite(out) ? out : 0;
+    return weft_meta_read(shards).token_bytes;
 }

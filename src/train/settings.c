@@ -5,6 +5,7 @@
 #include "base/error.h"
 
 #define AT(field) .offset = offsetof(struct weft_train_settings, field)
+#define GIVEN(key) .given = offsetof(struct weft_train_settings, parallel.given.key)
 
 /* The largest of a kind: what a whole number in a file may be, and any sensible count. */
 #define LARGEST 9007199254740992.0 /* 2^53 */
@@ -29,8 +30,9 @@ static const struct weft_setting rows[] = {
      .zero = "auto", .least = 1, .most = MANY, AT(model.kv_heads)},
     {"model", "ffn", WEFT_SET_COUNT, "auto", "width inside the MLP; auto: 4 dim for gpt2",
      .zero = "auto", .least = 1, .most = 16 * MANY, AT(model.ffn)},
-    {"model", "vocab", WEFT_SET_COUNT, "auto", "tokens of the vocabulary", .zero = "auto",
-     .least = 2, .most = 16 * MANY, AT(model.vocab)},
+    {"model", "vocab", WEFT_SET_COUNT, "auto",
+     "tokens of the vocabulary; auto: as data.train was tokenized, else those of the spec",
+     .zero = "auto", .least = 2, .most = 16 * MANY, AT(model.vocab)},
     {"model", "ctx", WEFT_SET_COUNT, "auto", "the longest sequence", .zero = "auto", .least = 1,
      .most = 16 * MANY, AT(model.ctx)},
     {"model", "tied", WEFT_SET_CHOICE, "auto",
@@ -58,17 +60,18 @@ static const struct weft_setting rows[] = {
      AT(data.shuffle)},
     /* parallel */
     {"parallel", "pp", WEFT_SET_COUNT, "1", "ranks of a pipeline", .least = 1, .most = MANY,
-     AT(parallel.pp)},
+     AT(parallel.pp), GIVEN(pp)},
     {"parallel", "dp", WEFT_SET_COUNT, "1", "replicas of the pipeline", .least = 1,
-     .most = MANY, AT(parallel.dp)},
+     .most = MANY, AT(parallel.dp), GIVEN(dp)},
     {"parallel", "chunks", WEFT_SET_COUNT, "auto",
      "stages a rank; auto: the schedule's own number", .zero = "auto", .least = 1, .most = 4096,
-     AT(parallel.chunks)},
+     AT(parallel.chunks), GIVEN(chunks)},
     {"parallel", "micros", WEFT_SET_COUNT, "1",
      "micro-batches of a step, over all replicas; part of what is computed", .least = 1,
-     .most = 16 * MANY, AT(parallel.micros)},
+     .most = 16 * MANY, AT(parallel.micros), GIVEN(micros)},
     {"parallel", "schedule", WEFT_SET_TEXT, "1f1b",
-     "a schedule's name (weft plan --list) or a CSV file", AT(parallel.schedule)},
+     "a schedule's name (weft plan --list) or a CSV file", AT(parallel.schedule),
+     GIVEN(schedule)},
     {"parallel", "placement", WEFT_SET_CHOICE, "auto", "stages on ranks; auto: the schedule's",
      .choices = "auto|linear|loop|v|wave|bidirectional", AT(parallel.placement)},
     {"parallel", "partition", WEFT_SET_TEXT, "balanced",
@@ -78,12 +81,13 @@ static const struct weft_setting rows[] = {
      "between ranks; auto: mpi under mpirun, else threads in one process",
      .choices = "auto|inproc|mpi", AT(parallel.transport)},
     {"parallel", "threads", WEFT_SET_COUNT, "auto", "threads of a rank; auto: one a core",
-     .zero = "auto", .least = 1, .most = 4096, AT(parallel.threads)},
+     .zero = "auto", .least = 1, .most = 4096, AT(parallel.threads), GIVEN(threads)},
     {"parallel", "cache", WEFT_SET_CHOICE, "off",
      "what a rank keeps of blocks that it received or made, so that they are not sent again",
      .choices = "off|received|full", AT(parallel.cache)},
     {"parallel", "auto", WEFT_SET_SWITCH, "false",
-     "search for the schedule, chunks and partition", AT(parallel.automatic)},
+     "measure a few micros, and choose those of pp, dp, chunks, schedule and threads not given",
+     AT(parallel.automatic)},
     /* train */
     {"train", "steps", WEFT_SET_LONG, "1000", "steps of the whole run", .least = 1,
      .most = LARGEST, AT(train.steps)},
@@ -167,39 +171,6 @@ static const struct weft_setting rows[] = {
 struct weft_setting_list weft_train_setting_list(void)
 {
     return (struct weft_setting_list){rows, WEFT_LEN(rows)};
-}
-
-/* -- what this version lacks ---------------------------------------------------------------- */
-
-/* Keys that are read but have no effect yet: anything but their default is refused, for a run
- * must never be other than its settings say.  Whoever builds the feature takes its line out. */
-static const char *const not_yet[] = {
-    "parallel.auto",
-};
-
-static enum weft_status refuse_not_yet(const struct weft_train_settings *s, const char *name,
-                                       struct weft_error *err)
-{
-    const struct weft_setting *row = weft_setting_find(weft_train_setting_list(), name);
-    if (row == NULL)
-        return WEFT_FAIL(err, WEFT_INTERNAL, "%s is not in the table of settings", name);
-    if (weft_setting_is_default(row, s))
-        return WEFT_OK;
-    struct weft_text value = {0};
-    weft_setting_add_value(row, s, &value);
-    enum weft_status st = WEFT_FAIL(
-        err, WEFT_USAGE, "%s: %.60s is not yet in this version: leave it %s%s", name,
-        value.failed ? "" : value.at, row->fallback[0] == '\0' ? "out" : "at ", row->fallback);
-    weft_text_release(&value);
-    return st;
-}
-
-static enum weft_status check_not_yet(const struct weft_train_settings *s,
-                                      struct weft_error *err)
-{
-    for (size_t i = 0; i < WEFT_LEN(not_yet); i++)
-        WEFT_TRY(refuse_not_yet(s, not_yet[i], err));
-    return WEFT_OK;
 }
 
 /* -- the model ------------------------------------------------------------------------------ */
@@ -317,7 +288,6 @@ static enum weft_status check_rates(const struct weft_train_settings *s, struct 
 enum weft_status weft_train_settings_check(const struct weft_train_settings *s,
                                            struct weft_error *err)
 {
-    WEFT_TRY(check_not_yet(s, err));
     WEFT_TRY(check_model(s, err));
     if (s->data.train == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "there is no data: give data.train");

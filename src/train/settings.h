@@ -56,6 +56,9 @@ struct weft_train_settings {
         uint32_t threads;
         uint32_t cache; /* enum weft_train_cache */
         bool automatic; /* the key is "auto" */
+        struct {        /* said by a file or a flag: not to be chosen */
+            bool pp, dp, chunks, micros, schedule, threads;
+        } given;
     } parallel;
     struct {
         uint64_t steps;

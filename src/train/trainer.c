@@ -11,6 +11,7 @@
 #include "ckpt/hf.h"
 #include "kern/ops.h"
 #include "kern/peak.h"
+#include "train/meta.h"
 #include "train/trainer_priv.h"
 #include "weft/timing.h"
 
@@ -354,6 +355,7 @@ static enum weft_status open_data(struct weft_trainer *t, const struct weft_trai
     const struct weft_layout *l = &t->layout;
     size_t tokens, bytes;
     WEFT_TRY(weft_shards_open_part(s->data.train, "train", &t->shards, err));
+    WEFT_TRY(weft_meta_check_vocab(t->shards, s, l->model.vocab, err));
     WEFT_TRY(weft_batch_init(&t->batch, t->shards, l->batch, l->seq, l->model.vocab,
                              s->data.shuffle, s->model.seed, err));
     if (!weft_size_mul(l->batch, l->seq, &tokens) ||

@@ -44,6 +44,25 @@ run 0 train --model.spec=d1 --data.train="bpe/train-*.bin" --data.seq=16 --data.
     --train.steps=1 --log.dir=run --model.dim=32 --model.heads=2 --model.vocab=2048
 holds test -s run/metrics.jsonl
 
+# The model's vocabulary is that of the data unless it is given; a smaller one is refused at once.
+shape=(--model.spec=d1 --model.dim=32 --model.heads=2 --data.seq=16 --data.batch=2 --train.steps=1)
+run 0 train "${shape[@]}" --data.train=bpe --log.dir=auto_vocab
+holds grep -q '^  vocab: 2048' auto_vocab/config.yaml
+run 0 train "${shape[@]}" --data.train=bpe --model.vocab=3000 --log.dir=more_vocab
+holds grep -q '^  vocab: 3000' more_vocab/config.yaml
+for how in '' --dry-run; do
+    run 3 train "${shape[@]}" --data.train=bpe --model.vocab=2047 $how
+    err_has 'has tokens of a vocabulary of 2048, the model has 2047: set model.vocab to 2048'
+done
+mkdir alone && cp bpe/train-000000.bin alone
+run 0 train "${shape[@]}" --data.train=alone --data.tokenizer=bpe --log.dir=named_vocab
+holds grep -q '^  vocab: 2048' named_vocab/config.yaml
+cp bpe/tokenizer.json alone
+run 0 train "${shape[@]}" --data.train=alone --log.dir=beside_vocab
+holds grep -q '^  vocab: 2048' beside_vocab/config.yaml
+run 3 train "${shape[@]}" --data.train=alone --model.vocab=100
+err_has 'it takes a larger model.vocab'
+
 # What is refused.
 run 2 tokenize -o x
 err_has 'needs INPUT'

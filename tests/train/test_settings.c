@@ -174,7 +174,6 @@ static struct check_case {
     {"a constant rate with an end", MODEL DATA "optim: {min_lr: 1e-5}\n",
      "--optim.curve=constant", "never comes down to it"},
 
-    {"a search", MODEL DATA, "--parallel.auto=true", "parallel.auto: true is not yet"},
     {"evaluation without data", MODEL DATA, "--eval.every=5",
      "eval.every is 5, and there is nothing to evaluate on: give data.val"},
     {"checkpoints without a place", MODEL DATA, "--checkpoint.every=5",

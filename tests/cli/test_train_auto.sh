@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# parallel.auto: whatever it chooses, the bits are those of the run without it; and what --dry-run
+# says.
+. "$(dirname -- "$0")/common.bash"
+
+tiny=$WEFT_TEST_DATA/train/gpt2-tiny
+settings=(--model.dir="$tiny" --data.train="$tiny/tokens.bin" --data.batch=8 --data.seq=24
+    --parallel.micros=4 --train.steps=3 --train.timeout=20 --train.slow=off)
+
+hash_of() { "$WEFT" inspect "$1/model" --hash | cut -d' ' -f1; }
+losses() { grep -o '"loss":[^,]*' "$1/metrics.jsonl"; }
+same() { cmp <(losses "$1") <(losses "$2") && [ "$(hash_of "$1")" = "$(hash_of "$2")" ]; }
+
+run 0 train "${settings[@]}" --log.dir=plain
+run 0 train "${settings[@]}" --parallel.auto=true --log.dir=chosen
+out_has 'auto     measured and compared in'
+out_has 'ms a step  bubble  bytes a rank'
+out_lacks 'as given'
+holds same plain chosen
+
+# The run's own file says what was chosen: a repeat measures nothing.
+holds grep -q '^  auto: false' chosen/config.yaml
+holds grep -q '^  threads: [1-9]' chosen/config.yaml
+run 0 train chosen/config.yaml --log.dir=repeated
+out_lacks 'auto '
+holds same plain repeated
+holds cmp chosen/schedule.csv repeated/schedule.csv
+
+# What is given stays, be it the default.
+run 0 train "${settings[@]}" --parallel.auto=true --parallel.pp=2 --log.dir=pipeline
+out_has 'as given: parallel.pp; take'
+holds grep -q '^  pp: 2' pipeline/config.yaml
+holds same plain pipeline
+printf 'parallel:\n  pp: 1\n  dp: 1\n  schedule: 1f1b\n  threads: auto\n' >given.yaml
+run 0 train given.yaml "${settings[@]}" --parallel.auto=true --log.dir=given
+out_has 'as given: parallel.pp, dp, schedule; take'
+holds grep -q '^  pp: 1' given/config.yaml
+holds same plain given
+run 0 train "${settings[@]}" --parallel.auto=true --parallel.threads=1 --dry-run
+out_has '1 thread each'
+
+# A printed file has all keys: what it says by default was not chosen by anyone.
+"$WEFT" train --print-config "${settings[@]}" >printed.yaml
+run 0 train printed.yaml --parallel.auto=true --log.dir=printed
+out_lacks 'as given'
+holds same plain printed
+run 0 train printed.yaml --parallel.auto=true --parallel.pp=2 --dry-run
+out_has 'as given: parallel.pp; take'
+
+# Nothing is trained, nothing is written.
+run 0 train "${settings[@]}" --parallel.auto=true --dry-run --log.dir=dry
+out_has 'auto     measured and compared in'
+out_has 'stages   0 on rank'
+holds test ! -e dry
+
+# What cannot be.
+run 2 train "${settings[@]}" --parallel.auto=true --parallel.pp=5
+err_has 'parallel.auto: nothing can be run: 4 layers cannot fill 5 stages'
+run 2 train "${settings[@]}" --parallel.auto=true --parallel.dp=5
+err_has 'parallel.auto: nothing can be run: parallel.dp 5 is more than the 4 micros'
+run 2 train "${settings[@]}" --parallel.auto=true --parallel.schedule=1f1c
+err_has '1f1b'
+
+# The plan in words: layers of stages, units, one of a thing, a head alone.
+run 0 train "${settings[@]}" --parallel.partition=4,0 --parallel.pp=2 --parallel.threads=1 \
+    --dry-run
+out_has 'ranks    2: pp 2 x dp 1, 1 thread each; schedule 1f1b, 2 stages, 4 micros of 2 sequences'
+out_has 'stages   0 on rank 0: embedding, layers 0 to 3'
+out_has '         1 on rank 1: head'
+out_has 'the B (or I and W) of stage 1 takes no time'
+holds grep -Eq 'makespan [0-9.]+ (µ|m|)s, bubble ' out
+run 0 train --model.dir="$tiny" --data.train="$tiny/tokens.bin" --data.batch=1 --dry-run
+out_has '1 stage, 1 micro of 1 sequence'
+out_has 'stages   0 on rank 0: embedding, layers 0 to 3, head'
+run 0 train "${settings[@]}" --parallel.pp=2 --parallel.dp=2 --parallel.schedule=chimera --dry-run
+out_has 'stages   0 on ranks 0, 1: embedding'
+out_has 'the picture is of the first replica'
+
+# Under MPI the ranks are as many as were started, and all take the same choice.
+mpi=$(command -v mpirun.openmpi) && [ -e "$WEFT_BUILD_DIR/weft-openmpi.so" ] && {
+    what='mpirun -n 2 weft train'
+    options=(--oversubscribe --mca mpi_yield_when_idle 1)
+    [ "$(id -u)" -ne 0 ] || options+=(--allow-run-as-root)
+    export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}fast_unwind_on_malloc=0"
+    code=0
+    "$mpi" "${options[@]}" -n 2 "$WEFT" train "${settings[@]}" --parallel.auto=true \
+        --log.dir=ranks >out 2>err </dev/null || code=$?
+    holds test "$code" -eq 0
+    out_has 'auto     measured and compared in'
+    holds test "$(grep -c 'measured and compared' out)" -eq 1
+    out_has 'ranks    2 by mpi'
+    holds same plain ranks
+    "$mpi" "${options[@]}" -n 2 "$WEFT" train "${settings[@]}" --parallel.auto=true --dry-run \
+        >out 2>err </dev/null
+    holds test "$(grep -c '^stages ' out)" -eq 1
+}
+finish
