@@ -136,6 +136,7 @@ enum weft_status weft_rundir_open(struct weft_rundir *run, const char *dir, bool
     WEFT_TRY(check_finished(dir, err));
     if (!resume)
         WEFT_TRY(check_checkpoints(dir, err));
+    WEFT_TRY(weft_made_note(&run->made, dir, err));
     WEFT_TRY(make_directories(dir, err));
     return weft_store_lock(dir, &run->lock, err);
 }
@@ -259,6 +260,9 @@ enum weft_status weft_rundir_record(const char *dir, struct weft_comm *comm,
 
 void weft_rundir_release(struct weft_rundir *run)
 {
+    if (run->lock != NULL && run->metrics == NULL)
+        weft_made_undo(&run->made);
+    weft_made_release(&run->made);
     weft_metrics_log_free(run->metrics);
     weft_store_unlock(run->lock);
     free(run->model);
