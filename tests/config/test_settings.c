@@ -195,7 +195,11 @@ static struct error_case {
      "log: {}\nmodel: {}\nlog: {}\n",
      {NULL},
      "f.yaml:3:1: the section is there twice: log"},
-    {"a flag twice", NULL, {"--optim.lr=1", "--optim.lr", "1"}, "--optim.lr is given twice"},
+    {"a flag twice, the last one wrong",
+     NULL,
+     {"--optim.lr=1", "--optim.lr", "much"},
+     "--optim.lr: 'much' is no number"},
+    {"a flag twice, the first one wrong", NULL, {"--optim.lr=much", "--optim.lr=1"}, "'much'"},
     /* Values. */
     {"no whole number",
      "model:\n  layers: 1.5\n",
