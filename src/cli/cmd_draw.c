@@ -108,7 +108,9 @@ static enum weft_status read_trace(const char *file, const struct costs *c,
     char *text = NULL;
     size_t len = 0;
     struct weft_schedule *s = NULL;
-    WEFT_TRY(weft_input_read(file, &text, &len, err));
+    bool named_trace = weft_path_ends_in(file, ".trace");
+    WEFT_TRY(
+        weft_input_read_as(named_trace ? WEFT_DATA : WEFT_SCHEDULE, file, &text, &len, err));
     enum weft_status st;
     if (weft_trace_is(text, len)) {
         st = weft_trace_parse(text, len, source, out, err);
@@ -172,14 +174,11 @@ static enum weft_status choose_format(const struct draw_settings *s, enum weft_d
     *out = WEFT_DRAW_TEXT;
     if (s->format != NULL)
         weft_draw_format_find(s->format, out); /* one of the choices */
-    else if (s->output != NULL && strcmp(s->output, "-") != 0 &&
-             !weft_draw_format_of(s->output, out))
-        return WEFT_FAIL(
-            err, WEFT_USAGE,
-            "%.80s: no form ends like that: .svg .png .pdf .html .json .txt .trace, "
-            "or give --format",
-            s->output);
-    return WEFT_OK;
+    else if (s->output != NULL)
+        weft_draw_format_of(s->output, out);
+    return s->format != NULL
+               ? WEFT_OK
+               : weft_output_check(s->output, ".svg .png .pdf .html .json .txt .trace", err);
 }
 
 static enum weft_status draw_files(const char *const *files, size_t n,

@@ -70,6 +70,27 @@ static enum weft_status open_beside(struct weft_output *s, const struct stat *ol
     return WEFT_OK;
 }
 
+enum weft_status weft_output_check(const char *path, const char *endings,
+                                   struct weft_error *err)
+{
+    struct stat info;
+    if (path == NULL || strcmp(path, "-") == 0 ||
+        (stat(path, &info) == 0 && !S_ISREG(info.st_mode)))
+        return WEFT_OK;
+    for (const char *at = endings; *at != '\0';) {
+        char ending[16];
+        size_t n = strcspn(at, " ");
+        snprintf(ending, sizeof ending, "%.*s", (int)n, at);
+        if (weft_path_ends_in(path, ending))
+            return WEFT_OK;
+        at += n + (at[n] == ' ');
+    }
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "--output %.160s: its ending chooses no form: give a name that ends in "
+                     "one of %s",
+                     path, endings);
+}
+
 enum weft_status weft_output_open(struct weft_output *s, const char *path,
                                   struct weft_error *err)
 {
@@ -110,6 +131,8 @@ enum weft_status weft_output_close(struct weft_output *s, enum weft_status st,
             st = WEFT_FAIL(err, WEFT_IO, "cannot write %s: %s", name, strerror(errno));
         if (st != WEFT_OK)
             remove(s->unfinished);
+        else
+            printf("wrote %s\n", s->path);
         free(s->unfinished);
         free(s->target);
     }

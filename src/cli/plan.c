@@ -75,7 +75,7 @@ enum weft_status weft_plan_measured_costs(const char *path, struct weft_cost *co
         WEFT_TRY(weft_run_trace(path, &newest, err));
         path = newest;
     }
-    enum weft_status st = weft_input_read(path, &text, &len, err);
+    enum weft_status st = weft_input_read_as(WEFT_DATA, path, &text, &len, err);
     if (st == WEFT_OK)
         st = weft_trace_parse(text, len, path, &trace, err);
     free(text);
@@ -375,7 +375,7 @@ static enum weft_status read_schedule(const struct weft_plan_settings *settings,
     size_t len = 0;
     bool keep_idle =
         settings->lower_like != NULL && strcmp(settings->lower_like, "pytorch") == 0;
-    WEFT_TRY(weft_input_read(file, &text, &len, err));
+    WEFT_TRY(weft_input_read_as(WEFT_SCHEDULE, file, &text, &len, err));
     enum weft_status st = weft_schedule_parse(text, len, file, keep_idle, out, err);
     free(text);
     if (st != WEFT_OK)
