@@ -59,7 +59,7 @@ run 2 tokenize book.txt -o x --tokenizer bpe --train-bpe 300
 err_has 'not both'
 run 2 tokenize book.txt -o x --train-bpe 100
 err_has 'learn 257 to'
-run 2 tokenize book.txt -o x --tokenizer nowhere
+run 3 tokenize book.txt -o x --tokenizer nowhere
 err_has 'nowhere: No such file or directory'
 run 3 tokenize nowhere.txt -o x
 err_has 'nowhere.txt: No such file or directory'
