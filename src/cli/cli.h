@@ -55,9 +55,6 @@ void weft_print_completion(FILE *out);
 
 /* -- files and terminals -------------------------------------------------------------------- */
 
-/* The trace of the last step that was recorded in a run's directory, of its first replica.  The caller
- * frees *out. */
-enum weft_status weft_run_trace(const char *dir, char **out, struct weft_error *err);
 bool weft_is_directory(const char *path);
 
 bool weft_path_ends_in(const char *path, const char *ending); /* does a file's name end so? */

@@ -1,6 +1,5 @@
 #define _DEFAULT_SOURCE /* isatty and the window size of a terminal */
 
-#include <dirent.h>
 #include <errno.h>
 #include <langinfo.h>
 #include <stdlib.h>
@@ -10,39 +9,12 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "ckpt/file.h"
 #include "cli/cli.h"
 
 bool weft_is_directory(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-static bool is_first_replica(const char *name)
-{
-    const char *replica = strstr(name, "-replica-");
-    return weft_path_ends_in(name, ".trace") &&
-           (replica == NULL || strcmp(replica, "-replica-0.trace") == 0);
-}
-
-enum weft_status weft_run_trace(const char *dir, char **out, struct weft_error *err)
-{
-    char *folder = weft_path_join(dir, "trace");
-    DIR *list = folder == NULL ? NULL : opendir(folder);
-    char last[256] = "";
-    for (const struct dirent *entry; list != NULL && (entry = readdir(list)) != NULL;)
-        if (is_first_replica(entry->d_name) && strcmp(entry->d_name, last) > 0)
-            snprintf(last, sizeof last, "%s", entry->d_name);
-    if (list != NULL)
-        closedir(list);
-    *out = last[0] == '\0' ? NULL : weft_path_join(folder, last);
-    free(folder);
-    if (*out == NULL)
-        return WEFT_FAIL(err, WEFT_DATA,
-                         "%.200s has no traces: train with --log.trace_steps=3 to record some",
-                         dir);
-    return WEFT_OK;
 }
 
 bool weft_path_ends_in(const char *path, const char *ending)

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "config/costfile.h"
 #include "config/values.h"
+#include "train/runtrace.h"
 #include "weft/sim.h"
 #include "weft/trace.h"
 
@@ -72,7 +73,7 @@ enum weft_status weft_plan_measured_costs(const char *path, struct weft_cost *co
     struct weft_trace trace = {0};
     struct weft_measured_cost m = {0};
     if (weft_is_directory(path)) {
-        WEFT_TRY(weft_run_trace(path, &newest, err));
+        WEFT_TRY(weft_run_find_trace(path, &newest, NULL, err));
         path = newest;
     }
     enum weft_status st = weft_input_read_as(WEFT_DATA, path, &text, &len, err);
