@@ -119,9 +119,10 @@ static enum weft_status read_trace(const char *file, const struct costs *c,
 static enum weft_status read_run(const char *dir, struct weft_trace out[2],
                                  struct weft_error *err)
 {
+    const struct weft_memory activations = {0}; /* one a forward */
     char *trace = NULL;
     WEFT_TRY(weft_run_find_trace(dir, &trace, NULL, err));
-    enum weft_status st = weft_run_read_traces(dir, trace, &out[0], &out[1], err);
+    enum weft_status st = weft_run_read_traces(dir, trace, &activations, &out[0], &out[1], err);
     free(trace);
     return st;
 }

@@ -138,8 +138,8 @@ enum weft_status weft_run_trace_explain(struct weft_run_trace *t, struct weft_er
 
 static enum weft_status read_both(struct weft_run *run, const char *trace)
 {
-    WEFT_TRY(
-        weft_run_read_traces(run->dir, trace, &run->planned.trace, &run->measured.trace, NULL));
+    WEFT_TRY(weft_run_read_traces(run->dir, trace, NULL, &run->planned.trace,
+                                  &run->measured.trace, NULL));
     WEFT_TRY(weft_run_trace_explain(&run->measured, NULL));
     return weft_run_trace_explain(&run->planned, NULL);
 }

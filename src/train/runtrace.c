@@ -74,7 +74,8 @@ static enum weft_status read_measured(const char *path, struct weft_trace *out,
 }
 
 static enum weft_status time_schedule(const struct weft_schedule *s,
-                                      const struct weft_measured_cost *m, const char *path,
+                                      const struct weft_measured_cost *m,
+                                      const struct weft_memory *memory, const char *path,
                                       struct weft_trace *out, struct weft_error *err)
 {
     const struct weft_cost cost = {.f = {m->f, m->n_stages},
@@ -91,14 +92,15 @@ static enum weft_status time_schedule(const struct weft_schedule *s,
         return WEFT_FAIL(err, WEFT_SCHEDULE, "%.200s is wrong (weft check shows where)", path);
     if (weft_schedule_placement(s)->n_stages != m->n_stages)
         return WEFT_FAIL(err, WEFT_SCHEDULE, "%.200s is not that of the run's trace", path);
-    WEFT_TRY(weft_metrics_init(&metrics, s, &cost, NULL, err));
-    enum weft_status st = weft_trace_init_plan(out, s, &metrics, NULL, err);
+    WEFT_TRY(weft_metrics_init(&metrics, s, &cost, memory, err));
+    enum weft_status st = weft_trace_init_plan(out, s, &metrics, memory, err);
     weft_metrics_release(&metrics);
     return st;
 }
 
 static enum weft_status make_planned(const char *path, const struct weft_trace *measured,
-                                     struct weft_trace *out, struct weft_error *err)
+                                     const struct weft_memory *memory, struct weft_trace *out,
+                                     struct weft_error *err)
 {
     char *text = NULL;
     size_t len = 0;
@@ -109,7 +111,7 @@ static enum weft_status make_planned(const char *path, const struct weft_trace *
     if (st == WEFT_OK)
         st = weft_measured_cost_init(&m, measured, err);
     if (st == WEFT_OK)
-        st = time_schedule(s, &m, path, out, err);
+        st = time_schedule(s, &m, memory, path, out, err);
     if (st == WEFT_OK)
         out->unit_seconds = measured->unit_seconds;
     weft_measured_cost_release(&m);
@@ -119,6 +121,7 @@ static enum weft_status make_planned(const char *path, const struct weft_trace *
 }
 
 enum weft_status weft_run_read_traces(const char *dir, const char *path,
+                                      const struct weft_memory *memory,
                                       struct weft_trace *planned, struct weft_trace *measured,
                                       struct weft_error *err)
 {
@@ -129,7 +132,7 @@ enum weft_status weft_run_read_traces(const char *dir, const char *path,
     if (st == WEFT_OK)
         st = read_measured(path, &own, err);
     if (st == WEFT_OK)
-        st = make_planned(schedule, &own, planned, err);
+        st = make_planned(schedule, &own, memory, planned, err);
     free(schedule);
     if (st != WEFT_OK) {
         weft_trace_release(&own);
