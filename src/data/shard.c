@@ -216,12 +216,13 @@ static enum weft_status decode(const struct shard *s, const unsigned char *bytes
         const unsigned char *b = bytes + i * s->width;
         uint32_t token = s->width == 2 ? (uint32_t)b[0] | (uint32_t)b[1] << 8 : get_u32(b);
         if (token >= limit)
-            return WEFT_FAIL(err, WEFT_DATA,
-                             "%.240s: token %" PRIu64 " (at byte %" PRIu64 ") is %" PRIu32
-                             ": the vocabulary has %" PRIu32
-                             ": give model.vocab as the tokenizer has it, or other data",
-                             s->path, index + i,
-                             WEFT_SHARD_HEADER_BYTES + (index + i) * s->width, token, limit);
+            return WEFT_FAIL(
+                err, WEFT_DATA,
+                "%.240s: token %" PRIu64 " (at byte %" PRIu64 ") is %" PRIu32
+                ": the vocabulary has %" PRIu32
+                "; it takes a larger model.vocab, or data of the model's tokenizer",
+                s->path, index + i, WEFT_SHARD_HEADER_BYTES + (index + i) * s->width, token,
+                limit);
         out[i] = (int32_t)token;
     }
     return WEFT_OK;
