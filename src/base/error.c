@@ -25,6 +25,15 @@ int weft_status_exit_code(enum weft_status status)
                                                    : status_table[WEFT_INTERNAL].exit_code;
 }
 
+void weft_error_wrap(struct weft_error *err, const char *before, const char *after)
+{
+    char msg[sizeof err->msg];
+    if (err == NULL)
+        return;
+    memcpy(msg, err->msg, sizeof msg);
+    weft_error_set(err, err->status, err->file, err->line, "%s%s%s", before, msg, after);
+}
+
 enum weft_status weft_error_set(struct weft_error *err, enum weft_status status,
                                 const char *file, int line, const char *format, ...)
 {

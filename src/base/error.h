@@ -23,4 +23,7 @@ enum weft_status weft_error_set(struct weft_error *err, enum weft_status status,
 
 #define WEFT_LEN(array) (sizeof(array) / sizeof((array)[0]))
 
+/* Puts text around a message that is there: where it was met, what to do. */
+void weft_error_wrap(struct weft_error *err, const char *before, const char *after);
+
 #endif

@@ -36,20 +36,26 @@ static enum weft_status read_stream(FILE *in, const char *path, char **out, size
     return WEFT_OK;
 }
 
-enum weft_status weft_input_read(const char *path, char **out, size_t *len,
-                                 struct weft_error *err)
+enum weft_status weft_input_read_as(enum weft_status kind, const char *path, char **out,
+                                    size_t *len, struct weft_error *err)
 {
     if (strcmp(path, "-") == 0)
         return read_stream(stdin, "standard input", out, len, err);
     FILE *in = fopen(path, "rb");
     if (in == NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "%s: %s", path, strerror(errno));
+        return WEFT_FAIL(err, kind, "%s: %s", path, strerror(errno));
     struct stat info;
     enum weft_status st;
     if (fstat(fileno(in), &info) == 0 && S_ISDIR(info.st_mode))
-        st = WEFT_FAIL(err, WEFT_USAGE, "%s: is a directory, not a file", path);
+        st = WEFT_FAIL(err, kind, "%s: is a directory, not a file", path);
     else
         st = read_stream(in, path, out, len, err);
     fclose(in);
     return st;
+}
+
+enum weft_status weft_input_read(const char *path, char **out, size_t *len,
+                                 struct weft_error *err)
+{
+    return weft_input_read_as(WEFT_USAGE, path, out, len, err);
 }

@@ -29,6 +29,12 @@ int weft_utf8_length(const char *text);
 enum { WEFT_NUMBER_CHARS = 32 };
 void weft_number_print(double value, char *out);
 
+/* What a noun has behind `n`: "1 rank", "2 ranks". */
+static inline const char *weft_plural(unsigned long long n)
+{
+    return n == 1 ? "" : "s";
+}
+
 /* How far `a` is from `b` in single edits, whatever their case: for "did you mean". */
 size_t weft_text_distance(const char *a, const char *b);
 

@@ -20,8 +20,9 @@ enum weft_status weft_file_open(const char *path, int *out, uint64_t *size,
     /* Without O_NONBLOCK a pipe would hold us until somebody writes. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return WEFT_FAIL(err, errno == ENOENT || errno == ENOTDIR ? WEFT_CKPT : WEFT_IO,
-                         "%.160s cannot be opened: %s", path, strerror(errno));
+        return WEFT_FAIL(
+            err, errno == ENOENT || errno == ENOTDIR || errno == EACCES ? WEFT_CKPT : WEFT_IO,
+            "%.160s cannot be opened: %s", path, strerror(errno));
     struct stat st;
     enum weft_status status = WEFT_OK;
     if (fstat(fd, &st) != 0)

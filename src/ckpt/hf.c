@@ -98,6 +98,8 @@ static enum weft_status read_config(struct weft_hf *hf, struct weft_error *err)
     if (path == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "the path of config.json");
     enum weft_status st = weft_file_read(path, MAX_CONFIG_BYTES, &text, &len, err);
+    if (st != WEFT_OK && access(path, F_OK) != 0)
+        weft_error_wrap(err, "", ": give the directory of a model, which has one");
     if (st == WEFT_OK)
         st = weft_hf_config_parse(text, len, path, &hf->model, err);
     free(text);

@@ -99,6 +99,8 @@ static enum weft_status check_free(const char *dir, struct weft_error *err)
     DIR *d = opendir(dir);
     if (d == NULL && errno == ENOENT)
         return WEFT_OK;
+    if (d == NULL && errno == ENOTDIR)
+        return WEFT_FAIL(err, WEFT_USAGE, "%.160s: a file is there: give a new directory", dir);
     if (d == NULL)
         return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be looked into: %s", dir,
                          strerror(errno));
@@ -108,7 +110,7 @@ static enum weft_status check_free(const char *dir, struct weft_error *err)
     closedir(d);
     if (empty)
         return WEFT_OK;
-    return WEFT_FAIL(err, WEFT_IO,
+    return WEFT_FAIL(err, WEFT_USAGE,
                      "%.160s exists and is not empty: give another name, or move it", dir);
 }
 

@@ -50,9 +50,9 @@ static enum weft_status refuse(int fd, const char *dir, struct weft_error *err)
                      dir, text[0] == '\0' ? "another run" : weft_printable(text).at);
 }
 
-static enum weft_status take(int fd, const char *dir, struct weft_error *err)
+static enum weft_status take(int fd, const char *path, const char *dir, struct weft_error *err)
 {
-    struct stat st;
+    struct stat st, now;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         return WEFT_FAIL(err, WEFT_IO, "%.160s/lock is no regular file", dir);
     /* weft_store_is_locked() of another process has it for a moment. */
@@ -62,6 +62,9 @@ static enum weft_status take(int fd, const char *dir, struct weft_error *err)
         taken = flock(fd, LOCK_EX | LOCK_NB);
     }
     if (taken == 0) {
+        /* Whoever held it may have removed it before it let go, and this is no lock any more. */
+        if (stat(path, &now) != 0 || now.st_ino != st.st_ino || now.st_dev != st.st_dev)
+            return WEFT_FAIL(err, WEFT_USAGE, "%.160s was locked until now: try again", dir);
         write_owner(fd);
         return WEFT_OK;
     }
@@ -80,13 +83,13 @@ enum weft_status weft_store_lock(const char *dir, struct weft_store_lock **out,
         free(lock);
         return WEFT_FAIL(err, WEFT_NOMEM, "a lock");
     }
-    /* The file stays when the lock goes: whoever removed it could remove another one's. */
+    /* The file stays when the lock goes: only its holder may remove it. */
     lock->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     enum weft_status st;
     if (lock->fd < 0)
         st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be opened: %s", path, strerror(errno));
     else
-        st = take(lock->fd, dir, err);
+        st = take(lock->fd, path, dir, err);
     free(path);
     if (st == WEFT_OK)
         *out = lock;

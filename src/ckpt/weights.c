@@ -84,7 +84,9 @@ enum weft_status weft_weights_open(const char *path, struct weft_weights **out,
 {
     struct stat st;
     if (stat(path, &st) != 0)
-        return WEFT_FAIL(err, WEFT_CKPT, "%.160s cannot be opened: %s", path, strerror(errno));
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s cannot be opened: %s: give a model's directory or file", path,
+                         strerror(errno));
     struct weft_weights *w = calloc(1, sizeof *w);
     if (w == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a handle for %.160s", path);

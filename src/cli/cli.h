@@ -55,13 +55,9 @@ void weft_print_completion(FILE *out);
 
 /* -- files and terminals -------------------------------------------------------------------- */
 
-/* Does a file's name end so? */
-/* The trace of the last step that was recorded in a run's directory, of its first replica.  The caller
- * frees *out. */
-enum weft_status weft_run_trace(const char *dir, char **out, struct weft_error *err);
 bool weft_is_directory(const char *path);
 
-bool weft_path_ends_in(const char *path, const char *ending);
+bool weft_path_ends_in(const char *path, const char *ending); /* does a file's name end so? */
 
 /* Where a command prints: standard output, or a file that appears whole or not at all. */
 struct weft_output {
@@ -71,11 +67,16 @@ struct weft_output {
     char *target;     /* owned: the name it gets */
 };
 
+/* Refuses a file whose name chooses no form: it must end in one of `endings`, ".csv .json".  What
+ * is there and is no file (a pipe, /dev/null) chooses none. */
+enum weft_status weft_output_check(const char *path, const char *endings,
+                                   struct weft_error *err);
+
 enum weft_status weft_output_open(struct weft_output *s, const char *path,
                                   struct weft_error *err);
 
-/* Closes it, and keeps the file only when `st` and all writing was well.  Returns `st`, or the
- * failure to write. */
+/* Closes it, and keeps the file only when `st` and all writing was well: then standard output gets
+ * a line that says so.  Returns `st`, or the failure to write. */
 enum weft_status weft_output_close(struct weft_output *s, enum weft_status st,
                                    struct weft_error *err);
 

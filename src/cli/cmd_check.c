@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "draw/findings.h"
 #include "weft/verify.h"
@@ -91,7 +92,7 @@ static enum weft_status read_and_prove(struct check *c, const struct check_setti
     WEFT_TRY(parse_transport(s->transport, &c->transport, err));
     c->transport.by_pair = s->channels != NULL && strcmp(s->channels, "pair") == 0;
     c->transport_name = s->transport != NULL ? s->transport : "buffered";
-    WEFT_TRY(weft_input_read(c->file, &text, &len, err));
+    WEFT_TRY(weft_input_read_as(WEFT_SCHEDULE, c->file, &text, &len, err));
     bool keep_idle = s->lower_like != NULL && strcmp(s->lower_like, "pytorch") == 0;
     enum weft_status st = weft_schedule_parse(text, len, c->file, keep_idle, &c->read, err);
     free(text);
@@ -263,10 +264,12 @@ static void print_text(FILE *out, const struct check *c, const struct check_sett
     const struct weft_placement *place = weft_schedule_placement(c->read);
     const struct weft_report *r = &c->report;
     struct weft_text text = {0};
-    weft_text_addf(&text, "%s: %s%s%u ranks, %u stages (%s), %u micros\n", c->file,
+    weft_text_addf(&text, "%s: %s%s%u rank%s, %u stage%s (%s), %u micro%s\n", c->file,
                    weft_schedule_name(c->read), weft_schedule_name(c->read)[0] ? ", " : "",
-                   place->n_ranks, place->n_stages,
-                   weft_placement_name(weft_schedule_placement_kind(c->read)), place->n_micros);
+                   place->n_ranks, weft_plural(place->n_ranks), place->n_stages,
+                   weft_plural(place->n_stages),
+                   weft_placement_name(weft_schedule_placement_kind(c->read)), place->n_micros,
+                   weft_plural(place->n_micros));
     if (r->n_findings > 0) {
         draw_findings(&text, c, weft_style_for(out, s->color, s->width));
         say_enough(&text, c);

@@ -302,9 +302,6 @@ static enum weft_status print_all(const struct contest *c, const struct compare_
                                   struct weft_error *err)
 {
     const char *path = in->plan.output;
-    if (path != NULL && strchr(path, '.') != NULL && !weft_path_ends_in(path, ".svg") &&
-        !weft_path_ends_in(path, ".json") && !weft_path_ends_in(path, ".txt"))
-        return WEFT_FAIL(err, WEFT_USAGE, "compare writes .svg, .json or .txt");
     struct weft_output sink;
     WEFT_TRY(weft_output_open(&sink, path, err));
     enum weft_status st = WEFT_OK;
@@ -357,6 +354,8 @@ static enum weft_status run_compare(int argc, char **argv, struct weft_error *er
     struct compare_settings in = {0};
     const char *none = NULL;
     WEFT_TRY(weft_command_parse(&weft_command_compare, argc, argv, &in, &none, err));
+    if (!in.json)
+        WEFT_TRY(weft_output_check(in.plan.output, ".svg .json .txt", err));
     if (in.plan.ranks == 0 || in.plan.micros == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "compare needs --ranks P and --micros M");
     struct contest c = {.ranks = in.plan.ranks, .micros = in.plan.micros};

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "ckpt/hf.h"
 #include "cli/cli.h"
 #include "train/load.h"
@@ -115,9 +116,9 @@ static enum weft_status run_convert(int argc, char **argv, struct weft_error *er
         weft_options_parse(weft_command_convert.options, argc, argv, &s, paths, &n, err);
     if (st == WEFT_OK && n != 2)
         st = WEFT_FAIL(err, WEFT_USAGE,
-                       "convert takes what to read and what to write, not %zu names: see weft "
+                       "convert takes what to read and what to write, not %zu name%s: see weft "
                        "convert --help",
-                       n);
+                       n, weft_plural(n));
     if (st == WEFT_OK)
         st = convert(paths[0], paths[1], &s, err);
     free(paths);

@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "ckpt/file.h"
 #include "cli/cli.h"
 #include "cli/plan.h"
 #include "config/values.h"
 #include "draw/draw.h"
+#include "train/runtrace.h"
 
 struct draw_settings {
     const char *output, *format, *title, *cost, *mem, *unit, *color;
@@ -77,15 +77,6 @@ struct costs {
     struct weft_memory memory;
 };
 
-static void costs_release(struct costs *c)
-{
-    struct weft_values *lists[] = {&c->cost.f,   &c->cost.i,   &c->cost.w,
-                                   &c->cost.b,   &c->cost.fb,  &c->memory.f,
-                                   &c->memory.i, &c->memory.w, &c->memory.limit};
-    for (size_t i = 0; i < WEFT_LEN(lists); i++)
-        weft_values_release(lists[i]);
-}
-
 static enum weft_status time_schedule(const struct weft_schedule *s, const struct costs *c,
                                       const char *file, struct weft_trace *out,
                                       struct weft_error *err)
@@ -108,7 +99,9 @@ static enum weft_status read_trace(const char *file, const struct costs *c,
     char *text = NULL;
     size_t len = 0;
     struct weft_schedule *s = NULL;
-    WEFT_TRY(weft_input_read(file, &text, &len, err));
+    bool named_trace = weft_path_ends_in(file, ".trace");
+    WEFT_TRY(
+        weft_input_read_as(named_trace ? WEFT_DATA : WEFT_SCHEDULE, file, &text, &len, err));
     enum weft_status st;
     if (weft_trace_is(text, len)) {
         st = weft_trace_parse(text, len, source, out, err);
@@ -126,24 +119,10 @@ static enum weft_status read_trace(const char *file, const struct costs *c,
 static enum weft_status read_run(const char *dir, struct weft_trace out[2],
                                  struct weft_error *err)
 {
-    struct costs c = {0};
-    char *trace = NULL, *schedule = weft_path_join(dir, "schedule.csv");
-    enum weft_status st = weft_plan_measured_costs(dir, &c.cost, err);
-    if (st == WEFT_OK)
-        st = weft_run_trace(dir, &trace, err);
-    if (st == WEFT_OK && schedule == NULL)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path");
-    if (st == WEFT_OK)
-        st = read_trace(schedule, &c, &out[0], err);
-    if (st == WEFT_OK)
-        st = read_trace(trace, &c, &out[1], err);
-    if (st == WEFT_OK) {
-        out[0].unit_seconds = out[1].unit_seconds;
-        snprintf(out[0].name, sizeof out[0].name, "planned");
-        snprintf(out[1].name, sizeof out[1].name, "measured");
-    }
-    costs_release(&c);
-    free(schedule);
+    const struct weft_memory activations = {0}; /* one a forward */
+    char *trace = NULL;
+    WEFT_TRY(weft_run_find_trace(dir, &trace, NULL, err));
+    enum weft_status st = weft_run_read_traces(dir, trace, &activations, &out[0], &out[1], err);
     free(trace);
     return st;
 }
@@ -160,7 +139,7 @@ static enum weft_status read_traces(const char *const *files, size_t n,
         st = run ? read_run(files[i], out, err) : read_trace(files[i], &c, out, err);
         out += run ? 2 : 1;
     }
-    costs_release(&c);
+    weft_costs_release(&c.cost, &c.memory);
     return st;
 }
 
@@ -172,14 +151,11 @@ static enum weft_status choose_format(const struct draw_settings *s, enum weft_d
     *out = WEFT_DRAW_TEXT;
     if (s->format != NULL)
         weft_draw_format_find(s->format, out); /* one of the choices */
-    else if (s->output != NULL && strcmp(s->output, "-") != 0 &&
-             !weft_draw_format_of(s->output, out))
-        return WEFT_FAIL(
-            err, WEFT_USAGE,
-            "%.80s: no form ends like that: .svg .png .pdf .html .json .txt .trace, "
-            "or give --format",
-            s->output);
-    return WEFT_OK;
+    else if (s->output != NULL)
+        weft_draw_format_of(s->output, out);
+    return s->format != NULL
+               ? WEFT_OK
+               : weft_output_check(s->output, ".svg .png .pdf .html .json .txt .trace", err);
 }
 
 static enum weft_status draw_files(const char *const *files, size_t n,

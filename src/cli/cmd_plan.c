@@ -27,8 +27,8 @@ static const struct weft_option options[] = {
      "text|csv|pytorch", AT(format)},
     {"json", 'j', WEFT_OPT_SWITCH, NULL, "everything, for programs", NULL, AT(json)},
     {"output", 'o', WEFT_OPT_TEXT, "FILE",
-     "write there; .csv .json .svg .png .pdf .html .trace .trace.json choose the form", NULL,
-     AT(output)},
+     "write there; .csv .json .txt .svg .png .pdf .html .trace .trace.json choose the form",
+     NULL, AT(output)},
     {"width", 0, WEFT_OPT_COUNT, "N", "columns to draw in (the terminal's)", NULL, AT(width)},
     {"color", 0, WEFT_OPT_CHOICE, "WHEN", "colours in the drawing", "auto|always|never",
      AT(color)},
@@ -138,6 +138,9 @@ static enum weft_status run_plan(int argc, char **argv, struct weft_error *err)
         print_list(stdout);
         return WEFT_OK;
     }
+    if (!s.json && s.format == NULL)
+        WEFT_TRY(
+            weft_output_check(s.output, ".csv .json .txt .svg .png .pdf .html .trace", err));
     choose_form(&s);
     if (s.json && s.format != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "give --json or --format, not both");

@@ -1,6 +1,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "ckpt/file.h"
@@ -26,6 +27,18 @@ static const struct weft_option options[] = {
      AT(port)},
 };
 
+static enum weft_status check_runs(const char *const *dirs, size_t n, struct weft_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!weft_is_directory(dirs[i]))
+            return WEFT_FAIL(err, WEFT_DATA,
+                             "%.200s %s: give the directory of a run (weft train --log.dir=DIR "
+                             "makes one)",
+                             dirs[i],
+                             access(dirs[i], F_OK) == 0 ? "is a file" : "is not there");
+    return WEFT_OK;
+}
+
 static enum weft_status write_page(const char *const *dirs, size_t n, const char *path,
                                    struct weft_error *err)
 {
@@ -34,16 +47,9 @@ static enum weft_status write_page(const char *const *dirs, size_t n, const char
     if (path == NULL && own == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path");
     const char *to = path == NULL ? own : path;
-    enum weft_status st = WEFT_OK;
-    for (size_t i = 0; st == WEFT_OK && i < n; i++)
-        if (!weft_is_directory(dirs[i]))
-            st = WEFT_FAIL(err, WEFT_USAGE, "%.200s is no directory of a run", dirs[i]);
-    if (st == WEFT_OK)
-        st = weft_output_open(&sink, to, err);
+    enum weft_status st = weft_output_open(&sink, to, err);
     if (st == WEFT_OK)
         st = weft_output_close(&sink, weft_report_write(sink.out, dirs, n, err), err);
-    if (st == WEFT_OK && strcmp(to, "-") != 0)
-        printf("wrote %s\n", to);
     free(own);
     return st;
 }
@@ -55,9 +61,6 @@ static enum weft_status serve(const char *const *dirs, size_t n, uint32_t port,
     struct weft_report_server *server = NULL;
     sigset_t ends;
     int which;
-    for (size_t i = 0; i < n; i++)
-        if (!weft_is_directory(dirs[i]))
-            return WEFT_FAIL(err, WEFT_USAGE, "%.200s is no directory of a run", dirs[i]);
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);
@@ -98,6 +101,8 @@ static enum weft_status run_report(int argc, char **argv, struct weft_error *err
         weft_options_parse(weft_command_report.options, argc, argv, &s, dirs, &n, err);
     if (st == WEFT_OK)
         st = check(&s, n, err);
+    if (st == WEFT_OK)
+        st = check_runs(dirs, n, err);
     if (st == WEFT_OK)
         st = s.serve ? serve(dirs, n, s.port == 0 ? DEFAULT_PORT : s.port, err)
                      : write_page(dirs, n, s.output, err);

@@ -498,11 +498,9 @@ static enum weft_status print_all(const struct simulation *s,
     bool drawn = path != NULL && weft_draw_format_of(path, &format) &&
                  format != WEFT_DRAW_TEXT && (format != WEFT_DRAW_CHROME || chrome);
     bool json = in->json || (format == WEFT_DRAW_CHROME && !drawn);
-    bool known = path == NULL || strchr(path, '.') == NULL || drawn || json ||
-                 weft_path_ends_in(path, ".txt");
-    if (!known || (drawn && in->json))
-        return WEFT_FAIL(err, WEFT_USAGE, "simulate writes .txt, .json, .trace or pictures: %s",
-                         known ? "leave out --json" : "see --help");
+    if (drawn && in->json)
+        return WEFT_FAIL(err, WEFT_USAGE, "--output %.160s is a picture: leave out --json",
+                         path);
     struct weft_output sink;
     WEFT_TRY(weft_output_open(&sink, path, err));
     enum weft_status st = WEFT_OK;
@@ -527,6 +525,9 @@ static enum weft_status run_simulate(int argc, char **argv, struct weft_error *e
         return WEFT_FAIL(err, WEFT_USAGE,
                          "--communication, --cache and --layers-per-block go with "
                          "--cache-model reference");
+    if (!in.json)
+        WEFT_TRY(
+            weft_output_check(in.plan.output, ".json .txt .svg .png .pdf .html .trace", err));
     s.from_model = in.plan.model != NULL;
     enum weft_status st = weft_plan_init(&s.plan, &in.plan, err);
     if (st == WEFT_OK && reference) {

@@ -25,8 +25,9 @@ static const struct weft_option options[] = {
     {"tokenizer", 0, WEFT_OPT_TEXT, "DIR",
      "folder or file with tokenizer.json, or vocab.json and merges.txt (bytes)", NULL,
      AT(tokenizer)},
-    {"train-bpe", 0, WEFT_OPT_COUNT, "N", "learn a vocabulary of N tokens from the text first",
-     NULL, AT(train_bpe)},
+    {"train-bpe", 0, WEFT_OPT_COUNT, "N",
+     "learn a vocabulary of N tokens from the text first, fewer from a short one", NULL,
+     AT(train_bpe)},
     {"val", 0, WEFT_OPT_TEXT, "FRACTION", "of the documents, held back in shards val-* (0)",
      NULL, AT(val)},
     {"shard-tokens", 0, WEFT_OPT_COUNT, "N", "tokens of a shard (100000000)", NULL,
@@ -127,6 +128,20 @@ static enum weft_status get_tokenizer(const struct tokenize_settings *s,
                                 : weft_tokenizer_bytes(out, err);
 }
 
+/* A text may not have as many pairs that come twice as were to be learnt. */
+static bool learnt_fewer(const struct tokenize_settings *s, const struct weft_tokenizer *t)
+{
+    return weft_tokenizer_n_vocab(t) < s->train_bpe;
+}
+
+static void print_vocabulary(const struct tokenize_settings *s, const struct weft_tokenizer *t)
+{
+    printf("vocabulary of %u", weft_tokenizer_n_vocab(t));
+    if (learnt_fewer(s, t))
+        printf(" (not %u: the text has no more pairs that repeat)", s->train_bpe);
+    printf("\n");
+}
+
 static void print_part(const char *name, const struct weft_corpus_part *p)
 {
     if (p->documents > 0)
@@ -155,6 +170,8 @@ static void print_result(const struct tokenize_settings *s, const struct weft_to
         weft_json_string(&j, "output", s->out);
         weft_json_string(&j, "tokenizer", weft_tokenizer_kind(t));
         weft_json_uint(&j, "vocab", weft_tokenizer_n_vocab(t));
+        if (s->train_bpe > 0)
+            weft_json_uint(&j, "vocab_asked", s->train_bpe);
         weft_json_uint(&j, "text_bytes", r->bytes);
         weft_json_number(&j, "bytes_per_token", each);
         weft_json_number(&j, "seconds", seconds);
@@ -164,8 +181,8 @@ static void print_result(const struct tokenize_settings *s, const struct weft_to
         printf("\n");
         return;
     }
-    printf("%-8s %s, vocabulary of %u\n", "tokens", weft_tokenizer_kind(t),
-           weft_tokenizer_n_vocab(t));
+    printf("%-8s %s, ", "tokens", weft_tokenizer_kind(t));
+    print_vocabulary(s, t);
     printf("%-8s %llu bytes, %.2f a token, %.1f MB/s\n", "text", (unsigned long long)r->bytes,
            each, seconds > 0 ? (double)r->bytes * 1e-6 / seconds : 0);
     print_part("train", &r->train);
@@ -178,11 +195,14 @@ static enum weft_status write_vocabulary(const struct tokenize_settings *s,
                                          const struct weft_tokenizer *t, struct weft_error *err)
 {
     WEFT_TRY(weft_tokenizer_save_as(t, s->out, err));
-    if (s->json)
-        printf("{\"output\":\"tokenizer\",\"vocab\":%u}\n", weft_tokenizer_n_vocab(t));
-    else
-        printf("%-8s vocabulary of %u\n%-8s %s\n", "tokens", weft_tokenizer_n_vocab(t),
-               "output", s->out);
+    if (s->json) {
+        printf("{\"output\":\"tokenizer\",\"vocab\":%u,\"vocab_asked\":%u}\n",
+               weft_tokenizer_n_vocab(t), s->train_bpe);
+        return WEFT_OK;
+    }
+    printf("%-8s ", "tokens");
+    print_vocabulary(s, t);
+    printf("%-8s %s\n", "output", s->out);
     return WEFT_OK;
 }
 

@@ -213,7 +213,8 @@ const struct weft_command weft_command_train = {
     .summary = "train a model as a file of settings says",
     .operands = "[CONFIG.yaml]",
     .text = "Trains a transformer on token shards. All settings are in one file of sections\n"
-            "with keys; each is also a flag, which wins over the file. The final weights, a\n"
+            "with keys; each is also a flag, which wins over the file; of a flag given twice\n"
+            "the last one holds. The final weights, a\n"
             "Hugging Face directory, the settings and a line of figures for every step go to\n"
             "the directory log.dir.\n\n"
             "The first interrupt (Ctrl-C, or SIGTERM) ends the run after the step at hand:\n"

@@ -337,11 +337,11 @@ static enum weft_status run_tune(int argc, char **argv, struct weft_error *err)
     const char *none = NULL;
     double seconds = 0;
     WEFT_TRY(weft_command_parse(&weft_command_tune, argc, argv, &s, &none, err));
-    choose_form(&s);
     enum weft_draw_format picture;
-    if (s.output != NULL && s.format == NULL && !s.json && strchr(s.output, '.') != NULL &&
-        !weft_path_ends_in(s.output, ".txt") && !is_picture(&s, &picture))
-        return WEFT_FAIL(err, WEFT_USAGE, "tune writes .csv, .json, .txt, .trace or pictures");
+    if (!s.json && s.format == NULL)
+        WEFT_TRY(
+            weft_output_check(s.output, ".csv .json .txt .svg .png .pdf .html .trace", err));
+    choose_form(&s);
     if (s.json && s.format != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "give --json or --format, not both");
     WEFT_TRY(parse_number(s.seconds, "--seconds", 1e9, &seconds, err));

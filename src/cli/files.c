@@ -1,6 +1,5 @@
 #define _DEFAULT_SOURCE /* isatty and the window size of a terminal */
 
-#include <dirent.h>
 #include <errno.h>
 #include <langinfo.h>
 #include <stdlib.h>
@@ -10,39 +9,12 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "ckpt/file.h"
 #include "cli/cli.h"
 
 bool weft_is_directory(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-static bool is_first_replica(const char *name)
-{
-    const char *replica = strstr(name, "-replica-");
-    return weft_path_ends_in(name, ".trace") &&
-           (replica == NULL || strcmp(replica, "-replica-0.trace") == 0);
-}
-
-enum weft_status weft_run_trace(const char *dir, char **out, struct weft_error *err)
-{
-    char *folder = weft_path_join(dir, "trace");
-    DIR *list = folder == NULL ? NULL : opendir(folder);
-    char last[256] = "";
-    for (const struct dirent *entry; list != NULL && (entry = readdir(list)) != NULL;)
-        if (is_first_replica(entry->d_name) && strcmp(entry->d_name, last) > 0)
-            snprintf(last, sizeof last, "%s", entry->d_name);
-    if (list != NULL)
-        closedir(list);
-    *out = last[0] == '\0' ? NULL : weft_path_join(folder, last);
-    free(folder);
-    if (*out == NULL)
-        return WEFT_FAIL(err, WEFT_DATA,
-                         "%.200s has no traces: train with --log.trace_steps=3 to record some",
-                         dir);
-    return WEFT_OK;
 }
 
 bool weft_path_ends_in(const char *path, const char *ending)
@@ -68,6 +40,27 @@ static enum weft_status open_beside(struct weft_output *s, const struct stat *ol
     if (old != NULL)
         fchmod(fileno(s->out), old->st_mode & 07777);
     return WEFT_OK;
+}
+
+enum weft_status weft_output_check(const char *path, const char *endings,
+                                   struct weft_error *err)
+{
+    struct stat info;
+    if (path == NULL || strcmp(path, "-") == 0 ||
+        (stat(path, &info) == 0 && !S_ISREG(info.st_mode)))
+        return WEFT_OK;
+    for (const char *at = endings; *at != '\0';) {
+        char ending[16];
+        size_t n = strcspn(at, " ");
+        snprintf(ending, sizeof ending, "%.*s", (int)n, at);
+        if (weft_path_ends_in(path, ending))
+            return WEFT_OK;
+        at += n + (at[n] == ' ');
+    }
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "--output %.160s: its ending chooses no form: give a name that ends in "
+                     "one of %s",
+                     path, endings);
 }
 
 enum weft_status weft_output_open(struct weft_output *s, const char *path,
@@ -110,6 +103,8 @@ enum weft_status weft_output_close(struct weft_output *s, enum weft_status st,
             st = WEFT_FAIL(err, WEFT_IO, "cannot write %s: %s", name, strerror(errno));
         if (st != WEFT_OK)
             remove(s->unfinished);
+        else
+            printf("wrote %s\n", s->path);
         free(s->unfinished);
         free(s->target);
     }

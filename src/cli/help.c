@@ -218,6 +218,10 @@ static void man_exit_codes(FILE *out)
     for (int st = WEFT_OK; st <= WEFT_INTERNAL; st++)
         fprintf(out, ".TP\n%d\n%s\n", weft_status_exit_code((enum weft_status)st),
                 weft_status_text((enum weft_status)st));
+    fputs(".PP\nA file that is missing or cannot be read has the code of what it should have "
+          "been: settings and costs 2; text, tokens, tokenizers, traces and runs 3; models and "
+          "checkpoints 4; schedules 5. What cannot be written is 8.\n",
+          out);
 }
 
 void weft_print_man(FILE *out)

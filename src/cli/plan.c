@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "config/costfile.h"
 #include "config/values.h"
+#include "train/runtrace.h"
 #include "weft/sim.h"
 #include "weft/trace.h"
 
@@ -72,10 +73,10 @@ enum weft_status weft_plan_measured_costs(const char *path, struct weft_cost *co
     struct weft_trace trace = {0};
     struct weft_measured_cost m = {0};
     if (weft_is_directory(path)) {
-        WEFT_TRY(weft_run_trace(path, &newest, err));
+        WEFT_TRY(weft_run_find_trace(path, &newest, NULL, err));
         path = newest;
     }
-    enum weft_status st = weft_input_read(path, &text, &len, err);
+    enum weft_status st = weft_input_read_as(WEFT_DATA, path, &text, &len, err);
     if (st == WEFT_OK)
         st = weft_trace_parse(text, len, path, &trace, err);
     free(text);
@@ -375,7 +376,7 @@ static enum weft_status read_schedule(const struct weft_plan_settings *settings,
     size_t len = 0;
     bool keep_idle =
         settings->lower_like != NULL && strcmp(settings->lower_like, "pytorch") == 0;
-    WEFT_TRY(weft_input_read(file, &text, &len, err));
+    WEFT_TRY(weft_input_read_as(WEFT_SCHEDULE, file, &text, &len, err));
     enum weft_status st = weft_schedule_parse(text, len, file, keep_idle, out, err);
     free(text);
     if (st != WEFT_OK)

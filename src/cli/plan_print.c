@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/plan.h"
 
 /* -- JSON ----------------------------------------------------------------------------------- */
@@ -241,11 +242,6 @@ static bool costs_surprise(const struct weft_plan *p)
     return !p->costs_by_layer && (differ || layers > p->partition.n_stages);
 }
 
-static const char *plural(uint32_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static void put_title(struct weft_text *out, const struct weft_plan *p)
 {
     const struct weft_placement *place = weft_schedule_placement(p->schedule);
@@ -254,10 +250,10 @@ static void put_title(struct weft_text *out, const struct weft_plan *p)
                    name[0] != '\0'   ? name
                    : p->file != NULL ? p->file
                                      : "schedule",
-                   place->n_ranks, plural(place->n_ranks), place->n_stages,
-                   plural(place->n_stages),
+                   place->n_ranks, weft_plural(place->n_ranks), place->n_stages,
+                   weft_plural(place->n_stages),
                    weft_placement_name(weft_schedule_placement_kind(p->schedule)),
-                   place->n_micros, plural(place->n_micros));
+                   place->n_micros, weft_plural(place->n_micros));
 }
 
 void weft_plan_print_text(struct weft_text *out, const struct weft_plan *p,

@@ -334,17 +334,13 @@ int weft_settings_others(int argc, char **argv, char **others)
 
 /* One flag; *at is left on its last argument. */
 static enum weft_status take_flag(struct weft_setting_list list, int argc, char **argv, int *at,
-                                  void *settings, bool *given, struct weft_error *err)
+                                  void *settings, struct weft_error *err)
 {
     char name[WEFT_SETTING_NAME];
     const char *arg = argv[*at] + 2;
     size_t n = strcspn(arg, "=");
     snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), arg);
     const struct weft_setting *row = weft_setting_find(list, name);
-    if (row != NULL && given[row - list.at])
-        return WEFT_FAIL(err, WEFT_USAGE, "--%s is given twice", name);
-    if (row != NULL)
-        given[row - list.at] = true;
     if (arg[n] == '=')
         return weft_settings_set(list, name, arg + n + 1, settings, err);
     if (row != NULL && *at + 1 >= argc)
@@ -355,13 +351,8 @@ static enum weft_status take_flag(struct weft_setting_list list, int argc, char 
 enum weft_status weft_settings_flags(struct weft_setting_list list, int argc, char **argv,
                                      void *settings, struct weft_error *err)
 {
-    bool *given = calloc(list.n + 1, sizeof *given);
-    if (given == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu settings", list.n);
-    enum weft_status st = WEFT_OK;
-    for (int i = 0; st == WEFT_OK && i < argc && strcmp(argv[i], "--") != 0; i++)
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (is_flag(argv[i]))
-            st = take_flag(list, argc, argv, &i, settings, given, err);
-    free(given);
-    return st;
+            WEFT_TRY(take_flag(list, argc, argv, &i, settings, err));
+    return WEFT_OK;
 }

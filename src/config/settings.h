@@ -91,7 +91,8 @@ enum weft_status weft_settings_set(struct weft_setting_list list, const char *na
  * argc).  Gives their number. */
 int weft_settings_others(int argc, char **argv, char **others);
 
-/* Sets what the flags say.  A flag given twice is an error. */
+/* Sets what the flags say.  Of a flag given twice the last one holds: what is appended to a command
+ * wins. */
 enum weft_status weft_settings_flags(struct weft_setting_list list, int argc, char **argv,
                                      void *settings, struct weft_error *err);
 

@@ -16,12 +16,14 @@ enum weft_status weft_batch_init(struct weft_batch *batch, const struct weft_sha
     uint64_t unit = shuffle ? seq : (uint64_t)rows * seq; /* below 2^64: both are 32 bits */
     uint64_t n = (total - 1) / unit;                      /* an open shard is never empty */
     if (n == 0)
-        return WEFT_FAIL(err, WEFT_DATA,
-                         "%.200s%s: %" PRIu64 " tokens are too few for %s: %" PRIu64
-                         " and the one behind are needed",
-                         weft_shards_path(shards, 0),
-                         weft_shards_n_files(shards) > 1 ? " and the others" : "", total,
-                         shuffle ? "one sequence" : "one step", unit);
+        return WEFT_FAIL(
+            err, WEFT_DATA,
+            "%.200s%s: %" PRIu64 " tokens are too few for %s: %" PRIu64
+            " and the one behind are needed: give more text, or a smaller data.batch or "
+            "data.seq",
+            weft_shards_path(shards, 0),
+            weft_shards_n_files(shards) > 1 ? " and the others" : "", total,
+            shuffle ? "one sequence" : "one step", unit);
     *batch = (struct weft_batch){shards, rows, seq, vocab, shuffle, seed, n};
     return WEFT_OK;
 }

@@ -336,7 +336,7 @@ enum weft_status weft_bpe_train(const struct weft_text_list *list, uint32_t n_vo
     struct trainer x = {0};
     struct weft_words words = {0};
     if (n_vocab < WEFT_BPE_MIN_VOCAB || n_vocab > WEFT_TOKENIZER_MAX_VOCAB)
-        return WEFT_FAIL(err, WEFT_USAGE, "a vocabulary of %u: learn %d to %d tokens", n_vocab,
+        return WEFT_FAIL(err, WEFT_USAGE, "--train-bpe %u: learn %d to %d tokens", n_vocab,
                          WEFT_BPE_MIN_VOCAB, WEFT_TOKENIZER_MAX_VOCAB);
     WEFT_TRY(weft_words_count(list, n_threads, WEFT_BPE_MAX_WORD, progress, ctx, &words, err));
     enum weft_status st = start_vocab(&x, n_vocab, err);

@@ -94,10 +94,12 @@ static enum weft_status check_header(struct shard *s, int fd, uint64_t bytes,
 {
     unsigned char header[WEFT_SHARD_HEADER_BYTES];
     if (bytes < sizeof header)
-        return WEFT_FAIL(err, WEFT_DATA,
-                         "%.240s: %" PRIu64
-                         " bytes are no token shard: its header alone has %d",
-                         s->path, bytes, WEFT_SHARD_HEADER_BYTES);
+        return WEFT_FAIL(
+            err, WEFT_DATA,
+            "%.240s: %" PRIu64
+            " bytes are no token shard, whose header alone has %d: weft tokenize makes "
+            "them from text",
+            s->path, bytes, WEFT_SHARD_HEADER_BYTES);
     WEFT_TRY(read_bytes(s, fd, 0, sizeof header, header, err));
     uint32_t magic = get_u32(header), version = get_u32(header + 4);
     const struct weft_shard_kind *kind = find_kind(magic);

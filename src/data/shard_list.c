@@ -79,7 +79,9 @@ static enum weft_status add_folder(struct weft_paths *paths, const char *folder,
         st = WEFT_FAIL(err, WEFT_IO, "%.240s: %s", folder, strerror(errno));
     closedir(dir);
     if (st == WEFT_OK && paths->n == first)
-        st = WEFT_FAIL(err, WEFT_DATA, "%.240s: no *.bin file in this folder", folder);
+        st =
+            WEFT_FAIL(err, WEFT_DATA,
+                      "%.240s: no *.bin file in this folder: weft tokenize makes them", folder);
     sort_from(paths, first);
     return st;
 }
@@ -91,7 +93,8 @@ static enum weft_status add_pattern(struct weft_paths *paths, const char *patter
     glob_t found;
     int failed = glob(pattern, GLOB_NOSORT, NULL, &found);
     if (failed == GLOB_NOMATCH)
-        return WEFT_FAIL(err, WEFT_DATA, "%.240s: no such file or folder", pattern);
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: no such file or folder: give token shards",
+                         pattern);
     if (failed != 0)
         return WEFT_FAIL(err, failed == GLOB_NOSPACE ? WEFT_NOMEM : WEFT_DATA,
                          "%.240s: cannot list what matches it", pattern);

@@ -105,14 +105,17 @@ enum weft_status weft_text_list_init(struct weft_text_list *list, const char *co
     for (size_t i = 0; i < n_inputs; i++) {
         struct stat info;
         if (stat(inputs[i], &info) != 0)
-            return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", inputs[i], strerror(errno));
+            return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s",
+                             inputs[i][0] == '\0' ? "an input without a name" : inputs[i],
+                             strerror(errno));
         if (S_ISDIR(info.st_mode))
             WEFT_TRY(add_folder(list, inputs[i], 0, err));
         else
             WEFT_TRY(add_file(list, inputs[i], &info, err));
     }
     if (list->n == 0)
-        return WEFT_FAIL(err, WEFT_DATA, "%.240s%s: there is no text", inputs[0],
+        return WEFT_FAIL(err, WEFT_DATA,
+                         "%.240s%s: there is no text: give files that are not empty", inputs[0],
                          n_inputs > 1 ? " and others" : "");
     return WEFT_OK;
 }

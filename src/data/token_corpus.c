@@ -30,6 +30,7 @@ struct row {
 struct corpus {
     const struct weft_corpus_options *options; /* borrowed */
     bool one_file, made_folder;
+    bool new_tokenizer;             /* there was no tokenizer.json in the folder before */
     struct weft_encoder **encoders; /* owned: one for each worker */
     struct row train, val;
     uint64_t n_documents; /* that have ended */
@@ -65,6 +66,10 @@ static enum weft_status check_folder(const char *path, struct weft_error *err)
     DIR *dir = opendir(path);
     const struct dirent *entry;
     enum weft_status st = WEFT_OK;
+    if (dir == NULL && errno == ENOTDIR)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "%.240s is a file: give a new folder, or a name that ends in .bin",
+                         path);
     if (dir == NULL)
         return WEFT_FAIL(err, WEFT_IO, "%.240s: %s", path, strerror(errno));
     while (st == WEFT_OK && (entry = readdir(dir)) != NULL)
@@ -84,6 +89,9 @@ static enum weft_status open_folder(struct corpus *c, struct weft_error *err)
         return WEFT_FAIL(err, WEFT_USAGE, "%.240s...: the path is too long", out);
     if (c->one_file)
         return WEFT_OK;
+    char tokenizer[PATH];
+    path_in(c, "tokenizer.json", tokenizer);
+    c->new_tokenizer = access(tokenizer, F_OK) != 0;
     if (mkdir(out, 0777) == 0) {
         c->made_folder = true;
         return WEFT_OK;
@@ -103,11 +111,12 @@ static void remove_all(const struct corpus *c)
             shard_path(c, rows[r], i, path);
             remove(path);
         }
-    if (c->made_folder) {
+    if (c->new_tokenizer) {
         path_in(c, "tokenizer.json", path);
         remove(path);
-        rmdir(c->options->out);
     }
+    if (c->made_folder)
+        rmdir(c->options->out);
 }
 
 /* -- writing --------------------------------------------------------------------------------- */
@@ -284,9 +293,8 @@ static enum weft_status run(struct corpus *c, const struct weft_text_list *list,
     enum weft_status st = weft_text_crew_run(&crew, &reader, err);
     weft_text_reader_release(&reader);
     WEFT_TRY(st);
-    if (c->n_documents == 0)
-        return WEFT_FAIL(err, WEFT_DATA, "%.240s: there is no document in it",
-                         list->at[0].path);
+    if (c->bytes == 0)
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: there is no text in it", list->at[0].path);
     WEFT_TRY(finish_shard(&c->train, err));
     return finish_shard(&c->val, err);
 }

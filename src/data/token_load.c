@@ -505,11 +505,11 @@ static enum weft_status read_file(const char *path, char **text, size_t *len,
 {
     struct stat info;
     if (stat(path, &info) != 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "%.240s: %s", path, strerror(errno));
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", path, strerror(errno));
     if (!S_ISREG(info.st_mode) || info.st_size > MAX_FILE_BYTES)
         return WEFT_FAIL(err, WEFT_DATA, "%.240s: is no file of at most %d bytes", path,
                          MAX_FILE_BYTES);
-    return weft_input_read(path, text, len, err);
+    return weft_input_read_as(WEFT_DATA, path, text, len, err);
 }
 
 static enum weft_status open_json(const char *path, struct weft_tokenizer **out,
@@ -558,7 +558,10 @@ enum weft_status weft_tokenizer_open(const char *path, struct weft_tokenizer **o
     struct stat info;
     size_t len = strlen(path);
     if (stat(path, &info) != 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "%.240s: %s", path, strerror(errno));
+        return WEFT_FAIL(
+            err, WEFT_DATA,
+            "%.240s: %s: a tokenizer is a folder with tokenizer.json, or that file", path,
+            strerror(errno));
     bool is_dir = S_ISDIR(info.st_mode), is_gpt2 = false;
     if (!is_dir) {
         const char *slash = strrchr(path, '/');
@@ -575,7 +578,7 @@ enum weft_status weft_tokenizer_open(const char *path, struct weft_tokenizer **o
     if (!is_gpt2 && is_there(json))
         return open_json(json, out, err);
     if (!is_there(vocab) || !is_there(merges))
-        return WEFT_FAIL(err, WEFT_USAGE,
+        return WEFT_FAIL(err, WEFT_DATA,
                          "%.240s: has neither tokenizer.json nor vocab.json and merges.txt",
                          path);
     return open_gpt2(vocab, merges, out, err);

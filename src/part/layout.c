@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "part/partition_priv.h"
 #include "weft/part.h"
 
@@ -83,13 +84,14 @@ static enum weft_status check_counts(const struct reader *r, uint32_t n_stages,
 {
     if (want_stages != 0 && n_stages != want_stages)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "%s: %u numbers for %u stages (ranks x chunks): give one a stage",
-                         r->what, n_stages, want_stages);
+                         "%s: %u number%s for %u stage%s (ranks x chunks): give one a stage",
+                         r->what, n_stages, weft_plural(n_stages), want_stages,
+                         weft_plural(want_stages));
     if (want_layers != 0 && n_layers > want_layers)
         return WEFT_FAIL(
             err, WEFT_USAGE,
-            "%s, column %zu: the sum passes the model's %u layers here and comes to %u",
-            r->what, passed + 1, want_layers, n_layers);
+            "%s, column %zu: the sum passes the model's %u layer%s here and comes to %u",
+            r->what, passed + 1, want_layers, weft_plural(want_layers), n_layers);
     if (want_layers != 0 && n_layers < want_layers)
         return WEFT_FAIL(
             err, WEFT_USAGE,
@@ -315,11 +317,11 @@ static enum weft_status count_pieces(const struct reader *r, const struct pieces
     }
     ends[n_stages++] = n_layers;
     if (want_stages != 0 && n_stages != want_stages)
-        return WEFT_FAIL(err, WEFT_USAGE, "%s: it has %u stages, ranks x chunks is %u", r->what,
-                         n_stages, want_stages);
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: it has %u stage%s, ranks x chunks is %u",
+                         r->what, n_stages, weft_plural(n_stages), want_stages);
     if (want_layers != 0 && n_layers != want_layers)
-        return WEFT_FAIL(err, WEFT_USAGE, "%s: it has %u layers, the model has %u", r->what,
-                         n_layers, want_layers);
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: it has %u layer%s, the model has %u", r->what,
+                         n_layers, weft_plural(n_layers), want_layers);
     *out = n_stages;
     return WEFT_OK;
 }

@@ -1,15 +1,12 @@
 /* A run's newest trace, its plan with the same times, and why ranks were idle in both. */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/error.h"
-#include "base/input.h"
-#include "ckpt/file.h"
 #include "report/run.h"
-#include "weft/verify.h"
+#include "train/runtrace.h"
 
 /* -- why ranks are idle --------------------------------------------------------------------- */
 
@@ -139,115 +136,26 @@ enum weft_status weft_run_trace_explain(struct weft_run_trace *t, struct weft_er
 
 /* -- reading -------------------------------------------------------------------------------- */
 
-static enum weft_status read_trace(const char *path, struct weft_trace *out,
-                                   struct weft_error *err)
+static enum weft_status read_both(struct weft_run *run, const char *trace)
 {
-    char *text = NULL;
-    size_t len = 0;
-    WEFT_TRY(weft_input_read(path, &text, &len, err));
-    enum weft_status st = weft_trace_parse(text, len, path, out, err);
-    free(text);
-    return st;
-}
-
-static enum weft_status time_schedule(const struct weft_schedule *s,
-                                      const struct weft_measured_cost *m,
-                                      struct weft_trace *out, struct weft_error *err)
-{
-    const struct weft_cost cost = {.f = {m->f, m->n_stages},
-                                   .i = {m->i, m->n_stages},
-                                   .w = {m->w, m->n_stages},
-                                   .b = {m->b, m->n_stages},
-                                   .fb = {m->fb, m->n_stages}};
-    struct weft_report findings;
-    struct weft_metrics metrics;
-    const struct weft_placement *p = weft_schedule_placement(s);
-    WEFT_TRY(weft_verify(s, NULL, &findings, err));
-    size_t n = findings.n_findings;
-    weft_report_release(&findings);
-    if (n > 0 || p->n_stages != m->n_stages)
-        return WEFT_FAIL(err, WEFT_SCHEDULE, "schedule.csv is not that of the trace");
-    WEFT_TRY(weft_metrics_init(&metrics, s, &cost, NULL, err));
-    enum weft_status st = weft_trace_init_plan(out, s, &metrics, NULL, err);
-    weft_metrics_release(&metrics);
-    return st;
-}
-
-/* The schedule as it would run with the mean times of the measured trace, and messages that take
- * no time. */
-static enum weft_status make_plan(const char *path, const struct weft_trace *measured,
-                                  struct weft_trace *out, struct weft_error *err)
-{
-    char *text = NULL;
-    size_t len = 0;
-    struct weft_schedule *s = NULL;
-    struct weft_measured_cost m = {0};
-    WEFT_TRY(weft_input_read(path, &text, &len, err));
-    enum weft_status st = weft_schedule_parse(text, len, path, false, &s, err);
-    if (st == WEFT_OK)
-        st = weft_measured_cost_init(&m, measured, err);
-    if (st == WEFT_OK)
-        st = time_schedule(s, &m, out, err);
-    if (st == WEFT_OK)
-        out->unit_seconds = measured->unit_seconds;
-    weft_measured_cost_release(&m);
-    weft_schedule_free(s);
-    free(text);
-    return st;
-}
-
-/* step-000003.trace of step 3, or that of the first replica. */
-static bool is_trace(const char *name, unsigned *step)
-{
-    int end = 0;
-    if (sscanf(name, "step-%u%n", step, &end) != 1)
-        return false;
-    return strcmp(name + end, ".trace") == 0 || strcmp(name + end, "-replica-0.trace") == 0;
-}
-
-static bool find_newest(const char *folder, char newest[256], unsigned *step)
-{
-    DIR *list = opendir(folder);
-    bool found = false;
-    unsigned number;
-    for (const struct dirent *entry; list != NULL && (entry = readdir(list)) != NULL;)
-        if (is_trace(entry->d_name, &number) && (!found || number > *step)) {
-            snprintf(newest, 256, "%s", entry->d_name);
-            *step = number;
-            found = true;
-        }
-    if (list != NULL)
-        closedir(list);
-    return found;
-}
-
-static enum weft_status read_both(struct weft_run *run, const char *trace, const char *schedule,
-                                  struct weft_error *err)
-{
-    WEFT_TRY(read_trace(trace, &run->measured.trace, err));
-    WEFT_TRY(weft_run_trace_explain(&run->measured, err));
-    WEFT_TRY(make_plan(schedule, &run->measured.trace, &run->planned.trace, err));
-    WEFT_TRY(weft_run_trace_explain(&run->planned, err));
-    snprintf(run->planned.trace.name, sizeof run->planned.trace.name, "planned");
-    snprintf(run->measured.trace.name, sizeof run->measured.trace.name, "measured");
-    return WEFT_OK;
+    WEFT_TRY(weft_run_read_traces(run->dir, trace, NULL, &run->planned.trace,
+                                  &run->measured.trace, NULL));
+    WEFT_TRY(weft_run_trace_explain(&run->measured, NULL));
+    return weft_run_trace_explain(&run->planned, NULL);
 }
 
 void weft_run_update_traces(struct weft_run *run)
 {
-    char newest[256], key[sizeof run->traces_from];
+    char key[sizeof run->traces_from], *trace = NULL;
     unsigned step = 0;
-    char *folder = weft_path_join(run->dir, "trace");
-    char *schedule = weft_path_join(run->dir, "schedule.csv");
-    bool found = folder != NULL && find_newest(folder, newest, &step);
-    char *trace = found ? weft_path_join(folder, newest) : NULL;
     struct stat info;
-    if (trace != NULL && schedule != NULL && stat(trace, &info) == 0) {
-        snprintf(key, sizeof key, "%s %lld", newest, (long long)info.st_mtime);
+    if (weft_run_find_trace(run->dir, &trace, &step, NULL) == WEFT_OK &&
+        stat(trace, &info) == 0) {
+        snprintf(key, sizeof key, "%u %lld", step, (long long)info.st_mtime);
         if (strcmp(key, run->traces_from) != 0) {
             weft_run_trace_release(&run->planned);
             weft_run_trace_release(&run->measured);
-            run->has_traces = read_both(run, trace, schedule, NULL) == WEFT_OK;
+            run->has_traces = read_both(run, trace) == WEFT_OK;
             run->trace_step = step;
             memcpy(run->traces_from, key, sizeof key);
         }
@@ -256,8 +164,6 @@ void weft_run_update_traces(struct weft_run *run)
         run->traces_from[0] = '\0';
     }
     free(trace);
-    free(schedule);
-    free(folder);
 }
 
 void weft_run_trace_release(struct weft_run_trace *t)

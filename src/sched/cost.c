@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 struct weft_stage_cost weft_cost_stage(const struct weft_cost *cost, uint32_t stage)
 {
@@ -42,8 +43,9 @@ static enum weft_status check_values(struct weft_values v, const char *what, dou
                                      size_t n, const char *of, struct weft_error *err)
 {
     if (v.n > 1 && v.n != n)
-        return WEFT_FAIL(err, WEFT_USAGE, "%s has %zu values for %zu %s: give one, or one each",
-                         what, v.n, n, of);
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "%s has %zu values for %zu %s%s: give one, or one each", what, v.n, n,
+                         of, weft_plural(n));
     for (size_t i = 0; i < v.n; i++)
         if (!isfinite(v.at[i]) || v.at[i] < least || fabs(v.at[i]) > MOST_TIME)
             return WEFT_FAIL(err, WEFT_USAGE, "%s: %g is out of range", what, v.at[i]);
@@ -67,10 +69,10 @@ enum weft_status weft_cost_check(const struct weft_cost *cost, const struct weft
                  {c->fb, "cost FB", 0},      {m->f, "mem F", -HUGE_VAL},
                  {m->i, "mem I", -HUGE_VAL}, {m->w, "mem W", -HUGE_VAL}};
     for (size_t i = 0; i < WEFT_LEN(lists); i++)
-        WEFT_TRY(check_values(lists[i].values, lists[i].what, lists[i].least, stages, "stages",
-                              err));
-    WEFT_TRY(check_values(m->limit, "mem-limit", 0, ranks, "ranks", err));
-    WEFT_TRY(check_values((struct weft_values){&c->hop, 1}, "cost C", 0, 1, "hops", err));
+        WEFT_TRY(
+            check_values(lists[i].values, lists[i].what, lists[i].least, stages, "stage", err));
+    WEFT_TRY(check_values(m->limit, "mem-limit", 0, ranks, "rank", err));
+    WEFT_TRY(check_values((struct weft_values){&c->hop, 1}, "cost C", 0, 1, "hop", err));
     double all = 2.0 * c->hop * stages * micros;
     for (uint32_t s = 0; s < stages; s++) {
         struct weft_stage_cost t = weft_cost_stage(cost, s);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "sched/cell.h"
 #include "sched/infer.h"
 #include "sched/text_priv.h"
@@ -459,14 +460,14 @@ static enum weft_status settle_sizes(struct parser *p, uint32_t *stages, uint32_
     *stages = h->stages != 0 ? h->stages : p->max_stage.value + 1;
     *micros = h->micros != 0 ? h->micros : p->any_micro ? p->max_micro.value + 1 : 1;
     if (h->ranks != 0 && h->ranks != p->n_rows)
-        return fail_at(p, h->at, "the header says %u ranks, the file has %zu rows", h->ranks,
-                       p->n_rows);
+        return fail_at(p, h->at, "the header says %u rank%s, the file has %zu row%s", h->ranks,
+                       weft_plural(h->ranks), p->n_rows, weft_plural(p->n_rows));
     if (p->max_stage.value >= *stages)
-        return fail_at(p, p->max_stage.at, "stage %u, but the header says %u stages",
-                       p->max_stage.value, *stages);
+        return fail_at(p, p->max_stage.at, "stage %u, but the header says %u stage%s",
+                       p->max_stage.value, *stages, weft_plural(*stages));
     if (p->any_micro && p->max_micro.value >= *micros)
-        return fail_at(p, p->max_micro.at, "micro %u, but the header says %u micros",
-                       p->max_micro.value, *micros);
+        return fail_at(p, p->max_micro.at, "micro %u, but the header says %u micro%s",
+                       p->max_micro.value, *micros, weft_plural(*micros));
     bool by_header = h->stages != 0;
     if (*stages > p->n_actions)
         return fail_at(p, by_header ? h->at : p->max_stage.at,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 static struct weft_hop hop_over(const struct weft_sim_options *o, uint32_t from, uint32_t to,
                                 double bytes)
@@ -49,11 +50,12 @@ void weft_hops_release(struct weft_hops *h)
 }
 
 static enum weft_status check_values(struct weft_values v, const char *what, double least,
-                                     size_t n, struct weft_error *err)
+                                     size_t n, const char *of, struct weft_error *err)
 {
     if (v.n > 1 && v.n != n)
-        return WEFT_FAIL(err, WEFT_USAGE, "%s has %zu values for %zu: give one, or one each",
-                         what, v.n, n);
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "%s has %zu values for %zu %s%s: give one, or one each", what, v.n, n,
+                         of, weft_plural(n));
     for (size_t i = 0; i < v.n; i++)
         if (!isfinite(v.at[i]) || v.at[i] < least || v.at[i] > 1e30)
             return WEFT_FAIL(err, WEFT_USAGE, "%s: %g is out of range", what, v.at[i]);
@@ -66,14 +68,17 @@ enum weft_status weft_sim_check(const struct weft_schedule *s,
     const struct weft_placement *p = weft_schedule_placement(s);
     WEFT_TRY(weft_cost_check(options->cost, options->memory, p->n_ranks, p->n_stages,
                              p->n_micros, err));
-    WEFT_TRY(check_values(options->speed, "speed", 0, p->n_ranks, err));
-    WEFT_TRY(check_values(options->bytes, "bytes", 0, p->n_stages - 1, err));
-    WEFT_TRY(check_values(options->gradient_bytes, "gradient bytes", 0, p->n_stages - 1, err));
+    WEFT_TRY(check_values(options->speed, "speed", 0, p->n_ranks, "rank", err));
+    WEFT_TRY(check_values(options->bytes, "bytes", 0, p->n_stages - 1, "hop", err));
+    WEFT_TRY(check_values(options->gradient_bytes, "gradient bytes", 0, p->n_stages - 1, "hop",
+                          err));
     const struct weft_cluster *c = options->cluster;
     if (c != NULL && (uint64_t)c->nodes * c->ranks_per_node < p->n_ranks)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "a cluster of %u nodes x %u ranks is too small for %u ranks", c->nodes,
-                         c->ranks_per_node, p->n_ranks);
+                         "a cluster of %u node%s x %u rank%s is too small for %u ranks: give "
+                         "more nodes, or fewer --ranks",
+                         c->nodes, weft_plural(c->nodes), c->ranks_per_node,
+                         weft_plural(c->ranks_per_node), p->n_ranks);
     if (!(options->unit_seconds >= 0 && options->unit_seconds < 1e12))
         return WEFT_FAIL(err, WEFT_USAGE, "a unit of %g seconds is out of range",
                          options->unit_seconds);

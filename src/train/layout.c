@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/input.h"
+#include "base/text.h"
 #include "data/batch.h"
 #include "kern/ops.h"
 #include "sync/group.h"
@@ -54,7 +55,7 @@ static enum weft_status read_schedule(const char *path, struct weft_schedule **o
 {
     char *text = NULL;
     size_t len = 0;
-    WEFT_TRY(weft_input_read(path, &text, &len, err));
+    WEFT_TRY(weft_input_read_as(WEFT_SCHEDULE, path, &text, &len, err));
     enum weft_status st = weft_schedule_parse(text, len, path, false, out, err);
     free(text);
     return st;
@@ -68,22 +69,27 @@ static enum weft_status check_schedule(const struct weft_layout *l,
     const struct weft_placement *place = weft_schedule_placement(schedule);
     const char *name = s->parallel.schedule;
     if (place->n_ranks != l->pp)
-        return WEFT_FAIL(err, WEFT_USAGE, "%.150s has %u ranks, parallel.pp is %u", name,
-                         place->n_ranks, l->pp);
-    if (place->n_micros != micros)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "%.150s has %u micros, a replica runs %u of the %u in parallel.micros",
-                         name, place->n_micros, micros, l->micros);
+                         "%.150s has %u rank%s, parallel.pp is %u: give as many", name,
+                         place->n_ranks, weft_plural(place->n_ranks), l->pp);
+    if (place->n_micros != micros)
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "%.150s has %u micro%s, a replica runs %u of the %u in parallel.micros", name,
+            place->n_micros, weft_plural(place->n_micros), micros, l->micros);
     if (s->parallel.chunks != 0 && place->n_stages != l->pp * s->parallel.chunks &&
         place->n_pipes == 1)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "%.150s has %u stages on %u ranks, parallel.chunks is %u", name,
-                         place->n_stages, l->pp, s->parallel.chunks);
+                         "%.150s has %u stage%s on %u rank%s, parallel.chunks is %u", name,
+                         place->n_stages, weft_plural(place->n_stages), l->pp,
+                         weft_plural(l->pp), s->parallel.chunks);
     enum weft_placement_kind kind = weft_schedule_placement_kind(schedule);
     if (s->parallel.placement != 0 && (uint32_t)kind != s->parallel.placement - 1)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "parallel.placement: schedule %.150s places its stages %s", name,
-                         weft_placement_name(kind));
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "parallel.placement: schedule %.150s places its stages %s: leave it at "
+            "auto, or give another schedule",
+            name, weft_placement_name(kind));
     return WEFT_OK;
 }
 
@@ -366,14 +372,17 @@ static enum weft_status check_sizes(const struct weft_layout *l, struct weft_err
     if (l->micros == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "parallel.micros is 0: give at least 1");
     if (l->micros > l->batch)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "parallel.micros %u is more than the %u sequences of data.batch",
-                         l->micros, l->batch);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "parallel.micros %u is more than the %u sequence%s of data.batch: give "
+            "fewer micros, or a larger batch",
+            l->micros, l->batch, weft_plural(l->batch));
     if (l->dp > l->micros)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "parallel.dp %u is more than the %u micros of a step: a replica would "
-                         "have nothing to do",
-                         l->dp, l->micros);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "parallel.dp %u is more than the %u micro%s of a step: a replica would "
+            "have nothing to do; give more parallel.micros",
+            l->dp, l->micros, weft_plural(l->micros));
     if ((uint64_t)l->pp * l->dp > UINT32_MAX / 2)
         return WEFT_FAIL(err, WEFT_USAGE, "parallel.pp %u x parallel.dp %u is too large", l->pp,
                          l->dp);

@@ -137,6 +137,7 @@ enum weft_status weft_rundir_open(struct weft_rundir *run, const char *dir, bool
     WEFT_TRY(check_finished(dir, err));
     if (!resume)
         WEFT_TRY(check_checkpoints(dir, err));
+    WEFT_TRY(weft_made_note(&run->made, dir, err));
     WEFT_TRY(make_directories(dir, err));
     return weft_store_lock(dir, &run->lock, err);
 }
@@ -282,6 +283,9 @@ enum weft_status weft_rundir_sample(const struct weft_rundir *run, uint64_t step
 
 void weft_rundir_release(struct weft_rundir *run)
 {
+    if (run->lock != NULL && run->metrics == NULL)
+        weft_made_undo(&run->made);
+    weft_made_release(&run->made);
     weft_metrics_log_free(run->metrics);
     weft_store_unlock(run->lock);
     free(run->model);

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "ckpt/store.h"
+#include "train/made.h"
 #include "train/metrics.h"
 #include "train/settings.h"
 #include "weft/comm.h"
@@ -26,12 +27,14 @@ struct weft_rundir {
     char *samples;                    /* owned: the path */
     struct weft_metrics_log *metrics; /* owned */
     struct weft_store_lock *lock;     /* owned */
+    struct weft_made made;            /* taken back when the run does not begin */
     bool again; /* a run that was not finished has left its metrics here */
 };
 
 /* Makes the directory, and those above it, and takes it for this process: a second run in it is
  * refused, and so are one that has finished, and one that has checkpoints unless it is resumed.
- * weft_rundir_release() lets go.  Local. */
+ * weft_rundir_release() lets go and, when weft_rundir_init() did not follow, removes what was made.
+ * Local. */
 enum weft_status weft_rundir_open(struct weft_rundir *run, const char *dir, bool resume,
                                   struct weft_error *err);
 

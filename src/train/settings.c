@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 #define AT(field) .offset = offsetof(struct weft_train_settings, field)
 #define GIVEN(key) .given = offsetof(struct weft_train_settings, parallel.given.key)
@@ -292,9 +293,11 @@ enum weft_status weft_train_settings_check(const struct weft_train_settings *s,
     if (s->data.train == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "there is no data: give data.train");
     if (s->parallel.micros > s->data.batch)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "parallel.micros %u is more than the %u sequences of data.batch",
-                         s->parallel.micros, s->data.batch);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "parallel.micros %u is more than the %u sequence%s of data.batch: give "
+            "fewer micros, or a larger batch",
+            s->parallel.micros, s->data.batch, weft_plural(s->data.batch));
     if (s->eval.every != 0 && s->data.val == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "eval.every is %u, and there is nothing to evaluate on: give data.val",

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/pages.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "ckpt/hf.h"
 #include "kern/ops.h"
 #include "kern/peak.h"
@@ -349,15 +350,33 @@ void weft_trainer_describe(void *trainer, uint32_t rank, uint64_t doing, char *o
 
 /* -- the data ------------------------------------------------------------------------------- */
 
+/* Says which setting names what is wrong and, where files may differ, on which rank. */
+static enum weft_status blame(const struct weft_trainer *t, const char *setting,
+                              enum weft_status st, struct weft_error *err)
+{
+    char before[64] = "";
+    if (st == WEFT_OK)
+        return st;
+    if (t->n_ranks > 1 && weft_comm_launcher() != NULL)
+        snprintf(before, sizeof before, "rank %u: %s: ", t->rank, setting);
+    else
+        snprintf(before, sizeof before, "%s: ", setting);
+    weft_error_wrap(err, before, "");
+    return st;
+}
+
 static enum weft_status open_data(struct weft_trainer *t, const struct weft_train_settings *s,
                                   struct weft_error *err)
 {
     const struct weft_layout *l = &t->layout;
     size_t tokens, bytes;
-    WEFT_TRY(weft_shards_open_part(s->data.train, "train", &t->shards, err));
+    WEFT_TRY(blame(t, "data.train",
+                   weft_shards_open_part(s->data.train, "train", &t->shards, err), err));
     WEFT_TRY(weft_meta_check_vocab(t->shards, s, l->model.vocab, err));
-    WEFT_TRY(weft_batch_init(&t->batch, t->shards, l->batch, l->seq, l->model.vocab,
-                             s->data.shuffle, s->model.seed, err));
+    WEFT_TRY(blame(t, "data.train",
+                   weft_batch_init(&t->batch, t->shards, l->batch, l->seq, l->model.vocab,
+                                   s->data.shuffle, s->model.seed, err),
+                   err));
     if (!weft_size_mul(l->batch, l->seq, &tokens) ||
         !weft_size_mul(tokens, sizeof *t->inputs, &bytes))
         return WEFT_FAIL(err, WEFT_USAGE, "data.batch %u x data.seq %u is too large", l->batch,
@@ -390,9 +409,14 @@ static enum weft_status open_validation(struct weft_trainer *t,
     const struct weft_layout *l = &t->layout;
     if (s->data.val == NULL)
         return WEFT_OK;
-    WEFT_TRY(weft_shards_open_part(s->data.val, "val", &t->val_shards, err));
-    WEFT_TRY(weft_batch_init(&t->val_batch, t->val_shards, l->batch, l->seq, l->model.vocab,
-                             false, 0, err));
+    WEFT_TRY(blame(t, "data.val",
+                   weft_shards_open_part(s->data.val, "val", &t->val_shards, err), err));
+    enum weft_status st = weft_batch_init(&t->val_batch, t->val_shards, l->batch, l->seq,
+                                          l->model.vocab, false, 0, err);
+    if (st != WEFT_OK) {
+        weft_error_wrap(err, "", "; weft tokenize --val holds more back");
+        return blame(t, "data.val", st, err);
+    }
     t->val_batches =
         s->eval.batches < t->val_batch.n_epoch ? s->eval.batches : t->val_batch.n_epoch;
     return WEFT_OK;
@@ -405,8 +429,11 @@ static enum weft_status check_ranks(const struct weft_trainer *t, struct weft_er
     if (t->n_ranks == t->layout.n_ranks)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "parallel.pp %u x parallel.dp %u needs %u ranks, and %u were started",
-                     t->layout.pp, t->layout.dp, t->layout.n_ranks, t->n_ranks);
+                     "parallel.pp %u x parallel.dp %u needs %u rank%s, and %u %s started: "
+                     "mpirun -n %u",
+                     t->layout.pp, t->layout.dp, t->layout.n_ranks,
+                     weft_plural(t->layout.n_ranks), t->n_ranks,
+                     t->n_ranks == 1 ? "was" : "were", t->layout.n_ranks);
 }
 
 static enum weft_status plan_bubble(struct weft_trainer *t, struct weft_error *err)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "weft/sim.h"
 #include "weft/timing.h"
 #include "weft/tune.h"
@@ -513,8 +514,8 @@ static enum weft_status check(const struct weft_layout_problem *p, struct weft_e
                        : (uint64_t)p->cluster->nodes * p->cluster->ranks_per_node;
     uint32_t layers = p->model != NULL ? p->model->layers : p->layers;
     if (p->ranks > layers)
-        return WEFT_FAIL(err, WEFT_USAGE, "%u layers are too few for %u ranks", layers,
-                         p->ranks);
+        return WEFT_FAIL(err, WEFT_USAGE, "%u layer%s: too few for %u ranks", layers,
+                         weft_plural(layers), p->ranks);
     if (all > 1 << 16)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "layouts over more than 65536 ranks are not searched");

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "sched/gen/search.h"
 #include "tune/exact.h"
 #include "tune/list.h"
@@ -70,8 +71,9 @@ static enum weft_status check(const struct weft_tune_problem *p, uint32_t *chunk
                          "only linear, loop, v and wave placements can be tuned");
     }
     if ((uint64_t)p->ranks * *chunks > WEFT_MAX_STAGES)
-        return WEFT_FAIL(err, WEFT_USAGE, "%u ranks x %u chunks are more than %d stages",
-                         p->ranks, *chunks, WEFT_MAX_STAGES);
+        return WEFT_FAIL(err, WEFT_USAGE, "%u rank%s x %u chunk%s are more than %d stages",
+                         p->ranks, weft_plural(p->ranks), *chunks, weft_plural(*chunks),
+                         WEFT_MAX_STAGES);
     return WEFT_OK;
 }
 

@@ -622,9 +622,9 @@ static void check_write_errors(void **state)
     folder_make(&f);
     /* What is in the way. */
     put_text(&f, "file", "");
-    assert_int_equal(write_all(f.path, &model, &all, values, &options, &err), WEFT_IO);
-    assert_non_null(strstr(err.msg, "/file cannot be looked into: Not a directory"));
-    assert_int_equal(write_all(f.at, &model, &all, values, &options, &err), WEFT_IO);
+    assert_int_equal(write_all(f.path, &model, &all, values, &options, &err), WEFT_USAGE);
+    assert_non_null(strstr(err.msg, "/file: a file is there: give a new directory"));
+    assert_int_equal(write_all(f.at, &model, &all, values, &options, &err), WEFT_USAGE);
     assert_non_null(strstr(err.msg, " exists and is not empty: give another name, or move it"));
     assert_int_equal(write_all(folder_path(&f, "no/out"), &model, &all, values, &options, &err),
                      WEFT_IO);

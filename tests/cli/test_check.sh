@@ -4,7 +4,7 @@
 
 printf '0F0,0B0\r\n1F0,1B0\r\n' >right.csv
 run 0 check right.csv
-out_has 'right.csv: 2 ranks, 2 stages (linear), 1 micros'
+out_has 'right.csv: 2 ranks, 2 stages (linear), 1 micro'
 out_has 'right: 4 actions, every stage and micro once each way, 2 messages over 2 channels agree'
 out_has 'peak activations  1 1'
 run 0 check ./right.csv --transport rendezvous --channels pair
@@ -149,8 +149,8 @@ printf '0F0,1G0\n' >letter.csv
 run 5 check letter.csv --json
 err_has "letter.csv:1:5: '1G0' is no action"
 holds grep -qE '^\{"file":"letter.csv","ok":false,"error":"letter.csv:1:5: .*"\}$' out
-run 2 check none.csv --json
-holds test ! -s out
+run 5 check none.csv --json
+out_has '"ok":false,"error":"none.csv: No such file'
 
 # Comments may be indented, as may those that are headers.
 run 0 plan -s zb-v -p 2 -m 3 -o plain.csv

@@ -82,7 +82,7 @@ run 4 convert ends broken
 for made in cut old noise out-dir broken; do
     holds test ! -e $made
 done
-run 8 convert gpt2.bin ends
+run 2 convert gpt2.bin ends
 err_has 'exists and is not empty'
 run 2 convert gpt2.bin
 err_has 'takes what to read and what to write'

@@ -6,7 +6,7 @@ measured=$WEFT_TEST_DATA/trace_measured.trace
 run 0 plan -s zb-v -p 2 -m 3 -o plan.csv
 for form in svg png pdf html json txt trace; do
     run 0 draw plan.csv -o "plan.$form"
-    holds test ! -s out
+    holds grep -q "^wrote " out
     holds test -s "plan.$form"
 done
 run 0 draw plan.csv -o plan.trace
@@ -50,10 +50,10 @@ holds grep -q '^{"schedule":"zb-v"' plan.json
 # Errors.
 run 2 draw
 err_has 'draw needs a FILE'
-run 2 draw no-such-file.csv
+run 5 draw no-such-file.csv
 err_has 'no-such-file.csv: No such file'
 run 2 draw plan.csv -o plan.gif
-err_has 'plan.gif: no form ends like that: .svg .png'
+err_has 'plan.gif: its ending chooses no form: give a name that ends in one of .svg .png'
 holds test ! -e plan.gif
 run 2 draw plan.csv "$measured"
 err_has 'say what a unit is, with --unit'

@@ -3,7 +3,7 @@
 . "$(dirname -- "$0")/common.bash"
 
 run 0 plan -s zb-v -p 2 -m 3 -o plan.csv
-holds test ! -s out
+holds test "$(cat out)" = 'wrote plan.csv'
 holds grep -q '^# weft schedule 1$' plan.csv
 holds grep -q '^# weft name zb-v$' plan.csv
 holds grep -q '^# weft placement 0 1 1 0$' plan.csv

@@ -63,7 +63,8 @@ rm -r runs/e
 
 run 2 report
 err_has 'report needs a RUN'
-run 2 report nowhere
+run 3 report nowhere
+err_has 'nowhere is not there'
 run 3 report runs
 err_has 'no directory of a run'
 holds test ! -e runs/report.html

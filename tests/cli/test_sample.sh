@@ -65,6 +65,6 @@ run 2 train "${tiny[@]}" --log.sample_prompt=x
 err_has 'no tokenizer'
 run 2 train "${settings[@]}" --log.sample=1 --log.sample_prompt="$(head -c 1500 text.txt)"
 err_has 'the model takes 64'
-run 2 train "${settings[@]}" --log.sample=1 --data.tokenizer=nowhere
+run 3 train "${settings[@]}" --log.sample=1 --data.tokenizer=nowhere
 
 finish

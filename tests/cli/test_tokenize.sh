@@ -76,9 +76,15 @@ run 2 tokenize book.txt -o x.bin --val 0.5
 err_has 'needs a folder'
 run 2 tokenize book.txt -o x --tokenizer bpe --train-bpe 300
 err_has 'not both'
+# A text too short to learn so many from: that is said.
+printf 'abab abab\n' >short.txt
+run 0 tokenize short.txt -o short --train-bpe 4096
+out_has '(not 4096: the text has no more pairs that repeat)'
+run 0 tokenize short.txt -o short.json --train-bpe 4096 --json
+out_has '"vocab_asked":4096'
 run 2 tokenize book.txt -o x --train-bpe 100
 err_has 'learn 257 to'
-run 2 tokenize book.txt -o x --tokenizer nowhere
+run 3 tokenize book.txt -o x --tokenizer nowhere
 err_has 'nowhere: No such file or directory'
 run 3 tokenize nowhere.txt -o x
 err_has 'nowhere.txt: No such file or directory'

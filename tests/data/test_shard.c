@@ -173,7 +173,7 @@ static struct broken_case {
     size_t bytes; /* of the file */
     const char *error;
 } broken[] = {
-    {"no bytes", 20240520, 1, 4, 0, "0 bytes are no token shard: its header alone has 1024"},
+    {"no bytes", 20240520, 1, 4, 0, "0 bytes are no token shard, whose header alone has 1024"},
     {"half a header", 20240520, 1, 4, 1023, "1023 bytes are no token shard"},
     {"another magic", 20240326, 3, 4, 1032, "begins with 20240326, not 20240520 or 20240801"},
     {"the other's version", 20240520, 7, 4, 1032, "version 7 of shard 20240520 is not known"},

@@ -317,7 +317,7 @@ static struct bad_case {
     {"a text that is a number", "x.jsonl", "{\"text\":1}\n", "x.jsonl:1: has no \"text\""},
     {"a key twice", "x.jsonl", "{\"text\":\"a\",\"text\":\"b\"}\n", "x.jsonl:1: no JSON"},
     {"bad UTF-8 in JSON", "x.jsonl", "{\"text\":\"\xFF\"}\n", "x.jsonl:1: no JSON"},
-    {"blank lines only", "x.jsonl", "\n \n", "there is no document"},
+    {"blank lines only", "x.jsonl", "\n \n", "there is no text in it"},
     {"an empty file", "x.txt", "", "there is no text"},
     {"no text file", "x.txt", "a\nb\n@c", "x.txt:3: has a zero byte"},
 };

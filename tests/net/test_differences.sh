@@ -20,7 +20,7 @@ differs() {
     ! grep -q '^step' "$folder/out" || fail 'there was a step'
     nothing_left || await "$patience" nothing_left || fail "processes are left: $(all_left)"
 }
-# same_but PROGRAM [FLAG]: no flag may be given twice.
+# same_but PROGRAM [FLAG]: the same command, with that flag in the place of its like.
 same_but() {
     local program=$1 flag=${2-} word
     other=("$program")
@@ -80,6 +80,19 @@ differs_in_folder() { # NAME WORDS FLAG
 }
 differs_in_folder schedule schedule --parallel.schedule=list.csv
 differs_in_folder data data --data.train=tokens.bin
+
+# A file that one rank lacks: the rank and the setting are named.
+cp "$tiny/tokens.bin" "$folder/0/val.bin"
+same_but "$WEFT" --data.val=val.bin
+in_folder 0
+zero=("${here[@]}")
+in_folder 1
+case_name='no validation data'
+rm -rf "$folder/run"
+run_all -n 1 "${zero[@]}" : -n 1 "${here[@]}" : -n 1 "${zero[@]}"
+is_code 3 || fail "exit code $code"
+grep -q '^weft: rank 1: data\.val: val\.bin: ' "$folder/err" || fail 'rank and setting are not named'
+[ ! -e "$folder/run" ] || fail 'the directory of the run is left'
 
 # Another build, and the same one with lesser instructions.
 mkdir "$folder/bin"

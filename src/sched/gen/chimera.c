@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "sched/gen/gen.h"
 #include "sched/schedule_priv.h"
 
@@ -80,18 +81,21 @@ static enum weft_status check(const struct weft_params *params, uint32_t pipes,
 {
     uint32_t ranks = params->ranks;
     if (ranks % 2 != 0)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "chimera needs an even number of ranks (got %u): use %u or %u", ranks,
-                         ranks == 1 ? 2 : ranks - 1, ranks + 1);
+        return ranks == 1
+                   ? WEFT_FAIL(err, WEFT_USAGE,
+                               "chimera needs an even number of ranks (got 1): use 2")
+                   : WEFT_FAIL(err, WEFT_USAGE,
+                               "chimera needs an even number of ranks (got %u): use %u or %u",
+                               ranks, ranks - 1, ranks + 1);
     if (pipes % 2 != 0 || ranks % pipes != 0 || pipes > UINT16_MAX) {
         char fit[120] = "";
         for (uint32_t k = 2; k <= ranks && strlen(fit) < 100; k += 2)
             if (ranks % k == 0)
                 snprintf(fit + strlen(fit), sizeof fit - strlen(fit), " %u", k);
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "chimera cannot run %u pipes on %u ranks: --pipes must be even and "
+                         "chimera cannot run %u pipe%s on %u ranks: --pipes must be even and "
                          "divide the ranks; these work:%s",
-                         pipes, ranks, fit);
+                         pipes, weft_plural(pipes), ranks, fit);
     }
     return WEFT_OK;
 }

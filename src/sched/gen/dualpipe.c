@@ -15,6 +15,7 @@
  */
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "sched/gen/gen.h"
 
 struct direction {
@@ -155,9 +156,10 @@ WEFT_GENERATOR(dualpipe_v)
 {
     if (params->micros < 2 * params->ranks)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "dualpipe-v on %u ranks needs at least %u micros (got %u): use more "
+                         "dualpipe-v on %u rank%s needs at least %u micros (got %u): use more "
                          "micros, or zb-v",
-                         params->ranks, 2 * params->ranks, params->micros);
+                         params->ranks, weft_plural(params->ranks), 2 * params->ranks,
+                         params->micros);
     struct weft_builder b;
     WEFT_TRY(weft_builder_init(&b, "dualpipe-v", weft_shape(params, 2), 3, 0, err));
     weft_builder_place(&b, WEFT_PLACE_V);

@@ -84,10 +84,11 @@ static enum weft_status check_params(const struct weft_generator *g, struct weft
             err, WEFT_USAGE,
             "%s has %u chunk%s a rank (got %u): leave chunks out, or see weft plan "
             "--list for one that takes more",
-            g->name, g->default_chunks, g->default_chunks == 1 ? "" : "s", p->chunks);
+            g->name, g->default_chunks, weft_plural(g->default_chunks), p->chunks);
     if ((uint64_t)p->ranks * p->chunks > WEFT_MAX_STAGES)
-        return WEFT_FAIL(err, WEFT_USAGE, "%s: %u ranks x %u chunks are more than %d stages",
-                         g->name, p->ranks, p->chunks, WEFT_MAX_STAGES);
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: %u rank%s x %u chunk%s are more than %d stages",
+                         g->name, p->ranks, weft_plural(p->ranks), p->chunks,
+                         weft_plural(p->chunks), WEFT_MAX_STAGES);
     if (g->takes & WEFT_TAKES_COST)
         WEFT_TRY(weft_cost_check(p->cost, p->memory, p->ranks, p->ranks * p->chunks, p->micros,
                                  err));
