@@ -53,6 +53,7 @@ has_mpi() {
 
 # blocks/001 and so on, and their info strings and lines in blocks/index.
 awk -v to="$dir/blocks" '
+    BEGIN { printf "" > (to "/index") }
     /^```/ && !on { on = 1; name = sprintf("%03d", ++n); print name, NR, substr($0, 4) > (to "/index")
                     printf "" > (to "/" name); next }
     /^```/ { on = 0; next }
@@ -60,6 +61,7 @@ awk -v to="$dir/blocks" '
     !on && /^ *\$? ?(weft|mpirun|srun|cc) / { print NR ": a command that no block has: " $0 > (to "/astray") }
 ' "$page"
 what=$PAGE
+n_checks=1
 [ ! -e "$dir/blocks/astray" ] || fail "$(cat "$dir/blocks/astray")"
 
 # Commands, one shell for the block.  The one that failed is named.
