@@ -22,6 +22,8 @@ export PATH=$dir/bin:$PATH WEFT_MODULES=$WEFT_BUILD_DIR COLUMNS=110 NO_COLOR=1 L
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_mpi_yield_when_idle=1 HWLOC_HIDE_ERRORS=2
+: >"$dir/out"
+: >"$dir/err"
 cd "$dir/work" || exit 1
 
 # What starts ranks on other machines: here the command itself is run, and trains nothing.
@@ -58,7 +60,7 @@ awk -v to="$dir/blocks" '
                     printf "" > (to "/" name); next }
     /^```/ { on = 0; next }
     on { print > (to "/" name) }
-    !on && /^ *\$? ?(weft|mpirun|srun|cc) / { print NR ": a command that no block has: " $0 > (to "/astray") }
+    !on && /^    (\$ )?(weft|mpirun|srun|cc) / { print NR ": a command that no block has: " $0 > (to "/astray") }
 ' "$page"
 what=$PAGE
 n_checks=1
