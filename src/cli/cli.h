@@ -50,7 +50,8 @@ extern const struct weft_command weft_command_help;
 
 void weft_print_overview(FILE *out);
 void weft_print_help(FILE *out, const struct weft_command *command);
-void weft_print_man(FILE *out);
+/* The manual page of one command, or (NULL) that of all. */
+void weft_print_man(FILE *out, const struct weft_command *command);
 void weft_print_completion(FILE *out);
 
 /* -- files and terminals -------------------------------------------------------------------- */
