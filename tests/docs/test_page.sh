@@ -3,7 +3,7 @@
 # page.  What a fenced block is, its first line says:
 #
 #   ```sh           commands, each of which must succeed
-#   ```sh mpi       the same, where both MPIs are installed
+#   ```sh mpi, console mpi   the same, where both MPIs are installed
 #   ```sh cluster   commands for several machines: their `weft train` is run dry instead
 #   ```console      "$ command" and just what it prints; "..." stands for anything
 #   ```c            a whole program, "/* name.c" first; the page's commands must build ./name
@@ -36,9 +36,8 @@ exec "$@" --dry-run
 AWAY
     chmod +x "$dir/away/$launcher"
 done
-for other in sbatch scontrol ssh scp; do
-    ln -s /bin/true "$dir/away/$other"
-done
+printf '#!/bin/sh\nexec bash "$1"\n' >"$dir/away/sbatch"
+chmod +x "$dir/away/sbatch"
 
 # A program of the page is built against an installation.
 if grep -q 'pkg-config' "$page"; then
@@ -123,6 +122,7 @@ while read -r name line info; do
     case $info in
     sh) run_commands "$block" ;;
     'sh mpi') if has_mpi; then run_commands "$block"; else n_away=$((n_away + 1)); fi ;;
+    'console mpi') if has_mpi; then check_transcript "$block"; else n_away=$((n_away + 1)); fi ;;
     'sh cluster')
         n_away=$((n_away + 1))
         PATH=$dir/away:$PATH run_commands "$block"
