@@ -32,7 +32,7 @@ reached=README.md
 while :; do
     more=$(for page in $reached; do
         echo "$page"
-        awk '/^```/ { on = !on } !on' "$page" | grep -oE '\]\([^)# ]+\.md' | sed 's/^](//' |
+        awk '/^```/ { on = !on } !on' "$page" 2>/dev/null | grep -oE '\]\([^)# ]+\.md' | sed 's/^](//' |
             while read -r link; do realpath --relative-to=. "$(dirname "$page")/$link"; done
     done | sort -u)
     [ "$more" != "$reached" ] || break

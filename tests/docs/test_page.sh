@@ -5,7 +5,8 @@
 #   ```sh           commands, each of which must succeed
 #   ```sh mpi, console mpi   the same, where both MPIs are installed
 #   ```sh cluster   commands for several machines: their `weft train` is run dry instead
-#   ```console      "$ command" and just what it prints; "..." stands for anything
+#   ```console      "$ command" and just what it prints; "..." stands for anything; hashes of
+#                   several models are to be the same
 #   ```c            a whole program, "/* name.c" first; the page's commands must build ./name
 #   ```yaml csv text ...   "# name" first: the file of that name; else it is only looked at
 #
@@ -99,8 +100,11 @@ compare() {
     : >"$dir/err"
     n_checks=$((n_checks + 1))
     [ "$code" -eq 0 ] || fail "exit code $code"
+    if [[ $1 == 'weft inspect --hash '* && $1 != *'|'* ]]; then # what is trained alike
+        holds test "$(cut -d ' ' -f 1 "$dir/out" | sort -u | wc -l)" -eq 1
+    fi
     got=$(sed 's/ *$//' "$dir/out")
-    pattern=$(printf '%s' "$2" | sed 's/ *$//; s/[][*?\\]/\\&/g; s/\.\.\./*/g')
+    pattern=$(printf '%s' "$2" | sed 's/ *$//; s/[][*?\\]/\\&/g; s/\.\.\.\.*/*/g')
     # shellcheck disable=SC2053 # a pattern
     [[ $got == $pattern ]] || fail "this is not what it prints:"$'\n'"$2"
 }
