@@ -6,6 +6,7 @@ rm "$dir/bin/weft"
 cat >"$dir/bin/weft" <<WRAPPER
 #!/bin/bash
 short=()
+[ "\${1-}" != tune ] || short=(--iterations 2000)
 [ "\${1-}" != train ] || short=(--train.steps=2 --data.batch=8 --data.seq=32)
 case "\$*" in
 *--print-config*) short=() ;;
