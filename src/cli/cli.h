@@ -50,7 +50,8 @@ extern const struct weft_command weft_command_help;
 
 void weft_print_overview(FILE *out);
 void weft_print_help(FILE *out, const struct weft_command *command);
-void weft_print_man(FILE *out);
+/* The manual page of one command, or (NULL) that of all. */
+void weft_print_man(FILE *out, const struct weft_command *command);
 void weft_print_completion(FILE *out);
 
 /* -- files and terminals -------------------------------------------------------------------- */
@@ -65,6 +66,7 @@ struct weft_output {
     const char *path; /* borrowed; NULL: standard output */
     char *unfinished; /* owned: the name it has while it is written */
     char *target;     /* owned: the name it gets */
+    bool quiet;       /* the caller says itself that it is there */
 };
 
 /* Refuses a file whose name chooses no form: it must end in one of `endings`, ".csv .json".  What
@@ -75,8 +77,8 @@ enum weft_status weft_output_check(const char *path, const char *endings,
 enum weft_status weft_output_open(struct weft_output *s, const char *path,
                                   struct weft_error *err);
 
-/* Closes it, and keeps the file only when `st` and all writing was well: then standard output gets
- * a line that says so.  Returns `st`, or the failure to write. */
+/* Closes it, and keeps the file only when `st` and all writing was well: then a line on standard
+ * output says so.  Returns `st`, or the failure to write. */
 enum weft_status weft_output_close(struct weft_output *s, enum weft_status st,
                                    struct weft_error *err);
 

@@ -103,7 +103,7 @@ enum weft_status weft_output_close(struct weft_output *s, enum weft_status st,
             st = WEFT_FAIL(err, WEFT_IO, "cannot write %s: %s", name, strerror(errno));
         if (st != WEFT_OK)
             remove(s->unfinished);
-        else
+        else if (!s->quiet)
             printf("wrote %s\n", s->path);
         free(s->unfinished);
         free(s->target);

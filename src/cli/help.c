@@ -173,18 +173,36 @@ static void man_settings(FILE *out, struct weft_setting_list list)
     }
 }
 
-static void man_command(FILE *out, const struct weft_command *c)
+/* Options and settings, each with a line of its own. */
+static void man_options(FILE *out, const struct weft_command *c)
 {
-    fprintf(out, ".SH \"WEFT %s\"\n", c->name);
-    fprintf(out, "\\fBweft %s\\fR [\\fIoptions\\fR]%s%s\n.PP\n", c->name,
-            c->operands ? " " : "", c->operands ? c->operands : "");
-    put_paragraphs(out, c->text);
     for (size_t i = 0; i < c->options.n; i++)
         man_option(out, &c->options.at[i]);
     man_settings(out, settings_of(c));
-    fputs(".PP\nExamples:\n.PP\n.nf\n", out);
+}
+
+static void man_examples(FILE *out, const struct weft_command *c)
+{
+    fputs(".nf\n", out);
     put_roff(out, c->examples);
     fputs(".fi\n", out);
+}
+
+static void man_usage(FILE *out, const struct weft_command *c)
+{
+    fprintf(out, "\\fBweft %s\\fR [\\fIoptions\\fR]%s%s\n", c->name, c->operands ? " " : "",
+            c->operands ? c->operands : "");
+}
+
+static void man_command(FILE *out, const struct weft_command *c)
+{
+    fprintf(out, ".SH \"WEFT %s\"\n", c->name);
+    man_usage(out, c);
+    fputs(".PP\n", out);
+    put_paragraphs(out, c->text);
+    man_options(out, c);
+    fputs(".PP\nExamples:\n.PP\n", out);
+    man_examples(out, c);
 }
 
 static void man_schedules(FILE *out)
@@ -207,9 +225,16 @@ static void man_files(FILE *out)
 {
     fputs(".SH \"SCHEDULE FILES\"\n", out);
     put_paragraphs(out, weft_text_of_files);
-    fputs(".SH ENVIRONMENT\n.TP\nCOLUMNS\nwidth to draw in when the output is no terminal\n"
-          ".TP\nNO_COLOR\nno colours when set\n",
-          out);
+}
+
+static void man_environment(FILE *out)
+{
+    fputs(
+        ".SH ENVIRONMENT\n.TP\nCOLUMNS\nwidth to draw in when the output is no terminal\n"
+        ".TP\nNO_COLOR\nno colours when set\n"
+        ".TP\nWEFT_ISA\nportable, avx2, avx512 or avx512_bf16: compute with no more than that\n"
+        ".TP\nWEFT_MODULES\nfolder of weft\\-openmpi.so and weft\\-mpich.so\n",
+        out);
 }
 
 static void man_exit_codes(FILE *out)
@@ -218,13 +243,54 @@ static void man_exit_codes(FILE *out)
     for (int st = WEFT_OK; st <= WEFT_INTERNAL; st++)
         fprintf(out, ".TP\n%d\n%s\n", weft_status_exit_code((enum weft_status)st),
                 weft_status_text((enum weft_status)st));
+    fputs(".TP\n130, 143\nafter an interrupt, or SIGTERM, and an end in good order\n", out);
     fputs(".PP\nA file that is missing or cannot be read has the code of what it should have "
           "been: settings and costs 2; text, tokens, tokenizers, traces and runs 3; models and "
           "checkpoints 4; schedules 5. What cannot be written is 8.\n",
           out);
 }
 
-void weft_print_man(FILE *out)
+/* All pages but the one that they are in; NULL: that of weft itself. */
+static void man_see_also(FILE *out, const struct weft_command *self)
+{
+    size_t n;
+    const struct weft_command *const *all = weft_commands(&n);
+    bool comma = self != NULL;
+    fprintf(out, ".SH \"SEE ALSO\"\n%s", self != NULL ? "\\fBweft\\fR(1)" : "");
+    for (size_t i = 0; i < n; i++) {
+        if (all[i] == self || all[i] == &weft_command_help)
+            continue;
+        fprintf(out, "%s\\fBweft\\-%s\\fR(1)", comma ? ",\n" : "", all[i]->name);
+        comma = true;
+    }
+    fputc('\n', out);
+}
+
+/* "weft-plan", as a page is called. */
+static void print_man_of(FILE *out, const struct weft_command *c)
+{
+    fputs(".TH WEFT\\-", out);
+    for (const char *at = c->name; *at != '\0'; at++)
+        fputc(*at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at, out);
+    fprintf(out, " 1 \"\" \"weft %s\" \"User Commands\"\n.SH NAME\nweft\\-%s \\- ",
+            weft_version(), c->name);
+    put_roff(out, c->summary);
+    fputs("\n.SH SYNOPSIS\n", out);
+    man_usage(out, c);
+    fputs(".SH DESCRIPTION\n", out);
+    put_paragraphs(out, c->text);
+    fputs(".SH OPTIONS\n", out);
+    man_options(out, c);
+    fputs(".SH EXAMPLES\n", out);
+    man_examples(out, c);
+    if (c == &weft_command_plan)
+        man_schedules(out);
+    man_environment(out);
+    man_exit_codes(out);
+    man_see_also(out, c);
+}
+
+static void print_man_of_all(FILE *out)
 {
     size_t n;
     const struct weft_command *const *all = weft_commands(&n);
@@ -242,7 +308,17 @@ void weft_print_man(FILE *out)
         man_command(out, all[i]);
     man_schedules(out);
     man_files(out);
+    man_environment(out);
     man_exit_codes(out);
+    man_see_also(out, NULL);
+}
+
+void weft_print_man(FILE *out, const struct weft_command *command)
+{
+    if (command == NULL)
+        print_man_of_all(out);
+    else
+        print_man_of(out, command);
 }
 
 /* -- completion ----------------------------------------------------------------------------- */
@@ -323,8 +399,8 @@ struct help_settings {
 };
 
 static const struct weft_option help_options[] = {
-    {"man", 0, WEFT_OPT_SWITCH, NULL, "print the manual page (roff)", NULL,
-     offsetof(struct help_settings, man)},
+    {"man", 0, WEFT_OPT_SWITCH, NULL, "print the manual page (roff), of all or of one command",
+     NULL, offsetof(struct help_settings, man)},
     {"completion", 0, WEFT_OPT_SWITCH, NULL, "print the bash completion", NULL,
      offsetof(struct help_settings, completion)},
 };
@@ -334,16 +410,17 @@ static enum weft_status run_help(int argc, char **argv, struct weft_error *err)
     struct help_settings settings = {0};
     const char *about = NULL;
     WEFT_TRY(weft_command_parse(&weft_command_help, argc, argv, &settings, &about, err));
+    const struct weft_command *command = about == NULL ? NULL : weft_command_find(about);
+    if (about != NULL && command == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "there is no command '%.40s' (weft help)", about);
     if (settings.man)
-        weft_print_man(stdout);
+        weft_print_man(stdout, command);
     else if (settings.completion)
         weft_print_completion(stdout);
-    else if (about == NULL)
+    else if (command == NULL)
         weft_print_overview(stdout);
-    else if (weft_command_find(about) == NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "there is no command '%.40s' (weft help)", about);
     else
-        weft_print_help(stdout, weft_command_find(about));
+        weft_print_help(stdout, command);
     return WEFT_OK;
 }
 
@@ -353,7 +430,8 @@ const struct weft_command weft_command_help = {
     .operands = "[COMMAND]",
     .text = "Says what weft or one of its commands does.\n",
     .examples = "  weft help plan\n"
-                "  weft help --man | man -l -\n",
+                "  weft help --man | man -l -\n"
+                "  weft help --man train | man -l -\n",
     .options = {help_options, WEFT_LEN(help_options)},
     .run = run_help,
 };

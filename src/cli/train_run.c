@@ -335,8 +335,10 @@ static void write_report(struct run *run)
         path == NULL ? WEFT_FAIL(&err, WEFT_NOMEM, "no memory for a path") : WEFT_OK;
     if (st == WEFT_OK)
         st = weft_output_open(&sink, path, &err);
-    if (st == WEFT_OK)
+    if (st == WEFT_OK) {
+        sink.quiet = true;
         st = weft_output_close(&sink, weft_report_write(sink.out, &dir, 1, &err), &err);
+    }
     if (st == WEFT_OK)
         weft_train_show_line(&run->show, "report   %s", path);
     else

@@ -10,21 +10,27 @@ run 0 help
 out_has 'usage: weft COMMAND'
 run 2 help nonsense
 err_has "there is no command 'nonsense'"
+run 2 help --man nonsense
+err_has "there is no command 'nonsense'"
 
 run 0 help --man
 holds test "$(head -c 9 out)" = '.TH WEFT '
 cp out man
-if command -v mandoc >/dev/null; then
-    holds mandoc -T lint -W error man
-elif command -v groff >/dev/null; then
-    holds test -z "$(groff -man -ww -T utf8 man 2>&1 >/dev/null)"
-fi
+# A page has no warnings of the formatter.
+well_formed() {
+    if command -v mandoc >/dev/null; then
+        holds mandoc -T lint -W error "$1"
+    elif command -v groff >/dev/null; then
+        holds test -z "$(groff -man -ww -T utf8 "$1" 2>&1 >/dev/null)"
+    fi
+}
+well_formed man
 run 0 help --completion
 holds bash -n out
 cp out completion
 
 # A full disk is an error, whatever is printed.
-for args in --version --help help 'help --man' 'help --completion' 'help plan' 'plan --help' 'plan --list'; do
+for args in --version --help help 'help --man' 'help --man train' 'help --completion' 'help plan' 'plan --help' 'plan --list'; do
     to_full $args
 done
 
@@ -37,6 +43,13 @@ for command in $("$WEFT" --help | awk '/^  [a-z]+ +[a-z]/ && $1 != "weft" { prin
     cp out help
     run 0 help "$command"
     holds cmp out help
+    run 0 help --man "$command"
+    cp out page
+    well_formed page
+    for part in NAME SYNOPSIS DESCRIPTION OPTIONS EXAMPLES 'EXIT STATUS' 'SEE ALSO'; do
+        holds grep -qE "^\.SH \"?$part\"?\$" page
+    done
+    cp help out
     options=$(awk -v c="    $command)" '$0 == c { on = 1 } on && /\*\) words=/ { print; exit }' completion |
         grep -o -- '--[a-z-]*')
     holds test -n "$options"
@@ -44,6 +57,7 @@ for command in $("$WEFT" --help | awk '/^  [a-z]+ +[a-z]/ && $1 != "weft" { prin
         [ "$option" != --help ] || continue
         out_has "$option"
         holds grep -qF -- "$(printf '%s' "$option" | sed 's/-/\\-/g')" man
+        holds grep -qF -- "$(printf '%s' "$option" | sed 's/-/\\-/g')" page
     done
 done
 

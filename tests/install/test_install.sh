@@ -14,7 +14,8 @@ same() { [ "$2" = "$3" ] || fail "$1: got '$2', expected '$3'"; }
 
 # Everything that belongs to an installation is there.
 for file in bin/weft lib/libweft.a lib/libweft.so lib/libweft.so.0 include/weft/weft.h \
-    share/man/man1/weft.1 share/bash-completion/completions/weft; do
+    share/man/man1/weft.1 share/man/man1/weft-train.1 share/man/man1/weft-plan.1 \
+    share/bash-completion/completions/weft; do
     [ -s "$root/$file" ] || fail "$file is missing or empty"
 done
 same 'outside the prefix' "$(find "$folder" -type f ! -path "$root/*" ! -path "$folder/log")" ''

@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# The examples of --help and of the manual pages, each in a folder that has what they name: a book,
+# shards, settings, runs, models.  What would take long is made short, or stopped after a second: a
+# wrong option is found at once.
+. "$(dirname -- "$0")/../cli/common.bash"
+: "${WEFT_BUILD_DIR:?}"
+export COLUMNS=100 NO_COLOR=1 WEFT_MODULES=$WEFT_BUILD_DIR
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+# -- commands in their short forms -----------------------------------------------------------------
+
+mkdir bin have
+cat >bin/weft <<WRAPPER
+#!/bin/bash
+case "\$*" in
+*--print-config* | *--dry-run*) ;;
+train*) short=(--train.steps=2 --data.batch=8 --data.seq=16) ;;
+'bench plan'* | 'bench sim'*) short=(--repeat 1) ;;
+bench*) short=(--spec d2 --seq 32 --repeat 1) ;;
+tune*) [[ "\$*" == *--global-batch* ]] || short=(--iterations 1000) ;;
+esac
+given=()
+while [ \$# -gt 0 ]; do # what is made short is not said twice
+    case "\$1" in
+    --spec | --seq | --repeat) [ "\${#short[@]}" -eq 0 ] && given+=("\$1") || shift ;;
+    --train.steps=* | --large) [ "\${#short[@]}" -gt 0 ] || given+=("\$1") ;;
+    *) given+=("\$1") ;;
+    esac
+    shift
+done
+case "\${given[*]}" in
+*--serve* | bench* | 'tune --model'*) timeout -s INT 1 '$WEFT' "\${given[@]}" "\${short[@]}" || [ \$? -eq 124 ] ;;
+*) exec '$WEFT' "\${given[@]}" "\${short[@]}" ;;
+esac
+WRAPPER
+printf '#!/bin/sh\nexec mpirun.mpich "$@"\n' >bin/mpirun
+command -v man >/dev/null || printf '#!/bin/sh\ncat\n' >bin/man
+chmod +x bin/*
+export PATH=$dir/bin:$PATH
+
+has_mpi() { command -v mpirun.mpich >/dev/null && [ -e "$WEFT_BUILD_DIR/weft-mpich.so" ]; }
+
+# -- what the examples name ------------------------------------------------------------------------
+
+# A GPT-2 of llm.c: 1 layer, 1 head, dimension 4, vocabulary 4000 padded to 4096, all weights 0.
+llmc_model() {
+    local n
+    for n in 20240326 3 16 4000 1 1 4 4096; do
+        # shellcheck disable=SC2059 # bytes
+        printf "$(printf '\\x%02x' $((n & 255)) $((n >> 8 & 255)) $((n >> 16 & 255)) $((n >> 24)))"
+    done
+    head -c $((1024 - 32)) /dev/zero
+    head -c $((4 * (4 * 4096 + 4 * 16 + 16 + 3 * 20 + 20 + 16 * 5 + 68 + 8))) /dev/zero
+}
+
+prepare() {
+    local shape=(--model.arch=gpt2 --model.layers=4 --model.dim=32 --model.heads=2 --model.vocab=400
+        --model.ctx=1024 --data.train=tokens --data.batch=8 --data.seq=16 --parallel.micros=8)
+    mkdir corpus runs
+    for i in $(seq 300); do
+        echo "chapter $i: once upon a time there were $((i * i)) threads and $((i * 7919 % 1000)) knots"
+    done >book.txt
+    cp book.txt corpus/one.txt
+    sed 's/knots/loops/' book.txt >corpus/two.txt
+    sed 's/.*/{"text": "&"}/' book.txt >more.jsonl
+    "$WEFT" tokenize book.txt corpus -o tokens --train-bpe 400 --val 0.5
+    "$WEFT" tokenize book.txt -o tokens.bin
+    cp -r tokens fineweb
+    "$WEFT" plan -s 1f1b -p 4 -m 8 -o plan.csv
+    "$WEFT" plan -s 1f1b -p 4 -m 8 -o measured.trace
+    "$WEFT" plan -s zb-v -p 4 -m 8 --format pytorch -o zbv.csv
+    "$WEFT" plan -s zb-v -p 4 -m 8 --lower --lower-like pytorch -o lowered.csv
+    "$WEFT" train --print-config "${shape[@]}" --log.dir=runs/new >run.yaml
+    "$WEFT" train "${shape[@]}" --parallel.pp=2 --train.steps=100 --checkpoint.every=100 \
+        --log.trace_steps=1 --log.dir=runs/a
+    cp -r runs/a runs/b
+    cp -r runs/a/model gpt2
+    llmc_model >gpt2_124M.bin
+}
+
+# -- running them ----------------------------------------------------------------------------------
+
+# What a command is to make is not there yet.
+remove_outputs() {
+    local word last='' words=()
+    read -ra words <<<"$1"
+    for word in "${words[@]}"; do
+        [ "$last" != -o ] || rm -rf "$word"
+        [[ $word != --log.dir=* && $word != --dir=* ]] || rm -rf "${word#*=}"
+        last=$word
+    done
+    [[ $1 != 'weft convert '* ]] || rm -rf "${words[3]}"
+}
+
+run_example() {
+    local code=0
+    what=$1
+    [[ $1 != mpirun* ]] || has_mpi || return 0
+    [[ $1 != mpirun*bench* ]] || return 0 # ranks that are stopped in the middle are an error
+    rm -rf "$dir/now"
+    cp -r "$dir/have" "$dir/now"
+    cd "$dir/now" || exit 1
+    remove_outputs "$1"
+    # A folder of the reader's that is no relative one.
+    bash -c "set -o pipefail; ${1//\/scratch/$dir/now}" >"$dir/out" 2>"$dir/err" </dev/null || code=$?
+    cd "$dir" || exit 1
+    n_checks=$((n_checks + 1))
+    [ "$code" -eq 0 ] || fail "exit code $code"
+}
+
+what='what the examples need'
+cd have || exit 1
+prepare >"$dir/out" 2>"$dir/err" || fail 'cannot be made'
+cd "$dir" || exit 1
+
+for command in $("$WEFT" --help | awk '/^  [a-z]+ +[a-z]/ && $1 != "weft" { print $1 }'); do
+    "$WEFT" help "$command" | awk '/^Examples:/ { on = 1; next } on' | sed 's/^  //' >examples
+    line=
+    while IFS= read -r part; do
+        line+=$part
+        if [[ $line == *\\ ]]; then
+            line=${line%\\}
+            continue
+        fi
+        run_example "$line"
+        line=
+    done <examples
+done
+
+finish

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Every relative link of the project's pages leads to a file, and to a heading in it where it
+# names one.
+set -uo pipefail
+cd -- "${WEFT_SOURCE_DIR:?}" || exit 1
+n=0 bad=0
+
+# The anchors of a page's headings: small letters, blanks as dashes, other signs left out.
+anchors() {
+    awk '/^```/ { on = !on } !on && /^#+ / { sub(/^#+ +/, ""); print }' "$1" |
+        tr '[:upper:]' '[:lower:]' | sed -E 's/[^a-z0-9 _-]//g; s/ /-/g'
+}
+
+while IFS= read -r page; do
+    while IFS= read -r link; do
+        [[ $link != *://* && $link != mailto:* ]] || continue
+        n=$((n + 1))
+        file=${link%%#*} anchor=
+        [[ $link != *#* ]] || anchor=${link#*#}
+        path=$page
+        [ -z "$file" ] || path=$(dirname "$page")/$file
+        if [ ! -e "$path" ]; then
+            echo "$page: $link leads nowhere" && bad=$((bad + 1))
+        elif [ -n "$anchor" ] && ! anchors "$path" | grep -qxF -- "$anchor"; then
+            echo "$page: $link: no such heading" && bad=$((bad + 1))
+        fi
+    done < <(awk '/^```/ { on = !on } !on' "$page" | grep -oE '\]\([^) ]+\)' | sed -E 's/^\]\((.*)\)$/\1/')
+done < <(ls ./*.md && find docs -name '*.md')
+
+# Every page can be reached from README.md in a few clicks.
+reached=README.md
+while :; do
+    more=$(for page in $reached; do
+        echo "$page"
+        awk '/^```/ { on = !on } !on' "$page" 2>/dev/null | grep -oE '\]\([^)# ]+\.md' | sed 's/^](//' |
+            while read -r link; do realpath --relative-to=. "$(dirname "$page")/$link"; done
+    done | sort -u)
+    [ "$more" != "$reached" ] || break
+    reached=$more
+done
+while IFS= read -r page; do
+    grep -qxF "$page" <<<"$reached" || { echo "no page links to $page" && bad=$((bad + 1)); }
+done < <(find docs -name '*.md')
+
+echo "$n links, $bad wrong"
+[ "$bad" -eq 0 ] && [ "$n" -gt 0 ]

@@ -1,0 +1,174 @@
+#!/usr/bin/env bash
+# Runs what one page of docs/ shows, from its top to its end, in an empty folder.  $PAGE is the
+# page.  What a fenced block is, its first line says:
+#
+#   ```sh           commands, each of which must succeed
+#   ```sh mpi, console mpi   the same, where both MPIs are installed
+#   ```sh elsewhere not run: other tests do it, or it takes too long
+#   ```sh cluster   commands for several machines: their `weft train` is run dry instead
+#   ```console      "$ command" and just what it prints; "..." stands for anything, and so does
+#                   nothing at all; hashes of several models are to be the same
+#   ```c            a whole program, "/* name.c" first, which is built and run
+#   ```yaml csv text ...   "# name" first: the file of that name; else it is only looked at
+#
+# A picture of the page must be what its command writes today; with WEFT_UPDATE_PICTURES=1 it is
+# made so.
+here=$(realpath -- "$(dirname -- "$0")")
+. "$here/../cli/common.bash"
+: "${PAGE:?}" "${WEFT_SOURCE_DIR:?}" "${WEFT_BUILD_DIR:?}"
+
+page=$WEFT_SOURCE_DIR/docs/$PAGE
+mkdir "$dir/blocks" "$dir/bin" "$dir/away" "$dir/work"
+ln -s "$WEFT" "$dir/bin/weft"
+export PATH=$dir/bin:$PATH WEFT_MODULES=$WEFT_BUILD_DIR COLUMNS=110 NO_COLOR=1 LC_ALL=C.UTF-8
+# Open MPI on a machine with fewer cores than ranks, perhaps as root.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+export OMPI_MCA_mpi_yield_when_idle=1 HWLOC_HIDE_ERRORS=2
+: >"$dir/out"
+: >"$dir/err"
+cd "$dir/work" || exit 1
+
+# What starts ranks on other machines: here the command itself is run, and trains nothing.
+for launcher in srun mpirun.openmpi mpirun.mpich; do
+    cat >"$dir/away/$launcher" <<'AWAY'
+#!/bin/bash
+while [ $# -gt 0 ] && [ "$1" != weft ]; do shift; done
+[ "${1-}" = weft ] || exit 1
+exec "$@" --dry-run
+AWAY
+    chmod +x "$dir/away/$launcher"
+done
+printf '#!/bin/sh\nexec bash "$1"\n' >"$dir/away/sbatch"
+chmod +x "$dir/away/sbatch"
+
+# A program of the page is built against an installation.
+if grep -q 'pkg-config' "$page"; then
+    DESTDIR=$dir "${CMAKE:-cmake}" --install "$WEFT_BUILD_DIR" --prefix /opt >"$dir/log" || exit 1
+    export PKG_CONFIG_PATH=$dir/opt/lib/pkgconfig LD_LIBRARY_PATH=$dir/opt/lib
+fi
+
+has_mpi() {
+    local mpi
+    for mpi in openmpi mpich; do
+        command -v "mpirun.$mpi" >/dev/null && [ -e "$WEFT_BUILD_DIR/weft-$mpi.so" ] || return 1
+    done
+}
+
+if [ "$PAGE" = ../README.md ]; then
+    . "$here/prepare_readme.bash"
+fi
+
+# blocks/001 and so on, and their info strings and lines in blocks/index.
+awk -v to="$dir/blocks" '
+    BEGIN { printf "" > (to "/index") }
+    /^```/ && !on { on = 1; name = sprintf("%03d", ++n); print name, NR, substr($0, 4) > (to "/index")
+                    printf "" > (to "/" name); next }
+    /^```/ { on = 0; next }
+    on { print > (to "/" name) }
+    !on && /^    (\$ )?(weft|mpirun|srun|cc) / { print NR ": a command that no block has: " $0 > (to "/astray") }
+' "$page"
+what=$PAGE
+n_checks=1
+[ ! -e "$dir/blocks/astray" ] || fail "$(cat "$dir/blocks/astray")"
+
+# Commands, one shell for the block.  The one that failed is named.
+run_commands() {
+    local code=0
+    bash -c "set -eEuo pipefail; trap 'echo \"this failed: \$BASH_COMMAND\" >&2' ERR
+$(cat "$1")" >"$dir/out" 2>"$dir/err" </dev/null || code=$?
+    n_checks=$((n_checks + 1))
+    [ "$code" -eq 0 ] || fail "exit code $code"
+}
+
+# "$ command" lines with what they print.
+check_transcript() {
+    local line command='' want=''
+    while IFS= read -r line || [ -n "$line" ]; do
+        if [[ $line == '$ '* ]]; then
+            compare "$command" "$want"
+            command=${line#'$ '} want=
+        elif [[ $command == *\\ && -z $want ]]; then
+            command+=$'\n'$line
+        else
+            want+=$line$'\n'
+        fi
+    done <"$1"
+    compare "$command" "$want"
+}
+
+# compare COMMAND TEXT: what it prints is the text, but for blanks at the ends of lines.
+compare() {
+    local got pattern code=0
+    [ -n "$1" ] || return 0
+    what="$PAGE: $1"
+    bash -c "set -o pipefail; $1" >"$dir/out" 2>&1 </dev/null || code=$?
+    : >"$dir/err"
+    n_checks=$((n_checks + 1))
+    # What weft check finds is what it was asked for.
+    [ "$code" -eq 0 ] || [[ $1 == 'weft check '* && $code -eq 5 ]] || fail "exit code $code"
+    if [[ $1 == 'weft inspect --hash '* && $1 != *'|'* ]]; then # what is trained alike
+        holds test "$(cut -d ' ' -f 1 "$dir/out" | sort -u | wc -l)" -eq 1
+    fi
+    [ -n "$2" ] || return 0
+    got=$(sed 's/ *$//' "$dir/out")
+    pattern=$(printf '%s' "$2" | sed 's/ *$//; s/[][*?\\]/\\&/g; s/\.\.\.\.*/*/g')
+    # shellcheck disable=SC2053 # a pattern
+    [[ $got == $pattern ]] || fail "this is not what it prints:"$'\n'"$2"
+}
+
+# The file that a block is: its first line names it in a comment.
+keep_file() {
+    local name
+    name=$(sed -nE '1s/^(\/\*|#|;) ([A-Za-z0-9_.-]+\.[a-z]+)\b.*/\2/p' "$1")
+    [ -z "$name" ] || cp "$1" "$name"
+    echo "$name"
+}
+
+programs=()
+n_away=0 n_blocks=0
+while read -r name line info; do
+    block=$dir/blocks/$name
+    what="$PAGE:$line"
+    n_blocks=$((n_blocks + 1))
+    case $info in
+    sh) run_commands "$block" ;;
+    'sh mpi') if has_mpi; then run_commands "$block"; else n_away=$((n_away + 1)); fi ;;
+    'console mpi') if has_mpi; then check_transcript "$block"; else n_away=$((n_away + 1)); fi ;;
+    'sh cluster')
+        n_away=$((n_away + 1))
+        PATH=$dir/away:$PATH run_commands "$block"
+        ;;
+    'sh elsewhere') n_away=$((n_away + 1)) ;;
+    console) check_transcript "$block" ;;
+    c)
+        program=$(keep_file "$block")
+        holds test -n "$program"
+        programs+=("$program")
+        ;;
+    yaml | csv | ini | text | json | python) keep_file "$block" >/dev/null ;;
+    *) fail "what is a block of '$info'?" ;;
+    esac
+done <"$dir/blocks/index"
+
+for program in "${programs[@]}"; do
+    what="$PAGE: $program"
+    n_checks=$((n_checks + 1))
+    eval "flags=($(pkg-config --cflags --libs weft))"
+    "${CC:-cc}" -std=c11 -pedantic -Wall -Wextra -Werror "$program" "${flags[@]}" -o built 2>"$dir/err" ||
+        fail 'does not compile without warnings'
+    # Most pages run it themselves, and show what it prints.
+    [ -x "${program%.c}" ] || holds ./built >"$dir/out"
+done
+
+# The picture of README.md is one of docs/schedules.md, too.
+pictures=$(grep -oE '!\[[^]]*\]\([^)]+\)' "$page" | sed -E 's/.*\(([^)]+)\)/\1/')
+[ "$PAGE" != ../README.md ] || pictures=
+for picture in $pictures; do
+    what="$PAGE: $picture"
+    [ -z "${WEFT_UPDATE_PICTURES-}" ] || cp "$(basename "$picture")" "$(dirname "$page")/$picture"
+    holds cmp "$(dirname "$page")/$picture" "$(basename "$picture")"
+done
+
+echo "$PAGE: $n_blocks blocks, $n_away of them not run as they stand"
+finish
