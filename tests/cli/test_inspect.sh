@@ -204,7 +204,7 @@ err_has 'not finished'
 
 # The bytes of a record: magic 8, rank 4, ranks 4, state 4, waits_for 4, step 8, time 8, last alive 8,
 # pid 8, host 64, doing 96, error 256.  Rank 2 is silent since 1970 and was at step 6; rank 0 has
-# another pid and waits for it; rank 1 said why it failed; rank 3 is done.
+# another pid and waits for it; rank 1 said why it failed; rank 3 is done and waits for nobody.
 cp -r runs/k runs/l
 record=runs/l/ranks
 put $record/2 24 '\006\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
@@ -213,7 +213,7 @@ put $record/0 20 '\002\0\0\0'
 put $record/0 48 '\377\377\377\177\0\0\0\0'
 put $record/1 16 '\002\0\0\0'
 put $record/1 216 'rank 2 gave no sign\033[31m\0'
-put $record/3 16 '\001\0\0\0'
+put $record/3 16 '\001\0\0\0\377\377\377\377'
 TZ=UTC run 0 inspect runs/l
 out_has "lost     rank 2 (host $(uname -n | cut -c 1-63), pid $pid): last sign 1970-01-01 00:00:00, step 6, action 37 1F5"
 out_has 'rank 0   ended by the launcher, waiting for rank 2: last sign'
