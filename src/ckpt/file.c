@@ -1,5 +1,6 @@
 #include "ckpt/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -109,6 +110,36 @@ char *weft_path_temporary(const char *path, int attempt)
     if (tmp != NULL)
         snprintf(tmp, n, "%s.tmp-%ld-%d", path, (long)getpid(), attempt);
     return tmp;
+}
+
+enum weft_status weft_file_copy(const char *from, const char *to, struct weft_error *err)
+{
+    char *bytes = NULL;
+    size_t len = 0;
+    WEFT_TRY(weft_file_read(from, WEFT_COPY_BYTES, &bytes, &len, err));
+    enum weft_status st = weft_file_write(to, bytes, len, err);
+    free(bytes);
+    return st;
+}
+
+enum weft_status weft_dir_check_free(const char *dir, struct weft_error *err)
+{
+    DIR *d = opendir(dir);
+    if (d == NULL && errno == ENOENT)
+        return WEFT_OK;
+    if (d == NULL && errno == ENOTDIR)
+        return WEFT_FAIL(err, WEFT_USAGE, "%.160s: a file is there: give a new directory", dir);
+    if (d == NULL)
+        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be looked into: %s", dir,
+                         strerror(errno));
+    bool empty = true;
+    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d))
+        empty = empty && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0);
+    closedir(d);
+    if (empty)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "%.160s exists and is not empty: give another name, or move it", dir);
 }
 
 enum weft_status weft_dir_sync(const char *dir, struct weft_error *err)

@@ -49,6 +49,13 @@ void weft_newfile_release(struct weft_newfile *f); /* one that failed to open is
 enum weft_status weft_file_write(const char *path, const void *bytes, size_t n,
                                  struct weft_error *err);
 
+/* A copy of a file of at most WEFT_COPY_BYTES.  Local. */
+#define WEFT_COPY_BYTES ((size_t)256 << 20)
+enum weft_status weft_file_copy(const char *from, const char *to, struct weft_error *err);
+
+/* Nothing is there, or a directory with nothing in it; else WEFT_USAGE.  Local. */
+enum weft_status weft_dir_check_free(const char *dir, struct weft_error *err);
+
 /* Makes names in a directory durable.  Local. */
 enum weft_status weft_dir_sync(const char *dir, struct weft_error *err);
 

@@ -9,6 +9,7 @@
 #define CKPT_HASH_H
 
 #include "ckpt/hf.h"
+#include "ckpt/weights.h"
 
 enum { WEFT_HASH_TEXT = 33 }; /* 32 hexadecimal digits and a NUL */
 
@@ -17,5 +18,11 @@ enum { WEFT_HASH_TEXT = 33 }; /* 32 hexadecimal digits and a NUL */
  * holds no weights.  Local. */
 enum weft_status weft_hf_hash(const struct weft_hf *hf, const struct weft_hf_tensor *tensors,
                               size_t n, char out[WEFT_HASH_TEXT], struct weft_error *err);
+
+/* The same of whatever weights are stored as; tensors of a checkpoint or of llm.c are read whole, one
+ * at a time.  Local. */
+enum weft_status weft_weights_hash(const struct weft_weights *w,
+                                   const struct weft_hf_tensor *tensors, size_t n,
+                                   char out[WEFT_HASH_TEXT], struct weft_error *err);
 
 #endif

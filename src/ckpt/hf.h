@@ -97,6 +97,12 @@ enum weft_status weft_hf_writer_new(const char *dir, const struct weft_model *mo
 enum weft_status weft_hf_writer_append(struct weft_hf_writer *w, const float *values, size_t n,
                                        struct weft_error *err);
 
+/* A copy of a file, such as a tokenizer.json, before it is finished.  `name` is borrowed until the
+ * writer is freed.  Local. */
+enum { WEFT_HF_MAX_COPIED = 16 };
+enum weft_status weft_hf_writer_copy(struct weft_hf_writer *w, const char *name,
+                                     const char *from, struct weft_error *err);
+
 /* Makes the directory durable and gives it its name.  The writer must still be freed.  Local. */
 enum weft_status weft_hf_writer_finish(struct weft_hf_writer *w, struct weft_error *err);
 

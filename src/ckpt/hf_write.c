@@ -1,5 +1,4 @@
 /* Writing a Hugging Face directory. */
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,10 +31,12 @@ struct weft_hf_writer {
     size_t n_shards;
     struct weft_safetensors_pair *pairs; /* owned; their strings too */
     size_t n_pairs;
-    uint64_t n_bytes;                     /* of all tensors */
-    struct weft_safetensors_writer *file; /* owned: of the shard that is being written */
-    size_t current;                       /* that shard */
-    uint64_t left;                        /* elements that it still lacks */
+    uint64_t n_bytes;                       /* of all tensors */
+    struct weft_safetensors_writer *file;   /* owned: of the shard that is being written */
+    size_t current;                         /* that shard */
+    uint64_t left;                          /* elements that it still lacks */
+    const char *copied[WEFT_HF_MAX_COPIED]; /* borrowed: names of files beside the weights */
+    size_t n_copied;
 };
 
 static void name_shard(const struct weft_hf_writer *w, size_t i, char out[FILE_NAME_SIZE])
@@ -92,27 +93,6 @@ static enum weft_status plan_shards(struct weft_hf_writer *w, uint64_t limit,
 }
 
 /* -- the directory ------------------------------------------------------------------------- */
-
-/* Nothing there, or a directory with nothing in it. */
-static enum weft_status check_free(const char *dir, struct weft_error *err)
-{
-    DIR *d = opendir(dir);
-    if (d == NULL && errno == ENOENT)
-        return WEFT_OK;
-    if (d == NULL && errno == ENOTDIR)
-        return WEFT_FAIL(err, WEFT_USAGE, "%.160s: a file is there: give a new directory", dir);
-    if (d == NULL)
-        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be looked into: %s", dir,
-                         strerror(errno));
-    bool empty = true;
-    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d))
-        empty = empty && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0);
-    closedir(d);
-    if (empty)
-        return WEFT_OK;
-    return WEFT_FAIL(err, WEFT_USAGE,
-                     "%.160s exists and is not empty: give another name, or move it", dir);
-}
 
 static enum weft_status make_temporary(struct weft_hf_writer *w, struct weft_error *err)
 {
@@ -259,7 +239,7 @@ static enum weft_status begin(struct weft_hf_writer *w, const char *dir,
     WEFT_TRY(copy_pairs(w, options, err));
     WEFT_TRY(weft_safetensors_check_unique(w->entries, n, err));
     WEFT_TRY(plan_shards(w, options->shard_bytes, err));
-    WEFT_TRY(check_free(w->dir, err));
+    WEFT_TRY(weft_dir_check_free(w->dir, err));
     WEFT_TRY(make_temporary(w, err));
     WEFT_TRY(write_config(w, model, options, err));
     if (w->n_shards > 1)
@@ -297,6 +277,21 @@ enum weft_status weft_hf_writer_append(struct weft_hf_writer *w, const float *va
     return WEFT_OK;
 }
 
+enum weft_status weft_hf_writer_copy(struct weft_hf_writer *w, const char *name,
+                                     const char *from, struct weft_error *err)
+{
+    if (w->n_copied == WEFT_HF_MAX_COPIED || w->tmp == NULL)
+        return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s: %s is one file too many, or too late",
+                         w->dir, name);
+    char *path = weft_path_join(w->tmp, name);
+    if (path == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "the path of %s", name);
+    w->copied[w->n_copied++] = name;
+    enum weft_status st = weft_file_copy(from, path, err);
+    free(path);
+    return st;
+}
+
 enum weft_status weft_hf_writer_finish(struct weft_hf_writer *w, struct weft_error *err)
 {
     WEFT_TRY(go_on(w, err));
@@ -331,6 +326,8 @@ void weft_hf_writer_free(struct weft_hf_writer *w)
             name_shard(w, i, name);
             remove_file(w->tmp, name);
         }
+        for (size_t i = 0; i < w->n_copied; i++)
+            remove_file(w->tmp, w->copied[i]);
         remove_file(w->tmp, "config.json");
         remove_file(w->tmp, "model.safetensors.index.json");
         rmdir(w->tmp);

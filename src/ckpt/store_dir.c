@@ -168,7 +168,8 @@ enum weft_status weft_store_list(const char *root, int root_fd, uint64_t **steps
 
 static bool is_ours(const char *name)
 {
-    return weft_store_is_file_name(name) || strcmp(name, STORE_MANIFEST) == 0;
+    return weft_store_is_file_name(name) || strcmp(name, STORE_MANIFEST) == 0 ||
+           strcmp(name, STORE_TOKENIZER) == 0;
 }
 
 static enum weft_status remove_files(int fd, const char *path, struct weft_error *err)

@@ -105,6 +105,7 @@ enum weft_status weft_manifest_parse(const char *bytes, size_t len, const char *
 /* -- names --------------------------------------------------------------------------------- */
 
 #define STORE_MANIFEST "manifest.json"
+#define STORE_TOKENIZER "tokenizer.json" /* only in one that was made of a model */
 
 enum { STORE_STEP_NAME = 32, STORE_TEMPORARY_NAME = 128 };
 

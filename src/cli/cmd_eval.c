@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/model.h"
 #include "train/evaluate.h"
-#include "train/load.h"
 
 struct eval_settings {
     const char *model, *data, *precision;
@@ -18,8 +18,7 @@ struct eval_settings {
 #define AT(field) offsetof(struct eval_settings, field)
 
 static const struct weft_option options[] = {
-    {"model", 'm', WEFT_OPT_TEXT, "DIR", "a Hugging Face directory, or a model file of llm.c",
-     NULL, AT(model)},
+    {"model", 'm', WEFT_OPT_TEXT, "PATH", WEFT_MODEL_HELP, NULL, AT(model)},
     {"data", 'd', WEFT_OPT_TEXT, "SHARDS", "token shards: files, folders, patterns", NULL,
      AT(data)},
     {"seq", 0, WEFT_OPT_COUNT, "N", "tokens of a window (what the model takes, at most 1024)",
@@ -49,7 +48,7 @@ static enum weft_status prepare(struct eval *e, struct weft_error *err)
     if (s->model == NULL || s->data == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "eval needs --model and --data: see weft eval --help");
-    WEFT_TRY(weft_load_open(s->model, &e->weights, err));
+    WEFT_TRY(weft_model_open(s->model, &e->weights, err));
     const struct weft_model *model = &weft_weights_info(e->weights)->model;
     WEFT_TRY(weft_shards_open_part(s->data, "val", &e->shards, err));
     e->seq = s->seq != 0 ? s->seq : model->ctx < 1024 ? model->ctx : 1024;
@@ -144,8 +143,9 @@ const struct weft_command weft_command_eval = {
         "and bits. The data is cut in file order into windows; every token but the first is\n"
         "predicted once, from those before it in its window. Bits per byte, which compare\n"
         "models with different tokenizers, need the meta.json that weft tokenize writes\n"
-        "beside the shards.\n",
-    .examples = "  weft eval --model runs/a/model --data tokens/val-000000.bin\n"
+        "beside the shards.\n\n"
+        "PATH is\n\n" WEFT_MODEL_TEXT,
+    .examples = "  weft eval --model runs/a --data tokens/val-000000.bin\n"
                 "  weft eval --model gpt2 --data 'fineweb/*val*.bin' --seq 1024 --batches 20\n",
     .options = {options, WEFT_LEN(options)},
     .run = run_eval,

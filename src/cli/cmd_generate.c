@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -13,8 +14,8 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/codec.h"
+#include "cli/model.h"
 #include "model/infer_sample.h"
-#include "train/load.h"
 
 struct generate_settings {
     const char *model, *prompt, *tokens, *temperature, *top_k, *top_p, *seed, *type;
@@ -25,8 +26,7 @@ struct generate_settings {
 #define AT(field) offsetof(struct generate_settings, field)
 
 static const struct weft_option options[] = {
-    {"model", 'm', WEFT_OPT_TEXT, "DIR", "a Hugging Face directory, or a model file of llm.c",
-     NULL, AT(model)},
+    {"model", 'm', WEFT_OPT_TEXT, "PATH", WEFT_MODEL_HELP, NULL, AT(model)},
     {"prompt", 'p', WEFT_OPT_TEXT, "TEXT", "what to go on from (a new document)", NULL,
      AT(prompt)},
     {"tokens", 0, WEFT_OPT_TEXT, "1,2,3", "the same as numbers of tokens", NULL, AT(tokens)},
@@ -130,6 +130,7 @@ struct generate {
     struct weft_candidate *work;
     int64_t end; /* the token that ends a document; negative: none */
     const char *stopped;
+    bool in_line; /* what was printed last did not end its line */
     double prompt_seconds, seconds;
 };
 
@@ -187,15 +188,24 @@ static enum weft_status make_room(struct generate *g, const struct weft_model *m
     return weft_load_infer(g->weights, g->model, err);
 }
 
+static enum weft_status open_codec(struct generate *g, uint32_t vocab, struct weft_error *err)
+{
+    char *path = NULL;
+    WEFT_TRY(weft_load_find_tokenizer(g->weights, &path, err));
+    enum weft_status st = weft_codec_open(&g->codec, path, vocab, err);
+    free(path);
+    return st;
+}
+
 static enum weft_status prepare(struct generate *g, struct weft_error *err)
 {
     const struct generate_settings *s = g->s;
     if (s->model == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "generate needs --model: see weft generate --help");
     WEFT_TRY(parse_sampling(s, &g->sampling, err));
-    WEFT_TRY(weft_load_open(s->model, &g->weights, err));
+    WEFT_TRY(weft_model_open(s->model, &g->weights, err));
     const struct weft_weights_info *info = weft_weights_info(g->weights);
-    WEFT_TRY(weft_codec_open(&g->codec, s->model, info->model.vocab, err));
+    WEFT_TRY(open_codec(g, info->model.vocab, err));
     g->end = info->eos >= 0 ? info->eos : g->codec.end;
     WEFT_TRY(read_prompt(g, info->model.vocab, err));
     WEFT_TRY(weft_pool_new(s->threads, &g->pool, err));
@@ -204,8 +214,7 @@ static enum weft_status prepare(struct generate *g, struct weft_error *err)
 
 /* -- tokens --------------------------------------------------------------------------------- */
 
-static enum weft_status put_token(const struct generate *g, int32_t token,
-                                  struct weft_error *err)
+static enum weft_status put_token(struct generate *g, int32_t token, struct weft_error *err)
 {
     if (g->s->json)
         return WEFT_OK;
@@ -218,6 +227,8 @@ static enum weft_status put_token(const struct generate *g, int32_t token,
             fwrite(bytes, 1, len, stdout);
         else
             fputs("\xef\xbf\xbd", stdout); /* U+FFFD: no character */
+        if (bytes == NULL || len > 0)
+            g->in_line = bytes == NULL || bytes[len - 1] != '\n';
     }
     if (fflush(stdout) != 0)
         return WEFT_FAIL(err, WEFT_IO, "cannot write standard output: %s", strerror(errno));
@@ -296,13 +307,25 @@ static enum weft_status print_json(const struct generate *g, struct weft_error *
     return WEFT_OK;
 }
 
+/* Whether somebody sees the text and what is said of it as one. */
+static bool shown_together(void)
+{
+    struct stat out, err;
+    return isatty(STDERR_FILENO) ||
+           (fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+            out.st_dev == err.st_dev && out.st_ino == err.st_ino);
+}
+
 static void print_end(const struct generate *g)
 {
     size_t n = g->n_tokens - g->n_prompt;
     /* Bytes go out as they are; numbers, and what a person reads, end with a line. */
-    if (g->codec.bytes == NULL || isatty(STDOUT_FILENO))
+    bool ended = g->codec.bytes == NULL || isatty(STDOUT_FILENO);
+    if (ended)
         putchar('\n');
     fflush(stdout);
+    if (!ended && g->in_line && shown_together())
+        fputc('\n', stderr);
     fprintf(stderr, "weft: %zu token%s after %zu, %.1f tokens/s, stopped by: %s\n", n,
             n == 1 ? "" : "s", g->n_prompt, rate(g), g->stopped);
 }
@@ -340,9 +363,10 @@ const struct weft_command weft_command_generate = {
         "is full; a line on standard error says which, and how fast it was.\n\n"
         "The same model, prompt, settings and seed give the same tokens, with any number of\n"
         "threads. Models of fewer than 257 tokens, which can have no text, take and print\n"
-        "numbers.\n",
+        "numbers. The tokenizer is found beside the weights; that of a run in its directory.\n\n"
+        "PATH is\n\n" WEFT_MODEL_TEXT,
     .examples =
-        "  weft generate --model runs/a/model --prompt 'Once upon a time'\n"
+        "  weft generate --model runs/a --prompt 'Once upon a time'\n"
         "  weft generate --model gpt2_124M.bin --tokens 464,3280 --temperature 0\n"
         "  weft generate --model gpt2 -p Hello --top-k 40 --top-p 0.9 --seed 7 -n 200\n",
     .options = {options, WEFT_LEN(options)},

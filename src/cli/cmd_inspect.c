@@ -102,6 +102,11 @@ static bool is_shard(const struct head *h)
     return magic == 20240520 || magic == 20240801;
 }
 
+static bool is_llmc(const struct head *h)
+{
+    return h->n >= 4 && little_endian(h->at, 4) == 20240326;
+}
+
 static bool is_safetensors(const struct head *h)
 {
     return h->n > 8 && h->at[8] == '{' &&
@@ -156,18 +161,19 @@ static enum weft_status inspect_file(const char *path, const struct weft_inspect
 {
     struct head head;
     WEFT_TRY(read_head(path, &head, err));
+    if (how->hash && is_llmc(&head))
+        return weft_inspect_hash(path, how, err);
+    if (how->hash)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "--hash is of a model: %.200s is a file, give the directory of a "
+                         "model, a checkpoint or a run, or a model of llm.c",
+                         path);
     inspect_fn *kind = kind_of_file(path, &head);
     if (kind == NULL)
         return WEFT_FAIL(err, WEFT_DATA,
                          "%.200s is nothing that weft knows: no safetensors file, token shard, "
                          "schedule, trace, metrics or settings",
                          path);
-    if (how->hash)
-        return WEFT_FAIL(
-            err, WEFT_USAGE,
-            "--hash is of a model: %.200s is a file, give the directory of a model "
-            "or a run",
-            path);
     return kind(path, how, err);
 }
 
@@ -176,23 +182,21 @@ static enum weft_status inspect_directory(const char *path, const struct weft_in
 {
     if (weft_is_there(path, "config.json") || weft_is_there(path, "model.safetensors"))
         return weft_inspect_model(path, how, err);
+    if (weft_is_there(path, "manifest.json"))
+        return weft_inspect_checkpoint(path, how, err);
     if (weft_is_there(path, "config.yaml") || weft_is_there(path, "metrics.jsonl") ||
         weft_is_there(path, "ranks"))
         return weft_inspect_run(path, how, err);
     if (access(path, R_OK | X_OK) != 0)
         return WEFT_FAIL(err, WEFT_DATA, "%.300s: %s", path, strerror(errno));
-    if (how->hash)
-        return WEFT_FAIL(err, WEFT_DATA,
-                         "%.200s is no model and no run: there is no config.json, config.yaml "
-                         "or metrics.jsonl",
-                         path);
     struct weft_error why = {0};
     enum weft_status st = weft_inspect_shards(path, how, &why);
     if (st == WEFT_DATA && strstr(why.msg, "no *.bin file") != NULL)
-        return WEFT_FAIL(err, WEFT_DATA,
-                         "%.200s is no model (config.json), no run (config.yaml, "
-                         "metrics.jsonl) and no folder of token shards (*.bin)",
-                         path);
+        return WEFT_FAIL(
+            err, WEFT_DATA,
+            "%.200s is no model (config.json), no checkpoint (manifest.json), no "
+            "run (config.yaml, metrics.jsonl) and no folder of token shards (*.bin)",
+            path);
     if (err != NULL)
         *err = why;
     return st;
@@ -202,7 +206,10 @@ static enum weft_status inspect(const char *path, const struct weft_inspect *how
                                 struct weft_error *err)
 {
     struct stat info;
-    if (stat(path, &info) != 0)
+    bool there = stat(path, &info) == 0;
+    if (how->hash && (!there || S_ISDIR(info.st_mode)))
+        return weft_inspect_hash(path, how, err);
+    if (!there)
         return WEFT_FAIL(err, WEFT_DATA, "%.300s: %s", path, strerror(errno));
     return S_ISDIR(info.st_mode) ? inspect_directory(path, how, err)
                                  : inspect_file(path, how, err);
@@ -245,14 +252,16 @@ const struct weft_command weft_command_inspect = {
     .operands = "PATH...",
     .text =
         "Reads what weft reads and writes, and says what it is: a Hugging Face directory or\n"
-        "one safetensors file, the directory of a run, token shards, a schedule, a trace,\n"
-        "metrics, settings, a rank's record. What is broken is named, and where.\n\n"
+        "one safetensors file, the directory of a run, a checkpoint (all of it is compared with\n"
+        "its hashes), token shards, a schedule, a trace, metrics, settings, a rank's record.\n"
+        "What is broken is named, and where.\n\n"
         "Of a run that was not finished it says what each rank was last at, and which one\n"
         "was lost: the one that ended without a word, of several the one whose last sign\n"
         "is the oldest.\n\n"
         "The hash (XXH3, 128 bits) is over names, shapes and values of all weights, in the\n"
         "order of the model and as fp32: how the files are cut, and whether they hold bf16\n"
-        "or fp32, does not matter. Of a run it is that of its final weights.\n",
+        "or fp32, does not matter. Of a run it is that of its final weights, or, with a line on\n"
+        "standard error, of its newest checkpoint.\n",
     .examples = "  weft inspect runs/a\n"
                 "  weft inspect --hash runs/a runs/b\n"
                 "  weft inspect --json gpt2/model.safetensors tokens.bin\n",

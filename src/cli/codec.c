@@ -1,12 +1,8 @@
 #include "cli/codec.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
-#include "ckpt/file.h"
-#include "cli/cli.h"
 #include "data/tokenizer.h"
 
 static enum weft_status encode(const void *self, const char *text, size_t len, int32_t **out,
@@ -35,30 +31,21 @@ static void release(void *self)
     weft_tokenizer_free(self);
 }
 
-static bool has_file(const char *dir, const char *name)
-{
-    char *path = weft_path_join(dir, name);
-    bool there = path != NULL && access(path, F_OK) == 0;
-    free(path);
-    return there;
-}
-
-enum weft_status weft_codec_open(struct weft_codec *codec, const char *model, uint32_t vocab,
-                                 struct weft_error *err)
+enum weft_status weft_codec_open(struct weft_codec *codec, const char *tokenizer,
+                                 uint32_t vocab, struct weft_error *err)
 {
     struct weft_tokenizer *t = NULL;
     *codec = (struct weft_codec){.name = "none", .end = -1};
-    if (weft_is_directory(model) &&
-        (has_file(model, "tokenizer.json") || has_file(model, "vocab.json")))
-        WEFT_TRY(weft_tokenizer_open(model, &t, err));
+    if (tokenizer != NULL)
+        WEFT_TRY(weft_tokenizer_open(tokenizer, &t, err));
     else if (vocab >= 257)
         WEFT_TRY(weft_tokenizer_bytes(&t, err));
     else
         return WEFT_OK;
     if (weft_tokenizer_n_vocab(t) > vocab) {
-        enum weft_status st =
-            WEFT_FAIL(err, WEFT_DATA, "%.200s has a tokenizer of %u tokens, and a model of %u",
-                      model, weft_tokenizer_n_vocab(t), vocab);
+        enum weft_status st = WEFT_FAIL(
+            err, WEFT_DATA, "%.200s is a tokenizer of %u tokens, and the model has %u",
+            tokenizer, weft_tokenizer_n_vocab(t), vocab);
         weft_tokenizer_free(t);
         return st;
     }

@@ -21,10 +21,11 @@ struct weft_codec {
     int64_t end;                 /* the token between documents; negative: none */
 };
 
-/* The codec of a model with this vocabulary; `encode` is NULL when it has none and only takes
+/* The codec of a model with this vocabulary, and a tokenizer at that path (NULL: none was found, and
+ * tokens are bytes if there are enough of them); `encode` is NULL when it has none and only takes
  * numbers.  weft_codec_release() frees. */
-enum weft_status weft_codec_open(struct weft_codec *codec, const char *model, uint32_t vocab,
-                                 struct weft_error *err);
+enum weft_status weft_codec_open(struct weft_codec *codec, const char *tokenizer,
+                                 uint32_t vocab, struct weft_error *err);
 void weft_codec_release(struct weft_codec *codec); /* a zeroed one is allowed */
 
 #endif

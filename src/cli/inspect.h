@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #include "base/json.h"
-#include "ckpt/hash.h"
 #include "ckpt/hf.h"
 #include "cli/numbers.h"
 #include "model/params.h"
@@ -47,17 +46,21 @@ struct weft_model_view {
 enum weft_status weft_model_view_init(struct weft_model_view *v, const char *dir,
                                       struct weft_error *err);
 void weft_model_view_release(struct weft_model_view *v); /* a zeroed one is allowed */
-enum weft_status weft_model_view_hash(const struct weft_model_view *v, char out[WEFT_HASH_TEXT],
-                                      struct weft_error *err);
 /* The line that says what it is, without its tensors. */
 void weft_model_view_print(const struct weft_model_view *v, FILE *out);
 void weft_model_view_json(const struct weft_model_view *v, struct weft_json *j);
+void weft_model_line(const struct weft_model *m, uint64_t n_params, size_t n_tensors,
+                     FILE *out);
+void weft_model_json(const struct weft_model *m, uint64_t n_params, struct weft_json *j);
 
 enum weft_status weft_inspect_model(const char *path, const struct weft_inspect *how,
                                     struct weft_error *err);
-/* Only the hash of the model in `dir`, as that of `path`. */
-enum weft_status weft_inspect_hash(const char *path, const char *dir,
-                                   const struct weft_inspect *how, struct weft_error *err);
+/* Only the hash of a model, by any path of cli/model.h. */
+enum weft_status weft_inspect_hash(const char *path, const struct weft_inspect *how,
+                                   struct weft_error *err);
+/* A checkpoint; all its numbers are read, and compared with their hashes. */
+enum weft_status weft_inspect_checkpoint(const char *path, const struct weft_inspect *how,
+                                         struct weft_error *err);
 enum weft_status weft_inspect_safetensors(const char *path, const struct weft_inspect *how,
                                           struct weft_error *err);
 

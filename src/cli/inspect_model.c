@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/inspect.h"
+#include "cli/model.h"
 
 /* -- one tensor ----------------------------------------------------------------------------- */
 
@@ -110,15 +111,8 @@ enum weft_status weft_model_view_init(struct weft_model_view *v, const char *dir
     return st;
 }
 
-enum weft_status weft_model_view_hash(const struct weft_model_view *v, char out[WEFT_HASH_TEXT],
-                                      struct weft_error *err)
+void weft_model_line(const struct weft_model *m, uint64_t n_params, size_t n_tensors, FILE *out)
 {
-    return weft_hf_hash(v->hf, v->tensors, v->params.n, out, err);
-}
-
-void weft_model_view_print(const struct weft_model_view *v, FILE *out)
-{
-    const struct weft_model *m = weft_hf_model(v->hf);
     char params[WEFT_NUMBER_TEXT];
     fprintf(out, "model    %s, %u layer%s of dimension %u, %u heads", weft_arch_name(m->arch),
             m->layers, m->layers == 1 ? "" : "s", m->dim, m->heads);
@@ -128,13 +122,11 @@ void weft_model_view_print(const struct weft_model_view *v, FILE *out)
             m->tied ? ", tied" : "");
     if (m->residual_block_layers > 0)
         fprintf(out, ", residual blocks of %u layers", m->residual_block_layers);
-    fprintf(out, "; %s parameters in %zu tensors\n", weft_grouped(params, v->n_params),
-            v->params.n);
+    fprintf(out, "; %s parameters in %zu tensors\n", weft_grouped(params, n_params), n_tensors);
 }
 
-void weft_model_view_json(const struct weft_model_view *v, struct weft_json *j)
+void weft_model_json(const struct weft_model *m, uint64_t n_params, struct weft_json *j)
 {
-    const struct weft_model *m = weft_hf_model(v->hf);
     weft_json_string(j, "arch", weft_arch_name(m->arch));
     weft_json_uint(j, "layers", m->layers);
     weft_json_uint(j, "dim", m->dim);
@@ -145,7 +137,17 @@ void weft_model_view_json(const struct weft_model_view *v, struct weft_json *j)
     weft_json_uint(j, "ctx", m->ctx);
     weft_json_bool(j, "tied", m->tied);
     weft_json_uint(j, "residual_block_layers", m->residual_block_layers);
-    weft_json_uint(j, "parameters", v->n_params);
+    weft_json_uint(j, "parameters", n_params);
+}
+
+void weft_model_view_print(const struct weft_model_view *v, FILE *out)
+{
+    weft_model_line(weft_hf_model(v->hf), v->n_params, v->params.n, out);
+}
+
+void weft_model_view_json(const struct weft_model_view *v, struct weft_json *j)
+{
+    weft_model_json(weft_hf_model(v->hf), v->n_params, j);
 }
 
 /* All have been found before. */
@@ -183,14 +185,14 @@ static void print_model_json(const struct weft_model_view *v, FILE *out, const c
     weft_inspect_end(&j);
 }
 
-enum weft_status weft_inspect_hash(const char *path, const char *dir,
-                                   const struct weft_inspect *how, struct weft_error *err)
+enum weft_status weft_inspect_hash(const char *path, const struct weft_inspect *how,
+                                   struct weft_error *err)
 {
-    struct weft_model_view v;
+    struct weft_weights *w = NULL;
     char hash[WEFT_HASH_TEXT];
-    WEFT_TRY(weft_model_view_init(&v, dir, err));
-    enum weft_status st = weft_model_view_hash(&v, hash, err);
-    weft_model_view_release(&v);
+    WEFT_TRY(weft_model_open(path, &w, err));
+    enum weft_status st = weft_load_hash(w, hash, err);
+    weft_weights_free(w);
     if (st == WEFT_OK && how->json) {
         struct weft_json j;
         weft_inspect_begin(&j, how->out, path, "model");
@@ -206,8 +208,6 @@ enum weft_status weft_inspect_model(const char *path, const struct weft_inspect 
                                     struct weft_error *err)
 {
     struct weft_model_view v;
-    if (how->hash)
-        return weft_inspect_hash(path, path, how, err);
     WEFT_TRY(weft_model_view_init(&v, path, err));
     if (how->json)
         print_model_json(&v, how->out, path);

@@ -258,26 +258,10 @@ static void print_run_json(const struct run_view *v, FILE *out, const char *path
     weft_inspect_end(&j);
 }
 
-static enum weft_status hash_of_run(const char *dir, const struct weft_inspect *how,
-                                    struct weft_error *err)
-{
-    if (!weft_is_there(dir, "model"))
-        return WEFT_FAIL(err, WEFT_CKPT,
-                         "%.300s has no model/ to hash: the run is not finished", dir);
-    char *path = weft_path_join(dir, "model");
-    if (path == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path");
-    enum weft_status st = weft_inspect_hash(dir, path, how, err);
-    free(path);
-    return st;
-}
-
 enum weft_status weft_inspect_run(const char *path, const struct weft_inspect *how,
                                   struct weft_error *err)
 {
     struct run_view v;
-    if (how->hash)
-        return hash_of_run(path, how, err);
     WEFT_TRY(run_view_init(&v, path, err));
     if (how->json)
         print_run_json(&v, how->out, path);

@@ -1,8 +1,11 @@
 #include "train/load.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
+#include "ckpt/file.h"
 
 static enum weft_status check_names(const struct weft_weights *w,
                                     const struct weft_param_list *params,
@@ -85,4 +88,92 @@ enum weft_status weft_load_infer(const struct weft_weights *w, struct weft_infer
                                  struct weft_error *err)
 {
     return weft_infer_load(m, read_param, (void *)w, err);
+}
+
+/* -- a hash --------------------------------------------------------------------------------- */
+
+enum weft_status weft_load_hash(const struct weft_weights *w, char out[WEFT_HASH_TEXT],
+                                struct weft_error *err)
+{
+    const struct weft_model *model = &weft_weights_info(w)->model;
+    struct weft_param_list list;
+    WEFT_TRY(weft_param_list_init(&list, model, 0, model->layers + 2, err));
+    struct weft_hf_tensor *tensors = calloc(list.n + 1, sizeof *tensors);
+    enum weft_status st = WEFT_OK;
+    if (tensors == NULL)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of %zu weights", list.n);
+    for (size_t i = 0; st == WEFT_OK && i < list.n; i++) {
+        const struct weft_param_desc *d = &list.at[i];
+        tensors[i] = (struct weft_hf_tensor){d->name, d->rank, {d->shape[0], d->shape[1]}};
+    }
+    if (st == WEFT_OK)
+        st = weft_weights_hash(w, tensors, list.n, out, err);
+    free(tensors);
+    weft_param_list_release(&list);
+    return st;
+}
+
+/* -- the tokenizer -------------------------------------------------------------------------- */
+
+static enum weft_status no_path(struct weft_error *err)
+{
+    return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of a tokenizer");
+}
+
+/* DIR/NAME when it is there, else NULL. */
+static enum weft_status find_in(const char *dir, const char *name, char **out,
+                                struct weft_error *err)
+{
+    char *path = weft_path_join(dir, name);
+    if (path == NULL)
+        return no_path(err);
+    if (access(path, F_OK) == 0) {
+        *out = path;
+        return WEFT_OK;
+    }
+    free(path);
+    return WEFT_OK;
+}
+
+enum weft_status weft_load_tokenizer_of(const struct weft_train_settings *s, char **out,
+                                        struct weft_error *err)
+{
+    *out = NULL;
+    if (s->data.tokenizer == NULL)
+        return s->data.train == NULL ? WEFT_OK
+                                     : find_in(s->data.train, "tokenizer.json", out, err);
+    *out = strdup(s->data.tokenizer);
+    return *out == NULL ? no_path(err) : WEFT_OK;
+}
+
+/* The settings are those of another day, and paths in them may lead nowhere by now. */
+static enum weft_status find_by_settings(const char *text, char **out, struct weft_error *err)
+{
+    const struct weft_setting_list list = weft_train_setting_list();
+    struct weft_train_settings s;
+    WEFT_TRY(weft_settings_init(list, &s, err));
+    enum weft_status st = WEFT_OK;
+    if (weft_settings_parse(list, text, strlen(text), "", &s, NULL) == WEFT_OK)
+        st = weft_load_tokenizer_of(&s, out, err);
+    weft_settings_release(list, &s);
+    if (st == WEFT_OK && *out != NULL && access(*out, R_OK) != 0) {
+        free(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+enum weft_status weft_load_find_tokenizer(const struct weft_weights *w, char **out,
+                                          struct weft_error *err)
+{
+    static const char *const names[] = {"tokenizer.json", "vocab.json",
+                                        "../../tokenizer.json"}; /* RUN/checkpoints/step-N */
+    const struct weft_weights_info *info = weft_weights_info(w);
+    *out = NULL;
+    for (size_t i = 0; i < WEFT_LEN(names) && *out == NULL; i++)
+        if (i < 2 || info->settings != NULL)
+            WEFT_TRY(find_in(info->path, names[i], out, err));
+    if (*out == NULL && info->settings != NULL)
+        return find_by_settings(info->settings, out, err);
+    return WEFT_OK;
 }

@@ -2,15 +2,31 @@
 #ifndef TRAIN_LOAD_H
 #define TRAIN_LOAD_H
 
+#include "ckpt/hash.h"
 #include "ckpt/weights.h"
 #include "model/infer.h"
 #include "model/stage.h"
+#include "train/settings.h"
 
-/* Opens weights, and checks that they are those of the model that they are said to be: every name
+/* Opens weights, by any path of ckpt/weights.h, and checks that they are those of the model that they are said to be: every name
  * and no other, as many elements as the model has.  So nothing larger than the files is
  * allocated on their word.  weft_weights_free() closes them.  Local. */
 enum weft_status weft_load_open(const char *path, struct weft_weights **out,
                                 struct weft_error *err);
+
+/* A hash of all of them, in model order: ckpt/hash.h.  Local. */
+enum weft_status weft_load_hash(const struct weft_weights *w, char out[WEFT_HASH_TEXT],
+                                struct weft_error *err);
+
+/* Where the tokenizer of a model is, for weft_tokenizer_open(): beside its weights; for a checkpoint
+ * also in the directory of its run, or where that run's settings say.  NULL: nowhere.  The caller
+ * frees *out.  Local. */
+enum weft_status weft_load_find_tokenizer(const struct weft_weights *w, char **out,
+                                          struct weft_error *err);
+
+/* The same for a run with these settings: NULL when its data has no tokenizer.  Local. */
+enum weft_status weft_load_tokenizer_of(const struct weft_train_settings *s, char **out,
+                                        struct weft_error *err);
 
 /* The values of one parameter.  Local. */
 enum weft_status weft_load_param(const struct weft_weights *w, const struct weft_param_desc *d,

@@ -119,7 +119,8 @@ static void note_changes(const struct weft_store *store, const struct weft_train
     struct weft_train_settings then;
     struct weft_text changes = {0};
     const char *text = weft_store_config(store);
-    if (weft_settings_init(list, &then, NULL) != WEFT_OK)
+    /* One that was made of a model is of no run. */
+    if (text[0] == '\0' || weft_settings_init(list, &then, NULL) != WEFT_OK)
         return;
     bool read = weft_settings_parse(list, text, strlen(text), "", &then, NULL) == WEFT_OK;
     for (size_t i = 0; read && i < WEFT_LEN(deciding); i++)

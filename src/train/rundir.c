@@ -12,26 +12,21 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "ckpt/file.h"
+#include "data/tokenizer.h"
+#include "train/load.h"
 
 static enum weft_status no_memory(const char *dir, struct weft_error *err)
 {
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory for names in %.200s", dir);
 }
 
-static enum weft_status check_finished(const char *dir, struct weft_error *err)
+static bool is_there(const char *dir, const char *name)
 {
     struct stat info;
-    char *model = weft_path_join(dir, "model");
-    if (model == NULL)
-        return no_memory(dir, err);
-    bool finished = lstat(model, &info) == 0;
-    free(model);
-    if (finished)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "log.dir %.150s has a finished run (there is %.150s/model): give "
-                         "another directory; --model.dir=%.150s/model starts from its weights",
-                         dir, dir, dir);
-    return WEFT_OK;
+    char *path = weft_path_join(dir, name);
+    bool there = path != NULL && lstat(path, &info) == 0;
+    free(path);
+    return there;
 }
 
 static bool is_checkpoint(const char *name)
@@ -39,19 +34,51 @@ static bool is_checkpoint(const char *name)
     return strncmp(name, "step-", 5) == 0;
 }
 
-static enum weft_status check_checkpoints(const char *dir, struct weft_error *err)
+/* The step of the newest checkpoint there, by its name, and how many there are. */
+static enum weft_status newest_checkpoint(const char *dir, uint64_t *step, size_t *n,
+                                          struct weft_error *err)
 {
     char *root = weft_path_join(dir, "checkpoints");
     if (root == NULL)
         return no_memory(dir, err);
     DIR *list = opendir(root);
-    bool found = false;
-    for (const struct dirent *entry; list != NULL && (entry = readdir(list)) != NULL;)
-        found = found || is_checkpoint(entry->d_name);
+    *step = 0;
+    *n = 0;
+    for (const struct dirent *entry; list != NULL && (entry = readdir(list)) != NULL;) {
+        if (!is_checkpoint(entry->d_name))
+            continue;
+        unsigned long long found = strtoull(entry->d_name + strlen("step-"), NULL, 10);
+        *step = found > *step ? found : *step;
+        ++*n;
+    }
     if (list != NULL)
         closedir(list);
     free(root);
-    if (found)
+    return WEFT_OK;
+}
+
+/* A finished run goes on from its checkpoints, when it is asked to. */
+static enum weft_status check_usable(const char *dir, bool resume, struct weft_error *err)
+{
+    uint64_t step;
+    size_t n;
+    bool finished = is_there(dir, "model");
+    WEFT_TRY(newest_checkpoint(dir, &step, &n, err));
+    if (finished && n == 0)
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "log.dir %.100s has a finished run and no checkpoints, so it cannot go "
+            "on: give another directory; --model.dir=%.100s/model starts from its "
+            "weights",
+            dir, dir);
+    if (finished && !resume)
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "log.dir %.100s has a finished run: --checkpoint.resume=auto with more "
+            "train.steps goes on with it; else give another directory; "
+            "--model.dir=%.100s/model starts from its weights",
+            dir, dir);
+    if (n > 0 && !resume)
         return WEFT_FAIL(
             err, WEFT_USAGE,
             "log.dir %.200s has checkpoints of an unfinished run: "
@@ -60,35 +87,15 @@ static enum weft_status check_checkpoints(const char *dir, struct weft_error *er
     return WEFT_OK;
 }
 
-/* The step of the newest checkpoint there, by its name; 0: none. */
-static enum weft_status newest_checkpoint(const char *dir, uint64_t *out,
-                                          struct weft_error *err)
-{
-    char *root = weft_path_join(dir, "checkpoints");
-    if (root == NULL)
-        return no_memory(dir, err);
-    DIR *list = opendir(root);
-    *out = 0;
-    for (const struct dirent *entry; list != NULL && (entry = readdir(list)) != NULL;) {
-        unsigned long long step = 0;
-        if (is_checkpoint(entry->d_name))
-            step = strtoull(entry->d_name + strlen("step-"), NULL, 10);
-        *out = step > *out ? step : *out;
-    }
-    if (list != NULL)
-        closedir(list);
-    free(root);
-    return WEFT_OK;
-}
-
 /* Old checkpoints go first, by their steps: what goes back would lose its new ones at once. */
 static enum weft_status check_goes_on(const char *dir, const struct weft_train_settings *s,
                                       uint64_t resumed, struct weft_error *err)
 {
     uint64_t newest = 0;
+    size_t n;
     if (resumed == 0 || strcmp(s->checkpoint.resume, "auto") == 0)
         return WEFT_OK;
-    WEFT_TRY(newest_checkpoint(dir, &newest, err));
+    WEFT_TRY(newest_checkpoint(dir, &newest, &n, err));
     if (newest <= resumed)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_USAGE,
@@ -134,9 +141,7 @@ enum weft_status weft_rundir_open(struct weft_rundir *run, const char *dir, bool
     *run = (struct weft_rundir){0};
     if (stat(dir, &info) == 0 && !S_ISDIR(info.st_mode))
         return WEFT_FAIL(err, WEFT_USAGE, "log.dir %.200s is a file: give a directory", dir);
-    WEFT_TRY(check_finished(dir, err));
-    if (!resume)
-        WEFT_TRY(check_checkpoints(dir, err));
+    WEFT_TRY(check_usable(dir, resume, err));
     WEFT_TRY(weft_made_note(&run->made, dir, err));
     WEFT_TRY(make_directories(dir, err));
     return weft_store_lock(dir, &run->lock, err);
@@ -170,6 +175,89 @@ static enum weft_status cut_steps(const char *path, uint64_t last, struct weft_e
     return WEFT_OK;
 }
 
+/* The last step that a run has told of; 0: none. */
+static uint64_t last_step(const char *metrics)
+{
+    FILE *in = fopen(metrics, "rb");
+    char line[4096];
+    unsigned long long step, last = 0;
+    while (in != NULL && fgets(line, sizeof line, in) != NULL)
+        if (sscanf(line, "{\"step\":%llu", &step) == 1)
+            last = step;
+    if (in != NULL)
+        fclose(in);
+    return last;
+}
+
+/* The weights of a finished run that goes on stay, under the name of their step. */
+static enum weft_status move_model_aside(const char *dir, uint64_t step, struct weft_error *err)
+{
+    enum { ATTEMPTS = 100 };
+    char *model = weft_path_join(dir, "model"), *aside = NULL;
+    int failed = -1;
+    for (int i = 1; model != NULL && failed != 0 && i <= ATTEMPTS; i++) {
+        char name[64], again[16] = "";
+        if (i > 1)
+            snprintf(again, sizeof again, "-%d", i);
+        snprintf(name, sizeof name, "model-step-%08llu%s", (unsigned long long)step, again);
+        free(aside);
+        aside = weft_path_join(dir, name);
+        failed = aside == NULL ? -1 : rename(model, aside);
+        if (failed != 0 && (aside == NULL || (errno != ENOTEMPTY && errno != EEXIST)))
+            break;
+    }
+    enum weft_status st = WEFT_OK;
+    if (model == NULL || aside == NULL)
+        st = no_memory(dir, err);
+    else if (failed != 0)
+        st =
+            WEFT_FAIL(err, WEFT_IO, "%.200s cannot be moved aside: %s", model, strerror(errno));
+    if (st == WEFT_OK)
+        st = weft_dir_sync(dir, err);
+    free(aside);
+    free(model);
+    return st;
+}
+
+/* Nothing is touched unless there are more steps to be done. */
+static enum weft_status extend(const char *dir, const char *metrics,
+                               const struct weft_train_settings *s, uint64_t resumed,
+                               struct weft_error *err)
+{
+    uint64_t last = last_step(metrics), done = last > resumed ? last : resumed;
+    if (!is_there(dir, "model"))
+        return WEFT_OK;
+    if (strcmp(s->checkpoint.resume, "auto") != 0)
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "log.dir %.200s has a finished run: only --checkpoint.resume=auto goes "
+            "on with it; else give another directory",
+            dir);
+    if (s->train.steps <= done)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "log.dir %.150s has a finished run of %llu steps, and train.steps is "
+                         "%llu: give more, and it goes on",
+                         dir, (unsigned long long)done, (unsigned long long)s->train.steps);
+    return move_model_aside(dir, last > 0 ? last : resumed, err);
+}
+
+/* The tokenizer of the data, so that the directory of a run is all that its checkpoints need. */
+static enum weft_status keep_tokenizer(const char *dir, const struct weft_train_settings *s,
+                                       struct weft_error *err)
+{
+    char *path = NULL;
+    struct weft_tokenizer *t = NULL;
+    WEFT_TRY(weft_load_tokenizer_of(s, &path, err));
+    if (path == NULL)
+        return WEFT_OK;
+    enum weft_status st = weft_tokenizer_open(path, &t, err);
+    if (st == WEFT_OK)
+        st = weft_tokenizer_save(t, dir, err);
+    weft_tokenizer_free(t);
+    free(path);
+    return st;
+}
+
 enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
                                   const struct weft_train_settings *settings, uint64_t resumed,
                                   struct weft_error *err)
@@ -185,6 +273,10 @@ enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
     if (config == NULL || metrics == NULL || run->model == NULL || run->samples == NULL)
         st = no_memory(dir, err);
     struct stat info;
+    if (st == WEFT_OK)
+        st = extend(dir, metrics, settings, resumed, err);
+    if (st == WEFT_OK)
+        st = keep_tokenizer(dir, settings, err);
     if (st == WEFT_OK) {
         run->again = !goes_on && stat(metrics, &info) == 0 && info.st_size > 0;
         st = write_config(config, settings, err);

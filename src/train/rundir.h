@@ -6,7 +6,9 @@
  *     schedule.csv    the schedule of the first replica
  *     trace/          what the actions of the first steps took: step-000001.trace
  *     ranks/          what each rank was last at: for weft inspect
+ *     tokenizer.json  that of the data, if it has one
  *     model/          the final weights, a Hugging Face directory: there when the run is finished
+ *     model-step-N/   those of N steps, when the run was finished then and went on later
  */
 #ifndef TRAIN_RUNDIR_H
 #define TRAIN_RUNDIR_H
@@ -32,14 +34,15 @@ struct weft_rundir {
 };
 
 /* Makes the directory, and those above it, and takes it for this process: a second run in it is
- * refused, and so are one that has finished, and one that has checkpoints unless it is resumed.
- * weft_rundir_release() lets go and, when weft_rundir_init() did not follow, removes what was made.
- * Local. */
+ * refused, and so are one that has checkpoints unless it is resumed, and one that has finished and
+ * has none.  weft_rundir_release() lets go and, when weft_rundir_init() did not follow, removes
+ * what was made.  Local. */
 enum weft_status weft_rundir_open(struct weft_rundir *run, const char *dir, bool resume,
                                   struct weft_error *err);
 
 /* Writes config.yaml and opens metrics.jsonl; of a run that goes on after step `resumed` the lines
- * of later steps are taken out: they will come again.  Local. */
+ * of later steps are taken out: they will come again.  A finished run goes on when it has more steps
+ * to do, and its weights are moved aside.  Local. */
 enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
                                   const struct weft_train_settings *settings, uint64_t resumed,
                                   struct weft_error *err);

@@ -28,6 +28,128 @@ for model in gpt2-tiny llama-tiny llama-tiny-tied-residual; do
     holds cmp "$model-short/model.safetensors" "$model-back/model.safetensors"
 done
 
+# A checkpoint as a Hugging Face directory, and back.
+tiny=$data/gpt2-tiny
+settings=(--data.train="$tiny/tokens.bin" --data.batch=8 --data.seq=24 --parallel.micros=4
+    --parallel.threads=1 --train.slow=off)
+hash_of() { "$WEFT" inspect --hash "$1" 2>/dev/null | cut -c 1-32; }
+run 0 train "${settings[@]}" --model.dir="$tiny" --train.steps=10 --log.dir=saved \
+    --checkpoint.every=5 --parallel.pp=2
+five=saved/checkpoints/step-00000005
+run 0 convert $five five
+run 0 convert five five-again --to checkpoint --step 5
+out_has 'five-again: a checkpoint of step 5, 52 tensors, moments zero'
+run 0 inspect --hash $five five five-again
+holds test "$(cut -c 1-32 out | sort -u | wc -l)" -eq 1
+holds test "$(hash_of five)" != "$(hash_of saved)"
+holds test "$(tokens $five)" = "$(tokens five)"
+run 0 convert saved/checkpoints/step-00000010 ten
+holds cmp ten/model.safetensors saved/model/model.safetensors
+run 0 convert $five five-short --type bf16
+run 0 convert five five-rounded --type bf16
+holds cmp five-short/model.safetensors five-rounded/model.safetensors
+run 0 inspect five-again
+out_has 'a checkpoint of step 5, run convert; all its hashes are right'
+
+# A run that begins with the checkpoint of a model is the run that begins with the model.
+run 0 convert five start --to checkpoint
+run 0 train "${settings[@]}" --model.dir=five --train.steps=4 --log.dir=from-model
+run 0 train "${settings[@]}" --model.dir=five --train.steps=4 --log.dir=from-start \
+    --checkpoint.resume=start
+holds cmp from-model/model/model.safetensors from-start/model/model.safetensors
+run 0 train "${settings[@]}" --model.dir=five --train.steps=9 --log.dir=from-five \
+    --checkpoint.resume=five-again
+out_has 'resumed  from the checkpoint of step 5'
+holds test "$(hash_of from-five)" != "$(hash_of from-model)"
+
+# A new model, exported before its first step, trains to the same bits as without.
+new=(--model.spec=d1 --model.vocab=128 --model.ctx=64 --model.seed=7)
+run 0 train "${settings[@]}" "${new[@]}" --train.steps=6 --log.dir=direct
+run 0 train "${settings[@]}" "${new[@]}" --train.steps=1 --log.dir=fresh --optim.lr=0 \
+    --optim.min_lr=0
+run 0 convert fresh exported
+run 0 train "${settings[@]}" --model.dir=exported --train.steps=6 --log.dir=imported \
+    --parallel.dp=2
+holds cmp direct/model/model.safetensors imported/model/model.safetensors
+losses() { sed 's/,"lr".*//' "$1/metrics.jsonl"; }
+holds test "$(losses direct)" = "$(losses imported)"
+
+# The tokenizer goes along, as it is.
+for i in $(seq 200); do echo "so the weft goes over the warp and under it, $i times"; done >text.txt
+run 0 tokenize text.txt -o words --train-bpe 300
+what='weft tokenize --train-bpe'
+holds test -s words/tokenizer.json
+spoken=(--model.spec=d1 --model.vocab=320 --model.ctx=64 --data.train=words --data.batch=4
+    --data.seq=16 --parallel.micros=2 --parallel.threads=1)
+run 0 train "${spoken[@]}" --train.steps=2 --log.dir=spoken --checkpoint.every=1
+prompt() { sed 's/,"tokens".*//' out; }
+run 0 generate --model spoken --prompt 'over the warp' -n 1 --json
+want=$(prompt)
+holds test "$(tr -cd , <<<"$want" | wc -c)" -lt 12 # fewer tokens than bytes
+echo '{"x": 1}' >spoken/model/tokenizer_config.json
+run 0 convert spoken worded
+holds cmp spoken/model/tokenizer.json worded/tokenizer.json
+holds cmp spoken/model/tokenizer_config.json worded/tokenizer_config.json
+mv words moved # the run has its own
+run 0 convert spoken/checkpoints/step-00000001 worded-one
+holds cmp spoken/tokenizer.json worded-one/tokenizer.json
+run 0 convert worded worded-start --to checkpoint
+run 0 convert worded-start worded-back
+holds cmp worded/tokenizer.json worded-back/tokenizer.json
+for model in worded-one worded-start worded-back spoken/checkpoints/step-00000001; do
+    run 0 generate --model $model --prompt 'over the warp' -n 1 --json
+    holds test "$(prompt)" = "$want"
+done
+echo '{}' >worded-back/tokenizer.json
+what='weft convert with a tokenizer of another kind'
+holds "$WEFT" convert worded-back worded-none --to checkpoint >out 2>err
+err_has 'weft: warning: the tokenizer is left out: '
+holds test ! -e worded-none/tokenizer.json
+
+# A run that is not finished: its newest checkpoint that is whole, and a line that says so.
+noted() { # ARGS...: weft ends well and says one line
+    what="weft $*"
+    holds "$WEFT" "$@" >out 2>err </dev/null
+    holds test "$(wc -l <err)" -eq 1
+}
+cp -r saved torn
+rm -r torn/model
+for command in 'inspect --hash' convert; do
+    noted $command torn $([ "$command" != convert ] || echo newest)
+    err_has 'weft: torn is not finished: its checkpoint of step 10 is taken'
+done
+holds cmp newest/model.safetensors saved/model/model.safetensors
+printf x | dd of=torn/checkpoints/step-00000010/rank-00000.safetensors bs=1 seek=9999 \
+    conv=notrunc status=none
+noted convert torn older
+err_has 'its checkpoint of step 5 is taken; passed over: torn/checkpoints/step-00000010: rank-0'
+holds cmp older/model.safetensors five/model.safetensors
+noted eval --model torn --data "$tiny/tokens.bin"
+err_has 'step 5 is taken'
+noted generate --model torn --tokens 1 --json
+run 4 convert torn/checkpoints/step-00000010 bad
+err_has 'does not have its hash'
+rm torn/checkpoints/step-00000005/manifest.json
+run 4 convert torn bad
+err_has 'none of the 2 checkpoints in torn/checkpoints can be used'
+rm -r torn/checkpoints/*
+for command in 'convert torn bad' 'generate --model torn' 'inspect --hash torn' \
+    "eval --model torn --data $tiny/tokens.bin"; do
+    run 4 $command
+    err_has 'torn is a run that is not finished and has no checkpoint'
+done
+# What is no model at all: what was expected, and what is there.  One exit code.
+mkdir some && touch some/a some/b some/c some/d
+for command in 'convert some bad' 'generate --model some' 'inspect --hash some' \
+    "eval --model some --data $tiny/tokens.bin"; do
+    run 4 $command
+    err_has 'some is no model: it should have config.json (Hugging Face), manifest.json'
+    err_has 'and has a, b, c and 1 more'
+    run 4 ${command//some/nowhere}
+    err_has 'nowhere cannot be opened: No such file'
+done
+holds test ! -e bad
+
 # Tokens that begin and end documents are kept.
 mkdir ends
 cp "$data/gpt2-tiny/model.safetensors" ends
@@ -90,6 +212,20 @@ run 2 convert a b c
 run 2 convert gpt2.bin x --shard-bytes 0
 run 2 convert gpt2.bin x --shard-bytes 1e9
 run 2 convert gpt2.bin x --type f16
+run 2 convert gpt2.bin x --to nothing
+run 2 convert gpt2.bin x --step 3
+err_has '--step goes with --to checkpoint'
+for bad in '' -1 1.5 x 9999999999999999999; do
+    run 2 convert gpt2.bin x --to checkpoint --step "$bad"
+done
+run 2 convert gpt2.bin x --to checkpoint --type bf16
+run 2 convert gpt2.bin x --to checkpoint --shard-bytes 9
+run 2 convert gpt2.bin step-00000003 --to checkpoint
+err_has 'has the name of step 3'
+run 2 convert gpt2.bin ends --to checkpoint
+err_has 'exists and is not empty'
+run 8 convert gpt2.bin nowhere/at/all --to checkpoint
+holds test ! -e x -a ! -e step-00000003
 run 8 convert gpt2.bin nowhere/at/all
 holds test -z "$(ls -a | grep -i tmp)"
 finish

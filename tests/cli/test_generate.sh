@@ -87,6 +87,13 @@ if "$WEFT" train run.yaml >train.out 2>&1; then
     holds cmp out first
     run 0 generate --model text/model -n 1 --json
     out_has '{"prompt":[256]'
+    # What is said of the text begins a line, also where both go to one place.
+    what='weft generate >both 2>&1'
+    holds "$WEFT" generate --model text --prompt 'abc' -n 9 --seed 5 >both 2>&1 </dev/null
+    holds grep -aq '^weft: 9 tokens after 3, ' both
+    holds cmp -n "$(wc -c <first)" both first
+    "$WEFT" generate --model text --prompt 'abc' -n 9 --seed 5 2>&1 | cat >piped
+    holds grep -aq '^weft: 9 tokens after 3, ' piped
 else
     what='weft train run.yaml'
     cp train.out out

@@ -294,7 +294,8 @@ err_has 'is empty'
 mkdir bare
 run 3 inspect bare
 err_has 'bare is no model'
-run 3 inspect --hash bare
+run 4 inspect --hash bare
+err_has 'bare is no model'
 run 2 inspect --hash plan.csv
 err_has 'give the directory'
 run 3 inspect "$WEFT"

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# A finished run goes on when it is given more steps: with the bits of the run that had them from the
+# start, and without losing anything.
+. "$(dirname -- "$0")/common.bash"
+
+tiny=$WEFT_TEST_DATA/train/gpt2-tiny
+settings=(--model.dir="$tiny" --data.train="$tiny/tokens.bin" --data.batch=8 --data.seq=24
+    --parallel.micros=4 --parallel.threads=1 --train.slow=off --checkpoint.async=false)
+fixed=("${settings[@]}" --optim.decay_steps=30 --optim.warmup=3)
+hash_of() { "$WEFT" inspect --hash "$1" 2>/dev/null | cut -c 1-32; }
+steps() { sed 's/,"lr".*//' "$1/metrics.jsonl"; }
+
+run 0 train "${fixed[@]}" --train.steps=12 --log.dir=whole
+run 0 train "${fixed[@]}" --train.steps=8 --log.dir=run --checkpoint.every=3
+first=$(hash_of run)
+
+# Nothing is touched without more steps, or without being asked.
+run 2 train "${fixed[@]}" --train.steps=12 --log.dir=run
+err_has 'log.dir run has a finished run: --checkpoint.resume=auto with more train.steps goes on'
+for steps in 8 5; do
+    run 2 train "${fixed[@]}" --train.steps=$steps --log.dir=run --checkpoint.resume=auto
+    err_has "log.dir run has a finished run of 8 steps, and train.steps is $steps: give more"
+done
+run 2 train "${fixed[@]}" --train.steps=12 --log.dir=run \
+    --checkpoint.resume=run/checkpoints/step-00000008
+err_has 'only --checkpoint.resume=auto goes on with it'
+holds test "$(hash_of run)" = "$first"
+holds test "$(ls -d run/model*)" = run/model
+holds test "$(wc -l <run/metrics.jsonl)" -eq 8
+
+# In another layout, too.
+run 0 train "${fixed[@]}" --train.steps=12 --log.dir=run --checkpoint.every=3 \
+    --checkpoint.resume=auto --parallel.pp=2
+out_has 'resumed  from the checkpoint of step 8'
+holds test "$(hash_of run)" = "$(hash_of whole)"
+holds test "$(steps run)" = "$(steps whole)"
+holds test "$(hash_of run/model-step-00000008)" = "$first"
+
+# Once more, with a last checkpoint that is broken: the steps after the one before come again.
+newest=$(ls -d run/checkpoints/step-* | tail -n 1)
+truncate -s -1 "$newest/rank-00000.safetensors"
+what='weft train goes on past a broken checkpoint'
+run 2 train "${fixed[@]}" --train.steps=12 --log.dir=run --checkpoint.resume=auto
+err_has 'has a finished run of 12 steps'
+holds "$WEFT" train "${fixed[@]}" --train.steps=15 --log.dir=run --checkpoint.every=3 \
+    --checkpoint.resume=auto >out 2>err </dev/null
+err_has "$(basename "$newest")"
+run 0 train "${fixed[@]}" --train.steps=15 --log.dir=whole15
+holds test "$(hash_of run)" = "$(hash_of whole15)"
+holds test "$(steps run)" = "$(steps whole15)"
+holds test "$(hash_of run/model-step-00000012)" = "$(hash_of whole)"
+
+# Where the learning rate comes down over all steps, it is another run: it says so.
+run 0 train "${settings[@]}" --train.steps=4 --log.dir=curve --checkpoint.every=2
+what='weft train goes on with another curve'
+holds "$WEFT" train "${settings[@]}" --train.steps=6 --log.dir=curve --checkpoint.every=2 \
+    --checkpoint.resume=auto >out 2>err </dev/null
+holds test "$(wc -l <err)" -eq 1
+err_has 'train.steps was 4 and is 6'
+
+# A run that is ended while it goes on can go on again; until then its checkpoint is its model.
+run 0 train "${fixed[@]}" --train.steps=8 --log.dir=ended --checkpoint.every=3
+more=("${fixed[@]}" --train.steps=90 --log.dir=ended --checkpoint.every=3 --checkpoint.resume=auto)
+run 0 train "${more[@]}" --train.max_time=0.001
+holds test ! -e ended/model
+holds test "$(hash_of ended/model-step-00000008)" = "$first"
+what='weft inspect --hash of a run that was ended'
+holds "$WEFT" inspect --hash ended >out 2>err
+err_has 'ended is not finished: its checkpoint of step '
+run 0 train "${more[@]}"
+run 0 train "${fixed[@]}" --train.steps=90 --log.dir=whole90
+holds test "$(hash_of ended)" = "$(hash_of whole90)"
+
+# Without checkpoints there is nothing to go on from.
+run 2 train "${fixed[@]}" --train.steps=20 --log.dir=whole --checkpoint.resume=auto
+err_has 'has a finished run and no checkpoints, so it cannot go on: give another directory'
+err_has '--model.dir=whole/model starts from its weights'
+finish
