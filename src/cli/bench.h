@@ -11,7 +11,9 @@ struct weft_bench_compute {
     const char *spec;      /* a model by its name */
     const char *precision; /* "fp32" or "bf16" */
     const char *schedule;  /* of a pipeline */
+    const char *dir;       /* a directory on the disk that is to be measured */
     uint32_t batch, seq, micros, threads, ranks, repeat;
+    uint32_t steps; /* from one checkpoint to the next */
     bool json;
 };
 
@@ -29,5 +31,21 @@ enum weft_status weft_bench_pipeline(const struct weft_bench_compute *s,
 /* Tokens one at a time, in fp32 and bf16, against how fast memory can be read. */
 enum weft_status weft_bench_generate(const struct weft_bench_compute *s,
                                      struct weft_error *err);
+
+/* What checkpoints cost: a training run that saves against one that does not, and how fast a
+ * checkpoint is written and read against plain files of the same size. */
+enum weft_status weft_bench_checkpoint(const struct weft_bench_compute *s,
+                                       struct weft_error *err);
+
+/* The second half of it: how fast numbers go to the disk and come back.  Medians. */
+struct weft_bench_disk {
+    double bytes;                        /* of a checkpoint */
+    double save, save_plain, save_share; /* bytes a second, and the share of plain */
+    double check;                        /* reading it back, before older ones are removed */
+    double load, load_plain, load_share; /* as a run that goes on does it: checked, then read */
+    double cached; /* part of a plain file that was still in memory when it was read */
+};
+enum weft_status weft_bench_store(const struct weft_bench_compute *s, const char *dir,
+                                  struct weft_bench_disk *out, struct weft_error *err);
 
 #endif

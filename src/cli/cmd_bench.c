@@ -22,8 +22,8 @@
 struct bench_settings {
     bool json, large;
     uint32_t repeat;
-    const char *spec, *precision, *schedule;
-    uint32_t batch, seq, micros, threads, ranks;
+    const char *spec, *precision, *schedule, *dir;
+    uint32_t batch, seq, micros, threads, ranks, steps;
 };
 
 #define AT(field) offsetof(struct bench_settings, field)
@@ -32,9 +32,10 @@ static const struct weft_option options[] = {
     {"json", 'j', WEFT_OPT_SWITCH, NULL, "figures for programs", NULL, AT(json)},
     {"large", 0, WEFT_OPT_SWITCH, NULL,
      "also 512 ranks x 8192 micros (up to 25 million actions)", NULL, AT(large)},
-    {"repeat", 0, WEFT_OPT_COUNT, "N", "best, or median, of N runs (5; pipeline: 2)", NULL,
-     AT(repeat)},
-    {NULL, 0, WEFT_OPT_HEADING, NULL, "Train, kernels, pipeline and generate", NULL, 0},
+    {"repeat", 0, WEFT_OPT_COUNT, "N",
+     "best, or median, of N runs (5; pipeline 2, checkpoint 3)", NULL, AT(repeat)},
+    {NULL, 0, WEFT_OPT_HEADING, NULL, "Train, kernels, pipeline, generate and checkpoint", NULL,
+     0},
     {"spec", 0, WEFT_OPT_TEXT, "NAME", "the model (gpt2-124m)", NULL, AT(spec)},
     {"batch", 0, WEFT_OPT_COUNT, "N", "sequences a step (4); pipeline: a micro (1)", NULL,
      AT(batch)},
@@ -45,6 +46,9 @@ static const struct weft_option options[] = {
      "fp32|bf16", AT(precision)},
     {"ranks", 0, WEFT_OPT_COUNT, "N", "pipeline: ranks of one thread (2)", NULL, AT(ranks)},
     {"schedule", 0, WEFT_OPT_TEXT, "NAME", "pipeline: its schedule (1f1b)", NULL, AT(schedule)},
+    {"dir", 0, WEFT_OPT_TEXT, "DIR", "checkpoint: on the disk to be measured (.)", NULL,
+     AT(dir)},
+    {"steps", 0, WEFT_OPT_COUNT, "N", "checkpoint: save every N steps (10)", NULL, AT(steps)},
 };
 
 struct bench_case {
@@ -389,7 +393,7 @@ static enum weft_status run_bench(int argc, char **argv, struct weft_error *err)
     WEFT_TRY(weft_command_parse(&weft_command_bench, argc, argv, &s, &what, err));
     bool pipeline = strcmp(what, "pipeline") == 0;
     if (s.repeat == 0)
-        s.repeat = pipeline ? 2 : 5;
+        s.repeat = pipeline ? 2 : strcmp(what, "checkpoint") == 0 ? 3 : 5;
     struct weft_bench_compute compute = {
         .spec = s.spec != NULL ? s.spec : "gpt2-124m",
         .precision = s.precision != NULL ? s.precision : "fp32",
@@ -404,6 +408,8 @@ static enum weft_status run_bench(int argc, char **argv, struct weft_error *err)
         .threads = s.threads,
         .ranks = s.ranks != 0 ? s.ranks : 2,
         .repeat = s.repeat < 1000 ? s.repeat : 1000,
+        .dir = s.dir != NULL ? s.dir : ".",
+        .steps = s.steps != 0 ? s.steps : 10,
         .json = s.json,
     };
     if (strcmp(what, "plan") == 0)
@@ -418,16 +424,18 @@ static enum weft_status run_bench(int argc, char **argv, struct weft_error *err)
         return weft_bench_pipeline(&compute, err);
     if (strcmp(what, "generate") == 0)
         return weft_bench_generate(&compute, err);
+    if (strcmp(what, "checkpoint") == 0)
+        return weft_bench_checkpoint(&compute, err);
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "there is no benchmark '%.40s': plan, sim, train, kernels, pipeline or "
-                     "generate",
+                     "there is no benchmark '%.40s': plan, sim, train, kernels, pipeline, "
+                     "generate or checkpoint",
                      what);
 }
 
 const struct weft_command weft_command_bench = {
     .name = "bench",
     .summary = "measure how fast weft itself is",
-    .operands = "plan|sim|train|kernels|pipeline|generate",
+    .operands = "plan|sim|train|kernels|pipeline|generate|checkpoint",
     .text =
         "Measures what planning costs: nanoseconds and bytes for each action, for making a\n"
         "schedule, proving it, adding its messages, and proving that. Times are processor\n"
@@ -446,7 +454,13 @@ const struct weft_command weft_command_bench = {
         "\n"
         "weft bench generate feeds a model with random weights one token at a time and says what\n"
         "share of the machine's memory bandwidth that takes, each weight being read once for a\n"
-        "token; the bandwidth is measured in between, by the same threads.\n",
+        "token; the bandwidth is measured in between, by the same threads.\n"
+        "\n"
+        "weft bench checkpoint trains with and without saving, a block of steps each in turn,\n"
+        "and says by how much saving slows them; then it writes and reads checkpoints of that\n"
+        "model, and plain files of as many bytes (1 MiB at a time, and fsync), in turn. Files\n"
+        "are dropped from memory before they are read. It needs 5 to 8 times the model's bytes\n"
+        "of memory, and as many on the disk.\n",
     .examples = "  weft bench plan\n"
                 "  weft bench plan --large --repeat 3\n"
                 "  weft bench sim\n"
@@ -454,7 +468,8 @@ const struct weft_command weft_command_bench = {
                 "  weft bench kernels\n"
                 "  weft bench pipeline --ranks 2 --schedule zb-h1\n"
                 "  mpirun -n 2 weft bench pipeline\n"
-                "  weft bench generate --spec gpt2-124m --threads 2\n",
+                "  weft bench generate --spec gpt2-124m --threads 2\n"
+                "  weft bench checkpoint --spec d8 --dir /scratch\n",
     .options = {options, WEFT_LEN(options)},
     .run = run_bench,
 };

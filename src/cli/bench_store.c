@@ -1,0 +1,277 @@
+/* Checkpoints on the disk, against plain files of the same bytes, in turn. */
+#define _GNU_SOURCE /* mincore, posix_fadvise */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/pages.h"
+#include "base/random.h"
+#include "base/size.h"
+#include "ckpt/file.h"
+#include "ckpt/store.h"
+#include "cli/bench.h"
+#include "model/params.h"
+
+enum { MAX_ROUNDS = 20, BLOCK = 1 << 20, STEP = 1 };
+
+static const char run_name[] = "bench";
+
+/* Figures of each round, in bytes a second. */
+struct rounds {
+    double save[MAX_ROUNDS], save_plain[MAX_ROUNDS], save_share[MAX_ROUNDS];
+    double check[MAX_ROUNDS];
+    double load[MAX_ROUNDS], load_plain[MAX_ROUNDS], load_share[MAX_ROUNDS];
+};
+
+struct bench {
+    struct weft_param_list params;
+    float *values; /* owned: of all parameters; moments are written from here, too */
+    size_t n_values;
+    char *root, *plain, *step; /* owned: paths */
+    double cached;
+};
+
+static double rate(const struct bench *b, int64_t begin)
+{
+    int64_t ns = weft_clock_ns() - begin;
+    double bytes = (double)b->n_values * sizeof(float) * WEFT_STORE_N_WHAT;
+    return bytes / ((double)(ns > 0 ? ns : 1) * 1e-9);
+}
+
+static enum weft_status fail(const struct bench *b, const char *what, struct weft_error *err)
+{
+    return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be %s: %s", b->plain, what, strerror(errno));
+}
+
+/* -- plain files ---------------------------------------------------------------------------- */
+
+static enum weft_status write_plain(struct bench *b, double *out, struct weft_error *err)
+{
+    unlink(b->plain);
+    int64_t begin = weft_clock_ns();
+    int fd = open(b->plain, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return fail(b, "made", err);
+    bool ok = true;
+    size_t n = b->n_values * sizeof *b->values;
+    for (int what = 0; what < WEFT_STORE_N_WHAT && ok; what++)
+        for (size_t at = 0; at < n && ok;) {
+            size_t part = n - at < BLOCK ? n - at : BLOCK;
+            ssize_t put = write(fd, (const char *)b->values + at, part);
+            ok = put > 0;
+            at += ok ? (size_t)put : 0;
+        }
+    ok = ok && fsync(fd) == 0;
+    *out = rate(b, begin);
+    enum weft_status st = ok ? WEFT_OK : fail(b, "written", err);
+    close(fd);
+    return st;
+}
+
+/* The part of a file that is in memory. */
+static double resident(int fd)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0 || info.st_size == 0)
+        return 0;
+    size_t bytes = (size_t)info.st_size, page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t n = (bytes + page - 1) / page, here = 0;
+    void *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    unsigned char *pages = malloc(n);
+    if (at != MAP_FAILED && pages != NULL && mincore(at, bytes, pages) == 0)
+        for (size_t i = 0; i < n; i++)
+            here += pages[i] & 1;
+    if (at != MAP_FAILED)
+        munmap(at, bytes);
+    free(pages);
+    return (double)here / (double)n;
+}
+
+static enum weft_status read_plain(struct bench *b, double *out, struct weft_error *err)
+{
+    int fd = open(b->plain, O_RDONLY | O_CLOEXEC);
+    char *block = malloc(BLOCK);
+    if (fd < 0 || block == NULL) {
+        free(block);
+        return fail(b, "opened", err);
+    }
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    double cached = resident(fd);
+    b->cached = cached > b->cached ? cached : b->cached;
+    int64_t begin = weft_clock_ns();
+    ssize_t got = 1;
+    while (got > 0)
+        got = read(fd, block, BLOCK);
+    *out = rate(b, begin);
+    enum weft_status st = got < 0 ? fail(b, "read", err) : WEFT_OK;
+    close(fd);
+    free(block);
+    return st;
+}
+
+/* -- checkpoints ---------------------------------------------------------------------------- */
+
+static enum weft_status add_all(const struct bench *b, struct weft_store_writer *w,
+                                struct weft_error *err)
+{
+    const float *at = b->values;
+    for (size_t i = 0; i < b->params.n; i++) {
+        const struct weft_param_desc *d = &b->params.at[i];
+        const uint64_t shape[2] = {d->shape[0], d->shape[1]};
+        for (enum weft_store_what what = 0; what < WEFT_STORE_N_WHAT; what++)
+            WEFT_TRY(weft_store_writer_add(w, d->name, d->rank, shape, what, 0, at,
+                                           weft_param_size(d), err));
+        at += weft_param_size(d);
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status save(const struct bench *b, double *out, struct weft_error *err)
+{
+    struct weft_store_writer *w = NULL;
+    char *blob = NULL;
+    size_t bytes = 0;
+    WEFT_TRY(weft_store_discard(b->root, STEP, err));
+    int64_t begin = weft_clock_ns();
+    WEFT_TRY(weft_store_writer_new(b->root, STEP, run_name, 0, &w, err));
+    enum weft_status st = add_all(b, w, err);
+    if (st == WEFT_OK)
+        st = weft_store_writer_finish(w, &blob, &bytes, err);
+    const char *const blobs[] = {blob};
+    const struct weft_store_parts parts = {.root = b->root,
+                                           .step = STEP,
+                                           .run = run_name,
+                                           .config = "",
+                                           .model = "{}",
+                                           .blobs = blobs,
+                                           .blob_bytes = &bytes,
+                                           .n_blobs = 1};
+    if (st == WEFT_OK)
+        st = weft_store_publish(&parts, err);
+    *out = rate(b, begin);
+    free(blob);
+    weft_store_writer_free(w);
+    return st;
+}
+
+/* What the disk has, not what memory still has of it. */
+static void drop_checkpoint(const struct bench *b)
+{
+    char *path = weft_path_join(b->step, "rank-00000.safetensors");
+    int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+        close(fd);
+    }
+    free(path);
+}
+
+static enum weft_status load(const struct bench *b, double *out, struct weft_error *err)
+{
+    struct weft_store *store = NULL;
+    drop_checkpoint(b);
+    int64_t begin = weft_clock_ns();
+    WEFT_TRY(weft_store_open(b->step, true, &store, err));
+    enum weft_status st = WEFT_OK;
+    float *at = b->values;
+    for (size_t i = 0; st == WEFT_OK && i < b->params.n; i++) {
+        const struct weft_param_desc *d = &b->params.at[i];
+        for (enum weft_store_what what = 0; st == WEFT_OK && what < WEFT_STORE_N_WHAT; what++)
+            st = weft_store_read(store, d->name, what, 0, weft_param_size(d), at, err);
+        at += weft_param_size(d);
+    }
+    *out = rate(b, begin);
+    weft_store_free(store);
+    return st;
+}
+
+/* -- rounds --------------------------------------------------------------------------------- */
+
+static enum weft_status one_round(struct bench *b, struct rounds *r, uint32_t i,
+                                  struct weft_error *err)
+{
+    WEFT_TRY(write_plain(b, &r->save_plain[i], err));
+    WEFT_TRY(save(b, &r->save[i], err));
+    int64_t begin = weft_clock_ns();
+    WEFT_TRY(weft_store_verify(b->root, STEP, 0, 1, err));
+    r->check[i] = rate(b, begin);
+    WEFT_TRY(read_plain(b, &r->load_plain[i], err));
+    WEFT_TRY(load(b, &r->load[i], err));
+    r->save_share[i] = r->save[i] / r->save_plain[i];
+    r->load_share[i] = r->load[i] / r->load_plain[i];
+    return WEFT_OK;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *at, uint32_t n)
+{
+    qsort(at, n, sizeof *at, by_size);
+    return n % 2 == 1 ? at[n / 2] : (at[n / 2 - 1] + at[n / 2]) / 2;
+}
+
+static enum weft_status prepare(struct bench *b, const struct weft_bench_compute *s,
+                                const char *dir, struct weft_error *err)
+{
+    struct weft_model model;
+    size_t bytes = 0;
+    WEFT_TRY(weft_model_find(s->spec, &model, err));
+    WEFT_TRY(weft_param_list_init(&b->params, &model, 0, model.layers + 2, err));
+    WEFT_TRY(weft_model_count_params(&model, &b->n_values, err));
+    b->root = weft_path_join(dir, "checkpoints");
+    b->plain = weft_path_join(dir, "plain");
+    b->step = weft_path_join(dir, "checkpoints/step-00000001");
+    if (weft_size_mul(b->n_values, sizeof *b->values, &bytes))
+        b->values = weft_pages_alloc(bytes);
+    if (b->root == NULL || b->plain == NULL || b->step == NULL || b->values == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu weights", b->n_values);
+    for (size_t i = 0; i < b->n_values; i++)
+        b->values[i] = (float)(i % 8191) * 1e-4F;
+    return weft_store_prepare(b->root, NULL, err);
+}
+
+enum weft_status weft_bench_store(const struct weft_bench_compute *s, const char *dir,
+                                  struct weft_bench_disk *out, struct weft_error *err)
+{
+    struct bench b = {0};
+    struct rounds r;
+    uint32_t n = s->repeat < MAX_ROUNDS ? s->repeat : MAX_ROUNDS;
+    enum weft_status st = prepare(&b, s, dir, err);
+    for (uint32_t i = 0; st == WEFT_OK && i < n; i++)
+        st = one_round(&b, &r, i, err);
+    if (st == WEFT_OK)
+        *out = (struct weft_bench_disk){.bytes = (double)b.n_values * sizeof(float) *
+                                                 WEFT_STORE_N_WHAT,
+                                        .save = median(r.save, n),
+                                        .save_plain = median(r.save_plain, n),
+                                        .save_share = median(r.save_share, n),
+                                        .check = median(r.check, n),
+                                        .load = median(r.load, n),
+                                        .load_plain = median(r.load_plain, n),
+                                        .load_share = median(r.load_share, n),
+                                        .cached = b.cached};
+    if (b.plain != NULL)
+        unlink(b.plain);
+    if (b.root != NULL) {
+        weft_store_discard(b.root, STEP, NULL);
+        weft_store_abandon(b.root, STEP, run_name, NULL);
+        rmdir(b.root);
+    }
+    free(b.root);
+    free(b.plain);
+    free(b.step);
+    free(b.values);
+    weft_param_list_release(&b.params);
+    return st;
+}
