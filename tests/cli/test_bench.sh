@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# weft bench checkpoint: figures, and nothing left behind.  How fast it is is not judged here.
+. "$(dirname -- "$0")/common.bash"
+
+tiny=(--spec d1 --batch 1 --seq 8 --steps 3 --repeat 2 --threads 1)
+mkdir disk
+run 0 bench checkpoint "${tiny[@]}" --dir disk
+out_has 'd1, 1 x 8 tokens a step, a checkpoint of '
+out_has ' with saving: stall '
+out_has 'plain write and fsync'
+out_has 'plain read'
+holds test -z "$(ls -A disk)"
+run 0 bench checkpoint "${tiny[@]}" --json
+for key in stall processor_time save_share load_share plain_write_bytes_s plain_read_bytes_s; do
+    out_has "\"$key\":"
+done
+holds test "$(ls)" = "$(printf 'disk\nerr\nout')"
+run 8 bench checkpoint "${tiny[@]}" --dir nowhere
+err_has 'nothing can be written to nowhere'
+run 2 bench checkpoint --spec nothing
+run 2 bench checkpoint "${tiny[@]}" --micros 2
+run 2 bench nothing
+err_has 'generate or checkpoint'
+holds test "$(ls)" = "$(printf 'disk\nerr\nout')"
+finish
