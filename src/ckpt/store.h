@@ -159,6 +159,11 @@ enum weft_status weft_store_open(const char *path, bool verify, struct weft_stor
  * WEFT_CKPT. */
 enum weft_status weft_store_newest(const char *root, bool verify, struct weft_store **out,
                                    struct weft_text *skipped, struct weft_error *err);
+/* The same of those before step `below`: for who could not read a newer one.  When there is none
+ * before it, but are others, WEFT_CKPT. */
+enum weft_status weft_store_newest_below(const char *root, uint64_t below, bool verify,
+                                         struct weft_store **out, struct weft_text *skipped,
+                                         struct weft_error *err);
 void weft_store_free(struct weft_store *s); /* NULL is allowed */
 
 /* All borrowed until the store is freed. */

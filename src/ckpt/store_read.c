@@ -319,6 +319,8 @@ static enum weft_status read_piece(struct weft_store *s,
         weft_store_hasher_begin(hasher);
     char *to = (char *)out;
     uint64_t at = p->at + (from - p->begin) * sizeof *out, left = n * sizeof *out;
+    if (st == WEFT_OK) /* the disk works while we hash */
+        posix_fadvise(fd, (off_t)at, (off_t)left, POSIX_FADV_WILLNEED);
     while (st == WEFT_OK && left > 0) {
         size_t block = (size_t)(left < STORE_BLOCK_BYTES ? left : STORE_BLOCK_BYTES);
         st = weft_file_read_at(fd, path, at, to, block, err);
@@ -447,13 +449,18 @@ enum weft_status weft_store_open(const char *path, bool verify, struct weft_stor
 }
 
 static enum weft_status find_newest(const char *root, int root_fd, const uint64_t *steps,
-                                    size_t n, bool verify, struct weft_store **out,
-                                    struct weft_text *skipped, struct weft_error *err)
+                                    size_t n, uint64_t below, bool verify,
+                                    struct weft_store **out, struct weft_text *skipped,
+                                    struct weft_error *err)
 {
-    struct weft_error why = {.msg = ""}, first = {.msg = ""};
+    struct weft_error why = {.msg = ""},
+                      first = {.msg = "there is none before those that failed"};
+    bool tried = false;
     for (size_t i = 0; i < n; i++) {
         char name[STORE_STEP_NAME];
         struct weft_store *s = NULL;
+        if (steps[i] >= below)
+            continue;
         weft_store_step_name(steps[i], name);
         enum weft_status st = weft_store_open_at(root, root_fd, name, &s, &why);
         if (st == WEFT_OK && verify)
@@ -467,8 +474,9 @@ static enum weft_status find_newest(const char *root, int root_fd, const uint64_
             return WEFT_FAIL(err, st, "%s", why.msg);
         if (skipped != NULL)
             weft_text_addf(skipped, "%s\n", why.msg);
-        if (i == 0)
+        if (!tried)
             first = why;
+        tried = true;
     }
     return WEFT_FAIL(err, WEFT_CKPT,
                      "none of the %zu checkpoints in %.160s can be used: %.200s", n, root,
@@ -477,6 +485,13 @@ static enum weft_status find_newest(const char *root, int root_fd, const uint64_
 
 enum weft_status weft_store_newest(const char *root, bool verify, struct weft_store **out,
                                    struct weft_text *skipped, struct weft_error *err)
+{
+    return weft_store_newest_below(root, UINT64_MAX, verify, out, skipped, err);
+}
+
+enum weft_status weft_store_newest_below(const char *root, uint64_t below, bool verify,
+                                         struct weft_store **out, struct weft_text *skipped,
+                                         struct weft_error *err)
 {
     int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
@@ -490,7 +505,7 @@ enum weft_status weft_store_newest(const char *root, bool verify, struct weft_st
     struct weft_store *found = NULL;
     enum weft_status st = weft_store_list(root, fd, &steps, &n, err);
     if (st == WEFT_OK && n > 0)
-        st = find_newest(root, fd, steps, n, verify, &found, skipped, err);
+        st = find_newest(root, fd, steps, n, below, verify, &found, skipped, err);
     free(steps);
     close(fd);
     if (st == WEFT_OK)

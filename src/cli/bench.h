@@ -42,8 +42,9 @@ struct weft_bench_disk {
     double bytes;                        /* of a checkpoint */
     double save, save_plain, save_share; /* bytes a second, and the share of plain */
     double check;                        /* reading it back, before older ones are removed */
-    double load, load_plain, load_share; /* as a run that goes on does it: checked, then read */
-    double cached; /* part of a plain file that was still in memory when it was read */
+    double load, load_plain,
+        load_share; /* with all hashes compared, as a run that goes on does it */
+    double cached;  /* part of a plain file that was still in memory when it was read */
 };
 enum weft_status weft_bench_store(const struct weft_bench_compute *s, const char *dir,
                                   struct weft_bench_disk *out, struct weft_error *err);

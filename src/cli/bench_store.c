@@ -178,7 +178,7 @@ static enum weft_status load(const struct bench *b, double *out, struct weft_err
     struct weft_store *store = NULL;
     drop_checkpoint(b);
     int64_t begin = weft_clock_ns();
-    WEFT_TRY(weft_store_open(b->step, true, &store, err));
+    WEFT_TRY(weft_store_open(b->step, false, &store, err));
     enum weft_status st = WEFT_OK;
     float *at = b->values;
     for (size_t i = 0; st == WEFT_OK && i < b->params.n; i++) {

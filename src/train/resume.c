@@ -180,49 +180,57 @@ static enum weft_status load_moments(struct weft_trainer *t, struct weft_store *
 static enum weft_status load(struct weft_trainer *t, struct weft_store *store,
                              struct weft_error *err)
 {
-    WEFT_TRY(check_model(t, store, err));
-    WEFT_TRY(check_params(t, store, err));
     WEFT_TRY(load_values(t, store, err));
-    WEFT_TRY(load_moments(t, store, err));
-    weft_trainer_pack(t);
-    t->done = weft_store_step(store);
-    return WEFT_OK;
+    return load_moments(t, store, err);
 }
+
+/* -- which one ------------------------------------------------------------------------------ */
 
 struct search {
     const struct weft_train_settings *settings;
+    uint64_t below; /* this step could not be read, nor later ones */
     struct weft_store *store;
     struct weft_text skipped;
 };
 
-/* Reads all of it once, to be sure. */
+/* By manifests, sizes and headers.  Numbers are compared with their hashes when they are read. */
 static enum weft_status find(void *arg, struct weft_error *err)
 {
     struct search *search = arg;
     const struct weft_train_settings *s = search->settings;
     if (strcmp(s->checkpoint.resume, "auto") != 0)
-        return weft_store_open(s->checkpoint.resume, true, &search->store, err);
+        return weft_store_open(s->checkpoint.resume, false, &search->store, err);
     char *root = weft_path_join(s->log.dir, "checkpoints");
     if (root == NULL)
         return no_memory(err);
-    enum weft_status st = weft_store_newest(root, true, &search->store, &search->skipped, err);
+    enum weft_status st = weft_store_newest_below(root, search->below, false, &search->store,
+                                                  &search->skipped, err);
     free(root);
     return st;
 }
 
+/* Adds lines, which become one. */
+static void add_note(char *note, size_t room, const char *lines)
+{
+    size_t used = strlen(note);
+    snprintf(note + used, room - used, "%s%s", used == 0 ? "" : "; ", lines);
+    for (char *at = note; (at = strchr(at, '\n')) != NULL;)
+        *at = at[1] == '\0' ? '\0' : ';';
+}
+
 /* Rank 0 looks; the others take what it found. */
 static enum weft_status choose(struct weft_trainer *t, const struct weft_train_settings *s,
-                               struct weft_store **store, char *note, size_t note_bytes,
-                               struct weft_error *err)
+                               uint64_t below, struct weft_store **store, char *note,
+                               size_t note_bytes, struct weft_error *err)
 {
-    struct search search = {.settings = s};
+    struct search search = {.settings = s, .below = below};
     char path[4096] = "";
     enum weft_status st = t->rank == 0 ? weft_aside(t->comm, find, &search, err) : WEFT_OK;
     *store = search.store;
     if (*store != NULL)
         snprintf(path, sizeof path, "%s", weft_store_path(*store));
     if (search.skipped.at != NULL)
-        snprintf(note, note_bytes, "%s", search.skipped.at);
+        add_note(note, note_bytes, search.skipped.at);
     weft_text_release(&search.skipped);
     if (st == WEFT_OK && t->comm != NULL)
         st = weft_comm_spread(t->comm, path, sizeof path, err);
@@ -231,11 +239,103 @@ static enum weft_status choose(struct weft_trainer *t, const struct weft_train_s
     return st;
 }
 
+enum { WHY = 300 };
+
+/* What a rank found out while it read. */
+struct damage {
+    uint32_t found;
+    char why[WHY];
+};
+
+/* Whether any rank met numbers that do not have their hash; rank 0 notes the first one's words. */
+static enum weft_status share_damage(struct weft_trainer *t, struct damage *own, char *note,
+                                     size_t note_bytes, struct weft_error *err)
+{
+    struct damage *all = calloc(t->n_ranks, sizeof *all);
+    void **at = calloc(t->n_ranks, sizeof *at);
+    size_t *size = calloc(t->n_ranks, sizeof *size);
+    enum weft_status st = all == NULL || at == NULL || size == NULL ? no_memory(err) : WEFT_OK;
+    for (uint32_t r = 0; st == WEFT_OK && r < t->n_ranks; r++) {
+        at[r] = &all[r];
+        size[r] = sizeof *all;
+    }
+    if (st == WEFT_OK && t->comm != NULL)
+        st = weft_comm_gather(t->comm, own, sizeof *own, at, size, err);
+    else if (st == WEFT_OK)
+        all[0] = *own;
+    struct damage any = {0};
+    for (uint32_t r = 0; st == WEFT_OK && t->rank == 0 && r < t->n_ranks && !any.found; r++)
+        any = all[r];
+    if (st == WEFT_OK && any.found)
+        add_note(note, note_bytes, any.why);
+    if (st == WEFT_OK && t->comm != NULL)
+        st = weft_comm_spread(t->comm, &any, sizeof any, err);
+    if (st == WEFT_OK)
+        *own = any;
+    free(all);
+    free(at);
+    free(size);
+    return st;
+}
+
+/* Loads one.  Where an older one can take its place, damage is no error: all ranks then say
+ * *damaged. */
+static enum weft_status try_to_load(struct weft_trainer *t, struct weft_store *store,
+                                    bool others, bool *damaged, char *note, size_t note_bytes,
+                                    struct weft_error *err)
+{
+    struct damage own = {0};
+    struct weft_error why = {0};
+    *damaged = false;
+    WEFT_TRY(check_model(t, store, err));
+    WEFT_TRY(check_params(t, store, err));
+    enum weft_status st = load(t, store, &why);
+    if (st != WEFT_OK && (!others || (st != WEFT_CKPT && st != WEFT_IO))) {
+        if (err != NULL)
+            *err = why;
+        return st;
+    }
+    own.found = st != WEFT_OK;
+    snprintf(own.why, sizeof own.why, "%.299s", why.msg);
+    if (others)
+        WEFT_TRY(share_damage(t, &own, note, note_bytes, err));
+    *damaged = own.found;
+    return WEFT_OK;
+}
+
+/* Reads the newest one; one that turns out to be damaged leads to the one before it. */
+static enum weft_status load_newest(struct weft_trainer *t, const struct weft_train_settings *s,
+                                    uint64_t *step, char *note, size_t note_bytes,
+                                    struct weft_error *err)
+{
+    bool others = strcmp(s->checkpoint.resume, "auto") == 0, damaged = true;
+    uint64_t below = UINT64_MAX;
+    enum weft_status st = WEFT_OK;
+    while (st == WEFT_OK && damaged) {
+        struct weft_store *store = NULL;
+        damaged = false;
+        st = choose(t, s, below, &store, note, note_bytes, err);
+        if (st == WEFT_CKPT && t->rank == 0 && below != UINT64_MAX)
+            st = WEFT_FAIL(err, WEFT_CKPT, "no checkpoint of %.100s can be used: %.300s",
+                           s->log.dir, note);
+        if (st == WEFT_OK && store != NULL) {
+            below = weft_store_step(store);
+            st = try_to_load(t, store, others, &damaged, note, note_bytes, err);
+        }
+        if (st == WEFT_OK && store != NULL && !damaged) {
+            note_changes(store, s, note, note_bytes);
+            weft_trainer_pack(t);
+            *step = t->done = below;
+        }
+        weft_store_free(store);
+    }
+    return st;
+}
+
 enum weft_status weft_checkpoint_resume(struct weft_trainer *t,
                                         const struct weft_train_settings *s, uint64_t *step,
                                         char *note, size_t note_bytes, struct weft_error *err)
 {
-    struct weft_store *store = NULL;
     *step = 0;
     note[0] = '\0';
     if (s->checkpoint.resume == NULL || strcmp(s->checkpoint.resume, "no") == 0)
@@ -243,12 +343,5 @@ enum weft_status weft_checkpoint_resume(struct weft_trainer *t,
     if (strcmp(s->checkpoint.resume, "auto") == 0 && s->log.dir == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "checkpoint.resume is auto: give log.dir, where the run is");
-    enum weft_status st = choose(t, s, &store, note, note_bytes, err);
-    if (st == WEFT_OK && store != NULL) {
-        note_changes(store, s, note, note_bytes);
-        st = load(t, store, err);
-        *step = t->done;
-    }
-    weft_store_free(store);
-    return st;
+    return load_newest(t, s, step, note, note_bytes, err);
 }

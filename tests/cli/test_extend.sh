@@ -50,6 +50,45 @@ holds test "$(hash_of run)" = "$(hash_of whole15)"
 holds test "$(steps run)" = "$(steps whole15)"
 holds test "$(hash_of run/model-step-00000012)" = "$(hash_of whole)"
 
+# Numbers that do not have their hash are found when they are read, by whichever rank: all then go
+# back to the checkpoint before.
+flip() { # FILE AT
+    byte=$(od -An -tu1 -j "$2" -N1 "$1")
+    printf "\\x$(printf %x $((byte ^ 4)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+run 0 train "${fixed[@]}" --train.steps=9 --log.dir=flipped --checkpoint.every=3 \
+    --checkpoint.keep=3 --parallel.pp=2
+rm -r flipped/model
+for where in '0 20000' '1 700000'; do
+    for layout in '' --parallel.pp=2 --parallel.dp=2 '--parallel.pp=2 --parallel.dp=2'; do
+        # shellcheck disable=SC2086 # words
+        set -- $where
+        rm -rf again
+        cp -r flipped again
+        flip again/checkpoints/step-00000009/rank-0000$1.safetensors "$2"
+        what="weft train goes on past a bit in rank $1 at $2, $layout"
+        # shellcheck disable=SC2086 # words
+        holds "$WEFT" train "${fixed[@]}" --train.steps=12 --log.dir=again \
+            --checkpoint.resume=auto $layout >out 2>err </dev/null
+        out_has 'resumed  from the checkpoint of step 6'
+        err_has "again/checkpoints/step-00000009: rank-0000$1.safetensors: "
+        holds test "$(wc -l <err)" -eq 1
+        holds test "$(hash_of again)" = "$(hash_of whole)"
+    done
+done
+rm -r again/model
+for step in 3 6 9; do
+    flip again/checkpoints/step-0000000$step/rank-00001.safetensors 30000
+done
+rm -rf again/checkpoints/step-00000012
+for layout in --parallel.pp=1 --parallel.pp=2; do
+    run 4 train "${fixed[@]}" --train.steps=12 --log.dir=again --checkpoint.resume=auto $layout
+    err_has 'no checkpoint of again can be used: again/checkpoints/step-00000009: rank-00001'
+done
+run 4 train "${fixed[@]}" --train.steps=12 --log.dir=other \
+    --checkpoint.resume=again/checkpoints/step-00000006
+err_has 'again/checkpoints/step-00000006: rank-00001.safetensors: '
+
 # Where the learning rate comes down over all steps, it is another run: it says so.
 run 0 train "${settings[@]}" --train.steps=4 --log.dir=curve --checkpoint.every=2
 what='weft train goes on with another curve'
