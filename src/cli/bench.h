@@ -37,7 +37,7 @@ enum weft_status weft_bench_generate(const struct weft_bench_compute *s,
 enum weft_status weft_bench_checkpoint(const struct weft_bench_compute *s,
                                        struct weft_error *err);
 
-/* The second half of it: how fast numbers go to the disk and come back.  Medians. */
+/* The second half of it: how fast numbers go to the disk and come back, at best. */
 struct weft_bench_disk {
     double bytes;                        /* of a checkpoint */
     double save, save_plain, save_share; /* bytes a second, and the share of plain */

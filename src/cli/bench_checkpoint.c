@@ -226,8 +226,10 @@ static void print(const struct bench *b)
 {
     const struct weft_bench_disk *d = &b->disk;
     uint32_t n = b->s->repeat;
-    printf("%s, %u x %u tokens a step, a checkpoint of %.0f MB every %u steps, median of %u\n",
-           b->s->spec, b->s->batch, b->s->seq, d->bytes / 1e6, b->s->steps, n);
+    printf(
+        "%s, %u x %u tokens a step, a checkpoint of %.0f MB every %u steps; steps: median of %u,"
+        " the disk: best of as many\n",
+        b->s->spec, b->s->batch, b->s->seq, d->bytes / 1e6, b->s->steps, n);
     printf(
         "steps   %8.1f ms without, %.1f ms with saving: stall %.1f%% %s (bar %.0f%%); %.1f%% "
         "more processor time; a checkpoint takes %.2f s beside them\n",

@@ -1,5 +1,6 @@
 #include "train/load.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -88,6 +89,46 @@ enum weft_status weft_load_infer(const struct weft_weights *w, struct weft_infer
                                  struct weft_error *err)
 {
     return weft_infer_load(m, read_param, (void *)w, err);
+}
+
+/* -- parts of a checkpoint ------------------------------------------------------------------ */
+
+struct reading {
+    struct weft_store *store;
+    const struct weft_load_range *ranges;
+    struct weft_error err; /* of whoever fails first */
+    atomic_flag failed;
+    atomic_bool stop;
+};
+
+static void read_range(void *arg, size_t task, unsigned worker)
+{
+    struct reading *r = arg;
+    const struct weft_load_range *range = &r->ranges[task];
+    struct weft_error err = {0};
+    (void)worker;
+    if (atomic_load(&r->stop))
+        return;
+    enum weft_status st = weft_store_read(r->store, range->name, range->what, range->begin,
+                                          range->n, range->out, &err);
+    if (st == WEFT_OK || atomic_flag_test_and_set(&r->failed))
+        return;
+    r->err = err;
+    r->err.status = st;
+    atomic_store(&r->stop, true);
+}
+
+enum weft_status weft_load_ranges(struct weft_store *store,
+                                  const struct weft_load_range *ranges, size_t n,
+                                  struct weft_pool *pool, struct weft_error *err)
+{
+    struct reading r = {.store = store, .ranges = ranges, .failed = ATOMIC_FLAG_INIT};
+    weft_pool_run(pool, n, read_range, &r);
+    if (!atomic_load(&r.stop))
+        return WEFT_OK;
+    if (err != NULL)
+        *err = r.err;
+    return r.err.status;
 }
 
 /* -- a hash --------------------------------------------------------------------------------- */

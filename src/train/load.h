@@ -3,7 +3,9 @@
 #define TRAIN_LOAD_H
 
 #include "ckpt/hash.h"
+#include "ckpt/store.h"
 #include "ckpt/weights.h"
+#include "kern/pool.h"
 #include "model/infer.h"
 #include "model/stage.h"
 #include "train/settings.h"
@@ -27,6 +29,19 @@ enum weft_status weft_load_find_tokenizer(const struct weft_weights *w, char **o
 /* The same for a run with these settings: NULL when its data has no tokenizer.  Local. */
 enum weft_status weft_load_tokenizer_of(const struct weft_train_settings *s, char **out,
                                         struct weft_error *err);
+
+/* Elements begin .. begin + n - 1 of what a checkpoint has of a tensor, and where they go. */
+struct weft_load_range {
+    const char *name; /* borrowed */
+    enum weft_store_what what;
+    uint64_t begin, n;
+    float *out;
+};
+
+/* Reads them with all threads of a pool, and compares them with their hashes.  Local. */
+enum weft_status weft_load_ranges(struct weft_store *store,
+                                  const struct weft_load_range *ranges, size_t n,
+                                  struct weft_pool *pool, struct weft_error *err);
 
 /* The values of one parameter.  Local. */
 enum weft_status weft_load_param(const struct weft_weights *w, const struct weft_param_desc *d,

@@ -9,6 +9,7 @@
 #include "ckpt/store.h"
 #include "spec/hf_config.h"
 #include "train/aside.h"
+#include "train/load.h"
 #include "train/trainer_priv.h"
 
 static enum weft_status no_memory(struct weft_error *err)
@@ -145,43 +146,62 @@ static void say_starting(struct weft_trainer *t)
         weft_comm_tell(t->comm, 0, WEFT_AT_START);
 }
 
-static enum weft_status load_values(struct weft_trainer *t, struct weft_store *store,
+/* What this rank holds: values of its stages, moments of its shares. */
+struct ranges {
+    struct weft_load_range *at; /* owned */
+    size_t n;
+};
+
+static size_t count_ranges(const struct weft_trainer *t)
+{
+    size_t n = 0, all = 0;
+    for (uint32_t s = 0; s < t->layout.n_stages; s++)
+        if (t->stages[s] != NULL) {
+            weft_tstage_params(t->stages[s], &n);
+            all += n;
+        }
+    weft_optim_tensors(t->optim, &n);
+    return all + 2 * n;
+}
+
+static enum weft_status list_ranges(const struct weft_trainer *t, struct ranges *r,
                                     struct weft_error *err)
 {
+    size_t n = 0;
+    r->at = calloc(count_ranges(t) + 1, sizeof *r->at);
+    if (r->at == NULL)
+        return no_memory(err);
     for (uint32_t s = 0; s < t->layout.n_stages; s++) {
-        size_t n = 0;
         struct weft_param *p =
             t->stages[s] == NULL ? NULL : weft_tstage_params(t->stages[s], &n);
-        for (size_t i = 0; i < n; i++) {
-            say_starting(t);
-            WEFT_TRY(weft_store_read(store, p[i].desc.name, WEFT_STORE_VALUE, 0, p[i].n,
-                                     p[i].value, err));
-        }
+        for (size_t i = 0; p != NULL && i < n; i++)
+            r->at[r->n++] = (struct weft_load_range){p[i].desc.name, WEFT_STORE_VALUE, 0,
+                                                     p[i].n, p[i].value};
     }
-    return WEFT_OK;
-}
-
-static enum weft_status load_moments(struct weft_trainer *t, struct weft_store *store,
-                                     struct weft_error *err)
-{
-    size_t n;
-    const struct weft_optim_tensor *at = weft_optim_tensors(t->optim, &n);
+    const struct weft_optim_tensor *o = weft_optim_tensors(t->optim, &n);
     for (size_t i = 0; i < n; i++) {
-        size_t count = at[i].end - at[i].begin;
-        say_starting(t);
-        WEFT_TRY(
-            weft_store_read(store, at[i].name, WEFT_STORE_M, at[i].begin, count, at[i].m, err));
-        WEFT_TRY(
-            weft_store_read(store, at[i].name, WEFT_STORE_V, at[i].begin, count, at[i].v, err));
+        uint64_t count = o[i].end - o[i].begin;
+        r->at[r->n++] =
+            (struct weft_load_range){o[i].name, WEFT_STORE_M, o[i].begin, count, o[i].m};
+        r->at[r->n++] =
+            (struct weft_load_range){o[i].name, WEFT_STORE_V, o[i].begin, count, o[i].v};
     }
     return WEFT_OK;
 }
 
+/* All threads read; a few tensors at a time where others wait for a sign of life. */
 static enum weft_status load(struct weft_trainer *t, struct weft_store *store,
                              struct weft_error *err)
 {
-    WEFT_TRY(load_values(t, store, err));
-    return load_moments(t, store, err);
+    struct ranges r = {0};
+    enum weft_status st = list_ranges(t, &r, err);
+    size_t most = t->comm == NULL ? r.n : weft_pool_threads(t->pool);
+    for (size_t i = 0; st == WEFT_OK && i < r.n; i += most) {
+        say_starting(t);
+        st = weft_load_ranges(store, r.at + i, r.n - i < most ? r.n - i : most, t->pool, err);
+    }
+    free(r.at);
+    return st;
 }
 
 /* -- which one ------------------------------------------------------------------------------ */
