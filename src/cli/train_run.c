@@ -302,6 +302,9 @@ static enum weft_status prepare(struct run *run, struct weft_error *err)
         weft_train_show_warning(&run->show, "%s", info.resume_note);
     if (run->resumed > 0)
         printf("resumed  from the checkpoint of step %llu\n", (unsigned long long)run->resumed);
+    if (run->dir.aside != NULL)
+        printf("         the run was finished, and goes on: its weights are in %s\n",
+               run->dir.aside);
     if (run->dir.again)
         printf("         an unfinished run was here: this one starts anew, and its metrics are "
                "appended\n");

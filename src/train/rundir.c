@@ -190,7 +190,8 @@ static uint64_t last_step(const char *metrics)
 }
 
 /* The weights of a finished run that goes on stay, under the name of their step. */
-static enum weft_status move_model_aside(const char *dir, uint64_t step, struct weft_error *err)
+static enum weft_status move_model_aside(const char *dir, uint64_t step, char **out,
+                                         struct weft_error *err)
 {
     enum { ATTEMPTS = 100 };
     char *model = weft_path_join(dir, "model"), *aside = NULL;
@@ -214,7 +215,10 @@ static enum weft_status move_model_aside(const char *dir, uint64_t step, struct 
             WEFT_FAIL(err, WEFT_IO, "%.200s cannot be moved aside: %s", model, strerror(errno));
     if (st == WEFT_OK)
         st = weft_dir_sync(dir, err);
-    free(aside);
+    if (st == WEFT_OK)
+        *out = aside;
+    else
+        free(aside);
     free(model);
     return st;
 }
@@ -222,7 +226,7 @@ static enum weft_status move_model_aside(const char *dir, uint64_t step, struct 
 /* Nothing is touched unless there are more steps to be done. */
 static enum weft_status extend(const char *dir, const char *metrics,
                                const struct weft_train_settings *s, uint64_t resumed,
-                               struct weft_error *err)
+                               char **aside, struct weft_error *err)
 {
     uint64_t last = last_step(metrics), done = last > resumed ? last : resumed;
     if (!is_there(dir, "model"))
@@ -238,7 +242,7 @@ static enum weft_status extend(const char *dir, const char *metrics,
                          "log.dir %.150s has a finished run of %llu steps, and train.steps is "
                          "%llu: give more, and it goes on",
                          dir, (unsigned long long)done, (unsigned long long)s->train.steps);
-    return move_model_aside(dir, last > 0 ? last : resumed, err);
+    return move_model_aside(dir, last > 0 ? last : resumed, aside, err);
 }
 
 /* The tokenizer of the data, so that the directory of a run is all that its checkpoints need. */
@@ -274,7 +278,7 @@ enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
         st = no_memory(dir, err);
     struct stat info;
     if (st == WEFT_OK)
-        st = extend(dir, metrics, settings, resumed, err);
+        st = extend(dir, metrics, settings, resumed, &run->aside, err);
     if (st == WEFT_OK)
         st = keep_tokenizer(dir, settings, err);
     if (st == WEFT_OK) {
@@ -382,5 +386,6 @@ void weft_rundir_release(struct weft_rundir *run)
     weft_store_unlock(run->lock);
     free(run->model);
     free(run->samples);
+    free(run->aside);
     *run = (struct weft_rundir){0};
 }

@@ -30,7 +30,8 @@ struct weft_rundir {
     struct weft_metrics_log *metrics; /* owned */
     struct weft_store_lock *lock;     /* owned */
     struct weft_made made;            /* taken back when the run does not begin */
-    bool again; /* a run that was not finished has left its metrics here */
+    bool again;  /* a run that was not finished has left its metrics here */
+    char *aside; /* owned: where the weights are of a finished run that goes on; NULL: none */
 };
 
 /* Makes the directory, and those above it, and takes it for this process: a second run in it is
