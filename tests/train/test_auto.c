@@ -236,7 +236,7 @@ static void check_impossible(void **state)
     struct weft_auto_list list = {0};
     struct weft_error err = {0};
     assert_int_equal(rank_case(&c, 0, &list, &err), WEFT_USAGE);
-    assert_non_null(strstr(err.msg, "parallel.dp 8 is more than the 1 micros"));
+    assert_non_null(strstr(err.msg, "parallel.dp 8 is more than the 1 micro"));
 }
 
 /* No more stages than layers, no more replicas than micros, among all that were timed. */
