@@ -215,12 +215,17 @@ static struct weft_mat widen(const struct run *run, const struct part *at, size_
     return wide;
 }
 
-/* A panel, in pieces for as many strips as there are. */
-static struct weft_soon panel_soon(const void *panel, size_t bytes, size_t rows)
+static size_t strips_of(size_t rows)
 {
-    size_t pieces = (rows + WEFT_STRIP - 1) / WEFT_STRIP * WEFT_SOON_PIECES;
+    return (rows + WEFT_STRIP - 1) / WEFT_STRIP;
+}
+
+/* Packed numbers, in pieces for as many calls of a kernel as there are before they are needed. */
+static struct weft_soon soon_in(const void *packed, size_t bytes, size_t calls)
+{
+    size_t pieces = calls * WEFT_SOON_PIECES;
     size_t lines = (bytes / 64 + pieces - 1) / pieces;
-    return (struct weft_soon){.at = panel, .ld = lines * 64, .rows = 1, .lines = lines};
+    return (struct weft_soon){.at = packed, .ld = lines * 64, .rows = 1, .lines = lines};
 }
 
 /* What follows a panel. */
@@ -237,9 +242,9 @@ static struct weft_soon next_panel(const struct run *run, const struct part *at,
     } else {
         return (struct weft_soon){0};
     }
-    return panel_soon(
-        weft_packed_at(b, k0, col / WEFT_PANEL),
-        weft_pack_bytes(min_size(run->cut->chunk, b->k - k0), WEFT_PANEL, b->form), rows);
+    return soon_in(weft_packed_at(b, k0, col / WEFT_PANEL),
+                   weft_pack_bytes(min_size(run->cut->chunk, b->k - k0), WEFT_PANEL, b->form),
+                   strips_of(rows));
 }
 
 static void run_chunk(const struct run *run, const struct part *at, struct weft_mat c,
@@ -315,6 +320,9 @@ enum {
     OUTER_MIN_STRIPS = 8,
     OUTER_MAX_STRIPS = 48,
     OUTER_MIN_PANELS = 8,
+    /* With few tokens much of the time goes into sums in memory: several panels, as many as stay
+     * in a second-level cache beside the strips, make the pieces of their rows longer. */
+    OUTER_GROUP_BYTES = 200 << 10,
     PACK_TOKENS = 32,
 };
 
@@ -391,6 +399,7 @@ struct outer_run {
     struct weft_mat a, b;
     size_t m, n, k;
     size_t tile_rows, n_row_tiles, tile_cols, n_col_tiles;
+    size_t group_cols; /* panels that a strip meets one after the other */
 };
 
 static char *outer_panel(const struct outer_run *run, size_t col)
@@ -410,6 +419,16 @@ static void outer_pack_task(void *arg, size_t task, unsigned worker)
             weft_mat_at(run->b, k0, col), min_size(WEFT_PANEL, run->n - col), k);
 }
 
+/* What follows a group of panels that ends before column `end` and takes so many calls. */
+static struct weft_soon next_group(const struct outer_run *run, size_t end, size_t col1,
+                                   size_t calls)
+{
+    if (end >= col1)
+        return (struct weft_soon){0};
+    size_t cols = panels_of(min_size(run->group_cols, col1 - end)) * WEFT_PANEL;
+    return soon_in(outer_panel(run, end), weft_pack_bytes(run->k, cols, run->o->form), calls);
+}
+
 /* Neighbours share panels. */
 static void outer_task(void *arg, size_t task, unsigned worker)
 {
@@ -423,16 +442,17 @@ static void outer_task(void *arg, size_t task, unsigned worker)
     size_t strip_bytes = weft_strip_bytes(run->k, o->form);
     bool bad = false;
     o->kernel->pack_strips(strips, weft_mat_at(run->a, 0, row0), rows, run->k);
-    for (size_t col = col0; col < col1; col += WEFT_PANEL) {
-        struct weft_soon soon = {0};
-        if (col + WEFT_PANEL < col1)
-            soon = panel_soon(outer_panel(run, col + WEFT_PANEL),
-                              weft_pack_bytes(run->k, WEFT_PANEL, o->form), rows);
-        for (size_t r = 0; r < rows; r += WEFT_STRIP, soon.at += WEFT_SOON_PIECES * soon.ld)
-            bad |= o->kernel->sink(
-                o->ops, weft_sink_at(run->sink, (row0 + r) * run->n + col), run->n,
-                strips + r / WEFT_STRIP * strip_bytes, outer_panel(run, col), run->k,
-                min_size(WEFT_STRIP, rows - r), min_size(WEFT_PANEL, run->n - col), soon);
+    for (size_t group = col0; group < col1; group += run->group_cols) {
+        size_t end = min_size(group + run->group_cols, col1);
+        struct weft_soon soon =
+            next_group(run, end, col1, strips_of(rows) * panels_of(end - group));
+        for (size_t r = 0; r < rows; r += WEFT_STRIP)
+            for (size_t col = group; col < end;
+                 col += WEFT_PANEL, soon.at += WEFT_SOON_PIECES * soon.ld)
+                bad |= o->kernel->sink(
+                    o->ops, weft_sink_at(run->sink, (row0 + r) * run->n + col), run->n,
+                    strips + r / WEFT_STRIP * strip_bytes, outer_panel(run, col), run->k,
+                    min_size(WEFT_STRIP, rows - r), min_size(WEFT_PANEL, run->n - col), soon);
     }
     o->bad[worker] |= bad;
 }
@@ -446,6 +466,8 @@ static void cut_outer(struct outer_run *run)
     tiles = min_size(tiles, (n_panels + OUTER_MIN_PANELS - 1) / OUTER_MIN_PANELS);
     run->tile_cols = (n_panels + tiles - 1) / tiles * WEFT_PANEL;
     run->n_col_tiles = (run->n + run->tile_cols - 1) / run->tile_cols;
+    size_t fit = OUTER_GROUP_BYTES / weft_pack_bytes(run->k, WEFT_PANEL, run->o->form);
+    run->group_cols = (fit > 0 ? fit : 1) * WEFT_PANEL;
 }
 
 bool weft_outer_run(struct weft_outer *o, struct weft_pool *pool, struct weft_sink sink,
