@@ -175,6 +175,11 @@ void weft_comm_on_deserted(struct weft_comm *comm, weft_deserted_fn *deserted, v
 enum weft_status weft_comm_gather(struct weft_comm *comm, const void *data, size_t bytes,
                                   void *const *at, const size_t *size, struct weft_error *err);
 
+/* The same for as many bytes of everyone: rank 0 has them one after the other in `all`.  Comm may
+ * be NULL: a rank that is alone.  Collective. */
+enum weft_status weft_comm_gather_each(struct weft_comm *comm, const void *data, size_t bytes,
+                                       void *all, struct weft_error *err);
+
 /* Rank 0's bytes go to everyone.  Collective. */
 enum weft_status weft_comm_spread(struct weft_comm *comm, void *data, size_t bytes,
                                   struct weft_error *err);

@@ -103,6 +103,14 @@ char *weft_path_join(const char *dir, const char *name)
     return path;
 }
 
+char *weft_path_trim(const char *path)
+{
+    size_t len = strlen(path);
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    return strndup(path, len);
+}
+
 char *weft_path_temporary(const char *path, int attempt)
 {
     size_t n = strlen(path) + 40;

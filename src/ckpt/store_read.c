@@ -425,10 +425,7 @@ enum weft_status weft_store_open_at(const char *root, int root_fd, const char *n
 enum weft_status weft_store_open(const char *path, bool verify, struct weft_store **out,
                                  struct weft_error *err)
 {
-    size_t len = strlen(path);
-    while (len > 1 && path[len - 1] == '/')
-        len--;
-    char *own = strndup(path, len);
+    char *own = weft_path_trim(path);
     if (own == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "the name of a checkpoint");
     int fd = open(own, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -176,10 +176,7 @@ enum weft_status weft_weights_to_checkpoint(const struct weft_weights *w,
                                             uint64_t step, const char *path,
                                             struct weft_error *err)
 {
-    size_t len = strlen(path);
-    while (len > 1 && path[len - 1] == '/')
-        len--;
-    char *own = strndup(path, len);
+    char *own = weft_path_trim(path);
     if (own == NULL)
         return no_memory(err);
     struct job j = {.weights = w, .tensors = tensors, .n = n, .step = step, .path = own};

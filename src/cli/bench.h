@@ -3,6 +3,7 @@
 #define CLI_BENCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "weft/status.h"
@@ -16,6 +17,17 @@ struct weft_bench_compute {
     uint32_t steps; /* from one checkpoint to the next */
     bool json;
 };
+
+struct weft_train_settings;
+
+/* Settings of a training run, by their names. */
+enum weft_status weft_bench_set(struct weft_train_settings *s, const char *key,
+                                const char *value, struct weft_error *err);
+enum weft_status weft_bench_set_number(struct weft_train_settings *s, const char *key,
+                                       uint32_t value, struct weft_error *err);
+/* n random tokens of a model's vocabulary. */
+enum weft_status weft_bench_write_tokens(const char *path, const char *spec, size_t n,
+                                         struct weft_error *err);
 
 /* Whole training steps on random weights and tokens, with exact and with fast sums in turn. */
 enum weft_status weft_bench_train(const struct weft_bench_compute *s, struct weft_error *err);

@@ -10,11 +10,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/random.h"
 #include "ckpt/file.h"
 #include "ckpt/store.h"
 #include "cli/bench.h"
-#include "data/shard.h"
 #include "train/trainer.h"
 
 enum { MAX_ROUNDS = 100, KEEP = 1 };
@@ -36,52 +34,23 @@ struct bench {
 
 /* -- settings ------------------------------------------------------------------------------- */
 
-static enum weft_status set(struct bench *b, const char *key, const char *value,
-                            struct weft_error *err)
-{
-    return weft_settings_set(weft_train_setting_list(), key, value, &b->settings, err);
-}
-
-static enum weft_status set_number(struct bench *b, const char *key, uint32_t value,
-                                   struct weft_error *err)
-{
-    char text[24];
-    snprintf(text, sizeof text, "%u", value);
-    return set(b, key, text, err);
-}
-
-static enum weft_status write_tokens(struct bench *b, struct weft_error *err)
-{
-    struct weft_model model;
-    size_t n = 2 * (size_t)b->s->batch * b->s->seq + 1;
-    WEFT_TRY(weft_model_find(b->s->spec, &model, err));
-    int32_t *tokens = malloc(n * sizeof *tokens);
-    if (tokens == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu tokens", n);
-    for (size_t i = 0; i < n; i++)
-        tokens[i] = (int32_t)weft_random_below(7, 0, i, model.vocab);
-    enum weft_status st = weft_shard_write(b->tokens, model.vocab, tokens, n, err);
-    free(tokens);
-    return st;
-}
-
 static enum weft_status make_settings(struct bench *b, struct weft_error *err)
 {
     const struct weft_bench_compute *s = b->s;
     WEFT_TRY(weft_settings_init(weft_train_setting_list(), &b->settings, err));
     b->has_settings = true;
-    WEFT_TRY(set(b, "model.spec", s->spec, err));
-    WEFT_TRY(set(b, "data.train", b->tokens, err));
-    WEFT_TRY(set(b, "log.dir", b->dir, err));
-    WEFT_TRY(set(b, "train.precision", s->precision, err));
-    WEFT_TRY(set_number(b, "data.batch", s->batch, err));
-    WEFT_TRY(set_number(b, "data.seq", s->seq, err));
-    WEFT_TRY(set_number(b, "parallel.micros", s->micros, err));
+    WEFT_TRY(weft_bench_set(&b->settings, "model.spec", s->spec, err));
+    WEFT_TRY(weft_bench_set(&b->settings, "data.train", b->tokens, err));
+    WEFT_TRY(weft_bench_set(&b->settings, "log.dir", b->dir, err));
+    WEFT_TRY(weft_bench_set(&b->settings, "train.precision", s->precision, err));
+    WEFT_TRY(weft_bench_set_number(&b->settings, "data.batch", s->batch, err));
+    WEFT_TRY(weft_bench_set_number(&b->settings, "data.seq", s->seq, err));
+    WEFT_TRY(weft_bench_set_number(&b->settings, "parallel.micros", s->micros, err));
     if (s->threads != 0)
-        WEFT_TRY(set_number(b, "parallel.threads", s->threads, err));
-    WEFT_TRY(set(b, "train.steps", "1000000", err));
-    WEFT_TRY(set_number(b, "checkpoint.every", s->steps, err));
-    WEFT_TRY(set_number(b, "checkpoint.keep", KEEP, err));
+        WEFT_TRY(weft_bench_set_number(&b->settings, "parallel.threads", s->threads, err));
+    WEFT_TRY(weft_bench_set(&b->settings, "train.steps", "1000000", err));
+    WEFT_TRY(weft_bench_set_number(&b->settings, "checkpoint.every", s->steps, err));
+    WEFT_TRY(weft_bench_set_number(&b->settings, "checkpoint.keep", KEEP, err));
     return weft_train_settings_check(&b->settings, err);
 }
 
@@ -172,7 +141,8 @@ static enum weft_status drain(struct bench *b, double *seconds, struct weft_erro
 
 static enum weft_status run_steps(struct bench *b, struct weft_error *err)
 {
-    WEFT_TRY(write_tokens(b, err));
+    WEFT_TRY(weft_bench_write_tokens(b->tokens, b->s->spec,
+                                     2 * (size_t)b->s->batch * b->s->seq + 1, err));
     WEFT_TRY(make_settings(b, err));
     WEFT_TRY(weft_trainer_new(&b->settings, NULL, &b->trainer, err));
     WEFT_TRY(step(b, err)); /* caches are cold, pages new */

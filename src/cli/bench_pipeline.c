@@ -12,10 +12,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/random.h"
 #include "cli/bench.h"
 #include "comm/transport.h"
-#include "data/shard.h"
 #include "kern/isa.h"
 #include "train/trainer.h"
 #include "weft/sim.h"
@@ -192,52 +190,29 @@ struct pipeline_bench {
     } mpi[2];
 };
 
-static enum weft_status set(struct pipeline_bench *b, const char *key, const char *value,
-                            struct weft_error *err)
-{
-    return weft_settings_set(weft_train_setting_list(), key, value, &b->settings, err);
-}
-
-static enum weft_status set_number(struct pipeline_bench *b, const char *key, uint32_t value,
-                                   struct weft_error *err)
-{
-    char text[24];
-    snprintf(text, sizeof text, "%u", value);
-    return set(b, key, text, err);
-}
-
 /* Random tokens, for two steps. */
 static enum weft_status write_tokens(struct pipeline_bench *b, struct weft_error *err)
 {
-    struct weft_model model;
     size_t n = 2 * (size_t)b->s->batch * b->s->micros * b->s->seq + 1;
-    WEFT_TRY(weft_model_find(b->s->spec, &model, err));
-    int32_t *tokens = malloc(n * sizeof *tokens);
     snprintf(b->tokens, sizeof b->tokens, "/tmp/weft_bench_XXXXXX");
     int fd = mkstemp(b->tokens);
-    if (fd >= 0)
-        close(fd);
-    if (tokens == NULL || fd < 0) {
-        free(tokens);
+    if (fd < 0)
         return WEFT_FAIL(err, WEFT_IO, "no place for %zu tokens in /tmp", n);
-    }
-    for (size_t i = 0; i < n; i++)
-        tokens[i] = (int32_t)weft_random_below(7, 0, i, model.vocab);
-    enum weft_status st = weft_shard_write(b->tokens, model.vocab, tokens, n, err);
-    free(tokens);
-    return st;
+    close(fd);
+    return weft_bench_write_tokens(b->tokens, b->s->spec, n, err);
 }
 
 static enum weft_status make_settings(struct pipeline_bench *b, struct weft_error *err)
 {
     WEFT_TRY(weft_settings_init(weft_train_setting_list(), &b->settings, err));
-    WEFT_TRY(set(b, "model.spec", b->s->spec, err));
-    WEFT_TRY(set(b, "data.train", b->tokens, err));
-    WEFT_TRY(set(b, "train.precision", b->s->precision, err));
-    WEFT_TRY(set(b, "parallel.schedule", b->s->schedule, err));
-    WEFT_TRY(set_number(b, "data.seq", b->s->seq, err));
-    WEFT_TRY(set_number(b, "data.batch", b->s->batch * b->s->micros, err));
-    return set_number(b, "parallel.micros", b->s->micros, err);
+    WEFT_TRY(weft_bench_set(&b->settings, "model.spec", b->s->spec, err));
+    WEFT_TRY(weft_bench_set(&b->settings, "data.train", b->tokens, err));
+    WEFT_TRY(weft_bench_set(&b->settings, "train.precision", b->s->precision, err));
+    WEFT_TRY(weft_bench_set(&b->settings, "parallel.schedule", b->s->schedule, err));
+    WEFT_TRY(weft_bench_set_number(&b->settings, "data.seq", b->s->seq, err));
+    WEFT_TRY(
+        weft_bench_set_number(&b->settings, "data.batch", b->s->batch * b->s->micros, err));
+    return weft_bench_set_number(&b->settings, "parallel.micros", b->s->micros, err);
 }
 
 /* -- one layout after the other -------------------------------------------------------------- */
@@ -247,10 +222,11 @@ static enum weft_status measure_layout(struct pipeline_bench *b, uint32_t pp, ui
                                        struct weft_error *err)
 {
     struct layout_run run = {&b->settings, out};
-    WEFT_TRY(set_number(b, "parallel.pp", pp, err));
-    WEFT_TRY(set_number(b, "parallel.dp", dp, err));
-    WEFT_TRY(set_number(b, "parallel.threads", threads, err));
-    WEFT_TRY(set(b, "parallel.schedule", pp == 1 ? "1f1b" : b->s->schedule, err));
+    WEFT_TRY(weft_bench_set_number(&b->settings, "parallel.pp", pp, err));
+    WEFT_TRY(weft_bench_set_number(&b->settings, "parallel.dp", dp, err));
+    WEFT_TRY(weft_bench_set_number(&b->settings, "parallel.threads", threads, err));
+    WEFT_TRY(weft_bench_set(&b->settings, "parallel.schedule",
+                            pp == 1 ? "1f1b" : b->s->schedule, err));
     return weft_comm_run_threads(pp * dp, run_rank, &run, err);
 }
 
@@ -283,8 +259,8 @@ static enum weft_status mpi_rank(struct weft_comm *comm, void *arg, struct weft_
     if (weft_comm_size(comm) > 1)
         WEFT_TRY(ping_rank(comm, &out->megabyte, err));
     WEFT_TRY(share_tokens(comm, b, err));
-    WEFT_TRY(set_number(b, "parallel.pp", weft_comm_size(comm), err));
-    WEFT_TRY(set_number(b, "parallel.threads", 1, err));
+    WEFT_TRY(weft_bench_set_number(&b->settings, "parallel.pp", weft_comm_size(comm), err));
+    WEFT_TRY(weft_bench_set_number(&b->settings, "parallel.threads", 1, err));
     WEFT_TRY(run_rank(comm, &run, err));
     if (weft_comm_rank(comm) != 0)
         b->tokens[0] = '\0'; /* rank 0 removes it */

@@ -182,22 +182,12 @@ static enum weft_status gather_cards(struct weft_comm *comm, struct measurement 
 {
     uint32_t n = weft_comm_size(comm);
     struct card *all = calloc(n, sizeof *all);
-    void **at = calloc(n, sizeof *at);
-    size_t *size = calloc(n, sizeof *size);
-    enum weft_status st = WEFT_OK;
-    if (all == NULL || at == NULL || size == NULL)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the figures of %u ranks", n);
-    for (uint32_t r = 0; st == WEFT_OK && r < n; r++) {
-        at[r] = &all[r];
-        size[r] = sizeof *all;
-    }
-    if (st == WEFT_OK)
-        st = weft_comm_gather(comm, own, sizeof *own, at, size, err);
+    enum weft_status st =
+        all == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the figures of %u ranks", n)
+                    : weft_comm_gather_each(comm, own, sizeof *own, all, err);
     if (st == WEFT_OK && weft_comm_rank(comm) == 0)
         join_cards(m, all, n);
     free(all);
-    free(at);
-    free(size);
     return st;
 }
 

@@ -23,26 +23,6 @@ static struct card card_of(const struct weft_trainer_info *i)
                           i->bytes.moments, i->bytes.total}};
 }
 
-static enum weft_status gather_cards(struct weft_comm *comm, const struct card *own,
-                                     struct card *all, struct weft_error *err)
-{
-    uint32_t n = weft_comm_size(comm);
-    void **at = calloc(n, sizeof *at);
-    size_t *size = calloc(n, sizeof *size);
-    enum weft_status st = WEFT_OK;
-    if (at == NULL || size == NULL)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the plan of %u ranks", n);
-    for (uint32_t r = 0; st == WEFT_OK && r < n; r++) {
-        at[r] = &all[r];
-        size[r] = sizeof *all;
-    }
-    if (st == WEFT_OK)
-        st = weft_comm_gather(comm, own, sizeof *own, at, size, err);
-    free(at);
-    free(size);
-    return st;
-}
-
 /* -- links ---------------------------------------------------------------------------------- */
 
 /* What a step of the first replica sends, with the cache that is set and with none. */
@@ -162,7 +142,7 @@ enum weft_status weft_train_write_plan(struct weft_comm *comm,
     struct card own = card_of(info);
     struct card *all = calloc(weft_comm_size(comm), sizeof *all);
     enum weft_status st = all == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the plan")
-                                      : gather_cards(comm, &own, all, err);
+                                      : weft_comm_gather_each(comm, &own, sizeof own, all, err);
     if (st == WEFT_OK && weft_comm_rank(comm) == 0)
         st = write_plan(s->log.dir, s, info, all, err);
     free(all);

@@ -68,23 +68,13 @@ enum weft_status weft_train_ask_ranks(struct weft_comm *comm,
                        .bytes = info.bytes};
     uint32_t n = info.n_ranks;
     struct card *all = calloc(n, sizeof *all);
-    void **at = calloc(n, sizeof *at);
-    size_t *size = calloc(n, sizeof *size);
-    enum weft_status st = WEFT_OK;
     if (gethostname(own.host, sizeof own.host - 1) != 0)
         own.host[0] = '\0';
-    if (all == NULL || at == NULL || size == NULL)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the speeds of %u ranks", n);
-    for (uint32_t r = 0; st == WEFT_OK && r < n; r++) {
-        at[r] = &all[r];
-        size[r] = sizeof *all;
-    }
-    if (st == WEFT_OK)
-        st = weft_comm_gather(comm, &own, sizeof own, at, size, err);
+    enum weft_status st =
+        all == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the speeds of %u ranks", n)
+                    : weft_comm_gather_each(comm, &own, sizeof own, all, err);
     if (st == WEFT_OK && info.rank == 0)
         *out = sum_up(all, n);
     free(all);
-    free(at);
-    free(size);
     return st;
 }

@@ -512,6 +512,31 @@ enum weft_status weft_comm_gather(struct weft_comm *comm, const void *data, size
     return weft_comm_wait(comm, &out, err);
 }
 
+enum weft_status weft_comm_gather_each(struct weft_comm *comm, const void *data, size_t bytes,
+                                       void *all, struct weft_error *err)
+{
+    if (comm == NULL) {
+        memcpy(all, data, bytes);
+        return WEFT_OK;
+    }
+    if (comm->rank != 0)
+        return weft_comm_gather(comm, data, bytes, NULL, NULL, err);
+    void **at = calloc(comm->n_ranks, sizeof *at);
+    size_t *size = calloc(comm->n_ranks, sizeof *size);
+    enum weft_status st = WEFT_OK;
+    if (at == NULL || size == NULL)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for what %u ranks say", comm->n_ranks);
+    for (uint32_t r = 0; st == WEFT_OK && r < comm->n_ranks; r++) {
+        at[r] = (char *)all + r * bytes;
+        size[r] = bytes;
+    }
+    if (st == WEFT_OK)
+        st = weft_comm_gather(comm, data, bytes, at, size, err);
+    free(at);
+    free(size);
+    return st;
+}
+
 static enum weft_status receive_spread(struct weft_comm *comm, uint32_t from, void *data,
                                        size_t bytes, struct weft_error *err)
 {

@@ -191,15 +191,11 @@ static enum weft_status exchange_settings(const struct weft_trainer *t, const ch
 }
 
 static enum weft_status compare(const struct weft_trainer *t, const char *text,
-                                const struct card *own, struct card *cards, void **at,
-                                size_t *sizes, struct weft_error *err)
+                                const struct card *own, struct card *cards,
+                                struct weft_error *err)
 {
     struct difference d = {.subject = N_SUBJECTS};
-    for (uint32_t r = 0; r < t->n_ranks; r++) {
-        at[r] = &cards[r];
-        sizes[r] = sizeof *cards;
-    }
-    WEFT_TRY(weft_comm_gather(t->comm, own, sizeof *own, at, sizes, err));
+    WEFT_TRY(weft_comm_gather_each(t->comm, own, sizeof *own, cards, err));
     if (t->rank == 0)
         find_difference(t, cards, &d);
     WEFT_TRY(weft_comm_spread(t->comm, &d, sizeof d, err));
@@ -222,9 +218,7 @@ enum weft_status weft_trainer_agree(const struct weft_trainer *t,
         return WEFT_OK;
     enum weft_status st = settings_text(s, &text, err);
     struct card *cards = calloc(t->n_ranks, sizeof *cards);
-    void **at = calloc(t->n_ranks, sizeof *at);
-    size_t *sizes = calloc(t->n_ranks, sizeof *sizes);
-    if (st == WEFT_OK && (cards == NULL || at == NULL || sizes == NULL))
+    if (st == WEFT_OK && cards == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to compare %u ranks", t->n_ranks);
     if (st == WEFT_OK) {
         struct card own = {.settings_bytes = text.len};
@@ -232,11 +226,9 @@ enum weft_status weft_trainer_agree(const struct weft_trainer *t,
         own.hash[SETTINGS] = hash_settings(text.at);
         own.hash[SCHEDULE] = hash_schedule(&t->layout);
         own.hash[DATA] = hash_data(t);
-        st = compare(t, text.at, &own, cards, at, sizes, err);
+        st = compare(t, text.at, &own, cards, err);
     }
     free(cards);
-    free(at);
-    free(sizes);
     weft_text_release(&text);
     return st;
 }

@@ -360,33 +360,11 @@ static enum weft_status send_blob(struct weft_checkpointer *c, struct weft_train
     return weft_comm_wait(t->comm, &m, err);
 }
 
-static enum weft_status gather_sizes(struct weft_checkpointer *c, struct weft_trainer *t,
-                                     struct weft_error *err)
-{
-    uint64_t own = c->blob_bytes;
-    void **at = t->rank == 0 ? calloc(t->n_ranks, sizeof *at) : NULL;
-    size_t *size = t->rank == 0 ? calloc(t->n_ranks, sizeof *size) : NULL;
-    enum weft_status st = WEFT_OK;
-    if (t->rank == 0 && (at == NULL || size == NULL))
-        st = no_memory(err);
-    for (uint32_t r = 0; st == WEFT_OK && t->rank == 0 && r < t->n_ranks; r++) {
-        at[r] = &c->blob_sizes[r];
-        size[r] = sizeof *c->blob_sizes;
-    }
-    if (st == WEFT_OK)
-        st = weft_comm_gather(t->comm, &own, sizeof own, at, size, err);
-    free(at);
-    free(size);
-    return st;
-}
-
 static enum weft_status gather_blobs(struct weft_checkpointer *c, struct weft_trainer *t,
                                      struct weft_error *err)
 {
-    if (t->comm == NULL)
-        c->blob_sizes[0] = c->blob_bytes;
-    else
-        WEFT_TRY(gather_sizes(c, t, err));
+    WEFT_TRY(weft_comm_gather_each(t->comm, &c->blob_bytes, sizeof c->blob_bytes, c->blob_sizes,
+                                   err));
     if (t->rank != 0)
         return send_blob(c, t, err);
     for (uint32_t r = 0; r < t->n_ranks; r++) {
@@ -465,17 +443,9 @@ static enum weft_status share_failure(struct weft_checkpointer *c, struct weft_t
     } own = {.failed = atomic_load(&c->state) == WEFT_CHECKPOINT_FAILED};
     snprintf(own.text, sizeof own.text, "%.299s", c->error.msg);
     struct failure *all = calloc(t->n_ranks, sizeof *all);
-    void **at = calloc(t->n_ranks, sizeof *at);
-    size_t *size = calloc(t->n_ranks, sizeof *size);
-    enum weft_status st = all == NULL || at == NULL || size == NULL ? no_memory(err) : WEFT_OK;
-    for (uint32_t r = 0; st == WEFT_OK && r < t->n_ranks; r++) {
-        at[r] = &all[r];
-        size[r] = sizeof *all;
-    }
-    if (st == WEFT_OK && t->comm != NULL)
-        st = weft_comm_gather(t->comm, &own, sizeof own, at, size, err);
-    else if (st == WEFT_OK)
-        all[0] = own;
+    enum weft_status st = all == NULL
+                              ? no_memory(err)
+                              : weft_comm_gather_each(t->comm, &own, sizeof own, all, err);
     uint32_t any = 0;
     for (uint32_t r = 0; st == WEFT_OK && t->rank == 0 && r < t->n_ranks; r++)
         if (all[r].failed && !any) {
@@ -486,8 +456,6 @@ static enum weft_status share_failure(struct weft_checkpointer *c, struct weft_t
         st = weft_comm_spread(t->comm, &any, sizeof any, err);
     *failed = any != 0;
     free(all);
-    free(at);
-    free(size);
     return st;
 }
 

@@ -272,17 +272,9 @@ static enum weft_status share_damage(struct weft_trainer *t, struct damage *own,
                                      size_t note_bytes, struct weft_error *err)
 {
     struct damage *all = calloc(t->n_ranks, sizeof *all);
-    void **at = calloc(t->n_ranks, sizeof *at);
-    size_t *size = calloc(t->n_ranks, sizeof *size);
-    enum weft_status st = all == NULL || at == NULL || size == NULL ? no_memory(err) : WEFT_OK;
-    for (uint32_t r = 0; st == WEFT_OK && r < t->n_ranks; r++) {
-        at[r] = &all[r];
-        size[r] = sizeof *all;
-    }
-    if (st == WEFT_OK && t->comm != NULL)
-        st = weft_comm_gather(t->comm, own, sizeof *own, at, size, err);
-    else if (st == WEFT_OK)
-        all[0] = *own;
+    enum weft_status st = all == NULL
+                              ? no_memory(err)
+                              : weft_comm_gather_each(t->comm, own, sizeof *own, all, err);
     struct damage any = {0};
     for (uint32_t r = 0; st == WEFT_OK && t->rank == 0 && r < t->n_ranks && !any.found; r++)
         any = all[r];
@@ -293,8 +285,6 @@ static enum weft_status share_damage(struct weft_trainer *t, struct damage *own,
     if (st == WEFT_OK)
         *own = any;
     free(all);
-    free(at);
-    free(size);
     return st;
 }
 

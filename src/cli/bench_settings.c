@@ -1,0 +1,39 @@
+/* What benchmarks that train have in common: settings by name, and tokens to train on. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "cli/bench.h"
+#include "data/shard.h"
+#include "train/settings.h"
+#include "weft/spec.h"
+
+enum weft_status weft_bench_set(struct weft_train_settings *s, const char *key,
+                                const char *value, struct weft_error *err)
+{
+    return weft_settings_set(weft_train_setting_list(), key, value, s, err);
+}
+
+enum weft_status weft_bench_set_number(struct weft_train_settings *s, const char *key,
+                                       uint32_t value, struct weft_error *err)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%u", value);
+    return weft_bench_set(s, key, text, err);
+}
+
+enum weft_status weft_bench_write_tokens(const char *path, const char *spec, size_t n,
+                                         struct weft_error *err)
+{
+    struct weft_model model;
+    WEFT_TRY(weft_model_find(spec, &model, err));
+    int32_t *tokens = malloc(n * sizeof *tokens);
+    if (tokens == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu tokens", n);
+    for (size_t i = 0; i < n; i++)
+        tokens[i] = (int32_t)weft_random_below(7, 0, i, model.vocab);
+    enum weft_status st = weft_shard_write(path, model.vocab, tokens, n, err);
+    free(tokens);
+    return st;
+}
