@@ -6,6 +6,7 @@
 #   make setup      only installs what is missing
 #   make setup-browser   likewise, and a browser for the test of the pages
 #   make bench      measures the planner
+#   make races      runs what ranks as threads do under the thread sanitizer
 #   make bits       trains in many layouts, which must all give the same bits
 #   make install    into PREFIX (/usr/local); DESTDIR is honoured
 #   make fuzz       looks for inputs that break a parser, 20 seconds each
@@ -19,7 +20,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 MAKEFLAGS += --no-print-directory
 
 .NOTPARALLEL: # prerequisites run in the order written; CMake runs the jobs
-.PHONY: fuzz all setup setup-browser test demo bench bits install check format clean
+.PHONY: races fuzz all setup setup-browser test demo bench bits install check format clean
 
 all:
 	@command -v cmake >/dev/null || { echo 'cmake is missing: run "make setup" first' >&2; exit 1; }
@@ -47,6 +48,11 @@ bits: all
 install: all
 	cmake --install build/release --prefix "$(PREFIX)"
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" -eq 0 ]; then ldconfig; fi
+
+races:
+	@cmake --preset tsan >/dev/null
+	@cmake --build --preset tsan -j $(JOBS)
+	@ctest --preset tsan -R '^(comm/inproc|exec/|sync/|kern/pool|train/(ranks|bits|alloc|evaluate)|cli/(train_ranks|resume))'
 
 check:
 	@.ci/run
