@@ -51,7 +51,8 @@ enum weft_status weft_train_ask_ranks(struct weft_comm *comm,
 /* From now on the first signal is noted only, and a second one has its usual effect.  On a terminal
  * they leave no half line behind. */
 void weft_train_catch_signals(void);
-int weft_train_stop_signal(void); /* 0: none came */
+int weft_train_stop_signal(void); /* 0: none came, or only when all was done */
+void weft_train_is_over(void);    /* all steps are made */
 
 /* -- what is seen of it: on rank 0 ---------------------------------------------------------- */
 
@@ -61,6 +62,9 @@ struct weft_train_show {
     uint64_t every; /* steps from one line that stays to the next */
     bool pipeline;
 };
+
+/* Where a bar is shown, if anywhere. */
+struct weft_bar weft_train_bar(void);
 
 struct weft_train_show weft_train_show_make(const struct weft_train_settings *settings,
                                             bool pipeline);

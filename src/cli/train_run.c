@@ -227,6 +227,8 @@ static enum weft_status all_steps(struct run *run, struct weft_error *err)
     enum weft_status st = WEFT_OK;
     while (st == WEFT_OK && weft_trainer_done(run->trainer) < steps && !stop)
         st = one_step(run, &stop, err);
+    if (weft_trainer_done(run->trainer) >= steps)
+        weft_train_is_over();
     say_how_it_ended(run, st);
     st = save_what_is_there(run, st, err);
     if (is_root(run) && weft_trainer_done(run->trainer) < steps)
@@ -319,7 +321,7 @@ static void leave_at_once(void *arg, const struct weft_error *err)
     (void)arg;
     if (atomic_flag_test_and_set(&said))
         return;
-    struct weft_bar bar = weft_bar_make(stdout);
+    struct weft_bar bar = weft_train_bar();
     bar.shown = bar.on; /* there may be one */
     weft_bar_clear(&bar);
     fprintf(stderr, "weft: %s\n", err->msg);

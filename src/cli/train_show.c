@@ -9,6 +9,7 @@
 #include "cli/numbers.h"
 #include "cli/train.h"
 #include "kern/isa.h"
+#include "weft/comm.h"
 
 enum { NUMBER = WEFT_NUMBER_TEXT };
 
@@ -115,11 +116,19 @@ static uint64_t steps_between_lines(uint64_t steps)
     return every;
 }
 
+/* Launchers collect the output of ranks, and may give them terminals of their own for that. */
+struct weft_bar weft_train_bar(void)
+{
+    struct weft_bar bar = weft_bar_make(stdout);
+    bar.on = bar.on && weft_comm_launcher() == NULL;
+    return bar;
+}
+
 struct weft_train_show weft_train_show_make(const struct weft_train_settings *settings,
                                             bool pipeline)
 {
     struct weft_train_show show = {.settings = settings,
-                                   .bar = weft_bar_make(stdout),
+                                   .bar = weft_train_bar(),
                                    .every = settings->log.every,
                                    .pipeline = pipeline};
     if (show.every == 0)
