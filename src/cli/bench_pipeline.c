@@ -264,6 +264,14 @@ static enum weft_status mpi_rank(struct weft_comm *comm, void *arg, struct weft_
     WEFT_TRY(run_rank(comm, &run, err));
     if (weft_comm_rank(comm) != 0)
         b->tokens[0] = '\0'; /* rank 0 removes it */
+    else if (!b->s->json)
+        printf(
+            "%u ranks of 1 thread by %s: %.1f tokens/s; bubble %.1f%%, simulated %.1f%%; sums and "
+            "update %.1f%%; 1 MB in %.0f us, %.1f%% of plain sends\n",
+            weft_comm_size(comm), weft_comm_launcher(), out->pipeline.tok_s,
+            100 * out->pipeline.bubble, 100 * out->pipeline.bubble_sim,
+            100 * out->pipeline.rest, out->megabyte.seconds * 1e6,
+            100 * out->megabyte.plain_seconds / out->megabyte.seconds);
     else
         printf("{\"tok_s\": %.17g, \"rest\": %.17g, \"bubble\": %.17g, \"bubble_sim\": %.17g, "
                "\"megabyte_s\": %.17g, \"plain_s\": %.17g}\n",
@@ -306,8 +314,8 @@ static void fill_args(const struct pipeline_bench *b, const char *launcher,
         out->self,     "bench",       "pipeline",      "--spec",
         b->s->spec,    "--schedule",  b->s->schedule,  "--batch",
         out->batch,    "--seq",       out->seq,        "--micros",
-        out->micros,   "--precision", b->s->precision, "--repeat",
-        "1",
+        out->micros,   "--precision", b->s->precision, "--json",
+        "--repeat",    "1",
     };
     size_t n = 0;
     for (size_t i = 0; i < WEFT_LEN(words); i++)

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "cli/bar.h"
 #include "cli/cli.h"
 #include "cli/plan_options.h"
 #include "config/values.h"
@@ -320,6 +321,8 @@ static void contest_release(struct contest *c)
     free(c->at);
 }
 
+enum { MOST_CELLS = 500000 }; /* ranks x micros: some minutes */
+
 static enum weft_status hold_contest(struct contest *c, const struct compare_settings *in,
                                      struct weft_error *err)
 {
@@ -337,7 +340,10 @@ static enum weft_status hold_contest(struct contest *c, const struct compare_set
     for (size_t k = 0; st == WEFT_OK && k < n_list; k++)
         if (list[k] < 1 || list[k] > 64 || list[k] != floor(list[k]))
             st = WEFT_FAIL(err, WEFT_USAGE, "--chunks: %g is no number from 1 to 64", list[k]);
+    struct weft_bar bar = weft_bar_make(stderr); /* searches of large sizes take long */
     for (size_t i = 0; st == WEFT_OK && i < n; i++) {
+        if (weft_bar_is_due(&bar))
+            weft_bar_draw(&bar, (double)i / (double)n, all[i].name, NULL, 0);
         bool any = all[i].takes & WEFT_TAKES_CHUNKS, one_too = all[i].default_chunks == 1;
         if (!any || one_too)
             st = enter(c, &all[i], 1, err);
@@ -345,6 +351,7 @@ static enum weft_status hold_contest(struct contest *c, const struct compare_set
             if (!one_too || list[k] > 1)
                 st = enter(c, &all[i], (uint32_t)list[k], err);
     }
+    weft_bar_clear(&bar);
     weft_values_release(&chunks);
     return st;
 }
@@ -358,6 +365,11 @@ static enum weft_status run_compare(int argc, char **argv, struct weft_error *er
         WEFT_TRY(weft_output_check(in.plan.output, ".svg .json .txt", err));
     if (in.plan.ranks == 0 || in.plan.micros == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "compare needs --ranks P and --micros M");
+    if ((uint64_t)in.plan.ranks * in.plan.micros > MOST_CELLS)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "%u ranks x %u micros: compare makes all schedules, and takes at most "
+                         "%d; weft plan makes one of any size",
+                         in.plan.ranks, in.plan.micros, MOST_CELLS);
     struct contest c = {.ranks = in.plan.ranks, .micros = in.plan.micros};
     struct weft_values bytes = {0};
     enum weft_status st = WEFT_OK;

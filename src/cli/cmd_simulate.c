@@ -421,13 +421,14 @@ static void say_links(struct weft_text *out, const struct simulation *s)
     for (size_t i = 0; i < s->sim.n_links; i++) {
         const struct weft_link_use *l = &s->sim.links[i];
         bytes += l->forward_bytes + l->backward_bytes;
-        if (most == NULL ||
-            l->forward_bytes + l->backward_bytes > most->forward_bytes + most->backward_bytes)
+        if (most == NULL || l->busy > most->busy ||
+            (l->busy == most->busy &&
+             l->forward_bytes + l->backward_bytes > most->forward_bytes + most->backward_bytes))
             most = l;
     }
     if (most == NULL || bytes == 0)
         return;
-    weft_text_addf(out, "bytes             %.6g in all; most on link %u to %u: %.6g", bytes,
+    weft_text_addf(out, "bytes             %.6g in all; busiest link %u to %u: %.6g", bytes,
                    most->from, most->to, most->forward_bytes + most->backward_bytes);
     if (s->sim.metrics.makespan > 0 && most->busy > 0)
         weft_text_addf(out, ", %.1f%% of the time", 100 * most->busy / s->sim.metrics.makespan);

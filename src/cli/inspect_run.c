@@ -125,11 +125,12 @@ enum weft_status weft_inspect_metrics(const char *path, const struct weft_inspec
 /* -- the directory -------------------------------------------------------------------------- */
 
 struct run_view {
-    bool has_settings, has_metrics, finished;
+    bool has_settings, has_metrics, has_model;
+    bool finished; /* all steps are made, and the weights saved */
     struct weft_train_settings settings;
     struct weft_metrics_view metrics;
     struct weft_schedule *schedule; /* owned; NULL when there is none */
-    struct weft_model_view model;   /* when finished */
+    struct weft_model_view model;   /* if it has one */
     struct weft_flights flights;
     size_t n_traces;
 };
@@ -180,7 +181,7 @@ static enum weft_status read_part(struct run_view *v, enum part part, const char
         break;
     case MODEL:
         st = weft_model_view_init(&v->model, path, err);
-        v->finished = st == WEFT_OK;
+        v->has_model = st == WEFT_OK;
         break;
     case RANKS:
         st = weft_flights_init(&v->flights, path,
@@ -207,13 +208,17 @@ static enum weft_status run_view_init(struct run_view *v, const char *dir,
     }
     if (st != WEFT_OK)
         run_view_release(v);
+    v->finished = v->has_model && !(v->has_settings && v->has_metrics &&
+                                    v->metrics.last_step < v->settings.train.steps);
     return st;
 }
 
 static void print_run(const struct run_view *v, FILE *out, const char *path)
 {
     fprintf(out, "%s: a run of weft train, %s\n", path,
-            v->finished ? "finished" : "not finished (there is no model/)");
+            v->finished    ? "finished"
+            : v->has_model ? "stopped before its last step; model/ has its weights"
+                           : "not finished (there is no model/)");
     if (v->has_settings)
         weft_settings_line(&v->settings, out);
     if (v->has_metrics)
@@ -222,7 +227,7 @@ static void print_run(const struct run_view *v, FILE *out, const char *path)
         weft_schedule_line(v->schedule, out);
     if (v->n_traces > 0)
         fprintf(out, "traces   %zu in trace/\n", v->n_traces);
-    if (v->finished)
+    if (v->has_model)
         weft_model_view_print(&v->model, out);
     if (v->flights.n > 0)
         weft_flights_print(&v->flights, v->finished, out);
@@ -249,7 +254,7 @@ static void print_run_json(const struct run_view *v, FILE *out, const char *path
         weft_json_end(&j, '}');
     }
     weft_json_uint(&j, "traces", v->n_traces);
-    if (v->finished) {
+    if (v->has_model) {
         weft_json_begin(&j, "model", '{');
         weft_model_view_json(&v->model, &j);
         weft_json_end(&j, '}');

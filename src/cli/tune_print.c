@@ -175,7 +175,7 @@ void weft_layouts_print_json(FILE *out, const struct weft_layouts *l)
 void weft_layouts_print_text(FILE *out, const struct weft_tune_settings *s,
                              const struct weft_layouts *l)
 {
-    bool cluster = s->cluster != NULL;
+    bool cluster = s->cluster != NULL, letters = false;
     fprintf(out, "%10s %6s  %-17s %s%6s %6s %5s  %-9s %7s %10s\n", "time", "gap", "schedule",
             cluster ? "ranks x replicas " : "", "chunks", "micros", "rows", "partition",
             "bubble", "bytes");
@@ -183,16 +183,18 @@ void weft_layouts_print_text(FILE *out, const struct weft_tune_settings *s,
         const struct weft_layout *a = &l->at[i];
         fprintf(out, "%10.6g %5.1f%%  %-17s ", a->time,
                 100 * weft_gap(a->time - a->reduction, a->bound), a->schedule);
+        bool both = a->replicas > 1 && a->ranks > 1;
+        letters = letters || both;
         if (cluster)
             fprintf(out, "%5u x %-5u %-2s ", a->ranks, a->replicas,
-                    a->replicas == 1 || a->ranks == 1 ? ""
-                    : a->replicas_close               ? "R"
-                                                      : "S");
+                    !both               ? ""
+                    : a->replicas_close ? "R"
+                                        : "S");
         fprintf(out, "%6u %6u %5u  %-9s %6.1f%% %10.4g\n", a->chunks, a->micros, a->rows,
                 a->balanced ? "balanced" : "even", 100 * a->bubble, (double)a->peak_bytes);
     }
     fprintf(out, "\n%zu timed, %zu cut off by bounds, %zu over the memory limit\n", l->n_tried,
             l->n_bounded, l->n_too_large);
-    if (cluster)
+    if (cluster && letters)
         fprintf(out, "S: stages on neighbouring ranks; R: replicas on neighbouring ranks\n");
 }

@@ -228,8 +228,8 @@ static char *allocate(size_t bytes)
 static enum weft_status no_memory(const char *what, size_t bytes, struct weft_error *err)
 {
     return WEFT_FAIL(err, WEFT_NOMEM,
-                     "no memory for %s (%zu bytes): a smaller micro, model or "
-                     "number of stages' slots would need less",
+                     "no memory for %s (%zu bytes): more stages (parallel.pp), a smaller model "
+                     "or smaller micros would need less",
                      what, bytes);
 }
 

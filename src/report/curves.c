@@ -21,17 +21,36 @@ static void lines_release(struct lines *l)
     free(l->at);
 }
 
-/* Exponential, without a bias to its start; a window of a two-hundredth of the run. */
-static void smooth(double *y, size_t n)
+/* The mean of as many neighbours on either side, up to a two-hundredth of the run, and fewer towards
+ * its ends: it neither lags behind nor leans.  False: no memory. */
+static bool smooth(double *y, size_t n)
 {
-    double keep = 1 - 1 / fmax(10, (double)n / 200), sum = 0, weight = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (isnan(y[i]))
-            continue;
-        sum = keep * sum + y[i];
-        weight = keep * weight + 1;
-        y[i] = sum / weight;
+    size_t reach = n / 200 > 8 ? n / 200 : 8;
+    double *sum = calloc(n + 1, sizeof *sum), *count = calloc(n + 1, sizeof *count);
+    bool ok = sum != NULL && count != NULL;
+    for (size_t i = 0; ok && i < n; i++) {
+        sum[i + 1] = sum[i] + (isnan(y[i]) ? 0 : y[i]);
+        count[i + 1] = count[i] + (isnan(y[i]) ? 0 : 1);
     }
+    for (size_t i = 0; ok && i < n; i++) {
+        size_t side = i < n - 1 - i ? i : n - 1 - i;
+        side = side < reach ? side : reach;
+        if (!isnan(y[i]))
+            y[i] =
+                (sum[i + side + 1] - sum[i - side]) / (count[i + side + 1] - count[i - side]);
+    }
+    free(sum);
+    free(count);
+    return ok;
+}
+
+/* All runs on a page are drawn in one way. */
+static bool are_long(const struct weft_page *p)
+{
+    for (size_t r = 0; r < p->n; r++)
+        if (p->runs[r].n_points < SMOOTH_FROM)
+            return false;
+    return true;
 }
 
 struct curve {
@@ -65,7 +84,7 @@ static void add_line(struct weft_page *p, struct lines *l, const struct weft_run
         return;
     }
     if (c->smooth)
-        smooth(y, n);
+        p->failed = !smooth(y, n) || p->failed;
     l->at[l->n++] = (struct weft_chart_line){.name = c->name != NULL ? c->name : run->name,
                                              .colour = c->colour,
                                              .style = c->style,
@@ -101,7 +120,7 @@ static void put_columns(struct weft_page *p, struct weft_chart *c, size_t column
     if (!lines_init(p, &l))
         return;
     for (size_t r = 0; r < p->n; r++) {
-        bool calm = p->runs[r].n_points >= SMOOTH_FROM && column != WEFT_RUN_COLUMN(lr);
+        bool calm = are_long(p) && column != WEFT_RUN_COLUMN(lr);
         struct curve raw = {column, p->n == 1 ? name : NULL, (unsigned)r,
                             calm ? WEFT_LINE_FAINT : WEFT_LINE_PLAIN, false};
         struct curve mean = {column, p->n == 1 ? "smoothed" : NULL, (unsigned)r,
@@ -128,7 +147,7 @@ static void put_loss(struct weft_page *p)
         return;
     for (size_t r = 0; r < p->n; r++) {
         const struct weft_run *run = &p->runs[r];
-        bool long_one = run->n_points >= SMOOTH_FROM;
+        bool long_one = are_long(p);
         unsigned own = (unsigned)r;
         struct curve raw = {WEFT_RUN_COLUMN(loss), p->n == 1 ? "loss" : NULL, own,
                             long_one ? WEFT_LINE_FAINT : WEFT_LINE_PLAIN, false};

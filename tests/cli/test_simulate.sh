@@ -10,7 +10,7 @@ out_has 'idle by cause     warm-up'
 out_has 'critical path'
 out_has 'bound             33: the makespan is at most 0.0% above the optimum'
 run 0 simulate -s 1f1b -p 4 -m 8 -c F=10,I=10,W=10 --bytes 1e9 --cluster "$two_nodes"
-out_has 'most on link'
+out_has 'busiest link'
 run 0 simulate -s 1f1b -p 4 -m 8 -c F=1 --bytes 1e6 --cluster 'rank:4 intra:1GB/s' --transfers link
 run 0 simulate -s zb-v -p 4 -m 8 --samples 100 --jitter lognormal:0.1
 out_has 'samples           100: p5'
