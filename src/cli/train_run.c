@@ -307,9 +307,9 @@ static enum weft_status prepare(struct run *run, struct weft_error *err)
     if (run->dir.aside != NULL)
         printf("         the run was finished, and goes on: its weights are in %s\n",
                run->dir.aside);
-    if (run->dir.again)
-        printf("         an unfinished run was here: this one starts anew, and its metrics are "
-               "appended\n");
+    if (run->dir.old_metrics != NULL)
+        printf("         an unfinished run was here: its metrics are in %s now\n",
+               run->dir.old_metrics);
     fflush(stdout);
     return WEFT_OK;
 }

@@ -245,6 +245,93 @@ static enum weft_status extend(const char *dir, const char *metrics,
     return move_model_aside(dir, last > 0 ? last : resumed, aside, err);
 }
 
+/* -- what an earlier run has left ----------------------------------------------------------- */
+
+/* Names of what belongs to one start, and their names aside, with a number. */
+static const struct {
+    const char *name, *aside;
+} left[] = {{"metrics.jsonl", "metrics-%u.jsonl"},
+            {"samples.jsonl", "samples-%u.jsonl"},
+            {"trace", "trace-%u"}};
+
+enum { LEFT_METRICS, LEFT_SAMPLES, LEFT_TRACE };
+
+enum { ASIDE_NAME = 40 };
+
+static void name_aside(unsigned what, unsigned number, char out[ASIDE_NAME])
+{
+    const char *form = left[what].aside, *at = strchr(form, '%');
+    snprintf(out, ASIDE_NAME, "%.*s%u%s", (int)(at - form), form, number, at + 2);
+}
+
+/* The first number that nothing aside has, so that what is of one run has the same. */
+static unsigned free_number(const char *dir)
+{
+    for (unsigned number = 1;; number++) {
+        bool taken = false;
+        for (unsigned i = 0; i < WEFT_LEN(left) && !taken; i++) {
+            char name[ASIDE_NAME];
+            name_aside(i, number, name);
+            taken = is_there(dir, name);
+        }
+        if (!taken)
+            return number;
+    }
+}
+
+/* What is not there, or has nothing in it, stays.  *out, which may be NULL, is where it is now. */
+static enum weft_status move_aside(const char *dir, unsigned what, unsigned number, char **out,
+                                   struct weft_error *err)
+{
+    char name[ASIDE_NAME];
+    name_aside(what, number, name);
+    char *from = weft_path_join(dir, left[what].name), *to = weft_path_join(dir, name);
+    struct stat info;
+    enum weft_status st = from == NULL || to == NULL ? no_memory(dir, err) : WEFT_OK;
+    bool moves = st == WEFT_OK && stat(from, &info) == 0 && info.st_size > 0;
+    if (moves && rename(from, to) != 0)
+        st = WEFT_FAIL(err, WEFT_IO, "%.200s cannot be moved aside: %s", from, strerror(errno));
+    if (st == WEFT_OK && moves && out != NULL) {
+        *out = to;
+        to = NULL;
+    }
+    free(from);
+    free(to);
+    return st;
+}
+
+/* Whether the run goes on from a checkpoint of this directory: then its metrics go on, too. */
+static bool goes_on_here(const char *dir, const struct weft_train_settings *s, uint64_t resumed)
+{
+    struct stat here, there;
+    if (resumed == 0 || strcmp(s->checkpoint.resume, "auto") == 0)
+        return resumed > 0;
+    char *own = weft_path_join(dir, "checkpoints");
+    char *parent = weft_path_join(s->checkpoint.resume, "..");
+    bool same = own != NULL && parent != NULL && stat(own, &here) == 0 &&
+                stat(parent, &there) == 0 && here.st_dev == there.st_dev &&
+                here.st_ino == there.st_ino;
+    free(own);
+    free(parent);
+    return same;
+}
+
+/* Of steps that come again there are no lines; nothing else is lost. */
+static enum weft_status make_way(struct weft_rundir *run, const char *dir, const char *metrics,
+                                 bool goes_on, uint64_t resumed, struct weft_error *err)
+{
+    if (goes_on) {
+        WEFT_TRY(cut_steps(metrics, resumed, err));
+        return cut_steps(run->samples, resumed, err);
+    }
+    unsigned number = free_number(dir);
+    WEFT_TRY(move_aside(dir, LEFT_METRICS, number, &run->old_metrics, err));
+    WEFT_TRY(move_aside(dir, LEFT_SAMPLES, number, NULL, err));
+    return move_aside(dir, LEFT_TRACE, number, NULL, err);
+}
+
+/* -- the beginning -------------------------------------------------------------------------- */
+
 /* The tokenizer of the data, so that the directory of a run is all that its checkpoints need. */
 static enum weft_status keep_tokenizer(const char *dir, const struct weft_train_settings *s,
                                        struct weft_error *err)
@@ -266,8 +353,6 @@ enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
                                   const struct weft_train_settings *settings, uint64_t resumed,
                                   struct weft_error *err)
 {
-    /* A run that was to go on and had no checkpoint yet begins again: so do its metrics. */
-    bool goes_on = strcmp(settings->checkpoint.resume, "no") != 0;
     WEFT_TRY(check_goes_on(dir, settings, resumed, err));
     char *config = weft_path_join(dir, "config.yaml");
     char *metrics = weft_path_join(dir, "metrics.jsonl");
@@ -276,19 +361,14 @@ enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
     enum weft_status st = WEFT_OK;
     if (config == NULL || metrics == NULL || run->model == NULL || run->samples == NULL)
         st = no_memory(dir, err);
-    struct stat info;
     if (st == WEFT_OK)
         st = extend(dir, metrics, settings, resumed, &run->aside, err);
     if (st == WEFT_OK)
         st = keep_tokenizer(dir, settings, err);
-    if (st == WEFT_OK) {
-        run->again = !goes_on && stat(metrics, &info) == 0 && info.st_size > 0;
+    if (st == WEFT_OK)
         st = write_config(config, settings, err);
-    }
-    if (st == WEFT_OK && goes_on)
-        st = cut_steps(metrics, resumed, err);
-    if (st == WEFT_OK && goes_on)
-        st = cut_steps(run->samples, resumed, err);
+    if (st == WEFT_OK)
+        st = make_way(run, dir, metrics, goes_on_here(dir, settings, resumed), resumed, err);
     if (st == WEFT_OK)
         st = weft_metrics_log_new(metrics, &run->metrics, err);
     free(config);
@@ -387,5 +467,6 @@ void weft_rundir_release(struct weft_rundir *run)
     free(run->model);
     free(run->samples);
     free(run->aside);
+    free(run->old_metrics);
     *run = (struct weft_rundir){0};
 }

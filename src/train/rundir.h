@@ -7,6 +7,8 @@
  *     trace/          what the actions of the first steps took: step-000001.trace
  *     ranks/          what each rank was last at: for weft inspect
  *     tokenizer.json  that of the data, if it has one
+ *     metrics-N.jsonl, samples-N.jsonl, trace-N/
+ *                     those of unfinished runs that were here; traces also of another schedule
  *     model/          the final weights, a Hugging Face directory: there when the run is finished
  *     model-step-N/   those of N steps, when the run was finished then and went on later
  */
@@ -30,7 +32,7 @@ struct weft_rundir {
     struct weft_metrics_log *metrics; /* owned */
     struct weft_store_lock *lock;     /* owned */
     struct weft_made made;            /* taken back when the run does not begin */
-    bool again;  /* a run that was not finished has left its metrics here */
+    char *old_metrics; /* owned: where those of a run are that was not finished; NULL: none */
     char *aside; /* owned: where the weights are of a finished run that goes on; NULL: none */
 };
 
@@ -41,9 +43,11 @@ struct weft_rundir {
 enum weft_status weft_rundir_open(struct weft_rundir *run, const char *dir, bool resume,
                                   struct weft_error *err);
 
-/* Writes config.yaml and opens metrics.jsonl; of a run that goes on after step `resumed` the lines
- * of later steps are taken out: they will come again.  A finished run goes on when it has more steps
- * to do, and its weights are moved aside.  Local. */
+/* Writes config.yaml and opens metrics.jsonl.  Of a run that goes on after step `resumed`, from a
+ * checkpoint of this directory, the lines of later steps are taken out: they will come again.  Else
+ * what an unfinished run has left is moved aside: metrics-1.jsonl, samples-1.jsonl, trace-1, or the
+ * next number that is free.  A finished run goes on when it has more steps to do, and its weights
+ * are moved aside.  Local. */
 enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
                                   const struct weft_train_settings *settings, uint64_t resumed,
                                   struct weft_error *err);

@@ -71,4 +71,33 @@ err_has "$(basename "$newest")"
 out_has 'resumed  from the checkpoint of step 5'
 run 4 train "${settings[@]}" --train.steps=10 --checkpoint.resume="$newest.nowhere"
 
+numbers() { sed 's/.*"step":\([0-9]*\).*/\1/' "$1/metrics.jsonl"; }
+# What a run that was killed without a checkpoint has left is kept, and no part of the next one.
+sampled=("${settings[@]}" --log.sample=2 --log.sample_tokens=3 --checkpoint.async=false --optim.decay_steps=30)
+run 0 train "${sampled[@]}" --train.steps=12 --log.dir=once
+run 0 train "${sampled[@]}" --train.steps=9 --log.dir=twice --optim.lr=0.01
+rm -r twice/model
+cp twice/metrics.jsonl dead
+run 0 train "${sampled[@]}" --train.steps=6 --log.dir=twice --checkpoint.every=3
+out_has 'an unfinished run was here: its metrics are in twice/metrics-1.jsonl now'
+rm -r twice/model
+run 0 train "${sampled[@]}" --train.steps=12 --log.dir=twice --checkpoint.every=3 --checkpoint.resume=auto
+out_lacks 'an unfinished run was here'
+holds test "$(steps twice)" = "$(steps once)"
+holds cmp dead twice/metrics-1.jsonl
+holds cmp once/samples.jsonl twice/samples.jsonl
+holds test -s twice/samples-1.jsonl -a ! -e twice/metrics-2.jsonl
+# Likewise where the checkpoint is that of another directory; its own are no strangers.
+run 0 train "${sampled[@]}" --train.steps=9 --log.dir=guest --optim.lr=0.01
+rm -r guest/model
+run 0 train "${sampled[@]}" --train.steps=14 --log.dir=guest --checkpoint.every=1 \
+    --checkpoint.resume=twice/checkpoints/step-00000012
+out_has 'an unfinished run was here: its metrics are in guest/metrics-1.jsonl now'
+holds test "$(numbers guest)" = $'13\n14'
+rm -r guest/model
+run 0 train "${sampled[@]}" --train.steps=16 --log.dir=guest --checkpoint.every=1 \
+    --checkpoint.resume=guest/checkpoints/step-00000014/
+holds test "$(numbers guest)" = "$(seq 13 16)"
+holds test ! -e guest/metrics-2.jsonl
+
 finish
