@@ -170,14 +170,15 @@ static bool can_save(enum weft_status st)
     return st == WEFT_OK || st == WEFT_NUMERIC || st == WEFT_DATA;
 }
 
-/* The model takes its tokenizer along: generate needs nothing else then. */
+/* The model takes the run's tokenizer along: generate needs nothing else then. */
 static enum weft_status keep_tokenizer(const struct run *run, struct weft_error *err)
 {
-    struct weft_tokenizer *t = NULL;
-    uint32_t vocab = weft_trainer_info(run->trainer).model.vocab;
-    WEFT_TRY(weft_train_tokenizer(run->settings, vocab, &t, err));
-    enum weft_status st = t == NULL ? WEFT_OK : weft_tokenizer_save(t, run->dir.model, err);
-    weft_tokenizer_free(t);
+    if (access(run->dir.tokenizer, F_OK) != 0)
+        return WEFT_OK;
+    char *path = weft_path_join(run->dir.model, "tokenizer.json");
+    enum weft_status st = path == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path")
+                                       : weft_file_copy(run->dir.tokenizer, path, err);
+    free(path);
     return st;
 }
 
@@ -256,14 +257,15 @@ static enum weft_status open_run_directory(struct run *run, struct weft_error *e
     const struct weft_train_settings *s = run->settings;
     if (s->log.dir == NULL)
         return WEFT_OK;
+    struct weft_trainer_info info = weft_trainer_info(run->trainer);
     if (is_root(run)) {
-        const struct weft_layout *l = weft_trainer_info(run->trainer).layout;
-        WEFT_TRY(weft_rundir_init(&run->dir, s->log.dir, s, run->resumed, err));
+        const struct weft_layout *l = info.layout;
+        WEFT_TRY(
+            weft_rundir_init(&run->dir, s->log.dir, s, info.model.vocab, run->resumed, err));
         WEFT_TRY(weft_rundir_schedule(s->log.dir, weft_layout_schedule(l, 0), err));
         if (s->log.trace_steps > 0)
             WEFT_TRY(weft_rundir_make(s->log.dir, "trace", err));
     }
-    struct weft_trainer_info info = weft_trainer_info(run->trainer);
     WEFT_TRY(weft_train_write_plan(run->comm, s, &info, err));
     if (is_root(run))
         serve(run);

@@ -3,59 +3,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "ckpt/file.h"
 #include "cli/cli.h"
+#include "train/load.h"
 
 /* -- the tokenizer -------------------------------------------------------------------------- */
 
-/* `folder`/tokenizer.json, when it is there and of no more tokens than the model has: what lies
- * beside the data by chance is none of its. */
-static enum weft_status look_in(const char *folder, uint32_t vocab, struct weft_tokenizer **out,
-                                struct weft_error *err)
+static enum weft_status open_tokenizer(const struct weft_train_settings *s, uint32_t vocab,
+                                       struct weft_tokenizer **out, struct weft_error *err)
 {
-    char *path = weft_path_join(folder, "tokenizer.json");
-    enum weft_status st = WEFT_OK;
-    if (path == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path");
-    if (access(path, F_OK) == 0)
-        st = weft_tokenizer_open(path, out, err);
+    char *path = NULL;
+    WEFT_TRY(weft_load_tokenizer_of(s, vocab, &path, err));
+    enum weft_status st = path == NULL ? WEFT_OK : weft_tokenizer_open(path, out, err);
     free(path);
-    if (st == WEFT_OK && *out != NULL && weft_tokenizer_n_vocab(*out) > vocab) {
-        weft_tokenizer_free(*out);
-        *out = NULL;
-    }
+    if (st == WEFT_OK && *out == NULL && vocab >= 257)
+        st = weft_tokenizer_bytes(out, err);
     return st;
-}
-
-static enum weft_status look_beside(const char *file, uint32_t vocab,
-                                    struct weft_tokenizer **out, struct weft_error *err)
-{
-    char *folder = strdup(file);
-    if (folder == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path");
-    char *slash = strrchr(folder, '/');
-    if (slash != NULL)
-        *slash = '\0';
-    enum weft_status st = look_in(slash == NULL ? "." : folder, vocab, out, err);
-    free(folder);
-    return st;
-}
-
-enum weft_status weft_train_tokenizer(const struct weft_train_settings *s, uint32_t vocab,
-                                      struct weft_tokenizer **out, struct weft_error *err)
-{
-    *out = NULL;
-    if (s->data.tokenizer != NULL)
-        return weft_tokenizer_open(s->data.tokenizer, out, err);
-    WEFT_TRY(weft_is_directory(s->data.train) ? look_in(s->data.train, vocab, out, err)
-                                              : look_beside(s->data.train, vocab, out, err));
-    if (*out == NULL && s->model.dir != NULL)
-        WEFT_TRY(look_in(s->model.dir, vocab, out, err));
-    return WEFT_OK;
 }
 
 /* -- the prompt ----------------------------------------------------------------------------- */
@@ -101,9 +66,7 @@ enum weft_status weft_train_sampler_init(struct weft_train_sampler *p,
         .prompt_text = s->log.sample_prompt,
         /* As weft generate has them without being told. */
         .spec = {.end = -1, .how = {.temperature = 0.8, .top_k = 50, .top_p = 1, .seed = 42}}};
-    WEFT_TRY(weft_train_tokenizer(s, model->vocab, &p->tokenizer, err));
-    if (p->tokenizer == NULL && model->vocab >= 257)
-        WEFT_TRY(weft_tokenizer_bytes(&p->tokenizer, err));
+    WEFT_TRY(open_tokenizer(s, model->vocab, &p->tokenizer, err));
     if (p->tokenizer != NULL)
         p->spec.end = weft_tokenizer_document_end(p->tokenizer);
     WEFT_TRY(encode_prompt(p, model->vocab, err));

@@ -6,11 +6,6 @@
 #include "data/tokenizer.h"
 #include "train/rundir.h"
 
-/* The tokenizer of a run's data: data.tokenizer, or the one beside the data, or the model's own.
- * *out is NULL when there is none; the caller frees it. */
-enum weft_status weft_train_tokenizer(const struct weft_train_settings *s, uint32_t vocab,
-                                      struct weft_tokenizer **out, struct weft_error *err);
-
 struct weft_train_sampler {
     struct weft_sample_spec spec;
     const char *prompt_text;          /* borrowed */

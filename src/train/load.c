@@ -7,6 +7,9 @@
 
 #include "base/error.h"
 #include "ckpt/file.h"
+#include "data/shard.h"
+#include "data/tokenizer.h"
+#include "train/meta.h"
 
 static enum weft_status check_names(const struct weft_weights *w,
                                     const struct weft_param_list *params,
@@ -176,26 +179,72 @@ static enum weft_status find_in(const char *dir, const char *name, char **out,
     return WEFT_OK;
 }
 
-enum weft_status weft_load_tokenizer_of(const struct weft_train_settings *s, char **out,
-                                        struct weft_error *err)
+/* The path of a tokenizer of no more tokens than the model has, else NULL: what lies beside the
+ * data by chance is none of its.  Takes `path`, which may be NULL. */
+static enum weft_status take_fitting(char *path, uint32_t vocab, char **out,
+                                     struct weft_error *err)
+{
+    struct weft_tokenizer *t = NULL;
+    enum weft_status st =
+        path == NULL || access(path, F_OK) != 0 ? WEFT_OK : weft_tokenizer_open(path, &t, err);
+    if (t != NULL && weft_tokenizer_n_vocab(t) <= vocab)
+        *out = path;
+    else
+        free(path);
+    weft_tokenizer_free(t);
+    return st;
+}
+
+/* Data that cannot be read is told of by who needs it. */
+static enum weft_status find_beside_data(const char *data, uint32_t vocab, char **out,
+                                         struct weft_error *err)
+{
+    struct weft_shards *shards = NULL;
+    if (data == NULL || weft_shards_open_part(data, "train", &shards, NULL) != WEFT_OK)
+        return WEFT_OK;
+    char *path = weft_meta_path_beside(shards, "tokenizer.json");
+    weft_shards_free(shards);
+    return take_fitting(path, vocab, out, err);
+}
+
+/* A model that weft can train may have a tokenizer that it cannot use: that is no error. */
+static enum weft_status find_in_model(const char *dir, uint32_t vocab, char **out,
+                                      struct weft_error *err)
+{
+    struct weft_error why = {0};
+    char *path = NULL;
+    WEFT_TRY(find_in(dir, "tokenizer.json", &path, err));
+    if (path == NULL)
+        WEFT_TRY(find_in(dir, "vocab.json", &path, err));
+    if (take_fitting(path, vocab, out, &why) == WEFT_NOMEM)
+        return no_path(err);
+    return WEFT_OK;
+}
+
+enum weft_status weft_load_tokenizer_of(const struct weft_train_settings *s, uint32_t vocab,
+                                        char **out, struct weft_error *err)
 {
     *out = NULL;
-    if (s->data.tokenizer == NULL)
-        return s->data.train == NULL ? WEFT_OK
-                                     : find_in(s->data.train, "tokenizer.json", out, err);
-    *out = strdup(s->data.tokenizer);
-    return *out == NULL ? no_path(err) : WEFT_OK;
+    if (s->data.tokenizer != NULL) {
+        *out = strdup(s->data.tokenizer);
+        return *out == NULL ? no_path(err) : WEFT_OK;
+    }
+    WEFT_TRY(find_beside_data(s->data.train, vocab, out, err));
+    if (*out == NULL && s->model.dir != NULL)
+        return find_in_model(s->model.dir, vocab, out, err);
+    return WEFT_OK;
 }
 
 /* The settings are those of another day, and paths in them may lead nowhere by now. */
-static enum weft_status find_by_settings(const char *text, char **out, struct weft_error *err)
+static enum weft_status find_by_settings(const char *text, uint32_t vocab, char **out,
+                                         struct weft_error *err)
 {
     const struct weft_setting_list list = weft_train_setting_list();
     struct weft_train_settings s;
     WEFT_TRY(weft_settings_init(list, &s, err));
     enum weft_status st = WEFT_OK;
     if (weft_settings_parse(list, text, strlen(text), "", &s, NULL) == WEFT_OK)
-        st = weft_load_tokenizer_of(&s, out, err);
+        st = weft_load_tokenizer_of(&s, vocab, out, err);
     weft_settings_release(list, &s);
     if (st == WEFT_OK && *out != NULL && access(*out, R_OK) != 0) {
         free(*out);
@@ -215,6 +264,6 @@ enum weft_status weft_load_find_tokenizer(const struct weft_weights *w, char **o
         if (i < 2 || info->settings != NULL)
             WEFT_TRY(find_in(info->path, names[i], out, err));
     if (*out == NULL && info->settings != NULL)
-        return find_by_settings(info->settings, out, err);
+        return find_by_settings(info->settings, info->model.vocab, out, err);
     return WEFT_OK;
 }

@@ -26,9 +26,11 @@ enum weft_status weft_load_hash(const struct weft_weights *w, char out[WEFT_HASH
 enum weft_status weft_load_find_tokenizer(const struct weft_weights *w, char **out,
                                           struct weft_error *err);
 
-/* The same for a run with these settings: NULL when its data has no tokenizer.  Local. */
-enum weft_status weft_load_tokenizer_of(const struct weft_train_settings *s, char **out,
-                                        struct weft_error *err);
+/* The same for a run with these settings, of a model of so many tokens: data.tokenizer, or the one in
+ * the folder of data.train, or that of model.dir.  One that was not named is passed over when it has
+ * more tokens than the model.  NULL: there is none.  Local. */
+enum weft_status weft_load_tokenizer_of(const struct weft_train_settings *s, uint32_t vocab,
+                                        char **out, struct weft_error *err);
 
 /* Elements begin .. begin + n - 1 of what a checkpoint has of a tensor, and where they go. */
 struct weft_load_range {

@@ -20,8 +20,7 @@ static const char *base_name(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
-/* Where all shards are in one folder: the path of a file there, which the caller frees. */
-static char *path_beside(const struct weft_shards *shards, const char *name)
+char *weft_meta_path_beside(const struct weft_shards *shards, const char *name)
 {
     const char *first = weft_shards_path(shards, 0);
     size_t len = (size_t)(base_name(first) - first);
@@ -54,7 +53,7 @@ static double ratio(const json_t *meta)
 
 struct weft_meta weft_meta_read(const struct weft_shards *shards)
 {
-    char *path = path_beside(shards, "meta.json"), *text = NULL;
+    char *path = weft_meta_path_beside(shards, "meta.json"), *text = NULL;
     size_t len = 0;
     struct weft_meta out = {0};
     if (path != NULL && weft_file_read(path, META_BYTES, &text, &len, NULL) == WEFT_OK) {
@@ -87,7 +86,7 @@ static enum weft_status vocab_beside(const struct weft_shards *shards, uint32_t 
     *out = weft_meta_read(shards).vocab;
     if (*out != 0)
         return WEFT_OK;
-    char *path = path_beside(shards, "tokenizer.json");
+    char *path = weft_meta_path_beside(shards, "tokenizer.json");
     enum weft_status st = WEFT_OK;
     if (path != NULL && access(path, F_OK) == 0)
         st = count_tokens(path, out, err);

@@ -12,6 +12,10 @@ struct weft_meta {
     double token_bytes; /* bytes of text that a token stands for on average; 0: not said */
 };
 
+/* The path of a file of that name in the folder of the shards, there or not; the caller frees it.
+ * NULL: they are in several folders, or there is no memory.  Local. */
+char *weft_meta_path_beside(const struct weft_shards *shards, const char *name);
+
 /* All zero when the shards are not in one folder, or it has no such file.  Local. */
 struct weft_meta weft_meta_read(const struct weft_shards *shards);
 

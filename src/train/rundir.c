@@ -332,13 +332,17 @@ static enum weft_status make_way(struct weft_rundir *run, const char *dir, const
 
 /* -- the beginning -------------------------------------------------------------------------- */
 
-/* The tokenizer of the data, so that the directory of a run is all that its checkpoints need. */
-static enum weft_status keep_tokenizer(const char *dir, const struct weft_train_settings *s,
-                                       struct weft_error *err)
+/* The tokenizer of the data, so that the directory of a run is all that its checkpoints need.  A run
+ * that goes on may have one from a day when it was still beside the data. */
+static enum weft_status keep_tokenizer(const struct weft_rundir *run, const char *dir,
+                                       const struct weft_train_settings *s, uint32_t vocab,
+                                       bool goes_on, struct weft_error *err)
 {
     char *path = NULL;
     struct weft_tokenizer *t = NULL;
-    WEFT_TRY(weft_load_tokenizer_of(s, &path, err));
+    WEFT_TRY(weft_load_tokenizer_of(s, vocab, &path, err));
+    if (path == NULL && !goes_on)
+        unlink(run->tokenizer);
     if (path == NULL)
         return WEFT_OK;
     enum weft_status st = weft_tokenizer_open(path, &t, err);
@@ -350,25 +354,28 @@ static enum weft_status keep_tokenizer(const char *dir, const struct weft_train_
 }
 
 enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
-                                  const struct weft_train_settings *settings, uint64_t resumed,
-                                  struct weft_error *err)
+                                  const struct weft_train_settings *settings, uint32_t vocab,
+                                  uint64_t resumed, struct weft_error *err)
 {
+    bool goes_on = goes_on_here(dir, settings, resumed);
     WEFT_TRY(check_goes_on(dir, settings, resumed, err));
     char *config = weft_path_join(dir, "config.yaml");
     char *metrics = weft_path_join(dir, "metrics.jsonl");
     run->model = weft_path_join(dir, "model");
     run->samples = weft_path_join(dir, "samples.jsonl");
+    run->tokenizer = weft_path_join(dir, "tokenizer.json");
     enum weft_status st = WEFT_OK;
-    if (config == NULL || metrics == NULL || run->model == NULL || run->samples == NULL)
+    if (config == NULL || metrics == NULL || run->model == NULL || run->samples == NULL ||
+        run->tokenizer == NULL)
         st = no_memory(dir, err);
     if (st == WEFT_OK)
         st = extend(dir, metrics, settings, resumed, &run->aside, err);
     if (st == WEFT_OK)
-        st = keep_tokenizer(dir, settings, err);
+        st = keep_tokenizer(run, dir, settings, vocab, goes_on, err);
     if (st == WEFT_OK)
         st = write_config(config, settings, err);
     if (st == WEFT_OK)
-        st = make_way(run, dir, metrics, goes_on_here(dir, settings, resumed), resumed, err);
+        st = make_way(run, dir, metrics, goes_on, resumed, err);
     if (st == WEFT_OK)
         st = weft_metrics_log_new(metrics, &run->metrics, err);
     free(config);
@@ -466,6 +473,7 @@ void weft_rundir_release(struct weft_rundir *run)
     weft_store_unlock(run->lock);
     free(run->model);
     free(run->samples);
+    free(run->tokenizer);
     free(run->aside);
     free(run->old_metrics);
     *run = (struct weft_rundir){0};

@@ -28,7 +28,7 @@
 
 struct weft_rundir {
     char *model;                      /* owned: the path of the weights to be */
-    char *samples;                    /* owned: the path */
+    char *samples, *tokenizer;        /* owned: the paths; there may be none */
     struct weft_metrics_log *metrics; /* owned */
     struct weft_store_lock *lock;     /* owned */
     struct weft_made made;            /* taken back when the run does not begin */
@@ -43,14 +43,15 @@ struct weft_rundir {
 enum weft_status weft_rundir_open(struct weft_rundir *run, const char *dir, bool resume,
                                   struct weft_error *err);
 
-/* Writes config.yaml and opens metrics.jsonl.  Of a run that goes on after step `resumed`, from a
+/* Writes config.yaml, puts the tokenizer of the data there (train/load.h), of a model of `vocab`
+ * tokens, and opens metrics.jsonl.  Of a run that goes on after step `resumed`, from a
  * checkpoint of this directory, the lines of later steps are taken out: they will come again.  Else
  * what an unfinished run has left is moved aside: metrics-1.jsonl, samples-1.jsonl, trace-1, or the
  * next number that is free.  A finished run goes on when it has more steps to do, and its weights
  * are moved aside.  Local. */
 enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
-                                  const struct weft_train_settings *settings, uint64_t resumed,
-                                  struct weft_error *err);
+                                  const struct weft_train_settings *settings, uint32_t vocab,
+                                  uint64_t resumed, struct weft_error *err);
 /* A directory within it.  Local. */
 enum weft_status weft_rundir_make(const char *dir, const char *name, struct weft_error *err);
 enum weft_status weft_rundir_schedule(const char *dir, const struct weft_schedule *schedule,

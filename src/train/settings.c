@@ -50,7 +50,7 @@ static const struct weft_setting rows[] = {
      AT(data.train)},
     {"data", "val", WEFT_SET_TEXT, "", "token shards to evaluate on", AT(data.val)},
     {"data", "tokenizer", WEFT_SET_TEXT, "",
-     "a tokenizer's folder or file, put beside the weights; without: tokenizer.json in data.train",
+     "a tokenizer's folder or file, put beside the weights; without: that of data.train or model.dir",
      AT(data.tokenizer)},
     {"data", "seq", WEFT_SET_COUNT, "auto", "tokens of a sequence; auto: the model's ctx",
      .zero = "auto", .least = 1, .most = 16 * MANY, AT(data.seq)},

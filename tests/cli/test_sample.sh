@@ -48,6 +48,28 @@ out_has 'resumed  from the checkpoint of step 8'
 holds cmp a/samples.jsonl s/samples.jsonl
 holds test "$(hash_of s)" = "$(hash_of a)"
 
+# The run, its model and its texts have one tokenizer, wherever it is found: in the folder of a file or
+# of a list, in model.dir; never one of more tokens than the model has.
+found=(--data.batch=4 --parallel.micros=4 --parallel.threads=1 --train.steps=1 --checkpoint.every=1 --log.sample=1 --log.sample_tokens=2)
+new=(--model.arch=gpt2 --model.layers=1 --model.dim=32 --model.heads=2 --model.ctx=64)
+shard=$(echo data/*.bin)
+mkdir bare
+cp "$shard" bare/
+run 0 train "${new[@]}" "${found[@]}" --model.vocab=320 --data.train="$shard" --log.dir=of-file
+run 0 train "${new[@]}" "${found[@]}" --model.vocab=320 --data.train="$shard,$shard" --log.dir=of-list
+run 0 train "${found[@]}" --model.dir=of-file/model --data.train=bare --log.dir=of-model
+run 0 train "${new[@]}" "${found[@]}" --model.vocab=320 --data.train=bare --data.tokenizer=data --log.dir=of-name
+for run in of-file of-list of-model of-name; do
+    holds cmp data/tokenizer.json $run/tokenizer.json
+    holds cmp data/tokenizer.json $run/model/tokenizer.json
+    run 0 generate --model $run/checkpoints/step-00000001 --prompt 'the quick ' -n 1 --json
+    holds test "$(sed 's/.*"prompt":\[\([^]]*\).*/\1/' out | tr -cd , | wc -c)" -lt 9 # fewer than bytes
+done
+cp "$WEFT_TEST_DATA/train/gpt2-tiny/tokens.bin" bare/few.bin
+cp data/tokenizer.json bare/
+run 0 train "${new[@]}" "${found[@]}" --model.vocab=300 --data.train=bare/few.bin --log.dir=of-none
+holds test ! -e of-none/tokenizer.json -a ! -e of-none/model/tokenizer.json
+
 # A new model of bytes says all kinds of things: none of them moves the cursor.
 run 0 train --model.spec=d1 --model.vocab=257 --model.ctx=64 --data.train="$WEFT_TEST_DATA/train/gpt2-tiny/tokens.bin" \
     --data.batch=2 --train.steps=6 --optim.lr=1e-6 --log.sample=1 --log.sample_tokens=60 --log.dir=b
