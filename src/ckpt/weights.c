@@ -86,7 +86,8 @@ static enum weft_status describe_store(struct weft_weights *w, struct weft_error
     const char *model = weft_store_model(w->store), *path = weft_store_path(w->store);
     WEFT_TRY(weft_hf_config_parse(model, strlen(model), path, &w->info.model, err));
     w->info.kind = "checkpoint";
-    w->info.settings = weft_store_config(w->store);
+    const char *settings = weft_store_config(w->store);
+    w->info.settings = settings[0] == '\0' ? NULL : settings; /* weft convert has none */
     w->info.n_tensors = weft_store_count(w->store);
     for (size_t i = 0; i < w->info.n_tensors; i++) /* all have their bytes: no overflow */
         w->info.n_elements += weft_store_at(w->store, i)->n;

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -253,17 +254,33 @@ static enum weft_status find_by_settings(const char *text, uint32_t vocab, char 
     return st;
 }
 
+/* RUN/checkpoints/step-N, by whatever path it was opened. */
+static enum weft_status is_in_run(const char *path, bool *out, struct weft_error *err)
+{
+    struct stat parent, named;
+    char *up = weft_path_join(path, ".."), *there = weft_path_join(path, "../../checkpoints");
+    enum weft_status st = up == NULL || there == NULL ? no_path(err) : WEFT_OK;
+    *out = st == WEFT_OK && stat(up, &parent) == 0 && stat(there, &named) == 0 &&
+           parent.st_dev == named.st_dev && parent.st_ino == named.st_ino;
+    free(up);
+    free(there);
+    return st;
+}
+
 enum weft_status weft_load_find_tokenizer(const struct weft_weights *w, char **out,
                                           struct weft_error *err)
 {
-    static const char *const names[] = {"tokenizer.json", "vocab.json",
-                                        "../../tokenizer.json"}; /* RUN/checkpoints/step-N */
     const struct weft_weights_info *info = weft_weights_info(w);
+    bool in_run = false;
     *out = NULL;
-    for (size_t i = 0; i < WEFT_LEN(names) && *out == NULL; i++)
-        if (i < 2 || info->settings != NULL)
-            WEFT_TRY(find_in(info->path, names[i], out, err));
-    if (*out == NULL && info->settings != NULL)
-        return find_by_settings(info->settings, info->model.vocab, out, err);
-    return WEFT_OK;
+    WEFT_TRY(find_in(info->path, "tokenizer.json", out, err));
+    if (*out == NULL)
+        WEFT_TRY(find_in(info->path, "vocab.json", out, err));
+    if (*out != NULL || info->settings == NULL)
+        return WEFT_OK;
+    WEFT_TRY(is_in_run(info->path, &in_run, err));
+    if (in_run)
+        WEFT_TRY(find_in(info->path, "../../tokenizer.json", out, err));
+    return *out != NULL ? WEFT_OK
+                        : find_by_settings(info->settings, info->model.vocab, out, err);
 }

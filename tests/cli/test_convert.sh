@@ -100,6 +100,21 @@ for model in worded-one worded-start worded-back spoken/checkpoints/step-0000000
     run 0 generate --model $model --prompt 'over the warp' -n 1 --json
     holds test "$(prompt)" = "$want"
 done
+# One that lies two folders above by chance is nobody's: only that of a run is.
+mkdir -p by/chance by/checkpoints
+cp worded/tokenizer.json by/
+run 0 convert five by/chance/five --to checkpoint
+run 0 convert five by/checkpoints/five --to checkpoint
+cp -r spoken/checkpoints/step-00000001 by/chance/one
+for model in five one; do
+    run 0 convert by/chance/$model by/hf-$model
+    holds test ! -e by/hf-$model/tokenizer.json
+done
+run 0 convert by/checkpoints/five by/hf-kept
+holds test ! -e by/hf-kept/tokenizer.json
+what='weft convert within the folder of a checkpoint'
+holds env -C spoken/checkpoints/step-00000001 "$WEFT" convert . "$PWD/by/hf-here" >out 2>err
+holds cmp spoken/tokenizer.json by/hf-here/tokenizer.json
 echo '{}' >worded-back/tokenizer.json
 what='weft convert with a tokenizer of another kind'
 holds "$WEFT" convert worded-back worded-none --to checkpoint >out 2>err
