@@ -1,5 +1,6 @@
 #include "train/made.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,15 +15,17 @@ static bool is_there(const char *path)
 
 enum weft_status weft_made_note(struct weft_made *made, const char *dir, struct weft_error *err)
 {
-    char *lock = weft_path_join(dir, "lock");
+    char *lock = weft_path_join(dir, "lock"), *checkpoints = weft_path_join(dir, "checkpoints");
     *made = (struct weft_made){.dir = strdup(dir)};
-    if (lock == NULL || made->dir == NULL) {
-        free(lock);
+    bool noted = lock != NULL && checkpoints != NULL && made->dir != NULL;
+    made->new_lock = noted && !is_there(lock);
+    made->new_checkpoints = noted && !is_there(checkpoints);
+    free(lock);
+    free(checkpoints);
+    if (!noted) {
         weft_made_release(made);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for names in %.200s", dir);
     }
-    made->new_lock = !is_there(lock);
-    free(lock);
     for (size_t n = strlen(dir); n > 1 && made->dir[n - 1] == '/'; n--)
         made->dir[n - 1] = '\0';
     for (char *at = made->dir; at != NULL && made->first == 0;) {
@@ -37,14 +40,25 @@ enum weft_status weft_made_note(struct weft_made *made, const char *dir, struct 
     return WEFT_OK;
 }
 
-void weft_made_undo(const struct weft_made *made)
+/* One of them may never have been made: those above it go all the same. */
+static bool remove_directory(const char *path)
+{
+    return rmdir(path) == 0 || errno == ENOENT || errno == ENAMETOOLONG;
+}
+
+void weft_made_undo(const struct weft_made *made, bool locked)
 {
     char *path = made->dir == NULL ? NULL : strdup(made->dir);
     char *lock = path == NULL ? NULL : weft_path_join(path, "lock");
-    if (lock != NULL && made->new_lock)
+    char *checkpoints = path == NULL ? NULL : weft_path_join(path, "checkpoints");
+    if (checkpoints != NULL && locked && made->new_checkpoints)
+        rmdir(checkpoints); /* as long as it is empty */
+    if (lock != NULL && locked && made->new_lock)
         unlink(lock);
+    free(checkpoints);
     free(lock);
-    while (path != NULL && made->first > 0 && strlen(path) >= made->first && rmdir(path) == 0) {
+    while (path != NULL && made->first > 0 && strlen(path) >= made->first &&
+           remove_directory(path)) {
         char *slash = strrchr(path, '/');
         *(slash == NULL ? path : slash) = '\0';
     }

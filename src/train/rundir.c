@@ -466,8 +466,8 @@ enum weft_status weft_rundir_sample(const struct weft_rundir *run, uint64_t step
 
 void weft_rundir_release(struct weft_rundir *run)
 {
-    if (run->lock != NULL && run->metrics == NULL)
-        weft_made_undo(&run->made);
+    if (run->metrics == NULL)
+        weft_made_undo(&run->made, run->lock != NULL);
     weft_made_release(&run->made);
     weft_metrics_log_free(run->metrics);
     weft_store_unlock(run->lock);

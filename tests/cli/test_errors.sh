@@ -277,6 +277,9 @@ table <<'END'
 2 | log\.dir done has a finished run.*give another directory | weft train run.yaml --log.dir=done
 2 | log\.dir small\.txt is a file: give a directory | weft train run.yaml --log.dir=small.txt
 8 | small\.txt/run: Not a directory | weft train run.yaml --log.dir=small.txt/run
+2 | log\.sample_prompt: the model has 128 tokens and no tokenizer | weft train run.yaml --log.dir=new/a/b --checkpoint.every=1 --log.sample=1 --log.sample_prompt=x
+2 | log\.sample_prompt: the model has 128 tokens and no tokenizer | weft train run.yaml --log.dir=folder --checkpoint.every=1 --log.sample=1 --log.sample_prompt=x
+8 | make directory new/a/x.*: File name too long | weft train run.yaml --log.dir=new/a/$(printf x%.0s {1..300})
 2 | locked is locked by .*: wait for that run to end | weft train run.yaml --log.dir=locked
 
 # eval, generate
