@@ -132,7 +132,7 @@ static enum weft_status one_step(struct run *run, bool *stop, struct weft_error 
     WEFT_TRY(weft_trainer_step(run->trainer, &r, err));
     *stop = r.stop;
     /* Before anything else runs through the pipeline. */
-    if (s->log.dir != NULL && r.step <= s->log.trace_steps)
+    if (s->log.dir != NULL && r.step - run->resumed <= s->log.trace_steps)
         WEFT_TRY(write_traces(run, r.step, err));
     struct weft_eval_result eval = {0};
     if (s->eval.every != 0 && (r.step % s->eval.every == 0 || r.step == s->train.steps))

@@ -404,13 +404,42 @@ static enum weft_status write_in(const char *dir, const char *name, const char *
     return st;
 }
 
+/* Whether a file of the directory has just this text. */
+static enum weft_status has_text(const char *dir, const char *name, const char *text,
+                                 size_t len, bool *out, struct weft_error *err)
+{
+    struct weft_error why = {0};
+    char *path = weft_path_join(dir, name), *old = NULL;
+    size_t old_len = 0;
+    if (path == NULL)
+        return no_memory(dir, err);
+    enum weft_status st =
+        weft_file_read(path, len, &old, &old_len, &why); /* longer: an error */
+    *out = st == WEFT_OK && old_len == len && memcmp(old, text, len) == 0;
+    free(old);
+    free(path);
+    return st == WEFT_NOMEM ? no_memory(dir, err) : WEFT_OK;
+}
+
+/* Traces are read together with the schedule: those of another one are moved aside. */
+static enum weft_status write_schedule(const char *dir, const char *text, size_t len,
+                                       struct weft_error *err)
+{
+    bool same = false;
+    WEFT_TRY(has_text(dir, "schedule.csv", text, len, &same, err));
+    if (same)
+        return WEFT_OK;
+    WEFT_TRY(move_aside(dir, LEFT_TRACE, free_number(dir), NULL, err));
+    return write_in(dir, "schedule.csv", text, len, err);
+}
+
 enum weft_status weft_rundir_schedule(const char *dir, const struct weft_schedule *schedule,
                                       struct weft_error *err)
 {
     char *text = NULL;
     size_t len = 0;
     WEFT_TRY(weft_schedule_print(schedule, WEFT_TEXT_CSV, &text, &len, err));
-    enum weft_status st = write_in(dir, "schedule.csv", text, len, err);
+    enum weft_status st = write_schedule(dir, text, len, err);
     free(text);
     return st;
 }

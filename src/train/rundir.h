@@ -4,7 +4,7 @@
  *     metrics.jsonl   a line a step, appended
  *     samples.jsonl   texts of log.sample, appended
  *     schedule.csv    the schedule of the first replica
- *     trace/          what the actions of the first steps took: step-000001.trace
+ *     trace/          what the actions of the first steps of a start took: step-000001.trace
  *     ranks/          what each rank was last at: for weft inspect
  *     tokenizer.json  that of the data, if it has one
  *     metrics-N.jsonl, samples-N.jsonl, trace-N/
@@ -54,6 +54,7 @@ enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
                                   uint64_t resumed, struct weft_error *err);
 /* A directory within it.  Local. */
 enum weft_status weft_rundir_make(const char *dir, const char *name, struct weft_error *err);
+/* Writes schedule.csv; when another one was there, the traces of it are moved aside.  Local. */
 enum weft_status weft_rundir_schedule(const char *dir, const struct weft_schedule *schedule,
                                       struct weft_error *err);
 /* replica -1: there is only one. */

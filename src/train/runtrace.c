@@ -73,7 +73,13 @@ static enum weft_status read_measured(const char *path, struct weft_trace *out,
     return st;
 }
 
+static bool has_sizes_of(const struct weft_placement *p, const struct weft_trace *t)
+{
+    return p->n_ranks == t->n_ranks && p->n_stages == t->n_stages && p->n_micros == t->n_micros;
+}
+
 static enum weft_status time_schedule(const struct weft_schedule *s,
+                                      const struct weft_trace *measured,
                                       const struct weft_measured_cost *m,
                                       const struct weft_memory *memory, const char *path,
                                       struct weft_trace *out, struct weft_error *err)
@@ -90,7 +96,7 @@ static enum weft_status time_schedule(const struct weft_schedule *s,
     weft_report_release(&findings);
     if (n > 0)
         return WEFT_FAIL(err, WEFT_SCHEDULE, "%.200s is wrong (weft check shows where)", path);
-    if (weft_schedule_placement(s)->n_stages != m->n_stages)
+    if (!has_sizes_of(weft_schedule_placement(s), measured))
         return WEFT_FAIL(err, WEFT_SCHEDULE, "%.200s is not that of the run's trace", path);
     WEFT_TRY(weft_metrics_init(&metrics, s, &cost, memory, err));
     enum weft_status st = weft_trace_init_plan(out, s, &metrics, memory, err);
@@ -111,7 +117,7 @@ static enum weft_status make_planned(const char *path, const struct weft_trace *
     if (st == WEFT_OK)
         st = weft_measured_cost_init(&m, measured, err);
     if (st == WEFT_OK)
-        st = time_schedule(s, &m, memory, path, out, err);
+        st = time_schedule(s, measured, &m, memory, path, out, err);
     if (st == WEFT_OK)
         out->unit_seconds = measured->unit_seconds;
     weft_measured_cost_release(&m);

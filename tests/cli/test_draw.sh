@@ -82,6 +82,35 @@ if [ -w /dev/full ]; then
         run 8 draw plan.csv -f $form -o /dev/full
     done
 fi
+# A run that goes on in another layout: its traces and its schedule belong together.
+tiny=$WEFT_TEST_DATA/train/gpt2-tiny
+settings=(--model.dir="$tiny" --data.train="$tiny/tokens.bin" --data.batch=10 --data.seq=8 --parallel.micros=5
+    --parallel.threads=1 --train.slow=off --optim.decay_steps=30 --checkpoint.async=false --checkpoint.every=1 --log.dir=run)
+traces() { (cd run && echo trace*/*); }
+run 0 train "${settings[@]}" --train.steps=2 --log.trace_steps=2 --parallel.pp=2
+run 0 draw run
+run 0 train "${settings[@]}" --train.steps=4 --log.trace_steps=1 --parallel.pp=4 --checkpoint.resume=auto
+holds test "$(traces)" = 'trace-1/step-000001.trace trace-1/step-000002.trace trace/step-000003.trace'
+run 0 draw run
+out_has '4 ranks'
+run 0 train "${settings[@]}" --train.steps=6 --log.trace_steps=1 --parallel.pp=4 --checkpoint.resume=auto
+holds test "$(traces)" = 'trace-1/step-000001.trace trace-1/step-000002.trace trace/step-000003.trace trace/step-000005.trace'
+run 0 draw run
+run 0 train "${settings[@]}" --train.steps=7 --log.trace_steps=1 --parallel.pp=2 --parallel.dp=2 --checkpoint.resume=auto
+holds test "$(cd run && echo trace/*)" = 'trace/step-000007-replica-0.trace trace/step-000007-replica-1.trace'
+run 0 draw run
+run 0 train "${settings[@]}" --train.steps=8 --checkpoint.resume=auto
+run 3 draw run
+err_has 'run has no traces: '
+# Someone has put the schedule of other ranks there, or one of other micros.
+cp -r run/trace-2 run/trace
+for sizes in '-p 2 -m 5 --chunks 2 -s interleaved-1f1b' '-p 4 -m 6 -s 1f1b'; do
+    # shellcheck disable=SC2086 # words
+    run 0 plan $sizes -o run/schedule.csv
+    run 5 draw run
+    err_has "run/schedule.csv is not that of the run's trace"
+done
+
 holds test -z "$(find . -name '*.new')"
 
 finish
