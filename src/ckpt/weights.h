@@ -53,15 +53,21 @@ enum weft_status weft_weights_read(const struct weft_weights *w, const char *nam
                                    uint32_t rank, const uint64_t *shape, float *out,
                                    struct weft_error *err);
 
+/* Puts other files into a directory before it has its name. */
+struct weft_weights_more {
+    enum weft_status (*add)(void *arg, const char *dir, struct weft_error *err);
+    void *arg;
+};
+
 /* Writes them as the checkpoint `path` of this step, for a run to begin with: moments are zero, and it
  * has no settings.  The tensors are all of the model, with their names and shapes; all must fit
- * into memory.  The directory appears whole or not at all; one that exists and is not empty is
- * refused.  Local. */
+ * into memory.  `more` may be NULL.  The directory appears whole or not at all; one that exists and
+ * is not empty is refused.  Local. */
 struct weft_hf_tensor; /* ckpt/hf.h */
 enum weft_status weft_weights_to_checkpoint(const struct weft_weights *w,
                                             const struct weft_hf_tensor *tensors, size_t n,
-                                            uint64_t step, const char *path,
-                                            struct weft_error *err);
+                                            uint64_t step, const struct weft_weights_more *more,
+                                            const char *path, struct weft_error *err);
 
 /* The Hugging Face directory that was opened; NULL when it was something else.  Borrowed. */
 const struct weft_hf *weft_weights_hf(const struct weft_weights *w);

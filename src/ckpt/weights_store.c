@@ -23,6 +23,7 @@ struct job {
     const struct weft_hf_tensor *tensors;
     size_t n;
     uint64_t step;
+    const struct weft_weights_more *more; /* NULL: nothing */
     const char *path;
     char *root;     /* owned: a directory beside `path` in which the checkpoint is made */
     float **values; /* owned: of all tensors */
@@ -116,13 +117,15 @@ static enum weft_status write_store(const struct job *j, struct weft_error *err)
     return st;
 }
 
-/* The checkpoint in ROOT gets the name that was asked for. */
+/* The checkpoint in ROOT gets what else belongs into it, and the name that was asked for. */
 static enum weft_status put_in_place(const struct job *j, struct weft_error *err)
 {
     char name[STORE_STEP_NAME];
     weft_store_step_name(j->step, name);
     char *made = weft_path_join(j->root, name);
     enum weft_status st = made == NULL ? no_memory(err) : WEFT_OK;
+    if (st == WEFT_OK && j->more != NULL)
+        st = j->more->add(j->more->arg, made, err);
     if (st == WEFT_OK && rename(made, j->path) != 0)
         st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be put in its place: %s", j->path,
                        strerror(errno));
@@ -173,13 +176,14 @@ static enum weft_status make(struct job *j, struct weft_error *err)
 
 enum weft_status weft_weights_to_checkpoint(const struct weft_weights *w,
                                             const struct weft_hf_tensor *tensors, size_t n,
-                                            uint64_t step, const char *path,
-                                            struct weft_error *err)
+                                            uint64_t step, const struct weft_weights_more *more,
+                                            const char *path, struct weft_error *err)
 {
     char *own = weft_path_trim(path);
     if (own == NULL)
         return no_memory(err);
-    struct job j = {.weights = w, .tensors = tensors, .n = n, .step = step, .path = own};
+    struct job j = {
+        .weights = w, .tensors = tensors, .n = n, .step = step, .more = more, .path = own};
     enum weft_status st = make(&j, err);
     if (j.root != NULL) {
         weft_store_discard(j.root, step, NULL); /* when it was not moved away */

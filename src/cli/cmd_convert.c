@@ -180,6 +180,11 @@ static enum weft_status open_tokenizer(const struct weft_weights *from,
     return WEFT_OK;
 }
 
+static enum weft_status save_tokenizer(void *tokenizer, const char *dir, struct weft_error *err)
+{
+    return weft_tokenizer_save(tokenizer, dir, err);
+}
+
 static enum weft_status write_checkpoint(const struct job *j, const struct convert_settings *s,
                                          struct weft_error *err)
 {
@@ -187,10 +192,9 @@ static enum weft_status write_checkpoint(const struct job *j, const struct conve
     struct weft_tokenizer *tokenizer = NULL;
     WEFT_TRY(parse_number(s->step, "step", 0, 0, &step, err));
     WEFT_TRY(open_tokenizer(j->from, &tokenizer, err));
-    enum weft_status st =
-        weft_weights_to_checkpoint(j->from, j->tensors, j->params.n, step, j->out, err);
-    if (st == WEFT_OK && tokenizer != NULL)
-        st = weft_tokenizer_save(tokenizer, j->out, err);
+    const struct weft_weights_more more = {save_tokenizer, tokenizer};
+    enum weft_status st = weft_weights_to_checkpoint(
+        j->from, j->tensors, j->params.n, step, tokenizer == NULL ? NULL : &more, j->out, err);
     weft_tokenizer_free(tokenizer);
     if (st == WEFT_OK)
         printf("%s: a checkpoint of step %llu, %zu tensors, moments zero\n", j->out,

@@ -100,6 +100,18 @@ for model in worded-one worded-start worded-back spoken/checkpoints/step-0000000
     run 0 generate --model $model --prompt 'over the warp' -n 1 --json
     holds test "$(prompt)" = "$want"
 done
+# A tokenizer that cannot be written, being larger than all else: then there is no checkpoint either.
+run 0 train --model.arch=gpt2 --model.layers=1 --model.dim=8 --model.heads=1 --model.ctx=16 --model.vocab=300 --data.train=moved \
+    --data.batch=2 --train.steps=1 --log.dir=wordy
+sed -i "s/<|endoftext|>/<|$(printf %060000d 0)|>/g" wordy/model/tokenizer.json
+ls -A >files
+what='weft convert with a tokenizer that cannot be written'
+code=0
+(ulimit -f 80 && exec "$WEFT" convert wordy no-room --to checkpoint) >out 2>err || code=$?
+judge 8 $code
+err_has 'tokenizer.json'
+holds test "$(ls -A)" = "$(cat files)"
+run 0 convert wordy no-room --to checkpoint
 # One that lies two folders above by chance is nobody's: only that of a run is.
 mkdir -p by/chance by/checkpoints
 cp worded/tokenizer.json by/
