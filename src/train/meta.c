@@ -29,7 +29,7 @@ char *weft_meta_path_beside(const struct weft_shards *shards, const char *name)
         if ((size_t)(base_name(path) - path) != len || strncmp(path, first, len) != 0)
             return NULL;
     }
-    char *dir = len == 0 ? strdup(".") : strndup(first, len);
+    char *dir = len == 0 ? strdup(".") : strndup(first, len > 1 ? len - 1 : len);
     char *path = dir == NULL ? NULL : weft_path_join(dir, name);
     free(dir);
     return path;
