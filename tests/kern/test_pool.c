@@ -1,7 +1,10 @@
 /* Every task runs once, whatever the number of threads; scratch of one worker is never shared. */
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -51,33 +54,57 @@ static void each_task_once(void **state)
     free(c);
 }
 
+/* What the hook is to be called for, and what it was called for. */
+struct calls {
+    pthread_t caller;
+    atomic_bool caller_had_one;
+    size_t tasks;              /* of the caller; only it writes */
+    atomic_size_t own, others; /* calls by the caller, and by any other thread */
+};
+
 static void add_one(void *arg)
 {
-    ++*(size_t *)arg;
+    struct calls *c = arg;
+    atomic_fetch_add(pthread_equal(pthread_self(), c->caller) ? &c->own : &c->others, 1);
 }
 
-/* The caller's tasks only, and by the caller: the count needs no lock. */
+/* The others wait until the caller has had a task: they cannot take all of them. */
+static void after_caller(void *arg, size_t task, unsigned worker)
+{
+    struct calls *c = arg;
+    (void)task;
+    (void)worker;
+    if (pthread_equal(pthread_self(), c->caller)) {
+        c->tasks++;
+        atomic_store(&c->caller_had_one, true);
+    }
+    while (!atomic_load(&c->caller_had_one))
+        sched_yield();
+}
+
+/* After each of the caller's tasks and no other, and by the caller. */
 static void between_tasks(void **state)
 {
     (void)state;
-    struct counts *c = calloc(1, sizeof *c);
-    assert_non_null(c);
     for (unsigned threads = 1; threads <= 3; threads++) {
         struct weft_pool *pool = NULL;
-        size_t n = 0;
+        struct calls c = {.caller = pthread_self()};
         assert_int_equal(weft_pool_new(threads, &pool, NULL), WEFT_OK);
-        weft_pool_between(pool, add_one, &n);
-        weft_pool_run(pool, 1, count, c);
-        assert_int_equal(n, 1);
-        weft_pool_run(pool, MAX_TASKS, count, c);
-        assert_true(threads == 1 ? n == 1 + MAX_TASKS : n <= 1 + MAX_TASKS);
+        weft_pool_between(pool, add_one, &c);
+        weft_pool_run(pool, 1, after_caller, &c);
+        assert_int_equal(c.tasks, 1);
+        assert_int_equal(atomic_load(&c.own), 1);
+        atomic_store(&c.caller_had_one, false);
+        weft_pool_run(pool, MAX_TASKS, after_caller, &c);
+        assert_in_range(c.tasks, threads == 1 ? 1 + MAX_TASKS : 2, 1 + MAX_TASKS);
+        assert_int_equal(atomic_load(&c.own), c.tasks);
+        size_t before = atomic_load(&c.own);
         weft_pool_between(pool, NULL, NULL);
-        n = 0;
-        weft_pool_run(pool, 10, count, c);
-        assert_int_equal(n, 0);
+        weft_pool_run(pool, 10, after_caller, &c);
+        assert_int_equal(atomic_load(&c.own), before);
+        assert_int_equal(atomic_load(&c.others), 0);
         weft_pool_free(pool);
     }
-    free(c);
 }
 
 static void limits(void **state)
