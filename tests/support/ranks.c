@@ -169,7 +169,7 @@ enum weft_status ranks_sizes(struct weft_comm *comm, void *arg, struct weft_erro
 
 enum weft_status ranks_busy(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
-    const struct timespec moment = {0, 5000000}, long_time = {1, 500000000};
+    const struct timespec moment = {0, 5000000}, long_time = {3, 500000000};
     uint64_t value = 17;
     struct weft_message m = {.head = {.kind = 9},
                              .peer = 1 - weft_comm_rank(comm),
@@ -177,7 +177,7 @@ enum weft_status ranks_busy(struct weft_comm *comm, void *arg, struct weft_error
                              .bytes = sizeof value,
                              .data = &value};
     (void)arg;
-    weft_comm_set_timeout(comm, 1.0);
+    weft_comm_set_timeout(comm, 3.0); /* a busy machine may well forget a thread for a second */
     if (weft_comm_rank(comm) == 1) {
         nanosleep(&long_time, NULL);
         WEFT_TRY(weft_comm_post(comm, &m, err));
@@ -187,11 +187,11 @@ enum weft_status ranks_busy(struct weft_comm *comm, void *arg, struct weft_error
     }
     int64_t begin =
         weft_clock_ns(); /* it works for longer still: small pieces, then a long one */
-    for (uint64_t i = 0; weft_clock_ns() - begin < INT64_C(1700000000); i++) {
+    for (uint64_t i = 0; weft_clock_ns() - begin < INT64_C(4000000000); i++) {
         weft_comm_tell(comm, 0, i);
         nanosleep(&moment, NULL);
     }
-    while (weft_clock_ns() - begin < INT64_C(3500000000)) {
+    while (weft_clock_ns() - begin < INT64_C(9000000000)) {
         weft_comm_pulse(comm);
         nanosleep(&moment, NULL);
     }
