@@ -54,14 +54,24 @@ bars >drawn
 holds grep -q '^step 1/40 \[\.*\]   2% | loss 4\.[0-9]* | eta 0:[0-9:]* | [0-9,]* tok/s$' drawn
 holds grep -q '^step 40/40 \[#*\] 100% | loss ' drawn
 
-# The terminal becomes narrower.
+# The terminal becomes narrower: once a bar is there; then two that fit are waited for.
 cat >narrow.sh <<END
+wait_for_bars() { # of at most so many columns, and whole
+    for _ in \$(seq 300); do
+        tr '\r' '\n' <raw | awk -v n=\$1 -v most=\$2 '
+            /^step .*%.*\033\[K\$/ && length <= most + 3 { n-- } END { exit n > 0 }' && return
+        sleep 0.1
+    done
+}
 stty cols 120
-$WEFT train run.yaml --train.steps=100000000 --train.max_time=1.5 --log.every=100000000 & sleep 0.7
+$WEFT train run.yaml --train.steps=100000000 --train.max_time=90 --log.every=100000000 & run=\$!
+wait_for_bars 1 117
 stty cols 50
-wait
+wait_for_bars 2 47
+kill -TERM \$run
+wait \$run
 END
-on_terminal 0 120 'bash narrow.sh'
+on_terminal 143 120 'bash narrow.sh'
 bars >drawn
 holds test "$(tail -n 2 drawn | awk '{ print (length > 47) }' | sort -u)" = 0
 holds test "$(head -n 1 drawn | wc -c)" -gt 50
