@@ -42,9 +42,9 @@ holds test "$(steps broken)" = "$(steps whole)"
 # A signal leaves a checkpoint, and the run goes on from it.
 "$WEFT" train "${settings[@]}" --train.steps=100000 --log.dir=told --checkpoint.every=1000 >log 2>&1 &
 pid=$!
-for _ in $(seq 100); do
+for _ in $(seq 300); do
     grep -q 'step 2/' log && break
-    sleep 0.05
+    sleep 0.1
 done
 # A second run in the same directory is refused while the first one has it.
 run 2 train "${settings[@]}" --train.steps=60 --log.dir=told --checkpoint.resume=auto
