@@ -29,6 +29,14 @@ enum weft_status weft_bench_set_number(struct weft_train_settings *s, const char
 enum weft_status weft_bench_write_tokens(const char *path, const char *spec, size_t n,
                                          struct weft_error *err);
 
+/* Of n numbers, 1 to WEFT_BENCH_MOST. */
+enum { WEFT_BENCH_MOST = 2000 };
+double weft_bench_median(const double *x, size_t n);
+
+/* An error once a signal has asked for an end (weft_train_catch_signals()): for the time between two
+ * steps, so that what was written can be removed. */
+enum weft_status weft_bench_go_on(struct weft_error *err);
+
 /* Whole training steps on random weights and tokens, with exact and with fast sums in turn. */
 enum weft_status weft_bench_train(const struct weft_bench_compute *s, struct weft_error *err);
 

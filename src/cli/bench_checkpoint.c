@@ -1,6 +1,7 @@
 /* What saving costs a run: steps with a checkpoint written meanwhile, and steps without, in turn. */
-#define _DEFAULT_SOURCE /* mkdtemp */
+#define _GNU_SOURCE /* mkdtemp, nftw */
 #include <errno.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +12,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "ckpt/file.h"
-#include "ckpt/store.h"
 #include "cli/bench.h"
+#include "cli/train.h"
 #include "train/trainer.h"
 
 enum { MAX_ROUNDS = 100, KEEP = 1 };
@@ -75,6 +76,7 @@ static enum weft_status make_directory(struct bench *b, struct weft_error *err)
 static enum weft_status step(struct bench *b, struct weft_error *err)
 {
     struct weft_step_result r;
+    WEFT_TRY(weft_bench_go_on(err));
     return weft_trainer_step(b->trainer, &r, err);
 }
 
@@ -158,27 +160,13 @@ static enum weft_status run_steps(struct bench *b, struct weft_error *err)
 
 /* -- what is said of it --------------------------------------------------------------------- */
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(const double *x, uint32_t n)
-{
-    double sorted[MAX_ROUNDS];
-    memcpy(sorted, x, n * sizeof *x);
-    qsort(sorted, n, sizeof *sorted, by_size);
-    return n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
-}
-
 /* Of each round by itself: its two halves meet the same machine. */
 static double more(const double *with, const double *without, uint32_t n)
 {
     double each[MAX_ROUNDS];
     for (uint32_t i = 0; i < n; i++)
         each[i] = with[i] / without[i] - 1;
-    return median(each, n);
+    return weft_bench_median(each, n);
 }
 
 static double stall(const struct bench *b)
@@ -203,9 +191,10 @@ static void print(const struct bench *b)
     printf(
         "steps   %8.1f ms without, %.1f ms with saving: stall %.1f%% %s (bar %.0f%%); %.1f%% "
         "more processor time; a checkpoint takes %.2f s beside them\n",
-        1e3 * median(b->without.seconds, n), 1e3 * median(b->with.seconds, n), 100 * stall(b),
+        1e3 * weft_bench_median(b->without.seconds, n),
+        1e3 * weft_bench_median(b->with.seconds, n), 100 * stall(b),
         stall(b) <= most_stall ? "ok" : "over", 100 * most_stall, 100 * work(b),
-        median(b->saved, n));
+        weft_bench_median(b->saved, n));
     printf("save    %8.0f MB/s, plain write and fsync %.0f MB/s: %.0f%% %s (bar %.0f%%); then "
            "read back at %.0f MB/s\n",
            d->save / 1e6, d->save_plain / 1e6, 100 * d->save_share,
@@ -226,11 +215,12 @@ static void print_json(const struct bench *b)
     weft_json_uint(&j, "seq", b->s->seq);
     weft_json_uint(&j, "every", b->s->steps);
     weft_json_number(&j, "bytes", d->bytes);
-    weft_json_number(&j, "step_ms", 1e3 * median(b->without.seconds, b->s->repeat));
-    weft_json_number(&j, "saving_step_ms", 1e3 * median(b->with.seconds, b->s->repeat));
+    weft_json_number(&j, "step_ms", 1e3 * weft_bench_median(b->without.seconds, b->s->repeat));
+    weft_json_number(&j, "saving_step_ms",
+                     1e3 * weft_bench_median(b->with.seconds, b->s->repeat));
     weft_json_number(&j, "stall", stall(b));
     weft_json_number(&j, "processor_time", work(b));
-    weft_json_number(&j, "checkpoint_s", median(b->saved, b->s->repeat));
+    weft_json_number(&j, "checkpoint_s", weft_bench_median(b->saved, b->s->repeat));
     weft_json_number(&j, "save_bytes_s", d->save);
     weft_json_number(&j, "plain_write_bytes_s", d->save_plain);
     weft_json_number(&j, "save_share", d->save_share);
@@ -245,28 +235,24 @@ static void print_json(const struct bench *b)
 
 /* -- all of it ------------------------------------------------------------------------------ */
 
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *at)
+{
+    (void)info;
+    (void)kind;
+    (void)at;
+    remove(path);
+    return 0;
+}
+
+/* The directory is ours, with all that is in it: also what a signal or an error left half done. */
 static void clean_up(struct bench *b)
 {
+    enum { OPEN_DIRECTORIES = 8 };
     weft_trainer_free(b->trainer);
     if (b->has_settings)
         weft_settings_release(weft_train_setting_list(), &b->settings);
-    char *root = b->dir == NULL ? NULL : weft_path_join(b->dir, "checkpoints");
-    if (root != NULL) {
-        struct weft_store *store = NULL;
-        while (weft_store_newest(root, false, &store, NULL, NULL) == WEFT_OK && store != NULL) {
-            uint64_t number = weft_store_step(store);
-            weft_store_free(store);
-            store = NULL;
-            if (weft_store_discard(root, number, NULL) != WEFT_OK)
-                break;
-        }
-        rmdir(root);
-    }
-    if (b->tokens != NULL)
-        unlink(b->tokens);
     if (b->dir != NULL)
-        rmdir(b->dir);
-    free(root);
+        nftw(b->dir, remove_one, OPEN_DIRECTORIES, FTW_DEPTH | FTW_PHYS);
     free(b->tokens);
     free(b->dir);
 }
@@ -277,6 +263,7 @@ enum weft_status weft_bench_checkpoint(const struct weft_bench_compute *s,
     struct weft_bench_compute own = *s;
     own.repeat = own.repeat < MAX_ROUNDS ? own.repeat : MAX_ROUNDS;
     struct bench b = {.s = &own};
+    weft_train_catch_signals();
     enum weft_status st = make_directory(&b, err);
     if (st == WEFT_OK)
         st = run_steps(&b, err);
@@ -287,5 +274,9 @@ enum weft_status weft_bench_checkpoint(const struct weft_bench_compute *s,
     else if (st == WEFT_OK)
         print(&b);
     clean_up(&b);
+    if (weft_train_stop_signal() != 0) {
+        fflush(stdout);
+        exit(128 + weft_train_stop_signal());
+    }
     return st;
 }

@@ -19,7 +19,7 @@
 #include "weft/sim.h"
 #include "weft/timing.h"
 
-enum { PATH = 64 };
+enum { PATH = 1024 };
 
 /* -- one layout ----------------------------------------------------------------------------- */
 
@@ -93,7 +93,7 @@ static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_
 
 /* -- the way from rank to rank -------------------------------------------------------------- */
 
-enum { MOST_ROUNDS = 2000, WARM_UP = 50 };
+enum { MOST_ROUNDS = WEFT_BENCH_MOST, WARM_UP = 50 };
 
 struct ping {
     size_t bytes;
@@ -118,18 +118,6 @@ static enum weft_status ping_round(struct weft_comm *comm, char *data, char *roo
     return WEFT_OK;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *at, size_t n)
-{
-    qsort(at, n, sizeof *at, by_size);
-    return at[n / 2];
-}
-
 /* Ours and plain ones in turn: both meet the same neighbours. */
 static enum weft_status ping_rounds(struct weft_comm *comm, struct ping *p, char *data,
                                     char *room, double *ours, double *plain,
@@ -148,8 +136,8 @@ static enum weft_status ping_rounds(struct weft_comm *comm, struct ping *p, char
         plain[to - ours] = (double)(weft_clock_ns() - begin) * 0.5e-9;
     }
     if (comm->rank == 0) {
-        p->seconds = median(ours, p->rounds);
-        p->plain_seconds = has_plain ? median(plain, p->rounds) : 0;
+        p->seconds = weft_bench_median(ours, p->rounds);
+        p->plain_seconds = has_plain ? weft_bench_median(plain, p->rounds) : 0;
     }
     return WEFT_OK;
 }
@@ -194,10 +182,15 @@ struct pipeline_bench {
 static enum weft_status write_tokens(struct pipeline_bench *b, struct weft_error *err)
 {
     size_t n = 2 * (size_t)b->s->batch * b->s->micros * b->s->seq + 1;
-    snprintf(b->tokens, sizeof b->tokens, "/tmp/weft_bench_XXXXXX");
-    int fd = mkstemp(b->tokens);
-    if (fd < 0)
-        return WEFT_FAIL(err, WEFT_IO, "no place for %zu tokens in /tmp", n);
+    const char *dir = getenv("TMPDIR");
+    if (dir == NULL || dir[0] == '\0')
+        dir = "/tmp";
+    int len = snprintf(b->tokens, sizeof b->tokens, "%s/weft_bench_XXXXXX", dir);
+    int fd = len >= 0 && (size_t)len < sizeof b->tokens ? mkstemp(b->tokens) : -1;
+    if (fd < 0) {
+        b->tokens[0] = '\0'; /* nothing to remove */
+        return WEFT_FAIL(err, WEFT_IO, "no place for %zu tokens in %.160s", n, dir);
+    }
     close(fd);
     return weft_bench_write_tokens(b->tokens, b->s->spec, n, err);
 }

@@ -94,10 +94,12 @@ static double resident(int fd)
 static enum weft_status read_plain(struct bench *b, double *out, struct weft_error *err)
 {
     int fd = open(b->plain, O_RDONLY | O_CLOEXEC);
-    char *block = malloc(BLOCK);
-    if (fd < 0 || block == NULL) {
-        free(block);
+    if (fd < 0)
         return fail(b, "opened", err);
+    char *block = malloc(BLOCK);
+    if (block == NULL) {
+        close(fd);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to read %.160s", b->plain);
     }
     posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     double cached = resident(fd);
@@ -203,13 +205,17 @@ static enum weft_status one_round(struct bench *b, struct weft_bench_disk *out,
                                   struct weft_error *err)
 {
     double got = 0;
+    WEFT_TRY(weft_bench_go_on(err));
     WEFT_TRY(write_plain(b, &got, err));
     keep_best(&out->save_plain, got);
+    WEFT_TRY(weft_bench_go_on(err));
     WEFT_TRY(save(b, &got, err));
     keep_best(&out->save, got);
+    WEFT_TRY(weft_bench_go_on(err));
     int64_t begin = weft_clock_ns();
     WEFT_TRY(weft_store_verify(b->root, STEP, 0, 1, err));
     keep_best(&out->check, rate(b, begin));
+    WEFT_TRY(weft_bench_go_on(err));
     for (int again = 0; again < 2;
          again++) /* then both have been read once since they were new */
         WEFT_TRY(read_plain(b, &got, err));

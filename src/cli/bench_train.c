@@ -115,20 +115,6 @@ static enum weft_status step(struct bench *b, struct runner *r, double peak,
     return WEFT_OK;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(const double *x, uint64_t n)
-{
-    double sorted[MAX_STEPS];
-    memcpy(sorted, x, n * sizeof *x);
-    qsort(sorted, n, sizeof *sorted, by_size);
-    return sorted[n / 2];
-}
-
 static void forget(struct runner *r)
 {
     uint64_t ns[WEFT_N_TIMERS];
@@ -177,11 +163,12 @@ static void print_times(const struct runner *r)
 
 static void print_runner(const struct bench *b, const struct runner *r, const char *name)
 {
-    double tokens = (double)b->s->batch * b->s->seq, seconds = median(r->seconds, r->steps);
+    double tokens = (double)b->s->batch * b->s->seq,
+           seconds = weft_bench_median(r->seconds, r->steps);
     struct weft_tstage_bytes m = weft_tstage_memory(r->stage);
     printf("%-6s %7.1f tokens/s  %6.0f ms a step  %5.1f%% of peak (%.0f GFLOP/s)  loss %.4f\n",
-           name, tokens / seconds, seconds * 1e3, 100 * median(r->share, r->steps),
-           b->flops / seconds / median(r->share, r->steps) / 1e9, r->loss);
+           name, tokens / seconds, seconds * 1e3, 100 * weft_bench_median(r->share, r->steps),
+           b->flops / seconds / weft_bench_median(r->share, r->steps) / 1e9, r->loss);
     print_times(r);
     printf("  memory, MB: weights %.0f, packed %.0f, gradients %.0f, moments %.0f, activations "
            "%.0f, scratch %.0f\n",
@@ -193,7 +180,8 @@ static void print_runner(const struct bench *b, const struct runner *r, const ch
 static void put_runner(struct weft_json *j, const struct bench *b, const struct runner *r,
                        const char *name)
 {
-    double tokens = (double)b->s->batch * b->s->seq, seconds = median(r->seconds, r->steps);
+    double tokens = (double)b->s->batch * b->s->seq,
+           seconds = weft_bench_median(r->seconds, r->steps);
     struct weft_tstage_bytes m = weft_tstage_memory(r->stage);
     double total = 0;
     for (uint64_t i = 0; i < r->steps; i++)
@@ -201,7 +189,7 @@ static void put_runner(struct weft_json *j, const struct bench *b, const struct 
     weft_json_begin(j, name, '{');
     weft_json_number(j, "tok_s", tokens / seconds);
     weft_json_number(j, "ms", seconds * 1e3);
-    weft_json_number(j, "share", median(r->share, r->steps));
+    weft_json_number(j, "share", weft_bench_median(r->share, r->steps));
     weft_json_begin(j, "time", '{');
     for (int i = 0; i <= WEFT_N_TIMERS; i++)
         weft_json_number(j, timer_names[i],
@@ -218,8 +206,9 @@ static void put_runner(struct weft_json *j, const struct bench *b, const struct 
 
 static void print_bench(const struct bench *b)
 {
-    double cost =
-        median(b->exact.seconds, b->exact.steps) / median(b->fast.seconds, b->fast.steps) - 1;
+    double cost = weft_bench_median(b->exact.seconds, b->exact.steps) /
+                      weft_bench_median(b->fast.seconds, b->fast.steps) -
+                  1;
     if (b->s->json) {
         struct weft_json j = {.out = stdout};
         weft_json_begin(&j, NULL, '{');

@@ -2,7 +2,8 @@
 # weft bench checkpoint: figures, and nothing left behind.  How fast it is is not judged here.
 . "$(dirname -- "$0")/common.bash"
 
-tiny=(--spec d1 --batch 1 --seq 8 --steps 3 --repeat 2 --threads 1)
+shape=(--spec d1 --batch 1 --seq 8 --threads 1)
+tiny=("${shape[@]}" --steps 3 --repeat 2)
 mkdir disk
 run 0 bench checkpoint "${tiny[@]}" --dir disk
 out_has 'd1, 1 x 8 tokens a step, a checkpoint of '
@@ -19,6 +20,21 @@ run 8 bench checkpoint "${tiny[@]}" --dir nowhere
 err_has 'nothing can be written to nowhere'
 run 2 bench checkpoint --spec nothing
 run 2 bench checkpoint "${tiny[@]}" --micros 2
+# Stopped: nothing is left behind either, whatever was under way.
+for signal in INT TERM; do
+    for seconds in 0.3 0.9; do
+        what="weft bench checkpoint, $signal after $seconds s" code=0
+        "$WEFT" bench checkpoint "${shape[@]}" --steps 5 --repeat 100 --dir disk >out 2>err &
+        pid=$!
+        for _ in $(seq 300); do [ -n "$(ls -A disk)" ] && break; sleep 0.1; done
+        sleep $seconds
+        kill -s $signal $pid
+        wait $pid || code=$?
+        holds test "$code" -eq $((128 + $(kill -l $signal)))
+        holds test -z "$(ls -A disk)"
+        holds test ! -s err
+    done
+done
 run 2 bench nothing
 err_has 'generate or checkpoint'
 holds test "$(ls)" = "$(printf 'disk\nerr\nout')"

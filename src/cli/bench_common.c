@@ -1,10 +1,12 @@
-/* What benchmarks that train have in common: settings by name, and tokens to train on. */
+/* What benchmarks have in common: settings by name, tokens to train on, medians, an early end. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/random.h"
 #include "cli/bench.h"
+#include "cli/train.h"
 #include "data/shard.h"
 #include "train/settings.h"
 #include "weft/spec.h"
@@ -36,4 +38,24 @@ enum weft_status weft_bench_write_tokens(const char *path, const char *spec, siz
     enum weft_status st = weft_shard_write(path, model.vocab, tokens, n, err);
     free(tokens);
     return st;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double weft_bench_median(const double *x, size_t n)
+{
+    double sorted[WEFT_BENCH_MOST];
+    memcpy(sorted, x, n * sizeof *x);
+    qsort(sorted, n, sizeof *sorted, by_size);
+    return n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+enum weft_status weft_bench_go_on(struct weft_error *err)
+{
+    int number = weft_train_stop_signal();
+    return number == 0 ? WEFT_OK : WEFT_FAIL(err, WEFT_USAGE, "stopped by signal %d", number);
 }
