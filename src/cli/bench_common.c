@@ -1,4 +1,4 @@
-/* What benchmarks have in common: settings by name, tokens to train on, medians, an early end. */
+/* What benchmarks have in common: settings by name, tokens, medians, an early end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

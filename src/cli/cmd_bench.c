@@ -460,7 +460,8 @@ const struct weft_command weft_command_bench = {
         "and says by how much saving slows them; then it writes and reads checkpoints of that\n"
         "model, and plain files of as many bytes (1 MiB at a time, and fsync), in turn. Files\n"
         "are dropped from memory before they are read. It needs 5 to 8 times the model's bytes\n"
-        "of memory, and as many on the disk.\n",
+        "of memory, and as many on the disk. Ctrl-C ends it after the step at hand (exit code\n"
+        "130), and no file stays.\n",
     .examples = "  weft bench plan\n"
                 "  weft bench plan --large --repeat 3\n"
                 "  weft bench sim\n"

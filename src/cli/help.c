@@ -232,6 +232,7 @@ static void man_environment(FILE *out)
     fputs(
         ".SH ENVIRONMENT\n.TP\nCOLUMNS\nwidth to draw in when the output is no terminal\n"
         ".TP\nNO_COLOR\nno colours when set\n"
+        ".TP\nTMPDIR\nwhere the tokens of bench pipeline are meanwhile, instead of /tmp\n"
         ".TP\nWEFT_ISA\nportable, avx2, avx512 or avx512_bf16: compute with no more than that\n"
         ".TP\nWEFT_MODULES\nfolder of weft\\-openmpi.so and weft\\-mpich.so\n",
         out);

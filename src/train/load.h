@@ -10,9 +10,10 @@
 #include "model/stage.h"
 #include "train/settings.h"
 
-/* Opens weights, by any path of ckpt/weights.h, and checks that they are those of the model that
- * they are said to be: every name and no other, as many elements as the model has.  So nothing
- * larger than the files is allocated on their word.  weft_weights_free() closes them.  Local. */
+/* Opens weights, by any path of ckpt/weights.h, and checks that they are those of the model
+ * that they are said to be: every name and no other, as many elements as the model has.  So
+ * nothing larger than the files is allocated on their word.  weft_weights_free() closes them.
+ * Local. */
 enum weft_status weft_load_open(const char *path, struct weft_weights **out,
                                 struct weft_error *err);
 
