@@ -32,7 +32,7 @@ limited() {
     timeout -s INT "\$1" '$WEFT' "\${given[@]}" "\${short[@]}" || { [ \$? -eq 124 ] && touch '$dir/stopped'; }
 }
 case "\${given[*]}" in
-'bench train'* | 'bench kernels'* | 'bench generate'* | 'bench checkpoint'*) limited 8 ;;
+'bench train'* | 'bench kernels'* | 'bench generate'* | 'bench checkpoint'*) limited 4 ;;
 *--serve* | bench* | 'tune --model'*) limited 1 ;;
 *) exec '$WEFT' "\${given[@]}" "\${short[@]}" ;;
 esac
