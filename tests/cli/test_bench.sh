@@ -21,19 +21,18 @@ err_has 'nothing can be written to nowhere'
 run 2 bench checkpoint --spec nothing
 run 2 bench checkpoint "${tiny[@]}" --micros 2
 # Stopped: nothing is left behind either, whatever was under way.
-for signal in INT TERM; do
-    for seconds in 0.3 0.9; do
-        what="weft bench checkpoint, $signal after $seconds s" code=0
-        "$WEFT" bench checkpoint "${shape[@]}" --steps 5 --repeat 100 --dir disk >out 2>err &
-        pid=$!
-        for _ in $(seq 300); do [ -n "$(ls -A disk)" ] && break; sleep 0.1; done
-        sleep $seconds
-        kill -s $signal $pid
-        wait $pid || code=$?
-        holds test "$code" -eq $((128 + $(kill -l $signal)))
-        holds test -z "$(ls -A disk)"
-        holds test ! -s err
-    done
+for when in 'INT 0.2' 'TERM 0.7'; do
+    read -r signal seconds <<<"$when"
+    what="weft bench checkpoint, $signal after $seconds s" code=0
+    "$WEFT" bench checkpoint "${shape[@]}" --steps 5 --repeat 100 --dir disk >out 2>err &
+    pid=$!
+    for _ in $(seq 300); do [ -n "$(ls -A disk)" ] && break; sleep 0.1; done
+    sleep "$seconds"
+    kill -s "$signal" $pid
+    wait $pid || code=$?
+    holds test "$code" -eq $((128 + $(kill -l "$signal")))
+    holds test -z "$(ls -A disk)"
+    holds test ! -s err
 done
 run 2 bench nothing
 err_has 'generate or checkpoint'

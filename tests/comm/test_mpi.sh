@@ -55,9 +55,11 @@ for n in 1 2 4; do
     run $n all
     [ $code -eq 0 ] || fail "$n ranks: exit code $code"
 done
-run 2 busy
-run 3 own
-[ $code -eq 0 ] || fail "after long work: exit code $code"
+for test in '2 busy' '3 own'; do
+    # shellcheck disable=SC2086 # words
+    run $test
+    [ $code -eq 0 ] || fail "after long work, $test: exit code $code"
+done
 # Messages above the limit of what one count can say; here it is 64 KiB.
 WEFT_MODULES=$(dirname -- "$MPI_RANKS")/small
 export WEFT_MODULES
