@@ -11,9 +11,10 @@
 #include "cli/numbers.h"
 #include "cli/train.h"
 #include "data/shard.h"
+#include "train/aside.h"
 #include "train/auto.h"
 
-enum { ROUNDS = 2, SHOWN = 6, MOST_COPIES = 16, MOST_MICROS = 4096, NAME = 64 };
+enum { ROUNDS = 2, SHOWN = 6, MOST_COPIES = 16, NAME = 64 };
 
 /* Nothing but this program should need the rest. */
 #define MEMORY_SHARE 0.9
@@ -249,6 +250,15 @@ static double rows_of_micro(const struct weft_train_settings *s, uint32_t micros
     return (double)((s->data.batch + micros - 1) / micros);
 }
 
+/* Times of passes are those of the rows that a micro has. */
+static void set_micros(struct weft_train_settings *s, struct measurement *m, uint32_t micros)
+{
+    double by = rows_of_micro(s, micros) / rows_of_micro(s, s->parallel.micros);
+    for (size_t i = 0; i < m->machine.n_speeds; i++)
+        scale_passes(&m->speeds[i], by);
+    s->parallel.micros = micros;
+}
+
 /* Other micros are other results: only where nothing runs with those that are set by default are
  * there more, and no more than must be. */
 static enum weft_status rank_all(struct weft_train_settings *s, const struct weft_model *model,
@@ -258,13 +268,8 @@ static enum weft_status rank_all(struct weft_train_settings *s, const struct wef
     uint32_t set = s->parallel.micros;
     enum weft_status st = weft_auto_rank(s, model, &m->machine, out, err);
     struct weft_error first = *err;
-    for (uint32_t n = set + 1; st == WEFT_USAGE && !s->parallel.given.micros &&
-                               n <= s->data.batch && n <= MOST_MICROS;
-         n++) {
-        double by = rows_of_micro(s, n) / rows_of_micro(s, s->parallel.micros);
-        for (size_t i = 0; i < m->machine.n_speeds; i++)
-            scale_passes(&m->speeds[i], by);
-        s->parallel.micros = n;
+    while (st == WEFT_USAGE && out->more_micros > s->parallel.micros) {
+        set_micros(s, m, out->more_micros);
         st = weft_auto_rank(s, model, &m->machine, out, err);
     }
     if (st == WEFT_USAGE) {
@@ -421,24 +426,38 @@ struct verdict {
     struct weft_error err;
 };
 
-static void decide(struct weft_train_settings *s, const struct weft_model *model,
-                   struct measurement *m, struct verdict *v)
+struct decision {
+    struct weft_train_settings *settings;
+    const struct weft_model *model;
+    struct measurement *measured;
+    struct weft_auto_list list;
+};
+
+static enum weft_status rank_aside(void *arg, struct weft_error *err)
 {
-    struct weft_auto_list list = {0};
+    struct decision *d = arg;
+    return rank_all(d->settings, d->model, d->measured, &d->list, err);
+}
+
+/* On rank 0, while the others wait: it tells them that it lives. */
+static void decide(struct weft_train_settings *s, const struct weft_model *model,
+                   struct measurement *m, struct weft_comm *comm, struct verdict *v)
+{
+    struct decision d = {.settings = s, .model = model, .measured = m};
     uint32_t micros = s->parallel.micros;
-    v->err.status = rank_all(s, model, m, &list, &v->err);
-    if (v->err.status != WEFT_OK)
-        return;
-    const struct weft_auto_choice *c = &list.at[0];
-    *v = (struct verdict){c->pp, c->dp, c->chunks, c->threads, s->parallel.micros, "", {0}};
-    if (c->schedule != s->parallel.schedule)
-        snprintf(v->schedule, sizeof v->schedule, "%s", c->schedule);
-    print_measured(m);
-    print_table(&list);
-    print_why(&list);
-    print_kept(s, micros);
-    fflush(stdout);
-    weft_auto_list_release(&list);
+    v->err.status = weft_aside(comm, rank_aside, &d, &v->err);
+    if (v->err.status == WEFT_OK) {
+        const struct weft_auto_choice *c = &d.list.at[0];
+        *v = (struct verdict){c->pp, c->dp, c->chunks, c->threads, s->parallel.micros, "", {0}};
+        if (c->schedule != s->parallel.schedule)
+            snprintf(v->schedule, sizeof v->schedule, "%s", c->schedule);
+        print_measured(m);
+        print_table(&d.list);
+        print_why(&d.list);
+        print_kept(s, micros);
+        fflush(stdout);
+    }
+    weft_auto_list_release(&d.list);
 }
 
 static enum weft_status take(struct weft_train_settings *s, const struct verdict *v,
@@ -506,7 +525,7 @@ enum weft_status weft_train_auto(struct weft_train_settings *s, struct weft_comm
         weft_comm_set_timeout(comm, s->train.timeout);
     WEFT_TRY(measure(&m, s, &model, comm, err));
     if (comm == NULL || weft_comm_rank(comm) == 0)
-        decide(s, &model, &m, &v);
+        decide(s, &model, &m, comm, &v);
     if (comm != NULL)
         WEFT_TRY(weft_comm_spread(comm, &v, sizeof v, err));
     return take(s, &v, err);

@@ -19,6 +19,7 @@ struct search {
     size_t cap;
     bool searching; /* schedules that are searched for, which takes long; else all others */
     struct weft_error refused; /* why the first that cannot be run cannot */
+    uint32_t more_micros;      /* the fewest with which one of those could; 0: none */
 };
 
 void weft_auto_list_release(struct weft_auto_list *list)
@@ -201,6 +202,67 @@ static enum weft_status lay_out(const struct search *x, const struct weft_auto_c
     return weft_layout_init(out, &s, x->model, err);
 }
 
+/* -- more micros ---------------------------------------------------------------------------- */
+
+/* Whether it could be run with so many micros of a replica, whatever the batch is. */
+static bool can_run(const struct search *x, const struct weft_auto_choice *c, uint64_t micros)
+{
+    struct weft_train_settings s = *x->settings;
+    struct search other = *x;
+    struct weft_layout l;
+    if (micros * c->dp > UINT32_MAX)
+        return false;
+    other.settings = &s;
+    s.parallel.micros = (uint32_t)(micros * c->dp);
+    s.data.batch = s.data.batch > s.parallel.micros ? s.data.batch : s.parallel.micros;
+    if (lay_out(&other, c, &l, NULL) != WEFT_OK)
+        return false;
+    weft_layout_release(&l);
+    return true;
+}
+
+/* As many as the file's schedule has; 0: it cannot be read. */
+static uint32_t micros_of_file(const char *path)
+{
+    struct weft_schedule *s = NULL;
+    if (weft_layout_read_schedule(path, &s, NULL) != WEFT_OK)
+        return 0;
+    uint32_t n = weft_schedule_placement(s)->n_micros;
+    weft_schedule_free(s);
+    return n;
+}
+
+/* How many micros a replica needs at least, of what was refused; 0: they do not help.  What orders
+ * ask for is a multiple of the ranks, an even number, or twice the ranks: two times the ranks and
+ * its multiples are good for all, so what cannot be run with those cannot be run. */
+static uint32_t micros_needed(const struct search *x, const struct weft_auto_choice *c)
+{
+    const struct weft_generator *g = weft_generator_find(c->schedule);
+    uint64_t set = x->settings->parallel.micros, unit = 2 * (uint64_t)c->pp;
+    if (g == NULL) {
+        uint32_t n = micros_of_file(c->schedule);
+        return n > 0 && can_run(x, c, n) ? n : 0;
+    }
+    if ((g->takes & WEFT_TAKES_COST) != 0) /* any number; to try would be to search */
+        return c->dp > set && c->pp <= x->model->layers ? 1 : 0;
+    uint64_t first = (set + c->dp - 1) / c->dp, last = (first + unit - 1) / unit * unit;
+    if ((uint64_t)c->dp * first > x->settings->data.batch || !can_run(x, c, last))
+        return 0;
+    while (first < last && !can_run(x, c, first))
+        first++;
+    return (uint32_t)first;
+}
+
+static void note_micros(struct search *x, const struct weft_auto_choice *c)
+{
+    uint32_t set = x->settings->parallel.micros;
+    if (x->list.n_tried > 0 || (x->more_micros != 0 && c->dp >= x->more_micros))
+        return;
+    uint64_t n = (uint64_t)micros_needed(x, c) * c->dp;
+    if (n > set && n <= x->settings->data.batch && (x->more_micros == 0 || n < x->more_micros))
+        x->more_micros = (uint32_t)n;
+}
+
 /* A layout that cannot be is no error. */
 static enum weft_status try_one(struct search *x, struct weft_auto_choice c,
                                 const struct weft_auto_speed *speed, struct weft_error *err)
@@ -220,6 +282,8 @@ static enum weft_status try_one(struct search *x, struct weft_auto_choice c,
     }
     if (x->refused.status == WEFT_OK)
         x->refused = why;
+    if (!x->settings->parallel.given.micros)
+        note_micros(x, &c);
     return WEFT_OK;
 }
 
@@ -462,6 +526,7 @@ enum weft_status weft_auto_rank(const struct weft_train_settings *s,
         st = x.list.n > 0 ? search_best(&x, err) : try_all(&x, err); /* some need less memory */
     if (st == WEFT_OK && x.list.n == 0)
         st = nothing_found(&x, err);
+    out->more_micros = st == WEFT_USAGE ? x.more_micros : 0;
     if (st != WEFT_OK) {
         weft_auto_list_release(&x.list);
         return st;

@@ -7,7 +7,8 @@
  *     weft_auto_list_release(&list);
  *
  * Bits do not depend on the choice, so it may be made by the clock.  Only micros are never chosen
- * by their time: they are part of what is computed. */
+ * by their time: they are part of what is computed.  (The program raises those that nobody gave
+ * where nothing can be run otherwise.) */
 #ifndef TRAIN_AUTO_H
 #define TRAIN_AUTO_H
 
@@ -65,7 +66,8 @@ struct weft_auto_list {
     double fastest; /* seconds of the fastest: the chosen one may be a little slower */
     size_t n_tried, n_too_large; /* timed; over the memory */
     size_t n_hopeless; /* divisions into ranks that were not looked at: twice as long at best */
-    size_t least_bytes; /* of those that were: all ranks of the smallest */
+    size_t least_bytes;   /* of those that were: all ranks of the smallest */
+    uint32_t more_micros; /* when nothing can be run: the fewest that may; 0: none would help */
 };
 
 /* What is as fast as the fastest, measured as it is. */
@@ -74,7 +76,7 @@ struct weft_auto_list {
 /* All ways that fit the ranks, the model, the micros and the memory, and keep to what is given.
  * The first is the one with the fewest ranks, then the least memory, of those that are about as
  * fast as the fastest.  WEFT_USAGE when nothing can be run, with the reason of the first that
- * was tried; WEFT_NOMEM when nothing fits.  Local. */
+ * was tried, and out->more_micros; WEFT_NOMEM when nothing fits.  Local. */
 enum weft_status weft_auto_rank(const struct weft_train_settings *s,
                                 const struct weft_model *model,
                                 const struct weft_auto_machine *machine,

@@ -50,8 +50,8 @@ static bool is_file(const char *name)
     return strchr(name, '/') != NULL || (n > 4 && strcmp(name + n - 4, ".csv") == 0);
 }
 
-static enum weft_status read_schedule(const char *path, struct weft_schedule **out,
-                                      struct weft_error *err)
+enum weft_status weft_layout_read_schedule(const char *path, struct weft_schedule **out,
+                                           struct weft_error *err)
 {
     char *text = NULL;
     size_t len = 0;
@@ -101,7 +101,7 @@ static enum weft_status make_schedule(const struct weft_layout *l,
     const struct weft_params params = {
         .ranks = l->pp, .micros = micros, .chunks = s->parallel.chunks, .cost = cost};
     if (is_file(s->parallel.schedule))
-        return read_schedule(s->parallel.schedule, out, err);
+        return weft_layout_read_schedule(s->parallel.schedule, out, err);
     return weft_schedule_make(s->parallel.schedule, &params, out, err);
 }
 

@@ -57,6 +57,10 @@ enum weft_status weft_layout_init(struct weft_layout *l, const struct weft_train
                                   const struct weft_model *model, struct weft_error *err);
 void weft_layout_release(struct weft_layout *l); /* a zeroed one is allowed */
 
+/* A schedule of a file; the caller frees *out.  Local. */
+enum weft_status weft_layout_read_schedule(const char *path, struct weft_schedule **out,
+                                           struct weft_error *err);
+
 /* The micros of a replica, and the schedule it runs them by. */
 struct weft_range weft_layout_micros(const struct weft_layout *l, uint32_t replica);
 const struct weft_schedule *weft_layout_schedule(const struct weft_layout *l, uint32_t replica);

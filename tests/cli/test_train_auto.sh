@@ -60,6 +60,15 @@ run 2 train "${settings[@]}" --parallel.auto=true --parallel.dp=5
 err_has 'parallel.auto: nothing can be run: parallel.dp 5 is more than the 4 micros'
 run 2 train "${settings[@]}" --parallel.auto=true --parallel.schedule=1f1c
 err_has '1f1b'
+# More micros are only tried where they help, however large the batch is.
+made=(--model.arch=gpt2 --model.layers=2 --model.dim=16 --model.heads=2 --model.vocab=512
+    --model.ctx=24 --data.train="$tiny/tokens.bin" --data.batch=512 --parallel.auto=true --dry-run)
+begin=$SECONDS
+run 2 train "${made[@]}" --parallel.pp=8
+err_has 'parallel.auto: nothing can be run: 2 layers cannot fill 8 stages'
+run 0 train "${made[@]}" --parallel.pp=2 --parallel.dp=300
+out_has 'auto     parallel.micros is 300, the fewest that can be run here'
+holds test $((SECONDS - begin)) -lt 50
 
 # The plan in words: layers of stages, units, one of a thing, a head alone.
 run 0 train "${settings[@]}" --parallel.partition=4,0 --parallel.pp=2 --parallel.threads=1 \

@@ -239,6 +239,35 @@ static void check_impossible(void **state)
     assert_non_null(strstr(err.msg, "parallel.dp 8 is more than the 1 micro"));
 }
 
+/* The fewest micros with which anything runs; none where they are not what is missing. */
+static void check_more_micros(void **state)
+{
+    (void)state;
+    static const struct {
+        struct auto_case c;
+        uint32_t want;
+    } rows[] = {
+        {{"", "", .cores = 8, .ranks = 8}, 2}, /* pp 4 x dp 2 */
+        {{"", "parallel.dp=5", .cores = 2}, 5},
+        {{"", "parallel.dp=17", .cores = 2}, 0}, /* a batch of 16 */
+        {{"", "parallel.pp=5", .cores = 2}, 0},  /* 4 layers */
+        {{"", "parallel.micros=2 parallel.dp=4", .cores = 2}, 0},
+        {{"", "parallel.pp=4 parallel.dp=1 parallel.schedule=dualpipe", .cores = 4}, 8},
+        {{"", "parallel.pp=4 parallel.dp=2 parallel.schedule=bitpipe model.layers=8",
+          .cores = 8},
+         8},
+        {{"", "parallel.pp=4 parallel.dp=4 parallel.schedule=dualpipe", .cores = 4}, 0},
+        {{"", "parallel.pp=2 parallel.dp=3 parallel.schedule=zb-h2", .cores = 4}, 3},
+    };
+    for (size_t i = 0; i < WEFT_LEN(rows); i++) {
+        struct weft_auto_list list = {0};
+        struct weft_error err = {0};
+        assert_int_equal(rank_case(&rows[i].c, 0, &list, &err), WEFT_USAGE);
+        if (list.more_micros != rows[i].want)
+            fail_msg("'%s': %u", rows[i].c.settings, list.more_micros);
+    }
+}
+
 /* No more stages than layers, no more replicas than micros, among all that were timed. */
 static void check_limits(void **state)
 {
@@ -377,7 +406,7 @@ static void check_given(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[WEFT_LEN(cases) + 9];
+    struct CMUnitTest tests[WEFT_LEN(cases) + 10];
     size_t n = 0;
     for (size_t i = 0; i < WEFT_LEN(cases); i++)
         tests[n++] = (struct CMUnitTest){cases[i].name, check_case, NULL, NULL,
@@ -387,7 +416,7 @@ int main(void)
         cmocka_unit_test(check_impossible), cmocka_unit_test(check_limits),
         cmocka_unit_test(check_repeat),     cmocka_unit_test(check_thread_counts),
         cmocka_unit_test(check_measure),    cmocka_unit_test(check_scale),
-        cmocka_unit_test(check_given),
+        cmocka_unit_test(check_given),      cmocka_unit_test(check_more_micros),
     };
     for (size_t i = 0; i < WEFT_LEN(others); i++)
         tests[n++] = others[i];
