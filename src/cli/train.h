@@ -14,7 +14,8 @@ enum weft_status weft_train_find_model(const struct weft_train_settings *s,
                                        struct weft_model *out, struct weft_error *err);
 
 /* With parallel.auto: chooses the keys of `parallel` that nobody gave, says why, and turns auto
- * off.  comm NULL: ranks are threads, and their number is free.  Collective. */
+ * off.  comm NULL: ranks are threads, and their number is free.  Otherwise all ranks first compare
+ * their settings, auto or not.  Collective. */
 enum weft_status weft_train_auto(struct weft_train_settings *s, struct weft_comm *comm,
                                  struct weft_error *err);
 

@@ -11,6 +11,7 @@
 #include "cli/numbers.h"
 #include "cli/train.h"
 #include "data/shard.h"
+#include "train/agree.h"
 #include "train/aside.h"
 #include "train/auto.h"
 
@@ -60,7 +61,7 @@ static void list_figures(struct weft_auto_speed *v, double *out[N_FIGURES])
     out[14] = &v->sum;
 }
 
-/* The mean of several ranks' figures, which lie `stride` bytes apart. */
+/* The mean of several ranks' figures with the same threads, which lie `stride` bytes apart. */
 static struct weft_auto_speed mean(struct weft_auto_speed *first, size_t n, size_t stride)
 {
     struct weft_auto_speed sum = {.threads = first->threads};
@@ -192,6 +193,49 @@ static enum weft_status gather_cards(struct weft_comm *comm, struct measurement 
     return st;
 }
 
+/* The numbers of threads that all ranks measure. */
+struct counts {
+    uint32_t cores; /* of the rank that has the fewest */
+    uint32_t n, threads[WEFT_AUTO_MAX_SPEEDS];
+};
+
+/* What one rank says of its threads. */
+struct share {
+    uint32_t cores, given; /* given 0: it may choose */
+};
+
+static void count_threads(const struct share *all, uint32_t n, struct counts *out)
+{
+    bool given = false;
+    out->cores = all[0].cores;
+    for (uint32_t r = 0; r < n; r++) {
+        out->cores = all[r].cores < out->cores ? all[r].cores : out->cores;
+        given = given || all[r].given != 0;
+    }
+    out->n =
+        (uint32_t)weft_auto_thread_counts(out->cores, 1, given ? out->cores : 0, out->threads);
+}
+
+/* Ranks may have different numbers of cores: the list is for the one with the fewest, so that all
+ * measure the same. */
+static enum weft_status agree_on_threads(const struct weft_train_settings *s,
+                                         struct weft_comm *comm, struct counts *out,
+                                         struct weft_error *err)
+{
+    uint32_t n = weft_comm_size(comm);
+    const struct share own = {.cores = s->parallel.threads != 0 ? s->parallel.threads
+                                                                : weft_cores_allowed(),
+                              .given = s->parallel.given.threads ? s->parallel.threads : 0};
+    struct share *all = calloc(n, sizeof *all);
+    enum weft_status st =
+        all == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the cores of %u ranks", n)
+                    : weft_comm_gather_each(comm, &own, sizeof own, all, err);
+    if (st == WEFT_OK && weft_comm_rank(comm) == 0)
+        count_threads(all, n, out);
+    free(all);
+    return st == WEFT_OK ? weft_comm_spread(comm, out, sizeof *out, err) : st;
+}
+
 static enum weft_status measure_ranks(struct measurement *m, struct weft_comm *comm,
                                       const uint32_t *threads, struct weft_error *err)
 {
@@ -222,23 +266,24 @@ static enum weft_status measure(struct measurement *m, const struct weft_train_s
                                 const struct weft_model *model, struct weft_comm *comm,
                                 struct weft_error *err)
 {
-    uint32_t threads[WEFT_AUTO_MAX_SPEEDS];
-    uint32_t given = s->parallel.given.threads ? s->parallel.threads : 0;
     WEFT_TRY(weft_auto_probe_init(&m->probe, s, model, err));
     m->machine = (struct weft_auto_machine){.speeds = m->speeds};
     if (comm == NULL) {
+        uint32_t threads[WEFT_AUTO_MAX_SPEEDS];
+        uint32_t given = s->parallel.given.threads ? s->parallel.threads : 0;
         m->machine.cores = weft_cores_allowed();
         m->machine.bytes = (size_t)(MEMORY_SHARE * (double)physical_bytes());
         m->machine.n_speeds =
             weft_auto_thread_counts(m->machine.cores, given_ranks(s), given, threads);
         WEFT_TRY(measure_here(m, threads, err));
     } else {
-        uint32_t own = s->parallel.threads != 0 ? s->parallel.threads : weft_cores_allowed();
+        struct counts all = {0};
+        WEFT_TRY(agree_on_threads(s, comm, &all, err));
         m->machine.ranks = weft_comm_size(comm);
-        m->machine.cores = own * m->machine.ranks;
+        m->machine.cores = all.cores * m->machine.ranks;
         m->machine.copies = true;
-        m->machine.n_speeds = weft_auto_thread_counts(own, 1, given, threads);
-        WEFT_TRY(measure_ranks(m, comm, threads, err));
+        m->machine.n_speeds = all.n;
+        WEFT_TRY(measure_ranks(m, comm, all.threads, err));
     }
     return WEFT_OK;
 }
@@ -475,7 +520,8 @@ static enum weft_status take(struct weft_train_settings *s, const struct verdict
     s->parallel.pp = v->pp;
     s->parallel.dp = v->dp;
     s->parallel.chunks = v->chunks;
-    s->parallel.threads = v->threads;
+    if (!s->parallel.given.threads) /* each rank may have its own */
+        s->parallel.threads = v->threads;
     s->parallel.micros = v->micros;
     s->parallel.automatic = false;
     return WEFT_OK;
@@ -516,13 +562,15 @@ enum weft_status weft_train_auto(struct weft_train_settings *s, struct weft_comm
     struct measurement m = {.begin_ns = weft_clock_ns()};
     struct weft_model model;
     struct verdict v = {0};
+    if (comm != NULL) {
+        weft_comm_set_timeout(comm, s->train.timeout);
+        WEFT_TRY(weft_agree_settings(comm, s, err));
+    }
     if (!s->parallel.automatic)
         return WEFT_OK;
     judge_given(s);
     WEFT_TRY(check_data(s, err));
     WEFT_TRY(weft_train_find_model(s, &model, err));
-    if (comm != NULL)
-        weft_comm_set_timeout(comm, s->train.timeout);
     WEFT_TRY(measure(&m, s, &model, comm, err));
     if (comm == NULL || weft_comm_rank(comm) == 0)
         decide(s, &model, &m, comm, &v);

@@ -1,4 +1,6 @@
 /* Before the first step: all ranks have the same settings, schedule, data and program. */
+#include "train/agree.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,12 +146,11 @@ struct difference {
     char what[400];
 };
 
-static void find_difference(const struct weft_trainer *t, const struct card *cards,
-                            struct difference *d)
+static void find_difference(const struct card *cards, uint32_t n, struct difference *d)
 {
     d->subject = N_SUBJECTS;
     for (uint32_t i = 0; i < N_SUBJECTS && d->subject == N_SUBJECTS; i++)
-        for (uint32_t r = 1; r < t->n_ranks; r++)
+        for (uint32_t r = 1; r < n; r++)
             if (cards[r].hash[i] != cards[0].hash[i]) {
                 d->subject = i;
                 d->rank = r;
@@ -158,20 +159,21 @@ static void find_difference(const struct weft_trainer *t, const struct card *car
 }
 
 /* The rank that has other settings sends them all, so that the key can be named. */
-static enum weft_status exchange_settings(const struct weft_trainer *t, const char *text,
+static enum weft_status exchange_settings(struct weft_comm *comm, const char *text,
                                           size_t other_bytes, struct difference *d,
                                           struct weft_error *err)
 {
     enum { CHANNEL = 7, KIND = 0x310 };
     struct weft_message m = {.head = {.kind = KIND}, .channel = CHANNEL};
-    if (t->rank == d->rank) {
+    uint32_t rank = weft_comm_rank(comm);
+    if (rank == d->rank) {
         m.peer = 0;
         m.bytes = strlen(text) + 1;
         m.data = (void *)text;
-        WEFT_TRY(weft_comm_send(t->comm, &m, err));
-        return weft_comm_wait(t->comm, &m, err);
+        WEFT_TRY(weft_comm_send(comm, &m, err));
+        return weft_comm_wait(comm, &m, err);
     }
-    if (t->rank != 0)
+    if (rank != 0)
         return WEFT_OK;
     char *room = malloc(other_bytes + 1);
     if (room == NULL)
@@ -179,29 +181,29 @@ static enum weft_status exchange_settings(const struct weft_trainer *t, const ch
     m.peer = d->rank;
     m.bytes = other_bytes + 1;
     m.data = room;
-    enum weft_status st = weft_comm_post(t->comm, &m, err);
+    enum weft_status st = weft_comm_post(comm, &m, err);
     if (st == WEFT_OK)
-        st = weft_comm_wait(t->comm, &m, err);
+        st = weft_comm_wait(comm, &m, err);
     if (st == WEFT_OK) {
         name_difference(text, m.data, d->rank, d->what, sizeof d->what);
-        weft_comm_release(t->comm, &m);
+        weft_comm_release(comm, &m);
     }
     free(room);
     return st;
 }
 
-static enum weft_status compare(const struct weft_trainer *t, const char *text,
+static enum weft_status compare(struct weft_comm *comm, const char *text,
                                 const struct card *own, struct card *cards,
                                 struct weft_error *err)
 {
     struct difference d = {.subject = N_SUBJECTS};
-    WEFT_TRY(weft_comm_gather_each(t->comm, own, sizeof *own, cards, err));
-    if (t->rank == 0)
-        find_difference(t, cards, &d);
-    WEFT_TRY(weft_comm_spread(t->comm, &d, sizeof d, err));
+    WEFT_TRY(weft_comm_gather_each(comm, own, sizeof *own, cards, err));
+    if (weft_comm_rank(comm) == 0)
+        find_difference(cards, weft_comm_size(comm), &d);
+    WEFT_TRY(weft_comm_spread(comm, &d, sizeof d, err));
     if (d.subject == SETTINGS) {
-        WEFT_TRY(exchange_settings(t, text, (size_t)cards[d.rank].settings_bytes, &d, err));
-        WEFT_TRY(weft_comm_spread(t->comm, &d, sizeof d, err));
+        WEFT_TRY(exchange_settings(comm, text, (size_t)cards[d.rank].settings_bytes, &d, err));
+        WEFT_TRY(weft_comm_spread(comm, &d, sizeof d, err));
     }
     if (d.subject == N_SUBJECTS)
         return WEFT_OK;
@@ -210,25 +212,41 @@ static enum weft_status compare(const struct weft_trainer *t, const char *text,
                      subjects[d.subject], d.what);
 }
 
-enum weft_status weft_trainer_agree(const struct weft_trainer *t,
-                                    const struct weft_train_settings *s, struct weft_error *err)
+/* `own` has the hashes of what else is compared. */
+static enum weft_status agree(struct weft_comm *comm, const struct weft_train_settings *s,
+                              struct card own, struct weft_error *err)
 {
     struct weft_text text = {0};
-    if (t->comm == NULL)
-        return WEFT_OK;
+    uint32_t n = weft_comm_size(comm);
     enum weft_status st = settings_text(s, &text, err);
-    struct card *cards = calloc(t->n_ranks, sizeof *cards);
+    struct card *cards = calloc(n, sizeof *cards);
     if (st == WEFT_OK && cards == NULL)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to compare %u ranks", t->n_ranks);
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to compare %u ranks", n);
     if (st == WEFT_OK) {
-        struct card own = {.settings_bytes = text.len};
+        own.settings_bytes = text.len;
         own.hash[BUILD] = hash_build();
         own.hash[SETTINGS] = hash_settings(text.at);
-        own.hash[SCHEDULE] = hash_schedule(&t->layout);
-        own.hash[DATA] = hash_data(t);
-        st = compare(t, text.at, &own, cards, err);
+        st = compare(comm, text.at, &own, cards, err);
     }
     free(cards);
     weft_text_release(&text);
     return st;
+}
+
+enum weft_status weft_agree_settings(struct weft_comm *comm,
+                                     const struct weft_train_settings *s,
+                                     struct weft_error *err)
+{
+    return agree(comm, s, (struct card){0}, err);
+}
+
+enum weft_status weft_trainer_agree(const struct weft_trainer *t,
+                                    const struct weft_train_settings *s, struct weft_error *err)
+{
+    struct card own = {0};
+    if (t->comm == NULL)
+        return WEFT_OK;
+    own.hash[SCHEDULE] = hash_schedule(&t->layout);
+    own.hash[DATA] = hash_data(t);
+    return agree(t->comm, s, own, err);
 }

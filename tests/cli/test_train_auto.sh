@@ -102,5 +102,28 @@ mpi=$(command -v mpirun.openmpi) && [ -e "$WEFT_BUILD_DIR/weft-openmpi.so" ] && 
     "$mpi" "${options[@]}" -n 2 "$WEFT" train "${settings[@]}" --parallel.auto=true --dry-run \
         >out 2>err </dev/null
     holds test "$(grep -c '^stages ' out)" -eq 1
+
+    # Rank 0 divides the cores, rank 1 believes that it has them all: both measure the same.
+    what='mpirun, ranks with different numbers of cores'
+    code=0
+    "$mpi" "${options[@]}" -n 1 "$WEFT" train "${settings[@]}" --parallel.auto=true \
+        --log.dir=uneven : -n 1 env -u OMPI_COMM_WORLD_LOCAL_SIZE "$WEFT" train \
+        "${settings[@]}" --parallel.auto=true --log.dir=uneven >out 2>err </dev/null || code=$?
+    holds test "$code" -eq 0
+    out_has 'auto     measured and compared in'
+    holds same plain uneven
+
+    # What differs is named before anything is measured, whoever has which.
+    for other in --parallel.auto=false --parallel.pp=2 --optim.lr=0.5; do
+        what="mpirun, rank 1 has $other"
+        code=0
+        "$mpi" "${options[@]}" -n 1 "$WEFT" train "${settings[@]}" --parallel.auto=true \
+            --log.dir=no : -n 1 "$WEFT" train "${settings[@]}" --parallel.auto=true \
+            --log.dir=no "$other" >out 2>err </dev/null || code=$?
+        holds test "$code" -eq 2
+        err_has 'rank 1 has not the settings of rank 0'
+        key=${other#--*.}
+        err_has "and rank 1 '${key/=/: }"
+    done
 }
 finish
