@@ -8,6 +8,8 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/memory.h"
+#include "base/text.h"
 #include "cli/numbers.h"
 #include "cli/train.h"
 #include "data/shard.h"
@@ -33,11 +35,6 @@ struct measurement {
 static bool is_long(const struct measurement *m)
 {
     return weft_clock_ns() - m->begin_ns > ENOUGH_NS;
-}
-
-static size_t physical_bytes(void)
-{
-    return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
 /* -- figures -------------------------------------------------------------------------------- */
@@ -120,7 +117,7 @@ static enum weft_status measure_copy(struct weft_comm *comm, void *arg, struct w
 /* As many ranks of so many threads as there are cores for, unless memory has room for fewer. */
 static uint32_t n_copies(const struct measurement *m, uint32_t threads)
 {
-    size_t room = physical_bytes() / 4 / (m->probe.bytes + 1);
+    size_t room = weft_memory_bytes() / 4 / (m->probe.bytes + 1);
     uint32_t n = m->machine.cores / threads;
     n = n > room ? (uint32_t)room : n;
     n = n > MOST_COPIES ? MOST_COPIES : n;
@@ -239,7 +236,7 @@ static enum weft_status agree_on_threads(const struct weft_train_settings *s,
 static enum weft_status measure_ranks(struct measurement *m, struct weft_comm *comm,
                                       const uint32_t *threads, struct weft_error *err)
 {
-    struct card own = {.host = this_host(), .bytes = physical_bytes()};
+    struct card own = {.host = this_host(), .bytes = weft_memory_bytes()};
     for (size_t i = 0; i < ROUNDS * m->machine.n_speeds; i++) {
         size_t k = i % m->machine.n_speeds;
         struct weft_auto_speed now;
@@ -272,7 +269,7 @@ static enum weft_status measure(struct measurement *m, const struct weft_train_s
         uint32_t threads[WEFT_AUTO_MAX_SPEEDS];
         uint32_t given = s->parallel.given.threads ? s->parallel.threads : 0;
         m->machine.cores = weft_cores_allowed();
-        m->machine.bytes = (size_t)(MEMORY_SHARE * (double)physical_bytes());
+        m->machine.bytes = (size_t)(MEMORY_SHARE * (double)weft_memory_bytes());
         m->machine.n_speeds =
             weft_auto_thread_counts(m->machine.cores, given_ranks(s), given, threads);
         WEFT_TRY(measure_here(m, threads, err));
@@ -333,7 +330,7 @@ static void print_measured(const struct measurement *m)
     for (size_t i = 0; i < m->machine.n_speeds; i++) {
         const struct weft_auto_speed *v = &m->speeds[i];
         printf("%s %.3g + %.3g ms with %u thread%s", i == 0 ? " a layer's F + B:" : ",",
-               1e3 * v->layer.f, 1e3 * v->layer.b, v->threads, v->threads == 1 ? "" : "s");
+               1e3 * v->layer.f, 1e3 * v->layer.b, v->threads, weft_plural(v->threads));
     }
     printf("\n");
 }
@@ -388,10 +385,10 @@ static const struct weft_auto_choice *runner_up(const struct weft_auto_list *lis
 static void print_ranks(const struct weft_auto_choice *c)
 {
     if (c->pp == 1 && c->dp == 1)
-        printf("1 rank of %u thread%s", c->threads, c->threads == 1 ? "" : "s");
+        printf("1 rank of %u thread%s", c->threads, weft_plural(c->threads));
     else
         printf("pp %u x dp %u, %u thread%s a rank", c->pp, c->dp, c->threads,
-               c->threads == 1 ? "" : "s");
+               weft_plural(c->threads));
 }
 
 static void print_against(const struct weft_auto_choice *c, const struct weft_auto_choice *next)

@@ -2,10 +2,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cores.h"
 #include "base/error.h"
+#include "base/memory.h"
+#include "base/text.h"
 #include "ckpt/hf.h"
 #include "cli/cli.h"
 #include "cli/numbers.h"
@@ -24,7 +25,7 @@
 static enum weft_status print_bytes(const struct weft_layout *l, struct weft_error *err)
 {
     char text[WEFT_NUMBER_TEXT];
-    size_t total = 0, there = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    size_t total = 0, there = weft_memory_bytes();
     for (uint32_t r = 0; r < l->n_ranks; r++) {
         size_t bytes;
         WEFT_TRY(weft_layout_rank_bytes(l, r, weft_comm_launcher() != NULL, &bytes, err));
@@ -103,11 +104,6 @@ static enum weft_status print_timeline(const struct weft_train_settings *s,
 
 /* -- all of it ------------------------------------------------------------------------------ */
 
-static const char *plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static void print_ranks_of(const struct weft_layout *l, uint32_t stage)
 {
     uint32_t n = 0;
@@ -154,13 +150,13 @@ static enum weft_status print_layout(const struct weft_train_settings *s,
     printf(
         "model    %s, %u layer%s of dimension %u, vocabulary of %u, %s parameters, %.3g flops "
         "a token\n",
-        weft_arch_name(l->model.arch), l->model.layers, plural(l->model.layers), l->model.dim,
-        l->model.vocab, weft_grouped(number, params), flops);
+        weft_arch_name(l->model.arch), l->model.layers, weft_plural(l->model.layers),
+        l->model.dim, l->model.vocab, weft_grouped(number, params), flops);
     printf("ranks    %u: pp %u x dp %u, %u thread%s each; schedule %s, %u stage%s, %u micro%s "
            "of %s%zu sequence%s\n",
-           l->n_ranks, l->pp, l->dp, threads, plural(threads), s->parallel.schedule,
-           l->n_stages, plural(l->n_stages), l->micros, plural(l->micros),
-           l->batch % l->micros != 0 ? "up to " : "", l->most_rows, plural(l->most_rows));
+           l->n_ranks, l->pp, l->dp, threads, weft_plural(threads), s->parallel.schedule,
+           l->n_stages, weft_plural(l->n_stages), l->micros, weft_plural(l->micros),
+           l->batch % l->micros != 0 ? "up to " : "", l->most_rows, weft_plural(l->most_rows));
     print_stages(l);
     WEFT_TRY(print_bytes(l, err));
     return print_timeline(s, l, err);
@@ -178,16 +174,6 @@ enum weft_status weft_train_find_model(const struct weft_train_settings *s,
     return WEFT_OK;
 }
 
-static enum weft_status check_started(const struct weft_layout *l, struct weft_comm *comm,
-                                      struct weft_error *err)
-{
-    if (comm == NULL || weft_comm_size(comm) == l->n_ranks)
-        return WEFT_OK;
-    return WEFT_FAIL(err, WEFT_USAGE,
-                     "parallel.pp %u x parallel.dp %u needs %u ranks, and %u were started",
-                     l->pp, l->dp, l->n_ranks, weft_comm_size(comm));
-}
-
 static enum weft_status dry_run(const struct weft_train_settings *s, struct weft_comm *comm,
                                 struct weft_error *err)
 {
@@ -196,7 +182,8 @@ static enum weft_status dry_run(const struct weft_train_settings *s, struct weft
     struct weft_shards *shards = NULL;
     WEFT_TRY(weft_train_find_model(s, &model, err));
     WEFT_TRY(weft_layout_init(&l, s, &model, err));
-    enum weft_status st = check_started(&l, comm, err);
+    enum weft_status st =
+        comm == NULL ? WEFT_OK : weft_layout_check_ranks(&l, weft_comm_size(comm), err);
     if (st == WEFT_OK)
         st = weft_shards_open_part(s->data.train, "train", &shards, err);
     if (st == WEFT_OK)

@@ -427,6 +427,18 @@ enum weft_status weft_layout_init(struct weft_layout *l, const struct weft_train
     return st;
 }
 
+enum weft_status weft_layout_check_ranks(const struct weft_layout *l, uint32_t started,
+                                         struct weft_error *err)
+{
+    if (started == l->n_ranks)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "parallel.pp %u x parallel.dp %u needs %u rank%s, and %u %s started: "
+                     "mpirun -n %u",
+                     l->pp, l->dp, l->n_ranks, weft_plural(l->n_ranks), started,
+                     started == 1 ? "was" : "were", l->n_ranks);
+}
+
 void weft_layout_release(struct weft_layout *l)
 {
     for (unsigned i = 0; i < 2; i++) {

@@ -57,6 +57,10 @@ enum weft_status weft_layout_init(struct weft_layout *l, const struct weft_train
                                   const struct weft_model *model, struct weft_error *err);
 void weft_layout_release(struct weft_layout *l); /* a zeroed one is allowed */
 
+/* WEFT_USAGE unless as many ranks were started as it is for.  Local. */
+enum weft_status weft_layout_check_ranks(const struct weft_layout *l, uint32_t started,
+                                         struct weft_error *err);
+
 /* A schedule of a file; the caller frees *out.  Local. */
 enum weft_status weft_layout_read_schedule(const char *path, struct weft_schedule **out,
                                            struct weft_error *err);

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/pages.h"
 #include "base/size.h"
-#include "base/text.h"
 #include "ckpt/hf.h"
 #include "kern/ops.h"
 #include "kern/peak.h"
@@ -424,18 +423,6 @@ static enum weft_status open_validation(struct weft_trainer *t,
 
 /* -- all of it ------------------------------------------------------------------------------ */
 
-static enum weft_status check_ranks(const struct weft_trainer *t, struct weft_error *err)
-{
-    if (t->n_ranks == t->layout.n_ranks)
-        return WEFT_OK;
-    return WEFT_FAIL(err, WEFT_USAGE,
-                     "parallel.pp %u x parallel.dp %u needs %u rank%s, and %u %s started: "
-                     "mpirun -n %u",
-                     t->layout.pp, t->layout.dp, t->layout.n_ranks,
-                     weft_plural(t->layout.n_ranks), t->n_ranks,
-                     t->n_ranks == 1 ? "was" : "were", t->layout.n_ranks);
-}
-
 static enum weft_status plan_bubble(struct weft_trainer *t, struct weft_error *err)
 {
     struct weft_metrics m;
@@ -455,7 +442,7 @@ static enum weft_status build(struct weft_trainer *t, const struct weft_train_se
     else
         WEFT_TRY(weft_train_settings_model(s, &model, err));
     WEFT_TRY(weft_layout_init(&t->layout, s, &model, err));
-    WEFT_TRY(check_ranks(t, err));
+    WEFT_TRY(weft_layout_check_ranks(&t->layout, t->n_ranks, err));
     t->replica = t->rank / t->layout.pp;
     t->row = t->rank % t->layout.pp;
     WEFT_TRY(open_data(t, s, err));

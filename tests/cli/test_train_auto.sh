@@ -102,6 +102,11 @@ mpi=$(command -v mpirun.openmpi) && [ -e "$WEFT_BUILD_DIR/weft-openmpi.so" ] && 
     "$mpi" "${options[@]}" -n 2 "$WEFT" train "${settings[@]}" --parallel.auto=true --dry-run \
         >out 2>err </dev/null
     holds test "$(grep -c '^stages ' out)" -eq 1
+    code=0
+    "$mpi" "${options[@]}" -n 2 "$WEFT" train "${settings[@]}" --parallel.pp=3 --dry-run \
+        >out 2>err </dev/null || code=$?
+    holds test "$code" -eq 2
+    err_has 'parallel.pp 3 x parallel.dp 1 needs 3 ranks, and 2 were started: mpirun -n 3'
 
     # Rank 0 divides the cores, rank 1 believes that it has them all: both measure the same.
     what='mpirun, ranks with different numbers of cores'
