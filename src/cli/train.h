@@ -5,6 +5,7 @@
 #include "base/cores.h"
 #include "cli/bar.h"
 #include "train/metrics.h"
+#include "train/ranksum.h"
 #include "train/settings.h"
 #include "train/trainer.h"
 #include "weft/status.h"
@@ -32,20 +33,12 @@ enum weft_status weft_train_write_plan(struct weft_comm *comm,
 enum weft_status weft_train_run_rank(struct weft_comm *comm, void *settings,
                                      struct weft_error *err);
 
-/* All ranks of a run together. */
-struct weft_train_ranks {
-    double peak;                 /* flops a second: kern/peak.h */
-    struct weft_rank_bytes most; /* of the rank that has the most */
-    uint32_t most_rank;
-    size_t all_bytes;
-};
-
 /* `cores` are those that this rank may use.  All measure at once, as they will work; *out is filled
  * on rank 0.  Collective. */
 enum weft_status weft_train_ask_ranks(struct weft_comm *comm,
                                       const struct weft_trainer *trainer,
-                                      const struct weft_cores *cores,
-                                      struct weft_train_ranks *out, struct weft_error *err);
+                                      const struct weft_cores *cores, struct weft_rank_sum *out,
+                                      struct weft_error *err);
 
 /* -- stopping ------------------------------------------------------------------------------- */
 
@@ -71,7 +64,7 @@ struct weft_train_show weft_train_show_make(const struct weft_train_settings *se
                                             bool pipeline);
 
 void weft_train_show_head(const struct weft_train_show *show, const struct weft_trainer_info *i,
-                          const char *transport, const struct weft_train_ranks *ranks);
+                          const char *transport, const struct weft_rank_sum *ranks);
 
 /* How far a run is, before its first step. */
 void weft_train_show_begin(struct weft_train_show *show, uint64_t done);

@@ -296,7 +296,7 @@ static enum weft_status prepare(struct run *run, struct weft_error *err)
     WEFT_TRY(open_run_directory(run, err));
     run->token_flops = info.token_flops;
     run->bubble_plan = info.bubble_plan;
-    struct weft_train_ranks ranks = {0};
+    struct weft_rank_sum ranks = {0};
     WEFT_TRY(weft_train_ask_ranks(run->comm, run->trainer, &cores, &ranks, err));
     run->peak = ranks.peak;
     if (!is_root(run))

@@ -33,7 +33,7 @@ static void print_model(const struct weft_train_settings *s, const struct weft_t
 }
 
 static void print_memory(const struct weft_trainer_info *i,
-                         const struct weft_train_ranks *ranks)
+                         const struct weft_rank_sum *ranks)
 {
     char a[NUMBER], b[NUMBER], c[NUMBER], d[NUMBER], e[NUMBER], f[NUMBER], g[NUMBER];
     const struct weft_rank_bytes *most = &ranks->most;
@@ -80,7 +80,7 @@ static void print_layout(const struct weft_train_settings *s, const struct weft_
 }
 
 void weft_train_show_head(const struct weft_train_show *show, const struct weft_trainer_info *i,
-                          const char *transport, const struct weft_train_ranks *ranks)
+                          const char *transport, const struct weft_rank_sum *ranks)
 {
     const struct weft_train_settings *s = show->settings;
     char tokens[NUMBER], step[NUMBER];
