@@ -234,7 +234,9 @@ const struct weft_command weft_command_train = {
             "With parallel.auto a few micros are measured, and those of pp, dp, chunks,\n"
             "schedule and threads that are not given are chosen by them; the output says\n"
             "why, the run's config.yaml what. Micros stay as they are, for they are part\n"
-            "of what is computed: pipelines and replicas need several.\n",
+            "of what is computed: pipelines and replicas need several. Only when nothing\n"
+            "can be run otherwise are those that are not given raised, to the fewest that\n"
+            "can, and the output says so.\n",
     .examples = "  weft train run.yaml\n"
                 "  weft train run.yaml --parallel.pp=2 --parallel.schedule=zb-h1\n"
                 "  weft train run.yaml --checkpoint.every=100 --checkpoint.resume=auto\n"

@@ -4,11 +4,13 @@
 
 #include "base/cores.h"
 #include "cli/bar.h"
+#include "train/layout.h"
 #include "train/metrics.h"
 #include "train/ranksum.h"
 #include "train/settings.h"
 #include "train/trainer.h"
 #include "weft/status.h"
+#include "weft/traffic.h"
 
 /* The model of a run, by its directory or its sizes. */
 enum weft_status weft_train_find_model(const struct weft_train_settings *s,
@@ -28,6 +30,11 @@ enum weft_status weft_train_write_plan(struct weft_comm *comm,
                                        const struct weft_train_settings *s,
                                        const struct weft_trainer_info *info,
                                        struct weft_error *err);
+
+/* What the pipeline of the first replica sends in a step; the caller releases *out. */
+enum weft_status weft_train_count_links(const struct weft_layout *l,
+                                        enum weft_block_cache cache,
+                                        struct weft_traffic_step *out, struct weft_error *err);
 
 /* One rank's run, from beginning to end; `settings` are struct weft_train_settings.  Collective. */
 enum weft_status weft_train_run_rank(struct weft_comm *comm, void *settings,

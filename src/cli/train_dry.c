@@ -40,6 +40,47 @@ static enum weft_status print_bytes(const struct weft_layout *l, struct weft_err
     return WEFT_OK;
 }
 
+/* -- bytes between ranks -------------------------------------------------------------------- */
+
+static enum weft_status print_links(const struct weft_train_settings *s,
+                                    const struct weft_layout *l, struct weft_error *err)
+{
+    char all[WEFT_NUMBER_TEXT], most[WEFT_NUMBER_TEXT];
+    struct weft_traffic_step step = {0};
+    WEFT_TRY(weft_train_count_links(l, (enum weft_block_cache)s->parallel.cache, &step, err));
+    size_t busiest = 0, k = 0;
+    for (size_t i = 0; i < step.n_links; i++) {
+        size_t bytes = step.links[i].forward_bytes + step.links[i].backward_bytes;
+        if (bytes > busiest) {
+            busiest = bytes;
+            k = i;
+        }
+    }
+    if (busiest > 0)
+        printf("traffic  %s a step %s pipeline, the most from rank %u to rank %u: %s\n",
+               weft_bytes_text(all, step.forward_bytes + step.backward_bytes),
+               l->dp > 1 ? "in each" : "in the", step.links[k].from, step.links[k].to,
+               weft_bytes_text(most, busiest));
+    weft_traffic_step_release(&step);
+    return WEFT_OK;
+}
+
+/* Of what several ranks hold, each sends the others' shares of its gradients and gets their shares of
+ * the new weights. */
+static void print_sums(const struct weft_train_settings *s, const struct weft_layout *l)
+{
+    char gradients[WEFT_NUMBER_TEXT], weights[WEFT_NUMBER_TEXT];
+    size_t one = s->train.reduction == WEFT_REDUCTION_FAST ? sizeof(float) : sizeof(int64_t);
+    size_t elements = 0;
+    for (size_t i = 0; i < l->n_groups; i++)
+        elements += l->groups[i].n * (l->groups[i].n_holders - 1);
+    if (elements > 0)
+        printf("traffic  %s a step of gradients and %s of weights between ranks that hold the "
+               "same\n",
+               weft_bytes_text(gradients, elements * one),
+               weft_bytes_text(weights, elements * sizeof(float)));
+}
+
 /* -- the timeline --------------------------------------------------------------------------- */
 
 static uint32_t threads_of(const struct weft_train_settings *s, const struct weft_layout *l)
@@ -159,6 +200,8 @@ static enum weft_status print_layout(const struct weft_train_settings *s,
            l->batch % l->micros != 0 ? "up to " : "", l->most_rows, weft_plural(l->most_rows));
     print_stages(l);
     WEFT_TRY(print_bytes(l, err));
+    WEFT_TRY(print_links(s, l, err));
+    print_sums(s, l);
     return print_timeline(s, l, err);
 }
 

@@ -25,9 +25,9 @@ static struct card card_of(const struct weft_trainer_info *i)
 
 /* -- links ---------------------------------------------------------------------------------- */
 
-/* What a step of the first replica sends, with the cache that is set and with none. */
-static enum weft_status count_links(const struct weft_layout *l, enum weft_block_cache cache,
-                                    struct weft_traffic_step *out, struct weft_error *err)
+enum weft_status weft_train_count_links(const struct weft_layout *l,
+                                        enum weft_block_cache cache,
+                                        struct weft_traffic_step *out, struct weft_error *err)
 {
     size_t elements = l->most_rows * l->seq * l->model.dim;
     const struct weft_payload payload = {4 * elements, 8 * elements};
@@ -45,13 +45,14 @@ static enum weft_status count_links(const struct weft_layout *l, enum weft_block
     return st;
 }
 
+/* With the cache that is set and with none. */
 static enum weft_status fill_links(struct weft_planfile *plan, const struct weft_layout *l,
                                    enum weft_block_cache cache, struct weft_error *err)
 {
     struct weft_traffic_step with = {0}, without = {0};
-    enum weft_status st = count_links(l, cache, &with, err);
+    enum weft_status st = weft_train_count_links(l, cache, &with, err);
     if (st == WEFT_OK)
-        st = count_links(l, WEFT_BLOCKS_OFF, &without, err);
+        st = weft_train_count_links(l, WEFT_BLOCKS_OFF, &without, err);
     if (st == WEFT_OK && (plan->links = calloc(with.n_links + 1, sizeof *plan->links)) == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the plan");
     for (size_t i = 0; st == WEFT_OK && i < with.n_links && i < without.n_links; i++)

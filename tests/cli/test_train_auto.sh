@@ -73,6 +73,9 @@ holds test $((SECONDS - begin)) -lt 50
 # The plan in words: layers of stages, units, one of a thing, a head alone.
 run 0 train "${settings[@]}" --parallel.partition=4,0 --parallel.pp=2 --parallel.threads=1 \
     --dry-run
+# 4 micros of 2 x 24 x 48 floats each way; the tied embedding's 128 x 48 gradients of 8 bytes.
+out_has 'traffic  72.0 KiB a step in the pipeline, the most from rank 0 to rank 1: 36.0 KiB'
+out_has 'traffic  48.0 KiB a step of gradients and 24.0 KiB of weights between ranks that hold the same'
 out_has 'ranks    2: pp 2 x dp 1, 1 thread each; schedule 1f1b, 2 stages, 4 micros of 2 sequences'
 out_has 'stages   0 on rank 0: embedding, layers 0 to 3'
 out_has '         1 on rank 1: head'
@@ -80,10 +83,14 @@ out_has 'the B (or I and W) of stage 1 takes no time'
 holds grep -Eq 'makespan [0-9.]+ (µ|m|)s, bubble ' out
 run 0 train --model.dir="$tiny" --data.train="$tiny/tokens.bin" --data.batch=1 --dry-run
 out_has '1 stage, 1 micro of 1 sequence'
+out_lacks 'traffic'
 out_has 'stages   0 on rank 0: embedding, layers 0 to 3, head'
 run 0 train "${settings[@]}" --parallel.pp=2 --parallel.dp=2 --parallel.schedule=chimera --dry-run
 out_has 'stages   0 on ranks 0, 1: embedding'
 out_has 'the picture is of the first replica'
+out_has 'a step in each pipeline, the most from rank'
+run 0 train "${settings[@]}" --parallel.dp=2 --train.reduction=fast --dry-run
+out_has 'traffic  478 KiB a step of gradients and 478 KiB of weights' # 122400 floats
 
 # Under MPI the ranks are as many as were started, and all take the same choice.
 mpi=$(command -v mpirun.openmpi) && [ -e "$WEFT_BUILD_DIR/weft-openmpi.so" ] && {
