@@ -32,8 +32,7 @@ static void print_model(const struct weft_train_settings *s, const struct weft_t
         printf("new, seed %llu\n", (unsigned long long)s->model.seed);
 }
 
-static void print_memory(const struct weft_trainer_info *i,
-                         const struct weft_rank_sum *ranks)
+static void print_memory(const struct weft_trainer_info *i, const struct weft_rank_sum *ranks)
 {
     char a[NUMBER], b[NUMBER], c[NUMBER], d[NUMBER], e[NUMBER], f[NUMBER], g[NUMBER];
     const struct weft_rank_bytes *most = &ranks->most;
