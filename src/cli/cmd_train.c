@@ -122,6 +122,7 @@ static enum weft_status train(struct weft_train_settings *settings, struct weft_
             "parallel.pp x parallel.dp is %llu: more than %d ranks are not for one "
             "process",
             (unsigned long long)n, WEFT_MAX_THREADS);
+    WEFT_TRY(weft_train_check_memory(settings, err));
     return weft_comm_run_threads((uint32_t)n, weft_train_run_rank, settings, err);
 }
 

@@ -25,6 +25,10 @@ enum weft_status weft_train_auto(struct weft_train_settings *s, struct weft_comm
 /* Prints what a run would be. */
 enum weft_status weft_train_dry_run(struct weft_train_settings *s, struct weft_error *err);
 
+/* WEFT_NOMEM when the ranks of this process need more than the machine has.  Local. */
+enum weft_status weft_train_check_memory(const struct weft_train_settings *s,
+                                         struct weft_error *err);
+
 /* Writes plan.json into log.dir, on rank 0.  Collective. */
 enum weft_status weft_train_write_plan(struct weft_comm *comm,
                                        const struct weft_train_settings *s,

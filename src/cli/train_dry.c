@@ -22,6 +22,26 @@
 
 /* -- memory --------------------------------------------------------------------------------- */
 
+/* Of all ranks, when they are this process's: other processes may be on other machines. */
+static enum weft_status check_fits(const struct weft_layout *l, struct weft_error *err)
+{
+    char need[WEFT_NUMBER_TEXT], have[WEFT_NUMBER_TEXT];
+    size_t total = 0, there = weft_memory_bytes();
+    if (weft_comm_launcher() != NULL || there == 0)
+        return WEFT_OK;
+    for (uint32_t r = 0; r < l->n_ranks; r++) {
+        size_t bytes;
+        WEFT_TRY(weft_layout_rank_bytes(l, r, false, &bytes, err));
+        total = bytes > SIZE_MAX - total ? SIZE_MAX : total + bytes;
+    }
+    if (total <= there)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_NOMEM,
+                     "this run takes %s of memory, and this machine has %s: more machines "
+                     "(mpirun), a smaller model or smaller micros would do",
+                     weft_bytes_text(need, total), weft_bytes_text(have, there));
+}
+
 static enum weft_status print_bytes(const struct weft_layout *l, struct weft_error *err)
 {
     char text[WEFT_NUMBER_TEXT];
@@ -233,7 +253,21 @@ static enum weft_status dry_run(const struct weft_train_settings *s, struct weft
         st = weft_meta_check_vocab(shards, s, model.vocab, err);
     if (st == WEFT_OK && (comm == NULL || weft_comm_rank(comm) == 0))
         st = print_layout(s, &l, err);
+    if (st == WEFT_OK)
+        st = check_fits(&l, err);
     weft_shards_free(shards);
+    weft_layout_release(&l);
+    return st;
+}
+
+enum weft_status weft_train_check_memory(const struct weft_train_settings *s,
+                                         struct weft_error *err)
+{
+    struct weft_model model;
+    struct weft_layout l;
+    WEFT_TRY(weft_train_find_model(s, &model, err));
+    WEFT_TRY(weft_layout_init(&l, s, &model, err));
+    enum weft_status st = check_fits(&l, err);
     weft_layout_release(&l);
     return st;
 }
