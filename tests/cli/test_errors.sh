@@ -142,7 +142,7 @@ table <<'END'
 2 | 2 layers cannot fill 4 stages: use at most 2 | weft plan -s 1f1b -p 4 -m 4 --layers 2
 2 | --output plan.gif: .* one of \.csv \.json .*\.svg | weft plan -s 1f1b -p 2 -m 2 -o plan.gif
 2 | --output plan: .* one of \.csv | weft plan -s 1f1b -p 2 -m 2 -o plan
-8 | takes .* of memory, and this machine has | weft train --model.spec=d96 --model.layers=8000 --data.train=model/tokens.bin --data.seq=16
+8 | takes .* of memory, and this machine has | weft train --model.spec=d96 --data.train=model/tokens.bin --data.seq=16
 8 | cannot write no/such/plan.svg: No such file | weft plan -s 1f1b -p 2 -m 2 -o no/such/plan.svg
 8 | cannot write small.txt/plan.svg: Not a directory | weft plan -s 1f1b -p 2 -m 2 -o small.txt/plan.svg
 8 | folder: Is a directory | weft plan -s 1f1b -p 2 -m 2 -o folder
