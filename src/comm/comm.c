@@ -372,6 +372,39 @@ static enum weft_status stuck(struct weft_comm *comm, const struct wait *w,
                      other);
 }
 
+/* Which other rank has been silent longest. */
+static uint32_t most_silent(struct weft_comm *comm, struct weft_life *life, int64_t *age_ns)
+{
+    uint32_t who = comm->rank;
+    *age_ns = -1;
+    for (uint32_t r = 0; r < comm->n_ranks; r++) {
+        struct weft_life its;
+        int64_t age;
+        if (r == comm->rank)
+            continue;
+        comm->ops->look(comm, r, &its, &age);
+        if (age > *age_ns) {
+            who = r;
+            *life = its;
+            *age_ns = age;
+        }
+    }
+    return who;
+}
+
+/* Ranks that wait for each other may have begun to before another one, without which none of them
+ * can go on, fell silent: then that one is lost, and it is given its time. */
+static enum weft_status judge_circle(struct weft_comm *comm, const struct wait *w,
+                                     struct weft_error *err)
+{
+    struct weft_life life = {0};
+    int64_t age;
+    uint32_t who = most_silent(comm, &life, &age);
+    if (age > comm->timeout_ns)
+        return lost(comm, w, who, &life, age, err);
+    return age > comm->timeout_ns / 2 ? WEFT_OK : stuck(comm, w, err);
+}
+
 /* Is somebody lost?  Asked now and then by a rank that waits.  Ranks may be seen in a circle for a
  * moment, when the last of them has only begun to wait, or again and again while they exchange
  * much: they are stuck when nothing has moved for a long time. */
@@ -393,7 +426,7 @@ static enum weft_status judge(struct weft_comm *comm, struct wait *w, int64_t no
         w->circle_moved = moved;
     }
     if (circle && now - w->circle_ns > comm->timeout_ns)
-        return stuck(comm, w, err);
+        return judge_circle(comm, w, err);
     return WEFT_OK;
 }
 
