@@ -103,6 +103,15 @@ char *weft_path_join(const char *dir, const char *name)
     return path;
 }
 
+bool weft_path_has(const char *dir, const char *name)
+{
+    struct stat info;
+    char *path = weft_path_join(dir, name);
+    bool there = path != NULL && lstat(path, &info) == 0;
+    free(path);
+    return there;
+}
+
 char *weft_path_trim(const char *path)
 {
     size_t len = strlen(path);

@@ -64,6 +64,8 @@ enum weft_status weft_parent_sync(const char *path, struct weft_error *err);
 
 /* `dir`/`name`, or NULL.  The caller frees it. */
 char *weft_path_join(const char *dir, const char *name);
+/* Whether a directory has something of this name, be it a link that leads nowhere. */
+bool weft_path_has(const char *dir, const char *name);
 /* The same path without slashes at its end; the caller frees it.  NULL: no memory. */
 char *weft_path_trim(const char *path);
 

@@ -87,10 +87,11 @@ static enum weft_status add_weights(struct hasher *h, const struct weft_weights 
     return st;
 }
 
-static enum weft_status hash_all(const struct weft_hf *hf, const struct weft_weights *w,
-                                 const struct weft_hf_tensor *tensors, size_t n,
-                                 char out[WEFT_HASH_TEXT], struct weft_error *err)
+enum weft_status weft_weights_hash(const struct weft_weights *w,
+                                   const struct weft_hf_tensor *tensors, size_t n,
+                                   char out[WEFT_HASH_TEXT], struct weft_error *err)
 {
+    const struct weft_hf *hf = weft_weights_hf(w);
     struct hasher h = {XXH3_createState(), malloc(PIECE * sizeof(float)), malloc(PIECE * 4)};
     enum weft_status st = WEFT_OK;
     if (h.state == NULL || h.values == NULL || h.bytes == NULL)
@@ -110,17 +111,4 @@ static enum weft_status hash_all(const struct weft_hf *hf, const struct weft_wei
     free(h.values);
     free(h.bytes);
     return st;
-}
-
-enum weft_status weft_hf_hash(const struct weft_hf *hf, const struct weft_hf_tensor *tensors,
-                              size_t n, char out[WEFT_HASH_TEXT], struct weft_error *err)
-{
-    return hash_all(hf, NULL, tensors, n, out, err);
-}
-
-enum weft_status weft_weights_hash(const struct weft_weights *w,
-                                   const struct weft_hf_tensor *tensors, size_t n,
-                                   char out[WEFT_HASH_TEXT], struct weft_error *err)
-{
-    return hash_all(weft_weights_hf(w), w, tensors, n, out, err);
 }

@@ -13,14 +13,10 @@
 
 enum { WEFT_HASH_TEXT = 33 }; /* 32 hexadecimal digits and a NUL */
 
-/* The tensors, by the names and shapes that they must have, are read piece by piece: a model of any
- * size takes the same memory.  WEFT_CKPT when one is missing or has another shape or a type that
- * holds no weights.  Local. */
-enum weft_status weft_hf_hash(const struct weft_hf *hf, const struct weft_hf_tensor *tensors,
-                              size_t n, char out[WEFT_HASH_TEXT], struct weft_error *err);
-
-/* The same of whatever weights are stored as; tensors of a checkpoint or of llm.c are read whole, one
- * at a time.  Local. */
+/* The tensors, by the names and shapes that they must have, whatever they are stored as.  Those of a
+ * Hugging Face directory are read piece by piece, so that a model of any size takes the same memory;
+ * those of a checkpoint or of llm.c whole, one at a time.  WEFT_CKPT when one is missing or has
+ * another shape or a type that holds no weights.  Local. */
 enum weft_status weft_weights_hash(const struct weft_weights *w,
                                    const struct weft_hf_tensor *tensors, size_t n,
                                    char out[WEFT_HASH_TEXT], struct weft_error *err);

@@ -158,14 +158,6 @@ static enum weft_status open_final(struct weft_weights *w, const char *run,
 
 /* -- which it is ---------------------------------------------------------------------------- */
 
-static bool has(const char *dir, const char *name)
-{
-    char *path = weft_path_join(dir, name);
-    bool there = path != NULL && access(path, F_OK) == 0;
-    free(path);
-    return there;
-}
-
 enum { SHOWN = 3 };
 
 /* The first names in a directory, by the alphabet, so that one sees what it is. */
@@ -202,14 +194,15 @@ static enum weft_status fail_unknown(const char *dir, struct weft_error *err)
 static enum weft_status open_directory(struct weft_weights *w, const char *path,
                                        struct weft_error *err)
 {
-    if (has(path, "config.json") || has(path, "model.safetensors") ||
-        has(path, "model.safetensors.index.json"))
+    if (weft_path_has(path, "config.json") || weft_path_has(path, "model.safetensors") ||
+        weft_path_has(path, "model.safetensors.index.json"))
         return open_hf(w, path, err);
-    if (has(path, "manifest.json"))
+    if (weft_path_has(path, "manifest.json"))
         return open_checkpoint(w, path, err);
-    if (has(path, "model"))
+    if (weft_path_has(path, "model"))
         return open_final(w, path, err);
-    if (has(path, "checkpoints") || has(path, "config.yaml") || has(path, "metrics.jsonl"))
+    if (weft_path_has(path, "checkpoints") || weft_path_has(path, "config.yaml") ||
+        weft_path_has(path, "metrics.jsonl"))
         return open_newest(w, path, err);
     return fail_unknown(path, err);
 }

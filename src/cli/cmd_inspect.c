@@ -41,14 +41,6 @@ enum weft_status weft_inspect_text(const char *path, char **text, size_t *len,
     return weft_as_data(weft_file_read(path, MOST_TEXT, text, len, err), err);
 }
 
-bool weft_is_there(const char *dir, const char *name)
-{
-    char *path = weft_path_join(dir, name);
-    bool there = path != NULL && access(path, F_OK) == 0;
-    free(path);
-    return there;
-}
-
 void weft_inspect_begin(struct weft_json *j, FILE *out, const char *path, const char *kind)
 {
     *j = (struct weft_json){.out = out};
@@ -180,12 +172,12 @@ static enum weft_status inspect_file(const char *path, const struct weft_inspect
 static enum weft_status inspect_directory(const char *path, const struct weft_inspect *how,
                                           struct weft_error *err)
 {
-    if (weft_is_there(path, "config.json") || weft_is_there(path, "model.safetensors"))
+    if (weft_path_has(path, "config.json") || weft_path_has(path, "model.safetensors"))
         return weft_inspect_model(path, how, err);
-    if (weft_is_there(path, "manifest.json"))
+    if (weft_path_has(path, "manifest.json"))
         return weft_inspect_checkpoint(path, how, err);
-    if (weft_is_there(path, "config.yaml") || weft_is_there(path, "metrics.jsonl") ||
-        weft_is_there(path, "ranks"))
+    if (weft_path_has(path, "config.yaml") || weft_path_has(path, "metrics.jsonl") ||
+        weft_path_has(path, "ranks"))
         return weft_inspect_run(path, how, err);
     if (access(path, R_OK | X_OK) != 0)
         return WEFT_FAIL(err, WEFT_DATA, "%.300s: %s", path, strerror(errno));

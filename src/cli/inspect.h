@@ -26,9 +26,6 @@ enum weft_status weft_inspect_text(const char *path, char **text, size_t *len,
 /* What is wrong with a file is WEFT_DATA here, whatever it is to those who meant to use it. */
 enum weft_status weft_as_data(enum weft_status st, struct weft_error *err);
 
-/* Is there something of this name? */
-bool weft_is_there(const char *dir, const char *name);
-
 /* The start of an object for `path`, which ends with weft_inspect_end(). */
 void weft_inspect_begin(struct weft_json *j, FILE *out, const char *path, const char *kind);
 void weft_inspect_end(struct weft_json *j);

@@ -199,7 +199,7 @@ static enum weft_status run_view_init(struct run_view *v, const char *dir,
     *v = (struct run_view){.flights = {.lost = SIZE_MAX}};
     enum weft_status st = WEFT_OK;
     for (enum part part = 0; part < N_PARTS && st == WEFT_OK; part++) {
-        if (!weft_is_there(dir, part_names[part]))
+        if (!weft_path_has(dir, part_names[part]))
             continue;
         char *path = weft_path_join(dir, part_names[part]);
         st = path != NULL ? read_part(v, part, path, err)

@@ -15,19 +15,11 @@ static bool is_there(const char *path)
 
 enum weft_status weft_made_note(struct weft_made *made, const char *dir, struct weft_error *err)
 {
-    char *lock = weft_path_join(dir, "lock"), *checkpoints = weft_path_join(dir, "checkpoints");
-    *made = (struct weft_made){.dir = strdup(dir)};
-    bool noted = lock != NULL && checkpoints != NULL && made->dir != NULL;
-    made->new_lock = noted && !is_there(lock);
-    made->new_checkpoints = noted && !is_there(checkpoints);
-    free(lock);
-    free(checkpoints);
-    if (!noted) {
-        weft_made_release(made);
+    *made = (struct weft_made){.dir = weft_path_trim(dir),
+                               .new_lock = !weft_path_has(dir, "lock"),
+                               .new_checkpoints = !weft_path_has(dir, "checkpoints")};
+    if (made->dir == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for names in %.200s", dir);
-    }
-    for (size_t n = strlen(dir); n > 1 && made->dir[n - 1] == '/'; n--)
-        made->dir[n - 1] = '\0';
     for (char *at = made->dir; at != NULL && made->first == 0;) {
         at = strchr(at + 1, '/');
         if (at != NULL)

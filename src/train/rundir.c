@@ -20,15 +20,6 @@ static enum weft_status no_memory(const char *dir, struct weft_error *err)
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory for names in %.200s", dir);
 }
 
-static bool is_there(const char *dir, const char *name)
-{
-    struct stat info;
-    char *path = weft_path_join(dir, name);
-    bool there = path != NULL && lstat(path, &info) == 0;
-    free(path);
-    return there;
-}
-
 static bool is_checkpoint(const char *name)
 {
     return strncmp(name, "step-", 5) == 0;
@@ -62,7 +53,7 @@ static enum weft_status check_usable(const char *dir, bool resume, struct weft_e
 {
     uint64_t step;
     size_t n;
-    bool finished = is_there(dir, "model");
+    bool finished = weft_path_has(dir, "model");
     WEFT_TRY(newest_checkpoint(dir, &step, &n, err));
     if (finished && n == 0)
         return WEFT_FAIL(
@@ -229,7 +220,7 @@ static enum weft_status extend(const char *dir, const char *metrics,
                                char **aside, struct weft_error *err)
 {
     uint64_t last = last_step(metrics), done = last > resumed ? last : resumed;
-    if (!is_there(dir, "model"))
+    if (!weft_path_has(dir, "model"))
         return WEFT_OK;
     if (strcmp(s->checkpoint.resume, "auto") != 0)
         return WEFT_FAIL(
@@ -272,7 +263,7 @@ static unsigned free_number(const char *dir)
         for (unsigned i = 0; i < WEFT_LEN(left) && !taken; i++) {
             char name[ASIDE_NAME];
             name_aside(i, number, name);
-            taken = is_there(dir, name);
+            taken = weft_path_has(dir, name);
         }
         if (!taken)
             return number;

@@ -55,10 +55,10 @@ static void write_model(const char *dir, enum weft_type type, uint64_t shard_byt
 
 static void hash_of(const char *dir, char out[WEFT_HASH_TEXT])
 {
-    struct weft_hf *hf = NULL;
-    assert_int_equal(weft_hf_open(dir, &hf, NULL), WEFT_OK);
-    assert_int_equal(weft_hf_hash(hf, tensors, 2, out, NULL), WEFT_OK);
-    weft_hf_free(hf);
+    struct weft_weights *w = NULL;
+    assert_int_equal(weft_weights_open(dir, &w, NULL), WEFT_OK);
+    assert_int_equal(weft_weights_hash(w, tensors, 2, out, NULL), WEFT_OK);
+    weft_weights_free(w);
 }
 
 /* All that is hashed, one after the other, by the rule of the header. */
@@ -142,18 +142,18 @@ static void check_refused(void **state)
     const struct weft_hf_tensor turned = {"transformer.b", 2, {COLS, ROWS}},
                                 missing = {"transformer.c", 1, {FEW}};
     struct folder f;
-    struct weft_hf *hf = NULL;
+    struct weft_weights *w = NULL;
     struct weft_error err = {0};
     char out[WEFT_HASH_TEXT] = "untouched";
     folder_make(&f);
     write_model(folder_path(&f, "m"), WEFT_F32, 0, SIZE_MAX);
-    assert_int_equal(weft_hf_open(folder_path(&f, "m"), &hf, NULL), WEFT_OK);
-    assert_int_equal(weft_hf_hash(hf, &turned, 1, out, &err), WEFT_CKPT);
+    assert_int_equal(weft_weights_open(folder_path(&f, "m"), &w, NULL), WEFT_OK);
+    assert_int_equal(weft_weights_hash(w, &turned, 1, out, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "(211, 313)"));
-    assert_int_equal(weft_hf_hash(hf, &missing, 1, out, &err), WEFT_CKPT);
+    assert_int_equal(weft_weights_hash(w, &missing, 1, out, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "transformer.c"));
     assert_string_equal(out, "untouched");
-    weft_hf_free(hf);
+    weft_weights_free(w);
     folder_remove(f.at);
 }
 
