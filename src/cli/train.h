@@ -12,10 +12,6 @@
 #include "weft/status.h"
 #include "weft/traffic.h"
 
-/* The model of a run, by its directory or its sizes. */
-enum weft_status weft_train_find_model(const struct weft_train_settings *s,
-                                       struct weft_model *out, struct weft_error *err);
-
 /* With parallel.auto: chooses the keys of `parallel` that nobody gave, says why, and turns auto
  * off.  comm NULL: ranks are threads, and their number is free.  Otherwise all ranks first compare
  * their settings, auto or not.  Collective. */

@@ -567,7 +567,7 @@ enum weft_status weft_train_auto(struct weft_train_settings *s, struct weft_comm
         return WEFT_OK;
     judge_given(s);
     WEFT_TRY(check_data(s, err));
-    WEFT_TRY(weft_train_find_model(s, &model, err));
+    WEFT_TRY(weft_load_model_of(s, &model, err));
     WEFT_TRY(measure(&m, s, &model, comm, err));
     if (comm == NULL || weft_comm_rank(comm) == 0)
         decide(s, &model, &m, comm, &v);

@@ -16,25 +16,37 @@
 #include "kern/peak.h"
 #include "kern/pool.h"
 #include "train/layout.h"
+#include "train/load.h"
 #include "train/meta.h"
 #include "weft/comm.h"
 #include "weft/timing.h"
 
+enum { SHOWN = 16 }; /* ranks, one by one */
+
 /* -- memory --------------------------------------------------------------------------------- */
 
-/* Of all ranks, when they are this process's: other processes may be on other machines. */
+/* Of each rank, and the sum. */
+static enum weft_status count_bytes(const struct weft_layout *l, size_t *each, size_t *total,
+                                    struct weft_error *err)
+{
+    *total = 0;
+    for (uint32_t r = 0; r < l->n_ranks; r++) {
+        size_t bytes;
+        WEFT_TRY(weft_layout_rank_bytes(l, r, weft_comm_launcher() != NULL, &bytes, err));
+        *total = bytes > SIZE_MAX - *total ? SIZE_MAX : *total + bytes;
+        if (each != NULL && r < SHOWN)
+            each[r] = bytes;
+    }
+    return WEFT_OK;
+}
+
+/* Of ranks that are processes nobody knows here on which machines they are. */
 static enum weft_status check_fits(const struct weft_layout *l, struct weft_error *err)
 {
     char need[WEFT_NUMBER_TEXT], have[WEFT_NUMBER_TEXT];
-    size_t total = 0, there = weft_memory_bytes();
-    if (weft_comm_launcher() != NULL || there == 0)
-        return WEFT_OK;
-    for (uint32_t r = 0; r < l->n_ranks; r++) {
-        size_t bytes;
-        WEFT_TRY(weft_layout_rank_bytes(l, r, false, &bytes, err));
-        total = bytes > SIZE_MAX - total ? SIZE_MAX : total + bytes;
-    }
-    if (total <= there)
+    size_t total, there = weft_memory_bytes();
+    WEFT_TRY(count_bytes(l, NULL, &total, err));
+    if (weft_comm_launcher() != NULL || there == 0 || total <= there)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_NOMEM,
                      "this run takes %s of memory, and this machine has %s: more machines "
@@ -44,19 +56,14 @@ static enum weft_status check_fits(const struct weft_layout *l, struct weft_erro
 
 static enum weft_status print_bytes(const struct weft_layout *l, struct weft_error *err)
 {
-    char text[WEFT_NUMBER_TEXT];
-    size_t total = 0, there = weft_memory_bytes();
-    for (uint32_t r = 0; r < l->n_ranks; r++) {
-        size_t bytes;
-        WEFT_TRY(weft_layout_rank_bytes(l, r, weft_comm_launcher() != NULL, &bytes, err));
-        total += bytes;
-        if (r < 16)
-            printf("memory   rank %u: %s\n", r, weft_bytes_text(text, bytes));
-    }
-    printf("memory   %s for all ranks, without what lives within one pass; ",
-           weft_bytes_text(text, total));
-    printf("this machine has %s%s\n", weft_bytes_text(text, there),
-           total > there && weft_comm_launcher() == NULL ? ": NOT ENOUGH" : "");
+    char all[WEFT_NUMBER_TEXT], have[WEFT_NUMBER_TEXT];
+    size_t each[SHOWN], total;
+    WEFT_TRY(count_bytes(l, each, &total, err));
+    for (uint32_t r = 0; r < l->n_ranks && r < SHOWN; r++)
+        printf("memory   rank %u: %s\n", r, weft_bytes_text(all, each[r]));
+    printf(
+        "memory   %s for all ranks, without what lives within one pass; this machine has %s\n",
+        weft_bytes_text(all, total), weft_bytes_text(have, weft_memory_bytes()));
     return WEFT_OK;
 }
 
@@ -225,25 +232,13 @@ static enum weft_status print_layout(const struct weft_train_settings *s,
     return print_timeline(s, l, err);
 }
 
-enum weft_status weft_train_find_model(const struct weft_train_settings *s,
-                                       struct weft_model *out, struct weft_error *err)
-{
-    if (s->model.dir == NULL)
-        return weft_train_settings_model(s, out, err);
-    struct weft_hf *hf = NULL;
-    WEFT_TRY(weft_hf_open(s->model.dir, &hf, err));
-    *out = *weft_hf_model(hf);
-    weft_hf_free(hf);
-    return WEFT_OK;
-}
-
 static enum weft_status dry_run(const struct weft_train_settings *s, struct weft_comm *comm,
                                 struct weft_error *err)
 {
     struct weft_model model;
     struct weft_layout l;
     struct weft_shards *shards = NULL;
-    WEFT_TRY(weft_train_find_model(s, &model, err));
+    WEFT_TRY(weft_load_model_of(s, &model, err));
     WEFT_TRY(weft_layout_init(&l, s, &model, err));
     enum weft_status st =
         comm == NULL ? WEFT_OK : weft_layout_check_ranks(&l, weft_comm_size(comm), err);
@@ -265,7 +260,7 @@ enum weft_status weft_train_check_memory(const struct weft_train_settings *s,
 {
     struct weft_model model;
     struct weft_layout l;
-    WEFT_TRY(weft_train_find_model(s, &model, err));
+    WEFT_TRY(weft_load_model_of(s, &model, err));
     WEFT_TRY(weft_layout_init(&l, s, &model, err));
     enum weft_status st = check_fits(&l, err);
     weft_layout_release(&l);

@@ -371,12 +371,7 @@ static enum weft_status check_sizes(const struct weft_layout *l, struct weft_err
 {
     if (l->micros == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "parallel.micros is 0: give at least 1");
-    if (l->micros > l->batch)
-        return WEFT_FAIL(
-            err, WEFT_USAGE,
-            "parallel.micros %u is more than the %u sequence%s of data.batch: give "
-            "fewer micros, or a larger batch",
-            l->micros, l->batch, weft_plural(l->batch));
+    WEFT_TRY(weft_train_check_micros(l->micros, l->batch, err));
     if (l->dp > l->micros)
         return WEFT_FAIL(
             err, WEFT_USAGE,

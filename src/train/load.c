@@ -284,3 +284,15 @@ enum weft_status weft_load_find_tokenizer(const struct weft_weights *w, char **o
     return *out != NULL ? WEFT_OK
                         : find_by_settings(info->settings, info->model.vocab, out, err);
 }
+
+enum weft_status weft_load_model_of(const struct weft_train_settings *s, struct weft_model *out,
+                                    struct weft_error *err)
+{
+    if (s->model.dir == NULL)
+        return weft_train_settings_model(s, out, err);
+    struct weft_hf *hf = NULL;
+    WEFT_TRY(weft_hf_open(s->model.dir, &hf, err));
+    *out = *weft_hf_model(hf);
+    weft_hf_free(hf);
+    return WEFT_OK;
+}

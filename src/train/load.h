@@ -10,6 +10,11 @@
 #include "model/stage.h"
 #include "train/settings.h"
 
+/* The shape of the model that a run with these settings trains: that of model.dir, or by its sizes.
+ * Local. */
+enum weft_status weft_load_model_of(const struct weft_train_settings *s, struct weft_model *out,
+                                    struct weft_error *err);
+
 /* Opens weights, by any path of ckpt/weights.h, and checks that they are those of the model
  * that they are said to be: every name and no other, as many elements as the model has.  So
  * nothing larger than the files is allocated on their word.  weft_weights_free() closes them.

@@ -287,18 +287,24 @@ static enum weft_status check_rates(const struct weft_train_settings *s, struct 
     return WEFT_OK;
 }
 
+enum weft_status weft_train_check_micros(uint32_t micros, uint32_t batch,
+                                         struct weft_error *err)
+{
+    if (micros <= batch)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "parallel.micros %u is more than the %u sequence%s of data.batch: give "
+                     "fewer micros, or a larger batch",
+                     micros, batch, weft_plural(batch));
+}
+
 enum weft_status weft_train_settings_check(const struct weft_train_settings *s,
                                            struct weft_error *err)
 {
     WEFT_TRY(check_model(s, err));
     if (s->data.train == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "there is no data: give data.train");
-    if (s->parallel.micros > s->data.batch)
-        return WEFT_FAIL(
-            err, WEFT_USAGE,
-            "parallel.micros %u is more than the %u sequence%s of data.batch: give "
-            "fewer micros, or a larger batch",
-            s->parallel.micros, s->data.batch, weft_plural(s->data.batch));
+    WEFT_TRY(weft_train_check_micros(s->parallel.micros, s->data.batch, err));
     if (s->eval.every != 0 && s->data.val == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "eval.every is %u, and there is nothing to evaluate on: give data.val",

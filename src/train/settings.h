@@ -92,9 +92,12 @@ struct weft_train_settings {
 
 struct weft_setting_list weft_train_setting_list(void);
 
+/* WEFT_USAGE when a micro would have no sequence. */
+enum weft_status weft_train_check_micros(uint32_t micros, uint32_t batch,
+                                         struct weft_error *err);
+
 /* What no single key can know: the model is said in one way, the data is there, micros are no
- * more than sequences, rates do not rise, and nothing is asked for that this version lacks.
- * WEFT_USAGE. */
+ * more than sequences, and rates do not rise.  WEFT_USAGE. */
 enum weft_status weft_train_settings_check(const struct weft_train_settings *s,
                                            struct weft_error *err);
 
