@@ -1,5 +1,6 @@
-/* A rank's threads.  Work is cut into tasks by its shape alone; threads take tasks as they become
- * free, so a result never depends on how many there are.
+/* A rank's threads, which take tasks as they become free.  What a task computes does not depend on
+ * who does it, nor on where the tasks before and after it begin: so no result depends on how many
+ * threads there are.
  *
  *     weft_pool_run(pool, n_tiles, multiply_tile, &product);   returns when all are done
  *
