@@ -21,7 +21,7 @@
 #include "weft/comm.h"
 #include "weft/timing.h"
 
-enum { SHOWN = 16 }; /* ranks, one by one */
+enum { RANKS_SHOWN = 16, STAGES_SHOWN = 32 }; /* one by one */
 
 /* -- memory --------------------------------------------------------------------------------- */
 
@@ -34,7 +34,7 @@ static enum weft_status count_bytes(const struct weft_layout *l, size_t *each, s
         size_t bytes;
         WEFT_TRY(weft_layout_rank_bytes(l, r, weft_comm_launcher() != NULL, &bytes, err));
         *total = bytes > SIZE_MAX - *total ? SIZE_MAX : *total + bytes;
-        if (each != NULL && r < SHOWN)
+        if (each != NULL && r < RANKS_SHOWN)
             each[r] = bytes;
     }
     return WEFT_OK;
@@ -57,9 +57,9 @@ static enum weft_status check_fits(const struct weft_layout *l, struct weft_erro
 static enum weft_status print_bytes(const struct weft_layout *l, struct weft_error *err)
 {
     char all[WEFT_NUMBER_TEXT], have[WEFT_NUMBER_TEXT];
-    size_t each[SHOWN], total;
+    size_t each[RANKS_SHOWN], total;
     WEFT_TRY(count_bytes(l, each, &total, err));
-    for (uint32_t r = 0; r < l->n_ranks && r < SHOWN; r++)
+    for (uint32_t r = 0; r < l->n_ranks && r < RANKS_SHOWN; r++)
         printf("memory   rank %u: %s\n", r, weft_bytes_text(all, each[r]));
     printf(
         "memory   %s for all ranks, without what lives within one pass; this machine has %s\n",
@@ -188,8 +188,7 @@ static void print_ranks_of(const struct weft_layout *l, uint32_t stage)
 /* Which layers each stage has, as their names count them: from 0. */
 static void print_stages(const struct weft_layout *l)
 {
-    enum { SHOWN = 32 };
-    for (uint32_t s = 0; s < l->n_stages && s < SHOWN; s++) {
+    for (uint32_t s = 0; s < l->n_stages && s < STAGES_SHOWN; s++) {
         const struct weft_stage_range *r = &l->partition.at[s];
         const char *comma = r->embedding ? ", " : "";
         printf("%s %u", s == 0 ? "stages  " : "        ", s);
@@ -202,7 +201,7 @@ static void print_stages(const struct weft_layout *l)
         bool alone = !r->embedding && r->end_layer == r->first_layer;
         printf("%s\n", !r->head ? "" : alone ? "head" : ", head");
     }
-    if (l->n_stages > SHOWN)
+    if (l->n_stages > STAGES_SHOWN)
         printf("         ... %u stages in all\n", l->n_stages);
 }
 
