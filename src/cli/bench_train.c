@@ -1,5 +1,5 @@
 /* weft bench train: tokens a second and the share of the machine's peak, measured in the same run
- * between the steps, since a shared machine changes its mind. */
+ * amidst the steps, since a shared machine changes its mind. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,9 +22,11 @@ struct runner {
     struct weft_tstage *stage;
     struct weft_optim *optim;
     uint64_t steps;
-    double seconds[MAX_STEPS], share[MAX_STEPS];
+    /* Of each step, without what measuring the peak in its midst took; `peak` is that, `burst` the
+     * best of some milliseconds before and after. */
+    double seconds[MAX_STEPS], share[MAX_STEPS], peak[MAX_STEPS], burst[MAX_STEPS];
     uint64_t times[WEFT_N_TIMERS];
-    uint64_t optim_ns;
+    uint64_t optim_ns, all_ns;
     double loss;
 };
 
@@ -33,6 +35,7 @@ struct bench {
     struct weft_model model;
     enum weft_type precision;
     struct weft_pool *pool;
+    struct weft_beside *beside;
     int32_t *tokens; /* batch * seq + 1 */
     double flops;    /* of a step */
     struct runner exact, fast;
@@ -96,9 +99,9 @@ static enum weft_status run_micros(struct bench *b, struct runner *r, struct wef
     return WEFT_OK;
 }
 
-static enum weft_status step(struct bench *b, struct runner *r, double peak,
-                             struct weft_error *err)
+static enum weft_status step(struct bench *b, struct runner *r, struct weft_error *err)
 {
+    weft_beside_take(b->beside);
     int64_t start = weft_clock_ns();
     weft_tstage_step(r->stage);
     WEFT_TRY(run_micros(b, r, err));
@@ -108,9 +111,11 @@ static enum weft_status step(struct bench *b, struct runner *r, double peak,
         .t = r->steps + 1, .lr = 1e-4, .scale = norm > 1 ? 1 / norm : 1};
     weft_optim_update(r->optim, &how, pack_rows, r->stage);
     int64_t end = weft_clock_ns();
+    struct weft_beside_peak peak = weft_beside_take(b->beside);
     r->optim_ns += (uint64_t)(end - computed);
-    r->seconds[r->steps] = (double)(end - start) / 1e9;
-    r->share[r->steps] = b->flops / r->seconds[r->steps] / peak;
+    r->all_ns += (uint64_t)(end - start);
+    r->seconds[r->steps] = (double)(end - start) / 1e9 - peak.seconds;
+    r->peak[r->steps] = peak.flops;
     r->steps++;
     return WEFT_OK;
 }
@@ -120,24 +125,29 @@ static void forget(struct runner *r)
     uint64_t ns[WEFT_N_TIMERS];
     weft_tstage_times(r->stage, ns);
     r->steps = 0;
-    r->optim_ns = 0;
+    r->optim_ns = r->all_ns = 0;
 }
 
-/* Steps of both kinds in turn, the peak before and after each. */
+/* Steps of both kinds in turn, a burst before and after each.  In a step too short for every thread
+ * to have had a turn, the bursts are the peak. */
 static enum weft_status measure(struct bench *b, struct weft_error *err)
 {
     struct runner *both[] = {&b->exact, &b->fast};
     for (int i = 0; i < 2; i++) { /* the first step warms caches and pages */
-        WEFT_TRY(step(b, both[i], 1, err));
+        WEFT_TRY(step(b, both[i], err));
         forget(both[i]);
     }
     double before = weft_peak_flops(b->pool, b->precision);
     for (uint32_t n = 0; n < b->s->repeat; n++)
         for (int i = 0; i < 2; i++) {
-            WEFT_TRY(step(b, both[i], before, err));
-            double after = weft_peak_flops(b->pool, b->precision);
             struct runner *r = both[i];
-            r->share[r->steps - 1] *= before / ((before + after) / 2);
+            uint64_t at = r->steps;
+            WEFT_TRY(step(b, r, err));
+            double after = weft_peak_flops(b->pool, b->precision);
+            r->burst[at] = (before + after) / 2;
+            if (r->peak[at] <= 0)
+                r->peak[at] = r->burst[at];
+            r->share[at] = b->flops / r->seconds[at] / r->peak[at];
             before = after;
         }
     for (int i = 0; i < 2; i++)
@@ -151,13 +161,11 @@ static const char *const timer_names[WEFT_N_TIMERS + 1] = {
 
 static void print_times(const struct runner *r)
 {
-    double total = 0;
-    for (uint64_t i = 0; i < r->steps; i++)
-        total += r->seconds[i] * 1e9;
     printf("  where the time goes:");
     for (int i = 0; i <= WEFT_N_TIMERS; i++)
         printf("%s %s %.1f%%", i == 0 ? "" : ",", timer_names[i],
-               100 * (double)(i < WEFT_N_TIMERS ? r->times[i] : r->optim_ns) / total);
+               100 * (double)(i < WEFT_N_TIMERS ? r->times[i] : r->optim_ns) /
+                   (double)r->all_ns);
     putchar('\n');
 }
 
@@ -166,9 +174,12 @@ static void print_runner(const struct bench *b, const struct runner *r, const ch
     double tokens = (double)b->s->batch * b->s->seq,
            seconds = weft_bench_median(r->seconds, r->steps);
     struct weft_tstage_bytes m = weft_tstage_memory(r->stage);
-    printf("%-6s %7.1f tokens/s  %6.0f ms a step  %5.1f%% of peak (%.0f GFLOP/s)  loss %.4f\n",
-           name, tokens / seconds, seconds * 1e3, 100 * weft_bench_median(r->share, r->steps),
-           b->flops / seconds / weft_bench_median(r->share, r->steps) / 1e9, r->loss);
+    printf(
+        "%-6s %7.1f tokens/s  %6.0f ms a step  %5.1f%% of peak (%.0f GFLOP/s beside the work, "
+        "%.0f in bursts between steps)  loss %.4f\n",
+        name, tokens / seconds, seconds * 1e3, 100 * weft_bench_median(r->share, r->steps),
+        weft_bench_median(r->peak, r->steps) / 1e9, weft_bench_median(r->burst, r->steps) / 1e9,
+        r->loss);
     print_times(r);
     printf("  memory, MB: weights %.0f, packed %.0f, gradients %.0f, moments %.0f, activations "
            "%.0f, scratch %.0f\n",
@@ -183,17 +194,17 @@ static void put_runner(struct weft_json *j, const struct bench *b, const struct 
     double tokens = (double)b->s->batch * b->s->seq,
            seconds = weft_bench_median(r->seconds, r->steps);
     struct weft_tstage_bytes m = weft_tstage_memory(r->stage);
-    double total = 0;
-    for (uint64_t i = 0; i < r->steps; i++)
-        total += r->seconds[i] * 1e9;
     weft_json_begin(j, name, '{');
     weft_json_number(j, "tok_s", tokens / seconds);
     weft_json_number(j, "ms", seconds * 1e3);
     weft_json_number(j, "share", weft_bench_median(r->share, r->steps));
+    weft_json_number(j, "peak", weft_bench_median(r->peak, r->steps));
+    weft_json_number(j, "burst", weft_bench_median(r->burst, r->steps));
     weft_json_begin(j, "time", '{');
     for (int i = 0; i <= WEFT_N_TIMERS; i++)
         weft_json_number(j, timer_names[i],
-                         (double)(i < WEFT_N_TIMERS ? r->times[i] : r->optim_ns) / total);
+                         (double)(i < WEFT_N_TIMERS ? r->times[i] : r->optim_ns) /
+                             (double)r->all_ns);
     weft_json_end(j, '}');
     weft_json_uint(j, "weight_bytes", m.weights);
     weft_json_uint(j, "packed_bytes", m.packed);
@@ -248,6 +259,7 @@ static enum weft_status prepare(struct bench *b, struct weft_error *err)
                          s->batch);
     WEFT_TRY(weft_pool_new(s->threads, &b->pool, err));
     b->precision = strcmp(s->precision, "bf16") == 0 ? WEFT_BF16 : WEFT_F32;
+    WEFT_TRY(weft_beside_new(b->pool, b->precision, &b->beside, err));
     b->tokens = malloc((tokens + 1) * sizeof *b->tokens);
     if (b->tokens == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu tokens", tokens);
@@ -272,6 +284,7 @@ enum weft_status weft_bench_train(const struct weft_bench_compute *s, struct wef
         print_bench(b);
     release_runner(&b->exact);
     release_runner(&b->fast);
+    weft_beside_free(b->beside);
     weft_pool_free(b->pool);
     free(b->tokens);
     free(b);

@@ -55,8 +55,8 @@ static void relax(void)
 
 static void after_task(struct weft_pool *pool, unsigned worker)
 {
-    if (worker == 0 && pool->between != NULL)
-        pool->between(pool->between_arg);
+    if (pool->between != NULL)
+        pool->between(pool->between_arg, worker);
 }
 
 static void take_tasks(struct weft_pool *pool, unsigned worker)

@@ -25,10 +25,12 @@ static enum weft_status no_memory(const char *what, size_t bytes, struct weft_er
                      what, bytes);
 }
 
-/* However long an action takes, others hear that this rank is at work. */
-static void pulse(void *comm)
+/* However long an action takes, others hear that this rank is at work; from the thread that the
+ * comm belongs to. */
+static void pulse(void *comm, unsigned worker)
 {
-    weft_comm_pulse(comm);
+    if (worker == 0)
+        weft_comm_pulse(comm);
 }
 
 /* -- stages --------------------------------------------------------------------------------- */

@@ -63,11 +63,43 @@ static void check_figure(void **state)
     (void)state;
 }
 
+static void multiply(void *arg, size_t task, unsigned worker)
+{
+    (void)task;
+    ((float *)arg)[16 * worker] += weft_peak_loop_portable.run(1000);
+}
+
+/* Each thread has its turns while other work runs, none without, and what was taken is gone. */
+static void check_beside(void **state)
+{
+    struct weft_pool *pool = NULL;
+    struct weft_beside *beside = NULL;
+    float kept[2 * 16] = {0};
+    assert_int_equal(weft_pool_new(2, &pool, NULL), WEFT_OK);
+    assert_int_equal(weft_beside_new(pool, WEFT_F32, &beside, NULL), WEFT_OK);
+    assert_true(weft_beside_take(beside).flops == 0);
+    struct weft_beside_peak peak = {0};
+    for (int i = 0; i < 100 && peak.flops == 0; i++) { /* one thread may have had no task */
+        for (int run = 0; run < 100; run++)
+            weft_pool_run(pool, 200, multiply, kept);
+        peak = weft_beside_take(beside);
+    }
+    assert_true(isfinite(peak.flops) && peak.flops > 1e6);
+    assert_true(isfinite(peak.seconds) && peak.seconds > 0);
+    struct weft_beside_peak none = weft_beside_take(beside);
+    assert_true(none.flops == 0 && none.seconds == 0);
+    weft_beside_free(beside);
+    weft_pool_run(pool, 200, multiply, kept);
+    weft_pool_free(pool);
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_loops),
         cmocka_unit_test(check_figure),
+        cmocka_unit_test(check_beside),
     };
     return cmocka_run_group_tests_name("peak", tests, NULL, NULL) != 0;
 }

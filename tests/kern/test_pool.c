@@ -60,12 +60,16 @@ struct calls {
     atomic_bool caller_had_one;
     size_t tasks;              /* of the caller; only it writes */
     atomic_size_t own, others; /* calls by the caller, and by any other thread */
+    atomic_bool mistaken;      /* about which of them it was */
 };
 
-static void add_one(void *arg)
+static void add_one(void *arg, unsigned worker)
 {
     struct calls *c = arg;
-    atomic_fetch_add(pthread_equal(pthread_self(), c->caller) ? &c->own : &c->others, 1);
+    bool own = pthread_equal(pthread_self(), c->caller);
+    atomic_fetch_add(own ? &c->own : &c->others, 1);
+    if (own != (worker == 0))
+        atomic_store(&c->mistaken, true);
 }
 
 /* The others wait until the caller has had a task: they cannot take all of them. */
@@ -82,7 +86,7 @@ static void after_caller(void *arg, size_t task, unsigned worker)
         sched_yield();
 }
 
-/* After each of the caller's tasks and no other, and by the caller. */
+/* After each task, by the thread that did it. */
 static void between_tasks(void **state)
 {
     (void)state;
@@ -98,11 +102,13 @@ static void between_tasks(void **state)
         weft_pool_run(pool, MAX_TASKS, after_caller, &c);
         assert_in_range(c.tasks, threads == 1 ? 1 + MAX_TASKS : 2, 1 + MAX_TASKS);
         assert_int_equal(atomic_load(&c.own), c.tasks);
-        size_t before = atomic_load(&c.own);
+        assert_int_equal(atomic_load(&c.others), 1 + MAX_TASKS - c.tasks);
+        assert_false(atomic_load(&c.mistaken));
+        size_t before = atomic_load(&c.own), others = atomic_load(&c.others);
         weft_pool_between(pool, NULL, NULL);
         weft_pool_run(pool, 10, after_caller, &c);
         assert_int_equal(atomic_load(&c.own), before);
-        assert_int_equal(atomic_load(&c.others), 0);
+        assert_int_equal(atomic_load(&c.others), others);
         weft_pool_free(pool);
     }
 }
