@@ -16,6 +16,7 @@
 #include "train/agree.h"
 #include "train/aside.h"
 #include "train/auto.h"
+#include "train/load.h"
 
 enum { ROUNDS = 2, SHOWN = 6, MOST_COPIES = 16, NAME = 64 };
 
