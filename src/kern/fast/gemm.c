@@ -22,9 +22,6 @@ enum { ROWS = WEFT_STRIP / 2, NV = 2 };
 #endif
 enum { COLS = NV * VEC, UNROLL = 4 };
 
-/* Rows of B ahead of the one in use that are asked for. */
-enum { AHEAD = 16 };
-
 /* Where the factors of a sum lie.  Rows of A: each group of four has a pointer, and the others of
  * the group lie one, two and three row lengths further, so that few registers hold addresses. */
 struct walk {
@@ -58,7 +55,9 @@ VEC_INLINE float left_of(const struct walk *w, int r, int step, enum walk_kind k
     return group[row + (size_t)step];
 }
 
-/* acc += column i + step of A times row i + step of B. */
+/* acc += column i + step of A times row i + step of B.  It does not ask for what follows: the panel
+ * is one stream, which processors see by themselves, and each request would take the place of a
+ * load. */
 VEC_INLINE void add_step(vec acc[ROWS][NV], const struct walk *w, int step, int rows,
                          enum walk_kind kind)
 {
@@ -66,8 +65,6 @@ VEC_INLINE void add_step(vec acc[ROWS][NV], const struct walk *w, int step, int 
     vec row[NV];
     for (int j = 0; j < NV; j++)
         row[j] = vec_load(b + j * VEC);
-    for (int j = 0; j < COLS; j += 16)
-        __builtin_prefetch(b + AHEAD * WEFT_PANEL + j, 0, 3);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
         vec x = vec_set(left_of(w, r, step, kind));
@@ -89,12 +86,11 @@ VEC_INLINE void advance(struct walk *w, int steps, enum walk_kind kind)
         __asm__("" : "+r"(w->a4), "+r"(w->lda), "+r"(w->lda3));
 }
 
-/* out[r][c] = sum over k of A[r][k] B[k][c], in the order of k.  On the way it asks for what is
+/* acc[r][c] = sum over k of A[r][k] B[k][c], in the order of k.  On the way it asks for what is
  * needed soon, a little at a time: a burst would hold up the factors. */
-VEC_INLINE void sum(float *out, struct walk w, size_t k, struct weft_soon soon, int rows,
+VEC_INLINE void sum(vec acc[ROWS][NV], struct walk w, size_t k, struct weft_soon soon, int rows,
                     enum walk_kind kind)
 {
-    vec acc[ROWS][NV];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
         for (int j = 0; j < NV; j++)
@@ -116,6 +112,13 @@ VEC_INLINE void sum(float *out, struct walk w, size_t k, struct weft_soon soon, 
         add_step(acc, &w, 0, rows, kind);
         advance(&w, 1, kind);
     }
+}
+
+VEC_INLINE void keep_sums(float *out, const struct walk *w, size_t k, struct weft_soon soon,
+                          int rows, enum walk_kind kind)
+{
+    vec acc[ROWS][NV];
+    sum(acc, *w, k, soon, rows, kind);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
         for (int j = 0; j < NV; j++)
@@ -127,7 +130,7 @@ VEC_INLINE void sum(float *out, struct walk w, size_t k, struct weft_soon soon, 
     static __attribute__((noinline)) void name(float *out, const struct walk *w, size_t k,     \
                                                struct weft_soon soon)                          \
     {                                                                                          \
-        sum(out, *w, k, soon, rows, kind);                                                     \
+        keep_sums(out, w, k, soon, rows, kind);                                                \
     }
 SUM(sum_rows, ROWS, WALK_ROWS)
 #if defined(__AVX512F__)
@@ -154,8 +157,55 @@ static size_t sum_some_rows(float *out, const struct walk *w, size_t k, struct w
 
 /* -- products ------------------------------------------------------------------------------ */
 
-/* The sums of a tile, between the registers and where they belong.  They stay in the first-level
- * cache: that is cheap, and the loops above need not know what becomes of them. */
+/* Where a whole tile of fp32 ends: C, and what is added to it (NULL: nothing). */
+struct ending {
+    float *c;
+    size_t ldc;
+    const float *bias, *add;
+    size_t ld_add;
+};
+
+/* Straight from the registers. */
+VEC_INLINE void put_sums(const struct ending *e, const struct walk *w, size_t k,
+                         struct weft_soon soon, bool bias, bool add)
+{
+    vec acc[ROWS][NV];
+    sum(acc, *w, k, soon, ROWS, WALK_ROWS);
+#pragma GCC unroll 8
+    for (size_t r = 0; r < ROWS; r++)
+#pragma GCC unroll 3
+        for (int j = 0; j < NV; j++) {
+            vec x = acc[r][j];
+            if (bias)
+                x += vec_load(e->bias + j * VEC);
+            if (add)
+                x += vec_load(e->add + r * e->ld_add + j * VEC);
+            vec_store(e->c + r * e->ldc + j * VEC, x);
+        }
+}
+
+#define PUT(name, bias, add)                                                                   \
+    static __attribute__((noinline)) void name(const struct ending *e, const struct walk *w,   \
+                                               size_t k, struct weft_soon soon)                \
+    {                                                                                          \
+        put_sums(e, w, k, soon, bias, add);                                                    \
+    }
+PUT(put_plain, false, false)
+PUT(put_bias, true, false)
+PUT(put_add, false, true)
+PUT(put_both, true, true)
+
+static void put_rows(const struct ending *e, const struct walk *w, size_t k,
+                     struct weft_soon soon)
+{
+    if (e->bias != NULL)
+        (e->add != NULL ? put_both : put_bias)(e, w, k, soon);
+    else
+        (e->add != NULL ? put_add : put_plain)(e, w, k, soon);
+}
+
+/* All others: the sums of a tile between the registers and where they belong.  They stay in the
+ * first-level cache: the loops above need not know what becomes of them. */
 typedef float tile[WEFT_STRIP][WEFT_PANEL];
 
 VEC_INLINE void put_vec(struct weft_mat c, size_t r, size_t j, size_t n, vec v,
@@ -190,6 +240,23 @@ static void put(struct weft_mat c, tile sums, const float *bias, struct weft_mat
             put_vec(c, r, j, cols - j, vec_load(&sums[r][j]), bias, add);
 }
 
+static void put_whole(struct weft_mat c, const float *a, size_t lda, const float *panel,
+                      size_t k, const float *bias, struct weft_mat add, struct weft_soon soon)
+{
+    for (size_t r = 0; r < WEFT_STRIP; r += ROWS)
+        for (size_t col = 0; col < WEFT_PANEL; col += COLS) {
+            const float *row = a + r * lda;
+            struct walk w = {.a = row, .a4 = row + 4 * lda, .lda = lda, .b = panel + col};
+            struct ending e = {.c = weft_mat_f32(c, r, col),
+                               .ldc = c.ld,
+                               .bias = bias != NULL ? bias + col : NULL,
+                               .add = add.at != NULL ? weft_mat_f32(add, r, col) : NULL,
+                               .ld_add = add.ld};
+            put_rows(&e, &w, k, soon);
+            soon.rows = soon.out_lines = 0;
+        }
+}
+
 static void tile_rows(struct weft_mat c, const void *a, size_t lda, const void *panel, size_t k,
                       const float *bias, struct weft_mat add, size_t rows, size_t cols,
                       struct weft_soon soon)
@@ -198,6 +265,10 @@ static void tile_rows(struct weft_mat c, const void *a, size_t lda, const void *
     soon.out = c.at;
     soon.out_ld = c.ld * weft_type_size(c.type);
     soon.out_lines = rows < WEFT_STRIP ? 0 : cols * weft_type_size(c.type) / 64;
+    if (rows == WEFT_STRIP && cols == WEFT_PANEL && c.type == WEFT_F32) {
+        put_whole(c, a, lda, panel, k, bias, add, soon);
+        return;
+    }
     for (size_t r = 0; r < rows;) {
         const float *row = (const float *)a + r * lda;
         size_t done = 0;
