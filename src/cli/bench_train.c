@@ -59,6 +59,7 @@ static enum weft_status make_runner(struct bench *b, struct runner *r, bool fast
                                     .slots = 1,
                                     .precision = b->precision,
                                     .fast_sums = fast,
+                                    .one_micro = b->s->micros == 1,
                                     .pool = b->pool};
     WEFT_TRY(weft_tstage_new(&spec, &r->stage, err));
     weft_tstage_start(r->stage, 1);

@@ -474,6 +474,7 @@ bool weft_outer_run(struct weft_outer *o, struct weft_pool *pool, struct weft_si
                     struct weft_mat a, size_t m, struct weft_mat b, size_t n, size_t k)
 {
     assert(n <= o->max_n && a.type == o->type && b.type == o->type);
+    assert(!sink.only || (sink.fresh && k <= WEFT_OUTER_TOKENS));
     bool bad = false;
     memset(o->bad, 0, o->workers * sizeof *o->bad);
     for (size_t k0 = 0; k0 < k; k0 += WEFT_OUTER_TOKENS) {

@@ -17,7 +17,7 @@ void weft_tstage_count(struct weft_tstage *t, enum weft_timer timer, uint64_t si
 
 struct weft_sink weft_tstage_sink(struct weft_param *param)
 {
-    return (struct weft_sink){param->exact, param->fast, param->fresh};
+    return (struct weft_sink){param->exact, param->fast, param->fresh, param->only};
 }
 
 static size_t n_row_blocks(size_t rows)

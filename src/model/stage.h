@@ -56,6 +56,9 @@ struct weft_tstage_spec {
     uint32_t split_slots;
     enum weft_type precision; /* of the products: fp32 or bf16 */
     bool fast_sums;           /* fp32 gradients instead of exact ones */
+    /* A step is one micro, and nobody else's gradients are added to this stage's: where the one
+     * contribution to a weight is its sum, it is kept in fp32 without a bit of difference. */
+    bool one_micro;
     enum weft_recompute recompute;
     struct weft_pool *pool; /* borrowed */
     /* Where the slots lie.  NULL: in memory of the stage's own.  Otherwise `slots` pointers to
@@ -66,7 +69,8 @@ struct weft_tstage_spec {
 
 /* Tensors lie in two regions, of values and of gradients, in model order and at the same places
  * in both, counted in elements.  Each begins at a multiple of WEFT_PARAM_ALIGN; the gaps are zero
- * and nobody writes them, so a region can be worked at as one array. */
+ * and nobody writes them, so a region can be worked at as one array.  (With `one_micro` gradients
+ * in fp32 take the first half of their place.) */
 enum { WEFT_PARAM_ALIGN = 16 };
 
 struct weft_param {
@@ -76,7 +80,8 @@ struct weft_param {
     float *value;   /* owned by the stage; (shape[0], shape[1]) */
     int64_t *exact; /* its gradient: units of 2^-50 ... */
     float *fast;    /* ... or fp32; the other is NULL */
-    bool fresh;     /* nothing has been added in this step: the gradient's memory is garbage */
+    bool only;  /* in fp32 though sums are exact: nothing is ever added to what is written */
+    bool fresh; /* nothing has been added in this step: the gradient's memory is garbage */
     struct weft_packed same, turned; /* as a factor of products; at == NULL: not one */
 };
 

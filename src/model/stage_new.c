@@ -238,6 +238,16 @@ static struct weft_packed packed_of(size_t k, size_t n, enum weft_pack_form form
     return (struct weft_packed){.k = k, .n = n, .form = form};
 }
 
+/* A layer's matrix, whose gradient is one product over all tokens of the step. */
+static bool has_one_contribution(const struct weft_tstage *t, const struct weft_param *p)
+{
+    size_t rows = 0;
+    for (uint32_t i = 0; i < t->spec.n_row_counts; i++)
+        rows = t->spec.row_counts[i] > rows ? t->spec.row_counts[i] : rows;
+    return t->spec.one_micro && is_factor(t, &p->desc) && p->desc.role != WEFT_HEAD &&
+           p->desc.role != WEFT_TOKEN_EMBEDDING && rows * t->spec.seq <= WEFT_OUTER_TOKENS;
+}
+
 static enum weft_status allocate_params(struct weft_tstage *t, struct weft_error *err)
 {
     size_t elements = 0, packed = 0, sum = t->spec.fast_sums ? 4 : 8;
@@ -275,6 +285,11 @@ static enum weft_status allocate_params(struct weft_tstage *t, struct weft_error
             p->fast = (float *)gradient + p->offset;
         else
             p->exact = (int64_t *)gradient + p->offset;
+        if (p->exact != NULL && has_one_contribution(t, p)) {
+            p->fast = (float *)p->exact;
+            p->exact = NULL;
+            p->only = true;
+        }
         if (!is_factor(t, &p->desc))
             continue;
         p->same.at = factor;

@@ -45,6 +45,7 @@ static struct weft_tstage_spec stage_spec(const struct weft_trainer *t,
         .slots = 1,
         .precision = t->precision,
         .fast_sums = s->train.reduction == WEFT_REDUCTION_FAST,
+        .one_micro = l->micros == 1 && t->n_ranks == 1,
         .recompute = (enum weft_recompute)s->train.recompute,
         .pool = t->pool,
     };

@@ -118,12 +118,20 @@ static void tile_check_sink(const struct weft_gemm_kernel *kernel, const struct 
     kernel->pack_panel(panel, b, s->cols, s->k);
     for (int time = 0; time < 2; time++) /* written, then added to */
         for (size_t r = 0; r < rows; r += WEFT_STRIP) {
-            struct weft_sink sink = {exact + r * s->cols, NULL, time == 0};
+            struct weft_sink sink = {.exact = exact + r * s->cols, .fresh = time == 0};
             size_t n = rows - r < WEFT_STRIP ? rows - r : WEFT_STRIP;
             const char *at = strip + r / WEFT_STRIP * weft_strip_bytes(s->k, form);
             assert_false(kernel->sink(ops, sink, s->cols, at, panel, s->k, n, s->cols,
                                       (struct weft_soon){0}));
-            sink = (struct weft_sink){NULL, got + r * s->cols, time == 0};
+            if (time == 0) { /* an only contribution has the bits of its exact sum */
+                float *only = want + r * s->cols, *value = got + r * s->cols;
+                sink = (struct weft_sink){.fast = only, .fresh = true, .only = true};
+                assert_false(kernel->sink(ops, sink, s->cols, at, panel, s->k, n, s->cols,
+                                          (struct weft_soon){0}));
+                ops->exact_value(value, exact + r * s->cols, n * s->cols);
+                assert_memory_equal(only, value, n * s->cols * sizeof *only);
+            }
+            sink = (struct weft_sink){.fast = got + r * s->cols, .fresh = time == 0};
             assert_false(kernel->sink(ops, sink, s->cols, at, panel, s->k, n, s->cols,
                                       (struct weft_soon){0}));
         }

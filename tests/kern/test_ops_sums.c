@@ -73,10 +73,34 @@ static void check_exact(void **state)
                         x[i] = -x[i]; /* toward zero: it stays in range */
                     want[i] = turn == 0 ? units(x[i]) : want[i] + units(x[i]);
                 }
-                assert_false(ops->sink_add((struct weft_sink){sums, NULL, turn == 0}, x, n));
+                assert_false(
+                    ops->sink_add((struct weft_sink){.exact = sums, .fresh = turn == 0}, x, n));
                 assert_memory_equal(sums, want, sizeof sums);
             }
         }
+}
+
+/* An only contribution has the bits that its exact sum gives, zeros and all. */
+static void check_only(void **state)
+{
+    (void)state;
+    static float x[N], only[N + 1], want[N + 1];
+    static int64_t sums[N];
+    const struct weft_ops *ops;
+    for (int t = 0; (ops = table(t)) != NULL; t++)
+        for (size_t n = 0; n < N; n = n < 40 ? n + 1 : n * 3)
+            for (int shift = 0; shift < 40; shift += 3) { /* down to less than a unit */
+                memset(only, 0x55, sizeof only);
+                memset(want, 0x55, sizeof want);
+                for (size_t i = 0; i < n; i++)
+                    x[i] = ldexpf(contribution(4, i), -shift);
+                struct weft_sink exact = {.exact = sums, .fresh = true},
+                                 sink = {.fast = only, .fresh = true, .only = true};
+                assert_false(ops->sink_add(exact, x, n));
+                ops->exact_value(want, sums, n);
+                assert_false(ops->sink_add(sink, x, n));
+                assert_memory_equal(only, want, sizeof only);
+            }
 }
 
 /* Any order of the calls gives the same bits, and so does any grouping. */
@@ -104,7 +128,7 @@ static void check_order(void **state)
             bool bad = false;
             for (int k = 0; k < CALLS; k++) { /* the first half here, the second there */
                 int64_t *to = k < CALLS / 2 ? again : other;
-                struct weft_sink sink = {to, NULL, k % (CALLS / 2) == 0};
+                struct weft_sink sink = {.exact = to, .fresh = k % (CALLS / 2) == 0};
                 bad |= ops->sink_add(sink, x[order[k]], N);
             }
             bad |= ops->exact_merge(again, other, N);
@@ -148,14 +172,18 @@ static void check_range(void **state)
                 for (int fresh = 0; fresh < 2; fresh++) {
                     memset(sums, 0, sizeof sums);
                     x[place] = alone[i].x;
-                    struct weft_sink sink = {sums, NULL, fresh != 0};
+                    struct weft_sink sink = {.exact = sums, .fresh = fresh != 0};
                     assert_int_equal(ops->sink_add(sink, x, 37), alone[i].bad);
+                    sink =
+                        (struct weft_sink){.fast = (float *)more, .fresh = true, .only = true};
+                    assert_int_equal(ops->sink_add(sink, x, 37), alone[i].bad);
+                    memset(more, 0, sizeof more);
                 }
             for (size_t i = 0; i < sizeof added / sizeof added[0]; i++) {
                 memset(sums, 0, sizeof sums);
                 x[place] = added[i].x;
                 sums[place] = added[i].before;
-                struct weft_sink sink = {sums, NULL, false};
+                struct weft_sink sink = {.exact = sums};
                 assert_int_equal(ops->sink_add(sink, x, 37), added[i].bad);
                 memset(sums, 0, sizeof sums);
                 sums[place] = added[i].before;
@@ -243,12 +271,13 @@ static void check_fast(void **state)
                     x[i] = (float)(1e5 * mats_number());
                     want[i] = turn == 0 ? x[i] : want[i] + x[i];
                 }
-                assert_false(ops->sink_add((struct weft_sink){NULL, sums, turn == 0}, x, n));
+                assert_false(
+                    ops->sink_add((struct weft_sink){.fast = sums, .fresh = turn == 0}, x, n));
                 assert_memory_equal(sums, want, sizeof sums);
             }
             if (n > 0) {
                 x[n - 1] = n % 2 ? NAN : INFINITY;
-                assert_true(ops->sink_add((struct weft_sink){NULL, sums, false}, x, n));
+                assert_true(ops->sink_add((struct weft_sink){.fast = sums}, x, n));
             }
         }
 }
@@ -276,7 +305,7 @@ static void check_scatter(void **state)
                 want[(size_t)ids[r] * COLS + c] += units(*weft_mat_f32(dx, r, c));
                 fast_want[(size_t)ids[r] * COLS + c] += *weft_mat_f32(dx, r, c);
             }
-        struct weft_sink exact_sink = {sums, NULL, false}, fast_sink = {NULL, fast, false};
+        struct weft_sink exact_sink = {.exact = sums}, fast_sink = {.fast = fast};
         for (int k = 3; k >= 0; k--) {
             assert_false(ops->scatter(exact_sink, COLS, ids, dx, ROWS, cuts[k], cuts[k + 1]));
             assert_false(ops->scatter(fast_sink, COLS, ids, dx, ROWS, cuts[k], cuts[k + 1]));
@@ -379,6 +408,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_exact),
+        cmocka_unit_test(check_only),
         cmocka_unit_test(check_order),
         cmocka_unit_test(check_range),
         cmocka_unit_test(check_merge),

@@ -98,13 +98,14 @@ static void disturb(struct weft_tstage *t)
     weft_tstage_pack(t);
 }
 
-static struct rig *make_rig(const struct weft_model *model)
+static struct rig *make_rig_with(const struct weft_model *model, bool one_micro)
 {
     struct rig *r = calloc(1, sizeof *r);
     struct weft_error err = {0};
     assert_non_null(r);
     assert_int_equal(weft_pool_new(2, &r->pool, &err), WEFT_OK);
     struct weft_tstage_spec spec = spec_of(model, r->pool);
+    spec.one_micro = one_micro;
     if (weft_tstage_new(&spec, &r->stage, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     weft_tstage_start(r->stage, 5);
@@ -114,6 +115,11 @@ static struct rig *make_rig(const struct weft_model *model)
         r->targets[i] = (int32_t)weft_random_below(1, 1, (uint64_t)i, model->vocab);
     }
     return r;
+}
+
+static struct rig *make_rig(const struct weft_model *model)
+{
+    return make_rig_with(model, false);
 }
 
 static void free_rig(struct rig *r)
@@ -194,6 +200,35 @@ static void check_differences(void **state)
     }
     weft_tstage_pack(r->stage);
     free_rig(r);
+}
+
+/* With one micro, matrices of layers have their gradient in fp32, and it is that of exact sums. */
+static void check_one_micro(void **state)
+{
+    struct rig *wide = make_rig(*state), *narrow = make_rig_with(*state, true);
+    size_t n, n_only = 0;
+    for (int step = 0; step < 2; step++) { /* the second writes over the first */
+        assert_true(run_step(wide) == run_step(narrow));
+        struct weft_param *a = weft_tstage_params(wide->stage, &n);
+        struct weft_param *b = weft_tstage_params(narrow->stage, &n);
+        for (size_t p = 0; p < n; p++) {
+            assert_false(a[p].only);
+            if (!b[p].only) {
+                assert_memory_equal(a[p].exact, b[p].exact, a[p].n * sizeof *a[p].exact);
+                continue;
+            }
+            n_only++;
+            assert_null(b[p].exact);
+            for (size_t i = 0; i < a[p].n; i++) {
+                float want = (float)((double)a[p].exact[i] * 0x1p-50);
+                assert_memory_equal(&b[p].fast[i], &want, sizeof want);
+            }
+        }
+    }
+    const struct weft_model *model = *state;
+    assert_int_equal(n_only, 2 * model->layers * (model->arch == WEFT_ARCH_GPT2 ? 4 : 7));
+    free_rig(wide);
+    free_rig(narrow);
 }
 
 /* What is ignored adds nothing, and what is not adds what it did. */
@@ -360,16 +395,14 @@ static void check_refusals(void **state)
 int main(void)
 {
     enum { N = sizeof models / sizeof *models };
-    static char titles[5 * N][80];
-    struct CMUnitTest tests[5 * N + 2];
+    static char titles[6 * N][80];
+    struct CMUnitTest tests[6 * N + 2];
     static const struct {
         const char *what;
         CMUnitTestFunction run;
-    } kinds[] = {{"differences", check_differences},
-                 {"ignored targets", check_ignored},
-                 {"memory", check_memory},
-                 {"regions", check_regions},
-                 {"overflow", check_overflow}};
+    } kinds[] = {{"differences", check_differences}, {"one micro", check_one_micro},
+                 {"ignored targets", check_ignored}, {"memory", check_memory},
+                 {"regions", check_regions},         {"overflow", check_overflow}};
     size_t n = 0;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (size_t m = 0; m < N; m++, n++) {

@@ -57,6 +57,12 @@ VEC_INLINE vec_half_i64 exact_from(vec_half x)
 #endif
 }
 
+/* The same, as fp32. */
+VEC_INLINE vec exact_round(vec x)
+{
+    return vec_round(x * 0x1p50f) * 0x1p-50f;
+}
+
 /* The sum as fp32, rounded once. */
 VEC_INLINE vec_half exact_to(vec_half_i64 sums)
 {

@@ -506,6 +506,23 @@ static bool sink_exact(int64_t *sum, size_t ld, bool fresh, tile sums)
     return out || _mm512_movepi64_mask(bad) != 0;
 }
 
+/* The only contributions, in units, as fp32 again. */
+static bool sink_only(float *sum, size_t ld, tile sums)
+{
+    const __m512 unit = _mm512_set1_ps(0x1p-50f);
+    bool out = to_units(sums), stream = (uintptr_t)sum % 64 == 0 && ld % 16 == 0;
+    for (size_t r = 0; r < WEFT_STRIP; r++)
+#pragma GCC unroll 3
+        for (size_t j = 0; j < WEFT_PANEL; j += 16) {
+            __m512 x = _mm512_mul_ps((__m512)vec_round(vec_load(&sums[r][j])), unit);
+            if (stream)
+                _mm512_stream_ps(sum + r * ld + j, x);
+            else
+                _mm512_storeu_ps(sum + r * ld + j, x);
+        }
+    return out;
+}
+
 /* True when a sum is infinite or NaN. */
 static bool sink_fast(float *sum, size_t ld, bool fresh, tile sums)
 {
@@ -531,6 +548,8 @@ static bool sink_fast(float *sum, size_t ld, bool fresh, tile sums)
 static bool sink_whole(const struct weft_ops *ops, struct weft_sink sink, size_t ld, tile sums)
 {
     (void)ops;
+    if (sink.only)
+        return sink_only(sink.fast, ld, sums);
     return sink.exact != NULL ? sink_exact(sink.exact, ld, sink.fresh, sums)
                               : sink_fast(sink.fast, ld, sink.fresh, sums);
 }

@@ -4,6 +4,8 @@
 #include "kern/fast/exact.h"
 #include "kern/fast/ops_priv.h"
 
+static const int32_t below_4096 = 0x457fffff;
+
 /* What went wrong so far: a contribution whose bits, without the sign, are those of 4096 or more,
  * and a sum of 2^62 or more. */
 struct damage {
@@ -19,7 +21,6 @@ static bool any_damage(const struct damage *d)
 /* VEC elements. */
 VEC_INLINE void exact_add(int64_t *sums, const float *x, bool fresh, struct damage *d)
 {
-    const int32_t below_4096 = 0x457fffff;
     d->contributions |= (vec_i32)vec_abs(vec_load(x)) > below_4096;
     for (int i = 0; i < VEC; i += HALF) {
         vec_half_u64 sum = (vec_half_u64)exact_from(half_load(x + i));
@@ -59,6 +60,20 @@ VEC_INLINE void fast_add(float *sums, const float *x, size_t c, size_t n, bool f
     f32_store(sums, c, n, sum);
 }
 
+VEC_INLINE void only_put(float *sums, const float *x, size_t c, size_t n, vec_i32 *bad)
+{
+    vec sum = f32_load(x, c, n);
+    *bad |= (vec_i32)vec_abs(sum) > below_4096;
+    f32_store(sums, c, n, exact_round(sum));
+}
+
+static bool only_put_row(float *sums, const float *x, size_t n)
+{
+    vec_i32 bad = {0};
+    EACH_VEC(i, k, n, only_put(sums, x, i, k, &bad));
+    return vec_any(bad);
+}
+
 static bool fast_add_row(float *sums, const float *x, size_t n, bool fresh)
 {
     vec_i32 bad = {0};
@@ -71,6 +86,9 @@ static bool fast_add_row(float *sums, const float *x, size_t n, bool fresh)
 
 bool WEFT_KERN(weft_ops_sink_add)(struct weft_sink sink, const float *x, size_t n)
 {
+    assert(!sink.only || (sink.fast != NULL && sink.fresh));
+    if (sink.only)
+        return only_put_row(sink.fast, x, n);
     if (sink.exact == NULL)
         return fast_add_row(sink.fast, x, n, sink.fresh);
     return sink.fresh ? exact_add_row(sink.exact, x, n, true)
@@ -80,7 +98,7 @@ bool WEFT_KERN(weft_ops_sink_add)(struct weft_sink sink, const float *x, size_t 
 bool WEFT_KERN(weft_ops_scatter)(struct weft_sink sink, size_t table_cols, const int32_t *ids,
                                  struct weft_mat dx, size_t rows, size_t col0, size_t col1)
 {
-    assert(!sink.fresh);
+    assert(!sink.fresh && !sink.only);
     bool bad = false;
     for (size_t r = 0; r < rows; r++) {
         size_t at = (size_t)ids[r] * table_cols + col0;

@@ -179,6 +179,24 @@ VEC_INLINE vec vec_abs(vec x)
     return (vec)((vec_i32)x & 0x7fffffff);
 }
 
+/* To the nearest whole number, ties to even; zero is never negative. */
+VEC_INLINE vec vec_round(vec x)
+{
+#if defined(__AVX512F__)
+    return (vec)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC) +
+           0.0f;
+#elif defined(__AVX2__)
+    return (vec)_mm256_round_ps((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC) +
+           0.0f;
+#else
+    /* From 2^23 on all are whole; below, adding 2^23 leaves no digit after the point. */
+    const vec shift = vec_set(8388608.0f);
+    vec size = vec_abs(x), whole = (size + shift) - shift;
+    whole = vec_select(size < shift, whole, size);
+    return vec_select(x < 0, -whole, whole) + 0.0f;
+#endif
+}
+
 VEC_INLINE vec vec_sqrt(vec x)
 {
 #if defined(__AVX512F__)

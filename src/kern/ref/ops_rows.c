@@ -60,8 +60,8 @@ bool weft_ref_scatter(struct weft_sink sink, size_t table_cols, const int32_t *i
     bool bad = false;
     for (size_t r = 0; r < rows; r++) {
         size_t at = (size_t)ids[r] * table_cols + col0;
-        struct weft_sink row = {sink.exact != NULL ? sink.exact + at : NULL,
-                                sink.fast != NULL ? sink.fast + at : NULL, false};
+        struct weft_sink row = {.exact = sink.exact != NULL ? sink.exact + at : NULL,
+                                .fast = sink.fast != NULL ? sink.fast + at : NULL};
         bad |= weft_ref_sink_add(row, weft_mat_f32(dx, r, col0), col1 - col0);
     }
     return bad;

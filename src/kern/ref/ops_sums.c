@@ -25,6 +25,9 @@ bool weft_ref_sink_add(struct weft_sink sink, const float *x, size_t n)
             if (sink.fresh)
                 sink.exact[i] = 0;
             bad |= !(fabsf(x[i]) < 4096) || exact_add(&sink.exact[i], llrint(x[i] / unit));
+        } else if (sink.only) {
+            bad |= !(fabsf(x[i]) < 4096);
+            sink.fast[i] = (float)(rint(x[i] / unit) * unit + 0.0);
         } else {
             sink.fast[i] = sink.fresh ? x[i] : sink.fast[i] + x[i];
             bad |= !isfinite(sink.fast[i]);
