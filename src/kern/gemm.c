@@ -225,7 +225,7 @@ static struct weft_soon soon_in(const void *packed, size_t bytes, size_t calls)
 {
     size_t pieces = calls * WEFT_SOON_PIECES;
     size_t lines = (bytes / 64 + pieces - 1) / pieces;
-    return (struct weft_soon){.at = packed, .ld = lines * 64, .rows = 1, .lines = lines};
+    return (struct weft_soon){.at = packed, .lines = lines};
 }
 
 /* What follows a panel. */
@@ -263,11 +263,11 @@ static void run_chunk(const struct run *run, const struct part *at, struct weft_
         const float *bias = s->bias && k0 == 0 ? run->args->bias + col : NULL;
         size_t cols = min_size(WEFT_PANEL, at->col1 - col);
         struct weft_soon soon = next_panel(run, at, k0, col);
-        for (size_t r = 0; r < rows; r += WEFT_STRIP, soon.at += WEFT_SOON_PIECES * soon.ld)
+        for (size_t r = 0; r < rows; r += WEFT_STRIP, weft_soon_next(&soon))
             run->p->kernel->rows(weft_mat_at(c, r, col - at->col0), weft_mat_at(a, r, 0).at,
                                  a.ld, panel, k, bias,
                                  add.at == NULL ? add : weft_mat_at(add, r, col - at->col0),
-                                 min_size(WEFT_STRIP, rows - r), cols, soon);
+                                 min_size(WEFT_STRIP, rows - r), cols, &soon);
     }
 }
 
@@ -447,12 +447,11 @@ static void outer_task(void *arg, size_t task, unsigned worker)
         struct weft_soon soon =
             next_group(run, end, col1, strips_of(rows) * panels_of(end - group));
         for (size_t r = 0; r < rows; r += WEFT_STRIP)
-            for (size_t col = group; col < end;
-                 col += WEFT_PANEL, soon.at += WEFT_SOON_PIECES * soon.ld)
+            for (size_t col = group; col < end; col += WEFT_PANEL, weft_soon_next(&soon))
                 bad |= o->kernel->sink(
                     o->ops, weft_sink_at(run->sink, (row0 + r) * run->n + col), run->n,
                     strips + r / WEFT_STRIP * strip_bytes, outer_panel(run, col), run->k,
-                    min_size(WEFT_STRIP, rows - r), min_size(WEFT_PANEL, run->n - col), soon);
+                    min_size(WEFT_STRIP, rows - r), min_size(WEFT_PANEL, run->n - col), &soon);
     }
     o->bad[worker] |= bad;
 }

@@ -19,26 +19,32 @@ enum {
 enum { WEFT_SOON_PIECES = WEFT_STRIP };
 
 /* What is needed soon and should be on its way into the second-level cache.  A call asks for
- * WEFT_SOON_PIECES pieces while it computes, each of so many lines in each of so many rows.  A
- * hint: memory that is not there is not touched. */
+ * WEFT_SOON_PIECES pieces of so many lines, one after the other, while it computes.  A hint:
+ * memory that is not there is not touched. */
 struct weft_soon {
     const char *at;
-    size_t ld; /* in bytes */
-    size_t rows, lines;
+    size_t lines;
     /* What the call will write, a row in each piece: for kernels themselves. */
     const char *out;
-    size_t out_ld, out_lines;
+    size_t out_ld, out_lines; /* the first in bytes */
 };
 
-/* Asks for the next piece; part of the innermost loops. */
-static inline __attribute__((always_inline)) void weft_soon_ask(struct weft_soon *soon)
+/* Asks for a piece; part of the innermost loops. */
+static inline __attribute__((always_inline)) void weft_soon_ask(const struct weft_soon *soon,
+                                                                size_t piece)
 {
-    for (size_t row = 0; row < soon->rows; row++, soon->at += soon->ld)
-        for (size_t line = 0; line < soon->lines; line++)
-            __builtin_prefetch(soon->at + line * 64, 0, 2);
+    const char *at = soon->at + piece * soon->lines * 64;
+    for (size_t line = 0; line < soon->lines; line++)
+        __builtin_prefetch(at + line * 64, 0, 2);
+    const char *out = soon->out + piece * soon->out_ld;
     for (size_t line = 0; line < soon->out_lines; line++)
-        __builtin_prefetch(soon->out + line * 64, 1, 2);
-    soon->out += soon->out_ld;
+        __builtin_prefetch(out + line * 64, 1, 2);
+}
+
+/* From one call to the next. */
+static inline void weft_soon_next(struct weft_soon *soon)
+{
+    soon->at += WEFT_SOON_PIECES * soon->lines * 64;
 }
 
 struct weft_gemm_kernel {
@@ -47,14 +53,14 @@ struct weft_gemm_kernel {
      * and `add` (which may be c, or absent). */
     void (*rows)(struct weft_mat c, const void *a, size_t lda, const void *panel, size_t k,
                  const float *bias, struct weft_mat add, size_t rows, size_t cols,
-                 struct weft_soon soon);
+                 const struct weft_soon *soon);
 
     /* The same for a left factor packed in strips, a[k][WEFT_STRIP], into a sink: element (r, c)
      * of the tile is sink[r * ld + c].  True when a sum left the range.  `ops`: of the same
      * instructions. */
     bool (*sink)(const struct weft_ops *ops, struct weft_sink sink, size_t ld,
                  const void *strip, const void *panel, size_t k, size_t rows, size_t cols,
-                 struct weft_soon soon);
+                 const struct weft_soon *soon);
 
     /* Strips of [k][WEFT_STRIP], weft_strip_bytes() apart, from rows a (k, m); what is past m is
      * zero. */

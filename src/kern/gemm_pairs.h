@@ -55,13 +55,13 @@ VEC_INLINE void pair_save(pair_tile out, __m512 acc[WEFT_STRIP][PAIR_NV])
 
 static __attribute__((noinline)) void pair_sum_strip(pair_tile out, const uint32_t *strip,
                                                      const uint32_t *panel, size_t pairs,
-                                                     struct weft_soon soon)
+                                                     const struct weft_soon *soon)
 {
     __m512 acc[WEFT_STRIP][PAIR_NV];
     pair_clear(acc);
     size_t part = pairs / WEFT_SOON_PIECES + 1;
-    while (pairs > 0) {
-        weft_soon_ask(&soon);
+    for (size_t piece = 0; pairs > 0; piece++) {
+        weft_soon_ask(soon, piece);
         size_t n = pairs < part ? pairs : part;
         pairs -= n;
         for (; n > 0; n--, strip += WEFT_STRIP, panel += WEFT_PANEL)
@@ -81,15 +81,15 @@ VEC_INLINE uint32_t pair_at(const weft_bf16 *row, size_t i)
 static __attribute__((noinline)) void pair_sum_rows(pair_tile out,
                                                     const weft_bf16 *const ar[WEFT_STRIP],
                                                     const uint32_t *panel, size_t k,
-                                                    struct weft_soon soon)
+                                                    const struct weft_soon *soon)
 {
     const weft_bf16 *a0 = ar[0], *a1 = ar[1], *a2 = ar[2], *a3 = ar[3], *a4 = ar[4],
                     *a5 = ar[5], *a6 = ar[6], *a7 = ar[7];
     __m512 acc[WEFT_STRIP][PAIR_NV];
     pair_clear(acc);
     size_t pairs = k / 2, part = pairs / WEFT_SOON_PIECES + 1;
-    for (size_t i = 0; i < pairs;) {
-        weft_soon_ask(&soon);
+    for (size_t i = 0, piece = 0; i < pairs; piece++) {
+        weft_soon_ask(soon, piece);
         size_t end = pairs - i < part ? pairs : i + part;
         for (; i < end; i++, panel += WEFT_PANEL) {
             const uint32_t x[WEFT_STRIP] = {pair_at(a0, i), pair_at(a1, i), pair_at(a2, i),
@@ -132,17 +132,18 @@ static inline bool pair_row(const struct weft_ops *ops, struct weft_sink sink, c
 
 static bool pair_sink(const struct weft_ops *ops, struct weft_sink sink, size_t ld,
                       const void *strip, const void *panel, size_t k, size_t rows, size_t cols,
-                      struct weft_soon soon)
+                      const struct weft_soon *soon)
 {
     alignas(64) pair_tile sums;
     bool bad = false;
     size_t size = sink.exact != NULL ? sizeof *sink.exact : sizeof *sink.fast;
+    struct weft_soon here = {.at = soon->at, .lines = soon->lines};
     if (!sink.fresh && rows == WEFT_STRIP && cols == WEFT_PANEL) {
-        soon.out = sink.exact != NULL ? (const char *)sink.exact : (const char *)sink.fast;
-        soon.out_ld = ld * size;
-        soon.out_lines = WEFT_PANEL * size / 64;
+        here.out = sink.exact != NULL ? (const char *)sink.exact : (const char *)sink.fast;
+        here.out_ld = ld * size;
+        here.out_lines = WEFT_PANEL * size / 64;
     }
-    pair_sum_strip(sums, strip, panel, (k + 1) / 2, soon);
+    pair_sum_strip(sums, strip, panel, (k + 1) / 2, &here);
     for (size_t r = 0; r < rows; r++)
         bad |= pair_row(ops, weft_sink_at(sink, r * ld), sums[r], cols);
     return bad;
@@ -169,18 +170,19 @@ static inline void pair_put(struct weft_mat c, size_t r, size_t j, size_t n, vec
 
 static void pair_tile_rows(struct weft_mat c, const void *a, size_t lda, const void *panel,
                            size_t k, const float *bias, struct weft_mat add, size_t rows,
-                           size_t cols, struct weft_soon soon)
+                           size_t cols, const struct weft_soon *soon)
 {
     alignas(64) pair_tile sums;
     const weft_bf16 *ar[WEFT_STRIP];
     for (size_t r = 0; r < WEFT_STRIP; r++) /* rows that are not there are not kept either */
         ar[r] = (const weft_bf16 *)a + (r < rows ? r : rows - 1) * lda;
+    struct weft_soon here = {.at = soon->at, .lines = soon->lines};
     if (rows == WEFT_STRIP) {
-        soon.out = c.at;
-        soon.out_ld = c.ld * weft_type_size(c.type);
-        soon.out_lines = cols * weft_type_size(c.type) / 64;
+        here.out = c.at;
+        here.out_ld = c.ld * weft_type_size(c.type);
+        here.out_lines = cols * weft_type_size(c.type) / 64;
     }
-    pair_sum_rows(sums, ar, panel, k, soon);
+    pair_sum_rows(sums, ar, panel, k, &here);
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < cols; j += VEC)
             pair_put(c, r, j, cols - j, vec_load(&sums[r][j]), bias, add);

@@ -90,7 +90,8 @@ static void tile_check_rows(const struct weft_gemm_kernel *kernel, enum weft_pac
     struct weft_packed b = {s->k, s->cols, form,
                             tile_memory(weft_packed_bytes(s->k, s->cols, form))};
     kernel->pack_weight(&b, NULL, w, s->k, s->cols, 0, s->k);
-    kernel->rows(c, a.at, a.ld, b.at, s->k, bias, add, s->rows, s->cols, (struct weft_soon){0});
+    kernel->rows(c, a.at, a.ld, b.at, s->k, bias, add, s->rows, s->cols,
+                 &(struct weft_soon){0});
     weft_product_ref(s->rows, s->cols, s->k, a, (struct weft_mat){w, s->cols, WEFT_F32}, bias,
                      add_ref, want);
     mats_close(&m, "c", c, want, s->rows, s->cols, tile_bound(s->k));
@@ -122,18 +123,18 @@ static void tile_check_sink(const struct weft_gemm_kernel *kernel, const struct 
             size_t n = rows - r < WEFT_STRIP ? rows - r : WEFT_STRIP;
             const char *at = strip + r / WEFT_STRIP * weft_strip_bytes(s->k, form);
             assert_false(kernel->sink(ops, sink, s->cols, at, panel, s->k, n, s->cols,
-                                      (struct weft_soon){0}));
+                                      &(struct weft_soon){0}));
             if (time == 0) { /* an only contribution has the bits of its exact sum */
                 float *only = want + r * s->cols, *value = got + r * s->cols;
                 sink = (struct weft_sink){.fast = only, .fresh = true, .only = true};
                 assert_false(kernel->sink(ops, sink, s->cols, at, panel, s->k, n, s->cols,
-                                          (struct weft_soon){0}));
+                                          &(struct weft_soon){0}));
                 ops->exact_value(value, exact + r * s->cols, n * s->cols);
                 assert_memory_equal(only, value, n * s->cols * sizeof *only);
             }
             sink = (struct weft_sink){.fast = got + r * s->cols, .fresh = time == 0};
             assert_false(kernel->sink(ops, sink, s->cols, at, panel, s->k, n, s->cols,
-                                      (struct weft_soon){0}));
+                                      &(struct weft_soon){0}));
         }
     weft_outer_ref(want, a, rows, b, s->cols, s->k);
     for (size_t i = 0; i < rows * s->cols; i++)

@@ -88,8 +88,8 @@ VEC_INLINE void advance(struct walk *w, int steps, enum walk_kind kind)
 
 /* acc[r][c] = sum over k of A[r][k] B[k][c], in the order of k.  On the way it asks for what is
  * needed soon, a little at a time: a burst would hold up the factors. */
-VEC_INLINE void sum(vec acc[ROWS][NV], struct walk w, size_t k, struct weft_soon soon, int rows,
-                    enum walk_kind kind)
+VEC_INLINE void sum(vec acc[ROWS][NV], struct walk w, size_t k, const struct weft_soon *soon,
+                    int rows, enum walk_kind kind)
 {
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
@@ -97,8 +97,8 @@ VEC_INLINE void sum(vec acc[ROWS][NV], struct walk w, size_t k, struct weft_soon
             acc[r][j] = (vec){0};
     w.lda3 = 3 * w.lda;
     size_t blocks = k / UNROLL, part = blocks / WEFT_SOON_PIECES + 1;
-    while (blocks > 0) {
-        weft_soon_ask(&soon);
+    for (size_t piece = 0; blocks > 0; piece++) {
+        weft_soon_ask(soon, piece);
         size_t n = blocks < part ? blocks : part;
         blocks -= n;
         do {
@@ -114,8 +114,8 @@ VEC_INLINE void sum(vec acc[ROWS][NV], struct walk w, size_t k, struct weft_soon
     }
 }
 
-VEC_INLINE void keep_sums(float *out, const struct walk *w, size_t k, struct weft_soon soon,
-                          int rows, enum walk_kind kind)
+VEC_INLINE void keep_sums(float *out, const struct walk *w, size_t k,
+                          const struct weft_soon *soon, int rows, enum walk_kind kind)
 {
     vec acc[ROWS][NV];
     sum(acc, *w, k, soon, rows, kind);
@@ -128,7 +128,7 @@ VEC_INLINE void keep_sums(float *out, const struct walk *w, size_t k, struct wef
 /* One function for each shape: in a larger one the accumulators do not stay in registers. */
 #define SUM(name, rows, kind)                                                                  \
     static __attribute__((noinline)) void name(float *out, const struct walk *w, size_t k,     \
-                                               struct weft_soon soon)                          \
+                                               const struct weft_soon *soon)                   \
     {                                                                                          \
         keep_sums(out, w, k, soon, rows, kind);                                                \
     }
@@ -141,8 +141,8 @@ SUM(sum_rows_1, 1, WALK_ROWS)
 SUM(sum_strip, ROWS, WALK_STRIP)
 
 /* Sums as many rows as there are, up to `rows`, and says how many. */
-static size_t sum_some_rows(float *out, const struct walk *w, size_t k, struct weft_soon soon,
-                            size_t rows)
+static size_t sum_some_rows(float *out, const struct walk *w, size_t k,
+                            const struct weft_soon *soon, size_t rows)
 {
     if (rows >= ROWS)
         return sum_rows(out, w, k, soon), ROWS;
@@ -154,6 +154,8 @@ static size_t sum_some_rows(float *out, const struct walk *w, size_t k, struct w
         return sum_rows_2(out, w, k, soon), 2;
     return sum_rows_1(out, w, k, soon), 1;
 }
+
+static const struct weft_soon nothing;
 
 /* -- products ------------------------------------------------------------------------------ */
 
@@ -167,7 +169,7 @@ struct ending {
 
 /* Straight from the registers. */
 VEC_INLINE void put_sums(const struct ending *e, const struct walk *w, size_t k,
-                         struct weft_soon soon, bool bias, bool add)
+                         const struct weft_soon *soon, bool bias, bool add)
 {
     vec acc[ROWS][NV];
     sum(acc, *w, k, soon, ROWS, WALK_ROWS);
@@ -186,7 +188,7 @@ VEC_INLINE void put_sums(const struct ending *e, const struct walk *w, size_t k,
 
 #define PUT(name, bias, add)                                                                   \
     static __attribute__((noinline)) void name(const struct ending *e, const struct walk *w,   \
-                                               size_t k, struct weft_soon soon)                \
+                                               size_t k, const struct weft_soon *soon)         \
     {                                                                                          \
         put_sums(e, w, k, soon, bias, add);                                                    \
     }
@@ -196,7 +198,7 @@ PUT(put_add, false, true)
 PUT(put_both, true, true)
 
 static void put_rows(const struct ending *e, const struct walk *w, size_t k,
-                     struct weft_soon soon)
+                     const struct weft_soon *soon)
 {
     if (e->bias != NULL)
         (e->add != NULL ? put_both : put_bias)(e, w, k, soon);
@@ -241,7 +243,8 @@ static void put(struct weft_mat c, tile sums, const float *bias, struct weft_mat
 }
 
 static void put_whole(struct weft_mat c, const float *a, size_t lda, const float *panel,
-                      size_t k, const float *bias, struct weft_mat add, struct weft_soon soon)
+                      size_t k, const float *bias, struct weft_mat add,
+                      const struct weft_soon *soon)
 {
     for (size_t r = 0; r < WEFT_STRIP; r += ROWS)
         for (size_t col = 0; col < WEFT_PANEL; col += COLS) {
@@ -253,20 +256,22 @@ static void put_whole(struct weft_mat c, const float *a, size_t lda, const float
                                .add = add.at != NULL ? weft_mat_f32(add, r, col) : NULL,
                                .ld_add = add.ld};
             put_rows(&e, &w, k, soon);
-            soon.rows = soon.out_lines = 0;
+            soon = &nothing;
         }
 }
 
 static void tile_rows(struct weft_mat c, const void *a, size_t lda, const void *panel, size_t k,
                       const float *bias, struct weft_mat add, size_t rows, size_t cols,
-                      struct weft_soon soon)
+                      const struct weft_soon *soon)
 {
     alignas(64) tile sums;
-    soon.out = c.at;
-    soon.out_ld = c.ld * weft_type_size(c.type);
-    soon.out_lines = rows < WEFT_STRIP ? 0 : cols * weft_type_size(c.type) / 64;
+    struct weft_soon here = {.at = soon->at,
+                             .lines = soon->lines,
+                             .out = c.at,
+                             .out_ld = c.ld * weft_type_size(c.type)};
+    here.out_lines = rows < WEFT_STRIP ? 0 : cols * weft_type_size(c.type) / 64;
     if (rows == WEFT_STRIP && cols == WEFT_PANEL && c.type == WEFT_F32) {
-        put_whole(c, a, lda, panel, k, bias, add, soon);
+        put_whole(c, a, lda, panel, k, bias, add, &here);
         return;
     }
     for (size_t r = 0; r < rows;) {
@@ -276,8 +281,8 @@ static void tile_rows(struct weft_mat c, const void *a, size_t lda, const void *
             /* Of the addresses of rows that are not there nothing is read. */
             struct walk w = {
                 .a = row, .a4 = row + 4 * lda, .lda = lda, .b = (const float *)panel + col};
-            done = sum_some_rows(&sums[r][col], &w, k, soon, rows - r);
-            soon.rows = soon.out_lines = 0;
+            done =
+                sum_some_rows(&sums[r][col], &w, k, r + col == 0 ? &here : &nothing, rows - r);
         }
         r += done;
     }
@@ -577,28 +582,23 @@ static bool put_sink(const struct weft_ops *ops, struct weft_sink sink, size_t l
     return bad;
 }
 
-/* Sums that are added to are asked for while their contributions are computed. */
-static struct weft_soon with_sink(struct weft_soon soon, struct weft_sink sink, size_t ld)
-{
-    size_t size = sink.exact != NULL ? sizeof *sink.exact : sizeof *sink.fast;
-    soon.out = sink.exact != NULL ? (const char *)sink.exact : (const char *)sink.fast;
-    soon.out_ld = ld * size;
-    soon.out_lines = WEFT_PANEL * size / 64;
-    return soon;
-}
-
 static bool tile_sink(const struct weft_ops *ops, struct weft_sink sink, size_t ld,
                       const void *strip, const void *panel, size_t k, size_t rows, size_t cols,
-                      struct weft_soon soon)
+                      const struct weft_soon *soon)
 {
     alignas(64) tile sums;
-    if (!sink.fresh && rows == WEFT_STRIP && cols == WEFT_PANEL)
-        soon = with_sink(soon, sink, ld);
+    struct weft_soon here = {.at = soon->at, .lines = soon->lines};
+    if (!sink.fresh && rows == WEFT_STRIP && cols == WEFT_PANEL) {
+        /* Sums that are added to are asked for while their contributions are computed. */
+        size_t size = sink.exact != NULL ? sizeof *sink.exact : sizeof *sink.fast;
+        here.out = sink.exact != NULL ? (const char *)sink.exact : (const char *)sink.fast;
+        here.out_ld = ld * size;
+        here.out_lines = WEFT_PANEL * size / 64;
+    }
     for (size_t r = 0; r < rows; r += ROWS)
         for (size_t col = 0; col < cols; col += COLS) {
             struct walk w = {.a = (const float *)strip + r, .b = (const float *)panel + col};
-            sum_strip(&sums[r][col], &w, k, soon);
-            soon.rows = soon.out_lines = 0;
+            sum_strip(&sums[r][col], &w, k, r + col == 0 ? &here : &nothing);
         }
     return put_sink(ops, sink, ld, sums, rows, cols);
 }
