@@ -262,12 +262,9 @@ static void run_chunk(const struct run *run, const struct part *at, struct weft_
         const void *panel = weft_packed_at(run->args->b, k0, col / WEFT_PANEL);
         const float *bias = s->bias && k0 == 0 ? run->args->bias + col : NULL;
         size_t cols = min_size(WEFT_PANEL, at->col1 - col);
-        struct weft_soon soon = next_panel(run, at, k0, col);
-        for (size_t r = 0; r < rows; r += WEFT_STRIP, weft_soon_next(&soon))
-            run->p->kernel->rows(weft_mat_at(c, r, col - at->col0), weft_mat_at(a, r, 0).at,
-                                 a.ld, panel, k, bias,
-                                 add.at == NULL ? add : weft_mat_at(add, r, col - at->col0),
-                                 min_size(WEFT_STRIP, rows - r), cols, &soon);
+        run->p->kernel->rows(weft_mat_at(c, 0, col - at->col0), a.at, a.ld, panel, k, bias,
+                             add.at == NULL ? add : weft_mat_at(add, 0, col - at->col0), rows,
+                             cols, next_panel(run, at, k0, col));
     }
 }
 

@@ -8,7 +8,7 @@
 
 extern const struct weft_gemm_kernel weft_gemm_kernel_bf16;
 const struct weft_gemm_kernel weft_gemm_kernel_bf16 = {
-    .rows = pair_tile_rows,
+    .rows = pair_panel_rows,
     .sink = pair_sink,
     .pack_strips = pair_pack_strips,
     .pack_panel = pair_pack_panel,

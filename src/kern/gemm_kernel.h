@@ -48,14 +48,14 @@ static inline void weft_soon_next(struct weft_soon *soon)
 }
 
 struct weft_gemm_kernel {
-    /* Rows [0, rows) x columns [0, cols) of c = a b for one panel of b; rows <= WEFT_STRIP,
-     * cols <= WEFT_PANEL.  a: rows of fp32, or of bf16 for pairs.  Ends by adding bias (or NULL)
-     * and `add` (which may be c, or absent). */
+    /* Rows [0, rows) x columns [0, cols) of c = a b for one panel of b; cols <= WEFT_PANEL.  a:
+     * rows of fp32, or of bf16 for pairs.  Ends by adding bias (or NULL) and `add` (which may be
+     * c, or absent).  `soon` has pieces for each strip. */
     void (*rows)(struct weft_mat c, const void *a, size_t lda, const void *panel, size_t k,
                  const float *bias, struct weft_mat add, size_t rows, size_t cols,
-                 const struct weft_soon *soon);
+                 struct weft_soon soon);
 
-    /* The same for a left factor packed in strips, a[k][WEFT_STRIP], into a sink: element (r, c)
+    /* WEFT_STRIP rows and fewer of a left factor packed in strips, a[k][WEFT_STRIP], into a sink: element (r, c)
      * of the tile is sink[r * ld + c].  True when a sum left the range.  `ops`: of the same
      * instructions. */
     bool (*sink)(const struct weft_ops *ops, struct weft_sink sink, size_t ld,

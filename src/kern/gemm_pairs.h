@@ -168,9 +168,9 @@ static inline void pair_put(struct weft_mat c, size_t r, size_t j, size_t n, vec
         vec_store_bf16(weft_mat_bf16(c, r, j), v);
 }
 
-static void pair_tile_rows(struct weft_mat c, const void *a, size_t lda, const void *panel,
-                           size_t k, const float *bias, struct weft_mat add, size_t rows,
-                           size_t cols, const struct weft_soon *soon)
+static void pair_strip_rows(struct weft_mat c, const void *a, size_t lda, const void *panel,
+                            size_t k, const float *bias, struct weft_mat add, size_t rows,
+                            size_t cols, const struct weft_soon *soon)
 {
     alignas(64) pair_tile sums;
     const weft_bf16 *ar[WEFT_STRIP];
@@ -186,6 +186,16 @@ static void pair_tile_rows(struct weft_mat c, const void *a, size_t lda, const v
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < cols; j += VEC)
             pair_put(c, r, j, cols - j, vec_load(&sums[r][j]), bias, add);
+}
+
+static void pair_panel_rows(struct weft_mat c, const void *a, size_t lda, const void *panel,
+                            size_t k, const float *bias, struct weft_mat add, size_t rows,
+                            size_t cols, struct weft_soon soon)
+{
+    for (size_t r = 0; r < rows; r += WEFT_STRIP, weft_soon_next(&soon))
+        pair_strip_rows(weft_mat_at(c, r, 0), (const weft_bf16 *)a + r * lda, lda, panel, k,
+                        bias, add.at != NULL ? weft_mat_at(add, r, 0) : add,
+                        rows - r < WEFT_STRIP ? rows - r : WEFT_STRIP, cols, &soon);
 }
 
 /* Row k and row k + 1 of a column as one number; a row past the end is zero. */

@@ -67,7 +67,7 @@ static const struct tile_shape {
     {6, 47, 32}, {7, 48, 63}, {8, 48, 64}, {8, 48, 101}, {8, 20, 1024}, {8, 48, 300},
 };
 
-/* One tile of a product, with everything that may be added. */
+/* A panel of a product, with everything that may be added. */
 static void tile_check_rows(const struct weft_gemm_kernel *kernel, enum weft_pack_form form,
                             const struct tile_shape *s, int variant)
 {
@@ -90,8 +90,7 @@ static void tile_check_rows(const struct weft_gemm_kernel *kernel, enum weft_pac
     struct weft_packed b = {s->k, s->cols, form,
                             tile_memory(weft_packed_bytes(s->k, s->cols, form))};
     kernel->pack_weight(&b, NULL, w, s->k, s->cols, 0, s->k);
-    kernel->rows(c, a.at, a.ld, b.at, s->k, bias, add, s->rows, s->cols,
-                 &(struct weft_soon){0});
+    kernel->rows(c, a.at, a.ld, b.at, s->k, bias, add, s->rows, s->cols, (struct weft_soon){0});
     weft_product_ref(s->rows, s->cols, s->k, a, (struct weft_mat){w, s->cols, WEFT_F32}, bias,
                      add_ref, want);
     mats_close(&m, "c", c, want, s->rows, s->cols, tile_bound(s->k));
@@ -188,6 +187,11 @@ static void tile_check_all(const struct weft_gemm_kernel *kernel, const struct w
             tile_check_rows(kernel, form, &tile_shapes[i], variant);
         tile_check_sink(kernel, ops, form, &tile_shapes[i]);
     }
+    static const struct tile_shape panels[] = {
+        {16, 48, 7}, {29, 48, 64}, {40, 48, 300}, {27, 33, 40}, {24, 16, 101}};
+    for (size_t i = 0; i < sizeof panels / sizeof *panels; i++) /* several strips of rows */
+        for (int variant = 0; variant < 4; variant++)
+            tile_check_rows(kernel, form, &panels[i], variant);
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
         tile_check_packing(kernel, form, factors[i][0], factors[i][1]);
 }

@@ -22,7 +22,7 @@ static inline __m512 pair_dot(__m512 acc, __m512i a, __m512i b)
 static void check_pairs(void **state)
 {
     static const struct weft_gemm_kernel kernel = {
-        .rows = pair_tile_rows,
+        .rows = pair_panel_rows,
         .sink = pair_sink,
         .pack_strips = pair_pack_strips,
         .pack_panel = pair_pack_panel,

@@ -197,13 +197,40 @@ PUT(put_bias, true, false)
 PUT(put_add, false, true)
 PUT(put_both, true, true)
 
-static void put_rows(const struct ending *e, const struct walk *w, size_t k,
-                     const struct weft_soon *soon)
+typedef void put_fn(const struct ending *e, const struct walk *w, size_t k,
+                    const struct weft_soon *soon);
+
+VEC_INLINE void move(struct ending *e, struct walk *w, ptrdiff_t rows, ptrdiff_t cols)
 {
-    if (e->bias != NULL)
-        (e->add != NULL ? put_both : put_bias)(e, w, k, soon);
-    else
-        (e->add != NULL ? put_add : put_plain)(e, w, k, soon);
+    e->c += rows * (ptrdiff_t)e->ldc + cols;
+    e->bias += e->bias != NULL ? cols : 0;
+    e->add += e->add != NULL ? rows * (ptrdiff_t)e->ld_add + cols : 0;
+    w->a += rows * (ptrdiff_t)w->lda;
+    w->a4 += rows * (ptrdiff_t)w->lda;
+    w->b += cols;
+}
+
+/* Whole strips of a whole panel.  What changes from one tile to the next is just moved on: the less
+ * there is between two sums, the sooner the second begins. */
+static void put_strips(struct ending e, struct walk w, size_t k, size_t rows,
+                       struct weft_soon soon)
+{
+    put_fn *put = e.bias != NULL  ? e.add != NULL ? put_both : put_bias
+                  : e.add != NULL ? put_add
+                                  : put_plain;
+    for (size_t r = 0; r < rows; r += WEFT_STRIP) {
+        const struct weft_soon *ask = &soon;
+        for (int up = 0; up < WEFT_STRIP; up += ROWS) {
+            for (int left = 0; left < WEFT_PANEL; left += COLS) {
+                put(&e, &w, k, ask);
+                ask = &nothing;
+                move(&e, &w, 0, COLS);
+            }
+            move(&e, &w, ROWS, -(ptrdiff_t)WEFT_PANEL);
+        }
+        soon.out += WEFT_STRIP * soon.out_ld;
+        weft_soon_next(&soon);
+    }
 }
 
 /* All others: the sums of a tile between the registers and where they belong.  They stay in the
@@ -242,51 +269,51 @@ static void put(struct weft_mat c, tile sums, const float *bias, struct weft_mat
             put_vec(c, r, j, cols - j, vec_load(&sums[r][j]), bias, add);
 }
 
-static void put_whole(struct weft_mat c, const float *a, size_t lda, const float *panel,
-                      size_t k, const float *bias, struct weft_mat add,
-                      const struct weft_soon *soon)
-{
-    for (size_t r = 0; r < WEFT_STRIP; r += ROWS)
-        for (size_t col = 0; col < WEFT_PANEL; col += COLS) {
-            const float *row = a + r * lda;
-            struct walk w = {.a = row, .a4 = row + 4 * lda, .lda = lda, .b = panel + col};
-            struct ending e = {.c = weft_mat_f32(c, r, col),
-                               .ldc = c.ld,
-                               .bias = bias != NULL ? bias + col : NULL,
-                               .add = add.at != NULL ? weft_mat_f32(add, r, col) : NULL,
-                               .ld_add = add.ld};
-            put_rows(&e, &w, k, soon);
-            soon = &nothing;
-        }
-}
-
-static void tile_rows(struct weft_mat c, const void *a, size_t lda, const void *panel, size_t k,
-                      const float *bias, struct weft_mat add, size_t rows, size_t cols,
-                      const struct weft_soon *soon)
+/* Fewer rows than a strip has, or columns, or another type. */
+static void tile_part(struct weft_mat c, const float *a, size_t lda, const float *panel,
+                      size_t k, const float *bias, struct weft_mat add, size_t rows,
+                      size_t cols, const struct weft_soon *soon)
 {
     alignas(64) tile sums;
-    struct weft_soon here = {.at = soon->at,
-                             .lines = soon->lines,
-                             .out = c.at,
-                             .out_ld = c.ld * weft_type_size(c.type)};
-    here.out_lines = rows < WEFT_STRIP ? 0 : cols * weft_type_size(c.type) / 64;
-    if (rows == WEFT_STRIP && cols == WEFT_PANEL && c.type == WEFT_F32) {
-        put_whole(c, a, lda, panel, k, bias, add, &here);
-        return;
-    }
     for (size_t r = 0; r < rows;) {
-        const float *row = (const float *)a + r * lda;
+        const float *row = a + r * lda;
         size_t done = 0;
         for (size_t col = 0; col < cols; col += COLS) {
             /* Of the addresses of rows that are not there nothing is read. */
-            struct walk w = {
-                .a = row, .a4 = row + 4 * lda, .lda = lda, .b = (const float *)panel + col};
+            struct walk w = {.a = row, .a4 = row + 4 * lda, .lda = lda, .b = panel + col};
             done =
-                sum_some_rows(&sums[r][col], &w, k, r + col == 0 ? &here : &nothing, rows - r);
+                sum_some_rows(&sums[r][col], &w, k, r + col == 0 ? soon : &nothing, rows - r);
         }
         r += done;
     }
     put(c, sums, bias, add, rows, cols);
+}
+
+static void panel_rows(struct weft_mat c, const void *a, size_t lda, const void *panel,
+                       size_t k, const float *bias, struct weft_mat add, size_t rows,
+                       size_t cols, struct weft_soon soon)
+{
+    size_t size = weft_type_size(c.type), r = 0;
+    soon.out = c.at;
+    soon.out_ld = c.ld * size;
+    soon.out_lines = cols * size / 64;
+    if (cols == WEFT_PANEL && c.type == WEFT_F32) {
+        const float *top = a;
+        struct walk w = {.a = top, .a4 = top + 4 * lda, .lda = lda, .b = panel};
+        struct ending e = {
+            .c = c.at, .ldc = c.ld, .bias = bias, .add = add.at, .ld_add = add.ld};
+        r = rows - rows % WEFT_STRIP;
+        put_strips(e, w, k, r, soon);
+    }
+    for (; r < rows; r += WEFT_STRIP) {
+        size_t n = rows - r < WEFT_STRIP ? rows - r : WEFT_STRIP;
+        struct weft_soon here = soon;
+        here.at += r / WEFT_STRIP * WEFT_SOON_PIECES * soon.lines * 64;
+        here.out += r * soon.out_ld;
+        here.out_lines = n < WEFT_STRIP ? 0 : soon.out_lines;
+        tile_part(weft_mat_at(c, r, 0), (const float *)a + r * lda, lda, panel, k, bias,
+                  add.at != NULL ? weft_mat_at(add, r, 0) : add, n, cols, &here);
+    }
 }
 
 /* -- packing ------------------------------------------------------------------------------- */
@@ -605,7 +632,7 @@ static bool tile_sink(const struct weft_ops *ops, struct weft_sink sink, size_t 
 
 extern const struct weft_gemm_kernel WEFT_KERN(weft_gemm_kernel);
 const struct weft_gemm_kernel WEFT_KERN(weft_gemm_kernel) = {
-    .rows = tile_rows,
+    .rows = panel_rows,
     .sink = tile_sink,
     .pack_strips = pack_strips,
     .pack_panel = pack_panel,
