@@ -1,5 +1,6 @@
 #include "kern/gemm_kernel.h"
 
+#include <math.h>
 #include <stdalign.h>
 
 #include "kern/fast/transpose.h"
@@ -481,153 +482,147 @@ static void pack_weight(const struct weft_packed *same, const struct weft_packed
 
 #if defined(__AVX512DQ__)
 
-/* Adds whole multiples of 2^-50, as floats, to a row of sums.  The sign bit of `bad` is set once a
- * sum has left the range. */
-VEC_INLINE void exact_row(int64_t *sum, const float *x, bool fresh, bool stream, __m512i *bad)
+enum sink_kind {
+    SINK_FAST_NEW,
+    SINK_FAST_ADD,
+    SINK_ONLY,
+    SINK_EXACT_NEW,
+    SINK_EXACT_ADD,
+};
+
+/* What has gone wrong with a tile: the largest |x| of contributions, whose bits are greater for
+ * infinity and NaN than for any number, and sums that have left the range, in their sign. */
+struct harm {
+    __m512i most, sums;
+};
+
+VEC_INLINE void note_size(struct harm *harm, __m512 x)
 {
-#pragma GCC unroll 6
-    for (int j = 0; j < WEFT_PANEL; j += 8) {
-        __m512i v = _mm512_cvtps_epi64(_mm256_load_ps(x + j));
-        if (stream) {
-            _mm512_stream_si512((__m512i *)(sum + j), v);
-            continue;
-        }
-        if (!fresh) {
-            v = _mm512_add_epi64(v, _mm512_loadu_si512(sum + j));
-            *bad = _mm512_or_si512(*bad, _mm512_xor_si512(v, _mm512_add_epi64(v, v)));
-        }
-        _mm512_storeu_si512(sum + j, v);
+    __m512i size = _mm512_and_si512((__m512i)x, _mm512_set1_epi32(0x7fffffff));
+    harm->most = _mm512_max_epu32(harm->most, size);
+}
+
+/* Eight contributions in units to their sums. */
+VEC_INLINE void exact_put(int64_t *sum, __m256 x, bool add, struct harm *harm)
+{
+    __m512i v = _mm512_cvtps_epi64(x);
+    if (!add) {
+        _mm512_stream_si512((__m512i *)sum, v);
+        return;
+    }
+    v = _mm512_add_epi64(v, _mm512_load_si512(sum));
+    harm->sums = _mm512_or_si512(harm->sums, _mm512_xor_si512(v, _mm512_add_epi64(v, v)));
+    _mm512_store_si512(sum, v);
+}
+
+/* Sixteen contributions.  What is only written goes past the caches: it is not read before the
+ * step ends. */
+VEC_INLINE void sink_put(void *to, size_t at, __m512 x, enum sink_kind kind, struct harm *harm)
+{
+    float *fast = (float *)to + at;
+    int64_t *exact = (int64_t *)to + at;
+    if (kind == SINK_FAST_ADD)
+        x = _mm512_add_ps(x, _mm512_load_ps(fast));
+    if (kind == SINK_ONLY || kind == SINK_EXACT_NEW || kind == SINK_EXACT_ADD)
+        x = _mm512_mul_ps(x, _mm512_set1_ps(0x1p50f));
+    note_size(harm, x);
+    switch (kind) {
+    case SINK_FAST_ADD:
+        _mm512_store_ps(fast, x);
+        break;
+    case SINK_ONLY: /* adding zero takes the sign from zero */
+        x = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+        x = _mm512_fmadd_ps(x, _mm512_set1_ps(0x1p-50f), _mm512_setzero_ps());
+        _mm512_stream_ps(fast, x);
+        break;
+    case SINK_EXACT_NEW:
+    case SINK_EXACT_ADD:
+        exact_put(exact, _mm512_castps512_ps256(x), kind == SINK_EXACT_ADD, harm);
+        exact_put(exact + 8, _mm512_extractf32x8_ps(x, 1), kind == SINK_EXACT_ADD, harm);
+        break;
+    default:
+        _mm512_stream_ps(fast, x);
     }
 }
 
-/* The bits of |x|; in the order of these infinity and NaN are greater than any number. */
-VEC_INLINE __m512i magnitude(__m512 x)
+/* A whole tile straight from the registers.  True when something is out of range: 2^12 in units,
+ * or infinity. */
+VEC_INLINE bool sink_sums(void *to, size_t ld, const struct walk *w, size_t k,
+                          const struct weft_soon *soon, enum sink_kind kind)
 {
-    return _mm512_and_si512((__m512i)x, _mm512_set1_epi32(0x7fffffff));
-}
-
-/* Scales sums so that they count in units of 2^-50.  True when some contribution is out of
- * range. */
-VEC_INLINE bool to_units(tile sums)
-{
-    __m512i most = _mm512_setzero_si512();
-    for (size_t r = 0; r < WEFT_STRIP; r++)
+    vec acc[ROWS][NV];
+    struct harm harm = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+    sum(acc, *w, k, soon, ROWS, WALK_STRIP);
+#pragma GCC unroll 8
+    for (size_t r = 0; r < ROWS; r++)
 #pragma GCC unroll 3
-        for (size_t j = 0; j < WEFT_PANEL; j += 16) {
-            __m512 x = _mm512_mul_ps(_mm512_load_ps(&sums[r][j]), _mm512_set1_ps(0x1p50f));
-            most = _mm512_max_epu32(most, magnitude(x));
-            _mm512_store_ps(&sums[r][j], x);
-        }
-    return _mm512_cmpge_epu32_mask(most, (__m512i)_mm512_set1_ps(0x1p62f)) != 0;
+        for (size_t j = 0; j < NV; j++)
+            sink_put(to, r * ld + j * VEC, (__m512)acc[r][j], kind, &harm);
+    bool fast = kind == SINK_FAST_NEW || kind == SINK_FAST_ADD;
+    __m512 least = _mm512_set1_ps(fast ? INFINITY : 0x1p62f);
+    return _mm512_cmpge_epu32_mask(harm.most, (__m512i)least) != 0 ||
+           (kind == SINK_EXACT_ADD && _mm512_movepi64_mask(harm.sums) != 0);
 }
 
-static bool sink_exact(int64_t *sum, size_t ld, bool fresh, tile sums)
-{
-    __m512i bad = _mm512_setzero_si512();
-    bool out = to_units(sums);
-    /* Sums that are only written go past the caches: they are not read before the step ends. */
-    if (fresh && (uintptr_t)sum % 64 == 0 && ld % 8 == 0)
-        for (size_t r = 0; r < WEFT_STRIP; r++)
-            exact_row(sum + r * ld, sums[r], true, true, &bad);
-    else if (fresh)
-        for (size_t r = 0; r < WEFT_STRIP; r++)
-            exact_row(sum + r * ld, sums[r], true, false, &bad);
-    else
-        for (size_t r = 0; r < WEFT_STRIP; r++)
-            exact_row(sum + r * ld, sums[r], false, false, &bad);
-    return out || _mm512_movepi64_mask(bad) != 0;
-}
+#define SINK(name, kind)                                                                       \
+    static __attribute__((noinline)) bool name(void *to, size_t ld, const struct walk *w,      \
+                                               size_t k, const struct weft_soon *soon)         \
+    {                                                                                          \
+        return sink_sums(to, ld, w, k, soon, kind);                                            \
+    }
+SINK(sink_fast_new, SINK_FAST_NEW)
+SINK(sink_fast_add, SINK_FAST_ADD)
+SINK(sink_only, SINK_ONLY)
+SINK(sink_exact_new, SINK_EXACT_NEW)
+SINK(sink_exact_add, SINK_EXACT_ADD)
 
-/* The only contributions, in units, as fp32 again. */
-static bool sink_only(float *sum, size_t ld, tile sums)
-{
-    const __m512 unit = _mm512_set1_ps(0x1p-50f);
-    bool out = to_units(sums), stream = (uintptr_t)sum % 64 == 0 && ld % 16 == 0;
-    for (size_t r = 0; r < WEFT_STRIP; r++)
-#pragma GCC unroll 3
-        for (size_t j = 0; j < WEFT_PANEL; j += 16) {
-            __m512 x = _mm512_mul_ps((__m512)vec_round(vec_load(&sums[r][j])), unit);
-            if (stream)
-                _mm512_stream_ps(sum + r * ld + j, x);
-            else
-                _mm512_storeu_ps(sum + r * ld + j, x);
-        }
-    return out;
-}
+typedef bool sink_fn(void *to, size_t ld, const struct walk *w, size_t k,
+                     const struct weft_soon *soon);
 
-/* True when a sum is infinite or NaN. */
-static bool sink_fast(float *sum, size_t ld, bool fresh, tile sums)
+/* NULL when rows of the sink do not begin with cache lines. */
+static sink_fn *find_sink(const struct weft_sink *sink, size_t ld)
 {
-    __m512i most = _mm512_setzero_si512();
-    bool stream = fresh && (uintptr_t)sum % 64 == 0 && ld % 16 == 0;
-    for (size_t r = 0; r < WEFT_STRIP; r++)
-#pragma GCC unroll 3
-        for (size_t j = 0; j < WEFT_PANEL; j += 16) {
-            float *at = sum + r * ld + j;
-            __m512 x = _mm512_load_ps(&sums[r][j]);
-            if (!fresh)
-                x = _mm512_add_ps(x, _mm512_loadu_ps(at));
-            most = _mm512_max_epu32(most, magnitude(x));
-            if (stream)
-                _mm512_stream_ps(at, x);
-            else
-                _mm512_storeu_ps(at, x);
-        }
-    return _mm512_cmpge_epu32_mask(most, _mm512_set1_epi32(0x7f800000)) != 0;
-}
-
-/* Like ops->sink_add for each row of a whole tile. */
-static bool sink_whole(const struct weft_ops *ops, struct weft_sink sink, size_t ld, tile sums)
-{
-    (void)ops;
-    if (sink.only)
-        return sink_only(sink.fast, ld, sums);
-    return sink.exact != NULL ? sink_exact(sink.exact, ld, sink.fresh, sums)
-                              : sink_fast(sink.fast, ld, sink.fresh, sums);
-}
-
-#else
-
-static bool sink_whole(const struct weft_ops *ops, struct weft_sink sink, size_t ld, tile sums)
-{
-    bool bad = false;
-    for (size_t r = 0; r < WEFT_STRIP; r++)
-        bad |= ops->sink_add(weft_sink_at(sink, r * ld), sums[r], WEFT_PANEL);
-    return bad;
+    if ((uintptr_t)(sink->exact != NULL ? (void *)sink->exact : (void *)sink->fast) % 64 != 0)
+        return NULL;
+    if (sink->exact != NULL)
+        return ld % 8 != 0 ? NULL : sink->fresh ? sink_exact_new : sink_exact_add;
+    if (ld % 16 != 0)
+        return NULL;
+    return sink->only ? sink_only : sink->fresh ? sink_fast_new : sink_fast_add;
 }
 
 #endif
-
-static bool put_sink(const struct weft_ops *ops, struct weft_sink sink, size_t ld, tile sums,
-                     size_t rows, size_t cols)
-{
-    if (rows == WEFT_STRIP && cols == WEFT_PANEL)
-        return sink_whole(ops, sink, ld, sums);
-    bool bad = false;
-    for (size_t r = 0; r < rows; r++)
-        bad |= ops->sink_add(weft_sink_at(sink, r * ld), sums[r], cols);
-    return bad;
-}
 
 static bool tile_sink(const struct weft_ops *ops, struct weft_sink sink, size_t ld,
                       const void *strip, const void *panel, size_t k, size_t rows, size_t cols,
                       const struct weft_soon *soon)
 {
     alignas(64) tile sums;
+    bool bad = false, whole = rows == WEFT_STRIP && cols == WEFT_PANEL;
     struct weft_soon here = {.at = soon->at, .lines = soon->lines};
-    if (!sink.fresh && rows == WEFT_STRIP && cols == WEFT_PANEL) {
+    if (!sink.fresh && whole) {
         /* Sums that are added to are asked for while their contributions are computed. */
         size_t size = sink.exact != NULL ? sizeof *sink.exact : sizeof *sink.fast;
         here.out = sink.exact != NULL ? (const char *)sink.exact : (const char *)sink.fast;
         here.out_ld = ld * size;
         here.out_lines = WEFT_PANEL * size / 64;
     }
+#if defined(__AVX512DQ__)
+    sink_fn *direct = whole ? find_sink(&sink, ld) : NULL;
+    if (direct != NULL) {
+        struct walk w = {.a = strip, .b = panel};
+        return direct(sink.exact != NULL ? (void *)sink.exact : (void *)sink.fast, ld, &w, k,
+                      &here);
+    }
+#endif
     for (size_t r = 0; r < rows; r += ROWS)
         for (size_t col = 0; col < cols; col += COLS) {
             struct walk w = {.a = (const float *)strip + r, .b = (const float *)panel + col};
             sum_strip(&sums[r][col], &w, k, r + col == 0 ? &here : &nothing);
         }
-    return put_sink(ops, sink, ld, sums, rows, cols);
+    for (size_t r = 0; r < rows; r++)
+        bad |= ops->sink_add(weft_sink_at(sink, r * ld), sums[r], cols);
+    return bad;
 }
 
 extern const struct weft_gemm_kernel WEFT_KERN(weft_gemm_kernel);
