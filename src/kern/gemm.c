@@ -88,6 +88,9 @@ struct cut {
     size_t rows;
     size_t tile_rows, tile_cols, chunk;
     size_t n_row_tiles, n_col_tiles;
+    /* Whoever takes the last tile would keep the others waiting: tiles after so many whole ones
+     * are several tasks each. */
+    size_t n_whole, n_parts;
 };
 
 struct weft_product {
@@ -103,6 +106,27 @@ struct weft_product {
     char *scratch; /* owned */
 };
 
+enum { PART_PANELS = 2 };
+
+static size_t n_tiles(const struct cut *cut)
+{
+    return cut->n_row_tiles * cut->n_col_tiles;
+}
+
+static size_t n_tasks(const struct cut *cut)
+{
+    return cut->n_whole + (n_tiles(cut) - cut->n_whole) * cut->n_parts;
+}
+
+/* The last tile of each thread is cut to pieces. */
+static struct cut with_parts(struct cut cut, unsigned threads)
+{
+    size_t n = threads == 1 ? 0 : min_size(threads, n_tiles(&cut));
+    cut.n_whole = n_tiles(&cut) - n;
+    cut.n_parts = cut.tile_cols / (PART_PANELS * WEFT_PANEL);
+    return cut;
+}
+
 /* Narrow tiles come before low ones: each panel of B is then still read by one task only, for as
  * many rows as there are. */
 static struct cut cut_of(const struct weft_product_shape *s, size_t rows, unsigned threads)
@@ -115,11 +139,11 @@ static struct cut cut_of(const struct weft_product_shape *s, size_t rows, unsign
         for (size_t p = 0; p < sizeof panels / sizeof *panels; p++) {
             cut.tile_cols = panels[p] * WEFT_PANEL;
             cut.n_col_tiles = (s->n + cut.tile_cols - 1) / cut.tile_cols;
-            if (cut.n_row_tiles * cut.n_col_tiles >= enough_tasks(threads))
-                return cut;
+            if (n_tiles(&cut) >= enough_tasks(threads))
+                return with_parts(cut, threads);
         }
     }
-    return cut;
+    return with_parts(cut, threads);
 }
 
 static size_t round_up(size_t n)
@@ -274,13 +298,21 @@ static void run_tile(void *arg, size_t task, unsigned worker)
     struct weft_product *p = run->p;
     const struct cut *cut = run->cut;
     const struct weft_product_args *args = run->args;
+    size_t tile = task, cols = cut->tile_cols, left = 0;
+    if (task >= cut->n_whole) {
+        cols /= cut->n_parts;
+        tile = cut->n_whole + (task - cut->n_whole) / cut->n_parts;
+        left = (task - cut->n_whole) % cut->n_parts * cols;
+    }
     /* Neighbours share the right factor's tile, which is the larger. */
-    size_t row0 = task % cut->n_row_tiles * cut->tile_rows;
-    size_t col0 = task / cut->n_row_tiles * cut->tile_cols;
+    size_t row0 = tile % cut->n_row_tiles * cut->tile_rows;
+    size_t col0 = tile / cut->n_row_tiles * cut->tile_cols + left;
+    if (col0 >= p->shape.n)
+        return; /* the last tile is narrower than the others */
     struct part at = {.row0 = row0,
                       .row1 = min_size(row0 + cut->tile_rows, args->rows),
                       .col0 = col0,
-                      .col1 = min_size(col0 + cut->tile_cols, p->shape.n),
+                      .col1 = min_size(col0 + cols, p->shape.n),
                       .worker = worker,
                       .scratch = p->scratch + worker * p->scratch_bytes};
     struct weft_mat c = weft_mat_at(args->c, at.row0, at.col0);
@@ -305,7 +337,7 @@ void weft_product_run(struct weft_product *p, struct weft_pool *pool,
     assert(args->a.ld == p->shape.lda && args->c.ld == p->shape.ldc);
     assert(args->b->k == p->shape.k && args->b->n >= p->shape.n && args->b->form == p->form);
     struct run run = {p, args, &p->cuts[i]};
-    weft_pool_run(pool, run.cut->n_row_tiles * run.cut->n_col_tiles, run_tile, &run);
+    weft_pool_run(pool, n_tasks(run.cut), run_tile, &run);
 }
 
 /* -- gradients of weights ------------------------------------------------------------------ */
