@@ -106,7 +106,12 @@ struct weft_product {
     char *scratch; /* owned */
 };
 
-enum { PART_PANELS = 2 };
+enum {
+    PART_PANELS = 2,
+    /* Over so many chunks of k a tile is long at work, and reads its rows of A anew for each:
+     * fewer and wider ones do. */
+    MANY_CHUNKS = 8,
+};
 
 static size_t n_tiles(const struct cut *cut)
 {
@@ -119,11 +124,13 @@ static size_t n_tasks(const struct cut *cut)
 }
 
 /* The last tile of each thread is cut to pieces. */
-static struct cut with_parts(struct cut cut, unsigned threads)
+static struct cut with_parts(struct cut cut, unsigned threads, bool many_chunks)
 {
     size_t n = threads == 1 ? 0 : min_size(threads, n_tiles(&cut));
+    size_t panels = many_chunks ? 2 * PART_PANELS : PART_PANELS;
     cut.n_whole = n_tiles(&cut) - n;
-    cut.n_parts = cut.tile_cols / (PART_PANELS * WEFT_PANEL);
+    cut.n_parts =
+        cut.tile_cols > panels * WEFT_PANEL ? cut.tile_cols / (panels * WEFT_PANEL) : 1;
     return cut;
 }
 
@@ -133,17 +140,19 @@ static struct cut cut_of(const struct weft_product_shape *s, size_t rows, unsign
 {
     static const size_t heights[] = {256, 128, 64, 32}, panels[] = {8, 4, 2};
     struct cut cut = {.rows = rows, .chunk = weft_pack_chunk(s->k)};
+    bool many_chunks = s->k > MANY_CHUNKS * cut.chunk;
+    size_t enough = many_chunks ? (enough_tasks(threads) + 1) / 2 : enough_tasks(threads);
     for (size_t h = 0; h < sizeof heights / sizeof *heights; h++) {
         cut.tile_rows = heights[h];
         cut.n_row_tiles = (rows + cut.tile_rows - 1) / cut.tile_rows;
         for (size_t p = 0; p < sizeof panels / sizeof *panels; p++) {
             cut.tile_cols = panels[p] * WEFT_PANEL;
             cut.n_col_tiles = (s->n + cut.tile_cols - 1) / cut.tile_cols;
-            if (n_tiles(&cut) >= enough_tasks(threads))
-                return with_parts(cut, threads);
+            if (n_tiles(&cut) >= enough)
+                return with_parts(cut, threads, many_chunks);
         }
     }
-    return with_parts(cut, threads);
+    return with_parts(cut, threads, many_chunks);
 }
 
 static size_t round_up(size_t n)
@@ -349,6 +358,9 @@ enum {
     OUTER_MIN_STRIPS = 8,
     OUTER_MAX_STRIPS = 48,
     OUTER_MIN_PANELS = 8,
+    /* Panels that are few enough all together are read once more at less cost than strips are
+     * packed once more: then tasks are cut by rows. */
+    OUTER_FEW_BYTES = 4 << 20,
     /* With few tokens much of the time goes into sums in memory: several panels, as many as stay
      * in a second-level cache beside the strips, make the pieces of their rows longer. */
     OUTER_GROUP_BYTES = 200 << 10,
@@ -487,10 +499,16 @@ static void outer_task(void *arg, size_t task, unsigned worker)
 
 static void cut_outer(struct outer_run *run)
 {
-    run->tile_rows = strips_of_task(run->k, run->o->form) * WEFT_STRIP;
+    size_t strips = strips_of_task(run->k, run->o->form);
+    size_t enough = enough_tasks(run->o->workers);
+    if (weft_pack_bytes(run->k, run->n, run->o->form) <= OUTER_FEW_BYTES) {
+        size_t share = (strips_of(run->m) + enough - 1) / enough;
+        strips = min_size(strips, share > OUTER_MIN_STRIPS ? share : OUTER_MIN_STRIPS);
+    }
+    run->tile_rows = strips * WEFT_STRIP;
     run->n_row_tiles = (run->m + run->tile_rows - 1) / run->tile_rows;
     size_t n_panels = panels_of(run->n);
-    size_t tiles = (enough_tasks(run->o->workers) + run->n_row_tiles - 1) / run->n_row_tiles;
+    size_t tiles = (enough + run->n_row_tiles - 1) / run->n_row_tiles;
     tiles = min_size(tiles, (n_panels + OUTER_MIN_PANELS - 1) / OUTER_MIN_PANELS);
     run->tile_cols = (n_panels + tiles - 1) / tiles * WEFT_PANEL;
     run->n_col_tiles = (run->n + run->tile_cols - 1) / run->tile_cols;
