@@ -31,7 +31,7 @@ struct weft_sink {
     int64_t *exact;
     float *fast; /* plain fp32 sums, in the order of the calls; their range is all of fp32 */
     bool fresh;  /* write, do not add: what was there before is garbage */
-    /* The only contribution, into `fast`, fresh: rounded and checked like those of exact sums.
+    /* The only contribution, into `fast`, fresh but in scatter: rounded and checked like those of exact sums.
      * What that gives has no more digits than fp32, so it is the exact sum in half the bytes. */
     bool only;
 };
@@ -61,7 +61,9 @@ struct weft_ops {
 
     /* Row ids[r] of the sink's table (rows of `table_cols`) += dx[r] for r = 0, 1, ...; only the
      * columns [col0, col1), so that pieces of columns can run side by side.  dx: f32.  Each row
-     * is a contribution of its own.  The sink must not be fresh. */
+     * is a contribution of its own.  The sink must not be fresh.  `only`: all rows of the step
+     * are here, and what is there already is the one other contribution; their exact sum is
+     * rounded to fp32 (for few rows: each looks for its like among all). */
     bool (*scatter)(struct weft_sink sink, size_t table_cols, const int32_t *ids,
                     struct weft_mat dx, size_t rows, size_t col0, size_t col1);
 

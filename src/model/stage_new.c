@@ -238,14 +238,21 @@ static struct weft_packed packed_of(size_t k, size_t n, enum weft_pack_form form
     return (struct weft_packed){.k = k, .n = n, .form = form};
 }
 
-/* A layer's matrix, whose gradient is one product over all tokens of the step. */
+/* A matrix whose gradient is one product over all tokens of the step.  To that of a tied embedding
+ * just the embedding's own rows are added, at the end, by one call; a stage that has not both uses
+ * of it shares its sum with another. */
 static bool has_one_contribution(const struct weft_tstage *t, const struct weft_param *p)
 {
     size_t rows = 0;
+    bool whole = t->spec.item0 == 0 && t->spec.item1 == t->spec.model.layers + 2;
     for (uint32_t i = 0; i < t->spec.n_row_counts; i++)
         rows = t->spec.row_counts[i] > rows ? t->spec.row_counts[i] : rows;
-    return t->spec.one_micro && is_factor(t, &p->desc) && p->desc.role != WEFT_HEAD &&
-           p->desc.role != WEFT_TOKEN_EMBEDDING && rows * t->spec.seq <= WEFT_OUTER_TOKENS;
+    if (!t->spec.one_micro || !is_factor(t, &p->desc))
+        return false;
+    if (p->desc.role == WEFT_TOKEN_EMBEDDING && !whole)
+        return false;
+    bool head = p->desc.role == WEFT_TOKEN_EMBEDDING || p->desc.role == WEFT_HEAD;
+    return rows * t->spec.seq <= (head ? HEAD_TOKENS : WEFT_OUTER_TOKENS);
 }
 
 static enum weft_status allocate_params(struct weft_tstage *t, struct weft_error *err)

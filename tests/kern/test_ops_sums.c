@@ -312,7 +312,21 @@ static void check_scatter(void **state)
         }
         assert_memory_equal(sums, want, sizeof sums);
         assert_memory_equal(fast, fast_want, sizeof fast);
+        /* Onto a table that has an only contribution: the exact sums, rounded. */
+        struct weft_sink only = {.fast = fast, .only = true};
+        for (size_t i = 0; i < TABLE * COLS; i++) {
+            fast[i] = (float)i * 0x1p-10f;
+            want[i] = units(fast[i]);
+        }
+        for (size_t r = 0; r < ROWS; r++)
+            for (size_t c = 0; c < COLS; c++)
+                want[(size_t)ids[r] * COLS + c] += units(*weft_mat_f32(dx, r, c));
+        ops->exact_value(fast_want, want, TABLE * COLS);
+        for (int k = 3; k >= 0; k--)
+            assert_false(ops->scatter(only, COLS, ids, dx, ROWS, cuts[k], cuts[k + 1]));
+        assert_memory_equal(fast, fast_want, sizeof fast);
         mats_put(dx, 6, 51, 5000);
+        assert_true(ops->scatter(only, COLS, ids, dx, ROWS, 20, 52));
         assert_true(ops->scatter(exact_sink, COLS, ids, dx, ROWS, 20, 52));
         assert_false(ops->scatter(exact_sink, COLS, ids, dx, ROWS, 52, COLS));
         mats_end(&m);

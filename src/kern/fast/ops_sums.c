@@ -95,13 +95,42 @@ bool WEFT_KERN(weft_ops_sink_add)(struct weft_sink sink, const float *x, size_t 
                       : exact_add_row(sink.exact, x, n, false);
 }
 
+static bool has_before(const int32_t *ids, size_t r)
+{
+    size_t before = 0;
+    while (ids[before] != ids[r])
+        before++;
+    return before < r;
+}
+
+enum { PIECE = 64 }; /* columns whose sums are on the stack */
+
+/* All rows with the id of row r, which is the first, and what the table has. */
+static bool only_scatter(float *table, const int32_t *ids, struct weft_mat dx, size_t r,
+                         size_t rows, size_t col, size_t n)
+{
+    int64_t sums[PIECE];
+    bool bad = exact_add_row(sums, table, n, true);
+    for (size_t like = r; like < rows; like++)
+        if (ids[like] == ids[r])
+            bad |= exact_add_row(sums, weft_mat_f32(dx, like, col), n, false);
+    WEFT_KERN(weft_ops_exact_value)(table, sums, n);
+    return bad;
+}
+
 bool WEFT_KERN(weft_ops_scatter)(struct weft_sink sink, size_t table_cols, const int32_t *ids,
                                  struct weft_mat dx, size_t rows, size_t col0, size_t col1)
 {
-    assert(!sink.fresh && !sink.only);
+    assert(!sink.fresh);
     bool bad = false;
     for (size_t r = 0; r < rows; r++) {
         size_t at = (size_t)ids[r] * table_cols + col0;
+        if (sink.only) {
+            for (size_t c = col0; c < col1 && !has_before(ids, r); c += PIECE)
+                bad |= only_scatter(sink.fast + at + (c - col0), ids, dx, r, rows, c,
+                                    col1 - c < PIECE ? col1 - c : PIECE);
+            continue;
+        }
         const float *x = weft_mat_f32(dx, r, col0);
         bad |= sink.exact != NULL ? exact_add_row(sink.exact + at, x, col1 - col0, false)
                                   : fast_add_row(sink.fast + at, x, col1 - col0, false);

@@ -58,7 +58,23 @@ bool weft_ref_scatter(struct weft_sink sink, size_t table_cols, const int32_t *i
 {
     assert(!sink.fresh);
     bool bad = false;
-    for (size_t r = 0; r < rows; r++) {
+    for (size_t c = col0; sink.only && c < col1; c++)
+        for (size_t r = 0; r < rows; r++) {
+            float *there = &sink.fast[(size_t)ids[r] * table_cols + c];
+            int64_t sum = 0;
+            size_t before = 0;
+            while (ids[before] != ids[r])
+                before++;
+            if (before < r) /* was done with the first of its id */
+                continue;
+            bad |= weft_ref_sink_add((struct weft_sink){.exact = &sum}, there, 1);
+            for (size_t i = r; i < rows; i++)
+                if (ids[i] == ids[r])
+                    bad |= weft_ref_sink_add((struct weft_sink){.exact = &sum},
+                                             weft_mat_f32(dx, i, c), 1);
+            weft_ref_exact_value(there, &sum, 1);
+        }
+    for (size_t r = 0; r < rows && !sink.only; r++) {
         size_t at = (size_t)ids[r] * table_cols + col0;
         struct weft_sink row = {.exact = sink.exact != NULL ? sink.exact + at : NULL,
                                 .fast = sink.fast != NULL ? sink.fast + at : NULL};
