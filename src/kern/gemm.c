@@ -233,6 +233,7 @@ struct run {
 /* Part of a product: rows, columns, and its place in the worker's scratch. */
 struct part {
     size_t row0, row1, col0, col1;
+    size_t next_col; /* where the worker's next part probably begins */
     unsigned worker;
     char *scratch;
 };
@@ -272,6 +273,9 @@ static struct weft_soon next_panel(const struct run *run, const struct part *at,
     } else if (k0 + run->cut->chunk < b->k) {
         k0 += run->cut->chunk;
         col = at->col0;
+    } else if (at->next_col < run->p->shape.n) {
+        k0 = 0;
+        col = at->next_col;
     } else {
         return (struct weft_soon){0};
     }
@@ -301,13 +305,11 @@ static void run_chunk(const struct run *run, const struct part *at, struct weft_
     }
 }
 
-static void run_tile(void *arg, size_t task, unsigned worker)
+/* The rows and columns of a task; none for those past the last column. */
+static struct part part_of(const struct run *run, size_t task)
 {
-    const struct run *run = arg;
-    struct weft_product *p = run->p;
     const struct cut *cut = run->cut;
-    const struct weft_product_args *args = run->args;
-    size_t tile = task, cols = cut->tile_cols, left = 0;
+    size_t tile = task, cols = cut->tile_cols, left = 0, n = run->p->shape.n;
     if (task >= cut->n_whole) {
         cols /= cut->n_parts;
         tile = cut->n_whole + (task - cut->n_whole) / cut->n_parts;
@@ -316,14 +318,26 @@ static void run_tile(void *arg, size_t task, unsigned worker)
     /* Neighbours share the right factor's tile, which is the larger. */
     size_t row0 = tile % cut->n_row_tiles * cut->tile_rows;
     size_t col0 = tile / cut->n_row_tiles * cut->tile_cols + left;
-    if (col0 >= p->shape.n)
+    return (struct part){.row0 = row0,
+                         .row1 = min_size(row0 + cut->tile_rows, run->args->rows),
+                         .col0 = col0,
+                         .col1 = min_size(col0 + cols, n)};
+}
+
+static void run_tile(void *arg, size_t task, unsigned worker)
+{
+    const struct run *run = arg;
+    struct weft_product *p = run->p;
+    const struct cut *cut = run->cut;
+    const struct weft_product_args *args = run->args;
+    struct part at = part_of(run, task);
+    if (at.col0 >= at.col1)
         return; /* the last tile is narrower than the others */
-    struct part at = {.row0 = row0,
-                      .row1 = min_size(row0 + cut->tile_rows, args->rows),
-                      .col0 = col0,
-                      .col1 = min_size(col0 + cols, p->shape.n),
-                      .worker = worker,
-                      .scratch = p->scratch + worker * p->scratch_bytes};
+    at.worker = worker;
+    at.scratch = p->scratch + worker * p->scratch_bytes;
+    at.next_col = SIZE_MAX;
+    if (task + p->workers < n_tasks(cut)) /* the others take one each meanwhile */
+        at.next_col = part_of(run, task + p->workers).col0;
     struct weft_mat c = weft_mat_at(args->c, at.row0, at.col0);
     if (p->c_apart)
         c = (struct weft_mat){at.scratch, cut->tile_cols, WEFT_F32};
