@@ -1,6 +1,7 @@
 #include "kern/gemm.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -509,6 +510,8 @@ static void outer_task(void *arg, size_t task, unsigned worker)
                     min_size(WEFT_STRIP, rows - r), min_size(WEFT_PANEL, run->n - col), &soon);
     }
     o->bad[worker] |= bad;
+    /* What went past the caches is there before anyone hears that it is done. */
+    atomic_thread_fence(memory_order_seq_cst);
 }
 
 static void cut_outer(struct outer_run *run)

@@ -55,9 +55,9 @@ struct weft_gemm_kernel {
                  const float *bias, struct weft_mat add, size_t rows, size_t cols,
                  struct weft_soon soon);
 
-    /* WEFT_STRIP rows and fewer of a left factor packed in strips, a[k][WEFT_STRIP], into a sink: element (r, c)
-     * of the tile is sink[r * ld + c].  True when a sum left the range.  `ops`: of the same
-     * instructions. */
+    /* WEFT_STRIP rows or fewer of a left factor packed in strips, a[k][WEFT_STRIP], into a sink:
+     * element (r, c) of the tile is sink[r * ld + c].  True when a sum left the range.  `ops`: of
+     * the same instructions. */
     bool (*sink)(const struct weft_ops *ops, struct weft_sink sink, size_t ld,
                  const void *strip, const void *panel, size_t k, size_t rows, size_t cols,
                  const struct weft_soon *soon);

@@ -8,6 +8,7 @@
 #include <immintrin.h>
 #include <stdalign.h>
 
+#include "kern/fast/exact.h"
 #include "kern/fast/transpose.h"
 #include "kern/fast/vec.h"
 #include "kern/gemm_kernel.h"
@@ -118,13 +119,13 @@ static inline bool pair_row(const struct weft_ops *ops, struct weft_sink sink, c
         __m512i sum =
             _mm512_cvtps_epi64(_mm256_mul_ps(_mm256_load_ps(x + j), _mm256_set1_ps(0x1p50f)));
         __m512i *at = (__m512i *)(sink.exact + j);
-        bad = _mm512_or_si512(bad, _mm512_xor_si512(sum, _mm512_add_epi64(sum, sum)));
+        bad = _mm512_or_si512(bad, (__m512i)exact_beyond((vec_half_u64)sum));
         if (sink.fresh) {
             _mm512_stream_si512(at, sum);
             continue;
         }
         sum = _mm512_add_epi64(sum, _mm512_load_si512(at));
-        bad = _mm512_or_si512(bad, _mm512_xor_si512(sum, _mm512_add_epi64(sum, sum)));
+        bad = _mm512_or_si512(bad, (__m512i)exact_beyond((vec_half_u64)sum));
         _mm512_store_si512(at, sum);
     }
     return _mm512_movepi64_mask(bad) != 0;

@@ -31,8 +31,9 @@ struct weft_sink {
     int64_t *exact;
     float *fast; /* plain fp32 sums, in the order of the calls; their range is all of fp32 */
     bool fresh;  /* write, do not add: what was there before is garbage */
-    /* The only contribution, into `fast`, fresh but in scatter: rounded and checked like those of exact sums.
-     * What that gives has no more digits than fp32, so it is the exact sum in half the bytes. */
+    /* The only contribution, into `fast`, fresh but in scatter: rounded and checked like those of
+     * exact sums.  What that gives has no more digits than fp32, so it is the exact sum in half the
+     * bytes. */
     bool only;
 };
 

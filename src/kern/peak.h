@@ -15,7 +15,7 @@ double weft_peak_flops(struct weft_pool *pool, enum weft_type type);
  * tasks, multiplies for a tenth of a millisecond (about half a percent of the time).  What else
  * runs on a shared machine, and how it clocks itself under load, then hold for both alike, where
  * a measurement before or after may find the machine at another time's best.
- * weft_beside_free() ends it. */
+ * weft_beside_free() ends it.  It takes the pool's weft_pool_between(), which must be free. */
 struct weft_beside;
 enum weft_status weft_beside_new(struct weft_pool *pool, enum weft_type type,
                                  struct weft_beside **out, struct weft_error *err);

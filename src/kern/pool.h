@@ -34,7 +34,8 @@ unsigned weft_pool_threads(const struct weft_pool *pool);
 void weft_pool_run(struct weft_pool *pool, size_t n_tasks, weft_task_fn *fn, void *arg);
 
 /* Called by each thread after each task that it did; worker 0 is the thread that runs the pool.
- * For what cannot wait until long work is over, or is to be seen in its midst.  NULL: nothing. */
+ * For what cannot wait until long work is over, or is to be seen in its midst.  NULL: nothing.
+ * Not to be set while the pool runs. */
 typedef void weft_between_fn(void *arg, unsigned worker);
 void weft_pool_between(struct weft_pool *pool, weft_between_fn *fn, void *arg);
 

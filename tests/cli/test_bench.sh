@@ -1,10 +1,20 @@
 #!/usr/bin/env bash
-# weft bench checkpoint: figures, and nothing left behind.  How fast it is is not judged here.
+# weft bench train and checkpoint: figures, and nothing left behind.  How fast it is is not judged
+# here.
 . "$(dirname -- "$0")/common.bash"
 
 shape=(--spec d1 --batch 1 --seq 8 --threads 1)
 tiny=("${shape[@]}" --steps 3 --repeat 2)
 mkdir disk
+run 0 bench train "${shape[@]}" --repeat 2
+out_has 'd1, fp32, 1 x 8 tokens in 1 micro, 1 threads'
+out_has ' of peak ('
+out_has ' GFLOP/s beside the work, '
+out_has 'exact sums cost '
+run 0 bench train --spec d1 --batch 4 --seq 8 --micros 2 --threads 2 --repeat 1 --json
+for key in tok_s share peak burst exact_cost; do
+    out_has "\"$key\":"
+done
 run 0 bench checkpoint "${tiny[@]}" --dir disk
 out_has 'd1, 1 x 8 tokens a step, a checkpoint of '
 out_has ' with saving: stall '

@@ -47,6 +47,9 @@ static const struct product_case {
     {"several chunks added to C", 20, 65, 1600, true, 2, WEFT_F32, WEFT_F32, false},
     {"many tiles", 300, 400, 50, true, 0, WEFT_F32, WEFT_F32, true},
     {"large", 100, 300, 1600, true, 1, WEFT_F32, WEFT_F32, true},
+    {"the last tiles in parts, some empty", 40, 3100, 20, true, 1, WEFT_F32, WEFT_F32, false},
+    {"the same over many chunks", 20, 1000, 6200, true, 0, WEFT_F32, WEFT_F32, false},
+    {"the same with sums apart", 20, 3100, 1030, true, 0, WEFT_F32, WEFT_BF16, true},
     {"bf16 out", 17, 130, 70, true, 0, WEFT_F32, WEFT_BF16, false},
     {"bf16 out after chunks", 17, 130, 1601, true, 0, WEFT_F32, WEFT_BF16, true},
     {"bf16 in", 17, 130, 71, true, 2, WEFT_BF16, WEFT_F32, true},
@@ -262,7 +265,7 @@ static void check_outer(const struct outer_case *o)
 /* One element of C is `x * y` `times` times over; all others are zero. */
 static const struct range_case {
     const char *name;
-    size_t row, col; /* of 20 x 100: in whole tiles and in parts of them */
+    size_t row, col; /* of 20 x 112: in whole tiles and in parts of them */
     float x, y;
     int times;
     bool exact_bad, fast_bad;
@@ -271,6 +274,7 @@ static const struct range_case {
     {"a contribution of 2^12", 3, 5, 64, 64, 1, true, false},
     {"the same in part of a tile", 19, 99, -64, 64, 1, true, false},
     {"a sum of 2^12", 8, 50, 32, 64, 2, true, false},
+    {"a sum of -2^12", 3, 5, -32, 64, 2, true, false},
     {"a sum just below", 8, 50, -63, 32, 2, false, false},
     {"a sum of 2^12 in part of a tile", 17, 97, -32, 64, 2, true, false},
     {"infinity", 0, 0, 1e30f, 1e30f, 1, true, true},
@@ -281,25 +285,31 @@ static const struct range_case {
 
 static void check_range(const struct range_case *r)
 {
-    const struct outer_case shape = {r->name, 20, 100, 3, WEFT_F32};
-    float a[3][20] = {{0}}, b[3][100] = {{0}};
+    enum { M = 20, N = 112 }; /* rows of sums begin with cache lines: no tile is cut short */
+    const struct outer_case shape = {r->name, M, N, 3, WEFT_F32};
+    float a[3][M] = {{0}}, b[3][N] = {{0}};
     a[1][r->row] = r->x;
     b[1][r->col] = r->y;
     if (isnan(r->x)) /* NaN times zero is NaN, too: one is enough */
-        for (size_t i = 0; i < 100; i++)
+        for (size_t i = 0; i < N; i++)
             b[1][i] = i == r->col;
-    for (int fast = 0; fast < 2; fast++) {
-        struct sums s = new_sums(20 * 100);
+    for (int kind = 0; kind < 3; kind++) { /* exact, fast, only */
+        bool fast = kind == 1;
+        if (kind == 2 && r->times > 1)
+            continue;
+        struct sums s = new_sums(M * N);
         bool bad = false;
         for (int i = 0; i < r->times; i++) {
-            struct weft_sink sink = {
-                .exact = fast ? NULL : s.exact, .fast = fast ? s.fast : NULL, .fresh = i == 0};
+            struct weft_sink sink = {.exact = kind == 0 ? s.exact : NULL,
+                                     .fast = kind == 0 ? NULL : s.fast,
+                                     .fresh = i == 0,
+                                     .only = kind == 2};
             assert_false(bad);
-            bad = run_outer(&shape, sink, (struct weft_mat){a, 20, WEFT_F32},
-                            (struct weft_mat){b, 100, WEFT_F32}, 3, 2);
+            bad = run_outer(&shape, sink, (struct weft_mat){a, M, WEFT_F32},
+                            (struct weft_mat){b, N, WEFT_F32}, 3, 2);
         }
         if (bad != (fast ? r->fast_bad : r->exact_bad))
-            fail_msg("%s: %s sums say %d", r->name, fast ? "fast" : "exact", bad);
+            fail_msg("%s: sums of kind %d say %d", r->name, kind, bad);
         free_sums(s);
     }
 }

@@ -155,8 +155,9 @@ fault() {
     *) kill -"$what" "$(pid_of "$whom")" ;;
     esac
     finish_ranks
-    finish_launcher
+    # The launcher may wait for its daemon behind the cut as long as TCP does.
     [ "$what" != cut ] || mend_link "$whom"
+    finish_launcher
     [ $code -ne 0 ] || fail 'the launcher says that all is well'
     [ "$what" != STOP ] || is_code 6 || fail "exit code $code"
     show_records >"$folder/records"

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdalign.h>
 
+#include "kern/fast/exact.h"
 #include "kern/fast/transpose.h"
 #include "kern/fast/vec.h"
 
@@ -511,7 +512,7 @@ VEC_INLINE void exact_put(int64_t *sum, __m256 x, bool add, struct harm *harm)
         return;
     }
     v = _mm512_add_epi64(v, _mm512_load_si512(sum));
-    harm->sums = _mm512_or_si512(harm->sums, _mm512_xor_si512(v, _mm512_add_epi64(v, v)));
+    harm->sums = _mm512_or_si512(harm->sums, (__m512i)exact_beyond((vec_half_u64)v));
     _mm512_store_si512(sum, v);
 }
 
