@@ -155,9 +155,10 @@ fault() {
     *) kill -"$what" "$(pid_of "$whom")" ;;
     esac
     finish_ranks
-    # The launcher may wait for its daemon behind the cut as long as TCP does.
-    [ "$what" != cut ] || mend_link "$whom"
+    # MPICH's launcher may wait for its daemon behind the cut, long after all ranks have ended.
+    [ "$what $MPI" != 'cut mpich' ] || mend_link "$whom"
     finish_launcher
+    [ "$what $MPI" != 'cut openmpi' ] || mend_link "$whom"
     [ $code -ne 0 ] || fail 'the launcher says that all is well'
     [ "$what" != STOP ] || is_code 6 || fail "exit code $code"
     show_records >"$folder/records"
