@@ -41,6 +41,21 @@ static inline __attribute__((always_inline)) void weft_soon_ask(const struct wef
         __builtin_prefetch(out + line * 64, 1, 2);
 }
 
+/* For a whole tile of a gradient.  Sums that are added to are asked for while their contributions are
+ * computed. */
+static inline struct weft_soon weft_soon_with_sink(const struct weft_soon *soon,
+                                                   const struct weft_sink *sink, size_t ld)
+{
+    struct weft_soon with = {.at = soon->at, .lines = soon->lines};
+    size_t size = sink->exact != NULL ? sizeof *sink->exact : sizeof *sink->fast;
+    if (sink->fresh)
+        return with;
+    with.out = sink->exact != NULL ? (const char *)sink->exact : (const char *)sink->fast;
+    with.out_ld = ld * size;
+    with.out_lines = WEFT_PANEL * size / 64;
+    return with;
+}
+
 /* From one call to the next. */
 static inline void weft_soon_next(struct weft_soon *soon)
 {

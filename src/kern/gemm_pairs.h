@@ -137,13 +137,8 @@ static bool pair_sink(const struct weft_ops *ops, struct weft_sink sink, size_t 
 {
     alignas(64) pair_tile sums;
     bool bad = false;
-    size_t size = sink.exact != NULL ? sizeof *sink.exact : sizeof *sink.fast;
-    struct weft_soon here = {.at = soon->at, .lines = soon->lines};
-    if (!sink.fresh && rows == WEFT_STRIP && cols == WEFT_PANEL) {
-        here.out = sink.exact != NULL ? (const char *)sink.exact : (const char *)sink.fast;
-        here.out_ld = ld * size;
-        here.out_lines = WEFT_PANEL * size / 64;
-    }
+    bool whole = rows == WEFT_STRIP && cols == WEFT_PANEL;
+    struct weft_soon here = whole ? weft_soon_with_sink(soon, &sink, ld) : *soon;
     pair_sum_strip(sums, strip, panel, (k + 1) / 2, &here);
     for (size_t r = 0; r < rows; r++)
         bad |= pair_row(ops, weft_sink_at(sink, r * ld), sums[r], cols);

@@ -600,14 +600,7 @@ static bool tile_sink(const struct weft_ops *ops, struct weft_sink sink, size_t 
 {
     alignas(64) tile sums;
     bool bad = false, whole = rows == WEFT_STRIP && cols == WEFT_PANEL;
-    struct weft_soon here = {.at = soon->at, .lines = soon->lines};
-    if (!sink.fresh && whole) {
-        /* Sums that are added to are asked for while their contributions are computed. */
-        size_t size = sink.exact != NULL ? sizeof *sink.exact : sizeof *sink.fast;
-        here.out = sink.exact != NULL ? (const char *)sink.exact : (const char *)sink.fast;
-        here.out_ld = ld * size;
-        here.out_lines = WEFT_PANEL * size / 64;
-    }
+    struct weft_soon here = whole ? weft_soon_with_sink(soon, &sink, ld) : *soon;
 #if defined(__AVX512DQ__)
     sink_fn *direct = whole ? find_sink(&sink, ld) : NULL;
     if (direct != NULL) {
