@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "spec/hf_config.h"
+#include "planning/spec/hf_config.h"
 
 /* Not assert: the check must hold in a release build too. */
 static void require(int holds)

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "report/server_priv.h"
+#include "training/report/server_priv.h"
 
 enum { PORT = 8384 };
 

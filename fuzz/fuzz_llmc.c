@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "ckpt/llmc.h"
+#include "training/ckpt/llmc.h"
 
 /* Not assert: the check must hold in a release build too. */
 static void require(int holds)

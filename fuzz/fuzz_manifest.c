@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/store_priv.h"
+#include "training/ckpt/store_priv.h"
 
 /* Not assert: the check must hold in a release build too. */
 static void require(int holds)

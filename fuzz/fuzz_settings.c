@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/settings.h"
+#include "training/settings/settings.h"
 
 /* Not assert: the check must hold in a release build too. */
 static void require(int holds)

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "data/shard.h"
+#include "training/data/shard.h"
 
 /* Not assert: the check must hold in a release build too. */
 static void require(int holds)

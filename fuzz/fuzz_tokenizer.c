@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/token_priv.h"
+#include "training/data/token_priv.h"
 
 /* Not assert: the check must hold in a release build too. */
 static void require(int holds)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "draw/draw.h"
+#include "planning/draw/draw.h"
 
 /* Not assert: the check must hold in a release build too. */
 static void require(int holds)

@@ -11,10 +11,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "ckpt/file.h"
 #include "cli/bench.h"
 #include "cli/train.h"
-#include "train/trainer.h"
+#include "training/ckpt/file.h"
+#include "training/trainer/trainer.h"
 
 enum { MAX_ROUNDS = 100, KEEP = 1 };
 

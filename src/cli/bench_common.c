@@ -7,8 +7,8 @@
 #include "base/random.h"
 #include "cli/bench.h"
 #include "cli/train.h"
-#include "data/shard.h"
-#include "train/settings.h"
+#include "training/data/shard.h"
+#include "training/settings/settings.h"
 #include "weft/spec.h"
 
 enum weft_status weft_bench_set(struct weft_train_settings *s, const char *key,

@@ -12,9 +12,9 @@
 #include "base/random.h"
 #include "base/size.h"
 #include "cli/bench.h"
-#include "kern/decode.h"
-#include "kern/isa.h"
-#include "model/infer.h"
+#include "compute/kern/decode.h"
+#include "compute/kern/isa.h"
+#include "compute/model/infer.h"
 
 enum {
     PROMPT = 64,

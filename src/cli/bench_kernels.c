@@ -11,9 +11,9 @@
 #include "base/random.h"
 #include "base/size.h"
 #include "cli/bench.h"
-#include "kern/attention.h"
-#include "kern/gemm.h"
-#include "kern/peak.h"
+#include "compute/kern/attention.h"
+#include "compute/kern/gemm.h"
+#include "compute/kern/peak.h"
 #include "weft/spec.h"
 
 enum { BUFFERS = 8, BLOCK = 32 };

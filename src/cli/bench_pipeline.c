@@ -13,9 +13,9 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/bench.h"
-#include "comm/transport.h"
-#include "kern/isa.h"
-#include "train/trainer.h"
+#include "compute/kern/isa.h"
+#include "runtime/comm/transport.h"
+#include "training/trainer/trainer.h"
 #include "weft/sim.h"
 #include "weft/timing.h"
 

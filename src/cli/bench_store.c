@@ -14,11 +14,11 @@
 #include "base/pages.h"
 #include "base/random.h"
 #include "base/size.h"
-#include "ckpt/file.h"
-#include "ckpt/store.h"
 #include "cli/bench.h"
-#include "model/params.h"
-#include "train/load.h"
+#include "compute/model/params.h"
+#include "training/ckpt/file.h"
+#include "training/ckpt/store.h"
+#include "training/trainer/load.h"
 
 enum { BLOCK = 1 << 20, STEP = 1 };
 

@@ -10,10 +10,10 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "cli/bench.h"
-#include "kern/peak.h"
-#include "model/stage.h"
-#include "optim/adamw.h"
-#include "train/tensors.h"
+#include "compute/kern/peak.h"
+#include "compute/model/stage.h"
+#include "compute/optim/adamw.h"
+#include "compute/optim/tensors.h"
 
 enum { MAX_STEPS = 1000 };
 

@@ -7,7 +7,7 @@
 #include "base/input.h"
 #include "config/option.h"
 #include "config/settings.h"
-#include "draw/timeline.h"
+#include "planning/draw/timeline.h"
 
 struct weft_command {
     const char *name;

@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "cli/bench.h"
 #include "cli/cli.h"
-#include "sched/clock.h"
+#include "planning/sched/clock.h"
 #include "weft/cache.h"
 #include "weft/sim.h"
 #include "weft/timing.h"

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "draw/findings.h"
+#include "planning/draw/findings.h"
 #include "weft/verify.h"
 
 struct check_settings {

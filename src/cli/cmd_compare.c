@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/plan_options.h"
 #include "config/values.h"
-#include "draw/scatter.h"
+#include "planning/draw/scatter.h"
 #include "weft/bound.h"
 #include "weft/verify.h"
 

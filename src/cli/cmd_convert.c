@@ -6,11 +6,11 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "base/text.h"
-#include "ckpt/file.h"
-#include "ckpt/hf.h"
 #include "cli/cli.h"
 #include "cli/model.h"
-#include "data/tokenizer.h"
+#include "training/ckpt/file.h"
+#include "training/ckpt/hf.h"
+#include "training/data/tokenizer.h"
 
 struct convert_settings {
     const char *to, *type, *shard_bytes, *step;

@@ -6,8 +6,8 @@
 #include "cli/cli.h"
 #include "cli/plan.h"
 #include "config/values.h"
-#include "draw/draw.h"
-#include "train/runtrace.h"
+#include "render/render.h"
+#include "training/run/runtrace.h"
 
 struct draw_settings {
     const char *output, *format, *title, *cost, *mem, *unit, *color;
@@ -179,7 +179,7 @@ static enum weft_status draw_files(const char *const *files, size_t n,
         st = weft_output_open(&sink, s->output, err);
     if (st == WEFT_OK) {
         how.style = weft_style_for(sink.out, s->color, s->width);
-        st = weft_output_close(&sink, weft_draw(sink.out, format, traces, n, &how, err), err);
+        st = weft_output_close(&sink, weft_render(sink.out, format, traces, n, &how, err), err);
     }
     for (size_t i = 0; i < n; i++)
         weft_trace_release(&traces[i]);

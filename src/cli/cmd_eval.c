@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/model.h"
-#include "train/evaluate.h"
+#include "training/trainer/evaluate.h"
 
 struct eval_settings {
     const char *model, *data, *precision;

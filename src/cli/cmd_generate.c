@@ -15,7 +15,7 @@
 #include "cli/cli.h"
 #include "cli/codec.h"
 #include "cli/model.h"
-#include "model/infer_sample.h"
+#include "compute/model/infer_sample.h"
 
 struct generate_settings {
     const char *model, *prompt, *tokens, *temperature, *top_k, *top_p, *seed, *type;

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "ckpt/file.h"
 #include "cli/cli.h"
 #include "cli/inspect.h"
+#include "training/ckpt/file.h"
 
 struct inspect_settings {
     bool hash, json;

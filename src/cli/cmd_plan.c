@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "cli/plan.h"
 #include "cli/plan_options.h"
-#include "draw/draw.h"
+#include "render/render.h"
 
 #define AT WEFT_PLAN_AT
 
@@ -63,7 +63,7 @@ static enum weft_status draw_plan(FILE *out, const struct weft_plan *p,
     struct weft_trace t;
     const struct weft_draw_options how = {.width = s->width};
     WEFT_TRY(weft_trace_init_plan(&t, p->schedule, &p->metrics, &p->memory, err));
-    enum weft_status st = weft_draw(out, format, &t, 1, &how, err);
+    enum weft_status st = weft_render(out, format, &t, 1, &how, err);
     weft_trace_release(&t);
     return st;
 }

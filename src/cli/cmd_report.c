@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "ckpt/file.h"
 #include "cli/cli.h"
-#include "report/report.h"
+#include "training/ckpt/file.h"
+#include "training/report/report.h"
 
 enum { DEFAULT_PORT = 8384, MOST_RUNS = 100 };
 

@@ -9,7 +9,7 @@
 #include "cli/plan_options.h"
 #include "cli/traffic_print.h"
 #include "config/values.h"
-#include "draw/draw.h"
+#include "render/render.h"
 #include "weft/bound.h"
 #include "weft/sim.h"
 
@@ -485,7 +485,7 @@ static enum weft_status draw(FILE *out, enum weft_draw_format format,
     WEFT_TRY(weft_trace_init_plan(&t, s->plan.schedule, &s->sim.metrics, &s->plan.memory, err));
     if (s->options.cluster != NULL)
         t.unit_seconds = s->options.unit_seconds;
-    enum weft_status st = weft_draw(out, format, &t, 1, &how, err);
+    enum weft_status st = weft_render(out, format, &t, 1, &how, err);
     weft_trace_release(&t);
     return st;
 }

@@ -9,8 +9,8 @@
 #include "base/json.h"
 #include "cli/bar.h"
 #include "cli/cli.h"
-#include "data/bpe_train.h"
-#include "data/token_corpus.h"
+#include "training/data/bpe_train.h"
+#include "training/data/token_corpus.h"
 
 struct tokenize_settings {
     const char *out, *tokenizer, *val;

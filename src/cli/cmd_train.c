@@ -8,9 +8,9 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/train.h"
-#include "kern/pool.h"
-#include "train/meta.h"
-#include "train/settings.h"
+#include "compute/kern/pool.h"
+#include "training/settings/settings.h"
+#include "training/trainer/meta.h"
 #include "weft/comm.h"
 
 struct train_options {

@@ -8,7 +8,7 @@
 #include "cli/plan.h"
 #include "cli/tune.h"
 #include "config/values.h"
-#include "draw/draw.h"
+#include "render/render.h"
 #include "weft/sim.h"
 
 #define AT(field) offsetof(struct weft_tune_settings, field)
@@ -171,7 +171,7 @@ static enum weft_status draw_result(FILE *out, const struct weft_tune_settings *
     weft_metrics_release(&m);
     if (st != WEFT_OK)
         return st;
-    st = weft_draw(out, format, &t, 1, &how, err);
+    st = weft_render(out, format, &t, 1, &how, err);
     weft_trace_release(&t);
     return st;
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "data/tokenizer.h"
+#include "training/data/tokenizer.h"
 
 static enum weft_status encode(const void *self, const char *text, size_t len, int32_t **out,
                                size_t *n, struct weft_error *err)

@@ -6,10 +6,10 @@
 #include <stdio.h>
 
 #include "base/json.h"
-#include "ckpt/hf.h"
 #include "cli/numbers.h"
-#include "model/params.h"
-#include "train/settings.h"
+#include "compute/model/params.h"
+#include "training/ckpt/hf.h"
+#include "training/settings/settings.h"
 #include "weft/comm.h"
 #include "weft/schedule.h"
 #include "weft/trace.h"

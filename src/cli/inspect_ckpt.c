@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "ckpt/store.h"
 #include "cli/inspect.h"
-#include "spec/hf_config.h"
+#include "planning/spec/hf_config.h"
+#include "training/ckpt/store.h"
 
 struct checkpoint_view {
     struct weft_store *store; /* owned */

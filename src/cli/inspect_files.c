@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "cli/inspect.h"
-#include "data/shard.h"
+#include "training/data/shard.h"
 
 /* -- token shards --------------------------------------------------------------------------- */
 

@@ -13,8 +13,8 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "ckpt/file.h"
 #include "cli/inspect.h"
+#include "training/ckpt/file.h"
 
 enum { MOST_RANKS = 1 << 20 };
 

@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "ckpt/file.h"
 #include "cli/cli.h"
 #include "cli/inspect.h"
+#include "training/ckpt/file.h"
 
 /* -- metrics -------------------------------------------------------------------------------- */
 

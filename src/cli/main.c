@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "kern/isa.h"
+#include "compute/kern/isa.h"
 #include "weft/weft.h"
 
 const struct weft_command *const *weft_commands(size_t *n)

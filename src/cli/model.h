@@ -2,7 +2,7 @@
 #ifndef CLI_MODEL_H
 #define CLI_MODEL_H
 
-#include "train/load.h"
+#include "training/trainer/load.h"
 
 /* For the help of commands that take one. */
 #define WEFT_MODEL_HELP "a Hugging Face directory, run, checkpoint or file of llm.c"

@@ -10,7 +10,7 @@
 #include "cli/cli.h"
 #include "config/costfile.h"
 #include "config/values.h"
-#include "train/runtrace.h"
+#include "training/run/runtrace.h"
 #include "weft/sim.h"
 #include "weft/trace.h"
 

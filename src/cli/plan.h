@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
-#include "draw/timeline.h"
+#include "planning/draw/timeline.h"
 #include "weft/part.h"
 #include "weft/timing.h"
 #include "weft/verify.h"

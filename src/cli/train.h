@@ -4,11 +4,11 @@
 
 #include "base/cores.h"
 #include "cli/bar.h"
-#include "train/layout.h"
-#include "train/metrics.h"
-#include "train/ranksum.h"
-#include "train/settings.h"
-#include "train/trainer.h"
+#include "training/layout/layout.h"
+#include "training/run/metrics.h"
+#include "training/settings/settings.h"
+#include "training/trainer/ranksum.h"
+#include "training/trainer/trainer.h"
 #include "weft/status.h"
 #include "weft/traffic.h"
 

@@ -12,11 +12,11 @@
 #include "base/text.h"
 #include "cli/numbers.h"
 #include "cli/train.h"
-#include "data/shard.h"
-#include "train/agree.h"
-#include "train/aside.h"
-#include "train/auto.h"
-#include "train/load.h"
+#include "training/data/shard.h"
+#include "training/layout/auto.h"
+#include "training/trainer/agree.h"
+#include "training/trainer/aside.h"
+#include "training/trainer/load.h"
 
 enum { ROUNDS = 2, SHOWN = 6, MOST_COPIES = 16, NAME = 64 };
 

@@ -7,17 +7,17 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "ckpt/hf.h"
 #include "cli/cli.h"
 #include "cli/numbers.h"
 #include "cli/train.h"
-#include "data/shard.h"
-#include "draw/draw.h"
-#include "kern/peak.h"
-#include "kern/pool.h"
-#include "train/layout.h"
-#include "train/load.h"
-#include "train/meta.h"
+#include "compute/kern/peak.h"
+#include "compute/kern/pool.h"
+#include "render/render.h"
+#include "training/ckpt/hf.h"
+#include "training/data/shard.h"
+#include "training/layout/layout.h"
+#include "training/trainer/load.h"
+#include "training/trainer/meta.h"
 #include "weft/comm.h"
 #include "weft/timing.h"
 
@@ -145,7 +145,7 @@ static enum weft_status draw_plan(const struct weft_layout *l, double peak,
     weft_metrics_release(&m);
     trace.unit_seconds = 1 / peak;
     if (st == WEFT_OK)
-        st = weft_draw(stdout, WEFT_DRAW_TEXT, &trace, 1, &how, err);
+        st = weft_render(stdout, WEFT_DRAW_TEXT, &trace, 1, &how, err);
     weft_trace_release(&trace);
     return st;
 }

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "ckpt/file.h"
 #include "cli/train.h"
-#include "train/planfile.h"
+#include "training/ckpt/file.h"
+#include "training/run/planfile.h"
 #include "weft/comm.h"
 #include "weft/traffic.h"
 

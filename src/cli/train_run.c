@@ -9,11 +9,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "ckpt/file.h"
 #include "cli/cli.h"
 #include "cli/train_sample.h"
-#include "report/report.h"
-#include "train/tensorboard.h"
+#include "training/ckpt/file.h"
+#include "training/report/report.h"
+#include "training/run/tensorboard.h"
 
 /* One rank's. */
 struct run {

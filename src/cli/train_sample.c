@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "train/load.h"
+#include "training/trainer/load.h"
 
 /* -- the tokenizer -------------------------------------------------------------------------- */
 

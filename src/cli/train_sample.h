@@ -3,8 +3,8 @@
 #define CLI_TRAIN_SAMPLE_H
 
 #include "cli/train.h"
-#include "data/tokenizer.h"
-#include "train/rundir.h"
+#include "training/data/tokenizer.h"
+#include "training/run/rundir.h"
 
 struct weft_train_sampler {
     struct weft_sample_spec spec;

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "ckpt/file.h"
 #include "cli/numbers.h"
 #include "cli/train.h"
-#include "kern/isa.h"
+#include "compute/kern/isa.h"
+#include "training/ckpt/file.h"
 #include "weft/comm.h"
 
 enum { NUMBER = WEFT_NUMBER_TEXT };

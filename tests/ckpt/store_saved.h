@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/store.h"
+#include "training/ckpt/store.h"
 
 /* Sanitizers make processes and files many times slower: then only every so many-th case runs. */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "ckpt/hash.h"
 #include "folder.h"
+#include "training/ckpt/hash.h"
 
 enum { ROWS = 211, COLS = 313, FEW = 3 }; /* more elements than are read at once; and a few */
 

@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "ckpt/hf.h"
 #include "folder.h"
+#include "training/ckpt/hf.h"
 
 /* -- the tensors of a model, as the format's description lists them ------------------------ */
 

@@ -11,10 +11,10 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "ckpt/hf.h"
-#include "ckpt/llmc.h"
-#include "ckpt/weights.h"
 #include "support/folder.h"
+#include "training/ckpt/hf.h"
+#include "training/ckpt/llmc.h"
+#include "training/ckpt/weights.h"
 
 #define TINY WEFT_TEST_DATA "/train/gpt2-tiny"
 

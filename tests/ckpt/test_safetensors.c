@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "ckpt/half.h"
-#include "ckpt/safetensors.h"
 #include "folder.h"
+#include "training/ckpt/half.h"
+#include "training/ckpt/safetensors.h"
 
 /* -- files by hand ------------------------------------------------------------------------- */
 

@@ -16,10 +16,10 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "ckpt/safetensors.h"
-#include "ckpt/store.h"
 #include "ckpt/store_saved.h"
 #include "folder.h"
+#include "training/ckpt/safetensors.h"
+#include "training/ckpt/store.h"
 
 static struct saved_options options(const struct folder *f, uint64_t step, size_t n_ranks)
 {

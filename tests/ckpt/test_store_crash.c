@@ -23,9 +23,9 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "ckpt/store.h"
 #include "ckpt/store_saved.h"
 #include "folder.h"
+#include "training/ckpt/store.h"
 
 /* -- what happens at which call ------------------------------------------------------------ */
 

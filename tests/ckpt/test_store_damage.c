@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "ckpt/store.h"
 #include "ckpt/store_saved.h"
 #include "folder.h"
+#include "training/ckpt/store.h"
 
 /* Two checkpoints of three ranks: damage goes to the newer one. */
 static void make_two(struct folder *f)

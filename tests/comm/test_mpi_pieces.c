@@ -1,5 +1,5 @@
 /* The counts that a message is cut into: never more than the limit, and all of it. */
-#include "comm/mpi/pieces.h"
+#include "runtime/comm/mpi/pieces.h"
 
 #include <limits.h>
 #include <setjmp.h>

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "data/batch.h"
 #include "folder.h"
+#include "training/data/batch.h"
 
 enum { VOCAB = 100000 };
 

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "data/shard.h"
 #include "folder.h"
+#include "training/data/shard.h"
 
 static void write_bytes(const char *path, const void *bytes, size_t n)
 {

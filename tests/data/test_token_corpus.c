@@ -14,10 +14,10 @@
 #include "base/error.h"
 #include "base/input.h"
 #include "base/random.h"
-#include "data/bpe_train.h"
-#include "data/shard.h"
-#include "data/token_corpus.h"
 #include "folder.h"
+#include "training/data/bpe_train.h"
+#include "training/data/shard.h"
+#include "training/data/token_corpus.h"
 
 static void write_file(const char *path, const char *text, size_t len)
 {

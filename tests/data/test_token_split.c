@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "data/token_split.h"
+#include "training/data/token_split.h"
 
 /* Pieces have a bar between them. */
 static struct split_case {

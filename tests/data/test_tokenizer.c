@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "base/input.h"
 #include "data/token_help.h"
-#include "data/tokenizer.h"
 #include "folder.h"
+#include "training/data/tokenizer.h"
 
 static struct weft_tokenizer *parse(const struct weft_text *json)
 {

@@ -12,8 +12,8 @@
 
 #include <jansson.h>
 
-#include "data/tokenizer.h"
 #include "folder.h"
+#include "training/data/tokenizer.h"
 
 static struct weft_tokenizer *open_gpt2(void)
 {

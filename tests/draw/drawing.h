@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "draw/draw.h"
+#include "render/render.h"
 
 static inline struct weft_trace planned(const char *name, uint32_t ranks, uint32_t micros,
                                         uint32_t chunks)
@@ -64,7 +64,7 @@ static inline struct drawing drawn(enum weft_draw_format format,
     struct weft_error err = {0};
     FILE *out = open_memstream(&d.at, &d.len);
     assert_non_null(out);
-    if (weft_draw(out, format, traces, n, options, &err) != WEFT_OK)
+    if (weft_render(out, format, traces, n, options, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     fclose(out);
     return d;

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "draw/sha256.h"
+#include "planning/draw/sha256.h"
 
 #define NASTY "<script>alert(1)</script> & \"quotes\" 'too' \xc3\xa9 \xff\x01"
 

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "draw/picture.h"
+#include "planning/draw/picture.h"
 
 static struct layout_case {
     const char *name;

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/comm_priv.h"
+#include "runtime/comm/comm_priv.h"
 #include "table.h"
 #include "tracer.h"
 

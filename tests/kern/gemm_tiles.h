@@ -1,4 +1,4 @@
-/* Checks of the innermost parts of products (kern/gemm_kernel.h) against sums in double, for any
+/* Checks of the innermost parts of products (compute/kern/gemm_kernel.h) against sums in double, for any
  * table of them. */
 #ifndef GEMM_TILES_H
 #define GEMM_TILES_H
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "kern/gemm_kernel.h"
+#include "compute/kern/gemm_kernel.h"
 #include "support/mats.h"
 
 /* What rounding may do to a sum of k products of numbers up to 1, relative to tile_size(): each of

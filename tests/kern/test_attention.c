@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "kern/attention.h"
+#include "compute/kern/attention.h"
 
 enum { LEN_GUARD = 37 }; /* elements around and between what is written */
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "kern/decode.h"
+#include "compute/kern/decode.h"
 #include "support/mats.h"
 
 static const enum weft_isa isas[] = {WEFT_ISA_PORTABLE, WEFT_ISA_AVX2, WEFT_ISA_AVX512};

@@ -1,8 +1,8 @@
 #include <stdatomic.h>
 
+#include "compute/kern/gemm.h"
+#include "compute/kern/pool.h"
 #include "gemm_tiles.h"
-#include "kern/gemm.h"
-#include "kern/pool.h"
 
 enum { MAX_POOLS = 3 };
 

@@ -15,7 +15,7 @@ static inline __m512 pair_dot(__m512 acc, __m512i a, __m512i b)
 }
 
 #define PAIR_DOT(acc, a, b) pair_dot(acc, a, b)
-#include "kern/gemm_pairs.h"
+#include "compute/kern/gemm_pairs.h"
 
 #include "gemm_tiles.h"
 

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "kern/isa.h"
-#include "kern/ops.h"
+#include "compute/kern/isa.h"
+#include "compute/kern/ops.h"
 
 /* What a new process chooses when WEFT_ISA is `wish`; NULL: not set. */
 static int choice(const char *wish)

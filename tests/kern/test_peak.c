@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "kern/isa.h"
-#include "kern/peak.h"
-#include "kern/peak_priv.h"
+#include "compute/kern/isa.h"
+#include "compute/kern/peak.h"
+#include "compute/kern/peak_priv.h"
 
 static const struct weft_peak_loop *loop_of(enum weft_isa isa)
 {

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "kern/pool.h"
+#include "compute/kern/pool.h"
 
 enum { MAX_TASKS = 5000 };
 

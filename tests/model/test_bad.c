@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "model/stage.h"
+#include "compute/model/stage.h"
 
 enum { ROWS = 2, SEQ = 5, TOKENS = ROWS * SEQ, DIM = 16, MAX_BLOCKS = 4, BAD_TOKEN = 3 };
 

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "model/stage.h"
+#include "compute/model/stage.h"
 #include "weft/part.h"
 #include "weft/traffic.h"
 

@@ -13,10 +13,10 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "ckpt/hf.h"
-#include "model/infer.h"
-#include "model/infer_sample.h"
-#include "model/stage_priv.h"
+#include "compute/model/infer.h"
+#include "compute/model/infer_sample.h"
+#include "compute/model/stage_priv.h"
+#include "training/ckpt/hf.h"
 
 /* -- models --------------------------------------------------------------------------------- */
 

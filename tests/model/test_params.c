@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "ckpt/hf.h"
-#include "model/params.h"
+#include "compute/model/params.h"
+#include "training/ckpt/hf.h"
 
 static const char *const runs[] = {"gpt2-tiny", "llama-tiny", "llama-tiny-tied-residual"};
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "model/stage.h"
+#include "compute/model/stage.h"
 #include "weft/spec.h"
 
 enum { ROWS = 3, SEQ = 10, TOKENS = ROWS * SEQ };

@@ -12,9 +12,9 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "kern/gemm.h"
-#include "kern/ops.h"
-#include "optim/adamw.h"
+#include "compute/kern/gemm.h"
+#include "compute/kern/ops.h"
+#include "compute/optim/adamw.h"
 
 /* Matrices and vectors whose sizes are below, at and above the ends of tasks and blocks. */
 static const struct shape {

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "optim/curve.h"
+#include "compute/optim/curve.h"
 
 static void check_near(double have, double want)
 {

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "report/chart.h"
+#include "training/report/chart.h"
 
 static uint32_t next(uint32_t *s)
 {

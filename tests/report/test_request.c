@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "report/server_priv.h"
+#include "training/report/server_priv.h"
 
 static const struct request_case {
     const char *name;

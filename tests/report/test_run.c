@@ -14,9 +14,9 @@
 
 #include "base/error.h"
 #include "folder.h"
-#include "report/page_priv.h"
-#include "report/report.h"
-#include "report/run.h"
+#include "training/report/page_priv.h"
+#include "training/report/report.h"
+#include "training/report/run.h"
 
 static void put(const struct folder *f, const char *name, const char *mode, const char *text)
 {

@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "folder.h"
-#include "report/server_priv.h"
+#include "training/report/server_priv.h"
 
 static struct folder run_dir;
 static struct weft_report_server *server;

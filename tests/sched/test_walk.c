@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "sched/walk.h"
+#include "planning/sched/walk.h"
 
 /* What was run so far, kept apart from the walk's own records. */
 struct diary {

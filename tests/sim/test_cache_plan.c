@@ -4,8 +4,8 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "planning/sim/cache_order.h"
 #include "sched/lines.h"
-#include "sim/cache_order.h"
 #include "weft/cache.h"
 #include "weft/timing.h"
 

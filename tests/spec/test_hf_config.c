@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "spec/hf_config.h"
+#include "planning/spec/hf_config.h"
 
 static bool same_rope(const struct weft_rope *a, const struct weft_rope *b)
 {

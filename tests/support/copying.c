@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "comm/transport.h"
+#include "runtime/comm/transport.h"
 
 /* What goes over the threads' transport for one message. */
 struct packet {

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kern/ops.h"
-#include "tensor/tensor.h"
+#include "compute/kern/ops.h"
+#include "compute/tensor/tensor.h"
 
 enum { MATS_MAX = 96 };
 

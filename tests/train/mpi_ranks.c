@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "model/stage.h"
+#include "compute/model/stage.h"
 #include "runs.h"
 #include "weft/comm.h"
 

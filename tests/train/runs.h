@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "train/settings.h"
-#include "train/trainer.h"
+#include "training/settings/settings.h"
+#include "training/trainer/trainer.h"
 
 static const char *const run_names[] = {"gpt2-tiny", "llama-tiny", "llama-tiny-tied-residual"};
 enum { N_RUNS = 3, RUN_STEPS = 8 };

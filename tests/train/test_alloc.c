@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
+#include "compute/model/stage.h"
 #include "counter.h"
-#include "model/stage.h"
 #include "runs.h"
 
 static void check_steps(void **state)

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "train/auto.h"
-#include "train/layout.h"
+#include "training/layout/auto.h"
+#include "training/layout/layout.h"
 
 /* One layer's forward is 1 s with one thread, its backward 1 + 1 s. */
 enum scaling {

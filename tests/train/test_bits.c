@@ -12,10 +12,10 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "data/shard.h"
+#include "compute/model/stage.h"
 #include "folder.h"
-#include "model/stage.h"
 #include "runs.h"
+#include "training/data/shard.h"
 
 enum { STEPS = 2 }; /* the second shows the update of the first */
 

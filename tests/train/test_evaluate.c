@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "support/folder.h"
-#include "train/evaluate.h"
-#include "train/load.h"
+#include "training/trainer/evaluate.h"
+#include "training/trainer/load.h"
 
 enum { N = 103, SEQ = 16 };
 

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "ckpt/safetensors.h"
-#include "model/stage.h"
+#include "compute/model/stage.h"
 #include "runs.h"
+#include "training/ckpt/safetensors.h"
 
 struct expected {
     double loss[RUN_STEPS], grad_norm[RUN_STEPS], lr[RUN_STEPS];

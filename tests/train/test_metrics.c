@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "folder.h"
-#include "train/metrics.h"
+#include "training/run/metrics.h"
 
 static void check_rates(void **state)
 {

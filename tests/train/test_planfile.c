@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "folder.h"
-#include "train/planfile.h"
+#include "training/run/planfile.h"
 
 static const char good[] =
     "{\"format\":\"weft plan\",\"version\":1,\"model\":{\"arch\":\"llama\",\"layers\":3,\"dim\":64,"

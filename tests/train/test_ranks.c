@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "base/error.h"
+#include "compute/model/stage.h"
 #include "counter.h"
-#include "model/stage.h"
 #include "runs.h"
 #include "weft/comm.h"
 #include "weft/traffic.h"

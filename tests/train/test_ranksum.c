@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "train/ranksum.h"
+#include "training/trainer/ranksum.h"
 
 enum { MOST = 4 };
 

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "model/stage.h"
-#include "train/settings.h"
+#include "compute/model/stage.h"
+#include "training/settings/settings.h"
 
 static void assert_has(const char *have, const char *want)
 {

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "folder.h"
-#include "train/tensorboard.h"
+#include "training/run/tensorboard.h"
 
 static void check_crc(void **state)
 {

@@ -1,0 +1,13 @@
+/* One table for each time that compute/kern/fast/decode.c was compiled. */
+#ifndef COMPUTE_KERN_DECODE_PRIV_H
+#define COMPUTE_KERN_DECODE_PRIV_H
+
+#include "compute/kern/decode.h"
+
+struct weft_decode_ops {
+    void (*gemv)(const struct weft_gemv *g, size_t row0, size_t row1);
+    void (*attend)(const struct weft_attend *a);
+    float (*sum)(const float *at, size_t n);
+};
+
+#endif

@@ -1,0 +1,171 @@
+/* What attention needs of vectors beyond compute/kern/fast/vec.h: an exponential of base 2, a maximum of
+ * one instruction, blocks of rows in and out of matrices, and their transposition. */
+#ifndef COMPUTE_KERN_FAST_ATTENTION_MATH_H
+#define COMPUTE_KERN_FAST_ATTENTION_MATH_H
+
+#include "compute/kern/fast/attention.h"
+#include "compute/kern/fast/vec.h"
+
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* The larger one; either, where one is NaN. */
+ALWAYS_INLINE vec larger(vec a, vec b)
+{
+#if defined(__AVX512F__)
+    return (vec)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (vec)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+    return vec_select(a > b, a, b);
+#endif
+}
+
+/* x, or 0 where t is below low; x where t is NaN. */
+ALWAYS_INLINE vec zero_below(vec t, float low, vec x)
+{
+#if defined(__AVX512F__)
+    __mmask16 keep = _mm512_cmp_ps_mask((__m512)t, _mm512_set1_ps(low), _CMP_NLT_UQ);
+    return (vec)_mm512_maskz_mov_ps(keep, (__m512)x);
+#elif defined(__AVX2__)
+    __m256 keep = _mm256_cmp_ps((__m256)t, _mm256_set1_ps(low), _CMP_NLT_UQ);
+    return (vec)_mm256_and_ps(keep, (__m256)x);
+#else
+    return (vec)((vec_i32)x & ~(vec_i32)(t < low));
+#endif
+}
+
+/* 2^t for t that are at most a little above 0, to about 1e-7 relative; NaN stays NaN.  Below
+ * 2^-80 it is 0: beside the largest probability of a row that is nothing, and products with such
+ * numbers would fall into the denormal range, which is slow. */
+ALWAYS_INLINE vec exp2_or_zero(vec t)
+{
+    /* Adding it rounds to a whole number n, whose lowest bits are then 127 + n: moved up, they
+     * are the float 2^n. */
+    const float magic = 12582912.0f + 127;
+    vec n = t + magic;
+    vec power = (vec)((vec_i32)n << 23);
+    vec r = t - (n - magic);
+    /* The polynomial of degree 6 whose largest relative error on [-1/2, 1/2] is least: 2e-9. */
+    vec p = r * 1.534581242594868e-4f + 1.3399930903688073e-3f;
+    p = p * r + 9.618489071726799e-3f;
+    p = p * r + 5.550328642129898e-2f;
+    p = p * r + 2.4022646248340607e-1f;
+    p = p * r + 6.931471824645996e-1f;
+    p = p * r + 1.0f;
+    return zero_below(t, -80, p * power);
+}
+
+/* Rows [0, n) of m as floats: `head` of each row, then zeros up to `ld`; then rows of zeros up
+ * to `rows`. */
+static inline void pack(float *to, size_t ld, size_t rows, struct weft_mat m, size_t n,
+                        size_t head)
+{
+    for (size_t r = 0; r < n; r++, to += ld) {
+        size_t c = 0;
+        if (m.type == WEFT_F32) {
+            const float *from = weft_mat_f32(m, r, 0);
+            for (; c + VEC <= head; c += VEC)
+                vec_store(to + c, vec_load(from + c));
+            for (; c < head; c++)
+                to[c] = from[c];
+        } else {
+            const weft_bf16 *from = weft_mat_bf16(m, r, 0);
+            for (; c + VEC <= head; c += VEC)
+                vec_store(to + c, vec_load_bf16(from + c));
+            for (; c < head; c++) {
+                uint32_t bits = (uint32_t)from[c] << 16;
+                memcpy(to + c, &bits, sizeof bits);
+            }
+        }
+        for (; c < ld; c++)
+            to[c] = 0;
+    }
+    if (rows > n)
+        memset(to, 0, (rows - n) * ld * sizeof *to);
+}
+
+/* m[r] = from[r] * scales[r * step] for n rows of `head` elements. */
+static inline void unpack(struct weft_mat m, const float *from, size_t ld, size_t n,
+                          size_t head, const float *scales, size_t step)
+{
+    for (size_t r = 0; r < n; r++, from += ld, scales += step) {
+        size_t c = 0;
+        if (m.type == WEFT_F32) {
+            float *to = weft_mat_f32(m, r, 0);
+            for (; c + VEC <= head; c += VEC)
+                vec_store(to + c, vec_load(from + c) * *scales);
+            if (c < head)
+                vec_store_part(to + c, vec_load(from + c) * *scales, head - c);
+        } else {
+            weft_bf16 *to = weft_mat_bf16(m, r, 0);
+            for (; c + VEC <= head; c += VEC)
+                vec_store_bf16(to + c, vec_load(from + c) * *scales);
+            if (c < head) {
+                vec_u16 last = vec_to_bf16(vec_load(from + c) * *scales);
+                memcpy(to + c, &last, (head - c) * sizeof *to);
+            }
+        }
+    }
+}
+
+/* One vector after the other: a's and b's lower, resp. upper, halves, element by element. */
+#if defined(__AVX512F__)
+#define WEAVE_LOW(a, b)                                                                        \
+    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define WEAVE_HIGH(a, b)                                                                       \
+    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#elif defined(__AVX2__)
+#define WEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define WEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#else
+#define WEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define WEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#endif
+
+/* Weaving row i with row i + VEC/2 turns the address of an element (row, column), taken as one
+ * number, by one bit; after as many turns as VEC has bits, row and column have changed places. */
+ALWAYS_INLINE void transpose_step(vec *to, const vec *from)
+{
+#pragma GCC unroll 8
+    for (int i = 0; i < VEC / 2; i++) {
+        to[2 * i] = WEAVE_LOW(from[i], from[i + VEC / 2]);
+        to[2 * i + 1] = WEAVE_HIGH(from[i], from[i + VEC / 2]);
+    }
+}
+
+ALWAYS_INLINE void transpose_square(float *to, size_t to_ld, const float *from, size_t from_ld)
+{
+    vec a[VEC], b[VEC];
+#pragma GCC unroll 16
+    for (int i = 0; i < VEC; i++)
+        a[i] = vec_load(from + (size_t)i * from_ld);
+    transpose_step(b, a);
+    transpose_step(a, b);
+    const vec *done = a;
+    if (VEC > 4) {
+        transpose_step(b, a);
+        done = b;
+    }
+    if (VEC > 8) {
+        transpose_step(a, b);
+        done = a;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < VEC; i++)
+        vec_store(to + (size_t)i * to_ld, done[i]);
+}
+
+/* to[c][r] = from[r][c]; rows and cols are whole numbers of vectors. */
+static inline void transpose(float *to, size_t to_ld, const float *from, size_t from_ld,
+                             size_t rows, size_t cols)
+{
+    for (size_t c = 0; c < cols; c += VEC)
+        for (size_t r = 0; r < rows; r += VEC)
+            transpose_square(to + c * to_ld + r, to_ld, from + r * from_ld + c, from_ld);
+}
+
+#endif

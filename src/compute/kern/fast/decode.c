@@ -1,0 +1,181 @@
+/* Dot products that stream through weights, and attention of one query: compute/kern/decode.h. */
+#include "compute/kern/decode_priv.h"
+
+#include <math.h>
+
+#include "compute/kern/fast/rows.h"
+
+extern const struct weft_decode_ops WEFT_KERN(weft_decode_ops);
+
+/* A dot product is four sums side by side, so that one addition need not wait for the last; and
+ * rows are walked one at a time, so that memory is read from front to back.  Several vectors at
+ * a time share what is loaded of a row: as many as there are registers for the sums. */
+#ifdef __AVX512F__
+enum { SUMS = 4, VECTORS = 4 };
+#else
+enum { SUMS = 4, VECTORS = 2 };
+#endif
+
+VEC_INLINE vec weight_load(const void *row, enum weft_type type, size_t c)
+{
+    return type == WEFT_F32 ? vec_load((const float *)row + c)
+                            : vec_load_bf16((const weft_bf16 *)row + c);
+}
+
+VEC_INLINE vec weight_load_part(const void *row, enum weft_type type, size_t c, size_t n)
+{
+    return type == WEFT_F32 ? vec_load_part((const float *)row + c, n)
+                            : vec_load_part_bf16((const weft_bf16 *)row + c, n);
+}
+
+/* sums[t] = row . x[t] for `n` vectors; n and type are constants where this is inlined. */
+VEC_INLINE void dot(float *sums, const void *row, enum weft_type type, const float *x,
+                    size_t x_ld, size_t k, const int n)
+{
+    vec s[SUMS][VECTORS];
+    for (int i = 0; i < SUMS; i++)
+        for (int t = 0; t < n; t++)
+            s[i][t] = (vec){0};
+    size_t c = 0;
+    for (; c + SUMS * VEC <= k; c += SUMS * VEC) {
+#pragma GCC unroll 4
+        for (int i = 0; i < SUMS; i++) {
+            vec w = weight_load(row, type, c + i * VEC);
+#pragma GCC unroll 4
+            for (int t = 0; t < n; t++)
+                s[i][t] += w * vec_load(x + t * x_ld + c + i * VEC);
+        }
+    }
+    for (; c + VEC <= k; c += VEC) {
+        vec w = weight_load(row, type, c);
+#pragma GCC unroll 4
+        for (int t = 0; t < n; t++)
+            s[0][t] += w * vec_load(x + t * x_ld + c);
+    }
+    if (c < k) {
+        vec w = weight_load_part(row, type, c, k - c);
+#pragma GCC unroll 4
+        for (int t = 0; t < n; t++)
+            s[1][t] += w * vec_load_part(x + t * x_ld + c, k - c);
+    }
+#pragma GCC unroll 4
+    for (int t = 0; t < n; t++)
+        sums[t] = vec_sum((s[0][t] + s[1][t]) + (s[2][t] + s[3][t]));
+}
+
+VEC_INLINE void rows_of(const struct weft_gemv *g, enum weft_type type, size_t row0,
+                        size_t row1, size_t t0, const int n)
+{
+    float sums[VECTORS];
+    for (size_t r = row0; r < row1; r++) {
+        const char *row = (const char *)g->w.at + r * g->w.ld * weft_type_size(type);
+        dot(sums, row, type, g->x + t0 * g->x_ld, g->x_ld, g->k, n);
+        for (int t = 0; t < n; t++) {
+            float y = sums[t];
+            size_t at = (t0 + (size_t)t) * g->y_ld + r;
+            if (g->bias != NULL)
+                y += g->bias[r];
+            if (g->add != NULL)
+                y += g->add[at];
+            g->y[at] = y;
+        }
+    }
+}
+
+VEC_INLINE void gemv_type(const struct weft_gemv *g, enum weft_type type, size_t row0,
+                          size_t row1)
+{
+    size_t t = 0;
+    for (; t + VECTORS <= g->n; t += VECTORS)
+        rows_of(g, type, row0, row1, t, VECTORS);
+    for (; t < g->n; t++)
+        rows_of(g, type, row0, row1, t, 1);
+}
+
+static void gemv(const struct weft_gemv *g, size_t row0, size_t row1)
+{
+    if (g->w.type == WEFT_F32)
+        gemv_type(g, WEFT_F32, row0, row1);
+    else
+        gemv_type(g, WEFT_BF16, row0, row1);
+}
+
+/* -- attention ------------------------------------------------------------------------------ */
+
+static float scores_of(const struct weft_attend *a)
+{
+    float most = -INFINITY;
+    for (size_t i = 0; i < a->n; i++) {
+        dot(&a->scores[i], a->k + i * a->head, WEFT_F32, a->q, 0, a->head, 1);
+        a->scores[i] *= a->scale;
+        most = a->scores[i] > most ? a->scores[i] : most;
+    }
+    return most;
+}
+
+/* scores = exp(scores - most); returns their sum. */
+static float exponentials(float *scores, size_t n, float most)
+{
+    vec sum = {0};
+    size_t i = 0;
+    for (; i + VEC <= n; i += VEC) {
+        vec e = vec_exp(vec_load(scores + i) - most);
+        vec_store(scores + i, e);
+        sum += e;
+    }
+    if (i < n) {
+        vec e = vec_exp(vec_load_part(scores + i, n - i) - most);
+        vec_store_part(scores + i, e, n - i);
+        sum += vec_first(e, n - i, (vec){0});
+    }
+    return vec_sum(sum);
+}
+
+/* Columns c .. of the weighted sum of values: n whole vectors, or one of `part` elements. */
+VEC_INLINE void values_of(const struct weft_attend *a, float weight, size_t c, const int n,
+                          size_t part)
+{
+    vec s[SUMS];
+    for (int j = 0; j < n; j++)
+        s[j] = (vec){0};
+    for (size_t i = 0; i < a->n; i++) {
+        const float *v = a->v + i * a->head + c;
+        vec p = vec_set(a->scores[i]);
+#pragma GCC unroll 4
+        for (int j = 0; j < n; j++)
+            s[j] += p * (part == VEC ? vec_load(v + j * VEC) : vec_load_part(v, part));
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < n; j++)
+        f32_store(a->out, c + j * VEC, part, s[j] * weight);
+}
+
+static void attend(const struct weft_attend *a)
+{
+    float sum = exponentials(a->scores, a->n, scores_of(a));
+    size_t c = 0;
+    for (; c + SUMS * VEC <= a->head; c += SUMS * VEC)
+        values_of(a, 1 / sum, c, SUMS, VEC);
+    for (; c + VEC <= a->head; c += VEC)
+        values_of(a, 1 / sum, c, 1, VEC);
+    if (c < a->head)
+        values_of(a, 1 / sum, c, 1, a->head - c);
+}
+
+/* -- how fast memory is read ---------------------------------------------------------------- */
+
+static float sum_of(const float *at, size_t n)
+{
+    vec s[SUMS] = {{0}};
+    size_t i = 0;
+    for (; i + SUMS * VEC <= n; i += SUMS * VEC)
+#pragma GCC unroll 4
+        for (int j = 0; j < SUMS; j++)
+            s[j] += vec_load(at + i + j * VEC);
+    float rest = 0;
+    for (; i < n; i++)
+        rest += at[i];
+    return vec_sum((s[0] + s[1]) + (s[2] + s[3])) + rest;
+}
+
+const struct weft_decode_ops WEFT_KERN(weft_decode_ops) = {gemv, attend, sum_of};

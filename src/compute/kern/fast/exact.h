@@ -1,0 +1,115 @@
+/* Exact sums: int64 in units of 2^-50.  The bits are the same for every set of instructions. */
+#ifndef COMPUTE_KERN_FAST_EXACT_H
+#define COMPUTE_KERN_FAST_EXACT_H
+
+#include <stdbool.h>
+
+#include "compute/kern/fast/vec.h"
+
+enum { HALF = VEC / 2 };
+
+VEC_INLINE vec_half_i64 exact_load(const int64_t *p)
+{
+    vec_half_i64 v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+VEC_INLINE void exact_store(int64_t *p, vec_half_i64 v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+VEC_INLINE vec_half half_load(const float *p)
+{
+    vec_half v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+VEC_INLINE vec_half_f64 half_to_f64(vec_half x)
+{
+#if defined(__AVX512F__) /* GCC 12 would convert half by half */
+    return (vec_half_f64)_mm512_cvtps_pd((__m256)x);
+#elif defined(__AVX2__)
+    return (vec_half_f64)_mm256_cvtps_pd((__m128)x);
+#else
+    return __builtin_convertvector(x, vec_half_f64);
+#endif
+}
+
+/* x / 2^-50 to the nearest whole number, ties to even.  Right for |x| < 2^12, anything else for
+ * the others. */
+VEC_INLINE vec_half_i64 exact_from(vec_half x)
+{
+#if defined(__AVX512DQ__)
+    return (vec_half_i64)_mm512_cvtps_epi64((__m256)(x * 0x1p50f));
+#else
+    /* In two parts, as adding a large constant leaves 51 bits: the multiples of 2^32, then what
+     * is left of them.  All but the last addition are exact. */
+    const vec_half_f64 coarse = (vec_half_f64){0} + 0x1.8p84,
+                       fine = (vec_half_f64){0} + 0x1.8p52;
+    vec_half_f64 units = half_to_f64(x) * 0x1p50;
+    vec_half_f64 high = units + coarse;
+    vec_half_f64 low = (units - (high - coarse)) + fine;
+    vec_half_u64 high_bits = (vec_half_u64)high - (vec_half_u64)coarse;
+    return (vec_half_i64)((high_bits << 32) + ((vec_half_u64)low - (vec_half_u64)fine));
+#endif
+}
+
+/* The same, as fp32. */
+VEC_INLINE vec exact_round(vec x)
+{
+    return vec_round(x * 0x1p50f) * 0x1p-50f;
+}
+
+/* The sum as fp32, rounded once. */
+VEC_INLINE vec_half exact_to(vec_half_i64 sums)
+{
+#if defined(__AVX512DQ__)
+    return (vec_half)_mm512_cvtepi64_ps((__m512i)sums) * 0x1p-50f;
+#else
+    /* Both halves of the integer become doubles by way of an exponent put before them: 2^84 +
+     * 2^63 + the upper half, 2^52 + the lower.  The constants are taken off the upper one. */
+    const uint64_t high_one = UINT64_C(0x4530000080000000);
+    const uint64_t low_one = UINT64_C(0x4330000000000000);
+    vec_half_u64 bits = (vec_half_u64)sums;
+    vec_half_f64 high = (vec_half_f64)((bits >> 32) ^ high_one) - (0x1p84 + 0x1p63 + 0x1p52);
+#if defined(__AVX2__)
+    vec_half_f64 low = (vec_half_f64)_mm256_blend_epi32(
+        (__m256i)bits, (__m256i)((vec_half_u64){0} + low_one), 0xaa);
+#else
+    vec_half_f64 low = (vec_half_f64)((bits & 0xffffffff) | low_one);
+#endif
+    /* Their sum may round, and rounding again to fp32 may then go the wrong way.  Where it did
+     * round, the sum is cut instead and its last bit set: the second rounding sees that there
+     * was more. */
+    vec_half_f64 sum = high + low, lost = low - (sum - high);
+    vec_half_u64 inexact = (vec_half_u64)(lost != 0);
+    vec_half_u64 too_far = (((vec_half_u64)lost ^ (vec_half_u64)sum) >> 63) & inexact;
+    vec_half_u64 odd = ((vec_half_u64)sum - too_far) | (inexact & 1);
+    return __builtin_convertvector((vec_half_f64)odd, vec_half) * 0x1p-50f;
+#endif
+}
+
+VEC_INLINE vec exact_to_vec(const int64_t *sums)
+{
+    return vec_join(exact_to(exact_load(sums)), exact_to(exact_load(sums + HALF)));
+}
+
+/* The sign bit of each element is set when |sum| >= 2^62. */
+VEC_INLINE vec_half_u64 exact_beyond(vec_half_u64 sum)
+{
+    const uint64_t most = (UINT64_C(1) << 62) - 1;
+    return (sum + most) | (most - sum);
+}
+
+VEC_INLINE bool any_negative(vec_half_u64 v)
+{
+    uint64_t all = 0;
+    for (int i = 0; i < HALF; i++)
+        all |= v[i];
+    return all >> 63 != 0;
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* The activations of the two kinds of MLP.
+ *
+ * Both are x times a sigmoid, as (1 + tanh u) / 2 = sigmoid(2 u), and a sigmoid is one exponential
+ * and one division.  Nothing cancels: neither at small |x|, where tanh would be the difference of
+ * two numbers near 1, nor at large negative x, where 1 + tanh would be. */
+#include "compute/kern/fast/ops_priv.h"
+
+static const float gelu_slope2 = 1.5957691216057308f; /* 2 sqrt(2 / pi) */
+static const float gelu_cubic = 0.044715f;
+
+VEC_INLINE vec sigmoid(vec x)
+{
+    return 1.0f / (1.0f + vec_exp(-x));
+}
+
+/* sigmoid(x) and sigmoid(-x), each accurate when it is small. */
+struct opening {
+    vec open, shut;
+};
+
+VEC_INLINE struct opening sigmoid_both(vec x)
+{
+    vec small = vec_exp(-vec_abs(x)); /* never overflows */
+    vec large = 1.0f / (1.0f + small);
+    small *= large;
+    vec_i32 up = x > 0;
+    return (struct opening){vec_select(up, large, small), vec_select(up, small, large)};
+}
+
+VEC_INLINE vec gelu(vec x)
+{
+    return x * sigmoid(x * (gelu_slope2 + gelu_slope2 * gelu_cubic * (x * x)));
+}
+
+VEC_INLINE vec gelu_derivative(vec x)
+{
+    vec square = x * x;
+    struct opening s = sigmoid_both(x * (gelu_slope2 + gelu_slope2 * gelu_cubic * square));
+    vec slope = gelu_slope2 + 3 * gelu_slope2 * gelu_cubic * square;
+    return s.open + x * slope * (s.open * s.shut);
+}
+
+void WEFT_KERN(weft_ops_gelu_forward)(struct weft_mat out, struct weft_mat pre, size_t rows,
+                                      size_t cols)
+{
+    for (size_t r = 0; r < rows; r++) {
+        struct weft_mat to = row_of(out, r), from = row_of(pre, r);
+        EACH_VEC(c, n, cols, row_store(to, c, n, gelu(row_load(from, c, n))));
+    }
+}
+
+VEC_INLINE void gelu_back_one(struct weft_mat dpre, struct weft_mat dy, struct weft_mat pre,
+                              size_t c, size_t n)
+{
+    vec d = gelu_derivative(row_load(pre, c, n));
+    row_store(dpre, c, n, d * row_load(dy, c, n));
+}
+
+void WEFT_KERN(weft_ops_gelu_backward)(struct weft_mat dpre, struct weft_mat dy,
+                                       struct weft_mat pre, size_t rows, size_t cols)
+{
+    for (size_t r = 0; r < rows; r++) {
+        struct weft_mat to = row_of(dpre, r), d = row_of(dy, r), from = row_of(pre, r);
+        EACH_VEC(c, n, cols, gelu_back_one(to, d, from, c, n));
+    }
+}
+
+VEC_INLINE void swiglu_one(struct weft_mat out, struct weft_mat gate, struct weft_mat up,
+                           size_t c, size_t n)
+{
+    vec x = row_load(gate, c, n);
+    row_store(out, c, n, x * sigmoid(x) * row_load(up, c, n));
+}
+
+void WEFT_KERN(weft_ops_swiglu_forward)(struct weft_mat out, struct weft_mat gate,
+                                        struct weft_mat up, size_t rows, size_t cols)
+{
+    for (size_t r = 0; r < rows; r++) {
+        struct weft_mat to = row_of(out, r), g = row_of(gate, r), u = row_of(up, r);
+        EACH_VEC(c, n, cols, swiglu_one(to, g, u, c, n));
+    }
+}
+
+VEC_INLINE void swiglu_back_one(struct weft_mat dgate, struct weft_mat dup, struct weft_mat dy,
+                                struct weft_mat gate, struct weft_mat up, size_t c, size_t n)
+{
+    vec x = row_load(gate, c, n), u = row_load(up, c, n), d = row_load(dy, c, n);
+    struct opening s = sigmoid_both(x);
+    vec opened = d * s.open;
+    row_store(dgate, c, n, opened * u * (1.0f + x * s.shut));
+    row_store(dup, c, n, opened * x);
+}
+
+void WEFT_KERN(weft_ops_swiglu_backward)(struct weft_mat dgate, struct weft_mat dup,
+                                         struct weft_mat dy, struct weft_mat gate,
+                                         struct weft_mat up, size_t rows, size_t cols)
+{
+    for (size_t r = 0; r < rows; r++) {
+        struct weft_mat dg = row_of(dgate, r), du = row_of(dup, r), d = row_of(dy, r);
+        struct weft_mat g = row_of(gate, r), u = row_of(up, r);
+        EACH_VEC(c, n, cols, swiglu_back_one(dg, du, d, g, u, c, n));
+    }
+}

@@ -1,0 +1,87 @@
+#include <assert.h>
+#include <math.h>
+
+#include "compute/kern/fast/ops_priv.h"
+
+/* Elements whose exponentials are summed in fp32; the sums of these blocks go into a double. */
+enum { SUM_BLOCK = 1024 };
+
+/* The largest element; NaN when an element is infinite.  A NaN is passed over, as its exponential
+ * will spoil the sum anyway. */
+static float largest(const float *row, size_t cols)
+{
+    vec most[LANES], least[LANES];
+    for (int k = 0; k < LANES; k++)
+        most[k] = least[k] = vec_set(row[0]);
+    EACH_VEC_SUMMED(c, n, k, cols, {
+        vec x = vec_first(f32_load(row, c, n), n, vec_set(row[0]));
+        most[k] = vec_max(x, most[k]);
+        least[k] = vec_min(x, least[k]);
+    });
+    float high = -INFINITY, low = INFINITY;
+    for (int k = 0; k < LANES; k++)
+        for (int i = 0; i < VEC; i++) {
+            high = most[k][i] > high ? most[k][i] : high;
+            low = least[k][i] < low ? least[k][i] : low;
+        }
+    return isfinite(high) && isfinite(low) ? high : NAN;
+}
+
+VEC_INLINE vec exp_from(const float *row, float most, size_t c, size_t n)
+{
+    return vec_first(vec_exp(f32_load(row, c, n) - most), n, (vec){0});
+}
+
+static double sum_exp(const float *row, float most, size_t cols)
+{
+    double sum = 0;
+    for (size_t at = 0; at < cols; at += SUM_BLOCK) {
+        size_t len = cols - at < SUM_BLOCK ? cols - at : SUM_BLOCK;
+        vec sums[LANES] = {{0}};
+        EACH_VEC_SUMMED(c, n, k, len, sums[k] += exp_from(row + at, most, c, n));
+        sum += sum_lanes(sums);
+    }
+    return sum;
+}
+
+static void fill_zero(struct weft_mat row, size_t col0, size_t col1)
+{
+    if (col0 < col1)
+        memset(weft_mat_at(row, 0, col0).at, 0, (col1 - col0) * weft_type_size(row.type));
+}
+
+static void put(struct weft_mat row, size_t c, float value)
+{
+    row_store(row, c, 1, vec_set(value));
+}
+
+/* One row; returns its loss. */
+static double row_loss(struct weft_mat d, const float *row, size_t target, float scale,
+                       size_t cols)
+{
+    float most = largest(row, cols), at_target = row[target];
+    double sum = sum_exp(row, most, cols);
+    double loss = log(sum) + ((double)most - at_target);
+    if (d.at == NULL)
+        return loss;
+    float factor = (float)(scale / sum);
+    EACH_VEC(c, n, cols, row_store(d, c, n, factor * vec_exp(f32_load(row, c, n) - most)));
+    put(d, target, (float)(scale * expm1(-loss))); /* p - 1, exact also when p is near 1 */
+    return loss;
+}
+
+void WEFT_KERN(weft_ops_cross_entropy)(double *losses, struct weft_mat dlogits,
+                                       struct weft_mat logits, const int32_t *targets,
+                                       float scale, size_t rows, size_t cols, size_t padded)
+{
+    for (size_t r = 0; r < rows; r++) {
+        struct weft_mat d = row_of(dlogits, r);
+        assert(targets[r] < (int32_t)cols);
+        bool counts = targets[r] >= 0;
+        losses[r] =
+            !counts ? 0
+                    : row_loss(d, weft_mat_f32(logits, r, 0), (size_t)targets[r], scale, cols);
+        if (d.at != NULL)
+            fill_zero(d, counts ? cols : 0, padded > cols ? padded : cols);
+    }
+}

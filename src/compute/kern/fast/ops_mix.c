@@ -1,0 +1,165 @@
+/* Block attention residuals.  With p = q * g and d_j = p . v_j, the score is s_j = rstd_j d_j; the
+ * gradient of s_j is alpha_j (dh . v_j - sum_k alpha_k dh . v_k). */
+#include <assert.h>
+#include <math.h>
+
+#include "compute/kern/fast/ops_priv.h"
+
+struct two_sums {
+    float a, b;
+};
+
+/* p . v and v . v */
+static struct two_sums score_sums(const float *v, const float *q, const float *g, size_t cols)
+{
+    vec dots[LANES] = {{0}}, squares[LANES] = {{0}};
+    EACH_VEC_SUMMED(c, n, k, cols, {
+        vec x = f32_load(v, c, n);
+        dots[k] += x * (f32_load(q, c, n) * f32_load(g, c, n));
+        squares[k] += x * x;
+    });
+    return (struct two_sums){sum_lanes(dots), sum_lanes(squares)};
+}
+
+/* p . v and dh . v */
+static struct two_sums gradient_sums(const float *v, const float *dh, const float *q,
+                                     const float *g, size_t cols)
+{
+    vec dots[LANES] = {{0}}, gradients[LANES] = {{0}};
+    EACH_VEC_SUMMED(c, n, k, cols, {
+        vec x = f32_load(v, c, n);
+        dots[k] += x * (f32_load(q, c, n) * f32_load(g, c, n));
+        gradients[k] += x * f32_load(dh, c, n);
+    });
+    return (struct two_sums){sum_lanes(dots), sum_lanes(gradients)};
+}
+
+/* Few numbers: in double it costs nothing that would be seen. */
+static void softmax(float *s, size_t n)
+{
+    double most = -INFINITY, sum = 0;
+    for (size_t j = 0; j < n; j++)
+        most = s[j] > most ? s[j] : most;
+    for (size_t j = 0; j < n; j++)
+        sum += exp(s[j] - most);
+    for (size_t j = 0; j < n; j++)
+        s[j] = (float)(exp(s[j] - most) / sum);
+}
+
+VEC_INLINE void mix_one(float *h, const float *const *v, const float *alpha, size_t n_mixed,
+                        size_t c, size_t n)
+{
+    vec sum = {0};
+    for (size_t j = 0; j < n_mixed; j++)
+        sum += alpha[j] * f32_load(v[j], c, n);
+    f32_store(h, c, n, sum);
+}
+
+/* Four vectors at a time, as each of the v is a stream of its own. */
+static void mix_row(float *h, const float *const *v, const float *alpha, size_t n, size_t cols)
+{
+    size_t c = 0;
+    for (; c + 4 * VEC <= cols; c += 4 * VEC) {
+        vec a = {0}, b = {0}, d = {0}, e = {0};
+        for (size_t j = 0; j < n; j++) {
+            const float *x = v[j] + c;
+            a += alpha[j] * vec_load(x);
+            b += alpha[j] * vec_load(x + VEC);
+            d += alpha[j] * vec_load(x + 2 * VEC);
+            e += alpha[j] * vec_load(x + 3 * VEC);
+        }
+        vec_store(h + c, a);
+        vec_store(h + c + VEC, b);
+        vec_store(h + c + 2 * VEC, d);
+        vec_store(h + c + 3 * VEC, e);
+    }
+    for (; c < cols; c += VEC)
+        mix_one(h, v, alpha, n, c, cols - c < VEC ? cols - c : VEC);
+}
+
+void WEFT_KERN(weft_ops_mix_forward)(struct weft_mat h, float *alpha, float *rstd,
+                                     const struct weft_mat *v, size_t n, const float *q,
+                                     const float *g, float eps, size_t rows, size_t cols)
+{
+    assert(n <= WEFT_MAX_MIX);
+    const float *at[WEFT_MAX_MIX];
+    for (size_t r = 0; r < rows; r++, alpha += n, rstd += n) {
+        for (size_t j = 0; j < n; j++) {
+            at[j] = weft_mat_f32(v[j], r, 0);
+            struct two_sums sums = score_sums(at[j], q, g, cols);
+            rstd[j] = 1 / sqrtf(sums.b / (float)cols + eps);
+            alpha[j] = rstd[j] * sums.a;
+        }
+        softmax(alpha, n);
+        mix_row(weft_mat_f32(h, r, 0), at, alpha, n, cols);
+    }
+}
+
+/* What one row's backward needs of one of its vectors:
+ * dv = alpha dh + toward p - pull v, and toward v is what it adds to t. */
+struct mixed {
+    const float *v;
+    float *dv;
+    float alpha, toward, pull;
+};
+
+static void weigh(struct mixed *m, size_t n, const float *dh, const float *rstd, const float *q,
+                  const float *g, size_t cols)
+{
+    double mean = 0;
+    for (size_t j = 0; j < n; j++) {
+        struct two_sums sums = gradient_sums(m[j].v, dh, q, g, cols);
+        m[j].pull = sums.a;   /* so far p . v */
+        m[j].toward = sums.b; /* so far the gradient of alpha */
+        mean += (double)m[j].alpha * sums.b;
+    }
+    for (size_t j = 0; j < n; j++) {
+        float ds = (float)(m[j].alpha * (m[j].toward - mean));
+        m[j].toward = ds * rstd[j];
+        m[j].pull *= m[j].toward * rstd[j] * rstd[j] / (float)cols;
+    }
+}
+
+VEC_INLINE void unmix_one(const struct mixed *m, size_t n_mixed, float *t, const float *dh,
+                          const float *q, const float *g, size_t c, size_t n)
+{
+    vec p = f32_load(q, c, n) * f32_load(g, c, n), d = f32_load(dh, c, n);
+    vec sum = f32_load(t, c, n);
+    for (size_t j = 0; j < n_mixed; j++) {
+        vec x = f32_load(m[j].v, c, n);
+        f32_store(m[j].dv, c, n, m[j].alpha * d + (m[j].toward * p - m[j].pull * x));
+        sum += m[j].toward * x;
+    }
+    f32_store(t, c, n, sum);
+}
+
+/* t = sum of toward_j v_j over rows and j lies in dq until the end: dq = g * t, dg = q * t. */
+VEC_INLINE void finish_one(float *dq, float *dg, const float *q, const float *g, size_t c,
+                           size_t n)
+{
+    vec t = f32_load(dq, c, n);
+    f32_store(dg, c, n, t * f32_load(q, c, n));
+    f32_store(dq, c, n, t * f32_load(g, c, n));
+}
+
+void WEFT_KERN(weft_ops_mix_backward)(const struct weft_mat *dv, float *dq, float *dg,
+                                      struct weft_mat dh, const float *alpha, const float *rstd,
+                                      const struct weft_mat *v, size_t n, const float *q,
+                                      const float *g, size_t rows, size_t cols)
+{
+    assert(n <= WEFT_MAX_MIX);
+    struct mixed m[WEFT_MAX_MIX];
+    if (cols > 0)
+        memset(dq, 0, cols * sizeof *dq);
+    for (size_t r = 0; r < rows; r++) {
+        const float *d = weft_mat_f32(dh, r, 0);
+        for (size_t j = 0; j < n; j++) {
+            m[j].v = weft_mat_f32(v[j], r, 0);
+            m[j].dv = weft_mat_f32(dv[j], r, 0);
+            m[j].alpha = alpha[r * n + j];
+        }
+        weigh(m, n, d, rstd + r * n, q, g, cols);
+        EACH_VEC(c, k, cols, unmix_one(m, n, dq, d, q, g, c, k));
+    }
+    EACH_VEC(c, k, cols, finish_one(dq, dg, q, g, c, k));
+}

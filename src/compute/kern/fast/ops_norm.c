@@ -1,0 +1,155 @@
+/* The two normalizations.  A row is gone over two or three times; it stays in the first-level
+ * cache meanwhile.  The formulas are in compute/kern/ref/ops_norm.c. */
+#include <math.h>
+
+#include "compute/kern/fast/ops_priv.h"
+
+VEC_INLINE float row_sum(struct weft_mat x, size_t cols)
+{
+    vec sums[LANES] = {{0}};
+    EACH_VEC_SUMMED(c, n, k, cols, sums[k] += row_load(x, c, n));
+    return sum_lanes(sums);
+}
+
+VEC_INLINE vec squares_from(struct weft_mat x, float middle, size_t c, size_t n)
+{
+    vec away = vec_first(row_load(x, c, n) - middle, n, (vec){0});
+    return away * away;
+}
+
+VEC_INLINE float row_squares(struct weft_mat x, float middle, size_t cols)
+{
+    vec sums[LANES] = {{0}};
+    EACH_VEC_SUMMED(c, n, k, cols, sums[k] += squares_from(x, middle, c, n));
+    return sum_lanes(sums);
+}
+
+VEC_INLINE void scale_one(struct weft_mat out, struct weft_mat x, float middle, float scale,
+                          const float *w, const float *b, size_t c, size_t n)
+{
+    vec y = (row_load(x, c, n) - middle) * scale * f32_load(w, c, n);
+    if (b != NULL)
+        y += f32_load(b, c, n);
+    row_store(out, c, n, y);
+}
+
+void WEFT_KERN(weft_ops_layernorm_forward)(struct weft_mat out, float *mean, float *rstd,
+                                           struct weft_mat x, const float *w, const float *b,
+                                           float eps, size_t rows, size_t cols)
+{
+    for (size_t r = 0; r < rows; r++) {
+        struct weft_mat to = row_of(out, r), from = row_of(x, r);
+        float middle = row_sum(from, cols) / (float)cols;
+        float scale = 1 / sqrtf(row_squares(from, middle, cols) / (float)cols + eps);
+        EACH_VEC(c, n, cols, scale_one(to, from, middle, scale, w, b, c, n));
+        mean[r] = middle;
+        rstd[r] = scale;
+    }
+}
+
+void WEFT_KERN(weft_ops_rmsnorm_forward)(struct weft_mat out, float *rstd, struct weft_mat x,
+                                         const float *w, float eps, size_t rows, size_t cols)
+{
+    for (size_t r = 0; r < rows; r++) {
+        struct weft_mat to = row_of(out, r), from = row_of(x, r);
+        float scale = 1 / sqrtf(row_squares(from, 0, cols) / (float)cols + eps);
+        EACH_VEC(c, n, cols, scale_one(to, from, 0, scale, w, NULL, c, n));
+        rstd[r] = scale;
+    }
+}
+
+/* One row of a backward.  `db` and the mean of e are LayerNorm's alone. */
+struct back_row {
+    struct weft_mat dx, past, keep, dy, x;
+    const float *w;
+    float *dw, *db;
+    float middle, scale;   /* the row's mean and rstd */
+    float e_mean, ez_mean; /* of e = dy * w and of e z, z = (x - mean) * rstd */
+};
+
+/* Adds to the row's two sums, and to the parameters' gradients on the way. */
+VEC_INLINE void back_sums(const struct back_row *b, vec *e_sum, vec *ez_sum, size_t c, size_t n)
+{
+    vec dy = row_load(b->dy, c, n);
+    vec z = (row_load(b->x, c, n) - b->middle) * b->scale;
+    vec e = dy * f32_load(b->w, c, n);
+    *ez_sum += e * z;
+    f32_store(b->dw, c, n, f32_load(b->dw, c, n) + dy * z);
+    if (b->db != NULL) {
+        *e_sum += e;
+        f32_store(b->db, c, n, f32_load(b->db, c, n) + dy);
+    }
+}
+
+VEC_INLINE void back_one(const struct back_row *b, size_t c, size_t n)
+{
+    vec e = row_load(b->dy, c, n) * f32_load(b->w, c, n);
+    vec z = (row_load(b->x, c, n) - b->middle) * b->scale;
+    vec d = b->scale * (e - b->e_mean - z * b->ez_mean);
+    vec before = {0};
+    if (b->past.at != NULL)
+        before = row_load(b->past, c, n);
+    if (b->keep.at != NULL)
+        row_store(b->keep, c, n, before);
+    row_store(b->dx, c, n, before + d);
+}
+
+VEC_INLINE void back_row(struct back_row *b, size_t cols)
+{
+    vec e_sums[LANES] = {{0}}, ez_sums[LANES] = {{0}};
+    EACH_VEC_SUMMED(c, n, k, cols, back_sums(b, &e_sums[k], &ez_sums[k], c, n));
+    b->e_mean = sum_lanes(e_sums) / (float)cols;
+    b->ez_mean = sum_lanes(ez_sums) / (float)cols;
+    EACH_VEC(c, n, cols, back_one(b, c, n));
+}
+
+void WEFT_KERN(weft_ops_layernorm_backward)(struct weft_mat dx, struct weft_mat past,
+                                            struct weft_mat keep, float *dw, float *db,
+                                            struct weft_mat dy, struct weft_mat x,
+                                            const float *mean, const float *rstd,
+                                            const float *w, size_t rows, size_t cols)
+{
+    if (cols > 0) {
+        memset(dw, 0, cols * sizeof *dw);
+        memset(db, 0, cols * sizeof *db);
+    }
+    for (size_t r = 0; r < rows; r++) {
+        struct back_row b = {row_of(dx, r),
+                             row_of(past, r),
+                             row_of(keep, r),
+                             row_of(dy, r),
+                             row_of(x, r),
+                             w,
+                             dw,
+                             db,
+                             mean[r],
+                             rstd[r],
+                             0,
+                             0};
+        back_row(&b, cols);
+    }
+}
+
+void WEFT_KERN(weft_ops_rmsnorm_backward)(struct weft_mat dx, struct weft_mat past,
+                                          struct weft_mat keep, float *dw, struct weft_mat dy,
+                                          struct weft_mat x, const float *rstd, const float *w,
+                                          size_t rows, size_t cols)
+{
+    if (cols > 0)
+        memset(dw, 0, cols * sizeof *dw);
+    for (size_t r = 0; r < rows; r++) {
+        struct back_row b = {row_of(dx, r),
+                             row_of(past, r),
+                             row_of(keep, r),
+                             row_of(dy, r),
+                             row_of(x, r),
+                             w,
+                             dw,
+                             NULL,
+                             0,
+                             rstd[r],
+                             0,
+                             0};
+        back_row(&b, cols);
+    }
+}

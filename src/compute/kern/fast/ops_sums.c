@@ -1,0 +1,241 @@
+/* Sums of gradients and what becomes of them. */
+#include <assert.h>
+
+#include "compute/kern/fast/exact.h"
+#include "compute/kern/fast/ops_priv.h"
+
+static const int32_t below_4096 = 0x457fffff;
+
+/* What went wrong so far: a contribution whose bits, without the sign, are those of 4096 or more,
+ * and a sum of 2^62 or more. */
+struct damage {
+    vec_i32 contributions;
+    vec_half_u64 sums;
+};
+
+static bool any_damage(const struct damage *d)
+{
+    return vec_any(d->contributions) || any_negative(d->sums);
+}
+
+/* VEC elements. */
+VEC_INLINE void exact_add(int64_t *sums, const float *x, bool fresh, struct damage *d)
+{
+    d->contributions |= (vec_i32)vec_abs(vec_load(x)) > below_4096;
+    for (int i = 0; i < VEC; i += HALF) {
+        vec_half_u64 sum = (vec_half_u64)exact_from(half_load(x + i));
+        if (!fresh) {
+            sum += (vec_half_u64)exact_load(sums + i);
+            d->sums |= exact_beyond(sum);
+        }
+        exact_store(sums + i, (vec_half_i64)sum);
+    }
+}
+
+VEC_INLINE bool exact_add_row(int64_t *sums, const float *x, size_t n, bool fresh)
+{
+    struct damage d = {{0}, {0}};
+    size_t i = 0;
+    for (; i + VEC <= n; i += VEC)
+        exact_add(sums + i, x + i, fresh, &d);
+    if (i < n) {
+        float last_x[VEC] = {0};
+        int64_t last[VEC] = {0};
+        memcpy(last_x, x + i, (n - i) * sizeof *x);
+        if (!fresh)
+            memcpy(last, sums + i, (n - i) * sizeof *sums);
+        exact_add(last, last_x, fresh, &d);
+        memcpy(sums + i, last, (n - i) * sizeof *sums);
+    }
+    return any_damage(&d);
+}
+
+VEC_INLINE void fast_add(float *sums, const float *x, size_t c, size_t n, bool fresh,
+                         vec_i32 *bad)
+{
+    vec sum = f32_load(x, c, n);
+    if (!fresh)
+        sum += f32_load(sums, c, n);
+    *bad |= (vec_i32)vec_abs(sum) > 0x7f7fffff;
+    f32_store(sums, c, n, sum);
+}
+
+VEC_INLINE void only_put(float *sums, const float *x, size_t c, size_t n, vec_i32 *bad)
+{
+    vec sum = f32_load(x, c, n);
+    *bad |= (vec_i32)vec_abs(sum) > below_4096;
+    f32_store(sums, c, n, exact_round(sum));
+}
+
+static bool only_put_row(float *sums, const float *x, size_t n)
+{
+    vec_i32 bad = {0};
+    EACH_VEC(i, k, n, only_put(sums, x, i, k, &bad));
+    return vec_any(bad);
+}
+
+static bool fast_add_row(float *sums, const float *x, size_t n, bool fresh)
+{
+    vec_i32 bad = {0};
+    if (fresh)
+        EACH_VEC(i, k, n, fast_add(sums, x, i, k, true, &bad));
+    else
+        EACH_VEC(i, k, n, fast_add(sums, x, i, k, false, &bad));
+    return vec_any(bad);
+}
+
+bool WEFT_KERN(weft_ops_sink_add)(struct weft_sink sink, const float *x, size_t n)
+{
+    assert(!sink.only || (sink.fast != NULL && sink.fresh));
+    if (sink.only)
+        return only_put_row(sink.fast, x, n);
+    if (sink.exact == NULL)
+        return fast_add_row(sink.fast, x, n, sink.fresh);
+    return sink.fresh ? exact_add_row(sink.exact, x, n, true)
+                      : exact_add_row(sink.exact, x, n, false);
+}
+
+static bool has_before(const int32_t *ids, size_t r)
+{
+    size_t before = 0;
+    while (ids[before] != ids[r])
+        before++;
+    return before < r;
+}
+
+enum { PIECE = 64 }; /* columns whose sums are on the stack */
+
+/* All rows with the id of row r, which is the first, and what the table has. */
+static bool only_scatter(float *table, const int32_t *ids, struct weft_mat dx, size_t r,
+                         size_t rows, size_t col, size_t n)
+{
+    int64_t sums[PIECE];
+    bool bad = exact_add_row(sums, table, n, true);
+    for (size_t like = r; like < rows; like++)
+        if (ids[like] == ids[r])
+            bad |= exact_add_row(sums, weft_mat_f32(dx, like, col), n, false);
+    WEFT_KERN(weft_ops_exact_value)(table, sums, n);
+    return bad;
+}
+
+bool WEFT_KERN(weft_ops_scatter)(struct weft_sink sink, size_t table_cols, const int32_t *ids,
+                                 struct weft_mat dx, size_t rows, size_t col0, size_t col1)
+{
+    assert(!sink.fresh);
+    bool bad = false;
+    for (size_t r = 0; r < rows; r++) {
+        size_t at = (size_t)ids[r] * table_cols + col0;
+        if (sink.only) {
+            for (size_t c = col0; c < col1 && !has_before(ids, r); c += PIECE)
+                bad |= only_scatter(sink.fast + at + (c - col0), ids, dx, r, rows, c,
+                                    col1 - c < PIECE ? col1 - c : PIECE);
+            continue;
+        }
+        const float *x = weft_mat_f32(dx, r, col0);
+        bad |= sink.exact != NULL ? exact_add_row(sink.exact + at, x, col1 - col0, false)
+                                  : fast_add_row(sink.fast + at, x, col1 - col0, false);
+    }
+    return bad;
+}
+
+/* HALF elements. */
+VEC_INLINE vec_half_u64 merge(int64_t *a, const int64_t *b)
+{
+    vec_half_u64 more = (vec_half_u64)exact_load(b), sum = (vec_half_u64)exact_load(a) + more;
+    exact_store(a, (vec_half_i64)sum);
+    return exact_beyond(sum) | exact_beyond(more);
+}
+
+bool WEFT_KERN(weft_ops_exact_merge)(int64_t *a, const int64_t *b, size_t n)
+{
+    vec_half_u64 bad = {0};
+    size_t i = 0;
+    for (; i + HALF <= n; i += HALF)
+        bad |= merge(a + i, b + i);
+    if (i < n) {
+        int64_t last_a[HALF] = {0}, last_b[HALF] = {0};
+        memcpy(last_a, a + i, (n - i) * sizeof *a);
+        memcpy(last_b, b + i, (n - i) * sizeof *b);
+        bad |= merge(last_a, last_b);
+        memcpy(a + i, last_a, (n - i) * sizeof *a);
+    }
+    return any_negative(bad);
+}
+
+/* The gradient's elements i .. i + n as fp32, n <= VEC; exactly one of the two is not NULL. */
+VEC_INLINE vec gradient(const int64_t *exact, const float *fast, size_t i, size_t n)
+{
+    if (exact == NULL)
+        return f32_load(fast, i, n);
+    if (n == VEC)
+        return exact_to_vec(exact + i);
+    int64_t last[VEC] = {0};
+    memcpy(last, exact + i, n * sizeof *exact);
+    return exact_to_vec(last);
+}
+
+void WEFT_KERN(weft_ops_exact_value)(float *out, const int64_t *sums, size_t n)
+{
+    EACH_VEC(i, k, n, f32_store(out, i, k, gradient(sums, NULL, i, k)));
+}
+
+/* Sixteen sums by the index modulo 16, whatever the width of a vector.  The square of an fp32 is
+ * exact in double, so it does not matter whether it is fused with the addition. */
+enum { SQUARE_LANES = 16 / HALF };
+
+VEC_INLINE void add_squares(vec_half_f64 *sums, vec x)
+{
+    vec_half_f64 low = half_to_f64(__builtin_shufflevector(x, x, VEC_LOW_HALF));
+    vec_half_f64 high = half_to_f64(__builtin_shufflevector(x, x, VEC_HIGH_HALF));
+    sums[0] += low * low;
+    sums[1] += high * high;
+}
+
+double WEFT_KERN(weft_ops_sum_squares)(const int64_t *exact, const float *fast, size_t n)
+{
+    assert(n <= WEFT_NORM_BLOCK);
+    vec_half_f64 lanes[SQUARE_LANES] = {{0}};
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (int k = 0; k < 16 / VEC; k++)
+            add_squares(lanes + 2 * k, gradient(exact, fast, i + (size_t)k * VEC, VEC));
+    for (int k = 0; i < n; k++, i += VEC)
+        add_squares(lanes + 2 * k, gradient(exact, fast, i, n - i < VEC ? n - i : VEC));
+    double sums[16];
+    memcpy(sums, lanes, sizeof sums);
+    for (int half = 8; half > 0; half /= 2)
+        for (int k = 0; k < half; k++)
+            sums[k] += sums[k + half];
+    return sums[0];
+}
+
+/* What all elements have in common, each divided and multiplied out once. */
+struct adamw_factors {
+    float scale, beta1, rest1, beta2, rest2, step, correct2, eps, keep;
+};
+
+VEC_INLINE void adamw_one(float *w, float *m, float *v, vec g, size_t i, size_t n,
+                          const struct adamw_factors *f)
+{
+    g *= f->scale;
+    vec m1 = f->beta1 * f32_load(m, i, n) + f->rest1 * g;
+    vec v1 = f->beta2 * f32_load(v, i, n) + f->rest2 * (g * g);
+    f32_store(m, i, n, m1);
+    f32_store(v, i, n, v1);
+    vec step = f->step * m1 / (vec_sqrt(v1 * f->correct2) + f->eps);
+    f32_store(w, i, n, f->keep * f32_load(w, i, n) - step);
+}
+
+void WEFT_KERN(weft_ops_adamw)(float *w, float *m, float *v, const int64_t *exact,
+                               const float *fast, size_t n, const struct weft_adamw *how)
+{
+    const struct adamw_factors f = {
+        how->scale,        how->beta1,     1 - how->beta1,
+        how->beta2,        1 - how->beta2, how->lr / how->correct1,
+        1 / how->correct2, how->eps,       (float)(1 - (double)how->lr * how->decay),
+    };
+    if (exact != NULL)
+        EACH_VEC(i, k, n, adamw_one(w, m, v, gradient(exact, NULL, i, k), i, k, &f));
+    else
+        EACH_VEC(i, k, n, adamw_one(w, m, v, gradient(NULL, fast, i, k), i, k, &f));
+}

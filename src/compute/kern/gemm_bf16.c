@@ -1,0 +1,20 @@
+/* Compiled for AVX-512 with bf16 dot products where the compiler has them (CMakeLists.txt). */
+#if defined(__AVX512BF16__)
+
+#include <immintrin.h>
+
+#define PAIR_DOT(acc, a, b) _mm512_dpbf16_ps(acc, (__m512bh)(a), (__m512bh)(b))
+#include "compute/kern/gemm_pairs.h"
+
+extern const struct weft_gemm_kernel weft_gemm_kernel_bf16;
+const struct weft_gemm_kernel weft_gemm_kernel_bf16 = {
+    .rows = pair_panel_rows,
+    .sink = pair_sink,
+    .pack_strips = pair_pack_strips,
+    .pack_panel = pair_pack_panel,
+    .pack_weight = pair_pack_weight,
+};
+
+#else
+typedef int weft_gemm_bf16_is_elsewhere; /* a file may not be empty */
+#endif

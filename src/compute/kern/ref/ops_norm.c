@@ -1,0 +1,103 @@
+/* The two normalizations.  Both backwards come from the same place: with z = (x - mean) * rstd
+ * (mean 0 for RMSNorm) and e = dy * w,
+ *
+ *     dx = rstd * (e - [mean of e, LayerNorm only] - z * mean of e z)
+ */
+#include <math.h>
+
+#include "compute/kern/ref/ops_priv.h"
+
+void weft_ref_layernorm_forward(struct weft_mat out, float *mean, float *rstd,
+                                struct weft_mat x, const float *w, const float *b, float eps,
+                                size_t rows, size_t cols)
+{
+    for (size_t r = 0; r < rows; r++) {
+        double sum = 0, squares = 0;
+        for (size_t c = 0; c < cols; c++)
+            sum += weft_ref_get(x, r, c);
+        double middle = sum / (double)cols;
+        for (size_t c = 0; c < cols; c++)
+            squares += pow(weft_ref_get(x, r, c) - middle, 2);
+        double scale = 1 / sqrt(squares / (double)cols + eps);
+        for (size_t c = 0; c < cols; c++)
+            weft_ref_put(out, r, c, (weft_ref_get(x, r, c) - middle) * scale * w[c] + b[c]);
+        mean[r] = (float)middle;
+        rstd[r] = (float)scale;
+    }
+}
+
+void weft_ref_rmsnorm_forward(struct weft_mat out, float *rstd, struct weft_mat x,
+                              const float *w, float eps, size_t rows, size_t cols)
+{
+    for (size_t r = 0; r < rows; r++) {
+        double squares = 0;
+        for (size_t c = 0; c < cols; c++)
+            squares += pow(weft_ref_get(x, r, c), 2);
+        double scale = 1 / sqrt(squares / (double)cols + eps);
+        for (size_t c = 0; c < cols; c++)
+            weft_ref_put(out, r, c, weft_ref_get(x, r, c) * scale * w[c]);
+        rstd[r] = (float)scale;
+    }
+}
+
+static double row_mean(const float *mean, size_t r)
+{
+    return mean != NULL ? mean[r] : 0;
+}
+
+/* dw[c] and db[c] first, while `keep` has not yet overwritten x. */
+static void parameters_backward(float *dw, float *db, struct weft_mat dy, struct weft_mat x,
+                                const float *mean, const float *rstd, size_t rows, size_t cols)
+{
+    for (size_t c = 0; c < cols; c++) {
+        double dw_sum = 0, db_sum = 0;
+        for (size_t r = 0; r < rows; r++) {
+            double d = weft_ref_get(dy, r, c);
+            dw_sum += d * (weft_ref_get(x, r, c) - row_mean(mean, r)) * rstd[r];
+            db_sum += d;
+        }
+        dw[c] = (float)dw_sum;
+        if (db != NULL)
+            db[c] = (float)db_sum;
+    }
+}
+
+/* mean and db NULL: RMSNorm. */
+static void norm_backward(struct weft_mat dx, struct weft_mat past, struct weft_mat keep,
+                          float *dw, float *db, struct weft_mat dy, struct weft_mat x,
+                          const float *mean, const float *rstd, const float *w, size_t rows,
+                          size_t cols)
+{
+    parameters_backward(dw, db, dy, x, mean, rstd, rows, cols);
+    for (size_t r = 0; r < rows; r++) {
+        double e_sum = 0, ez_sum = 0;
+        for (size_t c = 0; c < cols; c++) {
+            double e = weft_ref_get(dy, r, c) * w[c];
+            e_sum += mean != NULL ? e : 0;
+            ez_sum += e * (weft_ref_get(x, r, c) - row_mean(mean, r)) * rstd[r];
+        }
+        for (size_t c = 0; c < cols; c++) {
+            double e = weft_ref_get(dy, r, c) * w[c];
+            double z = (weft_ref_get(x, r, c) - row_mean(mean, r)) * rstd[r];
+            double before = weft_ref_get(past, r, c);
+            double d = rstd[r] * (e - e_sum / (double)cols - z * ez_sum / (double)cols);
+            weft_ref_put(keep, r, c, before);
+            weft_ref_put(dx, r, c, before + d);
+        }
+    }
+}
+
+void weft_ref_layernorm_backward(struct weft_mat dx, struct weft_mat past, struct weft_mat keep,
+                                 float *dw, float *db, struct weft_mat dy, struct weft_mat x,
+                                 const float *mean, const float *rstd, const float *w,
+                                 size_t rows, size_t cols)
+{
+    norm_backward(dx, past, keep, dw, db, dy, x, mean, rstd, w, rows, cols);
+}
+
+void weft_ref_rmsnorm_backward(struct weft_mat dx, struct weft_mat past, struct weft_mat keep,
+                               float *dw, struct weft_mat dy, struct weft_mat x,
+                               const float *rstd, const float *w, size_t rows, size_t cols)
+{
+    norm_backward(dx, past, keep, dw, NULL, dy, x, NULL, rstd, w, rows, cols);
+}

@@ -1,0 +1,86 @@
+/* Sums of gradients and what becomes of them. */
+#include <assert.h>
+#include <math.h>
+
+#include "compute/kern/ref/ops_priv.h"
+
+static const double unit = 0x1p-50;
+static const int64_t limit = INT64_C(1) << 62; /* 2^12 in units of 2^-50 */
+_Static_assert(WEFT_EXACT_BITS == 50, "the unit and the limit say so");
+
+/* a += b.  True when a, b or the sum is out of range; a is then left alone. */
+static bool exact_add(int64_t *a, int64_t b)
+{
+    if (*a <= -limit || *a >= limit || b <= -limit || b >= limit)
+        return true;
+    *a += b;
+    return *a <= -limit || *a >= limit;
+}
+
+bool weft_ref_sink_add(struct weft_sink sink, const float *x, size_t n)
+{
+    bool bad = false;
+    for (size_t i = 0; i < n; i++) {
+        if (sink.exact != NULL) {
+            if (sink.fresh)
+                sink.exact[i] = 0;
+            bad |= !(fabsf(x[i]) < 4096) || exact_add(&sink.exact[i], llrint(x[i] / unit));
+        } else if (sink.only) {
+            bad |= !(fabsf(x[i]) < 4096);
+            sink.fast[i] = (float)(rint(x[i] / unit) * unit + 0.0);
+        } else {
+            sink.fast[i] = sink.fresh ? x[i] : sink.fast[i] + x[i];
+            bad |= !isfinite(sink.fast[i]);
+        }
+    }
+    return bad;
+}
+
+bool weft_ref_exact_merge(int64_t *a, const int64_t *b, size_t n)
+{
+    bool bad = false;
+    for (size_t i = 0; i < n; i++)
+        bad |= exact_add(&a[i], b[i]);
+    return bad;
+}
+
+void weft_ref_exact_value(float *out, const int64_t *sums, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (float)sums[i] * (float)unit;
+}
+
+static float gradient(const int64_t *exact, const float *fast, size_t i)
+{
+    return exact != NULL ? (float)exact[i] * (float)unit : fast[i];
+}
+
+/* Sixteen sums, by the index modulo 16, then pairs at half the distance: the order that every
+ * set of instructions can keep. */
+double weft_ref_sum_squares(const int64_t *exact, const float *fast, size_t n)
+{
+    assert(n <= WEFT_NORM_BLOCK);
+    double sums[16] = {0};
+    for (size_t i = 0; i < n; i++) {
+        double x = gradient(exact, fast, i);
+        sums[i % 16] += x * x;
+    }
+    for (size_t half = 8; half > 0; half /= 2)
+        for (size_t i = 0; i < half; i++)
+            sums[i] += sums[i + half];
+    return sums[0];
+}
+
+void weft_ref_adamw(float *w, float *m, float *v, const int64_t *exact, const float *fast,
+                    size_t n, const struct weft_adamw *how)
+{
+    for (size_t i = 0; i < n; i++) {
+        double g = gradient(exact, fast, i) * (double)how->scale;
+        double m1 = how->beta1 * (double)m[i] + (1 - (double)how->beta1) * g;
+        double v1 = how->beta2 * (double)v[i] + (1 - (double)how->beta2) * g * g;
+        double step = m1 / how->correct1 / (sqrt(v1 / how->correct2) + how->eps);
+        m[i] = (float)m1;
+        v[i] = (float)v1;
+        w[i] = (float)(w[i] * (1 - (double)how->lr * how->decay) - how->lr * step);
+    }
+}

@@ -1,0 +1,27 @@
+#include "compute/kern/ref/ops_priv.h"
+
+const struct weft_ops weft_ops_ref = {
+    .embed = weft_ref_embed,
+    .scatter = weft_ref_scatter,
+    .layernorm_forward = weft_ref_layernorm_forward,
+    .layernorm_backward = weft_ref_layernorm_backward,
+    .rmsnorm_forward = weft_ref_rmsnorm_forward,
+    .rmsnorm_backward = weft_ref_rmsnorm_backward,
+    .rope = weft_ref_rope,
+    .gelu_forward = weft_ref_gelu_forward,
+    .gelu_backward = weft_ref_gelu_backward,
+    .swiglu_forward = weft_ref_swiglu_forward,
+    .swiglu_backward = weft_ref_swiglu_backward,
+    .cross_entropy = weft_ref_cross_entropy,
+    .mix_forward = weft_ref_mix_forward,
+    .mix_backward = weft_ref_mix_backward,
+    .convert = weft_ref_convert,
+    .add = weft_ref_add,
+    .column_sums = weft_ref_column_sums,
+    .sink_add = weft_ref_sink_add,
+    .exact_merge = weft_ref_exact_merge,
+    .exact_value = weft_ref_exact_value,
+    .sum_squares = weft_ref_sum_squares,
+    .adamw = weft_ref_adamw,
+    .find_bad = weft_ref_find_bad,
+};

@@ -1,0 +1,59 @@
+/* What the files of inference share. */
+#ifndef COMPUTE_MODEL_INFER_PRIV_H
+#define COMPUTE_MODEL_INFER_PRIV_H
+
+#include <stdbool.h>
+
+#include "compute/kern/ops.h"
+#include "compute/model/infer.h"
+
+enum {
+    WEFT_INFER_CHUNK = 32, /* tokens that go through the layers together */
+    WEFT_INFER_ALIGN = 64,
+};
+
+/* A parameter as it is used: matrices of products are (outputs, inputs). */
+struct infer_weight {
+    struct weft_mat mat; /* at == NULL: the model has none; vectors are fp32 */
+    size_t rows, cols;
+    bool turned; /* the file has it the other way round */
+};
+
+struct weft_infer {
+    struct weft_infer_spec spec;
+    const struct weft_ops *ops;
+    struct weft_param_list params; /* owned */
+    struct infer_weight *weights;  /* owned: [item][role] */
+    size_t dim, head, kv_cols, qkv_cols, ffn, n_blocks;
+    bool llama, mixed;
+    uint32_t position;
+
+    char *values; /* owned: all weights */
+    size_t value_bytes;
+    /* Of each layer, of each head of keys: (room, head). */
+    float *keys, *values_kept; /* owned */
+    size_t cache_bytes;
+    float *cosines, *sines; /* owned: Llama, (room, head / 2) */
+
+    /* Of the tokens under way, CHUNK rows each. */
+    float *x;      /* the stream; with block residuals the open sum */
+    float *h;      /* a mix */
+    float *normed; /* a norm's output */
+    float *qkv, *att;
+    float *up, *gate, *act;  /* GPT-2's activation is where its input was */
+    float *blocks;           /* (n_blocks, CHUNK, dim) */
+    float *alpha, *mix_rstd; /* (CHUNK, n_blocks + 1) */
+    int32_t places[WEFT_INFER_CHUNK];
+    float mean[WEFT_INFER_CHUNK], rstd[WEFT_INFER_CHUNK];
+    float *scores;  /* (threads, room) */
+    char *activity; /* owned: all of the above */
+    size_t activity_bytes;
+};
+
+static inline const struct infer_weight *weft_infer_weight(const struct weft_infer *m,
+                                                           uint32_t item, enum weft_role role)
+{
+    return &m->weights[(size_t)item * WEFT_N_ROLES + role];
+}
+
+#endif

@@ -1,0 +1,129 @@
+#include "compute/model/infer_sample.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "base/random.h"
+
+/* Keeps these random numbers apart from those that the same seed gives elsewhere. */
+enum { STREAM = 0x73616d70 };
+
+enum weft_status weft_sampling_check(const struct weft_sampling *how, struct weft_error *err)
+{
+    if (!(how->temperature >= 0 && how->temperature <= 1e6))
+        return WEFT_FAIL(err, WEFT_USAGE, "a temperature of %g: give 0 to 1000000",
+                         how->temperature);
+    if (!(how->top_p > 0 && how->top_p <= 1))
+        return WEFT_FAIL(err, WEFT_USAGE, "a top-p of %g: give more than 0, up to 1",
+                         how->top_p);
+    return WEFT_OK;
+}
+
+static bool before(struct weft_candidate a, struct weft_candidate b)
+{
+    return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
+}
+
+/* A heap with the most likely token on top: only as many are put in order as are looked at. */
+static void sift(struct weft_candidate *heap, size_t n, size_t at)
+{
+    struct weft_candidate moved = heap[at];
+    for (size_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && before(heap[child + 1], heap[child]))
+            child++;
+        if (!before(heap[child], moved))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = moved;
+}
+
+static struct weft_candidate pop(struct weft_candidate *heap, size_t *n)
+{
+    struct weft_candidate top = heap[0];
+    heap[0] = heap[--*n];
+    sift(heap, *n, 0);
+    heap[*n] = top; /* taken ones gather at the end: the first of them is the last element */
+    return top;
+}
+
+static int32_t greatest(const float *logits, size_t n)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < n; i++)
+        best = logits[i] > logits[best] ? i : best;
+    return (int32_t)best;
+}
+
+/* The i-th of those that were taken, the most likely first. */
+static struct weft_candidate taken(const struct weft_candidate *work, size_t n, size_t i)
+{
+    return work[n - 1 - i];
+}
+
+static double weight(float logit, float most, double temperature)
+{
+    return exp(((double)logit - most) / temperature);
+}
+
+static double uniform(uint64_t seed, uint64_t position)
+{
+    return (double)(weft_random_u64(seed, STREAM, position) >> 11) * 0x1p-53;
+}
+
+/* Among all tokens, in the order of their numbers. */
+static int32_t draw_from_all(const float *logits, size_t n, const struct weft_sampling *how,
+                             double u)
+{
+    float most = logits[greatest(logits, n)];
+    double total = 0, sum = 0;
+    int32_t last = 0;
+    for (size_t i = 0; i < n; i++)
+        total += weight(logits[i], most, how->temperature);
+    for (size_t i = 0; i < n; i++) {
+        double w = weight(logits[i], most, how->temperature);
+        sum += w;
+        last = w > 0 ? (int32_t)i : last; /* rounding can leave u * total just above the sum */
+        if (sum > u * total)
+            break;
+    }
+    return last;
+}
+
+int32_t weft_sample(const float *logits, size_t n, const struct weft_sampling *how,
+                    uint64_t position, struct weft_candidate *work)
+{
+    if (how->temperature == 0)
+        return greatest(logits, n);
+    double u = uniform(how->seed, position), total = 0, share = 0, sum = 0;
+    size_t left = n, k = how->top_k == 0 || how->top_k > n ? n : how->top_k, n_taken = 0;
+    if (k == n && how->top_p >= 1)
+        return draw_from_all(logits, n, how, u);
+    for (size_t i = 0; i < n; i++)
+        work[i] = (struct weft_candidate){logits[i], (int32_t)i};
+    for (size_t i = n / 2; i-- > 0;)
+        sift(work, n, i);
+    float most = work[0].logit;
+    if (k == n)
+        for (size_t i = 0; i < n; i++)
+            total += weight(logits[i], most, how->temperature);
+    else /* their share is of the k, which must be known first */
+        for (n_taken = 0; n_taken < k; n_taken++)
+            total += weight(pop(work, &left).logit, most, how->temperature);
+    /* The fewest that have the share: at least one. */
+    size_t n_kept = 0;
+    while (n_kept < k && (n_kept == 0 || share < how->top_p * total)) {
+        if (n_kept == n_taken) {
+            pop(work, &left);
+            n_taken++;
+        }
+        share += weight(taken(work, n, n_kept++).logit, most, how->temperature);
+    }
+    for (size_t i = 0; i < n_kept; i++) {
+        sum += weight(taken(work, n, i).logit, most, how->temperature);
+        if (sum > u * share)
+            return taken(work, n, i).token;
+    }
+    return taken(work, n, n_kept - 1).token;
+}

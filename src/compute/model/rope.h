@@ -1,0 +1,12 @@
+/* How far each position turns each pair of a head. */
+#ifndef COMPUTE_MODEL_ROPE_H
+#define COMPUTE_MODEL_ROPE_H
+
+#include <stddef.h>
+
+#include "weft/spec.h"
+
+/* Cosines and sines of positions 0 .. n - 1: (n, head / 2) each. */
+void weft_rope_fill(const struct weft_model *model, size_t n, float *cosines, float *sines);
+
+#endif

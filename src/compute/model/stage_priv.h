@@ -1,0 +1,280 @@
+/* What the files of a transformer stage share. */
+#ifndef COMPUTE_MODEL_STAGE_PRIV_H
+#define COMPUTE_MODEL_STAGE_PRIV_H
+
+#include "compute/kern/attention.h"
+#include "compute/model/stage.h"
+
+enum {
+    ROW_BLOCK = 32,    /* rows of one task that walks rows; sums over rows are made of these */
+    COL_BLOCK = 64,    /* columns of one task that walks columns */
+    MIX_ROWS = 8,      /* of one task that mixes: gradients of all vectors stay in the cache */
+    HEAD_TOKENS = 512, /* tokens whose logits exist at one time */
+    ALIGN = 64,
+};
+
+/* What one layer keeps of a micro.  "1" is of attention, "2" of the MLP. */
+enum field {
+    F_X1, /* the stream that comes in; with block residuals the open sum */
+    F_H1, /* block residuals: the mix; the norm's input */
+    F_ALPHA1,
+    F_MIX1, /* the mix's inverse deviations */
+    F_A1,   /* the norm's output */
+    F_MEAN1,
+    F_RSTD1,
+    F_QKV, /* queries, keys, values side by side; in the backward their gradients */
+    F_ATT, /* attention's output */
+    F_LSE,
+    F_X2, /* the stream after attention */
+    F_H2,
+    F_ALPHA2,
+    F_MIX2,
+    F_A2,
+    F_MEAN2,
+    F_RSTD2,
+    F_GATE, /* Llama; in the backward its gradient */
+    F_UP,   /* the MLP's inside before the activation; in the backward its gradient */
+    F_ACT,  /* ... and after it */
+    F_G1, /* bf16: the gradients of attention's and the MLP's outputs.  In fp32 they lie where */
+    F_G2, /* what they replace is not needed any more: X1 and X2, with block residuals H1, H2 */
+    N_FIELDS
+};
+
+struct place {
+    bool there;
+    bool work; /* not kept from forward to backward but computed again */
+    size_t offset;
+    size_t ld;
+    enum weft_type type;
+};
+
+enum product {
+    P_QKV, /* or queries alone */
+    P_KV,  /* keys, and values */
+    P_PROJECT,
+    P_PROJECT_ALONE, /* nothing to add to: the first layer of a block */
+    P_UP,            /* and gates */
+    P_DOWN,
+    P_LOGITS,
+    B_DOWN, /* gradients, by the weight they go back through */
+    B_UP,
+    B_UP_ADD, /* to what the gate's gave */
+    B_PROJECT,
+    B_QKV,
+    B_KV_ADD,
+    B_HEAD,
+    N_PRODUCTS
+};
+
+/* Offsets in a slot's memory. */
+struct slot_layout {
+    size_t layer_bytes; /* kept of one layer */
+    size_t work_bytes;  /* computed again, of one layer */
+    size_t tokens;      /* int32, for the embedding's gradient */
+    size_t blocks;      /* of a whole model: the embedding, the finished blocks, the last one */
+    size_t block_bytes;
+    size_t head_x, head_h, head_alpha, head_mix, head_dx, head_mean, head_rstd;
+    size_t bytes;
+};
+
+struct weft_tstage {
+    struct weft_tstage_spec spec;
+    const struct weft_ops *ops;
+    size_t n_params;
+    struct weft_param *params;   /* owned */
+    struct weft_param **by_role; /* owned: [item - item0][role] */
+
+    uint32_t n_layers; /* of this stage */
+    uint32_t layer0;   /* its first, counted from the model's first */
+    bool has_embedding, has_head, mixed;
+    bool whole; /* embedding and head */
+    bool llama;
+    size_t dim, head, qkv_cols, kv_cols, ffn, vocab, vocab_padded;
+    size_t max_tokens;
+    size_t n_blocks; /* block residuals: vectors that the head mixes */
+    /* Blocks [blocks_in, blocks_out) are made here, those before come from outside. */
+    size_t blocks_in, blocks_out;
+
+    struct place place[N_FIELDS];
+    struct slot_layout layout;
+    struct weft_product *product[N_PRODUCTS]; /* owned; NULL where not needed */
+    struct weft_outer *outer;                 /* owned: weights of layers */
+    struct weft_outer *head_outer;            /* owned */
+
+    char *slots;  /* owned: spec.slots; NULL: they are the caller's */
+    char *work;   /* owned: one layer for what is under way, then split_slots of all layers */
+    int *work_of; /* owned: the split slot that a slot's backward uses, or -1 */
+    bool *work_used;        /* owned: of each split slot */
+    int32_t *positions;     /* owned: of each token of a micro */
+    float *cosines, *sines; /* owned: Llama, (seq, head / 2) */
+
+    /* Scratch. */
+    struct weft_mat wide;    /* (tokens, ffn) f32 */
+    struct weft_mat narrow;  /* (tokens, dim) f32 */
+    struct weft_mat mixed_g; /* (tokens, dim) f32: a mix's gradient */
+    struct weft_mat g;       /* (tokens, dim) f32: the stream's gradient where none is given */
+    struct weft_mat normed;  /* (tokens, dim): the head's input */
+    struct weft_mat logits;  /* (HEAD_TOKENS, vocab_padded) f32 */
+    struct weft_mat dlogits; /* the same, or narrower */
+    float *partial;          /* (row blocks, 2 dim): sums over each block's rows */
+    float *sums;             /* a vector's gradient before it is added */
+    double *losses;          /* of each token */
+    int64_t *block_sums;     /* whole models: (n_blocks, tokens, dim), gradients of blocks */
+    bool *block_fresh;       /* likewise */
+    char *per_worker;        /* attention's and mixing's scratch */
+    size_t per_worker_bytes;
+    char *scratch; /* owned: all of the above */
+    size_t scratch_bytes;
+
+    struct weft_tstage_bytes memory;
+    char *values, *gradients, *packed; /* owned */
+    uint64_t times[WEFT_N_TIMERS];
+};
+
+/* One micro in one call. */
+struct pass {
+    struct weft_tstage *t;
+    const struct weft_stage_call *call;
+    size_t tokens;
+    char *slot;
+    char *work;        /* of the layer that is worked at ... */
+    bool work_whole;   /* ... or of all layers, one after the other */
+    struct weft_mat g; /* the stream's gradient */
+};
+
+struct weft_mat weft_tstage_field(const struct pass *p, uint32_t layer, enum field f);
+float *weft_tstage_floats(const struct pass *p, uint32_t layer, enum field f);
+
+static inline struct weft_param *weft_tstage_param(struct weft_tstage *t, uint32_t item,
+                                                   enum weft_role role)
+{
+    return t->by_role[(size_t)(item - t->spec.item0) * WEFT_N_ROLES + role];
+}
+
+/* Of layer `layer` of the stage. */
+static inline struct weft_param *weft_tstage_layer_param(struct weft_tstage *t, uint32_t layer,
+                                                         enum weft_role role)
+{
+    return weft_tstage_param(t, t->layer0 + 1 + layer, role);
+}
+
+/* Where allocated memory begins to be used: allocations have room for it. */
+static inline char *weft_align(char *at)
+{
+    return at + (ALIGN - (uintptr_t)at % ALIGN) % ALIGN;
+}
+
+/* Block residuals: does the model's layer `layer` find a sum open, or does it begin a block? */
+static inline bool weft_is_open(const struct weft_tstage *t, uint32_t layer)
+{
+    return layer % t->spec.model.residual_block_layers != 0;
+}
+
+/* Does the stage read `in`, and write `out`?  It does not where a block ends with a stage. */
+static inline bool weft_has_input(const struct weft_tstage *t)
+{
+    return !t->has_embedding && (!t->mixed || weft_is_open(t, t->layer0));
+}
+
+static inline bool weft_has_output(const struct weft_tstage *t)
+{
+    return !t->has_head && (!t->mixed || weft_is_open(t, t->layer0 + t->n_layers));
+}
+
+/* What a layer reads: `layer` may be one past the last, whose input is the head's or `out`. */
+struct weft_mat weft_layer_input(const struct pass *p, uint32_t layer);
+/* Where a layer's output goes: on to the next one, unless it ends a block. */
+struct weft_mat weft_layer_output(const struct pass *p, uint32_t layer);
+struct weft_mat weft_embedding_output(const struct pass *p);
+
+/* -- numbers that are none (bad.c) --------------------------------------------------------- */
+
+/* Says what is not finite, first of all: what came in, a weight, or a layer's inside.  For a pass
+ * whose forward gave a loss, an output or a block that is not. */
+enum weft_status weft_find_bad(struct pass *p, struct weft_error *err);
+/* A stage without the head: is what it hands on finite?  If not, weft_find_bad(). */
+enum weft_status weft_check_output(struct pass *p, struct weft_error *err);
+
+/* -- pieces (parts.c) ---------------------------------------------------------------------- */
+
+uint64_t weft_tstage_now(void);
+void weft_tstage_count(struct weft_tstage *t, enum weft_timer timer, uint64_t since);
+
+struct weft_sink weft_tstage_sink(struct weft_param *param);
+
+void weft_norm_forward(struct pass *p, struct weft_mat out, float *mean, float *rstd,
+                       struct weft_mat x, const struct weft_param *w,
+                       const struct weft_param *b);
+/* dx = past + the norm's gradient; the parameters' gradients are added. */
+enum weft_status weft_norm_backward(struct pass *p, struct weft_mat dx, struct weft_mat past,
+                                    struct weft_mat keep, struct weft_mat dy, struct weft_mat x,
+                                    const float *mean, const float *rstd, struct weft_param *w,
+                                    struct weft_param *b, struct weft_error *err);
+
+void weft_convert_rows(struct pass *p, struct weft_mat out, struct weft_mat x, size_t cols);
+
+struct product_run {
+    enum product which;
+    struct weft_mat a;
+    const struct weft_packed *b;
+    const struct weft_param *bias; /* or NULL */
+    struct weft_mat add, c;
+    weft_tile_fn *after;
+    void *after_arg;
+};
+void weft_run_product(struct pass *p, const struct product_run *run, size_t rows);
+
+/* param's gradient += a^T b */
+enum weft_status weft_add_outer(struct pass *p, struct weft_outer *outer,
+                                struct weft_param *param, struct weft_mat a, struct weft_mat b,
+                                size_t tokens, struct weft_error *err);
+/* A bias: += the sum over tokens of dy. */
+enum weft_status weft_add_bias(struct pass *p, struct weft_param *param, struct weft_mat dy,
+                               struct weft_error *err);
+enum weft_status weft_add_vector(struct weft_tstage *t, struct weft_param *param,
+                                 const float *sum, struct weft_error *err);
+/* A vector of dim elements += the partial sums of n blocks of rows, block after block; `from`: 0 or
+ * dim, which half of a partial sum. */
+enum weft_status weft_add_partials(struct weft_tstage *t, struct weft_param *param, size_t n,
+                                   size_t from, struct weft_error *err);
+enum weft_status weft_bad_gradient(const struct weft_param *param, struct weft_error *err);
+
+/* -- block residuals (mix.c) --------------------------------------------------------------- */
+
+/* Has the call all the blocks that the stage reads or makes? */
+enum weft_status weft_check_blocks(const struct pass *p, bool backward, struct weft_error *err);
+
+struct weft_mat weft_block(const struct pass *p, size_t j);
+void weft_mix_forward(struct pass *p, struct weft_mat h, float *alpha, float *rstd,
+                      size_t n_finished, struct weft_mat open, const struct weft_param *q,
+                      const struct weft_param *norm);
+/* The blocks' gradients are added to their sums; the open sum's to p->g. */
+enum weft_status weft_mix_backward(struct pass *p, struct weft_mat dh, const float *alpha,
+                                   const float *rstd, size_t n_finished, struct weft_mat open,
+                                   struct weft_param *q, struct weft_param *norm,
+                                   struct weft_error *err);
+/* p->g = the gradient of block j, made here, all of whose uses are done. */
+void weft_block_gradient(struct pass *p, size_t j);
+
+/* -- items ---------------------------------------------------------------------------------- */
+
+/* Is layer `layer` the first of its block, so that no sum is open yet? */
+bool weft_opens_block(const struct pass *p, uint32_t layer);
+
+void weft_layer_forward(struct pass *p, uint32_t layer, struct weft_mat out);
+/* Computes again what was not kept. */
+void weft_layer_again(struct pass *p, uint32_t layer);
+enum weft_status weft_layer_backward_input(struct pass *p, uint32_t layer,
+                                           struct weft_error *err);
+enum weft_status weft_layer_backward_weight(struct pass *p, uint32_t layer,
+                                            struct weft_error *err);
+
+void weft_embedding_forward(struct pass *p, const int32_t *tokens, struct weft_mat out);
+enum weft_status weft_embedding_backward(struct pass *p, struct weft_error *err);
+
+struct weft_mat weft_head_input(const struct pass *p);
+enum weft_status weft_head_forward(struct pass *p, struct weft_error *err);
+/* p->g = the gradient of the head's input. */
+enum weft_status weft_head_backward(struct pass *p, struct weft_error *err);
+
+#endif

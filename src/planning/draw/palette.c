@@ -1,0 +1,60 @@
+#include "planning/draw/palette.h"
+
+#include "weft/schedule.h"
+
+uint32_t weft_ink_colour(enum weft_ink ink)
+{
+    static const uint32_t colours[WEFT_N_INKS] = {
+        [WEFT_INK_PAPER] = 0xffffff, [WEFT_INK_IDLE] = 0xececec, [WEFT_INK_GRID] = 0xd4d4d4,
+        [WEFT_INK_EDGE] = 0x9a9a9a,  [WEFT_INK_SOFT] = 0x5c5c5c, [WEFT_INK_TEXT] = 0x1a1a1a,
+        [WEFT_INK_CELL] = 0x111111,
+    };
+    return colours[ink];
+}
+
+/* From Okabe and Ito's colours, which stay apart in the common kinds of colour blindness: the
+ * first shade and the last one. */
+static const struct {
+    uint32_t first, last, band;
+} hues[WEFT_N_KINDS] = {
+    [WEFT_ACT_F] = {0x6aaee0, 0xd3e7f7, 0x20609a},
+    [WEFT_ACT_B] = {0x4fbf98, 0xc9ecdf, 0x0b6b4c},
+    [WEFT_ACT_I] = {0xf2b84b, 0xfce8c2, 0xa86600},
+    [WEFT_ACT_W] = {0xd993bd, 0xf4dcea, 0x8d3f70},
+    [WEFT_ACT_SEND_F] = {0x7d93b8, 0x7d93b8, 0x44597c},
+    [WEFT_ACT_RECV_F] = {0xb4c3dc, 0xb4c3dc, 0x44597c},
+    [WEFT_ACT_SEND_B] = {0x8fae8b, 0x8fae8b, 0x4c6b48},
+    [WEFT_ACT_RECV_B] = {0xc4d9c1, 0xc4d9c1, 0x4c6b48},
+    [WEFT_ACT_REDUCE_GRAD] = {0xb3a798, 0xb3a798, 0x5f5548},
+    [WEFT_ACT_UNSHARD] = {0xc9c2b8, 0xc9c2b8, 0x5f5548},
+    [WEFT_ACT_RESHARD] = {0xc9c2b8, 0xc9c2b8, 0x5f5548},
+    [WEFT_ACT_IDLE] = {0xececec, 0xececec, 0xececec},
+};
+
+static uint32_t blend(uint32_t a, uint32_t b, unsigned part, unsigned whole)
+{
+    uint32_t out = 0;
+    for (int shift = 16; shift >= 0; shift -= 8) {
+        uint32_t x = a >> shift & 0xff, y = b >> shift & 0xff;
+        out |= (x * (whole - part) + y * part + whole / 2) / whole << shift;
+    }
+    return out;
+}
+
+uint32_t weft_kind_colour(unsigned kind, unsigned shade)
+{
+    return blend(hues[kind].first, hues[kind].last, shade, WEFT_SHADES - 1);
+}
+
+uint32_t weft_band_colour(unsigned kind)
+{
+    return hues[kind].band;
+}
+
+unsigned weft_chunk_shade(uint32_t chunk, uint32_t n_chunks)
+{
+    if (n_chunks < 2)
+        return 1;
+    uint32_t last = n_chunks == 2 ? WEFT_SHADES - 2 : WEFT_SHADES - 1;
+    return chunk >= n_chunks ? last : (unsigned)((uint64_t)chunk * last / (n_chunks - 1));
+}

@@ -1,0 +1,125 @@
+/* The parts of a picture: adding them, measuring text. */
+#include "planning/draw/picture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+
+/* Room for one more element; NULL when there is no memory. */
+static void *more(struct weft_picture *p, void *at, size_t *cap, size_t n, size_t size)
+{
+    if (n < *cap)
+        return at;
+    size_t grown = *cap < 64 ? 64 : *cap + *cap / 2, bytes;
+    void *moved = weft_size_mul(grown, size, &bytes) ? realloc(at, bytes) : NULL;
+    if (moved == NULL)
+        p->failed = true;
+    else
+        *cap = grown;
+    return moved;
+}
+
+void weft_picture_area(struct weft_picture *p, double x, double y, double w, double h,
+                       enum weft_ink ink)
+{
+    struct weft_area *at = more(p, p->areas, &p->cap_areas, p->n_areas, sizeof *at);
+    if (at == NULL)
+        return;
+    p->areas = at;
+    at[p->n_areas++] = (struct weft_area){x, y, w, h, ink};
+}
+
+void weft_picture_cell(struct weft_picture *p, struct weft_cell cell)
+{
+    struct weft_cell *at = more(p, p->cells, &p->cap_cells, p->n_cells, sizeof *at);
+    if (at == NULL)
+        return;
+    p->cells = at;
+    at[p->n_cells++] = cell;
+}
+
+/* Widths of the printable ASCII characters in thousandths of the font's size: those of DejaVu
+ * Sans, the widest of the fonts that are asked for.  In another font a text is narrower. */
+static const uint16_t widths[95] = {
+    318,  401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337,
+    636,  636, 636, 636, 636, 636, 636, 636, 636, 636, 337, 337, 838, 838, 838, 531,
+    1000, 684, 686, 698, 770, 632, 575, 775, 752, 295, 295, 656, 557, 863, 748, 787,
+    603,  787, 695, 635, 611, 732, 684, 989, 685, 611, 685, 390, 337, 390, 838, 500,
+    500,  613, 635, 550, 635, 615, 352, 635, 634, 278, 278, 579, 278, 974, 634, 612,
+    635,  635, 411, 521, 392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838};
+
+static double char_width(unsigned char c)
+{
+    if (c >= ' ' && c <= '~')
+        return widths[c - ' '];
+    return (c & 0xc0) == 0x80 ? 0 : 1000; /* a character of UTF-8 counts by its first byte */
+}
+
+double weft_text_width(const char *text, double size, bool bold)
+{
+    double sum = 0;
+    for (; *text != '\0'; text++)
+        sum += char_width((unsigned char)*text);
+    return sum / 1000 * size * (bold ? 1.2 : 1);
+}
+
+void weft_picture_label(struct weft_picture *p, struct weft_label label, const char *text,
+                        double room)
+{
+    struct weft_label *at = more(p, p->labels, &p->cap_labels, p->n_labels, sizeof *at);
+    if (at == NULL)
+        return;
+    p->labels = at;
+    label.text = p->texts.len;
+    label.width = weft_text_width(text, label.size, label.bold);
+    if (label.width <= room) {
+        weft_text_adds(&p->texts, text);
+    } else {
+        double unit = label.size / 1000 * (label.bold ? 1.2 : 1), dots = 3 * 318 * unit,
+               sum = 0;
+        size_t n = 0;
+        while (text[n] != '\0' &&
+               sum + char_width((unsigned char)text[n]) * unit + dots <= room)
+            sum += char_width((unsigned char)text[n++]) * unit;
+        while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
+            n--; /* not through a character */
+        weft_text_add(&p->texts, text, n);
+        weft_text_adds(&p->texts, "...");
+        label.width = sum + dots;
+    }
+    weft_text_addc(&p->texts, '\0');
+    at[p->n_labels++] = label;
+}
+
+unsigned weft_cell_bands(const struct weft_cell *c, struct weft_cell out[2])
+{
+    unsigned n = 0;
+    bool top = c->kind == WEFT_ACT_I || c->kind == WEFT_ACT_B;
+    bool bottom = c->kind == WEFT_ACT_W || c->kind == WEFT_ACT_B;
+    float height = c->h / 7 < 3.2f ? c->h / 7 : 3.2f;
+    if (!c->banded)
+        return 0;
+    if (top)
+        out[n++] = (struct weft_cell){c->x, c->y, c->w, height, c->kind, c->shade, false};
+    if (bottom)
+        out[n++] = (struct weft_cell){
+            c->x, c->y + c->h - height, c->w, height, c->kind, c->shade, false};
+    return n;
+}
+
+double weft_label_left(const struct weft_label *l)
+{
+    return l->anchor == WEFT_ANCHOR_START ? l->x
+           : l->anchor == WEFT_ANCHOR_END ? l->x - l->width
+                                          : l->x - l->width / 2;
+}
+
+void weft_picture_release(struct weft_picture *p)
+{
+    free(p->areas);
+    free(p->cells);
+    free(p->labels);
+    weft_text_release(&p->texts);
+    *p = (struct weft_picture){0};
+}

@@ -1,0 +1,303 @@
+#include "planning/draw/timeline.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+
+enum { MOST_ROWS = 64, GUTTER = 10 };
+
+struct canvas {
+    struct weft_text *out; /* borrowed */
+    struct weft_text_style style;
+    const struct weft_schedule *s; /* borrowed; NULL: draw the trace */
+    const struct weft_metrics *m;  /* borrowed; of the schedule */
+    const struct weft_trace *t;    /* borrowed; NULL: draw the schedule */
+    uint32_t n_ranks;
+    double makespan, factor; /* the end of the axis, and its units for one of the trace's */
+    double scale;            /* columns a unit of the axis */
+    const char *unit;        /* of the axis, ASCII */
+    size_t columns;
+    bool several;    /* stages on a rank */
+    bool with_stage; /* ranks hold several stages: say which */
+    bool dense;      /* every cell says its micro, so that they can stand side by side */
+    char *marks;     /* owned: (columns), what stands in each; ' ' between cells, 0 for idle */
+    uint8_t *kinds;  /* owned: (columns), for colours */
+};
+
+/* A pair is one cell with a kind of its own. */
+enum { PAIR = WEFT_N_KINDS, NOTHING };
+
+/* What stands in one place of a row; a pair is one of them. */
+struct cell {
+    struct weft_action a[2];
+    double start, length;
+};
+
+/* The next compute action of a rank that takes time, from position *at on. */
+static bool next_cell(const struct canvas *c, uint32_t rank, size_t *at, struct cell *out)
+{
+    if (c->s != NULL) {
+        struct weft_action_span row = weft_schedule_rank(c->s, rank);
+        size_t base = weft_schedule_offset(c->s, rank);
+        while (*at < row.len) {
+            size_t i = *at;
+            *at += row.at[i].paired ? 2 : 1;
+            if (!weft_kind_is_compute(row.at[i].kind) || c->m->length[base + i] <= 0)
+                continue;
+            *out = (struct cell){{row.at[i]}, c->m->start[base + i], c->m->length[base + i]};
+            if (row.at[i].paired)
+                out->a[1] = row.at[i + 1];
+            return true;
+        }
+        return false;
+    }
+    while (c->t->first[rank] + *at < c->t->first[rank + 1]) {
+        const struct weft_trace_event *e = &c->t->events[c->t->first[rank] + (*at)++];
+        if (!weft_kind_is_compute(e->action.kind) || e->length <= 0)
+            continue;
+        *out =
+            (struct cell){{e->action, e->partner}, e->start * c->factor, e->length * c->factor};
+        return true;
+    }
+    return false;
+}
+
+/* Background colours of a 256-colour terminal, dark enough for white text on them. */
+static const uint8_t colours[] = {
+    [WEFT_ACT_F] = 25, [WEFT_ACT_B] = 28, [WEFT_ACT_I] = 30, [WEFT_ACT_W] = 94, [PAIR] = 54};
+
+/* What a cell says: all of it, or as much as fits into `room` columns. */
+static size_t label_of(const struct canvas *c, const struct weft_action *a, size_t room,
+                       char out[64])
+{
+    size_t n;
+    if (a->paired) {
+        const struct weft_action *f = a->kind == WEFT_ACT_F ? a : a + 1;
+        const struct weft_action *g = a->kind == WEFT_ACT_F ? a + 1 : a;
+        n = (size_t)snprintf(out, 64, "F%u&%s%u", f->micro, weft_kind_name(g->kind), g->micro);
+        return n <= room ? n : (size_t)snprintf(out, 64, "X");
+    }
+    n = weft_action_print(*a, out);
+    if (c->with_stage && n <= room)
+        return n;
+    n = (size_t)snprintf(out, 64, "%s%u", weft_kind_name(a->kind), a->micro);
+    return n <= room ? n : (size_t)snprintf(out, 64, "%s", weft_kind_name(a->kind));
+}
+
+/* The columns a unit of time that all labels need, with the stage and a blank behind it or
+ * without both; and the shortest action. */
+static void measure(struct canvas *c, double *wide, double *narrow, double *shortest)
+{
+    char label[64];
+    *wide = *narrow = *shortest = 0;
+    for (uint32_t r = 0; r < c->n_ranks; r++) {
+        struct cell cell;
+        for (size_t i = 0; next_cell(c, r, &i, &cell);) {
+            const struct weft_action *a = cell.a;
+            size_t n = label_of(c, a, SIZE_MAX, label);
+            size_t stage = c->with_stage && !a->paired
+                               ? (size_t)snprintf(label, sizeof label, "%u", a->stage)
+                               : 0;
+            *wide = fmax(*wide, (double)(n + 1) / cell.length);
+            *narrow = fmax(*narrow, (double)(n - stage) / cell.length);
+            *shortest = *shortest == 0 ? cell.length : fmin(*shortest, cell.length);
+        }
+    }
+}
+
+/* At best every label fits with a blank behind it.  Else the shortest action still gets a whole
+ * number of columns, so that equal actions look equal; and if not even one, then the whole just
+ * fits. */
+static double choose_scale(struct canvas *c, size_t room)
+{
+    double wide, narrow, shortest;
+    measure(c, &wide, &narrow, &shortest);
+    if (shortest <= 0 || c->makespan <= 0)
+        return 0;
+    double scale = ceil(wide * shortest - 1e-9) / shortest;
+    c->dense = true;
+    if (scale * c->makespan <= (double)room)
+        return scale;
+    c->with_stage = false; /* all cells without, or some would be misread */
+    double whole = floor((double)room / c->makespan * shortest);
+    scale = whole >= 1 ? whole / shortest : (double)room / c->makespan;
+    c->dense = scale >= narrow * (1 - 1e-9);
+    return scale;
+}
+
+static size_t column_of(const struct canvas *c, double t)
+{
+    double at = floor(t * c->scale + 0.5);
+    return at < (double)c->columns ? (size_t)at : c->columns;
+}
+
+static void paint_action(struct canvas *c, const struct weft_action *a, double start,
+                         double length)
+{
+    size_t begin = column_of(c, start), end = column_of(c, start + length);
+    if (end <= begin) { /* less than a column: only if it covers the column's middle */
+        double middle = floor(start * c->scale) + 0.5;
+        if (start * c->scale > middle || (start + length) * c->scale < middle)
+            return;
+        begin = (size_t)(start * c->scale);
+        end = begin + 1;
+        if (begin >= c->columns)
+            return;
+    }
+    char label[64];
+    size_t n = label_of(c, a, c->dense ? end - begin : end - begin - 1, label);
+    for (size_t i = begin; i < end; i++) {
+        c->marks[i] = i - begin < n ? label[i - begin] : i + 1 < end ? '-' : ' ';
+        c->kinds[i] = a->paired ? PAIR : (uint8_t)a->kind;
+    }
+}
+
+static void paint_rank(struct canvas *c, uint32_t rank)
+{
+    struct cell cell;
+    memset(c->marks, 0, c->columns);
+    memset(c->kinds, NOTHING, c->columns);
+    for (size_t i = 0; next_cell(c, rank, &i, &cell);)
+        paint_action(c, cell.a, cell.start, cell.length);
+}
+
+static void put_mark(struct canvas *c, char mark, uint8_t *colour, uint8_t kind)
+{
+    if (c->style.colour && *colour != kind) {
+        if (kind == NOTHING)
+            weft_text_adds(c->out, "\033[0;2m");
+        else
+            weft_text_addf(c->out, "\033[0;97;48;5;%dm", colours[kind]);
+        *colour = kind;
+    }
+    if (mark == 0)
+        weft_text_adds(c->out, c->style.utf8 ? "·" : ".");
+    else if (mark == '-')
+        weft_text_adds(c->out, c->style.utf8 ? "─" : "-");
+    else
+        weft_text_addc(c->out, mark);
+}
+
+static void put_rank(struct canvas *c, uint32_t rank)
+{
+    char name[24];
+    snprintf(name, sizeof name, "rank %u", rank);
+    weft_text_addf(c->out, "%-*s", GUTTER - 1, name);
+    weft_text_adds(c->out, c->style.utf8 ? "│" : "|");
+    paint_rank(c, rank);
+    uint8_t colour = PAIR + 9;
+    for (size_t i = 0; i < c->columns; i++)
+        put_mark(c, c->marks[i], &colour, c->kinds[i]);
+    if (c->style.colour)
+        weft_text_adds(c->out, "\033[0m");
+    weft_text_adds(c->out, c->style.utf8 ? "│\n" : "|\n");
+}
+
+/* Numbers under the rows: multiples of 1, 2 or 5 times a power of ten, at least 12 columns apart. */
+static void put_axis(struct canvas *c)
+{
+    double step = pow(10, floor(log10(12 / c->scale)));
+    while (step * c->scale < 12)
+        step *= step * 2 * c->scale >= 12 ? 2 : step * 5 * c->scale >= 12 ? 5 : 10;
+    size_t at = 0;
+    weft_text_addf(c->out, "%-*s ", GUTTER - 1, c->unit);
+    for (double t = 0; column_of(c, t) + 4 < c->columns; t += step) {
+        char number[32];
+        for (; at < column_of(c, t); at++)
+            weft_text_addc(c->out, ' ');
+        at += (size_t)snprintf(number, sizeof number, "%.9g", t);
+        weft_text_adds(c->out, number);
+    }
+    weft_text_addc(c->out, '\n');
+}
+
+/* Says what the drawing leaves out, and at which width it would not, if anyone would want that. */
+static void put_note(struct canvas *c)
+{
+    enum { WIDEST = 1000000 };
+    char advice[48] = "";
+    double wide, narrow, shortest;
+    bool dropped = c->several && !c->with_stage;
+    c->with_stage = c->several;
+    measure(c, &wide, &narrow, &shortest);
+    double all = GUTTER + 1 + ceil(ceil(wide * shortest - 1e-9) / shortest * c->makespan);
+    bool below = c->scale * shortest < 1 - 1e-9;
+    if (all <= WIDEST)
+        snprintf(advice, sizeof advice, "%s --width %.0f shows all", below ? ";" : ":", all);
+    if (below)
+        weft_text_addf(c->out,
+                       "          (a column is %.3g of time, more than the shortest action: "
+                       "what is below is left out%s)\n",
+                       1 / c->scale, advice);
+    else if (!c->dense || dropped)
+        weft_text_addf(c->out, "          (cells without their %s%s)\n",
+                       c->dense  ? "stage"
+                       : dropped ? "stage or micro"
+                                 : "micro",
+                       advice);
+}
+
+/* All rows and the axis; without a scale the one that suits the labels. */
+static void put_all(struct canvas *c)
+{
+    size_t room = c->style.width > GUTTER + 12 ? c->style.width - GUTTER - 1 : 12;
+    c->with_stage = c->several;
+    double scale = choose_scale(c, room);
+    if (c->scale <= 0)
+        c->scale = scale;
+    if (c->scale <= 0 || !isfinite(c->scale)) {
+        weft_text_adds(c->out, "(nothing takes any time)\n");
+        return;
+    }
+    c->columns = weft_size_min(room, (size_t)ceil(c->makespan * c->scale - 1e-9));
+    c->marks = malloc(c->columns + 1);
+    c->kinds = malloc(c->columns + 1);
+    if (c->marks != NULL && c->kinds != NULL) {
+        for (uint32_t r = 0; r < c->n_ranks; r++) {
+            if (c->n_ranks > MOST_ROWS && r == MOST_ROWS / 2) {
+                weft_text_addf(c->out, "   ... %u more ranks ...\n", c->n_ranks - MOST_ROWS);
+                r = c->n_ranks - MOST_ROWS / 2;
+            }
+            put_rank(c, r);
+        }
+        put_axis(c);
+        put_note(c);
+    } else {
+        c->out->failed = true;
+    }
+    free(c->marks);
+    free(c->kinds);
+}
+
+void weft_draw_timeline(struct weft_text *out, const struct weft_schedule *s,
+                        const struct weft_metrics *m, struct weft_text_style style)
+{
+    struct canvas c = {.out = out,
+                       .style = style,
+                       .s = s,
+                       .m = m,
+                       .n_ranks = m->n_ranks,
+                       .makespan = m->makespan,
+                       .unit = "time",
+                       .several = weft_schedule_n_chunks(s) > 1};
+    put_all(&c);
+}
+
+void weft_draw_trace_timeline(struct weft_text *out, const struct weft_trace *t,
+                              const struct weft_text_axis *axis, struct weft_text_style style)
+{
+    struct canvas c = {.out = out,
+                       .style = style,
+                       .t = t,
+                       .factor = axis->factor,
+                       .n_ranks = t->n_ranks,
+                       .makespan = axis->end,
+                       .unit = axis->unit,
+                       .several = t->n_chunks > 1};
+    if (axis->shared && style.width > GUTTER + 12)
+        c.scale = (style.width - GUTTER - 1) / axis->end;
+    put_all(&c);
+}

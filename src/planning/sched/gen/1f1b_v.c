@@ -1,0 +1,25 @@
+#include "planning/sched/gen/search.h"
+
+/* 1F1B on a V: two stages a rank, down the ranks and back up, whole backwards.
+ *
+ *     rank 0   F0 F1 F2 f0 b0 f1 b1 F3 B0 ...      capitals: chunk 0
+ *     rank 1      F0 f0 F1 f1 b0 B0 F2 ...
+ *
+ * Laid as a block with F = 1 and B = 2, a micro holds at most 2 * (floor(2P/3) + 1) activations
+ * of a chunk on any rank, two thirds of what 1f1b on a loop needs; that is the limit here.  A
+ * given limit is a further one: the lower of the two counts.
+ */
+WEFT_GENERATOR(1f1b_v)
+{
+    struct weft_search s;
+    struct weft_search_setup setup = {.name = "1f1b-v", .chunks = 2, .whole = true};
+    WEFT_TRY(weft_search_init(&s, &setup, params, err));
+    weft_search_cap(&s, 2 * (2 * params->ranks / 3 + 1));
+    enum weft_status st = weft_search_check_limits(&s, err);
+    if (st == WEFT_OK)
+        st = weft_search_run(&s, NULL, err);
+    if (st == WEFT_OK)
+        st = weft_search_finish(&s, out, err);
+    weft_search_release(&s);
+    return st;
+}

@@ -1,0 +1,206 @@
+/* DualPipe, two-way and cut in half to a V.
+ *
+ * Both run eight steps with two directions that a rank serves at once: `near`, whose input is
+ * nearer to the rank, and `far`.  Two-way, the directions are two pipes through the same ranks;
+ * on the V they are the way down and the way back up, and the turn is local.
+ *
+ * With H ranks from the near end to the turn, this rank the h-th of them (from 0), m micros a
+ * direction ("&" runs as one, "I" leaves its W in a queue, "W" takes the oldest from it):
+ *
+ *     1  2(H-h-1) x  F near                    5  H-h-1 x  B far, F far & B near
+ *     2  h+1      x  F near, F far             6  h+1   x  B far, B near; I from the middle on
+ *     3  H-h-1    x  I far, W, F far           7  H-h-1 x  W, I near
+ *     4  m-2H+h+1 x  F near & B far,           8  h+1   x  W
+ *                    F far & B near
+ */
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "planning/sched/gen/gen.h"
+
+struct direction {
+    uint32_t stage, first_micro;
+    uint32_t n_f, n_b; /* forwards and backwards so far */
+};
+
+struct late {
+    uint32_t stage, micro;
+};
+
+struct dual {
+    struct weft_builder *b;
+    uint32_t rank;
+    uint32_t half, at, micros; /* H, h, m */
+    struct direction near, far;
+    struct late *queue; /* W's to come; room for a rank's all: borrowed */
+    size_t q_begin, q_end;
+};
+
+static void forward(struct dual *d, struct direction *way)
+{
+    weft_emit(d->b, d->rank, WEFT_ACT_F, way->stage, way->first_micro + way->n_f++);
+}
+
+static void backward(struct dual *d, struct direction *way, bool split)
+{
+    uint32_t micro = way->first_micro + way->n_b++;
+    weft_emit(d->b, d->rank, split ? WEFT_ACT_I : WEFT_ACT_B, way->stage, micro);
+    if (split)
+        d->queue[d->q_end++] = (struct late){way->stage, micro};
+}
+
+static void weight(struct dual *d)
+{
+    struct late w = d->queue[d->q_begin++];
+    weft_emit(d->b, d->rank, WEFT_ACT_W, w.stage, w.micro);
+}
+
+static void forward_with_backward(struct dual *d, struct direction *f, struct direction *g)
+{
+    weft_emit_pair(d->b, d->rank,
+                   (struct weft_action){.micro = f->first_micro + f->n_f++,
+                                        .stage = f->stage & (WEFT_MAX_STAGES - 1),
+                                        .kind = WEFT_ACT_F},
+                   (struct weft_action){.micro = g->first_micro + g->n_b++,
+                                        .stage = g->stage & (WEFT_MAX_STAGES - 1),
+                                        .kind = WEFT_ACT_B});
+}
+
+static void warm_up(struct dual *d)
+{
+    uint32_t to_turn = d->half - 1 - d->at;
+    for (uint32_t i = 0; i < 2 * to_turn; i++)
+        forward(d, &d->near);
+    for (uint32_t i = 0; i <= d->at; i++) {
+        forward(d, &d->near);
+        forward(d, &d->far);
+    }
+    for (uint32_t i = 0; i < to_turn; i++) {
+        backward(d, &d->far, true);
+        weight(d);
+        forward(d, &d->far);
+    }
+}
+
+static void steady(struct dual *d)
+{
+    uint32_t to_turn = d->half - 1 - d->at;
+    for (uint32_t i = 0; i < d->micros - 2 * d->half + d->at + 1; i++) {
+        if (i == 0 &&
+            to_turn == 0) { /* at the turn the first far backward needs that forward */
+            forward(d, &d->near);
+            backward(d, &d->far, false);
+        } else {
+            forward_with_backward(d, &d->near, &d->far);
+        }
+        forward_with_backward(d, &d->far, &d->near);
+    }
+    for (uint32_t i = 0; i < to_turn; i++) {
+        backward(d, &d->far, false);
+        forward_with_backward(d, &d->far, &d->near);
+    }
+}
+
+static void drain(struct dual *d)
+{
+    uint32_t to_turn = d->half - 1 - d->at;
+    bool split = false;
+    for (uint32_t i = 0; i <= d->at; i++) {
+        bool middle = i == (d->at + 1) / 2;
+        if (middle && d->at % 2 == 1)
+            split = true;
+        backward(d, &d->far, split);
+        if (middle && d->at % 2 == 0)
+            split = true;
+        backward(d, &d->near, split);
+    }
+    for (uint32_t i = 0; i < to_turn; i++) {
+        weight(d);
+        backward(d, &d->near, true);
+    }
+    while (d->q_begin < d->q_end)
+        weight(d);
+}
+
+static enum weft_status run_all(struct weft_builder *b, const struct weft_params *params,
+                                void (*serve)(const struct weft_params *, uint32_t,
+                                              struct dual *),
+                                struct weft_schedule **out, struct weft_error *err)
+{
+    struct late *queue = malloc(sizeof *queue * 2 * ((size_t)params->micros + 1));
+    if (queue == NULL) {
+        weft_builder_release(b);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the queue of weight gradients");
+    }
+    for (uint32_t r = 0; r < params->ranks; r++) {
+        struct dual d = {.b = b, .rank = r, .queue = queue};
+        serve(params, r, &d);
+        warm_up(&d);
+        steady(&d);
+        drain(&d);
+    }
+    free(queue);
+    return weft_builder_finish(b, out, err);
+}
+
+static void serve_v(const struct weft_params *params, uint32_t rank, struct dual *d)
+{
+    d->half = params->ranks;
+    d->at = rank;
+    d->micros = params->micros;
+    d->near.stage = rank;
+    d->far.stage = 2 * params->ranks - 1 - rank;
+}
+
+WEFT_GENERATOR(dualpipe_v)
+{
+    if (params->micros < 2 * params->ranks)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "dualpipe-v on %u rank%s needs at least %u micros (got %u): use more "
+                         "micros, or zb-v",
+                         params->ranks, weft_plural(params->ranks), 2 * params->ranks,
+                         params->micros);
+    struct weft_builder b;
+    WEFT_TRY(weft_builder_init(&b, "dualpipe-v", weft_shape(params, 2), 3, 0, err));
+    weft_builder_place(&b, WEFT_PLACE_V);
+    return run_all(&b, params, serve_v, out, err);
+}
+
+static void serve_two_way(const struct weft_params *params, uint32_t rank, struct dual *d)
+{
+    uint32_t last = params->ranks - 1;
+    struct direction down = {.stage = rank, .first_micro = 0};
+    struct direction up = {.stage = last - rank, .first_micro = params->micros / 2};
+    bool down_is_near = rank < params->ranks / 2;
+    d->half = params->ranks / 2;
+    d->at = down_is_near ? rank : last - rank;
+    d->micros = params->micros / 2;
+    d->near = down_is_near ? down : up;
+    d->far = down_is_near ? up : down;
+}
+
+WEFT_GENERATOR(dualpipe)
+{
+    uint32_t ranks = params->ranks;
+    if (ranks % 2 != 0)
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "dualpipe needs an even number of ranks (got %u): use %u, or dualpipe-v", ranks,
+            ranks + 1);
+    if (params->micros % 2 != 0 || params->micros < 2 * ranks)
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "dualpipe on %u ranks needs an even number of micros, at least %u (got "
+            "%u): use %u",
+            ranks, 2 * ranks, params->micros,
+            params->micros < 2 * ranks ? 2 * ranks : params->micros + 1);
+    struct weft_builder b;
+    struct weft_shape shape = {ranks, ranks, params->micros, 2};
+    WEFT_TRY(weft_builder_init(&b, "dualpipe", shape, 3, 0, err));
+    for (uint32_t s = 0; s < ranks; s++) {
+        b.rank_of[s] = s;
+        b.rank_of[ranks + s] = ranks - 1 - s;
+    }
+    weft_builder_place_by_hand(&b);
+    return run_all(&b, params, serve_two_way, out, err);
+}

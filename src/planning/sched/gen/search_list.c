@@ -1,0 +1,370 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "planning/sched/gen/search.h"
+
+/* The list scheduler: time goes on, and whenever a rank is free it takes one of the actions
+ * that can start.  It has several ways to choose:
+ *
+ *   by rules   gradients first (others wait for them, and they lead to free memory), then
+ *              forwards, the deeper chunk's first, then weight gradients, which nobody waits
+ *              for, to fill the gaps;
+ *   in turn    the pass and chunk that ran longest ago, weight gradients into the gaps;
+ *   by a block what a block (search_block.c) would run first, weight gradients into the gaps;
+ *   refill     forwards and gradients in a given order, weight gradients into the gaps.
+ *
+ * But for the last it never gets stuck.  The danger is that forwards of chunk 0 take all
+ * memory, so that the oldest micro finds no room to come back up through chunk 1.  Hence a
+ * forward starts only if the oldest micro could still finish: if there were room for one pass
+ * through chunk 1 beside what chunk 0 holds, once all that is begun in chunk 1 is finished and
+ * all weight gradients are done.
+ */
+
+struct rank_list {
+    double free, mem;
+    double cap;          /* so many micros may be in flight in chunk 0 */
+    uint32_t done[3][2]; /* passes and chunks: how many micros */
+    uint32_t last[2][2]; /* F and I of the chunks: the last one's place in the list, plus 1 */
+    uint32_t len;
+    uint32_t follow; /* refill: position in the given order */
+};
+
+struct weft_lister {
+    const struct weft_knobs *knobs; /* borrowed: while a list is made */
+    const uint32_t *given;          /* borrowed: likewise, for refill */
+    struct rank_list *ranks;        /* owned: (ranks) */
+    double *arrival;  /* owned: (n_ops), when its input is there, INFINITY: not known yet */
+    double *expected; /* owned: (n_ops), when it started in the given order */
+    double *wake; /* owned: (2 * leaves), a tournament: the earliest of each pair of ranks */
+    uint32_t leaves;
+};
+
+/* An action that a rank could take. */
+struct choice {
+    uint32_t id;
+    double at;  /* when it can start */
+    double key; /* what is less goes first */
+};
+
+static const struct choice no_choice = {WEFT_NO_OP, INFINITY, INFINITY};
+
+struct weft_lister *weft_lister_new(const struct weft_search *s)
+{
+    struct weft_lister *l = calloc(1, sizeof *l);
+    if (l == NULL)
+        return NULL;
+    for (l->leaves = 1; l->leaves < s->n_ranks; l->leaves *= 2)
+        ;
+    l->ranks = malloc(sizeof *l->ranks * s->n_ranks);
+    l->arrival = malloc(sizeof *l->arrival * s->n_ops);
+    l->expected = malloc(sizeof *l->expected * s->n_ops);
+    l->wake = malloc(sizeof *l->wake * 2 * l->leaves);
+    if (l->ranks == NULL || l->arrival == NULL || l->expected == NULL || l->wake == NULL) {
+        weft_lister_free(l);
+        return NULL;
+    }
+    return l;
+}
+
+void weft_lister_free(struct weft_lister *l)
+{
+    if (l == NULL)
+        return;
+    free(l->ranks);
+    free(l->arrival);
+    free(l->expected);
+    free(l->wake);
+    free(l);
+}
+
+/* -- time ---------------------------------------------------------------------------------- */
+
+static void set_wake(struct weft_lister *l, uint32_t rank, double t)
+{
+    uint32_t i = l->leaves + rank;
+    l->wake[i] = t;
+    for (i /= 2; i > 0; i /= 2)
+        l->wake[i] = weft_min(l->wake[2 * i], l->wake[2 * i + 1]);
+}
+
+/* The rank that wakes first; n_ranks when none ever does. */
+static uint32_t next_rank(const struct weft_lister *l, uint32_t n_ranks)
+{
+    uint32_t i = 1;
+    if (l->wake[1] == INFINITY)
+        return n_ranks;
+    while (i < l->leaves)
+        i = 2 * i + (l->wake[2 * i] > l->wake[2 * i + 1]);
+    return i - l->leaves;
+}
+
+/* Starts an action at time t, and lets the one who needs it know. */
+static void issue(struct weft_lister *l, struct weft_search *s, uint32_t id, double t)
+{
+    const struct weft_op *op = &s->ops[id];
+    struct rank_list *k = &l->ranks[op->rank];
+    uint32_t pass = op->row / s->n_stages, chunk = op->row % s->n_stages >= s->n_ranks;
+    s->order[op->rank * s->per_rank + k->len++] = id;
+    k->done[pass][chunk]++;
+    if (pass != WEFT_PASS_W)
+        k->last[pass][chunk] = k->len;
+    k->mem += op->delta;
+    k->free = t + op->time;
+    if (op->to != WEFT_NO_OP) {
+        const struct weft_op *to = &s->ops[op->to];
+        double there = k->free + to->hop;
+        l->arrival[op->to] = there;
+        if (to->rank != op->rank && there < l->wake[l->leaves + to->rank])
+            set_wake(l, to->rank, weft_max(there, l->ranks[to->rank].free));
+    }
+    set_wake(l, op->rank, k->free);
+}
+
+/* -- what could be next -------------------------------------------------------------------- */
+
+/* The next action of a pass and chunk on a rank, or WEFT_NO_OP. */
+static uint32_t next_op(const struct weft_search *s, const struct rank_list *k, uint32_t rank,
+                        uint32_t pass, uint32_t chunk)
+{
+    uint32_t m = k->done[pass][chunk];
+    uint32_t may = pass == WEFT_PASS_F ? s->n_micros : k->done[pass - 1][chunk];
+    return m < may ? weft_search_op(s, pass, weft_search_stage(s, rank, chunk), m) : WEFT_NO_OP;
+}
+
+/* Whether the oldest micro could still finish after a forward of `chunk`. */
+static bool leaves_room(const struct weft_search *s, const struct rank_list *k, uint32_t rank,
+                        uint32_t chunk)
+{
+    double f0 = weft_search_first(s, WEFT_PASS_F, rank)->delta;
+    double i0 = weft_max(0, weft_search_first(s, WEFT_PASS_I, rank)->delta);
+    double held = (k->done[0][0] - k->done[1][0] + (chunk == 0)) * f0;
+    if (s->n_chunks == 1)
+        return weft_search_fits(s, rank, held + i0);
+    uint32_t stage = weft_search_stage(s, rank, 1);
+    double f1 = weft_search_first(s, WEFT_PASS_F, stage)->delta;
+    double through = f1 + weft_max(0, weft_search_first(s, WEFT_PASS_I, stage)->delta);
+    if (chunk == 1)
+        held += (k->done[0][1] - k->done[1][1]) * f1;
+    return weft_search_fits(s, rank, held + weft_max(through, i0));
+}
+
+/* A forward or gradient as a choice, if it may run at all.  *blocked is when it could start but
+ * for memory that weight gradients have to free first. */
+static struct choice look(const struct weft_lister *l, const struct weft_search *s,
+                          uint32_t rank, uint32_t pass, uint32_t chunk, double now,
+                          double *blocked)
+{
+    const struct rank_list *k = &l->ranks[rank];
+    uint32_t id = next_op(s, k, rank, pass, chunk);
+    if (id == WEFT_NO_OP || l->arrival[id] == INFINITY)
+        return no_choice;
+    if (pass == WEFT_PASS_F && ((chunk == 0 && k->done[0][0] - k->done[1][0] >= k->cap) ||
+                                !leaves_room(s, k, rank, chunk)))
+        return no_choice;
+    double at = weft_max(now, l->arrival[id]), delta = s->ops[id].delta;
+    if (delta > 0 && !weft_search_fits(s, rank, k->mem + delta)) {
+        *blocked = weft_min(*blocked, at);
+        return no_choice;
+    }
+    return (struct choice){id, at, 0};
+}
+
+/* The oldest weight gradient, the deeper chunk's first. */
+static uint32_t oldest_weight(const struct weft_lister *l, const struct weft_search *s,
+                              uint32_t rank)
+{
+    const struct rank_list *k = &l->ranks[rank];
+    uint32_t best = WEFT_NO_OP;
+    if (s->n_passes < 3)
+        return best;
+    for (uint32_t c = s->n_chunks; c-- > 0;) {
+        uint32_t id = next_op(s, k, rank, WEFT_PASS_W, c);
+        if (id != WEFT_NO_OP && (best == WEFT_NO_OP || k->done[2][c] < best % s->n_micros))
+            best = id;
+    }
+    return best;
+}
+
+/* -- ways to choose: what the rank does now, or WEFT_NO_OP: it sleeps until *until --------- */
+
+/* The one that can start sooner, the first if both can. */
+static struct choice sooner(struct choice a, struct choice b)
+{
+    return b.at < a.at ? b : a;
+}
+
+static uint32_t choose_by_rules(struct weft_lister *l, const struct weft_search *s,
+                                uint32_t rank, double now, double *until)
+{
+    const struct weft_knobs *knobs = l->knobs;
+    const struct rank_list *k = &l->ranks[rank];
+    double blocked = INFINITY;
+    struct choice f = look(l, s, rank, WEFT_PASS_F, 0, now, &blocked);
+    struct choice g = look(l, s, rank, WEFT_PASS_I, 0, now, &blocked);
+    if (s->n_chunks == 2) {
+        struct choice f1 = look(l, s, rank, WEFT_PASS_F, 1, now, &blocked);
+        struct choice g1 = look(l, s, rank, WEFT_PASS_I, 1, now, &blocked);
+        bool lags = k->done[1][1] < k->done[1][0] + s->n_ranks - rank;
+        f = sooner(f1, f);
+        g = knobs->deep_first || lags ? sooner(g1, g) : sooner(g, g1);
+    }
+    if (f.at <= now && g.at <= now)
+        return knobs->forward_first ? f.id : g.id;
+    if (g.at <= now)
+        return g.id;
+    if (f.at <= now && g.at >= now + knobs->hold * s->ops[f.id].time)
+        return f.id;
+    *until = f.at <= now ? g.at : weft_min(g.at, f.at);
+    uint32_t w = oldest_weight(l, s, rank);
+    if (w == WEFT_NO_OP)
+        return WEFT_NO_OP;
+    double time = s->ops[w].time;
+    bool fills = now + time <= *until + knobs->patience * time;
+    bool frees = blocked <= now && g.at > now + knobs->hold * time;
+    return fills || frees ? w : WEFT_NO_OP;
+}
+
+static uint32_t choose_by_key(struct weft_lister *l, const struct weft_search *s, uint32_t rank,
+                              double now, double *until)
+{
+    const struct weft_knobs *knobs = l->knobs;
+    double blocked = INFINITY;
+    struct choice all[4], first = no_choice, best = no_choice;
+    for (uint32_t n = 0; n < 2 * s->n_chunks; n++) {
+        all[n] = look(l, s, rank, n % 2, n / 2, now, &blocked);
+        first = sooner(first, all[n]);
+    }
+    double wait = first.id == WEFT_NO_OP ? 0 : knobs->hold * s->ops[first.id].time;
+    for (uint32_t n = 0; n < 2 * s->n_chunks; n++) {
+        uint32_t id = all[n].id;
+        if (id == WEFT_NO_OP || all[n].at > first.at + wait)
+            continue;
+        all[n].key = knobs->in_turn
+                         ? l->ranks[rank].last[n % 2][n / 2]
+                         : knobs->offset[s->ops[id].row] + knobs->period * (id % s->n_micros);
+        if (all[n].key < best.key)
+            best = all[n];
+    }
+    if (best.at <= now)
+        return best.id;
+    *until = best.at;
+    uint32_t w = oldest_weight(l, s, rank);
+    if (w == WEFT_NO_OP)
+        return WEFT_NO_OP;
+    double time = s->ops[w].time;
+    return now + time <= *until + knobs->patience * time || blocked <= now ? w : WEFT_NO_OP;
+}
+
+/* The drain of a refill: only gradients are left, and they go in turn.  An arrival that is not
+ * known yet will be about when it was in the given order. */
+static uint32_t choose_drain(struct weft_lister *l, const struct weft_search *s, uint32_t rank,
+                             double now, double *until)
+{
+    struct rank_list *k = &l->ranks[rank];
+    struct choice best = no_choice;
+    double likely = INFINITY;
+    for (uint32_t c = 0; c < s->n_chunks; c++) {
+        uint32_t id = next_op(s, k, rank, WEFT_PASS_I, c);
+        if (id == WEFT_NO_OP)
+            continue;
+        *until = weft_min(*until, l->arrival[id]);
+        likely = weft_min(likely, l->arrival[id] < INFINITY ? l->arrival[id] : l->expected[id]);
+        bool fits = weft_search_fits(s, rank, k->mem + weft_max(0, s->ops[id].delta));
+        if (l->arrival[id] <= now && fits && k->last[1][c] < best.key)
+            best = (struct choice){id, now, k->last[1][c]};
+    }
+    uint32_t w = oldest_weight(l, s, rank);
+    if (best.id != WEFT_NO_OP || w == WEFT_NO_OP || *until <= now)
+        return best.id != WEFT_NO_OP ? best.id : w;
+    double time = s->ops[w].time;
+    return now + time <= likely + l->knobs->patience * time ? w : WEFT_NO_OP;
+}
+
+static uint32_t choose_refill(struct weft_lister *l, const struct weft_search *s, uint32_t rank,
+                              double now, double *until)
+{
+    struct rank_list *k = &l->ranks[rank];
+    if (l->knobs->in_turn && k->done[0][s->n_chunks - 1] == s->n_micros)
+        return choose_drain(l, s, rank, now, until);
+    const uint32_t *row = l->given + rank * s->per_rank;
+    while (k->follow < s->per_rank && s->ops[row[k->follow]].row >= 2 * s->n_stages)
+        k->follow++;
+    uint32_t w = oldest_weight(l, s, rank);
+    if (k->follow == s->per_rank)
+        return w;
+    uint32_t id = row[k->follow];
+    bool fits = weft_search_fits(s, rank, k->mem + weft_max(0, s->ops[id].delta));
+    if (l->arrival[id] <= now && fits) {
+        k->follow++;
+        return id;
+    }
+    *until = l->arrival[id];
+    if (w == WEFT_NO_OP || *until <= now)
+        return w;
+    /* An arrival that is not known yet will be about when it was in the given order. */
+    double likely = *until < INFINITY ? *until : l->expected[id];
+    double time = s->ops[w].time;
+    return now + time <= likely + l->knobs->patience * time ? w : WEFT_NO_OP;
+}
+
+/* -- making a list ------------------------------------------------------------------------- */
+
+static void reset(struct weft_lister *l, const struct weft_search *s)
+{
+    for (size_t i = 0; i < s->n_ops; i++)
+        l->arrival[i] = s->ops[i].from == WEFT_NO_OP ? 0 : INFINITY;
+    for (uint32_t i = 0; i < 2 * l->leaves; i++)
+        l->wake[i] = INFINITY;
+    for (uint32_t r = 0; r < s->n_ranks; r++) {
+        double cap = l->knobs->ahead + l->knobs->ahead_slope * (s->n_ranks - 1 - r);
+        l->ranks[r] = (struct rank_list){.cap = weft_max(1, floor(cap + 1e-9))};
+        set_wake(l, r, 0);
+    }
+}
+
+/* Whether all actions found their place in s->order. */
+static bool make_list(struct weft_lister *l, struct weft_search *s,
+                      uint32_t (*choose)(struct weft_lister *, const struct weft_search *,
+                                         uint32_t, double, double *))
+{
+    size_t n = 0;
+    reset(l, s);
+    for (uint32_t r; (r = next_rank(l, s->n_ranks)) < s->n_ranks;) {
+        double now = weft_max(l->wake[l->leaves + r], l->ranks[r].free), until = INFINITY;
+        uint32_t id = choose(l, s, r, now, &until);
+        if (id == WEFT_NO_OP) {
+            set_wake(l, r, until > now ? until : INFINITY);
+        } else {
+            issue(l, s, id, now);
+            n++;
+        }
+    }
+    return n == s->n_ops;
+}
+
+struct weft_score weft_lister_try(struct weft_lister *l, struct weft_search *s,
+                                  const struct weft_knobs *knobs)
+{
+    enum weft_family family = knobs->in_turn          ? WEFT_FAMILY_TURN
+                              : knobs->offset != NULL ? WEFT_FAMILY_STEER
+                                                      : WEFT_FAMILY_LIST;
+    l->knobs = knobs;
+    if (!make_list(l, s, family == WEFT_FAMILY_LIST ? choose_by_rules : choose_by_key))
+        return WEFT_NO_SCORE;
+    return weft_search_try(s, family, s->order);
+}
+
+struct weft_score weft_lister_refill(struct weft_lister *l, struct weft_search *s,
+                                     enum weft_family family, double patience, bool drain)
+{
+    if (weft_score_compare(s->best[family].score, WEFT_NO_SCORE) >= 0 ||
+        !weft_search_time(s, s->best[family].order))
+        return WEFT_NO_SCORE;
+    memcpy(l->expected, s->start, sizeof *l->expected * s->n_ops);
+    l->knobs = &(struct weft_knobs){.patience = patience, .in_turn = drain};
+    l->given = s->best[family].order;
+    if (!make_list(l, s, choose_refill))
+        return WEFT_NO_SCORE;
+    return weft_search_try(s, family, s->order);
+}

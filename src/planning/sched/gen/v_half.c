@@ -1,0 +1,131 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "planning/sched/gen/search.h"
+
+/* V-Half and V-Min: the V with split backwards in about half, or a third, of 1f1b's memory.
+ *
+ * Both are a building block that is repeated every 6 slots, one slot a pass; they differ in how
+ * long a micro takes from rank to rank on its way down, hence in how long its activations stay.
+ * The published blocks, for rank i (capitals: chunk 0):
+ *
+ *     V-Half   F 2i   f 3P-2-i   i 3P+g-1+2i   I 6P+g-2-i     g = 3 if P is even
+ *     V-Min    F i    f 2P-1-i   i 2P+g+i      I 4P+g-1-i     g = 2 if 3 divides P
+ *
+ * Weight gradients go into the next free slots.  What a rank holds at most in that order is its
+ * limit here: floor((P+2)/2) or floor((P+4)/3) micros, less on ranks that the block spares.
+ * Within these limits the best order is searched for, as for zb-v-auto.  A given limit is a
+ * further one: the lower of the two counts.
+ */
+
+/* When a rank's actions of micro 0 start: F, f, i, I. */
+static void block_slots(bool half, uint32_t n_ranks, uint32_t r, uint32_t out[4])
+{
+    uint32_t gap = half ? (n_ranks % 2 == 0 ? 3 : 0) : (n_ranks % 3 == 0 ? 2 : 0);
+    if (half) {
+        out[0] = 2 * r;
+        out[1] = 3 * n_ranks - 2 - r;
+        out[2] = 3 * n_ranks + gap - 1 + 2 * r;
+        out[3] = 6 * n_ranks + gap - 2 - r;
+    } else {
+        out[0] = r;
+        out[1] = 2 * n_ranks - 1 - r;
+        out[2] = 2 * n_ranks + gap + r;
+        out[3] = 4 * n_ranks + gap - 1 - r;
+    }
+}
+
+/* The same for all ranks, (2, stages). */
+static void block_offsets(const struct weft_search *s, bool half, double *offset)
+{
+    for (uint32_t r = 0; r < s->n_ranks; r++) {
+        uint32_t low = weft_search_stage(s, r, 0), high = weft_search_stage(s, r, 1), at[4];
+        block_slots(half, s->n_ranks, r, at);
+        offset[low] = at[0];
+        offset[high] = at[1];
+        offset[s->n_stages + high] = at[2];
+        offset[s->n_stages + low] = at[3];
+    }
+}
+
+enum { PERIOD = 6 };
+
+/* Most slots after its gradient that a weight gradient can need. */
+enum { W_ROOM = 2 * PERIOD };
+
+static size_t n_slots(const struct weft_search *s)
+{
+    return (size_t)PERIOD * (s->n_ranks + s->n_micros + 1) + W_ROOM;
+}
+
+/* A rank's list as the block says it.  `slots` is room for n_slots(). */
+static void block_order(const struct weft_search *s, bool half, uint32_t rank, uint32_t *slots,
+                        uint32_t *row)
+{
+    uint32_t low = weft_search_stage(s, rank, 0), high = weft_search_stage(s, rank, 1), at[4];
+    uint32_t pass = s->n_stages * s->n_micros; /* from a number to that of the next pass */
+    size_t n = 0, len = n_slots(s);
+    block_slots(half, s->n_ranks, rank, at);
+    memset(slots, 0xff, sizeof *slots * len); /* WEFT_NO_OP: free */
+    for (size_t m = 0; m < s->n_micros; m++) {
+        slots[at[0] + PERIOD * m] = weft_search_op(s, WEFT_PASS_F, low, (uint32_t)m);
+        slots[at[1] + PERIOD * m] = weft_search_op(s, WEFT_PASS_F, high, (uint32_t)m);
+        slots[at[2] + PERIOD * m] = weft_search_op(s, WEFT_PASS_I, high, (uint32_t)m);
+        slots[at[3] + PERIOD * m] = weft_search_op(s, WEFT_PASS_I, low, (uint32_t)m);
+    }
+    for (size_t i = 0; i < len; i++) {
+        if (slots[i] == WEFT_NO_OP)
+            continue;
+        row[n++] = slots[i];
+        if (slots[i] / pass != WEFT_PASS_I)
+            continue;
+        size_t k = i + 1;
+        while (slots[k] != WEFT_NO_OP)
+            k++;
+        slots[k] = slots[i] + pass;
+    }
+}
+
+static enum weft_status search(struct weft_search *s, bool half, uint32_t *slots,
+                               double *offset, struct weft_error *err)
+{
+    for (uint32_t r = 0; r < s->n_ranks; r++) {
+        uint32_t *row = s->order + r * s->per_rank;
+        block_order(s, half, r, slots, row);
+        double peak = weft_search_peak(s, row);
+        s->limit[r] = peak < s->limit[r] ? peak : s->limit[r];
+    }
+    weft_search_try(s, WEFT_FAMILY_HAND, s->order);
+    WEFT_TRY(weft_search_check_limits(s, err));
+    block_offsets(s, half, offset);
+    return weft_search_run(s, offset, err);
+}
+
+static enum weft_status make(const char *name, bool half, const struct weft_params *params,
+                             struct weft_schedule **out, struct weft_error *err)
+{
+    struct weft_search s;
+    struct weft_search_setup setup = {.name = name, .chunks = 2, .whole = false};
+    WEFT_TRY(weft_search_init(&s, &setup, params, err));
+    uint32_t *slots = malloc(sizeof *slots * n_slots(&s));
+    double *offset = malloc(sizeof *offset * 2 * s.n_stages);
+    enum weft_status st = slots == NULL || offset == NULL
+                              ? WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory for its block", name)
+                              : search(&s, half, slots, offset, err);
+    if (st == WEFT_OK)
+        st = weft_search_finish(&s, out, err);
+    free(slots);
+    free(offset);
+    weft_search_release(&s);
+    return st;
+}
+
+WEFT_GENERATOR(v_half)
+{
+    return make("v-half", true, params, out, err);
+}
+
+WEFT_GENERATOR(v_min)
+{
+    return make("v-min", false, params, out, err);
+}

@@ -1,0 +1,97 @@
+#include "planning/sched/gen/gen.h"
+#include "planning/sched/gen/pytorch_idle.h"
+
+/* Zero bubble on a V: rank r holds stage r (down) and stage 2P-1-r (back up), so that the first
+ * gradients start where the first forwards did.  The order is made for at least 2P-1 micros;
+ * what belongs to micros beyond M is left out.
+ */
+struct zb_v_rank {
+    struct weft_builder *b;
+    uint32_t rank, micros;
+    bool idle_hints;
+    struct {
+        uint32_t stage;
+        uint32_t done[WEFT_ACT_W + 1]; /* how many of each kind */
+    } down, up;
+};
+
+enum side { DOWN, UP };
+
+static void emit(struct zb_v_rank *z, enum side side, enum weft_kind kind)
+{
+    uint32_t *done = side == DOWN ? z->down.done : z->up.done;
+    uint32_t micro = done[kind]++;
+    if (micro < z->micros)
+        weft_emit(z->b, z->rank, kind, side == DOWN ? z->down.stage : z->up.stage, micro);
+    else if (z->idle_hints)
+        weft_emit_idle(z->b, z->rank, 1);
+}
+
+static void emit_warm_up(struct zb_v_rank *z, uint32_t ranks)
+{
+    for (uint32_t i = 0; i < 2 * (ranks - z->rank) - 1; i++)
+        emit(z, DOWN, WEFT_ACT_F);
+    for (uint32_t i = 0; i < z->rank; i++) {
+        emit(z, UP, WEFT_ACT_F);
+        emit(z, DOWN, WEFT_ACT_F);
+    }
+    for (uint32_t i = 0; i < ranks - z->rank; i++) {
+        emit(z, UP, WEFT_ACT_F);
+        emit(z, UP, WEFT_ACT_I);
+        emit(z, UP, WEFT_ACT_W);
+    }
+}
+
+static void emit_steady(struct zb_v_rank *z, uint32_t least)
+{
+    while (z->down.done[WEFT_ACT_F] < least ||
+           z->up.done[WEFT_ACT_F] < z->down.done[WEFT_ACT_F]) {
+        if (z->down.done[WEFT_ACT_F] < least)
+            emit(z, DOWN, WEFT_ACT_F);
+        emit(z, DOWN, WEFT_ACT_I);
+        emit(z, DOWN, WEFT_ACT_W);
+        emit(z, UP, WEFT_ACT_F);
+        emit(z, UP, WEFT_ACT_I);
+        emit(z, UP, WEFT_ACT_W);
+    }
+}
+
+static void emit_drain(struct zb_v_rank *z, uint32_t ranks)
+{
+    for (uint32_t i = 0; i < z->rank; i++) {
+        emit(z, DOWN, WEFT_ACT_I);
+        emit(z, UP, WEFT_ACT_I);
+    }
+    for (uint32_t i = 0; i < ranks - z->rank; i++) {
+        emit(z, DOWN, WEFT_ACT_I);
+        emit(z, DOWN, WEFT_ACT_W);
+    }
+    while (z->up.done[WEFT_ACT_W] < z->up.done[WEFT_ACT_I])
+        emit(z, UP, WEFT_ACT_W);
+    while (z->down.done[WEFT_ACT_W] < z->down.done[WEFT_ACT_I])
+        emit(z, DOWN, WEFT_ACT_W);
+}
+
+WEFT_GENERATOR(zb_v)
+{
+    uint32_t ranks = params->ranks;
+    uint32_t least = params->micros > 2 * ranks - 1 ? params->micros : 2 * ranks - 1;
+    struct weft_builder b;
+    WEFT_TRY(weft_builder_init(&b, "zb-v", weft_shape(params, 2), 3,
+                               params->idle_hints ? (size_t)12 * ranks : 0, err));
+    weft_builder_place(&b, WEFT_PLACE_V);
+    for (uint32_t r = 0; r < ranks; r++) {
+        struct zb_v_rank z = {.b = &b,
+                              .rank = r,
+                              .micros = params->micros,
+                              .idle_hints = params->idle_hints,
+                              .down.stage = r,
+                              .up.stage = 2 * ranks - 1 - r};
+        emit_warm_up(&z, ranks);
+        emit_steady(&z, least);
+        emit_drain(&z, ranks);
+    }
+    struct weft_schedule *s = NULL;
+    WEFT_TRY(weft_builder_finish(&b, &s, err));
+    return weft_pytorch_space_forwards(params, s, out, err);
+}

@@ -1,0 +1,428 @@
+/* Lowering: the messages become actions of their own.
+ *
+ * On every channel both ends must list the same sequence, or messages would be mistaken for one
+ * another.  Both ways of lowering keep that by construction:
+ *
+ *  - late: a send stands right after its producer.  A receive stands before its consumer, and
+ *    before it all that was sent earlier on that channel and not yet received.  No wait is new:
+ *    what was sent earlier is there earlier.
+ *  - pytorch: ranks are stepped in turn, one cell each; who sends puts the receive at the end of
+ *    the other's list at the same moment.  So all messages have one common order, and even
+ *    blocking sends cannot deadlock; but receives stand earlier than they need to.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/size.h"
+#include "planning/sched/channel.h"
+#include "planning/sched/deps.h"
+#include "planning/sched/schedule_priv.h"
+
+struct lowering {
+    const struct weft_schedule *s;
+    const struct weft_placement *place;
+    struct weft_schedule *out; /* owned until done */
+    struct weft_action **next; /* owned: (ranks), where each rank's next action goes */
+    uint64_t *weights_left;    /* owned: weight gradients to come on a rank */
+    bool reduce;
+    size_t n_messages;
+};
+
+/* The message that an action gives rise to; false when its result stays on its rank. */
+static bool message_of(const struct lowering *l, struct weft_action a, uint32_t rank,
+                       struct weft_action *send, struct weft_action *recv, uint32_t *to)
+{
+    if (a.kind != WEFT_ACT_F && a.kind != WEFT_ACT_B && a.kind != WEFT_ACT_I)
+        return false;
+    int64_t heir = weft_action_heir(a);
+    if (heir < 0 || heir >= l->place->n_stages)
+        return false;
+    *to = weft_placement_rank(l->place, (uint32_t)heir, a.micro);
+    if (*to == rank)
+        return false;
+    bool forward = a.kind == WEFT_ACT_F;
+    *send = (struct weft_action){.micro = a.micro,
+                                 .stage = a.stage,
+                                 .kind = forward ? WEFT_ACT_SEND_F : WEFT_ACT_SEND_B};
+    *recv = (struct weft_action){.micro = a.micro,
+                                 .stage = (uint32_t)heir & (WEFT_MAX_STAGES - 1),
+                                 .kind = forward ? WEFT_ACT_RECV_F : WEFT_ACT_RECV_B};
+    return true;
+}
+
+static void add(struct lowering *l, uint32_t rank, struct weft_action a)
+{
+    *l->next[rank]++ = a;
+}
+
+/* The weight gradients of a rank, stage by stage: what REDUCE_GRAD is put after.  By rank, not by
+ * pipe, for two pipes may have a stage on the same rank. */
+static void count_weights(struct lowering *l, uint32_t rank)
+{
+    struct weft_action_span row = weft_schedule_rank(l->s, rank);
+    for (size_t i = 0; i < row.len; i++)
+        if (weft_kind_frees_activation(row.at[i].kind))
+            l->weights_left[row.at[i].stage]++;
+}
+
+/* Idle hints are used up, and REDUCE_GRAD is put anew. */
+static bool keeps(const struct lowering *l, struct weft_action a)
+{
+    return a.kind != WEFT_ACT_IDLE && !(l->reduce && a.kind == WEFT_ACT_REDUCE_GRAD);
+}
+
+/* One pass that only counts the room for every rank. */
+static enum weft_status count_rank(struct lowering *l, uint32_t rank, uint64_t *room,
+                                   struct weft_error *err)
+{
+    struct weft_action_span row = weft_schedule_rank(l->s, rank);
+    struct weft_action send, recv;
+    uint32_t to;
+    count_weights(l, rank);
+    for (size_t i = 0; i < row.len; i++) {
+        struct weft_action a = row.at[i];
+        if (!keeps(l, a))
+            continue;
+        if (weft_kind_is_compute(a.kind) &&
+            weft_placement_rank(l->place, a.stage, a.micro) != rank)
+            return WEFT_FAIL(err, WEFT_SCHEDULE,
+                             "cannot lower: stage %u, micro %u is on two "
+                             "ranks; weft check shows where",
+                             (unsigned)a.stage, a.micro);
+        room[rank]++;
+        if (message_of(l, a, rank, &send, &recv, &to)) {
+            room[rank]++;
+            room[to]++;
+            l->n_messages++;
+        }
+        if (weft_kind_frees_activation(a.kind) && --l->weights_left[a.stage] == 0)
+            room[rank] += l->reduce;
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status lowering_init(struct lowering *l, const struct weft_schedule *s,
+                                      bool reduce, struct weft_error *err)
+{
+    const struct weft_placement *place = weft_schedule_placement(s);
+    *l = (struct lowering){.s = s, .place = place, .reduce = reduce};
+    uint64_t *room = calloc(place->n_ranks, sizeof *room);
+    enum weft_status st = WEFT_OK;
+    l->out = weft_schedule_dup_frame(s);
+    l->next = calloc(place->n_ranks, sizeof *l->next);
+    l->weights_left = calloc((size_t)place->n_pipes * place->n_stages, sizeof *l->weights_left);
+    if (room == NULL || l->out == NULL || l->next == NULL || l->weights_left == NULL)
+        goto fail;
+    for (uint32_t r = 0; st == WEFT_OK && r < place->n_ranks; r++)
+        st = count_rank(l, r, room, err);
+    if (st != WEFT_OK)
+        goto done;
+    for (uint32_t r = 0; r < place->n_ranks; r++)
+        l->out->first[r + 1] = l->out->first[r] + room[r];
+    l->out->actions = malloc(sizeof *l->out->actions * (l->out->first[place->n_ranks] + 1));
+    if (l->out->actions == NULL)
+        goto fail;
+    for (uint32_t r = 0; r < place->n_ranks; r++)
+        l->next[r] = l->out->actions + l->out->first[r];
+done:
+    free(room);
+    return st;
+fail:
+    free(room);
+    return WEFT_FAIL(err, WEFT_NOMEM, "no memory to lower a schedule of %zu actions",
+                     weft_schedule_n_actions(s));
+}
+
+static void lowering_release(struct lowering *l)
+{
+    weft_schedule_free(l->out);
+    free(l->next);
+    free(l->weights_left);
+}
+
+/* -- late ----------------------------------------------------------------------------------- */
+
+/* What goes over the channels, in the order in which it is sent. */
+struct traffic {
+    struct weft_channels channels;
+    size_t *first;             /* owned: (channels + 1), where each one's messages begin */
+    size_t *got;               /* owned: (channels), received so far */
+    struct weft_action *recvs; /* owned: the receives, in order of sending */
+    uint32_t *turn; /* owned: (2, stages, micros), a receive's place in its channel */
+};
+
+#define TURN_NONE UINT32_MAX
+
+static size_t turn_of(const struct lowering *l, struct weft_action recv)
+{
+    size_t half = recv.kind == WEFT_ACT_RECV_B ? l->place->n_stages : 0;
+    return (half + recv.stage) * l->place->n_micros + recv.micro;
+}
+
+/* Calls `each` for every message, rank by rank in program order. */
+static void for_messages(const struct lowering *l, struct traffic *t,
+                         void (*each)(const struct lowering *, struct traffic *, uint32_t,
+                                      struct weft_action))
+{
+    struct weft_action send, recv;
+    uint32_t to;
+    for (uint32_t r = 0; r < l->place->n_ranks; r++) {
+        struct weft_action_span row = weft_schedule_rank(l->s, r);
+        for (size_t i = 0; i < row.len; i++)
+            if (message_of(l, row.at[i], r, &send, &recv, &to))
+                each(l, t, weft_channel_of(&t->channels, l->place, send), recv);
+    }
+}
+
+static void count_message(const struct lowering *l, struct traffic *t, uint32_t channel,
+                          struct weft_action recv)
+{
+    (void)l;
+    (void)recv;
+    t->first[channel + 1]++;
+}
+
+static void list_message(const struct lowering *l, struct traffic *t, uint32_t channel,
+                         struct weft_action recv)
+{
+    t->recvs[t->first[channel] + t->got[channel]] = recv;
+    t->turn[turn_of(l, recv)] = (uint32_t)t->got[channel]++;
+}
+
+static void traffic_release(struct traffic *t)
+{
+    weft_channels_release(&t->channels);
+    free(t->first);
+    free(t->got);
+    free(t->recvs);
+    free(t->turn);
+}
+
+static enum weft_status traffic_init(struct traffic *t, const struct lowering *l,
+                                     struct weft_error *err)
+{
+    *t = (struct traffic){0};
+    WEFT_TRY(weft_channels_init(&t->channels, l->place, false, err));
+    size_t n = t->channels.n, cells = (size_t)l->place->n_stages * l->place->n_micros;
+    t->first = calloc(n + 1, sizeof *t->first);
+    t->got = calloc(n + 1, sizeof *t->got);
+    t->turn = malloc(sizeof *t->turn * (2 * cells + 1));
+    if (t->first != NULL && t->got != NULL && t->turn != NULL) {
+        memset(t->turn, 0xff, sizeof *t->turn * (2 * cells + 1)); /* TURN_NONE */
+        for_messages(l, t, count_message);
+        for (size_t c = 0; c < n; c++)
+            t->first[c + 1] += t->first[c];
+        t->recvs = malloc(sizeof *t->recvs * (t->first[n] + 1));
+    }
+    if (t->recvs == NULL) {
+        traffic_release(t);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the messages of %zu cells", cells);
+    }
+    for_messages(l, t, list_message);
+    memset(t->got, 0, sizeof *t->got * n);
+    return WEFT_OK;
+}
+
+/* Receives, in the order of sending, all that comes before what `a` needs, and that.  False when
+ * nobody sends it. */
+static bool receive_for(struct lowering *l, struct traffic *t, uint32_t rank,
+                        struct weft_action a)
+{
+    struct weft_dep_rules rules = {l->place, true};
+    struct weft_dep deps[2];
+    unsigned n = weft_action_deps(&rules, a, deps);
+    for (unsigned i = 0; i < n; i++) {
+        if (!(deps[i].event & (WEFT_EV_GOT_F | WEFT_EV_GOT_B)))
+            continue;
+        struct weft_action recv = {.micro = a.micro,
+                                   .stage = a.stage,
+                                   .kind = deps[i].event == WEFT_EV_GOT_F ? WEFT_ACT_RECV_F
+                                                                          : WEFT_ACT_RECV_B};
+        uint32_t channel = weft_channel_of(&t->channels, l->place, recv);
+        uint32_t turn = t->turn[turn_of(l, recv)];
+        if (turn == TURN_NONE)
+            return false;
+        while (t->got[channel] <= turn)
+            add(l, rank, t->recvs[t->first[channel] + t->got[channel]++]);
+    }
+    return true;
+}
+
+/* What follows an action: its send, and the reduction after a stage's last weight gradient. */
+static void follow_up(struct lowering *l, uint32_t rank, const struct weft_action *cell,
+                      size_t unit)
+{
+    struct weft_action send, recv;
+    uint32_t to;
+    for (size_t k = 0; k < unit; k++)
+        if (message_of(l, cell[k], rank, &send, &recv, &to))
+            add(l, rank, send);
+    for (size_t k = 0; k < unit; k++)
+        if (weft_kind_frees_activation(cell[k].kind) && --l->weights_left[cell[k].stage] == 0)
+            add(l, rank,
+                (struct weft_action){.stage = cell[k].stage, .kind = WEFT_ACT_REDUCE_GRAD});
+}
+
+static bool lower_rank_late(struct lowering *l, struct traffic *t, uint32_t rank)
+{
+    struct weft_action_span row = weft_schedule_rank(l->s, rank);
+    size_t unit;
+    count_weights(l, rank);
+    for (size_t i = 0; i < row.len; i += unit) {
+        unit = row.at[i].paired ? 2 : 1;
+        if (!keeps(l, row.at[i]))
+            continue;
+        for (size_t k = i; k < i + unit; k++)
+            if (!receive_for(l, t, rank, row.at[k]))
+                return false;
+        for (size_t k = i; k < i + unit; k++)
+            add(l, rank, row.at[k]);
+        follow_up(l, rank, &row.at[i], unit);
+    }
+    return l->next[rank] == l->out->actions + l->out->first[rank + 1];
+}
+
+static enum weft_status lower_late(struct lowering *l, struct weft_error *err)
+{
+    struct traffic t;
+    WEFT_TRY(traffic_init(&t, l, err));
+    bool ok = true;
+    for (uint32_t r = 0; ok && r < l->place->n_ranks; r++)
+        ok = lower_rank_late(l, &t, r);
+    traffic_release(&t);
+    if (!ok)
+        return WEFT_FAIL(err, WEFT_SCHEDULE,
+                         "cannot lower: a message has one end only; weft check shows which");
+    return WEFT_OK;
+}
+
+/* -- pytorch -------------------------------------------------------------------------------- */
+
+/* The sweep over the ranks.  A rank that waits sleeps; the receive that it waits for wakes it, for
+ * this round if its turn is still to come, else for the next. */
+struct sweep {
+    uint8_t *events; /* owned: (stages, micros) */
+    size_t *pc;      /* owned: (ranks) */
+    uint64_t *awake; /* owned: a bit a rank */
+    uint32_t n_words;
+};
+
+static bool cell_ready(const struct lowering *l, const uint8_t *events, struct weft_action a)
+{
+    struct weft_dep_rules rules = {l->place, true};
+    struct weft_dep deps[2];
+    unsigned n = weft_action_deps(&rules, a, deps);
+    for (unsigned i = 0; i < n; i++)
+        if (!(events[(size_t)deps[i].stage * l->place->n_micros + deps[i].micro] &
+              deps[i].event))
+            return false;
+    return true;
+}
+
+static void happen(const struct lowering *l, struct sweep *s, struct weft_action a)
+{
+    s->events[(size_t)a.stage * l->place->n_micros + a.micro] |=
+        (uint8_t)weft_action_event(a.kind);
+}
+
+/* Takes one cell of a rank: the actions, then for each its send here and its receive there. */
+static void take_cell(struct lowering *l, struct sweep *s, uint32_t rank,
+                      const struct weft_action *cell, size_t unit)
+{
+    struct weft_action send, recv;
+    uint32_t to;
+    for (size_t k = 0; k < unit; k++) {
+        add(l, rank, cell[k]);
+        happen(l, s, cell[k]);
+    }
+    for (size_t k = 0; k < unit; k++) {
+        if (!message_of(l, cell[k], rank, &send, &recv, &to))
+            continue;
+        add(l, rank, send);
+        add(l, to, recv);
+        happen(l, s, recv);
+        s->awake[to / 64] |= UINT64_C(1) << to % 64;
+    }
+}
+
+/* One turn of a rank: one cell, if it is ready.  Returns the actions taken. */
+static size_t take_turn(struct lowering *l, struct sweep *s, uint32_t rank)
+{
+    struct weft_action_span row = weft_schedule_rank(l->s, rank);
+    const struct weft_action *cell = &row.at[s->pc[rank]];
+    if (s->pc[rank] < row.len) {
+        size_t unit = cell->paired ? 2 : 1;
+        if (cell_ready(l, s->events, cell[0]) && cell_ready(l, s->events, cell[unit - 1])) {
+            if (cell->kind != WEFT_ACT_IDLE)
+                take_cell(l, s, rank, cell, unit);
+            s->pc[rank] += unit;
+            return unit;
+        }
+    }
+    s->awake[rank / 64] &= ~(UINT64_C(1) << rank % 64);
+    return 0;
+}
+
+/* One round: every rank that is awake, in order; those that a lower rank wakes, too. */
+static size_t sweep_once(struct lowering *l, struct sweep *s)
+{
+    size_t taken = 0;
+    for (uint32_t word = 0; word < s->n_words; word++) {
+        uint64_t done = 0; /* ranks of this word up to the last one that had its turn */
+        for (uint64_t bits; (bits = s->awake[word] & ~done) != 0;) {
+            uint32_t bit = (uint32_t)__builtin_ctzll(bits);
+            done = bit == 63 ? UINT64_MAX : (UINT64_C(2) << bit) - 1;
+            taken += take_turn(l, s, word * 64 + bit);
+        }
+    }
+    return taken;
+}
+
+static enum weft_status lower_pytorch(struct lowering *l, struct weft_error *err)
+{
+    uint32_t n_ranks = l->place->n_ranks;
+    struct sweep s = {.n_words = (n_ranks + 63) / 64};
+    s.events = calloc((size_t)l->place->n_stages * l->place->n_micros + 1, 1);
+    s.pc = calloc(n_ranks, sizeof *s.pc);
+    s.awake = calloc(s.n_words, sizeof *s.awake);
+    size_t left = weft_schedule_n_actions(l->s), taken = 1;
+    enum weft_status st = WEFT_OK;
+    if (s.events == NULL || s.pc == NULL || s.awake == NULL) {
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to lower a schedule");
+        left = 0;
+    }
+    for (uint32_t r = 0; left > 0 && r < n_ranks; r++)
+        s.awake[r / 64] |= UINT64_C(1) << r % 64;
+    while (left > 0 && taken > 0) {
+        taken = sweep_once(l, &s);
+        left -= taken;
+    }
+    free(s.events);
+    free(s.pc);
+    free(s.awake);
+    if (left > 0)
+        return WEFT_FAIL(err, WEFT_SCHEDULE,
+                         "cannot lower: the schedule deadlocks; weft check shows where");
+    return st;
+}
+
+enum weft_status weft_schedule_lower(const struct weft_schedule *s, enum weft_lowering how,
+                                     struct weft_schedule **out, struct weft_error *err)
+{
+    if (weft_schedule_is_lowered(s))
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "the schedule has its messages already: leave out --lower");
+    struct lowering l;
+    enum weft_status st = lowering_init(&l, s, how == WEFT_LOWER_LATE, err);
+    if (st == WEFT_OK)
+        st = how == WEFT_LOWER_LATE ? lower_late(&l, err) : lower_pytorch(&l, err);
+    if (st == WEFT_OK && !weft_schedule_seal(l.out, l.n_messages > 0))
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to finish a lowered schedule");
+    if (st == WEFT_OK) {
+        *out = l.out;
+        l.out = NULL;
+    }
+    lowering_release(&l);
+    return st;
+}

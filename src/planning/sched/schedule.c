@@ -1,0 +1,224 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/size.h"
+#include "planning/sched/schedule_priv.h"
+
+const char *weft_kind_name(unsigned kind)
+{
+    static const char *const names[WEFT_N_KINDS] = {
+        [WEFT_ACT_F] = "F",
+        [WEFT_ACT_B] = "B",
+        [WEFT_ACT_I] = "I",
+        [WEFT_ACT_W] = "W",
+        [WEFT_ACT_SEND_F] = "SEND_F",
+        [WEFT_ACT_RECV_F] = "RECV_F",
+        [WEFT_ACT_SEND_B] = "SEND_B",
+        [WEFT_ACT_RECV_B] = "RECV_B",
+        [WEFT_ACT_UNSHARD] = "UNSHARD",
+        [WEFT_ACT_RESHARD] = "RESHARD",
+        [WEFT_ACT_REDUCE_GRAD] = "REDUCE_GRAD",
+        [WEFT_ACT_IDLE] = "",
+    };
+    return kind < WEFT_N_KINDS ? names[kind] : "?";
+}
+
+const char *weft_placement_name(enum weft_placement_kind kind)
+{
+    switch (kind) {
+    case WEFT_PLACE_LINEAR:
+        return "linear";
+    case WEFT_PLACE_LOOP:
+        return "loop";
+    case WEFT_PLACE_V:
+        return "v";
+    case WEFT_PLACE_WAVE:
+        return "wave";
+    case WEFT_PLACE_BIDIRECTIONAL:
+        return "bidirectional";
+    case WEFT_PLACE_EXPLICIT:
+        return "explicit";
+    }
+    return "?";
+}
+
+static uint32_t place_stage(uint32_t stage, uint32_t ranks, enum weft_placement_kind kind)
+{
+    uint32_t lap = stage / ranks, at = stage % ranks;
+    bool back = lap % 2 == 1 && (kind == WEFT_PLACE_V || kind == WEFT_PLACE_WAVE);
+    return back ? ranks - 1 - at : at;
+}
+
+void weft_place_fill(uint32_t *rank_of, uint32_t ranks, uint32_t stages,
+                     enum weft_placement_kind kind)
+{
+    for (uint32_t s = 0; s < stages; s++)
+        rank_of[s] = place_stage(s, ranks, kind);
+}
+
+static bool placed_as(const struct weft_schedule *s, enum weft_placement_kind kind)
+{
+    for (uint32_t i = 0; i < s->place.n_stages; i++)
+        if (s->rank_of[i] != place_stage(i, s->place.n_ranks, kind))
+            return false;
+    return true;
+}
+
+static enum weft_placement_kind name_placement(const struct weft_schedule *s)
+{
+    const struct weft_placement *p = &s->place;
+    if (p->n_pipes > 1)
+        return WEFT_PLACE_BIDIRECTIONAL;
+    if (placed_as(s, WEFT_PLACE_LOOP))
+        return p->n_stages <= p->n_ranks ? WEFT_PLACE_LINEAR : WEFT_PLACE_LOOP;
+    if (placed_as(s, WEFT_PLACE_WAVE))
+        return p->n_stages <= 2 * p->n_ranks ? WEFT_PLACE_V : WEFT_PLACE_WAVE;
+    return WEFT_PLACE_EXPLICIT;
+}
+
+struct weft_schedule *weft_schedule_new(const char *name, uint32_t ranks, uint32_t stages,
+                                        uint32_t micros, uint32_t pipes)
+{
+    struct weft_schedule *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return NULL;
+    size_t cells = (size_t)pipes * stages;
+    strncpy(s->name, name, sizeof s->name - 1);
+    s->rank_of = calloc(cells ? cells : 1, sizeof *s->rank_of);
+    s->chunk_of = calloc(cells ? cells : 1, sizeof *s->chunk_of);
+    s->first = calloc((size_t)ranks + 1, sizeof *s->first);
+    if (pipes > 1)
+        s->pipe_of = calloc(micros ? micros : 1, sizeof *s->pipe_of);
+    if (s->rank_of == NULL || s->chunk_of == NULL || s->first == NULL ||
+        (pipes > 1 && s->pipe_of == NULL)) {
+        weft_schedule_free(s);
+        return NULL;
+    }
+    for (uint32_t j = 0; pipes > 1 && j < pipes; j++)
+        for (uint32_t m = weft_pipe_first(micros, pipes, j);
+             m < weft_pipe_first(micros, pipes, j + 1); m++)
+            s->pipe_of[m] = (uint16_t)j;
+    s->place = (struct weft_placement){ranks, stages, micros, pipes, s->rank_of, s->pipe_of};
+    return s;
+}
+
+struct weft_schedule *weft_schedule_dup_frame(const struct weft_schedule *s)
+{
+    const struct weft_placement *p = &s->place;
+    struct weft_schedule *d =
+        weft_schedule_new(s->name, p->n_ranks, p->n_stages, p->n_micros, p->n_pipes);
+    if (d == NULL)
+        return NULL;
+    memcpy(d->rank_of, s->rank_of, sizeof *d->rank_of * p->n_pipes * p->n_stages);
+    if (s->pipe_of != NULL)
+        memcpy(d->pipe_of, s->pipe_of, sizeof *d->pipe_of * p->n_micros);
+    return d;
+}
+
+void weft_schedule_free(struct weft_schedule *s)
+{
+    if (s == NULL)
+        return;
+    free(s->rank_of);
+    free(s->pipe_of);
+    free(s->chunk_of);
+    free(s->first);
+    free(s->actions);
+    free(s);
+}
+
+/* A rank's chunks are its distinct stages in ascending order, whatever pipe they belong to. */
+static bool number_chunks(struct weft_schedule *s)
+{
+    const struct weft_placement *p = &s->place;
+    uint32_t *held = calloc(p->n_ranks, sizeof *held);
+    uint32_t *last = malloc(sizeof *last * p->n_ranks);
+    if (held == NULL || last == NULL) {
+        free(held);
+        free(last);
+        return false;
+    }
+    memset(last, 0xff, sizeof *last * p->n_ranks);
+    s->n_chunks = 0;
+    for (uint32_t stage = 0; stage < p->n_stages; stage++) {
+        for (uint32_t pipe = 0; pipe < p->n_pipes; pipe++) {
+            size_t at = (size_t)pipe * p->n_stages + stage;
+            uint32_t rank = s->rank_of[at];
+            if (last[rank] != stage) {
+                last[rank] = stage;
+                held[rank]++;
+            }
+            s->chunk_of[at] = held[rank] - 1;
+            if (held[rank] > s->n_chunks)
+                s->n_chunks = held[rank];
+        }
+    }
+    free(held);
+    free(last);
+    return true;
+}
+
+bool weft_schedule_seal(struct weft_schedule *s, bool has_messages)
+{
+    if (!number_chunks(s))
+        return false;
+    s->kind = name_placement(s);
+    s->lowered = has_messages;
+    return true;
+}
+
+const char *weft_schedule_name(const struct weft_schedule *s)
+{
+    return s->name;
+}
+
+const struct weft_placement *weft_schedule_placement(const struct weft_schedule *s)
+{
+    return &s->place;
+}
+
+enum weft_placement_kind weft_schedule_placement_kind(const struct weft_schedule *s)
+{
+    return s->kind;
+}
+
+struct weft_action_span weft_schedule_rank(const struct weft_schedule *s, uint32_t rank)
+{
+    return (struct weft_action_span){s->actions + s->first[rank],
+                                     s->first[rank + 1] - s->first[rank]};
+}
+
+size_t weft_schedule_n_actions(const struct weft_schedule *s)
+{
+    return s->first[s->place.n_ranks];
+}
+
+uint32_t weft_schedule_n_chunks(const struct weft_schedule *s)
+{
+    return s->n_chunks;
+}
+
+uint32_t weft_schedule_chunk(const struct weft_schedule *s, uint32_t rank, uint32_t stage)
+{
+    for (uint32_t pipe = 0; pipe < s->place.n_pipes; pipe++) {
+        size_t at = (size_t)pipe * s->place.n_stages + stage;
+        if (s->rank_of[at] == rank)
+            return s->chunk_of[at];
+    }
+    return 0;
+}
+
+bool weft_schedule_is_lowered(const struct weft_schedule *s)
+{
+    return s->lowered;
+}
+
+size_t weft_schedule_bytes(const struct weft_schedule *s)
+{
+    const struct weft_placement *p = &s->place;
+    return sizeof *s + weft_schedule_n_actions(s) * sizeof *s->actions +
+           (size_t)p->n_pipes * p->n_stages * (sizeof *s->rank_of + sizeof *s->chunk_of) +
+           (s->pipe_of == NULL ? 0 : p->n_micros * sizeof *s->pipe_of) +
+           ((size_t)p->n_ranks + 1) * sizeof *s->first;
+}

@@ -1,0 +1,236 @@
+#include "planning/sched/walk.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/size.h"
+
+/* What a standing rank waits for, as one number: an event of a cell, or room in a channel. */
+#define WAIT_NOTHING UINT64_C(0)
+#define WAIT_CHANNEL (UINT64_C(1) << 63)
+
+static size_t cell_of(const struct weft_walk *w, uint32_t stage, uint32_t micro)
+{
+    return (size_t)stage * w->rules.place->n_micros + micro;
+}
+
+static uint64_t wait_event(size_t cell, unsigned event)
+{
+    return (uint64_t)cell << 8 | event;
+}
+
+enum weft_status weft_walk_init(struct weft_walk *w, const struct weft_schedule *s,
+                                enum weft_walk_mode mode, const struct weft_channels *channels,
+                                size_t depth, struct weft_error *err)
+{
+    const struct weft_placement *place = weft_schedule_placement(s);
+    bool messages = mode == WEFT_WALK_MESSAGES;
+    *w = (struct weft_walk){
+        .schedule = s,
+        .rules = {place, messages},
+        .channels = messages ? channels : NULL,
+        .depth = depth,
+        .n_all = weft_schedule_n_actions(s),
+    };
+    size_t cells;
+    if (weft_size_mul(place->n_stages, place->n_micros, &cells))
+        w->cells = calloc(cells + 1, 1);
+    w->pc = calloc(place->n_ranks, sizeof *w->pc);
+    w->wait = calloc(place->n_ranks, sizeof *w->wait);
+    w->ready = malloc(sizeof *w->ready * place->n_ranks);
+    w->flows = calloc(messages ? channels->n + 1 : 1, sizeof *w->flows);
+    if (w->cells == NULL || w->pc == NULL || w->wait == NULL || w->ready == NULL ||
+        w->flows == NULL) {
+        weft_walk_release(w);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to walk %u stages x %u micros",
+                         place->n_stages, place->n_micros);
+    }
+    for (uint32_t r = place->n_ranks; r-- > 0;)
+        w->ready[w->n_ready++] = r;
+    return WEFT_OK;
+}
+
+void weft_walk_release(struct weft_walk *w)
+{
+    free(w->cells);
+    free(w->pc);
+    free(w->wait);
+    free(w->ready);
+    free(w->flows);
+    *w = (struct weft_walk){0};
+}
+
+static void wake(struct weft_walk *w, uint32_t rank, uint64_t key)
+{
+    if (w->wait[rank] == key) {
+        w->wait[rank] = WAIT_NOTHING;
+        w->ready[w->n_ready++] = rank;
+    }
+}
+
+/* A send waits for room; with no room at all, for the receiver to stand at the receive. */
+static bool send_has_room(const struct weft_walk *w, struct weft_action a, uint32_t channel)
+{
+    const struct weft_flow *flow = &w->flows[channel];
+    if (w->depth != WEFT_DEPTH_RENDEZVOUS)
+        return flow->sent - flow->got < w->depth;
+    return w->wait[w->channels->at[channel].to] ==
+           wait_event(cell_of(w, a.stage, a.micro), weft_action_event(a.kind));
+}
+
+/* 0 when the action can run now; else what its rank has to wait for. */
+static uint64_t blocked_by(const struct weft_walk *w, struct weft_action a)
+{
+    if (w->channels == NULL && weft_kind_is_message(a.kind))
+        return WAIT_NOTHING;
+    struct weft_dep deps[2];
+    unsigned n = weft_action_deps(&w->rules, a, deps);
+    for (unsigned i = 0; i < n; i++) {
+        size_t cell = cell_of(w, deps[i].stage, deps[i].micro);
+        if (!(w->cells[cell] & deps[i].event))
+            return wait_event(cell, deps[i].event);
+    }
+    if (w->depth != WEFT_TRANSPORT_BUFFERED &&
+        (a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_SEND_B)) {
+        uint32_t channel = weft_channel_of(w->channels, w->rules.place, a);
+        if (!send_has_room(w, a, channel))
+            return WAIT_CHANNEL | channel;
+    }
+    return WAIT_NOTHING;
+}
+
+/* A receive that stands still may be just what a rendezvous sender waits for. */
+static void stand_still(struct weft_walk *w, uint32_t rank, struct weft_action a, uint64_t key)
+{
+    w->wait[rank] = key;
+    if (w->channels != NULL && w->depth == WEFT_DEPTH_RENDEZVOUS &&
+        (a.kind == WEFT_ACT_RECV_F || a.kind == WEFT_ACT_RECV_B)) {
+        uint32_t channel = weft_channel_of(w->channels, w->rules.place, a);
+        wake(w, w->channels->at[channel].from, WAIT_CHANNEL | channel);
+    }
+}
+
+static void count_message(struct weft_walk *w, struct weft_action a)
+{
+    uint32_t channel = weft_channel_of(w->channels, w->rules.place, a);
+    if (a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_SEND_B) {
+        w->flows[channel].sent++;
+    } else {
+        w->flows[channel].got++;
+        wake(w, w->channels->at[channel].from, WAIT_CHANNEL | channel);
+    }
+}
+
+static void carry_out(struct weft_walk *w, struct weft_action a)
+{
+    bool message = weft_kind_is_message(a.kind);
+    if (message && w->channels == NULL)
+        return;
+    unsigned event = weft_action_event(a.kind);
+    if (event == 0)
+        return;
+    size_t cell = cell_of(w, a.stage, a.micro);
+    w->cells[cell] |= (uint8_t)event;
+    if (message)
+        count_message(w, a);
+    if (event & (WEFT_EV_GOT_F | WEFT_EV_GOT_B))
+        return; /* only its own rank can want it, and that one is running */
+    int64_t heir = weft_action_heir(a);
+    if (heir >= 0 && heir < w->rules.place->n_stages)
+        wake(w, weft_placement_rank(w->rules.place, (uint32_t)heir, a.micro),
+             wait_event(cell, event));
+}
+
+bool weft_walk_next(struct weft_walk *w, struct weft_run *run)
+{
+    while (w->n_ready > 0) {
+        uint32_t rank = w->ready[--w->n_ready];
+        struct weft_action_span row = weft_schedule_rank(w->schedule, rank);
+        size_t begin = w->pc[rank], at = begin;
+        while (at < row.len) {
+            size_t unit = row.at[at].paired ? 2 : 1;
+            uint64_t key = blocked_by(w, row.at[at]);
+            if (key == WAIT_NOTHING && unit == 2)
+                key = blocked_by(w, row.at[at + 1]);
+            if (key != WAIT_NOTHING) {
+                stand_still(w, rank, row.at[at], key);
+                break;
+            }
+            for (size_t i = 0; i < unit; i++)
+                carry_out(w, row.at[at + i]);
+            at += unit;
+        }
+        w->pc[rank] = at;
+        w->n_done += at - begin;
+        if (at > begin) {
+            *run = (struct weft_run){rank, begin, at};
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The action that would make `event` happen to (stage, micro). */
+static struct weft_action cause_of(const struct weft_walk *w, uint32_t stage, uint32_t micro,
+                                   unsigned event)
+{
+    static const struct {
+        unsigned event;
+        enum weft_kind kind;
+    } causes[] = {
+        {WEFT_EV_F, WEFT_ACT_F},           {WEFT_EV_GRAD, WEFT_ACT_B},
+        {WEFT_EV_SENT_F, WEFT_ACT_SEND_F}, {WEFT_EV_SENT_B, WEFT_ACT_SEND_B},
+        {WEFT_EV_GOT_F, WEFT_ACT_RECV_F},  {WEFT_EV_GOT_B, WEFT_ACT_RECV_B},
+    };
+    struct weft_action a = {.micro = micro, .stage = stage};
+    for (size_t i = 0; i < WEFT_LEN(causes); i++)
+        if (causes[i].event == event)
+            a.kind = causes[i].kind;
+    if (event != WEFT_EV_GRAD)
+        return a;
+    /* B or I: look which of them the list has. */
+    uint32_t rank = weft_placement_rank(w->rules.place, stage, micro);
+    struct weft_action_span row = weft_schedule_rank(w->schedule, rank);
+    for (size_t i = w->pc[rank]; i < row.len; i++)
+        if (row.at[i].stage == stage && row.at[i].micro == micro &&
+            row.at[i].kind == WEFT_ACT_I)
+            a.kind = WEFT_ACT_I;
+    return a;
+}
+
+/* The receive that makes room in a channel: the next one of it in the other rank's list. */
+static struct weft_action next_receive(const struct weft_walk *w, uint32_t rank,
+                                       uint32_t channel)
+{
+    struct weft_action_span row = weft_schedule_rank(w->schedule, rank);
+    size_t i = w->pc[rank];
+    while (i + 1 < row.len &&
+           ((row.at[i].kind != WEFT_ACT_RECV_F && row.at[i].kind != WEFT_ACT_RECV_B) ||
+            weft_channel_of(w->channels, w->rules.place, row.at[i]) != channel))
+        i++;
+    return row.at[i];
+}
+
+bool weft_walk_block(const struct weft_walk *w, uint32_t rank, struct weft_block *out)
+{
+    struct weft_action_span row = weft_schedule_rank(w->schedule, rank);
+    uint64_t key = w->wait[rank];
+    if (w->pc[rank] >= row.len || key == WAIT_NOTHING)
+        return false;
+    size_t at = w->pc[rank];
+    if (row.at[at].paired && blocked_by(w, row.at[at]) == WAIT_NOTHING)
+        at++; /* it is the other half of the pair that waits */
+    *out = (struct weft_block){.action = row.at[at], .position = at};
+    if (key & WAIT_CHANNEL) {
+        out->full = true;
+        out->for_rank = w->channels->at[key & ~WAIT_CHANNEL].to;
+        out->for_action = next_receive(w, out->for_rank, (uint32_t)(key & ~WAIT_CHANNEL));
+        return true;
+    }
+    size_t cell = (size_t)(key >> 8);
+    uint32_t stage = (uint32_t)(cell / w->rules.place->n_micros);
+    uint32_t micro = (uint32_t)(cell % w->rules.place->n_micros);
+    out->for_rank = weft_placement_rank(w->rules.place, stage, micro);
+    out->for_action = cause_of(w, stage, micro, (unsigned)(key & 0xff));
+    return true;
+}

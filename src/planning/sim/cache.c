@@ -1,0 +1,326 @@
+/* The cache manager.  Two kinds of items share one hash table and one pool:
+ *
+ *     entry   (source, destination, block, micro), in the list of its micro
+ *     micro   heads the list of its entries, and stands in the queue of micros by age
+ *
+ * All entries are of the current freshness, so it is no part of what is looked up.  An item is
+ * made once and dropped once, each in constant time on average: nothing ever looks through the
+ * queue or the table.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "base/size.h"
+#include "planning/sim/cache_priv.h"
+
+#define NONE UINT32_MAX
+
+enum { FIRST_ITEMS = 64 };
+
+enum tag { FREE, ENTRY, MICRO };
+
+struct name {
+    uint32_t source, destination, block; /* 0 for a micro */
+    uint32_t micro;
+    uint32_t tag;
+};
+
+struct item {
+    struct name name;
+    uint32_t chain; /* the next in its bucket, or of the free ones */
+    uint32_t next;  /* entry: another of its micro; micro: the next younger one */
+    uint32_t first; /* micro: one of its entries */
+};
+
+struct weft_cache {
+    struct weft_cache_settings settings;
+    struct weft_cache_stats stats;
+    uint64_t freshness;
+    bool has_freshness;
+    size_t n_entries, n_micros;
+    uint32_t oldest, youngest; /* micros */
+    struct item *items;        /* owned: (n_items) */
+    uint32_t *buckets;         /* owned: (n_items), a power of two */
+    uint32_t n_items;
+    uint32_t n_touched; /* the items from here on were never in use */
+    uint32_t free;      /* dropped ones */
+};
+
+/* -- the table ------------------------------------------------------------------------------ */
+
+static uint32_t bucket_of(const struct weft_cache *c, struct name n)
+{
+    uint64_t a = (uint64_t)n.source << 32 | n.destination;
+    uint64_t b = (uint64_t)n.block << 32 | n.micro;
+    uint64_t h = weft_random_mix(a * UINT64_C(0x9e3779b97f4a7c15) + b + n.tag);
+    return (uint32_t)h & (c->n_items - 1);
+}
+
+static bool same(const struct name *a, const struct name *b)
+{
+    return a->micro == b->micro && a->source == b->source && a->destination == b->destination &&
+           a->block == b->block && a->tag == b->tag;
+}
+
+static uint32_t find(const struct weft_cache *c, struct name name)
+{
+    uint32_t i = c->n_items == 0 ? NONE : c->buckets[bucket_of(c, name)];
+    while (i != NONE && !same(&c->items[i].name, &name))
+        i = c->items[i].chain;
+    return i;
+}
+
+/* Twice as many items, and all that are in use put into buckets anew. */
+static enum weft_status grow(struct weft_cache *c, struct weft_error *err)
+{
+    if (c->n_items > UINT32_MAX / 4)
+        return WEFT_FAIL(err, WEFT_NOMEM, "a cache of more than %u entries", c->n_items);
+    uint32_t n = c->n_items == 0 ? FIRST_ITEMS : 2 * c->n_items;
+    uint32_t *buckets = malloc(sizeof *buckets * n);
+    struct item *items = buckets == NULL ? NULL : realloc(c->items, sizeof *items * n);
+    if (items == NULL) {
+        free(buckets);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u cache entries", n);
+    }
+    free(c->buckets);
+    memset(buckets, 0xff, sizeof *buckets * n);
+    c->items = items;
+    c->buckets = buckets;
+    c->n_items = n;
+    for (uint32_t i = 0; i < c->n_touched; i++) {
+        if (items[i].name.tag == FREE)
+            continue;
+        uint32_t *head = &buckets[bucket_of(c, items[i].name)];
+        items[i].chain = *head;
+        *head = i;
+    }
+    return WEFT_OK;
+}
+
+/* There must be room. */
+static uint32_t put(struct weft_cache *c, struct name name)
+{
+    uint32_t i = c->free;
+    if (i != NONE)
+        c->free = c->items[i].chain;
+    else
+        i = c->n_touched++;
+    uint32_t *head = &c->buckets[bucket_of(c, name)];
+    c->items[i] = (struct item){name, *head, NONE, NONE};
+    *head = i;
+    return i;
+}
+
+static void drop(struct weft_cache *c, uint32_t i)
+{
+    uint32_t *at = &c->buckets[bucket_of(c, c->items[i].name)];
+    while (*at != i)
+        at = &c->items[*at].chain;
+    *at = c->items[i].chain;
+    c->items[i].name.tag = FREE;
+    c->items[i].chain = c->free;
+    c->free = i;
+}
+
+/* -- micros by age -------------------------------------------------------------------------- */
+
+static void drop_oldest(struct weft_cache *c)
+{
+    uint32_t micro = c->oldest;
+    for (uint32_t i = c->items[micro].first; i != NONE;) {
+        uint32_t next = c->items[i].next;
+        drop(c, i);
+        c->n_entries--;
+        c->stats.invalidated_entries++;
+        i = next;
+    }
+    c->oldest = c->items[micro].next;
+    drop(c, micro);
+    c->n_micros--;
+}
+
+static uint32_t add_micro(struct weft_cache *c, struct name name)
+{
+    while (c->n_micros >= weft_cache_cap(&c->settings))
+        drop_oldest(c);
+    uint32_t micro = put(c, name);
+    if (c->n_micros++ == 0)
+        c->oldest = micro;
+    else
+        c->items[c->youngest].next = micro;
+    c->youngest = micro;
+    return micro;
+}
+
+/* There must be room for two items: the entry, and its micro when it has none yet. */
+static void add_entry(struct weft_cache *c, struct name name)
+{
+    struct name owner = {.micro = name.micro, .tag = MICRO};
+    uint32_t micro = find(c, owner);
+    if (micro == NONE)
+        micro = add_micro(c, owner);
+    uint32_t i = put(c, name);
+    c->items[i].next = c->items[micro].first;
+    c->items[micro].first = i;
+    c->n_entries++;
+}
+
+/* -- the interface -------------------------------------------------------------------------- */
+
+struct weft_cache_settings weft_cache_defaults(void)
+{
+    return (struct weft_cache_settings){false, WEFT_CACHE_DISABLED, true, 1};
+}
+
+const char *weft_cache_policy_name(enum weft_cache_policy policy)
+{
+    switch (policy) {
+    case WEFT_CACHE_DISABLED:
+        return "disabled";
+    case WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES:
+        return "resident_block_summaries";
+    }
+    return "?";
+}
+
+enum weft_status weft_cache_new(const struct weft_cache_settings *settings,
+                                struct weft_cache **out, struct weft_error *err)
+{
+    struct weft_cache *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a cache");
+    c->settings = *settings;
+    c->free = c->oldest = c->youngest = NONE;
+    *out = c;
+    return WEFT_OK;
+}
+
+void weft_cache_free(struct weft_cache *c)
+{
+    if (c == NULL)
+        return;
+    free(c->items);
+    free(c->buckets);
+    free(c);
+}
+
+void weft_cache_begin_freshness(struct weft_cache *c, uint64_t freshness)
+{
+    if (c->has_freshness && c->freshness == freshness)
+        return;
+    while (c->n_micros > 0)
+        drop_oldest(c);
+    c->freshness = freshness;
+    c->has_freshness = true;
+}
+
+static struct name name_of(const struct weft_cache_key *key)
+{
+    return (struct name){key->source, key->destination, key->block, key->micro, ENTRY};
+}
+
+bool weft_cache_holds(const struct weft_cache *c, const struct weft_cache_key *key)
+{
+    return c->has_freshness && c->freshness == key->freshness && find(c, name_of(key)) != NONE;
+}
+
+/* Nothing more can be transmitted than was requested, so one check is enough. */
+static enum weft_status check_bytes(const struct weft_cache *c, size_t bytes,
+                                    struct weft_error *err)
+{
+    size_t sum;
+    if (!weft_size_add(c->stats.raw_payload_bytes_requested, bytes, &sum))
+        return WEFT_FAIL(err, WEFT_NUMERIC,
+                         "%zu more bytes: the cache's sum of bytes is full at %zu", bytes,
+                         c->stats.raw_payload_bytes_requested);
+    return WEFT_OK;
+}
+
+static void transmit(struct weft_cache *c, size_t bytes, enum weft_cache_result result,
+                     struct weft_cache_access *out)
+{
+    c->stats.raw_payload_bytes_requested += bytes;
+    c->stats.payload_bytes_transmitted += bytes;
+    c->stats.cache_misses++;
+    *out = (struct weft_cache_access){result, bytes};
+}
+
+enum weft_status weft_cache_access_bypass(struct weft_cache *c,
+                                          const struct weft_cache_key *key, size_t bytes,
+                                          struct weft_cache_access *out, struct weft_error *err)
+{
+    WEFT_TRY(check_bytes(c, bytes, err));
+    weft_cache_begin_freshness(c, key->freshness);
+    transmit(c, bytes, WEFT_CACHE_BYPASS, out);
+    return WEFT_OK;
+}
+
+static enum weft_status look_up(struct weft_cache *c, const struct weft_cache_key *key,
+                                size_t bytes, bool backward, struct weft_cache_access *out,
+                                struct weft_error *err)
+{
+    WEFT_TRY(check_bytes(c, bytes, err));
+    if (!weft_cache_holds(c, key)) {
+        /* First what may fail: room is made before anything is dropped. */
+        if (c->n_entries + c->n_micros + 2 > c->n_items)
+            WEFT_TRY(grow(c, err));
+        weft_cache_begin_freshness(c, key->freshness);
+        add_entry(c, name_of(key));
+        transmit(c, bytes, WEFT_CACHE_MISS, out);
+        return WEFT_OK;
+    }
+    c->stats.raw_payload_bytes_requested += bytes;
+    c->stats.cache_hits++;
+    c->stats.resend_count_avoided++;
+    c->stats.backward_reuse_hits += backward;
+    *out = (struct weft_cache_access){WEFT_CACHE_HIT, 0};
+    return WEFT_OK;
+}
+
+enum weft_status weft_cache_access_forward(struct weft_cache *c,
+                                           const struct weft_cache_key *key, size_t bytes,
+                                           struct weft_cache_access *out,
+                                           struct weft_error *err)
+{
+    return weft_cache_is_on(&c->settings) ? look_up(c, key, bytes, false, out, err)
+                                          : weft_cache_access_bypass(c, key, bytes, out, err);
+}
+
+enum weft_status weft_cache_access_backward(struct weft_cache *c,
+                                            const struct weft_cache_key *key, size_t bytes,
+                                            struct weft_cache_access *out,
+                                            struct weft_error *err)
+{
+    bool reuse = weft_cache_is_on(&c->settings) && c->settings.reuse_across_backward;
+    return reuse ? look_up(c, key, bytes, true, out, err)
+                 : weft_cache_access_bypass(c, key, bytes, out, err);
+}
+
+const struct weft_cache_stats *weft_cache_stats(const struct weft_cache *c)
+{
+    return &c->stats;
+}
+
+bool weft_cache_freshness(const struct weft_cache *c, uint64_t *out)
+{
+    if (c->has_freshness)
+        *out = c->freshness;
+    return c->has_freshness;
+}
+
+size_t weft_cache_n_entries(const struct weft_cache *c)
+{
+    return c->n_entries;
+}
+
+size_t weft_cache_micros(const struct weft_cache *c, uint32_t *out, size_t room)
+{
+    uint32_t i = c->oldest;
+    for (size_t k = 0; k < room && k < c->n_micros; k++) {
+        out[k] = c->items[i].name.micro;
+        i = c->items[i].next;
+    }
+    return c->n_micros;
+}

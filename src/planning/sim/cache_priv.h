@@ -1,0 +1,17 @@
+/* What the cache and the count of a plan's traffic share. */
+#ifndef PLANNING_SIM_CACHE_PRIV_H
+#define PLANNING_SIM_CACHE_PRIV_H
+
+#include "weft/cache.h"
+
+static inline bool weft_cache_is_on(const struct weft_cache_settings *s)
+{
+    return s->enabled && s->policy != WEFT_CACHE_DISABLED;
+}
+
+static inline size_t weft_cache_cap(const struct weft_cache_settings *s)
+{
+    return s->max_inflight_micros == 0 ? 1 : s->max_inflight_micros;
+}
+
+#endif

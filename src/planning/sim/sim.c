@@ -1,0 +1,387 @@
+/* One run, and where its time went. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "planning/sched/channel.h"
+#include "planning/sched/deps.h"
+#include "planning/sched/timing.h"
+#include "planning/sim/hops.h"
+
+/* Looking back from an action at what it waited for. */
+struct analysis {
+    const struct weft_schedule *s;
+    const struct weft_placement *place;
+    const struct weft_sim_options *options;
+    struct weft_sim *sim;
+    /* owned: (2, stages, micros): where the forward of a cell stands in its rank's list, and its B
+     * or I */
+    uint32_t *forward_at, *gradient_at;
+};
+
+static size_t cell_of(const struct analysis *a, uint32_t stage, uint32_t micro)
+{
+    return (size_t)stage * a->place->n_micros + micro;
+}
+
+static double start_of(const struct analysis *a, uint32_t rank, size_t position)
+{
+    return a->sim->metrics.start[weft_schedule_offset(a->s, rank) + position];
+}
+
+/* A pair's length stands on its first half. */
+static double end_of(const struct analysis *a, uint32_t rank, size_t position)
+{
+    struct weft_action_span row = weft_schedule_rank(a->s, rank);
+    if (position > 0 && row.at[position - 1].paired)
+        position--;
+    return start_of(a, rank, position) +
+           a->sim->metrics.length[weft_schedule_offset(a->s, rank) + position];
+}
+
+static enum weft_status index_cells(struct analysis *a, struct weft_error *err)
+{
+    size_t cells = (size_t)a->place->n_stages * a->place->n_micros;
+    a->forward_at = malloc(sizeof *a->forward_at * (2 * cells + 1));
+    if (a->forward_at == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to look back over %zu cells", cells);
+    a->gradient_at = a->forward_at + cells;
+    for (uint32_t r = 0; r < a->place->n_ranks; r++) {
+        struct weft_action_span row = weft_schedule_rank(a->s, r);
+        for (size_t i = 0; i < row.len; i++) {
+            struct weft_action act = row.at[i];
+            if (act.kind == WEFT_ACT_F)
+                a->forward_at[cell_of(a, act.stage, act.micro)] = (uint32_t)i;
+            else if (act.kind == WEFT_ACT_B || act.kind == WEFT_ACT_I)
+                a->gradient_at[cell_of(a, act.stage, act.micro)] = (uint32_t)i;
+        }
+    }
+    return WEFT_OK;
+}
+
+/* Whose result an action waited for last, of the neighbouring stages; false when of none. */
+static bool giver_of(const struct analysis *a, struct weft_action act, uint32_t *rank,
+                     size_t *position)
+{
+    struct weft_dep_rules rules = {a->place, false};
+    struct weft_dep deps[2];
+    unsigned n = weft_action_deps(&rules, act, deps);
+    for (unsigned i = 0; i < n; i++) {
+        if (deps[i].stage == act.stage)
+            continue; /* its own stage's: the same rank, in order */
+        size_t cell = cell_of(a, deps[i].stage, deps[i].micro);
+        *rank = weft_placement_rank(a->place, deps[i].stage, deps[i].micro);
+        *position = deps[i].event == WEFT_EV_F ? a->forward_at[cell] : a->gradient_at[cell];
+        return true;
+    }
+    return false;
+}
+
+/* The later giver of a pair's two halves. */
+static bool giver_of_cell(const struct analysis *a, uint32_t at_rank, size_t at, uint32_t *rank,
+                          size_t *position)
+{
+    struct weft_action_span row = weft_schedule_rank(a->s, at_rank);
+    bool found = giver_of(a, row.at[at], rank, position);
+    uint32_t other_rank;
+    size_t other;
+    if (row.at[at].paired && giver_of(a, row.at[at + 1], &other_rank, &other) &&
+        (!found || end_of(a, other_rank, other) > end_of(a, *rank, *position))) {
+        *rank = other_rank;
+        *position = other;
+        found = true;
+    }
+    return found;
+}
+
+/* -- idle time ------------------------------------------------------------------------------ */
+
+static void explain_gap(const struct analysis *a, uint32_t rank, size_t at, double gap,
+                        struct weft_idle_time *idle)
+{
+    uint32_t from;
+    size_t position;
+    double under_way = 0;
+    if (giver_of_cell(a, rank, at, &from, &position) && from != rank)
+        under_way = start_of(a, rank, at) - end_of(a, from, position);
+    if (under_way < 0)
+        under_way = 0;
+    double communication = under_way < gap ? under_way : gap;
+    idle->communication += communication;
+    idle->data += gap - communication;
+}
+
+static void explain_rank(const struct analysis *a, uint32_t rank, double busiest)
+{
+    struct weft_action_span row = weft_schedule_rank(a->s, rank);
+    struct weft_idle_time *idle = &a->sim->idle[rank];
+    double free_at = -1;
+    for (size_t i = 0; i < row.len; i += row.at[i].paired ? 2 : 1) {
+        if (!weft_kind_is_compute(row.at[i].kind))
+            continue;
+        double start = start_of(a, rank, i);
+        if (free_at < 0)
+            idle->warm_up = start;
+        else if (start > free_at)
+            explain_gap(a, rank, i, start - free_at, idle);
+        free_at = end_of(a, rank, i);
+    }
+    double total = a->sim->metrics.idle[rank];
+    idle->drain = total - idle->warm_up - idle->communication - idle->data;
+    if (idle->drain < 0)
+        idle->drain = 0;
+    double less = busiest - a->sim->metrics.busy[rank];
+    idle->imbalance = less < idle->data ? less : idle->data;
+    idle->data -= idle->imbalance;
+}
+
+/* -- critical path -------------------------------------------------------------------------- */
+
+/* The compute cell before `at` in a rank's list, or at itself when there is none. */
+static size_t cell_before(struct weft_action_span row, size_t at)
+{
+    for (size_t i = at; i-- > 0;)
+        if (weft_kind_is_compute(row.at[i].kind))
+            return i > 0 && row.at[i - 1].paired ? i - 1 : i;
+    return at;
+}
+
+static void last_cell(const struct analysis *a, uint32_t *rank, size_t *position)
+{
+    double latest = -1;
+    for (uint32_t r = 0; r < a->place->n_ranks; r++) {
+        struct weft_action_span row = weft_schedule_rank(a->s, r);
+        size_t last = cell_before(row, row.len);
+        if (last < row.len && end_of(a, r, last) > latest) {
+            latest = end_of(a, r, last);
+            *rank = r;
+            *position = last;
+        }
+    }
+}
+
+static enum weft_status trace_path(struct analysis *a, struct weft_error *err)
+{
+    struct weft_sim *sim = a->sim;
+    size_t cap = 256, n = 0, at = 0;
+    uint32_t rank = 0;
+    struct weft_path_step *path = malloc(sizeof *path * cap);
+    last_cell(a, &rank, &at);
+    double hop = 0;
+    for (bool more = true; more && path != NULL;) {
+        if (n == cap) {
+            struct weft_path_step *larger = realloc(path, sizeof *path * (cap *= 2));
+            if (larger == NULL)
+                free(path);
+            path = larger;
+            if (path == NULL)
+                break;
+        }
+        path[n++] = (struct weft_path_step){rank, at, hop};
+        double start = start_of(a, rank, at);
+        sim->path_compute += end_of(a, rank, at) - start;
+        sim->path_hops += hop;
+        struct weft_action_span row = weft_schedule_rank(a->s, rank);
+        size_t before = cell_before(row, at), position;
+        uint32_t from;
+        hop = 0;
+        if (before != at && end_of(a, rank, before) >= start) {
+            at = before;
+        } else if (giver_of_cell(a, rank, at, &from, &position)) {
+            hop = from == rank ? 0 : fmax(0, start - end_of(a, from, position));
+            rank = from;
+            at = position > 0 && weft_schedule_rank(a->s, from).at[position - 1].paired
+                     ? position - 1
+                     : position;
+        } else {
+            sim->path_wait = start;
+            more = false;
+        }
+    }
+    sim->path = path;
+    sim->n_path = n;
+    return path == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the critical path")
+                        : WEFT_OK;
+}
+
+/* -- what is held ---------------------------------------------------------------------------- */
+
+/* A message is held from its arrival (a wait for its link apart) to the end of the action that uses
+ * it. */
+struct hold {
+    double time;
+    int change;
+};
+
+static int by_time(const void *pa, const void *pb)
+{
+    const struct hold *a = pa, *b = pb;
+    if (a->time != b->time)
+        return a->time < b->time ? -1 : 1;
+    return a->change - b->change; /* what is used up makes room first */
+}
+
+/* When the result of `giver` is with the rank that waits for it. */
+static double arrival(const struct analysis *a, const struct weft_hops *hops,
+                      struct weft_action act, uint32_t from, size_t position)
+{
+    bool forward = act.kind == WEFT_ACT_F;
+    size_t border =
+        (size_t)weft_placement_pipe(a->place, act.micro) * (a->place->n_stages - 1) +
+        act.stage - forward;
+    double hop = a->options->cost == NULL ? 0 : a->options->cost->hop;
+    if (hops->forward != NULL) {
+        const struct weft_hop *h = forward ? &hops->forward[border] : &hops->backward[border];
+        hop = h->latency + h->transfer;
+    }
+    return end_of(a, from, position) + hop;
+}
+
+static void count_held(const struct analysis *a, const struct weft_hops *hops, uint32_t rank,
+                       struct hold *holds)
+{
+    struct weft_action_span row = weft_schedule_rank(a->s, rank);
+    size_t n = 0, carry = 0, held = 0;
+    for (size_t i = 0; i < row.len; i++) {
+        struct weft_action act = row.at[i];
+        uint32_t from;
+        size_t position;
+        if (act.kind == WEFT_ACT_I && ++carry > a->sim->peak_carry[rank])
+            a->sim->peak_carry[rank] = carry;
+        if (act.kind == WEFT_ACT_W && carry > 0)
+            carry--;
+        if (!weft_kind_is_compute(act.kind) || !giver_of(a, act, &from, &position) ||
+            from == rank)
+            continue;
+        holds[n++] = (struct hold){arrival(a, hops, act, from, position), 1};
+        holds[n++] = (struct hold){end_of(a, rank, i), -1};
+    }
+    qsort(holds, n, sizeof *holds, by_time);
+    for (size_t i = 0; i < n; i++) {
+        held = (size_t)((long long)held + holds[i].change);
+        if (holds[i].change > 0 && held > a->sim->peak_receive[rank])
+            a->sim->peak_receive[rank] = held;
+    }
+}
+
+static enum weft_status count_all_held(const struct analysis *a, const struct weft_hops *hops,
+                                       struct weft_error *err)
+{
+    size_t longest = 0;
+    for (uint32_t r = 0; r < a->place->n_ranks; r++) {
+        size_t n = weft_schedule_rank(a->s, r).len;
+        longest = n > longest ? n : longest;
+    }
+    struct hold *holds = malloc(sizeof *holds * (2 * longest + 1));
+    a->sim->peak_carry = calloc(a->place->n_ranks, sizeof *a->sim->peak_carry);
+    a->sim->peak_receive = calloc(a->place->n_ranks, sizeof *a->sim->peak_receive);
+    bool ok = holds != NULL && a->sim->peak_carry != NULL && a->sim->peak_receive != NULL;
+    for (uint32_t r = 0; ok && r < a->place->n_ranks; r++)
+        count_held(a, hops, r, holds);
+    free(holds);
+    return ok ? WEFT_OK : WEFT_FAIL(err, WEFT_NOMEM, "no memory to count what ranks hold");
+}
+
+/* -- links ---------------------------------------------------------------------------------- */
+
+static enum weft_status count_links(struct analysis *a, const struct weft_hops *hops,
+                                    struct weft_error *err)
+{
+    struct weft_channels links;
+    struct weft_sim *sim = a->sim;
+    WEFT_TRY(weft_channels_init(&links, a->place, true, err));
+    sim->n_links = links.n;
+    sim->links = calloc(links.n + 1, sizeof *sim->links);
+    if (sim->links == NULL) {
+        weft_channels_release(&links);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu links", links.n);
+    }
+    for (size_t i = 0; i < links.n; i++) {
+        sim->links[i].from = links.at[i].from;
+        sim->links[i].to = links.at[i].to;
+    }
+    for (uint32_t pipe = 0; pipe < a->place->n_pipes; pipe++) {
+        size_t micros = 0; /* of this pipe */
+        for (uint32_t m = 0; m < a->place->n_micros; m++)
+            micros += weft_placement_pipe(a->place, m) == pipe;
+        for (uint32_t s = 0; s + 1 < a->place->n_stages; s++) {
+            size_t at = (size_t)pipe * (a->place->n_stages - 1) + s;
+            if (links.forward[at] == WEFT_CHANNEL_NONE)
+                continue;
+            struct weft_link_use *up = &sim->links[links.forward[at]];
+            struct weft_link_use *down = &sim->links[links.backward[at]];
+            double n = (double)micros;
+            up->messages += micros;
+            down->messages += micros;
+            up->forward_bytes += n * weft_border_bytes(a->options, s, false);
+            down->backward_bytes += n * weft_border_bytes(a->options, s, true);
+            if (hops->forward != NULL) {
+                up->busy += n * hops->forward[at].transfer;
+                down->busy += n * hops->backward[at].transfer;
+            }
+        }
+    }
+    weft_channels_release(&links);
+    return WEFT_OK;
+}
+
+static enum weft_status explain(struct analysis *a, const struct weft_hops *hops,
+                                struct weft_error *err)
+{
+    struct weft_sim *sim = a->sim;
+    double busiest = 0;
+    WEFT_TRY(index_cells(a, err));
+    sim->idle = calloc(a->place->n_ranks, sizeof *sim->idle);
+    if (sim->idle == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u ranks", a->place->n_ranks);
+    for (uint32_t r = 0; r < a->place->n_ranks; r++)
+        if (sim->metrics.busy[r] > busiest)
+            busiest = sim->metrics.busy[r];
+    for (uint32_t r = 0; r < a->place->n_ranks; r++)
+        explain_rank(a, r, busiest);
+    WEFT_TRY(trace_path(a, err));
+    WEFT_TRY(count_all_held(a, hops, err));
+    return count_links(a, hops, err);
+}
+
+enum weft_status weft_sim_init(struct weft_sim *out, const struct weft_schedule *s,
+                               const struct weft_sim_options *options, struct weft_error *err)
+{
+    struct weft_sim sim = {0};
+    struct weft_hops hops = {0};
+    struct analysis a = {s, weft_schedule_placement(s), options, &sim, NULL, NULL};
+    WEFT_TRY(weft_sim_check(s, options, err));
+    WEFT_TRY(weft_hops_init(&hops, a.place, options, err));
+    const struct weft_clock_input in = {
+        .schedule = s,
+        .cost = options->cost,
+        .speed = options->speed,
+        .forward = hops.forward,
+        .backward = hops.backward,
+        .mode = options->occupies == WEFT_OCCUPIES_LINK    ? WEFT_TRANSFER_LINK
+                : options->occupies == WEFT_OCCUPIES_RANKS ? WEFT_TRANSFER_COMPUTE
+                                                           : WEFT_TRANSFER_DELAYS,
+    };
+    enum weft_status st = weft_metrics_init_clock(&sim.metrics, &in, options->memory, err);
+    if (st == WEFT_OK)
+        st = explain(&a, &hops, err);
+    free(a.forward_at);
+    weft_hops_release(&hops);
+    if (st == WEFT_OK)
+        *out = sim;
+    else
+        weft_sim_release(&sim);
+    return st;
+}
+
+void weft_sim_release(struct weft_sim *sim)
+{
+    weft_metrics_release(&sim->metrics);
+    free(sim->idle);
+    free(sim->links);
+    free(sim->path);
+    free(sim->peak_carry);
+    free(sim->peak_receive);
+    *sim = (struct weft_sim){0};
+}

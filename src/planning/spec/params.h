@@ -1,0 +1,19 @@
+/* How many parameters each item of a model has. */
+#ifndef PLANNING_SPEC_PARAMS_H
+#define PLANNING_SPEC_PARAMS_H
+
+#include <stddef.h>
+
+#include "weft/spec.h"
+
+struct weft_params_of {
+    size_t embedding, layer, head; /* a tied weight is in the embedding and in the head */
+    size_t layer_matrices;         /* those of `layer` that are elements of matrices */
+    size_t shared;                 /* the tied weight, 0 when there is none */
+};
+
+/* Checks the model first. */
+enum weft_status weft_model_item_params(const struct weft_model *model,
+                                        struct weft_params_of *out, struct weft_error *err);
+
+#endif

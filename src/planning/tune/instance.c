@@ -1,0 +1,529 @@
+#include "planning/tune/instance.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/size.h"
+
+/* What a micro holds of a chain's memory: nothing before its forward, then v[1] until I, v[2]
+ * until W, v[3] from then on. */
+struct holding {
+    double v[4];
+    double any, started, back; /* the least of v[0..3], of v[1..3], of v[2..3] */
+    double time[3];
+};
+
+enum { MOST_NEEDS = 1 << 24, GRID_BITS = 30 };
+
+/* -- costs -------------------------------------------------------------------------------- */
+
+static enum weft_status check_values(struct weft_values v, const char *what, size_t n,
+                                     double least, struct weft_error *err)
+{
+    if (v.n > 1 && v.n != n)
+        return WEFT_FAIL(err, WEFT_USAGE, "%s has %zu values for %zu: give one, or one each",
+                         what, v.n, n);
+    for (size_t i = 0; i < v.n; i++)
+        if (!(v.at[i] >= least) || v.at[i] > 1e300)
+            return WEFT_FAIL(err, WEFT_USAGE, "%s is %g: it must be a number%s", what, v.at[i],
+                             least >= 0 ? " and not negative" : "");
+    return WEFT_OK;
+}
+
+static enum weft_status check_input(const struct weft_bound_input *in, struct weft_error *err)
+{
+    const struct weft_placement *p = in->placement;
+    static const struct weft_cost no_cost;
+    static const struct weft_memory no_memory;
+    const struct weft_cost *c = in->cost == NULL ? &no_cost : in->cost;
+    const struct weft_memory *m = in->memory == NULL ? &no_memory : in->memory;
+    if (p->n_ranks == 0 || p->n_stages == 0 || p->n_micros == 0 || p->n_pipes == 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "a bound needs ranks, stages and micros");
+    for (size_t i = 0; i < (size_t)p->n_pipes * p->n_stages; i++)
+        if (p->rank_of[i] >= p->n_ranks)
+            return WEFT_FAIL(err, WEFT_USAGE, "there is no rank %u", p->rank_of[i]);
+    WEFT_TRY(check_values(c->f, "time F", p->n_stages, 0, err));
+    WEFT_TRY(check_values(c->i, "time I", p->n_stages, 0, err));
+    WEFT_TRY(check_values(c->w, "time W", p->n_stages, 0, err));
+    WEFT_TRY(check_values(c->b, "time B", p->n_stages, 0, err));
+    WEFT_TRY(check_values(c->fb, "time FB", p->n_stages, 0, err));
+    WEFT_TRY(check_values((struct weft_values){&c->hop, 1}, "the hop", 1, 0, err));
+    WEFT_TRY(check_values(m->f, "memory F", p->n_stages, -1e300, err));
+    WEFT_TRY(check_values(m->i, "memory I", p->n_stages, -1e300, err));
+    WEFT_TRY(check_values(m->w, "memory W", p->n_stages, -1e300, err));
+    return check_values(m->limit, "the memory limit", p->n_ranks, 0, err);
+}
+
+/* Times and memory of a stage for the schedules that are allowed.
+ *
+ * Any backwards: a whole backward is taken as I and W one after the other, W shortened when the
+ * whole one is faster than both, and memory after I as if W were done if that is less.  Both a
+ * split and a whole backward are then as long and hold as much, or more.
+ *
+ * Pairs: F and B together take at least FB, so F is shortened by what B does not leave it. */
+static void stage_holding(const struct weft_bound_input *in, uint32_t stage, struct holding *h)
+{
+    struct weft_stage_cost t = weft_cost_stage(in->cost, stage);
+    struct weft_stage_memory d = weft_memory_stage(in->memory, stage);
+    double i = t.i, w = t.w, v2 = d.f + d.i, v3 = d.f + d.i + d.w;
+    if (in->backwards == WEFT_BACK_WHOLE) {
+        i = t.b;
+        w = 0;
+        v2 = v3;
+    } else if (in->backwards == WEFT_BACK_ANY) {
+        i = fmin(i, t.b);
+        w = fmin(w, t.b - i);
+        v2 = fmin(v2, v3);
+    }
+    if (in->pairs && in->cost != NULL && in->cost->fb.n > 0) {
+        double most = 0;
+        for (uint32_t s = 0; s < in->placement->n_stages; s++)
+            most = fmax(most, weft_cost_stage(in->cost, s).b);
+        t.f = fmin(t.f, fmax(0, weft_value(in->cost->fb, stage, 0) - most));
+    }
+    *h = (struct holding){.v = {0, d.f, v2, v3}, .time = {t.f, i, w}};
+    h->back = fmin(v2, v3);
+    h->started = fmin(d.f, h->back);
+    h->any = fmin(0, h->started);
+}
+
+/* -- ticks -------------------------------------------------------------------------------- */
+
+static bool is_whole(double x, double scale)
+{
+    double y = x * scale;
+    return y < 0x1p50 && fabs(y - round(y)) <= 8 * 0x1p-53 * y;
+}
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* The tick for these times; sums of them must stay small. */
+static void choose_tick(struct weft_instance *x, const double *times, size_t n, double sum)
+{
+    double most = 0;
+    for (size_t i = 0; i < n; i++)
+        most = fmax(most, times[i]);
+    for (double scale = 1; scale <= 1e6; scale *= 10) {
+        int64_t common = 0;
+        size_t i = 0;
+        while (i < n && is_whole(times[i], scale))
+            common = gcd((int64_t)round(times[i++] * scale), common);
+        if (i < n || common == 0 || sum * scale / (double)common > 0x1p52)
+            continue;
+        x->tick = (double)common / scale;
+        x->exact = true;
+        return;
+    }
+    x->exact = most == 0;
+    x->tick = most == 0 ? 1 : fmax(most / (1 << GRID_BITS), sum / 0x1p52);
+}
+
+static int64_t to_ticks(const struct weft_instance *x, double time)
+{
+    return (int64_t)(x->exact ? round(time / x->tick) : floor(time / x->tick));
+}
+
+static enum weft_status fill_times(struct weft_instance *x, const struct holding *held,
+                                   double hop, uint32_t n_micros, struct weft_error *err)
+{
+    size_t n = 0;
+    double *times = malloc(sizeof *times * ((size_t)x->n_stages * 3 + 1));
+    if (times == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a bound");
+    double sum = 2 * hop * x->n_stages;
+    for (uint32_t s = 0; s < x->n_stages; s++)
+        for (uint32_t p = 0; p < 3; p++) {
+            times[n++] = held[s].time[p];
+            sum += held[s].time[p] * n_micros;
+        }
+    times[n++] = hop;
+    choose_tick(x, times, n, sum + hop * n_micros);
+    for (uint32_t i = 0; i < x->n_rows; i++) {
+        struct weft_row *row = &x->rows[i];
+        row->time = to_ticks(x, held[row->chain % x->n_stages].time[row->pass]);
+        if (row->from != WEFT_NO_ROW && x->rows[row->from].rank != row->rank)
+            row->hop = to_ticks(x, hop);
+    }
+    free(times);
+    return WEFT_OK;
+}
+
+/* -- rows --------------------------------------------------------------------------------- */
+
+static void fill_row(struct weft_instance *x, const struct weft_placement *place,
+                     const struct holding *held, uint32_t id, uint32_t n)
+{
+    uint32_t chain = id / x->n_passes, pass = id % x->n_passes, stage = chain % x->n_stages;
+    bool up = pass == WEFT_ROW_I, last = stage + 1 == x->n_stages, first = stage == 0;
+    uint32_t after = weft_instance_row(x, chain + 1, pass);
+    uint32_t before = weft_instance_row(x, chain - 1, pass);
+    x->rows[id] = (struct weft_row){
+        .chain = chain,
+        .pass = pass,
+        .rank = place->rank_of[chain],
+        .n = n,
+        .from = up      ? (last ? WEFT_NO_ROW : after)
+                : first ? WEFT_NO_ROW
+                        : before,
+        .to = up     ? (first ? WEFT_NO_ROW : before)
+              : last ? WEFT_NO_ROW
+                     : after,
+        .first = x->n_ops,
+        .delta = held[stage].v[pass + 1] - held[stage].v[pass],
+    };
+    if (pass == WEFT_ROW_W)
+        x->rows[id].from = x->rows[id].to = WEFT_NO_ROW;
+    x->n_ops += n;
+}
+
+static void fill_rows(struct weft_instance *x, const struct weft_placement *place,
+                      const struct holding *held)
+{
+    for (uint32_t id = 0; id < x->n_rows; id++) {
+        uint64_t pipe = id / x->n_passes / x->n_stages;
+        uint64_t begin = pipe * place->n_micros / place->n_pipes;
+        uint64_t end = (pipe + 1) * place->n_micros / place->n_pipes;
+        fill_row(x, place, held, id, (uint32_t)(end - begin));
+    }
+    for (uint32_t id = 0; id < x->n_rows; id++)
+        x->rank_first[x->rows[id].rank + 1]++;
+    for (uint32_t r = 0; r < x->n_ranks; r++)
+        x->rank_first[r + 1] += x->rank_first[r];
+    uint32_t *fill = x->need_n; /* not used yet */
+    memset(fill, 0, sizeof *fill * x->n_ranks);
+    for (uint32_t id = 0; id < x->n_rows; id++) {
+        struct weft_row *row = &x->rows[id];
+        row->local = fill[row->rank]++;
+        x->rank_rows[x->rank_first[row->rank] + row->local] = id;
+        x->rank_ops[row->rank] += row->n;
+    }
+}
+
+uint32_t weft_instance_opening(const struct weft_instance *x, uint32_t rank)
+{
+    if (x->n_pipes > 1 || weft_instance_n_rows(x, rank) == 0)
+        return WEFT_NO_ROW;
+    return x->rank_rows[x->rank_first[rank]];
+}
+
+/* -- what memory implies ------------------------------------------------------------------ */
+
+/* Up to rounding, and rather too generous than not: a bound must not rest on the last bit. */
+static bool fits(double mem, double limit)
+{
+    return mem <= limit + 1e-9 * fmax(1, limit);
+}
+
+/* Sums over the other chains of a rank. */
+struct others {
+    double v1_before, started_before, any_before; /* chains of the pipe before this one */
+    double back_after, any_after;                 /* and after it */
+    double elsewhere; /* the least that all micros of all other pipes hold */
+};
+
+static struct others sum_others(const struct weft_instance *x, const struct holding *held,
+                                uint32_t chain)
+{
+    struct others o = {0};
+    uint32_t rank = x->rows[weft_instance_row(x, chain, 0)].rank;
+    for (uint32_t i = x->rank_first[rank]; i < x->rank_first[rank + 1]; i++) {
+        const struct weft_row *row = &x->rows[x->rank_rows[i]];
+        const struct holding *h = &held[row->chain % x->n_stages];
+        if (row->pass != WEFT_ROW_F || row->chain == chain)
+            continue;
+        if (row->chain / x->n_stages != chain / x->n_stages) {
+            o.elsewhere += row->n * h->any;
+        } else if (row->chain < chain) {
+            o.v1_before += h->v[1];
+            o.started_before += h->started;
+            o.any_before += h->any;
+        } else {
+            o.back_after += h->back;
+            o.any_after += h->any;
+        }
+    }
+    return o;
+}
+
+/* Before the k-th forward of a chain starts, so many I of it must have been done, and so many W.
+ *
+ * Let a of its I be done.  Then micros a..k hold v1 of this chain; of a chain before it on the
+ * same rank, too, because they passed there and their gradient, which comes through here first,
+ * has not been there.  Micros below a hold at least the least of v2 and v3 here and in the chains
+ * after; micros above k nothing here and after.  If all that is over the limit, a is too small.
+ *
+ * Let b of its W be done, whatever I.  Micro k holds v1 here and in the chains before; micros
+ * b..k-1 the least of v1 and v2 here; micros below b, v3.
+ *
+ * Needs never get less with k, because forwards run in order. */
+static void need_of_forwards(struct weft_instance *x, const struct holding *held,
+                             uint32_t chain)
+{
+    const struct weft_row *f = &x->rows[weft_instance_row(x, chain, WEFT_ROW_F)];
+    const struct holding *h = &held[chain % x->n_stages];
+    struct others o = sum_others(x, held, chain);
+    double limit = x->limit[f->rank], n = f->n, a = 0, b = 0;
+    double open = h->v[1] + o.v1_before + o.any_after;
+    double closed = h->back + o.started_before + o.back_after;
+    for (uint32_t k = 0; k < f->n; k++) {
+        double rest = (n - 1 - k) * o.any_before + o.elsewhere;
+        while (a <= k && !fits((k + 1 - a) * open + a * closed + rest, limit))
+            a++;
+        double here = h->v[1] + o.v1_before + k * (o.started_before + o.any_after) + rest;
+        double kept = fmin(h->v[1], h->v[2]);
+        while (x->n_passes == 3 && b <= k && !fits(here + (k - b) * kept + b * h->v[3], limit))
+            b++;
+        if (a > k || b > k) {
+            x->impossible = true;
+            return;
+        }
+        x->need_i[f->first + k] = (uint32_t)fmax(a, b);
+        x->need_w[f->first + k] = (uint32_t)b;
+    }
+}
+
+/* Before the k-th I starts, where it takes memory: so many W of it must have been done.  Micros
+ * b..k hold v2 then, those below b v3, and those above k nothing or v1. */
+static void need_of_gradients(struct weft_instance *x, const struct holding *held,
+                              uint32_t chain)
+{
+    const struct weft_row *i = &x->rows[weft_instance_row(x, chain, WEFT_ROW_I)];
+    const struct holding *h = &held[chain % x->n_stages];
+    struct others o = sum_others(x, held, chain);
+    double limit = x->limit[i->rank], b = 0;
+    for (uint32_t k = 0; k < i->n && x->n_passes == 3; k++) {
+        double above = i->n - 1 - k;
+        double rest = above * (fmin(0, h->v[1]) + o.any_before + o.any_after) + o.v1_before +
+                      k * o.started_before + (k + 1) * o.back_after + o.elsewhere;
+        while (b <= k && !fits(rest + (k + 1 - b) * h->v[2] + b * h->v[3], limit))
+            b++;
+        if (b > k) {
+            x->impossible = true;
+            return;
+        }
+        x->need_w[i->first + k] = (uint32_t)b;
+    }
+}
+
+/* A forward comes after those of the same micro before it, and so after what they need: and an I
+ * that must be done on a stage must be done on those behind it. */
+static void hand_down_needs(struct weft_instance *x)
+{
+    for (uint32_t c = 0; c < x->n_chains; c++) {
+        const struct weft_row *f = &x->rows[weft_instance_row(x, c, WEFT_ROW_F)];
+        if (f->from == WEFT_NO_ROW)
+            continue;
+        const uint32_t *before = x->need_i + x->rows[f->from].first;
+        for (uint32_t k = 0; k < f->n; k++)
+            if (x->need_i[f->first + k] < before[k])
+                x->need_i[f->first + k] = before[k];
+    }
+}
+
+/* -- which actions of a rank come before which -------------------------------------------- */
+
+/* Actions of row b, of the same pipe and rank, that must be done before a's k-th. */
+static uint32_t need_direct(const struct weft_instance *x, const struct weft_row *a,
+                            const struct weft_row *b, uint32_t k)
+{
+    size_t f = x->rows[weft_instance_row(x, b->chain, WEFT_ROW_F)].first + k;
+    size_t i = x->rows[weft_instance_row(x, b->chain, WEFT_ROW_I)].first + k;
+    uint32_t own = x->need_i[x->rows[weft_instance_row(x, a->chain, WEFT_ROW_F)].first + k];
+    bool here = a->chain == b->chain, after = b->chain > a->chain;
+    if (here && a->pass == b->pass)
+        return k;
+    switch (b->pass) {
+    case WEFT_ROW_F:
+        return a->pass != WEFT_ROW_F || (!here && !after) ? k + 1 : own;
+    case WEFT_ROW_I:
+        if (a->pass == WEFT_ROW_F)
+            return here || after ? own : x->need_i[f];
+        return after || (here && a->pass == WEFT_ROW_W) ? k + 1 : x->need_i[f];
+    default: {
+        uint32_t n = a->pass == WEFT_ROW_F && after ? 0 : x->need_w[f];
+        bool through = a->pass == WEFT_ROW_W ? here || after : a->pass == WEFT_ROW_I && after;
+        if ((through || (here && a->pass == WEFT_ROW_I)) && x->need_w[i] > n)
+            n = x->need_w[i];
+        return n;
+    }
+    }
+}
+
+/* What must come before what must come before. */
+static void close_before(const struct weft_instance *x, uint32_t rank, uint32_t *before)
+{
+    uint32_t rows = weft_instance_n_rows(x, rank);
+    for (uint32_t c = 0; c < rows; c++)
+        for (uint32_t a = 0; a < rows; a++) {
+            const uint32_t *ac = before + weft_instance_need(x, rank, a, c);
+            uint32_t n = x->rows[x->rank_rows[x->rank_first[rank] + a]].n;
+            for (uint32_t b = 0; b < rows; b++) {
+                uint32_t *ab = before + weft_instance_need(x, rank, a, b);
+                const uint32_t *cb = before + weft_instance_need(x, rank, c, b);
+                for (uint32_t k = 0; k < n; k++)
+                    if (ac[k] > 0 && cb[ac[k] - 1] > ab[k])
+                        ab[k] = cb[ac[k] - 1];
+            }
+        }
+}
+
+void weft_instance_close(const struct weft_instance *x, uint32_t rank, uint32_t *before,
+                         uint32_t *after)
+{
+    uint32_t rows = weft_instance_n_rows(x, rank);
+    const uint32_t *ids = x->rank_rows + x->rank_first[rank];
+    close_before(x, rank, before);
+    for (uint32_t i = 0; i < rows * rows; i++) {
+        const struct weft_row *a = &x->rows[ids[i / rows]], *b = &x->rows[ids[i % rows]];
+        const uint32_t *ba = before + weft_instance_need(x, rank, i % rows, i / rows);
+        uint32_t *ab = after + weft_instance_need(x, rank, i / rows, i % rows), t = 0;
+        for (uint32_t k = 0; k < a->n; k++) { /* b's t-th comes after a's k-th */
+            while (t < b->n && ba[t] <= k)
+                t++;
+            ab[k] = b->n - t;
+        }
+    }
+}
+
+static void fill_needs_of(struct weft_instance *x, uint32_t rank)
+{
+    uint32_t rows = weft_instance_n_rows(x, rank);
+    const uint32_t *ids = x->rank_rows + x->rank_first[rank];
+    for (uint32_t i = 0; i < rows * rows; i++) {
+        const struct weft_row *a = &x->rows[ids[i / rows]], *b = &x->rows[ids[i % rows]];
+        uint32_t *need = x->need_before + weft_instance_need(x, rank, i / rows, i % rows);
+        bool same = a->chain / x->n_stages == b->chain / x->n_stages;
+        for (uint32_t k = 0; k < a->n; k++)
+            need[k] = same ? need_direct(x, a, b, k) : 0;
+    }
+    close_before(x, rank, x->need_before);
+    weft_instance_close(x, rank, x->need_before, x->need_after);
+}
+
+static bool fill_needs(struct weft_instance *x)
+{
+    size_t n = 0;
+    for (uint32_t r = 0; r < x->n_ranks; r++) {
+        size_t rows = weft_instance_n_rows(x, r);
+        x->need_first[r] = n;
+        x->need_n[r] = 0;
+        for (uint32_t i = x->rank_first[r]; i < x->rank_first[r + 1]; i++)
+            if (x->rows[x->rank_rows[i]].n > x->need_n[r])
+                x->need_n[r] = x->rows[x->rank_rows[i]].n;
+        n += rows * rows * x->need_n[r];
+        if (n > MOST_NEEDS)
+            return true;
+    }
+    x->n_needs = n;
+    x->need_before = malloc(sizeof *x->need_before * (n + 1));
+    x->need_after = malloc(sizeof *x->need_after * (n + 1));
+    if (x->need_before == NULL || x->need_after == NULL)
+        return false;
+    for (uint32_t r = 0; r < x->n_ranks; r++)
+        fill_needs_of(x, r);
+    return true;
+}
+
+/* -- the whole ---------------------------------------------------------------------------- */
+
+static bool allocate(struct weft_instance *x, size_t n_ops)
+{
+    x->limit = malloc(sizeof *x->limit * x->n_ranks);
+    x->rows = calloc(x->n_rows, sizeof *x->rows);
+    x->row_of = malloc(sizeof *x->row_of * n_ops);
+    x->rank_first = calloc((size_t)x->n_ranks + 1, sizeof *x->rank_first);
+    x->rank_rows = malloc(sizeof *x->rank_rows * x->n_rows);
+    x->rank_ops = calloc(x->n_ranks, sizeof *x->rank_ops);
+    x->need_i = calloc(n_ops, sizeof *x->need_i);
+    x->need_w = calloc(n_ops, sizeof *x->need_w);
+    x->need_first = malloc(sizeof *x->need_first * x->n_ranks);
+    x->need_n = malloc(sizeof *x->need_n * x->n_ranks);
+    return x->limit != NULL && x->rows != NULL && x->row_of != NULL && x->rank_first != NULL &&
+           x->rank_rows != NULL && x->rank_ops != NULL && x->need_i != NULL &&
+           x->need_w != NULL && x->need_first != NULL && x->need_n != NULL;
+}
+
+void weft_instance_release(struct weft_instance *x)
+{
+    free(x->limit);
+    free(x->rows);
+    free(x->row_of);
+    free(x->rank_first);
+    free(x->rank_rows);
+    free(x->rank_ops);
+    free(x->need_i);
+    free(x->need_w);
+    free(x->need_before);
+    free(x->need_after);
+    free(x->need_first);
+    free(x->need_n);
+    *x = (struct weft_instance){0};
+}
+
+static enum weft_status fill(struct weft_instance *x, const struct weft_bound_input *in,
+                             const struct holding *held, struct weft_error *err)
+{
+    const struct weft_placement *place = in->placement;
+    bool limited = in->memory != NULL && in->memory->limit.n > 0;
+    for (uint32_t r = 0; r < x->n_ranks; r++)
+        x->limit[r] = limited ? weft_value(in->memory->limit, r, 0) : HUGE_VAL;
+    fill_rows(x, place, held);
+    double hop = in->cost == NULL ? 0 : in->cost->hop;
+    WEFT_TRY(fill_times(x, held, hop, place->n_micros, err));
+    for (uint32_t i = 0; i < x->n_rows; i++)
+        for (uint32_t k = 0; k < x->rows[i].n; k++)
+            x->row_of[x->rows[i].first + k] = i;
+    for (uint32_t c = 0; c < x->n_chains && limited && !x->impossible; c++) {
+        need_of_forwards(x, held, c);
+        if (!x->impossible)
+            need_of_gradients(x, held, c);
+    }
+    hand_down_needs(x);
+    if (!fill_needs(x))
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a bound over %zu actions", x->n_ops);
+    return WEFT_OK;
+}
+
+enum weft_status weft_instance_init(struct weft_instance *x, const struct weft_bound_input *in,
+                                    struct weft_error *err)
+{
+    WEFT_TRY(check_input(in, err));
+    const struct weft_placement *place = in->placement;
+    uint32_t passes = in->backwards == WEFT_BACK_WHOLE ? 2 : 3;
+    size_t n_ops;
+    if (!weft_size_mul((size_t)place->n_stages * passes, place->n_micros, &n_ops) ||
+        (uint64_t)place->n_stages * place->n_pipes * passes > UINT32_MAX / 2 ||
+        n_ops > (size_t)1 << 31)
+        return WEFT_FAIL(err, WEFT_USAGE, "%u stages x %u micros are too many for a bound",
+                         place->n_stages, place->n_micros);
+    *x = (struct weft_instance){
+        .n_ranks = place->n_ranks,
+        .n_stages = place->n_stages,
+        .n_pipes = place->n_pipes,
+        .n_chains = place->n_pipes * place->n_stages,
+        .n_passes = passes,
+        .n_rows = place->n_pipes * place->n_stages * passes,
+    };
+    struct holding *held = malloc(sizeof *held * place->n_stages);
+    enum weft_status st = WEFT_OK;
+    if (held == NULL || !allocate(x, n_ops))
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a bound over %zu actions", n_ops);
+    for (uint32_t s = 0; st == WEFT_OK && s < place->n_stages; s++)
+        stage_holding(in, s, &held[s]);
+    if (st == WEFT_OK)
+        st = fill(x, in, held, err);
+    free(held);
+    if (st != WEFT_OK)
+        weft_instance_release(x);
+    return st;
+}

@@ -1,0 +1,142 @@
+/* Writes PNG and PDF with cairo. */
+#include "render/render.h"
+
+#include <cairo-pdf.h>
+#include <cairo.h>
+
+#include "base/error.h"
+#include "planning/draw/picture.h"
+
+/* Write errors are the stream's, so that all forms of output report them alike. */
+static cairo_status_t write_bytes(void *out, const unsigned char *bytes, unsigned int len)
+{
+    fwrite(bytes, 1, len, out);
+    return CAIRO_STATUS_SUCCESS;
+}
+
+static void set_colour(cairo_t *c, uint32_t colour)
+{
+    cairo_set_source_rgb(c, (colour >> 16 & 0xff) / 255.0, (colour >> 8 & 0xff) / 255.0,
+                         (colour & 0xff) / 255.0);
+}
+
+static void fill_cell(cairo_t *c, const struct weft_cell *cell, uint32_t colour)
+{
+    cairo_rectangle(c, cell->x, cell->y, cell->w, cell->h);
+    set_colour(c, colour);
+    cairo_fill(c);
+}
+
+static void paint_label(cairo_t *c, const struct weft_label *l, const char *text)
+{
+    cairo_text_extents_t extents;
+    cairo_select_font_face(c, "DejaVu Sans", CAIRO_FONT_SLANT_NORMAL,
+                           l->bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
+    cairo_set_font_size(c, l->size);
+    cairo_text_extents(c, text, &extents);
+    double left = l->anchor == WEFT_ANCHOR_START ? l->x
+                  : l->anchor == WEFT_ANCHOR_END ? l->x - extents.x_advance
+                                                 : l->x - extents.x_advance / 2;
+    cairo_move_to(c, left, l->y);
+    set_colour(c, weft_ink_colour(l->ink));
+    cairo_show_text(c, text);
+}
+
+static cairo_status_t paint(cairo_surface_t *surface, const struct weft_picture *p,
+                            double scale)
+{
+    cairo_t *c = cairo_create(surface);
+    cairo_font_options_t *font = cairo_font_options_create();
+    cairo_font_options_set_hint_metrics(font, CAIRO_HINT_METRICS_OFF);
+    cairo_font_options_set_antialias(font, CAIRO_ANTIALIAS_GRAY);
+    cairo_set_font_options(c, font);
+    cairo_font_options_destroy(font);
+    cairo_scale(c, scale, scale);
+    set_colour(c, weft_ink_colour(WEFT_INK_PAPER));
+    cairo_paint(c);
+    for (size_t i = 0; i < p->n_areas; i++) {
+        const struct weft_area *a = &p->areas[i];
+        cairo_rectangle(c, a->x, a->y, a->w, a->h);
+        set_colour(c, weft_ink_colour(a->ink));
+        cairo_fill(c);
+    }
+    for (size_t i = 0; i < p->n_cells; i++) {
+        const struct weft_cell *cell = &p->cells[i];
+        struct weft_cell bands[2];
+        fill_cell(c, cell, weft_kind_colour(cell->kind, cell->shade));
+        for (unsigned b = 0, n = weft_cell_bands(cell, bands); b < n; b++)
+            fill_cell(c, &bands[b], weft_band_colour(cell->kind));
+    }
+    for (size_t i = 0; i < p->n_labels; i++)
+        paint_label(c, &p->labels[i], p->texts.at + p->labels[i].text);
+    cairo_status_t status = cairo_status(c);
+    cairo_destroy(c);
+    return status;
+}
+
+static enum weft_status judge(cairo_status_t status, struct weft_error *err)
+{
+    if (status == CAIRO_STATUS_SUCCESS)
+        return WEFT_OK;
+    return WEFT_FAIL(err, status == CAIRO_STATUS_NO_MEMORY ? WEFT_NOMEM : WEFT_INTERNAL,
+                     "cannot paint: %s", cairo_status_to_string(status));
+}
+
+static enum weft_status paint_png(FILE *out, const struct weft_picture *p, double scale,
+                                  struct weft_error *err)
+{
+    enum { MOST = 32767 }; /* cairo's own limit */
+    double w = p->width * scale, h = p->height * scale;
+    if (w > MOST || h > MOST)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "a PNG of %.0f x %.0f pixels: %d is the most, use SVG or PDF", w, h,
+                         MOST);
+    cairo_surface_t *surface =
+        cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)(w + 0.5), (int)(h + 0.5));
+    cairo_status_t status = cairo_surface_status(surface);
+    if (status == CAIRO_STATUS_SUCCESS)
+        status = paint(surface, p, scale);
+    if (status == CAIRO_STATUS_SUCCESS)
+        status = cairo_surface_write_to_png_stream(surface, write_bytes, out);
+    cairo_surface_destroy(surface);
+    return judge(status, err);
+}
+
+static enum weft_status paint_pdf(FILE *out, const struct weft_picture *p,
+                                  struct weft_error *err)
+{
+    const double points = 0.75; /* of an inch's 96 pixels */
+    cairo_surface_t *surface = cairo_pdf_surface_create_for_stream(
+        write_bytes, out, p->width * points, p->height * points);
+    cairo_status_t status = cairo_surface_status(surface);
+    if (status == CAIRO_STATUS_SUCCESS) {
+        cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE,
+                                       p->texts.at + p->title);
+        /* A date of its own, so that the same picture is the same bytes. */
+        cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATE_DATE,
+                                       "2000-01-01T00:00:00Z");
+        status = paint(surface, p, points);
+        cairo_surface_finish(surface);
+        if (status == CAIRO_STATUS_SUCCESS)
+            status = cairo_surface_status(surface);
+    }
+    cairo_surface_destroy(surface);
+    return judge(status, err);
+}
+
+enum weft_status weft_render(FILE *out, enum weft_draw_format format,
+                             const struct weft_trace *traces, size_t n,
+                             const struct weft_draw_options *options, struct weft_error *err)
+{
+    if (format != WEFT_DRAW_PNG && format != WEFT_DRAW_PDF)
+        return weft_draw(out, format, traces, n, options, err);
+
+    struct weft_picture p;
+    WEFT_TRY(weft_picture_init(&p, traces, n, options, err));
+    /* A requested width is one of pixels; otherwise two pixels per unit, as screens have now. */
+    enum weft_status st = format == WEFT_DRAW_PDF
+                              ? paint_pdf(out, &p, err)
+                              : paint_png(out, &p, options->width != 0 ? 1 : 2, err);
+    weft_picture_release(&p);
+    return st;
+}

@@ -1,0 +1,618 @@
+#include "weft/comm.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "runtime/comm/comm_priv.h"
+#include "runtime/comm/transport.h"
+
+enum {
+    MAGIC = 0x77656674, /* "weft" */
+    BEAT_NS = 20000000, /* a rank that waits says so this often */
+    REST_NS = 2000000,  /* the longest sleep before a wait looks around again */
+    /* A rank that was busy itself has not heard the others for as long: it listens this long
+     * before it blames anyone. */
+    LISTEN_NS = 250000000,
+};
+
+#define DEFAULT_TIMEOUT_NS INT64_C(60000000000)
+
+enum weft_status weft_comm_begin(struct weft_comm *comm, struct weft_error *err)
+{
+    size_t n = (size_t)comm->n_ranks * WEFT_N_CHANNELS;
+    comm->timeout_ns = DEFAULT_TIMEOUT_NS;
+    comm->life = (struct weft_life){.waits_for = WEFT_LIFE_NOBODY};
+    comm->sent = calloc(n, sizeof *comm->sent);
+    comm->received = calloc(n, sizeof *comm->received);
+    comm->gathered = calloc(comm->n_ranks, sizeof *comm->gathered);
+    if (comm->sent == NULL || comm->received == NULL || comm->gathered == NULL) {
+        weft_comm_end(comm);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the channels of %u ranks",
+                         comm->n_ranks);
+    }
+    return WEFT_OK;
+}
+
+void weft_comm_end(struct weft_comm *comm)
+{
+    free(comm->sent);
+    free(comm->received);
+    free(comm->gathered);
+    weft_flight_close(comm->flight);
+    comm->flight = NULL;
+    comm->sent = comm->received = NULL;
+    comm->gathered = NULL;
+}
+
+uint32_t weft_comm_rank(const struct weft_comm *comm)
+{
+    return comm->rank;
+}
+
+uint32_t weft_comm_size(const struct weft_comm *comm)
+{
+    return comm->n_ranks;
+}
+
+const char *weft_comm_name(const struct weft_comm *comm)
+{
+    return comm->ops->name;
+}
+
+bool weft_comm_by_reference(const struct weft_comm *comm)
+{
+    return comm->ops->by_reference;
+}
+
+void weft_comm_set_timeout(struct weft_comm *comm, double seconds)
+{
+    comm->timeout_ns = (int64_t)(seconds * 1e9);
+}
+
+void weft_comm_describe(struct weft_comm *comm, weft_describe_fn *describe, void *arg)
+{
+    comm->describe = describe;
+    comm->describe_arg = arg;
+}
+
+void weft_comm_on_progress(struct weft_comm *comm, weft_progress_fn *progress, void *arg)
+{
+    comm->progress = progress;
+    comm->progress_arg = arg;
+}
+
+void weft_comm_on_deserted(struct weft_comm *comm, weft_deserted_fn *deserted, void *arg)
+{
+    comm->deserted = deserted;
+    comm->deserted_arg = arg;
+}
+
+void weft_comm_abort(struct weft_comm *comm, const struct weft_error *err)
+{
+    struct weft_error own = *err;
+    if (own.status == WEFT_OK) /* nobody would notice */
+        own.status = WEFT_INTERNAL;
+    comm->ops->abort(comm, &own);
+}
+
+/* -- messages ------------------------------------------------------------------------------- */
+
+static enum weft_status check_end(const struct weft_comm *comm, const struct weft_message *m,
+                                  struct weft_error *err)
+{
+    if (m->peer < comm->n_ranks && m->channel < WEFT_N_CHANNELS)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "rank %u: a message for rank %u on channel %u: there are %u ranks and %d "
+                     "channels",
+                     comm->rank, m->peer, m->channel, comm->n_ranks, WEFT_N_CHANNELS);
+}
+
+/* What no caller has to say. */
+static void complete_head(struct weft_comm *comm, struct weft_message *m, uint64_t *counters,
+                          uint32_t from, uint32_t to)
+{
+    m->head.bytes = m->bytes;
+    m->head.run = comm->run;
+    m->head.sequence = counters[(size_t)m->peer * WEFT_N_CHANNELS + m->channel]++;
+    m->head.from = from;
+    m->head.to = to;
+    m->head.channel = m->channel;
+    m->head.magic = MAGIC;
+    m->done = m->posted = m->checked = false;
+    m->sender = m->next = NULL;
+    m->released = 0;
+    comm->life.moved++;
+}
+
+enum weft_status weft_comm_send(struct weft_comm *comm, struct weft_message *m,
+                                struct weft_error *err)
+{
+    WEFT_TRY(check_end(comm, m, err));
+    complete_head(comm, m, comm->sent, comm->rank, m->peer);
+    return comm->ops->send(comm, m, err);
+}
+
+enum weft_status weft_comm_post(struct weft_comm *comm, struct weft_message *m,
+                                struct weft_error *err)
+{
+    WEFT_TRY(check_end(comm, m, err));
+    complete_head(comm, m, comm->received, m->peer, comm->rank);
+    m->posted = true;
+    return comm->ops->post(comm, m, err);
+}
+
+/* The first field in which what came is not what was to come. */
+static const char *difference(const struct weft_message *m, uint64_t *want, uint64_t *got)
+{
+    const struct weft_message_head *a = &m->head, *b = &m->got;
+    const struct {
+        const char *name;
+        uint64_t want, got;
+    } rows[] = {
+        {"magic number", a->magic, b->magic}, {"run", a->run, b->run},
+        {"sender", a->from, b->from},         {"receiver", a->to, b->to},
+        {"channel", a->channel, b->channel},  {"sequence number", a->sequence, b->sequence},
+        {"step", a->step, b->step},           {"kind", a->kind, b->kind},
+        {"stage", a->stage, b->stage},        {"micro", a->micro, b->micro},
+        {"part", a->part, b->part},
+    };
+    for (size_t i = 0; i < WEFT_LEN(rows); i++)
+        if (rows[i].want != rows[i].got) {
+            *want = rows[i].want;
+            *got = rows[i].got;
+            return rows[i].name;
+        }
+    if (m->up_to ? b->bytes <= m->bytes : b->bytes == m->bytes)
+        return NULL;
+    *want = m->bytes;
+    *got = b->bytes;
+    return m->up_to ? "most bytes" : "number of bytes";
+}
+
+static enum weft_status check_head(struct weft_comm *comm, struct weft_message *m,
+                                   struct weft_error *err)
+{
+    uint64_t want, got;
+    const char *what = difference(m, &want, &got);
+    if (what == NULL) {
+        m->head.bytes = m->got.bytes;
+        return WEFT_OK;
+    }
+    return WEFT_FAIL(err, WEFT_PEER,
+                     "rank %u: a message from rank %u on channel %u has the %s %" PRIu64
+                     " where %" PRIu64 " was to come (step %" PRIu64
+                     ", stage %u, micro %u): the "
+                     "ranks do not run the same schedule",
+                     comm->rank, m->peer, m->channel, what, got, want, m->head.step,
+                     m->head.stage, m->head.micro);
+}
+
+static enum weft_status check_abort(struct weft_comm *comm, struct weft_error *err)
+{
+    struct weft_error first;
+    if (!comm->ops->aborted(comm, &first))
+        return WEFT_OK;
+    if (err != NULL)
+        *err = first;
+    return first.status;
+}
+
+enum weft_status weft_comm_test(struct weft_comm *comm, struct weft_message *m,
+                                struct weft_error *err)
+{
+    /* A transport may fill a receive while it looks for another: done is not yet checked. */
+    if (!m->done)
+        WEFT_TRY(comm->ops->test(comm, m, err));
+    if (!m->done)
+        return check_abort(comm, err);
+    if (!m->posted || m->checked)
+        return WEFT_OK;
+    m->checked = true;
+    comm->life.moved++;
+    return check_head(comm, m, err);
+}
+
+void weft_comm_release(struct weft_comm *comm, struct weft_message *m)
+{
+    comm->ops->release(comm, m);
+}
+
+/* -- signs of life -------------------------------------------------------------------------- */
+
+static void publish(struct weft_comm *comm, bool other_work)
+{
+    char what[96] = "";
+    comm->ops->tell(comm, &comm->life, false);
+    if (comm->flight == NULL)
+        return;
+    if (other_work && comm->describe != NULL)
+        comm->describe(comm->describe_arg, comm->rank, comm->life.doing, what, sizeof what);
+    weft_flight_note(comm->flight, &comm->life, other_work ? what : NULL);
+}
+
+void weft_comm_tell(struct weft_comm *comm, uint64_t step, uint64_t doing)
+{
+    comm->life = (struct weft_life){step, doing, WEFT_LIFE_NOBODY, comm->life.moved};
+    publish(comm, true);
+}
+
+void weft_comm_pulse(struct weft_comm *comm)
+{
+    int64_t now = weft_clock_ns();
+    if (now - comm->pulse_ns < BEAT_NS)
+        return;
+    comm->pulse_ns = now;
+    publish(comm, false);
+}
+
+enum weft_status weft_comm_record(struct weft_comm *comm, const char *path,
+                                  struct weft_error *err)
+{
+    if (comm->flight != NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "rank %u is recorded already", comm->rank);
+    return weft_flight_open(path, comm->rank, comm->n_ranks, !comm->ops->by_reference,
+                            &comm->flight, err);
+}
+
+void weft_comm_returned(struct weft_comm *comm, enum weft_status st,
+                        const struct weft_error *err)
+{
+    static const struct weft_error unknown = {.msg = "it failed"};
+    if (comm->flight != NULL)
+        weft_flight_end(comm->flight, st == WEFT_OK ? NULL : err != NULL ? err : &unknown);
+}
+
+enum weft_status weft_comm_progress(struct weft_comm *comm, struct weft_error *err)
+{
+    WEFT_TRY(check_abort(comm, err));
+    if (comm->progress == NULL || comm->in_progress)
+        return WEFT_OK;
+    comm->in_progress = true;
+    enum weft_status st = comm->progress(comm->progress_arg, err);
+    comm->in_progress = false;
+    return st;
+}
+
+static void describe(struct weft_comm *comm, uint32_t rank, const struct weft_life *life,
+                     char *out, size_t room)
+{
+    char what[96] = "";
+    if (comm->describe != NULL)
+        comm->describe(comm->describe_arg, rank, life->doing, what, sizeof what);
+    snprintf(out, room, "step %" PRIu64 "%s%s", life->step, what[0] != '\0' ? ", " : "", what);
+}
+
+/* Who stands at the end of the line of those that wait for each other, from `peer` on.  A rank that
+ * waits says so often: where one has fallen silent the line ends, whatever it said last.  *moved:
+ * all messages of the line so far. */
+static uint32_t last_of_line(struct weft_comm *comm, uint32_t peer, bool *circle,
+                             uint64_t *moved)
+{
+    *circle = false;
+    *moved = comm->life.moved;
+    for (uint32_t i = 0; i < comm->n_ranks; i++) {
+        struct weft_life life;
+        int64_t age;
+        comm->ops->look(comm, peer, &life, &age);
+        *moved += life.moved;
+        if (life.waits_for == WEFT_LIFE_NOBODY || age > comm->timeout_ns / 2)
+            return peer;
+        if (life.waits_for == comm->rank)
+            break;
+        peer = life.waits_for;
+    }
+    *circle = true;
+    return peer;
+}
+
+struct wait {
+    int64_t begin, beat;
+    uint64_t rounds;
+    uint32_t peer;
+    /* Since when all of a circle have waited for each other, and no message moved. */
+    int64_t circle_ns;
+    uint64_t circle_moved;
+};
+
+/* Ranks that are silent for about as long: a host is down, or an MPI ends or blocks the ranks that
+ * talked to one that died.  "; nor do others: rank 3, 5", or nothing. */
+static void list_silent(struct weft_comm *comm, uint32_t who, char *out, size_t room)
+{
+    enum { SHOWN = 8 };
+    size_t at = 0;
+    uint32_t n = 0;
+    out[0] = '\0';
+    for (uint32_t r = 0; r < comm->n_ranks && at < room; r++) {
+        struct weft_life life;
+        int64_t age;
+        comm->ops->look(comm, r, &life, &age);
+        if (r == who || r == comm->rank || age < comm->timeout_ns / 10 * 9)
+            continue;
+        if (n < SHOWN)
+            at += (size_t)snprintf(out + at, room - at, "%s%u",
+                                   n == 0 ? "; nor do others: rank " : ", ", r);
+        else if (n == SHOWN)
+            at += (size_t)snprintf(out + at, room - at, ", ...");
+        n++;
+    }
+}
+
+static enum weft_status lost(struct weft_comm *comm, const struct wait *w, uint32_t who,
+                             const struct weft_life *life, int64_t age, struct weft_error *err)
+{
+    char own[128], other[128], more[128];
+    describe(comm, comm->rank, &comm->life, own, sizeof own);
+    describe(comm, who, life, other, sizeof other);
+    list_silent(comm, who, more, sizeof more);
+    return WEFT_FAIL(
+        err, WEFT_PEER,
+        "rank %u (%s) waits for rank %u: rank %u gives no sign of life for %.1f s, "
+        "the last one at %s%s; it died, was stopped or cannot be reached",
+        comm->rank, own, w->peer, who, (double)age * 1e-9, other, more);
+}
+
+static enum weft_status stuck(struct weft_comm *comm, const struct wait *w,
+                              struct weft_error *err)
+{
+    char own[128], other[128];
+    struct weft_life life;
+    int64_t age;
+    comm->ops->look(comm, w->peer, &life, &age);
+    describe(comm, comm->rank, &comm->life, own, sizeof own);
+    describe(comm, w->peer, &life, other, sizeof other);
+    return WEFT_FAIL(err, WEFT_PEER,
+                     "rank %u (%s) has waited %.1f s for rank %u (%s), which waits too, in a "
+                     "circle: a message was lost or never sent",
+                     comm->rank, own, (double)(weft_clock_ns() - w->circle_ns) * 1e-9, w->peer,
+                     other);
+}
+
+/* Which other rank has been silent longest. */
+static uint32_t most_silent(struct weft_comm *comm, struct weft_life *life, int64_t *age_ns)
+{
+    uint32_t who = comm->rank;
+    *age_ns = -1;
+    for (uint32_t r = 0; r < comm->n_ranks; r++) {
+        struct weft_life its;
+        int64_t age;
+        if (r == comm->rank)
+            continue;
+        comm->ops->look(comm, r, &its, &age);
+        if (age > *age_ns) {
+            who = r;
+            *life = its;
+            *age_ns = age;
+        }
+    }
+    return who;
+}
+
+/* Ranks that wait for each other may have begun to before another one, without which none of them
+ * can go on, fell silent: then that one is lost, and it is given its time. */
+static enum weft_status judge_circle(struct weft_comm *comm, const struct wait *w,
+                                     struct weft_error *err)
+{
+    struct weft_life life = {0};
+    int64_t age;
+    uint32_t who = most_silent(comm, &life, &age);
+    if (age > comm->timeout_ns)
+        return lost(comm, w, who, &life, age, err);
+    return age > comm->timeout_ns / 2 ? WEFT_OK : stuck(comm, w, err);
+}
+
+/* Is somebody lost?  Asked now and then by a rank that waits.  Ranks may be seen in a circle for a
+ * moment, when the last of them has only begun to wait, or again and again while they exchange
+ * much: they are stuck when nothing has moved for a long time. */
+static enum weft_status judge(struct weft_comm *comm, struct wait *w, int64_t now,
+                              struct weft_error *err)
+{
+    bool circle;
+    uint64_t moved;
+    if (now - w->begin < LISTEN_NS)
+        return WEFT_OK;
+    uint32_t who = last_of_line(comm, w->peer, &circle, &moved);
+    struct weft_life life;
+    int64_t age;
+    comm->ops->look(comm, who, &life, &age);
+    if (age > comm->timeout_ns)
+        return lost(comm, w, who, &life, age, err);
+    if (!circle || w->circle_ns == 0 || moved != w->circle_moved) {
+        w->circle_ns = circle ? now : 0;
+        w->circle_moved = moved;
+    }
+    if (circle && now - w->circle_ns > comm->timeout_ns)
+        return judge_circle(comm, w, err);
+    return WEFT_OK;
+}
+
+static enum weft_status wait_round(struct weft_comm *comm, struct wait *w,
+                                   struct weft_error *err)
+{
+    WEFT_TRY(check_abort(comm, err));
+    WEFT_TRY(weft_comm_progress(comm, err));
+    int64_t now = weft_clock_ns();
+    if (w->rounds == 0) {
+        w->begin = now;
+        w->beat = now - BEAT_NS;
+    }
+    if (now - w->beat >= BEAT_NS) {
+        w->beat = now;
+        comm->life.waits_for = w->peer;
+        publish(comm, false);
+        if (w->peer != WEFT_LIFE_NOBODY)
+            WEFT_TRY(judge(comm, w, now, err));
+    }
+    comm->ops->rest(comm, w->rounds++, REST_NS);
+    return WEFT_OK;
+}
+
+/* An error that is found here is everyone's. */
+static enum weft_status end_wait(struct weft_comm *comm, enum weft_status st,
+                                 struct weft_error *err)
+{
+    struct weft_error own = {.status = st};
+    if (err != NULL)
+        err->status = st;
+    if (comm->life.waits_for != WEFT_LIFE_NOBODY) {
+        comm->life.waits_for = WEFT_LIFE_NOBODY;
+        publish(comm, false);
+    }
+    if (st == WEFT_OK)
+        return WEFT_OK;
+    comm->ops->abort(comm, err != NULL ? err : &own);
+    /* Several ranks may find out at one time: all return what the first one found. */
+    enum weft_status first = check_abort(comm, err);
+    return first != WEFT_OK ? first : st;
+}
+
+enum weft_status weft_comm_until(struct weft_comm *comm, uint32_t peer, weft_ready_fn *ready,
+                                 void *arg, struct weft_error *err)
+{
+    struct wait w = {.peer = peer};
+    bool yes = false;
+    enum weft_status st = ready(arg, &yes, err);
+    while (st == WEFT_OK && !yes) {
+        st = wait_round(comm, &w, err);
+        if (st == WEFT_OK)
+            st = ready(arg, &yes, err);
+    }
+    return end_wait(comm, st, err);
+}
+
+struct one_message {
+    struct weft_comm *comm;
+    struct weft_message *m;
+};
+
+static enum weft_status message_is_done(void *arg, bool *yes, struct weft_error *err)
+{
+    struct one_message *one = arg;
+    WEFT_TRY(weft_comm_test(one->comm, one->m, err));
+    *yes = one->m->done;
+    return WEFT_OK;
+}
+
+enum weft_status weft_comm_wait(struct weft_comm *comm, struct weft_message *m,
+                                struct weft_error *err)
+{
+    struct one_message one = {comm, m};
+    return weft_comm_until(comm, m->peer, message_is_done, &one, err);
+}
+
+/* -- all ranks ------------------------------------------------------------------------------ */
+
+enum { GATHER_CHANNEL = 4, KIND_GATHER = 0x100, KIND_SPREAD };
+
+static enum weft_status gather_root(struct weft_comm *comm, const void *data, size_t bytes,
+                                    void *const *at, const size_t *size, struct weft_error *err)
+{
+    struct weft_message *in = comm->gathered;
+    if (bytes != 0 && at[0] != data)
+        memcpy(at[0], data, bytes);
+    for (uint32_t r = 1; r < comm->n_ranks; r++) {
+        in[r] = (struct weft_message){.head = {.kind = KIND_GATHER},
+                                      .peer = r,
+                                      .channel = GATHER_CHANNEL,
+                                      .bytes = size == NULL ? 0 : size[r],
+                                      .data = at == NULL ? NULL : at[r]};
+        WEFT_TRY(weft_comm_post(comm, &in[r], err));
+    }
+    for (uint32_t r = 1; r < comm->n_ranks; r++) {
+        WEFT_TRY(weft_comm_wait(comm, &in[r], err));
+        if (in[r].bytes != 0 && in[r].data != at[r])
+            memcpy(at[r], in[r].data, in[r].bytes);
+        weft_comm_release(comm, &in[r]);
+    }
+    return WEFT_OK;
+}
+
+enum weft_status weft_comm_gather(struct weft_comm *comm, const void *data, size_t bytes,
+                                  void *const *at, const size_t *size, struct weft_error *err)
+{
+    if (comm->rank == 0)
+        return gather_root(comm, data, bytes, at, size, err);
+    struct weft_message out = {.head = {.kind = KIND_GATHER},
+                               .peer = 0,
+                               .channel = GATHER_CHANNEL,
+                               .bytes = bytes,
+                               .data = (void *)data};
+    WEFT_TRY(weft_comm_send(comm, &out, err));
+    return weft_comm_wait(comm, &out, err);
+}
+
+enum weft_status weft_comm_gather_each(struct weft_comm *comm, const void *data, size_t bytes,
+                                       void *all, struct weft_error *err)
+{
+    if (comm == NULL) {
+        memcpy(all, data, bytes);
+        return WEFT_OK;
+    }
+    if (comm->rank != 0)
+        return weft_comm_gather(comm, data, bytes, NULL, NULL, err);
+    void **at = calloc(comm->n_ranks, sizeof *at);
+    size_t *size = calloc(comm->n_ranks, sizeof *size);
+    enum weft_status st = WEFT_OK;
+    if (at == NULL || size == NULL)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for what %u ranks say", comm->n_ranks);
+    for (uint32_t r = 0; st == WEFT_OK && r < comm->n_ranks; r++) {
+        at[r] = (char *)all + r * bytes;
+        size[r] = bytes;
+    }
+    if (st == WEFT_OK)
+        st = weft_comm_gather(comm, data, bytes, at, size, err);
+    free(at);
+    free(size);
+    return st;
+}
+
+static enum weft_status receive_spread(struct weft_comm *comm, uint32_t from, void *data,
+                                       size_t bytes, struct weft_error *err)
+{
+    struct weft_message in = {.head = {.kind = KIND_SPREAD},
+                              .peer = from,
+                              .channel = GATHER_CHANNEL,
+                              .bytes = bytes,
+                              .data = data};
+    WEFT_TRY(weft_comm_post(comm, &in, err));
+    WEFT_TRY(weft_comm_wait(comm, &in, err));
+    if (in.data != data && bytes != 0)
+        memcpy(data, in.data, bytes);
+    weft_comm_release(comm, &in);
+    return WEFT_OK;
+}
+
+/* Down a binary tree: rank r hears from (r - 1) / 2 and tells 2r + 1 and 2r + 2. */
+enum weft_status weft_comm_spread(struct weft_comm *comm, void *data, size_t bytes,
+                                  struct weft_error *err)
+{
+    struct weft_message out[2];
+    uint32_t n = 0;
+    if (comm->rank != 0)
+        WEFT_TRY(receive_spread(comm, (comm->rank - 1) / 2, data, bytes, err));
+    for (uint32_t i = 1; i <= 2; i++) {
+        uint64_t to = 2 * (uint64_t)comm->rank + i;
+        if (to >= comm->n_ranks)
+            break;
+        out[n] = (struct weft_message){.head = {.kind = KIND_SPREAD},
+                                       .peer = (uint32_t)to,
+                                       .channel = GATHER_CHANNEL,
+                                       .bytes = bytes,
+                                       .data = data};
+        WEFT_TRY(weft_comm_send(comm, &out[n], err));
+        n++;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        WEFT_TRY(weft_comm_wait(comm, &out[i], err));
+    return WEFT_OK;
+}
+
+enum weft_status weft_comm_barrier(struct weft_comm *comm, struct weft_error *err)
+{
+    WEFT_TRY(weft_comm_gather(comm, NULL, 0, NULL, NULL, err));
+    return weft_comm_spread(comm, NULL, 0, err);
+}

@@ -1,0 +1,162 @@
+/* What a rank was last at, in a file that is mapped: written with plain stores, and there even when
+ * the process was killed. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "runtime/comm/comm_priv.h"
+
+static const char magic[8] = "weftrank";
+
+struct image {
+    char magic[8];
+    struct weft_flight flight;
+};
+
+enum { BEAT_NS = 2000000 };
+
+struct weft_flight_file {
+    struct image *at; /* mapped */
+    pthread_t thread;
+    bool beats;
+    atomic_bool stop;
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void *beat(void *arg)
+{
+    struct weft_flight_file *f = arg;
+    const struct timespec nap = {0, BEAT_NS};
+    while (!atomic_load(&f->stop)) {
+        __atomic_store_n(&f->at->flight.beat_ns, now_ns(), __ATOMIC_RELAXED);
+        nanosleep(&nap, NULL);
+    }
+    return NULL;
+}
+
+/* Signals are for the program's own threads. */
+static void start_to_beat(struct weft_flight_file *f)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    f->beats =
+        pthread_create(&f->thread, NULL, beat, f) == 0; /* without it times are coarser */
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+enum weft_status weft_flight_open(const char *path, uint32_t rank, uint32_t n_ranks, bool beats,
+                                  struct weft_flight_file **out, struct weft_error *err)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    /* On a full disk a file with a hole would be made, and the first store into it be fatal. */
+    int why = fd < 0 ? errno : posix_fallocate(fd, 0, sizeof(struct image));
+    if (why != 0) {
+        enum weft_status st =
+            WEFT_FAIL(err, WEFT_IO, "cannot write %.200s: %s", path, strerror(why));
+        if (fd >= 0)
+            close(fd);
+        return st;
+    }
+    struct weft_flight_file *f = calloc(1, sizeof *f);
+    void *at = mmap(NULL, sizeof(struct image), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (f == NULL || at == MAP_FAILED) {
+        if (at != MAP_FAILED)
+            munmap(at, sizeof(struct image));
+        free(f);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to record what rank %u does", rank);
+    }
+    f->at = at;
+    f->at->flight = (struct weft_flight){.rank = rank,
+                                         .n_ranks = n_ranks,
+                                         .waits_for = WEFT_LIFE_NOBODY,
+                                         .time_ns = now_ns(),
+                                         .beat_ns = now_ns(),
+                                         .pid = getpid()};
+    gethostname(f->at->flight.host, sizeof f->at->flight.host - 1);
+    memcpy(f->at->magic, magic, sizeof magic);
+    if (beats)
+        start_to_beat(f);
+    *out = f;
+    return WEFT_OK;
+}
+
+void weft_flight_note(struct weft_flight_file *f, const struct weft_life *life,
+                      const char *doing)
+{
+    struct weft_flight *flight = &f->at->flight;
+    flight->step = life->step;
+    flight->waits_for = life->waits_for;
+    flight->time_ns = now_ns();
+    if (!f->beats)
+        flight->beat_ns = flight->time_ns;
+    if (doing != NULL)
+        snprintf(flight->doing, sizeof flight->doing, "%s", doing);
+}
+
+void weft_flight_end(struct weft_flight_file *f, const struct weft_error *err)
+{
+    struct weft_flight *flight = &f->at->flight;
+    flight->time_ns = now_ns();
+    if (err != NULL)
+        snprintf(flight->error, sizeof flight->error, "%.255s", err->msg);
+    flight->state = err != NULL ? WEFT_FLIGHT_FAILED : WEFT_FLIGHT_DONE;
+}
+
+void weft_flight_close(struct weft_flight_file *f)
+{
+    if (f == NULL)
+        return;
+    atomic_store(&f->stop, true);
+    if (f->beats)
+        pthread_join(f->thread, NULL);
+    munmap(f->at, sizeof *f->at);
+    free(f);
+}
+
+/* -- reading -------------------------------------------------------------------------------- */
+
+static void clean(char *text, size_t room)
+{
+    text[room - 1] = '\0';
+    for (char *c = text; *c != '\0'; c++)
+        if (*c < ' ' || *c > '~')
+            *c = '?';
+}
+
+enum weft_status weft_flight_read(const char *path, struct weft_flight *out,
+                                  struct weft_error *err)
+{
+    struct image image = {0};
+    FILE *in = fopen(path, "rb");
+    if (in == NULL)
+        return WEFT_FAIL(err, WEFT_DATA, "%.200s: %s", path, strerror(errno));
+    size_t n = fread(&image, 1, sizeof image, in);
+    fclose(in);
+    if (n != sizeof image || memcmp(image.magic, magic, sizeof magic) != 0 ||
+        image.flight.state > WEFT_FLIGHT_FAILED)
+        return WEFT_FAIL(err, WEFT_DATA, "%.200s is not a rank's record", path);
+    *out = image.flight;
+    clean(out->host, sizeof out->host);
+    clean(out->doing, sizeof out->doing);
+    clean(out->error, sizeof out->error);
+    return WEFT_OK;
+}

@@ -1,0 +1,374 @@
+/* Ranks as threads of one process.  A send hands over a pointer to the message itself: it goes on
+ * the receiver's inbox, one list that all its peers push to without a lock, and the receiver
+ * sorts what it takes out by sender and channel.  Nothing is copied; the sender's memory is its
+ * own again when the receiver says so. */
+#define _GNU_SOURCE
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/cores.h"
+#include "base/error.h"
+#include "runtime/comm/comm_priv.h"
+
+enum {
+    SPIN = 3000, /* looks before a rank with a core of its own goes to sleep: some 100 us */
+    NAP_NS = 1000000, /* between looks for those who have not noticed an abort */
+    CACHE_LINE = 64,
+};
+
+struct queue {
+    struct weft_message *first, *last;
+};
+
+struct end {
+    struct weft_comm base; /* first: ops get a pointer to it */
+    struct weft_inproc *group;
+    uint32_t bell_seen;
+    bool gave_up; /* has noticed an abort */
+    struct queue
+        *arrived; /* owned: (ranks, channels) senders' messages that nobody asked for yet */
+    struct queue *posted; /* owned: (ranks, channels) receives that nothing has come for yet */
+};
+
+/* What other ranks touch of a rank; each on cache lines of its own. */
+struct shared {
+    _Alignas(CACHE_LINE) _Atomic(struct weft_message *) inbox;
+    atomic_uint bell; /* rises with everything that may end a wait */
+    atomic_uint asleep;
+    _Alignas(CACHE_LINE) _Atomic uint64_t step;
+    _Atomic uint64_t doing;
+    _Atomic uint32_t waits_for, moved;
+    _Atomic int64_t sign_ns;
+};
+
+struct weft_inproc {
+    uint32_t n;
+    uint32_t spin;
+    uint64_t run;
+    struct shared *at; /* owned */
+    atomic_uint n_gave_up;
+    atomic_int abort_state; /* 0: none, 1: being written, 2: there */
+    struct weft_error abort_error;
+};
+
+static struct end *end_of(struct weft_comm *comm)
+{
+    return (struct end *)comm;
+}
+
+/* -- waking and sleeping -------------------------------------------------------------------- */
+
+static void futex(atomic_uint *at, int op, unsigned value, const struct timespec *timeout)
+{
+    syscall(SYS_futex, (unsigned *)at, op, value, timeout, NULL, 0);
+}
+
+static void ring(struct shared *rank)
+{
+    atomic_fetch_add(&rank->bell, 1);
+    if (atomic_load(&rank->asleep) != 0)
+        futex(&rank->bell, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+static void pause_a_moment(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static void inproc_rest(struct weft_comm *comm, uint64_t round, int64_t ns)
+{
+    struct end *e = end_of(comm);
+    struct shared *own = &e->group->at[comm->rank];
+    unsigned now = atomic_load(&own->bell);
+    (void)round;
+    for (uint32_t i = 0; now == e->bell_seen && i < e->group->spin; i++) {
+        pause_a_moment();
+        now = atomic_load(&own->bell);
+    }
+    if (now == e->bell_seen) {
+        const struct timespec timeout = {ns / 1000000000, ns % 1000000000};
+        atomic_store(&own->asleep, 1);
+        futex(&own->bell, FUTEX_WAIT_PRIVATE, now, &timeout);
+        atomic_store(&own->asleep, 0);
+        now = atomic_load(&own->bell);
+    }
+    e->bell_seen = now;
+}
+
+/* -- messages ------------------------------------------------------------------------------- */
+
+static void append(struct queue *q, struct weft_message *m)
+{
+    m->next = NULL;
+    if (q->first == NULL)
+        q->first = m;
+    else
+        q->last->next = m;
+    q->last = m;
+}
+
+static struct weft_message *take(struct queue *q)
+{
+    struct weft_message *m = q->first;
+    q->first = m->next;
+    return m;
+}
+
+static size_t queue_index(uint32_t peer, uint32_t channel)
+{
+    return (size_t)peer * WEFT_N_CHANNELS + channel;
+}
+
+static enum weft_status inproc_send(struct weft_comm *comm, struct weft_message *m,
+                                    struct weft_error *err)
+{
+    struct shared *to = &end_of(comm)->group->at[m->peer];
+    (void)err;
+    struct weft_message *head = atomic_load_explicit(&to->inbox, memory_order_relaxed);
+    do
+        m->next = head;
+    while (!atomic_compare_exchange_weak_explicit(&to->inbox, &head, m, memory_order_release,
+                                                  memory_order_relaxed));
+    ring(to);
+    return WEFT_OK;
+}
+
+/* It is done only when its own test finds it, which then has its header checked. */
+static void deliver(struct weft_message *in, struct weft_message *out)
+{
+    in->got = out->head;
+    in->data = out->data;
+    in->sender = out;
+}
+
+/* Empties the inbox, whose newest message is on top, and gives to whom something was posted. */
+static void look_into_inbox(struct end *e)
+{
+    struct shared *own = &e->group->at[e->base.rank];
+    if (e->gave_up || atomic_load_explicit(&own->inbox, memory_order_relaxed) == NULL)
+        return;
+    struct weft_message *top =
+        atomic_exchange_explicit(&own->inbox, NULL, memory_order_acquire);
+    struct weft_message *oldest = NULL;
+    while (top != NULL) {
+        struct weft_message *next = top->next;
+        top->next = oldest;
+        oldest = top;
+        top = next;
+    }
+    while (oldest != NULL) {
+        struct weft_message *m = oldest;
+        oldest = m->next;
+        size_t i = queue_index(m->head.from, m->head.channel);
+        if (e->posted[i].first != NULL)
+            deliver(take(&e->posted[i]), m);
+        else
+            append(&e->arrived[i], m);
+    }
+}
+
+static enum weft_status inproc_post(struct weft_comm *comm, struct weft_message *m,
+                                    struct weft_error *err)
+{
+    struct end *e = end_of(comm);
+    size_t i = queue_index(m->peer, m->channel);
+    (void)err;
+    if (e->gave_up)
+        return WEFT_OK; /* nothing will come */
+    if (e->arrived[i].first != NULL)
+        deliver(m, take(&e->arrived[i]));
+    else
+        append(&e->posted[i], m);
+    return WEFT_OK;
+}
+
+static enum weft_status inproc_test(struct weft_comm *comm, struct weft_message *m,
+                                    struct weft_error *err)
+{
+    (void)err;
+    look_into_inbox(end_of(comm));
+    m->done =
+        m->posted ? m->sender != NULL : __atomic_load_n(&m->released, __ATOMIC_ACQUIRE) != 0;
+    return WEFT_OK;
+}
+
+static void inproc_release(struct weft_comm *comm, struct weft_message *m)
+{
+    /* Once it is released the sender may free it: the bell is found without it. */
+    struct shared *to = &end_of(comm)->group->at[m->peer];
+    if (end_of(comm)->gave_up)
+        return;
+    __atomic_store_n(&m->sender->released, 1, __ATOMIC_RELEASE);
+    m->sender = NULL;
+    ring(to);
+}
+
+/* -- signs of life -------------------------------------------------------------------------- */
+
+static void inproc_tell(struct weft_comm *comm, const struct weft_life *life, bool now)
+{
+    struct shared *own = &end_of(comm)->group->at[comm->rank];
+    (void)now;
+    atomic_store_explicit(&own->step, life->step, memory_order_relaxed);
+    atomic_store_explicit(&own->doing, life->doing, memory_order_relaxed);
+    atomic_store_explicit(&own->waits_for, life->waits_for, memory_order_relaxed);
+    atomic_store_explicit(&own->moved, life->moved, memory_order_relaxed);
+    atomic_store_explicit(&own->sign_ns, weft_clock_ns(), memory_order_relaxed);
+}
+
+static void inproc_look(struct weft_comm *comm, uint32_t rank, struct weft_life *life,
+                        int64_t *age_ns)
+{
+    struct shared *other = &end_of(comm)->group->at[rank];
+    life->step = atomic_load_explicit(&other->step, memory_order_relaxed);
+    life->doing = atomic_load_explicit(&other->doing, memory_order_relaxed);
+    life->waits_for = atomic_load_explicit(&other->waits_for, memory_order_relaxed);
+    life->moved = atomic_load_explicit(&other->moved, memory_order_relaxed);
+    *age_ns = weft_clock_ns() - atomic_load_explicit(&other->sign_ns, memory_order_relaxed);
+}
+
+/* -- the end -------------------------------------------------------------------------------- */
+
+/* This rank touches no one else's memory from now on.  It goes on, and frees its own, when that
+ * holds for all, however long a rank is busy: until then it may be reading what this one sent. */
+static void give_up(struct end *e, bool wait)
+{
+    struct weft_inproc *g = e->group;
+    const struct timespec nap = {0, NAP_NS};
+    if (!e->gave_up)
+        atomic_fetch_add(&g->n_gave_up, 1);
+    e->gave_up = true;
+    bool said = false;
+    for (int64_t waited = 0; wait && atomic_load(&g->n_gave_up) < g->n; waited += NAP_NS) {
+        nanosleep(&nap, NULL);
+        if (waited > e->base.timeout_ns && e->base.deserted != NULL && !said) {
+            said = true;
+            e->base.deserted(e->base.deserted_arg, &g->abort_error);
+        }
+    }
+}
+
+static void set_abort(struct weft_inproc *g, const struct weft_error *err)
+{
+    int none = 0;
+    if (atomic_compare_exchange_strong(&g->abort_state, &none, 1)) {
+        g->abort_error = *err;
+        atomic_store(&g->abort_state, 2);
+    }
+    for (uint32_t r = 0; r < g->n; r++)
+        ring(&g->at[r]);
+}
+
+void weft_inproc_cancel(struct weft_inproc *group, uint32_t n_missing,
+                        const struct weft_error *err)
+{
+    atomic_fetch_add(&group->n_gave_up, n_missing);
+    set_abort(group, err);
+}
+
+static void inproc_abort(struct weft_comm *comm, const struct weft_error *err)
+{
+    struct end *e = end_of(comm);
+    set_abort(e->group, err);
+    give_up(e, true);
+}
+
+static bool inproc_aborted(struct weft_comm *comm, struct weft_error *err)
+{
+    struct end *e = end_of(comm);
+    if (atomic_load_explicit(&e->group->abort_state, memory_order_acquire) != 2)
+        return false;
+    *err = e->group->abort_error;
+    give_up(e, true);
+    return true;
+}
+
+static void inproc_close(struct weft_comm *comm)
+{
+    struct end *e = end_of(comm);
+    give_up(e, false);
+    weft_comm_end(comm);
+    free(e->arrived);
+    free(e->posted);
+    free(e);
+}
+
+/* -- opening -------------------------------------------------------------------------------- */
+
+static const struct weft_comm_ops inproc_ops = {
+    .name = "inproc",
+    .by_reference = true,
+    .send = inproc_send,
+    .post = inproc_post,
+    .test = inproc_test,
+    .release = inproc_release,
+    .rest = inproc_rest,
+    .tell = inproc_tell,
+    .look = inproc_look,
+    .abort = inproc_abort,
+    .aborted = inproc_aborted,
+    .close = inproc_close,
+};
+
+enum weft_status weft_inproc_new(uint32_t n, struct weft_inproc **out, struct weft_error *err)
+{
+    struct weft_inproc *g = calloc(1, sizeof *g);
+    if (g != NULL)
+        g->at = aligned_alloc(CACHE_LINE, n * sizeof *g->at);
+    if (g == NULL || g->at == NULL) {
+        free(g);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u ranks", n);
+    }
+    g->n = n;
+    g->spin = n <= weft_cores_allowed() ? SPIN : 0;
+    g->run = (uint64_t)weft_clock_ns();
+    memset(g->at, 0, n * sizeof *g->at);
+    for (uint32_t r = 0; r < n; r++) {
+        g->at[r].waits_for = WEFT_LIFE_NOBODY;
+        g->at[r].sign_ns = weft_clock_ns();
+    }
+    *out = g;
+    return WEFT_OK;
+}
+
+void weft_inproc_free(struct weft_inproc *group)
+{
+    if (group == NULL)
+        return;
+    free(group->at);
+    free(group);
+}
+
+enum weft_status weft_inproc_open(struct weft_inproc *group, uint32_t rank,
+                                  struct weft_comm **out, struct weft_error *err)
+{
+    struct end *e = calloc(1, sizeof *e);
+    if (e == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for rank %u", rank);
+    e->base = (struct weft_comm){
+        .ops = &inproc_ops, .rank = rank, .n_ranks = group->n, .run = group->run};
+    e->group = group;
+    e->arrived = calloc(queue_index(group->n, 0), sizeof *e->arrived);
+    e->posted = calloc(queue_index(group->n, 0), sizeof *e->posted);
+    enum weft_status st = WEFT_OK;
+    if (e->arrived == NULL || e->posted == NULL)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the channels of %u ranks", group->n);
+    else
+        st = weft_comm_begin(&e->base, err);
+    if (st != WEFT_OK) {
+        free(e->arrived);
+        free(e->posted);
+        free(e);
+        return st;
+    }
+    *out = &e->base;
+    return WEFT_OK;
+}

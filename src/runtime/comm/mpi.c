@@ -1,0 +1,146 @@
+/* Which MPI launched this process, and loading weft's module for it. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "runtime/comm/comm_priv.h"
+
+/* Open MPI's mpirun; then MPICH's, and srun with PMI-2, which speak as MPICH does; then srun with
+ * PMIx, which Open MPI speaks. */
+const char *weft_comm_launcher(void)
+{
+    if (getenv("OMPI_COMM_WORLD_SIZE") != NULL)
+        return "openmpi";
+    if (getenv("PMI_RANK") != NULL && getenv("PMI_SIZE") != NULL)
+        return "mpich";
+    if (getenv("PMIX_RANK") != NULL)
+        return "openmpi";
+    return NULL;
+}
+
+/* -- loading -------------------------------------------------------------------------------- */
+
+enum { MOST_PATH = 4096, MOST_WHY = 256 };
+
+/* Loads folder + place + the module's name.  False when there is no such file; `why` is set when
+ * it is there and cannot be loaded. */
+static bool load_at(const char *folder, const char *place, const char *launcher, void **out,
+                    char *why)
+{
+    char path[MOST_PATH];
+    int n = snprintf(path, sizeof path, "%s%sweft-%s.so", folder, place, launcher);
+    if (n < 0 || (size_t)n >= sizeof path || access(path, F_OK) != 0)
+        return false;
+    *out = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (*out == NULL)
+        snprintf(why, MOST_WHY, "%.200s", dlerror());
+    return true;
+}
+
+/* Cuts a file's name off; "" when there is none. */
+static void keep_folder(char *path)
+{
+    char *slash = strrchr(path, '/');
+    path[slash == NULL ? 0 : slash + 1 - path] = '\0';
+}
+
+/* Around the program: where it is built (its tests lie two folders below) and installed. */
+static bool load_near_program(const char *launcher, void **out, char *why)
+{
+    const char *const places[] = {"", "../" WEFT_MODULE_DIR "/", "../", "../../"};
+    char self[MOST_PATH];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = '\0';
+    keep_folder(self);
+    for (size_t i = 0; i < WEFT_LEN(places); i++)
+        if (load_at(self, places[i], launcher, out, why))
+            return true;
+    return false;
+}
+
+/* Near libweft.so, when a program of somebody else's uses it. */
+static bool load_near_library(const char *launcher, void **out, char *why)
+{
+    static const char something_of_ours = 0;
+    Dl_info info;
+    char self[MOST_PATH];
+    if (dladdr(&something_of_ours, &info) == 0 || info.dli_fname == NULL)
+        return false;
+    snprintf(self, sizeof self, "%s", info.dli_fname);
+    keep_folder(self);
+    return load_at(self, "weft/", launcher, out, why) || load_at(self, "", launcher, out, why);
+}
+
+static enum weft_status load(const char *launcher, void **out, struct weft_error *err)
+{
+    const char *folder = getenv("WEFT_MODULES");
+    char why[MOST_WHY] = "it is neither beside the program nor where it is installed; set "
+                         "WEFT_MODULES to its folder";
+    if (folder != NULL) {
+        snprintf(why, sizeof why, "it is not in WEFT_MODULES, %.180s", folder);
+        load_at(folder, "/", launcher, out, why);
+    } else if (!load_near_program(launcher, out, why)) {
+        load_near_library(launcher, out, why);
+    }
+    if (*out != NULL)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "%s launched this process, but weft-%s.so cannot be loaded: %s", launcher,
+                     launcher, why);
+}
+
+static enum weft_status open_module(const char *launcher, struct weft_comm **out,
+                                    struct weft_error *err)
+{
+    void *handle = NULL;
+    WEFT_TRY(load(launcher, &handle, err)); /* for good: MPI does not bear to be unloaded */
+    const struct weft_transport_module *m = dlsym(handle, WEFT_TRANSPORT_SYMBOL);
+    if (m == NULL || m->version != WEFT_TRANSPORT_VERSION ||
+        m->comm_bytes != sizeof(struct weft_comm) ||
+        m->message_bytes != sizeof(struct weft_message))
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "weft's module for %s is of another version: install both together",
+                         launcher);
+    return m->open(out, err);
+}
+
+/* Everyone has finished, and then everyone knows that: a rank that fails at the end is everyone's
+ * error, and nobody ends MPI under those who still use it. */
+static enum weft_status run_rank(struct weft_comm *comm, weft_rank_fn *fn, void *arg,
+                                 struct weft_error *err)
+{
+    WEFT_TRY(weft_comm_begin(comm, err));
+    WEFT_TRY(fn(comm, arg, err));
+    return weft_comm_barrier(comm, err);
+}
+
+enum weft_status weft_comm_run_mpi(weft_rank_fn *fn, void *arg, struct weft_error *err)
+{
+    struct weft_comm *comm = NULL;
+    struct weft_error own = {.status = WEFT_OK};
+    const char *launcher = weft_comm_launcher();
+    if (err == NULL) /* others are told what is wrong in any case */
+        err = &own;
+    if (launcher == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "no MPI launched this process: start it with mpirun or srun");
+    WEFT_TRY(open_module(launcher, &comm, err));
+    enum weft_status st = run_rank(comm, fn, arg, err);
+    weft_comm_returned(comm, st, err);
+    if (st != WEFT_OK) {
+        err->status = st;
+        weft_comm_abort(comm, err);
+        /* Whose error was first, if not this one. */
+        struct weft_error first;
+        if (comm->ops->aborted(comm, &first))
+            *err = first;
+        st = err->status;
+    }
+    weft_comm_end(comm);
+    comm->ops->close(comm);
+    return st;
+}

@@ -1,0 +1,391 @@
+/* Signs of life and aborts, over a communicator of their own.
+ *
+ * Every rank always has one receive posted for each other one, so that nothing here ever waits
+ * for a peer.  What a rank says goes to all, and is left out for those who have not taken the
+ * last thing yet.
+ *
+ * Leaving after an error takes two rounds, for a launcher kills all ranks when the first ends:
+ *
+ *     abort    the first error goes to all
+ *     ack      "I know, and MPI writes no longer into my memory": a rank returns to its caller
+ *              when all that seem alive have said so
+ *     gone     "my caller has printed what it had to": said on exit(), and a process ends when
+ *              all who acknowledged have said so
+ *
+ * Both rounds have a limit of time, and no rank calls MPI_Finalize, which would wait for the
+ * dead.  An orderly end has the last round only, before MPI_Finalize. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "runtime/comm/mpi/end_priv.h"
+
+enum {
+    LISTEN_NS = 1000000,    /* between looks at what came */
+    TELL_NS = 20000000,     /* the least time between two signs of life */
+    SIGNS = 16,             /* in one timeout */
+    NAP_NS = 50000,         /* while leaving */
+    LINGER_NS = 5000000,    /* until all have noticed that all are gone */
+    LEAVE_NS = 1000000000,  /* the longest that leaving waits, in each round */
+    MOST_READINGS = 100000, /* of one look: bounded, whatever comes */
+};
+
+/* The end that has failed, for the handler of exit().  MPI is the process's, and so is this. */
+static struct end *leaving;
+
+static struct end *end_of(struct weft_comm *comm)
+{
+    return (struct end *)comm;
+}
+
+static bool is_other(const struct end *e, uint32_t rank)
+{
+    return rank != e->base.rank;
+}
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+}
+
+/* -- receiving ------------------------------------------------------------------------------ */
+
+static void listen_to(struct end *e, uint32_t rank)
+{
+    struct peer *p = &e->peers[rank];
+    if (MPI_Irecv(&p->in, sizeof p->in, MPI_BYTE, (int)rank, 0, e->control,
+                  &e->listening[rank]) != MPI_SUCCESS)
+        e->listening[rank] = MPI_REQUEST_NULL; /* it falls silent, and that is noticed */
+}
+
+static void take_abort(struct end *e, uint32_t from, const struct note *n)
+{
+    if (e->failed && e->failed_rank <= from)
+        return;
+    e->failed = true;
+    e->failed_rank = from;
+    e->error = (struct weft_error){
+        .status = (enum weft_status)n->status, .file = "another rank", .line = n->line};
+    memcpy(e->error.msg, n->msg, sizeof e->error.msg);
+    e->error.msg[sizeof e->error.msg - 1] = '\0';
+}
+
+static void take_note(struct end *e, uint32_t from, int64_t now)
+{
+    struct peer *p = &e->peers[from];
+    const struct note *n = &p->in;
+    p->heard_ns = now;
+    switch ((enum note_kind)n->kind) {
+    case NOTE_LIFE:
+        p->life = (struct weft_life){n->step, n->doing, n->waits_for, (uint32_t)n->moved};
+        break;
+    case NOTE_ABORT:
+        take_abort(e, from, n);
+        break;
+    case NOTE_GONE:
+        p->gone = true;
+        break;
+    case NOTE_ACK:
+        p->acked = true;
+        break;
+    case N_NOTES:
+        break;
+    }
+}
+
+static void read_notes(struct end *e, int64_t now)
+{
+    e->listened_ns = now;
+    for (int i = 0; i < MOST_READINGS; i++) {
+        int n = 0;
+        int rc = MPI_Testsome((int)e->base.n_ranks, e->listening, &n, e->heard_from, e->heard);
+        if (n == MPI_UNDEFINED || n <= 0)
+            return;
+        for (int k = 0; k < n; k++) {
+            if (rc != MPI_SUCCESS && e->heard[k].MPI_ERROR != MPI_SUCCESS)
+                continue;
+            uint32_t from = (uint32_t)e->heard_from[k];
+            take_note(e, from, now);
+            if (!e->peers[from].gone) /* which it says last */
+                listen_to(e, from);
+        }
+    }
+}
+
+void weft_mpi_listen(struct end *e, int64_t now)
+{
+    if (e->gave_up || now - e->listened_ns < LISTEN_NS)
+        return;
+    read_notes(e, now);
+    weft_mpi_advance(e);
+}
+
+/* -- signs of life -------------------------------------------------------------------------- */
+
+static bool is_complete(MPI_Request *request)
+{
+    int done = 1;
+    if (*request != MPI_REQUEST_NULL &&
+        MPI_Test(request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+        *request = MPI_REQUEST_NULL;
+    return done != 0;
+}
+
+static void say_life(struct end *e, uint32_t to, const struct weft_life *life)
+{
+    struct peer *p = &e->peers[to];
+    if (!is_complete(&p->sent))
+        return;
+    p->out = (struct note){.kind = NOTE_LIFE,
+                           .waits_for = life->waits_for,
+                           .step = life->step,
+                           .doing = life->doing,
+                           .moved = life->moved};
+    if (MPI_Isend(&p->out, offsetof(struct note, status), MPI_BYTE, (int)to, 0, e->control,
+                  &p->sent) != MPI_SUCCESS)
+        p->sent = MPI_REQUEST_NULL;
+}
+
+/* That a rank begins or ends to wait is said sooner than that all is as it was: others follow
+ * the line of those who wait. */
+void weft_mpi_tell(struct weft_comm *comm, const struct weft_life *life, bool now)
+{
+    struct end *e = end_of(comm);
+    int64_t time = weft_clock_ns(), gap = TELL_NS;
+    if (e->gave_up)
+        return;
+    weft_mpi_listen(e, time);
+    if (life->waits_for == e->told_waits_for && comm->timeout_ns / SIGNS > gap)
+        gap = comm->timeout_ns / SIGNS;
+    if (!now && time - e->told_ns < gap)
+        return;
+    e->told_ns = time;
+    e->told_waits_for = life->waits_for;
+    for (uint32_t r = 0; r < comm->n_ranks; r++)
+        if (is_other(e, r))
+            say_life(e, r, life);
+}
+
+/* What has come and was not read yet is read first: nobody is blamed for it. */
+void weft_mpi_look(struct weft_comm *comm, uint32_t rank, struct weft_life *life,
+                   int64_t *age_ns)
+{
+    struct end *e = end_of(comm);
+    int64_t now = weft_clock_ns();
+    weft_mpi_listen(e, now);
+    if (!is_other(e, rank)) {
+        *life = comm->life;
+        *age_ns = 0;
+        return;
+    }
+    *life = e->peers[rank].life;
+    *age_ns = now - e->peers[rank].heard_ns;
+}
+
+/* -- leaving after an error ----------------------------------------------------------------- */
+
+static void say_to_all(struct end *e, enum note_kind kind)
+{
+    int bytes =
+        kind == NOTE_ABORT ? (int)sizeof(struct note) : (int)offsetof(struct note, status);
+    e->closing[kind].kind = kind;
+    for (uint32_t r = 0; r < e->base.n_ranks; r++)
+        if (is_other(e, r) && MPI_Isend(&e->closing[kind], bytes, MPI_BYTE, (int)r, 0,
+                                        e->control, &e->peers[r].closing[kind]) != MPI_SUCCESS)
+            e->peers[r].closing[kind] = MPI_REQUEST_NULL;
+}
+
+/* Whoever has been silent for half of the timeout is not waited for. */
+bool weft_mpi_seems_alive(const struct end *e, uint32_t rank, int64_t now)
+{
+    return now - e->peers[rank].heard_ns < e->base.timeout_ns / 2;
+}
+
+/* Do all who seem alive know, and have they got what this rank has to say about it? */
+static bool all_know(struct end *e, int64_t now)
+{
+    bool all = true;
+    for (uint32_t r = 0; r < e->base.n_ranks; r++) {
+        struct peer *p = &e->peers[r];
+        if (!is_other(e, r) || (!p->acked && !weft_mpi_seems_alive(e, r, now)))
+            continue;
+        all = all && p->acked && is_complete(&p->closing[NOTE_ABORT]) &&
+              is_complete(&p->closing[NOTE_ACK]);
+    }
+    return all;
+}
+
+static void give_up(struct end *e)
+{
+    if (e->gave_up)
+        return;
+    e->gave_up = true;
+    leaving = e;
+    bool said = false;
+    for (int64_t begin = weft_clock_ns(), now = begin; now - begin < LEAVE_NS;
+         now = weft_clock_ns()) {
+        bool stopped = weft_mpi_stop_receives(e, now);
+        read_notes(e, now);
+        if (stopped && !said)
+            say_to_all(e, NOTE_ACK);
+        said = said || stopped;
+        if (said && all_know(e, now))
+            return;
+        nap();
+    }
+}
+
+void weft_mpi_abort(struct weft_comm *comm, const struct weft_error *err)
+{
+    struct end *e = end_of(comm);
+    read_notes(e, weft_clock_ns());
+    if (!e->failed) {
+        struct note *n = &e->closing[NOTE_ABORT];
+        e->failed = true;
+        e->failed_rank = comm->rank;
+        e->error = *err;
+        n->status = (int32_t)err->status;
+        n->line = err->line;
+        memcpy(n->msg, err->msg, sizeof n->msg);
+        say_to_all(e, NOTE_ABORT);
+    }
+    give_up(e);
+}
+
+bool weft_mpi_aborted(struct weft_comm *comm, struct weft_error *err)
+{
+    struct end *e = end_of(comm);
+    if (!e->failed)
+        return false;
+    give_up(e);
+    *err = e->error;
+    return true;
+}
+
+static bool all_gone(struct end *e)
+{
+    bool all = true;
+    for (uint32_t r = 0; r < e->base.n_ranks; r++) {
+        struct peer *p = &e->peers[r];
+        if (is_other(e, r) && (p->acked || !e->gave_up))
+            all = all && p->gone && is_complete(&p->closing[NOTE_GONE]);
+    }
+    return all;
+}
+
+static void say_goodbye(struct end *e)
+{
+    say_to_all(e, NOTE_GONE);
+    for (int64_t begin = weft_clock_ns(), now = begin; now - begin < LEAVE_NS;
+         now = weft_clock_ns()) {
+        read_notes(e, now);
+        if (all_gone(e))
+            return;
+        nap();
+    }
+}
+
+/* Is this the first of those who leave together, while somebody stays behind? */
+static bool has_to_call_launcher(const struct end *e)
+{
+    bool behind = false;
+    for (uint32_t r = 0; r < e->base.n_ranks; r++) {
+        if (is_other(e, r) && e->peers[r].acked && r < e->base.rank)
+            return false;
+        behind = behind || (is_other(e, r) && !e->peers[r].acked);
+    }
+    return behind;
+}
+
+/* MPICH's launcher takes a rank's exit code for that rank's own affair: one that was stopped, alone
+ * on its host, would stay there for good.  MPI_Abort ends in exit(), whose other handlers may
+ * wait for that rank: not for long. */
+static void call_launcher(const struct end *e, int status)
+{
+#if defined(MPICH_VERSION)
+    if (!has_to_call_launcher(e))
+        return;
+    signal(SIGALRM, SIG_DFL);
+    alarm(1);
+    MPI_Abort(MPI_COMM_WORLD, status);
+#else
+    (void)status;
+    (void)has_to_call_launcher(e);
+#endif
+}
+
+/* On exit(), after the caller has printed.  It ends the process itself, with the caller's own
+ * code: the exit handlers of MPI libraries were set up earlier, come later, and may wait for
+ * ranks that are no more. */
+static void leave(int status, void *unused)
+{
+    struct end *e = leaving;
+    (void)unused;
+    if (e == NULL)
+        return;
+    fflush(NULL);
+    say_goodbye(e);
+    /* All end at about the same time: MPICH's launcher kills those who are late, and may then give
+     * the signal as its own exit code. */
+    nanosleep(&(struct timespec){0, LINGER_NS}, NULL);
+    call_launcher(e, status);
+    _exit(status);
+}
+
+/* -- opening and closing -------------------------------------------------------------------- */
+
+enum weft_status weft_mpi_control_open(struct end *e, struct weft_error *err)
+{
+    uint32_t n = e->base.n_ranks;
+    int64_t now = weft_clock_ns();
+    e->peers = calloc(n, sizeof *e->peers);
+    e->listening = calloc(n, sizeof *e->listening);
+    e->heard = calloc(n, sizeof *e->heard);
+    e->heard_from = calloc(n, sizeof *e->heard_from);
+    if (e->peers == NULL || e->listening == NULL || e->heard == NULL || e->heard_from == NULL ||
+        on_exit(leave, NULL) != 0)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the signs of life of %u ranks", n);
+    e->told_waits_for = WEFT_LIFE_NOBODY;
+    for (uint32_t r = 0; r < n; r++) {
+        struct peer *p = &e->peers[r];
+        p->sent = MPI_REQUEST_NULL;
+        for (int k = 0; k < N_NOTES; k++)
+            p->closing[k] = MPI_REQUEST_NULL;
+        p->life.waits_for = WEFT_LIFE_NOBODY;
+        p->heard_ns = now;
+        e->listening[r] = MPI_REQUEST_NULL;
+        if (is_other(e, r))
+            listen_to(e, r);
+    }
+    return WEFT_OK;
+}
+
+static void drop(MPI_Request *request)
+{
+    if (!is_complete(request))
+        MPI_Request_free(request);
+}
+
+/* All ranks close, and say so: then no sign of life is under way that nobody would receive. */
+void weft_mpi_control_close(struct end *e)
+{
+    say_goodbye(e);
+    for (uint32_t r = 0; r < e->base.n_ranks; r++) {
+        drop(&e->peers[r].sent);
+        drop(&e->peers[r].closing[NOTE_GONE]);
+        if (e->listening[r] == MPI_REQUEST_NULL)
+            continue;
+        MPI_Cancel(&e->listening[r]);
+        MPI_Wait(&e->listening[r], MPI_STATUS_IGNORE); /* a receive: it is cancelled or there */
+    }
+    free(e->peers);
+    free(e->listening);
+    free(e->heard);
+    free(e->heard_from);
+}

@@ -1,0 +1,538 @@
+/* weft's transport over MPI: a module that is loaded when MPI launched the process, compiled once
+ * for each MPI.
+ *
+ * A message is two of MPI's: its header and, when it has any bytes, its payload.  The receive of
+ * the payload is started when the header has come, for exactly as many bytes as it says: MPI never
+ * gets more than there is room for, which Open MPI 4.1 answers by writing past its end. */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "runtime/comm/mpi/end_priv.h"
+#include "runtime/comm/mpi/pieces.h"
+
+/* Longer payloads go as blocks.  A test's module has a small limit. */
+#ifndef WEFT_MPI_LIMIT
+#define WEFT_MPI_LIMIT INT_MAX
+#define WEFT_MPI_BLOCK (1 << 20)
+#endif
+
+enum {
+    HEAD_TAG = 0, /* + channel */
+    DATA_TAG = WEFT_N_CHANNELS,
+    LAST_TAG = 2 * WEFT_N_CHANNELS - 1, /* MPI promises 32767 */
+    /* A wait looks again at once, then lets others run in between, and then sleeps in between. */
+    SPIN_NS = 50000,
+    YIELD_NS = 1000000,
+    NAP_NS = 50000,
+    /* Longer payloads are waited for more eagerly: until they should be there, at this rate and at
+     * most YIELD_NS, a wait spins, and for a while after that it does not sleep, for they may come
+     * piece by piece. */
+    MOVING_BYTES = 65536,
+    BYTES_A_NS = 4,
+    MOVING_NS = 20000000,
+};
+
+static struct end *end_of(struct weft_comm *comm)
+{
+    return (struct end *)comm;
+}
+
+enum weft_status weft_mpi_fail(const struct end *e, const char *what, uint32_t peer, int code,
+                               struct weft_error *err)
+{
+    char text[MPI_MAX_ERROR_STRING + 1] = "";
+    int n = 0;
+    MPI_Error_string(code, text, &n);
+    return WEFT_FAIL(err, WEFT_PEER, "rank %u: %s rank %u: MPI says: %.200s", e->base.rank,
+                     what, peer, text);
+}
+
+/* What a rank gets that goes on after an abort. */
+static enum weft_status first_error(const struct end *e, struct weft_error *err)
+{
+    if (err != NULL)
+        *err = e->error;
+    return e->error.status;
+}
+
+/* -- slots ---------------------------------------------------------------------------------- */
+
+static enum weft_status more_slots(struct end *e, struct weft_error *err)
+{
+    struct slot_block *b = calloc(1, sizeof *b);
+    if (b == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "rank %u: no memory for more messages under way",
+                         e->base.rank);
+    b->next = e->blocks;
+    e->blocks = b;
+    for (int i = 0; i < SLOTS_A_BLOCK; i++) {
+        b->at[i].next = e->free_slots;
+        e->free_slots = &b->at[i];
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status take_slot(struct end *e, struct weft_message *m, struct slot **out,
+                                  struct weft_error *err)
+{
+    if (e->free_slots == NULL)
+        WEFT_TRY(more_slots(e, err));
+    struct slot *s = e->free_slots;
+    e->free_slots = s->next;
+    s->request[0] = s->request[1] = MPI_REQUEST_NULL;
+    s->data = m->data;
+    s->bytes = m->bytes;
+    s->peer = m->peer;
+    s->channel = m->channel;
+    s->rc = MPI_SUCCESS;
+    s->used = true;
+    s->cancelled = s->waits = false;
+    s->receives = m->posted;
+    m->request[0] = (uintptr_t)s;
+    *out = s;
+    return WEFT_OK;
+}
+
+static void return_slot(struct end *e, struct slot *s)
+{
+    s->used = false;
+    s->next = e->free_slots;
+    e->free_slots = s;
+}
+
+static bool stop_slot(struct slot *s)
+{
+    int done = 1;
+    for (int k = 0; k < 2; k++) {
+        int one = 1;
+        if (s->request[k] == MPI_REQUEST_NULL)
+            continue;
+        if (!s->cancelled)
+            MPI_Cancel(&s->request[k]);
+        if (MPI_Test(&s->request[k], &one, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+            s->request[k] = MPI_REQUEST_NULL;
+            one = 1;
+        }
+        done &= one;
+    }
+    s->cancelled = true;
+    return done != 0;
+}
+
+bool weft_mpi_stop_receives(struct end *e, int64_t now)
+{
+    bool all = true;
+    for (struct slot_block *b = e->blocks; b != NULL; b = b->next)
+        for (int i = 0; i < SLOTS_A_BLOCK; i++) {
+            struct slot *s = &b->at[i];
+            if (s->used && s->receives && !stop_slot(s))
+                all = all && !weft_mpi_seems_alive(e, s->peer, now);
+        }
+    return all;
+}
+
+/* -- messages ------------------------------------------------------------------------------- */
+
+/* `n_blocks` blocks and `rest` bytes as one type; the caller frees it. */
+static int make_type(struct weft_pieces p, MPI_Datatype *out)
+{
+    MPI_Datatype block = MPI_DATATYPE_NULL;
+    int rc = MPI_Type_contiguous(WEFT_MPI_BLOCK, MPI_BYTE, &block);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    int lengths[2] = {p.n_blocks, p.rest};
+    MPI_Aint at[2] = {0, (MPI_Aint)p.n_blocks * WEFT_MPI_BLOCK};
+    MPI_Datatype types[2] = {block, MPI_BYTE};
+    rc = MPI_Type_create_struct(2, lengths, at, types, out);
+    if (rc == MPI_SUCCESS)
+        rc = MPI_Type_commit(out);
+    MPI_Type_free(&block);
+    return rc;
+}
+
+static int start_typed(struct end *e, struct slot *s, int count, MPI_Datatype type)
+{
+    int peer = (int)s->peer, tag = DATA_TAG + (int)s->channel;
+    return s->receives ? MPI_Irecv(s->data, count, type, peer, tag, e->data, &s->request[1])
+                       : MPI_Isend(s->data, count, type, peer, tag, e->data, &s->request[1]);
+}
+
+/* Sends or receives s->head.bytes. */
+static int start_payload(struct end *e, struct slot *s)
+{
+    struct weft_pieces p;
+    if (s->head.bytes == 0)
+        return MPI_SUCCESS;
+    if (!weft_pieces_of(s->head.bytes, WEFT_MPI_LIMIT, WEFT_MPI_BLOCK, &p))
+        return MPI_ERR_COUNT;
+    if (p.n_blocks == 0)
+        return start_typed(e, s, p.rest, MPI_BYTE);
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    int rc = make_type(p, &type);
+    if (rc == MPI_SUCCESS)
+        rc = start_typed(e, s, 1, type);
+    if (type != MPI_DATATYPE_NULL)
+        MPI_Type_free(&type); /* MPI keeps it until the message is through */
+    return rc;
+}
+
+static int start_head(struct end *e, struct slot *s)
+{
+    int peer = (int)s->peer, tag = HEAD_TAG + (int)s->channel;
+    return s->receives ? MPI_Irecv(&s->head, sizeof s->head, MPI_BYTE, peer, tag, e->data,
+                                   &s->request[0])
+                       : MPI_Isend(&s->head, sizeof s->head, MPI_BYTE, peer, tag, e->data,
+                                   &s->request[0]);
+}
+
+/* A payload is on its way: a wait is not to give its core away for as long as that takes. */
+static void expect_bytes(struct end *e, uint64_t bytes)
+{
+    if (bytes < MOVING_BYTES)
+        return;
+    int64_t ns =
+        bytes < (uint64_t)YIELD_NS * BYTES_A_NS ? (int64_t)bytes / BYTES_A_NS : YIELD_NS;
+    e->payload_ns = weft_clock_ns();
+    e->spin_until_ns = e->payload_ns + ns;
+}
+
+static enum weft_status mpi_send(struct weft_comm *comm, struct weft_message *m,
+                                 struct weft_error *err)
+{
+    struct end *e = end_of(comm);
+    struct slot *s = NULL;
+    if (e->gave_up)
+        return first_error(e, err);
+    WEFT_TRY(take_slot(e, m, &s, err));
+    s->head = m->head;
+    int rc = start_head(e, s);
+    if (rc == MPI_SUCCESS)
+        rc = start_payload(e, s);
+    expect_bytes(e, m->bytes);
+    return rc == MPI_SUCCESS ? WEFT_OK : weft_mpi_fail(e, "cannot send to", m->peer, rc, err);
+}
+
+static struct slot_queue *queue_of(struct end *e, uint32_t peer, uint32_t channel)
+{
+    return &e->waiting[(size_t)peer * WEFT_N_CHANNELS + channel];
+}
+
+static enum weft_status mpi_post(struct weft_comm *comm, struct weft_message *m,
+                                 struct weft_error *err)
+{
+    struct end *e = end_of(comm);
+    struct slot *s = NULL;
+    if (e->gave_up)
+        return first_error(e, err);
+    WEFT_TRY(take_slot(e, m, &s, err));
+    int rc = start_head(e, s);
+    if (rc != MPI_SUCCESS)
+        return weft_mpi_fail(e, "cannot receive from", m->peer, rc, err);
+    struct slot_queue *q = queue_of(e, m->peer, m->channel);
+    s->next = NULL;
+    s->waits = true;
+    if (q->first == NULL)
+        q->first = s;
+    else
+        q->last->next = s;
+    q->last = s;
+    e->n_waiting++;
+    return WEFT_OK;
+}
+
+/* Only the first of a queue is looked at: payloads must be asked for in the order in which they
+ * were sent.  One that there is no room for is left where it is; its header says so. */
+static void advance_queue(struct end *e, struct slot_queue *q)
+{
+    while (q->first != NULL) {
+        struct slot *s = q->first;
+        int done = 0;
+        s->rc = MPI_Test(&s->request[0], &done, MPI_STATUS_IGNORE);
+        if (s->rc == MPI_SUCCESS && !done)
+            return;
+        if (s->rc == MPI_SUCCESS && s->head.bytes <= s->bytes) {
+            s->rc = start_payload(e, s);
+            expect_bytes(e, s->head.bytes);
+        }
+        q->first = s->next;
+        s->waits = false;
+        e->n_waiting--;
+    }
+}
+
+void weft_mpi_advance(struct end *e)
+{
+    size_t n = (size_t)e->base.n_ranks * WEFT_N_CHANNELS;
+    for (size_t i = 0; e->n_waiting > 0 && i < n; i++)
+        advance_queue(e, &e->waiting[i]);
+}
+
+static enum weft_status test_send(struct end *e, struct weft_message *m, struct slot *s,
+                                  struct weft_error *err)
+{
+    MPI_Status unused[2];
+    int done = 0;
+    int rc = MPI_Testall(2, s->request, &done, unused);
+    if (rc != MPI_SUCCESS)
+        return weft_mpi_fail(e, "cannot send to", m->peer, rc, err);
+    if (!done)
+        return WEFT_OK;
+    m->done = true;
+    return_slot(e, s);
+    return WEFT_OK;
+}
+
+static enum weft_status check_count(struct end *e, const struct slot *s,
+                                    const MPI_Status *status, struct weft_error *err)
+{
+    MPI_Count came = 0;
+    MPI_Get_elements_x(status, MPI_BYTE, &came);
+    if ((uint64_t)came == s->head.bytes)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_PEER,
+                     "rank %u: of a message from rank %u on channel %u came %" PRIu64
+                     " bytes where its header says %" PRIu64,
+                     e->base.rank, s->peer, s->channel, (uint64_t)came, s->head.bytes);
+}
+
+static enum weft_status test_receive(struct end *e, struct weft_message *m, struct slot *s,
+                                     struct weft_error *err)
+{
+    MPI_Status status;
+    int done = 1;
+    if (s->waits)
+        advance_queue(e, queue_of(e, s->peer, s->channel));
+    if (s->waits)
+        return WEFT_OK;
+    if (s->rc == MPI_SUCCESS && s->request[1] != MPI_REQUEST_NULL) {
+        s->rc = MPI_Test(&s->request[1], &done, &status);
+        if (s->rc == MPI_SUCCESS && done)
+            WEFT_TRY(check_count(e, s, &status, err));
+    }
+    if (s->rc != MPI_SUCCESS)
+        return weft_mpi_fail(e, "cannot receive from", m->peer, s->rc, err);
+    if (!done)
+        return WEFT_OK;
+    m->got = s->head;
+    m->done = true;
+    return_slot(e, s);
+    return WEFT_OK;
+}
+
+static enum weft_status mpi_test(struct weft_comm *comm, struct weft_message *m,
+                                 struct weft_error *err)
+{
+    struct end *e = end_of(comm);
+    if (e->gave_up) /* the caller asks next whether there was an error */
+        return WEFT_OK;
+    weft_mpi_listen(e, weft_clock_ns());
+    struct slot *s = (struct slot *)(uintptr_t)m->request[0];
+    return m->posted ? test_receive(e, m, s, err) : test_send(e, m, s, err);
+}
+
+static void mpi_release(struct weft_comm *comm, struct weft_message *m)
+{
+    (void)comm;
+    (void)m;
+}
+
+static void mpi_rest(struct weft_comm *comm, uint64_t round, int64_t ns)
+{
+    struct end *e = end_of(comm);
+    int64_t now = weft_clock_ns();
+    weft_mpi_listen(e, now);
+    if (round == 0)
+        e->rest_begin_ns = now;
+    if (now - e->rest_begin_ns < SPIN_NS || now < e->spin_until_ns)
+        return;
+    if (now - e->rest_begin_ns < YIELD_NS || now - e->payload_ns < MOVING_NS)
+        sched_yield();
+    else
+        nanosleep(&(struct timespec){0, ns < NAP_NS ? ns : NAP_NS}, NULL);
+}
+
+/* -- opening and closing -------------------------------------------------------------------- */
+
+static void free_end(struct end *e)
+{
+    while (e->blocks != NULL) {
+        struct slot_block *b = e->blocks;
+        e->blocks = b->next;
+        free(b);
+    }
+    free(e->waiting);
+    free(e);
+}
+
+/* Messages that nobody waited for. */
+static void drop_messages(struct end *e)
+{
+    weft_mpi_stop_receives(e, weft_clock_ns());
+    for (struct slot_block *b = e->blocks; b != NULL; b = b->next)
+        for (int i = 0; i < SLOTS_A_BLOCK; i++)
+            for (int k = 0; b->at[i].used && k < 2; k++)
+                if (b->at[i].request[k] != MPI_REQUEST_NULL)
+                    MPI_Request_free(&b->at[i].request[k]);
+}
+
+/* After an error everything stays as it is until exit(): see control.c. */
+static void mpi_close(struct weft_comm *comm)
+{
+    struct end *e = end_of(comm);
+    if (e->gave_up)
+        return;
+    drop_messages(e);
+    weft_mpi_control_close(e);
+    if (e->started_mpi) {
+        MPI_Finalize();
+    } else {
+        MPI_Comm_free(&e->data);
+        MPI_Comm_free(&e->control);
+    }
+    free_end(e);
+}
+
+/* The lower rank's bytes go over and come back. */
+static void mpi_plain_round(struct weft_comm *comm, uint32_t peer, void *data, size_t bytes)
+{
+    struct end *e = (struct end *)comm;
+    enum { TAG = 32767 };
+    for (int turn = 0; turn < 2; turn++)
+        if ((comm->rank < peer) == (turn == 0))
+            MPI_Send(data, (int)bytes, MPI_BYTE, (int)peer, TAG, e->data);
+        else
+            MPI_Recv(data, (int)bytes, MPI_BYTE, (int)peer, TAG, e->data, MPI_STATUS_IGNORE);
+}
+
+static const struct weft_comm_ops mpi_ops = {
+    .name = "mpi",
+    .by_reference = false,
+    .send = mpi_send,
+    .post = mpi_post,
+    .test = mpi_test,
+    .release = mpi_release,
+    .rest = mpi_rest,
+    .tell = weft_mpi_tell,
+    .look = weft_mpi_look,
+    .abort = weft_mpi_abort,
+    .aborted = weft_mpi_aborted,
+    .plain_round = mpi_plain_round,
+    .close = mpi_close,
+};
+
+static enum weft_status start_mpi(bool *started, struct weft_error *err)
+{
+    int before = 0, after = 0, provided = 0;
+    MPI_Initialized(&before);
+    MPI_Finalized(&after);
+    if (after)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "MPI has ended in this process: it can be used once only");
+    if (before)
+        MPI_Query_thread(&provided);
+    else if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
+        return WEFT_FAIL(err, WEFT_PEER, "MPI cannot be started");
+    if (provided < MPI_THREAD_FUNNELED)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "this MPI allows no threads beside its own: it must provide at least "
+                         "MPI_THREAD_FUNNELED");
+    *started = !before;
+    if (*started)
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    return WEFT_OK;
+}
+
+static enum weft_status check_tags(MPI_Comm comm, struct weft_error *err)
+{
+    int *most = NULL, there = 0;
+    MPI_Comm_get_attr(comm, MPI_TAG_UB, &most, &there);
+    if (there && *most < LAST_TAG)
+        return WEFT_FAIL(err, WEFT_USAGE, "this MPI has tags up to %d: weft needs %d", *most,
+                         LAST_TAG);
+    return WEFT_OK;
+}
+
+/* Communicators of our own, where errors come back and nobody else's messages do. */
+static enum weft_status make_comms(struct end *e, struct weft_error *err)
+{
+    MPI_Comm *comms[] = {&e->data, &e->control};
+    for (size_t i = 0; i < WEFT_LEN(comms); i++) {
+        int rc = MPI_Comm_dup(MPI_COMM_WORLD, comms[i]);
+        if (rc == MPI_SUCCESS)
+            rc = MPI_Comm_set_errhandler(*comms[i], MPI_ERRORS_RETURN);
+        if (rc != MPI_SUCCESS)
+            return weft_mpi_fail(e, "cannot set up communication with", 0, rc, err);
+    }
+    return check_tags(e->data, err);
+}
+
+static enum weft_status agree_on_run(struct end *e, struct weft_error *err)
+{
+    uint64_t run = 0;
+    if (e->base.rank == 0 && getrandom(&run, sizeof run, 0) != (ssize_t)sizeof run)
+        run = (uint64_t)weft_clock_ns();
+    int rc = MPI_Bcast(&run, sizeof run, MPI_BYTE, 0, e->data);
+    if (rc != MPI_SUCCESS)
+        return weft_mpi_fail(e, "cannot receive from", 0, rc, err);
+    e->base.run = run;
+    return WEFT_OK;
+}
+
+/* When it fails MPI is not ended, which would wait for the others: the process is to exit. */
+static enum weft_status mpi_open(struct weft_comm **out, struct weft_error *err)
+{
+    struct end *e = calloc(1, sizeof *e);
+    if (e == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for this rank");
+    enum weft_status st = start_mpi(&e->started_mpi, err);
+    if (st != WEFT_OK) {
+        free_end(e);
+        return st;
+    }
+    int rank = 0, n = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &n);
+    e->base = (struct weft_comm){.ops = &mpi_ops,
+                                 .rank = (uint32_t)rank,
+                                 .n_ranks = (uint32_t)n,
+                                 .timeout_ns = INT64_MAX / 2};
+    WEFT_TRY(make_comms(e, err));
+    WEFT_TRY(agree_on_run(e, err));
+    WEFT_TRY(more_slots(e, err));
+    e->waiting = calloc((size_t)n * WEFT_N_CHANNELS, sizeof *e->waiting);
+    if (e->waiting == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the channels of %d ranks", n);
+    WEFT_TRY(weft_mpi_control_open(e, err));
+    *out = &e->base;
+    return WEFT_OK;
+}
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+
+#if defined(OMPI_MAJOR_VERSION)
+#define LIBRARY                                                                                \
+    "Open MPI " TEXT(OMPI_MAJOR_VERSION) "." TEXT(OMPI_MINOR_VERSION) "." TEXT(                \
+        OMPI_RELEASE_VERSION)
+#elif defined(MPICH_VERSION)
+#define LIBRARY "MPICH " MPICH_VERSION
+#else
+#define LIBRARY "an MPI of version " TEXT(MPI_VERSION) "." TEXT(MPI_SUBVERSION)
+#endif
+
+extern const struct weft_transport_module weft_transport_module;
+__attribute__((visibility("default")))
+const struct weft_transport_module weft_transport_module = {
+    .version = WEFT_TRANSPORT_VERSION,
+    .comm_bytes = sizeof(struct weft_comm),
+    .message_bytes = sizeof(struct weft_message),
+    .library = LIBRARY,
+    .open = mpi_open,
+};

@@ -1,0 +1,310 @@
+/* Making an executor: all its memory. */
+#include "weft/exec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/pages.h"
+#include "base/size.h"
+#include "runtime/exec/exec_priv.h"
+
+static size_t round_up(size_t n)
+{
+    return (n + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
+}
+
+static enum weft_status check_stage(const struct weft_exec_setup *s, uint32_t number,
+                                    struct weft_error *err)
+{
+    const struct weft_stage *stage = &s->stages[number];
+    const struct weft_stage_ops *ops = stage->ops;
+    if (ops == NULL || ops->forward == NULL || ops->backward_input == NULL ||
+        ops->backward_weight == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "rank %u holds stage %u, which is not given",
+                         s->program->rank, number);
+    /* Between ranks the messages tell. */
+    if (number > 0 && weft_program_slots(s->program, number - 1) > 0 &&
+        s->stages[number - 1].out_bytes != stage->in_bytes)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "stage %u puts out %zu bytes a row, stage %u takes %zu", number - 1,
+                         s->stages[number - 1].out_bytes, number, stage->in_bytes);
+    return WEFT_OK;
+}
+
+static enum weft_status check_setup(const struct weft_exec_setup *s, struct weft_error *err)
+{
+    const struct weft_placement *place = s->program->place;
+    if (place->n_ranks > 1 && s->comm == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "a schedule of %u ranks needs a transport",
+                         place->n_ranks);
+    if (s->comm != NULL && (uint64_t)s->first_peer + place->n_ranks > weft_comm_size(s->comm))
+        return WEFT_FAIL(err, WEFT_USAGE, "a schedule of %u ranks: only %u take part",
+                         place->n_ranks, weft_comm_size(s->comm));
+    if (place->n_ranks > 1 && weft_comm_rank(s->comm) != s->first_peer + s->program->rank)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "the program is for rank %u of the schedule: that is rank %u, not %u",
+                         s->program->rank, s->first_peer + s->program->rank,
+                         weft_comm_rank(s->comm));
+    for (uint32_t h = 0; h < s->program->n_holds; h++)
+        WEFT_TRY(check_stage(s, s->program->holds[h].stage, err));
+    return WEFT_OK;
+}
+
+/* Of the largest micro. */
+static bool rows_bytes(const struct weft_exec *e, size_t each, size_t *out)
+{
+    size_t bytes;
+    if (!weft_size_mul(each, e->max_rows, &bytes) || bytes > SIZE_MAX / 4)
+        return false;
+    *out = round_up(bytes);
+    return true;
+}
+
+static char *allocate(struct weft_exec *e, size_t n, size_t each)
+{
+    size_t bytes;
+    if (!weft_size_mul(n, each, &bytes) || bytes > SIZE_MAX / 4)
+        return NULL;
+    char *at = weft_pages_alloc(bytes + BUFFER_ALIGN);
+    if (at == NULL)
+        return NULL;
+    memset(at, 0, bytes + BUFFER_ALIGN); /* the first step should not pay for the pages */
+    e->bytes += bytes;
+    return at;
+}
+
+static enum weft_status make_hold(struct weft_exec *e, uint32_t index, struct weft_error *err)
+{
+    const struct weft_hold *plan = &e->program->holds[index];
+    const struct weft_stage *stage = &e->setup.stages[plan->stage];
+    struct hold *h = &e->holds[index];
+    bool last = plan->stage + 1 == e->place->n_stages;
+    bool fits = rows_bytes(e, last ? 0 : stage->out_bytes, &h->out_bytes) &&
+                rows_bytes(e, plan->stage == 0 ? 0 : stage->in_bytes, &h->in_bytes);
+    h->out = fits ? allocate(e, plan->n_out, h->out_bytes) : NULL;
+    if (h->out == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the output of stage %u", plan->stage);
+    return WEFT_OK;
+}
+
+/* Where receives need memory of their own. */
+static enum weft_status make_inputs(struct weft_exec *e, uint32_t index, struct weft_error *err)
+{
+    const struct weft_hold *plan = &e->program->holds[index];
+    struct hold *h = &e->holds[index];
+    h->in_stride = h->in_bytes + h->most_brings * (e->block_bytes + e->sum_bytes);
+    if (plan->n_in == 0 || e->by_reference)
+        return WEFT_OK;
+    h->n_in = plan->n_in + AHEAD;
+    h->in = allocate(e, h->n_in, h->in_stride);
+    h->free_in = calloc(h->n_in, sizeof *h->free_in);
+    h->returning = calloc((size_t)h->n_in + 1, sizeof *h->returning);
+    if (h->in == NULL || h->free_in == NULL || h->returning == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the input of stage %u", plan->stage);
+    for (uint32_t i = 0; i < h->n_in; i++)
+        h->free_in[h->n_free_in++] = i;
+    return WEFT_OK;
+}
+
+static bool is_receive(struct weft_action a)
+{
+    return a.kind == WEFT_ACT_RECV_F || a.kind == WEFT_ACT_RECV_B;
+}
+
+static uint32_t peer_of(const struct weft_exec *e, struct weft_action a)
+{
+    bool up = a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_RECV_B;
+    return weft_placement_rank(e->place, up ? a.stage + 1 : a.stage - 1, a.micro);
+}
+
+/* Which lane a receive is on: 2 for each peer, until empty ones are dropped. */
+static size_t lane_number(const struct weft_exec *e, struct weft_action a)
+{
+    return 2 * (size_t)peer_of(e, a) + (a.kind == WEFT_ACT_RECV_B);
+}
+
+static enum weft_status make_lanes(struct weft_exec *e, struct weft_error *err)
+{
+    size_t n = 2 * (size_t)e->place->n_ranks, next = 0;
+    e->lanes = calloc(n, sizeof *e->lanes);
+    e->receives = calloc(e->list.len + 1, sizeof *e->receives);
+    e->lane_of = calloc(e->list.len + 1, sizeof *e->lane_of);
+    if (e->lanes == NULL || e->receives == NULL || e->lane_of == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the channels of rank %u", e->rank);
+    for (size_t i = 0; i < e->list.len; i++)
+        if (is_receive(e->list.at[i]))
+            e->lanes[lane_number(e, e->list.at[i])].n++;
+    for (size_t l = 0; l < n; l++) {
+        e->lanes[l].peer = (uint32_t)(l / 2);
+        e->lanes[l].backward = l % 2 != 0;
+        e->lanes[l].at = e->receives + next;
+        next += e->lanes[l].n;
+        e->lanes[l].n = 0;
+    }
+    for (size_t i = 0; i < e->list.len; i++)
+        if (is_receive(e->list.at[i])) {
+            e->lane_of[i] = (uint32_t)lane_number(e, e->list.at[i]);
+            struct lane *lane = &e->lanes[e->lane_of[i]];
+            lane->at[lane->n++] = i;
+        }
+    e->n_lanes = n;
+    return WEFT_OK;
+}
+
+static enum weft_status make_lists(struct weft_exec *e, struct weft_error *err)
+{
+    size_t n = e->list.len + 1;
+    e->events = calloc(n, sizeof *e->events);
+    e->start_ns = calloc(n, sizeof *e->start_ns);
+    e->end_ns = calloc(n, sizeof *e->end_ns);
+    e->event_bytes = calloc(n, sizeof *e->event_bytes);
+    e->last_to = calloc(e->place->n_ranks, sizeof *e->last_to);
+    e->bytes_to = calloc(2 * (size_t)e->place->n_ranks, sizeof *e->bytes_to);
+    e->holds = calloc((size_t)e->program->n_holds + 1, sizeof *e->holds);
+    e->cells = calloc((size_t)e->program->n_holds * e->place->n_micros + 1, sizeof *e->cells);
+    if (e->events == NULL || e->start_ns == NULL || e->end_ns == NULL ||
+        e->event_bytes == NULL || e->last_to == NULL || e->bytes_to == NULL ||
+        e->holds == NULL || e->cells == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the %zu actions of rank %u", n - 1,
+                         e->rank);
+    for (uint32_t r = 0; r < e->place->n_ranks; r++)
+        e->last_to[r] = SIZE_MAX;
+    for (size_t i = 0; i < e->list.len; i++) {
+        struct weft_action a = e->list.at[i];
+        if (a.kind == WEFT_ACT_SEND_B)
+            e->last_to[peer_of(e, a)] = i;
+        bool second = i > 0 && e->list.at[i - 1].paired;
+        if (!second && (weft_kind_is_compute(a.kind) || weft_kind_is_message(a.kind)))
+            e->events[e->n_events++] = i;
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status build(struct weft_exec *e, struct weft_error *err)
+{
+    e->max_rows = 1;
+    for (uint32_t m = 0; m < e->place->n_micros; m++)
+        if (weft_exec_rows(e, m) > e->max_rows)
+            e->max_rows = weft_exec_rows(e, m);
+    WEFT_TRY(make_lists(e, err));
+    WEFT_TRY(make_lanes(e, err));
+    for (uint32_t h = 0; h < e->program->n_holds; h++)
+        WEFT_TRY(make_hold(e, h, err));
+    if (e->setup.blocks.traffic != NULL) {
+        e->n_blocks = weft_traffic_n_blocks(e->setup.blocks.traffic);
+        size_t row = e->setup.blocks.row_elements;
+        if (row > SIZE_MAX / sizeof(int64_t) ||
+            !rows_bytes(e, row * sizeof(float), &e->block_bytes) ||
+            !rows_bytes(e, row * sizeof(int64_t), &e->sum_bytes))
+            return WEFT_FAIL(err, WEFT_NOMEM, "residual blocks of %zu elements a row", row);
+        WEFT_TRY(weft_exec_blocks_new(e, err));
+    }
+    for (uint32_t h = 0; h < e->program->n_holds; h++)
+        WEFT_TRY(make_inputs(e, h, err));
+    return WEFT_OK;
+}
+
+enum weft_status weft_exec_new(const struct weft_exec_setup *setup, struct weft_exec **out,
+                               struct weft_error *err)
+{
+    WEFT_TRY(check_setup(setup, err));
+    struct weft_exec *e = calloc(1, sizeof *e);
+    if (e == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for an executor");
+    e->setup = *setup;
+    e->program = setup->program;
+    e->place = e->program->place;
+    e->rank = e->program->rank;
+    e->comm = setup->comm;
+    e->by_reference = e->comm == NULL || weft_comm_by_reference(e->comm);
+    e->list = weft_schedule_rank(e->program->schedule, e->rank);
+    enum weft_status st = build(e, err);
+    if (st != WEFT_OK) {
+        weft_exec_free(e);
+        return st;
+    }
+    *out = e;
+    return WEFT_OK;
+}
+
+void weft_exec_free(struct weft_exec *e)
+{
+    if (e == NULL)
+        return;
+    weft_exec_leave(e);
+    for (uint32_t i = 0; e->holds != NULL && i < e->program->n_holds; i++) {
+        free(e->holds[i].out);
+        free(e->holds[i].in);
+        free(e->holds[i].free_in);
+        free(e->holds[i].returning);
+        free(e->holds[i].blocks);
+    }
+    free(e->holds);
+    free(e->cells);
+    free(e->copies);
+    free(e->block_messages);
+    free(e->call_value);
+    free(e->call_sum);
+    free(e->call_fresh);
+    free(e->lanes);
+    free(e->receives);
+    free(e->lane_of);
+    free(e->last_to);
+    free(e->events);
+    free(e->start_ns);
+    free(e->end_ns);
+    free(e->event_bytes);
+    free(e->bytes_to);
+    free(e);
+}
+
+/* -- what was measured ---------------------------------------------------------------------- */
+
+size_t weft_exec_bytes(const struct weft_exec *e)
+{
+    return e->bytes;
+}
+
+struct weft_cell_name weft_exec_failed_at(const struct weft_exec *e)
+{
+    return e->failed_at;
+}
+
+struct weft_exec_times weft_exec_times(const struct weft_exec *e)
+{
+    return e->times;
+}
+
+size_t weft_exec_n_events(const struct weft_exec *e)
+{
+    return e->n_events;
+}
+
+struct weft_trace_event weft_exec_event(const struct weft_exec *e, size_t i)
+{
+    size_t at = e->events[i];
+    struct weft_action a = e->list.at[at];
+    struct weft_trace_event event = {.start = (double)(e->start_ns[at] - e->origin_ns),
+                                     .rank = e->rank,
+                                     .lane = WEFT_LANE_COMPUTE,
+                                     .action = a,
+                                     .peer = WEFT_NO_RANK};
+    int64_t end = e->end_ns[at];
+    if (a.paired) {
+        event.partner = e->list.at[at + 1];
+        end = e->end_ns[at + 1];
+    }
+    event.length = (double)(end - e->start_ns[at]);
+    if (weft_kind_is_message(a.kind)) {
+        event.lane = is_receive(a) ? WEFT_LANE_RECV : WEFT_LANE_SEND;
+        event.bytes = e->event_bytes[at];
+        event.peer = peer_of(e, a);
+    }
+    return event;
+}
+
+uint64_t weft_exec_bytes_to(const struct weft_exec *e, uint32_t rank, bool backward)
+{
+    return e->bytes_to[2 * (size_t)rank + backward];
+}

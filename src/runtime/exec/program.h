@@ -1,0 +1,43 @@
+/* What exec.c sees of a program. */
+#ifndef RUNTIME_EXEC_PROGRAM_H
+#define RUNTIME_EXEC_PROGRAM_H
+
+#include "weft/exec.h"
+
+#define WEFT_NOT_HELD UINT32_MAX
+
+enum { AHEAD = 2 }; /* input buffers beyond what the list needs, where receives need memory */
+
+/* One stage of a rank. */
+struct weft_hold {
+    uint32_t stage;
+    uint32_t n_slots, n_split;
+    uint32_t n_out;  /* buffers for what it puts out: from forward to the input's gradient */
+    uint32_t n_in;   /* buffers for what comes in, without any ahead of their time */
+    size_t *slot_at; /* owned: (n_slots) */
+};
+
+/* One (stage, micro) of a rank. */
+struct weft_program_cell {
+    uint32_t slot, out;
+};
+
+struct weft_program {
+    const struct weft_schedule *schedule; /* with messages */
+    struct weft_schedule *lowered;        /* owned; NULL when it had them */
+    const struct weft_placement *place;
+    uint32_t rank;
+    uint32_t n_holds;
+    struct weft_hold *holds;         /* owned */
+    uint32_t *hold_of;               /* owned: (stages) */
+    struct weft_program_cell *cells; /* owned: (holds, micros) */
+    size_t peak, slot_bytes, slot_bound;
+};
+
+static inline size_t weft_program_cell(const struct weft_program *p, uint32_t stage,
+                                       uint32_t micro)
+{
+    return (size_t)p->hold_of[stage] * p->place->n_micros + micro;
+}
+
+#endif

@@ -1,0 +1,439 @@
+/* Running a rank's list. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "runtime/exec/exec_priv.h"
+
+/* -- messages ------------------------------------------------------------------------------- */
+
+static void address(struct weft_exec *e, struct weft_message *m, const struct envelope *what)
+{
+    *m = (struct weft_message){.head = {.kind = (uint32_t)what->kind,
+                                        .stage = what->stage,
+                                        .micro = e->setup.micro0 + what->micro,
+                                        .part = what->part,
+                                        .step = e->io->step},
+                               .peer = e->setup.first_peer + what->peer,
+                               .channel = what->channel,
+                               .bytes = what->bytes,
+                               .data = what->data};
+}
+
+enum weft_status weft_exec_send(struct weft_exec *e, struct weft_message *m,
+                                const struct envelope *what, struct weft_error *err)
+{
+    address(e, m, what);
+    e->bytes_to[2 * (size_t)what->peer + (what->channel == BACKWARD_CHANNEL)] += what->bytes;
+    e->times.sent_bytes += what->bytes;
+    return weft_comm_send(e->comm, m, err);
+}
+
+enum weft_status weft_exec_post(struct weft_exec *e, struct weft_message *m,
+                                const struct envelope *what, struct weft_error *err)
+{
+    address(e, m, what);
+    return weft_comm_post(e->comm, m, err);
+}
+
+/* The activation's, or its gradient's, message of an action. */
+static struct envelope envelope_of(struct weft_exec *e, struct weft_action a)
+{
+    const struct weft_stage *stage = &e->setup.stages[a.stage];
+    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    bool up = a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_RECV_B;
+    bool forward = a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_RECV_F;
+    uint32_t lower = up ? a.stage : a.stage - 1; /* whose output it is */
+    return (struct envelope){
+        .kind = forward ? MESSAGE_ACTIVATION : MESSAGE_GRADIENT,
+        .stage = lower,
+        .micro = a.micro,
+        .peer = weft_placement_rank(e->place, up ? lower + 1 : lower, a.micro),
+        .channel = forward ? FORWARD_CHANNEL : BACKWARD_CHANNEL,
+        .bytes = (up ? stage->out_bytes : stage->in_bytes) * weft_exec_rows(e, a.micro),
+        .data = up ? weft_exec_out(e, a.stage, a.micro) : c->in,
+    };
+}
+
+/* -- receives ------------------------------------------------------------------------------- */
+
+/* Takes back input buffers whose gradients have gone out. */
+static enum weft_status reclaim(struct weft_exec *e, uint32_t stage, struct weft_error *err)
+{
+    struct hold *h = &e->holds[e->program->hold_of[stage]];
+    while (h->n_returning > 0) {
+        uint32_t micro = h->returning[h->first_returning];
+        struct cell *c = weft_exec_cell(e, stage, micro);
+        struct weft_action a = {.kind = WEFT_ACT_SEND_B, .stage = stage, .micro = micro};
+        bool blocks_done = true;
+        WEFT_TRY(weft_comm_test(e->comm, &c->send_b, err));
+        if (e->n_blocks > 0)
+            WEFT_TRY(weft_exec_blocks_sent(e, a, &blocks_done, err));
+        if (!c->send_b.done || !blocks_done)
+            break;
+        h->free_in[h->n_free_in++] = c->in_set;
+        h->first_returning = (h->first_returning + 1) % (h->n_in + 1);
+        h->n_returning--;
+    }
+    return WEFT_OK;
+}
+
+/* Finds memory for a receive, if there is some now.  A receive whose turn has not come leaves
+ * enough for those whose turn it is. */
+static enum weft_status find_room(struct weft_exec *e, struct weft_action a, bool due,
+                                  bool *found, struct weft_error *err)
+{
+    struct hold *h = &e->holds[e->program->hold_of[a.stage]];
+    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    *found = true;
+    if (e->by_reference)
+        return WEFT_OK;
+    if (a.kind == WEFT_ACT_RECV_B) { /* comes where the activation lies, once that has gone */
+        *found = c->send_f.head.magic != 0;
+        if (*found)
+            WEFT_TRY(weft_comm_test(e->comm, &c->send_f, err));
+        *found = *found && c->send_f.done;
+        return WEFT_OK;
+    }
+    WEFT_TRY(reclaim(e, a.stage, err));
+    *found = h->n_free_in > 0 && (due || h->n_ahead < AHEAD);
+    if (*found) {
+        c->in_set = h->free_in[--h->n_free_in];
+        c->in = h->in + c->in_set * h->in_stride;
+        c->ahead = !due;
+        h->n_ahead += !due;
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status try_post(struct weft_exec *e, struct lane *lane, bool due, bool *posted,
+                                 struct weft_error *err)
+{
+    struct weft_action a = e->list.at[lane->at[lane->next_post]];
+    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    WEFT_TRY(find_room(e, a, due, posted, err));
+    if (!*posted)
+        return WEFT_OK;
+    struct envelope what = envelope_of(e, a);
+    WEFT_TRY(weft_exec_post(e, lane->backward ? &c->recv_b : &c->recv_f, &what, err));
+    if (e->n_blocks > 0)
+        WEFT_TRY(weft_exec_blocks_post(e, a, err));
+    lane->next_post++;
+    return WEFT_OK;
+}
+
+static enum weft_status post_ahead(struct weft_exec *e, struct weft_error *err)
+{
+    for (size_t i = 0; i < e->n_lanes; i++) {
+        struct lane *lane = &e->lanes[i];
+        bool posted = true;
+        while (posted && lane->next_post < lane->n &&
+               lane->next_post < lane->next_arrival + POST_AHEAD)
+            WEFT_TRY(try_post(e, lane, false, &posted, err));
+    }
+    return WEFT_OK;
+}
+
+struct due {
+    struct weft_exec *e;
+    struct lane *lane;
+    struct weft_message *m;
+};
+
+/* Has it come?  Other receives are posted meanwhile: who is to send this one may wait for room that
+ * he gets back only when this rank takes a gradient. */
+static enum weft_status has_come(void *arg, bool *yes, struct weft_error *err)
+{
+    struct due *due = arg;
+    bool posted = due->lane->next_post > due->lane->next_arrival;
+    if (!posted)
+        WEFT_TRY(try_post(due->e, due->lane, true, &posted, err));
+    if (!due->e->by_reference)
+        WEFT_TRY(post_ahead(due->e, err));
+    if (!posted)
+        return WEFT_OK;
+    WEFT_TRY(weft_comm_test(due->e->comm, due->m, err));
+    *yes = due->m->done;
+    return WEFT_OK;
+}
+
+/* The receive whose turn it is. */
+static enum weft_status receive(struct weft_exec *e, size_t position, struct weft_error *err)
+{
+    struct weft_action a = e->list.at[position];
+    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    struct lane *lane = &e->lanes[e->lane_of[position]];
+    struct weft_message *m = lane->backward ? &c->recv_b : &c->recv_f;
+    struct due due = {e, lane, m};
+    WEFT_TRY(weft_comm_until(e->comm, e->setup.first_peer + lane->peer, has_come, &due, err));
+    lane->next_arrival++;
+    e->received_bytes += m->bytes;
+    if (!lane->backward) {
+        c->in = m->data;
+        e->holds[e->program->hold_of[a.stage]].n_ahead -= c->ahead;
+        c->ahead = false;
+    }
+    if (e->n_blocks > 0)
+        WEFT_TRY(weft_exec_blocks_wait(e, a, err));
+    /* Messages lie in their senders' executors.  A sender of activations gets gradients back, and
+     * then knows that they were taken; a sender of gradients must be told.  The last one stands
+     * for all, for a channel keeps its order. */
+    if (e->by_reference && lane->backward && lane->next_arrival == lane->n) {
+        weft_comm_release(e->comm, m);
+        if (e->n_blocks > 0)
+            weft_exec_blocks_release(e, a);
+    }
+    return WEFT_OK;
+}
+
+/* -- sends ---------------------------------------------------------------------------------- */
+
+static enum weft_status send(struct weft_exec *e, struct weft_action a, struct weft_error *err)
+{
+    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    bool forward = a.kind == WEFT_ACT_SEND_F;
+    struct envelope what = envelope_of(e, a);
+    WEFT_TRY(weft_exec_send(e, forward ? &c->send_f : &c->send_b, &what, err));
+    if (e->n_blocks > 0)
+        WEFT_TRY(weft_exec_blocks_send(e, a, err));
+    struct hold *h = &e->holds[e->program->hold_of[a.stage]];
+    if (!forward && !e->by_reference) {
+        h->returning[(h->first_returning + h->n_returning) % (h->n_in + 1)] = a.micro;
+        h->n_returning++;
+    }
+    return WEFT_OK;
+}
+
+/* -- compute -------------------------------------------------------------------------------- */
+
+static bool on_this_rank(const struct weft_exec *e, uint32_t stage, uint32_t micro)
+{
+    return weft_placement_rank(e->place, stage, micro) == e->rank;
+}
+
+static struct weft_stage_call call_of(struct weft_exec *e, struct weft_action a)
+{
+    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    const struct weft_exec_io *io = e->io;
+    bool first = a.stage == 0, last = (uint32_t)a.stage + 1 == e->place->n_stages;
+    if (!first && on_this_rank(e, a.stage - 1, a.micro))
+        c->in = weft_exec_out(e, a.stage - 1, a.micro);
+    struct weft_stage_call call = {
+        .micro = e->setup.micro0 + a.micro,
+        .slot = e->program->cells[weft_program_cell(e->program, a.stage, a.micro)].slot,
+        .rows = weft_exec_rows(e, a.micro),
+        .scale = io->scale,
+        .train = !io->forward_only,
+    };
+    if (a.kind == WEFT_ACT_F) {
+        call.in = first ? (io->inputs == NULL ? NULL : io->inputs[a.micro]) : c->in;
+        call.out = last ? NULL : weft_exec_out(e, a.stage, a.micro);
+        call.targets = last && io->targets != NULL ? io->targets[a.micro] : NULL;
+        call.loss = last && io->losses != NULL ? &io->losses[a.micro] : NULL;
+    } else {
+        void *grad = io->input_grads == NULL ? NULL : io->input_grads[a.micro];
+        /* The weight half has what it needs in its slot: by then the buffers have gone on. */
+        bool gone = a.kind == WEFT_ACT_W;
+        call.dout = last || gone ? NULL : weft_exec_out(e, a.stage, a.micro);
+        call.din = gone ? NULL : first ? grad : c->in;
+        call.in = first && io->inputs != NULL ? io->inputs[a.micro] : NULL;
+        call.targets = last && io->targets != NULL ? io->targets[a.micro] : NULL;
+    }
+    return call;
+}
+
+static enum weft_status dispatch(const struct weft_stage *stage, struct weft_action a,
+                                 const struct weft_stage_call *call, struct weft_error *err)
+{
+    switch (a.kind) {
+    case WEFT_ACT_F:
+        return stage->ops->forward(stage->self, call, err);
+    case WEFT_ACT_B:
+        return weft_stage_backward(stage, call, err);
+    case WEFT_ACT_I:
+        return stage->ops->backward_input(stage->self, call, err);
+    default:
+        return stage->ops->backward_weight(stage->self, call, err);
+    }
+}
+
+/* A stage is anyone's code: what it forgets to say is said here, or ranks would take an old message
+ * for the cause, or none. */
+static enum weft_status call_stage(struct weft_exec *e, struct weft_action a,
+                                   const struct weft_stage_call *call, struct weft_error *err)
+{
+    char text[WEFT_ACTION_TEXT];
+    if (err != NULL)
+        err->status = WEFT_OK;
+    enum weft_status st = dispatch(&e->setup.stages[a.stage], a, call, err);
+    if (st == WEFT_OK || (err != NULL && err->status == st))
+        return st;
+    weft_action_print(a, text);
+    return WEFT_FAIL(err, st, "rank %u, step %" PRIu64 ": the stage failed at %s: %s", e->rank,
+                     e->io->step, text, weft_status_text(st));
+}
+
+/* A failed step runs on without computing: nobody is to wait for what will not come. */
+static enum weft_status compute(struct weft_exec *e, struct weft_action a,
+                                struct weft_error *err)
+{
+    struct weft_stage_call call = call_of(e, a);
+    struct weft_stage_blocks blocks;
+    if (e->n_blocks > 0 && a.kind != WEFT_ACT_W)
+        call.blocks = weft_exec_blocks_begin(e, a, &blocks);
+    bool idle = e->failed || (e->io->forward_only && a.kind != WEFT_ACT_F);
+    enum weft_status st = idle ? WEFT_OK : call_stage(e, a, &call, err);
+    if (e->n_blocks > 0)
+        weft_exec_blocks_end(e, a);
+    if (st != WEFT_NUMERIC && st != WEFT_DATA)
+        return st;
+    e->failed = true;
+    e->failed_at = (struct weft_cell_name){a.stage, a.micro};
+    e->failure.status = st;
+    if (err != NULL)
+        e->failure = *err;
+    return WEFT_OK;
+}
+
+/* -- the list ------------------------------------------------------------------------------- */
+
+static enum weft_status run_action(struct weft_exec *e, size_t position, struct weft_error *err)
+{
+    struct weft_action a = e->list.at[position];
+    switch (a.kind) {
+    case WEFT_ACT_F:
+    case WEFT_ACT_B:
+    case WEFT_ACT_I:
+    case WEFT_ACT_W:
+        return compute(e, a, err);
+    case WEFT_ACT_SEND_F:
+    case WEFT_ACT_SEND_B:
+        return send(e, a, err);
+    case WEFT_ACT_RECV_F:
+    case WEFT_ACT_RECV_B:
+        return receive(e, position, err);
+    case WEFT_ACT_REDUCE_GRAD:
+        if (e->setup.reduce == NULL || e->io->forward_only)
+            return WEFT_OK;
+        return e->setup.reduce(e->setup.reduce_arg, a.stage, err);
+    default:
+        return WEFT_OK;
+    }
+}
+
+/* Between two actions: receives are posted, what others sent is taken in. */
+static enum weft_status between(struct weft_exec *e, size_t position, struct weft_error *err)
+{
+    if (e->comm == NULL)
+        return WEFT_OK;
+    weft_comm_tell(e->comm, e->io->step, position);
+    WEFT_TRY(post_ahead(e, err));
+    return weft_comm_progress(e->comm, err);
+}
+
+struct sent {
+    struct weft_exec *e;
+    struct weft_action a;
+};
+
+static enum weft_status is_sent(void *arg, bool *yes, struct weft_error *err)
+{
+    struct sent *sent = arg;
+    struct weft_exec *e = sent->e;
+    struct cell *c = weft_exec_cell(e, sent->a.stage, sent->a.micro);
+    struct weft_message *m = sent->a.kind == WEFT_ACT_SEND_F ? &c->send_f : &c->send_b;
+    WEFT_TRY(weft_comm_test(e->comm, m, err));
+    *yes = m->done;
+    return *yes && e->n_blocks > 0 ? weft_exec_blocks_sent(e, sent->a, yes, err) : WEFT_OK;
+}
+
+/* Where data is copied, every send must be over before its memory is used in the next step. */
+static enum weft_status finish_sends(struct weft_exec *e, struct weft_error *err)
+{
+    if (e->comm == NULL || e->by_reference)
+        return WEFT_OK;
+    for (size_t i = 0; i < e->list.len; i++) {
+        struct sent sent = {e, e->list.at[i]};
+        if (sent.a.kind != WEFT_ACT_SEND_F && sent.a.kind != WEFT_ACT_SEND_B)
+            continue;
+        uint32_t peer = e->setup.first_peer + envelope_of(e, sent.a).peer;
+        WEFT_TRY(weft_comm_until(e->comm, peer, is_sent, &sent, err));
+    }
+    for (uint32_t h = 0; h < e->program->n_holds; h++)
+        if (e->holds[h].n_in > 0)
+            WEFT_TRY(reclaim(e, e->program->holds[h].stage, err));
+    return WEFT_OK;
+}
+
+void weft_exec_leave(struct weft_exec *e)
+{
+    for (uint32_t r = 0; e->under_way && e->by_reference && r < e->place->n_ranks; r++) {
+        if (e->last_to[r] == SIZE_MAX)
+            continue;
+        struct sent sent = {e, e->list.at[e->last_to[r]]};
+        if (weft_comm_until(e->comm, e->setup.first_peer + r, is_sent, &sent, NULL) != WEFT_OK)
+            break; /* then nobody touches anything any more */
+    }
+    e->under_way = false;
+}
+
+static void begin(struct weft_exec *e, const struct weft_exec_io *io)
+{
+    e->io = io;
+    e->under_way = false;
+    e->failed = io->failure != NULL;
+    if (e->failed) {
+        e->failure = *io->failure;
+        e->failed_at = (struct weft_cell_name){e->place->n_stages, e->place->n_micros};
+    }
+    e->received_bytes = 0;
+    e->times = (struct weft_exec_times){.begin_ns = weft_clock_ns()};
+    e->origin_ns = io->origin_ns != 0 ? io->origin_ns : e->times.begin_ns;
+    memset(e->bytes_to, 0, 2 * (size_t)e->place->n_ranks * sizeof *e->bytes_to);
+    for (size_t i = 0; i < e->n_lanes; i++)
+        e->lanes[i].next_post = e->lanes[i].next_arrival = 0;
+    size_t n_cells = (size_t)e->program->n_holds * e->place->n_micros;
+    for (size_t i = 0; i < n_cells; i++)
+        e->cells[i].send_f.head.magic = 0; /* not sent yet */
+}
+
+static enum weft_status run_list(struct weft_exec *e, struct weft_error *err)
+{
+    for (size_t i = 0; i < e->list.len; i++) {
+        struct weft_action a = e->list.at[i];
+        uint64_t before = e->times.sent_bytes + e->received_bytes;
+        WEFT_TRY(between(e, i, err));
+        e->start_ns[i] = weft_clock_ns();
+        WEFT_TRY(run_action(e, i, err));
+        e->end_ns[i] = weft_clock_ns();
+        e->event_bytes[i] = e->times.sent_bytes + e->received_bytes - before;
+        if (weft_kind_is_compute(a.kind))
+            e->times.compute_ns += e->end_ns[i] - e->start_ns[i];
+        else
+            e->times.wait_ns += e->end_ns[i] - e->start_ns[i];
+    }
+    e->times.end_ns = weft_clock_ns();
+    return finish_sends(e, err);
+}
+
+enum weft_status weft_exec_step(struct weft_exec *e, const struct weft_exec_io *io,
+                                struct weft_error *err)
+{
+    begin(e, io);
+    enum weft_status st = run_list(e, err);
+    if (st == WEFT_OK && e->live_copies != 0)
+        st = WEFT_FAIL(err, WEFT_INTERNAL,
+                       "rank %u keeps %zu blocks of residuals after the step", e->rank,
+                       e->live_copies);
+    if (st != WEFT_OK && e->comm != NULL) {
+        struct weft_error own = {.status = st};
+        weft_comm_abort(e->comm, err != NULL ? err : &own);
+    }
+    e->under_way = st == WEFT_OK;
+    if (st != WEFT_OK || !e->failed)
+        return st;
+    if (err != NULL)
+        *err = e->failure;
+    return e->failure.status;
+}

@@ -1,9 +1,0 @@
-/* What printer and parser agree on. */
-#ifndef SCHED_TEXT_PRIV_H
-#define SCHED_TEXT_PRIV_H
-
-#define WEFT_OVERLAP_WORD "OVERLAP_F_B"
-
-enum { WEFT_TEXT_VERSION = 1 };
-
-#endif

@@ -1,0 +1,302 @@
+#include "training/ckpt/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+enum { BUFFER_BYTES = 1 << 18 };
+
+/* -- reading ------------------------------------------------------------------------------- */
+
+enum weft_status weft_file_open(const char *path, int *out, uint64_t *size,
+                                struct weft_error *err)
+{
+    /* Without O_NONBLOCK a pipe would hold us until somebody writes. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return WEFT_FAIL(
+            err, errno == ENOENT || errno == ENOTDIR || errno == EACCES ? WEFT_CKPT : WEFT_IO,
+            "%.160s cannot be opened: %s", path, strerror(errno));
+    struct stat st;
+    enum weft_status status = WEFT_OK;
+    if (fstat(fd, &st) != 0)
+        status = WEFT_FAIL(err, WEFT_IO, "%.160s: %s", path, strerror(errno));
+    else if (!S_ISREG(st.st_mode) || st.st_size < 0)
+        status = WEFT_FAIL(err, WEFT_CKPT, "%.160s is no regular file", path);
+    if (status != WEFT_OK) {
+        close(fd);
+        return status;
+    }
+    *out = fd;
+    *size = (uint64_t)st.st_size;
+    return WEFT_OK;
+}
+
+enum weft_status weft_file_read_at(int fd, const char *path, uint64_t offset, void *out,
+                                   size_t n, struct weft_error *err)
+{
+    char *at = out;
+    while (n > 0) {
+        ssize_t got = pread(fd, at, n, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return WEFT_FAIL(err, WEFT_IO, "%.160s: reading at byte %llu: %s", path,
+                             (unsigned long long)offset, strerror(errno));
+        if (got == 0)
+            return WEFT_FAIL(err, WEFT_CKPT,
+                             "%.160s ends at byte %llu: it was shortened while it was read",
+                             path, (unsigned long long)offset);
+        at += got;
+        n -= (size_t)got;
+        offset += (uint64_t)got;
+    }
+    return WEFT_OK;
+}
+
+enum weft_status weft_file_read(const char *path, size_t limit, char **out, size_t *len,
+                                struct weft_error *err)
+{
+    int fd;
+    uint64_t size;
+    WEFT_TRY(weft_file_open(path, &fd, &size, err));
+    enum weft_status st;
+    char *bytes = NULL;
+    if (size > limit) {
+        st = WEFT_FAIL(err, WEFT_CKPT, "%.160s has %llu bytes: at most %zu can be read", path,
+                       (unsigned long long)size, limit);
+        goto done;
+    }
+    bytes = malloc((size_t)size + 1);
+    if (bytes == NULL) {
+        st = WEFT_FAIL(err, WEFT_NOMEM, "%.160s: %llu bytes", path, (unsigned long long)size);
+        goto done;
+    }
+    st = weft_file_read_at(fd, path, 0, bytes, (size_t)size, err);
+    if (st != WEFT_OK)
+        goto done;
+    bytes[size] = '\0';
+    *out = bytes;
+    *len = (size_t)size;
+    bytes = NULL;
+done:
+    free(bytes);
+    close(fd);
+    return st;
+}
+
+/* -- names --------------------------------------------------------------------------------- */
+
+char *weft_path_join(const char *dir, const char *name)
+{
+    size_t n = strlen(dir) + strlen(name) + 2;
+    char *path = malloc(n);
+    if (path != NULL)
+        snprintf(path, n, "%s/%s", dir, name);
+    return path;
+}
+
+bool weft_path_has(const char *dir, const char *name)
+{
+    struct stat info;
+    char *path = weft_path_join(dir, name);
+    bool there = path != NULL && lstat(path, &info) == 0;
+    free(path);
+    return there;
+}
+
+char *weft_path_trim(const char *path)
+{
+    size_t len = strlen(path);
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    return strndup(path, len);
+}
+
+char *weft_path_temporary(const char *path, int attempt)
+{
+    size_t n = strlen(path) + 40;
+    char *tmp = malloc(n);
+    if (tmp != NULL)
+        snprintf(tmp, n, "%s.tmp-%ld-%d", path, (long)getpid(), attempt);
+    return tmp;
+}
+
+enum weft_status weft_file_copy(const char *from, const char *to, struct weft_error *err)
+{
+    char *bytes = NULL;
+    size_t len = 0;
+    WEFT_TRY(weft_file_read(from, WEFT_COPY_BYTES, &bytes, &len, err));
+    enum weft_status st = weft_file_write(to, bytes, len, err);
+    free(bytes);
+    return st;
+}
+
+enum weft_status weft_dir_check_free(const char *dir, struct weft_error *err)
+{
+    DIR *d = opendir(dir);
+    if (d == NULL && errno == ENOENT)
+        return WEFT_OK;
+    if (d == NULL && errno == ENOTDIR)
+        return WEFT_FAIL(err, WEFT_USAGE, "%.160s: a file is there: give a new directory", dir);
+    if (d == NULL)
+        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be looked into: %s", dir,
+                         strerror(errno));
+    bool empty = true;
+    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d))
+        empty = empty && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0);
+    closedir(d);
+    if (empty)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "%.160s exists and is not empty: give another name, or move it", dir);
+}
+
+enum weft_status weft_dir_sync(const char *dir, struct weft_error *err)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be opened: %s", dir, strerror(errno));
+    /* Some network file systems cannot sync a directory and say EINVAL: then there is nothing
+     * to be done. */
+    int failed = fsync(fd) != 0 && errno != EINVAL;
+    enum weft_status st = WEFT_OK;
+    if (failed)
+        st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be synced: %s", dir, strerror(errno));
+    close(fd);
+    return st;
+}
+
+enum weft_status weft_parent_sync(const char *path, struct weft_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL)
+        return weft_dir_sync(".", err);
+    char *dir = strndup(path, slash == path ? 1 : (size_t)(slash - path));
+    if (dir == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "the name of a directory");
+    enum weft_status st = weft_dir_sync(dir, err);
+    free(dir);
+    return st;
+}
+
+/* -- writing ------------------------------------------------------------------------------- */
+
+/* Not mkstemp(): its files are readable by nobody else, whatever the umask says. */
+static enum weft_status open_temporary(struct weft_newfile *f, struct weft_error *err)
+{
+    for (int i = 0; i < WEFT_TEMPORARY_ATTEMPTS; i++) {
+        f->tmp = weft_path_temporary(f->path, i);
+        if (f->tmp == NULL)
+            return WEFT_FAIL(err, WEFT_NOMEM, "the name of a temporary file");
+        f->fd = open(f->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (f->fd >= 0)
+            return WEFT_OK;
+        free(f->tmp);
+        f->tmp = NULL;
+        if (errno != EEXIST)
+            break;
+    }
+    return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be written: %s", f->path, strerror(errno));
+}
+
+enum weft_status weft_newfile_open(struct weft_newfile *f, const char *path,
+                                   struct weft_error *err)
+{
+    *f = (struct weft_newfile){.fd = -1};
+    f->path = strdup(path);
+    f->buffer = malloc(BUFFER_BYTES);
+    enum weft_status st;
+    if (f->path == NULL || f->buffer == NULL)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a buffer to write it", path);
+    else
+        st = open_temporary(f, err);
+    if (st != WEFT_OK)
+        weft_newfile_release(f);
+    return st;
+}
+
+static enum weft_status write_all(struct weft_newfile *f, const char *at, size_t n,
+                                  struct weft_error *err)
+{
+    while (n > 0) {
+        ssize_t put = write(f->fd, at, n);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be written: %s: free some space%s",
+                             f->path, strerror(errno),
+                             errno == ENOSPC || errno == EDQUOT ? "" : " or look at the disk");
+        at += put;
+        n -= (size_t)put;
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status flush(struct weft_newfile *f, struct weft_error *err)
+{
+    size_t n = f->n_buffered;
+    f->n_buffered = 0;
+    return write_all(f, f->buffer, n, err);
+}
+
+enum weft_status weft_newfile_write(struct weft_newfile *f, const void *bytes, size_t n,
+                                    struct weft_error *err)
+{
+    if (n > BUFFER_BYTES - f->n_buffered)
+        WEFT_TRY(flush(f, err));
+    if (n >= BUFFER_BYTES)
+        return write_all(f, bytes, n, err);
+    if (n > 0)
+        memcpy(f->buffer + f->n_buffered, bytes, n);
+    f->n_buffered += n;
+    return WEFT_OK;
+}
+
+enum weft_status weft_newfile_commit(struct weft_newfile *f, struct weft_error *err)
+{
+    WEFT_TRY(flush(f, err));
+    if (fsync(f->fd) != 0)
+        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be synced: %s", f->path, strerror(errno));
+    int fd = f->fd;
+    f->fd = -1;
+    if (close(fd) != 0)
+        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be closed: %s", f->path, strerror(errno));
+    if (rename(f->tmp, f->path) != 0)
+        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be put in its place: %s", f->path,
+                         strerror(errno));
+    free(f->tmp);
+    f->tmp = NULL;
+    return weft_parent_sync(f->path, err);
+}
+
+void weft_newfile_release(struct weft_newfile *f)
+{
+    if (f->fd >= 0)
+        close(f->fd);
+    if (f->tmp != NULL)
+        unlink(f->tmp);
+    free(f->tmp);
+    free(f->path);
+    free(f->buffer);
+    *f = (struct weft_newfile){.fd = -1};
+}
+
+enum weft_status weft_file_write(const char *path, const void *bytes, size_t n,
+                                 struct weft_error *err)
+{
+    struct weft_newfile f;
+    WEFT_TRY(weft_newfile_open(&f, path, err));
+    enum weft_status st = weft_newfile_write(&f, bytes, n, err);
+    if (st == WEFT_OK)
+        st = weft_newfile_commit(&f, err);
+    weft_newfile_release(&f);
+    return st;
+}

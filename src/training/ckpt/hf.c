@@ -1,0 +1,473 @@
+/* Reading a Hugging Face directory. */
+#include "training/ckpt/hf.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/text.h"
+#include "planning/spec/hf_config.h"
+#include "training/ckpt/file.h"
+
+enum {
+    MAX_CONFIG_BYTES = 4 << 20,
+    MAX_INDEX_BYTES = 16 << 20,
+    MAX_SHARDS = 10000, /* each is an open file */
+    MAX_FILE_NAME = 255,
+};
+
+static const char one_file[] = "model.safetensors";
+static const char index_file[] = "model.safetensors.index.json";
+
+/* A tensor by the name that it has in today's files. */
+struct named {
+    char *name; /* owned */
+    const struct weft_safetensors *file;
+    const struct weft_safetensors_tensor *tensor;
+};
+
+struct weft_hf {
+    char *dir; /* owned */
+    struct weft_model model;
+    struct weft_safetensors **files; /* owned; by name */
+    size_t n_files;
+    struct named *tensors; /* owned; by name */
+    size_t n_tensors;
+};
+
+/* -- names --------------------------------------------------------------------------------- */
+
+static bool begins_with(const char *s, const char *with)
+{
+    return strncmp(s, with, strlen(with)) == 0;
+}
+
+static bool ends_with(const char *s, const char *with)
+{
+    size_t n = strlen(s), m = strlen(with);
+    return n >= m && strcmp(s + n - m, with) == 0;
+}
+
+/* Tensors of old files that hold no weights, and the second copy of a tied one. */
+static bool is_left_out(const struct weft_model *m, const char *name)
+{
+    if (m->tied && strcmp(name, "lm_head.weight") == 0)
+        return true;
+    if (m->arch == WEFT_ARCH_GPT2)
+        return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias");
+    return ends_with(name, ".rotary_emb.inv_freq");
+}
+
+/* NULL when there is no memory. */
+static char *name_of_today(const struct weft_model *m, const char *name)
+{
+    if (m->arch != WEFT_ARCH_GPT2 || begins_with(name, "transformer.") ||
+        begins_with(name, "lm_head.") || begins_with(name, "model."))
+        return strdup(name);
+    size_t n = sizeof "transformer." + strlen(name);
+    char *whole = malloc(n);
+    if (whole != NULL)
+        snprintf(whole, n, "transformer.%s", name);
+    return whole;
+}
+
+static int compare_named(const void *a, const void *b)
+{
+    const struct named *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+static const struct named *find(const struct weft_hf *hf, const char *name)
+{
+    struct named key = {.name = (char *)name};
+    return bsearch(&key, hf->tensors, hf->n_tensors, sizeof key, compare_named);
+}
+
+/* -- the files ----------------------------------------------------------------------------- */
+
+static enum weft_status read_config(struct weft_hf *hf, struct weft_error *err)
+{
+    char *path = weft_path_join(hf->dir, "config.json"), *text = NULL;
+    size_t len;
+    if (path == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "the path of config.json");
+    enum weft_status st = weft_file_read(path, MAX_CONFIG_BYTES, &text, &len, err);
+    if (st != WEFT_OK && access(path, F_OK) != 0)
+        weft_error_wrap(err, "", ": give the directory of a model, which has one");
+    if (st == WEFT_OK)
+        st = weft_hf_config_parse(text, len, path, &hf->model, err);
+    free(text);
+    free(path);
+    return st;
+}
+
+static enum weft_status open_file(struct weft_hf *hf, const char *name, struct weft_error *err)
+{
+    char *path = weft_path_join(hf->dir, name);
+    if (path == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "the path of %s", name);
+    enum weft_status st = weft_safetensors_open(path, &hf->files[hf->n_files], err);
+    hf->n_files += st == WEFT_OK;
+    free(path);
+    return st;
+}
+
+/* The map of an index says where each tensor is. */
+
+static bool is_plain_file_name(const char *name)
+{
+    return name[0] != '.' && strlen(name) <= MAX_FILE_NAME && weft_is_printable(name) &&
+           strchr(name, '/') == NULL && ends_with(name, ".safetensors");
+}
+
+static int compare_strings(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The files of the map, each once, in *files, which the caller frees.  *n is how many. */
+static enum weft_status list_files(const char *path, json_t *map, const char ***files,
+                                   size_t *n, struct weft_error *err)
+{
+    size_t size = json_object_size(map), n_all = 0, n_unique = 0;
+    if (size == 0)
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: weight_map is empty or no object", path);
+    const char **all = calloc(size, sizeof *all);
+    if (all == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a list of %zu names", path, size);
+    const char *name;
+    json_t *value;
+    json_object_foreach(map, name, value)
+    {
+        const char *file = json_string_value(value);
+        if (file == NULL || !is_plain_file_name(file)) {
+            free(all);
+            return WEFT_FAIL(err, WEFT_CKPT,
+                             "%.160s: weight_map '%s' is '%s': give the plain name of a "
+                             ".safetensors file in the same directory",
+                             path, weft_printable(name).at,
+                             file != NULL ? weft_printable(file).at : "no string");
+        }
+        all[n_all++] = file;
+    }
+    qsort(all, n_all, sizeof *all, compare_strings);
+    for (size_t i = 0; i < n_all; i++)
+        if (n_unique == 0 || strcmp(all[n_unique - 1], all[i]) != 0)
+            all[n_unique++] = all[i];
+    *files = all;
+    *n = n_unique;
+    return WEFT_OK;
+}
+
+static const char *file_name(const struct weft_safetensors *file)
+{
+    const char *path = weft_safetensors_path(file), *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* Whatever a file has is mapped to it; as the names of the map are as many as those of all files
+ * together (checked by the caller), whatever is mapped is then there too. */
+static enum weft_status check_map_of(const struct weft_safetensors *file, const char *path,
+                                     json_t *map, size_t *n_found, struct weft_error *err)
+{
+    for (size_t i = 0; i < weft_safetensors_count(file); i++) {
+        const char *name = weft_safetensors_at(file, i)->name;
+        const char *mapped = json_string_value(json_object_get(map, name));
+        if (mapped == NULL || strcmp(mapped, file_name(file)) != 0)
+            return WEFT_FAIL(err, WEFT_CKPT,
+                             "%.160s: weight_map has tensor '%s' in %s, but it is in %s", path,
+                             weft_printable(name).at, mapped != NULL ? mapped : "no file",
+                             file_name(file));
+    }
+    *n_found += weft_safetensors_count(file);
+    return WEFT_OK;
+}
+
+static int compare_file_name(const void *name, const void *file)
+{
+    return strcmp(name, file_name(*(struct weft_safetensors *const *)file));
+}
+
+/* Only asked when one is missing. */
+static enum weft_status fail_missing(const struct weft_hf *hf, const char *path, json_t *map,
+                                     struct weft_error *err)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(map, name, value)
+    {
+        const char *in = json_string_value(value);
+        struct weft_safetensors **file =
+            bsearch(in, hf->files, hf->n_files, sizeof *hf->files, compare_file_name);
+        if (file == NULL || weft_safetensors_find(*file, name) == NULL)
+            return WEFT_FAIL(err, WEFT_CKPT,
+                             "%.160s: weight_map has tensor '%s' in %s, but it is not there",
+                             path, weft_printable(name).at, in);
+    }
+    return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s: weight_map and files differ", path);
+}
+
+static enum weft_status open_mapped(struct weft_hf *hf, const char *path, json_t *map,
+                                    struct weft_error *err)
+{
+    const char **names = NULL;
+    size_t n = 0, n_found = 0;
+    WEFT_TRY(list_files(path, map, &names, &n, err));
+    enum weft_status st = WEFT_OK;
+    if (n > MAX_SHARDS)
+        st = WEFT_FAIL(err, WEFT_CKPT, "%.160s: weight_map has %zu files: at most %d are read",
+                       path, n, MAX_SHARDS);
+    else if ((hf->files = calloc(n, sizeof *hf->files)) == NULL)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a list of %zu files", path, n);
+    for (size_t i = 0; i < n && st == WEFT_OK; i++)
+        st = open_file(hf, names[i], err);
+    for (size_t i = 0; i < n && st == WEFT_OK; i++)
+        st = check_map_of(hf->files[i], path, map, &n_found, err);
+    free(names);
+    if (st == WEFT_OK && n_found != json_object_size(map))
+        st = fail_missing(hf, path, map, err);
+    return st;
+}
+
+static enum weft_status open_index(struct weft_hf *hf, const char *path, struct weft_error *err)
+{
+    char *text;
+    size_t len;
+    WEFT_TRY(weft_file_read(path, MAX_INDEX_BYTES, &text, &len, err));
+    json_error_t why;
+    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+    free(text);
+    if (root == NULL)
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s:%d:%d: this is no JSON: %s", path, why.line,
+                         why.column, weft_printable(why.text).at);
+    enum weft_status st = open_mapped(hf, path, json_object_get(root, "weight_map"), err);
+    json_decref(root);
+    return st;
+}
+
+static bool exists(const char *dir, const char *name)
+{
+    char *path = weft_path_join(dir, name);
+    bool found = path != NULL && access(path, F_OK) == 0;
+    free(path);
+    return found;
+}
+
+static enum weft_status open_weights(struct weft_hf *hf, struct weft_error *err)
+{
+    if (exists(hf->dir, one_file)) {
+        hf->files = calloc(1, sizeof *hf->files);
+        if (hf->files == NULL)
+            return WEFT_FAIL(err, WEFT_NOMEM, "a list of files");
+        return open_file(hf, one_file, err);
+    }
+    if (!exists(hf->dir, index_file))
+        return WEFT_FAIL(
+            err, WEFT_CKPT, "%.160s has neither %s nor %s%s", hf->dir, one_file, index_file,
+            exists(hf->dir, "pytorch_model.bin") ? ": save pytorch_model.bin as safetensors"
+                                                 : "");
+    char *path = weft_path_join(hf->dir, index_file);
+    if (path == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "the path of %s", index_file);
+    enum weft_status st = open_index(hf, path, err);
+    free(path);
+    return st;
+}
+
+/* -- the tensors --------------------------------------------------------------------------- */
+
+static enum weft_status add_tensors(struct weft_hf *hf, const struct weft_safetensors *file,
+                                    struct weft_error *err)
+{
+    for (size_t i = 0; i < weft_safetensors_count(file); i++) {
+        const struct weft_safetensors_tensor *t = weft_safetensors_at(file, i);
+        struct named *to = &hf->tensors[hf->n_tensors];
+        if (is_left_out(&hf->model, t->name))
+            continue;
+        *to = (struct named){name_of_today(&hf->model, t->name), file, t};
+        if (to->name == NULL)
+            return WEFT_FAIL(err, WEFT_NOMEM, "the name of a tensor");
+        hf->n_tensors++;
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status list_tensors(struct weft_hf *hf, struct weft_error *err)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < hf->n_files; i++)
+        n += weft_safetensors_count(hf->files[i]);
+    hf->tensors = calloc(n + 1, sizeof *hf->tensors);
+    if (hf->tensors == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a list of %zu tensors", hf->dir, n);
+    for (size_t i = 0; i < hf->n_files; i++)
+        WEFT_TRY(add_tensors(hf, hf->files[i], err));
+    qsort(hf->tensors, hf->n_tensors, sizeof *hf->tensors, compare_named);
+    for (size_t i = 1; i < hf->n_tensors; i++) {
+        const struct named *a = &hf->tensors[i - 1], *b = &hf->tensors[i];
+        if (strcmp(a->name, b->name) == 0)
+            return WEFT_FAIL(err, WEFT_CKPT, "%.160s: tensor '%s' is there twice, as '%s' too",
+                             weft_safetensors_path(b->file), weft_printable(b->tensor->name).at,
+                             weft_printable(a->tensor->name).at);
+    }
+    if (!hf->model.tied && find(hf, "lm_head.weight") == NULL)
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s has no lm_head.weight, and tie_word_embeddings in config.json "
+                         "is not true: weights are missing, or the model is tied after all",
+                         hf->dir);
+    return WEFT_OK;
+}
+
+enum weft_status weft_hf_open(const char *dir, struct weft_hf **out, struct weft_error *err)
+{
+    struct weft_hf *hf = calloc(1, sizeof *hf);
+    if (hf == NULL || (hf->dir = strdup(dir)) == NULL) {
+        free(hf);
+        return WEFT_FAIL(err, WEFT_NOMEM, "a handle for %.160s", dir);
+    }
+    enum weft_status st = read_config(hf, err);
+    if (st == WEFT_OK)
+        st = open_weights(hf, err);
+    if (st == WEFT_OK)
+        st = list_tensors(hf, err);
+    if (st == WEFT_OK)
+        *out = hf;
+    else
+        weft_hf_free(hf);
+    return st;
+}
+
+void weft_hf_free(struct weft_hf *hf)
+{
+    if (hf == NULL)
+        return;
+    for (size_t i = 0; i < hf->n_tensors; i++)
+        free(hf->tensors[i].name);
+    for (size_t i = 0; i < hf->n_files; i++)
+        weft_safetensors_free(hf->files[i]);
+    free(hf->tensors);
+    free(hf->files);
+    free(hf->dir);
+    free(hf);
+}
+
+const struct weft_model *weft_hf_model(const struct weft_hf *hf)
+{
+    return &hf->model;
+}
+
+size_t weft_hf_count(const struct weft_hf *hf)
+{
+    return hf->n_tensors;
+}
+
+const char *weft_hf_name(const struct weft_hf *hf, size_t i)
+{
+    return hf->tensors[i].name;
+}
+
+uint64_t weft_hf_elements(const struct weft_hf *hf)
+{
+    uint64_t n = 0; /* all have their bytes in a file: the sum fits */
+    for (size_t i = 0; i < hf->n_tensors; i++)
+        n += hf->tensors[i].tensor->n;
+    return n;
+}
+
+/* "(2, 3)" */
+static void print_shape(char *out, size_t size, uint32_t rank, const uint64_t *shape)
+{
+    int n = snprintf(out, size, "(");
+    for (uint32_t i = 0; i < rank && n > 0 && (size_t)n < size; i++)
+        n += snprintf(out + n, size - (size_t)n, "%s%" PRIu64, i > 0 ? ", " : "", shape[i]);
+    if (n > 0 && (size_t)n < size)
+        snprintf(out + n, size - (size_t)n, ")");
+}
+
+static enum weft_status fail_not_found(const struct weft_hf *hf, const char *name,
+                                       struct weft_error *err)
+{
+    const char *near = NULL;
+    if (hf->n_tensors > 0)
+        near = weft_text_nearest(name, (const char *const *)&hf->tensors[0].name, hf->n_tensors,
+                                 sizeof hf->tensors[0]);
+    return WEFT_FAIL(err, WEFT_CKPT, "%.160s has no tensor '%s'%s%s", hf->dir,
+                     weft_printable(name).at, near != NULL ? "; the nearest is " : "",
+                     near != NULL ? weft_printable(near).at : "");
+}
+
+enum weft_status weft_hf_find(const struct weft_hf *hf, const char *name, uint32_t rank,
+                              const uint64_t *shape, struct weft_hf_place *out,
+                              struct weft_error *err)
+{
+    const struct named *t = find(hf, name);
+    if (t == NULL)
+        return fail_not_found(hf, name, err);
+    bool same = t->tensor->rank == rank;
+    for (uint32_t i = 0; same && i < rank; i++)
+        same = t->tensor->shape[i] == shape[i];
+    if (!same) {
+        char has[100], needs[100];
+        print_shape(has, sizeof has, t->tensor->rank, t->tensor->shape);
+        print_shape(needs, sizeof needs, rank, shape);
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s: tensor '%s' has shape %s, but the model of config.json "
+                         "needs %s",
+                         weft_safetensors_path(t->file), weft_printable(t->tensor->name).at,
+                         has, needs);
+    }
+    *out = (struct weft_hf_place){t->file, t->tensor};
+    return WEFT_OK;
+}
+
+enum weft_status weft_hf_read(const struct weft_hf *hf, const char *name, uint32_t rank,
+                              const uint64_t *shape, float *out, struct weft_error *err)
+{
+    struct weft_hf_place place;
+    WEFT_TRY(weft_hf_find(hf, name, rank, shape, &place, err));
+    return weft_safetensors_read(place.file, place.tensor, 0, place.tensor->n, out, err);
+}
+
+/* Both lists are in order: the first that only one of them has is found by walking them at once. */
+static enum weft_status compare_lists(const struct weft_hf *hf, const char *const *sorted,
+                                      size_t n, struct weft_error *err)
+{
+    size_t k = 0;
+    for (size_t i = 0; i < hf->n_tensors; i++) {
+        const struct named *t = &hf->tensors[i];
+        if (k < n && strcmp(sorted[k], t->name) < 0)
+            return fail_not_found(hf, sorted[k], err);
+        if (k < n && strcmp(sorted[k], t->name) == 0) {
+            while (k < n && strcmp(sorted[k], t->name) == 0)
+                k++; /* a caller may name a tied weight twice */
+            continue;
+        }
+        const char *near = weft_text_nearest(t->name, sorted, n, sizeof *sorted);
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s: tensor '%s' is none of the model's%s%s: config.json may be "
+                         "another model's",
+                         weft_safetensors_path(t->file), weft_printable(t->tensor->name).at,
+                         near != NULL ? "; the nearest is " : "", near != NULL ? near : "");
+    }
+    return k < n ? fail_not_found(hf, sorted[k], err) : WEFT_OK;
+}
+
+enum weft_status weft_hf_check_names(const struct weft_hf *hf, const char *const *names,
+                                     size_t n, struct weft_error *err)
+{
+    const char **sorted = calloc(n + 1, sizeof *sorted);
+    if (sorted == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu names", n);
+    if (n > 0)
+        memcpy(sorted, names, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, compare_strings);
+    enum weft_status st = compare_lists(hf, sorted, n, err);
+    free(sorted);
+    return st;
+}

@@ -1,0 +1,278 @@
+#include "training/ckpt/llmc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/size.h"
+#include "training/ckpt/file.h"
+#include "training/ckpt/half.h"
+
+enum {
+    MAGIC_GPT2 = 20240326,
+    MAGIC_LLAMA = 20240803,
+    VERSION_F32 = 3,
+    VERSION_BF16 = 5,
+    MAX_SIZE = 1 << 24, /* of any number in the header */
+};
+
+/* The tensors in the file's order, by what follows "transformer." (in layers: "transformer.h.N.").
+ * Sizes are in units of the dimension; 0 rows: what the header says. */
+static const struct kind {
+    const char *name;
+    bool of_layers, turned;
+    uint32_t rows, cols; /* as llm.c stores it; 0 columns: a vector */
+} kinds[] = {
+    {"wte.weight", false, false, 0, 1},       {"wpe.weight", false, false, 0, 1},
+    {"ln_1.weight", true, false, 1, 0},       {"ln_1.bias", true, false, 1, 0},
+    {"attn.c_attn.weight", true, true, 3, 1}, {"attn.c_attn.bias", true, false, 3, 0},
+    {"attn.c_proj.weight", true, true, 1, 1}, {"attn.c_proj.bias", true, false, 1, 0},
+    {"ln_2.weight", true, false, 1, 0},       {"ln_2.bias", true, false, 1, 0},
+    {"mlp.c_fc.weight", true, true, 4, 1},    {"mlp.c_fc.bias", true, false, 4, 0},
+    {"mlp.c_proj.weight", true, true, 1, 4},  {"mlp.c_proj.bias", true, false, 1, 0},
+    {"ln_f.weight", false, false, 1, 0},      {"ln_f.bias", false, false, 1, 0},
+};
+
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+struct weft_llmc {
+    char *path; /* owned */
+    int fd;     /* -1: none */
+    bool bf16;
+    struct weft_model model;
+    uint32_t padded;
+    uint64_t begin[N_KINDS + 1]; /* elements before each kind */
+};
+
+/* -- opening -------------------------------------------------------------------------------- */
+
+static uint32_t number_at(const unsigned char *header, size_t i)
+{
+    const unsigned char *b = header + 4 * i;
+    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+static enum weft_status check_kind(struct weft_llmc *f, const unsigned char *header,
+                                   struct weft_error *err)
+{
+    uint32_t magic = number_at(header, 0), version = number_at(header, 1);
+    if (magic == MAGIC_LLAMA)
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s is llm.c's Llama, whose header does not hold all of the "
+                         "model: convert from the Hugging Face directory it was made of",
+                         f->path);
+    if (magic != MAGIC_GPT2)
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s is no model of llm.c: it begins with %u, not %d", f->path,
+                         magic, MAGIC_GPT2);
+    if (version != VERSION_F32 && version != VERSION_BF16)
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s has version %u: 3 (fp32) and 5 (bf16) are known", f->path,
+                         version);
+    f->bf16 = version == VERSION_BF16;
+    return WEFT_OK;
+}
+
+static enum weft_status read_model(struct weft_llmc *f, const unsigned char *header,
+                                   struct weft_error *err)
+{
+    static const char *const names[] = {"longest sequence", "vocabulary", "number of layers",
+                                        "number of heads",  "dimension",  "padded vocabulary"};
+    uint32_t v[WEFT_LEN(names)];
+    for (size_t i = 0; i < WEFT_LEN(names); i++) {
+        v[i] = number_at(header, 2 + i);
+        if (v[i] == 0 || v[i] > MAX_SIZE)
+            return WEFT_FAIL(err, WEFT_CKPT, "%.160s: its %s is %u: 1 to %d can be read",
+                             f->path, names[i], v[i], MAX_SIZE);
+    }
+    f->padded = v[5];
+    if (f->padded < v[1])
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: a vocabulary of %u, padded to %u", f->path,
+                         v[1], f->padded);
+    f->model = (struct weft_model){.arch = WEFT_ARCH_GPT2,
+                                   .layers = v[2],
+                                   .dim = v[4],
+                                   .heads = v[3],
+                                   .kv_heads = v[3],
+                                   .ffn = 4 * v[4],
+                                   .vocab = v[1],
+                                   .ctx = v[0],
+                                   .tied = true,
+                                   .norm_eps = WEFT_NORM_EPS_DEFAULT};
+    struct weft_error why = {.msg = ""};
+    if (weft_model_check(&f->model, &why) != WEFT_OK)
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: %.240s", f->path, why.msg);
+    return WEFT_OK;
+}
+
+/* Rows and columns of one tensor of this kind, as the file has them. */
+static void shape_of(const struct weft_llmc *f, size_t kind, uint64_t *rows, uint64_t *cols)
+{
+    uint64_t dim = f->model.dim;
+    *rows = kind == 0 ? f->padded : kind == 1 ? f->model.ctx : kinds[kind].rows * dim;
+    *cols = kinds[kind].cols == 0 ? 1 : kinds[kind].cols * dim;
+}
+
+static enum weft_status place_tensors(struct weft_llmc *f, uint64_t file_bytes,
+                                      struct weft_error *err)
+{
+    uint64_t end = 0;
+    bool fits = true;
+    for (size_t i = 0; i < N_KINDS; i++) {
+        uint64_t rows, cols, n;
+        shape_of(f, i, &rows, &cols);
+        f->begin[i] = end;
+        fits = fits && weft_size_mul(rows, cols, &n) &&
+               weft_size_mul(n, kinds[i].of_layers ? f->model.layers : 1, &n) &&
+               weft_size_add(end, n, &end);
+    }
+    f->begin[N_KINDS] = end;
+    uint64_t want;
+    if (!fits || !weft_size_mul(end, f->bf16 ? 2 : 4, &want) ||
+        !weft_size_add(want, WEFT_LLMC_HEADER_BYTES, &want))
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: its header describes no model that fits",
+                         f->path);
+    if (want != file_bytes)
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s has %llu bytes, and its header describes %llu: it was cut "
+                         "short, or is another file",
+                         f->path, (unsigned long long)file_bytes, (unsigned long long)want);
+    return WEFT_OK;
+}
+
+static enum weft_status open_file(struct weft_llmc *f, struct weft_error *err)
+{
+    unsigned char header[WEFT_LLMC_HEADER_BYTES];
+    uint64_t size;
+    WEFT_TRY(weft_file_open(f->path, &f->fd, &size, err));
+    if (size < sizeof header)
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s has %llu bytes: a model of llm.c has a header of %zu", f->path,
+                         (unsigned long long)size, sizeof header);
+    WEFT_TRY(weft_file_read_at(f->fd, f->path, 0, header, sizeof header, err));
+    WEFT_TRY(check_kind(f, header, err));
+    WEFT_TRY(read_model(f, header, err));
+    return place_tensors(f, size, err);
+}
+
+enum weft_status weft_llmc_open(const char *path, struct weft_llmc **out,
+                                struct weft_error *err)
+{
+    struct weft_llmc *f = calloc(1, sizeof *f);
+    if (f == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "a handle for %.160s", path);
+    f->fd = -1;
+    f->path = strdup(path);
+    enum weft_status st =
+        f->path == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "the name of a file") : open_file(f, err);
+    if (st == WEFT_OK)
+        *out = f;
+    else
+        weft_llmc_free(f);
+    return st;
+}
+
+void weft_llmc_free(struct weft_llmc *f)
+{
+    if (f == NULL)
+        return;
+    if (f->fd >= 0)
+        close(f->fd);
+    free(f->path);
+    free(f);
+}
+
+const struct weft_model *weft_llmc_model(const struct weft_llmc *f)
+{
+    return &f->model;
+}
+
+void weft_llmc_sizes(const struct weft_llmc *f, uint64_t *n_tensors, uint64_t *n_elements)
+{
+    *n_tensors = 0;
+    for (size_t i = 0; i < N_KINDS; i++)
+        *n_tensors += kinds[i].of_layers ? f->model.layers : 1;
+    *n_elements = f->begin[N_KINDS] - (uint64_t)(f->padded - f->model.vocab) * f->model.dim;
+}
+
+/* -- reading -------------------------------------------------------------------------------- */
+
+/* Where a tensor is: its kind, and the layer. */
+static bool find(const struct weft_llmc *f, const char *name, size_t *kind, uint32_t *layer)
+{
+    static const char prefix[] = "transformer.";
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+        return false;
+    name += sizeof prefix - 1;
+    unsigned number = 0;
+    int used = 0;
+    bool of_layer = sscanf(name, "h.%9u.%n", &number, &used) == 1 && used > 0;
+    if (of_layer && number >= f->model.layers)
+        return false;
+    *layer = number;
+    for (*kind = 0; *kind < N_KINDS; (*kind)++)
+        if (kinds[*kind].of_layers == of_layer && strcmp(kinds[*kind].name, name + used) == 0)
+            return true;
+    return false;
+}
+
+/* n elements from element `at` on. */
+static enum weft_status read_elements(const struct weft_llmc *f, uint64_t at, size_t n,
+                                      float *out, struct weft_error *err)
+{
+    unsigned char bytes[4 * 1024];
+    size_t size = f->bf16 ? 2 : 4;
+    for (size_t done = 0; done < n;) {
+        size_t now = weft_size_min(n - done, sizeof bytes / size);
+        WEFT_TRY(weft_file_read_at(f->fd, f->path, WEFT_LLMC_HEADER_BYTES + (at + done) * size,
+                                   bytes, now * size, err));
+        for (size_t i = 0; i < now; i++)
+            out[done + i] =
+                f->bf16 ? weft_f32_of_bf16((uint16_t)(bytes[2 * i] | bytes[2 * i + 1] << 8))
+                        : weft_f32_of_bits(number_at(bytes, i));
+        done += now;
+    }
+    return WEFT_OK;
+}
+
+/* A matrix of (rows, cols) in the file that becomes (cols, rows). */
+static enum weft_status read_turned(const struct weft_llmc *f, uint64_t at, size_t rows,
+                                    size_t cols, float *out, struct weft_error *err)
+{
+    float *from = malloc(rows * cols * sizeof *from);
+    if (from == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to turn a matrix of %zu x %zu", rows,
+                         cols);
+    enum weft_status st = read_elements(f, at, rows * cols, from, err);
+    for (size_t r0 = 0; st == WEFT_OK && r0 < rows; r0 += 16)
+        for (size_t c = 0; c < cols; c++)
+            for (size_t r = r0; r < weft_size_min(r0 + 16, rows); r++)
+                out[c * rows + r] = from[r * cols + c];
+    free(from);
+    return st;
+}
+
+enum weft_status weft_llmc_read(const struct weft_llmc *f, const char *name, uint32_t rank,
+                                const uint64_t *shape, float *out, struct weft_error *err)
+{
+    size_t kind;
+    uint32_t layer;
+    if (!find(f, name, &kind, &layer))
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s has no %.100s", f->path, name);
+    const struct kind *k = &kinds[kind];
+    uint64_t rows, cols;
+    shape_of(f, kind, &rows, &cols);
+    uint64_t at = f->begin[kind] + layer * rows * cols;
+    if (kind == 0)
+        rows = f->model.vocab; /* without the padding */
+    uint64_t first = k->turned ? cols : rows, second = k->turned ? rows : cols;
+    if (rank != (k->cols == 0 ? 1U : 2U) || shape[0] != first ||
+        (rank == 2 && shape[1] != second))
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: %.100s has another shape than it should",
+                         f->path, name);
+    if (k->turned)
+        return read_turned(f, at, rows, cols, out, err);
+    return read_elements(f, at, rows * cols, out, err);
+}

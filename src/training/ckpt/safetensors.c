@@ -1,0 +1,498 @@
+/* Reading.  The header is looked at twice: once byte by byte, so that nothing that is too deep or
+ * has too many parts reaches the JSON parser, and then by what it says. */
+#include "training/ckpt/safetensors.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/size.h"
+#include "training/ckpt/file.h"
+#include "training/ckpt/half.h"
+#include "training/ckpt/safetensors_priv.h"
+
+_Static_assert(sizeof(off_t) == 8, "files of more than 2 GiB need a 64-bit off_t");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the numbers are copied as they are");
+
+enum {
+    LENGTH_BYTES = 8,
+    MAX_DEPTH = 4,
+    /* Each tensor has at most 2 + 7 + 1 commas inside and one after it; the rest is metadata. */
+    MAX_COMMAS = 16 * WEFT_SAFETENSORS_MAX_TENSORS,
+    CHUNK = 8192, /* elements that are converted at a time */
+};
+
+struct weft_safetensors {
+    int fd;              /* -1: in memory */
+    const char *bytes;   /* borrowed, when in memory */
+    char *path;          /* owned */
+    uint64_t size;       /* of the whole file */
+    uint64_t data_start; /* where the header ends */
+    json_t *header;      /* owned: the names and the metadata are its strings */
+    json_t *metadata;    /* borrowed from it; NULL: none */
+    struct weft_safetensors_tensor *tensors;        /* owned: by offset */
+    const struct weft_safetensors_tensor **by_name; /* owned: the same by name */
+    size_t n_tensors;
+};
+
+static const struct dtype {
+    const char *name;
+    uint8_t bits;
+    bool readable;
+    enum weft_type type;
+} dtypes[] = {
+    {"F32", 32, true, WEFT_F32},        {"BF16", 16, true, WEFT_BF16},
+    {"F16", 16, true, WEFT_F16},        {.name = "BOOL", .bits = 8},
+    {.name = "U8", .bits = 8},          {.name = "I8", .bits = 8},
+    {.name = "U16", .bits = 16},        {.name = "I16", .bits = 16},
+    {.name = "U32", .bits = 32},        {.name = "I32", .bits = 32},
+    {.name = "U64", .bits = 64},        {.name = "I64", .bits = 64},
+    {.name = "F64", .bits = 64},        {.name = "C64", .bits = 64},
+    {.name = "F8_E5M2", .bits = 8},     {.name = "F8_E4M3", .bits = 8},
+    {.name = "F8_E8M0", .bits = 8},     {.name = "F8_E5M2FNUZ", .bits = 8},
+    {.name = "F8_E4M3FNUZ", .bits = 8}, {.name = "F4", .bits = 4},
+    {.name = "F6_E2M3", .bits = 6},     {.name = "F6_E3M2", .bits = 6},
+};
+
+const char *weft_safetensors_name_fault(const char *name)
+{
+    if (name[0] == '\0')
+        return "is empty";
+    if (strlen(name) > WEFT_SAFETENSORS_MAX_NAME)
+        return "has more than 512 bytes";
+    if (!weft_is_printable(name))
+        return "has bytes that are not printable ASCII";
+    if (strchr(name, '/') != NULL || strstr(name, "..") != NULL)
+        return "has '/' or '..' in it";
+    if (strcmp(name, "__metadata__") == 0)
+        return "is the metadata's";
+    return NULL;
+}
+
+static enum weft_status read_bytes(const struct weft_safetensors *s, uint64_t offset, void *out,
+                                   size_t n, struct weft_error *err)
+{
+    if (s->fd >= 0)
+        return weft_file_read_at(s->fd, s->path, offset, out, n, err);
+    if (n > 0)
+        memcpy(out, s->bytes + offset, n);
+    return WEFT_OK;
+}
+
+/* -- the header's text --------------------------------------------------------------------- */
+
+/* Depth and commas, outside of strings.  Whether it is JSON is for the parser to say. */
+static enum weft_status scan_header(const struct weft_safetensors *s, const char *text,
+                                    size_t len, struct weft_error *err)
+{
+    size_t depth = 0, n_commas = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+        if (in_string) {
+            if (c == '\\')
+                i++;
+            else if (c == '"')
+                in_string = false;
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            if (++depth > MAX_DEPTH)
+                return WEFT_FAIL(err, WEFT_CKPT,
+                                 "%.160s: byte %zu: the header is nested deeper than %d levels",
+                                 s->path, i + LENGTH_BYTES, MAX_DEPTH);
+        } else if (c == '}' || c == ']') {
+            depth -= depth > 0;
+        } else if (c == ',' && ++n_commas > MAX_COMMAS) {
+            return WEFT_FAIL(err, WEFT_CKPT,
+                             "%.160s: byte %zu: the header has more than %d parts", s->path,
+                             i + LENGTH_BYTES, MAX_COMMAS);
+        }
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status parse_header(struct weft_safetensors *s, const char *text, size_t len,
+                                     struct weft_error *err)
+{
+    if (text[0] != '{')
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: byte %d: the header does not begin with '{'",
+                         s->path, LENGTH_BYTES);
+    size_t end = len;
+    while (text[end - 1] == ' ')
+        end--;
+    if (text[end - 1] != '}')
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s: byte %zu: the header ends in something else than '}' and "
+                         "spaces",
+                         s->path, end - 1 + LENGTH_BYTES);
+    WEFT_TRY(scan_header(s, text, end, err));
+    json_error_t why;
+    s->header = json_loadb(text, end, JSON_REJECT_DUPLICATES, &why);
+    if (s->header == NULL)
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: byte %d: the header is no JSON: %s", s->path,
+                         why.position + LENGTH_BYTES, weft_printable(why.text).at);
+    return WEFT_OK;
+}
+
+static enum weft_status load_header(struct weft_safetensors *s, struct weft_error *err)
+{
+    unsigned char length[LENGTH_BYTES];
+    if (s->size < LENGTH_BYTES)
+        return WEFT_FAIL(
+            err, WEFT_CKPT,
+            "%.160s has %" PRIu64
+            " bytes: a safetensors file begins with %d bytes that say how long its "
+            "header is",
+            s->path, s->size, LENGTH_BYTES);
+    WEFT_TRY(read_bytes(s, 0, length, sizeof length, err));
+    uint64_t n = 0;
+    for (int i = LENGTH_BYTES - 1; i >= 0; i--)
+        n = n << 8 | length[i];
+    if (n > s->size - LENGTH_BYTES)
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s: byte 0: the header is said to have %" PRIu64
+                         " bytes, but only %" PRIu64 " follow: the file is cut, or is none",
+                         s->path, n, s->size - LENGTH_BYTES);
+    if (n > WEFT_SAFETENSORS_MAX_HEADER)
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s: byte 0: the header has %" PRIu64
+                         " bytes: at most %d are read",
+                         s->path, n, WEFT_SAFETENSORS_MAX_HEADER);
+    if (n < 2)
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s: byte 0: the header has %" PRIu64 " bytes: there is none",
+                         s->path, n);
+    s->data_start = LENGTH_BYTES + n;
+    char *text = malloc((size_t)n);
+    if (text == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a header of %" PRIu64 " bytes", s->path, n);
+    enum weft_status st = read_bytes(s, LENGTH_BYTES, text, (size_t)n, err);
+    if (st == WEFT_OK)
+        st = parse_header(s, text, (size_t)n, err);
+    free(text);
+    return st;
+}
+
+/* -- what the header says ------------------------------------------------------------------ */
+
+#define FAIL_TENSOR(s, err, name, ...) fail_tensor((s), (err), __LINE__, (name), __VA_ARGS__)
+
+static enum weft_status fail_tensor(const struct weft_safetensors *s, struct weft_error *err,
+                                    int line, const char *name, const char *what)
+{
+    return weft_error_set(err, WEFT_CKPT, __FILE__, line, "%.160s: tensor '%s' %s", s->path,
+                          weft_printable(name).at, what);
+}
+
+/* A list of integers that are 0 or more; *n says how many there may be, then how many there are. */
+static bool read_list(const json_t *list, uint64_t *out, size_t *n)
+{
+    if (!json_is_array(list) || json_array_size(list) > *n)
+        return false;
+    *n = json_array_size(list);
+    for (size_t i = 0; i < *n; i++) {
+        const json_t *v = json_array_get(list, i);
+        if (!json_is_integer(v) || json_integer_value(v) < 0)
+            return false;
+        out[i] = (uint64_t)json_integer_value(v);
+    }
+    return true;
+}
+
+static const struct dtype *find_dtype(const char *name)
+{
+    for (size_t i = 0; i < WEFT_LEN(dtypes); i++)
+        if (strcmp(name, dtypes[i].name) == 0)
+            return &dtypes[i];
+    return NULL;
+}
+
+/* Elements, or false when there are too many to count. */
+static bool count_elements(const uint64_t *shape, size_t rank, uint64_t *n)
+{
+    *n = 1;
+    for (size_t i = 0; i < rank; i++)
+        if (!weft_size_mul(*n, shape[i], n))
+            return false;
+    return true;
+}
+
+static enum weft_status read_extent(const struct weft_safetensors *s,
+                                    struct weft_safetensors_tensor *t, const struct dtype *d,
+                                    struct weft_error *err)
+{
+    uint64_t n_bits;
+    if (!count_elements(t->shape, t->rank, &t->n) || !weft_size_mul(t->n, d->bits, &n_bits))
+        return FAIL_TENSOR(s, err, t->name, "has a shape of more elements than can be counted");
+    if (n_bits % 8 != 0)
+        return FAIL_TENSOR(s, err, t->name, "does not fill whole bytes");
+    if (t->begin > t->end)
+        return FAIL_TENSOR(s, err, t->name, "ends before it begins");
+    if (t->end > s->size - s->data_start)
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s: tensor '%s' ends at byte %" PRIu64 " of the data, which has "
+                         "%" PRIu64 ": the file is cut",
+                         s->path, weft_printable(t->name).at, t->end, s->size - s->data_start);
+    if (t->end - t->begin != n_bits / 8)
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s: tensor '%s' has %" PRIu64
+                         " bytes in data_offsets, but %" PRIu64 " by its shape and dtype",
+                         s->path, weft_printable(t->name).at, t->end - t->begin, n_bits / 8);
+    return WEFT_OK;
+}
+
+static enum weft_status read_tensor(const struct weft_safetensors *s, const char *name,
+                                    const json_t *info, struct weft_safetensors_tensor *t,
+                                    struct weft_error *err)
+{
+    const char *fault = weft_safetensors_name_fault(name);
+    if (fault != NULL)
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: the name of tensor '%s' %s", s->path,
+                         weft_printable(name).at, fault);
+    if (!json_is_object(info))
+        return FAIL_TENSOR(s, err, name, "is no object");
+    const char *dtype = json_string_value(json_object_get(info, "dtype"));
+    uint64_t offsets[2];
+    size_t rank = WEFT_SAFETENSORS_MAX_RANK, n_offsets = 2;
+    *t = (struct weft_safetensors_tensor){.name = name};
+    if (dtype == NULL)
+        return FAIL_TENSOR(s, err, name, "has no dtype, which is a string");
+    if (!read_list(json_object_get(info, "shape"), t->shape, &rank))
+        return FAIL_TENSOR(s, err, name, "has no shape, which is a list of at most 8 integers");
+    if (!read_list(json_object_get(info, "data_offsets"), offsets, &n_offsets) ||
+        n_offsets != 2)
+        return FAIL_TENSOR(s, err, name, "has no data_offsets, which are two integers");
+    if (json_object_size(info) != 3)
+        return FAIL_TENSOR(s, err, name, "has keys beside dtype, shape and data_offsets");
+    const struct dtype *d = find_dtype(dtype);
+    if (d == NULL)
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s: tensor '%s' has the dtype '%s', which is not "
+                         "known",
+                         s->path, weft_printable(name).at, weft_printable(dtype).at);
+    t->dtype = d->name;
+    t->readable = d->readable;
+    t->type = d->type;
+    t->rank = (uint32_t)rank;
+    t->begin = offsets[0];
+    t->end = offsets[1];
+    return read_extent(s, t, d, err);
+}
+
+static enum weft_status check_metadata(const struct weft_safetensors *s, struct weft_error *err)
+{
+    const char *key;
+    json_t *value;
+    if (!json_is_object(s->metadata))
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: __metadata__ is no object", s->path);
+    json_object_foreach(s->metadata, key, value) if (!json_is_string(value)) return WEFT_FAIL(
+        err, WEFT_CKPT, "%.160s: __metadata__ '%s' is no string", s->path,
+        weft_printable(key).at);
+    return WEFT_OK;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct weft_safetensors_tensor *x = a, *y = b;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    if (x->end != y->end)
+        return x->end < y->end ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct weft_safetensors_tensor *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+/* Every byte of the data belongs to just one tensor. */
+static enum weft_status check_places(const struct weft_safetensors *s, struct weft_error *err)
+{
+    uint64_t end = 0;
+    for (size_t i = 0; i < s->n_tensors; i++) {
+        const struct weft_safetensors_tensor *t = &s->tensors[i];
+        if (t->begin != end)
+            return WEFT_FAIL(err, WEFT_CKPT,
+                             "%.160s: tensor '%s' begins at byte %" PRIu64
+                             " of the data, but the one before it ends at %" PRIu64 ": %s",
+                             s->path, weft_printable(t->name).at, t->begin, end,
+                             t->begin < end ? "they overlap" : "there is a hole");
+        end = t->end;
+    }
+    if (end != s->size - s->data_start)
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s: byte %" PRIu64 ": %" PRIu64
+                         " bytes follow that belong to no tensor",
+                         s->path, s->data_start + end, s->size - s->data_start - end);
+    return WEFT_OK;
+}
+
+static enum weft_status list_tensors(struct weft_safetensors *s, struct weft_error *err)
+{
+    s->metadata = json_object_get(s->header, "__metadata__");
+    if (s->metadata != NULL)
+        WEFT_TRY(check_metadata(s, err));
+    size_t n = json_object_size(s->header) - (s->metadata != NULL);
+    if (n > WEFT_SAFETENSORS_MAX_TENSORS)
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s has %zu tensors: at most %d are read", s->path,
+                         n, WEFT_SAFETENSORS_MAX_TENSORS);
+    s->tensors = calloc(n + 1, sizeof *s->tensors);
+    s->by_name = calloc(n + 1, sizeof *s->by_name);
+    if (s->tensors == NULL || s->by_name == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a list of %zu tensors", s->path, n);
+    const char *name;
+    json_t *info;
+    json_object_foreach(s->header, name, info) if (info != s->metadata)
+        WEFT_TRY(read_tensor(s, name, info, &s->tensors[s->n_tensors++], err));
+    qsort(s->tensors, n, sizeof *s->tensors, compare_places);
+    WEFT_TRY(check_places(s, err));
+    for (size_t i = 0; i < n; i++)
+        s->by_name[i] = &s->tensors[i];
+    qsort(s->by_name, n, sizeof *s->by_name, compare_names);
+    return WEFT_OK;
+}
+
+/* -- opening and asking -------------------------------------------------------------------- */
+
+static struct weft_safetensors *new_file(const char *path)
+{
+    struct weft_safetensors *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return NULL;
+    s->fd = -1;
+    s->path = strdup(path);
+    if (s->path == NULL) {
+        weft_safetensors_free(s);
+        return NULL;
+    }
+    return s;
+}
+
+/* Takes s: it is the caller's in *out, or freed. */
+static enum weft_status load(struct weft_safetensors *s, struct weft_safetensors **out,
+                             struct weft_error *err)
+{
+    enum weft_status st = load_header(s, err);
+    if (st == WEFT_OK)
+        st = list_tensors(s, err);
+    if (st == WEFT_OK)
+        *out = s;
+    else
+        weft_safetensors_free(s);
+    return st;
+}
+
+enum weft_status weft_safetensors_open(const char *path, struct weft_safetensors **out,
+                                       struct weft_error *err)
+{
+    struct weft_safetensors *s = new_file(path);
+    if (s == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "a handle for %.160s", path);
+    enum weft_status st = weft_file_open(path, &s->fd, &s->size, err);
+    if (st != WEFT_OK) {
+        weft_safetensors_free(s);
+        return st;
+    }
+    return load(s, out, err);
+}
+
+enum weft_status weft_safetensors_open_bytes(const void *bytes, size_t len, const char *source,
+                                             struct weft_safetensors **out,
+                                             struct weft_error *err)
+{
+    struct weft_safetensors *s = new_file(source);
+    if (s == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "a handle for %.160s", source);
+    s->bytes = bytes;
+    s->size = len;
+    return load(s, out, err);
+}
+
+void weft_safetensors_free(struct weft_safetensors *s)
+{
+    if (s == NULL)
+        return;
+    if (s->fd >= 0)
+        close(s->fd);
+    json_decref(s->header);
+    free(s->tensors);
+    free(s->by_name);
+    free(s->path);
+    free(s);
+}
+
+size_t weft_safetensors_count(const struct weft_safetensors *s)
+{
+    return s->n_tensors;
+}
+
+const struct weft_safetensors_tensor *weft_safetensors_at(const struct weft_safetensors *s,
+                                                          size_t i)
+{
+    return &s->tensors[i];
+}
+
+const struct weft_safetensors_tensor *weft_safetensors_find(const struct weft_safetensors *s,
+                                                            const char *name)
+{
+    struct weft_safetensors_tensor wanted = {.name = name};
+    const struct weft_safetensors_tensor *key = &wanted, **found;
+    found = bsearch(&key, s->by_name, s->n_tensors, sizeof *s->by_name, compare_names);
+    return found != NULL ? *found : NULL;
+}
+
+const char *weft_safetensors_metadata(const struct weft_safetensors *s, const char *key)
+{
+    return json_string_value(json_object_get(s->metadata, key));
+}
+
+const char *weft_safetensors_path(const struct weft_safetensors *s)
+{
+    return s->path;
+}
+
+/* -- the numbers --------------------------------------------------------------------------- */
+
+static void widen(const uint16_t *halves, size_t n, enum weft_type type, float *out)
+{
+    if (type == WEFT_BF16) {
+        for (size_t i = 0; i < n; i++)
+            out[i] = weft_f32_of_bf16(halves[i]);
+    } else {
+        for (size_t i = 0; i < n; i++)
+            out[i] = weft_f32_of_f16(halves[i]);
+    }
+}
+
+enum weft_status weft_safetensors_read(const struct weft_safetensors *s,
+                                       const struct weft_safetensors_tensor *t, uint64_t first,
+                                       size_t n, float *out, struct weft_error *err)
+{
+    if (!t->readable)
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s: tensor '%s' has the dtype %s: weft reads F32, BF16 and F16",
+                         s->path, weft_printable(t->name).at, t->dtype);
+    if (first > t->n || n > t->n - first)
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s: tensor '%s' has %" PRIu64 " elements: %zu from %" PRIu64
+                         " on are too many",
+                         s->path, weft_printable(t->name).at, t->n, n, first);
+    uint64_t offset = s->data_start + t->begin + first * weft_type_size(t->type);
+    if (t->type == WEFT_F32)
+        return read_bytes(s, offset, out, n * sizeof *out, err);
+    uint16_t halves[CHUNK];
+    for (size_t i = 0; i < n; i += CHUNK) {
+        size_t part = weft_size_min(n - i, CHUNK);
+        WEFT_TRY(read_bytes(s, offset + 2 * i, halves, 2 * part, err));
+        widen(halves, part, t->type, out + i);
+    }
+    return WEFT_OK;
+}

@@ -1,0 +1,380 @@
+/* The directory of checkpoints: names, what is in it, what is removed from it.  Whatever lies below
+ * it is opened through its descriptor and never by way of a symbolic link. */
+#define _GNU_SOURCE /* flock */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "training/ckpt/file.h"
+#include "training/ckpt/store_priv.h"
+
+/* -- names --------------------------------------------------------------------------------- */
+
+#define FILE_PREFIX "rank-"
+#define FILE_SUFFIX ".safetensors"
+#define STEP_PREFIX "step-"
+#define TEMPORARY_SUFFIX ".tmp"
+
+void weft_store_step_name(uint64_t step, char out[STORE_STEP_NAME])
+{
+    snprintf(out, STORE_STEP_NAME, STEP_PREFIX "%08" PRIu64, step);
+}
+
+bool weft_store_step_parse(const char *name, uint64_t *step)
+{
+    size_t prefix = strlen(STEP_PREFIX);
+    if (strncmp(name, STEP_PREFIX, prefix) != 0)
+        return false;
+    size_t digits = strspn(name + prefix, "0123456789");
+    if (digits < 8 || digits > 19 || name[prefix + digits] != '\0')
+        return false;
+    /* Only the one way in which we write a number: no step has two directories. */
+    char again[STORE_STEP_NAME];
+    *step = strtoull(name + prefix, NULL, 10);
+    weft_store_step_name(*step, again);
+    return *step <= STORE_MAX_STEP && strcmp(again, name) == 0;
+}
+
+void weft_store_file_name(uint32_t rank, char out[STORE_FILE_NAME])
+{
+    snprintf(out, STORE_FILE_NAME, FILE_PREFIX "%05" PRIu32 FILE_SUFFIX, rank);
+}
+
+bool weft_store_is_file_name(const char *name)
+{
+    size_t prefix = strlen(FILE_PREFIX);
+    if (strncmp(name, FILE_PREFIX, prefix) != 0)
+        return false;
+    return strspn(name + prefix, "0123456789") == 5 &&
+           strcmp(name + prefix + 5, FILE_SUFFIX) == 0;
+}
+
+void weft_store_temporary_name(uint64_t step, const char *run, char out[STORE_TEMPORARY_NAME])
+{
+    char name[STORE_STEP_NAME];
+    weft_store_step_name(step, name);
+    snprintf(out, STORE_TEMPORARY_NAME, ".%s.%s" TEMPORARY_SUFFIX, name, run);
+}
+
+static bool is_temporary_name(const char *name)
+{
+    size_t len = strlen(name), suffix = strlen(TEMPORARY_SUFFIX);
+    return strncmp(name, "." STEP_PREFIX, strlen("." STEP_PREFIX)) == 0 && len > suffix &&
+           strcmp(name + len - suffix, TEMPORARY_SUFFIX) == 0;
+}
+
+const char *weft_store_run_fault(const char *run)
+{
+    size_t len = strlen(run);
+    if (len == 0 || len > WEFT_STORE_MAX_RUN)
+        return "is empty or longer than 64 characters";
+    if (strspn(run, "0123456789abcdefghijklmnopqrstuvwxyz"
+                    "ABCDEFGHIJKLMNOPQRSTUVWXYZ._-") != len)
+        return "has other characters than letters, digits, '.', '_' and '-'";
+    return NULL;
+}
+
+/* -- opening and listing ------------------------------------------------------------------- */
+
+enum weft_status weft_store_open_root(const char *root, int *fd, struct weft_error *err)
+{
+    int opened = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (opened < 0)
+        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be opened: %s", root, strerror(errno));
+    *fd = opened;
+    return WEFT_OK;
+}
+
+int weft_store_open_inside(int root_fd, const char *name)
+{
+    return openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+enum weft_status weft_store_sync_dir(int fd, const char *path, struct weft_error *err)
+{
+    /* Some network file systems cannot sync a directory and say EINVAL: then there is nothing to
+     * be done. */
+    if (fsync(fd) != 0 && errno != EINVAL)
+        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be synced: %s", path, strerror(errno));
+    return WEFT_OK;
+}
+
+/* A stream over a directory that is open: its own descriptor, which begins at the start. */
+static DIR *list_open(int fd)
+{
+    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    if (dir == NULL && copy >= 0)
+        close(copy);
+    return dir;
+}
+
+static int compare_steps(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x > y ? -1 : x < y;
+}
+
+enum weft_status weft_store_list(const char *root, int root_fd, uint64_t **steps, size_t *n,
+                                 struct weft_error *err)
+{
+    DIR *dir = list_open(root_fd);
+    if (dir == NULL)
+        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be listed: %s", root, strerror(errno));
+    uint64_t *found = NULL, step;
+    size_t n_found = 0, cap = 0;
+    enum weft_status st = WEFT_OK;
+    errno = 0;
+    for (struct dirent *e = readdir(dir); e != NULL && st == WEFT_OK; e = readdir(dir)) {
+        if (weft_store_step_parse(e->d_name, &step)) {
+            if (n_found == cap) {
+                cap = cap == 0 ? 16 : 2 * cap;
+                uint64_t *larger = realloc(found, cap * sizeof *found);
+                if (larger == NULL) {
+                    st = WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu checkpoints", cap);
+                    break;
+                }
+                found = larger;
+            }
+            found[n_found++] = step;
+        }
+        errno = 0;
+    }
+    if (st == WEFT_OK && errno != 0)
+        st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be listed: %s", root, strerror(errno));
+    closedir(dir);
+    if (st != WEFT_OK) {
+        free(found);
+        return st;
+    }
+    if (n_found > 0)
+        qsort(found, n_found, sizeof *found, compare_steps);
+    *steps = found;
+    *n = n_found;
+    return WEFT_OK;
+}
+
+/* -- removing ------------------------------------------------------------------------------ */
+
+static bool is_ours(const char *name)
+{
+    return weft_store_is_file_name(name) || strcmp(name, STORE_MANIFEST) == 0 ||
+           strcmp(name, STORE_TOKENIZER) == 0;
+}
+
+static enum weft_status remove_files(int fd, const char *path, struct weft_error *err)
+{
+    DIR *dir = list_open(fd);
+    if (dir == NULL)
+        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be listed: %s", path, strerror(errno));
+    int why = 0;
+    for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir))
+        if (is_ours(e->d_name) && unlinkat(fd, e->d_name, 0) != 0 && errno != ENOENT)
+            why = errno;
+    closedir(dir);
+    if (why != 0)
+        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be emptied: %s", path, strerror(why));
+    return WEFT_OK;
+}
+
+enum weft_status weft_store_remove_dir(const char *root, int root_fd, const char *name,
+                                       struct weft_error *err)
+{
+    int fd = weft_store_open_inside(root_fd, name);
+    if (fd < 0 && errno == ENOENT)
+        return WEFT_OK;
+    if (fd < 0)
+        return WEFT_FAIL(err, WEFT_IO, "%.160s/%s cannot be removed: %s", root, name,
+                         errno == ELOOP ? "it is no directory" : strerror(errno));
+    char *path = weft_path_join(root, name);
+    enum weft_status st = WEFT_OK;
+    if (path == NULL)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "the name of a directory");
+    /* Without its manifest it is no checkpoint, whatever happens next. */
+    else if (unlinkat(fd, STORE_MANIFEST, 0) != 0 && errno != ENOENT)
+        st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be removed: %s", path, strerror(errno));
+    else
+        st = remove_files(fd, path, err);
+    close(fd);
+    if (st == WEFT_OK && unlinkat(root_fd, name, AT_REMOVEDIR) != 0 && errno != ENOENT &&
+        errno != ENOTEMPTY && errno != EEXIST)
+        st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be removed: %s", path, strerror(errno));
+    free(path);
+    return st;
+}
+
+enum weft_status weft_store_discard(const char *root, uint64_t step, struct weft_error *err)
+{
+    int fd = -1;
+    char name[STORE_STEP_NAME];
+    WEFT_TRY(weft_store_open_root(root, &fd, err));
+    weft_store_step_name(step, name);
+    enum weft_status st = weft_store_remove_dir(root, fd, name, err);
+    close(fd);
+    return st;
+}
+
+/* The place in the list of the keep-th checkpoint that is whole; n when there are fewer. */
+static enum weft_status find_last_kept(const char *root, int fd, const uint64_t *steps,
+                                       size_t n, size_t keep, size_t *last,
+                                       struct weft_error *err)
+{
+    size_t i = 0;
+    for (size_t n_whole = 0; i < n; i++) {
+        char name[STORE_STEP_NAME];
+        struct weft_store *s = NULL;
+        struct weft_error why;
+        weft_store_step_name(steps[i], name);
+        enum weft_status st = weft_store_open_at(root, fd, name, &s, &why);
+        weft_store_free(s);
+        if (st == WEFT_NOMEM) /* that says nothing about the checkpoint */
+            return WEFT_FAIL(err, st, "%s", why.msg);
+        if (st == WEFT_OK && ++n_whole == keep)
+            break;
+    }
+    *last = i;
+    return WEFT_OK;
+}
+
+/* The oldest first, so that what a crash leaves is always the newest.  One that cannot be removed
+ * does not keep the others, and is what the error is about. */
+static enum weft_status remove_after(const char *root, int fd, const uint64_t *steps, size_t n,
+                                     size_t last, struct weft_error *err)
+{
+    enum weft_status st = WEFT_OK;
+    for (size_t i = n; i > last + 1; i--) {
+        char name[STORE_STEP_NAME];
+        weft_store_step_name(steps[i - 1], name);
+        enum weft_status removed =
+            weft_store_remove_dir(root, fd, name, st == WEFT_OK ? err : NULL);
+        st = st == WEFT_OK ? removed : st;
+    }
+    return st == WEFT_OK ? weft_store_sync_dir(fd, root, err) : st;
+}
+
+enum weft_status weft_store_prune(const char *root, size_t keep, struct weft_error *err)
+{
+    if (keep == 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "at least one checkpoint must be kept");
+    int fd;
+    uint64_t *steps = NULL;
+    size_t n = 0, last = 0;
+    WEFT_TRY(weft_store_open_root(root, &fd, err));
+    enum weft_status st = weft_store_list(root, fd, &steps, &n, err);
+    if (st == WEFT_OK)
+        st = find_last_kept(root, fd, steps, n, keep, &last, err);
+    if (st == WEFT_OK)
+        st = remove_after(root, fd, steps, n, last, err);
+    free(steps);
+    close(fd);
+    return st;
+}
+
+enum weft_status weft_store_abandon(const char *root, uint64_t step, const char *run,
+                                    struct weft_error *err)
+{
+    int fd;
+    char name[STORE_TEMPORARY_NAME];
+    if (weft_store_run_fault(run) != NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "the name of run '%s' %s", weft_printable(run).at,
+                         weft_store_run_fault(run));
+    WEFT_TRY(weft_store_open_root(root, &fd, err));
+    weft_store_temporary_name(step, run, name);
+    enum weft_status st = weft_store_remove_dir(root, fd, name, err);
+    close(fd);
+    return st;
+}
+
+/* -- at the start of a run ----------------------------------------------------------------- */
+
+/* Removes what nobody has open.  Where directories cannot be locked, nothing is removed. */
+static void remove_stale(const char *root, int root_fd, const char *name,
+                         struct weft_text *removed)
+{
+    int fd = weft_store_open_inside(root_fd, name);
+    if (fd < 0)
+        return;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+        weft_store_remove_dir(root, root_fd, name, NULL) == WEFT_OK && removed != NULL)
+        weft_text_addf(removed, "%s/%s: removed, a run that ended had not finished it\n", root,
+                       weft_printable(name).at);
+    close(fd);
+}
+
+static enum weft_status remove_all_stale(const char *root, int root_fd,
+                                         struct weft_text *removed, struct weft_error *err)
+{
+    DIR *dir = list_open(root_fd);
+    if (dir == NULL)
+        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be listed: %s", root, strerror(errno));
+    for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir))
+        if (is_temporary_name(e->d_name))
+            remove_stale(root, root_fd, e->d_name, removed);
+    closedir(dir);
+    return WEFT_OK;
+}
+
+/* All that a checkpoint needs, with a file of one byte. */
+static enum weft_status probe(const char *root, int root_fd, struct weft_error *err)
+{
+    char name[64], renamed[80];
+    snprintf(name, sizeof name, ".probe-%ld", (long)getpid());
+    snprintf(renamed, sizeof renamed, "%s-renamed", name);
+    unlinkat(root_fd, name, 0); /* of a process that died and had our number */
+    int fd = openat(root_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    bool works = fd >= 0 && write(fd, "", 1) == 1 && fsync(fd) == 0;
+    int why = errno;
+    if (works && renameat(root_fd, name, root_fd, renamed) != 0) {
+        works = false;
+        why = errno;
+    }
+    if (fd >= 0)
+        close(fd);
+    unlinkat(root_fd, name, 0);
+    unlinkat(root_fd, renamed, 0);
+    if (!works)
+        return WEFT_FAIL(err, WEFT_IO, "checkpoints cannot be written to %.160s: %s", root,
+                         strerror(why));
+    return weft_store_sync_dir(root_fd, root, err);
+}
+
+enum weft_status weft_store_prepare(const char *root, struct weft_text *removed,
+                                    struct weft_error *err)
+{
+    int fd;
+    if (mkdir(root, 0777) == 0)
+        WEFT_TRY(weft_parent_sync(root, err));
+    else if (errno != EEXIST)
+        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be made: %s", root, strerror(errno));
+    WEFT_TRY(weft_store_open_root(root, &fd, err));
+    enum weft_status st = probe(root, fd, err);
+    if (st == WEFT_OK)
+        st = remove_all_stale(root, fd, removed, err);
+    close(fd);
+    return st;
+}
+
+enum weft_status weft_store_check_space(const char *root, uint64_t bytes,
+                                        struct weft_error *err)
+{
+    struct statvfs vfs;
+    if (statvfs(root, &vfs) != 0)
+        return WEFT_OK; /* the writing will tell */
+    double mib = 1 << 20, available = (double)vfs.f_bavail * (double)vfs.f_frsize;
+    if (vfs.f_blocks == 0 || available >= (double)bytes) /* some file systems do not count */
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_IO,
+                     "a checkpoint needs %.1f MiB, but only %.1f MiB are free at %.160s: free "
+                     "some space",
+                     (double)bytes / mib, available / mib, root);
+}

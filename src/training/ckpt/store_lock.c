@@ -1,0 +1,123 @@
+/* One run in a directory at a time.  A lock of the system and not the presence of a file: it goes
+ * with its process, also when that is killed. */
+#define _GNU_SOURCE /* flock, gethostname */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "training/ckpt/file.h"
+#include "training/ckpt/store.h"
+
+struct weft_store_lock {
+    int fd;
+};
+
+enum { OWNER_CHARS = 200, ATTEMPTS = 4 };
+
+/* Who we are, for whoever comes next.  That it cannot be written does not matter. */
+static void write_owner(int fd)
+{
+    char host[80] = "", when[40] = "", text[OWNER_CHARS];
+    time_t now = time(NULL);
+    struct tm tm;
+    if (gethostname(host, sizeof host - 1) != 0)
+        strcpy(host, "unknown");
+    if (gmtime_r(&now, &tm) != NULL)
+        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", &tm);
+    int n = snprintf(text, sizeof text, "pid %ld on host %s since %s\n", (long)getpid(), host,
+                     when);
+    if (ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)n, 0) < 0)
+        return;
+}
+
+static enum weft_status refuse(int fd, const char *dir, struct weft_error *err)
+{
+    char text[OWNER_CHARS] = "";
+    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    text[n < 0 ? 0 : n] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "%.160s is locked by %s: wait for that run to end, or use another "
+                     "directory",
+                     dir, text[0] == '\0' ? "another run" : weft_printable(text).at);
+}
+
+static enum weft_status take(int fd, const char *path, const char *dir, struct weft_error *err)
+{
+    struct stat st, now;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        return WEFT_FAIL(err, WEFT_IO, "%.160s/lock is no regular file", dir);
+    /* weft_store_is_locked() of another process has it for a moment. */
+    int taken = flock(fd, LOCK_EX | LOCK_NB);
+    for (int i = 0; taken != 0 && errno == EWOULDBLOCK && i < ATTEMPTS; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        taken = flock(fd, LOCK_EX | LOCK_NB);
+    }
+    if (taken == 0) {
+        /* Whoever held it may have removed it before it let go, and this is no lock any more. */
+        if (stat(path, &now) != 0 || now.st_ino != st.st_ino || now.st_dev != st.st_dev)
+            return WEFT_FAIL(err, WEFT_USAGE, "%.160s was locked until now: try again", dir);
+        write_owner(fd);
+        return WEFT_OK;
+    }
+    if (errno == EWOULDBLOCK)
+        return refuse(fd, dir, err);
+    return WEFT_FAIL(err, WEFT_IO, "%.160s/lock cannot be locked: %s", dir, strerror(errno));
+}
+
+enum weft_status weft_store_lock(const char *dir, struct weft_store_lock **out,
+                                 struct weft_error *err)
+{
+    char *path = weft_path_join(dir, "lock");
+    struct weft_store_lock *lock = malloc(sizeof *lock);
+    if (path == NULL || lock == NULL) {
+        free(path);
+        free(lock);
+        return WEFT_FAIL(err, WEFT_NOMEM, "a lock");
+    }
+    /* The file stays when the lock goes: only its holder may remove it. */
+    lock->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    enum weft_status st;
+    if (lock->fd < 0)
+        st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be opened: %s", path, strerror(errno));
+    else
+        st = take(lock->fd, path, dir, err);
+    free(path);
+    if (st == WEFT_OK)
+        *out = lock;
+    else
+        weft_store_unlock(lock);
+    return st;
+}
+
+void weft_store_unlock(struct weft_store_lock *lock)
+{
+    if (lock == NULL)
+        return;
+    if (lock->fd >= 0)
+        close(lock->fd);
+    free(lock);
+}
+
+int weft_store_is_locked(const char *dir)
+{
+    char *path = weft_path_join(dir, "lock");
+    int fd = path == NULL ? -1 : open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int answer = -1;
+    if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0)
+        answer = 0;
+    else if (fd >= 0 && errno == EWOULDBLOCK)
+        answer = 1;
+    if (fd >= 0)
+        close(fd); /* and the lock with it */
+    free(path);
+    return answer;
+}

@@ -1,0 +1,333 @@
+/* The manifest in memory: built by adding, then checked as a whole. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/size.h"
+#include "training/ckpt/safetensors_priv.h"
+#include "training/ckpt/store_priv.h"
+
+_Static_assert((int)WEFT_STORE_MAX_RANK == (int)WEFT_SAFETENSORS_MAX_RANK,
+               "a parameter has the shape of a tensor");
+
+const char *weft_store_what_name(enum weft_store_what what)
+{
+    static const char *const names[WEFT_STORE_N_WHAT] = {"value", "m", "v"};
+    return (size_t)what < WEFT_LEN(names) ? names[what] : "?";
+}
+
+/* -- building ------------------------------------------------------------------------------ */
+
+enum weft_status weft_manifest_new(uint64_t step, const char *run, const char *config,
+                                   const char *model, struct weft_manifest **out,
+                                   struct weft_error *err)
+{
+    struct weft_manifest *m = calloc(1, sizeof *m);
+    if (m != NULL) {
+        m->step = step;
+        m->run = strdup(run);
+        m->config = strdup(config);
+        m->model = strdup(model);
+        m->index = json_object();
+    }
+    if (m == NULL || m->run == NULL || m->config == NULL || m->model == NULL ||
+        m->index == NULL) {
+        weft_manifest_free(m);
+        return WEFT_FAIL(err, WEFT_NOMEM, "the manifest of a checkpoint");
+    }
+    *out = m;
+    return WEFT_OK;
+}
+
+void weft_manifest_free(struct weft_manifest *m)
+{
+    if (m == NULL)
+        return;
+    for (size_t i = 0; i < m->n_params; i++) {
+        free((char *)m->params[i].info.name);
+        free(m->params[i].pieces);
+    }
+    free(m->params);
+    free(m->files);
+    free(m->run);
+    free(m->config);
+    free(m->model);
+    json_decref(m->index);
+    free(m);
+}
+
+/* Room for one more of `size` bytes. */
+static enum weft_status grow(void **at, size_t n, size_t *cap, size_t size,
+                             struct weft_error *err)
+{
+    if (n < *cap)
+        return WEFT_OK;
+    size_t wanted = *cap < 8 ? 8 : *cap * 2, bytes;
+    void *larger = NULL;
+    if (weft_size_mul(wanted, size, &bytes))
+        larger = realloc(*at, bytes);
+    if (larger == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "a manifest with %zu parts", wanted);
+    *at = larger;
+    *cap = wanted;
+    return WEFT_OK;
+}
+
+enum weft_status weft_manifest_add_file(struct weft_manifest *m,
+                                        const struct weft_manifest_file *file,
+                                        struct weft_error *err)
+{
+    if (m->n_files >= WEFT_STORE_MAX_FILES)
+        return WEFT_FAIL(err, WEFT_CKPT, "a checkpoint has at most %d files",
+                         WEFT_STORE_MAX_FILES);
+    WEFT_TRY(grow((void **)&m->files, m->n_files, &m->files_cap, sizeof *m->files, err));
+    m->files[m->n_files++] = *file;
+    return WEFT_OK;
+}
+
+static enum weft_status check_shape(const char *name, uint32_t rank, const uint64_t *shape,
+                                    uint64_t *n, struct weft_error *err)
+{
+    const char *fault = weft_safetensors_name_fault(name);
+    if (fault != NULL)
+        return WEFT_FAIL(err, WEFT_CKPT, "the name of parameter '%s' %s",
+                         weft_printable(name).at, fault);
+    if (rank > WEFT_STORE_MAX_RANK)
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "parameter '%s' has %" PRIu32 " dimensions: at most %d",
+                         weft_printable(name).at, rank, WEFT_STORE_MAX_RANK);
+    uint64_t count = 1, bytes;
+    bool fits = true;
+    for (uint32_t i = 0; i < rank; i++)
+        fits = fits && weft_size_mul(count, shape[i], &count);
+    if (!fits || !weft_size_mul(count, sizeof(float), &bytes) || bytes > INT64_MAX)
+        return WEFT_FAIL(err, WEFT_CKPT, "parameter '%s' has too many elements",
+                         weft_printable(name).at);
+    if (count == 0)
+        return WEFT_FAIL(err, WEFT_CKPT, "parameter '%s' has no elements",
+                         weft_printable(name).at);
+    *n = count;
+    return WEFT_OK;
+}
+
+static bool same_shape(const struct weft_store_param *p, uint32_t rank, const uint64_t *shape)
+{
+    return p->rank == rank && (rank == 0 || memcmp(p->shape, shape, rank * sizeof *shape) == 0);
+}
+
+enum weft_status weft_manifest_add_param(struct weft_manifest *m, const char *name,
+                                         uint32_t rank, const uint64_t *shape, size_t *place,
+                                         struct weft_error *err)
+{
+    const json_t *known = json_object_get(m->index, name);
+    if (known != NULL) {
+        size_t i = (size_t)json_integer_value(known);
+        if (!same_shape(&m->params[i].info, rank, shape))
+            return WEFT_FAIL(err, WEFT_CKPT, "parameter '%s' has two shapes",
+                             weft_printable(name).at);
+        *place = i;
+        return WEFT_OK;
+    }
+    struct weft_manifest_param p = {.info = {.rank = rank}};
+    WEFT_TRY(check_shape(name, rank, shape, &p.info.n, err));
+    if (rank > 0)
+        memcpy(p.info.shape, shape, rank * sizeof *shape);
+    WEFT_TRY(grow((void **)&m->params, m->n_params, &m->params_cap, sizeof *m->params, err));
+    p.info.name = strdup(name);
+    if (p.info.name == NULL ||
+        json_object_set_new(m->index, name, json_integer((json_int_t)m->n_params)) != 0) {
+        free((char *)p.info.name);
+        return WEFT_FAIL(err, WEFT_NOMEM, "the name of a parameter");
+    }
+    *place = m->n_params;
+    m->params[m->n_params++] = p;
+    return WEFT_OK;
+}
+
+enum weft_status weft_manifest_add_piece(struct weft_manifest *m, size_t param,
+                                         const struct weft_manifest_piece *piece,
+                                         struct weft_error *err)
+{
+    struct weft_manifest_param *p = &m->params[param];
+    if (piece->n == 0 || piece->n > p->info.n || piece->begin > p->info.n - piece->n)
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "parameter '%s' has %" PRIu64 " elements: a piece of %" PRIu64
+                         " from %" PRIu64 " is none of it",
+                         weft_printable(p->info.name).at, p->info.n, piece->n, piece->begin);
+    WEFT_TRY(grow((void **)&p->pieces, p->n_pieces, &p->pieces_cap, sizeof *p->pieces, err));
+    p->pieces[p->n_pieces++] = *piece;
+    p->info.has[piece->what] = true;
+    return WEFT_OK;
+}
+
+struct weft_manifest_param *weft_manifest_find(const struct weft_manifest *m, const char *name)
+{
+    const json_t *place = json_object_get(m->index, name);
+    return place == NULL ? NULL : &m->params[json_integer_value(place)];
+}
+
+enum weft_status weft_manifest_merge(struct weft_manifest *m, const struct weft_manifest *part,
+                                     struct weft_error *err)
+{
+    size_t first_file = m->n_files;
+    for (size_t i = 0; i < part->n_files; i++)
+        WEFT_TRY(weft_manifest_add_file(m, &part->files[i], err));
+    for (size_t i = 0; i < part->n_params; i++) {
+        const struct weft_manifest_param *p = &part->params[i];
+        size_t place;
+        WEFT_TRY(
+            weft_manifest_add_param(m, p->info.name, p->info.rank, p->info.shape, &place, err));
+        for (size_t k = 0; k < p->n_pieces; k++) {
+            struct weft_manifest_piece piece = p->pieces[k];
+            piece.file += first_file;
+            WEFT_TRY(weft_manifest_add_piece(m, place, &piece, err));
+        }
+    }
+    return WEFT_OK;
+}
+
+/* -- is it whole? -------------------------------------------------------------------------- */
+
+static int compare_pieces(const void *a, const void *b)
+{
+    const struct weft_manifest_piece *x = a, *y = b;
+    if (x->what != y->what)
+        return x->what < y->what ? -1 : 1;
+    return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+/* All elements, in the pieces of one what, which begin at `at`. */
+static enum weft_status check_tiles(const struct weft_manifest_param *p, size_t *at,
+                                    const char *source, struct weft_error *err)
+{
+    enum weft_store_what what = p->pieces[*at].what;
+    uint64_t end = 0;
+    for (; *at < p->n_pieces && p->pieces[*at].what == what; ++*at) {
+        const struct weft_manifest_piece *piece = &p->pieces[*at];
+        if (piece->begin != end)
+            return WEFT_FAIL(err, WEFT_CKPT,
+                             "%.160s: elements %" PRIu64 " .. %" PRIu64
+                             " of '%s' of parameter '%s' are %s",
+                             source, piece->begin < end ? piece->begin : end,
+                             (piece->begin < end ? end : piece->begin) - 1,
+                             weft_store_what_name(what), weft_printable(p->info.name).at,
+                             piece->begin < end ? "there twice" : "missing");
+        end = piece->begin + piece->n;
+    }
+    if (end != p->info.n)
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s: elements %" PRIu64 " .. %" PRIu64
+                         " of '%s' of parameter '%s' are missing",
+                         source, end, p->info.n - 1, weft_store_what_name(what),
+                         weft_printable(p->info.name).at);
+    return WEFT_OK;
+}
+
+static enum weft_status check_param(const struct weft_manifest *m,
+                                    struct weft_manifest_param *p, const char *source,
+                                    struct weft_error *err)
+{
+    const bool *all = m->params[0].info.has;
+    if (!p->info.has[WEFT_STORE_VALUE])
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: parameter '%s' has no value", source,
+                         weft_printable(p->info.name).at);
+    for (int w = 0; w < WEFT_STORE_N_WHAT; w++)
+        if (p->info.has[w] != all[w])
+            return WEFT_FAIL(err, WEFT_CKPT, "%.160s: parameter '%s' has %s '%s', unlike '%s'",
+                             source, weft_printable(p->info.name).at,
+                             p->info.has[w] ? "an" : "no",
+                             weft_store_what_name((enum weft_store_what)w),
+                             weft_printable(m->params[0].info.name).at);
+    qsort(p->pieces, p->n_pieces, sizeof *p->pieces, compare_pieces);
+    for (size_t at = 0; at < p->n_pieces;)
+        WEFT_TRY(check_tiles(p, &at, source, err));
+    return WEFT_OK;
+}
+
+static int compare_files(const void *a, const void *b)
+{
+    const struct weft_manifest_file *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+static enum weft_status check_file_names(const struct weft_manifest *m, const char *source,
+                                         struct weft_error *err)
+{
+    const struct weft_manifest_file **files = calloc(m->n_files + 1, sizeof *files);
+    if (files == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu files", m->n_files);
+    for (size_t i = 0; i < m->n_files; i++)
+        files[i] = &m->files[i];
+    qsort(files, m->n_files, sizeof *files, compare_files);
+    enum weft_status st = WEFT_OK;
+    for (size_t i = 1; i < m->n_files && st == WEFT_OK; i++)
+        if (strcmp(files[i - 1]->name, files[i]->name) == 0)
+            st = WEFT_FAIL(err, WEFT_CKPT, "%.160s: the file %s is there twice", source,
+                           files[i]->name);
+    free(files);
+    return st;
+}
+
+struct extent {
+    size_t file;
+    uint64_t begin, end; /* bytes of the file */
+};
+
+static int compare_extents(const void *a, const void *b)
+{
+    const struct extent *x = a, *y = b;
+    if (x->file != y->file)
+        return x->file < y->file ? -1 : 1;
+    return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+/* The pieces of a file follow its header and each other up to its end. */
+static enum weft_status check_extents(const struct weft_manifest *m, const struct extent *e,
+                                      size_t n, const char *source, struct weft_error *err)
+{
+    size_t i = 0;
+    for (size_t f = 0; f < m->n_files; f++) {
+        uint64_t end = m->files[f].header_bytes;
+        for (; i < n && e[i].file == f && e[i].begin == end; i++)
+            end = e[i].end;
+        if (end != m->files[f].bytes || (i < n && e[i].file == f))
+            return WEFT_FAIL(
+                err, WEFT_CKPT,
+                "%.160s: the pieces of %s do not follow each other from its header "
+                "to its end: byte %" PRIu64,
+                source, m->files[f].name, end);
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status check_files(const struct weft_manifest *m, const char *source,
+                                    struct weft_error *err)
+{
+    size_t n = 0, k = 0;
+    for (size_t i = 0; i < m->n_params; i++)
+        n += m->params[i].n_pieces;
+    struct extent *extents = calloc(n + 1, sizeof *extents);
+    if (extents == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu pieces", n);
+    for (size_t i = 0; i < m->n_params; i++)
+        for (size_t j = 0; j < m->params[i].n_pieces; j++) {
+            const struct weft_manifest_piece *p = &m->params[i].pieces[j];
+            extents[k++] = (struct extent){p->file, p->at, p->at + p->n * sizeof(float)};
+        }
+    qsort(extents, n, sizeof *extents, compare_extents);
+    enum weft_status st = check_extents(m, extents, n, source, err);
+    free(extents);
+    return st == WEFT_OK ? check_file_names(m, source, err) : st;
+}
+
+enum weft_status weft_manifest_check(struct weft_manifest *m, const char *source,
+                                     struct weft_error *err)
+{
+    if (m->n_params == 0)
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: there are no parameters", source);
+    for (size_t i = 0; i < m->n_params; i++)
+        WEFT_TRY(check_param(m, &m->params[i], source, err));
+    return check_files(m, source, err);
+}

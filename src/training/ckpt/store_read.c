@@ -1,0 +1,554 @@
+/* Reading a checkpoint.  Files are opened when they are needed and closed again: there may be more
+ * of them than a process can have open. */
+#define _GNU_SOURCE /* posix_fadvise's names */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/size.h"
+#include "training/ckpt/file.h"
+#include "training/ckpt/store_priv.h"
+
+struct weft_store {
+    char *path;              /* owned */
+    int fd;                  /* of the directory */
+    struct weft_manifest *m; /* owned */
+    struct place *places;    /* owned: all pieces, file by file from start to end */
+    size_t n_places;
+};
+
+struct place {
+    size_t file;
+    uint64_t at;
+    size_t param, piece;
+};
+
+/* -- files --------------------------------------------------------------------------------- */
+
+/* A regular file, right here: no link is followed, and no pipe holds us. */
+static enum weft_status open_file(const struct weft_store *s, const char *name, int *out,
+                                  uint64_t *size, struct weft_error *err)
+{
+    int fd = openat(s->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: %s is missing", s->path, name);
+    struct stat st;
+    bool regular = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    if ((fd < 0 && (errno == ELOOP || errno == ENXIO)) || (fd >= 0 && !regular)) {
+        if (fd >= 0)
+            close(fd);
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: %s is no regular file", s->path, name);
+    }
+    if (fd < 0)
+        return WEFT_FAIL(err, WEFT_IO, "%.160s: %s cannot be opened: %s", s->path, name,
+                         strerror(errno));
+    *out = fd;
+    *size = (uint64_t)st.st_size;
+    return WEFT_OK;
+}
+
+static enum weft_status open_shard(const struct weft_store *s, size_t file, int *fd,
+                                   struct weft_error *err)
+{
+    const struct weft_manifest_file *f = &s->m->files[file];
+    uint64_t size;
+    WEFT_TRY(open_file(s, f->name, fd, &size, err));
+    if (size == f->bytes)
+        return WEFT_OK;
+    close(*fd);
+    return WEFT_FAIL(err, WEFT_CKPT, "%.160s: %s has %" PRIu64 " bytes, not %" PRIu64, s->path,
+                     f->name, size, f->bytes);
+}
+
+static enum weft_status read_manifest(struct weft_store *s, struct weft_error *err)
+{
+    int fd;
+    uint64_t size;
+    WEFT_TRY(open_file(s, STORE_MANIFEST, &fd, &size, err));
+    char *path = weft_path_join(s->path, STORE_MANIFEST);
+    char *bytes = size <= STORE_MAX_MANIFEST ? malloc((size_t)size + 1) : NULL;
+    enum weft_status st;
+    if (size > STORE_MAX_MANIFEST)
+        st = WEFT_FAIL(err, WEFT_CKPT, "%.160s: its manifest is too long", s->path);
+    else if (path == NULL || bytes == NULL)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a manifest of %" PRIu64 " bytes", s->path,
+                       size);
+    else
+        st = weft_file_read_at(fd, path, 0, bytes, (size_t)size, err);
+    close(fd);
+    if (st == WEFT_OK)
+        st = weft_manifest_parse(bytes, (size_t)size, path, &s->m, err);
+    if (st == WEFT_OK)
+        st = weft_manifest_check(s->m, path, err);
+    free(path);
+    free(bytes);
+    return st;
+}
+
+/* The hash of n bytes from `at`. */
+static enum weft_status hash_range(const struct weft_store *s, int fd, const char *name,
+                                   uint64_t at, uint64_t n, struct weft_store_hash *hash,
+                                   struct weft_error *err)
+{
+    struct weft_store_hasher *hasher = weft_store_hasher_new();
+    char *block = malloc(STORE_BLOCK_BYTES);
+    char *path = weft_path_join(s->path, name);
+    enum weft_status st = WEFT_OK;
+    if (hasher == NULL || block == NULL || path == NULL)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "a buffer to read %.160s", s->path);
+    else
+        weft_store_hasher_begin(hasher);
+    while (st == WEFT_OK && n > 0) {
+        size_t part = (size_t)(n < STORE_BLOCK_BYTES ? n : STORE_BLOCK_BYTES);
+        st = weft_file_read_at(fd, path, at, block, part, err);
+        if (st == WEFT_OK)
+            weft_store_hasher_add(hasher, block, part);
+        at += part;
+        n -= part;
+    }
+    if (st == WEFT_OK)
+        *hash = weft_store_hasher_end(hasher);
+    if (hasher != NULL)
+        weft_store_hasher_free(hasher);
+    free(block);
+    free(path);
+    return st;
+}
+
+static bool same_hash(const struct weft_store_hash *a, const struct weft_store_hash *b)
+{
+    return memcmp(a->hex, b->hex, STORE_HASH_CHARS) == 0;
+}
+
+static enum weft_status check_header(const struct weft_store *s, size_t file, int fd,
+                                     struct weft_error *err)
+{
+    const struct weft_manifest_file *f = &s->m->files[file];
+    struct weft_store_hash hash;
+    WEFT_TRY(hash_range(s, fd, f->name, 0, f->header_bytes, &hash, err));
+    if (!same_hash(&hash, &f->header_hash))
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s: %s: its header was changed, or it is of another checkpoint",
+                         s->path, f->name);
+    return WEFT_OK;
+}
+
+static enum weft_status check_headers(const struct weft_store *s, struct weft_error *err)
+{
+    for (size_t i = 0; i < s->m->n_files; i++) {
+        int fd;
+        WEFT_TRY(open_shard(s, i, &fd, err));
+        enum weft_status st = check_header(s, i, fd, err);
+        close(fd);
+        WEFT_TRY(st);
+    }
+    return WEFT_OK;
+}
+
+/* A file that looks like a rank's and that the manifest does not know is a sign that two
+ * checkpoints were mixed. */
+static enum weft_status check_strangers(const struct weft_store *s, struct weft_error *err)
+{
+    json_t *known = json_object();
+    for (size_t i = 0; known != NULL && i < s->m->n_files; i++)
+        if (json_object_set_new(known, s->m->files[i].name, json_true()) != 0) {
+            json_decref(known);
+            known = NULL;
+        }
+    if (known == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu files", s->m->n_files);
+    int fd = openat(s->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    enum weft_status st = WEFT_OK;
+    if (dir == NULL) {
+        st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be listed: %s", s->path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+    }
+    while (dir != NULL && st == WEFT_OK) {
+        struct dirent *e = readdir(dir);
+        if (e == NULL)
+            break;
+        if (weft_store_is_file_name(e->d_name) && json_object_get(known, e->d_name) == NULL)
+            st = WEFT_FAIL(err, WEFT_CKPT, "%.160s: %s is not of this checkpoint: take it away",
+                           s->path, e->d_name);
+    }
+    if (dir != NULL)
+        closedir(dir);
+    json_decref(known);
+    return st;
+}
+
+/* -- pieces -------------------------------------------------------------------------------- */
+
+static bool is_verified(const struct weft_manifest_piece *p)
+{
+    return __atomic_load_n(&p->verified, __ATOMIC_ACQUIRE) != 0;
+}
+
+static enum weft_status compare_piece(const struct weft_store *s,
+                                      const struct weft_manifest_param *param,
+                                      struct weft_manifest_piece *p,
+                                      const struct weft_store_hash *hash,
+                                      struct weft_error *err)
+{
+    if (!same_hash(hash, &p->hash))
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s: %s: '%s' of parameter '%s', elements %" PRIu64 " .. %" PRIu64
+                         ", does not have its hash: the file was changed",
+                         s->path, s->m->files[p->file].name, weft_store_what_name(p->what),
+                         weft_printable(param->info.name).at, p->begin, p->begin + p->n - 1);
+    __atomic_store_n(&p->verified, 1, __ATOMIC_RELEASE);
+    return WEFT_OK;
+}
+
+static enum weft_status verify_piece(const struct weft_store *s,
+                                     const struct weft_manifest_param *param,
+                                     struct weft_manifest_piece *p, int fd,
+                                     struct weft_error *err)
+{
+    struct weft_store_hash hash;
+    WEFT_TRY(
+        hash_range(s, fd, s->m->files[p->file].name, p->at, p->n * sizeof(float), &hash, err));
+    return compare_piece(s, param, p, &hash, err);
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    if (x->file != y->file)
+        return x->file < y->file ? -1 : 1;
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
+/* Files are read from start to end, whatever the order of parameters. */
+static enum weft_status list_places(struct weft_store *s, struct weft_error *err)
+{
+    size_t n = 0, k = 0;
+    for (size_t i = 0; i < s->m->n_params; i++)
+        n += s->m->params[i].n_pieces;
+    s->places = calloc(n, sizeof *s->places);
+    if (s->places == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu pieces", n);
+    for (size_t i = 0; i < s->m->n_params; i++)
+        for (size_t j = 0; j < s->m->params[i].n_pieces; j++) {
+            const struct weft_manifest_piece *p = &s->m->params[i].pieces[j];
+            s->places[k++] = (struct place){p->file, p->at, i, j};
+        }
+    qsort(s->places, n, sizeof *s->places, compare_places);
+    s->n_places = n;
+    return WEFT_OK;
+}
+
+/* `first` is the first place that may be of this file; moves behind its last. */
+static enum weft_status verify_file(const struct weft_store *s, size_t file, size_t *first,
+                                    bool from_disk, struct weft_error *err)
+{
+    int fd;
+    WEFT_TRY(open_shard(s, file, &fd, err));
+    /* What was just written lies in memory: read what the disk has. */
+    if (from_disk)
+        posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    enum weft_status st = check_header(s, file, fd, err);
+    size_t i = *first;
+    for (; i < s->n_places && s->places[i].file <= file && st == WEFT_OK; i++) {
+        struct weft_manifest_param *param = &s->m->params[s->places[i].param];
+        if (s->places[i].file == file)
+            st = verify_piece(s, param, &param->pieces[s->places[i].piece], fd, err);
+    }
+    *first = i;
+    close(fd);
+    return st;
+}
+
+/* Files part, part + n_parts, ... */
+static enum weft_status verify_files(struct weft_store *s, size_t part, size_t n_parts,
+                                     bool from_disk, struct weft_error *err)
+{
+    size_t first = 0;
+    WEFT_TRY(list_places(s, err));
+    for (size_t i = part; i < s->m->n_files; i += n_parts)
+        WEFT_TRY(verify_file(s, i, &first, from_disk, err));
+    return WEFT_OK;
+}
+
+enum weft_status weft_store_verify(const char *root, uint64_t step, size_t part, size_t n_parts,
+                                   struct weft_error *err)
+{
+    char name[STORE_STEP_NAME];
+    int root_fd;
+    struct weft_store *s = NULL;
+    if (n_parts == 0)
+        return WEFT_FAIL(err, WEFT_INTERNAL, "a checkpoint is verified in no parts");
+    weft_store_step_name(step, name);
+    WEFT_TRY(weft_store_open_root(root, &root_fd, err));
+    enum weft_status st = weft_store_open_at(root, root_fd, name, &s, err);
+    if (st == WEFT_OK)
+        st = verify_files(s, part, n_parts, true, err);
+    weft_store_free(s);
+    close(root_fd);
+    return st;
+}
+
+/* Elements from .. from + n - 1 of one piece, hashed if they were not before. */
+static enum weft_status read_piece(struct weft_store *s,
+                                   const struct weft_manifest_param *param,
+                                   struct weft_manifest_piece *p, uint64_t from, uint64_t n,
+                                   float *out, struct weft_error *err)
+{
+    int fd;
+    bool hash_out = n == p->n && !is_verified(p);
+    WEFT_TRY(open_shard(s, p->file, &fd, err));
+    enum weft_status st = WEFT_OK;
+    if (!hash_out && !is_verified(p))
+        st = verify_piece(s, param, p, fd, err);
+    char *path = weft_path_join(s->path, s->m->files[p->file].name);
+    struct weft_store_hasher *hasher = hash_out ? weft_store_hasher_new() : NULL;
+    if (st == WEFT_OK && (path == NULL || (hash_out && hasher == NULL)))
+        st = WEFT_FAIL(err, WEFT_NOMEM, "a hash");
+    if (hasher != NULL)
+        weft_store_hasher_begin(hasher);
+    char *to = (char *)out;
+    uint64_t at = p->at + (from - p->begin) * sizeof *out, left = n * sizeof *out;
+    if (st == WEFT_OK) /* the disk works while we hash */
+        posix_fadvise(fd, (off_t)at, (off_t)left, POSIX_FADV_WILLNEED);
+    while (st == WEFT_OK && left > 0) {
+        size_t block = (size_t)(left < STORE_BLOCK_BYTES ? left : STORE_BLOCK_BYTES);
+        st = weft_file_read_at(fd, path, at, to, block, err);
+        if (st == WEFT_OK && hash_out)
+            weft_store_hasher_add(hasher, to, block);
+        to += block;
+        at += block;
+        left -= block;
+    }
+    if (st == WEFT_OK && hash_out) {
+        struct weft_store_hash hash = weft_store_hasher_end(hasher);
+        st = compare_piece(s, param, p, &hash, err);
+    }
+    if (hasher != NULL)
+        weft_store_hasher_free(hasher);
+    free(path);
+    close(fd);
+    return st;
+}
+
+enum weft_status weft_store_read(struct weft_store *s, const char *name,
+                                 enum weft_store_what what, uint64_t begin, uint64_t n,
+                                 float *out, struct weft_error *err)
+{
+    struct weft_manifest_param *param = weft_manifest_find(s->m, name);
+    if (param == NULL || (unsigned)what >= WEFT_STORE_N_WHAT || !param->info.has[what])
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s has no '%s' of a parameter '%s'", s->path,
+                         weft_store_what_name(what), weft_printable(name).at);
+    if (n > param->info.n || begin > param->info.n - n)
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s: parameter '%s' has %" PRIu64 " elements: %" PRIu64
+                         " from %" PRIu64 " are too many",
+                         s->path, weft_printable(name).at, param->info.n, n, begin);
+    for (size_t i = 0; i < param->n_pieces && n > 0; i++) {
+        struct weft_manifest_piece *p = &param->pieces[i]; /* by what and begin */
+        if (p->what != what || begin < p->begin || begin - p->begin >= p->n)
+            continue;
+        uint64_t left = p->n - (begin - p->begin), part = n < left ? n : left;
+        WEFT_TRY(read_piece(s, param, p, begin, part, out, err));
+        begin += part;
+        out += part;
+        n -= part;
+    }
+    return WEFT_OK;
+}
+
+/* -- opening ------------------------------------------------------------------------------- */
+
+void weft_store_free(struct weft_store *s)
+{
+    if (s == NULL)
+        return;
+    if (s->fd >= 0)
+        close(s->fd);
+    weft_manifest_free(s->m);
+    free(s->places);
+    free(s->path);
+    free(s);
+}
+
+/* Takes the descriptor and the path, also when it fails. */
+static enum weft_status open_taken(int fd, char *path, const char *name,
+                                   struct weft_store **out, struct weft_error *err)
+{
+    struct weft_store *s = calloc(1, sizeof *s);
+    if (s == NULL || path == NULL) {
+        free(s);
+        free(path);
+        close(fd);
+        return WEFT_FAIL(err, WEFT_NOMEM, "a handle to read a checkpoint");
+    }
+    s->fd = fd;
+    s->path = path;
+    uint64_t step;
+    enum weft_status st = read_manifest(s, err);
+    if (st == WEFT_OK && weft_store_step_parse(name, &step) && step != s->m->step)
+        st = WEFT_FAIL(err, WEFT_CKPT, "%.160s: its manifest is of step %" PRIu64, s->path,
+                       s->m->step);
+    if (st == WEFT_OK)
+        st = check_headers(s, err);
+    if (st == WEFT_OK)
+        st = check_strangers(s, err);
+    if (st == WEFT_OK)
+        *out = s;
+    else
+        weft_store_free(s);
+    return st;
+}
+
+enum weft_status weft_store_open_at(const char *root, int root_fd, const char *name,
+                                    struct weft_store **out, struct weft_error *err)
+{
+    int fd = weft_store_open_inside(root_fd, name);
+    if (fd < 0) {
+        bool none = errno == ELOOP || errno == ENOTDIR || errno == ENOENT;
+        return WEFT_FAIL(err, none ? WEFT_CKPT : WEFT_IO, "%.160s/%s cannot be opened: %s",
+                         root, name, errno == ELOOP ? "it is no directory" : strerror(errno));
+    }
+    return open_taken(fd, weft_path_join(root, name), name, out, err);
+}
+
+enum weft_status weft_store_open(const char *path, bool verify, struct weft_store **out,
+                                 struct weft_error *err)
+{
+    char *own = weft_path_trim(path);
+    if (own == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "the name of a checkpoint");
+    int fd = open(own, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        free(own);
+        return WEFT_FAIL(err, errno == ENOENT || errno == ENOTDIR ? WEFT_CKPT : WEFT_IO,
+                         "%.160s cannot be opened: %s", path, strerror(errno));
+    }
+    const char *slash = strrchr(own, '/');
+    struct weft_store *s = NULL;
+    WEFT_TRY(open_taken(fd, own, slash == NULL ? own : slash + 1, &s, err));
+    enum weft_status st = verify ? verify_files(s, 0, 1, false, err) : WEFT_OK;
+    if (st == WEFT_OK)
+        *out = s;
+    else
+        weft_store_free(s);
+    return st;
+}
+
+static enum weft_status find_newest(const char *root, int root_fd, const uint64_t *steps,
+                                    size_t n, uint64_t below, bool verify,
+                                    struct weft_store **out, struct weft_text *skipped,
+                                    struct weft_error *err)
+{
+    struct weft_error why = {.msg = ""},
+                      first = {.msg = "there is none before those that failed"};
+    bool tried = false;
+    for (size_t i = 0; i < n; i++) {
+        char name[STORE_STEP_NAME];
+        struct weft_store *s = NULL;
+        if (steps[i] >= below)
+            continue;
+        weft_store_step_name(steps[i], name);
+        enum weft_status st = weft_store_open_at(root, root_fd, name, &s, &why);
+        if (st == WEFT_OK && verify)
+            st = verify_files(s, 0, 1, false, &why);
+        if (st == WEFT_OK) {
+            *out = s;
+            return WEFT_OK;
+        }
+        weft_store_free(s);
+        if (st == WEFT_NOMEM) /* that says nothing about the checkpoint */
+            return WEFT_FAIL(err, st, "%s", why.msg);
+        if (skipped != NULL)
+            weft_text_addf(skipped, "%s\n", why.msg);
+        if (!tried)
+            first = why;
+        tried = true;
+    }
+    return WEFT_FAIL(err, WEFT_CKPT,
+                     "none of the %zu checkpoints in %.160s can be used: %.200s", n, root,
+                     first.msg);
+}
+
+enum weft_status weft_store_newest(const char *root, bool verify, struct weft_store **out,
+                                   struct weft_text *skipped, struct weft_error *err)
+{
+    return weft_store_newest_below(root, UINT64_MAX, verify, out, skipped, err);
+}
+
+enum weft_status weft_store_newest_below(const char *root, uint64_t below, bool verify,
+                                         struct weft_store **out, struct weft_text *skipped,
+                                         struct weft_error *err)
+{
+    int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) {
+        *out = NULL;
+        return WEFT_OK;
+    }
+    if (fd < 0)
+        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be opened: %s", root, strerror(errno));
+    uint64_t *steps = NULL;
+    size_t n = 0;
+    struct weft_store *found = NULL;
+    enum weft_status st = weft_store_list(root, fd, &steps, &n, err);
+    if (st == WEFT_OK && n > 0)
+        st = find_newest(root, fd, steps, n, below, verify, &found, skipped, err);
+    free(steps);
+    close(fd);
+    if (st == WEFT_OK)
+        *out = found;
+    return st;
+}
+
+/* -- what it says -------------------------------------------------------------------------- */
+
+const char *weft_store_path(const struct weft_store *s)
+{
+    return s->path;
+}
+
+uint64_t weft_store_step(const struct weft_store *s)
+{
+    return s->m->step;
+}
+
+const char *weft_store_run(const struct weft_store *s)
+{
+    return s->m->run;
+}
+
+const char *weft_store_config(const struct weft_store *s)
+{
+    return s->m->config;
+}
+
+const char *weft_store_model(const struct weft_store *s)
+{
+    return s->m->model;
+}
+
+size_t weft_store_count(const struct weft_store *s)
+{
+    return s->m->n_params;
+}
+
+const struct weft_store_param *weft_store_at(const struct weft_store *s, size_t i)
+{
+    return &s->m->params[i].info;
+}
+
+const struct weft_store_param *weft_store_find(const struct weft_store *s, const char *name)
+{
+    const struct weft_manifest_param *p = weft_manifest_find(s->m, name);
+    return p == NULL ? NULL : &p->info;
+}

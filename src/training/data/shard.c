@@ -1,0 +1,313 @@
+#include "training/data/shard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/size.h"
+#include "training/data/shard_priv.h"
+
+enum {
+    /* So many files stay open; a corpus of thousands of shards is opened as it is read, for a
+     * process may by default not open more than 1,024. */
+    MOST_OPEN = 256,
+    PIECE_BYTES = 16 << 10,
+};
+
+struct shard {
+    const char *path; /* borrowed: from the paths */
+    int fd;           /* -1: opened for each read */
+    size_t width;
+    uint64_t first, n; /* its tokens among all */
+};
+
+struct weft_shards {
+    struct weft_paths paths;
+    struct shard *at; /* owned; one for each path */
+    size_t n_open;    /* of them that are checked, and so may hold a descriptor */
+    uint64_t n_tokens;
+};
+
+static uint32_t get_u32(const unsigned char *b)
+{
+    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+/* Reads all `n` bytes; fewer are there only when the file was cut short. */
+static enum weft_status read_bytes(const struct shard *s, int fd, uint64_t offset, size_t n,
+                                   unsigned char *out, struct weft_error *err)
+{
+    size_t done = 0;
+    while (done < n) {
+        ssize_t got = pread(fd, out + done, n - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return WEFT_FAIL(err, WEFT_IO, "%.240s: at byte %" PRIu64 ": %s", s->path,
+                             offset + done, strerror(errno));
+        if (got == 0)
+            return WEFT_FAIL(err, WEFT_DATA,
+                             "%.240s: there is no byte %" PRIu64
+                             ", though its header has %" PRIu64 " tokens: it was cut short",
+                             s->path, offset + done, s->n);
+        done += (size_t)got;
+    }
+    return WEFT_OK;
+}
+
+/* Never waits, as opening a pipe would. */
+static enum weft_status open_file(const char *path, int *fd, uint64_t *bytes,
+                                  struct weft_error *err)
+{
+    struct stat info;
+    int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (f < 0)
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", path, strerror(errno));
+    if (fstat(f, &info) != 0 || !S_ISREG(info.st_mode)) {
+        close(f);
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: is not a regular file", path);
+    }
+    *fd = f;
+    *bytes = (uint64_t)info.st_size;
+    return WEFT_OK;
+}
+
+static const struct weft_shard_kind *find_kind(uint32_t magic)
+{
+    for (size_t i = 0; i < WEFT_LEN(weft_shard_kinds); i++)
+        if ((uint32_t)weft_shard_kinds[i].magic == magic)
+            return &weft_shard_kinds[i];
+    return NULL;
+}
+
+static enum weft_status check_header(struct shard *s, int fd, uint64_t bytes,
+                                     struct weft_error *err)
+{
+    unsigned char header[WEFT_SHARD_HEADER_BYTES];
+    if (bytes < sizeof header)
+        return WEFT_FAIL(
+            err, WEFT_DATA,
+            "%.240s: %" PRIu64
+            " bytes are no token shard, whose header alone has %d: weft tokenize makes "
+            "them from text",
+            s->path, bytes, WEFT_SHARD_HEADER_BYTES);
+    WEFT_TRY(read_bytes(s, fd, 0, sizeof header, header, err));
+    uint32_t magic = get_u32(header), version = get_u32(header + 4);
+    const struct weft_shard_kind *kind = find_kind(magic);
+    if (kind == NULL)
+        return WEFT_FAIL(err, WEFT_DATA,
+                         "%.240s: begins with %" PRIu32 ", not %d or %d: no token shard",
+                         s->path, magic, weft_shard_kinds[0].magic, weft_shard_kinds[1].magic);
+    if (version != (uint32_t)kind->version)
+        return WEFT_FAIL(err, WEFT_DATA,
+                         "%.240s: at byte 4: version %" PRIu32
+                         " of shard %d is not known: %d is",
+                         s->path, version, kind->magic, kind->version);
+    s->n = get_u32(header + 8);
+    s->width = kind->width;
+    if (s->n == 0 || s->n > INT32_MAX)
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: at byte 8: a count of %" PRIu64 " tokens%s",
+                         s->path, s->n, s->n == 0 ? ": the shard is empty" : " is too large");
+    uint64_t want = WEFT_SHARD_HEADER_BYTES + s->n * s->width;
+    if (bytes != want)
+        return WEFT_FAIL(err, WEFT_DATA,
+                         "%.240s: has %" PRIu64 " bytes, not the %" PRIu64 " of its %" PRIu64
+                         " tokens: %s",
+                         s->path, bytes, want, s->n,
+                         bytes < want ? "it is cut short" : "something follows them");
+    return WEFT_OK;
+}
+
+static enum weft_status open_shards(struct weft_shards *s, struct weft_error *err)
+{
+    for (size_t i = 0; i < s->paths.n; i++) {
+        struct shard *shard = &s->at[i];
+        uint64_t bytes = 0;
+        int fd = -1;
+        shard->path = s->paths.at[i];
+        shard->first = s->n_tokens;
+        WEFT_TRY(open_file(shard->path, &fd, &bytes, err));
+        enum weft_status st = check_header(shard, fd, bytes, err);
+        shard->fd = st == WEFT_OK && i < MOST_OPEN ? fd : -1;
+        if (shard->fd < 0)
+            close(fd);
+        if (st != WEFT_OK)
+            return st;
+        s->n_open++;
+        s->n_tokens += shard->n; /* 2^31 at most each: no overflow before 2^32 files */
+    }
+    return WEFT_OK;
+}
+
+enum weft_status weft_shards_open(const char *list, struct weft_shards **out,
+                                  struct weft_error *err)
+{
+    struct weft_shards *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to open shards");
+    enum weft_status st = weft_paths_init(&s->paths, list, err);
+    if (st == WEFT_OK) {
+        s->at = calloc(s->paths.n, sizeof *s->at);
+        st = s->at == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu shards", s->paths.n)
+                           : open_shards(s, err);
+    }
+    if (st == WEFT_OK)
+        *out = s;
+    else
+        weft_shards_free(s);
+    return st;
+}
+
+void weft_shards_free(struct weft_shards *s)
+{
+    if (s == NULL)
+        return;
+    for (size_t i = 0; i < s->n_open; i++)
+        if (s->at[i].fd >= 0)
+            close(s->at[i].fd);
+    free(s->at);
+    weft_paths_release(&s->paths);
+    free(s);
+}
+
+uint64_t weft_shards_n_tokens(const struct weft_shards *s)
+{
+    return s->n_tokens;
+}
+
+size_t weft_shards_n_files(const struct weft_shards *s)
+{
+    return s->paths.n;
+}
+
+const char *weft_shards_path(const struct weft_shards *s, size_t i)
+{
+    return s->paths.at[i];
+}
+
+/* The shard that holds position `at`, which lies within. */
+static const struct shard *find_shard(const struct weft_shards *s, uint64_t at)
+{
+    size_t low = 0, high = s->paths.n;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (s->at[middle].first <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &s->at[low];
+}
+
+static enum weft_status decode(const struct shard *s, const unsigned char *bytes,
+                               uint64_t index, size_t n, uint32_t limit, int32_t *out,
+                               struct weft_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char *b = bytes + i * s->width;
+        uint32_t token = s->width == 2 ? (uint32_t)b[0] | (uint32_t)b[1] << 8 : get_u32(b);
+        if (token >= limit)
+            return WEFT_FAIL(
+                err, WEFT_DATA,
+                "%.240s: token %" PRIu64 " (at byte %" PRIu64 ") is %" PRIu32
+                ": the vocabulary has %" PRIu32
+                "; it takes a larger model.vocab, or data of the model's tokenizer",
+                s->path, index + i, WEFT_SHARD_HEADER_BYTES + (index + i) * s->width, token,
+                limit);
+        out[i] = (int32_t)token;
+    }
+    return WEFT_OK;
+}
+
+/* n tokens from the index-th of one shard, which has them. */
+static enum weft_status read_shard(const struct shard *s, int fd, uint64_t index, size_t n,
+                                   uint32_t limit, int32_t *out, struct weft_error *err)
+{
+    unsigned char piece[PIECE_BYTES];
+    while (n > 0) {
+        size_t now = weft_size_min(n, sizeof piece / s->width);
+        uint64_t offset = WEFT_SHARD_HEADER_BYTES + index * s->width;
+        WEFT_TRY(read_bytes(s, fd, offset, now * s->width, piece, err));
+        WEFT_TRY(decode(s, piece, index, now, limit, out, err));
+        index += now;
+        out += now;
+        n -= now;
+    }
+    return WEFT_OK;
+}
+
+/* Opened again, a file must still be what was checked. */
+static enum weft_status reopen(const struct shard *s, int *fd, struct weft_error *err)
+{
+    struct shard now = {.path = s->path};
+    uint64_t bytes = 0;
+    WEFT_TRY(open_file(s->path, fd, &bytes, err));
+    enum weft_status st = check_header(&now, *fd, bytes, err);
+    if (st == WEFT_OK && (now.n != s->n || now.width != s->width))
+        st = WEFT_FAIL(err, WEFT_DATA, "%.240s: has changed since it was opened", s->path);
+    if (st != WEFT_OK)
+        close(*fd);
+    return st;
+}
+
+enum weft_status weft_shards_read(const struct weft_shards *s, uint64_t at, size_t n,
+                                  uint32_t vocab, int32_t *out, struct weft_error *err)
+{
+    uint32_t limit = vocab > INT32_MAX ? (uint32_t)INT32_MAX + 1 : vocab;
+    if (at > s->n_tokens || n > s->n_tokens - at)
+        return WEFT_FAIL(err, WEFT_DATA,
+                         "tokens %" PRIu64 " to %" PRIu64 " are wanted, but there are %" PRIu64,
+                         at, at + n, s->n_tokens);
+    while (n > 0) {
+        const struct shard *shard = find_shard(s, at);
+        uint64_t index = at - shard->first;
+        size_t now = weft_size_min(n, shard->n - index);
+        int fd = shard->fd;
+        if (fd < 0)
+            WEFT_TRY(reopen(shard, &fd, err));
+        enum weft_status st = read_shard(shard, fd, index, now, limit, out, err);
+        if (shard->fd < 0)
+            close(fd);
+        if (st != WEFT_OK)
+            return st;
+        at += now;
+        out += now;
+        n -= now;
+    }
+    return WEFT_OK;
+}
+
+enum weft_status weft_shards_open_part(const char *list, const char *part,
+                                       struct weft_shards **out, struct weft_error *err)
+{
+    char pattern[4096];
+    glob_t found;
+    int n = snprintf(pattern, sizeof pattern, "%s/%s-*.bin", list, part);
+    bool some = n > 0 && (size_t)n < sizeof pattern && glob(pattern, 0, NULL, &found) == 0;
+    if (some)
+        globfree(&found);
+    return weft_shards_open(some ? pattern : list, out, err);
+}
+
+uint64_t weft_shards_hash(const struct weft_shards *s)
+{
+    enum { SAMPLES = 64, LENGTH = 512 };
+    uint64_t n = weft_shards_n_tokens(s), h = weft_hash(0, &n, sizeof n);
+    for (uint64_t i = 0; i < SAMPLES; i++) {
+        int32_t tokens[LENGTH];
+        uint64_t at = n <= LENGTH ? 0 : (n - LENGTH) / (SAMPLES - 1) * i;
+        size_t length = n < LENGTH ? (size_t)n : LENGTH;
+        if (weft_shards_read(s, at, length, UINT32_MAX, tokens, NULL) == WEFT_OK)
+            h = weft_hash(h, tokens, length * sizeof *tokens);
+    }
+    return h;
+}

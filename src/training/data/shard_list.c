@@ -1,0 +1,149 @@
+/* Which files a list of shards names. */
+#include <dirent.h>
+#include <errno.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "training/data/shard_priv.h"
+
+void weft_paths_release(struct weft_paths *paths)
+{
+    for (size_t i = 0; i < paths->n; i++)
+        free(paths->at[i]);
+    free(paths->at);
+    *paths = (struct weft_paths){0};
+}
+
+/* Joins folder (or NULL) and name. */
+static enum weft_status add_path(struct weft_paths *paths, const char *folder, const char *name,
+                                 struct weft_error *err)
+{
+    size_t n_folder = folder == NULL ? 0 : strlen(folder), n_name = strlen(name);
+    char *path = malloc(n_folder + n_name + 2);
+    char **more = realloc(paths->at, sizeof *more * (paths->n + 1));
+    if (more != NULL)
+        paths->at = more;
+    if (path == NULL || more == NULL) {
+        free(path);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the names of %zu shards", paths->n);
+    }
+    size_t at = 0;
+    if (folder != NULL) {
+        memcpy(path, folder, n_folder);
+        at = n_folder;
+        if (at > 0 && path[at - 1] != '/')
+            path[at++] = '/';
+    }
+    memcpy(path + at, name, n_name + 1);
+    paths->at[paths->n++] = path;
+    return WEFT_OK;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The order of bytes, not that of the user's language: the same on every machine. */
+static void sort_from(struct weft_paths *paths, size_t first)
+{
+    if (paths->n > first)
+        qsort(paths->at + first, paths->n - first, sizeof *paths->at, by_bytes);
+}
+
+static int is_shard_name(const char *name)
+{
+    size_t n = strlen(name);
+    return name[0] != '.' && n > 4 && strcmp(name + n - 4, ".bin") == 0;
+}
+
+static enum weft_status add_folder(struct weft_paths *paths, const char *folder,
+                                   struct weft_error *err)
+{
+    size_t first = paths->n;
+    DIR *dir = opendir(folder);
+    if (dir == NULL)
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", folder, strerror(errno));
+    enum weft_status st = WEFT_OK;
+    const struct dirent *entry;
+    errno = 0;
+    while (st == WEFT_OK && (entry = readdir(dir)) != NULL) {
+        if (is_shard_name(entry->d_name))
+            st = add_path(paths, folder, entry->d_name, err);
+        errno = 0;
+    }
+    if (st == WEFT_OK && errno != 0)
+        st = WEFT_FAIL(err, WEFT_IO, "%.240s: %s", folder, strerror(errno));
+    closedir(dir);
+    if (st == WEFT_OK && paths->n == first)
+        st =
+            WEFT_FAIL(err, WEFT_DATA,
+                      "%.240s: no *.bin file in this folder: weft tokenize makes them", folder);
+    sort_from(paths, first);
+    return st;
+}
+
+static enum weft_status add_pattern(struct weft_paths *paths, const char *pattern,
+                                    struct weft_error *err)
+{
+    size_t first = paths->n;
+    glob_t found;
+    int failed = glob(pattern, GLOB_NOSORT, NULL, &found);
+    if (failed == GLOB_NOMATCH)
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: no such file or folder: give token shards",
+                         pattern);
+    if (failed != 0)
+        return WEFT_FAIL(err, failed == GLOB_NOSPACE ? WEFT_NOMEM : WEFT_DATA,
+                         "%.240s: cannot list what matches it", pattern);
+    enum weft_status st = WEFT_OK;
+    for (size_t i = 0; st == WEFT_OK && i < found.gl_pathc; i++)
+        st = add_path(paths, NULL, found.gl_pathv[i], err);
+    globfree(&found);
+    sort_from(paths, first);
+    return st;
+}
+
+static enum weft_status add_one(struct weft_paths *paths, const char *name,
+                                struct weft_error *err)
+{
+    struct stat info;
+    if (stat(name, &info) != 0)
+        return add_pattern(paths, name, err);
+    return S_ISDIR(info.st_mode) ? add_folder(paths, name, err)
+                                 : add_path(paths, NULL, name, err);
+}
+
+static enum weft_status add_list(struct weft_paths *paths, const char *list,
+                                 struct weft_error *err)
+{
+    struct stat info;
+    if (stat(list, &info) == 0)
+        return add_one(paths, list, err);
+    for (const char *at = list;; at++) {
+        size_t n = strcspn(at, ",");
+        char *name = strndup(at, n);
+        if (name == NULL)
+            return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the name of a shard");
+        enum weft_status st =
+            n == 0 ? WEFT_FAIL(err, WEFT_DATA, "an empty name in the list of shards '%.200s'",
+                               list)
+                   : add_one(paths, name, err);
+        free(name);
+        at += n;
+        if (st != WEFT_OK || *at == '\0')
+            return st;
+    }
+}
+
+enum weft_status weft_paths_init(struct weft_paths *paths, const char *list,
+                                 struct weft_error *err)
+{
+    *paths = (struct weft_paths){0};
+    enum weft_status st = add_list(paths, list, err);
+    if (st != WEFT_OK)
+        weft_paths_release(paths);
+    return st;
+}

@@ -1,0 +1,194 @@
+/* Which files there are. */
+#define _DEFAULT_SOURCE /* scandir's order of entries, and their types */
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/size.h"
+#include "training/data/text_source.h"
+
+enum { MAX_DEPTH = 64 };
+
+static bool ends_in(const char *path, const char *ending)
+{
+    size_t n = strlen(path), k = strlen(ending);
+    return n >= k && strcmp(path + n - k, ending) == 0;
+}
+
+static enum weft_status add_file(struct weft_text_list *list, const char *path,
+                                 const struct stat *info, struct weft_error *err)
+{
+    bool regular = S_ISREG(info->st_mode);
+    if (regular && info->st_size == 0)
+        return WEFT_OK;
+    if (list->n == list->cap) {
+        size_t cap = list->cap == 0 ? 16 : 2 * list->cap;
+        struct weft_text_file *at = realloc(list->at, cap * sizeof *at);
+        if (at == NULL)
+            return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu names of files", cap);
+        list->at = at;
+        list->cap = cap;
+    }
+    struct weft_text_file file = {
+        .path = strdup(path),
+        .end = regular ? (uint64_t)info->st_size : UINT64_MAX,
+        .json = ends_in(path, ".jsonl"),
+    };
+    if (file.path == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the names of files");
+    list->at[list->n++] = file;
+    list->bytes += regular ? file.end : 0;
+    return WEFT_OK;
+}
+
+static int is_shown(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+static int by_bytes(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static enum weft_status add_folder(struct weft_text_list *list, const char *path, int depth,
+                                   struct weft_error *err);
+
+/* Links to folders are not followed: they may lead back. */
+static enum weft_status add_entry(struct weft_text_list *list, const char *path, int depth,
+                                  struct weft_error *err)
+{
+    struct stat info, link;
+    if (stat(path, &info) != 0 || lstat(path, &link) != 0)
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", path, strerror(errno));
+    if (S_ISDIR(info.st_mode))
+        return S_ISLNK(link.st_mode) ? WEFT_OK : add_folder(list, path, depth + 1, err);
+    return S_ISREG(info.st_mode) ? add_file(list, path, &info, err) : WEFT_OK;
+}
+
+static enum weft_status add_folder(struct weft_text_list *list, const char *path, int depth,
+                                   struct weft_error *err)
+{
+    struct dirent **entries = NULL;
+    if (depth > MAX_DEPTH)
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: more than %d folders deep", path, MAX_DEPTH);
+    int n = scandir(path, &entries, is_shown, by_bytes);
+    if (n < 0)
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", path, strerror(errno));
+    enum weft_status st = WEFT_OK;
+    for (int i = 0; i < n; i++) {
+        size_t room = strlen(path) + strlen(entries[i]->d_name) + 2;
+        char *inner = st == WEFT_OK ? malloc(room) : NULL;
+        if (inner != NULL) {
+            snprintf(inner, room, "%s%s%s", path, ends_in(path, "/") ? "" : "/",
+                     entries[i]->d_name);
+            st = add_entry(list, inner, depth, err);
+        } else if (st == WEFT_OK) {
+            st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the names of files");
+        }
+        free(inner);
+        free(entries[i]);
+    }
+    free(entries);
+    return st;
+}
+
+enum weft_status weft_text_list_init(struct weft_text_list *list, const char *const *inputs,
+                                     size_t n_inputs, struct weft_error *err)
+{
+    *list = (struct weft_text_list){0};
+    for (size_t i = 0; i < n_inputs; i++) {
+        struct stat info;
+        if (stat(inputs[i], &info) != 0)
+            return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s",
+                             inputs[i][0] == '\0' ? "an input without a name" : inputs[i],
+                             strerror(errno));
+        if (S_ISDIR(info.st_mode))
+            WEFT_TRY(add_folder(list, inputs[i], 0, err));
+        else
+            WEFT_TRY(add_file(list, inputs[i], &info, err));
+    }
+    if (list->n == 0)
+        return WEFT_FAIL(err, WEFT_DATA,
+                         "%.240s%s: there is no text: give files that are not empty", inputs[0],
+                         n_inputs > 1 ? " and others" : "");
+    return WEFT_OK;
+}
+
+void weft_text_list_release(struct weft_text_list *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        free(list->at[i].path);
+    free(list->at);
+    *list = (struct weft_text_list){0};
+}
+
+/* -- counting ------------------------------------------------------------------------------- */
+
+/* Lines with something in them, up to `most`. */
+static enum weft_status count_lines(const char *path, uint64_t most, uint64_t *n,
+                                    struct weft_error *err)
+{
+    FILE *in = fopen(path, "rb");
+    bool blank = true;
+    int c;
+    if (in == NULL)
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", path, strerror(errno));
+    while (*n < most && (c = getc(in)) != EOF) {
+        if (c == '\n')
+            blank = true;
+        else if (blank && c != ' ' && c != '\t' && c != '\r') {
+            blank = false;
+            ++*n;
+        }
+    }
+    fclose(in);
+    return WEFT_OK;
+}
+
+enum weft_status weft_text_count(const struct weft_text_list *list, uint64_t most,
+                                 uint64_t *out, struct weft_error *err)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < list->n && n < most; i++) {
+        if (list->at[i].json)
+            WEFT_TRY(count_lines(list->at[i].path, most, &n, err));
+        else
+            n++;
+    }
+    *out = n;
+    return WEFT_OK;
+}
+
+enum weft_status weft_text_list_cut(struct weft_text_list *list, double fraction,
+                                    struct weft_error *err)
+{
+    const struct weft_text_file *file = &list->at[0];
+    uint64_t size = file->end, cut = (uint64_t)((double)size * fraction);
+    if (list->n != 1 || file->json || size == UINT64_MAX)
+        return WEFT_FAIL(err, WEFT_DATA,
+                         "%.240s: is one document only: to hold some back there must be two",
+                         file->path);
+    struct stat info = {.st_mode = S_IFREG, .st_size = (off_t)size};
+    FILE *in = fopen(file->path, "rb");
+    if (in == NULL)
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", file->path, strerror(errno));
+    int c = fseeko(in, (off_t)cut, SEEK_SET) == 0 ? getc(in) : EOF;
+    for (cut++; c != EOF && c != '\n'; cut++)
+        c = getc(in);
+    fclose(in);
+    if (c == EOF || cut >= size)
+        return WEFT_FAIL(err, WEFT_DATA,
+                         "%.240s: has no line that begins behind %.0f %% of its bytes: to hold "
+                         "some back give two documents",
+                         file->path, 100 * fraction);
+    WEFT_TRY(add_file(list, file->path, &info, err));
+    list->at[0].end = list->at[1].begin = cut;
+    list->bytes = size;
+    return WEFT_OK;
+}

@@ -1,0 +1,219 @@
+/* Blocks of text, and documents of JSON lines. */
+#include "training/data/text_source.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/size.h"
+
+enum {
+    BLOCK = 1 << 20,
+    MAX_BLOCK = 1 << 28, /* a line of JSON, or text without a place to cut it */
+};
+
+void weft_text_reader_init(struct weft_text_reader *r, const struct weft_text_list *list,
+                           weft_text_cut_fn *cut, const void *cut_ctx)
+{
+    *r = (struct weft_text_reader){
+        .list = list, .cut = cut, .cut_ctx = cut_ctx, .block_bytes = BLOCK};
+}
+
+void weft_text_reader_release(struct weft_text_reader *r)
+{
+    if (r->in != NULL)
+        fclose(r->in);
+    free(r->rest);
+    *r = (struct weft_text_reader){0};
+}
+
+static enum weft_status reserve(char **at, size_t *cap, size_t need, struct weft_error *err)
+{
+    if (need <= *cap)
+        return WEFT_OK;
+    char *more = realloc(*at, need);
+    if (more == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu bytes of text", need);
+    *at = more;
+    *cap = need;
+    return WEFT_OK;
+}
+
+static uint64_t count_newlines(const char *text, size_t len)
+{
+    uint64_t n = 0;
+    const char *end = text + len;
+    for (const char *at = text; (at = memchr(at, '\n', (size_t)(end - at))) != NULL; at++)
+        n++;
+    return n;
+}
+
+static const struct weft_text_file *current(const struct weft_text_reader *r)
+{
+    return &r->list->at[r->next_file];
+}
+
+static enum weft_status open_next(struct weft_text_reader *r, struct weft_error *err)
+{
+    const struct weft_text_file *file = current(r);
+    r->in = fopen(file->path, "rb");
+    if (r->in == NULL)
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", file->path, strerror(errno));
+    if (file->begin > 0 && fseeko(r->in, (off_t)file->begin, SEEK_SET) != 0)
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", file->path, strerror(errno));
+    r->at = file->begin;
+    if (file->begin == 0) /* else it goes on where the file before was cut */
+        r->line = 1;
+    r->n_rest = 0;
+    return WEFT_OK;
+}
+
+/* Fills the block up to `want` bytes; *ended: the file has no more. */
+static enum weft_status fill(struct weft_text_reader *r, struct weft_text_block *b, size_t want,
+                             bool *ended, struct weft_error *err)
+{
+    const struct weft_text_file *file = current(r);
+    WEFT_TRY(reserve(&b->text, &b->cap, want, err));
+    uint64_t left = file->end - r->at;
+    size_t ask = want - b->len;
+    if (left < ask)
+        ask = (size_t)left;
+    size_t got = fread(b->text + b->len, 1, ask, r->in);
+    if (ferror(r->in))
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", file->path, strerror(errno));
+    *ended = got < ask || r->at + got == file->end;
+    r->at += got;
+    b->len += got;
+    return WEFT_OK;
+}
+
+static enum weft_status check_text(const struct weft_text_block *b, struct weft_error *err)
+{
+    const char *nul = memchr(b->text, '\0', b->len);
+    if (nul == NULL)
+        return WEFT_OK;
+    uint64_t line = b->line + count_newlines(b->text, (size_t)(nul - b->text));
+    return WEFT_FAIL(err, WEFT_DATA, "%.240s:%" PRIu64 ": has a zero byte: it is no text",
+                     b->file->path, line);
+}
+
+/* Where a block that the file goes on behind may end. */
+static size_t cut_at(const struct weft_text_reader *r, const struct weft_text_block *b)
+{
+    if (!b->file->json)
+        return r->cut(r->cut_ctx, b->text, b->len);
+    for (size_t i = b->len; i > 0; i--)
+        if (b->text[i - 1] == '\n')
+            return i;
+    return 0;
+}
+
+/* The first bytes of a block: what the last one left. */
+static enum weft_status take_rest(struct weft_text_reader *r, struct weft_text_block *b,
+                                  struct weft_error *err)
+{
+    b->file = current(r);
+    b->line = r->line;
+    b->len = 0;
+    b->ends_document = false;
+    WEFT_TRY(reserve(&b->text, &b->cap, r->n_rest + r->block_bytes, err));
+    if (r->n_rest > 0)
+        memcpy(b->text, r->rest, r->n_rest);
+    b->len = r->n_rest;
+    r->n_rest = 0;
+    return WEFT_OK;
+}
+
+static enum weft_status leave_rest(struct weft_text_reader *r, struct weft_text_block *b,
+                                   size_t cut, struct weft_error *err)
+{
+    size_t n = b->len - cut;
+    WEFT_TRY(reserve(&r->rest, &r->rest_cap, n, err));
+    if (n > 0)
+        memcpy(r->rest, b->text + cut, n);
+    r->n_rest = n;
+    b->len = cut;
+    return WEFT_OK;
+}
+
+enum weft_status weft_text_reader_next(struct weft_text_reader *r, struct weft_text_block *b,
+                                       bool *more, struct weft_error *err)
+{
+    *more = r->next_file < r->list->n;
+    if (!*more)
+        return WEFT_OK;
+    if (r->in == NULL)
+        WEFT_TRY(open_next(r, err));
+    WEFT_TRY(take_rest(r, b, err));
+    size_t want = b->len + r->block_bytes, cut = 0;
+    bool ended = false;
+    while (!ended && cut == 0) {
+        if (want > MAX_BLOCK)
+            return WEFT_FAIL(err, WEFT_DATA,
+                             "%.240s:%" PRIu64 ": %d bytes without a place to cut the text",
+                             b->file->path, b->line, MAX_BLOCK);
+        WEFT_TRY(fill(r, b, want, &ended, err));
+        cut = ended ? b->len : cut_at(r, b);
+        want *= 2;
+    }
+    WEFT_TRY(leave_rest(r, b, cut, err));
+    if (!b->file->json)
+        WEFT_TRY(check_text(b, err));
+    r->line += count_newlines(b->text, b->len);
+    b->ends_document = ended && !b->file->json;
+    if (ended) {
+        fclose(r->in);
+        r->in = NULL;
+        r->next_file++;
+    }
+    return WEFT_OK;
+}
+
+/* -- JSON lines ----------------------------------------------------------------------------- */
+
+static bool is_blank(const char *line, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (line[i] != ' ' && line[i] != '\t' && line[i] != '\r')
+            return false;
+    return true;
+}
+
+static enum weft_status take_line(const struct weft_text_block *b, uint64_t number,
+                                  const char *line, size_t len, weft_text_take_fn *take,
+                                  void *ctx, struct weft_error *err)
+{
+    json_error_t why;
+    json_t *root = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    const json_t *text = json_object_get(root, "text");
+    enum weft_status st;
+    if (root == NULL)
+        st = WEFT_FAIL(err, WEFT_DATA, "%.200s:%" PRIu64 ": no JSON: %s", b->file->path, number,
+                       weft_printable(why.text).at);
+    else if (!json_is_string(text))
+        st = WEFT_FAIL(err, WEFT_DATA, "%.200s:%" PRIu64 ": has no \"text\" that is a string",
+                       b->file->path, number);
+    else
+        st = take(ctx, json_string_value(text), json_string_length(text), err);
+    json_decref(root);
+    return st;
+}
+
+enum weft_status weft_text_json_lines(const struct weft_text_block *b, weft_text_take_fn *take,
+                                      void *ctx, struct weft_error *err)
+{
+    uint64_t number = b->line;
+    for (size_t at = 0; at < b->len; number++) {
+        const char *newline = memchr(b->text + at, '\n', b->len - at);
+        size_t end = newline == NULL ? b->len : (size_t)(newline - b->text);
+        const char *line = b->text + at;
+        if (!is_blank(line, end - at))
+            WEFT_TRY(take_line(b, number, line, end - at, take, ctx, err));
+        at = end + 1;
+    }
+    return WEFT_OK;
+}

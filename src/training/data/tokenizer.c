@@ -1,0 +1,288 @@
+#include "training/data/tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/size.h"
+#include "training/data/bpe.h"
+
+/* -- rows of tokens ------------------------------------------------------------------------- */
+
+enum weft_status weft_tokens_reserve(struct weft_tokens *t, size_t n, struct weft_error *err)
+{
+    size_t need, bytes;
+    if (t->at != NULL && n <= t->cap - t->len)
+        return WEFT_OK;
+    if (!weft_size_add(t->len, n, &need) || !weft_size_add(need, need / 2 + 64, &need) ||
+        !weft_size_mul(need, sizeof *t->at, &bytes))
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu more tokens", n);
+    int32_t *at = realloc(t->at, bytes);
+    if (at == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu tokens", need);
+    t->at = at;
+    t->cap = need;
+    return WEFT_OK;
+}
+
+void weft_tokens_release(struct weft_tokens *t)
+{
+    free(t->at);
+    *t = (struct weft_tokens){0};
+}
+
+/* -- building ------------------------------------------------------------------------------- */
+
+/* The least power of two that is twice as large, less one. */
+static size_t mask_for(size_t n)
+{
+    size_t size = 16;
+    while (size < 2 * n)
+        size *= 2;
+    return size - 1;
+}
+
+enum weft_status weft_token_new(uint32_t n_vocab, struct weft_tokenizer **out,
+                                struct weft_error *err)
+{
+    struct weft_tokenizer *t = calloc(1, sizeof *t);
+    if (t != NULL) {
+        t->n_vocab = n_vocab;
+        t->document_end = WEFT_NO_TOKEN;
+        t->tokens = calloc((size_t)n_vocab + 1, sizeof *t->tokens);
+        t->by_bytes_mask = mask_for(n_vocab);
+        t->by_bytes = malloc((t->by_bytes_mask + 1) * sizeof *t->by_bytes);
+    }
+    if (t == NULL || t->tokens == NULL || t->by_bytes == NULL) {
+        weft_tokenizer_free(t);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a vocabulary of %u", n_vocab);
+    }
+    for (size_t i = 0; i <= t->by_bytes_mask; i++)
+        t->by_bytes[i] = WEFT_NO_TOKEN;
+    *out = t;
+    return WEFT_OK;
+}
+
+enum weft_status weft_token_set(struct weft_tokenizer *t, int32_t id, const char *bytes,
+                                size_t len, struct weft_error *err)
+{
+    size_t begin = t->pool.len;
+    if (len > UINT32_MAX - begin)
+        return WEFT_FAIL(err, WEFT_DATA, "the tokens of the vocabulary are too long");
+    weft_text_add(&t->pool, bytes, len);
+    if (t->pool.failed)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the tokens of the vocabulary");
+    t->tokens[id] = (struct weft_token_text){(uint32_t)begin, (uint32_t)len};
+    return WEFT_OK;
+}
+
+void weft_token_insert(struct weft_tokenizer *t, int32_t id)
+{
+    struct weft_token_text w = t->tokens[id];
+    size_t i = weft_hash(0, t->pool.at + w.begin, w.len) & t->by_bytes_mask;
+    while (t->by_bytes[i] != WEFT_NO_TOKEN)
+        i = (i + 1) & t->by_bytes_mask;
+    t->by_bytes[i] = id;
+}
+
+enum weft_status weft_token_index(struct weft_tokenizer *t, const char *name,
+                                  struct weft_error *err)
+{
+    for (uint32_t id = 0; id < t->n_vocab; id++)
+        if (t->tokens[id].len != 0)
+            weft_token_insert(t, (int32_t)id);
+    for (int b = 0; b < 256; b++) {
+        char byte = (char)b;
+        t->of_byte[b] = weft_token_by_bytes(t, &byte, 1);
+        if (t->of_byte[b] == WEFT_NO_TOKEN)
+            return WEFT_FAIL(err, WEFT_DATA,
+                             "%.240s: has no token for byte %d: only byte-level vocabularies "
+                             "are supported",
+                             name, b);
+    }
+    return WEFT_OK;
+}
+
+int32_t weft_token_by_bytes(const struct weft_tokenizer *t, const char *bytes, size_t len)
+{
+    for (size_t i = weft_hash(0, bytes, len);; i++) {
+        int32_t id = t->by_bytes[i & t->by_bytes_mask];
+        if (id == WEFT_NO_TOKEN)
+            return id;
+        if (t->tokens[id].len == len &&
+            memcmp(t->pool.at + t->tokens[id].begin, bytes, len) == 0)
+            return id;
+    }
+}
+
+enum weft_status weft_token_reserve_merges(struct weft_tokenizer *t, size_t n,
+                                           struct weft_error *err)
+{
+    if (n > 4 * (size_t)WEFT_TOKENIZER_MAX_VOCAB)
+        return WEFT_FAIL(err, WEFT_DATA, "%zu merges are too many", n);
+    t->merges_mask = mask_for(n);
+    t->merges = malloc((t->merges_mask + 1) * sizeof *t->merges);
+    t->pairs = malloc((n + 1) * sizeof *t->pairs);
+    if (t->merges == NULL || t->pairs == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu merges", n);
+    for (size_t i = 0; i <= t->merges_mask; i++)
+        t->merges[i].key = WEFT_NO_PAIR;
+    return WEFT_OK;
+}
+
+bool weft_token_add_merge(struct weft_tokenizer *t, struct weft_token_pair pair, int32_t result)
+{
+    struct weft_merge *m = weft_bpe_slot(t, pair);
+    if (m->key != WEFT_NO_PAIR)
+        return false;
+    *m = (struct weft_merge){weft_bpe_key(pair), t->n_pairs, result};
+    t->pairs[t->n_pairs++] = pair;
+    return true;
+}
+
+enum weft_status weft_token_add_special(struct weft_tokenizer *t, const char *name, int32_t id,
+                                        struct weft_error *err)
+{
+    struct weft_special *more = realloc(t->special, (t->n_special + 1) * sizeof *more);
+    if (more != NULL)
+        t->special = more;
+    char *copy = strdup(name);
+    if (more == NULL || copy == NULL) {
+        free(copy);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the names of special tokens");
+    }
+    t->special[t->n_special++] = (struct weft_special){copy, id};
+    return WEFT_OK;
+}
+
+void weft_token_find_end(struct weft_tokenizer *t)
+{
+    static const char *const names[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>",
+                                        "<|im_end|>"};
+    for (size_t i = 0; i < WEFT_LEN(names) && t->document_end == WEFT_NO_TOKEN; i++)
+        t->document_end = weft_tokenizer_find(t, names[i]);
+}
+
+enum weft_status weft_tokenizer_bytes(struct weft_tokenizer **out, struct weft_error *err)
+{
+    struct weft_tokenizer *t = NULL;
+    WEFT_TRY(weft_token_new(257, &t, err));
+    t->is_bytes = true;
+    enum weft_status st = WEFT_OK;
+    for (int b = 0; b < 256 && st == WEFT_OK; b++) {
+        char byte = (char)b;
+        st = weft_token_set(t, b, &byte, 1, err);
+    }
+    if (st == WEFT_OK)
+        st = weft_token_set(t, 256, "<|endoftext|>", 13, err);
+    if (st == WEFT_OK)
+        st = weft_token_add_special(t, "<|endoftext|>", 256, err);
+    if (st != WEFT_OK) {
+        weft_tokenizer_free(t);
+        return st;
+    }
+    weft_token_find_end(t);
+    *out = t;
+    return WEFT_OK;
+}
+
+void weft_tokenizer_free(struct weft_tokenizer *t)
+{
+    if (t == NULL)
+        return;
+    for (size_t i = 0; i < t->n_special; i++)
+        free(t->special[i].name);
+    free(t->special);
+    free(t->tokens);
+    weft_text_release(&t->pool);
+    free(t->by_bytes);
+    free(t->pairs);
+    free(t->merges);
+    free(t->source);
+    free(t);
+}
+
+/* -- what it is ----------------------------------------------------------------------------- */
+
+const char *weft_tokenizer_kind(const struct weft_tokenizer *t)
+{
+    return t->is_bytes ? "bytes" : "bpe";
+}
+
+uint32_t weft_tokenizer_n_vocab(const struct weft_tokenizer *t)
+{
+    return t->n_vocab;
+}
+
+int32_t weft_tokenizer_document_end(const struct weft_tokenizer *t)
+{
+    return t->document_end;
+}
+
+size_t weft_tokenizer_n_special(const struct weft_tokenizer *t)
+{
+    return t->n_special;
+}
+
+const char *weft_tokenizer_special(const struct weft_tokenizer *t, size_t i, int32_t *id)
+{
+    if (i >= t->n_special)
+        return NULL;
+    *id = t->special[i].id;
+    return t->special[i].name;
+}
+
+int32_t weft_tokenizer_find(const struct weft_tokenizer *t, const char *name)
+{
+    for (size_t i = 0; i < t->n_special; i++)
+        if (strcmp(t->special[i].name, name) == 0)
+            return t->special[i].id;
+    return WEFT_NO_TOKEN;
+}
+
+size_t weft_tokenizer_cut(const struct weft_tokenizer *t, const char *text, size_t len)
+{
+    return t->is_bytes ? len : weft_split_cut(t->split, text, len);
+}
+
+/* -- tokens to text ------------------------------------------------------------------------- */
+
+const char *weft_tokenizer_token(const struct weft_tokenizer *t, int32_t id, size_t *len)
+{
+    if (id < 0 || (uint32_t)id >= t->n_vocab || t->tokens[id].len == 0)
+        return NULL;
+    *len = t->tokens[id].len;
+    return t->pool.at + t->tokens[id].begin;
+}
+
+enum weft_status weft_tokenizer_decode(const struct weft_tokenizer *t, const int32_t *tokens,
+                                       size_t n, struct weft_text *out, struct weft_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t len;
+        const char *bytes = weft_tokenizer_token(t, tokens[i], &len);
+        if (bytes == NULL)
+            return WEFT_FAIL(err, WEFT_DATA, "token %zu is %d, which is none of the vocabulary",
+                             i, (int)tokens[i]);
+        weft_text_add(out, bytes, len);
+    }
+    return out->failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the text of %zu tokens", n)
+                       : WEFT_OK;
+}
+
+size_t weft_utf8_whole(const char *bytes, size_t len)
+{
+    /* A character's first byte is among the last three, and says how many follow. */
+    for (size_t back = 1; back <= 3 && back <= len; back++) {
+        unsigned char c = (unsigned char)bytes[len - back];
+        if ((c & 0xC0) == 0x80)
+            continue;
+        size_t wants = c >= 0xF0 && c <= 0xF4   ? 4
+                       : c >= 0xE0 && c <= 0xEF ? 3
+                       : c >= 0xC2 && c <= 0xDF ? 2
+                                                : 1;
+        return wants > back ? len - back : len;
+    }
+    return len;
+}

@@ -1,0 +1,542 @@
+/* All layouts of a run, timed by what was measured, and the one to take. */
+#include "training/layout/auto.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "training/layout/layout.h"
+#include "weft/bound.h"
+#include "weft/timing.h"
+
+enum { MAX_CHUNKS = 4, ALL_RANK_COUNTS = 16, MOST_SEARCHED = 3 };
+
+struct search {
+    const struct weft_train_settings *settings;
+    const struct weft_model *model;
+    const struct weft_auto_machine *machine;
+    struct weft_auto_list list;
+    size_t cap;
+    bool searching; /* schedules that are searched for, which takes long; else all others */
+    struct weft_error refused; /* why the first that cannot be run cannot */
+    uint32_t more_micros;      /* the fewest with which one of those could; 0: none */
+};
+
+void weft_auto_list_release(struct weft_auto_list *list)
+{
+    free(list->at);
+    *list = (struct weft_auto_list){0};
+}
+
+/* -- the time of one ------------------------------------------------------------------------ */
+
+static void add_times(struct weft_auto_times *sum, const struct weft_auto_times *t, double n)
+{
+    sum->f += n * t->f;
+    sum->i += n * t->i;
+    sum->w += n * t->w;
+    sum->b += n * t->b;
+}
+
+static struct weft_auto_times stage_times(const struct weft_stage_range *r,
+                                          const struct weft_auto_speed *speed)
+{
+    struct weft_auto_times sum = {0};
+    add_times(&sum, &speed->layer, r->end_layer - r->first_layer);
+    if (r->embedding)
+        add_times(&sum, &speed->embedding, 1);
+    if (r->head)
+        add_times(&sum, &speed->head, 1);
+    return sum;
+}
+
+/* More threads than cores take turns. */
+static double crowding(const struct weft_auto_machine *m, const struct weft_auto_choice *c)
+{
+    double threads = (double)c->pp * c->dp * c->threads;
+    return threads > m->cores ? threads / m->cores : 1;
+}
+
+/* The costs of a layout's stages; they lie in out->f.at, which the caller frees. */
+static enum weft_status make_cost(const struct search *x, const struct weft_layout *l,
+                                  const struct weft_auto_speed *speed,
+                                  const struct weft_auto_choice *c, struct weft_cost *out,
+                                  struct weft_error *err)
+{
+    uint32_t n = l->n_stages;
+    double *at = calloc(4 * (size_t)n, sizeof *at), slower = crowding(x->machine, c);
+    if (at == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the times of %u stages", n);
+    for (uint32_t s = 0; s < n; s++) {
+        struct weft_auto_times t = stage_times(&l->partition.at[s], speed);
+        at[s] = slower * t.f;
+        at[n + s] = slower * t.i;
+        at[2 * n + s] = slower * t.w;
+        at[3 * n + s] = slower * t.b;
+    }
+    double bytes = (double)l->most_rows * l->seq * l->model.dim * sizeof(float);
+    *out = (struct weft_cost){.f = {at, n},
+                              .i = {at + n, n},
+                              .w = {at + 2 * n, n},
+                              .b = {at + 3 * n, n},
+                              .hop = x->machine->hop + bytes * x->machine->link};
+    return WEFT_OK;
+}
+
+static enum weft_status time_pipeline(const struct search *x, const struct weft_layout *l,
+                                      const struct weft_auto_speed *speed,
+                                      struct weft_auto_choice *c, struct weft_error *err)
+{
+    struct weft_metrics m;
+    struct weft_cost cost;
+    WEFT_TRY(make_cost(x, l, speed, c, &cost, err));
+    enum weft_status st = weft_metrics_init(&m, weft_layout_schedule(l, 0), &cost, NULL, err);
+    if (st == WEFT_OK) {
+        c->pipeline = m.makespan;
+        c->bubble = m.bubble;
+        weft_metrics_release(&m);
+    }
+    free((void *)(uintptr_t)cost.f.at);
+    return st;
+}
+
+/* What a rank does after its micros: it sums its share of every group that it holds with others,
+ * updates it, and takes the others' shares. */
+static double rank_update(const struct search *x, const struct weft_layout *l, uint32_t rank,
+                          const struct weft_auto_speed *speed)
+{
+    double seconds = 0;
+    for (size_t i = 0; i < l->n_groups; i++) {
+        const struct weft_layout_group *g = &l->groups[i];
+        uint32_t h = weft_layout_holder(g, rank);
+        if (h == g->n_holders)
+            continue;
+        double share = (double)(g->cuts[h + 1] - g->cuts[h]), rest = (double)g->n - share;
+        double others = g->n_holders - 1.0;
+        double moved = others * share * sizeof(int64_t) + rest * sizeof(float);
+        seconds += share * speed->update + rest * speed->pack + others * share * speed->sum;
+        seconds += moved * x->machine->link + 2 * others * x->machine->hop;
+    }
+    return seconds;
+}
+
+static double time_update(const struct search *x, const struct weft_layout *l,
+                          const struct weft_auto_speed *speed, const struct weft_auto_choice *c)
+{
+    double most = 0;
+    for (uint32_t r = 0; r < l->n_ranks; r++) {
+        double seconds = rank_update(x, l, r, speed);
+        most = seconds > most ? seconds : most;
+    }
+    return most * crowding(x->machine, c);
+}
+
+/* -- its memory ----------------------------------------------------------------------------- */
+
+/* Neighbouring ranks are on one host. */
+static enum weft_status count_bytes(const struct search *x, const struct weft_layout *l,
+                                    struct weft_auto_choice *c, bool *fits,
+                                    struct weft_error *err)
+{
+    const struct weft_auto_machine *m = x->machine;
+    uint32_t a_host = m->ranks_a_host == 0 ? l->n_ranks : m->ranks_a_host;
+    size_t host = 0;
+    *fits = true;
+    for (uint32_t r = 0; r < l->n_ranks; r++) {
+        size_t bytes;
+        WEFT_TRY(weft_layout_rank_bytes(l, r, m->copies, &bytes, err));
+        c->rank_bytes = weft_size_max(c->rank_bytes, bytes);
+        c->total_bytes += bytes;
+        host = r % a_host == 0 ? bytes : host + bytes;
+        *fits = *fits && (m->bytes == 0 || host <= m->bytes);
+    }
+    return WEFT_OK;
+}
+
+/* -- one candidate -------------------------------------------------------------------------- */
+
+static enum weft_status keep(struct search *x, const struct weft_auto_choice *c,
+                             struct weft_error *err)
+{
+    struct weft_auto_list *list = &x->list;
+    if (list->n == x->cap) {
+        size_t cap = 2 * x->cap + 64;
+        struct weft_auto_choice *at = realloc(list->at, cap * sizeof *at);
+        if (at == NULL)
+            return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu layouts", cap);
+        list->at = at;
+        x->cap = cap;
+    }
+    list->at[list->n++] = *c;
+    if (list->fastest == 0 || c->seconds < list->fastest)
+        list->fastest = c->seconds;
+    return WEFT_OK;
+}
+
+static enum weft_status judge(struct search *x, const struct weft_layout *l,
+                              const struct weft_auto_speed *speed, struct weft_auto_choice *c,
+                              struct weft_error *err)
+{
+    bool fits;
+    WEFT_TRY(time_pipeline(x, l, speed, c, err));
+    c->update = time_update(x, l, speed, c);
+    c->seconds = c->pipeline + c->update;
+    WEFT_TRY(count_bytes(x, l, c, &fits, err));
+    x->list.n_tried++;
+    if (fits)
+        return keep(x, c, err);
+    x->list.n_too_large++;
+    if (x->list.least_bytes == 0 || c->total_bytes < x->list.least_bytes)
+        x->list.least_bytes = c->total_bytes;
+    return WEFT_OK;
+}
+
+static enum weft_status lay_out(const struct search *x, const struct weft_auto_choice *c,
+                                struct weft_layout *out, struct weft_error *err)
+{
+    struct weft_train_settings s = *x->settings; /* its texts stay the other's */
+    s.parallel.pp = c->pp;
+    s.parallel.dp = c->dp;
+    s.parallel.chunks = c->chunks;
+    s.parallel.schedule = (char *)(uintptr_t)c->schedule;
+    return weft_layout_init(out, &s, x->model, err);
+}
+
+/* -- more micros ---------------------------------------------------------------------------- */
+
+/* Whether it could be run with so many micros of a replica, whatever the batch is. */
+static bool can_run(const struct search *x, const struct weft_auto_choice *c, uint64_t micros)
+{
+    struct weft_train_settings s = *x->settings;
+    struct search other = *x;
+    struct weft_layout l;
+    if (micros * c->dp > UINT32_MAX)
+        return false;
+    other.settings = &s;
+    s.parallel.micros = (uint32_t)(micros * c->dp);
+    s.data.batch = s.data.batch > s.parallel.micros ? s.data.batch : s.parallel.micros;
+    if (lay_out(&other, c, &l, NULL) != WEFT_OK)
+        return false;
+    weft_layout_release(&l);
+    return true;
+}
+
+/* As many as the file's schedule has; 0: it cannot be read. */
+static uint32_t micros_of_file(const char *path)
+{
+    struct weft_schedule *s = NULL;
+    if (weft_layout_read_schedule(path, &s, NULL) != WEFT_OK)
+        return 0;
+    uint32_t n = weft_schedule_placement(s)->n_micros;
+    weft_schedule_free(s);
+    return n;
+}
+
+/* How many micros a replica needs at least, of what was refused; 0: they do not help.  What orders
+ * ask for is a multiple of the ranks, an even number, or twice the ranks: two times the ranks and
+ * its multiples are good for all, so what cannot be run with those cannot be run. */
+static uint32_t micros_needed(const struct search *x, const struct weft_auto_choice *c)
+{
+    const struct weft_generator *g = weft_generator_find(c->schedule);
+    uint64_t set = x->settings->parallel.micros, unit = 2 * (uint64_t)c->pp;
+    if (g == NULL) {
+        uint32_t n = micros_of_file(c->schedule);
+        return n > 0 && can_run(x, c, n) ? n : 0;
+    }
+    if ((g->takes & WEFT_TAKES_COST) != 0) /* any number; to try would be to search */
+        return c->dp > set && c->pp <= x->model->layers ? 1 : 0;
+    uint64_t first = (set + c->dp - 1) / c->dp, last = (first + unit - 1) / unit * unit;
+    if ((uint64_t)c->dp * first > x->settings->data.batch || !can_run(x, c, last))
+        return 0;
+    while (first < last && !can_run(x, c, first))
+        first++;
+    return (uint32_t)first;
+}
+
+static void note_micros(struct search *x, const struct weft_auto_choice *c)
+{
+    uint32_t set = x->settings->parallel.micros;
+    if (x->list.n_tried > 0 || (x->more_micros != 0 && c->dp >= x->more_micros))
+        return;
+    uint64_t n = (uint64_t)micros_needed(x, c) * c->dp;
+    if (n > set && n <= x->settings->data.batch && (x->more_micros == 0 || n < x->more_micros))
+        x->more_micros = (uint32_t)n;
+}
+
+/* A layout that cannot be is no error. */
+static enum weft_status try_one(struct search *x, struct weft_auto_choice c,
+                                const struct weft_auto_speed *speed, struct weft_error *err)
+{
+    struct weft_layout l;
+    struct weft_error why = {0};
+    enum weft_status st = lay_out(x, &c, &l, &why);
+    if (st == WEFT_OK) {
+        c.threads = speed->threads;
+        st = judge(x, &l, speed, &c, err);
+        weft_layout_release(&l);
+        return st;
+    }
+    if (st == WEFT_NOMEM) {
+        *err = why;
+        return st;
+    }
+    if (x->refused.status == WEFT_OK)
+        x->refused = why;
+    if (!x->settings->parallel.given.micros)
+        note_micros(x, &c);
+    return WEFT_OK;
+}
+
+/* -- all of them ---------------------------------------------------------------------------- */
+
+static enum weft_status try_chunks(struct search *x, struct weft_auto_choice c,
+                                   const struct weft_auto_speed *speed, struct weft_error *err)
+{
+    const struct weft_generator *g = weft_generator_find(c.schedule);
+    uint32_t set = x->settings->parallel.chunks;
+    c.chunks = set;
+    if (set != 0 || g == NULL || (g->takes & WEFT_TAKES_CHUNKS) == 0)
+        return try_one(x, c, speed, err);
+    for (c.chunks = g->default_chunks; c.chunks <= MAX_CHUNKS; c.chunks++)
+        if ((uint64_t)c.chunks * c.pp <= x->model->layers)
+            WEFT_TRY(try_one(x, c, speed, err));
+    return WEFT_OK;
+}
+
+static enum weft_status try_schedules(struct search *x, struct weft_auto_choice c,
+                                      const struct weft_auto_speed *speed,
+                                      struct weft_error *err)
+{
+    size_t n;
+    const struct weft_generator *all = weft_generators(&n);
+    c.schedule = x->settings->parallel.schedule;
+    /* One rank runs its micros one after the other, whatever the schedule is called. */
+    bool plain = c.pp == 1 && x->settings->parallel.chunks == 0;
+    if (x->settings->parallel.given.schedule || plain)
+        return x->searching ? WEFT_OK : try_chunks(x, c, speed, err);
+    for (size_t i = 0; i < n; i++) {
+        bool searches = (all[i].takes & WEFT_TAKES_COST) != 0;
+        c.schedule = all[i].name;
+        if ((all[i].takes & WEFT_BY_TICKS) == 0 && searches == x->searching)
+            WEFT_TRY(try_chunks(x, c, speed, err));
+    }
+    return WEFT_OK;
+}
+
+/* What no schedule can be below: all ranks at work all the time, and no update. */
+static double least_time(const struct search *x, const struct weft_auto_choice *c,
+                         const struct weft_auto_speed *speed)
+{
+    const struct weft_stage_range whole = {
+        .end_layer = x->model->layers, .embedding = true, .head = true};
+    struct weft_auto_times all = stage_times(&whole, speed);
+    double back = all.b < all.i + all.w ? all.b : all.i + all.w;
+    return (all.f + back) * x->settings->parallel.micros / ((double)c->dp * c->pp);
+}
+
+static bool is_hopeless(const struct search *x, const struct weft_auto_choice *c,
+                        const struct weft_auto_speed *speed)
+{
+    return x->list.n > 0 && least_time(x, c, speed) > 2 * x->list.fastest;
+}
+
+static enum weft_status try_threads(struct search *x, struct weft_auto_choice c,
+                                    struct weft_error *err)
+{
+    const struct weft_auto_machine *m = x->machine;
+    uint64_t ranks = (uint64_t)c.pp * c.dp;
+    bool any = false;
+    for (size_t i = m->n_speeds; i-- > 0;) {
+        const struct weft_auto_speed *speed = &m->speeds[i];
+        bool last = i == 0 && !any; /* crowded, but it runs */
+        if (ranks * speed->threads > m->cores && !last)
+            continue;
+        any = true;
+        if (is_hopeless(x, &c, speed))
+            x->list.n_hopeless++;
+        else
+            WEFT_TRY(try_schedules(x, c, speed, err));
+    }
+    return WEFT_OK;
+}
+
+/* Of many cores only even parts are looked at. */
+static bool is_count(const struct search *x, uint64_t ranks)
+{
+    const struct weft_train_settings *s = x->settings;
+    uint32_t cores = x->machine->cores;
+    if (x->machine->ranks != 0)
+        return ranks == x->machine->ranks;
+    return cores <= ALL_RANK_COUNTS || cores % ranks == 0 ||
+           (s->parallel.given.pp && ranks % s->parallel.pp == 0) ||
+           (s->parallel.given.dp && ranks % s->parallel.dp == 0);
+}
+
+static enum weft_status try_ranks(struct search *x, uint32_t ranks, struct weft_error *err)
+{
+    const struct weft_train_settings *s = x->settings;
+    for (uint32_t pp = 1; pp <= ranks; pp++) {
+        struct weft_auto_choice c = {.pp = pp, .dp = ranks / pp};
+        if (ranks % pp != 0 || (s->parallel.given.pp && pp != s->parallel.pp) ||
+            (s->parallel.given.dp && c.dp != s->parallel.dp))
+            continue;
+        WEFT_TRY(try_threads(x, c, err));
+    }
+    return WEFT_OK;
+}
+
+static uint64_t most_ranks(const struct search *x)
+{
+    const struct weft_train_settings *s = x->settings;
+    uint64_t pp = s->parallel.given.pp ? s->parallel.pp : 1;
+    uint64_t dp = s->parallel.given.dp ? s->parallel.dp : 1;
+    if (x->machine->ranks != 0)
+        return x->machine->ranks;
+    return pp * dp > x->machine->cores ? pp * dp : x->machine->cores;
+}
+
+static enum weft_status try_all(struct search *x, struct weft_error *err)
+{
+    uint64_t most = most_ranks(x);
+    for (uint64_t n = 1; n <= most && n <= UINT32_MAX; n++)
+        if (is_count(x, n))
+            WEFT_TRY(try_ranks(x, (uint32_t)n, err));
+    return WEFT_OK;
+}
+
+/* -- the best ------------------------------------------------------------------------------- */
+
+static int by_time(const void *a, const void *b)
+{
+    const struct weft_auto_choice *x = a, *y = b;
+    if (x->seconds != y->seconds)
+        return x->seconds < y->seconds ? -1 : 1;
+    if (x->pp * x->dp != y->pp * y->dp)
+        return x->pp * x->dp < y->pp * y->dp ? -1 : 1;
+    if (x->rank_bytes != y->rank_bytes)
+        return x->rank_bytes < y->rank_bytes ? -1 : 1;
+    if (x->threads != y->threads)
+        return x->threads < y->threads ? -1 : 1;
+    int names = strcmp(x->schedule, y->schedule);
+    return names != 0 ? names : (x->chunks > y->chunks) - (x->chunks < y->chunks);
+}
+
+static bool is_simpler(const struct weft_auto_choice *x, const struct weft_auto_choice *y)
+{
+    uint32_t a = x->pp * x->dp, b = y->pp * y->dp;
+    return a != b ? a < b : x->rank_bytes < y->rank_bytes;
+}
+
+static void put_choice_first(struct weft_auto_list *list)
+{
+    qsort(list->at, list->n, sizeof *list->at, by_time);
+    size_t best = 0;
+    for (size_t i = 1; i < list->n && list->at[i].seconds <= WEFT_AUTO_EQUAL * list->fastest;
+         i++)
+        if (is_simpler(&list->at[i], &list->at[best]))
+            best = i;
+    struct weft_auto_choice choice = list->at[best];
+    memmove(list->at + 1, list->at, best * sizeof *list->at);
+    list->at[0] = choice;
+}
+
+/* -- searching ------------------------------------------------------------------------------ */
+
+static const struct weft_auto_speed *speed_of(const struct search *x, uint32_t threads)
+{
+    size_t i = 0;
+    while (x->machine->speeds[i].threads != threads)
+        i++;
+    return &x->machine->speeds[i];
+}
+
+static bool met_before(const struct weft_auto_choice *list, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (list[k].pp == list[i].pp && list[k].dp == list[i].dp &&
+            list[k].threads == list[i].threads)
+            return true;
+    return false;
+}
+
+/* Schedules made by search only where they could win: in the best few divisions into ranks that
+ * a schedule without a bubble would make the fastest. */
+static enum weft_status search_best(struct search *x, struct weft_error *err)
+{
+    size_t n = x->list.n, searched = 0;
+    struct weft_auto_choice *list = malloc((n + 1) * sizeof *list);
+    if (list == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu layouts", n);
+    qsort(x->list.at, n, sizeof *x->list.at, by_time);
+    memcpy(list, x->list.at, n * sizeof *list);
+    enum weft_status st = WEFT_OK;
+    for (size_t i = 0; st == WEFT_OK && i < n && searched < MOST_SEARCHED; i++) {
+        const struct weft_auto_choice c = {.pp = list[i].pp, .dp = list[i].dp};
+        double least = list[i].pipeline * (1 - list[i].bubble) + list[i].update;
+        if (c.pp == 1 || least * WEFT_AUTO_EQUAL >= x->list.fastest || met_before(list, i))
+            continue;
+        searched++;
+        st = try_schedules(x, c, speed_of(x, list[i].threads), err);
+    }
+    free(list);
+    return st;
+}
+
+/* How much less any order of the chosen one's work could take. */
+static enum weft_status bound_choice(struct search *x, struct weft_error *err)
+{
+    struct weft_auto_choice *c = &x->list.at[0];
+    struct weft_layout l;
+    struct weft_cost cost;
+    struct weft_bounds bounds;
+    WEFT_TRY(lay_out(x, c, &l, err));
+    enum weft_status st = make_cost(x, &l, speed_of(x, c->threads), c, &cost, err);
+    if (st == WEFT_OK) {
+        st = weft_bounds_of(weft_layout_schedule(&l, 0), &cost, NULL, -1, &bounds, err);
+        free((void *)(uintptr_t)cost.f.at);
+    }
+    if (st == WEFT_OK)
+        c->gap = weft_gap(c->pipeline, bounds.makespan);
+    weft_layout_release(&l);
+    return st;
+}
+
+static enum weft_status nothing_found(const struct search *x, struct weft_error *err)
+{
+    if (x->list.n_too_large > 0)
+        return WEFT_FAIL(err, WEFT_NOMEM,
+                         "parallel.auto: none of %zu layouts fits the memory of %zu MiB: the "
+                         "smallest needs %zu MiB in all; more micros would need less",
+                         x->list.n_too_large, x->machine->bytes >> 20,
+                         x->list.least_bytes >> 20);
+    return WEFT_FAIL(err, WEFT_USAGE, "parallel.auto: nothing can be run: %.160s",
+                     x->refused.status != WEFT_OK ? x->refused.msg
+                                                  : "pp x dp as given is not what was started");
+}
+
+enum weft_status weft_auto_rank(const struct weft_train_settings *s,
+                                const struct weft_model *model,
+                                const struct weft_auto_machine *machine,
+                                struct weft_auto_list *out, struct weft_error *err)
+{
+    struct search x = {.settings = s, .model = model, .machine = machine};
+    enum weft_status st = try_all(&x, err);
+    x.searching = true;
+    if (st == WEFT_OK)
+        st = x.list.n > 0 ? search_best(&x, err) : try_all(&x, err); /* some need less memory */
+    if (st == WEFT_OK && x.list.n == 0)
+        st = nothing_found(&x, err);
+    out->more_micros = st == WEFT_USAGE ? x.more_micros : 0;
+    if (st != WEFT_OK) {
+        weft_auto_list_release(&x.list);
+        return st;
+    }
+    put_choice_first(&x.list);
+    st = bound_choice(&x, err);
+    if (st != WEFT_OK) {
+        weft_auto_list_release(&x.list);
+        return st;
+    }
+    *out = x.list;
+    return WEFT_OK;
+}

@@ -1,0 +1,426 @@
+/* What passes take here: one layer, an embedding and a head are run a few times, by as many ranks
+ * at once as will share the machine. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "compute/kern/ops.h"
+#include "compute/model/stage.h"
+#include "compute/optim/tensors.h"
+#include "training/data/batch.h"
+#include "training/layout/auto.h"
+
+enum {
+    MOST_TOKENS = 512, /* of the micro that is measured: more take longer, and are no faster */
+    LEAST_TOKENS = 32, /* a whole number of these */
+    LEAST_VOCAB = 1024,
+    REPEATS = 5,
+    SUM_BLOCK = 1 << 16,
+    SUM_BLOCKS = 32,
+    PINGS = 25,
+};
+
+/* Operations of one pass over a layer, and nanoseconds for all passes over an item. */
+#define LAYER_FLOPS 4e9
+#define ITEM_NS 150000000
+
+/* -- the model in small --------------------------------------------------------------------- */
+
+static uint32_t clamp(double x, uint32_t least, uint32_t most)
+{
+    if (!(x > least))
+        return least < most ? least : most;
+    return x < most ? (uint32_t)x : most;
+}
+
+static double ratio(double truth, double probe)
+{
+    return probe > 0 ? truth / probe : 1;
+}
+
+static struct weft_item scale_of(const struct weft_item *truth, const struct weft_item *probe)
+{
+    return (struct weft_item){.f = ratio(truth->f, probe->f),
+                              .i = ratio(truth->i, probe->i),
+                              .w = ratio(truth->w, probe->w)};
+}
+
+/* All times grow with the operations: the vocabulary and long sequences are scaled by them. */
+static enum weft_status fill_scales(struct weft_auto_probe *p, const struct weft_items *truth,
+                                    struct weft_error *err)
+{
+    struct weft_items probe = {0};
+    WEFT_TRY(weft_items_init_model(&probe, &p->model, p->rows, p->seq, err));
+    const size_t of[] = {0, 1, truth->n - 1};
+    for (size_t k = 0; k < 3; k++) {
+        p->scale[k] = scale_of(&truth->at[of[k]], &probe.at[k]);
+        p->bytes += probe.at[k].state_bytes + probe.at[k].act_bytes;
+    }
+    weft_items_release(&probe);
+    return WEFT_OK;
+}
+
+enum weft_status weft_auto_probe_init(struct weft_auto_probe *p,
+                                      const struct weft_train_settings *s,
+                                      const struct weft_model *model, struct weft_error *err)
+{
+    struct weft_items truth = {0};
+    uint32_t seq = s->data.seq != 0 ? s->data.seq : model->ctx;
+    struct weft_range first = weft_micro_range(s->data.batch, s->parallel.micros, 0);
+    size_t rows = first.end - first.begin;
+    WEFT_TRY(weft_items_init_model(&truth, model, (uint32_t)rows, seq, err));
+    const struct weft_item *layer = &truth.at[1];
+    double token = layer->f / ((double)rows * seq);
+    uint32_t tokens = clamp(LAYER_FLOPS / token, LEAST_TOKENS, MOST_TOKENS);
+    tokens -= tokens % LEAST_TOKENS;
+    *p = (struct weft_auto_probe){
+        .model = *model,
+        .seq = seq < tokens ? seq : tokens,
+        .precision = s->train.precision == WEFT_PRECISION_BF16 ? WEFT_BF16 : WEFT_F32,
+        .fast_sums = s->train.reduction == WEFT_REDUCTION_FAST,
+        .recompute = s->train.recompute,
+    };
+    p->rows = clamp((double)tokens / p->seq, 1, (uint32_t)rows);
+    p->model.layers = 1;
+    /* A stage with block residuals needs blocks of others; what they cost is small. */
+    p->model.residual_block_layers = 0;
+    p->model.vocab = clamp(token / (2.0 * model->dim), LEAST_VOCAB, model->vocab);
+    enum weft_status st = fill_scales(p, &truth, err);
+    weft_items_release(&truth);
+    return st;
+}
+
+/* -- passes --------------------------------------------------------------------------------- */
+
+/* One item as a stage, with all that its calls need. */
+struct bench {
+    struct weft_tstage *t; /* owned, as are the buffers */
+    struct weft_stage stage;
+    int32_t *tokens;
+    float *in, *out, *dout, *din;
+    struct weft_stage_call call;
+    double loss;
+};
+
+static void release_bench(struct bench *b)
+{
+    weft_tstage_free(b->t);
+    free(b->tokens);
+    free(b->in);
+    free(b->out);
+    free(b->dout);
+    free(b->din);
+}
+
+static void fill(float *at, size_t n, float size, uint64_t what)
+{
+    for (size_t i = 0; i < n; i++)
+        at[i] = size * ((float)weft_random_below(3, what, i, 2001) / 1000.0F - 1.0F);
+}
+
+static enum weft_status make_bench(struct bench *b, const struct weft_auto_probe *p,
+                                   uint32_t item, struct weft_pool *pool,
+                                   struct weft_error *err)
+{
+    const struct weft_tstage_spec spec = {.model = p->model,
+                                          .item0 = item,
+                                          .item1 = item + 1,
+                                          .seq = p->seq,
+                                          .row_counts = {p->rows},
+                                          .n_row_counts = 1,
+                                          .slots = 1,
+                                          .split_slots = 1,
+                                          .precision = p->precision,
+                                          .fast_sums = p->fast_sums,
+                                          .recompute = (enum weft_recompute)p->recompute,
+                                          .pool = pool};
+    size_t tokens = (size_t)p->rows * p->seq, n = tokens * p->model.dim;
+    bool first = item == 0, last = item == 2;
+    WEFT_TRY(weft_tstage_new(&spec, &b->t, err));
+    b->tokens = calloc(tokens, sizeof *b->tokens);
+    b->in = calloc(n, sizeof(float));
+    b->out = calloc(n, sizeof(float));
+    b->dout = calloc(n, sizeof(float));
+    b->din = calloc(n, sizeof(float));
+    if (b->tokens == NULL || b->in == NULL || b->out == NULL || b->dout == NULL ||
+        b->din == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to measure %zu tokens", tokens);
+    for (size_t i = 0; i < tokens; i++)
+        b->tokens[i] = (int32_t)weft_random_below(3, 0, i, p->model.vocab);
+    fill(b->in, n, 1, 1);
+    fill(b->dout, n, 1e-3F, 2);
+    weft_tstage_start(b->t, 1);
+    weft_tstage_pack(b->t);
+    weft_tstage_step(b->t);
+    b->stage = weft_tstage_stage(b->t);
+    b->call = (struct weft_stage_call){.rows = p->rows,
+                                       .in = first ? (void *)b->tokens : b->in,
+                                       .out = last ? NULL : b->out,
+                                       .dout = last ? NULL : b->dout,
+                                       .din = first ? NULL : b->din,
+                                       .targets = last ? b->tokens : NULL,
+                                       .scale = 1.0F / (float)tokens,
+                                       .loss = last ? &b->loss : NULL,
+                                       .train = true};
+    return WEFT_OK;
+}
+
+/* Seconds since *from, which is now from then on. */
+static double lap(int64_t *from)
+{
+    int64_t now = weft_clock_ns();
+    double seconds = (double)(now - *from) * 1e-9;
+    *from = now;
+    return seconds;
+}
+
+/* A whole backward, and one in two parts. */
+static enum weft_status run_passes(struct bench *b, struct weft_auto_times *out,
+                                   struct weft_error *err)
+{
+    const struct weft_stage_ops *ops = b->stage.ops;
+    int64_t at = weft_clock_ns();
+    WEFT_TRY(ops->forward(b->stage.self, &b->call, err));
+    out->f = lap(&at);
+    WEFT_TRY(weft_stage_backward(&b->stage, &b->call, err));
+    out->b = lap(&at);
+    WEFT_TRY(ops->forward(b->stage.self, &b->call, err));
+    double again = lap(&at);
+    out->f = again < out->f ? again : out->f;
+    WEFT_TRY(ops->backward_input(b->stage.self, &b->call, err));
+    out->i = lap(&at);
+    WEFT_TRY(ops->backward_weight(b->stage.self, &b->call, err));
+    out->w = lap(&at);
+    return WEFT_OK;
+}
+
+/* The least of all rounds, for others on the machine only ever add to it; the first round, which
+ * finds caches and pages cold, is not counted. */
+static enum weft_status time_passes(struct bench *b, struct weft_auto_times *out,
+                                    struct weft_error *err)
+{
+    struct weft_auto_times t;
+    int64_t begin = weft_clock_ns();
+    WEFT_TRY(run_passes(b, &t, err));
+    WEFT_TRY(run_passes(b, out, err));
+    for (int n = 1; n < REPEATS && weft_clock_ns() - begin < ITEM_NS; n++) {
+        WEFT_TRY(run_passes(b, &t, err));
+        out->f = fmin(out->f, t.f);
+        out->i = fmin(out->i, t.i);
+        out->w = fmin(out->w, t.w);
+        out->b = fmin(out->b, t.b);
+    }
+    return WEFT_OK;
+}
+
+/* The head's backward is in its forward: what is left of it grows with the tokens alone. */
+static struct weft_auto_times scaled(const struct weft_auto_times *t,
+                                     const struct weft_auto_probe *p, uint32_t item)
+{
+    struct weft_item by = p->scale[item];
+    if (item == 2)
+        by.i = by.w = p->scale[0].f;
+    double parts = t->i + t->w, whole = t->i * by.i + t->w * by.w;
+    return (struct weft_auto_times){t->f * by.f, t->i * by.i, t->w * by.w,
+                                    parts > 0 ? t->b / parts * whole : t->b};
+}
+
+/* -- updates and sums ----------------------------------------------------------------------- */
+
+static void pack_rows(void *arg, size_t tensor, size_t row0, size_t row1)
+{
+    struct weft_tstage *stage = arg;
+    size_t n;
+    weft_tstage_pack_rows(stage, &weft_tstage_params(stage, &n)[tensor], row0, row1);
+}
+
+static enum weft_status time_update(struct bench *b, struct weft_pool *pool,
+                                    struct weft_auto_speed *out, struct weft_error *err)
+{
+    static const struct weft_optim_settings how = {0.9, 0.95, 1e-8, 0.1};
+    struct weft_optim *optim = NULL;
+    size_t n_params, n = 0;
+    const struct weft_param *params = weft_tstage_params(b->t, &n_params);
+    for (size_t i = 0; i < n_params; i++)
+        n += params[i].n;
+    WEFT_TRY(weft_optim_of_stage(b->t, &how, pool, &optim, err));
+    for (uint64_t i = 0; i <= 3; i++) { /* the first makes pages */
+        int64_t at = weft_clock_ns();
+        double norm = sqrt(weft_optim_squares(optim));
+        const struct weft_optim_step step = {i + 1, 1e-6, norm > 1 ? 1 / norm : 1};
+        weft_optim_update(optim, &step, pack_rows, b->t);
+        double update = lap(&at) / (double)n;
+        weft_tstage_pack(b->t);
+        double pack = lap(&at) / (double)n;
+        out->update = i < 2 ? update : fmin(out->update, update);
+        out->pack = i < 2 ? pack : fmin(out->pack, pack);
+    }
+    weft_optim_free(optim);
+    return WEFT_OK;
+}
+
+struct sum_job {
+    int64_t *a, *b;
+};
+
+static void sum_block(void *arg, size_t task, unsigned worker)
+{
+    const struct sum_job *job = arg;
+    (void)worker;
+    (void)weft_ops()->exact_merge(job->a + task * SUM_BLOCK, job->b + task * SUM_BLOCK,
+                                  SUM_BLOCK);
+}
+
+static enum weft_status time_sum(struct weft_pool *pool, struct weft_auto_speed *out,
+                                 struct weft_error *err)
+{
+    size_t n = (size_t)SUM_BLOCK * SUM_BLOCKS;
+    struct sum_job job = {calloc(n, sizeof(int64_t)), calloc(n, sizeof(int64_t))};
+    enum weft_status st = WEFT_OK;
+    if (job.a == NULL || job.b == NULL)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to measure sums");
+    for (size_t i = 0; st == WEFT_OK && i <= 3; i++) {
+        int64_t at = weft_clock_ns();
+        weft_pool_run(pool, SUM_BLOCKS, sum_block, &job);
+        double seconds = lap(&at) / (double)n;
+        out->sum = i < 2 ? seconds : fmin(out->sum, seconds);
+    }
+    free(job.a);
+    free(job.b);
+    return st;
+}
+
+/* -- one rank ------------------------------------------------------------------------------- */
+
+static enum weft_status meet(struct weft_comm *comm, struct weft_error *err)
+{
+    return weft_comm_size(comm) == 1 ? WEFT_OK : weft_comm_barrier(comm, err);
+}
+
+static enum weft_status time_item(struct weft_comm *comm, const struct weft_auto_probe *p,
+                                  uint32_t item, struct weft_pool *pool,
+                                  struct weft_auto_speed *out, struct weft_error *err)
+{
+    struct bench b = {0};
+    struct weft_auto_times *to[] = {&out->embedding, &out->layer, &out->head}, t = {0};
+    enum weft_status st = make_bench(&b, p, item, pool, err);
+    if (st == WEFT_OK)
+        st = meet(comm, err);
+    if (st == WEFT_OK)
+        st = time_passes(&b, &t, err);
+    if (st == WEFT_OK)
+        *to[item] = scaled(&t, p, item);
+    if (st == WEFT_OK && item == 1)
+        st = meet(comm, err);
+    if (st == WEFT_OK && item == 1)
+        st = time_update(&b, pool, out, err);
+    release_bench(&b);
+    return st;
+}
+
+enum weft_status weft_auto_measure(struct weft_comm *comm, const struct weft_auto_probe *probe,
+                                   uint32_t threads, struct weft_auto_speed *out,
+                                   struct weft_error *err)
+{
+    struct weft_pool *pool = NULL;
+    *out = (struct weft_auto_speed){.threads = threads};
+    WEFT_TRY(weft_pool_new(threads, &pool, err));
+    enum weft_status st = WEFT_OK;
+    for (uint32_t item = 0; st == WEFT_OK && item < 3; item++)
+        st = time_item(comm, probe, item, pool, out, err);
+    if (st == WEFT_OK)
+        st = meet(comm, err);
+    if (st == WEFT_OK)
+        st = time_sum(pool, out, err);
+    weft_pool_free(pool);
+    return st;
+}
+
+/* -- the way from rank to rank -------------------------------------------------------------- */
+
+static enum weft_status ping(struct weft_comm *comm, char *data, char *room, size_t bytes,
+                             struct weft_error *err)
+{
+    uint32_t last = weft_comm_size(comm) - 1, rank = weft_comm_rank(comm);
+    for (uint32_t k = 0; k < 2; k++) {
+        bool sends = (k == 0) == (rank == 0);
+        struct weft_message m = {.peer = rank == 0 ? last : 0,
+                                 .channel = WEFT_USER_CHANNEL,
+                                 .bytes = bytes,
+                                 .data = sends ? data : room};
+        WEFT_TRY(sends ? weft_comm_send(comm, &m, err) : weft_comm_post(comm, &m, err));
+        WEFT_TRY(weft_comm_wait(comm, &m, err));
+        if (!sends)
+            weft_comm_release(comm, &m);
+    }
+    return WEFT_OK;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static enum weft_status time_pings(struct weft_comm *comm, char *data, char *room, size_t bytes,
+                                   double *out, struct weft_error *err)
+{
+    double seconds[PINGS];
+    for (int i = -3; i < PINGS; i++) {
+        int64_t at = weft_clock_ns();
+        WEFT_TRY(ping(comm, data, room, bytes, err));
+        seconds[i < 0 ? 0 : i] = lap(&at) / 2;
+    }
+    qsort(seconds, PINGS, sizeof *seconds, by_size);
+    *out = seconds[PINGS / 2];
+    return WEFT_OK;
+}
+
+enum weft_status weft_auto_measure_hops(struct weft_comm *comm, double *hop, double *link,
+                                        struct weft_error *err)
+{
+    enum { SMALL = 64, LARGE = 1 << 20 };
+    uint32_t size = weft_comm_size(comm), rank = weft_comm_rank(comm);
+    double small = 0, large = 0;
+    *hop = *link = 0;
+    if (size == 1)
+        return WEFT_OK;
+    if (rank == 0 || rank == size - 1) {
+        char *data = calloc(1, LARGE), *room = calloc(1, LARGE);
+        enum weft_status st = WEFT_OK;
+        if (data == NULL || room == NULL)
+            st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to measure messages");
+        if (st == WEFT_OK)
+            st = time_pings(comm, data, room, SMALL, &small, err);
+        if (st == WEFT_OK)
+            st = time_pings(comm, data, room, LARGE, &large, err);
+        free(data);
+        free(room);
+        WEFT_TRY(st);
+    }
+    *hop = small;
+    if (!weft_comm_by_reference(comm) && large > small)
+        *link = (large - small) / LARGE;
+    return weft_comm_barrier(comm, err);
+}
+
+/* -- threads -------------------------------------------------------------------------------- */
+
+size_t weft_auto_thread_counts(uint32_t cores, uint32_t ranks, uint32_t given,
+                               uint32_t out[WEFT_AUTO_MAX_SPEEDS])
+{
+    uint32_t most = cores / (ranks == 0 ? 1 : ranks);
+    size_t n = 0;
+    if (given != 0) {
+        out[0] = given;
+        return 1;
+    }
+    most = most == 0 ? 1 : most;
+    for (uint32_t t = 1; t <= most && n < WEFT_AUTO_MAX_SPEEDS; t++)
+        if ((t & (t - 1)) == 0 || t == most || t == most / 2 || t == most / 3)
+            out[n++] = t;
+    return n;
+}

@@ -1,0 +1,404 @@
+#define _XOPEN_SOURCE 700 /* realpath */
+#include "training/report/run.h"
+
+#include <dirent.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "planning/draw/times.h"
+#include "training/ckpt/file.h"
+#include "training/ckpt/store.h"
+
+enum {
+    LONGEST_LINE = 1 << 16,
+    LARGEST_CONFIG = 1 << 20,
+    LARGEST_SAMPLES = 4 << 20, /* the last so many bytes are looked at */
+    MOST_SAMPLES = 40,
+    MOST_CHECKPOINTS = 1000,
+};
+
+/* -- metrics -------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    size_t column;
+} columns[] = {
+    {"step", WEFT_RUN_COLUMN(step)},           {"loss", WEFT_RUN_COLUMN(loss)},
+    {"grad_norm", WEFT_RUN_COLUMN(grad_norm)}, {"lr", WEFT_RUN_COLUMN(lr)},
+    {"tokens", WEFT_RUN_COLUMN(tokens)},       {"ms", WEFT_RUN_COLUMN(ms)},
+    {"tok_s", WEFT_RUN_COLUMN(tok_s)},         {"mfu", WEFT_RUN_COLUMN(mfu)},
+    {"bubble", WEFT_RUN_COLUMN(bubble)},       {"bubble_plan", WEFT_RUN_COLUMN(bubble_plan)},
+    {"val_loss", WEFT_RUN_COLUMN(val_loss)},
+};
+
+static bool parse_point(const char *line, size_t len, struct weft_run_point *out)
+{
+    json_t *root = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
+    for (size_t i = 0; i < WEFT_LEN(columns); i++) {
+        json_t *value = json_object_get(root, columns[i].name);
+        double *to = (double *)((char *)out + columns[i].column);
+        *to = json_is_number(value) ? json_number_value(value) : NAN;
+        if (!isfinite(*to))
+            *to = NAN;
+    }
+    json_decref(root);
+    return out->step >= 0 && out->step < 9e15; /* NAN is neither */
+}
+
+/* A run that goes on after a stop does the steps after its checkpoint again: the later ones count.
+ * A line of a step that is there already, without a loss, adds to it. */
+static bool add_point(struct weft_run *run, const struct weft_run_point *p)
+{
+    size_t n = run->n_points;
+    if (n > 0 && run->points[n - 1].step == p->step && isnan(p->loss) && !isnan(p->val_loss)) {
+        run->points[n - 1].val_loss = p->val_loss;
+        return true;
+    }
+    if (n > 0 && run->points[n - 1].step >= p->step) {
+        run->n_restarts++;
+        while (run->n_points > 0 && run->points[run->n_points - 1].step >= p->step)
+            run->n_points--;
+    }
+    if (run->n_points == run->cap_points) {
+        size_t room = run->cap_points == 0 ? 256 : run->cap_points * 2;
+        struct weft_run_point *more =
+            room > SIZE_MAX / sizeof *more ? NULL : realloc(run->points, room * sizeof *more);
+        if (more == NULL)
+            return false;
+        run->points = more;
+        run->cap_points = room;
+    }
+    run->points[run->n_points++] = *p;
+    return true;
+}
+
+/* Whole lines only: the last one may be on its way. */
+static bool read_points(struct weft_run *run, FILE *in)
+{
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t len;
+    bool well = true;
+    while (well && (len = getline(&line, &room, in)) > 0 && line[len - 1] == '\n') {
+        struct weft_run_point p;
+        run->n_read += (unsigned long long)len;
+        if (len <= LONGEST_LINE && parse_point(line, (size_t)len, &p))
+            well = add_point(run, &p);
+        else
+            run->n_lost++;
+    }
+    free(line);
+    return well;
+}
+
+static enum weft_status update_points(struct weft_run *run, const char *path,
+                                      struct weft_error *err)
+{
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode))
+        return WEFT_OK;
+    run->changed = info.st_mtime;
+    if ((unsigned long long)info.st_size < run->n_read) { /* another file by now */
+        run->n_points = run->n_restarts = run->n_lost = 0;
+        run->n_read = 0;
+    }
+    FILE *in = fopen(path, "rb");
+    if (in == NULL)
+        return WEFT_OK;
+    bool well = fseeko(in, (off_t)run->n_read, SEEK_SET) == 0 && read_points(run, in);
+    fclose(in);
+    return well ? WEFT_OK : WEFT_FAIL(err, WEFT_NOMEM, "no memory for the steps of a run");
+}
+
+/* -- samples -------------------------------------------------------------------------------- */
+
+static void release_samples(struct weft_run *run)
+{
+    for (size_t i = 0; i < run->n_samples; i++)
+        free(run->samples[i].text);
+    free(run->samples);
+    run->samples = NULL;
+    run->n_samples = 0;
+}
+
+static void add_sample(struct weft_run *run, json_t *root)
+{
+    json_t *step = json_object_get(root, "step");
+    const char *text = json_string_value(json_object_get(root, "text"));
+    char *copy = text == NULL || !json_is_number(step) ? NULL : strdup(text);
+    if (copy == NULL)
+        return;
+    if (run->n_samples == MOST_SAMPLES) {
+        free(run->samples[0].text);
+        memmove(run->samples, run->samples + 1, sizeof *run->samples * (MOST_SAMPLES - 1));
+        run->n_samples--;
+    }
+    run->samples[run->n_samples++] =
+        (struct weft_run_sample){.step = json_number_value(step), .text = copy};
+}
+
+static void update_samples(struct weft_run *run, const char *path)
+{
+    release_samples(run);
+    FILE *in = fopen(path, "rb");
+    if (in == NULL)
+        return;
+    run->samples = calloc(MOST_SAMPLES, sizeof *run->samples);
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t len;
+    if (fseeko(in, -(off_t)LARGEST_SAMPLES, SEEK_END) == 0)
+        len = getline(&line, &room, in); /* the rest of a line */
+    else
+        rewind(in);
+    while (run->samples != NULL && (len = getline(&line, &room, in)) > 0) {
+        json_t *root = json_loadb(line, (size_t)len, JSON_REJECT_DUPLICATES, NULL);
+        add_sample(run, root);
+        json_decref(root);
+    }
+    free(line);
+    fclose(in);
+}
+
+/* -- checkpoints ---------------------------------------------------------------------------- */
+
+static unsigned long long folder_bytes(const char *path, bool *whole)
+{
+    unsigned long long sum = 0;
+    struct stat info;
+    DIR *list = opendir(path);
+    for (const struct dirent *entry; list != NULL && (entry = readdir(list)) != NULL;) {
+        char *file = weft_path_join(path, entry->d_name);
+        if (file != NULL && lstat(file, &info) == 0 && S_ISREG(info.st_mode))
+            sum += (unsigned long long)info.st_size;
+        *whole = *whole || strcmp(entry->d_name, "manifest.json") == 0;
+        free(file);
+    }
+    if (list != NULL)
+        closedir(list);
+    return sum;
+}
+
+static int by_step(const void *pa, const void *pb)
+{
+    const struct weft_run_checkpoint *a = pa, *b = pb;
+    return (a->step > b->step) - (a->step < b->step);
+}
+
+static void add_checkpoint(struct weft_run *run, const char *folder, const char *name)
+{
+    struct stat info;
+    int end = 0;
+    struct weft_run_checkpoint c = {0};
+    if (sscanf(name, "step-%llu%n", &c.step, &end) != 1 || name[end] != '\0' ||
+        run->n_checkpoints == MOST_CHECKPOINTS)
+        return;
+    char *path = weft_path_join(folder, name);
+    if (path != NULL && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+        c.bytes = folder_bytes(path, &c.whole);
+        c.written = info.st_mtime;
+        run->checkpoints[run->n_checkpoints++] = c;
+    }
+    free(path);
+}
+
+static void update_checkpoints(struct weft_run *run, const char *folder)
+{
+    free(run->checkpoints);
+    run->checkpoints = NULL;
+    run->n_checkpoints = 0;
+    DIR *list = opendir(folder);
+    if (list == NULL)
+        return;
+    run->checkpoints = calloc(MOST_CHECKPOINTS, sizeof *run->checkpoints);
+    const struct dirent *entry;
+    while (run->checkpoints != NULL && (entry = readdir(list)) != NULL)
+        add_checkpoint(run, folder, entry->d_name);
+    closedir(list);
+    if (run->n_checkpoints > 0)
+        qsort(run->checkpoints, run->n_checkpoints, sizeof *run->checkpoints, by_step);
+}
+
+/* -- the directory -------------------------------------------------------------------------- */
+
+/* The last part of a path, which the caller frees; NULL: no memory. */
+static char *last_part(const char *path)
+{
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    return strndup(path + begin, end - begin);
+}
+
+/* What a directory is called, also when it is written as "." or "..". */
+static char *own_name(const char *dir)
+{
+    char *name = last_part(dir);
+    if (name == NULL || (strcmp(name, ".") != 0 && strcmp(name, "..") != 0))
+        return name;
+    char *whole = realpath(dir, NULL);
+    if (whole == NULL)
+        return name;
+    free(name);
+    name = last_part(whole);
+    free(whole);
+    return name;
+}
+
+enum weft_status weft_run_init(struct weft_run *run, const char *dir, struct weft_error *err)
+{
+    *run = (struct weft_run){.dir = strdup(dir)};
+    struct weft_text name = {0};
+    char *own = own_name(dir);
+    if (own != NULL)
+        weft_draw_clean(&name, own[0] == '\0' ? "run" : own);
+    free(own);
+    run->name = name.at;
+    if (run->dir == NULL || run->name == NULL || name.failed) {
+        weft_run_release(run);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the name of a run");
+    }
+    return WEFT_OK;
+}
+
+static void release_settings(struct weft_run *run)
+{
+    if (run->has_settings)
+        weft_settings_release(weft_train_setting_list(), &run->settings);
+    run->has_settings = false;
+}
+
+void weft_run_release(struct weft_run *run)
+{
+    release_settings(run);
+    release_samples(run);
+    weft_planfile_release(&run->plan);
+    weft_run_trace_release(&run->planned);
+    weft_run_trace_release(&run->measured);
+    free(run->checkpoints);
+    free(run->points);
+    free(run->dir);
+    free(run->name);
+    *run = (struct weft_run){0};
+}
+
+static void update_settings(struct weft_run *run, const char *path)
+{
+    struct weft_setting_list list = weft_train_setting_list();
+    char *text = NULL;
+    size_t len = 0;
+    release_settings(run);
+    if (weft_file_read(path, LARGEST_CONFIG, &text, &len, NULL) == WEFT_OK &&
+        weft_settings_init(list, &run->settings, NULL) == WEFT_OK) {
+        run->has_settings = true;
+        if (weft_settings_parse(list, text, len, "config.yaml", &run->settings, NULL) !=
+            WEFT_OK)
+            release_settings(run);
+    }
+    free(text);
+}
+
+static void update_plan(struct weft_run *run, const char *path)
+{
+    weft_planfile_release(&run->plan);
+    run->has_plan = weft_planfile_read(path, &run->plan, NULL) == WEFT_OK;
+}
+
+enum weft_status weft_run_update(struct weft_run *run, struct weft_error *err)
+{
+    static const char *const names[] = {"metrics.jsonl", "config.yaml", "plan.json",
+                                        "samples.jsonl", "checkpoints", "model"};
+    char *paths[WEFT_LEN(names)];
+    struct stat info;
+    bool there = false, memory = true;
+    for (size_t i = 0; i < WEFT_LEN(names); i++) {
+        paths[i] = weft_path_join(run->dir, names[i]);
+        memory = memory && paths[i] != NULL;
+        there = there || (paths[i] != NULL && i < 2 && stat(paths[i], &info) == 0);
+    }
+    enum weft_status st = WEFT_OK;
+    if (!memory)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for paths");
+    else if (!there)
+        st = WEFT_FAIL(err, WEFT_DATA,
+                       "%.200s is no directory of a run: it has neither metrics.jsonl nor "
+                       "config.yaml (weft train --log.dir=DIR makes one)",
+                       run->dir);
+    if (st == WEFT_OK)
+        st = update_points(run, paths[0], err);
+    if (st == WEFT_OK) {
+        update_settings(run, paths[1]);
+        update_plan(run, paths[2]);
+        update_samples(run, paths[3]);
+        update_checkpoints(run, paths[4]);
+        run->finished = stat(paths[5], &info) == 0;
+        run->left = weft_store_is_locked(run->dir) == 0;
+        weft_run_update_traces(run);
+    }
+    for (size_t i = 0; i < WEFT_LEN(names); i++)
+        free(paths[i]);
+    return st;
+}
+
+/* -- about it ------------------------------------------------------------------------------- */
+
+enum weft_run_state weft_run_state(const struct weft_run *run, time_t now)
+{
+    double step = weft_run_mean(run, WEFT_RUN_COLUMN(ms), 20) * 1e-3;
+    double patience = 30 + (isnan(step) ? 0 : 20 * step);
+    bool all = run->has_settings && run->n_points > 0 &&
+               run->points[run->n_points - 1].step >= (double)run->settings.train.steps;
+    if (run->finished && (all || !run->has_settings))
+        return WEFT_RUN_FINISHED;
+    if (run->n_points == 0)
+        return WEFT_RUN_EMPTY;
+    return !run->finished && !run->left && difftime(now, run->changed) < patience
+               ? WEFT_RUN_GOING
+               : WEFT_RUN_STOPPED;
+}
+
+double weft_run_mean(const struct weft_run *run, size_t column, size_t most)
+{
+    double sum = 0;
+    size_t n = 0;
+    for (size_t i = run->n_points; i-- > 0 && n < most;) {
+        double value = weft_run_value(&run->points[i], column);
+        if (!isnan(value)) {
+            sum += value;
+            n++;
+        }
+    }
+    return n == 0 ? NAN : sum / (double)n;
+}
+
+double weft_run_last(const struct weft_run *run, size_t column)
+{
+    return weft_run_mean(run, column, 1);
+}
+
+double weft_run_least(const struct weft_run *run, size_t column)
+{
+    double least = NAN;
+    for (size_t i = 0; i < run->n_points; i++)
+        least = fmin(least, weft_run_value(&run->points[i], column));
+    return least;
+}
+
+double weft_run_sum(const struct weft_run *run, size_t column)
+{
+    double sum = 0;
+    for (size_t i = 0; i < run->n_points; i++) {
+        double value = weft_run_value(&run->points[i], column);
+        sum += isnan(value) ? 0 : value;
+    }
+    return sum;
+}

@@ -1,0 +1,38 @@
+/* metrics.jsonl: one JSON object a step, one line each, appended and flushed step by step, so that
+ * whatever happens the file holds all steps so far.
+ *
+ *     {"step":1,"loss":4.87,"grad_norm":1.08,"lr":0.0003,"tokens":192,"ms":12.5,"tok_s":15360,
+ *      "mfu":0.34,"bubble":0,"bubble_plan":0}        and "val_loss" where it was evaluated
+ *
+ * Numbers read back as the same doubles.  tokens are those of the step. */
+#ifndef TRAINING_RUN_METRICS_H
+#define TRAINING_RUN_METRICS_H
+
+#include <stdint.h>
+
+#include "weft/status.h"
+
+struct weft_metrics_record {
+    uint64_t step; /* from 1 */
+    double loss, grad_norm, lr;
+    uint64_t tokens;
+    double ms, tok_s;
+    double mfu;                 /* model flops over what the machine could have done */
+    double bubble, bubble_plan; /* idle part of the ranks' time, measured and planned */
+    double val_loss;            /* on validation data, after the step; 0: not evaluated */
+};
+
+/* tok_s and mfu of a step that took ms. */
+void weft_metrics_rates(struct weft_metrics_record *r, double token_flops, double peak_flops);
+
+struct weft_metrics_log;
+
+/* Opens the file to append to it.  weft_metrics_log_free() closes it.  Local. */
+enum weft_status weft_metrics_log_new(const char *path, struct weft_metrics_log **out,
+                                      struct weft_error *err);
+enum weft_status weft_metrics_log_add(struct weft_metrics_log *log,
+                                      const struct weft_metrics_record *r,
+                                      struct weft_error *err);
+void weft_metrics_log_free(struct weft_metrics_log *log); /* NULL is allowed */
+
+#endif

@@ -1,0 +1,79 @@
+/* plan.json: what a run was planned to be, and what its ranks then took and send.
+ *
+ *     {"format":"weft plan","version":1,
+ *      "model":{"arch":"gpt2","layers":4,"dim":256,...,"params":3000000},
+ *      "pp":2,"dp":1,"chunks":1,"schedule":"zb-h1","bubble_plan":0.11,
+ *      "stages":[{"first_layer":0,"layers":2,"embedding":true,"head":false,"ranks":[0]},...],
+ *      "ranks":[{"rank":0,"stages":[0],"planned_bytes":1,"bytes":{"weights":1,...,"total":8}},...],
+ *      "links":[{"from":0,"to":1,"forward_bytes":1,"backward_bytes":1,
+ *                "forward_bytes_without_cache":1,"backward_bytes_without_cache":1},...]}
+ *
+ * Links are those of one replica in one step; without a cache they would carry what the last two
+ * say. */
+#ifndef TRAINING_RUN_PLANFILE_H
+#define TRAINING_RUN_PLANFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weft/spec.h"
+#include "weft/status.h"
+
+struct weft_planfile_stage {
+    uint32_t first_layer, n_layers;
+    bool embedding, head;
+    uint32_t *ranks; /* owned by the plan when it was read: those of the run that hold it */
+    size_t n_ranks;
+};
+
+/* What a rank has allocated. */
+struct weft_planfile_bytes {
+    uint64_t weights, gradients, packed, activations, messages, scratch, moments, total;
+};
+
+struct weft_planfile_rank {
+    uint32_t rank;
+    uint32_t *stages; /* owned by the plan when it was read */
+    size_t n_stages;
+    uint64_t planned_bytes;
+    struct weft_planfile_bytes bytes;
+};
+
+struct weft_planfile_link {
+    uint32_t from, to;
+    uint64_t forward_bytes, backward_bytes;
+    uint64_t forward_bytes_without_cache, backward_bytes_without_cache;
+};
+
+enum { WEFT_PLANFILE_NAME = 96 };
+
+struct weft_planfile {
+    struct weft_model model; /* read back: without its norm_eps and rope */
+    uint64_t n_params;
+    uint32_t pp, dp, chunks;
+    char schedule[WEFT_PLANFILE_NAME];
+    double bubble_plan;
+    struct weft_planfile_stage *stages; /* owned when it was read, as are the other lists */
+    size_t n_stages;
+    struct weft_planfile_rank *ranks;
+    size_t n_ranks;
+    struct weft_planfile_link *links;
+    size_t n_links;
+};
+
+/* The whole file or none.  Local. */
+enum weft_status weft_planfile_write(const char *path, const struct weft_planfile *plan,
+                                     struct weft_error *err);
+
+/* Strict: what is missing, unknown, of another type or out of range is WEFT_DATA with the name of
+ * the key.  weft_planfile_release() frees.  Local. */
+enum weft_status weft_planfile_read(const char *path, struct weft_planfile *out,
+                                    struct weft_error *err);
+enum weft_status weft_planfile_parse(const char *text, size_t len, const char *source,
+                                     struct weft_planfile *out, struct weft_error *err);
+
+/* Only for one that was read; a zeroed one is allowed. */
+void weft_planfile_release(struct weft_planfile *plan);
+
+#endif

@@ -1,0 +1,228 @@
+#include "training/run/tensorboard.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "training/ckpt/file.h"
+
+/* -- records -------------------------------------------------------------------------------- */
+
+uint32_t weft_crc32c(const void *bytes, size_t n)
+{
+    uint32_t crc = UINT32_MAX;
+    for (const unsigned char *at = bytes, *end = at + n; at < end; at++) {
+        crc ^= *at;
+        for (int bit = 0; bit < 8; bit++) /* a few hundred bytes a step: no table */
+            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+    }
+    return ~crc;
+}
+
+/* Checksums of checksums are weak, so the format stores them turned and shifted. */
+static uint32_t masked(uint32_t crc)
+{
+    return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+static void put_little(FILE *out, uint64_t value, int n_bytes)
+{
+    for (int i = 0; i < n_bytes; i++)
+        fputc((int)(value >> 8 * i & 0xff), out);
+}
+
+void weft_tensorboard_record(FILE *out, const unsigned char *bytes, size_t n)
+{
+    unsigned char length[8];
+    for (int i = 0; i < 8; i++)
+        length[i] = (unsigned char)((uint64_t)n >> 8 * i);
+    fwrite(length, 1, sizeof length, out);
+    put_little(out, masked(weft_crc32c(length, sizeof length)), 4);
+    fwrite(bytes, 1, n, out);
+    put_little(out, masked(weft_crc32c(bytes, n)), 4);
+}
+
+/* -- protobuf ------------------------------------------------------------------------------- */
+
+/* What tells a field: its number and how its bytes are laid out. */
+enum { VARINT = 0, EIGHT_BYTES = 1, BYTES = 2, FOUR_BYTES = 5 };
+
+enum { LONGEST_TAG = 200 };
+
+struct message {
+    unsigned char at[LONGEST_TAG + 64];
+    size_t n;
+};
+
+static void add_varint(struct message *m, uint64_t value)
+{
+    for (; value >= 0x80; value >>= 7)
+        m->at[m->n++] = (unsigned char)(value | 0x80);
+    m->at[m->n++] = (unsigned char)value;
+}
+
+static void add_key(struct message *m, unsigned number, unsigned layout)
+{
+    add_varint(m, number << 3 | layout);
+}
+
+static void add_bytes(struct message *m, unsigned number, const void *bytes, size_t n)
+{
+    add_key(m, number, BYTES);
+    add_varint(m, n);
+    memcpy(m->at + m->n, bytes, n);
+    m->n += n;
+}
+
+static void add_double(struct message *m, unsigned number, double value)
+{
+    uint64_t bits;
+    if (value == 0)
+        return;
+    memcpy(&bits, &value, sizeof bits);
+    add_key(m, number, EIGHT_BYTES);
+    for (int i = 0; i < 8; i++)
+        m->at[m->n++] = (unsigned char)(bits >> 8 * i);
+}
+
+static void add_float(struct message *m, unsigned number, double value)
+{
+    float single = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &single, sizeof bits);
+    add_key(m, number, FOUR_BYTES);
+    for (int i = 0; i < 4; i++)
+        m->at[m->n++] = (unsigned char)(bits >> 8 * i);
+}
+
+/* Event: 1 wall time, 2 step, 3 version, 5 summary.  Summary: 1 value.  Value: 1 tag, 2 number. */
+void weft_tensorboard_put_version(FILE *out, double wall_seconds)
+{
+    static const char version[] = "brain.Event:2";
+    struct message event = {.n = 0};
+    add_double(&event, 1, wall_seconds);
+    add_bytes(&event, 3, version, sizeof version - 1);
+    weft_tensorboard_record(out, event.at, event.n);
+}
+
+void weft_tensorboard_put_scalar(FILE *out, uint64_t step, const char *tag, double value,
+                                 double wall_seconds)
+{
+    struct message point = {.n = 0}, summary = {.n = 0}, event = {.n = 0};
+    add_bytes(&point, 1, tag, strnlen(tag, LONGEST_TAG));
+    add_float(&point, 2, value);
+    add_bytes(&summary, 1, point.at, point.n);
+    add_double(&event, 1, wall_seconds);
+    if (step != 0) {
+        add_key(&event, 2, VARINT);
+        add_varint(&event, step);
+    }
+    add_bytes(&event, 5, summary.at, summary.n);
+    weft_tensorboard_record(out, event.at, event.n);
+}
+
+/* -- the file ------------------------------------------------------------------------------- */
+
+struct weft_tensorboard {
+    FILE *out;  /* owned */
+    char *path; /* owned: for messages */
+};
+
+/* Names that a file can have, whatever the machine is called. */
+static void host_name(char *out, size_t size)
+{
+    if (gethostname(out, size) != 0)
+        snprintf(out, size, "host");
+    out[size - 1] = '\0';
+    for (char *at = out; *at != '\0'; at++)
+        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-", *at) ==
+            NULL)
+            *at = '_';
+}
+
+static enum weft_status open_file(struct weft_tensorboard *tb, const char *dir,
+                                  struct weft_error *err)
+{
+    char host[65], name[160];
+    host_name(host, sizeof host);
+    for (int i = 0; i < 1000 && tb->out == NULL; i++) {
+        snprintf(name, sizeof name, "events.out.tfevents.%lld.%s.%ld.%d", (long long)time(NULL),
+                 host, (long)getpid(), i);
+        free(tb->path);
+        tb->path = weft_path_join(dir, name);
+        if (tb->path == NULL)
+            return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path");
+        tb->out = fopen(tb->path, "wbx");
+        if (tb->out == NULL && errno != EEXIST)
+            break;
+    }
+    if (tb->out == NULL)
+        return WEFT_FAIL(err, WEFT_IO, "open %.300s: %s", tb->path, strerror(errno));
+    return WEFT_OK;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+enum weft_status weft_tensorboard_new(const char *dir, struct weft_tensorboard **out,
+                                      struct weft_error *err)
+{
+    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+        return WEFT_FAIL(err, WEFT_IO, "make directory %.300s: %s", dir, strerror(errno));
+    struct weft_tensorboard *tb = calloc(1, sizeof *tb);
+    if (tb == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for an event file");
+    enum weft_status st = open_file(tb, dir, err);
+    if (st == WEFT_OK) {
+        weft_tensorboard_put_version(tb->out, now());
+        st = weft_tensorboard_flush(tb, err);
+    }
+    if (st != WEFT_OK) {
+        weft_tensorboard_free(tb);
+        return st;
+    }
+    *out = tb;
+    return WEFT_OK;
+}
+
+void weft_tensorboard_scalar(struct weft_tensorboard *tb, uint64_t step, const char *tag,
+                             double value, double wall_seconds)
+{
+    weft_tensorboard_put_scalar(tb->out, step, tag, value, wall_seconds);
+}
+
+void weft_tensorboard_step(struct weft_tensorboard *tb, const struct weft_metrics_record *r,
+                           double wall_seconds)
+{
+    weft_tensorboard_scalar(tb, r->step, "loss", r->loss, wall_seconds);
+    weft_tensorboard_scalar(tb, r->step, "grad_norm", r->grad_norm, wall_seconds);
+    weft_tensorboard_scalar(tb, r->step, "lr", r->lr, wall_seconds);
+    weft_tensorboard_scalar(tb, r->step, "tok_s", r->tok_s, wall_seconds);
+    weft_tensorboard_scalar(tb, r->step, "mfu", r->mfu, wall_seconds);
+    weft_tensorboard_scalar(tb, r->step, "bubble", r->bubble, wall_seconds);
+}
+
+enum weft_status weft_tensorboard_flush(struct weft_tensorboard *tb, struct weft_error *err)
+{
+    if (fflush(tb->out) != 0 || ferror(tb->out))
+        return WEFT_FAIL(err, WEFT_IO, "cannot write %.300s: %s", tb->path, strerror(errno));
+    return WEFT_OK;
+}
+
+void weft_tensorboard_free(struct weft_tensorboard *tb)
+{
+    if (tb == NULL)
+        return;
+    if (tb->out != NULL)
+        fclose(tb->out);
+    free(tb->path);
+    free(tb);
+}
