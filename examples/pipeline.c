@@ -278,10 +278,11 @@ static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_
 
 int main(int argc, char **argv)
 {
-    struct weft_params params = {.ranks = RANKS, .micros = MICROS};
+    struct weft_gen_params params = {.ranks = RANKS, .micros = MICROS};
     struct weft_schedule *s = NULL;
     struct weft_error err = {0};
-    enum weft_status st = weft_schedule_make(argc > 1 ? argv[1] : "1f1b", &params, &s, &err);
+    enum weft_status st =
+        weft_schedule_generate(argc > 1 ? argv[1] : "1f1b", &params, &s, &err);
     if (st == WEFT_OK && weft_schedule_placement(s)->n_pipes > 1) {
         fprintf(stderr, "%s holds stages twice: their gradients would have to be added up\n",
                 argv[1]);

@@ -8,9 +8,9 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct weft_cost cost = {.hop = 0};
-    struct weft_memory memory = {.limit = {0}};
-    if (weft_costfile_parse((const char *)data, size, "f", &cost, &memory, NULL) == WEFT_OK)
+    struct weft_memory_cost memory = {.limit = {0}};
+    if (wf_costfile_parse((const char *)data, size, "f", &cost, &memory, NULL) == WEFT_OK)
         weft_cost_check(&cost, &memory, 4, 4, 8, NULL);
-    weft_costs_release(&cost, &memory);
+    wf_costs_release(&cost, &memory);
     return 0;
 }

@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct weft_model m, again;
     struct weft_error err = {.msg = ""};
-    enum weft_status st = weft_hf_config_parse((const char *)data, size, "fuzz", &m, &err);
+    enum weft_status st = wf_hf_config_parse((const char *)data, size, "fuzz", &m, &err);
     if (st != WEFT_OK) {
         require(st == WEFT_CKPT && err.status == st && err.msg[0] != '\0');
         for (const char *c = err.msg; *c != '\0'; c++)
@@ -39,11 +39,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     require(weft_model_check(&m, NULL) == WEFT_OK);
-    struct weft_text text = {0};
-    struct weft_hf_about about = {"float32", -1, 7};
-    require(weft_hf_config_write(&m, &about, &text, NULL) == WEFT_OK);
-    require(weft_hf_config_parse(text.at, text.len, "again", &again, NULL) == WEFT_OK);
+    struct wf_text text = {0};
+    struct wf_hf_metadata about = {"float32", -1, 7};
+    require(wf_hf_config_write(&m, &about, &text, NULL) == WEFT_OK);
+    require(wf_hf_config_parse(text.at, text.len, "again", &again, NULL) == WEFT_OK);
     require(same(&m, &again));
-    weft_text_release(&text);
+    wf_text_release(&text);
     return 0;
 }

@@ -51,25 +51,25 @@ static void check_decision(const uint8_t *data, size_t size)
     require(text != NULL);
     memcpy(text, data, size);
     text[size] = '\0';
-    enum weft_route route;
-    struct weft_request r = {.method = "GET", .path = "/", .host = text, .n_hosts = 1};
+    enum wf_route route;
+    struct wf_request r = {.method = "GET", .path = "/", .host = text, .n_hosts = 1};
     int own = strcasecmp(text, "localhost:8384") == 0 || strcmp(text, "127.0.0.1:8384") == 0 ||
               strcmp(text, "[::1]:8384") == 0;
-    require(weft_request_status(&r, PORT, &route) == (own ? 200u : 421u));
-    r = (struct weft_request){
+    require(wf_request_status(&r, PORT, &route) == (own ? 200u : 421u));
+    r = (struct wf_request){
         .method = text, .path = "/", .host = "localhost:8384", .n_hosts = 1};
     int known = strcmp(text, "GET") == 0 || strcmp(text, "HEAD") == 0;
-    require(weft_request_status(&r, PORT, &route) == (known ? 200u : 405u));
-    r = (struct weft_request){
+    require(wf_request_status(&r, PORT, &route) == (known ? 200u : 405u));
+    r = (struct wf_request){
         .method = "GET", .path = text, .host = "localhost:8384", .n_hosts = 1};
     known = strcmp(text, "/") == 0 || strcmp(text, "/data.json") == 0;
-    require(weft_request_status(&r, PORT, &route) == (known ? 200u : 404u));
+    require(wf_request_status(&r, PORT, &route) == (known ? 200u : 404u));
     free(text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct weft_report_server *server;
+    static struct wf_report_server *server;
     static const char *const dirs[] = {"/nowhere/run"};
     static char answer[1 << 17];
     int fd;
@@ -78,14 +78,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     check_decision(data, size);
     if (server == NULL)
-        require(weft_report_server_new(dirs, 1, PORT, &server, NULL) == WEFT_OK);
-    require(weft_report_server_connect(server, &fd, NULL) == WEFT_OK);
+        require(wf_report_server_new(dirs, 1, PORT, &server, NULL) == WEFT_OK);
+    require(wf_report_server_connect(server, &fd, NULL) == WEFT_OK);
     fcntl(fd, F_SETFL, O_NONBLOCK);
     if (size > 0)
         (void)!send(fd, data, size, MSG_NOSIGNAL);
     shutdown(fd, SHUT_WR);
     for (int turns = 0, quiet = 0; turns < 200 && quiet < 4; turns++) {
-        weft_report_server_run(server);
+        wf_report_server_run(server);
         ssize_t got = recv(fd, answer + n, sizeof answer - 1 - n, 0);
         if (got == 0)
             break;
@@ -95,6 +95,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     answer[n] = '\0';
     check_answer(answer, data, size);
     close(fd);
-    weft_report_server_run(server);
+    wf_report_server_run(server);
     return 0;
 }

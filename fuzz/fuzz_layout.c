@@ -18,7 +18,7 @@ static void check_partition(struct weft_partition *p, uint32_t n_stages, uint32_
     uint32_t end = p->at[p->n_stages - 1].end_layer;
     require(n_stages == 0 || p->n_stages == n_stages);
     require(n_layers == 0 || end == n_layers);
-    require(end <= WEFT_MAX_LAYOUT && p->n_stages <= WEFT_MAX_LAYOUT);
+    require(end <= WEFT_MAX_PATTERN && p->n_stages <= WEFT_MAX_PATTERN);
     require(weft_partition_verify(p, end, NULL) == WEFT_OK);
     weft_partition_release(p);
 }
@@ -32,8 +32,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct weft_partition p = {0};
     struct weft_error err = {.msg = ""};
     enum weft_status st =
-        data[0] & 1 ? weft_partition_parse_counts(&p, text, size - 1, n_stages, n_layers, &err)
-                    : weft_partition_parse_layout(&p, text, size - 1, n_stages, n_layers, &err);
+        data[0] & 1
+            ? weft_partition_parse_counts(&p, text, size - 1, n_stages, n_layers, &err)
+            : weft_partition_parse_pattern(&p, text, size - 1, n_stages, n_layers, &err);
     if (st == WEFT_OK) {
         check_partition(&p, n_stages, n_layers);
     } else {

@@ -16,14 +16,14 @@ static void require(int holds)
         abort();
 }
 
-static void read_one(const struct weft_llmc *f, const char *name, uint64_t rows, uint64_t cols)
+static void read_one(const struct wf_llmc *f, const char *name, uint64_t rows, uint64_t cols)
 {
     const uint64_t shape[2] = {rows, cols};
     float *out = malloc((rows * cols + 1) * sizeof *out);
     require(out != NULL);
-    require(weft_llmc_read(f, name, 2, shape, out, NULL) == WEFT_OK);
+    require(wf_llmc_read(f, name, 2, shape, out, NULL) == WEFT_OK);
     const uint64_t wrong[2] = {rows + 1, cols};
-    require(weft_llmc_read(f, name, 2, wrong, out, NULL) == WEFT_CKPT);
+    require(wf_llmc_read(f, name, 2, wrong, out, NULL) == WEFT_CKPT);
     free(out);
 }
 
@@ -33,11 +33,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int fd = memfd_create("llmc", 0);
     require(fd >= 0 && write(fd, data, size) == (ssize_t)size);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    struct weft_llmc *f = NULL;
+    struct wf_llmc *f = NULL;
     struct weft_error err = {.msg = ""};
-    enum weft_status st = weft_llmc_open(path, &f, &err);
+    enum weft_status st = wf_llmc_open(path, &f, &err);
     if (st == WEFT_OK) {
-        const struct weft_model *m = weft_llmc_model(f);
+        const struct weft_model *m = wf_llmc_model(f);
         require(weft_model_check(m, NULL) == WEFT_OK);
         read_one(f, "transformer.wte.weight", m->vocab, m->dim);
         read_one(f, "transformer.wpe.weight", m->ctx, m->dim);
@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         require(f == NULL && err.msg[0] != '\0' && err.status == st);
     }
-    weft_llmc_free(f);
+    wf_llmc_free(f);
     close(fd);
     return 0;
 }

@@ -20,70 +20,70 @@ static void check_error(enum weft_status st, const struct weft_error *err)
         require(*c >= ' ' && *c <= '~');
 }
 
-static void print(const struct weft_manifest *m, struct weft_text *text)
+static void print(const struct wf_manifest *m, struct wf_text *text)
 {
     struct weft_error err;
-    require(weft_manifest_print(m, text, &err) == WEFT_OK);
+    require(wf_manifest_print(m, text, &err) == WEFT_OK);
 }
 
 /* Every piece lies in its tensor and in its file. */
-static void check_pieces(const struct weft_manifest *m)
+static void check_pieces(const struct wf_manifest *m)
 {
     for (size_t i = 0; i < m->n_params; i++)
         for (size_t k = 0; k < m->params[i].n_pieces; k++) {
-            const struct weft_manifest_piece *p = &m->params[i].pieces[k];
+            const struct wf_manifest_piece *p = &m->params[i].pieces[k];
             require(p->file < m->n_files && p->at >= m->files[p->file].header_bytes);
             require(p->n > 0 && p->at + p->n * 4 <= m->files[p->file].bytes);
             require(p->begin + p->n <= m->params[i].info.n);
         }
 }
 
-static void check_again(struct weft_manifest *m)
+static void check_again(struct wf_manifest *m)
 {
-    struct weft_text first = {0}, second = {0};
-    struct weft_manifest *again = NULL;
+    struct wf_text first = {0}, second = {0};
+    struct wf_manifest *again = NULL;
     struct weft_error err = {.msg = ""};
     check_pieces(m);
     print(m, &first);
-    require(weft_manifest_parse(first.at, first.len, "again", &again, &err) == WEFT_OK);
+    require(wf_manifest_parse(first.at, first.len, "again", &again, &err) == WEFT_OK);
     print(again, &second);
     require(first.len == second.len && memcmp(first.at, second.at, first.len) == 0);
     first.at[first.len / 2] ^= 4;
-    struct weft_manifest *none = NULL;
-    require(weft_manifest_parse(first.at, first.len, "again", &none, &err) == WEFT_CKPT);
-    weft_manifest_free(again);
-    weft_text_release(&first);
-    weft_text_release(&second);
+    struct wf_manifest *none = NULL;
+    require(wf_manifest_parse(first.at, first.len, "again", &none, &err) == WEFT_CKPT);
+    wf_manifest_free(again);
+    wf_text_release(&first);
+    wf_text_release(&second);
 }
 
 static void parse(const char *bytes, size_t n)
 {
-    struct weft_manifest *m = NULL;
+    struct wf_manifest *m = NULL;
     struct weft_error err = {.msg = ""};
-    enum weft_status st = weft_manifest_parse(bytes, n, "fuzz", &m, &err);
+    enum weft_status st = wf_manifest_parse(bytes, n, "fuzz", &m, &err);
     if (st != WEFT_OK) {
         check_error(st, &err);
         return;
     }
     check_again(m);
-    st = weft_manifest_check(m, "fuzz", &err);
+    st = wf_manifest_check(m, "fuzz", &err);
     if (st != WEFT_OK)
         check_error(st, &err);
-    weft_manifest_free(m);
+    wf_manifest_free(m);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     parse((const char *)data, size);
-    struct weft_text text = {0};
-    weft_text_add(&text, (const char *)data, size);
-    weft_text_adds(&text, ",\n\"xxh3\":\"");
+    struct wf_text text = {0};
+    wf_text_add(&text, (const char *)data, size);
+    wf_text_adds(&text, ",\n\"xxh3\":\"");
     if (!text.failed) {
-        struct weft_store_hash hash = weft_store_hash_of(text.at, text.len);
-        weft_text_adds(&text, hash.hex);
-        weft_text_adds(&text, "\"}\n");
+        struct wf_store_hash hash = wf_store_hash_bytes(text.at, text.len);
+        wf_text_adds(&text, hash.hex);
+        wf_text_adds(&text, "\"}\n");
         parse(text.at, text.len);
     }
-    weft_text_release(&text);
+    wf_text_release(&text);
     return 0;
 }

@@ -42,26 +42,26 @@ static void check_text(const struct weft_schedule *s, bool keep_idle)
     char *text = NULL;
     size_t len = 0;
     struct weft_schedule *again = NULL;
-    require(weft_schedule_print(s, WEFT_TEXT_CSV, &text, &len, NULL) == WEFT_OK);
+    require(weft_schedule_print(s, WEFT_TEXT_FORMAT_CSV, &text, &len, NULL) == WEFT_OK);
     require(weft_schedule_parse(text, len, "again", keep_idle, &again, NULL) == WEFT_OK);
     require(same(s, again));
     weft_schedule_free(again);
     free(text);
-    require(weft_schedule_print(s, WEFT_TEXT_PYTORCH, &text, &len, NULL) == WEFT_OK);
+    require(weft_schedule_print(s, WEFT_TEXT_FORMAT_PYTORCH, &text, &len, NULL) == WEFT_OK);
     free(text);
 }
 
-static int is_right(const struct weft_schedule *s, const struct weft_transport *transport)
+static int is_right(const struct weft_schedule *s, const struct weft_channel_model *transport)
 {
-    struct weft_report r;
+    struct weft_verify_result r;
     require(weft_verify(s, transport, &r, NULL) == WEFT_OK);
     int right = r.n_findings == 0;
     for (size_t i = 0; i < r.n_findings && i < WEFT_MAX_FINDINGS; i++)
-        require(!r.findings[i].located ||
+        require(!r.findings[i].has_position ||
                 r.findings[i].position <= weft_schedule_rank(s, r.findings[i].rank).len);
     for (size_t i = 0; i < r.n_cycle; i++)
         require(r.cycle[i].for_rank == r.cycle[(i + 1) % r.n_cycle].rank);
-    weft_report_release(&r);
+    weft_verify_result_release(&r);
     return right;
 }
 
@@ -85,7 +85,7 @@ static void check_lowering(const struct weft_schedule *s, enum weft_lowering how
 
 static void check_schedule(const struct weft_schedule *s)
 {
-    static const struct weft_transport blocking[] = {
+    static const struct weft_channel_model blocking[] = {
         {.depth = 0}, {.depth = 1}, {.depth = 0, .by_pair = true}};
     int right = is_right(s, NULL);
     for (size_t i = 0; i < sizeof blocking / sizeof blocking[0]; i++)
@@ -94,8 +94,8 @@ static void check_schedule(const struct weft_schedule *s)
         check_timing(s);
     if (weft_schedule_is_lowered(s))
         return;
-    check_lowering(s, WEFT_LOWER_LATE, right);
-    check_lowering(s, WEFT_LOWER_PYTORCH, right);
+    check_lowering(s, WEFT_LOWERING_LATE, right);
+    check_lowering(s, WEFT_LOWERING_PYTORCH, right);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -13,50 +13,50 @@ static void require(int holds)
         abort();
 }
 
-static void check_print(const struct weft_train_settings *s)
+static void check_print(const struct wf_train_settings *s)
 {
-    struct weft_setting_list list = weft_train_setting_list();
-    struct weft_train_settings back;
-    struct weft_text first = {0}, second = {0};
-    weft_settings_print(list, s, &first);
-    require(weft_settings_init(list, &back, NULL) == WEFT_OK);
-    require(weft_settings_parse(list, first.at, first.len, "f", &back, NULL) == WEFT_OK);
-    weft_settings_print(list, &back, &second);
+    struct wf_setting_list list = wf_train_setting_list();
+    struct wf_train_settings back;
+    struct wf_text first = {0}, second = {0};
+    wf_settings_print(list, s, &first);
+    require(wf_settings_init(list, &back, NULL) == WEFT_OK);
+    require(wf_settings_parse(list, first.at, first.len, "f", &back, NULL) == WEFT_OK);
+    wf_settings_print(list, &back, &second);
     require(first.len == second.len && memcmp(first.at, second.at, first.len) == 0);
-    weft_text_release(&first);
-    weft_text_release(&second);
-    weft_settings_release(list, &back);
+    wf_text_release(&first);
+    wf_text_release(&second);
+    wf_settings_release(list, &back);
 }
 
-static enum weft_status read_all(const uint8_t *data, size_t size,
-                                 struct weft_train_settings *s, struct weft_error *err)
+static enum weft_status read_all(const uint8_t *data, size_t size, struct wf_train_settings *s,
+                                 struct weft_error *err)
 {
-    struct weft_setting_list list = weft_train_setting_list();
+    struct wf_setting_list list = wf_train_setting_list();
     const uint8_t *nul = size == 0 ? NULL : memchr(data, '\0', size);
     size_t n = nul == NULL ? size : (size_t)(nul - data);
-    enum weft_status st = weft_settings_parse(list, (const char *)data, n, "f", s, err);
+    enum weft_status st = wf_settings_parse(list, (const char *)data, n, "f", s, err);
     if (st != WEFT_OK || nul == NULL)
         return st;
     char *flag = calloc(size - n, 1); /* what follows the NUL, and one of its own */
     require(flag != NULL);
     memcpy(flag, nul + 1, size - n - 1);
-    st = weft_settings_flags(list, 1, &flag, s, err);
+    st = wf_settings_parse_flags(list, 1, &flag, s, err);
     free(flag);
     return st;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct weft_train_settings s;
+    struct wf_train_settings s;
     struct weft_error err = {.msg = ""};
-    require(weft_settings_init(weft_train_setting_list(), &s, NULL) == WEFT_OK);
+    require(wf_settings_init(wf_train_setting_list(), &s, NULL) == WEFT_OK);
     enum weft_status st = read_all(data, size, &s, &err);
     if (st == WEFT_OK) {
         check_print(&s);
-        weft_train_settings_check(&s, NULL);
+        wf_train_settings_check(&s, NULL);
     } else {
         require(st == WEFT_USAGE && err.status == st && err.msg[0] != '\0');
     }
-    weft_settings_release(weft_train_setting_list(), &s);
+    wf_settings_release(wf_train_setting_list(), &s);
     return 0;
 }

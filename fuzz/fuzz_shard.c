@@ -16,18 +16,18 @@ static void require(int holds)
         abort();
 }
 
-static void read_all(const struct weft_shards *s, size_t size)
+static void read_all(const struct wf_shards *s, size_t size)
 {
     static int32_t tokens[64];
-    uint64_t n = weft_shards_n_tokens(s);
+    uint64_t n = wf_shards_n_tokens(s);
     require(n > 0 && n <= size / 2);
     for (uint64_t at = 0; at < n; at += 64) {
         size_t now = n - at < 64 ? (size_t)(n - at) : 64;
-        if (weft_shards_read(s, at, now, 1000, tokens, NULL) == WEFT_OK)
+        if (wf_shards_read(s, at, now, 1000, tokens, NULL) == WEFT_OK)
             for (size_t i = 0; i < now; i++)
                 require(tokens[i] >= 0 && tokens[i] < 1000);
     }
-    require(weft_shards_read(s, n, 1, 1000, tokens, NULL) == WEFT_DATA);
+    require(wf_shards_read(s, n, 1, 1000, tokens, NULL) == WEFT_DATA);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -36,14 +36,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int fd = memfd_create("shard", 0);
     require(fd >= 0 && write(fd, data, size) == (ssize_t)size);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    struct weft_shards *s = NULL;
+    struct wf_shards *s = NULL;
     struct weft_error err = {.msg = ""};
-    enum weft_status st = weft_shards_open(path, &s, &err);
+    enum weft_status st = wf_shards_open(path, &s, &err);
     if (st == WEFT_OK)
         read_all(s, size);
     else
         require(s == NULL && err.msg[0] != '\0' && err.status == st);
-    weft_shards_free(s);
+    wf_shards_free(s);
     close(fd);
     return 0;
 }

@@ -35,16 +35,16 @@ static int same(const struct weft_trace *a, const struct weft_trace *b)
 /* All forms but PNG and PDF, which are the SVG's picture, painted by cairo. */
 static void check_drawing(const struct weft_trace *t)
 {
-    static const enum weft_draw_format forms[] = {WEFT_DRAW_TEXT, WEFT_DRAW_SVG,
-                                                  WEFT_DRAW_CHROME, WEFT_DRAW_HTML};
-    const struct weft_draw_options options = {.lanes = true, .style = {.width = 60}};
+    static const enum wf_draw_format forms[] = {WF_DRAW_FORMAT_TEXT, WF_DRAW_FORMAT_SVG,
+                                                WF_DRAW_FORMAT_CHROME, WF_DRAW_FORMAT_HTML};
+    const struct wf_draw_options options = {.lanes = true, .style = {.width = 60}};
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         char *text = NULL;
         size_t len = 0;
         struct weft_error err = {.msg = ""};
         FILE *out = open_memstream(&text, &len);
         require(out != NULL);
-        enum weft_status st = weft_draw(out, forms[i], t, 1, &options, &err);
+        enum weft_status st = wf_draw(out, forms[i], t, 1, &options, &err);
         require(st == WEFT_OK || (st == WEFT_DATA && err.msg[0] != '\0'));
         fclose(out);
         require(strstr(text, "nan") == NULL || strstr(t->name, "nan") != NULL);
@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     weft_trace_summary_release(&sum);
     struct weft_trace_comparison c;
     require(weft_trace_comparison_init(&c, &t, &again, NULL) == WEFT_OK);
-    require(c.total.n_matched == t.n_events && c.total.most_start == 0);
+    require(c.total.n_matched == t.n_events && c.total.max_start_diff == 0);
     weft_trace_comparison_release(&c);
     check_drawing(&t);
     weft_trace_release(&again);

@@ -13,8 +13,17 @@ build=$(cd -- "${1:-$root/build/release}" && pwd)
 reader=$(cat -- "$root/tools/layers.awk")
 cd -- "$root"
 
+# Objects of the sources that exist; an incremental build may leave others behind.
+objects() {
+    local object source
+    find "$build/CMakeFiles" -path '*.dir/src/*.c.o' | sort | while IFS= read -r object; do
+        source=${object##*.dir/}
+        [ ! -f "${source%.o}" ] || printf '%s\0' "$object"
+    done
+}
+
 # Each line: object, symbol, type.
-find "$build/CMakeFiles" -path '*/src/*.c.o' -print0 | sort -z |
+objects |
     xargs -0 -r nm -A -g --format=posix |
     awk "$reader"'
 BEGIN { read_layers("layers.txt") }

@@ -1,25 +1,48 @@
 #!/usr/bin/env bash
-# Checks that libraries define no global symbol outside the weft_ name space.
+# Compares what the libraries export with the public headers.
 #
-#   tools/check_symbols.sh libweft.so libweft.a
+#   tools/check_symbols.sh BUILD_DIRECTORY
+#
+# libweft-plan.so exports exactly the functions of weft/plan.h, libweft.so exactly those of
+# weft/weft.h.  The static libraries define nothing without the prefix weft_ (public) or wf_ (internal),
+# and a name has the prefix weft_ only if a public header declares it.
 set -euo pipefail
-[ $# -gt 0 ] || { echo 'usage: tools/check_symbols.sh LIBRARY...' >&2; exit 2; }
-
+[ $# -eq 1 ] || { echo 'usage: tools/check_symbols.sh BUILD_DIRECTORY' >&2; exit 2; }
+build=$1
+root=$(cd -- "$(dirname -- "$0")/.." && pwd)
 status=0
-for library in "$@"; do
-    dynamic=()
-    [[ $library == *.a ]] || dynamic=(-D)
-    symbols=$(nm "${dynamic[@]}" --extern-only --defined-only --format=posix -- "$library" |
-        awk '$2 ~ /^[A-Za-z]$/ { print $1 }')
-    foreign=$(grep -v '^weft_' <<<"$symbols" || true)
-    if [ -z "$symbols" ]; then
-        echo "$library: defines no symbol at all"
+
+# declared HEADER: the functions that the header and those it includes mark with WEFT_API.
+declared() {
+    printf '#include "%s"\n' "$1" | ${CC:-cc} -E -P -I "$root/include" - |
+        tr '\n' ' ' | tr ';{}' '\n\n\n' | grep -F 'visibility("default")' |
+        sed -E 's/__attribute__\(\(visibility\("default"\)\)\)//; s/^[^(]*[ *](weft_[a-z0-9_]+) *\(.*/\1/' | sort
+}
+
+# symbols LIBRARY [nm options]: what it defines for others.
+symbols() {
+    nm --extern-only --defined-only --format=posix "${@:2}" -- "$1" | awk '$2 ~ /^[A-Za-z]$/ { print $1 }' | sort
+}
+
+# compare NAME HEADER
+compare() {
+    local lib=$build/lib$1 want got
+    want=$(declared "$2")
+    got=$(symbols "$lib.so" -D)
+    if [ "$want" != "$got" ]; then
+        echo "lib$1.so: exports differ from $2 (< declared only, > exported only):"
+        diff <(echo "$want") <(echo "$got") | grep '^[<>]' || true
         status=1
-    elif [ -n "$foreign" ]; then
-        echo "$library: symbols that do not start with weft_: ${foreign//$'\n'/ }"
-        status=1
-    else
-        echo "$library: $(wc -l <<<"$symbols") symbols, all weft_"
     fi
-done
+    got=$(symbols "$lib.a" | grep -v '^wf_' || true)
+    if [ "$want" != "$got" ]; then
+        echo "lib$1.a: names without the prefix wf_ differ from $2 (< declared only, > defined only):"
+        diff <(echo "$want") <(echo "$got") | grep '^[<>]' || true
+        status=1
+    fi
+    [ $status -ne 0 ] || echo "lib$1: $(wc -l <<<"$want") public functions, as $2 declares them"
+}
+
+compare weft-plan weft/plan.h
+compare weft weft/weft.h
 exit $status

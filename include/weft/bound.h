@@ -34,24 +34,24 @@ enum weft_bound_kind {
         WEFT_N_BOUNDS
 };
 
-const char *weft_bound_name(enum weft_bound_kind kind);
+WEFT_API const char *weft_bound_name(enum weft_bound_kind kind);
 
 /* How the backwards of the schedules that a bound is for are done. */
-enum weft_backwards {
-    WEFT_BACK_SPLIT, /* input and weight gradients apart */
-    WEFT_BACK_WHOLE,
-    WEFT_BACK_ANY, /* some so, some so: the bound holds for all of these */
+enum weft_backward_kind {
+    WEFT_BACKWARD_SPLIT, /* input and weight gradients apart */
+    WEFT_BACKWARD_WHOLE,
+    WEFT_BACKWARD_ANY, /* some so, some so: the bound holds for all of these */
 };
 
 struct weft_bound_input {
     const struct weft_placement *placement; /* borrowed: ranks, stages, micros, pipes */
     const struct weft_cost *cost;           /* borrowed, may be NULL */
-    const struct weft_memory *memory;       /* borrowed, may be NULL; none given: no limit */
-    enum weft_backwards backwards;
+    const struct weft_memory_cost *memory;  /* borrowed, may be NULL; none given: no limit */
+    enum weft_backward_kind backwards;
     bool pairs;    /* forwards and backwards may overlap: cost->fb counts for those */
     double effort; /* how hard to try: 1 is about half a second at 64 ranks x 512 micros, less
                       for small ones; 0: 1; negative: closed forms only */
-    double makespan_below, span_below; /* what is known to be possible, 0: nothing */
+    double known_makespan, known_span; /* what is known to be possible, 0: nothing */
 };
 
 /* A bound that says nothing is 0. */
@@ -63,14 +63,15 @@ struct weft_bounds {
 };
 
 /* WEFT_USAGE when a cost is negative or not a number, or the placement is not one. */
-enum weft_status weft_bounds_compute(const struct weft_bound_input *in, struct weft_bounds *out,
-                                     struct weft_error *err);
+WEFT_API enum weft_status weft_bounds_compute(const struct weft_bound_input *in,
+                                              struct weft_bounds *out, struct weft_error *err);
 
 /* For schedules like this one: its placement, its way of doing backwards, and limits as given
  * or else its own peaks (by `memory`).  `cost` and `memory` may be NULL. */
-enum weft_status weft_bounds_of(const struct weft_schedule *s, const struct weft_cost *cost,
-                                const struct weft_memory *memory, double effort,
-                                struct weft_bounds *out, struct weft_error *err);
+WEFT_API enum weft_status weft_bounds_of(const struct weft_schedule *s,
+                                         const struct weft_cost *cost,
+                                         const struct weft_memory_cost *memory, double effort,
+                                         struct weft_bounds *out, struct weft_error *err);
 
 /* By what part of the bound a time is above it: 0.021 is "at most 2.1 % above the optimum". */
 static inline double weft_gap(double time, double bound)

@@ -9,7 +9,7 @@
  *
  *     struct weft_cache_settings settings = weft_cache_defaults();
  *     settings.enabled = true;
- *     settings.policy = WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES;
+ *     settings.policy = WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES;
  *     struct weft_cache *c = NULL;
  *     if (weft_cache_new(&settings, &c, &err) != WEFT_OK) ...
  *     struct weft_cache_key key = {.source = 0, .destination = 1, .block = 0, .micro = 3};
@@ -18,7 +18,7 @@
  *     use(weft_cache_stats(c)->cache_misses);
  *     weft_cache_free(c);
  *
- * A whole plan: weft_reference_communication().
+ * A whole plan: weft_ref_traffic_compute().
  */
 #ifndef WEFT_CACHE_H
 #define WEFT_CACHE_H
@@ -38,8 +38,8 @@ extern "C" {
 /* -- settings ------------------------------------------------------------------------------- */
 
 enum weft_cache_policy {
-    WEFT_CACHE_DISABLED,
-    WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES,
+    WEFT_CACHE_POLICY_DISABLED,
+    WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES,
 };
 
 /* The cache is on when `enabled` and the policy is not "disabled". */
@@ -51,10 +51,10 @@ struct weft_cache_settings {
 };
 
 /* Off, "disabled", reuse, 1 micro. */
-struct weft_cache_settings weft_cache_defaults(void);
+WEFT_API struct weft_cache_settings weft_cache_defaults(void);
 
 /* "disabled", "resident_block_summaries" */
-const char *weft_cache_policy_name(enum weft_cache_policy policy);
+WEFT_API const char *weft_cache_policy_name(enum weft_cache_policy policy);
 
 /* -- the cache ------------------------------------------------------------------------------ */
 
@@ -68,9 +68,9 @@ struct weft_cache_key {
 };
 
 enum weft_cache_result {
-    WEFT_CACHE_HIT,    /* it was there: nothing is sent */
-    WEFT_CACHE_MISS,   /* it is sent, and there from now on */
-    WEFT_CACHE_BYPASS, /* it is sent, and the cache took no part */
+    WEFT_CACHE_RESULT_HIT,    /* it was there: nothing is sent */
+    WEFT_CACHE_RESULT_MISS,   /* it is sent, and there from now on */
+    WEFT_CACHE_RESULT_BYPASS, /* it is sent, and the cache took no part */
 };
 
 struct weft_cache_access {
@@ -90,55 +90,54 @@ struct weft_cache_stats {
 };
 
 /* On success the caller owns *out and frees it with weft_cache_free(). */
-enum weft_status weft_cache_new(const struct weft_cache_settings *settings,
-                                struct weft_cache **out, struct weft_error *err);
-void weft_cache_free(struct weft_cache *c); /* NULL is allowed */
+WEFT_API enum weft_status weft_cache_new(const struct weft_cache_settings *settings,
+                                         struct weft_cache **out, struct weft_error *err);
+WEFT_API void weft_cache_free(struct weft_cache *c); /* NULL is allowed */
 
 /* Drops all entries when `freshness` is not the current one, whether newer or older.  Every
  * access does this first. */
-void weft_cache_begin_freshness(struct weft_cache *c, uint64_t freshness);
+WEFT_API void weft_cache_begin_freshness(struct weft_cache *c, uint64_t freshness);
 
 /* A miss makes an entry; when the micro has none yet and max_inflight_micros others have, the
  * one that got its first entry first loses all of its own.  A hit makes nothing younger.
  *
  * Constant time on average, whatever the settings.  WEFT_NUMERIC when a sum of bytes would
  * overflow, WEFT_NOMEM; then nothing has changed. */
-enum weft_status weft_cache_access_forward(struct weft_cache *c,
-                                           const struct weft_cache_key *key, size_t bytes,
-                                           struct weft_cache_access *out,
-                                           struct weft_error *err);
-enum weft_status weft_cache_access_backward(struct weft_cache *c,
-                                            const struct weft_cache_key *key, size_t bytes,
-                                            struct weft_cache_access *out,
-                                            struct weft_error *err);
-enum weft_status weft_cache_access_bypass(struct weft_cache *c,
-                                          const struct weft_cache_key *key, size_t bytes,
-                                          struct weft_cache_access *out,
-                                          struct weft_error *err);
+WEFT_API enum weft_status weft_cache_access_forward(struct weft_cache *c,
+                                                    const struct weft_cache_key *key,
+                                                    size_t bytes, struct weft_cache_access *out,
+                                                    struct weft_error *err);
+WEFT_API enum weft_status
+weft_cache_access_backward(struct weft_cache *c, const struct weft_cache_key *key, size_t bytes,
+                           struct weft_cache_access *out, struct weft_error *err);
+WEFT_API enum weft_status weft_cache_access_bypass(struct weft_cache *c,
+                                                   const struct weft_cache_key *key,
+                                                   size_t bytes, struct weft_cache_access *out,
+                                                   struct weft_error *err);
 
-const struct weft_cache_stats *weft_cache_stats(const struct weft_cache *c);
+WEFT_API const struct weft_cache_stats *weft_cache_stats(const struct weft_cache *c);
 
 /* False before the first access. */
-bool weft_cache_freshness(const struct weft_cache *c, uint64_t *out);
+WEFT_API bool weft_cache_freshness(const struct weft_cache *c, uint64_t *out);
 
-size_t weft_cache_n_entries(const struct weft_cache *c);
-bool weft_cache_holds(const struct weft_cache *c, const struct weft_cache_key *key);
+WEFT_API size_t weft_cache_n_entries(const struct weft_cache *c);
+WEFT_API bool weft_cache_contains(const struct weft_cache *c, const struct weft_cache_key *key);
 
 /* How many micros have entries; the first `room` of them, oldest first, are written to out. */
-size_t weft_cache_micros(const struct weft_cache *c, uint32_t *out, size_t room);
+WEFT_API size_t weft_cache_micros(const struct weft_cache *c, uint32_t *out, size_t room);
 
 /* -- the traffic of a plan ------------------------------------------------------------------ */
 
-enum weft_communication_mode {
-    WEFT_COMM_ACTIVATION_TENSOR,    /* activations forward, gradients backward, no cache */
-    WEFT_COMM_BLOCK_RESIDUAL_CACHE, /* both directions ask the cache for the forward's key */
+enum weft_ref_traffic_mode {
+    WEFT_REF_TRAFFIC_ACTIVATION_TENSOR, /* activations forward, gradients backward, no cache */
+    WEFT_REF_TRAFFIC_BLOCK_RESIDUAL_CACHE, /* both directions ask the cache for the forward's key */
 };
 
 /* "activation_tensor", "block_residual_cache" */
-const char *weft_communication_name(enum weft_communication_mode mode);
+WEFT_API const char *weft_ref_traffic_mode_name(enum weft_ref_traffic_mode mode);
 
-struct weft_communication_settings {
-    enum weft_communication_mode mode;
+struct weft_ref_traffic_settings {
+    enum weft_ref_traffic_mode mode;
     struct weft_cache_settings cache;
     uint32_t layers_per_block; /* a transition's block: the sender's last layer by this many */
     size_t payload_bytes;      /* of one transfer */
@@ -146,7 +145,7 @@ struct weft_communication_settings {
 };
 
 /* Names as the reference system reports them; its stages are our ranks here. */
-struct weft_communication {
+struct weft_ref_traffic {
     struct weft_cache_stats cache;
     size_t forward_transfer_requests, backward_transfer_requests;
     uint32_t n_ranks;
@@ -168,11 +167,12 @@ struct weft_communication {
  * WEFT_SCHEDULE when the schedule deadlocks.  Linear in the actions where there is one pipe, no
  * pair, and every stage takes its micros in order; the events of others are sorted.  The caller
  * releases *out. */
-enum weft_status
-weft_reference_communication(const struct weft_schedule *s, const struct weft_partition *p,
-                             const struct weft_communication_settings *settings,
-                             struct weft_communication *out, struct weft_error *err);
-void weft_communication_release(struct weft_communication *c); /* a zeroed one is allowed */
+WEFT_API enum weft_status
+weft_ref_traffic_compute(const struct weft_schedule *s, const struct weft_partition *p,
+                         const struct weft_ref_traffic_settings *settings,
+                         struct weft_ref_traffic *out, struct weft_error *err);
+WEFT_API void
+weft_ref_traffic_release(struct weft_ref_traffic *c); /* a zeroed one is allowed */
 
 #ifdef __cplusplus
 }

@@ -17,9 +17,9 @@ struct weft_values {
     size_t n;         /* 0: the default; 1: the same everywhere; else one an index */
 };
 
-static inline double weft_value(struct weft_values v, size_t i, double otherwise)
+static inline double weft_values_get(struct weft_values v, size_t i, double fallback)
 {
-    return v.n == 0 ? otherwise : v.n == 1 ? v.at[0] : v.at[i];
+    return v.n == 0 ? fallback : v.n == 1 ? v.at[0] : v.at[i];
 }
 
 /* Times of one stage, in any unit.  Defaults: f = i = w = 1, b = i + w. */
@@ -32,7 +32,7 @@ struct weft_cost {
 
 /* Change of a rank's memory when an action starts, and how much there may be.  A whole backward
  * changes it by i + w.  Defaults: f = 1, i = 0, w = -(f + i): what was taken is given back. */
-struct weft_memory {
+struct weft_memory_cost {
     struct weft_values f, i, w; /* a stage */
     struct weft_values limit;   /* a rank; none given: the schedule's own limit */
 };
@@ -48,9 +48,10 @@ struct weft_stage_memory {
 
 /* Refuses what cannot be timed: times below 0 or not finite, sums that are too large to be told
  * apart, lists that have neither one value nor one for each stage (or rank, for limits). */
-enum weft_status weft_cost_check(const struct weft_cost *cost, const struct weft_memory *memory,
-                                 uint32_t ranks, uint32_t stages, uint32_t micros,
-                                 struct weft_error *err);
+WEFT_API enum weft_status weft_cost_check(const struct weft_cost *cost,
+                                          const struct weft_memory_cost *memory, uint32_t ranks,
+                                          uint32_t stages, uint32_t micros,
+                                          struct weft_error *err);
 
 /* Rounding apart, is an amount within a limit? */
 static inline int weft_memory_fits(double amount, double limit)
@@ -60,9 +61,11 @@ static inline int weft_memory_fits(double amount, double limit)
 }
 
 /* `cost` and `memory` may be NULL: the defaults. */
-struct weft_stage_cost weft_cost_stage(const struct weft_cost *cost, uint32_t stage);
-double weft_cost_pair(const struct weft_cost *cost, uint32_t f_stage, uint32_t b_stage);
-struct weft_stage_memory weft_memory_stage(const struct weft_memory *memory, uint32_t stage);
+WEFT_API struct weft_stage_cost weft_cost_stage(const struct weft_cost *cost, uint32_t stage);
+WEFT_API double weft_cost_pair(const struct weft_cost *cost, uint32_t f_stage,
+                               uint32_t b_stage);
+WEFT_API struct weft_stage_memory weft_memory_cost_stage(const struct weft_memory_cost *memory,
+                                                         uint32_t stage);
 
 #ifdef __cplusplus
 }

@@ -37,33 +37,34 @@ struct weft_program; /* opaque: made once, then read-only */
 /* Compiles one rank of a schedule, which must verify; lowers it if it has no messages.
  *
  * With slot_bytes (by stage; those that the rank does not hold are not read) the slots of all its
- * stages are laid into one piece of memory that is shared over time: weft_program_slot_at() says
+ * stages are laid into one piece of memory that is shared over time: weft_program_slot_offset() says
  * where.  With NULL each stage has slots of its own.  A schedule with messages is borrowed while
  * the program lives.  Local. */
-enum weft_status weft_program_new(const struct weft_schedule *s, uint32_t rank,
-                                  const size_t *slot_bytes, struct weft_program **out,
-                                  struct weft_error *err);
-void weft_program_free(struct weft_program *p); /* NULL is allowed */
+WEFT_API enum weft_status weft_program_new(const struct weft_schedule *s, uint32_t rank,
+                                           const size_t *slot_bytes, struct weft_program **out,
+                                           struct weft_error *err);
+WEFT_API void weft_program_free(struct weft_program *p); /* NULL is allowed */
 
 /* The schedule with its messages; borrowed. */
-const struct weft_schedule *weft_program_schedule(const struct weft_program *p);
-uint32_t weft_program_rank(const struct weft_program *p);
+WEFT_API const struct weft_schedule *weft_program_schedule(const struct weft_program *p);
+WEFT_API uint32_t weft_program_rank(const struct weft_program *p);
 
 /* Slots that a stage's micros are given: 0 when the rank does not hold the stage. */
-uint32_t weft_program_slots(const struct weft_program *p, uint32_t stage);
+WEFT_API uint32_t weft_program_slots(const struct weft_program *p, uint32_t stage);
 /* The most micros of a stage between their input and their weight gradient at one time. */
-uint32_t weft_program_split_slots(const struct weft_program *p, uint32_t stage);
+WEFT_API uint32_t weft_program_split_slots(const struct weft_program *p, uint32_t stage);
 /* The most outputs of a stage that are on their way, or wait for their gradients, at one time. */
-uint32_t weft_program_outputs(const struct weft_program *p, uint32_t stage);
+WEFT_API uint32_t weft_program_outputs(const struct weft_program *p, uint32_t stage);
 /* Buffers for what comes in from other ranks, where receives need memory of their own. */
-uint32_t weft_program_inputs(const struct weft_program *p, uint32_t stage);
+WEFT_API uint32_t weft_program_inputs(const struct weft_program *p, uint32_t stage);
 /* Activations between forward and the end of backward at one time: what the verifier counts. */
-size_t weft_program_peak(const struct weft_program *p);
+WEFT_API size_t weft_program_peak(const struct weft_program *p);
 /* Bytes of all slots together, and where one begins in them; 64 bytes aligned. */
-size_t weft_program_slot_bytes(const struct weft_program *p);
-size_t weft_program_slot_at(const struct weft_program *p, uint32_t stage, uint32_t slot);
+WEFT_API size_t weft_program_slot_bytes(const struct weft_program *p);
+WEFT_API size_t weft_program_slot_offset(const struct weft_program *p, uint32_t stage,
+                                         uint32_t slot);
 /* The least that slots could take: the most that is in use at one time. */
-size_t weft_program_slot_bound(const struct weft_program *p);
+WEFT_API size_t weft_program_slot_bound(const struct weft_program *p);
 
 /* -- running it ----------------------------------------------------------------------------- */
 
@@ -80,10 +81,10 @@ struct weft_exec_blocks {
 struct weft_exec_setup {
     const struct weft_program *program; /* borrowed */
     struct weft_comm *comm;             /* borrowed; NULL when the schedule has one rank */
-    uint32_t first_peer;                /* comm's number of the schedule's rank 0 */
+    uint32_t rank_offset;               /* comm's number of the schedule's rank 0 */
     const struct weft_stage *stages;    /* by stage: those that the rank holds */
     const uint32_t *rows;               /* of each micro; NULL: one each */
-    uint32_t micro0;                    /* what the first micro is called in the whole step */
+    uint32_t first_micro;               /* what the first micro is called in the whole step */
     struct weft_exec_blocks blocks;
     /* REDUCE_GRAD: the stage's gradients on this rank are complete.  May be NULL. */
     enum weft_status (*reduce)(void *arg, uint32_t stage, struct weft_error *err);
@@ -92,11 +93,11 @@ struct weft_exec_setup {
 
 /* Allocates all buffers.  weft_exec_free() frees, when the other ranks have taken what this one
  * sent in the last step; before comm is closed.  Local. */
-enum weft_status weft_exec_new(const struct weft_exec_setup *setup, struct weft_exec **out,
-                               struct weft_error *err);
-void weft_exec_free(struct weft_exec *e); /* NULL is allowed */
+WEFT_API enum weft_status weft_exec_new(const struct weft_exec_setup *setup,
+                                        struct weft_exec **out, struct weft_error *err);
+WEFT_API void weft_exec_free(struct weft_exec *e); /* NULL is allowed */
 
-size_t weft_exec_bytes(const struct weft_exec *e); /* of the buffers */
+WEFT_API size_t weft_exec_bytes(const struct weft_exec *e); /* of the buffers */
 
 /* What goes into a step and what comes out, by micro of the schedule. */
 struct weft_exec_io {
@@ -118,14 +119,14 @@ struct weft_exec_io {
 /* Runs the rank's whole list.  When a stage fails with WEFT_NUMERIC or WEFT_DATA the messages
  * still go their way, so that the others finish; the error is returned at the end, and the ranks
  * can go on.  After any other error they cannot.  Collective, over the schedule's ranks. */
-enum weft_status weft_exec_step(struct weft_exec *e, const struct weft_exec_io *io,
-                                struct weft_error *err);
+WEFT_API enum weft_status weft_exec_step(struct weft_exec *e, const struct weft_exec_io *io,
+                                         struct weft_error *err);
 
 /* After such a failure: where it was first. */
-struct weft_cell_name {
+struct weft_cell_id {
     uint32_t stage, micro;
 };
-struct weft_cell_name weft_exec_failed_at(const struct weft_exec *e);
+WEFT_API struct weft_cell_id weft_exec_failed_at(const struct weft_exec *e);
 
 /* -- what was measured ---------------------------------------------------------------------- */
 
@@ -135,18 +136,18 @@ struct weft_exec_times {
     int64_t compute_ns, wait_ns;
     uint64_t sent_bytes;
 };
-struct weft_exec_times weft_exec_times(const struct weft_exec *e);
+WEFT_API struct weft_exec_times weft_exec_times(const struct weft_exec *e);
 
 /* Events of the last step, one for each action; pairs are one.  Local. */
-size_t weft_exec_n_events(const struct weft_exec *e);
-struct weft_trace_event weft_exec_event(const struct weft_exec *e, size_t i);
+WEFT_API size_t weft_exec_n_events(const struct weft_exec *e);
+WEFT_API struct weft_trace_event weft_exec_event(const struct weft_exec *e, size_t i);
 
 /* Bytes that went to each rank of the schedule in the last step, forward and backward. */
-uint64_t weft_exec_bytes_to(const struct weft_exec *e, uint32_t rank, bool backward);
+WEFT_API uint64_t weft_exec_bytes_to(const struct weft_exec *e, uint32_t rank, bool backward);
 
 /* "2F5" at a position of a rank's list, for weft_comm_describe(). */
-void weft_program_describe(const struct weft_program *p, uint32_t rank, size_t position,
-                           char *out, size_t room);
+WEFT_API void weft_program_describe(const struct weft_program *p, uint32_t rank,
+                                    size_t position, char *out, size_t room);
 
 #ifdef __cplusplus
 }

@@ -42,38 +42,40 @@ struct weft_partition {
     struct weft_stage_range *at; /* owned: (n_stages) */
 };
 
-void weft_partition_release(struct weft_partition *p); /* a zeroed one is allowed */
+WEFT_API void weft_partition_release(struct weft_partition *p); /* a zeroed one is allowed */
 
 /* Every layer 0 .. n_layers - 1 on exactly one stage, in order; the embedding once, on the
  * first stage; the head once, on the last.  The error names the stage. */
-enum weft_status weft_partition_verify(const struct weft_partition *p, uint32_t n_layers,
-                                       struct weft_error *err);
+WEFT_API enum weft_status weft_partition_verify(const struct weft_partition *p,
+                                                uint32_t n_layers, struct weft_error *err);
 
 /* Refuses more stages than layers, and zero sizes.  A command asks this before it splits evenly
  * or balances. */
-enum weft_status weft_partition_check_filled(uint32_t n_layers, uint32_t n_stages,
-                                             struct weft_error *err);
+WEFT_API enum weft_status weft_partition_check_filled(uint32_t n_layers, uint32_t n_stages,
+                                                      struct weft_error *err);
 
 /* L / S layers a stage, one more on the first L mod S.  With fewer layers than stages the last
  * ones are empty: see weft_partition_check_filled(). */
-enum weft_status weft_partition_init_even(struct weft_partition *p, uint32_t n_layers,
-                                          uint32_t n_stages, struct weft_error *err);
+WEFT_API enum weft_status weft_partition_init_even(struct weft_partition *p, uint32_t n_layers,
+                                                   uint32_t n_stages, struct weft_error *err);
 
 /* -- explicit ------------------------------------------------------------------------------ */
 
 /* The text parsers take at most this many stages and layers together. */
-enum { WEFT_MAX_LAYOUT = 1 << 20 };
+enum { WEFT_MAX_PATTERN = 1 << 20 };
 
 /* counts[s] layers on stage s.  A stage may have none: the first still has the embedding, the
  * last the head, and one in between only passes on what it gets.  There must be a layer. */
-enum weft_status weft_partition_init_counts(struct weft_partition *p, const uint32_t *counts,
-                                            uint32_t n_stages, struct weft_error *err);
+WEFT_API enum weft_status weft_partition_init_counts(struct weft_partition *p,
+                                                     const uint32_t *counts, uint32_t n_stages,
+                                                     struct weft_error *err);
 
 /* Reads "4,3,3,2": the layers of each stage, blanks allowed around a number.  When n_stages or
  * n_layers is not 0, there must be just as many.  Errors name the column. */
-enum weft_status weft_partition_parse_counts(struct weft_partition *p, const char *text,
-                                             size_t len, uint32_t n_stages, uint32_t n_layers,
-                                             struct weft_error *err);
+WEFT_API enum weft_status weft_partition_parse_counts(struct weft_partition *p,
+                                                      const char *text, size_t len,
+                                                      uint32_t n_stages, uint32_t n_layers,
+                                                      struct weft_error *err);
 
 /* Reads a layout as Megatron's --pipeline-model-parallel-layout takes it:
  *
@@ -84,9 +86,10 @@ enum weft_status weft_partition_parse_counts(struct weft_partition *p, const cha
  * "Et*3|(tt|)*2L" is stages of 3, 2, 2 and 0 layers.  One E at the very start, one L at the
  * very end; two bars in a row leave a stage empty; m (a layer for multi-token prediction) is
  * not supported.  n_stages and n_layers as above.  Errors name the column. */
-enum weft_status weft_partition_parse_layout(struct weft_partition *p, const char *text,
-                                             size_t len, uint32_t n_stages, uint32_t n_layers,
-                                             struct weft_error *err);
+WEFT_API enum weft_status weft_partition_parse_pattern(struct weft_partition *p,
+                                                       const char *text, size_t len,
+                                                       uint32_t n_stages, uint32_t n_layers,
+                                                       struct weft_error *err);
 
 /* -- what stages and ranks hold ------------------------------------------------------------ */
 
@@ -97,16 +100,17 @@ struct weft_stage_sums {
     size_t *state_bytes, *act_bytes;
 };
 
-enum weft_status weft_stage_sums_init(struct weft_stage_sums *sums,
-                                      const struct weft_partition *p,
-                                      const struct weft_items *items, struct weft_error *err);
-void weft_stage_sums_release(struct weft_stage_sums *sums);
+WEFT_API enum weft_status weft_stage_sums_init(struct weft_stage_sums *sums,
+                                               const struct weft_partition *p,
+                                               const struct weft_items *items,
+                                               struct weft_error *err);
+WEFT_API void weft_stage_sums_release(struct weft_stage_sums *sums);
 
 /* The times as a cost table without hops; it borrows from `sums`. */
-struct weft_cost weft_stage_sums_cost(const struct weft_stage_sums *sums);
+WEFT_API struct weft_cost weft_stage_sums_cost(const struct weft_stage_sums *sums);
 
 /* Who holds the stages, and how much each rank may hold. */
-struct weft_holding {
+struct weft_rank_limits {
     const struct weft_placement *placement; /* borrowed; NULL: stage s on rank s */
     /* Micros whose activations a stage keeps at once, (n_pipes, n_stages); NULL: 1 each.
      * Borrowed. */
@@ -116,12 +120,12 @@ struct weft_holding {
 };
 
 /* Bytes on each rank: the state of all its stages (once for a stage that it holds in two pipes,
- * a shared weight once), and in_flight times the activations of one micro.  `holding` may be
+ * a shared weight once), and in_flight times the activations of one micro.  `rank_limits` may be
  * NULL.  out is (ranks of the placement). */
-enum weft_status weft_partition_rank_bytes(const struct weft_partition *p,
-                                           const struct weft_items *items,
-                                           const struct weft_holding *holding, size_t *out,
-                                           struct weft_error *err);
+WEFT_API enum weft_status weft_partition_rank_bytes(const struct weft_partition *p,
+                                                    const struct weft_items *items,
+                                                    const struct weft_rank_limits *rank_limits,
+                                                    size_t *out, struct weft_error *err);
 
 /* -- balanced ------------------------------------------------------------------------------ */
 
@@ -145,19 +149,19 @@ enum { WEFT_MAX_BALANCED_LAYERS = 1 << 13 };
  * When every rank holds one stage the result is exact and fast.  When ranks hold several,
  * limits tie stages together: the answer without the tie is taken if it fits, which is exact;
  * else a bounded branch-and-bound looks for the best that fits.  *proven (may be NULL) says
- * whether the result is known to be the best; it always keeps to the limits.  `holding` may be
+ * whether the result is known to be the best; it always keeps to the limits.  `rank_limits` may be
  * NULL. */
-enum weft_status weft_partition_init_balanced(struct weft_partition *p,
-                                              const struct weft_items *items, uint32_t n_stages,
-                                              const struct weft_holding *holding, bool *proven,
-                                              struct weft_error *err);
+WEFT_API enum weft_status
+weft_partition_init_balanced(struct weft_partition *p, const struct weft_items *items,
+                             uint32_t n_stages, const struct weft_rank_limits *rank_limits,
+                             bool *proven, struct weft_error *err);
 
 /* -- a batch over micros ------------------------------------------------------------------- */
 
 /* Cuts n_items into n_parts ranges, the first ones longer by one: part k is bounds[k] ..
  * bounds[k + 1] - 1.  bounds is (n_parts + 1).  A part may not be empty. */
-enum weft_status weft_split_ranges(size_t n_items, size_t n_parts, size_t *bounds,
-                                   struct weft_error *err);
+WEFT_API enum weft_status weft_split_ranges(size_t n_items, size_t n_parts, size_t *bounds,
+                                            struct weft_error *err);
 
 #ifdef __cplusplus
 }

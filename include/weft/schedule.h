@@ -5,9 +5,9 @@
  * make schedules by name, the text form carries them to and from files, lowering adds the
  * messages, weft/verify.h proves them, weft/timing.h gives every action its start time.
  *
- *     struct weft_params params = {.ranks = 4, .micros = 8};
+ *     struct weft_gen_params params = {.ranks = 4, .micros = 8};
  *     struct weft_schedule *s = NULL;
- *     if (weft_schedule_make("1f1b", &params, &s, &err) != WEFT_OK) ...
+ *     if (weft_schedule_generate("1f1b", &params, &s, &err) != WEFT_OK) ...
  *     struct weft_action_span row = weft_schedule_rank(s, 0);
  *     for (size_t i = 0; i < row.len; i++)
  *         use(&row.at[i]);
@@ -32,7 +32,7 @@ extern "C" {
 /* -- actions -------------------------------------------------------------------------------- */
 
 /* The first four are compute, in the order of their numbers in JSON. */
-enum weft_kind {
+enum weft_act_kind {
     WEFT_ACT_F,           /* forward */
     WEFT_ACT_B,           /* whole backward: input and weight gradient */
     WEFT_ACT_I,           /* input gradient only */
@@ -45,7 +45,7 @@ enum weft_kind {
     WEFT_ACT_UNSHARD, /* PyTorch: gather the stage's parameters; no micro, no meaning here */
     WEFT_ACT_RESHARD, /* PyTorch: drop them again */
     WEFT_ACT_IDLE,    /* an empty cell of a table: a hint, it waits for nothing */
-    WEFT_N_KINDS
+    WEFT_N_ACT_KINDS
 };
 
 enum { WEFT_MAX_STAGES = 1 << 24 };
@@ -62,23 +62,23 @@ struct weft_action_span {
     size_t len;
 };
 
-static inline bool weft_kind_is_compute(unsigned kind)
+static inline bool weft_act_is_compute(unsigned kind)
 {
     return kind <= WEFT_ACT_W;
 }
 
-static inline bool weft_kind_is_message(unsigned kind)
+static inline bool weft_act_is_message(unsigned kind)
 {
     return kind >= WEFT_ACT_SEND_F && kind <= WEFT_ACT_RECV_B;
 }
 
-static inline bool weft_kind_has_micro(unsigned kind)
+static inline bool weft_act_has_micro(unsigned kind)
 {
     return kind <= WEFT_ACT_RECV_B;
 }
 
 /* "F", "SEND_B", ... */
-const char *weft_kind_name(unsigned kind);
+WEFT_API const char *weft_act_name(unsigned kind);
 
 /* -- placement ------------------------------------------------------------------------------ */
 
@@ -93,12 +93,12 @@ struct weft_placement {
 };
 
 enum weft_placement_kind {
-    WEFT_PLACE_LINEAR,        /* stage s on rank s */
-    WEFT_PLACE_LOOP,          /* s mod P */
-    WEFT_PLACE_V,             /* down the ranks and back up */
-    WEFT_PLACE_WAVE,          /* down and up again and again */
-    WEFT_PLACE_BIDIRECTIONAL, /* stages held by two or more ranks */
-    WEFT_PLACE_EXPLICIT,      /* any other */
+    WEFT_PLACEMENT_LINEAR,        /* stage s on rank s */
+    WEFT_PLACEMENT_LOOP,          /* s mod P */
+    WEFT_PLACEMENT_V,             /* down the ranks and back up */
+    WEFT_PLACEMENT_WAVE,          /* down and up again and again */
+    WEFT_PLACEMENT_BIDIRECTIONAL, /* stages held by two or more ranks */
+    WEFT_PLACEMENT_EXPLICIT,      /* any other */
 };
 
 static inline uint32_t weft_placement_pipe(const struct weft_placement *p, uint32_t micro)
@@ -125,37 +125,37 @@ static inline bool weft_placement_runs(const struct weft_placement *p, uint32_t 
 }
 
 /* "linear", "loop", ... */
-const char *weft_placement_name(enum weft_placement_kind kind);
+WEFT_API const char *weft_placement_name(enum weft_placement_kind kind);
 
 /* -- schedules ------------------------------------------------------------------------------ */
 
 struct weft_schedule; /* opaque: built once, then read-only, safe to read from any thread */
 
 enum weft_minimize {
-    WEFT_MIN_SPAN,     /* the longest own start to own end of a rank */
-    WEFT_MIN_MAKESPAN, /* from 0 to the last end */
+    WEFT_MINIMIZE_SPAN,     /* the longest own start to own end of a rank */
+    WEFT_MINIMIZE_MAKESPAN, /* from 0 to the last end */
 };
 
 /* What a generator is given.  Zero means "not given" for all but ranks and micros. */
-struct weft_params {
+struct weft_gen_params {
     uint32_t ranks, micros;
     uint32_t chunks;              /* stages a rank; 0: the schedule's own number */
     uint32_t group;               /* interleaved: micros a group, as in Megatron; 0: any M */
     uint32_t pipes;               /* chimera: 2f pipes; 0: 2 */
     const struct weft_cost *cost; /* borrowed, may be NULL: for the schedules that search */
-    const struct weft_memory *memory; /* borrowed, may be NULL: likewise */
-    enum weft_minimize minimize;      /* likewise */
-    bool idle_hints;                  /* keep the empty cells of PyTorch's tables */
+    const struct weft_memory_cost *memory; /* borrowed, may be NULL: likewise */
+    enum weft_minimize minimize;           /* likewise */
+    bool idle_hints;                       /* keep the empty cells of PyTorch's tables */
 };
 
 /* Which of the parameters beyond the sizes a generator uses; the others are refused or, for cost
  * and memory, only used to time and judge the result. */
-enum weft_takes {
-    WEFT_TAKES_CHUNKS = 1, /* any number of chunks; else exactly default_chunks */
-    WEFT_TAKES_GROUP = 2,
-    WEFT_TAKES_PIPES = 4,
-    WEFT_TAKES_COST = 8, /* it searches: cost, memory and minimize change the order */
-    WEFT_BY_TICKS = 16,  /* planned in ticks: forward and whole backward take one each */
+enum weft_gen_flag {
+    WEFT_GEN_USES_CHUNKS = 1, /* any number of chunks; else exactly default_chunks */
+    WEFT_GEN_USES_GROUP = 2,
+    WEFT_GEN_USES_PIPES = 4,
+    WEFT_GEN_USES_COST = 8,   /* it searches: cost, memory and minimize change the order */
+    WEFT_GEN_UNIT_TICKS = 16, /* planned in ticks: forward and whole backward take one each */
 };
 
 /* One row a schedule: the table behind --list, --help, the errors and the test matrix. */
@@ -164,56 +164,63 @@ struct weft_generator {
     const char *help;   /* one sentence */
     const char *limits; /* which sizes work, in words */
     uint32_t default_chunks;
-    unsigned takes; /* of enum weft_takes */
-    enum weft_status (*make)(const struct weft_params *params, struct weft_schedule **out,
+    unsigned takes; /* of enum weft_gen_flag */
+    enum weft_status (*make)(const struct weft_gen_params *params, struct weft_schedule **out,
                              struct weft_error *err);
 };
 
 /* All schedules, in the order they are shown. */
-const struct weft_generator *weft_generators(size_t *n);
+WEFT_API const struct weft_generator *weft_generator_list(size_t *n);
 
 /* NULL when there is none of that name. */
-const struct weft_generator *weft_generator_find(const char *name);
+WEFT_API const struct weft_generator *weft_generator_find(const char *name);
 
 /* On success the caller owns *out and frees it with weft_schedule_free(). */
-enum weft_status weft_schedule_make(const char *name, const struct weft_params *params,
-                                    struct weft_schedule **out, struct weft_error *err);
-void weft_schedule_free(struct weft_schedule *s); /* NULL is allowed */
+WEFT_API enum weft_status weft_schedule_generate(const char *name,
+                                                 const struct weft_gen_params *params,
+                                                 struct weft_schedule **out,
+                                                 struct weft_error *err);
+WEFT_API void weft_schedule_free(struct weft_schedule *s); /* NULL is allowed */
 
-const char *weft_schedule_name(const struct weft_schedule *s); /* "" when it has none */
-const struct weft_placement *weft_schedule_placement(const struct weft_schedule *s);
-enum weft_placement_kind weft_schedule_placement_kind(const struct weft_schedule *s);
-struct weft_action_span weft_schedule_rank(const struct weft_schedule *s, uint32_t rank);
+WEFT_API const char *
+weft_schedule_name(const struct weft_schedule *s); /* "" when it has none */
+WEFT_API const struct weft_placement *weft_schedule_placement(const struct weft_schedule *s);
+WEFT_API enum weft_placement_kind weft_schedule_placement_kind(const struct weft_schedule *s);
+WEFT_API struct weft_action_span weft_schedule_rank(const struct weft_schedule *s,
+                                                    uint32_t rank);
 
 /* Actions of all ranks, every kind counted. */
-size_t weft_schedule_n_actions(const struct weft_schedule *s);
+WEFT_API size_t weft_schedule_n_actions(const struct weft_schedule *s);
 
 /* The most stages that a rank holds, and which of its stages (ascending) this one is. */
-uint32_t weft_schedule_n_chunks(const struct weft_schedule *s);
-uint32_t weft_schedule_chunk(const struct weft_schedule *s, uint32_t rank, uint32_t stage);
+WEFT_API uint32_t weft_schedule_n_chunks(const struct weft_schedule *s);
+WEFT_API uint32_t weft_schedule_chunk(const struct weft_schedule *s, uint32_t rank,
+                                      uint32_t stage);
 
 /* True when it has send or receive actions. */
-bool weft_schedule_is_lowered(const struct weft_schedule *s);
+WEFT_API bool weft_schedule_is_lowered(const struct weft_schedule *s);
 
 /* Bytes of memory that the schedule itself takes. */
-size_t weft_schedule_bytes(const struct weft_schedule *s);
+WEFT_API size_t weft_schedule_bytes(const struct weft_schedule *s);
 
 /* -- lowering ------------------------------------------------------------------------------- */
 
 enum weft_lowering {
     /* A send right after its producer; a receive as late as its consumer and the order of its
      * channel allow; REDUCE_GRAD after a stage's last weight gradient. */
-    WEFT_LOWER_LATE,
+    WEFT_LOWERING_LATE,
     /* As PyTorch's _add_send_recv: both ends at the moment of sending, so that all messages of
      * all ranks have one common order; no REDUCE_GRAD. */
-    WEFT_LOWER_PYTORCH,
+    WEFT_LOWERING_PYTORCH,
 };
 
 /* Adds the messages to a schedule that has none.  On every channel (directed pair of ranks and
  * direction of data) both ends list the same sequence.  WEFT_SCHEDULE when a message would have
  * one end only, or, PyTorch's way, when it deadlocks.  The caller owns *out. */
-enum weft_status weft_schedule_lower(const struct weft_schedule *s, enum weft_lowering how,
-                                     struct weft_schedule **out, struct weft_error *err);
+WEFT_API enum weft_status weft_schedule_lower(const struct weft_schedule *s,
+                                              enum weft_lowering how,
+                                              struct weft_schedule **out,
+                                              struct weft_error *err);
 
 /* -- text form ------------------------------------------------------------------------------ */
 
@@ -226,33 +233,33 @@ enum weft_status weft_schedule_lower(const struct weft_schedule *s, enum weft_lo
  *     # weft placement 0 1 1 0          (one line a pipe)
  */
 enum weft_text_format {
-    WEFT_TEXT_CSV,     /* with the header lines */
-    WEFT_TEXT_PYTORCH, /* rows only */
+    WEFT_TEXT_FORMAT_CSV,     /* with the header lines */
+    WEFT_TEXT_FORMAT_PYTORCH, /* rows only */
 };
 
 /* The longest text of one action, with its NUL. */
-enum { WEFT_ACTION_TEXT = 40 };
+enum { WEFT_ACTION_TEXT_MAX = 40 };
 
 /* Writes "2F0" and returns its length. */
-size_t weft_action_print(struct weft_action a, char out[WEFT_ACTION_TEXT]);
+WEFT_API size_t weft_action_print(struct weft_action a, char out[WEFT_ACTION_TEXT_MAX]);
 
 /* The cells of one rank, pairs as one cell, joined by `separator`.  The caller frees *out. */
-enum weft_status weft_schedule_print_rank(const struct weft_schedule *s, uint32_t rank,
-                                          const char *separator, char **out,
-                                          struct weft_error *err);
+WEFT_API enum weft_status weft_schedule_print_rank(const struct weft_schedule *s, uint32_t rank,
+                                                   const char *separator, char **out,
+                                                   struct weft_error *err);
 
 /* The whole schedule.  The caller frees *out; *len may be NULL. */
-enum weft_status weft_schedule_print(const struct weft_schedule *s,
-                                     enum weft_text_format format, char **out, size_t *len,
-                                     struct weft_error *err);
+WEFT_API enum weft_status weft_schedule_print(const struct weft_schedule *s,
+                                              enum weft_text_format format, char **out,
+                                              size_t *len, struct weft_error *err);
 
 /* Reads either form; both newline styles; blanks around cells; an empty cell is an idle step
  * and is dropped unless `keep_idle`.  Strict otherwise: an error names line and column.
  * `source` is what the error calls the text ("plan.csv").  What is read is well-formed but not
  * yet proven: give it to weft_verify().  The caller owns *out. */
-enum weft_status weft_schedule_parse(const char *text, size_t len, const char *source,
-                                     bool keep_idle, struct weft_schedule **out,
-                                     struct weft_error *err);
+WEFT_API enum weft_status weft_schedule_parse(const char *text, size_t len, const char *source,
+                                              bool keep_idle, struct weft_schedule **out,
+                                              struct weft_error *err);
 
 #ifdef __cplusplus
 }

@@ -78,32 +78,33 @@ struct weft_preset {
 };
 
 /* "gpt2", "llama" */
-const char *weft_arch_name(enum weft_arch arch);
+WEFT_API const char *weft_arch_name(enum weft_arch arch);
 
 /* The models known by name, in the order they are shown.  Beside them "dN", 1 <= N <= 256, is
  * GPT-2 with N layers of dimension 64 * N: "d12" has the shape of gpt2-124m. */
-const struct weft_preset *weft_presets(size_t *n);
+WEFT_API const struct weft_preset *weft_presets(size_t *n);
 
 /* WEFT_USAGE with the nearest name when there is none of this one. */
-enum weft_status weft_model_find(const char *name, struct weft_model *out,
-                                 struct weft_error *err);
+WEFT_API enum weft_status weft_model_find(const char *name, struct weft_model *out,
+                                          struct weft_error *err);
 
 /* Every size at least 1, heads that divide evenly (and are of even size, where they are turned),
  * no more layers than WEFT_MAX_LAYERS, no more in a residual block than there are, numbers finite and
  * positive. */
-enum weft_status weft_model_check(const struct weft_model *model, struct weft_error *err);
+WEFT_API enum weft_status weft_model_check(const struct weft_model *model,
+                                           struct weft_error *err);
 
 /* Parameters of the whole model; a tied weight counts once.  Block residuals add a query and a
  * norm of dim elements before each attention, each MLP and the head. */
-enum weft_status weft_model_count_params(const struct weft_model *model, size_t *out,
-                                         struct weft_error *err);
+WEFT_API enum weft_status weft_model_count_params(const struct weft_model *model, size_t *out,
+                                                  struct weft_error *err);
 
 /* Floating-point operations that training takes for one token of sequences of `seq`, as utilization
  * is usually counted: 6 for each parameter in a matrix product (two in the forward, four in the
  * backward; the head's, tied or not, too) and 6 * layers * seq * dim for attention, of which the
  * causal mask leaves half.  What is computed again is not counted. */
-enum weft_status weft_model_token_flops(const struct weft_model *model, uint32_t seq,
-                                        double *out, struct weft_error *err);
+WEFT_API enum weft_status weft_model_token_flops(const struct weft_model *model, uint32_t seq,
+                                                 double *out, struct weft_error *err);
 
 /* -- items --------------------------------------------------------------------------------- */
 
@@ -124,9 +125,11 @@ struct weft_items {
 
 /* n_layers layers that all cost `layer`.  A zero embedding or head is free.
  * weft_items_release() frees what the caller then owns. */
-enum weft_status weft_items_init_uniform(struct weft_items *items, uint32_t n_layers,
-                                         struct weft_item layer, struct weft_item embedding,
-                                         struct weft_item head, struct weft_error *err);
+WEFT_API enum weft_status weft_items_init_uniform(struct weft_items *items, uint32_t n_layers,
+                                                  struct weft_item layer,
+                                                  struct weft_item embedding,
+                                                  struct weft_item head,
+                                                  struct weft_error *err);
 
 /* The items of a model for micros of `rows` sequences of `seq` tokens.
  *
@@ -161,12 +164,14 @@ enum weft_status weft_items_init_uniform(struct weft_items *items, uint32_t n_la
  * embedding and every block one vector more, and the head the weights of its mix.
  *
  * What only lives within one pass is not counted.  weft_items_release() frees. */
-enum weft_status weft_items_init_model(struct weft_items *items, const struct weft_model *model,
-                                       uint32_t rows, uint32_t seq, struct weft_error *err);
-void weft_items_release(struct weft_items *items); /* zeroed items are allowed */
+WEFT_API enum weft_status weft_items_init_model(struct weft_items *items,
+                                                const struct weft_model *model, uint32_t rows,
+                                                uint32_t seq, struct weft_error *err);
+WEFT_API void weft_items_release(struct weft_items *items); /* zeroed items are allowed */
 
 /* At least one layer, no more than WEFT_MAX_LAYERS; times finite and not negative. */
-enum weft_status weft_items_check(const struct weft_items *items, struct weft_error *err);
+WEFT_API enum weft_status weft_items_check(const struct weft_items *items,
+                                           struct weft_error *err);
 
 /* For items that have passed weft_items_check(). */
 static inline uint32_t weft_items_n_layers(const struct weft_items *items)

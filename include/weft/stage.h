@@ -75,9 +75,9 @@ struct weft_stage {
 };
 
 /* Calls ops->backward, or the two halves. */
-enum weft_status weft_stage_backward(const struct weft_stage *stage,
-                                     const struct weft_stage_call *call,
-                                     struct weft_error *err);
+WEFT_API enum weft_status weft_stage_backward(const struct weft_stage *stage,
+                                              const struct weft_stage_call *call,
+                                              struct weft_error *err);
 
 #ifdef __cplusplus
 }

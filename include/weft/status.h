@@ -2,7 +2,7 @@
  *
  *     struct weft_error err;
  *     struct weft_schedule *s = NULL;
- *     if (weft_schedule_make("1f1b", &params, &s, &err) != WEFT_OK)
+ *     if (weft_schedule_generate("1f1b", &params, &s, &err) != WEFT_OK)
  *         fprintf(stderr, "%s\n", err.msg);
  *
  * A function that fails returns a status other than WEFT_OK, writes no output, and leaves one
@@ -10,6 +10,13 @@
  */
 #ifndef WEFT_STATUS_H
 #define WEFT_STATUS_H
+
+/* Marks the functions that the shared libraries export. */
+#if defined(__GNUC__)
+#define WEFT_API __attribute__((visibility("default")))
+#else
+#define WEFT_API
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,10 +49,10 @@ struct weft_error {
 };
 
 /* What the status is called: "usage or config". */
-const char *weft_status_text(enum weft_status status);
+WEFT_API const char *weft_status_text(enum weft_status status);
 
 /* The exit code that belongs to a status. */
-int weft_status_exit_code(enum weft_status status);
+WEFT_API int weft_status_exit_code(enum weft_status status);
 
 #ifdef __cplusplus
 }

@@ -35,8 +35,8 @@
  * over (weft_comm_set_timeout).  No call waits for ever.
  *
  * All calls are made from the thread that has `comm`.  A comm has one weft_sync at a time, which
- * uses its progress function (weft_comm_on_progress); every call below is a sign of life
- * (weft_comm_tell).  A rank that computes for long between calls should call weft_comm_progress()
+ * uses its progress function (weft_comm_on_progress); every call below is a heartbeat
+ * (weft_comm_publish).  A rank that computes for long between calls should call weft_comm_progress()
  * now and then: others may wait for sums that it makes.
  */
 #ifndef WEFT_SYNC_H
@@ -59,37 +59,39 @@ enum weft_sync_op { WEFT_SYNC_SUM, WEFT_SYNC_MEAN };
 
 /* On success the caller owns *out and frees it before `comm` ends.  All ranks make one, with the
  * same op.  Local. */
-enum weft_status weft_sync_new(struct weft_comm *comm, enum weft_sync_op op,
-                               struct weft_sync **out, struct weft_error *err);
+WEFT_API enum weft_status weft_sync_new(struct weft_comm *comm, enum weft_sync_op op,
+                                        struct weft_sync **out, struct weft_error *err);
 
 /* Leaves, and returns when the others have finished the steps that this rank registered.  A step of
  * this rank that lacks pushes ends the other ranks with an error; when there is an error of the
  * caller's own, weft_comm_abort() it first.  NULL is allowed.  Local. */
-void weft_sync_free(struct weft_sync *s);
+WEFT_API void weft_sync_free(struct weft_sync *s);
 
 /* This rank will push the n parameters ids[i] with sizes[i] elements in this step.  Once a step;
  * steps ascend, and need not be waited for before the next is registered.  A rank without
  * parameters registers an empty set, or skips the step: until it does one or the other, or leaves,
  * nothing of the step is reduced.  The arrays are copied.  Local; never waits. */
-enum weft_status weft_sync_register(struct weft_sync *s, uint64_t step, const uint32_t *ids,
-                                    const size_t *sizes, size_t n, struct weft_error *err);
+WEFT_API enum weft_status weft_sync_register(struct weft_sync *s, uint64_t step,
+                                             const uint32_t *ids, const size_t *sizes, size_t n,
+                                             struct weft_error *err);
 
 /* grad (as many elements as registered) is weft's until weft_sync_wait() returns, and is then the
  * result.  In any order; before others have registered, too.  Local; never waits. */
-enum weft_status weft_sync_push(struct weft_sync *s, uint64_t step, uint32_t id, float *grad,
-                                struct weft_error *err);
+WEFT_API enum weft_status weft_sync_push(struct weft_sync *s, uint64_t step, uint32_t id,
+                                         float *grad, struct weft_error *err);
 
 /* Is the whole step reduced?  Local; never waits. */
-enum weft_status weft_sync_test(struct weft_sync *s, uint64_t step, bool *done,
-                                struct weft_error *err);
+WEFT_API enum weft_status weft_sync_test(struct weft_sync *s, uint64_t step, bool *done,
+                                         struct weft_error *err);
 
 /* Returns when everything that this rank pushed in the step is reduced, and ends the step: it
  * cannot be waited for again.  All that was registered must have been pushed.  Local. */
-enum weft_status weft_sync_wait(struct weft_sync *s, uint64_t step, struct weft_error *err);
+WEFT_API enum weft_status weft_sync_wait(struct weft_sync *s, uint64_t step,
+                                         struct weft_error *err);
 
 /* This rank registers no more steps: the others go on without it.  What it registered is still to
  * be pushed and waited for.  Local; never waits. */
-enum weft_status weft_sync_leave(struct weft_sync *s, struct weft_error *err);
+WEFT_API enum weft_status weft_sync_leave(struct weft_sync *s, struct weft_error *err);
 
 /* What it took so far. */
 struct weft_sync_counts {
@@ -98,7 +100,7 @@ struct weft_sync_counts {
     uint64_t memory; /* bytes held now: it is used again, and grows to what is needed */
 };
 
-struct weft_sync_counts weft_sync_counts(const struct weft_sync *s);
+WEFT_API struct weft_sync_counts weft_sync_counts(const struct weft_sync *s);
 
 #ifdef __cplusplus
 }

@@ -31,29 +31,32 @@ struct weft_metrics {
 
 /* The caller releases *out.  `cost` and `memory` may be NULL.  WEFT_SCHEDULE when the schedule
  * deadlocks; every (stage, micro) in it must be legal (weft_verify() says so). */
-enum weft_status weft_metrics_init(struct weft_metrics *out, const struct weft_schedule *s,
-                                   const struct weft_cost *cost,
-                                   const struct weft_memory *memory, struct weft_error *err);
-void weft_metrics_release(struct weft_metrics *m);
+WEFT_API enum weft_status weft_metrics_init(struct weft_metrics *out,
+                                            const struct weft_schedule *s,
+                                            const struct weft_cost *cost,
+                                            const struct weft_memory_cost *memory,
+                                            struct weft_error *err);
+WEFT_API void weft_metrics_release(struct weft_metrics *m);
 
 /* The position in `start` and `length` of a rank's first action. */
-size_t weft_schedule_offset(const struct weft_schedule *s, uint32_t rank);
+WEFT_API size_t weft_schedule_offset(const struct weft_schedule *s, uint32_t rank);
 
 /* The compute actions of all ranks in order of start, then rank, then place in the list. */
 struct weft_event {
     double start;
     uint32_t rank, stage, chunk, micro;
-    enum weft_kind kind;
+    enum weft_act_kind kind;
 };
 
 /* `m` must be of this schedule.  The caller frees *out. */
-enum weft_status weft_events(const struct weft_schedule *s, const struct weft_metrics *m,
-                             struct weft_event **out, size_t *n, struct weft_error *err);
+WEFT_API enum weft_status weft_event_list(const struct weft_schedule *s,
+                                          const struct weft_metrics *m, struct weft_event **out,
+                                          size_t *n, struct weft_error *err);
 
 /* The most micros whose activations a stage holds at once on each of its ranks, in program
  * order.  out is (pipes, stages). */
-enum weft_status weft_schedule_in_flight(const struct weft_schedule *s, uint32_t *out,
-                                         struct weft_error *err);
+WEFT_API enum weft_status weft_schedule_in_flight(const struct weft_schedule *s, uint32_t *out,
+                                                  struct weft_error *err);
 
 #ifdef __cplusplus
 }

@@ -9,7 +9,7 @@
  * or event by event, in any order:
  *
  *     weft_trace_init(&t, "run 7", ranks, stages, micros, 1e-9, &err);
- *     weft_trace_add(&t, &event, &err); ...
+ *     weft_trace_add_event(&t, &event, &err); ...
  *     weft_trace_finish(&t, &err);
  *
  * The file form is text.  Header lines, then one event a line, in any order:
@@ -37,11 +37,11 @@ enum weft_lane {
     WEFT_LANE_COMPUTE,
     WEFT_LANE_SEND,
     WEFT_LANE_RECV,
-    WEFT_N_LANES,
+    WEFT_LANE_COUNT,
 };
 
 /* "compute", "send", "receive" */
-const char *weft_lane_name(enum weft_lane lane);
+WEFT_API const char *weft_lane_name(enum weft_lane lane);
 
 #define WEFT_NO_RANK UINT32_MAX
 
@@ -82,45 +82,49 @@ struct weft_trace {
 
 /* The compute events of a timed schedule.  With `memory` also what each rank holds, from 0 on.
  * `m` must be of this schedule.  The caller releases *out. */
-enum weft_status weft_trace_init_plan(struct weft_trace *out, const struct weft_schedule *s,
-                                      const struct weft_metrics *m,
-                                      const struct weft_memory *memory, struct weft_error *err);
+WEFT_API enum weft_status weft_trace_init_plan(struct weft_trace *out,
+                                               const struct weft_schedule *s,
+                                               const struct weft_metrics *m,
+                                               const struct weft_memory_cost *memory,
+                                               struct weft_error *err);
 
 /* An empty trace.  What of `name` is not printable ASCII becomes '?', what is too long is cut. */
-enum weft_status weft_trace_init(struct weft_trace *out, const char *name, uint32_t n_ranks,
-                                 uint32_t n_stages, uint32_t n_micros, double unit_seconds,
-                                 struct weft_error *err);
+WEFT_API enum weft_status weft_trace_init(struct weft_trace *out, const char *name,
+                                          uint32_t n_ranks, uint32_t n_stages,
+                                          uint32_t n_micros, double unit_seconds,
+                                          struct weft_error *err);
 
 /* Adds a copy.  WEFT_DATA when it lies outside the sizes, when a time is negative or not finite, or
  * when its kind does not belong into its lane. */
-enum weft_status weft_trace_add(struct weft_trace *t, const struct weft_trace_event *event,
-                                struct weft_error *err);
-enum weft_status weft_trace_add_memory(struct weft_trace *t,
-                                       const struct weft_trace_memory *sample,
-                                       struct weft_error *err);
+WEFT_API enum weft_status weft_trace_add_event(struct weft_trace *t,
+                                               const struct weft_trace_event *event,
+                                               struct weft_error *err);
+WEFT_API enum weft_status weft_trace_add_memory(struct weft_trace *t,
+                                                const struct weft_trace_memory *sample,
+                                                struct weft_error *err);
 
 /* Sorts what was added and fills in makespan and the indices.  Call it once, at the end; events
  * that start together keep the order in which they were added. */
-enum weft_status weft_trace_finish(struct weft_trace *t, struct weft_error *err);
+WEFT_API enum weft_status weft_trace_finish(struct weft_trace *t, struct weft_error *err);
 
-void weft_trace_release(struct weft_trace *t); /* a zeroed one is allowed */
+WEFT_API void weft_trace_release(struct weft_trace *t); /* a zeroed one is allowed */
 
 /* Which of the stages that a rank computes (ascending) this one is; 0 when it computes none. */
-uint32_t weft_trace_chunk(const struct weft_trace *t, uint32_t rank, uint32_t stage);
+WEFT_API uint32_t weft_trace_chunk(const struct weft_trace *t, uint32_t rank, uint32_t stage);
 
 /* -- text form ------------------------------------------------------------------------------ */
 
 /* True when the text is meant as a trace: its first line begins with "# weft trace". */
-bool weft_trace_is(const char *text, size_t len);
+WEFT_API bool weft_trace_detect(const char *text, size_t len);
 
 /* The caller frees *out; *len may be NULL.  Read again it is the same trace to the bit. */
-enum weft_status weft_trace_write(const struct weft_trace *t, char **out, size_t *len,
-                                  struct weft_error *err);
+WEFT_API enum weft_status weft_trace_write(const struct weft_trace *t, char **out, size_t *len,
+                                           struct weft_error *err);
 
 /* Strict: an error (WEFT_DATA) names line and column.  `source` is what the error calls the text.
  * The caller releases *out. */
-enum weft_status weft_trace_parse(const char *text, size_t len, const char *source,
-                                  struct weft_trace *out, struct weft_error *err);
+WEFT_API enum weft_status weft_trace_parse(const char *text, size_t len, const char *source,
+                                           struct weft_trace *out, struct weft_error *err);
 
 /* -- reading -------------------------------------------------------------------------------- */
 
@@ -133,33 +137,34 @@ struct weft_trace_summary {
     double *busy, *idle, *rank_span; /* owned: (ranks) */
 };
 
-enum weft_status weft_trace_summary_init(struct weft_trace_summary *out,
-                                         const struct weft_trace *t, struct weft_error *err);
-void weft_trace_summary_release(struct weft_trace_summary *s);
+WEFT_API enum weft_status weft_trace_summary_init(struct weft_trace_summary *out,
+                                                  const struct weft_trace *t,
+                                                  struct weft_error *err);
+WEFT_API void weft_trace_summary_release(struct weft_trace_summary *s);
 
 /* Planned against measured, in the plan's unit of time where both have one. */
 struct weft_trace_delta {
     size_t n_matched, n_planned_only, n_measured_only;
-    double start;                   /* sum of measured - planned starts */
-    double planned, measured;       /* sums of the lengths of those that match */
-    double most_start, most_length; /* the largest differences, by magnitude */
+    double start;                           /* sum of measured - planned starts */
+    double planned, measured;               /* sums of the lengths of those that match */
+    double max_start_diff, max_length_diff; /* the largest differences, by magnitude */
 };
 
 struct weft_trace_comparison {
     uint32_t n_ranks;
     double planned, measured;      /* makespans */
     struct weft_trace_delta total; /* of all ranks and kinds */
-    struct weft_trace_delta *at;   /* owned: (ranks, WEFT_N_KINDS); a pair counts as its F */
-    size_t *match; /* owned: an event of `measured` for each one of `planned`, or
+    struct weft_trace_delta *at; /* owned: (ranks, WEFT_N_ACT_KINDS); a pair counts as its F */
+    size_t *match;               /* owned: an event of `measured` for each one of `planned`, or
                                       SIZE_MAX */
 };
 
 /* Events match when rank and action are the same, and the number of the same ones before. */
-enum weft_status weft_trace_comparison_init(struct weft_trace_comparison *out,
-                                            const struct weft_trace *planned,
-                                            const struct weft_trace *measured,
-                                            struct weft_error *err);
-void weft_trace_comparison_release(struct weft_trace_comparison *c);
+WEFT_API enum weft_status weft_trace_comparison_init(struct weft_trace_comparison *out,
+                                                     const struct weft_trace *planned,
+                                                     const struct weft_trace *measured,
+                                                     struct weft_error *err);
+WEFT_API void weft_trace_comparison_release(struct weft_trace_comparison *c);
 
 #ifdef __cplusplus
 }

@@ -24,12 +24,12 @@ extern "C" {
 
 struct weft_tune_problem {
     uint32_t ranks, micros;
-    uint32_t chunks;                    /* stages a rank; 0: the placement's own number */
-    enum weft_placement_kind placement; /* linear, loop, v or wave */
-    bool whole;                         /* backwards are not split */
-    enum weft_minimize minimize;        /* the other one decides between equals */
-    const struct weft_cost *cost;       /* borrowed, may be NULL */
-    const struct weft_memory *memory;   /* borrowed, may be NULL; no limits given: none */
+    uint32_t chunks;                       /* stages a rank; 0: the placement's own number */
+    enum weft_placement_kind placement;    /* linear, loop, v or wave */
+    bool whole;                            /* backwards are not split */
+    enum weft_minimize minimize;           /* the other one decides between equals */
+    const struct weft_cost *cost;          /* borrowed, may be NULL */
+    const struct weft_memory_cost *memory; /* borrowed, may be NULL; no limits given: none */
 };
 
 struct weft_tune_progress {
@@ -65,10 +65,10 @@ struct weft_tune_result {
 };
 
 /* On success the caller releases *out. */
-enum weft_status weft_tune(const struct weft_tune_problem *problem,
-                           const struct weft_tune_options *options,
-                           struct weft_tune_result *out, struct weft_error *err);
-void weft_tune_result_release(struct weft_tune_result *r);
+WEFT_API enum weft_status weft_tune(const struct weft_tune_problem *problem,
+                                    const struct weft_tune_options *options,
+                                    struct weft_tune_result *out, struct weft_error *err);
+WEFT_API void weft_tune_result_release(struct weft_tune_result *r);
 
 /* -- layouts: how to cut the model, into how many micros, on which schedule ----------------- */
 
@@ -98,7 +98,7 @@ struct weft_layout_problem {
 struct weft_layout {
     char schedule[32];
     uint32_t ranks, replicas;      /* of a pipeline; pipelines side by side */
-    bool replicas_close;           /* replicas on neighbouring ranks, pipelines across */
+    bool replicas_adjacent;        /* replicas on neighbouring ranks, pipelines across */
     uint32_t chunks, micros, rows; /* rows: sequences of a micro */
     bool balanced;                 /* the partition; else even */
     double time;                   /* of a step: makespan (or span) and reduction */
@@ -111,15 +111,16 @@ struct weft_layout {
 struct weft_layouts {
     size_t n;
     struct weft_layout *at;                 /* owned: the best first */
-    size_t n_tried, n_bounded, n_too_large; /* timed; cut off by a bound; over the limit */
+    size_t n_tried, n_pruned, n_over_limit; /* timed; cut off by a bound; over the limit */
 };
 
 /* The best `most` of all schedules x chunks x micros x partitions (x layouts on the cluster).  The
  * gradients of replicas are reduced in a ring after the step, in fp32: a fifth of the state, which
  * is taken as 20 bytes a parameter.  WEFT_USAGE when nothing fits.  The caller releases *out. */
-enum weft_status weft_tune_layouts(const struct weft_layout_problem *problem, size_t most,
-                                   struct weft_layouts *out, struct weft_error *err);
-void weft_layouts_release(struct weft_layouts *l);
+WEFT_API enum weft_status weft_tune_layouts(const struct weft_layout_problem *problem,
+                                            size_t most, struct weft_layouts *out,
+                                            struct weft_error *err);
+WEFT_API void weft_layouts_release(struct weft_layouts *l);
 
 #ifdef __cplusplus
 }

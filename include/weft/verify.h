@@ -1,10 +1,10 @@
 /* The proof that a schedule is right: generated, or read from a file.
  *
- *     struct weft_report report;
+ *     struct weft_verify_result report;
  *     if (weft_verify(s, NULL, &report, &err) != WEFT_OK) ...     // no memory
  *     if (report.n_findings > 0)
  *         puts(report.findings[0].text);
- *     weft_report_release(&report);
+ *     weft_verify_result_release(&report);
  *
  * A schedule without findings runs every (stage, micro) once forward and once back, in an order
  * in which no rank waits for ever; with messages, both ends of every channel list the same
@@ -36,22 +36,22 @@ enum weft_rule {
 #undef WEFT_RULE_ENUM
 };
 
-const char *weft_rule_name(enum weft_rule rule);
+WEFT_API const char *weft_rule_name(enum weft_rule rule);
 
 /* How sends behave: a channel holds `depth` messages, then a send blocks its rank.  Depth 0 is
  * rendezvous: a send waits until the receiver stands at the receive. */
-struct weft_transport {
+struct weft_channel_model {
     size_t depth;
     bool by_pair; /* forward and backward data of two ranks share one queue */
 };
 
-#define WEFT_TRANSPORT_BUFFERED SIZE_MAX
+#define WEFT_CHANNEL_BUFFERED SIZE_MAX
 
 enum { WEFT_MAX_FINDINGS = 64 };
 
 struct weft_finding {
     enum weft_rule rule;
-    bool located; /* rank and position mean something */
+    bool has_position; /* rank and position mean something */
     uint32_t rank;
     size_t position; /* in the rank's list; its length: behind the last action */
     char text[200];
@@ -64,7 +64,7 @@ struct weft_wait {
     struct weft_action action, for_action;
 };
 
-struct weft_report {
+struct weft_verify_result {
     size_t n_findings; /* of all that were found; at most WEFT_MAX_FINDINGS are kept */
     struct weft_finding *findings; /* owned */
     size_t n_cycle;
@@ -76,10 +76,10 @@ struct weft_report {
 
 /* `transport` may be NULL: buffered.  On success the caller releases *out, which says whether
  * the schedule is right. */
-enum weft_status weft_verify(const struct weft_schedule *s,
-                             const struct weft_transport *transport, struct weft_report *out,
-                             struct weft_error *err);
-void weft_report_release(struct weft_report *r);
+WEFT_API enum weft_status weft_verify(const struct weft_schedule *s,
+                                      const struct weft_channel_model *transport,
+                                      struct weft_verify_result *out, struct weft_error *err);
+WEFT_API void weft_verify_result_release(struct weft_verify_result *r);
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,7 @@
 #include <time.h>
 
 /* Nanoseconds that never jump; only differences mean anything. */
-static inline int64_t weft_clock_ns(void)
+static inline int64_t wf_clock_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -14,7 +14,7 @@ static inline int64_t weft_clock_ns(void)
 
 /* Nanoseconds of processor time of the calling thread: what a benchmark on a shared machine
  * wants. */
-static inline int64_t weft_clock_cpu_ns(void)
+static inline int64_t wf_clock_cpu_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

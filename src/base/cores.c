@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-uint32_t weft_cores_allowed(void)
+uint32_t wf_cores_available(void)
 {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0)
@@ -13,9 +13,9 @@ uint32_t weft_cores_allowed(void)
     return (uint32_t)CPU_COUNT(&set);
 }
 
-struct weft_cores weft_cores_set(void)
+struct wf_cores wf_cores_affinity(void)
 {
-    struct weft_cores out = {{0}};
+    struct wf_cores out = {{0}};
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0)
         return out;
@@ -25,13 +25,13 @@ struct weft_cores weft_cores_set(void)
     return out;
 }
 
-void weft_cores_add(struct weft_cores *set, const struct weft_cores *more)
+void wf_cores_union(struct wf_cores *set, const struct wf_cores *more)
 {
     for (unsigned i = 0; i < WEFT_LEN(set->words); i++)
         set->words[i] |= more->words[i];
 }
 
-uint32_t weft_cores_count(const struct weft_cores *set)
+uint32_t wf_cores_count(const struct wf_cores *set)
 {
     uint32_t n = 0;
     for (unsigned i = 0; i < WEFT_LEN(set->words); i++)

@@ -8,9 +8,9 @@ static const struct {
     int exit_code;
     const char *text;
 } status_table[] = {
-#define WEFT_STATUS_ROW(name, code, text) {code, text},
-    WEFT_STATUS_MAP(WEFT_STATUS_ROW)
-#undef WEFT_STATUS_ROW
+#define WF_STATUS_ROW(name, code, text) {code, text},
+    WEFT_STATUS_MAP(WF_STATUS_ROW)
+#undef WF_STATUS_ROW
 };
 
 const char *weft_status_text(enum weft_status status)
@@ -25,17 +25,17 @@ int weft_status_exit_code(enum weft_status status)
                                                    : status_table[WEFT_INTERNAL].exit_code;
 }
 
-void weft_error_wrap(struct weft_error *err, const char *before, const char *after)
+void wf_error_wrap(struct weft_error *err, const char *before, const char *after)
 {
     char msg[sizeof err->msg];
     if (err == NULL)
         return;
     memcpy(msg, err->msg, sizeof msg);
-    weft_error_set(err, err->status, err->file, err->line, "%s%s%s", before, msg, after);
+    wf_error_set(err, err->status, err->file, err->line, "%s%s%s", before, msg, after);
 }
 
-enum weft_status weft_error_set(struct weft_error *err, enum weft_status status,
-                                const char *file, int line, const char *format, ...)
+enum weft_status wf_error_set(struct weft_error *err, enum weft_status status, const char *file,
+                              int line, const char *format, ...)
 {
     if (err == NULL)
         return status;

@@ -6,24 +6,24 @@
 
 /* return WEFT_FAIL(err, WEFT_USAGE, "ranks is 0: give at least 1"); */
 #define WEFT_FAIL(err, status, ...)                                                            \
-    weft_error_set((err), (status), __FILE__, __LINE__, __VA_ARGS__)
+    wf_error_set((err), (status), __FILE__, __LINE__, __VA_ARGS__)
 
 /* For places where nothing is held that would have to be freed. */
 #define WEFT_TRY(call)                                                                         \
     do {                                                                                       \
-        enum weft_status weft_try_status = (call);                                             \
-        if (weft_try_status != WEFT_OK)                                                        \
-            return weft_try_status;                                                            \
+        enum weft_status wf_try_status = (call);                                               \
+        if (wf_try_status != WEFT_OK)                                                          \
+            return wf_try_status;                                                              \
     } while (0)
 
 /* Writes the record (when there is one) and returns `status`. */
-enum weft_status weft_error_set(struct weft_error *err, enum weft_status status,
-                                const char *file, int line, const char *format, ...)
+enum weft_status wf_error_set(struct weft_error *err, enum weft_status status, const char *file,
+                              int line, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
 #define WEFT_LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Puts text around a message that is there: where it was met, what to do. */
-void weft_error_wrap(struct weft_error *err, const char *before, const char *after);
+void wf_error_wrap(struct weft_error *err, const char *before, const char *after);
 
 #endif

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Goes on from h, which is 0 at the start.  Pieces count: "ab", "c" is not "a", "bc". */
-static inline uint64_t weft_hash(uint64_t h, const void *bytes, size_t n)
+static inline uint64_t wf_hash(uint64_t h, const void *bytes, size_t n)
 {
     const unsigned char *at = bytes;
     const uint64_t prime = UINT64_C(1099511628211);

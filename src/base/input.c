@@ -36,8 +36,8 @@ static enum weft_status read_stream(FILE *in, const char *path, char **out, size
     return WEFT_OK;
 }
 
-enum weft_status weft_input_read_as(enum weft_status kind, const char *path, char **out,
-                                    size_t *len, struct weft_error *err)
+enum weft_status wf_input_read_as(enum weft_status kind, const char *path, char **out,
+                                  size_t *len, struct weft_error *err)
 {
     if (strcmp(path, "-") == 0)
         return read_stream(stdin, "standard input", out, len, err);
@@ -54,8 +54,8 @@ enum weft_status weft_input_read_as(enum weft_status kind, const char *path, cha
     return st;
 }
 
-enum weft_status weft_input_read(const char *path, char **out, size_t *len,
-                                 struct weft_error *err)
+enum weft_status wf_input_read(const char *path, char **out, size_t *len,
+                               struct weft_error *err)
 {
-    return weft_input_read_as(WEFT_USAGE, path, out, len, err);
+    return wf_input_read_as(WEFT_USAGE, path, out, len, err);
 }

@@ -8,11 +8,11 @@
 
 /* The whole file, NUL-terminated; "-" is standard input.  The caller frees *out.  A file that is
  * missing or may not be read fails with `kind`: the status of what it should have been. */
-enum weft_status weft_input_read_as(enum weft_status kind, const char *path, char **out,
-                                    size_t *len, struct weft_error *err);
+enum weft_status wf_input_read_as(enum weft_status kind, const char *path, char **out,
+                                  size_t *len, struct weft_error *err);
 
 /* The same for settings: WEFT_USAGE. */
-enum weft_status weft_input_read(const char *path, char **out, size_t *len,
-                                 struct weft_error *err);
+enum weft_status wf_input_read(const char *path, char **out, size_t *len,
+                               struct weft_error *err);
 
 #endif

@@ -15,10 +15,10 @@ static void put_string(FILE *out, const char *s)
             fprintf(out, "\\%c", c);
         else if (c < 0x20)
             fprintf(out, "\\u%04x", c);
-        else if (weft_utf8_length(s) == 0)
+        else if (wf_utf8_length(s) == 0)
             fputs("\\ufffd", out);
         else {
-            int n = weft_utf8_length(s);
+            int n = wf_utf8_length(s);
             fwrite(s, 1, (size_t)n, out);
             s += n - 1;
         }
@@ -26,7 +26,7 @@ static void put_string(FILE *out, const char *s)
     fputc('"', out);
 }
 
-static void lead_in(struct weft_json *j, const char *key)
+static void write_key(struct wf_json *j, const char *key)
 {
     if (j->comma)
         fputc(',', j->out);
@@ -37,45 +37,45 @@ static void lead_in(struct weft_json *j, const char *key)
     }
 }
 
-void weft_json_begin(struct weft_json *j, const char *key, char bracket)
+void wf_json_begin(struct wf_json *j, const char *key, char bracket)
 {
-    lead_in(j, key);
+    write_key(j, key);
     fputc(bracket, j->out);
     j->comma = false;
 }
 
-void weft_json_end(struct weft_json *j, char bracket)
+void wf_json_end(struct wf_json *j, char bracket)
 {
     fputc(bracket, j->out);
     j->comma = true;
 }
 
-void weft_json_string(struct weft_json *j, const char *key, const char *value)
+void wf_json_string(struct wf_json *j, const char *key, const char *value)
 {
-    lead_in(j, key);
+    write_key(j, key);
     put_string(j->out, value);
 }
 
-void weft_json_uint(struct weft_json *j, const char *key, uint64_t value)
+void wf_json_uint(struct wf_json *j, const char *key, uint64_t value)
 {
-    lead_in(j, key);
+    write_key(j, key);
     fprintf(j->out, "%" PRIu64, value);
 }
 
-void weft_json_bool(struct weft_json *j, const char *key, bool value)
+void wf_json_bool(struct wf_json *j, const char *key, bool value)
 {
-    lead_in(j, key);
+    write_key(j, key);
     fputs(value ? "true" : "false", j->out);
 }
 
-void weft_json_number(struct weft_json *j, const char *key, double value)
+void wf_json_number(struct wf_json *j, const char *key, double value)
 {
-    lead_in(j, key);
+    write_key(j, key);
     if (!isfinite(value)) {
         fputs("null", j->out);
         return;
     }
-    char text[WEFT_NUMBER_CHARS];
-    weft_number_print(value, text);
+    char text[WF_NUMBER_CHARS];
+    wf_number_print(value, text);
     fputs(text, j->out);
 }

@@ -7,7 +7,7 @@
 
 enum { HUGE_PAGE = 2 << 20, CACHE_LINE = 64 };
 
-void *weft_pages_alloc(size_t bytes)
+void *wf_pages_alloc(size_t bytes)
 {
     void *at = NULL;
     if (bytes < 2 * (size_t)HUGE_PAGE)

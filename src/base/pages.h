@@ -7,6 +7,6 @@
 /* Like malloc(), and freed with free(), but it begins with a cache line: a vector that lies across
  * two lines is loaded twice.  Large ones ask the kernel for huge pages: filling them
  * would otherwise cost a page fault every 4096 bytes, as much as making what goes into them. */
-void *weft_pages_alloc(size_t bytes);
+void *wf_pages_alloc(size_t bytes);
 
 #endif

@@ -7,9 +7,9 @@ static bool is_plain(char c)
     return c >= ' ' && c <= '~';
 }
 
-struct weft_printable weft_printable(const char *text)
+struct wf_printable wf_printable(const char *text)
 {
-    struct weft_printable out;
+    struct wf_printable out;
     size_t n = 0;
     for (; text[n] != '\0' && n + 1 < sizeof out.at; n++)
         out.at[n] = is_plain(text[n]) ? text[n] : '?';
@@ -19,7 +19,7 @@ struct weft_printable weft_printable(const char *text)
     return out;
 }
 
-bool weft_is_printable(const char *text)
+bool wf_is_printable(const char *text)
 {
     while (is_plain(*text))
         text++;

@@ -5,17 +5,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { WEFT_PRINTABLE_SIZE = 100 };
+enum { WF_PRINTABLE_SIZE = 100 };
 
-struct weft_printable {
-    char at[WEFT_PRINTABLE_SIZE];
+struct wf_printable {
+    char at[WF_PRINTABLE_SIZE];
 };
 
 /* The text with '?' for every byte that is not printable ASCII, cut (and then ended by dots) where
- * it is too long:  WEFT_FAIL(err, WEFT_CKPT, "key '%s' ...", weft_printable(key).at) */
-struct weft_printable weft_printable(const char *text);
+ * it is too long:  WEFT_FAIL(err, WEFT_CKPT, "key '%s' ...", wf_printable(key).at) */
+struct wf_printable wf_printable(const char *text);
 
 /* Whether all of the text can be shown as it is. */
-bool weft_is_printable(const char *text);
+bool wf_is_printable(const char *text);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-static inline uint64_t weft_random_mix(uint64_t x)
+static inline uint64_t wf_random_mix(uint64_t x)
 {
     /* David Stafford's "variant 13" of the MurmurHash3 finaliser: every input bit reaches
      * every output bit. */
@@ -13,18 +13,18 @@ static inline uint64_t weft_random_mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-static inline uint64_t weft_random_u64(uint64_t seed, uint64_t stream, uint64_t position)
+static inline uint64_t wf_random_u64(uint64_t seed, uint64_t stream, uint64_t position)
 {
     const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t key = weft_random_mix(seed + golden) ^ weft_random_mix(stream * golden + 1);
-    return weft_random_mix(key + position * golden);
+    uint64_t key = wf_random_mix(seed + golden) ^ wf_random_mix(stream * golden + 1);
+    return wf_random_mix(key + position * golden);
 }
 
 /* 0 .. n-1 for n >= 1; the bias for n below 2^32 is under 2^-32. */
-static inline uint32_t weft_random_below(uint64_t seed, uint64_t stream, uint64_t position,
-                                         uint32_t n)
+static inline uint32_t wf_random_below(uint64_t seed, uint64_t stream, uint64_t position,
+                                       uint32_t n)
 {
-    return (uint32_t)(((weft_random_u64(seed, stream, position) >> 32) * n) >> 32);
+    return (uint32_t)(((wf_random_u64(seed, stream, position) >> 32) * n) >> 32);
 }
 
 #endif

@@ -6,36 +6,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static inline bool weft_size_mul(size_t a, size_t b, size_t *out)
+static inline bool wf_size_mul(size_t a, size_t b, size_t *out)
 {
     return !__builtin_mul_overflow(a, b, out);
 }
 
-static inline bool weft_size_add(size_t a, size_t b, size_t *out)
+static inline bool wf_size_add(size_t a, size_t b, size_t *out)
 {
     return !__builtin_add_overflow(a, b, out);
 }
 
-static inline size_t weft_size_min(size_t a, size_t b)
+static inline size_t wf_size_min(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-static inline size_t weft_size_max(size_t a, size_t b)
+static inline size_t wf_size_max(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
 
 /* The i-th of n ranges that cut 0..total as evenly as can be, the first ones longer by one. */
-struct weft_range {
+struct wf_range {
     size_t begin, end;
 };
 
-static inline struct weft_range weft_range_part(size_t total, size_t n, size_t i)
+static inline struct wf_range wf_range_part(size_t total, size_t n, size_t i)
 {
     size_t q = total / n, r = total % n;
     size_t begin = i * q + (i < r ? i : r);
-    return (struct weft_range){begin, begin + q + (i < r)};
+    return (struct wf_range){begin, begin + q + (i < r)};
 }
 
 #endif

@@ -8,16 +8,16 @@
 
 #include "base/size.h"
 
-static bool text_reserve(struct weft_text *t, size_t more)
+static bool text_reserve(struct wf_text *t, size_t more)
 {
     size_t need;
-    if (t->failed || !weft_size_add(t->len, more, &need) || !weft_size_add(need, 1, &need)) {
+    if (t->failed || !wf_size_add(t->len, more, &need) || !wf_size_add(need, 1, &need)) {
         t->failed = true;
         return false;
     }
     if (need <= t->cap)
         return true;
-    size_t cap = weft_size_max(need, t->cap < 256 ? 256 : t->cap + t->cap / 2);
+    size_t cap = wf_size_max(need, t->cap < 256 ? 256 : t->cap + t->cap / 2);
     char *at = realloc(t->at, cap);
     if (at == NULL) {
         t->failed = true;
@@ -28,7 +28,7 @@ static bool text_reserve(struct weft_text *t, size_t more)
     return true;
 }
 
-void weft_text_add(struct weft_text *t, const char *bytes, size_t len)
+void wf_text_add(struct wf_text *t, const char *bytes, size_t len)
 {
     if (!text_reserve(t, len))
         return;
@@ -37,27 +37,27 @@ void weft_text_add(struct weft_text *t, const char *bytes, size_t len)
     t->at[t->len] = '\0';
 }
 
-void weft_text_adds(struct weft_text *t, const char *string)
+void wf_text_adds(struct wf_text *t, const char *string)
 {
-    weft_text_add(t, string, strlen(string));
+    wf_text_add(t, string, strlen(string));
 }
 
-void weft_text_addc(struct weft_text *t, char c)
+void wf_text_addc(struct wf_text *t, char c)
 {
-    weft_text_add(t, &c, 1);
+    wf_text_add(t, &c, 1);
 }
 
-void weft_text_addu(struct weft_text *t, unsigned long long number)
+void wf_text_addu(struct wf_text *t, unsigned long long number)
 {
     char digits[24];
     size_t n = sizeof digits;
     do
         digits[--n] = (char)('0' + number % 10);
     while ((number /= 10) != 0);
-    weft_text_add(t, digits + n, sizeof digits - n);
+    wf_text_add(t, digits + n, sizeof digits - n);
 }
 
-void weft_text_addf(struct weft_text *t, const char *format, ...)
+void wf_text_addf(struct wf_text *t, const char *format, ...)
 {
     va_list args, again;
     va_start(args, format);
@@ -71,10 +71,10 @@ void weft_text_addf(struct weft_text *t, const char *format, ...)
     va_end(again);
 }
 
-void weft_text_release(struct weft_text *t)
+void wf_text_release(struct wf_text *t)
 {
     free(t->at);
-    *t = (struct weft_text){0};
+    *t = (struct wf_text){0};
 }
 
 static int lower(char c)
@@ -82,7 +82,7 @@ static int lower(char c)
     return c == '_' ? '-' : c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
 }
 
-static bool begins_like(const char *name, const char *written)
+static bool has_prefix(const char *name, const char *written)
 {
     while (*written != '\0' && lower(*name) == lower(*written)) {
         name++;
@@ -91,8 +91,8 @@ static bool begins_like(const char *name, const char *written)
     return *written == '\0';
 }
 
-const char *weft_text_nearest(const char *written, const char *const *names, size_t n,
-                              size_t stride)
+const char *wf_text_nearest(const char *written, const char *const *names, size_t n,
+                            size_t stride)
 {
     const char *best = NULL;
     size_t least = SIZE_MAX;
@@ -100,9 +100,9 @@ const char *weft_text_nearest(const char *written, const char *const *names, siz
         const char *name = *(const char *const *)((const char *)names + i * stride);
         if (name == NULL)
             continue;
-        size_t distance = strlen(written) >= 2 && begins_like(name, written)
+        size_t distance = strlen(written) >= 2 && has_prefix(name, written)
                               ? 0
-                              : weft_text_distance(written, name);
+                              : wf_text_distance(written, name);
         if (distance < least) {
             least = distance;
             best = name;
@@ -111,7 +111,7 @@ const char *weft_text_nearest(const char *written, const char *const *names, siz
     return best != NULL && least <= 1 + strlen(best) / 3 ? best : NULL;
 }
 
-size_t weft_text_distance(const char *a, const char *b)
+size_t wf_text_distance(const char *a, const char *b)
 {
     size_t row[64]; /* one row of the usual table; longer names are never near */
     size_t na = strlen(a), nb = strlen(b);
@@ -125,13 +125,13 @@ size_t weft_text_distance(const char *a, const char *b)
         for (size_t j = 1; j <= nb; j++) {
             size_t change = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
             diagonal = row[j];
-            row[j] = weft_size_min(change, weft_size_min(row[j], row[j - 1]) + 1);
+            row[j] = wf_size_min(change, wf_size_min(row[j], row[j - 1]) + 1);
         }
     }
     return row[nb];
 }
 
-int weft_utf8_length(const char *text)
+int wf_utf8_length(const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
     int n = s[0] < 0x80                   ? 1
@@ -147,10 +147,10 @@ int weft_utf8_length(const char *text)
     return n > 1 && (overlong || outside) ? 0 : n;
 }
 
-void weft_number_print(double value, char *out)
+void wf_number_print(double value, char *out)
 {
     for (int digits = 15; digits <= 17; digits++) {
-        snprintf(out, WEFT_NUMBER_CHARS, "%.*g", digits, value);
+        snprintf(out, WF_NUMBER_CHARS, "%.*g", digits, value);
         if (strtod(out, NULL) == value)
             break;
     }

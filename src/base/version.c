@@ -1,4 +1,4 @@
-#include "base/version.h"
+#include "weft/version.h"
 
 const char *weft_version(void)
 {

@@ -15,19 +15,19 @@ enum {
     LONGEST = 400, /* characters of a line, however wide the terminal */
 };
 
-struct weft_bar weft_bar_make(FILE *out)
+struct wf_bar wf_bar_make(FILE *out)
 {
-    return (struct weft_bar){.out = out, .on = weft_style_for(out, NULL, 0).colour};
+    return (struct wf_bar){.out = out, .on = wf_style_for(out, NULL, 0).colour};
 }
 
-bool weft_bar_is_due(const struct weft_bar *bar)
+bool wf_bar_is_due(const struct wf_bar *bar)
 {
-    return bar->on && (!bar->shown || weft_clock_ns() - bar->drawn_ns >= EVERY_NS);
+    return bar->on && (!bar->shown || wf_clock_ns() - bar->drawn_ns >= EVERY_NS);
 }
 
 static size_t room_on(FILE *out)
 {
-    size_t width = weft_style_for(out, NULL, 0).width;
+    size_t width = wf_style_for(out, NULL, 0).width;
     width = width > LEFT_FREE ? width - LEFT_FREE : 1;
     return width < LONGEST ? width : LONGEST;
 }
@@ -57,8 +57,8 @@ static void add_marks(char line[LONGEST + 1], size_t room, double part, size_t n
     add(line, room, marks);
 }
 
-void weft_bar_draw(struct weft_bar *bar, double part, const char *head,
-                   const char *const *fields, size_t n)
+void wf_bar_draw(struct wf_bar *bar, double part, const char *head, const char *const *fields,
+                 size_t n)
 {
     char line[LONGEST + 1] = "";
     size_t room = room_on(bar->out), used = strlen(head) + FRAME + LEAST_MARKS, shown = 0;
@@ -76,14 +76,14 @@ void weft_bar_draw(struct weft_bar *bar, double part, const char *head,
     fprintf(bar->out, "\r%s\033[K", line);
     fflush(bar->out);
     bar->shown = true;
-    bar->drawn_ns = weft_clock_ns();
+    bar->drawn_ns = wf_clock_ns();
 }
 
-void weft_bar_clear(struct weft_bar *bar)
+void wf_bar_clear(struct wf_bar *bar)
 {
     if (!bar->shown)
         return;
-    fputs(WEFT_BAR_CLEAR, bar->out);
+    fputs(WF_BAR_CLEAR, bar->out);
     fflush(bar->out);
     bar->shown = false;
 }

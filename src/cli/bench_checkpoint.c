@@ -21,43 +21,43 @@ enum { MAX_ROUNDS = 100, KEEP = 1 };
 static const double most_stall = 0.05, least_share = 0.7;
 
 struct bench {
-    const struct weft_bench_compute *s;
-    struct weft_train_settings settings;
+    const struct wf_bench_compute *s;
+    struct wf_train_settings settings;
     bool has_settings;
-    struct weft_trainer *trainer; /* owned */
-    char *dir, *tokens;           /* owned: where all is written */
+    struct wf_trainer *trainer; /* owned */
+    char *dir, *tokens;         /* owned: where all is written */
     struct pace {
         double seconds[MAX_ROUNDS], cpu[MAX_ROUNDS]; /* a step; cpu: of all threads */
     } without, with;
     double saved[MAX_ROUNDS]; /* seconds that a checkpoint took */
-    struct weft_bench_disk disk;
+    struct wf_bench_disk disk;
 };
 
 /* -- settings ------------------------------------------------------------------------------- */
 
 static enum weft_status make_settings(struct bench *b, struct weft_error *err)
 {
-    const struct weft_bench_compute *s = b->s;
-    WEFT_TRY(weft_settings_init(weft_train_setting_list(), &b->settings, err));
+    const struct wf_bench_compute *s = b->s;
+    WEFT_TRY(wf_settings_init(wf_train_setting_list(), &b->settings, err));
     b->has_settings = true;
-    WEFT_TRY(weft_bench_set(&b->settings, "model.spec", s->spec, err));
-    WEFT_TRY(weft_bench_set(&b->settings, "data.train", b->tokens, err));
-    WEFT_TRY(weft_bench_set(&b->settings, "log.dir", b->dir, err));
-    WEFT_TRY(weft_bench_set(&b->settings, "train.precision", s->precision, err));
-    WEFT_TRY(weft_bench_set_number(&b->settings, "data.batch", s->batch, err));
-    WEFT_TRY(weft_bench_set_number(&b->settings, "data.seq", s->seq, err));
-    WEFT_TRY(weft_bench_set_number(&b->settings, "parallel.micros", s->micros, err));
+    WEFT_TRY(wf_bench_set(&b->settings, "model.spec", s->spec, err));
+    WEFT_TRY(wf_bench_set(&b->settings, "data.train", b->tokens, err));
+    WEFT_TRY(wf_bench_set(&b->settings, "log.dir", b->dir, err));
+    WEFT_TRY(wf_bench_set(&b->settings, "train.precision", s->precision, err));
+    WEFT_TRY(wf_bench_set_number(&b->settings, "data.batch", s->batch, err));
+    WEFT_TRY(wf_bench_set_number(&b->settings, "data.seq", s->seq, err));
+    WEFT_TRY(wf_bench_set_number(&b->settings, "parallel.micros", s->micros, err));
     if (s->threads != 0)
-        WEFT_TRY(weft_bench_set_number(&b->settings, "parallel.threads", s->threads, err));
-    WEFT_TRY(weft_bench_set(&b->settings, "train.steps", "1000000", err));
-    WEFT_TRY(weft_bench_set_number(&b->settings, "checkpoint.every", s->steps, err));
-    WEFT_TRY(weft_bench_set_number(&b->settings, "checkpoint.keep", KEEP, err));
-    return weft_train_settings_check(&b->settings, err);
+        WEFT_TRY(wf_bench_set_number(&b->settings, "parallel.threads", s->threads, err));
+    WEFT_TRY(wf_bench_set(&b->settings, "train.steps", "1000000", err));
+    WEFT_TRY(wf_bench_set_number(&b->settings, "checkpoint.every", s->steps, err));
+    WEFT_TRY(wf_bench_set_number(&b->settings, "checkpoint.keep", KEEP, err));
+    return wf_train_settings_check(&b->settings, err);
 }
 
 static enum weft_status make_directory(struct bench *b, struct weft_error *err)
 {
-    b->dir = weft_path_join(b->s->dir, "weft-bench-XXXXXX");
+    b->dir = wf_path_join(b->s->dir, "weft-bench-XXXXXX");
     if (b->dir == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path");
     if (mkdtemp(b->dir) == NULL) {
@@ -67,7 +67,7 @@ static enum weft_status make_directory(struct bench *b, struct weft_error *err)
         b->dir = NULL;
         return st;
     }
-    b->tokens = weft_path_join(b->dir, "tokens.bin");
+    b->tokens = wf_path_join(b->dir, "tokens.bin");
     return b->tokens == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path") : WEFT_OK;
 }
 
@@ -75,9 +75,9 @@ static enum weft_status make_directory(struct bench *b, struct weft_error *err)
 
 static enum weft_status step(struct bench *b, struct weft_error *err)
 {
-    struct weft_step_result r;
-    WEFT_TRY(weft_bench_go_on(err));
-    return weft_trainer_step(b->trainer, &r, err);
+    struct wf_step_result r;
+    WEFT_TRY(wf_bench_go_on(err));
+    return wf_trainer_step(b->trainer, &r, err);
 }
 
 struct moment {
@@ -88,7 +88,7 @@ static struct moment now(void)
 {
     struct timespec cpu = {0};
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
-    return (struct moment){weft_clock_ns(),
+    return (struct moment){wf_clock_ns(),
                            (int64_t)cpu.tv_sec * 1000000000 + (int64_t)cpu.tv_nsec};
 }
 
@@ -107,7 +107,7 @@ static enum weft_status steps_without(struct bench *b, uint32_t round, struct we
     do {
         WEFT_TRY(step(b, err));
         n++;
-    } while (weft_trainer_done(b->trainer) % b->s->steps != 0);
+    } while (wf_trainer_steps_done(b->trainer) % b->s->steps != 0);
     note(&b->without, round, begin, n);
     return WEFT_OK;
 }
@@ -117,7 +117,7 @@ static enum weft_status steps_with(struct bench *b, uint32_t round, struct weft_
 {
     struct moment begin = now();
     for (uint32_t i = 0; i < b->s->steps; i++) {
-        WEFT_TRY(weft_trainer_tend_checkpoints(b->trainer, err));
+        WEFT_TRY(wf_trainer_advance_checkpoint(b->trainer, err));
         WEFT_TRY(step(b, err));
     }
     note(&b->with, round, begin, b->s->steps);
@@ -127,33 +127,33 @@ static enum weft_status steps_with(struct bench *b, uint32_t round, struct weft_
 /* A disk may be slower than the steps: what is still under way must not slow the next ones. */
 static enum weft_status drain(struct bench *b, double *seconds, struct weft_error *err)
 {
-    struct weft_checkpoint_news news = weft_trainer_news(b->trainer);
+    struct wf_checkpoint_result news = wf_trainer_poll_checkpoint(b->trainer);
     while (news.saved == 0 && news.error[0] == '\0') {
-        WEFT_TRY(weft_trainer_tend_checkpoints(b->trainer, err));
+        WEFT_TRY(wf_trainer_advance_checkpoint(b->trainer, err));
         WEFT_TRY(step(b, err));
-        news = weft_trainer_news(b->trainer);
+        news = wf_trainer_poll_checkpoint(b->trainer);
     }
     if (news.error[0] != '\0')
         return WEFT_FAIL(err, WEFT_IO, "no checkpoint: %s", news.error);
     *seconds = news.seconds;
-    while (weft_trainer_done(b->trainer) % b->s->steps != 0)
+    while (wf_trainer_steps_done(b->trainer) % b->s->steps != 0)
         WEFT_TRY(step(b, err));
     return WEFT_OK;
 }
 
 static enum weft_status run_steps(struct bench *b, struct weft_error *err)
 {
-    WEFT_TRY(weft_bench_write_tokens(b->tokens, b->s->spec,
-                                     2 * (size_t)b->s->batch * b->s->seq + 1, err));
+    WEFT_TRY(wf_bench_write_tokens(b->tokens, b->s->spec,
+                                   2 * (size_t)b->s->batch * b->s->seq + 1, err));
     WEFT_TRY(make_settings(b, err));
-    WEFT_TRY(weft_trainer_new(&b->settings, NULL, &b->trainer, err));
+    WEFT_TRY(wf_trainer_new(&b->settings, NULL, &b->trainer, err));
     WEFT_TRY(step(b, err)); /* caches are cold, pages new */
     for (uint32_t i = 0; i < b->s->repeat; i++) {
         WEFT_TRY(steps_without(b, i, err));
         WEFT_TRY(steps_with(b, i, err));
         WEFT_TRY(drain(b, &b->saved[i], err));
     }
-    weft_trainer_free(b->trainer); /* the memory is needed */
+    wf_trainer_free(b->trainer); /* the memory is needed */
     b->trainer = NULL;
     return WEFT_OK;
 }
@@ -166,7 +166,7 @@ static double more(const double *with, const double *without, uint32_t n)
     double each[MAX_ROUNDS];
     for (uint32_t i = 0; i < n; i++)
         each[i] = with[i] / without[i] - 1;
-    return weft_bench_median(each, n);
+    return wf_bench_median(each, n);
 }
 
 static double stall(const struct bench *b)
@@ -182,7 +182,7 @@ static double work(const struct bench *b)
 
 static void print(const struct bench *b)
 {
-    const struct weft_bench_disk *d = &b->disk;
+    const struct wf_bench_disk *d = &b->disk;
     uint32_t n = b->s->repeat;
     printf(
         "%s, %u x %u tokens a step, a checkpoint of %.0f MB every %u steps; steps: median of %u,"
@@ -191,10 +191,9 @@ static void print(const struct bench *b)
     printf(
         "steps   %8.1f ms without, %.1f ms with saving: stall %.1f%% %s (bar %.0f%%); %.1f%% "
         "more processor time; a checkpoint takes %.2f s beside them\n",
-        1e3 * weft_bench_median(b->without.seconds, n),
-        1e3 * weft_bench_median(b->with.seconds, n), 100 * stall(b),
-        stall(b) <= most_stall ? "ok" : "over", 100 * most_stall, 100 * work(b),
-        weft_bench_median(b->saved, n));
+        1e3 * wf_bench_median(b->without.seconds, n), 1e3 * wf_bench_median(b->with.seconds, n),
+        100 * stall(b), stall(b) <= most_stall ? "ok" : "over", 100 * most_stall, 100 * work(b),
+        wf_bench_median(b->saved, n));
     printf("save    %8.0f MB/s, plain write and fsync %.0f MB/s: %.0f%% %s (bar %.0f%%); then "
            "read back at %.0f MB/s\n",
            d->save / 1e6, d->save_plain / 1e6, 100 * d->save_share,
@@ -207,29 +206,28 @@ static void print(const struct bench *b)
 
 static void print_json(const struct bench *b)
 {
-    const struct weft_bench_disk *d = &b->disk;
-    struct weft_json j = {.out = stdout};
-    weft_json_begin(&j, NULL, '{');
-    weft_json_string(&j, "spec", b->s->spec);
-    weft_json_uint(&j, "batch", b->s->batch);
-    weft_json_uint(&j, "seq", b->s->seq);
-    weft_json_uint(&j, "every", b->s->steps);
-    weft_json_number(&j, "bytes", d->bytes);
-    weft_json_number(&j, "step_ms", 1e3 * weft_bench_median(b->without.seconds, b->s->repeat));
-    weft_json_number(&j, "saving_step_ms",
-                     1e3 * weft_bench_median(b->with.seconds, b->s->repeat));
-    weft_json_number(&j, "stall", stall(b));
-    weft_json_number(&j, "processor_time", work(b));
-    weft_json_number(&j, "checkpoint_s", weft_bench_median(b->saved, b->s->repeat));
-    weft_json_number(&j, "save_bytes_s", d->save);
-    weft_json_number(&j, "plain_write_bytes_s", d->save_plain);
-    weft_json_number(&j, "save_share", d->save_share);
-    weft_json_number(&j, "check_bytes_s", d->check);
-    weft_json_number(&j, "load_bytes_s", d->load);
-    weft_json_number(&j, "plain_read_bytes_s", d->load_plain);
-    weft_json_number(&j, "load_share", d->load_share);
-    weft_json_number(&j, "cached", d->cached);
-    weft_json_end(&j, '}');
+    const struct wf_bench_disk *d = &b->disk;
+    struct wf_json j = {.out = stdout};
+    wf_json_begin(&j, NULL, '{');
+    wf_json_string(&j, "spec", b->s->spec);
+    wf_json_uint(&j, "batch", b->s->batch);
+    wf_json_uint(&j, "seq", b->s->seq);
+    wf_json_uint(&j, "every", b->s->steps);
+    wf_json_number(&j, "bytes", d->bytes);
+    wf_json_number(&j, "step_ms", 1e3 * wf_bench_median(b->without.seconds, b->s->repeat));
+    wf_json_number(&j, "saving_step_ms", 1e3 * wf_bench_median(b->with.seconds, b->s->repeat));
+    wf_json_number(&j, "stall", stall(b));
+    wf_json_number(&j, "processor_time", work(b));
+    wf_json_number(&j, "checkpoint_s", wf_bench_median(b->saved, b->s->repeat));
+    wf_json_number(&j, "save_bytes_s", d->save);
+    wf_json_number(&j, "plain_write_bytes_s", d->save_plain);
+    wf_json_number(&j, "save_share", d->save_share);
+    wf_json_number(&j, "check_bytes_s", d->check);
+    wf_json_number(&j, "load_bytes_s", d->load);
+    wf_json_number(&j, "plain_read_bytes_s", d->load_plain);
+    wf_json_number(&j, "load_share", d->load_share);
+    wf_json_number(&j, "cached", d->cached);
+    wf_json_end(&j, '}');
     putchar('\n');
 }
 
@@ -248,35 +246,34 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
 static void clean_up(struct bench *b)
 {
     enum { OPEN_DIRECTORIES = 8 };
-    weft_trainer_free(b->trainer);
+    wf_trainer_free(b->trainer);
     if (b->has_settings)
-        weft_settings_release(weft_train_setting_list(), &b->settings);
+        wf_settings_release(wf_train_setting_list(), &b->settings);
     if (b->dir != NULL)
         nftw(b->dir, remove_one, OPEN_DIRECTORIES, FTW_DEPTH | FTW_PHYS);
     free(b->tokens);
     free(b->dir);
 }
 
-enum weft_status weft_bench_checkpoint(const struct weft_bench_compute *s,
-                                       struct weft_error *err)
+enum weft_status wf_bench_checkpoint(const struct wf_bench_compute *s, struct weft_error *err)
 {
-    struct weft_bench_compute own = *s;
+    struct wf_bench_compute own = *s;
     own.repeat = own.repeat < MAX_ROUNDS ? own.repeat : MAX_ROUNDS;
     struct bench b = {.s = &own};
-    weft_train_catch_signals();
+    wf_train_catch_signals();
     enum weft_status st = make_directory(&b, err);
     if (st == WEFT_OK)
         st = run_steps(&b, err);
     if (st == WEFT_OK)
-        st = weft_bench_store(&own, b.dir, &b.disk, err);
+        st = wf_bench_store(&own, b.dir, &b.disk, err);
     if (st == WEFT_OK && own.json)
         print_json(&b);
     else if (st == WEFT_OK)
         print(&b);
     clean_up(&b);
-    if (weft_train_stop_signal() != 0) {
+    if (wf_train_stop_signal() != 0) {
         fflush(stdout);
-        exit(128 + weft_train_stop_signal());
+        exit(128 + wf_train_stop_signal());
     }
     return st;
 }

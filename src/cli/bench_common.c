@@ -11,22 +11,22 @@
 #include "training/settings/settings.h"
 #include "weft/spec.h"
 
-enum weft_status weft_bench_set(struct weft_train_settings *s, const char *key,
-                                const char *value, struct weft_error *err)
+enum weft_status wf_bench_set(struct wf_train_settings *s, const char *key, const char *value,
+                              struct weft_error *err)
 {
-    return weft_settings_set(weft_train_setting_list(), key, value, s, err);
+    return wf_settings_set(wf_train_setting_list(), key, value, s, err);
 }
 
-enum weft_status weft_bench_set_number(struct weft_train_settings *s, const char *key,
-                                       uint32_t value, struct weft_error *err)
+enum weft_status wf_bench_set_number(struct wf_train_settings *s, const char *key,
+                                     uint32_t value, struct weft_error *err)
 {
     char text[24];
     snprintf(text, sizeof text, "%u", value);
-    return weft_bench_set(s, key, text, err);
+    return wf_bench_set(s, key, text, err);
 }
 
-enum weft_status weft_bench_write_tokens(const char *path, const char *spec, size_t n,
-                                         struct weft_error *err)
+enum weft_status wf_bench_write_tokens(const char *path, const char *spec, size_t n,
+                                       struct weft_error *err)
 {
     struct weft_model model;
     WEFT_TRY(weft_model_find(spec, &model, err));
@@ -34,8 +34,8 @@ enum weft_status weft_bench_write_tokens(const char *path, const char *spec, siz
     if (tokens == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu tokens", n);
     for (size_t i = 0; i < n; i++)
-        tokens[i] = (int32_t)weft_random_below(7, 0, i, model.vocab);
-    enum weft_status st = weft_shard_write(path, model.vocab, tokens, n, err);
+        tokens[i] = (int32_t)wf_random_below(7, 0, i, model.vocab);
+    enum weft_status st = wf_shard_write(path, model.vocab, tokens, n, err);
     free(tokens);
     return st;
 }
@@ -46,16 +46,16 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double weft_bench_median(const double *x, size_t n)
+double wf_bench_median(const double *x, size_t n)
 {
-    double sorted[WEFT_BENCH_MOST];
+    double sorted[WF_BENCH_MOST];
     memcpy(sorted, x, n * sizeof *x);
     qsort(sorted, n, sizeof *sorted, by_size);
     return n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
-enum weft_status weft_bench_go_on(struct weft_error *err)
+enum weft_status wf_bench_go_on(struct weft_error *err)
 {
-    int number = weft_train_stop_signal();
+    int number = wf_train_stop_signal();
     return number == 0 ? WEFT_OK : WEFT_FAIL(err, WEFT_USAGE, "stopped by signal %d", number);
 }

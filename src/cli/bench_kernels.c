@@ -19,12 +19,12 @@
 enum { BUFFERS = 8, BLOCK = 32 };
 
 struct bench {
-    const struct weft_bench_compute *s;
+    const struct wf_bench_compute *s;
     struct weft_model model;
-    enum weft_type type;
-    struct weft_pool *pool;
-    const struct weft_ops *ops;
-    struct weft_json *json; /* NULL: a table */
+    enum wf_dtype type;
+    struct wf_pool *pool;
+    const struct wf_ops *ops;
+    struct wf_json *json; /* NULL: a table */
     size_t tokens;
     float *buffer[BUFFERS]; /* of `size` floats each */
     size_t size;
@@ -44,23 +44,23 @@ static void measure(struct bench *b, const struct figure *f, run_fn *run, void *
     double best = 1e30, peak = 0;
     run(arg);
     for (uint32_t i = 0; i < b->s->repeat; i++) {
-        double now = weft_peak_flops(b->pool, b->type);
+        double now = wf_peak_flops(b->pool, b->type);
         peak = now > peak ? now : peak;
-        int64_t start = weft_clock_ns();
+        int64_t start = wf_clock_ns();
         run(arg);
-        double seconds = (double)(weft_clock_ns() - start) / 1e9;
+        double seconds = (double)(wf_clock_ns() - start) / 1e9;
         best = seconds < best ? seconds : best;
     }
     double rate = (f->flops != 0 ? f->flops : f->bytes) / best;
     if (b->json != NULL) {
-        weft_json_begin(b->json, NULL, '{');
-        weft_json_string(b->json, "kernel", f->name);
-        weft_json_string(b->json, "shape", f->shape);
-        weft_json_number(b->json, "us", best * 1e6);
-        weft_json_number(b->json, f->flops != 0 ? "flop_s" : "byte_s", rate);
+        wf_json_begin(b->json, NULL, '{');
+        wf_json_string(b->json, "kernel", f->name);
+        wf_json_string(b->json, "shape", f->shape);
+        wf_json_number(b->json, "us", best * 1e6);
+        wf_json_number(b->json, f->flops != 0 ? "flop_s" : "byte_s", rate);
         if (f->flops != 0)
-            weft_json_number(b->json, "share", rate / peak);
-        weft_json_end(b->json, '}');
+            wf_json_number(b->json, "share", rate / peak);
+        wf_json_end(b->json, '}');
     } else if (f->flops != 0) {
         printf("%-38s %-20s %9.0f us  %7.1f GFLOP/s  %5.1f%% of peak\n", f->name, f->shape,
                best * 1e6, rate / 1e9, 100 * rate / peak);
@@ -70,51 +70,51 @@ static void measure(struct bench *b, const struct figure *f, run_fn *run, void *
     fflush(stdout);
 }
 
-static struct weft_mat mat(const struct bench *b, int i, size_t cols, enum weft_type type)
+static struct wf_mat mat(const struct bench *b, int i, size_t cols, enum wf_dtype type)
 {
-    return (struct weft_mat){b->buffer[i], weft_row_length(cols, type), type};
+    return (struct wf_mat){b->buffer[i], wf_row_length(cols, type), type};
 }
 
 /* -- products ------------------------------------------------------------------------------- */
 
 struct product_case {
     struct bench *b;
-    struct weft_product *product;
-    struct weft_outer *outer;
-    struct weft_product_args args;
-    struct weft_sink sink;
-    struct weft_mat x, y;
+    struct wf_gemm *product;
+    struct wf_wgrad *outer;
+    struct wf_gemm_args args;
+    struct wf_sink sink;
+    struct wf_mat x, y;
     size_t in, out;
 };
 
 static void run_product(void *arg)
 {
     struct product_case *c = arg;
-    weft_product_run(c->product, c->b->pool, &c->args);
+    wf_gemm_run(c->product, c->b->pool, &c->args);
 }
 
 static void run_outer(void *arg)
 {
     struct product_case *c = arg;
-    weft_outer_run(c->outer, c->b->pool, c->sink, c->x, c->in, c->y, c->out, c->args.rows);
+    wf_wgrad_run(c->outer, c->b->pool, c->sink, c->x, c->in, c->y, c->out, c->args.rows);
 }
 
 static enum weft_status bench_product(struct bench *b, const char *name, size_t rows, size_t n,
                                       size_t k, struct weft_error *err)
 {
     struct product_case c = {.b = b};
-    struct weft_packed packed = {.k = k, .n = n, .form = weft_pack_form(b->type)};
-    struct weft_mat x = mat(b, 0, k, b->type), y = mat(b, 1, n, WEFT_F32);
-    struct weft_product_shape shape = {
-        .n = n, .k = k, .type = b->type, .lda = x.ld, .c_type = WEFT_F32, .ldc = y.ld};
-    WEFT_TRY(weft_product_new(&shape, &rows, 1, b->pool, &c.product, err));
+    struct wf_packed packed = {.k = k, .n = n, .form = wf_pack_form(b->type)};
+    struct wf_mat x = mat(b, 0, k, b->type), y = mat(b, 1, n, WF_DTYPE_F32);
+    struct wf_gemm_shape shape = {
+        .n = n, .k = k, .type = b->type, .lda = x.ld, .c_type = WF_DTYPE_F32, .ldc = y.ld};
+    WEFT_TRY(wf_gemm_new(&shape, &rows, 1, b->pool, &c.product, err));
     packed.at = b->buffer[2];
-    weft_pack_rows(&packed, NULL, b->buffer[3], k, n, 0, k);
-    c.args = (struct weft_product_args){.rows = rows, .a = x, .b = &packed, .c = y};
+    wf_pack_rows(&packed, NULL, b->buffer[3], k, n, 0, k);
+    c.args = (struct wf_gemm_args){.rows = rows, .a = x, .b = &packed, .c = y};
     struct figure f = {.name = name, .flops = 2.0 * (double)rows * (double)n * (double)k};
     snprintf(f.shape, sizeof f.shape, "%zu x %zu x %zu", rows, k, n);
     measure(b, &f, run_product, &c);
-    weft_product_free(c.product);
+    wf_gemm_free(c.product);
     return WEFT_OK;
 }
 
@@ -127,12 +127,12 @@ static enum weft_status bench_outer(struct bench *b, const char *name, size_t ro
                              .x = mat(b, 0, in, b->type),
                              .y = mat(b, 1, out, b->type),
                              .args.rows = rows};
-    WEFT_TRY(weft_outer_new(rows, out, b->type, b->pool, &c.outer, err));
+    WEFT_TRY(wf_wgrad_new(rows, out, b->type, b->pool, &c.outer, err));
     struct figure f = {.name = name, .flops = 2.0 * (double)rows * (double)in * (double)out};
     snprintf(f.shape, sizeof f.shape, "%zu x %zu x %zu", in, rows, out);
-    c.sink = (struct weft_sink){.exact = (int64_t *)b->buffer[2], .fresh = true};
+    c.sink = (struct wf_sink){.exact = (int64_t *)b->buffer[2], .fresh = true};
     measure(b, &f, run_outer, &c);
-    weft_outer_free(c.outer);
+    wf_wgrad_free(c.outer);
     return WEFT_OK;
 }
 
@@ -152,7 +152,7 @@ static enum weft_status bench_matrix(struct bench *b, const char *name, size_t i
 
 struct attention_case {
     struct bench *b;
-    struct weft_attention a;
+    struct wf_attention a;
     char *scratch;
     size_t scratch_bytes;
 };
@@ -160,33 +160,32 @@ struct attention_case {
 static void attend(void *arg, size_t task, unsigned worker)
 {
     struct attention_case *c = arg;
-    weft_attention_forward(&c->a, task, c->scratch + worker * c->scratch_bytes);
+    wf_attention_forward(&c->a, task, c->scratch + worker * c->scratch_bytes);
 }
 
 static void attend_back(void *arg, size_t task, unsigned worker)
 {
     struct attention_case *c = arg;
-    weft_attention_backward(&c->a, task, c->scratch + worker * c->scratch_bytes);
+    wf_attention_backward(&c->a, task, c->scratch + worker * c->scratch_bytes);
 }
 
 static void run_attention(void *arg)
 {
     struct attention_case *c = arg;
-    weft_pool_run(c->b->pool, weft_attention_forward_tasks(&c->a), attend, c);
+    wf_pool_run(c->b->pool, wf_attention_forward_tasks(&c->a), attend, c);
 }
 
 static void run_attention_back(void *arg)
 {
     struct attention_case *c = arg;
-    weft_pool_run(c->b->pool, weft_attention_backward_tasks(&c->a), attend_back, c);
+    wf_pool_run(c->b->pool, wf_attention_backward_tasks(&c->a), attend_back, c);
 }
 
 static enum weft_status bench_attention(struct bench *b, struct weft_error *err)
 {
     const struct weft_model *m = &b->model;
     size_t dim = m->dim, head = dim / m->heads, kv = head * m->kv_heads;
-    struct weft_mat qkv = mat(b, 0, dim + 2 * kv, b->type),
-                    d = mat(b, 4, dim + 2 * kv, b->type);
+    struct wf_mat qkv = mat(b, 0, dim + 2 * kv, b->type), d = mat(b, 4, dim + 2 * kv, b->type);
     struct attention_case c = {.b = b,
                                .a = {.batch = b->s->batch,
                                      .seq = b->s->seq,
@@ -194,16 +193,16 @@ static enum weft_status bench_attention(struct bench *b, struct weft_error *err)
                                      .kv_heads = m->kv_heads,
                                      .head = head,
                                      .q = qkv,
-                                     .k = weft_mat_at(qkv, 0, dim),
-                                     .v = weft_mat_at(qkv, 0, dim + kv),
+                                     .k = wf_mat_at(qkv, 0, dim),
+                                     .v = wf_mat_at(qkv, 0, dim + kv),
                                      .out = mat(b, 1, dim, b->type),
                                      .lse = b->buffer[2],
-                                     .dout = mat(b, 3, dim, WEFT_F32),
+                                     .dout = mat(b, 3, dim, WF_DTYPE_F32),
                                      .dq = d,
-                                     .dk = weft_mat_at(d, 0, dim),
-                                     .dv = weft_mat_at(d, 0, dim + kv)}};
-    c.scratch_bytes = (weft_attention_scratch(&c.a) + 127) / 64 * 64;
-    c.scratch = weft_pages_alloc(c.scratch_bytes * weft_pool_threads(b->pool) + 64);
+                                     .dk = wf_mat_at(d, 0, dim),
+                                     .dv = wf_mat_at(d, 0, dim + kv)}};
+    c.scratch_bytes = (wf_attention_scratch(&c.a) + 127) / 64 * 64;
+    c.scratch = wf_pages_alloc(c.scratch_bytes * wf_pool_threads(b->pool) + 64);
     if (c.scratch == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for attention");
     char *kept = c.scratch;
@@ -225,12 +224,12 @@ static enum weft_status bench_attention(struct bench *b, struct weft_error *err)
 struct rows_case {
     struct bench *b;
     size_t rows, cols;
-    weft_task_fn *task;
+    wf_task_fn *task;
 };
 
 static size_t rows_here(const struct rows_case *c, size_t task)
 {
-    return weft_size_min(BLOCK, c->rows - task * BLOCK);
+    return wf_size_min(BLOCK, c->rows - task * BLOCK);
 }
 
 static void norm_forward(void *arg, size_t task, unsigned worker)
@@ -240,9 +239,9 @@ static void norm_forward(void *arg, size_t task, unsigned worker)
     size_t row = task * BLOCK;
     float *stats = b->buffer[4];
     (void)worker;
-    b->ops->layernorm_forward(weft_mat_at(mat(b, 1, c->cols, b->type), row, 0), stats + row,
+    b->ops->layernorm_forward(wf_mat_at(mat(b, 1, c->cols, b->type), row, 0), stats + row,
                               stats + c->rows + row,
-                              weft_mat_at(mat(b, 0, c->cols, WEFT_F32), row, 0), b->buffer[2],
+                              wf_mat_at(mat(b, 0, c->cols, WF_DTYPE_F32), row, 0), b->buffer[2],
                               b->buffer[2], 1e-5F, rows_here(c, task), c->cols);
 }
 
@@ -252,11 +251,11 @@ static void norm_backward(void *arg, size_t task, unsigned worker)
     struct bench *b = c->b;
     size_t row = task * BLOCK;
     float *stats = b->buffer[4], *sums = b->buffer[5] + task * 2 * c->cols;
-    struct weft_mat dx = weft_mat_at(mat(b, 3, c->cols, WEFT_F32), row, 0), none = {0};
+    struct wf_mat dx = wf_mat_at(mat(b, 3, c->cols, WF_DTYPE_F32), row, 0), none = {0};
     (void)worker;
     b->ops->layernorm_backward(
-        dx, dx, none, sums, sums + c->cols, weft_mat_at(mat(b, 1, c->cols, WEFT_F32), row, 0),
-        weft_mat_at(mat(b, 0, c->cols, WEFT_F32), row, 0), stats + row, stats + c->rows + row,
+        dx, dx, none, sums, sums + c->cols, wf_mat_at(mat(b, 1, c->cols, WF_DTYPE_F32), row, 0),
+        wf_mat_at(mat(b, 0, c->cols, WF_DTYPE_F32), row, 0), stats + row, stats + c->rows + row,
         b->buffer[2], rows_here(c, task), c->cols);
 }
 
@@ -265,8 +264,8 @@ static void gelu_forward(void *arg, size_t task, unsigned worker)
     struct rows_case *c = arg;
     struct bench *b = c->b;
     (void)worker;
-    b->ops->gelu_forward(weft_mat_at(mat(b, 1, c->cols, b->type), task * BLOCK, 0),
-                         weft_mat_at(mat(b, 0, c->cols, b->type), task * BLOCK, 0),
+    b->ops->gelu_forward(wf_mat_at(mat(b, 1, c->cols, b->type), task * BLOCK, 0),
+                         wf_mat_at(mat(b, 0, c->cols, b->type), task * BLOCK, 0),
                          rows_here(c, task), c->cols);
 }
 
@@ -274,10 +273,10 @@ static void gelu_backward(void *arg, size_t task, unsigned worker)
 {
     struct rows_case *c = arg;
     struct bench *b = c->b;
-    struct weft_mat dy = weft_mat_at(mat(b, 1, c->cols, WEFT_F32), task * BLOCK, 0);
+    struct wf_mat dy = wf_mat_at(mat(b, 1, c->cols, WF_DTYPE_F32), task * BLOCK, 0);
     (void)worker;
-    b->ops->gelu_backward(weft_mat_at(mat(b, 3, c->cols, b->type), task * BLOCK, 0), dy,
-                          weft_mat_at(mat(b, 0, c->cols, b->type), task * BLOCK, 0),
+    b->ops->gelu_backward(wf_mat_at(mat(b, 3, c->cols, b->type), task * BLOCK, 0), dy,
+                          wf_mat_at(mat(b, 0, c->cols, b->type), task * BLOCK, 0),
                           rows_here(c, task), c->cols);
 }
 
@@ -287,7 +286,7 @@ static void cross_entropy(void *arg, size_t task, unsigned worker)
     struct bench *b = c->b;
     double losses[BLOCK];
     int32_t targets[BLOCK] = {0};
-    struct weft_mat logits = weft_mat_at(mat(b, 1, c->cols, WEFT_F32), task * BLOCK, 0);
+    struct wf_mat logits = wf_mat_at(mat(b, 1, c->cols, WF_DTYPE_F32), task * BLOCK, 0);
     (void)worker;
     b->ops->cross_entropy(losses, logits, logits, targets, 1e-3F, rows_here(c, task), c->cols,
                           c->cols);
@@ -297,7 +296,7 @@ static void adamw(void *arg, size_t task, unsigned worker)
 {
     struct rows_case *c = arg;
     struct bench *b = c->b;
-    static const struct weft_adamw how = {1e-4F, 0.9F, 0.95F, 1e-8F, 0.1F, 0.1F, 0.05F, 1.0F};
+    static const struct wf_adamw how = {1e-4F, 0.9F, 0.95F, 1e-8F, 0.1F, 0.1F, 0.05F, 1.0F};
     size_t at = task * BLOCK * c->cols;
     (void)worker;
     b->ops->adamw(b->buffer[0] + at, b->buffer[1] + at, b->buffer[3] + at,
@@ -307,11 +306,11 @@ static void adamw(void *arg, size_t task, unsigned worker)
 static void run_rows(void *arg)
 {
     struct rows_case *c = arg;
-    weft_pool_run(c->b->pool, (c->rows + BLOCK - 1) / BLOCK, c->task, c);
+    wf_pool_run(c->b->pool, (c->rows + BLOCK - 1) / BLOCK, c->task, c);
 }
 
 static void bench_rows(struct bench *b, const char *name, size_t rows, size_t cols,
-                       double bytes_each, weft_task_fn *task)
+                       double bytes_each, wf_task_fn *task)
 {
     struct rows_case c = {b, rows, cols, task};
     struct figure f = {.name = name, .bytes = bytes_each * (double)rows * (double)cols};
@@ -324,14 +323,13 @@ static void fill(struct bench *b)
 {
     for (int i = 0; i < BUFFERS; i++)
         for (size_t k = 0; k < b->size; k++)
-            b->buffer[i][k] =
-                (float)weft_random_below(1, (uint64_t)i, k, 1025) / 1024.0F - 0.5F;
+            b->buffer[i][k] = (float)wf_random_below(1, (uint64_t)i, k, 1025) / 1024.0F - 0.5F;
 }
 
 static enum weft_status run_all(struct bench *b, struct weft_error *err)
 {
     const struct weft_model *m = &b->model;
-    size_t n = b->tokens, dim = m->dim, ffn = m->ffn, t = weft_type_size(b->type);
+    size_t n = b->tokens, dim = m->dim, ffn = m->ffn, t = wf_dtype_size(b->type);
     size_t head_rows = n < 512 ? n : 512;
     bool gpt2 = m->arch == WEFT_ARCH_GPT2;
     WEFT_TRY(bench_matrix(b, gpt2 ? "queries, keys, values" : "queries", dim,
@@ -356,18 +354,18 @@ static enum weft_status run_all(struct bench *b, struct weft_error *err)
 
 static enum weft_status prepare(struct bench *b, struct weft_error *err)
 {
-    const struct weft_bench_compute *s = b->s;
+    const struct wf_bench_compute *s = b->s;
     WEFT_TRY(weft_model_find(s->spec, &b->model, err));
-    WEFT_TRY(weft_pool_new(s->threads, &b->pool, err));
-    b->ops = weft_ops();
-    b->type = strcmp(s->precision, "bf16") == 0 ? WEFT_BF16 : WEFT_F32;
+    WEFT_TRY(wf_pool_new(s->threads, &b->pool, err));
+    b->ops = wf_ops();
+    b->type = strcmp(s->precision, "bf16") == 0 ? WF_DTYPE_BF16 : WF_DTYPE_F32;
     b->tokens = (size_t)s->batch * s->seq;
-    size_t widest = weft_size_max(4 * (size_t)b->model.dim, b->model.ffn) + 128, vocab;
+    size_t widest = wf_size_max(4 * (size_t)b->model.dim, b->model.ffn) + 128, vocab;
     /* The largest: a matrix of the head as exact sums, its logits, or a micro. */
-    vocab = ((size_t)b->model.vocab + 128) * weft_size_max(2 * (size_t)b->model.dim + 128, 513);
-    b->size = weft_size_max(weft_size_max(b->tokens * widest, vocab), 2 * widest * widest);
+    vocab = ((size_t)b->model.vocab + 128) * wf_size_max(2 * (size_t)b->model.dim + 128, 513);
+    b->size = wf_size_max(wf_size_max(b->tokens * widest, vocab), 2 * widest * widest);
     for (int i = 0; i < BUFFERS; i++) {
-        b->buffer[i] = weft_pages_alloc(b->size * sizeof(float));
+        b->buffer[i] = wf_pages_alloc(b->size * sizeof(float));
         if (b->buffer[i] == NULL)
             return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu numbers", b->size);
     }
@@ -375,26 +373,26 @@ static enum weft_status prepare(struct bench *b, struct weft_error *err)
     return WEFT_OK;
 }
 
-enum weft_status weft_bench_kernels(const struct weft_bench_compute *s, struct weft_error *err)
+enum weft_status wf_bench_kernels(const struct wf_bench_compute *s, struct weft_error *err)
 {
-    struct weft_json json = {.out = stdout};
+    struct wf_json json = {.out = stdout};
     struct bench b = {.s = s, .json = s->json ? &json : NULL};
     enum weft_status st = prepare(&b, err);
     if (st == WEFT_OK) {
         if (s->json)
-            weft_json_begin(&json, NULL, '[');
+            wf_json_begin(&json, NULL, '[');
         else
             printf("%s, %s, %u x %u tokens, %u threads, %s; best of %u\n", s->spec,
-                   s->precision, s->batch, s->seq, weft_pool_threads(b.pool),
-                   weft_isa_name(weft_isa()), s->repeat);
+                   s->precision, s->batch, s->seq, wf_pool_threads(b.pool),
+                   wf_isa_name(wf_isa()), s->repeat);
         st = run_all(&b, err);
         if (s->json) {
-            weft_json_end(&json, ']');
+            wf_json_end(&json, ']');
             putchar('\n');
         }
     }
     for (int i = 0; i < BUFFERS; i++)
         free(b.buffer[i]);
-    weft_pool_free(b.pool);
+    wf_pool_free(b.pool);
     return st;
 }

@@ -21,7 +21,7 @@
 
 enum { PATH = 1024 };
 
-/* -- one layout ----------------------------------------------------------------------------- */
+/* -- one topology ----------------------------------------------------------------------------- */
 
 struct measured {
     double tok_s;
@@ -30,18 +30,18 @@ struct measured {
 };
 
 struct layout_run {
-    const struct weft_train_settings *settings;
+    const struct wf_train_settings *settings;
     struct measured *best; /* so far; rank 0's */
 };
 
-static enum weft_status predict(struct weft_trainer *t, struct measured *out, bool root,
+static enum weft_status predict(struct wf_trainer *t, struct measured *out, bool root,
                                 struct weft_error *err)
 {
     struct weft_trace trace;
     struct weft_measured_cost m;
     struct weft_metrics metrics;
-    const struct weft_layout *l = weft_trainer_info(t).layout;
-    WEFT_TRY(weft_trainer_trace(t, 0, &trace, err));
+    const struct wf_topology *l = wf_trainer_info(t).topology;
+    WEFT_TRY(wf_trainer_trace(t, 0, &trace, err));
     if (!root)
         return WEFT_OK;
     enum weft_status st = weft_measured_cost_init(&m, &trace, err);
@@ -52,7 +52,7 @@ static enum weft_status predict(struct weft_trainer *t, struct measured *out, bo
                                    .w = {m.w, m.n_stages},
                                    .b = {m.b, m.n_stages},
                                    .fb = {m.fb, m.n_stages}};
-    st = weft_metrics_init(&metrics, weft_layout_schedule(l, 0), &cost, NULL, err);
+    st = weft_metrics_init(&metrics, wf_topology_schedule(l, 0), &cost, NULL, err);
     if (st == WEFT_OK) {
         out->bubble_sim = metrics.bubble;
         weft_metrics_release(&metrics);
@@ -62,12 +62,12 @@ static enum weft_status predict(struct weft_trainer *t, struct measured *out, bo
 }
 
 /* One step that counts.  Ranks measure it differently: what all do must not depend on that. */
-static enum weft_status measure_step(struct weft_trainer *t, struct measured *best, bool root,
+static enum weft_status measure_step(struct wf_trainer *t, struct measured *best, bool root,
                                      struct weft_error *err)
 {
-    struct weft_step_result r;
+    struct wf_step_result r;
     struct measured now = {0};
-    WEFT_TRY(weft_trainer_step(t, &r, err));
+    WEFT_TRY(wf_trainer_step(t, &r, err));
     now.tok_s = (double)r.tokens / ((double)r.ns * 1e-9);
     now.rest = 1 - (double)r.pipeline_ns / (double)r.ns;
     now.bubble = r.bubble;
@@ -80,20 +80,20 @@ static enum weft_status measure_step(struct weft_trainer *t, struct measured *be
 static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     struct layout_run *run = arg;
-    struct weft_trainer *t = NULL;
-    struct weft_step_result r;
+    struct wf_trainer *t = NULL;
+    struct wf_step_result r;
     bool root = weft_comm_rank(comm) == 0;
-    WEFT_TRY(weft_trainer_new(run->settings, comm, &t, err));
-    enum weft_status st = weft_trainer_step(t, &r, err); /* the caches are cold */
+    WEFT_TRY(wf_trainer_new(run->settings, comm, &t, err));
+    enum weft_status st = wf_trainer_step(t, &r, err); /* the caches are cold */
     if (st == WEFT_OK)
         st = measure_step(t, run->best, root, err);
-    weft_trainer_free(t);
+    wf_trainer_free(t);
     return st;
 }
 
 /* -- the way from rank to rank -------------------------------------------------------------- */
 
-enum { MOST_ROUNDS = WEFT_BENCH_MOST, WARM_UP = 50 };
+enum { MOST_ROUNDS = WF_BENCH_MOST, WARM_UP = 50 };
 
 struct ping {
     size_t bytes;
@@ -126,18 +126,18 @@ static enum weft_status ping_rounds(struct weft_comm *comm, struct ping *p, char
     bool has_plain = comm->ops->plain_round != NULL;
     for (uint32_t i = 0; i < p->rounds + WARM_UP; i++) {
         double *to = i < WARM_UP ? ours : ours + (i - WARM_UP);
-        int64_t begin = weft_clock_ns();
+        int64_t begin = wf_clock_ns();
         WEFT_TRY(ping_round(comm, data, room, p->bytes, err));
-        *to = (double)(weft_clock_ns() - begin) * 0.5e-9;
+        *to = (double)(wf_clock_ns() - begin) * 0.5e-9;
         if (!has_plain)
             continue;
-        begin = weft_clock_ns();
+        begin = wf_clock_ns();
         comm->ops->plain_round(comm, 1 - comm->rank, data, p->bytes);
-        plain[to - ours] = (double)(weft_clock_ns() - begin) * 0.5e-9;
+        plain[to - ours] = (double)(wf_clock_ns() - begin) * 0.5e-9;
     }
     if (comm->rank == 0) {
-        p->seconds = weft_bench_median(ours, p->rounds);
-        p->plain_seconds = has_plain ? weft_bench_median(plain, p->rounds) : 0;
+        p->seconds = wf_bench_median(ours, p->rounds);
+        p->plain_seconds = has_plain ? wf_bench_median(plain, p->rounds) : 0;
     }
     return WEFT_OK;
 }
@@ -163,8 +163,8 @@ static enum weft_status ping_rank(struct weft_comm *comm, void *arg, struct weft
 /* -- settings ------------------------------------------------------------------------------- */
 
 struct pipeline_bench {
-    const struct weft_bench_compute *s;
-    struct weft_train_settings settings;
+    const struct wf_bench_compute *s;
+    struct wf_train_settings settings;
     char tokens[PATH];
     uint32_t ranks;
     struct measured one, pipeline, replicas;
@@ -192,34 +192,33 @@ static enum weft_status write_tokens(struct pipeline_bench *b, struct weft_error
         return WEFT_FAIL(err, WEFT_IO, "no place for %zu tokens in %.160s", n, dir);
     }
     close(fd);
-    return weft_bench_write_tokens(b->tokens, b->s->spec, n, err);
+    return wf_bench_write_tokens(b->tokens, b->s->spec, n, err);
 }
 
 static enum weft_status make_settings(struct pipeline_bench *b, struct weft_error *err)
 {
-    WEFT_TRY(weft_settings_init(weft_train_setting_list(), &b->settings, err));
-    WEFT_TRY(weft_bench_set(&b->settings, "model.spec", b->s->spec, err));
-    WEFT_TRY(weft_bench_set(&b->settings, "data.train", b->tokens, err));
-    WEFT_TRY(weft_bench_set(&b->settings, "train.precision", b->s->precision, err));
-    WEFT_TRY(weft_bench_set(&b->settings, "parallel.schedule", b->s->schedule, err));
-    WEFT_TRY(weft_bench_set_number(&b->settings, "data.seq", b->s->seq, err));
-    WEFT_TRY(
-        weft_bench_set_number(&b->settings, "data.batch", b->s->batch * b->s->micros, err));
-    return weft_bench_set_number(&b->settings, "parallel.micros", b->s->micros, err);
+    WEFT_TRY(wf_settings_init(wf_train_setting_list(), &b->settings, err));
+    WEFT_TRY(wf_bench_set(&b->settings, "model.spec", b->s->spec, err));
+    WEFT_TRY(wf_bench_set(&b->settings, "data.train", b->tokens, err));
+    WEFT_TRY(wf_bench_set(&b->settings, "train.precision", b->s->precision, err));
+    WEFT_TRY(wf_bench_set(&b->settings, "parallel.schedule", b->s->schedule, err));
+    WEFT_TRY(wf_bench_set_number(&b->settings, "data.seq", b->s->seq, err));
+    WEFT_TRY(wf_bench_set_number(&b->settings, "data.batch", b->s->batch * b->s->micros, err));
+    return wf_bench_set_number(&b->settings, "parallel.micros", b->s->micros, err);
 }
 
-/* -- one layout after the other -------------------------------------------------------------- */
+/* -- one topology after the other -------------------------------------------------------------- */
 
 static enum weft_status measure_layout(struct pipeline_bench *b, uint32_t pp, uint32_t dp,
                                        uint32_t threads, struct measured *out,
                                        struct weft_error *err)
 {
     struct layout_run run = {&b->settings, out};
-    WEFT_TRY(weft_bench_set_number(&b->settings, "parallel.pp", pp, err));
-    WEFT_TRY(weft_bench_set_number(&b->settings, "parallel.dp", dp, err));
-    WEFT_TRY(weft_bench_set_number(&b->settings, "parallel.threads", threads, err));
-    WEFT_TRY(weft_bench_set(&b->settings, "parallel.schedule",
-                            pp == 1 ? "1f1b" : b->s->schedule, err));
+    WEFT_TRY(wf_bench_set_number(&b->settings, "parallel.pp", pp, err));
+    WEFT_TRY(wf_bench_set_number(&b->settings, "parallel.dp", dp, err));
+    WEFT_TRY(wf_bench_set_number(&b->settings, "parallel.threads", threads, err));
+    WEFT_TRY(wf_bench_set(&b->settings, "parallel.schedule", pp == 1 ? "1f1b" : b->s->schedule,
+                          err));
     return weft_comm_run_threads(pp * dp, run_rank, &run, err);
 }
 
@@ -239,7 +238,7 @@ static enum weft_status share_tokens(struct weft_comm *comm, struct pipeline_ben
 {
     if (weft_comm_rank(comm) == 0)
         WEFT_TRY(write_tokens(b, err));
-    WEFT_TRY(weft_comm_spread(comm, b->tokens, sizeof b->tokens, err));
+    WEFT_TRY(weft_comm_broadcast(comm, b->tokens, sizeof b->tokens, err));
     return make_settings(b, err);
 }
 
@@ -252,8 +251,8 @@ static enum weft_status mpi_rank(struct weft_comm *comm, void *arg, struct weft_
     if (weft_comm_size(comm) > 1)
         WEFT_TRY(ping_rank(comm, &out->megabyte, err));
     WEFT_TRY(share_tokens(comm, b, err));
-    WEFT_TRY(weft_bench_set_number(&b->settings, "parallel.pp", weft_comm_size(comm), err));
-    WEFT_TRY(weft_bench_set_number(&b->settings, "parallel.threads", 1, err));
+    WEFT_TRY(wf_bench_set_number(&b->settings, "parallel.pp", weft_comm_size(comm), err));
+    WEFT_TRY(wf_bench_set_number(&b->settings, "parallel.threads", 1, err));
     WEFT_TRY(run_rank(comm, &run, err));
     if (weft_comm_rank(comm) != 0)
         b->tokens[0] = '\0'; /* rank 0 removes it */
@@ -376,28 +375,28 @@ static double against(double rate, const struct pipeline_bench *b, double bubble
     return rate / (b->one.tok_s * (1 - bubble));
 }
 
-static void put_measured(struct weft_json *j, const char *name, const struct measured *m,
+static void put_measured(struct wf_json *j, const char *name, const struct measured *m,
                          double share)
 {
-    weft_json_begin(j, name, '{');
-    weft_json_number(j, "tok_s", m->tok_s);
-    weft_json_number(j, "rest", m->rest);
-    weft_json_number(j, "bubble", m->bubble);
-    weft_json_number(j, "bubble_sim", m->bubble_sim);
-    weft_json_number(j, "share", share);
-    weft_json_end(j, '}');
+    wf_json_begin(j, name, '{');
+    wf_json_number(j, "tok_s", m->tok_s);
+    wf_json_number(j, "rest", m->rest);
+    wf_json_number(j, "bubble", m->bubble);
+    wf_json_number(j, "bubble_sim", m->bubble_sim);
+    wf_json_number(j, "share", share);
+    wf_json_end(j, '}');
 }
 
 static void print_json(const struct pipeline_bench *b)
 {
-    struct weft_json j = {.out = stdout};
-    weft_json_begin(&j, NULL, '{');
-    weft_json_string(&j, "spec", b->s->spec);
-    weft_json_string(&j, "schedule", b->s->schedule);
-    weft_json_uint(&j, "ranks", b->ranks);
-    weft_json_uint(&j, "micros", b->s->micros);
-    weft_json_number(&j, "hand_over_us", b->small.seconds * 1e6);
-    weft_json_number(&j, "hand_over_64mib_us", b->large.seconds * 1e6);
+    struct wf_json j = {.out = stdout};
+    wf_json_begin(&j, NULL, '{');
+    wf_json_string(&j, "spec", b->s->spec);
+    wf_json_string(&j, "schedule", b->s->schedule);
+    wf_json_uint(&j, "ranks", b->ranks);
+    wf_json_uint(&j, "micros", b->s->micros);
+    wf_json_number(&j, "hand_over_us", b->small.seconds * 1e6);
+    wf_json_number(&j, "hand_over_64mib_us", b->large.seconds * 1e6);
     put_measured(&j, "one_rank", &b->one, 1);
     put_measured(&j, "pipeline", &b->pipeline,
                  against(b->pipeline.tok_s, b, b->pipeline.bubble_sim));
@@ -409,7 +408,7 @@ static void print_json(const struct pipeline_bench *b)
         put_measured(&j, m->launcher, &m->pipeline,
                      against(m->pipeline.tok_s, b, m->pipeline.bubble_sim));
     }
-    weft_json_end(&j, '}');
+    wf_json_end(&j, '}');
     putchar('\n');
 }
 
@@ -417,7 +416,7 @@ static void print_text(const struct pipeline_bench *b)
 {
     printf("%s, %s, %u micros of %u x %u tokens, schedule %s, %s\n", b->s->spec,
            b->s->precision, b->s->micros, b->s->batch, b->s->seq, b->s->schedule,
-           weft_isa_name(weft_isa()));
+           wf_isa_name(wf_isa()));
     printf("hand-over       %.2f us for 64 bytes, %.2f us for 64 MiB\n", b->small.seconds * 1e6,
            b->large.seconds * 1e6);
     printf("1 rank          %u threads: %.1f tokens/s; sums and update %.1f%%\n", b->ranks,
@@ -448,7 +447,7 @@ static void print_text(const struct pipeline_bench *b)
     }
 }
 
-enum weft_status weft_bench_pipeline(const struct weft_bench_compute *s, struct weft_error *err)
+enum weft_status wf_bench_pipeline(const struct wf_bench_compute *s, struct weft_error *err)
 {
     struct pipeline_bench *b = calloc(1, sizeof *b);
     if (b == NULL)
@@ -467,7 +466,7 @@ enum weft_status weft_bench_pipeline(const struct weft_bench_compute *s, struct 
         if (st == WEFT_OK)
             s->json ? print_json(b) : print_text(b);
     }
-    weft_settings_release(weft_train_setting_list(), &b->settings);
+    wf_settings_release(wf_train_setting_list(), &b->settings);
     if (b->tokens[0] != '\0')
         unlink(b->tokens);
     free(b);

@@ -25,20 +25,20 @@ enum { BLOCK = 1 << 20, STEP = 1 };
 static const char run_name[] = "bench";
 
 struct bench {
-    struct weft_param_list params;
+    struct wf_param_list params;
     float *values; /* owned: of all parameters; moments are written from here, too */
     size_t n_values;
-    float *room;                    /* owned: for what is read, values and moments */
-    char *root, *plain, *step;      /* owned: paths */
-    struct weft_load_range *ranges; /* owned */
-    struct weft_pool *pool;         /* owned */
+    float *room;                  /* owned: for what is read, values and moments */
+    char *root, *plain, *step;    /* owned: paths */
+    struct wf_load_range *ranges; /* owned */
+    struct wf_pool *pool;         /* owned */
     double cached;
 };
 
 static double rate(const struct bench *b, int64_t begin)
 {
-    int64_t ns = weft_clock_ns() - begin;
-    double bytes = (double)b->n_values * sizeof(float) * WEFT_STORE_N_WHAT;
+    int64_t ns = wf_clock_ns() - begin;
+    double bytes = (double)b->n_values * sizeof(float) * WF_STORE_N_FIELDS;
     return bytes / ((double)(ns > 0 ? ns : 1) * 1e-9);
 }
 
@@ -52,13 +52,13 @@ static enum weft_status fail(const struct bench *b, const char *what, struct wef
 static enum weft_status write_plain(struct bench *b, double *out, struct weft_error *err)
 {
     unlink(b->plain);
-    int64_t begin = weft_clock_ns();
+    int64_t begin = wf_clock_ns();
     int fd = open(b->plain, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return fail(b, "made", err);
     bool ok = true;
     size_t n = b->n_values * sizeof *b->values;
-    for (int what = 0; what < WEFT_STORE_N_WHAT && ok; what++)
+    for (int what = 0; what < WF_STORE_N_FIELDS && ok; what++)
         for (size_t at = 0; at < n && ok;) {
             size_t part = n - at < BLOCK ? n - at : BLOCK;
             ssize_t put = write(fd, (const char *)b->values + at, part);
@@ -104,7 +104,7 @@ static enum weft_status read_plain(struct bench *b, double *out, struct weft_err
     posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     double cached = resident(fd);
     b->cached = cached > b->cached ? cached : b->cached;
-    int64_t begin = weft_clock_ns();
+    int64_t begin = wf_clock_ns();
     ssize_t got = 1;
     while (got > 0)
         got = read(fd, block, BLOCK);
@@ -117,53 +117,53 @@ static enum weft_status read_plain(struct bench *b, double *out, struct weft_err
 
 /* -- checkpoints ---------------------------------------------------------------------------- */
 
-static enum weft_status add_all(const struct bench *b, struct weft_store_writer *w,
+static enum weft_status add_all(const struct bench *b, struct wf_store_writer *w,
                                 struct weft_error *err)
 {
     const float *at = b->values;
     for (size_t i = 0; i < b->params.n; i++) {
-        const struct weft_param_desc *d = &b->params.at[i];
+        const struct wf_param_desc *d = &b->params.at[i];
         const uint64_t shape[2] = {d->shape[0], d->shape[1]};
-        for (enum weft_store_what what = 0; what < WEFT_STORE_N_WHAT; what++)
-            WEFT_TRY(weft_store_writer_add(w, d->name, d->rank, shape, what, 0, at,
-                                           weft_param_size(d), err));
-        at += weft_param_size(d);
+        for (enum wf_store_field what = 0; what < WF_STORE_N_FIELDS; what++)
+            WEFT_TRY(wf_store_writer_add(w, d->name, d->rank, shape, what, 0, at,
+                                         wf_param_size(d), err));
+        at += wf_param_size(d);
     }
     return WEFT_OK;
 }
 
 static enum weft_status save(const struct bench *b, double *out, struct weft_error *err)
 {
-    struct weft_store_writer *w = NULL;
+    struct wf_store_writer *w = NULL;
     char *blob = NULL;
     size_t bytes = 0;
-    WEFT_TRY(weft_store_discard(b->root, STEP, err));
-    int64_t begin = weft_clock_ns();
-    WEFT_TRY(weft_store_writer_new(b->root, STEP, run_name, 0, &w, err));
+    WEFT_TRY(wf_store_discard(b->root, STEP, err));
+    int64_t begin = wf_clock_ns();
+    WEFT_TRY(wf_store_writer_new(b->root, STEP, run_name, 0, &w, err));
     enum weft_status st = add_all(b, w, err);
     if (st == WEFT_OK)
-        st = weft_store_writer_finish(w, &blob, &bytes, err);
+        st = wf_store_writer_finish(w, &blob, &bytes, err);
     const char *const blobs[] = {blob};
-    const struct weft_store_parts parts = {.root = b->root,
-                                           .step = STEP,
-                                           .run = run_name,
-                                           .config = "",
-                                           .model = "{}",
-                                           .blobs = blobs,
-                                           .blob_bytes = &bytes,
-                                           .n_blobs = 1};
+    const struct wf_store_commit_info parts = {.root = b->root,
+                                               .step = STEP,
+                                               .run = run_name,
+                                               .config = "",
+                                               .model = "{}",
+                                               .blobs = blobs,
+                                               .blob_bytes = &bytes,
+                                               .n_blobs = 1};
     if (st == WEFT_OK)
-        st = weft_store_publish(&parts, err);
+        st = wf_store_publish(&parts, err);
     *out = rate(b, begin);
     free(blob);
-    weft_store_writer_free(w);
+    wf_store_writer_free(w);
     return st;
 }
 
 /* What the disk has, not what memory still has of it. */
 static void drop_checkpoint(const struct bench *b)
 {
-    char *path = weft_path_join(b->step, "rank-00000.safetensors");
+    char *path = wf_path_join(b->step, "rank-00000.safetensors");
     int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0) {
         posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
@@ -174,22 +174,22 @@ static void drop_checkpoint(const struct bench *b)
 
 static enum weft_status load(const struct bench *b, double *out, struct weft_error *err)
 {
-    struct weft_store *store = NULL;
+    struct wf_ckpt *store = NULL;
     drop_checkpoint(b);
-    int64_t begin = weft_clock_ns();
-    WEFT_TRY(weft_store_open(b->step, false, &store, err));
+    int64_t begin = wf_clock_ns();
+    WEFT_TRY(wf_ckpt_open(b->step, false, &store, err));
     size_t n = 0;
     float *at = b->room;
     for (size_t i = 0; i < b->params.n; i++) {
-        const struct weft_param_desc *d = &b->params.at[i];
-        for (enum weft_store_what what = 0; what < WEFT_STORE_N_WHAT; what++) {
-            b->ranges[n++] = (struct weft_load_range){d->name, what, 0, weft_param_size(d), at};
-            at += weft_param_size(d);
+        const struct wf_param_desc *d = &b->params.at[i];
+        for (enum wf_store_field what = 0; what < WF_STORE_N_FIELDS; what++) {
+            b->ranges[n++] = (struct wf_load_range){d->name, what, 0, wf_param_size(d), at};
+            at += wf_param_size(d);
         }
     }
-    enum weft_status st = weft_load_ranges(store, b->ranges, n, b->pool, err);
+    enum weft_status st = wf_load_ranges(store, b->ranges, n, b->pool, err);
     *out = rate(b, begin);
-    weft_store_free(store);
+    wf_ckpt_free(store);
     return st;
 }
 
@@ -201,21 +201,21 @@ static void keep_best(double *best, double rate)
 }
 
 /* The best of each counts: whatever else the machine does only ever slows it down. */
-static enum weft_status one_round(struct bench *b, struct weft_bench_disk *out,
+static enum weft_status one_round(struct bench *b, struct wf_bench_disk *out,
                                   struct weft_error *err)
 {
     double got = 0;
-    WEFT_TRY(weft_bench_go_on(err));
+    WEFT_TRY(wf_bench_go_on(err));
     WEFT_TRY(write_plain(b, &got, err));
     keep_best(&out->save_plain, got);
-    WEFT_TRY(weft_bench_go_on(err));
+    WEFT_TRY(wf_bench_go_on(err));
     WEFT_TRY(save(b, &got, err));
     keep_best(&out->save, got);
-    WEFT_TRY(weft_bench_go_on(err));
-    int64_t begin = weft_clock_ns();
-    WEFT_TRY(weft_store_verify(b->root, STEP, 0, 1, err));
+    WEFT_TRY(wf_bench_go_on(err));
+    int64_t begin = wf_clock_ns();
+    WEFT_TRY(wf_store_verify(b->root, STEP, 0, 1, err));
     keep_best(&out->check, rate(b, begin));
-    WEFT_TRY(weft_bench_go_on(err));
+    WEFT_TRY(wf_bench_go_on(err));
     for (int again = 0; again < 2;
          again++) /* then both have been read once since they were new */
         WEFT_TRY(read_plain(b, &got, err));
@@ -225,22 +225,22 @@ static enum weft_status one_round(struct bench *b, struct weft_bench_disk *out,
     return WEFT_OK;
 }
 
-static enum weft_status prepare(struct bench *b, const struct weft_bench_compute *s,
+static enum weft_status prepare(struct bench *b, const struct wf_bench_compute *s,
                                 const char *dir, struct weft_error *err)
 {
     struct weft_model model;
     size_t bytes = 0;
     WEFT_TRY(weft_model_find(s->spec, &model, err));
-    WEFT_TRY(weft_param_list_init(&b->params, &model, 0, model.layers + 2, err));
+    WEFT_TRY(wf_param_list_init(&b->params, &model, 0, model.layers + 2, err));
     WEFT_TRY(weft_model_count_params(&model, &b->n_values, err));
-    b->root = weft_path_join(dir, "checkpoints");
-    b->plain = weft_path_join(dir, "plain");
-    b->step = weft_path_join(dir, "checkpoints/step-00000001");
-    b->ranges = calloc(WEFT_STORE_N_WHAT * b->params.n + 1, sizeof *b->ranges);
-    WEFT_TRY(weft_pool_new(s->threads, &b->pool, err));
-    if (weft_size_mul(b->n_values, sizeof *b->values * WEFT_STORE_N_WHAT, &bytes)) {
-        b->values = weft_pages_alloc(bytes / WEFT_STORE_N_WHAT);
-        b->room = weft_pages_alloc(bytes);
+    b->root = wf_path_join(dir, "checkpoints");
+    b->plain = wf_path_join(dir, "plain");
+    b->step = wf_path_join(dir, "checkpoints/step-00000001");
+    b->ranges = calloc(WF_STORE_N_FIELDS * b->params.n + 1, sizeof *b->ranges);
+    WEFT_TRY(wf_pool_new(s->threads, &b->pool, err));
+    if (wf_size_mul(b->n_values, sizeof *b->values * WF_STORE_N_FIELDS, &bytes)) {
+        b->values = wf_pages_alloc(bytes / WF_STORE_N_FIELDS);
+        b->room = wf_pages_alloc(bytes);
     }
     if (b->root == NULL || b->plain == NULL || b->step == NULL || b->values == NULL ||
         b->room == NULL || b->ranges == NULL)
@@ -248,19 +248,19 @@ static enum weft_status prepare(struct bench *b, const struct weft_bench_compute
     memset(b->room, 0, bytes); /* a run has touched its memory, too */
     for (size_t i = 0; i < b->n_values; i++)
         b->values[i] = (float)(i % 8191) * 1e-4F;
-    return weft_store_prepare(b->root, NULL, err);
+    return wf_store_prepare(b->root, NULL, err);
 }
 
-enum weft_status weft_bench_store(const struct weft_bench_compute *s, const char *dir,
-                                  struct weft_bench_disk *out, struct weft_error *err)
+enum weft_status wf_bench_store(const struct wf_bench_compute *s, const char *dir,
+                                struct wf_bench_disk *out, struct weft_error *err)
 {
     struct bench b = {0};
-    struct weft_bench_disk best = {0};
+    struct wf_bench_disk best = {0};
     enum weft_status st = prepare(&b, s, dir, err);
     for (uint32_t i = 0; st == WEFT_OK && i < s->repeat; i++)
         st = one_round(&b, &best, err);
     if (st == WEFT_OK) {
-        best.bytes = (double)b.n_values * sizeof(float) * WEFT_STORE_N_WHAT;
+        best.bytes = (double)b.n_values * sizeof(float) * WF_STORE_N_FIELDS;
         best.save_share = best.save / best.save_plain;
         best.load_share = best.load / best.load_plain;
         best.cached = b.cached;
@@ -269,8 +269,8 @@ enum weft_status weft_bench_store(const struct weft_bench_compute *s, const char
     if (b.plain != NULL)
         unlink(b.plain);
     if (b.root != NULL) {
-        weft_store_discard(b.root, STEP, NULL);
-        weft_store_abandon(b.root, STEP, run_name, NULL);
+        wf_store_discard(b.root, STEP, NULL);
+        wf_store_abort(b.root, STEP, run_name, NULL);
         rmdir(b.root);
     }
     free(b.root);
@@ -279,7 +279,7 @@ enum weft_status weft_bench_store(const struct weft_bench_compute *s, const char
     free(b.values);
     free(b.room);
     free(b.ranges);
-    weft_pool_free(b.pool);
-    weft_param_list_release(&b.params);
+    wf_pool_free(b.pool);
+    wf_param_list_release(&b.params);
     return st;
 }

@@ -13,29 +13,29 @@
 #include "compute/kern/peak.h"
 #include "compute/model/stage.h"
 #include "compute/optim/adamw.h"
-#include "compute/optim/tensors.h"
+#include "compute/optim/stage_optim.h"
 
 enum { MAX_STEPS = 1000 };
 
 /* A model in training. */
 struct runner {
-    struct weft_tstage *stage;
-    struct weft_optim *optim;
+    struct wf_tstage *stage;
+    struct wf_optim *optim;
     uint64_t steps;
     /* Of each step, without what measuring the peak in its midst took; `peak` is that, `burst` the
      * best of some milliseconds before and after. */
     double seconds[MAX_STEPS], share[MAX_STEPS], peak[MAX_STEPS], burst[MAX_STEPS];
-    uint64_t times[WEFT_N_TIMERS];
+    uint64_t times[WF_N_TIMERS];
     uint64_t optim_ns, all_ns;
     double loss;
 };
 
 struct bench {
-    const struct weft_bench_compute *s;
+    const struct wf_bench_compute *s;
     struct weft_model model;
-    enum weft_type precision;
-    struct weft_pool *pool;
-    struct weft_beside *beside;
+    enum wf_dtype precision;
+    struct wf_pool *pool;
+    struct wf_peak_sampler *beside;
     int32_t *tokens; /* batch * seq + 1 */
     double flops;    /* of a step */
     struct runner exact, fast;
@@ -43,45 +43,45 @@ struct bench {
 
 static enum weft_status make_optim(struct bench *b, struct runner *r, struct weft_error *err)
 {
-    static const struct weft_optim_settings how = {0.9, 0.95, 1e-8, 0.1};
-    return weft_optim_of_stage(r->stage, &how, b->pool, &r->optim, err);
+    static const struct wf_optim_settings how = {0.9, 0.95, 1e-8, 0.1};
+    return wf_optim_new_stage(r->stage, &how, b->pool, &r->optim, err);
 }
 
 static enum weft_status make_runner(struct bench *b, struct runner *r, bool fast,
                                     struct weft_error *err)
 {
     uint32_t rows = b->s->batch / b->s->micros;
-    struct weft_tstage_spec spec = {.model = b->model,
-                                    .item1 = b->model.layers + 2,
-                                    .seq = b->s->seq,
-                                    .row_counts = {rows},
-                                    .n_row_counts = 1,
-                                    .slots = 1,
-                                    .precision = b->precision,
-                                    .fast_sums = fast,
-                                    .one_micro = b->s->micros == 1,
-                                    .pool = b->pool};
-    WEFT_TRY(weft_tstage_new(&spec, &r->stage, err));
-    weft_tstage_start(r->stage, 1);
+    struct wf_tstage_spec spec = {.model = b->model,
+                                  .item1 = b->model.layers + 2,
+                                  .seq = b->s->seq,
+                                  .row_counts = {rows},
+                                  .n_row_counts = 1,
+                                  .slots = 1,
+                                  .precision = b->precision,
+                                  .fast_sums = fast,
+                                  .one_micro = b->s->micros == 1,
+                                  .pool = b->pool};
+    WEFT_TRY(wf_tstage_new(&spec, &r->stage, err));
+    wf_tstage_init_weights(r->stage, 1);
     return make_optim(b, r, err);
 }
 
 static void release_runner(struct runner *r)
 {
-    weft_optim_free(r->optim);
-    weft_tstage_free(r->stage);
+    wf_optim_free(r->optim);
+    wf_tstage_free(r->stage);
 }
 
 static void pack_rows(void *arg, size_t tensor, size_t row0, size_t row1)
 {
-    struct weft_tstage *stage = arg;
+    struct wf_tstage *stage = arg;
     size_t n;
-    weft_tstage_pack_rows(stage, &weft_tstage_params(stage, &n)[tensor], row0, row1);
+    wf_tstage_pack_rows(stage, &wf_tstage_params(stage, &n)[tensor], row0, row1);
 }
 
 static enum weft_status run_micros(struct bench *b, struct runner *r, struct weft_error *err)
 {
-    struct weft_stage stage = weft_tstage_stage(r->stage);
+    struct weft_stage stage = wf_tstage_stage(r->stage);
     size_t tokens = (size_t)b->s->batch * b->s->seq, each = tokens / b->s->micros;
     r->loss = 0;
     for (uint32_t m = 0; m < b->s->micros; m++) {
@@ -102,17 +102,17 @@ static enum weft_status run_micros(struct bench *b, struct runner *r, struct wef
 
 static enum weft_status step(struct bench *b, struct runner *r, struct weft_error *err)
 {
-    weft_beside_take(b->beside);
-    int64_t start = weft_clock_ns();
-    weft_tstage_step(r->stage);
+    wf_peak_sampler_read(b->beside);
+    int64_t start = wf_clock_ns();
+    wf_tstage_begin_step(r->stage);
     WEFT_TRY(run_micros(b, r, err));
-    int64_t computed = weft_clock_ns();
-    double norm = sqrt(weft_optim_squares(r->optim));
-    struct weft_optim_step how = {
+    int64_t computed = wf_clock_ns();
+    double norm = sqrt(wf_optim_norm_squared(r->optim));
+    struct wf_optim_step how = {
         .t = r->steps + 1, .lr = 1e-4, .scale = norm > 1 ? 1 / norm : 1};
-    weft_optim_update(r->optim, &how, pack_rows, r->stage);
-    int64_t end = weft_clock_ns();
-    struct weft_beside_peak peak = weft_beside_take(b->beside);
+    wf_optim_update(r->optim, &how, pack_rows, r->stage);
+    int64_t end = wf_clock_ns();
+    struct wf_peak_sample peak = wf_peak_sampler_read(b->beside);
     r->optim_ns += (uint64_t)(end - computed);
     r->all_ns += (uint64_t)(end - start);
     r->seconds[r->steps] = (double)(end - start) / 1e9 - peak.seconds;
@@ -123,8 +123,8 @@ static enum weft_status step(struct bench *b, struct runner *r, struct weft_erro
 
 static void forget(struct runner *r)
 {
-    uint64_t ns[WEFT_N_TIMERS];
-    weft_tstage_times(r->stage, ns);
+    uint64_t ns[WF_N_TIMERS];
+    wf_tstage_times(r->stage, ns);
     r->steps = 0;
     r->optim_ns = r->all_ns = 0;
 }
@@ -138,13 +138,13 @@ static enum weft_status measure(struct bench *b, struct weft_error *err)
         WEFT_TRY(step(b, both[i], err));
         forget(both[i]);
     }
-    double before = weft_peak_flops(b->pool, b->precision);
+    double before = wf_peak_flops(b->pool, b->precision);
     for (uint32_t n = 0; n < b->s->repeat; n++)
         for (int i = 0; i < 2; i++) {
             struct runner *r = both[i];
             uint64_t at = r->steps;
             WEFT_TRY(step(b, r, err));
-            double after = weft_peak_flops(b->pool, b->precision);
+            double after = wf_peak_flops(b->pool, b->precision);
             r->burst[at] = (before + after) / 2;
             if (r->peak[at] <= 0)
                 r->peak[at] = r->burst[at];
@@ -152,97 +152,96 @@ static enum weft_status measure(struct bench *b, struct weft_error *err)
             before = after;
         }
     for (int i = 0; i < 2; i++)
-        weft_tstage_times(both[i]->stage, both[i]->times);
+        wf_tstage_times(both[i]->stage, both[i]->times);
     return WEFT_OK;
 }
 
-static const char *const timer_names[WEFT_N_TIMERS + 1] = {
+static const char *const timer_names[WF_N_TIMERS + 1] = {
     "products", "weight gradients", "attention", "attention backward", "norms", "loss",
     "other",    "norm and update"};
 
 static void print_times(const struct runner *r)
 {
     printf("  where the time goes:");
-    for (int i = 0; i <= WEFT_N_TIMERS; i++)
+    for (int i = 0; i <= WF_N_TIMERS; i++)
         printf("%s %s %.1f%%", i == 0 ? "" : ",", timer_names[i],
-               100 * (double)(i < WEFT_N_TIMERS ? r->times[i] : r->optim_ns) /
-                   (double)r->all_ns);
+               100 * (double)(i < WF_N_TIMERS ? r->times[i] : r->optim_ns) / (double)r->all_ns);
     putchar('\n');
 }
 
 static void print_runner(const struct bench *b, const struct runner *r, const char *name)
 {
     double tokens = (double)b->s->batch * b->s->seq,
-           seconds = weft_bench_median(r->seconds, r->steps);
-    struct weft_tstage_bytes m = weft_tstage_memory(r->stage);
+           seconds = wf_bench_median(r->seconds, r->steps);
+    struct wf_tstage_bytes m = wf_tstage_memory(r->stage);
     printf(
         "%-6s %7.1f tokens/s  %6.0f ms a step  %5.1f%% of peak (%.0f GFLOP/s beside the work, "
         "%.0f in bursts between steps)  loss %.4f\n",
-        name, tokens / seconds, seconds * 1e3, 100 * weft_bench_median(r->share, r->steps),
-        weft_bench_median(r->peak, r->steps) / 1e9, weft_bench_median(r->burst, r->steps) / 1e9,
+        name, tokens / seconds, seconds * 1e3, 100 * wf_bench_median(r->share, r->steps),
+        wf_bench_median(r->peak, r->steps) / 1e9, wf_bench_median(r->burst, r->steps) / 1e9,
         r->loss);
     print_times(r);
     printf("  memory, MB: weights %.0f, packed %.0f, gradients %.0f, moments %.0f, activations "
            "%.0f, scratch %.0f\n",
            (double)m.weights / 1e6, (double)m.packed / 1e6, (double)m.gradients / 1e6,
-           (double)weft_optim_bytes(r->optim) / 1e6, (double)m.activations / 1e6,
+           (double)wf_optim_bytes(r->optim) / 1e6, (double)m.activations / 1e6,
            (double)m.scratch / 1e6);
 }
 
-static void put_runner(struct weft_json *j, const struct bench *b, const struct runner *r,
+static void put_runner(struct wf_json *j, const struct bench *b, const struct runner *r,
                        const char *name)
 {
     double tokens = (double)b->s->batch * b->s->seq,
-           seconds = weft_bench_median(r->seconds, r->steps);
-    struct weft_tstage_bytes m = weft_tstage_memory(r->stage);
-    weft_json_begin(j, name, '{');
-    weft_json_number(j, "tok_s", tokens / seconds);
-    weft_json_number(j, "ms", seconds * 1e3);
-    weft_json_number(j, "share", weft_bench_median(r->share, r->steps));
-    weft_json_number(j, "peak", weft_bench_median(r->peak, r->steps));
-    weft_json_number(j, "burst", weft_bench_median(r->burst, r->steps));
-    weft_json_begin(j, "time", '{');
-    for (int i = 0; i <= WEFT_N_TIMERS; i++)
-        weft_json_number(j, timer_names[i],
-                         (double)(i < WEFT_N_TIMERS ? r->times[i] : r->optim_ns) /
-                             (double)r->all_ns);
-    weft_json_end(j, '}');
-    weft_json_uint(j, "weight_bytes", m.weights);
-    weft_json_uint(j, "packed_bytes", m.packed);
-    weft_json_uint(j, "gradient_bytes", m.gradients);
-    weft_json_uint(j, "moment_bytes", weft_optim_bytes(r->optim));
-    weft_json_uint(j, "activation_bytes", m.activations);
-    weft_json_uint(j, "scratch_bytes", m.scratch);
-    weft_json_end(j, '}');
+           seconds = wf_bench_median(r->seconds, r->steps);
+    struct wf_tstage_bytes m = wf_tstage_memory(r->stage);
+    wf_json_begin(j, name, '{');
+    wf_json_number(j, "tok_s", tokens / seconds);
+    wf_json_number(j, "ms", seconds * 1e3);
+    wf_json_number(j, "share", wf_bench_median(r->share, r->steps));
+    wf_json_number(j, "peak", wf_bench_median(r->peak, r->steps));
+    wf_json_number(j, "burst", wf_bench_median(r->burst, r->steps));
+    wf_json_begin(j, "time", '{');
+    for (int i = 0; i <= WF_N_TIMERS; i++)
+        wf_json_number(j, timer_names[i],
+                       (double)(i < WF_N_TIMERS ? r->times[i] : r->optim_ns) /
+                           (double)r->all_ns);
+    wf_json_end(j, '}');
+    wf_json_uint(j, "weight_bytes", m.weights);
+    wf_json_uint(j, "packed_bytes", m.packed);
+    wf_json_uint(j, "gradient_bytes", m.gradients);
+    wf_json_uint(j, "moment_bytes", wf_optim_bytes(r->optim));
+    wf_json_uint(j, "activation_bytes", m.activations);
+    wf_json_uint(j, "scratch_bytes", m.scratch);
+    wf_json_end(j, '}');
 }
 
 static void print_bench(const struct bench *b)
 {
-    double cost = weft_bench_median(b->exact.seconds, b->exact.steps) /
-                      weft_bench_median(b->fast.seconds, b->fast.steps) -
+    double cost = wf_bench_median(b->exact.seconds, b->exact.steps) /
+                      wf_bench_median(b->fast.seconds, b->fast.steps) -
                   1;
     if (b->s->json) {
-        struct weft_json j = {.out = stdout};
-        weft_json_begin(&j, NULL, '{');
-        weft_json_string(&j, "spec", b->s->spec);
-        weft_json_string(&j, "precision", b->s->precision);
-        weft_json_string(&j, "instructions", weft_isa_name(weft_isa()));
-        weft_json_uint(&j, "batch", b->s->batch);
-        weft_json_uint(&j, "seq", b->s->seq);
-        weft_json_uint(&j, "micros", b->s->micros);
-        weft_json_uint(&j, "threads", weft_pool_threads(b->pool));
-        weft_json_number(&j, "flops", b->flops);
+        struct wf_json j = {.out = stdout};
+        wf_json_begin(&j, NULL, '{');
+        wf_json_string(&j, "spec", b->s->spec);
+        wf_json_string(&j, "precision", b->s->precision);
+        wf_json_string(&j, "instructions", wf_isa_name(wf_isa()));
+        wf_json_uint(&j, "batch", b->s->batch);
+        wf_json_uint(&j, "seq", b->s->seq);
+        wf_json_uint(&j, "micros", b->s->micros);
+        wf_json_uint(&j, "threads", wf_pool_threads(b->pool));
+        wf_json_number(&j, "flops", b->flops);
         put_runner(&j, b, &b->exact, "exact");
         put_runner(&j, b, &b->fast, "fast");
-        weft_json_number(&j, "exact_cost", cost);
-        weft_json_end(&j, '}');
+        wf_json_number(&j, "exact_cost", cost);
+        wf_json_end(&j, '}');
         putchar('\n');
         return;
     }
     printf("%s, %s, %u x %u tokens in %u micro%s, %u threads, %s%s\n", b->s->spec,
            b->s->precision, b->s->batch, b->s->seq, b->s->micros, b->s->micros == 1 ? "" : "s",
-           weft_pool_threads(b->pool), weft_isa_name(weft_isa()),
-           b->precision == WEFT_BF16 && weft_isa() < WEFT_ISA_AVX512_BF16
+           wf_pool_threads(b->pool), wf_isa_name(wf_isa()),
+           b->precision == WF_DTYPE_BF16 && wf_isa() < WF_ISA_AVX512_BF16
                ? " (no bf16 dot products here: fp32 ones, and their peak)"
                : "");
     print_runner(b, &b->exact, "exact");
@@ -252,27 +251,27 @@ static void print_bench(const struct bench *b)
 
 static enum weft_status prepare(struct bench *b, struct weft_error *err)
 {
-    const struct weft_bench_compute *s = b->s;
+    const struct wf_bench_compute *s = b->s;
     size_t tokens = (size_t)s->batch * s->seq;
     WEFT_TRY(weft_model_find(s->spec, &b->model, err));
     if (s->micros > s->batch || s->batch % s->micros != 0)
         return WEFT_FAIL(err, WEFT_USAGE, "%u micros do not divide a batch of %u", s->micros,
                          s->batch);
-    WEFT_TRY(weft_pool_new(s->threads, &b->pool, err));
-    b->precision = strcmp(s->precision, "bf16") == 0 ? WEFT_BF16 : WEFT_F32;
-    WEFT_TRY(weft_beside_new(b->pool, b->precision, &b->beside, err));
+    WEFT_TRY(wf_pool_new(s->threads, &b->pool, err));
+    b->precision = strcmp(s->precision, "bf16") == 0 ? WF_DTYPE_BF16 : WF_DTYPE_F32;
+    WEFT_TRY(wf_peak_sampler_new(b->pool, b->precision, &b->beside, err));
     b->tokens = malloc((tokens + 1) * sizeof *b->tokens);
     if (b->tokens == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu tokens", tokens);
     for (size_t i = 0; i <= tokens; i++)
-        b->tokens[i] = (int32_t)weft_random_below(7, 0, i, b->model.vocab);
+        b->tokens[i] = (int32_t)wf_random_below(7, 0, i, b->model.vocab);
     WEFT_TRY(weft_model_token_flops(&b->model, s->seq, &b->flops, err));
     b->flops *= (double)tokens;
     WEFT_TRY(make_runner(b, &b->exact, false, err));
     return make_runner(b, &b->fast, true, err);
 }
 
-enum weft_status weft_bench_train(const struct weft_bench_compute *s, struct weft_error *err)
+enum weft_status wf_bench_train(const struct wf_bench_compute *s, struct weft_error *err)
 {
     struct bench *b = calloc(1, sizeof *b);
     if (b == NULL)
@@ -285,8 +284,8 @@ enum weft_status weft_bench_train(const struct weft_bench_compute *s, struct wef
         print_bench(b);
     release_runner(&b->exact);
     release_runner(&b->fast);
-    weft_beside_free(b->beside);
-    weft_pool_free(b->pool);
+    wf_peak_sampler_free(b->beside);
+    wf_pool_free(b->pool);
     free(b->tokens);
     free(b);
     return st;

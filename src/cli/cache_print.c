@@ -33,7 +33,8 @@ static enum weft_status read_bool(struct piece value, const char *key, bool *out
 static enum weft_status read_policy(struct piece value, enum weft_cache_policy *out,
                                     struct weft_error *err)
 {
-    for (int p = WEFT_CACHE_DISABLED; p <= WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES; p++)
+    for (int p = WEFT_CACHE_POLICY_DISABLED; p <= WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES;
+         p++)
         if (is_word(value, weft_cache_policy_name((enum weft_cache_policy)p))) {
             *out = (enum weft_cache_policy)p;
             return WEFT_OK;
@@ -81,8 +82,8 @@ static enum weft_status read_pair(struct piece key, struct piece value, unsigned
     return read_count(value, &out->max_inflight_micros, err);
 }
 
-enum weft_status weft_cache_settings_parse(const char *text, struct weft_cache_settings *out,
-                                           struct weft_error *err)
+enum weft_status wf_cache_settings_parse(const char *text, struct weft_cache_settings *out,
+                                         struct weft_error *err)
 {
     struct weft_cache_settings settings = weft_cache_defaults();
     unsigned seen = 0;
@@ -118,49 +119,48 @@ static double shortest(float value)
     return strtod(text, NULL);
 }
 
-void weft_communication_print_json(struct weft_json *j, const char *key,
-                                   const struct weft_communication *c)
+void wf_communication_print_json(struct wf_json *j, const char *key,
+                                 const struct weft_ref_traffic *c)
 {
     uint32_t bits;
     memcpy(&bits, &c->cache_hit_rate, sizeof bits);
-    weft_json_begin(j, key, '{');
-    weft_json_uint(j, "raw_payload_bytes_requested", c->cache.raw_payload_bytes_requested);
-    weft_json_uint(j, "payload_bytes_transmitted", c->cache.payload_bytes_transmitted);
-    weft_json_uint(j, "cache_hits", c->cache.cache_hits);
-    weft_json_uint(j, "cache_misses", c->cache.cache_misses);
-    weft_json_uint(j, "resend_count_avoided", c->cache.resend_count_avoided);
-    weft_json_uint(j, "backward_reuse_hits", c->cache.backward_reuse_hits);
-    weft_json_uint(j, "invalidated_entries", c->cache.invalidated_entries);
-    weft_json_uint(j, "forward_transfer_requests", c->forward_transfer_requests);
-    weft_json_uint(j, "backward_transfer_requests", c->backward_transfer_requests);
-    weft_json_begin(j, "stage_transmitted_bytes", '[');
+    wf_json_begin(j, key, '{');
+    wf_json_uint(j, "raw_payload_bytes_requested", c->cache.raw_payload_bytes_requested);
+    wf_json_uint(j, "payload_bytes_transmitted", c->cache.payload_bytes_transmitted);
+    wf_json_uint(j, "cache_hits", c->cache.cache_hits);
+    wf_json_uint(j, "cache_misses", c->cache.cache_misses);
+    wf_json_uint(j, "resend_count_avoided", c->cache.resend_count_avoided);
+    wf_json_uint(j, "backward_reuse_hits", c->cache.backward_reuse_hits);
+    wf_json_uint(j, "invalidated_entries", c->cache.invalidated_entries);
+    wf_json_uint(j, "forward_transfer_requests", c->forward_transfer_requests);
+    wf_json_uint(j, "backward_transfer_requests", c->backward_transfer_requests);
+    wf_json_begin(j, "stage_transmitted_bytes", '[');
     for (uint32_t r = 0; r < c->n_ranks; r++)
-        weft_json_uint(j, NULL, c->stage_transmitted_bytes[r]);
-    weft_json_end(j, ']');
-    weft_json_uint(j, "bytes_saved", c->bytes_saved);
-    weft_json_number(j, "cache_hit_rate", shortest(c->cache_hit_rate));
-    weft_json_uint(j, "cache_hit_rate_bits", bits);
+        wf_json_uint(j, NULL, c->stage_transmitted_bytes[r]);
+    wf_json_end(j, ']');
+    wf_json_uint(j, "bytes_saved", c->bytes_saved);
+    wf_json_number(j, "cache_hit_rate", shortest(c->cache_hit_rate));
+    wf_json_uint(j, "cache_hit_rate_bits", bits);
     if (c->trace != NULL)
-        weft_json_string(j, "trace", c->trace);
-    weft_json_end(j, '}');
+        wf_json_string(j, "trace", c->trace);
+    wf_json_end(j, '}');
 }
 
-void weft_communication_print_text(struct weft_text *out, const struct weft_communication *c)
+void wf_communication_print_text(struct wf_text *out, const struct weft_ref_traffic *c)
 {
     enum { MOST = 16 };
     const struct weft_cache_stats *s = &c->cache;
-    weft_text_addf(out, "requests          %zu forward, %zu backward\n",
-                   c->forward_transfer_requests, c->backward_transfer_requests);
-    weft_text_addf(out, "bytes             %zu asked for, %zu sent, %zu saved\n",
-                   s->raw_payload_bytes_requested, s->payload_bytes_transmitted,
-                   c->bytes_saved);
-    weft_text_addf(out,
-                   "cache             %zu hits (%zu backward), %zu misses, hit rate %.1f%%\n",
-                   s->cache_hits, s->backward_reuse_hits, s->cache_misses,
-                   100 * (double)c->cache_hit_rate);
-    weft_text_addf(out, "entries dropped   %zu\n", s->invalidated_entries);
-    weft_text_adds(out, "sent by rank     ");
+    wf_text_addf(out, "requests          %zu forward, %zu backward\n",
+                 c->forward_transfer_requests, c->backward_transfer_requests);
+    wf_text_addf(out, "bytes             %zu asked for, %zu sent, %zu saved\n",
+                 s->raw_payload_bytes_requested, s->payload_bytes_transmitted, c->bytes_saved);
+    wf_text_addf(out,
+                 "cache             %zu hits (%zu backward), %zu misses, hit rate %.1f%%\n",
+                 s->cache_hits, s->backward_reuse_hits, s->cache_misses,
+                 100 * (double)c->cache_hit_rate);
+    wf_text_addf(out, "entries dropped   %zu\n", s->invalidated_entries);
+    wf_text_adds(out, "sent by rank     ");
     for (uint32_t r = 0; r < c->n_ranks && r < MOST; r++)
-        weft_text_addf(out, " %zu", c->stage_transmitted_bytes[r]);
-    weft_text_adds(out, c->n_ranks > MOST ? " ...\n" : "\n");
+        wf_text_addf(out, " %zu", c->stage_transmitted_bytes[r]);
+    wf_text_adds(out, c->n_ranks > MOST ? " ...\n" : "\n");
 }

@@ -9,59 +9,58 @@
 #include "config/settings.h"
 #include "planning/draw/timeline.h"
 
-struct weft_command {
+struct wf_command {
     const char *name;
     const char *summary;  /* one line, for the list of commands */
     const char *operands; /* "FILE", "[COMMAND]" when it may be left out, NULL for none */
     const char *text;     /* paragraphs for --help and the man page */
     const char *examples; /* lines "  weft plan ..." */
-    struct weft_option_list options;
+    struct wf_option_list options;
     /* Settings of a run, which are flags "--section.key=value"; NULL: it has none. */
-    struct weft_setting_list (*settings)(void);
+    struct wf_setting_list (*settings)(void);
     /* Parses its arguments, does it, prints it.  The error's status becomes the exit code. */
     enum weft_status (*run)(int argc, char **argv, struct weft_error *err);
 };
 
-const struct weft_command *const *weft_commands(size_t *n);
-const struct weft_command *weft_command_find(const char *name);
+const struct wf_command *const *wf_commands(size_t *n);
+const struct wf_command *wf_command_find(const char *name);
 
 /* Reads a command's arguments into its settings, and its one operand (NULL when left out). */
-enum weft_status weft_command_parse(const struct weft_command *command, int argc, char **argv,
-                                    void *settings, const char **operand,
-                                    struct weft_error *err);
+enum weft_status wf_command_parse(const struct wf_command *command, int argc, char **argv,
+                                  void *settings, const char **operand, struct weft_error *err);
 
-extern const struct weft_command weft_command_plan;
-extern const struct weft_command weft_command_check;
-extern const struct weft_command weft_command_simulate;
-extern const struct weft_command weft_command_compare;
-extern const struct weft_command weft_command_tune;
-extern const struct weft_command weft_command_draw;
-extern const struct weft_command weft_command_tokenize;
-extern const struct weft_command weft_command_train;
-extern const struct weft_command weft_command_eval;
-extern const struct weft_command weft_command_generate;
-extern const struct weft_command weft_command_convert;
-extern const struct weft_command weft_command_inspect;
-extern const struct weft_command weft_command_report;
-extern const struct weft_command weft_command_bench;
-extern const struct weft_command weft_command_help;
+extern const struct wf_command wf_command_plan;
+extern const struct wf_command wf_command_check;
+extern const struct wf_command wf_command_simulate;
+extern const struct wf_command wf_command_compare;
+extern const struct wf_command wf_command_tune;
+extern const struct wf_command wf_command_draw;
+extern const struct wf_command wf_command_tokenize;
+extern const struct wf_command wf_command_train;
+extern const struct wf_command wf_command_eval;
+extern const struct wf_command wf_command_generate;
+extern const struct wf_command wf_command_convert;
+extern const struct wf_command wf_command_inspect;
+extern const struct wf_command wf_command_report;
+extern const struct wf_command wf_command_bench;
+extern const struct wf_command wf_command_help;
 
 /* -- help ----------------------------------------------------------------------------------- */
 
-void weft_print_overview(FILE *out);
-void weft_print_help(FILE *out, const struct weft_command *command);
+void wf_print_overview(FILE *out);
+void wf_print_help(FILE *out, const struct wf_command *command);
 /* The manual page of one command, or (NULL) that of all. */
-void weft_print_man(FILE *out, const struct weft_command *command);
-void weft_print_completion(FILE *out);
+void wf_print_man(FILE *out, const struct wf_command *command);
+void wf_print_completion(FILE *out);
 
 /* -- files and terminals -------------------------------------------------------------------- */
 
-bool weft_is_directory(const char *path);
+bool wf_is_directory(const char *path);
 
-bool weft_path_ends_in(const char *path, const char *ending); /* does a file's name end so? */
+bool wf_path_ends_in(const char *path, const char *ending); /* does a file's name end so? */
 
 /* Where a command prints: standard output, or a file that appears whole or not at all. */
-struct weft_output {
+struct wf_output {
     FILE *out;
     const char *path; /* borrowed; NULL: standard output */
     char *unfinished; /* owned: the name it has while it is written */
@@ -71,18 +70,16 @@ struct weft_output {
 
 /* Refuses a file whose name chooses no form: it must end in one of `endings`, ".csv .json".  What
  * is there and is no file (a pipe, /dev/null) chooses none. */
-enum weft_status weft_output_check(const char *path, const char *endings,
-                                   struct weft_error *err);
+enum weft_status wf_output_check(const char *path, const char *endings, struct weft_error *err);
 
-enum weft_status weft_output_open(struct weft_output *s, const char *path,
-                                  struct weft_error *err);
+enum weft_status wf_output_open(struct wf_output *s, const char *path, struct weft_error *err);
 
 /* Closes it, and keeps the file only when `st` and all writing was well: then a line on standard
  * output says so.  Returns `st`, or the failure to write. */
-enum weft_status weft_output_close(struct weft_output *s, enum weft_status st,
-                                   struct weft_error *err);
+enum weft_status wf_output_close(struct wf_output *s, enum weft_status st,
+                                 struct weft_error *err);
 
 /* How to draw on `out`: `when` is auto, always or never (NULL: auto); `width` 0: the terminal's. */
-struct weft_text_style weft_style_for(FILE *out, const char *when, uint32_t width);
+struct wf_text_style wf_style_for(FILE *out, const char *when, uint32_t width);
 
 #endif

@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "cli/bench.h"
 #include "cli/cli.h"
-#include "planning/sched/clock.h"
+#include "planning/sched/start_times.h"
 #include "weft/cache.h"
 #include "weft/sim.h"
 #include "weft/timing.h"
@@ -28,27 +28,28 @@ struct bench_settings {
 
 #define AT(field) offsetof(struct bench_settings, field)
 
-static const struct weft_option options[] = {
-    {"json", 'j', WEFT_OPT_SWITCH, NULL, "figures for programs", NULL, AT(json)},
-    {"large", 0, WEFT_OPT_SWITCH, NULL,
+static const struct wf_option options[] = {
+    {"json", 'j', WF_OPTION_SWITCH, NULL, "figures for programs", NULL, AT(json)},
+    {"large", 0, WF_OPTION_SWITCH, NULL,
      "also 512 ranks x 8192 micros (up to 25 million actions)", NULL, AT(large)},
-    {"repeat", 0, WEFT_OPT_COUNT, "N",
+    {"repeat", 0, WF_OPTION_COUNT, "N",
      "best, or median, of N runs (5; pipeline 2, checkpoint 3)", NULL, AT(repeat)},
-    {NULL, 0, WEFT_OPT_HEADING, NULL, "Train, kernels, pipeline, generate and checkpoint", NULL,
-     0},
-    {"spec", 0, WEFT_OPT_TEXT, "NAME", "the model (gpt2-124m)", NULL, AT(spec)},
-    {"batch", 0, WEFT_OPT_COUNT, "N", "sequences a step (4); pipeline: a micro (1)", NULL,
+    {NULL, 0, WF_OPTION_HEADING, NULL, "Train, kernels, pipeline, generate and checkpoint",
+     NULL, 0},
+    {"spec", 0, WF_OPTION_TEXT, "NAME", "the model (gpt2-124m)", NULL, AT(spec)},
+    {"batch", 0, WF_OPTION_COUNT, "N", "sequences a step (4); pipeline: a micro (1)", NULL,
      AT(batch)},
-    {"seq", 0, WEFT_OPT_COUNT, "N", "tokens a sequence (256)", NULL, AT(seq)},
-    {"micros", 0, WEFT_OPT_COUNT, "N", "micros a step (1; pipeline: 16)", NULL, AT(micros)},
-    {"threads", 0, WEFT_OPT_COUNT, "N", "threads (one for each core)", NULL, AT(threads)},
-    {"precision", 0, WEFT_OPT_CHOICE, "TYPE", "of the products: fp32 (default) or bf16",
+    {"seq", 0, WF_OPTION_COUNT, "N", "tokens a sequence (256)", NULL, AT(seq)},
+    {"micros", 0, WF_OPTION_COUNT, "N", "micros a step (1; pipeline: 16)", NULL, AT(micros)},
+    {"threads", 0, WF_OPTION_COUNT, "N", "threads (one for each core)", NULL, AT(threads)},
+    {"precision", 0, WF_OPTION_CHOICE, "TYPE", "of the products: fp32 (default) or bf16",
      "fp32|bf16", AT(precision)},
-    {"ranks", 0, WEFT_OPT_COUNT, "N", "pipeline: ranks of one thread (2)", NULL, AT(ranks)},
-    {"schedule", 0, WEFT_OPT_TEXT, "NAME", "pipeline: its schedule (1f1b)", NULL, AT(schedule)},
-    {"dir", 0, WEFT_OPT_TEXT, "DIR", "checkpoint: on the disk to be measured (.)", NULL,
+    {"ranks", 0, WF_OPTION_COUNT, "N", "pipeline: ranks of one thread (2)", NULL, AT(ranks)},
+    {"schedule", 0, WF_OPTION_TEXT, "NAME", "pipeline: its schedule (1f1b)", NULL,
+     AT(schedule)},
+    {"dir", 0, WF_OPTION_TEXT, "DIR", "checkpoint: on the disk to be measured (.)", NULL,
      AT(dir)},
-    {"steps", 0, WEFT_OPT_COUNT, "N", "checkpoint: save every N steps (10)", NULL, AT(steps)},
+    {"steps", 0, WF_OPTION_COUNT, "N", "checkpoint: save every N steps (10)", NULL, AT(steps)},
 };
 
 struct bench_case {
@@ -91,12 +92,12 @@ static long child_kib(const struct bench_case *c)
     malloc_trim(0); /* a child must not live on what this process has left over */
     pid_t child = fork();
     if (child == 0) {
-        struct weft_params params = {
+        struct weft_gen_params params = {
             .ranks = c->ranks, .micros = c->micros, .chunks = c->chunks};
         struct weft_schedule *s = NULL;
-        struct weft_report report;
+        struct weft_verify_result report;
         bool work = c->schedule != NULL;
-        bool ok = !work || (weft_schedule_make(c->schedule, &params, &s, NULL) == WEFT_OK &&
+        bool ok = !work || (weft_schedule_generate(c->schedule, &params, &s, NULL) == WEFT_OK &&
                             weft_verify(s, NULL, &report, NULL) == WEFT_OK);
         _exit(ok ? 0 : 1);
     }
@@ -118,35 +119,36 @@ static double peak_bytes(const struct bench_case *c, size_t actions)
 static enum weft_status run_once(const struct bench_case *c, struct bench_figures *out,
                                  struct weft_error *err)
 {
-    struct weft_params params = {.ranks = c->ranks, .micros = c->micros, .chunks = c->chunks};
+    struct weft_gen_params params = {
+        .ranks = c->ranks, .micros = c->micros, .chunks = c->chunks};
     struct weft_schedule *s = NULL, *lowered = NULL;
-    struct weft_report report = {0};
+    struct weft_verify_result report = {0};
     size_t small = 1 + 400000 / ((size_t)c->ranks * c->micros);
-    int64_t t0 = weft_clock_cpu_ns();
+    int64_t t0 = wf_clock_cpu_ns();
     for (size_t i = 0; i < small; i++) {
         weft_schedule_free(s);
         s = NULL;
-        WEFT_TRY(weft_schedule_make(c->schedule, &params, &s, err));
+        WEFT_TRY(weft_schedule_generate(c->schedule, &params, &s, err));
     }
-    int64_t t1 = weft_clock_cpu_ns();
+    int64_t t1 = wf_clock_cpu_ns();
     enum weft_status st = weft_verify(s, NULL, &report, err);
-    int64_t t2 = weft_clock_cpu_ns();
+    int64_t t2 = wf_clock_cpu_ns();
     if (st == WEFT_OK && report.n_findings > 0)
         st = WEFT_FAIL(err, WEFT_INTERNAL, "%s does not verify", c->schedule);
-    weft_report_release(&report);
+    weft_verify_result_release(&report);
     size_t n = weft_schedule_n_actions(s);
     *out = (struct bench_figures){.actions = n,
                                   .generate_ns = (double)(t1 - t0) / (double)(n * small),
                                   .verify_ns = (double)(t2 - t1) / (double)n,
                                   .stored_bytes = (double)weft_schedule_bytes(s) / (double)n};
     if (st == WEFT_OK && !c->generate_only) {
-        t0 = weft_clock_cpu_ns();
-        st = weft_schedule_lower(s, WEFT_LOWER_LATE, &lowered, err);
-        t1 = weft_clock_cpu_ns();
+        t0 = wf_clock_cpu_ns();
+        st = weft_schedule_lower(s, WEFT_LOWERING_LATE, &lowered, err);
+        t1 = wf_clock_cpu_ns();
         if (st == WEFT_OK)
             st = weft_verify(lowered, NULL, &report, err);
-        t2 = weft_clock_cpu_ns();
-        weft_report_release(&report);
+        t2 = wf_clock_cpu_ns();
+        weft_verify_result_release(&report);
         if (st == WEFT_OK) {
             double all = (double)weft_schedule_n_actions(lowered);
             out->lower_ns = (double)(t1 - t0) / all;
@@ -198,30 +200,30 @@ static void print_row(const struct bench_case *c, const struct bench_figures *f)
            f->stored_bytes, f->peak_bytes, bar);
 }
 
-static void put_row(struct weft_json *j, const struct bench_case *c,
+static void put_row(struct wf_json *j, const struct bench_case *c,
                     const struct bench_figures *f)
 {
-    weft_json_begin(j, NULL, '{');
-    weft_json_string(j, "schedule", c->schedule);
-    weft_json_uint(j, "ranks", c->ranks);
-    weft_json_uint(j, "chunks", c->chunks ? c->chunks : 1);
-    weft_json_uint(j, "micros", c->micros);
-    weft_json_uint(j, "actions", f->actions);
-    weft_json_number(j, "generate_ns", f->generate_ns);
-    weft_json_number(j, "verify_ns", f->verify_ns);
-    weft_json_number(j, "lower_ns", f->lower_ns);
-    weft_json_number(j, "lowered_verify_ns", f->lowered_verify_ns);
-    weft_json_number(j, "stored_bytes", f->stored_bytes);
-    weft_json_number(j, "peak_bytes", f->peak_bytes);
-    weft_json_number(j, "bar_ns", c->bar_ns);
-    weft_json_end(j, '}');
+    wf_json_begin(j, NULL, '{');
+    wf_json_string(j, "schedule", c->schedule);
+    wf_json_uint(j, "ranks", c->ranks);
+    wf_json_uint(j, "chunks", c->chunks ? c->chunks : 1);
+    wf_json_uint(j, "micros", c->micros);
+    wf_json_uint(j, "actions", f->actions);
+    wf_json_number(j, "generate_ns", f->generate_ns);
+    wf_json_number(j, "verify_ns", f->verify_ns);
+    wf_json_number(j, "lower_ns", f->lower_ns);
+    wf_json_number(j, "lowered_verify_ns", f->lowered_verify_ns);
+    wf_json_number(j, "stored_bytes", f->stored_bytes);
+    wf_json_number(j, "peak_bytes", f->peak_bytes);
+    wf_json_number(j, "bar_ns", c->bar_ns);
+    wf_json_end(j, '}');
 }
 
 static enum weft_status bench_plan(const struct bench_settings *s, struct weft_error *err)
 {
-    struct weft_json j = {.out = stdout};
+    struct wf_json j = {.out = stdout};
     if (s->json)
-        weft_json_begin(&j, NULL, '[');
+        wf_json_begin(&j, NULL, '[');
     else
         printf("ns an action, best of %u, processor time of one thread\n"
                "%-17s %-13s %10s %8s %8s %8s %8s %6s %6s\n",
@@ -240,7 +242,7 @@ static enum weft_status bench_plan(const struct bench_settings *s, struct weft_e
             print_row(&cases[i], &f);
     }
     if (s->json) {
-        weft_json_end(&j, ']');
+        wf_json_end(&j, ']');
         putchar('\n');
     }
     return WEFT_OK;
@@ -251,8 +253,9 @@ static enum weft_status bench_plan(const struct bench_settings *s, struct weft_e
 static enum weft_status make_case(const struct bench_case *c, struct weft_schedule **out,
                                   struct weft_error *err)
 {
-    struct weft_params params = {.ranks = c->ranks, .micros = c->micros, .chunks = c->chunks};
-    return weft_schedule_make(c->schedule, &params, out, err);
+    struct weft_gen_params params = {
+        .ranks = c->ranks, .micros = c->micros, .chunks = c->chunks};
+    return weft_schedule_generate(c->schedule, &params, out, err);
 }
 
 /* One order, timed: actions a second. */
@@ -261,16 +264,16 @@ static enum weft_status bench_clock(const struct bench_case *c, uint32_t repeat,
 {
     struct weft_schedule *s = NULL;
     WEFT_TRY(make_case(c, &s, err));
-    struct weft_rank_clock *ranks = malloc(sizeof *ranks * c->ranks);
-    const struct weft_clock_input in = {.schedule = s};
+    struct wf_rank_times *ranks = malloc(sizeof *ranks * c->ranks);
+    const struct wf_start_times_input in = {.schedule = s};
     enum weft_status st = ranks == NULL
                               ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u ranks", c->ranks)
                               : WEFT_OK;
     *actions = weft_schedule_n_actions(s);
     for (uint32_t i = 0; st == WEFT_OK && i < repeat; i++) {
-        int64_t t = weft_clock_cpu_ns();
-        st = weft_clock_run(&in, ranks, NULL, NULL, err);
-        double now = (double)*actions / (double)(weft_clock_cpu_ns() - t) * 1e9;
+        int64_t t = wf_clock_cpu_ns();
+        st = wf_start_times_compute(&in, ranks, NULL, NULL, err);
+        double now = (double)*actions / (double)(wf_clock_cpu_ns() - t) * 1e9;
         *rate = i == 0 || now > *rate ? now : *rate;
     }
     free(ranks);
@@ -294,9 +297,9 @@ static enum weft_status bench_fleet(const struct bench_case *c, size_t pipelines
     for (size_t i = 0; st == WEFT_OK && i < n; i++)
         speeds[i] = 1 + (float)(i % 97) / 1000;
     for (uint32_t i = 0; st == WEFT_OK && i < repeat; i++) {
-        int64_t t = weft_clock_cpu_ns();
+        int64_t t = wf_clock_cpu_ns();
         st = weft_fleet_run(s, &plain, speeds, pipelines, out, err);
-        double took = (double)(weft_clock_cpu_ns() - t) / 1e9;
+        double took = (double)(wf_clock_cpu_ns() - t) / 1e9;
         *seconds = i == 0 || took < *seconds ? took : *seconds;
     }
     *rate = (double)weft_schedule_n_actions(s) * (double)pipelines / *seconds;
@@ -312,18 +315,19 @@ static enum weft_status time_cache(const struct weft_schedule *s,
                                    uint32_t repeat, double *best, struct weft_error *err)
 {
     bool cached = in_flight > 0;
-    const struct weft_communication_settings how = {
-        .mode = cached ? WEFT_COMM_BLOCK_RESIDUAL_CACHE : WEFT_COMM_ACTIVATION_TENSOR,
-        .cache = {cached, WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES, true, in_flight},
+    const struct weft_ref_traffic_settings how = {
+        .mode =
+            cached ? WEFT_REF_TRAFFIC_BLOCK_RESIDUAL_CACHE : WEFT_REF_TRAFFIC_ACTIVATION_TENSOR,
+        .cache = {cached, WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES, true, in_flight},
         .layers_per_block = 2,
         .payload_bytes = 4096};
     for (uint32_t n = 0; n < repeat; n++) {
-        struct weft_communication c;
-        int64_t t = weft_clock_cpu_ns();
-        WEFT_TRY(weft_reference_communication(s, p, &how, &c, err));
-        double ns = (double)(weft_clock_cpu_ns() - t) / (double)weft_schedule_n_actions(s);
+        struct weft_ref_traffic c;
+        int64_t t = wf_clock_cpu_ns();
+        WEFT_TRY(weft_ref_traffic_compute(s, p, &how, &c, err));
+        double ns = (double)(wf_clock_cpu_ns() - t) / (double)weft_schedule_n_actions(s);
         *best = n == 0 || ns < *best ? ns : *best;
-        weft_communication_release(&c);
+        weft_ref_traffic_release(&c);
     }
     return WEFT_OK;
 }
@@ -390,11 +394,11 @@ static enum weft_status run_bench(int argc, char **argv, struct weft_error *err)
 {
     struct bench_settings s = {0};
     const char *what = NULL;
-    WEFT_TRY(weft_command_parse(&weft_command_bench, argc, argv, &s, &what, err));
+    WEFT_TRY(wf_command_parse(&wf_command_bench, argc, argv, &s, &what, err));
     bool pipeline = strcmp(what, "pipeline") == 0;
     if (s.repeat == 0)
         s.repeat = pipeline ? 2 : strcmp(what, "checkpoint") == 0 ? 3 : 5;
-    struct weft_bench_compute compute = {
+    struct wf_bench_compute compute = {
         .spec = s.spec != NULL ? s.spec : "gpt2-124m",
         .precision = s.precision != NULL ? s.precision : "fp32",
         .schedule = s.schedule != NULL ? s.schedule : "1f1b",
@@ -417,22 +421,22 @@ static enum weft_status run_bench(int argc, char **argv, struct weft_error *err)
     if (strcmp(what, "sim") == 0)
         return bench_sim(&s, err);
     if (strcmp(what, "train") == 0)
-        return weft_bench_train(&compute, err);
+        return wf_bench_train(&compute, err);
     if (strcmp(what, "kernels") == 0)
-        return weft_bench_kernels(&compute, err);
+        return wf_bench_kernels(&compute, err);
     if (pipeline)
-        return weft_bench_pipeline(&compute, err);
+        return wf_bench_pipeline(&compute, err);
     if (strcmp(what, "generate") == 0)
-        return weft_bench_generate(&compute, err);
+        return wf_bench_generate(&compute, err);
     if (strcmp(what, "checkpoint") == 0)
-        return weft_bench_checkpoint(&compute, err);
+        return wf_bench_checkpoint(&compute, err);
     return WEFT_FAIL(err, WEFT_USAGE,
                      "there is no benchmark '%.40s': plan, sim, train, kernels, pipeline, "
                      "generate or checkpoint",
                      what);
 }
 
-const struct weft_command weft_command_bench = {
+const struct wf_command wf_command_bench = {
     .name = "bench",
     .summary = "measure how fast weft itself is",
     .operands = "plan|sim|train|kernels|pipeline|generate|checkpoint",

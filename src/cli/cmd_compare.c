@@ -14,30 +14,30 @@
 #include "weft/verify.h"
 
 struct compare_settings {
-    struct weft_plan_settings plan; /* first: its options are shared */
+    struct wf_plan_settings plan; /* first: its options are shared */
     const char *bytes, *chunk_list, *sort;
     bool json;
 };
 
 #define AT(field) offsetof(struct compare_settings, field)
 
-static const struct weft_option options[] = {
-    {"ranks", 'p', WEFT_OPT_COUNT, "P", "workers of the pipeline", NULL, WEFT_PLAN_AT(ranks)},
-    {"micros", 'm', WEFT_OPT_COUNT, "M", "micro-batches of a step", NULL, WEFT_PLAN_AT(micros)},
-    {"chunks", 0, WEFT_OPT_TEXT, "2:4", "which numbers of chunks to try where any can be had",
+static const struct wf_option options[] = {
+    {"ranks", 'p', WF_OPTION_COUNT, "P", "workers of the pipeline", NULL, WF_PLAN_AT(ranks)},
+    {"micros", 'm', WF_OPTION_COUNT, "M", "micro-batches of a step", NULL, WF_PLAN_AT(micros)},
+    {"chunks", 0, WF_OPTION_TEXT, "2:4", "which numbers of chunks to try where any can be had",
      NULL, AT(chunk_list)},
-    {"cost", 'c', WEFT_OPT_TEXT, "F=1,I=1,W=1",
-     "times of a P-th of the model; also B, FB, C (a hop)", NULL, WEFT_PLAN_AT(cost)},
-    {"mem", 0, WEFT_OPT_TEXT, "F=1,I=0,W=-1", "change of memory, of a P-th of the model", NULL,
-     WEFT_PLAN_AT(mem)},
-    {"mem-limit", 0, WEFT_OPT_TEXT, "X", "leave out what needs more on a rank", NULL,
-     WEFT_PLAN_AT(mem_limit)},
-    {"bytes", 0, WEFT_OPT_TEXT, "N", "of a message between stages", NULL, AT(bytes)},
-    {"sort", 0, WEFT_OPT_CHOICE, "BY", "the first column (time)", "time|span|memory|name",
+    {"cost", 'c', WF_OPTION_TEXT, "F=1,I=1,W=1",
+     "times of a P-th of the model; also B, FB, C (a hop)", NULL, WF_PLAN_AT(cost)},
+    {"mem", 0, WF_OPTION_TEXT, "F=1,I=0,W=-1", "change of memory, of a P-th of the model", NULL,
+     WF_PLAN_AT(mem)},
+    {"mem-limit", 0, WF_OPTION_TEXT, "X", "leave out what needs more on a rank", NULL,
+     WF_PLAN_AT(mem_limit)},
+    {"bytes", 0, WF_OPTION_TEXT, "N", "of a message between stages", NULL, AT(bytes)},
+    {"sort", 0, WF_OPTION_CHOICE, "BY", "the first column (time)", "time|span|memory|name",
      AT(sort)},
-    {"json", 'j', WEFT_OPT_SWITCH, NULL, "figures for programs", NULL, AT(json)},
-    {"output", 'o', WEFT_OPT_TEXT, "FILE", "write there; .svg plots time against memory", NULL,
-     WEFT_PLAN_AT(output)},
+    {"json", 'j', WF_OPTION_SWITCH, NULL, "figures for programs", NULL, AT(json)},
+    {"output", 'o', WF_OPTION_TEXT, "FILE", "write there; .svg plots time against memory", NULL,
+     WF_PLAN_AT(output)},
 };
 
 /* One schedule's figures. */
@@ -52,8 +52,8 @@ struct contender {
 
 struct contest {
     uint32_t ranks, micros;
-    struct weft_cost cost;     /* of a P-th of the model; owned lists */
-    struct weft_memory memory; /* likewise */
+    struct weft_cost cost;          /* of a P-th of the model; owned lists */
+    struct weft_memory_cost memory; /* likewise */
     double bytes;
     size_t n;
     struct contender *at; /* owned */
@@ -64,7 +64,7 @@ struct contest {
 static struct weft_values scaled(struct weft_values v, double by, double otherwise,
                                  double *store)
 {
-    *store = weft_value(v, 0, otherwise) * by;
+    *store = weft_values_get(v, 0, otherwise) * by;
     return (struct weft_values){store, 1};
 }
 
@@ -73,7 +73,7 @@ static struct weft_values scaled(struct weft_values v, double by, double otherwi
 struct share {
     double store[8];
     struct weft_cost cost;
-    struct weft_memory memory;
+    struct weft_memory_cost memory;
 };
 
 static void share_out(struct share *out, const struct contest *c, double by)
@@ -85,7 +85,7 @@ static void share_out(struct share *out, const struct contest *c, double by)
     out->cost.b = scaled(c->cost.b, by, t.i + t.w, &out->store[3]);
     out->cost.fb = scaled(c->cost.fb, by, t.f + t.b, &out->store[4]);
     out->cost.hop = c->cost.hop;
-    struct weft_stage_memory d = weft_memory_stage(&c->memory, 0);
+    struct weft_stage_memory d = weft_memory_cost_stage(&c->memory, 0);
     out->memory.f = scaled(c->memory.f, by, d.f, &out->store[5]);
     out->memory.i = scaled(c->memory.i, by, d.i, &out->store[6]);
     out->memory.w = scaled(c->memory.w, by, d.w, &out->store[7]);
@@ -133,8 +133,9 @@ static enum weft_status measure(struct contest *c, const struct weft_generator *
     bool fits = true;
     for (uint32_t r = 0; r < m.n_ranks; r++) {
         one.peak = fmax(one.peak, m.peak_mem[r]);
-        fits = fits && (c->memory.limit.n == 0 ||
-                        weft_memory_fits(m.peak_mem[r], weft_value(c->memory.limit, r, 0)));
+        fits =
+            fits && (c->memory.limit.n == 0 ||
+                     weft_memory_fits(m.peak_mem[r], weft_values_get(c->memory.limit, r, 0)));
     }
     weft_metrics_release(&m);
     return fits ? add(c, &one, err) : WEFT_OK;
@@ -146,19 +147,19 @@ static enum weft_status enter(struct contest *c, const struct weft_generator *g,
 {
     struct share share;
     bool two_halves = strcmp(g->name, "bitpipe") == 0; /* four chunks, but of 2P stages */
-    double by = 1.0 / (g->takes & WEFT_TAKES_CHUNKS ? chunks
-                       : two_halves                 ? 2
-                                                    : g->default_chunks);
+    double by = 1.0 / (g->takes & WEFT_GEN_USES_CHUNKS ? chunks
+                       : two_halves                    ? 2
+                                                       : g->default_chunks);
     share_out(&share, c, by);
-    struct weft_params params = {.ranks = c->ranks,
-                                 .micros = c->micros,
-                                 .chunks = g->takes & WEFT_TAKES_CHUNKS ? chunks : 0,
-                                 .cost = &share.cost,
-                                 .memory = &share.memory,
-                                 .minimize = WEFT_MIN_MAKESPAN};
+    struct weft_gen_params params = {.ranks = c->ranks,
+                                     .micros = c->micros,
+                                     .chunks = g->takes & WEFT_GEN_USES_CHUNKS ? chunks : 0,
+                                     .cost = &share.cost,
+                                     .memory = &share.memory,
+                                     .minimize = WEFT_MINIMIZE_MAKESPAN};
     struct weft_schedule *s = NULL;
     struct weft_error why;
-    enum weft_status st = weft_schedule_make(g->name, &params, &s, &why);
+    enum weft_status st = weft_schedule_generate(g->name, &params, &s, &why);
     if (st == WEFT_USAGE)
         return WEFT_OK;
     if (st != WEFT_OK) {
@@ -231,27 +232,27 @@ static void sort_by(struct contest *c, const char *what)
 
 static void print_json(FILE *out, const struct contest *c)
 {
-    struct weft_json j = {.out = out};
-    weft_json_begin(&j, NULL, '[');
+    struct wf_json j = {.out = out};
+    wf_json_begin(&j, NULL, '[');
     for (size_t i = 0; i < c->n; i++) {
         const struct contender *one = &c->at[i];
-        weft_json_begin(&j, NULL, '{');
-        weft_json_string(&j, "schedule", one->generator->name);
-        weft_json_uint(&j, "chunks", one->chunks);
-        weft_json_uint(&j, "stages", one->stages);
-        weft_json_number(&j, "makespan", one->makespan);
-        weft_json_number(&j, "bubble", one->bubble);
-        weft_json_number(&j, "span", one->span);
-        weft_json_number(&j, "bubble_span", one->bubble_span);
-        weft_json_number(&j, "peak_mem", one->peak);
-        weft_json_uint(&j, "copies", one->copies);
-        weft_json_uint(&j, "messages", one->messages);
-        weft_json_number(&j, "bytes", c->bytes * (double)one->messages);
-        weft_json_number(&j, "gap", one->gap);
-        weft_json_bool(&j, "pareto", one->best);
-        weft_json_end(&j, '}');
+        wf_json_begin(&j, NULL, '{');
+        wf_json_string(&j, "schedule", one->generator->name);
+        wf_json_uint(&j, "chunks", one->chunks);
+        wf_json_uint(&j, "stages", one->stages);
+        wf_json_number(&j, "makespan", one->makespan);
+        wf_json_number(&j, "bubble", one->bubble);
+        wf_json_number(&j, "span", one->span);
+        wf_json_number(&j, "bubble_span", one->bubble_span);
+        wf_json_number(&j, "peak_mem", one->peak);
+        wf_json_uint(&j, "copies", one->copies);
+        wf_json_uint(&j, "messages", one->messages);
+        wf_json_number(&j, "bytes", c->bytes * (double)one->messages);
+        wf_json_number(&j, "gap", one->gap);
+        wf_json_bool(&j, "pareto", one->best);
+        wf_json_end(&j, '}');
     }
-    weft_json_end(&j, ']');
+    wf_json_end(&j, ']');
     fputc('\n', out);
 }
 
@@ -279,21 +280,21 @@ static void print_text(FILE *out, const struct contest *c)
 static enum weft_status plot(FILE *out, const struct contest *c, struct weft_error *err)
 {
     enum { NAME = 48 };
-    struct weft_point *points = malloc(sizeof *points * (c->n + 1));
+    struct wf_point *points = malloc(sizeof *points * (c->n + 1));
     char(*names)[NAME] = malloc(sizeof *names * (c->n + 1));
     char title[80];
     snprintf(title, sizeof title, "%u ranks, %u micros", c->ranks, c->micros);
     bool ok = points != NULL && names != NULL;
     for (size_t i = 0; ok && i < c->n; i++) {
         const struct contender *one = &c->at[i];
-        bool chunked = one->generator->takes & WEFT_TAKES_CHUNKS;
+        bool chunked = one->generator->takes & WEFT_GEN_USES_CHUNKS;
         if (chunked)
             snprintf(names[i], NAME, "%s x%u", one->generator->name, one->chunks);
         else
             snprintf(names[i], NAME, "%s", one->generator->name);
-        points[i] = (struct weft_point){one->peak, one->makespan, names[i], one->best};
+        points[i] = (struct wf_point){one->peak, one->makespan, names[i], one->best};
     }
-    ok = ok && weft_draw_scatter(out, points, c->n, title, "peak memory of a rank", "makespan");
+    ok = ok && wf_draw_scatter(out, points, c->n, title, "peak memory of a rank", "makespan");
     free(points);
     free(names);
     return ok ? WEFT_OK : WEFT_FAIL(err, WEFT_NOMEM, "no memory to plot");
@@ -303,21 +304,21 @@ static enum weft_status print_all(const struct contest *c, const struct compare_
                                   struct weft_error *err)
 {
     const char *path = in->plan.output;
-    struct weft_output sink;
-    WEFT_TRY(weft_output_open(&sink, path, err));
+    struct wf_output sink;
+    WEFT_TRY(wf_output_open(&sink, path, err));
     enum weft_status st = WEFT_OK;
-    if (!in->json && path != NULL && weft_path_ends_in(path, ".svg"))
+    if (!in->json && path != NULL && wf_path_ends_in(path, ".svg"))
         st = plot(sink.out, c, err);
-    else if (in->json || (path != NULL && weft_path_ends_in(path, ".json")))
+    else if (in->json || (path != NULL && wf_path_ends_in(path, ".json")))
         print_json(sink.out, c);
     else
         print_text(sink.out, c);
-    return weft_output_close(&sink, st, err);
+    return wf_output_close(&sink, st, err);
 }
 
 static void contest_release(struct contest *c)
 {
-    weft_costs_release(&c->cost, &c->memory);
+    wf_costs_release(&c->cost, &c->memory);
     free(c->at);
 }
 
@@ -329,30 +330,30 @@ static enum weft_status hold_contest(struct contest *c, const struct compare_set
     struct weft_values chunks = {0};
     static const double usual[] = {2, 4};
     size_t n;
-    const struct weft_generator *all = weft_generators(&n);
-    WEFT_TRY(weft_plan_parse_costs(&in->plan, &c->cost, &c->memory, err));
+    const struct weft_generator *all = weft_generator_list(&n);
+    WEFT_TRY(wf_plan_parse_costs(&in->plan, &c->cost, &c->memory, err));
     WEFT_TRY(weft_cost_check(&c->cost, &c->memory, c->ranks, 1, c->micros, err));
     if (in->chunk_list != NULL)
-        WEFT_TRY(weft_values_parse(in->chunk_list, "--chunks", &chunks, err));
+        WEFT_TRY(wf_values_parse(in->chunk_list, "--chunks", &chunks, err));
     const double *list = chunks.n > 0 ? chunks.at : usual;
     size_t n_list = chunks.n > 0 ? chunks.n : WEFT_LEN(usual);
     enum weft_status st = WEFT_OK;
     for (size_t k = 0; st == WEFT_OK && k < n_list; k++)
         if (list[k] < 1 || list[k] > 64 || list[k] != floor(list[k]))
             st = WEFT_FAIL(err, WEFT_USAGE, "--chunks: %g is no number from 1 to 64", list[k]);
-    struct weft_bar bar = weft_bar_make(stderr); /* searches of large sizes take long */
+    struct wf_bar bar = wf_bar_make(stderr); /* searches of large sizes take long */
     for (size_t i = 0; st == WEFT_OK && i < n; i++) {
-        if (weft_bar_is_due(&bar))
-            weft_bar_draw(&bar, (double)i / (double)n, all[i].name, NULL, 0);
-        bool any = all[i].takes & WEFT_TAKES_CHUNKS, one_too = all[i].default_chunks == 1;
+        if (wf_bar_is_due(&bar))
+            wf_bar_draw(&bar, (double)i / (double)n, all[i].name, NULL, 0);
+        bool any = all[i].takes & WEFT_GEN_USES_CHUNKS, one_too = all[i].default_chunks == 1;
         if (!any || one_too)
             st = enter(c, &all[i], 1, err);
         for (size_t k = 0; any && st == WEFT_OK && k < n_list; k++)
             if (!one_too || list[k] > 1)
                 st = enter(c, &all[i], (uint32_t)list[k], err);
     }
-    weft_bar_clear(&bar);
-    weft_values_release(&chunks);
+    wf_bar_clear(&bar);
+    wf_values_release(&chunks);
     return st;
 }
 
@@ -360,9 +361,9 @@ static enum weft_status run_compare(int argc, char **argv, struct weft_error *er
 {
     struct compare_settings in = {0};
     const char *none = NULL;
-    WEFT_TRY(weft_command_parse(&weft_command_compare, argc, argv, &in, &none, err));
+    WEFT_TRY(wf_command_parse(&wf_command_compare, argc, argv, &in, &none, err));
     if (!in.json)
-        WEFT_TRY(weft_output_check(in.plan.output, ".svg .json .txt", err));
+        WEFT_TRY(wf_output_check(in.plan.output, ".svg .json .txt", err));
     if (in.plan.ranks == 0 || in.plan.micros == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "compare needs --ranks P and --micros M");
     if ((uint64_t)in.plan.ranks * in.plan.micros > MOST_CELLS)
@@ -374,12 +375,12 @@ static enum weft_status run_compare(int argc, char **argv, struct weft_error *er
     struct weft_values bytes = {0};
     enum weft_status st = WEFT_OK;
     if (in.bytes != NULL)
-        st = weft_values_parse(in.bytes, "--bytes", &bytes, err);
+        st = wf_values_parse(in.bytes, "--bytes", &bytes, err);
     if (st == WEFT_OK && bytes.n > 0 &&
         !(bytes.n == 1 && bytes.at[0] >= 0 && bytes.at[0] <= 1e18))
         st = WEFT_FAIL(err, WEFT_USAGE, "--bytes takes one number, 0 to 1e18");
-    c.bytes = weft_value(bytes, 0, 0);
-    weft_values_release(&bytes);
+    c.bytes = weft_values_get(bytes, 0, 0);
+    wf_values_release(&bytes);
     if (st == WEFT_OK)
         st = hold_contest(&c, &in, err);
     if (st == WEFT_OK && c.n == 0)
@@ -393,7 +394,7 @@ static enum weft_status run_compare(int argc, char **argv, struct weft_error *er
     return st;
 }
 
-const struct weft_command weft_command_compare = {
+const struct wf_command wf_command_compare = {
     .name = "compare",
     .summary = "all schedules for one size, side by side",
     .text =

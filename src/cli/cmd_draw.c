@@ -7,7 +7,7 @@
 #include "cli/plan.h"
 #include "config/values.h"
 #include "render/render.h"
-#include "training/run/runtrace.h"
+#include "training/run/rundir_trace.h"
 
 struct draw_settings {
     const char *output, *format, *title, *cost, *mem, *unit, *color;
@@ -17,25 +17,25 @@ struct draw_settings {
 
 #define AT(field) offsetof(struct draw_settings, field)
 
-static const struct weft_option options[] = {
-    {"output", 'o', WEFT_OPT_TEXT, "FILE",
+static const struct wf_option options[] = {
+    {"output", 'o', WF_OPTION_TEXT, "FILE",
      "write there; .svg .png .pdf .html .json .txt .trace choose the form", NULL, AT(output)},
-    {"format", 'f', WEFT_OPT_CHOICE, "FORM", "the form, whatever the file is called",
+    {"format", 'f', WF_OPTION_CHOICE, "FORM", "the form, whatever the file is called",
      "text|svg|png|pdf|html|chrome|trace", AT(format)},
-    {"title", 0, WEFT_OPT_TEXT, "TEXT", "a line above all", NULL, AT(title)},
-    {"lanes", 0, WEFT_OPT_SWITCH, NULL, "sends and receives in rows of their own", NULL,
+    {"title", 0, WF_OPTION_TEXT, "TEXT", "a line above all", NULL, AT(title)},
+    {"lanes", 0, WF_OPTION_SWITCH, NULL, "sends and receives in rows of their own", NULL,
      AT(lanes)},
-    {"width", 0, WEFT_OPT_COUNT, "N", "pixels (columns in a terminal) to draw in", NULL,
+    {"width", 0, WF_OPTION_COUNT, "N", "pixels (columns in a terminal) to draw in", NULL,
      AT(width)},
-    {"height", 0, WEFT_OPT_COUNT, "N", "pixels to fill, where rows can be that high", NULL,
+    {"height", 0, WF_OPTION_COUNT, "N", "pixels to fill, where rows can be that high", NULL,
      AT(height)},
-    {"cost", 'c', WEFT_OPT_TEXT, "F=1,I=1,W=1", "times to give schedules, as in weft plan",
+    {"cost", 'c', WF_OPTION_TEXT, "F=1,I=1,W=1", "times to give schedules, as in weft plan",
      NULL, AT(cost)},
-    {"mem", 0, WEFT_OPT_TEXT, "F=1,I=0,W=-1", "memory to give schedules, as in weft plan", NULL,
-     AT(mem)},
-    {"unit", 0, WEFT_OPT_TEXT, "TIME", "what 1 of abstract time is: 1ms, 20us, 0.5s", NULL,
+    {"mem", 0, WF_OPTION_TEXT, "F=1,I=0,W=-1", "memory to give schedules, as in weft plan",
+     NULL, AT(mem)},
+    {"unit", 0, WF_OPTION_TEXT, "TIME", "what 1 of abstract time is: 1ms, 20us, 0.5s", NULL,
      AT(unit)},
-    {"color", 0, WEFT_OPT_CHOICE, "WHEN", "auto, always or never", "auto|always|never",
+    {"color", 0, WF_OPTION_CHOICE, "WHEN", "auto, always or never", "auto|always|never",
      AT(color)},
 };
 
@@ -62,19 +62,19 @@ static enum weft_status parse_unit(const char *text, double *out, struct weft_er
 static enum weft_status prove(const struct weft_schedule *s, const char *file,
                               struct weft_error *err)
 {
-    struct weft_report report;
+    struct weft_verify_result report;
     enum weft_status st = WEFT_OK;
     WEFT_TRY(weft_verify(s, NULL, &report, err));
     if (report.n_findings > 0)
         st = WEFT_FAIL(err, WEFT_SCHEDULE, "%.80s is wrong: %s (weft check shows all)", file,
                        report.findings[0].text);
-    weft_report_release(&report);
+    weft_verify_result_release(&report);
     return st;
 }
 
 struct costs {
     struct weft_cost cost;
-    struct weft_memory memory;
+    struct weft_memory_cost memory;
 };
 
 static enum weft_status time_schedule(const struct weft_schedule *s, const struct costs *c,
@@ -99,11 +99,10 @@ static enum weft_status read_trace(const char *file, const struct costs *c,
     char *text = NULL;
     size_t len = 0;
     struct weft_schedule *s = NULL;
-    bool named_trace = weft_path_ends_in(file, ".trace");
-    WEFT_TRY(
-        weft_input_read_as(named_trace ? WEFT_DATA : WEFT_SCHEDULE, file, &text, &len, err));
+    bool named_trace = wf_path_ends_in(file, ".trace");
+    WEFT_TRY(wf_input_read_as(named_trace ? WEFT_DATA : WEFT_SCHEDULE, file, &text, &len, err));
     enum weft_status st;
-    if (weft_trace_is(text, len)) {
+    if (weft_trace_detect(text, len)) {
         st = weft_trace_parse(text, len, source, out, err);
     } else {
         st = weft_schedule_parse(text, len, source, false, &s, err);
@@ -119,10 +118,11 @@ static enum weft_status read_trace(const char *file, const struct costs *c,
 static enum weft_status read_run(const char *dir, struct weft_trace out[2],
                                  struct weft_error *err)
 {
-    const struct weft_memory activations = {0}; /* one a forward */
+    const struct weft_memory_cost activations = {0}; /* one a forward */
     char *trace = NULL;
-    WEFT_TRY(weft_run_find_trace(dir, &trace, NULL, err));
-    enum weft_status st = weft_run_read_traces(dir, trace, &activations, &out[0], &out[1], err);
+    WEFT_TRY(wf_rundir_find_trace(dir, &trace, NULL, err));
+    enum weft_status st =
+        wf_rundir_read_traces(dir, trace, &activations, &out[0], &out[1], err);
     free(trace);
     return st;
 }
@@ -131,55 +131,55 @@ static enum weft_status read_traces(const char *const *files, size_t n,
                                     const struct draw_settings *s, struct weft_trace *out,
                                     struct weft_error *err)
 {
-    const struct weft_plan_settings plan = {.cost = s->cost, .mem = s->mem};
+    const struct wf_plan_settings plan = {.cost = s->cost, .mem = s->mem};
     struct costs c = {0};
-    enum weft_status st = weft_plan_parse_costs(&plan, &c.cost, &c.memory, err);
+    enum weft_status st = wf_plan_parse_costs(&plan, &c.cost, &c.memory, err);
     for (size_t i = 0; st == WEFT_OK && i < n; i++) {
-        bool run = weft_is_directory(files[i]);
+        bool run = wf_is_directory(files[i]);
         st = run ? read_run(files[i], out, err) : read_trace(files[i], &c, out, err);
         out += run ? 2 : 1;
     }
-    weft_costs_release(&c.cost, &c.memory);
+    wf_costs_release(&c.cost, &c.memory);
     return st;
 }
 
 /* -- the command ---------------------------------------------------------------------------- */
 
-static enum weft_status choose_format(const struct draw_settings *s, enum weft_draw_format *out,
+static enum weft_status choose_format(const struct draw_settings *s, enum wf_draw_format *out,
                                       struct weft_error *err)
 {
-    *out = WEFT_DRAW_TEXT;
+    *out = WF_DRAW_FORMAT_TEXT;
     if (s->format != NULL)
-        weft_draw_format_find(s->format, out); /* one of the choices */
+        wf_draw_format_find(s->format, out); /* one of the choices */
     else if (s->output != NULL)
-        weft_draw_format_of(s->output, out);
+        wf_draw_format_from_path(s->output, out);
     return s->format != NULL
                ? WEFT_OK
-               : weft_output_check(s->output, ".svg .png .pdf .html .json .txt .trace", err);
+               : wf_output_check(s->output, ".svg .png .pdf .html .json .txt .trace", err);
 }
 
 static enum weft_status draw_files(const char *const *files, size_t n,
                                    const struct draw_settings *s, struct weft_error *err)
 {
-    enum weft_draw_format format;
-    struct weft_draw_options how = {
+    enum wf_draw_format format;
+    struct wf_draw_options how = {
         .title = s->title, .width = s->width, .height = s->height, .lanes = s->lanes};
     WEFT_TRY(choose_format(s, &format, err));
     if (s->unit != NULL)
         WEFT_TRY(parse_unit(s->unit, &how.unit_seconds, err));
     size_t n_files = n;
     for (size_t i = 0; i < n_files; i++)
-        n += weft_is_directory(files[i]); /* a run is two */
+        n += wf_is_directory(files[i]); /* a run is two */
     struct weft_trace *traces = calloc(n, sizeof *traces);
     if (traces == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu traces", n);
-    struct weft_output sink;
+    struct wf_output sink;
     enum weft_status st = read_traces(files, n_files, s, traces, err);
     if (st == WEFT_OK)
-        st = weft_output_open(&sink, s->output, err);
+        st = wf_output_open(&sink, s->output, err);
     if (st == WEFT_OK) {
-        how.style = weft_style_for(sink.out, s->color, s->width);
-        st = weft_output_close(&sink, weft_render(sink.out, format, traces, n, &how, err), err);
+        how.style = wf_style_for(sink.out, s->color, s->width);
+        st = wf_output_close(&sink, wf_render(sink.out, format, traces, n, &how, err), err);
     }
     for (size_t i = 0; i < n; i++)
         weft_trace_release(&traces[i]);
@@ -195,7 +195,7 @@ static enum weft_status run_draw(int argc, char **argv, struct weft_error *err)
     if (files == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %d arguments", argc);
     enum weft_status st =
-        weft_options_parse(weft_command_draw.options, argc, argv, &s, files, &n, err);
+        wf_options_parse(wf_command_draw.options, argc, argv, &s, files, &n, err);
     if (st == WEFT_OK && n == 0)
         st = WEFT_FAIL(err, WEFT_USAGE, "draw needs a FILE: see weft draw --help");
     if (st == WEFT_OK)
@@ -204,7 +204,7 @@ static enum weft_status run_draw(int argc, char **argv, struct weft_error *err)
     return st;
 }
 
-const struct weft_command weft_command_draw = {
+const struct wf_command wf_command_draw = {
     .name = "draw",
     .summary = "draw traces and schedules: terminal, SVG, PNG, PDF, a page, Perfetto",
     .operands = "FILE...",

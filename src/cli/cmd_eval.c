@@ -17,27 +17,27 @@ struct eval_settings {
 
 #define AT(field) offsetof(struct eval_settings, field)
 
-static const struct weft_option options[] = {
-    {"model", 'm', WEFT_OPT_TEXT, "PATH", WEFT_MODEL_HELP, NULL, AT(model)},
-    {"data", 'd', WEFT_OPT_TEXT, "SHARDS", "token shards: files, folders, patterns", NULL,
+static const struct wf_option options[] = {
+    {"model", 'm', WF_OPTION_TEXT, "PATH", WF_MODEL_HELP, NULL, AT(model)},
+    {"data", 'd', WF_OPTION_TEXT, "SHARDS", "token shards: files, folders, patterns", NULL,
      AT(data)},
-    {"seq", 0, WEFT_OPT_COUNT, "N", "tokens of a window (what the model takes, at most 1024)",
+    {"seq", 0, WF_OPTION_COUNT, "N", "tokens of a window (what the model takes, at most 1024)",
      NULL, AT(seq)},
-    {"batch", 0, WEFT_OPT_COUNT, "N", "windows at one time (4)", NULL, AT(batch)},
-    {"batches", 0, WEFT_OPT_COUNT, "N", "only so many batches (all)", NULL, AT(batches)},
-    {"precision", 0, WEFT_OPT_CHOICE, "TYPE", "of the products: fp32 (default) or bf16",
+    {"batch", 0, WF_OPTION_COUNT, "N", "windows at one time (4)", NULL, AT(batch)},
+    {"batches", 0, WF_OPTION_COUNT, "N", "only so many batches (all)", NULL, AT(batches)},
+    {"precision", 0, WF_OPTION_CHOICE, "TYPE", "of the products: fp32 (default) or bf16",
      "fp32|bf16", AT(precision)},
-    {"threads", 0, WEFT_OPT_COUNT, "N", "threads (one for each core)", NULL, AT(threads)},
-    {"json", 'j', WEFT_OPT_SWITCH, NULL, "figures for programs", NULL, AT(json)},
+    {"threads", 0, WF_OPTION_COUNT, "N", "threads (one for each core)", NULL, AT(threads)},
+    {"json", 'j', WF_OPTION_SWITCH, NULL, "figures for programs", NULL, AT(json)},
 };
 
 struct eval {
     const struct eval_settings *s;
-    struct weft_weights *weights; /* owned, as is all below */
-    struct weft_shards *shards;
-    struct weft_pool *pool;
-    struct weft_tstage *stage;
-    struct weft_evaluation result;
+    struct wf_weights *weights; /* owned, as is all below */
+    struct wf_shards *shards;
+    struct wf_pool *pool;
+    struct wf_tstage *stage;
+    struct wf_evaluation result;
     double token_bytes, seconds;
     uint32_t seq;
 };
@@ -48,40 +48,40 @@ static enum weft_status prepare(struct eval *e, struct weft_error *err)
     if (s->model == NULL || s->data == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "eval needs --model and --data: see weft eval --help");
-    WEFT_TRY(weft_model_open(s->model, &e->weights, err));
-    const struct weft_model *model = &weft_weights_info(e->weights)->model;
-    WEFT_TRY(weft_shards_open_part(s->data, "val", &e->shards, err));
+    WEFT_TRY(wf_model_open(s->model, &e->weights, err));
+    const struct weft_model *model = &wf_weights_info(e->weights)->model;
+    WEFT_TRY(wf_shards_open_split(s->data, "val", &e->shards, err));
     e->seq = s->seq != 0 ? s->seq : model->ctx < 1024 ? model->ctx : 1024;
-    WEFT_TRY(weft_pool_new(s->threads, &e->pool, err));
+    WEFT_TRY(wf_pool_new(s->threads, &e->pool, err));
     /* Nothing is kept for a backward but the input of each layer, and sums of gradients, which
      * nobody makes, are of the smaller kind. */
-    struct weft_tstage_spec spec = {
+    struct wf_tstage_spec spec = {
         .model = *model,
         .item1 = model->layers + 2,
         .seq = e->seq,
         .row_counts = {s->batch},
         .n_row_counts = 1,
         .slots = 1,
-        .precision = strcmp(s->precision, "bf16") == 0 ? WEFT_BF16 : WEFT_F32,
+        .precision = strcmp(s->precision, "bf16") == 0 ? WF_DTYPE_BF16 : WF_DTYPE_F32,
         .fast_sums = true,
-        .recompute = WEFT_RECOMPUTE_FULL,
+        .recompute = WF_RECOMPUTE_FULL,
         .pool = e->pool,
     };
-    WEFT_TRY(weft_tstage_new(&spec, &e->stage, err));
-    return weft_load_stage(e->weights, e->stage, err);
+    WEFT_TRY(wf_tstage_new(&spec, &e->stage, err));
+    return wf_load_stage(e->weights, e->stage, err);
 }
 
 static enum weft_status measure(struct eval *e, struct weft_error *err)
 {
-    struct weft_evaluate_data data = {.shards = e->shards,
-                                      .rows = e->s->batch,
-                                      .seq = e->seq,
-                                      .vocab = weft_weights_info(e->weights)->model.vocab,
-                                      .batches = e->s->batches};
-    int64_t begin = weft_clock_ns();
-    WEFT_TRY(weft_evaluate(e->stage, &data, &e->result, err));
-    e->seconds = (double)(weft_clock_ns() - begin) * 1e-9;
-    e->token_bytes = weft_evaluate_token_bytes(e->shards);
+    struct wf_evaluate_data data = {.shards = e->shards,
+                                    .rows = e->s->batch,
+                                    .seq = e->seq,
+                                    .vocab = wf_weights_info(e->weights)->model.vocab,
+                                    .batches = e->s->batches};
+    int64_t begin = wf_clock_ns();
+    WEFT_TRY(wf_evaluate(e->stage, &data, &e->result, err));
+    e->seconds = (double)(wf_clock_ns() - begin) * 1e-9;
+    e->token_bytes = wf_evaluate_token_bytes(e->shards);
     return WEFT_OK;
 }
 
@@ -90,18 +90,18 @@ static void print(const struct eval *e)
     double loss = e->result.loss, bits = loss / log(2), tokens = (double)e->result.tokens;
     double per_byte = e->token_bytes > 0 ? bits / e->token_bytes : NAN;
     if (e->s->json) {
-        struct weft_json j = {.out = stdout};
-        weft_json_begin(&j, NULL, '{');
-        weft_json_string(&j, "model", e->s->model);
-        weft_json_string(&j, "data", e->s->data);
-        weft_json_uint(&j, "seq", e->seq);
-        weft_json_uint(&j, "tokens", e->result.tokens);
-        weft_json_number(&j, "loss", loss);
-        weft_json_number(&j, "perplexity", exp(loss));
-        weft_json_number(&j, "bits_per_token", bits);
-        weft_json_number(&j, "bits_per_byte", per_byte);
-        weft_json_number(&j, "tok_s", tokens / e->seconds);
-        weft_json_end(&j, '}');
+        struct wf_json j = {.out = stdout};
+        wf_json_begin(&j, NULL, '{');
+        wf_json_string(&j, "model", e->s->model);
+        wf_json_string(&j, "data", e->s->data);
+        wf_json_uint(&j, "seq", e->seq);
+        wf_json_uint(&j, "tokens", e->result.tokens);
+        wf_json_number(&j, "loss", loss);
+        wf_json_number(&j, "perplexity", exp(loss));
+        wf_json_number(&j, "bits_per_token", bits);
+        wf_json_number(&j, "bits_per_byte", per_byte);
+        wf_json_number(&j, "tok_s", tokens / e->seconds);
+        wf_json_end(&j, '}');
         putchar('\n');
         return;
     }
@@ -119,7 +119,7 @@ static enum weft_status run_eval(int argc, char **argv, struct weft_error *err)
 {
     struct eval_settings s = {0};
     const char *operand = NULL;
-    WEFT_TRY(weft_command_parse(&weft_command_eval, argc, argv, &s, &operand, err));
+    WEFT_TRY(wf_command_parse(&wf_command_eval, argc, argv, &s, &operand, err));
     s.batch = s.batch == 0 ? 4 : s.batch;
     s.precision = s.precision == NULL ? "fp32" : s.precision;
     struct eval e = {.s = &s};
@@ -128,14 +128,14 @@ static enum weft_status run_eval(int argc, char **argv, struct weft_error *err)
         st = measure(&e, err);
     if (st == WEFT_OK)
         print(&e);
-    weft_tstage_free(e.stage);
-    weft_pool_free(e.pool);
-    weft_shards_free(e.shards);
-    weft_weights_free(e.weights);
+    wf_tstage_free(e.stage);
+    wf_pool_free(e.pool);
+    wf_shards_free(e.shards);
+    wf_weights_free(e.weights);
     return st;
 }
 
-const struct weft_command weft_command_eval = {
+const struct wf_command wf_command_eval = {
     .name = "eval",
     .summary = "measure how well a model predicts tokens",
     .text =
@@ -144,7 +144,7 @@ const struct weft_command weft_command_eval = {
         "predicted once, from those before it in its window. Bits per byte, which compare\n"
         "models with different tokenizers, need the meta.json that weft tokenize writes\n"
         "beside the shards.\n\n"
-        "PATH is\n\n" WEFT_MODEL_TEXT,
+        "PATH is\n\n" WF_MODEL_TEXT,
     .examples = "  weft eval --model runs/a --data tokens/val-000000.bin\n"
                 "  weft eval --model gpt2 --data 'fineweb/*val*.bin' --seq 1024 --batches 20\n",
     .options = {options, WEFT_LEN(options)},

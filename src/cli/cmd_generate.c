@@ -25,24 +25,24 @@ struct generate_settings {
 
 #define AT(field) offsetof(struct generate_settings, field)
 
-static const struct weft_option options[] = {
-    {"model", 'm', WEFT_OPT_TEXT, "PATH", WEFT_MODEL_HELP, NULL, AT(model)},
-    {"prompt", 'p', WEFT_OPT_TEXT, "TEXT", "what to go on from (a new document)", NULL,
+static const struct wf_option options[] = {
+    {"model", 'm', WF_OPTION_TEXT, "PATH", WF_MODEL_HELP, NULL, AT(model)},
+    {"prompt", 'p', WF_OPTION_TEXT, "TEXT", "what to go on from (a new document)", NULL,
      AT(prompt)},
-    {"tokens", 0, WEFT_OPT_TEXT, "1,2,3", "the same as numbers of tokens", NULL, AT(tokens)},
-    {"max-tokens", 'n', WEFT_OPT_COUNT, "N", "end after so many tokens (100)", NULL,
+    {"tokens", 0, WF_OPTION_TEXT, "1,2,3", "the same as numbers of tokens", NULL, AT(tokens)},
+    {"max-tokens", 'n', WF_OPTION_COUNT, "N", "end after so many tokens (100)", NULL,
      AT(max_tokens)},
-    {"temperature", 0, WEFT_OPT_TEXT, "T",
+    {"temperature", 0, WF_OPTION_TEXT, "T",
      "divides the logits (0.8); 0: always the most likely token", NULL, AT(temperature)},
-    {"top-k", 0, WEFT_OPT_TEXT, "K", "draw from the K most likely tokens (50); 0: from all",
+    {"top-k", 0, WF_OPTION_TEXT, "K", "draw from the K most likely tokens (50); 0: from all",
      NULL, AT(top_k)},
-    {"top-p", 0, WEFT_OPT_TEXT, "P",
+    {"top-p", 0, WF_OPTION_TEXT, "P",
      "... of these from the most likely that have this share (1)", NULL, AT(top_p)},
-    {"seed", 0, WEFT_OPT_TEXT, "N", "of the random numbers (42)", NULL, AT(seed)},
-    {"type", 0, WEFT_OPT_CHOICE, "TYPE",
+    {"seed", 0, WF_OPTION_TEXT, "N", "of the random numbers (42)", NULL, AT(seed)},
+    {"type", 0, WF_OPTION_CHOICE, "TYPE",
      "how weights lie in memory: f32 (default), or bf16, faster", "f32|bf16", AT(type)},
-    {"threads", 0, WEFT_OPT_COUNT, "N", "threads (one for each core)", NULL, AT(threads)},
-    {"json", 'j', WEFT_OPT_SWITCH, NULL, "all at the end, for programs", NULL, AT(json)},
+    {"threads", 0, WF_OPTION_COUNT, "N", "threads (one for each core)", NULL, AT(threads)},
+    {"json", 'j', WF_OPTION_SWITCH, NULL, "all at the end, for programs", NULL, AT(json)},
 };
 
 /* -- numbers -------------------------------------------------------------------------------- */
@@ -77,7 +77,7 @@ static enum weft_status parse_whole(const char *text, const char *name, uint64_t
 }
 
 static enum weft_status parse_sampling(const struct generate_settings *s,
-                                       struct weft_sampling *out, struct weft_error *err)
+                                       struct wf_sampling *out, struct weft_error *err)
 {
     uint64_t top_k;
     WEFT_TRY(parse_real(s->temperature, "temperature", 0.8, &out->temperature, err));
@@ -85,7 +85,7 @@ static enum weft_status parse_sampling(const struct generate_settings *s,
     WEFT_TRY(parse_whole(s->top_k, "top-k", 50, INT32_MAX, &top_k, err));
     WEFT_TRY(parse_whole(s->seed, "seed", 42, UINT64_MAX, &out->seed, err));
     out->top_k = (uint32_t)top_k;
-    return weft_sampling_check(out, err);
+    return wf_sampling_check(out, err);
 }
 
 /* "1,2,3", each below `vocab`. */
@@ -119,15 +119,15 @@ static enum weft_status parse_tokens(const char *text, uint32_t vocab, int32_t *
 
 struct generate {
     const struct generate_settings *s;
-    struct weft_sampling sampling;
-    struct weft_weights *weights; /* owned, as is all below */
-    struct weft_codec codec;
-    struct weft_pool *pool;
-    struct weft_infer *model;
+    struct wf_sampling sampling;
+    struct wf_weights *weights; /* owned, as is all below */
+    struct wf_codec codec;
+    struct wf_pool *pool;
+    struct wf_infer *model;
     int32_t *tokens; /* the prompt, then what came after it */
     size_t n_prompt, n_tokens;
     float *logits;
-    struct weft_candidate *work;
+    struct wf_candidate *work;
     int64_t end; /* the token that ends a document; negative: none */
     const char *stopped;
     bool in_line; /* what was printed last did not end its line */
@@ -178,21 +178,22 @@ static enum weft_status make_room(struct generate *g, const struct weft_model *m
     if (tokens == NULL || g->logits == NULL || g->work == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %llu tokens",
                          (unsigned long long)room);
-    struct weft_infer_spec spec = {
+    struct wf_infer_spec spec = {
         .model = *model,
         .room = (uint32_t)room,
-        .type = g->s->type != NULL && strcmp(g->s->type, "bf16") == 0 ? WEFT_BF16 : WEFT_F32,
+        .type = g->s->type != NULL && strcmp(g->s->type, "bf16") == 0 ? WF_DTYPE_BF16
+                                                                      : WF_DTYPE_F32,
         .pool = g->pool,
     };
-    WEFT_TRY(weft_infer_new(&spec, &g->model, err));
-    return weft_load_infer(g->weights, g->model, err);
+    WEFT_TRY(wf_infer_new(&spec, &g->model, err));
+    return wf_load_infer(g->weights, g->model, err);
 }
 
 static enum weft_status open_codec(struct generate *g, uint32_t vocab, struct weft_error *err)
 {
     char *path = NULL;
-    WEFT_TRY(weft_load_find_tokenizer(g->weights, &path, err));
-    enum weft_status st = weft_codec_open(&g->codec, path, vocab, err);
+    WEFT_TRY(wf_load_find_tokenizer(g->weights, &path, err));
+    enum weft_status st = wf_codec_open(&g->codec, path, vocab, err);
     free(path);
     return st;
 }
@@ -203,12 +204,12 @@ static enum weft_status prepare(struct generate *g, struct weft_error *err)
     if (s->model == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "generate needs --model: see weft generate --help");
     WEFT_TRY(parse_sampling(s, &g->sampling, err));
-    WEFT_TRY(weft_model_open(s->model, &g->weights, err));
-    const struct weft_weights_info *info = weft_weights_info(g->weights);
+    WEFT_TRY(wf_model_open(s->model, &g->weights, err));
+    const struct wf_weights_info *info = wf_weights_info(g->weights);
     WEFT_TRY(open_codec(g, info->model.vocab, err));
     g->end = info->eos >= 0 ? info->eos : g->codec.end;
     WEFT_TRY(read_prompt(g, info->model.vocab, err));
-    WEFT_TRY(weft_pool_new(s->threads, &g->pool, err));
+    WEFT_TRY(wf_pool_new(s->threads, &g->pool, err));
     return make_room(g, &info->model, err);
 }
 
@@ -237,13 +238,13 @@ static enum weft_status put_token(struct generate *g, int32_t token, struct weft
 
 static enum weft_status all_tokens(struct generate *g, uint32_t ctx, struct weft_error *err)
 {
-    uint32_t vocab = weft_weights_info(g->weights)->model.vocab;
-    int64_t begin = weft_clock_ns();
-    WEFT_TRY(weft_infer_feed(g->model, g->tokens, g->n_prompt, g->logits, err));
-    int64_t fed = weft_clock_ns();
+    uint32_t vocab = wf_weights_info(g->weights)->model.vocab;
+    int64_t begin = wf_clock_ns();
+    WEFT_TRY(wf_infer_feed(g->model, g->tokens, g->n_prompt, g->logits, err));
+    int64_t fed = wf_clock_ns();
     g->n_tokens = g->n_prompt;
     for (g->stopped = NULL; g->stopped == NULL;) {
-        int32_t token = weft_sample(g->logits, vocab, &g->sampling, g->n_tokens, g->work);
+        int32_t token = wf_sample(g->logits, vocab, &g->sampling, g->n_tokens, g->work);
         g->tokens[g->n_tokens++] = token;
         if (token == g->end) {
             g->stopped = "end of document";
@@ -255,10 +256,10 @@ static enum weft_status all_tokens(struct generate *g, uint32_t ctx, struct weft
         else if (g->n_tokens == ctx)
             g->stopped = "context";
         else
-            WEFT_TRY(weft_infer_feed(g->model, &token, 1, g->logits, err));
+            WEFT_TRY(wf_infer_feed(g->model, &token, 1, g->logits, err));
     }
     g->prompt_seconds = (double)(fed - begin) * 1e-9;
-    g->seconds = (double)(weft_clock_ns() - fed) * 1e-9;
+    g->seconds = (double)(wf_clock_ns() - fed) * 1e-9;
     return WEFT_OK;
 }
 
@@ -271,39 +272,39 @@ static double rate(const struct generate *g)
     return n > 1 && g->seconds > 0 ? (double)(n - 1) / g->seconds : 0;
 }
 
-static void put_tokens(struct weft_json *j, const char *key, const int32_t *tokens, size_t n)
+static void put_tokens(struct wf_json *j, const char *key, const int32_t *tokens, size_t n)
 {
-    weft_json_begin(j, key, '[');
+    wf_json_begin(j, key, '[');
     for (size_t i = 0; i < n; i++)
-        weft_json_uint(j, NULL, (uint64_t)tokens[i]);
-    weft_json_end(j, ']');
+        wf_json_uint(j, NULL, (uint64_t)tokens[i]);
+    wf_json_end(j, ']');
 }
 
 static enum weft_status print_json(const struct generate *g, struct weft_error *err)
 {
-    struct weft_json j = {.out = stdout};
-    struct weft_text text = {0};
+    struct wf_json j = {.out = stdout};
+    struct wf_text text = {0};
     for (size_t i = g->n_prompt; g->codec.bytes != NULL && i < g->n_tokens; i++) {
         size_t len = 0;
         const char *bytes = g->codec.bytes(g->codec.self, g->tokens[i], &len);
         for (size_t k = 0; bytes != NULL && k < len; k++) /* JSON has no NUL in strings */
-            weft_text_add(&text, bytes[k] == '\0' ? "\xef\xbf\xbd" : bytes + k,
-                          bytes[k] == '\0' ? 3 : 1);
+            wf_text_add(&text, bytes[k] == '\0' ? "\xef\xbf\xbd" : bytes + k,
+                        bytes[k] == '\0' ? 3 : 1);
     }
     if (text.failed)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a text");
-    weft_json_begin(&j, NULL, '{');
+    wf_json_begin(&j, NULL, '{');
     put_tokens(&j, "prompt", g->tokens, g->n_prompt);
     put_tokens(&j, "tokens", g->tokens + g->n_prompt, g->n_tokens - g->n_prompt);
     if (g->codec.bytes != NULL)
-        weft_json_string(&j, "text", text.at != NULL ? text.at : "");
-    weft_json_string(&j, "stopped", g->stopped);
-    weft_json_uint(&j, "seed", g->sampling.seed);
-    weft_json_number(&j, "prompt_ms", g->prompt_seconds * 1e3);
-    weft_json_number(&j, "tok_s", rate(g));
-    weft_json_end(&j, '}');
+        wf_json_string(&j, "text", text.at != NULL ? text.at : "");
+    wf_json_string(&j, "stopped", g->stopped);
+    wf_json_uint(&j, "seed", g->sampling.seed);
+    wf_json_number(&j, "prompt_ms", g->prompt_seconds * 1e3);
+    wf_json_number(&j, "tok_s", rate(g));
+    wf_json_end(&j, '}');
     putchar('\n');
-    weft_text_release(&text);
+    wf_text_release(&text);
     return WEFT_OK;
 }
 
@@ -334,27 +335,27 @@ static enum weft_status run_generate(int argc, char **argv, struct weft_error *e
 {
     struct generate_settings s = {0};
     const char *operand = NULL;
-    WEFT_TRY(weft_command_parse(&weft_command_generate, argc, argv, &s, &operand, err));
+    WEFT_TRY(wf_command_parse(&wf_command_generate, argc, argv, &s, &operand, err));
     s.max_tokens = s.max_tokens == 0 ? 100 : s.max_tokens;
     struct generate g = {.s = &s};
     enum weft_status st = prepare(&g, err);
     if (st == WEFT_OK)
-        st = all_tokens(&g, weft_weights_info(g.weights)->model.ctx, err);
+        st = all_tokens(&g, wf_weights_info(g.weights)->model.ctx, err);
     if (st == WEFT_OK && s.json)
         st = print_json(&g, err);
     else if (st == WEFT_OK)
         print_end(&g);
-    weft_infer_free(g.model);
-    weft_pool_free(g.pool);
-    weft_codec_release(&g.codec);
-    weft_weights_free(g.weights);
+    wf_infer_free(g.model);
+    wf_pool_free(g.pool);
+    wf_codec_release(&g.codec);
+    wf_weights_free(g.weights);
     free(g.tokens);
     free(g.logits);
     free(g.work);
     return st;
 }
 
-const struct weft_command weft_command_generate = {
+const struct wf_command wf_command_generate = {
     .name = "generate",
     .summary = "continue a text with a model",
     .text =
@@ -364,7 +365,7 @@ const struct weft_command weft_command_generate = {
         "The same model, prompt, settings and seed give the same tokens, with any number of\n"
         "threads. Models of fewer than 257 tokens, which can have no text, take and print\n"
         "numbers. The tokenizer is found beside the weights; that of a run in its directory.\n\n"
-        "PATH is\n\n" WEFT_MODEL_TEXT,
+        "PATH is\n\n" WF_MODEL_TEXT,
     .examples =
         "  weft generate --model runs/a --prompt 'Once upon a time'\n"
         "  weft generate --model gpt2_124M.bin --tokens 464,3280 --temperature 0\n"

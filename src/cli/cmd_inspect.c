@@ -14,11 +14,11 @@ struct inspect_settings {
     bool hash, json;
 };
 
-static const struct weft_option options[] = {
-    {"hash", 0, WEFT_OPT_SWITCH, NULL,
+static const struct wf_option options[] = {
+    {"hash", 0, WF_OPTION_SWITCH, NULL,
      "print only a hash of a model's weights: the same for the same numbers, however stored",
      NULL, offsetof(struct inspect_settings, hash)},
-    {"json", 'j', WEFT_OPT_SWITCH, NULL, "an object for each path, one a line", NULL,
+    {"json", 'j', WF_OPTION_SWITCH, NULL, "an object for each path, one a line", NULL,
      offsetof(struct inspect_settings, json)},
 };
 
@@ -26,7 +26,7 @@ static const struct weft_option options[] = {
 
 enum { MOST_TEXT = 1 << 30 };
 
-enum weft_status weft_as_data(enum weft_status st, struct weft_error *err)
+enum weft_status wf_as_data(enum weft_status st, struct weft_error *err)
 {
     if (st != WEFT_USAGE && st != WEFT_SCHEDULE && st != WEFT_CKPT)
         return st;
@@ -35,23 +35,23 @@ enum weft_status weft_as_data(enum weft_status st, struct weft_error *err)
     return WEFT_DATA;
 }
 
-enum weft_status weft_inspect_text(const char *path, char **text, size_t *len,
-                                   struct weft_error *err)
+enum weft_status wf_inspect_text(const char *path, char **text, size_t *len,
+                                 struct weft_error *err)
 {
-    return weft_as_data(weft_file_read(path, MOST_TEXT, text, len, err), err);
+    return wf_as_data(wf_file_read(path, MOST_TEXT, text, len, err), err);
 }
 
-void weft_inspect_begin(struct weft_json *j, FILE *out, const char *path, const char *kind)
+void wf_inspect_begin(struct wf_json *j, FILE *out, const char *path, const char *kind)
 {
-    *j = (struct weft_json){.out = out};
-    weft_json_begin(j, NULL, '{');
-    weft_json_string(j, "path", path);
-    weft_json_string(j, "kind", kind);
+    *j = (struct wf_json){.out = out};
+    wf_json_begin(j, NULL, '{');
+    wf_json_string(j, "path", path);
+    wf_json_string(j, "kind", kind);
 }
 
-void weft_inspect_end(struct weft_json *j)
+void wf_inspect_end(struct wf_json *j)
 {
-    weft_json_end(j, '}');
+    wf_json_end(j, '}');
     fputc('\n', j->out);
 }
 
@@ -69,10 +69,9 @@ static enum weft_status read_head(const char *path, struct head *head, struct we
 {
     int fd;
     uint64_t size;
-    WEFT_TRY(weft_as_data(weft_file_open(path, &fd, &size, err), err));
+    WEFT_TRY(wf_as_data(wf_file_open(path, &fd, &size, err), err));
     head->n = size < HEAD_BYTES ? (size_t)size : HEAD_BYTES;
-    enum weft_status st =
-        weft_as_data(weft_file_read_at(fd, path, 0, head->at, head->n, err), err);
+    enum weft_status st = wf_as_data(wf_file_read_at(fd, path, 0, head->at, head->n, err), err);
     head->at[head->n] = '\0';
     close(fd);
     if (st == WEFT_OK && size == 0)
@@ -101,8 +100,7 @@ static bool is_llmc(const struct head *h)
 
 static bool is_safetensors(const struct head *h)
 {
-    return h->n > 8 && h->at[8] == '{' &&
-           little_endian(h->at, 8) <= WEFT_SAFETENSORS_MAX_HEADER;
+    return h->n > 8 && h->at[8] == '{' && little_endian(h->at, 8) <= WF_SAFETENSORS_MAX_HEADER;
 }
 
 static bool is_text(const struct head *h)
@@ -122,7 +120,7 @@ static bool is_schedule(const struct head *h)
            (h->at[i] >= '0' && h->at[i] <= '9');
 }
 
-typedef enum weft_status inspect_fn(const char *path, const struct weft_inspect *how,
+typedef enum weft_status inspect_fn(const char *path, const struct wf_inspect *how,
                                     struct weft_error *err);
 
 /* What the bytes say comes first; the name decides what the errors of a broken file speak of. */
@@ -130,31 +128,31 @@ static inspect_fn *kind_of_file(const char *path, const struct head *h)
 {
     const char *text = (const char *)h->at;
     if (is_shard(h))
-        return weft_inspect_shards;
+        return wf_inspect_shards;
     if (h->n >= 8 && memcmp(h->at, "weftrank", 8) == 0)
-        return weft_inspect_flight;
-    if (is_safetensors(h) || weft_path_ends_in(path, ".safetensors"))
-        return weft_inspect_safetensors;
-    if (weft_path_ends_in(path, ".bin"))
-        return weft_inspect_shards;
+        return wf_inspect_flight;
+    if (is_safetensors(h) || wf_path_ends_in(path, ".safetensors"))
+        return wf_inspect_safetensors;
+    if (wf_path_ends_in(path, ".bin"))
+        return wf_inspect_shards;
     if (!is_text(h))
         return NULL;
-    if (weft_trace_is(text, h->n) || weft_path_ends_in(path, ".trace"))
-        return weft_inspect_trace;
-    if (weft_path_ends_in(path, ".jsonl"))
-        return weft_inspect_metrics;
-    if (weft_path_ends_in(path, ".yaml") || weft_path_ends_in(path, ".yml"))
-        return weft_inspect_settings;
-    return weft_path_ends_in(path, ".csv") || is_schedule(h) ? weft_inspect_schedule : NULL;
+    if (weft_trace_detect(text, h->n) || wf_path_ends_in(path, ".trace"))
+        return wf_inspect_trace;
+    if (wf_path_ends_in(path, ".jsonl"))
+        return wf_inspect_metrics;
+    if (wf_path_ends_in(path, ".yaml") || wf_path_ends_in(path, ".yml"))
+        return wf_inspect_settings;
+    return wf_path_ends_in(path, ".csv") || is_schedule(h) ? wf_inspect_schedule : NULL;
 }
 
-static enum weft_status inspect_file(const char *path, const struct weft_inspect *how,
+static enum weft_status inspect_file(const char *path, const struct wf_inspect *how,
                                      struct weft_error *err)
 {
     struct head head;
     WEFT_TRY(read_head(path, &head, err));
     if (how->hash && is_llmc(&head))
-        return weft_inspect_hash(path, how, err);
+        return wf_inspect_hash(path, how, err);
     if (how->hash)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "--hash is of a model: %.200s is a file, give the directory of a "
@@ -169,20 +167,20 @@ static enum weft_status inspect_file(const char *path, const struct weft_inspect
     return kind(path, how, err);
 }
 
-static enum weft_status inspect_directory(const char *path, const struct weft_inspect *how,
+static enum weft_status inspect_directory(const char *path, const struct wf_inspect *how,
                                           struct weft_error *err)
 {
-    if (weft_path_has(path, "config.json") || weft_path_has(path, "model.safetensors"))
-        return weft_inspect_model(path, how, err);
-    if (weft_path_has(path, "manifest.json"))
-        return weft_inspect_checkpoint(path, how, err);
-    if (weft_path_has(path, "config.yaml") || weft_path_has(path, "metrics.jsonl") ||
-        weft_path_has(path, "ranks"))
-        return weft_inspect_run(path, how, err);
+    if (wf_dir_contains(path, "config.json") || wf_dir_contains(path, "model.safetensors"))
+        return wf_inspect_model(path, how, err);
+    if (wf_dir_contains(path, "manifest.json"))
+        return wf_inspect_checkpoint(path, how, err);
+    if (wf_dir_contains(path, "config.yaml") || wf_dir_contains(path, "metrics.jsonl") ||
+        wf_dir_contains(path, "ranks"))
+        return wf_inspect_run(path, how, err);
     if (access(path, R_OK | X_OK) != 0)
         return WEFT_FAIL(err, WEFT_DATA, "%.300s: %s", path, strerror(errno));
     struct weft_error why = {0};
-    enum weft_status st = weft_inspect_shards(path, how, &why);
+    enum weft_status st = wf_inspect_shards(path, how, &why);
     if (st == WEFT_DATA && strstr(why.msg, "no *.bin file") != NULL)
         return WEFT_FAIL(
             err, WEFT_DATA,
@@ -194,13 +192,13 @@ static enum weft_status inspect_directory(const char *path, const struct weft_in
     return st;
 }
 
-static enum weft_status inspect(const char *path, const struct weft_inspect *how,
+static enum weft_status inspect(const char *path, const struct wf_inspect *how,
                                 struct weft_error *err)
 {
     struct stat info;
     bool there = stat(path, &info) == 0;
     if (how->hash && (!there || S_ISDIR(info.st_mode)))
-        return weft_inspect_hash(path, how, err);
+        return wf_inspect_hash(path, how, err);
     if (!there)
         return WEFT_FAIL(err, WEFT_DATA, "%.300s: %s", path, strerror(errno));
     return S_ISDIR(info.st_mode) ? inspect_directory(path, how, err)
@@ -212,7 +210,7 @@ static enum weft_status inspect(const char *path, const struct weft_inspect *how
 static enum weft_status inspect_all(const char *const *paths, size_t n,
                                     const struct inspect_settings *s, struct weft_error *err)
 {
-    const struct weft_inspect how = {stdout, s->json, s->hash};
+    const struct wf_inspect how = {stdout, s->json, s->hash};
     if (n == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "inspect needs a PATH: see weft inspect --help");
     for (size_t i = 0; i < n; i++) {
@@ -231,14 +229,14 @@ static enum weft_status run_inspect(int argc, char **argv, struct weft_error *er
     if (paths == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %d arguments", argc);
     enum weft_status st =
-        weft_options_parse(weft_command_inspect.options, argc, argv, &s, paths, &n, err);
+        wf_options_parse(wf_command_inspect.options, argc, argv, &s, paths, &n, err);
     if (st == WEFT_OK)
         st = inspect_all(paths, n, &s, err);
     free(paths);
     return st;
 }
 
-const struct weft_command weft_command_inspect = {
+const struct wf_command wf_command_inspect = {
     .name = "inspect",
     .summary = "say what a model, run, shard or schedule is and what is in it",
     .operands = "PATH...",

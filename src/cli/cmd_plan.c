@@ -7,37 +7,37 @@
 #include "cli/plan_options.h"
 #include "render/render.h"
 
-#define AT WEFT_PLAN_AT
+#define AT WF_PLAN_AT
 
-static const struct weft_option options[] = {
-    WEFT_OPTIONS_SCHEDULE,
-    {"list", 'l', WEFT_OPT_SWITCH, NULL, "show all schedules and the sizes they take", NULL,
+static const struct wf_option options[] = {
+    WF_OPTIONS_SCHEDULE,
+    {"list", 'l', WF_OPTION_SWITCH, NULL, "show all schedules and the sizes they take", NULL,
      AT(list)},
-    WEFT_OPTIONS_COST,
-    WEFT_OPTIONS_MODEL,
-    {NULL, 0, WEFT_OPT_HEADING, NULL, "Output", NULL, 0},
-    {"lower", 0, WEFT_OPT_SWITCH, NULL, "add sends, receives and gradient reductions", NULL,
+    WF_OPTIONS_COST,
+    WF_OPTIONS_MODEL,
+    {NULL, 0, WF_OPTION_HEADING, NULL, "Output", NULL, 0},
+    {"lower", 0, WF_OPTION_SWITCH, NULL, "add sends, receives and gradient reductions", NULL,
      AT(lower)},
-    {"lower-like", 0, WEFT_OPT_CHOICE, "WHOM",
+    {"lower-like", 0, WF_OPTION_CHOICE, "WHOM",
      "receives as late as can be (weft), or as PyTorch puts them", "weft|pytorch",
      AT(lower_like)},
-    {"events", 0, WEFT_OPT_SWITCH, NULL, "--json: every action with its start", NULL,
+    {"events", 0, WF_OPTION_SWITCH, NULL, "--json: every action with its start", NULL,
      AT(events)},
-    {"format", 'f', WEFT_OPT_CHOICE, "FORM", "csv is weft's own, pytorch has rows only",
+    {"format", 'f', WF_OPTION_CHOICE, "FORM", "csv is weft's own, pytorch has rows only",
      "text|csv|pytorch", AT(format)},
-    {"json", 'j', WEFT_OPT_SWITCH, NULL, "everything, for programs", NULL, AT(json)},
-    {"output", 'o', WEFT_OPT_TEXT, "FILE",
+    {"json", 'j', WF_OPTION_SWITCH, NULL, "everything, for programs", NULL, AT(json)},
+    {"output", 'o', WF_OPTION_TEXT, "FILE",
      "write there; .csv .json .txt .svg .png .pdf .html .trace .trace.json choose the form",
      NULL, AT(output)},
-    {"width", 0, WEFT_OPT_COUNT, "N", "columns to draw in (the terminal's)", NULL, AT(width)},
-    {"color", 0, WEFT_OPT_CHOICE, "WHEN", "colours in the drawing", "auto|always|never",
+    {"width", 0, WF_OPTION_COUNT, "N", "columns to draw in (the terminal's)", NULL, AT(width)},
+    {"color", 0, WF_OPTION_CHOICE, "WHEN", "colours in the drawing", "auto|always|never",
      AT(color)},
 };
 
 static void print_list(FILE *out)
 {
     size_t n;
-    const struct weft_generator *all = weft_generators(&n);
+    const struct weft_generator *all = weft_generator_list(&n);
     for (size_t i = 0; i < n; i++)
         fprintf(out, "%-17s %s\n%-17s %s\n", all[i].name, all[i].help, "", all[i].limits);
     const struct weft_preset *models = weft_presets(&n);
@@ -48,39 +48,39 @@ static void print_list(FILE *out)
 }
 
 /* True when the output's name asks for a picture; .json is the plan, .trace.json Chrome's. */
-static bool is_picture(const struct weft_plan_settings *s, enum weft_draw_format *out)
+static bool is_picture(const struct wf_plan_settings *s, enum wf_draw_format *out)
 {
     if (s->json || s->format != NULL || s->output == NULL ||
-        !weft_draw_format_of(s->output, out) || *out == WEFT_DRAW_TEXT)
+        !wf_draw_format_from_path(s->output, out) || *out == WF_DRAW_FORMAT_TEXT)
         return false;
-    return *out != WEFT_DRAW_CHROME || weft_path_ends_in(s->output, ".trace.json");
+    return *out != WF_DRAW_FORMAT_CHROME || wf_path_ends_in(s->output, ".trace.json");
 }
 
-static enum weft_status draw_plan(FILE *out, const struct weft_plan *p,
-                                  const struct weft_plan_settings *s,
-                                  enum weft_draw_format format, struct weft_error *err)
+static enum weft_status draw_plan(FILE *out, const struct wf_plan *p,
+                                  const struct wf_plan_settings *s, enum wf_draw_format format,
+                                  struct weft_error *err)
 {
     struct weft_trace t;
-    const struct weft_draw_options how = {.width = s->width};
+    const struct wf_draw_options how = {.width = s->width};
     WEFT_TRY(weft_trace_init_plan(&t, p->schedule, &p->metrics, &p->memory, err));
-    enum weft_status st = weft_render(out, format, &t, 1, &how, err);
+    enum weft_status st = wf_render(out, format, &t, 1, &how, err);
     weft_trace_release(&t);
     return st;
 }
 
 /* An output file's name chooses the form unless it is given. */
-static void choose_form(struct weft_plan_settings *s)
+static void choose_form(struct wf_plan_settings *s)
 {
-    enum weft_draw_format picture;
+    enum wf_draw_format picture;
     if (s->json || s->format != NULL || s->output == NULL || is_picture(s, &picture))
         return;
-    if (weft_path_ends_in(s->output, ".json"))
+    if (wf_path_ends_in(s->output, ".json"))
         s->json = true;
-    else if (weft_path_ends_in(s->output, ".csv"))
+    else if (wf_path_ends_in(s->output, ".csv"))
         s->format = "csv";
 }
 
-static enum weft_status print_csv(FILE *out, const struct weft_plan *p, const char *format,
+static enum weft_status print_csv(FILE *out, const struct wf_plan *p, const char *format,
                                   struct weft_error *err)
 {
     char *text = NULL;
@@ -89,22 +89,23 @@ static enum weft_status print_csv(FILE *out, const struct weft_plan *p, const ch
         fputs("weft: note: PyTorch's pipelining knows one rank a stage, and this has several\n",
               stderr);
     WEFT_TRY(weft_schedule_print(p->lowered != NULL ? p->lowered : p->schedule,
-                                 strcmp(format, "csv") == 0 ? WEFT_TEXT_CSV : WEFT_TEXT_PYTORCH,
+                                 strcmp(format, "csv") == 0 ? WEFT_TEXT_FORMAT_CSV
+                                                            : WEFT_TEXT_FORMAT_PYTORCH,
                                  &text, &len, err));
     fwrite(text, 1, len, out);
     free(text);
     return WEFT_OK;
 }
 
-static enum weft_status print_text(FILE *out, const struct weft_plan *p,
-                                   const struct weft_plan_settings *s, struct weft_error *err)
+static enum weft_status print_text(FILE *out, const struct wf_plan *p,
+                                   const struct wf_plan_settings *s, struct weft_error *err)
 {
-    struct weft_text text = {0};
-    weft_plan_print_text(&text, p, weft_style_for(out, s->color, s->width));
+    struct wf_text text = {0};
+    wf_plan_print_text(&text, p, wf_style_for(out, s->color, s->width));
     for (uint32_t r = 0; p->lowered != NULL && r < p->metrics.n_ranks; r++) {
         char *row = NULL;
         if (weft_schedule_print_rank(p->lowered, r, " ", &row, NULL) == WEFT_OK)
-            weft_text_addf(&text, "%srank %u: %s\n", r == 0 ? "\n" : "", r, row);
+            wf_text_addf(&text, "%srank %u: %s\n", r == 0 ? "\n" : "", r, row);
         else
             text.failed = true;
         free(row);
@@ -112,18 +113,18 @@ static enum weft_status print_text(FILE *out, const struct weft_plan *p,
     bool failed = text.failed;
     if (!failed)
         fwrite(text.at, 1, text.len, out);
-    weft_text_release(&text);
+    wf_text_release(&text);
     return failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory to draw") : WEFT_OK;
 }
 
-static enum weft_status print_plan(FILE *out, const struct weft_plan *p,
-                                   const struct weft_plan_settings *s, struct weft_error *err)
+static enum weft_status print_plan(FILE *out, const struct wf_plan *p,
+                                   const struct wf_plan_settings *s, struct weft_error *err)
 {
-    enum weft_draw_format picture;
+    enum wf_draw_format picture;
     if (is_picture(s, &picture))
         return draw_plan(out, p, s, picture, err);
     if (s->json)
-        return weft_plan_print_json(out, p, s->events, err);
+        return wf_plan_print_json(out, p, s->events, err);
     if (s->format != NULL && strcmp(s->format, "text") != 0)
         return print_csv(out, p, s->format, err);
     return print_text(out, p, s, err);
@@ -131,32 +132,31 @@ static enum weft_status print_plan(FILE *out, const struct weft_plan *p,
 
 static enum weft_status run_plan(int argc, char **argv, struct weft_error *err)
 {
-    struct weft_plan_settings s = {0};
+    struct wf_plan_settings s = {0};
     const char *none = NULL;
-    WEFT_TRY(weft_command_parse(&weft_command_plan, argc, argv, &s, &none, err));
+    WEFT_TRY(wf_command_parse(&wf_command_plan, argc, argv, &s, &none, err));
     if (s.list) {
         print_list(stdout);
         return WEFT_OK;
     }
     if (!s.json && s.format == NULL)
-        WEFT_TRY(
-            weft_output_check(s.output, ".csv .json .txt .svg .png .pdf .html .trace", err));
+        WEFT_TRY(wf_output_check(s.output, ".csv .json .txt .svg .png .pdf .html .trace", err));
     choose_form(&s);
     if (s.json && s.format != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "give --json or --format, not both");
     if (s.events && !s.json)
         return WEFT_FAIL(err, WEFT_USAGE, "--events goes with --json");
-    struct weft_plan p;
-    struct weft_output sink;
-    WEFT_TRY(weft_plan_init(&p, &s, err));
-    enum weft_status st = weft_output_open(&sink, s.output, err);
+    struct wf_plan p;
+    struct wf_output sink;
+    WEFT_TRY(wf_plan_init(&p, &s, err));
+    enum weft_status st = wf_output_open(&sink, s.output, err);
     if (st == WEFT_OK)
-        st = weft_output_close(&sink, print_plan(sink.out, &p, &s, err), err);
-    weft_plan_release(&p);
+        st = wf_output_close(&sink, print_plan(sink.out, &p, &s, err), err);
+    wf_plan_release(&p);
     return st;
 }
 
-const struct weft_command weft_command_plan = {
+const struct wf_command wf_command_plan = {
     .name = "plan",
     .summary = "make a schedule, prove it, time it, draw it",
     .text =

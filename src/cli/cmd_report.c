@@ -18,19 +18,19 @@ struct report_settings {
 
 #define AT(field) offsetof(struct report_settings, field)
 
-static const struct weft_option options[] = {
-    {"output", 'o', WEFT_OPT_TEXT, "FILE", "write there; default: report.html in the first RUN",
-     NULL, AT(output)},
-    {"serve", 0, WEFT_OPT_SWITCH, NULL,
+static const struct wf_option options[] = {
+    {"output", 'o', WF_OPTION_TEXT, "FILE",
+     "write there; default: report.html in the first RUN", NULL, AT(output)},
+    {"serve", 0, WF_OPTION_SWITCH, NULL,
      "serve the page to this machine until Ctrl-C, anew as the run goes on", NULL, AT(serve)},
-    {"port", 0, WEFT_OPT_COUNT, "N", "where to serve: http://127.0.0.1:N/ (8384)", NULL,
+    {"port", 0, WF_OPTION_COUNT, "N", "where to serve: http://127.0.0.1:N/ (8384)", NULL,
      AT(port)},
 };
 
 static enum weft_status check_runs(const char *const *dirs, size_t n, struct weft_error *err)
 {
     for (size_t i = 0; i < n; i++)
-        if (!weft_is_directory(dirs[i]))
+        if (!wf_is_directory(dirs[i]))
             return WEFT_FAIL(err, WEFT_DATA,
                              "%.200s %s: give the directory of a run (weft train --log.dir=DIR "
                              "makes one)",
@@ -42,14 +42,14 @@ static enum weft_status check_runs(const char *const *dirs, size_t n, struct wef
 static enum weft_status write_page(const char *const *dirs, size_t n, const char *path,
                                    struct weft_error *err)
 {
-    struct weft_output sink;
-    char *own = path == NULL ? weft_path_join(dirs[0], "report.html") : NULL;
+    struct wf_output sink;
+    char *own = path == NULL ? wf_path_join(dirs[0], "report.html") : NULL;
     if (path == NULL && own == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path");
     const char *to = path == NULL ? own : path;
-    enum weft_status st = weft_output_open(&sink, to, err);
+    enum weft_status st = wf_output_open(&sink, to, err);
     if (st == WEFT_OK)
-        st = weft_output_close(&sink, weft_report_write(sink.out, dirs, n, err), err);
+        st = wf_output_close(&sink, wf_report_write(sink.out, dirs, n, err), err);
     free(own);
     return st;
 }
@@ -58,19 +58,19 @@ static enum weft_status write_page(const char *const *dirs, size_t n, const char
 static enum weft_status serve(const char *const *dirs, size_t n, uint32_t port,
                               struct weft_error *err)
 {
-    struct weft_report_server *server = NULL;
+    struct wf_report_server *server = NULL;
     sigset_t ends;
     int which;
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);
     sigprocmask(SIG_BLOCK, &ends, NULL);
-    WEFT_TRY(weft_report_server_start(dirs, n, (uint16_t)port, &server, err));
+    WEFT_TRY(wf_report_server_start(dirs, n, (uint16_t)port, &server, err));
     printf("serving http://127.0.0.1:%u/ to this machine; Ctrl-C ends it\n",
-           (unsigned)weft_report_server_port(server));
+           (unsigned)wf_report_server_port(server));
     fflush(stdout);
     sigwait(&ends, &which);
-    weft_report_server_stop(server);
+    wf_report_server_stop(server);
     return WEFT_OK;
 }
 
@@ -98,7 +98,7 @@ static enum weft_status run_report(int argc, char **argv, struct weft_error *err
     if (dirs == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %d arguments", argc);
     enum weft_status st =
-        weft_options_parse(weft_command_report.options, argc, argv, &s, dirs, &n, err);
+        wf_options_parse(wf_command_report.options, argc, argv, &s, dirs, &n, err);
     if (st == WEFT_OK)
         st = check(&s, n, err);
     if (st == WEFT_OK)
@@ -110,7 +110,7 @@ static enum weft_status run_report(int argc, char **argv, struct weft_error *err
     return st;
 }
 
-const struct weft_command weft_command_report = {
+const struct wf_command wf_command_report = {
     .name = "report",
     .summary = "one page about a run, or several: curves, timeline, bubble, memory, messages",
     .operands = "RUN...",

@@ -17,10 +17,10 @@ struct train_options {
     bool print_config, dry_run;
 };
 
-static const struct weft_option options[] = {
-    {"print-config", 0, WEFT_OPT_SWITCH, NULL, "print all settings as a file, and do nothing",
+static const struct wf_option options[] = {
+    {"print-config", 0, WF_OPTION_SWITCH, NULL, "print all settings as a file, and do nothing",
      NULL, offsetof(struct train_options, print_config)},
-    {"dry-run", 0, WEFT_OPT_SWITCH, NULL,
+    {"dry-run", 0, WF_OPTION_SWITCH, NULL,
      "check everything, show layout, memory and timeline, and train nothing", NULL,
      offsetof(struct train_options, dry_run)},
 };
@@ -28,10 +28,10 @@ static const struct weft_option options[] = {
 /* -- ranks ----------------------------------------------------------------------------------- */
 
 /* srun without MPI starts tasks that know nothing of each other: each would train all by itself. */
-static enum weft_status check_tasks(const struct weft_train_settings *s, struct weft_error *err)
+static enum weft_status check_tasks(const struct wf_train_settings *s, struct weft_error *err)
 {
     const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
-    if (tasks == NULL || atoi(tasks) <= 1 || s->parallel.transport == WEFT_TRANSPORT_INPROC)
+    if (tasks == NULL || atoi(tasks) <= 1 || s->parallel.transport == WF_TRAIN_TRANSPORT_INPROC)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_USAGE,
                      "srun started %.20s tasks without MPI: srun --mpi=pmix (Open MPI) or "
@@ -41,15 +41,15 @@ static enum weft_status check_tasks(const struct weft_train_settings *s, struct 
 }
 
 /* How ranks are started is the environment's to say: a flag can only agree. */
-static enum weft_status check_transport(const struct weft_train_settings *s,
-                                        const char *launcher, struct weft_error *err)
+static enum weft_status check_transport(const struct wf_train_settings *s, const char *launcher,
+                                        struct weft_error *err)
 {
-    if (launcher == NULL && s->parallel.transport == WEFT_TRANSPORT_MPI)
+    if (launcher == NULL && s->parallel.transport == WF_TRAIN_TRANSPORT_MPI)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "parallel.transport is mpi, and no MPI started this: mpirun -n %llu "
                          "weft train ...",
                          (unsigned long long)s->parallel.pp * s->parallel.dp);
-    if (launcher != NULL && s->parallel.transport == WEFT_TRANSPORT_INPROC)
+    if (launcher != NULL && s->parallel.transport == WF_TRAIN_TRANSPORT_INPROC)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "parallel.transport is inproc, but %s started this process as one "
                          "rank of many: leave it at auto",
@@ -57,10 +57,10 @@ static enum weft_status check_transport(const struct weft_train_settings *s,
     return launcher == NULL ? check_tasks(s, err) : WEFT_OK;
 }
 
-static enum weft_status check_settings(const struct weft_train_settings *settings,
+static enum weft_status check_settings(const struct wf_train_settings *settings,
                                        struct weft_error *err)
 {
-    WEFT_TRY(weft_train_settings_check(settings, err));
+    WEFT_TRY(wf_train_settings_check(settings, err));
     return check_transport(settings, weft_comm_launcher(), err);
 }
 
@@ -83,13 +83,13 @@ static enum weft_status tell_others(enum weft_status st, struct weft_error *err)
 
 /* How many ranks of this machine share the cores that this process may use: a launcher that gave
  * each rank cores of its own has made that number 1. */
-static uint32_t ranks_that_share(const struct weft_train_settings *s, const char *launcher)
+static uint32_t ranks_that_share(const struct wf_train_settings *s, const char *launcher)
 {
     const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
                                  "SLURM_NTASKS_PER_NODE"};
     if (launcher == NULL)
         return s->parallel.pp * s->parallel.dp;
-    if (weft_cores_allowed() < (uint32_t)sysconf(_SC_NPROCESSORS_ONLN))
+    if (wf_cores_available() < (uint32_t)sysconf(_SC_NPROCESSORS_ONLN))
         return 1;
     for (size_t i = 0; i < WEFT_LEN(names); i++)
         if (getenv(names[i]) != NULL && atoi(getenv(names[i])) > 0)
@@ -99,59 +99,57 @@ static uint32_t ranks_that_share(const struct weft_train_settings *s, const char
 
 /* Threads that are not given: ranks of one process that have cores of their own find them; others
  * divide what there is. */
-static void choose_threads(struct weft_train_settings *s, const char *launcher)
+static void choose_threads(struct wf_train_settings *s, const char *launcher)
 {
-    uint32_t n = ranks_that_share(s, launcher), cores = weft_cores_allowed();
+    uint32_t n = ranks_that_share(s, launcher), cores = wf_cores_available();
     if (s->parallel.threads != 0 || n <= 1 || (launcher == NULL && n <= cores))
         return;
     s->parallel.threads = cores / n > 0 ? cores / n : 1;
     s->parallel.given.threads = false; /* "auto" was */
 }
 
-static enum weft_status train(struct weft_train_settings *settings, struct weft_error *err)
+static enum weft_status train(struct wf_train_settings *settings, struct weft_error *err)
 {
-    weft_train_catch_signals();
+    wf_train_catch_signals();
     if (weft_comm_launcher() == NULL)
-        WEFT_TRY(weft_train_auto(settings, NULL, err));
+        WEFT_TRY(wf_train_auto(settings, NULL, err));
     if (weft_comm_launcher() != NULL)
-        return weft_comm_run_mpi(weft_train_run_rank, settings, err);
+        return weft_comm_run_mpi(wf_train_run_rank, settings, err);
     uint64_t n = (uint64_t)settings->parallel.pp * settings->parallel.dp;
-    if (n > WEFT_MAX_THREADS)
+    if (n > WF_MAX_THREADS)
         return WEFT_FAIL(
             err, WEFT_USAGE,
             "parallel.pp x parallel.dp is %llu: more than %d ranks are not for one "
             "process",
-            (unsigned long long)n, WEFT_MAX_THREADS);
-    WEFT_TRY(weft_train_check_memory(settings, err));
-    return weft_comm_run_threads((uint32_t)n, weft_train_run_rank, settings, err);
+            (unsigned long long)n, WF_MAX_THREADS);
+    WEFT_TRY(wf_train_check_memory(settings, err));
+    return weft_comm_run_threads((uint32_t)n, wf_train_run_rank, settings, err);
 }
 
 /* -- settings ------------------------------------------------------------------------------- */
 
-static enum weft_status print_config(const struct weft_train_settings *s,
-                                     struct weft_error *err)
+static enum weft_status print_config(const struct wf_train_settings *s, struct weft_error *err)
 {
-    struct weft_text text = {0};
-    weft_settings_print(weft_train_setting_list(), s, &text);
+    struct wf_text text = {0};
+    wf_settings_print(wf_train_setting_list(), s, &text);
     enum weft_status st = WEFT_OK;
     if (text.failed)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the settings");
     else
         fputs(text.at, stdout);
-    weft_text_release(&text);
+    wf_text_release(&text);
     return st;
 }
 
-static enum weft_status read_config(const char *path, struct weft_train_settings *s,
+static enum weft_status read_config(const char *path, struct wf_train_settings *s,
                                     struct weft_error *err)
 {
     char *text = NULL;
     size_t len = 0;
     if (path == NULL)
         return WEFT_OK;
-    WEFT_TRY(weft_input_read(path, &text, &len, err));
-    enum weft_status st =
-        weft_settings_parse(weft_train_setting_list(), text, len, path, s, err);
+    WEFT_TRY(wf_input_read(path, &text, &len, err));
+    enum weft_status st = wf_settings_parse(wf_train_setting_list(), text, len, path, s, err);
     free(text);
     return st;
 }
@@ -163,33 +161,33 @@ static enum weft_status parse_options(int argc, char **argv, struct train_option
     char **rest = malloc(((size_t)argc + 1) * sizeof *rest);
     if (rest == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %d arguments", argc);
-    int n = weft_settings_others(argc, argv, rest);
-    enum weft_status st = weft_command_parse(&weft_command_train, n, rest, out, config, err);
+    int n = wf_settings_other_args(argc, argv, rest);
+    enum weft_status st = wf_command_parse(&wf_command_train, n, rest, out, config, err);
     free(rest);
     return st;
 }
 
 static enum weft_status read_settings(int argc, char **argv, const char *config,
-                                      struct weft_train_settings *s, struct weft_error *err)
+                                      struct wf_train_settings *s, struct weft_error *err)
 {
     WEFT_TRY(read_config(config, s, err));
-    return weft_settings_flags(weft_train_setting_list(), argc, argv, s, err);
+    return wf_settings_parse_flags(wf_train_setting_list(), argc, argv, s, err);
 }
 
 static enum weft_status run_train(int argc, char **argv, struct weft_error *err)
 {
-    const struct weft_setting_list list = weft_train_setting_list();
+    const struct wf_setting_list list = wf_train_setting_list();
     struct train_options in = {0};
-    struct weft_train_settings settings = {0};
+    struct wf_train_settings settings = {0};
     const char *config = NULL;
     enum weft_status st = parse_options(argc, argv, &in, &config, err);
     if (st == WEFT_OK)
-        st = weft_settings_init(list, &settings, err);
+        st = wf_settings_init(list, &settings, err);
     if (st != WEFT_OK)
         return tell_others(st, err);
     st = read_settings(argc, argv, config, &settings, err);
     if (st == WEFT_OK && !in.print_config)
-        st = weft_train_settings_take_vocab(&settings, err);
+        st = wf_train_settings_infer_vocab(&settings, err);
     if (st == WEFT_OK && !in.print_config)
         st = check_settings(&settings, err);
     if (st == WEFT_OK && !in.print_config)
@@ -198,18 +196,18 @@ static enum weft_status run_train(int argc, char **argv, struct weft_error *err)
         st = tell_others(st, err);
     else
         st = in.print_config ? print_config(&settings, err)
-             : in.dry_run    ? weft_train_dry_run(&settings, err)
+             : in.dry_run    ? wf_train_dry_run(&settings, err)
                              : train(&settings, err);
-    weft_settings_release(list, &settings);
+    wf_settings_release(list, &settings);
     /* A run that a signal ended in good order says so, as shells expect it. */
-    if (st == WEFT_OK && weft_train_stop_signal() != 0) {
+    if (st == WEFT_OK && wf_train_stop_signal() != 0) {
         fflush(stdout);
-        exit(128 + weft_train_stop_signal());
+        exit(128 + wf_train_stop_signal());
     }
     return st;
 }
 
-const struct weft_command weft_command_train = {
+const struct wf_command wf_command_train = {
     .name = "train",
     .summary = "train a model as a file of settings says",
     .operands = "[CONFIG.yaml]",
@@ -248,6 +246,6 @@ const struct weft_command weft_command_train = {
                 "  weft train run.yaml --parallel.auto=true --parallel.micros=8\n"
                 "  weft train --print-config > run.yaml\n",
     .options = {options, WEFT_LEN(options)},
-    .settings = weft_train_setting_list,
+    .settings = wf_train_setting_list,
     .run = run_train,
 };

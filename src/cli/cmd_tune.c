@@ -11,64 +11,66 @@
 #include "render/render.h"
 #include "weft/sim.h"
 
-#define AT(field) offsetof(struct weft_tune_settings, field)
+#define AT(field) offsetof(struct wf_tune_settings, field)
 
-static const struct weft_option options[] = {
-    {NULL, 0, WEFT_OPT_HEADING, NULL, "What to order", NULL, 0},
-    {"ranks", 'p', WEFT_OPT_COUNT, "P", "workers of the pipeline", NULL, AT(ranks)},
-    {"micros", 'm', WEFT_OPT_COUNT, "M", "micro-batches of a step", NULL, AT(micros)},
-    {"chunks", 0, WEFT_OPT_COUNT, "V", "stages a rank (loop, wave: 2)", NULL, AT(chunks)},
-    {"placement", 0, WEFT_OPT_CHOICE, "WHERE", "linear (the default), loop, v or wave",
+static const struct wf_option options[] = {
+    {NULL, 0, WF_OPTION_HEADING, NULL, "What to order", NULL, 0},
+    {"ranks", 'p', WF_OPTION_COUNT, "P", "workers of the pipeline", NULL, AT(ranks)},
+    {"micros", 'm', WF_OPTION_COUNT, "M", "micro-batches of a step", NULL, AT(micros)},
+    {"chunks", 0, WF_OPTION_COUNT, "V", "stages a rank (loop, wave: 2)", NULL, AT(chunks)},
+    {"placement", 0, WF_OPTION_CHOICE, "WHERE", "linear (the default), loop, v or wave",
      "linear|loop|v|wave", AT(placement)},
-    {"whole", 0, WEFT_OPT_SWITCH, NULL, "whole backwards; else I and W apart", NULL, AT(whole)},
-    {"cost", 'c', WEFT_OPT_TEXT, "F=1,I=1,W=1",
+    {"whole", 0, WF_OPTION_SWITCH, NULL, "whole backwards; else I and W apart", NULL,
+     AT(whole)},
+    {"cost", 'c', WF_OPTION_TEXT, "F=1,I=1,W=1",
      "times; also B (I+W), C (a hop, 0); a list a stage is F=11:8:12", NULL, AT(cost)},
-    {"mem", 0, WEFT_OPT_TEXT, "F=1,I=0,W=-1", "change of memory at each action", NULL, AT(mem)},
-    {"mem-limit", 0, WEFT_OPT_TEXT, "X", "most memory of a rank; a list is X:Y:...", NULL,
+    {"mem", 0, WF_OPTION_TEXT, "F=1,I=0,W=-1", "change of memory at each action", NULL,
+     AT(mem)},
+    {"mem-limit", 0, WF_OPTION_TEXT, "X", "most memory of a rank; a list is X:Y:...", NULL,
      AT(mem_limit)},
-    {NULL, 0, WEFT_OPT_HEADING, NULL, "Search", NULL, 0},
-    {"metric", 0, WEFT_OPT_CHOICE, "WHAT", "makespan (the default) or span: what to minimize",
+    {NULL, 0, WF_OPTION_HEADING, NULL, "Search", NULL, 0},
+    {"metric", 0, WF_OPTION_CHOICE, "WHAT", "makespan (the default) or span: what to minimize",
      "makespan|span", AT(metric)},
-    {"seconds", 0, WEFT_OPT_TEXT, "S", "how long at most (10)", NULL, AT(seconds)},
-    {"iterations", 0, WEFT_OPT_COUNT, "N", "how many evaluations at most: the same every time",
+    {"seconds", 0, WF_OPTION_TEXT, "S", "how long at most (10)", NULL, AT(seconds)},
+    {"iterations", 0, WF_OPTION_COUNT, "N", "how many evaluations at most: the same every time",
      NULL, AT(iterations)},
-    {"seed", 0, WEFT_OPT_COUNT, "N", "of the random numbers", NULL, AT(seed)},
-    {NULL, 0, WEFT_OPT_HEADING, NULL,
+    {"seed", 0, WF_OPTION_COUNT, "N", "of the random numbers", NULL, AT(seed)},
+    {NULL, 0, WF_OPTION_HEADING, NULL,
      "Model, micros and schedule together (instead of --micros and --cost)", NULL, 0},
-    {"layers", 0, WEFT_OPT_COUNT, "L", "layers of the model", NULL, AT(layers)},
-    {"model", 0, WEFT_OPT_TEXT, "NAME", "gpt2-124m, llama3-8b, d12 ...: layers and their costs",
-     NULL, AT(model)},
-    {"seq", 0, WEFT_OPT_COUNT, "N", "--model: tokens of a sequence (the model's context)", NULL,
-     AT(seq)},
-    {"tflops", 0, WEFT_OPT_TEXT, "X",
+    {"layers", 0, WF_OPTION_COUNT, "L", "layers of the model", NULL, AT(layers)},
+    {"model", 0, WF_OPTION_TEXT, "NAME",
+     "gpt2-124m, llama3-8b, d12 ...: layers and their costs", NULL, AT(model)},
+    {"seq", 0, WF_OPTION_COUNT, "N", "--model: tokens of a sequence (the model's context)",
+     NULL, AT(seq)},
+    {"tflops", 0, WF_OPTION_TEXT, "X",
      "--model: a rank's speed in 1e12 operations a second; times are then in --unit", NULL,
      AT(tflops)},
-    {"layer-cost", 0, WEFT_OPT_TEXT, "F=1,I=1,W=1",
+    {"layer-cost", 0, WF_OPTION_TEXT, "F=1,I=1,W=1",
      "a layer, for one sequence; also bytes (state) and act (saved)", NULL, AT(layer_cost)},
-    {"embedding-cost", 0, WEFT_OPT_TEXT, "F=..", "the embedding, likewise; free by default",
+    {"embedding-cost", 0, WF_OPTION_TEXT, "F=..", "the embedding, likewise; free by default",
      NULL, AT(embedding_cost)},
-    {"head-cost", 0, WEFT_OPT_TEXT, "F=..", "final norm, logits and loss; free by default",
+    {"head-cost", 0, WF_OPTION_TEXT, "F=..", "final norm, logits and loss; free by default",
      NULL, AT(head_cost)},
-    {"global-batch", 0, WEFT_OPT_COUNT, "N", "sequences of a step, cut into equal micros", NULL,
-     AT(global_batch)},
-    {"bytes-limit", 0, WEFT_OPT_TEXT, "N", "most bytes on a rank", NULL, AT(bytes_limit)},
-    {"max-chunks", 0, WEFT_OPT_COUNT, "V", "most stages a rank (4)", NULL, AT(max_chunks)},
-    {"cluster", 0, WEFT_OPT_TEXT, "LINE",
+    {"global-batch", 0, WF_OPTION_COUNT, "N", "sequences of a step, cut into equal micros",
+     NULL, AT(global_batch)},
+    {"bytes-limit", 0, WF_OPTION_TEXT, "N", "most bytes on a rank", NULL, AT(bytes_limit)},
+    {"max-chunks", 0, WF_OPTION_COUNT, "V", "most stages a rank (4)", NULL, AT(max_chunks)},
+    {"cluster", 0, WF_OPTION_TEXT, "LINE",
      "'node:4 rank:2 intra:200GB/s,2us inter:25GB/s,8us': pipelines x replicas on it", NULL,
      AT(cluster)},
-    {"unit", 0, WEFT_OPT_CHOICE, "UNIT", "--cluster, --tflops: what times are in (ms)",
+    {"unit", 0, WF_OPTION_CHOICE, "UNIT", "--cluster, --tflops: what times are in (ms)",
      "s|ms|us", AT(unit)},
-    {"boundary-bytes", 0, WEFT_OPT_TEXT, "N",
+    {"boundary-bytes", 0, WF_OPTION_TEXT, "N",
      "--cluster: of one sequence between stages; a model knows", NULL, AT(boundary_bytes)},
-    {"top", 0, WEFT_OPT_COUNT, "N", "how many to show (8)", NULL, AT(top)},
-    {NULL, 0, WEFT_OPT_HEADING, NULL, "Output", NULL, 0},
-    {"format", 'f', WEFT_OPT_CHOICE, "FORM", "text, csv (weft's own) or pytorch (CSV)",
+    {"top", 0, WF_OPTION_COUNT, "N", "how many to show (8)", NULL, AT(top)},
+    {NULL, 0, WF_OPTION_HEADING, NULL, "Output", NULL, 0},
+    {"format", 'f', WF_OPTION_CHOICE, "FORM", "text, csv (weft's own) or pytorch (CSV)",
      "text|csv|pytorch", AT(format)},
-    {"json", 'j', WEFT_OPT_SWITCH, NULL, "everything, for programs", NULL, AT(json)},
-    {"output", 'o', WEFT_OPT_TEXT, "FILE",
+    {"json", 'j', WF_OPTION_SWITCH, NULL, "everything, for programs", NULL, AT(json)},
+    {"output", 'o', WF_OPTION_TEXT, "FILE",
      "write there: .csv .json .trace, or .svg .png .pdf .html to draw", NULL, AT(output)},
-    {"width", 0, WEFT_OPT_COUNT, "N", "columns to draw in (the terminal's)", NULL, AT(width)},
-    {"color", 0, WEFT_OPT_CHOICE, "WHEN", "auto, always or never", "auto|always|never",
+    {"width", 0, WF_OPTION_COUNT, "N", "columns to draw in (the terminal's)", NULL, AT(width)},
+    {"color", 0, WF_OPTION_CHOICE, "WHEN", "auto, always or never", "auto|always|never",
      AT(color)},
 };
 
@@ -81,10 +83,10 @@ static enum weft_status parse_number(const char *text, const char *what, double 
     struct weft_values v = {0};
     if (text == NULL)
         return WEFT_OK;
-    WEFT_TRY(weft_values_parse(text, what, &v, err));
+    WEFT_TRY(wf_values_parse(text, what, &v, err));
     double value = v.at[0];
     size_t n = v.n;
-    weft_values_release(&v);
+    wf_values_release(&v);
     if (n != 1 || value < 0 || value > most)
         return WEFT_FAIL(err, WEFT_USAGE, "%s: '%.20s' is no number from 0 to %g", what, text,
                          most);
@@ -95,35 +97,36 @@ static enum weft_status parse_number(const char *text, const char *what, double 
 static enum weft_status parse_hop(const char *text, double *hop, struct weft_error *err)
 {
     struct weft_values v = {0};
-    const struct weft_value_key keys[] = {{"C", &v, 0, true}};
+    const struct wf_value_key keys[] = {{"C", &v, 0, true}};
     if (text == NULL)
         return WEFT_OK;
-    WEFT_TRY(weft_keys_parse(text, "--cost (with --layers or --model)", keys, 1, err));
-    *hop = weft_value(v, 0, 0);
-    weft_values_release(&v);
+    WEFT_TRY(wf_values_parse_keys(text, "--cost (with --layers or --model)", keys, 1, err));
+    *hop = weft_values_get(v, 0, 0);
+    wf_values_release(&v);
     return WEFT_OK;
 }
 
-static enum weft_placement_kind placement_kind(const struct weft_tune_settings *s)
+static enum weft_placement_kind placement_kind(const struct wf_tune_settings *s)
 {
     static const struct {
         const char *name;
         enum weft_placement_kind kind;
-    } all[] = {{"loop", WEFT_PLACE_LOOP}, {"v", WEFT_PLACE_V}, {"wave", WEFT_PLACE_WAVE}};
+    } all[] = {
+        {"loop", WEFT_PLACEMENT_LOOP}, {"v", WEFT_PLACEMENT_V}, {"wave", WEFT_PLACEMENT_WAVE}};
     for (size_t i = 0; s->placement != NULL && i < WEFT_LEN(all); i++)
         if (strcmp(s->placement, all[i].name) == 0)
             return all[i].kind;
-    return WEFT_PLACE_LINEAR;
+    return WEFT_PLACEMENT_LINEAR;
 }
 
 /* An output file's name chooses the form unless it is given. */
-static void choose_form(struct weft_tune_settings *s)
+static void choose_form(struct wf_tune_settings *s)
 {
     if (s->json || s->format != NULL || s->output == NULL)
         return;
-    if (weft_path_ends_in(s->output, ".json"))
+    if (wf_path_ends_in(s->output, ".json"))
         s->json = true;
-    else if (weft_path_ends_in(s->output, ".csv"))
+    else if (wf_path_ends_in(s->output, ".csv"))
         s->format = "csv";
 }
 
@@ -151,74 +154,77 @@ static enum weft_status check_problem(const struct weft_tune_problem *p, uint32_
     return WEFT_OK;
 }
 
-static bool is_picture(const struct weft_tune_settings *s, enum weft_draw_format *out)
+static bool is_picture(const struct wf_tune_settings *s, enum wf_draw_format *out)
 {
     return !s->json && s->format == NULL && s->output != NULL &&
-           weft_draw_format_of(s->output, out) && *out != WEFT_DRAW_TEXT;
+           wf_draw_format_from_path(s->output, out) && *out != WF_DRAW_FORMAT_TEXT;
 }
 
-static enum weft_status draw_result(FILE *out, const struct weft_tune_settings *s,
-                                    enum weft_draw_format format,
-                                    const struct weft_schedule *best,
-                                    const struct weft_cost *cost,
-                                    const struct weft_memory *memory, struct weft_error *err)
+static enum weft_status
+draw_result(FILE *out, const struct wf_tune_settings *s, enum wf_draw_format format,
+            const struct weft_schedule *best, const struct weft_cost *cost,
+            const struct weft_memory_cost *memory, struct weft_error *err)
 {
     struct weft_metrics m;
     struct weft_trace t;
-    const struct weft_draw_options how = {.width = s->width};
+    const struct wf_draw_options how = {.width = s->width};
     WEFT_TRY(weft_metrics_init(&m, best, cost, memory, err));
     enum weft_status st = weft_trace_init_plan(&t, best, &m, memory, err);
     weft_metrics_release(&m);
     if (st != WEFT_OK)
         return st;
-    st = weft_render(out, format, &t, 1, &how, err);
+    st = wf_render(out, format, &t, 1, &how, err);
     weft_trace_release(&t);
     return st;
 }
 
-static enum weft_status print_result(const struct weft_tune_settings *s,
+static enum weft_status print_result(const struct wf_tune_settings *s,
                                      const struct weft_tune_result *r,
                                      const struct weft_cost *cost,
-                                     const struct weft_memory *memory, struct weft_error *err)
+                                     const struct weft_memory_cost *memory,
+                                     struct weft_error *err)
 {
-    struct weft_output sink;
-    WEFT_TRY(weft_output_open(&sink, s->output, err));
+    struct wf_output sink;
+    WEFT_TRY(wf_output_open(&sink, s->output, err));
     enum weft_status st = WEFT_OK;
-    enum weft_draw_format picture;
+    enum wf_draw_format picture;
     if (is_picture(s, &picture))
         st = draw_result(sink.out, s, picture, r->schedule, cost, memory, err);
     else if (s->json)
-        weft_tune_print_json(sink.out, s, r);
+        wf_tune_print_json(sink.out, s, r);
     else if (s->format != NULL && strcmp(s->format, "text") != 0)
-        st = weft_tune_print_csv(sink.out, r->schedule, s->format, err);
+        st = wf_tune_print_csv(sink.out, r->schedule, s->format, err);
     else
-        st = weft_tune_print_text(sink.out, s, r, cost, memory, err);
-    return weft_output_close(&sink, st, err);
+        st = wf_tune_print_text(sink.out, s, r, cost, memory, err);
+    return wf_output_close(&sink, st, err);
 }
 
-static enum weft_status tune_order(const struct weft_tune_settings *s, struct weft_cost *cost,
-                                   struct weft_memory *memory, double seconds,
+static enum weft_status tune_order(const struct wf_tune_settings *s, struct weft_cost *cost,
+                                   struct weft_memory_cost *memory, double seconds,
                                    struct weft_error *err)
 {
-    const struct weft_plan_settings plan = {
+    const struct wf_plan_settings plan = {
         .cost = s->cost, .mem = s->mem, .mem_limit = s->mem_limit};
-    WEFT_TRY(weft_plan_parse_costs(&plan, cost, memory, err));
+    WEFT_TRY(wf_plan_parse_costs(&plan, cost, memory, err));
     if (cost->fb.n != 0)
         return WEFT_FAIL(err, WEFT_USAGE, "tune makes no overlapped pairs: leave out FB");
     if (s->ranks == 0 || s->micros == 0)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "tune needs --ranks P and --micros M, or --global-batch N with "
                          "--layers L or --model NAME");
-    bool span = weft_tune_by_span(s);
+    bool span = wf_tune_by_span(s);
     struct weft_tune_problem problem = {.ranks = s->ranks,
                                         .micros = s->micros,
                                         .chunks = s->chunks,
                                         .placement = placement_kind(s),
                                         .whole = s->whole,
-                                        .minimize = span ? WEFT_MIN_SPAN : WEFT_MIN_MAKESPAN,
+                                        .minimize =
+                                            span ? WEFT_MINIMIZE_SPAN : WEFT_MINIMIZE_MAKESPAN,
                                         .cost = cost,
                                         .memory = memory};
-    uint32_t chunks = s->chunks ? s->chunks : problem.placement == WEFT_PLACE_LINEAR ? 1 : 2;
+    uint32_t chunks = s->chunks                                    ? s->chunks
+                      : problem.placement == WEFT_PLACEMENT_LINEAR ? 1
+                                                                   : 2;
     if ((uint64_t)chunks * s->ranks <= WEFT_MAX_STAGES)
         WEFT_TRY(check_problem(&problem, s->ranks * chunks, err));
     struct weft_tune_options how = {
@@ -239,22 +245,22 @@ static enum weft_status tune_order(const struct weft_tune_settings *s, struct we
 
 /* -- layouts ------------------------------------------------------------------------------ */
 
-static enum weft_status print_layouts(const struct weft_tune_settings *s,
+static enum weft_status print_layouts(const struct wf_tune_settings *s,
                                       const struct weft_layouts *l, struct weft_error *err)
 {
-    struct weft_output sink;
-    WEFT_TRY(weft_output_open(&sink, s->output, err));
+    struct wf_output sink;
+    WEFT_TRY(wf_output_open(&sink, s->output, err));
     enum weft_status st = WEFT_OK;
     if (s->json)
-        weft_layouts_print_json(sink.out, l);
+        wf_layouts_print_json(sink.out, l);
     else if (s->format != NULL && strcmp(s->format, "text") != 0)
-        st = weft_tune_print_csv(sink.out, l->at[0].result, s->format, err);
+        st = wf_tune_print_csv(sink.out, l->at[0].result, s->format, err);
     else
-        weft_layouts_print_text(sink.out, s, l);
-    return weft_output_close(&sink, st, err);
+        wf_layouts_print_text(sink.out, s, l);
+    return wf_output_close(&sink, st, err);
 }
 
-static enum weft_status fill_layout_problem(const struct weft_tune_settings *s,
+static enum weft_status fill_layout_problem(const struct wf_tune_settings *s,
                                             struct weft_layout_problem *p,
                                             struct weft_model *model,
                                             struct weft_cluster *cluster,
@@ -290,9 +296,9 @@ static enum weft_status fill_layout_problem(const struct weft_tune_settings *s,
     }
     if (s->model == NULL && (s->tflops != NULL || s->seq != 0))
         return WEFT_FAIL(err, WEFT_USAGE, "--tflops and --seq go with --model");
-    WEFT_TRY(weft_plan_parse_item(s->layer_cost, "--layer-cost", &p->layer, err));
-    WEFT_TRY(weft_plan_parse_item(s->embedding_cost, "--embedding-cost", &p->embedding, err));
-    WEFT_TRY(weft_plan_parse_item(s->head_cost, "--head-cost", &p->head, err));
+    WEFT_TRY(wf_plan_parse_item(s->layer_cost, "--layer-cost", &p->layer, err));
+    WEFT_TRY(wf_plan_parse_item(s->embedding_cost, "--embedding-cost", &p->embedding, err));
+    WEFT_TRY(wf_plan_parse_item(s->head_cost, "--head-cost", &p->head, err));
     WEFT_TRY(parse_hop(s->cost, &p->hop, err));
     WEFT_TRY(parse_number(s->bytes_limit, "--bytes-limit", 1e18, &bytes, err));
     WEFT_TRY(parse_number(s->tflops, "--tflops", 1e9, &tflops, err));
@@ -303,7 +309,7 @@ static enum weft_status fill_layout_problem(const struct weft_tune_settings *s,
     return WEFT_OK;
 }
 
-static enum weft_status tune_layout(const struct weft_tune_settings *s, struct weft_error *err)
+static enum weft_status tune_layout(const struct wf_tune_settings *s, struct weft_error *err)
 {
     struct weft_model model;
     struct weft_cluster cluster;
@@ -318,7 +324,7 @@ static enum weft_status tune_layout(const struct weft_tune_settings *s, struct w
                         : strcmp(s->unit, "us") == 0 ? 1e-6
                                                      : 1e-3,
         .max_chunks = s->max_chunks,
-        .minimize = weft_tune_by_span(s) ? WEFT_MIN_SPAN : WEFT_MIN_MAKESPAN,
+        .minimize = wf_tune_by_span(s) ? WEFT_MINIMIZE_SPAN : WEFT_MINIMIZE_MAKESPAN,
         .iterations = s->iterations != 0 ? s->iterations : 20000,
     };
     WEFT_TRY(fill_layout_problem(s, &p, &model, &cluster, err));
@@ -333,14 +339,13 @@ static enum weft_status tune_layout(const struct weft_tune_settings *s, struct w
 
 static enum weft_status run_tune(int argc, char **argv, struct weft_error *err)
 {
-    struct weft_tune_settings s = {0};
+    struct wf_tune_settings s = {0};
     const char *none = NULL;
     double seconds = 0;
-    WEFT_TRY(weft_command_parse(&weft_command_tune, argc, argv, &s, &none, err));
-    enum weft_draw_format picture;
+    WEFT_TRY(wf_command_parse(&wf_command_tune, argc, argv, &s, &none, err));
+    enum wf_draw_format picture;
     if (!s.json && s.format == NULL)
-        WEFT_TRY(
-            weft_output_check(s.output, ".csv .json .txt .svg .png .pdf .html .trace", err));
+        WEFT_TRY(wf_output_check(s.output, ".csv .json .txt .svg .png .pdf .html .trace", err));
     choose_form(&s);
     if (s.json && s.format != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "give --json or --format, not both");
@@ -355,13 +360,13 @@ static enum weft_status run_tune(int argc, char **argv, struct weft_error *err)
         return tune_layout(&s, err);
     }
     struct weft_cost cost = {0};
-    struct weft_memory memory = {0};
+    struct weft_memory_cost memory = {0};
     enum weft_status st = tune_order(&s, &cost, &memory, seconds, err);
-    weft_costs_release(&cost, &memory);
+    wf_costs_release(&cost, &memory);
     return st;
 }
 
-const struct weft_command weft_command_tune = {
+const struct wf_command wf_command_tune = {
     .name = "tune",
     .summary = "find the best order for given costs and memory, and say how good it is",
     .text =

@@ -8,7 +8,7 @@
 
 #include "weft/status.h"
 
-struct weft_codec {
+struct wf_codec {
     const char *name;
     void *self; /* owned */
     /* The tokens of a text; the caller frees *out. */
@@ -23,9 +23,9 @@ struct weft_codec {
 
 /* The codec of a model with this vocabulary, and a tokenizer at that path (NULL: none was found, and
  * tokens are bytes if there are enough of them); `encode` is NULL when it has none and only takes
- * numbers.  weft_codec_release() frees. */
-enum weft_status weft_codec_open(struct weft_codec *codec, const char *tokenizer,
-                                 uint32_t vocab, struct weft_error *err);
-void weft_codec_release(struct weft_codec *codec); /* a zeroed one is allowed */
+ * numbers.  wf_codec_release() frees. */
+enum weft_status wf_codec_open(struct wf_codec *codec, const char *tokenizer, uint32_t vocab,
+                               struct weft_error *err);
+void wf_codec_release(struct wf_codec *codec); /* a zeroed one is allowed */
 
 #endif

@@ -11,13 +11,13 @@
 #include "base/error.h"
 #include "cli/cli.h"
 
-bool weft_is_directory(const char *path)
+bool wf_is_directory(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-bool weft_path_ends_in(const char *path, const char *ending)
+bool wf_path_ends_in(const char *path, const char *ending)
 {
     size_t n = strlen(path), k = strlen(ending);
     return n >= k && strcmp(path + n - k, ending) == 0;
@@ -25,7 +25,7 @@ bool weft_path_ends_in(const char *path, const char *ending)
 
 /* The new file stands beside the old one, has its rights, and takes its place at the end: that of
  * the file itself, where the name is a link. */
-static enum weft_status open_beside(struct weft_output *s, const struct stat *old,
+static enum weft_status open_beside(struct wf_output *s, const struct stat *old,
                                     struct weft_error *err)
 {
     s->target = old != NULL ? realpath(s->path, NULL) : strdup(s->path);
@@ -42,8 +42,7 @@ static enum weft_status open_beside(struct weft_output *s, const struct stat *ol
     return WEFT_OK;
 }
 
-enum weft_status weft_output_check(const char *path, const char *endings,
-                                   struct weft_error *err)
+enum weft_status wf_output_check(const char *path, const char *endings, struct weft_error *err)
 {
     struct stat info;
     if (path == NULL || strcmp(path, "-") == 0 ||
@@ -53,7 +52,7 @@ enum weft_status weft_output_check(const char *path, const char *endings,
         char ending[16];
         size_t n = strcspn(at, " ");
         snprintf(ending, sizeof ending, "%.*s", (int)n, at);
-        if (weft_path_ends_in(path, ending))
+        if (wf_path_ends_in(path, ending))
             return WEFT_OK;
         at += n + (at[n] == ' ');
     }
@@ -63,10 +62,9 @@ enum weft_status weft_output_check(const char *path, const char *endings,
                      path, endings);
 }
 
-enum weft_status weft_output_open(struct weft_output *s, const char *path,
-                                  struct weft_error *err)
+enum weft_status wf_output_open(struct wf_output *s, const char *path, struct weft_error *err)
 {
-    *s = (struct weft_output){.out = stdout, .path = path};
+    *s = (struct wf_output){.out = stdout, .path = path};
     if (path == NULL || strcmp(path, "-") == 0) {
         s->path = NULL;
         return WEFT_OK;
@@ -84,13 +82,13 @@ enum weft_status weft_output_open(struct weft_output *s, const char *path,
     if (st != WEFT_OK) {
         free(s->unfinished);
         free(s->target);
-        *s = (struct weft_output){0};
+        *s = (struct wf_output){0};
     }
     return st;
 }
 
-enum weft_status weft_output_close(struct weft_output *s, enum weft_status st,
-                                   struct weft_error *err)
+enum weft_status wf_output_close(struct wf_output *s, enum weft_status st,
+                                 struct weft_error *err)
 {
     const char *name = s->path == NULL ? "standard output" : s->path;
     bool bad = fflush(s->out) != 0 || ferror(s->out);
@@ -111,14 +109,14 @@ enum weft_status weft_output_close(struct weft_output *s, enum weft_status st,
     return st;
 }
 
-struct weft_text_style weft_style_for(FILE *out, const char *when, uint32_t width)
+struct wf_text_style wf_style_for(FILE *out, const char *when, uint32_t width)
 {
     bool terminal = isatty(fileno(out));
     const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
     const char *columns = getenv("COLUMNS");
     bool able = terminal && (no_colour == NULL || *no_colour == '\0') &&
                 (term == NULL || strcmp(term, "dumb") != 0);
-    struct weft_text_style style = {
+    struct wf_text_style style = {
         .width = 100,
         .colour =
             when == NULL || strcmp(when, "auto") == 0 ? able : strcmp(when, "always") == 0,

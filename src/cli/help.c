@@ -6,9 +6,9 @@
 #include "weft/schedule.h"
 #include "weft/weft.h"
 
-static void print_option(FILE *out, const struct weft_option *o)
+static void print_option(FILE *out, const struct wf_option *o)
 {
-    if (o->type == WEFT_OPT_HEADING) {
+    if (o->type == WF_OPTION_HEADING) {
         fprintf(out, "\n%s:\n", o->help);
         return;
     }
@@ -21,19 +21,19 @@ static void print_option(FILE *out, const struct weft_option *o)
     fprintf(out, "  %-30s %s\n", left, o->help);
 }
 
-static struct weft_setting_list settings_of(const struct weft_command *c)
+static struct wf_setting_list settings_of(const struct wf_command *c)
 {
-    return c->settings != NULL ? c->settings() : (struct weft_setting_list){NULL, 0};
+    return c->settings != NULL ? c->settings() : (struct wf_setting_list){NULL, 0};
 }
 
 /* Does a section begin with this row? */
-static bool begins_section(struct weft_setting_list list, size_t i)
+static bool begins_section(struct wf_setting_list list, size_t i)
 {
     return i == 0 || strcmp(list.at[i].section, list.at[i - 1].section) != 0;
 }
 
 /* What may stand there and what stands there by default, as far as it is worth a line. */
-static void put_setting_values(FILE *out, const struct weft_setting *row)
+static void put_setting_values(FILE *out, const struct wf_setting *row)
 {
     bool given = row->fallback[0] != '\0';
     if (row->choices != NULL)
@@ -42,13 +42,13 @@ static void put_setting_values(FILE *out, const struct weft_setting *row)
         fprintf(out, " (%s)", row->fallback);
 }
 
-static void print_settings(FILE *out, struct weft_setting_list list)
+static void print_settings(FILE *out, struct wf_setting_list list)
 {
     if (list.n > 0)
         fputs("\nSettings, each with its default; in a file they are keys of their sections:\n",
               out);
     for (size_t i = 0; i < list.n; i++) {
-        char name[WEFT_SETTING_NAME + 2];
+        char name[WF_SETTING_NAME + 2];
         if (begins_section(list, i))
             fputc('\n', out);
         snprintf(name, sizeof name, "--%s.%s", list.at[i].section, list.at[i].key);
@@ -58,10 +58,10 @@ static void print_settings(FILE *out, struct weft_setting_list list)
     }
 }
 
-void weft_print_overview(FILE *out)
+void wf_print_overview(FILE *out)
 {
     size_t n;
-    const struct weft_command *const *all = weft_commands(&n);
+    const struct wf_command *const *all = wf_commands(&n);
     fprintf(out, "usage: weft COMMAND [OPTIONS]\n\n"
                  "Plans pipeline-parallel training: makes a schedule, proves it, times it. And "
                  "trains.\n\n");
@@ -71,7 +71,7 @@ void weft_print_overview(FILE *out)
                  "  weft --version        what this is and how it was built\n");
 }
 
-void weft_print_help(FILE *out, const struct weft_command *c)
+void wf_print_help(FILE *out, const struct wf_command *c)
 {
     fprintf(out, "usage: weft %s [OPTIONS]%s%s\n\n%s\n", c->name, c->operands ? " " : "",
             c->operands ? c->operands : "", c->text);
@@ -81,7 +81,7 @@ void weft_print_help(FILE *out, const struct weft_command *c)
     fprintf(out, "\nExamples:\n%s", c->examples);
 }
 
-static const char weft_text_of_files[] =
+static const char wf_text_of_files[] =
     "One row a rank, cells by comma, each a stage, a kind and a micro: 2F0 is the forward of\n"
     "stage 2 on micro 0. F is a forward, B a whole backward, I the gradient of the input, W that\n"
     "of the weights; (0F7;7B3)OVERLAP_F_B is a forward and a backward that run as one. With\n"
@@ -124,9 +124,9 @@ static void put_paragraphs(FILE *out, const char *text)
     }
 }
 
-static void man_option(FILE *out, const struct weft_option *o)
+static void man_option(FILE *out, const struct wf_option *o)
 {
-    if (o->type == WEFT_OPT_HEADING) {
+    if (o->type == WF_OPTION_HEADING) {
         fprintf(out, ".PP\n%s:\n", o->help);
         return;
     }
@@ -146,10 +146,10 @@ static void man_option(FILE *out, const struct weft_option *o)
     fputs(".\n", out);
 }
 
-static void man_settings(FILE *out, struct weft_setting_list list)
+static void man_settings(FILE *out, struct wf_setting_list list)
 {
     for (size_t i = 0; i < list.n; i++) {
-        const struct weft_setting *row = &list.at[i];
+        const struct wf_setting *row = &list.at[i];
         if (begins_section(list, i))
             fprintf(out, ".PP\nSettings of the section %s:\n", row->section);
         fputs(".TP\n\\fB\\-\\-", out);
@@ -174,27 +174,27 @@ static void man_settings(FILE *out, struct weft_setting_list list)
 }
 
 /* Options and settings, each with a line of its own. */
-static void man_options(FILE *out, const struct weft_command *c)
+static void man_options(FILE *out, const struct wf_command *c)
 {
     for (size_t i = 0; i < c->options.n; i++)
         man_option(out, &c->options.at[i]);
     man_settings(out, settings_of(c));
 }
 
-static void man_examples(FILE *out, const struct weft_command *c)
+static void man_examples(FILE *out, const struct wf_command *c)
 {
     fputs(".nf\n", out);
     put_roff(out, c->examples);
     fputs(".fi\n", out);
 }
 
-static void man_usage(FILE *out, const struct weft_command *c)
+static void man_usage(FILE *out, const struct wf_command *c)
 {
     fprintf(out, "\\fBweft %s\\fR [\\fIoptions\\fR]%s%s\n", c->name, c->operands ? " " : "",
             c->operands ? c->operands : "");
 }
 
-static void man_command(FILE *out, const struct weft_command *c)
+static void man_command(FILE *out, const struct wf_command *c)
 {
     fprintf(out, ".SH \"WEFT %s\"\n", c->name);
     man_usage(out, c);
@@ -208,7 +208,7 @@ static void man_command(FILE *out, const struct weft_command *c)
 static void man_schedules(FILE *out)
 {
     size_t n;
-    const struct weft_generator *all = weft_generators(&n);
+    const struct weft_generator *all = weft_generator_list(&n);
     fputs(".SH SCHEDULES\n", out);
     for (size_t i = 0; i < n; i++) {
         fputs(".TP\n\\fB", out);
@@ -224,7 +224,7 @@ static void man_schedules(FILE *out)
 static void man_files(FILE *out)
 {
     fputs(".SH \"SCHEDULE FILES\"\n", out);
-    put_paragraphs(out, weft_text_of_files);
+    put_paragraphs(out, wf_text_of_files);
 }
 
 static void man_environment(FILE *out)
@@ -252,14 +252,14 @@ static void man_exit_codes(FILE *out)
 }
 
 /* All pages but the one that they are in; NULL: that of weft itself. */
-static void man_see_also(FILE *out, const struct weft_command *self)
+static void man_see_also(FILE *out, const struct wf_command *self)
 {
     size_t n;
-    const struct weft_command *const *all = weft_commands(&n);
+    const struct wf_command *const *all = wf_commands(&n);
     bool comma = self != NULL;
     fprintf(out, ".SH \"SEE ALSO\"\n%s", self != NULL ? "\\fBweft\\fR(1)" : "");
     for (size_t i = 0; i < n; i++) {
-        if (all[i] == self || all[i] == &weft_command_help)
+        if (all[i] == self || all[i] == &wf_command_help)
             continue;
         fprintf(out, "%s\\fBweft\\-%s\\fR(1)", comma ? ",\n" : "", all[i]->name);
         comma = true;
@@ -268,7 +268,7 @@ static void man_see_also(FILE *out, const struct weft_command *self)
 }
 
 /* "weft-plan", as a page is called. */
-static void print_man_of(FILE *out, const struct weft_command *c)
+static void print_man_of(FILE *out, const struct wf_command *c)
 {
     fputs(".TH WEFT\\-", out);
     for (const char *at = c->name; *at != '\0'; at++)
@@ -284,7 +284,7 @@ static void print_man_of(FILE *out, const struct weft_command *c)
     man_options(out, c);
     fputs(".SH EXAMPLES\n", out);
     man_examples(out, c);
-    if (c == &weft_command_plan)
+    if (c == &wf_command_plan)
         man_schedules(out);
     man_environment(out);
     man_exit_codes(out);
@@ -294,7 +294,7 @@ static void print_man_of(FILE *out, const struct weft_command *c)
 static void print_man_of_all(FILE *out)
 {
     size_t n;
-    const struct weft_command *const *all = weft_commands(&n);
+    const struct wf_command *const *all = wf_commands(&n);
     fprintf(
         out,
         ".TH WEFT 1 \"\" \"weft %s\" \"User Commands\"\n"
@@ -314,7 +314,7 @@ static void print_man_of_all(FILE *out)
     man_see_also(out, NULL);
 }
 
-void weft_print_man(FILE *out, const struct weft_command *command)
+void wf_print_man(FILE *out, const struct wf_command *command)
 {
     if (command == NULL)
         print_man_of_all(out);
@@ -331,7 +331,7 @@ static void put_choices(FILE *out, const char *choices)
 }
 
 /* "-s|--schedule) words='" */
-static void put_pattern(FILE *out, const struct weft_option *o)
+static void put_pattern(FILE *out, const struct wf_option *o)
 {
     fputs("        ", out);
     if (o->letter != 0)
@@ -339,19 +339,19 @@ static void put_pattern(FILE *out, const struct weft_option *o)
     fprintf(out, "--%s) words='", o->name);
 }
 
-static void complete_command(FILE *out, const struct weft_command *c)
+static void complete_command(FILE *out, const struct wf_command *c)
 {
     size_t n;
-    const struct weft_generator *all = weft_generators(&n);
-    const struct weft_setting_list settings = settings_of(c);
+    const struct weft_generator *all = weft_generator_list(&n);
+    const struct wf_setting_list settings = settings_of(c);
     fprintf(out, "    %s)\n        case $prev in\n", c->name);
     for (size_t i = 0; i < c->options.n; i++) {
-        const struct weft_option *o = &c->options.at[i];
-        if (o->type == WEFT_OPT_CHOICE) {
+        const struct wf_option *o = &c->options.at[i];
+        if (o->type == WF_OPTION_CHOICE) {
             put_pattern(out, o);
             put_choices(out, o->choices);
             fputs("' ;;\n", out);
-        } else if (o->type == WEFT_OPT_TEXT && strcmp(o->name, "schedule") == 0) {
+        } else if (o->type == WF_OPTION_TEXT && strcmp(o->name, "schedule") == 0) {
             put_pattern(out, o);
             for (size_t k = 0; k < n; k++)
                 fprintf(out, "%s%s", k > 0 ? " " : "", all[k].name);
@@ -367,17 +367,17 @@ static void complete_command(FILE *out, const struct weft_command *c)
         }
     fputs("        *) words='--help", out);
     for (size_t i = 0; i < c->options.n; i++)
-        if (c->options.at[i].type != WEFT_OPT_HEADING)
+        if (c->options.at[i].type != WF_OPTION_HEADING)
             fprintf(out, " --%s", c->options.at[i].name);
     for (size_t i = 0; i < settings.n; i++)
         fprintf(out, " --%s.%s", settings.at[i].section, settings.at[i].key);
     fputs("' ;;\n        esac ;;\n", out);
 }
 
-void weft_print_completion(FILE *out)
+void wf_print_completion(FILE *out)
 {
     size_t n;
-    const struct weft_command *const *all = weft_commands(&n);
+    const struct wf_command *const *all = wf_commands(&n);
     fputs("# bash completion for weft\n_weft()\n{\n"
           "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=''\n"
           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words='--help --version",
@@ -399,10 +399,10 @@ struct help_settings {
     bool man, completion;
 };
 
-static const struct weft_option help_options[] = {
-    {"man", 0, WEFT_OPT_SWITCH, NULL, "print the manual page (roff), of all or of one command",
+static const struct wf_option help_options[] = {
+    {"man", 0, WF_OPTION_SWITCH, NULL, "print the manual page (roff), of all or of one command",
      NULL, offsetof(struct help_settings, man)},
-    {"completion", 0, WEFT_OPT_SWITCH, NULL, "print the bash completion", NULL,
+    {"completion", 0, WF_OPTION_SWITCH, NULL, "print the bash completion", NULL,
      offsetof(struct help_settings, completion)},
 };
 
@@ -410,22 +410,22 @@ static enum weft_status run_help(int argc, char **argv, struct weft_error *err)
 {
     struct help_settings settings = {0};
     const char *about = NULL;
-    WEFT_TRY(weft_command_parse(&weft_command_help, argc, argv, &settings, &about, err));
-    const struct weft_command *command = about == NULL ? NULL : weft_command_find(about);
+    WEFT_TRY(wf_command_parse(&wf_command_help, argc, argv, &settings, &about, err));
+    const struct wf_command *command = about == NULL ? NULL : wf_command_find(about);
     if (about != NULL && command == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "there is no command '%.40s' (weft help)", about);
     if (settings.man)
-        weft_print_man(stdout, command);
+        wf_print_man(stdout, command);
     else if (settings.completion)
-        weft_print_completion(stdout);
+        wf_print_completion(stdout);
     else if (command == NULL)
-        weft_print_overview(stdout);
+        wf_print_overview(stdout);
     else
-        weft_print_help(stdout, command);
+        wf_print_help(stdout, command);
     return WEFT_OK;
 }
 
-const struct weft_command weft_command_help = {
+const struct wf_command wf_command_help = {
     .name = "help",
     .summary = "what the commands do, the manual page, the shell completion",
     .operands = "[COMMAND]",

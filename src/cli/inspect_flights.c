@@ -40,18 +40,18 @@ static bool parse_rank(const char *name, uint32_t *rank)
     return *rank < MOST_RANKS;
 }
 
-static enum weft_status add_record(struct weft_flights *f, const char *dir, const char *name,
+static enum weft_status add_record(struct wf_flights *f, const char *dir, const char *name,
                                    struct weft_error *err)
 {
     uint32_t rank;
     if (!parse_rank(name, &rank))
         return WEFT_FAIL(err, WEFT_DATA, "%.200s/%s is not a rank's record", dir,
-                         weft_printable(name).at);
+                         wf_printable(name).at);
     struct weft_flight *more = realloc(f->at, (f->n + 1) * sizeof *more);
     if (more == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu ranks", f->n + 1);
     f->at = more;
-    char *path = weft_path_join(dir, name);
+    char *path = wf_path_join(dir, name);
     if (path == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path");
     struct weft_flight *r = &f->at[f->n];
@@ -64,7 +64,7 @@ static enum weft_status add_record(struct weft_flights *f, const char *dir, cons
     return st;
 }
 
-static enum weft_status read_records(struct weft_flights *f, const char *path,
+static enum weft_status read_records(struct wf_flights *f, const char *path,
                                      struct weft_error *err)
 {
     DIR *dir = opendir(path);
@@ -86,7 +86,7 @@ static int by_rank(const void *a, const void *b)
 
 /* A run that was started anew with fewer ranks leaves the records of the others: those that speak
  * of another number of ranks than the newest one does. */
-static void leave_out_old(struct weft_flights *f)
+static void leave_out_old(struct wf_flights *f)
 {
     size_t newest = 0, kept = 0;
     for (size_t i = 1; i < f->n; i++)
@@ -125,26 +125,26 @@ static bool is_alive(int64_t pid)
     return (kill((pid_t)pid, 0) == 0 || errno == EPERM) && !is_zombie(pid);
 }
 
-static enum weft_fate fate_of(const struct weft_flight *r, const char *this_host)
+static enum wf_fate fate_of(const struct weft_flight *r, const char *this_host)
 {
     if (r->state == WEFT_FLIGHT_DONE)
-        return WEFT_FATE_DONE;
+        return WF_FATE_DONE;
     if (r->state == WEFT_FLIGHT_FAILED)
-        return WEFT_FATE_FAILED;
+        return WF_FATE_FAILED;
     if (strcmp(r->host, this_host) != 0)
-        return WEFT_FATE_AWAY;
-    return is_alive(r->pid) ? WEFT_FATE_RUNNING : WEFT_FATE_GONE;
+        return WF_FATE_AWAY;
+    return is_alive(r->pid) ? WF_FATE_RUNNING : WF_FATE_GONE;
 }
 
 /* The last sign of a rank: of its process, or, where that is there or has told its end, of its
  * work. */
-static int64_t sign_ns(const struct weft_flights *f, size_t i)
+static int64_t sign_ns(const struct wf_flights *f, size_t i)
 {
-    bool process = f->fates[i] == WEFT_FATE_GONE || f->fates[i] == WEFT_FATE_AWAY;
-    return process ? f->at[i].beat_ns : f->at[i].time_ns;
+    bool process = f->fates[i] == WF_FATE_GONE || f->fates[i] == WF_FATE_AWAY;
+    return process ? f->at[i].alive_ns : f->at[i].time_ns;
 }
 
-static bool has_fate(const struct weft_flights *f, enum weft_fate fate)
+static bool has_fate(const struct wf_flights *f, enum wf_fate fate)
 {
     for (size_t i = 0; i < f->n; i++)
         if (f->fates[i] == fate)
@@ -155,26 +155,26 @@ static bool has_fate(const struct weft_flights *f, enum weft_fate fate)
 /* The one with the oldest sign of those that said nothing of their end.  A process that is gone is
  * sure; where none is, one that hangs or cannot be looked for counts once the others gave up or it
  * has been silent for the timeout. */
-static size_t find_lost(const struct weft_flights *f, double timeout)
+static size_t find_lost(const struct wf_flights *f, double timeout)
 {
-    bool gone = has_fate(f, WEFT_FATE_GONE), failed = has_fate(f, WEFT_FATE_FAILED);
+    bool gone = has_fate(f, WF_FATE_GONE), failed = has_fate(f, WF_FATE_FAILED);
     int64_t silent_s = (int64_t)time(NULL) - (int64_t)(timeout < 1e9 ? timeout : 1e9);
     size_t lost = SIZE_MAX;
     for (size_t i = 0; i < f->n; i++) {
-        bool open = f->fates[i] == WEFT_FATE_RUNNING || f->fates[i] == WEFT_FATE_AWAY;
+        bool open = f->fates[i] == WF_FATE_RUNNING || f->fates[i] == WF_FATE_AWAY;
         bool silent = failed || sign_ns(f, i) / 1000000000 < silent_s;
-        if ((gone ? f->fates[i] == WEFT_FATE_GONE : open && silent) &&
+        if ((gone ? f->fates[i] == WF_FATE_GONE : open && silent) &&
             (lost == SIZE_MAX || sign_ns(f, i) < sign_ns(f, lost)))
             lost = i;
     }
     return lost;
 }
 
-enum weft_status weft_flights_init(struct weft_flights *f, const char *dir, double timeout,
-                                   struct weft_error *err)
+enum weft_status wf_flights_init(struct wf_flights *f, const char *dir, double timeout,
+                                 struct weft_error *err)
 {
     char host[sizeof f->at->host] = "";
-    *f = (struct weft_flights){.lost = SIZE_MAX};
+    *f = (struct wf_flights){.lost = SIZE_MAX};
     enum weft_status st = read_records(f, dir, err);
     if (st == WEFT_OK) {
         leave_out_old(f);
@@ -183,7 +183,7 @@ enum weft_status weft_flights_init(struct weft_flights *f, const char *dir, doub
             st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu ranks", f->n);
     }
     if (st != WEFT_OK) {
-        weft_flights_release(f);
+        wf_flights_release(f);
         return st;
     }
     if (f->n > 0)
@@ -195,11 +195,11 @@ enum weft_status weft_flights_init(struct weft_flights *f, const char *dir, doub
     return WEFT_OK;
 }
 
-void weft_flights_release(struct weft_flights *f)
+void wf_flights_release(struct wf_flights *f)
 {
     free(f->at);
     free(f->fates);
-    *f = (struct weft_flights){.lost = SIZE_MAX};
+    *f = (struct wf_flights){.lost = SIZE_MAX};
 }
 
 /* -- printing ------------------------------------------------------------------------------- */
@@ -236,7 +236,7 @@ static bool is_same_process(const struct weft_flight *a, const struct weft_fligh
 
 /* How a rank ended that did not say it: with the process that it shared with the lost one, or by
  * the launcher, which ends all when it misses one. */
-static const char *ending_of_gone(const struct weft_flights *f, const struct weft_flight *r)
+static const char *ending_of_gone(const struct wf_flights *f, const struct weft_flight *r)
 {
     if (f->lost == SIZE_MAX)
         return "gone";
@@ -244,24 +244,24 @@ static const char *ending_of_gone(const struct weft_flights *f, const struct wef
                                                : "ended by the launcher";
 }
 
-static const char *ending(const struct weft_flights *f, size_t i)
+static const char *ending(const struct wf_flights *f, size_t i)
 {
     switch (f->fates[i]) {
-    case WEFT_FATE_DONE:
+    case WF_FATE_DONE:
         return "done";
-    case WEFT_FATE_FAILED:
+    case WF_FATE_FAILED:
         return "failed";
-    case WEFT_FATE_RUNNING:
+    case WF_FATE_RUNNING:
         return "running";
-    case WEFT_FATE_GONE:
+    case WF_FATE_GONE:
         return ending_of_gone(f, &f->at[i]);
-    case WEFT_FATE_AWAY:
+    case WF_FATE_AWAY:
         return "on another host";
     }
     return "";
 }
 
-static void print_rank(const struct weft_flights *f, size_t i, FILE *out)
+static void print_rank(const struct wf_flights *f, size_t i, FILE *out)
 {
     const struct weft_flight *r = &f->at[i];
     if (i == f->lost) {
@@ -271,9 +271,9 @@ static void print_rank(const struct weft_flights *f, size_t i, FILE *out)
         return;
     }
     fprintf(out, "rank %-3u %s", r->rank, ending(f, i));
-    if (f->fates[i] == WEFT_FATE_FAILED && r->error[0] != '\0')
+    if (f->fates[i] == WF_FATE_FAILED && r->error[0] != '\0')
         fprintf(out, ": %s;", r->error);
-    else if (r->waits_for != UINT32_MAX && f->fates[i] != WEFT_FATE_DONE)
+    else if (r->waits_for != UINT32_MAX && f->fates[i] != WF_FATE_DONE)
         fprintf(out, ", waiting for rank %u:", r->waits_for);
     else
         fputc(':', out);
@@ -286,14 +286,14 @@ static void print_rank(const struct weft_flights *f, size_t i, FILE *out)
 #define UNSURE_NS INT64_C(4000000)
 
 /* The record of a rank; NULL when there is none. */
-static const struct weft_flight *record_of(const struct weft_flights *f, uint32_t rank)
+static const struct weft_flight *record_of(const struct wf_flights *f, uint32_t rank)
 {
     const struct weft_flight key = {.rank = rank};
     return bsearch(&key, f->at, f->n, sizeof key, by_rank);
 }
 
 /* Does a rank wait for the lost one, itself or through others? */
-static bool waits_for_lost(const struct weft_flights *f, size_t i)
+static bool waits_for_lost(const struct wf_flights *f, size_t i)
 {
     const struct weft_flight *r = &f->at[i];
     for (size_t k = 0; k < f->n && r != NULL; k++) {
@@ -304,16 +304,16 @@ static bool waits_for_lost(const struct weft_flights *f, size_t i)
     return false;
 }
 
-static bool is_unsure(const struct weft_flights *f, size_t i)
+static bool is_unsure(const struct wf_flights *f, size_t i)
 {
-    if (f->lost == SIZE_MAX || i == f->lost || f->fates[i] != WEFT_FATE_GONE ||
-        f->fates[f->lost] != WEFT_FATE_GONE || is_same_process(&f->at[i], &f->at[f->lost]) ||
+    if (f->lost == SIZE_MAX || i == f->lost || f->fates[i] != WF_FATE_GONE ||
+        f->fates[f->lost] != WF_FATE_GONE || is_same_process(&f->at[i], &f->at[f->lost]) ||
         waits_for_lost(f, i))
         return false;
     return sign_ns(f, i) / 2 - sign_ns(f, f->lost) / 2 < UNSURE_NS / 2;
 }
 
-static void print_unsure(const struct weft_flights *f, FILE *out)
+static void print_unsure(const struct wf_flights *f, FILE *out)
 {
     size_t n = 0;
     for (size_t i = 0; i < f->n; i++)
@@ -324,14 +324,14 @@ static void print_unsure(const struct weft_flights *f, FILE *out)
         fprintf(out, " as well: the last signs lie less than 4 ms apart\n");
 }
 
-void weft_flights_print(const struct weft_flights *f, bool finished, FILE *out)
+void wf_flights_print(const struct wf_flights *f, bool finished, FILE *out)
 {
     static const char *const fates[] = {"done", "failed", "running", "gone", "on another host"};
     fprintf(out, "ranks    %u", f->n_ranks);
     for (size_t k = 0; k < WEFT_LEN(fates); k++) {
         size_t n = 0;
         for (size_t i = 0; i < f->n; i++)
-            n += f->fates[i] == (enum weft_fate)k;
+            n += f->fates[i] == (enum wf_fate)k;
         if (n > 0)
             fprintf(out, ", %zu %s", n, fates[k]);
     }
@@ -351,56 +351,56 @@ void weft_flights_print(const struct weft_flights *f, bool finished, FILE *out)
             print_rank(f, i, out);
 }
 
-static void put_record(struct weft_json *j, const struct weft_flight *r, const char *state)
+static void put_record(struct wf_json *j, const struct weft_flight *r, const char *state)
 {
-    weft_json_uint(j, "rank", r->rank);
-    weft_json_string(j, "state", state);
-    weft_json_string(j, "host", r->host);
-    weft_json_number(j, "pid", (double)r->pid);
-    weft_json_number(j, "last_sign", (double)r->beat_ns * 1e-9);
-    weft_json_uint(j, "step", r->step);
-    weft_json_string(j, "doing", r->doing);
+    wf_json_uint(j, "rank", r->rank);
+    wf_json_string(j, "state", state);
+    wf_json_string(j, "host", r->host);
+    wf_json_number(j, "pid", (double)r->pid);
+    wf_json_number(j, "last_sign", (double)r->alive_ns * 1e-9);
+    wf_json_uint(j, "step", r->step);
+    wf_json_string(j, "doing", r->doing);
     if (r->waits_for != UINT32_MAX)
-        weft_json_uint(j, "waits_for", r->waits_for);
+        wf_json_uint(j, "waits_for", r->waits_for);
     if (r->error[0] != '\0')
-        weft_json_string(j, "error", r->error);
+        wf_json_string(j, "error", r->error);
 }
 
-void weft_flights_json(const struct weft_flights *f, bool finished, struct weft_json *j)
+void wf_flights_json(const struct wf_flights *f, bool finished, struct wf_json *j)
 {
     static const char *const states[] = {"done", "failed", "running", "gone", "away"};
-    weft_json_uint(j, "n_ranks", f->n_ranks);
-    weft_json_begin(j, "ranks", '[');
+    wf_json_uint(j, "n_ranks", f->n_ranks);
+    wf_json_begin(j, "ranks", '[');
     for (size_t i = 0; i < f->n; i++) {
-        weft_json_begin(j, NULL, '{');
+        wf_json_begin(j, NULL, '{');
         put_record(j, &f->at[i], states[f->fates[i]]);
-        weft_json_end(j, '}');
+        wf_json_end(j, '}');
     }
-    weft_json_end(j, ']');
+    wf_json_end(j, ']');
     if (finished || f->lost == SIZE_MAX)
         return;
-    weft_json_uint(j, "lost", f->at[f->lost].rank);
-    weft_json_begin(j, "lost_or", '[');
+    wf_json_uint(j, "lost", f->at[f->lost].rank);
+    wf_json_begin(j, "lost_or", '[');
     for (size_t i = 0; i < f->n; i++)
         if (is_unsure(f, i))
-            weft_json_uint(j, NULL, f->at[i].rank);
-    weft_json_end(j, ']');
+            wf_json_uint(j, NULL, f->at[i].rank);
+    wf_json_end(j, ']');
 }
 
 /* -- one record ----------------------------------------------------------------------------- */
 
-enum weft_status weft_inspect_flight(const char *path, const struct weft_inspect *how,
-                                     struct weft_error *err)
+enum weft_status wf_inspect_flight(const char *path, const struct wf_inspect *how,
+                                   struct weft_error *err)
 {
     static const char *const states[] = {"not ended by itself", "done", "failed"};
     struct weft_flight r;
     WEFT_TRY(read_record(path, &r, err));
     if (how->json) {
-        struct weft_json j;
-        weft_inspect_begin(&j, how->out, path, "rank");
-        weft_json_uint(&j, "n_ranks", r.n_ranks);
+        struct wf_json j;
+        wf_inspect_begin(&j, how->out, path, "rank");
+        wf_json_uint(&j, "n_ranks", r.n_ranks);
         put_record(&j, &r, states[r.state]);
-        weft_inspect_end(&j);
+        wf_inspect_end(&j);
         return WEFT_OK;
     }
     fprintf(how->out,

@@ -18,7 +18,7 @@ enum { LONGEST_LINE = 4096 };
 
 /* A loss that was no number is null. */
 static enum weft_status read_line(json_t *root, const char *path, uint64_t line,
-                                  struct weft_metrics_view *m, struct weft_error *err)
+                                  struct wf_metrics_view *m, struct weft_error *err)
 {
     json_t *step = json_object_get(root, "step"), *loss = json_object_get(root, "loss");
     long long number = json_is_integer(step) ? json_integer_value(step) : 0;
@@ -37,7 +37,7 @@ static enum weft_status read_line(json_t *root, const char *path, uint64_t line,
     return WEFT_OK;
 }
 
-static enum weft_status read_lines(FILE *in, const char *path, struct weft_metrics_view *m,
+static enum weft_status read_lines(FILE *in, const char *path, struct wf_metrics_view *m,
                                    struct weft_error *err)
 {
     char text[LONGEST_LINE];
@@ -55,7 +55,7 @@ static enum weft_status read_lines(FILE *in, const char *path, struct weft_metri
         json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
         if (root == NULL)
             return WEFT_FAIL(err, WEFT_DATA, "%.200s:%llu:%d: this is no JSON: %s", path,
-                             (unsigned long long)line, why.column, weft_printable(why.text).at);
+                             (unsigned long long)line, why.column, wf_printable(why.text).at);
         enum weft_status st = read_line(root, path, line, m, err);
         json_decref(root);
         WEFT_TRY(st);
@@ -63,13 +63,13 @@ static enum weft_status read_lines(FILE *in, const char *path, struct weft_metri
     return ferror(in) ? WEFT_FAIL(err, WEFT_IO, "%.200s cannot be read", path) : WEFT_OK;
 }
 
-enum weft_status weft_read_metrics(const char *path, struct weft_metrics_view *out,
-                                   struct weft_error *err)
+enum weft_status wf_read_metrics(const char *path, struct wf_metrics_view *out,
+                                 struct weft_error *err)
 {
     int fd;
     uint64_t size;
-    *out = (struct weft_metrics_view){.first_loss = NAN, .last_loss = NAN};
-    WEFT_TRY(weft_as_data(weft_file_open(path, &fd, &size, err), err));
+    *out = (struct wf_metrics_view){.first_loss = NAN, .last_loss = NAN};
+    WEFT_TRY(wf_as_data(wf_file_open(path, &fd, &size, err), err));
     FILE *in = fdopen(fd, "rb");
     if (in == NULL) {
         close(fd);
@@ -80,7 +80,7 @@ enum weft_status weft_read_metrics(const char *path, struct weft_metrics_view *o
     return st;
 }
 
-void weft_metrics_line(const struct weft_metrics_view *m, FILE *out)
+void wf_metrics_line(const struct wf_metrics_view *m, FILE *out)
 {
     fprintf(out, "metrics  ");
     if (m->lines == 0)
@@ -95,29 +95,29 @@ void weft_metrics_line(const struct weft_metrics_view *m, FILE *out)
     fprintf(out, "%s\n", m->cut ? "; the last line is cut" : "");
 }
 
-void weft_metrics_json(const struct weft_metrics_view *m, struct weft_json *j)
+void wf_metrics_json(const struct wf_metrics_view *m, struct wf_json *j)
 {
-    weft_json_uint(j, "lines", m->lines);
-    weft_json_uint(j, "last_step", m->last_step);
-    weft_json_number(j, "first_loss", m->first_loss);
-    weft_json_number(j, "last_loss", m->last_loss);
-    weft_json_uint(j, "restarts", m->restarts);
-    weft_json_bool(j, "cut", m->cut);
+    wf_json_uint(j, "lines", m->lines);
+    wf_json_uint(j, "last_step", m->last_step);
+    wf_json_number(j, "first_loss", m->first_loss);
+    wf_json_number(j, "last_loss", m->last_loss);
+    wf_json_uint(j, "restarts", m->restarts);
+    wf_json_bool(j, "cut", m->cut);
 }
 
-enum weft_status weft_inspect_metrics(const char *path, const struct weft_inspect *how,
-                                      struct weft_error *err)
+enum weft_status wf_inspect_metrics(const char *path, const struct wf_inspect *how,
+                                    struct weft_error *err)
 {
-    struct weft_metrics_view m;
-    WEFT_TRY(weft_read_metrics(path, &m, err));
+    struct wf_metrics_view m;
+    WEFT_TRY(wf_read_metrics(path, &m, err));
     if (how->json) {
-        struct weft_json j;
-        weft_inspect_begin(&j, how->out, path, "metrics");
-        weft_metrics_json(&m, &j);
-        weft_inspect_end(&j);
+        struct wf_json j;
+        wf_inspect_begin(&j, how->out, path, "metrics");
+        wf_metrics_json(&m, &j);
+        wf_inspect_end(&j);
     } else {
         fprintf(how->out, "%s: metrics of weft train\n", path);
-        weft_metrics_line(&m, how->out);
+        wf_metrics_line(&m, how->out);
     }
     return WEFT_OK;
 }
@@ -127,21 +127,21 @@ enum weft_status weft_inspect_metrics(const char *path, const struct weft_inspec
 struct run_view {
     bool has_settings, has_metrics, has_model;
     bool finished; /* all steps are made, and the weights saved */
-    struct weft_train_settings settings;
-    struct weft_metrics_view metrics;
+    struct wf_train_settings settings;
+    struct wf_metrics_view metrics;
     struct weft_schedule *schedule; /* owned; NULL when there is none */
-    struct weft_model_view model;   /* if it has one */
-    struct weft_flights flights;
+    struct wf_model_view model;     /* if it has one */
+    struct wf_flights flights;
     size_t n_traces;
 };
 
 static void run_view_release(struct run_view *v)
 {
     if (v->has_settings)
-        weft_settings_release(weft_train_setting_list(), &v->settings);
+        wf_settings_release(wf_train_setting_list(), &v->settings);
     weft_schedule_free(v->schedule);
-    weft_model_view_release(&v->model);
-    weft_flights_release(&v->flights);
+    wf_model_view_release(&v->model);
+    wf_flights_release(&v->flights);
 }
 
 static enum weft_status count_traces(const char *path, size_t *n, struct weft_error *err)
@@ -150,7 +150,7 @@ static enum weft_status count_traces(const char *path, size_t *n, struct weft_er
     if (dir == NULL)
         return WEFT_FAIL(err, WEFT_DATA, "%.300s is no folder that can be read", path);
     for (const struct dirent *e = readdir(dir); e != NULL; e = readdir(dir))
-        *n += weft_path_ends_in(e->d_name, ".trace");
+        *n += wf_path_ends_in(e->d_name, ".trace");
     closedir(dir);
     return WEFT_OK;
 }
@@ -166,26 +166,26 @@ static enum weft_status read_part(struct run_view *v, enum part part, const char
     enum weft_status st = WEFT_OK;
     switch (part) {
     case SETTINGS:
-        st = weft_read_settings(path, &v->settings, err);
+        st = wf_read_settings(path, &v->settings, err);
         v->has_settings = st == WEFT_OK;
         break;
     case METRICS:
-        st = weft_read_metrics(path, &v->metrics, err);
+        st = wf_read_metrics(path, &v->metrics, err);
         v->has_metrics = st == WEFT_OK;
         break;
     case SCHEDULE:
-        st = weft_read_schedule(path, &v->schedule, err);
+        st = wf_read_schedule(path, &v->schedule, err);
         break;
     case TRACES:
         st = count_traces(path, &v->n_traces, err);
         break;
     case MODEL:
-        st = weft_model_view_init(&v->model, path, err);
+        st = wf_model_view_init(&v->model, path, err);
         v->has_model = st == WEFT_OK;
         break;
     case RANKS:
-        st = weft_flights_init(&v->flights, path,
-                               v->has_settings ? v->settings.train.timeout : 60, err);
+        st = wf_flights_init(&v->flights, path,
+                             v->has_settings ? v->settings.train.timeout : 60, err);
         break;
     case N_PARTS:
         break;
@@ -199,9 +199,9 @@ static enum weft_status run_view_init(struct run_view *v, const char *dir,
     *v = (struct run_view){.flights = {.lost = SIZE_MAX}};
     enum weft_status st = WEFT_OK;
     for (enum part part = 0; part < N_PARTS && st == WEFT_OK; part++) {
-        if (!weft_path_has(dir, part_names[part]))
+        if (!wf_dir_contains(dir, part_names[part]))
             continue;
-        char *path = weft_path_join(dir, part_names[part]);
+        char *path = wf_path_join(dir, part_names[part]);
         st = path != NULL ? read_part(v, part, path, err)
                           : WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path");
         free(path);
@@ -220,51 +220,51 @@ static void print_run(const struct run_view *v, FILE *out, const char *path)
             : v->has_model ? "stopped before its last step; model/ has its weights"
                            : "not finished (there is no model/)");
     if (v->has_settings)
-        weft_settings_line(&v->settings, out);
+        wf_settings_line(&v->settings, out);
     if (v->has_metrics)
-        weft_metrics_line(&v->metrics, out);
+        wf_metrics_line(&v->metrics, out);
     if (v->schedule != NULL)
-        weft_schedule_line(v->schedule, out);
+        wf_schedule_line(v->schedule, out);
     if (v->n_traces > 0)
         fprintf(out, "traces   %zu in trace/\n", v->n_traces);
     if (v->has_model)
-        weft_model_view_print(&v->model, out);
+        wf_model_view_print(&v->model, out);
     if (v->flights.n > 0)
-        weft_flights_print(&v->flights, v->finished, out);
+        wf_flights_print(&v->flights, v->finished, out);
 }
 
 static void print_run_json(const struct run_view *v, FILE *out, const char *path)
 {
-    struct weft_json j;
-    weft_inspect_begin(&j, out, path, "run");
-    weft_json_bool(&j, "finished", v->finished);
+    struct wf_json j;
+    wf_inspect_begin(&j, out, path, "run");
+    wf_json_bool(&j, "finished", v->finished);
     if (v->has_settings) {
-        weft_json_begin(&j, "settings", '{');
-        weft_settings_json(&v->settings, &j);
-        weft_json_end(&j, '}');
+        wf_json_begin(&j, "settings", '{');
+        wf_settings_json(&v->settings, &j);
+        wf_json_end(&j, '}');
     }
     if (v->has_metrics) {
-        weft_json_begin(&j, "metrics", '{');
-        weft_metrics_json(&v->metrics, &j);
-        weft_json_end(&j, '}');
+        wf_json_begin(&j, "metrics", '{');
+        wf_metrics_json(&v->metrics, &j);
+        wf_json_end(&j, '}');
     }
     if (v->schedule != NULL) {
-        weft_json_begin(&j, "schedule", '{');
-        weft_schedule_json(v->schedule, &j);
-        weft_json_end(&j, '}');
+        wf_json_begin(&j, "schedule", '{');
+        wf_schedule_json(v->schedule, &j);
+        wf_json_end(&j, '}');
     }
-    weft_json_uint(&j, "traces", v->n_traces);
+    wf_json_uint(&j, "traces", v->n_traces);
     if (v->has_model) {
-        weft_json_begin(&j, "model", '{');
-        weft_model_view_json(&v->model, &j);
-        weft_json_end(&j, '}');
+        wf_json_begin(&j, "model", '{');
+        wf_model_view_json(&v->model, &j);
+        wf_json_end(&j, '}');
     }
-    weft_flights_json(&v->flights, v->finished, &j);
-    weft_inspect_end(&j);
+    wf_flights_json(&v->flights, v->finished, &j);
+    wf_inspect_end(&j);
 }
 
-enum weft_status weft_inspect_run(const char *path, const struct weft_inspect *how,
-                                  struct weft_error *err)
+enum weft_status wf_inspect_run(const char *path, const struct wf_inspect *how,
+                                struct weft_error *err)
 {
     struct run_view v;
     WEFT_TRY(run_view_init(&v, path, err));

@@ -10,32 +10,30 @@
 #include "compute/kern/isa.h"
 #include "weft/weft.h"
 
-const struct weft_command *const *weft_commands(size_t *n)
+const struct wf_command *const *wf_commands(size_t *n)
 {
-    static const struct weft_command *const all[] = {
-        &weft_command_plan,     &weft_command_check,   &weft_command_simulate,
-        &weft_command_compare,  &weft_command_tune,    &weft_command_draw,
-        &weft_command_tokenize, &weft_command_train,   &weft_command_eval,
-        &weft_command_generate, &weft_command_convert, &weft_command_inspect,
-        &weft_command_report,   &weft_command_bench,   &weft_command_help,
+    static const struct wf_command *const all[] = {
+        &wf_command_plan,   &wf_command_check,    &wf_command_simulate, &wf_command_compare,
+        &wf_command_tune,   &wf_command_draw,     &wf_command_tokenize, &wf_command_train,
+        &wf_command_eval,   &wf_command_generate, &wf_command_convert,  &wf_command_inspect,
+        &wf_command_report, &wf_command_bench,    &wf_command_help,
     };
     *n = WEFT_LEN(all);
     return all;
 }
 
-const struct weft_command *weft_command_find(const char *name)
+const struct wf_command *wf_command_find(const char *name)
 {
     size_t n;
-    const struct weft_command *const *all = weft_commands(&n);
+    const struct wf_command *const *all = wf_commands(&n);
     for (size_t i = 0; i < n; i++)
         if (strcmp(all[i]->name, name) == 0)
             return all[i];
     return NULL;
 }
 
-enum weft_status weft_command_parse(const struct weft_command *command, int argc, char **argv,
-                                    void *settings, const char **operand,
-                                    struct weft_error *err)
+enum weft_status wf_command_parse(const struct wf_command *command, int argc, char **argv,
+                                  void *settings, const char **operand, struct weft_error *err)
 {
     const char **operands = malloc(sizeof *operands * ((size_t)argc + 1));
     const char *takes = command->operands;
@@ -43,7 +41,7 @@ enum weft_status weft_command_parse(const struct weft_command *command, int argc
     if (operands == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %d arguments", argc);
     enum weft_status st =
-        weft_options_parse(command->options, argc, argv, settings, operands, &n, err);
+        wf_options_parse(command->options, argc, argv, settings, operands, &n, err);
     if (st == WEFT_OK && n > 0 && takes == NULL && weft_generator_find(operands[0]) != NULL)
         st = WEFT_FAIL(err, WEFT_USAGE, "did you mean weft %s --schedule %s?", command->name,
                        operands[0]);
@@ -63,10 +61,10 @@ static enum weft_status no_such_command(const char *name, struct weft_error *err
 {
     const char *names[64];
     size_t n;
-    const struct weft_command *const *all = weft_commands(&n);
+    const struct wf_command *const *all = wf_commands(&n);
     for (size_t i = 0; i < n && i < WEFT_LEN(names); i++)
         names[i] = all[i]->name;
-    const char *near = weft_text_nearest(name, names, n, sizeof names[0]);
+    const char *near = wf_text_nearest(name, names, n, sizeof names[0]);
     return WEFT_FAIL(err, WEFT_USAGE, "there is no command '%.40s'%s%s%s (weft help)", name,
                      near == NULL ? "" : ": did you mean ", near == NULL ? "" : near,
                      near == NULL ? "" : "?");
@@ -83,7 +81,7 @@ static bool wants_help(int argc, char **argv)
 static enum weft_status check_environment(struct weft_error *err)
 {
     const char *wish = getenv("WEFT_ISA");
-    if (wish != NULL && !weft_isa_is_name(wish))
+    if (wish != NULL && !wf_isa_is_name(wish))
         return WEFT_FAIL(err, WEFT_USAGE,
                          "WEFT_ISA is '%.40s': set portable, avx2, avx512 or avx512_bf16, or "
                          "unset it",
@@ -95,23 +93,23 @@ static enum weft_status run(int argc, char **argv, struct weft_error *err)
 {
     WEFT_TRY(check_environment(err));
     if (argc < 2) {
-        weft_print_overview(stderr);
+        wf_print_overview(stderr);
         return WEFT_FAIL(err, WEFT_USAGE, "give a command");
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        weft_print_overview(stdout);
+        wf_print_overview(stdout);
         return WEFT_OK;
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
         printf("weft %s (%s), computes with %s\n", weft_version(), weft_build_info(),
-               weft_isa_name(weft_isa()));
+               wf_isa_name(wf_isa()));
         return WEFT_OK;
     }
-    const struct weft_command *command = weft_command_find(argv[1]);
+    const struct wf_command *command = wf_command_find(argv[1]);
     if (command == NULL)
         return no_such_command(argv[1], err);
     if (wants_help(argc - 2, argv + 2)) {
-        weft_print_help(stdout, command);
+        wf_print_help(stdout, command);
         return WEFT_OK;
     }
     return command->run(argc - 2, argv + 2, err);

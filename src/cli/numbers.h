@@ -5,12 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WEFT_NUMBER_TEXT = 32 };
+enum { WF_NUMBER_TEXT = 32 };
 
 /* 1234567 -> "1,234,567" */
-const char *weft_grouped(char out[WEFT_NUMBER_TEXT], uint64_t n);
+const char *wf_grouped(char out[WF_NUMBER_TEXT], uint64_t n);
 
 /* 1572864 -> "1.5 MiB" */
-const char *weft_bytes_text(char out[WEFT_NUMBER_TEXT], size_t bytes);
+const char *wf_bytes_text(char out[WF_NUMBER_TEXT], size_t bytes);
 
 #endif

@@ -10,7 +10,7 @@
 #include "cli/cli.h"
 #include "config/costfile.h"
 #include "config/values.h"
-#include "training/run/runtrace.h"
+#include "training/run/rundir_trace.h"
 #include "weft/sim.h"
 #include "weft/trace.h"
 
@@ -29,28 +29,28 @@ static enum weft_status parse_cost(const char *text, struct weft_cost *cost,
                                    struct weft_error *err)
 {
     struct weft_values hop = {0};
-    const struct weft_value_key keys[] = {
+    const struct wf_value_key keys[] = {
         {"F", &cost->f, 0, false}, {"I", &cost->i, 0, false},   {"W", &cost->w, 0, false},
         {"B", &cost->b, 0, false}, {"FB", &cost->fb, 0, false}, {"C", &hop, 0, true},
     };
-    WEFT_TRY(weft_keys_parse(text, "--cost", keys, WEFT_LEN(keys), err));
-    cost->hop = weft_value(hop, 0, 0);
-    weft_values_release(&hop);
+    WEFT_TRY(wf_values_parse_keys(text, "--cost", keys, WEFT_LEN(keys), err));
+    cost->hop = weft_values_get(hop, 0, 0);
+    wf_values_release(&hop);
     return WEFT_OK;
 }
 
-static enum weft_status parse_memory(const struct weft_plan_settings *settings,
-                                     struct weft_memory *memory, struct weft_error *err)
+static enum weft_status parse_memory(const struct wf_plan_settings *settings,
+                                     struct weft_memory_cost *memory, struct weft_error *err)
 {
-    const struct weft_value_key keys[] = {
+    const struct wf_value_key keys[] = {
         {"F", &memory->f, -HUGE_VAL, false},
         {"I", &memory->i, -HUGE_VAL, false},
         {"W", &memory->w, -HUGE_VAL, false},
     };
     if (settings->mem != NULL)
-        WEFT_TRY(weft_keys_parse(settings->mem, "--mem", keys, WEFT_LEN(keys), err));
+        WEFT_TRY(wf_values_parse_keys(settings->mem, "--mem", keys, WEFT_LEN(keys), err));
     if (settings->mem_limit != NULL)
-        WEFT_TRY(weft_values_parse(settings->mem_limit, "--mem-limit", &memory->limit, err));
+        WEFT_TRY(wf_values_parse(settings->mem_limit, "--mem-limit", &memory->limit, err));
     return WEFT_OK;
 }
 
@@ -65,18 +65,18 @@ static enum weft_status copy_values(struct weft_values *to, const double *from, 
     return WEFT_OK;
 }
 
-enum weft_status weft_plan_measured_costs(const char *path, struct weft_cost *cost,
-                                          struct weft_error *err)
+enum weft_status wf_plan_measured_costs(const char *path, struct weft_cost *cost,
+                                        struct weft_error *err)
 {
     char *text = NULL, *newest = NULL;
     size_t len = 0;
     struct weft_trace trace = {0};
     struct weft_measured_cost m = {0};
-    if (weft_is_directory(path)) {
-        WEFT_TRY(weft_run_find_trace(path, &newest, NULL, err));
+    if (wf_is_directory(path)) {
+        WEFT_TRY(wf_rundir_find_trace(path, &newest, NULL, err));
         path = newest;
     }
-    enum weft_status st = weft_input_read_as(WEFT_DATA, path, &text, &len, err);
+    enum weft_status st = wf_input_read_as(WEFT_DATA, path, &text, &len, err);
     if (st == WEFT_OK)
         st = weft_trace_parse(text, len, path, &trace, err);
     free(text);
@@ -99,19 +99,19 @@ enum weft_status weft_plan_measured_costs(const char *path, struct weft_cost *co
 }
 
 static enum weft_status read_cost_file(const char *path, struct weft_cost *cost,
-                                       struct weft_memory *memory, struct weft_error *err)
+                                       struct weft_memory_cost *memory, struct weft_error *err)
 {
     char *text = NULL;
     size_t len = 0;
-    WEFT_TRY(weft_input_read(path, &text, &len, err));
-    enum weft_status st = weft_costfile_parse(text, len, path, cost, memory, err);
+    WEFT_TRY(wf_input_read(path, &text, &len, err));
+    enum weft_status st = wf_costfile_parse(text, len, path, cost, memory, err);
     free(text);
     return st;
 }
 
-enum weft_status weft_plan_parse_costs(const struct weft_plan_settings *settings,
-                                       struct weft_cost *cost, struct weft_memory *memory,
-                                       struct weft_error *err)
+enum weft_status wf_plan_parse_costs(const struct wf_plan_settings *settings,
+                                     struct weft_cost *cost, struct weft_memory_cost *memory,
+                                     struct weft_error *err)
 {
     if (settings->cost_file != NULL && (settings->cost != NULL || settings->cost_from != NULL))
         return WEFT_FAIL(err, WEFT_USAGE, "give --cost-file, --cost or --cost-from, not two");
@@ -122,7 +122,7 @@ enum weft_status weft_plan_parse_costs(const struct weft_plan_settings *settings
     if (settings->cost != NULL && settings->cost_from != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "give --cost or --cost-from, not both");
     if (settings->cost_from != NULL)
-        WEFT_TRY(weft_plan_measured_costs(settings->cost_from, cost, err));
+        WEFT_TRY(wf_plan_measured_costs(settings->cost_from, cost, err));
     if (settings->cost != NULL)
         WEFT_TRY(parse_cost(settings->cost, cost, err));
     return parse_memory(settings, memory, err);
@@ -130,23 +130,23 @@ enum weft_status weft_plan_parse_costs(const struct weft_plan_settings *settings
 
 /* -- items ---------------------------------------------------------------------------------- */
 
-enum weft_status weft_plan_parse_item(const char *text, const char *what,
-                                      struct weft_item *item, struct weft_error *err)
+enum weft_status wf_plan_parse_item(const char *text, const char *what, struct weft_item *item,
+                                    struct weft_error *err)
 {
     struct weft_values v[5] = {{0}};
-    const struct weft_value_key keys[] = {
+    const struct wf_value_key keys[] = {
         {"F", &v[0], 0, true},     {"I", &v[1], 0, true},   {"W", &v[2], 0, true},
         {"bytes", &v[3], 0, true}, {"act", &v[4], 0, true},
     };
     if (text == NULL)
         return WEFT_OK;
-    WEFT_TRY(weft_keys_parse(text, what, keys, WEFT_LEN(keys), err));
-    item->f = weft_value(v[0], 0, item->f);
-    item->i = weft_value(v[1], 0, item->i);
-    item->w = weft_value(v[2], 0, item->w);
-    double bytes = weft_value(v[3], 0, 0), act = weft_value(v[4], 0, 0);
+    WEFT_TRY(wf_values_parse_keys(text, what, keys, WEFT_LEN(keys), err));
+    item->f = weft_values_get(v[0], 0, item->f);
+    item->i = weft_values_get(v[1], 0, item->i);
+    item->w = weft_values_get(v[2], 0, item->w);
+    double bytes = weft_values_get(v[3], 0, 0), act = weft_values_get(v[4], 0, 0);
     for (size_t i = 0; i < WEFT_LEN(v); i++)
-        weft_values_release(&v[i]);
+        wf_values_release(&v[i]);
     if (bytes > 1e18 || act > 1e18)
         return WEFT_FAIL(err, WEFT_USAGE, "%s: that many bytes do not exist", what);
     item->state_bytes = (size_t)bytes;
@@ -154,14 +154,14 @@ enum weft_status weft_plan_parse_item(const char *text, const char *what,
     return WEFT_OK;
 }
 
-static bool has_items(const struct weft_plan_settings *s)
+static bool has_items(const struct wf_plan_settings *s)
 {
     return s->model != NULL || s->layer_cost != NULL || s->embedding_cost != NULL ||
            s->head_cost != NULL;
 }
 
 /* The items of the model: from its shape, from the costs given, or all alike. */
-static enum weft_status make_items(const struct weft_plan_settings *s, uint32_t stages,
+static enum weft_status make_items(const struct wf_plan_settings *s, uint32_t stages,
                                    struct weft_items *items, struct weft_error *err)
 {
     if (s->model != NULL) {
@@ -180,9 +180,9 @@ static enum weft_status make_items(const struct weft_plan_settings *s, uint32_t 
     if (s->rows != 0 || s->seq != 0)
         return WEFT_FAIL(err, WEFT_USAGE, "--rows and --seq go with --model");
     struct weft_item layer = {.f = 1, .i = 1, .w = 1}, embedding = {0}, head = {0};
-    WEFT_TRY(weft_plan_parse_item(s->layer_cost, "--layer-cost", &layer, err));
-    WEFT_TRY(weft_plan_parse_item(s->embedding_cost, "--embedding-cost", &embedding, err));
-    WEFT_TRY(weft_plan_parse_item(s->head_cost, "--head-cost", &head, err));
+    WEFT_TRY(wf_plan_parse_item(s->layer_cost, "--layer-cost", &layer, err));
+    WEFT_TRY(wf_plan_parse_item(s->embedding_cost, "--embedding-cost", &embedding, err));
+    WEFT_TRY(wf_plan_parse_item(s->head_cost, "--head-cost", &head, err));
     return weft_items_init_uniform(items, s->layers ? s->layers : stages, layer, embedding,
                                    head, err);
 }
@@ -202,7 +202,7 @@ static enum weft_status parse_bytes_limit(const char *text, uint32_t ranks, size
     *n = 0;
     if (text == NULL)
         return WEFT_OK;
-    WEFT_TRY(weft_values_parse(text, "--bytes-limit", &v, err));
+    WEFT_TRY(wf_values_parse(text, "--bytes-limit", &v, err));
     enum weft_status st = check_list(v, "--bytes-limit", ranks, "ranks", err);
     for (size_t i = 0; st == WEFT_OK && i < v.n; i++)
         if (v.at[i] < 0 || v.at[i] > 1e18)
@@ -216,11 +216,11 @@ static enum weft_status parse_bytes_limit(const char *text, uint32_t ranks, size
         *out = list;
         *n = v.n;
     }
-    weft_values_release(&v);
+    wf_values_release(&v);
     return st;
 }
 
-static enum weft_status balance(const struct weft_plan_settings *settings,
+static enum weft_status balance(const struct wf_plan_settings *settings,
                                 const struct weft_schedule *s, const struct weft_items *items,
                                 struct weft_partition *out, struct weft_error *err)
 {
@@ -233,15 +233,15 @@ static enum weft_status balance(const struct weft_plan_settings *settings,
     if (st == WEFT_OK)
         st = parse_bytes_limit(settings->bytes_limit, place->n_ranks, &limits, &n_limits, err);
     if (st == WEFT_OK) {
-        struct weft_holding holding = {place, in_flight, limits, n_limits};
-        st = weft_partition_init_balanced(out, items, place->n_stages, &holding, NULL, err);
+        struct weft_rank_limits rank_limits = {place, in_flight, limits, n_limits};
+        st = weft_partition_init_balanced(out, items, place->n_stages, &rank_limits, NULL, err);
     }
     free(in_flight);
     free(limits);
     return st;
 }
 
-static enum weft_status make_partition(const struct weft_plan_settings *settings,
+static enum weft_status make_partition(const struct wf_plan_settings *settings,
                                        const struct weft_schedule *s,
                                        const struct weft_items *items,
                                        struct weft_partition *out, struct weft_error *err)
@@ -256,7 +256,7 @@ static enum weft_status make_partition(const struct weft_plan_settings *settings
     if (counts != NULL)
         return weft_partition_parse_counts(out, counts, strlen(counts), stages, layers, err);
     if (how != NULL && strchr(how, 'L') != NULL)
-        return weft_partition_parse_layout(out, how, strlen(how), stages, layers, err);
+        return weft_partition_parse_pattern(out, how, strlen(how), stages, layers, err);
     if (how != NULL && !balanced && strcmp(how, "even") != 0)
         return WEFT_FAIL(
             err, WEFT_USAGE,
@@ -270,7 +270,7 @@ static enum weft_status make_partition(const struct weft_plan_settings *settings
 }
 
 /* Explicit layouts bring their own number of layers when none is given. */
-static enum weft_status count_layers(struct weft_plan_settings *settings, uint32_t stages,
+static enum weft_status count_layers(struct wf_plan_settings *settings, uint32_t stages,
                                      struct weft_error *err)
 {
     const char *how = settings->partition, *counts = settings->layers_per_stage;
@@ -280,7 +280,7 @@ static enum weft_status count_layers(struct weft_plan_settings *settings, uint32
     if (counts != NULL)
         WEFT_TRY(weft_partition_parse_counts(&p, counts, strlen(counts), stages, 0, err));
     else if (is_layout(how))
-        WEFT_TRY(weft_partition_parse_layout(&p, how, strlen(how), stages, 0, err));
+        WEFT_TRY(weft_partition_parse_pattern(&p, how, strlen(how), stages, 0, err));
     if (p.n_stages > 0)
         settings->layers = p.at[p.n_stages - 1].end_layer;
     weft_partition_release(&p);
@@ -288,7 +288,7 @@ static enum weft_status count_layers(struct weft_plan_settings *settings, uint32
 }
 
 /* Cuts the model, and takes the stages' times from their items when items have costs. */
-static enum weft_status partition_plan(struct weft_plan *p, struct weft_plan_settings *settings,
+static enum weft_status partition_plan(struct wf_plan *p, struct wf_plan_settings *settings,
                                        const struct weft_schedule *s, struct weft_error *err)
 {
     struct weft_stage_sums sums = {0};
@@ -315,8 +315,7 @@ static enum weft_status partition_plan(struct weft_plan *p, struct weft_plan_set
 
 /* What each rank holds in bytes, where the items say so; and whether that is within the limit
  * still: a search may have kept other micros in flight once it knew the stages' costs. */
-static enum weft_status count_bytes(struct weft_plan *p,
-                                    const struct weft_plan_settings *settings,
+static enum weft_status count_bytes(struct wf_plan *p, const struct wf_plan_settings *settings,
                                     struct weft_error *err)
 {
     const struct weft_placement *place = weft_schedule_placement(p->schedule);
@@ -327,15 +326,17 @@ static enum weft_status count_bytes(struct weft_plan *p,
     enum weft_status st = WEFT_OK;
     if (in_flight == NULL || p->rank_bytes == NULL || p->state_bytes == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to count bytes");
-    struct weft_holding holding = {.placement = place, .in_flight = in_flight};
+    struct weft_rank_limits rank_limits = {.placement = place, .in_flight = in_flight};
     if (st == WEFT_OK) { /* with nothing in flight the state is left */
         memset(in_flight, 0, sizeof *in_flight * place->n_pipes * place->n_stages);
-        st = weft_partition_rank_bytes(&p->partition, &p->items, &holding, p->state_bytes, err);
+        st = weft_partition_rank_bytes(&p->partition, &p->items, &rank_limits, p->state_bytes,
+                                       err);
     }
     if (st == WEFT_OK)
         st = weft_schedule_in_flight(p->schedule, in_flight, err);
     if (st == WEFT_OK)
-        st = weft_partition_rank_bytes(&p->partition, &p->items, &holding, p->rank_bytes, err);
+        st = weft_partition_rank_bytes(&p->partition, &p->items, &rank_limits, p->rank_bytes,
+                                       err);
     if (st == WEFT_OK)
         st = parse_bytes_limit(settings->bytes_limit, place->n_ranks, &limits, &n_limits, err);
     for (uint32_t r = 0; st == WEFT_OK && n_limits > 0 && r < place->n_ranks; r++)
@@ -368,7 +369,7 @@ static enum weft_status agree(const char *what, uint32_t given, uint32_t has, co
     return WEFT_OK;
 }
 
-static enum weft_status read_schedule(const struct weft_plan_settings *settings,
+static enum weft_status read_schedule(const struct wf_plan_settings *settings,
                                       struct weft_schedule **out, struct weft_error *err)
 {
     const char *file = settings->schedule;
@@ -376,7 +377,7 @@ static enum weft_status read_schedule(const struct weft_plan_settings *settings,
     size_t len = 0;
     bool keep_idle =
         settings->lower_like != NULL && strcmp(settings->lower_like, "pytorch") == 0;
-    WEFT_TRY(weft_input_read_as(WEFT_SCHEDULE, file, &text, &len, err));
+    WEFT_TRY(wf_input_read_as(WEFT_SCHEDULE, file, &text, &len, err));
     enum weft_status st = weft_schedule_parse(text, len, file, keep_idle, out, err);
     free(text);
     if (st != WEFT_OK)
@@ -397,13 +398,12 @@ static enum weft_status read_schedule(const struct weft_plan_settings *settings,
     return st;
 }
 
-static enum weft_status make_schedule(const struct weft_plan *p,
-                                      const struct weft_plan_settings *settings,
-                                      bool idle_hints, struct weft_schedule **out,
-                                      struct weft_error *err)
+static enum weft_status make_schedule(const struct wf_plan *p,
+                                      const struct wf_plan_settings *settings, bool idle_hints,
+                                      struct weft_schedule **out, struct weft_error *err)
 {
     bool makespan = settings->minimize != NULL && strcmp(settings->minimize, "makespan") == 0;
-    struct weft_params params = {
+    struct weft_gen_params params = {
         .ranks = settings->ranks,
         .micros = settings->micros,
         .chunks = settings->chunks,
@@ -411,20 +411,20 @@ static enum weft_status make_schedule(const struct weft_plan *p,
         .pipes = settings->pipes,
         .cost = &p->cost,
         .memory = &p->memory,
-        .minimize = makespan ? WEFT_MIN_MAKESPAN : WEFT_MIN_SPAN,
+        .minimize = makespan ? WEFT_MINIMIZE_MAKESPAN : WEFT_MINIMIZE_SPAN,
         .idle_hints = idle_hints,
     };
-    return weft_schedule_make(settings->schedule, &params, out, err);
+    return weft_schedule_generate(settings->schedule, &params, out, err);
 }
 
-static enum weft_status check_needed(const struct weft_plan_settings *s, struct weft_error *err)
+static enum weft_status check_needed(const struct wf_plan_settings *s, struct weft_error *err)
 {
     if (s->schedule == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "give --schedule NAME (weft plan --list shows them)");
     const struct weft_generator *g = weft_generator_find(s->schedule);
     if (!is_file(s->schedule) && (s->ranks == 0 || s->micros == 0) && g != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "%s needs --ranks P and --micros M", s->schedule);
-    if (s->minimize != NULL && g != NULL && !(g->takes & WEFT_TAKES_COST))
+    if (s->minimize != NULL && g != NULL && !(g->takes & WEFT_GEN_USES_COST))
         return WEFT_FAIL(err, WEFT_USAGE,
                          "--minimize has no effect on %s: only schedules that search take it",
                          s->schedule);
@@ -434,10 +434,10 @@ static enum weft_status check_needed(const struct weft_plan_settings *s, struct 
 }
 
 /* Limits bind schedules that do not search, too: they cannot adapt, so they fail. */
-static enum weft_status check_limits(const struct weft_plan *p, struct weft_error *err)
+static enum weft_status check_limits(const struct wf_plan *p, struct weft_error *err)
 {
     for (uint32_t r = 0; p->memory.limit.n != 0 && r < p->metrics.n_ranks; r++) {
-        double limit = weft_value(p->memory.limit, r, 0);
+        double limit = weft_values_get(p->memory.limit, r, 0);
         if (!weft_memory_fits(p->metrics.peak_mem[r], limit))
             return WEFT_FAIL(err, WEFT_USAGE,
                              "%s: rank %u peaks at %.10g, over its --mem-limit of %.10g: use a "
@@ -447,8 +447,8 @@ static enum weft_status check_limits(const struct weft_plan *p, struct weft_erro
     return WEFT_OK;
 }
 
-static enum weft_status prove_and_time(struct weft_plan *p,
-                                       const struct weft_plan_settings *settings,
+static enum weft_status prove_and_time(struct wf_plan *p,
+                                       const struct wf_plan_settings *settings,
                                        struct weft_error *err)
 {
     WEFT_TRY(weft_verify(p->schedule, NULL, &p->report, err));
@@ -460,30 +460,30 @@ static enum weft_status prove_and_time(struct weft_plan *p,
     return WEFT_OK;
 }
 
-static enum weft_status lower_plan(struct weft_plan *p,
-                                   const struct weft_plan_settings *settings,
+static enum weft_status lower_plan(struct wf_plan *p, const struct wf_plan_settings *settings,
                                    struct weft_error *err)
 {
     bool pytorch = settings->lower_like != NULL && strcmp(settings->lower_like, "pytorch") == 0;
     if (!settings->lower)
         return WEFT_OK;
     if (!pytorch || is_file(settings->schedule))
-        return weft_schedule_lower(p->schedule, pytorch ? WEFT_LOWER_PYTORCH : WEFT_LOWER_LATE,
+        return weft_schedule_lower(p->schedule,
+                                   pytorch ? WEFT_LOWERING_PYTORCH : WEFT_LOWERING_LATE,
                                    &p->lowered, err);
     struct weft_schedule *hinted = NULL; /* the same order with PyTorch's empty cells */
     WEFT_TRY(make_schedule(p, settings, true, &hinted, err));
-    enum weft_status st = weft_schedule_lower(hinted, WEFT_LOWER_PYTORCH, &p->lowered, err);
+    enum weft_status st = weft_schedule_lower(hinted, WEFT_LOWERING_PYTORCH, &p->lowered, err);
     weft_schedule_free(hinted);
     return st;
 }
 
-static enum weft_status build(struct weft_plan *p, struct weft_plan_settings *settings,
+static enum weft_status build(struct wf_plan *p, struct wf_plan_settings *settings,
                               struct weft_error *err)
 {
     WEFT_TRY(check_needed(settings, err));
-    WEFT_TRY(weft_plan_parse_costs(settings, &p->cost, &p->memory, err));
+    WEFT_TRY(wf_plan_parse_costs(settings, &p->cost, &p->memory, err));
     const struct weft_generator *g = weft_generator_find(settings->schedule);
-    p->by_ticks = g != NULL && (g->takes & WEFT_BY_TICKS) && settings->cost == NULL &&
+    p->by_ticks = g != NULL && (g->takes & WEFT_GEN_UNIT_TICKS) && settings->cost == NULL &&
                   settings->cost_from == NULL && settings->cost_file == NULL &&
                   !has_items(settings);
     if (p->by_ticks) {
@@ -493,7 +493,7 @@ static enum weft_status build(struct weft_plan *p, struct weft_plan_settings *se
     if (is_file(settings->schedule)) {
         WEFT_TRY(read_schedule(settings, &p->schedule, err));
         WEFT_TRY(prove_and_time(p, settings, err)); /* before anything trusts it */
-        weft_report_release(&p->report);
+        weft_verify_result_release(&p->report);
         weft_metrics_release(&p->metrics);
     } else {
         WEFT_TRY(make_schedule(p, settings, false, &p->schedule, err));
@@ -502,7 +502,7 @@ static enum weft_status build(struct weft_plan *p, struct weft_plan_settings *se
     WEFT_TRY(weft_cost_check(&p->cost, &p->memory, place->n_ranks, place->n_stages,
                              place->n_micros, err));
     WEFT_TRY(partition_plan(p, settings, p->schedule, err));
-    if (g != NULL && (g->takes & WEFT_TAKES_COST) && has_items(settings)) {
+    if (g != NULL && (g->takes & WEFT_GEN_USES_COST) && has_items(settings)) {
         weft_schedule_free(p->schedule); /* now that the stages' costs are known */
         p->schedule = NULL;
         WEFT_TRY(make_schedule(p, settings, false, &p->schedule, err));
@@ -516,23 +516,22 @@ static enum weft_status build(struct weft_plan *p, struct weft_plan_settings *se
     return lower_plan(p, settings, err);
 }
 
-enum weft_status weft_plan_init(struct weft_plan *out,
-                                const struct weft_plan_settings *settings,
-                                struct weft_error *err)
+enum weft_status wf_plan_init(struct wf_plan *out, const struct wf_plan_settings *settings,
+                              struct weft_error *err)
 {
-    struct weft_plan p = {0};
-    struct weft_plan_settings mine = *settings;
+    struct wf_plan p = {0};
+    struct wf_plan_settings mine = *settings;
     enum weft_status st = build(&p, &mine, err);
     if (st == WEFT_OK)
         *out = p;
     else
-        weft_plan_release(&p);
+        wf_plan_release(&p);
     return st;
 }
 
-void weft_plan_release(struct weft_plan *p)
+void wf_plan_release(struct wf_plan *p)
 {
-    weft_costs_release(&p->cost, &p->memory);
+    wf_costs_release(&p->cost, &p->memory);
     weft_schedule_free(p->schedule);
     weft_schedule_free(p->lowered);
     weft_items_release(&p->items);
@@ -540,6 +539,6 @@ void weft_plan_release(struct weft_plan *p)
     free(p->rank_bytes);
     free(p->state_bytes);
     weft_metrics_release(&p->metrics);
-    weft_report_release(&p->report);
-    *p = (struct weft_plan){0};
+    weft_verify_result_release(&p->report);
+    *p = (struct wf_plan){0};
 }

@@ -10,7 +10,7 @@
 #include "weft/timing.h"
 #include "weft/verify.h"
 
-struct weft_plan_settings {
+struct wf_plan_settings {
     const char *schedule;
     uint32_t ranks, micros, chunks, group, pipes, layers;
     const char *partition, *layers_per_stage;
@@ -22,15 +22,15 @@ struct weft_plan_settings {
     uint32_t width;
 };
 
-struct weft_plan {
+struct wf_plan {
     struct weft_schedule *schedule; /* owned */
     struct weft_schedule *lowered;  /* owned; NULL unless asked for */
     struct weft_cost cost;          /* its lists are owned */
-    struct weft_memory memory;      /* likewise */
+    struct weft_memory_cost memory; /* likewise */
     struct weft_items items;
     struct weft_partition partition;
     struct weft_metrics metrics;
-    struct weft_report report;
+    struct weft_verify_result report;
     size_t *rank_bytes;  /* owned: (ranks), state and activations; NULL when items have none */
     size_t *state_bytes; /* owned: (ranks), of those: weights, gradients, optimizer */
     bool costs_by_layer; /* the stages' times were given, or follow from their layers */
@@ -39,33 +39,32 @@ struct weft_plan {
 };
 
 /* --cost, --mem and --mem-limit.  On failure the lists may be held: release them in any case. */
-enum weft_status weft_plan_parse_costs(const struct weft_plan_settings *settings,
-                                       struct weft_cost *cost, struct weft_memory *memory,
-                                       struct weft_error *err);
+enum weft_status wf_plan_parse_costs(const struct wf_plan_settings *settings,
+                                     struct weft_cost *cost, struct weft_memory_cost *memory,
+                                     struct weft_error *err);
 
 /* The mean times of a measured trace, or of the last one in a run's directory, in its own unit.  The
  * lists are the caller's. */
-enum weft_status weft_plan_measured_costs(const char *path, struct weft_cost *cost,
-                                          struct weft_error *err);
+enum weft_status wf_plan_measured_costs(const char *path, struct weft_cost *cost,
+                                        struct weft_error *err);
 
 /* "F=1,I=1,W=1,bytes=..,act=.." on top of what the item has; NULL changes nothing. */
-enum weft_status weft_plan_parse_item(const char *text, const char *what,
-                                      struct weft_item *item, struct weft_error *err);
+enum weft_status wf_plan_parse_item(const char *text, const char *what, struct weft_item *item,
+                                    struct weft_error *err);
 
 /* Makes, verifies and times the plan.  The caller releases *out. */
-enum weft_status weft_plan_init(struct weft_plan *out,
-                                const struct weft_plan_settings *settings,
-                                struct weft_error *err);
-void weft_plan_release(struct weft_plan *p);
+enum weft_status wf_plan_init(struct wf_plan *out, const struct wf_plan_settings *settings,
+                              struct weft_error *err);
+void wf_plan_release(struct wf_plan *p);
 
 /* The printed forms. */
-enum weft_status weft_plan_print_json(FILE *out, const struct weft_plan *p, bool events,
-                                      struct weft_error *err);
+enum weft_status wf_plan_print_json(FILE *out, const struct wf_plan *p, bool events,
+                                    struct weft_error *err);
 /* The object "metrics"; rank_bytes may be NULL. */
-void weft_plan_put_metrics(struct weft_json *j, const struct weft_metrics *m,
-                           const size_t *rank_bytes);
+void wf_plan_put_metrics(struct wf_json *j, const struct weft_metrics *m,
+                         const size_t *rank_bytes);
 
-void weft_plan_print_text(struct weft_text *out, const struct weft_plan *p,
-                          struct weft_text_style style);
+void wf_plan_print_text(struct wf_text *out, const struct wf_plan *p,
+                        struct wf_text_style style);
 
 #endif

@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/size.h"
 
-enum weft_status weft_block_cache_parse(const char *text, enum weft_block_cache *out,
-                                        struct weft_error *err)
+enum weft_status wf_block_cache_parse(const char *text, enum weft_block_cache *out,
+                                      struct weft_error *err)
 {
-    for (int k = WEFT_BLOCKS_OFF; k <= WEFT_BLOCKS_FULL; k++)
+    for (int k = WEFT_BLOCK_CACHE_OFF; k <= WEFT_BLOCK_CACHE_FULL; k++)
         if (strcmp(text == NULL ? "full" : text,
                    weft_block_cache_name((enum weft_block_cache)k)) == 0) {
             *out = (enum weft_block_cache)k;
@@ -20,33 +20,33 @@ enum weft_status weft_block_cache_parse(const char *text, enum weft_block_cache 
                      text);
 }
 
-void weft_traffic_report_release(struct weft_traffic_report *r)
+void wf_traffic_report_release(struct wf_traffic_report *r)
 {
     weft_traffic_step_release(&r->step);
     free(r->peak_bytes);
-    *r = (struct weft_traffic_report){0};
+    *r = (struct wf_traffic_report){0};
 }
 
-enum weft_status weft_traffic_report_init(struct weft_traffic_report *out,
-                                          const struct weft_traffic *table,
-                                          const struct weft_schedule *s,
-                                          struct weft_payload payload,
-                                          uint32_t layers_per_block, struct weft_error *err)
+enum weft_status wf_traffic_report_init(struct wf_traffic_report *out,
+                                        const struct weft_traffic *table,
+                                        const struct weft_schedule *s,
+                                        struct weft_payload payload, uint32_t layers_per_block,
+                                        struct weft_error *err)
 {
     uint32_t ranks = weft_traffic_placement(table)->n_ranks;
-    struct weft_traffic_report r = {
+    struct wf_traffic_report r = {
         .table = table, .payload = payload, .layers_per_block = layers_per_block};
     r.peak_bytes = malloc(sizeof *r.peak_bytes * ranks);
     enum weft_status st = r.peak_bytes == NULL
                               ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u ranks", ranks)
                               : weft_traffic_peak_blocks(table, s, r.peak_bytes, err);
     for (uint32_t i = 0; st == WEFT_OK && i < ranks; i++)
-        if (!weft_size_mul(r.peak_bytes[i], payload.bytes, &r.peak_bytes[i]))
+        if (!wf_size_mul(r.peak_bytes[i], payload.bytes, &r.peak_bytes[i]))
             st = WEFT_FAIL(err, WEFT_NUMERIC, "the blocks of rank %u are too many bytes", i);
     if (st == WEFT_OK)
         st = weft_traffic_step_init(&r.step, table, payload, err);
     if (st != WEFT_OK) {
-        weft_traffic_report_release(&r);
+        wf_traffic_report_release(&r);
         return st;
     }
     *out = r;
@@ -55,190 +55,190 @@ enum weft_status weft_traffic_report_init(struct weft_traffic_report *out,
 
 /* -- JSON ----------------------------------------------------------------------------------- */
 
-static void put_blocks(struct weft_json *j, const char *key, struct weft_block_span blocks)
+static void put_blocks(struct wf_json *j, const char *key, struct weft_block_span blocks)
 {
-    weft_json_begin(j, key, '[');
+    wf_json_begin(j, key, '[');
     for (size_t i = 0; i < blocks.len; i++)
-        weft_json_uint(j, NULL, blocks.at[i]);
-    weft_json_end(j, ']');
+        wf_json_uint(j, NULL, blocks.at[i]);
+    wf_json_end(j, ']');
 }
 
-static void put_count(struct weft_json *j, struct weft_traffic_count c)
+static void put_count(struct wf_json *j, struct weft_traffic_count c)
 {
-    weft_json_begin(j, "per_micro", '{');
-    weft_json_uint(j, "wanted", c.wanted);
-    weft_json_uint(j, "sent", c.sent);
-    weft_json_uint(j, "handed", c.handed);
-    weft_json_uint(j, "hits_received", c.hits_received);
-    weft_json_uint(j, "hits_made", c.hits_made);
-    weft_json_uint(j, "hops", c.hops);
-    weft_json_end(j, '}');
+    wf_json_begin(j, "per_micro", '{');
+    wf_json_uint(j, "wanted", c.wanted);
+    wf_json_uint(j, "sent", c.sent);
+    wf_json_uint(j, "handed", c.handed);
+    wf_json_uint(j, "hits_received", c.hits_received);
+    wf_json_uint(j, "hits_made", c.hits_made);
+    wf_json_uint(j, "hops", c.hops);
+    wf_json_end(j, '}');
 }
 
 /* Every transition of a pipe, those that stay on a rank as well. */
-static void put_pipe(struct weft_json *j, const struct weft_traffic *t, uint32_t pipe)
+static void put_pipe(struct wf_json *j, const struct weft_traffic *t, uint32_t pipe)
 {
     const struct weft_placement *p = weft_traffic_placement(t);
     const uint32_t *rank_of = p->rank_of + (size_t)pipe * p->n_stages;
-    weft_json_begin(j, NULL, '{');
+    wf_json_begin(j, NULL, '{');
     put_count(j, weft_traffic_count(t, pipe));
-    weft_json_begin(j, "transitions", '[');
+    wf_json_begin(j, "transitions", '[');
     for (uint32_t s = 0; s + 1 < p->n_stages; s++) {
-        weft_json_begin(j, NULL, '{');
-        weft_json_uint(j, "stage", s);
-        weft_json_uint(j, "from", rank_of[s]);
-        weft_json_uint(j, "to", rank_of[s + 1]);
+        wf_json_begin(j, NULL, '{');
+        wf_json_uint(j, "stage", s);
+        wf_json_uint(j, "from", rank_of[s]);
+        wf_json_uint(j, "to", rank_of[s + 1]);
         put_blocks(j, "send", weft_traffic_sends(t, pipe, s));
-        weft_json_end(j, '}');
+        wf_json_end(j, '}');
     }
-    weft_json_end(j, ']');
+    wf_json_end(j, ']');
     /* (ranks, blocks): the stage that brought or made it; null when the rank never sees it. */
-    weft_json_begin(j, "bringers", '[');
+    wf_json_begin(j, "bringers", '[');
     for (uint32_t r = 0; r < p->n_ranks; r++) {
-        weft_json_begin(j, NULL, '[');
+        wf_json_begin(j, NULL, '[');
         for (uint32_t b = 0; b < weft_traffic_n_blocks(t); b++) {
-            uint32_t stage = weft_traffic_rank_bringer(t, pipe, r, b);
-            weft_json_number(j, NULL, stage == WEFT_NO_STAGE ? NAN : stage);
+            uint32_t stage = weft_traffic_rank_source(t, pipe, r, b);
+            wf_json_number(j, NULL, stage == WEFT_NO_STAGE ? NAN : stage);
         }
-        weft_json_end(j, ']');
+        wf_json_end(j, ']');
     }
-    weft_json_end(j, ']');
-    weft_json_end(j, '}');
+    wf_json_end(j, ']');
+    wf_json_end(j, '}');
 }
 
-static void put_links(struct weft_json *j, const struct weft_traffic_step *step)
+static void put_links(struct wf_json *j, const struct weft_traffic_step *step)
 {
-    weft_json_begin(j, "links", '[');
+    wf_json_begin(j, "links", '[');
     for (size_t i = 0; i < step->n_links; i++) {
         const struct weft_traffic_link *l = &step->links[i];
-        weft_json_begin(j, NULL, '{');
-        weft_json_uint(j, "from", l->from);
-        weft_json_uint(j, "to", l->to);
-        weft_json_uint(j, "activations", l->activations);
-        weft_json_uint(j, "blocks", l->blocks);
-        weft_json_uint(j, "gradients", l->gradients);
-        weft_json_uint(j, "block_gradients", l->block_gradients);
-        weft_json_uint(j, "forward_bytes", l->forward_bytes);
-        weft_json_uint(j, "backward_bytes", l->backward_bytes);
-        weft_json_end(j, '}');
+        wf_json_begin(j, NULL, '{');
+        wf_json_uint(j, "from", l->from);
+        wf_json_uint(j, "to", l->to);
+        wf_json_uint(j, "activations", l->activations);
+        wf_json_uint(j, "blocks", l->blocks);
+        wf_json_uint(j, "gradients", l->gradients);
+        wf_json_uint(j, "block_gradients", l->block_gradients);
+        wf_json_uint(j, "forward_bytes", l->forward_bytes);
+        wf_json_uint(j, "backward_bytes", l->backward_bytes);
+        wf_json_end(j, '}');
     }
-    weft_json_end(j, ']');
+    wf_json_end(j, ']');
 }
 
-static void put_step(struct weft_json *j, const struct weft_traffic_report *r)
+static void put_step(struct wf_json *j, const struct wf_traffic_report *r)
 {
     const struct weft_traffic_step *step = &r->step;
-    weft_json_begin(j, "step", '{');
-    weft_json_uint(j, "activations", step->activations);
-    weft_json_uint(j, "blocks", step->blocks);
-    weft_json_uint(j, "gradients", step->gradients);
-    weft_json_uint(j, "block_gradients", step->block_gradients);
-    weft_json_uint(j, "forward_bytes", step->forward_bytes);
-    weft_json_uint(j, "backward_bytes", step->backward_bytes);
+    wf_json_begin(j, "step", '{');
+    wf_json_uint(j, "activations", step->activations);
+    wf_json_uint(j, "blocks", step->blocks);
+    wf_json_uint(j, "gradients", step->gradients);
+    wf_json_uint(j, "block_gradients", step->block_gradients);
+    wf_json_uint(j, "forward_bytes", step->forward_bytes);
+    wf_json_uint(j, "backward_bytes", step->backward_bytes);
     put_links(j, step);
-    weft_json_begin(j, "peak_cached_bytes", '[');
+    wf_json_begin(j, "peak_cached_bytes", '[');
     for (uint32_t i = 0; i < weft_traffic_placement(r->table)->n_ranks; i++)
-        weft_json_uint(j, NULL, r->peak_bytes[i]);
-    weft_json_end(j, ']');
-    weft_json_end(j, '}');
+        wf_json_uint(j, NULL, r->peak_bytes[i]);
+    wf_json_end(j, ']');
+    wf_json_end(j, '}');
 }
 
-void weft_traffic_print_json(struct weft_json *j, const char *key,
-                             const struct weft_traffic_report *r)
+void wf_traffic_print_json(struct wf_json *j, const char *key,
+                           const struct wf_traffic_report *r)
 {
     const struct weft_traffic *t = r->table;
     const struct weft_placement *p = weft_traffic_placement(t);
-    weft_json_begin(j, key, '{');
-    weft_json_string(j, "residual_cache", weft_block_cache_name(weft_traffic_cache(t)));
+    wf_json_begin(j, key, '{');
+    wf_json_string(j, "residual_cache", weft_block_cache_name(weft_traffic_cache(t)));
     if (r->layers_per_block > 0)
-        weft_json_uint(j, "residual_block_layers", r->layers_per_block);
-    weft_json_uint(j, "payload_bytes", r->payload.bytes);
-    weft_json_uint(j, "gradient_bytes", r->payload.gradient_bytes);
-    weft_json_uint(j, "blocks", weft_traffic_n_blocks(t));
-    weft_json_begin(j, "finished_by", '[');
+        wf_json_uint(j, "residual_block_layers", r->layers_per_block);
+    wf_json_uint(j, "payload_bytes", r->payload.bytes);
+    wf_json_uint(j, "gradient_bytes", r->payload.gradient_bytes);
+    wf_json_uint(j, "blocks", weft_traffic_n_blocks(t));
+    wf_json_begin(j, "finished_by", '[');
     for (uint32_t s = 0; s < p->n_stages; s++)
-        for (size_t i = 0; i < weft_traffic_makes(t, s).len; i++)
-            weft_json_uint(j, NULL, s);
-    weft_json_end(j, ']');
-    weft_json_begin(j, "pipes", '[');
+        for (size_t i = 0; i < weft_traffic_finishes(t, s).len; i++)
+            wf_json_uint(j, NULL, s);
+    wf_json_end(j, ']');
+    wf_json_begin(j, "pipes", '[');
     for (uint32_t pipe = 0; pipe < p->n_pipes; pipe++)
         put_pipe(j, t, pipe);
-    weft_json_end(j, ']');
+    wf_json_end(j, ']');
     put_step(j, r);
-    weft_json_end(j, '}');
+    wf_json_end(j, '}');
 }
 
 /* -- text ----------------------------------------------------------------------------------- */
 
 /* "0-3 5": runs of numbers. */
-static void add_runs(struct weft_text *out, struct weft_block_span blocks)
+static void add_runs(struct wf_text *out, struct weft_block_span blocks)
 {
     for (size_t i = 0; i < blocks.len;) {
         size_t last = i;
         while (last + 1 < blocks.len && blocks.at[last + 1] == blocks.at[last] + 1)
             last++;
-        weft_text_addf(out, " %u", blocks.at[i]);
+        wf_text_addf(out, " %u", blocks.at[i]);
         if (last > i)
-            weft_text_addf(out, "-%u", blocks.at[last]);
+            wf_text_addf(out, "-%u", blocks.at[last]);
         i = last + 1;
     }
 }
 
-static void add_pipe(struct weft_text *out, const struct weft_traffic *t, uint32_t pipe)
+static void add_pipe(struct wf_text *out, const struct weft_traffic *t, uint32_t pipe)
 {
     enum { MOST = 32 };
     const struct weft_placement *p = weft_traffic_placement(t);
     const uint32_t *rank_of = p->rank_of + (size_t)pipe * p->n_stages;
     struct weft_traffic_count c = weft_traffic_count(t, pipe);
     if (p->n_pipes > 1)
-        weft_text_addf(out, "pipe %u\n", pipe);
+        wf_text_addf(out, "pipe %u\n", pipe);
     for (uint32_t s = 0; s + 1 < p->n_stages && s < MOST; s++) {
         struct weft_block_span sends = weft_traffic_sends(t, pipe, s);
-        weft_text_addf(out, "stage %u to %u, rank %u to %u: ", s, s + 1, rank_of[s],
-                       rank_of[s + 1]);
+        wf_text_addf(out, "stage %u to %u, rank %u to %u: ", s, s + 1, rank_of[s],
+                     rank_of[s + 1]);
         if (rank_of[s] == rank_of[s + 1])
-            weft_text_adds(out, " handed over");
+            wf_text_adds(out, " handed over");
         else if (sends.len == 0)
-            weft_text_adds(out, " no block");
+            wf_text_adds(out, " no block");
         else
-            weft_text_addf(out, " block%s", sends.len > 1 ? "s" : "");
+            wf_text_addf(out, " block%s", sends.len > 1 ? "s" : "");
         add_runs(out, sends);
-        weft_text_addc(out, '\n');
+        wf_text_addc(out, '\n');
     }
     if (p->n_stages > MOST + 1)
-        weft_text_addf(out, "... and %u more\n", p->n_stages - 1 - MOST);
-    weft_text_addf(out,
-                   "a micro           %zu sends each way of %zu wanted; %zu were received "
-                   "before, %zu made, %zu handed over\n",
-                   c.sent, c.wanted, c.hits_received, c.hits_made, c.handed);
+        wf_text_addf(out, "... and %u more\n", p->n_stages - 1 - MOST);
+    wf_text_addf(out,
+                 "a micro           %zu sends each way of %zu wanted; %zu were received "
+                 "before, %zu made, %zu handed over\n",
+                 c.sent, c.wanted, c.hits_received, c.hits_made, c.handed);
 }
 
-void weft_traffic_print_text(struct weft_text *out, const struct weft_traffic_report *r)
+void wf_traffic_print_text(struct wf_text *out, const struct wf_traffic_report *r)
 {
     enum { MOST = 16 };
     const struct weft_traffic *t = r->table;
     const struct weft_placement *p = weft_traffic_placement(t);
     const struct weft_traffic_step *step = &r->step;
-    weft_text_addf(out, "residual blocks   %u, cache %s\n", weft_traffic_n_blocks(t),
-                   weft_block_cache_name(weft_traffic_cache(t)));
+    wf_text_addf(out, "residual blocks   %u, cache %s\n", weft_traffic_n_blocks(t),
+                 weft_block_cache_name(weft_traffic_cache(t)));
     for (uint32_t pipe = 0; pipe < p->n_pipes; pipe++)
         add_pipe(out, t, pipe);
-    weft_text_addf(out,
-                   "a step, forward   %zu bytes: %zu blocks and %zu activations of %zu bytes\n",
-                   step->forward_bytes, step->blocks, step->activations, r->payload.bytes);
-    weft_text_addf(out,
-                   "a step, backward  %zu bytes: %zu block gradients of %zu and %zu gradients "
-                   "of %zu bytes\n",
-                   step->backward_bytes, step->block_gradients, r->payload.gradient_bytes,
-                   step->gradients, r->payload.bytes);
+    wf_text_addf(out,
+                 "a step, forward   %zu bytes: %zu blocks and %zu activations of %zu bytes\n",
+                 step->forward_bytes, step->blocks, step->activations, r->payload.bytes);
+    wf_text_addf(out,
+                 "a step, backward  %zu bytes: %zu block gradients of %zu and %zu gradients "
+                 "of %zu bytes\n",
+                 step->backward_bytes, step->block_gradients, r->payload.gradient_bytes,
+                 step->gradients, r->payload.bytes);
     for (size_t i = 0; i < step->n_links && i < MOST; i++)
-        weft_text_addf(out, "rank %u to %-8u %zu bytes forward, %zu backward\n",
-                       step->links[i].from, step->links[i].to, step->links[i].forward_bytes,
-                       step->links[i].backward_bytes);
+        wf_text_addf(out, "rank %u to %-8u %zu bytes forward, %zu backward\n",
+                     step->links[i].from, step->links[i].to, step->links[i].forward_bytes,
+                     step->links[i].backward_bytes);
     if (step->n_links > MOST)
-        weft_text_addf(out, "... and %zu more links\n", step->n_links - MOST);
-    weft_text_adds(out, "peak cached bytes");
+        wf_text_addf(out, "... and %zu more links\n", step->n_links - MOST);
+    wf_text_adds(out, "peak cached bytes");
     for (uint32_t i = 0; i < p->n_ranks && i < MOST; i++)
-        weft_text_addf(out, " %zu", r->peak_bytes[i]);
-    weft_text_adds(out, p->n_ranks > MOST ? " ...\n" : "\n");
+        wf_text_addf(out, " %zu", r->peak_bytes[i]);
+    wf_text_adds(out, p->n_ranks > MOST ? " ...\n" : "\n");
 }

@@ -8,14 +8,14 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/memory.h"
+#include "base/sysmem.h"
 #include "base/text.h"
 #include "cli/numbers.h"
 #include "cli/train.h"
 #include "training/data/shard.h"
 #include "training/layout/auto.h"
-#include "training/trainer/agree.h"
-#include "training/trainer/aside.h"
+#include "training/trainer/background.h"
+#include "training/trainer/handshake.h"
 #include "training/trainer/load.h"
 
 enum { ROUNDS = 2, SHOWN = 6, MOST_COPIES = 16, NAME = 64 };
@@ -26,30 +26,30 @@ enum { ROUNDS = 2, SHOWN = 6, MOST_COPIES = 16, NAME = 64 };
 
 /* What one start measures. */
 struct measurement {
-    struct weft_auto_probe probe;
-    struct weft_auto_machine machine;
-    struct weft_auto_speed speeds[WEFT_AUTO_MAX_SPEEDS];
+    struct wf_auto_probe probe;
+    struct wf_auto_machine machine;
+    struct wf_auto_profile profiles[WF_AUTO_MAX_PROFILES];
     int64_t begin_ns;
 };
 
 /* One round is enough then. */
 static bool is_long(const struct measurement *m)
 {
-    return weft_clock_ns() - m->begin_ns > ENOUGH_NS;
+    return wf_clock_ns() - m->begin_ns > ENOUGH_NS;
 }
 
 /* -- figures -------------------------------------------------------------------------------- */
 
 enum { N_FIGURES = 15 };
 
-static void list_times(struct weft_auto_times *t, double **out)
+static void list_times(struct wf_auto_times *t, double **out)
 {
     double *const all[] = {&t->f, &t->i, &t->w, &t->b};
     memcpy(out, all, sizeof all);
 }
 
 /* All numbers of a speed, to be worked at alike. */
-static void list_figures(struct weft_auto_speed *v, double *out[N_FIGURES])
+static void list_figures(struct wf_auto_profile *v, double *out[N_FIGURES])
 {
     list_times(&v->embedding, out);
     list_times(&v->layer, out + 4);
@@ -60,9 +60,9 @@ static void list_figures(struct weft_auto_speed *v, double *out[N_FIGURES])
 }
 
 /* The mean of several ranks' figures with the same threads, which lie `stride` bytes apart. */
-static struct weft_auto_speed mean(struct weft_auto_speed *first, size_t n, size_t stride)
+static struct wf_auto_profile mean(struct wf_auto_profile *first, size_t n, size_t stride)
 {
-    struct weft_auto_speed sum = {.threads = first->threads};
+    struct wf_auto_profile sum = {.threads = first->threads};
     double *to[N_FIGURES], *from[N_FIGURES];
     list_figures(&sum, to);
     for (size_t i = 0; i < n; i++) {
@@ -74,7 +74,7 @@ static struct weft_auto_speed mean(struct weft_auto_speed *first, size_t n, size
 }
 
 /* Of two measurements the lesser figures: what others do on the machine only adds. */
-static void take_least(struct weft_auto_speed *v, struct weft_auto_speed *other)
+static void take_least(struct wf_auto_profile *v, struct wf_auto_profile *other)
 {
     double *to[N_FIGURES], *from[N_FIGURES];
     list_figures(v, to);
@@ -84,7 +84,7 @@ static void take_least(struct weft_auto_speed *v, struct weft_auto_speed *other)
     v->threads = other->threads;
 }
 
-static void scale_passes(struct weft_auto_speed *v, double by)
+static void scale_passes(struct wf_auto_profile *v, double by)
 {
     double *all[N_FIGURES];
     list_figures(v, all);
@@ -95,9 +95,9 @@ static void scale_passes(struct weft_auto_speed *v, double by)
 /* -- a plain start: this process is all there is -------------------------------------------- */
 
 struct job {
-    const struct weft_auto_probe *probe;
+    const struct wf_auto_probe *probe;
     uint32_t threads;
-    struct weft_auto_speed each[MOST_COPIES];
+    struct wf_auto_profile each[MOST_COPIES];
     double hop, link;
 };
 
@@ -106,8 +106,8 @@ static enum weft_status measure_copy(struct weft_comm *comm, void *arg, struct w
     struct job *job = arg;
     uint32_t rank = weft_comm_rank(comm);
     double hop, link;
-    WEFT_TRY(weft_auto_measure(comm, job->probe, job->threads, &job->each[rank], err));
-    WEFT_TRY(weft_auto_measure_hops(comm, &hop, &link, err));
+    WEFT_TRY(wf_auto_measure(comm, job->probe, job->threads, &job->each[rank], err));
+    WEFT_TRY(wf_auto_measure_hops(comm, &hop, &link, err));
     if (rank == 0) {
         job->hop = hop;
         job->link = link;
@@ -118,7 +118,7 @@ static enum weft_status measure_copy(struct weft_comm *comm, void *arg, struct w
 /* As many ranks of so many threads as there are cores for, unless memory has room for fewer. */
 static uint32_t n_copies(const struct measurement *m, uint32_t threads)
 {
-    size_t room = weft_memory_bytes() / 4 / (m->probe.bytes + 1);
+    size_t room = wf_sysmem_bytes() / 4 / (m->probe.bytes + 1);
     uint32_t n = m->machine.cores / threads;
     n = n > room ? (uint32_t)room : n;
     n = n > MOST_COPIES ? MOST_COPIES : n;
@@ -128,15 +128,15 @@ static uint32_t n_copies(const struct measurement *m, uint32_t threads)
 static enum weft_status measure_here(struct measurement *m, const uint32_t *threads,
                                      struct weft_error *err)
 {
-    for (size_t i = 0; i < ROUNDS * m->machine.n_speeds; i++) {
-        size_t k = i % m->machine.n_speeds;
-        if (i >= m->machine.n_speeds && is_long(m))
+    for (size_t i = 0; i < ROUNDS * m->machine.n_profiles; i++) {
+        size_t k = i % m->machine.n_profiles;
+        if (i >= m->machine.n_profiles && is_long(m))
             break;
         struct job job = {.probe = &m->probe, .threads = threads[k]};
         uint32_t n = n_copies(m, threads[k]);
         WEFT_TRY(weft_comm_run_threads(n, measure_copy, &job, err));
-        struct weft_auto_speed all = mean(job.each, n, sizeof job.each[0]);
-        take_least(&m->speeds[k], &all);
+        struct wf_auto_profile all = mean(job.each, n, sizeof job.each[0]);
+        take_least(&m->profiles[k], &all);
         if (job.hop > 0) {
             m->machine.hop = job.hop;
             m->machine.link = job.link;
@@ -149,31 +149,31 @@ static enum weft_status measure_here(struct measurement *m, const uint32_t *thre
 
 struct card {
     uint64_t host, bytes;
-    struct weft_auto_speed speeds[WEFT_AUTO_MAX_SPEEDS];
+    struct wf_auto_profile profiles[WF_AUTO_MAX_PROFILES];
 };
 
 static uint64_t this_host(void)
 {
     char name[256] = "";
     gethostname(name, sizeof name - 1);
-    return weft_hash(0, name, strlen(name));
+    return wf_hash(0, name, strlen(name));
 }
 
 /* The means of all ranks' figures, the least memory, the fullest host. */
 static void join_cards(struct measurement *m, struct card *cards, uint32_t n)
 {
     uint64_t least = cards[0].bytes;
-    m->machine.ranks_a_host = 0;
+    m->machine.ranks_per_host = 0;
     for (uint32_t r = 0; r < n; r++) {
         uint32_t beside = 0;
         for (uint32_t k = 0; k < n; k++)
             beside += cards[k].host == cards[r].host;
-        if (beside > m->machine.ranks_a_host)
-            m->machine.ranks_a_host = beside;
+        if (beside > m->machine.ranks_per_host)
+            m->machine.ranks_per_host = beside;
         least = cards[r].bytes < least ? cards[r].bytes : least;
     }
-    for (size_t i = 0; i < m->machine.n_speeds; i++)
-        m->speeds[i] = mean(&cards[0].speeds[i], n, sizeof *cards);
+    for (size_t i = 0; i < m->machine.n_profiles; i++)
+        m->profiles[i] = mean(&cards[0].profiles[i], n, sizeof *cards);
     m->machine.bytes = (size_t)(MEMORY_SHARE * (double)least);
 }
 
@@ -184,7 +184,7 @@ static enum weft_status gather_cards(struct weft_comm *comm, struct measurement 
     struct card *all = calloc(n, sizeof *all);
     enum weft_status st =
         all == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the figures of %u ranks", n)
-                    : weft_comm_gather_each(comm, own, sizeof *own, all, err);
+                    : weft_comm_gather_equal(comm, own, sizeof *own, all, err);
     if (st == WEFT_OK && weft_comm_rank(comm) == 0)
         join_cards(m, all, n);
     free(all);
@@ -194,7 +194,7 @@ static enum weft_status gather_cards(struct weft_comm *comm, struct measurement 
 /* The numbers of threads that all ranks measure. */
 struct counts {
     uint32_t cores; /* of the rank that has the fewest */
-    uint32_t n, threads[WEFT_AUTO_MAX_SPEEDS];
+    uint32_t n, threads[WF_AUTO_MAX_PROFILES];
 };
 
 /* What one rank says of its threads. */
@@ -211,68 +211,68 @@ static void count_threads(const struct share *all, uint32_t n, struct counts *ou
         given = given || all[r].given != 0;
     }
     out->n =
-        (uint32_t)weft_auto_thread_counts(out->cores, 1, given ? out->cores : 0, out->threads);
+        (uint32_t)wf_auto_thread_counts(out->cores, 1, given ? out->cores : 0, out->threads);
 }
 
 /* Ranks may have different numbers of cores: the list is for the one with the fewest, so that all
  * measure the same. */
-static enum weft_status agree_on_threads(const struct weft_train_settings *s,
+static enum weft_status agree_on_threads(const struct wf_train_settings *s,
                                          struct weft_comm *comm, struct counts *out,
                                          struct weft_error *err)
 {
     uint32_t n = weft_comm_size(comm);
     const struct share own = {.cores = s->parallel.threads != 0 ? s->parallel.threads
-                                                                : weft_cores_allowed(),
+                                                                : wf_cores_available(),
                               .given = s->parallel.given.threads ? s->parallel.threads : 0};
     struct share *all = calloc(n, sizeof *all);
     enum weft_status st =
         all == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the cores of %u ranks", n)
-                    : weft_comm_gather_each(comm, &own, sizeof own, all, err);
+                    : weft_comm_gather_equal(comm, &own, sizeof own, all, err);
     if (st == WEFT_OK && weft_comm_rank(comm) == 0)
         count_threads(all, n, out);
     free(all);
-    return st == WEFT_OK ? weft_comm_spread(comm, out, sizeof *out, err) : st;
+    return st == WEFT_OK ? weft_comm_broadcast(comm, out, sizeof *out, err) : st;
 }
 
 static enum weft_status measure_ranks(struct measurement *m, struct weft_comm *comm,
                                       const uint32_t *threads, struct weft_error *err)
 {
-    struct card own = {.host = this_host(), .bytes = weft_memory_bytes()};
-    for (size_t i = 0; i < ROUNDS * m->machine.n_speeds; i++) {
-        size_t k = i % m->machine.n_speeds;
-        struct weft_auto_speed now;
-        bool stop = i >= m->machine.n_speeds && is_long(m);
-        WEFT_TRY(weft_comm_spread(comm, &stop, sizeof stop, err)); /* by rank 0's clock */
+    struct card own = {.host = this_host(), .bytes = wf_sysmem_bytes()};
+    for (size_t i = 0; i < ROUNDS * m->machine.n_profiles; i++) {
+        size_t k = i % m->machine.n_profiles;
+        struct wf_auto_profile now;
+        bool stop = i >= m->machine.n_profiles && is_long(m);
+        WEFT_TRY(weft_comm_broadcast(comm, &stop, sizeof stop, err)); /* by rank 0's clock */
         if (stop)
             break;
-        WEFT_TRY(weft_auto_measure(comm, &m->probe, threads[k], &now, err));
-        take_least(&own.speeds[k], &now);
+        WEFT_TRY(wf_auto_measure(comm, &m->probe, threads[k], &now, err));
+        take_least(&own.profiles[k], &now);
     }
-    WEFT_TRY(weft_auto_measure_hops(comm, &m->machine.hop, &m->machine.link, err));
+    WEFT_TRY(wf_auto_measure_hops(comm, &m->machine.hop, &m->machine.link, err));
     return gather_cards(comm, m, &own, err);
 }
 
 /* -- either --------------------------------------------------------------------------------- */
 
-static uint32_t given_ranks(const struct weft_train_settings *s)
+static uint32_t given_ranks(const struct wf_train_settings *s)
 {
     uint32_t pp = s->parallel.given.pp ? s->parallel.pp : 1;
     return pp * (s->parallel.given.dp ? s->parallel.dp : 1);
 }
 
-static enum weft_status measure(struct measurement *m, const struct weft_train_settings *s,
+static enum weft_status measure(struct measurement *m, const struct wf_train_settings *s,
                                 const struct weft_model *model, struct weft_comm *comm,
                                 struct weft_error *err)
 {
-    WEFT_TRY(weft_auto_probe_init(&m->probe, s, model, err));
-    m->machine = (struct weft_auto_machine){.speeds = m->speeds};
+    WEFT_TRY(wf_auto_probe_init(&m->probe, s, model, err));
+    m->machine = (struct wf_auto_machine){.profiles = m->profiles};
     if (comm == NULL) {
-        uint32_t threads[WEFT_AUTO_MAX_SPEEDS];
+        uint32_t threads[WF_AUTO_MAX_PROFILES];
         uint32_t given = s->parallel.given.threads ? s->parallel.threads : 0;
-        m->machine.cores = weft_cores_allowed();
-        m->machine.bytes = (size_t)(MEMORY_SHARE * (double)weft_memory_bytes());
-        m->machine.n_speeds =
-            weft_auto_thread_counts(m->machine.cores, given_ranks(s), given, threads);
+        m->machine.cores = wf_cores_available();
+        m->machine.bytes = (size_t)(MEMORY_SHARE * (double)wf_sysmem_bytes());
+        m->machine.n_profiles =
+            wf_auto_thread_counts(m->machine.cores, given_ranks(s), given, threads);
         WEFT_TRY(measure_here(m, threads, err));
     } else {
         struct counts all = {0};
@@ -280,7 +280,7 @@ static enum weft_status measure(struct measurement *m, const struct weft_train_s
         m->machine.ranks = weft_comm_size(comm);
         m->machine.cores = all.cores * m->machine.ranks;
         m->machine.copies = true;
-        m->machine.n_speeds = all.n;
+        m->machine.n_profiles = all.n;
         WEFT_TRY(measure_ranks(m, comm, all.threads, err));
     }
     return WEFT_OK;
@@ -288,32 +288,32 @@ static enum weft_status measure(struct measurement *m, const struct weft_train_s
 
 /* -- the choice ----------------------------------------------------------------------------- */
 
-static double rows_of_micro(const struct weft_train_settings *s, uint32_t micros)
+static double rows_of_micro(const struct wf_train_settings *s, uint32_t micros)
 {
     return (double)((s->data.batch + micros - 1) / micros);
 }
 
 /* Times of passes are those of the rows that a micro has. */
-static void set_micros(struct weft_train_settings *s, struct measurement *m, uint32_t micros)
+static void set_micros(struct wf_train_settings *s, struct measurement *m, uint32_t micros)
 {
     double by = rows_of_micro(s, micros) / rows_of_micro(s, s->parallel.micros);
-    for (size_t i = 0; i < m->machine.n_speeds; i++)
-        scale_passes(&m->speeds[i], by);
+    for (size_t i = 0; i < m->machine.n_profiles; i++)
+        scale_passes(&m->profiles[i], by);
     s->parallel.micros = micros;
 }
 
 /* Other micros are other results: only where nothing runs with those that are set by default are
  * there more, and no more than must be. */
-static enum weft_status rank_all(struct weft_train_settings *s, const struct weft_model *model,
-                                 struct measurement *m, struct weft_auto_list *out,
+static enum weft_status rank_all(struct wf_train_settings *s, const struct weft_model *model,
+                                 struct measurement *m, struct wf_auto_candidates *out,
                                  struct weft_error *err)
 {
     uint32_t set = s->parallel.micros;
-    enum weft_status st = weft_auto_rank(s, model, &m->machine, out, err);
+    enum weft_status st = wf_auto_choose(s, model, &m->machine, out, err);
     struct weft_error first = *err;
-    while (st == WEFT_USAGE && out->more_micros > s->parallel.micros) {
-        set_micros(s, m, out->more_micros);
-        st = weft_auto_rank(s, model, &m->machine, out, err);
+    while (st == WEFT_USAGE && out->min_micros > s->parallel.micros) {
+        set_micros(s, m, out->min_micros);
+        st = wf_auto_choose(s, model, &m->machine, out, err);
     }
     if (st == WEFT_USAGE) {
         s->parallel.micros = set;
@@ -327,38 +327,38 @@ static enum weft_status rank_all(struct weft_train_settings *s, const struct wef
 static void print_measured(const struct measurement *m)
 {
     printf("auto     measured and compared in %.1f s;",
-           (double)(weft_clock_ns() - m->begin_ns) * 1e-9);
-    for (size_t i = 0; i < m->machine.n_speeds; i++) {
-        const struct weft_auto_speed *v = &m->speeds[i];
+           (double)(wf_clock_ns() - m->begin_ns) * 1e-9);
+    for (size_t i = 0; i < m->machine.n_profiles; i++) {
+        const struct wf_auto_profile *v = &m->profiles[i];
         printf("%s %.3g + %.3g ms with %u thread%s", i == 0 ? " a layer's F + B:" : ",",
-               1e3 * v->layer.f, 1e3 * v->layer.b, v->threads, weft_plural(v->threads));
+               1e3 * v->layer.f, 1e3 * v->layer.b, v->threads, wf_plural(v->threads));
     }
     printf("\n");
 }
 
 /* 812.3, 1.24, 20790: as many digits as say something. */
-static const char *ms_text(char out[WEFT_NUMBER_TEXT], double seconds)
+static const char *ms_text(char out[WF_NUMBER_TEXT], double seconds)
 {
     double ms = 1e3 * seconds;
-    snprintf(out, WEFT_NUMBER_TEXT, "%.*f", ms >= 1000 ? 0 : ms >= 10 ? 1 : 3, ms);
+    snprintf(out, WF_NUMBER_TEXT, "%.*f", ms >= 1000 ? 0 : ms >= 10 ? 1 : 3, ms);
     return out;
 }
 
-static bool same_ranks(const struct weft_auto_choice *a, const struct weft_auto_choice *b)
+static bool same_ranks(const struct wf_auto_candidate *a, const struct wf_auto_candidate *b)
 {
     return a->pp == b->pp && a->dp == b->dp && a->threads == b->threads;
 }
 
 /* The best schedule of each division into ranks: other schedules differ little. */
-static void print_table(const struct weft_auto_list *list)
+static void print_table(const struct wf_auto_candidates *list)
 {
-    char bytes[WEFT_NUMBER_TEXT], ms[WEFT_NUMBER_TEXT];
+    char bytes[WF_NUMBER_TEXT], ms[WF_NUMBER_TEXT];
     size_t shown = 0;
     printf("           pp   dp  threads  %-18s chunks  ms a step  bubble  bytes a rank"
            "  (predicted from these times)\n",
            "schedule");
     for (size_t i = 0; i < list->n && shown < SHOWN; i++) {
-        const struct weft_auto_choice *c = &list->at[i];
+        const struct wf_auto_candidate *c = &list->at[i];
         size_t k = 0;
         while (k < i && !same_ranks(&list->at[k], c))
             k++;
@@ -369,13 +369,13 @@ static void print_table(const struct weft_auto_list *list)
             snprintf(chunks, sizeof chunks, "%u", c->chunks);
         printf("         %c %2u  %3u  %7u  %-18.18s %6s  %9s  %5.1f%%  %12s\n",
                i == 0 ? '>' : ' ', c->pp, c->dp, c->threads, c->schedule, chunks,
-               ms_text(ms, c->seconds), 100 * c->bubble, weft_bytes_text(bytes, c->rank_bytes));
+               ms_text(ms, c->seconds), 100 * c->bubble, wf_bytes_text(bytes, c->rank_bytes));
         shown++;
     }
 }
 
 /* The best of those that divide the work otherwise. */
-static const struct weft_auto_choice *runner_up(const struct weft_auto_list *list)
+static const struct wf_auto_candidate *runner_up(const struct wf_auto_candidates *list)
 {
     for (size_t i = 1; i < list->n; i++)
         if (!same_ranks(&list->at[i], &list->at[0]))
@@ -383,16 +383,17 @@ static const struct weft_auto_choice *runner_up(const struct weft_auto_list *lis
     return NULL;
 }
 
-static void print_ranks(const struct weft_auto_choice *c)
+static void print_ranks(const struct wf_auto_candidate *c)
 {
     if (c->pp == 1 && c->dp == 1)
-        printf("1 rank of %u thread%s", c->threads, weft_plural(c->threads));
+        printf("1 rank of %u thread%s", c->threads, wf_plural(c->threads));
     else
         printf("pp %u x dp %u, %u thread%s a rank", c->pp, c->dp, c->threads,
-               weft_plural(c->threads));
+               wf_plural(c->threads));
 }
 
-static void print_against(const struct weft_auto_choice *c, const struct weft_auto_choice *next)
+static void print_against(const struct wf_auto_candidate *c,
+                          const struct wf_auto_candidate *next)
 {
     double longer = next->seconds / c->seconds - 1;
     printf("\nauto     the next, ");
@@ -406,10 +407,10 @@ static void print_against(const struct weft_auto_choice *c, const struct weft_au
         printf(" (bubble %.1f%%)", 100 * next->bubble);
 }
 
-static void print_why(const struct weft_auto_list *list)
+static void print_why(const struct wf_auto_candidates *list)
 {
-    const struct weft_auto_choice *c = &list->at[0], *next = runner_up(list);
-    char ms[WEFT_NUMBER_TEXT];
+    const struct wf_auto_candidate *c = &list->at[0], *next = runner_up(list);
+    char ms[WF_NUMBER_TEXT];
     printf("auto     ");
     print_ranks(c);
     if (c->bubble < 0.0005)
@@ -422,18 +423,18 @@ static void print_why(const struct weft_auto_list *list)
     else
         printf(", nothing to send or to sum");
     if (next == NULL)
-        printf("\nauto     %s", list->n_hopeless > 0    ? "all others would take twice as long"
-                                : list->n_too_large > 0 ? "nothing else fits the memory"
-                                                        : "nothing else can be run");
+        printf("\nauto     %s", list->n_pruned > 0       ? "all others would take twice as long"
+                                : list->n_over_limit > 0 ? "nothing else fits the memory"
+                                                         : "nothing else can be run");
     else
         print_against(c, next);
     printf("\n");
-    if (list->n_too_large > 0)
+    if (list->n_over_limit > 0)
         printf("auto     %zu of %zu layouts are too large for this machine's memory\n",
-               list->n_too_large, list->n_tried);
+               list->n_over_limit, list->n_tried);
 }
 
-static void print_kept(const struct weft_train_settings *s, uint32_t set_micros)
+static void print_kept(const struct wf_train_settings *s, uint32_t set_micros)
 {
     if (s->parallel.micros != set_micros)
         printf("auto     parallel.micros is %u, the fewest that can be run here: give it to "
@@ -470,10 +471,10 @@ struct verdict {
 };
 
 struct decision {
-    struct weft_train_settings *settings;
+    struct wf_train_settings *settings;
     const struct weft_model *model;
     struct measurement *measured;
-    struct weft_auto_list list;
+    struct wf_auto_candidates list;
 };
 
 static enum weft_status rank_aside(void *arg, struct weft_error *err)
@@ -483,14 +484,14 @@ static enum weft_status rank_aside(void *arg, struct weft_error *err)
 }
 
 /* On rank 0, while the others wait: it tells them that it lives. */
-static void decide(struct weft_train_settings *s, const struct weft_model *model,
+static void decide(struct wf_train_settings *s, const struct weft_model *model,
                    struct measurement *m, struct weft_comm *comm, struct verdict *v)
 {
     struct decision d = {.settings = s, .model = model, .measured = m};
     uint32_t micros = s->parallel.micros;
-    v->err.status = weft_aside(comm, rank_aside, &d, &v->err);
+    v->err.status = wf_background_run(comm, rank_aside, &d, &v->err);
     if (v->err.status == WEFT_OK) {
-        const struct weft_auto_choice *c = &d.list.at[0];
+        const struct wf_auto_candidate *c = &d.list.at[0];
         *v = (struct verdict){c->pp, c->dp, c->chunks, c->threads, s->parallel.micros, "", {0}};
         if (c->schedule != s->parallel.schedule)
             snprintf(v->schedule, sizeof v->schedule, "%s", c->schedule);
@@ -500,10 +501,10 @@ static void decide(struct weft_train_settings *s, const struct weft_model *model
         print_kept(s, micros);
         fflush(stdout);
     }
-    weft_auto_list_release(&d.list);
+    wf_auto_candidates_release(&d.list);
 }
 
-static enum weft_status take(struct weft_train_settings *s, const struct verdict *v,
+static enum weft_status take(struct wf_train_settings *s, const struct verdict *v,
                              struct weft_error *err)
 {
     if (v->err.status != WEFT_OK) /* its pointers are rank 0's */
@@ -527,9 +528,9 @@ static enum weft_status take(struct weft_train_settings *s, const struct verdict
 
 /* "auto" leaves a choice.  And who begins with a printed file, which has every key, has not chosen
  * what it says by default: otherwise nothing would be left to choose. */
-static void judge_given(struct weft_train_settings *s)
+static void judge_given(struct wf_train_settings *s)
 {
-    const struct weft_setting_list list = weft_train_setting_list();
+    const struct wf_setting_list list = wf_train_setting_list();
     bool *const given[] = {&s->parallel.given.pp, &s->parallel.given.dp,
                            &s->parallel.given.schedule, &s->parallel.given.chunks,
                            &s->parallel.given.micros};
@@ -541,38 +542,38 @@ static void judge_given(struct weft_train_settings *s)
     s->parallel.given.chunks = s->parallel.given.chunks && s->parallel.chunks != 0;
     s->parallel.given.threads = s->parallel.given.threads && s->parallel.threads != 0;
     for (size_t i = 0; all && i + 1 < WEFT_LEN(given); i++) /* micros stay given */
-        if (weft_setting_is_default(weft_setting_find(list, names[i]), s))
+        if (wf_setting_is_default(wf_setting_find(list, names[i]), s))
             *given[i] = false;
 }
 
 /* Before anyone waits for measurements in vain. */
-static enum weft_status check_data(const struct weft_train_settings *s, struct weft_error *err)
+static enum weft_status check_data(const struct wf_train_settings *s, struct weft_error *err)
 {
-    struct weft_shards *shards = NULL;
-    WEFT_TRY(weft_shards_open_part(s->data.train, "train", &shards, err));
-    weft_shards_free(shards);
+    struct wf_shards *shards = NULL;
+    WEFT_TRY(wf_shards_open_split(s->data.train, "train", &shards, err));
+    wf_shards_free(shards);
     return WEFT_OK;
 }
 
-enum weft_status weft_train_auto(struct weft_train_settings *s, struct weft_comm *comm,
-                                 struct weft_error *err)
+enum weft_status wf_train_auto(struct wf_train_settings *s, struct weft_comm *comm,
+                               struct weft_error *err)
 {
-    struct measurement m = {.begin_ns = weft_clock_ns()};
+    struct measurement m = {.begin_ns = wf_clock_ns()};
     struct weft_model model;
     struct verdict v = {0};
     if (comm != NULL) {
         weft_comm_set_timeout(comm, s->train.timeout);
-        WEFT_TRY(weft_agree_settings(comm, s, err));
+        WEFT_TRY(wf_handshake_settings(comm, s, err));
     }
     if (!s->parallel.automatic)
         return WEFT_OK;
     judge_given(s);
     WEFT_TRY(check_data(s, err));
-    WEFT_TRY(weft_load_model_of(s, &model, err));
+    WEFT_TRY(wf_load_run_model(s, &model, err));
     WEFT_TRY(measure(&m, s, &model, comm, err));
     if (comm == NULL || weft_comm_rank(comm) == 0)
         decide(s, &model, &m, comm, &v);
     if (comm != NULL)
-        WEFT_TRY(weft_comm_spread(comm, &v, sizeof v, err));
+        WEFT_TRY(weft_comm_broadcast(comm, &v, sizeof v, err));
     return take(s, &v, err);
 }

@@ -5,7 +5,7 @@
 
 #include "base/cores.h"
 #include "base/error.h"
-#include "base/memory.h"
+#include "base/sysmem.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/numbers.h"
@@ -15,7 +15,7 @@
 #include "render/render.h"
 #include "training/ckpt/hf.h"
 #include "training/data/shard.h"
-#include "training/layout/layout.h"
+#include "training/layout/topology.h"
 #include "training/trainer/load.h"
 #include "training/trainer/meta.h"
 #include "weft/comm.h"
@@ -26,13 +26,13 @@ enum { RANKS_SHOWN = 16, STAGES_SHOWN = 32 }; /* one by one */
 /* -- memory --------------------------------------------------------------------------------- */
 
 /* Of each rank, and the sum. */
-static enum weft_status count_bytes(const struct weft_layout *l, size_t *each, size_t *total,
+static enum weft_status count_bytes(const struct wf_topology *l, size_t *each, size_t *total,
                                     struct weft_error *err)
 {
     *total = 0;
     for (uint32_t r = 0; r < l->n_ranks; r++) {
         size_t bytes;
-        WEFT_TRY(weft_layout_rank_bytes(l, r, weft_comm_launcher() != NULL, &bytes, err));
+        WEFT_TRY(wf_topology_rank_bytes(l, r, weft_comm_launcher() != NULL, &bytes, err));
         *total = bytes > SIZE_MAX - *total ? SIZE_MAX : *total + bytes;
         if (each != NULL && r < RANKS_SHOWN)
             each[r] = bytes;
@@ -41,40 +41,40 @@ static enum weft_status count_bytes(const struct weft_layout *l, size_t *each, s
 }
 
 /* Of ranks that are processes nobody knows here on which machines they are. */
-static enum weft_status check_fits(const struct weft_layout *l, struct weft_error *err)
+static enum weft_status check_fits(const struct wf_topology *l, struct weft_error *err)
 {
-    char need[WEFT_NUMBER_TEXT], have[WEFT_NUMBER_TEXT];
-    size_t total, there = weft_memory_bytes();
+    char need[WF_NUMBER_TEXT], have[WF_NUMBER_TEXT];
+    size_t total, there = wf_sysmem_bytes();
     WEFT_TRY(count_bytes(l, NULL, &total, err));
     if (weft_comm_launcher() != NULL || there == 0 || total <= there)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_NOMEM,
                      "this run takes %s of memory, and this machine has %s: more machines "
                      "(mpirun), a smaller model or smaller micros would do",
-                     weft_bytes_text(need, total), weft_bytes_text(have, there));
+                     wf_bytes_text(need, total), wf_bytes_text(have, there));
 }
 
-static enum weft_status print_bytes(const struct weft_layout *l, struct weft_error *err)
+static enum weft_status print_bytes(const struct wf_topology *l, struct weft_error *err)
 {
-    char all[WEFT_NUMBER_TEXT], have[WEFT_NUMBER_TEXT];
+    char all[WF_NUMBER_TEXT], have[WF_NUMBER_TEXT];
     size_t each[RANKS_SHOWN], total;
     WEFT_TRY(count_bytes(l, each, &total, err));
     for (uint32_t r = 0; r < l->n_ranks && r < RANKS_SHOWN; r++)
-        printf("memory   rank %u: %s\n", r, weft_bytes_text(all, each[r]));
+        printf("memory   rank %u: %s\n", r, wf_bytes_text(all, each[r]));
     printf(
         "memory   %s for all ranks, without what lives within one pass; this machine has %s\n",
-        weft_bytes_text(all, total), weft_bytes_text(have, weft_memory_bytes()));
+        wf_bytes_text(all, total), wf_bytes_text(have, wf_sysmem_bytes()));
     return WEFT_OK;
 }
 
 /* -- bytes between ranks -------------------------------------------------------------------- */
 
-static enum weft_status print_links(const struct weft_train_settings *s,
-                                    const struct weft_layout *l, struct weft_error *err)
+static enum weft_status print_links(const struct wf_train_settings *s,
+                                    const struct wf_topology *l, struct weft_error *err)
 {
-    char all[WEFT_NUMBER_TEXT], most[WEFT_NUMBER_TEXT];
+    char all[WF_NUMBER_TEXT], most[WF_NUMBER_TEXT];
     struct weft_traffic_step step = {0};
-    WEFT_TRY(weft_train_count_links(l, (enum weft_block_cache)s->parallel.cache, &step, err));
+    WEFT_TRY(wf_train_count_links(l, (enum weft_block_cache)s->parallel.cache, &step, err));
     size_t busiest = 0, k = 0;
     for (size_t i = 0; i < step.n_links; i++) {
         size_t bytes = step.links[i].forward_bytes + step.links[i].backward_bytes;
@@ -85,73 +85,73 @@ static enum weft_status print_links(const struct weft_train_settings *s,
     }
     if (busiest > 0)
         printf("traffic  %s a step %s pipeline, the most from rank %u to rank %u: %s\n",
-               weft_bytes_text(all, step.forward_bytes + step.backward_bytes),
+               wf_bytes_text(all, step.forward_bytes + step.backward_bytes),
                l->dp > 1 ? "in each" : "in the", step.links[k].from, step.links[k].to,
-               weft_bytes_text(most, busiest));
+               wf_bytes_text(most, busiest));
     weft_traffic_step_release(&step);
     return WEFT_OK;
 }
 
 /* Of what several ranks hold, each sends the others' shares of its gradients and gets their shares of
  * the new weights. */
-static void print_sums(const struct weft_train_settings *s, const struct weft_layout *l)
+static void print_sums(const struct wf_train_settings *s, const struct wf_topology *l)
 {
-    char gradients[WEFT_NUMBER_TEXT], weights[WEFT_NUMBER_TEXT];
-    size_t one = s->train.reduction == WEFT_REDUCTION_FAST ? sizeof(float) : sizeof(int64_t);
+    char gradients[WF_NUMBER_TEXT], weights[WF_NUMBER_TEXT];
+    size_t one = s->train.reduction == WF_REDUCTION_FAST ? sizeof(float) : sizeof(int64_t);
     size_t elements = 0;
     for (size_t i = 0; i < l->n_groups; i++)
-        elements += l->groups[i].n * (l->groups[i].n_holders - 1);
+        elements += l->groups[i].n * (l->groups[i].n_members - 1);
     if (elements > 0)
         printf("traffic  %s a step of gradients and %s of weights between ranks that hold the "
                "same\n",
-               weft_bytes_text(gradients, elements * one),
-               weft_bytes_text(weights, elements * sizeof(float)));
+               wf_bytes_text(gradients, elements * one),
+               wf_bytes_text(weights, elements * sizeof(float)));
 }
 
 /* -- the timeline --------------------------------------------------------------------------- */
 
-static uint32_t threads_of(const struct weft_train_settings *s, const struct weft_layout *l)
+static uint32_t threads_of(const struct wf_train_settings *s, const struct wf_topology *l)
 {
-    uint32_t cores = weft_cores_allowed();
+    uint32_t cores = wf_cores_available();
     if (s->parallel.threads != 0)
         return s->parallel.threads;
     return cores / l->n_ranks > 0 ? cores / l->n_ranks : 1;
 }
 
 /* What a rank's threads could do, in operations a second. */
-static enum weft_status find_peak(const struct weft_train_settings *s,
-                                  const struct weft_layout *l, double *out,
+static enum weft_status find_peak(const struct wf_train_settings *s,
+                                  const struct wf_topology *l, double *out,
                                   struct weft_error *err)
 {
-    struct weft_pool *pool = NULL;
-    bool bf16 = s->train.precision == WEFT_PRECISION_BF16;
-    WEFT_TRY(weft_pool_new(threads_of(s, l), &pool, err));
-    *out = weft_peak_flops_alone(pool, bf16 ? WEFT_BF16 : WEFT_F32);
-    weft_pool_free(pool);
+    struct wf_pool *pool = NULL;
+    bool bf16 = s->train.precision == WF_PRECISION_BF16;
+    WEFT_TRY(wf_pool_new(threads_of(s, l), &pool, err));
+    *out = wf_peak_flops_cpu_time(pool, bf16 ? WF_DTYPE_BF16 : WF_DTYPE_F32);
+    wf_pool_free(pool);
     return WEFT_OK;
 }
 
 /* Costs are counts of operations; at the machine's peak they are times. */
-static enum weft_status draw_plan(const struct weft_layout *l, double peak,
+static enum weft_status draw_plan(const struct wf_topology *l, double peak,
                                   struct weft_error *err)
 {
-    struct weft_cost cost = weft_layout_cost(l);
-    const struct weft_schedule *s = weft_layout_schedule(l, 0);
+    struct weft_cost cost = wf_topology_cost(l);
+    const struct weft_schedule *s = wf_topology_schedule(l, 0);
     struct weft_metrics m;
     struct weft_trace trace = {0};
-    struct weft_draw_options how = {.style = weft_style_for(stdout, NULL, 0)};
+    struct wf_draw_options how = {.style = wf_style_for(stdout, NULL, 0)};
     WEFT_TRY(weft_metrics_init(&m, s, &cost, NULL, err));
     enum weft_status st = weft_trace_init_plan(&trace, s, &m, NULL, err);
     weft_metrics_release(&m);
     trace.unit_seconds = 1 / peak;
     if (st == WEFT_OK)
-        st = weft_render(stdout, WEFT_DRAW_TEXT, &trace, 1, &how, err);
+        st = wf_render(stdout, WF_DRAW_FORMAT_TEXT, &trace, 1, &how, err);
     weft_trace_release(&trace);
     return st;
 }
 
-static enum weft_status print_timeline(const struct weft_train_settings *s,
-                                       const struct weft_layout *l, struct weft_error *err)
+static enum weft_status print_timeline(const struct wf_train_settings *s,
+                                       const struct wf_topology *l, struct weft_error *err)
 {
     double peak;
     WEFT_TRY(find_peak(s, l, &peak, err));
@@ -172,21 +172,21 @@ static enum weft_status print_timeline(const struct weft_train_settings *s,
 
 /* -- all of it ------------------------------------------------------------------------------ */
 
-static void print_ranks_of(const struct weft_layout *l, uint32_t stage)
+static void print_ranks_of(const struct wf_topology *l, uint32_t stage)
 {
     uint32_t n = 0;
     for (uint32_t r = 0; r < l->pp; r++)
-        n += weft_layout_holds(l, r, stage);
+        n += wf_topology_runs_stage(l, r, stage);
     const char *before = n == 1 ? " on rank " : " on ranks ";
     for (uint32_t r = 0; r < l->pp; r++)
-        if (weft_layout_holds(l, r, stage)) {
+        if (wf_topology_runs_stage(l, r, stage)) {
             printf("%s%u", before, r);
             before = ", ";
         }
 }
 
 /* Which layers each stage has, as their names count them: from 0. */
-static void print_stages(const struct weft_layout *l)
+static void print_stages(const struct wf_topology *l)
 {
     for (uint32_t s = 0; s < l->n_stages && s < STAGES_SHOWN; s++) {
         const struct weft_stage_range *r = &l->partition.at[s];
@@ -205,25 +205,25 @@ static void print_stages(const struct weft_layout *l)
         printf("         ... %u stages in all\n", l->n_stages);
 }
 
-static enum weft_status print_layout(const struct weft_train_settings *s,
-                                     const struct weft_layout *l, struct weft_error *err)
+static enum weft_status print_layout(const struct wf_train_settings *s,
+                                     const struct wf_topology *l, struct weft_error *err)
 {
     size_t params = 0;
     double flops = 0;
-    char number[WEFT_NUMBER_TEXT];
+    char number[WF_NUMBER_TEXT];
     uint32_t threads = threads_of(s, l);
     WEFT_TRY(weft_model_count_params(&l->model, &params, err));
     WEFT_TRY(weft_model_token_flops(&l->model, l->seq, &flops, err));
     printf(
         "model    %s, %u layer%s of dimension %u, vocabulary of %u, %s parameters, %.3g flops "
         "a token\n",
-        weft_arch_name(l->model.arch), l->model.layers, weft_plural(l->model.layers),
-        l->model.dim, l->model.vocab, weft_grouped(number, params), flops);
+        weft_arch_name(l->model.arch), l->model.layers, wf_plural(l->model.layers),
+        l->model.dim, l->model.vocab, wf_grouped(number, params), flops);
     printf("ranks    %u: pp %u x dp %u, %u thread%s each; schedule %s, %u stage%s, %u micro%s "
            "of %s%zu sequence%s\n",
-           l->n_ranks, l->pp, l->dp, threads, weft_plural(threads), s->parallel.schedule,
-           l->n_stages, weft_plural(l->n_stages), l->micros, weft_plural(l->micros),
-           l->batch % l->micros != 0 ? "up to " : "", l->most_rows, weft_plural(l->most_rows));
+           l->n_ranks, l->pp, l->dp, threads, wf_plural(threads), s->parallel.schedule,
+           l->n_stages, wf_plural(l->n_stages), l->micros, wf_plural(l->micros),
+           l->batch % l->micros != 0 ? "up to " : "", l->max_rows, wf_plural(l->max_rows));
     print_stages(l);
     WEFT_TRY(print_bytes(l, err));
     WEFT_TRY(print_links(s, l, err));
@@ -231,53 +231,53 @@ static enum weft_status print_layout(const struct weft_train_settings *s,
     return print_timeline(s, l, err);
 }
 
-static enum weft_status dry_run(const struct weft_train_settings *s, struct weft_comm *comm,
+static enum weft_status dry_run(const struct wf_train_settings *s, struct weft_comm *comm,
                                 struct weft_error *err)
 {
     struct weft_model model;
-    struct weft_layout l;
-    struct weft_shards *shards = NULL;
-    WEFT_TRY(weft_load_model_of(s, &model, err));
-    WEFT_TRY(weft_layout_init(&l, s, &model, err));
+    struct wf_topology l;
+    struct wf_shards *shards = NULL;
+    WEFT_TRY(wf_load_run_model(s, &model, err));
+    WEFT_TRY(wf_topology_init(&l, s, &model, err));
     enum weft_status st =
-        comm == NULL ? WEFT_OK : weft_layout_check_ranks(&l, weft_comm_size(comm), err);
+        comm == NULL ? WEFT_OK : wf_topology_check_ranks(&l, weft_comm_size(comm), err);
     if (st == WEFT_OK)
-        st = weft_shards_open_part(s->data.train, "train", &shards, err);
+        st = wf_shards_open_split(s->data.train, "train", &shards, err);
     if (st == WEFT_OK)
-        st = weft_meta_check_vocab(shards, s, model.vocab, err);
+        st = wf_meta_check_vocab(shards, s, model.vocab, err);
     if (st == WEFT_OK && (comm == NULL || weft_comm_rank(comm) == 0))
         st = print_layout(s, &l, err);
     if (st == WEFT_OK)
         st = check_fits(&l, err);
-    weft_shards_free(shards);
-    weft_layout_release(&l);
+    wf_shards_free(shards);
+    wf_topology_release(&l);
     return st;
 }
 
-enum weft_status weft_train_check_memory(const struct weft_train_settings *s,
-                                         struct weft_error *err)
+enum weft_status wf_train_check_memory(const struct wf_train_settings *s,
+                                       struct weft_error *err)
 {
     struct weft_model model;
-    struct weft_layout l;
-    WEFT_TRY(weft_load_model_of(s, &model, err));
-    WEFT_TRY(weft_layout_init(&l, s, &model, err));
+    struct wf_topology l;
+    WEFT_TRY(wf_load_run_model(s, &model, err));
+    WEFT_TRY(wf_topology_init(&l, s, &model, err));
     enum weft_status st = check_fits(&l, err);
-    weft_layout_release(&l);
+    wf_topology_release(&l);
     return st;
 }
 
 /* Under MPI: the ranks that were started choose together, and rank 0 tells of it. */
 static enum weft_status dry_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
-    struct weft_train_settings *s = arg;
-    WEFT_TRY(weft_train_auto(s, comm, err));
+    struct wf_train_settings *s = arg;
+    WEFT_TRY(wf_train_auto(s, comm, err));
     return dry_run(s, comm, err);
 }
 
-enum weft_status weft_train_dry_run(struct weft_train_settings *s, struct weft_error *err)
+enum weft_status wf_train_dry_run(struct wf_train_settings *s, struct weft_error *err)
 {
     if (weft_comm_launcher() != NULL)
         return weft_comm_run_mpi(dry_rank, s, err);
-    WEFT_TRY(weft_train_auto(s, NULL, err));
+    WEFT_TRY(wf_train_auto(s, NULL, err));
     return dry_run(s, NULL, err);
 }

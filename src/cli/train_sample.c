@@ -11,21 +11,21 @@
 
 /* -- the tokenizer -------------------------------------------------------------------------- */
 
-static enum weft_status open_tokenizer(const struct weft_train_settings *s, uint32_t vocab,
-                                       struct weft_tokenizer **out, struct weft_error *err)
+static enum weft_status open_tokenizer(const struct wf_train_settings *s, uint32_t vocab,
+                                       struct wf_tokenizer **out, struct weft_error *err)
 {
     char *path = NULL;
-    WEFT_TRY(weft_load_tokenizer_of(s, vocab, &path, err));
-    enum weft_status st = path == NULL ? WEFT_OK : weft_tokenizer_open(path, out, err);
+    WEFT_TRY(wf_load_find_run_tokenizer(s, vocab, &path, err));
+    enum weft_status st = path == NULL ? WEFT_OK : wf_tokenizer_open(path, out, err);
     free(path);
     if (st == WEFT_OK && *out == NULL && vocab >= 257)
-        st = weft_tokenizer_bytes(out, err);
+        st = wf_tokenizer_new_bytes(out, err);
     return st;
 }
 
 /* -- the prompt ----------------------------------------------------------------------------- */
 
-static enum weft_status encode_prompt(struct weft_train_sampler *p, uint32_t vocab,
+static enum weft_status encode_prompt(struct wf_train_sampler *p, uint32_t vocab,
                                       struct weft_error *err)
 {
     if (p->tokenizer == NULL && p->prompt_text != NULL)
@@ -34,16 +34,16 @@ static enum weft_status encode_prompt(struct weft_train_sampler *p, uint32_t voc
                          "data.tokenizer): leave it out",
                          vocab);
     if (p->prompt_text != NULL)
-        WEFT_TRY(weft_tokenizer_encode(p->tokenizer, p->prompt_text, strlen(p->prompt_text),
-                                       &p->prompt, err));
+        WEFT_TRY(wf_tokenizer_encode(p->tokenizer, p->prompt_text, strlen(p->prompt_text),
+                                     &p->prompt, err));
     if (p->prompt.len == 0) {
-        WEFT_TRY(weft_tokens_reserve(&p->prompt, 1, err));
+        WEFT_TRY(wf_tokens_reserve(&p->prompt, 1, err));
         p->prompt.at[p->prompt.len++] = p->spec.end >= 0 ? (int32_t)p->spec.end : 0;
     }
     return WEFT_OK;
 }
 
-static enum weft_status check_prompt(const struct weft_train_sampler *p,
+static enum weft_status check_prompt(const struct wf_train_sampler *p,
                                      const struct weft_model *model, struct weft_error *err)
 {
     if (p->prompt.len >= model->ctx)
@@ -58,17 +58,17 @@ static enum weft_status check_prompt(const struct weft_train_sampler *p,
     return WEFT_OK;
 }
 
-enum weft_status weft_train_sampler_init(struct weft_train_sampler *p,
-                                         const struct weft_train_settings *s,
-                                         const struct weft_model *model, struct weft_error *err)
+enum weft_status wf_train_sampler_init(struct wf_train_sampler *p,
+                                       const struct wf_train_settings *s,
+                                       const struct weft_model *model, struct weft_error *err)
 {
-    *p = (struct weft_train_sampler){
+    *p = (struct wf_train_sampler){
         .prompt_text = s->log.sample_prompt,
         /* As weft generate has them without being told. */
         .spec = {.end = -1, .how = {.temperature = 0.8, .top_k = 50, .top_p = 1, .seed = 42}}};
     WEFT_TRY(open_tokenizer(s, model->vocab, &p->tokenizer, err));
     if (p->tokenizer != NULL)
-        p->spec.end = weft_tokenizer_document_end(p->tokenizer);
+        p->spec.end = wf_tokenizer_eot(p->tokenizer);
     WEFT_TRY(encode_prompt(p, model->vocab, err));
     WEFT_TRY(check_prompt(p, model, err));
     p->spec.prompt = p->prompt.at;
@@ -81,104 +81,101 @@ enum weft_status weft_train_sampler_init(struct weft_train_sampler *p,
     return WEFT_OK;
 }
 
-void weft_train_sampler_release(struct weft_train_sampler *p)
+void wf_train_sampler_release(struct wf_train_sampler *p)
 {
-    weft_tokenizer_free(p->tokenizer);
-    weft_tokens_release(&p->prompt);
+    wf_tokenizer_free(p->tokenizer);
+    wf_tokens_release(&p->prompt);
     free(p->tokens);
-    *p = (struct weft_train_sampler){0};
+    *p = (struct wf_train_sampler){0};
 }
 
 /* -- the text ------------------------------------------------------------------------------- */
 
-static void add_token(const struct weft_train_sampler *p, int32_t token, struct weft_text *out)
+static void add_token(const struct wf_train_sampler *p, int32_t token, struct wf_text *out)
 {
     size_t len = 0;
     const char *bytes =
-        p->tokenizer == NULL ? NULL : weft_tokenizer_token(p->tokenizer, token, &len);
+        p->tokenizer == NULL ? NULL : wf_tokenizer_token(p->tokenizer, token, &len);
     if (p->tokenizer == NULL)
-        weft_text_addf(out, "%s%d", out->len == 0 ? "" : " ", token);
+        wf_text_addf(out, "%s%d", out->len == 0 ? "" : " ", token);
     else if (bytes == NULL)
-        weft_text_adds(out, "\xef\xbf\xbd"); /* U+FFFD: no character */
+        wf_text_adds(out, "\xef\xbf\xbd"); /* U+FFFD: no character */
     for (size_t i = 0; i < len; i++) {
         if (bytes[i] == '\0')
-            weft_text_adds(out, "\xef\xbf\xbd");
+            wf_text_adds(out, "\xef\xbf\xbd");
         else
-            weft_text_addc(out, bytes[i]);
+            wf_text_addc(out, bytes[i]);
     }
 }
 
 /* The prompt and what came after it, up to the last whole character. */
-static void make_text(const struct weft_train_sampler *p, const struct weft_sample_result *r,
-                      struct weft_text *out)
+static void make_text(const struct wf_train_sampler *p, const struct wf_sample_result *r,
+                      struct wf_text *out)
 {
-    weft_text_adds(out, p->prompt_text == NULL ? "" : p->prompt_text);
+    wf_text_adds(out, p->prompt_text == NULL ? "" : p->prompt_text);
     for (size_t i = 0; i < r->n; i++)
         add_token(p, r->tokens[i], out);
     if (out->at != NULL && !out->failed && p->tokenizer != NULL) {
-        out->len = weft_utf8_whole(out->at, out->len);
+        out->len = wf_utf8_complete(out->at, out->len);
         out->at[out->len] = '\0';
     }
 }
 
 /* What moves the cursor, or could, is written as a number. */
-static void add_shown(struct weft_text *out, const char *text)
+static void add_shown(struct wf_text *out, const char *text)
 {
-    weft_text_adds(out, "         ");
+    wf_text_adds(out, "         ");
     while (*text != '\0') {
-        int n = weft_utf8_length(text);
+        int n = wf_utf8_length(text);
         unsigned char c = (unsigned char)text[0];
         bool c1 = n == 2 && c == 0xc2 && (unsigned char)text[1] < 0xa0;
         if (c == '\n')
-            weft_text_adds(out, "\n         ");
+            wf_text_adds(out, "\n         ");
         else if (c == '\t')
-            weft_text_adds(out, "    ");
+            wf_text_adds(out, "    ");
         else if (n == 0 || c < 0x20 || c == 0x7f)
-            weft_text_addf(out, "\\x%02x", c);
+            wf_text_addf(out, "\\x%02x", c);
         else if (c1)
-            weft_text_addf(out, "\\u00%02x", (unsigned char)text[1]);
+            wf_text_addf(out, "\\u00%02x", (unsigned char)text[1]);
         else
-            weft_text_add(out, text, (size_t)n);
+            wf_text_add(out, text, (size_t)n);
         text += n == 0 ? 1 : n;
     }
 }
 
-static void warn(struct weft_train_sampler *p, struct weft_train_show *show, const char *why)
+static void warn(struct wf_train_sampler *p, struct wf_train_show *show, const char *why)
 {
     if (!p->warned)
-        weft_train_show_warning(show, "no sample: %s; the run goes on", why);
+        wf_train_show_warning(show, "no sample: %s; the run goes on", why);
     p->warned = true;
 }
 
-static void tell(struct weft_train_sampler *p, struct weft_train_show *show,
-                 const struct weft_rundir *dir, uint64_t step,
-                 const struct weft_sample_result *r)
+static void tell(struct wf_train_sampler *p, struct wf_train_show *show,
+                 const struct wf_rundir *dir, uint64_t step, const struct wf_sample_result *r)
 {
-    struct weft_text text = {0}, shown = {0};
+    struct wf_text text = {0}, shown = {0};
     struct weft_error err = {0};
     make_text(p, r, &text);
     add_shown(&shown, text.at == NULL ? "" : text.at);
     if (text.at == NULL || text.failed || shown.failed)
         warn(p, show, "no memory for a text");
     else
-        weft_train_show_line(show, "sample %llu/%llu\n%s", (unsigned long long)step,
-                             (unsigned long long)show->settings->train.steps, shown.at);
+        wf_train_show_line(show, "sample %llu/%llu\n%s", (unsigned long long)step,
+                           (unsigned long long)show->settings->train.steps, shown.at);
     if (text.at != NULL && !text.failed && dir->samples != NULL &&
-        weft_rundir_sample(dir, step, text.at, &err) != WEFT_OK)
+        wf_rundir_append_sample(dir, step, text.at, &err) != WEFT_OK)
         warn(p, show, err.msg);
-    weft_text_release(&text);
-    weft_text_release(&shown);
+    wf_text_release(&text);
+    wf_text_release(&shown);
 }
 
-enum weft_status weft_train_sampler_run(struct weft_train_sampler *p,
-                                        struct weft_trainer *trainer,
-                                        struct weft_train_show *show,
-                                        const struct weft_rundir *dir, uint64_t step,
-                                        struct weft_error *err)
+enum weft_status wf_train_sampler_run(struct wf_train_sampler *p, struct wf_trainer *trainer,
+                                      struct wf_train_show *show, const struct wf_rundir *dir,
+                                      uint64_t step, struct weft_error *err)
 {
-    struct weft_sample_result r = {.tokens = p->tokens};
-    WEFT_TRY(weft_trainer_sample(trainer, &p->spec, &r, err));
-    if (weft_trainer_info(trainer).rank != 0)
+    struct wf_sample_result r = {.tokens = p->tokens};
+    WEFT_TRY(wf_trainer_sample(trainer, &p->spec, &r, err));
+    if (wf_trainer_info(trainer).rank != 0)
         return WEFT_OK;
     if (r.failure.status != WEFT_OK)
         warn(p, show, r.failure.msg);

@@ -11,7 +11,7 @@
 #include "training/ckpt/file.h"
 #include "weft/comm.h"
 
-enum { NUMBER = WEFT_NUMBER_TEXT };
+enum { NUMBER = WF_NUMBER_TEXT };
 
 static const char *clock_text(char out[NUMBER], double seconds)
 {
@@ -20,40 +20,40 @@ static const char *clock_text(char out[NUMBER], double seconds)
     return out;
 }
 
-static void print_model(const struct weft_train_settings *s, const struct weft_trainer_info *i)
+static void print_model(const struct wf_train_settings *s, const struct wf_trainer_info *i)
 {
     char params[NUMBER];
     printf("model    %s, %u layer%s of dimension %u, %s parameters, ",
            weft_arch_name(i->model.arch), i->model.layers, i->model.layers == 1 ? "" : "s",
-           i->model.dim, weft_grouped(params, i->n_params));
+           i->model.dim, wf_grouped(params, i->n_params));
     if (s->model.dir != NULL)
         printf("from %s\n", s->model.dir);
     else
         printf("new, seed %llu\n", (unsigned long long)s->model.seed);
 }
 
-static void print_memory(const struct weft_trainer_info *i, const struct weft_rank_sum *ranks)
+static void print_memory(const struct wf_trainer_info *i, const struct wf_rank_totals *ranks)
 {
     char a[NUMBER], b[NUMBER], c[NUMBER], d[NUMBER], e[NUMBER], f[NUMBER], g[NUMBER];
-    const struct weft_rank_bytes *most = &ranks->most;
+    const struct wf_rank_bytes *most = &ranks->most;
     if (i->n_ranks > 1)
         printf("memory   %s on %u ranks, the most on rank %u: %s",
-               weft_bytes_text(a, ranks->all_bytes), i->n_ranks, ranks->most_rank,
-               weft_bytes_text(b, most->total));
+               wf_bytes_text(a, ranks->all_bytes), i->n_ranks, ranks->most_rank,
+               wf_bytes_text(b, most->total));
     else
-        printf("memory   %s", weft_bytes_text(a, most->total));
+        printf("memory   %s", wf_bytes_text(a, most->total));
     printf(
         " = weights %s + packed %s + gradients %s + moments %s + activations %s + scratch %s",
-        weft_bytes_text(b, most->weights), weft_bytes_text(c, most->packed),
-        weft_bytes_text(d, most->gradients), weft_bytes_text(e, most->moments),
-        weft_bytes_text(f, most->activations), weft_bytes_text(g, most->scratch));
+        wf_bytes_text(b, most->weights), wf_bytes_text(c, most->packed),
+        wf_bytes_text(d, most->gradients), wf_bytes_text(e, most->moments),
+        wf_bytes_text(f, most->activations), wf_bytes_text(g, most->scratch));
     if (i->n_ranks > 1)
-        printf(" + messages %s", weft_bytes_text(a, most->messages));
+        printf(" + messages %s", wf_bytes_text(a, most->messages));
     printf("\n");
 }
 
 /* Which layers are where: "stages   0: embedding, 3 layers | 1: 3 layers, head". */
-static void print_stages(const struct weft_layout *l)
+static void print_stages(const struct wf_topology *l)
 {
     enum { SHOWN = 16 };
     printf("stages  ");
@@ -66,10 +66,10 @@ static void print_stages(const struct weft_layout *l)
     printf("%s layers\n", l->n_stages > SHOWN ? " | ..." : "");
 }
 
-static void print_layout(const struct weft_train_settings *s, const struct weft_trainer_info *i,
+static void print_layout(const struct wf_train_settings *s, const struct wf_trainer_info *i,
                          const char *transport)
 {
-    const struct weft_layout *l = i->layout;
+    const struct wf_topology *l = i->topology;
     if (i->n_ranks == 1 && l->n_stages == 1)
         return;
     printf("ranks    %u by %s: pp %u x dp %u, schedule %s, %u stage%s, planned bubble %.1f%%\n",
@@ -78,25 +78,24 @@ static void print_layout(const struct weft_train_settings *s, const struct weft_
     print_stages(l);
 }
 
-void weft_train_show_head(const struct weft_train_show *show, const struct weft_trainer_info *i,
-                          const char *transport, const struct weft_rank_sum *ranks)
+void wf_train_show_head(const struct wf_train_show *show, const struct wf_trainer_info *i,
+                        const char *transport, const struct wf_rank_totals *ranks)
 {
-    const struct weft_train_settings *s = show->settings;
+    const struct wf_train_settings *s = show->settings;
     char tokens[NUMBER], step[NUMBER];
     print_model(s, i);
     printf("data     %s: %zu file%s, %s tokens; a step has %u x %u = %s in %u micro%s\n",
            s->data.train, i->n_files, i->n_files == 1 ? "" : "s",
-           weft_grouped(tokens, i->n_tokens), s->data.batch, i->seq,
-           weft_grouped(step, (unsigned long long)s->data.batch * i->seq), s->parallel.micros,
+           wf_grouped(tokens, i->n_tokens), s->data.batch, i->seq,
+           wf_grouped(step, (unsigned long long)s->data.batch * i->seq), s->parallel.micros,
            s->parallel.micros == 1 ? "" : "s");
     print_layout(s, i, transport);
     printf("machine  %u thread%s%s, %s, %s up to %.0f GFLOP/s\n", i->threads,
-           i->threads == 1 ? "" : "s", i->n_ranks > 1 ? " a rank" : "",
-           weft_isa_name(weft_isa()),
-           s->train.precision == WEFT_PRECISION_BF16 ? "bf16" : "fp32", ranks->peak * 1e-9);
+           i->threads == 1 ? "" : "s", i->n_ranks > 1 ? " a rank" : "", wf_isa_name(wf_isa()),
+           s->train.precision == WF_PRECISION_BF16 ? "bf16" : "fp32", ranks->peak * 1e-9);
     print_memory(i, ranks);
-    if (s->train.reduction == WEFT_REDUCTION_FAST)
-        printf("sums     fast: the same bits only for the same layout and schedule\n");
+    if (s->train.reduction == WF_REDUCTION_FAST)
+        printf("sums     fast: the same bits only for the same topology and schedule\n");
     if (s->log.dir == NULL)
         printf("run      nothing is kept: give log.dir for weights and metrics\n");
     else
@@ -116,77 +115,76 @@ static uint64_t steps_between_lines(uint64_t steps)
 }
 
 /* Launchers collect the output of ranks, and may give them terminals of their own for that. */
-struct weft_bar weft_train_bar(void)
+struct wf_bar wf_train_bar(void)
 {
-    struct weft_bar bar = weft_bar_make(stdout);
+    struct wf_bar bar = wf_bar_make(stdout);
     bar.on = bar.on && weft_comm_launcher() == NULL;
     return bar;
 }
 
-struct weft_train_show weft_train_show_make(const struct weft_train_settings *settings,
-                                            bool pipeline)
+struct wf_train_show wf_train_show_make(const struct wf_train_settings *settings, bool pipeline)
 {
-    struct weft_train_show show = {.settings = settings,
-                                   .bar = weft_train_bar(),
-                                   .every = settings->log.every,
-                                   .pipeline = pipeline};
+    struct wf_train_show show = {.settings = settings,
+                                 .bar = wf_train_bar(),
+                                 .every = settings->log.every,
+                                 .pipeline = pipeline};
     if (show.every == 0)
         show.every = show.bar.on ? steps_between_lines(settings->train.steps) : 1;
     return show;
 }
 
-static void print_step(const struct weft_train_show *show, const struct weft_metrics_record *r,
+static void print_step(const struct wf_train_show *show, const struct wf_metrics_record *r,
                        double left)
 {
     char rate[NUMBER], eta[NUMBER];
     printf("step %llu/%llu | loss %.4f | norm %.3f | lr %.1e | %.*f ms | %s tok/s | mfu %.1f%%",
            (unsigned long long)r->step, (unsigned long long)show->settings->train.steps,
            r->loss, r->grad_norm, r->lr, r->ms < 10 ? 2 : 0, r->ms,
-           weft_grouped(rate, (unsigned long long)(r->tok_s + 0.5)), 100 * r->mfu);
+           wf_grouped(rate, (unsigned long long)(r->tok_s + 0.5)), 100 * r->mfu);
     if (show->pipeline)
         printf(" | bubble %.1f%% (plan %.1f%%)", 100 * r->bubble, 100 * r->bubble_plan);
     printf(" | eta %s\n", clock_text(eta, left));
     fflush(stdout);
 }
 
-static void draw_step(struct weft_train_show *show, uint64_t step, const char *const *fields,
+static void draw_step(struct wf_train_show *show, uint64_t step, const char *const *fields,
                       size_t n)
 {
     char head[2 * NUMBER];
     uint64_t steps = show->settings->train.steps;
-    if (!weft_bar_is_due(&show->bar))
+    if (!wf_bar_is_due(&show->bar))
         return;
     snprintf(head, sizeof head, "step %llu/%llu", (unsigned long long)step,
              (unsigned long long)steps);
-    weft_bar_draw(&show->bar, (double)step / (double)steps, head, fields, n);
+    wf_bar_draw(&show->bar, (double)step / (double)steps, head, fields, n);
 }
 
-void weft_train_show_begin(struct weft_train_show *show, uint64_t done)
+void wf_train_show_begin(struct wf_train_show *show, uint64_t done)
 {
     draw_step(show, done, NULL, 0);
 }
 
-void weft_train_show_step(struct weft_train_show *show, const struct weft_metrics_record *r,
-                          double left)
+void wf_train_show_step(struct wf_train_show *show, const struct wf_metrics_record *r,
+                        double left)
 {
     char loss[NUMBER], speed[2 * NUMBER], rest[2 * NUMBER], number[NUMBER];
     const char *const fields[] = {loss, rest, speed};
     uint64_t steps = show->settings->train.steps;
     if (r->step % show->every == 0 || r->step == 1 || r->step == steps) {
-        weft_bar_clear(&show->bar);
+        wf_bar_clear(&show->bar);
         print_step(show, r, left);
     }
     snprintf(loss, sizeof loss, "loss %.4f", r->loss);
     snprintf(speed, sizeof speed, "%s tok/s",
-             weft_grouped(number, (unsigned long long)(r->tok_s + 0.5)));
+             wf_grouped(number, (unsigned long long)(r->tok_s + 0.5)));
     snprintf(rest, sizeof rest, "eta %s", clock_text(number, left));
     draw_step(show, r->step, fields, WEFT_LEN(fields));
 }
 
-void weft_train_show_line(struct weft_train_show *show, const char *format, ...)
+void wf_train_show_line(struct wf_train_show *show, const char *format, ...)
 {
     va_list rest;
-    weft_bar_clear(&show->bar);
+    wf_bar_clear(&show->bar);
     va_start(rest, format);
     vprintf(format, rest);
     va_end(rest);
@@ -194,10 +192,10 @@ void weft_train_show_line(struct weft_train_show *show, const char *format, ...)
     fflush(stdout);
 }
 
-void weft_train_show_warning(struct weft_train_show *show, const char *format, ...)
+void wf_train_show_warning(struct wf_train_show *show, const char *format, ...)
 {
     va_list rest;
-    weft_bar_clear(&show->bar);
+    wf_bar_clear(&show->bar);
     va_start(rest, format);
     fputs("weft: warning: ", stderr);
     vfprintf(stderr, format, rest);
@@ -205,9 +203,9 @@ void weft_train_show_warning(struct weft_train_show *show, const char *format, .
     fputc('\n', stderr);
 }
 
-void weft_train_show_end(struct weft_train_show *show)
+void wf_train_show_end(struct wf_train_show *show)
 {
-    weft_bar_clear(&show->bar);
+    wf_bar_clear(&show->bar);
     show->bar.on = false;
 }
 
@@ -234,7 +232,7 @@ static void print_word(const char *word)
 /* config.yaml has all settings, so that the command is short and yet the same run. */
 static void print_command(const char *dir, uint32_t n_ranks)
 {
-    char *config = weft_path_join(dir, "config.yaml");
+    char *config = wf_path_join(dir, "config.yaml");
     printf("go on    ");
     if (weft_comm_launcher() != NULL)
         printf("mpirun -n %u ", n_ranks);
@@ -244,8 +242,8 @@ static void print_command(const char *dir, uint32_t n_ranks)
     free(config);
 }
 
-void weft_train_show_rest(const struct weft_train_show *show, uint32_t n_ranks, uint64_t saved,
-                          bool has_weights)
+void wf_train_show_rest(const struct wf_train_show *show, uint32_t n_ranks, uint64_t saved,
+                        bool has_weights)
 {
     const char *dir = show->settings->log.dir;
     if (dir == NULL) {

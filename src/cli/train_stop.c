@@ -27,39 +27,39 @@ static void say(const char *text)
 static void note_signal(int number)
 {
     int before = errno;
-    int64_t now = weft_clock_ns();
+    int64_t now = wf_clock_ns();
     if (stop_signal == 0) {
         stop_signal = number;
         first_ns = now;
-        say(WEFT_BAR_CLEAR "stopping after this step; once more: at once\n");
+        say(WF_BAR_CLEAR "stopping after this step; once more: at once\n");
     } else if (stop_signal == number || now - first_ns > ONE_WISH_NS) {
-        say(WEFT_BAR_CLEAR);
+        say(WF_BAR_CLEAR);
         signal(number, SIG_DFL); /* and it comes when this function is left */
         raise(number);
     }
     errno = before;
 }
 
-void weft_train_catch_signals(void)
+void wf_train_catch_signals(void)
 {
     struct sigaction how = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
     sigemptyset(&how.sa_mask);
     sigaddset(&how.sa_mask, SIGINT);
     sigaddset(&how.sa_mask, SIGTERM);
     sigaddset(&how.sa_mask, SIGHUP);
-    on_terminal = weft_train_bar().on;
+    on_terminal = wf_train_bar().on;
     sigaction(SIGINT, &how, NULL);
     sigaction(SIGTERM, &how, NULL);
     sigaction(SIGHUP, &how, NULL);
     signal(SIGPIPE, SIG_IGN); /* who watches may go: the run goes on, and is saved */
 }
 
-void weft_train_is_over(void)
+void wf_train_is_over(void)
 {
     over = 1;
 }
 
-int weft_train_stop_signal(void)
+int wf_train_stop_signal(void)
 {
     return over ? 0 : stop_signal;
 }

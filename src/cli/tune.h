@@ -6,7 +6,7 @@
 
 #include "weft/tune.h"
 
-struct weft_tune_settings {
+struct wf_tune_settings {
     uint32_t ranks, micros, chunks, iterations, seed;
     bool whole, json;
     const char *placement, *metric, *seconds;
@@ -18,21 +18,22 @@ struct weft_tune_settings {
     uint32_t width;
 };
 
-static inline bool weft_tune_by_span(const struct weft_tune_settings *s)
+static inline bool wf_tune_by_span(const struct wf_tune_settings *s)
 {
     return s->metric != NULL && s->metric[0] == 's';
 }
 
-enum weft_status weft_tune_print_csv(FILE *out, const struct weft_schedule *s,
-                                     const char *format, struct weft_error *err);
-void weft_tune_print_json(FILE *out, const struct weft_tune_settings *s,
-                          const struct weft_tune_result *r);
-enum weft_status weft_tune_print_text(FILE *out, const struct weft_tune_settings *s,
-                                      const struct weft_tune_result *r,
-                                      const struct weft_cost *cost,
-                                      const struct weft_memory *memory, struct weft_error *err);
-void weft_layouts_print_json(FILE *out, const struct weft_layouts *l);
-void weft_layouts_print_text(FILE *out, const struct weft_tune_settings *s,
-                             const struct weft_layouts *l);
+enum weft_status wf_tune_print_csv(FILE *out, const struct weft_schedule *s, const char *format,
+                                   struct weft_error *err);
+void wf_tune_print_json(FILE *out, const struct wf_tune_settings *s,
+                        const struct weft_tune_result *r);
+enum weft_status wf_tune_print_text(FILE *out, const struct wf_tune_settings *s,
+                                    const struct weft_tune_result *r,
+                                    const struct weft_cost *cost,
+                                    const struct weft_memory_cost *memory,
+                                    struct weft_error *err);
+void wf_layouts_print_json(FILE *out, const struct weft_layouts *l);
+void wf_layouts_print_text(FILE *out, const struct wf_tune_settings *s,
+                           const struct weft_layouts *l);
 
 #endif

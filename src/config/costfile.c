@@ -26,9 +26,9 @@ struct entry {
 static enum weft_status fail_at(const struct reader *r, const yaml_node_t *node,
                                 const char *what, const char *about)
 {
-    char place[WEFT_YAML_PLACE];
-    weft_yaml_place(r->source, node, place);
-    return WEFT_FAIL(r->err, WEFT_USAGE, "%s: %s%.40s", place, what, weft_printable(about).at);
+    char place[WF_YAML_LOCATION];
+    wf_yaml_location(r->source, node, place);
+    return WEFT_FAIL(r->err, WEFT_USAGE, "%s: %s%.40s", place, what, wf_printable(about).at);
 }
 
 static enum weft_status read_number(const struct reader *r, const yaml_node_t *node,
@@ -103,7 +103,7 @@ static enum weft_status read_mapping(const struct reader *r, const yaml_node_t *
 }
 
 static enum weft_status read_document(const struct reader *r, struct weft_cost *cost,
-                                      struct weft_memory *memory)
+                                      struct weft_memory_cost *memory)
 {
     const struct entry top[] = {
         {"F", &cost->f, NULL, 0},
@@ -129,12 +129,12 @@ static enum weft_status read_document(const struct reader *r, struct weft_cost *
     return mem == NULL ? WEFT_OK : read_mapping(r, mem, inner, WEFT_LEN(inner), &none);
 }
 
-enum weft_status weft_costfile_parse(const char *text, size_t len, const char *source,
-                                     struct weft_cost *cost, struct weft_memory *memory,
-                                     struct weft_error *err)
+enum weft_status wf_costfile_parse(const char *text, size_t len, const char *source,
+                                   struct weft_cost *cost, struct weft_memory_cost *memory,
+                                   struct weft_error *err)
 {
     yaml_document_t document;
-    WEFT_TRY(weft_yaml_load(text, len, source, &document, err));
+    WEFT_TRY(wf_yaml_load(text, len, source, &document, err));
     struct reader r = {&document, source, err};
     enum weft_status st = read_document(&r, cost, memory);
     yaml_document_delete(&document);

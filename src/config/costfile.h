@@ -13,9 +13,9 @@
 #include "weft/cost.h"
 
 /* Fills what the file says and leaves the rest as it is.  Every list is the caller's to release
- * (weft_values_release()), also when it fails half way.  Errors name line and column: WEFT_USAGE. */
-enum weft_status weft_costfile_parse(const char *text, size_t len, const char *source,
-                                     struct weft_cost *cost, struct weft_memory *memory,
-                                     struct weft_error *err);
+ * (wf_values_release()), also when it fails half way.  Errors name line and column: WEFT_USAGE. */
+enum weft_status wf_costfile_parse(const char *text, size_t len, const char *source,
+                                   struct weft_cost *cost, struct weft_memory_cost *memory,
+                                   struct weft_error *err);
 
 #endif

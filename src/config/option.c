@@ -6,15 +6,15 @@
 #include "base/error.h"
 #include "base/text.h"
 
-const struct weft_option *weft_option_find(struct weft_option_list options, const char *name)
+const struct wf_option *wf_option_find(struct wf_option_list options, const char *name)
 {
     for (size_t i = 0; i < options.n; i++)
-        if (options.at[i].type != WEFT_OPT_HEADING && strcmp(options.at[i].name, name) == 0)
+        if (options.at[i].type != WF_OPTION_HEADING && strcmp(options.at[i].name, name) == 0)
             return &options.at[i];
     return NULL;
 }
 
-static const struct weft_option *find_letter(struct weft_option_list options, char letter)
+static const struct wf_option *find_letter(struct wf_option_list options, char letter)
 {
     for (size_t i = 0; i < options.n; i++)
         if (options.at[i].letter == letter)
@@ -22,11 +22,11 @@ static const struct weft_option *find_letter(struct weft_option_list options, ch
     return NULL;
 }
 
-static enum weft_status unknown(struct weft_option_list options, const char *name,
-                                struct weft_error *err)
+static enum weft_status fail_unknown(struct wf_option_list options, const char *name,
+                                     struct weft_error *err)
 {
     const char *best =
-        weft_text_nearest(name, &options.at[0].name, options.n, sizeof options.at[0]);
+        wf_text_nearest(name, &options.at[0].name, options.n, sizeof options.at[0]);
     if (best == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "there is no option --%.60s (see --help)", name);
     return WEFT_FAIL(err, WEFT_USAGE, "there is no option --%.60s: did you mean --%s?", name,
@@ -45,8 +45,8 @@ static bool is_choice(const char *choices, const char *value)
     return false;
 }
 
-static enum weft_status parse_count(const struct weft_option *o, const char *value,
-                                    uint32_t *out, struct weft_error *err)
+static enum weft_status parse_count(const struct wf_option *o, const char *value, uint32_t *out,
+                                    struct weft_error *err)
 {
     char *end = NULL;
     bool digits = value[0] >= '0' && value[0] <= '9';
@@ -61,28 +61,28 @@ static enum weft_status parse_count(const struct weft_option *o, const char *val
     return WEFT_OK;
 }
 
-static enum weft_status store(const struct weft_option *o, const char *value, void *settings,
+static enum weft_status store(const struct wf_option *o, const char *value, void *settings,
                               struct weft_error *err)
 {
     void *field = (char *)settings + o->offset;
     switch (o->type) {
-    case WEFT_OPT_SWITCH:
+    case WF_OPTION_SWITCH:
         *(bool *)field = true;
         return WEFT_OK;
-    case WEFT_OPT_COUNT:
+    case WF_OPTION_COUNT:
         return parse_count(o, value, field, err);
-    case WEFT_OPT_CHOICE:
+    case WF_OPTION_CHOICE:
         if (!is_choice(o->choices, value))
             return WEFT_FAIL(err, WEFT_USAGE, "--%s: '%.40s' is none of %s", o->name, value,
                              o->choices);
         *(const char **)field = value;
         return WEFT_OK;
-    case WEFT_OPT_TEXT:
+    case WF_OPTION_TEXT:
         if (value[0] == '\0')
             return WEFT_FAIL(err, WEFT_USAGE, "--%s is empty", o->name);
         *(const char **)field = value;
         return WEFT_OK;
-    case WEFT_OPT_HEADING:
+    case WF_OPTION_HEADING:
         break;
     }
     return WEFT_FAIL(err, WEFT_INTERNAL, "option --%s has no type", o->name);
@@ -90,9 +90,9 @@ static enum weft_status store(const struct weft_option *o, const char *value, vo
 
 /* One argument that starts with '-': finds its row and where its value stands, if it has one
  * attached. */
-static enum weft_status look_up(struct weft_option_list options, const char *arg,
-                                const struct weft_option **option, const char **attached,
-                                struct weft_error *err)
+static enum weft_status match_option(struct wf_option_list options, const char *arg,
+                                     const struct wf_option **option, const char **attached,
+                                     struct weft_error *err)
 {
     *attached = NULL;
     if (arg[1] != '-') {
@@ -109,25 +109,25 @@ static enum weft_status look_up(struct weft_option_list options, const char *arg
         return WEFT_FAIL(err, WEFT_USAGE, "there is no option %.60s... (see --help)", arg);
     memcpy(name, arg + 2, n);
     name[n] = '\0';
-    *option = weft_option_find(options, name);
+    *option = wf_option_find(options, name);
     if (*option == NULL)
-        return unknown(options, name, err);
+        return fail_unknown(options, name, err);
     if (arg[2 + n] == '=')
         *attached = arg + 2 + n + 1;
     return WEFT_OK;
 }
 
-static enum weft_status take_option(struct weft_option_list options, int argc, char **argv,
-                                    int *at, void *settings, bool *given,
-                                    struct weft_error *err)
+static enum weft_status parse_option(struct wf_option_list options, int argc, char **argv,
+                                     int *at, void *settings, bool *given,
+                                     struct weft_error *err)
 {
-    const struct weft_option *o = NULL;
+    const struct wf_option *o = NULL;
     const char *value = NULL;
-    WEFT_TRY(look_up(options, argv[*at], &o, &value, err));
+    WEFT_TRY(match_option(options, argv[*at], &o, &value, err));
     if (given[o - options.at])
         return WEFT_FAIL(err, WEFT_USAGE, "--%s is given twice", o->name);
     given[o - options.at] = true;
-    if (o->type == WEFT_OPT_SWITCH) {
+    if (o->type == WF_OPTION_SWITCH) {
         if (value != NULL)
             return WEFT_FAIL(err, WEFT_USAGE, "--%s takes no value (got '%.40s')", o->name,
                              value);
@@ -140,9 +140,9 @@ static enum weft_status take_option(struct weft_option_list options, int argc, c
     return store(o, value, settings, err);
 }
 
-enum weft_status weft_options_parse(struct weft_option_list options, int argc, char **argv,
-                                    void *settings, const char **operands, size_t *n_operands,
-                                    struct weft_error *err)
+enum weft_status wf_options_parse(struct wf_option_list options, int argc, char **argv,
+                                  void *settings, const char **operands, size_t *n_operands,
+                                  struct weft_error *err)
 {
     bool *given = calloc(options.n + 1, sizeof *given);
     if (given == NULL)
@@ -154,7 +154,7 @@ enum weft_status weft_options_parse(struct weft_option_list options, int argc, c
         if (!options_end && strcmp(argv[i], "--") == 0)
             options_end = true;
         else if (!options_end && argv[i][0] == '-' && argv[i][1] != '\0')
-            st = take_option(options, argc, argv, &i, settings, given, err);
+            st = parse_option(options, argc, argv, &i, settings, given, err);
         else
             operands[(*n_operands)++] = argv[i];
     }

@@ -2,8 +2,8 @@
  * page and the shell completion are made from it.
  *
  *     struct settings { uint32_t ranks; bool json; const char *format; };
- *     static const struct weft_option options[] = {
- *         {"ranks", 'p', WEFT_OPT_COUNT, "P", "workers of the pipeline", NULL,
+ *     static const struct wf_option options[] = {
+ *         {"ranks", 'p', WF_OPTION_COUNT, "P", "workers of the pipeline", NULL,
  *          offsetof(struct settings, ranks)}, ...
  *     };
  */
@@ -16,37 +16,37 @@
 
 #include "weft/status.h"
 
-enum weft_option_type {
-    WEFT_OPT_SWITCH, /* bool; takes no value */
-    WEFT_OPT_COUNT,  /* uint32_t, at least 1 */
-    WEFT_OPT_TEXT,   /* const char *, borrowed from argv */
-    WEFT_OPT_CHOICE, /* const char *, one of `choices` */
-    WEFT_OPT_HEADING /* no setting: a line between groups of them in --help */
+enum wf_option_type {
+    WF_OPTION_SWITCH, /* bool; takes no value */
+    WF_OPTION_COUNT,  /* uint32_t, at least 1 */
+    WF_OPTION_TEXT,   /* const char *, borrowed from argv */
+    WF_OPTION_CHOICE, /* const char *, one of `choices` */
+    WF_OPTION_HEADING /* no setting: a line between groups of them in --help */
 };
 
-struct weft_option {
+struct wf_option {
     const char *name;
     char letter; /* for the short form, or 0 */
-    enum weft_option_type type;
+    enum wf_option_type type;
     const char *arg;     /* what the value is called in --help; NULL for switches */
     const char *help;    /* one sentence without its full stop */
-    const char *choices; /* "text|csv|pytorch"; WEFT_OPT_CHOICE only */
+    const char *choices; /* "text|csv|pytorch"; WF_OPTION_CHOICE only */
     size_t offset;       /* of its field in the settings */
 };
 
-struct weft_option_list {
-    const struct weft_option *at;
+struct wf_option_list {
+    const struct wf_option *at;
     size_t n;
 };
 
 /* The row of that name; NULL when there is none. */
-const struct weft_option *weft_option_find(struct weft_option_list options, const char *name);
+const struct wf_option *wf_option_find(struct wf_option_list options, const char *name);
 
 /* Reads "--name value", "--name=value", "-o value", "-ovalue" and switches into `settings`;
  * "--" ends the options.  What is no option goes to operands (room for argc).  An unknown name
  * is an error that gives the nearest one; so is an option given twice. */
-enum weft_status weft_options_parse(struct weft_option_list options, int argc, char **argv,
-                                    void *settings, const char **operands, size_t *n_operands,
-                                    struct weft_error *err);
+enum weft_status wf_options_parse(struct wf_option_list options, int argc, char **argv,
+                                  void *settings, const char **operands, size_t *n_operands,
+                                  struct weft_error *err);
 
 #endif

@@ -9,7 +9,7 @@
 #include "config/yaml.h"
 
 struct reader {
-    struct weft_setting_list list;
+    struct wf_setting_list list;
     yaml_document_t *document;
     const char *source;
     void *settings;
@@ -20,9 +20,9 @@ struct reader {
 static enum weft_status fail_at(const struct reader *r, const yaml_node_t *node,
                                 const char *what, const char *about)
 {
-    char place[WEFT_YAML_PLACE];
-    weft_yaml_place(r->source, node, place);
-    return WEFT_FAIL(r->err, WEFT_USAGE, "%s: %s%.60s", place, what, weft_printable(about).at);
+    char place[WF_YAML_LOCATION];
+    wf_yaml_location(r->source, node, place);
+    return WEFT_FAIL(r->err, WEFT_USAGE, "%s: %s%.60s", place, what, wf_printable(about).at);
 }
 
 static const yaml_node_t *node_at(const struct reader *r, int index)
@@ -57,23 +57,23 @@ static enum weft_status read_key(const struct reader *r, const char *section,
                                  const yaml_node_t *key_node, const yaml_node_t *value_node)
 {
     const char *key = NULL, *value = NULL;
-    char place[WEFT_YAML_PLACE], where[WEFT_YAML_PLACE + WEFT_SETTING_NAME + 2];
+    char place[WF_YAML_LOCATION], where[WF_YAML_LOCATION + WF_SETTING_NAME + 2];
     bool in_section;
     WEFT_TRY(read_scalar(r, key_node, "a key", &key));
-    const struct weft_setting *row =
-        weft_setting_find_key(r->list, section, strlen(section), key, &in_section);
-    weft_yaml_place(r->source, key_node, place);
+    const struct wf_setting *row =
+        wf_setting_find_key(r->list, section, strlen(section), key, &in_section);
+    wf_yaml_location(r->source, key_node, place);
     if (row == NULL)
-        return weft_setting_unknown(r->list, place, section, key, r->err);
+        return wf_setting_fail_unknown(r->list, place, section, key, r->err);
     if (r->given[row - r->list.at])
         return fail_at(r, key_node, "given twice: ", key);
     r->given[row - r->list.at] = true;
     WEFT_TRY(read_scalar(r, value_node, key, &value));
-    weft_yaml_place(r->source, value_node, place);
+    wf_yaml_location(r->source, value_node, place);
     snprintf(where, sizeof where, "%s: %s.%s", place, row->section, row->key);
-    if (row->type == WEFT_SET_TEXT && is_null(value_node))
+    if (row->type == WF_SETTING_STRING && is_null(value_node))
         value = "";
-    return weft_setting_store(row, value, where, r->settings, r->err);
+    return wf_setting_store(row, value, where, r->settings, r->err);
 }
 
 static enum weft_status read_section(const struct reader *r, const yaml_node_t *name_node,
@@ -82,11 +82,11 @@ static enum weft_status read_section(const struct reader *r, const yaml_node_t *
     const char *name = NULL;
     bool known;
     WEFT_TRY(read_scalar(r, name_node, "the name of a section", &name));
-    weft_setting_find_key(r->list, name, strlen(name), "", &known);
+    wf_setting_find_key(r->list, name, strlen(name), "", &known);
     if (!known) {
-        char place[WEFT_YAML_PLACE];
-        weft_yaml_place(r->source, name_node, place);
-        return weft_setting_unknown(r->list, place, name, "", r->err);
+        char place[WF_YAML_LOCATION];
+        wf_yaml_location(r->source, name_node, place);
+        return wf_setting_fail_unknown(r->list, place, name, "", r->err);
     }
     if (is_null(node))
         return WEFT_OK;
@@ -131,12 +131,11 @@ static enum weft_status read_root(const struct reader *r)
     return WEFT_OK;
 }
 
-enum weft_status weft_settings_parse(struct weft_setting_list list, const char *text,
-                                     size_t len, const char *source, void *settings,
-                                     struct weft_error *err)
+enum weft_status wf_settings_parse(struct wf_setting_list list, const char *text, size_t len,
+                                   const char *source, void *settings, struct weft_error *err)
 {
     yaml_document_t document;
-    WEFT_TRY(weft_yaml_load(text, len, source, &document, err));
+    WEFT_TRY(wf_yaml_load(text, len, source, &document, err));
     struct reader r = {list, &document, source, settings, calloc(list.n + 1, sizeof(bool)),
                        err};
     enum weft_status st = r.given == NULL

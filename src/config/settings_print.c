@@ -6,29 +6,29 @@
 #include "config/settings.h"
 #include "config/settings_priv.h"
 
-static void add_number(double value, struct weft_text *out)
+static void add_number(double value, struct wf_text *out)
 {
-    char text[WEFT_NUMBER_CHARS];
-    weft_number_print(value, text);
-    weft_text_adds(out, text);
+    char text[WF_NUMBER_CHARS];
+    wf_number_print(value, text);
+    wf_text_adds(out, text);
 }
 
 /* Whole numbers in full: never 1e+06. */
-static void add_bound(const struct weft_setting *row, double value, struct weft_text *out)
+static void add_bound(const struct wf_setting *row, double value, struct wf_text *out)
 {
-    if (row->type == WEFT_SET_REAL)
+    if (row->type == WF_SETTING_REAL)
         add_number(value, out);
     else
-        weft_text_addu(out, (unsigned long long)value);
+        wf_text_addu(out, (unsigned long long)value);
 }
 
 /* -- one value ------------------------------------------------------------------------------ */
 
-static void add_choice(const char *choices, uint32_t which, struct weft_text *out)
+static void add_choice(const char *choices, uint32_t which, struct wf_text *out)
 {
     for (; which > 0; which--)
         choices += strcspn(choices, "|") + 1;
-    weft_text_add(out, choices, strcspn(choices, "|"));
+    wf_text_add(out, choices, strcspn(choices, "|"));
 }
 
 /* The code point of a well-formed character of n bytes. */
@@ -48,21 +48,21 @@ static bool needs_escape(uint32_t c)
 }
 
 /* In double quotes: the one form of YAML that holds every text. */
-static void add_quoted(const char *text, struct weft_text *out)
+static void add_quoted(const char *text, struct wf_text *out)
 {
-    weft_text_addc(out, '"');
+    wf_text_addc(out, '"');
     while (*text != '\0') {
-        int n = weft_utf8_length(text); /* never 0: no other text was let in */
+        int n = wf_utf8_length(text); /* never 0: no other text was let in */
         uint32_t c = code_point(text, n);
         if (c == '"' || c == '\\')
-            weft_text_addf(out, "\\%c", (char)c);
+            wf_text_addf(out, "\\%c", (char)c);
         else if (needs_escape(c))
-            weft_text_addf(out, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
+            wf_text_addf(out, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
         else
-            weft_text_add(out, text, (size_t)n);
+            wf_text_add(out, text, (size_t)n);
         text += n;
     }
-    weft_text_addc(out, '"');
+    wf_text_addc(out, '"');
 }
 
 /* Texts that every reader of YAML takes for a text without quotes: letters first, no special
@@ -76,41 +76,41 @@ static bool is_plain(const char *text)
     if (memchr(letters, text[0], 53) == NULL || text[strspn(text, letters)] != '\0')
         return false;
     for (size_t i = 0; i < WEFT_LEN(words); i++)
-        if (weft_text_distance(text, words[i]) == 0) /* whatever the case */
+        if (wf_text_distance(text, words[i]) == 0) /* whatever the case */
             return false;
     return true;
 }
 
-static void add_text(const char *text, struct weft_text *out)
+static void add_text(const char *text, struct wf_text *out)
 {
     if (text == NULL)
-        weft_text_adds(out, "\"\"");
+        wf_text_adds(out, "\"\"");
     else if (is_plain(text))
-        weft_text_adds(out, text);
+        wf_text_adds(out, text);
     else
         add_quoted(text, out);
 }
 
-void weft_setting_add_value(const struct weft_setting *row, const void *settings,
-                            struct weft_text *out)
+void wf_setting_add_value(const struct wf_setting *row, const void *settings,
+                          struct wf_text *out)
 {
-    double number = row->type == WEFT_SET_TEXT ? 0 : weft_setting_number(row, settings);
+    double number = row->type == WF_SETTING_STRING ? 0 : wf_setting_number(row, settings);
     switch (row->type) {
-    case WEFT_SET_COUNT:
-    case WEFT_SET_LONG:
-    case WEFT_SET_REAL:
+    case WF_SETTING_COUNT:
+    case WF_SETTING_LONG:
+    case WF_SETTING_REAL:
         if (number == 0 && row->zero != NULL)
-            weft_text_adds(out, row->zero);
+            wf_text_adds(out, row->zero);
         else
             add_bound(row, number, out);
         break;
-    case WEFT_SET_SWITCH:
-        weft_text_adds(out, number != 0 ? "true" : "false");
+    case WF_SETTING_SWITCH:
+        wf_text_adds(out, number != 0 ? "true" : "false");
         break;
-    case WEFT_SET_CHOICE:
+    case WF_SETTING_CHOICE:
         add_choice(row->choices, (uint32_t)number, out);
         break;
-    case WEFT_SET_TEXT:
+    case WF_SETTING_STRING:
         add_text(*(char *const *)((const char *)settings + row->offset), out);
         break;
     }
@@ -118,30 +118,30 @@ void weft_setting_add_value(const struct weft_setting *row, const void *settings
 
 /* -- what may stand there ------------------------------------------------------------------- */
 
-void weft_setting_add_range(const struct weft_setting *row, struct weft_text *out)
+void wf_setting_add_range(const struct wf_setting *row, struct wf_text *out)
 {
     switch (row->type) {
-    case WEFT_SET_COUNT:
-    case WEFT_SET_LONG:
-    case WEFT_SET_REAL:
+    case WF_SETTING_COUNT:
+    case WF_SETTING_LONG:
+    case WF_SETTING_REAL:
         if (row->zero != NULL)
-            weft_text_addf(out, "%s, or ", row->zero);
+            wf_text_addf(out, "%s, or ", row->zero);
         add_bound(row, row->least, out);
-        weft_text_adds(out, " to ");
+        wf_text_adds(out, " to ");
         add_bound(row, row->most, out);
         break;
-    case WEFT_SET_SWITCH:
-        weft_text_adds(out, "true or false");
+    case WF_SETTING_SWITCH:
+        wf_text_adds(out, "true or false");
         break;
-    case WEFT_SET_CHOICE:
+    case WF_SETTING_CHOICE:
         for (const char *at = row->choices; *at != '\0'; at++)
             if (*at == '|')
-                weft_text_adds(out, ", ");
+                wf_text_adds(out, ", ");
             else
-                weft_text_addc(out, *at);
+                wf_text_addc(out, *at);
         break;
-    case WEFT_SET_TEXT:
-        weft_text_adds(out, "a text");
+    case WF_SETTING_STRING:
+        wf_text_adds(out, "a text");
         break;
     }
 }
@@ -149,28 +149,27 @@ void weft_setting_add_range(const struct weft_setting *row, struct weft_text *ou
 /* -- the whole file ------------------------------------------------------------------------- */
 
 /* "# help (range; default x)" */
-static void add_comment(const struct weft_setting *row, struct weft_text *out)
+static void add_comment(const struct wf_setting *row, struct wf_text *out)
 {
-    weft_text_addf(out, "  # %s (", row->help);
-    if (row->type != WEFT_SET_TEXT) {
-        weft_setting_add_range(row, out);
-        weft_text_adds(out, "; ");
+    wf_text_addf(out, "  # %s (", row->help);
+    if (row->type != WF_SETTING_STRING) {
+        wf_setting_add_range(row, out);
+        wf_text_adds(out, "; ");
     }
-    weft_text_addf(out, "default %s)\n", row->fallback[0] == '\0' ? "none" : row->fallback);
+    wf_text_addf(out, "default %s)\n", row->fallback[0] == '\0' ? "none" : row->fallback);
 }
 
-void weft_settings_print(struct weft_setting_list list, const void *settings,
-                         struct weft_text *out)
+void wf_settings_print(struct wf_setting_list list, const void *settings, struct wf_text *out)
 {
     const char *section = "";
     for (size_t i = 0; i < list.n; i++) {
-        const struct weft_setting *row = &list.at[i];
+        const struct wf_setting *row = &list.at[i];
         if (strcmp(row->section, section) != 0)
-            weft_text_addf(out, "%s%s:\n", i > 0 ? "\n" : "", row->section);
+            wf_text_addf(out, "%s%s:\n", i > 0 ? "\n" : "", row->section);
         section = row->section;
         add_comment(row, out);
-        weft_text_addf(out, "  %s: ", row->key);
-        weft_setting_add_value(row, settings, out);
-        weft_text_addc(out, '\n');
+        wf_text_addf(out, "  %s: ", row->key);
+        wf_setting_add_value(row, settings, out);
+        wf_text_addc(out, '\n');
     }
 }

@@ -6,18 +6,18 @@
 
 #include "base/error.h"
 
-void weft_values_release(struct weft_values *v)
+void wf_values_release(struct weft_values *v)
 {
     free((void *)v->at);
     *v = (struct weft_values){0};
 }
 
-void weft_costs_release(struct weft_cost *cost, struct weft_memory *memory)
+void wf_costs_release(struct weft_cost *cost, struct weft_memory_cost *memory)
 {
     struct weft_values *lists[] = {&cost->f,   &cost->i,   &cost->w,   &cost->b,      &cost->fb,
                                    &memory->f, &memory->i, &memory->w, &memory->limit};
     for (size_t i = 0; i < WEFT_LEN(lists); i++)
-        weft_values_release(lists[i]);
+        wf_values_release(lists[i]);
 }
 
 /* One number that ends at ':', ',' or the end. */
@@ -59,8 +59,8 @@ static enum weft_status parse_list(const char **at, const char *what, double lea
     return WEFT_OK;
 }
 
-enum weft_status weft_values_parse(const char *text, const char *what, struct weft_values *out,
-                                   struct weft_error *err)
+enum weft_status wf_values_parse(const char *text, const char *what, struct weft_values *out,
+                                 struct weft_error *err)
 {
     struct weft_values list = {0};
     const char *at = text;
@@ -70,11 +70,11 @@ enum weft_status weft_values_parse(const char *text, const char *what, struct we
 }
 
 static enum weft_status parse_key(const char **at, const char *what,
-                                  const struct weft_value_key *keys, size_t n,
+                                  const struct wf_value_key *keys, size_t n,
                                   struct weft_error *err)
 {
     size_t len = strcspn(*at, "=,");
-    const struct weft_value_key *k = NULL;
+    const struct wf_value_key *k = NULL;
     for (size_t i = 0; i < n; i++)
         if (strlen(keys[i].key) == len && memcmp(keys[i].key, *at, len) == 0)
             k = &keys[i];
@@ -96,9 +96,9 @@ static enum weft_status parse_key(const char **at, const char *what,
     return WEFT_OK;
 }
 
-enum weft_status weft_keys_parse(const char *text, const char *what,
-                                 const struct weft_value_key *keys, size_t n,
-                                 struct weft_error *err)
+enum weft_status wf_values_parse_keys(const char *text, const char *what,
+                                      const struct wf_value_key *keys, size_t n,
+                                      struct weft_error *err)
 {
     const char *at = text;
     enum weft_status st = WEFT_OK;
@@ -106,6 +106,6 @@ enum weft_status weft_keys_parse(const char *text, const char *what,
         st = parse_key(&at, what, keys, n, err);
     } while (st == WEFT_OK && *at++ == ',');
     for (size_t i = 0; st != WEFT_OK && i < n; i++)
-        weft_values_release(keys[i].out);
+        wf_values_release(keys[i].out);
     return st;
 }

@@ -5,11 +5,11 @@
 
 #include "base/error.h"
 
-enum { MOST_BYTES = 64 << 20 };
+enum { MAX_BYTES = 64 << 20 };
 
-void weft_yaml_place(const char *source, const yaml_node_t *node, char *out)
+void wf_yaml_location(const char *source, const yaml_node_t *node, char *out)
 {
-    snprintf(out, WEFT_YAML_PLACE, "%.80s:%zu:%zu", source, node->start_mark.line + 1,
+    snprintf(out, WF_YAML_LOCATION, "%.80s:%zu:%zu", source, node->start_mark.line + 1,
              node->start_mark.column + 1);
 }
 
@@ -27,8 +27,8 @@ static yaml_mark_t mark_of(const yaml_parser_t *parser, const char *text, size_t
     return mark;
 }
 
-static enum weft_status not_yaml(const yaml_parser_t *parser, const char *text, size_t len,
-                                 const char *source, struct weft_error *err)
+static enum weft_status fail_parse(const yaml_parser_t *parser, const char *text, size_t len,
+                                   const char *source, struct weft_error *err)
 {
     yaml_mark_t mark = mark_of(parser, text, len);
     if (parser->error == YAML_MEMORY_ERROR)
@@ -38,8 +38,8 @@ static enum weft_status not_yaml(const yaml_parser_t *parser, const char *text, 
 }
 
 /* A file is one document: what stands behind it would be lost in silence. */
-static enum weft_status refuse_more(yaml_parser_t *parser, const char *source,
-                                    struct weft_error *err)
+static enum weft_status check_single(yaml_parser_t *parser, const char *source,
+                                     struct weft_error *err)
 {
     yaml_document_t more;
     bool read = yaml_parser_load(parser, &more);
@@ -51,11 +51,11 @@ static enum weft_status refuse_more(yaml_parser_t *parser, const char *source,
                              "%.80s: one document only: nothing may follow ---", source);
 }
 
-enum weft_status weft_yaml_load(const char *text, size_t len, const char *source,
-                                yaml_document_t *out, struct weft_error *err)
+enum weft_status wf_yaml_load(const char *text, size_t len, const char *source,
+                              yaml_document_t *out, struct weft_error *err)
 {
     yaml_parser_t parser;
-    if (len > MOST_BYTES)
+    if (len > MAX_BYTES)
         return WEFT_FAIL(err, WEFT_USAGE, "%.80s: %zu bytes are too many for settings", source,
                          len);
     if (!yaml_parser_initialize(&parser))
@@ -63,9 +63,9 @@ enum weft_status weft_yaml_load(const char *text, size_t len, const char *source
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
     enum weft_status st;
     if (!yaml_parser_load(&parser, out)) {
-        st = not_yaml(&parser, text, len, source, err);
+        st = fail_parse(&parser, text, len, source, err);
     } else {
-        st = refuse_more(&parser, source, err);
+        st = check_single(&parser, source, err);
         if (st != WEFT_OK)
             yaml_document_delete(out);
     }

@@ -12,11 +12,11 @@
  *
  * An alias stands for the very node it names, so nothing can grow; tags are left unread.  Nesting
  * is bounded by libyaml, and no reader of ours goes down more than a few levels. */
-enum weft_status weft_yaml_load(const char *text, size_t len, const char *source,
-                                yaml_document_t *out, struct weft_error *err);
+enum weft_status wf_yaml_load(const char *text, size_t len, const char *source,
+                              yaml_document_t *out, struct weft_error *err);
 
 /* "source:line:column", cut to fit. */
-enum { WEFT_YAML_PLACE = 128 };
-void weft_yaml_place(const char *source, const yaml_node_t *node, char *out);
+enum { WF_YAML_LOCATION = 128 };
+void wf_yaml_location(const char *source, const yaml_node_t *node, char *out);
 
 #endif

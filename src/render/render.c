@@ -20,30 +20,29 @@ static void set_colour(cairo_t *c, uint32_t colour)
                          (colour & 0xff) / 255.0);
 }
 
-static void fill_cell(cairo_t *c, const struct weft_cell *cell, uint32_t colour)
+static void fill_cell(cairo_t *c, const struct wf_cell *cell, uint32_t colour)
 {
     cairo_rectangle(c, cell->x, cell->y, cell->w, cell->h);
     set_colour(c, colour);
     cairo_fill(c);
 }
 
-static void paint_label(cairo_t *c, const struct weft_label *l, const char *text)
+static void paint_label(cairo_t *c, const struct wf_label *l, const char *text)
 {
     cairo_text_extents_t extents;
     cairo_select_font_face(c, "DejaVu Sans", CAIRO_FONT_SLANT_NORMAL,
                            l->bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
     cairo_set_font_size(c, l->size);
     cairo_text_extents(c, text, &extents);
-    double left = l->anchor == WEFT_ANCHOR_START ? l->x
-                  : l->anchor == WEFT_ANCHOR_END ? l->x - extents.x_advance
-                                                 : l->x - extents.x_advance / 2;
+    double left = l->anchor == WF_ANCHOR_START ? l->x
+                  : l->anchor == WF_ANCHOR_END ? l->x - extents.x_advance
+                                               : l->x - extents.x_advance / 2;
     cairo_move_to(c, left, l->y);
-    set_colour(c, weft_ink_colour(l->ink));
+    set_colour(c, wf_ink_colour(l->ink));
     cairo_show_text(c, text);
 }
 
-static cairo_status_t paint(cairo_surface_t *surface, const struct weft_picture *p,
-                            double scale)
+static cairo_status_t paint(cairo_surface_t *surface, const struct wf_picture *p, double scale)
 {
     cairo_t *c = cairo_create(surface);
     cairo_font_options_t *font = cairo_font_options_create();
@@ -52,20 +51,20 @@ static cairo_status_t paint(cairo_surface_t *surface, const struct weft_picture 
     cairo_set_font_options(c, font);
     cairo_font_options_destroy(font);
     cairo_scale(c, scale, scale);
-    set_colour(c, weft_ink_colour(WEFT_INK_PAPER));
+    set_colour(c, wf_ink_colour(WF_INK_BACKGROUND));
     cairo_paint(c);
     for (size_t i = 0; i < p->n_areas; i++) {
-        const struct weft_area *a = &p->areas[i];
+        const struct wf_area *a = &p->areas[i];
         cairo_rectangle(c, a->x, a->y, a->w, a->h);
-        set_colour(c, weft_ink_colour(a->ink));
+        set_colour(c, wf_ink_colour(a->ink));
         cairo_fill(c);
     }
     for (size_t i = 0; i < p->n_cells; i++) {
-        const struct weft_cell *cell = &p->cells[i];
-        struct weft_cell bands[2];
-        fill_cell(c, cell, weft_kind_colour(cell->kind, cell->shade));
-        for (unsigned b = 0, n = weft_cell_bands(cell, bands); b < n; b++)
-            fill_cell(c, &bands[b], weft_band_colour(cell->kind));
+        const struct wf_cell *cell = &p->cells[i];
+        struct wf_cell bands[2];
+        fill_cell(c, cell, wf_kind_colour(cell->kind, cell->shade));
+        for (unsigned b = 0, n = wf_cell_bands(cell, bands); b < n; b++)
+            fill_cell(c, &bands[b], wf_band_colour(cell->kind));
     }
     for (size_t i = 0; i < p->n_labels; i++)
         paint_label(c, &p->labels[i], p->texts.at + p->labels[i].text);
@@ -74,7 +73,7 @@ static cairo_status_t paint(cairo_surface_t *surface, const struct weft_picture 
     return status;
 }
 
-static enum weft_status judge(cairo_status_t status, struct weft_error *err)
+static enum weft_status check_cairo(cairo_status_t status, struct weft_error *err)
 {
     if (status == CAIRO_STATUS_SUCCESS)
         return WEFT_OK;
@@ -82,7 +81,7 @@ static enum weft_status judge(cairo_status_t status, struct weft_error *err)
                      "cannot paint: %s", cairo_status_to_string(status));
 }
 
-static enum weft_status paint_png(FILE *out, const struct weft_picture *p, double scale,
+static enum weft_status paint_png(FILE *out, const struct wf_picture *p, double scale,
                                   struct weft_error *err)
 {
     enum { MOST = 32767 }; /* cairo's own limit */
@@ -99,11 +98,10 @@ static enum weft_status paint_png(FILE *out, const struct weft_picture *p, doubl
     if (status == CAIRO_STATUS_SUCCESS)
         status = cairo_surface_write_to_png_stream(surface, write_bytes, out);
     cairo_surface_destroy(surface);
-    return judge(status, err);
+    return check_cairo(status, err);
 }
 
-static enum weft_status paint_pdf(FILE *out, const struct weft_picture *p,
-                                  struct weft_error *err)
+static enum weft_status paint_pdf(FILE *out, const struct wf_picture *p, struct weft_error *err)
 {
     const double points = 0.75; /* of an inch's 96 pixels */
     cairo_surface_t *surface = cairo_pdf_surface_create_for_stream(
@@ -121,22 +119,22 @@ static enum weft_status paint_pdf(FILE *out, const struct weft_picture *p,
             status = cairo_surface_status(surface);
     }
     cairo_surface_destroy(surface);
-    return judge(status, err);
+    return check_cairo(status, err);
 }
 
-enum weft_status weft_render(FILE *out, enum weft_draw_format format,
-                             const struct weft_trace *traces, size_t n,
-                             const struct weft_draw_options *options, struct weft_error *err)
+enum weft_status wf_render(FILE *out, enum wf_draw_format format,
+                           const struct weft_trace *traces, size_t n,
+                           const struct wf_draw_options *options, struct weft_error *err)
 {
-    if (format != WEFT_DRAW_PNG && format != WEFT_DRAW_PDF)
-        return weft_draw(out, format, traces, n, options, err);
+    if (format != WF_DRAW_FORMAT_PNG && format != WF_DRAW_FORMAT_PDF)
+        return wf_draw(out, format, traces, n, options, err);
 
-    struct weft_picture p;
-    WEFT_TRY(weft_picture_init(&p, traces, n, options, err));
+    struct wf_picture p;
+    WEFT_TRY(wf_picture_init(&p, traces, n, options, err));
     /* A requested width is one of pixels; otherwise two pixels per unit, as screens have now. */
-    enum weft_status st = format == WEFT_DRAW_PDF
+    enum weft_status st = format == WF_DRAW_FORMAT_PDF
                               ? paint_pdf(out, &p, err)
                               : paint_png(out, &p, options->width != 0 ? 1 : 2, err);
-    weft_picture_release(&p);
+    wf_picture_release(&p);
     return st;
 }

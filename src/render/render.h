@@ -6,10 +6,10 @@
 
 #include "planning/draw/draw.h"
 
-/* Draws `n` traces on `out` like weft_draw(), in all formats.  Write errors stay in the stream.
+/* Draws `n` traces on `out` like wf_draw(), in all formats.  Write errors stay in the stream.
  * Returns WEFT_USAGE if the traces cannot share an axis or the picture is too large. */
-enum weft_status weft_render(FILE *out, enum weft_draw_format format,
-                             const struct weft_trace *traces, size_t n,
-                             const struct weft_draw_options *options, struct weft_error *err);
+enum weft_status wf_render(FILE *out, enum wf_draw_format format,
+                           const struct weft_trace *traces, size_t n,
+                           const struct wf_draw_options *options, struct weft_error *err);
 
 #endif

@@ -19,13 +19,13 @@
 struct page {
     char *text; /* owned */
     size_t len;
-    struct weft_json j;
+    struct wf_json j;
 };
 
 static void page_open(struct page *p)
 {
     p->text = NULL;
-    p->j = (struct weft_json){.out = open_memstream(&p->text, &p->len)};
+    p->j = (struct wf_json){.out = open_memstream(&p->text, &p->len)};
     assert_non_null(p->j.out);
 }
 
@@ -58,7 +58,7 @@ static void check_number(void **state)
     const struct number_case *c = *state;
     struct page p;
     page_open(&p);
-    weft_json_number(&p.j, NULL, c->value);
+    wf_json_number(&p.j, NULL, c->value);
     page_close(&p);
     if (c->want != NULL)
         assert_string_equal(p.text, c->want);
@@ -77,19 +77,19 @@ static void check_structure(void **state)
         every[i - 1] = (char)i;
     every[127] = '\0';
     page_open(&p);
-    weft_json_begin(&p.j, NULL, '{');
-    weft_json_string(&p.j, "every", every);
-    weft_json_string(&p.j, "a \"key\"\n", "gr\xc3\xbc\xc3\x9f");
-    weft_json_begin(&p.j, "empty", '[');
-    weft_json_end(&p.j, ']');
-    weft_json_begin(&p.j, "list", '[');
-    weft_json_uint(&p.j, NULL, UINT64_C(9223372036854775807));
-    weft_json_begin(&p.j, NULL, '{');
-    weft_json_end(&p.j, '}');
-    weft_json_bool(&p.j, NULL, true);
-    weft_json_end(&p.j, ']');
-    weft_json_bool(&p.j, "no", false);
-    weft_json_end(&p.j, '}');
+    wf_json_begin(&p.j, NULL, '{');
+    wf_json_string(&p.j, "every", every);
+    wf_json_string(&p.j, "a \"key\"\n", "gr\xc3\xbc\xc3\x9f");
+    wf_json_begin(&p.j, "empty", '[');
+    wf_json_end(&p.j, ']');
+    wf_json_begin(&p.j, "list", '[');
+    wf_json_uint(&p.j, NULL, UINT64_C(9223372036854775807));
+    wf_json_begin(&p.j, NULL, '{');
+    wf_json_end(&p.j, '}');
+    wf_json_bool(&p.j, NULL, true);
+    wf_json_end(&p.j, ']');
+    wf_json_bool(&p.j, "no", false);
+    wf_json_end(&p.j, '}');
     page_close(&p);
     json_error_t error;
     json_t *j = json_loads(p.text, JSON_REJECT_DUPLICATES, &error);

@@ -15,14 +15,14 @@ static void check_bytes(void **state)
     for (int c = 1; c < 256; c++) {
         char text[] = {'a', (char)c, 'b', '\0'};
         int plain = c >= 0x20 && c <= 0x7e;
-        struct weft_printable shown = weft_printable(text);
+        struct wf_printable shown = wf_printable(text);
         assert_int_equal(shown.at[1], plain ? c : '?');
         assert_int_equal(shown.at[0], 'a');
         assert_string_equal(shown.at + 2, "b");
-        assert_int_equal(weft_is_printable(text), plain);
+        assert_int_equal(wf_is_printable(text), plain);
     }
-    assert_string_equal(weft_printable("").at, "");
-    assert_true(weft_is_printable(""));
+    assert_string_equal(wf_printable("").at, "");
+    assert_true(wf_is_printable(""));
 }
 
 /* The longest that is shown whole has 99 bytes; a longer one ends in dots. */
@@ -33,12 +33,12 @@ static void check_lengths(void **state)
     for (size_t n = 0; n < sizeof text; n++) {
         memset(text, 'x', n);
         text[n] = '\0';
-        struct weft_printable shown = weft_printable(text);
-        if (n < WEFT_PRINTABLE_SIZE) {
+        struct wf_printable shown = wf_printable(text);
+        if (n < WF_PRINTABLE_SIZE) {
             assert_string_equal(shown.at, text);
         } else {
-            assert_int_equal(strlen(shown.at), WEFT_PRINTABLE_SIZE - 1);
-            assert_string_equal(shown.at + WEFT_PRINTABLE_SIZE - 5, "x...");
+            assert_int_equal(strlen(shown.at), WF_PRINTABLE_SIZE - 1);
+            assert_string_equal(shown.at + WF_PRINTABLE_SIZE - 5, "x...");
         }
     }
 }

@@ -13,9 +13,9 @@ static void check_published(void **state)
 {
     (void)state;
     const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15);
-    assert_true(weft_random_mix(1 * golden) == UINT64_C(0xe220a8397b1dcdaf));
-    assert_true(weft_random_mix(2 * golden) == UINT64_C(0x6e789e6aa1b965f4));
-    assert_true(weft_random_mix(3 * golden) == UINT64_C(0x06c45d188009454f));
+    assert_true(wf_random_mix(1 * golden) == UINT64_C(0xe220a8397b1dcdaf));
+    assert_true(wf_random_mix(2 * golden) == UINT64_C(0x6e789e6aa1b965f4));
+    assert_true(wf_random_mix(3 * golden) == UINT64_C(0x06c45d188009454f));
 }
 
 static void check_pure(void **state)
@@ -23,9 +23,9 @@ static void check_pure(void **state)
     (void)state;
     uint64_t forward[100];
     for (unsigned i = 0; i < 100; i++)
-        forward[i] = weft_random_u64(1, 2, i);
+        forward[i] = wf_random_u64(1, 2, i);
     for (unsigned i = 100; i-- > 0;)
-        assert_true(weft_random_u64(1, 2, i) == forward[i]);
+        assert_true(wf_random_u64(1, 2, i) == forward[i]);
 }
 
 /* Seed, stream and position all count, and none stands for another. */
@@ -38,7 +38,7 @@ static void check_distinct(void **state)
     for (uint64_t seed = 0; seed < N; seed++)
         for (uint64_t stream = 0; stream < N; stream++)
             for (uint64_t position = 0; position < N; position++) {
-                uint64_t value = weft_random_u64(seed, stream, position);
+                uint64_t value = wf_random_u64(seed, stream, position);
                 for (size_t i = 0; i < n; i++)
                     assert_true(seen[i] != value);
                 seen[n++] = value;
@@ -50,9 +50,9 @@ static double chi_square(int what, uint64_t fixed)
 {
     unsigned count[16] = {0};
     for (uint64_t i = 0; i < 16000; i++)
-        count[what == 0   ? weft_random_below(i, fixed, 3, 16)
-              : what == 1 ? weft_random_below(3, i, fixed, 16)
-                          : weft_random_below(fixed, 3, i, 16)]++;
+        count[what == 0   ? wf_random_below(i, fixed, 3, 16)
+              : what == 1 ? wf_random_below(3, i, fixed, 16)
+                          : wf_random_below(fixed, 3, i, 16)]++;
     double sum = 0;
     for (int i = 0; i < 16; i++)
         sum += (count[i] - 1000.0) * (count[i] - 1000.0) / 1000;
@@ -74,7 +74,7 @@ static void check_below(void **state)
     for (size_t k = 0; k < sizeof limits / sizeof limits[0]; k++) {
         uint32_t largest = 0;
         for (uint64_t i = 0; i < 10000; i++) {
-            uint32_t value = weft_random_below(7, k, i, limits[k]);
+            uint32_t value = wf_random_below(7, k, i, limits[k]);
             assert_true(value < limits[k]);
             largest = value > largest ? value : largest;
         }

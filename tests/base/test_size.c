@@ -29,7 +29,7 @@ static struct range_case {
 static void check_range(void **state)
 {
     const struct range_case *c = *state;
-    struct weft_range r = weft_range_part(c->total, c->n, c->i);
+    struct wf_range r = wf_range_part(c->total, c->n, c->i);
     assert_int_equal(r.begin, c->begin);
     assert_int_equal(r.end, c->end);
 }
@@ -42,7 +42,7 @@ static void check_tiling(void **state)
         for (size_t n = 1; n < 12; n++) {
             size_t end = 0;
             for (size_t i = 0; i < n; i++) {
-                struct weft_range r = weft_range_part(total, n, i);
+                struct wf_range r = wf_range_part(total, n, i);
                 assert_int_equal(r.begin, end);
                 assert_int_equal(r.end - r.begin, total / n + (i < total % n));
                 end = r.end;
@@ -55,16 +55,16 @@ static void check_overflow(void **state)
 {
     (void)state;
     size_t out = 0;
-    assert_true(weft_size_mul(SIZE_MAX / 2, 2, &out));
+    assert_true(wf_size_mul(SIZE_MAX / 2, 2, &out));
     assert_int_equal(out, SIZE_MAX - 1);
-    assert_false(weft_size_mul(SIZE_MAX / 2 + 1, 2, &out));
-    assert_true(weft_size_mul(SIZE_MAX, 0, &out));
+    assert_false(wf_size_mul(SIZE_MAX / 2 + 1, 2, &out));
+    assert_true(wf_size_mul(SIZE_MAX, 0, &out));
     assert_int_equal(out, 0);
-    assert_true(weft_size_add(SIZE_MAX - 1, 1, &out));
+    assert_true(wf_size_add(SIZE_MAX - 1, 1, &out));
     assert_int_equal(out, SIZE_MAX);
-    assert_false(weft_size_add(SIZE_MAX, 1, &out));
-    assert_int_equal(weft_size_min(3, 5), 3);
-    assert_int_equal(weft_size_max(3, 5), 5);
+    assert_false(wf_size_add(SIZE_MAX, 1, &out));
+    assert_int_equal(wf_size_min(3, 5), 3);
+    assert_int_equal(wf_size_max(3, 5), 5);
 }
 
 static void check_error(void **state)

@@ -38,8 +38,8 @@ static struct distance_case {
 static void check_distance(void **state)
 {
     const struct distance_case *c = *state;
-    assert_int_equal(weft_text_distance(c->a, c->b), c->want);
-    assert_int_equal(weft_text_distance(c->b, c->a), c->want);
+    assert_int_equal(wf_text_distance(c->a, c->b), c->want);
+    assert_int_equal(wf_text_distance(c->b, c->a), c->want);
 }
 
 /* Names are members of a struct, as in the tables that are searched. */
@@ -78,7 +78,7 @@ static struct nearest_case {
 static void check_nearest(void **state)
 {
     const struct nearest_case *c = *state;
-    const char *got = weft_text_nearest(c->written, &names[0].name, c->n, sizeof names[0]);
+    const char *got = wf_text_nearest(c->written, &names[0].name, c->n, sizeof names[0]);
     if (c->want == NULL)
         assert_null(got);
     else if (got == NULL)
@@ -91,26 +91,26 @@ static void check_no_names(void **state)
 {
     (void)state;
     const char *const none[] = {NULL, NULL};
-    assert_null(weft_text_nearest("zb-v", none, WEFT_LEN(none), sizeof none[0]));
+    assert_null(wf_text_nearest("zb-v", none, WEFT_LEN(none), sizeof none[0]));
 }
 
 static void check_adding(void **state)
 {
     (void)state;
-    struct weft_text t = {0};
-    weft_text_adds(&t, "ab");
-    weft_text_addc(&t, '\0');
-    weft_text_addu(&t, 0);
-    weft_text_addu(&t, UINT64_MAX);
-    weft_text_addf(&t, "<%d %s>", -7, "x");
-    weft_text_addf(&t, "%s", "");
+    struct wf_text t = {0};
+    wf_text_adds(&t, "ab");
+    wf_text_addc(&t, '\0');
+    wf_text_addu(&t, 0);
+    wf_text_addu(&t, UINT64_MAX);
+    wf_text_addf(&t, "<%d %s>", -7, "x");
+    wf_text_addf(&t, "%s", "");
     assert_false(t.failed);
     assert_int_equal(t.len, 3 + 1 + 20 + 6);
     assert_memory_equal(t.at,
                         "ab\0"
                         "018446744073709551615<-7 x>",
                         t.len + 1);
-    weft_text_release(&t);
+    wf_text_release(&t);
     assert_null(t.at);
     assert_int_equal(t.len, 0);
 }
@@ -119,32 +119,32 @@ static void check_growth(void **state)
 {
     (void)state;
     enum { N = 100000 };
-    struct weft_text t = {0};
+    struct wf_text t = {0};
     for (int i = 0; i < N; i++) {
         if (i % 3 == 0)
-            weft_text_addf(&t, "%c", 'a' + i % 26);
+            wf_text_addf(&t, "%c", 'a' + i % 26);
         else
-            weft_text_addc(&t, (char)('a' + i % 26));
+            wf_text_addc(&t, (char)('a' + i % 26));
     }
     assert_int_equal(t.len, N);
     assert_int_equal(t.at[N], '\0');
     for (int i = 0; i < N; i++)
         assert_int_equal(t.at[i], 'a' + i % 26);
-    weft_text_release(&t);
+    wf_text_release(&t);
 }
 
 /* A size that no machine has is a failure that stays. */
 static void check_overflow(void **state)
 {
     (void)state;
-    struct weft_text t = {0};
-    weft_text_adds(&t, "a");
-    weft_text_add(&t, "b", SIZE_MAX);
+    struct wf_text t = {0};
+    wf_text_adds(&t, "a");
+    wf_text_add(&t, "b", SIZE_MAX);
     assert_true(t.failed);
-    weft_text_adds(&t, "c");
+    wf_text_adds(&t, "c");
     assert_true(t.failed);
     assert_string_equal(t.at, "a");
-    weft_text_release(&t);
+    wf_text_release(&t);
 }
 
 int main(void)

@@ -65,20 +65,20 @@ static inline uint64_t saved_draw(uint64_t *state, uint64_t below)
 
 /* Cuts all into pieces, and each piece goes to some rank. */
 static inline enum weft_status saved_add(const struct saved_options *o,
-                                         struct weft_store_writer **writers, uint32_t *pool,
+                                         struct wf_store_writer **writers, uint32_t *pool,
                                          struct weft_error *err)
 {
     uint64_t state = o->seed;
     for (size_t p = 0; p < SAVED_PARAMS; p++)
-        for (int what = 0; what < WEFT_STORE_N_WHAT; what++)
+        for (int what = 0; what < WF_STORE_N_FIELDS; what++)
             for (uint64_t begin = 0, n; begin < saved_params[p].n; begin += n) {
                 n = o->coarse ? saved_params[p].n
                               : 1 + saved_draw(&state, saved_params[p].n - begin);
                 for (uint64_t i = 0; i < n; i++)
                     pool[i] = saved_bits(o->step, p, what, begin + i);
-                enum weft_status st = weft_store_writer_add(
+                enum weft_status st = wf_store_writer_add(
                     writers[saved_draw(&state, o->n_ranks)], saved_params[p].name,
-                    saved_params[p].rank, saved_params[p].shape, (enum weft_store_what)what,
+                    saved_params[p].rank, saved_params[p].shape, (enum wf_store_field)what,
                     begin, (const float *)(const void *)pool, n, err);
                 pool += n;
                 if (st != WEFT_OK)
@@ -93,33 +93,33 @@ static inline uint32_t *saved_pool(void)
     uint64_t n = 0;
     for (size_t p = 0; p < SAVED_PARAMS; p++)
         n += saved_params[p].n;
-    return malloc(WEFT_STORE_N_WHAT * n * sizeof(uint32_t));
+    return malloc(WF_STORE_N_FIELDS * n * sizeof(uint32_t));
 }
 
 /* What a trainer does: writers on all ranks, then a commit; on failure nothing stays. */
 static inline enum weft_status saved_write(const struct saved_options *o,
                                            struct weft_error *err)
 {
-    struct weft_store_writer *writers[SAVED_MAX_RANKS] = {NULL};
+    struct wf_store_writer *writers[SAVED_MAX_RANKS] = {NULL};
     char *blobs[SAVED_MAX_RANKS] = {NULL};
     size_t bytes[SAVED_MAX_RANKS] = {0};
     uint32_t *pool = saved_pool();
     enum weft_status st = WEFT_OK;
     for (size_t r = 0; r < o->n_ranks && st == WEFT_OK; r++)
-        st = weft_store_writer_new(o->root, o->step, o->run, (uint32_t)r, &writers[r], err);
+        st = wf_store_writer_new(o->root, o->step, o->run, (uint32_t)r, &writers[r], err);
     if (st == WEFT_OK)
         st = saved_add(o, writers, pool, err);
     for (size_t r = 0; r < o->n_ranks && st == WEFT_OK; r++)
-        st = weft_store_writer_finish(writers[r], &blobs[r], &bytes[r], err);
-    struct weft_store_parts parts = {o->root,      o->step,     o->run,
-                                     saved_config, saved_model, (const char *const *)blobs,
-                                     bytes,        o->n_ranks};
+        st = wf_store_writer_finish(writers[r], &blobs[r], &bytes[r], err);
+    struct wf_store_commit_info parts = {o->root,      o->step,     o->run,
+                                         saved_config, saved_model, (const char *const *)blobs,
+                                         bytes,        o->n_ranks};
     if (st == WEFT_OK)
-        st = weft_store_commit(&parts, o->keep, err);
+        st = wf_store_commit(&parts, o->keep, err);
     else
-        weft_store_abandon(o->root, o->step, o->run, NULL);
+        wf_store_abort(o->root, o->step, o->run, NULL);
     for (size_t r = 0; r < o->n_ranks; r++) {
-        weft_store_writer_free(writers[r]);
+        wf_store_writer_free(writers[r]);
         free(blobs[r]);
     }
     free(pool);
@@ -127,24 +127,23 @@ static inline enum weft_status saved_write(const struct saved_options *o,
 }
 
 /* Compares all numbers, in ranges of their own. */
-static inline enum weft_status saved_compare(struct weft_store *s, uint64_t seed, bool *same,
+static inline enum weft_status saved_compare(struct wf_ckpt *s, uint64_t seed, bool *same,
                                              struct weft_error *err)
 {
     uint64_t state = seed;
     static _Thread_local uint32_t got[2048];
-    *same = weft_store_count(s) == SAVED_PARAMS;
+    *same = wf_ckpt_count(s) == SAVED_PARAMS;
     for (size_t p = 0; p < SAVED_PARAMS; p++)
-        for (int what = 0; what < WEFT_STORE_N_WHAT; what++)
+        for (int what = 0; what < WF_STORE_N_FIELDS; what++)
             for (uint64_t begin = 0, n; begin < saved_params[p].n; begin += n) {
                 n = 1 + saved_draw(&state, saved_params[p].n - begin);
                 enum weft_status st =
-                    weft_store_read(s, saved_params[p].name, (enum weft_store_what)what, begin,
-                                    n, (float *)(void *)got, err);
+                    wf_ckpt_read(s, saved_params[p].name, (enum wf_store_field)what, begin, n,
+                                 (float *)(void *)got, err);
                 if (st != WEFT_OK)
                     return st;
                 for (uint64_t i = 0; i < n; i++)
-                    *same =
-                        *same && got[i] == saved_bits(weft_store_step(s), p, what, begin + i);
+                    *same = *same && got[i] == saved_bits(wf_ckpt_step(s), p, what, begin + i);
             }
     return WEFT_OK;
 }

@@ -20,16 +20,16 @@
 /* -- the tensors of a model, as the format's description lists them ------------------------ */
 
 struct tensors {
-    struct weft_hf_tensor at[200];
+    struct wf_hf_tensor at[200];
     char names[200][80];
     size_t n;
 };
 
 static void add(struct tensors *all, const char *name, uint64_t rows, uint64_t cols)
 {
-    struct weft_hf_tensor *t = &all->at[all->n];
+    struct wf_hf_tensor *t = &all->at[all->n];
     snprintf(all->names[all->n], sizeof all->names[0], "%s", name);
-    *t = (struct weft_hf_tensor){all->names[all->n], cols > 0 ? 2 : 1, {rows, cols}};
+    *t = (struct wf_hf_tensor){all->names[all->n], cols > 0 ? 2 : 1, {rows, cols}};
     all->n++;
 }
 
@@ -110,7 +110,7 @@ static void list_tensors(const struct weft_model *m, struct tensors *all)
         add(all, "lm_head.weight", m->vocab, m->dim);
 }
 
-static size_t elements(const struct weft_hf_tensor *t)
+static size_t elements(const struct wf_hf_tensor *t)
 {
     return (size_t)(t->rank == 1 ? t->shape[0] : t->shape[0] * t->shape[1]);
 }
@@ -169,27 +169,27 @@ static void check_golden(void **state)
 {
     const struct golden *g = *state;
     char dir[400], path[500];
-    struct weft_hf *hf = NULL;
+    struct wf_hf *hf = NULL;
     struct weft_error err = {.msg = ""};
     static struct tensors all;
     const char *names[200];
     snprintf(dir, sizeof dir, "%s/train/%s", WEFT_TEST_DATA, g->name);
     snprintf(path, sizeof path, "%s/model.safetensors", dir);
-    enum weft_status st = weft_hf_open(dir, &hf, &err);
+    enum weft_status st = wf_hf_open(dir, &hf, &err);
     assert_string_equal(err.msg, "");
     assert_int_equal(st, WEFT_OK);
-    assert_model(weft_hf_model(hf), &g->want);
-    list_tensors(weft_hf_model(hf), &all);
+    assert_model(wf_hf_model(hf), &g->want);
+    list_tensors(wf_hf_model(hf), &all);
     names_of(&all, names);
-    assert_int_equal(weft_hf_count(hf), all.n);
-    assert_int_equal(weft_hf_check_names(hf, names, all.n, &err), WEFT_OK);
+    assert_int_equal(wf_hf_count(hf), all.n);
+    assert_int_equal(wf_hf_check_names(hf, names, all.n, &err), WEFT_OK);
     size_t len, total = 0, n_params, n_bytes;
     char *file = folder_get(path, &len);
     for (size_t i = 0; i < all.n; i++) {
-        const struct weft_hf_tensor *t = &all.at[i];
+        const struct wf_hf_tensor *t = &all.at[i];
         float *values = malloc(elements(t) * sizeof *values);
         assert_non_null(values);
-        assert_int_equal(weft_hf_read(hf, t->name, t->rank, t->shape, values, &err), WEFT_OK);
+        assert_int_equal(wf_hf_read(hf, t->name, t->rank, t->shape, values, &err), WEFT_OK);
         const char *in_file =
             strncmp(t->name, "transformer.", 12) == 0 ? t->name + 12 : t->name;
         const char *bytes = raw(file, in_file, &n_bytes);
@@ -198,17 +198,17 @@ static void check_golden(void **state)
         total += elements(t);
         free(values);
     }
-    assert_int_equal(weft_model_count_params(weft_hf_model(hf), &n_params, &err), WEFT_OK);
+    assert_int_equal(weft_model_count_params(wf_hf_model(hf), &n_params, &err), WEFT_OK);
     assert_int_equal(total, n_params);
     free(file);
-    weft_hf_free(hf);
-    weft_hf_free(NULL);
+    wf_hf_free(hf);
+    wf_hf_free(NULL);
     /* The weights after training are of the same form. */
-    struct weft_safetensors *final = NULL;
+    struct wf_safetensors *final = NULL;
     snprintf(path, sizeof path, "%s/final.safetensors", dir);
-    assert_int_equal(weft_safetensors_open(path, &final, &err), WEFT_OK);
-    assert_int_equal(weft_safetensors_count(final), all.n);
-    weft_safetensors_free(final);
+    assert_int_equal(wf_safetensors_open(path, &final, &err), WEFT_OK);
+    assert_int_equal(wf_safetensors_count(final), all.n);
+    wf_safetensors_free(final);
 }
 
 /* -- small directories by hand ------------------------------------------------------------- */
@@ -274,18 +274,18 @@ static void check_old(void **state)
 {
     const struct old_case *c = *state;
     struct folder f;
-    struct weft_hf *hf = NULL;
+    struct wf_hf *hf = NULL;
     struct weft_error err = {.msg = ""};
     size_t n = 0;
     folder_make(&f);
     put_text(&f, "config.json", c->config);
     put_weights(&f, "model.safetensors", c->in_file);
-    assert_int_equal(weft_hf_open(f.at, &hf, &err), WEFT_OK);
+    assert_int_equal(wf_hf_open(f.at, &hf, &err), WEFT_OK);
     for (; c->want[n] != NULL; n++)
-        assert_string_equal(weft_hf_name(hf, n), c->want[n]);
-    assert_int_equal(weft_hf_count(hf), n);
-    assert_int_equal(weft_hf_check_names(hf, c->want, n, &err), WEFT_OK);
-    weft_hf_free(hf);
+        assert_string_equal(wf_hf_name(hf, n), c->want[n]);
+    assert_int_equal(wf_hf_count(hf), n);
+    assert_int_equal(wf_hf_check_names(hf, c->want, n, &err), WEFT_OK);
+    wf_hf_free(hf);
     folder_remove(f.at);
 }
 
@@ -335,7 +335,7 @@ static void check_bad(void **state)
 {
     const struct bad_case *c = *state;
     struct folder f;
-    struct weft_hf *hf = NULL;
+    struct wf_hf *hf = NULL;
     struct weft_error err = {.msg = ""};
     folder_make(&f);
     if (c->config != NULL)
@@ -348,7 +348,7 @@ static void check_bad(void **state)
         put_weights(&f, "a.safetensors", c->a);
     if (c->b[0] != NULL)
         put_weights(&f, "b.safetensors", c->b);
-    assert_int_equal(weft_hf_open(f.at, &hf, &err), WEFT_CKPT);
+    assert_int_equal(wf_hf_open(f.at, &hf, &err), WEFT_CKPT);
     if (strstr(err.msg, c->want) == NULL)
         fail_msg("'%s' is not in '%s'", c->want, err.msg);
     assert_int_equal(strncmp(err.msg, f.at, strlen(f.at)), 0);
@@ -361,12 +361,12 @@ static void check_pickle(void **state)
 {
     (void)state;
     struct folder f;
-    struct weft_hf *hf = NULL;
+    struct wf_hf *hf = NULL;
     struct weft_error err;
     folder_make(&f);
     put_text(&f, "config.json", LLAMA);
     put_text(&f, "pytorch_model.bin", "");
-    assert_int_equal(weft_hf_open(f.at, &hf, &err), WEFT_CKPT);
+    assert_int_equal(wf_hf_open(f.at, &hf, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, ": save pytorch_model.bin as safetensors"));
     folder_remove(f.at);
 }
@@ -375,32 +375,32 @@ static void check_read_errors(void **state)
 {
     (void)state;
     struct folder f;
-    struct weft_hf *hf = NULL;
+    struct wf_hf *hf = NULL;
     struct weft_error err;
     float values[2];
     static const char *const in_file[] = {"lm_head.weight", "model.norm.weight", NULL};
     folder_make(&f);
     put_text(&f, "config.json", LLAMA);
     put_weights(&f, "model.safetensors", in_file);
-    assert_int_equal(weft_hf_open(f.at, &hf, &err), WEFT_OK);
-    assert_int_equal(weft_hf_read(hf, "model.norm.weight", 1, (uint64_t[]){2}, values, &err),
+    assert_int_equal(wf_hf_open(f.at, &hf, &err), WEFT_OK);
+    assert_int_equal(wf_hf_read(hf, "model.norm.weight", 1, (uint64_t[]){2}, values, &err),
                      WEFT_OK);
     assert_true(values[0] == 2 && values[1] == 3);
-    assert_int_equal(weft_hf_read(hf, "model.norm.weight", 1, (uint64_t[]){3}, values, &err),
+    assert_int_equal(wf_hf_read(hf, "model.norm.weight", 1, (uint64_t[]){3}, values, &err),
                      WEFT_CKPT);
     assert_non_null(strstr(err.msg, "/model.safetensors: tensor 'model.norm.weight' has shape "
                                     "(2), but the model of config.json needs (3)"));
-    assert_int_equal(weft_hf_read(hf, "model.norm.weight", 2, (uint64_t[]){2, 1}, values, &err),
+    assert_int_equal(wf_hf_read(hf, "model.norm.weight", 2, (uint64_t[]){2, 1}, values, &err),
                      WEFT_CKPT);
     assert_non_null(
         strstr(err.msg, "has shape (2), but the model of config.json needs (2, 1)"));
-    assert_int_equal(weft_hf_read(hf, "model.norm.weigth", 1, (uint64_t[]){2}, values, &err),
+    assert_int_equal(wf_hf_read(hf, "model.norm.weigth", 1, (uint64_t[]){2}, values, &err),
                      WEFT_CKPT);
     assert_non_null(
         strstr(err.msg, "has no tensor 'model.norm.weigth'; the nearest is model.norm.weight"));
-    assert_int_equal(weft_hf_read(hf, "x", 1, (uint64_t[]){2}, values, &err), WEFT_CKPT);
+    assert_int_equal(wf_hf_read(hf, "x", 1, (uint64_t[]){2}, values, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "has no tensor 'x'"));
-    weft_hf_free(hf);
+    wf_hf_free(hf);
     folder_remove(f.at);
 }
 
@@ -424,21 +424,21 @@ static void check_left_over(void **state)
          "has no tensor 'lm_heap.weight'; the nearest is lm_head.weight"},
     };
     struct folder f;
-    struct weft_hf *hf = NULL;
+    struct wf_hf *hf = NULL;
     struct weft_error err;
     folder_make(&f);
     put_text(&f, "config.json", LLAMA);
     put_weights(&f, "model.safetensors", in_file);
-    assert_int_equal(weft_hf_open(f.at, &hf, &err), WEFT_OK);
+    assert_int_equal(wf_hf_open(f.at, &hf, &err), WEFT_OK);
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         err.msg[0] = '\0';
-        enum weft_status st = weft_hf_check_names(hf, cases[i].names, 4, &err);
+        enum weft_status st = wf_hf_check_names(hf, cases[i].names, 4, &err);
         assert_int_equal(st, cases[i].want == NULL ? WEFT_OK : WEFT_CKPT);
         if (cases[i].want != NULL && strstr(err.msg, cases[i].want) == NULL)
             fail_msg("'%s' is not in '%s'", cases[i].want, err.msg);
     }
-    assert_int_equal(weft_hf_check_names(hf, NULL, 0, &err), WEFT_CKPT);
-    weft_hf_free(hf);
+    assert_int_equal(wf_hf_check_names(hf, NULL, 0, &err), WEFT_CKPT);
+    wf_hf_free(hf);
     folder_remove(f.at);
 }
 
@@ -447,16 +447,16 @@ static void check_left_over(void **state)
 static struct write_case {
     const char *name;
     uint64_t shard_bytes;
-    enum weft_type type;
+    enum wf_dtype type;
     size_t n_files; /* in all, config.json and index included */
 } write_cases[] = {
-    {"one file", 0, WEFT_F32, 2},
-    {"one file is enough", WEFT_HF_SHARD_BYTES, WEFT_F32, 2},
-    {"bf16", 0, WEFT_BF16, 2},
+    {"one file", 0, WF_DTYPE_F32, 2},
+    {"one file is enough", WF_HF_SHARD_BYTES, WF_DTYPE_F32, 2},
+    {"bf16", 0, WF_DTYPE_BF16, 2},
     /* 411192 - 8 - 3952 bytes of data in llama-tiny, no tensor larger than 24576: filled by at
      * least 100000 - 24576, so at least 5 and at most 6 files. */
-    {"shards", 100000, WEFT_F32, 0},
-    {"a file a tensor", 1, WEFT_BF16, 39 + 2},
+    {"shards", 100000, WF_DTYPE_F32, 0},
+    {"a file a tensor", 1, WF_DTYPE_BF16, 39 + 2},
 };
 
 static const char *golden_dir(const char *name, char out[400])
@@ -468,12 +468,12 @@ static const char *golden_dir(const char *name, char out[400])
 /* Reads a whole directory in the order of `all`; the caller frees. */
 static float *read_all(const char *dir, struct tensors *all, struct weft_model *model)
 {
-    struct weft_hf *hf = NULL;
+    struct wf_hf *hf = NULL;
     struct weft_error err = {.msg = ""};
-    enum weft_status st = weft_hf_open(dir, &hf, &err);
+    enum weft_status st = wf_hf_open(dir, &hf, &err);
     assert_string_equal(err.msg, "");
     assert_int_equal(st, WEFT_OK);
-    *model = *weft_hf_model(hf);
+    *model = *wf_hf_model(hf);
     list_tensors(model, all);
     size_t n = 0;
     assert_int_equal(weft_model_count_params(model, &n, &err), WEFT_OK);
@@ -481,29 +481,29 @@ static float *read_all(const char *dir, struct tensors *all, struct weft_model *
     assert_non_null(values);
     for (size_t i = 0; i < all->n; at += elements(&all->at[i]), i++)
         assert_int_equal(
-            weft_hf_read(hf, all->at[i].name, all->at[i].rank, all->at[i].shape, at, &err),
+            wf_hf_read(hf, all->at[i].name, all->at[i].rank, all->at[i].shape, at, &err),
             WEFT_OK);
-    weft_hf_free(hf);
+    wf_hf_free(hf);
     return values;
 }
 
 static enum weft_status write_all(const char *dir, const struct weft_model *model,
                                   const struct tensors *all, const float *values,
-                                  const struct weft_hf_write_options *options,
+                                  const struct wf_hf_write_options *options,
                                   struct weft_error *err)
 {
-    struct weft_hf_writer *w = NULL;
-    enum weft_status st = weft_hf_writer_new(dir, model, all->at, all->n, options, &w, err);
+    struct wf_hf_writer *w = NULL;
+    enum weft_status st = wf_hf_writer_new(dir, model, all->at, all->n, options, &w, err);
     for (size_t i = 0; i < all->n && st == WEFT_OK; i++) {
         size_t n = elements(&all->at[i]), half = n / 2;
-        st = weft_hf_writer_append(w, values, half, err);
+        st = wf_hf_writer_append(w, values, half, err);
         if (st == WEFT_OK)
-            st = weft_hf_writer_append(w, values + half, n - half, err);
+            st = wf_hf_writer_append(w, values + half, n - half, err);
         values += n;
     }
     if (st == WEFT_OK)
-        st = weft_hf_writer_finish(w, err);
-    weft_hf_writer_free(w);
+        st = wf_hf_writer_finish(w, err);
+    wf_hf_writer_free(w);
     return st;
 }
 
@@ -528,8 +528,8 @@ static void check_write(void **state)
     struct folder f;
     struct weft_error err = {.msg = ""};
     struct weft_model model, model_again;
-    struct weft_safetensors_pair pair = {"step", "8"};
-    struct weft_hf_write_options options = {c->type, c->shard_bytes, -1, -1, &pair, 1};
+    struct wf_safetensors_pair pair = {"step", "8"};
+    struct wf_hf_write_options options = {c->type, c->shard_bytes, -1, -1, &pair, 1};
     float *values = read_all(golden_dir("llama-tiny", from), &all, &model);
     folder_make(&f);
     const char *dir = folder_path(&f, "out//");
@@ -546,7 +546,7 @@ static void check_write(void **state)
     size_t n;
     assert_int_equal(weft_model_count_params(&model, &n, &err), WEFT_OK);
     for (size_t i = 0; i < n; i++)
-        assert_true(got[i] == (c->type == WEFT_F32 ? values[i] : as_bf16(values[i])));
+        assert_true(got[i] == (c->type == WF_DTYPE_F32 ? values[i] : as_bf16(values[i])));
     free(got);
     free(values);
     folder_remove(f.at);
@@ -561,7 +561,7 @@ static void check_index(void **state)
     struct folder f;
     struct weft_error err;
     struct weft_model model;
-    struct weft_hf_write_options options = {WEFT_F32, 200000, -1, -1, NULL, 0};
+    struct wf_hf_write_options options = {WF_DTYPE_F32, 200000, -1, -1, NULL, 0};
     float *values = read_all(golden_dir("llama-tiny", from), &all, &model);
     folder_make(&f);
     assert_int_equal(write_all(folder_path(&f, "out"), &model, &all, values, &options, &err),
@@ -592,7 +592,7 @@ static void check_write_others(void **state)
         struct folder f;
         struct weft_error err;
         struct weft_model model, model_again;
-        struct weft_hf_write_options options = {WEFT_F32, 0, 1, 2, NULL, 0};
+        struct wf_hf_write_options options = {WF_DTYPE_F32, 0, 1, 2, NULL, 0};
         float *values = read_all(golden_dir(goldens[i].name, from), &all, &model);
         folder_make(&f);
         const char *dir = folder_path(&f, "out");
@@ -616,8 +616,8 @@ static void check_write_errors(void **state)
     struct folder f;
     struct weft_error err = {.msg = ""};
     struct weft_model model;
-    struct weft_hf_write_options options = {WEFT_F32, 100000, -1, -1, NULL, 0};
-    struct weft_hf_writer *w = NULL;
+    struct wf_hf_write_options options = {WF_DTYPE_F32, 100000, -1, -1, NULL, 0};
+    struct wf_hf_writer *w = NULL;
     float *values = read_all(golden_dir("llama-tiny", from), &all, &model);
     folder_make(&f);
     /* What is in the way. */
@@ -630,32 +630,32 @@ static void check_write_errors(void **state)
                      WEFT_IO);
     assert_non_null(strstr(err.msg, "no/out cannot be made: No such file or directory"));
     /* What cannot be written. */
-    struct weft_hf_tensor twice[2] = {{"a", 1, {1}}, {"a", 1, {1}}};
+    struct wf_hf_tensor twice[2] = {{"a", 1, {1}}, {"a", 1, {1}}};
     options.shard_bytes = 1;
     assert_int_equal(
-        weft_hf_writer_new(folder_path(&f, "out"), &model, twice, 2, &options, &w, &err),
+        wf_hf_writer_new(folder_path(&f, "out"), &model, twice, 2, &options, &w, &err),
         WEFT_CKPT);
     assert_non_null(strstr(err.msg, "tensor 'a' is to be written twice"));
     assert_int_equal(
-        weft_hf_writer_new(f.path, &(struct weft_model){0}, twice, 1, &options, &w, &err),
+        wf_hf_writer_new(f.path, &(struct weft_model){0}, twice, 1, &options, &w, &err),
         WEFT_USAGE);
     /* Too few, and too many. */
     options.shard_bytes = 100000;
-    assert_int_equal(weft_hf_writer_new(f.path, &model, all.at, all.n, &options, &w, &err),
+    assert_int_equal(wf_hf_writer_new(f.path, &model, all.at, all.n, &options, &w, &err),
                      WEFT_OK);
-    assert_int_equal(weft_hf_writer_append(w, values, elements(&all.at[0]), &err), WEFT_OK);
-    assert_int_equal(weft_hf_writer_finish(w, &err), WEFT_INTERNAL);
+    assert_int_equal(wf_hf_writer_append(w, values, elements(&all.at[0]), &err), WEFT_OK);
+    assert_int_equal(wf_hf_writer_finish(w, &err), WEFT_INTERNAL);
     assert_non_null(strstr(err.msg, "tensor 'model.layers.0.input_layernorm.weight' still"));
-    assert_int_equal(weft_hf_writer_append(w, values, 100000, &err), WEFT_INTERNAL);
+    assert_int_equal(wf_hf_writer_append(w, values, 100000, &err), WEFT_INTERNAL);
     assert_int_equal(folder_count(f.at), 2);
-    weft_hf_writer_free(w);
-    weft_hf_writer_free(NULL);
+    wf_hf_writer_free(w);
+    wf_hf_writer_free(NULL);
     assert_int_equal(folder_count(f.at), 1);
-    assert_int_equal(weft_hf_writer_new(f.path, &model, twice, 1, &options, &w, &err), WEFT_OK);
-    assert_int_equal(weft_hf_writer_append(w, values, 1, &err), WEFT_OK);
-    assert_int_equal(weft_hf_writer_append(w, values, 1, &err), WEFT_INTERNAL);
+    assert_int_equal(wf_hf_writer_new(f.path, &model, twice, 1, &options, &w, &err), WEFT_OK);
+    assert_int_equal(wf_hf_writer_append(w, values, 1, &err), WEFT_OK);
+    assert_int_equal(wf_hf_writer_append(w, values, 1, &err), WEFT_INTERNAL);
     assert_non_null(strstr(err.msg, "1 elements come after the last tensor"));
-    weft_hf_writer_free(w);
+    wf_hf_writer_free(w);
     assert_int_equal(folder_count(f.at), 1);
     free(values);
     folder_remove(f.at);
@@ -670,7 +670,7 @@ static void check_full(void **state)
     struct folder f;
     struct rlimit before;
     struct weft_model model;
-    struct weft_hf_write_options options = {WEFT_F32, 100000, -1, -1, NULL, 0};
+    struct wf_hf_write_options options = {WF_DTYPE_F32, 100000, -1, -1, NULL, 0};
     float *values = read_all(golden_dir("llama-tiny", from), &all, &model);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, SIG_IGN);

@@ -36,18 +36,18 @@ static void put(struct file *f, float value)
     fwrite(f->bf16 ? bytes + 2 : bytes, 1, f->bf16 ? 2 : 4, f->out);
 }
 
-static float *get(const struct weft_hf *hf, const char *name, size_t rows, size_t cols)
+static float *get(const struct wf_hf *hf, const char *name, size_t rows, size_t cols)
 {
     float *out = malloc(rows * (cols == 0 ? 1 : cols) * sizeof *out);
     const uint64_t shape[2] = {rows, cols};
     struct weft_error err = {.msg = ""};
-    if (weft_hf_read(hf, name, cols == 0 ? 1 : 2, shape, out, &err) != WEFT_OK)
+    if (wf_hf_read(hf, name, cols == 0 ? 1 : 2, shape, out, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     return out;
 }
 
 /* A matrix (rows, cols), with rows of zeros up to `padded`. */
-static void put_matrix(struct file *f, const struct weft_hf *hf, const char *name, size_t rows,
+static void put_matrix(struct file *f, const struct wf_hf *hf, const char *name, size_t rows,
                        size_t cols, size_t padded)
 {
     float *m = get(hf, name, rows, cols);
@@ -57,8 +57,8 @@ static void put_matrix(struct file *f, const struct weft_hf *hf, const char *nam
 }
 
 /* One kind of a layer's tensors, of all layers; matrices are (in, out) in the directory. */
-static void put_kind(struct file *f, const struct weft_hf *hf, uint32_t layers,
-                     const char *kind, size_t in, size_t out)
+static void put_kind(struct file *f, const struct wf_hf *hf, uint32_t layers, const char *kind,
+                     size_t in, size_t out)
 {
     for (uint32_t l = 0; l < layers; l++) {
         char name[100];
@@ -71,9 +71,9 @@ static void put_kind(struct file *f, const struct weft_hf *hf, uint32_t layers,
     }
 }
 
-static void write_model(const char *path, const struct weft_hf *hf, bool bf16, uint32_t padded)
+static void write_model(const char *path, const struct wf_hf *hf, bool bf16, uint32_t padded)
 {
-    const struct weft_model *m = weft_hf_model(hf);
+    const struct weft_model *m = wf_hf_model(hf);
     size_t c = m->dim, l = m->layers;
     int32_t header[HEADER] = {20240326,          bf16 ? 5 : 3,       (int32_t)m->ctx,
                               (int32_t)m->vocab, (int32_t)m->layers, (int32_t)m->heads,
@@ -119,14 +119,14 @@ static float kept(float value, bool bf16)
     return value;
 }
 
-static void check_tensor(const struct weft_weights *got, const struct weft_hf *want,
+static void check_tensor(const struct wf_weights *got, const struct wf_hf *want,
                          const char *name, size_t rows, size_t cols, bool bf16)
 {
     size_t n = rows * (cols == 0 ? 1 : cols);
     float *a = get(want, name, rows, cols), *b = malloc(n * sizeof *b);
     const uint64_t shape[2] = {rows, cols};
     struct weft_error err = {.msg = ""};
-    if (weft_weights_read(got, name, cols == 0 ? 1 : 2, shape, b, &err) != WEFT_OK)
+    if (wf_weights_read(got, name, cols == 0 ? 1 : 2, shape, b, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     for (size_t i = 0; i < n; i++)
         if (b[i] != kept(a[i], bf16))
@@ -139,15 +139,15 @@ static void check_file(bool bf16, uint32_t padding)
 {
     struct folder folder = folder_new();
     const char *path = folder_in(&folder, "gpt2.bin");
-    struct weft_hf *hf = NULL;
-    struct weft_weights *w = NULL;
+    struct wf_hf *hf = NULL;
+    struct wf_weights *w = NULL;
     struct weft_error err = {.msg = ""};
-    assert_int_equal(weft_hf_open(TINY, &hf, NULL), WEFT_OK);
-    const struct weft_model *m = weft_hf_model(hf);
+    assert_int_equal(wf_hf_open(TINY, &hf, NULL), WEFT_OK);
+    const struct weft_model *m = wf_hf_model(hf);
     write_model(path, hf, bf16, m->vocab + padding);
-    if (weft_weights_open(path, &w, &err) != WEFT_OK)
+    if (wf_weights_open(path, &w, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
-    const struct weft_weights_info *info = weft_weights_info(w);
+    const struct wf_weights_info *info = wf_weights_info(w);
     assert_int_equal(info->model.arch, WEFT_ARCH_GPT2);
     assert_int_equal(info->model.vocab, m->vocab);
     assert_int_equal(info->model.ctx, m->ctx);
@@ -169,8 +169,8 @@ static void check_file(bool bf16, uint32_t padding)
     check_tensor(w, hf, "transformer.h.3.mlp.c_proj.bias", c, 0, bf16);
     check_tensor(w, hf, "transformer.ln_f.weight", c, 0, bf16);
     check_tensor(w, hf, "transformer.ln_f.bias", c, 0, bf16);
-    weft_weights_free(w);
-    weft_hf_free(hf);
+    wf_weights_free(w);
+    wf_hf_free(hf);
     folder_remove(&folder);
 }
 
@@ -215,7 +215,7 @@ static void broken_files_are_refused(void **state)
     const struct broken_case *c = *state;
     struct folder folder = folder_new();
     const char *path = folder_in(&folder, "gpt2.bin");
-    struct weft_llmc *f = NULL;
+    struct wf_llmc *f = NULL;
     struct weft_error err = {.msg = ""};
     int32_t header[HEADER] = {0};
     FILE *out = fopen(path, "wb");
@@ -224,12 +224,12 @@ static void broken_files_are_refused(void **state)
     for (long i = 0; i < c->bytes; i++)
         fputc(0, out);
     assert_int_equal(fclose(out), 0);
-    enum weft_status st = weft_llmc_open(path, &f, &err);
+    enum weft_status st = wf_llmc_open(path, &f, &err);
     if (c->want == NULL) {
         float values[8];
         const uint64_t shape[] = {3, 2}, other[] = {2, 3};
         assert_int_equal(st, WEFT_OK);
-        assert_int_equal(weft_llmc_read(f, "transformer.wte.weight", 2, shape, values, NULL),
+        assert_int_equal(wf_llmc_read(f, "transformer.wte.weight", 2, shape, values, NULL),
                          WEFT_OK);
         static const char *const names[] = {"wte.weight",
                                             "transformer.h.1.ln_1.bias",
@@ -238,28 +238,28 @@ static void broken_files_are_refused(void **state)
                                             "transformer.h.99999999999.ln_1.bias",
                                             ""};
         for (size_t i = 0; i < WEFT_LEN(names); i++)
-            assert_int_equal(weft_llmc_read(f, names[i], 2, shape, values, &err), WEFT_CKPT);
-        assert_int_equal(weft_llmc_read(f, "transformer.wte.weight", 2, other, values, &err),
+            assert_int_equal(wf_llmc_read(f, names[i], 2, shape, values, &err), WEFT_CKPT);
+        assert_int_equal(wf_llmc_read(f, "transformer.wte.weight", 2, other, values, &err),
                          WEFT_CKPT);
-        assert_int_equal(weft_llmc_read(f, "transformer.wte.weight", 1, shape, values, &err),
+        assert_int_equal(wf_llmc_read(f, "transformer.wte.weight", 1, shape, values, &err),
                          WEFT_CKPT);
     } else {
         assert_int_equal(st, WEFT_CKPT);
         if (strstr(err.msg, c->want) == NULL)
             fail_msg("%s", err.msg);
     }
-    weft_llmc_free(f);
+    wf_llmc_free(f);
     folder_remove(&folder);
 }
 
 static void what_is_not_there_is_said(void **state)
 {
-    struct weft_weights *w = NULL;
+    struct wf_weights *w = NULL;
     struct weft_error err = {.msg = ""};
     (void)state;
-    assert_int_equal(weft_weights_open("/nowhere/at/all", &w, &err), WEFT_CKPT);
-    assert_int_equal(weft_weights_open("/dev/null", &w, &err), WEFT_CKPT);
-    assert_int_equal(weft_weights_open("/tmp", &w, &err), WEFT_CKPT);
+    assert_int_equal(wf_weights_open("/nowhere/at/all", &w, &err), WEFT_CKPT);
+    assert_int_equal(wf_weights_open("/dev/null", &w, &err), WEFT_CKPT);
+    assert_int_equal(wf_weights_open("/tmp", &w, &err), WEFT_CKPT);
     assert_null(w);
 }
 

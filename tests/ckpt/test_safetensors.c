@@ -124,14 +124,14 @@ static void check_bad(void **state)
     const struct bad_case *c = *state;
     size_t len;
     char *bytes = make_right(c->header, c->n_data, &len);
-    struct weft_safetensors *s = NULL;
+    struct wf_safetensors *s = NULL;
     struct weft_error err = {.msg = ""};
-    assert_int_equal(weft_safetensors_open_bytes(bytes, len, "f", &s, &err), WEFT_CKPT);
+    assert_int_equal(wf_safetensors_open_bytes(bytes, len, "f", &s, &err), WEFT_CKPT);
     if (strstr(err.msg, c->want) == NULL)
         fail_msg("'%s' is not in '%s'", c->want, err.msg);
     assert_null(s);
     assert_int_equal(strncmp(err.msg, "f: ", 3), 0);
-    assert_int_equal(weft_safetensors_open_bytes(bytes, len, "f", &s, NULL), WEFT_CKPT);
+    assert_int_equal(wf_safetensors_open_bytes(bytes, len, "f", &s, NULL), WEFT_CKPT);
     free(bytes);
 }
 
@@ -149,17 +149,17 @@ static void check_lengths(void **state)
         {UINT64_MAX, "said to have 18446744073709551615 bytes, but only 2 follow"},
         {UINT64_MAX - 7, "said to have 18446744073709551608 bytes, but only 2 follow"},
     };
-    struct weft_safetensors *s = NULL;
+    struct wf_safetensors *s = NULL;
     struct weft_error err;
     size_t len;
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         char *bytes = make_file(cases[i].length, "{}", 2, 0, &len);
-        assert_int_equal(weft_safetensors_open_bytes(bytes, len, "f", &s, &err), WEFT_CKPT);
+        assert_int_equal(wf_safetensors_open_bytes(bytes, len, "f", &s, &err), WEFT_CKPT);
         assert_non_null(strstr(err.msg, cases[i].want));
         free(bytes);
     }
     for (len = 0; len < 8; len++) {
-        assert_int_equal(weft_safetensors_open_bytes("\2\0\0\0\0\0\0", len, "f", &s, &err),
+        assert_int_equal(wf_safetensors_open_bytes("\2\0\0\0\0\0\0", len, "f", &s, &err),
                          WEFT_CKPT);
         assert_non_null(strstr(err.msg, "begins with 8 bytes"));
     }
@@ -197,9 +197,9 @@ static void check_large(void **state)
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         size_t len;
         char *bytes = repeat(cases[i].start, cases[i].text, cases[i].end, cases[i].n, &len);
-        struct weft_safetensors *s = NULL;
+        struct wf_safetensors *s = NULL;
         struct weft_error err;
-        assert_int_equal(weft_safetensors_open_bytes(bytes, len, "f", &s, &err), WEFT_CKPT);
+        assert_int_equal(wf_safetensors_open_bytes(bytes, len, "f", &s, &err), WEFT_CKPT);
         if (strstr(err.msg, cases[i].want) == NULL)
             fail_msg("'%s' is not in '%s'", cases[i].want, err.msg);
         free(bytes);
@@ -222,19 +222,19 @@ static void check_many(void **state)
         strcpy(at, "}");
         size_t len;
         char *bytes = make_right(header, 0, &len);
-        struct weft_safetensors *s = NULL;
+        struct wf_safetensors *s = NULL;
         struct weft_error err;
-        enum weft_status st = weft_safetensors_open_bytes(bytes, len, "f", &s, &err);
+        enum weft_status st = wf_safetensors_open_bytes(bytes, len, "f", &s, &err);
         if (n == 65536) {
             assert_int_equal(st, WEFT_OK);
-            assert_int_equal(weft_safetensors_count(s), n);
-            assert_non_null(weft_safetensors_find(s, "t65535"));
-            assert_null(weft_safetensors_find(s, "t65536"));
+            assert_int_equal(wf_safetensors_count(s), n);
+            assert_non_null(wf_safetensors_find(s, "t65535"));
+            assert_null(wf_safetensors_find(s, "t65536"));
         } else {
             assert_int_equal(st, WEFT_CKPT);
             assert_non_null(strstr(err.msg, "has 65537 tensors: at most 65536 are read"));
         }
-        weft_safetensors_free(s);
+        wf_safetensors_free(s);
         free(bytes);
         free(header);
     }
@@ -251,10 +251,10 @@ static void check_cut(void **state)
         char *part = malloc(n + 1); /* of its own, so that a sanitizer sees reads beyond */
         assert_non_null(part);
         memcpy(part, bytes, n);
-        struct weft_safetensors *s = NULL;
-        enum weft_status st = weft_safetensors_open_bytes(part, n, "f", &s, NULL);
+        struct wf_safetensors *s = NULL;
+        enum weft_status st = wf_safetensors_open_bytes(part, n, "f", &s, NULL);
         assert_int_equal(st, n == len ? WEFT_OK : WEFT_CKPT);
-        weft_safetensors_free(s);
+        wf_safetensors_free(s);
         free(part);
     }
     free(bytes);
@@ -274,45 +274,45 @@ static void check_listed(void **state)
     static const char *const order[] = {"y", "a", "b", "s", "z"};
     size_t len;
     char *bytes = make_right(header, 22, &len);
-    struct weft_safetensors *s = NULL;
+    struct wf_safetensors *s = NULL;
     struct weft_error err = {.msg = ""};
-    assert_int_equal(weft_safetensors_open_bytes(bytes, len, "f", &s, &err), WEFT_OK);
-    assert_int_equal(weft_safetensors_count(s), 5);
+    assert_int_equal(wf_safetensors_open_bytes(bytes, len, "f", &s, &err), WEFT_OK);
+    assert_int_equal(wf_safetensors_count(s), 5);
     for (size_t i = 0; i < 5; i++) {
-        assert_string_equal(weft_safetensors_at(s, i)->name, order[i]);
-        assert_ptr_equal(weft_safetensors_at(s, i), weft_safetensors_find(s, order[i]));
+        assert_string_equal(wf_safetensors_at(s, i)->name, order[i]);
+        assert_ptr_equal(wf_safetensors_at(s, i), wf_safetensors_find(s, order[i]));
     }
-    const struct weft_safetensors_tensor *a = weft_safetensors_find(s, "a");
+    const struct wf_safetensors_tensor *a = wf_safetensors_find(s, "a");
     assert_int_equal(a->rank, 2);
     assert_int_equal(a->shape[0], 1);
     assert_int_equal(a->shape[1], 3);
     assert_int_equal(a->n, 3);
     assert_int_equal(a->begin, 0);
     assert_int_equal(a->end, 12);
-    assert_true(a->readable && a->type == WEFT_F32);
+    assert_true(a->readable && a->type == WF_DTYPE_F32);
     assert_string_equal(a->dtype, "F32");
-    const struct weft_safetensors_tensor *scalar = weft_safetensors_find(s, "s");
+    const struct wf_safetensors_tensor *scalar = wf_safetensors_find(s, "s");
     assert_int_equal(scalar->rank, 0);
     assert_int_equal(scalar->n, 1);
     float value;
-    assert_int_equal(weft_safetensors_read(s, scalar, 0, 1, &value, NULL), WEFT_OK);
-    assert_true(value == weft_f32_of_bits(0x15140000));
-    const struct weft_safetensors_tensor *b = weft_safetensors_find(s, "b");
+    assert_int_equal(wf_safetensors_read(s, scalar, 0, 1, &value, NULL), WEFT_OK);
+    assert_true(value == wf_f32_from_bits(0x15140000));
+    const struct wf_safetensors_tensor *b = wf_safetensors_find(s, "b");
     assert_false(b->readable);
-    assert_int_equal(weft_safetensors_read(s, b, 0, 1, &value, &err), WEFT_CKPT);
+    assert_int_equal(wf_safetensors_read(s, b, 0, 1, &value, &err), WEFT_CKPT);
     assert_string_equal(err.msg,
                         "f: tensor 'b' has the dtype I64: weft reads F32, BF16 and F16");
-    assert_null(weft_safetensors_find(s, "c"));
-    assert_null(weft_safetensors_find(s, "__metadata__"));
-    assert_string_equal(weft_safetensors_metadata(s, "k"), "v");
-    assert_null(weft_safetensors_metadata(s, "x"));
-    assert_string_equal(weft_safetensors_path(s), "f");
-    assert_int_equal(weft_safetensors_read(s, a, 2, 2, &value, &err), WEFT_CKPT);
+    assert_null(wf_safetensors_find(s, "c"));
+    assert_null(wf_safetensors_find(s, "__metadata__"));
+    assert_string_equal(wf_safetensors_metadata(s, "k"), "v");
+    assert_null(wf_safetensors_metadata(s, "x"));
+    assert_string_equal(wf_safetensors_path(s), "f");
+    assert_int_equal(wf_safetensors_read(s, a, 2, 2, &value, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "has 3 elements: 2 from 2 on are too many"));
-    assert_int_equal(weft_safetensors_read(s, a, 4, 0, &value, &err), WEFT_CKPT);
-    assert_int_equal(weft_safetensors_read(s, a, 3, 0, &value, &err), WEFT_OK);
-    weft_safetensors_free(s);
-    weft_safetensors_free(NULL);
+    assert_int_equal(wf_safetensors_read(s, a, 4, 0, &value, &err), WEFT_CKPT);
+    assert_int_equal(wf_safetensors_read(s, a, 3, 0, &value, &err), WEFT_OK);
+    wf_safetensors_free(s);
+    wf_safetensors_free(NULL);
     free(bytes);
 }
 
@@ -336,10 +336,10 @@ static void check_dtypes(void **state)
                  all[i].name, all[i].bits / 2);
         size_t len;
         char *bytes = make_right(header, all[i].bits / 2, &len);
-        struct weft_safetensors *s = NULL;
-        assert_int_equal(weft_safetensors_open_bytes(bytes, len, "f", &s, NULL), WEFT_OK);
-        assert_string_equal(weft_safetensors_at(s, 0)->dtype, all[i].name);
-        weft_safetensors_free(s);
+        struct wf_safetensors *s = NULL;
+        assert_int_equal(wf_safetensors_open_bytes(bytes, len, "f", &s, NULL), WEFT_OK);
+        assert_string_equal(wf_safetensors_at(s, 0)->dtype, all[i].name);
+        wf_safetensors_free(s);
         free(bytes);
     }
 }
@@ -360,12 +360,12 @@ static void check_halves(void **state)
 {
     (void)state;
     for (uint32_t h = 0; h < 65536; h++) {
-        float f16 = weft_f32_of_f16((uint16_t)h), bf16 = weft_f32_of_bf16((uint16_t)h);
+        float f16 = wf_f32_from_f16((uint16_t)h), bf16 = wf_f32_from_bf16((uint16_t)h);
         double want = f16_value((uint16_t)h);
         assert_true(isnan(want) ? isnan(f16) : f16 == (float)want && (double)f16 == want);
         assert_int_equal(signbit(f16) != 0, h >> 15);
-        uint16_t back = weft_bf16_of_f32(bf16);
-        assert_true(isnan(bf16) ? isnan(weft_f32_of_bf16(back)) : back == h);
+        uint16_t back = wf_bf16_from_f32(bf16);
+        assert_true(isnan(bf16) ? isnan(wf_f32_from_bf16(back)) : back == h);
     }
 }
 
@@ -378,19 +378,19 @@ static void check_rounding(void **state)
     for (int i = 0; i < 200000; i++) {
         bits = bits * 1664525U + 1013904223U;
         uint32_t tried = i % 3 == 0 ? (bits & 0xffff0000) | 0x8000 : bits;
-        float value = weft_f32_of_bits(tried);
+        float value = wf_f32_from_bits(tried);
         if (isnan(value)) {
-            assert_true(isnan(weft_f32_of_bf16(weft_bf16_of_f32(value))));
+            assert_true(isnan(wf_f32_from_bf16(wf_bf16_from_f32(value))));
             continue;
         }
         uint16_t below = (uint16_t)(tried >> 16), above = (uint16_t)(below + 1);
         uint32_t past = tried & 0xffff;
         uint16_t want = past < 0x8000 || (past == 0x8000 && below % 2 == 0) ? below : above;
-        assert_int_equal(weft_bf16_of_f32(value), want);
+        assert_int_equal(wf_bf16_from_f32(value), want);
     }
-    assert_int_equal(weft_bf16_of_f32(weft_f32_of_bits(0x7f7fffff)), 0x7f80); /* infinity */
-    assert_int_equal(weft_bf16_of_f32(weft_f32_of_bits(0x7f800001)), 0x7fc0); /* NaN */
-    assert_int_equal(weft_bf16_of_f32(-0.0F), 0x8000);
+    assert_int_equal(wf_bf16_from_f32(wf_f32_from_bits(0x7f7fffff)), 0x7f80); /* infinity */
+    assert_int_equal(wf_bf16_from_f32(wf_f32_from_bits(0x7f800001)), 0x7fc0); /* NaN */
+    assert_int_equal(wf_bf16_from_f32(-0.0F), 0x8000);
 }
 
 /* -- writing ------------------------------------------------------------------------------- */
@@ -406,15 +406,17 @@ enum { N_LARGE = 70001 };
 static void check_round_trip(void **state)
 {
     (void)state;
-    static const struct weft_safetensors_entry entries[] = {
-        {"empty.first", WEFT_F32, 1, {0}},    {"scalar", WEFT_F32, 0, {0}},
-        {"half", WEFT_BF16, 1, {N_LARGE}},    {"a \"quoted\\ name", WEFT_F32, 3, {1, 7, 1}},
-        {"whole", WEFT_F32, 2, {1, N_LARGE}}, {"empty.last", WEFT_BF16, 2, {3, 0}},
+    static const struct wf_safetensors_entry entries[] = {
+        {"empty.first", WF_DTYPE_F32, 1, {0}},
+        {"scalar", WF_DTYPE_F32, 0, {0}},
+        {"half", WF_DTYPE_BF16, 1, {N_LARGE}},
+        {"a \"quoted\\ name", WF_DTYPE_F32, 3, {1, 7, 1}},
+        {"whole", WF_DTYPE_F32, 2, {1, N_LARGE}},
+        {"empty.last", WF_DTYPE_BF16, 2, {3, 0}},
     };
-    static const struct weft_safetensors_pair pairs[] = {{"step", "12"},
-                                                         {"na\"me", "\xc3\xa4"}};
+    static const struct wf_safetensors_pair pairs[] = {{"step", "12"}, {"na\"me", "\xc3\xa4"}};
     struct folder f;
-    struct weft_safetensors_writer *w = NULL;
+    struct wf_safetensors_writer *w = NULL;
     struct weft_error err = {.msg = ""};
     float *values = malloc(N_LARGE * sizeof *values), *got = malloc(N_LARGE * sizeof *got);
     assert_true(values != NULL && got != NULL);
@@ -422,21 +424,20 @@ static void check_round_trip(void **state)
         values[i] = number(i);
     folder_make(&f);
     const char *path = folder_path(&f, "m.safetensors");
-    assert_int_equal(weft_safetensors_writer_new(path, entries, WEFT_LEN(entries), pairs,
-                                                 WEFT_LEN(pairs), &w, &err),
+    assert_int_equal(wf_safetensors_writer_new(path, entries, WEFT_LEN(entries), pairs,
+                                               WEFT_LEN(pairs), &w, &err),
                      WEFT_OK);
     assert_int_not_equal(access(path, F_OK), 0); /* only the temporary one is there */
     for (size_t e = 0; e < WEFT_LEN(entries); e++) {
         size_t n = e == 1 ? 1 : e == 3 ? 7 : e == 2 || e == 4 ? N_LARGE : 0;
         for (size_t i = 0, part; i < n; i += part) {
             part = n - i < 30000 ? n - i : 30000;
-            assert_int_equal(weft_safetensors_writer_append(w, values + i, part, &err),
-                             WEFT_OK);
+            assert_int_equal(wf_safetensors_writer_append(w, values + i, part, &err), WEFT_OK);
         }
     }
-    assert_int_equal(weft_safetensors_writer_append(w, values, 1, &err), WEFT_INTERNAL);
-    assert_int_equal(weft_safetensors_writer_finish(w, &err), WEFT_OK);
-    weft_safetensors_writer_free(w);
+    assert_int_equal(wf_safetensors_writer_append(w, values, 1, &err), WEFT_INTERNAL);
+    assert_int_equal(wf_safetensors_writer_finish(w, &err), WEFT_OK);
+    wf_safetensors_writer_free(w);
     assert_int_equal(folder_count(f.at), 1);
 
     size_t len;
@@ -448,27 +449,27 @@ static void check_round_trip(void **state)
     assert_int_equal(strncmp(bytes + 8, "{\"__metadata__\":{\"format\":\"pt\",", 31), 0);
     free(bytes);
 
-    struct weft_safetensors *s = NULL;
-    assert_int_equal(weft_safetensors_open(path, &s, &err), WEFT_OK);
-    assert_string_equal(weft_safetensors_metadata(s, "format"), "pt");
-    assert_string_equal(weft_safetensors_metadata(s, "na\"me"), "\xc3\xa4");
-    assert_int_equal(weft_safetensors_count(s), WEFT_LEN(entries));
+    struct wf_safetensors *s = NULL;
+    assert_int_equal(wf_safetensors_open(path, &s, &err), WEFT_OK);
+    assert_string_equal(wf_safetensors_metadata(s, "format"), "pt");
+    assert_string_equal(wf_safetensors_metadata(s, "na\"me"), "\xc3\xa4");
+    assert_int_equal(wf_safetensors_count(s), WEFT_LEN(entries));
     for (size_t e = 0; e < WEFT_LEN(entries); e++) {
-        const struct weft_safetensors_tensor *t = weft_safetensors_find(s, entries[e].name);
+        const struct wf_safetensors_tensor *t = wf_safetensors_find(s, entries[e].name);
         assert_non_null(t);
         assert_int_equal(t->rank, entries[e].rank);
         assert_memory_equal(t->shape, entries[e].shape, t->rank * sizeof t->shape[0]);
-        assert_int_equal(weft_safetensors_read(s, t, 0, (size_t)t->n, got, &err), WEFT_OK);
+        assert_int_equal(wf_safetensors_read(s, t, 0, (size_t)t->n, got, &err), WEFT_OK);
         for (size_t i = 0; i < t->n; i++)
-            assert_true(got[i] == (t->type == WEFT_F32
+            assert_true(got[i] == (t->type == WF_DTYPE_F32
                                        ? values[i]
-                                       : weft_f32_of_bf16(weft_bf16_of_f32(values[i]))));
+                                       : wf_f32_from_bf16(wf_bf16_from_f32(values[i]))));
         if (t->n < 50000)
             continue;
-        assert_int_equal(weft_safetensors_read(s, t, 40000, 10, got + 7, &err), WEFT_OK);
+        assert_int_equal(wf_safetensors_read(s, t, 40000, 10, got + 7, &err), WEFT_OK);
         assert_memory_equal(got + 40000, got + 7, 10 * sizeof *got);
     }
-    weft_safetensors_free(s);
+    wf_safetensors_free(s);
     folder_remove(f.at);
     free(values);
     free(got);
@@ -477,29 +478,29 @@ static void check_round_trip(void **state)
 /* clang-format off */
 static struct bad_entry {
     const char *name, *want;
-    struct weft_safetensors_entry at[2];
-    struct weft_safetensors_pair pair;
+    struct wf_safetensors_entry at[2];
+    struct wf_safetensors_pair pair;
 } bad_entries[] = {
     {"a name twice", "tensor 'a' is to be written twice",
-     {{"a", WEFT_F32, 1, {1}}, {"a", WEFT_F32, 1, {1}}}, {"k", "v"}},
+     {{"a", WF_DTYPE_F32, 1, {1}}, {"a", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
     {"a bad name", "the name of tensor 'a/b' has '/'",
-     {{"a/b", WEFT_F32, 1, {1}}, {"a", WEFT_F32, 1, {1}}}, {"k", "v"}},
+     {{"a/b", WF_DTYPE_F32, 1, {1}}, {"a", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
     {"the metadata's name", "is the metadata's",
-     {{"__metadata__", WEFT_F32, 1, {1}}, {"a", WEFT_F32, 1, {1}}}, {"k", "v"}},
+     {{"__metadata__", WF_DTYPE_F32, 1, {1}}, {"a", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
     {"f16", "tensor 'a' cannot be written as f16: use f32 or bf16",
-     {{"a", WEFT_F16, 1, {1}}, {"b", WEFT_F32, 1, {1}}}, {"k", "v"}},
+     {{"a", WF_DTYPE_F16, 1, {1}}, {"b", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
     {"too many dimensions", "tensor 'a' has 9 dimensions: at most 8",
-     {{"a", WEFT_F32, 9, {1}}, {"b", WEFT_F32, 1, {1}}}, {"k", "v"}},
+     {{"a", WF_DTYPE_F32, 9, {1}}, {"b", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
     {"too many elements", "tensor 'a' has too many elements",
-     {{"a", WEFT_F32, 2, {UINT64_MAX, 2}}, {"b", WEFT_F32, 1, {1}}}, {"k", "v"}},
+     {{"a", WF_DTYPE_F32, 2, {UINT64_MAX, 2}}, {"b", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
     {"too many bytes", "tensor 'a' has too many bytes",
-     {{"a", WEFT_F32, 1, {UINT64_MAX / 2}}, {"b", WEFT_F32, 1, {1}}}, {"k", "v"}},
+     {{"a", WF_DTYPE_F32, 1, {UINT64_MAX / 2}}, {"b", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
     {"too far", "tensor 'b' ends too far into the file",
-     {{"a", WEFT_F32, 1, {(uint64_t)1 << 60}}, {"b", WEFT_F32, 1, {(uint64_t)1 << 60}}}, {"k", "v"}},
+     {{"a", WF_DTYPE_F32, 1, {(uint64_t)1 << 60}}, {"b", WF_DTYPE_F32, 1, {(uint64_t)1 << 60}}}, {"k", "v"}},
     {"metadata in another code", "metadata 'k' is not UTF-8",
-     {{"a", WEFT_F32, 1, {1}}, {"b", WEFT_F32, 1, {1}}}, {"k", "\xff"}},
+     {{"a", WF_DTYPE_F32, 1, {1}}, {"b", WF_DTYPE_F32, 1, {1}}}, {"k", "\xff"}},
     {"format twice", "metadata 'format' is to be written twice",
-     {{"a", WEFT_F32, 1, {1}}, {"b", WEFT_F32, 1, {1}}}, {"format", "np"}},
+     {{"a", WF_DTYPE_F32, 1, {1}}, {"b", WF_DTYPE_F32, 1, {1}}}, {"format", "np"}},
 };
 /* clang-format on */
 
@@ -507,11 +508,11 @@ static void check_bad_entry(void **state)
 {
     const struct bad_entry *c = *state;
     struct folder f;
-    struct weft_safetensors_writer *w = NULL;
+    struct wf_safetensors_writer *w = NULL;
     struct weft_error err = {.msg = ""};
     folder_make(&f);
     assert_int_equal(
-        weft_safetensors_writer_new(folder_path(&f, "m"), c->at, 2, &c->pair, 1, &w, &err),
+        wf_safetensors_writer_new(folder_path(&f, "m"), c->at, 2, &c->pair, 1, &w, &err),
         WEFT_CKPT);
     if (strstr(err.msg, c->want) == NULL)
         fail_msg("'%s' is not in '%s'", c->want, err.msg);
@@ -520,29 +521,29 @@ static void check_bad_entry(void **state)
     folder_remove(f.at);
 }
 
-static const struct weft_safetensors_entry one_entry = {"a", WEFT_F32, 1, {300000}};
+static const struct wf_safetensors_entry one_entry = {"a", WF_DTYPE_F32, 1, {300000}};
 
 /* Too much, too little, and given up: the file that was there before stays. */
 static void check_unfinished(void **state)
 {
     (void)state;
     struct folder f;
-    struct weft_safetensors_writer *w = NULL;
+    struct wf_safetensors_writer *w = NULL;
     struct weft_error err;
     float *values = calloc(300001, sizeof *values);
     folder_make(&f);
     folder_put(&f, "m", "old", 3);
     const char *path = folder_path(&f, "m");
-    assert_int_equal(weft_safetensors_writer_new(path, &one_entry, 1, NULL, 0, &w, &err),
+    assert_int_equal(wf_safetensors_writer_new(path, &one_entry, 1, NULL, 0, &w, &err),
                      WEFT_OK);
-    assert_int_equal(weft_safetensors_writer_append(w, values, 300001, &err), WEFT_INTERNAL);
+    assert_int_equal(wf_safetensors_writer_append(w, values, 300001, &err), WEFT_INTERNAL);
     assert_non_null(strstr(err.msg, "tensor 'a' lacks 300000 elements, but 300001 come"));
-    assert_int_equal(weft_safetensors_writer_append(w, values, 299999, &err), WEFT_OK);
-    assert_int_equal(weft_safetensors_writer_finish(w, &err), WEFT_INTERNAL);
+    assert_int_equal(wf_safetensors_writer_append(w, values, 299999, &err), WEFT_OK);
+    assert_int_equal(wf_safetensors_writer_finish(w, &err), WEFT_INTERNAL);
     assert_non_null(strstr(err.msg, "tensor 'a' still lacks 1 elements"));
     assert_int_equal(folder_count(f.at), 2);
-    weft_safetensors_writer_free(w);
-    weft_safetensors_writer_free(NULL);
+    wf_safetensors_writer_free(w);
+    wf_safetensors_writer_free(NULL);
     assert_int_equal(folder_count(f.at), 1);
     size_t len;
     char *old = folder_get(path, &len);
@@ -565,22 +566,22 @@ static void check_full(void **state)
     static const rlim_t limits[] = {500000, 1200000};
     for (size_t i = 0; i < WEFT_LEN(limits); i++) {
         struct folder f;
-        struct weft_safetensors_writer *w = NULL;
+        struct wf_safetensors_writer *w = NULL;
         struct weft_error err = {.msg = ""};
         folder_make(&f);
         limit = (struct rlimit){limits[i], before.rlim_max};
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
         enum weft_status st =
-            weft_safetensors_writer_new(folder_path(&f, "m"), &one_entry, 1, NULL, 0, &w, &err);
+            wf_safetensors_writer_new(folder_path(&f, "m"), &one_entry, 1, NULL, 0, &w, &err);
         for (size_t k = 0; k < 300000 && st == WEFT_OK; k += 1000)
-            st = weft_safetensors_writer_append(w, values + k, 1000, &err);
+            st = wf_safetensors_writer_append(w, values + k, 1000, &err);
         if (st == WEFT_OK)
-            st = weft_safetensors_writer_finish(w, &err);
+            st = wf_safetensors_writer_finish(w, &err);
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
         assert_int_equal(st, WEFT_IO);
         assert_non_null(strstr(err.msg, f.path));
         assert_non_null(strstr(err.msg, strerror(EFBIG)));
-        weft_safetensors_writer_free(w);
+        wf_safetensors_writer_free(w);
         assert_int_equal(folder_count(f.at), 0);
         folder_remove(f.at);
     }
@@ -593,19 +594,19 @@ static void check_paths(void **state)
 {
     (void)state;
     struct folder f;
-    struct weft_safetensors *s = NULL;
-    struct weft_safetensors_writer *w = NULL;
+    struct wf_safetensors *s = NULL;
+    struct wf_safetensors_writer *w = NULL;
     struct weft_error err;
     folder_make(&f);
-    assert_int_equal(weft_safetensors_open(folder_path(&f, "none"), &s, &err), WEFT_CKPT);
+    assert_int_equal(wf_safetensors_open(folder_path(&f, "none"), &s, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "/none cannot be opened: No such file"));
-    assert_int_equal(weft_safetensors_open(f.at, &s, &err), WEFT_CKPT);
+    assert_int_equal(wf_safetensors_open(f.at, &s, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "is no regular file"));
     assert_int_equal(mkfifo(folder_path(&f, "pipe"), 0600), 0);
-    assert_int_equal(weft_safetensors_open(f.path, &s, &err), WEFT_CKPT);
+    assert_int_equal(wf_safetensors_open(f.path, &s, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "is no regular file"));
     assert_int_equal(
-        weft_safetensors_writer_new(folder_path(&f, "no/m"), &one_entry, 1, NULL, 0, &w, &err),
+        wf_safetensors_writer_new(folder_path(&f, "no/m"), &one_entry, 1, NULL, 0, &w, &err),
         WEFT_IO);
     assert_non_null(strstr(err.msg, "no/m cannot be written: No such file"));
     folder_remove(f.at);
@@ -616,19 +617,19 @@ static void check_shortened(void **state)
 {
     (void)state;
     struct folder f;
-    struct weft_safetensors *s = NULL;
+    struct wf_safetensors *s = NULL;
     struct weft_error err;
     size_t len;
     char *bytes = make_right("{" T("a", "F32", "2", 0, 8) "}", 8, &len);
     folder_make(&f);
     folder_put(&f, "m", bytes, len);
-    assert_int_equal(weft_safetensors_open(folder_path(&f, "m"), &s, &err), WEFT_OK);
+    assert_int_equal(wf_safetensors_open(folder_path(&f, "m"), &s, &err), WEFT_OK);
     assert_int_equal(truncate(f.path, (off_t)len - 2), 0);
     float values[2];
-    assert_int_equal(weft_safetensors_read(s, weft_safetensors_at(s, 0), 0, 2, values, &err),
+    assert_int_equal(wf_safetensors_read(s, wf_safetensors_at(s, 0), 0, 2, values, &err),
                      WEFT_CKPT);
     assert_non_null(strstr(err.msg, "it was shortened while it was read"));
-    weft_safetensors_free(s);
+    wf_safetensors_free(s);
     folder_remove(f.at);
     free(bytes);
 }
@@ -639,7 +640,7 @@ static void check_beyond_32_bits(void **state)
     (void)state;
     static const uint64_t n = ((uint64_t)1 << 31) + 5;
     struct folder f;
-    struct weft_safetensors *s = NULL;
+    struct wf_safetensors *s = NULL;
     struct weft_error err = {.msg = ""};
     char header[200];
     snprintf(header, sizeof header,
@@ -655,17 +656,17 @@ static void check_beyond_32_bits(void **state)
         assert_non_null(out);
         assert_int_equal(fwrite("\x80\x3f", 1, 2, out), 2);
         assert_int_equal(fclose(out), 0);
-        assert_int_equal(weft_safetensors_open(f.path, &s, &err), WEFT_OK);
+        assert_int_equal(wf_safetensors_open(f.path, &s, &err), WEFT_OK);
         float values[3] = {7, 7, 7};
-        const struct weft_safetensors_tensor *a = weft_safetensors_find(s, "a");
+        const struct wf_safetensors_tensor *a = wf_safetensors_find(s, "a");
         assert_int_equal(a->n, n);
-        assert_int_equal(weft_safetensors_read(s, a, n - 2, 2, values, &err), WEFT_OK);
+        assert_int_equal(wf_safetensors_read(s, a, n - 2, 2, values, &err), WEFT_OK);
         assert_true(values[0] == 0 && values[1] == 0 && values[2] == 7);
-        assert_int_equal(weft_safetensors_read(s, a, n - 2, 3, values, &err), WEFT_CKPT);
-        const struct weft_safetensors_tensor *b = weft_safetensors_find(s, "b");
-        assert_int_equal(weft_safetensors_read(s, b, 0, 1, values, &err), WEFT_OK);
+        assert_int_equal(wf_safetensors_read(s, a, n - 2, 3, values, &err), WEFT_CKPT);
+        const struct wf_safetensors_tensor *b = wf_safetensors_find(s, "b");
+        assert_int_equal(wf_safetensors_read(s, b, 0, 1, values, &err), WEFT_OK);
         assert_true(values[0] == 1);
-        weft_safetensors_free(s);
+        wf_safetensors_free(s);
     }
     folder_remove(f.at);
     free(bytes);

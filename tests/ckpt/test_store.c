@@ -36,7 +36,7 @@ static void save(const struct folder *f, uint64_t step, size_t n_ranks)
     assert_int_equal(st, WEFT_OK);
 }
 
-static void compare(struct weft_store *s, uint64_t seed)
+static void compare(struct wf_ckpt *s, uint64_t seed)
 {
     struct weft_error err = {.msg = ""};
     bool same = false;
@@ -45,17 +45,17 @@ static void compare(struct weft_store *s, uint64_t seed)
 }
 
 /* The step that a run would go on from, its numbers compared; -1: none. */
-static int64_t newest(const struct folder *f, struct weft_text *skipped)
+static int64_t newest(const struct folder *f, struct wf_text *skipped)
 {
-    struct weft_store *s = NULL;
+    struct wf_ckpt *s = NULL;
     struct weft_error err = {.msg = ""};
-    enum weft_status st = weft_store_newest(f->at, true, &s, skipped, &err);
+    enum weft_status st = wf_ckpt_open_newest(f->at, true, &s, skipped, &err);
     assert_string_equal(err.msg, "");
     assert_int_equal(st, WEFT_OK);
-    int64_t step = s == NULL ? -1 : (int64_t)weft_store_step(s);
+    int64_t step = s == NULL ? -1 : (int64_t)wf_ckpt_step(s);
     if (s != NULL)
         compare(s, 3);
-    weft_store_free(s);
+    wf_ckpt_free(s);
     return step;
 }
 
@@ -70,20 +70,20 @@ static void check_round_trips(void **state)
         for (uint64_t seed = 0; seed < 12; seed++) {
             struct saved_options o = options(&f, ranks, ranks);
             struct weft_error err = {.msg = ""};
-            struct weft_store *s = NULL;
+            struct wf_ckpt *s = NULL;
             char name[32];
             o.seed = seed * 1000 + ranks;
             assert_int_equal(saved_write(&o, &err), WEFT_OK);
             snprintf(name, sizeof name, "step-%08zu/", ranks);
-            assert_int_equal(weft_store_open(folder_path(&f, name), seed % 2 == 0, &s, &err),
+            assert_int_equal(wf_ckpt_open(folder_path(&f, name), seed % 2 == 0, &s, &err),
                              WEFT_OK);
-            assert_int_equal(weft_store_step(s), ranks);
-            assert_string_equal(weft_store_run(s), "run-1");
-            assert_string_equal(weft_store_config(s), saved_config);
-            assert_string_equal(weft_store_model(s), saved_model);
+            assert_int_equal(wf_ckpt_step(s), ranks);
+            assert_string_equal(wf_ckpt_run(s), "run-1");
+            assert_string_equal(wf_ckpt_config(s), saved_config);
+            assert_string_equal(wf_ckpt_model(s), saved_model);
             for (uint64_t k = 0; k < 3; k++)
                 compare(s, seed * 7 + k);
-            weft_store_free(s);
+            wf_ckpt_free(s);
         }
     assert_int_equal(newest(&f, NULL), SAVED_MAX_RANKS);
     folder_remove(f.at);
@@ -93,30 +93,30 @@ static void check_params(void **state)
 {
     (void)state;
     struct folder f;
-    struct weft_store *s = NULL;
+    struct wf_ckpt *s = NULL;
     folder_make(&f);
     save(&f, 5, 3);
-    assert_int_equal(weft_store_open(folder_path(&f, "step-00000005"), false, &s, NULL),
-                     WEFT_OK);
-    assert_string_equal(weft_store_path(s), f.path);
+    assert_int_equal(wf_ckpt_open(folder_path(&f, "step-00000005"), false, &s, NULL), WEFT_OK);
+    assert_string_equal(wf_ckpt_path(s), f.path);
     for (size_t i = 0; i < SAVED_PARAMS; i++) {
-        const struct weft_store_param *p = weft_store_find(s, saved_params[i].name);
+        const struct wf_ckpt_param *p = wf_ckpt_find(s, saved_params[i].name);
         assert_non_null(p);
         assert_int_equal(p->rank, saved_params[i].rank);
         assert_int_equal(p->n, saved_params[i].n);
         assert_memory_equal(p->shape, saved_params[i].shape, p->rank * sizeof p->shape[0]);
-        assert_true(p->has[WEFT_STORE_VALUE] && p->has[WEFT_STORE_M] && p->has[WEFT_STORE_V]);
+        assert_true(p->has[WF_STORE_FIELD_VALUE] && p->has[WF_STORE_FIELD_M] &&
+                    p->has[WF_STORE_FIELD_V]);
     }
-    assert_null(weft_store_find(s, "none"));
+    assert_null(wf_ckpt_find(s, "none"));
     struct weft_error err;
     float x[500];
-    assert_int_equal(weft_store_read(s, "none", WEFT_STORE_M, 0, 1, x, &err), WEFT_CKPT);
+    assert_int_equal(wf_ckpt_read(s, "none", WF_STORE_FIELD_M, 0, 1, x, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "has no 'm' of a parameter 'none'"));
-    assert_int_equal(weft_store_read(s, "scale", WEFT_STORE_M, 0, 2, x, &err), WEFT_CKPT);
-    assert_int_equal(weft_store_read(s, "scale", WEFT_STORE_M, UINT64_MAX, 1, x, &err),
+    assert_int_equal(wf_ckpt_read(s, "scale", WF_STORE_FIELD_M, 0, 2, x, &err), WEFT_CKPT);
+    assert_int_equal(wf_ckpt_read(s, "scale", WF_STORE_FIELD_M, UINT64_MAX, 1, x, &err),
                      WEFT_CKPT);
-    assert_int_equal(weft_store_read(s, "scale", WEFT_STORE_M, 1, 0, x, &err), WEFT_OK);
-    weft_store_free(s);
+    assert_int_equal(wf_ckpt_read(s, "scale", WF_STORE_FIELD_M, 1, 0, x, &err), WEFT_OK);
+    wf_ckpt_free(s);
     folder_remove(f.at);
 }
 
@@ -125,30 +125,29 @@ static void check_plain_files(void **state)
 {
     (void)state;
     struct folder f;
-    struct weft_safetensors *s = NULL;
+    struct wf_safetensors *s = NULL;
     size_t n = 0;
     folder_make(&f);
     save(&f, 5, 2);
     for (int r = 0; r < 2; r++) {
         char name[64];
         snprintf(name, sizeof name, "step-00000005/rank-%05d.safetensors", r);
-        assert_int_equal(weft_safetensors_open(folder_path(&f, name), &s, NULL), WEFT_OK);
-        assert_string_equal(weft_safetensors_metadata(s, "step"), "5");
-        assert_string_equal(weft_safetensors_metadata(s, "run"), "run-1");
-        for (size_t i = 0; i < weft_safetensors_count(s); i++) {
-            const struct weft_safetensors_tensor *t = weft_safetensors_at(s, i);
+        assert_int_equal(wf_safetensors_open(folder_path(&f, name), &s, NULL), WEFT_OK);
+        assert_string_equal(wf_safetensors_metadata(s, "step"), "5");
+        assert_string_equal(wf_safetensors_metadata(s, "run"), "run-1");
+        for (size_t i = 0; i < wf_safetensors_count(s); i++) {
+            const struct wf_safetensors_tensor *t = wf_safetensors_at(s, i);
             assert_string_equal(t->dtype, "F32");
             n += t->n;
         }
-        if (weft_safetensors_find(s, "wte.weight#m@0") != NULL) {
-            uint32_t bits, want = saved_bits(5, 0, WEFT_STORE_M, 0);
-            assert_int_equal(weft_safetensors_read(s,
-                                                   weft_safetensors_find(s, "wte.weight#m@0"),
-                                                   0, 1, (float *)(void *)&bits, NULL),
+        if (wf_safetensors_find(s, "wte.weight#m@0") != NULL) {
+            uint32_t bits, want = saved_bits(5, 0, WF_STORE_FIELD_M, 0);
+            assert_int_equal(wf_safetensors_read(s, wf_safetensors_find(s, "wte.weight#m@0"), 0,
+                                                 1, (float *)(void *)&bits, NULL),
                              WEFT_OK);
             assert_int_equal(bits, want);
         }
-        weft_safetensors_free(s);
+        wf_safetensors_free(s);
     }
     assert_int_equal(n, 3 * (400 + 8 + 105 + 1 + 1023));
     folder_remove(f.at);
@@ -166,11 +165,10 @@ static void check_same_step_again(void **state)
     assert_int_equal(newest(&f, NULL), 7);
     assert_int_equal(folder_count(folder_path(&f, "step-00000007")), 3);
     assert_int_equal(folder_count(f.at), 1);
-    struct weft_store *s = NULL;
-    assert_int_equal(weft_store_open(folder_path(&f, "step-00000007"), true, &s, NULL),
-                     WEFT_OK);
-    assert_string_equal(weft_store_run(s), "another");
-    weft_store_free(s);
+    struct wf_ckpt *s = NULL;
+    assert_int_equal(wf_ckpt_open(folder_path(&f, "step-00000007"), true, &s, NULL), WEFT_OK);
+    assert_string_equal(wf_ckpt_run(s), "another");
+    wf_ckpt_free(s);
     folder_remove(f.at);
 }
 
@@ -187,11 +185,11 @@ static void check_threads(void **state)
 {
     (void)state;
     struct folder f;
-    struct weft_store *s = NULL;
+    struct wf_ckpt *s = NULL;
     pthread_t threads[4];
     folder_make(&f);
     save(&f, 7, 4);
-    assert_int_equal(weft_store_newest(f.at, false, &s, NULL, NULL), WEFT_OK);
+    assert_int_equal(wf_ckpt_open_newest(f.at, false, &s, NULL, NULL), WEFT_OK);
     for (size_t i = 0; i < WEFT_LEN(threads); i++)
         assert_int_equal(pthread_create(&threads[i], NULL, read_all, s), 0);
     for (size_t i = 0; i < WEFT_LEN(threads); i++) {
@@ -199,7 +197,7 @@ static void check_threads(void **state)
         assert_int_equal(pthread_join(threads[i], &result), 0);
         assert_null(result);
     }
-    weft_store_free(s);
+    wf_ckpt_free(s);
     folder_remove(f.at);
 }
 
@@ -243,28 +241,28 @@ static void check_bad_set(void **state)
     const struct bad_set *c = *state;
     static const float zeros[16];
     struct folder f;
-    struct weft_store_writer *w[2];
+    struct wf_store_writer *w[2];
     char *blobs[2];
     size_t bytes[2];
     struct weft_error err = {.msg = ""};
     folder_make(&f);
     save(&f, 4, 2);
     for (uint32_t r = 0; r < 2; r++) {
-        assert_int_equal(weft_store_writer_new(f.at, 9, "r", r, &w[r], &err), WEFT_OK);
+        assert_int_equal(wf_store_writer_new(f.at, 9, "r", r, &w[r], &err), WEFT_OK);
         for (const struct piece *p = c->pieces[r]; p->name != NULL; p++)
-            assert_int_equal(weft_store_writer_add(w[r], p->name, 1, &p->n_all,
-                                                   (enum weft_store_what)p->what, p->begin,
-                                                   zeros, p->n, &err),
+            assert_int_equal(wf_store_writer_add(w[r], p->name, 1, &p->n_all,
+                                                 (enum wf_store_field)p->what, p->begin, zeros,
+                                                 p->n, &err),
                              WEFT_OK);
-        assert_int_equal(weft_store_writer_finish(w[r], &blobs[r], &bytes[r], &err), WEFT_OK);
+        assert_int_equal(wf_store_writer_finish(w[r], &blobs[r], &bytes[r], &err), WEFT_OK);
     }
-    struct weft_store_parts parts = {f.at,  9, "r", "", "", (const char *const *)blobs,
-                                     bytes, 2};
-    assert_int_equal(weft_store_commit(&parts, 1, &err), WEFT_CKPT);
+    struct wf_store_commit_info parts = {f.at,  9, "r", "", "", (const char *const *)blobs,
+                                         bytes, 2};
+    assert_int_equal(wf_store_commit(&parts, 1, &err), WEFT_CKPT);
     if (strstr(err.msg, c->want) == NULL)
         fail_msg("got: %s", err.msg);
     for (int r = 0; r < 2; r++) {
-        weft_store_writer_free(w[r]);
+        wf_store_writer_free(w[r]);
         free(blobs[r]);
     }
     assert_int_equal(folder_count(f.at), 1);
@@ -277,31 +275,31 @@ static void check_bad_adds(void **state)
 {
     (void)state;
     struct folder f;
-    struct weft_store_writer *w = NULL;
+    struct wf_store_writer *w = NULL;
     struct weft_error err;
     float x[4] = {0};
     uint64_t shape[9] = {4, 1, 1, 1, 1, 1, 1, 1, 1}, zero = 0;
     uint64_t huge[2] = {UINT64_C(1) << 33, UINT64_C(1) << 33};
     folder_make(&f);
-    assert_int_equal(weft_store_writer_new(f.at, 1, "a/b", 0, &w, &err), WEFT_USAGE);
-    assert_int_equal(weft_store_writer_new(f.at, 1, "", 0, &w, &err), WEFT_USAGE);
-    assert_int_equal(weft_store_writer_new(f.at, 1, "a", 100000, &w, &err), WEFT_USAGE);
-    assert_int_equal(weft_store_writer_new(f.at, UINT64_MAX, "a", 0, &w, &err), WEFT_USAGE);
-    assert_int_equal(weft_store_writer_new("/nonexistent/x", 1, "a", 0, &w, &err), WEFT_IO);
-    assert_int_equal(weft_store_writer_new(f.at, 1, "a", 0, &w, &err), WEFT_OK);
-    enum weft_store_what v = WEFT_STORE_VALUE;
-    assert_int_equal(weft_store_writer_add(w, "p", 1, shape, v, 0, x, 5, &err), WEFT_CKPT);
-    assert_int_equal(weft_store_writer_add(w, "p", 1, shape, v, 4, x, 1, &err), WEFT_CKPT);
-    assert_int_equal(weft_store_writer_add(w, "p", 1, shape, v, 0, x, 0, &err), WEFT_CKPT);
-    assert_int_equal(weft_store_writer_add(w, "q", 9, shape, v, 0, x, 4, &err), WEFT_CKPT);
-    assert_int_equal(weft_store_writer_add(w, "q", 1, &zero, v, 0, x, 0, &err), WEFT_CKPT);
-    assert_int_equal(weft_store_writer_add(w, "q", 2, huge, v, 0, x, 4, &err), WEFT_CKPT);
-    assert_int_equal(weft_store_writer_add(w, "../q", 1, shape, v, 0, x, 4, &err), WEFT_CKPT);
-    assert_int_equal(weft_store_writer_add(w, "q\n", 1, shape, v, 0, x, 4, &err), WEFT_CKPT);
+    assert_int_equal(wf_store_writer_new(f.at, 1, "a/b", 0, &w, &err), WEFT_USAGE);
+    assert_int_equal(wf_store_writer_new(f.at, 1, "", 0, &w, &err), WEFT_USAGE);
+    assert_int_equal(wf_store_writer_new(f.at, 1, "a", 100000, &w, &err), WEFT_USAGE);
+    assert_int_equal(wf_store_writer_new(f.at, UINT64_MAX, "a", 0, &w, &err), WEFT_USAGE);
+    assert_int_equal(wf_store_writer_new("/nonexistent/x", 1, "a", 0, &w, &err), WEFT_IO);
+    assert_int_equal(wf_store_writer_new(f.at, 1, "a", 0, &w, &err), WEFT_OK);
+    enum wf_store_field v = WF_STORE_FIELD_VALUE;
+    assert_int_equal(wf_store_writer_add(w, "p", 1, shape, v, 0, x, 5, &err), WEFT_CKPT);
+    assert_int_equal(wf_store_writer_add(w, "p", 1, shape, v, 4, x, 1, &err), WEFT_CKPT);
+    assert_int_equal(wf_store_writer_add(w, "p", 1, shape, v, 0, x, 0, &err), WEFT_CKPT);
+    assert_int_equal(wf_store_writer_add(w, "q", 9, shape, v, 0, x, 4, &err), WEFT_CKPT);
+    assert_int_equal(wf_store_writer_add(w, "q", 1, &zero, v, 0, x, 0, &err), WEFT_CKPT);
+    assert_int_equal(wf_store_writer_add(w, "q", 2, huge, v, 0, x, 4, &err), WEFT_CKPT);
+    assert_int_equal(wf_store_writer_add(w, "../q", 1, shape, v, 0, x, 4, &err), WEFT_CKPT);
+    assert_int_equal(wf_store_writer_add(w, "q\n", 1, shape, v, 0, x, 4, &err), WEFT_CKPT);
     assert_int_equal(
-        weft_store_writer_add(w, "q", 1, shape, (enum weft_store_what)3, 0, x, 4, &err),
+        wf_store_writer_add(w, "q", 1, shape, (enum wf_store_field)3, 0, x, 4, &err),
         WEFT_INTERNAL);
-    weft_store_writer_free(w);
+    wf_store_writer_free(w);
     folder_remove(f.at);
 }
 
@@ -309,36 +307,36 @@ static void check_two_writers(void **state)
 {
     (void)state;
     struct folder f;
-    struct weft_store_writer *a = NULL, *b = NULL, *other = NULL;
+    struct wf_store_writer *a = NULL, *b = NULL, *other = NULL;
     struct weft_error err;
     char *blob = NULL, *none = NULL;
     size_t bytes;
     uint64_t one = 1;
     float x = 1;
     folder_make(&f);
-    assert_int_equal(weft_store_writer_new(f.at, 1, "a", 0, &a, &err), WEFT_OK);
-    assert_int_equal(weft_store_writer_new(f.at, 1, "a", 0, &b, &err), WEFT_OK);
-    assert_int_equal(weft_store_writer_new(f.at, 1, "b", 0, &other, &err), WEFT_OK);
-    assert_int_equal(weft_store_writer_add(a, "p", 1, &one, WEFT_STORE_VALUE, 0, &x, 1, &err),
+    assert_int_equal(wf_store_writer_new(f.at, 1, "a", 0, &a, &err), WEFT_OK);
+    assert_int_equal(wf_store_writer_new(f.at, 1, "a", 0, &b, &err), WEFT_OK);
+    assert_int_equal(wf_store_writer_new(f.at, 1, "b", 0, &other, &err), WEFT_OK);
+    assert_int_equal(wf_store_writer_add(a, "p", 1, &one, WF_STORE_FIELD_VALUE, 0, &x, 1, &err),
                      WEFT_OK);
-    assert_int_equal(weft_store_writer_finish(a, &blob, &bytes, &err), WEFT_OK);
-    assert_int_equal(weft_store_writer_finish(b, &none, &bytes, &err), WEFT_CKPT);
+    assert_int_equal(wf_store_writer_finish(a, &blob, &bytes, &err), WEFT_OK);
+    assert_int_equal(wf_store_writer_finish(b, &none, &bytes, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "rank-00000.safetensors is there already"));
     free(blob);
-    assert_int_equal(weft_store_writer_finish(other, &blob, &bytes, &err), WEFT_OK);
+    assert_int_equal(wf_store_writer_finish(other, &blob, &bytes, &err), WEFT_OK);
     /* Parts of another run, and of another step. */
-    struct weft_store_parts parts = {f.at,   1, "a", "", "", (const char *const *)&blob,
-                                     &bytes, 1};
-    assert_int_equal(weft_store_publish(&parts, &err), WEFT_CKPT);
+    struct wf_store_commit_info parts = {f.at,   1, "a", "", "", (const char *const *)&blob,
+                                         &bytes, 1};
+    assert_int_equal(wf_store_publish(&parts, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "part 0 of a checkpoint is of step 1 of run 'b', not of"));
     blob[10] ^= 1;
     parts.run = "b";
-    assert_int_equal(weft_store_publish(&parts, &err), WEFT_CKPT);
+    assert_int_equal(wf_store_publish(&parts, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "does not have the hash that it ends with"));
     free(blob);
-    weft_store_writer_free(a);
-    weft_store_writer_free(b);
-    weft_store_writer_free(other);
+    wf_store_writer_free(a);
+    wf_store_writer_free(b);
+    wf_store_writer_free(other);
     folder_remove(f.at);
 }
 
@@ -346,23 +344,23 @@ static void check_not_utf8(void **state)
 {
     (void)state;
     struct folder f;
-    struct weft_store_writer *w = NULL;
+    struct wf_store_writer *w = NULL;
     struct weft_error err;
     char *blob = NULL;
     size_t bytes;
     uint64_t one = 1;
     float x = 1;
     folder_make(&f);
-    assert_int_equal(weft_store_writer_new(f.at, 1, "a", 0, &w, &err), WEFT_OK);
-    assert_int_equal(weft_store_writer_add(w, "p", 1, &one, WEFT_STORE_VALUE, 0, &x, 1, &err),
+    assert_int_equal(wf_store_writer_new(f.at, 1, "a", 0, &w, &err), WEFT_OK);
+    assert_int_equal(wf_store_writer_add(w, "p", 1, &one, WF_STORE_FIELD_VALUE, 0, &x, 1, &err),
                      WEFT_OK);
-    assert_int_equal(weft_store_writer_finish(w, &blob, &bytes, &err), WEFT_OK);
-    struct weft_store_parts parts = {f.at,   1, "a", "\xff", "", (const char *const *)&blob,
-                                     &bytes, 1};
-    assert_int_equal(weft_store_publish(&parts, &err), WEFT_CKPT);
+    assert_int_equal(wf_store_writer_finish(w, &blob, &bytes, &err), WEFT_OK);
+    struct wf_store_commit_info parts = {f.at,   1, "a", "\xff", "", (const char *const *)&blob,
+                                         &bytes, 1};
+    assert_int_equal(wf_store_publish(&parts, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "config of a checkpoint is not UTF-8"));
     free(blob);
-    weft_store_writer_free(w);
+    wf_store_writer_free(w);
     folder_remove(f.at);
 }
 
@@ -385,17 +383,17 @@ static void check_none_usable(void **state)
 {
     (void)state;
     struct folder f;
-    struct weft_store *s = NULL;
+    struct wf_ckpt *s = NULL;
     struct weft_error err;
-    struct weft_text skipped = {0};
+    struct wf_text skipped = {0};
     folder_make(&f);
     assert_int_equal(mkdir(folder_path(&f, "step-00000007"), 0777), 0);
     folder_put(&f, "step-00000009", "x", 1);
-    assert_int_equal(weft_store_newest(f.at, true, &s, &skipped, &err), WEFT_CKPT);
+    assert_int_equal(wf_ckpt_open_newest(f.at, true, &s, &skipped, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "none of the 2 checkpoints in"));
     assert_non_null(strstr(skipped.at, "step-00000007: manifest.json is missing\n"));
     assert_non_null(strstr(skipped.at, "step-00000009 cannot be opened: Not a directory\n"));
-    weft_text_release(&skipped);
+    wf_text_release(&skipped);
     folder_remove(f.at);
 }
 
@@ -414,21 +412,21 @@ static void check_prune(void **state)
     folder_make(&f);
     for (uint64_t step = 1; step <= 8; step++)
         save(&f, step, 2);
-    assert_int_equal(weft_store_prune(f.at, 0, &err), WEFT_USAGE);
-    assert_int_equal(weft_store_prune(f.at, 6, &err), WEFT_OK);
+    assert_int_equal(wf_store_prune(f.at, 0, &err), WEFT_USAGE);
+    assert_int_equal(wf_store_prune(f.at, 6, &err), WEFT_OK);
     assert_int_equal(folder_count(f.at), 6);
     /* Broken ones do not count, and stay as long as they are among the newest. */
     put_manifest(&f, "step-00000008", "broken");
     put_manifest(&f, "step-00000006", "broken");
     put_manifest(&f, "step-00000003", "broken");
-    assert_int_equal(weft_store_prune(f.at, 2, &err), WEFT_OK);
+    assert_int_equal(wf_store_prune(f.at, 2, &err), WEFT_OK);
     assert_int_equal(folder_count(f.at), 4); /* 8 7 6 5 */
     assert_int_equal(access(folder_path(&f, "step-00000005"), F_OK), 0);
     assert_int_equal(newest(&f, NULL), 7);
-    assert_int_equal(weft_store_prune(f.at, 1, &err), WEFT_OK);
+    assert_int_equal(wf_store_prune(f.at, 1, &err), WEFT_OK);
     assert_int_equal(folder_count(f.at), 2);
     put_manifest(&f, "step-00000007", "broken");
-    assert_int_equal(weft_store_prune(f.at, 1, &err), WEFT_OK);
+    assert_int_equal(wf_store_prune(f.at, 1, &err), WEFT_OK);
     assert_int_equal(folder_count(f.at), 2); /* none is good: none goes */
     folder_remove(f.at);
 }
@@ -442,12 +440,12 @@ static void check_prune_leaves(void **state)
     save(&f, 1, 2);
     save(&f, 2, 2);
     put_manifest(&f, "step-00000002", "broken");
-    assert_int_equal(weft_store_prune(f.at, 1, NULL), WEFT_OK);
+    assert_int_equal(wf_store_prune(f.at, 1, NULL), WEFT_OK);
     assert_int_equal(newest(&f, NULL), 1);
     folder_put(&f, "step-00000001/notes.txt", "mine", 4);
     assert_int_equal(newest(&f, NULL), 1);
     save(&f, 3, 2);
-    assert_int_equal(weft_store_prune(f.at, 1, NULL), WEFT_OK);
+    assert_int_equal(wf_store_prune(f.at, 1, NULL), WEFT_OK);
     assert_int_equal(folder_count(folder_path(&f, "step-00000001")), 1);
     assert_int_not_equal(access(folder_path(&f, "step-00000002"), F_OK), 0);
     assert_int_equal(newest(&f, NULL), 3);
@@ -465,7 +463,7 @@ static void check_prune_goes_on(void **state)
     folder_put(&f, "step-00000003", "a file", 6);
     save(&f, 2, 2);
     save(&f, 4, 2);
-    assert_int_equal(weft_store_prune(f.at, 1, &err), WEFT_IO);
+    assert_int_equal(wf_store_prune(f.at, 1, &err), WEFT_IO);
     assert_non_null(strstr(err.msg, "step-00000001 cannot be removed: Not a directory"));
     assert_int_not_equal(access(folder_path(&f, "step-00000002"), F_OK), 0);
     assert_int_equal(newest(&f, NULL), 4);
@@ -491,30 +489,30 @@ static void check_stale(void **state)
 {
     (void)state;
     struct folder f;
-    struct weft_store_writer *w = NULL;
+    struct wf_store_writer *w = NULL;
     struct weft_error err = {.msg = ""};
-    struct weft_text removed = {0};
+    struct wf_text removed = {0};
     char root[256];
     folder_make(&f);
     snprintf(root, sizeof root, "%s", folder_path(&f, "checkpoints"));
-    assert_int_equal(weft_store_prepare(root, &removed, &err), WEFT_OK);
-    assert_int_equal(weft_store_writer_new(root, 1, "alive", 0, &w, &err), WEFT_OK);
+    assert_int_equal(wf_store_prepare(root, &removed, &err), WEFT_OK);
+    assert_int_equal(wf_store_writer_new(root, 1, "alive", 0, &w, &err), WEFT_OK);
     assert_int_equal(mkdir(folder_path(&f, "checkpoints/.step-00000003.dead.tmp"), 0777), 0);
     folder_put(&f, "checkpoints/.step-00000003.dead.tmp/rank-00000.safetensors", "x", 1);
     folder_put(&f, "checkpoints/.step-00000003.dead.tmp/manifest.json", "x", 1);
     assert_int_equal(symlink("/", folder_path(&f, "checkpoints/.step-00000004.link.tmp")), 0);
-    assert_int_equal(weft_store_prepare(root, &removed, &err), WEFT_OK);
+    assert_int_equal(wf_store_prepare(root, &removed, &err), WEFT_OK);
     assert_non_null(strstr(removed.at, "/.step-00000003.dead.tmp: removed"));
     assert_null(strstr(removed.at, "alive"));
     assert_null(strstr(removed.at, "link"));
     assert_int_not_equal(access(folder_path(&f, "checkpoints/.step-00000003.dead.tmp"), F_OK),
                          0);
     assert_int_equal(access(folder_path(&f, "checkpoints/.step-00000001.alive.tmp"), F_OK), 0);
-    weft_store_writer_free(w);
-    assert_int_equal(weft_store_prepare(root, NULL, &err), WEFT_OK);
+    wf_store_writer_free(w);
+    assert_int_equal(wf_store_prepare(root, NULL, &err), WEFT_OK);
     assert_int_not_equal(access(folder_path(&f, "checkpoints/.step-00000001.alive.tmp"), F_OK),
                          0);
-    weft_text_release(&removed);
+    wf_text_release(&removed);
     folder_remove(f.at);
 }
 
@@ -524,11 +522,11 @@ static void check_prepare_fails(void **state)
     struct folder f;
     struct weft_error err;
     folder_make(&f);
-    assert_int_equal(weft_store_prepare(folder_path(&f, "a/b"), NULL, &err), WEFT_IO);
+    assert_int_equal(wf_store_prepare(folder_path(&f, "a/b"), NULL, &err), WEFT_IO);
     assert_non_null(strstr(err.msg, "a/b cannot be made: No such file"));
     folder_put(&f, "file", "x", 1);
-    assert_int_equal(weft_store_prepare(folder_path(&f, "file"), NULL, &err), WEFT_IO);
-    assert_int_equal(weft_store_prepare("/proc/self", NULL, &err), WEFT_IO);
+    assert_int_equal(wf_store_prepare(folder_path(&f, "file"), NULL, &err), WEFT_IO);
+    assert_int_equal(wf_store_prepare("/proc/self", NULL, &err), WEFT_IO);
     assert_non_null(strstr(err.msg, "checkpoints cannot be written to /proc/self: "));
     folder_remove(f.at);
 }
@@ -539,24 +537,24 @@ static void check_lock(void **state)
 {
     (void)state;
     struct folder f;
-    struct weft_store_lock *lock = NULL, *second = NULL;
+    struct wf_store_lock *lock = NULL, *second = NULL;
     struct weft_error err;
     char want[64];
     folder_make(&f);
-    assert_int_equal(weft_store_is_locked(f.at), -1); /* there never was one */
-    assert_int_equal(weft_store_lock(f.at, &lock, &err), WEFT_OK);
-    assert_int_equal(weft_store_is_locked(f.at), 1);
-    assert_int_equal(weft_store_lock(f.at, &second, &err), WEFT_USAGE);
+    assert_int_equal(wf_store_is_locked(f.at), -1); /* there never was one */
+    assert_int_equal(wf_store_lock(f.at, &lock, &err), WEFT_OK);
+    assert_int_equal(wf_store_is_locked(f.at), 1);
+    assert_int_equal(wf_store_lock(f.at, &second, &err), WEFT_USAGE);
     snprintf(want, sizeof want, "is locked by pid %ld on host ", (long)getpid());
     assert_non_null(strstr(err.msg, want));
     assert_non_null(strstr(err.msg, " since 20"));
-    weft_store_unlock(lock);
-    assert_int_equal(weft_store_is_locked(f.at), 0);
-    assert_int_equal(weft_store_lock(f.at, &second, &err), WEFT_OK);
-    weft_store_unlock(second);
-    weft_store_unlock(NULL);
+    wf_store_unlock(lock);
+    assert_int_equal(wf_store_is_locked(f.at), 0);
+    assert_int_equal(wf_store_lock(f.at, &second, &err), WEFT_OK);
+    wf_store_unlock(second);
+    wf_store_unlock(NULL);
     folder_remove(f.at);
-    assert_int_equal(weft_store_lock(f.at, &lock, &err), WEFT_IO);
+    assert_int_equal(wf_store_lock(f.at, &lock, &err), WEFT_IO);
 }
 
 /* A killed process keeps no lock. */
@@ -564,7 +562,7 @@ static void check_lock_of_the_dead(void **state)
 {
     (void)state;
     struct folder f;
-    struct weft_store_lock *lock = NULL;
+    struct wf_store_lock *lock = NULL;
     struct weft_error err;
     int ready[2];
     char byte, want[40];
@@ -572,18 +570,18 @@ static void check_lock_of_the_dead(void **state)
     assert_int_equal(pipe(ready), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        if (weft_store_lock(f.at, &lock, NULL) == WEFT_OK && write(ready[1], "x", 1) == 1)
+        if (wf_store_lock(f.at, &lock, NULL) == WEFT_OK && write(ready[1], "x", 1) == 1)
             pause();
         _exit(1);
     }
     assert_int_equal(read(ready[0], &byte, 1), 1);
-    assert_int_equal(weft_store_lock(f.at, &lock, &err), WEFT_USAGE);
+    assert_int_equal(wf_store_lock(f.at, &lock, &err), WEFT_USAGE);
     snprintf(want, sizeof want, "locked by pid %ld ", (long)pid);
     assert_non_null(strstr(err.msg, want));
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    assert_int_equal(weft_store_lock(f.at, &lock, &err), WEFT_OK);
-    weft_store_unlock(lock);
+    assert_int_equal(wf_store_lock(f.at, &lock, &err), WEFT_OK);
+    wf_store_unlock(lock);
     close(ready[0]);
     close(ready[1]);
     folder_remove(f.at);
@@ -593,14 +591,14 @@ static void check_lock_is_a_file(void **state)
 {
     (void)state;
     struct folder f;
-    struct weft_store_lock *lock = NULL;
+    struct wf_store_lock *lock = NULL;
     folder_make(&f);
     assert_int_equal(mkfifo(folder_path(&f, "lock"), 0666), 0);
-    assert_int_equal(weft_store_lock(f.at, &lock, NULL), WEFT_IO);
+    assert_int_equal(wf_store_lock(f.at, &lock, NULL), WEFT_IO);
     assert_int_equal(unlink(f.path), 0);
     folder_put(&f, "victim", "x", 1);
     assert_int_equal(symlink("victim", folder_path(&f, "lock")), 0);
-    assert_int_equal(weft_store_lock(f.at, &lock, NULL), WEFT_IO);
+    assert_int_equal(wf_store_lock(f.at, &lock, NULL), WEFT_IO);
     folder_remove(f.at);
 }
 
@@ -620,17 +618,18 @@ static void check_full_disk(void **state)
     save(&f, 1, 2);
     size_t n = 1 << 20;
     float *many = calloc(n, sizeof *many);
-    struct weft_store_writer *w = NULL;
+    struct wf_store_writer *w = NULL;
     char *blob = NULL;
     size_t bytes;
     uint64_t shape = n;
-    assert_int_equal(weft_store_writer_new(f.at, 2, "r", 0, &w, &err), WEFT_OK);
+    assert_int_equal(wf_store_writer_new(f.at, 2, "r", 0, &w, &err), WEFT_OK);
     assert_int_equal(
-        weft_store_writer_add(w, "p", 1, &shape, WEFT_STORE_VALUE, 0, many, n, &err), WEFT_OK);
-    assert_int_equal(weft_store_writer_bytes(w), n * sizeof *many);
-    enum weft_status st = weft_store_writer_finish(w, &blob, &bytes, &err);
-    weft_store_writer_free(w);
-    weft_store_abandon(f.at, 2, "r", NULL);
+        wf_store_writer_add(w, "p", 1, &shape, WF_STORE_FIELD_VALUE, 0, many, n, &err),
+        WEFT_OK);
+    assert_int_equal(wf_store_writer_bytes(w), n * sizeof *many);
+    enum weft_status st = wf_store_writer_finish(w, &blob, &bytes, &err);
+    wf_store_writer_free(w);
+    wf_store_abort(f.at, 2, "r", NULL);
     free(many);
     /* As long as there is room; then a message, and what was there stays. */
     size_t n_saved = 1, step = 2;

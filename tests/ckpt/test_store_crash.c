@@ -383,16 +383,16 @@ static void save_all(int ack)
 /* The step that is found, all of it right; 0: none, -1: something is wrong. */
 static int found_step(void)
 {
-    struct weft_store *s = NULL;
+    struct wf_ckpt *s = NULL;
     bool same = true;
-    if (weft_store_newest(plan.root, true, &s, NULL, NULL) != WEFT_OK)
+    if (wf_ckpt_open_newest(plan.root, true, &s, NULL, NULL) != WEFT_OK)
         return -1;
     if (s == NULL)
         return 0;
-    int step = (int)weft_store_step(s);
+    int step = (int)wf_ckpt_step(s);
     if (saved_compare(s, 9, &same, NULL) != WEFT_OK || !same)
         step = -1;
-    weft_store_free(s);
+    wf_ckpt_free(s);
     return step;
 }
 
@@ -411,7 +411,7 @@ static size_t count_hidden(const char *path)
 static void check_next_run(void)
 {
     struct saved_options o = {plan.root, "next", 40, 2, 1, 1, true};
-    assert_int_equal(weft_store_prepare(plan.root, NULL, NULL), WEFT_OK);
+    assert_int_equal(wf_store_prepare(plan.root, NULL, NULL), WEFT_OK);
     assert_int_equal(count_hidden(plan.root), 0);
     assert_int_equal(saved_write(&o, NULL), WEFT_OK);
     assert_int_equal(found_step(), 40);

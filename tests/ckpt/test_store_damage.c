@@ -37,27 +37,27 @@ static char *newer_path(struct folder *f, const char *name)
 /* The older one is taken, and what is said of the newer one has `want` in it. */
 static void expect_skip(struct folder *f, const char *want)
 {
-    struct weft_store *s = NULL;
-    struct weft_text skipped = {0};
+    struct wf_ckpt *s = NULL;
+    struct wf_text skipped = {0};
     struct weft_error err = {.msg = ""};
     bool same = false;
-    assert_int_equal(weft_store_newest(f->at, true, &s, &skipped, &err), WEFT_OK);
-    if (weft_store_step(s) != 10 || strstr(skipped.at, want) == NULL)
-        fail_msg("step %d, skipped %s, not for '%s'", (int)weft_store_step(s),
+    assert_int_equal(wf_ckpt_open_newest(f->at, true, &s, &skipped, &err), WEFT_OK);
+    if (wf_ckpt_step(s) != 10 || strstr(skipped.at, want) == NULL)
+        fail_msg("step %d, skipped %s, not for '%s'", (int)wf_ckpt_step(s),
                  skipped.at == NULL ? "nothing" : skipped.at, want);
     assert_non_null(strstr(skipped.at, "step-00000020"));
     assert_int_equal(saved_compare(s, 1, &same, &err), WEFT_OK);
     assert_true(same);
-    weft_store_free(s);
-    weft_text_release(&skipped);
+    wf_ckpt_free(s);
+    wf_text_release(&skipped);
 }
 
 static void expect_good(struct folder *f)
 {
-    struct weft_store *s = NULL;
-    assert_int_equal(weft_store_newest(f->at, true, &s, NULL, NULL), WEFT_OK);
-    assert_int_equal(weft_store_step(s), 20);
-    weft_store_free(s);
+    struct wf_ckpt *s = NULL;
+    assert_int_equal(wf_ckpt_open_newest(f->at, true, &s, NULL, NULL), WEFT_OK);
+    assert_int_equal(wf_ckpt_step(s), 20);
+    wf_ckpt_free(s);
 }
 
 /* -- flipped bytes ------------------------------------------------------------------------- */
@@ -74,9 +74,9 @@ static void flip(int fd, size_t at, unsigned char mask)
 static const char *open_newer(struct folder *f, bool verify)
 {
     static struct weft_error err;
-    struct weft_store *s = NULL;
-    enum weft_status st = weft_store_open(folder_path(f, "step-00000020"), verify, &s, &err);
-    weft_store_free(s);
+    struct wf_ckpt *s = NULL;
+    enum weft_status st = wf_ckpt_open(folder_path(f, "step-00000020"), verify, &s, &err);
+    wf_ckpt_free(s);
     if (st == WEFT_OK)
         return NULL;
     assert_int_equal(st, WEFT_CKPT);
@@ -134,14 +134,13 @@ static void check_header_bytes(void **state)
 /* Reading the whole of what is damaged also finds it, when nothing was verified before. */
 static void expect_read_finds(struct folder *f, const char *said)
 {
-    struct weft_store *s = NULL;
+    struct wf_ckpt *s = NULL;
     struct weft_error err = {.msg = ""};
     bool same = false;
-    assert_int_equal(weft_store_open(folder_path(f, "step-00000020"), false, &s, NULL),
-                     WEFT_OK);
+    assert_int_equal(wf_ckpt_open(folder_path(f, "step-00000020"), false, &s, NULL), WEFT_OK);
     assert_int_equal(saved_compare(s, 77, &same, &err), WEFT_CKPT);
     assert_string_equal(err.msg, said);
-    weft_store_free(s);
+    wf_ckpt_free(s);
 }
 
 static void check_data_bits(void **state)
@@ -191,22 +190,24 @@ static void check_names_the_tensor(void **state)
     struct folder f;
     float x = 1, y = 2;
     uint64_t two = 2;
-    struct weft_store_writer *w = NULL;
+    struct wf_store_writer *w = NULL;
     char *blob = NULL;
     size_t bytes;
     folder_make(&f);
-    assert_int_equal(weft_store_writer_new(f.at, 20, "r", 4, &w, NULL), WEFT_OK);
+    assert_int_equal(wf_store_writer_new(f.at, 20, "r", 4, &w, NULL), WEFT_OK);
     for (uint64_t i = 0; i < 2; i++) {
         assert_int_equal(
-            weft_store_writer_add(w, "a", 1, &two, WEFT_STORE_VALUE, i, &x, 1, NULL), WEFT_OK);
+            wf_store_writer_add(w, "a", 1, &two, WF_STORE_FIELD_VALUE, i, &x, 1, NULL),
+            WEFT_OK);
         assert_int_equal(
-            weft_store_writer_add(w, "b", 1, &two, WEFT_STORE_VALUE, i, &y, 1, NULL), WEFT_OK);
+            wf_store_writer_add(w, "b", 1, &two, WF_STORE_FIELD_VALUE, i, &y, 1, NULL),
+            WEFT_OK);
     }
-    assert_int_equal(weft_store_writer_finish(w, &blob, &bytes, NULL), WEFT_OK);
-    struct weft_store_parts parts = {f.at,   20, "r", "", "", (const char *const *)&blob,
-                                     &bytes, 1};
-    assert_int_equal(weft_store_commit(&parts, 1, NULL), WEFT_OK);
-    weft_store_writer_free(w);
+    assert_int_equal(wf_store_writer_finish(w, &blob, &bytes, NULL), WEFT_OK);
+    struct wf_store_commit_info parts = {f.at,   20, "r", "", "", (const char *const *)&blob,
+                                         &bytes, 1};
+    assert_int_equal(wf_store_commit(&parts, 1, NULL), WEFT_OK);
+    wf_store_writer_free(w);
     free(blob);
     int fd = open(newer_path(&f, "rank-00004.safetensors"), O_RDWR);
     flip(fd, header_bytes(fd) + 3 * sizeof(float), 1);
@@ -381,15 +382,15 @@ static void check_cut_while_open(void **state)
 {
     (void)state;
     struct folder f;
-    struct weft_store *s = NULL;
+    struct wf_ckpt *s = NULL;
     struct weft_error err;
     bool same;
     make_two(&f);
-    assert_int_equal(weft_store_newest(f.at, true, &s, NULL, NULL), WEFT_OK);
+    assert_int_equal(wf_ckpt_open_newest(f.at, true, &s, NULL, NULL), WEFT_OK);
     do_truncate(&f);
     assert_int_equal(saved_compare(s, 1, &same, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "rank-00002.safetensors"));
-    weft_store_free(s);
+    wf_ckpt_free(s);
     folder_remove(f.at);
 }
 
@@ -398,7 +399,7 @@ static void check_writer_follows_nothing(void **state)
 {
     (void)state;
     struct folder f;
-    struct weft_store_writer *w = NULL;
+    struct wf_store_writer *w = NULL;
     struct weft_error err;
     char *blob = NULL;
     size_t bytes, n;
@@ -406,18 +407,18 @@ static void check_writer_follows_nothing(void **state)
     folder_put(&f, "victim", "untouched", 9);
     assert_int_equal(mkdir(folder_path(&f, "elsewhere"), 0777), 0);
     assert_int_equal(symlink("elsewhere", folder_path(&f, ".step-00000001.r.tmp")), 0);
-    assert_int_equal(weft_store_writer_new(f.at, 1, "r", 0, &w, &err), WEFT_IO);
-    assert_int_equal(weft_store_abandon(f.at, 1, "r", &err), WEFT_IO);
+    assert_int_equal(wf_store_writer_new(f.at, 1, "r", 0, &w, &err), WEFT_IO);
+    assert_int_equal(wf_store_abort(f.at, 1, "r", &err), WEFT_IO);
     assert_int_equal(mkdir(folder_path(&f, ".step-00000002.r.tmp"), 0777), 0);
     assert_int_equal(
         symlink("../victim", folder_path(&f, ".step-00000002.r.tmp/rank-00000.safetensors")),
         0);
     assert_int_equal(
         symlink("../victim", folder_path(&f, ".step-00000002.r.tmp/manifest.json")), 0);
-    assert_int_equal(weft_store_writer_new(f.at, 2, "r", 0, &w, &err), WEFT_OK);
-    assert_int_equal(weft_store_writer_finish(w, &blob, &bytes, &err), WEFT_CKPT);
-    weft_store_writer_free(w);
-    assert_int_equal(weft_store_abandon(f.at, 2, "r", &err), WEFT_OK);
+    assert_int_equal(wf_store_writer_new(f.at, 2, "r", 0, &w, &err), WEFT_OK);
+    assert_int_equal(wf_store_writer_finish(w, &blob, &bytes, &err), WEFT_CKPT);
+    wf_store_writer_free(w);
+    assert_int_equal(wf_store_abort(f.at, 2, "r", &err), WEFT_OK);
     char *text = folder_get(folder_path(&f, "victim"), &n);
     assert_string_equal(text, "untouched");
     free(text);

@@ -59,12 +59,12 @@ static enum weft_status measure(struct weft_comm *comm, void *arg, struct weft_e
     enum weft_status st = WEFT_OK;
     for (int k = 0; st == WEFT_OK && k < 2 * REPEATS; k++) {
         st = weft_comm_barrier(comm, err);
-        int64_t begin = weft_clock_ns();
+        int64_t begin = wf_clock_ns();
         if (st == WEFT_OK && k % 2 == 0)
             st = through_weft(comm, at, s, err);
         else if (st == WEFT_OK)
             through_mpi(weft_comm_rank(comm), at, s);
-        int64_t ns = weft_clock_ns() - begin;
+        int64_t ns = wf_clock_ns() - begin;
         if (ns < best[k % 2])
             best[k % 2] = ns;
     }

@@ -23,18 +23,18 @@ struct work {
 static enum weft_status work(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     const struct work *w = arg;
-    int64_t begin = weft_clock_ns();
+    int64_t begin = wf_clock_ns();
     weft_comm_set_timeout(comm, w->timeout);
     WEFT_TRY(weft_comm_barrier(comm, err));
     printf("rank %u is process %ld\n", weft_comm_rank(comm), (long)getpid());
     fflush(stdout);
     bool more = true;
     for (uint64_t step = 0; more; step++) {
-        weft_comm_tell(comm, step, 0);
+        weft_comm_publish(comm, step, 0);
         nanosleep(&(struct timespec){0, 1000000}, NULL);
-        more = (double)(weft_clock_ns() - begin) * 1e-9 < w->seconds;
+        more = (double)(wf_clock_ns() - begin) * 1e-9 < w->seconds;
         WEFT_TRY(ranks_ring(comm, NULL, err));
-        WEFT_TRY(weft_comm_spread(comm, &more, sizeof more, err)); /* as rank 0 says */
+        WEFT_TRY(weft_comm_broadcast(comm, &more, sizeof more, err)); /* as rank 0 says */
     }
     return WEFT_OK;
 }
@@ -49,11 +49,11 @@ static int report(enum weft_status st, const struct weft_error *err)
 static int run_trouble(const char *name)
 {
     struct weft_error err = {0};
-    for (size_t i = 0; i < ranks_n_troubles; i++) {
-        const struct ranks_trouble *c = &ranks_troubles[i];
+    for (size_t i = 0; i < ranks_n_faults; i++) {
+        const struct ranks_fault *c = &ranks_faults[i];
         if (strcmp(name, c->name) != 0)
             continue;
-        enum weft_status st = weft_comm_run_mpi(ranks_troubled, (void *)c, &err);
+        enum weft_status st = weft_comm_run_mpi(ranks_faulty, (void *)c, &err);
         bool right = st == c->status && strstr(err.msg, c->said) != NULL;
         fprintf(stderr, "%s: status %d, %s\n", right ? "as foreseen" : "WRONG", st, err.msg);
         return weft_status_exit_code(st);
@@ -64,9 +64,9 @@ static int run_trouble(const char *name)
 /* The cases, for the script: name, exit code, how many ranks tell of it. */
 static int list_troubles(void)
 {
-    for (size_t i = 0; i < ranks_n_troubles; i++)
-        printf("%d %u %s\n", weft_status_exit_code(ranks_troubles[i].status),
-               ranks_troubles[i].n_to_tell, ranks_troubles[i].name);
+    for (size_t i = 0; i < ranks_n_faults; i++)
+        printf("%d %u %s\n", weft_status_exit_code(ranks_faults[i].status),
+               ranks_faults[i].n_reporting, ranks_faults[i].name);
     return 0;
 }
 

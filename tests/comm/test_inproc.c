@@ -56,16 +56,16 @@ static void test_own_work(void **state)
 static void test_trouble(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < ranks_n_troubles; i++) {
-        const struct ranks_trouble *c = &ranks_troubles[i];
+    for (size_t i = 0; i < ranks_n_faults; i++) {
+        const struct ranks_fault *c = &ranks_faults[i];
         struct weft_error err = {0};
-        int64_t begin = weft_clock_ns();
-        enum weft_status st = weft_comm_run_threads(3, ranks_troubled, (void *)c, &err);
+        int64_t begin = wf_clock_ns();
+        enum weft_status st = weft_comm_run_threads(3, ranks_faulty, (void *)c, &err);
         if (st != c->status || strstr(err.msg, c->said) == NULL)
             fail_msg("%s: status %d, %s", c->name, st, err.msg);
         if (strcmp(c->name, "sleeps") == 0 && strstr(err.msg, "step 5, at action 40") == NULL)
             fail_msg("what rank 0 was at is not named: %s", err.msg);
-        assert_true(weft_clock_ns() - begin < INT64_C(10000000000));
+        assert_true(wf_clock_ns() - begin < INT64_C(10000000000));
     }
 }
 

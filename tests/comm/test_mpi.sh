@@ -136,7 +136,7 @@ begin=$(date +%s%N)
 kill -STOP "${ranks[2]}"
 finish
 is_code 6 || fail "a rank was stopped: exit code $code"
-[ "$(grep -c '^weft: .*rank 2 gives no sign of life' "$folder/err")" -ge 3 ] ||
+[ "$(grep -c '^weft: .*rank 2 gives no heartbeat' "$folder/err")" -ge 3 ] ||
     fail 'a rank was stopped: the three others do not all name it'
 [ $took -lt 8000 ] || fail "a rank was stopped for more than 1 s: the rest took $took ms to end"
 

@@ -16,16 +16,17 @@ struct settings {
     bool json;
 };
 
-static const struct weft_option options[] = {
-    {NULL, 0, WEFT_OPT_HEADING, NULL, "Sizes", NULL, 0},
-    {"ranks", 'p', WEFT_OPT_COUNT, "P", "workers", NULL, offsetof(struct settings, ranks)},
-    {"output", 'o', WEFT_OPT_TEXT, "FILE", "where", NULL, offsetof(struct settings, output)},
-    {"format", 0, WEFT_OPT_CHOICE, "FORM", "how", "text|csv|pytorch",
+static const struct wf_option options[] = {
+    {NULL, 0, WF_OPTION_HEADING, NULL, "Sizes", NULL, 0},
+    {"ranks", 'p', WF_OPTION_COUNT, "P", "workers", NULL, offsetof(struct settings, ranks)},
+    {"output", 'o', WF_OPTION_TEXT, "FILE", "where", NULL, offsetof(struct settings, output)},
+    {"format", 0, WF_OPTION_CHOICE, "FORM", "how", "text|csv|pytorch",
      offsetof(struct settings, format)},
-    {"json", 'j', WEFT_OPT_SWITCH, NULL, "for programs", NULL, offsetof(struct settings, json)},
+    {"json", 'j', WF_OPTION_SWITCH, NULL, "for programs", NULL,
+     offsetof(struct settings, json)},
 };
 
-static const struct weft_option_list list = {options, WEFT_LEN(options)};
+static const struct wf_option_list list = {options, WEFT_LEN(options)};
 
 enum { MOST = 6 };
 
@@ -107,7 +108,7 @@ static void check_option(void **state)
     while (argc < MOST && c->argv[argc] != NULL)
         argc++;
     enum weft_status st =
-        weft_options_parse(list, argc, (char **)c->argv, &s, operands, &n, &err);
+        wf_options_parse(list, argc, (char **)c->argv, &s, operands, &n, &err);
     if (c->error != NULL) {
         assert_int_equal(st, WEFT_USAGE);
         if (strstr(err.msg, c->error) == NULL)

@@ -22,23 +22,23 @@ struct settings {
 
 #define AT(field) .offset = offsetof(struct settings, field)
 
-static const struct weft_setting rows[] = {
-    {"model", "layers", WEFT_SET_COUNT, "12", "layers", .least = 1, .most = 4096, AT(layers)},
-    {"model", "seed", WEFT_SET_LONG, "1", "of random numbers", .most = 9007199254740992.0,
+static const struct wf_setting rows[] = {
+    {"model", "layers", WF_SETTING_COUNT, "12", "layers", .least = 1, .most = 4096, AT(layers)},
+    {"model", "seed", WF_SETTING_LONG, "1", "of random numbers", .most = 9007199254740992.0,
      AT(seed)},
-    {"data", "train", WEFT_SET_TEXT, "", "shards", AT(train)},
-    {"data", "shuffle", WEFT_SET_SWITCH, "false", "in random order", AT(shuffle)},
-    {"optim", "lr", WEFT_SET_REAL, "3e-4", "learning rate", .most = 100, AT(lr)},
-    {"optim", "clip", WEFT_SET_REAL, "1", "longest gradient", .zero = "off", .least = 1e-3,
+    {"data", "train", WF_SETTING_STRING, "", "shards", AT(train)},
+    {"data", "shuffle", WF_SETTING_SWITCH, "false", "in random order", AT(shuffle)},
+    {"optim", "lr", WF_SETTING_REAL, "3e-4", "learning rate", .most = 100, AT(lr)},
+    {"optim", "clip", WF_SETTING_REAL, "1", "longest gradient", .zero = "off", .least = 1e-3,
      .most = 1e6, AT(clip)},
-    {"optim", "precision", WEFT_SET_CHOICE, "fp32", "of numbers", .choices = "fp32|bf16|fp8",
+    {"optim", "precision", WF_SETTING_CHOICE, "fp32", "of numbers", .choices = "fp32|bf16|fp8",
      AT(precision)},
-    {"log", "threads", WEFT_SET_COUNT, "auto", "of a rank", .zero = "auto", .least = 1,
+    {"log", "threads", WF_SETTING_COUNT, "auto", "of a rank", .zero = "auto", .least = 1,
      .most = 1024, AT(threads)},
-    {"log", "dir", WEFT_SET_TEXT, "runs/last", "where to", AT(dir)},
+    {"log", "dir", WF_SETTING_STRING, "runs/last", "where to", AT(dir)},
 };
 
-static const struct weft_setting_list list = {rows, WEFT_LEN(rows)};
+static const struct wf_setting_list list = {rows, WEFT_LEN(rows)};
 
 static const struct settings defaults = {
     .layers = 12, .seed = 1, .lr = 3e-4, .clip = 1, .dir = (char *)"runs/last"};
@@ -138,12 +138,11 @@ static int count_args(const char *const *argv)
 static enum weft_status merge(const char *file, const char *const *argv, struct settings *s,
                               struct weft_error *err)
 {
-    WEFT_TRY(weft_settings_init(list, s, err));
-    enum weft_status st = file == NULL
-                              ? WEFT_OK
-                              : weft_settings_parse(list, file, strlen(file), "f.yaml", s, err);
+    WEFT_TRY(wf_settings_init(list, s, err));
+    enum weft_status st =
+        file == NULL ? WEFT_OK : wf_settings_parse(list, file, strlen(file), "f.yaml", s, err);
     if (st == WEFT_OK)
-        st = weft_settings_flags(list, count_args(argv), (char **)argv, s, err);
+        st = wf_settings_parse_flags(list, count_args(argv), (char **)argv, s, err);
     return st;
 }
 
@@ -156,7 +155,7 @@ static void check_merge(void **state)
     if (merge(c->file, c->argv, &s, &err) != WEFT_OK)
         fail_msg("refused: %s", err.msg);
     assert_same(&s, &c->want);
-    weft_settings_release(list, &s);
+    wf_settings_release(list, &s);
     assert_null(s.dir);
 }
 
@@ -282,7 +281,7 @@ static void check_error(void **state)
     struct weft_error err = {.msg = ""};
     assert_int_equal(merge(c->file, c->argv, &s, &err), WEFT_USAGE);
     assert_has(err.msg, c->error);
-    weft_settings_release(list, &s);
+    wf_settings_release(list, &s);
 }
 
 /* What reads nothing back would also refuse a file of 10,000 brackets: it must not crash. */
@@ -298,9 +297,9 @@ static void check_deep(void **state)
             for (size_t i = 1; i < DEEP; i += 2)
                 text[i] = ' ';
         text[DEEP] = '\0';
-        assert_int_equal(weft_settings_init(list, &s, NULL), WEFT_OK);
-        assert_int_equal(weft_settings_parse(list, text, DEEP, "f.yaml", &s, NULL), WEFT_USAGE);
-        weft_settings_release(list, &s);
+        assert_int_equal(wf_settings_init(list, &s, NULL), WEFT_OK);
+        assert_int_equal(wf_settings_parse(list, text, DEEP, "f.yaml", &s, NULL), WEFT_USAGE);
+        wf_settings_release(list, &s);
     }
     free(text);
 }
@@ -336,13 +335,13 @@ static void check_printed(void **state)
                                "  # where to (default runs/last)\n"
                                "  dir: runs/last\n";
     struct settings s;
-    struct weft_text out = {0};
-    assert_int_equal(weft_settings_init(list, &s, NULL), WEFT_OK);
+    struct wf_text out = {0};
+    assert_int_equal(wf_settings_init(list, &s, NULL), WEFT_OK);
     assert_same(&s, &defaults);
-    weft_settings_print(list, &s, &out);
+    wf_settings_print(list, &s, &out);
     assert_string_equal(out.at, want);
-    weft_text_release(&out);
-    weft_settings_release(list, &s);
+    wf_text_release(&out);
+    wf_settings_release(list, &s);
 }
 
 static const char *const texts[] = {
@@ -395,64 +394,64 @@ static void check_round_trip(void **state)
                                    100};
     for (size_t i = 0; i < WEFT_LEN(texts); i++) {
         struct settings s, back;
-        struct weft_text out = {0};
+        struct wf_text out = {0};
         struct weft_error err = {.msg = ""};
-        assert_int_equal(weft_settings_init(list, &s, NULL), WEFT_OK);
-        assert_int_equal(weft_settings_init(list, &back, NULL), WEFT_OK);
-        assert_int_equal(weft_settings_set(list, "data.train", texts[i], &s, NULL), WEFT_OK);
+        assert_int_equal(wf_settings_init(list, &s, NULL), WEFT_OK);
+        assert_int_equal(wf_settings_init(list, &back, NULL), WEFT_OK);
+        assert_int_equal(wf_settings_set(list, "data.train", texts[i], &s, NULL), WEFT_OK);
         s.lr = reals[i % WEFT_LEN(reals)];
         s.clip = i % 2 != 0 ? 0 : 1.0 / 3;
         s.seed = UINT64_C(1) << i;
         s.threads = (uint32_t)i;
         s.precision = i % 3;
         s.shuffle = i % 2 == 0;
-        weft_settings_print(list, &s, &out);
-        if (weft_settings_parse(list, out.at, out.len, "f", &back, &err) != WEFT_OK)
+        wf_settings_print(list, &s, &out);
+        if (wf_settings_parse(list, out.at, out.len, "f", &back, &err) != WEFT_OK)
             fail_msg("refused: %s in\n%s", err.msg, out.at);
         assert_same(&back, &s);
         assert_string_equal(texts[i], back.train == NULL ? "" : back.train);
-        weft_text_release(&out);
-        weft_settings_release(list, &s);
-        weft_settings_release(list, &back);
+        wf_text_release(&out);
+        wf_settings_release(list, &s);
+        wf_settings_release(list, &back);
     }
 }
 
 static void check_longest(void **state)
 {
     (void)state;
-    char text[WEFT_SETTING_TEXT + 1];
+    char text[WF_SETTING_TEXT + 1];
     struct settings s;
     struct weft_error err;
     memset(text, 'a', sizeof text);
-    text[WEFT_SETTING_TEXT] = '\0';
-    assert_int_equal(weft_settings_init(list, &s, NULL), WEFT_OK);
-    assert_int_equal(weft_settings_set(list, "log.dir", text, &s, &err), WEFT_USAGE);
+    text[WF_SETTING_TEXT] = '\0';
+    assert_int_equal(wf_settings_init(list, &s, NULL), WEFT_OK);
+    assert_int_equal(wf_settings_set(list, "log.dir", text, &s, &err), WEFT_USAGE);
     assert_has(err.msg, "--log.dir: 4096 bytes are too long: at most 4095");
     assert_string_equal(s.dir, "runs/last");
-    text[WEFT_SETTING_TEXT - 1] = '\0';
-    assert_int_equal(weft_settings_set(list, "log.dir", text, &s, NULL), WEFT_OK);
+    text[WF_SETTING_TEXT - 1] = '\0';
+    assert_int_equal(wf_settings_set(list, "log.dir", text, &s, NULL), WEFT_OK);
     assert_string_equal(s.dir, text);
-    weft_settings_release(list, &s);
+    wf_settings_release(list, &s);
 }
 
 static void check_default(void **state)
 {
     (void)state;
     struct settings s;
-    assert_int_equal(weft_settings_init(list, &s, NULL), WEFT_OK);
+    assert_int_equal(wf_settings_init(list, &s, NULL), WEFT_OK);
     for (size_t i = 0; i < list.n; i++)
-        assert_true(weft_setting_is_default(&rows[i], &s));
+        assert_true(wf_setting_is_default(&rows[i], &s));
     static const char *const others[] = {"11",  "2",    "x",   "true", "0.0003000000001",
                                          "off", "bf16", "512", "y"};
     for (size_t i = 0; i < list.n; i++) {
-        char name[WEFT_SETTING_NAME];
+        char name[WF_SETTING_NAME];
         snprintf(name, sizeof name, "%s.%s", rows[i].section, rows[i].key);
-        assert_ptr_equal(weft_setting_find(list, name), &rows[i]);
-        assert_int_equal(weft_settings_set(list, name, others[i], &s, NULL), WEFT_OK);
-        assert_false(weft_setting_is_default(&rows[i], &s));
+        assert_ptr_equal(wf_setting_find(list, name), &rows[i]);
+        assert_int_equal(wf_settings_set(list, name, others[i], &s, NULL), WEFT_OK);
+        assert_false(wf_setting_is_default(&rows[i], &s));
     }
-    assert_null(weft_setting_find(list, "model"));
-    weft_settings_release(list, &s);
+    assert_null(wf_setting_find(list, "model"));
+    wf_settings_release(list, &s);
 }
 
 static void check_others(void **state)
@@ -464,7 +463,7 @@ static void check_others(void **state)
     static const char *const want[] = {"a.yaml",    "--json", "-o",      "b.c",
                                        "--out=a.b", "--",     "--x.y=1", "-"};
     char *others[WEFT_LEN(argv)];
-    int n = weft_settings_others(WEFT_LEN(argv), (char **)argv, others);
+    int n = wf_settings_other_args(WEFT_LEN(argv), (char **)argv, others);
     assert_int_equal(n, WEFT_LEN(want));
     for (int i = 0; i < n; i++)
         assert_string_equal(others[i], want[i]);

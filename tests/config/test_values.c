@@ -42,14 +42,14 @@ static void check_list(void **state)
     const struct list_case *c = *state;
     struct weft_values v = {0};
     struct weft_error err = {.msg = ""};
-    enum weft_status st = weft_values_parse(c->text, "x", &v, &err);
+    enum weft_status st = wf_values_parse(c->text, "x", &v, &err);
     assert_int_equal(st, c->error == NULL ? WEFT_OK : WEFT_USAGE);
     if (c->error != NULL && strstr(err.msg, c->error) == NULL)
         fail_msg("want \"%s\", have \"%s\"", c->error, err.msg);
     assert_int_equal(v.n, c->n);
     for (size_t i = 0; i < c->n; i++)
         assert_true(v.at[i] == c->want[i]);
-    weft_values_release(&v);
+    wf_values_release(&v);
     assert_null(v.at);
 }
 
@@ -96,10 +96,10 @@ static void check_keys(void **state)
 {
     const struct keys_case *k = *state;
     struct weft_values f = {0}, i = {0}, c = {0};
-    const struct weft_value_key table[] = {
+    const struct wf_value_key table[] = {
         {"F", &f, 0, false}, {"I", &i, -HUGE_VAL, false}, {"C", &c, 0, true}};
     struct weft_error err = {.msg = ""};
-    enum weft_status st = weft_keys_parse(k->text, "x", table, WEFT_LEN(table), &err);
+    enum weft_status st = wf_values_parse_keys(k->text, "x", table, WEFT_LEN(table), &err);
     assert_int_equal(st, k->error == NULL ? WEFT_OK : WEFT_USAGE);
     if (k->error != NULL && strstr(err.msg, k->error) == NULL)
         fail_msg("want \"%s\", have \"%s\"", k->error, err.msg);
@@ -107,9 +107,9 @@ static void check_keys(void **state)
     check_values(i, k->i);
     check_values(c, k->c);
     if (st == WEFT_OK) {
-        weft_values_release(&f);
-        weft_values_release(&i);
-        weft_values_release(&c);
+        wf_values_release(&f);
+        wf_values_release(&i);
+        wf_values_release(&c);
     }
 }
 

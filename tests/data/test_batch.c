@@ -15,7 +15,7 @@
 enum { VOCAB = 100000 };
 
 /* Token i of the data is i, so that a token tells where it was.  Cut into two shards. */
-static struct weft_shards *open_counting(struct folder *f, int32_t total)
+static struct wf_shards *open_counting(struct folder *f, int32_t total)
 {
     int32_t *tokens = malloc(sizeof *tokens * (size_t)total);
     assert_non_null(tokens);
@@ -23,15 +23,14 @@ static struct weft_shards *open_counting(struct folder *f, int32_t total)
         tokens[i] = i;
     *f = folder_new();
     int32_t half = total / 2;
-    struct weft_shards *s = NULL;
+    struct wf_shards *s = NULL;
     if (half > 0)
         assert_int_equal(
-            weft_shard_write(folder_in(f, "a.bin"), VOCAB, tokens, (size_t)half, NULL),
-            WEFT_OK);
-    assert_int_equal(weft_shard_write(folder_in(f, "b.bin"), VOCAB, tokens + half,
-                                      (size_t)(total - half), NULL),
+            wf_shard_write(folder_in(f, "a.bin"), VOCAB, tokens, (size_t)half, NULL), WEFT_OK);
+    assert_int_equal(wf_shard_write(folder_in(f, "b.bin"), VOCAB, tokens + half,
+                                    (size_t)(total - half), NULL),
                      WEFT_OK);
-    assert_int_equal(weft_shards_open(f->path, &s, NULL), WEFT_OK);
+    assert_int_equal(wf_shards_open(f->path, &s, NULL), WEFT_OK);
     free(tokens);
     return s;
 }
@@ -53,20 +52,20 @@ static void check_file_order(void **state)
 {
     const struct order_case *c = *state;
     struct folder f;
-    struct weft_shards *s = open_counting(&f, c->total);
-    struct weft_batch b;
-    assert_int_equal(weft_batch_init(&b, s, c->rows, c->seq, VOCAB, false, 1, NULL), WEFT_OK);
-    assert_int_equal(b.n_epoch, c->steps);
+    struct wf_shards *s = open_counting(&f, c->total);
+    struct wf_batch b;
+    assert_int_equal(wf_batch_init(&b, s, c->rows, c->seq, VOCAB, false, 1, NULL), WEFT_OK);
+    assert_int_equal(b.epoch_len, c->steps);
     int32_t in[200], target[200];
     for (uint64_t step = 0; step < 3 * c->steps + 1; step++) {
-        assert_int_equal(weft_batch_rows(&b, step, 0, c->rows, in, target, NULL), WEFT_OK);
+        assert_int_equal(wf_batch_read(&b, step, 0, c->rows, in, target, NULL), WEFT_OK);
         int32_t first = (int32_t)(step % c->steps * c->rows * c->seq);
         for (int32_t i = 0; i < (int32_t)(c->rows * c->seq); i++) {
             assert_int_equal(in[i], first + i);
             assert_int_equal(target[i], first + i + 1);
         }
     }
-    weft_shards_free(s);
+    wf_shards_free(s);
     folder_remove(&f);
 }
 
@@ -77,15 +76,15 @@ static void check_shuffled(void **state)
     (void)state;
     enum { TOTAL = 1000, SEQ = 9, WINDOWS = (TOTAL - 1) / SEQ };
     struct folder f;
-    struct weft_shards *s = open_counting(&f, TOTAL);
+    struct wf_shards *s = open_counting(&f, TOTAL);
     int32_t order[3 * WINDOWS], in[4 * SEQ], target[4 * SEQ];
     for (uint32_t rows = 1; rows <= 4; rows += 3) {
-        struct weft_batch b;
-        assert_int_equal(weft_batch_init(&b, s, rows, SEQ, VOCAB, true, 7, NULL), WEFT_OK);
-        assert_int_equal(b.n_epoch, WINDOWS);
+        struct wf_batch b;
+        assert_int_equal(wf_batch_init(&b, s, rows, SEQ, VOCAB, true, 7, NULL), WEFT_OK);
+        assert_int_equal(b.epoch_len, WINDOWS);
         /* Backwards: no step needs the one before. */
         for (uint32_t n = 3 * WINDOWS / rows; n-- > 0;) {
-            assert_int_equal(weft_batch_rows(&b, n, 0, rows, in, target, NULL), WEFT_OK);
+            assert_int_equal(wf_batch_read(&b, n, 0, rows, in, target, NULL), WEFT_OK);
             for (uint32_t r = 0; r < rows; r++) {
                 int32_t first = in[r * SEQ];
                 assert_int_equal(first % SEQ, 0);
@@ -111,7 +110,7 @@ static void check_shuffled(void **state)
         }
     }
     assert_true(moved > 2 * WINDOWS * 9 / 10); /* by chance two orders agree in one place */
-    weft_shards_free(s);
+    wf_shards_free(s);
     folder_remove(&f);
 }
 
@@ -121,33 +120,33 @@ static void check_micros(void **state)
     (void)state;
     enum { ROWS = 7, SEQ = 5 };
     struct folder f;
-    struct weft_shards *s = open_counting(&f, 500);
+    struct wf_shards *s = open_counting(&f, 500);
     for (int shuffle = 0; shuffle < 2; shuffle++)
         for (uint32_t micros = 1; micros <= ROWS + 1; micros++) {
-            struct weft_batch b;
+            struct wf_batch b;
             int32_t in[ROWS * SEQ], target[ROWS * SEQ];
             int32_t want_in[ROWS * SEQ], want_target[ROWS * SEQ];
-            assert_int_equal(weft_batch_init(&b, s, ROWS, SEQ, VOCAB, shuffle != 0, 3, NULL),
+            assert_int_equal(wf_batch_init(&b, s, ROWS, SEQ, VOCAB, shuffle != 0, 3, NULL),
                              WEFT_OK);
-            assert_int_equal(weft_batch_rows(&b, 11, 0, ROWS, want_in, want_target, NULL),
+            assert_int_equal(wf_batch_read(&b, 11, 0, ROWS, want_in, want_target, NULL),
                              WEFT_OK);
             size_t end = 0;
             for (uint32_t m = 0; m < micros; m++) {
-                struct weft_range r = weft_micro_range(ROWS, micros, m);
+                struct wf_range r = wf_micro_range(ROWS, micros, m);
                 assert_int_equal(r.begin, end);
                 end = r.end;
                 /* The remainder is with the first ones. */
                 assert_int_equal(r.end - r.begin, ROWS / micros + (m < ROWS % micros));
-                assert_int_equal(
-                    weft_batch_rows(&b, 11, (uint32_t)r.begin, (uint32_t)(r.end - r.begin),
-                                    in + r.begin * SEQ, target + r.begin * SEQ, NULL),
-                    WEFT_OK);
+                assert_int_equal(wf_batch_read(&b, 11, (uint32_t)r.begin,
+                                               (uint32_t)(r.end - r.begin), in + r.begin * SEQ,
+                                               target + r.begin * SEQ, NULL),
+                                 WEFT_OK);
             }
             assert_int_equal(end, ROWS);
             assert_memory_equal(in, want_in, sizeof in);
             assert_memory_equal(target, want_target, sizeof target);
         }
-    weft_shards_free(s);
+    wf_shards_free(s);
     folder_remove(&f);
 }
 
@@ -168,17 +167,17 @@ static void check_short(void **state)
 {
     const struct short_case *c = *state;
     struct folder f;
-    struct weft_shards *s = open_counting(&f, c->total);
-    struct weft_batch b;
+    struct wf_shards *s = open_counting(&f, c->total);
+    struct wf_batch b;
     struct weft_error err = {.msg = ""};
-    enum weft_status st = weft_batch_init(&b, s, 3, 4, VOCAB, c->shuffle, 1, &err);
+    enum weft_status st = wf_batch_init(&b, s, 3, 4, VOCAB, c->shuffle, 1, &err);
     assert_int_equal(st, c->error == NULL ? WEFT_OK : WEFT_DATA);
     if (c->error != NULL && strstr(err.msg, c->error) == NULL)
         fail_msg("want \"%s\", have \"%s\"", c->error, err.msg);
     int32_t in[12], target[12];
     if (st == WEFT_OK)
-        assert_int_equal(weft_batch_rows(&b, 1, 0, 3, in, target, NULL), WEFT_OK);
-    weft_shards_free(s);
+        assert_int_equal(wf_batch_read(&b, 1, 0, 3, in, target, NULL), WEFT_OK);
+    wf_shards_free(s);
     folder_remove(&f);
 }
 
@@ -186,17 +185,17 @@ static void check_vocabulary(void **state)
 {
     (void)state;
     struct folder f;
-    struct weft_shards *s = open_counting(&f, 50);
-    struct weft_batch b;
+    struct wf_shards *s = open_counting(&f, 50);
+    struct wf_batch b;
     struct weft_error err;
     int32_t in[10], target[10];
-    assert_int_equal(weft_batch_init(&b, s, 1, 10, 20, false, 1, NULL), WEFT_OK);
-    assert_int_equal(weft_batch_rows(&b, 0, 0, 1, in, target, NULL), WEFT_OK);
+    assert_int_equal(wf_batch_init(&b, s, 1, 10, 20, false, 1, NULL), WEFT_OK);
+    assert_int_equal(wf_batch_read(&b, 0, 0, 1, in, target, NULL), WEFT_OK);
     /* The target behind the last input counts, too. */
-    assert_int_equal(weft_batch_rows(&b, 1, 0, 1, in, target, &err), WEFT_DATA);
+    assert_int_equal(wf_batch_read(&b, 1, 0, 1, in, target, &err), WEFT_DATA);
     assert_non_null(
         strstr(err.msg, "a.bin: token 20 (at byte 1104) is 20: the vocabulary has"));
-    weft_shards_free(s);
+    wf_shards_free(s);
     folder_remove(&f);
 }
 
@@ -211,7 +210,7 @@ static void check_bijection(void **state)
         for (uint64_t epoch = 0; epoch < 2; epoch++) {
             memset(seen, 0, sizeof seen);
             for (uint64_t i = 0; i < n; i++) {
-                uint64_t to = weft_permute(n * 31, epoch, n, i);
+                uint64_t to = wf_permute(n * 31, epoch, n, i);
                 assert_true(to < n && !seen[to]);
                 seen[to] = 1;
             }
@@ -219,10 +218,10 @@ static void check_bijection(void **state)
     /* Sizes beyond any table: within, and two neighbours go apart. */
     for (unsigned bits = 20; bits < 64; bits++) {
         uint64_t n = (UINT64_C(1) << bits) + 1;
-        assert_true(weft_permute(1, 0, n, n - 1) < n);
-        assert_true(weft_permute(1, 0, n, 0) != weft_permute(1, 0, n, 1));
+        assert_true(wf_permute(1, 0, n, n - 1) < n);
+        assert_true(wf_permute(1, 0, n, 0) != wf_permute(1, 0, n, 1));
     }
-    assert_true(weft_permute(1, 0, UINT64_MAX, 5) < UINT64_MAX);
+    assert_true(wf_permute(1, 0, UINT64_MAX, 5) < UINT64_MAX);
 }
 
 /* Every index goes everywhere equally often: chi-squared over many seeds, 63 degrees of freedom;
@@ -234,7 +233,7 @@ static void check_uniform(void **state)
     for (uint64_t i = 0; i < N; i += 21) {
         double counts[N] = {0}, chi = 0;
         for (uint64_t seed = 0; seed < SEEDS; seed++)
-            counts[weft_permute(seed, 3, N, i)]++;
+            counts[wf_permute(seed, 3, N, i)]++;
         for (size_t k = 0; k < N; k++)
             chi += (counts[k] - 100) * (counts[k] - 100) / 100;
         assert_true(chi > 25 && chi < 120);

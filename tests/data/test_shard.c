@@ -59,20 +59,20 @@ static void check_borders(void **state)
         want[i] = i < N_A         ? 65000 + 7 * i
                   : i < N_A + N_B ? 70000 + 7 * (i - N_A)
                                   : 7 * (i - N_A - N_B);
-    struct weft_shards *s = NULL;
-    assert_int_equal(weft_shards_open(f.path, &s, NULL), WEFT_OK);
-    assert_int_equal(weft_shards_n_tokens(s), N_ALL);
-    assert_int_equal(weft_shards_n_files(s), 3);
-    assert_string_equal(weft_shards_path(s, 1), folder_in(&f, "b.bin"));
+    struct wf_shards *s = NULL;
+    assert_int_equal(wf_shards_open(f.path, &s, NULL), WEFT_OK);
+    assert_int_equal(wf_shards_n_tokens(s), N_ALL);
+    assert_int_equal(wf_shards_n_files(s), 3);
+    assert_string_equal(wf_shards_path(s, 1), folder_in(&f, "b.bin"));
     for (size_t at = 0; at <= N_ALL; at++)
         for (size_t n = 0; at + n <= N_ALL; n++) {
             int32_t have[N_ALL + 1];
             memset(have, 0x55, sizeof have);
-            assert_int_equal(weft_shards_read(s, at, n, 70001, have, NULL), WEFT_OK);
+            assert_int_equal(wf_shards_read(s, at, n, 70001, have, NULL), WEFT_OK);
             assert_memory_equal(have, want + at, n * sizeof have[0]);
             assert_int_equal(have[n], 0x55555555);
         }
-    weft_shards_free(s);
+    wf_shards_free(s);
     folder_remove(&f);
 }
 
@@ -91,22 +91,22 @@ static void check_many(void **state)
     assert_true(tokens != NULL && have != NULL);
     for (int32_t i = 0; i < LONG; i++)
         tokens[i] = (int32_t)((uint32_t)i * 2654435761u % 100000);
-    assert_int_equal(weft_shard_write(folder_in(&f, "t.bin"), 100000, tokens, LONG, NULL),
+    assert_int_equal(wf_shard_write(folder_in(&f, "t.bin"), 100000, tokens, LONG, NULL),
                      WEFT_OK);
-    struct weft_shards *s = NULL;
-    assert_int_equal(weft_shards_open(f.path, &s, NULL), WEFT_OK);
-    assert_int_equal(weft_shards_n_tokens(s), 2 * FILES + LONG);
-    assert_int_equal(weft_shards_read(s, 0, 2 * FILES, 50000, have, NULL), WEFT_OK);
+    struct wf_shards *s = NULL;
+    assert_int_equal(wf_shards_open(f.path, &s, NULL), WEFT_OK);
+    assert_int_equal(wf_shards_n_tokens(s), 2 * FILES + LONG);
+    assert_int_equal(wf_shards_read(s, 0, 2 * FILES, 50000, have, NULL), WEFT_OK);
     for (int32_t i = 0; i < FILES; i++)
         assert_true(have[2 * i] == i && have[2 * i + 1] == i + 7);
-    assert_int_equal(weft_shards_read(s, 2 * FILES, LONG, 100000, have, NULL), WEFT_OK);
+    assert_int_equal(wf_shards_read(s, 2 * FILES, LONG, 100000, have, NULL), WEFT_OK);
     assert_memory_equal(have, tokens, sizeof *have * LONG);
     /* One of those that are opened again was changed meanwhile. */
     struct weft_error err;
     write_counting(folder_in(&f, "s299.bin"), 3, 2, 0);
-    assert_int_equal(weft_shards_read(s, 598, 2, 50000, have, &err), WEFT_DATA);
+    assert_int_equal(wf_shards_read(s, 598, 2, 50000, have, &err), WEFT_DATA);
     assert_non_null(strstr(err.msg, "s299.bin: has changed since it was opened"));
-    weft_shards_free(s);
+    wf_shards_free(s);
     free(tokens);
     free(have);
     folder_remove(&f);
@@ -148,20 +148,20 @@ static void check_list(void **state)
         const char one[] = {*at, '\0'};
         strcat(list, *at == '@' ? f.path : one);
     }
-    struct weft_shards *s = NULL;
+    struct wf_shards *s = NULL;
     struct weft_error err = {.msg = ""};
-    enum weft_status st = weft_shards_open(list, &s, &err);
+    enum weft_status st = wf_shards_open(list, &s, &err);
     assert_int_equal(st, c->error == NULL ? WEFT_OK : WEFT_DATA);
     if (c->error != NULL) {
         if (strstr(err.msg, c->error) == NULL)
             fail_msg("want \"%s\", have \"%s\"", c->error, err.msg);
     } else {
         int32_t token = 0;
-        assert_int_equal(weft_shards_n_tokens(s), c->want);
-        assert_int_equal(weft_shards_read(s, 0, 1, 50257, &token, NULL), WEFT_OK);
+        assert_int_equal(wf_shards_n_tokens(s), c->want);
+        assert_int_equal(wf_shards_read(s, 0, 1, 50257, &token, NULL), WEFT_OK);
         assert_int_equal(token, c->first);
     }
-    weft_shards_free(s);
+    wf_shards_free(s);
     folder_remove(&f);
 }
 
@@ -195,9 +195,9 @@ static void check_broken(void **state)
     unsigned char bytes[1100] = {0};
     make_header(bytes, c->magic, c->version, c->count);
     write_bytes(folder_in(&f, "x.bin"), bytes, c->bytes);
-    struct weft_shards *s = NULL;
+    struct wf_shards *s = NULL;
     struct weft_error err = {.msg = ""};
-    assert_int_equal(weft_shards_open(f.path, &s, &err), WEFT_DATA);
+    assert_int_equal(wf_shards_open(f.path, &s, &err), WEFT_DATA);
     assert_null(s);
     if (strstr(err.msg, c->error) == NULL || strstr(err.msg, "/x.bin: ") == NULL)
         fail_msg("want \"%s\", have \"%s\"", c->error, err.msg);
@@ -210,23 +210,23 @@ static void check_vocabulary(void **state)
     struct folder f = folder_new();
     int32_t out[8];
     struct weft_error err;
-    struct weft_shards *s = NULL;
+    struct wf_shards *s = NULL;
     write_counting(folder_in(&f, "a.bin"), 4, 2, 0);
     write_counting(folder_in(&f, "b.bin"), 4, 4, 0x80000000u - 7);
-    assert_int_equal(weft_shards_open(f.path, &s, NULL), WEFT_OK);
-    assert_int_equal(weft_shards_read(s, 0, 4, 22, out, NULL), WEFT_OK);
-    assert_int_equal(weft_shards_read(s, 0, 4, 21, out, &err), WEFT_DATA);
+    assert_int_equal(wf_shards_open(f.path, &s, NULL), WEFT_OK);
+    assert_int_equal(wf_shards_read(s, 0, 4, 22, out, NULL), WEFT_OK);
+    assert_int_equal(wf_shards_read(s, 0, 4, 21, out, &err), WEFT_DATA);
     assert_non_null(
         strstr(err.msg, "/a.bin: token 3 (at byte 1030) is 21: the vocabulary has 21"));
-    assert_int_equal(weft_shards_read(s, 4, 1, UINT32_MAX, out, NULL), WEFT_OK);
+    assert_int_equal(wf_shards_read(s, 4, 1, UINT32_MAX, out, NULL), WEFT_OK);
     assert_int_equal(out[0], 0x7ffffff9);
     /* No vocabulary makes a token fit that int32_t cannot hold. */
-    assert_int_equal(weft_shards_read(s, 4, 2, UINT32_MAX, out, &err), WEFT_DATA);
+    assert_int_equal(wf_shards_read(s, 4, 2, UINT32_MAX, out, &err), WEFT_DATA);
     assert_non_null(strstr(err.msg, "/b.bin: token 1 (at byte 1028) is 2147483648"));
-    assert_int_equal(weft_shards_read(s, 0, 9, 50257, out, &err), WEFT_DATA);
+    assert_int_equal(wf_shards_read(s, 0, 9, 50257, out, &err), WEFT_DATA);
     assert_string_equal(err.msg, "tokens 0 to 9 are wanted, but there are 8");
-    assert_int_equal(weft_shards_read(s, UINT64_MAX, 1, 50257, out, NULL), WEFT_DATA);
-    weft_shards_free(s);
+    assert_int_equal(wf_shards_read(s, UINT64_MAX, 1, 50257, out, NULL), WEFT_DATA);
+    wf_shards_free(s);
     folder_remove(&f);
 }
 
@@ -237,15 +237,15 @@ static void check_cut_while_open(void **state)
     const char *path = folder_in(&f, "a.bin");
     int32_t out[8];
     struct weft_error err;
-    struct weft_shards *s = NULL;
+    struct wf_shards *s = NULL;
     write_counting(path, 8, 2, 0);
-    assert_int_equal(weft_shards_open(path, &s, NULL), WEFT_OK);
+    assert_int_equal(wf_shards_open(path, &s, NULL), WEFT_OK);
     assert_int_equal(truncate(path, 1031), 0);
-    assert_int_equal(weft_shards_read(s, 0, 3, 50257, out, NULL), WEFT_OK);
-    assert_int_equal(weft_shards_read(s, 0, 8, 50257, out, &err), WEFT_DATA);
+    assert_int_equal(wf_shards_read(s, 0, 3, 50257, out, NULL), WEFT_OK);
+    assert_int_equal(wf_shards_read(s, 0, 8, 50257, out, &err), WEFT_DATA);
     assert_non_null(
         strstr(err.msg, "/a.bin: there is no byte 1031, though its header has 8 tokens"));
-    weft_shards_free(s);
+    wf_shards_free(s);
     folder_remove(&f);
 }
 
@@ -262,7 +262,7 @@ static void check_written(void **state)
         for (uint32_t i = 0; i < 3 * width; i++)
             want[1024 + i] = (unsigned char)(tokens[i / width] >> 8 * (i % width));
         const char *path = folder_in(&f, "x.bin");
-        assert_int_equal(weft_shard_write(path, width == 2 ? 65536 : 65537, tokens, 3, NULL),
+        assert_int_equal(wf_shard_write(path, width == 2 ? 65536 : 65537, tokens, 3, NULL),
                          WEFT_OK);
         FILE *in = fopen(path, "rb");
         assert_int_equal(fread(have, 1, sizeof have, in), 1024 + 3 * width);
@@ -282,18 +282,18 @@ static void check_not_written(void **state)
     const char *path = folder_in(&f, "x.bin");
     struct weft_error err;
     write_bytes(path, "old", 3);
-    assert_int_equal(weft_shard_write(path, 300, bad, 3, &err), WEFT_DATA);
+    assert_int_equal(wf_shard_write(path, 300, bad, 3, &err), WEFT_DATA);
     assert_non_null(strstr(err.msg, "/x.bin: token 2 is 300: the vocabulary has 300"));
-    assert_int_equal(weft_shard_write(path, 300, negative, 1, NULL), WEFT_DATA);
-    assert_int_equal(weft_shard_write(path, 300, bad, 0, &err), WEFT_DATA);
+    assert_int_equal(wf_shard_write(path, 300, negative, 1, NULL), WEFT_DATA);
+    assert_int_equal(wf_shard_write(path, 300, bad, 0, &err), WEFT_DATA);
     assert_non_null(strstr(err.msg, "no tokens to write"));
     struct stat info;
     assert_int_equal(stat(path, &info), 0);
     assert_int_equal(info.st_size, 3);
     assert_int_equal(folder_count(&f), 1);
-    assert_int_equal(weft_shard_write(folder_in(&f, "no/x.bin"), 300, bad, 2, &err), WEFT_IO);
+    assert_int_equal(wf_shard_write(folder_in(&f, "no/x.bin"), 300, bad, 2, &err), WEFT_IO);
     assert_non_null(strstr(err.msg, "cannot write"));
-    assert_int_equal(weft_shard_write("/dev/null", 300, bad, 2, &err), WEFT_IO);
+    assert_int_equal(wf_shard_write("/dev/null", 300, bad, 2, &err), WEFT_IO);
     assert_non_null(strstr(err.msg, "not a regular file"));
     folder_remove(&f);
 }

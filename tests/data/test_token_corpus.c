@@ -32,10 +32,10 @@ static void write_string(const char *path, const char *text)
     write_file(path, text, strlen(text));
 }
 
-static struct weft_tokenizer *bytes(void)
+static struct wf_tokenizer *bytes(void)
 {
-    struct weft_tokenizer *t = NULL;
-    assert_int_equal(weft_tokenizer_bytes(&t, NULL), WEFT_OK);
+    struct wf_tokenizer *t = NULL;
+    assert_int_equal(wf_tokenizer_new_bytes(&t, NULL), WEFT_OK);
     return t;
 }
 
@@ -45,47 +45,46 @@ struct asked {
     uint32_t shard_tokens, n_threads;
 };
 
-static enum weft_status tokenize(const char *input, const struct weft_tokenizer *t,
-                                 struct asked asked, struct weft_corpus_result *r,
+static enum weft_status tokenize(const char *input, const struct wf_tokenizer *t,
+                                 struct asked asked, struct wf_corpus_result *r,
                                  struct weft_error *err)
 {
-    struct weft_text_list list;
-    struct weft_corpus_options o = {
+    struct wf_text_list list;
+    struct wf_corpus_options o = {
         .tokenizer = t,
         .out = asked.out,
         .val = asked.val,
         .shard_tokens = asked.shard_tokens == 0 ? 1000000 : asked.shard_tokens,
         .n_threads = asked.n_threads == 0 ? 2 : asked.n_threads,
     };
-    enum weft_status st = weft_text_list_init(&list, &input, 1, err);
+    enum weft_status st = wf_text_list_init(&list, &input, 1, err);
     if (st == WEFT_OK)
-        st = weft_corpus_write(&list, &o, r, err);
-    weft_text_list_release(&list);
+        st = wf_corpus_write(&list, &o, r, err);
+    wf_text_list_release(&list);
     return st;
 }
 
 /* The tokens of shards as text, with '#' for the end of a document. */
-static char *text_of(const char *shards, const struct weft_tokenizer *t)
+static char *text_of(const char *shards, const struct wf_tokenizer *t)
 {
-    struct weft_shards *s = NULL;
-    struct weft_text text = {0};
-    assert_int_equal(weft_shards_open(shards, &s, NULL), WEFT_OK);
-    size_t n = (size_t)weft_shards_n_tokens(s);
+    struct wf_shards *s = NULL;
+    struct wf_text text = {0};
+    assert_int_equal(wf_shards_open(shards, &s, NULL), WEFT_OK);
+    size_t n = (size_t)wf_shards_n_tokens(s);
     int32_t *tokens = malloc(n * sizeof *tokens);
-    assert_int_equal(weft_shards_read(s, 0, n, weft_tokenizer_n_vocab(t), tokens, NULL),
-                     WEFT_OK);
+    assert_int_equal(wf_shards_read(s, 0, n, wf_tokenizer_n_vocab(t), tokens, NULL), WEFT_OK);
     for (size_t i = 0; i < n; i++) {
-        if (tokens[i] == weft_tokenizer_document_end(t))
-            weft_text_addc(&text, '#');
+        if (tokens[i] == wf_tokenizer_eot(t))
+            wf_text_addc(&text, '#');
         else
-            assert_int_equal(weft_tokenizer_decode(t, tokens + i, 1, &text, NULL), WEFT_OK);
+            assert_int_equal(wf_tokenizer_decode(t, tokens + i, 1, &text, NULL), WEFT_OK);
     }
     free(tokens);
-    weft_shards_free(s);
+    wf_shards_free(s);
     return text.at;
 }
 
-static void assert_text(const char *shards, const struct weft_tokenizer *t, const char *want)
+static void assert_text(const char *shards, const struct wf_tokenizer *t, const char *want)
 {
     char *have = text_of(shards, t);
     assert_string_equal(have, want);
@@ -107,8 +106,8 @@ static void check_documents(void **state)
 {
     (void)state;
     struct folder f = folder_new();
-    struct weft_tokenizer *t = bytes();
-    struct weft_corpus_result r;
+    struct wf_tokenizer *t = bytes();
+    struct wf_corpus_result r;
     mkdir(folder_in(&f, "in"), 0777);
     mkdir(folder_in(&f, "in/b"), 0777);
     write_string(folder_in(&f, "in/c.txt"), "last\n");
@@ -124,16 +123,16 @@ static void check_documents(void **state)
     assert_int_equal(r.train.documents, 6);
     assert_int_equal(r.train.tokens, 5 + 1 + 3 + 1 + 0 + 1 + 3 + 1 + 5 + 1 + 5 + 1);
     assert_int_equal(r.bytes, 5 + 3 + 0 + 3 + 5 + 5);
-    struct weft_shards *s = NULL;
+    struct wf_shards *s = NULL;
     static const char want[] = "first#\xC3\xA9\n##z\0z#inner#last\n#";
     int32_t have[sizeof want];
-    assert_int_equal(weft_shards_open(folder_in(&f, "out.bin"), &s, NULL), WEFT_OK);
-    assert_int_equal(weft_shards_n_tokens(s), sizeof want - 1);
-    assert_int_equal(weft_shards_read(s, 0, sizeof want - 1, 257, have, NULL), WEFT_OK);
+    assert_int_equal(wf_shards_open(folder_in(&f, "out.bin"), &s, NULL), WEFT_OK);
+    assert_int_equal(wf_shards_n_tokens(s), sizeof want - 1);
+    assert_int_equal(wf_shards_read(s, 0, sizeof want - 1, 257, have, NULL), WEFT_OK);
     for (size_t i = 0; i + 1 < sizeof want; i++)
         assert_int_equal(have[i], want[i] == '#' ? 256 : (unsigned char)want[i]);
-    weft_shards_free(s);
-    weft_tokenizer_free(t);
+    wf_shards_free(s);
+    wf_tokenizer_free(t);
     remove_folder(&f, "in/b");
     remove_folder(&f, "in");
     folder_remove(&f);
@@ -146,7 +145,7 @@ static char *large_text(size_t *len)
     char *text = malloc(N + 8);
     size_t n = 0;
     for (uint64_t i = 0; n < N; i++) {
-        uint32_t k = weft_random_below(1, 2, i, 100);
+        uint32_t k = wf_random_below(1, 2, i, 100);
         n += (size_t)snprintf(text + n, 8, k < 60 ? "w%u " : k < 90 ? "%u" : "\n\xC3\xA9%u", k);
         if (i == 100000) {
             memset(text + n, '7', 1500000);
@@ -161,8 +160,8 @@ static void assert_same_file(const char *a, const char *b)
 {
     char *x = NULL, *y = NULL;
     size_t n, m;
-    assert_int_equal(weft_input_read(a, &x, &n, NULL), WEFT_OK);
-    assert_int_equal(weft_input_read(b, &y, &m, NULL), WEFT_OK);
+    assert_int_equal(wf_input_read(a, &x, &n, NULL), WEFT_OK);
+    assert_int_equal(wf_input_read(b, &y, &m, NULL), WEFT_OK);
     assert_int_equal(n, m);
     assert_memory_equal(x, y, n);
     free(x);
@@ -177,16 +176,16 @@ static void check_blocks(void **state)
     size_t len;
     char *text = large_text(&len);
     write_file(folder_in(&f, "in"), text, len);
-    struct weft_text_list list;
-    struct weft_tokenizer *t = NULL;
+    struct wf_text_list list;
+    struct wf_tokenizer *t = NULL;
     const char *input = folder_in(&f, "in");
-    assert_int_equal(weft_text_list_init(&list, &input, 1, NULL), WEFT_OK);
-    assert_int_equal(weft_bpe_train(&list, 400, 3, NULL, NULL, &t, NULL), WEFT_OK);
-    weft_text_list_release(&list);
+    assert_int_equal(wf_text_list_init(&list, &input, 1, NULL), WEFT_OK);
+    assert_int_equal(wf_bpe_train(&list, 400, 3, NULL, NULL, &t, NULL), WEFT_OK);
+    wf_text_list_release(&list);
 
-    struct weft_tokens want = {0};
-    assert_int_equal(weft_tokenizer_encode(t, text, len, &want, NULL), WEFT_OK);
-    struct weft_corpus_result r;
+    struct wf_tokens want = {0};
+    assert_int_equal(wf_tokenizer_encode(t, text, len, &want, NULL), WEFT_OK);
+    struct wf_corpus_result r;
     for (uint32_t threads = 1; threads <= 4; threads += 3) {
         char name[32];
         snprintf(name, sizeof name, "out%u.bin", threads);
@@ -195,17 +194,17 @@ static void check_blocks(void **state)
         assert_int_equal(r.train.tokens, want.len + 1);
     }
     assert_same_file(folder_in(&f, "out1.bin"), folder_in(&f, "out4.bin"));
-    struct weft_shards *s = NULL;
+    struct wf_shards *s = NULL;
     int32_t *have = malloc((want.len + 1) * sizeof *have);
-    assert_int_equal(weft_shards_open(folder_in(&f, "out1.bin"), &s, NULL), WEFT_OK);
-    assert_int_equal(weft_shards_read(s, 0, want.len + 1, 400, have, NULL), WEFT_OK);
+    assert_int_equal(wf_shards_open(folder_in(&f, "out1.bin"), &s, NULL), WEFT_OK);
+    assert_int_equal(wf_shards_read(s, 0, want.len + 1, 400, have, NULL), WEFT_OK);
     assert_memory_equal(have, want.at, want.len * sizeof *have);
     assert_int_equal(have[want.len], 399);
-    weft_shards_free(s);
+    wf_shards_free(s);
     free(have);
     free(text);
-    weft_tokens_release(&want);
-    weft_tokenizer_free(t);
+    wf_tokens_release(&want);
+    wf_tokenizer_free(t);
     folder_remove(&f);
 }
 
@@ -214,8 +213,8 @@ static void check_shards(void **state)
 {
     (void)state;
     struct folder f = folder_new();
-    struct weft_tokenizer *t = bytes();
-    struct weft_corpus_result r;
+    struct wf_tokenizer *t = bytes();
+    struct wf_corpus_result r;
     write_string(folder_in(&f, "in.jsonl"), "{\"text\":\"abcdefg\"}\n{\"text\":\"hijklm\"}\n");
     struct asked asked = {.out = folder_in(&f, "out"), .shard_tokens = 5};
     assert_int_equal(tokenize(folder_in(&f, "in.jsonl"), t, asked, &r, NULL), WEFT_OK);
@@ -227,7 +226,7 @@ static void check_shards(void **state)
     struct weft_error err;
     assert_int_equal(tokenize(folder_in(&f, "in.jsonl"), t, asked, &r, &err), WEFT_USAGE);
     assert_non_null(strstr(err.msg, "has token shards already"));
-    weft_tokenizer_free(t);
+    wf_tokenizer_free(t);
     remove_folder(&f, "out");
     folder_remove(&f);
 }
@@ -250,10 +249,10 @@ static void check_val(void **state)
         double val, least, most;
     } cases[] = {{2, 1e-6, 1, 1},      {2, 0.99, 1, 1},       {10, 0.001, 1, 1},
                  {1000, 0.1, 60, 140}, {1000, 0.5, 430, 570}, {3, 0.999999, 2, 2}};
-    struct weft_tokenizer *t = bytes();
+    struct wf_tokenizer *t = bytes();
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         struct folder f = folder_new();
-        struct weft_corpus_result r;
+        struct wf_corpus_result r;
         write_lines(folder_in(&f, "in.jsonl"), cases[i].n);
         struct asked asked = {.out = folder_in(&f, "out"), .val = cases[i].val};
         assert_int_equal(tokenize(folder_in(&f, "in.jsonl"), t, asked, &r, NULL), WEFT_OK);
@@ -279,7 +278,7 @@ static void check_val(void **state)
         remove_folder(&f, "out");
         folder_remove(&f);
     }
-    weft_tokenizer_free(t);
+    wf_tokenizer_free(t);
 }
 
 /* A lone text is cut at a line. */
@@ -287,8 +286,8 @@ static void check_lone(void **state)
 {
     (void)state;
     struct folder f = folder_new();
-    struct weft_tokenizer *t = bytes();
-    struct weft_corpus_result r;
+    struct wf_tokenizer *t = bytes();
+    struct wf_corpus_result r;
     struct weft_error err;
     write_string(folder_in(&f, "in.txt"), "one\ntwo\nthree\nfour\nfive\n");
     struct asked asked = {.out = folder_in(&f, "out"), .val = 0.5};
@@ -302,7 +301,7 @@ static void check_lone(void **state)
     write_lines(folder_in(&f, "in.jsonl"), 1);
     assert_int_equal(tokenize(folder_in(&f, "in.jsonl"), t, asked, &r, &err), WEFT_DATA);
     assert_non_null(strstr(err.msg, "one document only"));
-    weft_tokenizer_free(t);
+    wf_tokenizer_free(t);
     folder_remove(&f);
 }
 
@@ -326,8 +325,8 @@ static void check_bad(void **state)
 {
     const struct bad_case *c = *state;
     struct folder f = folder_new();
-    struct weft_tokenizer *t = bytes();
-    struct weft_corpus_result r;
+    struct wf_tokenizer *t = bytes();
+    struct wf_corpus_result r;
     struct weft_error err = {.msg = ""};
     char text[64];
     size_t len = strlen(c->text);
@@ -340,7 +339,7 @@ static void check_bad(void **state)
     if (strstr(err.msg, c->message) == NULL)
         fail_msg("'%s' lacks '%s'", err.msg, c->message);
     assert_int_equal(folder_count(&f), 1); /* nothing is left behind */
-    weft_tokenizer_free(t);
+    wf_tokenizer_free(t);
     folder_remove(&f);
 }
 
@@ -400,13 +399,13 @@ static bool slow_step(struct slow *s)
 }
 
 /* Ids as they are in GPT-2's order; words here have letters and spaces only, and a NUL is none. */
-static void slow_start(struct slow *s, const struct weft_tokenizer *t)
+static void slow_start(struct slow *s, const struct wf_tokenizer *t)
 {
     s->n = 0;
     s->n_tokens = 256;
     for (int32_t id = 0; id < 256; id++) {
         size_t len;
-        const char *at = weft_tokenizer_token(t, id, &len);
+        const char *at = wf_tokenizer_token(t, id, &len);
         assert_int_equal(len, 1);
         s->tokens[id][0] = *at == '\0' ? (char)1 : *at; /* a text in C has no NUL */
         s->tokens[id][1] = '\0';
@@ -419,22 +418,22 @@ static void check_learning(void **state)
     static struct slow s;
     for (uint64_t seed = 0; seed < 3; seed++) {
         struct folder f = folder_new();
-        struct weft_text text = {0};
-        struct weft_tokenizer *t = NULL, *other = NULL;
-        struct weft_text_list list;
+        struct wf_text text = {0};
+        struct wf_tokenizer *t = NULL, *other = NULL;
+        struct wf_text_list list;
         memset(&s, 0, sizeof s);
         /* Words that begin with a space: the split of the text is known. */
         for (uint64_t w = 0; w < MAX_WORDS; w++) {
-            uint32_t len = 1 + weft_random_below(seed, 1, w, 8);
-            weft_text_addc(&text, ' ');
+            uint32_t len = 1 + wf_random_below(seed, 1, w, 8);
+            wf_text_addc(&text, ' ');
             for (uint32_t i = 0; i < len; i++)
-                weft_text_addc(&text, "abc"[weft_random_below(seed, 2 + i, w % 90, 3)]);
+                wf_text_addc(&text, "abc"[wf_random_below(seed, 2 + i, w % 90, 3)]);
         }
         write_file(folder_in(&f, "in"), text.at, text.len);
         const char *input = folder_in(&f, "in");
-        assert_int_equal(weft_text_list_init(&list, &input, 1, NULL), WEFT_OK);
-        assert_int_equal(weft_bpe_train(&list, 330, 1, NULL, NULL, &t, NULL), WEFT_OK);
-        assert_int_equal(weft_bpe_train(&list, 330, 4, NULL, NULL, &other, NULL), WEFT_OK);
+        assert_int_equal(wf_text_list_init(&list, &input, 1, NULL), WEFT_OK);
+        assert_int_equal(wf_bpe_train(&list, 330, 1, NULL, NULL, &t, NULL), WEFT_OK);
+        assert_int_equal(wf_bpe_train(&list, 330, 4, NULL, NULL, &other, NULL), WEFT_OK);
 
         slow_start(&s, t);
         for (size_t at = 0; at < text.len; at++) {
@@ -444,30 +443,30 @@ static void check_learning(void **state)
         }
         while (s.n_tokens < 329 && slow_step(&s))
             ;
-        assert_int_equal(weft_tokenizer_n_vocab(t), s.n_tokens + 1);
-        assert_int_equal(weft_tokenizer_n_vocab(other), s.n_tokens + 1);
+        assert_int_equal(wf_tokenizer_n_vocab(t), s.n_tokens + 1);
+        assert_int_equal(wf_tokenizer_n_vocab(other), s.n_tokens + 1);
         for (int32_t id = 256; id < s.n_tokens; id++) {
             size_t len, len2;
-            const char *a = weft_tokenizer_token(t, id, &len);
-            const char *b = weft_tokenizer_token(other, id, &len2);
+            const char *a = wf_tokenizer_token(t, id, &len);
+            const char *b = wf_tokenizer_token(other, id, &len2);
             assert_int_equal(len, strlen(s.tokens[id]));
             assert_memory_equal(a, s.tokens[id], len);
             assert_int_equal(len, len2);
             assert_memory_equal(a, b, len);
         }
         /* What was learnt is what encodes: the rows of tokens are those of the words. */
-        struct weft_tokens have = {0};
-        assert_int_equal(weft_tokenizer_encode(t, text.at, text.len, &have, NULL), WEFT_OK);
+        struct wf_tokens have = {0};
+        assert_int_equal(wf_tokenizer_encode(t, text.at, text.len, &have, NULL), WEFT_OK);
         size_t n = 0;
         for (size_t w = 0; w < s.n; w++)
             for (size_t i = 0; i < s.len[w]; i++)
                 assert_int_equal(have.at[n++], s.words[w][i]);
         assert_int_equal(n, have.len);
-        weft_tokens_release(&have);
-        weft_text_list_release(&list);
-        weft_tokenizer_free(t);
-        weft_tokenizer_free(other);
-        weft_text_release(&text);
+        wf_tokens_release(&have);
+        wf_text_list_release(&list);
+        wf_tokenizer_free(t);
+        wf_tokenizer_free(other);
+        wf_text_release(&text);
         folder_remove(&f);
     }
 }
@@ -477,17 +476,17 @@ static void check_least(void **state)
 {
     (void)state;
     struct folder f = folder_new();
-    struct weft_tokenizer *t = NULL;
-    struct weft_text_list list;
+    struct wf_tokenizer *t = NULL;
+    struct wf_text_list list;
     write_string(folder_in(&f, "in"), "abcdefg");
     const char *input = folder_in(&f, "in");
-    assert_int_equal(weft_text_list_init(&list, &input, 1, NULL), WEFT_OK);
-    assert_int_equal(weft_bpe_train(&list, 256, 1, NULL, NULL, &t, NULL), WEFT_USAGE);
-    assert_int_equal(weft_bpe_train(&list, 300, 1, NULL, NULL, &t, NULL), WEFT_OK);
-    assert_int_equal(weft_tokenizer_n_vocab(t), 257);
-    assert_int_equal(weft_tokenizer_document_end(t), 256);
-    weft_text_list_release(&list);
-    weft_tokenizer_free(t);
+    assert_int_equal(wf_text_list_init(&list, &input, 1, NULL), WEFT_OK);
+    assert_int_equal(wf_bpe_train(&list, 256, 1, NULL, NULL, &t, NULL), WEFT_USAGE);
+    assert_int_equal(wf_bpe_train(&list, 300, 1, NULL, NULL, &t, NULL), WEFT_OK);
+    assert_int_equal(wf_tokenizer_n_vocab(t), 257);
+    assert_int_equal(wf_tokenizer_eot(t), 256);
+    wf_text_list_release(&list);
+    wf_tokenizer_free(t);
     folder_remove(&f);
 }
 

@@ -33,7 +33,7 @@ static inline int32_t byte_id(int byte)
     return id;
 }
 
-static inline void put_chars(struct weft_text *out, const char *bytes, size_t len)
+static inline void put_chars(struct wf_text *out, const char *bytes, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         int b = (unsigned char)bytes[i], c = b;
@@ -43,41 +43,41 @@ static inline void put_chars(struct weft_text *out, const char *bytes, size_t le
                 c += !own_char(k);
         }
         if (c == '"' || c == '\\')
-            weft_text_addc(out, '\\');
+            wf_text_addc(out, '\\');
         if (c < 128) {
-            weft_text_addc(out, (char)c);
+            wf_text_addc(out, (char)c);
         } else {
-            weft_text_addc(out, (char)(0xC0 | c >> 6));
-            weft_text_addc(out, (char)(0x80 | (c & 63)));
+            wf_text_addc(out, (char)(0xC0 | c >> 6));
+            wf_text_addc(out, (char)(0x80 | (c & 63)));
         }
     }
 }
 
-static inline void put_vocab(struct weft_text *out, const struct merges *m)
+static inline void put_vocab(struct wf_text *out, const struct merges *m)
 {
     for (int b = 0; b < 256; b++) {
         char byte = (char)b;
-        weft_text_adds(out, b == 0 ? "\"" : ",\"");
+        wf_text_adds(out, b == 0 ? "\"" : ",\"");
         put_chars(out, &byte, 1);
-        weft_text_addf(out, "\":%d", (int)byte_id(b));
+        wf_text_addf(out, "\":%d", (int)byte_id(b));
     }
     for (size_t i = 0; i < m->n; i++) {
-        weft_text_adds(out, ",\"");
+        wf_text_adds(out, ",\"");
         put_chars(out, m->left[i], strlen(m->left[i]));
         put_chars(out, m->right[i], strlen(m->right[i]));
-        weft_text_addf(out, "\":%zu", 256 + i);
+        wf_text_addf(out, "\":%zu", 256 + i);
     }
 }
 
-static inline void put_merges(struct weft_text *out, const struct merges *m, bool as_lists)
+static inline void put_merges(struct wf_text *out, const struct merges *m, bool as_lists)
 {
     for (size_t i = 0; i < m->n; i++) {
-        weft_text_adds(out, i == 0 ? "" : ",");
-        weft_text_adds(out, as_lists ? "[\"" : "\"");
+        wf_text_adds(out, i == 0 ? "" : ",");
+        wf_text_adds(out, as_lists ? "[\"" : "\"");
         put_chars(out, m->left[i], strlen(m->left[i]));
-        weft_text_adds(out, as_lists ? "\",\"" : " ");
+        wf_text_adds(out, as_lists ? "\",\"" : " ");
         put_chars(out, m->right[i], strlen(m->right[i]));
-        weft_text_adds(out, as_lists ? "\"]" : "\"");
+        wf_text_adds(out, as_lists ? "\"]" : "\"");
     }
 }
 
@@ -90,18 +90,18 @@ static inline void put_merges(struct weft_text *out, const struct merges *m, boo
     "\"add_prefix_space\":false,\"use_regex\":false}]}"
 
 /* A whole tokenizer.json; `more` goes into the model: ",\"ignore_merges\":true". */
-static inline void put_tokenizer(struct weft_text *out, const struct merges *m, bool as_lists,
+static inline void put_tokenizer(struct wf_text *out, const struct merges *m, bool as_lists,
                                  const char *step, const char *more)
 {
-    weft_text_addf(out,
-                   "{\"added_tokens\":[{\"id\":%zu,\"content\":\"<|endoftext|>\",\"special\":"
-                   "true}],\"normalizer\":null,\"pre_tokenizer\":%s,\"decoder\":{\"type\":"
-                   "\"ByteLevel\"},\"model\":{\"type\":\"BPE\"%s,\"vocab\":{",
-                   256 + m->n, step, more);
+    wf_text_addf(out,
+                 "{\"added_tokens\":[{\"id\":%zu,\"content\":\"<|endoftext|>\",\"special\":"
+                 "true}],\"normalizer\":null,\"pre_tokenizer\":%s,\"decoder\":{\"type\":"
+                 "\"ByteLevel\"},\"model\":{\"type\":\"BPE\"%s,\"vocab\":{",
+                 256 + m->n, step, more);
     put_vocab(out, m);
-    weft_text_adds(out, "},\"merges\":[");
+    wf_text_adds(out, "},\"merges\":[");
     put_merges(out, m, as_lists);
-    weft_text_adds(out, "]}}");
+    wf_text_adds(out, "]}}");
 }
 
 /* Merges of letters as they might be learnt: of tokens that are there, to ones that are not. */
@@ -113,7 +113,7 @@ static inline void random_merges(struct merges *m, size_t n, const char *letters
         char sides[2][MAX_PIECE], both[2 * MAX_PIECE];
         for (uint64_t s = 0; s < 2; s++) {
             uint32_t pick =
-                weft_random_below(seed, s, k, n_letters + (uint32_t)(m->n < 20 ? m->n : 20));
+                wf_random_below(seed, s, k, n_letters + (uint32_t)(m->n < 20 ? m->n : 20));
             if (pick < n_letters)
                 snprintf(sides[s], MAX_PIECE, "%c", letters[pick]);
             else

@@ -18,13 +18,13 @@
 static inline struct weft_trace planned(const char *name, uint32_t ranks, uint32_t micros,
                                         uint32_t chunks)
 {
-    const struct weft_memory memory = {0};
-    struct weft_params params = {.ranks = ranks, .micros = micros, .chunks = chunks};
+    const struct weft_memory_cost memory = {0};
+    struct weft_gen_params params = {.ranks = ranks, .micros = micros, .chunks = chunks};
     struct weft_schedule *s = NULL;
     struct weft_metrics m;
     struct weft_trace t;
     struct weft_error err = {0};
-    if (weft_schedule_make(name, &params, &s, &err) != WEFT_OK)
+    if (weft_schedule_generate(name, &params, &s, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     assert_int_equal(weft_metrics_init(&m, s, NULL, &memory, NULL), WEFT_OK);
     assert_int_equal(weft_trace_init_plan(&t, s, &m, &memory, NULL), WEFT_OK);
@@ -56,15 +56,14 @@ struct drawing {
     size_t len;
 };
 
-static inline struct drawing drawn(enum weft_draw_format format,
-                                   const struct weft_trace *traces, size_t n,
-                                   const struct weft_draw_options *options)
+static inline struct drawing drawn(enum wf_draw_format format, const struct weft_trace *traces,
+                                   size_t n, const struct wf_draw_options *options)
 {
     struct drawing d = {0};
     struct weft_error err = {0};
     FILE *out = open_memstream(&d.at, &d.len);
     assert_non_null(out);
-    if (weft_render(out, format, traces, n, options, &err) != WEFT_OK)
+    if (wf_render(out, format, traces, n, options, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     fclose(out);
     return d;

@@ -13,14 +13,14 @@
 
 static void check_steps(void **state)
 {
-    struct weft_params params = {.ranks = 4, .micros = 8};
+    struct weft_gen_params params = {.ranks = 4, .micros = 8};
     if (!COUNTER_WORKS)
         skip();
     for (uint32_t blocks = 0; blocks < 2; blocks++) {
         struct weft_schedule *s = NULL;
         struct weft_error err = {.msg = ""};
         struct tracer_model model;
-        assert_int_equal(weft_schedule_make(*state, &params, &s, &err), WEFT_OK);
+        assert_int_equal(weft_schedule_generate(*state, &params, &s, &err), WEFT_OK);
         tracer_model_init(&model, weft_schedule_placement(s), 1, 7);
         for (uint32_t i = 0; blocks > 0 && i < model.n_stages; i++) {
             model.words[i] = 4;
@@ -30,7 +30,7 @@ static void check_steps(void **state)
         struct tracer_run run = {.schedule = s,
                                  .model = &model,
                                  .steps = TRACER_STEPS,
-                                 .cache = WEFT_BLOCKS_FULL,
+                                 .cache = WEFT_BLOCK_CACHE_FULL,
                                  .allocations = counter_calls};
         size_t before = counter_calls();
         if (tracer_run(&run, 1, &err) != WEFT_OK)

@@ -22,26 +22,26 @@ static const uint32_t micros[] = {1, 2, 3, 4, 6, 8};
 
 /* Takes the schedule. */
 typedef void check_fn(struct tracer_batch *b, struct weft_schedule *s,
-                      const struct weft_params *params, const char *name, uint64_t number);
+                      const struct weft_gen_params *params, const char *name, uint64_t number);
 
 /* All sizes that a schedule accepts; returns how many. */
 static size_t for_all(check_fn *check)
 {
     static struct tracer_batch batch;
     size_t n_generators, n = 0;
-    const struct weft_generator *all = weft_generators(&n_generators);
+    const struct weft_generator *all = weft_generator_list(&n_generators);
     batch.n = 0;
     for (size_t g = 0; g < n_generators; g++) {
         size_t before = n;
-        bool chunks = all[g].takes & WEFT_TAKES_CHUNKS; /* else it has its own number */
+        bool chunks = all[g].takes & WEFT_GEN_USES_CHUNKS; /* else it has its own number */
         for (uint32_t i = 0; i < 4 * 3 * WEFT_LEN(micros); i++) {
-            struct weft_params params = {.ranks = 1 + i % 4,
-                                         .chunks = chunks ? 1 + i / 4 % 3 : 0,
-                                         .micros = micros[i / 12]};
+            struct weft_gen_params params = {.ranks = 1 + i % 4,
+                                             .chunks = chunks ? 1 + i / 4 % 3 : 0,
+                                             .micros = micros[i / 12]};
             struct weft_schedule *s = NULL;
-            bool search = all[g].takes & WEFT_TAKES_COST; /* slow with a sanitizer */
+            bool search = all[g].takes & WEFT_GEN_USES_COST; /* slow with a sanitizer */
             if ((!chunks && i / 4 % 3 > 0) || (search && EVERY > 1 && params.micros > 3) ||
-                weft_schedule_make(all[g].name, &params, &s, NULL) != WEFT_OK)
+                weft_schedule_generate(all[g].name, &params, &s, NULL) != WEFT_OK)
                 continue;
             if (n++ % EVERY == 0)
                 check(&batch, s, &params, all[g].name, n);
@@ -54,15 +54,15 @@ static size_t for_all(check_fn *check)
     return n;
 }
 
-static struct weft_schedule *make(const struct weft_params *params, const char *name)
+static struct weft_schedule *make(const struct weft_gen_params *params, const char *name)
 {
     struct weft_schedule *s = NULL;
-    assert_int_equal(weft_schedule_make(name, params, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_schedule_generate(name, params, &s, NULL), WEFT_OK);
     return s;
 }
 
 static void add(struct tracer_batch *b, struct weft_schedule *s, struct tracer_run *run,
-                const struct weft_params *params, const char *name)
+                const struct weft_gen_params *params, const char *name)
 {
     snprintf(run->label, sizeof run->label, "%s, %u ranks, %u chunks, %u micros%s%s", name,
              params->ranks, params->chunks, params->micros, run->copying ? ", copying" : "",
@@ -73,17 +73,17 @@ static void add(struct tracer_batch *b, struct weft_schedule *s, struct tracer_r
 /* -- results, slots, events, bytes ------------------------------------------------------------ */
 
 static void check_plain(struct tracer_batch *b, struct weft_schedule *s,
-                        const struct weft_params *params, const char *name, uint64_t number)
+                        const struct weft_gen_params *params, const char *name, uint64_t number)
 {
     struct tracer_model model;
     tracer_model_init(&model, weft_schedule_placement(s), number % 2 == 0 ? 1 : 3, number);
-    for (int copying = COPYING_NOT; copying <= COPYING_ALL_LATE; copying++) {
+    for (int copying = COPYING_NONE; copying <= COPYING_RENDEZVOUS; copying++) {
         struct tracer_run run = {.model = &model,
                                  .steps = 2,
-                                 .micro0 = (uint32_t)(number % 5),
+                                 .first_micro = (uint32_t)(number % 5),
                                  .lay_slots = (number + (uint64_t)copying) % 2 == 0,
                                  .copying = (enum copying)copying};
-        add(b, copying == COPYING_NOT ? s : NULL, &run, params, name);
+        add(b, copying == COPYING_NONE ? s : NULL, &run, params, name);
     }
 }
 
@@ -110,17 +110,18 @@ static void give_blocks(struct tracer_model *m, uint64_t number)
 }
 
 static void check_blocks(struct tracer_batch *b, struct weft_schedule *s,
-                         const struct weft_params *params, const char *name, uint64_t number)
+                         const struct weft_gen_params *params, const char *name,
+                         uint64_t number)
 {
     struct tracer_model model;
     tracer_model_init(&model, weft_schedule_placement(s), 1, number);
     give_blocks(&model, number);
-    for (int cache = WEFT_BLOCKS_OFF; cache <= WEFT_BLOCKS_FULL; cache++) {
+    for (int cache = WEFT_BLOCK_CACHE_OFF; cache <= WEFT_BLOCK_CACHE_FULL; cache++) {
         struct tracer_run run = {.model = &model,
                                  .steps = 2,
                                  .cache = (enum weft_block_cache)cache,
                                  .copying = (enum copying)((number + (uint64_t)cache) % 3)};
-        add(b, cache == WEFT_BLOCKS_OFF ? s : NULL, &run, params, name);
+        add(b, cache == WEFT_BLOCK_CACHE_OFF ? s : NULL, &run, params, name);
     }
 }
 
@@ -155,8 +156,11 @@ static void test_tight(void **state)
                                         .micro = 5,
                                         .step = 0,
                                         .sleep_ns = 100000000};
-    struct tracer_run run = {
-        .schedule = s, .model = &model, .steps = 2, .timeout = 3, .copying = COPYING_ALL_LATE};
+    struct tracer_run run = {.schedule = s,
+                             .model = &model,
+                             .steps = 2,
+                             .timeout = 3,
+                             .copying = COPYING_RENDEZVOUS};
     if (tracer_run(&run, 1, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     weft_schedule_free(s);
@@ -167,7 +171,7 @@ static void test_tight(void **state)
 /* The middle stage keeps nothing: its slots are told apart all the same. */
 static void test_empty_slots(void **state)
 {
-    struct weft_params params = {.ranks = 1, .micros = 4, .chunks = 3};
+    struct weft_gen_params params = {.ranks = 1, .micros = 4, .chunks = 3};
     const size_t bytes[] = {100, 0, 1}, huge[] = {SIZE_MAX, 0, 0},
                  many[] = {SIZE_MAX / 9, 0, 0};
     struct weft_program *p = NULL;
@@ -177,10 +181,10 @@ static void test_empty_slots(void **state)
     for (uint32_t stage = 0; stage < 3; stage++) {
         assert_int_equal(weft_program_slots(p, stage), 4);
         for (uint32_t i = 0; i < 4; i++) {
-            assert_int_equal(weft_program_slot_at(p, stage, i) % 64, 0);
+            assert_int_equal(weft_program_slot_offset(p, stage, i) % 64, 0);
             for (uint32_t k = 0; k < i; k++)
-                assert_int_not_equal(weft_program_slot_at(p, stage, i),
-                                     weft_program_slot_at(p, stage, k));
+                assert_int_not_equal(weft_program_slot_offset(p, stage, i),
+                                     weft_program_slot_offset(p, stage, k));
         }
     }
     assert_int_equal(weft_program_slot_bytes(p), 4 * (128 + 64 + 64));
@@ -219,7 +223,7 @@ static void test_setup(void **state)
          WEFT_NOMEM,
          "output of stage 0"},
     };
-    struct weft_params params = {.ranks = 1, .micros = 2, .chunks = 2};
+    struct weft_gen_params params = {.ranks = 1, .micros = 2, .chunks = 2};
     const uint32_t rows[] = {1, 3};
     struct weft_program *p = NULL;
     struct weft_schedule *s = make(&params, "gpipe");

@@ -23,7 +23,7 @@ enum { N_CASES = 100 };
 
 static const struct {
     const char *name;
-    struct weft_params params;
+    struct weft_gen_params params;
 } schedules[] = {
     {"1f1b", {.ranks = 4, .micros = 6}},
     {"zb-h1", {.ranks = 3, .micros = 4}},
@@ -46,7 +46,7 @@ static void make_case(struct case_ *c, struct dice *d)
 {
     size_t i = dice_below(d, WEFT_LEN(schedules));
     struct weft_schedule *s = NULL;
-    assert_int_equal(weft_schedule_make(schedules[i].name, &schedules[i].params, &s, NULL),
+    assert_int_equal(weft_schedule_generate(schedules[i].name, &schedules[i].params, &s, NULL),
                      WEFT_OK);
     const struct weft_placement *place = weft_schedule_placement(s);
     *c = (struct case_){.schedule = s, .rank = dice_below(d, place->n_ranks)};
@@ -55,7 +55,7 @@ static void make_case(struct case_ *c, struct dice *d)
     struct weft_action a;
     do
         a = row.at[dice_below(d, (uint32_t)row.len)];
-    while (!weft_kind_is_compute(a.kind));
+    while (!weft_act_is_compute(a.kind));
     c->model.delays = dice_once_in(d, 2);
     c->model.event = (struct tracer_event){
         .on = true, .kind = a.kind, .stage = a.stage, .micro = a.micro, .step = 1};
@@ -76,7 +76,7 @@ static void make_case(struct case_ *c, struct dice *d)
                                  .copying = (enum copying)dice_below(d, 3)};
     snprintf(c->run.label, sizeof c->run.label, "case %zu: %s, rank %u, %u%s%u",
              (size_t)d->stream, schedules[i].name, c->rank, (unsigned)a.stage,
-             weft_kind_name(a.kind), a.micro);
+             weft_act_name(a.kind), a.micro);
 }
 
 /* A number that is not finite, data that cannot be read: the step is lost, the next one works. */
@@ -142,7 +142,8 @@ static void test_sleeps(void **state)
         struct weft_error err = {.msg = ""};
         struct tracer_model model;
         char rank[64];
-        assert_int_equal(weft_schedule_make("1f1b", &schedules[0].params, &s, NULL), WEFT_OK);
+        assert_int_equal(weft_schedule_generate("1f1b", &schedules[0].params, &s, NULL),
+                         WEFT_OK);
         tracer_model_init(&model, weft_schedule_placement(s), 2, i);
         model.event = (struct tracer_event){.on = true,
                                             .kind = i % 2 == 0 ? WEFT_ACT_F : WEFT_ACT_B,
@@ -154,11 +155,11 @@ static void test_sleeps(void **state)
                                  .model = &model,
                                  .steps = 2,
                                  .timeout = 0.4,
-                                 .copying = i == 3 ? COPYING_SOME_AT_ONCE : COPYING_NOT};
-        int64_t begin = weft_clock_ns();
-        snprintf(rank, sizeof rank, "rank %u gives no sign of life", (unsigned)i);
+                                 .copying = i == 3 ? COPYING_SOME_EAGER : COPYING_NONE};
+        int64_t begin = wf_clock_ns();
+        snprintf(rank, sizeof rank, "rank %u gives no heartbeat", (unsigned)i);
         enum weft_status st = tracer_run(&run, 1, &err);
-        assert_true(weft_clock_ns() - begin < INT64_C(20000000000));
+        assert_true(wf_clock_ns() - begin < INT64_C(20000000000));
         const char *where[] = {" 0F2;", " 1B2;", " 2F2;", " 3B2;"};
         if (st != WEFT_PEER || strstr(err.msg, rank) == NULL ||
             strstr(err.msg, where[i]) == NULL || strstr(err.msg, "step 1") == NULL)
@@ -173,21 +174,21 @@ static void test_sleeps(void **state)
 /* A rank that could not be opened: nobody waits for it. */
 static void test_missing(void **state)
 {
-    struct weft_inproc *group = NULL;
+    struct wf_inproc *group = NULL;
     struct weft_comm *comm = NULL;
     struct weft_error err = {.msg = ""}, missing;
     uint64_t room = 0;
     (void)state;
     (void)WEFT_FAIL(&missing, WEFT_NOMEM, "no memory for rank 1");
-    assert_int_equal(weft_inproc_new(3, &group, &err), WEFT_OK);
-    assert_int_equal(weft_inproc_open(group, 0, &comm, &err), WEFT_OK);
-    weft_inproc_cancel(group, 2, &missing);
+    assert_int_equal(wf_inproc_new(3, &group, &err), WEFT_OK);
+    assert_int_equal(wf_inproc_open(group, 0, &comm, &err), WEFT_OK);
+    wf_inproc_cancel(group, 2, &missing);
     struct weft_message in = {.peer = 1, .bytes = sizeof room, .data = &room};
     assert_int_equal(weft_comm_post(comm, &in, &err), WEFT_OK);
     assert_int_equal(weft_comm_wait(comm, &in, &err), WEFT_NOMEM);
     assert_string_equal(err.msg, missing.msg);
     comm->ops->close(comm);
-    weft_inproc_free(group);
+    wf_inproc_free(group);
 }
 
 int main(void)

@@ -27,7 +27,7 @@ struct tally {
 static struct weft_schedule *random_schedule(struct dice *d, struct tally *tally)
 {
     static struct table t;
-    struct weft_text text = {0};
+    struct wf_text text = {0};
     struct weft_schedule *s = NULL;
     struct random_shape shape = {.ranks = 1 + dice_below(d, 5),
                                  .stages = 1 + dice_below(d, 8),
@@ -40,7 +40,7 @@ static struct weft_schedule *random_schedule(struct dice *d, struct tally *tally
     struct weft_error err = {.msg = ""};
     if (weft_schedule_parse(text.at, text.len, "random", false, &s, &err) != WEFT_OK)
         fail_msg("%s\n%s", err.msg, text.at);
-    weft_text_release(&text);
+    wf_text_release(&text);
     return s;
 }
 
@@ -54,7 +54,7 @@ static struct weft_schedule *lower(struct weft_schedule *s, struct dice *d, stru
     }
     if (!dice_once_in(d, 2))
         return s;
-    if (weft_schedule_lower(s, WEFT_LOWER_PYTORCH, &lowered, NULL) != WEFT_OK) {
+    if (weft_schedule_lower(s, WEFT_LOWERING_PYTORCH, &lowered, NULL) != WEFT_OK) {
         tally->refused++;
         return s;
     }
@@ -97,7 +97,7 @@ static void add_case(struct tracer_batch *b, uint64_t number, struct tally *tall
     tally->n++;
     tally->two_way += place->n_pipes > 1;
     tally->blocks += model.n_blocks > 0;
-    tally->copying += run.copying != COPYING_NOT;
+    tally->copying += run.copying != COPYING_NONE;
     tracer_batch_add(b, s, &run);
 }
 

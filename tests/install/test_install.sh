@@ -43,11 +43,11 @@ cat >"$folder/program.c" <<'END'
 
 int main(void)
 {
-    struct weft_params params = {.ranks = 2, .micros = 3};
+    struct weft_gen_params params = {.ranks = 2, .micros = 3};
     struct weft_schedule *s = NULL;
     struct weft_error err;
     char *order = NULL;
-    if (weft_schedule_make("1f1b", &params, &s, &err) != WEFT_OK ||
+    if (weft_schedule_generate("1f1b", &params, &s, &err) != WEFT_OK ||
         weft_schedule_print_rank(s, 0, " ", &order, &err) != WEFT_OK)
         return fprintf(stderr, "%s\n", err.msg), 1;
     printf("%s: %s\n", weft_version(), order);

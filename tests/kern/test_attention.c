@@ -21,25 +21,25 @@ static const float guard = -12352.0f; /* a bf16, too */
 
 /* ---- matrices ------------------------------------------------------------------------------- */
 
-static float get(struct weft_mat m, size_t r, size_t c)
+static float get(struct wf_mat m, size_t r, size_t c)
 {
-    if (m.type == WEFT_F32)
-        return *weft_mat_f32(m, r, c);
-    uint32_t bits = (uint32_t)*weft_mat_bf16(m, r, c) << 16;
+    if (m.type == WF_DTYPE_F32)
+        return *wf_mat_f32(m, r, c);
+    uint32_t bits = (uint32_t)*wf_mat_bf16(m, r, c) << 16;
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
 /* x must be a bf16 if m is of them. */
-static void set(struct weft_mat m, size_t r, size_t c, float x)
+static void set(struct wf_mat m, size_t r, size_t c, float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    if (m.type == WEFT_F32)
-        *weft_mat_f32(m, r, c) = x;
+    if (m.type == WF_DTYPE_F32)
+        *wf_mat_f32(m, r, c) = x;
     else
-        *weft_mat_bf16(m, r, c) = (weft_bf16)(bits >> 16);
+        *wf_mat_bf16(m, r, c) = (wf_bf16)(bits >> 16);
 }
 
 /* A number in [-1, 1) with eight bits: it is a bf16 as well. */
@@ -51,22 +51,22 @@ static float draw(uint64_t *state)
 
 /* (rows, cols) inside of guards; `room` is what to free. */
 struct owned {
-    struct weft_mat m;
+    struct wf_mat m;
     size_t rows, cols;
     void *room;
 };
 
-static struct owned owned_new(size_t rows, size_t cols, enum weft_type type, size_t extra)
+static struct owned owned_new(size_t rows, size_t cols, enum wf_dtype type, size_t extra)
 {
     struct owned o = {.m = {NULL, cols + extra, type}, .rows = rows, .cols = cols};
     size_t n = rows * o.m.ld + 2 * LEN_GUARD;
     o.room = malloc(n * sizeof(float));
     assert_non_null(o.room);
     o.m.at = o.room;
-    struct weft_mat line = {o.room, n, type};
+    struct wf_mat line = {o.room, n, type};
     for (size_t i = 0; i < n; i++)
         set(line, 0, i, guard);
-    o.m = weft_mat_at(o.m, 0, LEN_GUARD);
+    o.m = wf_mat_at(o.m, 0, LEN_GUARD);
     return o;
 }
 
@@ -79,7 +79,7 @@ static void owned_draw(struct owned *o, uint64_t *state, float size)
 
 static void check_guards(const struct owned *o)
 {
-    struct weft_mat before = o->m;
+    struct wf_mat before = o->m;
     before.at = o->room;
     for (size_t i = 0; i < LEN_GUARD; i++) {
         assert_true(get(before, 0, i) == guard);
@@ -129,7 +129,7 @@ struct shape {
 };
 
 struct call {
-    struct weft_attention a;
+    struct wf_attention a;
     struct owned m[N_MATS];
     struct owned lse; /* one row */
     void *scratch;
@@ -141,15 +141,15 @@ static struct call call_new(struct shape s, size_t extra)
     for (int i = 0; i < N_MATS; i++) {
         bool kv = i == K || i == V || i == DK || i == DV;
         c.m[i] = owned_new(s.batch * s.seq, (kv ? s.kv_heads : s.heads) * s.head,
-                           s.bf16 >> i & 1 ? WEFT_BF16 : WEFT_F32, extra);
+                           s.bf16 >> i & 1 ? WF_DTYPE_BF16 : WF_DTYPE_F32, extra);
     }
-    c.lse = owned_new(1, s.batch * s.heads * s.seq, WEFT_F32, 0);
-    struct weft_mat *to[] = {&c.a.q,    &c.a.k,  &c.a.v,  &c.a.out,
-                             &c.a.dout, &c.a.dq, &c.a.dk, &c.a.dv};
+    c.lse = owned_new(1, s.batch * s.heads * s.seq, WF_DTYPE_F32, 0);
+    struct wf_mat *to[] = {&c.a.q,    &c.a.k,  &c.a.v,  &c.a.out,
+                           &c.a.dout, &c.a.dq, &c.a.dk, &c.a.dv};
     for (int i = 0; i < N_MATS; i++)
         *to[i] = c.m[i].m;
     c.a.lse = c.lse.m.at;
-    size_t bytes = (weft_attention_scratch(&c.a) + 63) / 64 * 64;
+    size_t bytes = (wf_attention_scratch(&c.a) + 63) / 64 * 64;
     c.scratch = aligned_alloc(64, bytes);
     assert_non_null(c.scratch);
     memset(c.scratch, 0xff, bytes); /* NaNs */
@@ -188,20 +188,20 @@ static void check_all_guards(const struct call *c)
     check_guards(&c->lse);
 }
 
-static bool run_forward(enum weft_isa isa, struct call *c, bool turned)
+static bool run_forward(enum wf_isa isa, struct call *c, bool turned)
 {
-    size_t n = weft_attention_forward_tasks(&c->a);
+    size_t n = wf_attention_forward_tasks(&c->a);
     for (size_t i = 0; i < n; i++)
-        if (!weft_attention_forward_of(isa, &c->a, turned ? n - 1 - i : i, c->scratch))
+        if (!wf_attention_forward_of(isa, &c->a, turned ? n - 1 - i : i, c->scratch))
             return false;
     return true;
 }
 
-static bool run_backward(enum weft_isa isa, struct call *c, bool turned)
+static bool run_backward(enum wf_isa isa, struct call *c, bool turned)
 {
-    size_t n = weft_attention_backward_tasks(&c->a);
+    size_t n = wf_attention_backward_tasks(&c->a);
     for (size_t i = 0; i < n; i++)
-        if (!weft_attention_backward_of(isa, &c->a, turned ? n - 1 - i : i, c->scratch))
+        if (!wf_attention_backward_of(isa, &c->a, turned ? n - 1 - i : i, c->scratch))
             return false;
     return true;
 }
@@ -215,7 +215,7 @@ static void check_close(const struct owned *x, const struct owned *want, double 
     for (size_t r = 0; r < x->rows; r++)
         for (size_t c = 0; c < x->cols; c++) {
             double w = get(want->m, r, c), off = fabs(get(x->m, r, c) - w);
-            double room = bound * size + (x->m.type == WEFT_BF16 ? fabs(w) / 256 : 0);
+            double room = bound * size + (x->m.type == WF_DTYPE_BF16 ? fabs(w) / 256 : 0);
             if (!(off <= room))
                 fail_msg(
                     "row %zu column %zu of %zu x %zu: %.9g instead of %.9g, off by %.3g > %.3g",
@@ -229,7 +229,7 @@ static struct call reference_of(struct call *c)
     struct shape s = {c->a.batch, c->a.seq, c->a.heads, c->a.kv_heads, c->a.head, F32};
     struct call ref = call_new(s, 3);
     call_copy(&ref, c);
-    weft_attention_forward_ref(&ref.a);
+    wf_attention_forward_ref(&ref.a);
     return ref;
 }
 
@@ -241,18 +241,18 @@ static void check_shape_of(struct shape s, float query_size, double bound)
     call_draw(&c, query_size);
     struct call ref = reference_of(&c);
     double size = largest(&c.m[V]) + DBL_MIN;
-    for (enum weft_isa isa = WEFT_ISA_PORTABLE; run_forward(isa, &c, false); isa++) {
+    for (enum wf_isa isa = WF_ISA_PORTABLE; run_forward(isa, &c, false); isa++) {
         check_close(&c.m[OUT], &ref.m[OUT], bound, size);
         check_close(&c.lse, &ref.lse, 2 * FLT_EPSILON, largest(&ref.lse) + 1);
-        if (isa == WEFT_ISA_AVX512_BF16)
+        if (isa == WF_ISA_AVX512_BF16)
             break;
     }
     owned_copy(&ref.m[OUT], &c.m[OUT]);
-    weft_attention_backward_ref(&ref.a);
-    for (enum weft_isa isa = WEFT_ISA_PORTABLE; run_backward(isa, &c, false); isa++) {
+    wf_attention_backward_ref(&ref.a);
+    for (enum wf_isa isa = WF_ISA_PORTABLE; run_backward(isa, &c, false); isa++) {
         for (int i = DQ; i <= DV; i++)
             check_close(&c.m[i], &ref.m[i], bound, fmax(1, largest(&ref.m[i])));
-        if (isa == WEFT_ISA_AVX512_BF16)
+        if (isa == WF_ISA_AVX512_BF16)
             break;
     }
     check_all_guards(&c);
@@ -322,7 +322,7 @@ static void check_order(void **state)
 {
     (void)state;
     for (size_t i = 0; i < WEFT_LEN(bit_shapes); i++)
-        for (enum weft_isa isa = WEFT_ISA_PORTABLE; isa <= WEFT_ISA_AVX512; isa++) {
+        for (enum wf_isa isa = WF_ISA_PORTABLE; isa <= WF_ISA_AVX512; isa++) {
             struct call a = call_new(bit_shapes[i], 0), b = call_new(bit_shapes[i], 7);
             call_draw(&a, 2);
             call_copy(&b, &a);
@@ -344,14 +344,14 @@ static void check_in_place(void **state)
 {
     (void)state;
     for (size_t i = 0; i < WEFT_LEN(bit_shapes); i++)
-        for (enum weft_isa isa = WEFT_ISA_PORTABLE; isa <= WEFT_ISA_AVX512; isa++) {
+        for (enum wf_isa isa = WF_ISA_PORTABLE; isa <= WF_ISA_AVX512; isa++) {
             struct call a = call_new(bit_shapes[i], 0), b = call_new(bit_shapes[i], 0);
             size_t dim = a.m[Q].cols, kv = a.m[K].cols;
             struct owned qkv = owned_new(a.m[Q].rows, dim + 2 * kv, a.m[Q].m.type, 2);
             call_draw(&a, 2);
             struct owned part[3] = {a.m[Q], a.m[K], a.m[V]};
             for (int p = 0; p < 3; p++) {
-                part[p].m = weft_mat_at(qkv.m, 0, p == 0 ? 0 : p == 1 ? dim : dim + kv);
+                part[p].m = wf_mat_at(qkv.m, 0, p == 0 ? 0 : p == 1 ? dim : dim + kv);
                 owned_copy(&part[p], &a.m[Q + p]);
             }
             if (run_forward(isa, &a, false) && run_backward(isa, &a, false)) {
@@ -392,7 +392,7 @@ static void check_nan(void **state)
 {
     (void)state;
     struct shape s = {1, NAN_SEQ, 2, 2, NAN_HEAD, F32};
-    for (enum weft_isa isa = WEFT_ISA_PORTABLE; isa <= WEFT_ISA_AVX512; isa++)
+    for (enum wf_isa isa = WF_ISA_PORTABLE; isa <= WF_ISA_AVX512; isa++)
         for (int where = Q; where <= DOUT; where++) {
             struct call clean = call_new(s, 0), c = call_new(s, 0);
             call_draw(&clean, 2);
@@ -453,8 +453,8 @@ static void check_differences(void **state)
     (void)state;
     struct call c = call_new((struct shape){1, 9, 4, 2, 3, F32}, 1);
     call_draw(&c, 1);
-    weft_attention_forward_ref(&c.a);
-    weft_attention_backward_ref(&c.a);
+    wf_attention_forward_ref(&c.a);
+    wf_attention_backward_ref(&c.a);
     double *x[3];
     for (int p = 0; p < 3; p++) {
         const struct owned *m = &c.m[Q + p];
@@ -487,16 +487,15 @@ static void check_differences(void **state)
 static void check_sizes(void **state)
 {
     (void)state;
-    struct weft_attention a = {
-        .batch = 1, .seq = 1024, .heads = 12, .kv_heads = 12, .head = 64};
-    size_t bytes = weft_attention_scratch(&a);
+    struct wf_attention a = {.batch = 1, .seq = 1024, .heads = 12, .kv_heads = 12, .head = 64};
+    size_t bytes = wf_attention_scratch(&a);
     assert_true(bytes <= 1200000); /* four rows of floats a token, and a block of queries */
-    assert_int_equal(weft_attention_forward_tasks(&a), 12 * 4);
-    assert_int_equal(weft_attention_backward_tasks(&a), 12);
+    assert_int_equal(wf_attention_forward_tasks(&a), 12 * 4);
+    assert_int_equal(wf_attention_backward_tasks(&a), 12);
     a.seq *= 8;
-    assert_true(weft_attention_scratch(&a) <= 8 * bytes);
+    assert_true(wf_attention_scratch(&a) <= 8 * bytes);
     a.kv_heads = 4;
-    assert_int_equal(weft_attention_backward_tasks(&a), 4);
+    assert_int_equal(wf_attention_backward_tasks(&a), 4);
 }
 
 /* The calls without a set of instructions are those of the best one. */
@@ -507,11 +506,11 @@ static void check_dispatch(void **state)
     struct call a = call_new(s, 0), b = call_new(s, 0);
     call_draw(&a, 2);
     call_copy(&b, &a);
-    assert_true(run_forward(weft_isa(), &a, false) && run_backward(weft_isa(), &a, false));
-    for (size_t i = 0; i < weft_attention_forward_tasks(&b.a); i++)
-        weft_attention_forward(&b.a, i, b.scratch);
-    for (size_t i = 0; i < weft_attention_backward_tasks(&b.a); i++)
-        weft_attention_backward(&b.a, i, b.scratch);
+    assert_true(run_forward(wf_isa(), &a, false) && run_backward(wf_isa(), &a, false));
+    for (size_t i = 0; i < wf_attention_forward_tasks(&b.a); i++)
+        wf_attention_forward(&b.a, i, b.scratch);
+    for (size_t i = 0; i < wf_attention_backward_tasks(&b.a); i++)
+        wf_attention_backward(&b.a, i, b.scratch);
     for (int m = OUT; m < N_MATS; m++)
         check_same(&a.m[m], &b.m[m]);
     call_free(&a);

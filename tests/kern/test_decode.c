@@ -12,7 +12,7 @@
 #include "compute/kern/decode.h"
 #include "support/mats.h"
 
-static const enum weft_isa isas[] = {WEFT_ISA_PORTABLE, WEFT_ISA_AVX2, WEFT_ISA_AVX512};
+static const enum wf_isa isas[] = {WF_ISA_PORTABLE, WF_ISA_AVX2, WF_ISA_AVX512};
 
 static const struct {
     size_t rows, k, n;
@@ -20,41 +20,41 @@ static const struct {
               {9, 64, 1},  {2, 65, 9},   {6, 100, 2},  {11, 128, 4}, {3, 191, 6},
               {5, 300, 1}, {48, 768, 7}, {2, 3072, 1}, {1, 1000, 8}};
 
-static void check_product(enum weft_isa isa, size_t s, enum weft_type type, bool more)
+static void check_product(enum wf_isa isa, size_t s, enum wf_dtype type, bool more)
 {
     struct mats m;
     size_t rows = shapes[s].rows, k = shapes[s].k, n = shapes[s].n;
-    mats_begin(&m, "gemv %zu x %zu, %zu vectors, %s, %s", rows, k, n, weft_type_name(type),
-               weft_isa_name(isa));
+    mats_begin(&m, "gemv %zu x %zu, %zu vectors, %s, %s", rows, k, n, wf_dtype_name(type),
+               wf_isa_name(isa));
     m.size = (double)k / 4;
-    struct weft_mat w = mats_random(&m, rows, k, type, 1);
-    struct weft_mat x = mats_random(&m, n, k, WEFT_F32, 1);
-    struct weft_mat y = mats_random(&m, n, rows, WEFT_F32, 1);
-    struct weft_mat want = mats_copy(&m, y, n, rows), single = mats_copy(&m, y, n, rows);
-    struct weft_gemv g = {.w = w, .k = k, .n = n, .x = x.at, .x_ld = x.ld};
+    struct wf_mat w = mats_random(&m, rows, k, type, 1);
+    struct wf_mat x = mats_random(&m, n, k, WF_DTYPE_F32, 1);
+    struct wf_mat y = mats_random(&m, n, rows, WF_DTYPE_F32, 1);
+    struct wf_mat want = mats_copy(&m, y, n, rows), single = mats_copy(&m, y, n, rows);
+    struct wf_gemv g = {.w = w, .k = k, .n = n, .x = x.at, .x_ld = x.ld};
     g.y = y.at;
     g.y_ld = y.ld;
     if (more) { /* onto what is there */
         g.bias = mats_random_floats(&m, rows, 1);
         g.add = g.y;
     }
-    struct weft_gemv slow = g, alone = g;
+    struct wf_gemv slow = g, alone = g;
     assert_int_equal(want.ld, y.ld);
     slow.y = want.at;
     slow.add = more ? slow.y : NULL;
-    weft_gemv_ref(&slow, 0, rows);
-    if (weft_gemv_rows_of(isa, &g, 0, rows)) {
-        mats_close(&m, "y", y, want, n, rows, 1e-6);
+    wf_gemv_ref(&slow, 0, rows);
+    if (wf_gemv_rows_of(isa, &g, 0, rows)) {
+        mats_allclose(&m, "y", y, want, n, rows, 1e-6);
         /* One output of one vector at a time: the same bits. */
         for (size_t t = 0; t < n; t++)
             for (size_t r = 0; r < rows; r++) {
                 alone.n = 1;
-                alone.x = weft_mat_f32(x, t, 0);
-                alone.y = weft_mat_f32(single, t, 0);
+                alone.x = wf_mat_f32(x, t, 0);
+                alone.y = wf_mat_f32(single, t, 0);
                 alone.add = more ? alone.y : NULL;
-                weft_gemv_rows_of(isa, &alone, r, r + 1);
+                wf_gemv_rows_of(isa, &alone, r, r + 1);
             }
-        mats_same(&m, "y one by one", y, single, n, rows);
+        mats_equal(&m, "y one by one", y, single, n, rows);
     }
     mats_end(&m);
 }
@@ -65,26 +65,26 @@ static void products_are_right(void **state)
     for (size_t i = 0; i < WEFT_LEN(isas); i++)
         for (size_t s = 0; s < WEFT_LEN(shapes); s++)
             for (int more = 0; more < 2; more++) {
-                check_product(isas[i], s, WEFT_F32, more);
-                check_product(isas[i], s, WEFT_BF16, more);
+                check_product(isas[i], s, WF_DTYPE_F32, more);
+                check_product(isas[i], s, WF_DTYPE_BF16, more);
             }
 }
 
-static void check_attention(enum weft_isa isa, size_t n, size_t head, double scale)
+static void check_attention(enum wf_isa isa, size_t n, size_t head, double scale)
 {
     struct mats m;
-    mats_begin(&m, "attend %zu x %zu, %s", n, head, weft_isa_name(isa));
-    struct weft_attend a = {.n = n, .head = head, .scale = 0.125F};
+    mats_begin(&m, "attend %zu x %zu, %s", n, head, wf_isa_name(isa));
+    struct wf_attend a = {.n = n, .head = head, .scale = 0.125F};
     a.q = mats_random_floats(&m, head, scale);
     a.k = mats_random_floats(&m, n * head, scale);
     a.v = mats_random_floats(&m, n * head, 1);
     a.scores = mats_floats(&m, n);
     a.out = mats_floats(&m, head);
-    struct weft_attend slow = a;
+    struct wf_attend slow = a;
     slow.out = mats_floats(&m, head);
-    weft_attend_ref(&slow);
-    if (weft_attend_of(isa, &a))
-        mats_close_floats(&m, "out", a.out, slow.out, head, scale > 1 ? 1e-4 : 1e-5);
+    wf_attend_ref(&slow);
+    if (wf_attend_of(isa, &a))
+        mats_allclose_floats(&m, "out", a.out, slow.out, head, scale > 1 ? 1e-4 : 1e-5);
     mats_end(&m);
 }
 
@@ -104,11 +104,11 @@ static void attention_is_right(void **state)
 static void memory_is_read(void **state)
 {
     static float floats[200001];
-    struct weft_pool *pool = NULL;
+    struct wf_pool *pool = NULL;
     (void)state;
-    assert_int_equal(weft_pool_new(2, &pool, NULL), WEFT_OK);
-    assert_true(weft_read_rate(pool, floats, WEFT_LEN(floats)) > 0);
-    weft_pool_free(pool);
+    assert_int_equal(wf_pool_new(2, &pool, NULL), WEFT_OK);
+    assert_true(wf_read_bandwidth(pool, floats, WEFT_LEN(floats)) > 0);
+    wf_pool_free(pool);
 }
 
 int main(void)

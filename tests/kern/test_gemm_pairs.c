@@ -21,7 +21,7 @@ static inline __m512 pair_dot(__m512 acc, __m512i a, __m512i b)
 
 static void check_pairs(void **state)
 {
-    static const struct weft_gemm_kernel kernel = {
+    static const struct wf_gemm_kernel kernel = {
         .rows = pair_panel_rows,
         .sink = pair_sink,
         .pack_strips = pair_pack_strips,
@@ -29,9 +29,9 @@ static void check_pairs(void **state)
         .pack_weight = pair_pack_weight,
     };
     (void)state;
-    if (weft_isa() < WEFT_ISA_AVX512)
+    if (wf_isa() < WF_ISA_AVX512)
         skip();
-    tile_check_all(&kernel, weft_ops_of(WEFT_ISA_AVX512), WEFT_PACK_BF16_PAIRS);
+    tile_check_all(&kernel, wf_ops_of(WF_ISA_AVX512), WF_PACK_BF16_PAIRS);
 }
 
 #else

@@ -22,7 +22,7 @@ static int choice(const char *wish)
             unsetenv("WEFT_ISA");
         else
             setenv("WEFT_ISA", wish, 1);
-        _exit((int)weft_isa());
+        _exit((int)wf_isa());
     }
     int status;
     assert_true(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
@@ -33,9 +33,9 @@ static void check_choice(void **state)
 {
     (void)state;
     int best = choice(NULL);
-    assert_in_range(best, WEFT_ISA_PORTABLE, WEFT_ISA_AVX512_BF16);
-    for (int isa = WEFT_ISA_PORTABLE; isa <= WEFT_ISA_AVX512_BF16; isa++)
-        assert_int_equal(choice(weft_isa_name((enum weft_isa)isa)), isa < best ? isa : best);
+    assert_in_range(best, WF_ISA_PORTABLE, WF_ISA_AVX512_BF16);
+    for (int isa = WF_ISA_PORTABLE; isa <= WF_ISA_AVX512_BF16; isa++)
+        assert_int_equal(choice(wf_isa_name((enum wf_isa)isa)), isa < best ? isa : best);
     assert_int_equal(choice("quantum"), best);
     assert_int_equal(choice(""), best);
 }
@@ -43,21 +43,21 @@ static void check_choice(void **state)
 static void check_names(void **state)
 {
     (void)state;
-    assert_string_equal(weft_isa_name(WEFT_ISA_PORTABLE), "portable");
-    assert_string_equal(weft_isa_name(WEFT_ISA_AVX2), "avx2");
-    assert_string_equal(weft_isa_name(WEFT_ISA_AVX512), "avx512");
-    assert_string_equal(weft_isa_name(WEFT_ISA_AVX512_BF16), "avx512_bf16");
+    assert_string_equal(wf_isa_name(WF_ISA_PORTABLE), "portable");
+    assert_string_equal(wf_isa_name(WF_ISA_AVX2), "avx2");
+    assert_string_equal(wf_isa_name(WF_ISA_AVX512), "avx512");
+    assert_string_equal(wf_isa_name(WF_ISA_AVX512_BF16), "avx512_bf16");
 }
 
-/* Every member of every table is there, and the tables are what weft_ops() chooses from. */
+/* Every member of every table is there, and the tables are what wf_ops() chooses from. */
 static void check_tables(void **state)
 {
     (void)state;
-    assert_ptr_equal(weft_ops(), weft_ops_of(weft_isa()));
-    assert_non_null(weft_ops_of(WEFT_ISA_PORTABLE));
-    for (int isa = -1; isa <= WEFT_ISA_AVX512_BF16; isa++) {
-        const struct weft_ops *ops = isa < 0 ? &weft_ops_ref : weft_ops_of((enum weft_isa)isa);
-        assert_int_equal(ops != NULL, isa <= (int)weft_isa());
+    assert_ptr_equal(wf_ops(), wf_ops_of(wf_isa()));
+    assert_non_null(wf_ops_of(WF_ISA_PORTABLE));
+    for (int isa = -1; isa <= WF_ISA_AVX512_BF16; isa++) {
+        const struct wf_ops *ops = isa < 0 ? &wf_ops_ref : wf_ops_of((enum wf_isa)isa);
+        assert_int_equal(ops != NULL, isa <= (int)wf_isa());
         for (size_t i = 0; ops != NULL && i < sizeof *ops / sizeof(void (*)(void)); i++)
             assert_non_null(((void *const *)(const void *)ops)[i]);
     }

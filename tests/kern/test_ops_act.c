@@ -38,19 +38,19 @@ static void check_reference(void **state)
     (void)state;
     for (int i = -60; i <= 60; i++) {
         float x = (float)i / 8, up = 1.5f, dy = 0.75f, out, dgate, dup;
-        struct weft_mat in = {&x, 1, WEFT_F32}, to = {&out, 1, WEFT_F32};
-        struct weft_mat d = {&dy, 1, WEFT_F32}, u = {&up, 1, WEFT_F32};
-        struct weft_mat dg = {&dgate, 1, WEFT_F32}, du = {&dup, 1, WEFT_F32};
+        struct wf_mat in = {&x, 1, WF_DTYPE_F32}, to = {&out, 1, WF_DTYPE_F32};
+        struct wf_mat d = {&dy, 1, WF_DTYPE_F32}, u = {&up, 1, WF_DTYPE_F32};
+        struct wf_mat dg = {&dgate, 1, WF_DTYPE_F32}, du = {&dup, 1, WF_DTYPE_F32};
         double exact = x;
-        weft_ops_ref.gelu_forward(to, in, 1, 1);
+        wf_ops_ref.gelu_forward(to, in, 1, 1);
         assert_true(fabs(out - gelu(x)) <= 1e-7 * fabs(gelu(x)) + 1e-30);
-        weft_ops_ref.gelu_backward(to, d, in, 1, 1);
+        wf_ops_ref.gelu_backward(to, d, in, 1, 1);
         assert_true(fabs(out - dy * mats_slope(gelu_at, &exact, &exact)) <= 1e-7);
 
         struct gate_up both = {x, up};
-        weft_ops_ref.swiglu_forward(to, in, u, 1, 1);
+        wf_ops_ref.swiglu_forward(to, in, u, 1, 1);
         assert_true(fabs(out - swiglu_at(&both)) <= 1e-7 * fabs(swiglu_at(&both)));
-        weft_ops_ref.swiglu_backward(dg, du, d, in, u, 1, 1);
+        wf_ops_ref.swiglu_backward(dg, du, d, in, u, 1, 1);
         assert_true(fabs(dgate - dy * mats_slope(swiglu_at, &both, &both.gate)) <= 2e-7);
         assert_true(fabs(dup - dy * mats_slope(swiglu_at, &both, &both.up)) <= 1e-6);
     }
@@ -61,12 +61,12 @@ static void check_relative(void **state)
 {
     (void)state;
     static const float points[] = {1e-30f, 1e-10f, 1e-4f, 0.01f, 0.5f, 1, 3, 8, 50, 1e10f};
-    const struct weft_ops *fast;
+    const struct wf_ops *fast;
     for (int isa = 0; (fast = mats_ops(isa)) != NULL; isa++)
         for (size_t i = 0; i < 2 * sizeof points / sizeof points[0]; i++) {
             float x = i % 2 ? -points[i / 2] : points[i / 2], out, one = 1, d, du, want[4];
-            struct weft_mat in = {&x, 1, WEFT_F32}, to = {&out, 1, WEFT_F32};
-            struct weft_mat up = {&one, 1, WEFT_F32}, dup = {&du, 1, WEFT_F32};
+            struct wf_mat in = {&x, 1, WF_DTYPE_F32}, to = {&out, 1, WF_DTYPE_F32};
+            struct wf_mat up = {&one, 1, WF_DTYPE_F32}, dup = {&du, 1, WF_DTYPE_F32};
             fast->gelu_forward(to, in, 1, 1);
             double g = gelu(x);
             if (x > -4) /* beyond, the formula above is itself a difference */
@@ -75,9 +75,9 @@ static void check_relative(void **state)
             struct gate_up both = {x, 1};
             if (x > -80)
                 assert_true(fabs(out - swiglu_at(&both)) <= 1e-6 * fabs(swiglu_at(&both)));
-            struct weft_mat to_d = {&d, 1, WEFT_F32}, ref = {want, 1, WEFT_F32};
+            struct wf_mat to_d = {&d, 1, WF_DTYPE_F32}, ref = {want, 1, WF_DTYPE_F32};
             fast->gelu_backward(to_d, up, in, 1, 1);
-            weft_ops_ref.gelu_backward(ref, up, in, 1, 1);
+            wf_ops_ref.gelu_backward(ref, up, in, 1, 1);
             assert_true(fabsf(d - want[0]) <= 1e-6f * (1 + fabsf(want[0])));
             fast->swiglu_backward(to_d, dup, up, in, up, 1, 1);
             assert_true(isfinite(d) && isfinite(du));
@@ -87,14 +87,14 @@ static void check_relative(void **state)
 static void check_not_a_number(void **state)
 {
     (void)state;
-    const struct weft_ops *fast;
+    const struct wf_ops *fast;
     for (int isa = 0; (fast = mats_ops(isa)) != NULL; isa++) {
         float x[20], one[20], out[20], more[20];
         for (int i = 0; i < 20; i++)
             x[i] = one[i] = 1;
         x[17] = NAN;
-        struct weft_mat in = {x, 20, WEFT_F32}, to = {out, 20, WEFT_F32};
-        struct weft_mat ones = {one, 20, WEFT_F32}, to2 = {more, 20, WEFT_F32};
+        struct wf_mat in = {x, 20, WF_DTYPE_F32}, to = {out, 20, WF_DTYPE_F32};
+        struct wf_mat ones = {one, 20, WF_DTYPE_F32}, to2 = {more, 20, WF_DTYPE_F32};
         for (int op = 0; op < 4; op++) {
             if (op == 0)
                 fast->gelu_forward(to, in, 1, 20);
@@ -111,86 +111,85 @@ static void check_not_a_number(void **state)
 }
 
 /* Each matrix of either type in turn: `types` has a bit for each. */
-static enum weft_type type_of(unsigned types, int i)
+static enum wf_dtype type_of(unsigned types, int i)
 {
-    return types >> i & 1 ? WEFT_BF16 : WEFT_F32;
+    return types >> i & 1 ? WF_DTYPE_BF16 : WF_DTYPE_F32;
 }
 
-static void gelu_case(const struct weft_ops *fast, int isa, struct mats_shape s, unsigned types)
+static void gelu_case(const struct wf_ops *fast, int isa, struct mats_shape s, unsigned types)
 {
     struct mats m;
     size_t rows = s.rows, cols = s.cols;
     mats_begin(&m, "gelu, isa %d, %zu x %zu, types %u", isa, rows, cols, types);
-    struct weft_mat pre = mats_random(&m, rows, cols, type_of(types, 0), 6);
-    struct weft_mat dy = mats_random(&m, rows, cols, type_of(types, 1), 1);
-    struct weft_mat out = mats_new(&m, rows, cols, type_of(types, 2));
-    struct weft_mat want = mats_new(&m, rows, cols, type_of(types, 2));
-    weft_ops_ref.gelu_forward(want, pre, rows, cols);
+    struct wf_mat pre = mats_random(&m, rows, cols, type_of(types, 0), 6);
+    struct wf_mat dy = mats_random(&m, rows, cols, type_of(types, 1), 1);
+    struct wf_mat out = mats_new(&m, rows, cols, type_of(types, 2));
+    struct wf_mat want = mats_new(&m, rows, cols, type_of(types, 2));
+    wf_ops_ref.gelu_forward(want, pre, rows, cols);
     fast->gelu_forward(out, pre, rows, cols);
-    mats_close(&m, "out", out, want, rows, cols, bound);
-    weft_ops_ref.gelu_backward(want, dy, pre, rows, cols);
+    mats_allclose(&m, "out", out, want, rows, cols, bound);
+    wf_ops_ref.gelu_backward(want, dy, pre, rows, cols);
     fast->gelu_backward(out, dy, pre, rows, cols);
-    mats_close(&m, "dpre", out, want, rows, cols, bound);
+    mats_allclose(&m, "dpre", out, want, rows, cols, bound);
 
-    struct weft_mat same = mats_copy(&m, dy, rows, cols); /* dpre is dy */
+    struct wf_mat same = mats_copy(&m, dy, rows, cols); /* dpre is dy */
     want = mats_new(&m, rows, cols, dy.type);
-    weft_ops_ref.gelu_backward(want, dy, pre, rows, cols);
+    wf_ops_ref.gelu_backward(want, dy, pre, rows, cols);
     fast->gelu_backward(same, same, pre, rows, cols);
-    mats_close(&m, "dpre over dy", same, want, rows, cols, bound);
+    mats_allclose(&m, "dpre over dy", same, want, rows, cols, bound);
     same = mats_copy(&m, pre, rows, cols); /* dpre is pre */
     want = mats_new(&m, rows, cols, pre.type);
-    weft_ops_ref.gelu_backward(want, dy, pre, rows, cols);
+    wf_ops_ref.gelu_backward(want, dy, pre, rows, cols);
     fast->gelu_backward(same, dy, same, rows, cols);
-    mats_close(&m, "dpre over pre", same, want, rows, cols, bound);
-    weft_ops_ref.gelu_forward(want, pre, rows, cols);
+    mats_allclose(&m, "dpre over pre", same, want, rows, cols, bound);
+    wf_ops_ref.gelu_forward(want, pre, rows, cols);
     fast->gelu_forward(pre, pre, rows, cols); /* out is pre */
-    mats_close(&m, "out over pre", pre, want, rows, cols, bound);
+    mats_allclose(&m, "out over pre", pre, want, rows, cols, bound);
     mats_end(&m);
 }
 
 static void check_gelu(void **state)
 {
     (void)state;
-    const struct weft_ops *fast;
+    const struct wf_ops *fast;
     for (int isa = 0; (fast = mats_ops(isa)) != NULL; isa++)
         for (size_t i = 0; i < mats_n_shapes; i++)
             for (unsigned types = 0; types < 8; types++)
                 gelu_case(fast, isa, mats_shapes[i], types);
 }
 
-static void swiglu_case(const struct weft_ops *fast, int isa, struct mats_shape s,
-                        unsigned types)
+static void swiglu_case(const struct wf_ops *fast, int isa, struct mats_shape s, unsigned types)
 {
     struct mats m;
     size_t rows = s.rows, cols = s.cols;
     mats_begin(&m, "swiglu, isa %d, %zu x %zu, types %u", isa, rows, cols, types);
-    struct weft_mat gate = mats_random(&m, rows, cols, type_of(types, 0), 12);
-    struct weft_mat up = mats_random(&m, rows, cols, type_of(types, 1), 1);
-    struct weft_mat dy = mats_random(&m, rows, cols, type_of(types, 2), 1);
-    struct weft_mat out = mats_new(&m, rows, cols, type_of(types, 3));
-    struct weft_mat want = mats_new(&m, rows, cols, type_of(types, 3));
-    weft_ops_ref.swiglu_forward(want, gate, up, rows, cols);
+    struct wf_mat gate = mats_random(&m, rows, cols, type_of(types, 0), 12);
+    struct wf_mat up = mats_random(&m, rows, cols, type_of(types, 1), 1);
+    struct wf_mat dy = mats_random(&m, rows, cols, type_of(types, 2), 1);
+    struct wf_mat out = mats_new(&m, rows, cols, type_of(types, 3));
+    struct wf_mat want = mats_new(&m, rows, cols, type_of(types, 3));
+    wf_ops_ref.swiglu_forward(want, gate, up, rows, cols);
     fast->swiglu_forward(out, gate, up, rows, cols);
-    mats_close(&m, "out", out, want, rows, cols, bound);
+    mats_allclose(&m, "out", out, want, rows, cols, bound);
 
-    struct weft_mat dgate = mats_new(&m, rows, cols, gate.type);
-    struct weft_mat dup = mats_new(&m, rows, cols, up.type);
-    struct weft_mat want_dgate = mats_new(&m, rows, cols, gate.type);
-    struct weft_mat want_dup = mats_new(&m, rows, cols, up.type);
-    weft_ops_ref.swiglu_backward(want_dgate, want_dup, dy, gate, up, rows, cols);
+    struct wf_mat dgate = mats_new(&m, rows, cols, gate.type);
+    struct wf_mat dup = mats_new(&m, rows, cols, up.type);
+    struct wf_mat want_dgate = mats_new(&m, rows, cols, gate.type);
+    struct wf_mat want_dup = mats_new(&m, rows, cols, up.type);
+    wf_ops_ref.swiglu_backward(want_dgate, want_dup, dy, gate, up, rows, cols);
     fast->swiglu_backward(dgate, dup, dy, gate, up, rows, cols);
-    mats_close(&m, "dgate", dgate, want_dgate, rows, cols, bound);
-    mats_close(&m, "dup", dup, want_dup, rows, cols, bound);
+    mats_allclose(&m, "dgate", dgate, want_dgate, rows, cols, bound);
+    mats_allclose(&m, "dup", dup, want_dup, rows, cols, bound);
     fast->swiglu_backward(gate, up, dy, gate, up, rows, cols); /* both in place */
-    mats_same(&m, "dgate over gate", gate, dgate, rows, cols);
-    mats_same(&m, "dup over up", up, dup, rows, cols);
+    mats_equal(&m, "dgate over gate", gate, dgate, rows, cols);
+    mats_equal(&m, "dup over up", up, dup, rows, cols);
     mats_end(&m);
 }
 
 static void check_swiglu(void **state)
 {
     (void)state;
-    const struct weft_ops *fast;
+    const struct wf_ops *fast;
     for (int isa = 0; (fast = mats_ops(isa)) != NULL; isa++)
         for (size_t i = 0; i < mats_n_shapes; i++)
             for (unsigned types = 0; types < 16; types++)

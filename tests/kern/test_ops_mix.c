@@ -59,21 +59,21 @@ static void check_reference(void **state)
     struct mix p;
     float v[N][ROWS * COLS], dv[N][ROWS * COLS], q[COLS], g[COLS], dq[COLS], dg[COLS];
     float h[ROWS * COLS], dh[ROWS * COLS], alpha[ROWS * N], rstd[ROWS * N];
-    struct weft_mat mv[N], mdv[N], mh = {h, COLS, WEFT_F32}, mdh = {dh, COLS, WEFT_F32};
+    struct wf_mat mv[N], mdv[N], mh = {h, COLS, WF_DTYPE_F32}, mdh = {dh, COLS, WF_DTYPE_F32};
     for (int j = 0; j < N; j++) {
         set(&p.v[j][0][0], v[j], ROWS * COLS, 2);
-        mv[j] = (struct weft_mat){v[j], COLS, WEFT_F32};
-        mdv[j] = (struct weft_mat){dv[j], COLS, WEFT_F32};
+        mv[j] = (struct wf_mat){v[j], COLS, WF_DTYPE_F32};
+        mdv[j] = (struct wf_mat){dv[j], COLS, WF_DTYPE_F32};
     }
     set(p.q, q, COLS, 1);
     set(p.g, g, COLS, 1.5);
     set(&p.dh[0][0], dh, ROWS * COLS, 1);
-    weft_ops_ref.mix_forward(mh, alpha, rstd, mv, N, q, g, eps, ROWS, COLS);
+    wf_ops_ref.mix_forward(mh, alpha, rstd, mv, N, q, g, eps, ROWS, COLS);
     double loss = 0;
     for (int i = 0; i < ROWS * COLS; i++)
         loss += (double)h[i] * dh[i];
     assert_true(fabs(loss - mix_loss(&p)) <= 1e-6);
-    weft_ops_ref.mix_backward(mdv, dq, dg, mdh, alpha, rstd, mv, N, q, g, ROWS, COLS);
+    wf_ops_ref.mix_backward(mdv, dq, dg, mdh, alpha, rstd, mv, N, q, g, ROWS, COLS);
     for (int j = 0; j < N; j++)
         check_slopes(&p.v[j][0][0], dv[j], ROWS * COLS, &p);
     check_slopes(p.q, dq, COLS, &p);
@@ -82,21 +82,21 @@ static void check_reference(void **state)
 
 enum { MOST = 20 };
 
-static void mix_case(const struct weft_ops *fast, int isa, struct mats_shape s, size_t n)
+static void mix_case(const struct wf_ops *fast, int isa, struct mats_shape s, size_t n)
 {
     const double bound = 4e-6;
     struct mats m;
     size_t rows = s.rows, cols = s.cols;
     mats_begin(&m, "mix of %zu, isa %d, %zu x %zu", n, isa, rows, cols);
-    struct weft_mat v[MOST], dv[MOST], dv_want[MOST];
+    struct wf_mat v[MOST], dv[MOST], dv_want[MOST];
     for (size_t j = 0; j < n; j++) {
-        v[j] = mats_random(&m, rows, cols, WEFT_F32, 1 + (double)j);
-        dv[j] = mats_new(&m, rows, cols, WEFT_F32);
-        dv_want[j] = mats_new(&m, rows, cols, WEFT_F32);
+        v[j] = mats_random(&m, rows, cols, WF_DTYPE_F32, 1 + (double)j);
+        dv[j] = mats_new(&m, rows, cols, WF_DTYPE_F32);
+        dv_want[j] = mats_new(&m, rows, cols, WF_DTYPE_F32);
     }
-    struct weft_mat h = mats_new(&m, rows, cols, WEFT_F32),
-                    h_want = mats_copy(&m, h, rows, cols);
-    struct weft_mat dh = mats_random(&m, rows, cols, WEFT_F32, 1);
+    struct wf_mat h = mats_new(&m, rows, cols, WF_DTYPE_F32),
+                  h_want = mats_copy(&m, h, rows, cols);
+    struct wf_mat dh = mats_random(&m, rows, cols, WF_DTYPE_F32, 1);
     float *alpha = mats_floats(&m, rows * n), *rstd = mats_floats(&m, rows * n);
     float *alpha_want = mats_floats(&m, rows * n), *rstd_want = mats_floats(&m, rows * n);
     /* Scores of a few units, whatever the number of columns. */
@@ -105,20 +105,20 @@ static void mix_case(const struct weft_ops *fast, int isa, struct mats_shape s, 
     float *dq = mats_floats(&m, cols), *dg = mats_floats(&m, cols);
     float *dq_want = mats_floats(&m, cols), *dg_want = mats_floats(&m, cols);
 
-    weft_ops_ref.mix_forward(h_want, alpha_want, rstd_want, v, n, q, g, eps, rows, cols);
+    wf_ops_ref.mix_forward(h_want, alpha_want, rstd_want, v, n, q, g, eps, rows, cols);
     fast->mix_forward(h, alpha, rstd, v, n, q, g, eps, rows, cols);
-    mats_close(&m, "h", h, h_want, rows, cols, bound);
-    mats_close_floats(&m, "alpha", alpha, alpha_want, rows * n, bound);
-    mats_close_floats(&m, "rstd", rstd, rstd_want, rows * n, bound);
+    mats_allclose(&m, "h", h, h_want, rows, cols, bound);
+    mats_allclose_floats(&m, "alpha", alpha, alpha_want, rows * n, bound);
+    mats_allclose_floats(&m, "rstd", rstd, rstd_want, rows * n, bound);
 
-    weft_ops_ref.mix_backward(dv_want, dq_want, dg_want, dh, alpha_want, rstd_want, v, n, q, g,
-                              rows, cols);
+    wf_ops_ref.mix_backward(dv_want, dq_want, dg_want, dh, alpha_want, rstd_want, v, n, q, g,
+                            rows, cols);
     fast->mix_backward(dv, dq, dg, dh, alpha_want, rstd_want, v, n, q, g, rows, cols);
     for (size_t j = 0; j < n; j++)
-        mats_close(&m, "dv", dv[j], dv_want[j], rows, cols, bound);
+        mats_allclose(&m, "dv", dv[j], dv_want[j], rows, cols, bound);
     m.size = 1; /* of dh . v, of which the mean is taken */
-    mats_close_floats(&m, "dq", dq, dq_want, cols, bound);
-    mats_close_floats(&m, "dg", dg, dg_want, cols, bound);
+    mats_allclose_floats(&m, "dq", dq, dq_want, cols, bound);
+    mats_allclose_floats(&m, "dg", dg, dg_want, cols, bound);
     mats_end(&m);
 }
 
@@ -126,7 +126,7 @@ static void check_fast(void **state)
 {
     (void)state;
     static const size_t numbers[] = {1, 2, 5, MOST};
-    const struct weft_ops *fast;
+    const struct wf_ops *fast;
     for (int isa = 0; (fast = mats_ops(isa)) != NULL; isa++)
         for (size_t i = 0; i < mats_n_shapes; i++)
             for (size_t k = 0; k < 4; k++)

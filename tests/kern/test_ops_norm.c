@@ -66,17 +66,17 @@ static void check_reference(void **state)
     set(&p.dy[0][0], dy, ROWS * COLS, 1);
     for (int i = 0; i < ROWS * COLS; i++)
         past[i] = (float)mats_number();
-    struct weft_mat mx = {x, COLS, WEFT_F32}, mout = {out, COLS, WEFT_F32};
-    struct weft_mat mdx = {dx, COLS, WEFT_F32}, mdy = {dy, COLS, WEFT_F32};
-    struct weft_mat mpast = {past, COLS, WEFT_F32}, mkeep = {keep, COLS, WEFT_F32};
+    struct wf_mat mx = {x, COLS, WF_DTYPE_F32}, mout = {out, COLS, WF_DTYPE_F32};
+    struct wf_mat mdx = {dx, COLS, WF_DTYPE_F32}, mdy = {dy, COLS, WF_DTYPE_F32};
+    struct wf_mat mpast = {past, COLS, WF_DTYPE_F32}, mkeep = {keep, COLS, WF_DTYPE_F32};
     if (centred) {
-        weft_ops_ref.layernorm_forward(mout, mean, rstd, mx, w, b, eps, ROWS, COLS);
-        weft_ops_ref.layernorm_backward(mdx, mpast, mkeep, dw, db, mdy, mx, mean, rstd, w, ROWS,
-                                        COLS);
+        wf_ops_ref.layernorm_forward(mout, mean, rstd, mx, w, b, eps, ROWS, COLS);
+        wf_ops_ref.layernorm_backward(mdx, mpast, mkeep, dw, db, mdy, mx, mean, rstd, w, ROWS,
+                                      COLS);
         check_slopes(p.b, db, COLS, NULL, &p);
     } else {
-        weft_ops_ref.rmsnorm_forward(mout, rstd, mx, w, eps, ROWS, COLS);
-        weft_ops_ref.rmsnorm_backward(mdx, mpast, mkeep, dw, mdy, mx, rstd, w, ROWS, COLS);
+        wf_ops_ref.rmsnorm_forward(mout, rstd, mx, w, eps, ROWS, COLS);
+        wf_ops_ref.rmsnorm_backward(mdx, mpast, mkeep, dw, mdy, mx, rstd, w, ROWS, COLS);
     }
     double loss = 0;
     for (int i = 0; i < ROWS * COLS; i++)
@@ -88,12 +88,12 @@ static void check_reference(void **state)
 }
 
 struct forward {
-    struct weft_mat out;
+    struct wf_mat out;
     float *mean, *rstd;
 };
 
-static struct forward forward(struct mats *m, const struct weft_ops *ops, bool centred,
-                              struct weft_mat x, enum weft_type out_type, const float *w,
+static struct forward forward(struct mats *m, const struct wf_ops *ops, bool centred,
+                              struct wf_mat x, enum wf_dtype out_type, const float *w,
                               const float *b, size_t rows, size_t cols)
 {
     struct forward f = {mats_new(m, rows, cols, out_type), mats_floats(m, rows),
@@ -106,13 +106,13 @@ static struct forward forward(struct mats *m, const struct weft_ops *ops, bool c
 }
 
 struct backward {
-    struct weft_mat dx;
+    struct wf_mat dx;
     float *dw, *db;
 };
 
-static struct backward backward(struct mats *m, const struct weft_ops *ops, bool centred,
-                                struct weft_mat dx, struct weft_mat past, struct weft_mat keep,
-                                struct weft_mat dy, struct weft_mat x, const struct forward *f,
+static struct backward backward(struct mats *m, const struct wf_ops *ops, bool centred,
+                                struct wf_mat dx, struct wf_mat past, struct wf_mat keep,
+                                struct wf_mat dy, struct wf_mat x, const struct forward *f,
                                 const float *w, size_t rows, size_t cols)
 {
     struct backward b = {dx, mats_floats(m, cols), mats_floats(m, cols)};
@@ -127,75 +127,75 @@ static struct backward backward(struct mats *m, const struct weft_ops *ops, bool
 /* fp32 sums of a row: about 4e-7 of the largest term; up to 64 rows one after the other. */
 static const double bound = 2e-6;
 
-static void norm_case(const struct weft_ops *fast, bool centred, int isa, struct mats_shape s,
-                      enum weft_type type)
+static void norm_case(const struct wf_ops *fast, bool centred, int isa, struct mats_shape s,
+                      enum wf_dtype type)
 {
     struct mats m;
     size_t rows = s.rows, cols = s.cols;
     mats_begin(&m, "%snorm, isa %d, %zu x %zu, %s", centred ? "layer" : "rms", isa, rows, cols,
-               weft_type_name(type));
+               wf_dtype_name(type));
     /* LayerNorm's residual stream is fp32; RMSNorm's may be either. */
-    enum weft_type x_type = centred ? WEFT_F32 : type;
-    const struct weft_mat none = {NULL, 0, WEFT_F32};
-    struct weft_mat x = mats_random(&m, rows, cols, x_type, 3);
+    enum wf_dtype x_type = centred ? WF_DTYPE_F32 : type;
+    const struct wf_mat none = {NULL, 0, WF_DTYPE_F32};
+    struct wf_mat x = mats_random(&m, rows, cols, x_type, 3);
     for (size_t r = 0; r < rows; r++) /* a mean that is not zero */
         for (size_t c = 0; c < cols; c++)
             mats_put(x, r, c, (float)mats_get(x, r, c) + 4);
-    struct weft_mat dy = mats_random(&m, rows, cols, type, 1);
-    struct weft_mat past = mats_random(&m, rows, cols, x_type, 1);
+    struct wf_mat dy = mats_random(&m, rows, cols, type, 1);
+    struct wf_mat past = mats_random(&m, rows, cols, x_type, 1);
     float *w = mats_random_floats(&m, cols, 2), *b = mats_random_floats(&m, cols, 1);
 
-    struct forward want = forward(&m, &weft_ops_ref, centred, x, type, w, b, rows, cols);
+    struct forward want = forward(&m, &wf_ops_ref, centred, x, type, w, b, rows, cols);
     struct forward got = forward(&m, fast, centred, x, type, w, b, rows, cols);
-    mats_close(&m, "out", got.out, want.out, rows, cols, bound);
-    mats_close_floats(&m, "rstd", got.rstd, want.rstd, rows, bound);
+    mats_allclose(&m, "out", got.out, want.out, rows, cols, bound);
+    mats_allclose_floats(&m, "rstd", got.rstd, want.rstd, rows, bound);
     if (centred)
-        mats_close_floats(&m, "mean", got.mean, want.mean, rows, bound);
+        mats_allclose_floats(&m, "mean", got.mean, want.mean, rows, bound);
 
     m.size = 0.5; /* of e * rstd, before the means are taken off */
-    struct weft_mat dx = mats_new(&m, rows, cols, x_type);
-    struct weft_mat dx_want = mats_new(&m, rows, cols, x_type);
+    struct wf_mat dx = mats_new(&m, rows, cols, x_type);
+    struct wf_mat dx_want = mats_new(&m, rows, cols, x_type);
     struct backward p =
-        backward(&m, &weft_ops_ref, centred, dx_want, none, none, dy, x, &want, w, rows, cols);
+        backward(&m, &wf_ops_ref, centred, dx_want, none, none, dy, x, &want, w, rows, cols);
     struct backward q =
         backward(&m, fast, centred, dx, none, none, dy, x, &want, w, rows, cols);
-    mats_close(&m, "dx alone", dx, dx_want, rows, cols, bound);
-    mats_close_floats(&m, "dw", q.dw, p.dw, cols, bound);
+    mats_allclose(&m, "dx alone", dx, dx_want, rows, cols, bound);
+    mats_allclose_floats(&m, "dw", q.dw, p.dw, cols, bound);
     if (centred)
-        mats_close_floats(&m, "db", q.db, p.db, cols, bound);
+        mats_allclose_floats(&m, "db", q.db, p.db, cols, bound);
 
     /* With a past, kept; then all in place: dx over past, and past kept over x. */
-    struct weft_mat keep = mats_new(&m, rows, cols, x_type);
-    backward(&m, &weft_ops_ref, centred, dx_want, past, keep, dy, x, &want, w, rows, cols);
-    mats_same(&m, "the reference's keep", keep, past, rows, cols);
+    struct wf_mat keep = mats_new(&m, rows, cols, x_type);
+    backward(&m, &wf_ops_ref, centred, dx_want, past, keep, dy, x, &want, w, rows, cols);
+    mats_equal(&m, "the reference's keep", keep, past, rows, cols);
     keep = mats_new(&m, rows, cols, x_type);
     backward(&m, fast, centred, dx, past, keep, dy, x, &want, w, rows, cols);
-    mats_close(&m, "dx", dx, dx_want, rows, cols, bound);
-    mats_same(&m, "keep", keep, past, rows, cols);
-    struct weft_mat over = mats_copy(&m, past, rows, cols);
+    mats_allclose(&m, "dx", dx, dx_want, rows, cols, bound);
+    mats_equal(&m, "keep", keep, past, rows, cols);
+    struct wf_mat over = mats_copy(&m, past, rows, cols);
     q = backward(&m, fast, centred, over, over, x, dy, x, &want, w, rows, cols);
-    mats_same(&m, "dx over past", over, dx, rows, cols);
-    mats_same(&m, "past over x", x, past, rows, cols);
-    mats_close_floats(&m, "dw in place", q.dw, p.dw, cols, bound);
+    mats_equal(&m, "dx over past", over, dx, rows, cols);
+    mats_equal(&m, "past over x", x, past, rows, cols);
+    mats_allclose_floats(&m, "dw in place", q.dw, p.dw, cols, bound);
     mats_end(&m);
 }
 
 static void check_fast(void **state)
 {
-    const struct weft_ops *fast;
+    const struct wf_ops *fast;
     for (int isa = 0; (fast = mats_ops(isa)) != NULL; isa++)
         for (size_t i = 0; i < mats_n_shapes; i++)
-            for (int type = WEFT_F32; type <= WEFT_BF16; type++)
-                norm_case(fast, *(bool *)*state, isa, mats_shapes[i], (enum weft_type)type);
+            for (int type = WF_DTYPE_F32; type <= WF_DTYPE_BF16; type++)
+                norm_case(fast, *(bool *)*state, isa, mats_shapes[i], (enum wf_dtype)type);
 }
 
 static void check_no_rows(void **state)
 {
     (void)state;
-    const struct weft_ops *fast;
+    const struct wf_ops *fast;
     for (int isa = 0; (fast = mats_ops(isa)) != NULL; isa++) {
         float dw[5] = {1, 1, 1, 1, 7}, db[5] = {1, 1, 1, 1, 7}, w[4] = {0};
-        struct weft_mat any = {w, 4, WEFT_F32};
+        struct wf_mat any = {w, 4, WF_DTYPE_F32};
         fast->layernorm_backward(any, any, any, dw, db, any, any, w, w, w, 0, 4);
         for (int i = 0; i < 5; i++)
             assert_true(dw[i] == (i < 4 ? 0 : 7) && db[i] == (i < 4 ? 0 : 7));

@@ -14,9 +14,9 @@
 enum { IDS = 11 };
 
 /* Runs a check for each table and shape, the reference first. */
-static void each(void (*check)(const struct weft_ops *ops, int isa, size_t rows, size_t cols))
+static void each(void (*check)(const struct wf_ops *ops, int isa, size_t rows, size_t cols))
 {
-    const struct weft_ops *ops = &weft_ops_ref;
+    const struct wf_ops *ops = &wf_ops_ref;
     for (int isa = -1; isa < 0 || (ops = mats_ops(isa)) != NULL; isa++) {
         for (size_t i = 0; i < mats_n_shapes; i++)
             check(ops, isa, mats_shapes[i].rows, mats_shapes[i].cols);
@@ -31,11 +31,11 @@ static void pick(int32_t *ids, size_t rows)
         ids[r] = (int32_t)(r * 7 % IDS);
 }
 
-static void embed_case(const struct weft_ops *ops, int isa, size_t rows, size_t cols)
+static void embed_case(const struct wf_ops *ops, int isa, size_t rows, size_t cols)
 {
     struct mats m;
     mats_begin(&m, "embed, isa %d, %zu x %zu", isa, rows, cols);
-    struct weft_mat x = mats_new(&m, rows, cols, WEFT_F32);
+    struct wf_mat x = mats_new(&m, rows, cols, WF_DTYPE_F32);
     float *wte = mats_random_floats(&m, IDS * cols, 1),
           *wpe = mats_random_floats(&m, 64 * cols, 1);
     int32_t ids[64], positions[64];
@@ -49,7 +49,7 @@ static void embed_case(const struct weft_ops *ops, int isa, size_t rows, size_t 
                 float want = wte[(size_t)ids[r] * cols + c];
                 if (with)
                     want += wpe[(size_t)positions[r] * cols + c];
-                assert_true(*weft_mat_f32(x, r, c) == want);
+                assert_true(*wf_mat_f32(x, r, c) == want);
             }
     }
     mats_end(&m);
@@ -62,15 +62,15 @@ static void check_embed(void **state)
 }
 
 /* Turning by an angle and back is nothing; lengths stay; and one pair by hand. */
-static void rope_case(const struct weft_ops *ops, int isa, size_t heads, size_t half,
-                      enum weft_type type)
+static void rope_case(const struct wf_ops *ops, int isa, size_t heads, size_t half,
+                      enum wf_dtype type)
 {
     enum { ROWS = 5, PLACES = 9 };
     struct mats m;
     mats_begin(&m, "rope, isa %d, %zu heads of %zu, %s", isa, heads, 2 * half,
-               weft_type_name(type));
-    struct weft_mat x = mats_random(&m, ROWS, heads * 2 * half, type, 2);
-    struct weft_mat before = mats_copy(&m, x, ROWS, heads * 2 * half);
+               wf_dtype_name(type));
+    struct wf_mat x = mats_random(&m, ROWS, heads * 2 * half, type, 2);
+    struct wf_mat before = mats_copy(&m, x, ROWS, heads * 2 * half);
     float *cosines = mats_floats(&m, PLACES * half), *sines = mats_floats(&m, PLACES * half);
     for (size_t i = 0; i < PLACES * half; i++) {
         double angle = (double)(i / half) * pow(10000, -(double)(i % half) / (double)half);
@@ -78,7 +78,7 @@ static void rope_case(const struct weft_ops *ops, int isa, size_t heads, size_t 
         sines[i] = (float)sin(angle);
     }
     const int32_t positions[ROWS] = {0, 8, 3, 3, 1};
-    struct weft_mat want = mats_new(&m, ROWS, heads * 2 * half, type);
+    struct wf_mat want = mats_new(&m, ROWS, heads * 2 * half, type);
     for (int back = 0; back < 2; back++) {
         for (size_t r = 0; r < ROWS; r++)
             for (size_t h = 0; h < heads; h++)
@@ -90,14 +90,14 @@ static void rope_case(const struct weft_ops *ops, int isa, size_t heads, size_t 
                     mats_put(want, r, c, (float)(a * cos(angle) - b * sin(angle)));
                     mats_put(want, r, c + half, (float)(a * sin(angle) + b * cos(angle)));
                 }
-        struct weft_mat y = mats_copy(&m, before, ROWS, heads * 2 * half);
+        struct wf_mat y = mats_copy(&m, before, ROWS, heads * 2 * half);
         ops->rope(y, cosines, sines, positions, back != 0, ROWS, heads, 2 * half);
-        mats_close(&m, "turned", y, want, ROWS, heads * 2 * half, 1e-6);
+        mats_allclose(&m, "turned", y, want, ROWS, heads * 2 * half, 1e-6);
     }
     ops->rope(x, cosines, sines, positions, false, ROWS, heads, 2 * half);
     ops->rope(x, cosines, sines, positions, true, ROWS, heads, 2 * half);
-    mats_close(&m, "there and back", x, before, ROWS, heads * 2 * half,
-               type == WEFT_F32 ? 1e-6 : 0x1p-7);
+    mats_allclose(&m, "there and back", x, before, ROWS, heads * 2 * half,
+                  type == WF_DTYPE_F32 ? 1e-6 : 0x1p-7);
     mats_end(&m);
 }
 
@@ -105,16 +105,16 @@ static void check_rope(void **state)
 {
     (void)state;
     static const size_t halves[] = {1, 3, 8, 16, 20, 32, 64};
-    const struct weft_ops *ops = &weft_ops_ref;
+    const struct wf_ops *ops = &wf_ops_ref;
     for (int isa = -1; isa < 0 || (ops = mats_ops(isa)) != NULL; isa++)
         for (size_t i = 0; i < sizeof halves / sizeof halves[0]; i++)
             for (size_t heads = 1; heads < 4; heads++)
-                for (int type = WEFT_F32; type <= WEFT_BF16; type++)
-                    rope_case(ops, isa, heads, halves[i], (enum weft_type)type);
+                for (int type = WF_DTYPE_F32; type <= WF_DTYPE_BF16; type++)
+                    rope_case(ops, isa, heads, halves[i], (enum wf_dtype)type);
 }
 
 /* The nearest of the two bf16 that x lies between, by their distances in double. */
-static weft_bf16 nearest_bf16(float x)
+static wf_bf16 nearest_bf16(float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -125,7 +125,7 @@ static weft_bf16 nearest_bf16(float x)
     double d1 =
         isinf(near[1]) ? fabs((double)x - copysign(0x1p128, x)) : fabs((double)x - near[1]);
     bool up = d1 < d0 || (d1 == d0 && (pair[0] >> 16) % 2 == 1);
-    return (weft_bf16)(pair[up] >> 16);
+    return (wf_bf16)(pair[up] >> 16);
 }
 
 /* All kinds of bits: any exponent, halves that are ties, the largest and the smallest. */
@@ -134,11 +134,11 @@ static void check_bf16(void **state)
     (void)state;
     enum { N = 4099 };
     static float x[N], back[N];
-    static weft_bf16 got[N];
-    const struct weft_ops *ops = &weft_ops_ref;
+    static wf_bf16 got[N];
+    const struct wf_ops *ops = &wf_ops_ref;
     for (int isa = -1; isa < 0 || (ops = mats_ops(isa)) != NULL; isa++) {
         for (size_t i = 0; i < N; i++) {
-            uint32_t bits = (uint32_t)weft_random_u64(3, 4, i);
+            uint32_t bits = (uint32_t)wf_random_u64(3, 4, i);
             if (i % 4 == 1)
                 bits = (bits & 0xffff0000) | 0x8000; /* a tie */
             else if (i % 4 == 2)
@@ -151,10 +151,10 @@ static void check_bf16(void **state)
         x[10] = 1e-45f;
         const uint32_t sly = 0x7f800001; /* NaN by its lower half alone */
         memcpy(&x[11], &sly, sizeof sly);
-        ops->convert((struct weft_mat){got, N, WEFT_BF16}, (struct weft_mat){x, N, WEFT_F32}, 1,
-                     N);
-        ops->convert((struct weft_mat){back, N, WEFT_F32}, (struct weft_mat){got, N, WEFT_BF16},
-                     1, N);
+        ops->convert((struct wf_mat){got, N, WF_DTYPE_BF16},
+                     (struct wf_mat){x, N, WF_DTYPE_F32}, 1, N);
+        ops->convert((struct wf_mat){back, N, WF_DTYPE_F32},
+                     (struct wf_mat){got, N, WF_DTYPE_BF16}, 1, N);
         for (size_t i = 0; i < N; i++) {
             if (isnan(x[i]))
                 assert_true(isnan(back[i]));
@@ -166,21 +166,22 @@ static void check_bf16(void **state)
     }
 }
 
-static void convert_case(const struct weft_ops *ops, int isa, size_t rows, size_t cols)
+static void convert_case(const struct wf_ops *ops, int isa, size_t rows, size_t cols)
 {
     for (int types = 0; types < 4; types++) {
         struct mats m;
         mats_begin(&m, "convert, isa %d, %zu x %zu, types %d", isa, rows, cols, types);
-        struct weft_mat x = mats_random(&m, rows, cols, types & 1 ? WEFT_BF16 : WEFT_F32, 9);
-        struct weft_mat y = mats_new(&m, rows, cols, types & 2 ? WEFT_BF16 : WEFT_F32);
+        struct wf_mat x =
+            mats_random(&m, rows, cols, types & 1 ? WF_DTYPE_BF16 : WF_DTYPE_F32, 9);
+        struct wf_mat y = mats_new(&m, rows, cols, types & 2 ? WF_DTYPE_BF16 : WF_DTYPE_F32);
         ops->convert(y, x, rows, cols);
         for (size_t r = 0; r < rows; r++)
             for (size_t c = 0; c < cols; c++) {
                 float from = (float)mats_get(x, r, c);
-                if (y.type == WEFT_F32)
-                    assert_true(*weft_mat_f32(y, r, c) == from);
+                if (y.type == WF_DTYPE_F32)
+                    assert_true(*wf_mat_f32(y, r, c) == from);
                 else
-                    assert_int_equal(*weft_mat_bf16(y, r, c), nearest_bf16(from));
+                    assert_int_equal(*wf_mat_bf16(y, r, c), nearest_bf16(from));
             }
         mats_end(&m);
     }
@@ -192,24 +193,22 @@ static void check_convert(void **state)
     each(convert_case);
 }
 
-static void add_case(const struct weft_ops *ops, int isa, size_t rows, size_t cols)
+static void add_case(const struct wf_ops *ops, int isa, size_t rows, size_t cols)
 {
     struct mats m;
     mats_begin(&m, "add, isa %d, %zu x %zu", isa, rows, cols);
-    struct weft_mat a = mats_random(&m, rows, cols, WEFT_F32, 1);
-    struct weft_mat b = mats_random(&m, rows, cols, WEFT_F32, 1);
-    struct weft_mat out = mats_new(&m, rows, cols, WEFT_F32);
-    struct weft_mat over_a = mats_copy(&m, a, rows, cols),
-                    over_b = mats_copy(&m, b, rows, cols);
+    struct wf_mat a = mats_random(&m, rows, cols, WF_DTYPE_F32, 1);
+    struct wf_mat b = mats_random(&m, rows, cols, WF_DTYPE_F32, 1);
+    struct wf_mat out = mats_new(&m, rows, cols, WF_DTYPE_F32);
+    struct wf_mat over_a = mats_copy(&m, a, rows, cols), over_b = mats_copy(&m, b, rows, cols);
     ops->add(out, a, b, rows, cols);
     ops->add(over_a, over_a, b, rows, cols);
     ops->add(over_b, a, over_b, rows, cols);
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < cols; c++)
-            assert_true(*weft_mat_f32(out, r, c) ==
-                        *weft_mat_f32(a, r, c) + *weft_mat_f32(b, r, c));
-    mats_same(&m, "out over a", over_a, out, rows, cols);
-    mats_same(&m, "out over b", over_b, out, rows, cols);
+            assert_true(*wf_mat_f32(out, r, c) == *wf_mat_f32(a, r, c) + *wf_mat_f32(b, r, c));
+    mats_equal(&m, "out over a", over_a, out, rows, cols);
+    mats_equal(&m, "out over b", over_b, out, rows, cols);
     mats_end(&m);
 }
 
@@ -219,12 +218,12 @@ static void check_add(void **state)
     each(add_case);
 }
 
-static void column_case(const struct weft_ops *ops, int isa, size_t rows, size_t cols)
+static void column_case(const struct wf_ops *ops, int isa, size_t rows, size_t cols)
 {
-    for (int type = WEFT_F32; type <= WEFT_BF16; type++) {
+    for (int type = WF_DTYPE_F32; type <= WF_DTYPE_BF16; type++) {
         struct mats m;
         mats_begin(&m, "column_sums, isa %d, %zu x %zu, type %d", isa, rows, cols, type);
-        struct weft_mat x = mats_random(&m, rows, cols, (enum weft_type)type, 1);
+        struct wf_mat x = mats_random(&m, rows, cols, (enum wf_dtype)type, 1);
         float *sums = mats_floats(&m, cols), *want = mats_floats(&m, cols);
         for (size_t c = 0; c < cols; c++) {
             double sum = 0;
@@ -234,7 +233,7 @@ static void column_case(const struct weft_ops *ops, int isa, size_t rows, size_t
         }
         ops->column_sums(sums, x, rows, cols);
         m.size = 1;
-        mats_close_floats(&m, "sums", sums, want, cols, 1e-6);
+        mats_allclose_floats(&m, "sums", sums, want, cols, 1e-6);
         mats_end(&m);
     }
 }
@@ -245,19 +244,19 @@ static void check_columns(void **state)
     each(column_case);
 }
 
-static void bad_case(const struct weft_ops *ops, int isa, size_t rows, size_t cols)
+static void bad_case(const struct wf_ops *ops, int isa, size_t rows, size_t cols)
 {
     static const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
-    for (int type = WEFT_F32; type <= WEFT_BF16; type++) {
+    for (int type = WF_DTYPE_F32; type <= WF_DTYPE_BF16; type++) {
         struct mats m;
-        mats_begin(&m, "find_bad, isa %d, %zu x %zu, type %d", isa, rows, cols, type);
+        mats_begin(&m, "find_nonfinite, isa %d, %zu x %zu, type %d", isa, rows, cols, type);
         /* The gaps between rows are full of NaN. */
-        struct weft_mat x = mats_random(&m, rows, cols, (enum weft_type)type, 3e38);
-        assert_true(ops->find_bad(x, rows, cols) == SIZE_MAX);
+        struct wf_mat x = mats_random(&m, rows, cols, (enum wf_dtype)type, 3e38);
+        assert_true(ops->find_nonfinite(x, rows, cols) == SIZE_MAX);
         for (size_t i = rows * cols; i > 0;) { /* from behind: the last one put in is first */
             i -= i < 97 ? 1 : i / 2;
             mats_put(x, i / cols, i % cols, bad[i % 4]);
-            assert_true(ops->find_bad(x, rows, cols) == i);
+            assert_true(ops->find_nonfinite(x, rows, cols) == i);
         }
         mats_end(&m);
     }

@@ -15,16 +15,16 @@
 enum { N = 1003 };
 
 /* Every table, the reference first; NULL after the last. */
-static const struct weft_ops *table(int i)
+static const struct wf_ops *table(int i)
 {
-    return i == 0 ? &weft_ops_ref : mats_ops(i - 1);
+    return i == 0 ? &wf_ops_ref : mats_ops(i - 1);
 }
 
 /* Numbers of every size below 2^12 and down to the smallest; every third has a fraction of a unit
  * that is exactly a half or next to it. */
 static float contribution(uint64_t stream, uint64_t i)
 {
-    uint64_t bits = weft_random_u64(5, stream, i);
+    uint64_t bits = wf_random_u64(5, stream, i);
     double sign = bits & 1 ? -1 : 1, part = 1 + (double)(bits >> 41) * 0x1p-23;
     int exponent = (int)(bits >> 1 & 127) - 115; /* -115 .. 12 */
     if (exponent == 12)
@@ -61,7 +61,7 @@ static void check_exact(void **state)
     (void)state;
     static float x[N];
     static int64_t sums[N + 1], want[N + 1];
-    const struct weft_ops *ops;
+    const struct wf_ops *ops;
     for (int t = 0; (ops = table(t)) != NULL; t++)
         for (size_t n = 0; n < N; n = n < 40 ? n + 1 : n * 3) {
             memset(sums, 0x55, sizeof sums); /* garbage */
@@ -74,7 +74,7 @@ static void check_exact(void **state)
                     want[i] = turn == 0 ? units(x[i]) : want[i] + units(x[i]);
                 }
                 assert_false(
-                    ops->sink_add((struct weft_sink){.exact = sums, .fresh = turn == 0}, x, n));
+                    ops->sink_add((struct wf_sink){.exact = sums, .fresh = turn == 0}, x, n));
                 assert_memory_equal(sums, want, sizeof sums);
             }
         }
@@ -86,7 +86,7 @@ static void check_only(void **state)
     (void)state;
     static float x[N], only[N + 1], want[N + 1];
     static int64_t sums[N];
-    const struct weft_ops *ops;
+    const struct wf_ops *ops;
     for (int t = 0; (ops = table(t)) != NULL; t++)
         for (size_t n = 0; n < N; n = n < 40 ? n + 1 : n * 3)
             for (int shift = 0; shift < 40; shift += 3) { /* down to less than a unit */
@@ -94,10 +94,10 @@ static void check_only(void **state)
                 memset(want, 0x55, sizeof want);
                 for (size_t i = 0; i < n; i++)
                     x[i] = ldexpf(contribution(4, i), -shift);
-                struct weft_sink exact = {.exact = sums, .fresh = true},
-                                 sink = {.fast = only, .fresh = true, .only = true};
+                struct wf_sink exact = {.exact = sums, .fresh = true},
+                               sink = {.fast = only, .fresh = true, .only = true};
                 assert_false(ops->sink_add(exact, x, n));
-                ops->exact_value(want, sums, n);
+                ops->exact_to_f32(want, sums, n);
                 assert_false(ops->sink_add(sink, x, n));
                 assert_memory_equal(only, want, sizeof only);
             }
@@ -113,14 +113,14 @@ static void check_order(void **state)
     for (int k = 0; k < CALLS; k++)
         for (size_t i = 0; i < N; i++)
             x[k][i] = contribution((uint64_t)k, i) * 0x1p-6f;
-    const struct weft_ops *ops;
+    const struct wf_ops *ops;
     for (int t = 0; (ops = table(t)) != NULL; t++)
         for (uint32_t shuffle = 0; shuffle < 6; shuffle++) {
             int order[CALLS];
             for (int k = 0; k < CALLS; k++)
                 order[k] = k;
             for (uint32_t k = CALLS; k-- > 1 && shuffle > 0;) {
-                uint32_t with = weft_random_below(6, shuffle, k, k + 1);
+                uint32_t with = wf_random_below(6, shuffle, k, k + 1);
                 int swap = order[k];
                 order[k] = order[with];
                 order[with] = swap;
@@ -128,7 +128,7 @@ static void check_order(void **state)
             bool bad = false;
             for (int k = 0; k < CALLS; k++) { /* the first half here, the second there */
                 int64_t *to = k < CALLS / 2 ? again : other;
-                struct weft_sink sink = {.exact = to, .fresh = k % (CALLS / 2) == 0};
+                struct wf_sink sink = {.exact = to, .fresh = k % (CALLS / 2) == 0};
                 bad |= ops->sink_add(sink, x[order[k]], N);
             }
             bad |= ops->exact_merge(again, other, N);
@@ -163,7 +163,7 @@ static void check_range(void **state)
         {1 - limit, -0x1p-50f, true},  {limit - 2, 0x1p-50f, false},
         {2 - limit, -0x1p-50f, false}, {limit - 1, -0x1p-50f, false},
     };
-    const struct weft_ops *ops;
+    const struct wf_ops *ops;
     for (int t = 0; (ops = table(t)) != NULL; t++)
         for (size_t place = 0; place < 37; place++) {
             float x[37] = {0};
@@ -172,10 +172,9 @@ static void check_range(void **state)
                 for (int fresh = 0; fresh < 2; fresh++) {
                     memset(sums, 0, sizeof sums);
                     x[place] = alone[i].x;
-                    struct weft_sink sink = {.exact = sums, .fresh = fresh != 0};
+                    struct wf_sink sink = {.exact = sums, .fresh = fresh != 0};
                     assert_int_equal(ops->sink_add(sink, x, 37), alone[i].bad);
-                    sink =
-                        (struct weft_sink){.fast = (float *)more, .fresh = true, .only = true};
+                    sink = (struct wf_sink){.fast = (float *)more, .fresh = true, .only = true};
                     assert_int_equal(ops->sink_add(sink, x, 37), alone[i].bad);
                     memset(more, 0, sizeof more);
                 }
@@ -183,7 +182,7 @@ static void check_range(void **state)
                 memset(sums, 0, sizeof sums);
                 x[place] = added[i].x;
                 sums[place] = added[i].before;
-                struct weft_sink sink = {.exact = sums};
+                struct wf_sink sink = {.exact = sums};
                 assert_int_equal(ops->sink_add(sink, x, 37), added[i].bad);
                 memset(sums, 0, sizeof sums);
                 sums[place] = added[i].before;
@@ -200,12 +199,12 @@ static void check_merge(void **state)
 {
     (void)state;
     static int64_t a[N], b[N], want[N];
-    const struct weft_ops *ops;
+    const struct wf_ops *ops;
     for (int t = 0; (ops = table(t)) != NULL; t++)
         for (size_t n = 0; n < N; n = n < 20 ? n + 1 : n * 4) {
             for (size_t i = 0; i < N; i++) {
-                a[i] = (int64_t)weft_random_u64(7, 1, i) >> 2;
-                b[i] = (int64_t)weft_random_u64(7, 2, i) >> 3;
+                a[i] = (int64_t)wf_random_u64(7, 1, i) >> 2;
+                b[i] = (int64_t)wf_random_u64(7, 2, i) >> 3;
                 want[i] = i < n ? a[i] + b[i] : a[i];
             }
             assert_false(ops->exact_merge(a, b, n));
@@ -216,7 +215,7 @@ static void check_merge(void **state)
 /* Integers next to where fp32, or a double on the way there, would round: k 2^s + small. */
 static int64_t awkward(uint64_t i)
 {
-    uint64_t bits = weft_random_u64(8, 1, i);
+    uint64_t bits = wf_random_u64(8, 1, i);
     int shift = (int)(bits % 40);
     int64_t head = (int64_t)(bits >> 41 | 1 << 22); /* 23 bits and a last one */
     int64_t value = ((head * 2 + 1) << shift) + (int64_t)(bits >> 8 & 3) - 1;
@@ -241,14 +240,14 @@ static void check_value(void **state)
     sums[3] = (INT64_C(1) << 61) + (INT64_C(1) << 37) + 1; /* a tie, but for the last bit */
     sums[4] = (INT64_C(1) << 61) + (INT64_C(1) << 37);
     sums[5] = (INT64_C(1) << 61) + (INT64_C(3) << 37) - 1;
-    const struct weft_ops *ops;
+    const struct wf_ops *ops;
     for (int t = 0; (ops = table(t)) != NULL; t++) {
-        ops->exact_value(out, sums, MANY);
+        ops->exact_to_f32(out, sums, MANY);
         for (size_t i = 0; i < MANY; i++)
             assert_true(out[i] == (float)sums[i] * 0x1p-50f); /* the cast rounds once */
         for (size_t n = 0; n < 20; n++) {
             memset(out, 0, 21 * sizeof *out);
-            ops->exact_value(out, sums + 1, n);
+            ops->exact_to_f32(out, sums + 1, n);
             for (size_t i = 0; i < 21; i++)
                 assert_true(out[i] == (i < n ? (float)sums[i + 1] * 0x1p-50f : 0));
         }
@@ -261,7 +260,7 @@ static void check_fast(void **state)
 {
     (void)state;
     static float x[N], sums[N + 1], want[N + 1];
-    const struct weft_ops *ops;
+    const struct wf_ops *ops;
     for (int t = 0; (ops = table(t)) != NULL; t++)
         for (size_t n = 0; n < N; n = n < 40 ? n + 1 : n * 3) {
             memset(sums, 0xff, sizeof sums);
@@ -272,12 +271,12 @@ static void check_fast(void **state)
                     want[i] = turn == 0 ? x[i] : want[i] + x[i];
                 }
                 assert_false(
-                    ops->sink_add((struct weft_sink){.fast = sums, .fresh = turn == 0}, x, n));
+                    ops->sink_add((struct wf_sink){.fast = sums, .fresh = turn == 0}, x, n));
                 assert_memory_equal(sums, want, sizeof sums);
             }
             if (n > 0) {
                 x[n - 1] = n % 2 ? NAN : INFINITY;
-                assert_true(ops->sink_add((struct weft_sink){.fast = sums}, x, n));
+                assert_true(ops->sink_add((struct wf_sink){.fast = sums}, x, n));
             }
         }
 }
@@ -291,21 +290,21 @@ static void check_scatter(void **state)
     static const size_t cuts[] = {0, 1, 20, 52, COLS};
     static int64_t sums[TABLE * COLS], want[TABLE * COLS];
     static float fast[TABLE * COLS], fast_want[TABLE * COLS];
-    const struct weft_ops *ops;
+    const struct wf_ops *ops;
     for (int t = 0; (ops = table(t)) != NULL; t++) {
         struct mats m;
         mats_begin(&m, "scatter, table %d", t);
-        struct weft_mat dx = mats_random(&m, ROWS, COLS, WEFT_F32, 3);
+        struct wf_mat dx = mats_random(&m, ROWS, COLS, WF_DTYPE_F32, 3);
         for (size_t i = 0; i < TABLE * COLS; i++) {
             sums[i] = want[i] = (int64_t)i << 40;
             fast[i] = fast_want[i] = (float)i;
         }
         for (size_t r = 0; r < ROWS; r++)
             for (size_t c = 0; c < COLS; c++) {
-                want[(size_t)ids[r] * COLS + c] += units(*weft_mat_f32(dx, r, c));
-                fast_want[(size_t)ids[r] * COLS + c] += *weft_mat_f32(dx, r, c);
+                want[(size_t)ids[r] * COLS + c] += units(*wf_mat_f32(dx, r, c));
+                fast_want[(size_t)ids[r] * COLS + c] += *wf_mat_f32(dx, r, c);
             }
-        struct weft_sink exact_sink = {.exact = sums}, fast_sink = {.fast = fast};
+        struct wf_sink exact_sink = {.exact = sums}, fast_sink = {.fast = fast};
         for (int k = 3; k >= 0; k--) {
             assert_false(ops->scatter(exact_sink, COLS, ids, dx, ROWS, cuts[k], cuts[k + 1]));
             assert_false(ops->scatter(fast_sink, COLS, ids, dx, ROWS, cuts[k], cuts[k + 1]));
@@ -313,15 +312,15 @@ static void check_scatter(void **state)
         assert_memory_equal(sums, want, sizeof sums);
         assert_memory_equal(fast, fast_want, sizeof fast);
         /* Onto a table that has an only contribution: the exact sums, rounded. */
-        struct weft_sink only = {.fast = fast, .only = true};
+        struct wf_sink only = {.fast = fast, .only = true};
         for (size_t i = 0; i < TABLE * COLS; i++) {
             fast[i] = (float)i * 0x1p-10f;
             want[i] = units(fast[i]);
         }
         for (size_t r = 0; r < ROWS; r++)
             for (size_t c = 0; c < COLS; c++)
-                want[(size_t)ids[r] * COLS + c] += units(*weft_mat_f32(dx, r, c));
-        ops->exact_value(fast_want, want, TABLE * COLS);
+                want[(size_t)ids[r] * COLS + c] += units(*wf_mat_f32(dx, r, c));
+        ops->exact_to_f32(fast_want, want, TABLE * COLS);
         for (int k = 3; k >= 0; k--)
             assert_false(ops->scatter(only, COLS, ids, dx, ROWS, cuts[k], cuts[k + 1]));
         assert_memory_equal(fast, fast_want, sizeof fast);
@@ -336,10 +335,10 @@ static void check_scatter(void **state)
 static void check_squares(void **state)
 {
     (void)state;
-    static const size_t lengths[] = {0, 1, 7, 8, 9, 15, 16, 17, 31, 100, 4095, WEFT_NORM_BLOCK};
-    static float x[WEFT_NORM_BLOCK];
-    static int64_t sums[WEFT_NORM_BLOCK];
-    for (size_t i = 0; i < WEFT_NORM_BLOCK; i++) {
+    static const size_t lengths[] = {0, 1, 7, 8, 9, 15, 16, 17, 31, 100, 4095, WF_NORM_SEGMENT};
+    static float x[WF_NORM_SEGMENT];
+    static int64_t sums[WF_NORM_SEGMENT];
+    for (size_t i = 0; i < WF_NORM_SEGMENT; i++) {
         sums[i] = awkward(i);
         x[i] = (float)sums[i] * 0x1p-50f;
     }
@@ -347,7 +346,7 @@ static void check_squares(void **state)
         double want = 0, first = 0;
         for (size_t i = 0; i < lengths[k]; i++)
             want += (double)x[i] * x[i];
-        const struct weft_ops *ops;
+        const struct wf_ops *ops;
         for (int t = 0; (ops = table(t)) != NULL; t++) {
             double exact = ops->sum_squares(sums, NULL, lengths[k]);
             double fast = ops->sum_squares(NULL, x, lengths[k]);
@@ -360,14 +359,14 @@ static void check_squares(void **state)
 
 static struct adamw_case {
     const char *name;
-    struct weft_adamw how;
+    struct wf_adamw how;
 } adamw_cases[] = {
     {"first step", {1e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 0.05f, 1}},
     {"clipped, no decay", {6e-4f, 0.9f, 0.999f, 1e-8f, 0, 0.9f, 0.5f, 0.03f}},
     {"no warm-up left", {1, 0.8f, 0.99f, 1e-3f, 0.01f, 1, 1, 0.5f}},
 };
 
-static void adamw_run(const struct weft_ops *ops, const struct adamw_case *k, size_t n, int isa,
+static void adamw_run(const struct wf_ops *ops, const struct adamw_case *k, size_t n, int isa,
                       bool exact)
 {
     struct mats m;
@@ -384,7 +383,7 @@ static void adamw_run(const struct weft_ops *ops, const struct adamw_case *k, si
         memcpy(state[1][j], state[0][j], n * sizeof(float));
     }
     /* The formula in double, from the header. */
-    const struct weft_adamw *h = &k->how;
+    const struct wf_adamw *h = &k->how;
     float *want_w = mats_floats(&m, n), *want_m = mats_floats(&m, n),
           *want_v = mats_floats(&m, n);
     for (size_t i = 0; i < n; i++) {
@@ -397,13 +396,13 @@ static void adamw_run(const struct weft_ops *ops, const struct adamw_case *k, si
         want_v[i] = (float)v1;
     }
     for (int j = 0; j < 2; j++)
-        (j == 0 ? &weft_ops_ref : ops)
+        (j == 0 ? &wf_ops_ref : ops)
             ->adamw(state[j][0], state[j][1], state[j][2], exact ? sums : NULL,
                     exact ? NULL : x, n, h);
     for (int j = 0; j < 2; j++) {
-        mats_close_floats(&m, "w", state[j][0], want_w, n, 3e-7);
-        mats_close_floats(&m, "m", state[j][1], want_m, n, 3e-7);
-        mats_close_floats(&m, "v", state[j][2], want_v, n, 3e-7);
+        mats_allclose_floats(&m, "w", state[j][0], want_w, n, 3e-7);
+        mats_allclose_floats(&m, "m", state[j][1], want_m, n, 3e-7);
+        mats_allclose_floats(&m, "v", state[j][2], want_v, n, 3e-7);
     }
     mats_end(&m);
 }
@@ -411,7 +410,7 @@ static void adamw_run(const struct weft_ops *ops, const struct adamw_case *k, si
 static void check_adamw(void **state)
 {
     static const size_t lengths[] = {0, 1, 7, 16, 17, 33, 200};
-    const struct weft_ops *ops;
+    const struct wf_ops *ops;
     for (int isa = 0; (ops = mats_ops(isa)) != NULL; isa++)
         for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
             for (int exact = 0; exact < 2; exact++)

@@ -12,20 +12,20 @@
 #include "compute/kern/peak.h"
 #include "compute/kern/peak_priv.h"
 
-static const struct weft_peak_loop *loop_of(enum weft_isa isa)
+static const struct wf_peak_loop *loop_of(enum wf_isa isa)
 {
-    if (isa > weft_isa())
+    if (isa > wf_isa())
         return NULL;
     switch (isa) {
-    case WEFT_ISA_PORTABLE:
-        return &weft_peak_loop_portable;
+    case WF_ISA_PORTABLE:
+        return &wf_peak_loop_portable;
 #if defined(__x86_64__)
-    case WEFT_ISA_AVX2:
-        return &weft_peak_loop_avx2;
-    case WEFT_ISA_AVX512:
-        return &weft_peak_loop_avx512;
-    case WEFT_ISA_AVX512_BF16:
-        return weft_peak_loop_bf16.run != NULL ? &weft_peak_loop_bf16 : NULL;
+    case WF_ISA_AVX2:
+        return &wf_peak_loop_avx2;
+    case WF_ISA_AVX512:
+        return &wf_peak_loop_avx512;
+    case WF_ISA_AVX512_BF16:
+        return wf_peak_loop_bf16.run != NULL ? &wf_peak_loop_bf16 : NULL;
 #endif
     default:
         return NULL;
@@ -36,12 +36,12 @@ static const struct weft_peak_loop *loop_of(enum weft_isa isa)
  * pairs keep their values 1 .. 12. */
 static void check_loops(void **state)
 {
-    for (int isa = WEFT_ISA_PORTABLE; isa <= WEFT_ISA_AVX512_BF16; isa++) {
-        const struct weft_peak_loop *loop = loop_of((enum weft_isa)isa);
+    for (int isa = WF_ISA_PORTABLE; isa <= WF_ISA_AVX512_BF16; isa++) {
+        const struct wf_peak_loop *loop = loop_of((enum wf_isa)isa);
         if (loop == NULL)
             continue;
-        size_t lanes = loop->flops / 2 / WEFT_PEAK_SUMS;
-        double want = isa == WEFT_ISA_AVX512_BF16 ? 16 * 78 : (double)(lanes * WEFT_PEAK_SUMS);
+        size_t lanes = loop->flops / 2 / WF_PEAK_SUMS;
+        double want = isa == WF_ISA_AVX512_BF16 ? 16 * 78 : (double)(lanes * WF_PEAK_SUMS);
         assert_true(fabs(loop->run(200) - want) < 1e-4 * want);
     }
     (void)state;
@@ -51,14 +51,15 @@ static void check_figure(void **state)
 {
     static const unsigned threads[] = {1, 2};
     for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
-        struct weft_pool *pool = NULL;
-        assert_int_equal(weft_pool_new(threads[i], &pool, NULL), WEFT_OK);
-        double f32 = weft_peak_flops(pool, WEFT_F32), bf16 = weft_peak_flops(pool, WEFT_BF16);
+        struct wf_pool *pool = NULL;
+        assert_int_equal(wf_pool_new(threads[i], &pool, NULL), WEFT_OK);
+        double f32 = wf_peak_flops(pool, WF_DTYPE_F32),
+               bf16 = wf_peak_flops(pool, WF_DTYPE_BF16);
         print_message("%u threads: %.1f GFLOP/s, bf16 %.1f\n", threads[i], f32 * 1e-9,
                       bf16 * 1e-9);
         assert_true(isfinite(f32) && f32 > 1e6);
         assert_true(isfinite(bf16) && bf16 > 1e6);
-        weft_pool_free(pool);
+        wf_pool_free(pool);
     }
     (void)state;
 }
@@ -66,31 +67,31 @@ static void check_figure(void **state)
 static void multiply(void *arg, size_t task, unsigned worker)
 {
     (void)task;
-    ((float *)arg)[16 * worker] += weft_peak_loop_portable.run(1000);
+    ((float *)arg)[16 * worker] += wf_peak_loop_portable.run(1000);
 }
 
 /* Each thread has its turns while other work runs, none without, and what was taken is gone. */
 static void check_beside(void **state)
 {
-    struct weft_pool *pool = NULL;
-    struct weft_beside *beside = NULL;
+    struct wf_pool *pool = NULL;
+    struct wf_peak_sampler *beside = NULL;
     float kept[2 * 16] = {0};
-    assert_int_equal(weft_pool_new(2, &pool, NULL), WEFT_OK);
-    assert_int_equal(weft_beside_new(pool, WEFT_F32, &beside, NULL), WEFT_OK);
-    assert_true(weft_beside_take(beside).flops == 0);
-    struct weft_beside_peak peak = {0};
+    assert_int_equal(wf_pool_new(2, &pool, NULL), WEFT_OK);
+    assert_int_equal(wf_peak_sampler_new(pool, WF_DTYPE_F32, &beside, NULL), WEFT_OK);
+    assert_true(wf_peak_sampler_read(beside).flops == 0);
+    struct wf_peak_sample peak = {0};
     for (int i = 0; i < 100 && peak.flops == 0; i++) { /* one thread may have had no task */
         for (int run = 0; run < 100; run++)
-            weft_pool_run(pool, 200, multiply, kept);
-        peak = weft_beside_take(beside);
+            wf_pool_run(pool, 200, multiply, kept);
+        peak = wf_peak_sampler_read(beside);
     }
     assert_true(isfinite(peak.flops) && peak.flops > 1e6);
     assert_true(isfinite(peak.seconds) && peak.seconds > 0);
-    struct weft_beside_peak none = weft_beside_take(beside);
+    struct wf_peak_sample none = wf_peak_sampler_read(beside);
     assert_true(none.flops == 0 && none.seconds == 0);
-    weft_beside_free(beside);
-    weft_pool_run(pool, 200, multiply, kept);
-    weft_pool_free(pool);
+    wf_peak_sampler_free(beside);
+    wf_pool_run(pool, 200, multiply, kept);
+    wf_pool_free(pool);
     (void)state;
 }
 

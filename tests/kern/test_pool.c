@@ -37,18 +37,18 @@ static void each_task_once(void **state)
     struct counts *c = calloc(1, sizeof *c);
     assert_non_null(c);
     for (unsigned threads = 1; threads <= 5; threads++) {
-        struct weft_pool *pool = NULL;
-        assert_int_equal(weft_pool_new(threads, &pool, NULL), WEFT_OK);
-        assert_int_equal(weft_pool_threads(pool), threads);
+        struct wf_pool *pool = NULL;
+        assert_int_equal(wf_pool_new(threads, &pool, NULL), WEFT_OK);
+        assert_int_equal(wf_pool_threads(pool), threads);
         for (int round = 0; round < 20; round++)
             for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
                 for (size_t i = 0; i < MAX_TASKS; i++)
                     atomic_store(&c->runs[i], 0);
-                weft_pool_run(pool, sizes[s], count, c);
+                wf_pool_run(pool, sizes[s], count, c);
                 for (size_t i = 0; i < MAX_TASKS; i++)
                     assert_int_equal(atomic_load(&c->runs[i]), i < sizes[s]);
             }
-        weft_pool_free(pool);
+        wf_pool_free(pool);
     }
     assert_int_equal(atomic_load(&c->clashes), 0);
     free(c);
@@ -91,39 +91,39 @@ static void between_tasks(void **state)
 {
     (void)state;
     for (unsigned threads = 1; threads <= 3; threads++) {
-        struct weft_pool *pool = NULL;
+        struct wf_pool *pool = NULL;
         struct calls c = {.caller = pthread_self()};
-        assert_int_equal(weft_pool_new(threads, &pool, NULL), WEFT_OK);
-        weft_pool_between(pool, add_one, &c);
-        weft_pool_run(pool, 1, after_caller, &c);
+        assert_int_equal(wf_pool_new(threads, &pool, NULL), WEFT_OK);
+        wf_pool_set_hook(pool, add_one, &c);
+        wf_pool_run(pool, 1, after_caller, &c);
         assert_int_equal(c.tasks, 1);
         assert_int_equal(atomic_load(&c.own), 1);
         atomic_store(&c.caller_had_one, false);
-        weft_pool_run(pool, MAX_TASKS, after_caller, &c);
+        wf_pool_run(pool, MAX_TASKS, after_caller, &c);
         assert_in_range(c.tasks, threads == 1 ? 1 + MAX_TASKS : 2, 1 + MAX_TASKS);
         assert_int_equal(atomic_load(&c.own), c.tasks);
         assert_int_equal(atomic_load(&c.others), 1 + MAX_TASKS - c.tasks);
         assert_false(atomic_load(&c.mistaken));
         size_t before = atomic_load(&c.own), others = atomic_load(&c.others);
-        weft_pool_between(pool, NULL, NULL);
-        weft_pool_run(pool, 10, after_caller, &c);
+        wf_pool_set_hook(pool, NULL, NULL);
+        wf_pool_run(pool, 10, after_caller, &c);
         assert_int_equal(atomic_load(&c.own), before);
         assert_int_equal(atomic_load(&c.others), others);
-        weft_pool_free(pool);
+        wf_pool_free(pool);
     }
 }
 
 static void limits(void **state)
 {
     (void)state;
-    struct weft_pool *pool = NULL;
+    struct wf_pool *pool = NULL;
     struct weft_error err = {0};
-    assert_int_equal(weft_pool_new(WEFT_MAX_THREADS + 1, &pool, &err), WEFT_USAGE);
+    assert_int_equal(wf_pool_new(WF_MAX_THREADS + 1, &pool, &err), WEFT_USAGE);
     assert_null(pool);
-    assert_int_equal(weft_pool_new(0, &pool, &err), WEFT_OK);
-    assert_true(weft_pool_threads(pool) >= 1);
-    weft_pool_free(pool);
-    weft_pool_free(NULL);
+    assert_int_equal(wf_pool_new(0, &pool, &err), WEFT_OK);
+    assert_true(wf_pool_threads(pool) >= 1);
+    wf_pool_free(pool);
+    wf_pool_free(NULL);
 }
 
 int main(void)

@@ -24,8 +24,8 @@ enum { MICROS = 2, SEQ = 5, MAX_ROWS = 2, MAX_STAGES = 4, MAX_BLOCKS = 8 };
 static const uint32_t rows_of[MICROS] = {2, 1};
 
 struct how {
-    enum weft_type precision;
-    enum weft_recompute recompute;
+    enum wf_dtype precision;
+    enum wf_recompute recompute;
     bool split;     /* may change from step to step */
     bool own_slots; /* not the test's, full of NaNs */
 };
@@ -33,10 +33,10 @@ struct how {
 struct rig {
     const struct weft_model *model;
     struct how how;
-    struct weft_pool *pool;
+    struct wf_pool *pool;
     struct weft_partition partition;
     uint32_t *finished_by, n_blocks;
-    struct weft_tstage *stage[MAX_STAGES];
+    struct wf_tstage *stage[MAX_STAGES];
     char *slots[MAX_STAGES][MICROS];
     size_t slot_bytes[MAX_STAGES];
     size_t max_floats; /* of an activation */
@@ -66,50 +66,50 @@ static bool all_nans(const void *at, size_t bytes)
 }
 
 /* Values as drawn would leave queries of mixes and all biases zero: nothing could be seen. */
-static void disturb(struct weft_tstage *t)
+static void disturb(struct wf_tstage *t)
 {
     size_t n;
-    struct weft_param *params = weft_tstage_params(t, &n);
+    struct wf_param *params = wf_tstage_params(t, &n);
     for (size_t p = 0; p < n; p++) {
         uint64_t stream = 0;
         for (const char *c = params[p].desc.name; *c != '\0'; c++)
             stream = stream * 31 + (unsigned char)*c;
         for (size_t i = 0; i < params[p].n; i++)
-            params[p].value[i] = (float)weft_random_below(9, stream, i, 2001) / 4000.0F - 0.25F;
+            params[p].value[i] = (float)wf_random_below(9, stream, i, 2001) / 4000.0F - 0.25F;
     }
-    weft_tstage_pack(t);
+    wf_tstage_pack(t);
 }
 
 static void add_stage(struct rig *r, uint32_t s)
 {
     const struct weft_stage_range *range = &r->partition.at[s];
     struct weft_error err = {0};
-    struct weft_tstage_spec spec = {.model = *r->model,
-                                    .item0 = range->embedding ? 0 : range->first_layer + 1,
-                                    .item1 = range->end_layer + (range->head ? 2 : 1),
-                                    .seq = SEQ,
-                                    .row_counts = {rows_of[0], rows_of[1]},
-                                    .n_row_counts = 2,
-                                    .slots = MICROS,
-                                    .split_slots = MICROS,
-                                    .precision = r->how.precision,
-                                    .recompute = r->how.recompute};
-    assert_int_equal(weft_tstage_slot_bytes(&spec, &r->slot_bytes[s], &err), WEFT_OK);
+    struct wf_tstage_spec spec = {.model = *r->model,
+                                  .item0 = range->embedding ? 0 : range->first_layer + 1,
+                                  .item1 = range->end_layer + (range->head ? 2 : 1),
+                                  .seq = SEQ,
+                                  .row_counts = {rows_of[0], rows_of[1]},
+                                  .n_row_counts = 2,
+                                  .slots = MICROS,
+                                  .split_slots = MICROS,
+                                  .precision = r->how.precision,
+                                  .recompute = r->how.recompute};
+    assert_int_equal(wf_tstage_slot_bytes(&spec, &r->slot_bytes[s], &err), WEFT_OK);
     assert_int_equal(r->slot_bytes[s] % 64, 0);
     for (int m = 0; m < MICROS; m++)
         r->slots[s][m] = nans(r->slot_bytes[s]);
     spec.pool = r->pool;
     spec.slot_at = r->how.own_slots ? NULL : r->slots[s];
-    if (weft_tstage_new(&spec, &r->stage[s], &err) != WEFT_OK)
+    if (wf_tstage_new(&spec, &r->stage[s], &err) != WEFT_OK)
         fail_msg("%s", err.msg);
-    if (r->how.recompute == WEFT_RECOMPUTE_NONE)
-        assert_int_equal(weft_tstage_memory(r->stage[s]).activations,
+    if (r->how.recompute == WF_RECOMPUTE_NONE)
+        assert_int_equal(wf_tstage_memory(r->stage[s]).activations,
                          r->how.own_slots ? MICROS * r->slot_bytes[s] : 0);
     disturb(r->stage[s]);
 }
 
 static struct rig *make_rig(const struct weft_model *model, const uint32_t *layers,
-                            uint32_t n_stages, struct how how, struct weft_pool *pool)
+                            uint32_t n_stages, struct how how, struct wf_pool *pool)
 {
     struct rig *r = calloc(1, sizeof *r);
     assert_non_null(r);
@@ -123,14 +123,14 @@ static struct rig *make_rig(const struct weft_model *model, const uint32_t *laye
         assert_int_equal(weft_residual_blocks(&r->partition, model->residual_block_layers,
                                               &r->finished_by, &r->n_blocks, NULL),
                          WEFT_OK);
-    assert_int_equal(weft_tstage_blocks(model), r->n_blocks);
+    assert_int_equal(wf_tstage_blocks(model), r->n_blocks);
     assert_true(r->n_blocks <= MAX_BLOCKS);
     for (uint32_t s = 0; s < n_stages; s++)
         add_stage(r, s);
     for (int m = 0; m < MICROS; m++) {
         for (uint64_t i = 0; i < MAX_ROWS * SEQ; i++) {
-            r->tokens[m][i] = (int32_t)weft_random_below(m, 0, i, model->vocab);
-            r->targets[m][i] = (int32_t)weft_random_below(m, 1, i, model->vocab);
+            r->tokens[m][i] = (int32_t)wf_random_below(m, 0, i, model->vocab);
+            r->targets[m][i] = (int32_t)wf_random_below(m, 1, i, model->vocab);
         }
         for (uint32_t s = 0; s < n_stages; s++) {
             r->act[m][s] = nans(r->max_floats * sizeof(float));
@@ -147,7 +147,7 @@ static struct rig *make_rig(const struct weft_model *model, const uint32_t *laye
 static void free_rig(struct rig *r)
 {
     for (uint32_t s = 0; s < r->partition.n_stages; s++) {
-        weft_tstage_free(r->stage[s]);
+        wf_tstage_free(r->stage[s]);
         for (int m = 0; m < MICROS; m++) {
             free(r->slots[s][m]);
             free(r->act[m][s]);
@@ -218,7 +218,7 @@ static void forward(struct rig *r, uint32_t s, int m)
     struct weft_error err = {0};
     struct sight sight;
     bool last = s + 1 == r->partition.n_stages;
-    struct weft_stage stage = weft_tstage_stage(r->stage[s]);
+    struct weft_stage stage = wf_tstage_stage(r->stage[s]);
     size_t bytes = (size_t)rows_of[m] * SEQ * r->model->dim * sizeof(float);
     float *before[MAX_BLOCKS] = {NULL};
     for (uint32_t b = 0; b < r->n_blocks; b++) {
@@ -260,7 +260,7 @@ static void backward(struct rig *r, uint32_t s, int m, enum back what)
 {
     struct weft_error err = {0};
     struct sight sight;
-    struct weft_stage stage = weft_tstage_stage(r->stage[s]);
+    struct weft_stage stage = wf_tstage_stage(r->stage[s]);
     struct weft_stage_call call = {
         .micro = (uint32_t)m, .slot = (uint32_t)m, .rows = rows_of[m], .train = true};
     enum weft_status st;
@@ -297,7 +297,7 @@ static void run_step(struct rig *r)
     uint32_t n = r->partition.n_stages;
     memset(r->fresh, true, sizeof r->fresh);
     for (uint32_t s = 0; s < n; s++) {
-        weft_tstage_step(r->stage[s]);
+        wf_tstage_begin_step(r->stage[s]);
         for (int m = 0; m < MICROS; m++)
             forward(r, s, m);
     }
@@ -316,7 +316,7 @@ static void add_gradients(struct rig *r, const char *name, int64_t *sum, size_t 
     memset(sum, 0, n * sizeof *sum);
     for (uint32_t s = 0; s < r->partition.n_stages; s++) {
         size_t n_params;
-        struct weft_param *params = weft_tstage_params(r->stage[s], &n_params);
+        struct wf_param *params = wf_tstage_params(r->stage[s], &n_params);
         for (size_t p = 0; p < n_params; p++)
             if (strcmp(params[p].desc.name, name) == 0)
                 for (size_t i = 0; i < n; i++)
@@ -327,7 +327,7 @@ static void add_gradients(struct rig *r, const char *name, int64_t *sum, size_t 
 static void check_same(struct rig *r, struct rig *whole)
 {
     size_t n;
-    const struct weft_param *params = weft_tstage_params(whole->stage[0], &n);
+    const struct wf_param *params = wf_tstage_params(whole->stage[0], &n);
     for (int m = 0; m < MICROS; m++)
         assert_true(r->loss[m] == whole->loss[m]);
     for (size_t p = 0; p < n; p++) {
@@ -439,7 +439,7 @@ static void each_cut(uint32_t layers_left, uint32_t *layers, uint32_t n, cut_fn 
 struct comparison {
     const struct weft_model *model;
     struct how how;
-    struct weft_pool *pool;
+    struct wf_pool *pool;
     struct rig *whole;
     unsigned n_cuts;
 };
@@ -458,8 +458,8 @@ static void compare_cut(const uint32_t *layers, uint32_t n_stages, void *arg)
 }
 
 /* The measure: one stage in memory of its own that keeps everything, one thread. */
-static struct rig *make_whole(const struct weft_model *model, enum weft_type precision,
-                              struct weft_pool *pool)
+static struct rig *make_whole(const struct weft_model *model, enum wf_dtype precision,
+                              struct wf_pool *pool)
 {
     struct how plain = {.precision = precision, .own_slots = true};
     struct rig *r = make_rig(model, &model->layers, 1, plain, pool);
@@ -476,25 +476,25 @@ static unsigned count_cuts(unsigned places)
 static void check_cuts(void **state)
 {
     const struct weft_model *model = &((const struct cut_case *)*state)->model;
-    struct weft_pool *pools[2];
-    assert_int_equal(weft_pool_new(1, &pools[0], NULL), WEFT_OK);
-    assert_int_equal(weft_pool_new(2, &pools[1], NULL), WEFT_OK);
-    for (int precision = WEFT_F32; precision <= WEFT_BF16; precision++) {
-        struct rig *whole = make_whole(model, (enum weft_type)precision, pools[0]);
+    struct wf_pool *pools[2];
+    assert_int_equal(wf_pool_new(1, &pools[0], NULL), WEFT_OK);
+    assert_int_equal(wf_pool_new(2, &pools[1], NULL), WEFT_OK);
+    for (int precision = WF_DTYPE_F32; precision <= WF_DTYPE_BF16; precision++) {
+        struct rig *whole = make_whole(model, (enum wf_dtype)precision, pools[0]);
         for (unsigned i = 0; i < 3 * 2; i++) {
             struct comparison c = {.model = model,
                                    .pool = pools[i % 2],
                                    .whole = whole,
-                                   .how = {.precision = (enum weft_type)precision,
-                                           .recompute = (enum weft_recompute)(i / 2)}};
+                                   .how = {.precision = (enum wf_dtype)precision,
+                                           .recompute = (enum wf_recompute)(i / 2)}};
             uint32_t layers[MAX_STAGES];
             each_cut(model->layers, layers, 0, compare_cut, &c);
             assert_int_equal(c.n_cuts, count_cuts(model->layers + 1));
         }
         free_rig(whole);
     }
-    weft_pool_free(pools[0]);
-    weft_pool_free(pools[1]);
+    wf_pool_free(pools[0]);
+    wf_pool_free(pools[1]);
 }
 
 /* Rows of 2 KiB are stored with a gap, which nobody may read. */
@@ -502,18 +502,18 @@ static void check_gaps(void **state)
 {
     (void)state;
     struct weft_model model = cases[3].model;
-    struct weft_pool *pool;
-    assert_int_equal(weft_pool_new(2, &pool, NULL), WEFT_OK);
+    struct wf_pool *pool;
+    assert_int_equal(wf_pool_new(2, &pool, NULL), WEFT_OK);
     model.layers = model.residual_block_layers = 1;
-    for (int precision = WEFT_F32; precision <= WEFT_BF16; precision++) {
-        model.dim = model.ffn = precision == WEFT_F32 ? 512 : 1024;
-        struct rig *whole = make_whole(&model, (enum weft_type)precision, pool);
-        struct how how = {.precision = (enum weft_type)precision};
+    for (int precision = WF_DTYPE_F32; precision <= WF_DTYPE_BF16; precision++) {
+        model.dim = model.ffn = precision == WF_DTYPE_F32 ? 512 : 1024;
+        struct rig *whole = make_whole(&model, (enum wf_dtype)precision, pool);
+        struct how how = {.precision = (enum wf_dtype)precision};
         struct comparison c = {.model = &model, .pool = pool, .whole = whole, .how = how};
         compare_cut((const uint32_t[]){1, 0}, 2, &c);
         free_rig(whole);
     }
-    weft_pool_free(pool);
+    wf_pool_free(pool);
 }
 
 /* Who finishes which block, for all small models: forward() compares. */
@@ -530,8 +530,8 @@ static void check_finishers(void **state)
 {
     (void)state;
     struct weft_model model = cases[4].model;
-    struct weft_pool *pool;
-    assert_int_equal(weft_pool_new(1, &pool, NULL), WEFT_OK);
+    struct wf_pool *pool;
+    assert_int_equal(wf_pool_new(1, &pool, NULL), WEFT_OK);
     for (model.layers = 1; model.layers <= 6; model.layers++)
         for (uint32_t k = 1; k <= model.layers; k++) {
             struct comparison c = {.model = &model, .pool = pool};
@@ -539,7 +539,7 @@ static void check_finishers(void **state)
             model.residual_block_layers = k;
             each_cut(model.layers, layers, 0, forward_cut, &c);
         }
-    weft_pool_free(pool);
+    wf_pool_free(pool);
 }
 
 int main(void)

@@ -64,27 +64,27 @@ static struct infer_case cases[] = {
 };
 
 struct source {
-    struct weft_hf *hf; /* NULL: random weights */
+    struct wf_hf *hf; /* NULL: random weights */
 };
 
-static enum weft_status read_weight(void *arg, const struct weft_param_desc *d, float *out,
+static enum weft_status read_weight(void *arg, const struct wf_param_desc *d, float *out,
                                     struct weft_error *err)
 {
     const struct source *s = arg;
     uint64_t stream = 0, shape[2] = {d->shape[0], d->shape[1]};
     if (s->hf != NULL)
-        return weft_hf_read(s->hf, d->name, d->rank, shape, out, err);
+        return wf_hf_read(s->hf, d->name, d->rank, shape, out, err);
     for (const char *c = d->name; *c != '\0'; c++)
         stream = stream * 31 + (unsigned char)*c;
-    for (size_t i = 0; i < weft_param_size(d); i++)
-        out[i] = (float)weft_random_below(9, stream, i, 2001) / 4000.0F - 0.25F;
+    for (size_t i = 0; i < wf_param_size(d); i++)
+        out[i] = (float)wf_random_below(9, stream, i, 2001) / 4000.0F - 0.25F;
     return WEFT_OK;
 }
 
 struct rig {
     struct source source;
     struct weft_model model;
-    struct weft_pool *pool;
+    struct wf_pool *pool;
     size_t n; /* tokens: as many as the model takes */
     int32_t *tokens;
     float *want; /* (n, vocab): logits of the training forward */
@@ -93,31 +93,31 @@ struct rig {
 /* The training forward of one sequence; its logits are still there afterwards. */
 static void train_forward(struct rig *r)
 {
-    struct weft_tstage_spec spec = {.model = r->model,
-                                    .item1 = r->model.layers + 2,
-                                    .seq = (uint32_t)r->n,
-                                    .row_counts = {1},
-                                    .n_row_counts = 1,
-                                    .slots = 1,
-                                    .precision = WEFT_F32,
-                                    .pool = r->pool};
-    struct weft_tstage *t = NULL;
+    struct wf_tstage_spec spec = {.model = r->model,
+                                  .item1 = r->model.layers + 2,
+                                  .seq = (uint32_t)r->n,
+                                  .row_counts = {1},
+                                  .n_row_counts = 1,
+                                  .slots = 1,
+                                  .precision = WF_DTYPE_F32,
+                                  .pool = r->pool};
+    struct wf_tstage *t = NULL;
     double loss;
     size_t n, vocab = r->model.vocab;
-    assert_int_equal(weft_tstage_new(&spec, &t, NULL), WEFT_OK);
-    struct weft_param *params = weft_tstage_params(t, &n);
+    assert_int_equal(wf_tstage_new(&spec, &t, NULL), WEFT_OK);
+    struct wf_param *params = wf_tstage_params(t, &n);
     for (size_t i = 0; i < n; i++)
         assert_int_equal(read_weight(&r->source, &params[i].desc, params[i].value, NULL),
                          WEFT_OK);
-    weft_tstage_pack(t);
-    struct weft_stage stage = weft_tstage_stage(t);
+    wf_tstage_pack(t);
+    struct weft_stage stage = wf_tstage_stage(t);
     struct weft_stage_call call = {
         .rows = 1, .in = r->tokens, .targets = r->tokens, .scale = 1, .loss = &loss};
     assert_int_equal(stage.ops->forward(stage.self, &call, NULL), WEFT_OK);
     r->want = malloc(r->n * vocab * sizeof *r->want);
     for (size_t i = 0; i < r->n; i++)
-        memcpy(r->want + i * vocab, weft_mat_f32(t->logits, i, 0), vocab * sizeof *r->want);
-    weft_tstage_free(t);
+        memcpy(r->want + i * vocab, wf_mat_f32(t->logits, i, 0), vocab * sizeof *r->want);
+    wf_tstage_free(t);
 }
 
 static void rig_init(struct rig *r, const struct infer_case *c)
@@ -127,43 +127,43 @@ static void rig_init(struct rig *r, const struct infer_case *c)
     *r = (struct rig){.model = c->model};
     if (c->dir != NULL) {
         snprintf(dir, sizeof dir, "%s/train/%s", WEFT_TEST_DATA, c->dir);
-        if (weft_hf_open(dir, &r->source.hf, &err) != WEFT_OK)
+        if (wf_hf_open(dir, &r->source.hf, &err) != WEFT_OK)
             fail_msg("%s", err.msg);
-        r->model = *weft_hf_model(r->source.hf);
+        r->model = *wf_hf_model(r->source.hf);
     }
-    assert_int_equal(weft_pool_new(2, &r->pool, NULL), WEFT_OK);
+    assert_int_equal(wf_pool_new(2, &r->pool, NULL), WEFT_OK);
     r->n = r->model.ctx;
     assert_true(r->n <= HEAD_TOKENS);
     r->tokens = malloc(r->n * sizeof *r->tokens);
     for (size_t i = 0; i < r->n; i++)
-        r->tokens[i] = (int32_t)weft_random_below(3, 1, i, r->model.vocab);
+        r->tokens[i] = (int32_t)wf_random_below(3, 1, i, r->model.vocab);
     train_forward(r);
 }
 
 static void rig_release(struct rig *r)
 {
-    weft_hf_free(r->source.hf);
-    weft_pool_free(r->pool);
+    wf_hf_free(r->source.hf);
+    wf_pool_free(r->pool);
     free(r->tokens);
     free(r->want);
 }
 
-static struct weft_infer *make(const struct rig *r, struct weft_pool *pool, enum weft_type type)
+static struct wf_infer *make(const struct rig *r, struct wf_pool *pool, enum wf_dtype type)
 {
-    struct weft_infer_spec spec = {r->model, r->model.ctx, type, pool};
+    struct wf_infer_spec spec = {r->model, r->model.ctx, type, pool};
     struct weft_error err = {.msg = ""};
-    struct weft_infer *m = NULL;
+    struct wf_infer *m = NULL;
     struct source source = r->source;
-    if (weft_infer_new(&spec, &m, &err) != WEFT_OK ||
-        weft_infer_load(m, read_weight, &source, &err) != WEFT_OK)
+    if (wf_infer_new(&spec, &m, &err) != WEFT_OK ||
+        wf_infer_load(m, read_weight, &source, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     return m;
 }
 
-static void feed(struct weft_infer *m, const int32_t *tokens, size_t n, float *logits)
+static void feed(struct wf_infer *m, const int32_t *tokens, size_t n, float *logits)
 {
     struct weft_error err = {.msg = ""};
-    if (weft_infer_feed(m, tokens, n, logits, &err) != WEFT_OK)
+    if (wf_infer_feed(m, tokens, n, logits, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
 }
 
@@ -186,20 +186,20 @@ static void logits_are_those_of_training(void **state)
     rig_init(&r, *state);
     size_t vocab = r.model.vocab;
     float *logits = malloc(vocab * sizeof *logits);
-    struct weft_infer *m = make(&r, r.pool, WEFT_F32);
+    struct wf_infer *m = make(&r, r.pool, WF_DTYPE_F32);
     for (size_t i = 0; i < r.n; i++) {
         feed(m, r.tokens + i, 1, logits);
         check_close(logits, r.want + i * vocab, vocab, 1e-5, i);
     }
-    assert_int_equal(weft_infer_position(m), r.n);
-    weft_infer_free(m);
+    assert_int_equal(wf_infer_position(m), r.n);
+    wf_infer_free(m);
     /* bf16 has 8 bits: what is left after some layers is a matter of taste. */
-    m = make(&r, r.pool, WEFT_BF16);
+    m = make(&r, r.pool, WF_DTYPE_BF16);
     for (size_t i = 0; i < r.n; i++) {
         feed(m, r.tokens + i, 1, logits);
         check_close(logits, r.want + i * vocab, vocab, 0.04, i);
     }
-    weft_infer_free(m);
+    wf_infer_free(m);
     free(logits);
     rig_release(&r);
 }
@@ -211,26 +211,26 @@ static void bits_are_the_same_however_tokens_come(void **state)
     size_t vocab = r.model.vocab, bytes = vocab * sizeof(float);
     float *want = malloc(bytes), *got = malloc(bytes);
     for (int type = 0; type < 2; type++) {
-        struct weft_infer *m = make(&r, r.pool, type == 0 ? WEFT_F32 : WEFT_BF16);
+        struct wf_infer *m = make(&r, r.pool, type == 0 ? WF_DTYPE_F32 : WF_DTYPE_BF16);
         for (size_t i = 0; i < r.n; i++)
             feed(m, r.tokens + i, 1, i + 1 == r.n ? want : NULL);
-        weft_infer_free(m);
+        wf_infer_free(m);
         for (unsigned threads = 1; threads <= 3; threads++) {
             static const size_t pieces[] = {1000, 33, 7};
-            struct weft_pool *pool = NULL;
+            struct wf_pool *pool = NULL;
             size_t now = 0;
-            assert_int_equal(weft_pool_new(threads, &pool, NULL), WEFT_OK);
-            m = make(&r, pool, type == 0 ? WEFT_F32 : WEFT_BF16);
+            assert_int_equal(wf_pool_new(threads, &pool, NULL), WEFT_OK);
+            m = make(&r, pool, type == 0 ? WF_DTYPE_F32 : WF_DTYPE_BF16);
             for (int again = 0; again < 2; again++) {
                 for (size_t i = 0; i < r.n; i += now) {
                     now = r.n - i < pieces[threads - 1] ? r.n - i : pieces[threads - 1];
                     feed(m, r.tokens + i, now, got);
                 }
                 assert_memory_equal(got, want, bytes);
-                weft_infer_rewind(m, 0); /* and once more on top of what was kept */
+                wf_infer_rewind(m, 0); /* and once more on top of what was kept */
             }
-            weft_infer_free(m);
-            weft_pool_free(pool);
+            wf_infer_free(m);
+            wf_pool_free(pool);
         }
     }
     free(want);
@@ -244,49 +244,49 @@ static void what_cannot_be_is_refused(void **state)
     struct weft_error err = {.msg = ""};
     (void)state;
     rig_init(&r, &cases[0]);
-    struct weft_infer_spec spec = {r.model, r.model.ctx + 1, WEFT_F32, r.pool};
-    struct weft_infer *m = NULL;
-    assert_int_equal(weft_infer_new(&spec, &m, &err), WEFT_USAGE);
+    struct wf_infer_spec spec = {r.model, r.model.ctx + 1, WF_DTYPE_F32, r.pool};
+    struct wf_infer *m = NULL;
+    assert_int_equal(wf_infer_new(&spec, &m, &err), WEFT_USAGE);
     spec.room = 0;
-    assert_int_equal(weft_infer_new(&spec, &m, &err), WEFT_USAGE);
+    assert_int_equal(wf_infer_new(&spec, &m, &err), WEFT_USAGE);
     spec.room = 8;
-    spec.type = WEFT_F16;
-    assert_int_equal(weft_infer_new(&spec, &m, &err), WEFT_USAGE);
+    spec.type = WF_DTYPE_F16;
+    assert_int_equal(wf_infer_new(&spec, &m, &err), WEFT_USAGE);
     assert_null(m);
-    spec.type = WEFT_F32;
+    spec.type = WF_DTYPE_F32;
     spec.model.vocab = UINT32_MAX;
     spec.model.dim = spec.model.heads = spec.model.kv_heads = UINT32_MAX;
     spec.model.ffn = UINT32_MAX;
-    assert_int_equal(weft_infer_new(&spec, &m, &err), WEFT_NOMEM);
+    assert_int_equal(wf_infer_new(&spec, &m, &err), WEFT_NOMEM);
     spec.model = r.model;
-    assert_int_equal(weft_infer_new(&spec, &m, NULL), WEFT_OK);
+    assert_int_equal(wf_infer_new(&spec, &m, NULL), WEFT_OK);
     struct source random = {NULL};
-    assert_int_equal(weft_infer_load(m, read_weight, &random, NULL), WEFT_OK);
+    assert_int_equal(wf_infer_load(m, read_weight, &random, NULL), WEFT_OK);
     float *logits = malloc(r.model.vocab * sizeof *logits);
     const int32_t bad[][2] = {{0, -1}, {(int32_t)r.model.vocab, 0}, {INT32_MAX, INT32_MIN}};
     for (size_t i = 0; i < WEFT_LEN(bad); i++)
-        assert_int_equal(weft_infer_feed(m, bad[i], 2, logits, &err), WEFT_USAGE);
-    assert_int_equal(weft_infer_position(m), 0);
-    assert_int_equal(weft_infer_feed(m, r.tokens, 9, logits, &err), WEFT_USAGE);
-    assert_int_equal(weft_infer_feed(m, r.tokens, 0, logits, &err), WEFT_USAGE);
+        assert_int_equal(wf_infer_feed(m, bad[i], 2, logits, &err), WEFT_USAGE);
+    assert_int_equal(wf_infer_position(m), 0);
+    assert_int_equal(wf_infer_feed(m, r.tokens, 9, logits, &err), WEFT_USAGE);
+    assert_int_equal(wf_infer_feed(m, r.tokens, 0, logits, &err), WEFT_USAGE);
     feed(m, r.tokens, 8, logits);
-    assert_int_equal(weft_infer_feed(m, r.tokens, 1, logits, &err), WEFT_USAGE);
+    assert_int_equal(wf_infer_feed(m, r.tokens, 1, logits, &err), WEFT_USAGE);
     assert_non_null(strstr(err.msg, "room for 8"));
-    weft_infer_free(m);
+    wf_infer_free(m);
     free(logits);
     rig_release(&r);
 }
 
-static enum weft_status read_nan(void *arg, const struct weft_param_desc *d, float *out,
+static enum weft_status read_nan(void *arg, const struct wf_param_desc *d, float *out,
                                  struct weft_error *err)
 {
     WEFT_TRY(read_weight(arg, d, out, err));
-    if (d->role == WEFT_OUT_NORM)
+    if (d->role == WF_ROLE_OUT_NORM)
         out[0] = NAN;
     return WEFT_OK;
 }
 
-static enum weft_status read_nothing(void *arg, const struct weft_param_desc *d, float *out,
+static enum weft_status read_nothing(void *arg, const struct wf_param_desc *d, float *out,
                                      struct weft_error *err)
 {
     (void)arg;
@@ -300,14 +300,14 @@ static void broken_weights_are_noticed(void **state)
     struct weft_error err = {.msg = ""};
     (void)state;
     rig_init(&r, &cases[1]);
-    struct weft_infer *m = make(&r, r.pool, WEFT_F32);
+    struct wf_infer *m = make(&r, r.pool, WF_DTYPE_F32);
     float *logits = malloc(r.model.vocab * sizeof *logits);
-    assert_int_equal(weft_infer_load(m, read_nothing, NULL, &err), WEFT_CKPT);
-    assert_int_equal(weft_infer_load(m, read_nan, &r.source, &err), WEFT_OK);
-    assert_int_equal(weft_infer_feed(m, r.tokens, 3, logits, &err), WEFT_NUMERIC);
+    assert_int_equal(wf_infer_load(m, read_nothing, NULL, &err), WEFT_CKPT);
+    assert_int_equal(wf_infer_load(m, read_nan, &r.source, &err), WEFT_OK);
+    assert_int_equal(wf_infer_feed(m, r.tokens, 3, logits, &err), WEFT_NUMERIC);
     assert_non_null(strstr(err.msg, "after token 2"));
     free(logits);
-    weft_infer_free(m);
+    wf_infer_free(m);
     rig_release(&r);
 }
 
@@ -319,12 +319,12 @@ static void bytes_of_a_token_are_counted(void **state)
     for (size_t i = 0; i < 2; i++) {
         struct rig r;
         rig_init(&r, &cases[i]);
-        struct weft_infer *m = make(&r, r.pool, WEFT_F32);
+        struct wf_infer *m = make(&r, r.pool, WF_DTYPE_F32);
         size_t params, table = i == 0 ? r.model.ctx : r.model.vocab;
         assert_int_equal(weft_model_count_params(&r.model, &params, NULL), WEFT_OK);
-        assert_int_equal(weft_infer_token_bytes(m), 4 * (params - (table - 1) * r.model.dim));
-        assert_true(weft_infer_bytes(m) > weft_infer_token_bytes(m));
-        weft_infer_free(m);
+        assert_int_equal(wf_infer_token_bytes(m), 4 * (params - (table - 1) * r.model.dim));
+        assert_true(wf_infer_bytes(m) > wf_infer_token_bytes(m));
+        wf_infer_free(m);
         rig_release(&r);
     }
 }
@@ -344,7 +344,7 @@ static int by_logit(const void *a, const void *b)
 }
 
 /* Probabilities by the definition. */
-static void expected(const struct weft_sampling *how, double p[N])
+static void expected(const struct wf_sampling *how, double p[N])
 {
     int order[N];
     double total = 0, sum = 0, all = 0;
@@ -369,24 +369,24 @@ static void expected(const struct weft_sampling *how, double p[N])
 
 static void frequencies_are_the_probabilities(void **state)
 {
-    static const struct weft_sampling hows[] = {
+    static const struct wf_sampling hows[] = {
         {1, 0, 1, 1},      {0.7, 0, 1, 2},   {2, 5, 1, 3},     {1, 0, 0.5, 4},
         {1, 10, 0.8, 5},   {3, 49, 0.99, 6}, {0.01, 0, 1, 7},  {1e-30, 7, 0.9, 8},
         {1, 1, 1, 9},      {1, 0, 1e-9, 10}, {1000, 0, 1, 11}, {1, 99, 0.3, 12},
         {1e6, 3, 0.5, 13},
     };
     enum { DRAWS = 20000 };
-    struct weft_candidate work[N];
+    struct wf_candidate work[N];
     (void)state;
     for (int i = 0; i < N; i++) /* some of them equal */
-        some_logits[i] = (float)weft_random_below(5, 5, (uint64_t)i, 20) / 4.0F - 2;
+        some_logits[i] = (float)wf_random_below(5, 5, (uint64_t)i, 20) / 4.0F - 2;
     for (size_t h = 0; h < WEFT_LEN(hows); h++) {
         double p[N];
         int count[N] = {0};
         expected(&hows[h], p);
-        assert_int_equal(weft_sampling_check(&hows[h], NULL), WEFT_OK);
+        assert_int_equal(wf_sampling_check(&hows[h], NULL), WEFT_OK);
         for (int i = 0; i < DRAWS; i++) {
-            int32_t token = weft_sample(some_logits, N, &hows[h], (uint64_t)i, work);
+            int32_t token = wf_sample(some_logits, N, &hows[h], (uint64_t)i, work);
             assert_in_range(token, 0, N - 1);
             count[token]++;
         }
@@ -397,31 +397,31 @@ static void frequencies_are_the_probabilities(void **state)
         }
         /* Nothing but seed and position counts. */
         for (uint64_t i = 0; i < 20; i++)
-            assert_int_equal(weft_sample(some_logits, N, &hows[h], 19 - i, work),
-                             weft_sample(some_logits, N, &hows[h], 19 - i, work));
+            assert_int_equal(wf_sample(some_logits, N, &hows[h], 19 - i, work),
+                             wf_sample(some_logits, N, &hows[h], 19 - i, work));
     }
 }
 
 static void the_most_likely_is_taken(void **state)
 {
     static const float logits[] = {-1, 3, 2, 3, -INFINITY, 0};
-    struct weft_candidate work[WEFT_LEN(logits)];
-    static const struct weft_sampling hows[] = {{0, 0, 1, 1}, {0, 3, 0.5, 2}, {1, 1, 1, 3}};
+    struct wf_candidate work[WEFT_LEN(logits)];
+    static const struct wf_sampling hows[] = {{0, 0, 1, 1}, {0, 3, 0.5, 2}, {1, 1, 1, 3}};
     (void)state;
     for (size_t h = 0; h < WEFT_LEN(hows); h++)
         for (uint64_t i = 0; i < 50; i++)
-            assert_int_equal(weft_sample(logits, WEFT_LEN(logits), &hows[h], i, work), 1);
-    assert_int_equal(weft_sample(logits, 1, &(struct weft_sampling){1, 0, 0.5, 1}, 0, work), 0);
+            assert_int_equal(wf_sample(logits, WEFT_LEN(logits), &hows[h], i, work), 1);
+    assert_int_equal(wf_sample(logits, 1, &(struct wf_sampling){1, 0, 0.5, 1}, 0, work), 0);
 }
 
 static void settings_of_sampling_are_checked(void **state)
 {
-    static const struct weft_sampling bad[] = {{-1, 0, 1, 0},       {NAN, 0, 1, 0},
-                                               {INFINITY, 0, 1, 0}, {1, 0, 0, 0},
-                                               {1, 0, 1.01, 0},     {1, 0, NAN, 0}};
+    static const struct wf_sampling bad[] = {{-1, 0, 1, 0},       {NAN, 0, 1, 0},
+                                             {INFINITY, 0, 1, 0}, {1, 0, 0, 0},
+                                             {1, 0, 1.01, 0},     {1, 0, NAN, 0}};
     (void)state;
     for (size_t i = 0; i < WEFT_LEN(bad); i++)
-        assert_int_equal(weft_sampling_check(&bad[i], NULL), WEFT_USAGE);
+        assert_int_equal(wf_sampling_check(&bad[i], NULL), WEFT_USAGE);
 }
 
 int main(void)

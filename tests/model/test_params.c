@@ -19,33 +19,33 @@ static const char *const runs[] = {"gpt2-tiny", "llama-tiny", "llama-tiny-tied-r
 static void check_file(void **state)
 {
     char dir[400];
-    struct weft_hf *hf = NULL;
-    struct weft_param_list list;
+    struct wf_hf *hf = NULL;
+    struct wf_param_list list;
     snprintf(dir, sizeof dir, "%s/train/%s", WEFT_TEST_DATA, (const char *)*state);
-    assert_int_equal(weft_hf_open(dir, &hf, NULL), WEFT_OK);
-    const struct weft_model *model = weft_hf_model(hf);
-    assert_int_equal(weft_param_list_init(&list, model, 0, model->layers + 2, NULL), WEFT_OK);
+    assert_int_equal(wf_hf_open(dir, &hf, NULL), WEFT_OK);
+    const struct weft_model *model = wf_hf_model(hf);
+    assert_int_equal(wf_param_list_init(&list, model, 0, model->layers + 2, NULL), WEFT_OK);
     const char **all = malloc(list.n * sizeof *all);
     size_t total = 0, params;
     assert_non_null(all);
     for (size_t i = 0; i < list.n; i++) {
-        const struct weft_param_desc *d = &list.at[i];
-        float *out = malloc(weft_param_size(d) * sizeof *out);
+        const struct wf_param_desc *d = &list.at[i];
+        float *out = malloc(wf_param_size(d) * sizeof *out);
         assert_non_null(out);
         struct weft_error err = {0};
-        if (weft_hf_read(hf, d->name, d->rank, (uint64_t[]){d->shape[0], d->shape[1]}, out,
-                         &err) != WEFT_OK)
+        if (wf_hf_read(hf, d->name, d->rank, (uint64_t[]){d->shape[0], d->shape[1]}, out,
+                       &err) != WEFT_OK)
             fail_msg("%s", err.msg);
         free(out);
         all[i] = d->name;
-        total += weft_param_size(d);
+        total += wf_param_size(d);
     }
-    assert_int_equal(weft_hf_check_names(hf, all, list.n, NULL), WEFT_OK);
+    assert_int_equal(wf_hf_check_names(hf, all, list.n, NULL), WEFT_OK);
     assert_int_equal(weft_model_count_params(model, &params, NULL), WEFT_OK);
     assert_int_equal(total, params);
     free(all);
-    weft_param_list_release(&list);
-    weft_hf_free(hf);
+    wf_param_list_release(&list);
+    wf_hf_free(hf);
 }
 
 /* Items of any cut, put together, are the model's; a tied head apart has the weight again. */
@@ -54,22 +54,21 @@ static void check_cuts(void **state)
     (void)state;
     struct weft_model model;
     assert_int_equal(weft_model_find("d2", &model, NULL), WEFT_OK);
-    struct weft_param_list whole, first, last;
-    assert_int_equal(weft_param_list_init(&whole, &model, 0, 4, NULL), WEFT_OK);
+    struct wf_param_list whole, first, last;
+    assert_int_equal(wf_param_list_init(&whole, &model, 0, 4, NULL), WEFT_OK);
     for (uint32_t cut = 1; cut < 4; cut++) {
-        assert_int_equal(weft_param_list_init(&first, &model, 0, cut, NULL), WEFT_OK);
-        assert_int_equal(weft_param_list_init(&last, &model, cut, 4, NULL), WEFT_OK);
+        assert_int_equal(wf_param_list_init(&first, &model, 0, cut, NULL), WEFT_OK);
+        assert_int_equal(wf_param_list_init(&last, &model, cut, 4, NULL), WEFT_OK);
         assert_int_equal(first.n + last.n, whole.n + 1);
         for (size_t i = 0; i < whole.n; i++) {
-            const struct weft_param_desc *d =
-                i < first.n ? &first.at[i] : &last.at[i - first.n];
+            const struct wf_param_desc *d = i < first.n ? &first.at[i] : &last.at[i - first.n];
             assert_string_equal(d->name, whole.at[i].name);
         }
         assert_string_equal(last.at[last.n - 1].name, whole.at[0].name);
-        weft_param_list_release(&first);
-        weft_param_list_release(&last);
+        wf_param_list_release(&first);
+        wf_param_list_release(&last);
     }
-    weft_param_list_release(&whole);
+    wf_param_list_release(&whole);
 }
 
 /* Normal numbers of the right size that depend on name, seed and place alone. */
@@ -78,10 +77,10 @@ static void check_start(void **state)
     (void)state;
     enum { N = 100000 };
     static float a[N], b[N];
-    struct weft_param_desc d = {.name = "x", .rank = 2, .shape = {N, 1}, .deviation = 0.02F};
-    weft_param_fill(&d, 1, 0, N, a);
+    struct wf_param_desc d = {.name = "x", .rank = 2, .shape = {N, 1}, .init_std = 0.02F};
+    wf_param_fill(&d, 1, 0, N, a);
     for (size_t from = 0; from < N; from += 777) /* in pieces */
-        weft_param_fill(&d, 1, from, from + 777 < N ? from + 777 : N, b + from);
+        wf_param_fill(&d, 1, from, from + 777 < N ? from + 777 : N, b + from);
     assert_memory_equal(a, b, sizeof a);
     double sum = 0, squares = 0, inside = 0;
     for (size_t i = 0; i < N; i++) {
@@ -93,13 +92,13 @@ static void check_start(void **state)
     assert_true(fabs(sum / N) < 3 * 0.02 / sqrt(N));
     assert_true(fabs(sqrt(squares / N) - 0.02) < 3 * 0.02 / sqrt(2.0 * N));
     assert_true(fabs(inside / N - 0.6827) < 3 * sqrt(0.6827 * 0.3173 / N));
-    weft_param_fill(&d, 2, 0, N, b);
+    wf_param_fill(&d, 2, 0, N, b);
     assert_true(memcmp(a, b, sizeof a) != 0);
     d.name[0] = 'y';
-    weft_param_fill(&d, 1, 0, N, b);
+    wf_param_fill(&d, 1, 0, N, b);
     assert_true(memcmp(a, b, sizeof a) != 0);
-    d = (struct weft_param_desc){.name = "norm", .start = 1.0F};
-    weft_param_fill(&d, 1, 0, 3, b);
+    d = (struct wf_param_desc){.name = "norm", .start = 1.0F};
+    wf_param_fill(&d, 1, 0, 3, b);
     assert_true(b[0] == 1.0F && b[1] == 1.0F && b[2] == 1.0F);
 }
 

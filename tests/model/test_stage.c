@@ -66,36 +66,36 @@ static const char *const names[] = {"gpt2", "llama", "llama, block residuals",
                                     "gpt2, block residuals"};
 
 struct rig {
-    struct weft_pool *pool;
-    struct weft_tstage *stage;
+    struct wf_pool *pool;
+    struct wf_tstage *stage;
     int32_t tokens[TOKENS], targets[TOKENS];
 };
 
-static struct weft_tstage_spec spec_of(const struct weft_model *model, struct weft_pool *pool)
+static struct wf_tstage_spec spec_of(const struct weft_model *model, struct wf_pool *pool)
 {
-    return (struct weft_tstage_spec){.model = *model,
-                                     .item1 = model->layers + 2,
-                                     .seq = SEQ,
-                                     .row_counts = {ROWS},
-                                     .n_row_counts = 1,
-                                     .slots = 1,
-                                     .pool = pool};
+    return (struct wf_tstage_spec){.model = *model,
+                                   .item1 = model->layers + 2,
+                                   .seq = SEQ,
+                                   .row_counts = {ROWS},
+                                   .n_row_counts = 1,
+                                   .slots = 1,
+                                   .pool = pool};
 }
 
 /* Values as drawn would leave queries of mixes and all biases zero: nothing could be seen. */
-static void disturb(struct weft_tstage *t)
+static void disturb(struct wf_tstage *t)
 {
     size_t n;
-    struct weft_param *params = weft_tstage_params(t, &n);
+    struct wf_param *params = wf_tstage_params(t, &n);
     for (size_t p = 0; p < n; p++) {
         uint64_t stream = 0;
         for (const char *c = params[p].desc.name; *c != '\0'; c++)
             stream = stream * 31 + (unsigned char)*c;
         for (size_t i = 0; i < params[p].n; i++)
             params[p].value[i] = params[p].value[i] * 6 +
-                                 (float)weft_random_below(9, stream, i, 2001) / 4000.0F - 0.25F;
+                                 (float)wf_random_below(9, stream, i, 2001) / 4000.0F - 0.25F;
     }
-    weft_tstage_pack(t);
+    wf_tstage_pack(t);
 }
 
 static struct rig *make_rig_with(const struct weft_model *model, bool one_micro)
@@ -103,16 +103,16 @@ static struct rig *make_rig_with(const struct weft_model *model, bool one_micro)
     struct rig *r = calloc(1, sizeof *r);
     struct weft_error err = {0};
     assert_non_null(r);
-    assert_int_equal(weft_pool_new(2, &r->pool, &err), WEFT_OK);
-    struct weft_tstage_spec spec = spec_of(model, r->pool);
+    assert_int_equal(wf_pool_new(2, &r->pool, &err), WEFT_OK);
+    struct wf_tstage_spec spec = spec_of(model, r->pool);
     spec.one_micro = one_micro;
-    if (weft_tstage_new(&spec, &r->stage, &err) != WEFT_OK)
+    if (wf_tstage_new(&spec, &r->stage, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
-    weft_tstage_start(r->stage, 5);
+    wf_tstage_init_weights(r->stage, 5);
     disturb(r->stage);
     for (int i = 0; i < TOKENS; i++) {
-        r->tokens[i] = (int32_t)weft_random_below(1, 0, (uint64_t)i, model->vocab);
-        r->targets[i] = (int32_t)weft_random_below(1, 1, (uint64_t)i, model->vocab);
+        r->tokens[i] = (int32_t)wf_random_below(1, 0, (uint64_t)i, model->vocab);
+        r->targets[i] = (int32_t)wf_random_below(1, 1, (uint64_t)i, model->vocab);
     }
     return r;
 }
@@ -124,8 +124,8 @@ static struct rig *make_rig(const struct weft_model *model)
 
 static void free_rig(struct rig *r)
 {
-    weft_tstage_free(r->stage);
-    weft_pool_free(r->pool);
+    wf_tstage_free(r->stage);
+    wf_pool_free(r->pool);
     free(r);
 }
 
@@ -133,7 +133,7 @@ static double run_forward(struct rig *r, bool train)
 {
     double loss = NAN;
     struct weft_error err = {0};
-    struct weft_stage stage = weft_tstage_stage(r->stage);
+    struct weft_stage stage = wf_tstage_stage(r->stage);
     struct weft_stage_call call = {.rows = ROWS,
                                    .train = train,
                                    .loss = &loss,
@@ -148,9 +148,9 @@ static double run_forward(struct rig *r, bool train)
 static double run_step(struct rig *r)
 {
     struct weft_error err = {0};
-    struct weft_stage stage = weft_tstage_stage(r->stage);
+    struct weft_stage stage = wf_tstage_stage(r->stage);
     struct weft_stage_call call = {.rows = ROWS};
-    weft_tstage_step(r->stage);
+    wf_tstage_begin_step(r->stage);
     double loss = run_forward(r, true);
     if (weft_stage_backward(&stage, &call, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
@@ -164,16 +164,16 @@ static void check_differences(void **state)
     struct rig *r = make_rig(model);
     size_t n;
     run_step(r);
-    struct weft_param *params = weft_tstage_params(r->stage, &n);
+    struct wf_param *params = wf_tstage_params(r->stage, &n);
     for (size_t p = 0; p < n; p++) {
-        struct weft_param *w = &params[p];
+        struct wf_param *w = &params[p];
         double length = 0;
         for (size_t i = 0; i < w->n; i++)
             length += pow((double)w->exact[i] * 0x1p-50, 2);
         length = sqrt(length);
         /* The first mix has nothing to choose from. */
         if (w->desc.item == 1 &&
-            (w->desc.role == WEFT_ATTN_MIX_QUERY || w->desc.role == WEFT_ATTN_MIX_NORM)) {
+            (w->desc.role == WF_ROLE_ATTN_MIX_QUERY || w->desc.role == WF_ROLE_ATTN_MIX_NORM)) {
             assert_true(length < 1e-6);
             continue;
         }
@@ -188,7 +188,7 @@ static void check_differences(void **state)
             for (size_t i = 0; i < w->n; i++)
                 w->value[i] = (float)(kept[i] + (side == 0 ? step : -step) *
                                                     (double)w->exact[i] * 0x1p-50 / length);
-            weft_tstage_pack(r->stage);
+            wf_tstage_pack(r->stage);
             loss[side] = run_forward(r, false) / TOKENS;
         }
         memcpy(w->value, kept, w->n * sizeof *kept);
@@ -198,7 +198,7 @@ static void check_differences(void **state)
         if (fabs(got - length) > 0.02 * length + 4e-7 / step)
             fail_msg("%s: the loss says %g, the gradient %g", w->desc.name, got, length);
     }
-    weft_tstage_pack(r->stage);
+    wf_tstage_pack(r->stage);
     free_rig(r);
 }
 
@@ -210,8 +210,8 @@ static void check_one_micro(void **state)
     size_t n, n_only = 0;
     for (int step = 0; step < 2; step++) { /* the second writes over the first */
         assert_true(run_step(wide) == run_step(narrow));
-        struct weft_param *a = weft_tstage_params(wide->stage, &n);
-        struct weft_param *b = weft_tstage_params(narrow->stage, &n);
+        struct wf_param *a = wf_tstage_params(wide->stage, &n);
+        struct wf_param *b = wf_tstage_params(narrow->stage, &n);
         for (size_t p = 0; p < n; p++) {
             assert_false(a[p].only);
             if (!b[p].only) {
@@ -250,7 +250,7 @@ static void check_ignored(void **state)
     for (int i = 0; i < TOKENS; i++)
         r->targets[i] = -1;
     assert_true(run_step(r) == 0.0);
-    struct weft_param *params = weft_tstage_params(r->stage, &n);
+    struct wf_param *params = wf_tstage_params(r->stage, &n);
     for (size_t p = 0; p < n; p++)
         for (size_t i = 0; i < params[p].n; i++)
             assert_true(params[p].exact[i] == 0);
@@ -262,21 +262,21 @@ static void check_ignored(void **state)
 static void check_memory(void **state)
 {
     struct weft_model model = *(const struct weft_model *)*state;
-    struct weft_pool *pool = NULL;
-    struct weft_tstage *t = NULL;
+    struct wf_pool *pool = NULL;
+    struct wf_tstage *t = NULL;
     struct weft_items items;
     /* Large enough that padding to cache lines is little. */
     model.dim *= 8;
     model.ffn *= 8;
     model.vocab *= 10;
     model.ctx = 128;
-    assert_int_equal(weft_pool_new(1, &pool, NULL), WEFT_OK);
-    struct weft_tstage_spec spec = spec_of(&model, pool);
+    assert_int_equal(wf_pool_new(1, &pool, NULL), WEFT_OK);
+    struct wf_tstage_spec spec = spec_of(&model, pool);
     spec.seq = 128;
     spec.slots = 2;
-    assert_int_equal(weft_tstage_new(&spec, &t, NULL), WEFT_OK);
+    assert_int_equal(wf_tstage_new(&spec, &t, NULL), WEFT_OK);
     assert_int_equal(weft_items_init_model(&items, &model, ROWS, 128, NULL), WEFT_OK);
-    struct weft_tstage_bytes have = weft_tstage_memory(t);
+    struct wf_tstage_bytes have = wf_tstage_memory(t);
     double state_bytes = -(double)items.shared_bytes, act = 0;
     for (size_t i = 0; i < items.n; i++) {
         state_bytes += (double)items.at[i].state_bytes;
@@ -288,8 +288,8 @@ static void check_memory(void **state)
     if (fabs((double)have.activations - act) > 0.05 * act)
         fail_msg("activations: %zu bytes, planned %.0f", have.activations, act);
     weft_items_release(&items);
-    weft_tstage_free(t);
-    weft_pool_free(pool);
+    wf_tstage_free(t);
+    wf_pool_free(pool);
 }
 
 /* A tensor has one place in both regions, and what lies between tensors stays zero. */
@@ -298,7 +298,7 @@ static void check_regions(void **state)
     struct rig *r = make_rig(*state);
     size_t n, end = 0;
     run_step(r);
-    const struct weft_param *params = weft_tstage_params(r->stage, &n);
+    const struct wf_param *params = wf_tstage_params(r->stage, &n);
     const float *values = params[0].value;
     const int64_t *gradients = params[0].exact;
     for (size_t p = 0; p < n; p++) {
@@ -311,8 +311,8 @@ static void check_regions(void **state)
         assert_int_equal((uintptr_t)params[p].value % 64, 0);
         end += params[p].n;
     }
-    assert_int_equal(weft_tstage_memory(r->stage).weights, (end + 15) / 16 * 64);
-    assert_int_equal(weft_tstage_memory(r->stage).gradients, (end + 15) / 16 * 128);
+    assert_int_equal(wf_tstage_memory(r->stage).weights, (end + 15) / 16 * 64);
+    assert_int_equal(wf_tstage_memory(r->stage).gradients, (end + 15) / 16 * 128);
     free_rig(r);
 }
 
@@ -337,25 +337,25 @@ static void check_against_llmc(void **state)
 static void check_overflow(void **state)
 {
     const struct weft_model *model = *state;
-    struct weft_pool *pool = NULL;
-    assert_int_equal(weft_pool_new(1, &pool, NULL), WEFT_OK);
-    for (int recompute = WEFT_RECOMPUTE_NONE; recompute <= WEFT_RECOMPUTE_FULL; recompute++) {
-        struct weft_tstage_spec spec = spec_of(model, pool);
-        struct weft_tstage *t = NULL;
+    struct wf_pool *pool = NULL;
+    assert_int_equal(wf_pool_new(1, &pool, NULL), WEFT_OK);
+    for (int recompute = WF_RECOMPUTE_NONE; recompute <= WF_RECOMPUTE_FULL; recompute++) {
+        struct wf_tstage_spec spec = spec_of(model, pool);
+        struct wf_tstage *t = NULL;
         struct weft_error err = {0};
         size_t n;
         double loss;
         int32_t tokens[TOKENS] = {0};
-        spec.recompute = (enum weft_recompute)recompute;
-        assert_int_equal(weft_tstage_new(&spec, &t, NULL), WEFT_OK);
-        weft_tstage_start(t, 3);
-        struct weft_param *params = weft_tstage_params(t, &n);
+        spec.recompute = (enum wf_recompute)recompute;
+        assert_int_equal(wf_tstage_new(&spec, &t, NULL), WEFT_OK);
+        wf_tstage_init_weights(t, 3);
+        struct wf_param *params = wf_tstage_params(t, &n);
         for (size_t p = 0; p < n; p++)
-            if (params[p].desc.item == 2 && params[p].desc.role == WEFT_UP)
+            if (params[p].desc.item == 2 && params[p].desc.role == WF_ROLE_UP)
                 for (size_t i = 0; i < params[p].n; i++)
                     params[p].value[i] = 3e38F;
-        weft_tstage_pack(t);
-        struct weft_stage stage = weft_tstage_stage(t);
+        wf_tstage_pack(t);
+        struct weft_stage stage = wf_tstage_stage(t);
         struct weft_stage_call call = {.rows = ROWS,
                                        .in = tokens,
                                        .targets = tokens,
@@ -365,32 +365,32 @@ static void check_overflow(void **state)
         assert_int_equal(stage.ops->forward(stage.self, &call, &err), WEFT_NUMERIC);
         if (strstr(err.msg, "in layer 1 the MLP's") == NULL)
             fail_msg("recompute %d: %s", recompute, err.msg);
-        weft_tstage_free(t);
+        wf_tstage_free(t);
     }
-    weft_pool_free(pool);
+    wf_pool_free(pool);
 }
 
 static void check_refusals(void **state)
 {
     (void)state;
-    struct weft_pool *pool = NULL;
-    struct weft_tstage *t = NULL;
+    struct wf_pool *pool = NULL;
+    struct wf_tstage *t = NULL;
     struct weft_error err = {0};
-    assert_int_equal(weft_pool_new(1, &pool, NULL), WEFT_OK);
-    struct weft_tstage_spec spec = spec_of(&models[0], pool);
+    assert_int_equal(wf_pool_new(1, &pool, NULL), WEFT_OK);
+    struct wf_tstage_spec spec = spec_of(&models[0], pool);
     spec.seq = 17;
-    assert_int_equal(weft_tstage_new(&spec, &t, &err), WEFT_USAGE);
+    assert_int_equal(wf_tstage_new(&spec, &t, &err), WEFT_USAGE);
     assert_non_null(strstr(err.msg, "17 tokens"));
     spec = spec_of(&models[0], pool);
     spec.item0 = 2, spec.item1 = 9;
-    assert_int_equal(weft_tstage_new(&spec, &t, &err), WEFT_USAGE);
+    assert_int_equal(wf_tstage_new(&spec, &t, &err), WEFT_USAGE);
     char *const slots[] = {(char *)pool + 1};
     spec = spec_of(&models[0], pool);
     spec.slot_at = slots;
-    assert_int_equal(weft_tstage_new(&spec, &t, &err), WEFT_USAGE);
+    assert_int_equal(wf_tstage_new(&spec, &t, &err), WEFT_USAGE);
     assert_non_null(strstr(err.msg, "slot 0"));
     assert_null(t);
-    weft_pool_free(pool);
+    wf_pool_free(pool);
 }
 
 int main(void)

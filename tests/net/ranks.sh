@@ -209,7 +209,7 @@ is_code() { [ "$code" -eq "$1" ] || { [ "$MPI" = mpich ] && [ "$code" -eq 9 ]; }
 # blames FILE PATTERN: every complaint is about a rank that fits, and there is one.
 blames() {
     local all
-    all=$(grep -o 'rank [0-9]* gives no sign of life' "$1") || return 1
+    all=$(grep -o 'rank [0-9]* gives no heartbeat' "$1") || return 1
     ! grep -vqE "^rank ($2) gives" <<<"$all"
 }
 

@@ -34,7 +34,7 @@ check_STOP() {
     is_code 6 || fail "exit code $code"
     blames "$folder/err" "$2" || fail "not rank $2 is blamed, or not alone"
     [ "$(grep -v "^rank $2 of" "$folder/records" |
-        grep -c ": failed, .* rank $2 gives no sign of life")" -eq $(($1 - 1)) ] ||
+        grep -c ": failed, .* rank $2 gives no heartbeat")" -eq $(($1 - 1)) ] ||
         fail 'not all others have recorded who is missing'
 }
 

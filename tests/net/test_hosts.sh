@@ -184,7 +184,7 @@ check_words() {
     crosses "$folder/err" "$guilty" || fail 'nobody is blamed, or one on the near side'
     crosses "$folder/records" "$guilty" || fail 'one on the near side is blamed'
     # On both sides everyone knows.
-    [ "$(grep -c ': failed, .* gives no sign of life' "$folder/records")" -eq "$n" ] ||
+    [ "$(grep -c ': failed, .* gives no heartbeat' "$folder/records")" -eq "$n" ] ||
         fail "not all $n ranks have recorded why they ended"
 }
 

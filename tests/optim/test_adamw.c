@@ -29,7 +29,7 @@ static const struct shape {
 enum { N = WEFT_LEN(shapes), STEPS = 5 };
 
 struct model {
-    struct weft_optim_tensor at[N];
+    struct wf_optim_tensor at[N];
     double *w[N], *m[N], *v[N]; /* the plain ones */
     unsigned char *seen[N];     /* how often each row was reported */
     bool fast;
@@ -42,7 +42,7 @@ static size_t size_of(size_t i)
 
 static double number(uint64_t stream, uint64_t i)
 {
-    return (double)(weft_random_u64(3, stream, i) >> 11) * 0x1p-52 - 1;
+    return (double)(wf_random_u64(3, stream, i) >> 11) * 0x1p-52 - 1;
 }
 
 static void *zeroed(size_t n, size_t size)
@@ -57,11 +57,11 @@ static void model_make(struct model *model, bool fast)
     model->fast = fast;
     for (size_t i = 0; i < N; i++) {
         size_t n = size_of(i);
-        struct weft_optim_tensor *t = &model->at[i];
-        *t = (struct weft_optim_tensor){.name = shapes[i].name,
-                                        .rows = shapes[i].rows,
-                                        .cols = shapes[i].cols,
-                                        .decay = shapes[i].decay};
+        struct wf_optim_tensor *t = &model->at[i];
+        *t = (struct wf_optim_tensor){.name = shapes[i].name,
+                                      .rows = shapes[i].rows,
+                                      .cols = shapes[i].cols,
+                                      .decay = shapes[i].decay};
         t->value = zeroed(n, sizeof *t->value);
         if (fast)
             t->fast = zeroed(n, sizeof *t->fast);
@@ -104,7 +104,7 @@ static void model_gradients(struct model *model, size_t step)
             if (model->fast)
                 model->at[i].fast[k] = (float)g;
             else
-                model->at[i].exact[k] = llrint(ldexp(g, WEFT_EXACT_BITS));
+                model->at[i].exact[k] = llrint(ldexp(g, WF_EXACT_BITS));
         }
 }
 
@@ -117,7 +117,7 @@ static double plain_squares(size_t step)
     return sum;
 }
 
-static const struct weft_optim_settings how = {0.9, 0.95, 1e-8, 0.1};
+static const struct wf_optim_settings how = {0.9, 0.95, 1e-8, 0.1};
 
 static void plain_update(struct model *model, size_t step, double lr, double scale)
 {
@@ -139,8 +139,8 @@ static void count_rows(void *arg, size_t tensor, size_t row0, size_t row1)
 {
     struct model *model = arg;
     assert_true(tensor < N && row0 < row1 && row1 <= shapes[tensor].rows);
-    assert_true(row0 % WEFT_PACK_ROWS == 0 &&
-                (row1 % WEFT_PACK_ROWS == 0 || row1 == shapes[tensor].rows));
+    assert_true(row0 % WF_PACK_ROWS == 0 &&
+                (row1 % WF_PACK_ROWS == 0 || row1 == shapes[tensor].rows));
     for (size_t r = row0; r < row1; r++)
         model->seen[tensor][r]++;
 }
@@ -149,19 +149,19 @@ static void check_plain(void **state)
 {
     for (int fast = 0; fast < 2; fast++) {
         struct model model;
-        struct weft_pool *pool = NULL;
-        struct weft_optim *o = NULL;
+        struct wf_pool *pool = NULL;
+        struct wf_optim *o = NULL;
         model_make(&model, fast);
-        assert_int_equal(weft_pool_new(2, &pool, NULL), WEFT_OK);
-        assert_int_equal(weft_optim_new(model.at, N, &how, pool, &o, NULL), WEFT_OK);
+        assert_int_equal(wf_pool_new(2, &pool, NULL), WEFT_OK);
+        assert_int_equal(wf_optim_new(model.at, N, &how, pool, &o, NULL), WEFT_OK);
         for (size_t step = 0; step < STEPS; step++) {
             double lr = 1e-2 / (double)(step + 1), scale = 0.5 + 0.1 * (double)step;
             model_gradients(&model, step);
-            double squares = weft_optim_squares(o), want = plain_squares(step);
+            double squares = wf_optim_norm_squared(o), want = plain_squares(step);
             assert_true(fabs(squares - want) <= 1e-12 * want);
-            assert_int_equal(weft_optim_find_bad(o), N);
-            weft_optim_update(o, &(struct weft_optim_step){step + 1, lr, scale}, count_rows,
-                              &model);
+            assert_int_equal(wf_optim_find_nonfinite(o), N);
+            wf_optim_update(o, &(struct wf_optim_step){step + 1, lr, scale}, count_rows,
+                            &model);
             plain_update(&model, step, lr, scale);
         }
         for (size_t i = 0; i < N; i++) {
@@ -172,8 +172,8 @@ static void check_plain(void **state)
             for (size_t r = 0; r < shapes[i].rows; r++)
                 assert_int_equal(model.seen[i][r], STEPS);
         }
-        weft_optim_free(o);
-        weft_pool_free(pool);
+        wf_optim_free(o);
+        wf_pool_free(pool);
         model_free(&model);
     }
     (void)state;
@@ -183,31 +183,31 @@ static void check_plain(void **state)
 static void check_order(void **state)
 {
     struct model model;
-    struct weft_pool *pool = NULL;
-    struct weft_optim *o = NULL;
+    struct wf_pool *pool = NULL;
+    struct wf_optim *o = NULL;
     model_make(&model, false);
-    assert_int_equal(weft_pool_new(1, &pool, NULL), WEFT_OK);
-    assert_int_equal(weft_optim_new(model.at, N, &how, pool, &o, NULL), WEFT_OK);
+    assert_int_equal(wf_pool_new(1, &pool, NULL), WEFT_OK);
+    assert_int_equal(wf_optim_new(model.at, N, &how, pool, &o, NULL), WEFT_OK);
     model_gradients(&model, 0);
     double want = 0;
     for (size_t i = 0; i < N; i++)
         for (size_t k = 0; k < size_of(i); k += 4096) {
             size_t rest = size_of(i) - k;
             want +=
-                weft_ops()->sum_squares(model.at[i].exact + k, NULL, rest < 4096 ? rest : 4096);
+                wf_ops()->sum_squares(model.at[i].exact + k, NULL, rest < 4096 ? rest : 4096);
         }
-    double got = weft_optim_squares(o);
+    double got = wf_optim_norm_squared(o);
     assert_memory_equal(&got, &want, sizeof got);
     size_t n = 0, elements = 0;
     for (size_t i = 0; i < N; i++)
         elements += size_of(i);
-    assert_int_equal(weft_optim_bytes(o), 8 * elements);
-    const struct weft_optim_tensor *tensors = weft_optim_tensors(o, &n);
+    assert_int_equal(wf_optim_bytes(o), 8 * elements);
+    const struct wf_optim_tensor *tensors = wf_optim_tensors(o, &n);
     assert_int_equal(n, N);
     assert_ptr_equal(tensors[2].value, model.at[2].value);
     assert_non_null(tensors[2].m);
-    weft_optim_free(o);
-    weft_pool_free(pool);
+    wf_optim_free(o);
+    wf_pool_free(pool);
     model_free(&model);
     (void)state;
 }
@@ -215,17 +215,17 @@ static void check_order(void **state)
 /* Everything that a run of some steps leaves behind. */
 static void run_with(unsigned threads, struct model *model, double *squares)
 {
-    struct weft_pool *pool = NULL;
-    struct weft_optim *o = NULL;
-    assert_int_equal(weft_pool_new(threads, &pool, NULL), WEFT_OK);
-    assert_int_equal(weft_optim_new(model->at, N, &how, pool, &o, NULL), WEFT_OK);
+    struct wf_pool *pool = NULL;
+    struct wf_optim *o = NULL;
+    assert_int_equal(wf_pool_new(threads, &pool, NULL), WEFT_OK);
+    assert_int_equal(wf_optim_new(model->at, N, &how, pool, &o, NULL), WEFT_OK);
     for (size_t step = 0; step < STEPS; step++) {
         model_gradients(model, step);
-        squares[step] = weft_optim_squares(o);
-        weft_optim_update(o, &(struct weft_optim_step){step + 1, 1e-3, 0.7}, NULL, NULL);
+        squares[step] = wf_optim_norm_squared(o);
+        wf_optim_update(o, &(struct wf_optim_step){step + 1, 1e-3, 0.7}, NULL, NULL);
     }
-    weft_optim_free(o);
-    weft_pool_free(pool);
+    wf_optim_free(o);
+    wf_pool_free(pool);
 }
 
 static void check_threads(void **state)
@@ -250,20 +250,20 @@ static void check_threads(void **state)
 static void check_bad(void **state)
 {
     struct model model;
-    struct weft_pool *pool = NULL;
-    struct weft_optim *o = NULL;
+    struct wf_pool *pool = NULL;
+    struct wf_optim *o = NULL;
     model_make(&model, true);
-    assert_int_equal(weft_pool_new(1, &pool, NULL), WEFT_OK);
-    assert_int_equal(weft_optim_new(model.at, N, &how, pool, &o, NULL), WEFT_OK);
+    assert_int_equal(wf_pool_new(1, &pool, NULL), WEFT_OK);
+    assert_int_equal(wf_optim_new(model.at, N, &how, pool, &o, NULL), WEFT_OK);
     model_gradients(&model, 0);
     model.at[6].fast[9000] = INFINITY;
-    assert_false(isfinite(weft_optim_squares(o)));
-    assert_int_equal(weft_optim_find_bad(o), 6);
+    assert_false(isfinite(wf_optim_norm_squared(o)));
+    assert_int_equal(wf_optim_find_nonfinite(o), 6);
     model.at[4].fast[5000] = NAN;
-    assert_false(isfinite(weft_optim_squares(o)));
-    assert_int_equal(weft_optim_find_bad(o), 4);
-    weft_optim_free(o);
-    weft_pool_free(pool);
+    assert_false(isfinite(wf_optim_norm_squared(o)));
+    assert_int_equal(wf_optim_find_nonfinite(o), 4);
+    wf_optim_free(o);
+    wf_pool_free(pool);
     model_free(&model);
     (void)state;
 }

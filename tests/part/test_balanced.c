@@ -20,7 +20,7 @@ enum { MAX_LAYERS = 24 };
 struct reference {
     const struct weft_items *items;
     uint32_t n_layers, n_stages;
-    const struct weft_holding *holding; /* limits and in_flight; stage s on rank s */
+    const struct weft_rank_limits *rank_limits; /* limits and in_flight; stage s on rank s */
 };
 
 static double item_time(const struct weft_item *a)
@@ -46,15 +46,16 @@ static size_t stage_bytes(const struct reference *ref, uint32_t s, uint32_t firs
     }
     if (ref->n_stages == 1)
         state -= ref->items->shared_bytes;
-    return state + act * (ref->holding->in_flight == NULL ? 1 : ref->holding->in_flight[s]);
+    return state +
+           act * (ref->rank_limits->in_flight == NULL ? 1 : ref->rank_limits->in_flight[s]);
 }
 
 static bool fits(const struct reference *ref, uint32_t s, uint32_t first, uint32_t end)
 {
-    if (ref->holding == NULL || ref->holding->n_limits == 0)
+    if (ref->rank_limits == NULL || ref->rank_limits->n_limits == 0)
         return true;
-    size_t r = ref->holding->n_limits == 1 ? 0 : s;
-    return stage_bytes(ref, s, first, end) <= ref->holding->limit_bytes[r];
+    size_t r = ref->rank_limits->n_limits == 1 ? 0 : s;
+    return stage_bytes(ref, s, first, end) <= ref->rank_limits->limit_bytes[r];
 }
 
 static bool may_be_empty(const struct reference *ref, uint32_t s)
@@ -108,7 +109,7 @@ static void compare(const struct reference *ref, struct counts *counts)
     bool proven = false;
     double bottleneck = reference_solve(ref, false, DBL_MAX, ends);
     enum weft_status st = weft_partition_init_balanced(&p, ref->items, ref->n_stages,
-                                                       ref->holding, &proven, &err);
+                                                       ref->rank_limits, &proven, &err);
     if (bottleneck == DBL_MAX) {
         assert_int_equal(st, WEFT_USAGE);
         assert_non_null(strstr(err.msg, "do not fit into"));
@@ -133,7 +134,7 @@ static void compare(const struct reference *ref, struct counts *counts)
 
 static uint32_t draw(uint32_t seed, uint32_t *at, uint32_t n)
 {
-    return weft_random_below(7, seed, (*at)++, n);
+    return wf_random_below(7, seed, (*at)++, n);
 }
 
 /* Small whole numbers: sums are exact, and ties are many.  Some layers are alike, some free. */
@@ -196,12 +197,12 @@ static void check_random_limits(void **state)
             limits[s] =
                 draw(seed, &at, 4) == 0 ? draw(seed, &at, 200) : base + draw(seed, &at, 300);
         }
-        struct weft_holding holding = {
+        struct weft_rank_limits rank_limits = {
             .in_flight = draw(seed, &at, 2) ? in_flight : NULL,
             .limit_bytes = limits,
             .n_limits = draw(seed, &at, 2) ? ref.n_stages : 1,
         };
-        ref.holding = &holding;
+        ref.rank_limits = &rank_limits;
         compare(&ref, &counts);
     }
     assert_true(counts.found > 1500 && counts.none > 500);
@@ -220,12 +221,13 @@ static void check_least_limit(void **state)
         all[1].state_bytes++;
         struct weft_items items = {n_layers + 2, all, 0};
         size_t limit = 0;
-        struct weft_holding holding = {.limit_bytes = &limit, .n_limits = 1};
-        struct reference ref = {&items, n_layers, draw_stages(seed, &at, n_layers), &holding};
+        struct weft_rank_limits rank_limits = {.limit_bytes = &limit, .n_limits = 1};
+        struct reference ref = {&items, n_layers, draw_stages(seed, &at, n_layers),
+                                &rank_limits};
         struct weft_partition p;
         struct weft_error err;
         assert_int_equal(
-            weft_partition_init_balanced(&p, &items, ref.n_stages, &holding, NULL, &err),
+            weft_partition_init_balanced(&p, &items, ref.n_stages, &rank_limits, NULL, &err),
             WEFT_USAGE);
         assert_non_null(strstr(err.msg, "0 bytes a rank: the least that would do is "));
         assert_int_equal(sscanf(strstr(err.msg, "do is ") + 6, "%zu bytes", &limit), 1);
@@ -349,7 +351,7 @@ static struct error_case {
     uint32_t n_layers, n_stages;
     double time;
     size_t bytes;
-    struct weft_holding holding;
+    struct weft_rank_limits rank_limits;
 } errors[] = {
     {"too many stages",
      "3 layers cannot fill the 4 stages between the first and the last: use at most 5 stages",
@@ -398,7 +400,7 @@ static void check_error(void **state)
                                              (struct weft_item){.f = 0}, NULL),
                      WEFT_OK);
     assert_int_equal(
-        weft_partition_init_balanced(&p, &items, c->n_stages, &c->holding, NULL, &err),
+        weft_partition_init_balanced(&p, &items, c->n_stages, &c->rank_limits, NULL, &err),
         WEFT_USAGE);
     if (strstr(err.msg, c->want) == NULL)
         assert_string_equal(err.msg, c->want);

@@ -18,7 +18,7 @@ static enum weft_status parse(enum form form, const char *text, size_t len, uint
                               struct weft_error *err)
 {
     return form == COUNTS ? weft_partition_parse_counts(p, text, len, n_stages, n_layers, err)
-                          : weft_partition_parse_layout(p, text, len, n_stages, n_layers, err);
+                          : weft_partition_parse_pattern(p, text, len, n_stages, n_layers, err);
 }
 
 /* clang-format off */
@@ -166,7 +166,7 @@ static void check_largest(void **state)
     (void)state;
     struct weft_partition p;
     const char *text = "E(t|)*524287L";
-    assert_int_equal(weft_partition_parse_layout(&p, text, strlen(text), 524288, 524287, NULL),
+    assert_int_equal(weft_partition_parse_pattern(&p, text, strlen(text), 524288, 524287, NULL),
                      WEFT_OK);
     weft_partition_release(&p);
 }

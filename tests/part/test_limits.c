@@ -19,7 +19,7 @@ enum { MAX_STAGES = 8, MAX_LAYERS = 16, MAX_RANKS = 8 };
 
 struct all {
     const struct weft_items *items;
-    const struct weft_holding *holding;
+    const struct weft_rank_limits *rank_limits;
     uint32_t n_stages;
     double bottleneck, squares; /* the best that fits, */
     uint32_t n_empty;           /* with the fewest empty stages */
@@ -37,10 +37,11 @@ static double stage_time(const struct weft_items *items, const struct weft_stage
 }
 
 /* Bytes by the book: for every rank, every item that one of its stages has. */
-static size_t rank_bytes(const struct weft_items *items, const struct weft_holding *holding,
+static size_t rank_bytes(const struct weft_items *items,
+                         const struct weft_rank_limits *rank_limits,
                          const struct weft_partition *p, uint32_t rank)
 {
-    const struct weft_placement *place = holding->placement;
+    const struct weft_placement *place = rank_limits->placement;
     size_t sum = 0;
     bool first = false, last = false;
     for (uint32_t s = 0; s < p->n_stages; s++) {
@@ -49,7 +50,7 @@ static size_t rank_bytes(const struct weft_items *items, const struct weft_holdi
         for (uint32_t pipe = 0; pipe < place->n_pipes; pipe++)
             if (place->rank_of[pipe * p->n_stages + s] == rank) {
                 held = true;
-                micros += holding->in_flight[pipe * p->n_stages + s];
+                micros += rank_limits->in_flight[pipe * p->n_stages + s];
             }
         for (size_t k = p->at[s].first_layer + (s > 0);
              k < (size_t)p->at[s].end_layer + 1 + p->at[s].head; k++) {
@@ -80,12 +81,12 @@ static bool is_better(const struct all *all, double most, double squares, uint32
 
 static void visit(struct all *all, const struct weft_partition *p)
 {
-    const struct weft_holding *holding = all->holding;
+    const struct weft_rank_limits *rank_limits = all->rank_limits;
     bool fits = true;
     size_t largest = 0;
-    for (uint32_t r = 0; r < holding->placement->n_ranks; r++) {
-        size_t bytes = rank_bytes(all->items, holding, p, r);
-        fits = fits && bytes <= holding->limit_bytes[holding->n_limits == 1 ? 0 : r];
+    for (uint32_t r = 0; r < rank_limits->placement->n_ranks; r++) {
+        size_t bytes = rank_bytes(all->items, rank_limits, p, r);
+        fits = fits && bytes <= rank_limits->limit_bytes[rank_limits->n_limits == 1 ? 0 : r];
         largest = bytes > largest ? bytes : largest;
     }
     all->least = largest < all->least ? largest : all->least;
@@ -126,12 +127,12 @@ struct random_case {
     size_t limits[MAX_RANKS];
     struct weft_items items;
     struct weft_placement placement;
-    struct weft_holding holding;
+    struct weft_rank_limits rank_limits;
 };
 
 static uint32_t draw(uint32_t seed, uint32_t *at, uint32_t n)
 {
-    return weft_random_below(11, seed, (*at)++, n);
+    return wf_random_below(11, seed, (*at)++, n);
 }
 
 static void draw_case(uint32_t seed, struct random_case *c)
@@ -167,8 +168,8 @@ static void draw_case(uint32_t seed, struct random_case *c)
     for (uint32_t r = 0; r < n_ranks; r++)
         c->limits[r] = total * n_pipes / n_ranks * (90 + draw(seed, &at, 60)) / 100;
     c->placement = (struct weft_placement){n_ranks, n_stages, 2, n_pipes, c->rank_of, NULL};
-    c->holding = (struct weft_holding){&c->placement, c->in_flight, c->limits,
-                                       draw(seed, &at, 2) ? n_ranks : 1};
+    c->rank_limits = (struct weft_rank_limits){&c->placement, c->in_flight, c->limits,
+                                               draw(seed, &at, 2) ? n_ranks : 1};
 }
 
 /* What was found keeps the limits, and is as good as the best; all so small must be proven. */
@@ -178,11 +179,11 @@ static void compare_found(const struct random_case *c, const struct all *all,
     double most = 0, squares = 0;
     size_t bytes[MAX_RANKS];
     assert_int_equal(weft_partition_verify(p, weft_items_n_layers(&c->items), NULL), WEFT_OK);
-    assert_int_equal(weft_partition_rank_bytes(p, &c->items, &c->holding, bytes, NULL),
+    assert_int_equal(weft_partition_rank_bytes(p, &c->items, &c->rank_limits, bytes, NULL),
                      WEFT_OK);
     for (uint32_t r = 0; r < c->placement.n_ranks; r++) {
-        assert_int_equal(bytes[r], rank_bytes(&c->items, &c->holding, p, r));
-        assert_true(bytes[r] <= c->limits[c->holding.n_limits == 1 ? 0 : r]);
+        assert_int_equal(bytes[r], rank_bytes(&c->items, &c->rank_limits, p, r));
+        assert_true(bytes[r] <= c->limits[c->rank_limits.n_limits == 1 ? 0 : r]);
     }
     for (uint32_t s = 0; s < p->n_stages; s++) {
         double t = stage_time(&c->items, &p->at[s]);
@@ -205,12 +206,12 @@ static void check_random(void **state)
         struct weft_error err;
         bool proven = false;
         draw_case(seed, &c);
-        struct all all = {&c.items, &c.holding, c.placement.n_stages, DBL_MAX, DBL_MAX,
+        struct all all = {&c.items, &c.rank_limits, c.placement.n_stages, DBL_MAX, DBL_MAX,
                           0,        SIZE_MAX};
         each.n_stages = all.n_stages;
         enumerate(&all, &each, 0);
-        enum weft_status st =
-            weft_partition_init_balanced(&p, &c.items, all.n_stages, &c.holding, &proven, &err);
+        enum weft_status st = weft_partition_init_balanced(&p, &c.items, all.n_stages,
+                                                           &c.rank_limits, &proven, &err);
         if (all.bottleneck < DBL_MAX) {
             n_found++;
             assert_int_equal(st, WEFT_OK);
@@ -226,7 +227,7 @@ static void check_random(void **state)
         assert_non_null(number);
         size_t least;
         assert_int_equal(sscanf(number + 27, "%zu", &least), 1);
-        if (c.holding.n_limits == 1)
+        if (c.rank_limits.n_limits == 1)
             assert_int_equal(least, all.least);
     }
     assert_true(n_found > 1000 && n_none > 500);
@@ -245,7 +246,7 @@ static void check_v(void **state)
     const uint32_t rank_of[] = {0, 1, 1, 0};
     const struct weft_placement v = {2, 4, 1, 1, rank_of, NULL};
     const size_t limits[] = {1000, 50};
-    const struct weft_holding holding = {&v, NULL, limits, 2};
+    const struct weft_rank_limits rank_limits = {&v, NULL, limits, 2};
     struct weft_items items;
     struct weft_partition p;
     bool proven = false;
@@ -256,7 +257,7 @@ static void check_v(void **state)
     assert_int_equal(weft_partition_init_balanced(&p, &items, 4, NULL, NULL, NULL), WEFT_OK);
     assert_int_equal(p.at[2].end_layer, 9);
     weft_partition_release(&p);
-    assert_int_equal(weft_partition_init_balanced(&p, &items, 4, &holding, &proven, NULL),
+    assert_int_equal(weft_partition_init_balanced(&p, &items, 4, &rank_limits, &proven, NULL),
                      WEFT_OK);
     assert_true(proven);
     assert_int_equal(p.at[2].end_layer - p.at[1].first_layer, 5);
@@ -279,7 +280,7 @@ static void check_shared(void **state)
     const struct weft_items items = {4, at, 60};
     const uint32_t rank_of[] = {0, 0};
     const struct weft_placement one = {1, 2, 1, 1, rank_of, NULL};
-    const struct weft_holding together = {.placement = &one};
+    const struct weft_rank_limits together = {.placement = &one};
     struct weft_partition p;
     size_t bytes[2];
     assert_int_equal(weft_partition_init_even(&p, 2, 2, NULL), WEFT_OK);
@@ -314,12 +315,12 @@ static void check_large(void **state)
     limit = limit * 13 / (10 * RANKS);
     const struct weft_items items = {LAYERS + 2, at, 0};
     const struct weft_placement v = {RANKS, STAGES, 1, 1, rank_of, NULL};
-    const struct weft_holding holding = {&v, in_flight, &limit, 1};
+    const struct weft_rank_limits rank_limits = {&v, in_flight, &limit, 1};
     struct weft_partition p;
     struct weft_error err;
-    assert_int_equal(weft_partition_init_balanced(&p, &items, STAGES, &holding, NULL, &err),
+    assert_int_equal(weft_partition_init_balanced(&p, &items, STAGES, &rank_limits, NULL, &err),
                      WEFT_OK);
-    assert_int_equal(weft_partition_rank_bytes(&p, &items, &holding, bytes, NULL), WEFT_OK);
+    assert_int_equal(weft_partition_rank_bytes(&p, &items, &rank_limits, bytes, NULL), WEFT_OK);
     for (uint32_t r = 0; r < RANKS; r++)
         assert_true(bytes[r] <= limit);
     weft_partition_release(&p);
@@ -335,18 +336,18 @@ static void check_least_limit(void **state)
     const struct weft_placement v = {16, 32, 1, 1, rank_of, NULL};
     size_t limit =
         6 * 100; /* 96 layers on 16 ranks: 6 each, but one also has embedding and head */
-    const struct weft_holding holding = {&v, NULL, &limit, 1};
+    const struct weft_rank_limits rank_limits = {&v, NULL, &limit, 1};
     const struct weft_item layer = {1, 1, 1, 90, 10};
     struct weft_items items;
     struct weft_partition p;
     struct weft_error err;
     bool proven = false;
     assert_int_equal(weft_items_init_uniform(&items, 96, layer, layer, layer, NULL), WEFT_OK);
-    assert_int_equal(weft_partition_init_balanced(&p, &items, 32, &holding, NULL, &err),
+    assert_int_equal(weft_partition_init_balanced(&p, &items, 32, &rank_limits, NULL, &err),
                      WEFT_USAGE);
     assert_non_null(strstr(err.msg, "600 bytes a rank: the least that would do is 700 bytes"));
     limit = 700;
-    assert_int_equal(weft_partition_init_balanced(&p, &items, 32, &holding, &proven, &err),
+    assert_int_equal(weft_partition_init_balanced(&p, &items, 32, &rank_limits, &proven, &err),
                      WEFT_OK);
     assert_true(proven);
     weft_partition_release(&p);

@@ -42,9 +42,9 @@ static void check_sums(void **state)
     assert_int_equal(sums.n_stages, c->n_stages);
     struct weft_cost cost = weft_stage_sums_cost(&sums);
     for (uint32_t s = 0; s < c->n_stages; s++) {
-        assert_true(weft_value(cost.f, s, -1) == c->want[s]);
-        assert_true(weft_value(cost.i, s, -1) == 2 * c->want[s]);
-        assert_true(weft_value(cost.w, s, -1) == 4 * c->want[s]);
+        assert_true(weft_values_get(cost.f, s, -1) == c->want[s]);
+        assert_true(weft_values_get(cost.i, s, -1) == 2 * c->want[s]);
+        assert_true(weft_values_get(cost.w, s, -1) == 4 * c->want[s]);
         assert_int_equal(sums.state_bytes[s], 8 * c->want[s]);
         assert_int_equal(sums.act_bytes[s], 16 * c->want[s]);
     }

@@ -23,7 +23,7 @@ static int pixel_of(double x, double x0, double x1, int pixels)
 }
 
 /* Least and greatest of each pixel, the slow way. */
-static void check_extremes(const struct weft_chart_line *line, const size_t *keep, size_t n,
+static void check_extremes(const struct wf_chart_line *line, const size_t *keep, size_t n,
                            double x0, double x1, int pixels)
 {
     for (int p = 0; p <= pixels; p++) {
@@ -55,9 +55,9 @@ static void check_thin(void **state)
                 x[i] = (double)i + 1;
                 y[i] = next(&seed) % 50 == 0 ? NAN : (double)(next(&seed) >> 8);
             }
-            const struct weft_chart_line line = {.x = x, .y = y, .n = n};
+            const struct wf_chart_line line = {.x = x, .y = y, .n = n};
             double x1 = n == 1 ? 2 : (double)n;
-            size_t kept = weft_chart_thin(&line, 1, x1, pixels, keep);
+            size_t kept = wf_chart_decimate(&line, 1, x1, pixels, keep);
             assert_true(kept >= 1 && kept <= n && kept <= 4 * ((size_t)pixels + 1));
             assert_true(keep[0] == 0 && keep[kept - 1] == n - 1);
             for (size_t k = 1; k < kept; k++)
@@ -87,23 +87,23 @@ static void check_odd(void **state)
 {
     static const double x[] = {1, 2, 3, 9e15};
     for (size_t i = 0; i < WEFT_LEN(odd); i++)
-        for (int unit = 0; unit < WEFT_N_UNITS; unit++) {
+        for (int unit = 0; unit < WF_N_UNITS; unit++) {
             char *page = NULL, *data = NULL;
             size_t len;
             FILE *out = open_memstream(&page, &len), *numbers = open_memstream(&data, &len);
-            const struct weft_chart_line line = {
+            const struct wf_chart_line line = {
                 .name = "</script>", .x = x, .y = odd[i].y, .n = odd[i].n};
-            const struct weft_chart c = {.id = "a",
-                                         .title = "<b>",
-                                         .unit = (enum weft_unit)unit,
-                                         .width = 500,
-                                         .height = 200,
-                                         .from_zero = unit % 2 == 0,
-                                         .level = NAN,
-                                         .lines = &line,
-                                         .n_lines = 1,
-                                         .legend = true};
-            assert_true(weft_chart_put(out, numbers, &c));
+            const struct wf_chart c = {.id = "a",
+                                       .title = "<b>",
+                                       .unit = (enum wf_unit)unit,
+                                       .width = 500,
+                                       .height = 200,
+                                       .from_zero = unit % 2 == 0,
+                                       .level = NAN,
+                                       .lines = &line,
+                                       .n_lines = 1,
+                                       .legend = true};
+            assert_true(wf_chart_put(out, numbers, &c));
             fclose(out);
             fclose(numbers);
             assert_null(strstr(page, "nan"));
@@ -121,27 +121,27 @@ static void check_odd(void **state)
 }
 
 static const struct {
-    enum weft_unit unit;
+    enum wf_unit unit;
     double value;
     const char *want;
 } figures[] = {
-    {WEFT_UNIT_LOSS, 4.81234, "4.8123"},     {WEFT_UNIT_NORM, 0.8421, "0.842"},
-    {WEFT_UNIT_LR, 5.9e-4, "5.90e-04"},      {WEFT_UNIT_LR, 0, "0"},
-    {WEFT_UNIT_COUNT, 1234567, "1,234,567"}, {WEFT_UNIT_COUNT, 999, "999"},
-    {WEFT_UNIT_COUNT, -1000, "-1,000"},      {WEFT_UNIT_MS, 812.4, "812 ms"},
-    {WEFT_UNIT_MS, 8.125, "8.12 ms"},        {WEFT_UNIT_MS, 1250, "1.25 s"},
-    {WEFT_UNIT_MS, 7390e3, "2:03:10"},       {WEFT_UNIT_MS, 0.25, "250 \xc2\xb5s"},
-    {WEFT_UNIT_PERCENT, 0.1834, "18.3%"},    {WEFT_UNIT_BYTES, 1310720, "1.25 MiB"},
-    {WEFT_UNIT_BYTES, 512, "512 B"},         {WEFT_UNIT_BYTES, 1023 * 1024, "1.00 MiB"},
-    {WEFT_UNIT_SHORT, 124e6, "124M"},        {WEFT_UNIT_SHORT, 52.4288e9, "52.4B"},
-    {WEFT_UNIT_SHORT, 999.7e3, "1.00M"},     {WEFT_UNIT_LOSS, NAN, "n/a"},
+    {WF_UNIT_LOSS, 4.81234, "4.8123"},     {WF_UNIT_NORM, 0.8421, "0.842"},
+    {WF_UNIT_LR, 5.9e-4, "5.90e-04"},      {WF_UNIT_LR, 0, "0"},
+    {WF_UNIT_COUNT, 1234567, "1,234,567"}, {WF_UNIT_COUNT, 999, "999"},
+    {WF_UNIT_COUNT, -1000, "-1,000"},      {WF_UNIT_MS, 812.4, "812 ms"},
+    {WF_UNIT_MS, 8.125, "8.12 ms"},        {WF_UNIT_MS, 1250, "1.25 s"},
+    {WF_UNIT_MS, 7390e3, "2:03:10"},       {WF_UNIT_MS, 0.25, "250 \xc2\xb5s"},
+    {WF_UNIT_PERCENT, 0.1834, "18.3%"},    {WF_UNIT_BYTES, 1310720, "1.25 MiB"},
+    {WF_UNIT_BYTES, 512, "512 B"},         {WF_UNIT_BYTES, 1023 * 1024, "1.00 MiB"},
+    {WF_UNIT_SHORT, 124e6, "124M"},        {WF_UNIT_SHORT, 52.4288e9, "52.4B"},
+    {WF_UNIT_SHORT, 999.7e3, "1.00M"},     {WF_UNIT_LOSS, NAN, "n/a"},
 };
 
 static void check_words(void **state)
 {
-    char words[WEFT_WORDS];
+    char words[WF_FORMAT_LEN];
     for (size_t i = 0; i < WEFT_LEN(figures); i++)
-        assert_string_equal(weft_words(words, figures[i].unit, figures[i].value),
+        assert_string_equal(wf_unit_format(words, figures[i].unit, figures[i].value),
                             figures[i].want);
     (void)state;
 }

@@ -11,7 +11,7 @@
 
 static const struct request_case {
     const char *name;
-    struct weft_request r;
+    struct wf_request r;
     unsigned port, want;
 } cases[] = {
     {"the page", {"GET", "/", "127.0.0.1:80", NULL, 1, false}, 80, 200},
@@ -60,8 +60,8 @@ static const struct request_case {
 static void check(void **state)
 {
     const struct request_case *c = *state;
-    enum weft_route route = WEFT_ROUTE_PAGE;
-    assert_int_equal(weft_request_status(&c->r, (uint16_t)c->port, &route), c->want);
+    enum wf_route route = WF_ROUTE_PAGE;
+    assert_int_equal(wf_request_status(&c->r, (uint16_t)c->port, &route), c->want);
 }
 
 int main(void)

@@ -29,31 +29,31 @@ static void put(const struct folder *f, const char *name, const char *mode, cons
 static void check_metrics(void **state)
 {
     struct folder f = folder_new();
-    struct weft_run run;
-    assert_int_equal(weft_run_init(&run, f.path, NULL), WEFT_OK);
-    assert_int_equal(weft_run_update(&run, NULL), WEFT_DATA); /* no run yet */
+    struct wf_run run;
+    assert_int_equal(wf_run_init(&run, f.path, NULL), WEFT_OK);
+    assert_int_equal(wf_run_update(&run, NULL), WEFT_DATA); /* no run yet */
     put(&f, "metrics.jsonl", "w",
         "{\"step\":1,\"loss\":4,\"ms\":2}\n{\"step\":2,\"loss\":null}\nnonsense\n"
         "{\"step\":3,\"loss\":2}\n{\"loss\":1}\n{\"step\":4,\"lo");
-    assert_int_equal(weft_run_update(&run, NULL), WEFT_OK);
+    assert_int_equal(wf_run_update(&run, NULL), WEFT_OK);
     assert_int_equal(run.n_points, 3);
-    assert_int_equal(run.n_lost, 2);
+    assert_int_equal(run.n_malformed, 2);
     assert_true(isnan(run.points[1].loss) && run.points[2].loss == 2);
     assert_true(isnan(run.points[2].val_loss) && run.points[0].ms == 2);
     put(&f, "metrics.jsonl", "a", "ss\":1.5}\n{\"step\":4,\"val_loss\":9}\n");
-    assert_int_equal(weft_run_update(&run, NULL), WEFT_OK);
+    assert_int_equal(wf_run_update(&run, NULL), WEFT_OK);
     assert_int_equal(run.n_points, 4); /* the line that was cut is whole by now */
     assert_true(run.points[3].loss == 1.5 && run.points[3].val_loss == 9);
     put(&f, "metrics.jsonl", "a", "{\"step\":3,\"loss\":7}\n"); /* again from a checkpoint */
-    assert_int_equal(weft_run_update(&run, NULL), WEFT_OK);
+    assert_int_equal(wf_run_update(&run, NULL), WEFT_OK);
     assert_true(run.n_points == 3 && run.n_restarts == 1 && run.points[2].loss == 7);
-    assert_true(weft_run_last(&run, WEFT_RUN_COLUMN(loss)) == 7);
-    assert_true(weft_run_mean(&run, WEFT_RUN_COLUMN(loss), 2) == 5.5); /* 7 and 4: 2 has none */
-    assert_true(weft_run_least(&run, WEFT_RUN_COLUMN(loss)) == 4);
+    assert_true(wf_run_last(&run, WF_RUN_COLUMN(loss)) == 7);
+    assert_true(wf_run_mean(&run, WF_RUN_COLUMN(loss), 2) == 5.5); /* 7 and 4: 2 has none */
+    assert_true(wf_run_min(&run, WF_RUN_COLUMN(loss)) == 4);
     put(&f, "metrics.jsonl", "w", "{\"step\":1,\"loss\":8}\n"); /* another file */
-    assert_int_equal(weft_run_update(&run, NULL), WEFT_OK);
+    assert_int_equal(wf_run_update(&run, NULL), WEFT_OK);
     assert_true(run.n_points == 1 && run.n_restarts == 0 && run.points[0].loss == 8);
-    weft_run_release(&run);
+    wf_run_release(&run);
     folder_remove(&f);
     (void)state;
 }
@@ -66,10 +66,10 @@ static void check_names(void **state)
                  {"/", "run"},       {"/usr/.", "usr"},        {"/usr/lib/..", "usr"},
                  {"x/<b>&", "<b>&"}, {"x/\x1b[1m\n", "?[1m?"}, {"\xff", "?"}};
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
-        struct weft_run run;
-        assert_int_equal(weft_run_init(&run, cases[i].dir, NULL), WEFT_OK);
+        struct wf_run run;
+        assert_int_equal(wf_run_init(&run, cases[i].dir, NULL), WEFT_OK);
         assert_string_equal(run.name, cases[i].name);
-        weft_run_release(&run);
+        wf_run_release(&run);
     }
     (void)state;
 }
@@ -78,7 +78,7 @@ static void check_names(void **state)
 static void check_idle_of(const char *name, uint32_t ranks, uint32_t micros, uint32_t chunks,
                           double hop)
 {
-    struct weft_params params = {.ranks = ranks, .micros = micros, .chunks = chunks};
+    struct weft_gen_params params = {.ranks = ranks, .micros = micros, .chunks = chunks};
     struct weft_schedule *s = NULL;
     double f[64], i[64], w[64];
     for (int k = 0; k < 64; k++) {
@@ -86,17 +86,17 @@ static void check_idle_of(const char *name, uint32_t ranks, uint32_t micros, uin
         i[k] = 1 + k * 7 % 4 * 0.25;
         w[k] = 1 + k * 3 % 5 * 0.125;
     }
-    assert_int_equal(weft_schedule_make(name, &params, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_schedule_generate(name, &params, &s, NULL), WEFT_OK);
     size_t n = weft_schedule_placement(s)->n_stages;
     const struct weft_cost cost = {.f = {f, n}, .i = {i, n}, .w = {w, n}, .hop = hop};
     const struct weft_sim_options options = {.cost = &cost};
     struct weft_sim sim;
     struct weft_metrics m;
-    struct weft_run_trace t = {0};
+    struct wf_run_trace t = {0};
     assert_int_equal(weft_sim_init(&sim, s, &options, NULL), WEFT_OK);
     assert_int_equal(weft_metrics_init(&m, s, &cost, NULL, NULL), WEFT_OK);
     assert_int_equal(weft_trace_init_plan(&t.trace, s, &m, NULL, NULL), WEFT_OK);
-    assert_int_equal(weft_run_trace_explain(&t, NULL), WEFT_OK);
+    assert_int_equal(wf_run_trace_explain(&t, NULL), WEFT_OK);
     for (uint32_t r = 0; r < ranks; r++) {
         const struct weft_idle_time *a = &t.idle[r], *b = &sim.idle[r];
         double busy = 0;
@@ -105,12 +105,12 @@ static void check_idle_of(const char *name, uint32_t ranks, uint32_t micros, uin
         assert_true(fabs(a->communication - b->communication) < 1e-9);
         assert_true(fabs(a->imbalance - b->imbalance) < 1e-9);
         assert_true(fabs(a->data - b->data) < 1e-9);
-        for (size_t k = 0; k < WEFT_N_KINDS; k++)
-            busy += t.busy[r * WEFT_N_KINDS + k];
+        for (size_t k = 0; k < WEFT_N_ACT_KINDS; k++)
+            busy += t.busy[r * WEFT_N_ACT_KINDS + k];
         assert_true(fabs(busy + a->warm_up + a->drain + a->communication + a->imbalance +
                          a->data - t.trace.makespan) < 1e-9);
     }
-    weft_run_trace_release(&t);
+    wf_run_trace_release(&t);
     weft_metrics_release(&m);
     weft_sim_release(&sim);
     weft_schedule_free(s);
@@ -137,7 +137,7 @@ static char *page_of(const struct folder *f)
     size_t len;
     const char *dirs[] = {f->path};
     FILE *out = open_memstream(&text, &len);
-    assert_int_equal(weft_report_write(out, dirs, 1, NULL), WEFT_OK);
+    assert_int_equal(wf_report_write(out, dirs, 1, NULL), WEFT_OK);
     fclose(out);
     return text;
 }

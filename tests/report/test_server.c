@@ -23,7 +23,7 @@
 #include "training/report/server_priv.h"
 
 static struct folder run_dir;
-static struct weft_report_server *server;
+static struct wf_report_server *server;
 static unsigned port;
 
 static int start(void **state)
@@ -35,16 +35,16 @@ static int start(void **state)
     fclose(out);
     const char *dirs[] = {run_dir.path};
     struct weft_error err = {.msg = ""};
-    if (weft_report_server_start(dirs, 1, 0, &server, &err) != WEFT_OK)
+    if (wf_report_server_start(dirs, 1, 0, &server, &err) != WEFT_OK)
         return -1;
-    port = weft_report_server_port(server);
+    port = wf_report_server_port(server);
     (void)state;
     return 0;
 }
 
 static int stop(void **state)
 {
-    weft_report_server_stop(server);
+    wf_report_server_stop(server);
     folder_remove(&run_dir);
     (void)state;
     return 0;
@@ -318,13 +318,13 @@ static void check_slow(void **state)
     int fds[SLOW];
     for (int i = 0; i < SLOW; i++)
         fds[i] = dial();
-    int64_t begin = weft_clock_ns();
+    int64_t begin = wf_clock_ns();
     for (int ms = 0; ms < 8000; ms += 400) {
         for (int i = 0; i < SLOW; i++)
             (void)!send(fds[i], "G", 1, MSG_NOSIGNAL);
         usleep(400000);
     }
-    assert_true(weft_clock_ns() - begin > 6000000000);
+    assert_true(wf_clock_ns() - begin > 6000000000);
     char *answer = get("GET /data.json");
     assert_int_equal(status_of(answer), 200);
     free(answer);
@@ -337,9 +337,9 @@ static void check_slow(void **state)
 static void check_taken(void **state)
 {
     const char *dirs[] = {run_dir.path};
-    struct weft_report_server *second = NULL;
+    struct wf_report_server *second = NULL;
     struct weft_error err = {.msg = ""};
-    assert_int_equal(weft_report_server_start(dirs, 1, (uint16_t)port, &second, &err), WEFT_IO);
+    assert_int_equal(wf_report_server_start(dirs, 1, (uint16_t)port, &second, &err), WEFT_IO);
     assert_null(second);
     assert_non_null(strstr(err.msg, "taken"));
     (void)state;
@@ -381,16 +381,16 @@ static void check_bound(void **state)
 static void check_empty(void **state)
 {
     const char *dirs[] = {"/nowhere/run"};
-    struct weft_report_server *other = NULL;
+    struct wf_report_server *other = NULL;
     unsigned before = port;
-    assert_int_equal(weft_report_server_start(dirs, 1, 0, &other, NULL), WEFT_OK);
-    port = weft_report_server_port(other);
+    assert_int_equal(wf_report_server_start(dirs, 1, 0, &other, NULL), WEFT_OK);
+    port = wf_report_server_port(other);
     char *page = get("GET /");
     assert_int_equal(status_of(page), 200);
     assert_non_null(strstr(page, "no step yet"));
     free(page);
-    weft_report_server_stop(other);
-    weft_report_server_stop(NULL);
+    wf_report_server_stop(other);
+    wf_report_server_stop(NULL);
     port = before;
     (void)state;
 }

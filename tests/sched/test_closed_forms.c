@@ -194,9 +194,9 @@ static void hold(const struct form *f, const struct shape *s, const char *what, 
 /* Holds all formulas of one schedule against one shape; how many there were. */
 static int check_shape(const struct form *f, struct shape shape, const struct costs *c)
 {
-    struct weft_params params = {.ranks = shape.P, .micros = shape.M};
+    struct weft_gen_params params = {.ranks = shape.P, .micros = shape.M};
     const struct weft_generator *g = weft_generator_find(f->schedule);
-    if (g->takes & WEFT_TAKES_CHUNKS)
+    if (g->takes & WEFT_GEN_USES_CHUNKS)
         params.chunks = shape.V;
     else if (shape.V != g->default_chunks && shape.V != 1)
         return 0;
@@ -204,7 +204,7 @@ static int check_shape(const struct form *f, struct shape shape, const struct co
     struct weft_cost cost = {.f = {&c->F, 1}, .i = {&c->I, 1}, .w = {&c->W, 1}, .hop = c->C};
     struct weft_schedule *s = NULL;
     struct weft_metrics m;
-    if (weft_schedule_make(f->schedule, &params, &s, NULL) != WEFT_OK)
+    if (weft_schedule_generate(f->schedule, &params, &s, NULL) != WEFT_OK)
         return 0;
     assert_int_equal(weft_metrics_init(&m, s, &cost, NULL, NULL), WEFT_OK);
     double makespan = f->makespan != NULL ? f->makespan(&shape, c) : -1;

@@ -56,14 +56,14 @@ static uint64_t hash_starts(const struct weft_schedule *s, const struct weft_met
     return h;
 }
 
-static struct weft_schedule *make_line(const struct lines *l, struct weft_params params)
+static struct weft_schedule *make_line(const struct lines *l, struct weft_gen_params params)
 {
     struct weft_schedule *s = NULL;
     struct weft_error err;
     params.ranks = lines_count(l, 1);
     params.chunks = lines_count(l, 2);
     params.micros = lines_count(l, 3);
-    if (weft_schedule_make(l->fields[0], &params, &s, &err) != WEFT_OK)
+    if (weft_schedule_generate(l->fields[0], &params, &s, &err) != WEFT_OK)
         fail_line(l, "%s", err.msg);
     return s;
 }
@@ -81,9 +81,10 @@ static void check_orders(void **state)
             .f = {&v[0], 1}, .i = {&v[1], 1}, .w = {&v[2], 1}, .hop = v[4]};
         if (v[3] >= 0)
             cost.fb = (struct weft_values){&v[3], 1};
-        struct weft_memory memory = {.f = {&v[5], 1}, .i = {&v[6], 1}, .w = {&v[7], 1}};
-        struct weft_schedule *s = make_line(
-            &l, (struct weft_params){.group = lines_count(&l, 4), .pipes = lines_count(&l, 5)});
+        struct weft_memory_cost memory = {.f = {&v[5], 1}, .i = {&v[6], 1}, .w = {&v[7], 1}};
+        struct weft_schedule *s =
+            make_line(&l, (struct weft_gen_params){.group = lines_count(&l, 4),
+                                                   .pipes = lines_count(&l, 5)});
         struct weft_metrics m;
         assert_int_equal(weft_metrics_init(&m, s, &cost, &memory, NULL), WEFT_OK);
         expect_hash(&l, 17, hash_rows(s), "order");
@@ -103,13 +104,14 @@ static void check_pytorch(void **state)
     int n = 0;
     (void)state;
     for (lines_open(&l, "golden_pytorch.txt"); lines_next(&l); n++) {
-        struct weft_schedule *s = make_line(&l, (struct weft_params){0});
-        struct weft_schedule *hinted = make_line(&l, (struct weft_params){.idle_hints = true});
+        struct weft_schedule *s = make_line(&l, (struct weft_gen_params){0});
+        struct weft_schedule *hinted =
+            make_line(&l, (struct weft_gen_params){.idle_hints = true});
         struct weft_schedule *lowered = NULL;
         struct weft_metrics m;
         double peaks[64];
         assert_int_equal(weft_metrics_init(&m, s, NULL, NULL, NULL), WEFT_OK);
-        assert_int_equal(weft_schedule_lower(hinted, WEFT_LOWER_PYTORCH, &lowered, NULL),
+        assert_int_equal(weft_schedule_lower(hinted, WEFT_LOWERING_PYTORCH, &lowered, NULL),
                          WEFT_OK);
         for (uint32_t r = 0; r < m.n_ranks; r++)
             peaks[r] = (double)m.peak_activations[r];
@@ -132,7 +134,7 @@ static void check_ranks(void **state)
     int n = 0;
     (void)state;
     for (lines_open(&l, "golden_ranks.txt"); lines_next(&l); n++) {
-        struct weft_schedule *s = make_line(&l, (struct weft_params){0});
+        struct weft_schedule *s = make_line(&l, (struct weft_gen_params){0});
         char *row = NULL;
         assert_int_equal(weft_schedule_print_rank(s, lines_count(&l, 4), " ", &row, NULL),
                          WEFT_OK);
@@ -158,13 +160,13 @@ static void check_groups(void **state)
     int refused = 0, made = 0;
     (void)state;
     for (lines_open(&l, "golden_groups.txt"); lines_next(&l);) {
-        struct weft_params params = {.ranks = lines_count(&l, 0),
-                                     .chunks = lines_count(&l, 1),
-                                     .micros = lines_count(&l, 2),
-                                     .group = lines_count(&l, 3)};
+        struct weft_gen_params params = {.ranks = lines_count(&l, 0),
+                                         .chunks = lines_count(&l, 1),
+                                         .micros = lines_count(&l, 2),
+                                         .group = lines_count(&l, 3)};
         struct weft_schedule *s = NULL;
         struct weft_error err = {0};
-        enum weft_status st = weft_schedule_make("interleaved-1f1b", &params, &s, &err);
+        enum weft_status st = weft_schedule_generate("interleaved-1f1b", &params, &s, &err);
         if (strcmp(l.fields[4], "-") == 0) {
             refused++;
             if (st != WEFT_USAGE || strstr(err.msg, "deadlocks") == NULL)
@@ -225,12 +227,12 @@ static void check_plans(void **state)
     int n = 0;
     (void)state;
     for (lines_open(&l, "golden_plans.txt"); lines_next(&l); n++) {
-        struct weft_schedule *s = make_line(&l, (struct weft_params){0});
+        struct weft_schedule *s = make_line(&l, (struct weft_gen_params){0});
         struct weft_metrics m;
         struct weft_event *events = NULL;
         size_t n_events = 0;
         assert_int_equal(weft_metrics_init(&m, s, &ticks, NULL, NULL), WEFT_OK);
-        assert_int_equal(weft_events(s, &m, &events, &n_events, NULL), WEFT_OK);
+        assert_int_equal(weft_event_list(s, &m, &events, &n_events, NULL), WEFT_OK);
         float bubble = weft_reference_bubble(&m);
         uint32_t bits;
         memcpy(&bits, &bubble, sizeof bits);
@@ -275,16 +277,16 @@ static void check_workloads(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof workloads / sizeof workloads[0]; i++) {
         const struct workload_case *c = &workloads[i];
-        struct weft_params params = {.ranks = c->ranks, .chunks = c->chunks, .micros = 4};
+        struct weft_gen_params params = {.ranks = c->ranks, .chunks = c->chunks, .micros = 4};
         struct weft_schedule *s = NULL;
         struct weft_metrics m;
         struct weft_event *events = NULL;
         struct weft_workload w;
         struct weft_error err;
         size_t n = 0;
-        assert_int_equal(weft_schedule_make("greedy-1f1b", &params, &s, NULL), WEFT_OK);
+        assert_int_equal(weft_schedule_generate("greedy-1f1b", &params, &s, NULL), WEFT_OK);
         assert_int_equal(weft_metrics_init(&m, s, &ticks, NULL, NULL), WEFT_OK);
-        assert_int_equal(weft_events(s, &m, &events, &n, NULL), WEFT_OK);
+        assert_int_equal(weft_event_list(s, &m, &events, &n, NULL), WEFT_OK);
         enum weft_status st = weft_workload_init(&w, s, events, n, c->rank, &err);
         if (c->stages == NULL) {
             assert_int_equal(st, WEFT_USAGE);

@@ -9,13 +9,13 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "executor.h"
+#include "brute_force.h"
 #include "table.h"
 #include "weft/verify.h"
 
-static const struct weft_transport buffered = {.depth = WEFT_TRANSPORT_BUFFERED};
+static const struct weft_channel_model buffered = {.depth = WEFT_CHANNEL_BUFFERED};
 
-static const struct weft_params sizes[] = {
+static const struct weft_gen_params sizes[] = {
     {.ranks = 1, .micros = 3}, {.ranks = 2, .micros = 1}, {.ranks = 2, .micros = 4},
     {.ranks = 3, .micros = 5}, {.ranks = 4, .micros = 2}, {.ranks = 4, .micros = 8},
 };
@@ -97,7 +97,7 @@ static void check_count(const struct weft_schedule *s, const struct weft_schedul
         for (size_t i = 0; i < row.len; i++) {
             sends += is_send(row.at[i].kind);
             receives += is_receive(row.at[i].kind);
-            if (weft_kind_is_message(row.at[i].kind))
+            if (weft_act_is_message(row.at[i].kind))
                 assert_int_not_equal(
                     weft_placement_rank(p, other_stage(row.at[i]), row.at[i].micro), r);
         }
@@ -115,15 +115,15 @@ static void check_compute(const struct weft_schedule *s, const struct weft_sched
         struct weft_action_span low = weft_schedule_rank(lowered, r);
         size_t k = 0;
         for (size_t i = 0; i < low.len; i++) {
-            if (!weft_kind_is_compute(low.at[i].kind))
+            if (!weft_act_is_compute(low.at[i].kind))
                 continue;
-            while (k < row.len && !weft_kind_is_compute(row.at[k].kind))
+            while (k < row.len && !weft_act_is_compute(row.at[k].kind))
                 k++;
             assert_true(k < row.len);
             assert_memory_equal(&low.at[i], &row.at[k++], sizeof low.at[i]);
         }
         while (k < row.len)
-            assert_false(weft_kind_is_compute(row.at[k++].kind));
+            assert_false(weft_act_is_compute(row.at[k++].kind));
     }
 }
 
@@ -187,13 +187,13 @@ static void check_sends(const struct weft_schedule *lowered)
 
 static enum verdict judge_table(const struct table *t)
 {
-    struct weft_text text = {0};
+    struct wf_text text = {0};
     struct weft_schedule *s = NULL;
     table_print(t, "\n", &text);
     assert_int_equal(weft_schedule_parse(text.at, text.len, "t", false, &s, NULL), WEFT_OK);
-    enum verdict v = executor_judge(s, buffered);
+    enum verdict v = brute_force_verify(s, buffered);
     weft_schedule_free(s);
-    weft_text_release(&text);
+    wf_text_release(&text);
     return v;
 }
 
@@ -203,7 +203,7 @@ static void check_latest(const struct weft_schedule *lowered)
 {
     static struct table t, moved;
     assert_true(table_read(&t, lowered));
-    assert_int_equal(judge_table(&t), VERDICT_RIGHT);
+    assert_int_equal(judge_table(&t), VERDICT_VALID);
     for (uint32_t r = 0; r < t.n_ranks; r++)
         for (size_t i = 0; i < t.row[r].n; i++) {
             struct cell c = t.row[r].at[i];
@@ -222,13 +222,13 @@ static void check_latest(const struct weft_schedule *lowered)
         }
 }
 
-static struct weft_schedule *make(const char *name, const struct weft_params *p,
+static struct weft_schedule *make(const char *name, const struct weft_gen_params *p,
                                   bool idle_hints)
 {
-    struct weft_params hinted = *p;
+    struct weft_gen_params hinted = *p;
     struct weft_schedule *s = NULL;
     hinted.idle_hints = idle_hints;
-    weft_schedule_make(name, &hinted, &s, NULL);
+    weft_schedule_generate(name, &hinted, &s, NULL);
     return s;
 }
 
@@ -239,7 +239,7 @@ static void check_late(void **state)
         struct weft_schedule *s = make(g->name, &sizes[i], false), *lowered = NULL;
         if (s == NULL)
             continue;
-        assert_int_equal(weft_schedule_lower(s, WEFT_LOWER_LATE, &lowered, NULL), WEFT_OK);
+        assert_int_equal(weft_schedule_lower(s, WEFT_LOWERING_LATE, &lowered, NULL), WEFT_OK);
         check_ends(lowered);
         check_count(s, lowered);
         check_compute(s, lowered);
@@ -260,13 +260,15 @@ static void check_pytorch(void **state)
         struct weft_schedule *s = make(g->name, &sizes[i / 2], i % 2 == 1), *lowered = NULL;
         if (s == NULL)
             continue;
-        assert_int_equal(weft_schedule_lower(s, WEFT_LOWER_PYTORCH, &lowered, NULL), WEFT_OK);
+        assert_int_equal(weft_schedule_lower(s, WEFT_LOWERING_PYTORCH, &lowered, NULL),
+                         WEFT_OK);
         check_ends(lowered);
         check_count(s, lowered);
         check_compute(s, lowered);
         check_sends(lowered);
-        assert_int_equal(executor_judge(lowered, (struct weft_transport){.by_pair = true}),
-                         VERDICT_RIGHT);
+        assert_int_equal(
+            brute_force_verify(lowered, (struct weft_channel_model){.by_pair = true}),
+            VERDICT_VALID);
         for (uint32_t r = 0; r < sizes[i / 2].ranks; r++) {
             struct weft_action_span row = weft_schedule_rank(lowered, r);
             for (size_t k = 0; k < row.len; k++)
@@ -285,41 +287,41 @@ static struct text_case {
     enum weft_status status;
     const char *want; /* the rows, or words of the error */
 } texts[] = {
-    {"two ranks", "0F0,0B0\n1F0,1B0", WEFT_LOWER_LATE, WEFT_OK,
+    {"two ranks", "0F0,0B0\n1F0,1B0", WEFT_LOWERING_LATE, WEFT_OK,
      "0F0,0SEND_F0,0RECV_B0,0B0,0REDUCE_GRAD\n1RECV_F0,1F0,1B0,1SEND_B0,1REDUCE_GRAD\n"},
-    {"two ranks, as PyTorch", "0F0,0B0\n1F0,1B0", WEFT_LOWER_PYTORCH, WEFT_OK,
+    {"two ranks, as PyTorch", "0F0,0B0\n1F0,1B0", WEFT_LOWERING_PYTORCH, WEFT_OK,
      "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n"},
-    {"neighbours on one rank send nothing", "0F0,1F0,1B0,0B0", WEFT_LOWER_LATE, WEFT_OK,
+    {"neighbours on one rank send nothing", "0F0,1F0,1B0,0B0", WEFT_LOWERING_LATE, WEFT_OK,
      "0F0,1F0,1B0,1REDUCE_GRAD,0B0,0REDUCE_GRAD\n"},
     {"a split backward sends after I and reduces after W", "0F0,0I0,0W0\n1F0,1I0,1W0",
-     WEFT_LOWER_LATE, WEFT_OK,
+     WEFT_LOWERING_LATE, WEFT_OK,
      "0F0,0SEND_F0,0RECV_B0,0I0,0W0,0REDUCE_GRAD\n1RECV_F0,1F0,1I0,1SEND_B0,1W0,1REDUCE_GRAD\n"},
     {"what is sent first is received first", "0F0,0F1,0B1,0B0\n1F1,1F0,1B1,1B0",
-     WEFT_LOWER_LATE, WEFT_OK,
+     WEFT_LOWERING_LATE, WEFT_OK,
      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B1,0B1,0RECV_B0,0B0,0REDUCE_GRAD\n"
      "1RECV_F0,1RECV_F1,1F1,1F0,1B1,1SEND_B1,1B0,1SEND_B0,1REDUCE_GRAD\n"},
     {"a reduction that stands elsewhere is put anew",
-     "0F0,1F0,1B0,0B0,0REDUCE_GRAD,1REDUCE_GRAD", WEFT_LOWER_LATE, WEFT_OK,
+     "0F0,1F0,1B0,0B0,0REDUCE_GRAD,1REDUCE_GRAD", WEFT_LOWERING_LATE, WEFT_OK,
      "0F0,1F0,1B0,1REDUCE_GRAD,0B0,0REDUCE_GRAD\n"},
     {"two pipes with a stage on one rank reduce it once",
-     "0F1,2F1,2F0,2B0,2I1,0B1,2W1\n0F0,0B0\n1F0,1F1,1B0,1I1,1W1", WEFT_LOWER_LATE, WEFT_OK,
+     "0F1,2F1,2F0,2B0,2I1,0B1,2W1\n0F0,0B0\n1F0,1F1,1B0,1I1,1W1", WEFT_LOWERING_LATE, WEFT_OK,
      "0F1,0SEND_F1,2RECV_F0,2RECV_F1,2F1,2F0,2B0,2SEND_B0,2I1,2SEND_B1,0RECV_B1,0B1,0REDUCE_GRAD,"
      "2W1,2REDUCE_GRAD\n"
      "0F0,0SEND_F0,0RECV_B0,0B0,0REDUCE_GRAD\n"
      "1RECV_F0,1F0,1SEND_F0,1RECV_F1,1F1,1SEND_F1,1RECV_B0,1B0,1SEND_B0,1RECV_B1,1I1,1SEND_B1,"
      "1W1,1REDUCE_GRAD\n"},
     {"a pair receives for both and sends after both",
-     "0F0,0F1,0B0,0B1\n1F0,(1F1;1B0)OVERLAP_F_B,1B1", WEFT_LOWER_LATE, WEFT_OK,
+     "0F0,0F1,0B0,0B1\n1F0,(1F1;1B0)OVERLAP_F_B,1B1", WEFT_LOWERING_LATE, WEFT_OK,
      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD\n"
      "1RECV_F0,1F0,1RECV_F1,(1F1;1B0)OVERLAP_F_B,1SEND_B0,1B1,1SEND_B1,1REDUCE_GRAD\n"},
     {"messages are there already", "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0",
-     WEFT_LOWER_LATE, WEFT_USAGE, "has its messages already"},
-    {"a deadlock", "0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1", WEFT_LOWER_PYTORCH, WEFT_SCHEDULE,
+     WEFT_LOWERING_LATE, WEFT_USAGE, "has its messages already"},
+    {"a deadlock", "0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1", WEFT_LOWERING_PYTORCH, WEFT_SCHEDULE,
      "the schedule deadlocks"},
-    {"a forward is missing", "0F0,0B0\n1B0", WEFT_LOWER_LATE, WEFT_SCHEDULE, "one end only"},
-    {"a stage and micro on two ranks", "0F0,1F0,1B0\n0B0", WEFT_LOWER_LATE, WEFT_SCHEDULE,
+    {"a forward is missing", "0F0,0B0\n1B0", WEFT_LOWERING_LATE, WEFT_SCHEDULE, "one end only"},
+    {"a stage and micro on two ranks", "0F0,1F0,1B0\n0B0", WEFT_LOWERING_LATE, WEFT_SCHEDULE,
      "stage 0, micro 0 is on two ranks"},
-    {"a stage and micro on two ranks, as PyTorch", "0F0,1F0,1B0\n0B0", WEFT_LOWER_PYTORCH,
+    {"a stage and micro on two ranks, as PyTorch", "0F0,1F0,1B0\n0B0", WEFT_LOWERING_PYTORCH,
      WEFT_SCHEDULE, "stage 0, micro 0 is on two ranks"},
 };
 
@@ -333,8 +335,8 @@ static void check_text(void **state)
                      WEFT_OK);
     assert_int_equal(weft_schedule_lower(s, c->how, &lowered, &err), c->status);
     if (c->status == WEFT_OK) {
-        assert_int_equal(weft_schedule_print(lowered, WEFT_TEXT_PYTORCH, &text, NULL, NULL),
-                         WEFT_OK);
+        assert_int_equal(
+            weft_schedule_print(lowered, WEFT_TEXT_FORMAT_PYTORCH, &text, NULL, NULL), WEFT_OK);
         assert_string_equal(text, c->want);
     } else {
         assert_null(lowered);
@@ -348,7 +350,7 @@ static void check_text(void **state)
 int main(void)
 {
     size_t n_generators, n = 0;
-    const struct weft_generator *all = weft_generators(&n_generators);
+    const struct weft_generator *all = weft_generator_list(&n_generators);
     struct CMUnitTest *tests = calloc(2 * n_generators + WEFT_LEN(texts), sizeof *tests);
     if (tests == NULL)
         return 1;

@@ -39,17 +39,18 @@ static void check_search(void **state)
                                  .i = {i, lines_list(&l, 4, i, 16)},
                                  .w = {w, lines_list(&l, 5, w, 16)},
                                  .hop = lines_number(&l, 6)};
-        struct weft_memory memory = {.f = {&mem[0], 1}, .i = {&mem[1], 1}, .w = {&mem[2], 1}};
+        struct weft_memory_cost memory = {
+            .f = {&mem[0], 1}, .i = {&mem[1], 1}, .w = {&mem[2], 1}};
         if (strcmp(l.fields[10], "-") != 0)
             memory.limit = (struct weft_values){&limit, 1};
-        struct weft_params params = {.ranks = lines_count(&l, 1),
-                                     .micros = lines_count(&l, 2),
-                                     .cost = &cost,
-                                     .memory = &memory};
+        struct weft_gen_params params = {.ranks = lines_count(&l, 1),
+                                         .micros = lines_count(&l, 2),
+                                         .cost = &cost,
+                                         .memory = &memory};
         struct weft_schedule *s = NULL;
         struct weft_metrics m;
         struct weft_error err;
-        if (weft_schedule_make(l.fields[0], &params, &s, &err) != WEFT_OK)
+        if (weft_schedule_generate(l.fields[0], &params, &s, &err) != WEFT_OK)
             fail_line(&l, "%s", err.msg);
         assert_int_equal(weft_metrics_init(&m, s, &cost, &memory, NULL), WEFT_OK);
         if (m.span > lines_number(&l, 11) + 1e-9)
@@ -71,15 +72,15 @@ static double reach(const char *schedule, const struct lines *l)
     double f = lines_number(l, 2), i = lines_number(l, 3), w = lines_number(l, 4);
     double limit = lines_number(l, 5);
     struct weft_cost cost = {.f = {&f, 1}, .i = {&i, 1}, .w = {&w, 1}};
-    struct weft_memory memory = {.limit = {&limit, 1}};
-    struct weft_params params = {.ranks = lines_count(l, 0),
-                                 .micros = lines_count(l, 1),
-                                 .cost = &cost,
-                                 .memory = &memory,
-                                 .minimize = WEFT_MIN_MAKESPAN};
+    struct weft_memory_cost memory = {.limit = {&limit, 1}};
+    struct weft_gen_params params = {.ranks = lines_count(l, 0),
+                                     .micros = lines_count(l, 1),
+                                     .cost = &cost,
+                                     .memory = &memory,
+                                     .minimize = WEFT_MINIMIZE_MAKESPAN};
     struct weft_schedule *s = NULL;
     struct weft_metrics m;
-    assert_int_equal(weft_schedule_make(schedule, &params, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_schedule_generate(schedule, &params, &s, NULL), WEFT_OK);
     assert_int_equal(weft_metrics_init(&m, s, &cost, &memory, NULL), WEFT_OK);
     double makespan = m.makespan;
     for (uint32_t r = 0; r < m.n_ranks && strcmp(schedule, "zb-auto") == 0; r++)

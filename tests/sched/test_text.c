@@ -84,10 +84,11 @@ static void check_good(void **state)
     size_t len = 0;
     if (weft_schedule_parse(c->text, c->len, "t", c->keep_idle, &s, &err) != WEFT_OK)
         fail_msg("refused: %s", err.msg);
-    assert_int_equal(weft_schedule_print(s, WEFT_TEXT_PYTORCH, &text, &len, NULL), WEFT_OK);
+    assert_int_equal(weft_schedule_print(s, WEFT_TEXT_FORMAT_PYTORCH, &text, &len, NULL),
+                     WEFT_OK);
     assert_string_equal(text, c->want);
     assert_int_equal(len, strlen(c->want));
-    assert_true(survives_text(s, c->keep_idle));
+    assert_true(roundtrips_text(s, c->keep_idle));
     free(text);
     weft_schedule_free(s);
 }
@@ -287,7 +288,7 @@ static void check_bad(void **state)
 static void check_generators(void **state)
 {
     (void)state;
-    static const struct weft_params sizes[] = {
+    static const struct weft_gen_params sizes[] = {
         {.ranks = 1, .micros = 1},
         {.ranks = 2, .micros = 1},
         {.ranks = 2, .micros = 4},
@@ -297,15 +298,15 @@ static void check_generators(void **state)
         {.ranks = 4, .micros = 3, .pipes = 4},
     };
     size_t n, n_two_way = 0;
-    const struct weft_generator *all = weft_generators(&n);
+    const struct weft_generator *all = weft_generator_list(&n);
     for (size_t g = 0; g < n; g++)
         for (size_t i = 0; i < 2 * WEFT_LEN(sizes); i++) {
-            struct weft_params p = sizes[i / 2];
+            struct weft_gen_params p = sizes[i / 2];
             struct weft_schedule *s = NULL;
             p.idle_hints = i % 2 == 1;
-            if (weft_schedule_make(all[g].name, &p, &s, NULL) != WEFT_OK)
+            if (weft_schedule_generate(all[g].name, &p, &s, NULL) != WEFT_OK)
                 continue;
-            if (!survives_text(s, true))
+            if (!roundtrips_text(s, true))
                 fail_msg("%s is another one when printed and read: P=%u M=%u", all[g].name,
                          p.ranks, p.micros);
             n_two_way += weft_schedule_placement(s)->n_pipes > 1;
@@ -324,11 +325,11 @@ enum { HUGE_MICROS = 1250000 };
 static void check_huge(void **state)
 {
     (void)state;
-    const struct weft_params p = {.ranks = 4, .micros = HUGE_MICROS};
+    const struct weft_gen_params p = {.ranks = 4, .micros = HUGE_MICROS};
     struct weft_schedule *s = NULL;
-    assert_int_equal(weft_schedule_make("1f1b", &p, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_schedule_generate("1f1b", &p, &s, NULL), WEFT_OK);
     assert_int_equal(weft_schedule_n_actions(s), (size_t)8 * HUGE_MICROS);
-    assert_true(survives_text(s, false));
+    assert_true(roundtrips_text(s, false));
     assert_true(weft_schedule_bytes(s) <= 16 * weft_schedule_n_actions(s));
     weft_schedule_free(s);
 }
@@ -348,7 +349,7 @@ static void check_print(void **state)
         {{.kind = WEFT_ACT_IDLE}, ""},
     };
     for (size_t i = 0; i < WEFT_LEN(actions); i++) {
-        char out[WEFT_ACTION_TEXT];
+        char out[WEFT_ACTION_TEXT_MAX];
         assert_int_equal(weft_action_print(actions[i].a, out), strlen(actions[i].want));
         assert_string_equal(out, actions[i].want);
     }

@@ -54,7 +54,7 @@ static bool may_run(struct diary *d, struct weft_action a)
     }
 }
 
-static void follow(struct diary *d, const struct weft_schedule *s, struct weft_run run)
+static void follow(struct diary *d, const struct weft_schedule *s, struct wf_walk_run run)
 {
     struct weft_action_span row = weft_schedule_rank(s, run.rank);
     assert_int_equal(run.begin, d->at[run.rank]);
@@ -62,7 +62,7 @@ static void follow(struct diary *d, const struct weft_schedule *s, struct weft_r
     for (size_t i = run.begin; i < run.end; i++) {
         struct weft_action a = row.at[i];
         assert_true(may_run(d, a));
-        if (weft_kind_has_micro(a.kind)) {
+        if (weft_act_has_micro(a.kind)) {
             assert_false(*entry(d, a.kind, a.stage, a.micro));
             *entry(d, a.kind, a.stage, a.micro) = true;
         }
@@ -71,28 +71,28 @@ static void follow(struct diary *d, const struct weft_schedule *s, struct weft_r
     d->at[run.rank] = run.end;
 }
 
-static void walk_all(const struct weft_schedule *s, enum weft_walk_mode mode, size_t depth)
+static void walk_all(const struct weft_schedule *s, enum wf_walk_mode mode, size_t depth)
 {
     const struct weft_placement *place = weft_schedule_placement(s);
     size_t cells = (size_t)place->n_stages * place->n_micros;
     struct diary d = {.place = place,
-                      .done = calloc(WEFT_N_KINDS * cells, sizeof(bool)),
+                      .done = calloc(WEFT_N_ACT_KINDS * cells, sizeof(bool)),
                       .at = calloc(place->n_ranks, sizeof(size_t))};
-    struct weft_channels channels;
-    struct weft_walk w;
-    struct weft_run run;
-    struct weft_block block;
+    struct wf_channels channels;
+    struct wf_walk w;
+    struct wf_walk_run run;
+    struct wf_walk_stall block;
     assert_true(d.done != NULL && d.at != NULL);
-    assert_int_equal(weft_channels_init(&channels, place, false, NULL), WEFT_OK);
-    assert_int_equal(weft_walk_init(&w, s, mode, &channels, depth, NULL), WEFT_OK);
-    while (weft_walk_next(&w, &run))
+    assert_int_equal(wf_channels_init(&channels, place, false, NULL), WEFT_OK);
+    assert_int_equal(wf_walk_init(&w, s, mode, &channels, depth, NULL), WEFT_OK);
+    while (wf_walk_next(&w, &run))
         follow(&d, s, run);
     assert_int_equal(d.n_done, weft_schedule_n_actions(s));
-    assert_int_equal(w.n_done, w.n_all);
+    assert_int_equal(w.n_done, w.n_total);
     for (uint32_t r = 0; r < place->n_ranks; r++)
-        assert_false(weft_walk_block(&w, r, &block));
-    weft_walk_release(&w);
-    weft_channels_release(&channels);
+        assert_false(wf_walk_get_stall(&w, r, &block));
+    wf_walk_release(&w);
+    wf_channels_release(&channels);
     free(d.done);
     free(d.at);
 }
@@ -100,18 +100,19 @@ static void walk_all(const struct weft_schedule *s, enum weft_walk_mode mode, si
 static void check_generator(void **state)
 {
     const struct weft_generator *g = *state;
-    static const struct weft_params sizes[] = {
+    static const struct weft_gen_params sizes[] = {
         {.ranks = 1, .micros = 2}, {.ranks = 2, .micros = 4}, {.ranks = 4, .micros = 8}};
     for (size_t i = 0; i < WEFT_LEN(sizes); i++) {
         struct weft_schedule *s = NULL, *late = NULL, *pytorch = NULL;
-        if (weft_schedule_make(g->name, &sizes[i], &s, NULL) != WEFT_OK)
+        if (weft_schedule_generate(g->name, &sizes[i], &s, NULL) != WEFT_OK)
             continue;
-        assert_int_equal(weft_schedule_lower(s, WEFT_LOWER_LATE, &late, NULL), WEFT_OK);
-        assert_int_equal(weft_schedule_lower(s, WEFT_LOWER_PYTORCH, &pytorch, NULL), WEFT_OK);
-        walk_all(s, WEFT_WALK_COMPUTE, WEFT_TRANSPORT_BUFFERED);
-        walk_all(late, WEFT_WALK_MESSAGES, WEFT_TRANSPORT_BUFFERED);
-        walk_all(pytorch, WEFT_WALK_MESSAGES, 1);
-        walk_all(pytorch, WEFT_WALK_MESSAGES, WEFT_DEPTH_RENDEZVOUS);
+        assert_int_equal(weft_schedule_lower(s, WEFT_LOWERING_LATE, &late, NULL), WEFT_OK);
+        assert_int_equal(weft_schedule_lower(s, WEFT_LOWERING_PYTORCH, &pytorch, NULL),
+                         WEFT_OK);
+        walk_all(s, WF_WALK_MODE_COMPUTE, WEFT_CHANNEL_BUFFERED);
+        walk_all(late, WF_WALK_MODE_MESSAGES, WEFT_CHANNEL_BUFFERED);
+        walk_all(pytorch, WF_WALK_MODE_MESSAGES, 1);
+        walk_all(pytorch, WF_WALK_MODE_MESSAGES, WF_DEPTH_RENDEZVOUS);
         weft_schedule_free(pytorch);
         weft_schedule_free(late);
         weft_schedule_free(s);
@@ -122,7 +123,7 @@ static void check_generator(void **state)
 
 static struct stuck_case {
     const char *name, *text;
-    enum weft_walk_mode mode;
+    enum wf_walk_mode mode;
     size_t depth;
     uint32_t rank;
     size_t position;
@@ -131,37 +132,37 @@ static struct stuck_case {
     bool full;
 } stuck[] = {
     {"a forward waits for the forward before", "0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1",
-     WEFT_WALK_COMPUTE, WEFT_TRANSPORT_BUFFERED, 1, 0, "1F1", "0F1", 0, false},
-    {"a backward waits for B", "0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1", WEFT_WALK_COMPUTE,
-     WEFT_TRANSPORT_BUFFERED, 0, 1, "0B0", "1B0", 1, false},
+     WF_WALK_MODE_COMPUTE, WEFT_CHANNEL_BUFFERED, 1, 0, "1F1", "0F1", 0, false},
+    {"a backward waits for B", "0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1", WF_WALK_MODE_COMPUTE,
+     WEFT_CHANNEL_BUFFERED, 0, 1, "0B0", "1B0", 1, false},
     {"a backward waits for I where the other splits", "0F0,0B0,0F1,0B1\n1F1,1F0,1I0,1W0,1B1",
-     WEFT_WALK_COMPUTE, WEFT_TRANSPORT_BUFFERED, 0, 1, "0B0", "1I0", 1, false},
+     WF_WALK_MODE_COMPUTE, WEFT_CHANNEL_BUFFERED, 0, 1, "0B0", "1I0", 1, false},
     {"a receive waits for its send", "0F0,0RECV_B0,0SEND_F0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0",
-     WEFT_WALK_MESSAGES, WEFT_TRANSPORT_BUFFERED, 0, 1, "0RECV_B0", "1SEND_B0", 1, false},
+     WF_WALK_MODE_MESSAGES, WEFT_CHANNEL_BUFFERED, 0, 1, "0RECV_B0", "1SEND_B0", 1, false},
     {"a send waits for its receiver",
      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
      "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1",
-     WEFT_WALK_MESSAGES, WEFT_DEPTH_RENDEZVOUS, 0, 3, "0SEND_F1", "1RECV_F1", 1, true},
+     WF_WALK_MODE_MESSAGES, WF_DEPTH_RENDEZVOUS, 0, 3, "0SEND_F1", "1RECV_F1", 1, true},
 };
 
 static void check_stuck(void **state)
 {
     const struct stuck_case *c = *state;
     struct weft_schedule *s = NULL;
-    struct weft_channels channels;
-    struct weft_walk w;
-    struct weft_run run;
-    struct weft_block block;
-    char text[WEFT_ACTION_TEXT];
+    struct wf_channels channels;
+    struct wf_walk w;
+    struct wf_walk_run run;
+    struct wf_walk_stall block;
+    char text[WEFT_ACTION_TEXT_MAX];
     assert_int_equal(weft_schedule_parse(c->text, strlen(c->text), "t", false, &s, NULL),
                      WEFT_OK);
-    assert_int_equal(weft_channels_init(&channels, weft_schedule_placement(s), false, NULL),
+    assert_int_equal(wf_channels_init(&channels, weft_schedule_placement(s), false, NULL),
                      WEFT_OK);
-    assert_int_equal(weft_walk_init(&w, s, c->mode, &channels, c->depth, NULL), WEFT_OK);
-    while (weft_walk_next(&w, &run))
+    assert_int_equal(wf_walk_init(&w, s, c->mode, &channels, c->depth, NULL), WEFT_OK);
+    while (wf_walk_next(&w, &run))
         continue;
-    assert_true(w.n_done < w.n_all);
-    assert_true(weft_walk_block(&w, c->rank, &block));
+    assert_true(w.n_done < w.n_total);
+    assert_true(wf_walk_get_stall(&w, c->rank, &block));
     assert_int_equal(block.position, c->position);
     assert_int_equal(block.for_rank, c->for_rank);
     assert_int_equal(block.full, c->full);
@@ -169,15 +170,15 @@ static void check_stuck(void **state)
     assert_string_equal(text, c->action);
     weft_action_print(block.for_action, text);
     assert_string_equal(text, c->for_action);
-    weft_walk_release(&w);
-    weft_channels_release(&channels);
+    wf_walk_release(&w);
+    wf_channels_release(&channels);
     weft_schedule_free(s);
 }
 
 int main(void)
 {
     size_t n_generators, n = 0;
-    const struct weft_generator *all = weft_generators(&n_generators);
+    const struct weft_generator *all = weft_generator_list(&n_generators);
     struct CMUnitTest *tests = calloc(n_generators + WEFT_LEN(stuck), sizeof *tests);
     if (tests == NULL)
         return 1;

@@ -83,10 +83,10 @@ static void expect_contents(const struct lines *l, const struct weft_cache *c)
     for (const char *at = l->fields[16]; *at != '\0' && *at != '-'; at += 2, entries++) {
         struct weft_cache_key key = decode(at[0], at[1]);
         key.freshness = freshness;
-        if (!weft_cache_holds(c, &key))
+        if (!weft_cache_contains(c, &key))
             fail_line(l, "entry %zu is not there", entries);
         key.freshness++;
-        assert_false(weft_cache_holds(c, &key));
+        assert_false(weft_cache_contains(c, &key));
     }
     if (weft_cache_n_entries(c) != entries)
         fail_line(l, "%zu entries, not %zu", weft_cache_n_entries(c), entries);
@@ -98,10 +98,11 @@ static void check_scripts(void **state)
     int n = 0;
     (void)state;
     for (lines_open(&l, "cache_scripts.txt"); lines_next(&l); n++) {
-        struct weft_cache_settings settings = {
-            lines_count(&l, 0) != 0,
-            l.fields[1][0] == 'r' ? WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES : WEFT_CACHE_DISABLED,
-            lines_count(&l, 2) != 0, lines_count(&l, 3)};
+        struct weft_cache_settings settings = {lines_count(&l, 0) != 0,
+                                               l.fields[1][0] == 'r'
+                                                   ? WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES
+                                                   : WEFT_CACHE_POLICY_DISABLED,
+                                               lines_count(&l, 2) != 0, lines_count(&l, 3)};
         struct weft_cache *c = NULL;
         uint64_t freshness;
         assert_int_equal(weft_cache_new(&settings, &c, NULL), WEFT_OK);
@@ -165,7 +166,7 @@ static void slow_insert(struct slow *c, const struct weft_cache_key *key)
 static struct weft_cache_access slow_access(struct slow *c, unsigned kind,
                                             const struct weft_cache_key *key, size_t bytes)
 {
-    bool on = c->settings.enabled && c->settings.policy != WEFT_CACHE_DISABLED;
+    bool on = c->settings.enabled && c->settings.policy != WEFT_CACHE_POLICY_DISABLED;
     if (!c->any || c->freshness != key->freshness) {
         c->stats.invalidated_entries += c->n_entries;
         c->n_entries = c->n_fifo = 0;
@@ -179,13 +180,14 @@ static struct weft_cache_access slow_access(struct slow *c, unsigned kind,
             c->stats.cache_hits++;
             c->stats.resend_count_avoided++;
             c->stats.backward_reuse_hits += kind == 1;
-            return (struct weft_cache_access){WEFT_CACHE_HIT, 0};
+            return (struct weft_cache_access){WEFT_CACHE_RESULT_HIT, 0};
         }
     c->stats.cache_misses++;
     c->stats.payload_bytes_transmitted += bytes;
     if (asks)
         slow_insert(c, key);
-    return (struct weft_cache_access){asks ? WEFT_CACHE_MISS : WEFT_CACHE_BYPASS, bytes};
+    return (struct weft_cache_access){asks ? WEFT_CACHE_RESULT_MISS : WEFT_CACHE_RESULT_BYPASS,
+                                      bytes};
 }
 
 /* Numbers one after the other from the stateless generator. */
@@ -195,7 +197,7 @@ struct dice {
 
 static uint32_t roll(struct dice *d, uint32_t n)
 {
-    return weft_random_below(d->seed, 7, d->position++, n);
+    return wf_random_below(d->seed, 7, d->position++, n);
 }
 
 /* How large a script may be. */
@@ -209,7 +211,8 @@ static void run_random(uint64_t seed, struct extent most)
     struct dice d = {seed, 0};
     slow.settings = (struct weft_cache_settings){
         roll(&d, 16) != 0,
-        roll(&d, 16) != 0 ? WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES : WEFT_CACHE_DISABLED,
+        roll(&d, 16) != 0 ? WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES
+                          : WEFT_CACHE_POLICY_DISABLED,
         roll(&d, 4) != 0, roll(&d, most.cap + 1)};
     slow.stats = (struct weft_cache_stats){0};
     slow.n_entries = slow.n_fifo = 0;
@@ -238,7 +241,7 @@ static void run_random(uint64_t seed, struct extent most)
     assert_int_equal(weft_cache_micros(c, fifo, MOST), slow.n_fifo);
     assert_memory_equal(fifo, slow.fifo, sizeof fifo[0] * slow.n_fifo);
     for (size_t i = 0; i < slow.n_entries; i++)
-        assert_true(weft_cache_holds(c, &slow.entries[i]));
+        assert_true(weft_cache_contains(c, &slow.entries[i]));
     weft_cache_free(c);
 }
 
@@ -256,8 +259,8 @@ static void check_random(void **state)
 /* Far more entries than the table has at first, dropped and made again. */
 static void check_many(void **state)
 {
-    struct weft_cache_settings settings = {true, WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES, true,
-                                           SIZE_MAX};
+    struct weft_cache_settings settings = {true, WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES,
+                                           true, SIZE_MAX};
     struct weft_cache *c = NULL;
     (void)state;
     assert_int_equal(weft_cache_new(&settings, &c, NULL), WEFT_OK);
@@ -266,9 +269,9 @@ static void check_many(void **state)
             struct weft_cache_key key = {i % 7, i % 5, i, i % 1000, freshness};
             struct weft_cache_access got;
             assert_int_equal(weft_cache_access_forward(c, &key, 1, &got, NULL), WEFT_OK);
-            assert_int_equal(got.result, WEFT_CACHE_MISS);
+            assert_int_equal(got.result, WEFT_CACHE_RESULT_MISS);
             assert_int_equal(weft_cache_access_backward(c, &key, 1, &got, NULL), WEFT_OK);
-            assert_int_equal(got.result, WEFT_CACHE_HIT);
+            assert_int_equal(got.result, WEFT_CACHE_RESULT_HIT);
         }
     assert_int_equal(weft_cache_n_entries(c), 100000);
     assert_int_equal(weft_cache_micros(c, NULL, 0), 1000);
@@ -284,19 +287,19 @@ static void fill(struct weft_cache *c, uint64_t freshness, uint32_t micro, uint3
         struct weft_cache_key key = {salt, salt / 2, block, micro, freshness};
         struct weft_cache_access got;
         assert_int_equal(weft_cache_access_forward(c, &key, 1, &got, NULL), WEFT_OK);
-        assert_int_equal(got.result, WEFT_CACHE_MISS);
+        assert_int_equal(got.result, WEFT_CACHE_RESULT_MISS);
     }
     for (uint32_t block = 0; block < n; block++) {
         struct weft_cache_key key = {salt, salt / 2, block, micro, freshness};
-        assert_true(weft_cache_holds(c, &key));
+        assert_true(weft_cache_contains(c, &key));
     }
 }
 
 /* All is dropped when the pool is full, and it grows when it is full again but for one. */
 static void check_growth(void **state)
 {
-    struct weft_cache_settings settings = {true, WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES, true,
-                                           SIZE_MAX};
+    struct weft_cache_settings settings = {true, WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES,
+                                           true, SIZE_MAX};
     (void)state;
     for (uint32_t salt = 0; salt < 200; salt++)
         for (uint32_t first = 60; first < 65; first++) {
@@ -319,17 +322,17 @@ static void check_overflow(void **state)
 {
     struct weft_cache_settings settings = weft_cache_defaults();
     struct weft_cache_key key = {.freshness = 4}, other = {.freshness = 5};
-    struct weft_cache_access got = {WEFT_CACHE_HIT, 77};
+    struct weft_cache_access got = {WEFT_CACHE_RESULT_HIT, 77};
     struct weft_error err;
     struct weft_cache *c = NULL;
     uint64_t freshness = 0;
     (void)state;
     settings.enabled = true;
-    settings.policy = WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES;
+    settings.policy = WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES;
     assert_int_equal(weft_cache_new(&settings, &c, NULL), WEFT_OK);
     assert_int_equal(weft_cache_access_forward(c, &key, SIZE_MAX - 1, &got, &err), WEFT_OK);
     assert_int_equal(weft_cache_access_forward(c, &key, 1, &got, &err), WEFT_OK);
-    assert_int_equal(got.result, WEFT_CACHE_HIT);
+    assert_int_equal(got.result, WEFT_CACHE_RESULT_HIT);
     struct weft_cache_stats before = *weft_cache_stats(c);
     assert_int_equal(before.raw_payload_bytes_requested, SIZE_MAX);
     for (unsigned kind = 0; kind < 3; kind++)
@@ -338,7 +341,7 @@ static void check_overflow(void **state)
     assert_non_null(strstr(err.msg, "sum of bytes"));
     assert_memory_equal(weft_cache_stats(c), &before, sizeof before);
     assert_true(weft_cache_freshness(c, &freshness) && freshness == 4);
-    assert_true(weft_cache_holds(c, &key));
+    assert_true(weft_cache_contains(c, &key));
     assert_int_equal(access_kind(c, 0, &key, 0, &got), WEFT_OK);
     weft_cache_free(c);
     weft_cache_free(NULL);

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "planning/sim/cache_order.h"
+#include "planning/sim/tick_order.h"
 #include "sched/lines.h"
 #include "weft/cache.h"
 #include "weft/timing.h"
@@ -16,19 +16,21 @@ static uint64_t number(const struct lines *l, int field)
 
 /* -- recorded plans ------------------------------------------------------------------------- */
 
-static struct weft_communication_settings settings_of(const struct lines *l)
+static struct weft_ref_traffic_settings settings_of(const struct lines *l)
 {
     const char *how = l->fields[5];
-    return (struct weft_communication_settings){
-        .mode = how[0] == 'a' ? WEFT_COMM_ACTIVATION_TENSOR : WEFT_COMM_BLOCK_RESIDUAL_CACHE,
+    return (struct weft_ref_traffic_settings){
+        .mode = how[0] == 'a' ? WEFT_REF_TRAFFIC_ACTIVATION_TENSOR
+                              : WEFT_REF_TRAFFIC_BLOCK_RESIDUAL_CACHE,
         .cache = {how[1] == '1',
-                  how[2] == 'r' ? WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES : WEFT_CACHE_DISABLED,
+                  how[2] == 'r' ? WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES
+                                : WEFT_CACHE_POLICY_DISABLED,
                   how[3] == '1', lines_count(l, 6)},
         .layers_per_block = lines_count(l, 7),
         .payload_bytes = number(l, 8)};
 }
 
-static void expect_report(const struct lines *l, const struct weft_communication *c)
+static void expect_report(const struct lines *l, const struct weft_ref_traffic *c)
 {
     uint32_t bits;
     memcpy(&bits, &c->cache_hit_rate, sizeof bits);
@@ -59,19 +61,19 @@ static void check_plans(void **state)
     int plans = 0, refused = 0, traces = 0;
     (void)state;
     for (lines_open(&l, "cache_plans.txt"); lines_next(&l);) {
-        struct weft_params params = {.ranks = lines_count(&l, 2),
-                                     .chunks = lines_count(&l, 3),
-                                     .micros = lines_count(&l, 4)};
-        struct weft_communication_settings settings = settings_of(&l);
-        struct weft_communication c;
+        struct weft_gen_params params = {.ranks = lines_count(&l, 2),
+                                         .chunks = lines_count(&l, 3),
+                                         .micros = lines_count(&l, 4)};
+        struct weft_ref_traffic_settings settings = settings_of(&l);
+        struct weft_ref_traffic c;
         struct weft_partition p;
         struct weft_schedule *s = NULL;
         const char *name = l.fields[0][0] == 'g' ? "greedy-gpipe" : "greedy-1f1b";
-        assert_int_equal(weft_schedule_make(name, &params, &s, NULL), WEFT_OK);
+        assert_int_equal(weft_schedule_generate(name, &params, &s, NULL), WEFT_OK);
         assert_int_equal(weft_partition_init_even(&p, lines_count(&l, 1),
                                                   params.ranks * params.chunks, NULL),
                          WEFT_OK);
-        enum weft_status st = weft_reference_communication(s, &p, &settings, &c, NULL);
+        enum weft_status st = weft_ref_traffic_compute(s, &p, &settings, &c, NULL);
         if (strcmp(l.fields[9], "err") == 0) {
             assert_int_equal(st, WEFT_USAGE);
             refused++;
@@ -79,9 +81,9 @@ static void check_plans(void **state)
             assert_int_equal(st, WEFT_OK);
             assert_null(c.trace);
             expect_report(&l, &c);
-            weft_communication_release(&c);
+            weft_ref_traffic_release(&c);
             settings.trace = true;
-            assert_int_equal(weft_reference_communication(s, &p, &settings, &c, NULL), WEFT_OK);
+            assert_int_equal(weft_ref_traffic_compute(s, &p, &settings, &c, NULL), WEFT_OK);
             expect_report(&l, &c);
             assert_int_equal(strlen(c.trace), c.n_events);
             if (l.fields[21][0] != '-' || l.fields[21][1] != '\0') {
@@ -89,7 +91,7 @@ static void check_plans(void **state)
                     fail_line(&l, "other trace: %s", c.trace);
                 traces++;
             }
-            weft_communication_release(&c);
+            weft_ref_traffic_release(&c);
             plans++;
         }
         weft_partition_release(&p);
@@ -105,9 +107,9 @@ static void check_plans(void **state)
 static const double one_tick = 1;
 
 static void plain_event(const struct weft_schedule *s, const struct weft_partition *p,
-                        const struct weft_communication_settings *settings,
+                        const struct weft_ref_traffic_settings *settings,
                         const struct weft_event *e, struct weft_cache *cache,
-                        struct weft_communication *out, char *letter)
+                        struct weft_ref_traffic *out, char *letter)
 {
     const struct weft_placement *place = weft_schedule_placement(s);
     bool forward = e->kind == WEFT_ACT_F;
@@ -124,7 +126,7 @@ static void plain_event(const struct weft_schedule *s, const struct weft_partiti
         source, dest, (p->at[lower].end_layer - 1) / settings->layers_per_block, e->micro, 0};
     size_t bytes = settings->payload_bytes;
     *(forward ? &out->forward_transfer_requests : &out->backward_transfer_requests) += 1;
-    if (settings->mode == WEFT_COMM_ACTIVATION_TENSOR) {
+    if (settings->mode == WEFT_REF_TRAFFIC_ACTIVATION_TENSOR) {
         if (!forward) {
             key.source = dest;
             key.destination = source;
@@ -140,18 +142,18 @@ static void plain_event(const struct weft_schedule *s, const struct weft_partiti
 }
 
 static void compare(const struct weft_schedule *s, const struct weft_partition *p,
-                    const struct weft_communication_settings *settings)
+                    const struct weft_ref_traffic_settings *settings)
 {
     struct weft_cost ticks = {.b = {&one_tick, 1}};
-    struct weft_communication got;
+    struct weft_ref_traffic got;
     struct weft_metrics m;
     struct weft_event *events = NULL;
     struct weft_cache *cache = NULL;
     size_t n = 0, sent[64] = {0};
-    struct weft_communication want = {.stage_transmitted_bytes = sent};
-    assert_int_equal(weft_reference_communication(s, p, settings, &got, NULL), WEFT_OK);
+    struct weft_ref_traffic want = {.stage_transmitted_bytes = sent};
+    assert_int_equal(weft_ref_traffic_compute(s, p, settings, &got, NULL), WEFT_OK);
     assert_int_equal(weft_metrics_init(&m, s, &ticks, NULL, NULL), WEFT_OK);
-    assert_int_equal(weft_events(s, &m, &events, &n, NULL), WEFT_OK);
+    assert_int_equal(weft_event_list(s, &m, &events, &n, NULL), WEFT_OK);
     assert_int_equal(weft_cache_new(&settings->cache, &cache, NULL), WEFT_OK);
     assert_int_equal(got.n_events, n);
     for (size_t i = 0; i < n; i++) {
@@ -167,28 +169,31 @@ static void compare(const struct weft_schedule *s, const struct weft_partition *
     weft_cache_free(cache);
     free(events);
     weft_metrics_release(&m);
-    weft_communication_release(&got);
+    weft_ref_traffic_release(&got);
 }
 
 /* Every schedule there is: one way and two, split backwards, pairs, with and without messages. */
 static void check_every_schedule(void **state)
 {
     size_t n = 0, compared = 0;
-    const struct weft_generator *all = weft_generators(&n);
+    const struct weft_generator *all = weft_generator_list(&n);
     (void)state;
     for (size_t g = 0; g < n; g++) {
-        struct weft_params params = {.ranks = 4, .micros = 8, .chunks = all[g].default_chunks};
+        struct weft_gen_params params = {
+            .ranks = 4, .micros = 8, .chunks = all[g].default_chunks};
         struct weft_schedule *s = NULL, *lowered = NULL;
         struct weft_partition p;
-        if (weft_schedule_make(all[g].name, &params, &s, NULL) != WEFT_OK)
+        if (weft_schedule_generate(all[g].name, &params, &s, NULL) != WEFT_OK)
             continue;
         uint32_t stages = weft_schedule_placement(s)->n_stages;
-        assert_int_equal(weft_schedule_lower(s, WEFT_LOWER_LATE, &lowered, NULL), WEFT_OK);
+        assert_int_equal(weft_schedule_lower(s, WEFT_LOWERING_LATE, &lowered, NULL), WEFT_OK);
         assert_int_equal(weft_partition_init_even(&p, stages + 3, stages, NULL), WEFT_OK);
         for (uint32_t k = 0; k < 2 * 2 * 2 * 6; k++) {
-            struct weft_communication_settings settings = {
-                .mode = k & 1 ? WEFT_COMM_BLOCK_RESIDUAL_CACHE : WEFT_COMM_ACTIVATION_TENSOR,
-                .cache = {true, WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES, (k & 2) != 0, k >> 3},
+            struct weft_ref_traffic_settings settings = {
+                .mode = k & 1 ? WEFT_REF_TRAFFIC_BLOCK_RESIDUAL_CACHE
+                              : WEFT_REF_TRAFFIC_ACTIVATION_TENSOR,
+                .cache = {true, WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES, (k & 2) != 0,
+                          k >> 3},
                 .layers_per_block = k & 4 ? 100 : 2,
                 .payload_bytes = 10,
                 .trace = k % 3 == 0};
@@ -208,17 +213,17 @@ static void check_wide(void **state)
 {
     (void)state;
     for (uint32_t k = 0; k < 12; k++) {
-        struct weft_params params = {.ranks = 17 + 9 * (k % 3), .micros = 50, .chunks = 5};
+        struct weft_gen_params params = {.ranks = 17 + 9 * (k % 3), .micros = 50, .chunks = 5};
         struct weft_schedule *s = NULL;
         struct weft_partition p;
         uint32_t stages = params.ranks * params.chunks;
-        struct weft_communication_settings settings = {
-            .mode = WEFT_COMM_BLOCK_RESIDUAL_CACHE,
-            .cache = {true, WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES, true, 1 + 7 * k},
+        struct weft_ref_traffic_settings settings = {
+            .mode = WEFT_REF_TRAFFIC_BLOCK_RESIDUAL_CACHE,
+            .cache = {true, WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES, true, 1 + 7 * k},
             .layers_per_block = 1,
             .payload_bytes = 3};
         assert_int_equal(
-            weft_schedule_make(k & 1 ? "greedy-gpipe" : "greedy-1f1b", &params, &s, NULL),
+            weft_schedule_generate(k & 1 ? "greedy-gpipe" : "greedy-1f1b", &params, &s, NULL),
             WEFT_OK);
         assert_int_equal(weft_partition_init_even(&p, stages, stages, NULL), WEFT_OK);
         compare(s, &p, &settings);
@@ -235,21 +240,22 @@ static bool follows_events(const struct weft_schedule *s)
     struct weft_cost ticks = {.b = {&one_tick, 1}};
     struct weft_metrics m;
     struct weft_event *events = NULL;
-    struct weft_ticks t;
+    struct wf_ticks t;
     size_t n = 0, at = 0;
     assert_int_equal(weft_metrics_init(&m, s, &ticks, NULL, NULL), WEFT_OK);
-    assert_int_equal(weft_events(s, &m, &events, &n, NULL), WEFT_OK);
-    assert_int_equal(weft_ticks_init(&t, s, NULL), WEFT_OK);
-    while (weft_ticks_next(&t))
+    assert_int_equal(weft_event_list(s, &m, &events, &n, NULL), WEFT_OK);
+    assert_int_equal(wf_ticks_init(&t, s, NULL), WEFT_OK);
+    while (wf_ticks_next(&t))
         for (size_t i = 0; i < t.n_now; i++, at++) {
             assert_true(at < n);
-            assert_int_equal(t.now[i].slot, weft_slot(events[at].kind, events[at].stage));
+            assert_int_equal(t.now[i].slot,
+                             wf_tick_slot_index(events[at].kind, events[at].stage));
             assert_int_equal(t.now[i].micro, events[at].micro);
-            weft_ticks_finish(&t, t.now[i]);
+            wf_ticks_finish(&t, t.now[i]);
         }
-    bool complete = weft_ticks_complete(&t);
+    bool complete = wf_ticks_complete(&t);
     assert_int_equal(complete, at == n);
-    weft_ticks_release(&t);
+    wf_ticks_release(&t);
     free(events);
     weft_metrics_release(&m);
     return complete;
@@ -265,37 +271,37 @@ static void check_order(void **state)
     for (size_t i = 0; i < WEFT_LEN(names); i++)
         for (uint32_t ranks = 2; ranks <= 74; ranks = 2 * ranks + (ranks < 10)) {
             const struct weft_generator *g = weft_generator_find(names[i]);
-            struct weft_params params = {
+            struct weft_gen_params params = {
                 .ranks = ranks, .micros = 2 * ranks + 2, .chunks = g->default_chunks};
-            if (weft_schedule_make(names[i], &params, &s, NULL) == WEFT_OK)
+            if (weft_schedule_generate(names[i], &params, &s, NULL) == WEFT_OK)
                 assert_true(follows_events(s));
             weft_schedule_free(s);
             s = NULL;
         }
     assert_int_equal(weft_schedule_parse(pair, sizeof pair - 1, "pair", false, &s, NULL),
                      WEFT_OK);
-    struct weft_ticks t;
-    assert_int_equal(weft_ticks_init(&t, s, NULL), WEFT_OK);
-    while (weft_ticks_next(&t))
+    struct wf_ticks t;
+    assert_int_equal(wf_ticks_init(&t, s, NULL), WEFT_OK);
+    while (wf_ticks_next(&t))
         for (size_t i = 0; i < t.n_now; i++)
-            weft_ticks_finish(&t, t.now[i]);
-    assert_false(weft_ticks_complete(&t));
-    weft_ticks_release(&t);
+            wf_ticks_finish(&t, t.now[i]);
+    assert_false(wf_ticks_complete(&t));
+    wf_ticks_release(&t);
     weft_schedule_free(s);
 }
 
-static void add_shuffled(struct weft_text *text, uint64_t seed, uint32_t rank, char kind)
+static void add_shuffled(struct wf_text *text, uint64_t seed, uint32_t rank, char kind)
 {
     enum { MICROS = 6 };
     uint32_t order[MICROS];
     for (uint32_t i = 0; i < MICROS; i++) {
-        uint32_t k = weft_random_below(seed, rank * 2 + (kind == 'F'), i, i + 1);
+        uint32_t k = wf_random_below(seed, rank * 2 + (kind == 'F'), i, i + 1);
         order[i] = order[k];
         order[k] = i;
     }
     for (uint32_t i = 0; i < MICROS; i++)
-        weft_text_addf(text, "%u%c%u%s", rank, kind, order[i],
-                       kind == 'B' && i + 1 == MICROS ? "\n" : ",");
+        wf_text_addf(text, "%u%c%u%s", rank, kind, order[i],
+                     kind == 'B' && i + 1 == MICROS ? "\n" : ",");
 }
 
 /* All forwards, then all backwards, each rank in an order of its own: it always runs, but micros
@@ -305,16 +311,16 @@ static void check_shuffled(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < 400; seed++) {
         uint32_t ranks = 2 + (uint32_t)seed % 3;
-        struct weft_text text = {0};
+        struct wf_text text = {0};
         struct weft_schedule *s = NULL;
         struct weft_partition p;
         for (uint32_t r = 0; r < ranks; r++) {
             add_shuffled(&text, seed, r, 'F');
             add_shuffled(&text, seed, r, 'B');
         }
-        struct weft_communication_settings settings = {
-            .mode = WEFT_COMM_BLOCK_RESIDUAL_CACHE,
-            .cache = {true, WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES, true, 1 + seed % 6},
+        struct weft_ref_traffic_settings settings = {
+            .mode = WEFT_REF_TRAFFIC_BLOCK_RESIDUAL_CACHE,
+            .cache = {true, WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES, true, 1 + seed % 6},
             .layers_per_block = 1,
             .payload_bytes = 7,
             .trace = true};
@@ -324,7 +330,7 @@ static void check_shuffled(void **state)
         compare(s, &p, &settings);
         weft_partition_release(&p);
         weft_schedule_free(s);
-        weft_text_release(&text);
+        wf_text_release(&text);
     }
 }
 
@@ -332,30 +338,30 @@ static void check_shuffled(void **state)
 
 static void check_refused(void **state)
 {
-    struct weft_params params = {.ranks = 4, .micros = 8, .chunks = 1};
-    struct weft_communication_settings settings = {.mode = WEFT_COMM_BLOCK_RESIDUAL_CACHE,
-                                                   .cache = weft_cache_defaults(),
-                                                   .layers_per_block = 1,
-                                                   .payload_bytes = 16};
+    struct weft_gen_params params = {.ranks = 4, .micros = 8, .chunks = 1};
+    struct weft_ref_traffic_settings settings = {.mode = WEFT_REF_TRAFFIC_BLOCK_RESIDUAL_CACHE,
+                                                 .cache = weft_cache_defaults(),
+                                                 .layers_per_block = 1,
+                                                 .payload_bytes = 16};
     const uint32_t counts[] = {2, 0, 3, 1};
     struct weft_schedule *s = NULL;
     struct weft_partition p, empty, few;
-    struct weft_communication c;
+    struct weft_ref_traffic c;
     struct weft_error err;
     (void)state;
-    assert_int_equal(weft_schedule_make("greedy-1f1b", &params, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_schedule_generate("greedy-1f1b", &params, &s, NULL), WEFT_OK);
     assert_int_equal(weft_partition_init_even(&p, 8, 4, NULL), WEFT_OK);
     assert_int_equal(weft_partition_init_even(&few, 8, 3, NULL), WEFT_OK);
     assert_int_equal(weft_partition_init_counts(&empty, counts, 4, NULL), WEFT_OK);
-    assert_int_equal(weft_reference_communication(s, &empty, &settings, &c, &err), WEFT_USAGE);
+    assert_int_equal(weft_ref_traffic_compute(s, &empty, &settings, &c, &err), WEFT_USAGE);
     assert_non_null(strstr(err.msg, "stage 1"));
-    assert_int_equal(weft_reference_communication(s, &few, &settings, &c, &err), WEFT_USAGE);
+    assert_int_equal(weft_ref_traffic_compute(s, &few, &settings, &c, &err), WEFT_USAGE);
     /* 8 micros over 3 transitions, both ways. */
     settings.payload_bytes = SIZE_MAX / 48;
-    assert_int_equal(weft_reference_communication(s, &p, &settings, &c, &err), WEFT_OK);
-    weft_communication_release(&c);
+    assert_int_equal(weft_ref_traffic_compute(s, &p, &settings, &c, &err), WEFT_OK);
+    weft_ref_traffic_release(&c);
     settings.payload_bytes++;
-    assert_int_equal(weft_reference_communication(s, &p, &settings, &c, &err), WEFT_NUMERIC);
+    assert_int_equal(weft_ref_traffic_compute(s, &p, &settings, &c, &err), WEFT_NUMERIC);
     weft_partition_release(&p);
     weft_partition_release(&few);
     weft_partition_release(&empty);
@@ -364,11 +370,11 @@ static void check_refused(void **state)
     static const char dead[] = "0B0,0F0\n1F0,1B0\n";
     settings.payload_bytes = 1;
     settings.cache.enabled = true;
-    settings.cache.policy = WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES;
+    settings.cache.policy = WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES;
     assert_int_equal(weft_schedule_parse(dead, sizeof dead - 1, "dead", false, &s, NULL),
                      WEFT_OK);
     assert_int_equal(weft_partition_init_even(&p, 2, 2, NULL), WEFT_OK);
-    assert_int_equal(weft_reference_communication(s, &p, &settings, &c, &err), WEFT_SCHEDULE);
+    assert_int_equal(weft_ref_traffic_compute(s, &p, &settings, &c, &err), WEFT_SCHEDULE);
     weft_partition_release(&p);
     weft_schedule_free(s);
 }
@@ -377,24 +383,25 @@ static void check_refused(void **state)
 
 static double ns_per_event(const char *name, uint32_t micros, size_t inflight, bool reuse)
 {
-    struct weft_params params = {.ranks = 8, .micros = micros, .chunks = 4};
-    struct weft_communication_settings settings = {
-        .mode = inflight == 0 ? WEFT_COMM_ACTIVATION_TENSOR : WEFT_COMM_BLOCK_RESIDUAL_CACHE,
-        .cache = {true, WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES, reuse, inflight},
+    struct weft_gen_params params = {.ranks = 8, .micros = micros, .chunks = 4};
+    struct weft_ref_traffic_settings settings = {
+        .mode = inflight == 0 ? WEFT_REF_TRAFFIC_ACTIVATION_TENSOR
+                              : WEFT_REF_TRAFFIC_BLOCK_RESIDUAL_CACHE,
+        .cache = {true, WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES, reuse, inflight},
         .layers_per_block = 2,
         .payload_bytes = 1024};
     struct weft_schedule *s = NULL;
     struct weft_partition p;
     double best = 1e30;
-    assert_int_equal(weft_schedule_make(name, &params, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_schedule_generate(name, &params, &s, NULL), WEFT_OK);
     assert_int_equal(weft_partition_init_even(&p, 64, 32, NULL), WEFT_OK);
     for (int i = 0; i < 9; i++) {
-        struct weft_communication c;
-        int64_t ns = weft_clock_cpu_ns();
-        assert_int_equal(weft_reference_communication(s, &p, &settings, &c, NULL), WEFT_OK);
-        double each = (double)(weft_clock_cpu_ns() - ns) / (double)c.n_events;
+        struct weft_ref_traffic c;
+        int64_t ns = wf_clock_cpu_ns();
+        assert_int_equal(weft_ref_traffic_compute(s, &p, &settings, &c, NULL), WEFT_OK);
+        double each = (double)(wf_clock_cpu_ns() - ns) / (double)c.n_events;
         best = each < best ? each : best;
-        weft_communication_release(&c);
+        weft_ref_traffic_release(&c);
     }
     weft_partition_release(&p);
     weft_schedule_free(s);

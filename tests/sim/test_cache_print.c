@@ -10,15 +10,15 @@ static struct settings_case {
     struct weft_cache_settings want;
     const char *complaint; /* part of it; NULL when it is accepted */
 } cases[] = {
-    {NULL, {false, WEFT_CACHE_DISABLED, true, 1}, NULL},
-    {"", {false, WEFT_CACHE_DISABLED, true, 1}, NULL},
+    {NULL, {false, WEFT_CACHE_POLICY_DISABLED, true, 1}, NULL},
+    {"", {false, WEFT_CACHE_POLICY_DISABLED, true, 1}, NULL},
     {"enabled=1,policy=resident_block_summaries,reuse=1,inflight=8",
-     {true, WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES, true, 8},
+     {true, WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES, true, 8},
      NULL},
     {"inflight=18446744073709551615,reuse=0,policy=disabled",
-     {false, WEFT_CACHE_DISABLED, false, SIZE_MAX},
+     {false, WEFT_CACHE_POLICY_DISABLED, false, SIZE_MAX},
      NULL},
-    {"enabled=0", {false, WEFT_CACHE_DISABLED, true, 1}, NULL},
+    {"enabled=0", {false, WEFT_CACHE_POLICY_DISABLED, true, 1}, NULL},
     {"enabled=yes", {0}, "enabled=yes"},
     {"enabled=", {0}, "0 or 1"},
     {"enabled=1,enabled=1", {0}, "twice"},
@@ -32,7 +32,7 @@ static struct settings_case {
     {"enabled=1 ", {0}, "0 or 1"},
     {"policy=resident", {0}, "policy=resident"},
     {"policy=disabled2", {0}, "disabled2"},
-    {"inflight=0", {false, WEFT_CACHE_DISABLED, true, 0}, NULL},
+    {"inflight=0", {false, WEFT_CACHE_POLICY_DISABLED, true, 0}, NULL},
     {"inflight=-1", {0}, "whole number"},
     {"inflight=+1", {0}, "whole number"},
     {"inflight=1x", {0}, "inflight=1x"},
@@ -46,9 +46,9 @@ static void check_settings(void **state)
     (void)state;
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         const struct settings_case *c = &cases[i];
-        struct weft_cache_settings got = {true, WEFT_CACHE_DISABLED, false, 99};
+        struct weft_cache_settings got = {true, WEFT_CACHE_POLICY_DISABLED, false, 99};
         struct weft_error err = {0};
-        enum weft_status st = weft_cache_settings_parse(c->text, &got, &err);
+        enum weft_status st = wf_cache_settings_parse(c->text, &got, &err);
         if (c->complaint != NULL) {
             assert_int_equal(st, WEFT_USAGE);
             if (strstr(err.msg, c->complaint) == NULL)
@@ -66,21 +66,21 @@ static void check_settings(void **state)
 
 /* Four ranks, two chunks, one micro, eight layers a block: 3 of 14 transfers are hits, for
  * boundaries share keys. */
-static struct weft_communication report(bool trace)
+static struct weft_ref_traffic report(bool trace)
 {
-    struct weft_params params = {.ranks = 4, .micros = 1, .chunks = 2};
-    struct weft_communication_settings settings = {
-        .mode = WEFT_COMM_BLOCK_RESIDUAL_CACHE,
-        .cache = {true, WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES, false, 2},
+    struct weft_gen_params params = {.ranks = 4, .micros = 1, .chunks = 2};
+    struct weft_ref_traffic_settings settings = {
+        .mode = WEFT_REF_TRAFFIC_BLOCK_RESIDUAL_CACHE,
+        .cache = {true, WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES, false, 2},
         .layers_per_block = 8,
         .payload_bytes = 100,
         .trace = trace};
-    struct weft_communication c;
+    struct weft_ref_traffic c;
     struct weft_schedule *s = NULL;
     struct weft_partition p;
-    assert_int_equal(weft_schedule_make("greedy-gpipe", &params, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_schedule_generate("greedy-gpipe", &params, &s, NULL), WEFT_OK);
     assert_int_equal(weft_partition_init_even(&p, 8, 8, NULL), WEFT_OK);
-    assert_int_equal(weft_reference_communication(s, &p, &settings, &c, NULL), WEFT_OK);
+    assert_int_equal(weft_ref_traffic_compute(s, &p, &settings, &c, NULL), WEFT_OK);
     weft_partition_release(&p);
     weft_schedule_free(s);
     return c;
@@ -96,11 +96,11 @@ static void check_json(void **state)
         "\"bytes_saved\":300,\"cache_hit_rate\":0.21428572,\"cache_hit_rate_bits\":1046179255";
     (void)state;
     for (int trace = 0; trace < 2; trace++) {
-        struct weft_communication c = report(trace);
+        struct weft_ref_traffic c = report(trace);
         char got[1000] = "", whole[1000];
         FILE *out = fmemopen(got, sizeof got, "w");
-        struct weft_json j = {.out = out};
-        weft_communication_print_json(&j, NULL, &c);
+        struct wf_json j = {.out = out};
+        wf_communication_print_json(&j, NULL, &c);
         fclose(out);
         snprintf(whole, sizeof whole, "%s%s}", want,
                  trace ? ",\"trace\":\"mmmmhhh-bbbbbbb-\"" : "");
@@ -108,22 +108,22 @@ static void check_json(void **state)
         json_t *root = json_loads(got, JSON_REJECT_DUPLICATES, NULL);
         assert_non_null(root);
         json_decref(root);
-        weft_communication_release(&c);
+        weft_ref_traffic_release(&c);
     }
 }
 
 static void check_text(void **state)
 {
-    struct weft_communication c = report(false);
-    struct weft_text text = {0};
+    struct weft_ref_traffic c = report(false);
+    struct wf_text text = {0};
     (void)state;
-    weft_communication_print_text(&text, &c);
+    wf_communication_print_text(&text, &c);
     assert_false(text.failed);
     assert_non_null(strstr(text.at, "1400 asked for, 1100 sent, 300 saved"));
     assert_non_null(strstr(text.at, "hit rate 21.4%"));
     assert_non_null(strstr(text.at, "sent by rank      300 300 300 200\n"));
-    weft_text_release(&text);
-    weft_communication_release(&c);
+    wf_text_release(&text);
+    weft_ref_traffic_release(&c);
 }
 
 /* A float prints as its own shortest text, not as the double's. */

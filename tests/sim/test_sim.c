@@ -16,9 +16,9 @@
 static struct weft_schedule *make(const char *name, uint32_t ranks, uint32_t chunks,
                                   uint32_t micros)
 {
-    struct weft_params params = {.ranks = ranks, .chunks = chunks, .micros = micros};
+    struct weft_gen_params params = {.ranks = ranks, .chunks = chunks, .micros = micros};
     struct weft_schedule *s = NULL;
-    assert_int_equal(weft_schedule_make(name, &params, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_schedule_generate(name, &params, &s, NULL), WEFT_OK);
     return s;
 }
 
@@ -31,12 +31,12 @@ static struct weft_schedule *make(const char *name, uint32_t ranks, uint32_t chu
  */
 static struct transfer_case {
     const char *name;
-    enum weft_occupies occupies;
+    enum weft_contention occupies;
     double start[2][4];
 } transfers[] = {
-    {"a transfer that delays", WEFT_OCCUPIES_NOTHING, {{0, 1, 9, 11}, {3, 4, 5, 7}}},
-    {"transfers share their link", WEFT_OCCUPIES_LINK, {{0, 1, 10, 12}, {3, 5, 6, 8}}},
-    {"transfers keep both ranks busy", WEFT_OCCUPIES_RANKS, {{0, 3, 13, 17}, {3, 6, 9, 13}}},
+    {"a transfer that delays", WEFT_CONTENTION_NONE, {{0, 1, 9, 11}, {3, 4, 5, 7}}},
+    {"transfers share their link", WEFT_CONTENTION_LINK, {{0, 1, 10, 12}, {3, 5, 6, 8}}},
+    {"transfers keep both ranks busy", WEFT_CONTENTION_RANKS, {{0, 3, 13, 17}, {3, 6, 9, 13}}},
 };
 
 static void check_transfers(void **state)
@@ -70,16 +70,16 @@ static void check_transfers(void **state)
 static void check_sums(void **state)
 {
     size_t n;
-    const struct weft_generator *all = weft_generators(&n);
+    const struct weft_generator *all = weft_generator_list(&n);
     const double f = 10, i = 12, w = 8, slow[] = {1, 1.3, 1, 2};
     (void)state;
     for (size_t g = 0; g < n; g++) {
-        struct weft_params params = {.ranks = 4, .micros = 8};
+        struct weft_gen_params params = {.ranks = 4, .micros = 8};
         struct weft_cost cost = {.f = {&f, 1}, .i = {&i, 1}, .w = {&w, 1}, .hop = 3};
         struct weft_schedule *s = NULL;
         struct weft_metrics m;
         struct weft_sim sim;
-        assert_int_equal(weft_schedule_make(all[g].name, &params, &s, NULL), WEFT_OK);
+        assert_int_equal(weft_schedule_generate(all[g].name, &params, &s, NULL), WEFT_OK);
         struct weft_sim_options options = {.cost = &cost};
         assert_int_equal(weft_metrics_init(&m, s, &cost, NULL, NULL), WEFT_OK);
         assert_int_equal(weft_sim_init(&sim, s, &options, NULL), WEFT_OK);
@@ -106,7 +106,7 @@ static void check_sums(void **state)
         struct weft_cluster cluster = {2, 2, {1e9, 1e-4}, {5e8, 5e-4}};
         const double bytes = 1e6;
         options = (struct weft_sim_options){
-            .cluster = &cluster, .bytes = {&bytes, 1}, .occupies = WEFT_OCCUPIES_RANKS};
+            .cluster = &cluster, .bytes = {&bytes, 1}, .occupies = WEFT_CONTENTION_RANKS};
         assert_int_equal(weft_sim_init(&sim, s, &options, NULL), WEFT_OK);
         for (uint32_t r = 0; r < 4; r++) {
             const struct weft_idle_time *t = &sim.idle[r];
@@ -169,12 +169,13 @@ static void check_searched(void **state)
     (void)state;
     for (int k = 0; k < 2; k++) {
         struct weft_cost cost = {.f = {&f, 1}, .i = {&i, 1}, .w = {&w, 1}, .hop = 0.601};
-        struct weft_memory memory = {.f = {&mf, 1}, .i = {&mi, 1}, .limit = {&limits[k], 1}};
-        struct weft_params params = {
+        struct weft_memory_cost memory = {
+            .f = {&mf, 1}, .i = {&mi, 1}, .limit = {&limits[k], 1}};
+        struct weft_gen_params params = {
             .ranks = 8, .micros = 24, .cost = &cost, .memory = &memory};
         struct weft_schedule *s = NULL;
         struct weft_metrics m;
-        assert_int_equal(weft_schedule_make("zb-auto", &params, &s, NULL), WEFT_OK);
+        assert_int_equal(weft_schedule_generate("zb-auto", &params, &s, NULL), WEFT_OK);
         assert_int_equal(weft_metrics_init(&m, s, &cost, &memory, NULL), WEFT_OK);
         assert_true((m.span - 24 * (f + i + w)) / m.span < rates[k] + 0.5e-4);
         weft_metrics_release(&m);
@@ -242,7 +243,7 @@ static void check_refusals(void **state)
         {{.speed = {bad, 4}}, "speed: -1 is out of range"},
         {{.speed = {three, 3}}, "3 values for 4"},
         {{.bytes = {&nan_bytes, 1}}, "bytes"},
-        {{.occupies = WEFT_OCCUPIES_LINK}, "cluster"},
+        {{.occupies = WEFT_CONTENTION_LINK}, "cluster"},
         {{.unit_seconds = -1}, "unit"},
     };
     (void)state;
@@ -260,17 +261,17 @@ static void check_refusals(void **state)
 static void check_alike(void **state)
 {
     size_t n;
-    const struct weft_generator *all = weft_generators(&n);
+    const struct weft_generator *all = weft_generator_list(&n);
     (void)state;
     for (size_t g = 0; g < n; g++) {
         struct weft_schedule *s = NULL;
-        struct weft_params params = {.ranks = 4, .micros = 8};
+        struct weft_gen_params params = {.ranks = 4, .micros = 8};
         const double f = 10, i = 12, w = 8, slower[] = {1, 1, 1.1, 1};
         struct weft_cost cost = {.f = {&f, 1}, .i = {&i, 1}, .w = {&w, 1}, .hop = 1};
         struct weft_sim_options options = {.cost = &cost};
         struct weft_samples samples;
         struct weft_sim plain, slow;
-        assert_int_equal(weft_schedule_make(all[g].name, &params, &s, NULL), WEFT_OK);
+        assert_int_equal(weft_schedule_generate(all[g].name, &params, &s, NULL), WEFT_OK);
         assert_int_equal(weft_samples_init(&samples, s, &options, NULL, 20, NULL), WEFT_OK);
         assert_int_equal(weft_sim_init(&plain, s, &options, NULL), WEFT_OK);
         options.speed = (struct weft_values){slower, 4};
@@ -320,11 +321,11 @@ static void check_held(void **state)
     (void)state;
     assert_int_equal(weft_sim_init(&sim, late, &options, NULL), WEFT_OK);
     for (uint32_t r = 0; r < 4; r++)
-        assert_int_equal(sim.peak_carry[r], r + 1);
+        assert_int_equal(sim.peak_pending_w[r], r + 1);
     weft_sim_release(&sim);
     assert_int_equal(weft_sim_init(&sim, whole, &options, NULL), WEFT_OK);
     for (uint32_t r = 0; r < 4; r++) {
-        assert_int_equal(sim.peak_carry[r], 0);
+        assert_int_equal(sim.peak_pending_w[r], 0);
         assert_in_range(sim.peak_receive[r], 1, 12);
     }
     weft_sim_release(&sim);

@@ -4,8 +4,8 @@
 #include "sched/lines.h"
 #include "weft/traffic.h"
 
-static const enum weft_block_cache caches[] = {WEFT_BLOCKS_OFF, WEFT_BLOCKS_RECEIVED,
-                                               WEFT_BLOCKS_FULL};
+static const enum weft_block_cache caches[] = {WEFT_BLOCK_CACHE_OFF, WEFT_BLOCK_CACHE_RECEIVED,
+                                               WEFT_BLOCK_CACHE_FULL};
 
 enum { MOST = 160 };
 
@@ -163,7 +163,7 @@ static void compare_plainly(const struct weft_traffic *t, const uint32_t *finish
     memset(has, 0, sizeof has);
     for (uint32_t s = 0; s < p->n_stages; s++) {
         uint32_t rank = rank_of[s];
-        struct weft_block_span got = weft_traffic_brings(t, pipe, s);
+        struct weft_block_span got = weft_traffic_receives(t, pipe, s);
         size_t n = 0;
         for (uint32_t b = 0; b < weft_traffic_n_blocks(t) && s > 0; b++) {
             bool finished = finished_by[b] < s, local = rank_of[s - 1] == rank;
@@ -171,12 +171,12 @@ static void compare_plainly(const struct weft_traffic *t, const uint32_t *finish
                 assert_true(n < got.len && got.at[n] == b);
                 n++;
             }
-            if (finished && cache != WEFT_BLOCKS_OFF)
+            if (finished && cache != WEFT_BLOCK_CACHE_OFF)
                 has[rank][b] = true;
         }
         assert_int_equal(n, got.len);
         for (uint32_t b = 0; b < weft_traffic_n_blocks(t); b++)
-            if (finished_by[b] == s && cache == WEFT_BLOCKS_FULL)
+            if (finished_by[b] == s && cache == WEFT_BLOCK_CACHE_FULL)
                 has[rank][b] = true;
     }
 }
@@ -188,15 +188,15 @@ static void expect_one_bringer(const struct weft_traffic *t, uint32_t pipe)
     for (uint32_t s = 0; s < p->n_stages; s++)
         for (uint32_t b = 0; b < weft_traffic_n_blocks(t); b++) {
             uint32_t rank = p->rank_of[(size_t)pipe * p->n_stages + s];
-            uint32_t from = weft_traffic_bringer(t, pipe, s, b);
+            uint32_t from = weft_traffic_source(t, pipe, s, b);
             if (from != WEFT_NO_STAGE)
-                assert_int_equal(from, weft_traffic_rank_bringer(t, pipe, rank, b));
+                assert_int_equal(from, weft_traffic_rank_source(t, pipe, rank, b));
         }
 }
 
 static uint32_t roll(uint64_t seed, uint64_t *position, uint32_t n)
 {
-    return weft_random_below(seed, 3, (*position)++, n);
+    return wf_random_below(seed, 3, (*position)++, n);
 }
 
 static void check_any_placement(void **state)
@@ -227,7 +227,7 @@ static void check_any_placement(void **state)
             for (uint32_t pipe = 0; pipe < pipes; pipe++) {
                 compare_plainly(t, finished_by, pipe);
                 sent[k] += weft_traffic_count(t, pipe).sent;
-                if (caches[k] == WEFT_BLOCKS_FULL)
+                if (caches[k] == WEFT_BLOCK_CACHE_FULL)
                     expect_one_bringer(t, pipe);
             }
             weft_traffic_free(t);
@@ -312,7 +312,7 @@ static void expect_peak(const struct weft_traffic *t, const struct weft_schedule
         for (size_t i = 0; i < row.len; i++) {
             struct weft_action a = row.at[i];
             uint32_t pipe = weft_placement_pipe(p, a.micro);
-            struct weft_block_span in = weft_traffic_brings(t, pipe, a.stage);
+            struct weft_block_span in = weft_traffic_receives(t, pipe, a.stage);
             bool lowered = weft_schedule_is_lowered(s);
             bool arrival = a.kind == (lowered ? WEFT_ACT_RECV_F : WEFT_ACT_F);
             bool over = a.kind == WEFT_ACT_B || a.kind == WEFT_ACT_I;
@@ -349,18 +349,18 @@ static void check_schedules(void **state)
         const struct weft_generator *g = weft_generator_find(names[i]);
         if (g == NULL)
             continue;
-        struct weft_params params = {.ranks = 4, .micros = 8, .chunks = g->default_chunks};
+        struct weft_gen_params params = {.ranks = 4, .micros = 8, .chunks = g->default_chunks};
         struct weft_schedule *s = NULL, *lowered = NULL;
         struct weft_partition p;
         uint32_t *finished_by = NULL, n = 0;
-        if (weft_schedule_make(names[i], &params, &s, NULL) != WEFT_OK)
+        if (weft_schedule_generate(names[i], &params, &s, NULL) != WEFT_OK)
             continue;
         const struct weft_placement *place = weft_schedule_placement(s);
         assert_int_equal(
             weft_partition_init_even(&p, 2 * place->n_stages - 1, place->n_stages, NULL),
             WEFT_OK);
         assert_int_equal(weft_residual_blocks(&p, 3, &finished_by, &n, NULL), WEFT_OK);
-        assert_int_equal(weft_schedule_lower(s, WEFT_LOWER_LATE, &lowered, NULL), WEFT_OK);
+        assert_int_equal(weft_schedule_lower(s, WEFT_LOWERING_LATE, &lowered, NULL), WEFT_OK);
         for (int k = 0; k < 3; k++) {
             struct weft_traffic *t = make(place, finished_by, n, caches[k]);
             expect_step(t, s);
@@ -380,15 +380,16 @@ static void check_schedules(void **state)
 /* 1F1B, one block a stage and the full cache: rank r holds blocks 0 .. r of P - r micros. */
 static void check_1f1b_peak(void **state)
 {
-    struct weft_params params = {.ranks = 8, .micros = 32, .chunks = 1};
+    struct weft_gen_params params = {.ranks = 8, .micros = 32, .chunks = 1};
     struct weft_schedule *s = NULL;
     uint32_t finished_by[8];
     size_t peaks[8];
     (void)state;
-    assert_int_equal(weft_schedule_make("1f1b", &params, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_schedule_generate("1f1b", &params, &s, NULL), WEFT_OK);
     for (uint32_t i = 0; i < 8; i++)
         finished_by[i] = i;
-    struct weft_traffic *t = make(weft_schedule_placement(s), finished_by, 8, WEFT_BLOCKS_FULL);
+    struct weft_traffic *t =
+        make(weft_schedule_placement(s), finished_by, 8, WEFT_BLOCK_CACHE_FULL);
     assert_int_equal(weft_traffic_peak_blocks(t, s, peaks, NULL), WEFT_OK);
     for (size_t r = 0; r < 8; r++)
         assert_int_equal(peaks[r], (r + 1) * (8 - r));
@@ -435,19 +436,24 @@ static void check_refused(void **state)
     struct weft_error err;
     size_t peaks[2];
     (void)state;
-    assert_int_equal(weft_traffic_new(&p, falling, 2, WEFT_BLOCKS_FULL, &t, &err), WEFT_USAGE);
+    assert_int_equal(weft_traffic_new(&p, falling, 2, WEFT_BLOCK_CACHE_FULL, &t, &err),
+                     WEFT_USAGE);
     assert_non_null(strstr(err.msg, "block 1"));
-    assert_int_equal(weft_traffic_new(&p, beyond, 2, WEFT_BLOCKS_FULL, &t, &err), WEFT_USAGE);
+    assert_int_equal(weft_traffic_new(&p, beyond, 2, WEFT_BLOCK_CACHE_FULL, &t, &err),
+                     WEFT_USAGE);
     p.n_pipes = 2;
-    assert_int_equal(weft_traffic_new(&p, good, 0, WEFT_BLOCKS_FULL, &t, &err), WEFT_USAGE);
+    assert_int_equal(weft_traffic_new(&p, good, 0, WEFT_BLOCK_CACHE_FULL, &t, &err),
+                     WEFT_USAGE);
     p.pipe_of = astray;
     p.n_stages = 2;
-    assert_int_equal(weft_traffic_new(&p, good, 2, WEFT_BLOCKS_FULL, &t, &err), WEFT_USAGE);
+    assert_int_equal(weft_traffic_new(&p, good, 2, WEFT_BLOCK_CACHE_FULL, &t, &err),
+                     WEFT_USAGE);
     p = (struct weft_placement){1, 4, 3, 1, rank_of, NULL};
-    assert_int_equal(weft_traffic_new(&p, good, 3, WEFT_BLOCKS_FULL, &t, &err), WEFT_USAGE);
+    assert_int_equal(weft_traffic_new(&p, good, 3, WEFT_BLOCK_CACHE_FULL, &t, &err),
+                     WEFT_USAGE);
     assert_non_null(strstr(err.msg, "rank 1"));
     p.n_ranks = 2;
-    assert_int_equal(weft_traffic_new(&p, good, 3, WEFT_BLOCKS_FULL, &t, &err), WEFT_OK);
+    assert_int_equal(weft_traffic_new(&p, good, 3, WEFT_BLOCK_CACHE_FULL, &t, &err), WEFT_OK);
     /* 3 micros: 3 activations and 2 blocks each way. */
     assert_int_equal(weft_traffic_count(t, 0).sent, 2);
     struct weft_payload payload = {SIZE_MAX / 15, SIZE_MAX / 15};
@@ -458,12 +464,12 @@ static void check_refused(void **state)
     payload = (struct weft_payload){1, SIZE_MAX / 2};
     assert_int_equal(weft_traffic_step_init(&step, t, payload, &err), WEFT_NUMERIC);
     struct weft_schedule *s = NULL;
-    struct weft_params params = {.ranks = 2, .micros = 4, .chunks = 2};
-    assert_int_equal(weft_schedule_make("interleaved-1f1b", &params, &s, NULL), WEFT_OK);
+    struct weft_gen_params params = {.ranks = 2, .micros = 4, .chunks = 2};
+    assert_int_equal(weft_schedule_generate("interleaved-1f1b", &params, &s, NULL), WEFT_OK);
     assert_int_equal(weft_traffic_peak_blocks(t, s, peaks, &err), WEFT_OK);
     weft_traffic_free(t);
     p.rank_of = other;
-    assert_int_equal(weft_traffic_new(&p, good, 3, WEFT_BLOCKS_FULL, &t, &err), WEFT_OK);
+    assert_int_equal(weft_traffic_new(&p, good, 3, WEFT_BLOCK_CACHE_FULL, &t, &err), WEFT_OK);
     assert_int_equal(weft_traffic_peak_blocks(t, s, peaks, &err), WEFT_USAGE);
     weft_traffic_free(t);
     weft_traffic_free(NULL);

@@ -6,21 +6,21 @@
 #include <jansson.h>
 
 /* Two ranks, two chunks each, a block a layer: b0 and b1 by stage 0, then one a stage. */
-static void make(struct weft_traffic **table, struct weft_traffic_report *r,
+static void make(struct weft_traffic **table, struct wf_traffic_report *r,
                  struct weft_schedule **s)
 {
-    struct weft_params params = {.ranks = 2, .micros = 4, .chunks = 2};
+    struct weft_gen_params params = {.ranks = 2, .micros = 4, .chunks = 2};
     struct weft_partition p;
     uint32_t *finished_by = NULL, n = 0;
-    assert_int_equal(weft_schedule_make("interleaved-1f1b", &params, s, NULL), WEFT_OK);
+    assert_int_equal(weft_schedule_generate("interleaved-1f1b", &params, s, NULL), WEFT_OK);
     assert_int_equal(weft_partition_init_even(&p, 4, 4, NULL), WEFT_OK);
     assert_int_equal(weft_residual_blocks(&p, 1, &finished_by, &n, NULL), WEFT_OK);
     assert_int_equal(n, 5);
     assert_int_equal(weft_traffic_new(weft_schedule_placement(*s), finished_by, n,
-                                      WEFT_BLOCKS_FULL, table, NULL),
+                                      WEFT_BLOCK_CACHE_FULL, table, NULL),
                      WEFT_OK);
     assert_int_equal(
-        weft_traffic_report_init(r, *table, *s, (struct weft_payload){100, 800}, 1, NULL),
+        wf_traffic_report_init(r, *table, *s, (struct weft_payload){100, 800}, 1, NULL),
         WEFT_OK);
     free(finished_by);
     weft_partition_release(&p);
@@ -44,13 +44,13 @@ static void check_json(void **state)
 {
     struct weft_traffic *t = NULL;
     struct weft_schedule *s = NULL;
-    struct weft_traffic_report r;
+    struct wf_traffic_report r;
     char text[4000] = "";
     (void)state;
     make(&t, &r, &s);
     FILE *out = fmemopen(text, sizeof text, "w");
-    struct weft_json j = {.out = out};
-    weft_traffic_print_json(&j, NULL, &r);
+    struct wf_json j = {.out = out};
+    wf_traffic_print_json(&j, NULL, &r);
     fclose(out);
     json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(root);
@@ -89,7 +89,7 @@ static void check_json(void **state)
     assert_int_equal(json_array_size(json_object_get(step, "links")), 2);
     assert_int_equal(json_array_size(json_object_get(step, "peak_cached_bytes")), 2);
     json_decref(root);
-    weft_traffic_report_release(&r);
+    wf_traffic_report_release(&r);
     weft_traffic_free(t);
     weft_schedule_free(s);
 }
@@ -107,33 +107,33 @@ static void check_text(void **state)
     };
     struct weft_traffic *t = NULL;
     struct weft_schedule *s = NULL;
-    struct weft_traffic_report r;
-    struct weft_text text = {0};
+    struct wf_traffic_report r;
+    struct wf_text text = {0};
     (void)state;
     make(&t, &r, &s);
-    weft_traffic_print_text(&text, &r);
+    wf_traffic_print_text(&text, &r);
     assert_false(text.failed);
     for (size_t i = 0; i < WEFT_LEN(lines); i++)
         if (strstr(text.at, lines[i]) == NULL)
             fail_msg("no \"%s\" in\n%s", lines[i], text.at);
-    weft_text_release(&text);
-    weft_traffic_report_release(&r);
+    wf_text_release(&text);
+    wf_traffic_report_release(&r);
     weft_traffic_free(t);
     weft_schedule_free(s);
 }
 
 static void check_cache_names(void **state)
 {
-    enum weft_block_cache cache = WEFT_BLOCKS_OFF;
+    enum weft_block_cache cache = WEFT_BLOCK_CACHE_OFF;
     struct weft_error err;
     (void)state;
-    assert_int_equal(weft_block_cache_parse(NULL, &cache, NULL), WEFT_OK);
-    assert_int_equal(cache, WEFT_BLOCKS_FULL);
-    assert_int_equal(weft_block_cache_parse("received", &cache, NULL), WEFT_OK);
-    assert_int_equal(cache, WEFT_BLOCKS_RECEIVED);
-    assert_int_equal(weft_block_cache_parse("off", &cache, NULL), WEFT_OK);
-    assert_int_equal(cache, WEFT_BLOCKS_OFF);
-    assert_int_equal(weft_block_cache_parse("on", &cache, &err), WEFT_USAGE);
+    assert_int_equal(wf_block_cache_parse(NULL, &cache, NULL), WEFT_OK);
+    assert_int_equal(cache, WEFT_BLOCK_CACHE_FULL);
+    assert_int_equal(wf_block_cache_parse("received", &cache, NULL), WEFT_OK);
+    assert_int_equal(cache, WEFT_BLOCK_CACHE_RECEIVED);
+    assert_int_equal(wf_block_cache_parse("off", &cache, NULL), WEFT_OK);
+    assert_int_equal(cache, WEFT_BLOCK_CACHE_OFF);
+    assert_int_equal(wf_block_cache_parse("on", &cache, &err), WEFT_USAGE);
     assert_non_null(strstr(err.msg, "\"on\""));
 }
 

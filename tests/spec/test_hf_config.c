@@ -119,7 +119,7 @@ static void check_good(void **state)
     const struct good_case *c = *state;
     struct weft_model m;
     struct weft_error err = {.msg = ""};
-    enum weft_status st = weft_hf_config_parse(c->text, strlen(c->text), "dir", &m, &err);
+    enum weft_status st = wf_hf_config_parse(c->text, strlen(c->text), "dir", &m, &err);
     assert_string_equal(err.msg, "");
     assert_int_equal(st, WEFT_OK);
     assert_same(&m, &c->want);
@@ -240,14 +240,14 @@ static void check_bad(void **state)
     const struct bad_case *c = *state;
     struct weft_model m = {.layers = 77};
     struct weft_error err = {.msg = ""};
-    assert_int_equal(weft_hf_config_parse(c->text, strlen(c->text), "x/config.json", &m, &err),
+    assert_int_equal(wf_hf_config_parse(c->text, strlen(c->text), "x/config.json", &m, &err),
                      WEFT_CKPT);
     if (strstr(err.msg, c->want) == NULL)
         fail_msg("'%s' is not in '%s'", c->want, err.msg);
     assert_int_equal(strncmp(err.msg, "x/config.json", 13), 0);
     assert_null(strchr(err.msg, '\n'));
     assert_int_equal(m.layers, 77);
-    assert_int_equal(weft_hf_config_parse(c->text, strlen(c->text), "x", &m, NULL), WEFT_CKPT);
+    assert_int_equal(wf_hf_config_parse(c->text, strlen(c->text), "x", &m, NULL), WEFT_CKPT);
 }
 
 /* Deep nesting is an error of the JSON parser, not an overflow of the stack. */
@@ -260,7 +260,7 @@ static void check_deep(void **state)
     memset(text, '[', n);
     struct weft_model m;
     struct weft_error err;
-    assert_int_equal(weft_hf_config_parse(text, n, "x", &m, &err), WEFT_CKPT);
+    assert_int_equal(wf_hf_config_parse(text, n, "x", &m, &err), WEFT_CKPT);
     free(text);
 }
 
@@ -268,16 +268,16 @@ static void check_deep(void **state)
 
 static void check_round_trip(const struct weft_model *m)
 {
-    struct weft_text text = {0};
+    struct wf_text text = {0};
     struct weft_error err = {.msg = ""};
-    struct weft_hf_about about = {"bfloat16", -1, 2};
-    assert_int_equal(weft_hf_config_write(m, &about, &text, &err), WEFT_OK);
+    struct wf_hf_metadata about = {"bfloat16", -1, 2};
+    assert_int_equal(wf_hf_config_write(m, &about, &text, &err), WEFT_OK);
     struct weft_model again;
-    enum weft_status st = weft_hf_config_parse(text.at, text.len, "again", &again, &err);
+    enum weft_status st = wf_hf_config_parse(text.at, text.len, "again", &again, &err);
     assert_string_equal(err.msg, "");
     assert_int_equal(st, WEFT_OK);
     assert_same(&again, m);
-    weft_text_release(&text);
+    wf_text_release(&text);
 }
 
 static void check_round_trips(void **state)
@@ -303,9 +303,9 @@ static void check_written_keys(void **state)
     struct weft_model m;
     assert_int_equal(weft_model_find("llama3-405b", &m, NULL), WEFT_OK);
     m.residual_block_layers = 3;
-    struct weft_text text = {0};
-    struct weft_hf_about about = {"float32", 128000, -1};
-    assert_int_equal(weft_hf_config_write(&m, &about, &text, NULL), WEFT_OK);
+    struct wf_text text = {0};
+    struct wf_hf_metadata about = {"float32", 128000, -1};
+    assert_int_equal(wf_hf_config_write(&m, &about, &text, NULL), WEFT_OK);
     json_t *root = json_loadb(text.at, text.len, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(root);
     const char *architecture, *torch_dtype, *dtype, *old_type, *new_type;
@@ -331,16 +331,16 @@ static void check_written_keys(void **state)
     assert_int_equal(block_layers, 3);
     assert_int_equal(bos, 128000);
     json_decref(root);
-    weft_text_release(&text);
+    wf_text_release(&text);
 }
 
 static void check_write_error(void **state)
 {
     (void)state;
-    struct weft_text text = {0};
+    struct wf_text text = {0};
     struct weft_error err;
-    struct weft_hf_about about = {"float32", -1, -1};
-    assert_int_equal(weft_hf_config_write(&(struct weft_model){0}, &about, &text, &err),
+    struct wf_hf_metadata about = {"float32", -1, -1};
+    assert_int_equal(wf_hf_config_write(&(struct weft_model){0}, &about, &text, &err),
                      WEFT_USAGE);
     assert_int_equal(text.len, 0);
 }

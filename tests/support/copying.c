@@ -15,19 +15,19 @@ struct packet {
     void *copy; /* owned: of a send that is over at once */
 };
 
-struct end {
+struct endpoint {
     struct weft_comm base; /* first: ops get a pointer to it */
     struct weft_comm *inner;
     enum copying how;
     struct packet *packets; /* owned: all of them, the newest first */
 };
 
-static struct end *of(struct weft_comm *comm)
+static struct endpoint *of(struct weft_comm *comm)
 {
-    return (struct end *)comm;
+    return (struct endpoint *)comm;
 }
 
-static struct packet *new_packet(struct end *c, struct weft_message *m)
+static struct packet *new_packet(struct endpoint *c, struct weft_message *m)
 {
     struct packet *p = calloc(1, sizeof *p);
     if (p == NULL)
@@ -47,12 +47,12 @@ static struct packet *new_packet(struct end *c, struct weft_message *m)
 static enum weft_status copying_send(struct weft_comm *comm, struct weft_message *m,
                                      struct weft_error *err)
 {
-    struct end *c = of(comm);
+    struct endpoint *c = of(comm);
     struct packet *p = new_packet(c, m);
     if (p == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a packet");
-    if (c->how == COPYING_SOME_AT_ONCE &&
-        weft_random_below(m->head.sequence, m->head.stage, m->head.micro, 2) == 0) {
+    if (c->how == COPYING_SOME_EAGER &&
+        wf_random_below(m->head.sequence, m->head.stage, m->head.micro, 2) == 0) {
         p->copy = malloc(m->bytes + 1);
         if (p->copy == NULL)
             return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a packet");
@@ -74,7 +74,7 @@ static enum weft_status copying_post(struct weft_comm *comm, struct weft_message
     return weft_comm_post(of(comm)->inner, &p->inner, err);
 }
 
-static enum weft_status finish(struct end *c, struct packet *p, struct weft_error *err)
+static enum weft_status finish(struct endpoint *c, struct packet *p, struct weft_error *err)
 {
     WEFT_TRY(weft_comm_test(c->inner, &p->inner, err));
     if (!p->inner.done)
@@ -95,7 +95,7 @@ static enum weft_status finish(struct end *c, struct packet *p, struct weft_erro
 static enum weft_status copying_test(struct weft_comm *comm, struct weft_message *m,
                                      struct weft_error *err)
 {
-    struct end *c = of(comm);
+    struct endpoint *c = of(comm);
     (void)m;
     for (struct packet *p = c->packets; p != NULL; p = p->next)
         if (p->outer != NULL)
@@ -114,15 +114,15 @@ static void copying_rest(struct weft_comm *comm, uint64_t round, int64_t ns)
     of(comm)->inner->ops->rest(of(comm)->inner, round, ns);
 }
 
-static void copying_tell(struct weft_comm *comm, const struct weft_life *life, bool now)
+static void copying_tell(struct weft_comm *comm, const struct weft_activity *activity, bool now)
 {
-    of(comm)->inner->ops->tell(of(comm)->inner, life, now);
+    of(comm)->inner->ops->publish(of(comm)->inner, activity, now);
 }
 
-static void copying_look(struct weft_comm *comm, uint32_t rank, struct weft_life *life,
+static void copying_look(struct weft_comm *comm, uint32_t rank, struct weft_activity *activity,
                          int64_t *age_ns)
 {
-    of(comm)->inner->ops->look(of(comm)->inner, rank, life, age_ns);
+    of(comm)->inner->ops->inspect(of(comm)->inner, rank, activity, age_ns);
 }
 
 static void copying_abort(struct weft_comm *comm, const struct weft_error *err)
@@ -138,7 +138,7 @@ static bool copying_aborted(struct weft_comm *comm, struct weft_error *err)
 /* The others may still have to read what this rank sent. */
 static void copying_finish(struct weft_comm *comm)
 {
-    struct end *c = of(comm);
+    struct endpoint *c = of(comm);
     enum weft_status st = WEFT_OK;
     for (struct packet *p = c->packets; p != NULL && st == WEFT_OK; p = p->next)
         if (!p->inner.posted)
@@ -149,11 +149,11 @@ static void copying_finish(struct weft_comm *comm)
         free(p->copy);
         free(p);
     }
-    weft_comm_end(comm);
+    wf_comm_base_release(comm);
     free(c);
 }
 
-static const struct weft_comm_ops copying_ops = {
+static const struct wf_comm_ops copying_ops = {
     .name = "copying",
     .by_reference = false,
     .send = copying_send,
@@ -161,8 +161,8 @@ static const struct weft_comm_ops copying_ops = {
     .test = copying_test,
     .release = copying_release,
     .rest = copying_rest,
-    .tell = copying_tell,
-    .look = copying_look,
+    .publish = copying_tell,
+    .inspect = copying_look,
     .abort = copying_abort,
     .aborted = copying_aborted,
     .close = copying_finish,
@@ -171,14 +171,14 @@ static const struct weft_comm_ops copying_ops = {
 enum weft_status copying_open(struct weft_comm *inner, enum copying how, struct weft_comm **out,
                               struct weft_error *err)
 {
-    struct end *c = calloc(1, sizeof *c);
+    struct endpoint *c = calloc(1, sizeof *c);
     if (c == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a transport");
     c->base = (struct weft_comm){
         .ops = &copying_ops, .rank = inner->rank, .n_ranks = inner->n_ranks, .run = inner->run};
     c->inner = inner;
     c->how = how;
-    enum weft_status st = weft_comm_begin(&c->base, err);
+    enum weft_status st = wf_comm_base_init(&c->base, err);
     if (st != WEFT_OK) {
         free(c);
         return st;

@@ -5,7 +5,7 @@
 
 #include "weft/comm.h"
 
-enum copying { COPYING_NOT, COPYING_SOME_AT_ONCE, COPYING_ALL_LATE };
+enum copying { COPYING_NONE, COPYING_SOME_EAGER, COPYING_RENDEZVOUS };
 
 /* Another end for the rank of `inner`, which must not be used for messages meanwhile.  Collective;
  * so is closing. */

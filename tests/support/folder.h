@@ -1,6 +1,6 @@
 /* A folder for one test, gone afterwards. */
-#ifndef TESTS_DATA_FOLDER_H
-#define TESTS_DATA_FOLDER_H
+#ifndef SUPPORT_FOLDER_H
+#define SUPPORT_FOLDER_H
 
 #include <dirent.h>
 #include <stdio.h>

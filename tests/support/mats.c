@@ -23,9 +23,9 @@ const struct mats_shape mats_shapes[] = {
 };
 const size_t mats_n_shapes = sizeof mats_shapes / sizeof mats_shapes[0];
 
-const struct weft_ops *mats_ops(int i)
+const struct wf_ops *mats_ops(int i)
 {
-    return i <= WEFT_ISA_AVX512 ? weft_ops_of((enum weft_isa)i) : NULL;
+    return i <= WF_ISA_AVX512 ? wf_ops_of((enum wf_isa)i) : NULL;
 }
 
 void mats_begin(struct mats *m, const char *format, ...)
@@ -38,16 +38,16 @@ void mats_begin(struct mats *m, const char *format, ...)
     m->size = 0;
 }
 
-struct weft_mat mats_new(struct mats *m, size_t rows, size_t cols, enum weft_type type)
+struct wf_mat mats_new(struct mats *m, size_t rows, size_t cols, enum wf_dtype type)
 {
     assert_true(m->n < MATS_MAX);
-    struct mats_block *b = &m->block[m->n++];
+    struct mats_buffer *b = &m->block[m->n++];
     size_t ld = cols + GAP;
-    b->size = 2 * MARGIN + rows * ld * weft_type_size(type);
+    b->size = 2 * MARGIN + rows * ld * wf_dtype_size(type);
     b->at = malloc(b->size);
     assert_non_null(b->at);
     memset(b->at, GUARD, b->size);
-    b->mat = (struct weft_mat){b->at + MARGIN, ld, type};
+    b->mat = (struct wf_mat){b->at + MARGIN, ld, type};
     b->rows = rows;
     b->cols = cols;
     return b->mat;
@@ -56,41 +56,40 @@ struct weft_mat mats_new(struct mats *m, size_t rows, size_t cols, enum weft_typ
 double mats_number(void)
 {
     static uint64_t position;
-    return (double)(int64_t)weft_random_u64(1, 2, position++) * 0x1p-63;
+    return (double)(int64_t)wf_random_u64(1, 2, position++) * 0x1p-63;
 }
 
-struct weft_mat mats_random(struct mats *m, size_t rows, size_t cols, enum weft_type type,
-                            double scale)
+struct wf_mat mats_random(struct mats *m, size_t rows, size_t cols, enum wf_dtype type,
+                          double scale)
 {
-    struct weft_mat a = mats_new(m, rows, cols, type);
+    struct wf_mat a = mats_new(m, rows, cols, type);
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < cols; c++)
             mats_put(a, r, c, (float)(scale * mats_number()));
     return a;
 }
 
-struct weft_mat mats_copy(struct mats *m, struct weft_mat from, size_t rows, size_t cols)
+struct wf_mat mats_copy(struct mats *m, struct wf_mat from, size_t rows, size_t cols)
 {
-    struct weft_mat a = mats_new(m, rows, cols, from.type);
+    struct wf_mat a = mats_new(m, rows, cols, from.type);
     for (size_t r = 0; r < rows; r++)
-        memcpy(weft_mat_at(a, r, 0).at, weft_mat_at(from, r, 0).at,
-               cols * weft_type_size(a.type));
+        memcpy(wf_mat_at(a, r, 0).at, wf_mat_at(from, r, 0).at, cols * wf_dtype_size(a.type));
     return a;
 }
 
 float *mats_floats(struct mats *m, size_t n)
 {
-    return mats_new(m, 1, n, WEFT_F32).at;
+    return mats_new(m, 1, n, WF_DTYPE_F32).at;
 }
 
 float *mats_random_floats(struct mats *m, size_t n, double scale)
 {
-    return mats_random(m, 1, n, WEFT_F32, scale).at;
+    return mats_random(m, 1, n, WF_DTYPE_F32, scale).at;
 }
 
-static void check_guards(const struct mats *m, const struct mats_block *b)
+static void check_guards(const struct mats *m, const struct mats_buffer *b)
 {
-    size_t width = weft_type_size(b->mat.type), row = b->mat.ld * width;
+    size_t width = wf_dtype_size(b->mat.type), row = b->mat.ld * width;
     for (size_t i = 0; i < b->size; i++) {
         bool inside =
             i >= MARGIN && i < b->size - MARGIN && (i - MARGIN) % row < b->cols * width;
@@ -109,35 +108,35 @@ void mats_end(struct mats *m)
     m->n = 0;
 }
 
-double mats_get(struct weft_mat a, size_t r, size_t c)
+double mats_get(struct wf_mat a, size_t r, size_t c)
 {
-    if (a.type == WEFT_F32)
-        return *weft_mat_f32(a, r, c);
-    uint32_t bits = (uint32_t)*weft_mat_bf16(a, r, c) << 16;
+    if (a.type == WF_DTYPE_F32)
+        return *wf_mat_f32(a, r, c);
+    uint32_t bits = (uint32_t)*wf_mat_bf16(a, r, c) << 16;
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
 /* To bf16 by cutting: good enough to make numbers. */
-void mats_put(struct weft_mat a, size_t r, size_t c, float value)
+void mats_put(struct wf_mat a, size_t r, size_t c, float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    if (a.type == WEFT_F32)
-        *weft_mat_f32(a, r, c) = value;
+    if (a.type == WF_DTYPE_F32)
+        *wf_mat_f32(a, r, c) = value;
     else
-        *weft_mat_bf16(a, r, c) = (weft_bf16)(bits >> 16);
+        *wf_mat_bf16(a, r, c) = (wf_bf16)(bits >> 16);
 }
 
-void mats_close(const struct mats *m, const char *name, struct weft_mat got,
-                struct weft_mat want, size_t rows, size_t cols, double bound)
+void mats_allclose(const struct mats *m, const char *name, struct wf_mat got,
+                   struct wf_mat want, size_t rows, size_t cols, double bound)
 {
     double most = m->size;
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < cols; c++)
             most = fmax(most, fabs(mats_get(want, r, c)));
-    double neighbour = got.type == WEFT_BF16 ? 0x1p-7 : 0;
+    double neighbour = got.type == WF_DTYPE_BF16 ? 0x1p-7 : 0;
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < cols; c++) {
             double a = mats_get(got, r, c), b = mats_get(want, r, c);
@@ -148,20 +147,20 @@ void mats_close(const struct mats *m, const char *name, struct weft_mat got,
         }
 }
 
-void mats_close_floats(const struct mats *m, const char *name, const float *got,
-                       const float *want, size_t n, double bound)
+void mats_allclose_floats(const struct mats *m, const char *name, const float *got,
+                          const float *want, size_t n, double bound)
 {
-    mats_close(m, name, (struct weft_mat){(void *)(uintptr_t)got, n, WEFT_F32},
-               (struct weft_mat){(void *)(uintptr_t)want, n, WEFT_F32}, 1, n, bound);
+    mats_allclose(m, name, (struct wf_mat){(void *)(uintptr_t)got, n, WF_DTYPE_F32},
+                  (struct wf_mat){(void *)(uintptr_t)want, n, WF_DTYPE_F32}, 1, n, bound);
 }
 
-void mats_same(const struct mats *m, const char *name, struct weft_mat got,
-               struct weft_mat want, size_t rows, size_t cols)
+void mats_equal(const struct mats *m, const char *name, struct wf_mat got, struct wf_mat want,
+                size_t rows, size_t cols)
 {
     assert_int_equal(got.type, want.type);
     for (size_t r = 0; r < rows; r++)
-        if (memcmp(weft_mat_at(got, r, 0).at, weft_mat_at(want, r, 0).at,
-                   cols * weft_type_size(got.type)) != 0)
+        if (memcmp(wf_mat_at(got, r, 0).at, wf_mat_at(want, r, 0).at,
+                   cols * wf_dtype_size(got.type)) != 0)
             fail_msg("%s: %s differs in row %zu", m->what, name, r);
 }
 

@@ -14,10 +14,10 @@ enum { MATS_MAX = 96 };
 struct mats {
     char what[120]; /* the case at hand, for messages */
     double size;    /* of what was added up, where sums may cancel; 0 at first */
-    struct mats_block {
+    struct mats_buffer {
         unsigned char *at; /* owned */
         size_t size;
-        struct weft_mat mat;
+        struct wf_mat mat;
         size_t rows, cols;
     } block[MATS_MAX];
     size_t n;
@@ -31,33 +31,33 @@ extern const struct mats_shape mats_shapes[];
 extern const size_t mats_n_shapes;
 
 /* The tables to test, best last; NULL after them. */
-const struct weft_ops *mats_ops(int i);
+const struct wf_ops *mats_ops(int i);
 
 void mats_begin(struct mats *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Contents are guards, too: NaN in both types, so that reading what was not written shows. */
-struct weft_mat mats_new(struct mats *m, size_t rows, size_t cols, enum weft_type type);
+struct wf_mat mats_new(struct mats *m, size_t rows, size_t cols, enum wf_dtype type);
 /* Filled with numbers between -scale and scale. */
-struct weft_mat mats_random(struct mats *m, size_t rows, size_t cols, enum weft_type type,
-                            double scale);
-struct weft_mat mats_copy(struct mats *m, struct weft_mat from, size_t rows, size_t cols);
+struct wf_mat mats_random(struct mats *m, size_t rows, size_t cols, enum wf_dtype type,
+                          double scale);
+struct wf_mat mats_copy(struct mats *m, struct wf_mat from, size_t rows, size_t cols);
 float *mats_floats(struct mats *m, size_t n);
 float *mats_random_floats(struct mats *m, size_t n, double scale);
 /* Checks all guards and frees everything. */
 void mats_end(struct mats *m);
 
-double mats_get(struct weft_mat a, size_t r, size_t c);
-void mats_put(struct weft_mat a, size_t r, size_t c, float value);
+double mats_get(struct wf_mat a, size_t r, size_t c);
+void mats_put(struct wf_mat a, size_t r, size_t c, float value);
 /* A number between -1 and 1. */
 double mats_number(void);
 
 /* |got - want| <= bound * (|want| + the largest |want|, or size if that is more) everywhere; a bf16 may also be its
  * neighbour. */
-void mats_close(const struct mats *m, const char *name, struct weft_mat got,
-                struct weft_mat want, size_t rows, size_t cols, double bound);
-void mats_close_floats(const struct mats *m, const char *name, const float *got,
-                       const float *want, size_t n, double bound);
-void mats_same(const struct mats *m, const char *name, struct weft_mat got,
-               struct weft_mat want, size_t rows, size_t cols);
+void mats_allclose(const struct mats *m, const char *name, struct wf_mat got,
+                   struct wf_mat want, size_t rows, size_t cols, double bound);
+void mats_allclose_floats(const struct mats *m, const char *name, const float *got,
+                          const float *want, size_t n, double bound);
+void mats_equal(const struct mats *m, const char *name, struct wf_mat got, struct wf_mat want,
+                size_t rows, size_t cols);
 
 /* The slope of f at *x, by differences; *x is put back. */
 double mats_slope(double (*f)(const void *), const void *context, double *x);

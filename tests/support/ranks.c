@@ -73,7 +73,7 @@ enum weft_status ranks_collect(struct weft_comm *comm, void *arg, struct weft_er
     for (uint32_t r = 0; rank == 0 && r < n; r++)
         for (uint32_t i = 0; i < r; i++)
             total += all[r][i];
-    WEFT_TRY(weft_comm_spread(comm, &total, sizeof total, err));
+    WEFT_TRY(weft_comm_broadcast(comm, &total, sizeof total, err));
     uint32_t expected = 0;
     for (uint32_t r = 0; r < n; r++)
         for (uint32_t i = 0; i < r; i++)
@@ -186,13 +186,13 @@ enum weft_status ranks_busy(struct weft_comm *comm, void *arg, struct weft_error
         return WEFT_OK;
     }
     int64_t begin =
-        weft_clock_ns(); /* it works for longer still: small pieces, then a long one */
-    for (uint64_t i = 0; weft_clock_ns() - begin < INT64_C(4000000000); i++) {
-        weft_comm_tell(comm, 0, i);
+        wf_clock_ns(); /* it works for longer still: small pieces, then a long one */
+    for (uint64_t i = 0; wf_clock_ns() - begin < INT64_C(4000000000); i++) {
+        weft_comm_publish(comm, 0, i);
         nanosleep(&moment, NULL);
     }
-    while (weft_clock_ns() - begin < INT64_C(9000000000)) {
-        weft_comm_pulse(comm);
+    while (wf_clock_ns() - begin < INT64_C(9000000000)) {
+        weft_comm_heartbeat(comm);
         nanosleep(&moment, NULL);
     }
     WEFT_TRY(weft_comm_send(comm, &m, err));
@@ -202,40 +202,40 @@ enum weft_status ranks_busy(struct weft_comm *comm, void *arg, struct weft_error
 static enum weft_status is_past(void *arg, bool *yes, struct weft_error *err)
 {
     (void)err;
-    *yes = weft_clock_ns() > *(const int64_t *)arg;
+    *yes = wf_clock_ns() > *(const int64_t *)arg;
     return WEFT_OK;
 }
 
 enum weft_status ranks_own_work(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
-    int64_t end = weft_clock_ns() + INT64_C(1500000000);
+    int64_t end = wf_clock_ns() + INT64_C(1500000000);
     (void)arg;
     weft_comm_set_timeout(comm, 0.5);
     if (weft_comm_rank(comm) == 1)
-        WEFT_TRY(weft_comm_until(comm, UINT32_MAX, is_past, &end, err));
+        WEFT_TRY(weft_comm_wait_until(comm, UINT32_MAX, is_past, &end, err));
     return weft_comm_barrier(comm, err);
 }
 
 /* -- what goes wrong ------------------------------------------------------------------------ */
 
-const struct ranks_trouble ranks_troubles[] = {
+const struct ranks_fault ranks_faults[] = {
     {"wrong step", WEFT_PEER, "has the step 6 where 5 was to come", 3},
     {"too short", WEFT_PEER, "has the number of bytes 4 where 8", 3},
     {"too long", WEFT_PEER, "has the number of bytes 16 where 8", 3},
     {"much too long", WEFT_PEER, "has the number of bytes 5000000 where 8", 3},
     {"fails", WEFT_NUMERIC, "something is not finite", 3},
-    {"sleeps", WEFT_PEER, "rank 0 gives no sign of life", 2},
+    {"sleeps", WEFT_PEER, "rank 0 gives no heartbeat", 2},
     {"never sends", WEFT_PEER, "in a circle", 3},
     {"fails at the end", WEFT_NUMERIC, "something is not finite", 3},
 };
-const size_t ranks_n_troubles = WEFT_LEN(ranks_troubles);
+const size_t ranks_n_faults = WEFT_LEN(ranks_faults);
 
-static bool is(const struct ranks_trouble *c, const char *name)
+static bool is(const struct ranks_fault *c, const char *name)
 {
     return strcmp(c->name, name) == 0;
 }
 
-static enum weft_status make_trouble(struct weft_comm *comm, const struct ranks_trouble *c,
+static enum weft_status inject_fault(struct weft_comm *comm, const struct ranks_fault *c,
                                      struct weft_error *err)
 {
     static uint64_t values[5000000 / 8]; /* it outlives the messages of a rank that failed */
@@ -262,7 +262,7 @@ static enum weft_status make_trouble(struct weft_comm *comm, const struct ranks_
     return WEFT_OK;
 }
 
-static void say_what(void *arg, uint32_t rank, uint64_t doing, char *out, size_t room)
+static void describe_work(void *arg, uint32_t rank, uint64_t doing, char *out, size_t room)
 {
     (void)arg;
     (void)rank;
@@ -270,16 +270,16 @@ static void say_what(void *arg, uint32_t rank, uint64_t doing, char *out, size_t
 }
 
 /* Rank 0 makes trouble, rank 1 waits for it, rank 2 for rank 1. */
-enum weft_status ranks_troubled(struct weft_comm *comm, void *arg, struct weft_error *err)
+enum weft_status ranks_faulty(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
-    const struct ranks_trouble *c = arg;
+    const struct ranks_fault *c = arg;
     uint32_t rank = weft_comm_rank(comm);
     uint64_t room;
     weft_comm_set_timeout(comm, 0.4);
-    weft_comm_describe(comm, say_what, NULL);
-    weft_comm_tell(comm, 5, 40 + rank);
+    weft_comm_describe(comm, describe_work, NULL);
+    weft_comm_publish(comm, 5, 40 + rank);
     if (rank == 0)
-        return make_trouble(comm, c, err);
+        return inject_fault(comm, c, err);
     if (is(c, "fails at the end") && rank == 2)
         return WEFT_OK; /* what happens then is its error, too */
     struct weft_message in = {.head = {.kind = 1, .step = 5},

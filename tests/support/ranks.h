@@ -22,16 +22,16 @@ weft_rank_fn ranks_busy;
 weft_rank_fn ranks_own_work;
 
 /* Three ranks, the first of which makes trouble: `arg` is one of the cases. */
-weft_rank_fn ranks_troubled;
+weft_rank_fn ranks_faulty;
 
-struct ranks_trouble {
+struct ranks_fault {
     const char *name;
     enum weft_status status;
-    const char *said;   /* part of the message */
-    uint32_t n_to_tell; /* how many of the three ranks are there to say it */
+    const char *said;     /* part of the message */
+    uint32_t n_reporting; /* how many of the three ranks are there to say it */
 };
 
-extern const struct ranks_trouble ranks_troubles[];
-extern const size_t ranks_n_troubles;
+extern const struct ranks_fault ranks_faults[];
+extern const size_t ranks_n_faults;
 
 #endif

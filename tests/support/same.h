@@ -11,6 +11,6 @@ bool same_actions(const struct weft_schedule *a, const struct weft_schedule *b);
 bool same_schedule(const struct weft_schedule *a, const struct weft_schedule *b);
 
 /* True when the schedule, printed and read again, is the same. */
-bool survives_text(const struct weft_schedule *s, bool keep_idle);
+bool roundtrips_text(const struct weft_schedule *s, bool keep_idle);
 
 #endif

@@ -48,33 +48,33 @@ void table_remove(struct table *t, uint32_t rank, size_t at)
     memmove(&row[at], &row[at + 1], (t->row[rank].n - at) * sizeof *row);
 }
 
-static void print_action(struct weft_action a, struct weft_text *out)
+static void print_action(struct weft_action a, struct wf_text *out)
 {
-    static const char *const kinds[WEFT_N_KINDS] = {
+    static const char *const kinds[WEFT_N_ACT_KINDS] = {
         "F",      "B",      "I",           "W",       "SEND_F",  "RECV_F",
         "SEND_B", "RECV_B", "REDUCE_GRAD", "UNSHARD", "RESHARD", ""};
     if (a.kind == WEFT_ACT_IDLE)
         return;
-    weft_text_addf(out, "%u%s", (unsigned)a.stage, kinds[a.kind]);
+    wf_text_addf(out, "%u%s", (unsigned)a.stage, kinds[a.kind]);
     if (a.kind <= WEFT_ACT_RECV_B)
-        weft_text_addf(out, "%u", (unsigned)a.micro);
+        wf_text_addf(out, "%u", (unsigned)a.micro);
 }
 
-void table_print(const struct table *t, const char *newline, struct weft_text *out)
+void table_print(const struct table *t, const char *newline, struct wf_text *out)
 {
     for (uint32_t r = 0; r < t->n_ranks; r++) {
         for (size_t i = 0; i < t->row[r].n; i++) {
             const struct cell *c = &t->row[r].at[i];
-            weft_text_adds(out, i > 0 ? "," : "");
-            weft_text_adds(out, c->pair ? "(" : "");
+            wf_text_adds(out, i > 0 ? "," : "");
+            wf_text_adds(out, c->pair ? "(" : "");
             print_action(c->a, out);
             if (!c->pair)
                 continue;
-            weft_text_adds(out, ";");
+            wf_text_adds(out, ";");
             print_action(c->b, out);
-            weft_text_adds(out, ")OVERLAP_F_B");
+            wf_text_adds(out, ")OVERLAP_F_B");
         }
-        weft_text_adds(out, newline);
+        wf_text_adds(out, newline);
     }
 }
 
@@ -151,7 +151,7 @@ static void join_backward(struct table *t, struct dice *d, uint32_t rank, size_t
 static void change_number(struct dice *d, struct weft_action *a)
 {
     int64_t by = dice_once_in(d, 2) ? 1 : -1;
-    if (dice_once_in(d, 2) && weft_kind_has_micro(a->kind) && (a->micro > 0 || by > 0))
+    if (dice_once_in(d, 2) && weft_act_has_micro(a->kind) && (a->micro > 0 || by > 0))
         a->micro = (uint32_t)(a->micro + by);
     else if (a->stage > 0 || by > 0)
         a->stage = (uint32_t)(a->stage + by) & (WEFT_MAX_STAGES - 1);
@@ -277,7 +277,7 @@ void table_mutate(struct table *t, struct dice *d)
         break;
     case INSERT: {
         struct cell other = {.a = c->a};
-        other.a.kind = dice_below(d, WEFT_N_KINDS) & 0xf;
+        other.a.kind = dice_below(d, WEFT_N_ACT_KINDS) & 0xf;
         table_insert(t, rank, dice_below(d, n), other);
         break;
     }

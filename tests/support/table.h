@@ -28,7 +28,7 @@ struct dice {
 
 static inline uint32_t dice_below(struct dice *d, uint32_t n)
 {
-    return weft_random_below(d->seed, d->stream, d->position++, n);
+    return wf_random_below(d->seed, d->stream, d->position++, n);
 }
 
 /* True once in n. */
@@ -44,7 +44,7 @@ void table_insert(struct table *t, uint32_t rank, size_t at, struct cell c);
 void table_remove(struct table *t, uint32_t rank, size_t at);
 
 /* The rows as text, without the parser's or the printer's help. */
-void table_print(const struct table *t, const char *newline, struct weft_text *out);
+void table_print(const struct table *t, const char *newline, struct wf_text *out);
 
 /* Changes one thing, such that it is wrong or happens to stay right. */
 void table_mutate(struct table *t, struct dice *d);

@@ -160,7 +160,7 @@ static bool fits_pair(struct weft_action b, const void *with)
     const struct partner *p = with;
     bool f = p->a.kind == WEFT_ACT_F;
     bool kinds = f ? b.kind == WEFT_ACT_B || b.kind == WEFT_ACT_I : b.kind == WEFT_ACT_F;
-    return kinds && p->a.kind != WEFT_ACT_W && weft_kind_is_compute(p->a.kind) &&
+    return kinds && p->a.kind != WEFT_ACT_W && weft_act_is_compute(p->a.kind) &&
            rank_of(p->k, b.stage, b.micro) == rank_of(p->k, p->a.stage, p->a.micro);
 }
 

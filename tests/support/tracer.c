@@ -17,21 +17,21 @@ uint64_t tracer_fold(uint64_t h, const void *at, size_t bytes)
     for (size_t i = 0; i < bytes; i += sizeof h) {
         uint64_t word = 0;
         memcpy(&word, from + i, bytes - i < sizeof word ? bytes - i : sizeof word);
-        h = weft_random_mix(h * 3 + word + GOLDEN);
+        h = wf_random_mix(h * 3 + word + GOLDEN);
     }
     return h;
 }
 
-void tracer_spread(uint64_t h, uint64_t *out, size_t n)
+void tracer_expand(uint64_t h, uint64_t *out, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        out[i] = weft_random_mix(h + i * GOLDEN);
+        out[i] = wf_random_mix(h + i * GOLDEN);
 }
 
-static bool is_spread(uint64_t h, const uint64_t *at, size_t n)
+static bool is_expanded(uint64_t h, const uint64_t *at, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (at[i] != weft_random_mix(h + i * GOLDEN))
+        if (at[i] != wf_random_mix(h + i * GOLDEN))
             return false;
     return true;
 }
@@ -75,7 +75,7 @@ static void make_blocks(const struct own_stage *s, const struct weft_stage_call 
         for (size_t i = 0; m->finished_by[b] == s->stage && i < m->row_elements * call->rows;
              i++)
             call->blocks->value[b][i] =
-                (float)(weft_random_mix(h + b * GOLDEN + i) & 0xffffff); /* exact */
+                (float)(wf_random_mix(h + b * GOLDEN + i) & 0xffffff); /* exact */
 }
 
 /* The gradients of what the stage made: all later stages' shares are in them. */
@@ -101,7 +101,7 @@ static void add_sums(const struct own_stage *s, const struct weft_stage_call *ca
         int64_t *sum = call->blocks->grad[b];
         for (size_t i = 0; i < m->row_elements * call->rows; i++) {
             int64_t share =
-                (int64_t)(weft_random_mix(k + b * GOLDEN + i) >> 20) - (INT64_C(1) << 43);
+                (int64_t)(wf_random_mix(k + b * GOLDEN + i) >> 20) - (INT64_C(1) << 43);
             sum[i] = call->blocks->fresh[b] ? share : sum[i] + share;
         }
         call->blocks->fresh[b] = false;
@@ -123,10 +123,10 @@ static void sleep_for(int64_t ns)
     nanosleep(&(struct timespec){ns / 1000000000, ns % 1000000000}, NULL);
 }
 
-static void dawdle(struct own_stage *s, const struct weft_stage_call *call, unsigned kind)
+static void random_delay(struct own_stage *s, const struct weft_stage_call *call, unsigned kind)
 {
     uint64_t seed = s->t->model->seed + s->t->step;
-    uint32_t how = weft_random_below(seed, kind, s->stage * 1000 + call->micro, 16);
+    uint32_t how = wf_random_below(seed, kind, s->stage * 1000 + call->micro, 16);
     volatile uint32_t spin = how * 300;
     if (how >= 14)
         sleep_for(20000);
@@ -137,12 +137,12 @@ static void dawdle(struct own_stage *s, const struct weft_stage_call *call, unsi
             spin--;
 }
 
-static enum weft_status happen(struct own_stage *s, const struct weft_stage_call *call,
-                               unsigned kind, struct weft_error *err)
+static enum weft_status inject_event(struct own_stage *s, const struct weft_stage_call *call,
+                                     unsigned kind, struct weft_error *err)
 {
     const struct tracer_event *event = &s->t->model->event;
     if (s->t->model->delays)
-        dawdle(s, call, kind);
+        random_delay(s, call, kind);
     if (!event->on || event->kind != kind || event->stage != s->stage ||
         event->micro != call->micro || event->step != s->t->step)
         return WEFT_OK;
@@ -182,14 +182,14 @@ static void keep(struct own_stage *s, struct slot *slot, uint64_t h, uint64_t k)
 {
     slot->words[0] = h;
     slot->words[1] = k;
-    tracer_spread(h + k + s->stage, slot->words + 2, s->t->model->slot_words[s->stage] - 2);
+    tracer_expand(h + k + s->stage, slot->words + 2, s->t->model->slot_words[s->stage] - 2);
 }
 
 static enum weft_status kept(const struct own_stage *s, const struct slot *slot,
                              struct weft_error *err)
 {
-    if (is_spread(slot->words[0] + slot->words[1] + s->stage, slot->words + 2,
-                  s->t->model->slot_words[s->stage] - 2))
+    if (is_expanded(slot->words[0] + slot->words[1] + s->stage, slot->words + 2,
+                    s->t->model->slot_words[s->stage] - 2))
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_INTERNAL, "stage %u, micro %u: somebody wrote into the slot",
                      s->stage, slot->micro);
@@ -204,8 +204,9 @@ static void leave(struct own_stage *s, struct slot *slot)
 
 /* -- the stage ------------------------------------------------------------------------------ */
 
-static enum weft_status check_ends(const struct own_stage *s,
-                                   const struct weft_stage_call *call, struct weft_error *err)
+static enum weft_status check_endpoints(const struct own_stage *s,
+                                        const struct weft_stage_call *call,
+                                        struct weft_error *err)
 {
     const struct tracer_model *m = s->t->model;
     if (call->scale != 0.25F || !call->train ||
@@ -224,7 +225,7 @@ static enum weft_status forward(void *self, const struct weft_stage_call *call,
     const struct tracer_model *m = s->t->model;
     struct slot *slot;
     WEFT_TRY(enter(s, call, SLOT_FREE, &slot, err));
-    WEFT_TRY(check_ends(s, call, err));
+    WEFT_TRY(check_endpoints(s, call, err));
     WEFT_TRY(check_blocks(s, call, false, err));
     slot->state = SLOT_FORWARD;
     slot->micro = call->micro;
@@ -232,13 +233,13 @@ static enum weft_status forward(void *self, const struct weft_stage_call *call,
     s->t->peak = s->t->in_use > s->t->peak ? s->t->in_use : s->t->peak;
     uint64_t h = tracer_fold(s->stage * GOLDEN + call->micro, call->in,
                              tracer_in_words(m, s->stage, call->micro) * sizeof(uint64_t));
-    WEFT_TRY(happen(s, call, WEFT_ACT_F, err));
+    WEFT_TRY(inject_event(s, call, WEFT_ACT_F, err));
     uint64_t read = h;
     h = fold_values(s, call, h);
     make_blocks(s, call, h);
     keep(s, slot, h, read);
     if (!tracer_is_last(m, s->stage)) {
-        tracer_spread(h, call->out, tracer_in_words(m, s->stage + 1, call->micro));
+        tracer_expand(h, call->out, tracer_in_words(m, s->stage + 1, call->micro));
         return WEFT_OK;
     }
     h = tracer_fold(h, call->targets, call->rows * sizeof *call->targets);
@@ -275,10 +276,10 @@ static enum weft_status input_half(struct own_stage *s, struct slot *slot,
     if (!tracer_is_last(m, s->stage))
         g = tracer_fold(g, call->dout,
                         tracer_in_words(m, s->stage + 1, call->micro) * sizeof(uint64_t));
-    WEFT_TRY(happen(s, call, kind, err));
+    WEFT_TRY(inject_event(s, call, kind, err));
     g = fold_sums(s, call, g);
     add_sums(s, call, g);
-    tracer_spread(g, call->din, tracer_in_words(m, s->stage, call->micro));
+    tracer_expand(g, call->din, tracer_in_words(m, s->stage, call->micro));
     keep(s, slot, h, g);
     return WEFT_OK;
 }
@@ -316,7 +317,7 @@ static enum weft_status backward_weight(void *self, const struct weft_stage_call
         return WEFT_FAIL(err, WEFT_INTERNAL,
                          "stage %u, micro %u: buffers that have gone on are given", s->stage,
                          call->micro);
-    WEFT_TRY(happen(s, call, WEFT_ACT_W, err));
+    WEFT_TRY(inject_event(s, call, WEFT_ACT_W, err));
     return weight_half(s, slot, err);
 }
 
@@ -334,7 +335,7 @@ static struct weft_stage_call from_zero(const struct own_stage *s,
                                         const struct weft_stage_call *call)
 {
     struct weft_stage_call out = *call;
-    out.micro -= s->t->micro0;
+    out.micro -= s->t->first_micro;
     return out;
 }
 

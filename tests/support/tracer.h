@@ -16,7 +16,7 @@ enum { TRACER_STAGES = 16, TRACER_MICROS = 16, TRACER_RANKS = 8, TRACER_STEPS = 
 /* Something that happens to a stage, once. */
 struct tracer_event {
     bool on;
-    unsigned kind; /* of enum weft_kind: of the call */
+    unsigned kind; /* of enum weft_act_kind: of the call */
     uint32_t stage, micro;
     uint64_t step;
     enum weft_status status; /* what it returns ... */
@@ -48,8 +48,8 @@ struct tracer_run {
     const struct weft_schedule *schedule;
     const struct tracer_model *model;
     uint32_t steps;
-    uint32_t micro0; /* what the first micro is called */
-    bool lay_slots;  /* all slots in one piece of memory */
+    uint32_t first_micro; /* what the first micro is called */
+    bool lay_slots;       /* all slots in one piece of memory */
     enum weft_block_cache cache;
     enum copying copying; /* messages are copied, as between processes */
     double timeout;       /* seconds; 0: the usual one */
@@ -59,7 +59,7 @@ struct tracer_run {
     /* What each rank's last step returned. */
     enum weft_status status[TRACER_RANKS];
     struct weft_error err[TRACER_RANKS];
-    struct weft_cell_name failed_at[TRACER_RANKS];
+    struct weft_cell_id failed_at[TRACER_RANKS];
     uint32_t steps_done[TRACER_RANKS];
 };
 

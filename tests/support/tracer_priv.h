@@ -24,7 +24,7 @@ struct own_stage {
 struct tracer {
     const struct tracer_model *model;
     uint64_t step;
-    uint32_t micro0;
+    uint32_t first_micro;
     bool in_place; /* the gradient of the input is asked for where the input lies */
     struct own_stage own[TRACER_STAGES];
     struct weft_stage stages[TRACER_STAGES];
@@ -53,7 +53,7 @@ static inline bool tracer_has_blocks(const struct tracer_model *m)
 /* A number that depends on all bytes and their order. */
 uint64_t tracer_fold(uint64_t h, const void *at, size_t bytes);
 /* Numbers that depend on h. */
-void tracer_spread(uint64_t h, uint64_t *out, size_t n);
+void tracer_expand(uint64_t h, uint64_t *out, size_t n);
 /* For struct weft_exec_blocks. */
 bool tracer_merge(int64_t *a, const int64_t *b, size_t n);
 
@@ -61,7 +61,7 @@ void tracer_begin(struct tracer *t, const struct tracer_model *m);
 /* Empties the slots that a failed step left in use. */
 void tracer_clear(struct tracer *t);
 
-/* -- what goes in and what should come out (tracer_alone.c) ---------------------------------- */
+/* -- what goes in and what should come out (tracer_sequential.c) ---------------------------------- */
 
 struct results {
     double loss[TRACER_MICROS];

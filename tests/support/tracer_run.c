@@ -13,9 +13,9 @@
 
 struct shared {
     struct tracer_run *run;
-    uint32_t first_peer;
-    struct weft_traffic *traffic; /* owned */
-    struct weft_report report;    /* owned */
+    uint32_t rank_offset;
+    struct weft_traffic *traffic;     /* owned */
+    struct weft_verify_result report; /* owned */
     struct results expected[TRACER_STEPS];
     bool failed[TRACER_STEPS]; /* nothing is expected of the step */
     struct {
@@ -28,7 +28,7 @@ struct rank {
     struct shared *all;
     const struct tracer_model *model;
     const struct weft_placement *place;
-    uint32_t rank, first_peer;
+    uint32_t rank, rank_offset;
     struct weft_program *program; /* owned, as what follows */
     struct weft_exec *exec;
     struct weft_comm *copying;
@@ -62,7 +62,8 @@ static enum weft_status give_slots(struct rank *r, bool laid, struct weft_error 
     size_t next = 0;
     for (uint32_t s = 0; s < m->n_stages; s++)
         for (uint32_t i = 0; i < weft_program_slots(r->program, s); i++) {
-            size_t at = laid ? weft_program_slot_at(r->program, s, i) / sizeof(uint64_t) : next;
+            size_t at =
+                laid ? weft_program_slot_offset(r->program, s, i) / sizeof(uint64_t) : next;
             if (i >= WEFT_LEN(r->t.own[s].slots) || at + m->slot_words[s] > words)
                 return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: slot %u of stage %u is outside",
                                  r->rank, i, s);
@@ -103,11 +104,11 @@ static enum weft_status reduce(void *arg, uint32_t stage, struct weft_error *err
     return WEFT_OK;
 }
 
-static void say_where(void *arg, uint32_t peer, uint64_t doing, char *out, size_t size)
+static void describe_position(void *arg, uint32_t peer, uint64_t doing, char *out, size_t size)
 {
     const struct rank *r = arg;
-    if (peer >= r->first_peer && peer - r->first_peer < r->place->n_ranks)
-        weft_program_describe(r->program, peer - r->first_peer, (size_t)doing, out, size);
+    if (peer >= r->rank_offset && peer - r->rank_offset < r->place->n_ranks)
+        weft_program_describe(r->program, peer - r->rank_offset, (size_t)doing, out, size);
 }
 
 static enum weft_status rank_begin(struct rank *r, struct weft_comm *comm,
@@ -119,13 +120,13 @@ static enum weft_status rank_begin(struct rank *r, struct weft_comm *comm,
         bytes[s] = r->model->slot_words[s] * sizeof(uint64_t);
     if (run->timeout > 0)
         weft_comm_set_timeout(comm, run->timeout);
-    if (run->copying != COPYING_NOT) {
+    if (run->copying != COPYING_NONE) {
         WEFT_TRY(copying_open(comm, run->copying, &r->copying, err));
         comm = r->copying;
     }
     WEFT_TRY(weft_program_new(run->schedule, r->rank, run->lay_slots ? bytes : NULL,
                               &r->program, err));
-    weft_comm_describe(comm, say_where, r);
+    weft_comm_describe(comm, describe_position, r);
     if (run->lay_slots)
         WEFT_TRY(check_laid(r, bytes, err));
     WEFT_TRY(give_slots(r, run->lay_slots, err));
@@ -135,8 +136,8 @@ static enum weft_status rank_begin(struct rank *r, struct weft_comm *comm,
     struct weft_exec_setup setup = {
         .program = r->program,
         .comm = comm,
-        .first_peer = r->first_peer,
-        .micro0 = run->micro0,
+        .rank_offset = r->rank_offset,
+        .first_micro = run->first_micro,
         .stages = r->t.stages,
         .rows = r->model->rows,
         .blocks = {.traffic = r->all->traffic,
@@ -184,7 +185,8 @@ static uint64_t message_bytes(const struct rank *r, struct weft_action a)
     if (r->all->traffic == NULL)
         return bytes;
     size_t n =
-        weft_traffic_brings(r->all->traffic, weft_placement_pipe(r->place, a.micro), upper).len;
+        weft_traffic_receives(r->all->traffic, weft_placement_pipe(r->place, a.micro), upper)
+            .len;
     size_t each = fwd ? sizeof(float) : sizeof(int64_t);
     return bytes + n * r->model->row_elements * r->model->rows[a.micro] * each;
 }
@@ -192,14 +194,14 @@ static uint64_t message_bytes(const struct rank *r, struct weft_action a)
 static enum weft_status check_event(const struct rank *r, struct weft_trace_event e,
                                     struct weft_action a, double *now, struct weft_error *err)
 {
-    bool message = weft_kind_is_message(a.kind);
+    bool message = weft_act_is_message(a.kind);
     bool up = a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_RECV_B;
     bool send = a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_SEND_B;
     uint32_t peer = message
                         ? weft_placement_rank(r->place, up ? a.stage + 1 : a.stage - 1, a.micro)
                         : WEFT_NO_RANK;
     enum weft_lane lane = !message ? WEFT_LANE_COMPUTE : send ? WEFT_LANE_SEND : WEFT_LANE_RECV;
-    char text[WEFT_ACTION_TEXT];
+    char text[WEFT_ACTION_TEXT_MAX];
     weft_action_print(a, text);
     if (memcmp(&e.action, &a, sizeof a) != 0 || e.rank != r->rank || e.lane != lane ||
         e.peer != peer || e.bytes != (message ? message_bytes(r, a) : 0))
@@ -222,7 +224,7 @@ static enum weft_status check_events(struct rank *r, uint32_t step, struct weft_
     double now = 0;
     for (size_t i = 0; i < list.len; i++) {
         struct weft_action a = list.at[i];
-        if (!weft_kind_is_compute(a.kind) && !weft_kind_is_message(a.kind))
+        if (!weft_act_is_compute(a.kind) && !weft_act_is_message(a.kind))
             continue;
         if (n == weft_exec_n_events(r->exec))
             return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: %zu events only", r->rank, n);
@@ -305,14 +307,14 @@ static enum weft_status run_one(struct weft_comm *comm, struct shared *all,
     struct rank r = {.all = all,
                      .model = all->run->model,
                      .place = weft_schedule_placement(all->run->schedule),
-                     .first_peer = all->first_peer,
-                     .rank = weft_comm_rank(comm) - all->first_peer};
+                     .rank_offset = all->rank_offset,
+                     .rank = weft_comm_rank(comm) - all->rank_offset};
     size_t before = 0;
-    if (r.rank >= r.place->n_ranks) /* also when it is below first_peer */
+    if (r.rank >= r.place->n_ranks) /* also when it is below rank_offset */
         return WEFT_OK;
     tracer_begin(&r.t, r.model);
     r.t.in_place = true;
-    r.t.micro0 = all->run->micro0;
+    r.t.first_micro = all->run->first_micro;
     enum weft_status st = rank_begin(&r, comm, err);
     for (uint32_t step = 0; st == WEFT_OK && step < all->run->steps; step++) {
         st = rank_step(&r, step, err);
@@ -396,7 +398,7 @@ static enum weft_status prepare(struct shared *all, uint32_t n_ranks, struct wef
     struct tracer_run *run = all->run;
     const struct weft_placement *place = weft_schedule_placement(run->schedule);
     const struct tracer_model *m = run->model;
-    all->first_peer = (n_ranks - place->n_ranks) / 2;
+    all->rank_offset = (n_ranks - place->n_ranks) / 2;
     WEFT_TRY(weft_verify(run->schedule, NULL, &all->report, err));
     if (m->n_blocks > 0)
         WEFT_TRY(weft_traffic_new(place, m->finished_by, m->n_blocks, run->cache, &all->traffic,
@@ -436,13 +438,13 @@ enum weft_status tracer_run(struct tracer_run *at, size_t n, struct weft_error *
     enum weft_status st = run_all(&runs, err);
     for (size_t i = 0; i < n; i++) {
         weft_traffic_free(runs.at[i].traffic);
-        weft_report_release(&runs.at[i].report);
+        weft_verify_result_release(&runs.at[i].report);
     }
     free(runs.at);
     return st;
 }
 
-static bool is_bad(const struct tracer_run *run)
+static bool has_failed(const struct tracer_run *run)
 {
     for (uint32_t r = 0; r < TRACER_RANKS; r++)
         if (run->status[r] != WEFT_OK)
@@ -460,7 +462,7 @@ void tracer_batch_finish(struct tracer_batch *b)
     }
     enum weft_status st = b->n == 0 ? WEFT_OK : tracer_run(b->runs, b->n, &err);
     for (size_t i = 0; i < b->n; i++) {
-        if (st != WEFT_OK && is_bad(&b->runs[i]))
+        if (st != WEFT_OK && has_failed(&b->runs[i]))
             print_error("%s\n", b->runs[i].label);
         weft_schedule_free(b->schedules[i]);
     }

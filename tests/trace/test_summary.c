@@ -29,12 +29,12 @@ static void same_as_metrics(void **state)
     const struct plan_case *c = *state;
     static const double f[] = {1.25};
     const struct weft_cost cost = {.f = {f, 1}, .hop = 0.5};
-    struct weft_params params = {.ranks = c->ranks, .micros = c->micros};
+    struct weft_gen_params params = {.ranks = c->ranks, .micros = c->micros};
     struct weft_schedule *s = NULL;
     struct weft_metrics m;
     struct weft_trace t;
     struct weft_trace_summary sum;
-    assert_int_equal(weft_schedule_make(c->name, &params, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_schedule_generate(c->name, &params, &s, NULL), WEFT_OK);
     assert_int_equal(weft_metrics_init(&m, s, &cost, NULL, NULL), WEFT_OK);
     assert_int_equal(weft_trace_init_plan(&t, s, &m, NULL, NULL), WEFT_OK);
     assert_int_equal(weft_trace_summary_init(&sum, &t, NULL), WEFT_OK);
@@ -98,9 +98,9 @@ static void compared(void **state)
     assert_int_equal(c.at[WEFT_ACT_F].n_matched, 3);
     assert_int_equal(c.at[WEFT_ACT_B].n_planned_only, 1);
     assert_int_equal(c.at[WEFT_ACT_W].n_measured_only, 1);
-    assert_true(near(c.total.start, 0.5 + 0.5) && near(c.total.most_start, 0.5));
+    assert_true(near(c.total.start, 0.5 + 0.5) && near(c.total.max_start_diff, 0.5));
     assert_true(near(c.total.planned, 5) && near(c.total.measured, 4.5));
-    assert_true(near(c.total.most_length, -1));
+    assert_true(near(c.total.max_length_diff, -1));
     assert_true(c.match[0] == 0 && c.match[1] == 1 && c.match[2] == 2 &&
                 c.match[3] == SIZE_MAX);
     weft_trace_comparison_release(&c);

@@ -113,7 +113,7 @@ static void round_trip(const struct weft_trace *t)
     struct weft_trace again;
     struct weft_error err = {0};
     assert_int_equal(weft_trace_write(t, &text, &len, NULL), WEFT_OK);
-    assert_true(weft_trace_is(text, len));
+    assert_true(weft_trace_detect(text, len));
     if (weft_trace_parse(text, len, "again", &again, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     require_same(t, &again);
@@ -126,14 +126,14 @@ static void plans_survive(void **state)
     static const char *const names[] = {"1f1b", "zb-v", "dualpipe", "interleaved-1f1b"};
     static const double third = 1.0 / 3, f[] = {0.1};
     const struct weft_cost cost = {.f = {f, 1}, .i = {&third, 1}, .hop = 0.7};
-    const struct weft_memory memory = {0};
+    const struct weft_memory_cost memory = {0};
     (void)state;
     for (size_t i = 0; i < WEFT_LEN(names); i++) {
-        struct weft_params params = {.ranks = 4, .micros = 8};
+        struct weft_gen_params params = {.ranks = 4, .micros = 8};
         struct weft_schedule *s = NULL;
         struct weft_metrics m;
         struct weft_trace t;
-        assert_int_equal(weft_schedule_make(names[i], &params, &s, NULL), WEFT_OK);
+        assert_int_equal(weft_schedule_generate(names[i], &params, &s, NULL), WEFT_OK);
         assert_int_equal(weft_metrics_init(&m, s, &cost, &memory, NULL), WEFT_OK);
         assert_int_equal(weft_trace_init_plan(&t, s, &m, &memory, NULL), WEFT_OK);
         assert_string_equal(t.name, names[i]);
@@ -164,18 +164,18 @@ static void any_order(void **state)
     assert_int_equal(weft_trace_init(&t, " a <b>\tname \n", 5, 3, 1000, 1e-9, NULL), WEFT_OK);
     assert_string_equal(t.name, "a <b>?name ?");
     for (uint32_t i = 0; i < 1000; i++) {
-        uint32_t dice = weft_random_below(1, 2, i, 15);
+        uint32_t dice = wf_random_below(1, 2, i, 15);
         enum weft_lane lane = (enum weft_lane)(dice % 3);
         static const unsigned kinds[] = {WEFT_ACT_F, WEFT_ACT_SEND_B, WEFT_ACT_RECV_F};
         struct weft_trace_event e = {
-            .start = weft_random_below(1, 3, i, 40) / 7.0,
-            .length = weft_random_below(1, 4, i, 9) / 11.0,
+            .start = wf_random_below(1, 3, i, 40) / 7.0,
+            .length = wf_random_below(1, 4, i, 9) / 11.0,
             .rank = dice / 3,
             .lane = lane,
             .action = {.micro = i, .stage = i % 3, .kind = kinds[lane] & 0x7f},
             .bytes = lane == WEFT_LANE_COMPUTE ? 0 : UINT64_MAX - i,
             .peer = lane == WEFT_LANE_COMPUTE ? WEFT_NO_RANK : i % 5};
-        assert_int_equal(weft_trace_add(&t, &e, NULL), WEFT_OK);
+        assert_int_equal(weft_trace_add_event(&t, &e, NULL), WEFT_OK);
         struct weft_trace_memory sample = {e.start, -0.5 * i, i % 5};
         assert_int_equal(weft_trace_add_memory(&t, &sample, NULL), WEFT_OK);
     }
@@ -200,11 +200,11 @@ static void any_order(void **state)
 static void told_from_schedules(void **state)
 {
     (void)state;
-    assert_true(weft_trace_is("\n \r\n#weft trace 1", 16));
-    assert_false(weft_trace_is("# weft schedule 1\n", 18));
-    assert_false(weft_trace_is("0F0,0B0\n", 8));
-    assert_false(weft_trace_is("", 0));
-    assert_false(weft_trace_is("# weft trace", 8));
+    assert_true(weft_trace_detect("\n \r\n#weft trace 1", 16));
+    assert_false(weft_trace_detect("# weft schedule 1\n", 18));
+    assert_false(weft_trace_detect("0F0,0B0\n", 8));
+    assert_false(weft_trace_detect("", 0));
+    assert_false(weft_trace_detect("# weft trace", 8));
 }
 
 int main(void)

@@ -103,7 +103,7 @@ struct layout {
     const char *pp, *dp, *schedule, *chunks;
 };
 
-static void set_layout(struct weft_train_settings *s, const struct layout *l)
+static void set_layout(struct wf_train_settings *s, const struct layout *l)
 {
     run_set(s, "parallel.pp", l->pp);
     run_set(s, "parallel.dp", l->dp);
@@ -114,19 +114,19 @@ static void set_layout(struct weft_train_settings *s, const struct layout *l)
 }
 
 /* What a rank does with its trainer. */
-typedef enum weft_status after_fn(struct weft_comm *comm, struct weft_trainer *t,
+typedef enum weft_status after_fn(struct weft_comm *comm, struct wf_trainer *t,
                                   const char *name, struct weft_error *err);
 
-static enum weft_status count_steps(struct weft_comm *comm, struct weft_trainer *t,
+static enum weft_status count_steps(struct weft_comm *comm, struct wf_trainer *t,
                                     const char *name, struct weft_error *err)
 {
-    struct weft_step_result result;
+    struct wf_step_result result;
     for (int i = 0; i < 2; i++)
-        WEFT_TRY(weft_trainer_step(t, &result, err));
+        WEFT_TRY(wf_trainer_step(t, &result, err));
     WEFT_TRY(weft_comm_barrier(comm, err));
     size_t before = n_calls;
     for (int i = 0; i < 10; i++)
-        WEFT_TRY(weft_trainer_step(t, &result, err));
+        WEFT_TRY(wf_trainer_step(t, &result, err));
     size_t calls = n_calls - before;
     if (before == 0 && COUNTER_WORKS)
         return WEFT_FAIL(err, WEFT_INTERNAL, "not even the trainer's memory was counted");
@@ -136,10 +136,10 @@ static enum weft_status count_steps(struct weft_comm *comm, struct weft_trainer 
     return WEFT_OK;
 }
 
-static enum weft_status compare_memory(struct weft_comm *comm, struct weft_trainer *t,
+static enum weft_status compare_memory(struct weft_comm *comm, struct wf_trainer *t,
                                        const char *name, struct weft_error *err)
 {
-    struct weft_trainer_info i = weft_trainer_info(t);
+    struct wf_trainer_info i = wf_trainer_info(t);
     size_t have = i.bytes.weights + i.bytes.gradients + i.bytes.packed + i.bytes.moments +
                   i.bytes.activations + i.bytes.messages;
     double ratio = (double)have / (double)i.bytes.planned;
@@ -154,19 +154,19 @@ static enum weft_status compare_memory(struct weft_comm *comm, struct weft_train
                      i.bytes.planned);
 }
 
-static enum weft_status run_case(struct weft_comm *comm, struct weft_train_settings *s,
+static enum weft_status run_case(struct weft_comm *comm, struct wf_train_settings *s,
                                  const struct layout *l, const char *model, after_fn *after,
                                  struct weft_error *err)
 {
     char name[120];
-    struct weft_trainer *t = NULL;
+    struct wf_trainer *t = NULL;
     snprintf(name, sizeof name, "%s, pp %s, dp %s, %s", model, l->pp, l->dp, l->schedule);
     set_layout(s, l);
-    enum weft_status st = weft_trainer_new(s, comm, &t, err);
+    enum weft_status st = wf_trainer_new(s, comm, &t, err);
     if (st == WEFT_OK)
         st = after(comm, t, name, err);
-    weft_trainer_free(t);
-    weft_settings_release(weft_train_setting_list(), s);
+    wf_trainer_free(t);
+    wf_settings_release(wf_train_setting_list(), s);
     return st;
 }
 
@@ -179,7 +179,7 @@ static enum weft_status all_allocations(struct weft_comm *comm, struct weft_erro
     static const char *const models[] = {"gpt2-tiny", "llama-tiny-tied-residual"};
     for (size_t m = 0; m < WEFT_LEN(models); m++)
         for (size_t i = 0; i < WEFT_LEN(layouts); i++) {
-            struct weft_train_settings s;
+            struct wf_train_settings s;
             run_settings(&s, models[m]);
             run_set(&s, "data.batch", "32");
             run_set(&s, "parallel.micros", "32");
@@ -207,8 +207,8 @@ static enum weft_status all_memory(struct weft_comm *comm, struct weft_error *er
     };
     for (int blocks = 0; blocks < 2; blocks++)
         for (size_t i = 0; i < WEFT_LEN(layouts); i++) {
-            struct weft_train_settings s;
-            WEFT_TRY(weft_settings_init(weft_train_setting_list(), &s, err));
+            struct wf_train_settings s;
+            WEFT_TRY(wf_settings_init(wf_train_setting_list(), &s, err));
             for (size_t k = 0; k < WEFT_LEN(keys); k++)
                 run_set(&s, keys[k][0], keys[k][1]);
             if (blocks == 1) {

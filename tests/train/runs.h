@@ -23,15 +23,15 @@ static inline const char *run_path(const char *run, const char *file)
     return path;
 }
 
-static inline void run_set(struct weft_train_settings *s, const char *key, const char *value)
+static inline void run_set(struct wf_train_settings *s, const char *key, const char *value)
 {
     struct weft_error err = {0};
-    if (weft_settings_set(weft_train_setting_list(), key, value, s, &err) != WEFT_OK)
+    if (wf_settings_set(wf_train_setting_list(), key, value, s, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
 }
 
-/* All settings of a run; weft_settings_release() frees. */
-static inline void run_settings(struct weft_train_settings *s, const char *run)
+/* All settings of a run; wf_settings_release() frees. */
+static inline void run_settings(struct wf_train_settings *s, const char *run)
 {
     static const char *const keys[][2] = {
         {"batch", "data.batch"},
@@ -50,7 +50,7 @@ static inline void run_settings(struct weft_train_settings *s, const char *run)
     };
     json_t *json = json_load_file(run_path(run, "run.json"), 0, NULL);
     assert_non_null(json);
-    assert_int_equal(weft_settings_init(weft_train_setting_list(), s, NULL), WEFT_OK);
+    assert_int_equal(wf_settings_init(wf_train_setting_list(), s, NULL), WEFT_OK);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         char value[40];
         const json_t *number = json_object_get(json, keys[i][0]);
@@ -64,12 +64,12 @@ static inline void run_settings(struct weft_train_settings *s, const char *run)
 }
 
 /* On one rank. */
-static inline struct weft_trainer *run_trainer(const struct weft_train_settings *s)
+static inline struct wf_trainer *run_trainer(const struct wf_train_settings *s)
 {
     struct weft_error err = {0};
-    struct weft_trainer *t = NULL;
-    assert_int_equal(weft_train_settings_check(s, &err), WEFT_OK);
-    if (weft_trainer_new(s, NULL, &t, &err) != WEFT_OK)
+    struct wf_trainer *t = NULL;
+    assert_int_equal(wf_train_settings_check(s, &err), WEFT_OK);
+    if (wf_trainer_new(s, NULL, &t, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     return t;
 }

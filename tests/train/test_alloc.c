@@ -18,22 +18,22 @@ static void check_steps(void **state)
         skip();
     static const char *const recompute[] = {"none", "full"};
     for (size_t i = 0; i < 2; i++) {
-        struct weft_train_settings s;
+        struct wf_train_settings s;
         struct weft_error err = {0};
-        struct weft_step_result result;
+        struct wf_step_result result;
         run_settings(&s, *state);
         run_set(&s, "train.recompute", recompute[i]);
         run_set(&s, "parallel.threads", "2");
-        struct weft_trainer *t = run_trainer(&s);
-        assert_int_equal(weft_trainer_step(t, &result, &err), WEFT_OK);
+        struct wf_trainer *t = run_trainer(&s);
+        assert_int_equal(wf_trainer_step(t, &result, &err), WEFT_OK);
         size_t before = counter_calls();
         for (int step = 0; step < 3; step++)
-            assert_int_equal(weft_trainer_step(t, &result, &err), WEFT_OK);
+            assert_int_equal(wf_trainer_step(t, &result, &err), WEFT_OK);
         size_t after = counter_calls();
         assert_true(before > 0);
         assert_int_equal(after - before, 0);
-        weft_trainer_free(t);
-        weft_settings_release(weft_train_setting_list(), &s);
+        wf_trainer_free(t);
+        wf_settings_release(wf_train_setting_list(), &s);
     }
 }
 

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "training/layout/auto.h"
-#include "training/layout/layout.h"
+#include "training/layout/topology.h"
 
 /* One layer's forward is 1 s with one thread, its backward 1 + 1 s. */
 enum scaling {
@@ -22,7 +22,7 @@ enum scaling {
 struct auto_case {
     const char *name;
     const char *settings; /* "key=value key=value" */
-    uint32_t cores, ranks, ranks_a_host;
+    uint32_t cores, ranks, ranks_per_host;
     enum scaling scaling;
     double hop, sum;
     /* 0: not looked at */
@@ -68,14 +68,14 @@ static const struct auto_case cases[] = {
      .scaling = PERFECT, .pp = 3, .dp = 1, .threads = 1},
 };
 
-static void set(struct weft_train_settings *s, const char *key, const char *value)
+static void set(struct wf_train_settings *s, const char *key, const char *value)
 {
     struct weft_error err = {0};
-    if (weft_settings_set(weft_train_setting_list(), key, value, s, &err) != WEFT_OK)
+    if (wf_settings_set(wf_train_setting_list(), key, value, s, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
 }
 
-static void make_settings(struct weft_train_settings *s, const char *words)
+static void make_settings(struct wf_train_settings *s, const char *words)
 {
     static const char *const always[][2] = {
         {"model.arch", "llama"}, {"model.layers", "4"}, {"model.dim", "16"},
@@ -83,7 +83,7 @@ static void make_settings(struct weft_train_settings *s, const char *words)
         {"model.ctx", "8"},      {"data.batch", "16"},
     };
     char text[400], *rest = NULL;
-    assert_int_equal(weft_settings_init(weft_train_setting_list(), s, NULL), WEFT_OK);
+    assert_int_equal(wf_settings_init(wf_train_setting_list(), s, NULL), WEFT_OK);
     for (size_t i = 0; i < WEFT_LEN(always); i++)
         set(s, always[i][0], always[i][1]);
     snprintf(text, sizeof text, "%s", words);
@@ -94,58 +94,58 @@ static void make_settings(struct weft_train_settings *s, const char *words)
     }
 }
 
-static size_t make_speeds(struct weft_auto_speed *out, uint32_t cores, uint32_t given,
+static size_t make_speeds(struct wf_auto_profile *out, uint32_t cores, uint32_t given,
                           enum scaling scaling, double sum)
 {
-    uint32_t threads[WEFT_AUTO_MAX_SPEEDS];
-    size_t n = weft_auto_thread_counts(cores, 1, given, threads);
+    uint32_t threads[WF_AUTO_MAX_PROFILES];
+    size_t n = wf_auto_thread_counts(cores, 1, given, threads);
     for (size_t i = 0; i < n; i++) {
         double t = scaling == PERFECT ? 1.0 / threads[i] : 1;
-        out[i] = (struct weft_auto_speed){
+        out[i] = (struct wf_auto_profile){
             .threads = threads[i], .layer = {t, t, t, 2 * t}, .sum = sum};
     }
     return n;
 }
 
 static enum weft_status rank_case(const struct auto_case *c, size_t bytes,
-                                  struct weft_auto_list *out, struct weft_error *err)
+                                  struct wf_auto_candidates *out, struct weft_error *err)
 {
-    struct weft_train_settings s;
-    struct weft_auto_speed speeds[WEFT_AUTO_MAX_SPEEDS];
+    struct wf_train_settings s;
+    struct wf_auto_profile profiles[WF_AUTO_MAX_PROFILES];
     struct weft_model model;
     make_settings(&s, c->settings);
-    struct weft_auto_machine machine = {.ranks = c->ranks,
-                                        .cores = c->cores,
-                                        .ranks_a_host = c->ranks_a_host,
-                                        .bytes = bytes,
-                                        .hop = c->hop,
-                                        .speeds = speeds};
-    machine.n_speeds =
-        make_speeds(speeds, c->ranks == 0 ? c->cores : c->cores / c->ranks,
+    struct wf_auto_machine machine = {.ranks = c->ranks,
+                                      .cores = c->cores,
+                                      .ranks_per_host = c->ranks_per_host,
+                                      .bytes = bytes,
+                                      .hop = c->hop,
+                                      .profiles = profiles};
+    machine.n_profiles =
+        make_speeds(profiles, c->ranks == 0 ? c->cores : c->cores / c->ranks,
                     s.parallel.given.threads ? s.parallel.threads : 0, c->scaling, c->sum);
-    assert_int_equal(weft_train_settings_model(&s, &model, NULL), WEFT_OK);
-    enum weft_status st = weft_auto_rank(&s, &model, &machine, out, err);
+    assert_int_equal(wf_train_settings_model(&s, &model, NULL), WEFT_OK);
+    enum weft_status st = wf_auto_choose(&s, &model, &machine, out, err);
     /* Names of schedules are the settings' where they are given: they go with them. */
     for (size_t i = 0; st == WEFT_OK && i < out->n; i++) {
         const struct weft_generator *g = weft_generator_find(out->at[i].schedule);
         out->at[i].schedule = g == NULL ? "" : g->name;
     }
-    weft_settings_release(weft_train_setting_list(), &s);
+    wf_settings_release(wf_train_setting_list(), &s);
     return st;
 }
 
 static void check_case(void **state)
 {
     const struct auto_case *c = *state;
-    struct weft_auto_list list = {0};
+    struct wf_auto_candidates list = {0};
     struct weft_error err = {0};
     if (rank_case(c, 0, &list, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     assert_true(list.n > 0);
-    const struct weft_auto_choice *best = &list.at[0];
+    const struct wf_auto_candidate *best = &list.at[0];
     for (size_t i = 0; i < list.n; i++) {
-        const struct weft_auto_choice *o = &list.at[i];
-        assert_true(best->seconds <= WEFT_AUTO_EQUAL * o->seconds);
+        const struct wf_auto_candidate *o = &list.at[i];
+        assert_true(best->seconds <= WF_AUTO_TOLERANCE * o->seconds);
         assert_true(o->pp <= 4 && o->dp <= 16);
         if (c->ranks != 0)
             assert_int_equal(o->pp * o->dp, c->ranks);
@@ -162,11 +162,11 @@ static void check_case(void **state)
     if (c->seconds != 0)
         assert_true(best->pipeline > 0.999999 * c->seconds &&
                     best->pipeline < 1.000001 * c->seconds);
-    weft_auto_list_release(&list);
+    wf_auto_candidates_release(&list);
 }
 
-static const struct weft_auto_choice *find(const struct weft_auto_list *l, uint32_t pp,
-                                           uint32_t dp)
+static const struct wf_auto_candidate *find(const struct wf_auto_candidates *l, uint32_t pp,
+                                            uint32_t dp)
 {
     for (size_t i = 0; i < l->n; i++)
         if (l->at[i].pp == pp && l->at[i].dp == dp)
@@ -179,21 +179,21 @@ static void check_memory(void **state)
 {
     (void)state;
     const struct auto_case c = {"", "parallel.micros=4 parallel.schedule=1f1b", .cores = 2,
-                                .ranks = 2, .ranks_a_host = 1};
-    struct weft_auto_list list = {0};
+                                .ranks = 2, .ranks_per_host = 1};
+    struct wf_auto_candidates list = {0};
     struct weft_error err = {0};
     assert_int_equal(rank_case(&c, 0, &list, &err), WEFT_OK);
     assert_int_equal(list.at[0].dp, 2);
     size_t whole = find(&list, 1, 2)->rank_bytes;
-    weft_auto_list_release(&list);
+    wf_auto_candidates_release(&list);
 
     assert_int_equal(rank_case(&c, whole - 1, &list, &err), WEFT_OK);
     assert_int_equal(list.at[0].pp, 2);
-    assert_true(list.n_too_large > 0);
+    assert_true(list.n_over_limit > 0);
     assert_null(find(&list, 1, 2));
     for (size_t i = 0; i < list.n; i++)
         assert_true(list.at[i].rank_bytes < whole);
-    weft_auto_list_release(&list);
+    wf_auto_candidates_release(&list);
 
     assert_int_equal(rank_case(&c, 1000, &list, &err), WEFT_NOMEM);
     assert_non_null(strstr(err.msg, "none of"));
@@ -207,25 +207,25 @@ static void check_bytes(void **state)
     const struct auto_case c = {
         "", "parallel.micros=8 parallel.pp=2 parallel.dp=2 parallel.schedule=zb-h1",
         .cores = 4};
-    struct weft_auto_list list = {0};
-    struct weft_train_settings s;
+    struct wf_auto_candidates list = {0};
+    struct wf_train_settings s;
     struct weft_model model;
-    struct weft_layout l;
+    struct wf_topology l;
     size_t most = 0, total = 0, bytes;
     assert_int_equal(rank_case(&c, 0, &list, NULL), WEFT_OK);
     make_settings(&s, c.settings);
-    assert_int_equal(weft_train_settings_model(&s, &model, NULL), WEFT_OK);
-    assert_int_equal(weft_layout_init(&l, &s, &model, NULL), WEFT_OK);
+    assert_int_equal(wf_train_settings_model(&s, &model, NULL), WEFT_OK);
+    assert_int_equal(wf_topology_init(&l, &s, &model, NULL), WEFT_OK);
     for (uint32_t r = 0; r < 4; r++) {
-        assert_int_equal(weft_layout_rank_bytes(&l, r, false, &bytes, NULL), WEFT_OK);
-        most = weft_size_max(most, bytes);
+        assert_int_equal(wf_topology_rank_bytes(&l, r, false, &bytes, NULL), WEFT_OK);
+        most = wf_size_max(most, bytes);
         total += bytes;
     }
     assert_int_equal(list.at[0].rank_bytes, most);
     assert_int_equal(list.at[0].total_bytes, total);
-    weft_layout_release(&l);
-    weft_settings_release(weft_train_setting_list(), &s);
-    weft_auto_list_release(&list);
+    wf_topology_release(&l);
+    wf_settings_release(wf_train_setting_list(), &s);
+    wf_auto_candidates_release(&list);
 }
 
 /* 4 layers: 8 ranks cannot be one pipeline, and 2 micros cannot be 8 replicas, nor 4. */
@@ -233,7 +233,7 @@ static void check_impossible(void **state)
 {
     (void)state;
     const struct auto_case c = {"", "parallel.micros=1", .cores = 8, .ranks = 8};
-    struct weft_auto_list list = {0};
+    struct wf_auto_candidates list = {0};
     struct weft_error err = {0};
     assert_int_equal(rank_case(&c, 0, &list, &err), WEFT_USAGE);
     assert_non_null(strstr(err.msg, "parallel.dp 8 is more than the 1 micro"));
@@ -260,11 +260,11 @@ static void check_more_micros(void **state)
         {{"", "parallel.pp=2 parallel.dp=3 parallel.schedule=zb-h2", .cores = 4}, 3},
     };
     for (size_t i = 0; i < WEFT_LEN(rows); i++) {
-        struct weft_auto_list list = {0};
+        struct wf_auto_candidates list = {0};
         struct weft_error err = {0};
         assert_int_equal(rank_case(&rows[i].c, 0, &list, &err), WEFT_USAGE);
-        if (list.more_micros != rows[i].want)
-            fail_msg("'%s': %u", rows[i].c.settings, list.more_micros);
+        if (list.min_micros != rows[i].want)
+            fail_msg("'%s': %u", rows[i].c.settings, list.min_micros);
     }
 }
 
@@ -273,7 +273,7 @@ static void check_limits(void **state)
 {
     (void)state;
     const struct auto_case c = {"", "parallel.micros=3 model.layers=2", .cores = 6};
-    struct weft_auto_list list = {0};
+    struct wf_auto_candidates list = {0};
     assert_int_equal(rank_case(&c, 0, &list, NULL), WEFT_OK);
     assert_non_null(find(&list, 2, 1));
     for (size_t i = 0; i < list.n; i++) {
@@ -281,14 +281,14 @@ static void check_limits(void **state)
         assert_true(list.at[i].dp <= 3);
         assert_true(list.at[i].pp * list.at[i].dp * list.at[i].threads <= 6);
     }
-    weft_auto_list_release(&list);
+    wf_auto_candidates_release(&list);
 }
 
 static void check_repeat(void **state)
 {
     (void)state;
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
-        struct weft_auto_list a = {0}, b = {0};
+        struct wf_auto_candidates a = {0}, b = {0};
         assert_int_equal(rank_case(&cases[i], 0, &a, NULL), WEFT_OK);
         assert_int_equal(rank_case(&cases[i], 0, &b, NULL), WEFT_OK);
         assert_int_equal(a.n, b.n);
@@ -298,8 +298,8 @@ static void check_repeat(void **state)
             assert_true(a.at[k].chunks == b.at[k].chunks);
             assert_true(a.at[k].threads == b.at[k].threads);
         }
-        weft_auto_list_release(&a);
-        weft_auto_list_release(&b);
+        wf_auto_candidates_release(&a);
+        wf_auto_candidates_release(&b);
     }
 }
 
@@ -314,24 +314,23 @@ static void check_thread_counts(void **state)
         {8, 2, 0, 3, {1, 2, 4}}, {2, 4, 0, 1, {1}},    {8, 1, 5, 1, {5}},
     };
     for (size_t i = 0; i < WEFT_LEN(rows); i++) {
-        uint32_t got[WEFT_AUTO_MAX_SPEEDS];
+        uint32_t got[WF_AUTO_MAX_PROFILES];
         assert_int_equal(
-            weft_auto_thread_counts(rows[i].cores, rows[i].ranks, rows[i].given, got),
-            rows[i].n);
+            wf_auto_thread_counts(rows[i].cores, rows[i].ranks, rows[i].given, got), rows[i].n);
         assert_memory_equal(got, rows[i].want, rows[i].n * sizeof *got);
     }
-    uint32_t got[WEFT_AUTO_MAX_SPEEDS];
-    assert_true(weft_auto_thread_counts(4096, 1, 0, got) <= WEFT_AUTO_MAX_SPEEDS);
+    uint32_t got[WF_AUTO_MAX_PROFILES];
+    assert_true(wf_auto_thread_counts(4096, 1, 0, got) <= WF_AUTO_MAX_PROFILES);
 }
 
 /* Every figure is there and can be, for each family; bits of training are elsewhere. */
 static enum weft_status measure(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
-    const struct weft_auto_probe *probe = arg;
-    struct weft_auto_speed v;
+    const struct wf_auto_probe *probe = arg;
+    struct wf_auto_profile v;
     double hop, link;
-    WEFT_TRY(weft_auto_measure(comm, probe, 1, &v, err));
-    WEFT_TRY(weft_auto_measure_hops(comm, &hop, &link, err));
+    WEFT_TRY(wf_auto_measure(comm, probe, 1, &v, err));
+    WEFT_TRY(wf_auto_measure_hops(comm, &hop, &link, err));
     const double figures[] = {v.embedding.f, v.layer.f, v.layer.i, v.layer.w, v.layer.b,
                               v.head.f,      v.update,  v.pack,    v.sum};
     for (size_t i = 0; i < WEFT_LEN(figures); i++)
@@ -350,16 +349,16 @@ static void check_measure(void **state)
         "model.arch=gpt2 model.residual_block_layers=2 train.recompute=full "
         "train.precision=bf16 train.reduction=fast"};
     for (size_t i = 0; i < WEFT_LEN(models); i++) {
-        struct weft_train_settings s;
+        struct wf_train_settings s;
         struct weft_model model;
-        struct weft_auto_probe probe;
+        struct wf_auto_probe probe;
         struct weft_error err = {0};
         make_settings(&s, models[i]);
-        assert_int_equal(weft_train_settings_model(&s, &model, NULL), WEFT_OK);
-        assert_int_equal(weft_auto_probe_init(&probe, &s, &model, &err), WEFT_OK);
+        assert_int_equal(wf_train_settings_model(&s, &model, NULL), WEFT_OK);
+        assert_int_equal(wf_auto_probe_init(&probe, &s, &model, &err), WEFT_OK);
         if (weft_comm_run_threads(2, measure, &probe, &err) != WEFT_OK)
             fail_msg("%s", err.msg);
-        weft_settings_release(weft_train_setting_list(), &s);
+        wf_settings_release(wf_train_setting_list(), &s);
     }
 }
 
@@ -367,12 +366,12 @@ static void check_measure(void **state)
 static void check_scale(void **state)
 {
     (void)state;
-    struct weft_train_settings s;
+    struct wf_train_settings s;
     struct weft_model model;
-    struct weft_auto_probe probe;
+    struct wf_auto_probe probe;
     make_settings(&s, "model.ctx=1024 model.dim=256 model.ffn=1024 model.vocab=50000");
-    assert_int_equal(weft_train_settings_model(&s, &model, NULL), WEFT_OK);
-    assert_int_equal(weft_auto_probe_init(&probe, &s, &model, NULL), WEFT_OK);
+    assert_int_equal(wf_train_settings_model(&s, &model, NULL), WEFT_OK);
+    assert_int_equal(wf_auto_probe_init(&probe, &s, &model, NULL), WEFT_OK);
     double tokens = 16 * 1024 / ((double)probe.rows * probe.seq);
     assert_true(tokens >= 16 * 1024 / 512.0);
     assert_true(probe.model.vocab < 50000);
@@ -381,7 +380,7 @@ static void check_scale(void **state)
                 probe.scale[2].f < 1.001 * tokens * vocab);
     assert_true(probe.scale[1].w > 0.999 * tokens && probe.scale[1].w < 1.001 * tokens);
     assert_true(probe.scale[1].f > tokens);
-    weft_settings_release(weft_train_setting_list(), &s);
+    wf_settings_release(wf_train_setting_list(), &s);
 }
 
 /* What a file or a flag says is given, be it the default; what is the default alone is not. */
@@ -390,18 +389,18 @@ static void check_given(void **state)
     (void)state;
     static const char file[] = "parallel: {pp: 1, schedule: 1f1b}\n";
     char *argv[] = {"--parallel.threads=auto"};
-    const struct weft_setting_list list = weft_train_setting_list();
-    struct weft_train_settings s;
+    const struct wf_setting_list list = wf_train_setting_list();
+    struct wf_train_settings s;
     memset(&s, 0xff, sizeof s);
-    assert_int_equal(weft_settings_init(list, &s, NULL), WEFT_OK);
+    assert_int_equal(wf_settings_init(list, &s, NULL), WEFT_OK);
     assert_false(s.parallel.given.pp || s.parallel.given.dp || s.parallel.given.chunks ||
                  s.parallel.given.micros || s.parallel.given.schedule ||
                  s.parallel.given.threads);
-    assert_int_equal(weft_settings_parse(list, file, sizeof file - 1, "x", &s, NULL), WEFT_OK);
-    assert_int_equal(weft_settings_flags(list, 1, argv, &s, NULL), WEFT_OK);
+    assert_int_equal(wf_settings_parse(list, file, sizeof file - 1, "x", &s, NULL), WEFT_OK);
+    assert_int_equal(wf_settings_parse_flags(list, 1, argv, &s, NULL), WEFT_OK);
     assert_true(s.parallel.given.pp && s.parallel.given.schedule && s.parallel.given.threads);
     assert_false(s.parallel.given.dp || s.parallel.given.chunks || s.parallel.given.micros);
-    weft_settings_release(list, &s);
+    wf_settings_release(list, &s);
 }
 
 int main(void)

@@ -34,30 +34,30 @@ static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n)
     return h;
 }
 
-static uint64_t hash_weights(uint64_t h, const struct weft_trainer *t)
+static uint64_t hash_weights(uint64_t h, const struct wf_trainer *t)
 {
     size_t n;
-    const struct weft_param *params = weft_trainer_params(t, 0, &n);
+    const struct wf_param *params = wf_trainer_params(t, 0, &n);
     for (size_t i = 0; i < n; i++)
         h = hash_bytes(h, params[i].value, params[i].n * sizeof(float));
     return h;
 }
 
 /* All losses and norms of some steps, and the weights after them. */
-static uint64_t hash_run(const struct weft_train_settings *s)
+static uint64_t hash_run(const struct wf_train_settings *s)
 {
     struct weft_error err = {0};
-    struct weft_trainer *t = run_trainer(s);
+    struct wf_trainer *t = run_trainer(s);
     uint64_t h = 1;
     for (int i = 0; i < STEPS; i++) {
-        struct weft_step_result r;
-        if (weft_trainer_step(t, &r, &err) != WEFT_OK)
+        struct wf_step_result r;
+        if (wf_trainer_step(t, &r, &err) != WEFT_OK)
             fail_msg("%s", err.msg);
         h = hash_bytes(h, &r.loss, sizeof r.loss);
         h = hash_bytes(h, &r.grad_norm, sizeof r.grad_norm);
     }
     h = hash_weights(h, t);
-    weft_trainer_free(t);
+    wf_trainer_free(t);
     return h;
 }
 
@@ -96,7 +96,7 @@ static const struct variant variants[] = {
     {"bf16", "none"}, {"bf16", "attention"}, {"bf16", "full"},
 };
 
-static void settings_of(struct weft_train_settings *s, const char *run, const char *micros,
+static void settings_of(struct wf_train_settings *s, const char *run, const char *micros,
                         const struct variant *v, unsigned threads)
 {
     char number[16];
@@ -112,12 +112,12 @@ static void settings_of(struct weft_train_settings *s, const char *run, const ch
 static uint64_t hash_variant(const char *run, const char *micros, const struct variant *v,
                              unsigned threads, const char *schedule)
 {
-    struct weft_train_settings s;
+    struct wf_train_settings s;
     settings_of(&s, run, micros, v, threads);
     if (schedule != NULL)
         run_set(&s, "parallel.schedule", schedule);
     uint64_t h = hash_run(&s);
-    weft_settings_release(weft_train_setting_list(), &s);
+    wf_settings_release(wf_train_setting_list(), &s);
     return h;
 }
 
@@ -161,29 +161,28 @@ static void check_threads(void **state)
 /* -- steps that cannot be ------------------------------------------------------------------- */
 
 /* The step fails with this status and these words; weights stay, and the next one fails alike. */
-static void check_refused(struct weft_trainer *t, enum weft_status want, const char *words)
+static void check_refused(struct wf_trainer *t, enum weft_status want, const char *words)
 {
-    uint64_t before = hash_weights(1, t), done = weft_trainer_done(t);
+    uint64_t before = hash_weights(1, t), done = wf_trainer_steps_done(t);
     for (int i = 0; i < 2; i++) {
         struct weft_error err = {0};
-        struct weft_step_result r;
-        assert_int_equal(weft_trainer_step(t, &r, &err), want);
+        struct wf_step_result r;
+        assert_int_equal(wf_trainer_step(t, &r, &err), want);
         if (strstr(err.msg, words) == NULL)
             fail_msg("'%s' lacks '%s'", err.msg, words);
-        assert_int_equal(weft_trainer_done(t), done);
+        assert_int_equal(wf_trainer_steps_done(t), done);
         assert_true(hash_weights(1, t) == before);
     }
 }
 
 /* gpt2-tiny with tokens of our own: `n` of them, one of which may be out of its vocabulary. */
-static void tokens_settings(struct weft_train_settings *s, const char *path, size_t n,
-                            size_t odd)
+static void tokens_settings(struct wf_train_settings *s, const char *path, size_t n, size_t odd)
 {
     int32_t *tokens = malloc(n * sizeof *tokens);
     assert_non_null(tokens);
     for (size_t i = 0; i < n; i++)
         tokens[i] = i == odd ? 128 : (int32_t)(i * 7 % 128);
-    assert_int_equal(weft_shard_write(path, 129, tokens, n, NULL), WEFT_OK);
+    assert_int_equal(wf_shard_write(path, 129, tokens, n, NULL), WEFT_OK);
     free(tokens);
     run_settings(s, "gpt2-tiny");
     run_set(s, "data.train", path);
@@ -192,16 +191,16 @@ static void tokens_settings(struct weft_train_settings *s, const char *path, siz
 static void check_vocabulary(void **state)
 {
     struct folder f = folder_new();
-    struct weft_train_settings s;
-    struct weft_step_result r;
+    struct wf_train_settings s;
+    struct wf_step_result r;
     /* A step takes 192 tokens; the odd one is in the second, in its second micro of four. */
     tokens_settings(&s, folder_in(&f, "t.bin"), 1000, 192 + 60);
-    struct weft_trainer *t = run_trainer(&s);
-    assert_int_equal(weft_trainer_step(t, &r, NULL), WEFT_OK);
+    struct wf_trainer *t = run_trainer(&s);
+    assert_int_equal(wf_trainer_step(t, &r, NULL), WEFT_OK);
     check_refused(t, WEFT_DATA, "step 2, micro 1: ");
     check_refused(t, WEFT_DATA, "t.bin");
-    weft_trainer_free(t);
-    weft_settings_release(weft_train_setting_list(), &s);
+    wf_trainer_free(t);
+    wf_settings_release(wf_train_setting_list(), &s);
     folder_remove(&f);
     (void)state;
 }
@@ -209,16 +208,16 @@ static void check_vocabulary(void **state)
 static void check_truncated(void **state)
 {
     struct folder f = folder_new();
-    struct weft_train_settings s;
-    struct weft_step_result r;
+    struct wf_train_settings s;
+    struct wf_step_result r;
     tokens_settings(&s, folder_in(&f, "t.bin"), 1000, SIZE_MAX);
-    struct weft_trainer *t = run_trainer(&s);
-    assert_int_equal(weft_trainer_step(t, &r, NULL), WEFT_OK);
+    struct wf_trainer *t = run_trainer(&s);
+    assert_int_equal(wf_trainer_step(t, &r, NULL), WEFT_OK);
     /* The file shrinks while the run goes on. */
     assert_int_equal(truncate(folder_in(&f, "t.bin"), 1024 + 2 * 300), 0);
     check_refused(t, WEFT_DATA, "t.bin");
-    weft_trainer_free(t);
-    weft_settings_release(weft_train_setting_list(), &s);
+    wf_trainer_free(t);
+    wf_settings_release(wf_train_setting_list(), &s);
     folder_remove(&f);
     (void)state;
 }
@@ -226,57 +225,57 @@ static void check_truncated(void **state)
 /* A weight that is no number, in each tensor in turn, is found and named. */
 static void check_nan(void **state)
 {
-    struct weft_train_settings s;
+    struct wf_train_settings s;
     size_t n;
     run_settings(&s, *state);
     run_set(&s, "parallel.threads", "1");
-    struct weft_trainer *t = run_trainer(&s);
-    const struct weft_param *params = weft_trainer_params(t, 0, &n);
+    struct wf_trainer *t = run_trainer(&s);
+    const struct wf_param *params = wf_trainer_params(t, 0, &n);
     for (size_t i = 0; i < n; i++) {
         float *value = params[i].value, kept = value[0];
         struct weft_error err = {0};
-        struct weft_step_result r;
+        struct wf_step_result r;
         value[0] = NAN;
-        weft_trainer_pack(t);
-        enum weft_status st = weft_trainer_step(t, &r, &err);
+        wf_trainer_pack(t);
+        enum weft_status st = wf_trainer_step(t, &r, &err);
         if (st != WEFT_NUMERIC || strstr(err.msg, "step 1, micro ") == NULL ||
             strstr(err.msg, params[i].desc.name) == NULL)
             fail_msg("%s: NaN in %s: status %d, '%s'", (char *)*state, params[i].desc.name, st,
                      err.msg);
-        assert_int_equal(weft_trainer_done(t), 0);
+        assert_int_equal(wf_trainer_steps_done(t), 0);
         value[0] = kept;
-        weft_trainer_pack(t);
+        wf_trainer_pack(t);
     }
     /* Refused steps leave nothing behind: the run goes as if they had not been. */
     uint64_t h = 1;
     for (int i = 0; i < STEPS; i++) {
-        struct weft_step_result r;
-        assert_int_equal(weft_trainer_step(t, &r, NULL), WEFT_OK);
+        struct wf_step_result r;
+        assert_int_equal(wf_trainer_step(t, &r, NULL), WEFT_OK);
         h = hash_bytes(h, &r.loss, sizeof r.loss);
         h = hash_bytes(h, &r.grad_norm, sizeof r.grad_norm);
     }
     h = hash_weights(h, t);
-    weft_trainer_free(t);
+    wf_trainer_free(t);
     assert_true(h == hash_run(&s));
-    weft_settings_release(weft_train_setting_list(), &s);
+    wf_settings_release(wf_train_setting_list(), &s);
 }
 
 /* Gradients beyond what exact sums hold, from a head a million times too large. */
 static void check_overflow(void **state)
 {
-    struct weft_train_settings s;
+    struct wf_train_settings s;
     size_t n;
     run_settings(&s, "llama-tiny");
-    struct weft_trainer *t = run_trainer(&s);
-    const struct weft_param *params = weft_trainer_params(t, 0, &n);
+    struct wf_trainer *t = run_trainer(&s);
+    const struct wf_param *params = wf_trainer_params(t, 0, &n);
     assert_string_equal(params[n - 1].desc.name, "lm_head.weight");
     for (size_t i = 0; i < params[n - 1].n; i++)
         params[n - 1].value[i] *= 1e6F;
-    weft_trainer_pack(t);
+    wf_trainer_pack(t);
     check_refused(t, WEFT_NUMERIC, "step 1, micro 0: ");
     check_refused(t, WEFT_NUMERIC, "model.");
-    weft_trainer_free(t);
-    weft_settings_release(weft_train_setting_list(), &s);
+    wf_trainer_free(t);
+    wf_settings_release(wf_train_setting_list(), &s);
     (void)state;
 }
 
@@ -296,23 +295,23 @@ static void check_settings(void **state)
         {"model.dir", "nothing-here", WEFT_CKPT, "nothing-here"},
     };
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
-        struct weft_train_settings s;
-        struct weft_trainer *t = NULL;
+        struct wf_train_settings s;
+        struct wf_trainer *t = NULL;
         struct weft_error err = {0};
         run_settings(&s, "gpt2-tiny");
         run_set(&s, cases[i].key, cases[i].value);
-        assert_int_equal(weft_trainer_new(&s, NULL, &t, &err), cases[i].status);
+        assert_int_equal(wf_trainer_new(&s, NULL, &t, &err), cases[i].status);
         if (strstr(err.msg, cases[i].words) == NULL)
             fail_msg("'%s' lacks '%s'", err.msg, cases[i].words);
         assert_null(t);
-        weft_settings_release(weft_train_setting_list(), &s);
+        wf_settings_release(wf_train_setting_list(), &s);
     }
-    struct weft_train_settings s;
-    struct weft_trainer *t = NULL;
+    struct wf_train_settings s;
+    struct wf_trainer *t = NULL;
     run_settings(&s, "gpt2-tiny");
     s.parallel.micros = 0;
-    assert_int_equal(weft_trainer_new(&s, NULL, &t, NULL), WEFT_USAGE);
-    weft_settings_release(weft_train_setting_list(), &s);
+    assert_int_equal(wf_trainer_new(&s, NULL, &t, NULL), WEFT_USAGE);
+    wf_settings_release(wf_train_setting_list(), &s);
     (void)state;
 }
 

@@ -20,9 +20,9 @@ enum { N = 103, SEQ = 16 };
 
 struct rig {
     struct folder folder;
-    struct weft_weights *weights;
+    struct wf_weights *weights;
     const struct weft_model *model;
-    struct weft_pool *pool;
+    struct wf_pool *pool;
     int32_t tokens[N];
 };
 
@@ -32,74 +32,74 @@ static void rig_init(struct rig *r, const char *model)
     struct weft_error err = {.msg = ""};
     snprintf(dir, sizeof dir, "%s/train/%s", WEFT_TEST_DATA, model);
     *r = (struct rig){.folder = folder_new()};
-    if (weft_load_open(dir, &r->weights, &err) != WEFT_OK)
+    if (wf_load_open(dir, &r->weights, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
-    r->model = &weft_weights_info(r->weights)->model;
-    assert_int_equal(weft_pool_new(2, &r->pool, NULL), WEFT_OK);
+    r->model = &wf_weights_info(r->weights)->model;
+    assert_int_equal(wf_pool_new(2, &r->pool, NULL), WEFT_OK);
     for (uint64_t i = 0; i < N; i++)
-        r->tokens[i] = (int32_t)weft_random_below(4, 2, i, r->model->vocab);
+        r->tokens[i] = (int32_t)wf_random_below(4, 2, i, r->model->vocab);
 }
 
 static void rig_release(struct rig *r)
 {
-    weft_weights_free(r->weights);
-    weft_pool_free(r->pool);
+    wf_weights_free(r->weights);
+    wf_pool_free(r->pool);
     folder_remove(&r->folder);
 }
 
 /* By the definition: windows of SEQ, up to n_targets of them in all. */
 static double expected(const struct rig *r, size_t n_targets)
 {
-    struct weft_infer_spec spec = {*r->model, SEQ, WEFT_F32, r->pool};
-    struct weft_infer *m = NULL;
+    struct wf_infer_spec spec = {*r->model, SEQ, WF_DTYPE_F32, r->pool};
+    struct wf_infer *m = NULL;
     struct weft_error err = {.msg = ""};
     size_t vocab = r->model->vocab;
     float *logits = malloc(vocab * sizeof *logits);
     double total = 0;
-    if (weft_infer_new(&spec, &m, &err) != WEFT_OK ||
-        weft_load_infer(r->weights, m, &err) != WEFT_OK)
+    if (wf_infer_new(&spec, &m, &err) != WEFT_OK ||
+        wf_load_infer(r->weights, m, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     for (size_t i = 0; i < n_targets; i++) {
         double sum = 0;
         if (i % SEQ == 0)
-            weft_infer_rewind(m, 0);
-        assert_int_equal(weft_infer_feed(m, &r->tokens[i], 1, logits, NULL), WEFT_OK);
+            wf_infer_rewind(m, 0);
+        assert_int_equal(wf_infer_feed(m, &r->tokens[i], 1, logits, NULL), WEFT_OK);
         for (size_t v = 0; v < vocab; v++)
             sum += exp(logits[v]);
         total += log(sum) - logits[r->tokens[i + 1]];
     }
-    weft_infer_free(m);
+    wf_infer_free(m);
     free(logits);
     return total / (double)n_targets;
 }
 
-static struct weft_tstage *make_stage(const struct rig *r, uint32_t rows)
+static struct wf_tstage *make_stage(const struct rig *r, uint32_t rows)
 {
-    struct weft_tstage_spec spec = {.model = *r->model,
-                                    .item1 = r->model->layers + 2,
-                                    .seq = SEQ,
-                                    .row_counts = {rows},
-                                    .n_row_counts = 1,
-                                    .slots = 1,
-                                    .precision = WEFT_F32,
-                                    .fast_sums = true,
-                                    .recompute = WEFT_RECOMPUTE_FULL,
-                                    .pool = r->pool};
-    struct weft_tstage *t = NULL;
+    struct wf_tstage_spec spec = {.model = *r->model,
+                                  .item1 = r->model->layers + 2,
+                                  .seq = SEQ,
+                                  .row_counts = {rows},
+                                  .n_row_counts = 1,
+                                  .slots = 1,
+                                  .precision = WF_DTYPE_F32,
+                                  .fast_sums = true,
+                                  .recompute = WF_RECOMPUTE_FULL,
+                                  .pool = r->pool};
+    struct wf_tstage *t = NULL;
     struct weft_error err = {.msg = ""};
-    if (weft_tstage_new(&spec, &t, &err) != WEFT_OK ||
-        weft_load_stage(r->weights, t, &err) != WEFT_OK)
+    if (wf_tstage_new(&spec, &t, &err) != WEFT_OK ||
+        wf_load_stage(r->weights, t, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     return t;
 }
 
-static struct weft_shards *write_shard(const struct rig *r, size_t n)
+static struct wf_shards *write_shard(const struct rig *r, size_t n)
 {
     const char *path = folder_in(&r->folder, "val-000000.bin");
-    struct weft_shards *s = NULL;
+    struct wf_shards *s = NULL;
     struct weft_error err = {.msg = ""};
-    if (weft_shard_write(path, r->model->vocab, r->tokens, n, &err) != WEFT_OK ||
-        weft_shards_open(path, &s, &err) != WEFT_OK)
+    if (wf_shard_write(path, r->model->vocab, r->tokens, n, &err) != WEFT_OK ||
+        wf_shards_open(path, &s, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     return s;
 }
@@ -120,22 +120,22 @@ static void losses_are_means_over_all_tokens(void **state)
     struct rig r;
     rig_init(&r, *state);
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
-        struct weft_shards *shards = write_shard(&r, cases[i].n);
-        struct weft_tstage *t = make_stage(&r, cases[i].rows);
-        struct weft_evaluate_data data = {shards, cases[i].rows, SEQ, r.model->vocab,
-                                          cases[i].batches};
-        struct weft_evaluation e;
+        struct wf_shards *shards = write_shard(&r, cases[i].n);
+        struct wf_tstage *t = make_stage(&r, cases[i].rows);
+        struct wf_evaluate_data data = {shards, cases[i].rows, SEQ, r.model->vocab,
+                                        cases[i].batches};
+        struct wf_evaluation e;
         struct weft_error err = {.msg = ""};
         for (int again = 0; again < 2; again++) {
-            if (weft_evaluate(t, &data, &e, &err) != WEFT_OK)
+            if (wf_evaluate(t, &data, &e, &err) != WEFT_OK)
                 fail_msg("%s", err.msg);
             assert_int_equal(e.tokens, cases[i].want);
             double want = expected(&r, cases[i].want);
             if (fabs(e.loss - want) > 1e-5 * want)
                 fail_msg("case %zu: %g, want %g", i, e.loss, want);
         }
-        weft_tstage_free(t);
-        weft_shards_free(shards);
+        wf_tstage_free(t);
+        wf_shards_free(shards);
     }
     rig_release(&r);
 }
@@ -145,21 +145,21 @@ static void what_cannot_be_is_refused(void **state)
     struct rig r;
     (void)state;
     rig_init(&r, "gpt2-tiny");
-    struct weft_tstage *t = make_stage(&r, 1);
-    struct weft_shards *shards = write_shard(&r, 1);
-    struct weft_evaluation e;
+    struct wf_tstage *t = make_stage(&r, 1);
+    struct wf_shards *shards = write_shard(&r, 1);
+    struct wf_evaluation e;
     struct weft_error err = {.msg = ""};
-    struct weft_evaluate_data data = {shards, 1, SEQ, r.model->vocab, 0};
-    assert_int_equal(weft_evaluate(t, &data, &e, &err), WEFT_DATA);
-    weft_shards_free(shards);
+    struct wf_evaluate_data data = {shards, 1, SEQ, r.model->vocab, 0};
+    assert_int_equal(wf_evaluate(t, &data, &e, &err), WEFT_DATA);
+    wf_shards_free(shards);
     shards = write_shard(&r, N);
     data.shards = shards;
     data.vocab = 3; /* as if the data were of another model */
-    assert_int_equal(weft_evaluate(t, &data, &e, &err), WEFT_DATA);
+    assert_int_equal(wf_evaluate(t, &data, &e, &err), WEFT_DATA);
     data.seq = 0;
-    assert_int_equal(weft_evaluate(t, &data, &e, &err), WEFT_USAGE);
-    weft_shards_free(shards);
-    weft_tstage_free(t);
+    assert_int_equal(wf_evaluate(t, &data, &e, &err), WEFT_USAGE);
+    wf_shards_free(shards);
+    wf_tstage_free(t);
     rig_release(&r);
 }
 
@@ -183,16 +183,16 @@ static void bytes_of_tokens_are_found(void **state)
     struct rig r;
     (void)state;
     rig_init(&r, "gpt2-tiny");
-    struct weft_shards *shards = write_shard(&r, N);
-    assert_true(weft_evaluate_token_bytes(shards) == 0);
+    struct wf_shards *shards = write_shard(&r, N);
+    assert_true(wf_evaluate_token_bytes(shards) == 0);
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         FILE *out = fopen(folder_in(&r.folder, "meta.json"), "w");
         fputs(cases[i].meta, out);
         fclose(out);
-        if (weft_evaluate_token_bytes(shards) != cases[i].want)
-            fail_msg("%s: %g", cases[i].meta, weft_evaluate_token_bytes(shards));
+        if (wf_evaluate_token_bytes(shards) != cases[i].want)
+            fail_msg("%s: %g", cases[i].meta, wf_evaluate_token_bytes(shards));
     }
-    weft_shards_free(shards);
+    wf_shards_free(shards);
     rig_release(&r);
 }
 

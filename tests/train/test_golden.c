@@ -45,38 +45,38 @@ static void check_near(const char *run, uint32_t micros, uint64_t step, const ch
 }
 
 /* The reference's GPT-2 has the names of older files, without the model's prefix. */
-static const struct weft_safetensors_tensor *find(const struct weft_safetensors *file,
-                                                  const char *name)
+static const struct wf_safetensors_tensor *find(const struct wf_safetensors *file,
+                                                const char *name)
 {
     static const char prefix[] = "transformer.";
-    const struct weft_safetensors_tensor *t = weft_safetensors_find(file, name);
+    const struct wf_safetensors_tensor *t = wf_safetensors_find(file, name);
     if (t == NULL && strncmp(name, prefix, strlen(prefix)) == 0)
-        t = weft_safetensors_find(file, name + strlen(prefix));
+        t = wf_safetensors_find(file, name + strlen(prefix));
     return t;
 }
 
-static void check_weights(const char *run, const struct weft_trainer *t, double bound)
+static void check_weights(const char *run, const struct wf_trainer *t, double bound)
 {
-    struct weft_safetensors *file = NULL;
+    struct wf_safetensors *file = NULL;
     struct weft_error err = {0};
     size_t n;
-    const struct weft_param *params = weft_trainer_params(t, 0, &n);
-    assert_int_equal(weft_safetensors_open(run_path(run, "final.safetensors"), &file, &err),
+    const struct wf_param *params = wf_trainer_params(t, 0, &n);
+    assert_int_equal(wf_safetensors_open(run_path(run, "final.safetensors"), &file, &err),
                      WEFT_OK);
     for (size_t i = 0; i < n; i++) {
-        const struct weft_param *p = &params[i];
-        const struct weft_safetensors_tensor *want = find(file, p->desc.name);
+        const struct wf_param *p = &params[i];
+        const struct wf_safetensors_tensor *want = find(file, p->desc.name);
         float *values = malloc(p->n * sizeof *values);
         assert_non_null(values);
         assert_non_null(want);
-        assert_int_equal(weft_safetensors_read(file, want, 0, p->n, values, &err), WEFT_OK);
+        assert_int_equal(wf_safetensors_read(file, want, 0, p->n, values, &err), WEFT_OK);
         for (size_t k = 0; k < p->n; k++)
             if (!(fabs((double)p->value[k] - (double)values[k]) <= bound))
                 fail_msg("%s: %s[%zu] is %.8g, want %.8g", run, p->desc.name, k,
                          (double)p->value[k], (double)values[k]);
         free(values);
     }
-    weft_safetensors_free(file);
+    wf_safetensors_free(file);
 }
 
 /* What a way of computing must keep to. */
@@ -84,14 +84,14 @@ struct bounds {
     double loss, norm, weights; /* 0: not looked at */
 };
 
-static void check_run(const char *run, const struct weft_train_settings *s, struct bounds b)
+static void check_run(const char *run, const struct wf_train_settings *s, struct bounds b)
 {
     struct expected want = read_expected(run);
     struct weft_error err = {0};
-    struct weft_trainer *t = run_trainer(s);
+    struct wf_trainer *t = run_trainer(s);
     for (uint64_t step = 0; step < RUN_STEPS; step++) {
-        struct weft_step_result got;
-        if (weft_trainer_step(t, &got, &err) != WEFT_OK)
+        struct wf_step_result got;
+        if (wf_trainer_step(t, &got, &err) != WEFT_OK)
             fail_msg("%s: %s", run, err.msg);
         assert_int_equal(got.step, step + 1);
         assert_int_equal(got.tokens, (uint64_t)s->data.batch * s->data.seq);
@@ -101,10 +101,10 @@ static void check_run(const char *run, const struct weft_train_settings *s, stru
         if (b.norm > 0)
             check_near(run, m, got.step, "norm", got.grad_norm, want.grad_norm[step], b.norm);
     }
-    assert_int_equal(weft_trainer_done(t), RUN_STEPS);
+    assert_int_equal(wf_trainer_steps_done(t), RUN_STEPS);
     if (b.weights > 0)
         check_weights(run, t, b.weights);
-    weft_trainer_free(t);
+    wf_trainer_free(t);
 }
 
 static void check_fp32(void **state)
@@ -112,13 +112,13 @@ static void check_fp32(void **state)
     static const char *const micros[] = {"1", "2", "3", "4", "8"};
     for (size_t i = 0; i < sizeof micros / sizeof micros[0]; i++)
         for (int fast = 0; fast < 2; fast++) {
-            struct weft_train_settings s;
+            struct wf_train_settings s;
             run_settings(&s, *state);
             run_set(&s, "parallel.micros", micros[i]);
             run_set(&s, "parallel.threads", "2");
             run_set(&s, "train.reduction", fast ? "fast" : "exact");
             check_run(*state, &s, (struct bounds){2e-5, 2e-5, 1e-4});
-            weft_settings_release(weft_train_setting_list(), &s);
+            wf_settings_release(wf_train_setting_list(), &s);
         }
 }
 
@@ -126,12 +126,12 @@ static void check_recompute(void **state)
 {
     static const char *const what[] = {"attention", "full"};
     for (size_t i = 0; i < sizeof what / sizeof what[0]; i++) {
-        struct weft_train_settings s;
+        struct wf_train_settings s;
         run_settings(&s, *state);
         run_set(&s, "train.recompute", what[i]);
         run_set(&s, "parallel.threads", "1");
         check_run(*state, &s, (struct bounds){2e-5, 2e-5, 1e-4});
-        weft_settings_release(weft_train_setting_list(), &s);
+        wf_settings_release(wf_train_setting_list(), &s);
     }
 }
 
@@ -139,13 +139,13 @@ static void check_bf16(void **state)
 {
     static const char *const micros[] = {"1", "4"};
     for (size_t i = 0; i < sizeof micros / sizeof micros[0]; i++) {
-        struct weft_train_settings s;
+        struct wf_train_settings s;
         run_settings(&s, *state);
         run_set(&s, "parallel.micros", micros[i]);
         run_set(&s, "parallel.threads", "2");
         run_set(&s, "train.precision", "bf16");
         check_run(*state, &s, (struct bounds){.loss = 0.02});
-        weft_settings_release(weft_train_setting_list(), &s);
+        wf_settings_release(wf_train_setting_list(), &s);
     }
 }
 

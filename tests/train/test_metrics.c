@@ -14,12 +14,12 @@
 
 static void check_rates(void **state)
 {
-    struct weft_metrics_record r = {.tokens = 3000, .ms = 1500};
-    weft_metrics_rates(&r, 6e6, 48e9);
+    struct wf_metrics_record r = {.tokens = 3000, .ms = 1500};
+    wf_metrics_rates(&r, 6e6, 48e9);
     assert_true(r.tok_s == 2000);
     assert_true(fabs(r.mfu - 0.25) < 1e-15); /* 2000 * 6e6 = 12e9 of 48e9 */
     r.ms = 0;
-    weft_metrics_rates(&r, 6e6, 48e9);
+    wf_metrics_rates(&r, 6e6, 48e9);
     assert_true(r.tok_s == 0 && r.mfu == 0);
     (void)state;
 }
@@ -31,7 +31,7 @@ static double get(const json_t *line, const char *key)
     return json_number_value(value);
 }
 
-static void check_line(FILE *in, const struct weft_metrics_record *want)
+static void check_line(FILE *in, const struct wf_metrics_record *want)
 {
     char text[1024];
     assert_non_null(fgets(text, sizeof text, in));
@@ -53,16 +53,16 @@ static void check_line(FILE *in, const struct weft_metrics_record *want)
 
 static void check_log(void **state)
 {
-    const struct weft_metrics_record records[] = {
+    const struct wf_metrics_record records[] = {
         {1, 1.0 / 3, 0.1 + 0.2, 3e-4, 192, 8.125, 23630.76923076923, 0.3, 0, 0, 0},
         {2, 4.940656458412465e-324, 1e300, 0, 1, 1e-3, 1e6, 1, 0.183, 0.179, 0},
     };
     struct folder f = folder_new();
     const char *path = folder_in(&f, "metrics.jsonl");
     for (int i = 0; i < 2; i++) { /* closed and opened again between them */
-        struct weft_metrics_log *log = NULL;
-        assert_int_equal(weft_metrics_log_new(path, &log, NULL), WEFT_OK);
-        assert_int_equal(weft_metrics_log_add(log, &records[i], NULL), WEFT_OK);
+        struct wf_metrics_log *log = NULL;
+        assert_int_equal(wf_metrics_log_new(path, &log, NULL), WEFT_OK);
+        assert_int_equal(wf_metrics_log_add(log, &records[i], NULL), WEFT_OK);
         /* Flushed: others see it before it is closed. */
         FILE *in = fopen(path, "r");
         assert_non_null(in);
@@ -70,7 +70,7 @@ static void check_log(void **state)
             check_line(in, &records[k]);
         assert_int_equal(fgetc(in), EOF);
         fclose(in);
-        weft_metrics_log_free(log);
+        wf_metrics_log_free(log);
     }
     folder_remove(&f);
     (void)state;
@@ -78,15 +78,15 @@ static void check_log(void **state)
 
 static void check_errors(void **state)
 {
-    struct weft_metrics_log *log = NULL;
+    struct wf_metrics_log *log = NULL;
     struct weft_error err = {0};
-    assert_int_equal(weft_metrics_log_new("nowhere/at/all.jsonl", &log, &err), WEFT_IO);
+    assert_int_equal(wf_metrics_log_new("nowhere/at/all.jsonl", &log, &err), WEFT_IO);
     assert_non_null(strstr(err.msg, "nowhere/at/all.jsonl"));
     if (access("/dev/full", W_OK) == 0) {
-        assert_int_equal(weft_metrics_log_new("/dev/full", &log, &err), WEFT_OK);
-        assert_int_equal(weft_metrics_log_add(log, &(struct weft_metrics_record){0}, &err),
+        assert_int_equal(wf_metrics_log_new("/dev/full", &log, &err), WEFT_OK);
+        assert_int_equal(wf_metrics_log_add(log, &(struct wf_metrics_record){0}, &err),
                          WEFT_IO);
-        weft_metrics_log_free(log);
+        wf_metrics_log_free(log);
     }
     (void)state;
 }

@@ -27,9 +27,9 @@ static const char good[] =
 
 static void check_read(void **state)
 {
-    struct weft_planfile p;
+    struct wf_planfile p;
     struct weft_error err = {.msg = ""};
-    assert_int_equal(weft_planfile_parse(good, strlen(good), "x", &p, &err), WEFT_OK);
+    assert_int_equal(wf_planfile_parse(good, strlen(good), "x", &p, &err), WEFT_OK);
     assert_int_equal(p.model.arch, WEFT_ARCH_LLAMA);
     assert_true(p.model.layers == 3 && p.model.kv_heads == 2 && !p.model.tied);
     assert_true(p.n_params == 9007199254740993 && p.pp == 2 && p.dp == 3 && p.chunks == 1);
@@ -39,7 +39,7 @@ static void check_read(void **state)
     assert_true(p.n_ranks == 1 && p.ranks[0].rank == 4 && p.ranks[0].planned_bytes == 77);
     assert_true(p.ranks[0].bytes.scratch == 6 && p.ranks[0].bytes.total == 28);
     assert_true(p.n_links == 1 && p.links[0].backward_bytes_without_cache == 40);
-    weft_planfile_release(&p);
+    wf_planfile_release(&p);
     (void)state;
 }
 
@@ -47,12 +47,12 @@ static void check_read(void **state)
 static void check_round(void **state)
 {
     struct folder f = folder_new();
-    struct weft_planfile p, again;
+    struct wf_planfile p, again;
     char first[2000], second[2000];
-    assert_int_equal(weft_planfile_parse(good, strlen(good), "x", &p, NULL), WEFT_OK);
-    assert_int_equal(weft_planfile_write(folder_in(&f, "a"), &p, NULL), WEFT_OK);
-    assert_int_equal(weft_planfile_read(folder_in(&f, "a"), &again, NULL), WEFT_OK);
-    assert_int_equal(weft_planfile_write(folder_in(&f, "b"), &again, NULL), WEFT_OK);
+    assert_int_equal(wf_planfile_parse(good, strlen(good), "x", &p, NULL), WEFT_OK);
+    assert_int_equal(wf_planfile_write(folder_in(&f, "a"), &p, NULL), WEFT_OK);
+    assert_int_equal(wf_planfile_read(folder_in(&f, "a"), &again, NULL), WEFT_OK);
+    assert_int_equal(wf_planfile_write(folder_in(&f, "b"), &again, NULL), WEFT_OK);
     FILE *a = fopen(folder_in(&f, "a"), "rb"), *b = fopen(folder_in(&f, "b"), "rb");
     size_t n = fread(first, 1, sizeof first, a);
     assert_int_equal(n, strlen(good) + 1); /* and a line's end */
@@ -60,8 +60,8 @@ static void check_round(void **state)
     assert_memory_equal(first, second, n);
     fclose(a);
     fclose(b);
-    weft_planfile_release(&p);
-    weft_planfile_release(&again);
+    wf_planfile_release(&p);
+    wf_planfile_release(&again);
     folder_remove(&f);
     (void)state;
 }
@@ -95,25 +95,25 @@ static void check_wrong(void **state)
     for (size_t i = 0; i < WEFT_LEN(wrongs); i++) {
         char text[2000];
         const char *at = strstr(good, wrongs[i].from);
-        struct weft_planfile p;
+        struct wf_planfile p;
         struct weft_error err = {.msg = ""};
         assert_non_null(at);
         snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, wrongs[i].to,
                  at + strlen(wrongs[i].from));
-        assert_int_equal(weft_planfile_parse(text, strlen(text), "x", &p, &err), WEFT_DATA);
+        assert_int_equal(wf_planfile_parse(text, strlen(text), "x", &p, &err), WEFT_DATA);
         assert_non_null(strstr(err.msg, wrongs[i].names));
     }
-    struct weft_planfile p;
-    assert_int_equal(weft_planfile_read("/nowhere/plan.json", &p, NULL), WEFT_DATA);
+    struct wf_planfile p;
+    assert_int_equal(wf_planfile_read("/nowhere/plan.json", &p, NULL), WEFT_DATA);
     (void)state;
 }
 
 /* Every prefix is refused: none is a plan. */
 static void check_cut(void **state)
 {
-    struct weft_planfile p;
+    struct wf_planfile p;
     for (size_t n = 0; n < strlen(good); n++)
-        assert_int_equal(weft_planfile_parse(good, n, "x", &p, NULL), WEFT_DATA);
+        assert_int_equal(wf_planfile_parse(good, n, "x", &p, NULL), WEFT_DATA);
     (void)state;
 }
 

@@ -22,19 +22,19 @@
 /* -- running ranks -------------------------------------------------------------------------- */
 
 struct ranks {
-    struct weft_train_settings settings;
+    struct wf_train_settings settings;
     weft_rank_fn *after; /* what each rank does with its trainer */
 };
 
 /* The trainer of the calling rank. */
-static _Thread_local struct weft_trainer *trainer;
+static _Thread_local struct wf_trainer *trainer;
 
 static enum weft_status train_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     struct ranks *r = arg;
-    WEFT_TRY(weft_trainer_new(&r->settings, comm, &trainer, err));
+    WEFT_TRY(wf_trainer_new(&r->settings, comm, &trainer, err));
     enum weft_status st = r->after(comm, arg, err);
-    weft_trainer_free(trainer);
+    wf_trainer_free(trainer);
     return st;
 }
 
@@ -45,10 +45,10 @@ static void run_ranks(struct ranks *r, enum weft_status want, const char *words)
     enum weft_status st = weft_comm_run_threads(n, train_rank, r, &err);
     if (st != want || strstr(err.msg, words) == NULL)
         fail_msg("status %d, '%s': wanted %d, '%s'", st, err.msg, want, words);
-    weft_settings_release(weft_train_setting_list(), &r->settings);
+    wf_settings_release(wf_train_setting_list(), &r->settings);
 }
 
-static void layout(struct ranks *r, const char *pp, const char *dp, const char *schedule)
+static void topology(struct ranks *r, const char *pp, const char *dp, const char *schedule)
 {
     run_set(&r->settings, "parallel.pp", pp);
     run_set(&r->settings, "parallel.dp", dp);
@@ -61,15 +61,15 @@ static void layout(struct ranks *r, const char *pp, const char *dp, const char *
 
 static enum weft_status compare_bytes(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
-    const struct weft_layout *l = weft_trainer_info(trainer).layout;
+    const struct wf_topology *l = wf_trainer_info(trainer).topology;
     size_t elements = (size_t)l->batch / l->micros * l->seq * l->model.dim;
     const struct weft_payload payload = {4 * elements, 8 * elements};
     struct weft_traffic_step want;
-    struct weft_step_result result;
+    struct wf_step_result result;
     uint32_t rank = weft_comm_rank(comm);
     (void)arg;
-    WEFT_TRY(weft_trainer_step(trainer, &result, err));
-    WEFT_TRY(weft_traffic_step_init(&want, weft_layout_traffic(l, 0), payload, err));
+    WEFT_TRY(wf_trainer_step(trainer, &result, err));
+    WEFT_TRY(weft_traffic_step_init(&want, wf_topology_traffic(l, 0), payload, err));
     uint64_t forward = 0, backward = 0;
     enum weft_status st = WEFT_OK;
     for (size_t i = 0; i < want.n_links; i++) {
@@ -78,8 +78,8 @@ static enum weft_status compare_bytes(struct weft_comm *comm, void *arg, struct 
             continue;
         forward += link->forward_bytes;
         backward += link->backward_bytes;
-        uint64_t f = weft_trainer_bytes_to(trainer, link->to, false);
-        uint64_t b = weft_trainer_bytes_to(trainer, link->to, true);
+        uint64_t f = wf_trainer_bytes_sent(trainer, link->to, false);
+        uint64_t b = wf_trainer_bytes_sent(trainer, link->to, true);
         if (f != link->forward_bytes || b != link->backward_bytes)
             st = WEFT_FAIL(err, WEFT_INTERNAL,
                            "%u to %u: %zu and %zu bytes sent, %zu and %zu predicted", rank,
@@ -87,8 +87,8 @@ static enum weft_status compare_bytes(struct weft_comm *comm, void *arg, struct 
                            link->backward_bytes);
     }
     for (uint32_t r = 0; r < l->pp; r++) { /* and nothing to anyone else */
-        forward -= weft_trainer_bytes_to(trainer, r, false);
-        backward -= weft_trainer_bytes_to(trainer, r, true);
+        forward -= wf_trainer_bytes_sent(trainer, r, false);
+        backward -= wf_trainer_bytes_sent(trainer, r, true);
     }
     if (st == WEFT_OK && (forward != 0 || backward != 0))
         st = WEFT_FAIL(err, WEFT_INTERNAL, "rank %u sent what was not predicted", rank);
@@ -108,7 +108,7 @@ static void check_bytes(void **state)
         for (size_t i = 0; i < WEFT_LEN(layouts); i++) {
             struct ranks r = {.after = compare_bytes};
             run_settings(&r.settings, "llama-tiny-tied-residual");
-            layout(&r, layouts[i][0], "1", layouts[i][1]);
+            topology(&r, layouts[i][0], "1", layouts[i][1]);
             if (strcmp(layouts[i][1], "dualpipe") != 0)
                 run_set(&r.settings, "parallel.chunks", layouts[i][2]);
             run_set(&r.settings, "parallel.cache", caches[c]);
@@ -121,7 +121,7 @@ static void check_bytes(void **state)
 static enum weft_status compare_memory(struct weft_comm *comm, void *arg,
                                        struct weft_error *err)
 {
-    struct weft_trainer_info i = weft_trainer_info(trainer);
+    struct wf_trainer_info i = wf_trainer_info(trainer);
     size_t have = i.bytes.weights + i.bytes.gradients + i.bytes.packed + i.bytes.moments +
                   i.bytes.activations + i.bytes.messages;
     (void)arg;
@@ -131,7 +131,7 @@ static enum weft_status compare_memory(struct weft_comm *comm, void *arg,
         err, WEFT_INTERNAL,
         "pp %u, dp %u, %u stages, rank %u has %zu bytes (activations %zu, messages %zu), "
         "planned were %zu",
-        i.layout->pp, i.layout->dp, i.layout->n_stages, weft_comm_rank(comm), have,
+        i.topology->pp, i.topology->dp, i.topology->n_stages, weft_comm_rank(comm), have,
         i.bytes.activations, i.bytes.messages, i.bytes.planned);
 }
 
@@ -150,12 +150,11 @@ static void check_memory(void **state)
     (void)state;
     for (size_t k = 0; k < WEFT_LEN(layouts); k++) {
         struct ranks r = {.after = compare_memory};
-        assert_int_equal(weft_settings_init(weft_train_setting_list(), &r.settings, NULL),
-                         WEFT_OK);
+        assert_int_equal(wf_settings_init(wf_train_setting_list(), &r.settings, NULL), WEFT_OK);
         for (size_t i = 0; i < WEFT_LEN(keys); i++)
             run_set(&r.settings, keys[i][0], keys[i][1]);
         run_set(&r.settings, "data.train", run_path("gpt2-tiny", "tokens.bin"));
-        layout(&r, layouts[k][0], layouts[k][1], layouts[k][2]);
+        topology(&r, layouts[k][0], layouts[k][1], layouts[k][2]);
         run_set(&r.settings, "parallel.chunks", layouts[k][3]);
         run_ranks(&r, WEFT_OK, "");
     }
@@ -166,16 +165,16 @@ static void check_memory(void **state)
 static enum weft_status count_calls(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     static atomic_size_t before;
-    struct weft_step_result result;
+    struct wf_step_result result;
     (void)arg;
     for (int i = 0; i < 2; i++)
-        WEFT_TRY(weft_trainer_step(trainer, &result, err));
+        WEFT_TRY(wf_trainer_step(trainer, &result, err));
     WEFT_TRY(weft_comm_barrier(comm, err));
     if (weft_comm_rank(comm) == 0)
         before = counter_calls();
     WEFT_TRY(weft_comm_barrier(comm, err));
     for (int i = 0; i < 3; i++)
-        WEFT_TRY(weft_trainer_step(trainer, &result, err));
+        WEFT_TRY(wf_trainer_step(trainer, &result, err));
     WEFT_TRY(weft_comm_barrier(comm, err));
     size_t calls = counter_calls() - before;
     WEFT_TRY(weft_comm_barrier(comm, err));
@@ -193,7 +192,7 @@ static void check_allocations(void **state)
     for (size_t i = 0; i < WEFT_LEN(layouts); i++) {
         struct ranks r = {.after = count_calls};
         run_settings(&r.settings, *state);
-        layout(&r, layouts[i][0], layouts[i][1], layouts[i][2]);
+        topology(&r, layouts[i][0], layouts[i][1], layouts[i][2]);
         run_set(&r.settings, "parallel.cache", "full");
         run_ranks(&r, WEFT_OK, "");
     }
@@ -205,20 +204,20 @@ static void check_allocations(void **state)
  * the run goes on when it is mended. */
 static enum weft_status break_weights(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
-    const struct weft_layout *l = weft_trainer_info(trainer).layout;
-    struct weft_step_result result;
+    const struct wf_topology *l = wf_trainer_info(trainer).topology;
+    struct wf_step_result result;
     (void)arg;
     for (uint32_t s = 0; s < l->n_stages; s++) {
         struct weft_error bad = {0};
         size_t n;
-        const struct weft_param *p = weft_trainer_params(trainer, s, &n);
+        const struct wf_param *p = wf_trainer_params(trainer, s, &n);
         float kept = 0;
         if (p != NULL) {
             kept = p[n / 2].value[0];
             p[n / 2].value[0] = NAN;
-            weft_trainer_pack(trainer);
+            wf_trainer_pack(trainer);
         }
-        enum weft_status st = weft_trainer_step(trainer, &result, &bad);
+        enum weft_status st = wf_trainer_step(trainer, &result, &bad);
         if (st != WEFT_NUMERIC || strstr(bad.msg, "step 1, micro 0: ") == NULL)
             return WEFT_FAIL(err, WEFT_INTERNAL, "stage %u, rank %u: status %d, %.300s", s,
                              weft_comm_rank(comm), st, bad.msg);
@@ -227,10 +226,10 @@ static enum weft_status break_weights(struct weft_comm *comm, void *arg, struct 
                              bad.msg);
         if (p != NULL) {
             p[n / 2].value[0] = kept;
-            weft_trainer_pack(trainer);
+            wf_trainer_pack(trainer);
         }
     }
-    WEFT_TRY(weft_trainer_step(trainer, &result, err));
+    WEFT_TRY(wf_trainer_step(trainer, &result, err));
     return result.step == 1 ? WEFT_OK : WEFT_FAIL(err, WEFT_INTERNAL, "not the first step");
 }
 
@@ -241,7 +240,7 @@ static void check_bad_weights(void **state)
     for (size_t i = 0; i < WEFT_LEN(layouts); i++) {
         struct ranks r = {.after = break_weights};
         run_settings(&r.settings, *state);
-        layout(&r, layouts[i][0], layouts[i][1], layouts[i][2]);
+        topology(&r, layouts[i][0], layouts[i][1], layouts[i][2]);
         run_ranks(&r, WEFT_OK, "");
     }
 }
@@ -249,10 +248,10 @@ static void check_bad_weights(void **state)
 /* One rank has another learning rate. */
 static enum weft_status differ(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
-    struct weft_train_settings own = ((struct ranks *)arg)->settings;
+    struct wf_train_settings own = ((struct ranks *)arg)->settings;
     if (weft_comm_rank(comm) == 2)
         own.optim.lr = 0.5;
-    return weft_trainer_new(&own, comm, &trainer, err);
+    return wf_trainer_new(&own, comm, &trainer, err);
 }
 
 static void check_different(void **state)
@@ -261,24 +260,24 @@ static void check_different(void **state)
     struct weft_error err = {0};
     (void)state;
     run_settings(&r.settings, "gpt2-tiny");
-    layout(&r, "4", "1", "1f1b");
+    topology(&r, "4", "1", "1f1b");
     run_set(&r.settings, "optim.lr", "0.25");
     run_set(&r.settings, "optim.min_lr", "0");
     assert_int_equal(weft_comm_run_threads(4, differ, &r, &err), WEFT_USAGE);
     assert_string_equal(err.msg, "rank 2 has not the settings of rank 0: in optim rank 0 has "
                                  "'lr: 0.25' and rank 2 'lr: 0.5'; give all ranks the same");
-    weft_settings_release(weft_train_setting_list(), &r.settings);
+    wf_settings_release(wf_train_setting_list(), &r.settings);
 }
 
 /* A rank that does not come: all others end, and it is named. */
 static enum weft_status stay_away(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
-    struct weft_step_result result;
+    struct wf_step_result result;
     (void)arg;
-    WEFT_TRY(weft_trainer_step(trainer, &result, err));
+    WEFT_TRY(wf_trainer_step(trainer, &result, err));
     if (weft_comm_rank(comm) == 1)
         nanosleep(&(struct timespec){3, 0}, NULL);
-    return weft_trainer_step(trainer, &result, err);
+    return wf_trainer_step(trainer, &result, err);
 }
 
 static void check_lost(void **state)
@@ -286,9 +285,9 @@ static void check_lost(void **state)
     struct ranks r = {.after = stay_away};
     (void)state;
     run_settings(&r.settings, "gpt2-tiny");
-    layout(&r, "3", "1", "1f1b");
+    topology(&r, "3", "1", "1f1b");
     run_set(&r.settings, "train.timeout", "1");
-    run_ranks(&r, WEFT_PEER, "rank 1 gives no sign of life");
+    run_ranks(&r, WEFT_PEER, "rank 1 gives no heartbeat");
 }
 
 int main(void)

@@ -37,16 +37,16 @@ static const char *const keys[] = {
 static void check_keys(void **state)
 {
     (void)state;
-    struct weft_setting_list list = weft_train_setting_list();
+    struct wf_setting_list list = wf_train_setting_list();
     size_t n = 0;
     for (size_t i = 0; i < WEFT_LEN(keys); i++) {
         char line[256], *save = NULL;
         snprintf(line, sizeof line, "%s", keys[i]);
         const char *section = strtok_r(line, ": ", &save);
         for (const char *key; (key = strtok_r(NULL, " ", &save)) != NULL; n++) {
-            char name[WEFT_SETTING_NAME];
+            char name[WF_SETTING_NAME];
             snprintf(name, sizeof name, "%.30s.%.30s", section, key);
-            if (weft_setting_find(list, name) == NULL)
+            if (wf_setting_find(list, name) == NULL)
                 fail_msg("%s is missing", name);
         }
     }
@@ -57,15 +57,15 @@ static void check_keys(void **state)
 static void check_rows(void **state)
 {
     (void)state;
-    struct weft_setting_list list = weft_train_setting_list();
+    struct wf_setting_list list = wf_train_setting_list();
     for (size_t i = 0; i < list.n; i++) {
-        const struct weft_setting *a = &list.at[i];
+        const struct wf_setting *a = &list.at[i];
         assert_true(strlen(a->section) + strlen(a->key) < 40);
         assert_true(strlen(a->help) > 5 && a->help[strlen(a->help) - 1] != '.');
         assert_null(strchr(a->help, '\n'));
-        assert_int_equal(a->type == WEFT_SET_CHOICE, a->choices != NULL);
+        assert_int_equal(a->type == WF_SETTING_CHOICE, a->choices != NULL);
         for (size_t k = 0; k < i; k++) {
-            const struct weft_setting *b = &list.at[k];
+            const struct wf_setting *b = &list.at[k];
             bool same_section = strcmp(a->section, b->section) == 0;
             assert_false(same_section && strcmp(a->key, b->key) == 0);
             assert_true(!same_section || strcmp(list.at[i - 1].section, a->section) == 0);
@@ -77,8 +77,8 @@ static void check_rows(void **state)
 static void check_defaults(void **state)
 {
     (void)state;
-    struct weft_train_settings s;
-    assert_int_equal(weft_settings_init(weft_train_setting_list(), &s, NULL), WEFT_OK);
+    struct wf_train_settings s;
+    assert_int_equal(wf_settings_init(wf_train_setting_list(), &s, NULL), WEFT_OK);
     assert_null(s.model.dir);
     assert_int_equal(s.model.seed, 1);
     assert_int_equal(s.data.batch, 8);
@@ -86,14 +86,14 @@ static void check_defaults(void **state)
     assert_int_equal(s.parallel.pp, 1);
     assert_int_equal(s.parallel.micros, 1);
     assert_int_equal(s.parallel.threads, 0);
-    assert_int_equal(s.train.precision, WEFT_PRECISION_FP32);
-    assert_int_equal(s.train.reduction, WEFT_REDUCTION_EXACT);
-    assert_int_equal(s.train.recompute, WEFT_RECOMPUTE_NONE);
-    assert_int_equal(s.optim.curve, WEFT_CURVE_COSINE);
+    assert_int_equal(s.train.precision, WF_PRECISION_FP32);
+    assert_int_equal(s.train.reduction, WF_REDUCTION_EXACT);
+    assert_int_equal(s.train.recompute, WF_RECOMPUTE_NONE);
+    assert_int_equal(s.optim.curve, WF_LR_CURVE_COSINE);
     assert_true(s.optim.lr == 3e-4 && s.optim.min_lr == 0 && s.optim.clip == 1);
     assert_true(s.optim.beta1 == 0.9 && s.optim.beta2 == 0.95 && s.optim.eps == 1e-8);
     assert_true(s.optim.weight_decay == 0.1 && s.optim.warmup == 0);
-    weft_settings_release(weft_train_setting_list(), &s);
+    wf_settings_release(wf_train_setting_list(), &s);
 }
 
 /* The words of every choice, in the order of its enumeration. */
@@ -106,34 +106,34 @@ static void check_choices(void **state)
         size_t offset;
     } choices[] = {
 #define CHOICE(section, key, value, want)                                                      \
-    {#section "." #key, value, want, offsetof(struct weft_train_settings, section.key)}
-        CHOICE(model, arch, "llama", WEFT_TRAIN_ARCH_LLAMA),
-        CHOICE(model, arch, "gpt2", WEFT_TRAIN_ARCH_GPT2),
-        CHOICE(model, tied, "true", WEFT_TRAIN_TIED_TRUE),
-        CHOICE(model, tied, "false", WEFT_TRAIN_TIED_FALSE),
-        CHOICE(parallel, transport, "inproc", WEFT_TRANSPORT_INPROC),
-        CHOICE(parallel, transport, "mpi", WEFT_TRANSPORT_MPI),
-        CHOICE(parallel, cache, "received", WEFT_TRAIN_CACHE_RECEIVED),
-        CHOICE(parallel, cache, "full", WEFT_TRAIN_CACHE_FULL),
-        CHOICE(train, precision, "bf16", WEFT_PRECISION_BF16),
-        CHOICE(train, reduction, "fast", WEFT_REDUCTION_FAST),
-        CHOICE(train, recompute, "attention", WEFT_RECOMPUTE_ATTENTION),
-        CHOICE(train, recompute, "full", WEFT_RECOMPUTE_FULL),
-        CHOICE(optim, curve, "linear", WEFT_CURVE_LINEAR),
-        CHOICE(optim, curve, "wsd", WEFT_CURVE_WSD),
-        CHOICE(optim, curve, "constant", WEFT_CURVE_CONSTANT),
+    {#section "." #key, value, want, offsetof(struct wf_train_settings, section.key)}
+        CHOICE(model, arch, "llama", WF_TRAIN_ARCH_LLAMA),
+        CHOICE(model, arch, "gpt2", WF_TRAIN_ARCH_GPT2),
+        CHOICE(model, tied, "true", WF_TRAIN_TIED_TRUE),
+        CHOICE(model, tied, "false", WF_TRAIN_TIED_FALSE),
+        CHOICE(parallel, transport, "inproc", WF_TRAIN_TRANSPORT_INPROC),
+        CHOICE(parallel, transport, "mpi", WF_TRAIN_TRANSPORT_MPI),
+        CHOICE(parallel, cache, "received", WF_TRAIN_CACHE_RECEIVED),
+        CHOICE(parallel, cache, "full", WF_TRAIN_CACHE_FULL),
+        CHOICE(train, precision, "bf16", WF_PRECISION_BF16),
+        CHOICE(train, reduction, "fast", WF_REDUCTION_FAST),
+        CHOICE(train, recompute, "attention", WF_RECOMPUTE_ATTENTION),
+        CHOICE(train, recompute, "full", WF_RECOMPUTE_FULL),
+        CHOICE(optim, curve, "linear", WF_LR_CURVE_LINEAR),
+        CHOICE(optim, curve, "wsd", WF_LR_CURVE_WSD),
+        CHOICE(optim, curve, "constant", WF_LR_CURVE_CONSTANT),
     };
-    struct weft_train_settings s;
-    assert_int_equal(weft_settings_init(weft_train_setting_list(), &s, NULL), WEFT_OK);
+    struct wf_train_settings s;
+    assert_int_equal(wf_settings_init(wf_train_setting_list(), &s, NULL), WEFT_OK);
     for (size_t i = 0; i < WEFT_LEN(choices); i++) {
-        assert_int_equal(weft_settings_set(weft_train_setting_list(), choices[i].name,
-                                           choices[i].value, &s, NULL),
+        assert_int_equal(wf_settings_set(wf_train_setting_list(), choices[i].name,
+                                         choices[i].value, &s, NULL),
                          WEFT_OK);
         uint32_t have;
         memcpy(&have, (const char *)&s + choices[i].offset, sizeof have);
         assert_int_equal(have, choices[i].want);
     }
-    weft_settings_release(weft_train_setting_list(), &s);
+    wf_settings_release(wf_train_setting_list(), &s);
 }
 
 /* -- what must hold together ---------------------------------------------------------------- */
@@ -180,44 +180,44 @@ static struct check_case {
      "checkpoint.every is 5, and there is no place for them: give log.dir"},
 };
 
-static enum weft_status merge(const char *file, const char *flag, struct weft_train_settings *s,
+static enum weft_status merge(const char *file, const char *flag, struct wf_train_settings *s,
                               struct weft_error *err)
 {
-    struct weft_setting_list list = weft_train_setting_list();
-    WEFT_TRY(weft_settings_init(list, s, err));
-    enum weft_status st = weft_settings_parse(list, file, strlen(file), "f.yaml", s, err);
+    struct wf_setting_list list = wf_train_setting_list();
+    WEFT_TRY(wf_settings_init(list, s, err));
+    enum weft_status st = wf_settings_parse(list, file, strlen(file), "f.yaml", s, err);
     if (st == WEFT_OK && flag != NULL)
-        st = weft_settings_flags(list, 1, (char **)&flag, s, err);
+        st = wf_settings_parse_flags(list, 1, (char **)&flag, s, err);
     return st;
 }
 
 static void check_together(void **state)
 {
     const struct check_case *c = *state;
-    struct weft_train_settings s;
+    struct wf_train_settings s;
     struct weft_error err = {.msg = ""};
     if (merge(c->file, c->flag, &s, &err) != WEFT_OK)
         fail_msg("not even read: %s", err.msg);
-    enum weft_status st = weft_train_settings_check(&s, &err);
+    enum weft_status st = wf_train_settings_check(&s, &err);
     if (c->error == NULL && st != WEFT_OK)
         fail_msg("refused: %s", err.msg);
     assert_int_equal(st, c->error == NULL ? WEFT_OK : WEFT_USAGE);
     if (c->error != NULL)
         assert_has(err.msg, c->error);
-    weft_settings_release(weft_train_setting_list(), &s);
+    wf_settings_release(wf_train_setting_list(), &s);
 }
 
 /* A flag wins over the file, the file over the default. */
 static void check_precedence(void **state)
 {
     (void)state;
-    struct weft_train_settings s;
+    struct wf_train_settings s;
     assert_int_equal(merge("optim: {lr: 1e-3, warmup: 7}\n", "--optim.lr=2e-3", &s, NULL),
                      WEFT_OK);
     assert_true(s.optim.lr == 2e-3);
     assert_int_equal(s.optim.warmup, 7);
     assert_true(s.optim.beta1 == 0.9);
-    weft_settings_release(weft_train_setting_list(), &s);
+    wf_settings_release(wf_train_setting_list(), &s);
 }
 
 #define SHAPE(a, l, d, h, kv, f, v, c, t, eps, k, base)                                        \
@@ -252,11 +252,11 @@ static struct model_case {
 static void check_model(void **state)
 {
     const struct model_case *c = *state;
-    struct weft_train_settings s;
+    struct wf_train_settings s;
     struct weft_model m;
     struct weft_error err = {.msg = ""};
     assert_int_equal(merge(c->file, NULL, &s, NULL), WEFT_OK);
-    if (weft_train_settings_model(&s, &m, &err) != WEFT_OK)
+    if (wf_train_settings_model(&s, &m, &err) != WEFT_OK)
         fail_msg("refused: %s", err.msg);
     assert_int_equal(m.arch, c->want.arch);
     assert_int_equal(m.layers, c->want.layers);
@@ -269,44 +269,44 @@ static void check_model(void **state)
     assert_int_equal(m.tied, c->want.tied);
     assert_int_equal(m.residual_block_layers, c->want.residual_block_layers);
     assert_true(m.norm_eps == c->want.norm_eps && m.rope.theta == c->want.rope.theta);
-    weft_settings_release(weft_train_setting_list(), &s);
+    wf_settings_release(wf_train_setting_list(), &s);
 }
 
 static void check_curve(void **state)
 {
     (void)state;
-    struct weft_train_settings s;
+    struct wf_train_settings s;
     assert_int_equal(merge("train: {steps: 50}\noptim: {curve: wsd, lr: 2, min_lr: 1}\n",
                            "--optim.warmup=5", &s, NULL),
                      WEFT_OK);
-    struct weft_curve c = weft_train_settings_curve(&s);
-    assert_true(c.kind == WEFT_CURVE_WSD && c.lr == 2 && c.min_lr == 1);
+    struct wf_lr_curve c = wf_train_settings_curve(&s);
+    assert_true(c.kind == WF_LR_CURVE_WSD && c.lr == 2 && c.min_lr == 1);
     assert_true(c.warmup == 5 && c.decay_steps == 50);
     s.optim.decay_steps = 40;
-    assert_int_equal(weft_train_settings_curve(&s).decay_steps, 40);
-    weft_settings_release(weft_train_setting_list(), &s);
+    assert_int_equal(wf_train_settings_curve(&s).decay_steps, 40);
+    wf_settings_release(wf_train_setting_list(), &s);
 }
 
 /* -- printed and read back ------------------------------------------------------------------ */
 
 /* Values other than the defaults for every key, as the table allows them. */
-static void other_value(const struct weft_setting *row, char *out, size_t room)
+static void other_value(const struct wf_setting *row, char *out, size_t room)
 {
     switch (row->type) {
-    case WEFT_SET_COUNT:
-    case WEFT_SET_LONG:
+    case WF_SETTING_COUNT:
+    case WF_SETTING_LONG:
         snprintf(out, room, "%.0f", row->most);
         break;
-    case WEFT_SET_REAL:
+    case WF_SETTING_REAL:
         snprintf(out, room, "%.17g", row->least + (row->most - row->least) / 3);
         break;
-    case WEFT_SET_SWITCH:
+    case WF_SETTING_SWITCH:
         snprintf(out, room, "%s", strcmp(row->fallback, "true") == 0 ? "false" : "true");
         break;
-    case WEFT_SET_CHOICE:
+    case WF_SETTING_CHOICE:
         snprintf(out, room, "%s", strrchr(row->choices, '|') + 1);
         break;
-    case WEFT_SET_TEXT:
+    case WF_SETTING_STRING:
         snprintf(out, room, "%s of \"all\"", row->key);
         break;
     }
@@ -315,31 +315,31 @@ static void other_value(const struct weft_setting *row, char *out, size_t room)
 static void check_round_trip(void **state)
 {
     (void)state;
-    struct weft_setting_list list = weft_train_setting_list();
+    struct wf_setting_list list = wf_train_setting_list();
     for (int others = 0; others < 2; others++) {
-        struct weft_train_settings s, back;
-        struct weft_text first = {0}, second = {0};
+        struct wf_train_settings s, back;
+        struct wf_text first = {0}, second = {0};
         struct weft_error err = {.msg = ""};
-        assert_int_equal(weft_settings_init(list, &s, NULL), WEFT_OK);
-        assert_int_equal(weft_settings_init(list, &back, NULL), WEFT_OK);
+        assert_int_equal(wf_settings_init(list, &s, NULL), WEFT_OK);
+        assert_int_equal(wf_settings_init(list, &back, NULL), WEFT_OK);
         for (size_t i = 0; others && i < list.n; i++) {
-            char value[64], name[WEFT_SETTING_NAME];
+            char value[64], name[WF_SETTING_NAME];
             other_value(&list.at[i], value, sizeof value);
             snprintf(name, sizeof name, "%s.%s", list.at[i].section, list.at[i].key);
-            if (weft_settings_set(list, name, value, &s, &err) != WEFT_OK)
+            if (wf_settings_set(list, name, value, &s, &err) != WEFT_OK)
                 fail_msg("refused: %s", err.msg);
         }
-        weft_settings_print(list, &s, &first);
-        if (weft_settings_parse(list, first.at, first.len, "f", &back, &err) != WEFT_OK)
+        wf_settings_print(list, &s, &first);
+        if (wf_settings_parse(list, first.at, first.len, "f", &back, &err) != WEFT_OK)
             fail_msg("refused: %s", err.msg);
-        weft_settings_print(list, &back, &second);
+        wf_settings_print(list, &back, &second);
         assert_string_equal(first.at, second.at);
         for (size_t i = 0; i < list.n; i++)
-            assert_int_equal(weft_setting_is_default(&list.at[i], &back), !others);
-        weft_text_release(&first);
-        weft_text_release(&second);
-        weft_settings_release(list, &s);
-        weft_settings_release(list, &back);
+            assert_int_equal(wf_setting_is_default(&list.at[i], &back), !others);
+        wf_text_release(&first);
+        wf_text_release(&second);
+        wf_settings_release(list, &s);
+        wf_settings_release(list, &back);
     }
 }
 

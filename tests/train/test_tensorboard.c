@@ -16,11 +16,11 @@
 static void check_crc(void **state)
 {
     unsigned char zeros[32] = {0};
-    assert_int_equal(weft_crc32c("123456789", 9), 0xe3069283u);
-    assert_int_equal(weft_crc32c(zeros, sizeof zeros), 0x8a9136aau); /* RFC 3720, B.4 */
+    assert_int_equal(wf_crc32c("123456789", 9), 0xe3069283u);
+    assert_int_equal(wf_crc32c(zeros, sizeof zeros), 0x8a9136aau); /* RFC 3720, B.4 */
     memset(zeros, 0xff, sizeof zeros);
-    assert_int_equal(weft_crc32c(zeros, sizeof zeros), 0x62a8ab43u);
-    assert_int_equal(weft_crc32c("", 0), 0);
+    assert_int_equal(wf_crc32c(zeros, sizeof zeros), 0x62a8ab43u);
+    assert_int_equal(wf_crc32c("", 0), 0);
     (void)state;
 }
 
@@ -45,12 +45,12 @@ static void check_golden(void **state)
     char *bytes = NULL;
     size_t len = 0;
     FILE *out = open_memstream(&bytes, &len);
-    weft_tensorboard_put_version(out, 0);
+    wf_tensorboard_put_version(out, 0);
     fclose(out);
     check_bytes((unsigned char *)bytes, len, version_hex);
     free(bytes);
     out = open_memstream(&bytes, &len);
-    weft_tensorboard_put_scalar(out, 7, "loss", 3.5, 2.0);
+    wf_tensorboard_put_scalar(out, 7, "loss", 3.5, 2.0);
     fclose(out);
     check_bytes((unsigned char *)bytes, len, loss_hex);
     free(bytes);
@@ -73,7 +73,7 @@ static size_t count_records(const unsigned char *at, size_t len)
         assert_true(len - i >= 16);
         uint64_t size = little(at + i, 8);
         assert_true(size <= len - i - 16);
-        uint32_t crc = weft_crc32c(at + i, 8), data = weft_crc32c(at + i + 12, size);
+        uint32_t crc = wf_crc32c(at + i, 8), data = wf_crc32c(at + i + 12, size);
         assert_int_equal(little(at + i + 8, 4),
                          (uint32_t)((crc >> 15 | crc << 17) + 0xa282ead8u));
         assert_int_equal(little(at + i + 12 + size, 4),
@@ -106,14 +106,14 @@ static size_t read_only_file(const struct folder *f, unsigned char *out, size_t 
 static void check_file(void **state)
 {
     struct folder f = folder_new();
-    struct weft_tensorboard *tb = NULL;
+    struct wf_tensorboard *tb = NULL;
     unsigned char bytes[4096];
-    const struct weft_metrics_record r = {.step = 300, .loss = NAN, .grad_norm = 1, .lr = 3e-4};
-    assert_int_equal(weft_tensorboard_new(f.path, &tb, NULL), WEFT_OK);
+    const struct wf_metrics_record r = {.step = 300, .loss = NAN, .grad_norm = 1, .lr = 3e-4};
+    assert_int_equal(wf_tensorboard_new(f.path, &tb, NULL), WEFT_OK);
     assert_int_equal(count_records(bytes, read_only_file(&f, bytes, sizeof bytes)), 1);
-    weft_tensorboard_step(tb, &r, 1.5e9);
-    weft_tensorboard_scalar(tb, 300, "val_loss", 2.5, 1.5e9);
-    assert_int_equal(weft_tensorboard_flush(tb, NULL), WEFT_OK);
+    wf_tensorboard_step(tb, &r, 1.5e9);
+    wf_tensorboard_scalar(tb, 300, "val_loss", 2.5, 1.5e9);
+    assert_int_equal(wf_tensorboard_flush(tb, NULL), WEFT_OK);
     size_t len = read_only_file(&f, bytes, sizeof bytes);
     assert_int_equal(count_records(bytes, len), 8); /* before it is closed */
     /* wall time 1.5e9, step 300, a tag of four letters: NaN as a float */
@@ -125,8 +125,8 @@ static void check_file(void **state)
     assert_true(at + sizeof nan_loss < len);
     static const unsigned char step[] = {0x10, 0xac, 0x02}; /* 300 as a varint */
     assert_memory_equal(bytes + at - 7, step, sizeof step);
-    weft_tensorboard_free(tb);
-    weft_tensorboard_free(NULL);
+    wf_tensorboard_free(tb);
+    wf_tensorboard_free(NULL);
     folder_remove(&f);
     (void)state;
 }
@@ -139,7 +139,7 @@ static void check_long_tag(void **state)
     memset(tag, 'x', sizeof tag);
     tag[sizeof tag - 1] = '\0';
     FILE *out = open_memstream(&bytes, &len);
-    weft_tensorboard_put_scalar(out, UINT64_MAX, tag, 1, 1);
+    wf_tensorboard_put_scalar(out, UINT64_MAX, tag, 1, 1);
     fclose(out);
     assert_int_equal(count_records((unsigned char *)bytes, len), 1);
     free(bytes);
@@ -148,9 +148,9 @@ static void check_long_tag(void **state)
 
 static void check_errors(void **state)
 {
-    struct weft_tensorboard *tb = NULL;
+    struct wf_tensorboard *tb = NULL;
     struct weft_error err = {.msg = ""};
-    assert_int_equal(weft_tensorboard_new("/dev/null/x", &tb, &err), WEFT_IO);
+    assert_int_equal(wf_tensorboard_new("/dev/null/x", &tb, &err), WEFT_IO);
     assert_true(err.msg[0] != '\0' && tb == NULL);
     (void)state;
 }

@@ -22,17 +22,17 @@ static inline void tune(const struct lines *l, const struct weft_tune_problem *p
 {
     struct weft_tune_options options = {.iterations = iterations};
     struct weft_metrics m;
-    struct weft_report report;
+    struct weft_verify_result report;
     struct weft_error err;
     if (weft_tune(p, &options, r, &err) != WEFT_OK)
         fail_line(l, "%s", err.msg);
     assert_int_equal(weft_verify(r->schedule, NULL, &report, NULL), WEFT_OK);
     assert_int_equal(report.n_findings, 0);
-    weft_report_release(&report);
+    weft_verify_result_release(&report);
     assert_int_equal(weft_metrics_init(&m, r->schedule, p->cost, p->memory, NULL), WEFT_OK);
     assert_true(m.makespan == r->makespan && m.span == r->span);
     for (uint32_t i = 0; i < m.n_ranks && p->memory != NULL; i++)
-        if (m.peak_mem[i] > weft_value(p->memory->limit, i, HUGE_VAL) * (1 + 1e-9))
+        if (m.peak_mem[i] > weft_values_get(p->memory->limit, i, HUGE_VAL) * (1 + 1e-9))
             fail_line(l, "rank %u peaks at %g", i, m.peak_mem[i]);
     if (r->makespan < r->bounds.makespan * (1 - 1e-9) || r->span < r->bounds.span * (1 - 1e-9))
         fail_line(l, "%g and %g, below the bounds %g and %g", r->makespan, r->span,

@@ -29,10 +29,10 @@ static void check_optimum(void **state)
             rank_of[r] = r;
         struct weft_placement place = {ranks, ranks, lines_count(&l, 1), 1, rank_of, NULL};
         struct weft_cost cost = {.f = {&f, 1}, .i = {&i, 1}, .w = {&w, 1}};
-        struct weft_memory memory = {.limit = {&limit, 1}};
+        struct weft_memory_cost memory = {.limit = {&limit, 1}};
         struct weft_bound_input in = {.placement = &place, .cost = &cost, .memory = &memory};
         struct weft_bounds b;
-        in.backwards = lines_count(&l, 6) ? WEFT_BACK_WHOLE : WEFT_BACK_SPLIT;
+        in.backwards = lines_count(&l, 6) ? WEFT_BACKWARD_WHOLE : WEFT_BACKWARD_SPLIT;
         assert_int_equal(weft_bounds_compute(&in, &b, NULL), WEFT_OK);
         if (b.makespan > best * (1 + 1e-9) || b.span > b.makespan * (1 + 1e-9))
             fail_line(&l, "bound %g (%s), span %g, but %g is possible", b.makespan,
@@ -48,7 +48,7 @@ static void check_optimum(void **state)
 
 static int draw(uint64_t *at, int n)
 {
-    return (int)weft_random_below(11, 1, (*at)++, (uint32_t)n);
+    return (int)wf_random_below(11, 1, (*at)++, (uint32_t)n);
 }
 
 /* A problem of one to three ranks: linear, loop or V; any memory, growing at I too. */
@@ -87,7 +87,7 @@ struct mirror {
     double di[BRUTE_STAGES], dw[BRUTE_STAGES], limit[BRUTE_RANKS];
     struct weft_placement place;
     struct weft_cost cost;
-    struct weft_memory memory;
+    struct weft_memory_cost memory;
 };
 
 static void mirror(const struct brute *b, struct mirror *m)
@@ -107,7 +107,8 @@ static void mirror(const struct brute *b, struct mirror *m)
     m->place = (struct weft_placement){
         (uint32_t)b->ranks, (uint32_t)b->stages, (uint32_t)b->micros, 1, m->rank_of, NULL};
     m->cost = (struct weft_cost){.f = {m->f, n}, .i = {m->i, n}, .w = {m->w, n}, .hop = b->hop};
-    m->memory = (struct weft_memory){{m->df, n}, {m->di, n}, {m->dw, n}, {m->limit, ranks}};
+    m->memory =
+        (struct weft_memory_cost){{m->df, n}, {m->di, n}, {m->dw, n}, {m->limit, ranks}};
 }
 
 static void check_random(void **state)
@@ -126,8 +127,8 @@ static void check_random(void **state)
         struct weft_bound_input in = {.placement = &m.place,
                                       .cost = &m.cost,
                                       .memory = &m.memory,
-                                      .backwards =
-                                          b.passes == 2 ? WEFT_BACK_WHOLE : WEFT_BACK_SPLIT};
+                                      .backwards = b.passes == 2 ? WEFT_BACKWARD_WHOLE
+                                                                 : WEFT_BACKWARD_SPLIT};
         assert_int_equal(weft_bounds_compute(&in, &bounds, NULL), WEFT_OK);
         looked++;
         if (b.makespan < 0) {
@@ -157,13 +158,13 @@ static void check_random(void **state)
 
 /* -- all that is generated ---------------------------------------------------------------- */
 
-static void check_generator(const struct weft_generator *g, const struct weft_params *params,
-                            int *n)
+static void check_generator(const struct weft_generator *g,
+                            const struct weft_gen_params *params, int *n)
 {
     struct weft_schedule *s = NULL;
     struct weft_metrics m;
     struct weft_bounds b;
-    if (weft_schedule_make(g->name, params, &s, NULL) != WEFT_OK)
+    if (weft_schedule_generate(g->name, params, &s, NULL) != WEFT_OK)
         return;
     assert_int_equal(weft_metrics_init(&m, s, params->cost, params->memory, NULL), WEFT_OK);
     assert_int_equal(weft_bounds_of(s, params->cost, params->memory, 0.1, &b, NULL), WEFT_OK);
@@ -190,7 +191,7 @@ static void check_generated(void **state)
         {3.14159265358979, 4, 1.0 / 3, 4, 0, 0.7, -0.3},
     };
     size_t n_generators;
-    const struct weft_generator *all = weft_generators(&n_generators);
+    const struct weft_generator *all = weft_generator_list(&n_generators);
     int n = 0, turn = 0;
     (void)state;
     for (size_t g = 0; g < n_generators; g++)
@@ -206,12 +207,12 @@ static void check_generated(void **state)
                                              .b = {&costs[c].b, costs[c].b > 0},
                                              .fb = {&costs[c].fb, costs[c].fb > 0},
                                              .hop = costs[c].hop};
-                    struct weft_memory memory = {.i = {&costs[c].mem_i, 1}, .w = {&w, 1}};
-                    struct weft_params params = {
+                    struct weft_memory_cost memory = {.i = {&costs[c].mem_i, 1}, .w = {&w, 1}};
+                    struct weft_gen_params params = {
                         .ranks = ranks, .micros = micros, .cost = &cost, .memory = &memory};
                     check_generator(&all[g], &params, &n);
                     params.chunks = 3;
-                    if (all[g].takes & WEFT_TAKES_CHUNKS)
+                    if (all[g].takes & WEFT_GEN_USES_CHUNKS)
                         check_generator(&all[g], &params, &n);
                 }
     print_message("%d schedules keep their bounds\n", n);
@@ -230,7 +231,7 @@ static void check_refused(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) {
         struct weft_cost cost = {.f = {&bad[i], 1}}, hops = {.hop = bad[i]};
-        struct weft_memory memory = {.limit = {&bad[i], 1}};
+        struct weft_memory_cost memory = {.limit = {&bad[i], 1}};
         struct weft_bound_input in = {.placement = &place, .cost = &cost};
         assert_int_equal(weft_bounds_compute(&in, &b, &err), WEFT_USAGE);
         in.cost = &hops;
@@ -240,7 +241,7 @@ static void check_refused(void **state)
         assert_int_equal(weft_bounds_compute(&in, &b, &err), WEFT_USAGE);
     }
     struct weft_cost three = {.i = {few, 3}};
-    struct weft_memory tight = {.limit = {&small, 1}};
+    struct weft_memory_cost tight = {.limit = {&small, 1}};
     struct weft_bound_input in = {.placement = &place, .cost = &three};
     assert_int_equal(weft_bounds_compute(&in, &b, &err), WEFT_USAGE);
     in.cost = NULL;

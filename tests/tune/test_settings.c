@@ -15,10 +15,11 @@ static void check_zero_bubble(void **state)
             double limit = (1 + i / 2) * ranks * mem, work = micros * (f + in + w);
             struct weft_cost cost = {
                 .f = {&f, 1}, .i = {&in, 1}, .w = {&w, 1}, .hop = lines_number(&l, 5)};
-            struct weft_memory memory = {{&mem, 1}, {&di, 1}, {&dw, 1}, {&limit, 1}};
+            struct weft_memory_cost memory = {{&mem, 1}, {&di, 1}, {&dw, 1}, {&limit, 1}};
             struct weft_tune_problem p = {.ranks = ranks,
                                           .micros = micros,
-                                          .minimize = i % 2 ? WEFT_MIN_MAKESPAN : WEFT_MIN_SPAN,
+                                          .minimize = i % 2 ? WEFT_MINIMIZE_MAKESPAN
+                                                            : WEFT_MINIMIZE_SPAN,
                                           .cost = &cost,
                                           .memory = &memory};
             struct weft_tune_result r;
@@ -40,7 +41,7 @@ static void check_zero_bubble(void **state)
 
 static enum weft_placement_kind placement_named(const char *name)
 {
-    enum weft_placement_kind kind = WEFT_PLACE_LINEAR;
+    enum weft_placement_kind kind = WEFT_PLACEMENT_LINEAR;
     while (strcmp(weft_placement_name(kind), name) != 0)
         kind++;
     return kind;
@@ -66,13 +67,13 @@ static void check_tight(void **state)
         }
         struct weft_cost cost = {
             .f = {f, stages}, .i = {i, stages}, .w = {w, stages}, .hop = z ? 0.601 : 1};
-        struct weft_memory memory = {.i = {&di, 1}, .w = {&dw, 1}, .limit = {&limit, 1}};
+        struct weft_memory_cost memory = {.i = {&di, 1}, .w = {&dw, 1}, .limit = {&limit, 1}};
         struct weft_tune_problem p = {.ranks = lines_count(&l, 0),
                                       .micros = lines_count(&l, 1),
                                       .chunks = lines_count(&l, 3),
                                       .placement = placement_named(l.fields[2]),
                                       .whole = lines_count(&l, 4) != 0,
-                                      .minimize = WEFT_MIN_MAKESPAN,
+                                      .minimize = WEFT_MINIMIZE_MAKESPAN,
                                       .cost = &cost,
                                       .memory = &memory};
         struct weft_tune_result r;

@@ -12,11 +12,11 @@ static void check_optimum(void **state)
         double f = lines_number(&l, 2), i = lines_number(&l, 3), w = lines_number(&l, 4);
         double limit = lines_number(&l, 5), best = lines_number(&l, 7);
         struct weft_cost cost = {.f = {&f, 1}, .i = {&i, 1}, .w = {&w, 1}};
-        struct weft_memory memory = {.limit = {&limit, 1}};
+        struct weft_memory_cost memory = {.limit = {&limit, 1}};
         struct weft_tune_problem p = {.ranks = lines_count(&l, 0),
                                       .micros = lines_count(&l, 1),
                                       .whole = lines_count(&l, 6) != 0,
-                                      .minimize = WEFT_MIN_MAKESPAN,
+                                      .minimize = WEFT_MINIMIZE_MAKESPAN,
                                       .cost = &cost,
                                       .memory = &memory};
         struct weft_tune_result r;
@@ -62,24 +62,24 @@ static void check_placements(void **state)
         enum weft_minimize minimize;
         double limit;
     } cases[] = {
-        {WEFT_PLACE_LINEAR, 1, 1, 0, false, WEFT_MIN_SPAN, 1},
-        {WEFT_PLACE_LINEAR, 3, 5, 1, true, WEFT_MIN_SPAN, 2},
-        {WEFT_PLACE_LINEAR, 4, 9, 0, false, WEFT_MIN_SPAN, 1e9},
-        {WEFT_PLACE_LOOP, 1, 3, 3, false, WEFT_MIN_MAKESPAN, 3},
-        {WEFT_PLACE_LOOP, 3, 4, 1, false, WEFT_MIN_MAKESPAN, 2},
-        {WEFT_PLACE_LOOP, 3, 5, 2, true, WEFT_MIN_MAKESPAN, 3},
-        {WEFT_PLACE_LOOP, 2, 6, 5, false, WEFT_MIN_SPAN, 7},
-        {WEFT_PLACE_V, 3, 4, 0, false, WEFT_MIN_MAKESPAN, 2},
-        {WEFT_PLACE_V, 4, 8, 2, true, WEFT_MIN_SPAN, 6},
-        {WEFT_PLACE_WAVE, 2, 4, 3, false, WEFT_MIN_MAKESPAN, 4},
-        {WEFT_PLACE_WAVE, 3, 5, 4, true, WEFT_MIN_SPAN, 1e9},
+        {WEFT_PLACEMENT_LINEAR, 1, 1, 0, false, WEFT_MINIMIZE_SPAN, 1},
+        {WEFT_PLACEMENT_LINEAR, 3, 5, 1, true, WEFT_MINIMIZE_SPAN, 2},
+        {WEFT_PLACEMENT_LINEAR, 4, 9, 0, false, WEFT_MINIMIZE_SPAN, 1e9},
+        {WEFT_PLACEMENT_LOOP, 1, 3, 3, false, WEFT_MINIMIZE_MAKESPAN, 3},
+        {WEFT_PLACEMENT_LOOP, 3, 4, 1, false, WEFT_MINIMIZE_MAKESPAN, 2},
+        {WEFT_PLACEMENT_LOOP, 3, 5, 2, true, WEFT_MINIMIZE_MAKESPAN, 3},
+        {WEFT_PLACEMENT_LOOP, 2, 6, 5, false, WEFT_MINIMIZE_SPAN, 7},
+        {WEFT_PLACEMENT_V, 3, 4, 0, false, WEFT_MINIMIZE_MAKESPAN, 2},
+        {WEFT_PLACEMENT_V, 4, 8, 2, true, WEFT_MINIMIZE_SPAN, 6},
+        {WEFT_PLACEMENT_WAVE, 2, 4, 3, false, WEFT_MINIMIZE_MAKESPAN, 4},
+        {WEFT_PLACEMENT_WAVE, 3, 5, 4, true, WEFT_MINIMIZE_SPAN, 1e9},
     };
     static const struct lines nowhere;
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double limit = cases[i].limit;
         struct weft_cost cost = {.hop = 0.25};
-        struct weft_memory memory = {.limit = {&limit, 1}};
+        struct weft_memory_cost memory = {.limit = {&limit, 1}};
         struct weft_tune_problem p = {.ranks = cases[i].ranks,
                                       .micros = cases[i].micros,
                                       .chunks = cases[i].chunks,
@@ -92,8 +92,8 @@ static void check_placements(void **state)
         char *first = NULL, *second = NULL;
         tune(&nowhere, &p, 3000, &a);
         tune(&nowhere, &p, 3000, &b);
-        weft_schedule_print(a.schedule, WEFT_TEXT_CSV, &first, NULL, NULL);
-        weft_schedule_print(b.schedule, WEFT_TEXT_CSV, &second, NULL, NULL);
+        weft_schedule_print(a.schedule, WEFT_TEXT_FORMAT_CSV, &first, NULL, NULL);
+        weft_schedule_print(b.schedule, WEFT_TEXT_FORMAT_CSV, &second, NULL, NULL);
         assert_string_equal(first, second);
         assert_int_equal(a.evaluations, b.evaluations);
         free(first);
@@ -114,7 +114,7 @@ static void check_placements(void **state)
 
 static uint32_t draw(uint64_t *at, uint32_t n)
 {
-    return weft_random_below(5, 2, (*at)++, n);
+    return wf_random_below(5, 2, (*at)++, n);
 }
 
 /* Random problems, too large to try every order: what is found keeps the bounds (tune() looks),
@@ -142,16 +142,17 @@ static void check_random(void **state)
             limit[r] = r > 0 && alike ? limit[0] : chunks * (9 + draw(&at, 30));
         struct weft_cost cost = {
             .f = {f, stages}, .i = {i, stages}, .w = {w, stages}, .hop = draw(&at, 2) * 0.5};
-        struct weft_memory memory = {{df, stages}, {di, stages}, {dw, stages}, {limit, ranks}};
+        struct weft_memory_cost memory = {
+            {df, stages}, {di, stages}, {dw, stages}, {limit, ranks}};
         struct weft_tune_problem p = {.ranks = ranks,
                                       .micros = 2 + draw(&at, 7),
                                       .chunks = chunks,
-                                      .placement = chunks == 1         ? WEFT_PLACE_LINEAR
-                                                   : draw(&at, 2) == 0 ? WEFT_PLACE_LOOP
-                                                                       : WEFT_PLACE_WAVE,
+                                      .placement = chunks == 1         ? WEFT_PLACEMENT_LINEAR
+                                                   : draw(&at, 2) == 0 ? WEFT_PLACEMENT_LOOP
+                                                                       : WEFT_PLACEMENT_WAVE,
                                       .whole = draw(&at, 3) == 0,
-                                      .minimize =
-                                          draw(&at, 2) == 0 ? WEFT_MIN_SPAN : WEFT_MIN_MAKESPAN,
+                                      .minimize = draw(&at, 2) == 0 ? WEFT_MINIMIZE_SPAN
+                                                                    : WEFT_MINIMIZE_MAKESPAN,
                                       .cost = &cost,
                                       .memory = &memory};
         struct weft_tune_result r;
@@ -167,14 +168,14 @@ static void check_refused(void **state)
 {
     double bad = -1, nan = NAN, small = 0.5;
     struct weft_cost costs[] = {{.f = {&bad, 1}}, {.i = {&nan, 1}}, {.hop = -1}};
-    struct weft_memory tight = {.limit = {&small, 1}}, none = {.limit = {&nan, 1}};
+    struct weft_memory_cost tight = {.limit = {&small, 1}}, none = {.limit = {&nan, 1}};
     const struct weft_tune_problem all[] = {
         {.ranks = 0, .micros = 1},
         {.ranks = 1, .micros = 0},
         {.ranks = 2, .micros = 2, .chunks = 2},
-        {.ranks = 2, .micros = 2, .chunks = 3, .placement = WEFT_PLACE_V},
-        {.ranks = 2, .micros = 2, .placement = WEFT_PLACE_BIDIRECTIONAL},
-        {.ranks = 1 << 24, .micros = 1, .chunks = 4, .placement = WEFT_PLACE_LOOP},
+        {.ranks = 2, .micros = 2, .chunks = 3, .placement = WEFT_PLACEMENT_V},
+        {.ranks = 2, .micros = 2, .placement = WEFT_PLACEMENT_BIDIRECTIONAL},
+        {.ranks = 1 << 24, .micros = 1, .chunks = 4, .placement = WEFT_PLACEMENT_LOOP},
         {.ranks = 2, .micros = 2, .cost = &costs[0]},
         {.ranks = 2, .micros = 2, .cost = &costs[1]},
         {.ranks = 2, .micros = 2, .cost = &costs[2]},
@@ -202,7 +203,7 @@ static void check_layouts(void **state)
                                     .global_batch = 8,
                                     .ranks = 4,
                                     .hop = 0.1,
-                                    .minimize = WEFT_MIN_MAKESPAN,
+                                    .minimize = WEFT_MINIMIZE_MAKESPAN,
                                     .iterations = 2000};
     struct weft_layouts all, few;
     (void)state;

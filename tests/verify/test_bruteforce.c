@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "executor.h"
+#include "brute_force.h"
 #include "same.h"
 #include "table.h"
 #include "weft/verify.h"
@@ -35,23 +35,24 @@ struct tally {
 static bool generated(struct table *t, struct dice *d)
 {
     size_t n;
-    const struct weft_generator *all = weft_generators(&n);
+    const struct weft_generator *all = weft_generator_list(&n);
     const struct weft_generator *g = &all[dice_below(d, (uint32_t)n)];
-    struct weft_params params = {.ranks = 1 + dice_below(d, 4),
-                                 .micros = 1 + dice_below(d, dice_once_in(d, 4) ? 10 : 5),
-                                 .idle_hints = dice_once_in(d, 4)};
-    if (g->takes & WEFT_TAKES_CHUNKS)
+    struct weft_gen_params params = {.ranks = 1 + dice_below(d, 4),
+                                     .micros = 1 + dice_below(d, dice_once_in(d, 4) ? 10 : 5),
+                                     .idle_hints = dice_once_in(d, 4)};
+    if (g->takes & WEFT_GEN_USES_CHUNKS)
         params.chunks = 1 + dice_below(d, 3);
-    if (g->takes & WEFT_TAKES_COST && !dice_once_in(d, 200)) /* searches are slow */
+    if (g->takes & WEFT_GEN_USES_COST && !dice_once_in(d, 200)) /* searches are slow */
         return false;
     struct weft_schedule *s = NULL, *lowered = NULL;
-    if (weft_schedule_make(g->name, &params, &s, NULL) != WEFT_OK)
+    if (weft_schedule_generate(g->name, &params, &s, NULL) != WEFT_OK)
         return false;
     uint32_t how = dice_below(d, 4);
     if (how > 0)
-        assert_int_equal(weft_schedule_lower(s, how == 1 ? WEFT_LOWER_PYTORCH : WEFT_LOWER_LATE,
-                                             &lowered, NULL),
-                         WEFT_OK);
+        assert_int_equal(
+            weft_schedule_lower(s, how == 1 ? WEFT_LOWERING_PYTORCH : WEFT_LOWERING_LATE,
+                                &lowered, NULL),
+            WEFT_OK);
     bool fits = table_read(t, lowered != NULL ? lowered : s);
     weft_schedule_free(s);
     weft_schedule_free(lowered);
@@ -88,7 +89,7 @@ static void extend(struct extent *e, struct weft_action a)
     e->n_actions++;
     if (a.stage >= e->stages)
         e->stages = a.stage + 1;
-    if (weft_kind_has_micro(a.kind) && a.micro >= e->micros)
+    if (weft_act_has_micro(a.kind) && a.micro >= e->micros)
         e->micros = a.micro + 1;
 }
 
@@ -107,17 +108,16 @@ static struct extent extent_of(const struct table *t)
     return e;
 }
 
-static struct weft_transport make_transport(struct dice *d)
+static struct weft_channel_model make_transport(struct dice *d)
 {
-    static const size_t depths[] = {
-        WEFT_TRANSPORT_BUFFERED, WEFT_TRANSPORT_BUFFERED, 0, 1, 2, 3};
-    return (struct weft_transport){.depth = depths[dice_below(d, WEFT_LEN(depths))],
-                                   .by_pair = dice_once_in(d, 3)};
+    static const size_t depths[] = {WEFT_CHANNEL_BUFFERED, WEFT_CHANNEL_BUFFERED, 0, 1, 2, 3};
+    return (struct weft_channel_model){.depth = depths[dice_below(d, WEFT_LEN(depths))],
+                                       .by_pair = dice_once_in(d, 3)};
 }
 
 /* -- judging it ----------------------------------------------------------------------------- */
 
-static bool found(const struct weft_report *r, unsigned rules)
+static bool found(const struct weft_verify_result *r, unsigned rules)
 {
     for (size_t i = 0; i < r->n_findings && i < WEFT_MAX_FINDINGS; i++)
         if (rules >> r->findings[i].rule & 1)
@@ -129,10 +129,10 @@ static bool found(const struct weft_report *r, unsigned rules)
 
 /* The findings speak of what the executor ran into.  A mismatch is found before anything runs,
  * so it may be reported where a run would stand still first. */
-static bool agrees(enum verdict v, const struct weft_report *r)
+static bool agrees(enum verdict v, const struct weft_verify_result *r)
 {
     switch (v) {
-    case VERDICT_RIGHT:
+    case VERDICT_VALID:
         return r->n_findings == 0;
     case VERDICT_INCOMPLETE:
         return r->n_findings > WEFT_MAX_FINDINGS || /* not all are kept */
@@ -151,7 +151,7 @@ static bool agrees(enum verdict v, const struct weft_report *r)
 }
 
 /* Nothing is wrong but that some reduce and others do not. */
-static bool is_unreduced(const struct weft_report *r)
+static bool is_unreduced(const struct weft_verify_result *r)
 {
     for (size_t i = 0; i < r->n_findings; i++)
         if (i == WEFT_MAX_FINDINGS || r->findings[i].rule != WEFT_RULE_MISSING ||
@@ -161,10 +161,10 @@ static bool is_unreduced(const struct weft_report *r)
 }
 
 /* Findings stand at an action, or behind the last one of a rank. */
-static bool places_exist(const struct weft_schedule *s, const struct weft_report *r)
+static bool places_exist(const struct weft_schedule *s, const struct weft_verify_result *r)
 {
     for (size_t i = 0; i < r->n_findings && i < WEFT_MAX_FINDINGS; i++)
-        if (r->findings[i].located &&
+        if (r->findings[i].has_position &&
             (r->findings[i].rank >= r->n_ranks ||
              r->findings[i].position > weft_schedule_rank(s, r->findings[i].rank).len))
             return false;
@@ -172,7 +172,7 @@ static bool places_exist(const struct weft_schedule *s, const struct weft_report
 }
 
 /* Every rank of a deadlock's circle waits for the next one, the last for the first. */
-static bool cycle_closes(const struct weft_report *r)
+static bool cycle_closes(const struct weft_verify_result *r)
 {
     if (!found(r, RULE(DEADLOCK)))
         return r->n_cycle == 0;
@@ -186,13 +186,13 @@ static bool cycle_closes(const struct weft_report *r)
 static bool lowers(const struct weft_schedule *s, enum weft_lowering how, bool right)
 {
     struct weft_schedule *lowered = NULL;
-    struct weft_report r;
+    struct weft_verify_result r;
     enum weft_status st = weft_schedule_lower(s, how, &lowered, NULL);
     bool ok = st == WEFT_OK || (!right && st == WEFT_SCHEDULE);
     if (right && ok) {
         assert_int_equal(weft_verify(lowered, NULL, &r, NULL), WEFT_OK);
         ok = r.n_findings == 0;
-        weft_report_release(&r);
+        weft_verify_result_release(&r);
     }
     weft_schedule_free(lowered);
     return ok;
@@ -201,15 +201,15 @@ static bool lowers(const struct weft_schedule *s, enum weft_lowering how, bool r
 static void judge(const struct weft_schedule *s, const char *text, struct dice *d,
                   struct tally *tally)
 {
-    struct weft_transport transport = make_transport(d);
-    enum verdict v = executor_judge(s, transport);
-    struct weft_report r;
+    struct weft_channel_model transport = make_transport(d);
+    enum verdict v = brute_force_verify(s, transport);
+    struct weft_verify_result r;
     assert_int_equal(weft_verify(s, &transport, &r, NULL), WEFT_OK);
-    bool right = v == VERDICT_RIGHT, lowered = weft_schedule_is_lowered(s);
+    bool right = v == VERDICT_VALID, lowered = weft_schedule_is_lowered(s);
     if (!agrees(v, &r) || !cycle_closes(&r) || !places_exist(s, &r) ||
-        !survives_text(s, true) ||
+        !roundtrips_text(s, true) ||
         (!lowered &&
-         !(lowers(s, WEFT_LOWER_LATE, right) && lowers(s, WEFT_LOWER_PYTORCH, right)))) {
+         !(lowers(s, WEFT_LOWERING_LATE, right) && lowers(s, WEFT_LOWERING_PYTORCH, right)))) {
         print_error("case %zu, depth %zu, channels by %s:\n%s", (size_t)d->stream,
                     transport.depth, transport.by_pair ? "pair" : "direction", text);
         print_error("the executor says: %s\nthe verifier has %zu findings\n", verdict_name(v),
@@ -221,12 +221,12 @@ static void judge(const struct weft_schedule *s, const char *text, struct dice *
     tally->verdict[v]++;
     tally->lowered += lowered;
     tally->by_pair += lowered && transport.by_pair;
-    tally->blocking += lowered && transport.depth != WEFT_TRANSPORT_BUFFERED;
+    tally->blocking += lowered && transport.depth != WEFT_CHANNEL_BUFFERED;
     tally->paired += strchr(text, '(') != NULL;
     tally->two_way += weft_schedule_placement(s)->n_pipes > 1;
     tally->reduced += strstr(text, "REDUCE_GRAD") != NULL;
     tally->unreduced += is_unreduced(&r);
-    weft_report_release(&r);
+    weft_verify_result_release(&r);
 }
 
 static void run_case(uint64_t number, struct table *t, struct tally *tally)
@@ -237,12 +237,12 @@ static void run_case(uint64_t number, struct table *t, struct tally *tally)
     for (uint32_t n = dice_below(&d, 4); n > 0; n--)
         table_mutate(t, &d);
     struct extent e = extent_of(t);
-    struct weft_text text = {0};
+    struct wf_text text = {0};
     const char *newline = dice_once_in(&d, 2) ? "\r\n" : "\n";
     bool header = dice_once_in(&d, 2);
     if (header)
-        weft_text_addf(&text, "# weft schedule 1%s# weft ranks %u stages %u micros %u%s",
-                       newline, t->n_ranks, before.stages, before.micros, newline);
+        wf_text_addf(&text, "# weft schedule 1%s# weft ranks %u stages %u micros %u%s", newline,
+                     t->n_ranks, before.stages, before.micros, newline);
     table_print(t, newline, &text);
     bool possible = e.n_actions > 0;
     if (header)
@@ -265,7 +265,7 @@ static void run_case(uint64_t number, struct table *t, struct tally *tally)
     else
         tally->refused++;
     weft_schedule_free(s);
-    weft_text_release(&text);
+    wf_text_release(&text);
 }
 
 static void check_random(void **state)

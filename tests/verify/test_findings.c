@@ -14,7 +14,7 @@
 
 #define DIRECTION false
 #define PAIR true
-#define BUFFERED WEFT_TRANSPORT_BUFFERED
+#define BUFFERED WEFT_CHANNEL_BUFFERED
 
 enum { RIGHT = -1, UNREADABLE = -2 }; /* instead of a rule */
 enum { NOWHERE = -1 };                /* instead of a position */
@@ -249,7 +249,7 @@ static struct finding_case {
     {"a pair", "0F0,(0F1;0B0)OVERLAP_F_B,0B1", 0, PAIR, RIGHT, 0, 0, ""},
 };
 
-static void check_cycle(const struct weft_report *r)
+static void check_cycle(const struct weft_verify_result *r)
 {
     assert_true(r->n_cycle > 0);
     for (size_t i = 0; i < r->n_cycle; i++) {
@@ -261,7 +261,7 @@ static void check_cycle(const struct weft_report *r)
 }
 
 /* Every finding that is kept says something, and the one that is looked for is among them. */
-static bool has_finding(const struct weft_report *r, const struct finding_case *c)
+static bool has_finding(const struct weft_verify_result *r, const struct finding_case *c)
 {
     bool has = false;
     for (size_t i = 0; i < r->n_findings && i < WEFT_MAX_FINDINGS; i++) {
@@ -269,15 +269,15 @@ static bool has_finding(const struct weft_report *r, const struct finding_case *
         assert_string_not_equal(weft_rule_name(f->rule), "?");
         assert_true(strlen(f->text) > 10);
         if ((int)f->rule == c->rule && (int)f->rank == c->rank &&
-            f->located == (c->position != NOWHERE) &&
-            (!f->located || f->position == (size_t)c->position) &&
+            f->has_position == (c->position != NOWHERE) &&
+            (!f->has_position || f->position == (size_t)c->position) &&
             strstr(f->text, c->words) != NULL)
             has = true;
     }
     return has;
 }
 
-static void print_findings(const struct weft_report *r)
+static void print_findings(const struct weft_verify_result *r)
 {
     for (size_t i = 0; i < r->n_findings && i < 8; i++)
         print_error("%s: rank %u, position %zd: %s\n", weft_rule_name(r->findings[i].rule),
@@ -288,10 +288,10 @@ static void print_findings(const struct weft_report *r)
 static void check_finding(void **state)
 {
     const struct finding_case *c = *state;
-    const struct weft_transport transport = {c->depth, c->by_pair};
+    const struct weft_channel_model transport = {c->depth, c->by_pair};
     struct weft_schedule *s = NULL;
     struct weft_error err = {.msg = ""};
-    struct weft_report r;
+    struct weft_verify_result r;
     enum weft_status st = weft_schedule_parse(c->text, strlen(c->text), "t", false, &s, &err);
     if (c->rule == UNREADABLE) {
         assert_int_equal(st, WEFT_SCHEDULE);
@@ -306,7 +306,7 @@ static void check_finding(void **state)
     }
     if (c->rule == WEFT_RULE_DEADLOCK)
         check_cycle(&r);
-    weft_report_release(&r);
+    weft_verify_result_release(&r);
     weft_schedule_free(s);
 }
 
@@ -321,22 +321,22 @@ static struct transport_case {
     size_t depth;
     bool right;
 } transports[] = {
-    {"1f1b, late receives, buffered", WEFT_LOWER_LATE, BUFFERED, true},
-    {"1f1b, late receives, room for one", WEFT_LOWER_LATE, 1, true},
-    {"1f1b, late receives, rendezvous", WEFT_LOWER_LATE, 0, false},
-    {"1f1b, as PyTorch, buffered", WEFT_LOWER_PYTORCH, BUFFERED, true},
-    {"1f1b, as PyTorch, room for one", WEFT_LOWER_PYTORCH, 1, true},
-    {"1f1b, as PyTorch, rendezvous", WEFT_LOWER_PYTORCH, 0, true},
+    {"1f1b, late receives, buffered", WEFT_LOWERING_LATE, BUFFERED, true},
+    {"1f1b, late receives, room for one", WEFT_LOWERING_LATE, 1, true},
+    {"1f1b, late receives, rendezvous", WEFT_LOWERING_LATE, 0, false},
+    {"1f1b, as PyTorch, buffered", WEFT_LOWERING_PYTORCH, BUFFERED, true},
+    {"1f1b, as PyTorch, room for one", WEFT_LOWERING_PYTORCH, 1, true},
+    {"1f1b, as PyTorch, rendezvous", WEFT_LOWERING_PYTORCH, 0, true},
 };
 
 static void check_transport(void **state)
 {
     const struct transport_case *c = *state;
-    const struct weft_params params = {.ranks = 4, .micros = 8};
-    const struct weft_transport transport = {.depth = c->depth};
+    const struct weft_gen_params params = {.ranks = 4, .micros = 8};
+    const struct weft_channel_model transport = {.depth = c->depth};
     struct weft_schedule *s = NULL, *lowered = NULL;
-    struct weft_report r;
-    assert_int_equal(weft_schedule_make("1f1b", &params, &s, NULL), WEFT_OK);
+    struct weft_verify_result r;
+    assert_int_equal(weft_schedule_generate("1f1b", &params, &s, NULL), WEFT_OK);
     assert_int_equal(weft_schedule_lower(s, c->how, &lowered, NULL), WEFT_OK);
     assert_int_equal(weft_verify(lowered, &transport, &r, NULL), WEFT_OK);
     assert_int_equal(r.n_findings == 0, c->right);
@@ -345,7 +345,7 @@ static void check_transport(void **state)
     assert_int_equal(r.n_channels, 2 * 3);
     if (!c->right)
         check_cycle(&r);
-    weft_report_release(&r);
+    weft_verify_result_release(&r);
     weft_schedule_free(lowered);
     weft_schedule_free(s);
 }
@@ -359,12 +359,12 @@ static void check_many(void **state)
     for (int m = 0; m < 100; m++)
         n += (size_t)snprintf(text + n, sizeof text - n, "%s0F%d,0F%d", m > 0 ? "," : "", m, m);
     struct weft_schedule *s = NULL;
-    struct weft_report r;
+    struct weft_verify_result r;
     assert_int_equal(weft_schedule_parse(text, n, "t", false, &s, NULL), WEFT_OK);
     assert_int_equal(weft_verify(s, NULL, &r, NULL), WEFT_OK);
     assert_int_equal(r.n_findings, 100 + 100); /* each forward twice, no backward */
     assert_int_equal(r.findings[WEFT_MAX_FINDINGS - 1].rule, WEFT_RULE_DUPLICATE);
-    weft_report_release(&r);
+    weft_verify_result_release(&r);
     weft_schedule_free(s);
 }
 

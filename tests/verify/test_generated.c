@@ -24,31 +24,31 @@ static const struct sizes all_sizes = {5, 4, 12}, searched_sizes = {3, 2, 6};
 static const struct sizes all_sizes = {8, 4, 24}, searched_sizes = {8, 4, 24};
 #endif
 
-static const struct weft_transport buffered = {.depth = WEFT_TRANSPORT_BUFFERED};
-static const struct weft_transport rendezvous = {.depth = 0};
-static const struct weft_transport one_queue = {.depth = 0, .by_pair = true};
+static const struct weft_channel_model buffered = {.depth = WEFT_CHANNEL_BUFFERED};
+static const struct weft_channel_model rendezvous = {.depth = 0};
+static const struct weft_channel_model one_queue = {.depth = 0, .by_pair = true};
 
-static void require(bool holds, const char *what, const struct weft_params *p)
+static void require(bool holds, const char *what, const struct weft_gen_params *p)
 {
     if (!holds)
         fail_msg("%s: P=%u V=%u M=%u", what, p->ranks, p->chunks, p->micros);
 }
 
-static bool is_right(const struct weft_schedule *s, const struct weft_transport *transport)
+static bool is_right(const struct weft_schedule *s, const struct weft_channel_model *transport)
 {
-    struct weft_report r;
+    struct weft_verify_result r;
     assert_int_equal(weft_verify(s, transport, &r, NULL), WEFT_OK);
     bool right = r.n_findings == 0;
     if (!right)
         print_error("%s\n", r.findings[0].text);
-    weft_report_release(&r);
+    weft_verify_result_release(&r);
     return right;
 }
 
 /* The verifier and the clock count independently of each other. */
-static void check_figures(const struct weft_schedule *s, const struct weft_params *p)
+static void check_figures(const struct weft_schedule *s, const struct weft_gen_params *p)
 {
-    struct weft_report r;
+    struct weft_verify_result r;
     struct weft_metrics m;
     assert_int_equal(weft_verify(s, NULL, &r, NULL), WEFT_OK);
     assert_int_equal(weft_metrics_init(&m, s, NULL, NULL, NULL), WEFT_OK);
@@ -57,32 +57,32 @@ static void check_figures(const struct weft_schedule *s, const struct weft_param
     require(r.n_compute == m.n_actions, "counts differ", p);
     for (uint32_t i = 0; i < p->ranks; i++)
         require(r.peak_activations[i] == m.peak_activations[i], "peaks differ", p);
-    weft_report_release(&r);
+    weft_verify_result_release(&r);
     weft_metrics_release(&m);
 }
 
 static struct weft_schedule *lower(const struct weft_schedule *s, enum weft_lowering how,
-                                   const struct weft_params *p)
+                                   const struct weft_gen_params *p)
 {
     struct weft_schedule *lowered = NULL;
     require(weft_schedule_lower(s, how, &lowered, NULL) == WEFT_OK, "cannot be lowered", p);
     require(is_right(lowered, &buffered), "is wrong when lowered", p);
-    require(survives_text(lowered, true), "is another one when lowered, printed and read", p);
+    require(roundtrips_text(lowered, true), "is another one when lowered, printed and read", p);
     return lowered;
 }
 
 static void check_accepted(const char *name, const struct weft_schedule *s,
-                           const struct weft_params *p)
+                           const struct weft_gen_params *p)
 {
     check_figures(s, p);
-    require(survives_text(s, true), "is another one when printed and read", p);
-    weft_schedule_free(lower(s, WEFT_LOWER_LATE, p));
-    struct weft_params hinted = *p;
+    require(roundtrips_text(s, true), "is another one when printed and read", p);
+    weft_schedule_free(lower(s, WEFT_LOWERING_LATE, p));
+    struct weft_gen_params hinted = *p;
     struct weft_schedule *table = NULL;
     hinted.idle_hints = true;
-    assert_int_equal(weft_schedule_make(name, &hinted, &table, NULL), WEFT_OK);
-    require(survives_text(table, true), "is another one with its empty cells", p);
-    struct weft_schedule *lowered = lower(table, WEFT_LOWER_PYTORCH, p);
+    assert_int_equal(weft_schedule_generate(name, &hinted, &table, NULL), WEFT_OK);
+    require(roundtrips_text(table, true), "is another one with its empty cells", p);
+    struct weft_schedule *lowered = lower(table, WEFT_LOWERING_PYTORCH, p);
     /* All messages have one common order, so nothing can stand in the way of anything. */
     require(is_right(lowered, &rendezvous), "does not complete by rendezvous", p);
     require(is_right(lowered, &one_queue), "does not complete in one queue a pair", p);
@@ -94,7 +94,7 @@ static void check_accepted(const char *name, const struct weft_schedule *s,
 static bool says_what_works(const char *msg, const char *name)
 {
     size_t n;
-    const struct weft_generator *all = weft_generators(&n);
+    const struct weft_generator *all = weft_generator_list(&n);
     if (strncmp(msg, name, strlen(name)) != 0)
         return false;
     msg += strlen(name);
@@ -106,11 +106,11 @@ static bool says_what_works(const char *msg, const char *name)
     return false;
 }
 
-static size_t check_size(const struct weft_generator *g, const struct weft_params *p)
+static size_t check_size(const struct weft_generator *g, const struct weft_gen_params *p)
 {
     struct weft_schedule *s = NULL;
     struct weft_error err = {.msg = ""};
-    enum weft_status st = weft_schedule_make(g->name, p, &s, &err);
+    enum weft_status st = weft_schedule_generate(g->name, p, &s, &err);
     if (st != WEFT_OK) {
         require(st == WEFT_USAGE, err.msg, p);
         require(s == NULL, "refused, but made", p);
@@ -125,24 +125,24 @@ static size_t check_size(const struct weft_generator *g, const struct weft_param
 static void check_generator(void **state)
 {
     const struct weft_generator *g = *state;
-    struct sizes most = g->takes & WEFT_TAKES_COST ? searched_sizes : all_sizes;
+    struct sizes most = g->takes & WEFT_GEN_USES_COST ? searched_sizes : all_sizes;
     size_t n_accepted = 0, n_tried = 0;
-    struct weft_params p = {0};
+    struct weft_gen_params p = {0};
     for (p.ranks = 1; p.ranks <= most.ranks; p.ranks++)
         for (p.chunks = 1; p.chunks <= most.chunks; p.chunks++)
             for (p.micros = 1; p.micros <= most.micros; p.micros++, n_tried++)
                 n_accepted += check_size(g, &p);
     assert_true(n_accepted > 0);
-    if (g->takes & WEFT_TAKES_COST) /* any ranks and micros, one number of chunks */
+    if (g->takes & WEFT_GEN_USES_COST) /* any ranks and micros, one number of chunks */
         assert_int_equal(n_accepted, most.ranks * most.micros);
-    if (g->takes & WEFT_TAKES_CHUNKS) /* these take any size */
+    if (g->takes & WEFT_GEN_USES_CHUNKS) /* these take any size */
         assert_int_equal(n_accepted, n_tried);
 }
 
 int main(void)
 {
     size_t n;
-    const struct weft_generator *all = weft_generators(&n);
+    const struct weft_generator *all = weft_generator_list(&n);
     struct CMUnitTest *tests = calloc(n, sizeof *tests);
     if (tests == NULL)
         return 1;

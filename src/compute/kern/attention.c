@@ -6,60 +6,60 @@
 #include "base/size.h"
 #include "compute/kern/fast/attention.h"
 
-size_t weft_attention_scratch(const struct weft_attention *a)
+size_t wf_attention_scratch(const struct wf_attention *a)
 {
     return sizeof(float) *
-           weft_size_max(attention_forward_floats(a), attention_backward_floats(a));
+           wf_size_max(attention_forward_floats(a), attention_backward_floats(a));
 }
 
-size_t weft_attention_forward_tasks(const struct weft_attention *a)
+size_t wf_attention_forward_tasks(const struct wf_attention *a)
 {
     return a->batch * a->heads * attention_spans(a);
 }
 
 /* No finer than a head of keys and values: their gradients are sums over all queries that see
  * them, and may lie where the keys and values do. */
-size_t weft_attention_backward_tasks(const struct weft_attention *a)
+size_t wf_attention_backward_tasks(const struct wf_attention *a)
 {
     return a->batch * a->kv_heads;
 }
 
-typedef void task_fn(const struct weft_attention *a, size_t task, float *scratch);
+typedef void task_fn(const struct wf_attention *a, size_t task, float *scratch);
 
 static const struct tasks {
     task_fn *forward, *backward;
 } tasks[] = {
-    {weft_attention_forward_task_portable, weft_attention_backward_task_portable},
+    {wf_attention_forward_task_portable, wf_attention_backward_task_portable},
 #if defined(__x86_64__)
-    {weft_attention_forward_task_avx2, weft_attention_backward_task_avx2},
-    {weft_attention_forward_task_avx512, weft_attention_backward_task_avx512},
-    {weft_attention_forward_task_avx512, weft_attention_backward_task_avx512},
+    {wf_attention_forward_task_avx2, wf_attention_backward_task_avx2},
+    {wf_attention_forward_task_avx512, wf_attention_backward_task_avx512},
+    {wf_attention_forward_task_avx512, wf_attention_backward_task_avx512},
 #endif
 };
 
-void weft_attention_forward(const struct weft_attention *a, size_t task, void *scratch)
+void wf_attention_forward(const struct wf_attention *a, size_t task, void *scratch)
 {
-    tasks[weft_isa()].forward(a, task, scratch);
+    tasks[wf_isa()].forward(a, task, scratch);
 }
 
-void weft_attention_backward(const struct weft_attention *a, size_t task, void *scratch)
+void wf_attention_backward(const struct wf_attention *a, size_t task, void *scratch)
 {
-    tasks[weft_isa()].backward(a, task, scratch);
+    tasks[wf_isa()].backward(a, task, scratch);
 }
 
-bool weft_attention_forward_of(enum weft_isa isa, const struct weft_attention *a, size_t task,
-                               void *scratch)
+bool wf_attention_forward_of(enum wf_isa isa, const struct wf_attention *a, size_t task,
+                             void *scratch)
 {
-    if (isa > weft_isa())
+    if (isa > wf_isa())
         return false;
     tasks[isa].forward(a, task, scratch);
     return true;
 }
 
-bool weft_attention_backward_of(enum weft_isa isa, const struct weft_attention *a, size_t task,
-                                void *scratch)
+bool wf_attention_backward_of(enum wf_isa isa, const struct wf_attention *a, size_t task,
+                              void *scratch)
 {
-    if (isa > weft_isa())
+    if (isa > wf_isa())
         return false;
     tasks[isa].backward(a, task, scratch);
     return true;

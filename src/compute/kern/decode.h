@@ -16,8 +16,8 @@
 #include "compute/tensor/tensor.h"
 
 /* y[t][r] = w[r] . x[t] + bias[r] + add[t][r] for n vectors x. */
-struct weft_gemv {
-    struct weft_mat w; /* (rows, k); fp32 or bf16 */
+struct wf_gemv {
+    struct wf_mat w; /* (rows, k); fp32 or bf16 */
     size_t k, n;
     const float *x; /* (n, k), rows x_ld apart */
     size_t x_ld;
@@ -28,11 +28,11 @@ struct weft_gemv {
 };
 
 /* Outputs [row0, row1) of it. */
-void weft_gemv_rows(const struct weft_gemv *g, size_t row0, size_t row1);
-void weft_gemv_ref(const struct weft_gemv *g, size_t row0, size_t row1);
+void wf_gemv_rows(const struct wf_gemv *g, size_t row0, size_t row1);
+void wf_gemv_ref(const struct wf_gemv *g, size_t row0, size_t row1);
 
 /* out = softmax(scale * q k^T) v, one query over n >= 1 keys and values, rows of `head`. */
-struct weft_attend {
+struct wf_attend {
     size_t n, head;
     float scale;
     const float *q;     /* (head) */
@@ -41,16 +41,16 @@ struct weft_attend {
     float *out;         /* (head) */
 };
 
-void weft_attend(const struct weft_attend *a);
-void weft_attend_ref(const struct weft_attend *a);
+void wf_attend(const struct wf_attend *a);
+void wf_attend_ref(const struct wf_attend *a);
 
 /* Bytes a second at which the pool's threads together read memory that is in no cache: a plain
  * sum over `n` floats, once. */
-double weft_read_rate(struct weft_pool *pool, const float *at, size_t n);
+double wf_read_bandwidth(struct wf_pool *pool, const float *at, size_t n);
 
 /* For tests: the same compiled for one set of instructions; false when the machine or the build
  * lacks it. */
-bool weft_gemv_rows_of(enum weft_isa isa, const struct weft_gemv *g, size_t row0, size_t row1);
-bool weft_attend_of(enum weft_isa isa, const struct weft_attend *a);
+bool wf_gemv_rows_of(enum wf_isa isa, const struct wf_gemv *g, size_t row0, size_t row1);
+bool wf_attend_of(enum wf_isa isa, const struct wf_attend *a);
 
 #endif

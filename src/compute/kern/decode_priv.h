@@ -4,9 +4,9 @@
 
 #include "compute/kern/decode.h"
 
-struct weft_decode_ops {
-    void (*gemv)(const struct weft_gemv *g, size_t row0, size_t row1);
-    void (*attend)(const struct weft_attend *a);
+struct wf_decode_ops {
+    void (*gemv)(const struct wf_gemv *g, size_t row0, size_t row1);
+    void (*attend)(const struct wf_attend *a);
     float (*sum)(const float *at, size_t n);
 };
 

@@ -6,8 +6,8 @@
 #define PAIR_DOT(acc, a, b) _mm512_dpbf16_ps(acc, (__m512bh)(a), (__m512bh)(b))
 #include "compute/kern/gemm_pairs.h"
 
-extern const struct weft_gemm_kernel weft_gemm_kernel_bf16;
-const struct weft_gemm_kernel weft_gemm_kernel_bf16 = {
+extern const struct wf_gemm_kernel wf_gemm_kernel_bf16;
+const struct wf_gemm_kernel wf_gemm_kernel_bf16 = {
     .rows = pair_panel_rows,
     .sink = pair_sink,
     .pack_strips = pair_pack_strips,
@@ -16,5 +16,5 @@ const struct weft_gemm_kernel weft_gemm_kernel_bf16 = {
 };
 
 #else
-typedef int weft_gemm_bf16_is_elsewhere; /* a file may not be empty */
+typedef int wf_gemm_bf16_is_elsewhere; /* a file may not be empty */
 #endif

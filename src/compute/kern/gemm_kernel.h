@@ -11,17 +11,17 @@
 #include "compute/tensor/tensor.h"
 
 enum {
-    /* Rows of C that go together, with WEFT_PANEL columns: 8 x 3 vectors of 16 leave room for a
+    /* Rows of C that go together, with WF_PANEL columns: 8 x 3 vectors of 16 leave room for a
      * row of B among 32 registers. */
-    WEFT_STRIP = 8,
+    WF_STRIP = 8,
 };
 
-enum { WEFT_SOON_PIECES = WEFT_STRIP };
+enum { WF_PREFETCH_PIECES = WF_STRIP };
 
-/* What is needed soon and should be on its way into the second-level cache.  A call asks for
- * WEFT_SOON_PIECES pieces of so many lines, one after the other, while it computes.  A hint:
+/* What is needed prefetch and should be on its way into the second-level cache.  A call asks for
+ * WF_PREFETCH_PIECES pieces of so many lines, one after the other, while it computes.  A hint:
  * memory that is not there is not touched. */
-struct weft_soon {
+struct wf_prefetch {
     const char *at;
     size_t lines;
     /* What the call will write, a row in each piece: for kernels themselves. */
@@ -30,78 +30,78 @@ struct weft_soon {
 };
 
 /* Asks for a piece; part of the innermost loops. */
-static inline __attribute__((always_inline)) void weft_soon_ask(const struct weft_soon *soon,
-                                                                size_t piece)
+static inline __attribute__((always_inline)) void
+wf_prefetch_issue(const struct wf_prefetch *prefetch, size_t piece)
 {
-    const char *at = soon->at + piece * soon->lines * 64;
-    for (size_t line = 0; line < soon->lines; line++)
+    const char *at = prefetch->at + piece * prefetch->lines * 64;
+    for (size_t line = 0; line < prefetch->lines; line++)
         __builtin_prefetch(at + line * 64, 0, 2);
-    const char *out = soon->out + piece * soon->out_ld;
-    for (size_t line = 0; line < soon->out_lines; line++)
+    const char *out = prefetch->out + piece * prefetch->out_ld;
+    for (size_t line = 0; line < prefetch->out_lines; line++)
         __builtin_prefetch(out + line * 64, 1, 2);
 }
 
 /* For a whole tile of a gradient.  Sums that are added to are asked for while their contributions are
  * computed. */
-static inline struct weft_soon weft_soon_with_sink(const struct weft_soon *soon,
-                                                   const struct weft_sink *sink, size_t ld)
+static inline struct wf_prefetch wf_prefetch_with_sink(const struct wf_prefetch *prefetch,
+                                                       const struct wf_sink *sink, size_t ld)
 {
-    struct weft_soon with = {.at = soon->at, .lines = soon->lines};
+    struct wf_prefetch with = {.at = prefetch->at, .lines = prefetch->lines};
     size_t size = sink->exact != NULL ? sizeof *sink->exact : sizeof *sink->fast;
     if (sink->fresh)
         return with;
     with.out = sink->exact != NULL ? (const char *)sink->exact : (const char *)sink->fast;
     with.out_ld = ld * size;
-    with.out_lines = WEFT_PANEL * size / 64;
+    with.out_lines = WF_PANEL * size / 64;
     return with;
 }
 
 /* From one call to the next. */
-static inline void weft_soon_next(struct weft_soon *soon)
+static inline void wf_prefetch_advance(struct wf_prefetch *prefetch)
 {
-    soon->at += WEFT_SOON_PIECES * soon->lines * 64;
+    prefetch->at += WF_PREFETCH_PIECES * prefetch->lines * 64;
 }
 
-struct weft_gemm_kernel {
-    /* Rows [0, rows) x columns [0, cols) of c = a b for one panel of b; cols <= WEFT_PANEL.  a:
+struct wf_gemm_kernel {
+    /* Rows [0, rows) x columns [0, cols) of c = a b for one panel of b; cols <= WF_PANEL.  a:
      * rows of fp32, or of bf16 for pairs.  Ends by adding bias (or NULL) and `add` (which may be
-     * c, or absent).  `soon` has pieces for each strip. */
-    void (*rows)(struct weft_mat c, const void *a, size_t lda, const void *panel, size_t k,
-                 const float *bias, struct weft_mat add, size_t rows, size_t cols,
-                 struct weft_soon soon);
+     * c, or absent).  `prefetch` has pieces for each strip. */
+    void (*rows)(struct wf_mat c, const void *a, size_t lda, const void *panel, size_t k,
+                 const float *bias, struct wf_mat add, size_t rows, size_t cols,
+                 struct wf_prefetch prefetch);
 
-    /* WEFT_STRIP rows or fewer of a left factor packed in strips, a[k][WEFT_STRIP], into a sink:
+    /* WF_STRIP rows or fewer of a left factor packed in strips, a[k][WF_STRIP], into a sink:
      * element (r, c) of the tile is sink[r * ld + c].  True when a sum left the range.  `ops`: of
      * the same instructions. */
-    bool (*sink)(const struct weft_ops *ops, struct weft_sink sink, size_t ld,
-                 const void *strip, const void *panel, size_t k, size_t rows, size_t cols,
-                 const struct weft_soon *soon);
+    bool (*sink)(const struct wf_ops *ops, struct wf_sink sink, size_t ld, const void *strip,
+                 const void *panel, size_t k, size_t rows, size_t cols,
+                 const struct wf_prefetch *prefetch);
 
-    /* Strips of [k][WEFT_STRIP], weft_strip_bytes() apart, from rows a (k, m); what is past m is
+    /* Strips of [k][WF_STRIP], wf_strip_bytes() apart, from rows a (k, m); what is past m is
      * zero. */
-    void (*pack_strips)(void *strips, struct weft_mat a, size_t m, size_t k);
-    /* One panel, or k rows of it, from rows b (k, cols), cols <= WEFT_PANEL; for pairs k is even
+    void (*pack_strips)(void *strips, struct wf_mat a, size_t m, size_t k);
+    /* One panel, or k rows of it, from rows b (k, cols), cols <= WF_PANEL; for pairs k is even
      * unless these are the last. */
-    void (*pack_panel)(void *panel, struct weft_mat b, size_t cols, size_t k);
+    void (*pack_panel)(void *panel, struct wf_mat b, size_t cols, size_t k);
 
-    /* weft_pack_rows() for at most WEFT_PANEL rows. */
-    void (*pack_weight)(const struct weft_packed *same, const struct weft_packed *turned,
+    /* wf_pack_rows() for at most WF_PANEL rows. */
+    void (*pack_weight)(const struct wf_packed *same, const struct wf_packed *transposed,
                         const float *w, size_t rows, size_t cols, size_t row0, size_t row1);
 };
 
 /* bytes of k rows of a panel (`width` columns) */
-static inline size_t weft_pack_bytes(size_t k, size_t width, enum weft_pack_form form)
+static inline size_t wf_pack_bytes(size_t k, size_t width, enum wf_pack_form form)
 {
-    return form == WEFT_PACK_BF16_PAIRS ? (k + 1) / 2 * width * 4 : k * width * 4;
+    return form == WF_PACK_BF16_PAIRS ? (k + 1) / 2 * width * 4 : k * width * 4;
 }
 
 /* From one strip to the next.  Strips that begin at multiples of 4 KiB would not be in a
  * first-level cache together while they are packed. */
-static inline size_t weft_strip_bytes(size_t k, enum weft_pack_form form)
+static inline size_t wf_strip_bytes(size_t k, enum wf_pack_form form)
 {
-    return (weft_pack_bytes(k, WEFT_STRIP, form) + 63) / 64 * 64 + 64;
+    return (wf_pack_bytes(k, WF_STRIP, form) + 63) / 64 * 64 + 64;
 }
 
-const struct weft_gemm_kernel *weft_gemm_kernel_of(enum weft_isa isa, enum weft_pack_form form);
+const struct wf_gemm_kernel *wf_gemm_kernel_of(enum wf_isa isa, enum wf_pack_form form);
 
 #endif

@@ -1,28 +1,28 @@
 #include "compute/kern/ops.h"
 
 /* One table for each time that kern/fast/ was compiled. */
-extern const struct weft_ops weft_ops_table_portable;
+extern const struct wf_ops wf_ops_table_portable;
 #if defined(__x86_64__)
-extern const struct weft_ops weft_ops_table_avx2, weft_ops_table_avx512;
+extern const struct wf_ops wf_ops_table_avx2, wf_ops_table_avx512;
 #endif
 
-static const struct weft_ops *table_of(enum weft_isa isa)
+static const struct wf_ops *table_of(enum wf_isa isa)
 {
 #if defined(__x86_64__)
-    if (isa >= WEFT_ISA_AVX512)
-        return &weft_ops_table_avx512;
-    if (isa == WEFT_ISA_AVX2)
-        return &weft_ops_table_avx2;
+    if (isa >= WF_ISA_AVX512)
+        return &wf_ops_table_avx512;
+    if (isa == WF_ISA_AVX2)
+        return &wf_ops_table_avx2;
 #endif
-    return isa == WEFT_ISA_PORTABLE ? &weft_ops_table_portable : NULL;
+    return isa == WF_ISA_PORTABLE ? &wf_ops_table_portable : NULL;
 }
 
-const struct weft_ops *weft_ops(void)
+const struct wf_ops *wf_ops(void)
 {
-    return table_of(weft_isa());
+    return table_of(wf_isa());
 }
 
-const struct weft_ops *weft_ops_of(enum weft_isa isa)
+const struct wf_ops *wf_ops_of(enum wf_isa isa)
 {
-    return isa <= weft_isa() ? table_of(isa) : NULL;
+    return isa <= wf_isa() ? table_of(isa) : NULL;
 }

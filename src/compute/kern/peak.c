@@ -15,49 +15,48 @@ enum {
     ATTEMPTS = 12,         /* the best one counts: whatever else runs only ever slows it down */
 };
 
-static const struct weft_peak_loop *loop_for(enum weft_type type)
+static const struct wf_peak_loop *loop_for(enum wf_dtype type)
 {
 #if defined(__x86_64__)
-    if (type == WEFT_BF16 && weft_isa() >= WEFT_ISA_AVX512_BF16 &&
-        weft_peak_loop_bf16.run != NULL)
-        return &weft_peak_loop_bf16;
-    return WEFT_ISA_PICK(&weft_peak_loop_portable, &weft_peak_loop_avx2,
-                         &weft_peak_loop_avx512);
+    if (type == WF_DTYPE_BF16 && wf_isa() >= WF_ISA_AVX512_BF16 &&
+        wf_peak_loop_bf16.run != NULL)
+        return &wf_peak_loop_bf16;
+    return WF_ISA_PICK(&wf_peak_loop_portable, &wf_peak_loop_avx2, &wf_peak_loop_avx512);
 #else
     (void)type;
-    return &weft_peak_loop_portable;
+    return &wf_peak_loop_portable;
 #endif
 }
 
 struct measurement {
-    const struct weft_peak_loop *loop;
+    const struct wf_peak_loop *loop;
     size_t rounds;
-    float kept[WEFT_MAX_THREADS]; /* a result for each worker, so that none is left out */
-    int64_t ns[WEFT_MAX_THREADS]; /* processor time of each task */
+    float kept[WF_MAX_THREADS]; /* a result for each worker, so that none is left out */
+    int64_t ns[WF_MAX_THREADS]; /* processor time of each task */
 };
 
 static void run_loop(void *arg, size_t task, unsigned worker)
 {
     struct measurement *m = arg;
-    int64_t begin = weft_clock_cpu_ns();
+    int64_t begin = wf_clock_cpu_ns();
     m->kept[worker] = m->loop->run(m->rounds);
-    m->ns[task] = weft_clock_cpu_ns() - begin;
+    m->ns[task] = wf_clock_cpu_ns() - begin;
 }
 
-static int64_t time_once(struct weft_pool *pool, struct measurement *m)
+static int64_t time_once(struct wf_pool *pool, struct measurement *m)
 {
-    int64_t begin = weft_clock_ns();
-    weft_pool_run(pool, weft_pool_threads(pool), run_loop, m);
-    int64_t took = weft_clock_ns() - begin;
+    int64_t begin = wf_clock_ns();
+    wf_pool_run(pool, wf_pool_threads(pool), run_loop, m);
+    int64_t took = wf_clock_ns() - begin;
     return took > 0 ? took : 1;
 }
 
 /* The best of several attempts counts: by the clock on the wall, or by the processor time of the
  * fastest thread. */
-static double measure(struct weft_pool *pool, enum weft_type type, bool alone)
+static double measure(struct wf_pool *pool, enum wf_dtype type, bool alone)
 {
     struct measurement m = {.loop = loop_for(type), .rounds = 1000};
-    unsigned threads = weft_pool_threads(pool);
+    unsigned threads = wf_pool_threads(pool);
     while (time_once(pool, &m) < SHORTEST_NS)
         m.rounds *= 2;
     int64_t best = INT64_MAX;
@@ -70,12 +69,12 @@ static double measure(struct weft_pool *pool, enum weft_type type, bool alone)
     return (double)m.rounds * (double)m.loop->flops * threads / ((double)best * 1e-9);
 }
 
-double weft_peak_flops(struct weft_pool *pool, enum weft_type type)
+double wf_peak_flops(struct wf_pool *pool, enum wf_dtype type)
 {
     return measure(pool, type, false);
 }
 
-double weft_peak_flops_alone(struct weft_pool *pool, enum weft_type type)
+double wf_peak_flops_cpu_time(struct wf_pool *pool, enum wf_dtype type)
 {
     return measure(pool, type, true);
 }
@@ -83,84 +82,84 @@ double weft_peak_flops_alone(struct weft_pool *pool, enum weft_type type)
 /* -- beside work ---------------------------------------------------------------------------- */
 
 enum {
-    TURN_EVERY_NS = 20000000,
-    TURN_NS = 100000,
-    WARM_SHARE = 16, /* of a turn, before it: what the task left in flight must not count */
+    SAMPLE_PERIOD_NS = 20000000,
+    SAMPLE_NS = 100000,
+    WARMUP_DIVISOR = 16, /* of a turn, before it: what the task left in flight must not count */
 };
 
-struct turns { /* of one thread */
+struct samples { /* of one thread */
     alignas(64) int64_t next;
-    int64_t ns; /* of all turns, and the part that counts */
-    int64_t counted_ns;
+    int64_t ns; /* of all samples, and the part that counts */
+    int64_t measured_ns;
     double flops;
     float kept;
 };
 
-struct weft_beside {
-    struct weft_pool *pool;
-    const struct weft_peak_loop *loop;
+struct wf_peak_sampler {
+    struct wf_pool *pool;
+    const struct wf_peak_loop *loop;
     size_t rounds;
-    struct turns *of; /* owned, one for each thread */
+    struct samples *of; /* owned, one for each thread */
 };
 
-static void take_turn(void *arg, unsigned worker)
+static void take_sample(void *arg, unsigned worker)
 {
-    struct weft_beside *b = arg;
-    struct turns *t = &b->of[worker];
-    int64_t begin = weft_clock_ns();
+    struct wf_peak_sampler *b = arg;
+    struct samples *t = &b->of[worker];
+    int64_t begin = wf_clock_ns();
     if (begin < t->next)
         return;
-    t->kept += b->loop->run(b->rounds / WARM_SHARE);
-    int64_t warm = weft_clock_ns();
+    t->kept += b->loop->run(b->rounds / WARMUP_DIVISOR);
+    int64_t warm = wf_clock_ns();
     t->kept += b->loop->run(b->rounds);
-    int64_t end = weft_clock_ns();
+    int64_t end = wf_clock_ns();
     t->ns += end - begin;
-    t->counted_ns += end - warm;
+    t->measured_ns += end - warm;
     t->flops += (double)b->rounds * (double)b->loop->flops;
-    t->next = end + TURN_EVERY_NS;
+    t->next = end + SAMPLE_PERIOD_NS;
 }
 
-enum weft_status weft_beside_new(struct weft_pool *pool, enum weft_type type,
-                                 struct weft_beside **out, struct weft_error *err)
+enum weft_status wf_peak_sampler_new(struct wf_pool *pool, enum wf_dtype type,
+                                     struct wf_peak_sampler **out, struct weft_error *err)
 {
-    unsigned threads = weft_pool_threads(pool);
-    struct weft_beside *b = calloc(1, sizeof *b);
-    struct turns *of = aligned_alloc(alignof(struct turns), threads * sizeof *of);
+    unsigned threads = wf_pool_threads(pool);
+    struct wf_peak_sampler *b = calloc(1, sizeof *b);
+    struct samples *of = aligned_alloc(alignof(struct samples), threads * sizeof *of);
     if (b == NULL || of == NULL) {
         free(b);
         free(of);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for measuring the peak");
     }
-    *b = (struct weft_beside){.pool = pool, .loop = loop_for(type), .of = of};
+    *b = (struct wf_peak_sampler){.pool = pool, .loop = loop_for(type), .of = of};
     for (unsigned w = 0; w < threads; w++)
-        of[w] = (struct turns){0};
-    double rate = weft_peak_flops(pool, type) / threads;
-    b->rounds = (size_t)(rate * TURN_NS * 1e-9 / (double)b->loop->flops) + 1;
-    weft_pool_between(pool, take_turn, b);
+        of[w] = (struct samples){0};
+    double rate = wf_peak_flops(pool, type) / threads;
+    b->rounds = (size_t)(rate * SAMPLE_NS * 1e-9 / (double)b->loop->flops) + 1;
+    wf_pool_set_hook(pool, take_sample, b);
     *out = b;
     return WEFT_OK;
 }
 
-void weft_beside_free(struct weft_beside *b)
+void wf_peak_sampler_free(struct wf_peak_sampler *b)
 {
     if (b == NULL)
         return;
-    weft_pool_between(b->pool, NULL, NULL);
+    wf_pool_set_hook(b->pool, NULL, NULL);
     free(b->of);
     free(b);
 }
 
-struct weft_beside_peak weft_beside_take(struct weft_beside *b)
+struct wf_peak_sample wf_peak_sampler_read(struct wf_peak_sampler *b)
 {
-    unsigned threads = weft_pool_threads(b->pool);
-    struct weft_beside_peak sum = {0};
+    unsigned threads = wf_pool_threads(b->pool);
+    struct wf_peak_sample sum = {0};
     bool all = true;
     for (unsigned w = 0; w < threads; w++) {
-        struct turns *t = &b->of[w];
-        all = all && t->counted_ns > 0;
-        sum.flops += t->counted_ns > 0 ? t->flops / ((double)t->counted_ns * 1e-9) : 0;
+        struct samples *t = &b->of[w];
+        all = all && t->measured_ns > 0;
+        sum.flops += t->measured_ns > 0 ? t->flops / ((double)t->measured_ns * 1e-9) : 0;
         sum.seconds += (double)t->ns * 1e-9 / threads;
-        t->ns = t->counted_ns = 0;
+        t->ns = t->measured_ns = 0;
         t->flops = 0;
     }
     if (!all)

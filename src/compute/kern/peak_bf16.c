@@ -21,20 +21,20 @@ static float run(size_t rounds)
            s11 = _mm512_add_ps(s10, step);
     for (size_t i = 0; i < rounds; i++) {
 #define STEP(s) s = _mm512_dpbf16_ps(s, pairs, pairs);
-        WEFT_PEAK_EACH(STEP)
+        WF_PEAK_EACH(STEP)
 #undef STEP
     }
     __m512 sum = _mm512_setzero_ps();
 #define SUM(s) sum = _mm512_add_ps(sum, s);
-    WEFT_PEAK_EACH(SUM)
+    WF_PEAK_EACH(SUM)
 #undef SUM
     return _mm512_reduce_add_ps(sum);
 }
 
-const struct weft_peak_loop weft_peak_loop_bf16 = {run, 4 * 16 * WEFT_PEAK_SUMS};
+const struct wf_peak_loop wf_peak_loop_bf16 = {run, 4 * 16 * WF_PEAK_SUMS};
 
 #elif defined(__x86_64__)
-const struct weft_peak_loop weft_peak_loop_bf16 = {NULL, 0};
+const struct wf_peak_loop wf_peak_loop_bf16 = {NULL, 0};
 #else
-typedef int weft_peak_bf16_is_elsewhere; /* a file may not be empty */
+typedef int wf_peak_bf16_is_elsewhere; /* a file may not be empty */
 #endif

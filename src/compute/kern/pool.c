@@ -13,7 +13,7 @@
  * products there are microseconds, and waking a thread takes longer. */
 enum { SPINS = 20000 };
 
-struct weft_pool {
+struct wf_pool {
     unsigned threads;
     bool bound;                 /* each thread has a core of its own */
     int spins;                  /* 0 when there are more threads than cores */
@@ -21,11 +21,11 @@ struct weft_pool {
     hwloc_cpuset_t caller_mask; /* owned: what the caller was bound to before */
     hwloc_cpuset_t *cores;      /* owned, one for each thread when bound */
 
-    weft_between_fn *between; /* or NULL */
-    void *between_arg;
+    wf_pool_hook_fn *between; /* or NULL */
+    void *hook_arg;
 
     /* The run under way.  Written by the caller before `round` grows. */
-    weft_task_fn *fn;
+    wf_task_fn *fn;
     void *arg;
     size_t n_tasks;
     atomic_size_t next_task;
@@ -40,7 +40,7 @@ struct weft_pool {
 
     unsigned n_started;
     struct worker {
-        struct weft_pool *pool;
+        struct wf_pool *pool;
         unsigned index;
         pthread_t thread;
     } * workers; /* owned; [0] is the caller */
@@ -53,13 +53,13 @@ static void relax(void)
 #endif
 }
 
-static void after_task(struct weft_pool *pool, unsigned worker)
+static void after_task(struct wf_pool *pool, unsigned worker)
 {
     if (pool->between != NULL)
-        pool->between(pool->between_arg, worker);
+        pool->between(pool->hook_arg, worker);
 }
 
-static void take_tasks(struct weft_pool *pool, unsigned worker)
+static void take_tasks(struct wf_pool *pool, unsigned worker)
 {
     for (;;) {
         size_t task = atomic_fetch_add_explicit(&pool->next_task, 1, memory_order_relaxed);
@@ -71,7 +71,7 @@ static void take_tasks(struct weft_pool *pool, unsigned worker)
 }
 
 /* Returns when there is a round after `seen`. */
-static void wait_for_round(struct weft_pool *pool, unsigned seen)
+static void wait_for_round(struct wf_pool *pool, unsigned seen)
 {
     for (int i = 0; i < pool->spins; i++) {
         if (atomic_load_explicit(&pool->round, memory_order_acquire) != seen)
@@ -86,7 +86,7 @@ static void wait_for_round(struct weft_pool *pool, unsigned seen)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-static void start_round(struct weft_pool *pool)
+static void start_round(struct wf_pool *pool)
 {
     atomic_fetch_add(&pool->round, 1);
     /* A worker counts itself among the sleepers before it looks at the round for the last time,
@@ -98,7 +98,7 @@ static void start_round(struct weft_pool *pool)
     }
 }
 
-static void bind_thread(struct weft_pool *pool, unsigned index)
+static void bind_thread(struct wf_pool *pool, unsigned index)
 {
     if (pool->bound) /* a wish: a thread that cannot be bound works all the same */
         hwloc_set_cpubind(pool->topology, pool->cores[index], HWLOC_CPUBIND_THREAD);
@@ -107,7 +107,7 @@ static void bind_thread(struct weft_pool *pool, unsigned index)
 static void *work(void *arg)
 {
     struct worker *self = arg;
-    struct weft_pool *pool = self->pool;
+    struct wf_pool *pool = self->pool;
     bind_thread(pool, self->index);
     for (unsigned seen = 0;;) {
         wait_for_round(pool, seen);
@@ -120,7 +120,7 @@ static void *work(void *arg)
 }
 
 /* Finds the cores of the mask that the caller was given. */
-static enum weft_status find_cores(struct weft_pool *pool, unsigned threads,
+static enum weft_status find_cores(struct wf_pool *pool, unsigned threads,
                                    struct weft_error *err)
 {
     if (hwloc_topology_init(&pool->topology) != 0) {
@@ -136,9 +136,9 @@ static enum weft_status find_cores(struct weft_pool *pool, unsigned threads,
                                                    HWLOC_OBJ_CORE);
     unsigned cores = n > 0 ? (unsigned)n : 1;
     pool->threads = threads != 0 ? threads : cores;
-    if (pool->threads > WEFT_MAX_THREADS)
+    if (pool->threads > WF_MAX_THREADS)
         return WEFT_FAIL(err, WEFT_USAGE, "%u threads are more than %d", pool->threads,
-                         WEFT_MAX_THREADS);
+                         WF_MAX_THREADS);
     pool->spins = pool->threads <= cores ? SPINS : 0;
     /* With fewer threads than cores the kernel places them better: it knows what else runs. */
     pool->bound = pool->threads == cores && cores > 1;
@@ -159,7 +159,7 @@ static enum weft_status find_cores(struct weft_pool *pool, unsigned threads,
     return WEFT_OK;
 }
 
-static enum weft_status start_threads(struct weft_pool *pool, struct weft_error *err)
+static enum weft_status start_threads(struct wf_pool *pool, struct weft_error *err)
 {
     pool->workers = calloc(pool->threads, sizeof *pool->workers);
     if (pool->workers == NULL)
@@ -179,16 +179,16 @@ static enum weft_status start_threads(struct weft_pool *pool, struct weft_error 
     return WEFT_OK;
 }
 
-enum weft_status weft_pool_new(unsigned threads, struct weft_pool **out, struct weft_error *err)
+enum weft_status wf_pool_new(unsigned threads, struct wf_pool **out, struct weft_error *err)
 {
-    struct weft_pool *pool = calloc(1, sizeof *pool);
+    struct wf_pool *pool = calloc(1, sizeof *pool);
     if (pool == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a pool of threads");
     enum weft_status st = find_cores(pool, threads, err);
     if (st == WEFT_OK)
         st = start_threads(pool, err);
     if (st != WEFT_OK) {
-        weft_pool_free(pool);
+        wf_pool_free(pool);
         return st;
     }
     bind_thread(pool, 0);
@@ -196,7 +196,7 @@ enum weft_status weft_pool_new(unsigned threads, struct weft_pool **out, struct 
     return WEFT_OK;
 }
 
-void weft_pool_free(struct weft_pool *pool)
+void wf_pool_free(struct wf_pool *pool)
 {
     if (pool == NULL)
         return;
@@ -222,18 +222,18 @@ void weft_pool_free(struct weft_pool *pool)
     free(pool);
 }
 
-unsigned weft_pool_threads(const struct weft_pool *pool)
+unsigned wf_pool_threads(const struct wf_pool *pool)
 {
     return pool->threads;
 }
 
-void weft_pool_between(struct weft_pool *pool, weft_between_fn *fn, void *arg)
+void wf_pool_set_hook(struct wf_pool *pool, wf_pool_hook_fn *fn, void *arg)
 {
     pool->between = fn;
-    pool->between_arg = arg;
+    pool->hook_arg = arg;
 }
 
-void weft_pool_run(struct weft_pool *pool, size_t n_tasks, weft_task_fn *fn, void *arg)
+void wf_pool_run(struct wf_pool *pool, size_t n_tasks, wf_task_fn *fn, void *arg)
 {
     if (pool->threads == 1 || n_tasks <= 1) {
         for (size_t i = 0; i < n_tasks; i++) {

@@ -2,7 +2,7 @@
  * who does it, nor on where the tasks before and after it begin: so no result depends on how many
  * threads there are.
  *
- *     weft_pool_run(pool, n_tiles, multiply_tile, &product);   returns when all are done
+ *     wf_pool_run(pool, n_tiles, multiply_tile, &product);   returns when all are done
  *
  * The calling thread works too: a pool of one starts no thread. */
 #ifndef COMPUTE_KERN_POOL_H
@@ -12,31 +12,30 @@
 
 #include "weft/status.h"
 
-struct weft_pool;
+struct wf_pool;
 
-enum { WEFT_MAX_THREADS = 1024 };
+enum { WF_MAX_THREADS = 1024 };
 
 /* Does task `task`; `worker`, 0 .. threads-1, is the same for no two tasks at one time and picks
  * scratch memory. */
-typedef void weft_task_fn(void *arg, size_t task, unsigned worker);
+typedef void wf_task_fn(void *arg, size_t task, unsigned worker);
 
 /* `threads` workers, the caller included; 0 takes one for each core that the caller may use.
  * With just as many threads as such cores each is bound to one of them, the caller, too, until
- * the pool is freed; otherwise the kernel places them.  weft_pool_free() frees. */
-enum weft_status weft_pool_new(unsigned threads, struct weft_pool **out,
-                               struct weft_error *err);
-void weft_pool_free(struct weft_pool *pool); /* NULL is allowed */
+ * the pool is freed; otherwise the kernel places them.  wf_pool_free() frees. */
+enum weft_status wf_pool_new(unsigned threads, struct wf_pool **out, struct weft_error *err);
+void wf_pool_free(struct wf_pool *pool); /* NULL is allowed */
 
-unsigned weft_pool_threads(const struct weft_pool *pool);
+unsigned wf_pool_threads(const struct wf_pool *pool);
 
 /* Runs every task once, in no set order.  Only the thread that made the pool may call it, and no
  * task may. */
-void weft_pool_run(struct weft_pool *pool, size_t n_tasks, weft_task_fn *fn, void *arg);
+void wf_pool_run(struct wf_pool *pool, size_t n_tasks, wf_task_fn *fn, void *arg);
 
 /* Called by each thread after each task that it did; worker 0 is the thread that runs the pool.
  * For what cannot wait until long work is over, or is to be seen in its midst.  NULL: nothing.
  * Not to be set while the pool runs. */
-typedef void weft_between_fn(void *arg, unsigned worker);
-void weft_pool_between(struct weft_pool *pool, weft_between_fn *fn, void *arg);
+typedef void wf_pool_hook_fn(void *arg, unsigned worker);
+void wf_pool_set_hook(struct wf_pool *pool, wf_pool_hook_fn *fn, void *arg);
 
 #endif

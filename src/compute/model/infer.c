@@ -13,20 +13,20 @@
 enum { TASK_BYTES = 1 << 16 }; /* of weights that one task reads */
 
 /* The tokens that are under way together. */
-struct chunk {
-    struct weft_infer *m;
+struct token_batch {
+    struct wf_infer *m;
     size_t n;
     const int32_t *tokens;
 };
 
-static struct weft_mat rows_f32(float *at, size_t ld)
+static struct wf_mat rows_f32(float *at, size_t ld)
 {
-    return (struct weft_mat){at, ld, WEFT_F32};
+    return (struct wf_mat){at, ld, WF_DTYPE_F32};
 }
 
-static const float *vector(const struct weft_infer *m, uint32_t item, enum weft_role role)
+static const float *vector(const struct wf_infer *m, uint32_t item, enum wf_role role)
 {
-    return weft_infer_weight(m, item, role)->mat.at;
+    return wf_infer_weight(m, item, role)->mat.at;
 }
 
 /* -- products ------------------------------------------------------------------------------- */
@@ -37,7 +37,7 @@ enum { MAX_PARTS = 3 };
 struct products {
     size_t n_parts;
     struct {
-        struct weft_gemv gemv;
+        struct wf_gemv gemv;
         size_t rows, task_rows, tasks;
     } part[MAX_PARTS];
 };
@@ -50,25 +50,25 @@ static void product_task(void *arg, size_t task, unsigned worker)
     for (; task >= p->part[i].tasks; i++)
         task -= p->part[i].tasks;
     size_t row = task * p->part[i].task_rows;
-    weft_gemv_rows(&p->part[i].gemv, row,
-                   weft_size_min(row + p->part[i].task_rows, p->part[i].rows));
+    wf_gemv_rows(&p->part[i].gemv, row,
+                 wf_size_min(row + p->part[i].task_rows, p->part[i].rows));
 }
 
 /* y = x w^T + bias + add; add may be y. */
 static void put_product(struct products *p, const struct infer_weight *w, const float *bias,
                         const float *x, size_t n, const float *add, float *y, size_t y_ld)
 {
-    size_t bytes = w->cols * weft_type_size(w->mat.type);
-    size_t task_rows = weft_size_max(TASK_BYTES / bytes, 1);
-    struct weft_gemv gemv = {.w = w->mat,
-                             .k = w->cols,
-                             .n = n,
-                             .x = x,
-                             .x_ld = w->cols,
-                             .bias = bias,
-                             .add = add,
-                             .y = y,
-                             .y_ld = y_ld};
+    size_t bytes = w->cols * wf_dtype_size(w->mat.type);
+    size_t task_rows = wf_size_max(TASK_BYTES / bytes, 1);
+    struct wf_gemv gemv = {.w = w->mat,
+                           .k = w->cols,
+                           .n = n,
+                           .x = x,
+                           .x_ld = w->cols,
+                           .bias = bias,
+                           .add = add,
+                           .y = y,
+                           .y_ld = y_ld};
     p->part[p->n_parts].gemv = gemv;
     p->part[p->n_parts].rows = w->rows;
     p->part[p->n_parts].task_rows = task_rows;
@@ -76,16 +76,16 @@ static void put_product(struct products *p, const struct infer_weight *w, const 
     p->n_parts++;
 }
 
-static void run_products(const struct weft_infer *m, struct products *p)
+static void run_products(const struct wf_infer *m, struct products *p)
 {
     size_t tasks = 0;
     for (size_t i = 0; i < p->n_parts; i++)
         tasks += p->part[i].tasks;
-    weft_pool_run(m->spec.pool, tasks, product_task, p);
+    wf_pool_run(m->spec.pool, tasks, product_task, p);
 }
 
-static void multiply(const struct weft_infer *m, const struct infer_weight *w,
-                     const float *bias, const float *x, size_t n, const float *add, float *y)
+static void multiply(const struct wf_infer *m, const struct infer_weight *w, const float *bias,
+                     const float *x, size_t n, const float *add, float *y)
 {
     struct products p = {0};
     put_product(&p, w, bias, x, n, add, y, w->rows);
@@ -96,8 +96,8 @@ static void multiply(const struct weft_infer *m, const struct infer_weight *w,
 
 /* What comes before a sublayer's products, row by row. */
 struct before {
-    struct weft_infer *m;
-    size_t n_mixed; /* block residuals: vectors that are mixed */
+    struct wf_infer *m;
+    size_t n_mixed; /* block residuals: vectors that are block_mix */
     float *open;    /* ... the last of which is this one, or NULL */
     const float *query, *mix_norm;
     const float *norm, *bias;
@@ -105,11 +105,11 @@ struct before {
 
 static void mix_row(const struct before *b, size_t row)
 {
-    struct weft_infer *m = b->m;
-    struct weft_mat v[WEFT_MAX_MIX];
+    struct wf_infer *m = b->m;
+    struct wf_mat v[WF_MAX_MIX];
     size_t finished = b->n_mixed - (b->open != NULL);
     for (size_t j = 0; j < finished; j++)
-        v[j] = rows_f32(m->blocks + (j * WEFT_INFER_CHUNK + row) * m->dim, m->dim);
+        v[j] = rows_f32(m->blocks + (j * WF_INFER_BATCH + row) * m->dim, m->dim);
     if (b->open != NULL)
         v[finished] = rows_f32(b->open + row * m->dim, m->dim);
     size_t most = m->n_blocks + 1;
@@ -118,15 +118,15 @@ static void mix_row(const struct before *b, size_t row)
                         m->spec.model.norm_eps, 1, m->dim);
 }
 
-static void before_row(void *arg, size_t row, unsigned worker)
+static void normalize_row(void *arg, size_t row, unsigned worker)
 {
     const struct before *b = arg;
-    struct weft_infer *m = b->m;
+    struct wf_infer *m = b->m;
     (void)worker;
-    if (m->mixed)
+    if (m->block_mix)
         mix_row(b, row);
-    struct weft_mat out = rows_f32(m->normed + row * m->dim, m->dim);
-    struct weft_mat x = rows_f32((m->mixed ? m->h : m->x) + row * m->dim, m->dim);
+    struct wf_mat out = rows_f32(m->normed + row * m->dim, m->dim);
+    struct wf_mat x = rows_f32((m->block_mix ? m->h : m->x) + row * m->dim, m->dim);
     float eps = m->spec.model.norm_eps;
     if (m->llama)
         m->ops->rmsnorm_forward(out, m->rstd + row, x, b->norm, eps, 1, m->dim);
@@ -136,20 +136,20 @@ static void before_row(void *arg, size_t row, unsigned worker)
 }
 
 /* Block residuals: blocks that are finished when layer `layer` runs. */
-static size_t n_finished(const struct weft_infer *m, uint32_t layer)
+static size_t n_finished(const struct wf_infer *m, uint32_t layer)
 {
     return 1 + layer / m->spec.model.residual_block_layers;
 }
 
-static bool opens_block(const struct weft_infer *m, uint32_t layer)
+static bool opens_block(const struct wf_infer *m, uint32_t layer)
 {
-    return m->mixed && layer % m->spec.model.residual_block_layers == 0;
+    return m->block_mix && layer % m->spec.model.residual_block_layers == 0;
 }
 
-static void before_sublayer(const struct chunk *c, uint32_t layer, bool open,
-                            enum weft_role query, enum weft_role norm)
+static void normalize_rows(const struct token_batch *c, uint32_t layer, bool open,
+                           enum wf_role query, enum wf_role norm)
 {
-    struct weft_infer *m = c->m;
+    struct wf_infer *m = c->m;
     uint32_t item = layer + 1;
     struct before b = {.m = m,
                        .open = open ? m->x : NULL,
@@ -157,99 +157,101 @@ static void before_sublayer(const struct chunk *c, uint32_t layer, bool open,
                        .mix_norm = vector(m, item, query + 1),
                        .norm = vector(m, item, norm),
                        .bias = vector(m, item, norm + 1)};
-    if (m->mixed)
+    if (m->block_mix)
         b.n_mixed = n_finished(m, layer) + open;
-    weft_pool_run(m->spec.pool, c->n, before_row, &b);
+    wf_pool_run(m->spec.pool, c->n, normalize_row, &b);
 }
 
 /* -- attention ------------------------------------------------------------------------------ */
 
 /* The keys, or values, of one head of a layer. */
-static float *kept(const struct weft_infer *m, float *cache, uint32_t layer, size_t kv_head)
+static float *cache_at(const struct wf_infer *m, float *cache, uint32_t layer, size_t kv_head)
 {
     return cache + ((size_t)layer * m->spec.model.kv_heads + kv_head) * m->spec.room * m->head;
 }
 
-static void queries_keys_values(const struct chunk *c, uint32_t layer)
+static void queries_keys_values(const struct token_batch *c, uint32_t layer)
 {
-    struct weft_infer *m = c->m;
+    struct wf_infer *m = c->m;
     struct products p = {0};
     uint32_t item = layer + 1;
     if (!m->llama) {
-        put_product(&p, weft_infer_weight(m, item, WEFT_QKV), vector(m, item, WEFT_QKV_BIAS),
-                    m->normed, c->n, NULL, m->qkv, m->qkv_cols);
+        put_product(&p, wf_infer_weight(m, item, WF_ROLE_QKV),
+                    vector(m, item, WF_ROLE_QKV_BIAS), m->normed, c->n, NULL, m->qkv,
+                    m->qkv_cols);
         run_products(m, &p);
         return;
     }
-    static const enum weft_role roles[] = {WEFT_QUERY, WEFT_KEY, WEFT_VALUE};
+    static const enum wf_role roles[] = {WF_ROLE_QUERY, WF_ROLE_KEY, WF_ROLE_VALUE};
     size_t col = 0;
     for (size_t i = 0; i < WEFT_LEN(roles); i++) {
-        const struct infer_weight *w = weft_infer_weight(m, item, roles[i]);
+        const struct infer_weight *w = wf_infer_weight(m, item, roles[i]);
         put_product(&p, w, NULL, m->normed, c->n, NULL, m->qkv + col, m->qkv_cols);
         col += w->rows;
     }
     run_products(m, &p);
-    struct weft_mat qkv = rows_f32(m->qkv, m->qkv_cols);
-    m->ops->rope(qkv, m->cosines, m->sines, m->places, false, c->n, m->spec.model.heads,
+    struct wf_mat qkv = rows_f32(m->qkv, m->qkv_cols);
+    m->ops->rope(qkv, m->cosines, m->sines, m->positions, false, c->n, m->spec.model.heads,
                  m->head);
-    m->ops->rope(weft_mat_at(qkv, 0, m->dim), m->cosines, m->sines, m->places, false, c->n,
+    m->ops->rope(wf_mat_at(qkv, 0, m->dim), m->cosines, m->sines, m->positions, false, c->n,
                  m->spec.model.kv_heads, m->head);
 }
 
-static void keep(const struct chunk *c, uint32_t layer)
+static void store_kv(const struct token_batch *c, uint32_t layer)
 {
-    struct weft_infer *m = c->m;
+    struct wf_infer *m = c->m;
     for (size_t t = 0; t < c->n; t++)
         for (size_t g = 0; g < m->spec.model.kv_heads; g++) {
             const float *k = m->qkv + t * m->qkv_cols + m->dim + g * m->head;
-            size_t at = (size_t)m->places[t] * m->head, bytes = m->head * sizeof(float);
-            memcpy(kept(m, m->keys, layer, g) + at, k, bytes);
-            memcpy(kept(m, m->values_kept, layer, g) + at, k + m->kv_cols, bytes);
+            size_t at = (size_t)m->positions[t] * m->head, bytes = m->head * sizeof(float);
+            memcpy(cache_at(m, m->keys, layer, g) + at, k, bytes);
+            memcpy(cache_at(m, m->cached_values, layer, g) + at, k + m->kv_cols, bytes);
         }
 }
 
 struct attention_job {
-    const struct chunk *c;
+    const struct token_batch *c;
     uint32_t layer;
 };
 
 static void attend_task(void *arg, size_t task, unsigned worker)
 {
     const struct attention_job *j = arg;
-    struct weft_infer *m = j->c->m;
+    struct wf_infer *m = j->c->m;
     uint32_t heads = m->spec.model.heads;
     size_t t = task / heads, h = task % heads, g = h / (heads / m->spec.model.kv_heads);
-    struct weft_attend a = {.n = (size_t)m->places[t] + 1,
-                            .head = m->head,
-                            .scale = 1.0F / sqrtf((float)m->head),
-                            .q = m->qkv + t * m->qkv_cols + h * m->head,
-                            .k = kept(m, m->keys, j->layer, g),
-                            .v = kept(m, m->values_kept, j->layer, g),
-                            .scores = m->scores + worker * (size_t)m->spec.room,
-                            .out = m->att + t * m->dim + h * m->head};
-    weft_attend(&a);
+    struct wf_attend a = {.n = (size_t)m->positions[t] + 1,
+                          .head = m->head,
+                          .scale = 1.0F / sqrtf((float)m->head),
+                          .q = m->qkv + t * m->qkv_cols + h * m->head,
+                          .k = cache_at(m, m->keys, j->layer, g),
+                          .v = cache_at(m, m->cached_values, j->layer, g),
+                          .scores = m->scores + worker * (size_t)m->spec.room,
+                          .out = m->att + t * m->dim + h * m->head};
+    wf_attend(&a);
 }
 
-static void attention(const struct chunk *c, uint32_t layer)
+static void attention(const struct token_batch *c, uint32_t layer)
 {
-    struct weft_infer *m = c->m;
+    struct wf_infer *m = c->m;
     bool alone = opens_block(m, layer);
-    before_sublayer(c, layer, !alone, WEFT_ATTN_MIX_QUERY, WEFT_ATTN_NORM);
+    normalize_rows(c, layer, !alone, WF_ROLE_ATTN_MIX_QUERY, WF_ROLE_ATTN_NORM);
     queries_keys_values(c, layer);
-    keep(c, layer);
+    store_kv(c, layer);
     struct attention_job job = {c, layer};
-    weft_pool_run(m->spec.pool, c->n * m->spec.model.heads, attend_task, &job);
-    multiply(m, weft_infer_weight(m, layer + 1, WEFT_PROJECT),
-             vector(m, layer + 1, WEFT_PROJECT_BIAS), m->att, c->n, alone ? NULL : m->x, m->x);
+    wf_pool_run(m->spec.pool, c->n * m->spec.model.heads, attend_task, &job);
+    multiply(m, wf_infer_weight(m, layer + 1, WF_ROLE_PROJECT),
+             vector(m, layer + 1, WF_ROLE_PROJECT_BIAS), m->att, c->n, alone ? NULL : m->x,
+             m->x);
 }
 
 /* -- MLP ------------------------------------------------------------------------------------ */
 
 static void activate_row(void *arg, size_t row, unsigned worker)
 {
-    const struct weft_infer *m = arg;
-    struct weft_mat up = rows_f32(m->up + row * m->ffn, m->ffn);
-    struct weft_mat act = rows_f32(m->act + row * m->ffn, m->ffn);
+    const struct wf_infer *m = arg;
+    struct wf_mat up = rows_f32(m->up + row * m->ffn, m->ffn);
+    struct wf_mat act = rows_f32(m->act + row * m->ffn, m->ffn);
     (void)worker;
     if (m->llama)
         m->ops->swiglu_forward(act, rows_f32(m->gate + row * m->ffn, m->ffn), up, 1, m->ffn);
@@ -258,10 +260,10 @@ static void activate_row(void *arg, size_t row, unsigned worker)
 }
 
 /* Where the layer's output goes: on to the next, unless it ends a block. */
-static float *output_of(const struct weft_infer *m, uint32_t layer)
+static float *output_of(const struct wf_infer *m, uint32_t layer)
 {
     const struct weft_model *model = &m->spec.model;
-    if (!m->mixed)
+    if (!m->block_mix)
         return m->x;
     size_t block = m->n_blocks - 1;
     if (layer + 1 < model->layers) {
@@ -269,65 +271,65 @@ static float *output_of(const struct weft_infer *m, uint32_t layer)
             return m->x;
         block = (layer + 1) / model->residual_block_layers;
     }
-    return m->blocks + block * WEFT_INFER_CHUNK * m->dim;
+    return m->blocks + block * WF_INFER_BATCH * m->dim;
 }
 
-static void mlp(const struct chunk *c, uint32_t layer)
+static void mlp(const struct token_batch *c, uint32_t layer)
 {
-    struct weft_infer *m = c->m;
+    struct wf_infer *m = c->m;
     struct products p = {0};
     uint32_t item = layer + 1;
-    before_sublayer(c, layer, true, WEFT_MLP_MIX_QUERY, WEFT_MLP_NORM);
+    normalize_rows(c, layer, true, WF_ROLE_MLP_MIX_QUERY, WF_ROLE_MLP_NORM);
     if (m->llama)
-        put_product(&p, weft_infer_weight(m, item, WEFT_GATE), NULL, m->normed, c->n, NULL,
+        put_product(&p, wf_infer_weight(m, item, WF_ROLE_GATE), NULL, m->normed, c->n, NULL,
                     m->gate, m->ffn);
-    put_product(&p, weft_infer_weight(m, item, WEFT_UP), vector(m, item, WEFT_UP_BIAS),
+    put_product(&p, wf_infer_weight(m, item, WF_ROLE_UP), vector(m, item, WF_ROLE_UP_BIAS),
                 m->normed, c->n, NULL, m->up, m->ffn);
     run_products(m, &p);
-    weft_pool_run(m->spec.pool, c->n, activate_row, m);
-    multiply(m, weft_infer_weight(m, item, WEFT_DOWN), vector(m, item, WEFT_DOWN_BIAS), m->act,
-             c->n, m->x, output_of(m, layer));
+    wf_pool_run(m->spec.pool, c->n, activate_row, m);
+    multiply(m, wf_infer_weight(m, item, WF_ROLE_DOWN), vector(m, item, WF_ROLE_DOWN_BIAS),
+             m->act, c->n, m->x, output_of(m, layer));
 }
 
 /* -- ends ----------------------------------------------------------------------------------- */
 
-static void embed(const struct chunk *c)
+static void embed(const struct token_batch *c)
 {
-    struct weft_infer *m = c->m;
-    const struct infer_weight *w = weft_infer_weight(m, 0, WEFT_TOKEN_EMBEDDING);
-    const float *wpe = vector(m, 0, WEFT_POSITION_EMBEDDING);
-    float *out = m->mixed ? m->blocks : m->x;
+    struct wf_infer *m = c->m;
+    const struct infer_weight *w = wf_infer_weight(m, 0, WF_ROLE_TOKEN_EMBEDDING);
+    const float *wpe = vector(m, 0, WF_ROLE_POSITION_EMBEDDING);
+    float *out = m->block_mix ? m->blocks : m->x;
     for (size_t t = 0; t < c->n; t++) {
-        struct weft_mat row = rows_f32(out + t * m->dim, m->dim);
-        m->ops->convert(row, weft_mat_at(w->mat, (size_t)c->tokens[t], 0), 1, m->dim);
+        struct wf_mat row = rows_f32(out + t * m->dim, m->dim);
+        m->ops->convert(row, wf_mat_at(w->mat, (size_t)c->tokens[t], 0), 1, m->dim);
         if (wpe == NULL)
             continue;
-        struct weft_mat place = rows_f32((float *)wpe + m->places[t] * m->dim, m->dim);
+        struct wf_mat place = rows_f32((float *)wpe + m->positions[t] * m->dim, m->dim);
         m->ops->add(row, row, place, 1, m->dim);
     }
 }
 
-static void head(const struct chunk *c, float *logits)
+static void head(const struct token_batch *c, float *logits)
 {
-    struct weft_infer *m = c->m;
+    struct wf_infer *m = c->m;
     uint32_t item = m->spec.model.layers + 1;
     struct before b = {.m = m,
                        .n_mixed = m->n_blocks,
-                       .query = vector(m, item, WEFT_OUT_MIX_QUERY),
-                       .mix_norm = vector(m, item, WEFT_OUT_MIX_NORM),
-                       .norm = vector(m, item, WEFT_OUT_NORM),
-                       .bias = vector(m, item, WEFT_OUT_NORM_BIAS)};
-    before_row(&b, c->n - 1, 0);
+                       .query = vector(m, item, WF_ROLE_OUT_MIX_QUERY),
+                       .mix_norm = vector(m, item, WF_ROLE_OUT_MIX_NORM),
+                       .norm = vector(m, item, WF_ROLE_OUT_NORM),
+                       .bias = vector(m, item, WF_ROLE_OUT_NORM_BIAS)};
+    normalize_row(&b, c->n - 1, 0);
     const struct infer_weight *w = m->spec.model.tied
-                                       ? weft_infer_weight(m, 0, WEFT_TOKEN_EMBEDDING)
-                                       : weft_infer_weight(m, item, WEFT_HEAD);
+                                       ? wf_infer_weight(m, 0, WF_ROLE_TOKEN_EMBEDDING)
+                                       : wf_infer_weight(m, item, WF_ROLE_HEAD);
     multiply(m, w, NULL, m->normed + (c->n - 1) * m->dim, 1, NULL, logits);
 }
 
 /* -- all of it ------------------------------------------------------------------------------ */
 
-static enum weft_status check_tokens(const struct weft_infer *m, const int32_t *tokens,
-                                     size_t n, struct weft_error *err)
+static enum weft_status check_tokens(const struct wf_infer *m, const int32_t *tokens, size_t n,
+                                     struct weft_error *err)
 {
     if (n == 0 || n > m->spec.room - m->position)
         return WEFT_FAIL(err, WEFT_USAGE, "%zu tokens after %u: there is room for %u", n,
@@ -339,14 +341,14 @@ static enum weft_status check_tokens(const struct weft_infer *m, const int32_t *
     return WEFT_OK;
 }
 
-enum weft_status weft_infer_feed(struct weft_infer *m, const int32_t *tokens, size_t n,
-                                 float *logits, struct weft_error *err)
+enum weft_status wf_infer_feed(struct wf_infer *m, const int32_t *tokens, size_t n,
+                               float *logits, struct weft_error *err)
 {
     WEFT_TRY(check_tokens(m, tokens, n, err));
-    for (size_t done = 0; done < n; done += WEFT_INFER_CHUNK) {
-        struct chunk c = {m, weft_size_min(n - done, WEFT_INFER_CHUNK), tokens + done};
+    for (size_t done = 0; done < n; done += WF_INFER_BATCH) {
+        struct token_batch c = {m, wf_size_min(n - done, WF_INFER_BATCH), tokens + done};
         for (size_t t = 0; t < c.n; t++)
-            m->places[t] = (int32_t)(m->position + t);
+            m->positions[t] = (int32_t)(m->position + t);
         embed(&c);
         for (uint32_t layer = 0; layer < m->spec.model.layers; layer++) {
             attention(&c, layer);
@@ -358,7 +360,7 @@ enum weft_status weft_infer_feed(struct weft_infer *m, const int32_t *tokens, si
     }
     size_t vocab = m->spec.model.vocab;
     size_t bad =
-        logits == NULL ? SIZE_MAX : m->ops->find_bad(rows_f32(logits, vocab), 1, vocab);
+        logits == NULL ? SIZE_MAX : m->ops->find_nonfinite(rows_f32(logits, vocab), 1, vocab);
     if (bad != SIZE_MAX)
         return WEFT_FAIL(err, WEFT_NUMERIC,
                          "after token %u the logit of token %zu is not finite: the weights are "
@@ -367,12 +369,12 @@ enum weft_status weft_infer_feed(struct weft_infer *m, const int32_t *tokens, si
     return WEFT_OK;
 }
 
-uint32_t weft_infer_position(const struct weft_infer *m)
+uint32_t wf_infer_position(const struct wf_infer *m)
 {
     return m->position;
 }
 
-void weft_infer_rewind(struct weft_infer *m, uint32_t position)
+void wf_infer_rewind(struct wf_infer *m, uint32_t position)
 {
     m->position = position < m->position ? position : m->position;
 }

@@ -1,11 +1,11 @@
 /* A model that reads tokens one after the other and says what may come next: one sequence at a
  * time, with its keys and values kept.
  *
- *     struct weft_infer *m;
- *     weft_infer_new(&spec, &m, &err);
- *     weft_infer_load(m, read_weight, file, &err);       or weft_infer_start(m, 42, &err)
- *     weft_infer_feed(m, prompt, n, logits, &err);       logits of what follows the last token
- *     weft_infer_feed(m, &token, 1, logits, &err); ...
+ *     struct wf_infer *m;
+ *     wf_infer_new(&spec, &m, &err);
+ *     wf_infer_load(m, read_weight, file, &err);       or wf_infer_init_weights(m, 42, &err)
+ *     wf_infer_feed(m, prompt, n, logits, &err);       logits of what follows the last token
+ *     wf_infer_feed(m, &token, 1, logits, &err); ...
  *
  * The logits are those of the training forward (compute/model/stage.h) but for rounding.  Their bits
  * depend neither on the number of threads nor on how the tokens are handed over: at once, one by
@@ -22,43 +22,44 @@
 #include "weft/spec.h"
 #include "weft/status.h"
 
-struct weft_infer;
+struct wf_infer;
 
-struct weft_infer_spec {
+struct wf_infer_spec {
     struct weft_model model;
-    uint32_t room;       /* tokens that keys and values are kept of: 1 .. model.ctx */
-    enum weft_type type; /* how matrices are stored: fp32, or bf16, which halves what is read */
-    struct weft_pool *pool; /* borrowed */
+    uint32_t room;      /* tokens that keys and values are kept of: 1 .. model.ctx */
+    enum wf_dtype type; /* how matrices are stored: fp32, or bf16, which halves what is read */
+    struct wf_pool *pool; /* borrowed */
 };
 
-/* The weights are garbage until they are loaded.  weft_infer_free() frees. */
-enum weft_status weft_infer_new(const struct weft_infer_spec *spec, struct weft_infer **out,
-                                struct weft_error *err);
-void weft_infer_free(struct weft_infer *m); /* NULL is allowed */
+/* The weights are garbage until they are loaded.  wf_infer_free() frees. */
+enum weft_status wf_infer_new(const struct wf_infer_spec *spec, struct wf_infer **out,
+                              struct weft_error *err);
+void wf_infer_free(struct wf_infer *m); /* NULL is allowed */
 
-/* Gives the values of one parameter, weft_param_size() of them, in Hugging Face's layout. */
-typedef enum weft_status weft_infer_read_fn(void *arg, const struct weft_param_desc *d,
-                                            float *out, struct weft_error *err);
+/* Gives the values of one parameter, wf_param_size() of them, in Hugging Face's layout. */
+typedef enum weft_status wf_infer_read_fn(void *arg, const struct wf_param_desc *d, float *out,
+                                          struct weft_error *err);
 
 /* Asks for every parameter, in model order. */
-enum weft_status weft_infer_load(struct weft_infer *m, weft_infer_read_fn *read, void *arg,
-                                 struct weft_error *err);
+enum weft_status wf_infer_load(struct wf_infer *m, wf_infer_read_fn *read, void *arg,
+                               struct weft_error *err);
 /* The values that a new model has. */
-enum weft_status weft_infer_start(struct weft_infer *m, uint64_t seed, struct weft_error *err);
+enum weft_status wf_infer_init_weights(struct wf_infer *m, uint64_t seed,
+                                       struct weft_error *err);
 
 /* Reads n >= 1 more tokens; `logits` (vocab floats, or NULL: not wanted) are for the token after
  * the last of them.  WEFT_USAGE for a token that the model does not know or that there is no room
  * for; WEFT_NUMERIC when a logit is not finite. */
-enum weft_status weft_infer_feed(struct weft_infer *m, const int32_t *tokens, size_t n,
-                                 float *logits, struct weft_error *err);
+enum weft_status wf_infer_feed(struct wf_infer *m, const int32_t *tokens, size_t n,
+                               float *logits, struct weft_error *err);
 
 /* Tokens read so far. */
-uint32_t weft_infer_position(const struct weft_infer *m);
+uint32_t wf_infer_position(const struct wf_infer *m);
 /* Forgets those from `position` on. */
-void weft_infer_rewind(struct weft_infer *m, uint32_t position);
+void wf_infer_rewind(struct wf_infer *m, uint32_t position);
 
 /* Bytes of weights that one token reads, and of all memory that is held. */
-size_t weft_infer_token_bytes(const struct weft_infer *m);
-size_t weft_infer_bytes(const struct weft_infer *m);
+size_t wf_infer_token_bytes(const struct wf_infer *m);
+size_t wf_infer_bytes(const struct wf_infer *m);
 
 #endif

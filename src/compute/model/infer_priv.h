@@ -8,30 +8,30 @@
 #include "compute/model/infer.h"
 
 enum {
-    WEFT_INFER_CHUNK = 32, /* tokens that go through the layers together */
-    WEFT_INFER_ALIGN = 64,
+    WF_INFER_BATCH = 32, /* tokens that go through the layers together */
+    WF_INFER_ALIGN = 64,
 };
 
 /* A parameter as it is used: matrices of products are (outputs, inputs). */
 struct infer_weight {
-    struct weft_mat mat; /* at == NULL: the model has none; vectors are fp32 */
+    struct wf_mat mat; /* at == NULL: the model has none; vectors are fp32 */
     size_t rows, cols;
-    bool turned; /* the file has it the other way round */
+    bool transposed; /* the file has it the other way round */
 };
 
-struct weft_infer {
-    struct weft_infer_spec spec;
-    const struct weft_ops *ops;
-    struct weft_param_list params; /* owned */
-    struct infer_weight *weights;  /* owned: [item][role] */
+struct wf_infer {
+    struct wf_infer_spec spec;
+    const struct wf_ops *ops;
+    struct wf_param_list params;  /* owned */
+    struct infer_weight *weights; /* owned: [item][role] */
     size_t dim, head, kv_cols, qkv_cols, ffn, n_blocks;
-    bool llama, mixed;
+    bool llama, block_mix;
     uint32_t position;
 
     char *values; /* owned: all weights */
     size_t value_bytes;
     /* Of each layer, of each head of keys: (room, head). */
-    float *keys, *values_kept; /* owned */
+    float *keys, *cached_values; /* owned */
     size_t cache_bytes;
     float *cosines, *sines; /* owned: Llama, (room, head / 2) */
 
@@ -43,17 +43,17 @@ struct weft_infer {
     float *up, *gate, *act;  /* GPT-2's activation is where its input was */
     float *blocks;           /* (n_blocks, CHUNK, dim) */
     float *alpha, *mix_rstd; /* (CHUNK, n_blocks + 1) */
-    int32_t places[WEFT_INFER_CHUNK];
-    float mean[WEFT_INFER_CHUNK], rstd[WEFT_INFER_CHUNK];
-    float *scores;  /* (threads, room) */
-    char *activity; /* owned: all of the above */
-    size_t activity_bytes;
+    int32_t positions[WF_INFER_BATCH];
+    float mean[WF_INFER_BATCH], rstd[WF_INFER_BATCH];
+    float *scores;     /* (threads, room) */
+    char *activations; /* owned: all of the above */
+    size_t activation_bytes;
 };
 
-static inline const struct infer_weight *weft_infer_weight(const struct weft_infer *m,
-                                                           uint32_t item, enum weft_role role)
+static inline const struct infer_weight *wf_infer_weight(const struct wf_infer *m,
+                                                         uint32_t item, enum wf_role role)
 {
-    return &m->weights[(size_t)item * WEFT_N_ROLES + role];
+    return &m->weights[(size_t)item * WF_N_ROLES + role];
 }
 
 #endif

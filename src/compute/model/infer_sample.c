@@ -9,7 +9,7 @@
 /* Keeps these random numbers apart from those that the same seed gives elsewhere. */
 enum { STREAM = 0x73616d70 };
 
-enum weft_status weft_sampling_check(const struct weft_sampling *how, struct weft_error *err)
+enum weft_status wf_sampling_check(const struct wf_sampling *how, struct weft_error *err)
 {
     if (!(how->temperature >= 0 && how->temperature <= 1e6))
         return WEFT_FAIL(err, WEFT_USAGE, "a temperature of %g: give 0 to 1000000",
@@ -20,35 +20,35 @@ enum weft_status weft_sampling_check(const struct weft_sampling *how, struct wef
     return WEFT_OK;
 }
 
-static bool before(struct weft_candidate a, struct weft_candidate b)
+static bool ranks_above(struct wf_candidate a, struct wf_candidate b)
 {
     return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
 }
 
 /* A heap with the most likely token on top: only as many are put in order as are looked at. */
-static void sift(struct weft_candidate *heap, size_t n, size_t at)
+static void sift(struct wf_candidate *heap, size_t n, size_t at)
 {
-    struct weft_candidate moved = heap[at];
+    struct wf_candidate moved = heap[at];
     for (size_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && before(heap[child + 1], heap[child]))
+        if (child + 1 < n && ranks_above(heap[child + 1], heap[child]))
             child++;
-        if (!before(heap[child], moved))
+        if (!ranks_above(heap[child], moved))
             break;
         heap[at] = heap[child];
     }
     heap[at] = moved;
 }
 
-static struct weft_candidate pop(struct weft_candidate *heap, size_t *n)
+static struct wf_candidate pop(struct wf_candidate *heap, size_t *n)
 {
-    struct weft_candidate top = heap[0];
+    struct wf_candidate top = heap[0];
     heap[0] = heap[--*n];
     sift(heap, *n, 0);
     heap[*n] = top; /* taken ones gather at the end: the first of them is the last element */
     return top;
 }
 
-static int32_t greatest(const float *logits, size_t n)
+static int32_t argmax(const float *logits, size_t n)
 {
     size_t best = 0;
     for (size_t i = 1; i < n; i++)
@@ -57,7 +57,7 @@ static int32_t greatest(const float *logits, size_t n)
 }
 
 /* The i-th of those that were taken, the most likely first. */
-static struct weft_candidate taken(const struct weft_candidate *work, size_t n, size_t i)
+static struct wf_candidate taken(const struct wf_candidate *work, size_t n, size_t i)
 {
     return work[n - 1 - i];
 }
@@ -69,14 +69,14 @@ static double weight(float logit, float most, double temperature)
 
 static double uniform(uint64_t seed, uint64_t position)
 {
-    return (double)(weft_random_u64(seed, STREAM, position) >> 11) * 0x1p-53;
+    return (double)(wf_random_u64(seed, STREAM, position) >> 11) * 0x1p-53;
 }
 
 /* Among all tokens, in the order of their numbers. */
-static int32_t draw_from_all(const float *logits, size_t n, const struct weft_sampling *how,
+static int32_t draw_from_all(const float *logits, size_t n, const struct wf_sampling *how,
                              double u)
 {
-    float most = logits[greatest(logits, n)];
+    float most = logits[argmax(logits, n)];
     double total = 0, sum = 0;
     int32_t last = 0;
     for (size_t i = 0; i < n; i++)
@@ -91,17 +91,17 @@ static int32_t draw_from_all(const float *logits, size_t n, const struct weft_sa
     return last;
 }
 
-int32_t weft_sample(const float *logits, size_t n, const struct weft_sampling *how,
-                    uint64_t position, struct weft_candidate *work)
+int32_t wf_sample(const float *logits, size_t n, const struct wf_sampling *how,
+                  uint64_t position, struct wf_candidate *work)
 {
     if (how->temperature == 0)
-        return greatest(logits, n);
+        return argmax(logits, n);
     double u = uniform(how->seed, position), total = 0, share = 0, sum = 0;
     size_t left = n, k = how->top_k == 0 || how->top_k > n ? n : how->top_k, n_taken = 0;
     if (k == n && how->top_p >= 1)
         return draw_from_all(logits, n, how, u);
     for (size_t i = 0; i < n; i++)
-        work[i] = (struct weft_candidate){logits[i], (int32_t)i};
+        work[i] = (struct wf_candidate){logits[i], (int32_t)i};
     for (size_t i = n / 2; i-- > 0;)
         sift(work, n, i);
     float most = work[0].logit;

@@ -7,7 +7,7 @@
 
 #include "weft/status.h"
 
-struct weft_sampling {
+struct wf_sampling {
     double temperature; /* logits are divided by it; 0: always the most likely token */
     uint32_t top_k;     /* only so many of the most likely tokens; 0: all */
     double top_p;       /* ... and of these the most likely that have this share; 1: all */
@@ -15,17 +15,17 @@ struct weft_sampling {
 };
 
 /* Temperature finite and not negative, 0 < top_p <= 1. */
-enum weft_status weft_sampling_check(const struct weft_sampling *how, struct weft_error *err);
+enum weft_status wf_sampling_check(const struct wf_sampling *how, struct weft_error *err);
 
-/* A token as weft_sample() orders it. */
-struct weft_candidate {
+/* A token as wf_sample() orders it. */
+struct wf_candidate {
     float logit;
     int32_t token;
 };
 
 /* The token at `position` of a sequence, 0 .. n - 1.  Logits are finite; `work` has room for n.
  * Of equally likely tokens the one with the lower number comes first. */
-int32_t weft_sample(const float *logits, size_t n, const struct weft_sampling *how,
-                    uint64_t position, struct weft_candidate *work);
+int32_t wf_sample(const float *logits, size_t n, const struct wf_sampling *how,
+                  uint64_t position, struct wf_candidate *work);
 
 #endif

@@ -8,49 +8,49 @@
 #include "base/error.h"
 #include "base/random.h"
 
-static const float deviation = 0.02F; /* of all matrices, as both families have it */
+static const float init_std = 0.02F; /* of all matrices, as both families have it */
 
 struct list {
-    struct weft_param_list *params;
+    struct wf_param_list *params;
     const struct weft_model *model;
     uint32_t item;
 };
 
-static struct weft_param_desc *add(struct list *list, enum weft_role role, size_t rows,
-                                   size_t cols)
+static struct wf_param_desc *add(struct list *list, enum wf_role role, size_t rows, size_t cols)
 {
-    struct weft_param_desc *d = &list->params->at[list->params->n++];
-    *d = (struct weft_param_desc){.role = role,
-                                  .item = list->item,
-                                  .rank = cols == 0 ? 1 : 2,
-                                  .shape = {rows, cols == 0 ? 1 : cols},
-                                  .decay = cols != 0,
-                                  .deviation = cols == 0 ? 0.0F : deviation};
+    struct wf_param_desc *d = &list->params->at[list->params->n++];
+    *d = (struct wf_param_desc){.role = role,
+                                .item = list->item,
+                                .rank = cols == 0 ? 1 : 2,
+                                .shape = {rows, cols == 0 ? 1 : cols},
+                                .decay = cols != 0,
+                                .init_std = cols == 0 ? 0.0F : init_std};
     return d;
 }
 
-static void add_matrix(struct list *list, enum weft_role role, const char *name, size_t rows,
+static void add_matrix(struct list *list, enum wf_role role, const char *name, size_t rows,
                        size_t cols)
 {
-    struct weft_param_desc *d = add(list, role, rows, cols);
+    struct wf_param_desc *d = add(list, role, rows, cols);
     snprintf(d->name, sizeof d->name, "%s", name);
 }
 
 /* A tensor of the layer at hand: `prefix` has one %u, for its number. */
-static void add_layer(struct list *list, enum weft_role role, const char *name, size_t rows,
+static void add_layer(struct list *list, enum wf_role role, const char *name, size_t rows,
                       size_t cols, float start)
 {
-    struct weft_param_desc *d = add(list, role, rows, cols);
+    struct wf_param_desc *d = add(list, role, rows, cols);
     const char *prefix = list->model->arch == WEFT_ARCH_GPT2 ? "transformer.h" : "model.layers";
     snprintf(d->name, sizeof d->name, "%s.%u.%s", prefix, list->item - 1, name);
     d->start = start;
     /* Every layer adds two outputs to the residual stream; GPT-2 scales their weights so that
      * the stream's size does not grow with the number of layers. */
-    if (list->model->arch == WEFT_ARCH_GPT2 && (role == WEFT_PROJECT || role == WEFT_DOWN))
-        d->deviation /= sqrtf(2.0F * (float)list->model->layers);
+    if (list->model->arch == WEFT_ARCH_GPT2 &&
+        (role == WF_ROLE_PROJECT || role == WF_ROLE_DOWN))
+        d->init_std /= sqrtf(2.0F * (float)list->model->layers);
 }
 
-static void add_mix(struct list *list, enum weft_role query, const char *name)
+static void add_mix(struct list *list, enum wf_role query, const char *name)
 {
     char full[64];
     if (list->model->residual_block_layers == 0)
@@ -65,37 +65,37 @@ static void add_mix(struct list *list, enum weft_role query, const char *name)
 static void add_gpt2_layer(struct list *list)
 {
     size_t dim = list->model->dim, ffn = list->model->ffn;
-    add_mix(list, WEFT_ATTN_MIX_QUERY, "attn_residual");
-    add_layer(list, WEFT_ATTN_NORM, "ln_1.weight", dim, 0, 1.0F);
-    add_layer(list, WEFT_ATTN_NORM_BIAS, "ln_1.bias", dim, 0, 0.0F);
-    add_layer(list, WEFT_QKV, "attn.c_attn.weight", dim, 3 * dim, 0.0F);
-    add_layer(list, WEFT_QKV_BIAS, "attn.c_attn.bias", 3 * dim, 0, 0.0F);
-    add_layer(list, WEFT_PROJECT, "attn.c_proj.weight", dim, dim, 0.0F);
-    add_layer(list, WEFT_PROJECT_BIAS, "attn.c_proj.bias", dim, 0, 0.0F);
-    add_mix(list, WEFT_MLP_MIX_QUERY, "mlp_residual");
-    add_layer(list, WEFT_MLP_NORM, "ln_2.weight", dim, 0, 1.0F);
-    add_layer(list, WEFT_MLP_NORM_BIAS, "ln_2.bias", dim, 0, 0.0F);
-    add_layer(list, WEFT_UP, "mlp.c_fc.weight", dim, ffn, 0.0F);
-    add_layer(list, WEFT_UP_BIAS, "mlp.c_fc.bias", ffn, 0, 0.0F);
-    add_layer(list, WEFT_DOWN, "mlp.c_proj.weight", ffn, dim, 0.0F);
-    add_layer(list, WEFT_DOWN_BIAS, "mlp.c_proj.bias", dim, 0, 0.0F);
+    add_mix(list, WF_ROLE_ATTN_MIX_QUERY, "attn_residual");
+    add_layer(list, WF_ROLE_ATTN_NORM, "ln_1.weight", dim, 0, 1.0F);
+    add_layer(list, WF_ROLE_ATTN_NORM_BIAS, "ln_1.bias", dim, 0, 0.0F);
+    add_layer(list, WF_ROLE_QKV, "attn.c_attn.weight", dim, 3 * dim, 0.0F);
+    add_layer(list, WF_ROLE_QKV_BIAS, "attn.c_attn.bias", 3 * dim, 0, 0.0F);
+    add_layer(list, WF_ROLE_PROJECT, "attn.c_proj.weight", dim, dim, 0.0F);
+    add_layer(list, WF_ROLE_PROJECT_BIAS, "attn.c_proj.bias", dim, 0, 0.0F);
+    add_mix(list, WF_ROLE_MLP_MIX_QUERY, "mlp_residual");
+    add_layer(list, WF_ROLE_MLP_NORM, "ln_2.weight", dim, 0, 1.0F);
+    add_layer(list, WF_ROLE_MLP_NORM_BIAS, "ln_2.bias", dim, 0, 0.0F);
+    add_layer(list, WF_ROLE_UP, "mlp.c_fc.weight", dim, ffn, 0.0F);
+    add_layer(list, WF_ROLE_UP_BIAS, "mlp.c_fc.bias", ffn, 0, 0.0F);
+    add_layer(list, WF_ROLE_DOWN, "mlp.c_proj.weight", ffn, dim, 0.0F);
+    add_layer(list, WF_ROLE_DOWN_BIAS, "mlp.c_proj.bias", dim, 0, 0.0F);
 }
 
 static void add_llama_layer(struct list *list)
 {
     size_t dim = list->model->dim, ffn = list->model->ffn;
     size_t kv = dim / list->model->heads * list->model->kv_heads;
-    add_mix(list, WEFT_ATTN_MIX_QUERY, "attn_residual");
-    add_layer(list, WEFT_ATTN_NORM, "input_layernorm.weight", dim, 0, 1.0F);
-    add_layer(list, WEFT_QUERY, "self_attn.q_proj.weight", dim, dim, 0.0F);
-    add_layer(list, WEFT_KEY, "self_attn.k_proj.weight", kv, dim, 0.0F);
-    add_layer(list, WEFT_VALUE, "self_attn.v_proj.weight", kv, dim, 0.0F);
-    add_layer(list, WEFT_PROJECT, "self_attn.o_proj.weight", dim, dim, 0.0F);
-    add_mix(list, WEFT_MLP_MIX_QUERY, "mlp_residual");
-    add_layer(list, WEFT_MLP_NORM, "post_attention_layernorm.weight", dim, 0, 1.0F);
-    add_layer(list, WEFT_GATE, "mlp.gate_proj.weight", ffn, dim, 0.0F);
-    add_layer(list, WEFT_UP, "mlp.up_proj.weight", ffn, dim, 0.0F);
-    add_layer(list, WEFT_DOWN, "mlp.down_proj.weight", dim, ffn, 0.0F);
+    add_mix(list, WF_ROLE_ATTN_MIX_QUERY, "attn_residual");
+    add_layer(list, WF_ROLE_ATTN_NORM, "input_layernorm.weight", dim, 0, 1.0F);
+    add_layer(list, WF_ROLE_QUERY, "self_attn.q_proj.weight", dim, dim, 0.0F);
+    add_layer(list, WF_ROLE_KEY, "self_attn.k_proj.weight", kv, dim, 0.0F);
+    add_layer(list, WF_ROLE_VALUE, "self_attn.v_proj.weight", kv, dim, 0.0F);
+    add_layer(list, WF_ROLE_PROJECT, "self_attn.o_proj.weight", dim, dim, 0.0F);
+    add_mix(list, WF_ROLE_MLP_MIX_QUERY, "mlp_residual");
+    add_layer(list, WF_ROLE_MLP_NORM, "post_attention_layernorm.weight", dim, 0, 1.0F);
+    add_layer(list, WF_ROLE_GATE, "mlp.gate_proj.weight", ffn, dim, 0.0F);
+    add_layer(list, WF_ROLE_UP, "mlp.up_proj.weight", ffn, dim, 0.0F);
+    add_layer(list, WF_ROLE_DOWN, "mlp.down_proj.weight", dim, ffn, 0.0F);
 }
 
 static const char *embedding_name(const struct weft_model *model)
@@ -107,14 +107,14 @@ static const char *embedding_name(const struct weft_model *model)
 static void add_embedding(struct list *list)
 {
     const struct weft_model *m = list->model;
-    add_matrix(list, WEFT_TOKEN_EMBEDDING, embedding_name(m), m->vocab, m->dim);
+    add_matrix(list, WF_ROLE_TOKEN_EMBEDDING, embedding_name(m), m->vocab, m->dim);
     if (m->arch == WEFT_ARCH_GPT2)
-        add_matrix(list, WEFT_POSITION_EMBEDDING, "transformer.wpe.weight", m->ctx, m->dim);
+        add_matrix(list, WF_ROLE_POSITION_EMBEDDING, "transformer.wpe.weight", m->ctx, m->dim);
 }
 
-static void add_vector(struct list *list, enum weft_role role, const char *name, float start)
+static void add_vector(struct list *list, enum wf_role role, const char *name, float start)
 {
-    struct weft_param_desc *d = add(list, role, list->model->dim, 0);
+    struct wf_param_desc *d = add(list, role, list->model->dim, 0);
     snprintf(d->name, sizeof d->name, "%s.%s",
              list->model->arch == WEFT_ARCH_GPT2 ? "transformer" : "model", name);
     d->start = start;
@@ -124,28 +124,28 @@ static void add_head(struct list *list, bool has_embedding)
 {
     const struct weft_model *m = list->model;
     if (m->residual_block_layers != 0) {
-        add_vector(list, WEFT_OUT_MIX_QUERY, "output_residual.query", 0.0F);
-        add_vector(list, WEFT_OUT_MIX_NORM, "output_residual.norm.weight", 1.0F);
+        add_vector(list, WF_ROLE_OUT_MIX_QUERY, "output_residual.query", 0.0F);
+        add_vector(list, WF_ROLE_OUT_MIX_NORM, "output_residual.norm.weight", 1.0F);
     }
     if (m->arch == WEFT_ARCH_GPT2) {
-        add_vector(list, WEFT_OUT_NORM, "ln_f.weight", 1.0F);
-        add_vector(list, WEFT_OUT_NORM_BIAS, "ln_f.bias", 0.0F);
+        add_vector(list, WF_ROLE_OUT_NORM, "ln_f.weight", 1.0F);
+        add_vector(list, WF_ROLE_OUT_NORM_BIAS, "ln_f.bias", 0.0F);
     } else {
-        add_vector(list, WEFT_OUT_NORM, "norm.weight", 1.0F);
+        add_vector(list, WF_ROLE_OUT_NORM, "norm.weight", 1.0F);
     }
     if (!m->tied)
-        add_matrix(list, WEFT_HEAD, "lm_head.weight", m->vocab, m->dim);
+        add_matrix(list, WF_ROLE_HEAD, "lm_head.weight", m->vocab, m->dim);
     else if (!has_embedding)
-        add_matrix(list, WEFT_HEAD, embedding_name(m), m->vocab, m->dim);
+        add_matrix(list, WF_ROLE_HEAD, embedding_name(m), m->vocab, m->dim);
 }
 
-enum weft_status weft_param_list_init(struct weft_param_list *params,
-                                      const struct weft_model *model, uint32_t item0,
-                                      uint32_t item1, struct weft_error *err)
+enum weft_status wf_param_list_init(struct wf_param_list *params,
+                                    const struct weft_model *model, uint32_t item0,
+                                    uint32_t item1, struct weft_error *err)
 {
     /* No item has more than there are roles. */
-    *params = (struct weft_param_list){0};
-    params->at = calloc((size_t)(item1 - item0) * WEFT_N_ROLES + 1, sizeof *params->at);
+    *params = (struct wf_param_list){0};
+    params->at = calloc((size_t)(item1 - item0) * WF_N_ROLES + 1, sizeof *params->at);
     if (params->at == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the list of a model's parameters");
     struct list list = {params, model, 0};
@@ -162,10 +162,10 @@ enum weft_status weft_param_list_init(struct weft_param_list *params,
     return WEFT_OK;
 }
 
-void weft_param_list_release(struct weft_param_list *params)
+void wf_param_list_release(struct wf_param_list *params)
 {
     free(params->at);
-    *params = (struct weft_param_list){0};
+    *params = (struct wf_param_list){0};
 }
 
 /* FNV-1a: the stream of random numbers that belongs to a name. */
@@ -180,17 +180,16 @@ static uint64_t stream_of(const char *name)
 /* Box and Muller: two uniform numbers make a normal one. */
 static float normal(uint64_t seed, uint64_t stream, uint64_t position)
 {
-    uint64_t bits = weft_random_u64(seed, stream, position);
+    uint64_t bits = wf_random_u64(seed, stream, position);
     double u = ((double)(bits >> 32) + 0.5) * 0x1p-32;
     double v = (double)(bits & 0xffffffff) * 0x1p-32;
     return (float)(sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v));
 }
 
-void weft_param_fill(const struct weft_param_desc *d, uint64_t seed, size_t from, size_t to,
-                     float *out)
+void wf_param_fill(const struct wf_param_desc *d, uint64_t seed, size_t from, size_t to,
+                   float *out)
 {
     uint64_t stream = stream_of(d->name);
     for (size_t i = from; i < to; i++)
-        out[i - from] =
-            d->deviation != 0.0F ? d->deviation * normal(seed, stream, i) : d->start;
+        out[i - from] = d->init_std != 0.0F ? d->init_std * normal(seed, stream, i) : d->start;
 }

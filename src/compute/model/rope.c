@@ -23,7 +23,7 @@ static double stretched(const struct weft_rope *rope, double frequency)
     return frequency;
 }
 
-void weft_rope_fill(const struct weft_model *model, size_t n, float *cosines, float *sines)
+void wf_rope_fill(const struct weft_model *model, size_t n, float *cosines, float *sines)
 {
     size_t head = model->dim / model->heads, half = head / 2;
     for (size_t i = 0; i < half; i++) {

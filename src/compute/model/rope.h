@@ -7,6 +7,6 @@
 #include "weft/spec.h"
 
 /* Cosines and sines of positions 0 .. n - 1: (n, head / 2) each. */
-void weft_rope_fill(const struct weft_model *model, size_t n, float *cosines, float *sines);
+void wf_rope_fill(const struct weft_model *model, size_t n, float *cosines, float *sines);
 
 #endif

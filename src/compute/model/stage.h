@@ -1,13 +1,13 @@
 /* A transformer stage: a run of a model's items, with weights, gradients and all the memory that
  * its micros need.  It implements weft/stage.h.
  *
- *     struct weft_tstage *t;
- *     weft_tstage_new(&spec, &t, &err);                  allocates everything once
- *     weft_tstage_start(t, 42);                          or fill t's parameters from a file
- *     weft_tstage_pack(t);                               the weights as the products want them
- *     weft_tstage_step(t);                               before the first micro of each step
- *     stage = weft_tstage_stage(t);  stage.ops->forward(stage.self, &call, &err); ...
- *     for each parameter: read its gradient, update its value, weft_tstage_pack_rows()
+ *     struct wf_tstage *t;
+ *     wf_tstage_new(&spec, &t, &err);                  allocates everything once
+ *     wf_tstage_init_weights(t, 42);                          or fill t's parameters from a file
+ *     wf_tstage_pack(t);                               the weights as the products want them
+ *     wf_tstage_begin_step(t);                               before the first micro of each step
+ *     stage = wf_tstage_stage(t);  stage.ops->forward(stage.self, &call, &err); ...
+ *     for each parameter: read its gradient, update its value, wf_tstage_pack_rows()
  *
  * With block residuals a stage that is not the whole model needs call->blocks in its forward
  * (value) and in backward and backward_input (value, grad, fresh), not in backward_weight:
@@ -38,13 +38,13 @@
 #include "weft/stage.h"
 #include "weft/status.h"
 
-enum weft_recompute {
-    WEFT_RECOMPUTE_NONE,
-    WEFT_RECOMPUTE_ATTENTION, /* norm, queries, keys, values and attention's output */
-    WEFT_RECOMPUTE_FULL,      /* all but each layer's input */
+enum wf_recompute {
+    WF_RECOMPUTE_NONE,
+    WF_RECOMPUTE_ATTENTION, /* norm, queries, keys, values and attention's output */
+    WF_RECOMPUTE_FULL,      /* all but each layer's input */
 };
 
-struct weft_tstage_spec {
+struct wf_tstage_spec {
     struct weft_model model;
     uint32_t item0, item1;  /* 0: embedding, 1 .. layers, layers + 1: head */
     uint32_t seq;           /* tokens of a sequence */
@@ -54,27 +54,27 @@ struct weft_tstage_spec {
     /* Micros between backward_input and backward_weight at one time.  Only with recomputation
      * does it take memory; 0: only whole backwards run. */
     uint32_t split_slots;
-    enum weft_type precision; /* of the products: fp32 or bf16 */
-    bool fast_sums;           /* fp32 gradients instead of exact ones */
+    enum wf_dtype precision; /* of the products: fp32 or bf16 */
+    bool fast_sums;          /* fp32 gradients instead of exact ones */
     /* A step is one micro, and nobody else's gradients are added to this stage's: where the one
      * contribution to a weight is its sum, it is kept in fp32 without a bit of difference. */
     bool one_micro;
-    enum weft_recompute recompute;
-    struct weft_pool *pool; /* borrowed */
+    enum wf_recompute recompute;
+    struct wf_pool *pool; /* borrowed */
     /* Where the slots lie.  NULL: in memory of the stage's own.  Otherwise `slots` pointers to
-     * weft_tstage_slot_bytes() each, aligned to 64, with anything in them; borrowed while the
+     * wf_tstage_slot_bytes() each, aligned to 64, with anything in them; borrowed while the
      * stage lives.  Slots may overlap as long as they are not in use at one time. */
     char *const *slot_at;
 };
 
 /* Tensors lie in two regions, of values and of gradients, in model order and at the same places
- * in both, counted in elements.  Each begins at a multiple of WEFT_PARAM_ALIGN; the gaps are zero
+ * in both, counted in elements.  Each begins at a multiple of WF_PARAM_ALIGN; the gaps are zero
  * and nobody writes them, so a region can be worked at as one array.  (With `one_micro` gradients
  * in fp32 take the first half of their place.) */
-enum { WEFT_PARAM_ALIGN = 16 };
+enum { WF_PARAM_ALIGN = 16 };
 
-struct weft_param {
-    struct weft_param_desc desc;
+struct wf_param {
+    struct wf_param_desc desc;
     size_t n;
     size_t offset;  /* from the start of either region */
     float *value;   /* owned by the stage; (shape[0], shape[1]) */
@@ -82,60 +82,60 @@ struct weft_param {
     float *fast;    /* ... or fp32; the other is NULL */
     bool only;  /* in fp32 though sums are exact: nothing is ever added to what is written */
     bool fresh; /* nothing has been added in this step: the gradient's memory is garbage */
-    struct weft_packed same, turned; /* as a factor of products; at == NULL: not one */
+    struct wf_packed same, transposed; /* as a factor of products; at == NULL: not one */
 };
 
-struct weft_tstage;
+struct wf_tstage;
 
-enum weft_status weft_tstage_new(const struct weft_tstage_spec *spec, struct weft_tstage **out,
-                                 struct weft_error *err);
-void weft_tstage_free(struct weft_tstage *t); /* NULL is allowed */
+enum weft_status wf_tstage_new(const struct wf_tstage_spec *spec, struct wf_tstage **out,
+                               struct weft_error *err);
+void wf_tstage_free(struct wf_tstage *t); /* NULL is allowed */
 
 /* What one slot of such a stage takes.  Needs neither spec->pool nor spec->slot_at. */
-enum weft_status weft_tstage_slot_bytes(const struct weft_tstage_spec *spec, size_t *out,
-                                        struct weft_error *err);
+enum weft_status wf_tstage_slot_bytes(const struct wf_tstage_spec *spec, size_t *out,
+                                      struct weft_error *err);
 
-struct weft_stage weft_tstage_stage(struct weft_tstage *t);
+struct weft_stage wf_tstage_stage(struct wf_tstage *t);
 
 /* The blocks of a checked model with block residuals, the embedding's counted; 0 for others. */
-uint32_t weft_tstage_blocks(const struct weft_model *m);
+uint32_t wf_tstage_blocks(const struct weft_model *m);
 
 /* The parameters, in model order; borrowed.  With a tied head beside the embedding there is one
  * weight and one gradient. */
-struct weft_param *weft_tstage_params(struct weft_tstage *t, size_t *n);
+struct wf_param *wf_tstage_params(struct wf_tstage *t, size_t *n);
 
 /* Gives every parameter the value that it starts with. */
-void weft_tstage_start(struct weft_tstage *t, uint64_t seed);
+void wf_tstage_init_weights(struct wf_tstage *t, uint64_t seed);
 /* Packs all weights; needed after values were changed by hand. */
-void weft_tstage_pack(struct weft_tstage *t);
+void wf_tstage_pack(struct wf_tstage *t);
 /* The same for rows [row0, row1) of one parameter, in the caller's thread: row0 a multiple of
- * WEFT_PACK_ROWS, row1 too or the last. */
-void weft_tstage_pack_rows(struct weft_tstage *t, const struct weft_param *param, size_t row0,
-                           size_t row1);
+ * WF_PACK_ROWS, row1 too or the last. */
+void wf_tstage_pack_rows(struct wf_tstage *t, const struct wf_param *param, size_t row0,
+                         size_t row1);
 
 /* Begins a step: all gradients are empty. */
-void weft_tstage_step(struct weft_tstage *t);
+void wf_tstage_begin_step(struct wf_tstage *t);
 
 /* Where the memory went, in bytes. */
-struct weft_tstage_bytes {
+struct wf_tstage_bytes {
     size_t weights, gradients;
     size_t packed;      /* the weights once more, twice, as factors */
     size_t activations; /* all slots, but for those in the caller's memory */
     size_t scratch;     /* what lives within one call, all threads */
 };
-struct weft_tstage_bytes weft_tstage_memory(const struct weft_tstage *t);
+struct wf_tstage_bytes wf_tstage_memory(const struct wf_tstage *t);
 
 /* Where the time went since it was last asked, in nanoseconds of the calling thread. */
-enum weft_timer {
-    WEFT_TIME_PRODUCT, /* of activations with weights, and what is fused into them */
-    WEFT_TIME_OUTER,   /* gradients of weights */
-    WEFT_TIME_ATTENTION,
-    WEFT_TIME_ATTENTION_BACK,
-    WEFT_TIME_NORM,
-    WEFT_TIME_LOSS,
-    WEFT_TIME_OTHER,
-    WEFT_N_TIMERS
+enum wf_timer {
+    WF_TIMER_GEMM,  /* of activations with weights, and what is fused into them */
+    WF_TIMER_WGRAD, /* gradients of weights */
+    WF_TIMER_ATTENTION,
+    WF_TIMER_ATTENTION_BACK,
+    WF_TIMER_NORM,
+    WF_TIMER_LOSS,
+    WF_TIMER_OTHER,
+    WF_N_TIMERS
 };
-void weft_tstage_times(struct weft_tstage *t, uint64_t ns[WEFT_N_TIMERS]);
+void wf_tstage_times(struct wf_tstage *t, uint64_t ns[WF_N_TIMERS]);
 
 #endif

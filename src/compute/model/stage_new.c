@@ -17,63 +17,63 @@ static size_t round_up(size_t n)
 
 /* -- where things lie ----------------------------------------------------------------------- */
 
-static bool recomputed(const struct weft_tstage *t, enum field f)
+static bool recomputed(const struct wf_tstage *t, enum field f)
 {
     switch (t->spec.recompute) {
-    case WEFT_RECOMPUTE_NONE:
+    case WF_RECOMPUTE_NONE:
         return false;
-    case WEFT_RECOMPUTE_ATTENTION:
+    case WF_RECOMPUTE_ATTENTION:
         return f >= F_H1 && f <= F_LSE;
-    case WEFT_RECOMPUTE_FULL:
+    case WF_RECOMPUTE_FULL:
         return f != F_X1;
     }
     return false;
 }
 
-static void put_field(struct weft_tstage *t, enum field f, size_t rows, size_t cols,
-                      enum weft_type type, bool padded)
+static void put_field(struct wf_tstage *t, enum field f, size_t rows, size_t cols,
+                      enum wf_dtype type, bool padded)
 {
     struct place *at = &t->place[f];
     at->there = true;
     at->type = type;
-    at->ld = padded ? weft_row_length(cols, type) : cols;
+    at->ld = padded ? wf_row_length(cols, type) : cols;
     at->work = recomputed(t, f);
     size_t *end = at->work ? &t->layout.work_bytes : &t->layout.layer_bytes;
     at->offset = *end;
-    *end += round_up(rows * at->ld * weft_type_size(type));
+    *end += round_up(rows * at->ld * wf_dtype_size(type));
 }
 
-static void lay_out_layer(struct weft_tstage *t)
+static void lay_out_layer(struct wf_tstage *t)
 {
     size_t n = t->max_tokens;
-    enum weft_type type = t->spec.precision;
-    put_field(t, F_X1, n, t->dim, WEFT_F32, false);
+    enum wf_dtype type = t->spec.precision;
+    put_field(t, F_X1, n, t->dim, WF_DTYPE_F32, false);
     put_field(t, F_A1, n, t->dim, type, true);
-    put_field(t, F_MEAN1, n, 1, WEFT_F32, false);
-    put_field(t, F_RSTD1, n, 1, WEFT_F32, false);
+    put_field(t, F_MEAN1, n, 1, WF_DTYPE_F32, false);
+    put_field(t, F_RSTD1, n, 1, WF_DTYPE_F32, false);
     put_field(t, F_QKV, n, t->qkv_cols, type, true);
     put_field(t, F_ATT, n, t->dim, type, true);
-    put_field(t, F_LSE, n, t->spec.model.heads, WEFT_F32, false);
-    put_field(t, F_X2, n, t->dim, WEFT_F32, false);
+    put_field(t, F_LSE, n, t->spec.model.heads, WF_DTYPE_F32, false);
+    put_field(t, F_X2, n, t->dim, WF_DTYPE_F32, false);
     put_field(t, F_A2, n, t->dim, type, true);
-    put_field(t, F_MEAN2, n, 1, WEFT_F32, false);
-    put_field(t, F_RSTD2, n, 1, WEFT_F32, false);
+    put_field(t, F_MEAN2, n, 1, WF_DTYPE_F32, false);
+    put_field(t, F_RSTD2, n, 1, WF_DTYPE_F32, false);
     if (t->llama)
         put_field(t, F_GATE, n, t->ffn, type, true);
     put_field(t, F_UP, n, t->ffn, type, true);
     put_field(t, F_ACT, n, t->ffn, type, true);
-    if (type != WEFT_F32) {
+    if (type != WF_DTYPE_F32) {
         put_field(t, F_G1, n, t->dim, type, true);
         put_field(t, F_G2, n, t->dim, type, true);
     }
-    if (!t->mixed)
+    if (!t->block_mix)
         return;
-    put_field(t, F_H1, n, t->dim, WEFT_F32, false);
-    put_field(t, F_ALPHA1, n, t->n_blocks + 1, WEFT_F32, false);
-    put_field(t, F_MIX1, n, t->n_blocks + 1, WEFT_F32, false);
-    put_field(t, F_H2, n, t->dim, WEFT_F32, false);
-    put_field(t, F_ALPHA2, n, t->n_blocks + 1, WEFT_F32, false);
-    put_field(t, F_MIX2, n, t->n_blocks + 1, WEFT_F32, false);
+    put_field(t, F_H1, n, t->dim, WF_DTYPE_F32, false);
+    put_field(t, F_ALPHA1, n, t->n_blocks + 1, WF_DTYPE_F32, false);
+    put_field(t, F_MIX1, n, t->n_blocks + 1, WF_DTYPE_F32, false);
+    put_field(t, F_H2, n, t->dim, WF_DTYPE_F32, false);
+    put_field(t, F_ALPHA2, n, t->n_blocks + 1, WF_DTYPE_F32, false);
+    put_field(t, F_MIX2, n, t->n_blocks + 1, WF_DTYPE_F32, false);
 }
 
 static size_t take(size_t *end, size_t bytes)
@@ -83,7 +83,7 @@ static size_t take(size_t *end, size_t bytes)
     return at;
 }
 
-static void lay_out_slot(struct weft_tstage *t)
+static void lay_out_slot(struct wf_tstage *t)
 {
     struct slot_layout *at = &t->layout;
     size_t n = t->max_tokens, stream = n * t->dim * sizeof(float);
@@ -91,14 +91,14 @@ static void lay_out_slot(struct weft_tstage *t)
     at->bytes = t->n_layers * at->layer_bytes;
     if (t->has_embedding)
         at->tokens = take(&at->bytes, n * sizeof(int32_t));
-    if (t->mixed && t->whole) {
+    if (t->block_mix && t->whole) {
         at->block_bytes = round_up(stream);
         at->blocks = take(&at->bytes, t->n_blocks * at->block_bytes);
     }
     if (!t->has_head)
         return;
-    at->head_x = t->mixed ? 0 : take(&at->bytes, stream);
-    if (t->mixed) {
+    at->head_x = t->block_mix ? 0 : take(&at->bytes, stream);
+    if (t->block_mix) {
         at->head_h = take(&at->bytes, stream);
         at->head_alpha = take(&at->bytes, n * t->n_blocks * sizeof(float));
         at->head_mix = take(&at->bytes, n * t->n_blocks * sizeof(float));
@@ -110,15 +110,15 @@ static void lay_out_slot(struct weft_tstage *t)
 
 /* -- construction --------------------------------------------------------------------------- */
 
-uint32_t weft_tstage_blocks(const struct weft_model *m)
+uint32_t wf_tstage_blocks(const struct weft_model *m)
 {
     uint32_t k = m->residual_block_layers;
     return k == 0 ? 0 : 1 + m->layers / k + (m->layers % k != 0);
 }
 
-static void set_sizes(struct weft_tstage *t)
+static void set_sizes(struct wf_tstage *t)
 {
-    const struct weft_tstage_spec *s = &t->spec;
+    const struct wf_tstage_spec *s = &t->spec;
     const struct weft_model *m = &s->model;
     uint32_t rows = 0;
     for (uint32_t i = 0; i < s->n_row_counts; i++)
@@ -130,7 +130,7 @@ static void set_sizes(struct weft_tstage *t)
     t->layer0 = s->item0 == 0 ? 0 : s->item0 - 1;
     uint32_t end = s->item1 - 1 < m->layers ? s->item1 - 1 : m->layers; /* layers before it */
     t->n_layers = end > t->layer0 ? end - t->layer0 : 0;
-    t->mixed = m->residual_block_layers != 0;
+    t->block_mix = m->residual_block_layers != 0;
     t->llama = m->arch == WEFT_ARCH_LLAMA;
     t->dim = m->dim;
     t->head = m->dim / m->heads;
@@ -138,15 +138,15 @@ static void set_sizes(struct weft_tstage *t)
     t->qkv_cols = t->dim + 2 * t->kv_cols;
     t->ffn = m->ffn;
     t->vocab = m->vocab;
-    t->vocab_padded = (t->vocab + WEFT_PANEL - 1) / WEFT_PANEL * WEFT_PANEL;
-    t->n_blocks = weft_tstage_blocks(m);
-    if (!t->mixed)
+    t->vocab_padded = (t->vocab + WF_PANEL - 1) / WF_PANEL * WF_PANEL;
+    t->n_blocks = wf_tstage_blocks(m);
+    if (!t->block_mix)
         return;
     t->blocks_in = t->has_embedding ? 0 : 1 + t->layer0 / m->residual_block_layers;
     t->blocks_out = t->has_head ? t->n_blocks : 1 + end / m->residual_block_layers;
 }
 
-static enum weft_status check_spec(const struct weft_tstage_spec *s, struct weft_error *err)
+static enum weft_status check_spec(const struct wf_tstage_spec *s, struct weft_error *err)
 {
     WEFT_TRY(weft_model_check(&s->model, err));
     if (s->item0 >= s->item1 || s->item1 > s->model.layers + 2)
@@ -158,59 +158,59 @@ static enum weft_status check_spec(const struct weft_tstage_spec *s, struct weft
     if (s->n_row_counts == 0 || s->n_row_counts > 2 || s->row_counts[0] == 0 || s->slots == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "a stage needs micros of at least one sequence");
     if (s->model.residual_block_layers != 0 &&
-        s->model.layers / s->model.residual_block_layers + 3 > WEFT_MAX_MIX)
+        s->model.layers / s->model.residual_block_layers + 3 > WF_MAX_MIX)
         return WEFT_FAIL(err, WEFT_USAGE, "more than %d residual blocks: make them larger",
-                         WEFT_MAX_MIX - 3);
+                         WF_MAX_MIX - 3);
     for (uint32_t i = 0; s->slot_at != NULL && i < s->slots; i++)
         if (s->slot_at[i] == NULL || (uintptr_t)s->slot_at[i] % ALIGN != 0)
             return WEFT_FAIL(err, WEFT_USAGE, "slot %u does not begin at a multiple of %d", i,
                              ALIGN);
     size_t check;
-    if (!weft_size_mul((size_t)s->row_counts[0] * s->seq, 64 * (size_t)s->model.ffn, &check) ||
-        !weft_size_mul(check, s->slots, &check) || check > SIZE_MAX / 64)
+    if (!wf_size_mul((size_t)s->row_counts[0] * s->seq, 64 * (size_t)s->model.ffn, &check) ||
+        !wf_size_mul(check, s->slots, &check) || check > SIZE_MAX / 64)
         return WEFT_FAIL(err, WEFT_NOMEM, "micros of %u sequences of %u tokens are too large",
                          s->row_counts[0], s->seq);
     return WEFT_OK;
 }
 
 /* Is this parameter a factor of products, and do its rows go to the output? */
-static bool is_factor(const struct weft_tstage *t, const struct weft_param_desc *d)
+static bool is_factor(const struct wf_tstage *t, const struct wf_param_desc *d)
 {
     switch (d->role) {
-    case WEFT_TOKEN_EMBEDDING:
+    case WF_ROLE_TOKEN_EMBEDDING:
         return t->has_head && t->spec.model.tied;
-    case WEFT_QKV:
-    case WEFT_QUERY:
-    case WEFT_KEY:
-    case WEFT_VALUE:
-    case WEFT_PROJECT:
-    case WEFT_GATE:
-    case WEFT_UP:
-    case WEFT_DOWN:
-    case WEFT_HEAD:
+    case WF_ROLE_QKV:
+    case WF_ROLE_QUERY:
+    case WF_ROLE_KEY:
+    case WF_ROLE_VALUE:
+    case WF_ROLE_PROJECT:
+    case WF_ROLE_GATE:
+    case WF_ROLE_UP:
+    case WF_ROLE_DOWN:
+    case WF_ROLE_HEAD:
         return true;
     default:
         return false;
     }
 }
 
-static enum weft_status list_params(struct weft_tstage *t, struct weft_error *err)
+static enum weft_status list_params(struct wf_tstage *t, struct weft_error *err)
 {
-    const struct weft_tstage_spec *s = &t->spec;
-    struct weft_param_list list;
-    WEFT_TRY(weft_param_list_init(&list, &s->model, s->item0, s->item1, err));
+    const struct wf_tstage_spec *s = &t->spec;
+    struct wf_param_list list;
+    WEFT_TRY(wf_param_list_init(&list, &s->model, s->item0, s->item1, err));
     t->n_params = list.n;
     t->params = calloc(list.n, sizeof *t->params);
-    t->by_role = calloc((size_t)(s->item1 - s->item0) * WEFT_N_ROLES, sizeof *t->by_role);
+    t->by_role = calloc((size_t)(s->item1 - s->item0) * WF_N_ROLES, sizeof *t->by_role);
     if (t->params != NULL && t->by_role != NULL)
         for (size_t i = 0; i < list.n; i++) {
-            struct weft_param *param = &t->params[i];
+            struct wf_param *param = &t->params[i];
             param->desc = list.at[i];
-            param->n = weft_param_size(&list.at[i]);
-            t->by_role[(size_t)(param->desc.item - s->item0) * WEFT_N_ROLES +
-                       param->desc.role] = param;
+            param->n = wf_param_size(&list.at[i]);
+            t->by_role[(size_t)(param->desc.item - s->item0) * WF_N_ROLES + param->desc.role] =
+                param;
         }
-    weft_param_list_release(&list);
+    wf_param_list_release(&list);
     if (t->params == NULL || t->by_role == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a stage's parameters");
     return WEFT_OK;
@@ -219,7 +219,7 @@ static enum weft_status list_params(struct weft_tstage *t, struct weft_error *er
 /* Zeroed, and touched: the first step should not pay for it. */
 static char *allocate(size_t bytes)
 {
-    char *at = weft_pages_alloc(bytes + 2 * ALIGN);
+    char *at = wf_pages_alloc(bytes + 2 * ALIGN);
     if (at != NULL)
         memset(at, 0, bytes + 2 * ALIGN);
     return at;
@@ -233,15 +233,15 @@ static enum weft_status no_memory(const char *what, size_t bytes, struct weft_er
                      what, bytes);
 }
 
-static struct weft_packed packed_of(size_t k, size_t n, enum weft_pack_form form)
+static struct wf_packed packed_of(size_t k, size_t n, enum wf_pack_form form)
 {
-    return (struct weft_packed){.k = k, .n = n, .form = form};
+    return (struct wf_packed){.k = k, .n = n, .form = form};
 }
 
 /* A matrix whose gradient is one product over all tokens of the step.  To that of a tied embedding
  * just the embedding's own rows are added, at the end, by one call; a stage that has not both uses
  * of it shares its sum with another. */
-static bool has_one_contribution(const struct weft_tstage *t, const struct weft_param *p)
+static bool has_one_contribution(const struct wf_tstage *t, const struct wf_param *p)
 {
     size_t rows = 0;
     bool whole = t->spec.item0 == 0 && t->spec.item1 == t->spec.model.layers + 2;
@@ -249,29 +249,29 @@ static bool has_one_contribution(const struct weft_tstage *t, const struct weft_
         rows = t->spec.row_counts[i] > rows ? t->spec.row_counts[i] : rows;
     if (!t->spec.one_micro || !is_factor(t, &p->desc))
         return false;
-    if (p->desc.role == WEFT_TOKEN_EMBEDDING && !whole)
+    if (p->desc.role == WF_ROLE_TOKEN_EMBEDDING && !whole)
         return false;
-    bool head = p->desc.role == WEFT_TOKEN_EMBEDDING || p->desc.role == WEFT_HEAD;
-    return rows * t->spec.seq <= (head ? HEAD_TOKENS : WEFT_OUTER_TOKENS);
+    bool head = p->desc.role == WF_ROLE_TOKEN_EMBEDDING || p->desc.role == WF_ROLE_HEAD;
+    return rows * t->spec.seq <= (head ? HEAD_TOKENS : WF_WGRAD_TOKENS);
 }
 
-static enum weft_status allocate_params(struct weft_tstage *t, struct weft_error *err)
+static enum weft_status allocate_params(struct wf_tstage *t, struct weft_error *err)
 {
     size_t elements = 0, packed = 0, sum = t->spec.fast_sums ? 4 : 8;
-    enum weft_pack_form form = weft_pack_form(t->spec.precision);
+    enum wf_pack_form form = wf_pack_form(t->spec.precision);
     for (size_t i = 0; i < t->n_params; i++) {
-        struct weft_param *p = &t->params[i];
+        struct wf_param *p = &t->params[i];
         size_t rows = p->desc.shape[0], cols = p->desc.shape[1];
         p->offset = elements;
-        elements += (p->n + WEFT_PARAM_ALIGN - 1) / WEFT_PARAM_ALIGN * WEFT_PARAM_ALIGN;
+        elements += (p->n + WF_PARAM_ALIGN - 1) / WF_PARAM_ALIGN * WF_PARAM_ALIGN;
         if (!is_factor(t, &p->desc))
             continue;
         /* The head's gradient has as many columns as the padded vocabulary. */
-        bool head = p->desc.role == WEFT_HEAD || p->desc.role == WEFT_TOKEN_EMBEDDING;
+        bool head = p->desc.role == WF_ROLE_HEAD || p->desc.role == WF_ROLE_TOKEN_EMBEDDING;
         p->same = packed_of(head ? t->vocab_padded : rows, cols, form);
-        p->turned = packed_of(cols, rows, form);
-        packed += round_up(weft_packed_bytes(p->same.k, p->same.n, form)) +
-                  round_up(weft_packed_bytes(p->turned.k, p->turned.n, form));
+        p->transposed = packed_of(cols, rows, form);
+        packed += round_up(wf_packed_bytes(p->same.k, p->same.n, form)) +
+                  round_up(wf_packed_bytes(p->transposed.k, p->transposed.n, form));
     }
     size_t values = elements * sizeof(float), gradients = elements * sum;
     t->memory.weights = values;
@@ -282,11 +282,11 @@ static enum weft_status allocate_params(struct weft_tstage *t, struct weft_error
     t->packed = allocate(packed);
     if (t->values == NULL || t->gradients == NULL || t->packed == NULL)
         return no_memory("a stage's weights", values + gradients + packed, err);
-    float *value = (float *)weft_align(t->values);
-    char *gradient = weft_align(t->gradients);
-    char *factor = weft_align(t->packed);
+    float *value = (float *)wf_align(t->values);
+    char *gradient = wf_align(t->gradients);
+    char *factor = wf_align(t->packed);
     for (size_t i = 0; i < t->n_params; i++) {
-        struct weft_param *p = &t->params[i];
+        struct wf_param *p = &t->params[i];
         p->value = value + p->offset;
         if (t->spec.fast_sums)
             p->fast = (float *)gradient + p->offset;
@@ -300,15 +300,15 @@ static enum weft_status allocate_params(struct weft_tstage *t, struct weft_error
         if (!is_factor(t, &p->desc))
             continue;
         p->same.at = factor;
-        factor += round_up(weft_packed_bytes(p->same.k, p->same.n, form));
-        p->turned.at = factor;
-        factor += round_up(weft_packed_bytes(p->turned.k, p->turned.n, form));
+        factor += round_up(wf_packed_bytes(p->same.k, p->same.n, form));
+        p->transposed.at = factor;
+        factor += round_up(wf_packed_bytes(p->transposed.k, p->transposed.n, form));
     }
     return WEFT_OK;
 }
 
 /* Numbers of rows that the products of layers, or of the head, will have. */
-static size_t row_counts(const struct weft_tstage *t, bool head, size_t out[4])
+static size_t row_counts(const struct wf_tstage *t, bool head, size_t out[4])
 {
     size_t n = 0;
     for (uint32_t i = 0; i < t->spec.n_row_counts; i++) {
@@ -325,119 +325,119 @@ static size_t row_counts(const struct weft_tstage *t, bool head, size_t out[4])
     return n;
 }
 
-static enum weft_status make_product(struct weft_tstage *t, enum product which, size_t n,
-                                     size_t k, size_t lda, enum weft_type c_type, size_t ldc,
-                                     bool bias, bool add, struct weft_error *err)
+static enum weft_status make_gemm(struct wf_tstage *t, enum product which, size_t n, size_t k,
+                                  size_t lda, enum wf_dtype c_type, size_t ldc, bool bias,
+                                  bool add, struct weft_error *err)
 {
     size_t counts[4];
     size_t n_counts = row_counts(t, which == P_LOGITS || which == B_HEAD, counts);
-    struct weft_product_shape shape = {.n = n,
-                                       .k = k,
-                                       .type = t->spec.precision,
-                                       .lda = lda,
-                                       .c_type = c_type,
-                                       .ldc = ldc,
-                                       .bias = bias,
-                                       .add = add};
-    WEFT_TRY(weft_product_new(&shape, counts, n_counts, t->spec.pool, &t->product[which], err));
-    t->memory.scratch += weft_product_bytes(t->product[which]);
+    struct wf_gemm_shape shape = {.n = n,
+                                  .k = k,
+                                  .type = t->spec.precision,
+                                  .lda = lda,
+                                  .c_type = c_type,
+                                  .ldc = ldc,
+                                  .bias = bias,
+                                  .add = add};
+    WEFT_TRY(wf_gemm_new(&shape, counts, n_counts, t->spec.pool, &t->product[which], err));
+    t->memory.scratch += wf_gemm_bytes(t->product[which]);
     return WEFT_OK;
 }
 
-static enum weft_status make_layer_products(struct weft_tstage *t, struct weft_error *err)
+static enum weft_status make_layer_gemms(struct wf_tstage *t, struct weft_error *err)
 {
-    enum weft_type type = t->spec.precision;
+    enum wf_dtype type = t->spec.precision;
     size_t dim = t->dim, ffn = t->ffn, a = t->place[F_A1].ld, qkv = t->place[F_QKV].ld;
     size_t up = t->place[F_UP].ld, act = t->place[F_ACT].ld, att = t->place[F_ATT].ld;
-    size_t g = type == WEFT_F32 ? dim : t->place[F_G1].ld;
+    size_t g = type == WF_DTYPE_F32 ? dim : t->place[F_G1].ld;
     bool bias = !t->llama;
     WEFT_TRY(
-        make_product(t, P_QKV, t->llama ? dim : 3 * dim, dim, a, type, qkv, bias, false, err));
+        make_gemm(t, P_QKV, t->llama ? dim : 3 * dim, dim, a, type, qkv, bias, false, err));
     if (t->llama)
-        WEFT_TRY(make_product(t, P_KV, t->kv_cols, dim, a, type, qkv, false, false, err));
-    WEFT_TRY(make_product(t, P_PROJECT, dim, dim, att, WEFT_F32, dim, bias, true, err));
-    if (t->mixed)
+        WEFT_TRY(make_gemm(t, P_KV, t->kv_cols, dim, a, type, qkv, false, false, err));
+    WEFT_TRY(make_gemm(t, P_PROJECT, dim, dim, att, WF_DTYPE_F32, dim, bias, true, err));
+    if (t->block_mix)
         WEFT_TRY(
-            make_product(t, P_PROJECT_ALONE, dim, dim, att, WEFT_F32, dim, bias, false, err));
-    WEFT_TRY(make_product(t, P_UP, ffn, dim, a, type, up, bias, false, err));
-    WEFT_TRY(make_product(t, P_DOWN, dim, ffn, act, WEFT_F32, dim, bias, true, err));
-    WEFT_TRY(make_product(t, B_DOWN, ffn, dim, g, WEFT_F32, t->wide.ld, false, false, err));
-    WEFT_TRY(make_product(t, B_UP, dim, ffn, up, WEFT_F32, dim, false, false, err));
-    WEFT_TRY(make_product(t, B_PROJECT, dim, dim, g, WEFT_F32, dim, false, false, err));
-    WEFT_TRY(make_product(t, B_QKV, dim, t->llama ? dim : 3 * dim, qkv, WEFT_F32, dim, false,
-                          false, err));
+            make_gemm(t, P_PROJECT_ALONE, dim, dim, att, WF_DTYPE_F32, dim, bias, false, err));
+    WEFT_TRY(make_gemm(t, P_UP, ffn, dim, a, type, up, bias, false, err));
+    WEFT_TRY(make_gemm(t, P_DOWN, dim, ffn, act, WF_DTYPE_F32, dim, bias, true, err));
+    WEFT_TRY(make_gemm(t, B_DOWN, ffn, dim, g, WF_DTYPE_F32, t->wide.ld, false, false, err));
+    WEFT_TRY(make_gemm(t, B_UP, dim, ffn, up, WF_DTYPE_F32, dim, false, false, err));
+    WEFT_TRY(make_gemm(t, B_PROJECT, dim, dim, g, WF_DTYPE_F32, dim, false, false, err));
+    WEFT_TRY(make_gemm(t, B_QKV, dim, t->llama ? dim : 3 * dim, qkv, WF_DTYPE_F32, dim, false,
+                       false, err));
     if (t->llama) {
-        WEFT_TRY(make_product(t, B_UP_ADD, dim, ffn, up, WEFT_F32, dim, false, true, err));
+        WEFT_TRY(make_gemm(t, B_UP_ADD, dim, ffn, up, WF_DTYPE_F32, dim, false, true, err));
         WEFT_TRY(
-            make_product(t, B_KV_ADD, dim, t->kv_cols, qkv, WEFT_F32, dim, false, true, err));
+            make_gemm(t, B_KV_ADD, dim, t->kv_cols, qkv, WF_DTYPE_F32, dim, false, true, err));
     }
-    size_t widest = weft_size_max(weft_size_max(dim, ffn), 3 * dim);
-    WEFT_TRY(weft_outer_new(t->max_tokens, widest, type, t->spec.pool, &t->outer, err));
-    t->memory.scratch += weft_outer_bytes(t->outer);
+    size_t widest = wf_size_max(wf_size_max(dim, ffn), 3 * dim);
+    WEFT_TRY(wf_wgrad_new(t->max_tokens, widest, type, t->spec.pool, &t->wgrad, err));
+    t->memory.scratch += wf_wgrad_bytes(t->wgrad);
     return WEFT_OK;
 }
 
-static enum weft_status make_head_products(struct weft_tstage *t, struct weft_error *err)
+static enum weft_status make_head_gemms(struct wf_tstage *t, struct weft_error *err)
 {
-    WEFT_TRY(make_product(t, P_LOGITS, t->vocab, t->dim, t->normed.ld, WEFT_F32, t->logits.ld,
-                          false, false, err));
-    WEFT_TRY(make_product(t, B_HEAD, t->dim, t->vocab_padded, t->dlogits.ld, WEFT_F32, t->dim,
-                          false, false, err));
-    WEFT_TRY(weft_outer_new(HEAD_TOKENS < t->max_tokens ? HEAD_TOKENS : t->max_tokens, t->dim,
-                            t->spec.precision, t->spec.pool, &t->head_outer, err));
-    t->memory.scratch += weft_outer_bytes(t->head_outer);
+    WEFT_TRY(make_gemm(t, P_LOGITS, t->vocab, t->dim, t->normed.ld, WF_DTYPE_F32, t->logits.ld,
+                       false, false, err));
+    WEFT_TRY(make_gemm(t, B_HEAD, t->dim, t->vocab_padded, t->dlogits.ld, WF_DTYPE_F32, t->dim,
+                       false, false, err));
+    WEFT_TRY(wf_wgrad_new(HEAD_TOKENS < t->max_tokens ? HEAD_TOKENS : t->max_tokens, t->dim,
+                          t->spec.precision, t->spec.pool, &t->head_wgrad, err));
+    t->memory.scratch += wf_wgrad_bytes(t->head_wgrad);
     return WEFT_OK;
 }
 
 /* A matrix in scratch; `at` is its offset until there is memory. */
-static struct weft_mat scratch_mat(size_t *end, size_t rows, size_t cols, enum weft_type type,
-                                   bool padded)
+static struct wf_mat scratch_mat(size_t *end, size_t rows, size_t cols, enum wf_dtype type,
+                                 bool padded)
 {
-    size_t ld = padded ? weft_row_length(cols, type) : cols;
-    return (struct weft_mat){(void *)(uintptr_t)take(end, rows * ld * weft_type_size(type)), ld,
-                             type};
+    size_t ld = padded ? wf_row_length(cols, type) : cols;
+    return (struct wf_mat){(void *)(uintptr_t)take(end, rows * ld * wf_dtype_size(type)), ld,
+                           type};
 }
 
-static size_t worker_bytes(const struct weft_tstage *t)
+static size_t worker_bytes(const struct wf_tstage *t)
 {
-    struct weft_attention a = {.batch = 1,
-                               .seq = t->spec.seq,
-                               .heads = t->spec.model.heads,
-                               .kv_heads = t->spec.model.kv_heads,
-                               .head = t->head,
-                               .q.type = t->spec.precision,
-                               .k.type = t->spec.precision,
-                               .v.type = t->spec.precision,
-                               .out.type = t->spec.precision};
-    size_t mix = t->mixed ? (t->n_blocks + 1) * MIX_ROWS * t->dim * sizeof(float) : 0;
+    struct wf_attention a = {.batch = 1,
+                             .seq = t->spec.seq,
+                             .heads = t->spec.model.heads,
+                             .kv_heads = t->spec.model.kv_heads,
+                             .head = t->head,
+                             .q.type = t->spec.precision,
+                             .k.type = t->spec.precision,
+                             .v.type = t->spec.precision,
+                             .out.type = t->spec.precision};
+    size_t mix = t->block_mix ? (t->n_blocks + 1) * MIX_ROWS * t->dim * sizeof(float) : 0;
     size_t bytes = 0;
     for (uint32_t i = 0; i < t->spec.n_row_counts; i++) {
         a.batch = t->spec.row_counts[i];
-        bytes = weft_size_max(bytes, weft_attention_scratch(&a));
+        bytes = wf_size_max(bytes, wf_attention_scratch(&a));
     }
-    return round_up(weft_size_max(bytes, mix)) + ALIGN;
+    return round_up(wf_size_max(bytes, mix)) + ALIGN;
 }
 
-static enum weft_status allocate_scratch(struct weft_tstage *t, struct weft_error *err)
+static enum weft_status allocate_scratch(struct wf_tstage *t, struct weft_error *err)
 {
     size_t end = 0, n = t->max_tokens, parts = n / MIX_ROWS + 1; /* mixes have the most */
     size_t head_rows = n < HEAD_TOKENS ? n : HEAD_TOKENS;
-    enum weft_type type = t->spec.precision;
-    unsigned workers = weft_pool_threads(t->spec.pool);
-    t->wide = scratch_mat(&end, n, t->ffn, WEFT_F32, true);
-    t->narrow = scratch_mat(&end, n, t->dim, WEFT_F32, false);
-    t->g = scratch_mat(&end, n, t->dim, WEFT_F32, false);
-    if (t->mixed)
-        t->mixed_g = scratch_mat(&end, n, t->dim, WEFT_F32, false);
+    enum wf_dtype type = t->spec.precision;
+    unsigned workers = wf_pool_threads(t->spec.pool);
+    t->wide = scratch_mat(&end, n, t->ffn, WF_DTYPE_F32, true);
+    t->narrow = scratch_mat(&end, n, t->dim, WF_DTYPE_F32, false);
+    t->g = scratch_mat(&end, n, t->dim, WF_DTYPE_F32, false);
+    if (t->block_mix)
+        t->mix_grad = scratch_mat(&end, n, t->dim, WF_DTYPE_F32, false);
     if (t->has_head) {
         t->normed = scratch_mat(&end, n, t->dim, type, true);
-        t->logits = scratch_mat(&end, head_rows, t->vocab_padded, WEFT_F32, true);
+        t->logits = scratch_mat(&end, head_rows, t->vocab_padded, WF_DTYPE_F32, true);
         t->dlogits = t->logits;
-        if (type != WEFT_F32)
+        if (type != WF_DTYPE_F32)
             t->dlogits = scratch_mat(&end, head_rows, t->vocab_padded, type, true);
     }
     size_t partial = take(&end, parts * 2 * t->dim * sizeof(float));
-    size_t widest = weft_size_max(weft_size_max(t->ffn, 3 * t->dim), t->qkv_cols);
+    size_t widest = wf_size_max(wf_size_max(t->ffn, 3 * t->dim), t->qkv_cols);
     size_t sums = take(&end, widest * sizeof(float));
     size_t losses = take(&end, n * sizeof(double));
     size_t own_blocks = t->whole ? t->n_blocks : 0;
@@ -449,9 +449,9 @@ static enum weft_status allocate_scratch(struct weft_tstage *t, struct weft_erro
     if (t->scratch == NULL)
         return no_memory("a stage's scratch", end, err);
     t->memory.scratch += end;
-    char *base = weft_align(t->scratch);
-    struct weft_mat *mats[] = {&t->wide,   &t->narrow, &t->g,      &t->mixed_g,
-                               &t->normed, &t->logits, &t->dlogits};
+    char *base = wf_align(t->scratch);
+    struct wf_mat *mats[] = {&t->wide,   &t->narrow, &t->g,      &t->mix_grad,
+                             &t->normed, &t->logits, &t->dlogits};
     for (size_t i = 0; i < sizeof mats / sizeof *mats; i++)
         mats[i]->at = base + (uintptr_t)mats[i]->at;
     t->partial = (float *)(base + partial);
@@ -463,28 +463,28 @@ static enum weft_status allocate_scratch(struct weft_tstage *t, struct weft_erro
     return WEFT_OK;
 }
 
-static enum weft_status allocate_slots(struct weft_tstage *t, struct weft_error *err)
+static enum weft_status allocate_slots(struct wf_tstage *t, struct weft_error *err)
 {
-    const struct weft_tstage_spec *s = &t->spec;
+    const struct wf_tstage_spec *s = &t->spec;
     size_t work = 0;
-    if (s->recompute != WEFT_RECOMPUTE_NONE)
+    if (s->recompute != WF_RECOMPUTE_NONE)
         work = t->layout.work_bytes * (1 + (size_t)s->split_slots * t->n_layers);
     size_t slots = s->slot_at == NULL ? t->layout.bytes * s->slots : 0;
     t->memory.activations = slots + work;
     if (s->slot_at == NULL)
         t->slots = allocate(slots);
     t->work = allocate(work);
-    t->work_of = malloc(s->slots * sizeof *t->work_of);
+    t->work_index = malloc(s->slots * sizeof *t->work_index);
     t->work_used = calloc(s->split_slots + 1, sizeof *t->work_used);
-    if ((t->slots == NULL && s->slot_at == NULL) || t->work == NULL || t->work_of == NULL ||
+    if ((t->slots == NULL && s->slot_at == NULL) || t->work == NULL || t->work_index == NULL ||
         t->work_used == NULL)
         return no_memory("the activations of a stage's micros", t->memory.activations, err);
     for (uint32_t i = 0; i < s->slots; i++)
-        t->work_of[i] = -1;
+        t->work_index[i] = -1;
     return WEFT_OK;
 }
 
-static enum weft_status make_tables(struct weft_tstage *t, struct weft_error *err)
+static enum weft_status make_tables(struct wf_tstage *t, struct weft_error *err)
 {
     size_t half = t->head / 2, seq = t->spec.seq;
     t->positions = malloc(t->max_tokens * sizeof *t->positions);
@@ -495,11 +495,11 @@ static enum weft_status make_tables(struct weft_tstage *t, struct weft_error *er
     for (size_t i = 0; i < t->max_tokens; i++)
         t->positions[i] = (int32_t)(i % seq);
     if (t->llama)
-        weft_rope_fill(&t->spec.model, seq, t->cosines, t->sines);
+        wf_rope_fill(&t->spec.model, seq, t->cosines, t->sines);
     return WEFT_OK;
 }
 
-static enum weft_status build(struct weft_tstage *t, struct weft_error *err)
+static enum weft_status build(struct wf_tstage *t, struct weft_error *err)
 {
     WEFT_TRY(list_params(t, err));
     WEFT_TRY(allocate_params(t, err));
@@ -507,37 +507,37 @@ static enum weft_status build(struct weft_tstage *t, struct weft_error *err)
     WEFT_TRY(allocate_scratch(t, err));
     WEFT_TRY(make_tables(t, err));
     if (t->n_layers != 0)
-        WEFT_TRY(make_layer_products(t, err));
+        WEFT_TRY(make_layer_gemms(t, err));
     if (t->has_head)
-        WEFT_TRY(make_head_products(t, err));
+        WEFT_TRY(make_head_gemms(t, err));
     return WEFT_OK;
 }
 
-enum weft_status weft_tstage_new(const struct weft_tstage_spec *spec, struct weft_tstage **out,
-                                 struct weft_error *err)
+enum weft_status wf_tstage_new(const struct wf_tstage_spec *spec, struct wf_tstage **out,
+                               struct weft_error *err)
 {
     WEFT_TRY(check_spec(spec, err));
-    struct weft_tstage *t = calloc(1, sizeof *t);
+    struct wf_tstage *t = calloc(1, sizeof *t);
     if (t == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a stage");
     t->spec = *spec;
-    t->ops = weft_ops();
+    t->ops = wf_ops();
     set_sizes(t);
     lay_out_slot(t);
     enum weft_status st = build(t, err);
     if (st != WEFT_OK) {
-        weft_tstage_free(t);
+        wf_tstage_free(t);
         return st;
     }
-    weft_tstage_step(t);
+    wf_tstage_begin_step(t);
     *out = t;
     return WEFT_OK;
 }
 
-enum weft_status weft_tstage_slot_bytes(const struct weft_tstage_spec *spec, size_t *out,
-                                        struct weft_error *err)
+enum weft_status wf_tstage_slot_bytes(const struct wf_tstage_spec *spec, size_t *out,
+                                      struct weft_error *err)
 {
-    struct weft_tstage t = {.spec = *spec};
+    struct wf_tstage t = {.spec = *spec};
     t.spec.slot_at = NULL; /* the caller has none yet */
     WEFT_TRY(check_spec(&t.spec, err));
     set_sizes(&t);
@@ -546,20 +546,20 @@ enum weft_status weft_tstage_slot_bytes(const struct weft_tstage_spec *spec, siz
     return WEFT_OK;
 }
 
-void weft_tstage_free(struct weft_tstage *t)
+void wf_tstage_free(struct wf_tstage *t)
 {
     if (t == NULL)
         return;
     for (size_t i = 0; i < N_PRODUCTS; i++)
-        weft_product_free(t->product[i]);
-    weft_outer_free(t->outer);
-    weft_outer_free(t->head_outer);
+        wf_gemm_free(t->product[i]);
+    wf_wgrad_free(t->wgrad);
+    wf_wgrad_free(t->head_wgrad);
     free(t->values);
     free(t->gradients);
     free(t->packed);
     free(t->slots);
     free(t->work);
-    free(t->work_of);
+    free(t->work_index);
     free(t->work_used);
     free(t->positions);
     free(t->cosines);

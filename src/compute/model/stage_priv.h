@@ -6,8 +6,8 @@
 #include "compute/model/stage.h"
 
 enum {
-    ROW_BLOCK = 32,    /* rows of one task that walks rows; sums over rows are made of these */
-    COL_BLOCK = 64,    /* columns of one task that walks columns */
+    ROW_TILE = 32,     /* rows of one task that walks rows; sums over rows are made of these */
+    COL_TILE = 64,     /* columns of one task that walks columns */
     MIX_ROWS = 8,      /* of one task that mixes: gradients of all vectors stay in the cache */
     HEAD_TOKENS = 512, /* tokens whose logits exist at one time */
     ALIGN = 64,
@@ -45,7 +45,7 @@ struct place {
     bool work; /* not kept from forward to backward but computed again */
     size_t offset;
     size_t ld;
-    enum weft_type type;
+    enum wf_dtype type;
 };
 
 enum product {
@@ -77,16 +77,16 @@ struct slot_layout {
     size_t bytes;
 };
 
-struct weft_tstage {
-    struct weft_tstage_spec spec;
-    const struct weft_ops *ops;
+struct wf_tstage {
+    struct wf_tstage_spec spec;
+    const struct wf_ops *ops;
     size_t n_params;
-    struct weft_param *params;   /* owned */
-    struct weft_param **by_role; /* owned: [item - item0][role] */
+    struct wf_param *params;   /* owned */
+    struct wf_param **by_role; /* owned: [item - item0][role] */
 
     uint32_t n_layers; /* of this stage */
     uint32_t layer0;   /* its first, counted from the model's first */
-    bool has_embedding, has_head, mixed;
+    bool has_embedding, has_head, block_mix;
     bool whole; /* embedding and head */
     bool llama;
     size_t dim, head, qkv_cols, kv_cols, ffn, vocab, vocab_padded;
@@ -97,184 +97,185 @@ struct weft_tstage {
 
     struct place place[N_FIELDS];
     struct slot_layout layout;
-    struct weft_product *product[N_PRODUCTS]; /* owned; NULL where not needed */
-    struct weft_outer *outer;                 /* owned: weights of layers */
-    struct weft_outer *head_outer;            /* owned */
+    struct wf_gemm *product[N_PRODUCTS]; /* owned; NULL where not needed */
+    struct wf_wgrad *wgrad;              /* owned: weights of layers */
+    struct wf_wgrad *head_wgrad;         /* owned */
 
-    char *slots;  /* owned: spec.slots; NULL: they are the caller's */
-    char *work;   /* owned: one layer for what is under way, then split_slots of all layers */
-    int *work_of; /* owned: the split slot that a slot's backward uses, or -1 */
+    char *slots; /* owned: spec.slots; NULL: they are the caller's */
+    char *work;  /* owned: one layer for what is under way, then split_slots of all layers */
+    int *work_index;        /* owned: the split slot that a slot's backward uses, or -1 */
     bool *work_used;        /* owned: of each split slot */
     int32_t *positions;     /* owned: of each token of a micro */
     float *cosines, *sines; /* owned: Llama, (seq, head / 2) */
 
     /* Scratch. */
-    struct weft_mat wide;    /* (tokens, ffn) f32 */
-    struct weft_mat narrow;  /* (tokens, dim) f32 */
-    struct weft_mat mixed_g; /* (tokens, dim) f32: a mix's gradient */
-    struct weft_mat g;       /* (tokens, dim) f32: the stream's gradient where none is given */
-    struct weft_mat normed;  /* (tokens, dim): the head's input */
-    struct weft_mat logits;  /* (HEAD_TOKENS, vocab_padded) f32 */
-    struct weft_mat dlogits; /* the same, or narrower */
-    float *partial;          /* (row blocks, 2 dim): sums over each block's rows */
-    float *sums;             /* a vector's gradient before it is added */
-    double *losses;          /* of each token */
-    int64_t *block_sums;     /* whole models: (n_blocks, tokens, dim), gradients of blocks */
-    bool *block_fresh;       /* likewise */
-    char *per_worker;        /* attention's and mixing's scratch */
+    struct wf_mat wide;     /* (tokens, ffn) f32 */
+    struct wf_mat narrow;   /* (tokens, dim) f32 */
+    struct wf_mat mix_grad; /* (tokens, dim) f32: a mix's gradient */
+    struct wf_mat g;        /* (tokens, dim) f32: the stream's gradient where none is given */
+    struct wf_mat normed;   /* (tokens, dim): the head's input */
+    struct wf_mat logits;   /* (HEAD_TOKENS, vocab_padded) f32 */
+    struct wf_mat dlogits;  /* the same, or narrower */
+    float *partial;         /* (row blocks, 2 dim): sums over each block's rows */
+    float *sums;            /* a vector's gradient before it is added */
+    double *losses;         /* of each token */
+    int64_t *block_sums;    /* whole models: (n_blocks, tokens, dim), gradients of blocks */
+    bool *block_fresh;      /* likewise */
+    char *per_worker;       /* attention's and mixing's scratch */
     size_t per_worker_bytes;
     char *scratch; /* owned: all of the above */
     size_t scratch_bytes;
 
-    struct weft_tstage_bytes memory;
+    struct wf_tstage_bytes memory;
     char *values, *gradients, *packed; /* owned */
-    uint64_t times[WEFT_N_TIMERS];
+    uint64_t times[WF_N_TIMERS];
 };
 
 /* One micro in one call. */
 struct pass {
-    struct weft_tstage *t;
+    struct wf_tstage *t;
     const struct weft_stage_call *call;
     size_t tokens;
     char *slot;
-    char *work;        /* of the layer that is worked at ... */
-    bool work_whole;   /* ... or of all layers, one after the other */
-    struct weft_mat g; /* the stream's gradient */
+    char *work;      /* of the layer that is worked at ... */
+    bool work_whole; /* ... or of all layers, one after the other */
+    struct wf_mat g; /* the stream's gradient */
 };
 
-struct weft_mat weft_tstage_field(const struct pass *p, uint32_t layer, enum field f);
-float *weft_tstage_floats(const struct pass *p, uint32_t layer, enum field f);
+struct wf_mat wf_tstage_field(const struct pass *p, uint32_t layer, enum field f);
+float *wf_tstage_floats(const struct pass *p, uint32_t layer, enum field f);
 
-static inline struct weft_param *weft_tstage_param(struct weft_tstage *t, uint32_t item,
-                                                   enum weft_role role)
+static inline struct wf_param *wf_tstage_param(struct wf_tstage *t, uint32_t item,
+                                               enum wf_role role)
 {
-    return t->by_role[(size_t)(item - t->spec.item0) * WEFT_N_ROLES + role];
+    return t->by_role[(size_t)(item - t->spec.item0) * WF_N_ROLES + role];
 }
 
 /* Of layer `layer` of the stage. */
-static inline struct weft_param *weft_tstage_layer_param(struct weft_tstage *t, uint32_t layer,
-                                                         enum weft_role role)
+static inline struct wf_param *wf_tstage_layer_param(struct wf_tstage *t, uint32_t layer,
+                                                     enum wf_role role)
 {
-    return weft_tstage_param(t, t->layer0 + 1 + layer, role);
+    return wf_tstage_param(t, t->layer0 + 1 + layer, role);
 }
 
 /* Where allocated memory begins to be used: allocations have room for it. */
-static inline char *weft_align(char *at)
+static inline char *wf_align(char *at)
 {
     return at + (ALIGN - (uintptr_t)at % ALIGN) % ALIGN;
 }
 
 /* Block residuals: does the model's layer `layer` find a sum open, or does it begin a block? */
-static inline bool weft_is_open(const struct weft_tstage *t, uint32_t layer)
+static inline bool wf_layer_is_block_open(const struct wf_tstage *t, uint32_t layer)
 {
     return layer % t->spec.model.residual_block_layers != 0;
 }
 
 /* Does the stage read `in`, and write `out`?  It does not where a block ends with a stage. */
-static inline bool weft_has_input(const struct weft_tstage *t)
+static inline bool wf_tstage_has_input(const struct wf_tstage *t)
 {
-    return !t->has_embedding && (!t->mixed || weft_is_open(t, t->layer0));
+    return !t->has_embedding && (!t->block_mix || wf_layer_is_block_open(t, t->layer0));
 }
 
-static inline bool weft_has_output(const struct weft_tstage *t)
+static inline bool wf_tstage_has_output(const struct wf_tstage *t)
 {
-    return !t->has_head && (!t->mixed || weft_is_open(t, t->layer0 + t->n_layers));
+    return !t->has_head &&
+           (!t->block_mix || wf_layer_is_block_open(t, t->layer0 + t->n_layers));
 }
 
 /* What a layer reads: `layer` may be one past the last, whose input is the head's or `out`. */
-struct weft_mat weft_layer_input(const struct pass *p, uint32_t layer);
+struct wf_mat wf_layer_input(const struct pass *p, uint32_t layer);
 /* Where a layer's output goes: on to the next one, unless it ends a block. */
-struct weft_mat weft_layer_output(const struct pass *p, uint32_t layer);
-struct weft_mat weft_embedding_output(const struct pass *p);
+struct wf_mat wf_layer_output(const struct pass *p, uint32_t layer);
+struct wf_mat wf_embedding_output(const struct pass *p);
 
 /* -- numbers that are none (bad.c) --------------------------------------------------------- */
 
 /* Says what is not finite, first of all: what came in, a weight, or a layer's inside.  For a pass
  * whose forward gave a loss, an output or a block that is not. */
-enum weft_status weft_find_bad(struct pass *p, struct weft_error *err);
-/* A stage without the head: is what it hands on finite?  If not, weft_find_bad(). */
-enum weft_status weft_check_output(struct pass *p, struct weft_error *err);
+enum weft_status wf_tstage_find_nonfinite(struct pass *p, struct weft_error *err);
+/* A stage without the head: is what it hands on finite?  If not, wf_tstage_find_nonfinite(). */
+enum weft_status wf_tstage_check_output(struct pass *p, struct weft_error *err);
 
 /* -- pieces (parts.c) ---------------------------------------------------------------------- */
 
-uint64_t weft_tstage_now(void);
-void weft_tstage_count(struct weft_tstage *t, enum weft_timer timer, uint64_t since);
+uint64_t wf_tstage_now(void);
+void wf_tstage_add_time(struct wf_tstage *t, enum wf_timer timer, uint64_t since);
 
-struct weft_sink weft_tstage_sink(struct weft_param *param);
+struct wf_sink wf_tstage_sink(struct wf_param *param);
 
-void weft_norm_forward(struct pass *p, struct weft_mat out, float *mean, float *rstd,
-                       struct weft_mat x, const struct weft_param *w,
-                       const struct weft_param *b);
+void wf_norm_forward(struct pass *p, struct wf_mat out, float *mean, float *rstd,
+                     struct wf_mat x, const struct wf_param *w, const struct wf_param *b);
 /* dx = past + the norm's gradient; the parameters' gradients are added. */
-enum weft_status weft_norm_backward(struct pass *p, struct weft_mat dx, struct weft_mat past,
-                                    struct weft_mat keep, struct weft_mat dy, struct weft_mat x,
-                                    const float *mean, const float *rstd, struct weft_param *w,
-                                    struct weft_param *b, struct weft_error *err);
+enum weft_status wf_norm_backward(struct pass *p, struct wf_mat dx, struct wf_mat past,
+                                  struct wf_mat keep, struct wf_mat dy, struct wf_mat x,
+                                  const float *mean, const float *rstd, struct wf_param *w,
+                                  struct wf_param *b, struct weft_error *err);
 
-void weft_convert_rows(struct pass *p, struct weft_mat out, struct weft_mat x, size_t cols);
+void wf_convert_rows(struct pass *p, struct wf_mat out, struct wf_mat x, size_t cols);
 
-struct product_run {
+struct gemm_call {
     enum product which;
-    struct weft_mat a;
-    const struct weft_packed *b;
-    const struct weft_param *bias; /* or NULL */
-    struct weft_mat add, c;
-    weft_tile_fn *after;
+    struct wf_mat a;
+    const struct wf_packed *b;
+    const struct wf_param *bias; /* or NULL */
+    struct wf_mat add, c;
+    wf_tile_fn *after;
     void *after_arg;
 };
-void weft_run_product(struct pass *p, const struct product_run *run, size_t rows);
+void wf_tstage_run_gemm(struct pass *p, const struct gemm_call *run, size_t rows);
 
 /* param's gradient += a^T b */
-enum weft_status weft_add_outer(struct pass *p, struct weft_outer *outer,
-                                struct weft_param *param, struct weft_mat a, struct weft_mat b,
-                                size_t tokens, struct weft_error *err);
+enum weft_status wf_grad_add_product(struct pass *p, struct wf_wgrad *wgrad,
+                                     struct wf_param *param, struct wf_mat a, struct wf_mat b,
+                                     size_t tokens, struct weft_error *err);
 /* A bias: += the sum over tokens of dy. */
-enum weft_status weft_add_bias(struct pass *p, struct weft_param *param, struct weft_mat dy,
-                               struct weft_error *err);
-enum weft_status weft_add_vector(struct weft_tstage *t, struct weft_param *param,
-                                 const float *sum, struct weft_error *err);
+enum weft_status wf_grad_add_bias(struct pass *p, struct wf_param *param, struct wf_mat dy,
+                                  struct weft_error *err);
+enum weft_status wf_grad_add_vector(struct wf_tstage *t, struct wf_param *param,
+                                    const float *sum, struct weft_error *err);
 /* A vector of dim elements += the partial sums of n blocks of rows, block after block; `from`: 0 or
  * dim, which half of a partial sum. */
-enum weft_status weft_add_partials(struct weft_tstage *t, struct weft_param *param, size_t n,
-                                   size_t from, struct weft_error *err);
-enum weft_status weft_bad_gradient(const struct weft_param *param, struct weft_error *err);
+enum weft_status wf_grad_add_partials(struct wf_tstage *t, struct wf_param *param, size_t n,
+                                      size_t from, struct weft_error *err);
+enum weft_status wf_grad_fail_range(const struct wf_param *param, struct weft_error *err);
 
 /* -- block residuals (mix.c) --------------------------------------------------------------- */
 
 /* Has the call all the blocks that the stage reads or makes? */
-enum weft_status weft_check_blocks(const struct pass *p, bool backward, struct weft_error *err);
+enum weft_status wf_tstage_check_blocks(const struct pass *p, bool backward,
+                                        struct weft_error *err);
 
-struct weft_mat weft_block(const struct pass *p, size_t j);
-void weft_mix_forward(struct pass *p, struct weft_mat h, float *alpha, float *rstd,
-                      size_t n_finished, struct weft_mat open, const struct weft_param *q,
-                      const struct weft_param *norm);
+struct wf_mat wf_tstage_block(const struct pass *p, size_t j);
+void wf_mix_forward(struct pass *p, struct wf_mat h, float *alpha, float *rstd,
+                    size_t n_finished, struct wf_mat open, const struct wf_param *q,
+                    const struct wf_param *norm);
 /* The blocks' gradients are added to their sums; the open sum's to p->g. */
-enum weft_status weft_mix_backward(struct pass *p, struct weft_mat dh, const float *alpha,
-                                   const float *rstd, size_t n_finished, struct weft_mat open,
-                                   struct weft_param *q, struct weft_param *norm,
-                                   struct weft_error *err);
+enum weft_status wf_mix_backward(struct pass *p, struct wf_mat dh, const float *alpha,
+                                 const float *rstd, size_t n_finished, struct wf_mat open,
+                                 struct wf_param *q, struct wf_param *norm,
+                                 struct weft_error *err);
 /* p->g = the gradient of block j, made here, all of whose uses are done. */
-void weft_block_gradient(struct pass *p, size_t j);
+void wf_block_load_grad(struct pass *p, size_t j);
 
 /* -- items ---------------------------------------------------------------------------------- */
 
 /* Is layer `layer` the first of its block, so that no sum is open yet? */
-bool weft_opens_block(const struct pass *p, uint32_t layer);
+bool wf_layer_opens_block(const struct pass *p, uint32_t layer);
 
-void weft_layer_forward(struct pass *p, uint32_t layer, struct weft_mat out);
+void wf_layer_forward(struct pass *p, uint32_t layer, struct wf_mat out);
 /* Computes again what was not kept. */
-void weft_layer_again(struct pass *p, uint32_t layer);
-enum weft_status weft_layer_backward_input(struct pass *p, uint32_t layer,
-                                           struct weft_error *err);
-enum weft_status weft_layer_backward_weight(struct pass *p, uint32_t layer,
-                                            struct weft_error *err);
+void wf_layer_recompute(struct pass *p, uint32_t layer);
+enum weft_status wf_layer_backward_input(struct pass *p, uint32_t layer,
+                                         struct weft_error *err);
+enum weft_status wf_layer_backward_weight(struct pass *p, uint32_t layer,
+                                          struct weft_error *err);
 
-void weft_embedding_forward(struct pass *p, const int32_t *tokens, struct weft_mat out);
-enum weft_status weft_embedding_backward(struct pass *p, struct weft_error *err);
+void wf_embedding_forward(struct pass *p, const int32_t *tokens, struct wf_mat out);
+enum weft_status wf_embedding_backward(struct pass *p, struct weft_error *err);
 
-struct weft_mat weft_head_input(const struct pass *p);
-enum weft_status weft_head_forward(struct pass *p, struct weft_error *err);
+struct wf_mat wf_head_input(const struct pass *p);
+enum weft_status wf_head_forward(struct pass *p, struct weft_error *err);
 /* p->g = the gradient of the head's input. */
-enum weft_status weft_head_backward(struct pass *p, struct weft_error *err);
+enum weft_status wf_head_backward(struct pass *p, struct weft_error *err);
 
 #endif

@@ -14,46 +14,46 @@ enum {
     VECTOR_ROWS = 4096, /* elements of a vector that are one task */
     /* Rows of a matrix that are one task: what is updated must still be in a second-level cache
      * when it is packed, with its moments and its gradient. */
-    NARROW_ROWS = 3 * WEFT_PACK_ROWS,
-    WIDE_ROWS = WEFT_PACK_ROWS,
+    NARROW_ROWS = 3 * WF_PACK_ROWS,
+    WIDE_ROWS = WF_PACK_ROWS,
     WIDE = 1024,
     PART_ELEMENTS = 16384, /* of a tensor of which only a part is updated */
-    NORM_BLOCKS = 16,      /* blocks of squares that are one task: some microseconds */
+    NORM_SEGMENTS = 16,    /* blocks of squares that are one task: some microseconds */
 };
 
-struct weft_optim {
+struct wf_optim {
     size_t n;
-    struct weft_optim_tensor *at; /* owned */
-    struct weft_optim_settings settings;
-    struct weft_pool *pool; /* borrowed */
-    float *moments;         /* owned: of all tensors */
+    struct wf_optim_tensor *at; /* owned */
+    struct wf_optim_settings settings;
+    struct wf_pool *pool; /* borrowed */
+    float *moments;       /* owned: of all tensors */
     size_t moment_bytes;
-    /* Tensor i has blocks first_block[i] .. first_block[i + 1], and tasks likewise. */
-    size_t *first_block, *first_task; /* owned, n + 1 each */
-    double *squares;                  /* owned, one for each block */
+    /* Tensor i has blocks first_segment[i] .. first_segment[i + 1], and tasks likewise. */
+    size_t *first_segment, *first_task; /* owned, n + 1 each */
+    double *squares;                    /* owned, one for each block */
 };
 
-static size_t task_rows(const struct weft_optim_tensor *t)
+static size_t task_rows(const struct wf_optim_tensor *t)
 {
     if (t->cols == 1)
         return VECTOR_ROWS;
     return t->cols < WIDE ? NARROW_ROWS : WIDE_ROWS;
 }
 
-static size_t pieces(size_t n, size_t size)
+static size_t div_round_up(size_t n, size_t size)
 {
     return n / size + (n % size != 0);
 }
 
-static bool is_whole(const struct weft_optim_tensor *t)
+static bool is_whole(const struct wf_optim_tensor *t)
 {
     return t->begin == 0 && t->end == t->rows * t->cols;
 }
 
-static size_t n_tasks(const struct weft_optim_tensor *t)
+static size_t n_tasks(const struct wf_optim_tensor *t)
 {
-    return is_whole(t) ? pieces(t->rows, task_rows(t))
-                       : pieces(t->end - t->begin, PART_ELEMENTS);
+    return is_whole(t) ? div_round_up(t->rows, task_rows(t))
+                       : div_round_up(t->end - t->begin, PART_ELEMENTS);
 }
 
 /* Which tensor an index falls to: the last whose first one is not above it. */
@@ -73,23 +73,24 @@ static size_t find(const size_t *first, size_t n, size_t index)
 /* -- making it ------------------------------------------------------------------------------ */
 
 /* All sizes with checks; gives the elements of all tensors. */
-static enum weft_status count(struct weft_optim *o, size_t *elements, struct weft_error *err)
+static enum weft_status count(struct wf_optim *o, size_t *elements, struct weft_error *err)
 {
     *elements = 0;
     for (size_t i = 0; i < o->n; i++) {
-        struct weft_optim_tensor *t = &o->at[i];
+        struct wf_optim_tensor *t = &o->at[i];
         size_t size;
-        if (!weft_size_mul(t->rows, t->cols, &size))
+        if (!wf_size_mul(t->rows, t->cols, &size))
             return WEFT_FAIL(err, WEFT_NOMEM, "%s is too large", t->name);
         if (t->end == 0)
             t->end = size;
-        if (t->begin > t->end || t->end > size || t->begin % WEFT_NORM_BLOCK != 0 ||
-            (t->end != size && t->end % WEFT_NORM_BLOCK != 0))
+        if (t->begin > t->end || t->end > size || t->begin % WF_NORM_SEGMENT != 0 ||
+            (t->end != size && t->end % WF_NORM_SEGMENT != 0))
             return WEFT_FAIL(err, WEFT_INTERNAL, "elements %zu to %zu of %s are not blocks",
                              t->begin, t->end, t->name);
-        if (!weft_size_add(*elements, t->end - t->begin, elements) || *elements > SIZE_MAX / 64)
+        if (!wf_size_add(*elements, t->end - t->begin, elements) || *elements > SIZE_MAX / 64)
             return WEFT_FAIL(err, WEFT_NOMEM, "%s is too large", t->name);
-        o->first_block[i + 1] = o->first_block[i] + pieces(t->end - t->begin, WEFT_NORM_BLOCK);
+        o->first_segment[i + 1] =
+            o->first_segment[i] + div_round_up(t->end - t->begin, WF_NORM_SEGMENT);
         o->first_task[i + 1] = o->first_task[i] + n_tasks(t);
     }
     return WEFT_OK;
@@ -97,24 +98,24 @@ static enum weft_status count(struct weft_optim *o, size_t *elements, struct wef
 
 static void clear_moments(void *arg, size_t task, unsigned worker)
 {
-    struct weft_optim *o = arg;
+    struct wf_optim *o = arg;
     (void)worker;
     size_t n = o->moment_bytes / sizeof(float), each = (size_t)1 << 20;
-    size_t begin = task * each, end = weft_size_min(begin + each, n);
+    size_t begin = task * each, end = wf_size_min(begin + each, n);
     memset(o->moments + begin, 0, (end - begin) * sizeof(float));
 }
 
-static enum weft_status make_moments(struct weft_optim *o, size_t elements,
+static enum weft_status make_moments(struct wf_optim *o, size_t elements,
                                      struct weft_error *err)
 {
     o->moment_bytes = 2 * elements * sizeof(float);
-    o->moments = weft_pages_alloc(o->moment_bytes);
-    o->squares = malloc((o->first_block[o->n] + 1) * sizeof *o->squares);
+    o->moments = wf_pages_alloc(o->moment_bytes);
+    o->squares = malloc((o->first_segment[o->n] + 1) * sizeof *o->squares);
     if (o->moments == NULL || o->squares == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the moments of %zu parameters",
                          elements);
     /* In parallel: zeroing is what makes the pages. */
-    weft_pool_run(o->pool, pieces(2 * elements, (size_t)1 << 20), clear_moments, o);
+    wf_pool_run(o->pool, div_round_up(2 * elements, (size_t)1 << 20), clear_moments, o);
     float *next = o->moments;
     for (size_t i = 0; i < o->n; i++) {
         size_t size = o->at[i].end - o->at[i].begin;
@@ -125,21 +126,20 @@ static enum weft_status make_moments(struct weft_optim *o, size_t elements,
     return WEFT_OK;
 }
 
-enum weft_status weft_optim_new(const struct weft_optim_tensor *tensors, size_t n,
-                                const struct weft_optim_settings *settings,
-                                struct weft_pool *pool, struct weft_optim **out,
-                                struct weft_error *err)
+enum weft_status wf_optim_new(const struct wf_optim_tensor *tensors, size_t n,
+                              const struct wf_optim_settings *settings, struct wf_pool *pool,
+                              struct wf_optim **out, struct weft_error *err)
 {
-    struct weft_optim *o = calloc(1, sizeof *o);
+    struct wf_optim *o = calloc(1, sizeof *o);
     size_t elements = 0;
     if (o == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the optimizer");
-    *o = (struct weft_optim){.n = n, .settings = *settings, .pool = pool};
+    *o = (struct wf_optim){.n = n, .settings = *settings, .pool = pool};
     o->at = calloc(n + 1, sizeof *o->at);
-    o->first_block = calloc(n + 1, sizeof *o->first_block);
+    o->first_segment = calloc(n + 1, sizeof *o->first_segment);
     o->first_task = calloc(n + 1, sizeof *o->first_task);
     enum weft_status st = WEFT_OK;
-    if (o->at == NULL || o->first_block == NULL || o->first_task == NULL)
+    if (o->at == NULL || o->first_segment == NULL || o->first_task == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the optimizer's list of tensors");
     if (st == WEFT_OK) {
         memcpy(o->at, tensors, n * sizeof *tensors);
@@ -148,100 +148,100 @@ enum weft_status weft_optim_new(const struct weft_optim_tensor *tensors, size_t 
     if (st == WEFT_OK)
         st = make_moments(o, elements, err);
     if (st != WEFT_OK) {
-        weft_optim_free(o);
+        wf_optim_free(o);
         return st;
     }
     *out = o;
     return WEFT_OK;
 }
 
-void weft_optim_free(struct weft_optim *o)
+void wf_optim_free(struct wf_optim *o)
 {
     if (o == NULL)
         return;
     free(o->at);
     free(o->moments);
-    free(o->first_block);
+    free(o->first_segment);
     free(o->first_task);
     free(o->squares);
     free(o);
 }
 
-const struct weft_optim_tensor *weft_optim_tensors(const struct weft_optim *o, size_t *n)
+const struct wf_optim_tensor *wf_optim_tensors(const struct wf_optim *o, size_t *n)
 {
     *n = o->n;
     return o->at;
 }
 
-size_t weft_optim_bytes(const struct weft_optim *o)
+size_t wf_optim_bytes(const struct wf_optim *o)
 {
     return o->moment_bytes;
 }
 
 /* -- the norm ------------------------------------------------------------------------------- */
 
-static double block_squares(const struct weft_optim *o, size_t block)
+static double segment_squares(const struct wf_optim *o, size_t block)
 {
-    size_t i = find(o->first_block, o->n, block);
-    const struct weft_optim_tensor *t = &o->at[i];
-    size_t begin = t->begin + (block - o->first_block[i]) * WEFT_NORM_BLOCK;
-    size_t n = weft_size_min(t->end - begin, WEFT_NORM_BLOCK);
-    return weft_ops()->sum_squares(t->exact != NULL ? t->exact + begin : NULL,
-                                   t->fast != NULL ? t->fast + begin : NULL, n);
+    size_t i = find(o->first_segment, o->n, block);
+    const struct wf_optim_tensor *t = &o->at[i];
+    size_t begin = t->begin + (block - o->first_segment[i]) * WF_NORM_SEGMENT;
+    size_t n = wf_size_min(t->end - begin, WF_NORM_SEGMENT);
+    return wf_ops()->sum_squares(t->exact != NULL ? t->exact + begin : NULL,
+                                 t->fast != NULL ? t->fast + begin : NULL, n);
 }
 
 static void squares_task(void *arg, size_t task, unsigned worker)
 {
-    struct weft_optim *o = arg;
+    struct wf_optim *o = arg;
     (void)worker;
-    size_t begin = task * NORM_BLOCKS;
-    size_t end = weft_size_min(begin + NORM_BLOCKS, o->first_block[o->n]);
+    size_t begin = task * NORM_SEGMENTS;
+    size_t end = wf_size_min(begin + NORM_SEGMENTS, o->first_segment[o->n]);
     for (size_t b = begin; b < end; b++)
-        o->squares[b] = block_squares(o, b);
+        o->squares[b] = segment_squares(o, b);
 }
 
-const double *weft_optim_block_squares(struct weft_optim *o, size_t *n)
+const double *wf_optim_segment_squares(struct wf_optim *o, size_t *n)
 {
-    *n = o->first_block[o->n];
-    weft_pool_run(o->pool, pieces(*n, NORM_BLOCKS), squares_task, o);
+    *n = o->first_segment[o->n];
+    wf_pool_run(o->pool, div_round_up(*n, NORM_SEGMENTS), squares_task, o);
     return o->squares;
 }
 
-double weft_optim_squares(struct weft_optim *o)
+double wf_optim_norm_squared(struct wf_optim *o)
 {
-    size_t n_blocks;
-    const double *squares = weft_optim_block_squares(o, &n_blocks);
+    size_t n_segments;
+    const double *squares = wf_optim_segment_squares(o, &n_segments);
     double sum = 0;
-    for (size_t b = 0; b < n_blocks; b++)
+    for (size_t b = 0; b < n_segments; b++)
         sum += squares[b];
     return sum;
 }
 
-size_t weft_optim_find_bad(const struct weft_optim *o)
+size_t wf_optim_find_nonfinite(const struct wf_optim *o)
 {
-    for (size_t b = 0; b < o->first_block[o->n]; b++)
+    for (size_t b = 0; b < o->first_segment[o->n]; b++)
         if (!isfinite(o->squares[b]))
-            return find(o->first_block, o->n, b);
+            return find(o->first_segment, o->n, b);
     return o->n;
 }
 
 /* -- the update ----------------------------------------------------------------------------- */
 
 struct update {
-    struct weft_optim *o;
-    struct weft_adamw how; /* with weight decay */
-    weft_updated_fn *updated;
+    struct wf_optim *o;
+    struct wf_adamw how; /* with weight decay */
+    wf_optim_updated_fn *updated;
     void *arg;
 };
 
-static void update_part(const struct update *u, const struct weft_optim_tensor *t, size_t at,
+static void update_part(const struct update *u, const struct wf_optim_tensor *t, size_t at,
                         size_t n)
 {
-    struct weft_adamw how = u->how;
+    struct wf_adamw how = u->how;
     how.decay = t->decay ? how.decay : 0.0F;
-    weft_ops()->adamw(t->value + at, t->m + (at - t->begin), t->v + (at - t->begin),
-                      t->exact != NULL ? t->exact + at : NULL,
-                      t->fast != NULL ? t->fast + at : NULL, n, &how);
+    wf_ops()->adamw(t->value + at, t->m + (at - t->begin), t->v + (at - t->begin),
+                    t->exact != NULL ? t->exact + at : NULL,
+                    t->fast != NULL ? t->fast + at : NULL, n, &how);
 }
 
 static void update_task(void *arg, size_t task, unsigned worker)
@@ -249,24 +249,24 @@ static void update_task(void *arg, size_t task, unsigned worker)
     const struct update *u = arg;
     (void)worker;
     size_t i = find(u->o->first_task, u->o->n, task);
-    const struct weft_optim_tensor *t = &u->o->at[i];
+    const struct wf_optim_tensor *t = &u->o->at[i];
     task -= u->o->first_task[i];
     if (!is_whole(t)) {
         size_t at = t->begin + task * PART_ELEMENTS;
-        update_part(u, t, at, weft_size_min(PART_ELEMENTS, t->end - at));
+        update_part(u, t, at, wf_size_min(PART_ELEMENTS, t->end - at));
         return;
     }
     size_t row0 = task * task_rows(t);
-    size_t row1 = weft_size_min(row0 + task_rows(t), t->rows);
+    size_t row1 = wf_size_min(row0 + task_rows(t), t->rows);
     update_part(u, t, row0 * t->cols, (row1 - row0) * t->cols);
     if (u->updated != NULL)
         u->updated(u->arg, i, row0, row1);
 }
 
-void weft_optim_update(struct weft_optim *o, const struct weft_optim_step *step,
-                       weft_updated_fn *updated, void *arg)
+void wf_optim_update(struct wf_optim *o, const struct wf_optim_step *step,
+                     wf_optim_updated_fn *updated, void *arg)
 {
-    const struct weft_optim_settings *s = &o->settings;
+    const struct wf_optim_settings *s = &o->settings;
     struct update u = {
         .o = o,
         .how = {.lr = (float)step->lr,
@@ -280,5 +280,5 @@ void weft_optim_update(struct weft_optim *o, const struct weft_optim_step *step,
         .updated = updated,
         .arg = arg,
     };
-    weft_pool_run(o->pool, o->first_task[o->n], update_task, &u);
+    wf_pool_run(o->pool, o->first_task[o->n], update_task, &u);
 }

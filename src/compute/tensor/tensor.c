@@ -1,13 +1,13 @@
 #include "compute/tensor/tensor.h"
 
-const char *weft_type_name(enum weft_type type)
+const char *wf_dtype_name(enum wf_dtype type)
 {
     switch (type) {
-    case WEFT_F32:
+    case WF_DTYPE_F32:
         return "f32";
-    case WEFT_BF16:
+    case WF_DTYPE_BF16:
         return "bf16";
-    case WEFT_F16:
+    case WF_DTYPE_F16:
         return "f16";
     }
     return "?";

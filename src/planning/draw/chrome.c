@@ -11,14 +11,14 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "planning/draw/forms_priv.h"
+#include "planning/draw/axis.h"
+#include "planning/draw/formats_priv.h"
 #include "planning/draw/rows_priv.h"
-#include "planning/draw/times.h"
 
 struct chrome {
-    struct weft_json j;
+    struct wf_json j;
     const struct weft_trace *t; /* borrowed */
-    double micros;              /* a unit of its time */
+    double us_per_unit;         /* a unit of its time */
     uint64_t first_pid, next_flow;
     bool several; /* traces */
 };
@@ -27,14 +27,14 @@ struct chrome {
 
 static void begin_event(struct chrome *c, const char *ph, uint32_t rank)
 {
-    weft_json_begin(&c->j, NULL, '{');
-    weft_json_string(&c->j, "ph", ph);
-    weft_json_uint(&c->j, "pid", c->first_pid + rank);
+    wf_json_begin(&c->j, NULL, '{');
+    wf_json_string(&c->j, "ph", ph);
+    wf_json_uint(&c->j, "pid", c->first_pid + rank);
 }
 
 static void end_event(struct chrome *c)
 {
-    weft_json_end(&c->j, '}');
+    wf_json_end(&c->j, '}');
     fputc('\n', c->j.out);
 }
 
@@ -42,32 +42,32 @@ static void put_meta(struct chrome *c, uint32_t rank, uint64_t tid, const char *
                      const char *name)
 {
     begin_event(c, "M", rank);
-    weft_json_uint(&c->j, "tid", tid);
-    weft_json_string(&c->j, "name", what);
-    weft_json_begin(&c->j, "args", '{');
+    wf_json_uint(&c->j, "tid", tid);
+    wf_json_string(&c->j, "name", what);
+    wf_json_begin(&c->j, "args", '{');
     if (name != NULL)
-        weft_json_string(&c->j, "name", name);
+        wf_json_string(&c->j, "name", name);
     else
-        weft_json_uint(&c->j, "sort_index", tid == 0 ? c->first_pid + rank : tid);
-    weft_json_end(&c->j, '}');
+        wf_json_uint(&c->j, "sort_index", tid == 0 ? c->first_pid + rank : tid);
+    wf_json_end(&c->j, '}');
     end_event(c);
 }
 
-enum { TIDS_A_LANE = 100 };
+enum { TIDS_PER_LANE = 100 };
 
 static uint64_t tid_of(enum weft_lane lane, unsigned slot)
 {
-    return 1 + (uint64_t)lane * TIDS_A_LANE + slot;
+    return 1 + (uint64_t)lane * TIDS_PER_LANE + slot;
 }
 
-static void put_names(struct chrome *c, uint32_t rank, const unsigned slots[WEFT_N_LANES])
+static void put_names(struct chrome *c, uint32_t rank, const unsigned slots[WEFT_LANE_COUNT])
 {
     char name[WEFT_TRACE_NAME + 32];
     snprintf(name, sizeof name, "%s%srank %u", c->several ? c->t->name : "",
              c->several && c->t->name[0] != '\0' ? ": " : "", rank);
     put_meta(c, rank, 0, "process_name", name);
     put_meta(c, rank, 0, "process_sort_index", NULL);
-    for (int lane = 0; lane < WEFT_N_LANES; lane++)
+    for (int lane = 0; lane < WEFT_LANE_COUNT; lane++)
         for (unsigned slot = 0; slot < slots[lane]; slot++) {
             snprintf(name, sizeof name, slot == 0 ? "%s" : "%s %u",
                      weft_lane_name((enum weft_lane)lane), slot + 1);
@@ -78,35 +78,35 @@ static void put_names(struct chrome *c, uint32_t rank, const unsigned slots[WEFT
 
 static void put_slice(struct chrome *c, const struct weft_trace_event *e, uint64_t tid)
 {
-    char name[2 * WEFT_ACTION_TEXT + 4], second[WEFT_ACTION_TEXT];
+    char name[2 * WEFT_ACTION_TEXT_MAX + 4], second[WEFT_ACTION_TEXT_MAX];
     size_t n = weft_action_print(e->action, name);
     if (e->action.paired) {
         weft_action_print(e->partner, second);
         snprintf(name + n, sizeof name - n, " & %s", second);
     }
     begin_event(c, "X", e->rank);
-    weft_json_uint(&c->j, "tid", tid);
-    weft_json_number(&c->j, "ts", e->start * c->micros);
-    weft_json_number(&c->j, "dur", e->length * c->micros);
-    weft_json_string(&c->j, "name", name);
-    weft_json_string(&c->j, "cat", e->action.paired ? "pair" : weft_kind_name(e->action.kind));
-    weft_json_begin(&c->j, "args", '{');
-    weft_json_uint(&c->j, "stage", e->action.stage);
-    weft_json_uint(&c->j, "chunk", weft_trace_chunk(c->t, e->rank, e->action.stage));
-    if (weft_kind_has_micro(e->action.kind))
-        weft_json_uint(&c->j, "micro", e->action.micro);
+    wf_json_uint(&c->j, "tid", tid);
+    wf_json_number(&c->j, "ts", e->start * c->us_per_unit);
+    wf_json_number(&c->j, "dur", e->length * c->us_per_unit);
+    wf_json_string(&c->j, "name", name);
+    wf_json_string(&c->j, "cat", e->action.paired ? "pair" : weft_act_name(e->action.kind));
+    wf_json_begin(&c->j, "args", '{');
+    wf_json_uint(&c->j, "stage", e->action.stage);
+    wf_json_uint(&c->j, "chunk", weft_trace_chunk(c->t, e->rank, e->action.stage));
+    if (weft_act_has_micro(e->action.kind))
+        wf_json_uint(&c->j, "micro", e->action.micro);
     if (e->bytes != 0)
-        weft_json_uint(&c->j, "bytes", e->bytes);
+        wf_json_uint(&c->j, "bytes", e->bytes);
     if (e->peer != WEFT_NO_RANK)
-        weft_json_uint(&c->j, "peer", e->peer);
-    weft_json_end(&c->j, '}');
+        wf_json_uint(&c->j, "peer", e->peer);
+    wf_json_end(&c->j, '}');
     end_event(c);
 }
 
 /* -- arrows --------------------------------------------------------------------------------- */
 
 /* One end of an arrow.  Both ends have the key: direction, stage of the consumer, micro. */
-struct arrow_end {
+struct arrow_endpoint {
     uint64_t key;
     double start;
     size_t event;
@@ -114,7 +114,7 @@ struct arrow_end {
 };
 
 struct arrows {
-    struct arrow_end *from, *to; /* owned: two for each event at most */
+    struct arrow_endpoint *from, *to; /* owned: two for each event at most */
     size_t n_from, n_to;
     bool messages;
 };
@@ -124,31 +124,31 @@ static uint64_t key_of(bool back, int64_t stage, uint32_t micro)
     return (uint64_t)back << 63 | (uint64_t)stage << 32 | micro;
 }
 
-static void add_ends(const struct chrome *c, struct arrows *a, struct weft_action action,
-                     size_t event, uint64_t tid)
+static void add_endpoints(const struct chrome *c, struct arrows *a, struct weft_action action,
+                          size_t event, uint64_t tid)
 {
     unsigned kind = action.kind;
     bool back = kind == WEFT_ACT_SEND_B || kind == WEFT_ACT_RECV_B || kind == WEFT_ACT_B ||
                 kind == WEFT_ACT_I;
     bool makes = kind == WEFT_ACT_SEND_F || kind == WEFT_ACT_SEND_B, needs = !makes;
-    if (weft_kind_is_message(kind) != a->messages || kind >= WEFT_ACT_REDUCE_GRAD ||
+    if (weft_act_is_message(kind) != a->messages || kind >= WEFT_ACT_REDUCE_GRAD ||
         kind == WEFT_ACT_W)
         return;
     if (!a->messages)
         makes = needs = true;
-    int64_t heir = back ? (int64_t)action.stage - 1 : (int64_t)action.stage + 1;
+    int64_t dependent = back ? (int64_t)action.stage - 1 : (int64_t)action.stage + 1;
     double start = c->t->events[event].start;
-    if (makes && heir >= 0 && heir < c->t->n_stages)
+    if (makes && dependent >= 0 && dependent < c->t->n_stages)
         a->from[a->n_from++] =
-            (struct arrow_end){key_of(back, heir, action.micro), start, event, tid};
+            (struct arrow_endpoint){key_of(back, dependent, action.micro), start, event, tid};
     if (needs)
-        a->to[a->n_to++] =
-            (struct arrow_end){key_of(back, action.stage, action.micro), start, event, tid};
+        a->to[a->n_to++] = (struct arrow_endpoint){key_of(back, action.stage, action.micro),
+                                                   start, event, tid};
 }
 
-static int compare_ends(const void *a, const void *b)
+static int compare_endpoints(const void *a, const void *b)
 {
-    const struct arrow_end *x = a, *y = b;
+    const struct arrow_endpoint *x = a, *y = b;
     if (x->key != y->key)
         return x->key < y->key ? -1 : 1;
     if (x->start != y->start)
@@ -156,46 +156,46 @@ static int compare_ends(const void *a, const void *b)
     return x->event < y->event ? -1 : x->event > y->event;
 }
 
-static void put_arrow_end(struct chrome *c, const char *ph, const struct arrow_end *end,
-                          double time)
+static void put_arrow_endpoint(struct chrome *c, const char *ph,
+                               const struct arrow_endpoint *end, double time)
 {
     const struct weft_trace_event *e = &c->t->events[end->event];
     begin_event(c, ph, e->rank);
-    weft_json_uint(&c->j, "tid", end->tid);
-    weft_json_number(&c->j, "ts", time * c->micros);
-    weft_json_uint(&c->j, "id", c->next_flow);
-    weft_json_string(&c->j, "name", end->key >> 63 ? "gradient" : "activation");
-    weft_json_string(&c->j, "cat", "flow");
+    wf_json_uint(&c->j, "tid", end->tid);
+    wf_json_number(&c->j, "ts", time * c->us_per_unit);
+    wf_json_uint(&c->j, "id", c->next_flow);
+    wf_json_string(&c->j, "name", end->key >> 63 ? "gradient" : "activation");
+    wf_json_string(&c->j, "cat", "flow");
     if (*ph == 'f')
-        weft_json_string(&c->j, "bp", "e"); /* it ends in the slice around, not in the next */
+        wf_json_string(&c->j, "bp", "e"); /* it ends in the slice around, not in the next */
     end_event(c);
 }
 
 /* From the middle of one slice to the middle of the other, and never back in time. */
-static void put_arrow(struct chrome *c, const struct arrow_end *from,
-                      const struct arrow_end *to)
+static void put_arrow(struct chrome *c, const struct arrow_endpoint *from,
+                      const struct arrow_endpoint *to)
 {
     const struct weft_trace_event *a = &c->t->events[from->event],
                                   *b = &c->t->events[to->event];
     double begin = a->start + a->length / 2, end = b->start + b->length / 2;
     if (end < begin)
         end = fmin(begin, b->start + b->length);
-    put_arrow_end(c, "s", from, begin);
-    put_arrow_end(c, "f", to, end);
+    put_arrow_endpoint(c, "s", from, begin);
+    put_arrow_endpoint(c, "f", to, end);
     c->next_flow++;
 }
 
 /* The k-th maker of a thing goes with its k-th user; neighbours on one rank need no arrow. */
 static void put_arrows(struct chrome *c, struct arrows *a)
 {
-    qsort(a->from, a->n_from, sizeof *a->from, compare_ends);
-    qsort(a->to, a->n_to, sizeof *a->to, compare_ends);
+    qsort(a->from, a->n_from, sizeof *a->from, compare_endpoints);
+    qsort(a->to, a->n_to, sizeof *a->to, compare_endpoints);
     for (size_t i = 0, k = 0; i < a->n_from && k < a->n_to;) {
         if (a->from[i].key != a->to[k].key) {
             *(a->from[i].key < a->to[k].key ? &i : &k) += 1;
             continue;
         }
-        const struct arrow_end *from = &a->from[i++], *to = &a->to[k++];
+        const struct arrow_endpoint *from = &a->from[i++], *to = &a->to[k++];
         if (c->t->events[from->event].rank != c->t->events[to->event].rank)
             put_arrow(c, from, to);
     }
@@ -205,18 +205,18 @@ static void put_arrows(struct chrome *c, struct arrows *a)
 
 static void put_slices(struct chrome *c, struct arrows *a)
 {
-    struct weft_slots open = {.n = 0};
+    struct wf_lane_slots open = {.n = 0};
     for (size_t i = 0; i < c->t->n_events; i++) {
         const struct weft_trace_event *e = &c->t->events[i];
         if (i == 0 || e->rank != e[-1].rank || e->lane != e[-1].lane)
             open.n = 0;
         unsigned slot =
-            e->lane == WEFT_LANE_COMPUTE ? 0 : weft_slot_find(&open, e, WEFT_MAX_SLOTS);
+            e->lane == WEFT_LANE_COMPUTE ? 0 : wf_lane_slots_find(&open, e, WF_MAX_SLOTS);
         uint64_t tid = tid_of(e->lane, slot);
         put_slice(c, e, tid);
-        add_ends(c, a, e->action, i, tid);
+        add_endpoints(c, a, e->action, i, tid);
         if (e->action.paired)
-            add_ends(c, a, e->partner, i, tid);
+            add_endpoints(c, a, e->partner, i, tid);
     }
 }
 
@@ -224,8 +224,8 @@ static enum weft_status put_trace(struct chrome *c, struct weft_error *err)
 {
     const struct weft_trace *t = c->t;
     struct arrows a = {0};
-    unsigned slots[WEFT_N_LANES];
-    weft_count_slots(t, slots, WEFT_MAX_SLOTS);
+    unsigned slots[WEFT_LANE_COUNT];
+    wf_lane_slots_count(t, slots, WF_MAX_SLOTS);
     a.from = malloc(sizeof *a.from * (2 * t->n_events + 1));
     a.to = malloc(sizeof *a.to * (2 * t->n_events + 1));
     if (a.from == NULL || a.to == NULL) {
@@ -235,18 +235,18 @@ static enum weft_status put_trace(struct chrome *c, struct weft_error *err)
                          t->n_events);
     }
     for (size_t i = 0; i < t->n_events; i++)
-        a.messages = a.messages || weft_kind_is_message(t->events[i].action.kind);
+        a.messages = a.messages || weft_act_is_message(t->events[i].action.kind);
     for (uint32_t r = 0; r < t->n_ranks; r++)
         put_names(c, r, slots);
     put_slices(c, &a);
     put_arrows(c, &a);
     for (size_t i = 0; i < t->n_memory; i++) {
         begin_event(c, "C", t->memory[i].rank);
-        weft_json_number(&c->j, "ts", t->memory[i].time * c->micros);
-        weft_json_string(&c->j, "name", "memory");
-        weft_json_begin(&c->j, "args", '{');
-        weft_json_number(&c->j, "amount", t->memory[i].amount);
-        weft_json_end(&c->j, '}');
+        wf_json_number(&c->j, "ts", t->memory[i].time * c->us_per_unit);
+        wf_json_string(&c->j, "name", "memory");
+        wf_json_begin(&c->j, "args", '{');
+        wf_json_number(&c->j, "amount", t->memory[i].amount);
+        wf_json_end(&c->j, '}');
         end_event(c);
     }
     free(a.from);
@@ -254,35 +254,34 @@ static enum weft_status put_trace(struct chrome *c, struct weft_error *err)
     return WEFT_OK;
 }
 
-enum weft_status weft_write_chrome(FILE *out, const struct weft_trace *traces, size_t n,
-                                   const struct weft_draw_options *options,
-                                   struct weft_error *err)
+enum weft_status wf_write_chrome(FILE *out, const struct weft_trace *traces, size_t n,
+                                 const struct wf_draw_options *options, struct weft_error *err)
 {
     struct chrome c = {.j = {.out = out}, .several = n > 1};
-    struct weft_axis axis;
-    WEFT_TRY(weft_axis_init(&axis, traces, n, options->unit_seconds, err));
+    struct wf_axis axis;
+    WEFT_TRY(wf_axis_init(&axis, traces, n, options->unit_seconds, err));
     enum weft_status st = WEFT_OK;
-    struct weft_text title = {0};
+    struct wf_text title = {0};
     bool real = axis.unit[0] != '\0';
-    weft_json_begin(&c.j, NULL, '{');
-    weft_json_string(&c.j, "displayTimeUnit", "ns");
-    weft_json_begin(&c.j, "otherData", '{');
-    weft_draw_clean(&title, options->title != NULL ? options->title : traces[0].name);
-    weft_json_string(&c.j, "title", title.at != NULL ? title.at : "");
-    weft_json_string(&c.j, "time", real ? "microseconds" : "an abstract unit as a microsecond");
-    weft_json_end(&c.j, '}');
-    weft_json_begin(&c.j, "traceEvents", '[');
+    wf_json_begin(&c.j, NULL, '{');
+    wf_json_string(&c.j, "displayTimeUnit", "ns");
+    wf_json_begin(&c.j, "otherData", '{');
+    wf_draw_sanitize(&title, options->title != NULL ? options->title : traces[0].name);
+    wf_json_string(&c.j, "title", title.at != NULL ? title.at : "");
+    wf_json_string(&c.j, "time", real ? "microseconds" : "an abstract unit as a microsecond");
+    wf_json_end(&c.j, '}');
+    wf_json_begin(&c.j, "traceEvents", '[');
     fputc('\n', out);
     for (size_t i = 0; st == WEFT_OK && i < n; i++) {
         c.t = &traces[i];
-        c.micros = axis.factor[i] * (real ? 1e6 : 1);
+        c.us_per_unit = axis.factor[i] * (real ? 1e6 : 1);
         st = put_trace(&c, err);
         c.first_pid += traces[i].n_ranks;
     }
-    weft_json_end(&c.j, ']');
-    weft_json_end(&c.j, '}');
+    wf_json_end(&c.j, ']');
+    wf_json_end(&c.j, '}');
     fputc('\n', out);
-    weft_text_release(&title);
-    weft_axis_release(&axis);
+    wf_text_release(&title);
+    wf_axis_release(&axis);
     return st;
 }

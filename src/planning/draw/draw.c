@@ -4,21 +4,21 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "planning/draw/forms_priv.h"
+#include "planning/draw/axis.h"
+#include "planning/draw/formats_priv.h"
 #include "planning/draw/picture.h"
-#include "planning/draw/times.h"
 
 static const struct {
     const char *name, *ending;
-    enum weft_draw_format format;
+    enum wf_draw_format format;
 } formats[] = {
-    {"text", ".txt", WEFT_DRAW_TEXT},      {"svg", ".svg", WEFT_DRAW_SVG},
-    {"png", ".png", WEFT_DRAW_PNG},        {"pdf", ".pdf", WEFT_DRAW_PDF},
-    {"chrome", ".json", WEFT_DRAW_CHROME}, {"html", ".html", WEFT_DRAW_HTML},
-    {"trace", ".trace", WEFT_DRAW_TRACE},
+    {"text", ".txt", WF_DRAW_FORMAT_TEXT},      {"svg", ".svg", WF_DRAW_FORMAT_SVG},
+    {"png", ".png", WF_DRAW_FORMAT_PNG},        {"pdf", ".pdf", WF_DRAW_FORMAT_PDF},
+    {"chrome", ".json", WF_DRAW_FORMAT_CHROME}, {"html", ".html", WF_DRAW_FORMAT_HTML},
+    {"trace", ".trace", WF_DRAW_FORMAT_TRACE},
 };
 
-bool weft_draw_format_of(const char *path, enum weft_draw_format *out)
+bool wf_draw_format_from_path(const char *path, enum wf_draw_format *out)
 {
     size_t n = strlen(path);
     for (size_t i = 0; i < WEFT_LEN(formats); i++) {
@@ -31,7 +31,7 @@ bool weft_draw_format_of(const char *path, enum weft_draw_format *out)
     return false;
 }
 
-bool weft_draw_format_find(const char *name, enum weft_draw_format *out)
+bool wf_draw_format_find(const char *name, enum wf_draw_format *out)
 {
     for (size_t i = 0; i < WEFT_LEN(formats); i++)
         if (strcmp(formats[i].name, name) == 0) {
@@ -43,57 +43,55 @@ bool weft_draw_format_find(const char *name, enum weft_draw_format *out)
 
 /* -- text ----------------------------------------------------------------------------------- */
 
-static enum weft_status put_text(struct weft_text *out, const struct weft_trace *traces,
-                                 size_t n, const struct weft_draw_options *options,
-                                 const struct weft_axis *axis, struct weft_error *err)
+static enum weft_status put_text(struct wf_text *out, const struct weft_trace *traces, size_t n,
+                                 const struct wf_draw_options *options,
+                                 const struct wf_axis *axis, struct weft_error *err)
 {
-    const char *unit = strcmp(axis->unit, "\302\265s") == 0 ? "us" : weft_axis_unit(axis);
+    const char *unit = strcmp(axis->unit, "\302\265s") == 0 ? "us" : wf_axis_unit(axis);
     if (options->title != NULL && options->title[0] != '\0') {
-        weft_draw_clean(out, options->title);
-        weft_text_adds(out, "\n\n");
+        wf_draw_sanitize(out, options->title);
+        wf_text_adds(out, "\n\n");
     }
     for (size_t i = 0; i < n; i++) {
-        struct weft_text_axis own = {axis->factor[i] * axis->show, axis->end * axis->show,
-                                     n > 1, unit};
+        struct wf_text_axis own = {axis->factor[i] * axis->show, axis->end * axis->show, n > 1,
+                                   unit};
         if (i > 0)
-            weft_text_addc(out, '\n');
-        weft_draw_heading(out, &traces[i]);
-        weft_text_adds(out, "\n\n");
-        weft_draw_trace_timeline(out, &traces[i], &own, options->style);
-        weft_text_addc(out, '\n');
-        WEFT_TRY(weft_draw_figures(out, &traces[i], axis, i, err));
-        weft_text_addc(out, '\n');
+            wf_text_addc(out, '\n');
+        wf_draw_heading(out, &traces[i]);
+        wf_text_adds(out, "\n\n");
+        wf_draw_trace_timeline(out, &traces[i], &own, options->style);
+        wf_text_addc(out, '\n');
+        WEFT_TRY(wf_draw_metrics(out, &traces[i], axis, i, err));
+        wf_text_addc(out, '\n');
     }
     return WEFT_OK;
 }
 
-enum weft_status weft_write_text(FILE *out, const struct weft_trace *traces, size_t n,
-                                 const struct weft_draw_options *options,
-                                 struct weft_error *err)
+enum weft_status wf_write_text(FILE *out, const struct weft_trace *traces, size_t n,
+                               const struct wf_draw_options *options, struct weft_error *err)
 {
-    struct weft_text text = {0};
-    struct weft_axis axis;
-    WEFT_TRY(weft_axis_init(&axis, traces, n, options->unit_seconds, err));
+    struct wf_text text = {0};
+    struct wf_axis axis;
+    WEFT_TRY(wf_axis_init(&axis, traces, n, options->unit_seconds, err));
     enum weft_status st = put_text(&text, traces, n, options, &axis, err);
     if (st == WEFT_OK && text.failed)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to draw");
     if (st == WEFT_OK)
         fwrite(text.at, 1, text.len, out);
-    weft_text_release(&text);
-    weft_axis_release(&axis);
+    wf_text_release(&text);
+    wf_axis_release(&axis);
     return st;
 }
 
 /* -- pictures ------------------------------------------------------------------------------- */
 
 static enum weft_status write_svg(FILE *out, const struct weft_trace *traces, size_t n,
-                                  const struct weft_draw_options *options,
-                                  struct weft_error *err)
+                                  const struct wf_draw_options *options, struct weft_error *err)
 {
-    struct weft_picture p;
-    WEFT_TRY(weft_picture_init(&p, traces, n, options, err));
-    weft_paint_svg(out, &p);
-    weft_picture_release(&p);
+    struct wf_picture p;
+    WEFT_TRY(wf_picture_init(&p, traces, n, options, err));
+    wf_paint_svg(out, &p);
+    wf_picture_release(&p);
     return WEFT_OK;
 }
 
@@ -110,23 +108,23 @@ static enum weft_status write_trace(FILE *out, const struct weft_trace *traces, 
     return WEFT_OK;
 }
 
-enum weft_status weft_draw(FILE *out, enum weft_draw_format format,
-                           const struct weft_trace *traces, size_t n,
-                           const struct weft_draw_options *options, struct weft_error *err)
+enum weft_status wf_draw(FILE *out, enum wf_draw_format format, const struct weft_trace *traces,
+                         size_t n, const struct wf_draw_options *options,
+                         struct weft_error *err)
 {
     switch (format) {
-    case WEFT_DRAW_TEXT:
-        return weft_write_text(out, traces, n, options, err);
-    case WEFT_DRAW_SVG:
+    case WF_DRAW_FORMAT_TEXT:
+        return wf_write_text(out, traces, n, options, err);
+    case WF_DRAW_FORMAT_SVG:
         return write_svg(out, traces, n, options, err);
-    case WEFT_DRAW_PNG:
-    case WEFT_DRAW_PDF:
+    case WF_DRAW_FORMAT_PNG:
+    case WF_DRAW_FORMAT_PDF:
         return WEFT_FAIL(err, WEFT_USAGE, "PNG and PDF are written by weft_render()");
-    case WEFT_DRAW_CHROME:
-        return weft_write_chrome(out, traces, n, options, err);
-    case WEFT_DRAW_HTML:
-        return weft_write_page(out, traces, n, options, err);
-    case WEFT_DRAW_TRACE:
+    case WF_DRAW_FORMAT_CHROME:
+        return wf_write_chrome(out, traces, n, options, err);
+    case WF_DRAW_FORMAT_HTML:
+        return wf_write_html(out, traces, n, options, err);
+    case WF_DRAW_FORMAT_TRACE:
         return write_trace(out, traces, n, err);
     }
     return WEFT_FAIL(err, WEFT_INTERNAL, "no such format");

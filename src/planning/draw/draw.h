@@ -11,35 +11,35 @@
 #include "planning/draw/timeline.h"
 #include "weft/trace.h"
 
-enum weft_draw_format {
-    WEFT_DRAW_TEXT,
-    WEFT_DRAW_SVG,
-    WEFT_DRAW_PNG,
-    WEFT_DRAW_PDF,
-    WEFT_DRAW_CHROME, /* Chrome trace JSON, for Perfetto */
-    WEFT_DRAW_HTML,   /* one page, nothing else needed */
-    WEFT_DRAW_TRACE,  /* weft's own text form; one trace only */
+enum wf_draw_format {
+    WF_DRAW_FORMAT_TEXT,
+    WF_DRAW_FORMAT_SVG,
+    WF_DRAW_FORMAT_PNG,
+    WF_DRAW_FORMAT_PDF,
+    WF_DRAW_FORMAT_CHROME, /* Chrome trace JSON, for Perfetto */
+    WF_DRAW_FORMAT_HTML,   /* one page, nothing else needed */
+    WF_DRAW_FORMAT_TRACE,  /* weft's own text form; one trace only */
 };
 
-struct weft_draw_options {
-    const char *title;            /* borrowed; NULL: none */
-    uint32_t width, height;       /* pixels, or columns of text; 0: what is fitting */
-    bool lanes;                   /* sends and receives in rows of their own */
-    double unit_seconds;          /* what abstract time means beside real time; 0: nothing */
-    struct weft_text_style style; /* for text */
+struct wf_draw_options {
+    const char *title;          /* borrowed; NULL: none */
+    uint32_t width, height;     /* pixels, or columns of text; 0: what is fitting */
+    bool lanes;                 /* sends and receives in rows of their own */
+    double unit_seconds;        /* what abstract time means beside real time; 0: nothing */
+    struct wf_text_style style; /* for text */
 };
 
 /* By the file's ending: .svg .png .pdf .html .txt .trace, .json for Chrome's.  False when it is
  * none of them. */
-bool weft_draw_format_of(const char *path, enum weft_draw_format *out);
+bool wf_draw_format_from_path(const char *path, enum wf_draw_format *out);
 
 /* By name: "svg", "png", "pdf", "chrome", "html", "text", "trace". */
-bool weft_draw_format_find(const char *name, enum weft_draw_format *out);
+bool wf_draw_format_find(const char *name, enum wf_draw_format *out);
 
-/* Draws on `out` in any format but PNG and PDF, which weft_render() adds.  Write errors stay in the
+/* Draws on `out` in any format but PNG and PDF, which wf_render() adds.  Write errors stay in the
  * stream.  Returns WEFT_USAGE if the traces cannot share an axis or the picture is too large. */
-enum weft_status weft_draw(FILE *out, enum weft_draw_format format,
-                           const struct weft_trace *traces, size_t n,
-                           const struct weft_draw_options *options, struct weft_error *err);
+enum weft_status wf_draw(FILE *out, enum wf_draw_format format, const struct weft_trace *traces,
+                         size_t n, const struct wf_draw_options *options,
+                         struct weft_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 #include "planning/draw/escape.h"
 
-void weft_escape_markup(FILE *out, const char *text)
+void wf_escape_markup(FILE *out, const char *text)
 {
     for (; *text != '\0'; text++)
         switch (*text) {
@@ -24,7 +24,7 @@ void weft_escape_markup(FILE *out, const char *text)
         }
 }
 
-void weft_escape_script(FILE *out, const char *text)
+void wf_escape_script(FILE *out, const char *text)
 {
     fputc('"', out);
     for (; *text != '\0'; text++) {

@@ -5,9 +5,9 @@
 #include <stdio.h>
 
 /* As text or attribute of XML and HTML. */
-void weft_escape_markup(FILE *out, const char *text);
+void wf_escape_markup(FILE *out, const char *text);
 
 /* As a JSON string, with its quotes, that may stand inside of an HTML script element. */
-void weft_escape_script(FILE *out, const char *text);
+void wf_escape_script(FILE *out, const char *text);
 
 #endif

@@ -9,12 +9,12 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "planning/draw/axis.h"
 #include "planning/draw/escape.h"
-#include "planning/draw/forms_priv.h"
+#include "planning/draw/formats_priv.h"
 #include "planning/draw/page_priv.h"
 #include "planning/draw/palette.h"
 #include "planning/draw/sha256.h"
-#include "planning/draw/times.h"
 
 /* Ten digits: more than a screen can show, fewer than most doubles have. */
 static void put_number(FILE *out, double value)
@@ -51,7 +51,7 @@ static size_t put_rank(FILE *out, const struct weft_trace *t, uint32_t rank, siz
         fprintf(out, "%s%u", i > t->stage_first[rank] ? "," : "", t->stages[i]);
     fputs("],\"lanes\":[", out);
     size_t i = t->first[rank];
-    for (int lane = 0; lane < WEFT_N_LANES; lane++) {
+    for (int lane = 0; lane < WEFT_LANE_COUNT; lane++) {
         fputs(lane > 0 ? ",[" : "[", out);
         size_t begin = i;
         for (; i < t->first[rank + 1] && t->events[i].lane == (enum weft_lane)lane; i++) {
@@ -74,25 +74,25 @@ static size_t put_rank(FILE *out, const struct weft_trace *t, uint32_t rank, siz
 }
 
 static enum weft_status put_trace(FILE *out, const struct weft_trace *t,
-                                  const struct weft_axis *axis, size_t index,
+                                  const struct wf_axis *axis, size_t index,
                                   struct weft_error *err)
 {
-    struct weft_text heading = {0}, figures = {0};
+    struct wf_text heading = {0}, figures = {0};
     size_t memory = 0;
-    weft_draw_heading(&heading, t);
-    WEFT_TRY(weft_draw_figures(&figures, t, axis, index, err));
+    wf_draw_heading(&heading, t);
+    WEFT_TRY(wf_draw_metrics(&figures, t, axis, index, err));
     fputs("{\"name\":", out);
-    weft_escape_script(out, t->name);
+    wf_escape_script(out, t->name);
     fputs(",\"heading\":", out);
-    weft_escape_script(out, heading.failed ? "" : heading.at);
+    wf_escape_script(out, heading.failed ? "" : heading.at);
     fputs(",\"figures\":", out);
-    weft_escape_script(out, figures.failed ? "" : figures.at);
-    weft_text_release(&heading);
-    weft_text_release(&figures);
+    wf_escape_script(out, figures.failed ? "" : figures.at);
+    wf_text_release(&heading);
+    wf_text_release(&figures);
     fprintf(out, ",\"factor\":%.17g,\"makespan\":%.17g,\"shades\":[", axis->factor[index],
             t->makespan);
     for (uint32_t c = 0; c < t->n_chunks; c++)
-        fprintf(out, "%s%u", c > 0 ? "," : "", weft_chunk_shade(c, t->n_chunks));
+        fprintf(out, "%s%u", c > 0 ? "," : "", wf_chunk_shade(c, t->n_chunks));
     fputs("],\"ranks\":[\n", out);
     for (uint32_t r = 0; r < t->n_ranks; r++) {
         fputs(r > 0 ? ",\n" : "", out);
@@ -105,22 +105,22 @@ static enum weft_status put_trace(FILE *out, const struct weft_trace *t,
 static void put_kinds(FILE *out)
 {
     fputs(",\"kinds\":[", out);
-    for (unsigned k = 0; k < WEFT_N_KINDS; k++)
-        fprintf(out, "%s\"%s\"", k > 0 ? "," : "", weft_kind_name(k));
+    for (unsigned k = 0; k < WEFT_N_ACT_KINDS; k++)
+        fprintf(out, "%s\"%s\"", k > 0 ? "," : "", weft_act_name(k));
     fputs("],\"words\":[", out);
-    for (unsigned k = 0; k < WEFT_N_KINDS; k++) {
+    for (unsigned k = 0; k < WEFT_N_ACT_KINDS; k++) {
         char words[64];
-        weft_draw_kind_words(k, words, sizeof words);
+        wf_draw_kind_label(k, words, sizeof words);
         fprintf(out, "%s\"%s\"", k > 0 ? "," : "", words);
     }
     fputs("],\"bands\":[", out);
-    for (unsigned k = 0; k < WEFT_N_KINDS; k++)
-        fprintf(out, "%s\"#%06x\"", k > 0 ? "," : "", (unsigned)weft_band_colour(k));
+    for (unsigned k = 0; k < WEFT_N_ACT_KINDS; k++)
+        fprintf(out, "%s\"#%06x\"", k > 0 ? "," : "", (unsigned)wf_band_colour(k));
     fputs("],\"colours\":[", out);
-    for (unsigned k = 0; k < WEFT_N_KINDS; k++) {
+    for (unsigned k = 0; k < WEFT_N_ACT_KINDS; k++) {
         fputs(k > 0 ? ",[" : "[", out);
-        for (unsigned s = 0; s < WEFT_SHADES; s++)
-            fprintf(out, "%s\"#%06x\"", s > 0 ? "," : "", (unsigned)weft_kind_colour(k, s));
+        for (unsigned s = 0; s < WF_SHADES; s++)
+            fprintf(out, "%s\"#%06x\"", s > 0 ? "," : "", (unsigned)wf_kind_colour(k, s));
         fputc(']', out);
     }
     fputc(']', out);
@@ -128,7 +128,7 @@ static void put_kinds(FILE *out)
 
 static void put_seen(FILE *out, const struct weft_trace *traces, size_t n)
 {
-    bool seen[WEFT_N_KINDS] = {false}, comma = false;
+    bool seen[WEFT_N_ACT_KINDS] = {false}, comma = false;
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < traces[i].n_events; k++) {
             const struct weft_trace_event *e = &traces[i].events[k];
@@ -136,7 +136,7 @@ static void put_seen(FILE *out, const struct weft_trace *traces, size_t n)
             seen[e->partner.kind] = seen[e->partner.kind] || e->action.paired;
         }
     fputs(",\"seen\":[", out);
-    for (unsigned k = 0; k < WEFT_N_KINDS; k++)
+    for (unsigned k = 0; k < WEFT_N_ACT_KINDS; k++)
         if (seen[k]) {
             fprintf(out, "%s%u", comma ? "," : "", k);
             comma = true;
@@ -145,14 +145,14 @@ static void put_seen(FILE *out, const struct weft_trace *traces, size_t n)
 }
 
 static enum weft_status put_data(FILE *out, const struct weft_trace *traces, size_t n,
-                                 const struct weft_draw_options *options, const char *title,
-                                 const struct weft_axis *axis, struct weft_error *err)
+                                 const struct wf_draw_options *options, const char *title,
+                                 const struct wf_axis *axis, struct weft_error *err)
 {
     enum weft_status st = WEFT_OK;
     fputs("<script type=\"application/json\" id=\"data\">\n{\"title\":", out);
-    weft_escape_script(out, title);
+    wf_escape_script(out, title);
     fputs(",\"unit\":", out);
-    weft_escape_script(out, axis->unit);
+    wf_escape_script(out, axis->unit);
     fprintf(out, ",\"show\":%.17g,\"end\":%.17g,\"lanes\":%s", axis->show, axis->end,
             options->lanes ? "true" : "false");
     put_kinds(out);
@@ -174,15 +174,15 @@ static void put_head(FILE *out, const char *title)
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src ",
         out);
-    weft_sha256_policy(out, weft_page_script, weft_page_script_len);
+    wf_sha256_policy(out, wf_page_script, wf_page_script_len);
     fputs("; style-src ", out);
-    weft_sha256_policy(out, weft_page_style, weft_page_style_len);
+    wf_sha256_policy(out, wf_page_style, wf_page_style_len);
     fputs("; base-uri 'none'; form-action 'none'\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
           out);
-    weft_escape_markup(out, title);
+    wf_escape_markup(out, title);
     fputs("</title>\n<style>", out);
-    fwrite(weft_page_style, 1, weft_page_style_len, out);
+    fwrite(wf_page_style, 1, wf_page_style_len, out);
     fputs(
         "</style>\n</head>\n<body>\n"
         "<header><h1></h1><p></p></header>\n<ul id=\"legend\"></ul>\n"
@@ -198,29 +198,28 @@ static void put_head(FILE *out, const char *title)
         out);
 }
 
-enum weft_status weft_write_page(FILE *out, const struct weft_trace *traces, size_t n,
-                                 const struct weft_draw_options *options,
-                                 struct weft_error *err)
+enum weft_status wf_write_html(FILE *out, const struct weft_trace *traces, size_t n,
+                               const struct wf_draw_options *options, struct weft_error *err)
 {
-    struct weft_axis axis;
-    struct weft_text title = {0};
-    WEFT_TRY(weft_axis_init(&axis, traces, n, options->unit_seconds, err));
+    struct wf_axis axis;
+    struct wf_text title = {0};
+    WEFT_TRY(wf_axis_init(&axis, traces, n, options->unit_seconds, err));
     if (options->title != NULL && options->title[0] != '\0')
-        weft_draw_clean(&title, options->title);
+        wf_draw_sanitize(&title, options->title);
     else if (n == 1)
-        weft_draw_heading(&title, &traces[0]);
+        wf_draw_heading(&title, &traces[0]);
     else
-        weft_text_addf(&title, "%zu traces", n);
+        wf_text_addf(&title, "%zu traces", n);
     enum weft_status st =
         title.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a title") : WEFT_OK;
     if (st == WEFT_OK) {
         put_head(out, title.at);
         st = put_data(out, traces, n, options, title.at, &axis, err);
         fputs("<script>", out);
-        fwrite(weft_page_script, 1, weft_page_script_len, out);
+        fwrite(wf_page_script, 1, wf_page_script_len, out);
         fputs("</script>\n</body>\n</html>\n", out);
     }
-    weft_text_release(&title);
-    weft_axis_release(&axis);
+    wf_text_release(&title);
+    wf_axis_release(&axis);
     return st;
 }

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-extern const unsigned char weft_page_script[], weft_page_style[];
-extern const size_t weft_page_script_len, weft_page_style_len;
+extern const unsigned char wf_page_script[], wf_page_style[];
+extern const size_t wf_page_script_len, wf_page_style_len;
 
 #endif

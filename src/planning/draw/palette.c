@@ -2,12 +2,12 @@
 
 #include "weft/schedule.h"
 
-uint32_t weft_ink_colour(enum weft_ink ink)
+uint32_t wf_ink_colour(enum wf_ink ink)
 {
-    static const uint32_t colours[WEFT_N_INKS] = {
-        [WEFT_INK_PAPER] = 0xffffff, [WEFT_INK_IDLE] = 0xececec, [WEFT_INK_GRID] = 0xd4d4d4,
-        [WEFT_INK_EDGE] = 0x9a9a9a,  [WEFT_INK_SOFT] = 0x5c5c5c, [WEFT_INK_TEXT] = 0x1a1a1a,
-        [WEFT_INK_CELL] = 0x111111,
+    static const uint32_t colours[WF_N_INKS] = {
+        [WF_INK_BACKGROUND] = 0xffffff, [WF_INK_IDLE] = 0xececec,  [WF_INK_GRID] = 0xd4d4d4,
+        [WF_INK_EDGE] = 0x9a9a9a,       [WF_INK_MUTED] = 0x5c5c5c, [WF_INK_TEXT] = 0x1a1a1a,
+        [WF_INK_CELL] = 0x111111,
     };
     return colours[ink];
 }
@@ -16,7 +16,7 @@ uint32_t weft_ink_colour(enum weft_ink ink)
  * first shade and the last one. */
 static const struct {
     uint32_t first, last, band;
-} hues[WEFT_N_KINDS] = {
+} hues[WEFT_N_ACT_KINDS] = {
     [WEFT_ACT_F] = {0x6aaee0, 0xd3e7f7, 0x20609a},
     [WEFT_ACT_B] = {0x4fbf98, 0xc9ecdf, 0x0b6b4c},
     [WEFT_ACT_I] = {0xf2b84b, 0xfce8c2, 0xa86600},
@@ -41,20 +41,20 @@ static uint32_t blend(uint32_t a, uint32_t b, unsigned part, unsigned whole)
     return out;
 }
 
-uint32_t weft_kind_colour(unsigned kind, unsigned shade)
+uint32_t wf_kind_colour(unsigned kind, unsigned shade)
 {
-    return blend(hues[kind].first, hues[kind].last, shade, WEFT_SHADES - 1);
+    return blend(hues[kind].first, hues[kind].last, shade, WF_SHADES - 1);
 }
 
-uint32_t weft_band_colour(unsigned kind)
+uint32_t wf_band_colour(unsigned kind)
 {
     return hues[kind].band;
 }
 
-unsigned weft_chunk_shade(uint32_t chunk, uint32_t n_chunks)
+unsigned wf_chunk_shade(uint32_t chunk, uint32_t n_chunks)
 {
     if (n_chunks < 2)
         return 1;
-    uint32_t last = n_chunks == 2 ? WEFT_SHADES - 2 : WEFT_SHADES - 1;
+    uint32_t last = n_chunks == 2 ? WF_SHADES - 2 : WF_SHADES - 1;
     return chunk >= n_chunks ? last : (unsigned)((uint64_t)chunk * last / (n_chunks - 1));
 }

@@ -7,12 +7,12 @@
 #include "base/size.h"
 
 /* Room for one more element; NULL when there is no memory. */
-static void *more(struct weft_picture *p, void *at, size_t *cap, size_t n, size_t size)
+static void *more(struct wf_picture *p, void *at, size_t *cap, size_t n, size_t size)
 {
     if (n < *cap)
         return at;
     size_t grown = *cap < 64 ? 64 : *cap + *cap / 2, bytes;
-    void *moved = weft_size_mul(grown, size, &bytes) ? realloc(at, bytes) : NULL;
+    void *moved = wf_size_mul(grown, size, &bytes) ? realloc(at, bytes) : NULL;
     if (moved == NULL)
         p->failed = true;
     else
@@ -20,19 +20,19 @@ static void *more(struct weft_picture *p, void *at, size_t *cap, size_t n, size_
     return moved;
 }
 
-void weft_picture_area(struct weft_picture *p, double x, double y, double w, double h,
-                       enum weft_ink ink)
+void wf_picture_add_area(struct wf_picture *p, double x, double y, double w, double h,
+                         enum wf_ink ink)
 {
-    struct weft_area *at = more(p, p->areas, &p->cap_areas, p->n_areas, sizeof *at);
+    struct wf_area *at = more(p, p->areas, &p->cap_areas, p->n_areas, sizeof *at);
     if (at == NULL)
         return;
     p->areas = at;
-    at[p->n_areas++] = (struct weft_area){x, y, w, h, ink};
+    at[p->n_areas++] = (struct wf_area){x, y, w, h, ink};
 }
 
-void weft_picture_cell(struct weft_picture *p, struct weft_cell cell)
+void wf_picture_add_cell(struct wf_picture *p, struct wf_cell cell)
 {
-    struct weft_cell *at = more(p, p->cells, &p->cap_cells, p->n_cells, sizeof *at);
+    struct wf_cell *at = more(p, p->cells, &p->cap_cells, p->n_cells, sizeof *at);
     if (at == NULL)
         return;
     p->cells = at;
@@ -56,7 +56,7 @@ static double char_width(unsigned char c)
     return (c & 0xc0) == 0x80 ? 0 : 1000; /* a character of UTF-8 counts by its first byte */
 }
 
-double weft_text_width(const char *text, double size, bool bold)
+double wf_text_width(const char *text, double size, bool bold)
 {
     double sum = 0;
     for (; *text != '\0'; text++)
@@ -64,17 +64,17 @@ double weft_text_width(const char *text, double size, bool bold)
     return sum / 1000 * size * (bold ? 1.2 : 1);
 }
 
-void weft_picture_label(struct weft_picture *p, struct weft_label label, const char *text,
-                        double room)
+void wf_picture_add_label(struct wf_picture *p, struct wf_label label, const char *text,
+                          double room)
 {
-    struct weft_label *at = more(p, p->labels, &p->cap_labels, p->n_labels, sizeof *at);
+    struct wf_label *at = more(p, p->labels, &p->cap_labels, p->n_labels, sizeof *at);
     if (at == NULL)
         return;
     p->labels = at;
     label.text = p->texts.len;
-    label.width = weft_text_width(text, label.size, label.bold);
+    label.width = wf_text_width(text, label.size, label.bold);
     if (label.width <= room) {
-        weft_text_adds(&p->texts, text);
+        wf_text_adds(&p->texts, text);
     } else {
         double unit = label.size / 1000 * (label.bold ? 1.2 : 1), dots = 3 * 318 * unit,
                sum = 0;
@@ -84,15 +84,15 @@ void weft_picture_label(struct weft_picture *p, struct weft_label label, const c
             sum += char_width((unsigned char)text[n++]) * unit;
         while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
             n--; /* not through a character */
-        weft_text_add(&p->texts, text, n);
-        weft_text_adds(&p->texts, "...");
+        wf_text_add(&p->texts, text, n);
+        wf_text_adds(&p->texts, "...");
         label.width = sum + dots;
     }
-    weft_text_addc(&p->texts, '\0');
+    wf_text_addc(&p->texts, '\0');
     at[p->n_labels++] = label;
 }
 
-unsigned weft_cell_bands(const struct weft_cell *c, struct weft_cell out[2])
+unsigned wf_cell_bands(const struct wf_cell *c, struct wf_cell out[2])
 {
     unsigned n = 0;
     bool top = c->kind == WEFT_ACT_I || c->kind == WEFT_ACT_B;
@@ -101,25 +101,25 @@ unsigned weft_cell_bands(const struct weft_cell *c, struct weft_cell out[2])
     if (!c->banded)
         return 0;
     if (top)
-        out[n++] = (struct weft_cell){c->x, c->y, c->w, height, c->kind, c->shade, false};
+        out[n++] = (struct wf_cell){c->x, c->y, c->w, height, c->kind, c->shade, false};
     if (bottom)
-        out[n++] = (struct weft_cell){
-            c->x, c->y + c->h - height, c->w, height, c->kind, c->shade, false};
+        out[n++] = (struct wf_cell){c->x, c->y + c->h - height, c->w, height, c->kind, c->shade,
+                                    false};
     return n;
 }
 
-double weft_label_left(const struct weft_label *l)
+double wf_label_left(const struct wf_label *l)
 {
-    return l->anchor == WEFT_ANCHOR_START ? l->x
-           : l->anchor == WEFT_ANCHOR_END ? l->x - l->width
-                                          : l->x - l->width / 2;
+    return l->anchor == WF_ANCHOR_START ? l->x
+           : l->anchor == WF_ANCHOR_END ? l->x - l->width
+                                        : l->x - l->width / 2;
 }
 
-void weft_picture_release(struct weft_picture *p)
+void wf_picture_release(struct wf_picture *p)
 {
     free(p->areas);
     free(p->cells);
     free(p->labels);
-    weft_text_release(&p->texts);
-    *p = (struct weft_picture){0};
+    wf_text_release(&p->texts);
+    *p = (struct wf_picture){0};
 }

@@ -15,32 +15,33 @@ enum { TILE = 64, COLUMN = 4 };
 #define PADDING 2.0
 
 /* The actions that begin in one tile. */
-struct weft_tile {
+struct wf_tile {
     uint32_t count;
     float width; /* of all of them, in pixels */
 };
 
 /* The part of the time in which an event is seen: later ones of the same row cover it. */
-struct weft_span {
+struct wf_span {
     double begin, end;
     const struct weft_trace_event *event; /* borrowed */
 };
 
-char *weft_cell_wording(enum weft_wording wording, struct weft_action a, char out[40])
+char *wf_cell_print_label(enum wf_label_detail detail, struct weft_action a, char out[40])
 {
-    if (wording == WEFT_SAY_ALL)
+    if (detail == WF_LABEL_DETAIL_FULL)
         weft_action_print(a, out);
-    else if (!weft_kind_has_micro(a.kind))
-        snprintf(out, 40, "%.1s", weft_kind_name(a.kind));
+    else if (!weft_act_has_micro(a.kind))
+        snprintf(out, 40, "%.1s", weft_act_name(a.kind));
     else
-        snprintf(out, 40, "%s%u", wording == WEFT_SAY_KIND ? weft_kind_name(a.kind) : "",
+        snprintf(out, 40, "%s%u", detail == WF_LABEL_DETAIL_KIND ? weft_act_name(a.kind) : "",
                  a.micro);
     return out;
 }
 
 /* -- slots ---------------------------------------------------------------------------------- */
 
-unsigned weft_slot_find(struct weft_slots *s, const struct weft_trace_event *e, unsigned most)
+unsigned wf_lane_slots_find(struct wf_lane_slots *s, const struct weft_trace_event *e,
+                            unsigned most)
 {
     unsigned best = 0;
     while (best < s->n && s->end[best] > e->start * (1 + 1e-9))
@@ -57,9 +58,10 @@ unsigned weft_slot_find(struct weft_slots *s, const struct weft_trace_event *e, 
     return best;
 }
 
-void weft_count_slots(const struct weft_trace *t, unsigned slots[WEFT_N_LANES], unsigned most)
+void wf_lane_slots_count(const struct weft_trace *t, unsigned slots[WEFT_LANE_COUNT],
+                         unsigned most)
 {
-    struct weft_slots open = {.n = 0};
+    struct wf_lane_slots open = {.n = 0};
     slots[WEFT_LANE_COMPUTE] = 1;
     slots[WEFT_LANE_SEND] = slots[WEFT_LANE_RECV] = 0;
     for (size_t i = 0; i < t->n_events; i++) {
@@ -68,23 +70,23 @@ void weft_count_slots(const struct weft_trace *t, unsigned slots[WEFT_N_LANES], 
             open.n = 0;
         if (e->lane == WEFT_LANE_COMPUTE)
             continue;
-        weft_slot_find(&open, e, most);
+        wf_lane_slots_find(&open, e, most);
         slots[e->lane] = open.n > slots[e->lane] ? open.n : slots[e->lane];
     }
 }
 
 /* -- what the cells say --------------------------------------------------------------------- */
 
-static double text_room(const struct weft_panel *p, const struct weft_trace_event *e)
+static double text_room(const struct wf_panel *p, const struct weft_trace_event *e)
 {
     return e->length * p->scale - 1 - 2 * PADDING;
 }
 
 /* The most telling words, in the largest font, that nearly all cells have room for. */
-static void choose_wording(struct weft_panel *p)
+static void choose_detail(struct wf_panel *p)
 {
     enum { LARGEST = 12, SMALLEST = 7 };
-    size_t fits[WEFT_N_WORDINGS][LARGEST + 1] = {{0}}, n = 0;
+    size_t fits[WF_N_LABEL_DETAILS][LARGEST + 1] = {{0}}, n = 0;
     char text[40];
     double sum = 0;
     for (size_t i = 0; i < p->trace->n_events; i++) {
@@ -94,48 +96,48 @@ static void choose_wording(struct weft_panel *p)
             continue;
         n++;
         sum += e->length;
-        for (int w = 0; w < WEFT_N_WORDINGS && room > 0; w++) {
-            double wide = weft_text_width(
-                weft_cell_wording((enum weft_wording)w, e->action, text), 1, false);
+        for (int w = 0; w < WF_N_LABEL_DETAILS && room > 0; w++) {
+            double wide = wf_text_width(
+                wf_cell_print_label((enum wf_label_detail)w, e->action, text), 1, false);
             if (e->action.paired)
-                wide = fmax(wide, weft_text_width(
-                                      weft_cell_wording((enum weft_wording)w, e->partner, text),
-                                      1, false));
+                wide = fmax(wide, wf_text_width(wf_cell_print_label((enum wf_label_detail)w,
+                                                                    e->partner, text),
+                                                1, false));
             double size = floor(fmin(room / wide, LARGEST));
             for (int s = SMALLEST; s <= size; s++)
                 fits[w][s]++;
         }
     }
-    p->usual = n > 0 ? sum / (double)n * p->scale : 0;
+    p->typical = n > 0 ? sum / (double)n * p->scale : 0;
     int largest = (int)fmin(LARGEST, floor(p->row * 0.75));
-    p->wording = WEFT_SAY_MICRO;
+    p->detail = WF_LABEL_DETAIL_MICRO;
     p->font = fmin(SMALLEST, largest);
-    for (int w = p->trace->n_chunks > 1 ? WEFT_SAY_ALL : WEFT_SAY_KIND; w < WEFT_N_WORDINGS;
-         w++)
+    for (int w = p->trace->n_chunks > 1 ? WF_LABEL_DETAIL_FULL : WF_LABEL_DETAIL_KIND;
+         w < WF_N_LABEL_DETAILS; w++)
         for (int s = largest; s >= SMALLEST; s--)
             if ((double)fits[w][s] >= 0.97 * (double)n) {
-                p->wording = (enum weft_wording)w;
+                p->detail = (enum wf_label_detail)w;
                 p->font = s;
                 return;
             }
 }
 
-enum weft_status weft_panel_prepare(struct weft_panel *p, struct weft_error *err)
+enum weft_status wf_panel_prepare(struct wf_panel *p, struct weft_error *err)
 {
     size_t most = 0, columns = (size_t)ceil(p->width / COLUMN) + 1;
     const struct weft_trace *t = p->trace;
     for (uint32_t r = 0; r < t->n_ranks; r++)
-        most = weft_size_max(most, t->first[r + 1] - t->first[r]);
+        most = wf_size_max(most, t->first[r + 1] - t->first[r]);
     p->spans = malloc(sizeof *p->spans * (most + 1));
-    p->shares = calloc(columns * WEFT_N_KINDS, sizeof *p->shares);
+    p->shares = calloc(columns * WEFT_N_ACT_KINDS, sizeof *p->shares);
     p->tiles = calloc((size_t)ceil(p->width / TILE) + 1, sizeof *p->tiles);
     if (p->spans == NULL || p->shares == NULL || p->tiles == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to draw %zu events", t->n_events);
-    choose_wording(p);
+    choose_detail(p);
     return WEFT_OK;
 }
 
-void weft_panel_release(struct weft_panel *p)
+void wf_panel_release(struct wf_panel *p)
 {
     free(p->spans);
     free(p->shares);
@@ -144,46 +146,46 @@ void weft_panel_release(struct weft_panel *p)
 
 /* -- single cells --------------------------------------------------------------------------- */
 
-static void put_label(const struct weft_panel *p, const struct weft_cell *c,
-                      struct weft_action a, struct weft_picture *out)
+static void put_label(const struct wf_panel *p, const struct wf_cell *c, struct weft_action a,
+                      struct wf_picture *out)
 {
     char text[40];
     double size = fmin(p->font, c->h * 0.8), room = c->w - 2 * PADDING;
     if (size < 6 || p->font < 7)
         return;
-    enum weft_wording wording = p->wording;
-    while (wording < WEFT_N_WORDINGS &&
-           weft_text_width(weft_cell_wording(wording, a, text), size, false) > room)
-        wording++;
-    if (wording == WEFT_N_WORDINGS)
+    enum wf_label_detail detail = p->detail;
+    while (detail < WF_N_LABEL_DETAILS &&
+           wf_text_width(wf_cell_print_label(detail, a, text), size, false) > room)
+        detail++;
+    if (detail == WF_N_LABEL_DETAILS)
         return;
-    struct weft_label label = {.x = c->x + c->w / 2,
-                               .y = c->y + c->h / 2 + size * 0.36,
-                               .size = size,
-                               .anchor = WEFT_ANCHOR_MIDDLE,
-                               .ink = WEFT_INK_CELL};
-    weft_picture_label(out, label, text, room + 1);
+    struct wf_label label = {.x = c->x + c->w / 2,
+                             .y = c->y + c->h / 2 + size * 0.36,
+                             .size = size,
+                             .anchor = WF_ANCHOR_MIDDLE,
+                             .ink = WF_INK_CELL};
+    wf_picture_add_label(out, label, text, room + 1);
 }
 
-static void put_half(const struct weft_panel *p, struct weft_cell c,
+static void put_half(const struct wf_panel *p, struct wf_cell c,
                      const struct weft_trace_event *e, struct weft_action a, bool whole,
-                     struct weft_picture *out)
+                     struct wf_picture *out)
 {
     c.kind = a.kind;
-    c.shade = (uint8_t)weft_chunk_shade(weft_trace_chunk(p->trace, e->rank, a.stage),
-                                        p->trace->n_chunks);
+    c.shade = (uint8_t)wf_chunk_shade(weft_trace_chunk(p->trace, e->rank, a.stage),
+                                      p->trace->n_chunks);
     c.banded = c.h >= 6 && c.w >= 1.5f;
-    weft_picture_cell(out, c);
+    wf_picture_add_cell(out, c);
     if (whole && e->lane == WEFT_LANE_COMPUTE)
         put_label(p, &c, a, out);
 }
 
 /* One event from x to x1; `whole` when nothing of it is cut off. */
-static void put_cell(const struct weft_panel *p, const struct weft_trace_event *e, double x,
-                     double x1, double y, double h, bool whole, struct weft_picture *out)
+static void put_cell(const struct wf_panel *p, const struct weft_trace_event *e, double x,
+                     double x1, double y, double h, bool whole, struct wf_picture *out)
 {
     double gap = x1 - x >= 3 ? 0.5 : 0; /* so that neighbours of one kind can be told apart */
-    struct weft_cell c = {
+    struct wf_cell c = {
         .x = (float)(x + gap), .y = (float)y, .w = (float)(x1 - x - 2 * gap), .h = (float)h};
     if (!e->action.paired) {
         put_half(p, c, e, e->action, whole, out);
@@ -198,10 +200,10 @@ static void put_cell(const struct weft_panel *p, const struct weft_trace_event *
 
 /* -- shares --------------------------------------------------------------------------------- */
 
-static void add_share(struct weft_panel *p, const struct weft_trace_event *e, size_t column,
+static void add_share(struct wf_panel *p, const struct weft_trace_event *e, size_t column,
                       double part)
 {
-    double *at = p->shares + column * WEFT_N_KINDS;
+    double *at = p->shares + column * WEFT_N_ACT_KINDS;
     if (e->action.paired) {
         at[e->action.kind] += part / 2;
         at[e->partner.kind] += part / 2;
@@ -211,7 +213,7 @@ static void add_share(struct weft_panel *p, const struct weft_trace_event *e, si
 }
 
 /* Adds the part of an event that lies in one dense tile to the columns there. */
-static void add_shares(struct weft_panel *p, const struct weft_trace_event *e, double x,
+static void add_shares(struct wf_panel *p, const struct weft_trace_event *e, double x,
                        double x1)
 {
     for (size_t column = (size_t)(x / COLUMN); (double)(column * COLUMN) < x1; column++) {
@@ -223,28 +225,28 @@ static void add_shares(struct weft_panel *p, const struct weft_trace_event *e, d
 }
 
 /* Stacks of a row: from the bottom up F, B, I, W; what is left free above is idle. */
-static void put_stacks(struct weft_panel *p, double y, double h, struct weft_picture *out)
+static void put_stacks(struct wf_panel *p, double y, double h, struct wf_picture *out)
 {
     enum { STEPS = 24 }; /* heights are rounded, so that neighbours are often the same */
     size_t columns = (size_t)ceil(p->width / COLUMN), first = out->n_cells;
-    struct weft_cell last[WEFT_N_KINDS];
+    struct wf_cell last[WEFT_N_ACT_KINDS];
     memset(last, 0, sizeof last);
     for (size_t i = 0; i < columns; i++) {
-        double *share = p->shares + i * WEFT_N_KINDS, sum = 0;
-        for (unsigned k = 0; k < WEFT_N_KINDS; k++) {
+        double *share = p->shares + i * WEFT_N_ACT_KINDS, sum = 0;
+        for (unsigned k = 0; k < WEFT_N_ACT_KINDS; k++) {
             double from = floor(sum * STEPS + 0.5) / STEPS;
             sum += share[k];
             double to = floor(fmin(sum, 1) * STEPS + 0.5) / STEPS;
             share[k] = 0;
-            struct weft_cell c = {.x = (float)(p->x + (double)(i * COLUMN)),
-                                  .y = (float)(y + h * (1 - to)),
-                                  .w = (float)fmin(COLUMN, p->width - (double)(i * COLUMN)),
-                                  .h = (float)(h * (to - from)),
-                                  .kind = (uint8_t)k,
-                                  .shade = 1};
+            struct wf_cell c = {.x = (float)(p->x + (double)(i * COLUMN)),
+                                .y = (float)(y + h * (1 - to)),
+                                .w = (float)fmin(COLUMN, p->width - (double)(i * COLUMN)),
+                                .h = (float)(h * (to - from)),
+                                .kind = (uint8_t)k,
+                                .shade = 1};
             if (last[k].w > 0 && (to <= from || last[k].y != c.y || last[k].h != c.h ||
                                   last[k].x + last[k].w != c.x)) {
-                weft_picture_cell(out, last[k]);
+                wf_picture_add_cell(out, last[k]);
                 last[k].w = 0;
             }
             if (to > from && last[k].w > 0)
@@ -253,40 +255,40 @@ static void put_stacks(struct weft_panel *p, double y, double h, struct weft_pic
                 last[k] = c;
         }
     }
-    for (unsigned k = 0; k < WEFT_N_KINDS; k++)
+    for (unsigned k = 0; k < WEFT_N_ACT_KINDS; k++)
         if (last[k].w > 0)
-            weft_picture_cell(out, last[k]);
+            wf_picture_add_cell(out, last[k]);
     p->any_dense = p->any_dense || out->n_cells > first;
 }
 
 /* -- rows ----------------------------------------------------------------------------------- */
 
 /* The events of one slot of one lane, each until the next one begins. */
-static size_t collect_spans(struct weft_panel *p, uint32_t rank, enum weft_lane lane,
+static size_t collect_spans(struct wf_panel *p, uint32_t rank, enum weft_lane lane,
                             unsigned slot)
 {
     const struct weft_trace *t = p->trace;
-    struct weft_slots open = {.n = 0};
+    struct wf_lane_slots open = {.n = 0};
     size_t n = 0;
     for (size_t i = t->first[rank]; i < t->first[rank + 1]; i++) {
         const struct weft_trace_event *e = &t->events[i];
         if (e->lane != lane || e->length <= 0 ||
-            weft_slot_find(&open, e, p->slots[lane]) != slot)
+            wf_lane_slots_find(&open, e, p->slots[lane]) != slot)
             continue;
         if (n > 0)
             p->spans[n - 1].end = fmin(p->spans[n - 1].end, e->start);
-        p->spans[n++] = (struct weft_span){e->start, e->start + e->length, e};
+        p->spans[n++] = (struct wf_span){e->start, e->start + e->length, e};
     }
     return n;
 }
 
-static void count_tiles(struct weft_panel *p, size_t n, size_t n_tiles)
+static void count_tiles(struct wf_panel *p, size_t n, size_t n_tiles)
 {
     memset(p->tiles, 0, sizeof *p->tiles * (n_tiles + 1));
     for (size_t i = 0; i < n; i++) {
-        const struct weft_span *s = &p->spans[i];
-        struct weft_tile *tile =
-            &p->tiles[weft_size_min((size_t)(s->begin * p->scale / TILE), n_tiles)];
+        const struct wf_span *s = &p->spans[i];
+        struct wf_tile *tile =
+            &p->tiles[wf_size_min((size_t)(s->begin * p->scale / TILE), n_tiles)];
         tile->count++;
         tile->width += (float)fmin((s->end - s->begin) * p->scale, TILE);
     }
@@ -294,20 +296,19 @@ static void count_tiles(struct weft_panel *p, size_t n, size_t n_tiles)
 
 /* In a picture that is dense on the whole, a tile must be clearly less so to be drawn otherwise:
  * else neighbours at the limit would differ by chance. */
-static bool is_dense(const struct weft_panel *p, const struct weft_tile *tile)
+static bool is_dense(const struct wf_panel *p, const struct wf_tile *tile)
 {
-    bool dense = p->usual < 1.2 * WEFT_DENSE_PIXELS;
-    double limit = dense ? 1.6 * WEFT_DENSE_PIXELS : WEFT_DENSE_PIXELS;
+    bool dense = p->typical < 1.2 * WF_DENSE_PIXELS;
+    double limit = dense ? 1.6 * WF_DENSE_PIXELS : WF_DENSE_PIXELS;
     return tile->count >= (dense ? 1 : 4) && tile->width < limit * (double)tile->count;
 }
 
-static void put_strip(struct weft_panel *p, size_t n, double y, double h,
-                      struct weft_picture *out)
+static void put_strip(struct wf_panel *p, size_t n, double y, double h, struct wf_picture *out)
 {
     size_t tiles = (size_t)ceil(p->width / TILE);
     count_tiles(p, n, tiles);
     for (size_t i = 0; i < n; i++) {
-        const struct weft_span *s = &p->spans[i];
+        const struct wf_span *s = &p->spans[i];
         double x = s->begin * p->scale, end = fmin(s->end * p->scale, p->width);
         double piece = x; /* begin of what is not dense */
         bool cut = false;
@@ -329,17 +330,16 @@ static void put_strip(struct weft_panel *p, size_t n, double y, double h,
     put_stacks(p, y, h, out);
 }
 
-double weft_panel_rank_height(const struct weft_panel *p)
+double wf_panel_rank_height(const struct wf_panel *p)
 {
     return p->row + p->lane * (p->slots[WEFT_LANE_SEND] + p->slots[WEFT_LANE_RECV]);
 }
 
-void weft_panel_draw_rank(struct weft_panel *p, uint32_t rank, double y,
-                          struct weft_picture *out)
+void wf_panel_draw_rank(struct wf_panel *p, uint32_t rank, double y, struct wf_picture *out)
 {
     put_strip(p, collect_spans(p, rank, WEFT_LANE_COMPUTE, 0), y, p->row, out);
     y += p->row;
-    for (int lane = WEFT_LANE_SEND; p->lane > 0 && lane < WEFT_N_LANES; lane++)
+    for (int lane = WEFT_LANE_SEND; p->lane > 0 && lane < WEFT_LANE_COUNT; lane++)
         for (unsigned slot = 0; slot < p->slots[lane]; slot++) {
             size_t n = collect_spans(p, rank, (enum weft_lane)lane, slot);
             put_strip(p, n, y + 1, p->lane - 1, out);

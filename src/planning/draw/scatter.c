@@ -40,22 +40,22 @@ static void put_axes(FILE *out, const struct axes *a, const char *x_name, const 
                 "<path d='M%d %.1fH%d' class='g'/><text x='%d' y='%.1f' class='e'>%g</text>\n",
                 LEFT, to_y(a, y), WIDTH - RIGHT, LEFT - 8, to_y(a, y) + 4, y);
     fprintf(out, "<text x='%d' y='%d' class='m'>", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 18);
-    weft_escape_markup(out, x_name);
+    wf_escape_markup(out, x_name);
     fprintf(out, "</text>\n<text x='%d' y='%d'>", LEFT - 60, TOP - 14);
-    weft_escape_markup(out, y_name);
+    wf_escape_markup(out, y_name);
     fputs("</text>\n", out);
 }
 
 static int by_height(const void *pa, const void *pb)
 {
-    const struct weft_point *a = *(const struct weft_point *const *)pa;
-    const struct weft_point *b = *(const struct weft_point *const *)pb;
+    const struct wf_point *a = *(const struct wf_point *const *)pa;
+    const struct wf_point *b = *(const struct wf_point *const *)pb;
     return a->y != b->y ? (a->y < b->y ? 1 : -1) : (a->x > b->x) - (a->x < b->x);
 }
 
 /* The front from the slowest to the fastest, with its names in a column to the right, far enough
  * apart to be read, and a thin line to each. */
-static void put_front(FILE *out, const struct axes *a, const struct weft_point *const *front,
+static void put_front(FILE *out, const struct axes *a, const struct wf_point *const *front,
                       size_t n)
 {
     double last = TOP - 20;
@@ -67,14 +67,14 @@ static void put_front(FILE *out, const struct axes *a, const struct weft_point *
         last = y > last + 18 ? y : last + 18;
         fprintf(out, "<path d='M%.1f %.1fL%d %.1f' class='l'/><text x='%d' y='%.1f'>", x, y,
                 WIDTH - RIGHT + 14, last, WIDTH - RIGHT + 18, last + 4);
-        weft_escape_markup(out, front[i]->name);
+        wf_escape_markup(out, front[i]->name);
         fputs("</text>\n", out);
     }
 }
 
 /* Heights from a little below the least to the top of the front, and at least to one and a half
  * times the least: a few far worse points must not flatten the rest. */
-static struct axes choose_axes(const struct weft_point *points, size_t n)
+static struct axes choose_axes(const struct wf_point *points, size_t n)
 {
     struct axes a = {.x_most = 1e-300, .y_least = HUGE_VAL, .y_most = 1e-300};
     double highest = 0;
@@ -97,10 +97,10 @@ static struct axes choose_axes(const struct weft_point *points, size_t n)
     return a;
 }
 
-bool weft_draw_scatter(FILE *out, const struct weft_point *points, size_t n, const char *title,
-                       const char *x_name, const char *y_name)
+bool wf_draw_scatter(FILE *out, const struct wf_point *points, size_t n, const char *title,
+                     const char *x_name, const char *y_name)
 {
-    const struct weft_point **front = malloc(sizeof *front * (n + 1));
+    const struct wf_point **front = malloc(sizeof *front * (n + 1));
     size_t n_front = 0, n_beyond = 0;
     if (front == NULL)
         return false;
@@ -108,7 +108,7 @@ bool weft_draw_scatter(FILE *out, const struct weft_point *points, size_t n, con
         if (points[i].front)
             front[n_front++] = &points[i];
     struct axes a = choose_axes(points, n);
-    qsort(front, n_front, sizeof(const struct weft_point *), by_height);
+    qsort(front, n_front, sizeof(const struct wf_point *), by_height);
     fprintf(out,
             "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' width='%d' "
             "height='%d' font-family='sans-serif' font-size='13'>\n<style>.g{stroke:#ddd}"
@@ -117,7 +117,7 @@ bool weft_draw_scatter(FILE *out, const struct weft_point *points, size_t n, con
             "<rect width='100%%' height='100%%' fill='#fff'/>\n"
             "<text x='%d' y='24' font-size='16' font-weight='bold'>",
             WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT - 60);
-    weft_escape_markup(out, title);
+    wf_escape_markup(out, title);
     fputs("</text>\n", out);
     put_axes(out, &a, x_name, y_name);
     put_front(out, &a, front, n_front);
@@ -129,7 +129,7 @@ bool weft_draw_scatter(FILE *out, const struct weft_point *points, size_t n, con
         fprintf(out, "<circle cx='%.1f' cy='%.1f' r='5' fill='%s' stroke='#333'><title>",
                 to_x(&a, points[i].x), to_y(&a, points[i].y),
                 points[i].front ? "#0072b2" : "#ddd");
-        weft_escape_markup(out, points[i].name);
+        wf_escape_markup(out, points[i].name);
         fputs("</title></circle>\n", out);
     }
     if (n_beyond > 0)

@@ -6,14 +6,14 @@
 #include <stddef.h>
 #include <stdio.h>
 
-struct weft_point {
+struct wf_point {
     double x, y;
     const char *name; /* borrowed */
     bool front;       /* joined by a line, and named */
 };
 
 /* False when there is no memory. */
-bool weft_draw_scatter(FILE *out, const struct weft_point *points, size_t n, const char *title,
-                       const char *x_name, const char *y_name);
+bool wf_draw_scatter(FILE *out, const struct wf_point *points, size_t n, const char *title,
+                     const char *x_name, const char *y_name);
 
 #endif

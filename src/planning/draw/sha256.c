@@ -47,7 +47,7 @@ static void add_block(uint32_t state[8], const unsigned char *block)
         state[i] += s[i];
 }
 
-void weft_sha256(const unsigned char *bytes, size_t len, uint8_t out[32])
+void wf_sha256(const unsigned char *bytes, size_t len, uint8_t out[32])
 {
     uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                          0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
@@ -80,10 +80,10 @@ static void put_base64(FILE *out, const uint8_t *bytes, size_t n)
     }
 }
 
-void weft_sha256_policy(FILE *out, const unsigned char *bytes, size_t len)
+void wf_sha256_policy(FILE *out, const unsigned char *bytes, size_t len)
 {
     uint8_t hash[32];
-    weft_sha256(bytes, len, hash);
+    wf_sha256(bytes, len, hash);
     fputs("'sha256-", out);
     put_base64(out, hash, sizeof hash);
     fputc('\'', out);

@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-void weft_sha256(const unsigned char *bytes, size_t len, uint8_t out[32]);
+void wf_sha256(const unsigned char *bytes, size_t len, uint8_t out[32]);
 
 /* As a page's policy names a script or a style: 'sha256-...', quotes included. */
-void weft_sha256_policy(FILE *out, const unsigned char *bytes, size_t len);
+void wf_sha256_policy(FILE *out, const unsigned char *bytes, size_t len);
 
 #endif

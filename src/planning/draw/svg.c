@@ -29,7 +29,7 @@ static void put_attribute(FILE *out, const char *name, double value)
 }
 
 /* One rectangle of a path.  Its right end is rounded, not its width: neighbours meet. */
-static void put_box(FILE *out, const struct weft_cell *c)
+static void put_box(FILE *out, const struct wf_cell *c)
 {
     double x = round(c->x * 100.0) / 100, y = round(c->y * 100.0) / 100;
     double w = round((c->x + c->w) * 100.0) / 100 - x,
@@ -52,7 +52,7 @@ struct path {
     size_t n;
 };
 
-static void add_to_path(struct path *p, const struct weft_cell *c, uint32_t colour)
+static void add_to_path(struct path *p, const struct wf_cell *c, uint32_t colour)
 {
     if (p->n == 0)
         fprintf(p->out, "<path fill=\"#%06x\" d=\"", (unsigned)colour);
@@ -69,58 +69,58 @@ static void end_path(struct path *p)
     p->n = 0;
 }
 
-static void put_cells(FILE *out, const struct weft_picture *p)
+static void put_cells(FILE *out, const struct wf_picture *p)
 {
     struct path path = {.out = out};
-    bool seen[WEFT_N_KINDS][WEFT_SHADES] = {{false}};
-    struct weft_cell bands[2];
+    bool seen[WEFT_N_ACT_KINDS][WF_SHADES] = {{false}};
+    struct wf_cell bands[2];
     for (size_t i = 0; i < p->n_cells; i++)
         seen[p->cells[i].kind][p->cells[i].shade] = true;
-    for (unsigned k = 0; k < WEFT_N_KINDS; k++) {
-        for (unsigned s = 0; s < WEFT_SHADES; s++) {
+    for (unsigned k = 0; k < WEFT_N_ACT_KINDS; k++) {
+        for (unsigned s = 0; s < WF_SHADES; s++) {
             for (size_t i = 0; seen[k][s] && i < p->n_cells; i++)
                 if (p->cells[i].kind == k && p->cells[i].shade == s)
-                    add_to_path(&path, &p->cells[i], weft_kind_colour(k, s));
+                    add_to_path(&path, &p->cells[i], wf_kind_colour(k, s));
             end_path(&path);
         }
         for (size_t i = 0; i < p->n_cells; i++)
             if (p->cells[i].kind == k)
-                for (unsigned b = 0, n = weft_cell_bands(&p->cells[i], bands); b < n; b++)
-                    add_to_path(&path, &bands[b], weft_band_colour(k));
+                for (unsigned b = 0, n = wf_cell_bands(&p->cells[i], bands); b < n; b++)
+                    add_to_path(&path, &bands[b], wf_band_colour(k));
         end_path(&path);
     }
 }
 
-static bool same_style(const struct weft_label *a, const struct weft_label *b)
+static bool same_style(const struct wf_label *a, const struct wf_label *b)
 {
     return a->size == b->size && a->ink == b->ink && a->bold == b->bold &&
            a->anchor == b->anchor;
 }
 
-static void put_labels(FILE *out, const struct weft_picture *p)
+static void put_labels(FILE *out, const struct wf_picture *p)
 {
     static const char *const anchors[] = {"start", "middle", "end"};
     for (size_t i = 0; i < p->n_labels; i++) {
-        const struct weft_label *l = &p->labels[i];
+        const struct wf_label *l = &p->labels[i];
         if (i == 0 || !same_style(l, l - 1)) {
             fputs(i == 0 ? "<g" : "</g>\n<g", out);
             put_attribute(out, "font-size", l->size);
             fprintf(out, " fill=\"#%06x\" text-anchor=\"%s\"%s>\n",
-                    (unsigned)weft_ink_colour(l->ink), anchors[l->anchor],
+                    (unsigned)wf_ink_colour(l->ink), anchors[l->anchor],
                     l->bold ? " font-weight=\"bold\"" : "");
         }
         fputs("<text", out);
         put_attribute(out, "x", l->x);
         put_attribute(out, "y", l->y);
         fputc('>', out);
-        weft_escape_markup(out, p->texts.at + l->text);
+        wf_escape_markup(out, p->texts.at + l->text);
         fputs("</text>\n", out);
     }
     if (p->n_labels > 0)
         fputs("</g>\n", out);
 }
 
-void weft_paint_svg(FILE *out, const struct weft_picture *p)
+void wf_paint_svg(FILE *out, const struct wf_picture *p)
 {
     fputs("<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\"", out);
     put_attribute(out, "width", p->width);
@@ -130,17 +130,17 @@ void weft_paint_svg(FILE *out, const struct weft_picture *p)
     fputc(' ', out);
     put_number(out, p->height);
     fputs("\" font-family=\"DejaVu Sans,Verdana,Helvetica,Arial,sans-serif\">\n<title>", out);
-    weft_escape_markup(out, p->texts.at + p->title);
+    wf_escape_markup(out, p->texts.at + p->title);
     fprintf(out, "</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#%06x\"/>\n",
-            (unsigned)weft_ink_colour(WEFT_INK_PAPER));
+            (unsigned)wf_ink_colour(WF_INK_BACKGROUND));
     for (size_t i = 0; i < p->n_areas; i++) {
-        const struct weft_area *a = &p->areas[i];
+        const struct wf_area *a = &p->areas[i];
         fputs("<rect", out);
         put_attribute(out, "x", a->x);
         put_attribute(out, "y", a->y);
         put_attribute(out, "width", a->w);
         put_attribute(out, "height", a->h);
-        fprintf(out, " fill=\"#%06x\"/>\n", (unsigned)weft_ink_colour(a->ink));
+        fprintf(out, " fill=\"#%06x\"/>\n", (unsigned)wf_ink_colour(a->ink));
     }
     put_cells(out, p);
     put_labels(out, p);

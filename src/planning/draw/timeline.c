@@ -7,11 +7,11 @@
 
 #include "base/size.h"
 
-enum { MOST_ROWS = 64, GUTTER = 10 };
+enum { MAX_ROWS = 64, GUTTER = 10 };
 
 struct canvas {
-    struct weft_text *out; /* borrowed */
-    struct weft_text_style style;
+    struct wf_text *out; /* borrowed */
+    struct wf_text_style style;
     const struct weft_schedule *s; /* borrowed; NULL: draw the trace */
     const struct weft_metrics *m;  /* borrowed; of the schedule */
     const struct weft_trace *t;    /* borrowed; NULL: draw the schedule */
@@ -28,7 +28,7 @@ struct canvas {
 };
 
 /* A pair is one cell with a kind of its own. */
-enum { PAIR = WEFT_N_KINDS, NOTHING };
+enum { PAIR = WEFT_N_ACT_KINDS, NOTHING };
 
 /* What stands in one place of a row; a pair is one of them. */
 struct cell {
@@ -45,7 +45,7 @@ static bool next_cell(const struct canvas *c, uint32_t rank, size_t *at, struct 
         while (*at < row.len) {
             size_t i = *at;
             *at += row.at[i].paired ? 2 : 1;
-            if (!weft_kind_is_compute(row.at[i].kind) || c->m->length[base + i] <= 0)
+            if (!weft_act_is_compute(row.at[i].kind) || c->m->length[base + i] <= 0)
                 continue;
             *out = (struct cell){{row.at[i]}, c->m->start[base + i], c->m->length[base + i]};
             if (row.at[i].paired)
@@ -56,7 +56,7 @@ static bool next_cell(const struct canvas *c, uint32_t rank, size_t *at, struct 
     }
     while (c->t->first[rank] + *at < c->t->first[rank + 1]) {
         const struct weft_trace_event *e = &c->t->events[c->t->first[rank] + (*at)++];
-        if (!weft_kind_is_compute(e->action.kind) || e->length <= 0)
+        if (!weft_act_is_compute(e->action.kind) || e->length <= 0)
             continue;
         *out =
             (struct cell){{e->action, e->partner}, e->start * c->factor, e->length * c->factor};
@@ -77,14 +77,14 @@ static size_t label_of(const struct canvas *c, const struct weft_action *a, size
     if (a->paired) {
         const struct weft_action *f = a->kind == WEFT_ACT_F ? a : a + 1;
         const struct weft_action *g = a->kind == WEFT_ACT_F ? a + 1 : a;
-        n = (size_t)snprintf(out, 64, "F%u&%s%u", f->micro, weft_kind_name(g->kind), g->micro);
+        n = (size_t)snprintf(out, 64, "F%u&%s%u", f->micro, weft_act_name(g->kind), g->micro);
         return n <= room ? n : (size_t)snprintf(out, 64, "X");
     }
     n = weft_action_print(*a, out);
     if (c->with_stage && n <= room)
         return n;
-    n = (size_t)snprintf(out, 64, "%s%u", weft_kind_name(a->kind), a->micro);
-    return n <= room ? n : (size_t)snprintf(out, 64, "%s", weft_kind_name(a->kind));
+    n = (size_t)snprintf(out, 64, "%s%u", weft_act_name(a->kind), a->micro);
+    return n <= room ? n : (size_t)snprintf(out, 64, "%s", weft_act_name(a->kind));
 }
 
 /* The columns a unit of time that all labels need, with the stage and a blank behind it or
@@ -168,32 +168,32 @@ static void put_mark(struct canvas *c, char mark, uint8_t *colour, uint8_t kind)
 {
     if (c->style.colour && *colour != kind) {
         if (kind == NOTHING)
-            weft_text_adds(c->out, "\033[0;2m");
+            wf_text_adds(c->out, "\033[0;2m");
         else
-            weft_text_addf(c->out, "\033[0;97;48;5;%dm", colours[kind]);
+            wf_text_addf(c->out, "\033[0;97;48;5;%dm", colours[kind]);
         *colour = kind;
     }
     if (mark == 0)
-        weft_text_adds(c->out, c->style.utf8 ? "·" : ".");
+        wf_text_adds(c->out, c->style.utf8 ? "·" : ".");
     else if (mark == '-')
-        weft_text_adds(c->out, c->style.utf8 ? "─" : "-");
+        wf_text_adds(c->out, c->style.utf8 ? "─" : "-");
     else
-        weft_text_addc(c->out, mark);
+        wf_text_addc(c->out, mark);
 }
 
 static void put_rank(struct canvas *c, uint32_t rank)
 {
     char name[24];
     snprintf(name, sizeof name, "rank %u", rank);
-    weft_text_addf(c->out, "%-*s", GUTTER - 1, name);
-    weft_text_adds(c->out, c->style.utf8 ? "│" : "|");
+    wf_text_addf(c->out, "%-*s", GUTTER - 1, name);
+    wf_text_adds(c->out, c->style.utf8 ? "│" : "|");
     paint_rank(c, rank);
     uint8_t colour = PAIR + 9;
     for (size_t i = 0; i < c->columns; i++)
         put_mark(c, c->marks[i], &colour, c->kinds[i]);
     if (c->style.colour)
-        weft_text_adds(c->out, "\033[0m");
-    weft_text_adds(c->out, c->style.utf8 ? "│\n" : "|\n");
+        wf_text_adds(c->out, "\033[0m");
+    wf_text_adds(c->out, c->style.utf8 ? "│\n" : "|\n");
 }
 
 /* Numbers under the rows: multiples of 1, 2 or 5 times a power of ten, at least 12 columns apart. */
@@ -203,15 +203,15 @@ static void put_axis(struct canvas *c)
     while (step * c->scale < 12)
         step *= step * 2 * c->scale >= 12 ? 2 : step * 5 * c->scale >= 12 ? 5 : 10;
     size_t at = 0;
-    weft_text_addf(c->out, "%-*s ", GUTTER - 1, c->unit);
+    wf_text_addf(c->out, "%-*s ", GUTTER - 1, c->unit);
     for (double t = 0; column_of(c, t) + 4 < c->columns; t += step) {
         char number[32];
         for (; at < column_of(c, t); at++)
-            weft_text_addc(c->out, ' ');
+            wf_text_addc(c->out, ' ');
         at += (size_t)snprintf(number, sizeof number, "%.9g", t);
-        weft_text_adds(c->out, number);
+        wf_text_adds(c->out, number);
     }
-    weft_text_addc(c->out, '\n');
+    wf_text_addc(c->out, '\n');
 }
 
 /* Says what the drawing leaves out, and at which width it would not, if anyone would want that. */
@@ -228,16 +228,16 @@ static void put_note(struct canvas *c)
     if (all <= WIDEST)
         snprintf(advice, sizeof advice, "%s --width %.0f shows all", below ? ";" : ":", all);
     if (below)
-        weft_text_addf(c->out,
-                       "          (a column is %.3g of time, more than the shortest action: "
-                       "what is below is left out%s)\n",
-                       1 / c->scale, advice);
+        wf_text_addf(c->out,
+                     "          (a column is %.3g of time, more than the shortest action: "
+                     "what is below is left out%s)\n",
+                     1 / c->scale, advice);
     else if (!c->dense || dropped)
-        weft_text_addf(c->out, "          (cells without their %s%s)\n",
-                       c->dense  ? "stage"
-                       : dropped ? "stage or micro"
-                                 : "micro",
-                       advice);
+        wf_text_addf(c->out, "          (cells without their %s%s)\n",
+                     c->dense  ? "stage"
+                     : dropped ? "stage or micro"
+                               : "micro",
+                     advice);
 }
 
 /* All rows and the axis; without a scale the one that suits the labels. */
@@ -249,17 +249,17 @@ static void put_all(struct canvas *c)
     if (c->scale <= 0)
         c->scale = scale;
     if (c->scale <= 0 || !isfinite(c->scale)) {
-        weft_text_adds(c->out, "(nothing takes any time)\n");
+        wf_text_adds(c->out, "(nothing takes any time)\n");
         return;
     }
-    c->columns = weft_size_min(room, (size_t)ceil(c->makespan * c->scale - 1e-9));
+    c->columns = wf_size_min(room, (size_t)ceil(c->makespan * c->scale - 1e-9));
     c->marks = malloc(c->columns + 1);
     c->kinds = malloc(c->columns + 1);
     if (c->marks != NULL && c->kinds != NULL) {
         for (uint32_t r = 0; r < c->n_ranks; r++) {
-            if (c->n_ranks > MOST_ROWS && r == MOST_ROWS / 2) {
-                weft_text_addf(c->out, "   ... %u more ranks ...\n", c->n_ranks - MOST_ROWS);
-                r = c->n_ranks - MOST_ROWS / 2;
+            if (c->n_ranks > MAX_ROWS && r == MAX_ROWS / 2) {
+                wf_text_addf(c->out, "   ... %u more ranks ...\n", c->n_ranks - MAX_ROWS);
+                r = c->n_ranks - MAX_ROWS / 2;
             }
             put_rank(c, r);
         }
@@ -272,8 +272,8 @@ static void put_all(struct canvas *c)
     free(c->kinds);
 }
 
-void weft_draw_timeline(struct weft_text *out, const struct weft_schedule *s,
-                        const struct weft_metrics *m, struct weft_text_style style)
+void wf_draw_timeline(struct wf_text *out, const struct weft_schedule *s,
+                      const struct weft_metrics *m, struct wf_text_style style)
 {
     struct canvas c = {.out = out,
                        .style = style,
@@ -286,8 +286,8 @@ void weft_draw_timeline(struct weft_text *out, const struct weft_schedule *s,
     put_all(&c);
 }
 
-void weft_draw_trace_timeline(struct weft_text *out, const struct weft_trace *t,
-                              const struct weft_text_axis *axis, struct weft_text_style style)
+void wf_draw_trace_timeline(struct wf_text *out, const struct weft_trace *t,
+                            const struct wf_text_axis *axis, struct wf_text_style style)
 {
     struct canvas c = {.out = out,
                        .style = style,

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "weft/trace.h"
 
-struct weft_text_style {
+struct wf_text_style {
     unsigned width; /* columns */
     bool colour;    /* escape sequences of a terminal */
     bool utf8;      /* else ASCII only */
@@ -15,11 +15,11 @@ struct weft_text_style {
  * Where there is room a cell says which micro (and stage, when ranks hold several); where there is
  * not, its letter; where there is less than a column an action, the letter of the action in the
  * middle of each column. */
-void weft_draw_timeline(struct weft_text *out, const struct weft_schedule *s,
-                        const struct weft_metrics *m, struct weft_text_style style);
+void wf_draw_timeline(struct wf_text *out, const struct weft_schedule *s,
+                      const struct weft_metrics *m, struct wf_text_style style);
 
 /* What the axis under a trace shows. */
-struct weft_text_axis {
+struct wf_text_axis {
     double factor;    /* of its units for one of the trace's time */
     double end;       /* where it ends */
     bool shared;      /* with other traces: it is as wide as there is room */
@@ -27,7 +27,7 @@ struct weft_text_axis {
 };
 
 /* The compute events of a trace, in the same way. */
-void weft_draw_trace_timeline(struct weft_text *out, const struct weft_trace *t,
-                              const struct weft_text_axis *axis, struct weft_text_style style);
+void wf_draw_trace_timeline(struct wf_text *out, const struct weft_trace *t,
+                            const struct wf_text_axis *axis, struct wf_text_style style);
 
 #endif

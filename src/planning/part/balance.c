@@ -13,56 +13,56 @@
 #include "planning/part/partition_priv.h"
 
 struct balancer {
-    struct weft_problem problem;
-    struct weft_reach reach;
-    struct weft_balance_search *search; /* owned; NULL until limits tie stages together */
-    uint32_t *ends, *trial;             /* owned: (stages) the partition; one that is tried */
-    bool tied;                          /* look at the stages of a rank together */
+    struct wf_problem problem;
+    struct wf_reach reach;
+    struct wf_balance_search *search; /* owned; NULL until limits tie stages together */
+    uint32_t *ends, *trial;           /* owned: (stages) the partition; one that is tried */
+    bool joint;                       /* look at the stages of a rank together */
     bool proven;
 };
 
 /* Finds some partition with stages of at most `limit`. */
 static bool find(struct balancer *b, double limit, uint32_t *ends)
 {
-    if (!weft_reach_within(&b->reach, limit))
+    if (!wf_reach_within(&b->reach, limit))
         return false;
-    weft_reach_any(&b->reach, ends);
-    return !b->tied || weft_problem_excess(&b->problem, ends) <= 0 ||
-           weft_balance_search_run(b->search, limit, true, ends, &b->proven);
+    wf_reach_pick(&b->reach, ends);
+    return !b->joint || wf_problem_excess(&b->problem, ends) <= 0 ||
+           wf_balance_search_run(b->search, limit, true, ends, &b->proven);
 }
 
 /* b->ends fits; makes it one with the least bottleneck, which is at least `least`. */
 static double lower_bottleneck(struct balancer *b, double least)
 {
-    double most = weft_problem_bottleneck(&b->problem, b->ends);
-    while (least < most * (1 - WEFT_BALANCE_TIE)) {
+    double most = wf_problem_bottleneck(&b->problem, b->ends);
+    while (least < most * (1 - WF_BALANCE_TOL)) {
         double middle = least + (most - least) / 2;
         if (!find(b, middle, b->trial)) {
-            least = weft_reach_next(&b->reach, middle);
+            least = wf_reach_next_limit(&b->reach, middle);
             continue;
         }
         uint32_t *ends = b->trial;
         b->trial = b->ends;
         b->ends = ends;
-        most = fmin(middle, weft_problem_bottleneck(&b->problem, ends));
+        most = fmin(middle, wf_problem_bottleneck(&b->problem, ends));
     }
-    return most * (1 + WEFT_BALANCE_TIE);
+    return most * (1 + WF_BALANCE_TOL);
 }
 
 /* The best by looking at each stage alone; false when there is none. */
-static bool balance_untied(struct balancer *b, double *bottleneck)
+static bool balance_relaxed(struct balancer *b, double *bottleneck)
 {
-    b->tied = false;
+    b->joint = false;
     if (!find(b, INFINITY, b->ends))
         return false;
     *bottleneck = lower_bottleneck(b, 1);
-    weft_reach_within(&b->reach, *bottleneck);
-    weft_reach_even_out(&b->reach, NULL, NULL, b->ends);
-    if (weft_problem_n_empty(&b->problem, b->ends) > 0) {
+    wf_reach_within(&b->reach, *bottleneck);
+    wf_reach_minimize(&b->reach, NULL, NULL, b->ends);
+    if (wf_problem_n_empty(&b->problem, b->ends) > 0) {
         /* Empty stages must be worth it: once more, at a price that only breaks ties. */
         b->reach.empty_cost =
-            WEFT_BALANCE_EMPTY * fmax(weft_problem_squares(&b->problem, b->ends), 1);
-        weft_reach_even_out(&b->reach, NULL, NULL, b->ends);
+            WF_BALANCE_EMPTY_TOL * fmax(wf_problem_squares(&b->problem, b->ends), 1);
+        wf_reach_minimize(&b->reach, NULL, NULL, b->ends);
         b->reach.empty_cost = 0;
     }
     return true;
@@ -74,86 +74,87 @@ static void split_evenly(struct balancer *b)
     uint32_t n_stages = b->problem.n_stages, n_layers = b->problem.n_layers;
     for (uint32_t s = 0; s < n_stages; s++)
         b->ends[s] = n_layers >= n_stages
-                         ? (uint32_t)weft_range_part(n_layers, n_stages, s).end
-                         : (uint32_t)weft_size_min(s + (n_layers + 1 == n_stages), n_layers);
+                         ? (uint32_t)wf_range_part(n_layers, n_stages, s).end
+                         : (uint32_t)wf_size_min(s + (n_layers + 1 == n_stages), n_layers);
 }
 
-static bool balance_tied(struct balancer *b, double least)
+static bool balance_joint(struct balancer *b, double least)
 {
-    b->tied = true;
+    b->joint = true;
     if (!find(b, INFINITY, b->ends)) {
         split_evenly(b); /* the search may have given up on what is plain to see */
-        if (weft_problem_excess(&b->problem, b->ends) > 0)
+        if (wf_problem_excess(&b->problem, b->ends) > 0)
             return false;
     }
     double bottleneck = lower_bottleneck(b, least);
     /* Gives up at worst: then b->ends stays what it was, which fits. */
-    weft_balance_search_run(b->search, bottleneck, false, b->ends, &b->proven);
+    wf_balance_search_run(b->search, bottleneck, false, b->ends, &b->proven);
     return true;
 }
 
 /* The least number of bytes that, given to every rank, makes some partition fit. */
 static int64_t missing_bytes(struct balancer *b)
 {
-    struct weft_problem *pr = &b->problem;
-    b->tied = pr->coupled;
+    struct wf_problem *pr = &b->problem;
+    b->joint = pr->shared_budget;
     b->proven = true;
     split_evenly(b);
-    int64_t least = 1, most = weft_problem_excess(pr, b->ends);
+    int64_t least = 1, most = wf_problem_excess(pr, b->ends);
     while (least < most) {
         int64_t middle = least + (most - least) / 2;
-        weft_problem_relax(pr, middle);
-        weft_reach_update(&b->reach);
+        wf_problem_relax(pr, middle);
+        wf_reach_update(&b->reach);
         bool found = find(b, INFINITY, b->ends);
-        weft_problem_relax(pr, -middle);
+        wf_problem_relax(pr, -middle);
         if (found)
-            most = weft_problem_excess(pr, b->ends);
+            most = wf_problem_excess(pr, b->ends);
         else
             least = middle + 1;
     }
     return most;
 }
 
-static enum weft_status fail_to_fit(struct balancer *b, const struct weft_holding *holding,
+static enum weft_status fail_to_fit(struct balancer *b,
+                                    const struct weft_rank_limits *rank_limits,
                                     struct weft_error *err)
 {
     int64_t missing = missing_bytes(b);
     const char *sure = b->proven ? "the least that would do is" : "enough would be";
     uint32_t n_layers = b->problem.n_layers, n_stages = b->problem.n_stages;
-    if (holding->n_limits == 1)
+    if (rank_limits->n_limits == 1)
         return WEFT_FAIL(
             err, WEFT_USAGE,
             "%u layers on %u stages do not fit into %zu bytes a rank: %s %llu bytes", n_layers,
-            n_stages, holding->limit_bytes[0], sure,
-            (unsigned long long)holding->limit_bytes[0] + (uint64_t)missing);
+            n_stages, rank_limits->limit_bytes[0], sure,
+            (unsigned long long)rank_limits->limit_bytes[0] + (uint64_t)missing);
     return WEFT_FAIL(err, WEFT_USAGE,
                      "%u layers on %u stages do not fit into the ranks' memory limits: %s %lld "
                      "bytes more on every rank",
                      n_layers, n_stages, sure, (long long)missing);
 }
 
-static enum weft_status balance(struct balancer *b, const struct weft_holding *holding,
+static enum weft_status balance(struct balancer *b, const struct weft_rank_limits *rank_limits,
                                 struct weft_error *err)
 {
     double bottleneck;
     b->proven = true;
-    if (!balance_untied(b, &bottleneck))
-        return fail_to_fit(b, holding, err);
-    if (weft_problem_excess(&b->problem, b->ends) <= 0)
+    if (!balance_relaxed(b, &bottleneck))
+        return fail_to_fit(b, rank_limits, err);
+    if (wf_problem_excess(&b->problem, b->ends) <= 0)
         return WEFT_OK;
-    if (!balance_tied(b, bottleneck * (1 - 2 * WEFT_BALANCE_TIE)))
-        return fail_to_fit(b, holding, err);
+    if (!balance_joint(b, bottleneck * (1 - 2 * WF_BALANCE_TOL)))
+        return fail_to_fit(b, rank_limits, err);
     return WEFT_OK;
 }
 
 static enum weft_status prepare(struct balancer *b, const struct weft_items *items,
-                                uint32_t n_stages, const struct weft_holding *holding,
+                                uint32_t n_stages, const struct weft_rank_limits *rank_limits,
                                 struct weft_error *err)
 {
-    WEFT_TRY(weft_problem_init(&b->problem, items, n_stages, holding, err));
-    WEFT_TRY(weft_reach_init(&b->reach, &b->problem, err));
-    if (b->problem.coupled)
-        WEFT_TRY(weft_balance_search_new(&b->reach, &b->search, err));
+    WEFT_TRY(wf_problem_init(&b->problem, items, n_stages, rank_limits, err));
+    WEFT_TRY(wf_reach_init(&b->reach, &b->problem, err));
+    if (b->problem.shared_budget)
+        WEFT_TRY(wf_balance_search_new(&b->reach, &b->search, err));
     b->ends = calloc(n_stages, sizeof *b->ends);
     b->trial = calloc(n_stages, sizeof *b->trial);
     if (b->ends == NULL || b->trial == NULL)
@@ -163,9 +164,9 @@ static enum weft_status prepare(struct balancer *b, const struct weft_items *ite
 
 static void release(struct balancer *b)
 {
-    weft_balance_search_free(b->search);
-    weft_reach_release(&b->reach);
-    weft_problem_release(&b->problem);
+    wf_balance_search_free(b->search);
+    wf_reach_release(&b->reach);
+    wf_problem_release(&b->problem);
     free(b->ends);
     free(b->trial);
 }
@@ -173,17 +174,19 @@ static void release(struct balancer *b)
 /* Counts the bytes again, from the items: limits are kept, not only believed to be. */
 static enum weft_status check_limits(const struct weft_partition *p,
                                      const struct weft_items *items,
-                                     const struct weft_holding *holding, struct weft_error *err)
+                                     const struct weft_rank_limits *rank_limits,
+                                     struct weft_error *err)
 {
-    if (holding == NULL || holding->n_limits == 0)
+    if (rank_limits == NULL || rank_limits->n_limits == 0)
         return WEFT_OK;
-    uint32_t n_ranks = holding->placement == NULL ? p->n_stages : holding->placement->n_ranks;
+    uint32_t n_ranks =
+        rank_limits->placement == NULL ? p->n_stages : rank_limits->placement->n_ranks;
     size_t *bytes = calloc(n_ranks, sizeof *bytes);
     if (bytes == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "bytes of %u ranks", n_ranks);
-    enum weft_status st = weft_partition_rank_bytes(p, items, holding, bytes, err);
+    enum weft_status st = weft_partition_rank_bytes(p, items, rank_limits, bytes, err);
     for (uint32_t r = 0; r < n_ranks && st == WEFT_OK; r++) {
-        size_t limit = holding->limit_bytes[holding->n_limits == 1 ? 0 : r];
+        size_t limit = rank_limits->limit_bytes[rank_limits->n_limits == 1 ? 0 : r];
         if (bytes[r] > limit)
             st = WEFT_FAIL(err, WEFT_INTERNAL, "rank %u would hold %zu bytes of %zu", r,
                            bytes[r], limit);
@@ -194,24 +197,24 @@ static enum weft_status check_limits(const struct weft_partition *p,
 
 enum weft_status weft_partition_init_balanced(struct weft_partition *p,
                                               const struct weft_items *items, uint32_t n_stages,
-                                              const struct weft_holding *holding, bool *proven,
-                                              struct weft_error *err)
+                                              const struct weft_rank_limits *rank_limits,
+                                              bool *proven, struct weft_error *err)
 {
     struct balancer b = {0};
-    struct weft_partition made = {0};
-    enum weft_status st = prepare(&b, items, n_stages, holding, err);
+    struct weft_partition result = {0};
+    enum weft_status st = prepare(&b, items, n_stages, rank_limits, err);
     if (st == WEFT_OK)
-        st = balance(&b, holding, err);
+        st = balance(&b, rank_limits, err);
     if (st == WEFT_OK)
-        st = weft_partition_init_ends(&made, b.ends, n_stages, err);
+        st = wf_partition_init_ends(&result, b.ends, n_stages, err);
     if (st == WEFT_OK)
-        st = check_limits(&made, items, holding, err);
+        st = check_limits(&result, items, rank_limits, err);
     if (st == WEFT_OK) {
-        *p = made;
+        *p = result;
         if (proven != NULL)
             *proven = b.proven;
     } else {
-        weft_partition_release(&made);
+        weft_partition_release(&result);
     }
     release(&b);
     return st;

@@ -16,20 +16,20 @@
 #ifndef PLANNING_PART_BALANCE_PRIV_H
 #define PLANNING_PART_BALANCE_PRIV_H
 
-#include "planning/part/holds.h"
+#include "planning/part/owners.h"
 #include "weft/part.h"
 
 /* Times, and sums of squared times, that differ by less than this part are equal. */
-#define WEFT_BALANCE_TIE 1e-9
-#define WEFT_BALANCE_SQUARES_TIE 1e-12
+#define WF_BALANCE_TOL 1e-9
+#define WF_BALANCE_SQUARES_TOL 1e-12
 
 /* The price of an empty stage, as a part of the sum of squares, that breaks such ties: more
  * than what counts as equal, less than what counts. */
-#define WEFT_BALANCE_EMPTY 1e-11
+#define WF_BALANCE_EMPTY_TOL 1e-11
 
-#define WEFT_NOWHERE UINT32_MAX
+#define WF_UNREACHABLE UINT32_MAX
 
-struct weft_problem {
+struct wf_problem {
     uint32_t n_layers, n_stages;
     uint32_t width;       /* W: positions a stage may start at */
     double *time;         /* owned: (L + 1) sums before each layer; the mean stage takes 1 */
@@ -37,31 +37,31 @@ struct weft_problem {
     double time_last;     /* of the head */
     int64_t *state, *act; /* owned: (L + 1) sums of bytes */
     int64_t min_state, min_act; /* of a layer */
-    struct weft_holds holds;
-    bool limited;    /* there are budgets */
-    bool coupled;    /* a rank with a budget holds more than one stage */
-    int64_t *budget; /* owned: (ranks) for layers: the limit without embedding and head */
-    int64_t *least;  /* owned: (ranks) no less than this: its stages with the smallest layers */
-    int64_t *bytes;  /* owned: (ranks) scratch of weft_problem_excess() */
+    struct wf_owners owners;
+    bool limited;       /* there are budgets */
+    bool shared_budget; /* a rank with a budget owners more than one stage */
+    int64_t *budget;    /* owned: (ranks) for layers: the limit without embedding and head */
+    int64_t *least; /* owned: (ranks) no less than this: its stages with the smallest layers */
+    int64_t *bytes; /* owned: (ranks) scratch of wf_problem_excess() */
 };
 
-/* Items and holding are checked here.  release() takes zeroed and half-built ones. */
-enum weft_status weft_problem_init(struct weft_problem *pr, const struct weft_items *items,
-                                   uint32_t n_stages, const struct weft_holding *holding,
-                                   struct weft_error *err);
-void weft_problem_release(struct weft_problem *pr);
+/* Items and rank_limits are checked here.  release() takes zeroed and half-built ones. */
+enum weft_status wf_problem_init(struct wf_problem *pr, const struct weft_items *items,
+                                 uint32_t n_stages, const struct weft_rank_limits *rank_limits,
+                                 struct weft_error *err);
+void wf_problem_release(struct wf_problem *pr);
 
 /* Moves all budgets by this much. */
-void weft_problem_relax(struct weft_problem *pr, int64_t more);
+void wf_problem_relax(struct wf_problem *pr, int64_t more);
 
 /* How many layers stage s needs. */
-static inline uint32_t weft_problem_least_layers(const struct weft_problem *pr, uint32_t s)
+static inline uint32_t wf_problem_least_layers(const struct wf_problem *pr, uint32_t s)
 {
     return pr->n_stages == 1 || (s > 0 && s < pr->n_stages - 1);
 }
 
 /* How many the stages before s need, s <= n_stages: its first position. */
-static inline uint32_t weft_problem_base(const struct weft_problem *pr, uint32_t s)
+static inline uint32_t wf_problem_base(const struct wf_problem *pr, uint32_t s)
 {
     if (pr->n_stages == 1 || s == 0)
         return s;
@@ -69,42 +69,41 @@ static inline uint32_t weft_problem_base(const struct weft_problem *pr, uint32_t
 }
 
 /* Time of stage s with layers first .. end - 1. */
-static inline double weft_problem_time(const struct weft_problem *pr, uint32_t s,
-                                       uint32_t first, uint32_t end)
+static inline double wf_problem_time(const struct wf_problem *pr, uint32_t s, uint32_t first,
+                                     uint32_t end)
 {
     return pr->time[end] - pr->time[first] + (s == 0 ? pr->time_first : 0) +
            (s == pr->n_stages - 1 ? pr->time_last : 0);
 }
 
-static inline int64_t weft_problem_bytes(const struct weft_problem *pr,
-                                         const struct weft_hold *h, uint32_t first,
-                                         uint32_t end)
+static inline int64_t wf_problem_bytes(const struct wf_problem *pr, const struct wf_owner *h,
+                                       uint32_t first, uint32_t end)
 {
     return pr->state[end] - pr->state[first] +
            (int64_t)h->in_flight * (pr->act[end] - pr->act[first]);
 }
 
 /* What stage s takes at least on the rank of `h`. */
-static inline int64_t weft_problem_least_bytes(const struct weft_problem *pr, uint32_t s,
-                                               const struct weft_hold *h)
+static inline int64_t wf_problem_least_bytes(const struct wf_problem *pr, uint32_t s,
+                                             const struct wf_owner *h)
 {
-    return weft_problem_least_layers(pr, s) *
+    return wf_problem_least_layers(pr, s) *
            (pr->min_state + (int64_t)h->in_flight * pr->min_act);
 }
 
-double weft_problem_bottleneck(const struct weft_problem *pr, const uint32_t *ends);
-double weft_problem_squares(const struct weft_problem *pr, const uint32_t *ends);
-uint32_t weft_problem_n_empty(const struct weft_problem *pr, const uint32_t *ends);
+double wf_problem_bottleneck(const struct wf_problem *pr, const uint32_t *ends);
+double wf_problem_squares(const struct wf_problem *pr, const uint32_t *ends);
+uint32_t wf_problem_n_empty(const struct wf_problem *pr, const uint32_t *ends);
 
 /* By how many bytes the worst rank is over its budget; 0 or less: it fits. */
-int64_t weft_problem_excess(const struct weft_problem *pr, const uint32_t *ends);
+int64_t wf_problem_excess(const struct wf_problem *pr, const uint32_t *ends);
 
 /* -- reach --------------------------------------------------------------------------------- */
 
-struct weft_reach {
-    const struct weft_problem *pr; /* borrowed */
+struct wf_reach {
+    const struct wf_problem *pr; /* borrowed */
 
-    bool hopeless;     /* a rank cannot even hold the least that its stages take */
+    bool infeasible;   /* a rank cannot even hold the least that its stages take */
     double empty_cost; /* added to the squares for each empty stage */
 
     uint32_t *by_memory;  /* owned: (S, W) the last end that a stage's bytes allow; or NULL */
@@ -118,42 +117,41 @@ struct weft_reach {
     double *least_after;  /* owned: (W) and the least from each end on */
 };
 
-enum weft_status weft_reach_init(struct weft_reach *r, const struct weft_problem *pr,
-                                 struct weft_error *err);
-void weft_reach_release(struct weft_reach *r);
+enum weft_status wf_reach_init(struct wf_reach *r, const struct wf_problem *pr,
+                               struct weft_error *err);
+void wf_reach_release(struct wf_reach *r);
 
 /* To be called when the budgets have changed. */
-void weft_reach_update(struct weft_reach *r);
+void wf_reach_update(struct wf_reach *r);
 
 /* Sets end and last for stages of at most `limit`; true when there is such a partition.  Looks
  * at each stage alone: a rank's stages together may be too much. */
-bool weft_reach_within(struct weft_reach *r, double limit);
+bool wf_reach_within(struct wf_reach *r, double limit);
 
-/* One that weft_reach_within() has found. */
-void weft_reach_any(const struct weft_reach *r, uint32_t *ends);
+/* One that wf_reach_within() has found. */
+void wf_reach_pick(const struct wf_reach *r, uint32_t *ends);
 
 /* The least time above `limit` that any stage can take; INFINITY when there is none. */
-double weft_reach_next(const struct weft_reach *r, double limit);
+double wf_reach_next_limit(const struct wf_reach *r, double limit);
 
 /* Sets cost and choice, within reach, for the least sum of squared times + a[s] * state bytes +
  * k[s] * activation bytes over all stages (NULL: squared times alone) + empty_cost for each
  * empty stage, and writes the partition.  The first stages get the more layers where it is
  * equal. */
-void weft_reach_even_out(struct weft_reach *r, const double *a, const double *k,
-                         uint32_t *ends);
+void wf_reach_minimize(struct wf_reach *r, const double *a, const double *k, uint32_t *ends);
 
 /* -- search -------------------------------------------------------------------------------- */
 
-struct weft_balance_search; /* opaque */
+struct wf_balance_search; /* opaque */
 
-enum weft_status weft_balance_search_new(struct weft_reach *r, struct weft_balance_search **out,
-                                         struct weft_error *err);
-void weft_balance_search_free(struct weft_balance_search *s); /* NULL is allowed */
+enum weft_status wf_balance_search_new(struct wf_reach *r, struct wf_balance_search **out,
+                                       struct weft_error *err);
+void wf_balance_search_free(struct wf_balance_search *s); /* NULL is allowed */
 
 /* Looks for the partition with the least sum of squares among those with stages of at most
  * `limit` and all ranks within their budgets, or with `any` for one such partition.  Returns
  * whether it found one.  *proven turns false when it gave up before it was sure. */
-bool weft_balance_search_run(struct weft_balance_search *s, double limit, bool any,
-                             uint32_t *ends, bool *proven);
+bool wf_balance_search_run(struct wf_balance_search *s, double limit, bool any, uint32_t *ends,
+                           bool *proven);
 
 #endif

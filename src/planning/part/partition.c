@@ -56,8 +56,8 @@ enum weft_status weft_partition_verify(const struct weft_partition *p, uint32_t 
     return WEFT_OK;
 }
 
-enum weft_status weft_partition_check_sizes(uint32_t n_layers, uint32_t n_stages,
-                                            struct weft_error *err)
+enum weft_status wf_partition_check_sizes(uint32_t n_layers, uint32_t n_stages,
+                                          struct weft_error *err)
 {
     if (n_layers == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "there are 0 layers: give at least 1");
@@ -75,7 +75,7 @@ enum weft_status weft_partition_check_sizes(uint32_t n_layers, uint32_t n_stages
 enum weft_status weft_partition_check_filled(uint32_t n_layers, uint32_t n_stages,
                                              struct weft_error *err)
 {
-    WEFT_TRY(weft_partition_check_sizes(n_layers, n_stages, err));
+    WEFT_TRY(wf_partition_check_sizes(n_layers, n_stages, err));
     if (n_stages > n_layers)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "%u layer%s cannot fill %u stages: use at most %u stage%s (ranks x "
@@ -86,8 +86,8 @@ enum weft_status weft_partition_check_filled(uint32_t n_layers, uint32_t n_stage
 }
 
 /* Room for n_stages stages, the ends of the model marked, the layers not yet. */
-static enum weft_status new_stages(uint32_t n_stages, struct weft_partition *out,
-                                   struct weft_error *err)
+static enum weft_status alloc_stages(uint32_t n_stages, struct weft_partition *out,
+                                     struct weft_error *err)
 {
     struct weft_stage_range *at = calloc(n_stages, sizeof *at);
     if (at == NULL)
@@ -98,48 +98,48 @@ static enum weft_status new_stages(uint32_t n_stages, struct weft_partition *out
     return WEFT_OK;
 }
 
-static enum weft_status hand_out(struct weft_partition *made, uint32_t n_layers,
-                                 struct weft_partition *out, struct weft_error *err)
+static enum weft_status verify_result(struct weft_partition *result, uint32_t n_layers,
+                                      struct weft_partition *out, struct weft_error *err)
 {
-    enum weft_status st = weft_partition_verify(made, n_layers, err);
+    enum weft_status st = weft_partition_verify(result, n_layers, err);
     if (st == WEFT_OK)
-        *out = *made;
+        *out = *result;
     else
-        weft_partition_release(made);
+        weft_partition_release(result);
     return st;
 }
 
-enum weft_status weft_partition_init_ends(struct weft_partition *p, const uint32_t *ends,
-                                          uint32_t n_stages, struct weft_error *err)
+enum weft_status wf_partition_init_ends(struct weft_partition *p, const uint32_t *ends,
+                                        uint32_t n_stages, struct weft_error *err)
 {
-    struct weft_partition made = {0};
-    WEFT_TRY(weft_partition_check_sizes(ends[n_stages - 1], n_stages, err));
-    WEFT_TRY(new_stages(n_stages, &made, err));
+    struct weft_partition result = {0};
+    WEFT_TRY(wf_partition_check_sizes(ends[n_stages - 1], n_stages, err));
+    WEFT_TRY(alloc_stages(n_stages, &result, err));
     for (uint32_t s = 0; s < n_stages; s++) {
-        made.at[s].first_layer = s == 0 ? 0 : ends[s - 1];
-        made.at[s].end_layer = ends[s];
+        result.at[s].first_layer = s == 0 ? 0 : ends[s - 1];
+        result.at[s].end_layer = ends[s];
     }
-    return hand_out(&made, ends[n_stages - 1], p, err);
+    return verify_result(&result, ends[n_stages - 1], p, err);
 }
 
 enum weft_status weft_partition_init_even(struct weft_partition *p, uint32_t n_layers,
                                           uint32_t n_stages, struct weft_error *err)
 {
-    struct weft_partition made = {0};
-    WEFT_TRY(weft_partition_check_sizes(n_layers, n_stages, err));
-    WEFT_TRY(new_stages(n_stages, &made, err));
+    struct weft_partition result = {0};
+    WEFT_TRY(wf_partition_check_sizes(n_layers, n_stages, err));
+    WEFT_TRY(alloc_stages(n_stages, &result, err));
     for (uint32_t s = 0; s < n_stages; s++) {
-        struct weft_range layers = weft_range_part(n_layers, n_stages, s);
-        made.at[s].first_layer = (uint32_t)layers.begin;
-        made.at[s].end_layer = (uint32_t)layers.end;
+        struct wf_range layers = wf_range_part(n_layers, n_stages, s);
+        result.at[s].first_layer = (uint32_t)layers.begin;
+        result.at[s].end_layer = (uint32_t)layers.end;
     }
-    return hand_out(&made, n_layers, p, err);
+    return verify_result(&result, n_layers, p, err);
 }
 
 enum weft_status weft_partition_init_counts(struct weft_partition *p, const uint32_t *counts,
                                             uint32_t n_stages, struct weft_error *err)
 {
-    WEFT_TRY(weft_partition_check_sizes(1, n_stages, err)); /* the layers are counted below */
+    WEFT_TRY(wf_partition_check_sizes(1, n_stages, err)); /* the layers are counted below */
     uint32_t *ends = calloc(n_stages, sizeof *ends);
     if (ends == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a partition of %u stages", n_stages);
@@ -155,7 +155,7 @@ enum weft_status weft_partition_init_counts(struct weft_partition *p, const uint
             ends[s] = (uint32_t)sum;
     }
     if (st == WEFT_OK)
-        st = weft_partition_init_ends(p, ends, n_stages, err);
+        st = wf_partition_init_ends(p, ends, n_stages, err);
     free(ends);
     return st;
 }
@@ -172,6 +172,6 @@ enum weft_status weft_split_ranges(size_t n_items, size_t n_parts, size_t *bound
             n_items, n_items == 1 ? "" : "s", n_parts, n_items);
     bounds[0] = 0;
     for (size_t k = 0; k < n_parts; k++)
-        bounds[k + 1] = weft_range_part(n_items, n_parts, k).end;
+        bounds[k + 1] = wf_range_part(n_items, n_parts, k).end;
     return WEFT_OK;
 }

@@ -6,11 +6,11 @@
 
 /* Stage s gets the layers up to ends[s], which ascend; the last is the number of layers.  Ends
  * with weft_partition_verify(). */
-enum weft_status weft_partition_init_ends(struct weft_partition *p, const uint32_t *ends,
-                                          uint32_t n_stages, struct weft_error *err);
+enum weft_status wf_partition_init_ends(struct weft_partition *p, const uint32_t *ends,
+                                        uint32_t n_stages, struct weft_error *err);
 
 /* Zero sizes and more than the limits, but not more stages than layers. */
-enum weft_status weft_partition_check_sizes(uint32_t n_layers, uint32_t n_stages,
-                                            struct weft_error *err);
+enum weft_status wf_partition_check_sizes(uint32_t n_layers, uint32_t n_stages,
+                                          struct weft_error *err);
 
 #endif

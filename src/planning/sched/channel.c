@@ -22,7 +22,7 @@ static int link_order(const void *pa, const void *pb)
     return (a->gradient > b->gradient) - (a->gradient < b->gradient);
 }
 
-static size_t list_links(const struct weft_channels *c, const struct weft_placement *place,
+static size_t list_links(const struct wf_channels *c, const struct weft_placement *place,
                          bool by_pair, struct link *links)
 {
     size_t n = 0;
@@ -31,7 +31,7 @@ static size_t list_links(const struct weft_channels *c, const struct weft_placem
         for (uint32_t s = 0; s + 1 < place->n_stages; s++) {
             size_t at = (size_t)pipe * (place->n_stages - 1) + s;
             uint32_t low = rank_of[s], high = rank_of[s + 1];
-            c->forward[at] = c->backward[at] = WEFT_CHANNEL_NONE;
+            c->forward[at] = c->backward[at] = WF_CHANNEL_NONE;
             if (low == high)
                 continue;
             links[n++] = (struct link){low, high, 0, &c->forward[at]};
@@ -41,10 +41,10 @@ static size_t list_links(const struct weft_channels *c, const struct weft_placem
     return n;
 }
 
-enum weft_status weft_channels_init(struct weft_channels *c, const struct weft_placement *place,
-                                    bool by_pair, struct weft_error *err)
+enum weft_status wf_channels_init(struct wf_channels *c, const struct weft_placement *place,
+                                  bool by_pair, struct weft_error *err)
 {
-    *c = (struct weft_channels){.n_stages = place->n_stages};
+    *c = (struct wf_channels){.n_stages = place->n_stages};
     size_t n = (size_t)place->n_pipes * (place->n_stages - 1);
     struct link *links = malloc(sizeof *links * (2 * n + 1));
     c->forward = malloc(sizeof *c->forward * (n + 1));
@@ -52,7 +52,7 @@ enum weft_status weft_channels_init(struct weft_channels *c, const struct weft_p
     c->at = malloc(sizeof *c->at * (2 * n + 1));
     if (links == NULL || c->forward == NULL || c->backward == NULL || c->at == NULL) {
         free(links);
-        weft_channels_release(c);
+        wf_channels_release(c);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu channels", 2 * n);
     }
     size_t n_links = list_links(c, place, by_pair, links);
@@ -60,17 +60,17 @@ enum weft_status weft_channels_init(struct weft_channels *c, const struct weft_p
     for (size_t i = 0; i < n_links; i++) {
         if (i == 0 || link_order(&links[i - 1], &links[i]) != 0)
             c->at[c->n++] =
-                (struct weft_channel){links[i].from, links[i].to, links[i].gradient != 0};
+                (struct wf_channel){links[i].from, links[i].to, links[i].gradient != 0};
         *links[i].slot = (uint32_t)(c->n - 1);
     }
     free(links);
     return WEFT_OK;
 }
 
-void weft_channels_release(struct weft_channels *c)
+void wf_channels_release(struct wf_channels *c)
 {
     free(c->at);
     free(c->forward);
     free(c->backward);
-    *c = (struct weft_channels){0};
+    *c = (struct wf_channels){0};
 }

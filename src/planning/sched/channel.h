@@ -4,30 +4,30 @@
 
 #include "weft/schedule.h"
 
-struct weft_channel {
+struct wf_channel {
     uint32_t from, to; /* ranks */
     bool gradient;     /* carries gradients backward, not activations forward */
 };
 
-struct weft_channels {
+struct wf_channels {
     size_t n;
-    struct weft_channel *at; /* owned */
+    struct wf_channel *at; /* owned */
     /* owned: (pipes, stages - 1), the channel between stage s and s + 1; NONE on one rank */
     uint32_t *forward, *backward;
     uint32_t n_stages;
 };
 
-#define WEFT_CHANNEL_NONE UINT32_MAX
+#define WF_CHANNEL_NONE UINT32_MAX
 
 /* `by_pair`: forward and backward data between two ranks share one queue, as they do where a
  * transport has no tags. */
-enum weft_status weft_channels_init(struct weft_channels *c, const struct weft_placement *place,
-                                    bool by_pair, struct weft_error *err);
-void weft_channels_release(struct weft_channels *c);
+enum weft_status wf_channels_init(struct wf_channels *c, const struct weft_placement *place,
+                                  bool by_pair, struct weft_error *err);
+void wf_channels_release(struct wf_channels *c);
 
 /* The channel that a message action uses. */
-static inline uint32_t weft_channel_of(const struct weft_channels *c,
-                                       const struct weft_placement *place, struct weft_action a)
+static inline uint32_t wf_channel_of(const struct wf_channels *c,
+                                     const struct weft_placement *place, struct weft_action a)
 {
     size_t pipe = (size_t)weft_placement_pipe(place, a.micro) * (c->n_stages - 1);
     switch (a.kind) {
@@ -40,7 +40,7 @@ static inline uint32_t weft_channel_of(const struct weft_channels *c,
     case WEFT_ACT_RECV_B:
         return c->backward[pipe + a.stage];
     }
-    return WEFT_CHANNEL_NONE;
+    return WF_CHANNEL_NONE;
 }
 
 #endif

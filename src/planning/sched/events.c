@@ -14,10 +14,10 @@ static size_t collect(const struct weft_schedule *s, const struct weft_metrics *
         const double *start = m->start + weft_schedule_offset(s, r);
         for (size_t i = 0; i < row.len; i++) {
             struct weft_action a = row.at[i];
-            if (weft_kind_is_compute(a.kind))
+            if (weft_act_is_compute(a.kind))
                 out[n++] = (struct weft_event){start[i], r,
                                                a.stage,  weft_schedule_chunk(s, r, a.stage),
-                                               a.micro,  (enum weft_kind)a.kind};
+                                               a.micro,  (enum weft_act_kind)a.kind};
         }
     }
     return n;
@@ -38,8 +38,8 @@ static void merge_sort(struct weft_event *at, struct weft_event *spare, size_t n
         at[k] = spare[k];
 }
 
-enum weft_status weft_events(const struct weft_schedule *s, const struct weft_metrics *m,
-                             struct weft_event **out, size_t *n, struct weft_error *err)
+enum weft_status weft_event_list(const struct weft_schedule *s, const struct weft_metrics *m,
+                                 struct weft_event **out, size_t *n, struct weft_error *err)
 {
     struct weft_event *at = malloc(sizeof *at * (m->n_actions + 1));
     struct weft_event *spare = malloc(sizeof *spare * (m->n_actions + 1));
@@ -69,12 +69,12 @@ enum weft_status weft_schedule_in_flight(const struct weft_schedule *s, uint32_t
         struct weft_action_span row = weft_schedule_rank(s, r);
         for (size_t i = 0; i < row.len; i++) {
             struct weft_action a = row.at[i];
-            if (!weft_kind_is_compute(a.kind))
+            if (!weft_act_is_compute(a.kind))
                 continue;
             size_t at = (size_t)weft_placement_pipe(p, a.micro) * p->n_stages + a.stage;
             if (a.kind == WEFT_ACT_F && ++live[at] > out[at])
                 out[at] = live[at];
-            if (weft_kind_frees_activation(a.kind) && live[at] > 0)
+            if (wf_act_frees_activation(a.kind) && live[at] > 0)
                 live[at]--;
         }
     }

@@ -35,10 +35,10 @@ static bool message_of(const struct lowering *l, struct weft_action a, uint32_t 
 {
     if (a.kind != WEFT_ACT_F && a.kind != WEFT_ACT_B && a.kind != WEFT_ACT_I)
         return false;
-    int64_t heir = weft_action_heir(a);
-    if (heir < 0 || heir >= l->place->n_stages)
+    int64_t dependent = wf_action_dependent(a);
+    if (dependent < 0 || dependent >= l->place->n_stages)
         return false;
-    *to = weft_placement_rank(l->place, (uint32_t)heir, a.micro);
+    *to = weft_placement_rank(l->place, (uint32_t)dependent, a.micro);
     if (*to == rank)
         return false;
     bool forward = a.kind == WEFT_ACT_F;
@@ -46,12 +46,12 @@ static bool message_of(const struct lowering *l, struct weft_action a, uint32_t 
                                  .stage = a.stage,
                                  .kind = forward ? WEFT_ACT_SEND_F : WEFT_ACT_SEND_B};
     *recv = (struct weft_action){.micro = a.micro,
-                                 .stage = (uint32_t)heir & (WEFT_MAX_STAGES - 1),
+                                 .stage = (uint32_t)dependent & (WEFT_MAX_STAGES - 1),
                                  .kind = forward ? WEFT_ACT_RECV_F : WEFT_ACT_RECV_B};
     return true;
 }
 
-static void add(struct lowering *l, uint32_t rank, struct weft_action a)
+static void append(struct lowering *l, uint32_t rank, struct weft_action a)
 {
     *l->next[rank]++ = a;
 }
@@ -62,12 +62,12 @@ static void count_weights(struct lowering *l, uint32_t rank)
 {
     struct weft_action_span row = weft_schedule_rank(l->s, rank);
     for (size_t i = 0; i < row.len; i++)
-        if (weft_kind_frees_activation(row.at[i].kind))
+        if (wf_act_frees_activation(row.at[i].kind))
             l->weights_left[row.at[i].stage]++;
 }
 
 /* Idle hints are used up, and REDUCE_GRAD is put anew. */
-static bool keeps(const struct lowering *l, struct weft_action a)
+static bool is_kept(const struct lowering *l, struct weft_action a)
 {
     return a.kind != WEFT_ACT_IDLE && !(l->reduce && a.kind == WEFT_ACT_REDUCE_GRAD);
 }
@@ -82,9 +82,9 @@ static enum weft_status count_rank(struct lowering *l, uint32_t rank, uint64_t *
     count_weights(l, rank);
     for (size_t i = 0; i < row.len; i++) {
         struct weft_action a = row.at[i];
-        if (!keeps(l, a))
+        if (!is_kept(l, a))
             continue;
-        if (weft_kind_is_compute(a.kind) &&
+        if (weft_act_is_compute(a.kind) &&
             weft_placement_rank(l->place, a.stage, a.micro) != rank)
             return WEFT_FAIL(err, WEFT_SCHEDULE,
                              "cannot lower: stage %u, micro %u is on two "
@@ -96,7 +96,7 @@ static enum weft_status count_rank(struct lowering *l, uint32_t rank, uint64_t *
             room[to]++;
             l->n_messages++;
         }
-        if (weft_kind_frees_activation(a.kind) && --l->weights_left[a.stage] == 0)
+        if (wf_act_frees_activation(a.kind) && --l->weights_left[a.stage] == 0)
             room[rank] += l->reduce;
     }
     return WEFT_OK;
@@ -109,7 +109,7 @@ static enum weft_status lowering_init(struct lowering *l, const struct weft_sche
     *l = (struct lowering){.s = s, .place = place, .reduce = reduce};
     uint64_t *room = calloc(place->n_ranks, sizeof *room);
     enum weft_status st = WEFT_OK;
-    l->out = weft_schedule_dup_frame(s);
+    l->out = wf_schedule_dup_empty(s);
     l->next = calloc(place->n_ranks, sizeof *l->next);
     l->weights_left = calloc((size_t)place->n_pipes * place->n_stages, sizeof *l->weights_left);
     if (room == NULL || l->out == NULL || l->next == NULL || l->weights_left == NULL)
@@ -145,9 +145,9 @@ static void lowering_release(struct lowering *l)
 
 /* What goes over the channels, in the order in which it is sent. */
 struct traffic {
-    struct weft_channels channels;
+    struct wf_channels channels;
     size_t *first;             /* owned: (channels + 1), where each one's messages begin */
-    size_t *got;               /* owned: (channels), received so far */
+    size_t *n_received;        /* owned: (channels), received so far */
     struct weft_action *recvs; /* owned: the receives, in order of sending */
     uint32_t *turn; /* owned: (2, stages, micros), a receive's place in its channel */
 };
@@ -171,7 +171,7 @@ static void for_messages(const struct lowering *l, struct traffic *t,
         struct weft_action_span row = weft_schedule_rank(l->s, r);
         for (size_t i = 0; i < row.len; i++)
             if (message_of(l, row.at[i], r, &send, &recv, &to))
-                each(l, t, weft_channel_of(&t->channels, l->place, send), recv);
+                each(l, t, wf_channel_of(&t->channels, l->place, send), recv);
     }
 }
 
@@ -186,15 +186,15 @@ static void count_message(const struct lowering *l, struct traffic *t, uint32_t 
 static void list_message(const struct lowering *l, struct traffic *t, uint32_t channel,
                          struct weft_action recv)
 {
-    t->recvs[t->first[channel] + t->got[channel]] = recv;
-    t->turn[turn_of(l, recv)] = (uint32_t)t->got[channel]++;
+    t->recvs[t->first[channel] + t->n_received[channel]] = recv;
+    t->turn[turn_of(l, recv)] = (uint32_t)t->n_received[channel]++;
 }
 
 static void traffic_release(struct traffic *t)
 {
-    weft_channels_release(&t->channels);
+    wf_channels_release(&t->channels);
     free(t->first);
-    free(t->got);
+    free(t->n_received);
     free(t->recvs);
     free(t->turn);
 }
@@ -203,12 +203,12 @@ static enum weft_status traffic_init(struct traffic *t, const struct lowering *l
                                      struct weft_error *err)
 {
     *t = (struct traffic){0};
-    WEFT_TRY(weft_channels_init(&t->channels, l->place, false, err));
+    WEFT_TRY(wf_channels_init(&t->channels, l->place, false, err));
     size_t n = t->channels.n, cells = (size_t)l->place->n_stages * l->place->n_micros;
     t->first = calloc(n + 1, sizeof *t->first);
-    t->got = calloc(n + 1, sizeof *t->got);
+    t->n_received = calloc(n + 1, sizeof *t->n_received);
     t->turn = malloc(sizeof *t->turn * (2 * cells + 1));
-    if (t->first != NULL && t->got != NULL && t->turn != NULL) {
+    if (t->first != NULL && t->n_received != NULL && t->turn != NULL) {
         memset(t->turn, 0xff, sizeof *t->turn * (2 * cells + 1)); /* TURN_NONE */
         for_messages(l, t, count_message);
         for (size_t c = 0; c < n; c++)
@@ -220,7 +220,7 @@ static enum weft_status traffic_init(struct traffic *t, const struct lowering *l
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the messages of %zu cells", cells);
     }
     for_messages(l, t, list_message);
-    memset(t->got, 0, sizeof *t->got * n);
+    memset(t->n_received, 0, sizeof *t->n_received * n);
     return WEFT_OK;
 }
 
@@ -229,22 +229,22 @@ static enum weft_status traffic_init(struct traffic *t, const struct lowering *l
 static bool receive_for(struct lowering *l, struct traffic *t, uint32_t rank,
                         struct weft_action a)
 {
-    struct weft_dep_rules rules = {l->place, true};
-    struct weft_dep deps[2];
-    unsigned n = weft_action_deps(&rules, a, deps);
+    struct wf_dep_rules rules = {l->place, true};
+    struct wf_dep deps[2];
+    unsigned n = wf_action_deps(&rules, a, deps);
     for (unsigned i = 0; i < n; i++) {
-        if (!(deps[i].event & (WEFT_EV_GOT_F | WEFT_EV_GOT_B)))
+        if (!(deps[i].event & (WF_DONE_RECV_F | WF_DONE_RECV_B)))
             continue;
         struct weft_action recv = {.micro = a.micro,
                                    .stage = a.stage,
-                                   .kind = deps[i].event == WEFT_EV_GOT_F ? WEFT_ACT_RECV_F
-                                                                          : WEFT_ACT_RECV_B};
-        uint32_t channel = weft_channel_of(&t->channels, l->place, recv);
+                                   .kind = deps[i].event == WF_DONE_RECV_F ? WEFT_ACT_RECV_F
+                                                                           : WEFT_ACT_RECV_B};
+        uint32_t channel = wf_channel_of(&t->channels, l->place, recv);
         uint32_t turn = t->turn[turn_of(l, recv)];
         if (turn == TURN_NONE)
             return false;
-        while (t->got[channel] <= turn)
-            add(l, rank, t->recvs[t->first[channel] + t->got[channel]++]);
+        while (t->n_received[channel] <= turn)
+            append(l, rank, t->recvs[t->first[channel] + t->n_received[channel]++]);
     }
     return true;
 }
@@ -257,11 +257,11 @@ static void follow_up(struct lowering *l, uint32_t rank, const struct weft_actio
     uint32_t to;
     for (size_t k = 0; k < unit; k++)
         if (message_of(l, cell[k], rank, &send, &recv, &to))
-            add(l, rank, send);
+            append(l, rank, send);
     for (size_t k = 0; k < unit; k++)
-        if (weft_kind_frees_activation(cell[k].kind) && --l->weights_left[cell[k].stage] == 0)
-            add(l, rank,
-                (struct weft_action){.stage = cell[k].stage, .kind = WEFT_ACT_REDUCE_GRAD});
+        if (wf_act_frees_activation(cell[k].kind) && --l->weights_left[cell[k].stage] == 0)
+            append(l, rank,
+                   (struct weft_action){.stage = cell[k].stage, .kind = WEFT_ACT_REDUCE_GRAD});
 }
 
 static bool lower_rank_late(struct lowering *l, struct traffic *t, uint32_t rank)
@@ -271,13 +271,13 @@ static bool lower_rank_late(struct lowering *l, struct traffic *t, uint32_t rank
     count_weights(l, rank);
     for (size_t i = 0; i < row.len; i += unit) {
         unit = row.at[i].paired ? 2 : 1;
-        if (!keeps(l, row.at[i]))
+        if (!is_kept(l, row.at[i]))
             continue;
         for (size_t k = i; k < i + unit; k++)
             if (!receive_for(l, t, rank, row.at[k]))
                 return false;
         for (size_t k = i; k < i + unit; k++)
-            add(l, rank, row.at[k]);
+            append(l, rank, row.at[k]);
         follow_up(l, rank, &row.at[i], unit);
     }
     return l->next[rank] == l->out->actions + l->out->first[rank + 1];
@@ -310,9 +310,9 @@ struct sweep {
 
 static bool cell_ready(const struct lowering *l, const uint8_t *events, struct weft_action a)
 {
-    struct weft_dep_rules rules = {l->place, true};
-    struct weft_dep deps[2];
-    unsigned n = weft_action_deps(&rules, a, deps);
+    struct wf_dep_rules rules = {l->place, true};
+    struct wf_dep deps[2];
+    unsigned n = wf_action_deps(&rules, a, deps);
     for (unsigned i = 0; i < n; i++)
         if (!(events[(size_t)deps[i].stage * l->place->n_micros + deps[i].micro] &
               deps[i].event))
@@ -320,10 +320,10 @@ static bool cell_ready(const struct lowering *l, const uint8_t *events, struct w
     return true;
 }
 
-static void happen(const struct lowering *l, struct sweep *s, struct weft_action a)
+static void mark_done(const struct lowering *l, struct sweep *s, struct weft_action a)
 {
     s->events[(size_t)a.stage * l->place->n_micros + a.micro] |=
-        (uint8_t)weft_action_event(a.kind);
+        (uint8_t)wf_act_done_bit(a.kind);
 }
 
 /* Takes one cell of a rank: the actions, then for each its send here and its receive there. */
@@ -333,15 +333,15 @@ static void take_cell(struct lowering *l, struct sweep *s, uint32_t rank,
     struct weft_action send, recv;
     uint32_t to;
     for (size_t k = 0; k < unit; k++) {
-        add(l, rank, cell[k]);
-        happen(l, s, cell[k]);
+        append(l, rank, cell[k]);
+        mark_done(l, s, cell[k]);
     }
     for (size_t k = 0; k < unit; k++) {
         if (!message_of(l, cell[k], rank, &send, &recv, &to))
             continue;
-        add(l, rank, send);
-        add(l, to, recv);
-        happen(l, s, recv);
+        append(l, rank, send);
+        append(l, to, recv);
+        mark_done(l, s, recv);
         s->awake[to / 64] |= UINT64_C(1) << to % 64;
     }
 }
@@ -414,10 +414,10 @@ enum weft_status weft_schedule_lower(const struct weft_schedule *s, enum weft_lo
         return WEFT_FAIL(err, WEFT_USAGE,
                          "the schedule has its messages already: leave out --lower");
     struct lowering l;
-    enum weft_status st = lowering_init(&l, s, how == WEFT_LOWER_LATE, err);
+    enum weft_status st = lowering_init(&l, s, how == WEFT_LOWERING_LATE, err);
     if (st == WEFT_OK)
-        st = how == WEFT_LOWER_LATE ? lower_late(&l, err) : lower_pytorch(&l, err);
-    if (st == WEFT_OK && !weft_schedule_seal(l.out, l.n_messages > 0))
+        st = how == WEFT_LOWERING_LATE ? lower_late(&l, err) : lower_pytorch(&l, err);
+    if (st == WEFT_OK && !wf_schedule_finalize(l.out, l.n_messages > 0))
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to finish a lowered schedule");
     if (st == WEFT_OK) {
         *out = l.out;

@@ -9,18 +9,18 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "base/text.h"
-#include "planning/sched/cell.h"
-#include "planning/sched/infer.h"
+#include "planning/sched/action_parse.h"
+#include "planning/sched/placement_infer.h"
 #include "planning/sched/text_priv.h"
 
-struct place_in_text {
+struct text_pos {
     size_t line, column; /* from 1; line 0: nowhere */
 };
 
 struct header {
-    struct place_in_text at; /* of the sizes */
+    struct text_pos at; /* of the sizes */
     uint32_t ranks, stages, micros;
-    char name[WEFT_NAME_MAX];
+    char name[WF_NAME_MAX];
     const char *placement; /* borrowed: the first placement line */
     size_t placement_line, n_placements;
     unsigned seen; /* a bit a header word */
@@ -38,19 +38,19 @@ struct parser {
     size_t blank_line; /* an empty line after the rows, or 0 */
     struct {
         uint32_t value;
-        struct place_in_text at;
+        struct text_pos at;
     } max_stage, max_micro;
     bool any_micro;
     struct weft_error *err;
 };
 
-static struct place_in_text here(const struct parser *p)
+static struct text_pos here(const struct parser *p)
 {
-    return (struct place_in_text){p->line, (size_t)(p->at - p->line_start) + 1};
+    return (struct text_pos){p->line, (size_t)(p->at - p->line_start) + 1};
 }
 
 __attribute__((format(printf, 3, 4))) static enum weft_status
-fail_at(struct parser *p, struct place_in_text at, const char *format, ...)
+fail_at(struct parser *p, struct text_pos at, const char *format, ...)
 {
     char what[320];
     va_list args;
@@ -128,8 +128,8 @@ static bool parse_kind(struct parser *p, unsigned *kind)
     while (p->at < p->end && ((*p->at >= 'A' && *p->at <= 'Z') || *p->at == '_'))
         p->at++;
     size_t n = (size_t)(p->at - begin);
-    for (unsigned k = 0; k < WEFT_N_KINDS; k++) {
-        const char *name = weft_kind_name(k);
+    for (unsigned k = 0; k < WEFT_N_ACT_KINDS; k++) {
+        const char *name = weft_act_name(k);
         if (n > 0 && strlen(name) == n && memcmp(name, begin, n) == 0) {
             *kind = k;
             return true;
@@ -139,13 +139,13 @@ static bool parse_kind(struct parser *p, unsigned *kind)
     return false;
 }
 
-static void note_maxima(struct parser *p, struct weft_action a, struct place_in_text at)
+static void update_maxima(struct parser *p, struct weft_action a, struct text_pos at)
 {
     if (p->max_stage.at.line == 0 || a.stage > p->max_stage.value) {
         p->max_stage.value = a.stage;
         p->max_stage.at = at;
     }
-    if (weft_kind_has_micro(a.kind) && (!p->any_micro || a.micro > p->max_micro.value)) {
+    if (weft_act_has_micro(a.kind) && (!p->any_micro || a.micro > p->max_micro.value)) {
         p->max_micro.value = a.micro;
         p->max_micro.at = at;
         p->any_micro = true;
@@ -168,7 +168,7 @@ static enum weft_status push(struct parser *p, struct weft_action a)
 
 static enum weft_status parse_action(struct parser *p, struct weft_action *out)
 {
-    struct place_in_text at = here(p);
+    struct text_pos at = here(p);
     const char *begin = p->at;
     char cell[32];
     uint32_t stage = 0, micro = 0;
@@ -181,21 +181,21 @@ static enum weft_status parse_action(struct parser *p, struct weft_action *out)
                        "'%s' is no action: write the stage, then F B I W or another kind, then "
                        "the micro, as in 2F0",
                        cell_text(p, begin, cell));
-    struct place_in_text at_micro = here(p);
-    if (weft_kind_has_micro(kind) && !parse_number(p, UINT32_MAX - 1, &micro)) {
+    struct text_pos at_micro = here(p);
+    if (weft_act_has_micro(kind) && !parse_number(p, UINT32_MAX - 1, &micro)) {
         if (stopped_in_number(p))
             return fail_at(p, at_micro, "'%s' has too large a micro",
                            cell_text(p, begin, cell));
         return fail_at(p, at_micro, "'%s' lacks its micro: write %u%s0",
-                       cell_text(p, begin, cell), stage, weft_kind_name(kind));
+                       cell_text(p, begin, cell), stage, weft_act_name(kind));
     }
     *out = (struct weft_action){
         .micro = micro, .stage = stage & (WEFT_MAX_STAGES - 1), .kind = kind & 0x7f};
-    note_maxima(p, *out, at);
+    update_maxima(p, *out, at);
     return WEFT_OK;
 }
 
-static bool take(struct parser *p, const char *word)
+static bool accept(struct parser *p, const char *word)
 {
     size_t n = strlen(word);
     if ((size_t)(p->end - p->at) < n || memcmp(p->at, word, n) != 0)
@@ -207,15 +207,15 @@ static bool take(struct parser *p, const char *word)
 /* "(" F ";" B ")OVERLAP_F_B", the two in either order; B may be I. */
 static enum weft_status parse_pair(struct parser *p, struct weft_action out[2])
 {
-    struct place_in_text at = here(p);
+    struct text_pos at = here(p);
     struct weft_action a, b;
     p->at++;
     WEFT_TRY(parse_action(p, &a));
-    if (!take(p, ";"))
-        return fail_at(p, here(p), "an overlapped pair is written (0F7;7B3)" WEFT_OVERLAP_WORD);
+    if (!accept(p, ";"))
+        return fail_at(p, here(p), "an overlapped pair is written (0F7;7B3)" WF_OVERLAP_SUFFIX);
     WEFT_TRY(parse_action(p, &b));
-    if (!take(p, ")" WEFT_OVERLAP_WORD))
-        return fail_at(p, here(p), "an overlapped pair ends in )" WEFT_OVERLAP_WORD);
+    if (!accept(p, ")" WF_OVERLAP_SUFFIX))
+        return fail_at(p, here(p), "an overlapped pair ends in )" WF_OVERLAP_SUFFIX);
     unsigned f = a.kind == WEFT_ACT_F ? a.kind : b.kind;
     unsigned g = a.kind == WEFT_ACT_F ? b.kind : a.kind;
     if (f != WEFT_ACT_F || (g != WEFT_ACT_B && g != WEFT_ACT_I))
@@ -226,7 +226,7 @@ static enum weft_status parse_pair(struct parser *p, struct weft_action out[2])
     return WEFT_OK;
 }
 
-enum weft_status weft_cell_parse(struct weft_cursor *c, struct weft_action out[2],
+enum weft_status wf_action_parse(struct wf_cursor *c, struct weft_action out[2],
                                  struct weft_error *err)
 {
     struct parser p = {.source = c->source,
@@ -275,7 +275,7 @@ static enum weft_status parse_cell(struct parser *p)
 static enum weft_status begin_row(struct parser *p)
 {
     if (p->blank_line != 0)
-        return fail_at(p, (struct place_in_text){p->blank_line, 1},
+        return fail_at(p, (struct text_pos){p->blank_line, 1},
                        "an empty line between rows: a rank needs actions");
     if (p->n_rows + 2 > p->cap_rows) {
         size_t cap = p->cap_rows ? 2 * p->cap_rows : 64;
@@ -302,7 +302,7 @@ static enum weft_status parse_row(struct parser *p)
         p->at++; /* the comma */
     }
     if (empty)
-        return fail_at(p, (struct place_in_text){p->line, 1},
+        return fail_at(p, (struct text_pos){p->line, 1},
                        "a row without actions: every rank needs some");
     p->first[p->n_rows] = p->n_actions;
     return WEFT_OK;
@@ -313,7 +313,7 @@ static enum weft_status parse_row(struct parser *p)
 static enum weft_status parse_size(struct parser *p, const char *what, uint32_t *out)
 {
     skip_blanks(p);
-    struct place_in_text at = here(p);
+    struct text_pos at = here(p);
     if (!parse_number(p, UINT32_MAX - 1, out) || *out == 0)
         return fail_at(p, at, "the number of %s is missing, 0 or too large", what);
     return WEFT_OK;
@@ -325,11 +325,11 @@ static enum weft_status parse_sizes(struct parser *p)
     h->at = here(p);
     WEFT_TRY(parse_size(p, "ranks", &h->ranks));
     skip_blanks(p);
-    if (!take(p, "stages"))
+    if (!accept(p, "stages"))
         return fail_at(p, here(p), "expected: # weft ranks P stages S micros M");
     WEFT_TRY(parse_size(p, "stages", &h->stages));
     skip_blanks(p);
-    if (!take(p, "micros"))
+    if (!accept(p, "micros"))
         return fail_at(p, here(p), "expected: # weft ranks P stages S micros M");
     return parse_size(p, "micros", &h->micros);
 }
@@ -345,7 +345,7 @@ static enum weft_status parse_name(struct parser *p)
     }
     if (n == 0 || (!at_line_end(p) && !is_blank(*p->at)))
         return fail_at(p, here(p), "a name has 1 to %d printable characters, no blanks",
-                       WEFT_NAME_MAX - 1);
+                       WF_NAME_MAX - 1);
     p->header.name[n] = '\0';
     return WEFT_OK;
 }
@@ -354,10 +354,10 @@ static enum weft_status parse_version(struct parser *p)
 {
     uint32_t version = 0;
     skip_blanks(p);
-    struct place_in_text at = here(p);
-    if (!parse_number(p, INT_MAX, &version) || version != WEFT_TEXT_VERSION)
+    struct text_pos at = here(p);
+    if (!parse_number(p, INT_MAX, &version) || version != WF_TEXT_VERSION)
         return fail_at(p, at, "this weft reads version %d of the schedule format only",
-                       WEFT_TEXT_VERSION);
+                       WF_TEXT_VERSION);
     return WEFT_OK;
 }
 
@@ -369,7 +369,7 @@ static enum weft_status skip_placement(struct parser *p)
         h->placement = p->line_start;
         h->placement_line = p->line;
     } else if (p->line != h->placement_line + h->n_placements) {
-        return fail_at(p, (struct place_in_text){p->line, 1}, "placement lines stand together");
+        return fail_at(p, (struct text_pos){p->line, 1}, "placement lines stand together");
     }
     h->n_placements++;
     while (!at_line_end(p))
@@ -393,10 +393,10 @@ static enum weft_status parse_hash_line(struct parser *p)
 {
     p->at++;
     skip_blanks(p);
-    if (!take(p, "weft") || at_line_end(p) || !is_blank(*p->at))
+    if (!accept(p, "weft") || at_line_end(p) || !is_blank(*p->at))
         return WEFT_OK;
     skip_blanks(p);
-    struct place_in_text at = here(p);
+    struct text_pos at = here(p);
     const char *word = p->at;
     while (!at_line_end(p) && !is_blank(*p->at))
         p->at++;
@@ -408,12 +408,11 @@ static enum weft_status parse_hash_line(struct parser *p)
     if (k == WEFT_LEN(header_words))
         return fail_at(p, at,
                        "'%s' is no header of version %d: schedule, name, ranks, placement",
-                       cell_text(p, word, text), WEFT_TEXT_VERSION);
+                       cell_text(p, word, text), WF_TEXT_VERSION);
     if (p->n_rows > 0)
         return fail_at(p, at, "header lines stand before the rows");
     if (k != 0 && p->header.seen == 0)
-        return fail_at(p, at, "the first header line is '# weft schedule %d'",
-                       WEFT_TEXT_VERSION);
+        return fail_at(p, at, "the first header line is '# weft schedule %d'", WF_TEXT_VERSION);
     if (header_words[k].once && p->header.seen >> k & 1)
         return fail_at(p, at, "'%s' is there twice", header_words[k].word);
     p->header.seen |= 1u << k;
@@ -426,8 +425,8 @@ static enum weft_status parse_hash_line(struct parser *p)
 
 static enum weft_status parse_lines(struct parser *p)
 {
-    if (take(p, "\xef\xbb\xbf"))
-        return fail_at(p, (struct place_in_text){1, 1},
+    if (accept(p, "\xef\xbb\xbf"))
+        return fail_at(p, (struct text_pos){1, 1},
                        "a byte order mark: save the file as plain text without it");
     while (p->at < p->end) {
         skip_blanks(p);
@@ -449,7 +448,7 @@ static enum weft_status parse_lines(struct parser *p)
 
 /* Sizes come from the header, else from the largest numbers.  Neither may exceed the number of
  * cells: a complete schedule has at least two for every stage and every micro. */
-static enum weft_status settle_sizes(struct parser *p, uint32_t *stages, uint32_t *micros)
+static enum weft_status resolve_sizes(struct parser *p, uint32_t *stages, uint32_t *micros)
 {
     const struct header *h = &p->header;
     if (p->n_rows == 0 || p->max_stage.at.line == 0)
@@ -461,13 +460,13 @@ static enum weft_status settle_sizes(struct parser *p, uint32_t *stages, uint32_
     *micros = h->micros != 0 ? h->micros : p->any_micro ? p->max_micro.value + 1 : 1;
     if (h->ranks != 0 && h->ranks != p->n_rows)
         return fail_at(p, h->at, "the header says %u rank%s, the file has %zu row%s", h->ranks,
-                       weft_plural(h->ranks), p->n_rows, weft_plural(p->n_rows));
+                       wf_plural(h->ranks), p->n_rows, wf_plural(p->n_rows));
     if (p->max_stage.value >= *stages)
         return fail_at(p, p->max_stage.at, "stage %u, but the header says %u stage%s",
-                       p->max_stage.value, *stages, weft_plural(*stages));
+                       p->max_stage.value, *stages, wf_plural(*stages));
     if (p->any_micro && p->max_micro.value >= *micros)
         return fail_at(p, p->max_micro.at, "micro %u, but the header says %u micro%s",
-                       p->max_micro.value, *micros, weft_plural(*micros));
+                       p->max_micro.value, *micros, wf_plural(*micros));
     bool by_header = h->stages != 0;
     if (*stages > p->n_actions)
         return fail_at(p, by_header ? h->at : p->max_stage.at,
@@ -485,14 +484,14 @@ static enum weft_status parse_placement(struct parser *p, const struct weft_plac
                                         const uint32_t *rows, uint32_t *ranks)
 {
     skip_blanks(p);
-    take(p, "#");
+    accept(p, "#");
     skip_blanks(p);
-    take(p, "weft");
+    accept(p, "weft");
     skip_blanks(p);
-    take(p, "placement");
+    accept(p, "placement");
     for (uint32_t stage = 0; stage < place->n_stages; stage++) {
         skip_blanks(p);
-        struct place_in_text at = here(p);
+        struct text_pos at = here(p);
         if (!parse_number(p, UINT32_MAX - 1, &ranks[stage]) || ranks[stage] >= place->n_ranks)
             return fail_at(p, at, "stage %u needs a rank, 0 to %u", stage, place->n_ranks - 1);
         if (rows != NULL && ranks[stage] != rows[stage])
@@ -536,11 +535,11 @@ static enum weft_status check_placement(struct parser *p, struct weft_schedule *
     enum weft_status st = parse_placements(p, &(*s)->place, &ranks);
     if (st == WEFT_OK && h->n_placements > (*s)->place.n_micros &&
         h->n_placements <= UINT16_MAX)
-        st = weft_schedule_add_pipes(s, (uint32_t)h->n_placements, ranks, p->err);
+        st = wf_schedule_add_pipes(s, (uint32_t)h->n_placements, ranks, p->err);
     free(ranks);
     uint32_t n_pipes = (*s)->place.n_pipes;
     if (st == WEFT_OK && h->n_placements != n_pipes)
-        st = fail_at(p, (struct place_in_text){h->placement_line, 1},
+        st = fail_at(p, (struct text_pos){h->placement_line, 1},
                      "the rows have %u pipe%s: one placement line each", n_pipes,
                      n_pipes == 1 ? "" : "s");
     return st;
@@ -561,12 +560,12 @@ enum weft_status weft_schedule_parse(const char *text, size_t len, const char *s
     uint32_t stages = 0, micros = 0;
     enum weft_status st = parse_lines(&p);
     if (st == WEFT_OK)
-        st = settle_sizes(&p, &stages, &micros);
+        st = resolve_sizes(&p, &stages, &micros);
     if (st == WEFT_OK && p.n_rows > UINT32_MAX - 1)
         st = WEFT_FAIL(err, WEFT_SCHEDULE, "%.80s: too many rows", source);
     if (st == WEFT_OK) {
-        st = weft_schedule_infer(p.header.name, (uint32_t)p.n_rows, stages, micros, p.actions,
-                                 p.first, &s, err);
+        st = wf_schedule_from_rows(p.header.name, (uint32_t)p.n_rows, stages, micros, p.actions,
+                                   p.first, &s, err);
         p.actions = NULL;
         p.first = NULL;
     }

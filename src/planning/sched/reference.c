@@ -34,7 +34,7 @@ enum weft_status weft_reference_summary(const struct weft_schedule *s,
     return WEFT_OK;
 }
 
-static bool holds(const struct weft_placement *p, uint32_t stage, uint32_t rank)
+static bool has_stage(const struct weft_placement *p, uint32_t stage, uint32_t rank)
 {
     for (uint32_t pipe = 0; pipe < p->n_pipes; pipe++)
         if (p->rank_of[(size_t)pipe * p->n_stages + stage] == rank)
@@ -59,7 +59,7 @@ enum weft_status weft_workload_init(struct weft_workload *out, const struct weft
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a workload");
     }
     for (uint32_t stage = 0; stage < p->n_stages; stage++)
-        if (holds(p, stage, rank))
+        if (has_stage(p, stage, rank))
             w.stages[w.n_stages++] = stage;
     for (size_t i = 0; i < n_events; i++) {
         if (events[i].rank != rank)

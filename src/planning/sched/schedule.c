@@ -5,9 +5,9 @@
 #include "base/size.h"
 #include "planning/sched/schedule_priv.h"
 
-const char *weft_kind_name(unsigned kind)
+const char *weft_act_name(unsigned kind)
 {
-    static const char *const names[WEFT_N_KINDS] = {
+    static const char *const names[WEFT_N_ACT_KINDS] = {
         [WEFT_ACT_F] = "F",
         [WEFT_ACT_B] = "B",
         [WEFT_ACT_I] = "I",
@@ -21,23 +21,23 @@ const char *weft_kind_name(unsigned kind)
         [WEFT_ACT_REDUCE_GRAD] = "REDUCE_GRAD",
         [WEFT_ACT_IDLE] = "",
     };
-    return kind < WEFT_N_KINDS ? names[kind] : "?";
+    return kind < WEFT_N_ACT_KINDS ? names[kind] : "?";
 }
 
 const char *weft_placement_name(enum weft_placement_kind kind)
 {
     switch (kind) {
-    case WEFT_PLACE_LINEAR:
+    case WEFT_PLACEMENT_LINEAR:
         return "linear";
-    case WEFT_PLACE_LOOP:
+    case WEFT_PLACEMENT_LOOP:
         return "loop";
-    case WEFT_PLACE_V:
+    case WEFT_PLACEMENT_V:
         return "v";
-    case WEFT_PLACE_WAVE:
+    case WEFT_PLACEMENT_WAVE:
         return "wave";
-    case WEFT_PLACE_BIDIRECTIONAL:
+    case WEFT_PLACEMENT_BIDIRECTIONAL:
         return "bidirectional";
-    case WEFT_PLACE_EXPLICIT:
+    case WEFT_PLACEMENT_EXPLICIT:
         return "explicit";
     }
     return "?";
@@ -46,18 +46,18 @@ const char *weft_placement_name(enum weft_placement_kind kind)
 static uint32_t place_stage(uint32_t stage, uint32_t ranks, enum weft_placement_kind kind)
 {
     uint32_t lap = stage / ranks, at = stage % ranks;
-    bool back = lap % 2 == 1 && (kind == WEFT_PLACE_V || kind == WEFT_PLACE_WAVE);
+    bool back = lap % 2 == 1 && (kind == WEFT_PLACEMENT_V || kind == WEFT_PLACEMENT_WAVE);
     return back ? ranks - 1 - at : at;
 }
 
-void weft_place_fill(uint32_t *rank_of, uint32_t ranks, uint32_t stages,
-                     enum weft_placement_kind kind)
+void wf_placement_fill(uint32_t *rank_of, uint32_t ranks, uint32_t stages,
+                       enum weft_placement_kind kind)
 {
     for (uint32_t s = 0; s < stages; s++)
         rank_of[s] = place_stage(s, ranks, kind);
 }
 
-static bool placed_as(const struct weft_schedule *s, enum weft_placement_kind kind)
+static bool matches_placement(const struct weft_schedule *s, enum weft_placement_kind kind)
 {
     for (uint32_t i = 0; i < s->place.n_stages; i++)
         if (s->rank_of[i] != place_stage(i, s->place.n_ranks, kind))
@@ -65,20 +65,20 @@ static bool placed_as(const struct weft_schedule *s, enum weft_placement_kind ki
     return true;
 }
 
-static enum weft_placement_kind name_placement(const struct weft_schedule *s)
+static enum weft_placement_kind classify_placement(const struct weft_schedule *s)
 {
     const struct weft_placement *p = &s->place;
     if (p->n_pipes > 1)
-        return WEFT_PLACE_BIDIRECTIONAL;
-    if (placed_as(s, WEFT_PLACE_LOOP))
-        return p->n_stages <= p->n_ranks ? WEFT_PLACE_LINEAR : WEFT_PLACE_LOOP;
-    if (placed_as(s, WEFT_PLACE_WAVE))
-        return p->n_stages <= 2 * p->n_ranks ? WEFT_PLACE_V : WEFT_PLACE_WAVE;
-    return WEFT_PLACE_EXPLICIT;
+        return WEFT_PLACEMENT_BIDIRECTIONAL;
+    if (matches_placement(s, WEFT_PLACEMENT_LOOP))
+        return p->n_stages <= p->n_ranks ? WEFT_PLACEMENT_LINEAR : WEFT_PLACEMENT_LOOP;
+    if (matches_placement(s, WEFT_PLACEMENT_WAVE))
+        return p->n_stages <= 2 * p->n_ranks ? WEFT_PLACEMENT_V : WEFT_PLACEMENT_WAVE;
+    return WEFT_PLACEMENT_EXPLICIT;
 }
 
-struct weft_schedule *weft_schedule_new(const char *name, uint32_t ranks, uint32_t stages,
-                                        uint32_t micros, uint32_t pipes)
+struct weft_schedule *wf_schedule_new(const char *name, uint32_t ranks, uint32_t stages,
+                                      uint32_t micros, uint32_t pipes)
 {
     struct weft_schedule *s = calloc(1, sizeof *s);
     if (s == NULL)
@@ -96,18 +96,18 @@ struct weft_schedule *weft_schedule_new(const char *name, uint32_t ranks, uint32
         return NULL;
     }
     for (uint32_t j = 0; pipes > 1 && j < pipes; j++)
-        for (uint32_t m = weft_pipe_first(micros, pipes, j);
-             m < weft_pipe_first(micros, pipes, j + 1); m++)
+        for (uint32_t m = wf_pipe_first_micro(micros, pipes, j);
+             m < wf_pipe_first_micro(micros, pipes, j + 1); m++)
             s->pipe_of[m] = (uint16_t)j;
     s->place = (struct weft_placement){ranks, stages, micros, pipes, s->rank_of, s->pipe_of};
     return s;
 }
 
-struct weft_schedule *weft_schedule_dup_frame(const struct weft_schedule *s)
+struct weft_schedule *wf_schedule_dup_empty(const struct weft_schedule *s)
 {
     const struct weft_placement *p = &s->place;
     struct weft_schedule *d =
-        weft_schedule_new(s->name, p->n_ranks, p->n_stages, p->n_micros, p->n_pipes);
+        wf_schedule_new(s->name, p->n_ranks, p->n_stages, p->n_micros, p->n_pipes);
     if (d == NULL)
         return NULL;
     memcpy(d->rank_of, s->rank_of, sizeof *d->rank_of * p->n_pipes * p->n_stages);
@@ -159,11 +159,11 @@ static bool number_chunks(struct weft_schedule *s)
     return true;
 }
 
-bool weft_schedule_seal(struct weft_schedule *s, bool has_messages)
+bool wf_schedule_finalize(struct weft_schedule *s, bool has_messages)
 {
     if (!number_chunks(s))
         return false;
-    s->kind = name_placement(s);
+    s->kind = classify_placement(s);
     s->lowered = has_messages;
     return true;
 }

@@ -8,69 +8,70 @@
 #include "planning/sched/schedule_priv.h"
 #include "planning/sched/text_priv.h"
 
-size_t weft_action_print(struct weft_action a, char out[WEFT_ACTION_TEXT])
+size_t weft_action_print(struct weft_action a, char out[WEFT_ACTION_TEXT_MAX])
 {
     int n;
     if (a.kind == WEFT_ACT_IDLE)
-        n = snprintf(out, WEFT_ACTION_TEXT, "%s", "");
-    else if (weft_kind_has_micro(a.kind))
-        n = snprintf(out, WEFT_ACTION_TEXT, "%u%s%u", (unsigned)a.stage, weft_kind_name(a.kind),
-                     a.micro);
+        n = snprintf(out, WEFT_ACTION_TEXT_MAX, "%s", "");
+    else if (weft_act_has_micro(a.kind))
+        n = snprintf(out, WEFT_ACTION_TEXT_MAX, "%u%s%u", (unsigned)a.stage,
+                     weft_act_name(a.kind), a.micro);
     else
-        n = snprintf(out, WEFT_ACTION_TEXT, "%u%s", (unsigned)a.stage, weft_kind_name(a.kind));
+        n = snprintf(out, WEFT_ACTION_TEXT_MAX, "%u%s", (unsigned)a.stage,
+                     weft_act_name(a.kind));
     return (size_t)n;
 }
 
 /* The same without the printf machinery: rows have millions of cells. */
-static void add_action(struct weft_text *t, struct weft_action a)
+static void add_action(struct wf_text *t, struct weft_action a)
 {
     if (a.kind == WEFT_ACT_IDLE)
         return;
-    weft_text_addu(t, a.stage);
-    weft_text_adds(t, weft_kind_name(a.kind));
-    if (weft_kind_has_micro(a.kind))
-        weft_text_addu(t, a.micro);
+    wf_text_addu(t, a.stage);
+    wf_text_adds(t, weft_act_name(a.kind));
+    if (weft_act_has_micro(a.kind))
+        wf_text_addu(t, a.micro);
 }
 
-static void add_row(struct weft_text *t, struct weft_action_span row, const char *separator)
+static void add_row(struct wf_text *t, struct weft_action_span row, const char *separator)
 {
     for (size_t i = 0; i < row.len; i++) {
         if (i > 0)
-            weft_text_adds(t, separator);
+            wf_text_adds(t, separator);
         if (!row.at[i].paired) {
             add_action(t, row.at[i]);
             continue;
         }
-        weft_text_addc(t, '(');
+        wf_text_addc(t, '(');
         add_action(t, row.at[i]);
-        weft_text_addc(t, ';');
+        wf_text_addc(t, ';');
         add_action(t, row.at[++i]);
-        weft_text_adds(t, ")" WEFT_OVERLAP_WORD);
+        wf_text_adds(t, ")" WF_OVERLAP_SUFFIX);
     }
 }
 
-static void add_header(struct weft_text *t, const struct weft_schedule *s)
+static void add_header(struct wf_text *t, const struct weft_schedule *s)
 {
     const struct weft_placement *p = &s->place;
-    weft_text_addf(t, "# weft schedule %d\n", WEFT_TEXT_VERSION);
+    wf_text_addf(t, "# weft schedule %d\n", WF_TEXT_VERSION);
     if (s->name[0] != '\0')
-        weft_text_addf(t, "# weft name %s\n", s->name);
-    weft_text_addf(t, "# weft ranks %u stages %u micros %u\n", p->n_ranks, p->n_stages,
-                   p->n_micros);
+        wf_text_addf(t, "# weft name %s\n", s->name);
+    wf_text_addf(t, "# weft ranks %u stages %u micros %u\n", p->n_ranks, p->n_stages,
+                 p->n_micros);
     for (uint32_t pipe = 0; pipe < p->n_pipes; pipe++) {
-        weft_text_adds(t, "# weft placement");
+        wf_text_adds(t, "# weft placement");
         for (uint32_t i = 0; i < p->n_stages; i++)
-            weft_text_addf(t, " %u", s->rank_of[(size_t)pipe * p->n_stages + i]);
-        weft_text_addc(t, '\n');
+            wf_text_addf(t, " %u", s->rank_of[(size_t)pipe * p->n_stages + i]);
+        wf_text_addc(t, '\n');
     }
 }
 
-static enum weft_status hand_over(struct weft_text *t, char **out, size_t *len,
-                                  struct weft_error *err)
+static enum weft_status detach_text(struct wf_text *t, char **out, size_t *len,
+                                    struct weft_error *err)
 {
-    weft_text_addc(t, '\0'); /* so that an empty text is a string too */
+    wf_text_addc(t, '\0'); /* so that an empty text is a string too */
     if (t->failed) {
-        weft_text_release(t);
+        wf_text_release(t);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to print a schedule");
     }
     *out = t->at;
@@ -83,21 +84,21 @@ enum weft_status weft_schedule_print_rank(const struct weft_schedule *s, uint32_
                                           const char *separator, char **out,
                                           struct weft_error *err)
 {
-    struct weft_text t = {0};
+    struct wf_text t = {0};
     add_row(&t, weft_schedule_rank(s, rank), separator);
-    return hand_over(&t, out, NULL, err);
+    return detach_text(&t, out, NULL, err);
 }
 
 enum weft_status weft_schedule_print(const struct weft_schedule *s,
                                      enum weft_text_format format, char **out, size_t *len,
                                      struct weft_error *err)
 {
-    struct weft_text t = {0};
-    if (format == WEFT_TEXT_CSV)
+    struct wf_text t = {0};
+    if (format == WEFT_TEXT_FORMAT_CSV)
         add_header(&t, s);
     for (uint32_t r = 0; r < s->place.n_ranks; r++) {
         add_row(&t, weft_schedule_rank(s, r), ",");
-        weft_text_addc(&t, '\n');
+        wf_text_addc(&t, '\n');
     }
-    return hand_over(&t, out, len, err);
+    return detach_text(&t, out, len, err);
 }

@@ -9,7 +9,7 @@
 #define WAIT_NOTHING UINT64_C(0)
 #define WAIT_CHANNEL (UINT64_C(1) << 63)
 
-static size_t cell_of(const struct weft_walk *w, uint32_t stage, uint32_t micro)
+static size_t cell_of(const struct wf_walk *w, uint32_t stage, uint32_t micro)
 {
     return (size_t)stage * w->rules.place->n_micros + micro;
 }
@@ -19,21 +19,21 @@ static uint64_t wait_event(size_t cell, unsigned event)
     return (uint64_t)cell << 8 | event;
 }
 
-enum weft_status weft_walk_init(struct weft_walk *w, const struct weft_schedule *s,
-                                enum weft_walk_mode mode, const struct weft_channels *channels,
-                                size_t depth, struct weft_error *err)
+enum weft_status wf_walk_init(struct wf_walk *w, const struct weft_schedule *s,
+                              enum wf_walk_mode mode, const struct wf_channels *channels,
+                              size_t depth, struct weft_error *err)
 {
     const struct weft_placement *place = weft_schedule_placement(s);
-    bool messages = mode == WEFT_WALK_MESSAGES;
-    *w = (struct weft_walk){
+    bool messages = mode == WF_WALK_MODE_MESSAGES;
+    *w = (struct wf_walk){
         .schedule = s,
         .rules = {place, messages},
         .channels = messages ? channels : NULL,
         .depth = depth,
-        .n_all = weft_schedule_n_actions(s),
+        .n_total = weft_schedule_n_actions(s),
     };
     size_t cells;
-    if (weft_size_mul(place->n_stages, place->n_micros, &cells))
+    if (wf_size_mul(place->n_stages, place->n_micros, &cells))
         w->cells = calloc(cells + 1, 1);
     w->pc = calloc(place->n_ranks, sizeof *w->pc);
     w->wait = calloc(place->n_ranks, sizeof *w->wait);
@@ -41,7 +41,7 @@ enum weft_status weft_walk_init(struct weft_walk *w, const struct weft_schedule 
     w->flows = calloc(messages ? channels->n + 1 : 1, sizeof *w->flows);
     if (w->cells == NULL || w->pc == NULL || w->wait == NULL || w->ready == NULL ||
         w->flows == NULL) {
-        weft_walk_release(w);
+        wf_walk_release(w);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to walk %u stages x %u micros",
                          place->n_stages, place->n_micros);
     }
@@ -50,17 +50,17 @@ enum weft_status weft_walk_init(struct weft_walk *w, const struct weft_schedule 
     return WEFT_OK;
 }
 
-void weft_walk_release(struct weft_walk *w)
+void wf_walk_release(struct wf_walk *w)
 {
     free(w->cells);
     free(w->pc);
     free(w->wait);
     free(w->ready);
     free(w->flows);
-    *w = (struct weft_walk){0};
+    *w = (struct wf_walk){0};
 }
 
-static void wake(struct weft_walk *w, uint32_t rank, uint64_t key)
+static void wake(struct wf_walk *w, uint32_t rank, uint64_t key)
 {
     if (w->wait[rank] == key) {
         w->wait[rank] = WAIT_NOTHING;
@@ -69,30 +69,30 @@ static void wake(struct weft_walk *w, uint32_t rank, uint64_t key)
 }
 
 /* A send waits for room; with no room at all, for the receiver to stand at the receive. */
-static bool send_has_room(const struct weft_walk *w, struct weft_action a, uint32_t channel)
+static bool send_has_room(const struct wf_walk *w, struct weft_action a, uint32_t channel)
 {
-    const struct weft_flow *flow = &w->flows[channel];
-    if (w->depth != WEFT_DEPTH_RENDEZVOUS)
-        return flow->sent - flow->got < w->depth;
+    const struct wf_channel_state *flow = &w->flows[channel];
+    if (w->depth != WF_DEPTH_RENDEZVOUS)
+        return flow->sent - flow->received < w->depth;
     return w->wait[w->channels->at[channel].to] ==
-           wait_event(cell_of(w, a.stage, a.micro), weft_action_event(a.kind));
+           wait_event(cell_of(w, a.stage, a.micro), wf_act_done_bit(a.kind));
 }
 
 /* 0 when the action can run now; else what its rank has to wait for. */
-static uint64_t blocked_by(const struct weft_walk *w, struct weft_action a)
+static uint64_t blocked_by(const struct wf_walk *w, struct weft_action a)
 {
-    if (w->channels == NULL && weft_kind_is_message(a.kind))
+    if (w->channels == NULL && weft_act_is_message(a.kind))
         return WAIT_NOTHING;
-    struct weft_dep deps[2];
-    unsigned n = weft_action_deps(&w->rules, a, deps);
+    struct wf_dep deps[2];
+    unsigned n = wf_action_deps(&w->rules, a, deps);
     for (unsigned i = 0; i < n; i++) {
         size_t cell = cell_of(w, deps[i].stage, deps[i].micro);
         if (!(w->cells[cell] & deps[i].event))
             return wait_event(cell, deps[i].event);
     }
-    if (w->depth != WEFT_TRANSPORT_BUFFERED &&
+    if (w->depth != WEFT_CHANNEL_BUFFERED &&
         (a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_SEND_B)) {
-        uint32_t channel = weft_channel_of(w->channels, w->rules.place, a);
+        uint32_t channel = wf_channel_of(w->channels, w->rules.place, a);
         if (!send_has_room(w, a, channel))
             return WAIT_CHANNEL | channel;
     }
@@ -100,48 +100,48 @@ static uint64_t blocked_by(const struct weft_walk *w, struct weft_action a)
 }
 
 /* A receive that stands still may be just what a rendezvous sender waits for. */
-static void stand_still(struct weft_walk *w, uint32_t rank, struct weft_action a, uint64_t key)
+static void stall_rank(struct wf_walk *w, uint32_t rank, struct weft_action a, uint64_t key)
 {
     w->wait[rank] = key;
-    if (w->channels != NULL && w->depth == WEFT_DEPTH_RENDEZVOUS &&
+    if (w->channels != NULL && w->depth == WF_DEPTH_RENDEZVOUS &&
         (a.kind == WEFT_ACT_RECV_F || a.kind == WEFT_ACT_RECV_B)) {
-        uint32_t channel = weft_channel_of(w->channels, w->rules.place, a);
+        uint32_t channel = wf_channel_of(w->channels, w->rules.place, a);
         wake(w, w->channels->at[channel].from, WAIT_CHANNEL | channel);
     }
 }
 
-static void count_message(struct weft_walk *w, struct weft_action a)
+static void count_message(struct wf_walk *w, struct weft_action a)
 {
-    uint32_t channel = weft_channel_of(w->channels, w->rules.place, a);
+    uint32_t channel = wf_channel_of(w->channels, w->rules.place, a);
     if (a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_SEND_B) {
         w->flows[channel].sent++;
     } else {
-        w->flows[channel].got++;
+        w->flows[channel].received++;
         wake(w, w->channels->at[channel].from, WAIT_CHANNEL | channel);
     }
 }
 
-static void carry_out(struct weft_walk *w, struct weft_action a)
+static void apply_action(struct wf_walk *w, struct weft_action a)
 {
-    bool message = weft_kind_is_message(a.kind);
+    bool message = weft_act_is_message(a.kind);
     if (message && w->channels == NULL)
         return;
-    unsigned event = weft_action_event(a.kind);
+    unsigned event = wf_act_done_bit(a.kind);
     if (event == 0)
         return;
     size_t cell = cell_of(w, a.stage, a.micro);
     w->cells[cell] |= (uint8_t)event;
     if (message)
         count_message(w, a);
-    if (event & (WEFT_EV_GOT_F | WEFT_EV_GOT_B))
+    if (event & (WF_DONE_RECV_F | WF_DONE_RECV_B))
         return; /* only its own rank can want it, and that one is running */
-    int64_t heir = weft_action_heir(a);
-    if (heir >= 0 && heir < w->rules.place->n_stages)
-        wake(w, weft_placement_rank(w->rules.place, (uint32_t)heir, a.micro),
+    int64_t dependent = wf_action_dependent(a);
+    if (dependent >= 0 && dependent < w->rules.place->n_stages)
+        wake(w, weft_placement_rank(w->rules.place, (uint32_t)dependent, a.micro),
              wait_event(cell, event));
 }
 
-bool weft_walk_next(struct weft_walk *w, struct weft_run *run)
+bool wf_walk_next(struct wf_walk *w, struct wf_walk_run *run)
 {
     while (w->n_ready > 0) {
         uint32_t rank = w->ready[--w->n_ready];
@@ -153,17 +153,17 @@ bool weft_walk_next(struct weft_walk *w, struct weft_run *run)
             if (key == WAIT_NOTHING && unit == 2)
                 key = blocked_by(w, row.at[at + 1]);
             if (key != WAIT_NOTHING) {
-                stand_still(w, rank, row.at[at], key);
+                stall_rank(w, rank, row.at[at], key);
                 break;
             }
             for (size_t i = 0; i < unit; i++)
-                carry_out(w, row.at[at + i]);
+                apply_action(w, row.at[at + i]);
             at += unit;
         }
         w->pc[rank] = at;
         w->n_done += at - begin;
         if (at > begin) {
-            *run = (struct weft_run){rank, begin, at};
+            *run = (struct wf_walk_run){rank, begin, at};
             return true;
         }
     }
@@ -171,22 +171,22 @@ bool weft_walk_next(struct weft_walk *w, struct weft_run *run)
 }
 
 /* The action that would make `event` happen to (stage, micro). */
-static struct weft_action cause_of(const struct weft_walk *w, uint32_t stage, uint32_t micro,
+static struct weft_action cause_of(const struct wf_walk *w, uint32_t stage, uint32_t micro,
                                    unsigned event)
 {
     static const struct {
         unsigned event;
-        enum weft_kind kind;
+        enum weft_act_kind kind;
     } causes[] = {
-        {WEFT_EV_F, WEFT_ACT_F},           {WEFT_EV_GRAD, WEFT_ACT_B},
-        {WEFT_EV_SENT_F, WEFT_ACT_SEND_F}, {WEFT_EV_SENT_B, WEFT_ACT_SEND_B},
-        {WEFT_EV_GOT_F, WEFT_ACT_RECV_F},  {WEFT_EV_GOT_B, WEFT_ACT_RECV_B},
+        {WF_DONE_F, WEFT_ACT_F},           {WF_DONE_GRAD, WEFT_ACT_B},
+        {WF_DONE_SEND_F, WEFT_ACT_SEND_F}, {WF_DONE_SEND_B, WEFT_ACT_SEND_B},
+        {WF_DONE_RECV_F, WEFT_ACT_RECV_F}, {WF_DONE_RECV_B, WEFT_ACT_RECV_B},
     };
     struct weft_action a = {.micro = micro, .stage = stage};
     for (size_t i = 0; i < WEFT_LEN(causes); i++)
         if (causes[i].event == event)
             a.kind = causes[i].kind;
-    if (event != WEFT_EV_GRAD)
+    if (event != WF_DONE_GRAD)
         return a;
     /* B or I: look which of them the list has. */
     uint32_t rank = weft_placement_rank(w->rules.place, stage, micro);
@@ -199,19 +199,18 @@ static struct weft_action cause_of(const struct weft_walk *w, uint32_t stage, ui
 }
 
 /* The receive that makes room in a channel: the next one of it in the other rank's list. */
-static struct weft_action next_receive(const struct weft_walk *w, uint32_t rank,
-                                       uint32_t channel)
+static struct weft_action next_receive(const struct wf_walk *w, uint32_t rank, uint32_t channel)
 {
     struct weft_action_span row = weft_schedule_rank(w->schedule, rank);
     size_t i = w->pc[rank];
     while (i + 1 < row.len &&
            ((row.at[i].kind != WEFT_ACT_RECV_F && row.at[i].kind != WEFT_ACT_RECV_B) ||
-            weft_channel_of(w->channels, w->rules.place, row.at[i]) != channel))
+            wf_channel_of(w->channels, w->rules.place, row.at[i]) != channel))
         i++;
     return row.at[i];
 }
 
-bool weft_walk_block(const struct weft_walk *w, uint32_t rank, struct weft_block *out)
+bool wf_walk_get_stall(const struct wf_walk *w, uint32_t rank, struct wf_walk_stall *out)
 {
     struct weft_action_span row = weft_schedule_rank(w->schedule, rank);
     uint64_t key = w->wait[rank];
@@ -220,7 +219,7 @@ bool weft_walk_block(const struct weft_walk *w, uint32_t rank, struct weft_block
     size_t at = w->pc[rank];
     if (row.at[at].paired && blocked_by(w, row.at[at]) == WAIT_NOTHING)
         at++; /* it is the other half of the pair that waits */
-    *out = (struct weft_block){.action = row.at[at], .position = at};
+    *out = (struct wf_walk_stall){.action = row.at[at], .position = at};
     if (key & WAIT_CHANNEL) {
         out->full = true;
         out->for_rank = w->channels->at[key & ~WAIT_CHANNEL].to;

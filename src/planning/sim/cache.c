@@ -21,14 +21,14 @@ enum { FIRST_ITEMS = 64 };
 
 enum tag { FREE, ENTRY, MICRO };
 
-struct name {
+struct entry_key {
     uint32_t source, destination, block; /* 0 for a micro */
     uint32_t micro;
     uint32_t tag;
 };
 
 struct item {
-    struct name name;
+    struct entry_key entry_key;
     uint32_t chain; /* the next in its bucket, or of the free ones */
     uint32_t next;  /* entry: another of its micro; micro: the next younger one */
     uint32_t first; /* micro: one of its entries */
@@ -44,30 +44,30 @@ struct weft_cache {
     struct item *items;        /* owned: (n_items) */
     uint32_t *buckets;         /* owned: (n_items), a power of two */
     uint32_t n_items;
-    uint32_t n_touched; /* the items from here on were never in use */
-    uint32_t free;      /* dropped ones */
+    uint32_t n_used; /* the items from here on were never in use */
+    uint32_t free;   /* dropped ones */
 };
 
 /* -- the table ------------------------------------------------------------------------------ */
 
-static uint32_t bucket_of(const struct weft_cache *c, struct name n)
+static uint32_t bucket_of(const struct weft_cache *c, struct entry_key n)
 {
     uint64_t a = (uint64_t)n.source << 32 | n.destination;
     uint64_t b = (uint64_t)n.block << 32 | n.micro;
-    uint64_t h = weft_random_mix(a * UINT64_C(0x9e3779b97f4a7c15) + b + n.tag);
+    uint64_t h = wf_random_mix(a * UINT64_C(0x9e3779b97f4a7c15) + b + n.tag);
     return (uint32_t)h & (c->n_items - 1);
 }
 
-static bool same(const struct name *a, const struct name *b)
+static bool same_key(const struct entry_key *a, const struct entry_key *b)
 {
     return a->micro == b->micro && a->source == b->source && a->destination == b->destination &&
            a->block == b->block && a->tag == b->tag;
 }
 
-static uint32_t find(const struct weft_cache *c, struct name name)
+static uint32_t find(const struct weft_cache *c, struct entry_key entry_key)
 {
-    uint32_t i = c->n_items == 0 ? NONE : c->buckets[bucket_of(c, name)];
-    while (i != NONE && !same(&c->items[i].name, &name))
+    uint32_t i = c->n_items == 0 ? NONE : c->buckets[bucket_of(c, entry_key)];
+    while (i != NONE && !same_key(&c->items[i].entry_key, &entry_key))
         i = c->items[i].chain;
     return i;
 }
@@ -89,10 +89,10 @@ static enum weft_status grow(struct weft_cache *c, struct weft_error *err)
     c->items = items;
     c->buckets = buckets;
     c->n_items = n;
-    for (uint32_t i = 0; i < c->n_touched; i++) {
-        if (items[i].name.tag == FREE)
+    for (uint32_t i = 0; i < c->n_used; i++) {
+        if (items[i].entry_key.tag == FREE)
             continue;
-        uint32_t *head = &buckets[bucket_of(c, items[i].name)];
+        uint32_t *head = &buckets[bucket_of(c, items[i].entry_key)];
         items[i].chain = *head;
         *head = i;
     }
@@ -100,26 +100,26 @@ static enum weft_status grow(struct weft_cache *c, struct weft_error *err)
 }
 
 /* There must be room. */
-static uint32_t put(struct weft_cache *c, struct name name)
+static uint32_t put(struct weft_cache *c, struct entry_key entry_key)
 {
     uint32_t i = c->free;
     if (i != NONE)
         c->free = c->items[i].chain;
     else
-        i = c->n_touched++;
-    uint32_t *head = &c->buckets[bucket_of(c, name)];
-    c->items[i] = (struct item){name, *head, NONE, NONE};
+        i = c->n_used++;
+    uint32_t *head = &c->buckets[bucket_of(c, entry_key)];
+    c->items[i] = (struct item){entry_key, *head, NONE, NONE};
     *head = i;
     return i;
 }
 
-static void drop(struct weft_cache *c, uint32_t i)
+static void remove_item(struct weft_cache *c, uint32_t i)
 {
-    uint32_t *at = &c->buckets[bucket_of(c, c->items[i].name)];
+    uint32_t *at = &c->buckets[bucket_of(c, c->items[i].entry_key)];
     while (*at != i)
         at = &c->items[*at].chain;
     *at = c->items[i].chain;
-    c->items[i].name.tag = FREE;
+    c->items[i].entry_key.tag = FREE;
     c->items[i].chain = c->free;
     c->free = i;
 }
@@ -131,21 +131,21 @@ static void drop_oldest(struct weft_cache *c)
     uint32_t micro = c->oldest;
     for (uint32_t i = c->items[micro].first; i != NONE;) {
         uint32_t next = c->items[i].next;
-        drop(c, i);
+        remove_item(c, i);
         c->n_entries--;
         c->stats.invalidated_entries++;
         i = next;
     }
     c->oldest = c->items[micro].next;
-    drop(c, micro);
+    remove_item(c, micro);
     c->n_micros--;
 }
 
-static uint32_t add_micro(struct weft_cache *c, struct name name)
+static uint32_t add_micro(struct weft_cache *c, struct entry_key entry_key)
 {
-    while (c->n_micros >= weft_cache_cap(&c->settings))
+    while (c->n_micros >= wf_cache_max_micros(&c->settings))
         drop_oldest(c);
-    uint32_t micro = put(c, name);
+    uint32_t micro = put(c, entry_key);
     if (c->n_micros++ == 0)
         c->oldest = micro;
     else
@@ -155,13 +155,13 @@ static uint32_t add_micro(struct weft_cache *c, struct name name)
 }
 
 /* There must be room for two items: the entry, and its micro when it has none yet. */
-static void add_entry(struct weft_cache *c, struct name name)
+static void add_entry(struct weft_cache *c, struct entry_key entry_key)
 {
-    struct name owner = {.micro = name.micro, .tag = MICRO};
+    struct entry_key owner = {.micro = entry_key.micro, .tag = MICRO};
     uint32_t micro = find(c, owner);
     if (micro == NONE)
         micro = add_micro(c, owner);
-    uint32_t i = put(c, name);
+    uint32_t i = put(c, entry_key);
     c->items[i].next = c->items[micro].first;
     c->items[micro].first = i;
     c->n_entries++;
@@ -171,15 +171,15 @@ static void add_entry(struct weft_cache *c, struct name name)
 
 struct weft_cache_settings weft_cache_defaults(void)
 {
-    return (struct weft_cache_settings){false, WEFT_CACHE_DISABLED, true, 1};
+    return (struct weft_cache_settings){false, WEFT_CACHE_POLICY_DISABLED, true, 1};
 }
 
 const char *weft_cache_policy_name(enum weft_cache_policy policy)
 {
     switch (policy) {
-    case WEFT_CACHE_DISABLED:
+    case WEFT_CACHE_POLICY_DISABLED:
         return "disabled";
-    case WEFT_CACHE_RESIDENT_BLOCK_SUMMARIES:
+    case WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES:
         return "resident_block_summaries";
     }
     return "?";
@@ -216,14 +216,15 @@ void weft_cache_begin_freshness(struct weft_cache *c, uint64_t freshness)
     c->has_freshness = true;
 }
 
-static struct name name_of(const struct weft_cache_key *key)
+static struct entry_key entry_key_of(const struct weft_cache_key *key)
 {
-    return (struct name){key->source, key->destination, key->block, key->micro, ENTRY};
+    return (struct entry_key){key->source, key->destination, key->block, key->micro, ENTRY};
 }
 
-bool weft_cache_holds(const struct weft_cache *c, const struct weft_cache_key *key)
+bool weft_cache_contains(const struct weft_cache *c, const struct weft_cache_key *key)
 {
-    return c->has_freshness && c->freshness == key->freshness && find(c, name_of(key)) != NONE;
+    return c->has_freshness && c->freshness == key->freshness &&
+           find(c, entry_key_of(key)) != NONE;
 }
 
 /* Nothing more can be transmitted than was requested, so one check is enough. */
@@ -231,7 +232,7 @@ static enum weft_status check_bytes(const struct weft_cache *c, size_t bytes,
                                     struct weft_error *err)
 {
     size_t sum;
-    if (!weft_size_add(c->stats.raw_payload_bytes_requested, bytes, &sum))
+    if (!wf_size_add(c->stats.raw_payload_bytes_requested, bytes, &sum))
         return WEFT_FAIL(err, WEFT_NUMERIC,
                          "%zu more bytes: the cache's sum of bytes is full at %zu", bytes,
                          c->stats.raw_payload_bytes_requested);
@@ -253,7 +254,7 @@ enum weft_status weft_cache_access_bypass(struct weft_cache *c,
 {
     WEFT_TRY(check_bytes(c, bytes, err));
     weft_cache_begin_freshness(c, key->freshness);
-    transmit(c, bytes, WEFT_CACHE_BYPASS, out);
+    transmit(c, bytes, WEFT_CACHE_RESULT_BYPASS, out);
     return WEFT_OK;
 }
 
@@ -262,20 +263,20 @@ static enum weft_status look_up(struct weft_cache *c, const struct weft_cache_ke
                                 struct weft_error *err)
 {
     WEFT_TRY(check_bytes(c, bytes, err));
-    if (!weft_cache_holds(c, key)) {
+    if (!weft_cache_contains(c, key)) {
         /* First what may fail: room is made before anything is dropped. */
         if (c->n_entries + c->n_micros + 2 > c->n_items)
             WEFT_TRY(grow(c, err));
         weft_cache_begin_freshness(c, key->freshness);
-        add_entry(c, name_of(key));
-        transmit(c, bytes, WEFT_CACHE_MISS, out);
+        add_entry(c, entry_key_of(key));
+        transmit(c, bytes, WEFT_CACHE_RESULT_MISS, out);
         return WEFT_OK;
     }
     c->stats.raw_payload_bytes_requested += bytes;
     c->stats.cache_hits++;
     c->stats.resend_count_avoided++;
     c->stats.backward_reuse_hits += backward;
-    *out = (struct weft_cache_access){WEFT_CACHE_HIT, 0};
+    *out = (struct weft_cache_access){WEFT_CACHE_RESULT_HIT, 0};
     return WEFT_OK;
 }
 
@@ -284,8 +285,8 @@ enum weft_status weft_cache_access_forward(struct weft_cache *c,
                                            struct weft_cache_access *out,
                                            struct weft_error *err)
 {
-    return weft_cache_is_on(&c->settings) ? look_up(c, key, bytes, false, out, err)
-                                          : weft_cache_access_bypass(c, key, bytes, out, err);
+    return wf_cache_is_on(&c->settings) ? look_up(c, key, bytes, false, out, err)
+                                        : weft_cache_access_bypass(c, key, bytes, out, err);
 }
 
 enum weft_status weft_cache_access_backward(struct weft_cache *c,
@@ -293,7 +294,7 @@ enum weft_status weft_cache_access_backward(struct weft_cache *c,
                                             struct weft_cache_access *out,
                                             struct weft_error *err)
 {
-    bool reuse = weft_cache_is_on(&c->settings) && c->settings.reuse_across_backward;
+    bool reuse = wf_cache_is_on(&c->settings) && c->settings.reuse_across_backward;
     return reuse ? look_up(c, key, bytes, true, out, err)
                  : weft_cache_access_bypass(c, key, bytes, out, err);
 }
@@ -319,7 +320,7 @@ size_t weft_cache_micros(const struct weft_cache *c, uint32_t *out, size_t room)
 {
     uint32_t i = c->oldest;
     for (size_t k = 0; k < room && k < c->n_micros; k++) {
-        out[k] = c->items[i].name.micro;
+        out[k] = c->items[i].entry_key.micro;
         i = c->items[i].next;
     }
     return c->n_micros;

@@ -4,12 +4,12 @@
 
 #include "weft/cache.h"
 
-static inline bool weft_cache_is_on(const struct weft_cache_settings *s)
+static inline bool wf_cache_is_on(const struct weft_cache_settings *s)
 {
-    return s->enabled && s->policy != WEFT_CACHE_DISABLED;
+    return s->enabled && s->policy != WEFT_CACHE_POLICY_DISABLED;
 }
 
-static inline size_t weft_cache_cap(const struct weft_cache_settings *s)
+static inline size_t wf_cache_max_micros(const struct weft_cache_settings *s)
 {
     return s->max_inflight_micros == 0 ? 1 : s->max_inflight_micros;
 }

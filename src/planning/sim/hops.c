@@ -6,28 +6,28 @@
 #include "base/error.h"
 #include "base/text.h"
 
-static struct weft_hop hop_over(const struct weft_sim_options *o, uint32_t from, uint32_t to,
-                                double bytes)
+static struct wf_hop hop_over(const struct weft_sim_options *o, uint32_t from, uint32_t to,
+                              double bytes)
 {
     double unit = o->unit_seconds > 0 ? o->unit_seconds : 1e-3;
     struct weft_link link = weft_cluster_link(o->cluster, from, to);
-    struct weft_hop hop = {.latency = link.latency_seconds / unit};
+    struct wf_hop hop = {.latency = link.latency_seconds / unit};
     if (link.bytes_per_second > 0)
         hop.transfer = bytes / link.bytes_per_second / unit;
     return hop;
 }
 
-enum weft_status weft_hops_init(struct weft_hops *h, const struct weft_placement *place,
-                                const struct weft_sim_options *options, struct weft_error *err)
+enum weft_status wf_hops_init(struct wf_hops *h, const struct weft_placement *place,
+                              const struct weft_sim_options *options, struct weft_error *err)
 {
     size_t n = (size_t)place->n_pipes * (place->n_stages - 1);
-    *h = (struct weft_hops){0};
+    *h = (struct wf_hops){0};
     if (options->cluster == NULL)
         return WEFT_OK;
     h->forward = malloc(sizeof *h->forward * (n + 1));
     h->backward = malloc(sizeof *h->backward * (n + 1));
     if (h->forward == NULL || h->backward == NULL) {
-        weft_hops_release(h);
+        wf_hops_release(h);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu borders", n);
     }
     for (uint32_t pipe = 0; pipe < place->n_pipes; pipe++)
@@ -35,18 +35,18 @@ enum weft_status weft_hops_init(struct weft_hops *h, const struct weft_placement
             size_t at = (size_t)pipe * (place->n_stages - 1) + s;
             const uint32_t *rank_of = place->rank_of + (size_t)pipe * place->n_stages + s;
             h->forward[at] =
-                hop_over(options, rank_of[0], rank_of[1], weft_border_bytes(options, s, false));
+                hop_over(options, rank_of[0], rank_of[1], wf_boundary_bytes(options, s, false));
             h->backward[at] =
-                hop_over(options, rank_of[1], rank_of[0], weft_border_bytes(options, s, true));
+                hop_over(options, rank_of[1], rank_of[0], wf_boundary_bytes(options, s, true));
         }
     return WEFT_OK;
 }
 
-void weft_hops_release(struct weft_hops *h)
+void wf_hops_release(struct wf_hops *h)
 {
     free(h->forward);
     free(h->backward);
-    *h = (struct weft_hops){0};
+    *h = (struct wf_hops){0};
 }
 
 static enum weft_status check_values(struct weft_values v, const char *what, double least,
@@ -55,7 +55,7 @@ static enum weft_status check_values(struct weft_values v, const char *what, dou
     if (v.n > 1 && v.n != n)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "%s has %zu values for %zu %s%s: give one, or one each", what, v.n, n,
-                         of, weft_plural(n));
+                         of, wf_plural(n));
     for (size_t i = 0; i < v.n; i++)
         if (!isfinite(v.at[i]) || v.at[i] < least || v.at[i] > 1e30)
             return WEFT_FAIL(err, WEFT_USAGE, "%s: %g is out of range", what, v.at[i]);
@@ -77,12 +77,12 @@ enum weft_status weft_sim_check(const struct weft_schedule *s,
         return WEFT_FAIL(err, WEFT_USAGE,
                          "a cluster of %u node%s x %u rank%s is too small for %u ranks: give "
                          "more nodes, or fewer --ranks",
-                         c->nodes, weft_plural(c->nodes), c->ranks_per_node,
-                         weft_plural(c->ranks_per_node), p->n_ranks);
+                         c->nodes, wf_plural(c->nodes), c->ranks_per_node,
+                         wf_plural(c->ranks_per_node), p->n_ranks);
     if (!(options->unit_seconds >= 0 && options->unit_seconds < 1e12))
         return WEFT_FAIL(err, WEFT_USAGE, "a unit of %g seconds is out of range",
                          options->unit_seconds);
-    if (options->occupies != WEFT_OCCUPIES_NOTHING && c == NULL)
+    if (options->occupies != WEFT_CONTENTION_NONE && c == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "transfers can occupy links of a cluster only: give one");
     return WEFT_OK;

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "planning/sched/channel.h"
 #include "planning/sched/deps.h"
-#include "planning/sched/timing.h"
+#include "planning/sched/metrics.h"
 #include "planning/sim/hops.h"
 
 /* Looking back from an action at what it waited for. */
@@ -61,32 +61,32 @@ static enum weft_status index_cells(struct analysis *a, struct weft_error *err)
 }
 
 /* Whose result an action waited for last, of the neighbouring stages; false when of none. */
-static bool giver_of(const struct analysis *a, struct weft_action act, uint32_t *rank,
-                     size_t *position)
+static bool producer_of(const struct analysis *a, struct weft_action act, uint32_t *rank,
+                        size_t *position)
 {
-    struct weft_dep_rules rules = {a->place, false};
-    struct weft_dep deps[2];
-    unsigned n = weft_action_deps(&rules, act, deps);
+    struct wf_dep_rules rules = {a->place, false};
+    struct wf_dep deps[2];
+    unsigned n = wf_action_deps(&rules, act, deps);
     for (unsigned i = 0; i < n; i++) {
         if (deps[i].stage == act.stage)
             continue; /* its own stage's: the same rank, in order */
         size_t cell = cell_of(a, deps[i].stage, deps[i].micro);
         *rank = weft_placement_rank(a->place, deps[i].stage, deps[i].micro);
-        *position = deps[i].event == WEFT_EV_F ? a->forward_at[cell] : a->gradient_at[cell];
+        *position = deps[i].event == WF_DONE_F ? a->forward_at[cell] : a->gradient_at[cell];
         return true;
     }
     return false;
 }
 
 /* The later giver of a pair's two halves. */
-static bool giver_of_cell(const struct analysis *a, uint32_t at_rank, size_t at, uint32_t *rank,
-                          size_t *position)
+static bool producer_of_cell(const struct analysis *a, uint32_t at_rank, size_t at,
+                             uint32_t *rank, size_t *position)
 {
     struct weft_action_span row = weft_schedule_rank(a->s, at_rank);
-    bool found = giver_of(a, row.at[at], rank, position);
+    bool found = producer_of(a, row.at[at], rank, position);
     uint32_t other_rank;
     size_t other;
-    if (row.at[at].paired && giver_of(a, row.at[at + 1], &other_rank, &other) &&
+    if (row.at[at].paired && producer_of(a, row.at[at + 1], &other_rank, &other) &&
         (!found || end_of(a, other_rank, other) > end_of(a, *rank, *position))) {
         *rank = other_rank;
         *position = other;
@@ -97,13 +97,13 @@ static bool giver_of_cell(const struct analysis *a, uint32_t at_rank, size_t at,
 
 /* -- idle time ------------------------------------------------------------------------------ */
 
-static void explain_gap(const struct analysis *a, uint32_t rank, size_t at, double gap,
-                        struct weft_idle_time *idle)
+static void attribute_gap(const struct analysis *a, uint32_t rank, size_t at, double gap,
+                          struct weft_idle_time *idle)
 {
     uint32_t from;
     size_t position;
     double under_way = 0;
-    if (giver_of_cell(a, rank, at, &from, &position) && from != rank)
+    if (producer_of_cell(a, rank, at, &from, &position) && from != rank)
         under_way = start_of(a, rank, at) - end_of(a, from, position);
     if (under_way < 0)
         under_way = 0;
@@ -112,19 +112,19 @@ static void explain_gap(const struct analysis *a, uint32_t rank, size_t at, doub
     idle->data += gap - communication;
 }
 
-static void explain_rank(const struct analysis *a, uint32_t rank, double busiest)
+static void attribute_idle(const struct analysis *a, uint32_t rank, double busiest)
 {
     struct weft_action_span row = weft_schedule_rank(a->s, rank);
     struct weft_idle_time *idle = &a->sim->idle[rank];
     double free_at = -1;
     for (size_t i = 0; i < row.len; i += row.at[i].paired ? 2 : 1) {
-        if (!weft_kind_is_compute(row.at[i].kind))
+        if (!weft_act_is_compute(row.at[i].kind))
             continue;
         double start = start_of(a, rank, i);
         if (free_at < 0)
             idle->warm_up = start;
         else if (start > free_at)
-            explain_gap(a, rank, i, start - free_at, idle);
+            attribute_gap(a, rank, i, start - free_at, idle);
         free_at = end_of(a, rank, i);
     }
     double total = a->sim->metrics.idle[rank];
@@ -142,7 +142,7 @@ static void explain_rank(const struct analysis *a, uint32_t rank, double busiest
 static size_t cell_before(struct weft_action_span row, size_t at)
 {
     for (size_t i = at; i-- > 0;)
-        if (weft_kind_is_compute(row.at[i].kind))
+        if (weft_act_is_compute(row.at[i].kind))
             return i > 0 && row.at[i - 1].paired ? i - 1 : i;
     return at;
 }
@@ -188,7 +188,7 @@ static enum weft_status trace_path(struct analysis *a, struct weft_error *err)
         hop = 0;
         if (before != at && end_of(a, rank, before) >= start) {
             at = before;
-        } else if (giver_of_cell(a, rank, at, &from, &position)) {
+        } else if (producer_of_cell(a, rank, at, &from, &position)) {
             hop = from == rank ? 0 : fmax(0, start - end_of(a, from, position));
             rank = from;
             at = position > 0 && weft_schedule_rank(a->s, from).at[position - 1].paired
@@ -223,7 +223,7 @@ static int by_time(const void *pa, const void *pb)
 }
 
 /* When the result of `giver` is with the rank that waits for it. */
-static double arrival(const struct analysis *a, const struct weft_hops *hops,
+static double arrival(const struct analysis *a, const struct wf_hops *hops,
                       struct weft_action act, uint32_t from, size_t position)
 {
     bool forward = act.kind == WEFT_ACT_F;
@@ -232,13 +232,13 @@ static double arrival(const struct analysis *a, const struct weft_hops *hops,
         act.stage - forward;
     double hop = a->options->cost == NULL ? 0 : a->options->cost->hop;
     if (hops->forward != NULL) {
-        const struct weft_hop *h = forward ? &hops->forward[border] : &hops->backward[border];
+        const struct wf_hop *h = forward ? &hops->forward[border] : &hops->backward[border];
         hop = h->latency + h->transfer;
     }
     return end_of(a, from, position) + hop;
 }
 
-static void count_held(const struct analysis *a, const struct weft_hops *hops, uint32_t rank,
+static void count_held(const struct analysis *a, const struct wf_hops *hops, uint32_t rank,
                        struct hold *holds)
 {
     struct weft_action_span row = weft_schedule_rank(a->s, rank);
@@ -247,11 +247,11 @@ static void count_held(const struct analysis *a, const struct weft_hops *hops, u
         struct weft_action act = row.at[i];
         uint32_t from;
         size_t position;
-        if (act.kind == WEFT_ACT_I && ++carry > a->sim->peak_carry[rank])
-            a->sim->peak_carry[rank] = carry;
+        if (act.kind == WEFT_ACT_I && ++carry > a->sim->peak_pending_w[rank])
+            a->sim->peak_pending_w[rank] = carry;
         if (act.kind == WEFT_ACT_W && carry > 0)
             carry--;
-        if (!weft_kind_is_compute(act.kind) || !giver_of(a, act, &from, &position) ||
+        if (!weft_act_is_compute(act.kind) || !producer_of(a, act, &from, &position) ||
             from == rank)
             continue;
         holds[n++] = (struct hold){arrival(a, hops, act, from, position), 1};
@@ -265,7 +265,7 @@ static void count_held(const struct analysis *a, const struct weft_hops *hops, u
     }
 }
 
-static enum weft_status count_all_held(const struct analysis *a, const struct weft_hops *hops,
+static enum weft_status count_all_held(const struct analysis *a, const struct wf_hops *hops,
                                        struct weft_error *err)
 {
     size_t longest = 0;
@@ -274,9 +274,9 @@ static enum weft_status count_all_held(const struct analysis *a, const struct we
         longest = n > longest ? n : longest;
     }
     struct hold *holds = malloc(sizeof *holds * (2 * longest + 1));
-    a->sim->peak_carry = calloc(a->place->n_ranks, sizeof *a->sim->peak_carry);
+    a->sim->peak_pending_w = calloc(a->place->n_ranks, sizeof *a->sim->peak_pending_w);
     a->sim->peak_receive = calloc(a->place->n_ranks, sizeof *a->sim->peak_receive);
-    bool ok = holds != NULL && a->sim->peak_carry != NULL && a->sim->peak_receive != NULL;
+    bool ok = holds != NULL && a->sim->peak_pending_w != NULL && a->sim->peak_receive != NULL;
     for (uint32_t r = 0; ok && r < a->place->n_ranks; r++)
         count_held(a, hops, r, holds);
     free(holds);
@@ -285,16 +285,16 @@ static enum weft_status count_all_held(const struct analysis *a, const struct we
 
 /* -- links ---------------------------------------------------------------------------------- */
 
-static enum weft_status count_links(struct analysis *a, const struct weft_hops *hops,
+static enum weft_status count_links(struct analysis *a, const struct wf_hops *hops,
                                     struct weft_error *err)
 {
-    struct weft_channels links;
+    struct wf_channels links;
     struct weft_sim *sim = a->sim;
-    WEFT_TRY(weft_channels_init(&links, a->place, true, err));
+    WEFT_TRY(wf_channels_init(&links, a->place, true, err));
     sim->n_links = links.n;
     sim->links = calloc(links.n + 1, sizeof *sim->links);
     if (sim->links == NULL) {
-        weft_channels_release(&links);
+        wf_channels_release(&links);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu links", links.n);
     }
     for (size_t i = 0; i < links.n; i++) {
@@ -307,26 +307,26 @@ static enum weft_status count_links(struct analysis *a, const struct weft_hops *
             micros += weft_placement_pipe(a->place, m) == pipe;
         for (uint32_t s = 0; s + 1 < a->place->n_stages; s++) {
             size_t at = (size_t)pipe * (a->place->n_stages - 1) + s;
-            if (links.forward[at] == WEFT_CHANNEL_NONE)
+            if (links.forward[at] == WF_CHANNEL_NONE)
                 continue;
-            struct weft_link_use *up = &sim->links[links.forward[at]];
-            struct weft_link_use *down = &sim->links[links.backward[at]];
+            struct weft_link_usage *up = &sim->links[links.forward[at]];
+            struct weft_link_usage *down = &sim->links[links.backward[at]];
             double n = (double)micros;
             up->messages += micros;
             down->messages += micros;
-            up->forward_bytes += n * weft_border_bytes(a->options, s, false);
-            down->backward_bytes += n * weft_border_bytes(a->options, s, true);
+            up->forward_bytes += n * wf_boundary_bytes(a->options, s, false);
+            down->backward_bytes += n * wf_boundary_bytes(a->options, s, true);
             if (hops->forward != NULL) {
                 up->busy += n * hops->forward[at].transfer;
                 down->busy += n * hops->backward[at].transfer;
             }
         }
     }
-    weft_channels_release(&links);
+    wf_channels_release(&links);
     return WEFT_OK;
 }
 
-static enum weft_status explain(struct analysis *a, const struct weft_hops *hops,
+static enum weft_status explain(struct analysis *a, const struct wf_hops *hops,
                                 struct weft_error *err)
 {
     struct weft_sim *sim = a->sim;
@@ -339,7 +339,7 @@ static enum weft_status explain(struct analysis *a, const struct weft_hops *hops
         if (sim->metrics.busy[r] > busiest)
             busiest = sim->metrics.busy[r];
     for (uint32_t r = 0; r < a->place->n_ranks; r++)
-        explain_rank(a, r, busiest);
+        attribute_idle(a, r, busiest);
     WEFT_TRY(trace_path(a, err));
     WEFT_TRY(count_all_held(a, hops, err));
     return count_links(a, hops, err);
@@ -349,25 +349,25 @@ enum weft_status weft_sim_init(struct weft_sim *out, const struct weft_schedule 
                                const struct weft_sim_options *options, struct weft_error *err)
 {
     struct weft_sim sim = {0};
-    struct weft_hops hops = {0};
+    struct wf_hops hops = {0};
     struct analysis a = {s, weft_schedule_placement(s), options, &sim, NULL, NULL};
     WEFT_TRY(weft_sim_check(s, options, err));
-    WEFT_TRY(weft_hops_init(&hops, a.place, options, err));
-    const struct weft_clock_input in = {
+    WEFT_TRY(wf_hops_init(&hops, a.place, options, err));
+    const struct wf_start_times_input in = {
         .schedule = s,
         .cost = options->cost,
         .speed = options->speed,
         .forward = hops.forward,
         .backward = hops.backward,
-        .mode = options->occupies == WEFT_OCCUPIES_LINK    ? WEFT_TRANSFER_LINK
-                : options->occupies == WEFT_OCCUPIES_RANKS ? WEFT_TRANSFER_COMPUTE
-                                                           : WEFT_TRANSFER_DELAYS,
+        .mode = options->occupies == WEFT_CONTENTION_LINK    ? WF_TRANSFER_LINK
+                : options->occupies == WEFT_CONTENTION_RANKS ? WF_TRANSFER_COMPUTE
+                                                             : WF_TRANSFER_DELAY_ONLY,
     };
-    enum weft_status st = weft_metrics_init_clock(&sim.metrics, &in, options->memory, err);
+    enum weft_status st = wf_metrics_init_full(&sim.metrics, &in, options->memory, err);
     if (st == WEFT_OK)
         st = explain(&a, &hops, err);
     free(a.forward_at);
-    weft_hops_release(&hops);
+    wf_hops_release(&hops);
     if (st == WEFT_OK)
         *out = sim;
     else
@@ -381,7 +381,7 @@ void weft_sim_release(struct weft_sim *sim)
     free(sim->idle);
     free(sim->links);
     free(sim->path);
-    free(sim->peak_carry);
+    free(sim->peak_pending_w);
     free(sim->peak_receive);
     *sim = (struct weft_sim){0};
 }

@@ -99,7 +99,7 @@ static enum weft_status get_number(const struct config *c, const char *key, doub
     return read_number(c, key, json_object_get(c->at, key), out);
 }
 
-static enum weft_status need_number(const struct config *c, const char *key, double *out)
+static enum weft_status require_number(const struct config *c, const char *key, double *out)
 {
     if (json_object_get(c->at, key) == NULL)
         return FAIL_KEY(c, key, "is missing: %s", "this kind of rope needs it");
@@ -134,20 +134,20 @@ static enum weft_status get_string(const struct config *c, const char *key, cons
 }
 
 /* The activation must be one of two spellings. */
-static enum weft_status need_activation(const struct config *c, const char *key,
-                                        const char *usual, const char *same)
+static enum weft_status require_activation(const struct config *c, const char *key,
+                                           const char *usual, const char *same)
 {
     const char *name = usual;
     WEFT_TRY(get_string(c, key, &name));
     if (strcmp(name, usual) == 0 || strcmp(name, same) == 0)
         return WEFT_OK;
     return FAIL_KEY(c, key, "is '%s': weft computes %s; use a model that has it",
-                    weft_printable(name).at, usual);
+                    wf_printable(name).at, usual);
 }
 
 /* A switch that changes what is computed must stand as weft computes. */
-static enum weft_status need_switch(const struct config *c, const char *key, bool want,
-                                    const char *why)
+static enum weft_status require_bool(const struct config *c, const char *key, bool want,
+                                     const char *why)
 {
     bool value = want;
     WEFT_TRY(get_bool(c, key, &value));
@@ -178,13 +178,13 @@ static enum weft_status parse_gpt2(const struct config *c, struct weft_model *m)
                              .tied = true,
                              .norm_eps = 1e-5F,
                              .rope = {.theta = WEFT_ROPE_THETA_DEFAULT}};
-    WEFT_TRY(need_switch(c, "scale_attn_weights", true, "weft scales attention's scores"));
-    WEFT_TRY(need_switch(c, "scale_attn_by_inverse_layer_idx", false,
-                         "weft scales every layer's scores alike"));
-    WEFT_TRY(need_switch(c, "reorder_and_upcast_attn", false,
-                         "weft computes attention in the usual order"));
-    WEFT_TRY(need_switch(c, "add_cross_attention", false, "weft has no cross-attention"));
-    WEFT_TRY(need_activation(c, "activation_function", "gelu_new", "gelu_pytorch_tanh"));
+    WEFT_TRY(require_bool(c, "scale_attn_weights", true, "weft scales attention's scores"));
+    WEFT_TRY(require_bool(c, "scale_attn_by_inverse_layer_idx", false,
+                          "weft scales every layer's scores alike"));
+    WEFT_TRY(require_bool(c, "reorder_and_upcast_attn", false,
+                          "weft computes attention in the usual order"));
+    WEFT_TRY(require_bool(c, "add_cross_attention", false, "weft has no cross-attention"));
+    WEFT_TRY(require_activation(c, "activation_function", "gelu_new", "gelu_pytorch_tanh"));
     WEFT_TRY(get_size(c, "n_layer", "num_hidden_layers", &m->layers));
     WEFT_TRY(get_size(c, "n_embd", "hidden_size", &m->dim));
     WEFT_TRY(get_size(c, "n_head", "num_attention_heads", &m->heads));
@@ -221,24 +221,24 @@ static enum weft_status parse_rope(const struct config *c, const char *kind,
         return WEFT_OK;
     if (strcmp(kind, "linear") == 0) {
         rope->kind = WEFT_ROPE_LINEAR;
-        return need_number(c, "factor", &rope->factor);
+        return require_number(c, "factor", &rope->factor);
     }
     if (strcmp(kind, "llama3") != 0)
         return FAIL_KEY(c, "rope_type",
                         "is '%s': weft knows default, linear and llama3; use a model that has "
                         "one of them",
-                        weft_printable(kind).at);
+                        wf_printable(kind).at);
     rope->kind = WEFT_ROPE_LLAMA3;
-    WEFT_TRY(need_number(c, "factor", &rope->factor));
-    WEFT_TRY(need_number(c, "low_freq_factor", &rope->low));
-    WEFT_TRY(need_number(c, "high_freq_factor", &rope->high));
+    WEFT_TRY(require_number(c, "factor", &rope->factor));
+    WEFT_TRY(require_number(c, "low_freq_factor", &rope->low));
+    WEFT_TRY(require_number(c, "high_freq_factor", &rope->high));
     const char *before = "original_max_position_embeddings";
     if (json_object_get(c->at, before) == NULL)
         return FAIL_KEY(c, before, "is missing: %s", "this kind of rope needs it");
     return get_size(c, before, NULL, &rope->ctx);
 }
 
-static bool same_rope(const struct weft_rope *a, const struct weft_rope *b)
+static bool rope_equal(const struct weft_rope *a, const struct weft_rope *b)
 {
     return a->kind == b->kind && a->theta == b->theta && a->factor == b->factor &&
            a->low == b->low && a->high == b->high && a->ctx == b->ctx;
@@ -270,7 +270,7 @@ static enum weft_status parse_ropes(const struct config *c, struct weft_rope *ou
     WEFT_TRY(get_rope(c, "rope_parameters", "rope_parameters.", "default", &new, &has_new));
     bool has_theta = json_object_get(c->at, "rope_theta") != NULL;
     if (has_new &&
-        ((has_old && !same_rope(&old, &new)) || (has_theta && old.theta != new.theta)))
+        ((has_old && !rope_equal(&old, &new)) || (has_theta && old.theta != new.theta)))
         return FAIL_KEY(c, "rope_parameters", "says something else than %s: remove one",
                         has_old ? "rope_scaling and rope_theta" : "rope_theta");
     *out = has_new ? new : old;
@@ -300,9 +300,9 @@ static enum weft_status parse_llama(const struct config *c, struct weft_model *m
                              .vocab = 32000,
                              .ctx = 2048,
                              .norm_eps = 1e-6F};
-    WEFT_TRY(need_switch(c, "attention_bias", false, "weft's Llama has no biases"));
-    WEFT_TRY(need_switch(c, "mlp_bias", false, "weft's Llama has no biases"));
-    WEFT_TRY(need_activation(c, "hidden_act", "silu", "silu"));
+    WEFT_TRY(require_bool(c, "attention_bias", false, "weft's Llama has no biases"));
+    WEFT_TRY(require_bool(c, "mlp_bias", false, "weft's Llama has no biases"));
+    WEFT_TRY(require_activation(c, "hidden_act", "silu", "silu"));
     WEFT_TRY(get_size(c, "num_hidden_layers", NULL, &m->layers));
     WEFT_TRY(get_size(c, "hidden_size", NULL, &m->dim));
     WEFT_TRY(get_size(c, "num_attention_heads", NULL, &m->heads));
@@ -336,7 +336,7 @@ static enum weft_status parse_model(const struct config *c, struct weft_model *m
         WEFT_TRY(parse_llama(c, m));
     else
         return FAIL_KEY(c, "model_type", "is '%s': weft reads gpt2 and llama",
-                        weft_printable(type).at);
+                        wf_printable(type).at);
     WEFT_TRY(get_size(c, "residual_block_layers", NULL, &m->residual_block_layers));
     struct weft_error why;
     if (weft_model_check(m, &why) != WEFT_OK)
@@ -344,14 +344,14 @@ static enum weft_status parse_model(const struct config *c, struct weft_model *m
     return WEFT_OK;
 }
 
-enum weft_status weft_hf_config_parse(const char *text, size_t len, const char *path,
-                                      struct weft_model *out, struct weft_error *err)
+enum weft_status wf_hf_config_parse(const char *text, size_t len, const char *path,
+                                    struct weft_model *out, struct weft_error *err)
 {
     json_error_t why;
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
     if (root == NULL)
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s:%d:%d: this is no JSON: %s", path, why.line,
-                         why.column, weft_printable(why.text).at);
+                         why.column, wf_printable(why.text).at);
     struct config c = {path, root, "", err};
     struct weft_model model = {0};
     enum weft_status st;

@@ -17,19 +17,19 @@
 /* `path` is for messages only.  WEFT_CKPT when the text is no JSON, or says something that weft
  * cannot do; the message names the path, the key and what to do.  The model has passed
  * weft_model_check(). */
-enum weft_status weft_hf_config_parse(const char *text, size_t len, const char *path,
-                                      struct weft_model *out, struct weft_error *err);
+enum weft_status wf_hf_config_parse(const char *text, size_t len, const char *path,
+                                    struct weft_model *out, struct weft_error *err);
 
 /* What config.json says beside the model. */
-struct weft_hf_about {
+struct wf_hf_metadata {
     const char *dtype; /* of the weights: "float32", "bfloat16" */
     int64_t bos, eos;  /* tokens that begin and end a document; negative: none */
 };
 
 /* Appends the text of a config.json that both versions of transformers read, and that
- * weft_hf_config_parse() reads back as the same model. */
-enum weft_status weft_hf_config_write(const struct weft_model *model,
-                                      const struct weft_hf_about *about, struct weft_text *out,
-                                      struct weft_error *err);
+ * wf_hf_config_parse() reads back as the same model. */
+enum weft_status wf_hf_config_write(const struct weft_model *model,
+                                    const struct wf_hf_metadata *about, struct wf_text *out,
+                                    struct weft_error *err);
 
 #endif

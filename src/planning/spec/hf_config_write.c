@@ -9,15 +9,15 @@
 
 /* Lines of an object: "key": value, with commas between them. */
 struct lines {
-    struct weft_text *text; /* borrowed */
+    struct wf_text *text; /* borrowed */
     int indent;
     bool comma;
 };
 
 static void begin_line(struct lines *l, const char *key)
 {
-    weft_text_adds(l->text, l->comma ? ",\n" : "\n");
-    weft_text_addf(l->text, "%*s\"%s\": ", l->indent, "", key);
+    wf_text_adds(l->text, l->comma ? ",\n" : "\n");
+    wf_text_addf(l->text, "%*s\"%s\": ", l->indent, "", key);
     l->comma = true;
 }
 
@@ -25,36 +25,36 @@ static void begin_line(struct lines *l, const char *key)
 static void put(struct lines *l, const char *key, const char *value)
 {
     begin_line(l, key);
-    weft_text_adds(l->text, value);
+    wf_text_adds(l->text, value);
 }
 
 static void put_uint(struct lines *l, const char *key, uint32_t value)
 {
     begin_line(l, key);
-    weft_text_addu(l->text, value);
+    wf_text_addu(l->text, value);
 }
 
 static void put_string(struct lines *l, const char *key, const char *plain)
 {
     begin_line(l, key);
-    weft_text_addf(l->text, "\"%s\"", plain);
+    wf_text_addf(l->text, "\"%s\"", plain);
 }
 
 static void put_token(struct lines *l, const char *key, int64_t token)
 {
     begin_line(l, key);
     if (token < 0)
-        weft_text_adds(l->text, "null");
+        wf_text_adds(l->text, "null");
     else
-        weft_text_addf(l->text, "%" PRId64, token);
+        wf_text_addf(l->text, "%" PRId64, token);
 }
 
 /* Python tells 10000.0 from 10000, and some checks there want the former. */
-static void add_fraction(struct weft_text *text, const char *number)
+static void add_fraction(struct wf_text *text, const char *number)
 {
-    weft_text_adds(text, number);
+    wf_text_adds(text, number);
     if (strpbrk(number, ".en") == NULL)
-        weft_text_adds(text, ".0");
+        wf_text_adds(text, ".0");
 }
 
 static void put_double(struct lines *l, const char *key, double value)
@@ -134,13 +134,13 @@ static void put_ropes(struct lines *l, const struct weft_rope *r)
     } else {
         put(l, "rope_scaling", "{");
         put_rope_fields(&inside, r);
-        weft_text_addf(l->text, "\n%*s}", l->indent, "");
+        wf_text_addf(l->text, "\n%*s}", l->indent, "");
     }
     inside.comma = false;
     put(l, "rope_parameters", "{");
     put_double(&inside, "rope_theta", r->theta);
     put_rope_fields(&inside, r);
-    weft_text_addf(l->text, "\n%*s}", l->indent, "");
+    wf_text_addf(l->text, "\n%*s}", l->indent, "");
 }
 
 static void put_llama(struct lines *l, const struct weft_model *m)
@@ -163,13 +163,13 @@ static void put_llama(struct lines *l, const struct weft_model *m)
     put(l, "attention_dropout", "0.0");
 }
 
-enum weft_status weft_hf_config_write(const struct weft_model *m,
-                                      const struct weft_hf_about *about, struct weft_text *out,
-                                      struct weft_error *err)
+enum weft_status wf_hf_config_write(const struct weft_model *m,
+                                    const struct wf_hf_metadata *about, struct wf_text *out,
+                                    struct weft_error *err)
 {
     WEFT_TRY(weft_model_check(m, err));
     struct lines l = {out, 2, false};
-    weft_text_adds(out, "{");
+    wf_text_adds(out, "{");
     if (m->arch == WEFT_ARCH_GPT2)
         put_gpt2(&l, m);
     else
@@ -182,7 +182,7 @@ enum weft_status weft_hf_config_write(const struct weft_model *m,
     put_string(&l, "dtype", about->dtype);
     if (m->residual_block_layers > 0)
         put_uint(&l, "residual_block_layers", m->residual_block_layers);
-    weft_text_adds(out, "\n}\n");
+    wf_text_adds(out, "\n}\n");
     if (out->failed)
         return WEFT_FAIL(err, WEFT_NOMEM, "the text of config.json");
     return WEFT_OK;

@@ -48,11 +48,11 @@ enum weft_status weft_items_init_uniform(struct weft_items *items, uint32_t n_la
                                          struct weft_item layer, struct weft_item embedding,
                                          struct weft_item head, struct weft_error *err)
 {
-    struct weft_item ends[3] = {embedding, layer, head};
-    struct weft_items all = {.n = (size_t)n_layers + 2, .at = ends};
+    struct weft_item kinds[3] = {embedding, layer, head};
+    struct weft_items all = {.n = (size_t)n_layers + 2, .at = kinds};
     if (n_layers == 0 || n_layers > WEFT_MAX_LAYERS)
         return weft_items_check(&all, err); /* only the number is looked at */
-    WEFT_TRY(weft_items_check(&(struct weft_items){.n = 3, .at = ends}, err));
+    WEFT_TRY(weft_items_check(&(struct weft_items){.n = 3, .at = kinds}, err));
     all.at = malloc(all.n * sizeof *all.at);
     if (all.at == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "%zu items", all.n);
@@ -100,11 +100,11 @@ static bool fill_bytes(struct weft_item *item, size_t n_params, size_t n_factors
                        uint64_t elements)
 {
     size_t packed;
-    return weft_size_mul(n_params, BYTES_PER_PARAM, &item->state_bytes) &&
-           weft_size_mul(n_factors, BYTES_PER_FACTOR, &packed) &&
-           weft_size_add(item->state_bytes, packed, &item->state_bytes) &&
-           weft_size_mul(tokens, elements, &item->act_bytes) &&
-           weft_size_mul(item->act_bytes, BYTES_PER_ELEMENT, &item->act_bytes);
+    return wf_size_mul(n_params, BYTES_PER_PARAM, &item->state_bytes) &&
+           wf_size_mul(n_factors, BYTES_PER_FACTOR, &packed) &&
+           wf_size_add(item->state_bytes, packed, &item->state_bytes) &&
+           wf_size_mul(tokens, elements, &item->act_bytes) &&
+           wf_size_mul(item->act_bytes, BYTES_PER_ELEMENT, &item->act_bytes);
 }
 
 static enum weft_status check_micro(const struct weft_model *m, uint32_t rows, uint32_t seq,
@@ -125,8 +125,8 @@ static enum weft_status check_micro(const struct weft_model *m, uint32_t rows, u
 enum weft_status weft_items_init_model(struct weft_items *items, const struct weft_model *m,
                                        uint32_t rows, uint32_t seq, struct weft_error *err)
 {
-    struct weft_params_of params;
-    WEFT_TRY(weft_model_item_params(m, &params, err));
+    struct wf_param_counts params;
+    WEFT_TRY(wf_model_item_params(m, &params, err));
     WEFT_TRY(check_micro(m, rows, seq, err));
     size_t tokens = (size_t)rows * seq, shared_bytes;
     struct weft_item embedding, layer, head;
@@ -136,7 +136,7 @@ enum weft_status weft_items_init_model(struct weft_items *items, const struct we
     if (!fill_bytes(&embedding, params.embedding, 0, tokens, first) ||
         !fill_bytes(&layer, params.layer, params.layer_matrices, tokens, layer_elements(m)) ||
         !fill_bytes(&head, params.head, head_matrix, tokens, head_elements(m)) ||
-        !weft_size_mul(params.shared, BYTES_PER_PARAM, &shared_bytes))
+        !wf_size_mul(params.shared, BYTES_PER_PARAM, &shared_bytes))
         return WEFT_FAIL(
             err, WEFT_USAGE,
             "bytes overflow: %u rows of %u tokens are too much for dim %u, vocab %u", rows, seq,

@@ -110,7 +110,7 @@ enum weft_status weft_model_find(const char *name, struct weft_model *out,
         return WEFT_OK;
     }
     const char *near =
-        weft_text_nearest(name, &presets[0].name, WEFT_LEN(presets), sizeof presets[0]);
+        wf_text_nearest(name, &presets[0].name, WEFT_LEN(presets), sizeof presets[0]);
     if (near != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "model '%.40s' is not known: did you mean %s?", name,
                          near);
@@ -222,35 +222,35 @@ enum weft_status weft_model_check(const struct weft_model *m, struct weft_error 
 static bool add_product(size_t *sum, size_t a, size_t b)
 {
     size_t product;
-    return weft_size_mul(a, b, &product) && weft_size_add(*sum, product, sum);
+    return wf_size_mul(a, b, &product) && wf_size_add(*sum, product, sum);
 }
 
-static bool count_gpt2(const struct weft_model *m, struct weft_params_of *p)
+static bool count_gpt2(const struct weft_model *m, struct wf_param_counts *p)
 {
     size_t d = m->dim, matrices = 0, vectors = 0, embedding = 0, word = 0;
-    bool fits = add_product(&matrices, 4 * d, d)              /* query, key, value, output */
-                && add_product(&matrices, 2 * d, m->ffn)      /* the MLP's two */
-                && add_product(&vectors, d, 4 + 3 + 1 + 1)    /* two norms; biases of dim */
-                && weft_size_add(vectors, m->ffn, &vectors)   /* the bias inside the MLP */
-                && add_product(&word, d, m->vocab)            /* also the head's */
-                && add_product(&embedding, d, m->ctx)         /* positions */
-                && weft_size_add(embedding, word, &embedding) /* and words */
-                && weft_size_add(matrices, vectors, &p->layer) &&
-                weft_size_add(word, 2 * d, &p->head); /* the final norm */
+    bool fits = add_product(&matrices, 4 * d, d)            /* query, key, value, output */
+                && add_product(&matrices, 2 * d, m->ffn)    /* the MLP's two */
+                && add_product(&vectors, d, 4 + 3 + 1 + 1)  /* two norms; biases of dim */
+                && wf_size_add(vectors, m->ffn, &vectors)   /* the bias inside the MLP */
+                && add_product(&word, d, m->vocab)          /* also the head's */
+                && add_product(&embedding, d, m->ctx)       /* positions */
+                && wf_size_add(embedding, word, &embedding) /* and words */
+                && wf_size_add(matrices, vectors, &p->layer) &&
+                wf_size_add(word, 2 * d, &p->head); /* the final norm */
     p->layer_matrices = matrices;
     p->embedding = embedding;
     p->shared = m->tied ? word : 0;
     return fits;
 }
 
-static bool count_llama(const struct weft_model *m, struct weft_params_of *p)
+static bool count_llama(const struct weft_model *m, struct wf_param_counts *p)
 {
     size_t d = m->dim, kv = (size_t)(m->dim / m->heads) * m->kv_heads, matrices = 0, word = 0;
-    bool fits = add_product(&matrices, 2 * d, d)             /* query, output */
-                && add_product(&matrices, 2 * d, kv)         /* key, value */
-                && add_product(&matrices, 3 * d, m->ffn)     /* gate, up, down */
-                && weft_size_add(matrices, 2 * d, &p->layer) /* two norms */
-                && add_product(&word, d, m->vocab) && weft_size_add(word, d, &p->head);
+    bool fits = add_product(&matrices, 2 * d, d)           /* query, output */
+                && add_product(&matrices, 2 * d, kv)       /* key, value */
+                && add_product(&matrices, 3 * d, m->ffn)   /* gate, up, down */
+                && wf_size_add(matrices, 2 * d, &p->layer) /* two norms */
+                && add_product(&word, d, m->vocab) && wf_size_add(word, d, &p->head);
     p->layer_matrices = matrices;
     p->embedding = word;
     p->shared = m->tied ? word : 0;
@@ -258,17 +258,16 @@ static bool count_llama(const struct weft_model *m, struct weft_params_of *p)
 }
 
 /* A query and a norm's weight wherever blocks are mixed. */
-static bool count_residual(const struct weft_model *m, struct weft_params_of *p)
+static bool count_residual(const struct weft_model *m, struct wf_param_counts *p)
 {
     size_t mixer = m->residual_block_layers > 0 ? 2 * (size_t)m->dim : 0;
-    return weft_size_add(p->layer, 2 * mixer, &p->layer) &&
-           weft_size_add(p->head, mixer, &p->head);
+    return wf_size_add(p->layer, 2 * mixer, &p->layer) && wf_size_add(p->head, mixer, &p->head);
 }
 
-enum weft_status weft_model_item_params(const struct weft_model *m, struct weft_params_of *out,
-                                        struct weft_error *err)
+enum weft_status wf_model_item_params(const struct weft_model *m, struct wf_param_counts *out,
+                                      struct weft_error *err)
 {
-    struct weft_params_of p = {0};
+    struct wf_param_counts p = {0};
     WEFT_TRY(weft_model_check(m, err));
     if (!(m->arch == WEFT_ARCH_GPT2 ? count_gpt2(m, &p) : count_llama(m, &p)) ||
         !count_residual(m, &p))
@@ -284,10 +283,10 @@ enum weft_status weft_model_item_params(const struct weft_model *m, struct weft_
 enum weft_status weft_model_count_params(const struct weft_model *m, size_t *out,
                                          struct weft_error *err)
 {
-    struct weft_params_of p;
-    WEFT_TRY(weft_model_item_params(m, &p, err));
+    struct wf_param_counts p;
+    WEFT_TRY(wf_model_item_params(m, &p, err));
     size_t total = p.embedding;
-    if (!add_product(&total, p.layer, m->layers) || !weft_size_add(total, p.head, &total))
+    if (!add_product(&total, p.layer, m->layers) || !wf_size_add(total, p.head, &total))
         return WEFT_FAIL(err, WEFT_USAGE, "the model's parameters overflow: %u layers of %zu",
                          m->layers, p.layer);
     *out = total - p.shared;
@@ -297,8 +296,8 @@ enum weft_status weft_model_count_params(const struct weft_model *m, size_t *out
 enum weft_status weft_model_token_flops(const struct weft_model *m, uint32_t seq, double *out,
                                         struct weft_error *err)
 {
-    struct weft_params_of p;
-    WEFT_TRY(weft_model_item_params(m, &p, err));
+    struct wf_param_counts p;
+    WEFT_TRY(wf_model_item_params(m, &p, err));
     double head = (double)m->vocab * m->dim;
     double products = (double)p.layer_matrices * m->layers + head;
     *out = 6 * products + 6.0 * m->layers * seq * m->dim;

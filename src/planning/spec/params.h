@@ -6,14 +6,14 @@
 
 #include "weft/spec.h"
 
-struct weft_params_of {
+struct wf_param_counts {
     size_t embedding, layer, head; /* a tied weight is in the embedding and in the head */
     size_t layer_matrices;         /* those of `layer` that are elements of matrices */
     size_t shared;                 /* the tied weight, 0 when there is none */
 };
 
 /* Checks the model first. */
-enum weft_status weft_model_item_params(const struct weft_model *model,
-                                        struct weft_params_of *out, struct weft_error *err);
+enum weft_status wf_model_item_params(const struct weft_model *model,
+                                      struct wf_param_counts *out, struct weft_error *err);
 
 #endif

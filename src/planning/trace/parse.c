@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "planning/sched/cell.h"
+#include "planning/sched/action_parse.h"
 #include "weft/trace.h"
 
 enum { TRACE_VERSION = 1 };
 
 struct reader {
-    struct weft_cursor c;
+    struct wf_cursor c;
     struct weft_trace trace; /* owned */
     size_t sizes_line;
     unsigned seen; /* a bit a header word */
@@ -240,7 +240,7 @@ static enum weft_status read_action(struct reader *r, struct weft_trace_event *e
 {
     struct weft_action cell[2];
     skip_blanks(r);
-    enum weft_status st = weft_cell_parse(&r->c, cell, r->err);
+    enum weft_status st = wf_action_parse(&r->c, cell, r->err);
     if (st == WEFT_SCHEDULE) { /* the same words, of other data */
         if (r->err != NULL)
             r->err->status = WEFT_DATA;
@@ -304,15 +304,15 @@ static enum weft_status read_event(struct reader *r)
     if (is_word(lane, "memory"))
         return read_memory(r, begin, e.rank);
     int k = 0;
-    while (k < WEFT_N_LANES && !is_word(lane, weft_lane_name((enum weft_lane)k)))
+    while (k < WEFT_LANE_COUNT && !is_word(lane, weft_lane_name((enum weft_lane)k)))
         k++;
-    if (k == WEFT_N_LANES)
+    if (k == WEFT_LANE_COUNT)
         return fail_at(r, lane.at, "'%s' is none of compute, send, receive, memory",
                        show(lane, text));
     e.lane = (enum weft_lane)k;
     WEFT_TRY(read_action(r, &e));
     WEFT_TRY(read_times(r, &e));
-    return locate(r, begin, weft_trace_add(&r->trace, &e, &why), &why);
+    return locate(r, begin, weft_trace_add_event(&r->trace, &e, &why), &why);
 }
 
 static enum weft_status read_lines(struct reader *r)
@@ -349,7 +349,7 @@ static enum weft_status check_sizes(struct reader *r)
     return WEFT_OK;
 }
 
-bool weft_trace_is(const char *text, size_t len)
+bool weft_trace_detect(const char *text, size_t len)
 {
     struct reader r = {.c = {.at = text, .end = text + len, .line_start = text, .line = 1}};
     while (r.c.at < r.c.end) {

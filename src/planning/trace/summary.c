@@ -15,7 +15,7 @@ static void sum_rank(struct weft_trace_summary *s, const struct weft_trace *t, u
     double begin = -1, end = 0;
     for (size_t i = t->first[rank]; i < t->first[rank + 1]; i++) {
         const struct weft_trace_event *e = &t->events[i];
-        if (e->lane == WEFT_LANE_SEND && weft_kind_is_message(e->action.kind)) {
+        if (e->lane == WEFT_LANE_SEND && weft_act_is_message(e->action.kind)) {
             s->n_messages++;
             s->bytes += e->bytes;
         }
@@ -71,19 +71,19 @@ void weft_trace_summary_release(struct weft_trace_summary *s)
 /* -- comparison ----------------------------------------------------------------------------- */
 
 /* An event under the name by which it is looked for. */
-struct named {
+struct event_key {
     uint64_t action, partner;
     size_t event;
 };
 
-static uint64_t name_of(struct weft_action a)
+static uint64_t action_key(struct weft_action a)
 {
     return (uint64_t)a.kind << 56 | (uint64_t)a.stage << 32 | a.micro;
 }
 
-static int compare_named(const void *a, const void *b)
+static int compare_keys(const void *a, const void *b)
 {
-    const struct named *x = a, *y = b;
+    const struct event_key *x = a, *y = b;
     if (x->action != y->action)
         return x->action < y->action ? -1 : 1;
     if (x->partner != y->partner)
@@ -92,51 +92,51 @@ static int compare_named(const void *a, const void *b)
 }
 
 /* One rank's events by name, those of one name in order of time. */
-static size_t name_rank(const struct weft_trace *t, uint32_t rank, struct named *out)
+static size_t sort_rank_keys(const struct weft_trace *t, uint32_t rank, struct event_key *out)
 {
     size_t n = 0;
     for (size_t i = t->first[rank]; i < t->first[rank + 1]; i++, n++) {
         const struct weft_trace_event *e = &t->events[i];
         struct weft_action a = e->action, b = e->partner;
         bool swap = a.paired && a.kind != WEFT_ACT_F; /* a pair goes by its forward */
-        out[n] = (struct named){name_of(swap ? b : a), 0, i};
+        out[n] = (struct event_key){action_key(swap ? b : a), 0, i};
         if (a.paired)
-            out[n].partner = name_of(swap ? a : b) | (uint64_t)1 << 63;
+            out[n].partner = action_key(swap ? a : b) | (uint64_t)1 << 63;
     }
-    qsort(out, n, sizeof *out, compare_named);
+    qsort(out, n, sizeof *out, compare_keys);
     return n;
 }
 
-static void note(struct weft_trace_delta *d, double start, double planned, double measured)
+static void add_match(struct weft_trace_delta *d, double start, double planned, double measured)
 {
     d->n_matched++;
     d->start += start;
     d->planned += planned;
     d->measured += measured;
-    if (fabs(start) > fabs(d->most_start))
-        d->most_start = start;
-    if (fabs(measured - planned) > fabs(d->most_length))
-        d->most_length = measured - planned;
+    if (fabs(start) > fabs(d->max_start_diff))
+        d->max_start_diff = start;
+    if (fabs(measured - planned) > fabs(d->max_length_diff))
+        d->max_length_diff = measured - planned;
 }
 
 struct matching {
     const struct weft_trace *planned, *measured;
     struct weft_trace_comparison *out;
-    struct named *a, *b; /* owned: room for one rank */
-    double scale;        /* of measured time */
+    struct event_key *a, *b; /* owned: room for one rank */
+    double scale;            /* of measured time */
 };
 
 static void match_rank(const struct matching *m, uint32_t rank)
 {
     struct weft_trace_comparison *c = m->out;
-    struct weft_trace_delta *row = &c->at[(size_t)rank * WEFT_N_KINDS];
-    size_t n = name_rank(m->planned, rank, m->a);
-    size_t k = rank < m->measured->n_ranks ? name_rank(m->measured, rank, m->b) : 0;
+    struct weft_trace_delta *row = &c->at[(size_t)rank * WEFT_N_ACT_KINDS];
+    size_t n = sort_rank_keys(m->planned, rank, m->a);
+    size_t k = rank < m->measured->n_ranks ? sort_rank_keys(m->measured, rank, m->b) : 0;
     for (size_t i = 0, j = 0; i < n || j < k;) {
-        struct named x = i < n ? m->a[i] : (struct named){UINT64_MAX, UINT64_MAX, 0};
-        struct named y = j < k ? m->b[j] : (struct named){UINT64_MAX, UINT64_MAX, 0};
+        struct event_key x = i < n ? m->a[i] : (struct event_key){UINT64_MAX, UINT64_MAX, 0};
+        struct event_key y = j < k ? m->b[j] : (struct event_key){UINT64_MAX, UINT64_MAX, 0};
         x.event = y.event = 0; /* the number of the same before is equal on both sides */
-        int order = compare_named(&x, &y);
+        int order = compare_keys(&x, &y);
         unsigned kind = (unsigned)((order <= 0 ? x : y).action >> 56);
         if (order != 0) {
             *(order < 0 ? &row[kind].n_planned_only : &row[kind].n_measured_only) += 1;
@@ -147,16 +147,16 @@ static void match_rank(const struct matching *m, uint32_t rank)
         const struct weft_trace_event *p = &m->planned->events[m->a[i].event];
         const struct weft_trace_event *q = &m->measured->events[m->b[j].event];
         c->match[m->a[i++].event] = m->b[j++].event;
-        note(&row[kind], q->start * m->scale - p->start, p->length, q->length * m->scale);
-        note(&c->total, q->start * m->scale - p->start, p->length, q->length * m->scale);
+        add_match(&row[kind], q->start * m->scale - p->start, p->length, q->length * m->scale);
+        add_match(&c->total, q->start * m->scale - p->start, p->length, q->length * m->scale);
     }
 }
 
-static size_t longest_rank(const struct weft_trace *t)
+static size_t max_rank_events(const struct weft_trace *t)
 {
     size_t most = 0;
     for (uint32_t r = 0; r < t->n_ranks; r++)
-        most = weft_size_max(most, t->first[r + 1] - t->first[r]);
+        most = wf_size_max(most, t->first[r + 1] - t->first[r]);
     return most;
 }
 
@@ -174,10 +174,10 @@ enum weft_status weft_trace_comparison_init(struct weft_trace_comparison *out,
         m.scale = measured->unit_seconds / planned->unit_seconds;
     c.planned = planned->makespan;
     c.measured = measured->makespan * m.scale;
-    c.at = calloc((size_t)c.n_ranks * WEFT_N_KINDS, sizeof *c.at);
+    c.at = calloc((size_t)c.n_ranks * WEFT_N_ACT_KINDS, sizeof *c.at);
     c.match = malloc(sizeof *c.match * (planned->n_events + 1));
-    m.a = malloc(sizeof *m.a * (longest_rank(planned) + 1));
-    m.b = malloc(sizeof *m.b * (longest_rank(measured) + 1));
+    m.a = malloc(sizeof *m.a * (max_rank_events(planned) + 1));
+    m.b = malloc(sizeof *m.b * (max_rank_events(measured) + 1));
     enum weft_status st = WEFT_OK;
     if (c.at == NULL || c.match == NULL || m.a == NULL || m.b == NULL) {
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to compare %zu events", planned->n_events);

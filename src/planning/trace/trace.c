@@ -51,9 +51,9 @@ enum weft_status weft_trace_init(struct weft_trace *out, const char *name, uint3
 
 /* -- adding --------------------------------------------------------------------------------- */
 
-static bool kind_fits(enum weft_lane lane, unsigned kind)
+static bool kind_fits_lane(enum weft_lane lane, unsigned kind)
 {
-    switch ((enum weft_kind)kind) {
+    switch ((enum weft_act_kind)kind) {
     case WEFT_ACT_F:
     case WEFT_ACT_B:
     case WEFT_ACT_I:
@@ -70,20 +70,20 @@ static bool kind_fits(enum weft_lane lane, unsigned kind)
     case WEFT_ACT_REDUCE_GRAD:
         return true; /* by the rank itself, or beside it */
     case WEFT_ACT_IDLE:
-    case WEFT_N_KINDS:
+    case WEFT_N_ACT_KINDS:
         break;
     }
     return false;
 }
 
-static bool action_inside(const struct weft_trace *t, struct weft_action a)
+static bool action_in_range(const struct weft_trace *t, struct weft_action a)
 {
-    return a.kind < WEFT_N_KINDS && a.stage < t->n_stages &&
-           (!weft_kind_has_micro(a.kind) || a.micro < t->n_micros);
+    return a.kind < WEFT_N_ACT_KINDS && a.stage < t->n_stages &&
+           (!weft_act_has_micro(a.kind) || a.micro < t->n_micros);
 }
 
 /* An F and a B or an I, in either order. */
-static bool pair_right(struct weft_action a, struct weft_action b)
+static bool pair_valid(struct weft_action a, struct weft_action b)
 {
     unsigned f = a.kind == WEFT_ACT_F ? a.kind : b.kind;
     unsigned g = a.kind == WEFT_ACT_F ? b.kind : a.kind;
@@ -93,18 +93,18 @@ static bool pair_right(struct weft_action a, struct weft_action b)
 static enum weft_status check_event(const struct weft_trace *t,
                                     const struct weft_trace_event *e, struct weft_error *err)
 {
-    char name[WEFT_ACTION_TEXT] = "?";
-    if (e->action.kind < WEFT_N_KINDS)
+    char name[WEFT_ACTION_TEXT_MAX] = "?";
+    if (e->action.kind < WEFT_N_ACT_KINDS)
         weft_action_print(e->action, name);
     if (e->rank >= t->n_ranks)
         return WEFT_FAIL(err, WEFT_DATA, "rank %u in a trace of %u ranks", e->rank, t->n_ranks);
-    if (!action_inside(t, e->action) || (e->action.paired && !action_inside(t, e->partner)))
+    if (!action_in_range(t, e->action) || (e->action.paired && !action_in_range(t, e->partner)))
         return WEFT_FAIL(err, WEFT_DATA, "%s in a trace of %u stages and %u micros", name,
                          t->n_stages, t->n_micros);
-    if ((unsigned)e->lane >= WEFT_N_LANES || !kind_fits(e->lane, e->action.kind))
+    if ((unsigned)e->lane >= WEFT_LANE_COUNT || !kind_fits_lane(e->lane, e->action.kind))
         return WEFT_FAIL(err, WEFT_DATA, "%s does not go into the lane %s", name,
-                         (unsigned)e->lane < WEFT_N_LANES ? weft_lane_name(e->lane) : "?");
-    if (e->action.paired && !pair_right(e->action, e->partner))
+                         (unsigned)e->lane < WEFT_LANE_COUNT ? weft_lane_name(e->lane) : "?");
+    if (e->action.paired && !pair_valid(e->action, e->partner))
         return WEFT_FAIL(err, WEFT_DATA, "%s: an overlapped pair is one F and one B or I",
                          name);
     if (!isfinite(e->start) || e->start < 0 || !isfinite(e->length) || e->length < 0 ||
@@ -123,7 +123,7 @@ static bool grow(void **at, size_t *cap, size_t n, size_t size)
     size_t more = *cap < 64 ? 64 : *cap + *cap / 2, bytes;
     if (n < *cap)
         return true;
-    void *moved = weft_size_mul(more, size, &bytes) ? realloc(*at, bytes) : NULL;
+    void *moved = wf_size_mul(more, size, &bytes) ? realloc(*at, bytes) : NULL;
     if (moved == NULL)
         return false;
     *at = moved;
@@ -142,8 +142,9 @@ static enum weft_status push_event(struct weft_trace *t, const struct weft_trace
     return WEFT_OK;
 }
 
-enum weft_status weft_trace_add(struct weft_trace *t, const struct weft_trace_event *event,
-                                struct weft_error *err)
+enum weft_status weft_trace_add_event(struct weft_trace *t,
+                                      const struct weft_trace_event *event,
+                                      struct weft_error *err)
 {
     WEFT_TRY(check_event(t, event, err));
     return push_event(t, event, err);
@@ -170,7 +171,7 @@ enum weft_status weft_trace_add_memory(struct weft_trace *t,
 
 /* -- finishing ------------------------------------------------------------------------------ */
 
-static bool event_after(const struct weft_trace_event *a, const struct weft_trace_event *b)
+static bool event_greater(const struct weft_trace_event *a, const struct weft_trace_event *b)
 {
     return a->rank != b->rank   ? a->rank > b->rank
            : a->lane != b->lane ? a->lane > b->lane
@@ -185,11 +186,12 @@ static void merge_events(struct weft_trace_event **at, struct weft_trace_event *
         const struct weft_trace_event *from = *at;
         struct weft_trace_event *to = *spare;
         for (size_t begin = 0; begin < n; begin += 2 * width) {
-            size_t half = weft_size_min(begin + width, n);
-            size_t end = weft_size_min(half + width, n), i = begin, j = half;
+            size_t half = wf_size_min(begin + width, n);
+            size_t end = wf_size_min(half + width, n), i = begin, j = half;
             for (size_t k = begin; k < end; k++)
-                to[k] = j == end || (i < half && !event_after(&from[i], &from[j])) ? from[i++]
-                                                                                   : from[j++];
+                to[k] = j == end || (i < half && !event_greater(&from[i], &from[j]))
+                            ? from[i++]
+                            : from[j++];
         }
         *spare = *at;
         *at = to;
@@ -200,11 +202,11 @@ static void merge_events(struct weft_trace_event **at, struct weft_trace_event *
 static enum weft_status sort_events(struct weft_trace *t, struct weft_error *err)
 {
     size_t i = 1, n = t->n_events;
-    while (i < n && !event_after(&t->events[i - 1], &t->events[i]))
+    while (i < n && !event_greater(&t->events[i - 1], &t->events[i]))
         i++;
     if (i >= n)
         return WEFT_OK;
-    size_t n_bins = (size_t)t->n_ranks * WEFT_N_LANES;
+    size_t n_bins = (size_t)t->n_ranks * WEFT_LANE_COUNT;
     size_t *bins = calloc(n_bins + 1, sizeof *bins);
     struct weft_trace_event *spare = malloc(n * sizeof *spare);
     if (bins == NULL || spare == NULL) {
@@ -212,7 +214,7 @@ static enum weft_status sort_events(struct weft_trace *t, struct weft_error *err
         free(spare);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to sort %zu events", n);
     }
-#define BIN(e) ((size_t)(e).rank * WEFT_N_LANES + (size_t)(e).lane)
+#define BIN(e) ((size_t)(e).rank * WEFT_LANE_COUNT + (size_t)(e).lane)
     for (i = 0; i < n; i++)
         bins[BIN(t->events[i]) + 1]++;
     for (i = 0; i < n_bins; i++)
@@ -223,7 +225,7 @@ static enum weft_status sort_events(struct weft_trace *t, struct weft_error *err
     free(bins);
     struct weft_trace_event *at = spare;
     spare = t->events;
-    for (i = 1; i < n && !event_after(&at[i - 1], &at[i]); i++)
+    for (i = 1; i < n && !event_greater(&at[i - 1], &at[i]); i++)
         ;
     if (i < n)
         merge_events(&at, &spare, n, 1);
@@ -234,14 +236,14 @@ static enum weft_status sort_events(struct weft_trace *t, struct weft_error *err
 }
 
 /* Samples with their place, so that qsort() keeps those of one moment in order. */
-struct placed_sample {
+struct indexed_sample {
     struct weft_trace_memory sample;
     size_t place;
 };
 
 static int compare_samples(const void *a, const void *b)
 {
-    const struct placed_sample *x = a, *y = b;
+    const struct indexed_sample *x = a, *y = b;
     if (x->sample.rank != y->sample.rank)
         return x->sample.rank < y->sample.rank ? -1 : 1;
     if (x->sample.time != y->sample.time)
@@ -258,11 +260,11 @@ static enum weft_status sort_memory(struct weft_trace *t, struct weft_error *err
                              t->memory[i - 1].time <= t->memory[i].time));
     if (sorted)
         return WEFT_OK;
-    struct placed_sample *list = malloc(sizeof *list * t->n_memory);
+    struct indexed_sample *list = malloc(sizeof *list * t->n_memory);
     if (list == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to sort %zu samples", t->n_memory);
     for (size_t i = 0; i < t->n_memory; i++)
-        list[i] = (struct placed_sample){t->memory[i], i};
+        list[i] = (struct indexed_sample){t->memory[i], i};
     qsort(list, t->n_memory, sizeof *list, compare_samples);
     for (size_t i = 0; i < t->n_memory; i++)
         t->memory[i] = list[i].sample;
@@ -361,9 +363,9 @@ uint32_t weft_trace_chunk(const struct weft_trace *t, uint32_t rank, uint32_t st
 
 /* -- from a plan ---------------------------------------------------------------------------- */
 
-static double memory_change(const struct weft_memory *memory, struct weft_action a)
+static double memory_change(const struct weft_memory_cost *memory, struct weft_action a)
 {
-    struct weft_stage_memory d = weft_memory_stage(memory, a.stage);
+    struct weft_stage_memory d = weft_memory_cost_stage(memory, a.stage);
     switch (a.kind) {
     case WEFT_ACT_F:
         return d.f;
@@ -392,8 +394,9 @@ static enum weft_status sample_memory(struct weft_trace *t, uint32_t rank, doubl
 }
 
 static enum weft_status add_rank(struct weft_trace *t, const struct weft_schedule *s,
-                                 const struct weft_metrics *m, const struct weft_memory *memory,
-                                 uint32_t rank, struct weft_error *err)
+                                 const struct weft_metrics *m,
+                                 const struct weft_memory_cost *memory, uint32_t rank,
+                                 struct weft_error *err)
 {
     struct weft_action_span row = weft_schedule_rank(s, rank);
     size_t base = weft_schedule_offset(s, rank);
@@ -402,7 +405,7 @@ static enum weft_status add_rank(struct weft_trace *t, const struct weft_schedul
         WEFT_TRY(sample_memory(t, rank, 0, 0, err));
     for (size_t i = 0; i < row.len; i += row.at[i].paired ? 2 : 1) {
         struct weft_action a = row.at[i];
-        if (!weft_kind_is_compute(a.kind))
+        if (!weft_act_is_compute(a.kind))
             continue;
         struct weft_trace_event e = {.start = m->start[base + i],
                                      .length = m->length[base + i],
@@ -423,7 +426,8 @@ static enum weft_status add_rank(struct weft_trace *t, const struct weft_schedul
 
 enum weft_status weft_trace_init_plan(struct weft_trace *out, const struct weft_schedule *s,
                                       const struct weft_metrics *m,
-                                      const struct weft_memory *memory, struct weft_error *err)
+                                      const struct weft_memory_cost *memory,
+                                      struct weft_error *err)
 {
     const struct weft_placement *place = weft_schedule_placement(s);
     struct weft_trace t;

@@ -10,11 +10,11 @@
 const char *weft_block_cache_name(enum weft_block_cache cache)
 {
     switch (cache) {
-    case WEFT_BLOCKS_OFF:
+    case WEFT_BLOCK_CACHE_OFF:
         return "off";
-    case WEFT_BLOCKS_RECEIVED:
+    case WEFT_BLOCK_CACHE_RECEIVED:
         return "received";
-    case WEFT_BLOCKS_FULL:
+    case WEFT_BLOCK_CACHE_FULL:
         return "full";
     }
     return "?";
@@ -59,7 +59,7 @@ static bool add_send(struct weft_traffic *t, struct memory *m, size_t *n, uint32
     if (*n == m->room) {
         size_t room = 2 * m->room + 64, bytes;
         uint32_t *sends =
-            weft_size_mul(room, sizeof *sends, &bytes) ? realloc(t->sends, bytes) : NULL;
+            wf_size_mul(room, sizeof *sends, &bytes) ? realloc(t->sends, bytes) : NULL;
         if (sends == NULL)
             return false;
         t->sends = sends;
@@ -70,13 +70,13 @@ static bool add_send(struct weft_traffic *t, struct memory *m, size_t *n, uint32
 }
 
 /* The blocks that were finished before `stage` come to it: over a hop, or from memory. */
-static bool bring_blocks(struct weft_traffic *t, struct memory *m, uint32_t pipe,
-                         uint32_t stage, size_t *n)
+static bool receive_blocks(struct weft_traffic *t, struct memory *m, uint32_t pipe,
+                           uint32_t stage, size_t *n)
 {
-    const uint32_t *rank_of = t->rank_of + weft_traffic_at(t, pipe, 0);
+    const uint32_t *rank_of = t->rank_of + wf_traffic_index(t, pipe, 0);
     struct weft_traffic_count *count = &t->counts[pipe];
-    uint32_t *bringer = t->bringers + weft_traffic_at(t, pipe, stage) * t->n_blocks;
-    const uint32_t *before = bringer - t->n_blocks;
+    uint32_t *source = t->sources + wf_traffic_index(t, pipe, stage) * t->n_blocks;
+    const uint32_t *before = source - t->n_blocks;
     uint32_t *known = m->known + (size_t)rank_of[stage] * t->n_blocks;
     bool local = rank_of[stage - 1] == rank_of[stage];
     count->hops += !local;
@@ -84,42 +84,43 @@ static bool bring_blocks(struct weft_traffic *t, struct memory *m, uint32_t pipe
     for (uint32_t b = 0; b < t->first[stage]; b++) {
         assert(before[b] != WEFT_NO_STAGE); /* who sends it, has it */
         if (local) {
-            bringer[b] = before[b];
+            source[b] = before[b];
             count->handed++;
         } else if (known[b] != WEFT_NO_STAGE) {
-            bringer[b] = known[b];
+            source[b] = known[b];
             bool made = b >= t->first[known[b]];
             *(made ? &count->hits_made : &count->hits_received) += 1;
         } else {
-            bringer[b] = stage;
+            source[b] = stage;
             count->sent++;
             if (!add_send(t, m, n, b))
                 return false;
         }
-        if (t->cache != WEFT_BLOCKS_OFF)
-            known[b] = bringer[b];
+        if (t->cache != WEFT_BLOCK_CACHE_OFF)
+            known[b] = source[b];
     }
     return true;
 }
 
-static void make_blocks(struct weft_traffic *t, struct memory *m, uint32_t pipe, uint32_t stage)
+static void finish_blocks(struct weft_traffic *t, struct memory *m, uint32_t pipe,
+                          uint32_t stage)
 {
-    uint32_t *bringer = t->bringers + weft_traffic_at(t, pipe, stage) * t->n_blocks;
-    uint32_t rank = t->rank_of[weft_traffic_at(t, pipe, stage)];
+    uint32_t *source = t->sources + wf_traffic_index(t, pipe, stage) * t->n_blocks;
+    uint32_t rank = t->rank_of[wf_traffic_index(t, pipe, stage)];
     for (uint32_t b = t->first[stage]; b < t->first[stage + 1]; b++) {
-        bringer[b] = stage;
-        if (t->cache == WEFT_BLOCKS_FULL)
+        source[b] = stage;
+        if (t->cache == WEFT_BLOCK_CACHE_FULL)
             m->known[(size_t)rank * t->n_blocks + b] = stage;
     }
 }
 
 /* Notes the first stage of each rank that saw a block. */
-static void note_first(struct weft_traffic *t, uint32_t pipe, uint32_t stage)
+static void record_first(struct weft_traffic *t, uint32_t pipe, uint32_t stage)
 {
-    uint32_t *row = weft_traffic_of_rank(t, pipe, t->rank_of[weft_traffic_at(t, pipe, stage)]);
+    uint32_t *row = wf_traffic_rank_row(t, pipe, t->rank_of[wf_traffic_index(t, pipe, stage)]);
     for (uint32_t b = 0; b < t->first[stage + 1]; b++)
         if (row[b] == WEFT_NO_STAGE)
-            row[b] = weft_traffic_bringer(t, pipe, stage, b);
+            row[b] = weft_traffic_source(t, pipe, stage, b);
 }
 
 static bool fill_table(struct weft_traffic *t)
@@ -131,13 +132,13 @@ static bool fill_table(struct weft_traffic *t)
         memset(m.known, 0xff, sizeof *m.known * cells);
         for (uint32_t stage = 0; ok && stage < t->place.n_stages; stage++) {
             if (stage > 0) {
-                t->begin[weft_traffic_at(t, pipe, stage - 1)] = n;
-                ok = bring_blocks(t, &m, pipe, stage, &n);
+                t->begin[wf_traffic_index(t, pipe, stage - 1)] = n;
+                ok = receive_blocks(t, &m, pipe, stage, &n);
             }
-            make_blocks(t, &m, pipe, stage);
-            note_first(t, pipe, stage);
+            finish_blocks(t, &m, pipe, stage);
+            record_first(t, pipe, stage);
         }
-        t->begin[weft_traffic_at(t, pipe, t->place.n_stages - 1)] = n;
+        t->begin[wf_traffic_index(t, pipe, t->place.n_stages - 1)] = n;
     }
     t->begin[(size_t)t->place.n_pipes * t->place.n_stages] = n;
     free(m.known);
@@ -175,29 +176,28 @@ static enum weft_status check(const struct weft_placement *p, const uint32_t *fi
 static bool allocate(struct weft_traffic *t)
 {
     size_t cells = (size_t)t->place.n_pipes * t->place.n_stages, bytes, by_rank;
-    size_t row = sizeof *t->bringers * t->n_blocks;
-    if (!weft_size_mul(cells, row, &bytes) ||
-        !weft_size_mul((size_t)t->place.n_pipes * t->place.n_ranks, row, &by_rank))
+    size_t row = sizeof *t->sources * t->n_blocks;
+    if (!wf_size_mul(cells, row, &bytes) ||
+        !wf_size_mul((size_t)t->place.n_pipes * t->place.n_ranks, row, &by_rank))
         return false;
     t->rank_of = malloc(sizeof *t->rank_of * cells);
     t->micros = calloc(t->place.n_pipes, sizeof *t->micros);
     t->first = calloc((size_t)t->place.n_stages + 1, sizeof *t->first);
     t->numbers = malloc(sizeof *t->numbers * ((size_t)t->n_blocks + 1));
-    t->bringers = malloc(bytes > 0 ? bytes : 1);
-    t->rank_bringers = malloc(by_rank > 0 ? by_rank : 1);
+    t->sources = malloc(bytes > 0 ? bytes : 1);
+    t->rank_sources = malloc(by_rank > 0 ? by_rank : 1);
     t->begin = malloc(sizeof *t->begin * (cells + 1));
     t->counts = calloc(t->place.n_pipes, sizeof *t->counts);
     if (t->rank_of == NULL || t->micros == NULL || t->first == NULL || t->numbers == NULL ||
-        t->bringers == NULL || t->rank_bringers == NULL || t->begin == NULL ||
-        t->counts == NULL)
+        t->sources == NULL || t->rank_sources == NULL || t->begin == NULL || t->counts == NULL)
         return false;
-    memset(t->bringers, 0xff, bytes);
-    memset(t->rank_bringers, 0xff, by_rank);
+    memset(t->sources, 0xff, bytes);
+    memset(t->rank_sources, 0xff, by_rank);
     return true;
 }
 
-static void fill_frame(struct weft_traffic *t, const struct weft_placement *p,
-                       const uint32_t *finished_by)
+static void fill_header(struct weft_traffic *t, const struct weft_placement *p,
+                        const uint32_t *finished_by)
 {
     memcpy(t->rank_of, p->rank_of, sizeof *t->rank_of * p->n_pipes * p->n_stages);
     t->place.rank_of = t->rank_of;
@@ -229,7 +229,7 @@ enum weft_status weft_traffic_new(const struct weft_placement *placement,
     t->n_blocks = n_blocks;
     bool ok = allocate(t);
     if (ok) {
-        fill_frame(t, placement, finished_by);
+        fill_header(t, placement, finished_by);
         ok = fill_table(t);
     }
     if (!ok) {
@@ -249,8 +249,8 @@ void weft_traffic_free(struct weft_traffic *t)
     free(t->micros);
     free(t->first);
     free(t->numbers);
-    free(t->bringers);
-    free(t->rank_bringers);
+    free(t->sources);
+    free(t->rank_sources);
     free(t->sends);
     free(t->begin);
     free(t->counts);
@@ -277,33 +277,33 @@ uint32_t weft_traffic_n_blocks(const struct weft_traffic *t)
 struct weft_block_span weft_traffic_sends(const struct weft_traffic *t, uint32_t pipe,
                                           uint32_t stage)
 {
-    size_t at = weft_traffic_at(t, pipe, stage), len = t->begin[at + 1] - t->begin[at];
+    size_t at = wf_traffic_index(t, pipe, stage), len = t->begin[at + 1] - t->begin[at];
     return (struct weft_block_span){len > 0 ? t->sends + t->begin[at] : NULL, len};
 }
 
-struct weft_block_span weft_traffic_brings(const struct weft_traffic *t, uint32_t pipe,
-                                           uint32_t stage)
+struct weft_block_span weft_traffic_receives(const struct weft_traffic *t, uint32_t pipe,
+                                             uint32_t stage)
 {
     return stage == 0 ? (struct weft_block_span){NULL, 0}
                       : weft_traffic_sends(t, pipe, stage - 1);
 }
 
-struct weft_block_span weft_traffic_makes(const struct weft_traffic *t, uint32_t stage)
+struct weft_block_span weft_traffic_finishes(const struct weft_traffic *t, uint32_t stage)
 {
     return (struct weft_block_span){t->numbers + t->first[stage],
                                     t->first[stage + 1] - t->first[stage]};
 }
 
-uint32_t weft_traffic_bringer(const struct weft_traffic *t, uint32_t pipe, uint32_t stage,
-                              uint32_t block)
+uint32_t weft_traffic_source(const struct weft_traffic *t, uint32_t pipe, uint32_t stage,
+                             uint32_t block)
 {
-    return t->bringers[weft_traffic_at(t, pipe, stage) * t->n_blocks + block];
+    return t->sources[wf_traffic_index(t, pipe, stage) * t->n_blocks + block];
 }
 
-uint32_t weft_traffic_rank_bringer(const struct weft_traffic *t, uint32_t pipe, uint32_t rank,
-                                   uint32_t block)
+uint32_t weft_traffic_rank_source(const struct weft_traffic *t, uint32_t pipe, uint32_t rank,
+                                  uint32_t block)
 {
-    return weft_traffic_of_rank(t, pipe, rank)[block];
+    return wf_traffic_rank_row(t, pipe, rank)[block];
 }
 
 struct weft_traffic_count weft_traffic_count(const struct weft_traffic *t, uint32_t pipe)
@@ -330,12 +330,12 @@ static bool contains(struct weft_block_span span, uint32_t block)
 static bool has_block(const struct weft_traffic *t, uint32_t pipe, uint32_t stage,
                       uint32_t block)
 {
-    uint32_t from = weft_traffic_bringer(t, pipe, stage, block);
+    uint32_t from = weft_traffic_source(t, pipe, stage, block);
     return from <= stage &&
-           t->rank_of[weft_traffic_at(t, pipe, from)] ==
-               t->rank_of[weft_traffic_at(t, pipe, stage)] &&
-           (contains(weft_traffic_brings(t, pipe, from), block) ||
-            contains(weft_traffic_makes(t, from), block));
+           t->rank_of[wf_traffic_index(t, pipe, from)] ==
+               t->rank_of[wf_traffic_index(t, pipe, stage)] &&
+           (contains(weft_traffic_receives(t, pipe, from), block) ||
+            contains(weft_traffic_finishes(t, from), block));
 }
 
 enum weft_status weft_traffic_verify(const struct weft_traffic *t, struct weft_error *err)

@@ -10,28 +10,28 @@ struct weft_traffic {
     struct weft_placement place; /* points into rank_of */
     enum weft_block_cache cache;
     uint32_t n_blocks;
-    uint32_t *rank_of;       /* owned: (pipes, stages) */
-    size_t *micros;          /* owned: (pipes), that take each */
-    uint32_t *first;         /* owned: (stages + 1), blocks finished before the stage */
-    uint32_t *numbers;       /* owned: (blocks), 0, 1, 2, ... */
-    uint32_t *bringers;      /* owned: (pipes, stages, blocks) */
-    uint32_t *rank_bringers; /* owned: (pipes, ranks, blocks) */
-    uint32_t *sends;         /* owned: the blocks of all transitions, one after the other */
-    size_t *begin;           /* owned: (pipes, stages) + 1, where those out of a stage begin */
+    uint32_t *rank_of;      /* owned: (pipes, stages) */
+    size_t *micros;         /* owned: (pipes), that take each */
+    uint32_t *first;        /* owned: (stages + 1), blocks finished before the stage */
+    uint32_t *numbers;      /* owned: (blocks), 0, 1, 2, ... */
+    uint32_t *sources;      /* owned: (pipes, stages, blocks) */
+    uint32_t *rank_sources; /* owned: (pipes, ranks, blocks) */
+    uint32_t *sends;        /* owned: the blocks of all transitions, one after the other */
+    size_t *begin;          /* owned: (pipes, stages) + 1, where those out of a stage begin */
     struct weft_traffic_count *counts; /* owned: (pipes) */
 };
 
-static inline size_t weft_traffic_at(const struct weft_traffic *t, uint32_t pipe,
-                                     uint32_t stage)
+static inline size_t wf_traffic_index(const struct weft_traffic *t, uint32_t pipe,
+                                      uint32_t stage)
 {
     return (size_t)pipe * t->place.n_stages + stage;
 }
 
-/* The row of rank_bringers. */
-static inline uint32_t *weft_traffic_of_rank(const struct weft_traffic *t, uint32_t pipe,
-                                             uint32_t rank)
+/* The row of rank_sources. */
+static inline uint32_t *wf_traffic_rank_row(const struct weft_traffic *t, uint32_t pipe,
+                                            uint32_t rank)
 {
-    return t->rank_bringers + ((size_t)pipe * t->place.n_ranks + rank) * t->n_blocks;
+    return t->rank_sources + ((size_t)pipe * t->place.n_ranks + rank) * t->n_blocks;
 }
 
 #endif

@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "planning/tune/closed.h"
+#include "planning/tune/closed_form.h"
 #include "planning/tune/propagate.h"
 #include "weft/timing.h"
 
 /* How many rounds of narrowing an assumed time gets, and visits of an action all of them. */
-enum { ROUNDS = 40, MOST_OPS = 1 << 20 };
+enum { ROUNDS = 40, MAX_OPS = 1 << 20 };
 static const double full_work = 2e7;
 
 const char *weft_bound_name(enum weft_bound_kind kind)
@@ -25,53 +25,53 @@ const char *weft_bound_name(enum weft_bound_kind kind)
 
 /* Destructive bounds: assume a time, narrow the windows, and if nothing is left the time is too
  * short. */
-struct destroyer {
-    const struct weft_instance *x;
-    struct weft_windows w;
+struct refuter {
+    const struct wf_instance *x;
+    struct wf_windows w;
     int64_t *head, *tail; /* owned: (n_ops), windows that hold for every makespan */
     uint32_t rank;        /* for the span: the one whose span is assumed */
 };
 
 /* Whether a makespan (or span) of at most t is impossible. */
-typedef bool (*refute_fn)(struct destroyer *d, int64_t t);
+typedef bool (*refute_fn)(struct refuter *d, int64_t t);
 
-static bool refute_makespan(struct destroyer *d, int64_t t)
+static bool refute_makespan(struct refuter *d, int64_t t)
 {
-    struct weft_windows *w = &d->w;
+    struct wf_windows *w = &d->w;
     memcpy(w->est, d->head, sizeof *w->est * d->x->n_ops);
     for (size_t i = 0; i < d->x->n_ops; i++)
         w->lct[i] = t - d->tail[i];
     w->span = 0;
-    w->by_room = true;
-    weft_windows_touch(w);
-    return !weft_windows_narrow(w, ROUNDS);
+    w->use_memory = true;
+    wf_windows_invalidate(w);
+    return !wf_windows_narrow(w, ROUNDS);
 }
 
 /* The assumed rank starts at 0.  Others may have begun long before; but all of them keep to the
  * span, too. */
-static bool refute_span(struct destroyer *d, int64_t t)
+static bool refute_span(struct refuter *d, int64_t t)
 {
-    struct weft_windows *w = &d->w;
-    const struct weft_row *first = &d->x->rows[weft_instance_opening(d->x, d->rank)];
+    struct wf_windows *w = &d->w;
+    const struct wf_row *first = &d->x->rows[wf_instance_first_row(d->x, d->rank)];
     for (size_t i = 0; i < d->x->n_ops; i++) {
-        w->est[i] = -WEFT_FAR;
-        w->lct[i] = WEFT_FAR;
+        w->est[i] = -WF_FAR;
+        w->lct[i] = WF_FAR;
     }
     w->est[first->first] = 0;
     w->lct[first->first] = first->time;
     w->span = t;
-    w->by_room = true;
-    weft_windows_touch(w);
-    return !weft_windows_narrow(w, ROUNDS);
+    w->use_memory = true;
+    wf_windows_invalidate(w);
+    return !wf_windows_narrow(w, ROUNDS);
 }
 
 /* Raises lo, which is proven, as far as refuting goes: by steps that double, then by halves.  hi
  * is a time that is possible, or 0. */
-static int64_t raise(struct destroyer *d, refute_fn refute, int64_t lo, int64_t hi)
+static int64_t raise_bound(struct refuter *d, refute_fn refute, int64_t lo, int64_t hi)
 {
-    int64_t step = 1, most = hi > 0 ? hi : WEFT_FAR;
+    int64_t step = 1, most = hi > 0 ? hi : WF_FAR;
     int64_t coarse = d->x->exact && lo < 100000 ? 1 : lo / 100000 + 1;
-    while (lo < most && d->w.work < d->w.most_work) {
+    while (lo < most && d->w.work < d->w.max_work) {
         int64_t t = lo + (step - 1) * coarse;
         t = t >= most ? lo + (most - lo) / 2 : t;
         if (t >= most)
@@ -84,7 +84,7 @@ static int64_t raise(struct destroyer *d, refute_fn refute, int64_t lo, int64_t 
         lo = t + 1;
         step *= 2;
     }
-    while (most - lo >= coarse && d->w.work < d->w.most_work) {
+    while (most - lo >= coarse && d->w.work < d->w.max_work) {
         int64_t t = lo + (most - lo) / 2;
         if (t < most && refute(d, t))
             lo = t + 1;
@@ -95,22 +95,22 @@ static int64_t raise(struct destroyer *d, refute_fn refute, int64_t lo, int64_t 
 }
 
 /* Windows without any deadline: from both ends, as far as precedences and sets go. */
-static void find_heads(struct destroyer *d)
+static void find_heads(struct refuter *d)
 {
     for (size_t i = 0; i < d->x->n_ops; i++) {
         d->w.est[i] = 0;
-        d->w.lct[i] = WEFT_FAR;
+        d->w.lct[i] = WF_FAR;
     }
-    weft_windows_touch(&d->w);
-    weft_windows_narrow(&d->w, ROUNDS);
+    wf_windows_invalidate(&d->w);
+    wf_windows_narrow(&d->w, ROUNDS);
     memcpy(d->head, d->w.est, sizeof *d->head * d->x->n_ops);
     for (size_t i = 0; i < d->x->n_ops; i++) {
-        d->w.lct[i] -= WEFT_FAR;
+        d->w.lct[i] -= WF_FAR;
         d->tail[i] = -d->w.lct[i];
     }
 }
 
-static int64_t longest(const struct weft_instance *x, const struct destroyer *d)
+static int64_t longest(const struct wf_instance *x, const struct refuter *d)
 {
     int64_t most = 0;
     for (size_t i = 0; i < x->n_ops; i++) {
@@ -129,38 +129,38 @@ static int64_t best_of(const int64_t *each, size_t n)
 }
 
 /* A time that is known to be possible, in ticks; 0 when there is none. */
-static int64_t ceiling(const struct weft_instance *x, double time)
+static int64_t ceiling(const struct wf_instance *x, double time)
 {
     return time > 0 && time < HUGE_VAL ? (int64_t)ceil(time / x->tick * (1 - 1e-9)) : 0;
 }
 
 /* The ranks from the one with the longest span by formula to the shortest, as many as there is
  * work for. */
-static int64_t raise_span(struct destroyer *d, struct weft_closed *c, int64_t lo, int64_t hi)
+static int64_t raise_span(struct refuter *d, struct wf_closed_form *c, int64_t lo, int64_t hi)
 {
-    const struct weft_instance *x = d->x;
+    const struct wf_instance *x = d->x;
     if (x->n_pipes > 1)
         return lo;
-    for (uint32_t i = 0; i < x->n_ranks && d->w.work < d->w.most_work; i++) {
+    for (uint32_t i = 0; i < x->n_ranks && d->w.work < d->w.max_work; i++) {
         uint32_t best = 0;
         for (uint32_t r = 1; r < x->n_ranks; r++)
             if (c->rank_span[r] > c->rank_span[best])
                 best = r;
         c->rank_span[best] = -1;
-        if (weft_instance_opening(x, best) == WEFT_NO_ROW)
+        if (wf_instance_first_row(x, best) == WF_NO_ROW)
             continue;
         d->rank = best;
-        lo = raise(d, refute_span, lo, hi);
+        lo = raise_bound(d, refute_span, lo, hi);
     }
     return lo;
 }
 
-static enum weft_status destroy(const struct weft_instance *x,
-                                const struct weft_bound_input *in, struct weft_closed *c,
-                                struct weft_error *err)
+static enum weft_status bound_destructive(const struct wf_instance *x,
+                                          const struct weft_bound_input *in,
+                                          struct wf_closed_form *c, struct weft_error *err)
 {
-    struct destroyer d = {.x = x};
-    enum weft_status st = weft_windows_init(&d.w, x, err);
+    struct refuter d = {.x = x};
+    enum weft_status st = wf_windows_init(&d.w, x, err);
     if (st != WEFT_OK)
         return st;
     d.head = malloc(sizeof *d.head * x->n_ops);
@@ -170,27 +170,27 @@ static enum weft_status destroy(const struct weft_instance *x,
         goto done;
     }
     double work = full_work * (in->effort == 0 ? 1 : in->effort);
-    d.w.most_work = work / 2;
+    d.w.max_work = work / 2;
     find_heads(&d);
-    int64_t alone = weft_windows_preemptive(&d.w), path = longest(x, &d);
-    c->makespan[WEFT_BOUND_PREEMPTIVE] = alone > path ? alone : path;
-    d.w.most_work = d.w.work + work / 2;
+    int64_t preemptive = wf_windows_preemptive(&d.w), path = longest(x, &d);
+    c->makespan[WEFT_BOUND_PREEMPTIVE] = preemptive > path ? preemptive : path;
+    d.w.max_work = d.w.work + work / 2;
     c->makespan[WEFT_BOUND_DESTRUCTIVE] =
-        raise(&d, refute_makespan, best_of(c->makespan, WEFT_N_BOUNDS),
-              ceiling(x, in->makespan_below));
-    d.w.most_work = d.w.work + work / 2;
+        raise_bound(&d, refute_makespan, best_of(c->makespan, WEFT_N_BOUNDS),
+                    ceiling(x, in->known_makespan));
+    d.w.max_work = d.w.work + work / 2;
     c->span[WEFT_BOUND_DESTRUCTIVE] =
-        raise_span(&d, c, best_of(c->span, WEFT_N_BOUNDS), ceiling(x, in->span_below));
+        raise_span(&d, c, best_of(c->span, WEFT_N_BOUNDS), ceiling(x, in->known_span));
 done:
     free(d.head);
     free(d.tail);
-    weft_windows_release(&d.w);
+    wf_windows_release(&d.w);
     return st;
 }
 
 /* The last of equal ones says nothing new: the first is named. */
-static void sum_up(const struct weft_instance *x, const struct weft_closed *c,
-                   struct weft_bounds *out)
+static void collect_bounds(const struct wf_instance *x, const struct wf_closed_form *c,
+                           struct weft_bounds *out)
 {
     for (int i = 0; i < WEFT_N_BOUNDS; i++) {
         out->each_makespan[i] = (double)c->makespan[i] * x->tick;
@@ -209,25 +209,25 @@ static void sum_up(const struct weft_instance *x, const struct weft_closed *c,
 enum weft_status weft_bounds_compute(const struct weft_bound_input *in, struct weft_bounds *out,
                                      struct weft_error *err)
 {
-    struct weft_instance x;
-    struct weft_closed c = {0};
-    WEFT_TRY(weft_instance_init(&x, in, err));
+    struct wf_instance x;
+    struct wf_closed_form c = {0};
+    WEFT_TRY(wf_instance_init(&x, in, err));
     struct weft_bounds bounds = {.impossible = x.impossible};
-    enum weft_status st = weft_closed_init(&c, &x, err);
-    if (st == WEFT_OK && !x.impossible && in->effort >= 0 && x.n_ops <= MOST_OPS)
-        st = destroy(&x, in, &c, err);
+    enum weft_status st = wf_closed_form_init(&c, &x, err);
+    if (st == WEFT_OK && !x.impossible && in->effort >= 0 && x.n_ops <= MAX_OPS)
+        st = bound_destructive(&x, in, &c, err);
     if (st == WEFT_OK) {
-        sum_up(&x, &c, &bounds);
+        collect_bounds(&x, &c, &bounds);
         *out = bounds;
     }
-    weft_closed_release(&c);
-    weft_instance_release(&x);
+    wf_closed_form_release(&c);
+    wf_instance_release(&x);
     return st;
 }
 
 /* -- for a schedule ----------------------------------------------------------------------- */
 
-static void look_at(const struct weft_schedule *s, struct weft_bound_input *in)
+static void detect_backwards(const struct weft_schedule *s, struct weft_bound_input *in)
 {
     bool whole = false, split = false;
     for (uint32_t r = 0; r < in->placement->n_ranks; r++) {
@@ -238,26 +238,28 @@ static void look_at(const struct weft_schedule *s, struct weft_bound_input *in)
             in->pairs = in->pairs || row.at[i].paired;
         }
     }
-    in->backwards = !split ? WEFT_BACK_WHOLE : whole ? WEFT_BACK_ANY : WEFT_BACK_SPLIT;
+    in->backwards = !split  ? WEFT_BACKWARD_WHOLE
+                    : whole ? WEFT_BACKWARD_ANY
+                            : WEFT_BACKWARD_SPLIT;
 }
 
 enum weft_status weft_bounds_of(const struct weft_schedule *s, const struct weft_cost *cost,
-                                const struct weft_memory *memory, double effort,
+                                const struct weft_memory_cost *memory, double effort,
                                 struct weft_bounds *out, struct weft_error *err)
 {
     struct weft_bound_input in = {
         .placement = weft_schedule_placement(s), .cost = cost, .effort = effort};
-    struct weft_memory limits = {0};
+    struct weft_memory_cost limits = {0};
     struct weft_metrics m;
-    look_at(s, &in);
+    detect_backwards(s, &in);
     WEFT_TRY(weft_metrics_init(&m, s, cost, memory, err));
     if (memory != NULL)
         limits = *memory;
     if (limits.limit.n == 0)
         limits.limit = (struct weft_values){m.peak_mem, m.n_ranks};
     in.memory = &limits;
-    in.makespan_below = m.makespan;
-    in.span_below = m.span;
+    in.known_makespan = m.makespan;
+    in.known_span = m.span;
     enum weft_status st = weft_bounds_compute(&in, out, err);
     weft_metrics_release(&m);
     return st;

@@ -31,13 +31,13 @@ struct failed {
     int64_t values[]; /* (n_values) */
 };
 
-enum { BUCKETS = 1 << 14, MOST_BYTES = 48 << 20, NARROW_ROUNDS = 4, MOST_VALUES = 2048 };
+enum { BUCKETS = 1 << 14, MAX_BYTES = 48 << 20, NARROW_ROUNDS = 4, MAX_VALUES = 2048 };
 
 struct search {
-    const struct weft_instance *x;
-    struct weft_windows w;
+    const struct wf_instance *x;
+    struct wf_windows w;
     int64_t limit;
-    uint64_t nodes, most_nodes;
+    uint64_t nodes, max_nodes;
     bool gave_up;
     uint32_t *count;       /* owned: (rows) */
     bool *barred;          /* owned: (rows) */
@@ -47,7 +47,7 @@ struct search {
     uint32_t *order, *len; /* owned: (n_ops), (ranks) */
     size_t *base;          /* owned: (ranks), where a rank's list begins */
     int64_t *saved;        /* owned: (depth, 2, n_ops), windows on the way down */
-    int64_t *values;       /* owned: (MOST_VALUES) */
+    int64_t *values;       /* owned: (MAX_VALUES) */
     struct failed **table; /* owned: (BUCKETS) */
     size_t bytes;
 };
@@ -71,17 +71,17 @@ static void search_release(struct search *s)
     free(s->base);
     free(s->saved);
     free(s->values);
-    weft_windows_release(&s->w);
+    wf_windows_release(&s->w);
 }
 
-static enum weft_status search_init(struct search *s, const struct weft_instance *x,
+static enum weft_status search_init(struct search *s, const struct wf_instance *x,
                                     struct weft_error *err)
 {
     *s = (struct search){.x = x};
-    WEFT_TRY(weft_windows_init(&s->w, x, err));
+    WEFT_TRY(wf_windows_init(&s->w, x, err));
     size_t rows = 0; /* an action is put after as many waits as its rank has rows, at most */
     for (uint32_t r = 0; r < x->n_ranks; r++)
-        rows = weft_instance_n_rows(x, r) > rows ? weft_instance_n_rows(x, r) : rows;
+        rows = wf_instance_n_rows(x, r) > rows ? wf_instance_n_rows(x, r) : rows;
     size_t depth = x->n_ops * rows + 2;
     s->count = calloc(x->n_rows, sizeof *s->count);
     s->barred = calloc(x->n_rows, sizeof *s->barred);
@@ -92,7 +92,7 @@ static enum weft_status search_init(struct search *s, const struct weft_instance
     s->len = calloc(x->n_ranks, sizeof *s->len);
     s->base = calloc(x->n_ranks, sizeof *s->base);
     s->saved = malloc(sizeof *s->saved * depth * 2 * x->n_ops);
-    s->values = malloc(sizeof *s->values * MOST_VALUES);
+    s->values = malloc(sizeof *s->values * MAX_VALUES);
     s->table = calloc(BUCKETS, sizeof *s->table);
     if (s->count == NULL || s->barred == NULL || s->mem == NULL || s->free == NULL ||
         s->end == NULL || s->order == NULL || s->len == NULL || s->base == NULL ||
@@ -108,23 +108,22 @@ static enum weft_status search_init(struct search *s, const struct weft_instance
 /* -- failed nodes ------------------------------------------------------------------------- */
 
 /* All that the future depends on: counts and bars (the key, which must be equal), then times. */
-static uint32_t describe(const struct search *s, uint64_t *hash)
+static uint32_t encode_node(const struct search *s, uint64_t *hash)
 {
-    const struct weft_instance *x = s->x;
+    const struct wf_instance *x = s->x;
     uint32_t n = 0;
     *hash = 0;
     for (uint32_t i = 0; i < x->n_rows; i++) {
         s->values[n] = (int64_t)s->count[i] * 2 + s->barred[i];
-        *hash =
-            weft_random_mix(*hash + (uint64_t)s->values[n++] + UINT64_C(0x9e3779b97f4a7c15));
+        *hash = wf_random_mix(*hash + (uint64_t)s->values[n++] + UINT64_C(0x9e3779b97f4a7c15));
     }
     for (uint32_t r = 0; r < x->n_ranks; r++)
         s->values[n++] = s->free[r];
     for (uint32_t i = 0; i < x->n_rows; i++) {
-        const struct weft_row *row = &x->rows[i];
-        if (row->to == WEFT_NO_ROW || x->rows[row->to].rank == row->rank)
+        const struct wf_row *row = &x->rows[i];
+        if (row->to == WF_NO_ROW || x->rows[row->to].rank == row->rank)
             continue;
-        for (uint32_t k = s->count[row->to]; k < s->count[i] && n < MOST_VALUES; k++)
+        for (uint32_t k = s->count[row->to]; k < s->count[i] && n < MAX_VALUES; k++)
             s->values[n++] = s->end[row->first + k];
     }
     return n;
@@ -147,12 +146,12 @@ static bool has_failed(const struct search *s, uint32_t n, uint64_t hash)
     return false;
 }
 
-static void remember(struct search *s)
+static void store_failed(struct search *s)
 {
     uint64_t hash;
-    uint32_t n = describe(s, &hash);
+    uint32_t n = encode_node(s, &hash);
     size_t bytes = sizeof(struct failed) + sizeof(int64_t) * n;
-    struct failed *f = s->bytes + bytes > MOST_BYTES || n >= MOST_VALUES ? NULL : malloc(bytes);
+    struct failed *f = s->bytes + bytes > MAX_BYTES || n >= MAX_VALUES ? NULL : malloc(bytes);
     if (f == NULL)
         return;
     *f = (struct failed){s->table[hash % BUCKETS], hash, n};
@@ -163,32 +162,32 @@ static void remember(struct search *s)
 
 /* -- branching ---------------------------------------------------------------------------- */
 
-enum state {
-    DONE,    /* the row has no action left, or needs one of its own rank first */
-    WAITING, /* for a message */
-    READY,
+enum row_state {
+    ROW_DONE,    /* the row has no action left, or needs one of its own rank first */
+    ROW_WAITING, /* for a message */
+    ROW_READY,
 };
 
 /* Whether a row's next action could be the next of its rank; *at is then when it could start. */
-static enum state look(const struct search *s, uint32_t id, int64_t *at)
+static enum row_state inspect_row(const struct search *s, uint32_t id, int64_t *at)
 {
-    const struct weft_instance *x = s->x;
-    const struct weft_row *row = &x->rows[id];
+    const struct wf_instance *x = s->x;
+    const struct wf_row *row = &x->rows[id];
     uint32_t k = s->count[id];
     if (k == row->n || (row->pass > 0 && s->count[id - 1] <= k))
-        return DONE;
+        return ROW_DONE;
     double limit = x->limit[row->rank], mem = s->mem[row->rank] + row->delta;
     if (row->delta > 0 && mem > limit + 1e-9 * (limit > 1 ? limit : 1))
-        return DONE;
+        return ROW_DONE;
     *at = s->free[row->rank];
-    if (row->from == WEFT_NO_ROW)
-        return READY;
-    const struct weft_row *from = &x->rows[row->from];
+    if (row->from == WF_NO_ROW)
+        return ROW_READY;
+    const struct wf_row *from = &x->rows[row->from];
     if (s->count[row->from] <= k)
-        return from->rank == row->rank ? DONE : WAITING;
+        return from->rank == row->rank ? ROW_DONE : ROW_WAITING;
     int64_t there = s->end[from->first + k] + row->hop;
     *at = there > *at ? there : *at;
-    return READY;
+    return ROW_READY;
 }
 
 /* The rank that goes on: the one with the ready action that can start first. */
@@ -197,7 +196,7 @@ static uint32_t choose_rank(const struct search *s)
     uint32_t best = UINT32_MAX;
     int64_t first = 0, at = 0;
     for (uint32_t i = 0; i < s->x->n_rows; i++) {
-        if (s->barred[i] || look(s, i, &at) != READY)
+        if (s->barred[i] || inspect_row(s, i, &at) != ROW_READY)
             continue;
         int64_t est = s->w.est[s->x->rows[i].first + s->count[i]];
         at = est > at ? est : at;
@@ -229,7 +228,7 @@ static void restore(struct search *s, size_t depth)
 /* The next actions of all rows of a rank but one start no earlier than t. */
 static void delay(struct search *s, uint32_t rank, uint32_t but, bool barred_only, int64_t t)
 {
-    const struct weft_instance *x = s->x;
+    const struct wf_instance *x = s->x;
     for (uint32_t i = x->rank_first[rank]; i < x->rank_first[rank + 1]; i++) {
         uint32_t id = x->rank_rows[i];
         size_t op = x->rows[id].first + s->count[id];
@@ -243,9 +242,9 @@ static void delay(struct search *s, uint32_t rank, uint32_t but, bool barred_onl
 /* Puts a row's next action at the end of its rank's list.  True when a schedule came of it. */
 static bool put(struct search *s, uint32_t id, int64_t at, size_t depth)
 {
-    const struct weft_instance *x = s->x;
-    const struct weft_row *row = &x->rows[id];
-    uint32_t rank = row->rank, rows = weft_instance_n_rows(x, rank);
+    const struct wf_instance *x = s->x;
+    const struct wf_row *row = &x->rows[id];
+    uint32_t rank = row->rank, rows = wf_instance_n_rows(x, rank);
     const uint32_t *ids = x->rank_rows + x->rank_first[rank];
     size_t op = row->first + s->count[id];
     int64_t was_free = s->free[rank];
@@ -276,16 +275,16 @@ static bool put(struct search *s, uint32_t id, int64_t at, size_t depth)
 }
 
 /* Bars what is ready on a rank, for something that is not. */
-static bool wait_for(struct search *s, uint32_t rank, size_t depth)
+static bool branch_wait(struct search *s, uint32_t rank, size_t depth)
 {
-    const struct weft_instance *x = s->x;
-    uint32_t rows = weft_instance_n_rows(x, rank);
+    const struct wf_instance *x = s->x;
+    uint32_t rows = wf_instance_n_rows(x, rank);
     const uint32_t *ids = x->rank_rows + x->rank_first[rank];
     int64_t soonest = INT64_MAX, at = 0;
     bool barred[64] = {false};
     for (uint32_t i = 0; i < rows; i++) {
-        const struct weft_row *row = &x->rows[ids[i]];
-        if (look(s, ids[i], &at) != WAITING)
+        const struct wf_row *row = &x->rows[ids[i]];
+        if (inspect_row(s, ids[i], &at) != ROW_WAITING)
             continue;
         int64_t end = s->w.est[row->first + s->count[ids[i]]] + row->time;
         soonest = end < soonest ? end : soonest;
@@ -294,7 +293,7 @@ static bool wait_for(struct search *s, uint32_t rank, size_t depth)
         return false;
     for (uint32_t i = 0; i < rows; i++) {
         barred[i] = s->barred[ids[i]];
-        if (look(s, ids[i], &at) == READY)
+        if (inspect_row(s, ids[i], &at) == ROW_READY)
             s->barred[ids[i]] = true;
     }
     delay(s, rank, UINT32_MAX, true, soonest);
@@ -306,20 +305,20 @@ static bool wait_for(struct search *s, uint32_t rank, size_t depth)
 }
 
 /* A ready row whose next action may as well go first, or UINT32_MAX. */
-static uint32_t obvious(const struct search *s, uint32_t rank)
+static uint32_t find_dominant(const struct search *s, uint32_t rank)
 {
-    const struct weft_instance *x = s->x;
+    const struct wf_instance *x = s->x;
     const uint32_t *ids = x->rank_rows + x->rank_first[rank];
-    uint32_t rows = weft_instance_n_rows(x, rank);
+    uint32_t rows = wf_instance_n_rows(x, rank);
     for (uint32_t i = 0; i < rows; i++) {
-        const struct weft_row *row = &x->rows[ids[i]];
+        const struct wf_row *row = &x->rows[ids[i]];
         int64_t at = 0;
         bool harmless = row->delta <= 0 || x->limit[rank] > 1e300;
-        if (s->barred[ids[i]] || look(s, ids[i], &at) != READY || !harmless)
+        if (s->barred[ids[i]] || inspect_row(s, ids[i], &at) != ROW_READY || !harmless)
             continue;
         bool first = true;
         for (uint32_t j = 0; j < rows && first; j++) {
-            const struct weft_row *other = &x->rows[ids[j]];
+            const struct wf_row *other = &x->rows[ids[j]];
             uint32_t k = s->count[ids[j]];
             if (j != i && k < other->n)
                 first = at + row->time <= s->w.est[other->first + k];
@@ -332,16 +331,16 @@ static uint32_t obvious(const struct search *s, uint32_t rank)
 
 static bool branch(struct search *s, uint32_t rank, size_t depth)
 {
-    static const uint32_t passes[] = {WEFT_ROW_I, WEFT_ROW_F, WEFT_ROW_W};
-    const struct weft_instance *x = s->x;
-    uint32_t only = obvious(s, rank);
+    static const uint32_t passes[] = {WF_ROW_I, WF_ROW_F, WF_ROW_W};
+    const struct wf_instance *x = s->x;
+    uint32_t only = find_dominant(s, rank);
     save(s, depth);
     for (uint32_t p = 0; p < 3; p++)
         for (uint32_t i = x->rank_first[rank + 1]; i-- > x->rank_first[rank];) {
             uint32_t id = x->rank_rows[i];
             int64_t at = 0;
-            if (x->rows[id].pass != passes[p] || s->barred[id] || look(s, id, &at) != READY ||
-                (only != UINT32_MAX && id != only))
+            if (x->rows[id].pass != passes[p] || s->barred[id] ||
+                inspect_row(s, id, &at) != ROW_READY || (only != UINT32_MAX && id != only))
                 continue;
             if (put(s, id, at, depth))
                 return true;
@@ -349,7 +348,7 @@ static bool branch(struct search *s, uint32_t rank, size_t depth)
             if (s->gave_up)
                 return false;
         }
-    if (only == UINT32_MAX && wait_for(s, rank, depth))
+    if (only == UINT32_MAX && branch_wait(s, rank, depth))
         return true;
     restore(s, depth);
     return false;
@@ -359,11 +358,11 @@ static bool branch(struct search *s, uint32_t rank, size_t depth)
 static bool descend(struct search *s, size_t depth)
 {
     uint64_t hash;
-    if (++s->nodes > s->most_nodes) {
+    if (++s->nodes > s->max_nodes) {
         s->gave_up = true;
         return false;
     }
-    if (!weft_windows_narrow(&s->w, NARROW_ROUNDS))
+    if (!wf_windows_narrow(&s->w, NARROW_ROUNDS))
         return false;
     uint32_t rank = choose_rank(s);
     if (rank == UINT32_MAX) {
@@ -372,29 +371,29 @@ static bool descend(struct search *s, size_t depth)
                 return false;
         return true;
     }
-    uint32_t n = describe(s, &hash);
+    uint32_t n = encode_node(s, &hash);
     if (has_failed(s, n, hash))
         return false;
     bool found = branch(s, rank, depth);
     if (!found && !s->gave_up)
-        remember(s);
+        store_failed(s);
     return found;
 }
 
-enum weft_status weft_exact_search(const struct weft_instance *x, uint64_t nodes,
-                                   struct weft_exact *out, struct weft_error *err)
+enum weft_status wf_exact_search(const struct wf_instance *x, uint64_t nodes,
+                                 struct wf_exact *out, struct weft_error *err)
 {
     struct search s;
     WEFT_TRY(search_init(&s, x, err));
     out->found = out->proven = false;
-    s.most_nodes = nodes;
+    s.max_nodes = nodes;
     for (;;) {
         s.limit = out->makespan - 1;
         for (size_t i = 0; i < x->n_ops; i++) {
             s.w.est[i] = 0;
             s.w.lct[i] = s.limit;
         }
-        weft_windows_touch(&s.w);
+        wf_windows_invalidate(&s.w);
         if (!descend(&s, 0)) {
             out->proven = !s.gave_up;
             break;

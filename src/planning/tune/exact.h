@@ -4,9 +4,9 @@
 
 #include "planning/tune/instance.h"
 
-enum { WEFT_EXACT_MOST_OPS = 256 };
+enum { WF_EXACT_MAX_OPS = 256 };
 
-struct weft_exact {
+struct wf_exact {
     int64_t makespan; /* in: what is known to be possible; out: the best found */
     bool found;       /* one shorter than given */
     bool proven;      /* none is shorter than `makespan` */
@@ -15,8 +15,8 @@ struct weft_exact {
 };
 
 /* Looks at about `nodes` partial schedules at most.  `x` must be exact, possible, and of at most
- * WEFT_EXACT_MOST_OPS actions. */
-enum weft_status weft_exact_search(const struct weft_instance *x, uint64_t nodes,
-                                   struct weft_exact *out, struct weft_error *err);
+ * WF_EXACT_MAX_OPS actions. */
+enum weft_status wf_exact_search(const struct wf_instance *x, uint64_t nodes,
+                                 struct wf_exact *out, struct weft_error *err);
 
 #endif

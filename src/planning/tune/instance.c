@@ -9,13 +9,13 @@
 
 /* What a micro holds of a chain's memory: nothing before its forward, then v[1] until I, v[2]
  * until W, v[3] from then on. */
-struct holding {
+struct footprint {
     double v[4];
     double any, started, back; /* the least of v[0..3], of v[1..3], of v[2..3] */
     double time[3];
 };
 
-enum { MOST_NEEDS = 1 << 24, GRID_BITS = 30 };
+enum { MAX_NEEDS = 1 << 24, GRID_BITS = 30 };
 
 /* -- costs -------------------------------------------------------------------------------- */
 
@@ -36,9 +36,9 @@ static enum weft_status check_input(const struct weft_bound_input *in, struct we
 {
     const struct weft_placement *p = in->placement;
     static const struct weft_cost no_cost;
-    static const struct weft_memory no_memory;
+    static const struct weft_memory_cost no_memory;
     const struct weft_cost *c = in->cost == NULL ? &no_cost : in->cost;
-    const struct weft_memory *m = in->memory == NULL ? &no_memory : in->memory;
+    const struct weft_memory_cost *m = in->memory == NULL ? &no_memory : in->memory;
     if (p->n_ranks == 0 || p->n_stages == 0 || p->n_micros == 0 || p->n_pipes == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "a bound needs ranks, stages and micros");
     for (size_t i = 0; i < (size_t)p->n_pipes * p->n_stages; i++)
@@ -63,16 +63,17 @@ static enum weft_status check_input(const struct weft_bound_input *in, struct we
  * split and a whole backward are then as long and hold as much, or more.
  *
  * Pairs: F and B together take at least FB, so F is shortened by what B does not leave it. */
-static void stage_holding(const struct weft_bound_input *in, uint32_t stage, struct holding *h)
+static void stage_footprint(const struct weft_bound_input *in, uint32_t stage,
+                            struct footprint *h)
 {
     struct weft_stage_cost t = weft_cost_stage(in->cost, stage);
-    struct weft_stage_memory d = weft_memory_stage(in->memory, stage);
+    struct weft_stage_memory d = weft_memory_cost_stage(in->memory, stage);
     double i = t.i, w = t.w, v2 = d.f + d.i, v3 = d.f + d.i + d.w;
-    if (in->backwards == WEFT_BACK_WHOLE) {
+    if (in->backwards == WEFT_BACKWARD_WHOLE) {
         i = t.b;
         w = 0;
         v2 = v3;
-    } else if (in->backwards == WEFT_BACK_ANY) {
+    } else if (in->backwards == WEFT_BACKWARD_ANY) {
         i = fmin(i, t.b);
         w = fmin(w, t.b - i);
         v2 = fmin(v2, v3);
@@ -81,9 +82,9 @@ static void stage_holding(const struct weft_bound_input *in, uint32_t stage, str
         double most = 0;
         for (uint32_t s = 0; s < in->placement->n_stages; s++)
             most = fmax(most, weft_cost_stage(in->cost, s).b);
-        t.f = fmin(t.f, fmax(0, weft_value(in->cost->fb, stage, 0) - most));
+        t.f = fmin(t.f, fmax(0, weft_values_get(in->cost->fb, stage, 0) - most));
     }
-    *h = (struct holding){.v = {0, d.f, v2, v3}, .time = {t.f, i, w}};
+    *h = (struct footprint){.v = {0, d.f, v2, v3}, .time = {t.f, i, w}};
     h->back = fmin(v2, v3);
     h->started = fmin(d.f, h->back);
     h->any = fmin(0, h->started);
@@ -108,7 +109,7 @@ static int64_t gcd(int64_t a, int64_t b)
 }
 
 /* The tick for these times; sums of them must stay small. */
-static void choose_tick(struct weft_instance *x, const double *times, size_t n, double sum)
+static void choose_tick(struct wf_instance *x, const double *times, size_t n, double sum)
 {
     double most = 0;
     for (size_t i = 0; i < n; i++)
@@ -128,12 +129,12 @@ static void choose_tick(struct weft_instance *x, const double *times, size_t n, 
     x->tick = most == 0 ? 1 : fmax(most / (1 << GRID_BITS), sum / 0x1p52);
 }
 
-static int64_t to_ticks(const struct weft_instance *x, double time)
+static int64_t to_ticks(const struct wf_instance *x, double time)
 {
     return (int64_t)(x->exact ? round(time / x->tick) : floor(time / x->tick));
 }
 
-static enum weft_status fill_times(struct weft_instance *x, const struct holding *held,
+static enum weft_status fill_times(struct wf_instance *x, const struct footprint *held,
                                    double hop, uint32_t n_micros, struct weft_error *err)
 {
     size_t n = 0;
@@ -149,9 +150,9 @@ static enum weft_status fill_times(struct weft_instance *x, const struct holding
     times[n++] = hop;
     choose_tick(x, times, n, sum + hop * n_micros);
     for (uint32_t i = 0; i < x->n_rows; i++) {
-        struct weft_row *row = &x->rows[i];
+        struct wf_row *row = &x->rows[i];
         row->time = to_ticks(x, held[row->chain % x->n_stages].time[row->pass]);
-        if (row->from != WEFT_NO_ROW && x->rows[row->from].rank != row->rank)
+        if (row->from != WF_NO_ROW && x->rows[row->from].rank != row->rank)
             row->hop = to_ticks(x, hop);
     }
     free(times);
@@ -160,34 +161,34 @@ static enum weft_status fill_times(struct weft_instance *x, const struct holding
 
 /* -- rows --------------------------------------------------------------------------------- */
 
-static void fill_row(struct weft_instance *x, const struct weft_placement *place,
-                     const struct holding *held, uint32_t id, uint32_t n)
+static void fill_row(struct wf_instance *x, const struct weft_placement *place,
+                     const struct footprint *held, uint32_t id, uint32_t n)
 {
     uint32_t chain = id / x->n_passes, pass = id % x->n_passes, stage = chain % x->n_stages;
-    bool up = pass == WEFT_ROW_I, last = stage + 1 == x->n_stages, first = stage == 0;
-    uint32_t after = weft_instance_row(x, chain + 1, pass);
-    uint32_t before = weft_instance_row(x, chain - 1, pass);
-    x->rows[id] = (struct weft_row){
+    bool up = pass == WF_ROW_I, last = stage + 1 == x->n_stages, first = stage == 0;
+    uint32_t after = wf_instance_row(x, chain + 1, pass);
+    uint32_t before = wf_instance_row(x, chain - 1, pass);
+    x->rows[id] = (struct wf_row){
         .chain = chain,
         .pass = pass,
         .rank = place->rank_of[chain],
         .n = n,
-        .from = up      ? (last ? WEFT_NO_ROW : after)
-                : first ? WEFT_NO_ROW
+        .from = up      ? (last ? WF_NO_ROW : after)
+                : first ? WF_NO_ROW
                         : before,
-        .to = up     ? (first ? WEFT_NO_ROW : before)
-              : last ? WEFT_NO_ROW
+        .to = up     ? (first ? WF_NO_ROW : before)
+              : last ? WF_NO_ROW
                      : after,
         .first = x->n_ops,
         .delta = held[stage].v[pass + 1] - held[stage].v[pass],
     };
-    if (pass == WEFT_ROW_W)
-        x->rows[id].from = x->rows[id].to = WEFT_NO_ROW;
+    if (pass == WF_ROW_W)
+        x->rows[id].from = x->rows[id].to = WF_NO_ROW;
     x->n_ops += n;
 }
 
-static void fill_rows(struct weft_instance *x, const struct weft_placement *place,
-                      const struct holding *held)
+static void fill_rows(struct wf_instance *x, const struct weft_placement *place,
+                      const struct footprint *held)
 {
     for (uint32_t id = 0; id < x->n_rows; id++) {
         uint64_t pipe = id / x->n_passes / x->n_stages;
@@ -202,17 +203,17 @@ static void fill_rows(struct weft_instance *x, const struct weft_placement *plac
     uint32_t *fill = x->need_n; /* not used yet */
     memset(fill, 0, sizeof *fill * x->n_ranks);
     for (uint32_t id = 0; id < x->n_rows; id++) {
-        struct weft_row *row = &x->rows[id];
+        struct wf_row *row = &x->rows[id];
         row->local = fill[row->rank]++;
         x->rank_rows[x->rank_first[row->rank] + row->local] = id;
         x->rank_ops[row->rank] += row->n;
     }
 }
 
-uint32_t weft_instance_opening(const struct weft_instance *x, uint32_t rank)
+uint32_t wf_instance_first_row(const struct wf_instance *x, uint32_t rank)
 {
-    if (x->n_pipes > 1 || weft_instance_n_rows(x, rank) == 0)
-        return WEFT_NO_ROW;
+    if (x->n_pipes > 1 || wf_instance_n_rows(x, rank) == 0)
+        return WF_NO_ROW;
     return x->rank_rows[x->rank_first[rank]];
 }
 
@@ -231,15 +232,15 @@ struct others {
     double elsewhere; /* the least that all micros of all other pipes hold */
 };
 
-static struct others sum_others(const struct weft_instance *x, const struct holding *held,
+static struct others sum_others(const struct wf_instance *x, const struct footprint *held,
                                 uint32_t chain)
 {
     struct others o = {0};
-    uint32_t rank = x->rows[weft_instance_row(x, chain, 0)].rank;
+    uint32_t rank = x->rows[wf_instance_row(x, chain, 0)].rank;
     for (uint32_t i = x->rank_first[rank]; i < x->rank_first[rank + 1]; i++) {
-        const struct weft_row *row = &x->rows[x->rank_rows[i]];
-        const struct holding *h = &held[row->chain % x->n_stages];
-        if (row->pass != WEFT_ROW_F || row->chain == chain)
+        const struct wf_row *row = &x->rows[x->rank_rows[i]];
+        const struct footprint *h = &held[row->chain % x->n_stages];
+        if (row->pass != WF_ROW_F || row->chain == chain)
             continue;
         if (row->chain / x->n_stages != chain / x->n_stages) {
             o.elsewhere += row->n * h->any;
@@ -266,11 +267,11 @@ static struct others sum_others(const struct weft_instance *x, const struct hold
  * b..k-1 the least of v1 and v2 here; micros below b, v3.
  *
  * Needs never get less with k, because forwards run in order. */
-static void need_of_forwards(struct weft_instance *x, const struct holding *held,
-                             uint32_t chain)
+static void set_forward_needs(struct wf_instance *x, const struct footprint *held,
+                              uint32_t chain)
 {
-    const struct weft_row *f = &x->rows[weft_instance_row(x, chain, WEFT_ROW_F)];
-    const struct holding *h = &held[chain % x->n_stages];
+    const struct wf_row *f = &x->rows[wf_instance_row(x, chain, WF_ROW_F)];
+    const struct footprint *h = &held[chain % x->n_stages];
     struct others o = sum_others(x, held, chain);
     double limit = x->limit[f->rank], n = f->n, a = 0, b = 0;
     double open = h->v[1] + o.v1_before + o.any_after;
@@ -294,11 +295,11 @@ static void need_of_forwards(struct weft_instance *x, const struct holding *held
 
 /* Before the k-th I starts, where it takes memory: so many W of it must have been done.  Micros
  * b..k hold v2 then, those below b v3, and those above k nothing or v1. */
-static void need_of_gradients(struct weft_instance *x, const struct holding *held,
-                              uint32_t chain)
+static void set_gradient_needs(struct wf_instance *x, const struct footprint *held,
+                               uint32_t chain)
 {
-    const struct weft_row *i = &x->rows[weft_instance_row(x, chain, WEFT_ROW_I)];
-    const struct holding *h = &held[chain % x->n_stages];
+    const struct wf_row *i = &x->rows[wf_instance_row(x, chain, WF_ROW_I)];
+    const struct footprint *h = &held[chain % x->n_stages];
     struct others o = sum_others(x, held, chain);
     double limit = x->limit[i->rank], b = 0;
     for (uint32_t k = 0; k < i->n && x->n_passes == 3; k++) {
@@ -317,11 +318,11 @@ static void need_of_gradients(struct weft_instance *x, const struct holding *hel
 
 /* A forward comes after those of the same micro before it, and so after what they need: and an I
  * that must be done on a stage must be done on those behind it. */
-static void hand_down_needs(struct weft_instance *x)
+static void propagate_needs(struct wf_instance *x)
 {
     for (uint32_t c = 0; c < x->n_chains; c++) {
-        const struct weft_row *f = &x->rows[weft_instance_row(x, c, WEFT_ROW_F)];
-        if (f->from == WEFT_NO_ROW)
+        const struct wf_row *f = &x->rows[wf_instance_row(x, c, WF_ROW_F)];
+        if (f->from == WF_NO_ROW)
             continue;
         const uint32_t *before = x->need_i + x->rows[f->from].first;
         for (uint32_t k = 0; k < f->n; k++)
@@ -333,26 +334,26 @@ static void hand_down_needs(struct weft_instance *x)
 /* -- which actions of a rank come before which -------------------------------------------- */
 
 /* Actions of row b, of the same pipe and rank, that must be done before a's k-th. */
-static uint32_t need_direct(const struct weft_instance *x, const struct weft_row *a,
-                            const struct weft_row *b, uint32_t k)
+static uint32_t need_direct(const struct wf_instance *x, const struct wf_row *a,
+                            const struct wf_row *b, uint32_t k)
 {
-    size_t f = x->rows[weft_instance_row(x, b->chain, WEFT_ROW_F)].first + k;
-    size_t i = x->rows[weft_instance_row(x, b->chain, WEFT_ROW_I)].first + k;
-    uint32_t own = x->need_i[x->rows[weft_instance_row(x, a->chain, WEFT_ROW_F)].first + k];
+    size_t f = x->rows[wf_instance_row(x, b->chain, WF_ROW_F)].first + k;
+    size_t i = x->rows[wf_instance_row(x, b->chain, WF_ROW_I)].first + k;
+    uint32_t own = x->need_i[x->rows[wf_instance_row(x, a->chain, WF_ROW_F)].first + k];
     bool here = a->chain == b->chain, after = b->chain > a->chain;
     if (here && a->pass == b->pass)
         return k;
     switch (b->pass) {
-    case WEFT_ROW_F:
-        return a->pass != WEFT_ROW_F || (!here && !after) ? k + 1 : own;
-    case WEFT_ROW_I:
-        if (a->pass == WEFT_ROW_F)
+    case WF_ROW_F:
+        return a->pass != WF_ROW_F || (!here && !after) ? k + 1 : own;
+    case WF_ROW_I:
+        if (a->pass == WF_ROW_F)
             return here || after ? own : x->need_i[f];
-        return after || (here && a->pass == WEFT_ROW_W) ? k + 1 : x->need_i[f];
+        return after || (here && a->pass == WF_ROW_W) ? k + 1 : x->need_i[f];
     default: {
-        uint32_t n = a->pass == WEFT_ROW_F && after ? 0 : x->need_w[f];
-        bool through = a->pass == WEFT_ROW_W ? here || after : a->pass == WEFT_ROW_I && after;
-        if ((through || (here && a->pass == WEFT_ROW_I)) && x->need_w[i] > n)
+        uint32_t n = a->pass == WF_ROW_F && after ? 0 : x->need_w[f];
+        bool through = a->pass == WF_ROW_W ? here || after : a->pass == WF_ROW_I && after;
+        if ((through || (here && a->pass == WF_ROW_I)) && x->need_w[i] > n)
             n = x->need_w[i];
         return n;
     }
@@ -360,16 +361,16 @@ static uint32_t need_direct(const struct weft_instance *x, const struct weft_row
 }
 
 /* What must come before what must come before. */
-static void close_before(const struct weft_instance *x, uint32_t rank, uint32_t *before)
+static void close_before(const struct wf_instance *x, uint32_t rank, uint32_t *before)
 {
-    uint32_t rows = weft_instance_n_rows(x, rank);
+    uint32_t rows = wf_instance_n_rows(x, rank);
     for (uint32_t c = 0; c < rows; c++)
         for (uint32_t a = 0; a < rows; a++) {
-            const uint32_t *ac = before + weft_instance_need(x, rank, a, c);
+            const uint32_t *ac = before + wf_instance_need(x, rank, a, c);
             uint32_t n = x->rows[x->rank_rows[x->rank_first[rank] + a]].n;
             for (uint32_t b = 0; b < rows; b++) {
-                uint32_t *ab = before + weft_instance_need(x, rank, a, b);
-                const uint32_t *cb = before + weft_instance_need(x, rank, c, b);
+                uint32_t *ab = before + wf_instance_need(x, rank, a, b);
+                const uint32_t *cb = before + wf_instance_need(x, rank, c, b);
                 for (uint32_t k = 0; k < n; k++)
                     if (ac[k] > 0 && cb[ac[k] - 1] > ab[k])
                         ab[k] = cb[ac[k] - 1];
@@ -377,16 +378,16 @@ static void close_before(const struct weft_instance *x, uint32_t rank, uint32_t 
         }
 }
 
-void weft_instance_close(const struct weft_instance *x, uint32_t rank, uint32_t *before,
-                         uint32_t *after)
+void wf_instance_close(const struct wf_instance *x, uint32_t rank, uint32_t *before,
+                       uint32_t *after)
 {
-    uint32_t rows = weft_instance_n_rows(x, rank);
+    uint32_t rows = wf_instance_n_rows(x, rank);
     const uint32_t *ids = x->rank_rows + x->rank_first[rank];
     close_before(x, rank, before);
     for (uint32_t i = 0; i < rows * rows; i++) {
-        const struct weft_row *a = &x->rows[ids[i / rows]], *b = &x->rows[ids[i % rows]];
-        const uint32_t *ba = before + weft_instance_need(x, rank, i % rows, i / rows);
-        uint32_t *ab = after + weft_instance_need(x, rank, i / rows, i % rows), t = 0;
+        const struct wf_row *a = &x->rows[ids[i / rows]], *b = &x->rows[ids[i % rows]];
+        const uint32_t *ba = before + wf_instance_need(x, rank, i % rows, i / rows);
+        uint32_t *ab = after + wf_instance_need(x, rank, i / rows, i % rows), t = 0;
         for (uint32_t k = 0; k < a->n; k++) { /* b's t-th comes after a's k-th */
             while (t < b->n && ba[t] <= k)
                 t++;
@@ -395,33 +396,33 @@ void weft_instance_close(const struct weft_instance *x, uint32_t rank, uint32_t 
     }
 }
 
-static void fill_needs_of(struct weft_instance *x, uint32_t rank)
+static void fill_needs_of(struct wf_instance *x, uint32_t rank)
 {
-    uint32_t rows = weft_instance_n_rows(x, rank);
+    uint32_t rows = wf_instance_n_rows(x, rank);
     const uint32_t *ids = x->rank_rows + x->rank_first[rank];
     for (uint32_t i = 0; i < rows * rows; i++) {
-        const struct weft_row *a = &x->rows[ids[i / rows]], *b = &x->rows[ids[i % rows]];
-        uint32_t *need = x->need_before + weft_instance_need(x, rank, i / rows, i % rows);
+        const struct wf_row *a = &x->rows[ids[i / rows]], *b = &x->rows[ids[i % rows]];
+        uint32_t *need = x->need_before + wf_instance_need(x, rank, i / rows, i % rows);
         bool same = a->chain / x->n_stages == b->chain / x->n_stages;
         for (uint32_t k = 0; k < a->n; k++)
             need[k] = same ? need_direct(x, a, b, k) : 0;
     }
     close_before(x, rank, x->need_before);
-    weft_instance_close(x, rank, x->need_before, x->need_after);
+    wf_instance_close(x, rank, x->need_before, x->need_after);
 }
 
-static bool fill_needs(struct weft_instance *x)
+static bool fill_needs(struct wf_instance *x)
 {
     size_t n = 0;
     for (uint32_t r = 0; r < x->n_ranks; r++) {
-        size_t rows = weft_instance_n_rows(x, r);
+        size_t rows = wf_instance_n_rows(x, r);
         x->need_first[r] = n;
         x->need_n[r] = 0;
         for (uint32_t i = x->rank_first[r]; i < x->rank_first[r + 1]; i++)
             if (x->rows[x->rank_rows[i]].n > x->need_n[r])
                 x->need_n[r] = x->rows[x->rank_rows[i]].n;
         n += rows * rows * x->need_n[r];
-        if (n > MOST_NEEDS)
+        if (n > MAX_NEEDS)
             return true;
     }
     x->n_needs = n;
@@ -436,7 +437,7 @@ static bool fill_needs(struct weft_instance *x)
 
 /* -- the whole ---------------------------------------------------------------------------- */
 
-static bool allocate(struct weft_instance *x, size_t n_ops)
+static bool allocate(struct wf_instance *x, size_t n_ops)
 {
     x->limit = malloc(sizeof *x->limit * x->n_ranks);
     x->rows = calloc(x->n_rows, sizeof *x->rows);
@@ -453,7 +454,7 @@ static bool allocate(struct weft_instance *x, size_t n_ops)
            x->need_w != NULL && x->need_first != NULL && x->need_n != NULL;
 }
 
-void weft_instance_release(struct weft_instance *x)
+void wf_instance_release(struct wf_instance *x)
 {
     free(x->limit);
     free(x->rows);
@@ -467,16 +468,16 @@ void weft_instance_release(struct weft_instance *x)
     free(x->need_after);
     free(x->need_first);
     free(x->need_n);
-    *x = (struct weft_instance){0};
+    *x = (struct wf_instance){0};
 }
 
-static enum weft_status fill(struct weft_instance *x, const struct weft_bound_input *in,
-                             const struct holding *held, struct weft_error *err)
+static enum weft_status fill(struct wf_instance *x, const struct weft_bound_input *in,
+                             const struct footprint *held, struct weft_error *err)
 {
     const struct weft_placement *place = in->placement;
     bool limited = in->memory != NULL && in->memory->limit.n > 0;
     for (uint32_t r = 0; r < x->n_ranks; r++)
-        x->limit[r] = limited ? weft_value(in->memory->limit, r, 0) : HUGE_VAL;
+        x->limit[r] = limited ? weft_values_get(in->memory->limit, r, 0) : HUGE_VAL;
     fill_rows(x, place, held);
     double hop = in->cost == NULL ? 0 : in->cost->hop;
     WEFT_TRY(fill_times(x, held, hop, place->n_micros, err));
@@ -484,29 +485,29 @@ static enum weft_status fill(struct weft_instance *x, const struct weft_bound_in
         for (uint32_t k = 0; k < x->rows[i].n; k++)
             x->row_of[x->rows[i].first + k] = i;
     for (uint32_t c = 0; c < x->n_chains && limited && !x->impossible; c++) {
-        need_of_forwards(x, held, c);
+        set_forward_needs(x, held, c);
         if (!x->impossible)
-            need_of_gradients(x, held, c);
+            set_gradient_needs(x, held, c);
     }
-    hand_down_needs(x);
+    propagate_needs(x);
     if (!fill_needs(x))
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a bound over %zu actions", x->n_ops);
     return WEFT_OK;
 }
 
-enum weft_status weft_instance_init(struct weft_instance *x, const struct weft_bound_input *in,
-                                    struct weft_error *err)
+enum weft_status wf_instance_init(struct wf_instance *x, const struct weft_bound_input *in,
+                                  struct weft_error *err)
 {
     WEFT_TRY(check_input(in, err));
     const struct weft_placement *place = in->placement;
-    uint32_t passes = in->backwards == WEFT_BACK_WHOLE ? 2 : 3;
+    uint32_t passes = in->backwards == WEFT_BACKWARD_WHOLE ? 2 : 3;
     size_t n_ops;
-    if (!weft_size_mul((size_t)place->n_stages * passes, place->n_micros, &n_ops) ||
+    if (!wf_size_mul((size_t)place->n_stages * passes, place->n_micros, &n_ops) ||
         (uint64_t)place->n_stages * place->n_pipes * passes > UINT32_MAX / 2 ||
         n_ops > (size_t)1 << 31)
         return WEFT_FAIL(err, WEFT_USAGE, "%u stages x %u micros are too many for a bound",
                          place->n_stages, place->n_micros);
-    *x = (struct weft_instance){
+    *x = (struct wf_instance){
         .n_ranks = place->n_ranks,
         .n_stages = place->n_stages,
         .n_pipes = place->n_pipes,
@@ -514,16 +515,16 @@ enum weft_status weft_instance_init(struct weft_instance *x, const struct weft_b
         .n_passes = passes,
         .n_rows = place->n_pipes * place->n_stages * passes,
     };
-    struct holding *held = malloc(sizeof *held * place->n_stages);
+    struct footprint *held = malloc(sizeof *held * place->n_stages);
     enum weft_status st = WEFT_OK;
     if (held == NULL || !allocate(x, n_ops))
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a bound over %zu actions", n_ops);
     for (uint32_t s = 0; st == WEFT_OK && s < place->n_stages; s++)
-        stage_holding(in, s, &held[s]);
+        stage_footprint(in, s, &held[s]);
     if (st == WEFT_OK)
         st = fill(x, in, held, err);
     free(held);
     if (st != WEFT_OK)
-        weft_instance_release(x);
+        wf_instance_release(x);
     return st;
 }

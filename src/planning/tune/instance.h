@@ -16,11 +16,11 @@
 
 #include "weft/bound.h"
 
-enum { WEFT_ROW_F, WEFT_ROW_I, WEFT_ROW_W };
+enum { WF_ROW_F, WF_ROW_I, WF_ROW_W };
 
-#define WEFT_NO_ROW UINT32_MAX
+#define WF_NO_ROW UINT32_MAX
 
-struct weft_row {
+struct wf_row {
     uint32_t chain, pass, rank, n; /* n actions */
     uint32_t local;                /* which of its rank's rows it is */
     uint32_t from, to; /* the rows whose actions these need, and that need these; or NO_ROW */
@@ -29,18 +29,18 @@ struct weft_row {
     double delta;      /* of memory, at the start */
 };
 
-struct weft_instance {
+struct wf_instance {
     uint32_t n_ranks, n_stages, n_pipes, n_chains, n_passes, n_rows;
     size_t n_ops;
     double tick; /* in units of the costs */
     bool exact;  /* no time was rounded */
     bool impossible;
-    double *limit;         /* owned: (ranks) */
-    struct weft_row *rows; /* owned: (chains, passes) */
-    uint32_t *row_of;      /* owned: (n_ops) */
-    uint32_t *rank_first;  /* owned: (ranks + 1), into rank_rows */
-    uint32_t *rank_rows;   /* owned: (n_rows), ascending on each rank */
-    uint32_t *rank_ops;    /* owned: (ranks) */
+    double *limit;        /* owned: (ranks) */
+    struct wf_row *rows;  /* owned: (chains, passes) */
+    uint32_t *row_of;     /* owned: (n_ops) */
+    uint32_t *rank_first; /* owned: (ranks + 1), into rank_rows */
+    uint32_t *rank_rows;  /* owned: (n_rows), ascending on each rank */
+    uint32_t *rank_ops;   /* owned: (ranks) */
 
     /* What memory alone implies: so many I and W of its own chain must have been started before
      * the action does. */
@@ -54,35 +54,35 @@ struct weft_instance {
     uint32_t *need_n;                   /* owned: (ranks) */
 };
 
-enum weft_status weft_instance_init(struct weft_instance *x, const struct weft_bound_input *in,
-                                    struct weft_error *err);
-void weft_instance_release(struct weft_instance *x);
+enum weft_status wf_instance_init(struct wf_instance *x, const struct weft_bound_input *in,
+                                  struct weft_error *err);
+void wf_instance_release(struct wf_instance *x);
 
-static inline uint32_t weft_instance_row(const struct weft_instance *x, uint32_t chain,
-                                         uint32_t pass)
+static inline uint32_t wf_instance_row(const struct wf_instance *x, uint32_t chain,
+                                       uint32_t pass)
 {
     return chain * x->n_passes + pass;
 }
 
-static inline uint32_t weft_instance_n_rows(const struct weft_instance *x, uint32_t rank)
+static inline uint32_t wf_instance_n_rows(const struct wf_instance *x, uint32_t rank)
 {
     return x->rank_first[rank + 1] - x->rank_first[rank];
 }
 
 /* Where the needs of a rank's rows a and b are in such a table. */
-static inline size_t weft_instance_need(const struct weft_instance *x, uint32_t rank,
-                                        uint32_t a, uint32_t b)
+static inline size_t wf_instance_need(const struct wf_instance *x, uint32_t rank, uint32_t a,
+                                      uint32_t b)
 {
-    size_t rows = weft_instance_n_rows(x, rank);
+    size_t rows = wf_instance_n_rows(x, rank);
     return x->need_first[rank] + (a * rows + b) * x->need_n[rank];
 }
 
 /* After some of a rank's needs in `before` were raised: what follows from them, and `after`. */
-void weft_instance_close(const struct weft_instance *x, uint32_t rank, uint32_t *before,
-                         uint32_t *after);
+void wf_instance_close(const struct wf_instance *x, uint32_t rank, uint32_t *before,
+                       uint32_t *after);
 
 /* The first stage's forwards on a rank, whose first action is the rank's first; NO_ROW for a rank
  * without one, or when pipes make it uncertain. */
-uint32_t weft_instance_opening(const struct weft_instance *x, uint32_t rank);
+uint32_t wf_instance_first_row(const struct wf_instance *x, uint32_t rank);
 
 #endif

@@ -17,7 +17,7 @@
  */
 
 /* Larger plans are left out: they would be timed one by one. */
-enum { MOST_CELLS = 1 << 21, MOST_CHUNKS = 64 };
+enum { MAX_CELLS = 1 << 21, MAX_CHUNKS = 64 };
 
 struct context {
     const struct weft_layout_problem *problem;
@@ -42,7 +42,7 @@ void weft_layouts_release(struct weft_layouts *l)
 }
 
 /* Whether a time is too long to be kept. */
-static bool is_late(const struct context *c, double time)
+static bool is_pruned(const struct context *c, double time)
 {
     return c->kept->n == c->most && time >= c->kept->at[c->most - 1].time;
 }
@@ -52,7 +52,7 @@ static void keep(struct context *c, const struct weft_layout *l)
 {
     struct weft_layouts *k = c->kept;
     size_t at = k->n;
-    if (is_late(c, l->time)) {
+    if (is_pruned(c, l->time)) {
         weft_schedule_free(l->result);
         return;
     }
@@ -80,9 +80,9 @@ static double reduction_time(const struct context *c, size_t state_bytes)
     return 2 * (d - 1) * step / unit;
 }
 
-static enum weft_status time_it(const struct context *c, const struct weft_schedule *s,
-                                const struct weft_cost *cost, struct weft_layout *l,
-                                struct weft_error *err)
+static enum weft_status measure_time(const struct context *c, const struct weft_schedule *s,
+                                     const struct weft_cost *cost, struct weft_layout *l,
+                                     struct weft_error *err)
 {
     struct weft_metrics m;
     if (!c->clustered) {
@@ -100,58 +100,58 @@ static enum weft_status time_it(const struct context *c, const struct weft_sched
     }
     l->makespan = m.makespan;
     l->span = m.span;
-    l->bubble = c->problem->minimize == WEFT_MIN_SPAN ? m.bubble_span : m.bubble;
+    l->bubble = c->problem->minimize == WEFT_MINIMIZE_SPAN ? m.bubble_span : m.bubble;
     weft_metrics_release(&m);
     return WEFT_OK;
 }
 
 /* Bytes of the fullest rank, and of its state alone. */
-static enum weft_status weigh(const struct context *c, const struct weft_schedule *s,
-                              const struct weft_partition *part, size_t *all, size_t *state,
-                              struct weft_error *err)
+static enum weft_status measure_bytes(const struct context *c, const struct weft_schedule *s,
+                                      const struct weft_partition *part, size_t *all,
+                                      size_t *state, struct weft_error *err)
 {
     const struct weft_placement *place = weft_schedule_placement(s);
     size_t cells = (size_t)place->n_pipes * place->n_stages;
-    uint32_t *flying = malloc(sizeof *flying * cells);
+    uint32_t *in_flight = malloc(sizeof *in_flight * cells);
     size_t *bytes = malloc(sizeof *bytes * place->n_ranks);
-    enum weft_status st = flying == NULL || bytes == NULL
+    enum weft_status st = in_flight == NULL || bytes == NULL
                               ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a layout")
-                              : weft_schedule_in_flight(s, flying, err);
+                              : weft_schedule_in_flight(s, in_flight, err);
     *all = *state = 0;
     for (int with = 1; with >= 0 && st == WEFT_OK; with--) {
-        struct weft_holding holding = {.placement = place, .in_flight = flying};
-        st = weft_partition_rank_bytes(part, &c->items, &holding, bytes, err);
+        struct weft_rank_limits rank_limits = {.placement = place, .in_flight = in_flight};
+        st = weft_partition_rank_bytes(part, &c->items, &rank_limits, bytes, err);
         for (uint32_t r = 0; st == WEFT_OK && r < place->n_ranks; r++) {
             size_t *most = with ? all : state;
             *most = bytes[r] > *most ? bytes[r] : *most;
         }
-        memset(flying, 0, flying == NULL ? 0 : sizeof *flying * cells);
+        memset(in_flight, 0, in_flight == NULL ? 0 : sizeof *in_flight * cells);
     }
-    free(flying);
+    free(in_flight);
     free(bytes);
     return st;
 }
 
 /* Times a schedule with a partition, and keeps it if it is among the best.  `s` is taken. */
-static enum weft_status judge(struct context *c, struct weft_schedule *s,
-                              const struct weft_partition *part, const struct weft_cost *cost,
-                              struct weft_error *err)
+static enum weft_status evaluate(struct context *c, struct weft_schedule *s,
+                                 const struct weft_partition *part,
+                                 const struct weft_cost *cost, struct weft_error *err)
 {
     struct weft_layout l = c->now;
     size_t state = 0;
-    enum weft_status st = weigh(c, s, part, &l.peak_bytes, &state, err);
+    enum weft_status st = measure_bytes(c, s, part, &l.peak_bytes, &state, err);
     if (st != WEFT_OK)
         goto drop;
     if (c->problem->bytes_limit != 0 && l.peak_bytes > c->problem->bytes_limit) {
-        c->kept->n_too_large++;
+        c->kept->n_over_limit++;
         goto drop;
     }
-    st = time_it(c, s, cost, &l, err);
+    st = measure_time(c, s, cost, &l, err);
     if (st != WEFT_OK)
         goto drop;
     c->kept->n_tried++;
     l.reduction = reduction_time(c, state);
-    l.time = (c->problem->minimize == WEFT_MIN_SPAN ? l.span : l.makespan) + l.reduction;
+    l.time = (c->problem->minimize == WEFT_MINIMIZE_SPAN ? l.span : l.makespan) + l.reduction;
     l.chunks = weft_schedule_n_chunks(s);
     l.result = s;
     keep(c, &l);
@@ -172,20 +172,20 @@ static enum weft_status cut(const struct context *c, const struct weft_schedule 
     if (s == NULL || c->problem->bytes_limit == 0)
         return weft_partition_init_balanced(out, &c->items, stages, NULL, NULL, err);
     const struct weft_placement *place = weft_schedule_placement(s);
-    uint32_t *flying = malloc(sizeof *flying * place->n_pipes * stages);
-    if (flying == NULL)
+    uint32_t *in_flight = malloc(sizeof *in_flight * place->n_pipes * stages);
+    if (in_flight == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a layout");
-    struct weft_holding holding = {place, flying, &c->problem->bytes_limit, 1};
-    enum weft_status st = weft_schedule_in_flight(s, flying, err);
+    struct weft_rank_limits rank_limits = {place, in_flight, &c->problem->bytes_limit, 1};
+    enum weft_status st = weft_schedule_in_flight(s, in_flight, err);
     if (st == WEFT_OK)
-        st = weft_partition_init_balanced(out, &c->items, stages, &holding, NULL, err);
-    free(flying);
+        st = weft_partition_init_balanced(out, &c->items, stages, &rank_limits, NULL, err);
+    free(in_flight);
     return st;
 }
 
 /* What a search is told of memory: activations in bytes, and what the state leaves of the limit. */
 struct byte_limits {
-    struct weft_memory memory;
+    struct weft_memory_cost memory;
     double *lists; /* owned: (2 * stages + ranks) */
 };
 
@@ -228,11 +228,12 @@ static double quick_bound(const struct context *c, const struct weft_cost *cost,
     struct weft_placement place = {ranks, stages, c->now.micros, 1, rank_of, NULL};
     struct weft_bound_input in = {.placement = &place,
                                   .cost = cost,
-                                  .backwards = whole ? WEFT_BACK_WHOLE : WEFT_BACK_SPLIT,
+                                  .backwards =
+                                      whole ? WEFT_BACKWARD_WHOLE : WEFT_BACKWARD_SPLIT,
                                   .effort = -1};
     bool ok = weft_bounds_compute(&in, &b, NULL) == WEFT_OK;
     free(rank_of);
-    return !ok ? 0 : c->problem->minimize == WEFT_MIN_SPAN ? b.span : b.makespan;
+    return !ok ? 0 : c->problem->minimize == WEFT_MINIMIZE_SPAN ? b.span : b.makespan;
 }
 
 /* A generator that searches: it wants the costs first, so the model is cut first. */
@@ -251,22 +252,22 @@ static enum weft_status try_search(struct context *c, const struct weft_generato
         goto done;
     struct weft_cost cost = weft_stage_sums_cost(&sums);
     cost.hop = c->clustered ? 0 : c->problem->hop;
-    if (is_late(c, quick_bound(c, &cost, stages, strcmp(g->name, "1f1b-v") == 0))) {
-        c->kept->n_bounded++;
+    if (is_pruned(c, quick_bound(c, &cost, stages, strcmp(g->name, "1f1b-v") == 0))) {
+        c->kept->n_pruned++;
         goto done;
     }
-    struct weft_params params = {.ranks = c->now.ranks,
-                                 .micros = c->now.micros,
-                                 .cost = &cost,
-                                 .minimize = c->problem->minimize};
+    struct weft_gen_params params = {.ranks = c->now.ranks,
+                                     .micros = c->now.micros,
+                                     .cost = &cost,
+                                     .minimize = c->problem->minimize};
     if (c->problem->bytes_limit != 0) {
         st = limit_bytes(c, &sums, c->now.ranks, &bytes, err);
         params.memory = &bytes.memory;
     }
-    if (st == WEFT_OK && weft_schedule_make(g->name, &params, &s, NULL) == WEFT_OK)
-        st = judge(c, s, &part, &cost, err);
+    if (st == WEFT_OK && weft_schedule_generate(g->name, &params, &s, NULL) == WEFT_OK)
+        st = evaluate(c, s, &part, &cost, err);
     else if (st == WEFT_OK)
-        c->kept->n_too_large++;
+        c->kept->n_over_limit++;
 done:
     free(bytes.lists);
     weft_stage_sums_release(&sums);
@@ -281,9 +282,9 @@ static enum weft_status try_plain(struct context *c, const struct weft_generator
     struct weft_partition part = {0};
     struct weft_stage_sums sums = {0};
     struct weft_schedule *s = NULL;
-    struct weft_params params = {
+    struct weft_gen_params params = {
         .ranks = c->now.ranks, .micros = c->now.micros, .chunks = chunks};
-    if (weft_schedule_make(g->name, &params, &s, NULL) != WEFT_OK)
+    if (weft_schedule_generate(g->name, &params, &s, NULL) != WEFT_OK)
         return WEFT_OK; /* it does not take these sizes */
     if (cut(c, s, weft_schedule_placement(s)->n_stages, &part, NULL) != WEFT_OK) {
         weft_schedule_free(s);
@@ -293,7 +294,7 @@ static enum weft_status try_plain(struct context *c, const struct weft_generator
     if (st == WEFT_OK) {
         struct weft_cost cost = weft_stage_sums_cost(&sums);
         cost.hop = c->clustered ? 0 : c->problem->hop;
-        st = judge(c, s, &part, &cost, err);
+        st = evaluate(c, s, &part, &cost, err);
     } else {
         weft_schedule_free(s);
     }
@@ -338,11 +339,11 @@ static enum weft_status try_chunks(struct context *c, const struct weft_generato
                                    struct weft_error *err)
 {
     uint32_t most = c->problem->max_chunks != 0 ? c->problem->max_chunks : 4;
-    if (g->takes & WEFT_TAKES_COST)
+    if (g->takes & WEFT_GEN_USES_COST)
         return g->default_chunks > most ? WEFT_OK : try_search(c, g, err);
-    if (!(g->takes & WEFT_TAKES_CHUNKS))
+    if (!(g->takes & WEFT_GEN_USES_CHUNKS))
         return g->default_chunks > most ? WEFT_OK : try_plain(c, g, 0, err);
-    for (uint32_t v = 1; v <= most && v <= MOST_CHUNKS; v++)
+    for (uint32_t v = 1; v <= most && v <= MAX_CHUNKS; v++)
         WEFT_TRY(try_plain(c, g, v, err));
     return WEFT_OK;
 }
@@ -352,17 +353,17 @@ static enum weft_status try_micros(struct context *c, struct weft_error *err)
 {
     double work = 0;
     size_t n;
-    const struct weft_generator *all = weft_generators(&n);
+    const struct weft_generator *all = weft_generator_list(&n);
     WEFT_TRY(fill_items(c, err));
     for (size_t i = 0; i < c->items.n; i++)
         work += c->items.at[i].f + c->items.at[i].i + c->items.at[i].w;
-    if (is_late(c, work * c->now.micros / c->now.ranks)) {
-        c->kept->n_bounded++;
+    if (is_pruned(c, work * c->now.micros / c->now.ranks)) {
+        c->kept->n_pruned++;
         return WEFT_OK;
     }
     for (size_t i = 0; i < n; i++)
         for (int balanced = 0; balanced < 2; balanced++) {
-            if (all[i].takes & WEFT_BY_TICKS)
+            if (all[i].takes & WEFT_GEN_UNIT_TICKS)
                 continue;
             c->now.balanced = balanced;
             snprintf(c->now.schedule, sizeof c->now.schedule, "%s", all[i].name);
@@ -381,7 +382,7 @@ static enum weft_status try_pipelines(struct context *c, struct weft_error *err)
     uint32_t batch = c->problem->global_batch / c->now.replicas;
     for (uint32_t rows = 1; rows <= batch; rows++) {
         uint64_t cells = (uint64_t)(batch / rows) * c->now.ranks * most;
-        if (batch % rows != 0 || cells > MOST_CELLS)
+        if (batch % rows != 0 || cells > MAX_CELLS)
             continue;
         c->now.rows = rows;
         c->now.micros = batch / rows;
@@ -398,7 +399,7 @@ static enum weft_status try_cluster(struct context *c, uint32_t ranks, bool clos
     uint32_t per_node = all->ranks_per_node, replicas = all->nodes * per_node / ranks;
     c->now.ranks = ranks;
     c->now.replicas = replicas;
-    c->now.replicas_close = close;
+    c->now.replicas_adjacent = close;
     c->cluster = *all;
     c->ring = ranks * (replicas - 1) >= per_node ? all->inter : all->intra;
     if (close) { /* stage after stage is `replicas` ranks away */
@@ -433,19 +434,19 @@ static enum weft_status try_all(struct context *c, struct weft_error *err)
 /* -- the best one better ------------------------------------------------------------------ */
 
 /* Bounds of what was kept; and the first that can be tuned is. */
-static enum weft_status polish(struct context *c, size_t i, bool tune, bool *tuned,
+static enum weft_status refine(struct context *c, size_t i, bool tune, bool *tuned,
                                struct weft_error *err)
 {
     struct weft_layout *l = &c->kept->at[i];
     const struct weft_placement *place = weft_schedule_placement(l->result);
     enum weft_placement_kind kind = weft_schedule_placement_kind(l->result);
-    bool by_span = c->problem->minimize == WEFT_MIN_SPAN;
+    bool by_span = c->problem->minimize == WEFT_MINIMIZE_SPAN;
     struct weft_partition part = {0};
     struct weft_stage_sums sums = {0};
     struct byte_limits bytes = {0};
     struct weft_bounds b = {0};
     const struct weft_generator *g = weft_generator_find(l->schedule);
-    bool searched = g != NULL && (g->takes & WEFT_TAKES_COST); /* cut before it was made */
+    bool searched = g != NULL && (g->takes & WEFT_GEN_USES_COST); /* cut before it was made */
     c->now = *l;
     WEFT_TRY(fill_items(c, err));
     enum weft_status st = cut(c, searched ? NULL : l->result, place->n_stages, &part, err);
@@ -457,15 +458,15 @@ static enum weft_status polish(struct context *c, size_t i, bool tune, bool *tun
     cost.hop = c->clustered ? 0 : c->problem->hop;
     struct weft_bound_input in = {.placement = place,
                                   .cost = &cost,
-                                  .backwards = WEFT_BACK_ANY,
+                                  .backwards = WEFT_BACKWARD_ANY,
                                   .pairs = true,
-                                  .makespan_below = l->makespan,
-                                  .span_below = l->span};
+                                  .known_makespan = l->makespan,
+                                  .known_span = l->span};
     st = weft_bounds_compute(&in, &b, err);
     l->bound = by_span ? b.span : b.makespan;
-    bool v = kind == WEFT_PLACE_LINEAR || kind == WEFT_PLACE_V;
+    bool v = kind == WEFT_PLACEMENT_LINEAR || kind == WEFT_PLACEMENT_V;
     if (st != WEFT_OK || !tune || *tuned || c->clustered ||
-        !(v || ((kind == WEFT_PLACE_LOOP || kind == WEFT_PLACE_WAVE) &&
+        !(v || ((kind == WEFT_PLACEMENT_LOOP || kind == WEFT_PLACEMENT_WAVE) &&
                 c->problem->bytes_limit == 0)))
         goto done;
     *tuned = true;
@@ -485,7 +486,7 @@ static enum weft_status polish(struct context *c, size_t i, bool tune, bool *tun
         snprintf(c->now.schedule, sizeof c->now.schedule, "tuned");
         c->now.bound = by_span ? r.bounds.span : r.bounds.makespan;
         if ((by_span ? r.span : r.makespan) + l->reduction < l->time * (1 - 1e-9))
-            st = judge(c, r.schedule, &part, &cost, err);
+            st = evaluate(c, r.schedule, &part, &cost, err);
         else
             weft_schedule_free(r.schedule);
     }
@@ -515,7 +516,7 @@ static enum weft_status check(const struct weft_layout_problem *p, struct weft_e
     uint32_t layers = p->model != NULL ? p->model->layers : p->layers;
     if (p->ranks > layers)
         return WEFT_FAIL(err, WEFT_USAGE, "%u layer%s: too few for %u ranks", layers,
-                         weft_plural(layers), p->ranks);
+                         wf_plural(layers), p->ranks);
     if (all > 1 << 16)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "layouts over more than 65536 ranks are not searched");
@@ -538,11 +539,11 @@ enum weft_status weft_tune_layouts(const struct weft_layout_problem *problem, si
         st = WEFT_FAIL(err, WEFT_USAGE,
                        "no schedule fits: %zu were over the memory limit (fewer sequences a "
                        "micro, more ranks or more memory help)",
-                       kept.n_too_large);
+                       kept.n_over_limit);
     bool tuned = false;
     for (size_t i = 0; st == WEFT_OK && i < kept.n; i++)
         if (strcmp(kept.at[i].schedule, "tuned") != 0)
-            st = polish(&c, i, problem->iterations > 0, &tuned, err);
+            st = refine(&c, i, problem->iterations > 0, &tuned, err);
     weft_items_release(&c.items);
     if (st == WEFT_OK)
         *out = kept;

@@ -27,23 +27,23 @@
 
 /* A node: the time and ect of the actions in it; the same with one of the grey ones added, and
  * which one that is. */
-struct weft_theta {
+struct wf_theta {
     int64_t sum, ect;
     int64_t grey_sum, grey_ect;
     uint32_t by_sum, by_ect;
 };
 
-static const struct weft_theta empty = {0, NEVER, 0, NEVER, UINT32_MAX, UINT32_MAX};
+static const struct wf_theta empty = {0, NEVER, 0, NEVER, UINT32_MAX, UINT32_MAX};
 
-enum weft_status weft_windows_init(struct weft_windows *w, const struct weft_instance *x,
-                                   struct weft_error *err)
+enum weft_status wf_windows_init(struct wf_windows *w, const struct wf_instance *x,
+                                 struct weft_error *err)
 {
     uint32_t most = 1, rows = 1;
     for (uint32_t r = 0; r < x->n_ranks; r++) {
         most = x->rank_ops[r] > most ? x->rank_ops[r] : most;
-        rows = weft_instance_n_rows(x, r) > rows ? weft_instance_n_rows(x, r) : rows;
+        rows = wf_instance_n_rows(x, r) > rows ? wf_instance_n_rows(x, r) : rows;
     }
-    *w = (struct weft_windows){.x = x, .most = most, .leaves = 1};
+    *w = (struct wf_windows){.x = x, .most = most, .leaves = 1};
     while (w->leaves < most)
         w->leaves *= 2;
     w->est = malloc(sizeof *w->est * x->n_ops);
@@ -66,13 +66,13 @@ enum weft_status weft_windows_init(struct weft_windows *w, const struct weft_ins
         w->lct == NULL || w->dirty == NULL || w->e == NULL || w->l == NULL || w->p == NULL ||
         w->now == NULL || w->slot == NULL || w->by_a == NULL || w->by_b == NULL ||
         w->row == NULL || w->cursor == NULL || w->tree == NULL) {
-        weft_windows_release(w);
+        wf_windows_release(w);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a bound over %zu actions", x->n_ops);
     }
     return WEFT_OK;
 }
 
-void weft_windows_release(struct weft_windows *w)
+void wf_windows_release(struct wf_windows *w)
 {
     free(w->est);
     free(w->lct);
@@ -89,12 +89,12 @@ void weft_windows_release(struct weft_windows *w)
     free(w->tree);
     free(w->before);
     free(w->after);
-    *w = (struct weft_windows){0};
+    *w = (struct wf_windows){0};
 }
 
-void weft_windows_touch(struct weft_windows *w)
+void wf_windows_invalidate(struct wf_windows *w)
 {
-    const struct weft_instance *x = w->x;
+    const struct wf_instance *x = w->x;
     memset(w->dirty, true, sizeof *w->dirty * x->n_ranks);
     if (w->before != NULL) {
         memcpy(w->before, x->need_before, sizeof *w->before * x->n_needs);
@@ -104,8 +104,7 @@ void weft_windows_touch(struct weft_windows *w)
 
 /* -- precedence --------------------------------------------------------------------------- */
 
-static inline void after(struct weft_windows *w, const struct weft_row *row, size_t id,
-                         int64_t t)
+static inline void after(struct wf_windows *w, const struct wf_row *row, size_t id, int64_t t)
 {
     if (w->est[id] < t) {
         w->est[id] = t;
@@ -113,8 +112,7 @@ static inline void after(struct weft_windows *w, const struct weft_row *row, siz
     }
 }
 
-static inline void before(struct weft_windows *w, const struct weft_row *row, size_t id,
-                          int64_t t)
+static inline void before(struct wf_windows *w, const struct wf_row *row, size_t id, int64_t t)
 {
     if (w->lct[id] > t) {
         w->lct[id] = t;
@@ -123,77 +121,77 @@ static inline void before(struct weft_windows *w, const struct weft_row *row, si
 }
 
 /* Earliest starts of one action from what it needs. */
-static void pull(struct weft_windows *w, uint32_t chain, uint32_t pass, uint32_t k)
+static void tighten_est(struct wf_windows *w, uint32_t chain, uint32_t pass, uint32_t k)
 {
-    const struct weft_instance *x = w->x;
-    const struct weft_row *rows = x->rows + weft_instance_row(x, chain, 0), *row = &rows[pass];
+    const struct wf_instance *x = w->x;
+    const struct wf_row *rows = x->rows + wf_instance_row(x, chain, 0), *row = &rows[pass];
     size_t id = row->first + k;
     if (k > 0)
         after(w, row, id, w->est[id - 1] + row->time);
-    if (row->from != WEFT_NO_ROW) {
-        const struct weft_row *from = &x->rows[row->from];
+    if (row->from != WF_NO_ROW) {
+        const struct wf_row *from = &x->rows[row->from];
         after(w, row, id, w->est[from->first + k] + from->time + row->hop);
     }
     if (pass > 0)
         after(w, row, id, w->est[row[-1].first + k] + row[-1].time);
-    if (pass == WEFT_ROW_F && x->need_i[id] > 0)
+    if (pass == WF_ROW_F && x->need_i[id] > 0)
         after(w, row, id, w->est[rows[1].first + x->need_i[id] - 1] + rows[1].time);
-    if (pass < WEFT_ROW_W && x->need_w[id] > 0)
+    if (pass < WF_ROW_W && x->need_w[id] > 0)
         after(w, row, id, w->est[rows[2].first + x->need_w[id] - 1] + rows[2].time);
 }
 
 /* Latest ends of what one action needs. */
-static void push(struct weft_windows *w, uint32_t chain, uint32_t pass, uint32_t k)
+static void tighten_lct(struct wf_windows *w, uint32_t chain, uint32_t pass, uint32_t k)
 {
-    const struct weft_instance *x = w->x;
-    const struct weft_row *rows = x->rows + weft_instance_row(x, chain, 0), *row = &rows[pass];
+    const struct wf_instance *x = w->x;
+    const struct wf_row *rows = x->rows + wf_instance_row(x, chain, 0), *row = &rows[pass];
     size_t id = row->first + k;
     int64_t start = w->lct[id] - row->time;
     if (k > 0)
         before(w, row, id - 1, start);
-    if (row->from != WEFT_NO_ROW) {
-        const struct weft_row *from = &x->rows[row->from];
+    if (row->from != WF_NO_ROW) {
+        const struct wf_row *from = &x->rows[row->from];
         before(w, from, from->first + k, start - row->hop);
     }
     if (pass > 0)
         before(w, &row[-1], row[-1].first + k, start);
-    if (pass == WEFT_ROW_F && x->need_i[id] > 0)
+    if (pass == WF_ROW_F && x->need_i[id] > 0)
         before(w, &rows[1], rows[1].first + x->need_i[id] - 1, start);
-    if (pass < WEFT_ROW_W && x->need_w[id] > 0)
+    if (pass < WF_ROW_W && x->need_w[id] > 0)
         before(w, &rows[2], rows[2].first + x->need_w[id] - 1, start);
 }
 
 /* All actions so that each comes after what it needs: micro by micro, because memory asks only
- * for earlier micros, and in a micro forwards down, I back up, then W.  Backwards for push. */
-static void sweep(struct weft_windows *w, bool up,
-                  void (*visit)(struct weft_windows *, uint32_t, uint32_t, uint32_t))
+ * for earlier micros, and in a micro forwards down, I back up, then W.  Backwards for tighten_lct. */
+static void sweep(struct wf_windows *w, bool up,
+                  void (*visit)(struct wf_windows *, uint32_t, uint32_t, uint32_t))
 {
-    const struct weft_instance *x = w->x;
+    const struct wf_instance *x = w->x;
     uint32_t stages = x->n_stages, per = stages * x->n_passes;
     for (uint32_t pipe = 0; pipe < x->n_pipes; pipe++) {
-        uint32_t base = pipe * stages, n = x->rows[weft_instance_row(x, base, 0)].n;
+        uint32_t base = pipe * stages, n = x->rows[wf_instance_row(x, base, 0)].n;
         for (uint64_t i = 0; i < (uint64_t)n * per; i++) {
             uint64_t at = up ? i : (uint64_t)n * per - 1 - i;
             uint32_t k = (uint32_t)(at / per), rest = (uint32_t)(at % per);
             uint32_t pass = rest / stages, stage = rest % stages;
-            visit(w, base + (pass == WEFT_ROW_I ? stages - 1 - stage : stage), pass, k);
+            visit(w, base + (pass == WF_ROW_I ? stages - 1 - stage : stage), pass, k);
         }
     }
     w->work += (double)x->n_ops;
 }
 
 /* Each rank's actions run within `span` from its opening's start. */
-static void keep_span(struct weft_windows *w)
+static void keep_span(struct wf_windows *w)
 {
-    const struct weft_instance *x = w->x;
+    const struct wf_instance *x = w->x;
     for (uint32_t r = 0; r < x->n_ranks && w->span > 0; r++) {
-        uint32_t opening = weft_instance_opening(x, r);
-        if (opening == WEFT_NO_ROW)
+        uint32_t opening = wf_instance_first_row(x, r);
+        if (opening == WF_NO_ROW)
             continue;
-        const struct weft_row *first = &x->rows[opening];
+        const struct wf_row *first = &x->rows[opening];
         int64_t end = w->lct[first->first] - first->time + w->span, last = NEVER;
         for (uint32_t i = x->rank_first[r]; i < x->rank_first[r + 1]; i++) {
-            const struct weft_row *row = &x->rows[x->rank_rows[i]];
+            const struct wf_row *row = &x->rows[x->rank_rows[i]];
             size_t id = row->first + row->n - 1;
             before(w, row, id, end);
             last = w->est[id] + row->time > last ? w->est[id] + row->time : last;
@@ -202,14 +200,14 @@ static void keep_span(struct weft_windows *w)
     }
 }
 
-bool weft_windows_order(struct weft_windows *w)
+bool wf_windows_precedence(struct wf_windows *w)
 {
-    const struct weft_instance *x = w->x;
+    const struct wf_instance *x = w->x;
     keep_span(w);
-    sweep(w, true, pull);
-    sweep(w, false, push);
+    sweep(w, true, tighten_est);
+    sweep(w, false, tighten_lct);
     for (uint32_t i = 0; i < x->n_rows; i++) {
-        const struct weft_row *row = &x->rows[i];
+        const struct wf_row *row = &x->rows[i];
         for (size_t id = row->first; id < row->first + row->n; id++)
             if (w->est[id] + row->time > w->lct[id])
                 return false;
@@ -219,19 +217,19 @@ bool weft_windows_order(struct weft_windows *w)
 
 /* -- the tree ----------------------------------------------------------------------------- */
 
-static inline void combine(struct weft_theta *t, uint32_t i)
+static inline void combine(struct wf_theta *t, uint32_t i)
 {
-    const struct weft_theta *a = &t[2 * i], *b = &t[2 * i + 1];
-    struct weft_theta *o = &t[i];
+    const struct wf_theta *a = &t[2 * i], *b = &t[2 * i + 1];
+    struct wf_theta *o = &t[i];
     o->sum = a->sum + b->sum;
     o->ect = a->ect + b->sum > b->ect ? a->ect + b->sum : b->ect;
 }
 
 /* As above, with the grey ones. */
-static inline void combine_grey(struct weft_theta *t, uint32_t i)
+static inline void combine_grey(struct wf_theta *t, uint32_t i)
 {
-    const struct weft_theta *a = &t[2 * i], *b = &t[2 * i + 1];
-    struct weft_theta *o = &t[i];
+    const struct wf_theta *a = &t[2 * i], *b = &t[2 * i + 1];
+    struct wf_theta *o = &t[i];
     combine(t, i);
     bool left = a->grey_sum + b->sum > a->sum + b->grey_sum;
     o->grey_sum = left ? a->grey_sum + b->sum : a->sum + b->grey_sum;
@@ -248,7 +246,7 @@ static inline void combine_grey(struct weft_theta *t, uint32_t i)
     }
 }
 
-static void tree_clear(struct weft_windows *w, uint32_t n)
+static void tree_clear(struct wf_windows *w, uint32_t n)
 {
     for (w->leaves = 1; w->leaves < n;)
         w->leaves *= 2;
@@ -256,7 +254,7 @@ static void tree_clear(struct weft_windows *w, uint32_t n)
         w->tree[i] = empty;
 }
 
-static void tree_put(struct weft_windows *w, uint32_t i)
+static void tree_put(struct wf_windows *w, uint32_t i)
 {
     uint32_t at = w->leaves + w->slot[i];
     w->tree[at].sum = w->p[i];
@@ -265,7 +263,7 @@ static void tree_put(struct weft_windows *w, uint32_t i)
         combine(w->tree, at);
 }
 
-static void tree_drop(struct weft_windows *w, uint32_t i)
+static void tree_drop(struct wf_windows *w, uint32_t i)
 {
     uint32_t at = w->leaves + w->slot[i];
     w->tree[at] = empty;
@@ -273,7 +271,7 @@ static void tree_drop(struct weft_windows *w, uint32_t i)
         combine(w->tree, at);
 }
 
-static void tree_set_grey(struct weft_windows *w, uint32_t i, bool grey)
+static void tree_set_grey(struct wf_windows *w, uint32_t i, bool grey)
 {
     uint32_t at = w->leaves + w->slot[i];
     w->tree[at] = empty;
@@ -290,11 +288,11 @@ static void tree_set_grey(struct weft_windows *w, uint32_t i, bool grey)
 
 /* The rank's actions by a key that rises along each row: a merge of its rows.  The key is e, l
  * plus `plus` times p. */
-static void merge(struct weft_windows *w, uint32_t rank, const int64_t *key, int plus,
+static void merge(struct wf_windows *w, uint32_t rank, const int64_t *key, int plus,
                   uint32_t *out)
 {
-    const struct weft_instance *x = w->x;
-    uint32_t rows = weft_instance_n_rows(x, rank), n = 0, at[64], end[64];
+    const struct wf_instance *x = w->x;
+    uint32_t rows = wf_instance_n_rows(x, rank), n = 0, at[64], end[64];
     int64_t head[64];
     uint32_t *begin = w->cursor;
     for (uint32_t a = 0; a < rows; a++) {
@@ -327,7 +325,7 @@ static void merge(struct weft_windows *w, uint32_t rank, const int64_t *key, int
 }
 
 /* Slots of the tree by est, after est has changed; the tree is empty then. */
-static void seat(struct weft_windows *w, uint32_t rank, uint32_t n)
+static void assign_slots(struct wf_windows *w, uint32_t rank, uint32_t n)
 {
     merge(w, rank, w->e, 0, w->by_a);
     for (uint32_t i = 0; i < n; i++)
@@ -336,7 +334,7 @@ static void seat(struct weft_windows *w, uint32_t rank, uint32_t n)
 }
 
 /* Takes over new starts, and keeps rows in order. */
-static void settle(struct weft_windows *w, uint32_t n)
+static void apply_starts(struct wf_windows *w, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (w->now[i] > w->e[i])
@@ -346,18 +344,18 @@ static void settle(struct weft_windows *w, uint32_t n)
     }
 }
 
-static void filter_sets(struct weft_windows *w, uint32_t rank, uint32_t n,
-                        const uint32_t *needs, bool mirrored)
+static void filter_sets(struct wf_windows *w, uint32_t rank, uint32_t n, const uint32_t *needs,
+                        bool mirrored)
 {
-    const struct weft_instance *x = w->x;
-    uint32_t rows = weft_instance_n_rows(x, rank), per = x->need_n[rank], first[64], put[64];
+    const struct wf_instance *x = w->x;
+    uint32_t rows = wf_instance_n_rows(x, rank), per = x->need_n[rank], first[64], put[64];
     const uint32_t *ids = x->rank_rows + x->rank_first[rank];
     if (rows > 64)
         return;
     needs += x->need_first[rank];
     for (uint32_t a = 0, at = 0; a < rows; at += x->rows[ids[a++]].n)
         first[a] = at;
-    seat(w, rank, n);
+    assign_slots(w, rank, n);
     for (uint32_t a = 0; a < rows; a++) {
         uint32_t len = x->rows[ids[a]].n;
         tree_clear(w, n);
@@ -373,13 +371,13 @@ static void filter_sets(struct weft_windows *w, uint32_t rank, uint32_t n,
         }
         w->work += n;
     }
-    settle(w, n);
+    apply_starts(w, n);
 }
 
-static void filter_detected(struct weft_windows *w, uint32_t rank, uint32_t n)
+static void filter_detected(struct wf_windows *w, uint32_t rank, uint32_t n)
 {
     uint32_t put = 0;
-    seat(w, rank, n);
+    assign_slots(w, rank, n);
     merge(w, rank, w->e, 1, w->by_a);
     merge(w, rank, w->l, -1, w->by_b);
     for (uint32_t a = 0; a < n; a++) {
@@ -393,16 +391,16 @@ static void filter_detected(struct weft_windows *w, uint32_t rank, uint32_t n)
         if (inside)
             tree_put(w, i);
     }
-    settle(w, n);
+    apply_starts(w, n);
     w->work += n;
 }
 
-static bool filter_edge(struct weft_windows *w, uint32_t rank, uint32_t n)
+static bool filter_edge(struct wf_windows *w, uint32_t rank, uint32_t n)
 {
-    seat(w, rank, n);
+    assign_slots(w, rank, n);
     merge(w, rank, w->l, 0, w->by_b);
     for (uint32_t i = 0; i < n; i++) {
-        struct weft_theta *leaf = &w->tree[w->leaves + w->slot[i]];
+        struct wf_theta *leaf = &w->tree[w->leaves + w->slot[i]];
         w->now[i] = w->e[i];
         leaf->sum = leaf->grey_sum = w->p[i];
         leaf->ect = leaf->grey_ect = w->e[i] + w->p[i];
@@ -421,18 +419,18 @@ static bool filter_edge(struct weft_windows *w, uint32_t rank, uint32_t n)
         }
         tree_set_grey(w, j, true);
     }
-    settle(w, n);
+    apply_starts(w, n);
     w->work += 2 * (double)n;
     return true;
 }
 
 /* Copies a rank's windows to or from the rank at work, backwards in time if mirrored. */
-static void load(struct weft_windows *w, uint32_t rank, bool mirrored)
+static void load(struct wf_windows *w, uint32_t rank, bool mirrored)
 {
-    const struct weft_instance *x = w->x;
+    const struct wf_instance *x = w->x;
     uint32_t at = 0;
     for (uint32_t i = x->rank_first[rank]; i < x->rank_first[rank + 1]; i++) {
-        const struct weft_row *row = &x->rows[x->rank_rows[i]];
+        const struct wf_row *row = &x->rows[x->rank_rows[i]];
         for (uint32_t k = 0; k < row->n; k++, at++) {
             size_t id = row->first + (mirrored ? row->n - 1 - k : k);
             w->e[at] = mirrored ? -w->lct[id] : w->est[id];
@@ -443,13 +441,13 @@ static void load(struct weft_windows *w, uint32_t rank, bool mirrored)
     }
 }
 
-static bool store(struct weft_windows *w, uint32_t rank, bool mirrored)
+static bool store(struct wf_windows *w, uint32_t rank, bool mirrored)
 {
-    const struct weft_instance *x = w->x;
+    const struct wf_instance *x = w->x;
     uint32_t at = 0;
     bool changed = false;
     for (uint32_t i = x->rank_first[rank]; i < x->rank_first[rank + 1]; i++) {
-        const struct weft_row *row = &x->rows[x->rank_rows[i]];
+        const struct wf_row *row = &x->rows[x->rank_rows[i]];
         for (uint32_t k = 0; k < row->n; k++, at++) {
             size_t id = row->first + (mirrored ? row->n - 1 - k : k);
             int64_t *to = mirrored ? &w->lct[id] : &w->est[id];
@@ -462,9 +460,9 @@ static bool store(struct weft_windows *w, uint32_t rank, bool mirrored)
 }
 
 /* False: nothing fits.  *changed when a window did. */
-static bool narrow_rank(struct weft_windows *w, uint32_t rank, bool *changed)
+static bool narrow_rank(struct wf_windows *w, uint32_t rank, bool *changed)
 {
-    const struct weft_instance *x = w->x;
+    const struct wf_instance *x = w->x;
     uint32_t n = x->rank_ops[rank];
     for (int mirrored = 0; mirrored < 2; mirrored++) {
         load(w, rank, mirrored);
@@ -478,20 +476,20 @@ static bool narrow_rank(struct weft_windows *w, uint32_t rank, bool *changed)
     return true;
 }
 
-bool weft_windows_narrow(struct weft_windows *w, uint32_t rounds)
+bool wf_windows_narrow(struct wf_windows *w, uint32_t rounds)
 {
     for (uint32_t round = 0; round < rounds; round++) {
         bool changed = false;
-        if (!weft_windows_order(w))
+        if (!wf_windows_precedence(w))
             return false;
         for (uint32_t r = 0; r < w->x->n_ranks; r++) {
             if (!w->dirty[r] || w->x->rank_ops[r] == 0)
                 continue;
-            if (w->most_work > 0 && w->work > w->most_work)
+            if (w->max_work > 0 && w->work > w->max_work)
                 return true;
             w->dirty[r] = false;
             bool own = false;
-            if (w->by_room && w->before != NULL && !weft_windows_room(w, r, &own))
+            if (w->use_memory && w->before != NULL && !wf_windows_memory(w, r, &own))
                 return false;
             if (!narrow_rank(w, r, &own))
                 return false;
@@ -509,14 +507,14 @@ bool weft_windows_narrow(struct weft_windows *w, uint32_t rounds)
 /* Jackson's preemptive schedule ends, tails counted, at the largest of least est + time + least
  * tail over all sets; with all actions of tail at least q in the set that is ect() of them plus q.
  * So actions go into the tree from the longest tail to the shortest. */
-int64_t weft_windows_preemptive(struct weft_windows *w)
+int64_t wf_windows_preemptive(struct wf_windows *w)
 {
-    const struct weft_instance *x = w->x;
+    const struct wf_instance *x = w->x;
     int64_t most = 0;
     for (uint32_t r = 0; r < x->n_ranks; r++) {
         uint32_t n = x->rank_ops[r];
         load(w, r, false);
-        seat(w, r, n);
+        assign_slots(w, r, n);
         merge(w, r, w->l, 0, w->by_b);
         for (uint32_t a = 0; a < n; a++) {
             tree_put(w, w->by_b[a]);

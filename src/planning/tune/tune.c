@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "planning/sched/gen/search.h"
 #include "planning/tune/exact.h"
-#include "planning/tune/list.h"
+#include "planning/tune/list_schedule.h"
 #include "weft/timing.h"
 #include "weft/verify.h"
 
@@ -21,23 +21,23 @@ enum {
     SLICE_WORK = 4000000,
     DEFAULT_ITERATIONS = 100000,
     EXACT_WORK = 2000000,
-    MOST_KICKS = 12
+    MAX_MOVES = 12
 };
 
 struct tuner {
     const struct weft_tune_problem *problem;
     const struct weft_tune_options *options;
-    struct weft_search s;
+    struct wf_search s;
     struct weft_bounds bounds;
-    int64_t began_ns;
+    int64_t start_ns;
     uint64_t drawn; /* random numbers */
     bool proven;    /* the first of the score cannot be better */
     bool stopped;   /* by the one who is told of the progress */
-    char origin[WEFT_N_FAMILIES][32];
+    char origin[WF_N_FAMILIES][32];
     char start[32];
-    struct weft_score start_score;
-    uint32_t *order;  /* owned: (ranks, per_rank), scratch */
-    uint32_t in_vain; /* slices since anything got better */
+    struct wf_score start_score;
+    uint32_t *order;     /* owned: (ranks, per_rank), scratch */
+    uint32_t n_stagnant; /* slices since anything got better */
 };
 
 /* -- checks ------------------------------------------------------------------------------- */
@@ -45,62 +45,63 @@ struct tuner {
 static enum weft_status check(const struct weft_tune_problem *p, uint32_t *chunks,
                               struct weft_error *err)
 {
-    bool one = p->placement == WEFT_PLACE_LINEAR;
+    bool one = p->placement == WEFT_PLACEMENT_LINEAR;
     *chunks = p->chunks != 0 ? p->chunks : one ? 1 : 2;
     if (p->ranks == 0 || p->micros == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "tuning needs at least one rank and one micro");
     switch (p->placement) {
-    case WEFT_PLACE_LINEAR:
+    case WEFT_PLACEMENT_LINEAR:
         if (*chunks != 1)
             return WEFT_FAIL(err, WEFT_USAGE,
                              "a linear placement has one chunk a rank, not %u: use loop, v or "
                              "wave",
                              *chunks);
         break;
-    case WEFT_PLACE_V:
+    case WEFT_PLACEMENT_V:
         if (*chunks != 2)
             return WEFT_FAIL(err, WEFT_USAGE, "a V has 2 chunks a rank, not %u: use wave",
                              *chunks);
         break;
-    case WEFT_PLACE_LOOP:
-    case WEFT_PLACE_WAVE:
+    case WEFT_PLACEMENT_LOOP:
+    case WEFT_PLACEMENT_WAVE:
         break;
-    case WEFT_PLACE_BIDIRECTIONAL:
-    case WEFT_PLACE_EXPLICIT:
+    case WEFT_PLACEMENT_BIDIRECTIONAL:
+    case WEFT_PLACEMENT_EXPLICIT:
         return WEFT_FAIL(err, WEFT_USAGE,
                          "only linear, loop, v and wave placements can be tuned");
     }
     if ((uint64_t)p->ranks * *chunks > WEFT_MAX_STAGES)
         return WEFT_FAIL(err, WEFT_USAGE, "%u rank%s x %u chunk%s are more than %d stages",
-                         p->ranks, weft_plural(p->ranks), *chunks, weft_plural(*chunks),
+                         p->ranks, wf_plural(p->ranks), *chunks, wf_plural(*chunks),
                          WEFT_MAX_STAGES);
     return WEFT_OK;
 }
 
 /* -- starts ------------------------------------------------------------------------------- */
 
-static void name_origin(struct tuner *t, enum weft_family family, const char *name)
+static void name_origin(struct tuner *t, enum wf_family family, const char *name)
 {
     snprintf(t->origin[family], sizeof t->origin[family], "%s", name);
 }
 
-static bool is_better(struct weft_score a, struct weft_score b)
+static bool is_better(struct wf_score a, struct wf_score b)
 {
-    return weft_score_compare(a, b) < 0;
+    return wf_score_compare(a, b) < 0;
 }
 
 /* Times an order that came from elsewhere, and keeps it with its name if it is the best of its
  * family. */
-static void offer(struct tuner *t, const uint32_t *order, const char *name, bool generator)
+static void submit_order(struct tuner *t, const uint32_t *order, const char *name,
+                         bool generator)
 {
-    struct weft_search *s = &t->s;
-    const struct weft_found *hand = &s->best[WEFT_FAMILY_HAND];
-    struct weft_score before = hand->score;
-    if (!is_better(weft_search_try(s, WEFT_FAMILY_HAND, order), WEFT_NO_SCORE))
+    struct wf_search *s = &t->s;
+    const struct wf_incumbent *hand = &s->best[WF_FAMILY_FIXED];
+    struct wf_score before = hand->score;
+    if (!is_better(wf_search_try(s, WF_FAMILY_FIXED, order), WF_SCORE_INFEASIBLE))
         return;
-    struct weft_score score = weft_search_score(s);
+    struct wf_score score = wf_search_score(s);
     if (is_better(hand->score, before))
-        name_origin(t, WEFT_FAMILY_HAND, name);
+        name_origin(t, WF_FAMILY_FIXED, name);
     score.peak = t->start_score.peak; /* does not count here */
     if (generator && is_better(score, t->start_score)) {
         t->start_score = score;
@@ -110,9 +111,10 @@ static void offer(struct tuner *t, const uint32_t *order, const char *name, bool
 
 /* A schedule as an order of the search: micros of a row by their turn, a whole backward as I and
  * W, or a split one as B where its I is.  False when it is of another shape. */
-static bool take_over(const struct tuner *t, const struct weft_schedule *made, uint32_t *order)
+static bool order_from_schedule(const struct tuner *t, const struct weft_schedule *made,
+                                uint32_t *order)
 {
-    const struct weft_search *s = &t->s;
+    const struct wf_search *s = &t->s;
     const struct weft_placement *place = weft_schedule_placement(made);
     if (place->n_pipes != 1 || place->n_ranks != s->n_ranks || place->n_stages != s->n_stages ||
         place->n_micros != s->n_micros ||
@@ -126,13 +128,13 @@ static bool take_over(const struct tuner *t, const struct weft_schedule *made, u
         for (size_t i = 0; i < row.len; i++) {
             struct weft_action a = row.at[i];
             bool f = a.kind == WEFT_ACT_F, b = a.kind == WEFT_ACT_B;
-            uint32_t first = f ? WEFT_PASS_F : a.kind == WEFT_ACT_W ? WEFT_PASS_W : WEFT_PASS_I;
-            uint32_t last = b && s->n_passes == 3 ? WEFT_PASS_W : first;
-            if (!weft_kind_is_compute(a.kind) || first >= s->n_passes)
+            uint32_t first = f ? WF_PASS_F : a.kind == WEFT_ACT_W ? WF_PASS_W : WF_PASS_I;
+            uint32_t last = b && s->n_passes == 3 ? WF_PASS_W : first;
+            if (!weft_act_is_compute(a.kind) || first >= s->n_passes)
                 continue;
             for (uint32_t p = first; p <= last; p++)
                 order[r * s->per_rank + n++] =
-                    weft_search_op(s, p, a.stage, seen[p * s->n_stages + a.stage]++);
+                    wf_search_op_id(s, p, a.stage, seen[p * s->n_stages + a.stage]++);
         }
         ok = n == s->per_rank;
     }
@@ -142,25 +144,25 @@ static bool take_over(const struct tuner *t, const struct weft_schedule *made, u
 
 static double seconds_since(const struct tuner *t)
 {
-    return (double)(weft_clock_ns() - t->began_ns) * 1e-9;
+    return (double)(wf_clock_ns() - t->start_ns) * 1e-9;
 }
 
 static void try_generator(struct tuner *t, const struct weft_generator *g)
 {
     const struct weft_tune_problem *p = t->problem;
-    bool takes = g->takes & WEFT_TAKES_CHUNKS;
-    struct weft_params params = {.ranks = p->ranks,
-                                 .micros = p->micros,
-                                 .chunks = takes ? t->s.n_chunks : 0,
-                                 .cost = p->cost,
-                                 .memory = p->memory,
-                                 .minimize = p->minimize};
+    bool takes = g->takes & WEFT_GEN_USES_CHUNKS;
+    struct weft_gen_params params = {.ranks = p->ranks,
+                                     .micros = p->micros,
+                                     .chunks = takes ? t->s.n_chunks : 0,
+                                     .cost = p->cost,
+                                     .memory = p->memory,
+                                     .minimize = p->minimize};
     struct weft_schedule *made = NULL;
     if ((!takes && g->default_chunks != t->s.n_chunks) ||
-        weft_schedule_make(g->name, &params, &made, NULL) != WEFT_OK)
+        weft_schedule_generate(g->name, &params, &made, NULL) != WEFT_OK)
         return;
-    if (take_over(t, made, t->order))
-        offer(t, t->order, g->name, true);
+    if (order_from_schedule(t, made, t->order))
+        submit_order(t, t->order, g->name, true);
     weft_schedule_free(made);
 }
 
@@ -169,11 +171,11 @@ static void try_generator(struct tuner *t, const struct weft_generator *g)
 static void try_generators(struct tuner *t)
 {
     size_t n;
-    const struct weft_generator *all = weft_generators(&n);
+    const struct weft_generator *all = weft_generator_list(&n);
     for (unsigned searches = 0; searches < 2; searches++)
         for (size_t i = 0; i < n; i++) {
             bool late = t->options->seconds > 0 && seconds_since(t) > t->options->seconds;
-            if (!!(all[i].takes & WEFT_TAKES_COST) == searches && !(searches && late))
+            if (!!(all[i].takes & WEFT_GEN_USES_COST) == searches && !(searches && late))
                 try_generator(t, &all[i]);
         }
 }
@@ -183,17 +185,17 @@ static enum weft_status try_lists(struct tuner *t, struct weft_error *err)
 {
     static const double ahead[] = {1, 2, 4, 1e9}, slope[] = {0, 0.5, 1, 2};
     for (uint32_t i = 0; i < 4 * 4 * 8; i++) {
-        struct weft_score score;
-        struct weft_list_rule rule = {
+        struct wf_score score;
+        struct wf_list_rule rule = {
             .ahead = i % 4 == 2 ? t->s.n_ranks : ahead[i % 4],
             .ahead_slope = slope[i / 4 % 4],
             .patience = i / 16 % 2,
             .forward_first = i / 32 % 2,
-            .narrow = i / 64 % 2,
+            .oldest_first = i / 64 % 2,
         };
         if (rule.ahead == 1e9 && rule.ahead_slope > 0)
             continue;
-        WEFT_TRY(weft_list_try(&t->s, &rule, &score, err));
+        WEFT_TRY(wf_list_try(&t->s, &rule, &score, err));
     }
     return WEFT_OK;
 }
@@ -203,35 +205,35 @@ static enum weft_status try_lists(struct tuner *t, struct weft_error *err)
 static struct weft_bound_input bound_input(const struct tuner *t,
                                            const struct weft_placement *place)
 {
-    struct weft_score best = weft_search_best(&t->s)->score;
-    bool by_span = t->s.minimize == WEFT_MIN_SPAN;
+    struct wf_score best = wf_search_best(&t->s)->score;
+    bool by_span = t->s.minimize == WEFT_MINIMIZE_SPAN;
     return (struct weft_bound_input){
         .placement = place,
         .cost = t->problem->cost,
         .memory = t->problem->memory,
-        .backwards = t->problem->whole ? WEFT_BACK_WHOLE : WEFT_BACK_SPLIT,
-        .makespan_below = by_span ? best.second : best.first,
-        .span_below = by_span ? best.first : best.second,
+        .backwards = t->problem->whole ? WEFT_BACKWARD_WHOLE : WEFT_BACKWARD_SPLIT,
+        .known_makespan = by_span ? best.second : best.first,
+        .known_span = by_span ? best.first : best.second,
     };
 }
 
 static enum weft_status find_bounds(struct tuner *t, const struct weft_placement *place,
                                     struct weft_error *err)
 {
-    struct weft_search *s = &t->s;
+    struct wf_search *s = &t->s;
     struct weft_bound_input in = bound_input(t, place);
     WEFT_TRY(weft_bounds_compute(&in, &t->bounds, err));
-    bool by_span = s->minimize == WEFT_MIN_SPAN;
+    bool by_span = s->minimize == WEFT_MINIMIZE_SPAN;
     double first = by_span ? t->bounds.span : t->bounds.makespan;
     double second = by_span ? t->bounds.makespan : t->bounds.span;
-    s->bound.first = weft_max(s->bound.first, first);
-    s->bound.second = weft_max(s->bound.second, second);
+    s->bound.first = wf_max(s->bound.first, first);
+    s->bound.second = wf_max(s->bound.second, second);
     return WEFT_OK;
 }
 
-static void note_proof(struct tuner *t)
+static void update_proof(struct tuner *t)
 {
-    double best = weft_search_best(&t->s)->score.first;
+    double best = wf_search_best(&t->s)->score.first;
     if (best <= t->s.bound.first * (1 + 1e-9))
         t->proven = true;
 }
@@ -239,52 +241,52 @@ static void note_proof(struct tuner *t)
 static enum weft_status solve(struct tuner *t, const struct weft_placement *place,
                               struct weft_error *err)
 {
-    struct weft_search *s = &t->s;
+    struct wf_search *s = &t->s;
     struct weft_bound_input in = bound_input(t, place);
-    struct weft_instance x;
-    if (s->minimize != WEFT_MIN_MAKESPAN || s->n_ops > WEFT_EXACT_MOST_OPS || s->n_chunks > 8)
+    struct wf_instance x;
+    if (s->minimize != WEFT_MINIMIZE_MAKESPAN || s->n_ops > WF_EXACT_MAX_OPS || s->n_chunks > 8)
         return WEFT_OK;
     uint64_t nodes = EXACT_WORK / s->n_ops;
     if (t->options->iterations > 0 && t->options->iterations / 2 < nodes)
         nodes = t->options->iterations / 2;
-    WEFT_TRY(weft_instance_init(&x, &in, err));
-    struct weft_exact e = {.order = t->order};
-    e.makespan = (int64_t)llround(weft_search_best(s)->score.first / x.tick);
+    WEFT_TRY(wf_instance_init(&x, &in, err));
+    struct wf_exact e = {.order = t->order};
+    e.makespan = (int64_t)llround(wf_search_best(s)->score.first / x.tick);
     enum weft_status st = WEFT_OK;
     if (x.exact && !x.impossible)
-        st = weft_exact_search(&x, nodes, &e, err);
+        st = wf_exact_search(&x, nodes, &e, err);
     for (size_t i = 0; st == WEFT_OK && e.found && i < s->n_ops; i++) {
-        const struct weft_row *row = &x.rows[x.row_of[e.order[i]]];
+        const struct wf_row *row = &x.rows[x.row_of[e.order[i]]];
         e.order[i] =
-            weft_search_op(s, row->pass, row->chain, (uint32_t)(e.order[i] - row->first));
+            wf_search_op_id(s, row->pass, row->chain, (uint32_t)(e.order[i] - row->first));
     }
     if (st == WEFT_OK && e.found)
-        offer(t, e.order, "exact search", false);
+        submit_order(t, e.order, "exact search", false);
     if (e.proven) {
         t->proven = true;
         double least = (double)e.makespan * x.tick;
-        s->bound.first = weft_max(s->bound.first, least);
-        t->bounds.makespan = weft_max(t->bounds.makespan, least);
+        s->bound.first = wf_max(s->bound.first, least);
+        t->bounds.makespan = wf_max(t->bounds.makespan, least);
         t->bounds.each_makespan[WEFT_BOUND_DESTRUCTIVE] = t->bounds.makespan;
     }
     s->n_timed += e.nodes;
-    weft_instance_release(&x);
+    wf_instance_release(&x);
     return st;
 }
 
 /* -- improving ---------------------------------------------------------------------------- */
 
-static enum weft_family best_family(const struct weft_search *s)
+static enum wf_family best_family(const struct wf_search *s)
 {
-    return (enum weft_family)(weft_search_best(s) - s->best);
+    return (enum wf_family)(wf_search_best(s) - s->best);
 }
 
-static bool tell(struct tuner *t)
+static bool report_progress(struct tuner *t)
 {
     if (t->options->progress == NULL)
         return true;
-    struct weft_score best = weft_search_best(&t->s)->score;
-    bool by_span = t->s.minimize == WEFT_MIN_SPAN;
+    struct wf_score best = wf_search_best(&t->s)->score;
+    bool by_span = t->s.minimize == WEFT_MINIMIZE_SPAN;
     struct weft_tune_progress p = {
         .seconds = seconds_since(t),
         .evaluations = t->s.n_timed,
@@ -297,34 +299,35 @@ static bool tell(struct tuner *t)
 }
 
 /* Once the first of the score is as good as can be, the second gets only so many slices. */
-static bool is_over(struct tuner *t)
+static bool is_finished(struct tuner *t)
 {
     enum { POLISH = 4 };
     const struct weft_tune_options *o = t->options;
     uint64_t iterations = o->iterations;
     if (iterations == 0 && o->seconds == 0)
         iterations = DEFAULT_ITERATIONS;
-    note_proof(t);
-    if (t->stopped || weft_search_is_perfect(&t->s, weft_search_best(&t->s)->score) ||
-        (t->proven && t->in_vain >= POLISH))
+    update_proof(t);
+    if (t->stopped || wf_search_is_optimal(&t->s, wf_search_best(&t->s)->score) ||
+        (t->proven && t->n_stagnant >= POLISH))
         return true;
     return (iterations > 0 && t->s.n_timed >= iterations) ||
            (o->seconds > 0 && seconds_since(t) >= o->seconds);
 }
 
-static uint32_t draw(struct tuner *t, uint32_t n)
+static uint32_t draw_below(struct tuner *t, uint32_t n)
 {
-    return weft_random_below(t->options->seed, 7, t->drawn++, n);
+    return wf_random_below(t->options->seed, 7, t->drawn++, n);
 }
 
 /* Moves an action of t->order to another place that keeps its rank's precedences.  Memory and
  * deadlock are for the caller to look at. */
-static void kick(struct tuner *t)
+static void move_random(struct tuner *t)
 {
-    const struct weft_search *s = &t->s;
-    uint32_t *row = t->order + draw(t, s->n_ranks) * s->per_rank;
-    uint32_t at = draw(t, (uint32_t)s->per_rank), far = 1 + draw(t, 8), id = row[at];
-    bool left = draw(t, 2) == 0;
+    const struct wf_search *s = &t->s;
+    uint32_t *row = t->order + draw_below(t, s->n_ranks) * s->per_rank;
+    uint32_t at = draw_below(t, (uint32_t)s->per_rank), far = 1 + draw_below(t, 8),
+             id = row[at];
+    bool left = draw_below(t, 2) == 0;
     for (uint32_t i = 0; i < far; i++) {
         uint32_t to = left ? at - 1 : at + 1;
         if (to >= s->per_rank) /* below 0 wraps around */
@@ -340,47 +343,47 @@ static void kick(struct tuner *t)
 }
 
 /* Shakes the best order and walks from there. */
-static enum weft_status shake(struct tuner *t, enum weft_family family, struct weft_error *err)
+static enum weft_status perturb(struct tuner *t, enum wf_family family, struct weft_error *err)
 {
-    struct weft_search *s = &t->s;
+    struct wf_search *s = &t->s;
     const uint32_t *home = s->best[family].order;
-    uint32_t kicks = 2 + draw(t, MOST_KICKS);
-    struct weft_score score = s->best[family].score;
+    uint32_t n_moves = 2 + draw_below(t, MAX_MOVES);
+    struct wf_score score = s->best[family].score;
     memcpy(t->order, home, sizeof *home * s->n_ops);
     memcpy(s->order, home, sizeof *home * s->n_ops);
-    for (uint32_t i = 0; i < kicks; i++) {
-        kick(t);
-        struct weft_score now = weft_search_try(s, family, t->order);
-        if (is_better(now, WEFT_NO_SCORE)) {
+    for (uint32_t i = 0; i < n_moves; i++) {
+        move_random(t);
+        struct wf_score now = wf_search_try(s, family, t->order);
+        if (is_better(now, WF_SCORE_INFEASIBLE)) {
             score = now;
             memcpy(s->order, t->order, sizeof *home * s->n_ops);
         } else {
             memcpy(t->order, s->order, sizeof *home * s->n_ops);
         }
     }
-    return weft_search_improve_from(s, family, t->order, score, SLICE_WORK, err);
+    return wf_search_improve_from(s, family, t->order, score, SLICE_WORK, err);
 }
 
 /* Slices of walks: from the best order with other random numbers, from the best after a few
  * random moves, and now and then from the best of another family. */
 static enum weft_status improve(struct tuner *t, struct weft_error *err)
 {
-    struct weft_search *s = &t->s;
-    for (uint32_t slice = 0; !is_over(t); slice++) {
-        enum weft_family family = best_family(s);
-        struct weft_score before = weft_search_best(s)->score;
+    struct wf_search *s = &t->s;
+    for (uint32_t slice = 0; !is_finished(t); slice++) {
+        enum wf_family family = best_family(s);
+        struct wf_score before = wf_search_best(s)->score;
         s->setup.seed = t->options->seed + slice + 1;
         if (slice % 4 == 3) {
-            family = (enum weft_family)(slice / 4 % WEFT_N_FAMILIES);
-            if (!is_better(s->best[family].score, WEFT_NO_SCORE))
+            family = (enum wf_family)(slice / 4 % WF_N_FAMILIES);
+            if (!is_better(s->best[family].score, WF_SCORE_INFEASIBLE))
                 family = best_family(s);
         }
         if (slice % 2 == 0)
-            WEFT_TRY(shake(t, family, err));
+            WEFT_TRY(perturb(t, family, err));
         else
-            WEFT_TRY(weft_search_improve(s, family, SLICE_WORK, err));
-        t->in_vain = is_better(weft_search_best(s)->score, before) ? 0 : t->in_vain + 1;
-        t->stopped = !tell(t);
+            WEFT_TRY(wf_search_improve(s, family, SLICE_WORK, err));
+        t->n_stagnant = is_better(wf_search_best(s)->score, before) ? 0 : t->n_stagnant + 1;
+        t->stopped = !report_progress(t);
     }
     return WEFT_OK;
 }
@@ -389,24 +392,24 @@ static enum weft_status improve(struct tuner *t, struct weft_error *err)
 
 static enum weft_status search_all(struct tuner *t, struct weft_error *err)
 {
-    struct weft_search *s = &t->s;
+    struct wf_search *s = &t->s;
     const struct weft_placement place = {s->n_ranks, s->n_stages, s->n_micros,
                                          1,          s->rank_of,  NULL};
-    WEFT_TRY(weft_search_check_limits(s, err));
-    name_origin(t, WEFT_FAMILY_HAND, "one by one");
-    name_origin(t, WEFT_FAMILY_LIST, "list");
-    name_origin(t, WEFT_FAMILY_TURN, "list in turn");
-    name_origin(t, WEFT_FAMILY_STEER, "list by a block");
-    name_origin(t, WEFT_FAMILY_BLOCK, "block");
+    WEFT_TRY(wf_search_check_limits(s, err));
+    name_origin(t, WF_FAMILY_FIXED, "one by one");
+    name_origin(t, WF_FAMILY_LIST, "list");
+    name_origin(t, WF_FAMILY_ROUND_ROBIN, "list in turn");
+    name_origin(t, WF_FAMILY_GUIDED, "list by a block");
+    name_origin(t, WF_FAMILY_PATTERN, "block");
     try_generators(t);
     WEFT_TRY(find_bounds(t, &place, err));
-    t->stopped = !tell(t);
-    if (!is_over(t) && s->n_chunks <= 2)
-        WEFT_TRY(weft_search_run(s, NULL, err));
-    else if (!is_over(t))
+    t->stopped = !report_progress(t);
+    if (!is_finished(t) && s->n_chunks <= 2)
+        WEFT_TRY(wf_search_run(s, NULL, err));
+    else if (!is_finished(t))
         WEFT_TRY(try_lists(t, err));
-    t->stopped = t->stopped || !tell(t);
-    if (!is_over(t))
+    t->stopped = t->stopped || !report_progress(t);
+    if (!is_finished(t))
         WEFT_TRY(solve(t, &place, err));
     return improve(t, err);
 }
@@ -414,18 +417,18 @@ static enum weft_status search_all(struct tuner *t, struct weft_error *err)
 static enum weft_status finish(struct tuner *t, struct weft_tune_result *out,
                                struct weft_error *err)
 {
-    struct weft_search *s = &t->s;
+    struct wf_search *s = &t->s;
     struct weft_metrics m;
-    struct weft_report report;
+    struct weft_verify_result report;
     struct weft_tune_result r = {
         .bounds = t->bounds, .proven = t->proven, .evaluations = s->n_timed};
-    WEFT_TRY(weft_search_finish(s, &r.schedule, err));
+    WEFT_TRY(wf_search_finish(s, &r.schedule, err));
     enum weft_status st = weft_verify(r.schedule, NULL, &report, err);
     if (st == WEFT_OK) {
         if (report.n_findings > 0)
             st = WEFT_FAIL(err, WEFT_INTERNAL, "tune made a wrong schedule: %s",
                            report.findings[0].text);
-        weft_report_release(&report);
+        weft_verify_result_release(&report);
     }
     if (st == WEFT_OK)
         st = weft_metrics_init(&m, r.schedule, t->problem->cost, t->problem->memory, err);
@@ -438,7 +441,7 @@ static enum weft_status finish(struct tuner *t, struct weft_tune_result *out,
     for (uint32_t i = 0; i < m.n_ranks; i++)
         r.peak = m.peak_mem[i] > r.peak ? m.peak_mem[i] : r.peak;
     weft_metrics_release(&m);
-    bool by_span = s->minimize == WEFT_MIN_SPAN;
+    bool by_span = s->minimize == WEFT_MINIMIZE_SPAN;
     r.gap = r.proven  ? 0
             : by_span ? weft_gap(r.span, r.bounds.span)
                       : weft_gap(r.makespan, r.bounds.makespan);
@@ -459,18 +462,18 @@ enum weft_status weft_tune(const struct weft_tune_problem *problem,
 {
     uint32_t chunks;
     WEFT_TRY(check(problem, &chunks, err));
-    struct weft_search_setup setup = {.name = "tuned",
-                                      .chunks = chunks,
-                                      .whole = problem->whole,
-                                      .place = problem->placement};
-    struct weft_params params = {.ranks = problem->ranks,
-                                 .micros = problem->micros,
-                                 .cost = problem->cost,
-                                 .memory = problem->memory,
-                                 .minimize = problem->minimize};
-    struct tuner t = {.problem = problem, .options = options, .began_ns = weft_clock_ns()};
-    t.start_score = WEFT_NO_SCORE;
-    WEFT_TRY(weft_search_init(&t.s, &setup, &params, err));
+    struct wf_search_setup setup = {.name = "tuned",
+                                    .chunks = chunks,
+                                    .whole = problem->whole,
+                                    .place = problem->placement};
+    struct weft_gen_params params = {.ranks = problem->ranks,
+                                     .micros = problem->micros,
+                                     .cost = problem->cost,
+                                     .memory = problem->memory,
+                                     .minimize = problem->minimize};
+    struct tuner t = {.problem = problem, .options = options, .start_ns = wf_clock_ns()};
+    t.start_score = WF_SCORE_INFEASIBLE;
+    WEFT_TRY(wf_search_init(&t.s, &setup, &params, err));
     t.order = malloc(sizeof *t.order * t.s.n_ops);
     enum weft_status st =
         t.order == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory to tune %zu actions", t.s.n_ops)
@@ -478,7 +481,7 @@ enum weft_status weft_tune(const struct weft_tune_problem *problem,
     if (st == WEFT_OK)
         st = finish(&t, out, err);
     free(t.order);
-    weft_search_release(&t.s);
+    wf_search_release(&t.s);
     return st;
 }
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "planning/verify/report_priv.h"
+#include "planning/verify/verify_priv.h"
 
 #define HAS(kind) (1u << (kind)) /* the eight kinds with a micro: one bit each */
 
@@ -12,45 +12,45 @@ struct rank_pass {
     size_t live; /* activations held */
 };
 
-static void find(struct weft_proof *p, const struct rank_pass *at, enum weft_rule rule,
-                 struct weft_action a, const char *what)
+static void add_finding(struct wf_verifier *p, const struct rank_pass *at, enum weft_rule rule,
+                        struct weft_action a, const char *what)
 {
-    char cell[WEFT_ACTION_TEXT];
+    char cell[WEFT_ACTION_TEXT_MAX];
     weft_action_print(a, cell);
-    weft_proof_add(p, rule, at->rank, at->position, "rank %u, action %zu: %s %s", at->rank,
-                   at->position, cell, what);
+    wf_verifier_add(p, rule, at->rank, at->position, "rank %u, action %zu: %s %s", at->rank,
+                    at->position, cell, what);
 }
 
 /* What an action needs to stand behind on its own rank. */
-static void check_order(struct weft_proof *p, const struct rank_pass *at, struct weft_action a,
+static void check_order(struct wf_verifier *p, const struct rank_pass *at, struct weft_action a,
                         unsigned has)
 {
     uint32_t s = a.stage, m = a.micro;
-    switch ((enum weft_kind)a.kind) {
+    switch ((enum weft_act_kind)a.kind) {
     case WEFT_ACT_F:
-        if (p->lowered && weft_proof_remote(p, s, (int64_t)s - 1, m) &&
+        if (p->lowered && wf_verifier_remote(p, s, (int64_t)s - 1, m) &&
             !(has & HAS(WEFT_ACT_RECV_F)))
-            find(p, at, WEFT_RULE_ORDER, a, "runs before its input is received");
+            add_finding(p, at, WEFT_RULE_ORDER, a, "runs before its input is received");
         break;
     case WEFT_ACT_B:
     case WEFT_ACT_I:
         if (!(has & HAS(WEFT_ACT_F)))
-            find(p, at, WEFT_RULE_ORDER, a, "runs before its forward");
-        if (p->lowered && weft_proof_remote(p, s, (int64_t)s + 1, m) &&
+            add_finding(p, at, WEFT_RULE_ORDER, a, "runs before its forward");
+        if (p->lowered && wf_verifier_remote(p, s, (int64_t)s + 1, m) &&
             !(has & HAS(WEFT_ACT_RECV_B)))
-            find(p, at, WEFT_RULE_ORDER, a, "runs before its gradient is received");
+            add_finding(p, at, WEFT_RULE_ORDER, a, "runs before its gradient is received");
         break;
     case WEFT_ACT_W:
         if (!(has & (HAS(WEFT_ACT_I) | HAS(WEFT_ACT_B))))
-            find(p, at, WEFT_RULE_ORDER, a, "runs before its input gradient");
+            add_finding(p, at, WEFT_RULE_ORDER, a, "runs before its input gradient");
         break;
     case WEFT_ACT_SEND_F:
         if (!(has & HAS(WEFT_ACT_F)))
-            find(p, at, WEFT_RULE_ORDER, a, "sends what is not computed yet");
+            add_finding(p, at, WEFT_RULE_ORDER, a, "sends what is not computed yet");
         break;
     case WEFT_ACT_SEND_B:
         if (!(has & (HAS(WEFT_ACT_B) | HAS(WEFT_ACT_I))))
-            find(p, at, WEFT_RULE_ORDER, a, "sends what is not computed yet");
+            add_finding(p, at, WEFT_RULE_ORDER, a, "sends what is not computed yet");
         break;
     case WEFT_ACT_RECV_F:
     case WEFT_ACT_RECV_B:
@@ -58,68 +58,68 @@ static void check_order(struct weft_proof *p, const struct rank_pass *at, struct
     case WEFT_ACT_UNSHARD:
     case WEFT_ACT_RESHARD:
     case WEFT_ACT_IDLE:
-    case WEFT_N_KINDS:
+    case WEFT_N_ACT_KINDS:
         break;
     }
 }
 
 /* The stage at the other end of a message action. */
-static int64_t other_end(struct weft_action a)
+static int64_t peer_stage(struct weft_action a)
 {
     bool up = a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_RECV_B;
     return up ? (int64_t)a.stage + 1 : (int64_t)a.stage - 1;
 }
 
-static void check_once(struct weft_proof *p, const struct rank_pass *at, struct weft_action a,
+static void check_once(struct wf_verifier *p, const struct rank_pass *at, struct weft_action a,
                        unsigned has)
 {
     const unsigned split = HAS(WEFT_ACT_I) | HAS(WEFT_ACT_W);
     if (has & HAS(a.kind))
-        find(p, at, WEFT_RULE_DUPLICATE, a, "is there twice");
+        add_finding(p, at, WEFT_RULE_DUPLICATE, a, "is there twice");
     else if ((a.kind == WEFT_ACT_B && (has & split)) ||
              ((a.kind == WEFT_ACT_I || a.kind == WEFT_ACT_W) && (has & HAS(WEFT_ACT_B))))
-        find(p, at, WEFT_RULE_MIXED, a, "mixes a whole backward with a split one");
-    if (weft_kind_is_message(a.kind) && !weft_proof_remote(p, a.stage, other_end(a), a.micro))
-        find(p, at, WEFT_RULE_MESSAGE, a, "has no other rank at its other end");
+        add_finding(p, at, WEFT_RULE_MIXED, a, "mixes a whole backward with a split one");
+    if (weft_act_is_message(a.kind) && !wf_verifier_remote(p, a.stage, peer_stage(a), a.micro))
+        add_finding(p, at, WEFT_RULE_MESSAGE, a, "has no other rank at its other end");
 }
 
-static void hold(struct weft_proof *p, struct rank_pass *at, struct weft_action a)
+static void count_live(struct wf_verifier *p, struct rank_pass *at, struct weft_action a)
 {
     size_t *peak = &p->report->peak_activations[at->rank];
     if (a.kind == WEFT_ACT_F && ++at->live > *peak)
         *peak = at->live;
-    if (weft_kind_frees_activation(a.kind) && at->live > 0)
+    if (wf_act_frees_activation(a.kind) && at->live > 0)
         at->live--;
 }
 
-static void check_rank(struct weft_proof *p, uint32_t rank)
+static void check_rank(struct wf_verifier *p, uint32_t rank)
 {
     struct weft_action_span row = weft_schedule_rank(p->s, rank);
     struct rank_pass at = {.rank = rank};
     for (size_t i = 0; i < row.len; i++) {
         struct weft_action a = row.at[i];
-        if (!weft_kind_has_micro(a.kind))
+        if (!weft_act_has_micro(a.kind))
             continue;
         at.position = i;
-        if (weft_kind_is_compute(a.kind))
+        if (weft_act_is_compute(a.kind))
             p->report->n_compute++;
         else if (a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_SEND_B)
             p->report->n_messages++;
-        size_t cell = weft_proof_cell(p, a.stage, a.micro);
+        size_t cell = wf_verifier_cell(p, a.stage, a.micro);
         if (weft_placement_rank(p->place, a.stage, a.micro) != rank)
-            find(p, &at, WEFT_RULE_RANK, a,
-                 "is not on the rank that has the rest of its stage and micro");
+            add_finding(p, &at, WEFT_RULE_RANK, a,
+                        "is not on the rank that has the rest of its stage and micro");
         if (cell >= p->n_cells)
             continue;
         unsigned has = p->cells[cell];
         check_once(p, &at, a, has);
         check_order(p, &at, a, has);
         p->cells[cell] |= (uint8_t)HAS(a.kind);
-        hold(p, &at, a);
+        count_live(p, &at, a);
     }
 }
 
-static bool any_reduction(const struct weft_proof *p)
+static bool has_reductions(const struct wf_verifier *p)
 {
     for (uint32_t r = 0; r < p->place->n_ranks; r++) {
         struct weft_action_span row = weft_schedule_rank(p->s, r);
@@ -132,9 +132,9 @@ static bool any_reduction(const struct weft_proof *p)
 
 /* REDUCE_GRAD says that a stage's gradients on this rank are complete: at most once, after some
  * weight gradient of that stage, and none may follow.  `stages` is 0 before and after. */
-static void check_reductions(struct weft_proof *p, uint32_t rank, uint8_t *stages)
+static void check_reductions(struct wf_verifier *p, uint32_t rank, uint8_t *stages)
 {
-    enum { ADDED = 1, REDUCED = 2 };
+    enum { ACCUMULATED = 1, REDUCED = 2 };
     struct weft_action_span row = weft_schedule_rank(p->s, rank);
     struct rank_pass at = {.rank = rank};
     for (size_t i = 0; i < row.len; i++) {
@@ -142,24 +142,24 @@ static void check_reductions(struct weft_proof *p, uint32_t rank, uint8_t *stage
         at.position = i;
         if (a.kind == WEFT_ACT_REDUCE_GRAD) {
             if (stages[a.stage] & REDUCED)
-                find(p, &at, WEFT_RULE_DUPLICATE, a, "is there twice");
-            else if (!(stages[a.stage] & ADDED))
-                find(p, &at, WEFT_RULE_ORDER, a,
-                     "reduces a gradient that its rank has not made");
+                add_finding(p, &at, WEFT_RULE_DUPLICATE, a, "is there twice");
+            else if (!(stages[a.stage] & ACCUMULATED))
+                add_finding(p, &at, WEFT_RULE_ORDER, a,
+                            "reduces a gradient that its rank has not made");
             stages[a.stage] |= REDUCED;
-        } else if (weft_kind_frees_activation(a.kind)) {
+        } else if (wf_act_frees_activation(a.kind)) {
             if (stages[a.stage] & REDUCED)
-                find(p, &at, WEFT_RULE_ORDER, a, "adds to a gradient that was reduced already");
-            stages[a.stage] |= ADDED;
+                add_finding(p, &at, WEFT_RULE_ORDER, a,
+                            "adds to a gradient that was reduced already");
+            stages[a.stage] |= ACCUMULATED;
         }
     }
     for (size_t i = row.len; i-- > 0;) { /* what is missing is missing behind the last one */
         uint8_t *stage = &stages[row.at[i].stage];
-        if (!weft_kind_frees_activation(row.at[i].kind) &&
-            row.at[i].kind != WEFT_ACT_REDUCE_GRAD)
+        if (!wf_act_frees_activation(row.at[i].kind) && row.at[i].kind != WEFT_ACT_REDUCE_GRAD)
             continue;
-        if ((*stage & ADDED) && !(*stage & REDUCED))
-            weft_proof_add(
+        if ((*stage & ACCUMULATED) && !(*stage & REDUCED))
+            wf_verifier_add(
                 p, WEFT_RULE_MISSING, rank, i,
                 "rank %u: %uREDUCE_GRAD is missing: all holders of all stages reduce, "
                 "or none",
@@ -170,57 +170,57 @@ static void check_reductions(struct weft_proof *p, uint32_t rank, uint8_t *stage
 
 /* The last action of a cell on its rank, to point at; the row's end when there is none.  Only
  * looked for while findings are kept. */
-static size_t place_of(const struct weft_proof *p, uint32_t rank, uint32_t stage,
-                       uint32_t micro)
+static size_t last_action_of(const struct wf_verifier *p, uint32_t rank, uint32_t stage,
+                             uint32_t micro)
 {
     struct weft_action_span row = weft_schedule_rank(p->s, rank);
     for (size_t i = row.len; i-- > 0 && p->report->n_findings < WEFT_MAX_FINDINGS;)
         if (row.at[i].stage == stage && row.at[i].micro == micro &&
-            weft_kind_has_micro(row.at[i].kind))
+            weft_act_has_micro(row.at[i].kind))
             return i;
     return row.len;
 }
 
-static void miss(struct weft_proof *p, uint32_t stage, uint32_t micro, const char *what)
+static void add_missing(struct wf_verifier *p, uint32_t stage, uint32_t micro, const char *what)
 {
     uint32_t rank = weft_placement_rank(p->place, stage, micro);
-    weft_proof_add(p, WEFT_RULE_MISSING, rank, place_of(p, rank, stage, micro),
-                   "stage %u, micro %u: %s", stage, micro, what);
+    wf_verifier_add(p, WEFT_RULE_MISSING, rank, last_action_of(p, rank, stage, micro),
+                    "stage %u, micro %u: %s", stage, micro, what);
 }
 
-static void check_complete(struct weft_proof *p, uint32_t stage, uint32_t micro, unsigned has)
+static void check_complete(struct wf_verifier *p, uint32_t stage, uint32_t micro, unsigned has)
 {
     if (!(has & HAS(WEFT_ACT_F)))
-        miss(p, stage, micro, "no forward");
+        add_missing(p, stage, micro, "no forward");
     if (!(has & HAS(WEFT_ACT_B))) {
         bool i = has & HAS(WEFT_ACT_I), w = has & HAS(WEFT_ACT_W);
         if (!i && !w)
-            miss(p, stage, micro, "no backward");
+            add_missing(p, stage, micro, "no backward");
         else if (!i || !w)
-            miss(p, stage, micro, i ? "I but no W" : "W but no I");
+            add_missing(p, stage, micro, i ? "I but no W" : "W but no I");
     }
     if (!p->lowered)
         return;
-    if (weft_proof_remote(p, stage, (int64_t)stage + 1, micro)) {
+    if (wf_verifier_remote(p, stage, (int64_t)stage + 1, micro)) {
         if (!(has & HAS(WEFT_ACT_SEND_F)))
-            miss(p, stage, micro, "the output is not sent (SEND_F)");
+            add_missing(p, stage, micro, "the output is not sent (SEND_F)");
         if (!(has & HAS(WEFT_ACT_RECV_B)))
-            miss(p, stage, micro, "the gradient is not received (RECV_B)");
+            add_missing(p, stage, micro, "the gradient is not received (RECV_B)");
     }
-    if (weft_proof_remote(p, stage, (int64_t)stage - 1, micro)) {
+    if (wf_verifier_remote(p, stage, (int64_t)stage - 1, micro)) {
         if (!(has & HAS(WEFT_ACT_RECV_F)))
-            miss(p, stage, micro, "the input is not received (RECV_F)");
+            add_missing(p, stage, micro, "the input is not received (RECV_F)");
         if (!(has & HAS(WEFT_ACT_SEND_B)))
-            miss(p, stage, micro, "the gradient is not sent (SEND_B)");
+            add_missing(p, stage, micro, "the gradient is not sent (SEND_B)");
     }
 }
 
-enum weft_status weft_prove_cells(struct weft_proof *p, struct weft_error *err)
+enum weft_status wf_verify_cells(struct wf_verifier *p, struct weft_error *err)
 {
     uint8_t *stages = calloc(p->place->n_stages, 1);
     if (stages == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to verify %u stages", p->place->n_stages);
-    bool reductions = any_reduction(p);
+    bool reductions = has_reductions(p);
     for (uint32_t r = 0; r < p->place->n_ranks; r++) {
         check_rank(p, r);
         if (reductions)
@@ -231,8 +231,8 @@ enum weft_status weft_prove_cells(struct weft_proof *p, struct weft_error *err)
         check_complete(p, (uint32_t)(cell / p->place->n_micros),
                        (uint32_t)(cell % p->place->n_micros), p->cells[cell]);
     if (p->n_cells < p->n_all_cells)
-        weft_proof_add(p, WEFT_RULE_MISSING, 0, SIZE_MAX,
-                       "%u stages x %u micros in %zu actions: most of them are missing",
-                       p->place->n_stages, p->place->n_micros, weft_schedule_n_actions(p->s));
+        wf_verifier_add(p, WEFT_RULE_MISSING, 0, SIZE_MAX,
+                        "%u stages x %u micros in %zu actions: most of them are missing",
+                        p->place->n_stages, p->place->n_micros, weft_schedule_n_actions(p->s));
     return WEFT_OK;
 }

@@ -1,17 +1,17 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "planning/verify/report_priv.h"
+#include "planning/verify/verify_priv.h"
 
 /* Sends are numbered along their channel; receives must come by in the same numbers. */
 struct numbering {
-    const struct weft_channels *channels; /* borrowed */
-    uint32_t *number;                     /* owned: (2, stages, micros), of each send */
-    uint32_t *next;                       /* owned: (channels) */
-    bool *wrong;                          /* owned: (channels), reported already */
+    const struct wf_channels *channels; /* borrowed */
+    uint32_t *number;                   /* owned: (2, stages, micros), of each send */
+    uint32_t *next;                     /* owned: (channels) */
+    bool *mismatched;                   /* owned: (channels), reported already */
 };
 
-static size_t message_index(const struct weft_proof *p, struct weft_action a)
+static size_t message_index(const struct wf_verifier *p, struct weft_action a)
 {
     /* A message is named by its sending stage. */
     bool gradient = a.kind == WEFT_ACT_SEND_B || a.kind == WEFT_ACT_RECV_B;
@@ -19,21 +19,21 @@ static size_t message_index(const struct weft_proof *p, struct weft_action a)
                     : a.kind == WEFT_ACT_RECV_B ? a.stage + 1
                                                 : a.stage;
     size_t half = gradient ? (size_t)p->place->n_stages * p->place->n_micros : 0;
-    return half + weft_proof_cell(p, from, a.micro);
+    return half + wf_verifier_cell(p, from, a.micro);
 }
 
-static void number_sends(const struct weft_proof *p, struct numbering *n)
+static void number_sends(const struct wf_verifier *p, struct numbering *n)
 {
     for (uint32_t r = 0; r < p->place->n_ranks; r++) {
         struct weft_action_span row = weft_schedule_rank(p->s, r);
         for (size_t i = 0; i < row.len; i++)
             if (row.at[i].kind == WEFT_ACT_SEND_F || row.at[i].kind == WEFT_ACT_SEND_B)
                 n->number[message_index(p, row.at[i])] =
-                    n->next[weft_channel_of(n->channels, p->place, row.at[i])]++;
+                    n->next[wf_channel_of(n->channels, p->place, row.at[i])]++;
     }
 }
 
-static void compare_receives(struct weft_proof *p, struct numbering *n)
+static void compare_receives(struct wf_verifier *p, struct numbering *n)
 {
     for (uint32_t r = 0; r < p->place->n_ranks; r++) {
         struct weft_action_span row = weft_schedule_rank(p->s, r);
@@ -41,30 +41,30 @@ static void compare_receives(struct weft_proof *p, struct numbering *n)
             struct weft_action a = row.at[i];
             if (a.kind != WEFT_ACT_RECV_F && a.kind != WEFT_ACT_RECV_B)
                 continue;
-            uint32_t channel = weft_channel_of(n->channels, p->place, a);
-            uint32_t turn = n->next[channel]++, sent = n->number[message_index(p, a)];
-            if (turn == sent || n->wrong[channel])
+            uint32_t channel = wf_channel_of(n->channels, p->place, a);
+            uint32_t expected = n->next[channel]++, sent = n->number[message_index(p, a)];
+            if (expected == sent || n->mismatched[channel])
                 continue;
-            char cell[WEFT_ACTION_TEXT];
+            char cell[WEFT_ACTION_TEXT_MAX];
             weft_action_print(a, cell);
-            n->wrong[channel] = true;
-            weft_proof_add(p, WEFT_RULE_CHANNEL, r, i,
-                           "rank %u, action %zu: %s takes message %u of the channel from rank "
-                           "%u, which sends it as message %u",
-                           r, i, cell, turn, n->channels->at[channel].from, sent);
+            n->mismatched[channel] = true;
+            wf_verifier_add(p, WEFT_RULE_CHANNEL, r, i,
+                            "rank %u, action %zu: %s takes message %u of the channel from rank "
+                            "%u, which sends it as message %u",
+                            r, i, cell, expected, n->channels->at[channel].from, sent);
         }
     }
 }
 
-enum weft_status weft_prove_channels(struct weft_proof *p, const struct weft_channels *channels,
-                                     struct weft_error *err)
+enum weft_status wf_verify_channels(struct wf_verifier *p, const struct wf_channels *channels,
+                                    struct weft_error *err)
 {
     struct numbering n = {.channels = channels};
     n.number = malloc(sizeof *n.number * (2 * p->n_all_cells + 1));
     n.next = calloc(channels->n + 1, sizeof *n.next);
-    n.wrong = calloc(channels->n + 1, sizeof *n.wrong);
+    n.mismatched = calloc(channels->n + 1, sizeof *n.mismatched);
     enum weft_status st = WEFT_OK;
-    if (n.number != NULL && n.next != NULL && n.wrong != NULL) {
+    if (n.number != NULL && n.next != NULL && n.mismatched != NULL) {
         number_sends(p, &n);
         for (size_t c = 0; c < channels->n; c++)
             n.next[c] = 0;
@@ -74,6 +74,6 @@ enum weft_status weft_prove_channels(struct weft_proof *p, const struct weft_cha
     }
     free(n.number);
     free(n.next);
-    free(n.wrong);
+    free(n.mismatched);
     return st;
 }

@@ -4,45 +4,45 @@
 
 #include "base/error.h"
 #include "base/size.h"
-#include "planning/verify/report_priv.h"
+#include "planning/verify/verify_priv.h"
 
 const char *weft_rule_name(enum weft_rule rule)
 {
     static const char *const names[] = {
-#define WEFT_RULE_ROW(name, json, text) json,
-        WEFT_RULE_MAP(WEFT_RULE_ROW)
-#undef WEFT_RULE_ROW
+#define WF_RULE_ROW(name, json, text) json,
+        WEFT_RULE_MAP(WF_RULE_ROW)
+#undef WF_RULE_ROW
     };
     return (size_t)rule < WEFT_LEN(names) ? names[rule] : "?";
 }
 
-void weft_proof_add(struct weft_proof *p, enum weft_rule rule, uint32_t rank, size_t position,
-                    const char *format, ...)
+void wf_verifier_add(struct wf_verifier *p, enum weft_rule rule, uint32_t rank, size_t position,
+                     const char *format, ...)
 {
-    struct weft_report *r = p->report;
+    struct weft_verify_result *r = p->report;
     if (r->n_findings++ >= WEFT_MAX_FINDINGS)
         return;
     struct weft_finding *f = &r->findings[r->n_findings - 1];
     *f = (struct weft_finding){
-        .rule = rule, .located = position != SIZE_MAX, .rank = rank, .position = position};
+        .rule = rule, .has_position = position != SIZE_MAX, .rank = rank, .position = position};
     va_list args;
     va_start(args, format);
     vsnprintf(f->text, sizeof f->text, format, args);
     va_end(args);
 }
 
-static enum weft_status proof_init(struct weft_proof *p, const struct weft_schedule *s,
-                                   struct weft_report *r, struct weft_error *err)
+static enum weft_status verifier_init(struct wf_verifier *p, const struct weft_schedule *s,
+                                      struct weft_verify_result *r, struct weft_error *err)
 {
     const struct weft_placement *place = weft_schedule_placement(s);
     size_t n_actions = weft_schedule_n_actions(s);
     bool lowered = weft_schedule_is_lowered(s);
-    *r = (struct weft_report){.n_ranks = place->n_ranks};
-    *p = (struct weft_proof){
+    *r = (struct weft_verify_result){.n_ranks = place->n_ranks};
+    *p = (struct wf_verifier){
         .s = s, .place = place, .rules = {place, lowered}, .report = r, .lowered = lowered};
-    if (!weft_size_mul(place->n_stages, place->n_micros, &p->n_all_cells))
+    if (!wf_size_mul(place->n_stages, place->n_micros, &p->n_all_cells))
         p->n_all_cells = SIZE_MAX;
-    p->n_cells = weft_size_min(p->n_all_cells, n_actions + 1);
+    p->n_cells = wf_size_min(p->n_all_cells, n_actions + 1);
     p->cells = calloc(p->n_cells + 1, 1);
     r->findings = malloc(sizeof *r->findings * WEFT_MAX_FINDINGS);
     r->peak_activations = calloc(place->n_ranks, sizeof *r->peak_activations);
@@ -52,44 +52,45 @@ static enum weft_status proof_init(struct weft_proof *p, const struct weft_sched
 }
 
 /* The later passes stand on the earlier ones: they run only where nothing was found. */
-static enum weft_status prove(struct weft_proof *p, const struct weft_transport *transport,
-                              struct weft_error *err)
+static enum weft_status run_passes(struct wf_verifier *p,
+                                   const struct weft_channel_model *transport,
+                                   struct weft_error *err)
 {
-    WEFT_TRY(weft_prove_cells(p, err));
+    WEFT_TRY(wf_verify_cells(p, err));
     if (p->report->n_findings > 0)
         return WEFT_OK;
-    struct weft_channels channels;
-    WEFT_TRY(weft_channels_init(&channels, p->place, transport->by_pair, err));
+    struct wf_channels channels;
+    WEFT_TRY(wf_channels_init(&channels, p->place, transport->by_pair, err));
     p->report->n_channels = channels.n;
-    enum weft_status st = p->lowered ? weft_prove_channels(p, &channels, err) : WEFT_OK;
+    enum weft_status st = p->lowered ? wf_verify_channels(p, &channels, err) : WEFT_OK;
     if (st == WEFT_OK && p->report->n_findings == 0)
-        st = weft_prove_progress(p, &channels, transport->depth, err);
-    weft_channels_release(&channels);
+        st = wf_verify_progress(p, &channels, transport->depth, err);
+    wf_channels_release(&channels);
     return st;
 }
 
 enum weft_status weft_verify(const struct weft_schedule *s,
-                             const struct weft_transport *transport, struct weft_report *out,
-                             struct weft_error *err)
+                             const struct weft_channel_model *transport,
+                             struct weft_verify_result *out, struct weft_error *err)
 {
-    static const struct weft_transport buffered = {.depth = WEFT_TRANSPORT_BUFFERED};
-    struct weft_report report;
-    struct weft_proof p;
-    enum weft_status st = proof_init(&p, s, &report, err);
+    static const struct weft_channel_model buffered = {.depth = WEFT_CHANNEL_BUFFERED};
+    struct weft_verify_result report;
+    struct wf_verifier p;
+    enum weft_status st = verifier_init(&p, s, &report, err);
     if (st == WEFT_OK)
-        st = prove(&p, transport == NULL ? &buffered : transport, err);
+        st = run_passes(&p, transport == NULL ? &buffered : transport, err);
     free(p.cells);
     if (st == WEFT_OK)
         *out = report;
     else
-        weft_report_release(&report);
+        weft_verify_result_release(&report);
     return st;
 }
 
-void weft_report_release(struct weft_report *r)
+void weft_verify_result_release(struct weft_verify_result *r)
 {
     free(r->findings);
     free(r->cycle);
     free(r->peak_activations);
-    *r = (struct weft_report){0};
+    *r = (struct weft_verify_result){0};
 }

@@ -11,38 +11,38 @@
 #include "runtime/comm/transport.h"
 
 enum {
-    MAGIC = 0x77656674, /* "weft" */
-    BEAT_NS = 20000000, /* a rank that waits says so this often */
-    REST_NS = 2000000,  /* the longest sleep before a wait looks around again */
+    MAGIC = 0x77656674,      /* "weft" */
+    HEARTBEAT_NS = 20000000, /* a rank that waits says so this often */
+    MAX_SLEEP_NS = 2000000,  /* the longest sleep before a wait looks around again */
     /* A rank that was busy itself has not heard the others for as long: it listens this long
      * before it blames anyone. */
-    LISTEN_NS = 250000000,
+    GRACE_NS = 250000000,
 };
 
 #define DEFAULT_TIMEOUT_NS INT64_C(60000000000)
 
-enum weft_status weft_comm_begin(struct weft_comm *comm, struct weft_error *err)
+enum weft_status wf_comm_base_init(struct weft_comm *comm, struct weft_error *err)
 {
     size_t n = (size_t)comm->n_ranks * WEFT_N_CHANNELS;
     comm->timeout_ns = DEFAULT_TIMEOUT_NS;
-    comm->life = (struct weft_life){.waits_for = WEFT_LIFE_NOBODY};
+    comm->activity = (struct weft_activity){.waits_for = WF_NO_PEER};
     comm->sent = calloc(n, sizeof *comm->sent);
     comm->received = calloc(n, sizeof *comm->received);
     comm->gathered = calloc(comm->n_ranks, sizeof *comm->gathered);
     if (comm->sent == NULL || comm->received == NULL || comm->gathered == NULL) {
-        weft_comm_end(comm);
+        wf_comm_base_release(comm);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the channels of %u ranks",
                          comm->n_ranks);
     }
     return WEFT_OK;
 }
 
-void weft_comm_end(struct weft_comm *comm)
+void wf_comm_base_release(struct weft_comm *comm)
 {
     free(comm->sent);
     free(comm->received);
     free(comm->gathered);
-    weft_flight_close(comm->flight);
+    wf_flight_close(comm->flight);
     comm->flight = NULL;
     comm->sent = comm->received = NULL;
     comm->gathered = NULL;
@@ -85,10 +85,10 @@ void weft_comm_on_progress(struct weft_comm *comm, weft_progress_fn *progress, v
     comm->progress_arg = arg;
 }
 
-void weft_comm_on_deserted(struct weft_comm *comm, weft_deserted_fn *deserted, void *arg)
+void weft_comm_on_hang(struct weft_comm *comm, weft_hang_fn *on_hang, void *arg)
 {
-    comm->deserted = deserted;
-    comm->deserted_arg = arg;
+    comm->on_hang = on_hang;
+    comm->hang_arg = arg;
 }
 
 void weft_comm_abort(struct weft_comm *comm, const struct weft_error *err)
@@ -101,8 +101,8 @@ void weft_comm_abort(struct weft_comm *comm, const struct weft_error *err)
 
 /* -- messages ------------------------------------------------------------------------------- */
 
-static enum weft_status check_end(const struct weft_comm *comm, const struct weft_message *m,
-                                  struct weft_error *err)
+static enum weft_status check_address(const struct weft_comm *comm,
+                                      const struct weft_message *m, struct weft_error *err)
 {
     if (m->peer < comm->n_ranks && m->channel < WEFT_N_CHANNELS)
         return WEFT_OK;
@@ -113,8 +113,8 @@ static enum weft_status check_end(const struct weft_comm *comm, const struct wef
 }
 
 /* What no caller has to say. */
-static void complete_head(struct weft_comm *comm, struct weft_message *m, uint64_t *counters,
-                          uint32_t from, uint32_t to)
+static void fill_header(struct weft_comm *comm, struct weft_message *m, uint64_t *counters,
+                        uint32_t from, uint32_t to)
 {
     m->head.bytes = m->bytes;
     m->head.run = comm->run;
@@ -126,30 +126,30 @@ static void complete_head(struct weft_comm *comm, struct weft_message *m, uint64
     m->done = m->posted = m->checked = false;
     m->sender = m->next = NULL;
     m->released = 0;
-    comm->life.moved++;
+    comm->activity.moved++;
 }
 
 enum weft_status weft_comm_send(struct weft_comm *comm, struct weft_message *m,
                                 struct weft_error *err)
 {
-    WEFT_TRY(check_end(comm, m, err));
-    complete_head(comm, m, comm->sent, comm->rank, m->peer);
+    WEFT_TRY(check_address(comm, m, err));
+    fill_header(comm, m, comm->sent, comm->rank, m->peer);
     return comm->ops->send(comm, m, err);
 }
 
 enum weft_status weft_comm_post(struct weft_comm *comm, struct weft_message *m,
                                 struct weft_error *err)
 {
-    WEFT_TRY(check_end(comm, m, err));
-    complete_head(comm, m, comm->received, m->peer, comm->rank);
+    WEFT_TRY(check_address(comm, m, err));
+    fill_header(comm, m, comm->received, m->peer, comm->rank);
     m->posted = true;
     return comm->ops->post(comm, m, err);
 }
 
 /* The first field in which what came is not what was to come. */
-static const char *difference(const struct weft_message *m, uint64_t *want, uint64_t *got)
+static const char *find_mismatch(const struct weft_message *m, uint64_t *want, uint64_t *got)
 {
-    const struct weft_message_head *a = &m->head, *b = &m->got;
+    const struct weft_message_header *a = &m->head, *b = &m->got;
     const struct {
         const char *name;
         uint64_t want, got;
@@ -174,11 +174,11 @@ static const char *difference(const struct weft_message *m, uint64_t *want, uint
     return m->up_to ? "most bytes" : "number of bytes";
 }
 
-static enum weft_status check_head(struct weft_comm *comm, struct weft_message *m,
-                                   struct weft_error *err)
+static enum weft_status check_header(struct weft_comm *comm, struct weft_message *m,
+                                     struct weft_error *err)
 {
     uint64_t want, got;
-    const char *what = difference(m, &want, &got);
+    const char *what = find_mismatch(m, &want, &got);
     if (what == NULL) {
         m->head.bytes = m->got.bytes;
         return WEFT_OK;
@@ -213,8 +213,8 @@ enum weft_status weft_comm_test(struct weft_comm *comm, struct weft_message *m,
     if (!m->posted || m->checked)
         return WEFT_OK;
     m->checked = true;
-    comm->life.moved++;
-    return check_head(comm, m, err);
+    comm->activity.moved++;
+    return check_header(comm, m, err);
 }
 
 void weft_comm_release(struct weft_comm *comm, struct weft_message *m)
@@ -222,32 +222,32 @@ void weft_comm_release(struct weft_comm *comm, struct weft_message *m)
     comm->ops->release(comm, m);
 }
 
-/* -- signs of life -------------------------------------------------------------------------- */
+/* -- heartbeats -------------------------------------------------------------------------- */
 
-static void publish(struct weft_comm *comm, bool other_work)
+static void publish_activity(struct weft_comm *comm, bool other_work)
 {
     char what[96] = "";
-    comm->ops->tell(comm, &comm->life, false);
+    comm->ops->publish(comm, &comm->activity, false);
     if (comm->flight == NULL)
         return;
     if (other_work && comm->describe != NULL)
-        comm->describe(comm->describe_arg, comm->rank, comm->life.doing, what, sizeof what);
-    weft_flight_note(comm->flight, &comm->life, other_work ? what : NULL);
+        comm->describe(comm->describe_arg, comm->rank, comm->activity.doing, what, sizeof what);
+    wf_flight_update(comm->flight, &comm->activity, other_work ? what : NULL);
 }
 
-void weft_comm_tell(struct weft_comm *comm, uint64_t step, uint64_t doing)
+void weft_comm_publish(struct weft_comm *comm, uint64_t step, uint64_t doing)
 {
-    comm->life = (struct weft_life){step, doing, WEFT_LIFE_NOBODY, comm->life.moved};
-    publish(comm, true);
+    comm->activity = (struct weft_activity){step, doing, WF_NO_PEER, comm->activity.moved};
+    publish_activity(comm, true);
 }
 
-void weft_comm_pulse(struct weft_comm *comm)
+void weft_comm_heartbeat(struct weft_comm *comm)
 {
-    int64_t now = weft_clock_ns();
-    if (now - comm->pulse_ns < BEAT_NS)
+    int64_t now = wf_clock_ns();
+    if (now - comm->heartbeat_ns < HEARTBEAT_NS)
         return;
-    comm->pulse_ns = now;
-    publish(comm, false);
+    comm->heartbeat_ns = now;
+    publish_activity(comm, false);
 }
 
 enum weft_status weft_comm_record(struct weft_comm *comm, const char *path,
@@ -255,16 +255,16 @@ enum weft_status weft_comm_record(struct weft_comm *comm, const char *path,
 {
     if (comm->flight != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "rank %u is recorded already", comm->rank);
-    return weft_flight_open(path, comm->rank, comm->n_ranks, !comm->ops->by_reference,
-                            &comm->flight, err);
+    return wf_flight_open(path, comm->rank, comm->n_ranks, !comm->ops->by_reference,
+                          &comm->flight, err);
 }
 
-void weft_comm_returned(struct weft_comm *comm, enum weft_status st,
-                        const struct weft_error *err)
+void wf_comm_record_exit(struct weft_comm *comm, enum weft_status st,
+                         const struct weft_error *err)
 {
     static const struct weft_error unknown = {.msg = "it failed"};
     if (comm->flight != NULL)
-        weft_flight_end(comm->flight, st == WEFT_OK ? NULL : err != NULL ? err : &unknown);
+        wf_flight_finish(comm->flight, st == WEFT_OK ? NULL : err != NULL ? err : &unknown);
 }
 
 enum weft_status weft_comm_progress(struct weft_comm *comm, struct weft_error *err)
@@ -278,33 +278,34 @@ enum weft_status weft_comm_progress(struct weft_comm *comm, struct weft_error *e
     return st;
 }
 
-static void describe(struct weft_comm *comm, uint32_t rank, const struct weft_life *life,
-                     char *out, size_t room)
+static void describe(struct weft_comm *comm, uint32_t rank,
+                     const struct weft_activity *activity, char *out, size_t room)
 {
     char what[96] = "";
     if (comm->describe != NULL)
-        comm->describe(comm->describe_arg, rank, life->doing, what, sizeof what);
-    snprintf(out, room, "step %" PRIu64 "%s%s", life->step, what[0] != '\0' ? ", " : "", what);
+        comm->describe(comm->describe_arg, rank, activity->doing, what, sizeof what);
+    snprintf(out, room, "step %" PRIu64 "%s%s", activity->step, what[0] != '\0' ? ", " : "",
+             what);
 }
 
 /* Who stands at the end of the line of those that wait for each other, from `peer` on.  A rank that
  * waits says so often: where one has fallen silent the line ends, whatever it said last.  *moved:
  * all messages of the line so far. */
-static uint32_t last_of_line(struct weft_comm *comm, uint32_t peer, bool *circle,
-                             uint64_t *moved)
+static uint32_t follow_wait_chain(struct weft_comm *comm, uint32_t peer, bool *circle,
+                                  uint64_t *moved)
 {
     *circle = false;
-    *moved = comm->life.moved;
+    *moved = comm->activity.moved;
     for (uint32_t i = 0; i < comm->n_ranks; i++) {
-        struct weft_life life;
+        struct weft_activity activity;
         int64_t age;
-        comm->ops->look(comm, peer, &life, &age);
-        *moved += life.moved;
-        if (life.waits_for == WEFT_LIFE_NOBODY || age > comm->timeout_ns / 2)
+        comm->ops->inspect(comm, peer, &activity, &age);
+        *moved += activity.moved;
+        if (activity.waits_for == WF_NO_PEER || age > comm->timeout_ns / 2)
             return peer;
-        if (life.waits_for == comm->rank)
+        if (activity.waits_for == comm->rank)
             break;
-        peer = life.waits_for;
+        peer = activity.waits_for;
     }
     *circle = true;
     return peer;
@@ -328,9 +329,9 @@ static void list_silent(struct weft_comm *comm, uint32_t who, char *out, size_t 
     uint32_t n = 0;
     out[0] = '\0';
     for (uint32_t r = 0; r < comm->n_ranks && at < room; r++) {
-        struct weft_life life;
+        struct weft_activity activity;
         int64_t age;
-        comm->ops->look(comm, r, &life, &age);
+        comm->ops->inspect(comm, r, &activity, &age);
         if (r == who || r == comm->rank || age < comm->timeout_ns / 10 * 9)
             continue;
         if (n < SHOWN)
@@ -342,50 +343,51 @@ static void list_silent(struct weft_comm *comm, uint32_t who, char *out, size_t 
     }
 }
 
-static enum weft_status lost(struct weft_comm *comm, const struct wait *w, uint32_t who,
-                             const struct weft_life *life, int64_t age, struct weft_error *err)
+static enum weft_status report_lost(struct weft_comm *comm, const struct wait *w, uint32_t who,
+                                    const struct weft_activity *activity, int64_t age,
+                                    struct weft_error *err)
 {
     char own[128], other[128], more[128];
-    describe(comm, comm->rank, &comm->life, own, sizeof own);
-    describe(comm, who, life, other, sizeof other);
+    describe(comm, comm->rank, &comm->activity, own, sizeof own);
+    describe(comm, who, activity, other, sizeof other);
     list_silent(comm, who, more, sizeof more);
-    return WEFT_FAIL(
-        err, WEFT_PEER,
-        "rank %u (%s) waits for rank %u: rank %u gives no sign of life for %.1f s, "
-        "the last one at %s%s; it died, was stopped or cannot be reached",
-        comm->rank, own, w->peer, who, (double)age * 1e-9, other, more);
+    return WEFT_FAIL(err, WEFT_PEER,
+                     "rank %u (%s) waits for rank %u: rank %u gives no heartbeat for %.1f s, "
+                     "the last one at %s%s; it died, was stopped or cannot be reached",
+                     comm->rank, own, w->peer, who, (double)age * 1e-9, other, more);
 }
 
-static enum weft_status stuck(struct weft_comm *comm, const struct wait *w,
-                              struct weft_error *err)
+static enum weft_status report_deadlock(struct weft_comm *comm, const struct wait *w,
+                                        struct weft_error *err)
 {
     char own[128], other[128];
-    struct weft_life life;
+    struct weft_activity activity;
     int64_t age;
-    comm->ops->look(comm, w->peer, &life, &age);
-    describe(comm, comm->rank, &comm->life, own, sizeof own);
-    describe(comm, w->peer, &life, other, sizeof other);
+    comm->ops->inspect(comm, w->peer, &activity, &age);
+    describe(comm, comm->rank, &comm->activity, own, sizeof own);
+    describe(comm, w->peer, &activity, other, sizeof other);
     return WEFT_FAIL(err, WEFT_PEER,
                      "rank %u (%s) has waited %.1f s for rank %u (%s), which waits too, in a "
                      "circle: a message was lost or never sent",
-                     comm->rank, own, (double)(weft_clock_ns() - w->circle_ns) * 1e-9, w->peer,
+                     comm->rank, own, (double)(wf_clock_ns() - w->circle_ns) * 1e-9, w->peer,
                      other);
 }
 
 /* Which other rank has been silent longest. */
-static uint32_t most_silent(struct weft_comm *comm, struct weft_life *life, int64_t *age_ns)
+static uint32_t longest_silent(struct weft_comm *comm, struct weft_activity *activity,
+                               int64_t *age_ns)
 {
     uint32_t who = comm->rank;
     *age_ns = -1;
     for (uint32_t r = 0; r < comm->n_ranks; r++) {
-        struct weft_life its;
+        struct weft_activity its;
         int64_t age;
         if (r == comm->rank)
             continue;
-        comm->ops->look(comm, r, &its, &age);
+        comm->ops->inspect(comm, r, &its, &age);
         if (age > *age_ns) {
             who = r;
-            *life = its;
+            *activity = its;
             *age_ns = age;
         }
     }
@@ -394,60 +396,60 @@ static uint32_t most_silent(struct weft_comm *comm, struct weft_life *life, int6
 
 /* Ranks that wait for each other may have begun to before another one, without which none of them
  * can go on, fell silent: then that one is lost, and it is given its time. */
-static enum weft_status judge_circle(struct weft_comm *comm, const struct wait *w,
-                                     struct weft_error *err)
+static enum weft_status check_cycle(struct weft_comm *comm, const struct wait *w,
+                                    struct weft_error *err)
 {
-    struct weft_life life = {0};
+    struct weft_activity activity = {0};
     int64_t age;
-    uint32_t who = most_silent(comm, &life, &age);
+    uint32_t who = longest_silent(comm, &activity, &age);
     if (age > comm->timeout_ns)
-        return lost(comm, w, who, &life, age, err);
-    return age > comm->timeout_ns / 2 ? WEFT_OK : stuck(comm, w, err);
+        return report_lost(comm, w, who, &activity, age, err);
+    return age > comm->timeout_ns / 2 ? WEFT_OK : report_deadlock(comm, w, err);
 }
 
 /* Is somebody lost?  Asked now and then by a rank that waits.  Ranks may be seen in a circle for a
  * moment, when the last of them has only begun to wait, or again and again while they exchange
  * much: they are stuck when nothing has moved for a long time. */
-static enum weft_status judge(struct weft_comm *comm, struct wait *w, int64_t now,
-                              struct weft_error *err)
+static enum weft_status check_liveness(struct weft_comm *comm, struct wait *w, int64_t now,
+                                       struct weft_error *err)
 {
     bool circle;
     uint64_t moved;
-    if (now - w->begin < LISTEN_NS)
+    if (now - w->begin < GRACE_NS)
         return WEFT_OK;
-    uint32_t who = last_of_line(comm, w->peer, &circle, &moved);
-    struct weft_life life;
+    uint32_t who = follow_wait_chain(comm, w->peer, &circle, &moved);
+    struct weft_activity activity;
     int64_t age;
-    comm->ops->look(comm, who, &life, &age);
+    comm->ops->inspect(comm, who, &activity, &age);
     if (age > comm->timeout_ns)
-        return lost(comm, w, who, &life, age, err);
+        return report_lost(comm, w, who, &activity, age, err);
     if (!circle || w->circle_ns == 0 || moved != w->circle_moved) {
         w->circle_ns = circle ? now : 0;
         w->circle_moved = moved;
     }
     if (circle && now - w->circle_ns > comm->timeout_ns)
-        return judge_circle(comm, w, err);
+        return check_cycle(comm, w, err);
     return WEFT_OK;
 }
 
-static enum weft_status wait_round(struct weft_comm *comm, struct wait *w,
-                                   struct weft_error *err)
+static enum weft_status wait_once(struct weft_comm *comm, struct wait *w,
+                                  struct weft_error *err)
 {
     WEFT_TRY(check_abort(comm, err));
     WEFT_TRY(weft_comm_progress(comm, err));
-    int64_t now = weft_clock_ns();
+    int64_t now = wf_clock_ns();
     if (w->rounds == 0) {
         w->begin = now;
-        w->beat = now - BEAT_NS;
+        w->beat = now - HEARTBEAT_NS;
     }
-    if (now - w->beat >= BEAT_NS) {
+    if (now - w->beat >= HEARTBEAT_NS) {
         w->beat = now;
-        comm->life.waits_for = w->peer;
-        publish(comm, false);
-        if (w->peer != WEFT_LIFE_NOBODY)
-            WEFT_TRY(judge(comm, w, now, err));
+        comm->activity.waits_for = w->peer;
+        publish_activity(comm, false);
+        if (w->peer != WF_NO_PEER)
+            WEFT_TRY(check_liveness(comm, w, now, err));
     }
-    comm->ops->rest(comm, w->rounds++, REST_NS);
+    comm->ops->rest(comm, w->rounds++, MAX_SLEEP_NS);
     return WEFT_OK;
 }
 
@@ -458,9 +460,9 @@ static enum weft_status end_wait(struct weft_comm *comm, enum weft_status st,
     struct weft_error own = {.status = st};
     if (err != NULL)
         err->status = st;
-    if (comm->life.waits_for != WEFT_LIFE_NOBODY) {
-        comm->life.waits_for = WEFT_LIFE_NOBODY;
-        publish(comm, false);
+    if (comm->activity.waits_for != WF_NO_PEER) {
+        comm->activity.waits_for = WF_NO_PEER;
+        publish_activity(comm, false);
     }
     if (st == WEFT_OK)
         return WEFT_OK;
@@ -470,14 +472,14 @@ static enum weft_status end_wait(struct weft_comm *comm, enum weft_status st,
     return first != WEFT_OK ? first : st;
 }
 
-enum weft_status weft_comm_until(struct weft_comm *comm, uint32_t peer, weft_ready_fn *ready,
-                                 void *arg, struct weft_error *err)
+enum weft_status weft_comm_wait_until(struct weft_comm *comm, uint32_t peer,
+                                      weft_ready_fn *ready, void *arg, struct weft_error *err)
 {
     struct wait w = {.peer = peer};
     bool yes = false;
     enum weft_status st = ready(arg, &yes, err);
     while (st == WEFT_OK && !yes) {
-        st = wait_round(comm, &w, err);
+        st = wait_once(comm, &w, err);
         if (st == WEFT_OK)
             st = ready(arg, &yes, err);
     }
@@ -501,12 +503,12 @@ enum weft_status weft_comm_wait(struct weft_comm *comm, struct weft_message *m,
                                 struct weft_error *err)
 {
     struct one_message one = {comm, m};
-    return weft_comm_until(comm, m->peer, message_is_done, &one, err);
+    return weft_comm_wait_until(comm, m->peer, message_is_done, &one, err);
 }
 
 /* -- all ranks ------------------------------------------------------------------------------ */
 
-enum { GATHER_CHANNEL = 4, KIND_GATHER = 0x100, KIND_SPREAD };
+enum { GATHER_CHANNEL = 4, KIND_GATHER = 0x100, KIND_BROADCAST };
 
 static enum weft_status gather_root(struct weft_comm *comm, const void *data, size_t bytes,
                                     void *const *at, const size_t *size, struct weft_error *err)
@@ -545,8 +547,8 @@ enum weft_status weft_comm_gather(struct weft_comm *comm, const void *data, size
     return weft_comm_wait(comm, &out, err);
 }
 
-enum weft_status weft_comm_gather_each(struct weft_comm *comm, const void *data, size_t bytes,
-                                       void *all, struct weft_error *err)
+enum weft_status weft_comm_gather_equal(struct weft_comm *comm, const void *data, size_t bytes,
+                                        void *all, struct weft_error *err)
 {
     if (comm == NULL) {
         memcpy(all, data, bytes);
@@ -570,10 +572,10 @@ enum weft_status weft_comm_gather_each(struct weft_comm *comm, const void *data,
     return st;
 }
 
-static enum weft_status receive_spread(struct weft_comm *comm, uint32_t from, void *data,
-                                       size_t bytes, struct weft_error *err)
+static enum weft_status receive_broadcast(struct weft_comm *comm, uint32_t from, void *data,
+                                          size_t bytes, struct weft_error *err)
 {
-    struct weft_message in = {.head = {.kind = KIND_SPREAD},
+    struct weft_message in = {.head = {.kind = KIND_BROADCAST},
                               .peer = from,
                               .channel = GATHER_CHANNEL,
                               .bytes = bytes,
@@ -587,18 +589,18 @@ static enum weft_status receive_spread(struct weft_comm *comm, uint32_t from, vo
 }
 
 /* Down a binary tree: rank r hears from (r - 1) / 2 and tells 2r + 1 and 2r + 2. */
-enum weft_status weft_comm_spread(struct weft_comm *comm, void *data, size_t bytes,
-                                  struct weft_error *err)
+enum weft_status weft_comm_broadcast(struct weft_comm *comm, void *data, size_t bytes,
+                                     struct weft_error *err)
 {
     struct weft_message out[2];
     uint32_t n = 0;
     if (comm->rank != 0)
-        WEFT_TRY(receive_spread(comm, (comm->rank - 1) / 2, data, bytes, err));
+        WEFT_TRY(receive_broadcast(comm, (comm->rank - 1) / 2, data, bytes, err));
     for (uint32_t i = 1; i <= 2; i++) {
         uint64_t to = 2 * (uint64_t)comm->rank + i;
         if (to >= comm->n_ranks)
             break;
-        out[n] = (struct weft_message){.head = {.kind = KIND_SPREAD},
+        out[n] = (struct weft_message){.head = {.kind = KIND_BROADCAST},
                                        .peer = (uint32_t)to,
                                        .channel = GATHER_CHANNEL,
                                        .bytes = bytes,
@@ -614,5 +616,5 @@ enum weft_status weft_comm_spread(struct weft_comm *comm, void *data, size_t byt
 enum weft_status weft_comm_barrier(struct weft_comm *comm, struct weft_error *err)
 {
     WEFT_TRY(weft_comm_gather(comm, NULL, 0, NULL, NULL, err));
-    return weft_comm_spread(comm, NULL, 0, err);
+    return weft_comm_broadcast(comm, NULL, 0, err);
 }

@@ -24,12 +24,12 @@ struct image {
     struct weft_flight flight;
 };
 
-enum { BEAT_NS = 2000000 };
+enum { HEARTBEAT_NS = 2000000 };
 
-struct weft_flight_file {
+struct wf_flight_file {
     struct image *at; /* mapped */
     pthread_t thread;
-    bool beats;
+    bool heartbeats;
     atomic_bool stop;
 };
 
@@ -40,30 +40,31 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static void *beat(void *arg)
+static void *run_heartbeat(void *arg)
 {
-    struct weft_flight_file *f = arg;
-    const struct timespec nap = {0, BEAT_NS};
+    struct wf_flight_file *f = arg;
+    const struct timespec nap = {0, HEARTBEAT_NS};
     while (!atomic_load(&f->stop)) {
-        __atomic_store_n(&f->at->flight.beat_ns, now_ns(), __ATOMIC_RELAXED);
+        __atomic_store_n(&f->at->flight.alive_ns, now_ns(), __ATOMIC_RELAXED);
         nanosleep(&nap, NULL);
     }
     return NULL;
 }
 
 /* Signals are for the program's own threads. */
-static void start_to_beat(struct weft_flight_file *f)
+static void start_heartbeat(struct wf_flight_file *f)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    f->beats =
-        pthread_create(&f->thread, NULL, beat, f) == 0; /* without it times are coarser */
+    f->heartbeats = pthread_create(&f->thread, NULL, run_heartbeat, f) ==
+                    0; /* without it times are coarser */
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-enum weft_status weft_flight_open(const char *path, uint32_t rank, uint32_t n_ranks, bool beats,
-                                  struct weft_flight_file **out, struct weft_error *err)
+enum weft_status wf_flight_open(const char *path, uint32_t rank, uint32_t n_ranks,
+                                bool heartbeats, struct wf_flight_file **out,
+                                struct weft_error *err)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     /* On a full disk a file with a hole would be made, and the first store into it be fatal. */
@@ -75,7 +76,7 @@ enum weft_status weft_flight_open(const char *path, uint32_t rank, uint32_t n_ra
             close(fd);
         return st;
     }
-    struct weft_flight_file *f = calloc(1, sizeof *f);
+    struct wf_flight_file *f = calloc(1, sizeof *f);
     void *at = mmap(NULL, sizeof(struct image), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     if (f == NULL || at == MAP_FAILED) {
@@ -87,32 +88,32 @@ enum weft_status weft_flight_open(const char *path, uint32_t rank, uint32_t n_ra
     f->at = at;
     f->at->flight = (struct weft_flight){.rank = rank,
                                          .n_ranks = n_ranks,
-                                         .waits_for = WEFT_LIFE_NOBODY,
+                                         .waits_for = WF_NO_PEER,
                                          .time_ns = now_ns(),
-                                         .beat_ns = now_ns(),
+                                         .alive_ns = now_ns(),
                                          .pid = getpid()};
     gethostname(f->at->flight.host, sizeof f->at->flight.host - 1);
     memcpy(f->at->magic, magic, sizeof magic);
-    if (beats)
-        start_to_beat(f);
+    if (heartbeats)
+        start_heartbeat(f);
     *out = f;
     return WEFT_OK;
 }
 
-void weft_flight_note(struct weft_flight_file *f, const struct weft_life *life,
+void wf_flight_update(struct wf_flight_file *f, const struct weft_activity *activity,
                       const char *doing)
 {
     struct weft_flight *flight = &f->at->flight;
-    flight->step = life->step;
-    flight->waits_for = life->waits_for;
+    flight->step = activity->step;
+    flight->waits_for = activity->waits_for;
     flight->time_ns = now_ns();
-    if (!f->beats)
-        flight->beat_ns = flight->time_ns;
+    if (!f->heartbeats)
+        flight->alive_ns = flight->time_ns;
     if (doing != NULL)
         snprintf(flight->doing, sizeof flight->doing, "%s", doing);
 }
 
-void weft_flight_end(struct weft_flight_file *f, const struct weft_error *err)
+void wf_flight_finish(struct wf_flight_file *f, const struct weft_error *err)
 {
     struct weft_flight *flight = &f->at->flight;
     flight->time_ns = now_ns();
@@ -121,12 +122,12 @@ void weft_flight_end(struct weft_flight_file *f, const struct weft_error *err)
     flight->state = err != NULL ? WEFT_FLIGHT_FAILED : WEFT_FLIGHT_DONE;
 }
 
-void weft_flight_close(struct weft_flight_file *f)
+void wf_flight_close(struct wf_flight_file *f)
 {
     if (f == NULL)
         return;
     atomic_store(&f->stop, true);
-    if (f->beats)
+    if (f->heartbeats)
         pthread_join(f->thread, NULL);
     munmap(f->at, sizeof *f->at);
     free(f);

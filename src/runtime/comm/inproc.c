@@ -26,10 +26,10 @@ struct queue {
     struct weft_message *first, *last;
 };
 
-struct end {
+struct endpoint {
     struct weft_comm base; /* first: ops get a pointer to it */
-    struct weft_inproc *group;
-    uint32_t bell_seen;
+    struct wf_inproc *group;
+    uint32_t wake_seen;
     bool gave_up; /* has noticed an abort */
     struct queue
         *arrived; /* owned: (ranks, channels) senders' messages that nobody asked for yet */
@@ -39,15 +39,15 @@ struct end {
 /* What other ranks touch of a rank; each on cache lines of its own. */
 struct shared {
     _Alignas(CACHE_LINE) _Atomic(struct weft_message *) inbox;
-    atomic_uint bell; /* rises with everything that may end a wait */
+    atomic_uint wake_seq; /* rises with everything that may end a wait */
     atomic_uint asleep;
     _Alignas(CACHE_LINE) _Atomic uint64_t step;
     _Atomic uint64_t doing;
     _Atomic uint32_t waits_for, moved;
-    _Atomic int64_t sign_ns;
+    _Atomic int64_t alive_ns;
 };
 
-struct weft_inproc {
+struct wf_inproc {
     uint32_t n;
     uint32_t spin;
     uint64_t run;
@@ -57,9 +57,9 @@ struct weft_inproc {
     struct weft_error abort_error;
 };
 
-static struct end *end_of(struct weft_comm *comm)
+static struct endpoint *endpoint_of(struct weft_comm *comm)
 {
-    return (struct end *)comm;
+    return (struct endpoint *)comm;
 }
 
 /* -- waking and sleeping -------------------------------------------------------------------- */
@@ -69,14 +69,14 @@ static void futex(atomic_uint *at, int op, unsigned value, const struct timespec
     syscall(SYS_futex, (unsigned *)at, op, value, timeout, NULL, 0);
 }
 
-static void ring(struct shared *rank)
+static void wake(struct shared *rank)
 {
-    atomic_fetch_add(&rank->bell, 1);
+    atomic_fetch_add(&rank->wake_seq, 1);
     if (atomic_load(&rank->asleep) != 0)
-        futex(&rank->bell, FUTEX_WAKE_PRIVATE, 1, NULL);
+        futex(&rank->wake_seq, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
-static void pause_a_moment(void)
+static void spin_pause(void)
 {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -85,22 +85,22 @@ static void pause_a_moment(void)
 
 static void inproc_rest(struct weft_comm *comm, uint64_t round, int64_t ns)
 {
-    struct end *e = end_of(comm);
+    struct endpoint *e = endpoint_of(comm);
     struct shared *own = &e->group->at[comm->rank];
-    unsigned now = atomic_load(&own->bell);
+    unsigned now = atomic_load(&own->wake_seq);
     (void)round;
-    for (uint32_t i = 0; now == e->bell_seen && i < e->group->spin; i++) {
-        pause_a_moment();
-        now = atomic_load(&own->bell);
+    for (uint32_t i = 0; now == e->wake_seen && i < e->group->spin; i++) {
+        spin_pause();
+        now = atomic_load(&own->wake_seq);
     }
-    if (now == e->bell_seen) {
+    if (now == e->wake_seen) {
         const struct timespec timeout = {ns / 1000000000, ns % 1000000000};
         atomic_store(&own->asleep, 1);
-        futex(&own->bell, FUTEX_WAIT_PRIVATE, now, &timeout);
+        futex(&own->wake_seq, FUTEX_WAIT_PRIVATE, now, &timeout);
         atomic_store(&own->asleep, 0);
-        now = atomic_load(&own->bell);
+        now = atomic_load(&own->wake_seq);
     }
-    e->bell_seen = now;
+    e->wake_seen = now;
 }
 
 /* -- messages ------------------------------------------------------------------------------- */
@@ -130,14 +130,14 @@ static size_t queue_index(uint32_t peer, uint32_t channel)
 static enum weft_status inproc_send(struct weft_comm *comm, struct weft_message *m,
                                     struct weft_error *err)
 {
-    struct shared *to = &end_of(comm)->group->at[m->peer];
+    struct shared *to = &endpoint_of(comm)->group->at[m->peer];
     (void)err;
     struct weft_message *head = atomic_load_explicit(&to->inbox, memory_order_relaxed);
     do
         m->next = head;
     while (!atomic_compare_exchange_weak_explicit(&to->inbox, &head, m, memory_order_release,
                                                   memory_order_relaxed));
-    ring(to);
+    wake(to);
     return WEFT_OK;
 }
 
@@ -150,7 +150,7 @@ static void deliver(struct weft_message *in, struct weft_message *out)
 }
 
 /* Empties the inbox, whose newest message is on top, and gives to whom something was posted. */
-static void look_into_inbox(struct end *e)
+static void drain_inbox(struct endpoint *e)
 {
     struct shared *own = &e->group->at[e->base.rank];
     if (e->gave_up || atomic_load_explicit(&own->inbox, memory_order_relaxed) == NULL)
@@ -178,7 +178,7 @@ static void look_into_inbox(struct end *e)
 static enum weft_status inproc_post(struct weft_comm *comm, struct weft_message *m,
                                     struct weft_error *err)
 {
-    struct end *e = end_of(comm);
+    struct endpoint *e = endpoint_of(comm);
     size_t i = queue_index(m->peer, m->channel);
     (void)err;
     if (e->gave_up)
@@ -194,7 +194,7 @@ static enum weft_status inproc_test(struct weft_comm *comm, struct weft_message 
                                     struct weft_error *err)
 {
     (void)err;
-    look_into_inbox(end_of(comm));
+    drain_inbox(endpoint_of(comm));
     m->done =
         m->posted ? m->sender != NULL : __atomic_load_n(&m->released, __ATOMIC_ACQUIRE) != 0;
     return WEFT_OK;
@@ -202,46 +202,47 @@ static enum weft_status inproc_test(struct weft_comm *comm, struct weft_message 
 
 static void inproc_release(struct weft_comm *comm, struct weft_message *m)
 {
-    /* Once it is released the sender may free it: the bell is found without it. */
-    struct shared *to = &end_of(comm)->group->at[m->peer];
-    if (end_of(comm)->gave_up)
+    /* Once it is released the sender may free it: the wake_seq is found without it. */
+    struct shared *to = &endpoint_of(comm)->group->at[m->peer];
+    if (endpoint_of(comm)->gave_up)
         return;
     __atomic_store_n(&m->sender->released, 1, __ATOMIC_RELEASE);
     m->sender = NULL;
-    ring(to);
+    wake(to);
 }
 
-/* -- signs of life -------------------------------------------------------------------------- */
+/* -- heartbeats -------------------------------------------------------------------------- */
 
-static void inproc_tell(struct weft_comm *comm, const struct weft_life *life, bool now)
+static void inproc_publish(struct weft_comm *comm, const struct weft_activity *activity,
+                           bool now)
 {
-    struct shared *own = &end_of(comm)->group->at[comm->rank];
+    struct shared *own = &endpoint_of(comm)->group->at[comm->rank];
     (void)now;
-    atomic_store_explicit(&own->step, life->step, memory_order_relaxed);
-    atomic_store_explicit(&own->doing, life->doing, memory_order_relaxed);
-    atomic_store_explicit(&own->waits_for, life->waits_for, memory_order_relaxed);
-    atomic_store_explicit(&own->moved, life->moved, memory_order_relaxed);
-    atomic_store_explicit(&own->sign_ns, weft_clock_ns(), memory_order_relaxed);
+    atomic_store_explicit(&own->step, activity->step, memory_order_relaxed);
+    atomic_store_explicit(&own->doing, activity->doing, memory_order_relaxed);
+    atomic_store_explicit(&own->waits_for, activity->waits_for, memory_order_relaxed);
+    atomic_store_explicit(&own->moved, activity->moved, memory_order_relaxed);
+    atomic_store_explicit(&own->alive_ns, wf_clock_ns(), memory_order_relaxed);
 }
 
-static void inproc_look(struct weft_comm *comm, uint32_t rank, struct weft_life *life,
-                        int64_t *age_ns)
+static void inproc_inspect(struct weft_comm *comm, uint32_t rank,
+                           struct weft_activity *activity, int64_t *age_ns)
 {
-    struct shared *other = &end_of(comm)->group->at[rank];
-    life->step = atomic_load_explicit(&other->step, memory_order_relaxed);
-    life->doing = atomic_load_explicit(&other->doing, memory_order_relaxed);
-    life->waits_for = atomic_load_explicit(&other->waits_for, memory_order_relaxed);
-    life->moved = atomic_load_explicit(&other->moved, memory_order_relaxed);
-    *age_ns = weft_clock_ns() - atomic_load_explicit(&other->sign_ns, memory_order_relaxed);
+    struct shared *other = &endpoint_of(comm)->group->at[rank];
+    activity->step = atomic_load_explicit(&other->step, memory_order_relaxed);
+    activity->doing = atomic_load_explicit(&other->doing, memory_order_relaxed);
+    activity->waits_for = atomic_load_explicit(&other->waits_for, memory_order_relaxed);
+    activity->moved = atomic_load_explicit(&other->moved, memory_order_relaxed);
+    *age_ns = wf_clock_ns() - atomic_load_explicit(&other->alive_ns, memory_order_relaxed);
 }
 
 /* -- the end -------------------------------------------------------------------------------- */
 
 /* This rank touches no one else's memory from now on.  It goes on, and frees its own, when that
  * holds for all, however long a rank is busy: until then it may be reading what this one sent. */
-static void give_up(struct end *e, bool wait)
+static void give_up(struct endpoint *e, bool wait)
 {
-    struct weft_inproc *g = e->group;
+    struct wf_inproc *g = e->group;
     const struct timespec nap = {0, NAP_NS};
     if (!e->gave_up)
         atomic_fetch_add(&g->n_gave_up, 1);
@@ -249,14 +250,14 @@ static void give_up(struct end *e, bool wait)
     bool said = false;
     for (int64_t waited = 0; wait && atomic_load(&g->n_gave_up) < g->n; waited += NAP_NS) {
         nanosleep(&nap, NULL);
-        if (waited > e->base.timeout_ns && e->base.deserted != NULL && !said) {
+        if (waited > e->base.timeout_ns && e->base.on_hang != NULL && !said) {
             said = true;
-            e->base.deserted(e->base.deserted_arg, &g->abort_error);
+            e->base.on_hang(e->base.hang_arg, &g->abort_error);
         }
     }
 }
 
-static void set_abort(struct weft_inproc *g, const struct weft_error *err)
+static void set_abort(struct wf_inproc *g, const struct weft_error *err)
 {
     int none = 0;
     if (atomic_compare_exchange_strong(&g->abort_state, &none, 1)) {
@@ -264,11 +265,10 @@ static void set_abort(struct weft_inproc *g, const struct weft_error *err)
         atomic_store(&g->abort_state, 2);
     }
     for (uint32_t r = 0; r < g->n; r++)
-        ring(&g->at[r]);
+        wake(&g->at[r]);
 }
 
-void weft_inproc_cancel(struct weft_inproc *group, uint32_t n_missing,
-                        const struct weft_error *err)
+void wf_inproc_cancel(struct wf_inproc *group, uint32_t n_missing, const struct weft_error *err)
 {
     atomic_fetch_add(&group->n_gave_up, n_missing);
     set_abort(group, err);
@@ -276,14 +276,14 @@ void weft_inproc_cancel(struct weft_inproc *group, uint32_t n_missing,
 
 static void inproc_abort(struct weft_comm *comm, const struct weft_error *err)
 {
-    struct end *e = end_of(comm);
+    struct endpoint *e = endpoint_of(comm);
     set_abort(e->group, err);
     give_up(e, true);
 }
 
 static bool inproc_aborted(struct weft_comm *comm, struct weft_error *err)
 {
-    struct end *e = end_of(comm);
+    struct endpoint *e = endpoint_of(comm);
     if (atomic_load_explicit(&e->group->abort_state, memory_order_acquire) != 2)
         return false;
     *err = e->group->abort_error;
@@ -293,9 +293,9 @@ static bool inproc_aborted(struct weft_comm *comm, struct weft_error *err)
 
 static void inproc_close(struct weft_comm *comm)
 {
-    struct end *e = end_of(comm);
+    struct endpoint *e = endpoint_of(comm);
     give_up(e, false);
-    weft_comm_end(comm);
+    wf_comm_base_release(comm);
     free(e->arrived);
     free(e->posted);
     free(e);
@@ -303,7 +303,7 @@ static void inproc_close(struct weft_comm *comm)
 
 /* -- opening -------------------------------------------------------------------------------- */
 
-static const struct weft_comm_ops inproc_ops = {
+static const struct wf_comm_ops inproc_ops = {
     .name = "inproc",
     .by_reference = true,
     .send = inproc_send,
@@ -311,16 +311,16 @@ static const struct weft_comm_ops inproc_ops = {
     .test = inproc_test,
     .release = inproc_release,
     .rest = inproc_rest,
-    .tell = inproc_tell,
-    .look = inproc_look,
+    .publish = inproc_publish,
+    .inspect = inproc_inspect,
     .abort = inproc_abort,
     .aborted = inproc_aborted,
     .close = inproc_close,
 };
 
-enum weft_status weft_inproc_new(uint32_t n, struct weft_inproc **out, struct weft_error *err)
+enum weft_status wf_inproc_new(uint32_t n, struct wf_inproc **out, struct weft_error *err)
 {
-    struct weft_inproc *g = calloc(1, sizeof *g);
+    struct wf_inproc *g = calloc(1, sizeof *g);
     if (g != NULL)
         g->at = aligned_alloc(CACHE_LINE, n * sizeof *g->at);
     if (g == NULL || g->at == NULL) {
@@ -328,18 +328,18 @@ enum weft_status weft_inproc_new(uint32_t n, struct weft_inproc **out, struct we
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u ranks", n);
     }
     g->n = n;
-    g->spin = n <= weft_cores_allowed() ? SPIN : 0;
-    g->run = (uint64_t)weft_clock_ns();
+    g->spin = n <= wf_cores_available() ? SPIN : 0;
+    g->run = (uint64_t)wf_clock_ns();
     memset(g->at, 0, n * sizeof *g->at);
     for (uint32_t r = 0; r < n; r++) {
-        g->at[r].waits_for = WEFT_LIFE_NOBODY;
-        g->at[r].sign_ns = weft_clock_ns();
+        g->at[r].waits_for = WF_NO_PEER;
+        g->at[r].alive_ns = wf_clock_ns();
     }
     *out = g;
     return WEFT_OK;
 }
 
-void weft_inproc_free(struct weft_inproc *group)
+void wf_inproc_free(struct wf_inproc *group)
 {
     if (group == NULL)
         return;
@@ -347,10 +347,10 @@ void weft_inproc_free(struct weft_inproc *group)
     free(group);
 }
 
-enum weft_status weft_inproc_open(struct weft_inproc *group, uint32_t rank,
-                                  struct weft_comm **out, struct weft_error *err)
+enum weft_status wf_inproc_open(struct wf_inproc *group, uint32_t rank, struct weft_comm **out,
+                                struct weft_error *err)
 {
-    struct end *e = calloc(1, sizeof *e);
+    struct endpoint *e = calloc(1, sizeof *e);
     if (e == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for rank %u", rank);
     e->base = (struct weft_comm){
@@ -362,7 +362,7 @@ enum weft_status weft_inproc_open(struct weft_inproc *group, uint32_t rank,
     if (e->arrived == NULL || e->posted == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the channels of %u ranks", group->n);
     else
-        st = weft_comm_begin(&e->base, err);
+        st = wf_comm_base_init(&e->base, err);
     if (st != WEFT_OK) {
         free(e->arrived);
         free(e->posted);

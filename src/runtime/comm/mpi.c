@@ -24,25 +24,25 @@ const char *weft_comm_launcher(void)
 
 /* -- loading -------------------------------------------------------------------------------- */
 
-enum { MOST_PATH = 4096, MOST_WHY = 256 };
+enum { MAX_PATH = 4096, MAX_REASON = 256 };
 
 /* Loads folder + place + the module's name.  False when there is no such file; `why` is set when
  * it is there and cannot be loaded. */
 static bool load_at(const char *folder, const char *place, const char *launcher, void **out,
                     char *why)
 {
-    char path[MOST_PATH];
+    char path[MAX_PATH];
     int n = snprintf(path, sizeof path, "%s%sweft-%s.so", folder, place, launcher);
     if (n < 0 || (size_t)n >= sizeof path || access(path, F_OK) != 0)
         return false;
     *out = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (*out == NULL)
-        snprintf(why, MOST_WHY, "%.200s", dlerror());
+        snprintf(why, MAX_REASON, "%.200s", dlerror());
     return true;
 }
 
 /* Cuts a file's name off; "" when there is none. */
-static void keep_folder(char *path)
+static void keep_directory(char *path)
 {
     char *slash = strrchr(path, '/');
     path[slash == NULL ? 0 : slash + 1 - path] = '\0';
@@ -52,10 +52,10 @@ static void keep_folder(char *path)
 static bool load_near_program(const char *launcher, void **out, char *why)
 {
     const char *const places[] = {"", "../" WEFT_MODULE_DIR "/", "../", "../../"};
-    char self[MOST_PATH];
+    char self[MAX_PATH];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = '\0';
-    keep_folder(self);
+    keep_directory(self);
     for (size_t i = 0; i < WEFT_LEN(places); i++)
         if (load_at(self, places[i], launcher, out, why))
             return true;
@@ -65,21 +65,21 @@ static bool load_near_program(const char *launcher, void **out, char *why)
 /* Near libweft.so, when a program of somebody else's uses it. */
 static bool load_near_library(const char *launcher, void **out, char *why)
 {
-    static const char something_of_ours = 0;
+    static const char own_symbol = 0;
     Dl_info info;
-    char self[MOST_PATH];
-    if (dladdr(&something_of_ours, &info) == 0 || info.dli_fname == NULL)
+    char self[MAX_PATH];
+    if (dladdr(&own_symbol, &info) == 0 || info.dli_fname == NULL)
         return false;
     snprintf(self, sizeof self, "%s", info.dli_fname);
-    keep_folder(self);
+    keep_directory(self);
     return load_at(self, "weft/", launcher, out, why) || load_at(self, "", launcher, out, why);
 }
 
 static enum weft_status load(const char *launcher, void **out, struct weft_error *err)
 {
     const char *folder = getenv("WEFT_MODULES");
-    char why[MOST_WHY] = "it is neither beside the program nor where it is installed; set "
-                         "WEFT_MODULES to its folder";
+    char why[MAX_REASON] = "it is neither beside the program nor where it is installed; set "
+                           "WEFT_MODULES to its folder";
     if (folder != NULL) {
         snprintf(why, sizeof why, "it is not in WEFT_MODULES, %.180s", folder);
         load_at(folder, "/", launcher, out, why);
@@ -98,8 +98,8 @@ static enum weft_status open_module(const char *launcher, struct weft_comm **out
 {
     void *handle = NULL;
     WEFT_TRY(load(launcher, &handle, err)); /* for good: MPI does not bear to be unloaded */
-    const struct weft_transport_module *m = dlsym(handle, WEFT_TRANSPORT_SYMBOL);
-    if (m == NULL || m->version != WEFT_TRANSPORT_VERSION ||
+    const struct wf_transport_module *m = dlsym(handle, WF_TRANSPORT_SYMBOL);
+    if (m == NULL || m->version != WF_TRANSPORT_VERSION ||
         m->comm_bytes != sizeof(struct weft_comm) ||
         m->message_bytes != sizeof(struct weft_message))
         return WEFT_FAIL(err, WEFT_USAGE,
@@ -113,7 +113,7 @@ static enum weft_status open_module(const char *launcher, struct weft_comm **out
 static enum weft_status run_rank(struct weft_comm *comm, weft_rank_fn *fn, void *arg,
                                  struct weft_error *err)
 {
-    WEFT_TRY(weft_comm_begin(comm, err));
+    WEFT_TRY(wf_comm_base_init(comm, err));
     WEFT_TRY(fn(comm, arg, err));
     return weft_comm_barrier(comm, err);
 }
@@ -130,7 +130,7 @@ enum weft_status weft_comm_run_mpi(weft_rank_fn *fn, void *arg, struct weft_erro
                          "no MPI launched this process: start it with mpirun or srun");
     WEFT_TRY(open_module(launcher, &comm, err));
     enum weft_status st = run_rank(comm, fn, arg, err);
-    weft_comm_returned(comm, st, err);
+    wf_comm_record_exit(comm, st, err);
     if (st != WEFT_OK) {
         err->status = st;
         weft_comm_abort(comm, err);
@@ -140,7 +140,7 @@ enum weft_status weft_comm_run_mpi(weft_rank_fn *fn, void *arg, struct weft_erro
             *err = first;
         st = err->status;
     }
-    weft_comm_end(comm);
+    wf_comm_base_release(comm);
     comm->ops->close(comm);
     return st;
 }

@@ -15,7 +15,7 @@ struct shares {
 };
 
 struct rank {
-    struct weft_inproc *group;
+    struct wf_inproc *group;
     const struct shares *shares;
     weft_rank_fn *fn;
     void *arg;
@@ -39,7 +39,7 @@ static void shares_release(struct shares *s)
 }
 
 /* Core c of `cores` goes to rank c * n / cores: neighbours stay together. */
-static void share_out(struct shares *s, int cores)
+static void divide_cores(struct shares *s, int cores)
 {
     s->at = calloc(s->n, sizeof *s->at);
     for (uint32_t r = 0; s->at != NULL && r < s->n; r++)
@@ -56,7 +56,7 @@ static void share_out(struct shares *s, int cores)
 }
 
 /* Binding is a wish: without it everything works, only slower. */
-static struct shares make_shares(uint32_t n)
+static struct shares init_core_shares(uint32_t n)
 {
     struct shares s = {.n = n};
     if (n < 2 || hwloc_topology_init(&s.topology) != 0) {
@@ -69,7 +69,7 @@ static struct shares make_shares(uint32_t n)
         return s;
     int cores = hwloc_get_nbobjs_inside_cpuset_by_type(s.topology, s.before, HWLOC_OBJ_CORE);
     if (cores > 0 && (uint32_t)cores >= n)
-        share_out(&s, cores);
+        divide_cores(&s, cores);
     return s;
 }
 
@@ -92,13 +92,13 @@ static void *run_rank(void *arg)
     struct rank *r = arg;
     struct weft_comm *comm = NULL;
     bind_rank(r->shares, r->rank);
-    r->status = weft_inproc_open(r->group, r->rank, &comm, &r->err);
+    r->status = wf_inproc_open(r->group, r->rank, &comm, &r->err);
     if (r->status != WEFT_OK) {
-        weft_inproc_cancel(r->group, 1, &r->err);
+        wf_inproc_cancel(r->group, 1, &r->err);
         return NULL;
     }
     r->status = r->fn(comm, r->arg, &r->err);
-    weft_comm_returned(comm, r->status, &r->err);
+    wf_comm_record_exit(comm, r->status, &r->err);
     if (r->status != WEFT_OK) {
         r->err.status = r->status;
         weft_comm_abort(comm, &r->err);
@@ -120,7 +120,7 @@ static uint32_t start_ranks(struct rank *ranks, uint32_t n)
     return r - 1;
 }
 
-static enum weft_status run_all(struct rank *ranks, uint32_t n, struct weft_inproc *group,
+static enum weft_status run_all(struct rank *ranks, uint32_t n, struct wf_inproc *group,
                                 struct weft_error *err)
 {
     struct weft_error own;
@@ -131,7 +131,7 @@ static enum weft_status run_all(struct rank *ranks, uint32_t n, struct weft_inpr
     } else { /* the others would wait for those that are missing */
         st =
             WEFT_FAIL(&own, WEFT_NOMEM, "the thread of rank %u cannot be started", started + 1);
-        weft_inproc_cancel(group, n - started, &own);
+        wf_inproc_cancel(group, n - started, &own);
         if (err != NULL)
             *err = own;
     }
@@ -150,12 +150,12 @@ static enum weft_status run_all(struct rank *ranks, uint32_t n, struct weft_inpr
 enum weft_status weft_comm_run_threads(uint32_t n, weft_rank_fn *fn, void *arg,
                                        struct weft_error *err)
 {
-    struct weft_inproc *group = NULL;
+    struct wf_inproc *group = NULL;
     if (n == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "0 ranks: give at least 1");
-    WEFT_TRY(weft_inproc_new(n, &group, err));
+    WEFT_TRY(wf_inproc_new(n, &group, err));
     struct rank *ranks = calloc(n, sizeof *ranks);
-    struct shares shares = make_shares(n);
+    struct shares shares = init_core_shares(n);
     enum weft_status st;
     if (ranks == NULL) {
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u ranks", n);
@@ -168,6 +168,6 @@ enum weft_status weft_comm_run_threads(uint32_t n, weft_rank_fn *fn, void *arg,
     unbind_caller(&shares);
     shares_release(&shares);
     free(ranks);
-    weft_inproc_free(group);
+    wf_inproc_free(group);
     return st;
 }

@@ -9,11 +9,11 @@
 
 #include "weft/comm.h"
 
-enum { WEFT_TRANSPORT_VERSION = 2 }; /* of this header: a module must have the same */
+enum { WF_TRANSPORT_VERSION = 2 }; /* of this header: a module must have the same */
 
-#define WEFT_LIFE_NOBODY UINT32_MAX
+#define WF_NO_PEER UINT32_MAX
 
-struct weft_comm_ops {
+struct wf_comm_ops {
     const char *name;
     bool by_reference;
 
@@ -29,11 +29,11 @@ struct weft_comm_ops {
     /* Lets time pass, for at most ns, until something may have changed.  `round` counts the
      * calls of one wait: the first should not sleep. */
     void (*rest)(struct weft_comm *comm, uint64_t round, int64_t ns);
-    /* Signs of life: own ones go out (a transport may hold them back for a while unless `now`),
+    /* Heartbeats: own ones go out (a transport may hold them back for a while unless `now`),
      * others' are looked at.  age_ns: since the last sign that got here. */
-    void (*tell)(struct weft_comm *comm, const struct weft_life *life, bool now);
-    void (*look)(struct weft_comm *comm, uint32_t rank, struct weft_life *life,
-                 int64_t *age_ns);
+    void (*publish)(struct weft_comm *comm, const struct weft_activity *activity, bool now);
+    void (*inspect)(struct weft_comm *comm, uint32_t rank, struct weft_activity *activity,
+                    int64_t *age_ns);
     /* The first abort wins.  aborted() is called often and must be cheap. */
     void (*abort)(struct weft_comm *comm, const struct weft_error *err);
     bool (*aborted)(struct weft_comm *comm, struct weft_error *err);
@@ -46,12 +46,12 @@ struct weft_comm_ops {
 
 /* The part of a rank's end that comm.c keeps; a transport's own struct begins with it. */
 struct weft_comm {
-    const struct weft_comm_ops *ops;
+    const struct wf_comm_ops *ops;
     uint32_t rank, n_ranks;
     uint64_t run;
     int64_t timeout_ns;
-    struct weft_life life;
-    int64_t pulse_ns; /* when weft_comm_pulse() last said so */
+    struct weft_activity activity;
+    int64_t heartbeat_ns; /* when weft_comm_heartbeat() last said so */
     /* (n_ranks, WEFT_N_CHANNELS): messages so far */
     uint64_t *sent, *received; /* owned by comm.c */
     struct weft_message
@@ -61,14 +61,14 @@ struct weft_comm {
     weft_progress_fn *progress;
     void *progress_arg;
     bool in_progress;
-    weft_deserted_fn *deserted;
-    void *deserted_arg;
-    struct weft_flight_file *flight; /* owned by comm.c; NULL: nothing is recorded */
+    weft_hang_fn *on_hang;
+    void *hang_arg;
+    struct wf_flight_file *flight; /* owned by comm.c; NULL: nothing is recorded */
 };
 
-/* What a module exports as `weft_transport_module`. */
-struct weft_transport_module {
-    uint32_t version;                   /* WEFT_TRANSPORT_VERSION */
+/* What a module exports as `wf_transport_module`. */
+struct wf_transport_module {
+    uint32_t version;                   /* WF_TRANSPORT_VERSION */
     uint32_t comm_bytes, message_bytes; /* sizeof what both sides must agree on */
     const char *library;                /* "Open MPI v4.1.4, ..." */
     /* Starts MPI and makes this process's end, with ops, rank, n_ranks and run set (run: one
@@ -76,10 +76,10 @@ struct weft_transport_module {
     enum weft_status (*open)(struct weft_comm **out, struct weft_error *err);
 };
 
-#define WEFT_TRANSPORT_SYMBOL "weft_transport_module"
+#define WF_TRANSPORT_SYMBOL "wf_transport_module"
 
 /* Fills in what comm.c keeps, for an end with ops, rank, n_ranks and run; release frees it. */
-enum weft_status weft_comm_begin(struct weft_comm *comm, struct weft_error *err);
-void weft_comm_end(struct weft_comm *comm);
+enum weft_status wf_comm_base_init(struct weft_comm *comm, struct weft_error *err);
+void wf_comm_base_release(struct weft_comm *comm);
 
 #endif

@@ -24,12 +24,12 @@ static struct weft_block_span sends_of(const struct weft_exec *e, uint32_t stage
 static struct weft_block_span brings_of(const struct weft_exec *e, uint32_t stage,
                                         uint32_t micro)
 {
-    return weft_traffic_brings(e->setup.blocks.traffic, pipe_of(e, micro), stage);
+    return weft_traffic_receives(e->setup.blocks.traffic, pipe_of(e, micro), stage);
 }
 
 static struct weft_block_span makes_of(const struct weft_exec *e, uint32_t stage)
 {
-    return weft_traffic_makes(e->setup.blocks.traffic, stage);
+    return weft_traffic_finishes(e->setup.blocks.traffic, stage);
 }
 
 /* The copy of a block that a stage reads; NULL when it is not finished then. */
@@ -37,37 +37,39 @@ static struct block_copy *copy_of(struct weft_exec *e, uint32_t stage, uint32_t 
                                   uint32_t block)
 {
     uint32_t bringer =
-        weft_traffic_bringer(e->setup.blocks.traffic, pipe_of(e, micro), stage, block);
+        weft_traffic_source(e->setup.blocks.traffic, pipe_of(e, micro), stage, block);
     if (bringer == WEFT_NO_STAGE)
         return NULL;
-    return &weft_exec_cell(e, bringer, micro)->copies[block];
+    return &wf_exec_cell(e, bringer, micro)->copies[block];
 }
 
 static size_t elements(const struct weft_exec *e, uint32_t micro)
 {
-    return e->setup.blocks.row_elements * weft_exec_rows(e, micro);
+    return e->setup.blocks.row_elements * wf_exec_rows(e, micro);
 }
 
 /* -- memory --------------------------------------------------------------------------------- */
 
-static void most(size_t *into, size_t n)
+static void raise_max(size_t *into, size_t n)
 {
     *into = n > *into ? n : *into;
 }
 
-static enum weft_status make_hold(struct weft_exec *e, uint32_t index, struct weft_error *err)
+static enum weft_status make_block_buffers(struct weft_exec *e, uint32_t index,
+                                           struct weft_error *err)
 {
-    struct hold *h = &e->holds[index];
-    uint32_t stage = e->program->holds[index].stage;
+    struct stage_buffers *h = &e->local[index];
+    uint32_t stage = e->program->local[index].stage;
     h->n_makes = makes_of(e, stage).len;
     for (uint32_t pipe = 0; pipe < e->place->n_pipes; pipe++) {
-        most(&h->most_sends, weft_traffic_sends(e->setup.blocks.traffic, pipe, stage).len);
-        most(&h->most_brings, weft_traffic_brings(e->setup.blocks.traffic, pipe, stage).len);
+        raise_max(&h->max_sends, weft_traffic_sends(e->setup.blocks.traffic, pipe, stage).len);
+        raise_max(&h->max_brings,
+                  weft_traffic_receives(e->setup.blocks.traffic, pipe, stage).len);
     }
     h->block_stride =
-        h->n_makes * (e->block_bytes + e->sum_bytes) + h->most_sends * e->sum_bytes;
-    size_t bytes = e->program->holds[index].n_out * h->block_stride;
-    h->blocks = weft_pages_alloc(bytes + BUFFER_ALIGN);
+        h->n_makes * (e->block_bytes + e->sum_bytes) + h->max_sends * e->sum_bytes;
+    size_t bytes = e->program->local[index].n_out * h->block_stride;
+    h->blocks = wf_pages_alloc(bytes + BUFFER_ALIGN);
     if (h->blocks == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the residual blocks of stage %u",
                          stage);
@@ -78,9 +80,9 @@ static enum weft_status make_hold(struct weft_exec *e, uint32_t index, struct we
 
 static char *blocks_at(struct weft_exec *e, uint32_t stage, uint32_t micro)
 {
-    struct hold *h = &e->holds[e->program->hold_of[stage]];
+    struct stage_buffers *h = &e->local[e->program->local_of[stage]];
     return h->blocks +
-           e->program->cells[weft_program_cell(e->program, stage, micro)].out * h->block_stride;
+           e->program->cells[wf_program_cell(e->program, stage, micro)].out * h->block_stride;
 }
 
 static float *made_value(struct weft_exec *e, uint32_t stage, uint32_t micro, size_t i)
@@ -90,14 +92,14 @@ static float *made_value(struct weft_exec *e, uint32_t stage, uint32_t micro, si
 
 static int64_t *made_sum(struct weft_exec *e, uint32_t stage, uint32_t micro, size_t i)
 {
-    size_t n = e->holds[e->program->hold_of[stage]].n_makes;
+    size_t n = e->local[e->program->local_of[stage]].n_makes;
     return (int64_t *)(blocks_at(e, stage, micro) + n * e->block_bytes + i * e->sum_bytes);
 }
 
 /* Where the gradient of the i-th block that the stage sends comes back to. */
 static int64_t *returned_sum(struct weft_exec *e, uint32_t stage, uint32_t micro, size_t i)
 {
-    size_t n = e->holds[e->program->hold_of[stage]].n_makes;
+    size_t n = e->local[e->program->local_of[stage]].n_makes;
     return (int64_t *)(blocks_at(e, stage, micro) + n * (e->block_bytes + e->sum_bytes) +
                        i * e->sum_bytes);
 }
@@ -105,37 +107,37 @@ static int64_t *returned_sum(struct weft_exec *e, uint32_t stage, uint32_t micro
 /* In an input buffer: the activation, the blocks, their gradients. */
 static float *brought_value(struct weft_exec *e, uint32_t stage, uint32_t micro, size_t i)
 {
-    struct hold *h = &e->holds[e->program->hold_of[stage]];
-    struct cell *c = weft_exec_cell(e, stage, micro);
+    struct stage_buffers *h = &e->local[e->program->local_of[stage]];
+    struct cell *c = wf_exec_cell(e, stage, micro);
     return (float *)(h->in + c->in_set * h->in_stride + h->in_bytes + i * e->block_bytes);
 }
 
 static int64_t *brought_sum(struct weft_exec *e, uint32_t stage, uint32_t micro, size_t i)
 {
-    struct hold *h = &e->holds[e->program->hold_of[stage]];
-    struct cell *c = weft_exec_cell(e, stage, micro);
+    struct stage_buffers *h = &e->local[e->program->local_of[stage]];
+    struct cell *c = wf_exec_cell(e, stage, micro);
     return (int64_t *)(h->in + c->in_set * h->in_stride + h->in_bytes +
-                       h->most_brings * e->block_bytes + i * e->sum_bytes);
+                       h->max_brings * e->block_bytes + i * e->sum_bytes);
 }
 
 static size_t count_messages(const struct weft_exec *e)
 {
     size_t n = 0;
-    for (uint32_t h = 0; h < e->program->n_holds; h++)
+    for (uint32_t h = 0; h < e->program->n_local; h++)
         for (uint32_t m = 0; m < e->place->n_micros; m++)
-            n += 3 * (sends_of(e, e->program->holds[h].stage, m).len +
-                      brings_of(e, e->program->holds[h].stage, m).len);
+            n += 3 * (sends_of(e, e->program->local[h].stage, m).len +
+                      brings_of(e, e->program->local[h].stage, m).len);
     return n;
 }
 
-static void share_out(struct weft_exec *e)
+static void assign_messages(struct weft_exec *e)
 {
     struct weft_message *next = e->block_messages;
     struct block_copy *copies = e->copies;
-    for (uint32_t h = 0; h < e->program->n_holds; h++)
+    for (uint32_t h = 0; h < e->program->n_local; h++)
         for (uint32_t m = 0; m < e->place->n_micros; m++) {
-            uint32_t stage = e->program->holds[h].stage;
-            struct cell *c = weft_exec_cell(e, stage, m);
+            uint32_t stage = e->program->local[h].stage;
+            struct cell *c = wf_exec_cell(e, stage, m);
             size_t sends = sends_of(e, stage, m).len, brings = brings_of(e, stage, m).len;
             c->copies = copies;
             copies += e->n_blocks;
@@ -147,11 +149,11 @@ static void share_out(struct weft_exec *e)
         }
 }
 
-enum weft_status weft_exec_blocks_new(struct weft_exec *e, struct weft_error *err)
+enum weft_status wf_exec_blocks_new(struct weft_exec *e, struct weft_error *err)
 {
-    for (uint32_t h = 0; h < e->program->n_holds; h++)
-        WEFT_TRY(make_hold(e, h, err));
-    e->copies = calloc((size_t)e->program->n_holds * e->place->n_micros * e->n_blocks + 1,
+    for (uint32_t h = 0; h < e->program->n_local; h++)
+        WEFT_TRY(make_block_buffers(e, h, err));
+    e->copies = calloc((size_t)e->program->n_local * e->place->n_micros * e->n_blocks + 1,
                        sizeof *e->copies);
     e->block_messages = calloc(count_messages(e) + 1, sizeof *e->block_messages);
     e->call_value = calloc(e->n_blocks + 1, sizeof *e->call_value);
@@ -161,17 +163,17 @@ enum weft_status weft_exec_blocks_new(struct weft_exec *e, struct weft_error *er
         e->call_sum == NULL || e->call_fresh == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the residual blocks of rank %u",
                          e->rank);
-    share_out(e);
+    assign_messages(e);
     return WEFT_OK;
 }
 
 /* -- calls ---------------------------------------------------------------------------------- */
 
-const struct weft_stage_blocks *
-weft_exec_blocks_begin(struct weft_exec *e, struct weft_action a, struct weft_stage_blocks *out)
+const struct weft_stage_blocks *wf_exec_blocks_begin(struct weft_exec *e, struct weft_action a,
+                                                     struct weft_stage_blocks *out)
 {
     struct weft_block_span makes = makes_of(e, a.stage);
-    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    struct cell *c = wf_exec_cell(e, a.stage, a.micro);
     if (e->place->n_stages == 1)
         return NULL; /* a whole model keeps its blocks itself */
     for (size_t i = 0; a.kind == WEFT_ACT_F && i < makes.len; i++)
@@ -189,7 +191,7 @@ weft_exec_blocks_begin(struct weft_exec *e, struct weft_action a, struct weft_st
     return out;
 }
 
-void weft_exec_blocks_end(struct weft_exec *e, struct weft_action a)
+void wf_exec_blocks_end(struct weft_exec *e, struct weft_action a)
 {
     if (e->place->n_stages == 1 || (a.kind != WEFT_ACT_B && a.kind != WEFT_ACT_I))
         return;
@@ -228,16 +230,16 @@ static enum weft_status send_blocks(struct weft_exec *e, struct weft_action a,
                                     struct weft_error *err)
 {
     struct weft_block_span sends = sends_of(e, a.stage, a.micro);
-    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    struct cell *c = wf_exec_cell(e, a.stage, a.micro);
     for (size_t i = 0; i < sends.len; i++) {
         uint32_t b = sends.at[i];
         struct envelope what =
             part_of(e, a, MESSAGE_BLOCK, b, copy_of(e, a.stage, a.micro, b)->value);
-        WEFT_TRY(weft_exec_send(e, &c->sent[2 * i], &what, err));
+        WEFT_TRY(wf_exec_send(e, &c->sent[2 * i], &what, err));
         if (!e->by_reference)
             continue;
         what = part_of(e, a, MESSAGE_LOAN, b, returned_sum(e, a.stage, a.micro, i));
-        WEFT_TRY(weft_exec_send(e, &c->sent[2 * i + 1], &what, err));
+        WEFT_TRY(wf_exec_send(e, &c->sent[2 * i + 1], &what, err));
     }
     return WEFT_OK;
 }
@@ -246,27 +248,27 @@ static enum weft_status send_sums(struct weft_exec *e, struct weft_action a,
                                   struct weft_error *err)
 {
     struct weft_block_span brings = brings_of(e, a.stage, a.micro);
-    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    struct cell *c = wf_exec_cell(e, a.stage, a.micro);
     for (size_t i = 0; i < brings.len; i++) {
         struct block_copy *copy = &c->copies[brings.at[i]];
         if (copy->fresh)
             memset(copy->sum, 0, elements(e, a.micro) * sizeof *copy->sum);
         struct envelope what = part_of(e, a, MESSAGE_BLOCK_GRADIENT, brings.at[i], copy->sum);
-        WEFT_TRY(weft_exec_send(e, &c->returns[i], &what, err));
+        WEFT_TRY(wf_exec_send(e, &c->returns[i], &what, err));
     }
     return WEFT_OK;
 }
 
-enum weft_status weft_exec_blocks_send(struct weft_exec *e, struct weft_action a,
-                                       struct weft_error *err)
+enum weft_status wf_exec_blocks_send(struct weft_exec *e, struct weft_action a,
+                                     struct weft_error *err)
 {
     return a.kind == WEFT_ACT_SEND_F ? send_blocks(e, a, err) : send_sums(e, a, err);
 }
 
-enum weft_status weft_exec_blocks_sent(struct weft_exec *e, struct weft_action a, bool *done,
-                                       struct weft_error *err)
+enum weft_status wf_exec_blocks_sent(struct weft_exec *e, struct weft_action a, bool *done,
+                                     struct weft_error *err)
 {
-    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    struct cell *c = wf_exec_cell(e, a.stage, a.micro);
     bool forward = a.kind == WEFT_ACT_SEND_F;
     size_t n = forward ? sends_of(e, a.stage, a.micro).len : brings_of(e, a.stage, a.micro).len;
     *done = true;
@@ -282,30 +284,30 @@ static enum weft_status post_blocks(struct weft_exec *e, struct weft_action a,
                                     struct weft_error *err)
 {
     struct weft_block_span brings = brings_of(e, a.stage, a.micro);
-    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    struct cell *c = wf_exec_cell(e, a.stage, a.micro);
     for (size_t i = 0; i < brings.len; i++) {
         void *room = e->by_reference ? NULL : brought_value(e, a.stage, a.micro, i);
         struct envelope what = part_of(e, a, MESSAGE_BLOCK, brings.at[i], room);
-        WEFT_TRY(weft_exec_post(e, &c->brought[2 * i], &what, err));
+        WEFT_TRY(wf_exec_post(e, &c->brought[2 * i], &what, err));
         if (!e->by_reference)
             continue;
         what = part_of(e, a, MESSAGE_LOAN, brings.at[i], NULL);
-        WEFT_TRY(weft_exec_post(e, &c->brought[2 * i + 1], &what, err));
+        WEFT_TRY(wf_exec_post(e, &c->brought[2 * i + 1], &what, err));
     }
     return WEFT_OK;
 }
 
-enum weft_status weft_exec_blocks_post(struct weft_exec *e, struct weft_action a,
-                                       struct weft_error *err)
+enum weft_status wf_exec_blocks_post(struct weft_exec *e, struct weft_action a,
+                                     struct weft_error *err)
 {
     if (a.kind == WEFT_ACT_RECV_F)
         return post_blocks(e, a, err);
     struct weft_block_span sends = sends_of(e, a.stage, a.micro);
-    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    struct cell *c = wf_exec_cell(e, a.stage, a.micro);
     for (size_t i = 0; i < sends.len; i++) {
         struct envelope what = part_of(e, a, MESSAGE_BLOCK_GRADIENT, sends.at[i],
                                        returned_sum(e, a.stage, a.micro, i));
-        WEFT_TRY(weft_exec_post(e, &c->returned[i], &what, err));
+        WEFT_TRY(wf_exec_post(e, &c->returned[i], &what, err));
     }
     return WEFT_OK;
 }
@@ -314,7 +316,7 @@ static enum weft_status wait_for_blocks(struct weft_exec *e, struct weft_action 
                                         struct weft_error *err)
 {
     struct weft_block_span brings = brings_of(e, a.stage, a.micro);
-    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    struct cell *c = wf_exec_cell(e, a.stage, a.micro);
     for (size_t i = 0; i < brings.len; i++) {
         struct weft_message *block = &c->brought[2 * i], *loan = &c->brought[2 * i + 1];
         WEFT_TRY(weft_comm_wait(e->comm, block, err));
@@ -330,47 +332,47 @@ static enum weft_status wait_for_blocks(struct weft_exec *e, struct weft_action 
 }
 
 /* What came back is added to what this rank's own later stages gave. */
-static enum weft_status take_sum(struct weft_exec *e, struct weft_action a, uint32_t block,
-                                 const int64_t *sum, struct weft_error *err)
+static enum weft_status merge_sum(struct weft_exec *e, struct weft_action a, uint32_t block,
+                                  const int64_t *sum, struct weft_error *err)
 {
     struct block_copy *copy = copy_of(e, a.stage, a.micro, block);
     size_t n = elements(e, a.micro);
-    bool bad = false;
+    bool overflow = false;
     if (copy->fresh)
         memcpy(copy->sum, sum, n * sizeof *sum);
     else
-        bad = e->setup.blocks.merge(copy->sum, sum, n);
+        overflow = e->setup.blocks.merge(copy->sum, sum, n);
     copy->fresh = false;
-    if (!bad || e->failed)
+    if (!overflow || e->failed)
         return WEFT_OK;
     e->failed = true;
-    e->failed_at = (struct weft_cell_name){a.stage, a.micro};
+    e->failed_at = (struct weft_cell_id){a.stage, a.micro};
     (void)WEFT_FAIL(&e->failure, WEFT_NUMERIC,
                     "the gradient of residual block %u of micro %u is beyond what exact sums "
                     "hold",
-                    block, e->setup.micro0 + a.micro);
+                    block, e->setup.first_micro + a.micro);
     (void)err;
     return WEFT_OK;
 }
 
-enum weft_status weft_exec_blocks_wait(struct weft_exec *e, struct weft_action a,
-                                       struct weft_error *err)
+enum weft_status wf_exec_blocks_wait(struct weft_exec *e, struct weft_action a,
+                                     struct weft_error *err)
 {
     if (a.kind == WEFT_ACT_RECV_F)
         return wait_for_blocks(e, a, err);
     struct weft_block_span sends = sends_of(e, a.stage, a.micro);
-    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    struct cell *c = wf_exec_cell(e, a.stage, a.micro);
     for (size_t i = 0; i < sends.len; i++) {
         WEFT_TRY(weft_comm_wait(e->comm, &c->returned[i], err));
         e->received_bytes += c->returned[i].bytes;
-        WEFT_TRY(take_sum(e, a, sends.at[i], c->returned[i].data, err));
+        WEFT_TRY(merge_sum(e, a, sends.at[i], c->returned[i].data, err));
     }
     return WEFT_OK;
 }
 
-void weft_exec_blocks_release(struct weft_exec *e, struct weft_action a)
+void wf_exec_blocks_release(struct weft_exec *e, struct weft_action a)
 {
-    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    struct cell *c = wf_exec_cell(e, a.stage, a.micro);
     for (size_t i = 0; i < sends_of(e, a.stage, a.micro).len; i++)
         weft_comm_release(e->comm, &c->returned[i]);
 }

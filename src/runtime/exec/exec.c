@@ -38,16 +38,16 @@ static enum weft_status check_setup(const struct weft_exec_setup *s, struct weft
     if (place->n_ranks > 1 && s->comm == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "a schedule of %u ranks needs a transport",
                          place->n_ranks);
-    if (s->comm != NULL && (uint64_t)s->first_peer + place->n_ranks > weft_comm_size(s->comm))
+    if (s->comm != NULL && (uint64_t)s->rank_offset + place->n_ranks > weft_comm_size(s->comm))
         return WEFT_FAIL(err, WEFT_USAGE, "a schedule of %u ranks: only %u take part",
                          place->n_ranks, weft_comm_size(s->comm));
-    if (place->n_ranks > 1 && weft_comm_rank(s->comm) != s->first_peer + s->program->rank)
+    if (place->n_ranks > 1 && weft_comm_rank(s->comm) != s->rank_offset + s->program->rank)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "the program is for rank %u of the schedule: that is rank %u, not %u",
-                         s->program->rank, s->first_peer + s->program->rank,
+                         s->program->rank, s->rank_offset + s->program->rank,
                          weft_comm_rank(s->comm));
-    for (uint32_t h = 0; h < s->program->n_holds; h++)
-        WEFT_TRY(check_stage(s, s->program->holds[h].stage, err));
+    for (uint32_t h = 0; h < s->program->n_local; h++)
+        WEFT_TRY(check_stage(s, s->program->local[h].stage, err));
     return WEFT_OK;
 }
 
@@ -55,7 +55,7 @@ static enum weft_status check_setup(const struct weft_exec_setup *s, struct weft
 static bool rows_bytes(const struct weft_exec *e, size_t each, size_t *out)
 {
     size_t bytes;
-    if (!weft_size_mul(each, e->max_rows, &bytes) || bytes > SIZE_MAX / 4)
+    if (!wf_size_mul(each, e->max_rows, &bytes) || bytes > SIZE_MAX / 4)
         return false;
     *out = round_up(bytes);
     return true;
@@ -64,9 +64,9 @@ static bool rows_bytes(const struct weft_exec *e, size_t each, size_t *out)
 static char *allocate(struct weft_exec *e, size_t n, size_t each)
 {
     size_t bytes;
-    if (!weft_size_mul(n, each, &bytes) || bytes > SIZE_MAX / 4)
+    if (!wf_size_mul(n, each, &bytes) || bytes > SIZE_MAX / 4)
         return NULL;
-    char *at = weft_pages_alloc(bytes + BUFFER_ALIGN);
+    char *at = wf_pages_alloc(bytes + BUFFER_ALIGN);
     if (at == NULL)
         return NULL;
     memset(at, 0, bytes + BUFFER_ALIGN); /* the first step should not pay for the pages */
@@ -74,11 +74,12 @@ static char *allocate(struct weft_exec *e, size_t n, size_t each)
     return at;
 }
 
-static enum weft_status make_hold(struct weft_exec *e, uint32_t index, struct weft_error *err)
+static enum weft_status make_outputs(struct weft_exec *e, uint32_t index,
+                                     struct weft_error *err)
 {
-    const struct weft_hold *plan = &e->program->holds[index];
+    const struct wf_local_stage *plan = &e->program->local[index];
     const struct weft_stage *stage = &e->setup.stages[plan->stage];
-    struct hold *h = &e->holds[index];
+    struct stage_buffers *h = &e->local[index];
     bool last = plan->stage + 1 == e->place->n_stages;
     bool fits = rows_bytes(e, last ? 0 : stage->out_bytes, &h->out_bytes) &&
                 rows_bytes(e, plan->stage == 0 ? 0 : stage->in_bytes, &h->in_bytes);
@@ -91,12 +92,12 @@ static enum weft_status make_hold(struct weft_exec *e, uint32_t index, struct we
 /* Where receives need memory of their own. */
 static enum weft_status make_inputs(struct weft_exec *e, uint32_t index, struct weft_error *err)
 {
-    const struct weft_hold *plan = &e->program->holds[index];
-    struct hold *h = &e->holds[index];
-    h->in_stride = h->in_bytes + h->most_brings * (e->block_bytes + e->sum_bytes);
+    const struct wf_local_stage *plan = &e->program->local[index];
+    struct stage_buffers *h = &e->local[index];
+    h->in_stride = h->in_bytes + h->max_brings * (e->block_bytes + e->sum_bytes);
     if (plan->n_in == 0 || e->by_reference)
         return WEFT_OK;
-    h->n_in = plan->n_in + AHEAD;
+    h->n_in = plan->n_in + INPUTS_AHEAD;
     h->in = allocate(e, h->n_in, h->in_stride);
     h->free_in = calloc(h->n_in, sizeof *h->free_in);
     h->returning = calloc((size_t)h->n_in + 1, sizeof *h->returning);
@@ -119,36 +120,36 @@ static uint32_t peer_of(const struct weft_exec *e, struct weft_action a)
 }
 
 /* Which lane a receive is on: 2 for each peer, until empty ones are dropped. */
-static size_t lane_number(const struct weft_exec *e, struct weft_action a)
+static size_t queue_index(const struct weft_exec *e, struct weft_action a)
 {
     return 2 * (size_t)peer_of(e, a) + (a.kind == WEFT_ACT_RECV_B);
 }
 
-static enum weft_status make_lanes(struct weft_exec *e, struct weft_error *err)
+static enum weft_status make_recv_queues(struct weft_exec *e, struct weft_error *err)
 {
     size_t n = 2 * (size_t)e->place->n_ranks, next = 0;
-    e->lanes = calloc(n, sizeof *e->lanes);
+    e->recv_queues = calloc(n, sizeof *e->recv_queues);
     e->receives = calloc(e->list.len + 1, sizeof *e->receives);
-    e->lane_of = calloc(e->list.len + 1, sizeof *e->lane_of);
-    if (e->lanes == NULL || e->receives == NULL || e->lane_of == NULL)
+    e->queue_of = calloc(e->list.len + 1, sizeof *e->queue_of);
+    if (e->recv_queues == NULL || e->receives == NULL || e->queue_of == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the channels of rank %u", e->rank);
     for (size_t i = 0; i < e->list.len; i++)
         if (is_receive(e->list.at[i]))
-            e->lanes[lane_number(e, e->list.at[i])].n++;
+            e->recv_queues[queue_index(e, e->list.at[i])].n++;
     for (size_t l = 0; l < n; l++) {
-        e->lanes[l].peer = (uint32_t)(l / 2);
-        e->lanes[l].backward = l % 2 != 0;
-        e->lanes[l].at = e->receives + next;
-        next += e->lanes[l].n;
-        e->lanes[l].n = 0;
+        e->recv_queues[l].peer = (uint32_t)(l / 2);
+        e->recv_queues[l].backward = l % 2 != 0;
+        e->recv_queues[l].at = e->receives + next;
+        next += e->recv_queues[l].n;
+        e->recv_queues[l].n = 0;
     }
     for (size_t i = 0; i < e->list.len; i++)
         if (is_receive(e->list.at[i])) {
-            e->lane_of[i] = (uint32_t)lane_number(e, e->list.at[i]);
-            struct lane *lane = &e->lanes[e->lane_of[i]];
-            lane->at[lane->n++] = i;
+            e->queue_of[i] = (uint32_t)queue_index(e, e->list.at[i]);
+            struct recv_queue *queue = &e->recv_queues[e->queue_of[i]];
+            queue->at[queue->n++] = i;
         }
-    e->n_lanes = n;
+    e->n_recv_queues = n;
     return WEFT_OK;
 }
 
@@ -161,11 +162,11 @@ static enum weft_status make_lists(struct weft_exec *e, struct weft_error *err)
     e->event_bytes = calloc(n, sizeof *e->event_bytes);
     e->last_to = calloc(e->place->n_ranks, sizeof *e->last_to);
     e->bytes_to = calloc(2 * (size_t)e->place->n_ranks, sizeof *e->bytes_to);
-    e->holds = calloc((size_t)e->program->n_holds + 1, sizeof *e->holds);
-    e->cells = calloc((size_t)e->program->n_holds * e->place->n_micros + 1, sizeof *e->cells);
+    e->local = calloc((size_t)e->program->n_local + 1, sizeof *e->local);
+    e->cells = calloc((size_t)e->program->n_local * e->place->n_micros + 1, sizeof *e->cells);
     if (e->events == NULL || e->start_ns == NULL || e->end_ns == NULL ||
         e->event_bytes == NULL || e->last_to == NULL || e->bytes_to == NULL ||
-        e->holds == NULL || e->cells == NULL)
+        e->local == NULL || e->cells == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the %zu actions of rank %u", n - 1,
                          e->rank);
     for (uint32_t r = 0; r < e->place->n_ranks; r++)
@@ -175,7 +176,7 @@ static enum weft_status make_lists(struct weft_exec *e, struct weft_error *err)
         if (a.kind == WEFT_ACT_SEND_B)
             e->last_to[peer_of(e, a)] = i;
         bool second = i > 0 && e->list.at[i - 1].paired;
-        if (!second && (weft_kind_is_compute(a.kind) || weft_kind_is_message(a.kind)))
+        if (!second && (weft_act_is_compute(a.kind) || weft_act_is_message(a.kind)))
             e->events[e->n_events++] = i;
     }
     return WEFT_OK;
@@ -185,12 +186,12 @@ static enum weft_status build(struct weft_exec *e, struct weft_error *err)
 {
     e->max_rows = 1;
     for (uint32_t m = 0; m < e->place->n_micros; m++)
-        if (weft_exec_rows(e, m) > e->max_rows)
-            e->max_rows = weft_exec_rows(e, m);
+        if (wf_exec_rows(e, m) > e->max_rows)
+            e->max_rows = wf_exec_rows(e, m);
     WEFT_TRY(make_lists(e, err));
-    WEFT_TRY(make_lanes(e, err));
-    for (uint32_t h = 0; h < e->program->n_holds; h++)
-        WEFT_TRY(make_hold(e, h, err));
+    WEFT_TRY(make_recv_queues(e, err));
+    for (uint32_t h = 0; h < e->program->n_local; h++)
+        WEFT_TRY(make_outputs(e, h, err));
     if (e->setup.blocks.traffic != NULL) {
         e->n_blocks = weft_traffic_n_blocks(e->setup.blocks.traffic);
         size_t row = e->setup.blocks.row_elements;
@@ -198,9 +199,9 @@ static enum weft_status build(struct weft_exec *e, struct weft_error *err)
             !rows_bytes(e, row * sizeof(float), &e->block_bytes) ||
             !rows_bytes(e, row * sizeof(int64_t), &e->sum_bytes))
             return WEFT_FAIL(err, WEFT_NOMEM, "residual blocks of %zu elements a row", row);
-        WEFT_TRY(weft_exec_blocks_new(e, err));
+        WEFT_TRY(wf_exec_blocks_new(e, err));
     }
-    for (uint32_t h = 0; h < e->program->n_holds; h++)
+    for (uint32_t h = 0; h < e->program->n_local; h++)
         WEFT_TRY(make_inputs(e, h, err));
     return WEFT_OK;
 }
@@ -232,24 +233,24 @@ void weft_exec_free(struct weft_exec *e)
 {
     if (e == NULL)
         return;
-    weft_exec_leave(e);
-    for (uint32_t i = 0; e->holds != NULL && i < e->program->n_holds; i++) {
-        free(e->holds[i].out);
-        free(e->holds[i].in);
-        free(e->holds[i].free_in);
-        free(e->holds[i].returning);
-        free(e->holds[i].blocks);
+    wf_exec_drain(e);
+    for (uint32_t i = 0; e->local != NULL && i < e->program->n_local; i++) {
+        free(e->local[i].out);
+        free(e->local[i].in);
+        free(e->local[i].free_in);
+        free(e->local[i].returning);
+        free(e->local[i].blocks);
     }
-    free(e->holds);
+    free(e->local);
     free(e->cells);
     free(e->copies);
     free(e->block_messages);
     free(e->call_value);
     free(e->call_sum);
     free(e->call_fresh);
-    free(e->lanes);
+    free(e->recv_queues);
     free(e->receives);
-    free(e->lane_of);
+    free(e->queue_of);
     free(e->last_to);
     free(e->events);
     free(e->start_ns);
@@ -266,7 +267,7 @@ size_t weft_exec_bytes(const struct weft_exec *e)
     return e->bytes;
 }
 
-struct weft_cell_name weft_exec_failed_at(const struct weft_exec *e)
+struct weft_cell_id weft_exec_failed_at(const struct weft_exec *e)
 {
     return e->failed_at;
 }
@@ -296,7 +297,7 @@ struct weft_trace_event weft_exec_event(const struct weft_exec *e, size_t i)
         end = e->end_ns[at + 1];
     }
     event.length = (double)(end - e->start_ns[at]);
-    if (weft_kind_is_message(a.kind)) {
+    if (weft_act_is_message(a.kind)) {
         event.lane = is_receive(a) ? WEFT_LANE_RECV : WEFT_LANE_SEND;
         event.bytes = e->event_bytes[at];
         event.peer = peer_of(e, a);

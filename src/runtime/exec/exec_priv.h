@@ -41,7 +41,7 @@ struct cell {
     struct weft_message *returns;  /* (brings) */
 };
 
-struct hold {
+struct stage_buffers {
     size_t out_bytes, in_bytes; /* of the largest micro, rounded up */
     char *out;                  /* owned: (n_out) */
     /* Input buffers, where receives need memory. */
@@ -50,18 +50,18 @@ struct hold {
     size_t in_stride;
     uint32_t *free_in; /* owned: a stack of free ones */
     uint32_t n_free_in;
-    uint32_t n_ahead;    /* taken for receives whose turn has not come: at most AHEAD */
+    uint32_t n_ahead;    /* taken for receives whose turn has not come: at most INPUTS_AHEAD */
     uint32_t *returning; /* owned: micros whose gradient is on its way: a ring of n_in + 1 */
     uint32_t first_returning, n_returning;
     /* Block residuals. */
-    size_t n_makes, most_sends, most_brings;
+    size_t n_makes, max_sends, max_brings;
     char *blocks; /* owned: (n_out): values made, their gradients, gradients on loan */
     size_t block_stride;
 };
 
 /* The receives of one channel.  Channels are posted independently of each other: a gradient must
  * never wait to be received because an activation has no room. */
-struct lane {
+struct recv_queue {
     uint32_t peer;
     bool backward;
     size_t *at; /* positions; in the executor's one array */
@@ -76,7 +76,7 @@ struct weft_exec {
     bool by_reference;
     uint32_t rank, max_rows, n_blocks;
     size_t block_bytes, sum_bytes;       /* of the largest micro, rounded up */
-    struct hold *holds;                  /* owned: as the program's */
+    struct stage_buffers *local;         /* owned: as the program's */
     struct cell *cells;                  /* owned: as the program's */
     struct block_copy *copies;           /* owned */
     struct weft_message *block_messages; /* owned */
@@ -88,17 +88,17 @@ struct weft_exec {
     /* The step. */
     const struct weft_exec_io *io;
     struct weft_action_span list;
-    struct lane *lanes; /* owned */
-    size_t n_lanes;
-    size_t *receives;  /* owned: positions, lane after lane */
-    uint32_t *lane_of; /* owned: by position */
+    struct recv_queue *recv_queues; /* owned */
+    size_t n_recv_queues;
+    size_t *receives;   /* owned: positions, lane after lane */
+    uint32_t *queue_of; /* owned: by position */
     size_t *last_to; /* owned: (ranks) the position of the last gradient to each, or SIZE_MAX */
-    bool under_way;  /* others may not have taken yet what this rank sent last */
+    bool sends_pending; /* others may not have taken yet what this rank sent last */
     size_t live_copies;
     uint64_t received_bytes; /* in this step */
     bool failed;
     struct weft_error failure;
-    struct weft_cell_name failed_at;
+    struct weft_cell_id failed_at;
 
     /* What was measured. */
     int64_t *start_ns, *end_ns; /* owned: by position */
@@ -110,22 +110,22 @@ struct weft_exec {
     int64_t origin_ns;
 };
 
-static inline struct cell *weft_exec_cell(struct weft_exec *e, uint32_t stage, uint32_t micro)
+static inline struct cell *wf_exec_cell(struct weft_exec *e, uint32_t stage, uint32_t micro)
 {
-    return &e->cells[weft_program_cell(e->program, stage, micro)];
+    return &e->cells[wf_program_cell(e->program, stage, micro)];
 }
 
-static inline uint32_t weft_exec_rows(const struct weft_exec *e, uint32_t micro)
+static inline uint32_t wf_exec_rows(const struct weft_exec *e, uint32_t micro)
 {
     return e->setup.rows == NULL ? 1 : e->setup.rows[micro];
 }
 
 /* The buffer that a cell's output is written to. */
-static inline char *weft_exec_out(struct weft_exec *e, uint32_t stage, uint32_t micro)
+static inline char *wf_exec_out(struct weft_exec *e, uint32_t stage, uint32_t micro)
 {
-    const struct weft_program_cell *c =
-        &e->program->cells[weft_program_cell(e->program, stage, micro)];
-    struct hold *h = &e->holds[e->program->hold_of[stage]];
+    const struct wf_program_cell *c =
+        &e->program->cells[wf_program_cell(e->program, stage, micro)];
+    struct stage_buffers *h = &e->local[e->program->local_of[stage]];
     return h->out + c->out * h->out_bytes;
 }
 
@@ -138,35 +138,34 @@ struct envelope {
     size_t bytes;
     void *data;
 };
-enum weft_status weft_exec_send(struct weft_exec *e, struct weft_message *m,
-                                const struct envelope *what, struct weft_error *err);
-enum weft_status weft_exec_post(struct weft_exec *e, struct weft_message *m,
-                                const struct envelope *what, struct weft_error *err);
+enum weft_status wf_exec_send(struct weft_exec *e, struct weft_message *m,
+                              const struct envelope *what, struct weft_error *err);
+enum weft_status wf_exec_post(struct weft_exec *e, struct weft_message *m,
+                              const struct envelope *what, struct weft_error *err);
 
 /* Waits until the others have taken everything. */
-void weft_exec_leave(struct weft_exec *e);
+void wf_exec_drain(struct weft_exec *e);
 
 /* -- block residuals (blocks.c) ------------------------------------------------------------- */
 
-enum weft_status weft_exec_blocks_new(struct weft_exec *e, struct weft_error *err);
+enum weft_status wf_exec_blocks_new(struct weft_exec *e, struct weft_error *err);
 
 /* Fills in what a stage's call sees of the blocks, and takes back what it says of them. */
-const struct weft_stage_blocks *weft_exec_blocks_begin(struct weft_exec *e,
-                                                       struct weft_action a,
-                                                       struct weft_stage_blocks *out);
-void weft_exec_blocks_end(struct weft_exec *e, struct weft_action a);
+const struct weft_stage_blocks *wf_exec_blocks_begin(struct weft_exec *e, struct weft_action a,
+                                                     struct weft_stage_blocks *out);
+void wf_exec_blocks_end(struct weft_exec *e, struct weft_action a);
 
 /* The parts of a message action that go along with the activation. */
-enum weft_status weft_exec_blocks_send(struct weft_exec *e, struct weft_action a,
-                                       struct weft_error *err);
-enum weft_status weft_exec_blocks_post(struct weft_exec *e, struct weft_action a,
-                                       struct weft_error *err);
-enum weft_status weft_exec_blocks_wait(struct weft_exec *e, struct weft_action a,
-                                       struct weft_error *err);
+enum weft_status wf_exec_blocks_send(struct weft_exec *e, struct weft_action a,
+                                     struct weft_error *err);
+enum weft_status wf_exec_blocks_post(struct weft_exec *e, struct weft_action a,
+                                     struct weft_error *err);
+enum weft_status wf_exec_blocks_wait(struct weft_exec *e, struct weft_action a,
+                                     struct weft_error *err);
 /* The senders may free their messages. */
-void weft_exec_blocks_release(struct weft_exec *e, struct weft_action a);
+void wf_exec_blocks_release(struct weft_exec *e, struct weft_action a);
 /* Have all sends of the action's blocks gone out? */
-enum weft_status weft_exec_blocks_sent(struct weft_exec *e, struct weft_action a, bool *done,
-                                       struct weft_error *err);
+enum weft_status wf_exec_blocks_sent(struct weft_exec *e, struct weft_action a, bool *done,
+                                     struct weft_error *err);
 
 #endif

@@ -14,14 +14,14 @@ enum { ALIGN = 64 };
 
 struct piece {
     size_t at, bytes;
-    uint32_t hold, micro;
+    uint32_t local, micro;
 };
 
 /* Pieces in use, by where they lie. */
 struct arena {
     struct piece *at; /* owned */
     size_t n, cap;
-    size_t used, most_used, end;
+    size_t used, peak_used, end;
 };
 
 static bool arena_insert(struct arena *a, size_t index, struct piece piece)
@@ -41,39 +41,39 @@ static bool arena_insert(struct arena *a, size_t index, struct piece piece)
 }
 
 /* The first gap that is large enough. */
-static bool arena_take(struct arena *a, struct piece *piece)
+static bool arena_alloc(struct arena *a, struct piece *piece)
 {
     size_t index = 0, at = 0;
     for (; index < a->n && a->at[index].at - at < piece->bytes; index++)
         at = a->at[index].at + a->at[index].bytes;
     piece->at = at;
-    a->end = weft_size_max(a->end, at + piece->bytes);
+    a->end = wf_size_max(a->end, at + piece->bytes);
     a->used += piece->bytes;
-    a->most_used = weft_size_max(a->most_used, a->used);
+    a->peak_used = wf_size_max(a->peak_used, a->used);
     return arena_insert(a, index, *piece);
 }
 
-static void arena_give(struct arena *a, uint32_t hold, uint32_t micro)
+static void arena_free(struct arena *a, uint32_t local, uint32_t micro)
 {
     size_t i = 0;
-    while (a->at[i].hold != hold || a->at[i].micro != micro)
+    while (a->at[i].local != local || a->at[i].micro != micro)
         i++;
     a->used -= a->at[i].bytes;
     memmove(a->at + i, a->at + i + 1, (a->n - i - 1) * sizeof *a->at);
     a->n--;
 }
 
-/* The number of the hold's slot that begins there; a new one if there is none. */
-static bool slot_number(struct weft_hold *h, size_t at, uint32_t *out)
+/* The number of the local's slot that begins there; a new one if there is none. */
+static bool slot_number(struct wf_local_stage *h, size_t at, uint32_t *out)
 {
     for (*out = 0; *out < h->n_slots; (*out)++)
-        if (h->slot_at[*out] == at)
+        if (h->slot_offset[*out] == at)
             return true;
-    size_t *list = realloc(h->slot_at, (h->n_slots + 1) * sizeof *list);
+    size_t *list = realloc(h->slot_offset, (h->n_slots + 1) * sizeof *list);
     if (list == NULL)
         return false;
-    h->slot_at = list;
-    h->slot_at[h->n_slots++] = at;
+    h->slot_offset = list;
+    h->slot_offset[h->n_slots++] = at;
     return true;
 }
 
@@ -82,40 +82,40 @@ static bool place_slots(struct weft_program *p, const size_t *bytes, bool shared
                         struct arena *a)
 {
     struct weft_action_span row = weft_schedule_rank(p->schedule, p->rank);
-    size_t n_arenas = shared ? 1 : p->n_holds;
+    size_t n_arenas = shared ? 1 : p->n_local;
     for (size_t i = 0; i < row.len; i++) {
         struct weft_action act = row.at[i];
-        if (!weft_kind_is_compute(act.kind))
+        if (!weft_act_is_compute(act.kind))
             continue;
-        uint32_t hold = p->hold_of[act.stage];
-        struct arena *in = &a[n_arenas == 1 ? 0 : hold];
+        uint32_t local = p->local_of[act.stage];
+        struct arena *in = &a[n_arenas == 1 ? 0 : local];
         if (act.kind == WEFT_ACT_B || act.kind == WEFT_ACT_W)
-            arena_give(in, hold, act.micro);
+            arena_free(in, local, act.micro);
         if (act.kind != WEFT_ACT_F)
             continue;
         struct piece piece = {
-            .bytes = bytes == NULL ? 1 : bytes[act.stage], .hold = hold, .micro = act.micro};
-        if (!arena_take(in, &piece) ||
-            !slot_number(&p->holds[hold], piece.at,
-                         &p->cells[weft_program_cell(p, act.stage, act.micro)].slot))
+            .bytes = bytes == NULL ? 1 : bytes[act.stage], .local = local, .micro = act.micro};
+        if (!arena_alloc(in, &piece) ||
+            !slot_number(&p->local[local], piece.at,
+                         &p->cells[wf_program_cell(p, act.stage, act.micro)].slot))
             return false;
     }
     return true;
 }
 
-static void forget_slots(struct weft_program *p)
+static void reset_slots(struct weft_program *p)
 {
-    for (uint32_t h = 0; h < p->n_holds; h++)
-        p->holds[h].n_slots = 0;
+    for (uint32_t h = 0; h < p->n_local; h++)
+        p->local[h].n_slots = 0;
 }
 
 /* Slots of stages one behind the other. */
 static size_t shift_regions(struct weft_program *p, const struct arena *a)
 {
     size_t end = 0;
-    for (uint32_t h = 0; h < p->n_holds; h++) {
-        for (uint32_t i = 0; i < p->holds[h].n_slots; i++)
-            p->holds[h].slot_at[i] += end;
+    for (uint32_t h = 0; h < p->n_local; h++) {
+        for (uint32_t i = 0; i < p->local[h].n_slots; i++)
+            p->local[h].slot_offset[i] += end;
         end += a[h].end;
     }
     return end;
@@ -123,14 +123,14 @@ static size_t shift_regions(struct weft_program *p, const struct arena *a)
 
 static bool try_place(struct weft_program *p, const size_t *bytes, bool shared, size_t *total)
 {
-    size_t n = shared ? 1 : p->n_holds;
+    size_t n = shared ? 1 : p->n_local;
     struct arena *a = calloc(n + 1, sizeof *a);
-    forget_slots(p);
+    reset_slots(p);
     bool ok = a != NULL && place_slots(p, bytes, shared, a);
     if (ok) {
         *total = shared ? a[0].end : shift_regions(p, a);
         if (shared)
-            p->slot_bound = a[0].most_used;
+            p->slot_bound = a[0].peak_used;
     }
     for (size_t i = 0; a != NULL && i < n; i++)
         free(a[i].at);
@@ -143,7 +143,7 @@ static bool try_place(struct weft_program *p, const size_t *bytes, bool shared, 
 /* The time that a cell's slot is in use, as positions of the list. */
 struct span {
     size_t begin, end, bytes, at;
-    uint32_t hold, micro;
+    uint32_t local, micro;
 };
 
 static int larger_first(const void *a, const void *b)
@@ -163,16 +163,16 @@ static int lower_first(const void *a, const void *b)
 static size_t list_spans(const struct weft_program *p, const size_t *bytes, struct span *out)
 {
     struct weft_action_span row = weft_schedule_rank(p->schedule, p->rank);
-    size_t n_cells = (size_t)p->n_holds * p->place->n_micros, n = 0;
+    size_t n_cells = (size_t)p->n_local * p->place->n_micros, n = 0;
     for (size_t i = 0; i < n_cells; i++)
         out[i].bytes = 0;
     for (size_t i = 0; i < row.len; i++) {
         struct weft_action a = row.at[i];
-        if (!weft_kind_is_compute(a.kind))
+        if (!weft_act_is_compute(a.kind))
             continue;
-        struct span *s = &out[weft_program_cell(p, a.stage, a.micro)];
+        struct span *s = &out[wf_program_cell(p, a.stage, a.micro)];
         if (a.kind == WEFT_ACT_F)
-            *s = (struct span){i, i, bytes[a.stage], 0, p->hold_of[a.stage], a.micro};
+            *s = (struct span){i, i, bytes[a.stage], 0, p->local_of[a.stage], a.micro};
         else
             s->end = i;
     }
@@ -194,7 +194,7 @@ static size_t lowest_place(const struct span *s, struct span *placed, size_t n,
     for (size_t i = 0; i < n_near; i++) {
         if (scratch[i]->at >= at + s->bytes)
             break;
-        at = weft_size_max(at, scratch[i]->at + scratch[i]->bytes);
+        at = wf_size_max(at, scratch[i]->at + scratch[i]->bytes);
     }
     return at;
 }
@@ -202,21 +202,21 @@ static size_t lowest_place(const struct span *s, struct span *placed, size_t n,
 /* The largest first, wherever they fit: best where sizes differ, but takes the square of time. */
 static bool place_by_size(struct weft_program *p, const size_t *bytes, size_t *total)
 {
-    size_t n_cells = (size_t)p->n_holds * p->place->n_micros;
+    size_t n_cells = (size_t)p->n_local * p->place->n_micros;
     struct span *spans = calloc(n_cells + 1, sizeof *spans);
     struct span **scratch = calloc(n_cells + 1, sizeof *scratch);
     bool ok = spans != NULL && scratch != NULL;
     size_t n = ok ? list_spans(p, bytes, spans) : 0;
     *total = 0;
-    forget_slots(p);
+    reset_slots(p);
     if (ok)
         qsort(spans, n, sizeof *spans, larger_first);
     for (size_t i = 0; ok && i < n; i++) {
         struct span *s = &spans[i];
         s->at = lowest_place(s, spans, i, scratch);
-        *total = weft_size_max(*total, s->at + s->bytes);
-        ok = slot_number(&p->holds[s->hold], s->at,
-                         &p->cells[(size_t)s->hold * p->place->n_micros + s->micro].slot);
+        *total = wf_size_max(*total, s->at + s->bytes);
+        ok = slot_number(&p->local[s->local], s->at,
+                         &p->cells[(size_t)s->local * p->place->n_micros + s->micro].slot);
     }
     free(spans);
     free(scratch);
@@ -225,34 +225,41 @@ static bool place_by_size(struct weft_program *p, const size_t *bytes, size_t *t
 
 /* -- the best of them ----------------------------------------------------------------------- */
 
-enum how { APART, FIRST_FIT, ALIKE, BY_SIZE, N_HOWS };
+enum place_method {
+    PLACE_SEPARATE,
+    PLACE_FIRST_FIT,
+    PLACE_UNIFORM,
+    PLACE_BY_SIZE,
+    N_PLACE_METHODS
+};
 
-enum { MOST_BY_SIZE = 4096 }; /* cells */
+enum { MAX_BY_SIZE = 4096 }; /* cells */
 
 /* Slots that all have the size of the largest: little is lost where sizes are close. */
-static bool place_alike(struct weft_program *p, const size_t *bytes, size_t *total)
+static bool place_uniform(struct weft_program *p, const size_t *bytes, size_t *total)
 {
-    size_t *alike = calloc(p->place->n_stages, sizeof *alike), most = 0;
-    for (uint32_t h = 0; h < p->n_holds; h++)
-        most = weft_size_max(most, bytes[p->holds[h].stage]);
-    for (uint32_t i = 0; alike != NULL && i < p->place->n_stages; i++)
-        alike[i] = most;
+    size_t *uniform = calloc(p->place->n_stages, sizeof *uniform), most = 0;
+    for (uint32_t h = 0; h < p->n_local; h++)
+        most = wf_size_max(most, bytes[p->local[h].stage]);
+    for (uint32_t i = 0; uniform != NULL && i < p->place->n_stages; i++)
+        uniform[i] = most;
     size_t bound = p->slot_bound;
-    bool ok = alike != NULL && try_place(p, alike, true, total);
+    bool ok = uniform != NULL && try_place(p, uniform, true, total);
     p->slot_bound = bound; /* of the true sizes */
-    free(alike);
+    free(uniform);
     return ok;
 }
 
-static bool place_how(struct weft_program *p, const size_t *bytes, enum how how, size_t *total)
+static bool place_with(struct weft_program *p, const size_t *bytes, enum place_method method,
+                       size_t *total)
 {
-    switch (how) {
-    case BY_SIZE:
+    switch (method) {
+    case PLACE_BY_SIZE:
         return place_by_size(p, bytes, total);
-    case ALIKE:
-        return place_alike(p, bytes, total);
+    case PLACE_UNIFORM:
+        return place_uniform(p, bytes, total);
     default:
-        return try_place(p, bytes, how == FIRST_FIT, total);
+        return try_place(p, bytes, method == PLACE_FIRST_FIT, total);
     }
 }
 
@@ -260,20 +267,20 @@ static bool place_how(struct weft_program *p, const size_t *bytes, enum how how,
  * always the best: the smallest wins. */
 static bool place_best(struct weft_program *p, const size_t *bytes)
 {
-    enum how best = APART;
+    enum place_method best = PLACE_SEPARATE;
     p->slot_bytes = SIZE_MAX;
-    for (enum how how = APART; how < N_HOWS; how++) {
+    for (enum place_method method = PLACE_SEPARATE; method < N_PLACE_METHODS; method++) {
         size_t total;
-        if (how == BY_SIZE && (size_t)p->n_holds * p->place->n_micros > MOST_BY_SIZE)
+        if (method == PLACE_BY_SIZE && (size_t)p->n_local * p->place->n_micros > MAX_BY_SIZE)
             continue;
-        if (!place_how(p, bytes, how, &total))
+        if (!place_with(p, bytes, method, &total))
             return false;
         if (total < p->slot_bytes) {
             p->slot_bytes = total;
-            best = how;
+            best = method;
         }
     }
-    return place_how(p, bytes, best, &p->slot_bytes);
+    return place_with(p, bytes, best, &p->slot_bytes);
 }
 
 /* Each stage's bytes in whole lines, such that nothing overflows on the way, even with all micros
@@ -282,15 +289,15 @@ static bool place_best(struct weft_program *p, const size_t *bytes)
 static bool round_slots(const struct weft_program *p, const size_t *slot_bytes, size_t *out)
 {
     size_t most = 0, total;
-    for (uint32_t h = 0; h < p->n_holds; h++) {
-        uint32_t stage = p->holds[h].stage;
-        if (!weft_size_add(slot_bytes[stage], ALIGN - (slot_bytes[stage] != 0), &out[stage]))
+    for (uint32_t h = 0; h < p->n_local; h++) {
+        uint32_t stage = p->local[h].stage;
+        if (!wf_size_add(slot_bytes[stage], ALIGN - (slot_bytes[stage] != 0), &out[stage]))
             return false;
         out[stage] = out[stage] / ALIGN * ALIGN;
-        most = weft_size_max(most, out[stage]);
+        most = wf_size_max(most, out[stage]);
     }
-    return weft_size_mul(most, p->place->n_micros, &total) &&
-           weft_size_mul(total, p->n_holds, &total);
+    return wf_size_mul(most, p->place->n_micros, &total) &&
+           wf_size_mul(total, p->n_local, &total);
 }
 
 static enum weft_status color_slots(struct weft_program *p, const size_t *slot_bytes,
@@ -345,14 +352,14 @@ struct counts {
 static bool count_action(struct weft_program *p, struct counts *all, struct weft_action act,
                          size_t *in_flight)
 {
-    uint32_t hold = p->hold_of[act.stage];
-    struct weft_hold *h = &p->holds[hold];
-    struct counts *c = &all[hold];
-    struct weft_program_cell *cell = &p->cells[weft_program_cell(p, act.stage, act.micro)];
+    uint32_t local = p->local_of[act.stage];
+    struct wf_local_stage *h = &p->local[local];
+    struct counts *c = &all[local];
+    struct wf_program_cell *cell = &p->cells[wf_program_cell(p, act.stage, act.micro)];
     switch (act.kind) {
     case WEFT_ACT_F:
         *in_flight += 1;
-        p->peak = weft_size_max(p->peak, *in_flight);
+        p->peak = wf_size_max(p->peak, *in_flight);
         return take_number(&c->out, &cell->out);
     case WEFT_ACT_B:
         *in_flight -= 1;
@@ -381,14 +388,14 @@ static bool count_action(struct weft_program *p, struct counts *all, struct weft
 static enum weft_status count(struct weft_program *p, struct weft_error *err)
 {
     struct weft_action_span row = weft_schedule_rank(p->schedule, p->rank);
-    struct counts *all = calloc((size_t)p->n_holds + 1, sizeof *all);
+    struct counts *all = calloc((size_t)p->n_local + 1, sizeof *all);
     size_t in_flight = 0;
     bool ok = all != NULL;
     for (size_t i = 0; ok && i < row.len; i++)
-        if (weft_kind_has_micro(row.at[i].kind))
+        if (weft_act_has_micro(row.at[i].kind))
             ok = count_action(p, all, row.at[i], &in_flight);
-    for (uint32_t h = 0; all != NULL && h < p->n_holds; h++) {
-        p->holds[h].n_out = all[h].out.n;
+    for (uint32_t h = 0; all != NULL && h < p->n_local; h++) {
+        p->local[h].n_out = all[h].out.n;
         free(all[h].out.used);
     }
     free(all);
@@ -399,22 +406,22 @@ static enum weft_status count(struct weft_program *p, struct weft_error *err)
 
 /* -- making it ------------------------------------------------------------------------------ */
 
-static enum weft_status list_holds(struct weft_program *p, struct weft_error *err)
+static enum weft_status list_local_stages(struct weft_program *p, struct weft_error *err)
 {
     const struct weft_placement *place = p->place;
-    p->hold_of = malloc(place->n_stages * sizeof *p->hold_of);
-    p->holds = calloc((size_t)weft_schedule_n_chunks(p->schedule) + 1, sizeof *p->holds);
-    if (p->hold_of == NULL || p->holds == NULL)
+    p->local_of = malloc(place->n_stages * sizeof *p->local_of);
+    p->local = calloc((size_t)weft_schedule_n_chunks(p->schedule) + 1, sizeof *p->local);
+    if (p->local_of == NULL || p->local == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the stages of rank %u", p->rank);
     for (uint32_t s = 0; s < place->n_stages; s++) {
-        p->hold_of[s] = WEFT_NOT_HELD;
+        p->local_of[s] = WF_NOT_LOCAL;
         if (weft_placement_runs(place, p->rank, s)) {
-            p->hold_of[s] = p->n_holds;
-            p->holds[p->n_holds++].stage = s;
+            p->local_of[s] = p->n_local;
+            p->local[p->n_local++].stage = s;
         }
     }
     size_t n;
-    if (!weft_size_mul(p->n_holds, place->n_micros, &n))
+    if (!wf_size_mul(p->n_local, place->n_micros, &n))
         return WEFT_FAIL(err, WEFT_NOMEM, "rank %u has too many stages and micros", p->rank);
     p->cells = calloc(n + 1, sizeof *p->cells);
     if (p->cells == NULL)
@@ -423,15 +430,15 @@ static enum weft_status list_holds(struct weft_program *p, struct weft_error *er
 }
 
 /* What runs must be proven, wherever it comes from. */
-static enum weft_status prove(const struct weft_schedule *s, struct weft_error *err)
+static enum weft_status verify_schedule(const struct weft_schedule *s, struct weft_error *err)
 {
-    struct weft_report report;
+    struct weft_verify_result report;
     WEFT_TRY(weft_verify(s, NULL, &report, err));
     enum weft_status st = WEFT_OK;
     if (report.n_findings > 0)
         st = WEFT_FAIL(err, WEFT_SCHEDULE, "the schedule cannot run: %s (weft check says more)",
                        report.findings[0].text);
-    weft_report_release(&report);
+    weft_verify_result_release(&report);
     return st;
 }
 
@@ -441,12 +448,12 @@ static enum weft_status build(struct weft_program *p, const struct weft_schedule
     if (p->rank >= weft_schedule_placement(s)->n_ranks)
         return WEFT_FAIL(err, WEFT_USAGE, "rank %u: the schedule has %u", p->rank,
                          weft_schedule_placement(s)->n_ranks);
-    WEFT_TRY(prove(s, err));
+    WEFT_TRY(verify_schedule(s, err));
     if (!weft_schedule_is_lowered(s))
-        WEFT_TRY(weft_schedule_lower(s, WEFT_LOWER_LATE, &p->lowered, err));
+        WEFT_TRY(weft_schedule_lower(s, WEFT_LOWERING_LATE, &p->lowered, err));
     p->schedule = p->lowered != NULL ? p->lowered : s;
     p->place = weft_schedule_placement(p->schedule);
-    WEFT_TRY(list_holds(p, err));
+    WEFT_TRY(list_local_stages(p, err));
     WEFT_TRY(count(p, err));
     return color_slots(p, slot_bytes, err);
 }
@@ -472,11 +479,11 @@ void weft_program_free(struct weft_program *p)
 {
     if (p == NULL)
         return;
-    for (uint32_t h = 0; p->holds != NULL && h < p->n_holds; h++)
-        free(p->holds[h].slot_at);
+    for (uint32_t h = 0; p->local != NULL && h < p->n_local; h++)
+        free(p->local[h].slot_offset);
     weft_schedule_free(p->lowered);
-    free(p->holds);
-    free(p->hold_of);
+    free(p->local);
+    free(p->local_of);
     free(p->cells);
     free(p);
 }
@@ -493,35 +500,35 @@ uint32_t weft_program_rank(const struct weft_program *p)
     return p->rank;
 }
 
-static const struct weft_hold *hold(const struct weft_program *p, uint32_t stage)
+static const struct wf_local_stage *local(const struct weft_program *p, uint32_t stage)
 {
-    if (stage >= p->place->n_stages || p->hold_of[stage] == WEFT_NOT_HELD)
+    if (stage >= p->place->n_stages || p->local_of[stage] == WF_NOT_LOCAL)
         return NULL;
-    return &p->holds[p->hold_of[stage]];
+    return &p->local[p->local_of[stage]];
 }
 
 uint32_t weft_program_slots(const struct weft_program *p, uint32_t stage)
 {
-    const struct weft_hold *h = hold(p, stage);
+    const struct wf_local_stage *h = local(p, stage);
     return h == NULL ? 0 : h->n_slots;
 }
 
 uint32_t weft_program_split_slots(const struct weft_program *p, uint32_t stage)
 {
-    const struct weft_hold *h = hold(p, stage);
+    const struct wf_local_stage *h = local(p, stage);
     return h == NULL ? 0 : h->n_split;
 }
 
 uint32_t weft_program_outputs(const struct weft_program *p, uint32_t stage)
 {
-    const struct weft_hold *h = hold(p, stage);
+    const struct wf_local_stage *h = local(p, stage);
     return h == NULL ? 0 : h->n_out;
 }
 
 uint32_t weft_program_inputs(const struct weft_program *p, uint32_t stage)
 {
-    const struct weft_hold *h = hold(p, stage);
-    return h == NULL || h->n_in == 0 ? 0 : h->n_in + AHEAD;
+    const struct wf_local_stage *h = local(p, stage);
+    return h == NULL || h->n_in == 0 ? 0 : h->n_in + INPUTS_AHEAD;
 }
 
 size_t weft_program_peak(const struct weft_program *p)
@@ -539,17 +546,17 @@ size_t weft_program_slot_bound(const struct weft_program *p)
     return p->slot_bound;
 }
 
-size_t weft_program_slot_at(const struct weft_program *p, uint32_t stage, uint32_t slot)
+size_t weft_program_slot_offset(const struct weft_program *p, uint32_t stage, uint32_t slot)
 {
-    const struct weft_hold *h = hold(p, stage);
-    return h == NULL || slot >= h->n_slots ? 0 : h->slot_at[slot];
+    const struct wf_local_stage *h = local(p, stage);
+    return h == NULL || slot >= h->n_slots ? 0 : h->slot_offset[slot];
 }
 
 void weft_program_describe(const struct weft_program *p, uint32_t rank, size_t position,
                            char *out, size_t room)
 {
     struct weft_action_span row = weft_schedule_rank(p->schedule, rank);
-    char text[WEFT_ACTION_TEXT] = "the end";
+    char text[WEFT_ACTION_TEXT_MAX] = "the end";
     if (position < row.len)
         weft_action_print(row.at[position], text);
     snprintf(out, room, "action %zu %s", position, text);

@@ -4,21 +4,23 @@
 
 #include "weft/exec.h"
 
-#define WEFT_NOT_HELD UINT32_MAX
+#define WF_NOT_LOCAL UINT32_MAX
 
-enum { AHEAD = 2 }; /* input buffers beyond what the list needs, where receives need memory */
+enum {
+    INPUTS_AHEAD = 2
+}; /* input buffers beyond what the list needs, where receives need memory */
 
 /* One stage of a rank. */
-struct weft_hold {
+struct wf_local_stage {
     uint32_t stage;
     uint32_t n_slots, n_split;
-    uint32_t n_out;  /* buffers for what it puts out: from forward to the input's gradient */
-    uint32_t n_in;   /* buffers for what comes in, without any ahead of their time */
-    size_t *slot_at; /* owned: (n_slots) */
+    uint32_t n_out; /* buffers for what it puts out: from forward to the input's gradient */
+    uint32_t n_in;  /* buffers for what comes in, without any ahead of their time */
+    size_t *slot_offset; /* owned: (n_slots) */
 };
 
 /* One (stage, micro) of a rank. */
-struct weft_program_cell {
+struct wf_program_cell {
     uint32_t slot, out;
 };
 
@@ -27,17 +29,17 @@ struct weft_program {
     struct weft_schedule *lowered;        /* owned; NULL when it had them */
     const struct weft_placement *place;
     uint32_t rank;
-    uint32_t n_holds;
-    struct weft_hold *holds;         /* owned */
-    uint32_t *hold_of;               /* owned: (stages) */
-    struct weft_program_cell *cells; /* owned: (holds, micros) */
+    uint32_t n_local;
+    struct wf_local_stage *local;  /* owned */
+    uint32_t *local_of;            /* owned: (stages) */
+    struct wf_program_cell *cells; /* owned: (local, micros) */
     size_t peak, slot_bytes, slot_bound;
 };
 
-static inline size_t weft_program_cell(const struct weft_program *p, uint32_t stage,
-                                       uint32_t micro)
+static inline size_t wf_program_cell(const struct weft_program *p, uint32_t stage,
+                                     uint32_t micro)
 {
-    return (size_t)p->hold_of[stage] * p->place->n_micros + micro;
+    return (size_t)p->local_of[stage] * p->place->n_micros + micro;
 }
 
 #endif

@@ -8,32 +8,33 @@
 
 /* -- messages ------------------------------------------------------------------------------- */
 
-static void address(struct weft_exec *e, struct weft_message *m, const struct envelope *what)
+static void fill_message(struct weft_exec *e, struct weft_message *m,
+                         const struct envelope *what)
 {
     *m = (struct weft_message){.head = {.kind = (uint32_t)what->kind,
                                         .stage = what->stage,
-                                        .micro = e->setup.micro0 + what->micro,
+                                        .micro = e->setup.first_micro + what->micro,
                                         .part = what->part,
                                         .step = e->io->step},
-                               .peer = e->setup.first_peer + what->peer,
+                               .peer = e->setup.rank_offset + what->peer,
                                .channel = what->channel,
                                .bytes = what->bytes,
                                .data = what->data};
 }
 
-enum weft_status weft_exec_send(struct weft_exec *e, struct weft_message *m,
-                                const struct envelope *what, struct weft_error *err)
+enum weft_status wf_exec_send(struct weft_exec *e, struct weft_message *m,
+                              const struct envelope *what, struct weft_error *err)
 {
-    address(e, m, what);
+    fill_message(e, m, what);
     e->bytes_to[2 * (size_t)what->peer + (what->channel == BACKWARD_CHANNEL)] += what->bytes;
     e->times.sent_bytes += what->bytes;
     return weft_comm_send(e->comm, m, err);
 }
 
-enum weft_status weft_exec_post(struct weft_exec *e, struct weft_message *m,
-                                const struct envelope *what, struct weft_error *err)
+enum weft_status wf_exec_post(struct weft_exec *e, struct weft_message *m,
+                              const struct envelope *what, struct weft_error *err)
 {
-    address(e, m, what);
+    fill_message(e, m, what);
     return weft_comm_post(e->comm, m, err);
 }
 
@@ -41,7 +42,7 @@ enum weft_status weft_exec_post(struct weft_exec *e, struct weft_message *m,
 static struct envelope envelope_of(struct weft_exec *e, struct weft_action a)
 {
     const struct weft_stage *stage = &e->setup.stages[a.stage];
-    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    struct cell *c = wf_exec_cell(e, a.stage, a.micro);
     bool up = a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_RECV_B;
     bool forward = a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_RECV_F;
     uint32_t lower = up ? a.stage : a.stage - 1; /* whose output it is */
@@ -51,8 +52,8 @@ static struct envelope envelope_of(struct weft_exec *e, struct weft_action a)
         .micro = a.micro,
         .peer = weft_placement_rank(e->place, up ? lower + 1 : lower, a.micro),
         .channel = forward ? FORWARD_CHANNEL : BACKWARD_CHANNEL,
-        .bytes = (up ? stage->out_bytes : stage->in_bytes) * weft_exec_rows(e, a.micro),
-        .data = up ? weft_exec_out(e, a.stage, a.micro) : c->in,
+        .bytes = (up ? stage->out_bytes : stage->in_bytes) * wf_exec_rows(e, a.micro),
+        .data = up ? wf_exec_out(e, a.stage, a.micro) : c->in,
     };
 }
 
@@ -61,15 +62,15 @@ static struct envelope envelope_of(struct weft_exec *e, struct weft_action a)
 /* Takes back input buffers whose gradients have gone out. */
 static enum weft_status reclaim(struct weft_exec *e, uint32_t stage, struct weft_error *err)
 {
-    struct hold *h = &e->holds[e->program->hold_of[stage]];
+    struct stage_buffers *h = &e->local[e->program->local_of[stage]];
     while (h->n_returning > 0) {
         uint32_t micro = h->returning[h->first_returning];
-        struct cell *c = weft_exec_cell(e, stage, micro);
+        struct cell *c = wf_exec_cell(e, stage, micro);
         struct weft_action a = {.kind = WEFT_ACT_SEND_B, .stage = stage, .micro = micro};
         bool blocks_done = true;
         WEFT_TRY(weft_comm_test(e->comm, &c->send_b, err));
         if (e->n_blocks > 0)
-            WEFT_TRY(weft_exec_blocks_sent(e, a, &blocks_done, err));
+            WEFT_TRY(wf_exec_blocks_sent(e, a, &blocks_done, err));
         if (!c->send_b.done || !blocks_done)
             break;
         h->free_in[h->n_free_in++] = c->in_set;
@@ -84,8 +85,8 @@ static enum weft_status reclaim(struct weft_exec *e, uint32_t stage, struct weft
 static enum weft_status find_room(struct weft_exec *e, struct weft_action a, bool due,
                                   bool *found, struct weft_error *err)
 {
-    struct hold *h = &e->holds[e->program->hold_of[a.stage]];
-    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    struct stage_buffers *h = &e->local[e->program->local_of[a.stage]];
+    struct cell *c = wf_exec_cell(e, a.stage, a.micro);
     *found = true;
     if (e->by_reference)
         return WEFT_OK;
@@ -97,7 +98,7 @@ static enum weft_status find_room(struct weft_exec *e, struct weft_action a, boo
         return WEFT_OK;
     }
     WEFT_TRY(reclaim(e, a.stage, err));
-    *found = h->n_free_in > 0 && (due || h->n_ahead < AHEAD);
+    *found = h->n_free_in > 0 && (due || h->n_ahead < INPUTS_AHEAD);
     if (*found) {
         c->in_set = h->free_in[--h->n_free_in];
         c->in = h->in + c->in_set * h->in_stride;
@@ -107,48 +108,48 @@ static enum weft_status find_room(struct weft_exec *e, struct weft_action a, boo
     return WEFT_OK;
 }
 
-static enum weft_status try_post(struct weft_exec *e, struct lane *lane, bool due, bool *posted,
-                                 struct weft_error *err)
+static enum weft_status try_post(struct weft_exec *e, struct recv_queue *queue, bool due,
+                                 bool *posted, struct weft_error *err)
 {
-    struct weft_action a = e->list.at[lane->at[lane->next_post]];
-    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    struct weft_action a = e->list.at[queue->at[queue->next_post]];
+    struct cell *c = wf_exec_cell(e, a.stage, a.micro);
     WEFT_TRY(find_room(e, a, due, posted, err));
     if (!*posted)
         return WEFT_OK;
     struct envelope what = envelope_of(e, a);
-    WEFT_TRY(weft_exec_post(e, lane->backward ? &c->recv_b : &c->recv_f, &what, err));
+    WEFT_TRY(wf_exec_post(e, queue->backward ? &c->recv_b : &c->recv_f, &what, err));
     if (e->n_blocks > 0)
-        WEFT_TRY(weft_exec_blocks_post(e, a, err));
-    lane->next_post++;
+        WEFT_TRY(wf_exec_blocks_post(e, a, err));
+    queue->next_post++;
     return WEFT_OK;
 }
 
 static enum weft_status post_ahead(struct weft_exec *e, struct weft_error *err)
 {
-    for (size_t i = 0; i < e->n_lanes; i++) {
-        struct lane *lane = &e->lanes[i];
+    for (size_t i = 0; i < e->n_recv_queues; i++) {
+        struct recv_queue *queue = &e->recv_queues[i];
         bool posted = true;
-        while (posted && lane->next_post < lane->n &&
-               lane->next_post < lane->next_arrival + POST_AHEAD)
-            WEFT_TRY(try_post(e, lane, false, &posted, err));
+        while (posted && queue->next_post < queue->n &&
+               queue->next_post < queue->next_arrival + POST_AHEAD)
+            WEFT_TRY(try_post(e, queue, false, &posted, err));
     }
     return WEFT_OK;
 }
 
 struct due {
     struct weft_exec *e;
-    struct lane *lane;
+    struct recv_queue *queue;
     struct weft_message *m;
 };
 
 /* Has it come?  Other receives are posted meanwhile: who is to send this one may wait for room that
  * he gets back only when this rank takes a gradient. */
-static enum weft_status has_come(void *arg, bool *yes, struct weft_error *err)
+static enum weft_status has_arrived(void *arg, bool *yes, struct weft_error *err)
 {
     struct due *due = arg;
-    bool posted = due->lane->next_post > due->lane->next_arrival;
+    bool posted = due->queue->next_post > due->queue->next_arrival;
     if (!posted)
-        WEFT_TRY(try_post(due->e, due->lane, true, &posted, err));
+        WEFT_TRY(try_post(due->e, due->queue, true, &posted, err));
     if (!due->e->by_reference)
         WEFT_TRY(post_ahead(due->e, err));
     if (!posted)
@@ -162,27 +163,28 @@ static enum weft_status has_come(void *arg, bool *yes, struct weft_error *err)
 static enum weft_status receive(struct weft_exec *e, size_t position, struct weft_error *err)
 {
     struct weft_action a = e->list.at[position];
-    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
-    struct lane *lane = &e->lanes[e->lane_of[position]];
-    struct weft_message *m = lane->backward ? &c->recv_b : &c->recv_f;
-    struct due due = {e, lane, m};
-    WEFT_TRY(weft_comm_until(e->comm, e->setup.first_peer + lane->peer, has_come, &due, err));
-    lane->next_arrival++;
+    struct cell *c = wf_exec_cell(e, a.stage, a.micro);
+    struct recv_queue *queue = &e->recv_queues[e->queue_of[position]];
+    struct weft_message *m = queue->backward ? &c->recv_b : &c->recv_f;
+    struct due due = {e, queue, m};
+    WEFT_TRY(weft_comm_wait_until(e->comm, e->setup.rank_offset + queue->peer, has_arrived,
+                                  &due, err));
+    queue->next_arrival++;
     e->received_bytes += m->bytes;
-    if (!lane->backward) {
+    if (!queue->backward) {
         c->in = m->data;
-        e->holds[e->program->hold_of[a.stage]].n_ahead -= c->ahead;
+        e->local[e->program->local_of[a.stage]].n_ahead -= c->ahead;
         c->ahead = false;
     }
     if (e->n_blocks > 0)
-        WEFT_TRY(weft_exec_blocks_wait(e, a, err));
+        WEFT_TRY(wf_exec_blocks_wait(e, a, err));
     /* Messages lie in their senders' executors.  A sender of activations gets gradients back, and
      * then knows that they were taken; a sender of gradients must be told.  The last one stands
      * for all, for a channel keeps its order. */
-    if (e->by_reference && lane->backward && lane->next_arrival == lane->n) {
+    if (e->by_reference && queue->backward && queue->next_arrival == queue->n) {
         weft_comm_release(e->comm, m);
         if (e->n_blocks > 0)
-            weft_exec_blocks_release(e, a);
+            wf_exec_blocks_release(e, a);
     }
     return WEFT_OK;
 }
@@ -191,13 +193,13 @@ static enum weft_status receive(struct weft_exec *e, size_t position, struct wef
 
 static enum weft_status send(struct weft_exec *e, struct weft_action a, struct weft_error *err)
 {
-    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    struct cell *c = wf_exec_cell(e, a.stage, a.micro);
     bool forward = a.kind == WEFT_ACT_SEND_F;
     struct envelope what = envelope_of(e, a);
-    WEFT_TRY(weft_exec_send(e, forward ? &c->send_f : &c->send_b, &what, err));
+    WEFT_TRY(wf_exec_send(e, forward ? &c->send_f : &c->send_b, &what, err));
     if (e->n_blocks > 0)
-        WEFT_TRY(weft_exec_blocks_send(e, a, err));
-    struct hold *h = &e->holds[e->program->hold_of[a.stage]];
+        WEFT_TRY(wf_exec_blocks_send(e, a, err));
+    struct stage_buffers *h = &e->local[e->program->local_of[a.stage]];
     if (!forward && !e->by_reference) {
         h->returning[(h->first_returning + h->n_returning) % (h->n_in + 1)] = a.micro;
         h->n_returning++;
@@ -212,30 +214,30 @@ static bool on_this_rank(const struct weft_exec *e, uint32_t stage, uint32_t mic
     return weft_placement_rank(e->place, stage, micro) == e->rank;
 }
 
-static struct weft_stage_call call_of(struct weft_exec *e, struct weft_action a)
+static struct weft_stage_call make_call(struct weft_exec *e, struct weft_action a)
 {
-    struct cell *c = weft_exec_cell(e, a.stage, a.micro);
+    struct cell *c = wf_exec_cell(e, a.stage, a.micro);
     const struct weft_exec_io *io = e->io;
     bool first = a.stage == 0, last = (uint32_t)a.stage + 1 == e->place->n_stages;
     if (!first && on_this_rank(e, a.stage - 1, a.micro))
-        c->in = weft_exec_out(e, a.stage - 1, a.micro);
+        c->in = wf_exec_out(e, a.stage - 1, a.micro);
     struct weft_stage_call call = {
-        .micro = e->setup.micro0 + a.micro,
-        .slot = e->program->cells[weft_program_cell(e->program, a.stage, a.micro)].slot,
-        .rows = weft_exec_rows(e, a.micro),
+        .micro = e->setup.first_micro + a.micro,
+        .slot = e->program->cells[wf_program_cell(e->program, a.stage, a.micro)].slot,
+        .rows = wf_exec_rows(e, a.micro),
         .scale = io->scale,
         .train = !io->forward_only,
     };
     if (a.kind == WEFT_ACT_F) {
         call.in = first ? (io->inputs == NULL ? NULL : io->inputs[a.micro]) : c->in;
-        call.out = last ? NULL : weft_exec_out(e, a.stage, a.micro);
+        call.out = last ? NULL : wf_exec_out(e, a.stage, a.micro);
         call.targets = last && io->targets != NULL ? io->targets[a.micro] : NULL;
         call.loss = last && io->losses != NULL ? &io->losses[a.micro] : NULL;
     } else {
         void *grad = io->input_grads == NULL ? NULL : io->input_grads[a.micro];
         /* The weight half has what it needs in its slot: by then the buffers have gone on. */
         bool gone = a.kind == WEFT_ACT_W;
-        call.dout = last || gone ? NULL : weft_exec_out(e, a.stage, a.micro);
+        call.dout = last || gone ? NULL : wf_exec_out(e, a.stage, a.micro);
         call.din = gone ? NULL : first ? grad : c->in;
         call.in = first && io->inputs != NULL ? io->inputs[a.micro] : NULL;
         call.targets = last && io->targets != NULL ? io->targets[a.micro] : NULL;
@@ -263,7 +265,7 @@ static enum weft_status dispatch(const struct weft_stage *stage, struct weft_act
 static enum weft_status call_stage(struct weft_exec *e, struct weft_action a,
                                    const struct weft_stage_call *call, struct weft_error *err)
 {
-    char text[WEFT_ACTION_TEXT];
+    char text[WEFT_ACTION_TEXT_MAX];
     if (err != NULL)
         err->status = WEFT_OK;
     enum weft_status st = dispatch(&e->setup.stages[a.stage], a, call, err);
@@ -278,18 +280,18 @@ static enum weft_status call_stage(struct weft_exec *e, struct weft_action a,
 static enum weft_status compute(struct weft_exec *e, struct weft_action a,
                                 struct weft_error *err)
 {
-    struct weft_stage_call call = call_of(e, a);
+    struct weft_stage_call call = make_call(e, a);
     struct weft_stage_blocks blocks;
     if (e->n_blocks > 0 && a.kind != WEFT_ACT_W)
-        call.blocks = weft_exec_blocks_begin(e, a, &blocks);
+        call.blocks = wf_exec_blocks_begin(e, a, &blocks);
     bool idle = e->failed || (e->io->forward_only && a.kind != WEFT_ACT_F);
     enum weft_status st = idle ? WEFT_OK : call_stage(e, a, &call, err);
     if (e->n_blocks > 0)
-        weft_exec_blocks_end(e, a);
+        wf_exec_blocks_end(e, a);
     if (st != WEFT_NUMERIC && st != WEFT_DATA)
         return st;
     e->failed = true;
-    e->failed_at = (struct weft_cell_name){a.stage, a.micro};
+    e->failed_at = (struct weft_cell_id){a.stage, a.micro};
     e->failure.status = st;
     if (err != NULL)
         e->failure = *err;
@@ -323,11 +325,12 @@ static enum weft_status run_action(struct weft_exec *e, size_t position, struct 
 }
 
 /* Between two actions: receives are posted, what others sent is taken in. */
-static enum weft_status between(struct weft_exec *e, size_t position, struct weft_error *err)
+static enum weft_status between_actions(struct weft_exec *e, size_t position,
+                                        struct weft_error *err)
 {
     if (e->comm == NULL)
         return WEFT_OK;
-    weft_comm_tell(e->comm, e->io->step, position);
+    weft_comm_publish(e->comm, e->io->step, position);
     WEFT_TRY(post_ahead(e, err));
     return weft_comm_progress(e->comm, err);
 }
@@ -341,11 +344,11 @@ static enum weft_status is_sent(void *arg, bool *yes, struct weft_error *err)
 {
     struct sent *sent = arg;
     struct weft_exec *e = sent->e;
-    struct cell *c = weft_exec_cell(e, sent->a.stage, sent->a.micro);
+    struct cell *c = wf_exec_cell(e, sent->a.stage, sent->a.micro);
     struct weft_message *m = sent->a.kind == WEFT_ACT_SEND_F ? &c->send_f : &c->send_b;
     WEFT_TRY(weft_comm_test(e->comm, m, err));
     *yes = m->done;
-    return *yes && e->n_blocks > 0 ? weft_exec_blocks_sent(e, sent->a, yes, err) : WEFT_OK;
+    return *yes && e->n_blocks > 0 ? wf_exec_blocks_sent(e, sent->a, yes, err) : WEFT_OK;
 }
 
 /* Where data is copied, every send must be over before its memory is used in the next step. */
@@ -357,43 +360,44 @@ static enum weft_status finish_sends(struct weft_exec *e, struct weft_error *err
         struct sent sent = {e, e->list.at[i]};
         if (sent.a.kind != WEFT_ACT_SEND_F && sent.a.kind != WEFT_ACT_SEND_B)
             continue;
-        uint32_t peer = e->setup.first_peer + envelope_of(e, sent.a).peer;
-        WEFT_TRY(weft_comm_until(e->comm, peer, is_sent, &sent, err));
+        uint32_t peer = e->setup.rank_offset + envelope_of(e, sent.a).peer;
+        WEFT_TRY(weft_comm_wait_until(e->comm, peer, is_sent, &sent, err));
     }
-    for (uint32_t h = 0; h < e->program->n_holds; h++)
-        if (e->holds[h].n_in > 0)
-            WEFT_TRY(reclaim(e, e->program->holds[h].stage, err));
+    for (uint32_t h = 0; h < e->program->n_local; h++)
+        if (e->local[h].n_in > 0)
+            WEFT_TRY(reclaim(e, e->program->local[h].stage, err));
     return WEFT_OK;
 }
 
-void weft_exec_leave(struct weft_exec *e)
+void wf_exec_drain(struct weft_exec *e)
 {
-    for (uint32_t r = 0; e->under_way && e->by_reference && r < e->place->n_ranks; r++) {
+    for (uint32_t r = 0; e->sends_pending && e->by_reference && r < e->place->n_ranks; r++) {
         if (e->last_to[r] == SIZE_MAX)
             continue;
         struct sent sent = {e, e->list.at[e->last_to[r]]};
-        if (weft_comm_until(e->comm, e->setup.first_peer + r, is_sent, &sent, NULL) != WEFT_OK)
+        if (weft_comm_wait_until(e->comm, e->setup.rank_offset + r, is_sent, &sent, NULL) !=
+            WEFT_OK)
             break; /* then nobody touches anything any more */
     }
-    e->under_way = false;
+    e->sends_pending = false;
 }
 
-static void begin(struct weft_exec *e, const struct weft_exec_io *io)
+static void begin_step(struct weft_exec *e, const struct weft_exec_io *io)
 {
     e->io = io;
-    e->under_way = false;
+    e->sends_pending = false;
     e->failed = io->failure != NULL;
     if (e->failed) {
         e->failure = *io->failure;
-        e->failed_at = (struct weft_cell_name){e->place->n_stages, e->place->n_micros};
+        e->failed_at = (struct weft_cell_id){e->place->n_stages, e->place->n_micros};
     }
     e->received_bytes = 0;
-    e->times = (struct weft_exec_times){.begin_ns = weft_clock_ns()};
+    e->times = (struct weft_exec_times){.begin_ns = wf_clock_ns()};
     e->origin_ns = io->origin_ns != 0 ? io->origin_ns : e->times.begin_ns;
     memset(e->bytes_to, 0, 2 * (size_t)e->place->n_ranks * sizeof *e->bytes_to);
-    for (size_t i = 0; i < e->n_lanes; i++)
-        e->lanes[i].next_post = e->lanes[i].next_arrival = 0;
-    size_t n_cells = (size_t)e->program->n_holds * e->place->n_micros;
+    for (size_t i = 0; i < e->n_recv_queues; i++)
+        e->recv_queues[i].next_post = e->recv_queues[i].next_arrival = 0;
+    size_t n_cells = (size_t)e->program->n_local * e->place->n_micros;
     for (size_t i = 0; i < n_cells; i++)
         e->cells[i].send_f.head.magic = 0; /* not sent yet */
 }
@@ -403,24 +407,24 @@ static enum weft_status run_list(struct weft_exec *e, struct weft_error *err)
     for (size_t i = 0; i < e->list.len; i++) {
         struct weft_action a = e->list.at[i];
         uint64_t before = e->times.sent_bytes + e->received_bytes;
-        WEFT_TRY(between(e, i, err));
-        e->start_ns[i] = weft_clock_ns();
+        WEFT_TRY(between_actions(e, i, err));
+        e->start_ns[i] = wf_clock_ns();
         WEFT_TRY(run_action(e, i, err));
-        e->end_ns[i] = weft_clock_ns();
+        e->end_ns[i] = wf_clock_ns();
         e->event_bytes[i] = e->times.sent_bytes + e->received_bytes - before;
-        if (weft_kind_is_compute(a.kind))
+        if (weft_act_is_compute(a.kind))
             e->times.compute_ns += e->end_ns[i] - e->start_ns[i];
         else
             e->times.wait_ns += e->end_ns[i] - e->start_ns[i];
     }
-    e->times.end_ns = weft_clock_ns();
+    e->times.end_ns = wf_clock_ns();
     return finish_sends(e, err);
 }
 
 enum weft_status weft_exec_step(struct weft_exec *e, const struct weft_exec_io *io,
                                 struct weft_error *err)
 {
-    begin(e, io);
+    begin_step(e, io);
     enum weft_status st = run_list(e, err);
     if (st == WEFT_OK && e->live_copies != 0)
         st = WEFT_FAIL(err, WEFT_INTERNAL,
@@ -430,7 +434,7 @@ enum weft_status weft_exec_step(struct weft_exec *e, const struct weft_exec_io *
         struct weft_error own = {.status = st};
         weft_comm_abort(e->comm, err != NULL ? err : &own);
     }
-    e->under_way = st == WEFT_OK;
+    e->sends_pending = st == WEFT_OK;
     if (st != WEFT_OK || !e->failed)
         return st;
     if (err != NULL)

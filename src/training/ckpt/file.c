@@ -15,8 +15,8 @@ enum { BUFFER_BYTES = 1 << 18 };
 
 /* -- reading ------------------------------------------------------------------------------- */
 
-enum weft_status weft_file_open(const char *path, int *out, uint64_t *size,
-                                struct weft_error *err)
+enum weft_status wf_file_open(const char *path, int *out, uint64_t *size,
+                              struct weft_error *err)
 {
     /* Without O_NONBLOCK a pipe would hold us until somebody writes. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -39,8 +39,8 @@ enum weft_status weft_file_open(const char *path, int *out, uint64_t *size,
     return WEFT_OK;
 }
 
-enum weft_status weft_file_read_at(int fd, const char *path, uint64_t offset, void *out,
-                                   size_t n, struct weft_error *err)
+enum weft_status wf_file_read_at(int fd, const char *path, uint64_t offset, void *out, size_t n,
+                                 struct weft_error *err)
 {
     char *at = out;
     while (n > 0) {
@@ -61,12 +61,12 @@ enum weft_status weft_file_read_at(int fd, const char *path, uint64_t offset, vo
     return WEFT_OK;
 }
 
-enum weft_status weft_file_read(const char *path, size_t limit, char **out, size_t *len,
-                                struct weft_error *err)
+enum weft_status wf_file_read(const char *path, size_t limit, char **out, size_t *len,
+                              struct weft_error *err)
 {
     int fd;
     uint64_t size;
-    WEFT_TRY(weft_file_open(path, &fd, &size, err));
+    WEFT_TRY(wf_file_open(path, &fd, &size, err));
     enum weft_status st;
     char *bytes = NULL;
     if (size > limit) {
@@ -79,7 +79,7 @@ enum weft_status weft_file_read(const char *path, size_t limit, char **out, size
         st = WEFT_FAIL(err, WEFT_NOMEM, "%.160s: %llu bytes", path, (unsigned long long)size);
         goto done;
     }
-    st = weft_file_read_at(fd, path, 0, bytes, (size_t)size, err);
+    st = wf_file_read_at(fd, path, 0, bytes, (size_t)size, err);
     if (st != WEFT_OK)
         goto done;
     bytes[size] = '\0';
@@ -94,7 +94,7 @@ done:
 
 /* -- names --------------------------------------------------------------------------------- */
 
-char *weft_path_join(const char *dir, const char *name)
+char *wf_path_join(const char *dir, const char *name)
 {
     size_t n = strlen(dir) + strlen(name) + 2;
     char *path = malloc(n);
@@ -103,16 +103,16 @@ char *weft_path_join(const char *dir, const char *name)
     return path;
 }
 
-bool weft_path_has(const char *dir, const char *name)
+bool wf_dir_contains(const char *dir, const char *name)
 {
     struct stat info;
-    char *path = weft_path_join(dir, name);
+    char *path = wf_path_join(dir, name);
     bool there = path != NULL && lstat(path, &info) == 0;
     free(path);
     return there;
 }
 
-char *weft_path_trim(const char *path)
+char *wf_path_trim(const char *path)
 {
     size_t len = strlen(path);
     while (len > 1 && path[len - 1] == '/')
@@ -120,7 +120,7 @@ char *weft_path_trim(const char *path)
     return strndup(path, len);
 }
 
-char *weft_path_temporary(const char *path, int attempt)
+char *wf_path_temporary(const char *path, int attempt)
 {
     size_t n = strlen(path) + 40;
     char *tmp = malloc(n);
@@ -129,17 +129,17 @@ char *weft_path_temporary(const char *path, int attempt)
     return tmp;
 }
 
-enum weft_status weft_file_copy(const char *from, const char *to, struct weft_error *err)
+enum weft_status wf_file_copy(const char *from, const char *to, struct weft_error *err)
 {
     char *bytes = NULL;
     size_t len = 0;
-    WEFT_TRY(weft_file_read(from, WEFT_COPY_BYTES, &bytes, &len, err));
-    enum weft_status st = weft_file_write(to, bytes, len, err);
+    WEFT_TRY(wf_file_read(from, WF_COPY_MAX_BYTES, &bytes, &len, err));
+    enum weft_status st = wf_file_write(to, bytes, len, err);
     free(bytes);
     return st;
 }
 
-enum weft_status weft_dir_check_free(const char *dir, struct weft_error *err)
+enum weft_status wf_dir_check_empty(const char *dir, struct weft_error *err)
 {
     DIR *d = opendir(dir);
     if (d == NULL && errno == ENOENT)
@@ -159,7 +159,7 @@ enum weft_status weft_dir_check_free(const char *dir, struct weft_error *err)
                      "%.160s exists and is not empty: give another name, or move it", dir);
 }
 
-enum weft_status weft_dir_sync(const char *dir, struct weft_error *err)
+enum weft_status wf_dir_sync(const char *dir, struct weft_error *err)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
@@ -174,15 +174,15 @@ enum weft_status weft_dir_sync(const char *dir, struct weft_error *err)
     return st;
 }
 
-enum weft_status weft_parent_sync(const char *path, struct weft_error *err)
+enum weft_status wf_dir_sync_parent(const char *path, struct weft_error *err)
 {
     const char *slash = strrchr(path, '/');
     if (slash == NULL)
-        return weft_dir_sync(".", err);
+        return wf_dir_sync(".", err);
     char *dir = strndup(path, slash == path ? 1 : (size_t)(slash - path));
     if (dir == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "the name of a directory");
-    enum weft_status st = weft_dir_sync(dir, err);
+    enum weft_status st = wf_dir_sync(dir, err);
     free(dir);
     return st;
 }
@@ -190,10 +190,10 @@ enum weft_status weft_parent_sync(const char *path, struct weft_error *err)
 /* -- writing ------------------------------------------------------------------------------- */
 
 /* Not mkstemp(): its files are readable by nobody else, whatever the umask says. */
-static enum weft_status open_temporary(struct weft_newfile *f, struct weft_error *err)
+static enum weft_status open_temporary(struct wf_atomic_file *f, struct weft_error *err)
 {
-    for (int i = 0; i < WEFT_TEMPORARY_ATTEMPTS; i++) {
-        f->tmp = weft_path_temporary(f->path, i);
+    for (int i = 0; i < WF_TEMPORARY_ATTEMPTS; i++) {
+        f->tmp = wf_path_temporary(f->path, i);
         if (f->tmp == NULL)
             return WEFT_FAIL(err, WEFT_NOMEM, "the name of a temporary file");
         f->fd = open(f->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -207,10 +207,10 @@ static enum weft_status open_temporary(struct weft_newfile *f, struct weft_error
     return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be written: %s", f->path, strerror(errno));
 }
 
-enum weft_status weft_newfile_open(struct weft_newfile *f, const char *path,
-                                   struct weft_error *err)
+enum weft_status wf_atomic_file_open(struct wf_atomic_file *f, const char *path,
+                                     struct weft_error *err)
 {
-    *f = (struct weft_newfile){.fd = -1};
+    *f = (struct wf_atomic_file){.fd = -1};
     f->path = strdup(path);
     f->buffer = malloc(BUFFER_BYTES);
     enum weft_status st;
@@ -219,11 +219,11 @@ enum weft_status weft_newfile_open(struct weft_newfile *f, const char *path,
     else
         st = open_temporary(f, err);
     if (st != WEFT_OK)
-        weft_newfile_release(f);
+        wf_atomic_file_release(f);
     return st;
 }
 
-static enum weft_status write_all(struct weft_newfile *f, const char *at, size_t n,
+static enum weft_status write_all(struct wf_atomic_file *f, const char *at, size_t n,
                                   struct weft_error *err)
 {
     while (n > 0) {
@@ -240,15 +240,15 @@ static enum weft_status write_all(struct weft_newfile *f, const char *at, size_t
     return WEFT_OK;
 }
 
-static enum weft_status flush(struct weft_newfile *f, struct weft_error *err)
+static enum weft_status flush(struct wf_atomic_file *f, struct weft_error *err)
 {
     size_t n = f->n_buffered;
     f->n_buffered = 0;
     return write_all(f, f->buffer, n, err);
 }
 
-enum weft_status weft_newfile_write(struct weft_newfile *f, const void *bytes, size_t n,
-                                    struct weft_error *err)
+enum weft_status wf_atomic_file_write(struct wf_atomic_file *f, const void *bytes, size_t n,
+                                      struct weft_error *err)
 {
     if (n > BUFFER_BYTES - f->n_buffered)
         WEFT_TRY(flush(f, err));
@@ -260,7 +260,7 @@ enum weft_status weft_newfile_write(struct weft_newfile *f, const void *bytes, s
     return WEFT_OK;
 }
 
-enum weft_status weft_newfile_commit(struct weft_newfile *f, struct weft_error *err)
+enum weft_status wf_atomic_file_commit(struct wf_atomic_file *f, struct weft_error *err)
 {
     WEFT_TRY(flush(f, err));
     if (fsync(f->fd) != 0)
@@ -274,10 +274,10 @@ enum weft_status weft_newfile_commit(struct weft_newfile *f, struct weft_error *
                          strerror(errno));
     free(f->tmp);
     f->tmp = NULL;
-    return weft_parent_sync(f->path, err);
+    return wf_dir_sync_parent(f->path, err);
 }
 
-void weft_newfile_release(struct weft_newfile *f)
+void wf_atomic_file_release(struct wf_atomic_file *f)
 {
     if (f->fd >= 0)
         close(f->fd);
@@ -286,17 +286,17 @@ void weft_newfile_release(struct weft_newfile *f)
     free(f->tmp);
     free(f->path);
     free(f->buffer);
-    *f = (struct weft_newfile){.fd = -1};
+    *f = (struct wf_atomic_file){.fd = -1};
 }
 
-enum weft_status weft_file_write(const char *path, const void *bytes, size_t n,
-                                 struct weft_error *err)
+enum weft_status wf_file_write(const char *path, const void *bytes, size_t n,
+                               struct weft_error *err)
 {
-    struct weft_newfile f;
-    WEFT_TRY(weft_newfile_open(&f, path, err));
-    enum weft_status st = weft_newfile_write(&f, bytes, n, err);
+    struct wf_atomic_file f;
+    WEFT_TRY(wf_atomic_file_open(&f, path, err));
+    enum weft_status st = wf_atomic_file_write(&f, bytes, n, err);
     if (st == WEFT_OK)
-        st = weft_newfile_commit(&f, err);
-    weft_newfile_release(&f);
+        st = wf_atomic_file_commit(&f, err);
+    wf_atomic_file_release(&f);
     return st;
 }

@@ -5,20 +5,20 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline float weft_f32_of_bits(uint32_t bits)
+static inline float wf_f32_from_bits(uint32_t bits)
 {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-static inline float weft_f32_of_bf16(uint16_t half)
+static inline float wf_f32_from_bf16(uint16_t half)
 {
-    return weft_f32_of_bits((uint32_t)half << 16);
+    return wf_f32_from_bits((uint32_t)half << 16);
 }
 
 /* F16 has 5 bits of exponent, biased by 15, and 10 of fraction. */
-static inline float weft_f32_of_f16(uint16_t half)
+static inline float wf_f32_from_f16(uint16_t half)
 {
     uint32_t sign = (uint32_t)(half & 0x8000) << 16;
     uint32_t exponent = half >> 10 & 0x1f, fraction = half & 0x3ff;
@@ -28,11 +28,11 @@ static inline float weft_f32_of_f16(uint16_t half)
         return sign != 0 ? -value : value;
     }
     exponent = exponent == 0x1f ? 0xff : exponent + (127 - 15);
-    return weft_f32_of_bits(sign | exponent << 23 | fraction << 13);
+    return wf_f32_from_bits(sign | exponent << 23 | fraction << 13);
 }
 
 /* A NaN stays one, made quiet so that dropping its low bits cannot turn it into an infinity. */
-static inline uint16_t weft_bf16_of_f32(float value)
+static inline uint16_t wf_bf16_from_f32(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);

@@ -22,22 +22,22 @@ enum {
     MAX_FILE_NAME = 255,
 };
 
-static const char one_file[] = "model.safetensors";
+static const char single_file[] = "model.safetensors";
 static const char index_file[] = "model.safetensors.index.json";
 
 /* A tensor by the name that it has in today's files. */
-struct named {
+struct tensor_ref {
     char *name; /* owned */
-    const struct weft_safetensors *file;
-    const struct weft_safetensors_tensor *tensor;
+    const struct wf_safetensors *file;
+    const struct wf_safetensors_tensor *tensor;
 };
 
-struct weft_hf {
+struct wf_hf {
     char *dir; /* owned */
     struct weft_model model;
-    struct weft_safetensors **files; /* owned; by name */
+    struct wf_safetensors **files; /* owned; by name */
     size_t n_files;
-    struct named *tensors; /* owned; by name */
+    struct tensor_ref *tensors; /* owned; by name */
     size_t n_tensors;
 };
 
@@ -55,7 +55,7 @@ static bool ends_with(const char *s, const char *with)
 }
 
 /* Tensors of old files that hold no weights, and the second copy of a tied one. */
-static bool is_left_out(const struct weft_model *m, const char *name)
+static bool is_ignored(const struct weft_model *m, const char *name)
 {
     if (m->tied && strcmp(name, "lm_head.weight") == 0)
         return true;
@@ -65,7 +65,7 @@ static bool is_left_out(const struct weft_model *m, const char *name)
 }
 
 /* NULL when there is no memory. */
-static char *name_of_today(const struct weft_model *m, const char *name)
+static char *canonical_name(const struct weft_model *m, const char *name)
 {
     if (m->arch != WEFT_ARCH_GPT2 || begins_with(name, "transformer.") ||
         begins_with(name, "lm_head.") || begins_with(name, "model."))
@@ -77,42 +77,42 @@ static char *name_of_today(const struct weft_model *m, const char *name)
     return whole;
 }
 
-static int compare_named(const void *a, const void *b)
+static int compare_refs(const void *a, const void *b)
 {
-    const struct named *x = a, *y = b;
+    const struct tensor_ref *x = a, *y = b;
     return strcmp(x->name, y->name);
 }
 
-static const struct named *find(const struct weft_hf *hf, const char *name)
+static const struct tensor_ref *find(const struct wf_hf *hf, const char *name)
 {
-    struct named key = {.name = (char *)name};
-    return bsearch(&key, hf->tensors, hf->n_tensors, sizeof key, compare_named);
+    struct tensor_ref key = {.name = (char *)name};
+    return bsearch(&key, hf->tensors, hf->n_tensors, sizeof key, compare_refs);
 }
 
 /* -- the files ----------------------------------------------------------------------------- */
 
-static enum weft_status read_config(struct weft_hf *hf, struct weft_error *err)
+static enum weft_status read_config(struct wf_hf *hf, struct weft_error *err)
 {
-    char *path = weft_path_join(hf->dir, "config.json"), *text = NULL;
+    char *path = wf_path_join(hf->dir, "config.json"), *text = NULL;
     size_t len;
     if (path == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "the path of config.json");
-    enum weft_status st = weft_file_read(path, MAX_CONFIG_BYTES, &text, &len, err);
+    enum weft_status st = wf_file_read(path, MAX_CONFIG_BYTES, &text, &len, err);
     if (st != WEFT_OK && access(path, F_OK) != 0)
-        weft_error_wrap(err, "", ": give the directory of a model, which has one");
+        wf_error_wrap(err, "", ": give the directory of a model, which has one");
     if (st == WEFT_OK)
-        st = weft_hf_config_parse(text, len, path, &hf->model, err);
+        st = wf_hf_config_parse(text, len, path, &hf->model, err);
     free(text);
     free(path);
     return st;
 }
 
-static enum weft_status open_file(struct weft_hf *hf, const char *name, struct weft_error *err)
+static enum weft_status open_file(struct wf_hf *hf, const char *name, struct weft_error *err)
 {
-    char *path = weft_path_join(hf->dir, name);
+    char *path = wf_path_join(hf->dir, name);
     if (path == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "the path of %s", name);
-    enum weft_status st = weft_safetensors_open(path, &hf->files[hf->n_files], err);
+    enum weft_status st = wf_safetensors_open(path, &hf->files[hf->n_files], err);
     hf->n_files += st == WEFT_OK;
     free(path);
     return st;
@@ -122,7 +122,7 @@ static enum weft_status open_file(struct weft_hf *hf, const char *name, struct w
 
 static bool is_plain_file_name(const char *name)
 {
-    return name[0] != '.' && strlen(name) <= MAX_FILE_NAME && weft_is_printable(name) &&
+    return name[0] != '.' && strlen(name) <= MAX_FILE_NAME && wf_is_printable(name) &&
            strchr(name, '/') == NULL && ends_with(name, ".safetensors");
 }
 
@@ -151,8 +151,8 @@ static enum weft_status list_files(const char *path, json_t *map, const char ***
             return WEFT_FAIL(err, WEFT_CKPT,
                              "%.160s: weight_map '%s' is '%s': give the plain name of a "
                              ".safetensors file in the same directory",
-                             path, weft_printable(name).at,
-                             file != NULL ? weft_printable(file).at : "no string");
+                             path, wf_printable(name).at,
+                             file != NULL ? wf_printable(file).at : "no string");
         }
         all[n_all++] = file;
     }
@@ -165,37 +165,37 @@ static enum weft_status list_files(const char *path, json_t *map, const char ***
     return WEFT_OK;
 }
 
-static const char *file_name(const struct weft_safetensors *file)
+static const char *file_name(const struct wf_safetensors *file)
 {
-    const char *path = weft_safetensors_path(file), *slash = strrchr(path, '/');
+    const char *path = wf_safetensors_path(file), *slash = strrchr(path, '/');
     return slash != NULL ? slash + 1 : path;
 }
 
 /* Whatever a file has is mapped to it; as the names of the map are as many as those of all files
  * together (checked by the caller), whatever is mapped is then there too. */
-static enum weft_status check_map_of(const struct weft_safetensors *file, const char *path,
+static enum weft_status check_map_of(const struct wf_safetensors *file, const char *path,
                                      json_t *map, size_t *n_found, struct weft_error *err)
 {
-    for (size_t i = 0; i < weft_safetensors_count(file); i++) {
-        const char *name = weft_safetensors_at(file, i)->name;
+    for (size_t i = 0; i < wf_safetensors_count(file); i++) {
+        const char *name = wf_safetensors_at(file, i)->name;
         const char *mapped = json_string_value(json_object_get(map, name));
         if (mapped == NULL || strcmp(mapped, file_name(file)) != 0)
             return WEFT_FAIL(err, WEFT_CKPT,
                              "%.160s: weight_map has tensor '%s' in %s, but it is in %s", path,
-                             weft_printable(name).at, mapped != NULL ? mapped : "no file",
+                             wf_printable(name).at, mapped != NULL ? mapped : "no file",
                              file_name(file));
     }
-    *n_found += weft_safetensors_count(file);
+    *n_found += wf_safetensors_count(file);
     return WEFT_OK;
 }
 
 static int compare_file_name(const void *name, const void *file)
 {
-    return strcmp(name, file_name(*(struct weft_safetensors *const *)file));
+    return strcmp(name, file_name(*(struct wf_safetensors *const *)file));
 }
 
 /* Only asked when one is missing. */
-static enum weft_status fail_missing(const struct weft_hf *hf, const char *path, json_t *map,
+static enum weft_status fail_missing(const struct wf_hf *hf, const char *path, json_t *map,
                                      struct weft_error *err)
 {
     const char *name;
@@ -203,17 +203,17 @@ static enum weft_status fail_missing(const struct weft_hf *hf, const char *path,
     json_object_foreach(map, name, value)
     {
         const char *in = json_string_value(value);
-        struct weft_safetensors **file =
+        struct wf_safetensors **file =
             bsearch(in, hf->files, hf->n_files, sizeof *hf->files, compare_file_name);
-        if (file == NULL || weft_safetensors_find(*file, name) == NULL)
+        if (file == NULL || wf_safetensors_find(*file, name) == NULL)
             return WEFT_FAIL(err, WEFT_CKPT,
                              "%.160s: weight_map has tensor '%s' in %s, but it is not there",
-                             path, weft_printable(name).at, in);
+                             path, wf_printable(name).at, in);
     }
     return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s: weight_map and files differ", path);
 }
 
-static enum weft_status open_mapped(struct weft_hf *hf, const char *path, json_t *map,
+static enum weft_status open_mapped(struct wf_hf *hf, const char *path, json_t *map,
                                     struct weft_error *err)
 {
     const char **names = NULL;
@@ -235,17 +235,17 @@ static enum weft_status open_mapped(struct weft_hf *hf, const char *path, json_t
     return st;
 }
 
-static enum weft_status open_index(struct weft_hf *hf, const char *path, struct weft_error *err)
+static enum weft_status open_index(struct wf_hf *hf, const char *path, struct weft_error *err)
 {
     char *text;
     size_t len;
-    WEFT_TRY(weft_file_read(path, MAX_INDEX_BYTES, &text, &len, err));
+    WEFT_TRY(wf_file_read(path, MAX_INDEX_BYTES, &text, &len, err));
     json_error_t why;
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
     free(text);
     if (root == NULL)
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s:%d:%d: this is no JSON: %s", path, why.line,
-                         why.column, weft_printable(why.text).at);
+                         why.column, wf_printable(why.text).at);
     enum weft_status st = open_mapped(hf, path, json_object_get(root, "weight_map"), err);
     json_decref(root);
     return st;
@@ -253,26 +253,26 @@ static enum weft_status open_index(struct weft_hf *hf, const char *path, struct 
 
 static bool exists(const char *dir, const char *name)
 {
-    char *path = weft_path_join(dir, name);
+    char *path = wf_path_join(dir, name);
     bool found = path != NULL && access(path, F_OK) == 0;
     free(path);
     return found;
 }
 
-static enum weft_status open_weights(struct weft_hf *hf, struct weft_error *err)
+static enum weft_status open_weights(struct wf_hf *hf, struct weft_error *err)
 {
-    if (exists(hf->dir, one_file)) {
+    if (exists(hf->dir, single_file)) {
         hf->files = calloc(1, sizeof *hf->files);
         if (hf->files == NULL)
             return WEFT_FAIL(err, WEFT_NOMEM, "a list of files");
-        return open_file(hf, one_file, err);
+        return open_file(hf, single_file, err);
     }
     if (!exists(hf->dir, index_file))
         return WEFT_FAIL(
-            err, WEFT_CKPT, "%.160s has neither %s nor %s%s", hf->dir, one_file, index_file,
+            err, WEFT_CKPT, "%.160s has neither %s nor %s%s", hf->dir, single_file, index_file,
             exists(hf->dir, "pytorch_model.bin") ? ": save pytorch_model.bin as safetensors"
                                                  : "");
-    char *path = weft_path_join(hf->dir, index_file);
+    char *path = wf_path_join(hf->dir, index_file);
     if (path == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "the path of %s", index_file);
     enum weft_status st = open_index(hf, path, err);
@@ -282,15 +282,15 @@ static enum weft_status open_weights(struct weft_hf *hf, struct weft_error *err)
 
 /* -- the tensors --------------------------------------------------------------------------- */
 
-static enum weft_status add_tensors(struct weft_hf *hf, const struct weft_safetensors *file,
+static enum weft_status add_tensors(struct wf_hf *hf, const struct wf_safetensors *file,
                                     struct weft_error *err)
 {
-    for (size_t i = 0; i < weft_safetensors_count(file); i++) {
-        const struct weft_safetensors_tensor *t = weft_safetensors_at(file, i);
-        struct named *to = &hf->tensors[hf->n_tensors];
-        if (is_left_out(&hf->model, t->name))
+    for (size_t i = 0; i < wf_safetensors_count(file); i++) {
+        const struct wf_safetensors_tensor *t = wf_safetensors_at(file, i);
+        struct tensor_ref *to = &hf->tensors[hf->n_tensors];
+        if (is_ignored(&hf->model, t->name))
             continue;
-        *to = (struct named){name_of_today(&hf->model, t->name), file, t};
+        *to = (struct tensor_ref){canonical_name(&hf->model, t->name), file, t};
         if (to->name == NULL)
             return WEFT_FAIL(err, WEFT_NOMEM, "the name of a tensor");
         hf->n_tensors++;
@@ -298,23 +298,23 @@ static enum weft_status add_tensors(struct weft_hf *hf, const struct weft_safete
     return WEFT_OK;
 }
 
-static enum weft_status list_tensors(struct weft_hf *hf, struct weft_error *err)
+static enum weft_status list_tensors(struct wf_hf *hf, struct weft_error *err)
 {
     size_t n = 0;
     for (size_t i = 0; i < hf->n_files; i++)
-        n += weft_safetensors_count(hf->files[i]);
+        n += wf_safetensors_count(hf->files[i]);
     hf->tensors = calloc(n + 1, sizeof *hf->tensors);
     if (hf->tensors == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a list of %zu tensors", hf->dir, n);
     for (size_t i = 0; i < hf->n_files; i++)
         WEFT_TRY(add_tensors(hf, hf->files[i], err));
-    qsort(hf->tensors, hf->n_tensors, sizeof *hf->tensors, compare_named);
+    qsort(hf->tensors, hf->n_tensors, sizeof *hf->tensors, compare_refs);
     for (size_t i = 1; i < hf->n_tensors; i++) {
-        const struct named *a = &hf->tensors[i - 1], *b = &hf->tensors[i];
+        const struct tensor_ref *a = &hf->tensors[i - 1], *b = &hf->tensors[i];
         if (strcmp(a->name, b->name) == 0)
             return WEFT_FAIL(err, WEFT_CKPT, "%.160s: tensor '%s' is there twice, as '%s' too",
-                             weft_safetensors_path(b->file), weft_printable(b->tensor->name).at,
-                             weft_printable(a->tensor->name).at);
+                             wf_safetensors_path(b->file), wf_printable(b->tensor->name).at,
+                             wf_printable(a->tensor->name).at);
     }
     if (!hf->model.tied && find(hf, "lm_head.weight") == NULL)
         return WEFT_FAIL(err, WEFT_CKPT,
@@ -324,9 +324,9 @@ static enum weft_status list_tensors(struct weft_hf *hf, struct weft_error *err)
     return WEFT_OK;
 }
 
-enum weft_status weft_hf_open(const char *dir, struct weft_hf **out, struct weft_error *err)
+enum weft_status wf_hf_open(const char *dir, struct wf_hf **out, struct weft_error *err)
 {
-    struct weft_hf *hf = calloc(1, sizeof *hf);
+    struct wf_hf *hf = calloc(1, sizeof *hf);
     if (hf == NULL || (hf->dir = strdup(dir)) == NULL) {
         free(hf);
         return WEFT_FAIL(err, WEFT_NOMEM, "a handle for %.160s", dir);
@@ -339,40 +339,40 @@ enum weft_status weft_hf_open(const char *dir, struct weft_hf **out, struct weft
     if (st == WEFT_OK)
         *out = hf;
     else
-        weft_hf_free(hf);
+        wf_hf_free(hf);
     return st;
 }
 
-void weft_hf_free(struct weft_hf *hf)
+void wf_hf_free(struct wf_hf *hf)
 {
     if (hf == NULL)
         return;
     for (size_t i = 0; i < hf->n_tensors; i++)
         free(hf->tensors[i].name);
     for (size_t i = 0; i < hf->n_files; i++)
-        weft_safetensors_free(hf->files[i]);
+        wf_safetensors_free(hf->files[i]);
     free(hf->tensors);
     free(hf->files);
     free(hf->dir);
     free(hf);
 }
 
-const struct weft_model *weft_hf_model(const struct weft_hf *hf)
+const struct weft_model *wf_hf_model(const struct wf_hf *hf)
 {
     return &hf->model;
 }
 
-size_t weft_hf_count(const struct weft_hf *hf)
+size_t wf_hf_count(const struct wf_hf *hf)
 {
     return hf->n_tensors;
 }
 
-const char *weft_hf_name(const struct weft_hf *hf, size_t i)
+const char *wf_hf_name(const struct wf_hf *hf, size_t i)
 {
     return hf->tensors[i].name;
 }
 
-uint64_t weft_hf_elements(const struct weft_hf *hf)
+uint64_t wf_hf_elements(const struct wf_hf *hf)
 {
     uint64_t n = 0; /* all have their bytes in a file: the sum fits */
     for (size_t i = 0; i < hf->n_tensors; i++)
@@ -390,23 +390,23 @@ static void print_shape(char *out, size_t size, uint32_t rank, const uint64_t *s
         snprintf(out + n, size - (size_t)n, ")");
 }
 
-static enum weft_status fail_not_found(const struct weft_hf *hf, const char *name,
+static enum weft_status fail_not_found(const struct wf_hf *hf, const char *name,
                                        struct weft_error *err)
 {
     const char *near = NULL;
     if (hf->n_tensors > 0)
-        near = weft_text_nearest(name, (const char *const *)&hf->tensors[0].name, hf->n_tensors,
-                                 sizeof hf->tensors[0]);
+        near = wf_text_nearest(name, (const char *const *)&hf->tensors[0].name, hf->n_tensors,
+                               sizeof hf->tensors[0]);
     return WEFT_FAIL(err, WEFT_CKPT, "%.160s has no tensor '%s'%s%s", hf->dir,
-                     weft_printable(name).at, near != NULL ? "; the nearest is " : "",
-                     near != NULL ? weft_printable(near).at : "");
+                     wf_printable(name).at, near != NULL ? "; the nearest is " : "",
+                     near != NULL ? wf_printable(near).at : "");
 }
 
-enum weft_status weft_hf_find(const struct weft_hf *hf, const char *name, uint32_t rank,
-                              const uint64_t *shape, struct weft_hf_place *out,
-                              struct weft_error *err)
+enum weft_status wf_hf_find(const struct wf_hf *hf, const char *name, uint32_t rank,
+                            const uint64_t *shape, struct wf_hf_location *out,
+                            struct weft_error *err)
 {
-    const struct named *t = find(hf, name);
+    const struct tensor_ref *t = find(hf, name);
     if (t == NULL)
         return fail_not_found(hf, name, err);
     bool same = t->tensor->rank == rank;
@@ -419,28 +419,28 @@ enum weft_status weft_hf_find(const struct weft_hf *hf, const char *name, uint32
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s: tensor '%s' has shape %s, but the model of config.json "
                          "needs %s",
-                         weft_safetensors_path(t->file), weft_printable(t->tensor->name).at,
-                         has, needs);
+                         wf_safetensors_path(t->file), wf_printable(t->tensor->name).at, has,
+                         needs);
     }
-    *out = (struct weft_hf_place){t->file, t->tensor};
+    *out = (struct wf_hf_location){t->file, t->tensor};
     return WEFT_OK;
 }
 
-enum weft_status weft_hf_read(const struct weft_hf *hf, const char *name, uint32_t rank,
-                              const uint64_t *shape, float *out, struct weft_error *err)
+enum weft_status wf_hf_read(const struct wf_hf *hf, const char *name, uint32_t rank,
+                            const uint64_t *shape, float *out, struct weft_error *err)
 {
-    struct weft_hf_place place;
-    WEFT_TRY(weft_hf_find(hf, name, rank, shape, &place, err));
-    return weft_safetensors_read(place.file, place.tensor, 0, place.tensor->n, out, err);
+    struct wf_hf_location found;
+    WEFT_TRY(wf_hf_find(hf, name, rank, shape, &found, err));
+    return wf_safetensors_read(found.file, found.tensor, 0, found.tensor->n, out, err);
 }
 
 /* Both lists are in order: the first that only one of them has is found by walking them at once. */
-static enum weft_status compare_lists(const struct weft_hf *hf, const char *const *sorted,
+static enum weft_status compare_lists(const struct wf_hf *hf, const char *const *sorted,
                                       size_t n, struct weft_error *err)
 {
     size_t k = 0;
     for (size_t i = 0; i < hf->n_tensors; i++) {
-        const struct named *t = &hf->tensors[i];
+        const struct tensor_ref *t = &hf->tensors[i];
         if (k < n && strcmp(sorted[k], t->name) < 0)
             return fail_not_found(hf, sorted[k], err);
         if (k < n && strcmp(sorted[k], t->name) == 0) {
@@ -448,18 +448,18 @@ static enum weft_status compare_lists(const struct weft_hf *hf, const char *cons
                 k++; /* a caller may name a tied weight twice */
             continue;
         }
-        const char *near = weft_text_nearest(t->name, sorted, n, sizeof *sorted);
+        const char *near = wf_text_nearest(t->name, sorted, n, sizeof *sorted);
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s: tensor '%s' is none of the model's%s%s: config.json may be "
                          "another model's",
-                         weft_safetensors_path(t->file), weft_printable(t->tensor->name).at,
+                         wf_safetensors_path(t->file), wf_printable(t->tensor->name).at,
                          near != NULL ? "; the nearest is " : "", near != NULL ? near : "");
     }
     return k < n ? fail_not_found(hf, sorted[k], err) : WEFT_OK;
 }
 
-enum weft_status weft_hf_check_names(const struct weft_hf *hf, const char *const *names,
-                                     size_t n, struct weft_error *err)
+enum weft_status wf_hf_check_names(const struct wf_hf *hf, const char *const *names, size_t n,
+                                   struct weft_error *err)
 {
     const char **sorted = calloc(n + 1, sizeof *sorted);
     if (sorted == NULL)

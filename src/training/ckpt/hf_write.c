@@ -23,23 +23,23 @@ struct shard {
     uint64_t n_elements;
 };
 
-struct weft_hf_writer {
-    char *dir, *tmp;                        /* owned; tmp is NULL before and after its life */
-    struct weft_safetensors_entry *entries; /* owned; their names too */
+struct wf_hf_writer {
+    char *dir, *tmp;                      /* owned; tmp is NULL before and after its life */
+    struct wf_safetensors_entry *entries; /* owned; their names too */
     size_t n_entries;
     struct shard *shards; /* owned */
     size_t n_shards;
-    struct weft_safetensors_pair *pairs; /* owned; their strings too */
+    struct wf_safetensors_pair *pairs; /* owned; their strings too */
     size_t n_pairs;
-    uint64_t n_bytes;                       /* of all tensors */
-    struct weft_safetensors_writer *file;   /* owned: of the shard that is being written */
-    size_t current;                         /* that shard */
-    uint64_t left;                          /* elements that it still lacks */
-    const char *copied[WEFT_HF_MAX_COPIED]; /* borrowed: names of files beside the weights */
+    uint64_t n_bytes;                     /* of all tensors */
+    struct wf_safetensors_writer *file;   /* owned: of the shard that is being written */
+    size_t current;                       /* that shard */
+    uint64_t left;                        /* elements that it still lacks */
+    const char *copied[WF_HF_MAX_COPIED]; /* borrowed: names of files beside the weights */
     size_t n_copied;
 };
 
-static void name_shard(const struct weft_hf_writer *w, size_t i, char out[FILE_NAME_SIZE])
+static void name_shard(const struct wf_hf_writer *w, size_t i, char out[FILE_NAME_SIZE])
 {
     if (w->n_shards == 1)
         snprintf(out, FILE_NAME_SIZE, "model.safetensors");
@@ -49,18 +49,17 @@ static void name_shard(const struct weft_hf_writer *w, size_t i, char out[FILE_N
 
 /* -- what goes where ----------------------------------------------------------------------- */
 
-static enum weft_status copy_entries(struct weft_hf_writer *w,
-                                     const struct weft_hf_tensor *tensors, size_t n,
-                                     enum weft_type type, struct weft_error *err)
+static enum weft_status copy_entries(struct wf_hf_writer *w, const struct wf_hf_tensor *tensors,
+                                     size_t n, enum wf_dtype type, struct weft_error *err)
 {
     w->entries = calloc(n + 1, sizeof *w->entries);
     w->shards = calloc(n + 1, sizeof *w->shards);
     if (w->entries == NULL || w->shards == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu tensors", n);
     for (; w->n_entries < n; w->n_entries++) {
-        const struct weft_hf_tensor *t = &tensors[w->n_entries];
-        struct weft_safetensors_entry *e = &w->entries[w->n_entries];
-        *e = (struct weft_safetensors_entry){strdup(t->name), type, t->rank, {0}};
+        const struct wf_hf_tensor *t = &tensors[w->n_entries];
+        struct wf_safetensors_entry *e = &w->entries[w->n_entries];
+        *e = (struct wf_safetensors_entry){strdup(t->name), type, t->rank, {0}};
         if (e->name == NULL)
             return WEFT_FAIL(err, WEFT_NOMEM, "the name of a tensor");
         memcpy(e->shape, t->shape, sizeof e->shape);
@@ -69,14 +68,14 @@ static enum weft_status copy_entries(struct weft_hf_writer *w,
 }
 
 /* Fills files in order; a tensor that is larger than the limit has one for itself. */
-static enum weft_status plan_shards(struct weft_hf_writer *w, uint64_t limit,
+static enum weft_status plan_shards(struct wf_hf_writer *w, uint64_t limit,
                                     struct weft_error *err)
 {
     uint64_t filled = 0, n, bytes;
     w->n_shards = 1;
     for (size_t i = 0; i < w->n_entries; i++) {
-        WEFT_TRY(weft_safetensors_entry_size(&w->entries[i], &n, &bytes, err));
-        if (!weft_size_add(w->n_bytes, bytes, &w->n_bytes))
+        WEFT_TRY(wf_safetensors_entry_size(&w->entries[i], &n, &bytes, err));
+        if (!wf_size_add(w->n_bytes, bytes, &w->n_bytes))
             return WEFT_FAIL(err, WEFT_CKPT, "tensor '%s' ends too far into the model",
                              w->entries[i].name);
         struct shard *s = &w->shards[w->n_shards - 1];
@@ -94,10 +93,10 @@ static enum weft_status plan_shards(struct weft_hf_writer *w, uint64_t limit,
 
 /* -- the directory ------------------------------------------------------------------------- */
 
-static enum weft_status make_temporary(struct weft_hf_writer *w, struct weft_error *err)
+static enum weft_status make_temporary(struct wf_hf_writer *w, struct weft_error *err)
 {
-    for (int i = 0; i < WEFT_TEMPORARY_ATTEMPTS; i++) {
-        w->tmp = weft_path_temporary(w->dir, i);
+    for (int i = 0; i < WF_TEMPORARY_ATTEMPTS; i++) {
+        w->tmp = wf_path_temporary(w->dir, i);
         if (w->tmp == NULL)
             return WEFT_FAIL(err, WEFT_NOMEM, "the name of a temporary directory");
         if (mkdir(w->tmp, 0777) == 0)
@@ -110,79 +109,79 @@ static enum weft_status make_temporary(struct weft_hf_writer *w, struct weft_err
     return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be made: %s", w->dir, strerror(errno));
 }
 
-static enum weft_status write_text(const struct weft_hf_writer *w, const char *name,
-                                   const struct weft_text *text, struct weft_error *err)
+static enum weft_status write_text(const struct wf_hf_writer *w, const char *name,
+                                   const struct wf_text *text, struct weft_error *err)
 {
     if (text->failed)
         return WEFT_FAIL(err, WEFT_NOMEM, "the text of %s", name);
-    char *path = weft_path_join(w->tmp, name);
+    char *path = wf_path_join(w->tmp, name);
     if (path == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "the path of %s", name);
-    enum weft_status st = weft_file_write(path, text->at, text->len, err);
+    enum weft_status st = wf_file_write(path, text->at, text->len, err);
     free(path);
     return st;
 }
 
-static enum weft_status write_config(const struct weft_hf_writer *w,
+static enum weft_status write_config(const struct wf_hf_writer *w,
                                      const struct weft_model *model,
-                                     const struct weft_hf_write_options *options,
+                                     const struct wf_hf_write_options *options,
                                      struct weft_error *err)
 {
-    struct weft_text text = {0};
-    struct weft_hf_about about = {options->type == WEFT_BF16 ? "bfloat16" : "float32",
-                                  options->bos, options->eos};
-    enum weft_status st = weft_hf_config_write(model, &about, &text, err);
+    struct wf_text text = {0};
+    struct wf_hf_metadata about = {options->type == WF_DTYPE_BF16 ? "bfloat16" : "float32",
+                                   options->bos, options->eos};
+    enum weft_status st = wf_hf_config_write(model, &about, &text, err);
     if (st == WEFT_OK)
         st = write_text(w, "config.json", &text, err);
-    weft_text_release(&text);
+    wf_text_release(&text);
     return st;
 }
 
 /* Names of tensors and files are printable; of what JSON would have to escape, only '"' and '\'
  * are left. */
-static void add_quoted(struct weft_text *text, const char *name)
+static void add_quoted(struct wf_text *text, const char *name)
 {
-    weft_text_addc(text, '"');
+    wf_text_addc(text, '"');
     for (; *name != '\0'; name++) {
         if (*name == '"' || *name == '\\')
-            weft_text_addc(text, '\\');
-        weft_text_addc(text, *name);
+            wf_text_addc(text, '\\');
+        wf_text_addc(text, *name);
     }
-    weft_text_addc(text, '"');
+    wf_text_addc(text, '"');
 }
 
-static enum weft_status write_index(const struct weft_hf_writer *w, struct weft_error *err)
+static enum weft_status write_index(const struct wf_hf_writer *w, struct weft_error *err)
 {
-    struct weft_text text = {0};
+    struct wf_text text = {0};
     char file[FILE_NAME_SIZE];
-    weft_text_addf(&text, "{\n  \"metadata\": {\n    \"total_size\": %" PRIu64 "\n  },\n",
-                   w->n_bytes);
-    weft_text_adds(&text, "  \"weight_map\": {");
+    wf_text_addf(&text, "{\n  \"metadata\": {\n    \"total_size\": %" PRIu64 "\n  },\n",
+                 w->n_bytes);
+    wf_text_adds(&text, "  \"weight_map\": {");
     for (size_t i = 0; i < w->n_shards; i++) {
         name_shard(w, i, file);
         for (size_t k = 0; k < w->shards[i].n; k++) {
-            weft_text_adds(&text, i + k > 0 ? ",\n    " : "\n    ");
+            wf_text_adds(&text, i + k > 0 ? ",\n    " : "\n    ");
             add_quoted(&text, w->entries[w->shards[i].first + k].name);
-            weft_text_addf(&text, ": \"%s\"", file);
+            wf_text_addf(&text, ": \"%s\"", file);
         }
     }
-    weft_text_adds(&text, "\n  }\n}\n");
+    wf_text_adds(&text, "\n  }\n}\n");
     enum weft_status st = write_text(w, "model.safetensors.index.json", &text, err);
-    weft_text_release(&text);
+    wf_text_release(&text);
     return st;
 }
 
 /* -- the weights --------------------------------------------------------------------------- */
 
-static enum weft_status copy_pairs(struct weft_hf_writer *w,
-                                   const struct weft_hf_write_options *options,
+static enum weft_status copy_pairs(struct wf_hf_writer *w,
+                                   const struct wf_hf_write_options *options,
                                    struct weft_error *err)
 {
     w->pairs = calloc(options->n_pairs + 1, sizeof *w->pairs);
     if (w->pairs == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "metadata");
     for (; w->n_pairs < options->n_pairs; w->n_pairs++) {
-        struct weft_safetensors_pair *to = &w->pairs[w->n_pairs];
+        struct wf_safetensors_pair *to = &w->pairs[w->n_pairs];
         to->key = strdup(options->pairs[w->n_pairs].key);
         to->value = strdup(options->pairs[w->n_pairs].value);
         if (to->key == NULL || to->value == NULL) {
@@ -194,27 +193,27 @@ static enum weft_status copy_pairs(struct weft_hf_writer *w,
     return WEFT_OK;
 }
 
-static enum weft_status open_shard(struct weft_hf_writer *w, struct weft_error *err)
+static enum weft_status open_shard(struct wf_hf_writer *w, struct weft_error *err)
 {
     char name[FILE_NAME_SIZE];
     const struct shard *s = &w->shards[w->current];
     name_shard(w, w->current, name);
-    char *path = weft_path_join(w->tmp, name);
+    char *path = wf_path_join(w->tmp, name);
     if (path == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "the path of %s", name);
-    enum weft_status st = weft_safetensors_writer_new(path, w->entries + s->first, s->n,
-                                                      w->pairs, w->n_pairs, &w->file, err);
+    enum weft_status st = wf_safetensors_writer_new(path, w->entries + s->first, s->n, w->pairs,
+                                                    w->n_pairs, &w->file, err);
     w->left = s->n_elements;
     free(path);
     return st;
 }
 
 /* Finishes the current shard and begins those after it, up to one that has elements. */
-static enum weft_status go_on(struct weft_hf_writer *w, struct weft_error *err)
+static enum weft_status advance_shard(struct wf_hf_writer *w, struct weft_error *err)
 {
     while (w->left == 0 && w->current < w->n_shards) {
-        WEFT_TRY(weft_safetensors_writer_finish(w->file, err));
-        weft_safetensors_writer_free(w->file);
+        WEFT_TRY(wf_safetensors_writer_finish(w->file, err));
+        wf_safetensors_writer_free(w->file);
         w->file = NULL;
         w->current++;
         if (w->current < w->n_shards)
@@ -223,11 +222,10 @@ static enum weft_status go_on(struct weft_hf_writer *w, struct weft_error *err)
     return WEFT_OK;
 }
 
-static enum weft_status begin(struct weft_hf_writer *w, const char *dir,
+static enum weft_status begin(struct wf_hf_writer *w, const char *dir,
                               const struct weft_model *model,
-                              const struct weft_hf_tensor *tensors, size_t n,
-                              const struct weft_hf_write_options *options,
-                              struct weft_error *err)
+                              const struct wf_hf_tensor *tensors, size_t n,
+                              const struct wf_hf_write_options *options, struct weft_error *err)
 {
     size_t len = strlen(dir);
     while (len > 1 && dir[len - 1] == '/')
@@ -237,9 +235,9 @@ static enum weft_status begin(struct weft_hf_writer *w, const char *dir,
         return WEFT_FAIL(err, WEFT_NOMEM, "the name of a directory");
     WEFT_TRY(copy_entries(w, tensors, n, options->type, err));
     WEFT_TRY(copy_pairs(w, options, err));
-    WEFT_TRY(weft_safetensors_check_unique(w->entries, n, err));
+    WEFT_TRY(wf_safetensors_check_unique(w->entries, n, err));
     WEFT_TRY(plan_shards(w, options->shard_bytes, err));
-    WEFT_TRY(weft_dir_check_free(w->dir, err));
+    WEFT_TRY(wf_dir_check_empty(w->dir, err));
     WEFT_TRY(make_temporary(w, err));
     WEFT_TRY(write_config(w, model, options, err));
     if (w->n_shards > 1)
@@ -247,79 +245,78 @@ static enum weft_status begin(struct weft_hf_writer *w, const char *dir,
     return open_shard(w, err);
 }
 
-enum weft_status weft_hf_writer_new(const char *dir, const struct weft_model *model,
-                                    const struct weft_hf_tensor *tensors, size_t n,
-                                    const struct weft_hf_write_options *options,
-                                    struct weft_hf_writer **out, struct weft_error *err)
+enum weft_status wf_hf_writer_new(const char *dir, const struct weft_model *model,
+                                  const struct wf_hf_tensor *tensors, size_t n,
+                                  const struct wf_hf_write_options *options,
+                                  struct wf_hf_writer **out, struct weft_error *err)
 {
-    struct weft_hf_writer *w = calloc(1, sizeof *w);
+    struct wf_hf_writer *w = calloc(1, sizeof *w);
     if (w == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a handle to write %.160s", dir);
     enum weft_status st = begin(w, dir, model, tensors, n, options, err);
     if (st == WEFT_OK)
         *out = w;
     else
-        weft_hf_writer_free(w);
+        wf_hf_writer_free(w);
     return st;
 }
 
-enum weft_status weft_hf_writer_append(struct weft_hf_writer *w, const float *values, size_t n,
-                                       struct weft_error *err)
+enum weft_status wf_hf_writer_append(struct wf_hf_writer *w, const float *values, size_t n,
+                                     struct weft_error *err)
 {
     if (n == 0)
         return WEFT_OK;
-    WEFT_TRY(go_on(w, err));
+    WEFT_TRY(advance_shard(w, err));
     if (w->file == NULL)
         return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s: %zu elements come after the last tensor",
                          w->dir, n);
-    WEFT_TRY(weft_safetensors_writer_append(w->file, values, n, err));
+    WEFT_TRY(wf_safetensors_writer_append(w->file, values, n, err));
     w->left -= n;
     return WEFT_OK;
 }
 
-enum weft_status weft_hf_writer_copy(struct weft_hf_writer *w, const char *name,
-                                     const char *from, struct weft_error *err)
+enum weft_status wf_hf_writer_copy(struct wf_hf_writer *w, const char *name, const char *from,
+                                   struct weft_error *err)
 {
-    if (w->n_copied == WEFT_HF_MAX_COPIED || w->tmp == NULL)
+    if (w->n_copied == WF_HF_MAX_COPIED || w->tmp == NULL)
         return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s: %s is one file too many, or too late",
                          w->dir, name);
-    char *path = weft_path_join(w->tmp, name);
+    char *path = wf_path_join(w->tmp, name);
     if (path == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "the path of %s", name);
     w->copied[w->n_copied++] = name;
-    enum weft_status st = weft_file_copy(from, path, err);
+    enum weft_status st = wf_file_copy(from, path, err);
     free(path);
     return st;
 }
 
-enum weft_status weft_hf_writer_finish(struct weft_hf_writer *w, struct weft_error *err)
+enum weft_status wf_hf_writer_finish(struct wf_hf_writer *w, struct weft_error *err)
 {
-    WEFT_TRY(go_on(w, err));
+    WEFT_TRY(advance_shard(w, err));
     if (w->file != NULL)
-        return weft_safetensors_writer_finish(w->file,
-                                              err); /* says which elements are missing */
-    WEFT_TRY(weft_dir_sync(w->tmp, err));
+        return wf_safetensors_writer_finish(w->file, err); /* says which elements are missing */
+    WEFT_TRY(wf_dir_sync(w->tmp, err));
     if (rename(w->tmp, w->dir) != 0)
         return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be put in its place: %s", w->dir,
                          strerror(errno));
     free(w->tmp);
     w->tmp = NULL;
-    return weft_parent_sync(w->dir, err);
+    return wf_dir_sync_parent(w->dir, err);
 }
 
 static void remove_file(const char *dir, const char *name)
 {
-    char *path = weft_path_join(dir, name);
+    char *path = wf_path_join(dir, name);
     if (path != NULL)
         unlink(path);
     free(path);
 }
 
-void weft_hf_writer_free(struct weft_hf_writer *w)
+void wf_hf_writer_free(struct wf_hf_writer *w)
 {
     if (w == NULL)
         return;
-    weft_safetensors_writer_free(w->file);
+    wf_safetensors_writer_free(w->file);
     if (w->tmp != NULL) {
         char name[FILE_NAME_SIZE];
         for (size_t i = 0; i <= w->current && i < w->n_shards; i++) {

@@ -22,7 +22,7 @@ enum {
  * Sizes are in units of the dimension; 0 rows: what the header says. */
 static const struct kind {
     const char *name;
-    bool of_layers, turned;
+    bool per_layer, transposed;
     uint32_t rows, cols; /* as llm.c stores it; 0 columns: a vector */
 } kinds[] = {
     {"wte.weight", false, false, 0, 1},       {"wpe.weight", false, false, 0, 1},
@@ -37,7 +37,7 @@ static const struct kind {
 
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
-struct weft_llmc {
+struct wf_llmc {
     char *path; /* owned */
     int fd;     /* -1: none */
     bool bf16;
@@ -54,7 +54,7 @@ static uint32_t number_at(const unsigned char *header, size_t i)
     return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-static enum weft_status check_kind(struct weft_llmc *f, const unsigned char *header,
+static enum weft_status check_kind(struct wf_llmc *f, const unsigned char *header,
                                    struct weft_error *err)
 {
     uint32_t magic = number_at(header, 0), version = number_at(header, 1);
@@ -75,7 +75,7 @@ static enum weft_status check_kind(struct weft_llmc *f, const unsigned char *hea
     return WEFT_OK;
 }
 
-static enum weft_status read_model(struct weft_llmc *f, const unsigned char *header,
+static enum weft_status read_model(struct wf_llmc *f, const unsigned char *header,
                                    struct weft_error *err)
 {
     static const char *const names[] = {"longest sequence", "vocabulary", "number of layers",
@@ -108,14 +108,14 @@ static enum weft_status read_model(struct weft_llmc *f, const unsigned char *hea
 }
 
 /* Rows and columns of one tensor of this kind, as the file has them. */
-static void shape_of(const struct weft_llmc *f, size_t kind, uint64_t *rows, uint64_t *cols)
+static void shape_of(const struct wf_llmc *f, size_t kind, uint64_t *rows, uint64_t *cols)
 {
     uint64_t dim = f->model.dim;
     *rows = kind == 0 ? f->padded : kind == 1 ? f->model.ctx : kinds[kind].rows * dim;
     *cols = kinds[kind].cols == 0 ? 1 : kinds[kind].cols * dim;
 }
 
-static enum weft_status place_tensors(struct weft_llmc *f, uint64_t file_bytes,
+static enum weft_status place_tensors(struct wf_llmc *f, uint64_t file_bytes,
                                       struct weft_error *err)
 {
     uint64_t end = 0;
@@ -124,14 +124,14 @@ static enum weft_status place_tensors(struct weft_llmc *f, uint64_t file_bytes,
         uint64_t rows, cols, n;
         shape_of(f, i, &rows, &cols);
         f->begin[i] = end;
-        fits = fits && weft_size_mul(rows, cols, &n) &&
-               weft_size_mul(n, kinds[i].of_layers ? f->model.layers : 1, &n) &&
-               weft_size_add(end, n, &end);
+        fits = fits && wf_size_mul(rows, cols, &n) &&
+               wf_size_mul(n, kinds[i].per_layer ? f->model.layers : 1, &n) &&
+               wf_size_add(end, n, &end);
     }
     f->begin[N_KINDS] = end;
     uint64_t want;
-    if (!fits || !weft_size_mul(end, f->bf16 ? 2 : 4, &want) ||
-        !weft_size_add(want, WEFT_LLMC_HEADER_BYTES, &want))
+    if (!fits || !wf_size_mul(end, f->bf16 ? 2 : 4, &want) ||
+        !wf_size_add(want, WF_LLMC_HEADER_BYTES, &want))
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s: its header describes no model that fits",
                          f->path);
     if (want != file_bytes)
@@ -142,25 +142,24 @@ static enum weft_status place_tensors(struct weft_llmc *f, uint64_t file_bytes,
     return WEFT_OK;
 }
 
-static enum weft_status open_file(struct weft_llmc *f, struct weft_error *err)
+static enum weft_status open_file(struct wf_llmc *f, struct weft_error *err)
 {
-    unsigned char header[WEFT_LLMC_HEADER_BYTES];
+    unsigned char header[WF_LLMC_HEADER_BYTES];
     uint64_t size;
-    WEFT_TRY(weft_file_open(f->path, &f->fd, &size, err));
+    WEFT_TRY(wf_file_open(f->path, &f->fd, &size, err));
     if (size < sizeof header)
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s has %llu bytes: a model of llm.c has a header of %zu", f->path,
                          (unsigned long long)size, sizeof header);
-    WEFT_TRY(weft_file_read_at(f->fd, f->path, 0, header, sizeof header, err));
+    WEFT_TRY(wf_file_read_at(f->fd, f->path, 0, header, sizeof header, err));
     WEFT_TRY(check_kind(f, header, err));
     WEFT_TRY(read_model(f, header, err));
     return place_tensors(f, size, err);
 }
 
-enum weft_status weft_llmc_open(const char *path, struct weft_llmc **out,
-                                struct weft_error *err)
+enum weft_status wf_llmc_open(const char *path, struct wf_llmc **out, struct weft_error *err)
 {
-    struct weft_llmc *f = calloc(1, sizeof *f);
+    struct wf_llmc *f = calloc(1, sizeof *f);
     if (f == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a handle for %.160s", path);
     f->fd = -1;
@@ -170,11 +169,11 @@ enum weft_status weft_llmc_open(const char *path, struct weft_llmc **out,
     if (st == WEFT_OK)
         *out = f;
     else
-        weft_llmc_free(f);
+        wf_llmc_free(f);
     return st;
 }
 
-void weft_llmc_free(struct weft_llmc *f)
+void wf_llmc_free(struct wf_llmc *f)
 {
     if (f == NULL)
         return;
@@ -184,23 +183,23 @@ void weft_llmc_free(struct weft_llmc *f)
     free(f);
 }
 
-const struct weft_model *weft_llmc_model(const struct weft_llmc *f)
+const struct weft_model *wf_llmc_model(const struct wf_llmc *f)
 {
     return &f->model;
 }
 
-void weft_llmc_sizes(const struct weft_llmc *f, uint64_t *n_tensors, uint64_t *n_elements)
+void wf_llmc_sizes(const struct wf_llmc *f, uint64_t *n_tensors, uint64_t *n_elements)
 {
     *n_tensors = 0;
     for (size_t i = 0; i < N_KINDS; i++)
-        *n_tensors += kinds[i].of_layers ? f->model.layers : 1;
+        *n_tensors += kinds[i].per_layer ? f->model.layers : 1;
     *n_elements = f->begin[N_KINDS] - (uint64_t)(f->padded - f->model.vocab) * f->model.dim;
 }
 
 /* -- reading -------------------------------------------------------------------------------- */
 
 /* Where a tensor is: its kind, and the layer. */
-static bool find(const struct weft_llmc *f, const char *name, size_t *kind, uint32_t *layer)
+static bool find(const struct wf_llmc *f, const char *name, size_t *kind, uint32_t *layer)
 {
     static const char prefix[] = "transformer.";
     if (strncmp(name, prefix, sizeof prefix - 1) != 0)
@@ -213,33 +212,33 @@ static bool find(const struct weft_llmc *f, const char *name, size_t *kind, uint
         return false;
     *layer = number;
     for (*kind = 0; *kind < N_KINDS; (*kind)++)
-        if (kinds[*kind].of_layers == of_layer && strcmp(kinds[*kind].name, name + used) == 0)
+        if (kinds[*kind].per_layer == of_layer && strcmp(kinds[*kind].name, name + used) == 0)
             return true;
     return false;
 }
 
 /* n elements from element `at` on. */
-static enum weft_status read_elements(const struct weft_llmc *f, uint64_t at, size_t n,
+static enum weft_status read_elements(const struct wf_llmc *f, uint64_t at, size_t n,
                                       float *out, struct weft_error *err)
 {
     unsigned char bytes[4 * 1024];
     size_t size = f->bf16 ? 2 : 4;
     for (size_t done = 0; done < n;) {
-        size_t now = weft_size_min(n - done, sizeof bytes / size);
-        WEFT_TRY(weft_file_read_at(f->fd, f->path, WEFT_LLMC_HEADER_BYTES + (at + done) * size,
-                                   bytes, now * size, err));
+        size_t now = wf_size_min(n - done, sizeof bytes / size);
+        WEFT_TRY(wf_file_read_at(f->fd, f->path, WF_LLMC_HEADER_BYTES + (at + done) * size,
+                                 bytes, now * size, err));
         for (size_t i = 0; i < now; i++)
             out[done + i] =
-                f->bf16 ? weft_f32_of_bf16((uint16_t)(bytes[2 * i] | bytes[2 * i + 1] << 8))
-                        : weft_f32_of_bits(number_at(bytes, i));
+                f->bf16 ? wf_f32_from_bf16((uint16_t)(bytes[2 * i] | bytes[2 * i + 1] << 8))
+                        : wf_f32_from_bits(number_at(bytes, i));
         done += now;
     }
     return WEFT_OK;
 }
 
 /* A matrix of (rows, cols) in the file that becomes (cols, rows). */
-static enum weft_status read_turned(const struct weft_llmc *f, uint64_t at, size_t rows,
-                                    size_t cols, float *out, struct weft_error *err)
+static enum weft_status read_transposed(const struct wf_llmc *f, uint64_t at, size_t rows,
+                                        size_t cols, float *out, struct weft_error *err)
 {
     float *from = malloc(rows * cols * sizeof *from);
     if (from == NULL)
@@ -248,14 +247,14 @@ static enum weft_status read_turned(const struct weft_llmc *f, uint64_t at, size
     enum weft_status st = read_elements(f, at, rows * cols, from, err);
     for (size_t r0 = 0; st == WEFT_OK && r0 < rows; r0 += 16)
         for (size_t c = 0; c < cols; c++)
-            for (size_t r = r0; r < weft_size_min(r0 + 16, rows); r++)
+            for (size_t r = r0; r < wf_size_min(r0 + 16, rows); r++)
                 out[c * rows + r] = from[r * cols + c];
     free(from);
     return st;
 }
 
-enum weft_status weft_llmc_read(const struct weft_llmc *f, const char *name, uint32_t rank,
-                                const uint64_t *shape, float *out, struct weft_error *err)
+enum weft_status wf_llmc_read(const struct wf_llmc *f, const char *name, uint32_t rank,
+                              const uint64_t *shape, float *out, struct weft_error *err)
 {
     size_t kind;
     uint32_t layer;
@@ -267,12 +266,12 @@ enum weft_status weft_llmc_read(const struct weft_llmc *f, const char *name, uin
     uint64_t at = f->begin[kind] + layer * rows * cols;
     if (kind == 0)
         rows = f->model.vocab; /* without the padding */
-    uint64_t first = k->turned ? cols : rows, second = k->turned ? rows : cols;
+    uint64_t first = k->transposed ? cols : rows, second = k->transposed ? rows : cols;
     if (rank != (k->cols == 0 ? 1U : 2U) || shape[0] != first ||
         (rank == 2 && shape[1] != second))
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s: %.100s has another shape than it should",
                          f->path, name);
-    if (k->turned)
-        return read_turned(f, at, rows, cols, out, err);
+    if (k->transposed)
+        return read_transposed(f, at, rows, cols, out, err);
     return read_elements(f, at, rows * cols, out, err);
 }

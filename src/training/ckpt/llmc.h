@@ -19,23 +19,22 @@
 #include "weft/spec.h"
 #include "weft/status.h"
 
-enum { WEFT_LLMC_HEADER_BYTES = 1024 };
+enum { WF_LLMC_HEADER_BYTES = 1024 };
 
-struct weft_llmc; /* opaque: read-only once open, safe to use from any thread */
+struct wf_llmc; /* opaque: read-only once open, safe to use from any thread */
 
 /* WEFT_CKPT for a file that is none, a broken one, or of another kind or version: sizes must add
- * up to the byte.  weft_llmc_free() closes it.  Local. */
-enum weft_status weft_llmc_open(const char *path, struct weft_llmc **out,
-                                struct weft_error *err);
-void weft_llmc_free(struct weft_llmc *f); /* NULL is allowed */
+ * up to the byte.  wf_llmc_free() closes it.  Local. */
+enum weft_status wf_llmc_open(const char *path, struct wf_llmc **out, struct weft_error *err);
+void wf_llmc_free(struct wf_llmc *f); /* NULL is allowed */
 
-const struct weft_model *weft_llmc_model(const struct weft_llmc *f); /* borrowed */
+const struct weft_model *wf_llmc_model(const struct wf_llmc *f); /* borrowed */
 
 /* How many tensors it stands for, and their elements without the padding. */
-void weft_llmc_sizes(const struct weft_llmc *f, uint64_t *n_tensors, uint64_t *n_elements);
+void wf_llmc_sizes(const struct wf_llmc *f, uint64_t *n_tensors, uint64_t *n_elements);
 
 /* The tensor of a Hugging Face name, as fp32; another shape is an error.  Local. */
-enum weft_status weft_llmc_read(const struct weft_llmc *f, const char *name, uint32_t rank,
-                                const uint64_t *shape, float *out, struct weft_error *err);
+enum weft_status wf_llmc_read(const struct wf_llmc *f, const char *name, uint32_t rank,
+                              const uint64_t *shape, float *out, struct weft_error *err);
 
 #endif

@@ -23,11 +23,11 @@ enum {
     LENGTH_BYTES = 8,
     MAX_DEPTH = 4,
     /* Each tensor has at most 2 + 7 + 1 commas inside and one after it; the rest is metadata. */
-    MAX_COMMAS = 16 * WEFT_SAFETENSORS_MAX_TENSORS,
+    MAX_COMMAS = 16 * WF_SAFETENSORS_MAX_TENSORS,
     CHUNK = 8192, /* elements that are converted at a time */
 };
 
-struct weft_safetensors {
+struct wf_safetensors {
     int fd;              /* -1: in memory */
     const char *bytes;   /* borrowed, when in memory */
     char *path;          /* owned */
@@ -35,8 +35,8 @@ struct weft_safetensors {
     uint64_t data_start; /* where the header ends */
     json_t *header;      /* owned: the names and the metadata are its strings */
     json_t *metadata;    /* borrowed from it; NULL: none */
-    struct weft_safetensors_tensor *tensors;        /* owned: by offset */
-    const struct weft_safetensors_tensor **by_name; /* owned: the same by name */
+    struct wf_safetensors_tensor *tensors;        /* owned: by offset */
+    const struct wf_safetensors_tensor **by_name; /* owned: the same by name */
     size_t n_tensors;
 };
 
@@ -44,10 +44,10 @@ static const struct dtype {
     const char *name;
     uint8_t bits;
     bool readable;
-    enum weft_type type;
+    enum wf_dtype type;
 } dtypes[] = {
-    {"F32", 32, true, WEFT_F32},        {"BF16", 16, true, WEFT_BF16},
-    {"F16", 16, true, WEFT_F16},        {.name = "BOOL", .bits = 8},
+    {"F32", 32, true, WF_DTYPE_F32},    {"BF16", 16, true, WF_DTYPE_BF16},
+    {"F16", 16, true, WF_DTYPE_F16},    {.name = "BOOL", .bits = 8},
     {.name = "U8", .bits = 8},          {.name = "I8", .bits = 8},
     {.name = "U16", .bits = 16},        {.name = "I16", .bits = 16},
     {.name = "U32", .bits = 32},        {.name = "I32", .bits = 32},
@@ -59,13 +59,13 @@ static const struct dtype {
     {.name = "F6_E2M3", .bits = 6},     {.name = "F6_E3M2", .bits = 6},
 };
 
-const char *weft_safetensors_name_fault(const char *name)
+const char *wf_safetensors_name_error(const char *name)
 {
     if (name[0] == '\0')
         return "is empty";
-    if (strlen(name) > WEFT_SAFETENSORS_MAX_NAME)
+    if (strlen(name) > WF_SAFETENSORS_MAX_NAME)
         return "has more than 512 bytes";
-    if (!weft_is_printable(name))
+    if (!wf_is_printable(name))
         return "has bytes that are not printable ASCII";
     if (strchr(name, '/') != NULL || strstr(name, "..") != NULL)
         return "has '/' or '..' in it";
@@ -74,11 +74,11 @@ const char *weft_safetensors_name_fault(const char *name)
     return NULL;
 }
 
-static enum weft_status read_bytes(const struct weft_safetensors *s, uint64_t offset, void *out,
+static enum weft_status read_bytes(const struct wf_safetensors *s, uint64_t offset, void *out,
                                    size_t n, struct weft_error *err)
 {
     if (s->fd >= 0)
-        return weft_file_read_at(s->fd, s->path, offset, out, n, err);
+        return wf_file_read_at(s->fd, s->path, offset, out, n, err);
     if (n > 0)
         memcpy(out, s->bytes + offset, n);
     return WEFT_OK;
@@ -87,7 +87,7 @@ static enum weft_status read_bytes(const struct weft_safetensors *s, uint64_t of
 /* -- the header's text --------------------------------------------------------------------- */
 
 /* Depth and commas, outside of strings.  Whether it is JSON is for the parser to say. */
-static enum weft_status scan_header(const struct weft_safetensors *s, const char *text,
+static enum weft_status scan_header(const struct wf_safetensors *s, const char *text,
                                     size_t len, struct weft_error *err)
 {
     size_t depth = 0, n_commas = 0;
@@ -117,7 +117,7 @@ static enum weft_status scan_header(const struct weft_safetensors *s, const char
     return WEFT_OK;
 }
 
-static enum weft_status parse_header(struct weft_safetensors *s, const char *text, size_t len,
+static enum weft_status parse_header(struct wf_safetensors *s, const char *text, size_t len,
                                      struct weft_error *err)
 {
     if (text[0] != '{')
@@ -136,11 +136,11 @@ static enum weft_status parse_header(struct weft_safetensors *s, const char *tex
     s->header = json_loadb(text, end, JSON_REJECT_DUPLICATES, &why);
     if (s->header == NULL)
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s: byte %d: the header is no JSON: %s", s->path,
-                         why.position + LENGTH_BYTES, weft_printable(why.text).at);
+                         why.position + LENGTH_BYTES, wf_printable(why.text).at);
     return WEFT_OK;
 }
 
-static enum weft_status load_header(struct weft_safetensors *s, struct weft_error *err)
+static enum weft_status load_header(struct wf_safetensors *s, struct weft_error *err)
 {
     unsigned char length[LENGTH_BYTES];
     if (s->size < LENGTH_BYTES)
@@ -159,11 +159,11 @@ static enum weft_status load_header(struct weft_safetensors *s, struct weft_erro
                          "%.160s: byte 0: the header is said to have %" PRIu64
                          " bytes, but only %" PRIu64 " follow: the file is cut, or is none",
                          s->path, n, s->size - LENGTH_BYTES);
-    if (n > WEFT_SAFETENSORS_MAX_HEADER)
+    if (n > WF_SAFETENSORS_MAX_HEADER)
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s: byte 0: the header has %" PRIu64
                          " bytes: at most %d are read",
-                         s->path, n, WEFT_SAFETENSORS_MAX_HEADER);
+                         s->path, n, WF_SAFETENSORS_MAX_HEADER);
     if (n < 2)
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s: byte 0: the header has %" PRIu64 " bytes: there is none",
@@ -183,11 +183,11 @@ static enum weft_status load_header(struct weft_safetensors *s, struct weft_erro
 
 #define FAIL_TENSOR(s, err, name, ...) fail_tensor((s), (err), __LINE__, (name), __VA_ARGS__)
 
-static enum weft_status fail_tensor(const struct weft_safetensors *s, struct weft_error *err,
+static enum weft_status fail_tensor(const struct wf_safetensors *s, struct weft_error *err,
                                     int line, const char *name, const char *what)
 {
-    return weft_error_set(err, WEFT_CKPT, __FILE__, line, "%.160s: tensor '%s' %s", s->path,
-                          weft_printable(name).at, what);
+    return wf_error_set(err, WEFT_CKPT, __FILE__, line, "%.160s: tensor '%s' %s", s->path,
+                        wf_printable(name).at, what);
 }
 
 /* A list of integers that are 0 or more; *n says how many there may be, then how many there are. */
@@ -218,17 +218,17 @@ static bool count_elements(const uint64_t *shape, size_t rank, uint64_t *n)
 {
     *n = 1;
     for (size_t i = 0; i < rank; i++)
-        if (!weft_size_mul(*n, shape[i], n))
+        if (!wf_size_mul(*n, shape[i], n))
             return false;
     return true;
 }
 
-static enum weft_status read_extent(const struct weft_safetensors *s,
-                                    struct weft_safetensors_tensor *t, const struct dtype *d,
+static enum weft_status read_extent(const struct wf_safetensors *s,
+                                    struct wf_safetensors_tensor *t, const struct dtype *d,
                                     struct weft_error *err)
 {
     uint64_t n_bits;
-    if (!count_elements(t->shape, t->rank, &t->n) || !weft_size_mul(t->n, d->bits, &n_bits))
+    if (!count_elements(t->shape, t->rank, &t->n) || !wf_size_mul(t->n, d->bits, &n_bits))
         return FAIL_TENSOR(s, err, t->name, "has a shape of more elements than can be counted");
     if (n_bits % 8 != 0)
         return FAIL_TENSOR(s, err, t->name, "does not fill whole bytes");
@@ -238,29 +238,29 @@ static enum weft_status read_extent(const struct weft_safetensors *s,
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s: tensor '%s' ends at byte %" PRIu64 " of the data, which has "
                          "%" PRIu64 ": the file is cut",
-                         s->path, weft_printable(t->name).at, t->end, s->size - s->data_start);
+                         s->path, wf_printable(t->name).at, t->end, s->size - s->data_start);
     if (t->end - t->begin != n_bits / 8)
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s: tensor '%s' has %" PRIu64
                          " bytes in data_offsets, but %" PRIu64 " by its shape and dtype",
-                         s->path, weft_printable(t->name).at, t->end - t->begin, n_bits / 8);
+                         s->path, wf_printable(t->name).at, t->end - t->begin, n_bits / 8);
     return WEFT_OK;
 }
 
-static enum weft_status read_tensor(const struct weft_safetensors *s, const char *name,
-                                    const json_t *info, struct weft_safetensors_tensor *t,
+static enum weft_status read_tensor(const struct wf_safetensors *s, const char *name,
+                                    const json_t *info, struct wf_safetensors_tensor *t,
                                     struct weft_error *err)
 {
-    const char *fault = weft_safetensors_name_fault(name);
+    const char *fault = wf_safetensors_name_error(name);
     if (fault != NULL)
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s: the name of tensor '%s' %s", s->path,
-                         weft_printable(name).at, fault);
+                         wf_printable(name).at, fault);
     if (!json_is_object(info))
         return FAIL_TENSOR(s, err, name, "is no object");
     const char *dtype = json_string_value(json_object_get(info, "dtype"));
     uint64_t offsets[2];
-    size_t rank = WEFT_SAFETENSORS_MAX_RANK, n_offsets = 2;
-    *t = (struct weft_safetensors_tensor){.name = name};
+    size_t rank = WF_SAFETENSORS_MAX_DIMS, n_offsets = 2;
+    *t = (struct wf_safetensors_tensor){.name = name};
     if (dtype == NULL)
         return FAIL_TENSOR(s, err, name, "has no dtype, which is a string");
     if (!read_list(json_object_get(info, "shape"), t->shape, &rank))
@@ -275,7 +275,7 @@ static enum weft_status read_tensor(const struct weft_safetensors *s, const char
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s: tensor '%s' has the dtype '%s', which is not "
                          "known",
-                         s->path, weft_printable(name).at, weft_printable(dtype).at);
+                         s->path, wf_printable(name).at, wf_printable(dtype).at);
     t->dtype = d->name;
     t->readable = d->readable;
     t->type = d->type;
@@ -285,7 +285,7 @@ static enum weft_status read_tensor(const struct weft_safetensors *s, const char
     return read_extent(s, t, d, err);
 }
 
-static enum weft_status check_metadata(const struct weft_safetensors *s, struct weft_error *err)
+static enum weft_status check_metadata(const struct wf_safetensors *s, struct weft_error *err)
 {
     const char *key;
     json_t *value;
@@ -293,13 +293,13 @@ static enum weft_status check_metadata(const struct weft_safetensors *s, struct 
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s: __metadata__ is no object", s->path);
     json_object_foreach(s->metadata, key, value) if (!json_is_string(value)) return WEFT_FAIL(
         err, WEFT_CKPT, "%.160s: __metadata__ '%s' is no string", s->path,
-        weft_printable(key).at);
+        wf_printable(key).at);
     return WEFT_OK;
 }
 
 static int compare_places(const void *a, const void *b)
 {
-    const struct weft_safetensors_tensor *x = a, *y = b;
+    const struct wf_safetensors_tensor *x = a, *y = b;
     if (x->begin != y->begin)
         return x->begin < y->begin ? -1 : 1;
     if (x->end != y->end)
@@ -309,21 +309,21 @@ static int compare_places(const void *a, const void *b)
 
 static int compare_names(const void *a, const void *b)
 {
-    const struct weft_safetensors_tensor *const *x = a, *const *y = b;
+    const struct wf_safetensors_tensor *const *x = a, *const *y = b;
     return strcmp((*x)->name, (*y)->name);
 }
 
 /* Every byte of the data belongs to just one tensor. */
-static enum weft_status check_places(const struct weft_safetensors *s, struct weft_error *err)
+static enum weft_status check_places(const struct wf_safetensors *s, struct weft_error *err)
 {
     uint64_t end = 0;
     for (size_t i = 0; i < s->n_tensors; i++) {
-        const struct weft_safetensors_tensor *t = &s->tensors[i];
+        const struct wf_safetensors_tensor *t = &s->tensors[i];
         if (t->begin != end)
             return WEFT_FAIL(err, WEFT_CKPT,
                              "%.160s: tensor '%s' begins at byte %" PRIu64
                              " of the data, but the one before it ends at %" PRIu64 ": %s",
-                             s->path, weft_printable(t->name).at, t->begin, end,
+                             s->path, wf_printable(t->name).at, t->begin, end,
                              t->begin < end ? "they overlap" : "there is a hole");
         end = t->end;
     }
@@ -335,15 +335,15 @@ static enum weft_status check_places(const struct weft_safetensors *s, struct we
     return WEFT_OK;
 }
 
-static enum weft_status list_tensors(struct weft_safetensors *s, struct weft_error *err)
+static enum weft_status list_tensors(struct wf_safetensors *s, struct weft_error *err)
 {
     s->metadata = json_object_get(s->header, "__metadata__");
     if (s->metadata != NULL)
         WEFT_TRY(check_metadata(s, err));
     size_t n = json_object_size(s->header) - (s->metadata != NULL);
-    if (n > WEFT_SAFETENSORS_MAX_TENSORS)
+    if (n > WF_SAFETENSORS_MAX_TENSORS)
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s has %zu tensors: at most %d are read", s->path,
-                         n, WEFT_SAFETENSORS_MAX_TENSORS);
+                         n, WF_SAFETENSORS_MAX_TENSORS);
     s->tensors = calloc(n + 1, sizeof *s->tensors);
     s->by_name = calloc(n + 1, sizeof *s->by_name);
     if (s->tensors == NULL || s->by_name == NULL)
@@ -362,22 +362,22 @@ static enum weft_status list_tensors(struct weft_safetensors *s, struct weft_err
 
 /* -- opening and asking -------------------------------------------------------------------- */
 
-static struct weft_safetensors *new_file(const char *path)
+static struct wf_safetensors *new_file(const char *path)
 {
-    struct weft_safetensors *s = calloc(1, sizeof *s);
+    struct wf_safetensors *s = calloc(1, sizeof *s);
     if (s == NULL)
         return NULL;
     s->fd = -1;
     s->path = strdup(path);
     if (s->path == NULL) {
-        weft_safetensors_free(s);
+        wf_safetensors_free(s);
         return NULL;
     }
     return s;
 }
 
 /* Takes s: it is the caller's in *out, or freed. */
-static enum weft_status load(struct weft_safetensors *s, struct weft_safetensors **out,
+static enum weft_status load(struct wf_safetensors *s, struct wf_safetensors **out,
                              struct weft_error *err)
 {
     enum weft_status st = load_header(s, err);
@@ -386,29 +386,28 @@ static enum weft_status load(struct weft_safetensors *s, struct weft_safetensors
     if (st == WEFT_OK)
         *out = s;
     else
-        weft_safetensors_free(s);
+        wf_safetensors_free(s);
     return st;
 }
 
-enum weft_status weft_safetensors_open(const char *path, struct weft_safetensors **out,
-                                       struct weft_error *err)
+enum weft_status wf_safetensors_open(const char *path, struct wf_safetensors **out,
+                                     struct weft_error *err)
 {
-    struct weft_safetensors *s = new_file(path);
+    struct wf_safetensors *s = new_file(path);
     if (s == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a handle for %.160s", path);
-    enum weft_status st = weft_file_open(path, &s->fd, &s->size, err);
+    enum weft_status st = wf_file_open(path, &s->fd, &s->size, err);
     if (st != WEFT_OK) {
-        weft_safetensors_free(s);
+        wf_safetensors_free(s);
         return st;
     }
     return load(s, out, err);
 }
 
-enum weft_status weft_safetensors_open_bytes(const void *bytes, size_t len, const char *source,
-                                             struct weft_safetensors **out,
-                                             struct weft_error *err)
+enum weft_status wf_safetensors_open_bytes(const void *bytes, size_t len, const char *source,
+                                           struct wf_safetensors **out, struct weft_error *err)
 {
-    struct weft_safetensors *s = new_file(source);
+    struct wf_safetensors *s = new_file(source);
     if (s == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a handle for %.160s", source);
     s->bytes = bytes;
@@ -416,7 +415,7 @@ enum weft_status weft_safetensors_open_bytes(const void *bytes, size_t len, cons
     return load(s, out, err);
 }
 
-void weft_safetensors_free(struct weft_safetensors *s)
+void wf_safetensors_free(struct wf_safetensors *s)
 {
     if (s == NULL)
         return;
@@ -429,68 +428,67 @@ void weft_safetensors_free(struct weft_safetensors *s)
     free(s);
 }
 
-size_t weft_safetensors_count(const struct weft_safetensors *s)
+size_t wf_safetensors_count(const struct wf_safetensors *s)
 {
     return s->n_tensors;
 }
 
-const struct weft_safetensors_tensor *weft_safetensors_at(const struct weft_safetensors *s,
-                                                          size_t i)
+const struct wf_safetensors_tensor *wf_safetensors_at(const struct wf_safetensors *s, size_t i)
 {
     return &s->tensors[i];
 }
 
-const struct weft_safetensors_tensor *weft_safetensors_find(const struct weft_safetensors *s,
-                                                            const char *name)
+const struct wf_safetensors_tensor *wf_safetensors_find(const struct wf_safetensors *s,
+                                                        const char *name)
 {
-    struct weft_safetensors_tensor wanted = {.name = name};
-    const struct weft_safetensors_tensor *key = &wanted, **found;
+    struct wf_safetensors_tensor wanted = {.name = name};
+    const struct wf_safetensors_tensor *key = &wanted, **found;
     found = bsearch(&key, s->by_name, s->n_tensors, sizeof *s->by_name, compare_names);
     return found != NULL ? *found : NULL;
 }
 
-const char *weft_safetensors_metadata(const struct weft_safetensors *s, const char *key)
+const char *wf_safetensors_metadata(const struct wf_safetensors *s, const char *key)
 {
     return json_string_value(json_object_get(s->metadata, key));
 }
 
-const char *weft_safetensors_path(const struct weft_safetensors *s)
+const char *wf_safetensors_path(const struct wf_safetensors *s)
 {
     return s->path;
 }
 
 /* -- the numbers --------------------------------------------------------------------------- */
 
-static void widen(const uint16_t *halves, size_t n, enum weft_type type, float *out)
+static void widen(const uint16_t *halves, size_t n, enum wf_dtype type, float *out)
 {
-    if (type == WEFT_BF16) {
+    if (type == WF_DTYPE_BF16) {
         for (size_t i = 0; i < n; i++)
-            out[i] = weft_f32_of_bf16(halves[i]);
+            out[i] = wf_f32_from_bf16(halves[i]);
     } else {
         for (size_t i = 0; i < n; i++)
-            out[i] = weft_f32_of_f16(halves[i]);
+            out[i] = wf_f32_from_f16(halves[i]);
     }
 }
 
-enum weft_status weft_safetensors_read(const struct weft_safetensors *s,
-                                       const struct weft_safetensors_tensor *t, uint64_t first,
-                                       size_t n, float *out, struct weft_error *err)
+enum weft_status wf_safetensors_read(const struct wf_safetensors *s,
+                                     const struct wf_safetensors_tensor *t, uint64_t first,
+                                     size_t n, float *out, struct weft_error *err)
 {
     if (!t->readable)
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s: tensor '%s' has the dtype %s: weft reads F32, BF16 and F16",
-                         s->path, weft_printable(t->name).at, t->dtype);
+                         s->path, wf_printable(t->name).at, t->dtype);
     if (first > t->n || n > t->n - first)
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s: tensor '%s' has %" PRIu64 " elements: %zu from %" PRIu64
                          " on are too many",
-                         s->path, weft_printable(t->name).at, t->n, n, first);
-    uint64_t offset = s->data_start + t->begin + first * weft_type_size(t->type);
-    if (t->type == WEFT_F32)
+                         s->path, wf_printable(t->name).at, t->n, n, first);
+    uint64_t offset = s->data_start + t->begin + first * wf_dtype_size(t->type);
+    if (t->type == WF_DTYPE_F32)
         return read_bytes(s, offset, out, n * sizeof *out, err);
     uint16_t halves[CHUNK];
     for (size_t i = 0; i < n; i += CHUNK) {
-        size_t part = weft_size_min(n - i, CHUNK);
+        size_t part = wf_size_min(n - i, CHUNK);
         WEFT_TRY(read_bytes(s, offset + 2 * i, halves, 2 * part, err));
         widen(halves, part, t->type, out + i);
     }

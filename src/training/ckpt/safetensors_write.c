@@ -15,33 +15,32 @@
 
 enum { LENGTH_BYTES = 8, ALIGNMENT = 64, CHUNK = 8192 };
 
-struct weft_safetensors_writer {
-    struct weft_newfile file;
-    struct weft_safetensors_entry *entries; /* owned; their names too */
+struct wf_safetensors_writer {
+    struct wf_atomic_file file;
+    struct wf_safetensors_entry *entries; /* owned; their names too */
     size_t n_entries;
     size_t current; /* the entry that the next element belongs to */
     uint64_t left;  /* elements that it still lacks */
 };
 
-enum weft_status weft_safetensors_entry_size(const struct weft_safetensors_entry *e,
-                                             uint64_t *n, uint64_t *bytes,
-                                             struct weft_error *err)
+enum weft_status wf_safetensors_entry_size(const struct wf_safetensors_entry *e, uint64_t *n,
+                                           uint64_t *bytes, struct weft_error *err)
 {
-    const char *fault = weft_safetensors_name_fault(e->name);
+    const char *fault = wf_safetensors_name_error(e->name);
     if (fault != NULL)
-        return WEFT_FAIL(err, WEFT_CKPT, "the name of tensor '%s' %s",
-                         weft_printable(e->name).at, fault);
-    if (e->type != WEFT_F32 && e->type != WEFT_BF16)
+        return WEFT_FAIL(err, WEFT_CKPT, "the name of tensor '%s' %s", wf_printable(e->name).at,
+                         fault);
+    if (e->type != WF_DTYPE_F32 && e->type != WF_DTYPE_BF16)
         return WEFT_FAIL(err, WEFT_CKPT, "tensor '%s' cannot be written as %s: use f32 or bf16",
-                         e->name, weft_type_name(e->type));
-    if (e->rank > WEFT_SAFETENSORS_MAX_RANK)
+                         e->name, wf_dtype_name(e->type));
+    if (e->rank > WF_SAFETENSORS_MAX_DIMS)
         return WEFT_FAIL(err, WEFT_CKPT, "tensor '%s' has %" PRIu32 " dimensions: at most %d",
-                         e->name, e->rank, WEFT_SAFETENSORS_MAX_RANK);
+                         e->name, e->rank, WF_SAFETENSORS_MAX_DIMS);
     uint64_t count = 1, size;
     for (uint32_t i = 0; i < e->rank; i++)
-        if (!weft_size_mul(count, e->shape[i], &count))
+        if (!wf_size_mul(count, e->shape[i], &count))
             return WEFT_FAIL(err, WEFT_CKPT, "tensor '%s' has too many elements", e->name);
-    if (!weft_size_mul(count, weft_type_size(e->type), &size))
+    if (!wf_size_mul(count, wf_dtype_size(e->type), &size))
         return WEFT_FAIL(err, WEFT_CKPT, "tensor '%s' has too many bytes", e->name);
     *n = count;
     *bytes = size;
@@ -51,19 +50,19 @@ enum weft_status weft_safetensors_entry_size(const struct weft_safetensors_entry
 /* -- the header ---------------------------------------------------------------------------- */
 
 /* False when the string is not UTF-8. */
-static bool add_string(struct weft_text *text, const char *string)
+static bool add_string(struct wf_text *text, const char *string)
 {
     json_t *value = json_string(string);
     char *quoted = json_dumps(value, JSON_ENCODE_ANY);
     json_decref(value);
     if (quoted == NULL)
         return false;
-    weft_text_adds(text, quoted);
+    wf_text_adds(text, quoted);
     free(quoted);
     return true;
 }
 
-static bool is_new_key(const struct weft_safetensors_pair *pairs, size_t i)
+static bool is_new_key(const struct wf_safetensors_pair *pairs, size_t i)
 {
     for (size_t k = 0; k < i; k++)
         if (strcmp(pairs[k].key, pairs[i].key) == 0)
@@ -71,44 +70,43 @@ static bool is_new_key(const struct weft_safetensors_pair *pairs, size_t i)
     return strcmp(pairs[i].key, "format") != 0;
 }
 
-static enum weft_status add_metadata(struct weft_text *text,
-                                     const struct weft_safetensors_pair *pairs, size_t n,
+static enum weft_status add_metadata(struct wf_text *text,
+                                     const struct wf_safetensors_pair *pairs, size_t n,
                                      struct weft_error *err)
 {
-    weft_text_adds(text, "{\"__metadata__\":{\"format\":\"pt\"");
+    wf_text_adds(text, "{\"__metadata__\":{\"format\":\"pt\"");
     for (size_t i = 0; i < n; i++) {
         if (!is_new_key(pairs, i))
             return WEFT_FAIL(err, WEFT_CKPT, "metadata '%s' is to be written twice",
-                             weft_printable(pairs[i].key).at);
-        weft_text_addc(text, ',');
+                             wf_printable(pairs[i].key).at);
+        wf_text_addc(text, ',');
         bool is_text = add_string(text, pairs[i].key);
-        weft_text_addc(text, ':');
+        wf_text_addc(text, ':');
         if (!is_text || !add_string(text, pairs[i].value))
             return WEFT_FAIL(err, WEFT_CKPT, "metadata '%s' is not UTF-8",
-                             weft_printable(pairs[i].key).at);
+                             wf_printable(pairs[i].key).at);
     }
-    weft_text_addc(text, '}');
+    wf_text_addc(text, '}');
     return WEFT_OK;
 }
 
 /* Adds an entry whose bytes begin at *end, and moves *end behind it. */
-static enum weft_status add_entry(struct weft_text *text,
-                                  const struct weft_safetensors_entry *e, uint64_t *end,
-                                  struct weft_error *err)
+static enum weft_status add_entry(struct wf_text *text, const struct wf_safetensors_entry *e,
+                                  uint64_t *end, struct weft_error *err)
 {
     uint64_t n, bytes, begin = *end;
-    WEFT_TRY(weft_safetensors_entry_size(e, &n, &bytes, err));
+    WEFT_TRY(wf_safetensors_entry_size(e, &n, &bytes, err));
     /* JSON's integers end at 2^63 in many readers, and so do files. */
-    if (!weft_size_add(begin, bytes, end) || *end > INT64_MAX)
+    if (!wf_size_add(begin, bytes, end) || *end > INT64_MAX)
         return WEFT_FAIL(err, WEFT_CKPT, "tensor '%s' ends too far into the file", e->name);
-    weft_text_addc(text, ',');
+    wf_text_addc(text, ',');
     if (!add_string(text, e->name))
         return WEFT_FAIL(err, WEFT_NOMEM, "the header of a safetensors file");
-    weft_text_addf(text, ":{\"dtype\":\"%s\",\"shape\":[",
-                   e->type == WEFT_F32 ? "F32" : "BF16");
+    wf_text_addf(text, ":{\"dtype\":\"%s\",\"shape\":[",
+                 e->type == WF_DTYPE_F32 ? "F32" : "BF16");
     for (uint32_t i = 0; i < e->rank; i++)
-        weft_text_addf(text, "%s%" PRIu64, i > 0 ? "," : "", e->shape[i]);
-    weft_text_addf(text, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin, *end);
+        wf_text_addf(text, "%s%" PRIu64, i > 0 ? "," : "", e->shape[i]);
+    wf_text_addf(text, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin, *end);
     return WEFT_OK;
 }
 
@@ -117,8 +115,8 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-enum weft_status weft_safetensors_check_unique(const struct weft_safetensors_entry *entries,
-                                               size_t n, struct weft_error *err)
+enum weft_status wf_safetensors_check_unique(const struct wf_safetensors_entry *entries,
+                                             size_t n, struct weft_error *err)
 {
     const char **names = calloc(n + 1, sizeof *names);
     if (names == NULL)
@@ -134,64 +132,64 @@ enum weft_status weft_safetensors_check_unique(const struct weft_safetensors_ent
     return st;
 }
 
-enum weft_status weft_safetensors_header(struct weft_text *text,
-                                         const struct weft_safetensors_entry *entries, size_t n,
-                                         const struct weft_safetensors_pair *pairs,
-                                         size_t n_pairs, struct weft_error *err)
+enum weft_status wf_safetensors_header(struct wf_text *text,
+                                       const struct wf_safetensors_entry *entries, size_t n,
+                                       const struct wf_safetensors_pair *pairs, size_t n_pairs,
+                                       struct weft_error *err)
 {
-    if (n > WEFT_SAFETENSORS_MAX_TENSORS)
+    if (n > WF_SAFETENSORS_MAX_TENSORS)
         return WEFT_FAIL(err, WEFT_CKPT, "%zu tensors are too many for one file: at most %d", n,
-                         WEFT_SAFETENSORS_MAX_TENSORS);
+                         WF_SAFETENSORS_MAX_TENSORS);
     uint64_t end = 0;
     WEFT_TRY(add_metadata(text, pairs, n_pairs, err));
     for (size_t i = 0; i < n; i++)
         WEFT_TRY(add_entry(text, &entries[i], &end, err));
-    WEFT_TRY(weft_safetensors_check_unique(entries, n, err));
-    weft_text_addc(text, '}');
+    WEFT_TRY(wf_safetensors_check_unique(entries, n, err));
+    wf_text_addc(text, '}');
     while ((text->len + LENGTH_BYTES) % ALIGNMENT != 0 && !text->failed)
-        weft_text_addc(text, ' ');
+        wf_text_addc(text, ' ');
     if (text->failed)
         return WEFT_FAIL(err, WEFT_NOMEM, "the header of a safetensors file");
-    if (text->len > WEFT_SAFETENSORS_MAX_HEADER)
+    if (text->len > WF_SAFETENSORS_MAX_HEADER)
         return WEFT_FAIL(err, WEFT_CKPT,
                          "the header has %zu bytes: at most %d can be read back", text->len,
-                         WEFT_SAFETENSORS_MAX_HEADER);
+                         WF_SAFETENSORS_MAX_HEADER);
     return WEFT_OK;
 }
 
-static enum weft_status write_header(struct weft_safetensors_writer *w,
-                                     const struct weft_text *text, struct weft_error *err)
+static enum weft_status write_header(struct wf_safetensors_writer *w,
+                                     const struct wf_text *text, struct weft_error *err)
 {
     unsigned char length[LENGTH_BYTES];
     for (int i = 0; i < LENGTH_BYTES; i++)
         length[i] = (unsigned char)((uint64_t)text->len >> 8 * i);
-    WEFT_TRY(weft_newfile_write(&w->file, length, sizeof length, err));
-    return weft_newfile_write(&w->file, text->at, text->len, err);
+    WEFT_TRY(wf_atomic_file_write(&w->file, length, sizeof length, err));
+    return wf_atomic_file_write(&w->file, text->at, text->len, err);
 }
 
 /* -- the numbers --------------------------------------------------------------------------- */
 
 /* Goes on to the next entry that has elements. */
-static void begin_entry(struct weft_safetensors_writer *w)
+static void begin_entry(struct wf_safetensors_writer *w)
 {
     uint64_t bytes;
     for (; w->current < w->n_entries; w->current++) {
-        if (weft_safetensors_entry_size(&w->entries[w->current], &w->left, &bytes, NULL) !=
+        if (wf_safetensors_entry_size(&w->entries[w->current], &w->left, &bytes, NULL) !=
                 WEFT_OK ||
             w->left > 0)
             return;
     }
 }
 
-static enum weft_status copy_entries(struct weft_safetensors_writer *w,
-                                     const struct weft_safetensors_entry *entries, size_t n,
+static enum weft_status copy_entries(struct wf_safetensors_writer *w,
+                                     const struct wf_safetensors_entry *entries, size_t n,
                                      struct weft_error *err)
 {
     w->entries = calloc(n + 1, sizeof *w->entries);
     if (w->entries == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu tensors", n);
     for (; w->n_entries < n; w->n_entries++) {
-        struct weft_safetensors_entry *e = &w->entries[w->n_entries];
+        struct wf_safetensors_entry *e = &w->entries[w->n_entries];
         *e = entries[w->n_entries];
         e->name = strdup(e->name);
         if (e->name == NULL)
@@ -201,62 +199,62 @@ static enum weft_status copy_entries(struct weft_safetensors_writer *w,
     return WEFT_OK;
 }
 
-enum weft_status
-weft_safetensors_writer_new(const char *path, const struct weft_safetensors_entry *entries,
-                            size_t n_entries, const struct weft_safetensors_pair *pairs,
-                            size_t n_pairs, struct weft_safetensors_writer **out,
-                            struct weft_error *err)
+enum weft_status wf_safetensors_writer_new(const char *path,
+                                           const struct wf_safetensors_entry *entries,
+                                           size_t n_entries,
+                                           const struct wf_safetensors_pair *pairs,
+                                           size_t n_pairs, struct wf_safetensors_writer **out,
+                                           struct weft_error *err)
 {
-    struct weft_text text = {0};
-    struct weft_safetensors_writer *w = calloc(1, sizeof *w);
+    struct wf_text text = {0};
+    struct wf_safetensors_writer *w = calloc(1, sizeof *w);
     if (w == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a handle to write %.160s", path);
     w->file.fd = -1;
-    enum weft_status st =
-        weft_safetensors_header(&text, entries, n_entries, pairs, n_pairs, err);
+    enum weft_status st = wf_safetensors_header(&text, entries, n_entries, pairs, n_pairs, err);
     if (st == WEFT_OK)
         st = copy_entries(w, entries, n_entries, err);
     if (st == WEFT_OK)
-        st = weft_newfile_open(&w->file, path, err);
+        st = wf_atomic_file_open(&w->file, path, err);
     if (st == WEFT_OK)
         st = write_header(w, &text, err);
-    weft_text_release(&text);
+    wf_text_release(&text);
     if (st == WEFT_OK)
         *out = w;
     else
-        weft_safetensors_writer_free(w);
+        wf_safetensors_writer_free(w);
     return st;
 }
 
-static enum weft_status write_halves(struct weft_safetensors_writer *w, const float *values,
+static enum weft_status write_halves(struct wf_safetensors_writer *w, const float *values,
                                      size_t n, struct weft_error *err)
 {
     uint16_t halves[CHUNK];
     for (size_t i = 0; i < n; i += CHUNK) {
-        size_t part = weft_size_min(n - i, CHUNK);
+        size_t part = wf_size_min(n - i, CHUNK);
         for (size_t k = 0; k < part; k++)
-            halves[k] = weft_bf16_of_f32(values[i + k]);
-        WEFT_TRY(weft_newfile_write(&w->file, halves, 2 * part, err));
+            halves[k] = wf_bf16_from_f32(values[i + k]);
+        WEFT_TRY(wf_atomic_file_write(&w->file, halves, 2 * part, err));
     }
     return WEFT_OK;
 }
 
-enum weft_status weft_safetensors_writer_append(struct weft_safetensors_writer *w,
-                                                const float *values, size_t n,
-                                                struct weft_error *err)
+enum weft_status wf_safetensors_writer_append(struct wf_safetensors_writer *w,
+                                              const float *values, size_t n,
+                                              struct weft_error *err)
 {
     if (n == 0)
         return WEFT_OK;
     if (w->current == w->n_entries)
         return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s: %zu elements come after the last tensor",
                          w->file.path, n);
-    const struct weft_safetensors_entry *e = &w->entries[w->current];
+    const struct wf_safetensors_entry *e = &w->entries[w->current];
     if (n > w->left)
         return WEFT_FAIL(err, WEFT_INTERNAL,
                          "%.160s: tensor '%s' lacks %" PRIu64 " elements, but %zu come",
                          w->file.path, e->name, w->left, n);
-    if (e->type == WEFT_F32)
-        WEFT_TRY(weft_newfile_write(&w->file, values, n * sizeof *values, err));
+    if (e->type == WF_DTYPE_F32)
+        WEFT_TRY(wf_atomic_file_write(&w->file, values, n * sizeof *values, err));
     else
         WEFT_TRY(write_halves(w, values, n, err));
     w->left -= n;
@@ -267,21 +265,21 @@ enum weft_status weft_safetensors_writer_append(struct weft_safetensors_writer *
     return WEFT_OK;
 }
 
-enum weft_status weft_safetensors_writer_finish(struct weft_safetensors_writer *w,
-                                                struct weft_error *err)
+enum weft_status wf_safetensors_writer_finish(struct wf_safetensors_writer *w,
+                                              struct weft_error *err)
 {
     if (w->current < w->n_entries)
         return WEFT_FAIL(err, WEFT_INTERNAL,
                          "%.160s: tensor '%s' still lacks %" PRIu64 " elements", w->file.path,
                          w->entries[w->current].name, w->left);
-    return weft_newfile_commit(&w->file, err);
+    return wf_atomic_file_commit(&w->file, err);
 }
 
-void weft_safetensors_writer_free(struct weft_safetensors_writer *w)
+void wf_safetensors_writer_free(struct wf_safetensors_writer *w)
 {
     if (w == NULL)
         return;
-    weft_newfile_release(&w->file);
+    wf_atomic_file_release(&w->file);
     for (size_t i = 0; i < w->n_entries; i++)
         free((char *)w->entries[i].name);
     free(w->entries);

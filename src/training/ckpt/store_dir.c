@@ -25,12 +25,12 @@
 #define STEP_PREFIX "step-"
 #define TEMPORARY_SUFFIX ".tmp"
 
-void weft_store_step_name(uint64_t step, char out[STORE_STEP_NAME])
+void wf_store_step_name(uint64_t step, char out[STORE_STEP_NAME_SIZE])
 {
-    snprintf(out, STORE_STEP_NAME, STEP_PREFIX "%08" PRIu64, step);
+    snprintf(out, STORE_STEP_NAME_SIZE, STEP_PREFIX "%08" PRIu64, step);
 }
 
-bool weft_store_step_parse(const char *name, uint64_t *step)
+bool wf_store_parse_step(const char *name, uint64_t *step)
 {
     size_t prefix = strlen(STEP_PREFIX);
     if (strncmp(name, STEP_PREFIX, prefix) != 0)
@@ -39,18 +39,18 @@ bool weft_store_step_parse(const char *name, uint64_t *step)
     if (digits < 8 || digits > 19 || name[prefix + digits] != '\0')
         return false;
     /* Only the one way in which we write a number: no step has two directories. */
-    char again[STORE_STEP_NAME];
+    char again[STORE_STEP_NAME_SIZE];
     *step = strtoull(name + prefix, NULL, 10);
-    weft_store_step_name(*step, again);
+    wf_store_step_name(*step, again);
     return *step <= STORE_MAX_STEP && strcmp(again, name) == 0;
 }
 
-void weft_store_file_name(uint32_t rank, char out[STORE_FILE_NAME])
+void wf_store_file_name(uint32_t rank, char out[STORE_FILE_NAME_SIZE])
 {
-    snprintf(out, STORE_FILE_NAME, FILE_PREFIX "%05" PRIu32 FILE_SUFFIX, rank);
+    snprintf(out, STORE_FILE_NAME_SIZE, FILE_PREFIX "%05" PRIu32 FILE_SUFFIX, rank);
 }
 
-bool weft_store_is_file_name(const char *name)
+bool wf_store_is_file_name(const char *name)
 {
     size_t prefix = strlen(FILE_PREFIX);
     if (strncmp(name, FILE_PREFIX, prefix) != 0)
@@ -59,11 +59,11 @@ bool weft_store_is_file_name(const char *name)
            strcmp(name + prefix + 5, FILE_SUFFIX) == 0;
 }
 
-void weft_store_temporary_name(uint64_t step, const char *run, char out[STORE_TEMPORARY_NAME])
+void wf_store_temporary_name(uint64_t step, const char *run, char out[STORE_TMP_NAME_SIZE])
 {
-    char name[STORE_STEP_NAME];
-    weft_store_step_name(step, name);
-    snprintf(out, STORE_TEMPORARY_NAME, ".%s.%s" TEMPORARY_SUFFIX, name, run);
+    char name[STORE_STEP_NAME_SIZE];
+    wf_store_step_name(step, name);
+    snprintf(out, STORE_TMP_NAME_SIZE, ".%s.%s" TEMPORARY_SUFFIX, name, run);
 }
 
 static bool is_temporary_name(const char *name)
@@ -73,10 +73,10 @@ static bool is_temporary_name(const char *name)
            strcmp(name + len - suffix, TEMPORARY_SUFFIX) == 0;
 }
 
-const char *weft_store_run_fault(const char *run)
+const char *wf_store_run_error(const char *run)
 {
     size_t len = strlen(run);
-    if (len == 0 || len > WEFT_STORE_MAX_RUN)
+    if (len == 0 || len > WF_STORE_MAX_RUN)
         return "is empty or longer than 64 characters";
     if (strspn(run, "0123456789abcdefghijklmnopqrstuvwxyz"
                     "ABCDEFGHIJKLMNOPQRSTUVWXYZ._-") != len)
@@ -86,7 +86,7 @@ const char *weft_store_run_fault(const char *run)
 
 /* -- opening and listing ------------------------------------------------------------------- */
 
-enum weft_status weft_store_open_root(const char *root, int *fd, struct weft_error *err)
+enum weft_status wf_store_open_root(const char *root, int *fd, struct weft_error *err)
 {
     int opened = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (opened < 0)
@@ -95,12 +95,12 @@ enum weft_status weft_store_open_root(const char *root, int *fd, struct weft_err
     return WEFT_OK;
 }
 
-int weft_store_open_inside(int root_fd, const char *name)
+int wf_store_open_subdir(int root_fd, const char *name)
 {
     return openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-enum weft_status weft_store_sync_dir(int fd, const char *path, struct weft_error *err)
+enum weft_status wf_store_sync_dir(int fd, const char *path, struct weft_error *err)
 {
     /* Some network file systems cannot sync a directory and say EINVAL: then there is nothing to
      * be done. */
@@ -125,8 +125,8 @@ static int compare_steps(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-enum weft_status weft_store_list(const char *root, int root_fd, uint64_t **steps, size_t *n,
-                                 struct weft_error *err)
+enum weft_status wf_store_list(const char *root, int root_fd, uint64_t **steps, size_t *n,
+                               struct weft_error *err)
 {
     DIR *dir = list_open(root_fd);
     if (dir == NULL)
@@ -136,7 +136,7 @@ enum weft_status weft_store_list(const char *root, int root_fd, uint64_t **steps
     enum weft_status st = WEFT_OK;
     errno = 0;
     for (struct dirent *e = readdir(dir); e != NULL && st == WEFT_OK; e = readdir(dir)) {
-        if (weft_store_step_parse(e->d_name, &step)) {
+        if (wf_store_parse_step(e->d_name, &step)) {
             if (n_found == cap) {
                 cap = cap == 0 ? 16 : 2 * cap;
                 uint64_t *larger = realloc(found, cap * sizeof *found);
@@ -168,8 +168,8 @@ enum weft_status weft_store_list(const char *root, int root_fd, uint64_t **steps
 
 static bool is_ours(const char *name)
 {
-    return weft_store_is_file_name(name) || strcmp(name, STORE_MANIFEST) == 0 ||
-           strcmp(name, STORE_TOKENIZER) == 0;
+    return wf_store_is_file_name(name) || strcmp(name, STORE_MANIFEST_FILE) == 0 ||
+           strcmp(name, STORE_TOKENIZER_FILE) == 0;
 }
 
 static enum weft_status remove_files(int fd, const char *path, struct weft_error *err)
@@ -187,21 +187,21 @@ static enum weft_status remove_files(int fd, const char *path, struct weft_error
     return WEFT_OK;
 }
 
-enum weft_status weft_store_remove_dir(const char *root, int root_fd, const char *name,
-                                       struct weft_error *err)
+enum weft_status wf_store_remove_dir(const char *root, int root_fd, const char *name,
+                                     struct weft_error *err)
 {
-    int fd = weft_store_open_inside(root_fd, name);
+    int fd = wf_store_open_subdir(root_fd, name);
     if (fd < 0 && errno == ENOENT)
         return WEFT_OK;
     if (fd < 0)
         return WEFT_FAIL(err, WEFT_IO, "%.160s/%s cannot be removed: %s", root, name,
                          errno == ELOOP ? "it is no directory" : strerror(errno));
-    char *path = weft_path_join(root, name);
+    char *path = wf_path_join(root, name);
     enum weft_status st = WEFT_OK;
     if (path == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "the name of a directory");
     /* Without its manifest it is no checkpoint, whatever happens next. */
-    else if (unlinkat(fd, STORE_MANIFEST, 0) != 0 && errno != ENOENT)
+    else if (unlinkat(fd, STORE_MANIFEST_FILE, 0) != 0 && errno != ENOENT)
         st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be removed: %s", path, strerror(errno));
     else
         st = remove_files(fd, path, err);
@@ -213,13 +213,13 @@ enum weft_status weft_store_remove_dir(const char *root, int root_fd, const char
     return st;
 }
 
-enum weft_status weft_store_discard(const char *root, uint64_t step, struct weft_error *err)
+enum weft_status wf_store_discard(const char *root, uint64_t step, struct weft_error *err)
 {
     int fd = -1;
-    char name[STORE_STEP_NAME];
-    WEFT_TRY(weft_store_open_root(root, &fd, err));
-    weft_store_step_name(step, name);
-    enum weft_status st = weft_store_remove_dir(root, fd, name, err);
+    char name[STORE_STEP_NAME_SIZE];
+    WEFT_TRY(wf_store_open_root(root, &fd, err));
+    wf_store_step_name(step, name);
+    enum weft_status st = wf_store_remove_dir(root, fd, name, err);
     close(fd);
     return st;
 }
@@ -231,12 +231,12 @@ static enum weft_status find_last_kept(const char *root, int fd, const uint64_t 
 {
     size_t i = 0;
     for (size_t n_whole = 0; i < n; i++) {
-        char name[STORE_STEP_NAME];
-        struct weft_store *s = NULL;
+        char name[STORE_STEP_NAME_SIZE];
+        struct wf_ckpt *s = NULL;
         struct weft_error why;
-        weft_store_step_name(steps[i], name);
-        enum weft_status st = weft_store_open_at(root, fd, name, &s, &why);
-        weft_store_free(s);
+        wf_store_step_name(steps[i], name);
+        enum weft_status st = wf_ckpt_open_at(root, fd, name, &s, &why);
+        wf_ckpt_free(s);
         if (st == WEFT_NOMEM) /* that says nothing about the checkpoint */
             return WEFT_FAIL(err, st, "%s", why.msg);
         if (st == WEFT_OK && ++n_whole == keep)
@@ -253,24 +253,24 @@ static enum weft_status remove_after(const char *root, int fd, const uint64_t *s
 {
     enum weft_status st = WEFT_OK;
     for (size_t i = n; i > last + 1; i--) {
-        char name[STORE_STEP_NAME];
-        weft_store_step_name(steps[i - 1], name);
+        char name[STORE_STEP_NAME_SIZE];
+        wf_store_step_name(steps[i - 1], name);
         enum weft_status removed =
-            weft_store_remove_dir(root, fd, name, st == WEFT_OK ? err : NULL);
+            wf_store_remove_dir(root, fd, name, st == WEFT_OK ? err : NULL);
         st = st == WEFT_OK ? removed : st;
     }
-    return st == WEFT_OK ? weft_store_sync_dir(fd, root, err) : st;
+    return st == WEFT_OK ? wf_store_sync_dir(fd, root, err) : st;
 }
 
-enum weft_status weft_store_prune(const char *root, size_t keep, struct weft_error *err)
+enum weft_status wf_store_prune(const char *root, size_t keep, struct weft_error *err)
 {
     if (keep == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "at least one checkpoint must be kept");
     int fd;
     uint64_t *steps = NULL;
     size_t n = 0, last = 0;
-    WEFT_TRY(weft_store_open_root(root, &fd, err));
-    enum weft_status st = weft_store_list(root, fd, &steps, &n, err);
+    WEFT_TRY(wf_store_open_root(root, &fd, err));
+    enum weft_status st = wf_store_list(root, fd, &steps, &n, err);
     if (st == WEFT_OK)
         st = find_last_kept(root, fd, steps, n, keep, &last, err);
     if (st == WEFT_OK)
@@ -280,17 +280,17 @@ enum weft_status weft_store_prune(const char *root, size_t keep, struct weft_err
     return st;
 }
 
-enum weft_status weft_store_abandon(const char *root, uint64_t step, const char *run,
-                                    struct weft_error *err)
+enum weft_status wf_store_abort(const char *root, uint64_t step, const char *run,
+                                struct weft_error *err)
 {
     int fd;
-    char name[STORE_TEMPORARY_NAME];
-    if (weft_store_run_fault(run) != NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "the name of run '%s' %s", weft_printable(run).at,
-                         weft_store_run_fault(run));
-    WEFT_TRY(weft_store_open_root(root, &fd, err));
-    weft_store_temporary_name(step, run, name);
-    enum weft_status st = weft_store_remove_dir(root, fd, name, err);
+    char name[STORE_TMP_NAME_SIZE];
+    if (wf_store_run_error(run) != NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "the name of run '%s' %s", wf_printable(run).at,
+                         wf_store_run_error(run));
+    WEFT_TRY(wf_store_open_root(root, &fd, err));
+    wf_store_temporary_name(step, run, name);
+    enum weft_status st = wf_store_remove_dir(root, fd, name, err);
     close(fd);
     return st;
 }
@@ -299,20 +299,20 @@ enum weft_status weft_store_abandon(const char *root, uint64_t step, const char 
 
 /* Removes what nobody has open.  Where directories cannot be locked, nothing is removed. */
 static void remove_stale(const char *root, int root_fd, const char *name,
-                         struct weft_text *removed)
+                         struct wf_text *removed)
 {
-    int fd = weft_store_open_inside(root_fd, name);
+    int fd = wf_store_open_subdir(root_fd, name);
     if (fd < 0)
         return;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 &&
-        weft_store_remove_dir(root, root_fd, name, NULL) == WEFT_OK && removed != NULL)
-        weft_text_addf(removed, "%s/%s: removed, a run that ended had not finished it\n", root,
-                       weft_printable(name).at);
+        wf_store_remove_dir(root, root_fd, name, NULL) == WEFT_OK && removed != NULL)
+        wf_text_addf(removed, "%s/%s: removed, a run that ended had not finished it\n", root,
+                     wf_printable(name).at);
     close(fd);
 }
 
-static enum weft_status remove_all_stale(const char *root, int root_fd,
-                                         struct weft_text *removed, struct weft_error *err)
+static enum weft_status remove_all_stale(const char *root, int root_fd, struct wf_text *removed,
+                                         struct weft_error *err)
 {
     DIR *dir = list_open(root_fd);
     if (dir == NULL)
@@ -345,18 +345,18 @@ static enum weft_status probe(const char *root, int root_fd, struct weft_error *
     if (!works)
         return WEFT_FAIL(err, WEFT_IO, "checkpoints cannot be written to %.160s: %s", root,
                          strerror(why));
-    return weft_store_sync_dir(root_fd, root, err);
+    return wf_store_sync_dir(root_fd, root, err);
 }
 
-enum weft_status weft_store_prepare(const char *root, struct weft_text *removed,
-                                    struct weft_error *err)
+enum weft_status wf_store_prepare(const char *root, struct wf_text *removed,
+                                  struct weft_error *err)
 {
     int fd;
     if (mkdir(root, 0777) == 0)
-        WEFT_TRY(weft_parent_sync(root, err));
+        WEFT_TRY(wf_dir_sync_parent(root, err));
     else if (errno != EEXIST)
         return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be made: %s", root, strerror(errno));
-    WEFT_TRY(weft_store_open_root(root, &fd, err));
+    WEFT_TRY(wf_store_open_root(root, &fd, err));
     enum weft_status st = probe(root, fd, err);
     if (st == WEFT_OK)
         st = remove_all_stale(root, fd, removed, err);
@@ -364,8 +364,7 @@ enum weft_status weft_store_prepare(const char *root, struct weft_text *removed,
     return st;
 }
 
-enum weft_status weft_store_check_space(const char *root, uint64_t bytes,
-                                        struct weft_error *err)
+enum weft_status wf_store_check_space(const char *root, uint64_t bytes, struct weft_error *err)
 {
     struct statvfs vfs;
     if (statvfs(root, &vfs) != 0)

@@ -12,12 +12,12 @@
 static const char format_name[] = "weft checkpoint";
 enum { FORMAT_VERSION = 1 };
 
-static const char seal_before[] = ",\n\"xxh3\":\"", seal_after[] = "\"}\n";
-enum { SEAL_AFTER = sizeof seal_after - 1, SEAL_BEFORE = sizeof seal_before - 1 };
+static const char hash_prefix[] = ",\n\"xxh3\":\"", hash_suffix[] = "\"}\n";
+enum { HASH_SUFFIX_LEN = sizeof hash_suffix - 1, HASH_PREFIX_LEN = sizeof hash_prefix - 1 };
 
 /* -- writing ------------------------------------------------------------------------------- */
 
-static enum weft_status add_string(struct weft_text *text, const char *key, const char *string,
+static enum weft_status add_string(struct wf_text *text, const char *key, const char *string,
                                    struct weft_error *err)
 {
     json_t *value = json_string(string);
@@ -25,82 +25,81 @@ static enum weft_status add_string(struct weft_text *text, const char *key, cons
     json_decref(value);
     if (quoted == NULL)
         return WEFT_FAIL(err, WEFT_CKPT, "the %s of a checkpoint is not UTF-8", key);
-    weft_text_addf(text, "\"%s\":", key);
-    weft_text_adds(text, quoted);
+    wf_text_addf(text, "\"%s\":", key);
+    wf_text_adds(text, quoted);
     free(quoted);
     return WEFT_OK;
 }
 
-static void add_files(struct weft_text *text, const struct weft_manifest *m)
+static void add_files(struct wf_text *text, const struct wf_manifest *m)
 {
-    weft_text_adds(text, ",\n\"files\":[");
+    wf_text_adds(text, ",\n\"files\":[");
     for (size_t i = 0; i < m->n_files; i++) {
-        const struct weft_manifest_file *f = &m->files[i];
-        weft_text_addf(text,
-                       "%s\n{\"name\":\"%s\",\"bytes\":%" PRIu64 ",\"header_bytes\":%" PRIu64
-                       ",\"header_xxh3\":\"%s\"}",
-                       i > 0 ? "," : "", f->name, f->bytes, f->header_bytes,
-                       f->header_hash.hex);
+        const struct wf_manifest_file *f = &m->files[i];
+        wf_text_addf(text,
+                     "%s\n{\"name\":\"%s\",\"bytes\":%" PRIu64 ",\"header_bytes\":%" PRIu64
+                     ",\"header_xxh3\":\"%s\"}",
+                     i > 0 ? "," : "", f->name, f->bytes, f->header_bytes, f->header_hash.hex);
     }
-    weft_text_addc(text, ']');
+    wf_text_addc(text, ']');
 }
 
-static void add_piece(struct weft_text *text, const struct weft_manifest_piece *p)
+static void add_piece(struct wf_text *text, const struct wf_manifest_piece *p)
 {
-    weft_text_addf(text,
-                   "\n {\"what\":\"%s\",\"begin\":%" PRIu64 ",\"count\":%" PRIu64
-                   ",\"file\":%zu,\"at\":%" PRIu64 ",\"xxh3\":\"%s\"}",
-                   weft_store_what_name(p->what), p->begin, p->n, p->file, p->at, p->hash.hex);
+    wf_text_addf(text,
+                 "\n {\"what\":\"%s\",\"begin\":%" PRIu64 ",\"count\":%" PRIu64
+                 ",\"file\":%zu,\"at\":%" PRIu64 ",\"xxh3\":\"%s\"}",
+                 wf_store_field_name(p->what), p->begin, p->n, p->file, p->at, p->hash.hex);
 }
 
-static enum weft_status add_param(struct weft_text *text, const struct weft_manifest_param *p,
+static enum weft_status add_param(struct wf_text *text, const struct wf_manifest_param *p,
                                   struct weft_error *err)
 {
-    weft_text_adds(text, "\n{");
+    wf_text_adds(text, "\n{");
     WEFT_TRY(add_string(text, "name", p->info.name, err));
-    weft_text_adds(text, ",\"shape\":[");
+    wf_text_adds(text, ",\"shape\":[");
     for (uint32_t i = 0; i < p->info.rank; i++)
-        weft_text_addf(text, "%s%" PRIu64, i > 0 ? "," : "", p->info.shape[i]);
-    weft_text_adds(text, "],\"pieces\":[");
+        wf_text_addf(text, "%s%" PRIu64, i > 0 ? "," : "", p->info.shape[i]);
+    wf_text_adds(text, "],\"pieces\":[");
     for (size_t i = 0; i < p->n_pieces; i++) {
         if (i > 0)
-            weft_text_addc(text, ',');
+            wf_text_addc(text, ',');
         add_piece(text, &p->pieces[i]);
     }
-    weft_text_adds(text, "]}");
+    wf_text_adds(text, "]}");
     return WEFT_OK;
 }
 
-static enum weft_status add_body(struct weft_text *text, const struct weft_manifest *m,
+static enum weft_status add_body(struct wf_text *text, const struct wf_manifest *m,
                                  struct weft_error *err)
 {
-    weft_text_addf(text, "{\"format\":\"%s\",\"version\":%d,\"step\":%" PRIu64 ",", format_name,
-                   FORMAT_VERSION, m->step);
+    wf_text_addf(text, "{\"format\":\"%s\",\"version\":%d,\"step\":%" PRIu64 ",", format_name,
+                 FORMAT_VERSION, m->step);
     WEFT_TRY(add_string(text, "run", m->run, err));
-    weft_text_adds(text, ",\n");
+    wf_text_adds(text, ",\n");
     WEFT_TRY(add_string(text, "config", m->config, err));
-    weft_text_adds(text, ",\n");
+    wf_text_adds(text, ",\n");
     WEFT_TRY(add_string(text, "model", m->model, err));
     add_files(text, m);
-    weft_text_adds(text, ",\n\"params\":[");
+    wf_text_adds(text, ",\n\"params\":[");
     for (size_t i = 0; i < m->n_params; i++) {
         if (i > 0)
-            weft_text_addc(text, ',');
+            wf_text_addc(text, ',');
         WEFT_TRY(add_param(text, &m->params[i], err));
     }
-    weft_text_addc(text, ']');
+    wf_text_addc(text, ']');
     return WEFT_OK;
 }
 
-enum weft_status weft_manifest_print(const struct weft_manifest *m, struct weft_text *text,
-                                     struct weft_error *err)
+enum weft_status wf_manifest_print(const struct wf_manifest *m, struct wf_text *text,
+                                   struct weft_error *err)
 {
     WEFT_TRY(add_body(text, m, err));
-    weft_text_adds(text, seal_before);
+    wf_text_adds(text, hash_prefix);
     if (!text->failed) {
-        struct weft_store_hash hash = weft_store_hash_of(text->at, text->len);
-        weft_text_adds(text, hash.hex);
-        weft_text_adds(text, seal_after);
+        struct wf_store_hash hash = wf_store_hash_bytes(text->at, text->len);
+        wf_text_adds(text, hash.hex);
+        wf_text_adds(text, hash_suffix);
     }
     if (text->failed)
         return WEFT_FAIL(err, WEFT_NOMEM, "the text of a manifest");
@@ -114,7 +113,7 @@ enum weft_status weft_manifest_print(const struct weft_manifest *m, struct weft_
 
 /* What all functions that read a part of it need. */
 struct reading {
-    struct weft_manifest *m;
+    struct wf_manifest *m;
     const char *source;
     struct weft_error *err;
 };
@@ -125,8 +124,8 @@ static enum weft_status fail(const struct reading *r, const char *what)
 }
 
 /* The cause is known; says which manifest it is in. */
-static enum weft_status in_source(const struct reading *r, enum weft_status st,
-                                  const struct weft_error *why)
+static enum weft_status wrap_error(const struct reading *r, enum weft_status st,
+                                   const struct weft_error *why)
 {
     if (st == WEFT_OK)
         return st;
@@ -142,7 +141,7 @@ static bool read_count(const json_t *object, const char *key, uint64_t *out)
     return true;
 }
 
-static bool read_hash(const json_t *object, const char *key, struct weft_store_hash *out)
+static bool read_hash(const json_t *object, const char *key, struct wf_store_hash *out)
 {
     const char *text = json_string_value(json_object_get(object, key));
     if (text == NULL || strlen(text) != STORE_HASH_CHARS ||
@@ -154,13 +153,13 @@ static bool read_hash(const json_t *object, const char *key, struct weft_store_h
 
 static enum weft_status read_file(const struct reading *r, const json_t *object)
 {
-    struct weft_manifest_file f;
+    struct wf_manifest_file f;
     struct weft_error why;
     const char *name = json_string_value(json_object_get(object, "name"));
-    if (name == NULL || !weft_store_is_file_name(name))
+    if (name == NULL || !wf_store_is_file_name(name))
         return WEFT_FAIL(r->err, WEFT_CKPT,
                          "%.160s: '%s' is no name for a file of a checkpoint", r->source,
-                         weft_printable(name == NULL ? "" : name).at);
+                         wf_printable(name == NULL ? "" : name).at);
     memcpy(f.name, name, strlen(name) + 1);
     if (!read_count(object, "bytes", &f.bytes) ||
         !read_count(object, "header_bytes", &f.header_bytes) ||
@@ -168,15 +167,15 @@ static enum weft_status read_file(const struct reading *r, const json_t *object)
         f.header_bytes > f.bytes)
         return WEFT_FAIL(r->err, WEFT_CKPT, "%.160s: what it says of %s makes no sense",
                          r->source, f.name);
-    return in_source(r, weft_manifest_add_file(r->m, &f, &why), &why);
+    return wrap_error(r, wf_manifest_add_file(r->m, &f, &why), &why);
 }
 
-static bool read_what(const json_t *object, enum weft_store_what *out)
+static bool read_what(const json_t *object, enum wf_store_field *out)
 {
     const char *text = json_string_value(json_object_get(object, "what"));
-    for (int w = 0; text != NULL && w < WEFT_STORE_N_WHAT; w++)
-        if (strcmp(text, weft_store_what_name((enum weft_store_what)w)) == 0) {
-            *out = (enum weft_store_what)w;
+    for (int w = 0; text != NULL && w < WF_STORE_N_FIELDS; w++)
+        if (strcmp(text, wf_store_field_name((enum wf_store_field)w)) == 0) {
+            *out = (enum wf_store_field)w;
             return true;
         }
     return false;
@@ -184,7 +183,7 @@ static bool read_what(const json_t *object, enum weft_store_what *out)
 
 static enum weft_status read_piece(const struct reading *r, size_t param, const json_t *object)
 {
-    struct weft_manifest_piece p = {0};
+    struct wf_manifest_piece p = {0};
     struct weft_error why;
     uint64_t file, bytes, end;
     if (!read_what(object, &p.what) || !read_count(object, "begin", &p.begin) ||
@@ -192,19 +191,19 @@ static enum weft_status read_piece(const struct reading *r, size_t param, const 
         !read_count(object, "at", &p.at) || !read_hash(object, "xxh3", &p.hash) ||
         json_object_size(object) != 6)
         return WEFT_FAIL(r->err, WEFT_CKPT, "%.160s: a piece of '%s' makes no sense", r->source,
-                         weft_printable(r->m->params[param].info.name).at);
-    if (file >= r->m->n_files || !weft_size_mul(p.n, sizeof(float), &bytes) ||
-        !weft_size_add(p.at, bytes, &end) || end > r->m->files[file].bytes ||
+                         wf_printable(r->m->params[param].info.name).at);
+    if (file >= r->m->n_files || !wf_size_mul(p.n, sizeof(float), &bytes) ||
+        !wf_size_add(p.at, bytes, &end) || end > r->m->files[file].bytes ||
         p.at < r->m->files[file].header_bytes)
         return WEFT_FAIL(r->err, WEFT_CKPT, "%.160s: a piece of '%s' is in no file", r->source,
-                         weft_printable(r->m->params[param].info.name).at);
+                         wf_printable(r->m->params[param].info.name).at);
     p.file = (size_t)file;
-    return in_source(r, weft_manifest_add_piece(r->m, param, &p, &why), &why);
+    return wrap_error(r, wf_manifest_add_piece(r->m, param, &p, &why), &why);
 }
 
 static bool read_shape(const json_t *list, uint64_t *shape, uint32_t *rank)
 {
-    if (!json_is_array(list) || json_array_size(list) > WEFT_STORE_MAX_RANK)
+    if (!json_is_array(list) || json_array_size(list) > WF_STORE_MAX_DIMS)
         return false;
     *rank = (uint32_t)json_array_size(list);
     for (uint32_t i = 0; i < *rank; i++) {
@@ -220,20 +219,19 @@ static enum weft_status read_param(const struct reading *r, const json_t *object
 {
     const char *name = json_string_value(json_object_get(object, "name"));
     const json_t *pieces = json_object_get(object, "pieces");
-    uint64_t shape[WEFT_STORE_MAX_RANK];
+    uint64_t shape[WF_STORE_MAX_DIMS];
     uint32_t rank;
-    size_t place;
+    size_t slot;
     struct weft_error why;
     if (name == NULL)
         return fail(r, "a parameter has no name");
     if (!read_shape(json_object_get(object, "shape"), shape, &rank) || !json_is_array(pieces) ||
-        json_object_size(object) != 3 || weft_manifest_find(r->m, name) != NULL)
+        json_object_size(object) != 3 || wf_manifest_find(r->m, name) != NULL)
         return WEFT_FAIL(r->err, WEFT_CKPT, "%.160s: what it says of '%s' makes no sense",
-                         r->source, weft_printable(name).at);
-    WEFT_TRY(
-        in_source(r, weft_manifest_add_param(r->m, name, rank, shape, &place, &why), &why));
+                         r->source, wf_printable(name).at);
+    WEFT_TRY(wrap_error(r, wf_manifest_add_param(r->m, name, rank, shape, &slot, &why), &why));
     for (size_t i = 0; i < json_array_size(pieces); i++)
-        WEFT_TRY(read_piece(r, place, json_array_get(pieces, i)));
+        WEFT_TRY(read_piece(r, slot, json_array_get(pieces, i)));
     return WEFT_OK;
 }
 
@@ -274,32 +272,32 @@ static enum weft_status read_top(struct reading *r, const json_t *top)
     const char *config = json_string_value(json_object_get(top, "config"));
     const char *model = json_string_value(json_object_get(top, "model"));
     if (!read_count(top, "step", &step) || step > STORE_MAX_STEP || run == NULL ||
-        weft_store_run_fault(run) != NULL || config == NULL || model == NULL ||
+        wf_store_run_error(run) != NULL || config == NULL || model == NULL ||
         json_object_size(top) != 9)
         return fail(r, "its step, run, config or model makes no sense");
-    WEFT_TRY(weft_manifest_new(step, run, config, model, &r->m, r->err));
+    WEFT_TRY(wf_manifest_new(step, run, config, model, &r->m, r->err));
     WEFT_TRY(read_list(r, top, "files", read_file));
     return read_list(r, top, "params", read_param);
 }
 
 /* The hash at the end is that of all before it. */
-static bool is_sealed(const char *bytes, size_t len)
+static bool has_valid_hash(const char *bytes, size_t len)
 {
-    if (len < SEAL_BEFORE + STORE_HASH_CHARS + SEAL_AFTER)
+    if (len < HASH_PREFIX_LEN + STORE_HASH_CHARS + HASH_SUFFIX_LEN)
         return false;
-    const char *hex = bytes + len - SEAL_AFTER - STORE_HASH_CHARS;
-    struct weft_store_hash hash = weft_store_hash_of(bytes, (size_t)(hex - bytes));
-    return memcmp(hex - SEAL_BEFORE, seal_before, SEAL_BEFORE) == 0 &&
+    const char *hex = bytes + len - HASH_SUFFIX_LEN - STORE_HASH_CHARS;
+    struct wf_store_hash hash = wf_store_hash_bytes(bytes, (size_t)(hex - bytes));
+    return memcmp(hex - HASH_PREFIX_LEN, hash_prefix, HASH_PREFIX_LEN) == 0 &&
            memcmp(hex, hash.hex, STORE_HASH_CHARS) == 0 &&
-           memcmp(hex + STORE_HASH_CHARS, seal_after, SEAL_AFTER) == 0;
+           memcmp(hex + STORE_HASH_CHARS, hash_suffix, HASH_SUFFIX_LEN) == 0;
 }
 
-enum weft_status weft_manifest_parse(const char *bytes, size_t len, const char *source,
-                                     struct weft_manifest **out, struct weft_error *err)
+enum weft_status wf_manifest_parse(const char *bytes, size_t len, const char *source,
+                                   struct wf_manifest **out, struct weft_error *err)
 {
     struct weft_error local;
     struct reading r = {.source = source, .err = err == NULL ? &local : err};
-    if (!is_sealed(bytes, len))
+    if (!has_valid_hash(bytes, len))
         return fail(&r,
                     "it does not have the hash that it ends with: it is cut or was changed");
     json_error_t why;
@@ -308,12 +306,12 @@ enum weft_status weft_manifest_parse(const char *bytes, size_t len, const char *
         return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a manifest of %zu bytes", source, len);
     if (top == NULL)
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s: line %d: it is no JSON: %s", source, why.line,
-                         weft_printable(why.text).at);
+                         wf_printable(why.text).at);
     enum weft_status st = read_top(&r, top);
     json_decref(top);
     if (st == WEFT_OK)
         *out = r.m;
     else
-        weft_manifest_free(r.m);
+        wf_manifest_free(r.m);
     return st;
 }

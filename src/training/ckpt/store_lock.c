@@ -16,7 +16,7 @@
 #include "training/ckpt/file.h"
 #include "training/ckpt/store.h"
 
-struct weft_store_lock {
+struct wf_store_lock {
     int fd;
 };
 
@@ -38,7 +38,7 @@ static void write_owner(int fd)
         return;
 }
 
-static enum weft_status refuse(int fd, const char *dir, struct weft_error *err)
+static enum weft_status fail_locked(int fd, const char *dir, struct weft_error *err)
 {
     char text[OWNER_CHARS] = "";
     ssize_t n = pread(fd, text, sizeof text - 1, 0);
@@ -47,15 +47,16 @@ static enum weft_status refuse(int fd, const char *dir, struct weft_error *err)
     return WEFT_FAIL(err, WEFT_USAGE,
                      "%.160s is locked by %s: wait for that run to end, or use another "
                      "directory",
-                     dir, text[0] == '\0' ? "another run" : weft_printable(text).at);
+                     dir, text[0] == '\0' ? "another run" : wf_printable(text).at);
 }
 
-static enum weft_status take(int fd, const char *path, const char *dir, struct weft_error *err)
+static enum weft_status acquire(int fd, const char *path, const char *dir,
+                                struct weft_error *err)
 {
     struct stat st, now;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         return WEFT_FAIL(err, WEFT_IO, "%.160s/lock is no regular file", dir);
-    /* weft_store_is_locked() of another process has it for a moment. */
+    /* wf_store_is_locked() of another process has it for a moment. */
     int taken = flock(fd, LOCK_EX | LOCK_NB);
     for (int i = 0; taken != 0 && errno == EWOULDBLOCK && i < ATTEMPTS; i++) {
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
@@ -69,15 +70,15 @@ static enum weft_status take(int fd, const char *path, const char *dir, struct w
         return WEFT_OK;
     }
     if (errno == EWOULDBLOCK)
-        return refuse(fd, dir, err);
+        return fail_locked(fd, dir, err);
     return WEFT_FAIL(err, WEFT_IO, "%.160s/lock cannot be locked: %s", dir, strerror(errno));
 }
 
-enum weft_status weft_store_lock(const char *dir, struct weft_store_lock **out,
-                                 struct weft_error *err)
+enum weft_status wf_store_lock(const char *dir, struct wf_store_lock **out,
+                               struct weft_error *err)
 {
-    char *path = weft_path_join(dir, "lock");
-    struct weft_store_lock *lock = malloc(sizeof *lock);
+    char *path = wf_path_join(dir, "lock");
+    struct wf_store_lock *lock = malloc(sizeof *lock);
     if (path == NULL || lock == NULL) {
         free(path);
         free(lock);
@@ -89,16 +90,16 @@ enum weft_status weft_store_lock(const char *dir, struct weft_store_lock **out,
     if (lock->fd < 0)
         st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be opened: %s", path, strerror(errno));
     else
-        st = take(lock->fd, path, dir, err);
+        st = acquire(lock->fd, path, dir, err);
     free(path);
     if (st == WEFT_OK)
         *out = lock;
     else
-        weft_store_unlock(lock);
+        wf_store_unlock(lock);
     return st;
 }
 
-void weft_store_unlock(struct weft_store_lock *lock)
+void wf_store_unlock(struct wf_store_lock *lock)
 {
     if (lock == NULL)
         return;
@@ -107,9 +108,9 @@ void weft_store_unlock(struct weft_store_lock *lock)
     free(lock);
 }
 
-int weft_store_is_locked(const char *dir)
+int wf_store_is_locked(const char *dir)
 {
-    char *path = weft_path_join(dir, "lock");
+    char *path = wf_path_join(dir, "lock");
     int fd = path == NULL ? -1 : open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     int answer = -1;
     if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0)

@@ -9,22 +9,22 @@
 #include "training/ckpt/safetensors_priv.h"
 #include "training/ckpt/store_priv.h"
 
-_Static_assert((int)WEFT_STORE_MAX_RANK == (int)WEFT_SAFETENSORS_MAX_RANK,
+_Static_assert((int)WF_STORE_MAX_DIMS == (int)WF_SAFETENSORS_MAX_DIMS,
                "a parameter has the shape of a tensor");
 
-const char *weft_store_what_name(enum weft_store_what what)
+const char *wf_store_field_name(enum wf_store_field what)
 {
-    static const char *const names[WEFT_STORE_N_WHAT] = {"value", "m", "v"};
+    static const char *const names[WF_STORE_N_FIELDS] = {"value", "m", "v"};
     return (size_t)what < WEFT_LEN(names) ? names[what] : "?";
 }
 
 /* -- building ------------------------------------------------------------------------------ */
 
-enum weft_status weft_manifest_new(uint64_t step, const char *run, const char *config,
-                                   const char *model, struct weft_manifest **out,
-                                   struct weft_error *err)
+enum weft_status wf_manifest_new(uint64_t step, const char *run, const char *config,
+                                 const char *model, struct wf_manifest **out,
+                                 struct weft_error *err)
 {
-    struct weft_manifest *m = calloc(1, sizeof *m);
+    struct wf_manifest *m = calloc(1, sizeof *m);
     if (m != NULL) {
         m->step = step;
         m->run = strdup(run);
@@ -34,14 +34,14 @@ enum weft_status weft_manifest_new(uint64_t step, const char *run, const char *c
     }
     if (m == NULL || m->run == NULL || m->config == NULL || m->model == NULL ||
         m->index == NULL) {
-        weft_manifest_free(m);
+        wf_manifest_free(m);
         return WEFT_FAIL(err, WEFT_NOMEM, "the manifest of a checkpoint");
     }
     *out = m;
     return WEFT_OK;
 }
 
-void weft_manifest_free(struct weft_manifest *m)
+void wf_manifest_free(struct wf_manifest *m)
 {
     if (m == NULL)
         return;
@@ -66,7 +66,7 @@ static enum weft_status grow(void **at, size_t n, size_t *cap, size_t size,
         return WEFT_OK;
     size_t wanted = *cap < 8 ? 8 : *cap * 2, bytes;
     void *larger = NULL;
-    if (weft_size_mul(wanted, size, &bytes))
+    if (wf_size_mul(wanted, size, &bytes))
         larger = realloc(*at, bytes);
     if (larger == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a manifest with %zu parts", wanted);
@@ -75,13 +75,13 @@ static enum weft_status grow(void **at, size_t n, size_t *cap, size_t size,
     return WEFT_OK;
 }
 
-enum weft_status weft_manifest_add_file(struct weft_manifest *m,
-                                        const struct weft_manifest_file *file,
-                                        struct weft_error *err)
+enum weft_status wf_manifest_add_file(struct wf_manifest *m,
+                                      const struct wf_manifest_file *file,
+                                      struct weft_error *err)
 {
-    if (m->n_files >= WEFT_STORE_MAX_FILES)
+    if (m->n_files >= WF_STORE_MAX_FILES)
         return WEFT_FAIL(err, WEFT_CKPT, "a checkpoint has at most %d files",
-                         WEFT_STORE_MAX_FILES);
+                         WF_STORE_MAX_FILES);
     WEFT_TRY(grow((void **)&m->files, m->n_files, &m->files_cap, sizeof *m->files, err));
     m->files[m->n_files++] = *file;
     return WEFT_OK;
@@ -90,47 +90,47 @@ enum weft_status weft_manifest_add_file(struct weft_manifest *m,
 static enum weft_status check_shape(const char *name, uint32_t rank, const uint64_t *shape,
                                     uint64_t *n, struct weft_error *err)
 {
-    const char *fault = weft_safetensors_name_fault(name);
+    const char *fault = wf_safetensors_name_error(name);
     if (fault != NULL)
-        return WEFT_FAIL(err, WEFT_CKPT, "the name of parameter '%s' %s",
-                         weft_printable(name).at, fault);
-    if (rank > WEFT_STORE_MAX_RANK)
+        return WEFT_FAIL(err, WEFT_CKPT, "the name of parameter '%s' %s", wf_printable(name).at,
+                         fault);
+    if (rank > WF_STORE_MAX_DIMS)
         return WEFT_FAIL(err, WEFT_CKPT,
                          "parameter '%s' has %" PRIu32 " dimensions: at most %d",
-                         weft_printable(name).at, rank, WEFT_STORE_MAX_RANK);
+                         wf_printable(name).at, rank, WF_STORE_MAX_DIMS);
     uint64_t count = 1, bytes;
     bool fits = true;
     for (uint32_t i = 0; i < rank; i++)
-        fits = fits && weft_size_mul(count, shape[i], &count);
-    if (!fits || !weft_size_mul(count, sizeof(float), &bytes) || bytes > INT64_MAX)
+        fits = fits && wf_size_mul(count, shape[i], &count);
+    if (!fits || !wf_size_mul(count, sizeof(float), &bytes) || bytes > INT64_MAX)
         return WEFT_FAIL(err, WEFT_CKPT, "parameter '%s' has too many elements",
-                         weft_printable(name).at);
+                         wf_printable(name).at);
     if (count == 0)
         return WEFT_FAIL(err, WEFT_CKPT, "parameter '%s' has no elements",
-                         weft_printable(name).at);
+                         wf_printable(name).at);
     *n = count;
     return WEFT_OK;
 }
 
-static bool same_shape(const struct weft_store_param *p, uint32_t rank, const uint64_t *shape)
+static bool same_shape(const struct wf_ckpt_param *p, uint32_t rank, const uint64_t *shape)
 {
     return p->rank == rank && (rank == 0 || memcmp(p->shape, shape, rank * sizeof *shape) == 0);
 }
 
-enum weft_status weft_manifest_add_param(struct weft_manifest *m, const char *name,
-                                         uint32_t rank, const uint64_t *shape, size_t *place,
-                                         struct weft_error *err)
+enum weft_status wf_manifest_add_param(struct wf_manifest *m, const char *name, uint32_t rank,
+                                       const uint64_t *shape, size_t *slot,
+                                       struct weft_error *err)
 {
     const json_t *known = json_object_get(m->index, name);
     if (known != NULL) {
         size_t i = (size_t)json_integer_value(known);
         if (!same_shape(&m->params[i].info, rank, shape))
             return WEFT_FAIL(err, WEFT_CKPT, "parameter '%s' has two shapes",
-                             weft_printable(name).at);
-        *place = i;
+                             wf_printable(name).at);
+        *slot = i;
         return WEFT_OK;
     }
-    struct weft_manifest_param p = {.info = {.rank = rank}};
+    struct wf_manifest_param p = {.info = {.rank = rank}};
     WEFT_TRY(check_shape(name, rank, shape, &p.info.n, err));
     if (rank > 0)
         memcpy(p.info.shape, shape, rank * sizeof *shape);
@@ -141,48 +141,48 @@ enum weft_status weft_manifest_add_param(struct weft_manifest *m, const char *na
         free((char *)p.info.name);
         return WEFT_FAIL(err, WEFT_NOMEM, "the name of a parameter");
     }
-    *place = m->n_params;
+    *slot = m->n_params;
     m->params[m->n_params++] = p;
     return WEFT_OK;
 }
 
-enum weft_status weft_manifest_add_piece(struct weft_manifest *m, size_t param,
-                                         const struct weft_manifest_piece *piece,
-                                         struct weft_error *err)
+enum weft_status wf_manifest_add_piece(struct wf_manifest *m, size_t param,
+                                       const struct wf_manifest_piece *piece,
+                                       struct weft_error *err)
 {
-    struct weft_manifest_param *p = &m->params[param];
+    struct wf_manifest_param *p = &m->params[param];
     if (piece->n == 0 || piece->n > p->info.n || piece->begin > p->info.n - piece->n)
         return WEFT_FAIL(err, WEFT_CKPT,
                          "parameter '%s' has %" PRIu64 " elements: a piece of %" PRIu64
                          " from %" PRIu64 " is none of it",
-                         weft_printable(p->info.name).at, p->info.n, piece->n, piece->begin);
+                         wf_printable(p->info.name).at, p->info.n, piece->n, piece->begin);
     WEFT_TRY(grow((void **)&p->pieces, p->n_pieces, &p->pieces_cap, sizeof *p->pieces, err));
     p->pieces[p->n_pieces++] = *piece;
     p->info.has[piece->what] = true;
     return WEFT_OK;
 }
 
-struct weft_manifest_param *weft_manifest_find(const struct weft_manifest *m, const char *name)
+struct wf_manifest_param *wf_manifest_find(const struct wf_manifest *m, const char *name)
 {
-    const json_t *place = json_object_get(m->index, name);
-    return place == NULL ? NULL : &m->params[json_integer_value(place)];
+    const json_t *slot = json_object_get(m->index, name);
+    return slot == NULL ? NULL : &m->params[json_integer_value(slot)];
 }
 
-enum weft_status weft_manifest_merge(struct weft_manifest *m, const struct weft_manifest *part,
-                                     struct weft_error *err)
+enum weft_status wf_manifest_merge(struct wf_manifest *m, const struct wf_manifest *part,
+                                   struct weft_error *err)
 {
     size_t first_file = m->n_files;
     for (size_t i = 0; i < part->n_files; i++)
-        WEFT_TRY(weft_manifest_add_file(m, &part->files[i], err));
+        WEFT_TRY(wf_manifest_add_file(m, &part->files[i], err));
     for (size_t i = 0; i < part->n_params; i++) {
-        const struct weft_manifest_param *p = &part->params[i];
-        size_t place;
+        const struct wf_manifest_param *p = &part->params[i];
+        size_t slot;
         WEFT_TRY(
-            weft_manifest_add_param(m, p->info.name, p->info.rank, p->info.shape, &place, err));
+            wf_manifest_add_param(m, p->info.name, p->info.rank, p->info.shape, &slot, err));
         for (size_t k = 0; k < p->n_pieces; k++) {
-            struct weft_manifest_piece piece = p->pieces[k];
+            struct wf_manifest_piece piece = p->pieces[k];
             piece.file += first_file;
-            WEFT_TRY(weft_manifest_add_piece(m, place, &piece, err));
+            WEFT_TRY(wf_manifest_add_piece(m, slot, &piece, err));
         }
     }
     return WEFT_OK;
@@ -192,70 +192,68 @@ enum weft_status weft_manifest_merge(struct weft_manifest *m, const struct weft_
 
 static int compare_pieces(const void *a, const void *b)
 {
-    const struct weft_manifest_piece *x = a, *y = b;
+    const struct wf_manifest_piece *x = a, *y = b;
     if (x->what != y->what)
         return x->what < y->what ? -1 : 1;
     return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
 /* All elements, in the pieces of one what, which begin at `at`. */
-static enum weft_status check_tiles(const struct weft_manifest_param *p, size_t *at,
-                                    const char *source, struct weft_error *err)
+static enum weft_status check_coverage(const struct wf_manifest_param *p, size_t *at,
+                                       const char *source, struct weft_error *err)
 {
-    enum weft_store_what what = p->pieces[*at].what;
+    enum wf_store_field what = p->pieces[*at].what;
     uint64_t end = 0;
     for (; *at < p->n_pieces && p->pieces[*at].what == what; ++*at) {
-        const struct weft_manifest_piece *piece = &p->pieces[*at];
+        const struct wf_manifest_piece *piece = &p->pieces[*at];
         if (piece->begin != end)
-            return WEFT_FAIL(err, WEFT_CKPT,
-                             "%.160s: elements %" PRIu64 " .. %" PRIu64
-                             " of '%s' of parameter '%s' are %s",
-                             source, piece->begin < end ? piece->begin : end,
-                             (piece->begin < end ? end : piece->begin) - 1,
-                             weft_store_what_name(what), weft_printable(p->info.name).at,
-                             piece->begin < end ? "there twice" : "missing");
+            return WEFT_FAIL(
+                err, WEFT_CKPT,
+                "%.160s: elements %" PRIu64 " .. %" PRIu64 " of '%s' of parameter '%s' are %s",
+                source, piece->begin < end ? piece->begin : end,
+                (piece->begin < end ? end : piece->begin) - 1, wf_store_field_name(what),
+                wf_printable(p->info.name).at, piece->begin < end ? "there twice" : "missing");
         end = piece->begin + piece->n;
     }
     if (end != p->info.n)
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s: elements %" PRIu64 " .. %" PRIu64
                          " of '%s' of parameter '%s' are missing",
-                         source, end, p->info.n - 1, weft_store_what_name(what),
-                         weft_printable(p->info.name).at);
+                         source, end, p->info.n - 1, wf_store_field_name(what),
+                         wf_printable(p->info.name).at);
     return WEFT_OK;
 }
 
-static enum weft_status check_param(const struct weft_manifest *m,
-                                    struct weft_manifest_param *p, const char *source,
-                                    struct weft_error *err)
+static enum weft_status check_param(const struct wf_manifest *m, struct wf_manifest_param *p,
+                                    const char *source, struct weft_error *err)
 {
     const bool *all = m->params[0].info.has;
-    if (!p->info.has[WEFT_STORE_VALUE])
+    if (!p->info.has[WF_STORE_FIELD_VALUE])
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s: parameter '%s' has no value", source,
-                         weft_printable(p->info.name).at);
-    for (int w = 0; w < WEFT_STORE_N_WHAT; w++)
+                         wf_printable(p->info.name).at);
+    for (int w = 0; w < WF_STORE_N_FIELDS; w++)
         if (p->info.has[w] != all[w])
             return WEFT_FAIL(err, WEFT_CKPT, "%.160s: parameter '%s' has %s '%s', unlike '%s'",
-                             source, weft_printable(p->info.name).at,
+                             source, wf_printable(p->info.name).at,
                              p->info.has[w] ? "an" : "no",
-                             weft_store_what_name((enum weft_store_what)w),
-                             weft_printable(m->params[0].info.name).at);
+                             wf_store_field_name((enum wf_store_field)w),
+                             wf_printable(m->params[0].info.name).at);
     qsort(p->pieces, p->n_pieces, sizeof *p->pieces, compare_pieces);
     for (size_t at = 0; at < p->n_pieces;)
-        WEFT_TRY(check_tiles(p, &at, source, err));
+        WEFT_TRY(check_coverage(p, &at, source, err));
     return WEFT_OK;
 }
 
 static int compare_files(const void *a, const void *b)
 {
-    const struct weft_manifest_file *const *x = a, *const *y = b;
+    const struct wf_manifest_file *const *x = a, *const *y = b;
     return strcmp((*x)->name, (*y)->name);
 }
 
-static enum weft_status check_file_names(const struct weft_manifest *m, const char *source,
+static enum weft_status check_file_names(const struct wf_manifest *m, const char *source,
                                          struct weft_error *err)
 {
-    const struct weft_manifest_file **files = calloc(m->n_files + 1, sizeof *files);
+    const struct wf_manifest_file **files = calloc(m->n_files + 1, sizeof *files);
     if (files == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu files", m->n_files);
     for (size_t i = 0; i < m->n_files; i++)
@@ -284,7 +282,7 @@ static int compare_extents(const void *a, const void *b)
 }
 
 /* The pieces of a file follow its header and each other up to its end. */
-static enum weft_status check_extents(const struct weft_manifest *m, const struct extent *e,
+static enum weft_status check_extents(const struct wf_manifest *m, const struct extent *e,
                                       size_t n, const char *source, struct weft_error *err)
 {
     size_t i = 0;
@@ -302,7 +300,7 @@ static enum weft_status check_extents(const struct weft_manifest *m, const struc
     return WEFT_OK;
 }
 
-static enum weft_status check_files(const struct weft_manifest *m, const char *source,
+static enum weft_status check_files(const struct wf_manifest *m, const char *source,
                                     struct weft_error *err)
 {
     size_t n = 0, k = 0;
@@ -313,7 +311,7 @@ static enum weft_status check_files(const struct weft_manifest *m, const char *s
         return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu pieces", n);
     for (size_t i = 0; i < m->n_params; i++)
         for (size_t j = 0; j < m->params[i].n_pieces; j++) {
-            const struct weft_manifest_piece *p = &m->params[i].pieces[j];
+            const struct wf_manifest_piece *p = &m->params[i].pieces[j];
             extents[k++] = (struct extent){p->file, p->at, p->at + p->n * sizeof(float)};
         }
     qsort(extents, n, sizeof *extents, compare_extents);
@@ -322,8 +320,8 @@ static enum weft_status check_files(const struct weft_manifest *m, const char *s
     return st == WEFT_OK ? check_file_names(m, source, err) : st;
 }
 
-enum weft_status weft_manifest_check(struct weft_manifest *m, const char *source,
-                                     struct weft_error *err)
+enum weft_status wf_manifest_check(struct wf_manifest *m, const char *source,
+                                   struct weft_error *err)
 {
     if (m->n_params == 0)
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s: there are no parameters", source);

@@ -17,15 +17,15 @@
 #include "training/ckpt/file.h"
 #include "training/ckpt/store_priv.h"
 
-struct weft_store {
-    char *path;              /* owned */
-    int fd;                  /* of the directory */
-    struct weft_manifest *m; /* owned */
-    struct place *places;    /* owned: all pieces, file by file from start to end */
-    size_t n_places;
+struct wf_ckpt {
+    char *path;                   /* owned */
+    int fd;                       /* of the directory */
+    struct wf_manifest *m;        /* owned */
+    struct piece_ref *piece_refs; /* owned: all pieces, file by file from start to end */
+    size_t n_piece_refs;
 };
 
-struct place {
+struct piece_ref {
     size_t file;
     uint64_t at;
     size_t param, piece;
@@ -34,7 +34,7 @@ struct place {
 /* -- files --------------------------------------------------------------------------------- */
 
 /* A regular file, right here: no link is followed, and no pipe holds us. */
-static enum weft_status open_file(const struct weft_store *s, const char *name, int *out,
+static enum weft_status open_file(const struct wf_ckpt *s, const char *name, int *out,
                                   uint64_t *size, struct weft_error *err)
 {
     int fd = openat(s->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -55,10 +55,10 @@ static enum weft_status open_file(const struct weft_store *s, const char *name, 
     return WEFT_OK;
 }
 
-static enum weft_status open_shard(const struct weft_store *s, size_t file, int *fd,
+static enum weft_status open_shard(const struct wf_ckpt *s, size_t file, int *fd,
                                    struct weft_error *err)
 {
-    const struct weft_manifest_file *f = &s->m->files[file];
+    const struct wf_manifest_file *f = &s->m->files[file];
     uint64_t size;
     WEFT_TRY(open_file(s, f->name, fd, &size, err));
     if (size == f->bytes)
@@ -68,12 +68,12 @@ static enum weft_status open_shard(const struct weft_store *s, size_t file, int 
                      f->name, size, f->bytes);
 }
 
-static enum weft_status read_manifest(struct weft_store *s, struct weft_error *err)
+static enum weft_status read_manifest(struct wf_ckpt *s, struct weft_error *err)
 {
     int fd;
     uint64_t size;
-    WEFT_TRY(open_file(s, STORE_MANIFEST, &fd, &size, err));
-    char *path = weft_path_join(s->path, STORE_MANIFEST);
+    WEFT_TRY(open_file(s, STORE_MANIFEST_FILE, &fd, &size, err));
+    char *path = wf_path_join(s->path, STORE_MANIFEST_FILE);
     char *bytes = size <= STORE_MAX_MANIFEST ? malloc((size_t)size + 1) : NULL;
     enum weft_status st;
     if (size > STORE_MAX_MANIFEST)
@@ -82,57 +82,57 @@ static enum weft_status read_manifest(struct weft_store *s, struct weft_error *e
         st = WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a manifest of %" PRIu64 " bytes", s->path,
                        size);
     else
-        st = weft_file_read_at(fd, path, 0, bytes, (size_t)size, err);
+        st = wf_file_read_at(fd, path, 0, bytes, (size_t)size, err);
     close(fd);
     if (st == WEFT_OK)
-        st = weft_manifest_parse(bytes, (size_t)size, path, &s->m, err);
+        st = wf_manifest_parse(bytes, (size_t)size, path, &s->m, err);
     if (st == WEFT_OK)
-        st = weft_manifest_check(s->m, path, err);
+        st = wf_manifest_check(s->m, path, err);
     free(path);
     free(bytes);
     return st;
 }
 
 /* The hash of n bytes from `at`. */
-static enum weft_status hash_range(const struct weft_store *s, int fd, const char *name,
-                                   uint64_t at, uint64_t n, struct weft_store_hash *hash,
+static enum weft_status hash_range(const struct wf_ckpt *s, int fd, const char *name,
+                                   uint64_t at, uint64_t n, struct wf_store_hash *hash,
                                    struct weft_error *err)
 {
-    struct weft_store_hasher *hasher = weft_store_hasher_new();
-    char *block = malloc(STORE_BLOCK_BYTES);
-    char *path = weft_path_join(s->path, name);
+    struct wf_store_hasher *hasher = wf_store_hasher_new();
+    char *block = malloc(STORE_BUFFER_BYTES);
+    char *path = wf_path_join(s->path, name);
     enum weft_status st = WEFT_OK;
     if (hasher == NULL || block == NULL || path == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "a buffer to read %.160s", s->path);
     else
-        weft_store_hasher_begin(hasher);
+        wf_store_hasher_reset(hasher);
     while (st == WEFT_OK && n > 0) {
-        size_t part = (size_t)(n < STORE_BLOCK_BYTES ? n : STORE_BLOCK_BYTES);
-        st = weft_file_read_at(fd, path, at, block, part, err);
+        size_t part = (size_t)(n < STORE_BUFFER_BYTES ? n : STORE_BUFFER_BYTES);
+        st = wf_file_read_at(fd, path, at, block, part, err);
         if (st == WEFT_OK)
-            weft_store_hasher_add(hasher, block, part);
+            wf_store_hasher_update(hasher, block, part);
         at += part;
         n -= part;
     }
     if (st == WEFT_OK)
-        *hash = weft_store_hasher_end(hasher);
+        *hash = wf_store_hasher_digest(hasher);
     if (hasher != NULL)
-        weft_store_hasher_free(hasher);
+        wf_store_hasher_free(hasher);
     free(block);
     free(path);
     return st;
 }
 
-static bool same_hash(const struct weft_store_hash *a, const struct weft_store_hash *b)
+static bool same_hash(const struct wf_store_hash *a, const struct wf_store_hash *b)
 {
     return memcmp(a->hex, b->hex, STORE_HASH_CHARS) == 0;
 }
 
-static enum weft_status check_header(const struct weft_store *s, size_t file, int fd,
+static enum weft_status check_header(const struct wf_ckpt *s, size_t file, int fd,
                                      struct weft_error *err)
 {
-    const struct weft_manifest_file *f = &s->m->files[file];
-    struct weft_store_hash hash;
+    const struct wf_manifest_file *f = &s->m->files[file];
+    struct wf_store_hash hash;
     WEFT_TRY(hash_range(s, fd, f->name, 0, f->header_bytes, &hash, err));
     if (!same_hash(&hash, &f->header_hash))
         return WEFT_FAIL(err, WEFT_CKPT,
@@ -141,7 +141,7 @@ static enum weft_status check_header(const struct weft_store *s, size_t file, in
     return WEFT_OK;
 }
 
-static enum weft_status check_headers(const struct weft_store *s, struct weft_error *err)
+static enum weft_status check_headers(const struct wf_ckpt *s, struct weft_error *err)
 {
     for (size_t i = 0; i < s->m->n_files; i++) {
         int fd;
@@ -155,7 +155,7 @@ static enum weft_status check_headers(const struct weft_store *s, struct weft_er
 
 /* A file that looks like a rank's and that the manifest does not know is a sign that two
  * checkpoints were mixed. */
-static enum weft_status check_strangers(const struct weft_store *s, struct weft_error *err)
+static enum weft_status check_unknown_files(const struct wf_ckpt *s, struct weft_error *err)
 {
     json_t *known = json_object();
     for (size_t i = 0; known != NULL && i < s->m->n_files; i++)
@@ -177,7 +177,7 @@ static enum weft_status check_strangers(const struct weft_store *s, struct weft_
         struct dirent *e = readdir(dir);
         if (e == NULL)
             break;
-        if (weft_store_is_file_name(e->d_name) && json_object_get(known, e->d_name) == NULL)
+        if (wf_store_is_file_name(e->d_name) && json_object_get(known, e->d_name) == NULL)
             st = WEFT_FAIL(err, WEFT_CKPT, "%.160s: %s is not of this checkpoint: take it away",
                            s->path, e->d_name);
     }
@@ -189,67 +189,66 @@ static enum weft_status check_strangers(const struct weft_store *s, struct weft_
 
 /* -- pieces -------------------------------------------------------------------------------- */
 
-static bool is_verified(const struct weft_manifest_piece *p)
+static bool is_verified(const struct wf_manifest_piece *p)
 {
     return __atomic_load_n(&p->verified, __ATOMIC_ACQUIRE) != 0;
 }
 
-static enum weft_status compare_piece(const struct weft_store *s,
-                                      const struct weft_manifest_param *param,
-                                      struct weft_manifest_piece *p,
-                                      const struct weft_store_hash *hash,
-                                      struct weft_error *err)
+static enum weft_status compare_piece(const struct wf_ckpt *s,
+                                      const struct wf_manifest_param *param,
+                                      struct wf_manifest_piece *p,
+                                      const struct wf_store_hash *hash, struct weft_error *err)
 {
     if (!same_hash(hash, &p->hash))
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s: %s: '%s' of parameter '%s', elements %" PRIu64 " .. %" PRIu64
                          ", does not have its hash: the file was changed",
-                         s->path, s->m->files[p->file].name, weft_store_what_name(p->what),
-                         weft_printable(param->info.name).at, p->begin, p->begin + p->n - 1);
+                         s->path, s->m->files[p->file].name, wf_store_field_name(p->what),
+                         wf_printable(param->info.name).at, p->begin, p->begin + p->n - 1);
     __atomic_store_n(&p->verified, 1, __ATOMIC_RELEASE);
     return WEFT_OK;
 }
 
-static enum weft_status verify_piece(const struct weft_store *s,
-                                     const struct weft_manifest_param *param,
-                                     struct weft_manifest_piece *p, int fd,
+static enum weft_status verify_piece(const struct wf_ckpt *s,
+                                     const struct wf_manifest_param *param,
+                                     struct wf_manifest_piece *p, int fd,
                                      struct weft_error *err)
 {
-    struct weft_store_hash hash;
+    struct wf_store_hash hash;
     WEFT_TRY(
         hash_range(s, fd, s->m->files[p->file].name, p->at, p->n * sizeof(float), &hash, err));
     return compare_piece(s, param, p, &hash, err);
 }
 
-static int compare_places(const void *a, const void *b)
+static int compare_piece_refs(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct piece_ref *x = a, *y = b;
     if (x->file != y->file)
         return x->file < y->file ? -1 : 1;
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
 /* Files are read from start to end, whatever the order of parameters. */
-static enum weft_status list_places(struct weft_store *s, struct weft_error *err)
+static enum weft_status list_piece_refs(struct wf_ckpt *s, struct weft_error *err)
 {
     size_t n = 0, k = 0;
     for (size_t i = 0; i < s->m->n_params; i++)
         n += s->m->params[i].n_pieces;
-    s->places = calloc(n, sizeof *s->places);
-    if (s->places == NULL)
+    s->piece_refs = calloc(n, sizeof *s->piece_refs);
+    if (s->piece_refs == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu pieces", n);
     for (size_t i = 0; i < s->m->n_params; i++)
         for (size_t j = 0; j < s->m->params[i].n_pieces; j++) {
-            const struct weft_manifest_piece *p = &s->m->params[i].pieces[j];
-            s->places[k++] = (struct place){p->file, p->at, i, j};
+            const struct wf_manifest_piece *p = &s->m->params[i].pieces[j];
+            s->piece_refs[k++] = (struct piece_ref){p->file, p->at, i, j};
         }
-    qsort(s->places, n, sizeof *s->places, compare_places);
-    s->n_places = n;
+    qsort(s->piece_refs, n, sizeof *s->piece_refs, compare_piece_refs);
+    s->n_piece_refs = n;
     return WEFT_OK;
 }
 
-/* `first` is the first place that may be of this file; moves behind its last. */
-static enum weft_status verify_file(const struct weft_store *s, size_t file, size_t *first,
+/* `first` is the first piece_ref that may be of this file; moves behind its last. */
+static enum weft_status verify_file(const struct wf_ckpt *s, size_t file, size_t *first,
                                     bool from_disk, struct weft_error *err)
 {
     int fd;
@@ -260,10 +259,10 @@ static enum weft_status verify_file(const struct weft_store *s, size_t file, siz
     posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     enum weft_status st = check_header(s, file, fd, err);
     size_t i = *first;
-    for (; i < s->n_places && s->places[i].file <= file && st == WEFT_OK; i++) {
-        struct weft_manifest_param *param = &s->m->params[s->places[i].param];
-        if (s->places[i].file == file)
-            st = verify_piece(s, param, &param->pieces[s->places[i].piece], fd, err);
+    for (; i < s->n_piece_refs && s->piece_refs[i].file <= file && st == WEFT_OK; i++) {
+        struct wf_manifest_param *param = &s->m->params[s->piece_refs[i].param];
+        if (s->piece_refs[i].file == file)
+            st = verify_piece(s, param, &param->pieces[s->piece_refs[i].piece], fd, err);
     }
     *first = i;
     close(fd);
@@ -271,38 +270,37 @@ static enum weft_status verify_file(const struct weft_store *s, size_t file, siz
 }
 
 /* Files part, part + n_parts, ... */
-static enum weft_status verify_files(struct weft_store *s, size_t part, size_t n_parts,
+static enum weft_status verify_files(struct wf_ckpt *s, size_t part, size_t n_parts,
                                      bool from_disk, struct weft_error *err)
 {
     size_t first = 0;
-    WEFT_TRY(list_places(s, err));
+    WEFT_TRY(list_piece_refs(s, err));
     for (size_t i = part; i < s->m->n_files; i += n_parts)
         WEFT_TRY(verify_file(s, i, &first, from_disk, err));
     return WEFT_OK;
 }
 
-enum weft_status weft_store_verify(const char *root, uint64_t step, size_t part, size_t n_parts,
-                                   struct weft_error *err)
+enum weft_status wf_store_verify(const char *root, uint64_t step, size_t part, size_t n_parts,
+                                 struct weft_error *err)
 {
-    char name[STORE_STEP_NAME];
+    char name[STORE_STEP_NAME_SIZE];
     int root_fd;
-    struct weft_store *s = NULL;
+    struct wf_ckpt *s = NULL;
     if (n_parts == 0)
         return WEFT_FAIL(err, WEFT_INTERNAL, "a checkpoint is verified in no parts");
-    weft_store_step_name(step, name);
-    WEFT_TRY(weft_store_open_root(root, &root_fd, err));
-    enum weft_status st = weft_store_open_at(root, root_fd, name, &s, err);
+    wf_store_step_name(step, name);
+    WEFT_TRY(wf_store_open_root(root, &root_fd, err));
+    enum weft_status st = wf_ckpt_open_at(root, root_fd, name, &s, err);
     if (st == WEFT_OK)
         st = verify_files(s, part, n_parts, true, err);
-    weft_store_free(s);
+    wf_ckpt_free(s);
     close(root_fd);
     return st;
 }
 
 /* Elements from .. from + n - 1 of one piece, hashed if they were not before. */
-static enum weft_status read_piece(struct weft_store *s,
-                                   const struct weft_manifest_param *param,
-                                   struct weft_manifest_piece *p, uint64_t from, uint64_t n,
+static enum weft_status read_piece(struct wf_ckpt *s, const struct wf_manifest_param *param,
+                                   struct wf_manifest_piece *p, uint64_t from, uint64_t n,
                                    float *out, struct weft_error *err)
 {
     int fd;
@@ -311,51 +309,50 @@ static enum weft_status read_piece(struct weft_store *s,
     enum weft_status st = WEFT_OK;
     if (!hash_out && !is_verified(p))
         st = verify_piece(s, param, p, fd, err);
-    char *path = weft_path_join(s->path, s->m->files[p->file].name);
-    struct weft_store_hasher *hasher = hash_out ? weft_store_hasher_new() : NULL;
+    char *path = wf_path_join(s->path, s->m->files[p->file].name);
+    struct wf_store_hasher *hasher = hash_out ? wf_store_hasher_new() : NULL;
     if (st == WEFT_OK && (path == NULL || (hash_out && hasher == NULL)))
         st = WEFT_FAIL(err, WEFT_NOMEM, "a hash");
     if (hasher != NULL)
-        weft_store_hasher_begin(hasher);
+        wf_store_hasher_reset(hasher);
     char *to = (char *)out;
     uint64_t at = p->at + (from - p->begin) * sizeof *out, left = n * sizeof *out;
     if (st == WEFT_OK) /* the disk works while we hash */
         posix_fadvise(fd, (off_t)at, (off_t)left, POSIX_FADV_WILLNEED);
     while (st == WEFT_OK && left > 0) {
-        size_t block = (size_t)(left < STORE_BLOCK_BYTES ? left : STORE_BLOCK_BYTES);
-        st = weft_file_read_at(fd, path, at, to, block, err);
+        size_t block = (size_t)(left < STORE_BUFFER_BYTES ? left : STORE_BUFFER_BYTES);
+        st = wf_file_read_at(fd, path, at, to, block, err);
         if (st == WEFT_OK && hash_out)
-            weft_store_hasher_add(hasher, to, block);
+            wf_store_hasher_update(hasher, to, block);
         to += block;
         at += block;
         left -= block;
     }
     if (st == WEFT_OK && hash_out) {
-        struct weft_store_hash hash = weft_store_hasher_end(hasher);
+        struct wf_store_hash hash = wf_store_hasher_digest(hasher);
         st = compare_piece(s, param, p, &hash, err);
     }
     if (hasher != NULL)
-        weft_store_hasher_free(hasher);
+        wf_store_hasher_free(hasher);
     free(path);
     close(fd);
     return st;
 }
 
-enum weft_status weft_store_read(struct weft_store *s, const char *name,
-                                 enum weft_store_what what, uint64_t begin, uint64_t n,
-                                 float *out, struct weft_error *err)
+enum weft_status wf_ckpt_read(struct wf_ckpt *s, const char *name, enum wf_store_field what,
+                              uint64_t begin, uint64_t n, float *out, struct weft_error *err)
 {
-    struct weft_manifest_param *param = weft_manifest_find(s->m, name);
-    if (param == NULL || (unsigned)what >= WEFT_STORE_N_WHAT || !param->info.has[what])
+    struct wf_manifest_param *param = wf_manifest_find(s->m, name);
+    if (param == NULL || (unsigned)what >= WF_STORE_N_FIELDS || !param->info.has[what])
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s has no '%s' of a parameter '%s'", s->path,
-                         weft_store_what_name(what), weft_printable(name).at);
+                         wf_store_field_name(what), wf_printable(name).at);
     if (n > param->info.n || begin > param->info.n - n)
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s: parameter '%s' has %" PRIu64 " elements: %" PRIu64
                          " from %" PRIu64 " are too many",
-                         s->path, weft_printable(name).at, param->info.n, n, begin);
+                         s->path, wf_printable(name).at, param->info.n, n, begin);
     for (size_t i = 0; i < param->n_pieces && n > 0; i++) {
-        struct weft_manifest_piece *p = &param->pieces[i]; /* by what and begin */
+        struct wf_manifest_piece *p = &param->pieces[i]; /* by what and begin */
         if (p->what != what || begin < p->begin || begin - p->begin >= p->n)
             continue;
         uint64_t left = p->n - (begin - p->begin), part = n < left ? n : left;
@@ -369,23 +366,23 @@ enum weft_status weft_store_read(struct weft_store *s, const char *name,
 
 /* -- opening ------------------------------------------------------------------------------- */
 
-void weft_store_free(struct weft_store *s)
+void wf_ckpt_free(struct wf_ckpt *s)
 {
     if (s == NULL)
         return;
     if (s->fd >= 0)
         close(s->fd);
-    weft_manifest_free(s->m);
-    free(s->places);
+    wf_manifest_free(s->m);
+    free(s->piece_refs);
     free(s->path);
     free(s);
 }
 
 /* Takes the descriptor and the path, also when it fails. */
-static enum weft_status open_taken(int fd, char *path, const char *name,
-                                   struct weft_store **out, struct weft_error *err)
+static enum weft_status open_owned_fd(int fd, char *path, const char *name,
+                                      struct wf_ckpt **out, struct weft_error *err)
 {
-    struct weft_store *s = calloc(1, sizeof *s);
+    struct wf_ckpt *s = calloc(1, sizeof *s);
     if (s == NULL || path == NULL) {
         free(s);
         free(path);
@@ -396,36 +393,36 @@ static enum weft_status open_taken(int fd, char *path, const char *name,
     s->path = path;
     uint64_t step;
     enum weft_status st = read_manifest(s, err);
-    if (st == WEFT_OK && weft_store_step_parse(name, &step) && step != s->m->step)
+    if (st == WEFT_OK && wf_store_parse_step(name, &step) && step != s->m->step)
         st = WEFT_FAIL(err, WEFT_CKPT, "%.160s: its manifest is of step %" PRIu64, s->path,
                        s->m->step);
     if (st == WEFT_OK)
         st = check_headers(s, err);
     if (st == WEFT_OK)
-        st = check_strangers(s, err);
+        st = check_unknown_files(s, err);
     if (st == WEFT_OK)
         *out = s;
     else
-        weft_store_free(s);
+        wf_ckpt_free(s);
     return st;
 }
 
-enum weft_status weft_store_open_at(const char *root, int root_fd, const char *name,
-                                    struct weft_store **out, struct weft_error *err)
+enum weft_status wf_ckpt_open_at(const char *root, int root_fd, const char *name,
+                                 struct wf_ckpt **out, struct weft_error *err)
 {
-    int fd = weft_store_open_inside(root_fd, name);
+    int fd = wf_store_open_subdir(root_fd, name);
     if (fd < 0) {
         bool none = errno == ELOOP || errno == ENOTDIR || errno == ENOENT;
         return WEFT_FAIL(err, none ? WEFT_CKPT : WEFT_IO, "%.160s/%s cannot be opened: %s",
                          root, name, errno == ELOOP ? "it is no directory" : strerror(errno));
     }
-    return open_taken(fd, weft_path_join(root, name), name, out, err);
+    return open_owned_fd(fd, wf_path_join(root, name), name, out, err);
 }
 
-enum weft_status weft_store_open(const char *path, bool verify, struct weft_store **out,
-                                 struct weft_error *err)
+enum weft_status wf_ckpt_open(const char *path, bool verify, struct wf_ckpt **out,
+                              struct weft_error *err)
 {
-    char *own = weft_path_trim(path);
+    char *own = wf_path_trim(path);
     if (own == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "the name of a checkpoint");
     int fd = open(own, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -435,42 +432,41 @@ enum weft_status weft_store_open(const char *path, bool verify, struct weft_stor
                          "%.160s cannot be opened: %s", path, strerror(errno));
     }
     const char *slash = strrchr(own, '/');
-    struct weft_store *s = NULL;
-    WEFT_TRY(open_taken(fd, own, slash == NULL ? own : slash + 1, &s, err));
+    struct wf_ckpt *s = NULL;
+    WEFT_TRY(open_owned_fd(fd, own, slash == NULL ? own : slash + 1, &s, err));
     enum weft_status st = verify ? verify_files(s, 0, 1, false, err) : WEFT_OK;
     if (st == WEFT_OK)
         *out = s;
     else
-        weft_store_free(s);
+        wf_ckpt_free(s);
     return st;
 }
 
 static enum weft_status find_newest(const char *root, int root_fd, const uint64_t *steps,
-                                    size_t n, uint64_t below, bool verify,
-                                    struct weft_store **out, struct weft_text *skipped,
-                                    struct weft_error *err)
+                                    size_t n, uint64_t below, bool verify, struct wf_ckpt **out,
+                                    struct wf_text *skipped, struct weft_error *err)
 {
     struct weft_error why = {.msg = ""},
                       first = {.msg = "there is none before those that failed"};
     bool tried = false;
     for (size_t i = 0; i < n; i++) {
-        char name[STORE_STEP_NAME];
-        struct weft_store *s = NULL;
+        char name[STORE_STEP_NAME_SIZE];
+        struct wf_ckpt *s = NULL;
         if (steps[i] >= below)
             continue;
-        weft_store_step_name(steps[i], name);
-        enum weft_status st = weft_store_open_at(root, root_fd, name, &s, &why);
+        wf_store_step_name(steps[i], name);
+        enum weft_status st = wf_ckpt_open_at(root, root_fd, name, &s, &why);
         if (st == WEFT_OK && verify)
             st = verify_files(s, 0, 1, false, &why);
         if (st == WEFT_OK) {
             *out = s;
             return WEFT_OK;
         }
-        weft_store_free(s);
+        wf_ckpt_free(s);
         if (st == WEFT_NOMEM) /* that says nothing about the checkpoint */
             return WEFT_FAIL(err, st, "%s", why.msg);
         if (skipped != NULL)
-            weft_text_addf(skipped, "%s\n", why.msg);
+            wf_text_addf(skipped, "%s\n", why.msg);
         if (!tried)
             first = why;
         tried = true;
@@ -480,15 +476,15 @@ static enum weft_status find_newest(const char *root, int root_fd, const uint64_
                      first.msg);
 }
 
-enum weft_status weft_store_newest(const char *root, bool verify, struct weft_store **out,
-                                   struct weft_text *skipped, struct weft_error *err)
+enum weft_status wf_ckpt_open_newest(const char *root, bool verify, struct wf_ckpt **out,
+                                     struct wf_text *skipped, struct weft_error *err)
 {
-    return weft_store_newest_below(root, UINT64_MAX, verify, out, skipped, err);
+    return wf_ckpt_open_newest_below(root, UINT64_MAX, verify, out, skipped, err);
 }
 
-enum weft_status weft_store_newest_below(const char *root, uint64_t below, bool verify,
-                                         struct weft_store **out, struct weft_text *skipped,
-                                         struct weft_error *err)
+enum weft_status wf_ckpt_open_newest_below(const char *root, uint64_t below, bool verify,
+                                           struct wf_ckpt **out, struct wf_text *skipped,
+                                           struct weft_error *err)
 {
     int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
@@ -499,8 +495,8 @@ enum weft_status weft_store_newest_below(const char *root, uint64_t below, bool 
         return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be opened: %s", root, strerror(errno));
     uint64_t *steps = NULL;
     size_t n = 0;
-    struct weft_store *found = NULL;
-    enum weft_status st = weft_store_list(root, fd, &steps, &n, err);
+    struct wf_ckpt *found = NULL;
+    enum weft_status st = wf_store_list(root, fd, &steps, &n, err);
     if (st == WEFT_OK && n > 0)
         st = find_newest(root, fd, steps, n, below, verify, &found, skipped, err);
     free(steps);
@@ -512,43 +508,43 @@ enum weft_status weft_store_newest_below(const char *root, uint64_t below, bool 
 
 /* -- what it says -------------------------------------------------------------------------- */
 
-const char *weft_store_path(const struct weft_store *s)
+const char *wf_ckpt_path(const struct wf_ckpt *s)
 {
     return s->path;
 }
 
-uint64_t weft_store_step(const struct weft_store *s)
+uint64_t wf_ckpt_step(const struct wf_ckpt *s)
 {
     return s->m->step;
 }
 
-const char *weft_store_run(const struct weft_store *s)
+const char *wf_ckpt_run(const struct wf_ckpt *s)
 {
     return s->m->run;
 }
 
-const char *weft_store_config(const struct weft_store *s)
+const char *wf_ckpt_config(const struct wf_ckpt *s)
 {
     return s->m->config;
 }
 
-const char *weft_store_model(const struct weft_store *s)
+const char *wf_ckpt_model(const struct wf_ckpt *s)
 {
     return s->m->model;
 }
 
-size_t weft_store_count(const struct weft_store *s)
+size_t wf_ckpt_count(const struct wf_ckpt *s)
 {
     return s->m->n_params;
 }
 
-const struct weft_store_param *weft_store_at(const struct weft_store *s, size_t i)
+const struct wf_ckpt_param *wf_ckpt_at(const struct wf_ckpt *s, size_t i)
 {
     return &s->m->params[i].info;
 }
 
-const struct weft_store_param *weft_store_find(const struct weft_store *s, const char *name)
+const struct wf_ckpt_param *wf_ckpt_find(const struct wf_ckpt *s, const char *name)
 {
-    const struct weft_manifest_param *p = weft_manifest_find(s->m, name);
+    const struct wf_manifest_param *p = wf_manifest_find(s->m, name);
     return p == NULL ? NULL : &p->info;
 }

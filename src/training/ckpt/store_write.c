@@ -23,32 +23,32 @@ enum {
     WRITEBACK_BYTES = 16 << 20,
 };
 
-struct added {
+struct pending {
     size_t param, piece; /* places in the manifest */
     const float *values; /* borrowed until the file is written */
 };
 
-struct weft_store_writer {
+struct wf_store_writer {
     char *root; /* owned */
     uint32_t rank;
     int dir_fd; /* the temporary directory, locked: we are not stale */
     char *path; /* owned: of the file, for messages */
-    char name[STORE_FILE_NAME];
-    struct weft_manifest *m; /* owned: of this file alone */
-    struct added *added;     /* owned */
-    size_t n_added, added_cap;
-    uint64_t bytes; /* of all that was added */
+    char name[STORE_FILE_NAME_SIZE];
+    struct wf_manifest *m;   /* owned: of this file alone */
+    struct pending *pending; /* owned */
+    size_t n_pending, pending_cap;
+    uint64_t bytes; /* of all that was pending */
     bool finished;
 };
 
 static enum weft_status check_names(uint64_t step, const char *run, uint32_t rank,
                                     struct weft_error *err)
 {
-    const char *fault = weft_store_run_fault(run);
+    const char *fault = wf_store_run_error(run);
     if (fault != NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "the name of run '%s' %s", weft_printable(run).at,
+        return WEFT_FAIL(err, WEFT_USAGE, "the name of run '%s' %s", wf_printable(run).at,
                          fault);
-    if (step > STORE_MAX_STEP || rank >= WEFT_STORE_MAX_FILES)
+    if (step > STORE_MAX_STEP || rank >= WF_STORE_MAX_FILES)
         return WEFT_FAIL(err, WEFT_USAGE, "step %" PRIu64 " or rank %" PRIu32 " is too large",
                          step, rank);
     return WEFT_OK;
@@ -57,14 +57,14 @@ static enum weft_status check_names(uint64_t step, const char *run, uint32_t ran
 /* -- the file of a rank -------------------------------------------------------------------- */
 
 /* All ranks come here; the first one makes the directory. */
-static enum weft_status open_temporary(struct weft_store_writer *w, struct weft_error *err)
+static enum weft_status open_temporary(struct wf_store_writer *w, struct weft_error *err)
 {
-    char name[STORE_TEMPORARY_NAME];
+    char name[STORE_TMP_NAME_SIZE];
     int root_fd;
-    weft_store_temporary_name(w->m->step, w->m->run, name);
-    WEFT_TRY(weft_store_open_root(w->root, &root_fd, err));
+    wf_store_temporary_name(w->m->step, w->m->run, name);
+    WEFT_TRY(wf_store_open_root(w->root, &root_fd, err));
     if (mkdirat(root_fd, name, 0777) == 0 || errno == EEXIST)
-        w->dir_fd = weft_store_open_inside(root_fd, name);
+        w->dir_fd = wf_store_open_subdir(root_fd, name);
     int why = errno;
     close(root_fd);
     if (w->dir_fd < 0)
@@ -80,137 +80,138 @@ static enum weft_status open_temporary(struct weft_store_writer *w, struct weft_
     return WEFT_OK;
 }
 
-enum weft_status weft_store_writer_new(const char *root, uint64_t step, const char *run,
-                                       uint32_t rank, struct weft_store_writer **out,
-                                       struct weft_error *err)
+enum weft_status wf_store_writer_new(const char *root, uint64_t step, const char *run,
+                                     uint32_t rank, struct wf_store_writer **out,
+                                     struct weft_error *err)
 {
     WEFT_TRY(check_names(step, run, rank, err));
-    struct weft_store_writer *w = calloc(1, sizeof *w);
+    struct wf_store_writer *w = calloc(1, sizeof *w);
     if (w == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a handle to write a checkpoint");
     w->dir_fd = -1;
     w->rank = rank;
-    weft_store_file_name(rank, w->name);
+    wf_store_file_name(rank, w->name);
     w->root = strdup(root);
     enum weft_status st = WEFT_OK;
     if (w->root == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "the name of a directory");
     if (st == WEFT_OK)
-        st = weft_manifest_new(step, run, "", "", &w->m, err);
+        st = wf_manifest_new(step, run, "", "", &w->m, err);
     if (st == WEFT_OK)
         st = open_temporary(w, err);
     if (st == WEFT_OK)
         *out = w;
     else
-        weft_store_writer_free(w);
+        wf_store_writer_free(w);
     return st;
 }
 
-void weft_store_writer_free(struct weft_store_writer *w)
+void wf_store_writer_free(struct wf_store_writer *w)
 {
     if (w == NULL)
         return;
     if (w->dir_fd >= 0)
         close(w->dir_fd);
-    weft_manifest_free(w->m);
-    free(w->added);
+    wf_manifest_free(w->m);
+    free(w->pending);
     free(w->path);
     free(w->root);
     free(w);
 }
 
-uint64_t weft_store_writer_bytes(const struct weft_store_writer *w)
+uint64_t wf_store_writer_bytes(const struct wf_store_writer *w)
 {
     return w->bytes;
 }
 
-static enum weft_status grow_added(struct weft_store_writer *w, struct weft_error *err)
+static enum weft_status grow_pending(struct wf_store_writer *w, struct weft_error *err)
 {
-    if (w->n_added < w->added_cap)
+    if (w->n_pending < w->pending_cap)
         return WEFT_OK;
-    size_t cap = w->added_cap == 0 ? 64 : 2 * w->added_cap;
-    struct added *larger = realloc(w->added, cap * sizeof *larger);
+    size_t cap = w->pending_cap == 0 ? 64 : 2 * w->pending_cap;
+    struct pending *larger = realloc(w->pending, cap * sizeof *larger);
     if (larger == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu pieces", cap);
-    w->added = larger;
-    w->added_cap = cap;
+    w->pending = larger;
+    w->pending_cap = cap;
     return WEFT_OK;
 }
 
-enum weft_status weft_store_writer_add(struct weft_store_writer *w, const char *param,
-                                       uint32_t rank, const uint64_t *shape,
-                                       enum weft_store_what what, uint64_t begin,
-                                       const float *values, uint64_t n, struct weft_error *err)
+enum weft_status wf_store_writer_add(struct wf_store_writer *w, const char *param,
+                                     uint32_t rank, const uint64_t *shape,
+                                     enum wf_store_field what, uint64_t begin,
+                                     const float *values, uint64_t n, struct weft_error *err)
 {
-    if (w->finished || (unsigned)what >= WEFT_STORE_N_WHAT)
+    if (w->finished || (unsigned)what >= WF_STORE_N_FIELDS)
         return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s: '%s' comes too late or is of no kind",
-                         w->path, weft_printable(param).at);
-    struct weft_manifest_piece piece = {.what = what, .begin = begin, .n = n};
+                         w->path, wf_printable(param).at);
+    struct wf_manifest_piece piece = {.what = what, .begin = begin, .n = n};
     size_t place;
-    WEFT_TRY(grow_added(w, err));
-    WEFT_TRY(weft_manifest_add_param(w->m, param, rank, shape, &place, err));
-    WEFT_TRY(weft_manifest_add_piece(w->m, place, &piece, err));
-    w->added[w->n_added++] = (struct added){place, w->m->params[place].n_pieces - 1, values};
+    WEFT_TRY(grow_pending(w, err));
+    WEFT_TRY(wf_manifest_add_param(w->m, param, rank, shape, &place, err));
+    WEFT_TRY(wf_manifest_add_piece(w->m, place, &piece, err));
+    w->pending[w->n_pending++] =
+        (struct pending){place, w->m->params[place].n_pieces - 1, values};
     w->bytes += n * sizeof *values;
     return WEFT_OK;
 }
 
-static struct weft_manifest_piece *piece_of(const struct weft_store_writer *w, size_t i)
+static struct wf_manifest_piece *piece_of(const struct wf_store_writer *w, size_t i)
 {
-    return &w->m->params[w->added[i].param].pieces[w->added[i].piece];
+    return &w->m->params[w->pending[i].param].pieces[w->pending[i].piece];
 }
 
 /* "wte.weight#m@4096" */
-static char *tensor_name(const struct weft_store_writer *w, size_t i)
+static char *tensor_name(const struct wf_store_writer *w, size_t i)
 {
-    const struct weft_manifest_piece *p = piece_of(w, i);
-    const char *param = w->m->params[w->added[i].param].info.name;
+    const struct wf_manifest_piece *p = piece_of(w, i);
+    const char *param = w->m->params[w->pending[i].param].info.name;
     size_t n = strlen(param) + 32;
     char *name = malloc(n);
     if (name != NULL)
-        snprintf(name, n, "%s#%s@%" PRIu64, param, weft_store_what_name(p->what), p->begin);
+        snprintf(name, n, "%s#%s@%" PRIu64, param, wf_store_field_name(p->what), p->begin);
     return name;
 }
 
-static enum weft_status list_entries(const struct weft_store_writer *w,
-                                     struct weft_safetensors_entry *entries,
+static enum weft_status list_entries(const struct wf_store_writer *w,
+                                     struct wf_safetensors_entry *entries,
                                      struct weft_error *err)
 {
-    for (size_t i = 0; i < w->n_added; i++) {
-        entries[i] = (struct weft_safetensors_entry){.name = tensor_name(w, i),
-                                                     .type = WEFT_F32,
-                                                     .rank = 1,
-                                                     .shape = {piece_of(w, i)->n}};
+    for (size_t i = 0; i < w->n_pending; i++) {
+        entries[i] = (struct wf_safetensors_entry){.name = tensor_name(w, i),
+                                                   .type = WF_DTYPE_F32,
+                                                   .rank = 1,
+                                                   .shape = {piece_of(w, i)->n}};
         if (entries[i].name == NULL)
-            return WEFT_FAIL(err, WEFT_NOMEM, "the names of %zu pieces", w->n_added);
+            return WEFT_FAIL(err, WEFT_NOMEM, "the names of %zu pieces", w->n_pending);
     }
     return WEFT_OK;
 }
 
 /* The first bytes of the file.  They name step, run and rank, so that no file passes for one of
  * another checkpoint. */
-static enum weft_status make_header(const struct weft_store_writer *w, struct weft_text *text,
+static enum weft_status make_header(const struct wf_store_writer *w, struct wf_text *text,
                                     struct weft_error *err)
 {
     char step[24], rank[16];
     snprintf(step, sizeof step, "%" PRIu64, w->m->step);
     snprintf(rank, sizeof rank, "%" PRIu32, w->rank);
-    struct weft_safetensors_pair pairs[] = {{"step", step}, {"run", w->m->run}, {"rank", rank}};
-    struct weft_safetensors_entry *entries = calloc(w->n_added + 1, sizeof *entries);
+    struct wf_safetensors_pair pairs[] = {{"step", step}, {"run", w->m->run}, {"rank", rank}};
+    struct wf_safetensors_entry *entries = calloc(w->n_pending + 1, sizeof *entries);
     if (entries == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu pieces", w->n_added);
-    struct weft_text json = {0};
+        return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu pieces", w->n_pending);
+    struct wf_text json = {0};
     enum weft_status st = list_entries(w, entries, err);
     if (st == WEFT_OK)
-        st = weft_safetensors_header(&json, entries, w->n_added, pairs, WEFT_LEN(pairs), err);
+        st = wf_safetensors_header(&json, entries, w->n_pending, pairs, WEFT_LEN(pairs), err);
     for (int i = 0; i < LENGTH_BYTES; i++)
-        weft_text_addc(text, (char)((uint64_t)json.len >> 8 * i));
+        wf_text_addc(text, (char)((uint64_t)json.len >> 8 * i));
     if (st == WEFT_OK)
-        weft_text_add(text, json.at, json.len);
+        wf_text_add(text, json.at, json.len);
     if (st == WEFT_OK && text->failed)
         st = WEFT_FAIL(err, WEFT_NOMEM, "the header of %.160s", w->path);
-    weft_text_release(&json);
-    for (size_t i = 0; i < w->n_added; i++)
+    wf_text_release(&json);
+    for (size_t i = 0; i < w->n_pending; i++)
         free((char *)entries[i].name);
     free(entries);
     return st;
@@ -242,42 +243,42 @@ static enum weft_status write_all(int fd, const char *path, const void *bytes, s
 }
 
 static enum weft_status write_piece(int fd, const char *path, const float *values, uint64_t n,
-                                    struct weft_store_hasher *hasher, uint64_t *written,
+                                    struct wf_store_hasher *hasher, uint64_t *written,
                                     struct weft_error *err)
 {
     const char *at = (const char *)values;
     uint64_t left = n * sizeof *values;
     while (left > 0) {
-        size_t block = (size_t)(left < STORE_BLOCK_BYTES ? left : STORE_BLOCK_BYTES);
-        weft_store_hasher_add(hasher, at, block);
-        WEFT_TRY(write_all(fd, path, at, block, err));
+        size_t n_bytes = (size_t)(left < STORE_BUFFER_BYTES ? left : STORE_BUFFER_BYTES);
+        wf_store_hasher_update(hasher, at, n_bytes);
+        WEFT_TRY(write_all(fd, path, at, n_bytes, err));
         uint64_t before = *written / WRITEBACK_BYTES;
-        *written += block;
+        *written += n_bytes;
         if (*written / WRITEBACK_BYTES != before)
             sync_file_range(fd, (off_t)(before * WRITEBACK_BYTES), WRITEBACK_BYTES,
                             SYNC_FILE_RANGE_WRITE); /* only to be faster */
-        at += block;
-        left -= block;
+        at += n_bytes;
+        left -= n_bytes;
     }
     return WEFT_OK;
 }
 
-static enum weft_status write_pieces(struct weft_store_writer *w, int fd, uint64_t header_bytes,
+static enum weft_status write_pieces(struct wf_store_writer *w, int fd, uint64_t header_bytes,
                                      struct weft_error *err)
 {
-    struct weft_store_hasher *hasher = weft_store_hasher_new();
+    struct wf_store_hasher *hasher = wf_store_hasher_new();
     if (hasher == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a hash");
     enum weft_status st = WEFT_OK;
     uint64_t written = header_bytes;
-    for (size_t i = 0; i < w->n_added && st == WEFT_OK; i++) {
-        struct weft_manifest_piece *p = piece_of(w, i);
+    for (size_t i = 0; i < w->n_pending && st == WEFT_OK; i++) {
+        struct wf_manifest_piece *p = piece_of(w, i);
         p->at = written;
-        weft_store_hasher_begin(hasher);
-        st = write_piece(fd, w->path, w->added[i].values, p->n, hasher, &written, err);
-        p->hash = weft_store_hasher_end(hasher);
+        wf_store_hasher_reset(hasher);
+        st = write_piece(fd, w->path, w->pending[i].values, p->n, hasher, &written, err);
+        p->hash = wf_store_hasher_digest(hasher);
     }
-    weft_store_hasher_free(hasher);
+    wf_store_hasher_free(hasher);
     return st;
 }
 
@@ -318,7 +319,7 @@ static enum weft_status finish(struct new_file *f, enum weft_status st, struct w
     return st;
 }
 
-static enum weft_status write_file(struct weft_store_writer *w, const struct weft_text *header,
+static enum weft_status write_file(struct wf_store_writer *w, const struct wf_text *header,
                                    struct weft_error *err)
 {
     struct new_file f = {w->dir_fd, -1, w->name, w->path};
@@ -330,35 +331,35 @@ static enum weft_status write_file(struct weft_store_writer *w, const struct wef
     return finish(&f, st, err);
 }
 
-static enum weft_status describe(struct weft_store_writer *w, const struct weft_text *header,
-                                 struct weft_text *blob, struct weft_error *err)
+static enum weft_status describe(struct wf_store_writer *w, const struct wf_text *header,
+                                 struct wf_text *blob, struct weft_error *err)
 {
-    struct weft_manifest_file file = {.bytes = header->len + w->bytes,
-                                      .header_bytes = header->len,
-                                      .header_hash =
-                                          weft_store_hash_of(header->at, header->len)};
+    struct wf_manifest_file file = {.bytes = header->len + w->bytes,
+                                    .header_bytes = header->len,
+                                    .header_hash =
+                                        wf_store_hash_bytes(header->at, header->len)};
     memcpy(file.name, w->name, sizeof file.name);
-    WEFT_TRY(weft_manifest_add_file(w->m, &file, err));
-    return weft_manifest_print(w->m, blob, err);
+    WEFT_TRY(wf_manifest_add_file(w->m, &file, err));
+    return wf_manifest_print(w->m, blob, err);
 }
 
-enum weft_status weft_store_writer_finish(struct weft_store_writer *w, char **blob,
-                                          size_t *bytes, struct weft_error *err)
+enum weft_status wf_store_writer_finish(struct wf_store_writer *w, char **blob, size_t *bytes,
+                                        struct weft_error *err)
 {
     if (w->finished)
         return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s is written twice", w->path);
     w->finished = true;
-    struct weft_text header = {0}, text = {0};
+    struct wf_text header = {0}, text = {0};
     enum weft_status st = make_header(w, &header, err);
     if (st == WEFT_OK)
-        st = weft_store_check_space(w->root, header.len + w->bytes, err);
+        st = wf_store_check_space(w->root, header.len + w->bytes, err);
     if (st == WEFT_OK)
         st = write_file(w, &header, err);
     if (st == WEFT_OK)
         st = describe(w, &header, &text, err);
-    weft_text_release(&header);
+    wf_text_release(&header);
     if (st != WEFT_OK) {
-        weft_text_release(&text);
+        wf_text_release(&text);
         return st;
     }
     *blob = text.at;
@@ -370,19 +371,19 @@ enum weft_status weft_store_writer_finish(struct weft_store_writer *w, char **bl
 
 /* What the publishing rank works with. */
 struct publishing {
-    const struct weft_store_parts *parts;
+    const struct wf_store_commit_info *parts;
     int root_fd, dir_fd;
     bool placed; /* the temporary name is no longer ours */
-    char step[STORE_STEP_NAME], tmp[STORE_TEMPORARY_NAME];
+    char step[STORE_STEP_NAME_SIZE], tmp[STORE_TMP_NAME_SIZE];
 };
 
-static enum weft_status merge_blob(const struct weft_store_parts *parts, size_t i,
-                                   struct weft_manifest *m, struct weft_error *err)
+static enum weft_status merge_blob(const struct wf_store_commit_info *parts, size_t i,
+                                   struct wf_manifest *m, struct weft_error *err)
 {
-    struct weft_manifest *part = NULL;
+    struct wf_manifest *part = NULL;
     char source[48];
     snprintf(source, sizeof source, "part %zu of a checkpoint", i);
-    WEFT_TRY(weft_manifest_parse(parts->blobs[i], parts->blob_bytes[i], source, &part, err));
+    WEFT_TRY(wf_manifest_parse(parts->blobs[i], parts->blob_bytes[i], source, &part, err));
     enum weft_status st;
     if (part->step != parts->step || strcmp(part->run, parts->run) != 0)
         st = WEFT_FAIL(err, WEFT_CKPT,
@@ -390,46 +391,46 @@ static enum weft_status merge_blob(const struct weft_store_parts *parts, size_t 
                        " of '%.64s'",
                        source, part->step, part->run, parts->step, parts->run);
     else
-        st = weft_manifest_merge(m, part, err);
-    weft_manifest_free(part);
+        st = wf_manifest_merge(m, part, err);
+    wf_manifest_free(part);
     return st;
 }
 
-static enum weft_status make_manifest(const struct publishing *p, struct weft_text *text,
+static enum weft_status make_manifest(const struct publishing *p, struct wf_text *text,
                                       struct weft_error *err)
 {
-    const struct weft_store_parts *parts = p->parts;
-    struct weft_manifest *m = NULL;
-    WEFT_TRY(weft_manifest_new(parts->step, parts->run, parts->config, parts->model, &m, err));
+    const struct wf_store_commit_info *parts = p->parts;
+    struct wf_manifest *m = NULL;
+    WEFT_TRY(wf_manifest_new(parts->step, parts->run, parts->config, parts->model, &m, err));
     enum weft_status st = WEFT_OK;
     for (size_t i = 0; i < parts->n_blobs && st == WEFT_OK; i++)
         st = merge_blob(parts, i, m, err);
     if (st == WEFT_OK)
-        st = weft_manifest_check(m, p->step, err);
+        st = wf_manifest_check(m, p->step, err);
     if (st == WEFT_OK)
-        st = weft_manifest_print(m, text, err);
-    weft_manifest_free(m);
+        st = wf_manifest_print(m, text, err);
+    wf_manifest_free(m);
     return st;
 }
 
-static enum weft_status write_manifest(const struct publishing *p, const struct weft_text *text,
+static enum weft_status write_manifest(const struct publishing *p, const struct wf_text *text,
                                        struct weft_error *err)
 {
-    char path[STORE_TEMPORARY_NAME + sizeof STORE_MANIFEST + 1];
-    snprintf(path, sizeof path, "%s/" STORE_MANIFEST, p->tmp);
-    struct new_file f = {p->dir_fd, -1, STORE_MANIFEST, path};
+    char path[STORE_TMP_NAME_SIZE + sizeof STORE_MANIFEST_FILE + 1];
+    snprintf(path, sizeof path, "%s/" STORE_MANIFEST_FILE, p->tmp);
+    struct new_file f = {p->dir_fd, -1, STORE_MANIFEST_FILE, path};
     enum weft_status st = create(&f, err);
     if (st == WEFT_OK)
         st = write_all(f.fd, path, text->at, text->len, err);
     WEFT_TRY(finish(&f, st, err));
-    return weft_store_sync_dir(p->dir_fd, p->tmp, err); /* the names of the files in it */
+    return wf_store_sync_dir(p->dir_fd, p->tmp, err); /* the names of the files in it */
 }
 
 /* Where a file system cannot exchange two names, there is a moment without the old checkpoint of
  * this very step. */
-static int replace_in_two(const struct publishing *p, char old[STORE_TEMPORARY_NAME])
+static int replace_nonatomic(const struct publishing *p, char old[STORE_TMP_NAME_SIZE])
 {
-    weft_store_temporary_name(p->parts->step, "replaced", old);
+    wf_store_temporary_name(p->parts->step, "replaced", old);
     if (renameat(p->root_fd, p->step, p->root_fd, old) != 0)
         return -1;
     if (renameat(p->root_fd, p->tmp, p->root_fd, p->step) == 0)
@@ -443,68 +444,68 @@ static int replace_in_two(const struct publishing *p, char old[STORE_TEMPORARY_N
 static enum weft_status put_in_place(struct publishing *p, struct weft_error *err)
 {
     const char *root = p->parts->root;
-    char old[STORE_TEMPORARY_NAME] = "";
+    char old[STORE_TMP_NAME_SIZE] = "";
     int failed = renameat(p->root_fd, p->tmp, p->root_fd, p->step);
     if (failed != 0 && (errno == ENOTEMPTY || errno == EEXIST)) {
         failed = renameat2(p->root_fd, p->tmp, p->root_fd, p->step, RENAME_EXCHANGE);
         memcpy(old, p->tmp, sizeof old);
         if (failed != 0 && (errno == EINVAL || errno == ENOSYS))
-            failed = replace_in_two(p, old);
+            failed = replace_nonatomic(p, old);
     }
     if (failed != 0)
         return WEFT_FAIL(err, WEFT_IO, "%.160s/%s cannot be put in its place: %s", root,
                          p->step, strerror(errno));
-    WEFT_TRY(weft_store_sync_dir(p->root_fd, root, err));
+    WEFT_TRY(wf_store_sync_dir(p->root_fd, root, err));
     if (old[0] != '\0')
-        weft_store_remove_dir(root, p->root_fd, old, NULL); /* or the next run does */
+        wf_store_remove_dir(root, p->root_fd, old, NULL); /* or the next run does */
     return WEFT_OK;
 }
 
 static enum weft_status publish(struct publishing *p, struct weft_error *err)
 {
-    p->dir_fd = weft_store_open_inside(p->root_fd, p->tmp);
+    p->dir_fd = wf_store_open_subdir(p->root_fd, p->tmp);
     if (p->dir_fd < 0)
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s/%s cannot be opened: %s", p->parts->root,
                          p->tmp, strerror(errno));
     flock(p->dir_fd, LOCK_SH | LOCK_NB);
-    struct weft_text text = {0};
+    struct wf_text text = {0};
     enum weft_status st = make_manifest(p, &text, err);
     if (st == WEFT_OK)
         st = write_manifest(p, &text, err);
-    weft_text_release(&text);
+    wf_text_release(&text);
     if (st == WEFT_OK)
         st = put_in_place(p, err);
     close(p->dir_fd);
     return st;
 }
 
-enum weft_status weft_store_publish(const struct weft_store_parts *parts,
-                                    struct weft_error *err)
+enum weft_status wf_store_publish(const struct wf_store_commit_info *parts,
+                                  struct weft_error *err)
 {
     WEFT_TRY(check_names(parts->step, parts->run, 0, err));
     struct publishing p = {.parts = parts, .root_fd = -1};
-    weft_store_step_name(parts->step, p.step);
-    weft_store_temporary_name(parts->step, parts->run, p.tmp);
-    enum weft_status st = weft_store_open_root(parts->root, &p.root_fd, err);
+    wf_store_step_name(parts->step, p.step);
+    wf_store_temporary_name(parts->step, parts->run, p.tmp);
+    enum weft_status st = wf_store_open_root(parts->root, &p.root_fd, err);
     if (st == WEFT_OK)
         st = publish(&p, err);
     if (p.root_fd >= 0)
         close(p.root_fd);
     if (st != WEFT_OK && !p.placed)
-        weft_store_abandon(parts->root, parts->step, parts->run, NULL);
+        wf_store_abort(parts->root, parts->step, parts->run, NULL);
     return st;
 }
 
-enum weft_status weft_store_commit(const struct weft_store_parts *parts, size_t keep,
-                                   struct weft_error *err)
+enum weft_status wf_store_commit(const struct wf_store_commit_info *parts, size_t keep,
+                                 struct weft_error *err)
 {
-    WEFT_TRY(weft_store_publish(parts, err));
-    enum weft_status st = weft_store_verify(parts->root, parts->step, 0, 1, err);
+    WEFT_TRY(wf_store_publish(parts, err));
+    enum weft_status st = wf_store_verify(parts->root, parts->step, 0, 1, err);
     if (st == WEFT_CKPT) /* read, and found to be wrong */
-        weft_store_discard(parts->root, parts->step, NULL);
+        wf_store_discard(parts->root, parts->step, NULL);
     WEFT_TRY(st);
     struct weft_error why;
-    st = weft_store_prune(parts->root, keep, &why);
+    st = wf_store_prune(parts->root, keep, &why);
     if (st != WEFT_OK)
         return WEFT_FAIL(err, st,
                          "the checkpoint of step %" PRIu64

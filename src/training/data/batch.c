@@ -6,13 +6,13 @@
 #include "base/error.h"
 #include "base/random.h"
 
-enum weft_status weft_batch_init(struct weft_batch *batch, const struct weft_shards *shards,
-                                 uint32_t rows, uint32_t seq, uint32_t vocab, bool shuffle,
-                                 uint64_t seed, struct weft_error *err)
+enum weft_status wf_batch_init(struct wf_batch *batch, const struct wf_shards *shards,
+                               uint32_t rows, uint32_t seq, uint32_t vocab, bool shuffle,
+                               uint64_t seed, struct weft_error *err)
 {
     if (rows == 0 || seq == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "a step needs at least 1 row of 1 token");
-    uint64_t total = weft_shards_n_tokens(shards);
+    uint64_t total = wf_shards_n_tokens(shards);
     uint64_t unit = shuffle ? seq : (uint64_t)rows * seq; /* below 2^64: both are 32 bits */
     uint64_t n = (total - 1) / unit;                      /* an open shard is never empty */
     if (n == 0)
@@ -21,10 +21,9 @@ enum weft_status weft_batch_init(struct weft_batch *batch, const struct weft_sha
             "%.200s%s: %" PRIu64 " tokens are too few for %s: %" PRIu64
             " and the one behind are needed: give more text, or a smaller data.batch or "
             "data.seq",
-            weft_shards_path(shards, 0),
-            weft_shards_n_files(shards) > 1 ? " and the others" : "", total,
-            shuffle ? "one sequence" : "one step", unit);
-    *batch = (struct weft_batch){shards, rows, seq, vocab, shuffle, seed, n};
+            wf_shards_path(shards, 0), wf_shards_n_files(shards) > 1 ? " and the others" : "",
+            total, shuffle ? "one sequence" : "one step", unit);
+    *batch = (struct wf_batch){shards, rows, seq, vocab, shuffle, seed, n};
     return WEFT_OK;
 }
 
@@ -39,17 +38,17 @@ static uint64_t feistel(uint64_t key, unsigned half, uint64_t x)
     const uint64_t mask = (UINT64_C(1) << half) - 1;
     uint64_t left = x >> half, right = x & mask;
     for (uint64_t round = 0; round < ROUNDS; round++) {
-        uint64_t next = left ^ (weft_random_u64(key, round, right) & mask);
+        uint64_t next = left ^ (wf_random_u64(key, round, right) & mask);
         left = right;
         right = next;
     }
     return left << half | right;
 }
 
-uint64_t weft_permute(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t i)
+uint64_t wf_permute(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t i)
 {
     const uint64_t stream = UINT64_C(0x73687566666c65); /* "shuffle": apart from other uses */
-    uint64_t key = weft_random_u64(seed, stream, epoch);
+    uint64_t key = wf_random_u64(seed, stream, epoch);
     unsigned half = 1;
     while (half < 32 && (n - 1) >> 2 * half != 0)
         half++;
@@ -64,28 +63,29 @@ uint64_t weft_permute(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t i)
 
 /* -- rows ----------------------------------------------------------------------------------- */
 
-uint64_t weft_batch_position(const struct weft_batch *b, uint64_t step, uint32_t row)
+uint64_t wf_batch_position(const struct wf_batch *b, uint64_t step, uint32_t row)
 {
     if (!b->shuffle)
-        return (step % b->n_epoch * b->rows + row) * b->seq;
+        return (step % b->epoch_len * b->rows + row) * b->seq;
     /* step * rows may pass 2^64 only after more rows than anyone reads; it then wraps. */
     uint64_t window = step * b->rows + row;
-    return weft_permute(b->seed, window / b->n_epoch, b->n_epoch, window % b->n_epoch) * b->seq;
+    return wf_permute(b->seed, window / b->epoch_len, b->epoch_len, window % b->epoch_len) *
+           b->seq;
 }
 
-enum weft_status weft_batch_rows(const struct weft_batch *b, uint64_t step, uint32_t row0,
-                                 uint32_t rows, int32_t *inputs, int32_t *targets,
-                                 struct weft_error *err)
+enum weft_status wf_batch_read(const struct wf_batch *b, uint64_t step, uint32_t row0,
+                               uint32_t rows, int32_t *inputs, int32_t *targets,
+                               struct weft_error *err)
 {
     if (row0 > b->rows || rows > b->rows - row0)
         return WEFT_FAIL(err, WEFT_INTERNAL, "rows %u to %u of a step of %u", row0, row0 + rows,
                          b->rows);
     size_t seq = b->seq;
     for (uint32_t r = 0; r < rows; r++) {
-        uint64_t at = weft_batch_position(b, step, row0 + r);
+        uint64_t at = wf_batch_position(b, step, row0 + r);
         int32_t *in = inputs + r * seq, *target = targets + r * seq;
-        WEFT_TRY(weft_shards_read(b->shards, at + 1, seq, b->vocab, target, err));
-        WEFT_TRY(weft_shards_read(b->shards, at, 1, b->vocab, in, err));
+        WEFT_TRY(wf_shards_read(b->shards, at + 1, seq, b->vocab, target, err));
+        WEFT_TRY(wf_shards_read(b->shards, at, 1, b->vocab, in, err));
         memcpy(in + 1, target, (seq - 1) * sizeof *in);
     }
     return WEFT_OK;

@@ -22,40 +22,39 @@
 #include "base/size.h"
 #include "training/data/shard.h"
 
-struct weft_batch {
-    const struct weft_shards *shards; /* borrowed: while the batch is in use */
-    uint32_t rows;                    /* B: sequences of a step, over all replicas */
-    uint32_t seq;                     /* T: tokens of a sequence */
+struct wf_batch {
+    const struct wf_shards *shards; /* borrowed: while the batch is in use */
+    uint32_t rows;                  /* B: sequences of a step, over all replicas */
+    uint32_t seq;                   /* T: tokens of a sequence */
     uint32_t vocab;
     bool shuffle;
-    uint64_t seed;    /* of the order */
-    uint64_t n_epoch; /* steps of an epoch; shuffled: windows */
+    uint64_t seed;      /* of the order */
+    uint64_t epoch_len; /* steps of an epoch; shuffled: windows */
 };
 
 /* Fills *batch.  Data too short for one step (shuffled: for one window) is WEFT_DATA.  Local. */
-enum weft_status weft_batch_init(struct weft_batch *batch, const struct weft_shards *shards,
-                                 uint32_t rows, uint32_t seq, uint32_t vocab, bool shuffle,
-                                 uint64_t seed, struct weft_error *err);
+enum weft_status wf_batch_init(struct wf_batch *batch, const struct wf_shards *shards,
+                               uint32_t rows, uint32_t seq, uint32_t vocab, bool shuffle,
+                               uint64_t seed, struct weft_error *err);
 
 /* Rows row0 .. row0 + rows - 1 of a step, for one micro: inputs and targets, (rows, T) each.
  * Any thread may ask.  Local. */
-enum weft_status weft_batch_rows(const struct weft_batch *batch, uint64_t step, uint32_t row0,
-                                 uint32_t rows, int32_t *inputs, int32_t *targets,
-                                 struct weft_error *err);
+enum weft_status wf_batch_read(const struct wf_batch *batch, uint64_t step, uint32_t row0,
+                               uint32_t rows, int32_t *inputs, int32_t *targets,
+                               struct weft_error *err);
 
 /* Where a row's T + 1 tokens begin. */
-uint64_t weft_batch_position(const struct weft_batch *batch, uint64_t step, uint32_t row);
+uint64_t wf_batch_position(const struct wf_batch *batch, uint64_t step, uint32_t row);
 
 /* The rows of the micro-th of n_micros in a step of `rows`: in order, the first ones get what is
  * over. */
-static inline struct weft_range weft_micro_range(uint32_t rows, uint32_t n_micros,
-                                                 uint32_t micro)
+static inline struct wf_range wf_micro_range(uint32_t rows, uint32_t n_micros, uint32_t micro)
 {
-    return weft_range_part(rows, n_micros, micro);
+    return wf_range_part(rows, n_micros, micro);
 }
 
 /* Where index i of 0 .. n-1 comes to stand in a random order of them: a bijection for each
  * (seed, epoch), computed without a table.  i < n. */
-uint64_t weft_permute(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t i);
+uint64_t wf_permute(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t i);
 
 #endif

@@ -11,7 +11,7 @@
 #include "training/data/bpe_words.h"
 
 struct pair_count {
-    struct weft_token_pair pair;
+    struct wf_token_pair pair;
     uint64_t count;
     uint32_t *words; /* owned: those that have it, or had; each may be there several times */
     uint32_t n_words, cap;
@@ -31,8 +31,8 @@ struct sequence {
 };
 
 struct trainer {
-    struct weft_tokenizer *t; /* owned until the end */
-    struct sequence *words;   /* owned */
+    struct wf_tokenizer *t; /* owned until the end */
+    struct sequence *words; /* owned */
     size_t n_words;
     int32_t *symbols;         /* owned */
     struct pair_count *pairs; /* owned */
@@ -68,7 +68,7 @@ static bool reserve_one(void **at, size_t n, size_t *cap, size_t size)
 
 static bool comes_first(const struct trainer *x, struct heap_entry a, struct heap_entry b)
 {
-    struct weft_token_pair p = x->pairs[a.pair].pair, q = x->pairs[b.pair].pair;
+    struct wf_token_pair p = x->pairs[a.pair].pair, q = x->pairs[b.pair].pair;
     if (a.count != b.count)
         return a.count > b.count;
     return p.left != q.left ? p.left < q.left : p.right < q.right;
@@ -104,12 +104,12 @@ static struct heap_entry pop(struct trainer *x)
 
 /* -- counts of pairs ------------------------------------------------------------------------- */
 
-static uint32_t *pair_slot(const struct trainer *x, struct weft_token_pair pair)
+static uint32_t *pair_slot(const struct trainer *x, struct wf_token_pair pair)
 {
-    uint64_t h = weft_bpe_key(pair) * UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t h = wf_bpe_key(pair) * UINT64_C(0x9E3779B97F4A7C15);
     for (size_t i = (size_t)(h >> 32);; i++) {
         uint32_t *slot = &x->slots[i & x->mask];
-        if (*slot == 0 || weft_bpe_key(x->pairs[*slot - 1].pair) == weft_bpe_key(pair))
+        if (*slot == 0 || wf_bpe_key(x->pairs[*slot - 1].pair) == wf_bpe_key(pair))
             return slot;
     }
 }
@@ -147,7 +147,7 @@ static enum weft_status note_word(struct pair_count *p, uint32_t word, struct we
 }
 
 /* A pair that a word has got. */
-static enum weft_status add_pair(struct trainer *x, struct weft_token_pair pair, uint32_t word,
+static enum weft_status add_pair(struct trainer *x, struct wf_token_pair pair, uint32_t word,
                                  struct weft_error *err)
 {
     if (x->n_pairs == x->pairs_cap)
@@ -181,20 +181,19 @@ static enum weft_status push_grown(struct trainer *x, struct weft_error *err)
 
 /* -- merging --------------------------------------------------------------------------------- */
 
-static struct weft_token_pair pair_at(const int32_t *s, uint32_t i)
+static struct wf_token_pair pair_at(const int32_t *s, uint32_t i)
 {
-    return (struct weft_token_pair){s[i], s[i + 1]};
+    return (struct wf_token_pair){s[i], s[i + 1]};
 }
 
-static bool is_pair(struct weft_token_pair a, struct weft_token_pair b)
+static bool is_pair(struct wf_token_pair a, struct wf_token_pair b)
 {
     return a.left == b.left && a.right == b.right;
 }
 
 /* Merges a pair in one word.  Only the pairs around it change. */
-static enum weft_status merge_word(struct trainer *x, uint32_t index,
-                                   struct weft_token_pair pair, int32_t result,
-                                   struct weft_error *err)
+static enum weft_status merge_word(struct trainer *x, uint32_t index, struct wf_token_pair pair,
+                                   int32_t result, struct weft_error *err)
 {
     struct sequence *w = &x->words[index];
     int32_t *s = x->symbols + w->begin;
@@ -224,7 +223,7 @@ static enum weft_status merge_word(struct trainer *x, uint32_t index,
 static enum weft_status merge_pair(struct trainer *x, uint32_t index, int32_t result,
                                    struct weft_error *err)
 {
-    struct weft_token_pair pair = x->pairs[index].pair;
+    struct wf_token_pair pair = x->pairs[index].pair;
     uint32_t *words = x->pairs[index].words, n = x->pairs[index].n_words;
     x->pairs[index].words = NULL; /* the table may move, and the pair is gone afterwards */
     x->pairs[index].n_words = x->pairs[index].cap = 0;
@@ -236,20 +235,20 @@ static enum weft_status merge_pair(struct trainer *x, uint32_t index, int32_t re
 }
 
 /* The token that a pair makes.  Another pair may have made it before. */
-static enum weft_status make_token(struct trainer *x, struct weft_token_pair pair,
-                                   int32_t *next, int32_t *out, struct weft_error *err)
+static enum weft_status make_token(struct trainer *x, struct wf_token_pair pair, int32_t *next,
+                                   int32_t *out, struct weft_error *err)
 {
-    struct weft_tokenizer *t = x->t;
-    struct weft_token_text a = t->tokens[pair.left], b = t->tokens[pair.right];
-    char bytes[WEFT_BPE_MAX_WORD];
+    struct wf_tokenizer *t = x->t;
+    struct wf_token_span a = t->tokens[pair.left], b = t->tokens[pair.right];
+    char bytes[WF_BPE_MAX_WORD];
     memcpy(bytes, t->pool.at + a.begin, a.len);
     memcpy(bytes + a.len, t->pool.at + b.begin, b.len);
-    *out = weft_token_by_bytes(t, bytes, a.len + b.len);
-    if (*out != WEFT_NO_TOKEN)
+    *out = wf_tokenizer_lookup(t, bytes, a.len + b.len);
+    if (*out != WF_NO_TOKEN)
         return WEFT_OK;
     *out = (*next)++;
-    WEFT_TRY(weft_token_set(t, *out, bytes, a.len + b.len, err));
-    weft_token_insert(t, *out);
+    WEFT_TRY(wf_tokenizer_set(t, *out, bytes, a.len + b.len, err));
+    wf_tokenizer_insert(t, *out);
     return WEFT_OK;
 }
 
@@ -257,7 +256,7 @@ static enum weft_status learn(struct trainer *x, struct weft_error *err)
 {
     int32_t next = 256, end = (int32_t)x->t->n_vocab - 1;
     uint32_t most = 2 * x->t->n_vocab;
-    WEFT_TRY(weft_token_reserve_merges(x->t, most, err));
+    WEFT_TRY(wf_tokenizer_reserve_merges(x->t, most, err));
     while (next < end && x->t->n_pairs < most && x->n_heap > 0) {
         struct heap_entry e = pop(x);
         const struct pair_count *p = &x->pairs[e.pair];
@@ -269,12 +268,12 @@ static enum weft_status learn(struct trainer *x, struct weft_error *err)
         }
         int32_t result;
         WEFT_TRY(make_token(x, p->pair, &next, &result, err));
-        weft_token_add_merge(x->t, p->pair, result);
+        wf_tokenizer_add_merge(x->t, p->pair, result);
         WEFT_TRY(merge_pair(x, e.pair, result, err));
     }
-    WEFT_TRY(weft_token_set(x->t, next, "<|endoftext|>", 13, err));
-    WEFT_TRY(weft_token_add_special(x->t, "<|endoftext|>", next, err));
-    weft_token_find_end(x->t);
+    WEFT_TRY(wf_tokenizer_set(x->t, next, "<|endoftext|>", 13, err));
+    WEFT_TRY(wf_tokenizer_add_special(x->t, "<|endoftext|>", next, err));
+    wf_tokenizer_find_eot(x->t);
     x->t->n_vocab = (uint32_t)next + 1;
     return WEFT_OK;
 }
@@ -284,19 +283,19 @@ static enum weft_status learn(struct trainer *x, struct weft_error *err)
 /* Ids 0 .. 255 are the bytes in the order of their characters, as GPT-2 has them. */
 static enum weft_status start_vocab(struct trainer *x, uint32_t n_vocab, struct weft_error *err)
 {
-    int16_t byte_of[WEFT_BYTE_CHARS];
+    int16_t byte_of[WF_BYTE_CHARS];
     int32_t id = 0;
-    weft_char_bytes(byte_of);
-    WEFT_TRY(weft_token_new(n_vocab, &x->t, err));
-    for (size_t c = 0; c < WEFT_BYTE_CHARS; c++) {
+    wf_char_to_byte(byte_of);
+    WEFT_TRY(wf_tokenizer_new(n_vocab, &x->t, err));
+    for (size_t c = 0; c < WF_BYTE_CHARS; c++) {
         char byte = (char)byte_of[c];
         if (byte_of[c] >= 0)
-            WEFT_TRY(weft_token_set(x->t, id++, &byte, 1, err));
+            WEFT_TRY(wf_tokenizer_set(x->t, id++, &byte, 1, err));
     }
-    return weft_token_index(x->t, "a new vocabulary", err);
+    return wf_tokenizer_index(x->t, "a new vocabulary", err);
 }
 
-static enum weft_status take_words(struct trainer *x, const struct weft_words *words,
+static enum weft_status take_words(struct trainer *x, const struct wf_words *words,
                                    struct weft_error *err)
 {
     x->words = malloc((words->n + 1) * sizeof *x->words);
@@ -304,10 +303,10 @@ static enum weft_status take_words(struct trainer *x, const struct weft_words *w
     if (x->words == NULL || x->symbols == NULL)
         return no_memory(err);
     for (size_t i = 0; i < words->n; i++) {
-        const struct weft_word *w = &words->at[i];
+        const struct wf_word *w = &words->at[i];
         x->words[i] = (struct sequence){w->begin, w->len, w->count};
         for (size_t k = w->begin; k < w->begin + w->len; k++)
-            x->symbols[k] = x->t->of_byte[(unsigned char)words->pool.at[k]];
+            x->symbols[k] = x->t->byte_ids[(unsigned char)words->pool.at[k]];
     }
     x->n_words = words->n;
     for (size_t i = 0; i < x->n_words; i++)
@@ -326,23 +325,23 @@ static void release(struct trainer *x)
     free(x->slots);
     free(x->heap);
     free(x->grown);
-    weft_tokenizer_free(x->t);
+    wf_tokenizer_free(x->t);
 }
 
-enum weft_status weft_bpe_train(const struct weft_text_list *list, uint32_t n_vocab,
-                                uint32_t n_threads, void (*progress)(void *ctx, uint64_t bytes),
-                                void *ctx, struct weft_tokenizer **out, struct weft_error *err)
+enum weft_status wf_bpe_train(const struct wf_text_list *list, uint32_t n_vocab,
+                              uint32_t n_threads, void (*progress)(void *ctx, uint64_t bytes),
+                              void *ctx, struct wf_tokenizer **out, struct weft_error *err)
 {
     struct trainer x = {0};
-    struct weft_words words = {0};
-    if (n_vocab < WEFT_BPE_MIN_VOCAB || n_vocab > WEFT_TOKENIZER_MAX_VOCAB)
+    struct wf_words words = {0};
+    if (n_vocab < WF_BPE_MIN_VOCAB || n_vocab > WF_TOKENIZER_MAX_VOCAB)
         return WEFT_FAIL(err, WEFT_USAGE, "--train-bpe %u: learn %d to %d tokens", n_vocab,
-                         WEFT_BPE_MIN_VOCAB, WEFT_TOKENIZER_MAX_VOCAB);
-    WEFT_TRY(weft_words_count(list, n_threads, WEFT_BPE_MAX_WORD, progress, ctx, &words, err));
+                         WF_BPE_MIN_VOCAB, WF_TOKENIZER_MAX_VOCAB);
+    WEFT_TRY(wf_words_count(list, n_threads, WF_BPE_MAX_WORD, progress, ctx, &words, err));
     enum weft_status st = start_vocab(&x, n_vocab, err);
     if (st == WEFT_OK)
         st = take_words(&x, &words, err);
-    weft_words_release(&words);
+    wf_words_release(&words);
     if (st == WEFT_OK)
         st = learn(&x, err);
     if (st == WEFT_OK) {

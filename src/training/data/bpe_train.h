@@ -11,14 +11,14 @@
 #include "training/data/tokenizer.h"
 
 enum {
-    WEFT_BPE_MIN_VOCAB = 257, /* the bytes and the document's end */
-    WEFT_BPE_MAX_WORD = 256,  /* longer words are no words, and teach nothing */
+    WF_BPE_MIN_VOCAB = 257, /* the bytes and the document's end */
+    WF_BPE_MAX_WORD = 256,  /* longer words are no words, and teach nothing */
 };
 
 /* `n_vocab` tokens with all bytes and the document's end, or fewer when no pair is there twice.
  * `progress` (may be NULL) hears of bytes that were read, with ctx.  The caller owns *out. */
-enum weft_status weft_bpe_train(const struct weft_text_list *list, uint32_t n_vocab,
-                                uint32_t n_threads, void (*progress)(void *ctx, uint64_t bytes),
-                                void *ctx, struct weft_tokenizer **out, struct weft_error *err);
+enum weft_status wf_bpe_train(const struct wf_text_list *list, uint32_t n_vocab,
+                              uint32_t n_threads, void (*progress)(void *ctx, uint64_t bytes),
+                              void *ctx, struct wf_tokenizer **out, struct weft_error *err);
 
 #endif

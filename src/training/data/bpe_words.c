@@ -5,39 +5,39 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "training/data/text_crew.h"
-#include "training/data/token_split.h"
+#include "training/data/text_workers.h"
+#include "training/data/tokenizer_split.h"
 
-void weft_words_release(struct weft_words *w)
+void wf_words_release(struct wf_words *w)
 {
-    weft_text_release(&w->pool);
+    wf_text_release(&w->pool);
     free(w->at);
     free(w->slots);
-    *w = (struct weft_words){0};
+    *w = (struct wf_words){0};
 }
 
-static enum weft_status no_memory(const struct weft_words *w, struct weft_error *err)
+static enum weft_status no_memory(const struct wf_words *w, struct weft_error *err)
 {
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory for more than %zu different words", w->n);
 }
 
-static uint32_t *slot_of(const struct weft_words *w, const char *bytes, size_t len)
+static uint32_t *slot_of(const struct wf_words *w, const char *bytes, size_t len)
 {
-    for (size_t i = weft_hash(0, bytes, len);; i++) {
+    for (size_t i = wf_hash(0, bytes, len);; i++) {
         uint32_t *slot = &w->slots[i & w->mask];
-        const struct weft_word *word = &w->at[*slot - 1];
+        const struct wf_word *word = &w->at[*slot - 1];
         if (*slot == 0 ||
             (word->len == len && memcmp(w->pool.at + word->begin, bytes, len) == 0))
             return slot;
     }
 }
 
-static enum weft_status grow(struct weft_words *w, struct weft_error *err)
+static enum weft_status grow(struct wf_words *w, struct weft_error *err)
 {
     size_t cap = w->cap == 0 ? 1 << 12 : 2 * w->cap;
     if (cap > UINT32_MAX / 2)
         return no_memory(w, err);
-    struct weft_word *at = realloc(w->at, cap * sizeof *at);
+    struct wf_word *at = realloc(w->at, cap * sizeof *at);
     if (at == NULL)
         return no_memory(w, err);
     w->at = at;
@@ -53,18 +53,18 @@ static enum weft_status grow(struct weft_words *w, struct weft_error *err)
     return WEFT_OK;
 }
 
-enum weft_status weft_words_add(struct weft_words *w, const char *bytes, size_t len,
-                                uint64_t count, struct weft_error *err)
+enum weft_status wf_words_add(struct wf_words *w, const char *bytes, size_t len, uint64_t count,
+                              struct weft_error *err)
 {
     if (w->n == w->cap)
         WEFT_TRY(grow(w, err));
     uint32_t *slot = slot_of(w, bytes, len);
     if (*slot == 0) {
         size_t begin = w->pool.len;
-        weft_text_add(&w->pool, bytes, len);
+        wf_text_add(&w->pool, bytes, len);
         if (w->pool.failed)
             return no_memory(w, err);
-        w->at[w->n++] = (struct weft_word){begin, (uint32_t)len, 0};
+        w->at[w->n++] = (struct wf_word){begin, (uint32_t)len, 0};
         *slot = (uint32_t)w->n;
     }
     w->at[*slot - 1].count += count;
@@ -74,41 +74,41 @@ enum weft_status weft_words_add(struct weft_words *w, const char *bytes, size_t 
 /* -- counting by threads -------------------------------------------------------------------- */
 
 struct counting {
-    struct weft_words *of; /* owned: one for each worker */
+    struct wf_words *of; /* owned: one for each worker */
     size_t max_len;
     void (*progress)(void *ctx, uint64_t bytes);
     void *progress_ctx;
 };
 
-struct turn {
-    struct weft_words *words;
+struct count_ctx {
+    struct wf_words *words;
     size_t max_len;
 };
 
 static enum weft_status count_text(void *ctx, const char *text, size_t len,
                                    struct weft_error *err)
 {
-    const struct turn *t = ctx;
+    const struct count_ctx *t = ctx;
     for (size_t at = 0; at < len;) {
-        size_t end = weft_split_next(WEFT_SPLIT_GPT2, text, len, at);
+        size_t end = wf_split_piece_end(WF_SPLIT_GPT2, text, len, at);
         if (end - at <= t->max_len)
-            WEFT_TRY(weft_words_add(t->words, text + at, end - at, 1, err));
+            WEFT_TRY(wf_words_add(t->words, text + at, end - at, 1, err));
         at = end;
     }
     return WEFT_OK;
 }
 
-static enum weft_status count_block(void *ctx, uint32_t worker, struct weft_text_job *job,
-                                    struct weft_error *err)
+static enum weft_status count_segment(void *ctx, uint32_t worker, struct wf_text_job *job,
+                                      struct weft_error *err)
 {
     const struct counting *c = ctx;
-    struct turn turn = {&c->of[worker], c->max_len};
-    if (job->block.file->json)
-        return weft_text_json_lines(&job->block, count_text, &turn, err);
-    return count_text(&turn, job->block.text, job->block.len, err);
+    struct count_ctx count_ctx = {&c->of[worker], c->max_len};
+    if (job->segment.file->json)
+        return wf_text_parse_jsonl(&job->segment, count_text, &count_ctx, err);
+    return count_text(&count_ctx, job->segment.text, job->segment.len, err);
 }
 
-static void pass_on(void *ctx, uint64_t bytes)
+static void report_progress(void *ctx, uint64_t bytes)
 {
     const struct counting *c = ctx;
     if (c->progress != NULL)
@@ -118,41 +118,41 @@ static void pass_on(void *ctx, uint64_t bytes)
 static size_t cut(const void *ctx, const char *text, size_t len)
 {
     (void)ctx;
-    return weft_split_cut(WEFT_SPLIT_GPT2, text, len);
+    return wf_split_boundary(WF_SPLIT_GPT2, text, len);
 }
 
-static enum weft_status gather(struct weft_words *into, const struct weft_words *from,
-                               struct weft_error *err)
+static enum weft_status add_words(struct wf_words *into, const struct wf_words *from,
+                                  struct weft_error *err)
 {
     for (size_t i = 0; i < from->n; i++)
-        WEFT_TRY(weft_words_add(into, from->pool.at + from->at[i].begin, from->at[i].len,
-                                from->at[i].count, err));
+        WEFT_TRY(wf_words_add(into, from->pool.at + from->at[i].begin, from->at[i].len,
+                              from->at[i].count, err));
     return WEFT_OK;
 }
 
-enum weft_status weft_words_count(const struct weft_text_list *list, uint32_t n_threads,
-                                  size_t max_len, void (*progress)(void *ctx, uint64_t bytes),
-                                  void *progress_ctx, struct weft_words *out,
-                                  struct weft_error *err)
+enum weft_status wf_words_count(const struct wf_text_list *list, uint32_t n_threads,
+                                size_t max_len, void (*progress)(void *ctx, uint64_t bytes),
+                                void *progress_ctx, struct wf_words *out,
+                                struct weft_error *err)
 {
     struct counting c = {calloc(n_threads, sizeof *c.of), max_len, progress, progress_ctx};
     if (c.of == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u threads", n_threads);
-    struct weft_text_crew crew = {
-        .n_threads = n_threads, .work = count_block, .progress = pass_on, .ctx = &c};
-    struct weft_text_reader reader;
-    weft_text_reader_init(&reader, list, cut, NULL);
-    enum weft_status st = weft_text_crew_run(&crew, &reader, err);
-    weft_text_reader_release(&reader);
+    struct wf_text_workers workers = {
+        .n_threads = n_threads, .work = count_segment, .progress = report_progress, .ctx = &c};
+    struct wf_text_reader reader;
+    wf_text_reader_init(&reader, list, cut, NULL);
+    enum weft_status st = wf_text_workers_run(&workers, &reader, err);
+    wf_text_reader_release(&reader);
     for (uint32_t i = 1; i < n_threads; i++) {
         if (st == WEFT_OK)
-            st = gather(&c.of[0], &c.of[i], err);
-        weft_words_release(&c.of[i]);
+            st = add_words(&c.of[0], &c.of[i], err);
+        wf_words_release(&c.of[i]);
     }
     if (st == WEFT_OK)
         *out = c.of[0];
     else
-        weft_words_release(&c.of[0]);
+        wf_words_release(&c.of[0]);
     free(c.of);
     return st;
 }

@@ -5,29 +5,29 @@
 #include "base/text.h"
 #include "training/data/text_source.h"
 
-struct weft_word {
+struct wf_word {
     size_t begin; /* in the pool */
     uint32_t len;
     uint64_t count;
 };
 
-struct weft_words {
-    struct weft_text pool;
-    struct weft_word *at; /* owned */
+struct wf_words {
+    struct wf_text pool;
+    struct wf_word *at; /* owned */
     size_t n, cap;
     uint32_t *slots; /* owned: hash; index + 1, 0 is free */
     size_t mask;
 };
 
-enum weft_status weft_words_add(struct weft_words *w, const char *bytes, size_t len,
-                                uint64_t count, struct weft_error *err);
-void weft_words_release(struct weft_words *w);
+enum weft_status wf_words_add(struct wf_words *w, const char *bytes, size_t len, uint64_t count,
+                              struct weft_error *err);
+void wf_words_release(struct wf_words *w);
 
 /* The words of all documents, of at most max_len bytes, counted by n_threads.  The caller releases
  * *out. */
-enum weft_status weft_words_count(const struct weft_text_list *list, uint32_t n_threads,
-                                  size_t max_len, void (*progress)(void *ctx, uint64_t bytes),
-                                  void *progress_ctx, struct weft_words *out,
-                                  struct weft_error *err);
+enum weft_status wf_words_count(const struct wf_text_list *list, uint32_t n_threads,
+                                size_t max_len, void (*progress)(void *ctx, uint64_t bytes),
+                                void *progress_ctx, struct wf_words *out,
+                                struct weft_error *err);
 
 #endif

@@ -19,7 +19,7 @@
 enum {
     /* So many files stay open; a corpus of thousands of shards is opened as it is read, for a
      * process may by default not open more than 1,024. */
-    MOST_OPEN = 256,
+    MAX_OPEN_FILES = 256,
     PIECE_BYTES = 16 << 10,
 };
 
@@ -30,8 +30,8 @@ struct shard {
     uint64_t first, n; /* its tokens among all */
 };
 
-struct weft_shards {
-    struct weft_paths paths;
+struct wf_shards {
+    struct wf_paths paths;
     struct shard *at; /* owned; one for each path */
     size_t n_open;    /* of them that are checked, and so may hold a descriptor */
     uint64_t n_tokens;
@@ -81,43 +81,43 @@ static enum weft_status open_file(const char *path, int *fd, uint64_t *bytes,
     return WEFT_OK;
 }
 
-static const struct weft_shard_kind *find_kind(uint32_t magic)
+static const struct wf_shard_format *find_format(uint32_t magic)
 {
-    for (size_t i = 0; i < WEFT_LEN(weft_shard_kinds); i++)
-        if ((uint32_t)weft_shard_kinds[i].magic == magic)
-            return &weft_shard_kinds[i];
+    for (size_t i = 0; i < WEFT_LEN(wf_shard_formats); i++)
+        if ((uint32_t)wf_shard_formats[i].magic == magic)
+            return &wf_shard_formats[i];
     return NULL;
 }
 
 static enum weft_status check_header(struct shard *s, int fd, uint64_t bytes,
                                      struct weft_error *err)
 {
-    unsigned char header[WEFT_SHARD_HEADER_BYTES];
+    unsigned char header[WF_SHARD_HEADER_BYTES];
     if (bytes < sizeof header)
         return WEFT_FAIL(
             err, WEFT_DATA,
             "%.240s: %" PRIu64
             " bytes are no token shard, whose header alone has %d: weft tokenize makes "
             "them from text",
-            s->path, bytes, WEFT_SHARD_HEADER_BYTES);
+            s->path, bytes, WF_SHARD_HEADER_BYTES);
     WEFT_TRY(read_bytes(s, fd, 0, sizeof header, header, err));
     uint32_t magic = get_u32(header), version = get_u32(header + 4);
-    const struct weft_shard_kind *kind = find_kind(magic);
-    if (kind == NULL)
+    const struct wf_shard_format *format = find_format(magic);
+    if (format == NULL)
         return WEFT_FAIL(err, WEFT_DATA,
                          "%.240s: begins with %" PRIu32 ", not %d or %d: no token shard",
-                         s->path, magic, weft_shard_kinds[0].magic, weft_shard_kinds[1].magic);
-    if (version != (uint32_t)kind->version)
+                         s->path, magic, wf_shard_formats[0].magic, wf_shard_formats[1].magic);
+    if (version != (uint32_t)format->version)
         return WEFT_FAIL(err, WEFT_DATA,
                          "%.240s: at byte 4: version %" PRIu32
                          " of shard %d is not known: %d is",
-                         s->path, version, kind->magic, kind->version);
+                         s->path, version, format->magic, format->version);
     s->n = get_u32(header + 8);
-    s->width = kind->width;
+    s->width = format->width;
     if (s->n == 0 || s->n > INT32_MAX)
         return WEFT_FAIL(err, WEFT_DATA, "%.240s: at byte 8: a count of %" PRIu64 " tokens%s",
                          s->path, s->n, s->n == 0 ? ": the shard is empty" : " is too large");
-    uint64_t want = WEFT_SHARD_HEADER_BYTES + s->n * s->width;
+    uint64_t want = WF_SHARD_HEADER_BYTES + s->n * s->width;
     if (bytes != want)
         return WEFT_FAIL(err, WEFT_DATA,
                          "%.240s: has %" PRIu64 " bytes, not the %" PRIu64 " of its %" PRIu64
@@ -127,7 +127,7 @@ static enum weft_status check_header(struct shard *s, int fd, uint64_t bytes,
     return WEFT_OK;
 }
 
-static enum weft_status open_shards(struct weft_shards *s, struct weft_error *err)
+static enum weft_status open_shards(struct wf_shards *s, struct weft_error *err)
 {
     for (size_t i = 0; i < s->paths.n; i++) {
         struct shard *shard = &s->at[i];
@@ -137,7 +137,7 @@ static enum weft_status open_shards(struct weft_shards *s, struct weft_error *er
         shard->first = s->n_tokens;
         WEFT_TRY(open_file(shard->path, &fd, &bytes, err));
         enum weft_status st = check_header(shard, fd, bytes, err);
-        shard->fd = st == WEFT_OK && i < MOST_OPEN ? fd : -1;
+        shard->fd = st == WEFT_OK && i < MAX_OPEN_FILES ? fd : -1;
         if (shard->fd < 0)
             close(fd);
         if (st != WEFT_OK)
@@ -148,13 +148,13 @@ static enum weft_status open_shards(struct weft_shards *s, struct weft_error *er
     return WEFT_OK;
 }
 
-enum weft_status weft_shards_open(const char *list, struct weft_shards **out,
-                                  struct weft_error *err)
+enum weft_status wf_shards_open(const char *list, struct wf_shards **out,
+                                struct weft_error *err)
 {
-    struct weft_shards *s = calloc(1, sizeof *s);
+    struct wf_shards *s = calloc(1, sizeof *s);
     if (s == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to open shards");
-    enum weft_status st = weft_paths_init(&s->paths, list, err);
+    enum weft_status st = wf_paths_init(&s->paths, list, err);
     if (st == WEFT_OK) {
         s->at = calloc(s->paths.n, sizeof *s->at);
         st = s->at == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu shards", s->paths.n)
@@ -163,11 +163,11 @@ enum weft_status weft_shards_open(const char *list, struct weft_shards **out,
     if (st == WEFT_OK)
         *out = s;
     else
-        weft_shards_free(s);
+        wf_shards_free(s);
     return st;
 }
 
-void weft_shards_free(struct weft_shards *s)
+void wf_shards_free(struct wf_shards *s)
 {
     if (s == NULL)
         return;
@@ -175,27 +175,27 @@ void weft_shards_free(struct weft_shards *s)
         if (s->at[i].fd >= 0)
             close(s->at[i].fd);
     free(s->at);
-    weft_paths_release(&s->paths);
+    wf_paths_release(&s->paths);
     free(s);
 }
 
-uint64_t weft_shards_n_tokens(const struct weft_shards *s)
+uint64_t wf_shards_n_tokens(const struct wf_shards *s)
 {
     return s->n_tokens;
 }
 
-size_t weft_shards_n_files(const struct weft_shards *s)
+size_t wf_shards_n_files(const struct wf_shards *s)
 {
     return s->paths.n;
 }
 
-const char *weft_shards_path(const struct weft_shards *s, size_t i)
+const char *wf_shards_path(const struct wf_shards *s, size_t i)
 {
     return s->paths.at[i];
 }
 
 /* The shard that holds position `at`, which lies within. */
-static const struct shard *find_shard(const struct weft_shards *s, uint64_t at)
+static const struct shard *find_shard(const struct wf_shards *s, uint64_t at)
 {
     size_t low = 0, high = s->paths.n;
     while (high - low > 1) {
@@ -221,7 +221,7 @@ static enum weft_status decode(const struct shard *s, const unsigned char *bytes
                 "%.240s: token %" PRIu64 " (at byte %" PRIu64 ") is %" PRIu32
                 ": the vocabulary has %" PRIu32
                 "; it takes a larger model.vocab, or data of the model's tokenizer",
-                s->path, index + i, WEFT_SHARD_HEADER_BYTES + (index + i) * s->width, token,
+                s->path, index + i, WF_SHARD_HEADER_BYTES + (index + i) * s->width, token,
                 limit);
         out[i] = (int32_t)token;
     }
@@ -234,8 +234,8 @@ static enum weft_status read_shard(const struct shard *s, int fd, uint64_t index
 {
     unsigned char piece[PIECE_BYTES];
     while (n > 0) {
-        size_t now = weft_size_min(n, sizeof piece / s->width);
-        uint64_t offset = WEFT_SHARD_HEADER_BYTES + index * s->width;
+        size_t now = wf_size_min(n, sizeof piece / s->width);
+        uint64_t offset = WF_SHARD_HEADER_BYTES + index * s->width;
         WEFT_TRY(read_bytes(s, fd, offset, now * s->width, piece, err));
         WEFT_TRY(decode(s, piece, index, now, limit, out, err));
         index += now;
@@ -259,8 +259,8 @@ static enum weft_status reopen(const struct shard *s, int *fd, struct weft_error
     return st;
 }
 
-enum weft_status weft_shards_read(const struct weft_shards *s, uint64_t at, size_t n,
-                                  uint32_t vocab, int32_t *out, struct weft_error *err)
+enum weft_status wf_shards_read(const struct wf_shards *s, uint64_t at, size_t n,
+                                uint32_t vocab, int32_t *out, struct weft_error *err)
 {
     uint32_t limit = vocab > INT32_MAX ? (uint32_t)INT32_MAX + 1 : vocab;
     if (at > s->n_tokens || n > s->n_tokens - at)
@@ -270,7 +270,7 @@ enum weft_status weft_shards_read(const struct weft_shards *s, uint64_t at, size
     while (n > 0) {
         const struct shard *shard = find_shard(s, at);
         uint64_t index = at - shard->first;
-        size_t now = weft_size_min(n, shard->n - index);
+        size_t now = wf_size_min(n, shard->n - index);
         int fd = shard->fd;
         if (fd < 0)
             WEFT_TRY(reopen(shard, &fd, err));
@@ -286,8 +286,8 @@ enum weft_status weft_shards_read(const struct weft_shards *s, uint64_t at, size
     return WEFT_OK;
 }
 
-enum weft_status weft_shards_open_part(const char *list, const char *part,
-                                       struct weft_shards **out, struct weft_error *err)
+enum weft_status wf_shards_open_split(const char *list, const char *part,
+                                      struct wf_shards **out, struct weft_error *err)
 {
     char pattern[4096];
     glob_t found;
@@ -295,19 +295,19 @@ enum weft_status weft_shards_open_part(const char *list, const char *part,
     bool some = n > 0 && (size_t)n < sizeof pattern && glob(pattern, 0, NULL, &found) == 0;
     if (some)
         globfree(&found);
-    return weft_shards_open(some ? pattern : list, out, err);
+    return wf_shards_open(some ? pattern : list, out, err);
 }
 
-uint64_t weft_shards_hash(const struct weft_shards *s)
+uint64_t wf_shards_fingerprint(const struct wf_shards *s)
 {
     enum { SAMPLES = 64, LENGTH = 512 };
-    uint64_t n = weft_shards_n_tokens(s), h = weft_hash(0, &n, sizeof n);
+    uint64_t n = wf_shards_n_tokens(s), h = wf_hash(0, &n, sizeof n);
     for (uint64_t i = 0; i < SAMPLES; i++) {
         int32_t tokens[LENGTH];
         uint64_t at = n <= LENGTH ? 0 : (n - LENGTH) / (SAMPLES - 1) * i;
         size_t length = n < LENGTH ? (size_t)n : LENGTH;
-        if (weft_shards_read(s, at, length, UINT32_MAX, tokens, NULL) == WEFT_OK)
-            h = weft_hash(h, tokens, length * sizeof *tokens);
+        if (wf_shards_read(s, at, length, UINT32_MAX, tokens, NULL) == WEFT_OK)
+            h = wf_hash(h, tokens, length * sizeof *tokens);
     }
     return h;
 }

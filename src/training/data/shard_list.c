@@ -9,16 +9,16 @@
 #include "base/error.h"
 #include "training/data/shard_priv.h"
 
-void weft_paths_release(struct weft_paths *paths)
+void wf_paths_release(struct wf_paths *paths)
 {
     for (size_t i = 0; i < paths->n; i++)
         free(paths->at[i]);
     free(paths->at);
-    *paths = (struct weft_paths){0};
+    *paths = (struct wf_paths){0};
 }
 
 /* Joins folder (or NULL) and name. */
-static enum weft_status add_path(struct weft_paths *paths, const char *folder, const char *name,
+static enum weft_status add_path(struct wf_paths *paths, const char *folder, const char *name,
                                  struct weft_error *err)
 {
     size_t n_folder = folder == NULL ? 0 : strlen(folder), n_name = strlen(name);
@@ -48,7 +48,7 @@ static int by_bytes(const void *a, const void *b)
 }
 
 /* The order of bytes, not that of the user's language: the same on every machine. */
-static void sort_from(struct weft_paths *paths, size_t first)
+static void sort_from(struct wf_paths *paths, size_t first)
 {
     if (paths->n > first)
         qsort(paths->at + first, paths->n - first, sizeof *paths->at, by_bytes);
@@ -60,7 +60,7 @@ static int is_shard_name(const char *name)
     return name[0] != '.' && n > 4 && strcmp(name + n - 4, ".bin") == 0;
 }
 
-static enum weft_status add_folder(struct weft_paths *paths, const char *folder,
+static enum weft_status add_folder(struct wf_paths *paths, const char *folder,
                                    struct weft_error *err)
 {
     size_t first = paths->n;
@@ -86,7 +86,7 @@ static enum weft_status add_folder(struct weft_paths *paths, const char *folder,
     return st;
 }
 
-static enum weft_status add_pattern(struct weft_paths *paths, const char *pattern,
+static enum weft_status add_pattern(struct wf_paths *paths, const char *pattern,
                                     struct weft_error *err)
 {
     size_t first = paths->n;
@@ -106,7 +106,7 @@ static enum weft_status add_pattern(struct weft_paths *paths, const char *patter
     return st;
 }
 
-static enum weft_status add_one(struct weft_paths *paths, const char *name,
+static enum weft_status add_one(struct wf_paths *paths, const char *name,
                                 struct weft_error *err)
 {
     struct stat info;
@@ -116,7 +116,7 @@ static enum weft_status add_one(struct weft_paths *paths, const char *name,
                                  : add_path(paths, NULL, name, err);
 }
 
-static enum weft_status add_list(struct weft_paths *paths, const char *list,
+static enum weft_status add_list(struct wf_paths *paths, const char *list,
                                  struct weft_error *err)
 {
     struct stat info;
@@ -138,12 +138,11 @@ static enum weft_status add_list(struct weft_paths *paths, const char *list,
     }
 }
 
-enum weft_status weft_paths_init(struct weft_paths *paths, const char *list,
-                                 struct weft_error *err)
+enum weft_status wf_paths_init(struct wf_paths *paths, const char *list, struct weft_error *err)
 {
-    *paths = (struct weft_paths){0};
+    *paths = (struct wf_paths){0};
     enum weft_status st = add_list(paths, list, err);
     if (st != WEFT_OK)
-        weft_paths_release(paths);
+        wf_paths_release(paths);
     return st;
 }

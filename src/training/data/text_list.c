@@ -20,7 +20,7 @@ static bool ends_in(const char *path, const char *ending)
     return n >= k && strcmp(path + n - k, ending) == 0;
 }
 
-static enum weft_status add_file(struct weft_text_list *list, const char *path,
+static enum weft_status add_file(struct wf_text_list *list, const char *path,
                                  const struct stat *info, struct weft_error *err)
 {
     bool regular = S_ISREG(info->st_mode);
@@ -28,13 +28,13 @@ static enum weft_status add_file(struct weft_text_list *list, const char *path,
         return WEFT_OK;
     if (list->n == list->cap) {
         size_t cap = list->cap == 0 ? 16 : 2 * list->cap;
-        struct weft_text_file *at = realloc(list->at, cap * sizeof *at);
+        struct wf_text_file *at = realloc(list->at, cap * sizeof *at);
         if (at == NULL)
             return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu names of files", cap);
         list->at = at;
         list->cap = cap;
     }
-    struct weft_text_file file = {
+    struct wf_text_file file = {
         .path = strdup(path),
         .end = regular ? (uint64_t)info->st_size : UINT64_MAX,
         .json = ends_in(path, ".jsonl"),
@@ -56,11 +56,11 @@ static int by_bytes(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static enum weft_status add_folder(struct weft_text_list *list, const char *path, int depth,
+static enum weft_status add_folder(struct wf_text_list *list, const char *path, int depth,
                                    struct weft_error *err);
 
 /* Links to folders are not followed: they may lead back. */
-static enum weft_status add_entry(struct weft_text_list *list, const char *path, int depth,
+static enum weft_status add_entry(struct wf_text_list *list, const char *path, int depth,
                                   struct weft_error *err)
 {
     struct stat info, link;
@@ -71,7 +71,7 @@ static enum weft_status add_entry(struct weft_text_list *list, const char *path,
     return S_ISREG(info.st_mode) ? add_file(list, path, &info, err) : WEFT_OK;
 }
 
-static enum weft_status add_folder(struct weft_text_list *list, const char *path, int depth,
+static enum weft_status add_folder(struct wf_text_list *list, const char *path, int depth,
                                    struct weft_error *err)
 {
     struct dirent **entries = NULL;
@@ -98,10 +98,10 @@ static enum weft_status add_folder(struct weft_text_list *list, const char *path
     return st;
 }
 
-enum weft_status weft_text_list_init(struct weft_text_list *list, const char *const *inputs,
-                                     size_t n_inputs, struct weft_error *err)
+enum weft_status wf_text_list_init(struct wf_text_list *list, const char *const *inputs,
+                                   size_t n_inputs, struct weft_error *err)
 {
-    *list = (struct weft_text_list){0};
+    *list = (struct wf_text_list){0};
     for (size_t i = 0; i < n_inputs; i++) {
         struct stat info;
         if (stat(inputs[i], &info) != 0)
@@ -120,18 +120,18 @@ enum weft_status weft_text_list_init(struct weft_text_list *list, const char *co
     return WEFT_OK;
 }
 
-void weft_text_list_release(struct weft_text_list *list)
+void wf_text_list_release(struct wf_text_list *list)
 {
     for (size_t i = 0; i < list->n; i++)
         free(list->at[i].path);
     free(list->at);
-    *list = (struct weft_text_list){0};
+    *list = (struct wf_text_list){0};
 }
 
 /* -- counting ------------------------------------------------------------------------------- */
 
-/* Lines with something in them, up to `most`. */
-static enum weft_status count_lines(const char *path, uint64_t most, uint64_t *n,
+/* Lines with something in them, up to `limit`. */
+static enum weft_status count_lines(const char *path, uint64_t limit, uint64_t *n,
                                     struct weft_error *err)
 {
     FILE *in = fopen(path, "rb");
@@ -139,7 +139,7 @@ static enum weft_status count_lines(const char *path, uint64_t most, uint64_t *n
     int c;
     if (in == NULL)
         return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", path, strerror(errno));
-    while (*n < most && (c = getc(in)) != EOF) {
+    while (*n < limit && (c = getc(in)) != EOF) {
         if (c == '\n')
             blank = true;
         else if (blank && c != ' ' && c != '\t' && c != '\r') {
@@ -151,13 +151,13 @@ static enum weft_status count_lines(const char *path, uint64_t most, uint64_t *n
     return WEFT_OK;
 }
 
-enum weft_status weft_text_count(const struct weft_text_list *list, uint64_t most,
-                                 uint64_t *out, struct weft_error *err)
+enum weft_status wf_text_list_count(const struct wf_text_list *list, uint64_t limit,
+                                    uint64_t *out, struct weft_error *err)
 {
     uint64_t n = 0;
-    for (size_t i = 0; i < list->n && n < most; i++) {
+    for (size_t i = 0; i < list->n && n < limit; i++) {
         if (list->at[i].json)
-            WEFT_TRY(count_lines(list->at[i].path, most, &n, err));
+            WEFT_TRY(count_lines(list->at[i].path, limit, &n, err));
         else
             n++;
     }
@@ -165,10 +165,10 @@ enum weft_status weft_text_count(const struct weft_text_list *list, uint64_t mos
     return WEFT_OK;
 }
 
-enum weft_status weft_text_list_cut(struct weft_text_list *list, double fraction,
+enum weft_status wf_text_list_split(struct wf_text_list *list, double fraction,
                                     struct weft_error *err)
 {
-    const struct weft_text_file *file = &list->at[0];
+    const struct wf_text_file *file = &list->at[0];
     uint64_t size = file->end, cut = (uint64_t)((double)size * fraction);
     if (list->n != 1 || file->json || size == UINT64_MAX)
         return WEFT_FAIL(err, WEFT_DATA,

@@ -12,23 +12,23 @@
 #include "base/size.h"
 
 enum {
-    BLOCK = 1 << 20,
-    MAX_BLOCK = 1 << 28, /* a line of JSON, or text without a place to cut it */
+    SEGMENT_BYTES = 1 << 20,
+    MAX_SEGMENT_BYTES = 1 << 28, /* a line of JSON, or text without a place to cut it */
 };
 
-void weft_text_reader_init(struct weft_text_reader *r, const struct weft_text_list *list,
-                           weft_text_cut_fn *cut, const void *cut_ctx)
+void wf_text_reader_init(struct wf_text_reader *r, const struct wf_text_list *list,
+                         wf_text_boundary_fn *cut, const void *cut_ctx)
 {
-    *r = (struct weft_text_reader){
-        .list = list, .cut = cut, .cut_ctx = cut_ctx, .block_bytes = BLOCK};
+    *r = (struct wf_text_reader){
+        .list = list, .cut = cut, .cut_ctx = cut_ctx, .segment_bytes = SEGMENT_BYTES};
 }
 
-void weft_text_reader_release(struct weft_text_reader *r)
+void wf_text_reader_release(struct wf_text_reader *r)
 {
     if (r->in != NULL)
         fclose(r->in);
     free(r->rest);
-    *r = (struct weft_text_reader){0};
+    *r = (struct wf_text_reader){0};
 }
 
 static enum weft_status reserve(char **at, size_t *cap, size_t need, struct weft_error *err)
@@ -52,14 +52,14 @@ static uint64_t count_newlines(const char *text, size_t len)
     return n;
 }
 
-static const struct weft_text_file *current(const struct weft_text_reader *r)
+static const struct wf_text_file *current(const struct wf_text_reader *r)
 {
     return &r->list->at[r->next_file];
 }
 
-static enum weft_status open_next(struct weft_text_reader *r, struct weft_error *err)
+static enum weft_status open_next(struct wf_text_reader *r, struct weft_error *err)
 {
-    const struct weft_text_file *file = current(r);
+    const struct wf_text_file *file = current(r);
     r->in = fopen(file->path, "rb");
     if (r->in == NULL)
         return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", file->path, strerror(errno));
@@ -72,11 +72,11 @@ static enum weft_status open_next(struct weft_text_reader *r, struct weft_error 
     return WEFT_OK;
 }
 
-/* Fills the block up to `want` bytes; *ended: the file has no more. */
-static enum weft_status fill(struct weft_text_reader *r, struct weft_text_block *b, size_t want,
+/* Fills the segment up to `want` bytes; *ended: the file has no more. */
+static enum weft_status fill(struct wf_text_reader *r, struct wf_text_segment *b, size_t want,
                              bool *ended, struct weft_error *err)
 {
-    const struct weft_text_file *file = current(r);
+    const struct wf_text_file *file = current(r);
     WEFT_TRY(reserve(&b->text, &b->cap, want, err));
     uint64_t left = file->end - r->at;
     size_t ask = want - b->len;
@@ -91,7 +91,7 @@ static enum weft_status fill(struct weft_text_reader *r, struct weft_text_block 
     return WEFT_OK;
 }
 
-static enum weft_status check_text(const struct weft_text_block *b, struct weft_error *err)
+static enum weft_status check_text(const struct wf_text_segment *b, struct weft_error *err)
 {
     const char *nul = memchr(b->text, '\0', b->len);
     if (nul == NULL)
@@ -101,8 +101,8 @@ static enum weft_status check_text(const struct weft_text_block *b, struct weft_
                      b->file->path, line);
 }
 
-/* Where a block that the file goes on behind may end. */
-static size_t cut_at(const struct weft_text_reader *r, const struct weft_text_block *b)
+/* Where a segment that the file goes on behind may end. */
+static size_t cut_at(const struct wf_text_reader *r, const struct wf_text_segment *b)
 {
     if (!b->file->json)
         return r->cut(r->cut_ctx, b->text, b->len);
@@ -112,15 +112,15 @@ static size_t cut_at(const struct weft_text_reader *r, const struct weft_text_bl
     return 0;
 }
 
-/* The first bytes of a block: what the last one left. */
-static enum weft_status take_rest(struct weft_text_reader *r, struct weft_text_block *b,
+/* The first bytes of a segment: what the last one left. */
+static enum weft_status take_rest(struct wf_text_reader *r, struct wf_text_segment *b,
                                   struct weft_error *err)
 {
     b->file = current(r);
     b->line = r->line;
     b->len = 0;
     b->ends_document = false;
-    WEFT_TRY(reserve(&b->text, &b->cap, r->n_rest + r->block_bytes, err));
+    WEFT_TRY(reserve(&b->text, &b->cap, r->n_rest + r->segment_bytes, err));
     if (r->n_rest > 0)
         memcpy(b->text, r->rest, r->n_rest);
     b->len = r->n_rest;
@@ -128,7 +128,7 @@ static enum weft_status take_rest(struct weft_text_reader *r, struct weft_text_b
     return WEFT_OK;
 }
 
-static enum weft_status leave_rest(struct weft_text_reader *r, struct weft_text_block *b,
+static enum weft_status leave_rest(struct wf_text_reader *r, struct wf_text_segment *b,
                                    size_t cut, struct weft_error *err)
 {
     size_t n = b->len - cut;
@@ -140,8 +140,8 @@ static enum weft_status leave_rest(struct weft_text_reader *r, struct weft_text_
     return WEFT_OK;
 }
 
-enum weft_status weft_text_reader_next(struct weft_text_reader *r, struct weft_text_block *b,
-                                       bool *more, struct weft_error *err)
+enum weft_status wf_text_reader_next(struct wf_text_reader *r, struct wf_text_segment *b,
+                                     bool *more, struct weft_error *err)
 {
     *more = r->next_file < r->list->n;
     if (!*more)
@@ -149,13 +149,13 @@ enum weft_status weft_text_reader_next(struct weft_text_reader *r, struct weft_t
     if (r->in == NULL)
         WEFT_TRY(open_next(r, err));
     WEFT_TRY(take_rest(r, b, err));
-    size_t want = b->len + r->block_bytes, cut = 0;
+    size_t want = b->len + r->segment_bytes, cut = 0;
     bool ended = false;
     while (!ended && cut == 0) {
-        if (want > MAX_BLOCK)
+        if (want > MAX_SEGMENT_BYTES)
             return WEFT_FAIL(err, WEFT_DATA,
                              "%.240s:%" PRIu64 ": %d bytes without a place to cut the text",
-                             b->file->path, b->line, MAX_BLOCK);
+                             b->file->path, b->line, MAX_SEGMENT_BYTES);
         WEFT_TRY(fill(r, b, want, &ended, err));
         cut = ended ? b->len : cut_at(r, b);
         want *= 2;
@@ -183,9 +183,10 @@ static bool is_blank(const char *line, size_t len)
     return true;
 }
 
-static enum weft_status take_line(const struct weft_text_block *b, uint64_t number,
-                                  const char *line, size_t len, weft_text_take_fn *take,
-                                  void *ctx, struct weft_error *err)
+static enum weft_status parse_line(const struct wf_text_segment *b, uint64_t number,
+                                   const char *line, size_t len,
+                                   wf_text_document_fn *on_document, void *ctx,
+                                   struct weft_error *err)
 {
     json_error_t why;
     json_t *root = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
@@ -193,18 +194,19 @@ static enum weft_status take_line(const struct weft_text_block *b, uint64_t numb
     enum weft_status st;
     if (root == NULL)
         st = WEFT_FAIL(err, WEFT_DATA, "%.200s:%" PRIu64 ": no JSON: %s", b->file->path, number,
-                       weft_printable(why.text).at);
+                       wf_printable(why.text).at);
     else if (!json_is_string(text))
         st = WEFT_FAIL(err, WEFT_DATA, "%.200s:%" PRIu64 ": has no \"text\" that is a string",
                        b->file->path, number);
     else
-        st = take(ctx, json_string_value(text), json_string_length(text), err);
+        st = on_document(ctx, json_string_value(text), json_string_length(text), err);
     json_decref(root);
     return st;
 }
 
-enum weft_status weft_text_json_lines(const struct weft_text_block *b, weft_text_take_fn *take,
-                                      void *ctx, struct weft_error *err)
+enum weft_status wf_text_parse_jsonl(const struct wf_text_segment *b,
+                                     wf_text_document_fn *on_document, void *ctx,
+                                     struct weft_error *err)
 {
     uint64_t number = b->line;
     for (size_t at = 0; at < b->len; number++) {
@@ -212,7 +214,7 @@ enum weft_status weft_text_json_lines(const struct weft_text_block *b, weft_text
         size_t end = newline == NULL ? b->len : (size_t)(newline - b->text);
         const char *line = b->text + at;
         if (!is_blank(line, end - at))
-            WEFT_TRY(take_line(b, number, line, end - at, take, ctx, err));
+            WEFT_TRY(parse_line(b, number, line, end - at, on_document, ctx, err));
         at = end + 1;
     }
     return WEFT_OK;

@@ -13,28 +13,28 @@
 #include "base/random.h"
 #include "base/size.h"
 #include "training/data/shard.h"
-#include "training/data/text_crew.h"
+#include "training/data/text_workers.h"
 
 enum { PATH = 4096 };
 
 static const uint64_t no_document = UINT64_MAX;
 
-/* One row of shards. */
-struct row {
-    const char *name;                 /* "train" */
-    struct weft_shard_writer *writer; /* owned; NULL between shards */
-    uint64_t n_open;                  /* tokens in it */
-    struct weft_corpus_part part;
+/* One split of shards. */
+struct split {
+    const char *name;               /* "train" */
+    struct wf_shard_writer *writer; /* owned; NULL between shards */
+    uint64_t n_open;                /* tokens in it */
+    struct wf_corpus_split part;
 };
 
 struct corpus {
-    const struct weft_corpus_options *options; /* borrowed */
-    bool one_file, made_folder;
-    bool new_tokenizer;             /* there was no tokenizer.json in the folder before */
-    struct weft_encoder **encoders; /* owned: one for each worker */
-    struct row train, val;
-    uint64_t n_documents; /* that have ended */
-    uint64_t held_back;   /* the document that goes to val, whatever its number says */
+    const struct wf_corpus_options *options; /* borrowed */
+    bool single_file, made_folder;
+    bool new_tokenizer;           /* there was no tokenizer.json in the folder before */
+    struct wf_encoder **encoders; /* owned: one for each worker */
+    struct split train, val;
+    uint64_t n_documents;  /* that have ended */
+    uint64_t val_document; /* the document that goes to val, whatever its number says */
     uint64_t bytes;
 };
 
@@ -46,13 +46,13 @@ static bool ends_in_bin(const char *path)
     return n > 4 && strcmp(path + n - 4, ".bin") == 0;
 }
 
-static void shard_path(const struct corpus *c, const struct row *row, uint32_t i,
+static void shard_path(const struct corpus *c, const struct split *split, uint32_t i,
                        char out[PATH])
 {
-    if (c->one_file)
+    if (c->single_file)
         snprintf(out, PATH, "%s", c->options->out);
     else
-        snprintf(out, PATH, "%s/%s-%06" PRIu32 ".bin", c->options->out, row->name, i);
+        snprintf(out, PATH, "%s/%s-%06" PRIu32 ".bin", c->options->out, split->name, i);
 }
 
 static void path_in(const struct corpus *c, const char *name, char out[PATH])
@@ -87,7 +87,7 @@ static enum weft_status open_folder(struct corpus *c, struct weft_error *err)
     const char *out = c->options->out;
     if (strlen(out) > PATH - 64)
         return WEFT_FAIL(err, WEFT_USAGE, "%.240s...: the path is too long", out);
-    if (c->one_file)
+    if (c->single_file)
         return WEFT_OK;
     char tokenizer[PATH];
     path_in(c, "tokenizer.json", tokenizer);
@@ -105,10 +105,10 @@ static enum weft_status open_folder(struct corpus *c, struct weft_error *err)
 static void remove_all(const struct corpus *c)
 {
     char path[PATH];
-    const struct row *rows[] = {&c->train, &c->val};
-    for (size_t r = 0; r < WEFT_LEN(rows); r++)
-        for (uint32_t i = 0; i < rows[r]->part.shards; i++) {
-            shard_path(c, rows[r], i, path);
+    const struct split *splits[] = {&c->train, &c->val};
+    for (size_t r = 0; r < WEFT_LEN(splits); r++)
+        for (uint32_t i = 0; i < splits[r]->part.shards; i++) {
+            shard_path(c, splits[r], i, path);
             remove(path);
         }
     if (c->new_tokenizer) {
@@ -121,91 +121,93 @@ static void remove_all(const struct corpus *c)
 
 /* -- writing --------------------------------------------------------------------------------- */
 
-static enum weft_status finish_shard(struct row *row, struct weft_error *err)
+static enum weft_status finish_shard(struct split *split, struct weft_error *err)
 {
-    if (row->writer == NULL)
+    if (split->writer == NULL)
         return WEFT_OK;
-    WEFT_TRY(weft_shard_writer_finish(row->writer, err));
-    weft_shard_writer_free(row->writer);
-    row->writer = NULL;
-    row->n_open = 0;
-    row->part.shards++;
+    WEFT_TRY(wf_shard_writer_finish(split->writer, err));
+    wf_shard_writer_free(split->writer);
+    split->writer = NULL;
+    split->n_open = 0;
+    split->part.shards++;
     return WEFT_OK;
 }
 
-static enum weft_status write_tokens(const struct corpus *c, struct row *row, const int32_t *at,
-                                     size_t n, struct weft_error *err)
+static enum weft_status write_tokens(const struct corpus *c, struct split *split,
+                                     const int32_t *at, size_t n, struct weft_error *err)
 {
-    uint32_t most = c->one_file ? INT32_MAX : c->options->shard_tokens;
-    row->part.tokens += n;
+    uint32_t most = c->single_file ? INT32_MAX : c->options->shard_tokens;
+    split->part.tokens += n;
     while (n > 0) {
         char path[PATH];
-        if (row->writer == NULL) {
-            shard_path(c, row, row->part.shards, path);
-            WEFT_TRY(weft_shard_writer_new(path, weft_tokenizer_n_vocab(c->options->tokenizer),
-                                           &row->writer, err));
+        if (split->writer == NULL) {
+            shard_path(c, split, split->part.shards, path);
+            WEFT_TRY(wf_shard_writer_new(path, wf_tokenizer_n_vocab(c->options->tokenizer),
+                                         &split->writer, err));
         }
-        size_t now = weft_size_min(n, most - row->n_open);
-        if (c->one_file && now < n)
+        size_t now = wf_size_min(n, most - split->n_open);
+        if (c->single_file && now < n)
             return WEFT_FAIL(err, WEFT_DATA,
                              "more than %" PRId32 " tokens: write to a folder, not to one file",
                              INT32_MAX);
-        WEFT_TRY(weft_shard_writer_add(row->writer, at, now, err));
-        row->n_open += now;
+        WEFT_TRY(wf_shard_writer_add(split->writer, at, now, err));
+        split->n_open += now;
         at += now;
         n -= now;
-        if (row->n_open == most && !c->one_file)
-            WEFT_TRY(finish_shard(row, err));
+        if (split->n_open == most && !c->single_file)
+            WEFT_TRY(finish_shard(split, err));
     }
     return WEFT_OK;
 }
 
 /* Is a document held back, by its number? */
-static bool drawn(double val, uint64_t document)
+static bool is_val_document(double val, uint64_t document)
 {
     const uint64_t seed = 20240520, stream = 7;
-    double u = (double)(weft_random_u64(seed, stream, document) >> 11) * 0x1p-53;
+    double u = (double)(wf_random_u64(seed, stream, document) >> 11) * 0x1p-53;
     return document > 0 && u < val;
 }
 
-static struct row *row_of(struct corpus *c, uint64_t document)
+static struct split *split_of(struct corpus *c, uint64_t document)
 {
-    return document == c->held_back || drawn(c->options->val, document) ? &c->val : &c->train;
+    return document == c->val_document || is_val_document(c->options->val, document)
+               ? &c->val
+               : &c->train;
 }
 
-static enum weft_status take_job(void *ctx, const struct weft_text_job *job,
-                                 struct weft_error *err)
+static enum weft_status consume_job(void *ctx, const struct wf_text_job *job,
+                                    struct weft_error *err)
 {
     struct corpus *c = ctx;
     size_t at = 0;
     c->bytes += job->text_bytes;
     for (size_t i = 0; i < job->ends.len; i++) {
-        struct row *row = row_of(c, c->n_documents++);
+        struct split *split = split_of(c, c->n_documents++);
         size_t end = (size_t)job->ends.at[i];
-        WEFT_TRY(write_tokens(c, row, job->tokens.at + at, end - at, err));
-        row->part.documents++;
+        WEFT_TRY(write_tokens(c, split, job->tokens.at + at, end - at, err));
+        split->part.documents++;
         at = end;
     }
     if (at == job->tokens.len)
         return WEFT_OK;
-    return write_tokens(c, row_of(c, c->n_documents), job->tokens.at + at, job->tokens.len - at,
-                        err);
+    return write_tokens(c, split_of(c, c->n_documents), job->tokens.at + at,
+                        job->tokens.len - at, err);
 }
 
 /* -- encoding, on any thread ------------------------------------------------------------------ */
 
-struct turn {
-    const struct weft_tokenizer *tokenizer;
-    struct weft_encoder *encoder;
-    struct weft_text_job *job;
+struct encode_ctx {
+    const struct wf_tokenizer *tokenizer;
+    struct wf_encoder *encoder;
+    struct wf_text_job *job;
 };
 
-static enum weft_status end_document(const struct turn *t, struct weft_error *err)
+static enum weft_status append_eot(const struct encode_ctx *t, struct weft_error *err)
 {
-    struct weft_tokens *tokens = &t->job->tokens, *ends = &t->job->ends;
-    WEFT_TRY(weft_tokens_reserve(tokens, 1, err));
-    WEFT_TRY(weft_tokens_reserve(ends, 1, err));
-    tokens->at[tokens->len++] = weft_tokenizer_document_end(t->tokenizer);
+    struct wf_tokens *tokens = &t->job->tokens, *ends = &t->job->ends;
+    WEFT_TRY(wf_tokens_reserve(tokens, 1, err));
+    WEFT_TRY(wf_tokens_reserve(ends, 1, err));
+    tokens->at[tokens->len++] = wf_tokenizer_eot(t->tokenizer);
     ends->at[ends->len++] = (int32_t)tokens->len;
     return WEFT_OK;
 }
@@ -213,33 +215,33 @@ static enum weft_status end_document(const struct turn *t, struct weft_error *er
 static enum weft_status encode_document(void *ctx, const char *text, size_t len,
                                         struct weft_error *err)
 {
-    const struct turn *t = ctx;
+    const struct encode_ctx *t = ctx;
     t->job->text_bytes += len;
-    WEFT_TRY(weft_encoder_encode(t->encoder, text, len, &t->job->tokens, err));
-    return end_document(t, err);
+    WEFT_TRY(wf_encoder_encode(t->encoder, text, len, &t->job->tokens, err));
+    return append_eot(t, err);
 }
 
-static enum weft_status encode_job(void *ctx, uint32_t worker, struct weft_text_job *job,
+static enum weft_status encode_job(void *ctx, uint32_t worker, struct wf_text_job *job,
                                    struct weft_error *err)
 {
     const struct corpus *c = ctx;
-    struct turn t = {c->options->tokenizer, c->encoders[worker], job};
+    struct encode_ctx t = {c->options->tokenizer, c->encoders[worker], job};
     job->tokens.len = job->ends.len = 0;
     job->text_bytes = 0;
-    if (job->block.file->json)
-        return weft_text_json_lines(&job->block, encode_document, &t, err);
-    job->text_bytes = job->block.len;
+    if (job->segment.file->json)
+        return wf_text_parse_jsonl(&job->segment, encode_document, &t, err);
+    job->text_bytes = job->segment.len;
     WEFT_TRY(
-        weft_encoder_encode(t.encoder, job->block.text, job->block.len, &job->tokens, err));
-    return job->block.ends_document ? end_document(&t, err) : WEFT_OK;
+        wf_encoder_encode(t.encoder, job->segment.text, job->segment.len, &job->tokens, err));
+    return job->segment.ends_document ? append_eot(&t, err) : WEFT_OK;
 }
 
 static size_t cut(const void *ctx, const char *text, size_t len)
 {
-    return weft_tokenizer_cut(ctx, text, len);
+    return wf_tokenizer_boundary(ctx, text, len);
 }
 
-static void pass_on(void *ctx, uint64_t bytes)
+static void report_progress(void *ctx, uint64_t bytes)
 {
     const struct corpus *c = ctx;
     if (c->options->progress != NULL)
@@ -249,21 +251,21 @@ static void pass_on(void *ctx, uint64_t bytes)
 /* -- all together ----------------------------------------------------------------------------- */
 
 /* The first document that its number holds back; with fewer documents than that, the last one. */
-static enum weft_status choose_held_back(struct corpus *c, struct weft_text_list *list,
-                                         struct weft_error *err)
+static enum weft_status choose_val_document(struct corpus *c, struct wf_text_list *list,
+                                            struct weft_error *err)
 {
     const uint64_t far = 10000000;
     uint64_t first = 1, n = 0;
     if (c->options->val == 0)
         return WEFT_OK;
-    while (first < far && !drawn(c->options->val, first))
+    while (first < far && !is_val_document(c->options->val, first))
         first++;
-    WEFT_TRY(weft_text_count(list, first + 1, &n, err));
+    WEFT_TRY(wf_text_list_count(list, first + 1, &n, err));
     if (n == 1) {
-        WEFT_TRY(weft_text_list_cut(list, 1 - c->options->val, err));
+        WEFT_TRY(wf_text_list_split(list, 1 - c->options->val, err));
         n = 2;
     }
-    c->held_back = n <= first ? n - 1 : first;
+    c->val_document = n <= first ? n - 1 : first;
     return WEFT_OK;
 }
 
@@ -273,25 +275,25 @@ static enum weft_status make_encoders(struct corpus *c, struct weft_error *err)
     if (c->encoders == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u threads", c->options->n_threads);
     for (uint32_t i = 0; i < c->options->n_threads; i++)
-        WEFT_TRY(weft_encoder_new(c->options->tokenizer, &c->encoders[i], err));
+        WEFT_TRY(wf_encoder_new(c->options->tokenizer, &c->encoders[i], err));
     return WEFT_OK;
 }
 
-static enum weft_status run(struct corpus *c, const struct weft_text_list *list,
+static enum weft_status run(struct corpus *c, const struct wf_text_list *list,
                             struct weft_error *err)
 {
-    struct weft_text_crew crew = {
+    struct wf_text_workers workers = {
         .n_threads = c->options->n_threads,
         .work = encode_job,
-        .take = take_job,
-        .progress = pass_on,
+        .consume = consume_job,
+        .progress = report_progress,
         .ctx = c,
     };
-    struct weft_text_reader reader;
+    struct wf_text_reader reader;
     WEFT_TRY(make_encoders(c, err));
-    weft_text_reader_init(&reader, list, cut, c->options->tokenizer);
-    enum weft_status st = weft_text_crew_run(&crew, &reader, err);
-    weft_text_reader_release(&reader);
+    wf_text_reader_init(&reader, list, cut, c->options->tokenizer);
+    enum weft_status st = wf_text_workers_run(&workers, &reader, err);
+    wf_text_reader_release(&reader);
     WEFT_TRY(st);
     if (c->bytes == 0)
         return WEFT_FAIL(err, WEFT_DATA, "%.240s: there is no text in it", list->at[0].path);
@@ -299,32 +301,32 @@ static enum weft_status run(struct corpus *c, const struct weft_text_list *list,
     return finish_shard(&c->val, err);
 }
 
-static void put_part(struct weft_json *j, const struct row *row)
+static void put_split(struct wf_json *j, const struct split *split)
 {
-    weft_json_begin(j, row->name, '{');
-    weft_json_uint(j, "tokens", row->part.tokens);
-    weft_json_uint(j, "documents", row->part.documents);
-    weft_json_uint(j, "shards", row->part.shards);
-    weft_json_end(j, '}');
+    wf_json_begin(j, split->name, '{');
+    wf_json_uint(j, "tokens", split->part.tokens);
+    wf_json_uint(j, "documents", split->part.documents);
+    wf_json_uint(j, "shards", split->part.shards);
+    wf_json_end(j, '}');
 }
 
 static enum weft_status write_meta(const struct corpus *c, struct weft_error *err)
 {
     char path[PATH];
-    const struct weft_tokenizer *t = c->options->tokenizer;
+    const struct wf_tokenizer *t = c->options->tokenizer;
     path_in(c, "meta.json", path);
     FILE *out = fopen(path, "wb");
     if (out == NULL)
         return WEFT_FAIL(err, WEFT_IO, "cannot write %.240s: %s", path, strerror(errno));
-    struct weft_json j = {.out = out};
-    weft_json_begin(&j, NULL, '{');
-    weft_json_string(&j, "tokenizer", weft_tokenizer_kind(t));
-    weft_json_uint(&j, "vocab", weft_tokenizer_n_vocab(t));
-    weft_json_uint(&j, "document_end", (uint64_t)weft_tokenizer_document_end(t));
-    weft_json_uint(&j, "text_bytes", c->bytes);
-    put_part(&j, &c->train);
-    put_part(&j, &c->val);
-    weft_json_end(&j, '}');
+    struct wf_json j = {.out = out};
+    wf_json_begin(&j, NULL, '{');
+    wf_json_string(&j, "tokenizer", wf_tokenizer_kind(t));
+    wf_json_uint(&j, "vocab", wf_tokenizer_n_vocab(t));
+    wf_json_uint(&j, "document_end", (uint64_t)wf_tokenizer_eot(t));
+    wf_json_uint(&j, "text_bytes", c->bytes);
+    put_split(&j, &c->train);
+    put_split(&j, &c->val);
+    wf_json_end(&j, '}');
     fputc('\n', out);
     bool bad = ferror(out) != 0;
     if (fclose(out) != 0 || bad) {
@@ -334,52 +336,52 @@ static enum weft_status write_meta(const struct corpus *c, struct weft_error *er
     return WEFT_OK;
 }
 
-static enum weft_status check_options(const struct weft_corpus_options *o, bool one_file,
+static enum weft_status check_options(const struct wf_corpus_options *o, bool single_file,
                                       struct weft_error *err)
 {
     if (!(o->val >= 0 && o->val < 1))
         return WEFT_FAIL(err, WEFT_USAGE, "the validation part is %g: give 0 up to below 1",
                          o->val);
-    if (o->val > 0 && one_file)
+    if (o->val > 0 && single_file)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "a validation part needs a folder, not the file %.240s", o->out);
     if (o->shard_tokens == 0 || o->shard_tokens > INT32_MAX || o->n_threads == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "a shard of %" PRIu32 " tokens: give 1 to %" PRId32,
                          o->shard_tokens, INT32_MAX);
-    if (weft_tokenizer_document_end(o->tokenizer) == WEFT_NO_TOKEN)
+    if (wf_tokenizer_eot(o->tokenizer) == WF_NO_TOKEN)
         return WEFT_FAIL(err, WEFT_DATA,
                          "the tokenizer has no token for the end of a document, such as "
                          "<|endoftext|>");
     return WEFT_OK;
 }
 
-enum weft_status weft_corpus_write(struct weft_text_list *list,
-                                   const struct weft_corpus_options *options,
-                                   struct weft_corpus_result *result, struct weft_error *err)
+enum weft_status wf_corpus_write(struct wf_text_list *list,
+                                 const struct wf_corpus_options *options,
+                                 struct wf_corpus_result *result, struct weft_error *err)
 {
     struct corpus c = {
         .options = options,
-        .one_file = ends_in_bin(options->out),
+        .single_file = ends_in_bin(options->out),
         .train.name = "train",
         .val.name = "val",
-        .held_back = no_document,
+        .val_document = no_document,
     };
-    WEFT_TRY(check_options(options, c.one_file, err));
-    WEFT_TRY(choose_held_back(&c, list, err));
+    WEFT_TRY(check_options(options, c.single_file, err));
+    WEFT_TRY(choose_val_document(&c, list, err));
     WEFT_TRY(open_folder(&c, err));
     enum weft_status st = run(&c, list, err);
-    if (st == WEFT_OK && !c.one_file)
-        st = weft_tokenizer_save(options->tokenizer, options->out, err);
-    if (st == WEFT_OK && !c.one_file)
+    if (st == WEFT_OK && !c.single_file)
+        st = wf_tokenizer_save(options->tokenizer, options->out, err);
+    if (st == WEFT_OK && !c.single_file)
         st = write_meta(&c, err);
     for (uint32_t i = 0; c.encoders != NULL && i < options->n_threads; i++)
-        weft_encoder_free(c.encoders[i]);
+        wf_encoder_free(c.encoders[i]);
     free(c.encoders);
-    weft_shard_writer_free(c.train.writer);
-    weft_shard_writer_free(c.val.writer);
+    wf_shard_writer_free(c.train.writer);
+    wf_shard_writer_free(c.val.writer);
     if (st != WEFT_OK)
         remove_all(&c);
     else
-        *result = (struct weft_corpus_result){c.bytes, c.train.part, c.val.part};
+        *result = (struct wf_corpus_result){c.bytes, c.train.part, c.val.part};
     return st;
 }

@@ -18,32 +18,32 @@
 #include "training/data/text_source.h"
 #include "training/data/tokenizer.h"
 
-enum { WEFT_CORPUS_SHARD_TOKENS = 100000000 };
+enum { WF_CORPUS_SHARD_TOKENS = 100000000 };
 
-struct weft_corpus_options {
-    const struct weft_tokenizer *tokenizer; /* borrowed */
-    const char *out;                        /* borrowed: a folder, or a file .bin */
-    double val;                             /* fraction of documents, 0 <= val < 1 */
-    uint32_t shard_tokens;                  /* of each shard but the last */
+struct wf_corpus_options {
+    const struct wf_tokenizer *tokenizer; /* borrowed */
+    const char *out;                      /* borrowed: a folder, or a file .bin */
+    double val;                           /* fraction of documents, 0 <= val < 1 */
+    uint32_t shard_tokens;                /* of each shard but the last */
     uint32_t n_threads;
     void (*progress)(void *ctx, uint64_t bytes); /* bytes read so far; may be NULL */
     void *ctx;
 };
 
-struct weft_corpus_part {
+struct wf_corpus_split {
     uint64_t tokens, documents;
     uint32_t shards;
 };
 
-struct weft_corpus_result {
+struct wf_corpus_result {
     uint64_t bytes; /* of text */
-    struct weft_corpus_part train, val;
+    struct wf_corpus_split train, val;
 };
 
 /* A folder that has shards already is WEFT_USAGE.  After a failure none of the files is there.
  * May cut the list's only file. */
-enum weft_status weft_corpus_write(struct weft_text_list *list,
-                                   const struct weft_corpus_options *options,
-                                   struct weft_corpus_result *result, struct weft_error *err);
+enum weft_status wf_corpus_write(struct wf_text_list *list,
+                                 const struct wf_corpus_options *options,
+                                 struct wf_corpus_result *result, struct weft_error *err);
 
 #endif

@@ -10,13 +10,13 @@
 
 /* -- rows of tokens ------------------------------------------------------------------------- */
 
-enum weft_status weft_tokens_reserve(struct weft_tokens *t, size_t n, struct weft_error *err)
+enum weft_status wf_tokens_reserve(struct wf_tokens *t, size_t n, struct weft_error *err)
 {
     size_t need, bytes;
     if (t->at != NULL && n <= t->cap - t->len)
         return WEFT_OK;
-    if (!weft_size_add(t->len, n, &need) || !weft_size_add(need, need / 2 + 64, &need) ||
-        !weft_size_mul(need, sizeof *t->at, &bytes))
+    if (!wf_size_add(t->len, n, &need) || !wf_size_add(need, need / 2 + 64, &need) ||
+        !wf_size_mul(need, sizeof *t->at, &bytes))
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu more tokens", n);
     int32_t *at = realloc(t->at, bytes);
     if (at == NULL)
@@ -26,10 +26,10 @@ enum weft_status weft_tokens_reserve(struct weft_tokens *t, size_t n, struct wef
     return WEFT_OK;
 }
 
-void weft_tokens_release(struct weft_tokens *t)
+void wf_tokens_release(struct wf_tokens *t)
 {
     free(t->at);
-    *t = (struct weft_tokens){0};
+    *t = (struct wf_tokens){0};
 }
 
 /* -- building ------------------------------------------------------------------------------- */
@@ -43,59 +43,59 @@ static size_t mask_for(size_t n)
     return size - 1;
 }
 
-enum weft_status weft_token_new(uint32_t n_vocab, struct weft_tokenizer **out,
-                                struct weft_error *err)
+enum weft_status wf_tokenizer_new(uint32_t n_vocab, struct wf_tokenizer **out,
+                                  struct weft_error *err)
 {
-    struct weft_tokenizer *t = calloc(1, sizeof *t);
+    struct wf_tokenizer *t = calloc(1, sizeof *t);
     if (t != NULL) {
         t->n_vocab = n_vocab;
-        t->document_end = WEFT_NO_TOKEN;
+        t->eot = WF_NO_TOKEN;
         t->tokens = calloc((size_t)n_vocab + 1, sizeof *t->tokens);
-        t->by_bytes_mask = mask_for(n_vocab);
-        t->by_bytes = malloc((t->by_bytes_mask + 1) * sizeof *t->by_bytes);
+        t->id_table_mask = mask_for(n_vocab);
+        t->id_table = malloc((t->id_table_mask + 1) * sizeof *t->id_table);
     }
-    if (t == NULL || t->tokens == NULL || t->by_bytes == NULL) {
-        weft_tokenizer_free(t);
+    if (t == NULL || t->tokens == NULL || t->id_table == NULL) {
+        wf_tokenizer_free(t);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a vocabulary of %u", n_vocab);
     }
-    for (size_t i = 0; i <= t->by_bytes_mask; i++)
-        t->by_bytes[i] = WEFT_NO_TOKEN;
+    for (size_t i = 0; i <= t->id_table_mask; i++)
+        t->id_table[i] = WF_NO_TOKEN;
     *out = t;
     return WEFT_OK;
 }
 
-enum weft_status weft_token_set(struct weft_tokenizer *t, int32_t id, const char *bytes,
-                                size_t len, struct weft_error *err)
+enum weft_status wf_tokenizer_set(struct wf_tokenizer *t, int32_t id, const char *bytes,
+                                  size_t len, struct weft_error *err)
 {
     size_t begin = t->pool.len;
     if (len > UINT32_MAX - begin)
         return WEFT_FAIL(err, WEFT_DATA, "the tokens of the vocabulary are too long");
-    weft_text_add(&t->pool, bytes, len);
+    wf_text_add(&t->pool, bytes, len);
     if (t->pool.failed)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the tokens of the vocabulary");
-    t->tokens[id] = (struct weft_token_text){(uint32_t)begin, (uint32_t)len};
+    t->tokens[id] = (struct wf_token_span){(uint32_t)begin, (uint32_t)len};
     return WEFT_OK;
 }
 
-void weft_token_insert(struct weft_tokenizer *t, int32_t id)
+void wf_tokenizer_insert(struct wf_tokenizer *t, int32_t id)
 {
-    struct weft_token_text w = t->tokens[id];
-    size_t i = weft_hash(0, t->pool.at + w.begin, w.len) & t->by_bytes_mask;
-    while (t->by_bytes[i] != WEFT_NO_TOKEN)
-        i = (i + 1) & t->by_bytes_mask;
-    t->by_bytes[i] = id;
+    struct wf_token_span w = t->tokens[id];
+    size_t i = wf_hash(0, t->pool.at + w.begin, w.len) & t->id_table_mask;
+    while (t->id_table[i] != WF_NO_TOKEN)
+        i = (i + 1) & t->id_table_mask;
+    t->id_table[i] = id;
 }
 
-enum weft_status weft_token_index(struct weft_tokenizer *t, const char *name,
-                                  struct weft_error *err)
+enum weft_status wf_tokenizer_index(struct wf_tokenizer *t, const char *name,
+                                    struct weft_error *err)
 {
     for (uint32_t id = 0; id < t->n_vocab; id++)
         if (t->tokens[id].len != 0)
-            weft_token_insert(t, (int32_t)id);
+            wf_tokenizer_insert(t, (int32_t)id);
     for (int b = 0; b < 256; b++) {
         char byte = (char)b;
-        t->of_byte[b] = weft_token_by_bytes(t, &byte, 1);
-        if (t->of_byte[b] == WEFT_NO_TOKEN)
+        t->byte_ids[b] = wf_tokenizer_lookup(t, &byte, 1);
+        if (t->byte_ids[b] == WF_NO_TOKEN)
             return WEFT_FAIL(err, WEFT_DATA,
                              "%.240s: has no token for byte %d: only byte-level vocabularies "
                              "are supported",
@@ -104,11 +104,11 @@ enum weft_status weft_token_index(struct weft_tokenizer *t, const char *name,
     return WEFT_OK;
 }
 
-int32_t weft_token_by_bytes(const struct weft_tokenizer *t, const char *bytes, size_t len)
+int32_t wf_tokenizer_lookup(const struct wf_tokenizer *t, const char *bytes, size_t len)
 {
-    for (size_t i = weft_hash(0, bytes, len);; i++) {
-        int32_t id = t->by_bytes[i & t->by_bytes_mask];
-        if (id == WEFT_NO_TOKEN)
+    for (size_t i = wf_hash(0, bytes, len);; i++) {
+        int32_t id = t->id_table[i & t->id_table_mask];
+        if (id == WF_NO_TOKEN)
             return id;
         if (t->tokens[id].len == len &&
             memcmp(t->pool.at + t->tokens[id].begin, bytes, len) == 0)
@@ -116,10 +116,10 @@ int32_t weft_token_by_bytes(const struct weft_tokenizer *t, const char *bytes, s
     }
 }
 
-enum weft_status weft_token_reserve_merges(struct weft_tokenizer *t, size_t n,
-                                           struct weft_error *err)
+enum weft_status wf_tokenizer_reserve_merges(struct wf_tokenizer *t, size_t n,
+                                             struct weft_error *err)
 {
-    if (n > 4 * (size_t)WEFT_TOKENIZER_MAX_VOCAB)
+    if (n > 4 * (size_t)WF_TOKENIZER_MAX_VOCAB)
         return WEFT_FAIL(err, WEFT_DATA, "%zu merges are too many", n);
     t->merges_mask = mask_for(n);
     t->merges = malloc((t->merges_mask + 1) * sizeof *t->merges);
@@ -127,24 +127,24 @@ enum weft_status weft_token_reserve_merges(struct weft_tokenizer *t, size_t n,
     if (t->merges == NULL || t->pairs == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu merges", n);
     for (size_t i = 0; i <= t->merges_mask; i++)
-        t->merges[i].key = WEFT_NO_PAIR;
+        t->merges[i].key = WF_NO_PAIR;
     return WEFT_OK;
 }
 
-bool weft_token_add_merge(struct weft_tokenizer *t, struct weft_token_pair pair, int32_t result)
+bool wf_tokenizer_add_merge(struct wf_tokenizer *t, struct wf_token_pair pair, int32_t result)
 {
-    struct weft_merge *m = weft_bpe_slot(t, pair);
-    if (m->key != WEFT_NO_PAIR)
+    struct wf_merge *m = wf_bpe_slot(t, pair);
+    if (m->key != WF_NO_PAIR)
         return false;
-    *m = (struct weft_merge){weft_bpe_key(pair), t->n_pairs, result};
+    *m = (struct wf_merge){wf_bpe_key(pair), t->n_pairs, result};
     t->pairs[t->n_pairs++] = pair;
     return true;
 }
 
-enum weft_status weft_token_add_special(struct weft_tokenizer *t, const char *name, int32_t id,
-                                        struct weft_error *err)
+enum weft_status wf_tokenizer_add_special(struct wf_tokenizer *t, const char *name, int32_t id,
+                                          struct weft_error *err)
 {
-    struct weft_special *more = realloc(t->special, (t->n_special + 1) * sizeof *more);
+    struct wf_special *more = realloc(t->special, (t->n_special + 1) * sizeof *more);
     if (more != NULL)
         t->special = more;
     char *copy = strdup(name);
@@ -152,42 +152,42 @@ enum weft_status weft_token_add_special(struct weft_tokenizer *t, const char *na
         free(copy);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the names of special tokens");
     }
-    t->special[t->n_special++] = (struct weft_special){copy, id};
+    t->special[t->n_special++] = (struct wf_special){copy, id};
     return WEFT_OK;
 }
 
-void weft_token_find_end(struct weft_tokenizer *t)
+void wf_tokenizer_find_eot(struct wf_tokenizer *t)
 {
     static const char *const names[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>",
                                         "<|im_end|>"};
-    for (size_t i = 0; i < WEFT_LEN(names) && t->document_end == WEFT_NO_TOKEN; i++)
-        t->document_end = weft_tokenizer_find(t, names[i]);
+    for (size_t i = 0; i < WEFT_LEN(names) && t->eot == WF_NO_TOKEN; i++)
+        t->eot = wf_tokenizer_find(t, names[i]);
 }
 
-enum weft_status weft_tokenizer_bytes(struct weft_tokenizer **out, struct weft_error *err)
+enum weft_status wf_tokenizer_new_bytes(struct wf_tokenizer **out, struct weft_error *err)
 {
-    struct weft_tokenizer *t = NULL;
-    WEFT_TRY(weft_token_new(257, &t, err));
+    struct wf_tokenizer *t = NULL;
+    WEFT_TRY(wf_tokenizer_new(257, &t, err));
     t->is_bytes = true;
     enum weft_status st = WEFT_OK;
     for (int b = 0; b < 256 && st == WEFT_OK; b++) {
         char byte = (char)b;
-        st = weft_token_set(t, b, &byte, 1, err);
+        st = wf_tokenizer_set(t, b, &byte, 1, err);
     }
     if (st == WEFT_OK)
-        st = weft_token_set(t, 256, "<|endoftext|>", 13, err);
+        st = wf_tokenizer_set(t, 256, "<|endoftext|>", 13, err);
     if (st == WEFT_OK)
-        st = weft_token_add_special(t, "<|endoftext|>", 256, err);
+        st = wf_tokenizer_add_special(t, "<|endoftext|>", 256, err);
     if (st != WEFT_OK) {
-        weft_tokenizer_free(t);
+        wf_tokenizer_free(t);
         return st;
     }
-    weft_token_find_end(t);
+    wf_tokenizer_find_eot(t);
     *out = t;
     return WEFT_OK;
 }
 
-void weft_tokenizer_free(struct weft_tokenizer *t)
+void wf_tokenizer_free(struct wf_tokenizer *t)
 {
     if (t == NULL)
         return;
@@ -195,8 +195,8 @@ void weft_tokenizer_free(struct weft_tokenizer *t)
         free(t->special[i].name);
     free(t->special);
     free(t->tokens);
-    weft_text_release(&t->pool);
-    free(t->by_bytes);
+    wf_text_release(&t->pool);
+    free(t->id_table);
     free(t->pairs);
     free(t->merges);
     free(t->source);
@@ -205,27 +205,27 @@ void weft_tokenizer_free(struct weft_tokenizer *t)
 
 /* -- what it is ----------------------------------------------------------------------------- */
 
-const char *weft_tokenizer_kind(const struct weft_tokenizer *t)
+const char *wf_tokenizer_kind(const struct wf_tokenizer *t)
 {
     return t->is_bytes ? "bytes" : "bpe";
 }
 
-uint32_t weft_tokenizer_n_vocab(const struct weft_tokenizer *t)
+uint32_t wf_tokenizer_n_vocab(const struct wf_tokenizer *t)
 {
     return t->n_vocab;
 }
 
-int32_t weft_tokenizer_document_end(const struct weft_tokenizer *t)
+int32_t wf_tokenizer_eot(const struct wf_tokenizer *t)
 {
-    return t->document_end;
+    return t->eot;
 }
 
-size_t weft_tokenizer_n_special(const struct weft_tokenizer *t)
+size_t wf_tokenizer_n_special(const struct wf_tokenizer *t)
 {
     return t->n_special;
 }
 
-const char *weft_tokenizer_special(const struct weft_tokenizer *t, size_t i, int32_t *id)
+const char *wf_tokenizer_special(const struct wf_tokenizer *t, size_t i, int32_t *id)
 {
     if (i >= t->n_special)
         return NULL;
@@ -233,22 +233,22 @@ const char *weft_tokenizer_special(const struct weft_tokenizer *t, size_t i, int
     return t->special[i].name;
 }
 
-int32_t weft_tokenizer_find(const struct weft_tokenizer *t, const char *name)
+int32_t wf_tokenizer_find(const struct wf_tokenizer *t, const char *name)
 {
     for (size_t i = 0; i < t->n_special; i++)
         if (strcmp(t->special[i].name, name) == 0)
             return t->special[i].id;
-    return WEFT_NO_TOKEN;
+    return WF_NO_TOKEN;
 }
 
-size_t weft_tokenizer_cut(const struct weft_tokenizer *t, const char *text, size_t len)
+size_t wf_tokenizer_boundary(const struct wf_tokenizer *t, const char *text, size_t len)
 {
-    return t->is_bytes ? len : weft_split_cut(t->split, text, len);
+    return t->is_bytes ? len : wf_split_boundary(t->split, text, len);
 }
 
 /* -- tokens to text ------------------------------------------------------------------------- */
 
-const char *weft_tokenizer_token(const struct weft_tokenizer *t, int32_t id, size_t *len)
+const char *wf_tokenizer_token(const struct wf_tokenizer *t, int32_t id, size_t *len)
 {
     if (id < 0 || (uint32_t)id >= t->n_vocab || t->tokens[id].len == 0)
         return NULL;
@@ -256,22 +256,22 @@ const char *weft_tokenizer_token(const struct weft_tokenizer *t, int32_t id, siz
     return t->pool.at + t->tokens[id].begin;
 }
 
-enum weft_status weft_tokenizer_decode(const struct weft_tokenizer *t, const int32_t *tokens,
-                                       size_t n, struct weft_text *out, struct weft_error *err)
+enum weft_status wf_tokenizer_decode(const struct wf_tokenizer *t, const int32_t *tokens,
+                                     size_t n, struct wf_text *out, struct weft_error *err)
 {
     for (size_t i = 0; i < n; i++) {
         size_t len;
-        const char *bytes = weft_tokenizer_token(t, tokens[i], &len);
+        const char *bytes = wf_tokenizer_token(t, tokens[i], &len);
         if (bytes == NULL)
             return WEFT_FAIL(err, WEFT_DATA, "token %zu is %d, which is none of the vocabulary",
                              i, (int)tokens[i]);
-        weft_text_add(out, bytes, len);
+        wf_text_add(out, bytes, len);
     }
     return out->failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the text of %zu tokens", n)
                        : WEFT_OK;
 }
 
-size_t weft_utf8_whole(const char *bytes, size_t len)
+size_t wf_utf8_complete(const char *bytes, size_t len)
 {
     /* A character's first byte is among the last three, and says how many follow. */
     for (size_t back = 1; back <= 3 && back <= len; back++) {

@@ -5,32 +5,32 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "training/layout/layout.h"
+#include "training/layout/topology.h"
 #include "weft/bound.h"
 #include "weft/timing.h"
 
-enum { MAX_CHUNKS = 4, ALL_RANK_COUNTS = 16, MOST_SEARCHED = 3 };
+enum { MAX_CHUNKS = 4, ALL_RANK_COUNTS = 16, MAX_SEARCHED = 3 };
 
 struct search {
-    const struct weft_train_settings *settings;
+    const struct wf_train_settings *settings;
     const struct weft_model *model;
-    const struct weft_auto_machine *machine;
-    struct weft_auto_list list;
+    const struct wf_auto_machine *machine;
+    struct wf_auto_candidates list;
     size_t cap;
     bool searching; /* schedules that are searched for, which takes long; else all others */
-    struct weft_error refused; /* why the first that cannot be run cannot */
-    uint32_t more_micros;      /* the fewest with which one of those could; 0: none */
+    struct weft_error rejection; /* why the first that cannot be run cannot */
+    uint32_t min_micros;         /* the fewest with which one of those could; 0: none */
 };
 
-void weft_auto_list_release(struct weft_auto_list *list)
+void wf_auto_candidates_release(struct wf_auto_candidates *list)
 {
     free(list->at);
-    *list = (struct weft_auto_list){0};
+    *list = (struct wf_auto_candidates){0};
 }
 
 /* -- the time of one ------------------------------------------------------------------------ */
 
-static void add_times(struct weft_auto_times *sum, const struct weft_auto_times *t, double n)
+static void add_times(struct wf_auto_times *sum, const struct wf_auto_times *t, double n)
 {
     sum->f += n * t->f;
     sum->i += n * t->i;
@@ -38,43 +38,44 @@ static void add_times(struct weft_auto_times *sum, const struct weft_auto_times 
     sum->b += n * t->b;
 }
 
-static struct weft_auto_times stage_times(const struct weft_stage_range *r,
-                                          const struct weft_auto_speed *speed)
+static struct wf_auto_times stage_times(const struct weft_stage_range *r,
+                                        const struct wf_auto_profile *profile)
 {
-    struct weft_auto_times sum = {0};
-    add_times(&sum, &speed->layer, r->end_layer - r->first_layer);
+    struct wf_auto_times sum = {0};
+    add_times(&sum, &profile->layer, r->end_layer - r->first_layer);
     if (r->embedding)
-        add_times(&sum, &speed->embedding, 1);
+        add_times(&sum, &profile->embedding, 1);
     if (r->head)
-        add_times(&sum, &speed->head, 1);
+        add_times(&sum, &profile->head, 1);
     return sum;
 }
 
 /* More threads than cores take turns. */
-static double crowding(const struct weft_auto_machine *m, const struct weft_auto_choice *c)
+static double oversubscription(const struct wf_auto_machine *m,
+                               const struct wf_auto_candidate *c)
 {
     double threads = (double)c->pp * c->dp * c->threads;
     return threads > m->cores ? threads / m->cores : 1;
 }
 
 /* The costs of a layout's stages; they lie in out->f.at, which the caller frees. */
-static enum weft_status make_cost(const struct search *x, const struct weft_layout *l,
-                                  const struct weft_auto_speed *speed,
-                                  const struct weft_auto_choice *c, struct weft_cost *out,
+static enum weft_status make_cost(const struct search *x, const struct wf_topology *l,
+                                  const struct wf_auto_profile *profile,
+                                  const struct wf_auto_candidate *c, struct weft_cost *out,
                                   struct weft_error *err)
 {
     uint32_t n = l->n_stages;
-    double *at = calloc(4 * (size_t)n, sizeof *at), slower = crowding(x->machine, c);
+    double *at = calloc(4 * (size_t)n, sizeof *at), slower = oversubscription(x->machine, c);
     if (at == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the times of %u stages", n);
     for (uint32_t s = 0; s < n; s++) {
-        struct weft_auto_times t = stage_times(&l->partition.at[s], speed);
+        struct wf_auto_times t = stage_times(&l->partition.at[s], profile);
         at[s] = slower * t.f;
         at[n + s] = slower * t.i;
         at[2 * n + s] = slower * t.w;
         at[3 * n + s] = slower * t.b;
     }
-    double bytes = (double)l->most_rows * l->seq * l->model.dim * sizeof(float);
+    double bytes = (double)l->max_rows * l->seq * l->model.dim * sizeof(float);
     *out = (struct weft_cost){.f = {at, n},
                               .i = {at + n, n},
                               .w = {at + 2 * n, n},
@@ -83,14 +84,14 @@ static enum weft_status make_cost(const struct search *x, const struct weft_layo
     return WEFT_OK;
 }
 
-static enum weft_status time_pipeline(const struct search *x, const struct weft_layout *l,
-                                      const struct weft_auto_speed *speed,
-                                      struct weft_auto_choice *c, struct weft_error *err)
+static enum weft_status time_pipeline(const struct search *x, const struct wf_topology *l,
+                                      const struct wf_auto_profile *profile,
+                                      struct wf_auto_candidate *c, struct weft_error *err)
 {
     struct weft_metrics m;
     struct weft_cost cost;
-    WEFT_TRY(make_cost(x, l, speed, c, &cost, err));
-    enum weft_status st = weft_metrics_init(&m, weft_layout_schedule(l, 0), &cost, NULL, err);
+    WEFT_TRY(make_cost(x, l, profile, c, &cost, err));
+    enum weft_status st = weft_metrics_init(&m, wf_topology_schedule(l, 0), &cost, NULL, err);
     if (st == WEFT_OK) {
         c->pipeline = m.makespan;
         c->bubble = m.bubble;
@@ -102,50 +103,52 @@ static enum weft_status time_pipeline(const struct search *x, const struct weft_
 
 /* What a rank does after its micros: it sums its share of every group that it holds with others,
  * updates it, and takes the others' shares. */
-static double rank_update(const struct search *x, const struct weft_layout *l, uint32_t rank,
-                          const struct weft_auto_speed *speed)
+static double rank_update(const struct search *x, const struct wf_topology *l, uint32_t rank,
+                          const struct wf_auto_profile *profile)
 {
     double seconds = 0;
     for (size_t i = 0; i < l->n_groups; i++) {
-        const struct weft_layout_group *g = &l->groups[i];
-        uint32_t h = weft_layout_holder(g, rank);
-        if (h == g->n_holders)
+        const struct wf_topology_group *g = &l->groups[i];
+        uint32_t h = wf_topology_member(g, rank);
+        if (h == g->n_members)
             continue;
         double share = (double)(g->cuts[h + 1] - g->cuts[h]), rest = (double)g->n - share;
-        double others = g->n_holders - 1.0;
+        double others = g->n_members - 1.0;
         double moved = others * share * sizeof(int64_t) + rest * sizeof(float);
-        seconds += share * speed->update + rest * speed->pack + others * share * speed->sum;
+        seconds +=
+            share * profile->update + rest * profile->pack + others * share * profile->sum;
         seconds += moved * x->machine->link + 2 * others * x->machine->hop;
     }
     return seconds;
 }
 
-static double time_update(const struct search *x, const struct weft_layout *l,
-                          const struct weft_auto_speed *speed, const struct weft_auto_choice *c)
+static double time_update(const struct search *x, const struct wf_topology *l,
+                          const struct wf_auto_profile *profile,
+                          const struct wf_auto_candidate *c)
 {
     double most = 0;
     for (uint32_t r = 0; r < l->n_ranks; r++) {
-        double seconds = rank_update(x, l, r, speed);
+        double seconds = rank_update(x, l, r, profile);
         most = seconds > most ? seconds : most;
     }
-    return most * crowding(x->machine, c);
+    return most * oversubscription(x->machine, c);
 }
 
 /* -- its memory ----------------------------------------------------------------------------- */
 
 /* Neighbouring ranks are on one host. */
-static enum weft_status count_bytes(const struct search *x, const struct weft_layout *l,
-                                    struct weft_auto_choice *c, bool *fits,
+static enum weft_status count_bytes(const struct search *x, const struct wf_topology *l,
+                                    struct wf_auto_candidate *c, bool *fits,
                                     struct weft_error *err)
 {
-    const struct weft_auto_machine *m = x->machine;
-    uint32_t a_host = m->ranks_a_host == 0 ? l->n_ranks : m->ranks_a_host;
+    const struct wf_auto_machine *m = x->machine;
+    uint32_t a_host = m->ranks_per_host == 0 ? l->n_ranks : m->ranks_per_host;
     size_t host = 0;
     *fits = true;
     for (uint32_t r = 0; r < l->n_ranks; r++) {
         size_t bytes;
-        WEFT_TRY(weft_layout_rank_bytes(l, r, m->copies, &bytes, err));
-        c->rank_bytes = weft_size_max(c->rank_bytes, bytes);
+        WEFT_TRY(wf_topology_rank_bytes(l, r, m->copies, &bytes, err));
+        c->rank_bytes = wf_size_max(c->rank_bytes, bytes);
         c->total_bytes += bytes;
         host = r % a_host == 0 ? bytes : host + bytes;
         *fits = *fits && (m->bytes == 0 || host <= m->bytes);
@@ -155,13 +158,13 @@ static enum weft_status count_bytes(const struct search *x, const struct weft_la
 
 /* -- one candidate -------------------------------------------------------------------------- */
 
-static enum weft_status keep(struct search *x, const struct weft_auto_choice *c,
+static enum weft_status keep(struct search *x, const struct wf_auto_candidate *c,
                              struct weft_error *err)
 {
-    struct weft_auto_list *list = &x->list;
+    struct wf_auto_candidates *list = &x->list;
     if (list->n == x->cap) {
         size_t cap = 2 * x->cap + 64;
-        struct weft_auto_choice *at = realloc(list->at, cap * sizeof *at);
+        struct wf_auto_candidate *at = realloc(list->at, cap * sizeof *at);
         if (at == NULL)
             return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu layouts", cap);
         list->at = at;
@@ -173,51 +176,52 @@ static enum weft_status keep(struct search *x, const struct weft_auto_choice *c,
     return WEFT_OK;
 }
 
-static enum weft_status judge(struct search *x, const struct weft_layout *l,
-                              const struct weft_auto_speed *speed, struct weft_auto_choice *c,
-                              struct weft_error *err)
+static enum weft_status evaluate(struct search *x, const struct wf_topology *l,
+                                 const struct wf_auto_profile *profile,
+                                 struct wf_auto_candidate *c, struct weft_error *err)
 {
     bool fits;
-    WEFT_TRY(time_pipeline(x, l, speed, c, err));
-    c->update = time_update(x, l, speed, c);
+    WEFT_TRY(time_pipeline(x, l, profile, c, err));
+    c->update = time_update(x, l, profile, c);
     c->seconds = c->pipeline + c->update;
     WEFT_TRY(count_bytes(x, l, c, &fits, err));
     x->list.n_tried++;
     if (fits)
         return keep(x, c, err);
-    x->list.n_too_large++;
+    x->list.n_over_limit++;
     if (x->list.least_bytes == 0 || c->total_bytes < x->list.least_bytes)
         x->list.least_bytes = c->total_bytes;
     return WEFT_OK;
 }
 
-static enum weft_status lay_out(const struct search *x, const struct weft_auto_choice *c,
-                                struct weft_layout *out, struct weft_error *err)
+static enum weft_status build_topology(const struct search *x,
+                                       const struct wf_auto_candidate *c,
+                                       struct wf_topology *out, struct weft_error *err)
 {
-    struct weft_train_settings s = *x->settings; /* its texts stay the other's */
+    struct wf_train_settings s = *x->settings; /* its texts stay the other's */
     s.parallel.pp = c->pp;
     s.parallel.dp = c->dp;
     s.parallel.chunks = c->chunks;
     s.parallel.schedule = (char *)(uintptr_t)c->schedule;
-    return weft_layout_init(out, &s, x->model, err);
+    return wf_topology_init(out, &s, x->model, err);
 }
 
 /* -- more micros ---------------------------------------------------------------------------- */
 
 /* Whether it could be run with so many micros of a replica, whatever the batch is. */
-static bool can_run(const struct search *x, const struct weft_auto_choice *c, uint64_t micros)
+static bool can_run(const struct search *x, const struct wf_auto_candidate *c, uint64_t micros)
 {
-    struct weft_train_settings s = *x->settings;
+    struct wf_train_settings s = *x->settings;
     struct search other = *x;
-    struct weft_layout l;
+    struct wf_topology l;
     if (micros * c->dp > UINT32_MAX)
         return false;
     other.settings = &s;
     s.parallel.micros = (uint32_t)(micros * c->dp);
     s.data.batch = s.data.batch > s.parallel.micros ? s.data.batch : s.parallel.micros;
-    if (lay_out(&other, c, &l, NULL) != WEFT_OK)
+    if (build_topology(&other, c, &l, NULL) != WEFT_OK)
         return false;
-    weft_layout_release(&l);
+    wf_topology_release(&l);
     return true;
 }
 
@@ -225,17 +229,17 @@ static bool can_run(const struct search *x, const struct weft_auto_choice *c, ui
 static uint32_t micros_of_file(const char *path)
 {
     struct weft_schedule *s = NULL;
-    if (weft_layout_read_schedule(path, &s, NULL) != WEFT_OK)
+    if (wf_topology_read_schedule(path, &s, NULL) != WEFT_OK)
         return 0;
     uint32_t n = weft_schedule_placement(s)->n_micros;
     weft_schedule_free(s);
     return n;
 }
 
-/* How many micros a replica needs at least, of what was refused; 0: they do not help.  What orders
+/* How many micros a replica needs at least, of what was rejection; 0: they do not help.  What orders
  * ask for is a multiple of the ranks, an even number, or twice the ranks: two times the ranks and
  * its multiples are good for all, so what cannot be run with those cannot be run. */
-static uint32_t micros_needed(const struct search *x, const struct weft_auto_choice *c)
+static uint32_t micros_needed(const struct search *x, const struct wf_auto_candidate *c)
 {
     const struct weft_generator *g = weft_generator_find(c->schedule);
     uint64_t set = x->settings->parallel.micros, unit = 2 * (uint64_t)c->pp;
@@ -243,7 +247,7 @@ static uint32_t micros_needed(const struct search *x, const struct weft_auto_cho
         uint32_t n = micros_of_file(c->schedule);
         return n > 0 && can_run(x, c, n) ? n : 0;
     }
-    if ((g->takes & WEFT_TAKES_COST) != 0) /* any number; to try would be to search */
+    if ((g->takes & WEFT_GEN_USES_COST) != 0) /* any number; to try would be to search */
         return c->dp > set && c->pp <= x->model->layers ? 1 : 0;
     uint64_t first = (set + c->dp - 1) / c->dp, last = (first + unit - 1) / unit * unit;
     if ((uint64_t)c->dp * first > x->settings->data.batch || !can_run(x, c, last))
@@ -253,35 +257,35 @@ static uint32_t micros_needed(const struct search *x, const struct weft_auto_cho
     return (uint32_t)first;
 }
 
-static void note_micros(struct search *x, const struct weft_auto_choice *c)
+static void note_micros(struct search *x, const struct wf_auto_candidate *c)
 {
     uint32_t set = x->settings->parallel.micros;
-    if (x->list.n_tried > 0 || (x->more_micros != 0 && c->dp >= x->more_micros))
+    if (x->list.n_tried > 0 || (x->min_micros != 0 && c->dp >= x->min_micros))
         return;
     uint64_t n = (uint64_t)micros_needed(x, c) * c->dp;
-    if (n > set && n <= x->settings->data.batch && (x->more_micros == 0 || n < x->more_micros))
-        x->more_micros = (uint32_t)n;
+    if (n > set && n <= x->settings->data.batch && (x->min_micros == 0 || n < x->min_micros))
+        x->min_micros = (uint32_t)n;
 }
 
 /* A layout that cannot be is no error. */
-static enum weft_status try_one(struct search *x, struct weft_auto_choice c,
-                                const struct weft_auto_speed *speed, struct weft_error *err)
+static enum weft_status try_one(struct search *x, struct wf_auto_candidate c,
+                                const struct wf_auto_profile *profile, struct weft_error *err)
 {
-    struct weft_layout l;
+    struct wf_topology l;
     struct weft_error why = {0};
-    enum weft_status st = lay_out(x, &c, &l, &why);
+    enum weft_status st = build_topology(x, &c, &l, &why);
     if (st == WEFT_OK) {
-        c.threads = speed->threads;
-        st = judge(x, &l, speed, &c, err);
-        weft_layout_release(&l);
+        c.threads = profile->threads;
+        st = evaluate(x, &l, profile, &c, err);
+        wf_topology_release(&l);
         return st;
     }
     if (st == WEFT_NOMEM) {
         *err = why;
         return st;
     }
-    if (x->refused.status == WEFT_OK)
-        x->refused = why;
+    if (x->rejection.status == WEFT_OK)
+        x->rejection = why;
     if (!x->settings->parallel.given.micros)
         note_micros(x, &c);
     return WEFT_OK;
@@ -289,81 +293,82 @@ static enum weft_status try_one(struct search *x, struct weft_auto_choice c,
 
 /* -- all of them ---------------------------------------------------------------------------- */
 
-static enum weft_status try_chunks(struct search *x, struct weft_auto_choice c,
-                                   const struct weft_auto_speed *speed, struct weft_error *err)
+static enum weft_status try_chunks(struct search *x, struct wf_auto_candidate c,
+                                   const struct wf_auto_profile *profile,
+                                   struct weft_error *err)
 {
     const struct weft_generator *g = weft_generator_find(c.schedule);
     uint32_t set = x->settings->parallel.chunks;
     c.chunks = set;
-    if (set != 0 || g == NULL || (g->takes & WEFT_TAKES_CHUNKS) == 0)
-        return try_one(x, c, speed, err);
+    if (set != 0 || g == NULL || (g->takes & WEFT_GEN_USES_CHUNKS) == 0)
+        return try_one(x, c, profile, err);
     for (c.chunks = g->default_chunks; c.chunks <= MAX_CHUNKS; c.chunks++)
         if ((uint64_t)c.chunks * c.pp <= x->model->layers)
-            WEFT_TRY(try_one(x, c, speed, err));
+            WEFT_TRY(try_one(x, c, profile, err));
     return WEFT_OK;
 }
 
-static enum weft_status try_schedules(struct search *x, struct weft_auto_choice c,
-                                      const struct weft_auto_speed *speed,
+static enum weft_status try_schedules(struct search *x, struct wf_auto_candidate c,
+                                      const struct wf_auto_profile *profile,
                                       struct weft_error *err)
 {
     size_t n;
-    const struct weft_generator *all = weft_generators(&n);
+    const struct weft_generator *all = weft_generator_list(&n);
     c.schedule = x->settings->parallel.schedule;
     /* One rank runs its micros one after the other, whatever the schedule is called. */
     bool plain = c.pp == 1 && x->settings->parallel.chunks == 0;
     if (x->settings->parallel.given.schedule || plain)
-        return x->searching ? WEFT_OK : try_chunks(x, c, speed, err);
+        return x->searching ? WEFT_OK : try_chunks(x, c, profile, err);
     for (size_t i = 0; i < n; i++) {
-        bool searches = (all[i].takes & WEFT_TAKES_COST) != 0;
+        bool searches = (all[i].takes & WEFT_GEN_USES_COST) != 0;
         c.schedule = all[i].name;
-        if ((all[i].takes & WEFT_BY_TICKS) == 0 && searches == x->searching)
-            WEFT_TRY(try_chunks(x, c, speed, err));
+        if ((all[i].takes & WEFT_GEN_UNIT_TICKS) == 0 && searches == x->searching)
+            WEFT_TRY(try_chunks(x, c, profile, err));
     }
     return WEFT_OK;
 }
 
 /* What no schedule can be below: all ranks at work all the time, and no update. */
-static double least_time(const struct search *x, const struct weft_auto_choice *c,
-                         const struct weft_auto_speed *speed)
+static double time_lower_bound(const struct search *x, const struct wf_auto_candidate *c,
+                               const struct wf_auto_profile *profile)
 {
     const struct weft_stage_range whole = {
         .end_layer = x->model->layers, .embedding = true, .head = true};
-    struct weft_auto_times all = stage_times(&whole, speed);
+    struct wf_auto_times all = stage_times(&whole, profile);
     double back = all.b < all.i + all.w ? all.b : all.i + all.w;
     return (all.f + back) * x->settings->parallel.micros / ((double)c->dp * c->pp);
 }
 
-static bool is_hopeless(const struct search *x, const struct weft_auto_choice *c,
-                        const struct weft_auto_speed *speed)
+static bool is_prunable(const struct search *x, const struct wf_auto_candidate *c,
+                        const struct wf_auto_profile *profile)
 {
-    return x->list.n > 0 && least_time(x, c, speed) > 2 * x->list.fastest;
+    return x->list.n > 0 && time_lower_bound(x, c, profile) > 2 * x->list.fastest;
 }
 
-static enum weft_status try_threads(struct search *x, struct weft_auto_choice c,
+static enum weft_status try_threads(struct search *x, struct wf_auto_candidate c,
                                     struct weft_error *err)
 {
-    const struct weft_auto_machine *m = x->machine;
+    const struct wf_auto_machine *m = x->machine;
     uint64_t ranks = (uint64_t)c.pp * c.dp;
     bool any = false;
-    for (size_t i = m->n_speeds; i-- > 0;) {
-        const struct weft_auto_speed *speed = &m->speeds[i];
+    for (size_t i = m->n_profiles; i-- > 0;) {
+        const struct wf_auto_profile *profile = &m->profiles[i];
         bool last = i == 0 && !any; /* crowded, but it runs */
-        if (ranks * speed->threads > m->cores && !last)
+        if (ranks * profile->threads > m->cores && !last)
             continue;
         any = true;
-        if (is_hopeless(x, &c, speed))
-            x->list.n_hopeless++;
+        if (is_prunable(x, &c, profile))
+            x->list.n_pruned++;
         else
-            WEFT_TRY(try_schedules(x, c, speed, err));
+            WEFT_TRY(try_schedules(x, c, profile, err));
     }
     return WEFT_OK;
 }
 
 /* Of many cores only even parts are looked at. */
-static bool is_count(const struct search *x, uint64_t ranks)
+static bool is_rank_count(const struct search *x, uint64_t ranks)
 {
-    const struct weft_train_settings *s = x->settings;
+    const struct wf_train_settings *s = x->settings;
     uint32_t cores = x->machine->cores;
     if (x->machine->ranks != 0)
         return ranks == x->machine->ranks;
@@ -374,9 +379,9 @@ static bool is_count(const struct search *x, uint64_t ranks)
 
 static enum weft_status try_ranks(struct search *x, uint32_t ranks, struct weft_error *err)
 {
-    const struct weft_train_settings *s = x->settings;
+    const struct wf_train_settings *s = x->settings;
     for (uint32_t pp = 1; pp <= ranks; pp++) {
-        struct weft_auto_choice c = {.pp = pp, .dp = ranks / pp};
+        struct wf_auto_candidate c = {.pp = pp, .dp = ranks / pp};
         if (ranks % pp != 0 || (s->parallel.given.pp && pp != s->parallel.pp) ||
             (s->parallel.given.dp && c.dp != s->parallel.dp))
             continue;
@@ -387,7 +392,7 @@ static enum weft_status try_ranks(struct search *x, uint32_t ranks, struct weft_
 
 static uint64_t most_ranks(const struct search *x)
 {
-    const struct weft_train_settings *s = x->settings;
+    const struct wf_train_settings *s = x->settings;
     uint64_t pp = s->parallel.given.pp ? s->parallel.pp : 1;
     uint64_t dp = s->parallel.given.dp ? s->parallel.dp : 1;
     if (x->machine->ranks != 0)
@@ -399,7 +404,7 @@ static enum weft_status try_all(struct search *x, struct weft_error *err)
 {
     uint64_t most = most_ranks(x);
     for (uint64_t n = 1; n <= most && n <= UINT32_MAX; n++)
-        if (is_count(x, n))
+        if (is_rank_count(x, n))
             WEFT_TRY(try_ranks(x, (uint32_t)n, err));
     return WEFT_OK;
 }
@@ -408,7 +413,7 @@ static enum weft_status try_all(struct search *x, struct weft_error *err)
 
 static int by_time(const void *a, const void *b)
 {
-    const struct weft_auto_choice *x = a, *y = b;
+    const struct wf_auto_candidate *x = a, *y = b;
     if (x->seconds != y->seconds)
         return x->seconds < y->seconds ? -1 : 1;
     if (x->pp * x->dp != y->pp * y->dp)
@@ -421,36 +426,36 @@ static int by_time(const void *a, const void *b)
     return names != 0 ? names : (x->chunks > y->chunks) - (x->chunks < y->chunks);
 }
 
-static bool is_simpler(const struct weft_auto_choice *x, const struct weft_auto_choice *y)
+static bool is_simpler(const struct wf_auto_candidate *x, const struct wf_auto_candidate *y)
 {
     uint32_t a = x->pp * x->dp, b = y->pp * y->dp;
     return a != b ? a < b : x->rank_bytes < y->rank_bytes;
 }
 
-static void put_choice_first(struct weft_auto_list *list)
+static void move_best_first(struct wf_auto_candidates *list)
 {
     qsort(list->at, list->n, sizeof *list->at, by_time);
     size_t best = 0;
-    for (size_t i = 1; i < list->n && list->at[i].seconds <= WEFT_AUTO_EQUAL * list->fastest;
+    for (size_t i = 1; i < list->n && list->at[i].seconds <= WF_AUTO_TOLERANCE * list->fastest;
          i++)
         if (is_simpler(&list->at[i], &list->at[best]))
             best = i;
-    struct weft_auto_choice choice = list->at[best];
+    struct wf_auto_candidate choice = list->at[best];
     memmove(list->at + 1, list->at, best * sizeof *list->at);
     list->at[0] = choice;
 }
 
 /* -- searching ------------------------------------------------------------------------------ */
 
-static const struct weft_auto_speed *speed_of(const struct search *x, uint32_t threads)
+static const struct wf_auto_profile *find_profile(const struct search *x, uint32_t threads)
 {
     size_t i = 0;
-    while (x->machine->speeds[i].threads != threads)
+    while (x->machine->profiles[i].threads != threads)
         i++;
-    return &x->machine->speeds[i];
+    return &x->machine->profiles[i];
 }
 
-static bool met_before(const struct weft_auto_choice *list, size_t i)
+static bool is_repeated(const struct wf_auto_candidate *list, size_t i)
 {
     for (size_t k = 0; k < i; k++)
         if (list[k].pp == list[i].pp && list[k].dp == list[i].dp &&
@@ -464,19 +469,19 @@ static bool met_before(const struct weft_auto_choice *list, size_t i)
 static enum weft_status search_best(struct search *x, struct weft_error *err)
 {
     size_t n = x->list.n, searched = 0;
-    struct weft_auto_choice *list = malloc((n + 1) * sizeof *list);
+    struct wf_auto_candidate *list = malloc((n + 1) * sizeof *list);
     if (list == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu layouts", n);
     qsort(x->list.at, n, sizeof *x->list.at, by_time);
     memcpy(list, x->list.at, n * sizeof *list);
     enum weft_status st = WEFT_OK;
-    for (size_t i = 0; st == WEFT_OK && i < n && searched < MOST_SEARCHED; i++) {
-        const struct weft_auto_choice c = {.pp = list[i].pp, .dp = list[i].dp};
+    for (size_t i = 0; st == WEFT_OK && i < n && searched < MAX_SEARCHED; i++) {
+        const struct wf_auto_candidate c = {.pp = list[i].pp, .dp = list[i].dp};
         double least = list[i].pipeline * (1 - list[i].bubble) + list[i].update;
-        if (c.pp == 1 || least * WEFT_AUTO_EQUAL >= x->list.fastest || met_before(list, i))
+        if (c.pp == 1 || least * WF_AUTO_TOLERANCE >= x->list.fastest || is_repeated(list, i))
             continue;
         searched++;
-        st = try_schedules(x, c, speed_of(x, list[i].threads), err);
+        st = try_schedules(x, c, find_profile(x, list[i].threads), err);
     }
     free(list);
     return st;
@@ -485,39 +490,40 @@ static enum weft_status search_best(struct search *x, struct weft_error *err)
 /* How much less any order of the chosen one's work could take. */
 static enum weft_status bound_choice(struct search *x, struct weft_error *err)
 {
-    struct weft_auto_choice *c = &x->list.at[0];
-    struct weft_layout l;
+    struct wf_auto_candidate *c = &x->list.at[0];
+    struct wf_topology l;
     struct weft_cost cost;
     struct weft_bounds bounds;
-    WEFT_TRY(lay_out(x, c, &l, err));
-    enum weft_status st = make_cost(x, &l, speed_of(x, c->threads), c, &cost, err);
+    WEFT_TRY(build_topology(x, c, &l, err));
+    enum weft_status st = make_cost(x, &l, find_profile(x, c->threads), c, &cost, err);
     if (st == WEFT_OK) {
-        st = weft_bounds_of(weft_layout_schedule(&l, 0), &cost, NULL, -1, &bounds, err);
+        st = weft_bounds_of(wf_topology_schedule(&l, 0), &cost, NULL, -1, &bounds, err);
         free((void *)(uintptr_t)cost.f.at);
     }
     if (st == WEFT_OK)
         c->gap = weft_gap(c->pipeline, bounds.makespan);
-    weft_layout_release(&l);
+    wf_topology_release(&l);
     return st;
 }
 
 static enum weft_status nothing_found(const struct search *x, struct weft_error *err)
 {
-    if (x->list.n_too_large > 0)
+    if (x->list.n_over_limit > 0)
         return WEFT_FAIL(err, WEFT_NOMEM,
                          "parallel.auto: none of %zu layouts fits the memory of %zu MiB: the "
                          "smallest needs %zu MiB in all; more micros would need less",
-                         x->list.n_too_large, x->machine->bytes >> 20,
+                         x->list.n_over_limit, x->machine->bytes >> 20,
                          x->list.least_bytes >> 20);
     return WEFT_FAIL(err, WEFT_USAGE, "parallel.auto: nothing can be run: %.160s",
-                     x->refused.status != WEFT_OK ? x->refused.msg
-                                                  : "pp x dp as given is not what was started");
+                     x->rejection.status != WEFT_OK
+                         ? x->rejection.msg
+                         : "pp x dp as given is not what was started");
 }
 
-enum weft_status weft_auto_rank(const struct weft_train_settings *s,
+enum weft_status wf_auto_choose(const struct wf_train_settings *s,
                                 const struct weft_model *model,
-                                const struct weft_auto_machine *machine,
-                                struct weft_auto_list *out, struct weft_error *err)
+                                const struct wf_auto_machine *machine,
+                                struct wf_auto_candidates *out, struct weft_error *err)
 {
     struct search x = {.settings = s, .model = model, .machine = machine};
     enum weft_status st = try_all(&x, err);
@@ -526,15 +532,15 @@ enum weft_status weft_auto_rank(const struct weft_train_settings *s,
         st = x.list.n > 0 ? search_best(&x, err) : try_all(&x, err); /* some need less memory */
     if (st == WEFT_OK && x.list.n == 0)
         st = nothing_found(&x, err);
-    out->more_micros = st == WEFT_USAGE ? x.more_micros : 0;
+    out->min_micros = st == WEFT_USAGE ? x.min_micros : 0;
     if (st != WEFT_OK) {
-        weft_auto_list_release(&x.list);
+        wf_auto_candidates_release(&x.list);
         return st;
     }
-    put_choice_first(&x.list);
+    move_best_first(&x.list);
     st = bound_choice(&x, err);
     if (st != WEFT_OK) {
-        weft_auto_list_release(&x.list);
+        wf_auto_candidates_release(&x.list);
         return st;
     }
     *out = x.list;

@@ -9,17 +9,17 @@
 #include "base/random.h"
 #include "compute/kern/ops.h"
 #include "compute/model/stage.h"
-#include "compute/optim/tensors.h"
+#include "compute/optim/stage_optim.h"
 #include "training/data/batch.h"
 #include "training/layout/auto.h"
 
 enum {
-    MOST_TOKENS = 512, /* of the micro that is measured: more take longer, and are no faster */
-    LEAST_TOKENS = 32, /* a whole number of these */
-    LEAST_VOCAB = 1024,
+    MAX_TOKENS = 512, /* of the micro that is measured: more take longer, and are no faster */
+    MIN_TOKENS = 32,  /* a whole number of these */
+    MIN_VOCAB = 1024,
     REPEATS = 5,
-    SUM_BLOCK = 1 << 16,
-    SUM_BLOCKS = 32,
+    SUM_TILE = 1 << 16,
+    N_SUM_TILES = 32,
     PINGS = 25,
 };
 
@@ -49,7 +49,7 @@ static struct weft_item scale_of(const struct weft_item *truth, const struct wef
 }
 
 /* All times grow with the operations: the vocabulary and long sequences are scaled by them. */
-static enum weft_status fill_scales(struct weft_auto_probe *p, const struct weft_items *truth,
+static enum weft_status fill_scales(struct wf_auto_probe *p, const struct weft_items *truth,
                                     struct weft_error *err)
 {
     struct weft_items probe = {0};
@@ -63,31 +63,30 @@ static enum weft_status fill_scales(struct weft_auto_probe *p, const struct weft
     return WEFT_OK;
 }
 
-enum weft_status weft_auto_probe_init(struct weft_auto_probe *p,
-                                      const struct weft_train_settings *s,
-                                      const struct weft_model *model, struct weft_error *err)
+enum weft_status wf_auto_probe_init(struct wf_auto_probe *p, const struct wf_train_settings *s,
+                                    const struct weft_model *model, struct weft_error *err)
 {
     struct weft_items truth = {0};
     uint32_t seq = s->data.seq != 0 ? s->data.seq : model->ctx;
-    struct weft_range first = weft_micro_range(s->data.batch, s->parallel.micros, 0);
+    struct wf_range first = wf_micro_range(s->data.batch, s->parallel.micros, 0);
     size_t rows = first.end - first.begin;
     WEFT_TRY(weft_items_init_model(&truth, model, (uint32_t)rows, seq, err));
     const struct weft_item *layer = &truth.at[1];
     double token = layer->f / ((double)rows * seq);
-    uint32_t tokens = clamp(LAYER_FLOPS / token, LEAST_TOKENS, MOST_TOKENS);
-    tokens -= tokens % LEAST_TOKENS;
-    *p = (struct weft_auto_probe){
+    uint32_t tokens = clamp(LAYER_FLOPS / token, MIN_TOKENS, MAX_TOKENS);
+    tokens -= tokens % MIN_TOKENS;
+    *p = (struct wf_auto_probe){
         .model = *model,
         .seq = seq < tokens ? seq : tokens,
-        .precision = s->train.precision == WEFT_PRECISION_BF16 ? WEFT_BF16 : WEFT_F32,
-        .fast_sums = s->train.reduction == WEFT_REDUCTION_FAST,
+        .precision = s->train.precision == WF_PRECISION_BF16 ? WF_DTYPE_BF16 : WF_DTYPE_F32,
+        .fast_sums = s->train.reduction == WF_REDUCTION_FAST,
         .recompute = s->train.recompute,
     };
     p->rows = clamp((double)tokens / p->seq, 1, (uint32_t)rows);
     p->model.layers = 1;
     /* A stage with block residuals needs blocks of others; what they cost is small. */
     p->model.residual_block_layers = 0;
-    p->model.vocab = clamp(token / (2.0 * model->dim), LEAST_VOCAB, model->vocab);
+    p->model.vocab = clamp(token / (2.0 * model->dim), MIN_VOCAB, model->vocab);
     enum weft_status st = fill_scales(p, &truth, err);
     weft_items_release(&truth);
     return st;
@@ -97,7 +96,7 @@ enum weft_status weft_auto_probe_init(struct weft_auto_probe *p,
 
 /* One item as a stage, with all that its calls need. */
 struct bench {
-    struct weft_tstage *t; /* owned, as are the buffers */
+    struct wf_tstage *t; /* owned, as are the buffers */
     struct weft_stage stage;
     int32_t *tokens;
     float *in, *out, *dout, *din;
@@ -107,7 +106,7 @@ struct bench {
 
 static void release_bench(struct bench *b)
 {
-    weft_tstage_free(b->t);
+    wf_tstage_free(b->t);
     free(b->tokens);
     free(b->in);
     free(b->out);
@@ -118,28 +117,27 @@ static void release_bench(struct bench *b)
 static void fill(float *at, size_t n, float size, uint64_t what)
 {
     for (size_t i = 0; i < n; i++)
-        at[i] = size * ((float)weft_random_below(3, what, i, 2001) / 1000.0F - 1.0F);
+        at[i] = size * ((float)wf_random_below(3, what, i, 2001) / 1000.0F - 1.0F);
 }
 
-static enum weft_status make_bench(struct bench *b, const struct weft_auto_probe *p,
-                                   uint32_t item, struct weft_pool *pool,
-                                   struct weft_error *err)
+static enum weft_status make_bench(struct bench *b, const struct wf_auto_probe *p,
+                                   uint32_t item, struct wf_pool *pool, struct weft_error *err)
 {
-    const struct weft_tstage_spec spec = {.model = p->model,
-                                          .item0 = item,
-                                          .item1 = item + 1,
-                                          .seq = p->seq,
-                                          .row_counts = {p->rows},
-                                          .n_row_counts = 1,
-                                          .slots = 1,
-                                          .split_slots = 1,
-                                          .precision = p->precision,
-                                          .fast_sums = p->fast_sums,
-                                          .recompute = (enum weft_recompute)p->recompute,
-                                          .pool = pool};
+    const struct wf_tstage_spec spec = {.model = p->model,
+                                        .item0 = item,
+                                        .item1 = item + 1,
+                                        .seq = p->seq,
+                                        .row_counts = {p->rows},
+                                        .n_row_counts = 1,
+                                        .slots = 1,
+                                        .split_slots = 1,
+                                        .precision = p->precision,
+                                        .fast_sums = p->fast_sums,
+                                        .recompute = (enum wf_recompute)p->recompute,
+                                        .pool = pool};
     size_t tokens = (size_t)p->rows * p->seq, n = tokens * p->model.dim;
     bool first = item == 0, last = item == 2;
-    WEFT_TRY(weft_tstage_new(&spec, &b->t, err));
+    WEFT_TRY(wf_tstage_new(&spec, &b->t, err));
     b->tokens = calloc(tokens, sizeof *b->tokens);
     b->in = calloc(n, sizeof(float));
     b->out = calloc(n, sizeof(float));
@@ -149,13 +147,13 @@ static enum weft_status make_bench(struct bench *b, const struct weft_auto_probe
         b->din == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to measure %zu tokens", tokens);
     for (size_t i = 0; i < tokens; i++)
-        b->tokens[i] = (int32_t)weft_random_below(3, 0, i, p->model.vocab);
+        b->tokens[i] = (int32_t)wf_random_below(3, 0, i, p->model.vocab);
     fill(b->in, n, 1, 1);
     fill(b->dout, n, 1e-3F, 2);
-    weft_tstage_start(b->t, 1);
-    weft_tstage_pack(b->t);
-    weft_tstage_step(b->t);
-    b->stage = weft_tstage_stage(b->t);
+    wf_tstage_init_weights(b->t, 1);
+    wf_tstage_pack(b->t);
+    wf_tstage_begin_step(b->t);
+    b->stage = wf_tstage_stage(b->t);
     b->call = (struct weft_stage_call){.rows = p->rows,
                                        .in = first ? (void *)b->tokens : b->in,
                                        .out = last ? NULL : b->out,
@@ -171,18 +169,18 @@ static enum weft_status make_bench(struct bench *b, const struct weft_auto_probe
 /* Seconds since *from, which is now from then on. */
 static double lap(int64_t *from)
 {
-    int64_t now = weft_clock_ns();
+    int64_t now = wf_clock_ns();
     double seconds = (double)(now - *from) * 1e-9;
     *from = now;
     return seconds;
 }
 
 /* A whole backward, and one in two parts. */
-static enum weft_status run_passes(struct bench *b, struct weft_auto_times *out,
+static enum weft_status run_passes(struct bench *b, struct wf_auto_times *out,
                                    struct weft_error *err)
 {
     const struct weft_stage_ops *ops = b->stage.ops;
-    int64_t at = weft_clock_ns();
+    int64_t at = wf_clock_ns();
     WEFT_TRY(ops->forward(b->stage.self, &b->call, err));
     out->f = lap(&at);
     WEFT_TRY(weft_stage_backward(&b->stage, &b->call, err));
@@ -199,14 +197,14 @@ static enum weft_status run_passes(struct bench *b, struct weft_auto_times *out,
 
 /* The least of all rounds, for others on the machine only ever add to it; the first round, which
  * finds caches and pages cold, is not counted. */
-static enum weft_status time_passes(struct bench *b, struct weft_auto_times *out,
+static enum weft_status time_passes(struct bench *b, struct wf_auto_times *out,
                                     struct weft_error *err)
 {
-    struct weft_auto_times t;
-    int64_t begin = weft_clock_ns();
+    struct wf_auto_times t;
+    int64_t begin = wf_clock_ns();
     WEFT_TRY(run_passes(b, &t, err));
     WEFT_TRY(run_passes(b, out, err));
-    for (int n = 1; n < REPEATS && weft_clock_ns() - begin < ITEM_NS; n++) {
+    for (int n = 1; n < REPEATS && wf_clock_ns() - begin < ITEM_NS; n++) {
         WEFT_TRY(run_passes(b, &t, err));
         out->f = fmin(out->f, t.f);
         out->i = fmin(out->i, t.i);
@@ -217,48 +215,48 @@ static enum weft_status time_passes(struct bench *b, struct weft_auto_times *out
 }
 
 /* The head's backward is in its forward: what is left of it grows with the tokens alone. */
-static struct weft_auto_times scaled(const struct weft_auto_times *t,
-                                     const struct weft_auto_probe *p, uint32_t item)
+static struct wf_auto_times scaled(const struct wf_auto_times *t, const struct wf_auto_probe *p,
+                                   uint32_t item)
 {
     struct weft_item by = p->scale[item];
     if (item == 2)
         by.i = by.w = p->scale[0].f;
     double parts = t->i + t->w, whole = t->i * by.i + t->w * by.w;
-    return (struct weft_auto_times){t->f * by.f, t->i * by.i, t->w * by.w,
-                                    parts > 0 ? t->b / parts * whole : t->b};
+    return (struct wf_auto_times){t->f * by.f, t->i * by.i, t->w * by.w,
+                                  parts > 0 ? t->b / parts * whole : t->b};
 }
 
 /* -- updates and sums ----------------------------------------------------------------------- */
 
 static void pack_rows(void *arg, size_t tensor, size_t row0, size_t row1)
 {
-    struct weft_tstage *stage = arg;
+    struct wf_tstage *stage = arg;
     size_t n;
-    weft_tstage_pack_rows(stage, &weft_tstage_params(stage, &n)[tensor], row0, row1);
+    wf_tstage_pack_rows(stage, &wf_tstage_params(stage, &n)[tensor], row0, row1);
 }
 
-static enum weft_status time_update(struct bench *b, struct weft_pool *pool,
-                                    struct weft_auto_speed *out, struct weft_error *err)
+static enum weft_status time_update(struct bench *b, struct wf_pool *pool,
+                                    struct wf_auto_profile *out, struct weft_error *err)
 {
-    static const struct weft_optim_settings how = {0.9, 0.95, 1e-8, 0.1};
-    struct weft_optim *optim = NULL;
+    static const struct wf_optim_settings how = {0.9, 0.95, 1e-8, 0.1};
+    struct wf_optim *optim = NULL;
     size_t n_params, n = 0;
-    const struct weft_param *params = weft_tstage_params(b->t, &n_params);
+    const struct wf_param *params = wf_tstage_params(b->t, &n_params);
     for (size_t i = 0; i < n_params; i++)
         n += params[i].n;
-    WEFT_TRY(weft_optim_of_stage(b->t, &how, pool, &optim, err));
+    WEFT_TRY(wf_optim_new_stage(b->t, &how, pool, &optim, err));
     for (uint64_t i = 0; i <= 3; i++) { /* the first makes pages */
-        int64_t at = weft_clock_ns();
-        double norm = sqrt(weft_optim_squares(optim));
-        const struct weft_optim_step step = {i + 1, 1e-6, norm > 1 ? 1 / norm : 1};
-        weft_optim_update(optim, &step, pack_rows, b->t);
+        int64_t at = wf_clock_ns();
+        double norm = sqrt(wf_optim_norm_squared(optim));
+        const struct wf_optim_step step = {i + 1, 1e-6, norm > 1 ? 1 / norm : 1};
+        wf_optim_update(optim, &step, pack_rows, b->t);
         double update = lap(&at) / (double)n;
-        weft_tstage_pack(b->t);
+        wf_tstage_pack(b->t);
         double pack = lap(&at) / (double)n;
         out->update = i < 2 ? update : fmin(out->update, update);
         out->pack = i < 2 ? pack : fmin(out->pack, pack);
     }
-    weft_optim_free(optim);
+    wf_optim_free(optim);
     return WEFT_OK;
 }
 
@@ -266,25 +264,24 @@ struct sum_job {
     int64_t *a, *b;
 };
 
-static void sum_block(void *arg, size_t task, unsigned worker)
+static void sum_tile(void *arg, size_t task, unsigned worker)
 {
     const struct sum_job *job = arg;
     (void)worker;
-    (void)weft_ops()->exact_merge(job->a + task * SUM_BLOCK, job->b + task * SUM_BLOCK,
-                                  SUM_BLOCK);
+    (void)wf_ops()->exact_merge(job->a + task * SUM_TILE, job->b + task * SUM_TILE, SUM_TILE);
 }
 
-static enum weft_status time_sum(struct weft_pool *pool, struct weft_auto_speed *out,
+static enum weft_status time_sum(struct wf_pool *pool, struct wf_auto_profile *out,
                                  struct weft_error *err)
 {
-    size_t n = (size_t)SUM_BLOCK * SUM_BLOCKS;
+    size_t n = (size_t)SUM_TILE * N_SUM_TILES;
     struct sum_job job = {calloc(n, sizeof(int64_t)), calloc(n, sizeof(int64_t))};
     enum weft_status st = WEFT_OK;
     if (job.a == NULL || job.b == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to measure sums");
     for (size_t i = 0; st == WEFT_OK && i <= 3; i++) {
-        int64_t at = weft_clock_ns();
-        weft_pool_run(pool, SUM_BLOCKS, sum_block, &job);
+        int64_t at = wf_clock_ns();
+        wf_pool_run(pool, N_SUM_TILES, sum_tile, &job);
         double seconds = lap(&at) / (double)n;
         out->sum = i < 2 ? seconds : fmin(out->sum, seconds);
     }
@@ -295,47 +292,47 @@ static enum weft_status time_sum(struct weft_pool *pool, struct weft_auto_speed 
 
 /* -- one rank ------------------------------------------------------------------------------- */
 
-static enum weft_status meet(struct weft_comm *comm, struct weft_error *err)
+static enum weft_status sync_ranks(struct weft_comm *comm, struct weft_error *err)
 {
     return weft_comm_size(comm) == 1 ? WEFT_OK : weft_comm_barrier(comm, err);
 }
 
-static enum weft_status time_item(struct weft_comm *comm, const struct weft_auto_probe *p,
-                                  uint32_t item, struct weft_pool *pool,
-                                  struct weft_auto_speed *out, struct weft_error *err)
+static enum weft_status time_item(struct weft_comm *comm, const struct wf_auto_probe *p,
+                                  uint32_t item, struct wf_pool *pool,
+                                  struct wf_auto_profile *out, struct weft_error *err)
 {
     struct bench b = {0};
-    struct weft_auto_times *to[] = {&out->embedding, &out->layer, &out->head}, t = {0};
+    struct wf_auto_times *to[] = {&out->embedding, &out->layer, &out->head}, t = {0};
     enum weft_status st = make_bench(&b, p, item, pool, err);
     if (st == WEFT_OK)
-        st = meet(comm, err);
+        st = sync_ranks(comm, err);
     if (st == WEFT_OK)
         st = time_passes(&b, &t, err);
     if (st == WEFT_OK)
         *to[item] = scaled(&t, p, item);
     if (st == WEFT_OK && item == 1)
-        st = meet(comm, err);
+        st = sync_ranks(comm, err);
     if (st == WEFT_OK && item == 1)
         st = time_update(&b, pool, out, err);
     release_bench(&b);
     return st;
 }
 
-enum weft_status weft_auto_measure(struct weft_comm *comm, const struct weft_auto_probe *probe,
-                                   uint32_t threads, struct weft_auto_speed *out,
-                                   struct weft_error *err)
+enum weft_status wf_auto_measure(struct weft_comm *comm, const struct wf_auto_probe *probe,
+                                 uint32_t threads, struct wf_auto_profile *out,
+                                 struct weft_error *err)
 {
-    struct weft_pool *pool = NULL;
-    *out = (struct weft_auto_speed){.threads = threads};
-    WEFT_TRY(weft_pool_new(threads, &pool, err));
+    struct wf_pool *pool = NULL;
+    *out = (struct wf_auto_profile){.threads = threads};
+    WEFT_TRY(wf_pool_new(threads, &pool, err));
     enum weft_status st = WEFT_OK;
     for (uint32_t item = 0; st == WEFT_OK && item < 3; item++)
         st = time_item(comm, probe, item, pool, out, err);
     if (st == WEFT_OK)
-        st = meet(comm, err);
+        st = sync_ranks(comm, err);
     if (st == WEFT_OK)
         st = time_sum(pool, out, err);
-    weft_pool_free(pool);
+    wf_pool_free(pool);
     return st;
 }
 
@@ -370,7 +367,7 @@ static enum weft_status time_pings(struct weft_comm *comm, char *data, char *roo
 {
     double seconds[PINGS];
     for (int i = -3; i < PINGS; i++) {
-        int64_t at = weft_clock_ns();
+        int64_t at = wf_clock_ns();
         WEFT_TRY(ping(comm, data, room, bytes, err));
         seconds[i < 0 ? 0 : i] = lap(&at) / 2;
     }
@@ -379,8 +376,8 @@ static enum weft_status time_pings(struct weft_comm *comm, char *data, char *roo
     return WEFT_OK;
 }
 
-enum weft_status weft_auto_measure_hops(struct weft_comm *comm, double *hop, double *link,
-                                        struct weft_error *err)
+enum weft_status wf_auto_measure_hops(struct weft_comm *comm, double *hop, double *link,
+                                      struct weft_error *err)
 {
     enum { SMALL = 64, LARGE = 1 << 20 };
     uint32_t size = weft_comm_size(comm), rank = weft_comm_rank(comm);
@@ -409,8 +406,8 @@ enum weft_status weft_auto_measure_hops(struct weft_comm *comm, double *hop, dou
 
 /* -- threads -------------------------------------------------------------------------------- */
 
-size_t weft_auto_thread_counts(uint32_t cores, uint32_t ranks, uint32_t given,
-                               uint32_t out[WEFT_AUTO_MAX_SPEEDS])
+size_t wf_auto_thread_counts(uint32_t cores, uint32_t ranks, uint32_t given,
+                             uint32_t out[WF_AUTO_MAX_PROFILES])
 {
     uint32_t most = cores / (ranks == 0 ? 1 : ranks);
     size_t n = 0;
@@ -419,7 +416,7 @@ size_t weft_auto_thread_counts(uint32_t cores, uint32_t ranks, uint32_t given,
         return 1;
     }
     most = most == 0 ? 1 : most;
-    for (uint32_t t = 1; t <= most && n < WEFT_AUTO_MAX_SPEEDS; t++)
+    for (uint32_t t = 1; t <= most && n < WF_AUTO_MAX_PROFILES; t++)
         if ((t & (t - 1)) == 0 || t == most || t == most / 2 || t == most / 3)
             out[n++] = t;
     return n;

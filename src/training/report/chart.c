@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "planning/draw/axis.h"
 #include "planning/draw/escape.h"
-#include "planning/draw/times.h"
 
 enum { MANY = 200 };
 enum { LEFT = 58, RIGHT = 14, TOP = 12, BOTTOM = 26 };
@@ -18,8 +18,8 @@ struct frame {
 /* -- thinning ------------------------------------------------------------------------------- */
 
 /* The points begin .. end - 1 share a pixel: four of them say all that can be seen. */
-static size_t thin_bucket(const struct weft_chart_line *line, size_t begin, size_t end,
-                          size_t *keep)
+static size_t decimate_bucket(const struct wf_chart_line *line, size_t begin, size_t end,
+                              size_t *keep)
 {
     size_t least = begin, most = begin, n = 0;
     for (size_t i = begin; i < end; i++) {
@@ -36,8 +36,8 @@ static size_t thin_bucket(const struct weft_chart_line *line, size_t begin, size
     return n;
 }
 
-size_t weft_chart_thin(const struct weft_chart_line *line, double x0, double x1, double pixels,
-                       size_t *keep)
+size_t wf_chart_decimate(const struct wf_chart_line *line, double x0, double x1, double pixels,
+                         size_t *keep)
 {
     size_t n = 0;
     double scale = x1 > x0 ? pixels / (x1 - x0) : 0;
@@ -46,7 +46,7 @@ size_t weft_chart_thin(const struct weft_chart_line *line, double x0, double x1,
         for (end = begin + 1; end < line->n; end++)
             if (floor((line->x[end] - x0) * scale) != pixel)
                 break;
-        n += thin_bucket(line, begin, end, keep + n);
+        n += decimate_bucket(line, begin, end, keep + n);
     }
     return n;
 }
@@ -54,12 +54,12 @@ size_t weft_chart_thin(const struct weft_chart_line *line, double x0, double x1,
 /* -- what is shown -------------------------------------------------------------------------- */
 
 /* A loss falls so far at first that the rest would be flat. */
-static bool is_cropped(const struct weft_chart *c, const struct weft_chart_line *line, size_t i)
+static bool is_cropped(const struct wf_chart *c, const struct wf_chart_line *line, size_t i)
 {
     return c->crop && line->n >= MANY && i < line->n / 100;
 }
 
-static struct frame choose_frame(const struct weft_chart *c)
+static struct frame choose_frame(const struct wf_chart *c)
 {
     struct frame f = {.x0 = HUGE_VAL, .x1 = -HUGE_VAL, .left = LEFT, .top = TOP};
     double low = c->from_zero ? 0 : HUGE_VAL, high = -HUGE_VAL;
@@ -84,7 +84,7 @@ static struct frame choose_frame(const struct weft_chart *c)
     }
     f.width = c->width - LEFT - RIGHT;
     f.height = c->height - TOP - BOTTOM;
-    f.y_step = weft_axis_step((high - low) / (f.height > 150 ? 5 : 4));
+    f.y_step = wf_axis_step((high - low) / (f.height > 150 ? 5 : 4));
     f.y0 = c->from_zero && low >= 0 ? 0 : floor(low / f.y_step) * f.y_step;
     f.y1 = ceil(high / f.y_step - 1e-9) * f.y_step;
     return f;
@@ -102,9 +102,9 @@ static double to_y(const struct frame *f, double y)
 
 /* -- SVG ------------------------------------------------------------------------------------ */
 
-static void put_axes(FILE *out, const struct weft_chart *c, const struct frame *f)
+static void put_axes(FILE *out, const struct wf_chart *c, const struct frame *f)
 {
-    char text[WEFT_WORDS];
+    char text[WF_FORMAT_LEN];
     double bottom = f->top + f->height;
     fputs("<path class=\"grid\" d=\"", out);
     for (int i = 0; f->y0 + i * f->y_step <= f->y1 + 0.5 * f->y_step; i++)
@@ -113,14 +113,14 @@ static void put_axes(FILE *out, const struct weft_chart *c, const struct frame *
     for (int i = 0; f->y0 + i * f->y_step <= f->y1 + 0.5 * f->y_step; i++) {
         double y = f->y0 + i * f->y_step;
         fprintf(out, "<text x=\"%g\" y=\"%.1f\">%s</text>", f->left - 8, to_y(f, y) + 3.5,
-                weft_words_tick(text, c->unit, y, f->y_step));
+                wf_unit_format_tick(text, c->unit, y, f->y_step));
     }
-    double step = fmax(1, weft_axis_step((f->x1 - f->x0) / (f->width / 90)));
+    double step = fmax(1, wf_axis_step((f->x1 - f->x0) / (f->width / 90)));
     fprintf(out, "<text x=\"%g\" y=\"%.1f\">step</text></g>\n<g class=\"tick x\">", f->left - 8,
             bottom + 17);
     for (double x = ceil(f->x0 / step) * step; x <= f->x1; x += step)
         fprintf(out, "<text x=\"%.1f\" y=\"%.1f\">%s</text>", to_x(f, x), bottom + 17,
-                weft_words_tick(text, WEFT_UNIT_COUNT, x, step));
+                wf_unit_format_tick(text, WF_UNIT_COUNT, x, step));
     fputs("</g>\n", out);
     if (c->n_marks > 0) {
         fputs("<path class=\"marks\" d=\"", out);
@@ -137,14 +137,14 @@ static void put_axes(FILE *out, const struct weft_chart *c, const struct frame *
                 to_y(f, c->level) + 12, c->level_name);
 }
 
-static void put_line(FILE *out, const struct weft_chart_line *line, const struct frame *f,
+static void put_line(FILE *out, const struct wf_chart_line *line, const struct frame *f,
                      const size_t *keep, size_t n)
 {
     static const char *const styles[] = {"plain", "faint", "dashed", "dots"};
     bool down = false;
     size_t run = 0; /* points since the last hole: one alone is a dot */
     fprintf(out, "<path class=\"line %s c%u\" d=\"", styles[line->style],
-            line->colour % WEFT_CHART_COLOURS);
+            line->colour % WF_CHART_COLOURS);
     for (size_t k = 0; k <= n; k++) {
         double y = k < n ? line->y[keep[k]] : NAN;
         if (isnan(y)) {
@@ -154,7 +154,7 @@ static void put_line(FILE *out, const struct weft_chart_line *line, const struct
             run = 0;
             continue;
         }
-        bool dot = line->style == WEFT_LINE_DOTS;
+        bool dot = line->style == WF_LINE_STYLE_DOTS;
         fprintf(out, "%c%.1f %.1f%s", down && !dot ? 'L' : 'M', to_x(f, line->x[keep[k]]),
                 to_y(f, y), dot ? "h0" : "");
         down = true;
@@ -164,24 +164,24 @@ static void put_line(FILE *out, const struct weft_chart_line *line, const struct
 }
 
 /* Of several runs, whose dots have the colour of their line. */
-static bool is_same_run(const struct weft_chart *c, size_t k)
+static bool is_same_run(const struct wf_chart *c, size_t k)
 {
     bool same = false;
     for (size_t i = 0; i < k; i++)
         same = same || c->lines[i].colour == c->lines[k].colour;
-    return same && c->lines[k].style == WEFT_LINE_DOTS;
+    return same && c->lines[k].style == WF_LINE_STYLE_DOTS;
 }
 
-static void put_legend(FILE *out, const struct weft_chart *c)
+static void put_legend(FILE *out, const struct wf_chart *c)
 {
     fputs("<ul class=\"legend\">", out);
     for (size_t k = 0; k < c->n_lines; k++)
-        if (c->lines[k].style != WEFT_LINE_FAINT && !is_same_run(c, k)) {
-            fprintf(out, "<li><i class=\"c%u%s\"></i>", c->lines[k].colour % WEFT_CHART_COLOURS,
-                    c->lines[k].style == WEFT_LINE_DASHED ? " dashed"
-                    : c->lines[k].style == WEFT_LINE_DOTS ? " dots"
-                                                          : "");
-            weft_put_clean(out, c->lines[k].name);
+        if (c->lines[k].style != WF_LINE_STYLE_FAINT && !is_same_run(c, k)) {
+            fprintf(out, "<li><i class=\"c%u%s\"></i>", c->lines[k].colour % WF_CHART_COLOURS,
+                    c->lines[k].style == WF_LINE_STYLE_DASHED ? " dashed"
+                    : c->lines[k].style == WF_LINE_STYLE_DOTS ? " dots"
+                                                              : "");
+            wf_html_put_text(out, c->lines[k].name);
             fputs("</li>", out);
         }
     fputs("</ul>", out);
@@ -197,12 +197,12 @@ static void put_value(FILE *out, double value)
         fputs("null", out);
 }
 
-static void put_numbers(FILE *data, const struct weft_chart_line *line, const size_t *keep,
+static void put_numbers(FILE *data, const struct wf_chart_line *line, const size_t *keep,
                         size_t n)
 {
     fputs("{\"name\":", data);
-    weft_escape_script(data, line->name);
-    fprintf(data, ",\"colour\":%u,\"x\":[", line->colour % WEFT_CHART_COLOURS);
+    wf_escape_script(data, line->name);
+    fprintf(data, ",\"colour\":%u,\"x\":[", line->colour % WF_CHART_COLOURS);
     for (size_t k = 0; k < n; k++)
         fprintf(data, "%s%.0f", k > 0 ? "," : "", line->x[keep[k]]);
     fputs("],\"y\":[", data);
@@ -213,23 +213,23 @@ static void put_numbers(FILE *data, const struct weft_chart_line *line, const si
     fputs("]}", data);
 }
 
-static void begin_figure(FILE *page, const struct weft_chart *c)
+static void begin_figure(FILE *page, const struct wf_chart *c)
 {
     fprintf(page, "<figure class=\"chart\" id=\"%s\" tabindex=\"0\"><figcaption>", c->id);
     if (!c->untitled)
-        weft_escape_markup(page, c->title);
+        wf_escape_markup(page, c->title);
     if (c->legend)
         put_legend(page, c);
     fprintf(page, "</figcaption>\n<svg viewBox=\"0 0 %g %g\" role=\"img\" aria-label=\"",
             c->width, c->height);
-    weft_escape_markup(page, c->title);
+    wf_escape_markup(page, c->title);
     fputs("\">\n", page);
 }
 
-bool weft_chart_put(FILE *page, FILE *data, const struct weft_chart *c)
+bool wf_chart_put(FILE *page, FILE *data, const struct wf_chart *c)
 {
     struct frame f = choose_frame(c);
-    bool well = true;
+    bool ok = true;
     /* Many lines share the bytes that a page may have. */
     double pixels = f.width * (c->n_lines > 3 ? 3.0 / (double)c->n_lines : 1);
     begin_figure(page, c);
@@ -241,15 +241,15 @@ bool weft_chart_put(FILE *page, FILE *data, const struct weft_chart *c)
     fprintf(data,
             "{\"id\":\"%s\",\"unit\":\"%s\",\"box\":[%g,%g,%g,%g],\"range\":[%.10g,%.10g,%.10g,"
             "%.10g],\"size\":[%g,%g],\"lines\":[",
-            c->id, weft_unit_name(c->unit), f.left, f.top, f.width, f.height, f.x0, f.x1, f.y0,
+            c->id, wf_unit_name(c->unit), f.left, f.top, f.width, f.height, f.x0, f.x1, f.y0,
             f.y1, c->width, c->height);
     bool comma = false;
-    for (size_t k = 0; k < c->n_lines && well; k++) {
+    for (size_t k = 0; k < c->n_lines && ok; k++) {
         size_t *keep = malloc(sizeof *keep * (c->lines[k].n + 1));
-        well = keep != NULL;
-        if (!well)
+        ok = keep != NULL;
+        if (!ok)
             break;
-        size_t n = weft_chart_thin(&c->lines[k], f.x0, f.x1, pixels, keep);
+        size_t n = wf_chart_decimate(&c->lines[k], f.x0, f.x1, pixels, keep);
         put_line(page, &c->lines[k], &f, keep, n);
         fputs(comma ? ",\n" : "", data);
         put_numbers(data, &c->lines[k], keep, n);
@@ -258,5 +258,5 @@ bool weft_chart_put(FILE *page, FILE *data, const struct weft_chart *c)
     }
     fputs("</g></svg></figure>\n", page);
     fputs("]}", data);
-    return well;
+    return ok;
 }

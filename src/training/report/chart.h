@@ -7,28 +7,28 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "training/report/words.h"
+#include "training/report/units.h"
 
-enum weft_line_style {
-    WEFT_LINE_PLAIN,
-    WEFT_LINE_FAINT,  /* behind a smooth one */
-    WEFT_LINE_DASHED, /* a plan */
-    WEFT_LINE_DOTS,   /* few and far between */
+enum wf_line_style {
+    WF_LINE_STYLE_PLAIN,
+    WF_LINE_STYLE_FAINT,  /* behind a smooth one */
+    WF_LINE_STYLE_DASHED, /* a plan */
+    WF_LINE_STYLE_DOTS,   /* few and far between */
 };
 
-enum { WEFT_CHART_COLOURS = 8 };
+enum { WF_CHART_COLOURS = 8 };
 
-struct weft_chart_line {
+struct wf_chart_line {
     const char *name; /* borrowed; from anywhere */
-    unsigned colour;  /* of the page's, 0 .. WEFT_CHART_COLOURS - 1 */
-    enum weft_line_style style;
+    unsigned colour;  /* of the page's, 0 .. WF_CHART_COLOURS - 1 */
+    enum wf_line_style style;
     const double *x, *y; /* borrowed: (n), x ascends; y that is no number is a hole */
     size_t n;
 };
 
-struct weft_chart {
+struct wf_chart {
     const char *id, *title; /* borrowed; title from us */
-    enum weft_unit unit;
+    enum wf_unit unit;
     double width, height;
     bool from_zero;
     bool crop;    /* the first hundredth of many steps may lie above what is shown */
@@ -36,18 +36,18 @@ struct weft_chart {
     const char *level_name;
     const double *marks; /* borrowed: (n_marks) steps with a tick at the bottom */
     size_t n_marks;
-    const struct weft_chart_line *lines; /* borrowed */
+    const struct wf_chart_line *lines; /* borrowed */
     size_t n_lines;
     bool legend, untitled; /* untitled: a heading says it already */
 };
 
 /* Puts the figure on `page`, and an object with its numbers on `data`, which is JSON for a script
  * element.  False without memory. */
-bool weft_chart_put(FILE *page, FILE *data, const struct weft_chart *c);
+bool wf_chart_put(FILE *page, FILE *data, const struct wf_chart *c);
 
 /* Numbers of the points that are drawn of a line that has so many pixels: of every pixel's the
  * first, the least, the greatest and the last.  `keep` has room for n; gives how many. */
-size_t weft_chart_thin(const struct weft_chart_line *line, double x0, double x1, double pixels,
-                       size_t *keep);
+size_t wf_chart_decimate(const struct wf_chart_line *line, double x0, double x1, double pixels,
+                         size_t *keep);
 
 #endif

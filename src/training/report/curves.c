@@ -8,7 +8,7 @@
 enum { WIDE = 1080, HALF = 530, HIGH = 300, LOW = 190, SMOOTH_FROM = 200 };
 
 struct lines {
-    struct weft_chart_line *at; /* owned, and so is what they point to */
+    struct wf_chart_line *at; /* owned, and so is what they point to */
     size_t n;
 };
 
@@ -45,7 +45,7 @@ static bool smooth(double *y, size_t n)
 }
 
 /* All runs on a page are drawn in one way. */
-static bool are_long(const struct weft_page *p)
+static bool are_long(const struct wf_page *p)
 {
     for (size_t r = 0; r < p->n; r++)
         if (p->runs[r].n_points < SMOOTH_FROM)
@@ -57,21 +57,21 @@ struct curve {
     size_t column;
     const char *name; /* NULL: the run's */
     unsigned colour;
-    enum weft_line_style style;
+    enum wf_line_style style;
     bool smooth;
 };
 
 /* Adds a column of a run, unless there is nothing in it. */
-static void add_line(struct weft_page *p, struct lines *l, const struct weft_run *run,
+static void add_line(struct wf_page *p, struct lines *l, const struct wf_run *run,
                      const struct curve *c)
 {
     size_t n = 0;
     double *x = malloc(sizeof *x * (run->n_points + 1));
     double *y = malloc(sizeof *y * (run->n_points + 1));
     p->failed = p->failed || x == NULL || y == NULL;
-    bool holes = c->style != WEFT_LINE_DOTS, any = false;
+    bool holes = c->style != WF_LINE_STYLE_DOTS, any = false;
     for (size_t i = 0; !p->failed && i < run->n_points; i++) {
-        double value = weft_run_value(&run->points[i], c->column);
+        double value = wf_run_value(&run->points[i], c->column);
         if (!holes && isnan(value))
             continue;
         x[n] = run->points[i].step;
@@ -85,22 +85,22 @@ static void add_line(struct weft_page *p, struct lines *l, const struct weft_run
     }
     if (c->smooth)
         p->failed = !smooth(y, n) || p->failed;
-    l->at[l->n++] = (struct weft_chart_line){.name = c->name != NULL ? c->name : run->name,
-                                             .colour = c->colour,
-                                             .style = c->style,
-                                             .x = x,
-                                             .y = y,
-                                             .n = n};
+    l->at[l->n++] = (struct wf_chart_line){.name = c->name != NULL ? c->name : run->name,
+                                           .colour = c->colour,
+                                           .style = c->style,
+                                           .x = x,
+                                           .y = y,
+                                           .n = n};
 }
 
-static bool lines_init(struct weft_page *p, struct lines *l)
+static bool lines_init(struct wf_page *p, struct lines *l)
 {
     *l = (struct lines){.at = calloc(p->n * 3 + 1, sizeof *l->at)};
     p->failed = p->failed || l->at == NULL;
     return l->at != NULL;
 }
 
-static void put_chart(struct weft_page *p, struct weft_chart *c, const struct lines *l)
+static void put_chart(struct wf_page *p, struct wf_chart *c, const struct lines *l)
 {
     c->lines = l->at;
     c->n_lines = l->n;
@@ -108,30 +108,30 @@ static void put_chart(struct weft_page *p, struct weft_chart *c, const struct li
         return;
     if (p->n_charts++ > 0)
         fputs(",\n", p->charts);
-    p->failed = !weft_chart_put(p->out, p->charts, c) || p->failed;
+    p->failed = !wf_chart_put(p->out, p->charts, c) || p->failed;
 }
 
 /* One column of all runs; of one run also what was planned, when there is a second column.  A long
  * run that jumps about is faint behind its mean. */
-static void put_columns(struct weft_page *p, struct weft_chart *c, size_t column,
-                        const char *name, size_t planned)
+static void put_columns(struct wf_page *p, struct wf_chart *c, size_t column, const char *name,
+                        size_t planned)
 {
     struct lines l;
     if (!lines_init(p, &l))
         return;
     for (size_t r = 0; r < p->n; r++) {
-        bool calm = are_long(p) && column != WEFT_RUN_COLUMN(lr);
+        bool calm = are_long(p) && column != WF_RUN_COLUMN(lr);
         struct curve raw = {column, p->n == 1 ? name : NULL, (unsigned)r,
-                            calm ? WEFT_LINE_FAINT : WEFT_LINE_PLAIN, false};
+                            calm ? WF_LINE_STYLE_FAINT : WF_LINE_STYLE_PLAIN, false};
         struct curve mean = {column, p->n == 1 ? "smoothed" : NULL, (unsigned)r,
-                             WEFT_LINE_PLAIN, true};
+                             WF_LINE_STYLE_PLAIN, true};
         if (p->n == 1 || !calm)
             add_line(p, &l, &p->runs[r], &raw);
         if (calm)
             add_line(p, &l, &p->runs[r], &mean);
     }
     if (planned != 0 && p->n == 1) {
-        struct curve curve = {planned, "planned", 1, WEFT_LINE_DASHED, false};
+        struct curve curve = {planned, "planned", 1, WF_LINE_STYLE_DASHED, false};
         add_line(p, &l, &p->runs[0], &curve);
         c->legend = true;
     }
@@ -139,38 +139,38 @@ static void put_columns(struct weft_page *p, struct weft_chart *c, size_t column
     lines_release(&l);
 }
 
-static void put_loss(struct weft_page *p)
+static void put_loss(struct wf_page *p)
 {
     struct lines l;
     double *marks = NULL;
     if (!lines_init(p, &l))
         return;
     for (size_t r = 0; r < p->n; r++) {
-        const struct weft_run *run = &p->runs[r];
+        const struct wf_run *run = &p->runs[r];
         bool long_one = are_long(p);
         unsigned own = (unsigned)r;
-        struct curve raw = {WEFT_RUN_COLUMN(loss), p->n == 1 ? "loss" : NULL, own,
-                            long_one ? WEFT_LINE_FAINT : WEFT_LINE_PLAIN, false};
-        struct curve calm = {WEFT_RUN_COLUMN(loss), p->n == 1 ? "smoothed" : NULL, own,
-                             WEFT_LINE_PLAIN, true};
-        struct curve val = {WEFT_RUN_COLUMN(val_loss), "validation", p->n == 1 ? 1 : own,
-                            WEFT_LINE_DOTS, false};
+        struct curve raw = {WF_RUN_COLUMN(loss), p->n == 1 ? "loss" : NULL, own,
+                            long_one ? WF_LINE_STYLE_FAINT : WF_LINE_STYLE_PLAIN, false};
+        struct curve calm = {WF_RUN_COLUMN(loss), p->n == 1 ? "smoothed" : NULL, own,
+                             WF_LINE_STYLE_PLAIN, true};
+        struct curve val = {WF_RUN_COLUMN(val_loss), "validation", p->n == 1 ? 1 : own,
+                            WF_LINE_STYLE_DOTS, false};
         if (p->n == 1 || !long_one)
             add_line(p, &l, run, &raw);
         if (long_one)
             add_line(p, &l, run, &calm);
         add_line(p, &l, run, &val);
     }
-    struct weft_chart c = {.id = "loss",
-                           .title = "Loss",
-                           .unit = WEFT_UNIT_LOSS,
-                           .width = WIDE,
-                           .height = HIGH,
-                           .crop = true,
-                           .level = NAN,
-                           .legend = l.n > 1,
-                           .untitled = true};
-    const struct weft_run *first = &p->runs[0];
+    struct wf_chart c = {.id = "loss",
+                         .title = "Loss",
+                         .unit = WF_UNIT_LOSS,
+                         .width = WIDE,
+                         .height = HIGH,
+                         .crop = true,
+                         .level = NAN,
+                         .legend = l.n > 1,
+                         .untitled = true};
+    const struct wf_run *first = &p->runs[0];
     if (p->n == 1 && first->n_checkpoints > 0) {
         marks = malloc(sizeof *marks * first->n_checkpoints);
         for (size_t i = 0; marks != NULL && i < first->n_checkpoints; i++)
@@ -183,72 +183,71 @@ static void put_loss(struct weft_page *p)
     free(marks);
 }
 
-void weft_page_curves(struct weft_page *p)
+void wf_page_curves(struct wf_page *p)
 {
     bool pipeline = false;
     double clip = NAN;
     for (size_t r = 0; r < p->n; r++)
-        pipeline = pipeline || weft_run_sum(&p->runs[r], WEFT_RUN_COLUMN(bubble)) > 0;
+        pipeline = pipeline || wf_run_sum(&p->runs[r], WF_RUN_COLUMN(bubble)) > 0;
     if (p->n == 1 && p->runs[0].has_settings && p->runs[0].settings.optim.clip > 0)
         clip = p->runs[0].settings.optim.clip;
-    struct weft_chart norm = {.id = "norm",
-                              .title = "Gradient norm",
-                              .unit = WEFT_UNIT_NORM,
-                              .width = HALF,
-                              .height = LOW,
-                              .from_zero = true,
-                              .level = clip,
-                              .level_name = "clipped above"};
-    struct weft_chart lr = {.id = "lr",
-                            .title = "Learning rate",
-                            .unit = WEFT_UNIT_LR,
+    struct wf_chart norm = {.id = "norm",
+                            .title = "Gradient norm",
+                            .unit = WF_UNIT_NORM,
+                            .width = HALF,
+                            .height = LOW,
+                            .from_zero = true,
+                            .level = clip,
+                            .level_name = "clipped above"};
+    struct wf_chart lr = {.id = "lr",
+                          .title = "Learning rate",
+                          .unit = WF_UNIT_LR,
+                          .width = HALF,
+                          .height = LOW,
+                          .from_zero = true,
+                          .level = NAN};
+    struct wf_chart rate = {.id = "rate",
+                            .title = "Tokens a second",
+                            .unit = WF_UNIT_COUNT,
                             .width = HALF,
                             .height = LOW,
                             .from_zero = true,
                             .level = NAN};
-    struct weft_chart rate = {.id = "rate",
-                              .title = "Tokens a second",
-                              .unit = WEFT_UNIT_COUNT,
+    struct wf_chart time = {.id = "time",
+                            .title = "Time of a step",
+                            .unit = WF_UNIT_MS,
+                            .width = HALF,
+                            .height = LOW,
+                            .from_zero = true,
+                            .level = NAN};
+    struct wf_chart mfu = {.id = "mfu",
+                           .title = "Utilization (MFU)",
+                           .unit = WF_UNIT_PERCENT,
+                           .width = HALF,
+                           .height = LOW,
+                           .from_zero = true,
+                           .level = NAN};
+    struct wf_chart bubble = {.id = "bubble",
+                              .title = "Bubble",
+                              .unit = WF_UNIT_PERCENT,
                               .width = HALF,
                               .height = LOW,
                               .from_zero = true,
                               .level = NAN};
-    struct weft_chart time = {.id = "time",
-                              .title = "Time of a step",
-                              .unit = WEFT_UNIT_MS,
-                              .width = HALF,
-                              .height = LOW,
-                              .from_zero = true,
-                              .level = NAN};
-    struct weft_chart mfu = {.id = "mfu",
-                             .title = "Utilization (MFU)",
-                             .unit = WEFT_UNIT_PERCENT,
-                             .width = HALF,
-                             .height = LOW,
-                             .from_zero = true,
-                             .level = NAN};
-    struct weft_chart bubble = {.id = "bubble",
-                                .title = "Bubble",
-                                .unit = WEFT_UNIT_PERCENT,
-                                .width = HALF,
-                                .height = LOW,
-                                .from_zero = true,
-                                .level = NAN};
-    weft_page_section(p, "Loss");
+    wf_page_section(p, "Loss");
     put_loss(p);
     fputs("<div class=\"pair\">", p->out);
-    put_columns(p, &norm, WEFT_RUN_COLUMN(grad_norm), "norm", 0);
-    put_columns(p, &lr, WEFT_RUN_COLUMN(lr), "lr", 0);
+    put_columns(p, &norm, WF_RUN_COLUMN(grad_norm), "norm", 0);
+    put_columns(p, &lr, WF_RUN_COLUMN(lr), "lr", 0);
     fputs("</div>\n", p->out);
-    weft_page_section_end(p);
-    weft_page_section(p, "Throughput");
+    wf_page_section_end(p);
+    wf_page_section(p, "Throughput");
     fputs("<div class=\"pair\">", p->out);
-    put_columns(p, &rate, WEFT_RUN_COLUMN(tok_s), "tokens a second", 0);
-    put_columns(p, &time, WEFT_RUN_COLUMN(ms), "time", 0);
-    put_columns(p, &mfu, WEFT_RUN_COLUMN(mfu), "utilization", 0);
+    put_columns(p, &rate, WF_RUN_COLUMN(tok_s), "tokens a second", 0);
+    put_columns(p, &time, WF_RUN_COLUMN(ms), "time", 0);
+    put_columns(p, &mfu, WF_RUN_COLUMN(mfu), "utilization", 0);
     if (pipeline)
-        put_columns(p, &bubble, WEFT_RUN_COLUMN(bubble), "measured",
-                    WEFT_RUN_COLUMN(bubble_plan));
+        put_columns(p, &bubble, WF_RUN_COLUMN(bubble), "measured", WF_RUN_COLUMN(bubble_plan));
     fputs("</div>\n", p->out);
-    weft_page_section_end(p);
+    wf_page_section_end(p);
 }

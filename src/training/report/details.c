@@ -15,7 +15,7 @@ enum { WIDTH = 1080, MOST_BARS = 64, MOST_EVENTS = 30000 };
 enum { MOST_PARTS = 24 };
 
 struct bars {
-    enum weft_unit unit;
+    enum wf_unit unit;
     const char *names[MOST_PARTS]; /* borrowed */
     char styles[MOST_PARTS][24];   /* attributes that paint them */
     size_t n_parts;
@@ -32,7 +32,7 @@ static void add_part(struct bars *b, const char *name, const char *style)
 static void add_kind(struct bars *b, const char *name, unsigned kind)
 {
     char style[24];
-    snprintf(style, sizeof style, "fill=\"#%06x\"", (unsigned)weft_kind_colour(kind, 1));
+    snprintf(style, sizeof style, "fill=\"#%06x\"", (unsigned)wf_kind_colour(kind, 1));
     add_part(b, name, style);
 }
 
@@ -70,7 +70,7 @@ static double bar_x(const struct bars *b, double value)
 static void put_bar(FILE *out, struct bars *b, const char *name, const double *parts,
                     double mark)
 {
-    char words[WEFT_WORDS];
+    char words[WF_FORMAT_LEN];
     double at = 0;
     fprintf(out, "<text class=\"name\" x=\"120\" y=\"%g\">%s</text>", b->y + 16, name);
     for (size_t k = 0; k < b->n_parts; k++) {
@@ -80,16 +80,16 @@ static void put_bar(FILE *out, struct bars *b, const char *name, const double *p
                 "<rect x=\"%.2f\" y=\"%g\" width=\"%.2f\" height=\"20\" %s><title>%s: %s: %s"
                 "</title></rect>",
                 bar_x(b, at), b->y + 2, bar_x(b, at + parts[k]) - bar_x(b, at), b->styles[k],
-                name, b->names[k], weft_words(words, b->unit, parts[k]));
+                name, b->names[k], wf_unit_format(words, b->unit, parts[k]));
         at += parts[k];
     }
     if (!isnan(mark))
         fprintf(out,
                 "<path class=\"plan\" d=\"M%.2f %gv26\"><title>%s: planned: %s</title></path>",
-                bar_x(b, mark), b->y - 1, name, weft_words(words, b->unit, mark));
+                bar_x(b, mark), b->y - 1, name, wf_unit_format(words, b->unit, mark));
     fprintf(out, "<text class=\"sum\" x=\"%.2f\" y=\"%g\">%s</text>\n",
             bar_x(b, isnan(mark) ? at : fmax(at, mark)) + 8, b->y + 16,
-            weft_words(words, b->unit, at));
+            wf_unit_format(words, b->unit, at));
     b->y += 26;
 }
 
@@ -99,7 +99,7 @@ static void end_bars(FILE *out)
 }
 
 /* A table with the same figures, ranks by row; parts that nothing has are left out. */
-static void put_bars_table(struct weft_page *p, const struct bars *b, const double *parts,
+static void put_bars_table(struct wf_page *p, const struct bars *b, const double *parts,
                            size_t n, const char *first)
 {
     FILE *out = p->out;
@@ -117,9 +117,9 @@ static void put_bars_table(struct weft_page *p, const struct bars *b, const doub
         for (size_t k = 0; k < b->n_parts; k++) {
             sum += parts[i * b->n_parts + k];
             if (seen[k])
-                weft_page_cell(p, b->unit, parts[i * b->n_parts + k]);
+                wf_page_cell(p, b->unit, parts[i * b->n_parts + k]);
         }
-        weft_page_cell(p, b->unit, sum);
+        wf_page_cell(p, b->unit, sum);
         fputs("</tr>\n", out);
     }
     fputs("</tbody></table></div>\n", out);
@@ -127,7 +127,7 @@ static void put_bars_table(struct weft_page *p, const struct bars *b, const doub
 
 /* -- where the time went --------------------------------------------------------------------- */
 
-static void put_no_traces(struct weft_page *p)
+static void put_no_traces(struct wf_page *p)
 {
     fputs("<p class=\"none\">No step was traced: <code>--log.trace_steps=3</code> records the "
           "first ones.</p>\n",
@@ -140,7 +140,7 @@ static double to_ms(const struct weft_trace *t)
     return t->unit_seconds > 0 ? t->unit_seconds * 1e3 : 1;
 }
 
-static double traced_step_ms(const struct weft_run *run)
+static double traced_step_ms(const struct wf_run *run)
 {
     for (size_t i = 0; i < run->n_points; i++)
         if (run->points[i].step == run->trace_step)
@@ -168,18 +168,18 @@ static void idle_parts(const struct weft_idle_time *idle, double factor, double 
 
 enum { N_BUSY = 5, N_IDLE = 5 };
 
-void weft_page_time(struct weft_page *p, const struct weft_run *run)
+void wf_page_time(struct wf_page *p, const struct wf_run *run)
 {
     static const unsigned kinds[N_BUSY] = {WEFT_ACT_F, WEFT_ACT_B, WEFT_ACT_I, WEFT_ACT_W,
                                            WEFT_ACT_REDUCE_GRAD};
     static const char *const names[N_BUSY] = {"forward", "backward", "input gradient",
                                               "weight gradient", "sum of gradients"};
-    const struct weft_run_trace *t = &run->measured;
-    struct bars b = {.unit = WEFT_UNIT_MS};
-    weft_page_section(p, "Where the time went");
+    const struct wf_run_trace *t = &run->measured;
+    struct bars b = {.unit = WF_UNIT_MS};
+    wf_page_section(p, "Where the time went");
     if (!run->has_traces) {
         put_no_traces(p);
-        weft_page_section_end(p);
+        wf_page_section_end(p);
         return;
     }
     for (size_t k = 0; k < N_BUSY; k++)
@@ -193,7 +193,7 @@ void weft_page_time(struct weft_page *p, const struct weft_run *run)
     for (size_t r = 0; parts != NULL && r < n; r++) {
         double *at = parts + r * b.n_parts;
         for (size_t k = 0; k < N_BUSY; k++)
-            at[k] = t->busy[r * WEFT_N_KINDS + kinds[k]] * factor;
+            at[k] = t->busy[r * WEFT_N_ACT_KINDS + kinds[k]] * factor;
         idle_parts(&t->idle[r], factor, at + N_BUSY);
         at[N_BUSY + N_IDLE] = rest > 0 ? rest : 0;
     }
@@ -213,7 +213,7 @@ void weft_page_time(struct weft_page *p, const struct weft_run *run)
         put_bars_table(p, &b, parts, n, "rank");
     }
     free(parts);
-    weft_page_section_end(p);
+    wf_page_section_end(p);
 }
 
 /* -- the timeline ---------------------------------------------------------------------------- */
@@ -222,12 +222,12 @@ static void put_action(FILE *out, struct weft_action a, bool stages)
 {
     if (stages)
         fprintf(out, "%u", (unsigned)a.stage);
-    fprintf(out, "%s%u", weft_kind_name(a.kind), (unsigned)a.micro);
+    fprintf(out, "%s%u", weft_act_name(a.kind), (unsigned)a.micro);
 }
 
 /* A row of the picture: where it is, what its time is, and its events: start, length, name. */
 static void put_row(FILE *out, const struct weft_trace *t, uint32_t rank,
-                    const struct weft_area *area, bool events)
+                    const struct wf_area *area, bool events)
 {
     double factor = to_ms(t);
     bool comma = false;
@@ -250,7 +250,7 @@ static void put_row(FILE *out, const struct weft_trace *t, uint32_t rank,
     fputs("]}", out);
 }
 
-static void put_rows(struct weft_page *p, const char *id, const struct weft_picture *picture,
+static void put_rows(struct wf_page *p, const char *id, const struct wf_picture *picture,
                      const struct weft_trace *traces, size_t n)
 {
     size_t area = 0, n_events = 0, rows = 0;
@@ -261,7 +261,7 @@ static void put_rows(struct weft_page *p, const char *id, const struct weft_pict
     for (size_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < traces[i].n_ranks; r++) {
             /* The ranks' rows are the picture's first idle areas, in order. */
-            while (area < picture->n_areas && picture->areas[area].ink != WEFT_INK_IDLE)
+            while (area < picture->n_areas && picture->areas[area].ink != WF_INK_IDLE)
                 area++;
             if (area == picture->n_areas)
                 break;
@@ -272,36 +272,36 @@ static void put_rows(struct weft_page *p, const char *id, const struct weft_pict
     fputs("]}", p->timelines);
 }
 
-void weft_page_timeline(struct weft_page *p, const struct weft_run *run)
+void wf_page_timeline(struct wf_page *p, const struct wf_run *run)
 {
     if (!run->has_traces)
         return;
     /* Borrowed copies: one behind the other, as they are drawn. */
     const struct weft_trace traces[] = {run->planned.trace, run->measured.trace};
-    const struct weft_draw_options options = {.width = WIDTH};
-    struct weft_picture picture;
+    const struct wf_draw_options options = {.width = WIDTH};
+    struct wf_picture picture;
     char id[40];
-    weft_page_section(p, "Timeline");
+    wf_page_section(p, "Timeline");
     fprintf(p->out,
             "<p class=\"note\">Step %u. Planned: the same schedule with the mean times that "
             "were measured, and messages that take no time.</p>\n",
             run->trace_step);
-    if (weft_picture_init(&picture, traces, 2, &options, NULL) == WEFT_OK) {
+    if (wf_picture_init(&picture, traces, 2, &options, NULL) == WEFT_OK) {
         snprintf(id, sizeof id, "timeline%zu", p->n_timelines);
         fprintf(p->out, "<figure class=\"timeline\" id=\"%s\" tabindex=\"0\">", id);
-        weft_paint_svg(p->out, &picture);
+        wf_paint_svg(p->out, &picture);
         fputs("</figure>\n", p->out);
         put_rows(p, id, &picture, traces, 2);
-        weft_picture_release(&picture);
+        wf_picture_release(&picture);
     } else {
         fputs("<p class=\"none\">There are too many ranks for one picture.</p>\n", p->out);
     }
-    weft_page_section_end(p);
+    wf_page_section_end(p);
 }
 
 /* -- the bubble ------------------------------------------------------------------------------ */
 
-static void mean_idle(const struct weft_run_trace *t, double out[N_IDLE])
+static void mean_idle(const struct wf_run_trace *t, double out[N_IDLE])
 {
     double parts[N_IDLE], all = t->trace.makespan * t->trace.n_ranks;
     for (size_t k = 0; k < N_IDLE; k++)
@@ -313,7 +313,7 @@ static void mean_idle(const struct weft_run_trace *t, double out[N_IDLE])
     }
 }
 
-static void put_bubble_table(struct weft_page *p, const double *planned, const double *measured)
+static void put_bubble_table(struct wf_page *p, const double *planned, const double *measured)
 {
     static const char *const causes[N_IDLE][2] = {
         {"warm-up", "before a rank's first action"},
@@ -331,41 +331,41 @@ static void put_bubble_table(struct weft_page *p, const double *planned, const d
                 "<tr><th><svg class=\"swatch\" viewBox=\"0 0 12 12\"><rect width=\"12\" "
                 "height=\"12\" class=\"i%zu\"/></svg>%s</th>",
                 k, causes[k][0]);
-        weft_page_cell(p, WEFT_UNIT_PERCENT, planned[k]);
-        weft_page_cell(p, WEFT_UNIT_PERCENT, measured[k]);
-        weft_page_cell(p, WEFT_UNIT_PERCENT, measured[k] - planned[k]);
+        wf_page_cell(p, WF_UNIT_PERCENT, planned[k]);
+        wf_page_cell(p, WF_UNIT_PERCENT, measured[k]);
+        wf_page_cell(p, WF_UNIT_PERCENT, measured[k] - planned[k]);
         fprintf(p->out, "<td class=\"text\">%s</td></tr>\n", causes[k][1]);
         sums[0] += planned[k];
         sums[1] += measured[k];
     }
     fputs("</tbody><tfoot><tr><th>bubble</th>", p->out);
-    weft_page_cell(p, WEFT_UNIT_PERCENT, sums[0]);
-    weft_page_cell(p, WEFT_UNIT_PERCENT, sums[1]);
-    weft_page_cell(p, WEFT_UNIT_PERCENT, sums[1] - sums[0]);
+    wf_page_cell(p, WF_UNIT_PERCENT, sums[0]);
+    wf_page_cell(p, WF_UNIT_PERCENT, sums[1]);
+    wf_page_cell(p, WF_UNIT_PERCENT, sums[1] - sums[0]);
     fputs("<td class=\"text\">of the ranks' time</td></tr></tfoot></table></div>\n", p->out);
 }
 
-void weft_page_bubble(struct weft_page *p, const struct weft_run *run)
+void wf_page_bubble(struct wf_page *p, const struct wf_run *run)
 {
     double planned[N_IDLE], measured[N_IDLE];
     if (!run->has_traces || run->measured.trace.n_ranks < 2)
         return;
     mean_idle(&run->planned, planned);
     mean_idle(&run->measured, measured);
-    weft_page_section(p, "Bubble by cause");
+    wf_page_section(p, "Bubble by cause");
     fprintf(p->out,
             "<p class=\"note\">Step %u, the mean over its ranks, as part of the time from the "
             "first action to the last.</p>\n",
             run->trace_step);
     put_bubble_table(p, planned, measured);
-    weft_page_section_end(p);
+    wf_page_section_end(p);
 }
 
 /* -- memory ---------------------------------------------------------------------------------- */
 
-void weft_page_memory(struct weft_page *p, const struct weft_run *run)
+void wf_page_memory(struct wf_page *p, const struct wf_run *run)
 {
-    struct bars b = {.unit = WEFT_UNIT_BYTES};
+    struct bars b = {.unit = WF_UNIT_BYTES};
     if (!run->has_plan || run->plan.n_ranks == 0)
         return;
     static const char *const names[] = {"weights",     "gradients", "moments", "packed",
@@ -379,7 +379,7 @@ void weft_page_memory(struct weft_page *p, const struct weft_run *run)
     double *parts = calloc(n * b.n_parts, sizeof *parts);
     p->failed = p->failed || parts == NULL;
     for (size_t r = 0; parts != NULL && r < n; r++) {
-        const struct weft_planfile_bytes *m = &run->plan.ranks[r].bytes;
+        const struct wf_planfile_bytes *m = &run->plan.ranks[r].bytes;
         const uint64_t values[] = {m->weights,     m->gradients, m->moments, m->packed,
                                    m->activations, m->messages,  m->scratch};
         double *at = parts + r * b.n_parts, sum = 0;
@@ -388,7 +388,7 @@ void weft_page_memory(struct weft_page *p, const struct weft_run *run)
         at[7] = (double)m->total > sum ? (double)m->total - sum : 0;
         b.most = fmax(b.most, (double)run->plan.ranks[r].planned_bytes);
     }
-    weft_page_section(p, "Memory");
+    wf_page_section(p, "Memory");
     fputs(
         "<p class=\"note\">What each rank has allocated; the line is what was planned for it: "
         "weights, gradients, moments and activations.</p>\n",
@@ -397,7 +397,7 @@ void weft_page_memory(struct weft_page *p, const struct weft_run *run)
         size_t shown = n < MOST_BARS ? n : MOST_BARS;
         begin_bars(p->out, &b, parts, shown);
         for (size_t r = 0; r < shown; r++) {
-            const struct weft_planfile_rank *rank = &run->plan.ranks[r];
+            const struct wf_planfile_rank *rank = &run->plan.ranks[r];
             char name[64];
             if (rank->n_stages == 1)
                 snprintf(name, sizeof name, "rank %u: stage %u", rank->rank, rank->stages[0]);
@@ -412,31 +412,31 @@ void weft_page_memory(struct weft_page *p, const struct weft_run *run)
         put_bars_table(p, &b, parts, n, "rank");
     }
     free(parts);
-    weft_page_section_end(p);
+    wf_page_section_end(p);
 }
 
 /* -- messages -------------------------------------------------------------------------------- */
 
-static void put_link(struct weft_page *p, const struct weft_planfile_link *l, bool cache)
+static void put_link(struct wf_page *p, const struct wf_planfile_link *l, bool cache)
 {
     double sent = (double)l->forward_bytes + (double)l->backward_bytes;
     double without =
         (double)l->forward_bytes_without_cache + (double)l->backward_bytes_without_cache;
-    weft_page_cell(p, WEFT_UNIT_BYTES, (double)l->forward_bytes);
-    weft_page_cell(p, WEFT_UNIT_BYTES, (double)l->backward_bytes);
+    wf_page_cell(p, WF_UNIT_BYTES, (double)l->forward_bytes);
+    wf_page_cell(p, WF_UNIT_BYTES, (double)l->backward_bytes);
     if (cache) {
-        weft_page_cell(p, WEFT_UNIT_BYTES, without);
-        weft_page_cell(p, WEFT_UNIT_PERCENT, without > 0 ? 1 - sent / without : NAN);
+        wf_page_cell(p, WF_UNIT_BYTES, without);
+        wf_page_cell(p, WF_UNIT_PERCENT, without > 0 ? 1 - sent / without : NAN);
     }
     fputs("</tr>\n", p->out);
 }
 
-static void put_links(struct weft_page *p, const struct weft_planfile_link *links, size_t n)
+static void put_links(struct wf_page *p, const struct wf_planfile_link *links, size_t n)
 {
-    struct weft_planfile_link all = {0};
+    struct wf_planfile_link all = {0};
     bool cache = false;
     for (size_t i = 0; i < n; i++) {
-        const struct weft_planfile_link *l = &links[i];
+        const struct wf_planfile_link *l = &links[i];
         all.forward_bytes += l->forward_bytes;
         all.backward_bytes += l->backward_bytes;
         all.forward_bytes_without_cache += l->forward_bytes_without_cache;
@@ -458,10 +458,10 @@ static void put_links(struct weft_page *p, const struct weft_planfile_link *link
 }
 
 /* The links of a trace, when there is no plan: (ranks, ranks) at most, those that were used. */
-static size_t traced_links(const struct weft_trace *t, struct weft_planfile_link **out)
+static size_t traced_links(const struct weft_trace *t, struct wf_planfile_link **out)
 {
     size_t n = 0, room = 0;
-    struct weft_planfile_link *links = NULL;
+    struct wf_planfile_link *links = NULL;
     for (size_t i = 0; i < t->n_events; i++) {
         const struct weft_trace_event *e = &t->events[i];
         if (e->lane != WEFT_LANE_SEND || e->peer == WEFT_NO_RANK)
@@ -471,13 +471,13 @@ static size_t traced_links(const struct weft_trace *t, struct weft_planfile_link
             k++;
         if (k == room) {
             room = room == 0 ? 16 : room * 2;
-            struct weft_planfile_link *more = realloc(links, room * sizeof *more);
+            struct wf_planfile_link *more = realloc(links, room * sizeof *more);
             if (more == NULL)
                 break;
             links = more;
         }
         if (k == n)
-            links[n++] = (struct weft_planfile_link){.from = e->rank, .to = e->peer};
+            links[n++] = (struct wf_planfile_link){.from = e->rank, .to = e->peer};
         if (e->action.kind == WEFT_ACT_SEND_F)
             links[k].forward_bytes += e->bytes;
         else
@@ -487,20 +487,20 @@ static size_t traced_links(const struct weft_trace *t, struct weft_planfile_link
     return n;
 }
 
-void weft_page_traffic(struct weft_page *p, const struct weft_run *run)
+void wf_page_traffic(struct wf_page *p, const struct wf_run *run)
 {
-    struct weft_planfile_link *own = NULL;
-    const struct weft_planfile_link *links = run->plan.links;
+    struct wf_planfile_link *own = NULL;
+    const struct wf_planfile_link *links = run->plan.links;
     size_t n = run->has_plan ? run->plan.n_links : 0;
     if (n == 0 && run->has_traces) {
         n = traced_links(&run->measured.trace, &own);
         links = own;
     }
     if (n > 0) {
-        weft_page_section(p, "Bytes between ranks");
+        wf_page_section(p, "Bytes between ranks");
         fputs("<p class=\"note\">In one step, of one replica.</p>\n", p->out);
         put_links(p, links, n);
-        weft_page_section_end(p);
+        wf_page_section_end(p);
     }
     free(own);
 }

@@ -5,7 +5,7 @@
 #include "training/report/server_priv.h"
 
 /* "127.0.0.1:8384", whatever the case of a name.  Browsers leave out port 80. */
-static bool is_own_host(const char *host, uint16_t port)
+static bool is_local_host(const char *host, uint16_t port)
 {
     static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -19,21 +19,20 @@ static bool is_own_host(const char *host, uint16_t port)
 
 /* The page asks for its own news; a person types an address.  All other sites have no business
  * here. */
-static bool is_own_site(const char *site)
+static bool is_same_origin(const char *site)
 {
     return site == NULL || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0;
 }
 
-unsigned weft_request_status(const struct weft_request *r, uint16_t port,
-                             enum weft_route *route)
+unsigned wf_request_status(const struct wf_request *r, uint16_t port, enum wf_route *route)
 {
     static const struct {
         const char *path;
-        enum weft_route route;
-    } routes[] = {{"/", WEFT_ROUTE_PAGE}, {"/data.json", WEFT_ROUTE_NEWS}};
-    if (r->n_hosts != 1 || r->host == NULL || !is_own_host(r->host, port))
+        enum wf_route route;
+    } routes[] = {{"/", WF_ROUTE_PAGE}, {"/data.json", WF_ROUTE_DATA}};
+    if (r->n_hosts != 1 || r->host == NULL || !is_local_host(r->host, port))
         return 421;
-    if (!is_own_site(r->site))
+    if (!is_same_origin(r->site))
         return 403;
     if (r->method == NULL || (strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0))
         return 405;

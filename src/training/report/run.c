@@ -11,16 +11,16 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "planning/draw/times.h"
+#include "planning/draw/axis.h"
 #include "training/ckpt/file.h"
 #include "training/ckpt/store.h"
 
 enum {
-    LONGEST_LINE = 1 << 16,
-    LARGEST_CONFIG = 1 << 20,
-    LARGEST_SAMPLES = 4 << 20, /* the last so many bytes are looked at */
-    MOST_SAMPLES = 40,
-    MOST_CHECKPOINTS = 1000,
+    MAX_LINE = 1 << 16,
+    MAX_CONFIG_BYTES = 1 << 20,
+    MAX_SAMPLES_BYTES = 4 << 20, /* the last so many bytes are looked at */
+    MAX_SAMPLES = 40,
+    MAX_CHECKPOINTS = 1000,
 };
 
 /* -- metrics -------------------------------------------------------------------------------- */
@@ -29,15 +29,15 @@ static const struct {
     const char *name;
     size_t column;
 } columns[] = {
-    {"step", WEFT_RUN_COLUMN(step)},           {"loss", WEFT_RUN_COLUMN(loss)},
-    {"grad_norm", WEFT_RUN_COLUMN(grad_norm)}, {"lr", WEFT_RUN_COLUMN(lr)},
-    {"tokens", WEFT_RUN_COLUMN(tokens)},       {"ms", WEFT_RUN_COLUMN(ms)},
-    {"tok_s", WEFT_RUN_COLUMN(tok_s)},         {"mfu", WEFT_RUN_COLUMN(mfu)},
-    {"bubble", WEFT_RUN_COLUMN(bubble)},       {"bubble_plan", WEFT_RUN_COLUMN(bubble_plan)},
-    {"val_loss", WEFT_RUN_COLUMN(val_loss)},
+    {"step", WF_RUN_COLUMN(step)},           {"loss", WF_RUN_COLUMN(loss)},
+    {"grad_norm", WF_RUN_COLUMN(grad_norm)}, {"lr", WF_RUN_COLUMN(lr)},
+    {"tokens", WF_RUN_COLUMN(tokens)},       {"ms", WF_RUN_COLUMN(ms)},
+    {"tok_s", WF_RUN_COLUMN(tok_s)},         {"mfu", WF_RUN_COLUMN(mfu)},
+    {"bubble", WF_RUN_COLUMN(bubble)},       {"bubble_plan", WF_RUN_COLUMN(bubble_plan)},
+    {"val_loss", WF_RUN_COLUMN(val_loss)},
 };
 
-static bool parse_point(const char *line, size_t len, struct weft_run_point *out)
+static bool parse_point(const char *line, size_t len, struct wf_run_point *out)
 {
     json_t *root = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
     for (size_t i = 0; i < WEFT_LEN(columns); i++) {
@@ -53,7 +53,7 @@ static bool parse_point(const char *line, size_t len, struct weft_run_point *out
 
 /* A run that goes on after a stop does the steps after its checkpoint again: the later ones count.
  * A line of a step that is there already, without a loss, adds to it. */
-static bool add_point(struct weft_run *run, const struct weft_run_point *p)
+static bool add_point(struct wf_run *run, const struct wf_run_point *p)
 {
     size_t n = run->n_points;
     if (n > 0 && run->points[n - 1].step == p->step && isnan(p->loss) && !isnan(p->val_loss)) {
@@ -67,7 +67,7 @@ static bool add_point(struct weft_run *run, const struct weft_run_point *p)
     }
     if (run->n_points == run->cap_points) {
         size_t room = run->cap_points == 0 ? 256 : run->cap_points * 2;
-        struct weft_run_point *more =
+        struct wf_run_point *more =
             room > SIZE_MAX / sizeof *more ? NULL : realloc(run->points, room * sizeof *more);
         if (more == NULL)
             return false;
@@ -79,25 +79,25 @@ static bool add_point(struct weft_run *run, const struct weft_run_point *p)
 }
 
 /* Whole lines only: the last one may be on its way. */
-static bool read_points(struct weft_run *run, FILE *in)
+static bool read_points(struct wf_run *run, FILE *in)
 {
     char *line = NULL;
     size_t room = 0;
     ssize_t len;
-    bool well = true;
-    while (well && (len = getline(&line, &room, in)) > 0 && line[len - 1] == '\n') {
-        struct weft_run_point p;
+    bool ok = true;
+    while (ok && (len = getline(&line, &room, in)) > 0 && line[len - 1] == '\n') {
+        struct wf_run_point p;
         run->n_read += (unsigned long long)len;
-        if (len <= LONGEST_LINE && parse_point(line, (size_t)len, &p))
-            well = add_point(run, &p);
+        if (len <= MAX_LINE && parse_point(line, (size_t)len, &p))
+            ok = add_point(run, &p);
         else
-            run->n_lost++;
+            run->n_malformed++;
     }
     free(line);
-    return well;
+    return ok;
 }
 
-static enum weft_status update_points(struct weft_run *run, const char *path,
+static enum weft_status update_points(struct wf_run *run, const char *path,
                                       struct weft_error *err)
 {
     struct stat info;
@@ -105,20 +105,20 @@ static enum weft_status update_points(struct weft_run *run, const char *path,
         return WEFT_OK;
     run->changed = info.st_mtime;
     if ((unsigned long long)info.st_size < run->n_read) { /* another file by now */
-        run->n_points = run->n_restarts = run->n_lost = 0;
+        run->n_points = run->n_restarts = run->n_malformed = 0;
         run->n_read = 0;
     }
     FILE *in = fopen(path, "rb");
     if (in == NULL)
         return WEFT_OK;
-    bool well = fseeko(in, (off_t)run->n_read, SEEK_SET) == 0 && read_points(run, in);
+    bool ok = fseeko(in, (off_t)run->n_read, SEEK_SET) == 0 && read_points(run, in);
     fclose(in);
-    return well ? WEFT_OK : WEFT_FAIL(err, WEFT_NOMEM, "no memory for the steps of a run");
+    return ok ? WEFT_OK : WEFT_FAIL(err, WEFT_NOMEM, "no memory for the steps of a run");
 }
 
 /* -- samples -------------------------------------------------------------------------------- */
 
-static void release_samples(struct weft_run *run)
+static void release_samples(struct wf_run *run)
 {
     for (size_t i = 0; i < run->n_samples; i++)
         free(run->samples[i].text);
@@ -127,33 +127,33 @@ static void release_samples(struct weft_run *run)
     run->n_samples = 0;
 }
 
-static void add_sample(struct weft_run *run, json_t *root)
+static void add_sample(struct wf_run *run, json_t *root)
 {
     json_t *step = json_object_get(root, "step");
     const char *text = json_string_value(json_object_get(root, "text"));
     char *copy = text == NULL || !json_is_number(step) ? NULL : strdup(text);
     if (copy == NULL)
         return;
-    if (run->n_samples == MOST_SAMPLES) {
+    if (run->n_samples == MAX_SAMPLES) {
         free(run->samples[0].text);
-        memmove(run->samples, run->samples + 1, sizeof *run->samples * (MOST_SAMPLES - 1));
+        memmove(run->samples, run->samples + 1, sizeof *run->samples * (MAX_SAMPLES - 1));
         run->n_samples--;
     }
     run->samples[run->n_samples++] =
-        (struct weft_run_sample){.step = json_number_value(step), .text = copy};
+        (struct wf_run_sample){.step = json_number_value(step), .text = copy};
 }
 
-static void update_samples(struct weft_run *run, const char *path)
+static void update_samples(struct wf_run *run, const char *path)
 {
     release_samples(run);
     FILE *in = fopen(path, "rb");
     if (in == NULL)
         return;
-    run->samples = calloc(MOST_SAMPLES, sizeof *run->samples);
+    run->samples = calloc(MAX_SAMPLES, sizeof *run->samples);
     char *line = NULL;
     size_t room = 0;
     ssize_t len;
-    if (fseeko(in, -(off_t)LARGEST_SAMPLES, SEEK_END) == 0)
+    if (fseeko(in, -(off_t)MAX_SAMPLES_BYTES, SEEK_END) == 0)
         len = getline(&line, &room, in); /* the rest of a line */
     else
         rewind(in);
@@ -174,7 +174,7 @@ static unsigned long long folder_bytes(const char *path, bool *whole)
     struct stat info;
     DIR *list = opendir(path);
     for (const struct dirent *entry; list != NULL && (entry = readdir(list)) != NULL;) {
-        char *file = weft_path_join(path, entry->d_name);
+        char *file = wf_path_join(path, entry->d_name);
         if (file != NULL && lstat(file, &info) == 0 && S_ISREG(info.st_mode))
             sum += (unsigned long long)info.st_size;
         *whole = *whole || strcmp(entry->d_name, "manifest.json") == 0;
@@ -187,19 +187,19 @@ static unsigned long long folder_bytes(const char *path, bool *whole)
 
 static int by_step(const void *pa, const void *pb)
 {
-    const struct weft_run_checkpoint *a = pa, *b = pb;
+    const struct wf_run_checkpoint *a = pa, *b = pb;
     return (a->step > b->step) - (a->step < b->step);
 }
 
-static void add_checkpoint(struct weft_run *run, const char *folder, const char *name)
+static void add_checkpoint(struct wf_run *run, const char *folder, const char *name)
 {
     struct stat info;
     int end = 0;
-    struct weft_run_checkpoint c = {0};
+    struct wf_run_checkpoint c = {0};
     if (sscanf(name, "step-%llu%n", &c.step, &end) != 1 || name[end] != '\0' ||
-        run->n_checkpoints == MOST_CHECKPOINTS)
+        run->n_checkpoints == MAX_CHECKPOINTS)
         return;
-    char *path = weft_path_join(folder, name);
+    char *path = wf_path_join(folder, name);
     if (path != NULL && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
         c.bytes = folder_bytes(path, &c.whole);
         c.written = info.st_mtime;
@@ -208,7 +208,7 @@ static void add_checkpoint(struct weft_run *run, const char *folder, const char 
     free(path);
 }
 
-static void update_checkpoints(struct weft_run *run, const char *folder)
+static void update_checkpoints(struct wf_run *run, const char *folder)
 {
     free(run->checkpoints);
     run->checkpoints = NULL;
@@ -216,7 +216,7 @@ static void update_checkpoints(struct weft_run *run, const char *folder)
     DIR *list = opendir(folder);
     if (list == NULL)
         return;
-    run->checkpoints = calloc(MOST_CHECKPOINTS, sizeof *run->checkpoints);
+    run->checkpoints = calloc(MAX_CHECKPOINTS, sizeof *run->checkpoints);
     const struct dirent *entry;
     while (run->checkpoints != NULL && (entry = readdir(list)) != NULL)
         add_checkpoint(run, folder, entry->d_name);
@@ -240,7 +240,7 @@ static char *last_part(const char *path)
 }
 
 /* What a directory is called, also when it is written as "." or "..". */
-static char *own_name(const char *dir)
+static char *base_name(const char *dir)
 {
     char *name = last_part(dir);
     if (name == NULL || (strcmp(name, ".") != 0 && strcmp(name, "..") != 0))
@@ -254,66 +254,65 @@ static char *own_name(const char *dir)
     return name;
 }
 
-enum weft_status weft_run_init(struct weft_run *run, const char *dir, struct weft_error *err)
+enum weft_status wf_run_init(struct wf_run *run, const char *dir, struct weft_error *err)
 {
-    *run = (struct weft_run){.dir = strdup(dir)};
-    struct weft_text name = {0};
-    char *own = own_name(dir);
+    *run = (struct wf_run){.dir = strdup(dir)};
+    struct wf_text name = {0};
+    char *own = base_name(dir);
     if (own != NULL)
-        weft_draw_clean(&name, own[0] == '\0' ? "run" : own);
+        wf_draw_sanitize(&name, own[0] == '\0' ? "run" : own);
     free(own);
     run->name = name.at;
     if (run->dir == NULL || run->name == NULL || name.failed) {
-        weft_run_release(run);
+        wf_run_release(run);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the name of a run");
     }
     return WEFT_OK;
 }
 
-static void release_settings(struct weft_run *run)
+static void release_settings(struct wf_run *run)
 {
     if (run->has_settings)
-        weft_settings_release(weft_train_setting_list(), &run->settings);
+        wf_settings_release(wf_train_setting_list(), &run->settings);
     run->has_settings = false;
 }
 
-void weft_run_release(struct weft_run *run)
+void wf_run_release(struct wf_run *run)
 {
     release_settings(run);
     release_samples(run);
-    weft_planfile_release(&run->plan);
-    weft_run_trace_release(&run->planned);
-    weft_run_trace_release(&run->measured);
+    wf_planfile_release(&run->plan);
+    wf_run_trace_release(&run->planned);
+    wf_run_trace_release(&run->measured);
     free(run->checkpoints);
     free(run->points);
     free(run->dir);
     free(run->name);
-    *run = (struct weft_run){0};
+    *run = (struct wf_run){0};
 }
 
-static void update_settings(struct weft_run *run, const char *path)
+static void update_settings(struct wf_run *run, const char *path)
 {
-    struct weft_setting_list list = weft_train_setting_list();
+    struct wf_setting_list list = wf_train_setting_list();
     char *text = NULL;
     size_t len = 0;
     release_settings(run);
-    if (weft_file_read(path, LARGEST_CONFIG, &text, &len, NULL) == WEFT_OK &&
-        weft_settings_init(list, &run->settings, NULL) == WEFT_OK) {
+    if (wf_file_read(path, MAX_CONFIG_BYTES, &text, &len, NULL) == WEFT_OK &&
+        wf_settings_init(list, &run->settings, NULL) == WEFT_OK) {
         run->has_settings = true;
-        if (weft_settings_parse(list, text, len, "config.yaml", &run->settings, NULL) !=
-            WEFT_OK)
+        if (wf_settings_parse(list, text, len, "config.yaml", &run->settings, NULL) != WEFT_OK)
             release_settings(run);
     }
     free(text);
 }
 
-static void update_plan(struct weft_run *run, const char *path)
+static void update_plan(struct wf_run *run, const char *path)
 {
-    weft_planfile_release(&run->plan);
-    run->has_plan = weft_planfile_read(path, &run->plan, NULL) == WEFT_OK;
+    wf_planfile_release(&run->plan);
+    run->has_plan = wf_planfile_read(path, &run->plan, NULL) == WEFT_OK;
 }
 
-enum weft_status weft_run_update(struct weft_run *run, struct weft_error *err)
+enum weft_status wf_run_update(struct wf_run *run, struct weft_error *err)
 {
     static const char *const names[] = {"metrics.jsonl", "config.yaml", "plan.json",
                                         "samples.jsonl", "checkpoints", "model"};
@@ -321,7 +320,7 @@ enum weft_status weft_run_update(struct weft_run *run, struct weft_error *err)
     struct stat info;
     bool there = false, memory = true;
     for (size_t i = 0; i < WEFT_LEN(names); i++) {
-        paths[i] = weft_path_join(run->dir, names[i]);
+        paths[i] = wf_path_join(run->dir, names[i]);
         memory = memory && paths[i] != NULL;
         there = there || (paths[i] != NULL && i < 2 && stat(paths[i], &info) == 0);
     }
@@ -341,8 +340,8 @@ enum weft_status weft_run_update(struct weft_run *run, struct weft_error *err)
         update_samples(run, paths[3]);
         update_checkpoints(run, paths[4]);
         run->finished = stat(paths[5], &info) == 0;
-        run->left = weft_store_is_locked(run->dir) == 0;
-        weft_run_update_traces(run);
+        run->left = wf_store_is_locked(run->dir) == 0;
+        wf_run_update_traces(run);
     }
     for (size_t i = 0; i < WEFT_LEN(names); i++)
         free(paths[i]);
@@ -351,27 +350,27 @@ enum weft_status weft_run_update(struct weft_run *run, struct weft_error *err)
 
 /* -- about it ------------------------------------------------------------------------------- */
 
-enum weft_run_state weft_run_state(const struct weft_run *run, time_t now)
+enum wf_run_state wf_run_state(const struct wf_run *run, time_t now)
 {
-    double step = weft_run_mean(run, WEFT_RUN_COLUMN(ms), 20) * 1e-3;
+    double step = wf_run_mean(run, WF_RUN_COLUMN(ms), 20) * 1e-3;
     double patience = 30 + (isnan(step) ? 0 : 20 * step);
     bool all = run->has_settings && run->n_points > 0 &&
                run->points[run->n_points - 1].step >= (double)run->settings.train.steps;
     if (run->finished && (all || !run->has_settings))
-        return WEFT_RUN_FINISHED;
+        return WF_RUN_STATE_FINISHED;
     if (run->n_points == 0)
-        return WEFT_RUN_EMPTY;
+        return WF_RUN_STATE_EMPTY;
     return !run->finished && !run->left && difftime(now, run->changed) < patience
-               ? WEFT_RUN_GOING
-               : WEFT_RUN_STOPPED;
+               ? WF_RUN_STATE_RUNNING
+               : WF_RUN_STATE_STOPPED;
 }
 
-double weft_run_mean(const struct weft_run *run, size_t column, size_t most)
+double wf_run_mean(const struct wf_run *run, size_t column, size_t most)
 {
     double sum = 0;
     size_t n = 0;
     for (size_t i = run->n_points; i-- > 0 && n < most;) {
-        double value = weft_run_value(&run->points[i], column);
+        double value = wf_run_value(&run->points[i], column);
         if (!isnan(value)) {
             sum += value;
             n++;
@@ -380,24 +379,24 @@ double weft_run_mean(const struct weft_run *run, size_t column, size_t most)
     return n == 0 ? NAN : sum / (double)n;
 }
 
-double weft_run_last(const struct weft_run *run, size_t column)
+double wf_run_last(const struct wf_run *run, size_t column)
 {
-    return weft_run_mean(run, column, 1);
+    return wf_run_mean(run, column, 1);
 }
 
-double weft_run_least(const struct weft_run *run, size_t column)
+double wf_run_min(const struct wf_run *run, size_t column)
 {
     double least = NAN;
     for (size_t i = 0; i < run->n_points; i++)
-        least = fmin(least, weft_run_value(&run->points[i], column));
+        least = fmin(least, wf_run_value(&run->points[i], column));
     return least;
 }
 
-double weft_run_sum(const struct weft_run *run, size_t column)
+double wf_run_sum(const struct wf_run *run, size_t column)
 {
     double sum = 0;
     for (size_t i = 0; i < run->n_points; i++) {
-        double value = weft_run_value(&run->points[i], column);
+        double value = wf_run_value(&run->points[i], column);
         sum += isnan(value) ? 0 : value;
     }
     return sum;

@@ -22,12 +22,13 @@
 #include "training/report/server_priv.h"
 
 enum {
-    MOST_CONNECTIONS = 32,
+    MAX_CONNECTIONS = 32,
     CONNECTION_BYTES = 12 << 10, /* of memory: the head that is read and the one that is sent */
     IDLE_SECONDS = 2,            /* without a byte */
-    FRESH_MS = 500,              /* an answer so old is still good */
+    CACHE_MS = 500,              /* an answer so old is still good */
 };
-#define LONGEST_NS 6000000000 /* of a connection, from its start to the answer's last byte */
+#define MAX_CONNECTION_NS                                                                      \
+    6000000000 /* of a connection, from its start to the answer's last byte */
 
 /* What is sent, in the form libmicrohttpd wants; kept until the runs are looked at again. */
 struct answer {
@@ -40,15 +41,15 @@ struct connection {
     int64_t begin_ns;
 };
 
-struct weft_report_server {
+struct wf_report_server {
     struct MHD_Daemon *daemons[2]; /* owned: 127.0.0.1, and ::1 when there is one */
     uint16_t port;
-    struct weft_run *runs; /* owned */
+    struct wf_run *runs; /* owned */
     size_t n_runs;
-    struct answer answers[2]; /* by enum weft_route */
+    struct answer answers[2]; /* by enum wf_route */
     char *policy;             /* owned: the page's, as a header */
-    int64_t made_ns;          /* when the answers were made; 0: never */
-    struct connection connections[2 * MOST_CONNECTIONS];
+    int64_t built_ns;         /* when the answers were made; 0: never */
+    struct connection connections[2 * MAX_CONNECTIONS];
     pthread_t thread;
     bool running;
     int wake[2]; /* a pipe: a byte ends the thread */
@@ -56,19 +57,19 @@ struct weft_report_server {
 
 /* -- answers --------------------------------------------------------------------------------- */
 
-static bool make_answer(struct weft_report_server *s, enum weft_route route)
+static bool make_answer(struct wf_report_server *s, enum wf_route route)
 {
     struct answer made = {0};
     FILE *out = open_memstream(&made.at, &made.len);
     if (out == NULL)
         return false;
     enum weft_status st = WEFT_OK;
-    if (route == WEFT_ROUTE_PAGE)
-        st = weft_page_write(out, s->runs, s->n_runs, true, NULL);
+    if (route == WF_ROUTE_PAGE)
+        st = wf_page_write(out, s->runs, s->n_runs, true, NULL);
     else
-        weft_page_write_news(out, s->runs, s->n_runs);
-    bool well = fclose(out) == 0 && st == WEFT_OK;
-    if (!well) {
+        wf_page_write_data(out, s->runs, s->n_runs);
+    bool ok = fclose(out) == 0 && st == WEFT_OK;
+    if (!ok) {
         free(made.at);
         return false;
     }
@@ -78,20 +79,20 @@ static bool make_answer(struct weft_report_server *s, enum weft_route route)
 }
 
 /* A run that has not begun is shown as empty. */
-static void refresh(struct weft_report_server *s)
+static void refresh(struct wf_report_server *s)
 {
-    if (s->made_ns != 0 && weft_clock_ns() - s->made_ns < FRESH_MS * 1000000LL)
+    if (s->built_ns != 0 && wf_clock_ns() - s->built_ns < CACHE_MS * 1000000LL)
         return;
     for (size_t i = 0; i < s->n_runs; i++)
-        weft_run_update(&s->runs[i], NULL);
+        wf_run_update(&s->runs[i], NULL);
     for (int route = 0; route < 2; route++) {
         free(s->answers[route].at);
         s->answers[route] = (struct answer){0};
     }
-    s->made_ns = weft_clock_ns();
+    s->built_ns = wf_clock_ns();
 }
 
-static const struct answer *answer_for(struct weft_report_server *s, enum weft_route route)
+static const struct answer *answer_for(struct wf_report_server *s, enum wf_route route)
 {
     refresh(s);
     if (s->answers[route].at == NULL && !make_answer(s, route))
@@ -99,7 +100,7 @@ static const struct answer *answer_for(struct weft_report_server *s, enum weft_r
     return &s->answers[route];
 }
 
-static void add_headers(const struct weft_report_server *s, struct MHD_Response *r,
+static void add_headers(const struct wf_report_server *s, struct MHD_Response *r,
                         const char *type)
 {
     MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
@@ -112,8 +113,8 @@ static void add_headers(const struct weft_report_server *s, struct MHD_Response 
         MHD_add_response_header(r, "Content-Type", type);
 }
 
-static enum MHD_Result reply(struct weft_report_server *s, struct MHD_Connection *c,
-                             unsigned status, enum weft_route route)
+static enum MHD_Result reply(struct wf_report_server *s, struct MHD_Connection *c,
+                             unsigned status, enum wf_route route)
 {
     static const char *const types[] = {"text/html; charset=utf-8", "application/json"};
     const struct answer *a = status == 200 ? answer_for(s, route) : NULL;
@@ -152,32 +153,32 @@ static enum MHD_Result on_request(void *server, struct MHD_Connection *c, const 
                                   size_t *upload_size, void **state)
 {
     const char *length = header(c, "Content-Length");
-    struct weft_request r = {.method = method,
-                             .path = path,
-                             .host = header(c, "Host"),
-                             .site = header(c, "Sec-Fetch-Site"),
-                             .body = (length != NULL && strcmp(length, "0") != 0) ||
-                                     header(c, "Transfer-Encoding") != NULL};
-    enum weft_route route = WEFT_ROUTE_PAGE;
+    struct wf_request r = {.method = method,
+                           .path = path,
+                           .host = header(c, "Host"),
+                           .site = header(c, "Sec-Fetch-Site"),
+                           .body = (length != NULL && strcmp(length, "0") != 0) ||
+                                   header(c, "Transfer-Encoding") != NULL};
+    enum wf_route route = WF_ROUTE_PAGE;
     MHD_get_connection_values(c, MHD_HEADER_KIND, count_host, &r.n_hosts);
     (void)version;
     (void)upload;
     (void)upload_size;
     (void)state;
-    struct weft_report_server *s = server;
-    unsigned status = weft_request_status(&r, s->port, &route);
+    struct wf_report_server *s = server;
+    unsigned status = wf_request_status(&r, s->port, &route);
     return reply(s, c, status, route);
 }
 
 /* The path as it is written: "/%2e" is no route. */
-static size_t keep_as_it_is(void *server, struct MHD_Connection *c, char *text)
+static size_t keep_escapes(void *server, struct MHD_Connection *c, char *text)
 {
     (void)server;
     (void)c;
     return strlen(text);
 }
 
-static void say_nothing(void *server, const char *format, va_list args)
+static void discard_log(void *server, const char *format, va_list args)
 {
     (void)server;
     (void)format;
@@ -189,7 +190,7 @@ static void say_nothing(void *server, const char *format, va_list args)
 static void on_connection(void *server, struct MHD_Connection *c, void **own,
                           enum MHD_ConnectionNotificationCode what)
 {
-    struct weft_report_server *s = server;
+    struct wf_report_server *s = server;
     struct connection *at = *own;
     if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
         if (at != NULL)
@@ -201,18 +202,18 @@ static void on_connection(void *server, struct MHD_Connection *c, void **own,
     for (size_t i = 0; info != NULL && i < WEFT_LEN(s->connections); i++)
         if (s->connections[i].fd < 0) {
             s->connections[i] =
-                (struct connection){.fd = info->connect_fd, .begin_ns = weft_clock_ns()};
+                (struct connection){.fd = info->connect_fd, .begin_ns = wf_clock_ns()};
             *own = &s->connections[i];
             return;
         }
 }
 
 /* libmicrohttpd only ends those that are silent; a byte a second would hold one for ever. */
-static void end_old(struct weft_report_server *s)
+static void close_expired(struct wf_report_server *s)
 {
-    int64_t now = weft_clock_ns();
+    int64_t now = wf_clock_ns();
     for (size_t i = 0; i < WEFT_LEN(s->connections); i++)
-        if (s->connections[i].fd >= 0 && now - s->connections[i].begin_ns > LONGEST_NS)
+        if (s->connections[i].fd >= 0 && now - s->connections[i].begin_ns > MAX_CONNECTION_NS)
             shutdown(s->connections[i].fd, SHUT_RDWR);
 }
 
@@ -225,7 +226,7 @@ static int poll_fd(struct MHD_Daemon *d)
 
 static void *serve(void *server)
 {
-    struct weft_report_server *s = server;
+    struct wf_report_server *s = server;
     struct pollfd fds[3] = {{.fd = s->wake[0], .events = POLLIN}};
     setpriority(PRIO_PROCESS, 0, 10); /* on Linux: of this thread */
     for (int i = 0; i < 2; i++)
@@ -243,30 +244,30 @@ static void *serve(void *server)
         for (int i = 0; i < 2; i++)
             if (s->daemons[i] != NULL)
                 MHD_run(s->daemons[i]);
-        end_old(s);
+        close_expired(s);
     }
     return NULL;
 }
 
 /* -- starting and stopping -------------------------------------------------------------------- */
 
-static struct MHD_Daemon *start_daemon(struct weft_report_server *s, const void *address,
+static struct MHD_Daemon *start_daemon(struct wf_report_server *s, const void *address,
                                        unsigned flags)
 {
     return MHD_start_daemon(
         MHD_USE_EPOLL | MHD_USE_ERROR_LOG | flags, 0, NULL, NULL, on_request, s,
-        MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
+        MHD_OPTION_EXTERNAL_LOGGER, discard_log, NULL, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK, keep_as_it_is, NULL,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
         address == NULL ? MHD_OPTION_END : MHD_OPTION_SOCK_ADDR, address, MHD_OPTION_END);
 }
 
-enum weft_status weft_report_server_new(const char *const *dirs, size_t n, uint16_t port,
-                                        struct weft_report_server **out, struct weft_error *err)
+enum weft_status wf_report_server_new(const char *const *dirs, size_t n, uint16_t port,
+                                      struct wf_report_server **out, struct weft_error *err)
 {
-    struct weft_report_server *s = calloc(1, sizeof *s);
+    struct wf_report_server *s = calloc(1, sizeof *s);
     size_t policy_len;
     if (s == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a server");
@@ -276,19 +277,19 @@ enum weft_status weft_report_server_new(const char *const *dirs, size_t n, uint1
         s->connections[i].fd = -1;
     FILE *policy = open_memstream(&s->policy, &policy_len);
     if (policy != NULL)
-        weft_page_policy(policy, true, true);
+        wf_page_policy(policy, true, true);
     s->runs = calloc(n, sizeof *s->runs);
     enum weft_status st = WEFT_OK;
     if (policy == NULL || fclose(policy) != 0 || s->runs == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a server");
     for (size_t i = 0; st == WEFT_OK && i < n; i++) {
-        st = weft_run_init(&s->runs[i], dirs[i], err);
+        st = wf_run_init(&s->runs[i], dirs[i], err);
         s->n_runs += st == WEFT_OK;
     }
     if (st == WEFT_OK && pipe(s->wake) != 0)
         st = WEFT_FAIL(err, WEFT_IO, "cannot make a pipe: %s", strerror(errno));
     if (st != WEFT_OK) {
-        weft_report_server_stop(s);
+        wf_report_server_stop(s);
         return st;
     }
     *out = s;
@@ -296,7 +297,7 @@ enum weft_status weft_report_server_new(const char *const *dirs, size_t n, uint1
 }
 
 /* Signals are for the threads that wait for them. */
-static enum weft_status start_thread(struct weft_report_server *s, struct weft_error *err)
+static enum weft_status start_thread(struct wf_report_server *s, struct weft_error *err)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -309,7 +310,7 @@ static enum weft_status start_thread(struct weft_report_server *s, struct weft_e
                : WEFT_FAIL(err, WEFT_NOMEM, "cannot start a thread: %s", strerror(failed));
 }
 
-static enum weft_status listen_at(struct weft_report_server *s, uint16_t port,
+static enum weft_status listen_at(struct wf_report_server *s, uint16_t port,
                                   struct weft_error *err)
 {
     struct sockaddr_in four = {.sin_family = AF_INET,
@@ -330,29 +331,28 @@ static enum weft_status listen_at(struct weft_report_server *s, uint16_t port,
     return WEFT_OK;
 }
 
-enum weft_status weft_report_server_start(const char *const *dirs, size_t n, uint16_t port,
-                                          struct weft_report_server **out,
-                                          struct weft_error *err)
+enum weft_status wf_report_server_start(const char *const *dirs, size_t n, uint16_t port,
+                                        struct wf_report_server **out, struct weft_error *err)
 {
-    struct weft_report_server *s = NULL;
-    WEFT_TRY(weft_report_server_new(dirs, n, port, &s, err));
+    struct wf_report_server *s = NULL;
+    WEFT_TRY(wf_report_server_new(dirs, n, port, &s, err));
     enum weft_status st = listen_at(s, port, err);
     if (st == WEFT_OK)
         st = start_thread(s, err);
     if (st != WEFT_OK) {
-        weft_report_server_stop(s);
+        wf_report_server_stop(s);
         return st;
     }
     *out = s;
     return WEFT_OK;
 }
 
-uint16_t weft_report_server_port(const struct weft_report_server *s)
+uint16_t wf_report_server_port(const struct wf_report_server *s)
 {
     return s->port;
 }
 
-void weft_report_server_stop(struct weft_report_server *s)
+void wf_report_server_stop(struct wf_report_server *s)
 {
     if (s == NULL)
         return;
@@ -362,7 +362,7 @@ void weft_report_server_stop(struct weft_report_server *s)
         if (s->daemons[i] != NULL)
             MHD_stop_daemon(s->daemons[i]);
     for (size_t i = 0; i < s->n_runs; i++)
-        weft_run_release(&s->runs[i]);
+        wf_run_release(&s->runs[i]);
     for (int i = 0; i < 2; i++) {
         free(s->answers[i].at);
         if (s->wake[i] >= 0)
@@ -375,8 +375,8 @@ void weft_report_server_stop(struct weft_report_server *s)
 
 /* -- for tests ------------------------------------------------------------------------------- */
 
-enum weft_status weft_report_server_connect(struct weft_report_server *s, int *fd,
-                                            struct weft_error *err)
+enum weft_status wf_report_server_connect(struct wf_report_server *s, int *fd,
+                                          struct weft_error *err)
 {
     int ends[2];
     struct sockaddr_in address = {.sin_family = AF_INET};
@@ -393,7 +393,7 @@ enum weft_status weft_report_server_connect(struct weft_report_server *s, int *f
     return WEFT_OK;
 }
 
-void weft_report_server_run(struct weft_report_server *s)
+void wf_report_server_run(struct wf_report_server *s)
 {
     MHD_run(s->daemons[0]);
 }

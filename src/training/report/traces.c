@@ -6,36 +6,38 @@
 
 #include "base/error.h"
 #include "training/report/run.h"
-#include "training/run/runtrace.h"
+#include "training/run/rundir_trace.h"
 
 /* -- why ranks are idle --------------------------------------------------------------------- */
 
-/* When each stage's forward and gradient of each micro were done, and where. */
-struct done {
+/* When each stage's forward and gradient of each micro were completion, and where. */
+struct completion {
     double *at;     /* owned: (2, stages, micros); negative: never */
     uint32_t *rank; /* owned: the same */
     uint32_t n_stages, n_micros;
 };
 
-static size_t done_index(const struct done *d, bool gradient, uint32_t stage, uint32_t micro)
+static size_t completion_index(const struct completion *d, bool gradient, uint32_t stage,
+                               uint32_t micro)
 {
     return ((size_t)gradient * d->n_stages + stage) * d->n_micros + micro;
 }
 
-static void note(struct done *d, struct weft_action a, const struct weft_trace_event *e)
+static void record_completion(struct completion *d, struct weft_action a,
+                              const struct weft_trace_event *e)
 {
     if (a.kind != WEFT_ACT_F && a.kind != WEFT_ACT_B && a.kind != WEFT_ACT_I)
         return;
-    size_t i = done_index(d, a.kind != WEFT_ACT_F, a.stage, a.micro);
+    size_t i = completion_index(d, a.kind != WEFT_ACT_F, a.stage, a.micro);
     d->at[i] = e->start + e->length;
     d->rank[i] = e->rank;
 }
 
-static enum weft_status done_init(struct done *d, const struct weft_trace *t,
-                                  struct weft_error *err)
+static enum weft_status completion_init(struct completion *d, const struct weft_trace *t,
+                                        struct weft_error *err)
 {
     size_t n = 0;
-    *d = (struct done){.n_stages = t->n_stages, .n_micros = t->n_micros};
+    *d = (struct completion){.n_stages = t->n_stages, .n_micros = t->n_micros};
     if (!__builtin_mul_overflow((size_t)t->n_stages * 2, (size_t)t->n_micros, &n)) {
         d->at = calloc(n + 1, sizeof *d->at);
         d->rank = calloc(n + 1, sizeof *d->rank);
@@ -49,32 +51,32 @@ static enum weft_status done_init(struct done *d, const struct weft_trace *t,
         d->at[i] = -1;
     for (size_t i = 0; i < t->n_events; i++)
         if (t->events[i].lane == WEFT_LANE_COMPUTE) {
-            note(d, t->events[i].action, &t->events[i]);
+            record_completion(d, t->events[i].action, &t->events[i]);
             if (t->events[i].action.paired)
-                note(d, t->events[i].partner, &t->events[i]);
+                record_completion(d, t->events[i].partner, &t->events[i]);
         }
     return WEFT_OK;
 }
 
 /* When another rank had computed what an action needs; negative when none had to. */
-static double given(const struct done *d, struct weft_action a, uint32_t rank)
+static double ready_time(const struct completion *d, struct weft_action a, uint32_t rank)
 {
     size_t i;
     if (a.kind == WEFT_ACT_F && a.stage > 0)
-        i = done_index(d, false, a.stage - 1u, a.micro);
+        i = completion_index(d, false, a.stage - 1u, a.micro);
     else if ((a.kind == WEFT_ACT_B || a.kind == WEFT_ACT_I) && a.stage + 1u < d->n_stages)
-        i = done_index(d, true, a.stage + 1u, a.micro);
+        i = completion_index(d, true, a.stage + 1u, a.micro);
     else
         return -1;
     return d->rank[i] == rank ? -1 : d->at[i];
 }
 
-static void explain_gap(const struct done *d, const struct weft_trace_event *e, double gap,
-                        struct weft_idle_time *idle)
+static void explain_gap(const struct completion *d, const struct weft_trace_event *e,
+                        double gap, struct weft_idle_time *idle)
 {
-    double from = given(d, e->action, e->rank);
+    double from = ready_time(d, e->action, e->rank);
     if (e->action.paired) {
-        double other = given(d, e->partner, e->rank);
+        double other = ready_time(d, e->partner, e->rank);
         from = other > from ? other : from;
     }
     double under_way = from < 0 || from > e->start ? 0 : e->start - from;
@@ -83,7 +85,7 @@ static void explain_gap(const struct done *d, const struct weft_trace_event *e, 
     idle->data += gap - communication;
 }
 
-static double explain_rank(struct weft_run_trace *t, const struct done *d, uint32_t rank)
+static double explain_rank(struct wf_run_trace *t, const struct completion *d, uint32_t rank)
 {
     struct weft_idle_time *idle = &t->idle[rank];
     double free_at = 0, sum = 0;
@@ -98,23 +100,23 @@ static double explain_rank(struct weft_run_trace *t, const struct done *d, uint3
             explain_gap(d, e, e->start - free_at, idle);
         first = false;
         free_at = e->start + e->length > free_at ? e->start + e->length : free_at;
-        t->busy[rank * WEFT_N_KINDS + e->action.kind] += e->length;
+        t->busy[rank * WEFT_N_ACT_KINDS + e->action.kind] += e->length;
         sum += e->length;
     }
     idle->drain = t->trace.makespan - free_at;
     return sum;
 }
 
-enum weft_status weft_run_trace_explain(struct weft_run_trace *t, struct weft_error *err)
+enum weft_status wf_run_trace_explain(struct wf_run_trace *t, struct weft_error *err)
 {
-    struct done d;
+    struct completion d;
     uint32_t n = t->trace.n_ranks;
     double busiest = 0;
-    t->busy = calloc((size_t)n * WEFT_N_KINDS, sizeof *t->busy);
+    t->busy = calloc((size_t)n * WEFT_N_ACT_KINDS, sizeof *t->busy);
     t->idle = calloc(n, sizeof *t->idle);
     if (t->busy == NULL || t->idle == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u ranks", n);
-    WEFT_TRY(done_init(&d, &t->trace, err));
+    WEFT_TRY(completion_init(&d, &t->trace, err));
     double *sums = calloc(n, sizeof *sums);
     for (uint32_t r = 0; sums != NULL && r < n; r++) {
         sums[r] = explain_rank(t, &d, r);
@@ -136,40 +138,40 @@ enum weft_status weft_run_trace_explain(struct weft_run_trace *t, struct weft_er
 
 /* -- reading -------------------------------------------------------------------------------- */
 
-static enum weft_status read_both(struct weft_run *run, const char *trace)
+static enum weft_status read_both(struct wf_run *run, const char *trace)
 {
-    WEFT_TRY(weft_run_read_traces(run->dir, trace, NULL, &run->planned.trace,
-                                  &run->measured.trace, NULL));
-    WEFT_TRY(weft_run_trace_explain(&run->measured, NULL));
-    return weft_run_trace_explain(&run->planned, NULL);
+    WEFT_TRY(wf_rundir_read_traces(run->dir, trace, NULL, &run->planned.trace,
+                                   &run->measured.trace, NULL));
+    WEFT_TRY(wf_run_trace_explain(&run->measured, NULL));
+    return wf_run_trace_explain(&run->planned, NULL);
 }
 
-void weft_run_update_traces(struct weft_run *run)
+void wf_run_update_traces(struct wf_run *run)
 {
-    char key[sizeof run->traces_from], *trace = NULL;
+    char key[sizeof run->traces_key], *trace = NULL;
     unsigned step = 0;
     struct stat info;
-    if (weft_run_find_trace(run->dir, &trace, &step, NULL) == WEFT_OK &&
+    if (wf_rundir_find_trace(run->dir, &trace, &step, NULL) == WEFT_OK &&
         stat(trace, &info) == 0) {
         snprintf(key, sizeof key, "%u %lld", step, (long long)info.st_mtime);
-        if (strcmp(key, run->traces_from) != 0) {
-            weft_run_trace_release(&run->planned);
-            weft_run_trace_release(&run->measured);
+        if (strcmp(key, run->traces_key) != 0) {
+            wf_run_trace_release(&run->planned);
+            wf_run_trace_release(&run->measured);
             run->has_traces = read_both(run, trace) == WEFT_OK;
             run->trace_step = step;
-            memcpy(run->traces_from, key, sizeof key);
+            memcpy(run->traces_key, key, sizeof key);
         }
     } else {
         run->has_traces = false;
-        run->traces_from[0] = '\0';
+        run->traces_key[0] = '\0';
     }
     free(trace);
 }
 
-void weft_run_trace_release(struct weft_run_trace *t)
+void wf_run_trace_release(struct wf_run_trace *t)
 {
     weft_trace_release(&t->trace);
     free(t->busy);
     free(t->idle);
-    *t = (struct weft_run_trace){0};
+    *t = (struct wf_run_trace){0};
 }

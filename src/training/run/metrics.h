@@ -12,7 +12,7 @@
 
 #include "weft/status.h"
 
-struct weft_metrics_record {
+struct wf_metrics_record {
     uint64_t step; /* from 1 */
     double loss, grad_norm, lr;
     uint64_t tokens;
@@ -23,16 +23,15 @@ struct weft_metrics_record {
 };
 
 /* tok_s and mfu of a step that took ms. */
-void weft_metrics_rates(struct weft_metrics_record *r, double token_flops, double peak_flops);
+void wf_metrics_rates(struct wf_metrics_record *r, double token_flops, double peak_flops);
 
-struct weft_metrics_log;
+struct wf_metrics_log;
 
-/* Opens the file to append to it.  weft_metrics_log_free() closes it.  Local. */
-enum weft_status weft_metrics_log_new(const char *path, struct weft_metrics_log **out,
-                                      struct weft_error *err);
-enum weft_status weft_metrics_log_add(struct weft_metrics_log *log,
-                                      const struct weft_metrics_record *r,
-                                      struct weft_error *err);
-void weft_metrics_log_free(struct weft_metrics_log *log); /* NULL is allowed */
+/* Opens the file to append to it.  wf_metrics_log_free() closes it.  Local. */
+enum weft_status wf_metrics_log_new(const char *path, struct wf_metrics_log **out,
+                                    struct weft_error *err);
+enum weft_status wf_metrics_log_add(struct wf_metrics_log *log,
+                                    const struct wf_metrics_record *r, struct weft_error *err);
+void wf_metrics_log_free(struct wf_metrics_log *log); /* NULL is allowed */
 
 #endif

@@ -41,36 +41,36 @@ static const struct field model_fields[] = {
     NARROW(weft_model, "residual_block_layers", residual_block_layers),
 };
 static const struct field plan_fields[] = {
-    NARROW(weft_planfile, "pp", pp),
-    NARROW(weft_planfile, "dp", dp),
-    NARROW(weft_planfile, "chunks", chunks),
+    NARROW(wf_planfile, "pp", pp),
+    NARROW(wf_planfile, "dp", dp),
+    NARROW(wf_planfile, "chunks", chunks),
 };
 static const struct field stage_fields[] = {
-    NARROW(weft_planfile_stage, "first_layer", first_layer),
-    NARROW(weft_planfile_stage, "layers", n_layers),
+    NARROW(wf_planfile_stage, "first_layer", first_layer),
+    NARROW(wf_planfile_stage, "layers", n_layers),
 };
 static const struct field rank_fields[] = {
-    NARROW(weft_planfile_rank, "rank", rank),
-    WIDE(weft_planfile_rank, planned_bytes),
+    NARROW(wf_planfile_rank, "rank", rank),
+    WIDE(wf_planfile_rank, planned_bytes),
 };
 static const struct field byte_fields[] = {
-    WIDE(weft_planfile_bytes, weights),  WIDE(weft_planfile_bytes, gradients),
-    WIDE(weft_planfile_bytes, packed),   WIDE(weft_planfile_bytes, activations),
-    WIDE(weft_planfile_bytes, messages), WIDE(weft_planfile_bytes, scratch),
-    WIDE(weft_planfile_bytes, moments),  WIDE(weft_planfile_bytes, total),
+    WIDE(wf_planfile_bytes, weights),  WIDE(wf_planfile_bytes, gradients),
+    WIDE(wf_planfile_bytes, packed),   WIDE(wf_planfile_bytes, activations),
+    WIDE(wf_planfile_bytes, messages), WIDE(wf_planfile_bytes, scratch),
+    WIDE(wf_planfile_bytes, moments),  WIDE(wf_planfile_bytes, total),
 };
 static const struct field link_fields[] = {
-    NARROW(weft_planfile_link, "from", from),
-    NARROW(weft_planfile_link, "to", to),
-    WIDE(weft_planfile_link, forward_bytes),
-    WIDE(weft_planfile_link, backward_bytes),
-    WIDE(weft_planfile_link, forward_bytes_without_cache),
-    WIDE(weft_planfile_link, backward_bytes_without_cache),
+    NARROW(wf_planfile_link, "from", from),
+    NARROW(wf_planfile_link, "to", to),
+    WIDE(wf_planfile_link, forward_bytes),
+    WIDE(wf_planfile_link, backward_bytes),
+    WIDE(wf_planfile_link, forward_bytes_without_cache),
+    WIDE(wf_planfile_link, backward_bytes_without_cache),
 };
 
 /* -- writing -------------------------------------------------------------------------------- */
 
-static void put_fields(struct weft_json *j, const struct field *fields, size_t n,
+static void put_fields(struct wf_json *j, const struct field *fields, size_t n,
                        const void *from)
 {
     for (size_t i = 0; i < n; i++) {
@@ -81,83 +81,83 @@ static void put_fields(struct weft_json *j, const struct field *fields, size_t n
             memcpy(&wide, at, sizeof wide);
         else
             memcpy(&narrow, at, sizeof narrow);
-        weft_json_uint(j, fields[i].name, fields[i].wide ? wide : narrow);
+        wf_json_uint(j, fields[i].name, fields[i].wide ? wide : narrow);
     }
 }
 
-static void put_numbers(struct weft_json *j, const char *key, const uint32_t *numbers, size_t n)
+static void put_numbers(struct wf_json *j, const char *key, const uint32_t *numbers, size_t n)
 {
-    weft_json_begin(j, key, '[');
+    wf_json_begin(j, key, '[');
     for (size_t i = 0; i < n; i++)
-        weft_json_uint(j, NULL, numbers[i]);
-    weft_json_end(j, ']');
+        wf_json_uint(j, NULL, numbers[i]);
+    wf_json_end(j, ']');
 }
 
-static void put_model(struct weft_json *j, const struct weft_planfile *p)
+static void put_model(struct wf_json *j, const struct wf_planfile *p)
 {
-    weft_json_begin(j, "model", '{');
-    weft_json_string(j, "arch", weft_arch_name(p->model.arch));
+    wf_json_begin(j, "model", '{');
+    wf_json_string(j, "arch", weft_arch_name(p->model.arch));
     put_fields(j, model_fields, WEFT_LEN(model_fields), &p->model);
-    weft_json_bool(j, "tied", p->model.tied);
-    weft_json_uint(j, "params", p->n_params);
-    weft_json_end(j, '}');
+    wf_json_bool(j, "tied", p->model.tied);
+    wf_json_uint(j, "params", p->n_params);
+    wf_json_end(j, '}');
 }
 
-static void put_lists(struct weft_json *j, const struct weft_planfile *p)
+static void put_lists(struct wf_json *j, const struct wf_planfile *p)
 {
-    weft_json_begin(j, "stages", '[');
+    wf_json_begin(j, "stages", '[');
     for (size_t i = 0; i < p->n_stages; i++) {
-        weft_json_begin(j, NULL, '{');
+        wf_json_begin(j, NULL, '{');
         put_fields(j, stage_fields, WEFT_LEN(stage_fields), &p->stages[i]);
-        weft_json_bool(j, "embedding", p->stages[i].embedding);
-        weft_json_bool(j, "head", p->stages[i].head);
+        wf_json_bool(j, "embedding", p->stages[i].embedding);
+        wf_json_bool(j, "head", p->stages[i].head);
         put_numbers(j, "ranks", p->stages[i].ranks, p->stages[i].n_ranks);
-        weft_json_end(j, '}');
+        wf_json_end(j, '}');
     }
-    weft_json_end(j, ']');
-    weft_json_begin(j, "ranks", '[');
+    wf_json_end(j, ']');
+    wf_json_begin(j, "ranks", '[');
     for (size_t i = 0; i < p->n_ranks; i++) {
-        weft_json_begin(j, NULL, '{');
+        wf_json_begin(j, NULL, '{');
         put_fields(j, rank_fields, WEFT_LEN(rank_fields), &p->ranks[i]);
         put_numbers(j, "stages", p->ranks[i].stages, p->ranks[i].n_stages);
-        weft_json_begin(j, "bytes", '{');
+        wf_json_begin(j, "bytes", '{');
         put_fields(j, byte_fields, WEFT_LEN(byte_fields), &p->ranks[i].bytes);
-        weft_json_end(j, '}');
-        weft_json_end(j, '}');
+        wf_json_end(j, '}');
+        wf_json_end(j, '}');
     }
-    weft_json_end(j, ']');
-    weft_json_begin(j, "links", '[');
+    wf_json_end(j, ']');
+    wf_json_begin(j, "links", '[');
     for (size_t i = 0; i < p->n_links; i++) {
-        weft_json_begin(j, NULL, '{');
+        wf_json_begin(j, NULL, '{');
         put_fields(j, link_fields, WEFT_LEN(link_fields), &p->links[i]);
-        weft_json_end(j, '}');
+        wf_json_end(j, '}');
     }
-    weft_json_end(j, ']');
+    wf_json_end(j, ']');
 }
 
-enum weft_status weft_planfile_write(const char *path, const struct weft_planfile *plan,
-                                     struct weft_error *err)
+enum weft_status wf_planfile_write(const char *path, const struct wf_planfile *plan,
+                                   struct weft_error *err)
 {
     char *text = NULL;
     size_t len = 0;
     FILE *out = open_memstream(&text, &len);
     if (out == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %.200s", path);
-    struct weft_json j = {.out = out};
-    weft_json_begin(&j, NULL, '{');
-    weft_json_string(&j, "format", "weft plan");
-    weft_json_uint(&j, "version", 1);
+    struct wf_json j = {.out = out};
+    wf_json_begin(&j, NULL, '{');
+    wf_json_string(&j, "format", "weft plan");
+    wf_json_uint(&j, "version", 1);
     put_model(&j, plan);
     put_fields(&j, plan_fields, WEFT_LEN(plan_fields), plan);
-    weft_json_string(&j, "schedule", plan->schedule);
-    weft_json_number(&j, "bubble_plan", plan->bubble_plan);
+    wf_json_string(&j, "schedule", plan->schedule);
+    wf_json_number(&j, "bubble_plan", plan->bubble_plan);
     put_lists(&j, plan);
-    weft_json_end(&j, '}');
+    wf_json_end(&j, '}');
     fputc('\n', out);
     bool failed = ferror(out) != 0;
     failed = fclose(out) != 0 || failed;
     enum weft_status st = failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for %.200s", path)
-                                 : weft_file_write(path, text, len, err);
+                                 : wf_file_write(path, text, len, err);
     free(text);
     return st;
 }
@@ -256,7 +256,7 @@ static enum weft_status get_numbers(const struct reading *r, json_t *from, const
 }
 
 static enum weft_status read_model(const struct reading *r, json_t *root,
-                                   struct weft_planfile *out)
+                                   struct wf_planfile *out)
 {
     json_t *model = json_object_get(root, "model");
     WEFT_TRY(check_object(r, model, "model", WEFT_LEN(model_fields) + 3));
@@ -274,14 +274,14 @@ static enum weft_status read_model(const struct reading *r, json_t *root,
 }
 
 static enum weft_status read_stages(const struct reading *r, json_t *root,
-                                    struct weft_planfile *out)
+                                    struct wf_planfile *out)
 {
     json_t *list;
     void *room = NULL;
     WEFT_TRY(get_list(r, root, "stages", sizeof *out->stages, &room, &out->n_stages, &list));
     out->stages = room;
     for (size_t i = 0; i < out->n_stages; i++) {
-        struct weft_planfile_stage *s = &out->stages[i];
+        struct wf_planfile_stage *s = &out->stages[i];
         json_t *from = json_array_get(list, i);
         WEFT_TRY(check_object(r, from, "stages", WEFT_LEN(stage_fields) + 3));
         WEFT_TRY(get_fields(r, from, stage_fields, WEFT_LEN(stage_fields), s));
@@ -293,14 +293,14 @@ static enum weft_status read_stages(const struct reading *r, json_t *root,
 }
 
 static enum weft_status read_ranks(const struct reading *r, json_t *root,
-                                   struct weft_planfile *out)
+                                   struct wf_planfile *out)
 {
     json_t *list;
     void *room = NULL;
     WEFT_TRY(get_list(r, root, "ranks", sizeof *out->ranks, &room, &out->n_ranks, &list));
     out->ranks = room;
     for (size_t i = 0; i < out->n_ranks; i++) {
-        struct weft_planfile_rank *rank = &out->ranks[i];
+        struct wf_planfile_rank *rank = &out->ranks[i];
         json_t *from = json_array_get(list, i), *bytes = json_object_get(from, "bytes");
         WEFT_TRY(check_object(r, from, "ranks", WEFT_LEN(rank_fields) + 2));
         WEFT_TRY(get_fields(r, from, rank_fields, WEFT_LEN(rank_fields), rank));
@@ -312,7 +312,7 @@ static enum weft_status read_ranks(const struct reading *r, json_t *root,
 }
 
 static enum weft_status read_links(const struct reading *r, json_t *root,
-                                   struct weft_planfile *out)
+                                   struct wf_planfile *out)
 {
     json_t *list;
     void *room = NULL;
@@ -327,7 +327,7 @@ static enum weft_status read_links(const struct reading *r, json_t *root,
 }
 
 static enum weft_status read_root(const struct reading *r, json_t *root,
-                                  struct weft_planfile *out)
+                                  struct wf_planfile *out)
 {
     uint64_t version;
     const char *format = json_string_value(json_object_get(root, "format"));
@@ -352,43 +352,43 @@ static enum weft_status read_root(const struct reading *r, json_t *root,
     return read_links(r, root, out);
 }
 
-enum weft_status weft_planfile_parse(const char *text, size_t len, const char *source,
-                                     struct weft_planfile *out, struct weft_error *err)
+enum weft_status wf_planfile_parse(const char *text, size_t len, const char *source,
+                                   struct wf_planfile *out, struct weft_error *err)
 {
-    struct weft_planfile plan = {0};
+    struct wf_planfile plan = {0};
     struct reading r = {.source = source, .err = err};
     json_error_t why;
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
     if (root == NULL)
         return WEFT_FAIL(err, WEFT_DATA, "%.200s:%d:%d: this is no JSON: %s", source, why.line,
-                         why.column, weft_printable(why.text).at);
+                         why.column, wf_printable(why.text).at);
     enum weft_status st = read_root(&r, root, &plan);
     json_decref(root);
     if (st == WEFT_OK)
         *out = plan;
     else
-        weft_planfile_release(&plan);
+        wf_planfile_release(&plan);
     return st;
 }
 
-enum weft_status weft_planfile_read(const char *path, struct weft_planfile *out,
-                                    struct weft_error *err)
+enum weft_status wf_planfile_read(const char *path, struct wf_planfile *out,
+                                  struct weft_error *err)
 {
     char *text = NULL;
     size_t len = 0;
-    enum weft_status st = weft_file_read(path, LARGEST_FILE, &text, &len, err);
+    enum weft_status st = wf_file_read(path, LARGEST_FILE, &text, &len, err);
     if (st == WEFT_CKPT) { /* it is no checkpoint's file */
         st = WEFT_DATA;
         if (err != NULL)
             err->status = st;
     }
     if (st == WEFT_OK)
-        st = weft_planfile_parse(text, len, path, out, err);
+        st = wf_planfile_parse(text, len, path, out, err);
     free(text);
     return st;
 }
 
-void weft_planfile_release(struct weft_planfile *plan)
+void wf_planfile_release(struct wf_planfile *plan)
 {
     for (size_t i = 0; i < plan->n_stages; i++)
         free(plan->stages[i].ranks);
@@ -397,5 +397,5 @@ void weft_planfile_release(struct weft_planfile *plan)
     free(plan->stages);
     free(plan->ranks);
     free(plan->links);
-    *plan = (struct weft_planfile){0};
+    *plan = (struct wf_planfile){0};
 }

@@ -20,7 +20,7 @@
 #include "weft/spec.h"
 #include "weft/status.h"
 
-struct weft_planfile_stage {
+struct wf_planfile_stage {
     uint32_t first_layer, n_layers;
     bool embedding, head;
     uint32_t *ranks; /* owned by the plan when it was read: those of the run that hold it */
@@ -28,52 +28,52 @@ struct weft_planfile_stage {
 };
 
 /* What a rank has allocated. */
-struct weft_planfile_bytes {
+struct wf_planfile_bytes {
     uint64_t weights, gradients, packed, activations, messages, scratch, moments, total;
 };
 
-struct weft_planfile_rank {
+struct wf_planfile_rank {
     uint32_t rank;
     uint32_t *stages; /* owned by the plan when it was read */
     size_t n_stages;
     uint64_t planned_bytes;
-    struct weft_planfile_bytes bytes;
+    struct wf_planfile_bytes bytes;
 };
 
-struct weft_planfile_link {
+struct wf_planfile_link {
     uint32_t from, to;
     uint64_t forward_bytes, backward_bytes;
     uint64_t forward_bytes_without_cache, backward_bytes_without_cache;
 };
 
-enum { WEFT_PLANFILE_NAME = 96 };
+enum { WF_PLANFILE_NAME = 96 };
 
-struct weft_planfile {
+struct wf_planfile {
     struct weft_model model; /* read back: without its norm_eps and rope */
     uint64_t n_params;
     uint32_t pp, dp, chunks;
-    char schedule[WEFT_PLANFILE_NAME];
+    char schedule[WF_PLANFILE_NAME];
     double bubble_plan;
-    struct weft_planfile_stage *stages; /* owned when it was read, as are the other lists */
+    struct wf_planfile_stage *stages; /* owned when it was read, as are the other lists */
     size_t n_stages;
-    struct weft_planfile_rank *ranks;
+    struct wf_planfile_rank *ranks;
     size_t n_ranks;
-    struct weft_planfile_link *links;
+    struct wf_planfile_link *links;
     size_t n_links;
 };
 
 /* The whole file or none.  Local. */
-enum weft_status weft_planfile_write(const char *path, const struct weft_planfile *plan,
-                                     struct weft_error *err);
+enum weft_status wf_planfile_write(const char *path, const struct wf_planfile *plan,
+                                   struct weft_error *err);
 
 /* Strict: what is missing, unknown, of another type or out of range is WEFT_DATA with the name of
- * the key.  weft_planfile_release() frees.  Local. */
-enum weft_status weft_planfile_read(const char *path, struct weft_planfile *out,
-                                    struct weft_error *err);
-enum weft_status weft_planfile_parse(const char *text, size_t len, const char *source,
-                                     struct weft_planfile *out, struct weft_error *err);
+ * the key.  wf_planfile_release() frees.  Local. */
+enum weft_status wf_planfile_read(const char *path, struct wf_planfile *out,
+                                  struct weft_error *err);
+enum weft_status wf_planfile_parse(const char *text, size_t len, const char *source,
+                                   struct wf_planfile *out, struct weft_error *err);
 
 /* Only for one that was read; a zeroed one is allowed. */
-void weft_planfile_release(struct weft_planfile *plan);
+void wf_planfile_release(struct wf_planfile *plan);
 
 #endif

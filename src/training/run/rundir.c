@@ -29,7 +29,7 @@ static bool is_checkpoint(const char *name)
 static enum weft_status newest_checkpoint(const char *dir, uint64_t *step, size_t *n,
                                           struct weft_error *err)
 {
-    char *root = weft_path_join(dir, "checkpoints");
+    char *root = wf_path_join(dir, "checkpoints");
     if (root == NULL)
         return no_memory(dir, err);
     DIR *list = opendir(root);
@@ -53,7 +53,7 @@ static enum weft_status check_usable(const char *dir, bool resume, struct weft_e
 {
     uint64_t step;
     size_t n;
-    bool finished = weft_path_has(dir, "model");
+    bool finished = wf_dir_contains(dir, "model");
     WEFT_TRY(newest_checkpoint(dir, &step, &n, err));
     if (finished && n == 0)
         return WEFT_FAIL(
@@ -79,8 +79,8 @@ static enum weft_status check_usable(const char *dir, bool resume, struct weft_e
 }
 
 /* Old checkpoints go first, by their steps: what goes back would lose its new ones at once. */
-static enum weft_status check_goes_on(const char *dir, const struct weft_train_settings *s,
-                                      uint64_t resumed, struct weft_error *err)
+static enum weft_status check_resume_step(const char *dir, const struct wf_train_settings *s,
+                                          uint64_t resumed, struct weft_error *err)
 {
     uint64_t newest = 0;
     size_t n;
@@ -114,28 +114,28 @@ static enum weft_status make_directories(const char *dir, struct weft_error *err
     return st;
 }
 
-static enum weft_status write_config(const char *path, const struct weft_train_settings *s,
+static enum weft_status write_config(const char *path, const struct wf_train_settings *s,
                                      struct weft_error *err)
 {
-    struct weft_text text = {0};
-    weft_settings_print(weft_train_setting_list(), s, &text);
+    struct wf_text text = {0};
+    wf_settings_print(wf_train_setting_list(), s, &text);
     enum weft_status st = text.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the settings")
-                                      : weft_file_write(path, text.at, text.len, err);
-    weft_text_release(&text);
+                                      : wf_file_write(path, text.at, text.len, err);
+    wf_text_release(&text);
     return st;
 }
 
-enum weft_status weft_rundir_open(struct weft_rundir *run, const char *dir, bool resume,
-                                  struct weft_error *err)
+enum weft_status wf_rundir_open(struct wf_rundir *run, const char *dir, bool resume,
+                                struct weft_error *err)
 {
     struct stat info;
-    *run = (struct weft_rundir){0};
+    *run = (struct wf_rundir){0};
     if (stat(dir, &info) == 0 && !S_ISDIR(info.st_mode))
         return WEFT_FAIL(err, WEFT_USAGE, "log.dir %.200s is a file: give a directory", dir);
     WEFT_TRY(check_usable(dir, resume, err));
-    WEFT_TRY(weft_made_note(&run->made, dir, err));
+    WEFT_TRY(wf_rollback_init(&run->rollback, dir, err));
     WEFT_TRY(make_directories(dir, err));
-    return weft_store_lock(dir, &run->lock, err);
+    return wf_store_lock(dir, &run->lock, err);
 }
 
 /* Where the line of the first step after `last` begins. */
@@ -154,7 +154,7 @@ static long end_of_steps(FILE *in, uint64_t last)
     return end;
 }
 
-static enum weft_status cut_steps(const char *path, uint64_t last, struct weft_error *err)
+static enum weft_status truncate_steps(const char *path, uint64_t last, struct weft_error *err)
 {
     FILE *in = fopen(path, "rb");
     if (in == NULL)
@@ -181,11 +181,11 @@ static uint64_t last_step(const char *metrics)
 }
 
 /* The weights of a finished run that goes on stay, under the name of their step. */
-static enum weft_status move_model_aside(const char *dir, uint64_t step, char **out,
-                                         struct weft_error *err)
+static enum weft_status archive_model(const char *dir, uint64_t step, char **out,
+                                      struct weft_error *err)
 {
     enum { ATTEMPTS = 100 };
-    char *model = weft_path_join(dir, "model"), *aside = NULL;
+    char *model = wf_path_join(dir, "model"), *aside = NULL;
     int failed = -1;
     for (int i = 1; model != NULL && failed != 0 && i <= ATTEMPTS; i++) {
         char name[64], again[16] = "";
@@ -193,7 +193,7 @@ static enum weft_status move_model_aside(const char *dir, uint64_t step, char **
             snprintf(again, sizeof again, "-%d", i);
         snprintf(name, sizeof name, "model-step-%08llu%s", (unsigned long long)step, again);
         free(aside);
-        aside = weft_path_join(dir, name);
+        aside = wf_path_join(dir, name);
         failed = aside == NULL ? -1 : rename(model, aside);
         if (failed != 0 && (aside == NULL || (errno != ENOTEMPTY && errno != EEXIST)))
             break;
@@ -205,7 +205,7 @@ static enum weft_status move_model_aside(const char *dir, uint64_t step, char **
         st =
             WEFT_FAIL(err, WEFT_IO, "%.200s cannot be moved aside: %s", model, strerror(errno));
     if (st == WEFT_OK)
-        st = weft_dir_sync(dir, err);
+        st = wf_dir_sync(dir, err);
     if (st == WEFT_OK)
         *out = aside;
     else
@@ -215,12 +215,12 @@ static enum weft_status move_model_aside(const char *dir, uint64_t step, char **
 }
 
 /* Nothing is touched unless there are more steps to be done. */
-static enum weft_status extend(const char *dir, const char *metrics,
-                               const struct weft_train_settings *s, uint64_t resumed,
-                               char **aside, struct weft_error *err)
+static enum weft_status prepare_extension(const char *dir, const char *metrics,
+                                          const struct wf_train_settings *s, uint64_t resumed,
+                                          char **aside, struct weft_error *err)
 {
     uint64_t last = last_step(metrics), done = last > resumed ? last : resumed;
-    if (!weft_path_has(dir, "model"))
+    if (!wf_dir_contains(dir, "model"))
         return WEFT_OK;
     if (strcmp(s->checkpoint.resume, "auto") != 0)
         return WEFT_FAIL(
@@ -233,7 +233,7 @@ static enum weft_status extend(const char *dir, const char *metrics,
                          "log.dir %.150s has a finished run of %llu steps, and train.steps is "
                          "%llu: give more, and it goes on",
                          dir, (unsigned long long)done, (unsigned long long)s->train.steps);
-    return move_model_aside(dir, last > 0 ? last : resumed, aside, err);
+    return archive_model(dir, last > 0 ? last : resumed, aside, err);
 }
 
 /* -- what an earlier run has left ----------------------------------------------------------- */
@@ -245,14 +245,14 @@ static const struct {
             {"samples.jsonl", "samples-%u.jsonl"},
             {"trace", "trace-%u"}};
 
-enum { LEFT_METRICS, LEFT_SAMPLES, LEFT_TRACE };
+enum { ARTIFACT_METRICS, ARTIFACT_SAMPLES, ARTIFACT_TRACE };
 
-enum { ASIDE_NAME = 40 };
+enum { ARCHIVE_NAME_LEN = 40 };
 
-static void name_aside(unsigned what, unsigned number, char out[ASIDE_NAME])
+static void archive_name(unsigned what, unsigned number, char out[ARCHIVE_NAME_LEN])
 {
     const char *form = left[what].aside, *at = strchr(form, '%');
-    snprintf(out, ASIDE_NAME, "%.*s%u%s", (int)(at - form), form, number, at + 2);
+    snprintf(out, ARCHIVE_NAME_LEN, "%.*s%u%s", (int)(at - form), form, number, at + 2);
 }
 
 /* The first number that nothing aside has, so that what is of one run has the same. */
@@ -261,9 +261,9 @@ static unsigned free_number(const char *dir)
     for (unsigned number = 1;; number++) {
         bool taken = false;
         for (unsigned i = 0; i < WEFT_LEN(left) && !taken; i++) {
-            char name[ASIDE_NAME];
-            name_aside(i, number, name);
-            taken = weft_path_has(dir, name);
+            char name[ARCHIVE_NAME_LEN];
+            archive_name(i, number, name);
+            taken = wf_dir_contains(dir, name);
         }
         if (!taken)
             return number;
@@ -271,12 +271,12 @@ static unsigned free_number(const char *dir)
 }
 
 /* What is not there, or has nothing in it, stays.  *out, which may be NULL, is where it is now. */
-static enum weft_status move_aside(const char *dir, unsigned what, unsigned number, char **out,
-                                   struct weft_error *err)
+static enum weft_status archive_artifact(const char *dir, unsigned what, unsigned number,
+                                         char **out, struct weft_error *err)
 {
-    char name[ASIDE_NAME];
-    name_aside(what, number, name);
-    char *from = weft_path_join(dir, left[what].name), *to = weft_path_join(dir, name);
+    char name[ARCHIVE_NAME_LEN];
+    archive_name(what, number, name);
+    char *from = wf_path_join(dir, left[what].name), *to = wf_path_join(dir, name);
     struct stat info;
     enum weft_status st = from == NULL || to == NULL ? no_memory(dir, err) : WEFT_OK;
     bool moves = st == WEFT_OK && stat(from, &info) == 0 && info.st_size > 0;
@@ -292,13 +292,14 @@ static enum weft_status move_aside(const char *dir, unsigned what, unsigned numb
 }
 
 /* Whether the run goes on from a checkpoint of this directory: then its metrics go on, too. */
-static bool goes_on_here(const char *dir, const struct weft_train_settings *s, uint64_t resumed)
+static bool resumes_in_place(const char *dir, const struct wf_train_settings *s,
+                             uint64_t resumed)
 {
     struct stat here, there;
     if (resumed == 0 || strcmp(s->checkpoint.resume, "auto") == 0)
         return resumed > 0;
-    char *own = weft_path_join(dir, "checkpoints");
-    char *parent = weft_path_join(s->checkpoint.resume, "..");
+    char *own = wf_path_join(dir, "checkpoints");
+    char *parent = wf_path_join(s->checkpoint.resume, "..");
     bool same = own != NULL && parent != NULL && stat(own, &here) == 0 &&
                 stat(parent, &there) == 0 && here.st_dev == there.st_dev &&
                 here.st_ino == there.st_ino;
@@ -308,75 +309,76 @@ static bool goes_on_here(const char *dir, const struct weft_train_settings *s, u
 }
 
 /* Of steps that come again there are no lines; nothing else is lost. */
-static enum weft_status make_way(struct weft_rundir *run, const char *dir, const char *metrics,
-                                 bool goes_on, uint64_t resumed, struct weft_error *err)
+static enum weft_status prepare_logs(struct wf_rundir *run, const char *dir,
+                                     const char *metrics, bool resumes, uint64_t resumed,
+                                     struct weft_error *err)
 {
-    if (goes_on) {
-        WEFT_TRY(cut_steps(metrics, resumed, err));
-        return cut_steps(run->samples, resumed, err);
+    if (resumes) {
+        WEFT_TRY(truncate_steps(metrics, resumed, err));
+        return truncate_steps(run->samples, resumed, err);
     }
     unsigned number = free_number(dir);
-    WEFT_TRY(move_aside(dir, LEFT_METRICS, number, &run->old_metrics, err));
-    WEFT_TRY(move_aside(dir, LEFT_SAMPLES, number, NULL, err));
-    return move_aside(dir, LEFT_TRACE, number, NULL, err);
+    WEFT_TRY(archive_artifact(dir, ARTIFACT_METRICS, number, &run->old_metrics, err));
+    WEFT_TRY(archive_artifact(dir, ARTIFACT_SAMPLES, number, NULL, err));
+    return archive_artifact(dir, ARTIFACT_TRACE, number, NULL, err);
 }
 
 /* -- the beginning -------------------------------------------------------------------------- */
 
 /* The tokenizer of the data, so that the directory of a run is all that its checkpoints need.  A run
  * that goes on may have one from a day when it was still beside the data. */
-static enum weft_status keep_tokenizer(const struct weft_rundir *run, const char *dir,
-                                       const struct weft_train_settings *s, uint32_t vocab,
-                                       bool goes_on, struct weft_error *err)
+static enum weft_status copy_tokenizer(const struct wf_rundir *run, const char *dir,
+                                       const struct wf_train_settings *s, uint32_t vocab,
+                                       bool resumes, struct weft_error *err)
 {
     char *path = NULL;
-    struct weft_tokenizer *t = NULL;
-    WEFT_TRY(weft_load_tokenizer_of(s, vocab, &path, err));
-    if (path == NULL && !goes_on)
+    struct wf_tokenizer *t = NULL;
+    WEFT_TRY(wf_load_find_run_tokenizer(s, vocab, &path, err));
+    if (path == NULL && !resumes)
         unlink(run->tokenizer);
     if (path == NULL)
         return WEFT_OK;
-    enum weft_status st = weft_tokenizer_open(path, &t, err);
+    enum weft_status st = wf_tokenizer_open(path, &t, err);
     if (st == WEFT_OK)
-        st = weft_tokenizer_save(t, dir, err);
-    weft_tokenizer_free(t);
+        st = wf_tokenizer_save(t, dir, err);
+    wf_tokenizer_free(t);
     free(path);
     return st;
 }
 
-enum weft_status weft_rundir_init(struct weft_rundir *run, const char *dir,
-                                  const struct weft_train_settings *settings, uint32_t vocab,
-                                  uint64_t resumed, struct weft_error *err)
+enum weft_status wf_rundir_init(struct wf_rundir *run, const char *dir,
+                                const struct wf_train_settings *settings, uint32_t vocab,
+                                uint64_t resumed, struct weft_error *err)
 {
-    bool goes_on = goes_on_here(dir, settings, resumed);
-    WEFT_TRY(check_goes_on(dir, settings, resumed, err));
-    char *config = weft_path_join(dir, "config.yaml");
-    char *metrics = weft_path_join(dir, "metrics.jsonl");
-    run->model = weft_path_join(dir, "model");
-    run->samples = weft_path_join(dir, "samples.jsonl");
-    run->tokenizer = weft_path_join(dir, "tokenizer.json");
+    bool resumes = resumes_in_place(dir, settings, resumed);
+    WEFT_TRY(check_resume_step(dir, settings, resumed, err));
+    char *config = wf_path_join(dir, "config.yaml");
+    char *metrics = wf_path_join(dir, "metrics.jsonl");
+    run->model = wf_path_join(dir, "model");
+    run->samples = wf_path_join(dir, "samples.jsonl");
+    run->tokenizer = wf_path_join(dir, "tokenizer.json");
     enum weft_status st = WEFT_OK;
     if (config == NULL || metrics == NULL || run->model == NULL || run->samples == NULL ||
         run->tokenizer == NULL)
         st = no_memory(dir, err);
     if (st == WEFT_OK)
-        st = extend(dir, metrics, settings, resumed, &run->aside, err);
+        st = prepare_extension(dir, metrics, settings, resumed, &run->aside, err);
     if (st == WEFT_OK)
-        st = keep_tokenizer(run, dir, settings, vocab, goes_on, err);
+        st = copy_tokenizer(run, dir, settings, vocab, resumes, err);
     if (st == WEFT_OK)
         st = write_config(config, settings, err);
     if (st == WEFT_OK)
-        st = make_way(run, dir, metrics, goes_on, resumed, err);
+        st = prepare_logs(run, dir, metrics, resumes, resumed, err);
     if (st == WEFT_OK)
-        st = weft_metrics_log_new(metrics, &run->metrics, err);
+        st = wf_metrics_log_new(metrics, &run->metrics, err);
     free(config);
     free(metrics);
     return st;
 }
 
-enum weft_status weft_rundir_make(const char *dir, const char *name, struct weft_error *err)
+enum weft_status wf_rundir_make_dir(const char *dir, const char *name, struct weft_error *err)
 {
-    char *path = weft_path_join(dir, name);
+    char *path = wf_path_join(dir, name);
     if (path == NULL)
         return no_memory(dir, err);
     enum weft_status st = make_directories(path, err);
@@ -387,10 +389,10 @@ enum weft_status weft_rundir_make(const char *dir, const char *name, struct weft
 static enum weft_status write_in(const char *dir, const char *name, const char *text,
                                  size_t len, struct weft_error *err)
 {
-    char *path = weft_path_join(dir, name);
+    char *path = wf_path_join(dir, name);
     if (path == NULL)
         return no_memory(dir, err);
-    enum weft_status st = weft_file_write(path, text, len, err);
+    enum weft_status st = wf_file_write(path, text, len, err);
     free(path);
     return st;
 }
@@ -400,12 +402,11 @@ static enum weft_status has_text(const char *dir, const char *name, const char *
                                  size_t len, bool *out, struct weft_error *err)
 {
     struct weft_error why = {0};
-    char *path = weft_path_join(dir, name), *old = NULL;
+    char *path = wf_path_join(dir, name), *old = NULL;
     size_t old_len = 0;
     if (path == NULL)
         return no_memory(dir, err);
-    enum weft_status st =
-        weft_file_read(path, len, &old, &old_len, &why); /* longer: an error */
+    enum weft_status st = wf_file_read(path, len, &old, &old_len, &why); /* longer: an error */
     *out = st == WEFT_OK && old_len == len && memcmp(old, text, len) == 0;
     free(old);
     free(path);
@@ -420,23 +421,23 @@ static enum weft_status write_schedule(const char *dir, const char *text, size_t
     WEFT_TRY(has_text(dir, "schedule.csv", text, len, &same, err));
     if (same)
         return WEFT_OK;
-    WEFT_TRY(move_aside(dir, LEFT_TRACE, free_number(dir), NULL, err));
+    WEFT_TRY(archive_artifact(dir, ARTIFACT_TRACE, free_number(dir), NULL, err));
     return write_in(dir, "schedule.csv", text, len, err);
 }
 
-enum weft_status weft_rundir_schedule(const char *dir, const struct weft_schedule *schedule,
-                                      struct weft_error *err)
+enum weft_status wf_rundir_write_schedule(const char *dir, const struct weft_schedule *schedule,
+                                          struct weft_error *err)
 {
     char *text = NULL;
     size_t len = 0;
-    WEFT_TRY(weft_schedule_print(schedule, WEFT_TEXT_CSV, &text, &len, err));
+    WEFT_TRY(weft_schedule_print(schedule, WEFT_TEXT_FORMAT_CSV, &text, &len, err));
     enum weft_status st = write_schedule(dir, text, len, err);
     free(text);
     return st;
 }
 
-enum weft_status weft_rundir_trace(const char *dir, uint64_t step, int replica,
-                                   const struct weft_trace *trace, struct weft_error *err)
+enum weft_status wf_rundir_write_trace(const char *dir, uint64_t step, int replica,
+                                       const struct weft_trace *trace, struct weft_error *err)
 {
     char name[80], *text = NULL;
     size_t len = 0;
@@ -451,13 +452,13 @@ enum weft_status weft_rundir_trace(const char *dir, uint64_t step, int replica,
     return st;
 }
 
-enum weft_status weft_rundir_record(const char *dir, struct weft_comm *comm,
-                                    struct weft_error *err)
+enum weft_status wf_rundir_record_activity(const char *dir, struct weft_comm *comm,
+                                           struct weft_error *err)
 {
     char name[40];
-    WEFT_TRY(weft_rundir_make(dir, "ranks", err));
+    WEFT_TRY(wf_rundir_make_dir(dir, "ranks", err));
     snprintf(name, sizeof name, "ranks/%u", weft_comm_rank(comm));
-    char *path = weft_path_join(dir, name);
+    char *path = wf_path_join(dir, name);
     if (path == NULL)
         return no_memory(dir, err);
     enum weft_status st = weft_comm_record(comm, path, err);
@@ -465,17 +466,17 @@ enum weft_status weft_rundir_record(const char *dir, struct weft_comm *comm,
     return st;
 }
 
-enum weft_status weft_rundir_sample(const struct weft_rundir *run, uint64_t step,
-                                    const char *text, struct weft_error *err)
+enum weft_status wf_rundir_append_sample(const struct wf_rundir *run, uint64_t step,
+                                         const char *text, struct weft_error *err)
 {
     FILE *out = fopen(run->samples, "ab");
     if (out == NULL)
         return WEFT_FAIL(err, WEFT_IO, "open %.200s: %s", run->samples, strerror(errno));
-    struct weft_json j = {.out = out};
-    weft_json_begin(&j, NULL, '{');
-    weft_json_uint(&j, "step", step);
-    weft_json_string(&j, "text", text);
-    weft_json_end(&j, '}');
+    struct wf_json j = {.out = out};
+    wf_json_begin(&j, NULL, '{');
+    wf_json_uint(&j, "step", step);
+    wf_json_string(&j, "text", text);
+    wf_json_end(&j, '}');
     fputc('\n', out);
     bool failed = ferror(out) != 0;
     if (fclose(out) != 0 || failed)
@@ -484,17 +485,17 @@ enum weft_status weft_rundir_sample(const struct weft_rundir *run, uint64_t step
     return WEFT_OK;
 }
 
-void weft_rundir_release(struct weft_rundir *run)
+void wf_rundir_release(struct wf_rundir *run)
 {
     if (run->metrics == NULL)
-        weft_made_undo(&run->made, run->lock != NULL);
-    weft_made_release(&run->made);
-    weft_metrics_log_free(run->metrics);
-    weft_store_unlock(run->lock);
+        wf_rollback_undo(&run->rollback, run->lock != NULL);
+    wf_rollback_release(&run->rollback);
+    wf_metrics_log_free(run->metrics);
+    wf_store_unlock(run->lock);
     free(run->model);
     free(run->samples);
     free(run->tokenizer);
     free(run->aside);
     free(run->old_metrics);
-    *run = (struct weft_rundir){0};
+    *run = (struct wf_rundir){0};
 }

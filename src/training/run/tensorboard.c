@@ -12,7 +12,7 @@
 
 /* -- records -------------------------------------------------------------------------------- */
 
-uint32_t weft_crc32c(const void *bytes, size_t n)
+uint32_t wf_crc32c(const void *bytes, size_t n)
 {
     uint32_t crc = UINT32_MAX;
     for (const unsigned char *at = bytes, *end = at + n; at < end; at++) {
@@ -35,15 +35,15 @@ static void put_little(FILE *out, uint64_t value, int n_bytes)
         fputc((int)(value >> 8 * i & 0xff), out);
 }
 
-void weft_tensorboard_record(FILE *out, const unsigned char *bytes, size_t n)
+void wf_tensorboard_record(FILE *out, const unsigned char *bytes, size_t n)
 {
     unsigned char length[8];
     for (int i = 0; i < 8; i++)
         length[i] = (unsigned char)((uint64_t)n >> 8 * i);
     fwrite(length, 1, sizeof length, out);
-    put_little(out, masked(weft_crc32c(length, sizeof length)), 4);
+    put_little(out, masked(wf_crc32c(length, sizeof length)), 4);
     fwrite(bytes, 1, n, out);
-    put_little(out, masked(weft_crc32c(bytes, n)), 4);
+    put_little(out, masked(wf_crc32c(bytes, n)), 4);
 }
 
 /* -- protobuf ------------------------------------------------------------------------------- */
@@ -100,17 +100,17 @@ static void add_float(struct message *m, unsigned number, double value)
 }
 
 /* Event: 1 wall time, 2 step, 3 version, 5 summary.  Summary: 1 value.  Value: 1 tag, 2 number. */
-void weft_tensorboard_put_version(FILE *out, double wall_seconds)
+void wf_tensorboard_put_version(FILE *out, double wall_seconds)
 {
     static const char version[] = "brain.Event:2";
     struct message event = {.n = 0};
     add_double(&event, 1, wall_seconds);
     add_bytes(&event, 3, version, sizeof version - 1);
-    weft_tensorboard_record(out, event.at, event.n);
+    wf_tensorboard_record(out, event.at, event.n);
 }
 
-void weft_tensorboard_put_scalar(FILE *out, uint64_t step, const char *tag, double value,
-                                 double wall_seconds)
+void wf_tensorboard_put_scalar(FILE *out, uint64_t step, const char *tag, double value,
+                               double wall_seconds)
 {
     struct message point = {.n = 0}, summary = {.n = 0}, event = {.n = 0};
     add_bytes(&point, 1, tag, strnlen(tag, LONGEST_TAG));
@@ -122,12 +122,12 @@ void weft_tensorboard_put_scalar(FILE *out, uint64_t step, const char *tag, doub
         add_varint(&event, step);
     }
     add_bytes(&event, 5, summary.at, summary.n);
-    weft_tensorboard_record(out, event.at, event.n);
+    wf_tensorboard_record(out, event.at, event.n);
 }
 
 /* -- the file ------------------------------------------------------------------------------- */
 
-struct weft_tensorboard {
+struct wf_tensorboard {
     FILE *out;  /* owned */
     char *path; /* owned: for messages */
 };
@@ -144,7 +144,7 @@ static void host_name(char *out, size_t size)
             *at = '_';
 }
 
-static enum weft_status open_file(struct weft_tensorboard *tb, const char *dir,
+static enum weft_status open_file(struct wf_tensorboard *tb, const char *dir,
                                   struct weft_error *err)
 {
     char host[65], name[160];
@@ -153,7 +153,7 @@ static enum weft_status open_file(struct weft_tensorboard *tb, const char *dir,
         snprintf(name, sizeof name, "events.out.tfevents.%lld.%s.%ld.%d", (long long)time(NULL),
                  host, (long)getpid(), i);
         free(tb->path);
-        tb->path = weft_path_join(dir, name);
+        tb->path = wf_path_join(dir, name);
         if (tb->path == NULL)
             return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path");
         tb->out = fopen(tb->path, "wbx");
@@ -172,52 +172,52 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-enum weft_status weft_tensorboard_new(const char *dir, struct weft_tensorboard **out,
-                                      struct weft_error *err)
+enum weft_status wf_tensorboard_new(const char *dir, struct wf_tensorboard **out,
+                                    struct weft_error *err)
 {
     if (mkdir(dir, 0777) != 0 && errno != EEXIST)
         return WEFT_FAIL(err, WEFT_IO, "make directory %.300s: %s", dir, strerror(errno));
-    struct weft_tensorboard *tb = calloc(1, sizeof *tb);
+    struct wf_tensorboard *tb = calloc(1, sizeof *tb);
     if (tb == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for an event file");
     enum weft_status st = open_file(tb, dir, err);
     if (st == WEFT_OK) {
-        weft_tensorboard_put_version(tb->out, now());
-        st = weft_tensorboard_flush(tb, err);
+        wf_tensorboard_put_version(tb->out, now());
+        st = wf_tensorboard_flush(tb, err);
     }
     if (st != WEFT_OK) {
-        weft_tensorboard_free(tb);
+        wf_tensorboard_free(tb);
         return st;
     }
     *out = tb;
     return WEFT_OK;
 }
 
-void weft_tensorboard_scalar(struct weft_tensorboard *tb, uint64_t step, const char *tag,
-                             double value, double wall_seconds)
+void wf_tensorboard_scalar(struct wf_tensorboard *tb, uint64_t step, const char *tag,
+                           double value, double wall_seconds)
 {
-    weft_tensorboard_put_scalar(tb->out, step, tag, value, wall_seconds);
+    wf_tensorboard_put_scalar(tb->out, step, tag, value, wall_seconds);
 }
 
-void weft_tensorboard_step(struct weft_tensorboard *tb, const struct weft_metrics_record *r,
-                           double wall_seconds)
+void wf_tensorboard_step(struct wf_tensorboard *tb, const struct wf_metrics_record *r,
+                         double wall_seconds)
 {
-    weft_tensorboard_scalar(tb, r->step, "loss", r->loss, wall_seconds);
-    weft_tensorboard_scalar(tb, r->step, "grad_norm", r->grad_norm, wall_seconds);
-    weft_tensorboard_scalar(tb, r->step, "lr", r->lr, wall_seconds);
-    weft_tensorboard_scalar(tb, r->step, "tok_s", r->tok_s, wall_seconds);
-    weft_tensorboard_scalar(tb, r->step, "mfu", r->mfu, wall_seconds);
-    weft_tensorboard_scalar(tb, r->step, "bubble", r->bubble, wall_seconds);
+    wf_tensorboard_scalar(tb, r->step, "loss", r->loss, wall_seconds);
+    wf_tensorboard_scalar(tb, r->step, "grad_norm", r->grad_norm, wall_seconds);
+    wf_tensorboard_scalar(tb, r->step, "lr", r->lr, wall_seconds);
+    wf_tensorboard_scalar(tb, r->step, "tok_s", r->tok_s, wall_seconds);
+    wf_tensorboard_scalar(tb, r->step, "mfu", r->mfu, wall_seconds);
+    wf_tensorboard_scalar(tb, r->step, "bubble", r->bubble, wall_seconds);
 }
 
-enum weft_status weft_tensorboard_flush(struct weft_tensorboard *tb, struct weft_error *err)
+enum weft_status wf_tensorboard_flush(struct wf_tensorboard *tb, struct weft_error *err)
 {
     if (fflush(tb->out) != 0 || ferror(tb->out))
         return WEFT_FAIL(err, WEFT_IO, "cannot write %.300s: %s", tb->path, strerror(errno));
     return WEFT_OK;
 }
 
-void weft_tensorboard_free(struct weft_tensorboard *tb)
+void wf_tensorboard_free(struct wf_tensorboard *tb)
 {
     if (tb == NULL)
         return;

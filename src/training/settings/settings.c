@@ -5,174 +5,176 @@
 #include "base/error.h"
 #include "base/text.h"
 
-#define AT(field) .offset = offsetof(struct weft_train_settings, field)
-#define GIVEN(key) .given = offsetof(struct weft_train_settings, parallel.given.key)
+#define AT(field) .offset = offsetof(struct wf_train_settings, field)
+#define GIVEN(key) .given = offsetof(struct wf_train_settings, parallel.given.key)
 
 /* The largest of a kind: what a whole number in a file may be, and any sensible count. */
 #define LARGEST 9007199254740992.0 /* 2^53 */
 #define MANY 1048576
 
-static const struct weft_setting rows[] = {
+static const struct wf_setting rows[] = {
     /* model */
-    {"model", "dir", WEFT_SET_TEXT, "", "a Hugging Face directory, as weft saves one",
+    {"model", "dir", WF_SETTING_STRING, "", "a Hugging Face directory, as weft saves one",
      AT(model.dir)},
-    {"model", "spec", WEFT_SET_TEXT, "",
+    {"model", "spec", WF_SETTING_STRING, "",
      "a shape by its name: gpt2-124m, llama3-8b, dN (GPT-2 with N layers of 64 N); sizes below change it",
      AT(model.spec)},
-    {"model", "arch", WEFT_SET_CHOICE, "auto", "the family, where neither dir nor spec says it",
-     .choices = "auto|gpt2|llama", AT(model.arch)},
-    {"model", "layers", WEFT_SET_COUNT, "auto", "transformer layers; auto: those of the spec",
+    {"model", "arch", WF_SETTING_CHOICE, "auto",
+     "the family, where neither dir nor spec says it", .choices = "auto|gpt2|llama",
+     AT(model.arch)},
+    {"model", "layers", WF_SETTING_COUNT, "auto", "transformer layers; auto: those of the spec",
      .zero = "auto", .least = 1, .most = WEFT_MAX_LAYERS, AT(model.layers)},
-    {"model", "dim", WEFT_SET_COUNT, "auto", "width of the residual stream", .zero = "auto",
+    {"model", "dim", WF_SETTING_COUNT, "auto", "width of the residual stream", .zero = "auto",
      .least = 1, .most = MANY, AT(model.dim)},
-    {"model", "heads", WEFT_SET_COUNT, "auto", "heads of attention", .zero = "auto", .least = 1,
-     .most = MANY, AT(model.heads)},
-    {"model", "kv_heads", WEFT_SET_COUNT, "auto", "heads of keys and values; auto: as heads",
+    {"model", "heads", WF_SETTING_COUNT, "auto", "heads of attention", .zero = "auto",
+     .least = 1, .most = MANY, AT(model.heads)},
+    {"model", "kv_heads", WF_SETTING_COUNT, "auto", "heads of keys and values; auto: as heads",
      .zero = "auto", .least = 1, .most = MANY, AT(model.kv_heads)},
-    {"model", "ffn", WEFT_SET_COUNT, "auto", "width inside the MLP; auto: 4 dim for gpt2",
+    {"model", "ffn", WF_SETTING_COUNT, "auto", "width inside the MLP; auto: 4 dim for gpt2",
      .zero = "auto", .least = 1, .most = 16 * MANY, AT(model.ffn)},
-    {"model", "vocab", WEFT_SET_COUNT, "auto",
+    {"model", "vocab", WF_SETTING_COUNT, "auto",
      "tokens of the vocabulary; auto: as data.train was tokenized, else those of the spec",
      .zero = "auto", .least = 2, .most = 16 * MANY, AT(model.vocab)},
-    {"model", "ctx", WEFT_SET_COUNT, "auto", "the longest sequence", .zero = "auto", .least = 1,
-     .most = 16 * MANY, AT(model.ctx)},
-    {"model", "tied", WEFT_SET_CHOICE, "auto",
+    {"model", "ctx", WF_SETTING_COUNT, "auto", "the longest sequence", .zero = "auto",
+     .least = 1, .most = 16 * MANY, AT(model.ctx)},
+    {"model", "tied", WF_SETTING_CHOICE, "auto",
      "the head multiplies by the embedding's weight; auto: true for gpt2",
      .choices = "auto|true|false", AT(model.tied)},
-    {"model", "residual_block_layers", WEFT_SET_COUNT, "off",
+    {"model", "residual_block_layers", WF_SETTING_COUNT, "off",
      "layers of a block of attention residuals; off: plain residuals", .zero = "off",
      .least = 1, .most = WEFT_MAX_LAYERS, AT(model.residual_block_layers)},
-    {"model", "seed", WEFT_SET_LONG, "1", "of all random numbers: weights and shuffling",
+    {"model", "seed", WF_SETTING_LONG, "1", "of all random numbers: weights and shuffling",
      .most = LARGEST, AT(model.seed)},
     /* data */
-    {"data", "train", WEFT_SET_TEXT, "",
+    {"data", "train", WF_SETTING_STRING, "",
      "token shards (see README): a file, a folder of *.bin, or a list with commas and patterns",
      AT(data.train)},
-    {"data", "val", WEFT_SET_TEXT, "", "token shards to evaluate on", AT(data.val)},
-    {"data", "tokenizer", WEFT_SET_TEXT, "",
+    {"data", "val", WF_SETTING_STRING, "", "token shards to evaluate on", AT(data.val)},
+    {"data", "tokenizer", WF_SETTING_STRING, "",
      "a tokenizer's folder or file, put beside the weights; without: that of data.train or model.dir",
      AT(data.tokenizer)},
-    {"data", "seq", WEFT_SET_COUNT, "auto", "tokens of a sequence; auto: the model's ctx",
+    {"data", "seq", WF_SETTING_COUNT, "auto", "tokens of a sequence; auto: the model's ctx",
      .zero = "auto", .least = 1, .most = 16 * MANY, AT(data.seq)},
-    {"data", "batch", WEFT_SET_COUNT, "8", "sequences of a step, over all replicas", .least = 1,
-     .most = 16 * MANY, AT(data.batch)},
-    {"data", "shuffle", WEFT_SET_SWITCH, "false",
+    {"data", "batch", WF_SETTING_COUNT, "8", "sequences of a step, over all replicas",
+     .least = 1, .most = 16 * MANY, AT(data.batch)},
+    {"data", "shuffle", WF_SETTING_SWITCH, "false",
      "sequences in a random order, another one in each epoch; false: in file order",
      AT(data.shuffle)},
     /* parallel */
-    {"parallel", "pp", WEFT_SET_COUNT, "1", "ranks of a pipeline", .least = 1, .most = MANY,
+    {"parallel", "pp", WF_SETTING_COUNT, "1", "ranks of a pipeline", .least = 1, .most = MANY,
      AT(parallel.pp), GIVEN(pp)},
-    {"parallel", "dp", WEFT_SET_COUNT, "1", "replicas of the pipeline", .least = 1,
+    {"parallel", "dp", WF_SETTING_COUNT, "1", "replicas of the pipeline", .least = 1,
      .most = MANY, AT(parallel.dp), GIVEN(dp)},
-    {"parallel", "chunks", WEFT_SET_COUNT, "auto",
+    {"parallel", "chunks", WF_SETTING_COUNT, "auto",
      "stages a rank; auto: the schedule's own number", .zero = "auto", .least = 1, .most = 4096,
      AT(parallel.chunks), GIVEN(chunks)},
-    {"parallel", "micros", WEFT_SET_COUNT, "1",
+    {"parallel", "micros", WF_SETTING_COUNT, "1",
      "micro-batches of a step, over all replicas; part of what is computed", .least = 1,
      .most = 16 * MANY, AT(parallel.micros), GIVEN(micros)},
-    {"parallel", "schedule", WEFT_SET_TEXT, "1f1b",
+    {"parallel", "schedule", WF_SETTING_STRING, "1f1b",
      "a schedule's name (weft plan --list) or a CSV file", AT(parallel.schedule),
      GIVEN(schedule)},
-    {"parallel", "placement", WEFT_SET_CHOICE, "auto", "stages on ranks; auto: the schedule's",
+    {"parallel", "placement", WF_SETTING_CHOICE, "auto",
+     "stages on ranks; auto: the schedule's",
      .choices = "auto|linear|loop|v|wave|bidirectional", AT(parallel.placement)},
-    {"parallel", "partition", WEFT_SET_TEXT, "balanced",
+    {"parallel", "partition", WF_SETTING_STRING, "balanced",
      "layers on stages: balanced, even, a list as 4,3,3,2 or a layout as 'Et*3|(tt|)*2L'",
      AT(parallel.partition)},
-    {"parallel", "transport", WEFT_SET_CHOICE, "auto",
+    {"parallel", "transport", WF_SETTING_CHOICE, "auto",
      "between ranks; auto: mpi under mpirun, else threads in one process",
      .choices = "auto|inproc|mpi", AT(parallel.transport)},
-    {"parallel", "threads", WEFT_SET_COUNT, "auto", "threads of a rank; auto: one a core",
+    {"parallel", "threads", WF_SETTING_COUNT, "auto", "threads of a rank; auto: one a core",
      .zero = "auto", .least = 1, .most = 4096, AT(parallel.threads), GIVEN(threads)},
-    {"parallel", "cache", WEFT_SET_CHOICE, "off",
+    {"parallel", "cache", WF_SETTING_CHOICE, "off",
      "what a rank keeps of blocks that it received or made, so that they are not sent again",
      .choices = "off|received|full", AT(parallel.cache)},
-    {"parallel", "auto", WEFT_SET_SWITCH, "false",
+    {"parallel", "auto", WF_SETTING_SWITCH, "false",
      "measure a few micros, and choose those of pp, dp, chunks, schedule and threads not given",
      AT(parallel.automatic)},
     /* train */
-    {"train", "steps", WEFT_SET_LONG, "1000", "steps of the whole run", .least = 1,
+    {"train", "steps", WF_SETTING_LONG, "1000", "steps of the whole run", .least = 1,
      .most = LARGEST, AT(train.steps)},
-    {"train", "precision", WEFT_SET_CHOICE, "fp32",
+    {"train", "precision", WF_SETTING_CHOICE, "fp32",
      "of matrix products; bf16 keeps weights and sums in fp32", .choices = "fp32|bf16",
      AT(train.precision)},
-    {"train", "reduction", WEFT_SET_CHOICE, "exact",
+    {"train", "reduction", WF_SETTING_CHOICE, "exact",
      "how gradients add up: exact is the same bits for every layout", .choices = "exact|fast",
      AT(train.reduction)},
-    {"train", "recompute", WEFT_SET_CHOICE, "none",
+    {"train", "recompute", WF_SETTING_CHOICE, "none",
      "what the backward computes again instead of keeping it", .choices = "none|attention|full",
      AT(train.recompute)},
-    {"train", "timeout", WEFT_SET_REAL, "60",
-     "seconds without a sign of life after which a rank counts as lost", .least = 1,
-     .most = 1e6, AT(train.timeout)},
-    {"train", "slow", WEFT_SET_REAL, "2",
+    {"train", "timeout", WF_SETTING_REAL, "60",
+     "seconds without a heartbeat after which a rank counts as lost", .least = 1, .most = 1e6,
+     AT(train.timeout)},
+    {"train", "slow", WF_SETTING_REAL, "2",
      "a rank that takes this many times as long as planned, against the fastest, is named",
      .zero = "off", .least = 1, .most = 1e6, AT(train.slow)},
-    {"train", "max_time", WEFT_SET_REAL, "off",
+    {"train", "max_time", WF_SETTING_REAL, "off",
      "seconds after which the run ends in good order", .zero = "off", .least = 1e-3,
      .most = 1e9, AT(train.max_time)},
     /* optim */
-    {"optim", "lr", WEFT_SET_REAL, "3e-4", "the highest learning rate", .most = 100,
+    {"optim", "lr", WF_SETTING_REAL, "3e-4", "the highest learning rate", .most = 100,
      AT(optim.lr)},
-    {"optim", "min_lr", WEFT_SET_REAL, "0", "the learning rate from decay_steps on",
+    {"optim", "min_lr", WF_SETTING_REAL, "0", "the learning rate from decay_steps on",
      .most = 100, AT(optim.min_lr)},
-    {"optim", "warmup", WEFT_SET_LONG, "0", "steps of a straight rise to lr", .most = LARGEST,
+    {"optim", "warmup", WF_SETTING_LONG, "0", "steps of a straight rise to lr", .most = LARGEST,
      AT(optim.warmup)},
-    {"optim", "decay_steps", WEFT_SET_LONG, "auto",
+    {"optim", "decay_steps", WF_SETTING_LONG, "auto",
      "the step that is the first to have min_lr; auto: train.steps", .zero = "auto", .least = 1,
      .most = LARGEST, AT(optim.decay_steps)},
-    {"optim", "curve", WEFT_SET_CHOICE, "cosine",
+    {"optim", "curve", WF_SETTING_CHOICE, "cosine",
      "the way from lr to min_lr; wsd: lr, then down over the last fifth",
      .choices = "cosine|linear|wsd|constant", AT(optim.curve)},
-    {"optim", "beta1", WEFT_SET_REAL, "0.9", "AdamW: memory of the gradient", .most = 0.999999,
-     AT(optim.beta1)},
-    {"optim", "beta2", WEFT_SET_REAL, "0.95", "AdamW: memory of its square", .most = 0.99999,
+    {"optim", "beta1", WF_SETTING_REAL, "0.9", "AdamW: memory of the gradient",
+     .most = 0.999999, AT(optim.beta1)},
+    {"optim", "beta2", WF_SETTING_REAL, "0.95", "AdamW: memory of its square", .most = 0.99999,
      AT(optim.beta2)},
-    {"optim", "eps", WEFT_SET_REAL, "1e-8", "AdamW: keeps the divisor from 0", .least = 1e-20,
+    {"optim", "eps", WF_SETTING_REAL, "1e-8", "AdamW: keeps the divisor from 0", .least = 1e-20,
      .most = 1, AT(optim.eps)},
-    {"optim", "weight_decay", WEFT_SET_REAL, "0.1",
+    {"optim", "weight_decay", WF_SETTING_REAL, "0.1",
      "AdamW: decay of weights of two or more dimensions", .most = 100, AT(optim.weight_decay)},
-    {"optim", "clip", WEFT_SET_REAL, "1", "the longest gradient, by its norm", .zero = "off",
+    {"optim", "clip", WF_SETTING_REAL, "1", "the longest gradient, by its norm", .zero = "off",
      .least = 1e-12, .most = 1e12, AT(optim.clip)},
     /* eval */
-    {"eval", "every", WEFT_SET_COUNT, "off", "steps from one evaluation to the next",
+    {"eval", "every", WF_SETTING_COUNT, "off", "steps from one evaluation to the next",
      .zero = "off", .least = 1, .most = 1e9, AT(eval.every)},
-    {"eval", "batches", WEFT_SET_COUNT, "20", "batches of an evaluation", .least = 1,
+    {"eval", "batches", WF_SETTING_COUNT, "20", "batches of an evaluation", .least = 1,
      .most = 1e9, AT(eval.batches)},
     /* checkpoint */
-    {"checkpoint", "every", WEFT_SET_COUNT, "off", "steps from one checkpoint to the next",
+    {"checkpoint", "every", WF_SETTING_COUNT, "off", "steps from one checkpoint to the next",
      .zero = "off", .least = 1, .most = 1e9, AT(checkpoint.every)},
-    {"checkpoint", "keep", WEFT_SET_COUNT, "3", "newest checkpoints to keep", .least = 1,
+    {"checkpoint", "keep", WF_SETTING_COUNT, "3", "newest checkpoints to keep", .least = 1,
      .most = 1e9, AT(checkpoint.keep)},
-    {"checkpoint", "resume", WEFT_SET_TEXT, "no",
+    {"checkpoint", "resume", WF_SETTING_STRING, "no",
      "auto: from the newest checkpoint, if there is one; no; or a checkpoint's path",
      AT(checkpoint.resume)},
-    {"checkpoint", "async", WEFT_SET_SWITCH, "true",
+    {"checkpoint", "async", WF_SETTING_SWITCH, "true",
      "write while training goes on, from a copy in memory", AT(checkpoint.in_background)},
     /* log */
-    {"log", "dir", WEFT_SET_TEXT, "", "the run's directory, with metrics.jsonl and the weights",
-     AT(log.dir)},
-    {"log", "every", WEFT_SET_COUNT, "auto",
+    {"log", "dir", WF_SETTING_STRING, "",
+     "the run's directory, with metrics.jsonl and the weights", AT(log.dir)},
+    {"log", "every", WF_SETTING_COUNT, "auto",
      "steps from one printed line to the next; auto: 1, on a terminal about 20 lines a run",
      .zero = "auto", .least = 1, .most = 1e9, AT(log.every)},
-    {"log", "trace_steps", WEFT_SET_COUNT, "off",
+    {"log", "trace_steps", WF_SETTING_COUNT, "off",
      "first steps whose actions are recorded, after each start", .zero = "off", .least = 1,
      .most = 1e9, AT(log.trace_steps)},
-    {"log", "tensorboard", WEFT_SET_SWITCH, "false", "write event files for TensorBoard",
+    {"log", "tensorboard", WF_SETTING_SWITCH, "false", "write event files for TensorBoard",
      AT(log.tensorboard)},
-    {"log", "serve", WEFT_SET_COUNT, "off",
+    {"log", "serve", WF_SETTING_COUNT, "off",
      "a port of this machine, where the run's page is shown live: http://127.0.0.1:PORT/",
      .zero = "off", .least = 1, .most = 65535, AT(log.serve)},
-    {"log", "sample", WEFT_SET_COUNT, "off", "steps from one generated text to the next",
+    {"log", "sample", WF_SETTING_COUNT, "off", "steps from one generated text to the next",
      .zero = "off", .least = 1, .most = 1e9, AT(log.sample)},
-    {"log", "sample_prompt", WEFT_SET_TEXT, "", "what they go on from; nothing: a new document",
-     AT(log.sample_prompt)},
-    {"log", "sample_tokens", WEFT_SET_COUNT, "64", "the most tokens of one", .least = 1,
+    {"log", "sample_prompt", WF_SETTING_STRING, "",
+     "what they go on from; nothing: a new document", AT(log.sample_prompt)},
+    {"log", "sample_tokens", WF_SETTING_COUNT, "64", "the most tokens of one", .least = 1,
      .most = 1e6, AT(log.sample_tokens)},
 };
 
-struct weft_setting_list weft_train_setting_list(void)
+struct wf_setting_list wf_train_setting_list(void)
 {
-    return (struct weft_setting_list){rows, WEFT_LEN(rows)};
+    return (struct wf_setting_list){rows, WEFT_LEN(rows)};
 }
 
 /* -- the model ------------------------------------------------------------------------------ */
@@ -190,10 +192,10 @@ static uint32_t or_else(uint32_t set, uint32_t otherwise)
 }
 
 /* What the sizes leave open of a shape without a spec. */
-static enum weft_status complete(const struct weft_train_settings *s, struct weft_model *m,
+static enum weft_status complete(const struct wf_train_settings *s, struct weft_model *m,
                                  struct weft_error *err)
 {
-    bool gpt2 = s->model.arch == WEFT_TRAIN_ARCH_GPT2;
+    bool gpt2 = s->model.arch == WF_TRAIN_ARCH_GPT2;
     const struct size_row needed[] = {
         {"layers", m->layers, NULL}, {"dim", m->dim, NULL}, {"heads", m->heads, NULL},
         {"vocab", m->vocab, NULL},   {"ctx", m->ctx, NULL},
@@ -211,12 +213,12 @@ static enum weft_status complete(const struct weft_train_settings *s, struct wef
     m->norm_eps = WEFT_NORM_EPS_DEFAULT;
     m->rope.theta = WEFT_ROPE_THETA_DEFAULT;
     m->ffn = or_else(m->ffn, 4 * m->dim);
-    m->tied = s->model.tied == WEFT_TRAIN_TIED_AUTO ? gpt2 : m->tied;
+    m->tied = s->model.tied == WF_TRAIN_TIED_AUTO ? gpt2 : m->tied;
     return WEFT_OK;
 }
 
-enum weft_status weft_train_settings_model(const struct weft_train_settings *s,
-                                           struct weft_model *out, struct weft_error *err)
+enum weft_status wf_train_settings_model(const struct wf_train_settings *s,
+                                         struct weft_model *out, struct weft_error *err)
 {
     struct weft_model m = {0};
     if (s->model.spec != NULL)
@@ -237,8 +239,8 @@ enum weft_status weft_train_settings_model(const struct weft_train_settings *s,
     for (size_t i = 0; i < WEFT_LEN(sizes); i++)
         *sizes[i].out = or_else(sizes[i].set, *sizes[i].out);
     m.kv_heads = or_else(m.kv_heads, m.heads);
-    if (s->model.tied != WEFT_TRAIN_TIED_AUTO)
-        m.tied = s->model.tied == WEFT_TRAIN_TIED_TRUE;
+    if (s->model.tied != WF_TRAIN_TIED_AUTO)
+        m.tied = s->model.tied == WF_TRAIN_TIED_TRUE;
     if (s->model.spec == NULL)
         WEFT_TRY(complete(s, &m, err));
     WEFT_TRY(weft_model_check(&m, err));
@@ -246,18 +248,18 @@ enum weft_status weft_train_settings_model(const struct weft_train_settings *s,
     return WEFT_OK;
 }
 
-static bool has_sizes(const struct weft_train_settings *s)
+static bool has_sizes(const struct wf_train_settings *s)
 {
     return s->model.layers != 0 || s->model.dim != 0 || s->model.heads != 0 ||
            s->model.kv_heads != 0 || s->model.ffn != 0 || s->model.vocab != 0 ||
-           s->model.ctx != 0 || s->model.tied != WEFT_TRAIN_TIED_AUTO ||
+           s->model.ctx != 0 || s->model.tied != WF_TRAIN_TIED_AUTO ||
            s->model.residual_block_layers != 0;
 }
 
-static enum weft_status check_model(const struct weft_train_settings *s, struct weft_error *err)
+static enum weft_status check_model(const struct wf_train_settings *s, struct weft_error *err)
 {
     bool dir = s->model.dir != NULL, spec = s->model.spec != NULL;
-    bool arch = s->model.arch != WEFT_TRAIN_ARCH_AUTO;
+    bool arch = s->model.arch != WF_TRAIN_ARCH_AUTO;
     if (dir + spec + arch > 1)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "the model is said twice: give one of model.dir, model.spec and "
@@ -270,41 +272,40 @@ static enum weft_status check_model(const struct weft_train_settings *s, struct 
         return WEFT_FAIL(err, WEFT_USAGE,
                          "model.dir says the shape of the model itself: leave its sizes out");
     struct weft_model m;
-    return dir ? WEFT_OK : weft_train_settings_model(s, &m, err);
+    return dir ? WEFT_OK : wf_train_settings_model(s, &m, err);
 }
 
 /* -- all together --------------------------------------------------------------------------- */
 
-static enum weft_status check_rates(const struct weft_train_settings *s, struct weft_error *err)
+static enum weft_status check_rates(const struct wf_train_settings *s, struct weft_error *err)
 {
     if (s->optim.min_lr > s->optim.lr)
         return WEFT_FAIL(err, WEFT_USAGE, "optim.min_lr %g is above optim.lr %g",
                          s->optim.min_lr, s->optim.lr);
-    if (s->optim.curve == WEFT_CURVE_CONSTANT && s->optim.min_lr != 0)
+    if (s->optim.curve == WF_LR_CURVE_CONSTANT && s->optim.min_lr != 0)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "optim.min_lr %g: a constant learning rate never comes down to it",
                          s->optim.min_lr);
     return WEFT_OK;
 }
 
-enum weft_status weft_train_check_micros(uint32_t micros, uint32_t batch,
-                                         struct weft_error *err)
+enum weft_status wf_train_check_micros(uint32_t micros, uint32_t batch, struct weft_error *err)
 {
     if (micros <= batch)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_USAGE,
                      "parallel.micros %u is more than the %u sequence%s of data.batch: give "
                      "fewer micros, or a larger batch",
-                     micros, batch, weft_plural(batch));
+                     micros, batch, wf_plural(batch));
 }
 
-enum weft_status weft_train_settings_check(const struct weft_train_settings *s,
-                                           struct weft_error *err)
+enum weft_status wf_train_settings_check(const struct wf_train_settings *s,
+                                         struct weft_error *err)
 {
     WEFT_TRY(check_model(s, err));
     if (s->data.train == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "there is no data: give data.train");
-    WEFT_TRY(weft_train_check_micros(s->parallel.micros, s->data.batch, err));
+    WEFT_TRY(wf_train_check_micros(s->parallel.micros, s->data.batch, err));
     if (s->eval.every != 0 && s->data.val == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "eval.every is %u, and there is nothing to evaluate on: give data.val",
@@ -320,10 +321,10 @@ enum weft_status weft_train_settings_check(const struct weft_train_settings *s,
     return check_rates(s, err);
 }
 
-struct weft_curve weft_train_settings_curve(const struct weft_train_settings *s)
+struct wf_lr_curve wf_train_settings_curve(const struct wf_train_settings *s)
 {
-    return (struct weft_curve){
-        .kind = (enum weft_curve_kind)s->optim.curve,
+    return (struct wf_lr_curve){
+        .kind = (enum wf_lr_curve_kind)s->optim.curve,
         .lr = s->optim.lr,
         .min_lr = s->optim.min_lr,
         .warmup = s->optim.warmup,

@@ -2,12 +2,12 @@
  *
  * The table is in settings.c; config/settings.h reads and prints by it:
  *
- *     struct weft_train_settings s;
- *     weft_settings_init(weft_train_setting_list(), &s, &err);
- *     weft_settings_parse(weft_train_setting_list(), text, len, path, &s, &err);
- *     weft_settings_flags(weft_train_setting_list(), argc, argv, &s, &err);
- *     weft_train_settings_check(&s, &err);
- *     weft_settings_release(weft_train_setting_list(), &s);
+ *     struct wf_train_settings s;
+ *     wf_settings_init(wf_train_setting_list(), &s, &err);
+ *     wf_settings_parse(wf_train_setting_list(), text, len, path, &s, &err);
+ *     wf_settings_parse_flags(wf_train_setting_list(), argc, argv, &s, &err);
+ *     wf_train_settings_check(&s, &err);
+ *     wf_settings_release(wf_train_setting_list(), &s);
  *
  * A number that is 0 here is written "auto" or "off" in the file; texts that are not given are
  * NULL.
@@ -18,28 +18,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "compute/optim/curve.h"
+#include "compute/optim/lr_curve.h"
 #include "config/settings.h"
 #include "weft/spec.h"
 
 /* The choices, in the order of the table. */
-enum weft_train_arch { WEFT_TRAIN_ARCH_AUTO, WEFT_TRAIN_ARCH_GPT2, WEFT_TRAIN_ARCH_LLAMA };
-enum weft_train_tied { WEFT_TRAIN_TIED_AUTO, WEFT_TRAIN_TIED_TRUE, WEFT_TRAIN_TIED_FALSE };
-enum weft_train_transport { WEFT_TRANSPORT_AUTO, WEFT_TRANSPORT_INPROC, WEFT_TRANSPORT_MPI };
-enum weft_train_cache {
-    WEFT_TRAIN_CACHE_OFF,
-    WEFT_TRAIN_CACHE_RECEIVED,
-    WEFT_TRAIN_CACHE_FULL
+enum wf_train_arch { WF_TRAIN_ARCH_AUTO, WF_TRAIN_ARCH_GPT2, WF_TRAIN_ARCH_LLAMA };
+enum wf_train_tied { WF_TRAIN_TIED_AUTO, WF_TRAIN_TIED_TRUE, WF_TRAIN_TIED_FALSE };
+enum wf_train_transport {
+    WF_TRAIN_TRANSPORT_AUTO,
+    WF_TRAIN_TRANSPORT_INPROC,
+    WF_TRAIN_TRANSPORT_MPI
 };
-enum weft_precision { WEFT_PRECISION_FP32, WEFT_PRECISION_BF16 };
-enum weft_reduction { WEFT_REDUCTION_EXACT, WEFT_REDUCTION_FAST };
+enum wf_train_cache { WF_TRAIN_CACHE_OFF, WF_TRAIN_CACHE_RECEIVED, WF_TRAIN_CACHE_FULL };
+enum wf_precision { WF_PRECISION_FP32, WF_PRECISION_BF16 };
+enum wf_reduction { WF_REDUCTION_EXACT, WF_REDUCTION_FAST };
 
-struct weft_train_settings {
+struct wf_train_settings {
     struct {
         char *dir, *spec;
-        uint32_t arch; /* enum weft_train_arch */
+        uint32_t arch; /* enum wf_train_arch */
         uint32_t layers, dim, heads, kv_heads, ffn, vocab, ctx;
-        uint32_t tied; /* enum weft_train_tied */
+        uint32_t tied; /* enum wf_train_tied */
         uint32_t residual_block_layers;
         uint64_t seed;
     } model;
@@ -52,9 +52,9 @@ struct weft_train_settings {
         uint32_t pp, dp, chunks, micros;
         char *schedule, *partition;
         uint32_t placement;
-        uint32_t transport; /* enum weft_train_transport */
+        uint32_t transport; /* enum wf_train_transport */
         uint32_t threads;
-        uint32_t cache; /* enum weft_train_cache */
+        uint32_t cache; /* enum wf_train_cache */
         bool automatic; /* the key is "auto" */
         struct {        /* said by a file or a flag: not to be chosen */
             bool pp, dp, chunks, micros, schedule, threads;
@@ -62,15 +62,15 @@ struct weft_train_settings {
     } parallel;
     struct {
         uint64_t steps;
-        uint32_t precision; /* enum weft_precision */
-        uint32_t reduction; /* enum weft_reduction */
-        uint32_t recompute; /* enum weft_recompute of compute/model/stage.h */
+        uint32_t precision; /* enum wf_precision */
+        uint32_t reduction; /* enum wf_reduction */
+        uint32_t recompute; /* enum wf_recompute of compute/model/stage.h */
         double timeout, slow, max_time;
     } train;
     struct {
         double lr, min_lr;
         uint64_t warmup, decay_steps;
-        uint32_t curve; /* enum weft_curve_kind */
+        uint32_t curve; /* enum wf_lr_curve_kind */
         double beta1, beta2, eps, weight_decay, clip;
     } optim;
     struct {
@@ -90,23 +90,22 @@ struct weft_train_settings {
     } log;
 };
 
-struct weft_setting_list weft_train_setting_list(void);
+struct wf_setting_list wf_train_setting_list(void);
 
 /* WEFT_USAGE when a micro would have no sequence. */
-enum weft_status weft_train_check_micros(uint32_t micros, uint32_t batch,
-                                         struct weft_error *err);
+enum weft_status wf_train_check_micros(uint32_t micros, uint32_t batch, struct weft_error *err);
 
 /* What no single key can know: the model is said in one way, the data is there, micros are no
  * more than sequences, and rates do not rise.  WEFT_USAGE. */
-enum weft_status weft_train_settings_check(const struct weft_train_settings *s,
-                                           struct weft_error *err);
+enum weft_status wf_train_settings_check(const struct wf_train_settings *s,
+                                         struct weft_error *err);
 
 /* The shape that model.spec or model.arch and its sizes say; sizes beside a spec win over it.
  * Not for model.dir, whose own files say it. */
-enum weft_status weft_train_settings_model(const struct weft_train_settings *s,
-                                           struct weft_model *out, struct weft_error *err);
+enum weft_status wf_train_settings_model(const struct wf_train_settings *s,
+                                         struct weft_model *out, struct weft_error *err);
 
 /* The learning rate's curve; decay_steps is train.steps when it is auto. */
-struct weft_curve weft_train_settings_curve(const struct weft_train_settings *s);
+struct wf_lr_curve wf_train_settings_curve(const struct wf_train_settings *s);
 
 #endif

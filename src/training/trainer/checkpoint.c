@@ -14,12 +14,12 @@
 #include "planning/spec/hf_config.h"
 #include "training/ckpt/file.h"
 #include "training/ckpt/store.h"
-#include "training/trainer/aside.h"
+#include "training/trainer/background.h"
 #include "training/trainer/trainer_priv.h"
 
 enum { BLOB_CHANNEL = 7, KIND_BLOB = 0x320, NAME = 24, WHY = 300 };
 
-struct weft_checkpointer {
+struct wf_checkpointer {
     char *root; /* owned */
     char run[NAME];
     char *config, *model; /* owned: texts for the manifest, on rank 0 */
@@ -29,7 +29,7 @@ struct weft_checkpointer {
 
     /* This rank's file. */
     float *snapshot; /* owned; NULL when it is written from the live numbers */
-    struct weft_store_writer *writer;
+    struct wf_store_writer *writer;
     char *blob; /* owned */
     size_t blob_bytes;
     struct weft_error error;
@@ -37,7 +37,7 @@ struct weft_checkpointer {
     int64_t begin_ns;
     pthread_t thread;
     bool has_thread;
-    atomic_int state; /* enum weft_checkpoint_state */
+    atomic_int state; /* enum wf_checkpoint_state */
 
     /* Rank 0. */
     bool due;
@@ -49,7 +49,7 @@ struct weft_checkpointer {
     uint64_t
         committed; /* the step of the last one that is there; the committer's until joined */
     struct weft_error commit_error;
-    struct weft_checkpoint_news news;
+    struct wf_checkpoint_result result;
 };
 
 /* -- making it ------------------------------------------------------------------------------ */
@@ -60,26 +60,26 @@ static enum weft_status no_memory(struct weft_error *err)
 }
 
 /* Elements of this rank's shares: value, and two moments. */
-static size_t snapshot_elements(const struct weft_trainer *t)
+static size_t snapshot_elements(const struct wf_trainer *t)
 {
     size_t n, sum = 0;
-    const struct weft_optim_tensor *at = weft_optim_tensors(t->optim, &n);
+    const struct wf_optim_tensor *at = wf_optim_tensors(t->optim, &n);
     for (size_t i = 0; i < n; i++)
         sum += 3 * (at[i].end - at[i].begin);
     return sum;
 }
 
-static enum weft_status make_texts(struct weft_checkpointer *c, const struct weft_trainer *t,
-                                   const struct weft_train_settings *s, struct weft_error *err)
+static enum weft_status make_texts(struct wf_checkpointer *c, const struct wf_trainer *t,
+                                   const struct wf_train_settings *s, struct weft_error *err)
 {
-    struct weft_text config = {0}, model = {0};
-    weft_settings_print(weft_train_setting_list(), s, &config);
-    const struct weft_hf_about about = {"float32", -1, -1};
-    enum weft_status st = weft_hf_config_write(&t->layout.model, &about, &model, err);
+    struct wf_text config = {0}, model = {0};
+    wf_settings_print(wf_train_setting_list(), s, &config);
+    const struct wf_hf_metadata about = {"float32", -1, -1};
+    enum weft_status st = wf_hf_config_write(&t->topology.model, &about, &model, err);
     c->config = config.failed || config.at == NULL ? NULL : strdup(config.at);
     c->model = st != WEFT_OK || model.failed || model.at == NULL ? NULL : strdup(model.at);
-    weft_text_release(&config);
-    weft_text_release(&model);
+    wf_text_release(&config);
+    wf_text_release(&model);
     if (st != WEFT_OK)
         return st;
     return c->config == NULL || c->model == NULL ? no_memory(err) : WEFT_OK;
@@ -87,15 +87,15 @@ static enum weft_status make_texts(struct weft_checkpointer *c, const struct wef
 
 static enum weft_status prepare(void *checkpointer, struct weft_error *err)
 {
-    struct weft_checkpointer *c = checkpointer;
-    return weft_store_prepare(c->root, NULL, err);
+    struct wf_checkpointer *c = checkpointer;
+    return wf_store_prepare(c->root, NULL, err);
 }
 
-static enum weft_status fill(struct weft_checkpointer *c, struct weft_trainer *t,
-                             const struct weft_train_settings *s, struct weft_error *err)
+static enum weft_status fill(struct wf_checkpointer *c, struct wf_trainer *t,
+                             const struct wf_train_settings *s, struct weft_error *err)
 {
-    uint64_t run = (uint64_t)weft_clock_ns();
-    c->root = weft_path_join(s->log.dir, "checkpoints");
+    uint64_t run = (uint64_t)wf_clock_ns();
+    c->root = wf_path_join(s->log.dir, "checkpoints");
     c->rank = t->rank;
     c->n_ranks = t->n_ranks;
     c->every = s->checkpoint.every;
@@ -109,15 +109,15 @@ static enum weft_status fill(struct weft_checkpointer *c, struct weft_trainer *t
         if (c->blobs == NULL || c->blob_sizes == NULL)
             return no_memory(err);
         WEFT_TRY(make_texts(c, t, s, err));
-        WEFT_TRY(weft_aside(t->comm, prepare, c, err));
+        WEFT_TRY(wf_background_run(t->comm, prepare, c, err));
     }
     if (t->comm != NULL)
-        WEFT_TRY(weft_comm_spread(t->comm, &run, sizeof run, err));
+        WEFT_TRY(weft_comm_broadcast(t->comm, &run, sizeof run, err));
     snprintf(c->run, sizeof c->run, "%016" PRIx64, run);
     if (!c->background)
         return WEFT_OK;
     size_t bytes = snapshot_elements(t) * sizeof(float);
-    c->snapshot = weft_pages_alloc(bytes + 1);
+    c->snapshot = wf_pages_alloc(bytes + 1);
     if (c->snapshot == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM,
                          "no memory for a snapshot of %zu bytes: checkpoint.async=false needs "
@@ -127,19 +127,18 @@ static enum weft_status fill(struct weft_checkpointer *c, struct weft_trainer *t
     return WEFT_OK;
 }
 
-enum weft_status weft_checkpointer_new(struct weft_trainer *t,
-                                       const struct weft_train_settings *s,
-                                       struct weft_checkpointer **out, struct weft_error *err)
+enum weft_status wf_checkpointer_new(struct wf_trainer *t, const struct wf_train_settings *s,
+                                     struct wf_checkpointer **out, struct weft_error *err)
 {
     *out = NULL;
     if (s->checkpoint.every == 0 || s->log.dir == NULL)
         return WEFT_OK;
-    struct weft_checkpointer *c = calloc(1, sizeof *c);
+    struct wf_checkpointer *c = calloc(1, sizeof *c);
     if (c == NULL)
         return no_memory(err);
     enum weft_status st = fill(c, t, s, err);
     if (st != WEFT_OK) {
-        weft_checkpointer_free(c);
+        wf_checkpointer_free(c);
         return st;
     }
     *out = c;
@@ -155,46 +154,46 @@ static void join(pthread_t thread, bool *has)
 
 static enum weft_status is_written(void *checkpointer, bool *yes, struct weft_error *err)
 {
-    struct weft_checkpointer *c = checkpointer;
+    struct wf_checkpointer *c = checkpointer;
     (void)err;
-    *yes = atomic_load(&c->state) != WEFT_CHECKPOINT_BUSY;
+    *yes = atomic_load(&c->state) != WF_CHECKPOINT_STATE_BUSY;
     return WEFT_OK;
 }
 
 static enum weft_status is_committed(void *checkpointer, bool *yes, struct weft_error *err)
 {
-    struct weft_checkpointer *c = checkpointer;
+    struct wf_checkpointer *c = checkpointer;
     (void)err;
     *yes = !atomic_load(&c->committing);
     return WEFT_OK;
 }
 
-/* A disk may take longer than others wait for a sign of life: this rank gives some meanwhile. */
+/* A disk may take longer than others wait for a heartbeat: this rank gives some meanwhile. */
 static enum weft_status wait_for(struct weft_comm *comm, weft_ready_fn *ready,
-                                 struct weft_checkpointer *c, pthread_t thread, bool *has,
+                                 struct wf_checkpointer *c, pthread_t thread, bool *has,
                                  struct weft_error *err)
 {
     if (comm != NULL && *has)
-        WEFT_TRY(weft_comm_until(comm, UINT32_MAX, ready, c, err));
+        WEFT_TRY(weft_comm_wait_until(comm, UINT32_MAX, ready, c, err));
     join(thread, has);
     return WEFT_OK;
 }
 
-static void forget_file(struct weft_checkpointer *c)
+static void release_file(struct wf_checkpointer *c)
 {
-    weft_store_writer_free(c->writer);
+    wf_store_writer_free(c->writer);
     c->writer = NULL;
     free(c->blob);
     c->blob = NULL;
 }
 
-void weft_checkpointer_free(struct weft_checkpointer *c)
+void wf_checkpointer_free(struct wf_checkpointer *c)
 {
     if (c == NULL)
         return;
     join(c->thread, &c->has_thread);
     join(c->committer, &c->has_committer);
-    forget_file(c);
+    release_file(c);
     for (uint32_t r = 0; c->blobs != NULL && r < c->n_ranks; r++)
         free(c->blobs[r]);
     free(c->blobs);
@@ -208,33 +207,34 @@ void weft_checkpointer_free(struct weft_checkpointer *c)
 
 /* -- this rank's file ----------------------------------------------------------------------- */
 
-enum weft_checkpoint_state weft_checkpointer_state(const struct weft_checkpointer *c)
+enum wf_checkpoint_state wf_checkpointer_state(const struct wf_checkpointer *c)
 {
     if (c == NULL)
-        return WEFT_CHECKPOINT_IDLE;
+        return WF_CHECKPOINT_STATE_IDLE;
     /* While rank 0 puts one together, no other can begin. */
     if (atomic_load(&c->committing))
-        return WEFT_CHECKPOINT_BUSY;
-    return (enum weft_checkpoint_state)atomic_load(&c->state);
+        return WF_CHECKPOINT_STATE_BUSY;
+    return (enum wf_checkpoint_state)atomic_load(&c->state);
 }
 
 static void *write_file(void *arg)
 {
-    struct weft_checkpointer *c = arg;
+    struct wf_checkpointer *c = arg;
     enum weft_status st =
-        weft_store_writer_finish(c->writer, &c->blob, &c->blob_bytes, &c->error);
-    atomic_store(&c->state, st == WEFT_OK ? WEFT_CHECKPOINT_WRITTEN : WEFT_CHECKPOINT_FAILED);
+        wf_store_writer_finish(c->writer, &c->blob, &c->blob_bytes, &c->error);
+    atomic_store(&c->state,
+                 st == WEFT_OK ? WF_CHECKPOINT_STATE_WRITTEN : WF_CHECKPOINT_STATE_FAILED);
     return NULL;
 }
 
-static enum weft_status add_piece(struct weft_checkpointer *c, const struct weft_trainer *t,
-                                  size_t tensor, enum weft_store_what what, const float *values,
+static enum weft_status add_piece(struct wf_checkpointer *c, const struct wf_trainer *t,
+                                  size_t tensor, enum wf_store_field what, const float *values,
                                   float **next, struct weft_error *err)
 {
     size_t n_tensors;
-    const struct weft_optim_tensor *o = &weft_optim_tensors(t->optim, &n_tensors)[tensor];
-    const struct origin *from = &t->origins[tensor];
-    const struct weft_param_desc *d = &from->group->params[from->tensor]->desc;
+    const struct wf_optim_tensor *o = &wf_optim_tensors(t->optim, &n_tensors)[tensor];
+    const struct tensor_source *from = &t->sources[tensor];
+    const struct wf_param_desc *d = &from->group->params[from->tensor]->desc;
     const uint64_t shape[2] = {d->shape[0], d->shape[1]};
     size_t n = o->end - o->begin;
     if (*next != NULL) {
@@ -242,47 +242,48 @@ static enum weft_status add_piece(struct weft_checkpointer *c, const struct weft
         values = *next;
         *next += n;
     }
-    return weft_store_writer_add(c->writer, d->name, d->rank, shape, what, o->begin, values, n,
-                                 err);
+    return wf_store_writer_add(c->writer, d->name, d->rank, shape, what, o->begin, values, n,
+                               err);
 }
 
-static enum weft_status add_pieces(struct weft_checkpointer *c, const struct weft_trainer *t,
+static enum weft_status add_pieces(struct wf_checkpointer *c, const struct wf_trainer *t,
                                    struct weft_error *err)
 {
     size_t n;
-    const struct weft_optim_tensor *at = weft_optim_tensors(t->optim, &n);
+    const struct wf_optim_tensor *at = wf_optim_tensors(t->optim, &n);
     float *next = c->snapshot;
     for (size_t i = 0; i < n; i++) {
-        WEFT_TRY(add_piece(c, t, i, WEFT_STORE_VALUE, at[i].value + at[i].begin, &next, err));
-        WEFT_TRY(add_piece(c, t, i, WEFT_STORE_M, at[i].m, &next, err));
-        WEFT_TRY(add_piece(c, t, i, WEFT_STORE_V, at[i].v, &next, err));
+        WEFT_TRY(
+            add_piece(c, t, i, WF_STORE_FIELD_VALUE, at[i].value + at[i].begin, &next, err));
+        WEFT_TRY(add_piece(c, t, i, WF_STORE_FIELD_M, at[i].m, &next, err));
+        WEFT_TRY(add_piece(c, t, i, WF_STORE_FIELD_V, at[i].v, &next, err));
     }
     return WEFT_OK;
 }
 
 /* A rank without a share, as there may be with many replicas, has nothing to write. */
-static bool has_share(const struct weft_trainer *t)
+static bool has_share(const struct wf_trainer *t)
 {
     return snapshot_elements(t) > 0;
 }
 
 /* A failure is this rank's state, not an error: the run goes on. */
-static void begin_file(struct weft_checkpointer *c, const struct weft_trainer *t)
+static void begin_file(struct wf_checkpointer *c, const struct wf_trainer *t)
 {
     c->step = t->done;
-    c->begin_ns = weft_clock_ns();
+    c->begin_ns = wf_clock_ns();
     c->error = (struct weft_error){0};
     if (!has_share(t)) {
-        atomic_store(&c->state, WEFT_CHECKPOINT_WRITTEN);
+        atomic_store(&c->state, WF_CHECKPOINT_STATE_WRITTEN);
         return;
     }
-    atomic_store(&c->state, WEFT_CHECKPOINT_BUSY);
+    atomic_store(&c->state, WF_CHECKPOINT_STATE_BUSY);
     enum weft_status st =
-        weft_store_writer_new(c->root, c->step, c->run, c->rank, &c->writer, &c->error);
+        wf_store_writer_new(c->root, c->step, c->run, c->rank, &c->writer, &c->error);
     if (st == WEFT_OK)
         st = add_pieces(c, t, &c->error);
     if (st != WEFT_OK) {
-        atomic_store(&c->state, WEFT_CHECKPOINT_FAILED);
+        atomic_store(&c->state, WF_CHECKPOINT_STATE_FAILED);
         return;
     }
     c->has_thread = pthread_create(&c->thread, NULL, write_file, c) == 0;
@@ -292,7 +293,7 @@ static void begin_file(struct weft_checkpointer *c, const struct weft_trainer *t
 
 /* -- putting it together -------------------------------------------------------------------- */
 
-static void commit(struct weft_checkpointer *c)
+static void commit(struct wf_checkpointer *c)
 {
     const char **blobs = calloc(c->n_ranks, sizeof *blobs);
     size_t *sizes = calloc(c->n_ranks, sizeof *sizes), n = 0;
@@ -301,22 +302,22 @@ static void commit(struct weft_checkpointer *c)
             blobs[n] = c->blobs[r];
             sizes[n++] = c->blob_sizes[r];
         }
-    const struct weft_store_parts parts = {.root = c->root,
-                                           .step = c->step,
-                                           .run = c->run,
-                                           .config = c->config,
-                                           .model = c->model,
-                                           .blobs = blobs,
-                                           .blob_bytes = sizes,
-                                           .n_blobs = n};
+    const struct wf_store_commit_info parts = {.root = c->root,
+                                               .step = c->step,
+                                               .run = c->run,
+                                               .config = c->config,
+                                               .model = c->model,
+                                               .blobs = blobs,
+                                               .blob_bytes = sizes,
+                                               .n_blobs = n};
     enum weft_status st = blobs == NULL || sizes == NULL
                               ? no_memory(&c->commit_error)
-                              : weft_store_commit(&parts, c->keep, &c->commit_error);
+                              : wf_store_commit(&parts, c->keep, &c->commit_error);
     if (st == WEFT_OK) {
-        c->committed = c->news.saved = c->step;
-        c->news.seconds = (double)(weft_clock_ns() - c->begin_ns) * 1e-9;
+        c->committed = c->result.saved = c->step;
+        c->result.seconds = (double)(wf_clock_ns() - c->begin_ns) * 1e-9;
     } else {
-        snprintf(c->news.error, sizeof c->news.error, "%.299s", c->commit_error.msg);
+        snprintf(c->result.error, sizeof c->result.error, "%.299s", c->commit_error.msg);
     }
     free(blobs);
     free(sizes);
@@ -324,13 +325,13 @@ static void commit(struct weft_checkpointer *c)
 
 static void *commit_thread(void *arg)
 {
-    struct weft_checkpointer *c = arg;
+    struct wf_checkpointer *c = arg;
     commit(c);
     atomic_store(&c->committing, false);
     return NULL;
 }
 
-static enum weft_status fetch_blob(struct weft_checkpointer *c, struct weft_trainer *t,
+static enum weft_status fetch_blob(struct wf_checkpointer *c, struct wf_trainer *t,
                                    uint32_t from, struct weft_error *err)
 {
     struct weft_message m = {.head = {.kind = KIND_BLOB, .step = c->step},
@@ -346,7 +347,7 @@ static enum weft_status fetch_blob(struct weft_checkpointer *c, struct weft_trai
     return WEFT_OK;
 }
 
-static enum weft_status send_blob(struct weft_checkpointer *c, struct weft_trainer *t,
+static enum weft_status send_blob(struct wf_checkpointer *c, struct wf_trainer *t,
                                   struct weft_error *err)
 {
     struct weft_message m = {.head = {.kind = KIND_BLOB, .step = c->step},
@@ -360,11 +361,11 @@ static enum weft_status send_blob(struct weft_checkpointer *c, struct weft_train
     return weft_comm_wait(t->comm, &m, err);
 }
 
-static enum weft_status gather_blobs(struct weft_checkpointer *c, struct weft_trainer *t,
+static enum weft_status gather_blobs(struct wf_checkpointer *c, struct wf_trainer *t,
                                      struct weft_error *err)
 {
-    WEFT_TRY(weft_comm_gather_each(t->comm, &c->blob_bytes, sizeof c->blob_bytes, c->blob_sizes,
-                                   err));
+    WEFT_TRY(weft_comm_gather_equal(t->comm, &c->blob_bytes, sizeof c->blob_bytes,
+                                    c->blob_sizes, err));
     if (t->rank != 0)
         return send_blob(c, t, err);
     for (uint32_t r = 0; r < t->n_ranks; r++) {
@@ -380,7 +381,7 @@ static enum weft_status gather_blobs(struct weft_checkpointer *c, struct weft_tr
     return WEFT_OK;
 }
 
-static enum weft_status collect(struct weft_checkpointer *c, struct weft_trainer *t,
+static enum weft_status collect(struct wf_checkpointer *c, struct wf_trainer *t,
                                 bool background, struct weft_error *err)
 {
     join(c->thread, &c->has_thread);
@@ -394,99 +395,98 @@ static enum weft_status collect(struct weft_checkpointer *c, struct weft_trainer
         if (!background)
             WEFT_TRY(wait_for(t->comm, is_committed, c, c->committer, &c->has_committer, err));
     }
-    forget_file(c);
+    release_file(c);
     c->blob_bytes = 0;
-    atomic_store(&c->state, WEFT_CHECKPOINT_IDLE);
+    atomic_store(&c->state, WF_CHECKPOINT_STATE_IDLE);
     return WEFT_OK;
 }
 
-static void drop(struct weft_checkpointer *c)
+static void drop(struct wf_checkpointer *c)
 {
     join(c->thread, &c->has_thread);
-    forget_file(c);
+    release_file(c);
     c->blob_bytes = 0;
     if (c->rank == 0)
-        (void)weft_store_abandon(c->root, c->step, c->run, NULL);
-    atomic_store(&c->state, WEFT_CHECKPOINT_IDLE);
+        (void)wf_store_abort(c->root, c->step, c->run, NULL);
+    atomic_store(&c->state, WF_CHECKPOINT_STATE_IDLE);
 }
 
 /* -- what is done when ---------------------------------------------------------------------- */
 
-enum weft_checkpoint_action weft_checkpointer_decide(struct weft_checkpointer *c, uint64_t step,
-                                                     const uint32_t *states, uint32_t n)
+enum wf_checkpoint_action wf_checkpointer_decide(struct wf_checkpointer *c, uint64_t step,
+                                                 const uint32_t *states, uint32_t n)
 {
     uint32_t count[4] = {0};
     if (c == NULL)
-        return WEFT_CHECKPOINT_NOTHING;
+        return WF_CHECKPOINT_ACTION_NONE;
     for (uint32_t r = 0; r < n; r++)
         count[states[r] & 3]++;
     c->due = c->due || step % c->every == 0;
-    if (count[WEFT_CHECKPOINT_BUSY] > 0)
-        return WEFT_CHECKPOINT_NOTHING;
-    if (count[WEFT_CHECKPOINT_FAILED] > 0)
-        return WEFT_CHECKPOINT_DROP;
-    if (count[WEFT_CHECKPOINT_WRITTEN] == n)
-        return WEFT_CHECKPOINT_COLLECT;
-    if (count[WEFT_CHECKPOINT_IDLE] < n || !c->due)
-        return WEFT_CHECKPOINT_NOTHING;
+    if (count[WF_CHECKPOINT_STATE_BUSY] > 0)
+        return WF_CHECKPOINT_ACTION_NONE;
+    if (count[WF_CHECKPOINT_STATE_FAILED] > 0)
+        return WF_CHECKPOINT_ACTION_DISCARD;
+    if (count[WF_CHECKPOINT_STATE_WRITTEN] == n)
+        return WF_CHECKPOINT_ACTION_COLLECT;
+    if (count[WF_CHECKPOINT_STATE_IDLE] < n || !c->due)
+        return WF_CHECKPOINT_ACTION_NONE;
     c->due = false;
-    return WEFT_CHECKPOINT_BEGIN;
+    return WF_CHECKPOINT_ACTION_BEGIN;
 }
 
 /* Rank 0 hears why a rank could not write. */
-static enum weft_status share_failure(struct weft_checkpointer *c, struct weft_trainer *t,
-                                      bool *failed, struct weft_error *err)
+static enum weft_status gather_failures(struct wf_checkpointer *c, struct wf_trainer *t,
+                                        bool *failed, struct weft_error *err)
 {
     struct failure {
         uint32_t failed;
         char text[300];
-    } own = {.failed = atomic_load(&c->state) == WEFT_CHECKPOINT_FAILED};
+    } own = {.failed = atomic_load(&c->state) == WF_CHECKPOINT_STATE_FAILED};
     snprintf(own.text, sizeof own.text, "%.299s", c->error.msg);
     struct failure *all = calloc(t->n_ranks, sizeof *all);
     enum weft_status st = all == NULL
                               ? no_memory(err)
-                              : weft_comm_gather_each(t->comm, &own, sizeof own, all, err);
+                              : weft_comm_gather_equal(t->comm, &own, sizeof own, all, err);
     uint32_t any = 0;
     for (uint32_t r = 0; st == WEFT_OK && t->rank == 0 && r < t->n_ranks; r++)
         if (all[r].failed && !any) {
             any = 1;
-            snprintf(c->news.error, sizeof c->news.error, "%s", all[r].text);
+            snprintf(c->result.error, sizeof c->result.error, "%s", all[r].text);
         }
     if (st == WEFT_OK && t->comm != NULL)
-        st = weft_comm_spread(t->comm, &any, sizeof any, err);
+        st = weft_comm_broadcast(t->comm, &any, sizeof any, err);
     *failed = any != 0;
     free(all);
     return st;
 }
 
 /* Collects what all have written, or drops it when one could not. */
-static enum weft_status conclude(struct weft_checkpointer *c, struct weft_trainer *t,
+static enum weft_status conclude(struct wf_checkpointer *c, struct wf_trainer *t,
                                  struct weft_error *err)
 {
     bool failed;
     WEFT_TRY(wait_for(t->comm, is_written, c, c->thread, &c->has_thread, err));
-    WEFT_TRY(share_failure(c, t, &failed, err));
+    WEFT_TRY(gather_failures(c, t, &failed, err));
     if (!failed)
         return collect(c, t, false, err);
     drop(c);
     return WEFT_OK;
 }
 
-enum weft_status weft_checkpointer_act(struct weft_checkpointer *c, struct weft_trainer *t,
-                                       enum weft_checkpoint_action action,
-                                       struct weft_error *err)
+enum weft_status wf_checkpointer_apply(struct wf_checkpointer *c, struct wf_trainer *t,
+                                       enum wf_checkpoint_action action, struct weft_error *err)
 {
     bool failed;
     switch (action) {
-    case WEFT_CHECKPOINT_NOTHING:
+    case WF_CHECKPOINT_ACTION_NONE:
         return WEFT_OK;
-    case WEFT_CHECKPOINT_BEGIN:
+    case WF_CHECKPOINT_ACTION_BEGIN:
         begin_file(c, t);
         return c->background ? WEFT_OK : conclude(c, t, err);
-    case WEFT_CHECKPOINT_COLLECT:
+    case WF_CHECKPOINT_ACTION_COLLECT:
         return collect(c, t, true, err);
-    case WEFT_CHECKPOINT_DROP:
-        WEFT_TRY(share_failure(c, t, &failed, err));
+    case WF_CHECKPOINT_ACTION_DISCARD:
+        WEFT_TRY(gather_failures(c, t, &failed, err));
         drop(c);
         return WEFT_OK;
     }
@@ -494,8 +494,8 @@ enum weft_status weft_checkpointer_act(struct weft_checkpointer *c, struct weft_
 }
 
 /* Rank 0 knows whether there is one of this step, or why not. */
-static enum weft_status tell_outcome(struct weft_checkpointer *c, struct weft_trainer *t,
-                                     bool *there, char why[WHY], struct weft_error *err)
+static enum weft_status broadcast_outcome(struct wf_checkpointer *c, struct wf_trainer *t,
+                                          bool *there, char why[WHY], struct weft_error *err)
 {
     struct {
         uint32_t there;
@@ -503,17 +503,17 @@ static enum weft_status tell_outcome(struct weft_checkpointer *c, struct weft_tr
     } all = {0};
     if (t->rank == 0) {
         all.there = c->committed == t->done;
-        snprintf(all.why, sizeof all.why, "%s", c->news.error);
+        snprintf(all.why, sizeof all.why, "%s", c->result.error);
     }
     if (t->comm != NULL)
-        WEFT_TRY(weft_comm_spread(t->comm, &all, sizeof all, err));
+        WEFT_TRY(weft_comm_broadcast(t->comm, &all, sizeof all, err));
     *there = all.there != 0;
     memcpy(why, all.why, sizeof all.why);
     return WEFT_OK;
 }
 
-enum weft_status weft_checkpointer_save(struct weft_checkpointer *c, struct weft_trainer *t,
-                                        struct weft_error *err)
+enum weft_status wf_checkpointer_save(struct wf_checkpointer *c, struct wf_trainer *t,
+                                      struct weft_error *err)
 {
     bool there;
     char why[WHY];
@@ -521,26 +521,26 @@ enum weft_status weft_checkpointer_save(struct weft_checkpointer *c, struct weft
         return WEFT_OK;
     /* What is under way comes first. */
     WEFT_TRY(wait_for(t->comm, is_committed, c, c->committer, &c->has_committer, err));
-    if (atomic_load(&c->state) != WEFT_CHECKPOINT_IDLE)
+    if (atomic_load(&c->state) != WF_CHECKPOINT_STATE_IDLE)
         WEFT_TRY(conclude(c, t, err));
-    WEFT_TRY(tell_outcome(c, t, &there, why, err));
+    WEFT_TRY(broadcast_outcome(c, t, &there, why, err));
     if (there)
         return WEFT_OK;
     begin_file(c, t);
     WEFT_TRY(conclude(c, t, err));
-    WEFT_TRY(tell_outcome(c, t, &there, why, err));
+    WEFT_TRY(broadcast_outcome(c, t, &there, why, err));
     if (there)
         return WEFT_OK;
-    c->news.error[0] = '\0'; /* it is returned */
+    c->result.error[0] = '\0'; /* it is returned */
     return WEFT_FAIL(err, WEFT_IO, "no checkpoint of step %" PRIu64 ": %s", t->done, why);
 }
 
-struct weft_checkpoint_news weft_checkpointer_news(struct weft_checkpointer *c)
+struct wf_checkpoint_result wf_checkpointer_poll(struct wf_checkpointer *c)
 {
-    struct weft_checkpoint_news none = {0};
+    struct wf_checkpoint_result none = {0};
     if (c == NULL || atomic_load(&c->committing))
         return none;
-    struct weft_checkpoint_news news = c->news;
-    c->news = none;
-    return news;
+    struct wf_checkpoint_result result = c->result;
+    c->result = none;
+    return result;
 }

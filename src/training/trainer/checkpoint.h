@@ -12,64 +12,62 @@
 
 #include "weft/status.h"
 
-struct weft_trainer;
-struct weft_train_settings;
-struct weft_checkpointer;
+struct wf_trainer;
+struct wf_train_settings;
+struct wf_checkpointer;
 
 /* What a rank says of itself. */
-enum weft_checkpoint_state {
-    WEFT_CHECKPOINT_IDLE,
-    WEFT_CHECKPOINT_BUSY,
-    WEFT_CHECKPOINT_WRITTEN,
-    WEFT_CHECKPOINT_FAILED,
+enum wf_checkpoint_state {
+    WF_CHECKPOINT_STATE_IDLE,
+    WF_CHECKPOINT_STATE_BUSY,
+    WF_CHECKPOINT_STATE_WRITTEN,
+    WF_CHECKPOINT_STATE_FAILED,
 };
 
 /* What rank 0 says to all. */
-enum weft_checkpoint_action {
-    WEFT_CHECKPOINT_NOTHING,
-    WEFT_CHECKPOINT_BEGIN,
-    WEFT_CHECKPOINT_COLLECT,
-    WEFT_CHECKPOINT_DROP,
+enum wf_checkpoint_action {
+    WF_CHECKPOINT_ACTION_NONE,
+    WF_CHECKPOINT_ACTION_BEGIN,
+    WF_CHECKPOINT_ACTION_COLLECT,
+    WF_CHECKPOINT_ACTION_DISCARD,
 };
 
 /* What rank 0 has to tell the user; zeroed when there is nothing. */
-struct weft_checkpoint_news {
+struct wf_checkpoint_result {
     uint64_t saved;  /* the step of a checkpoint that is on the disk and was read back */
     double seconds;  /* that it took */
     char error[300]; /* why one could not be written */
 };
 
 /* Nothing is made when the settings ask for no checkpoints: *out is NULL.  Collective. */
-enum weft_status weft_checkpointer_new(struct weft_trainer *t,
-                                       const struct weft_train_settings *s,
-                                       struct weft_checkpointer **out, struct weft_error *err);
-void weft_checkpointer_free(
-    struct weft_checkpointer *c); /* NULL is allowed; waits for threads */
+enum weft_status wf_checkpointer_new(struct wf_trainer *t, const struct wf_train_settings *s,
+                                     struct wf_checkpointer **out, struct weft_error *err);
+void wf_checkpointer_free(struct wf_checkpointer *c); /* NULL is allowed; waits for threads */
 
-enum weft_checkpoint_state weft_checkpointer_state(const struct weft_checkpointer *c);
+enum wf_checkpoint_state wf_checkpointer_state(const struct wf_checkpointer *c);
 
 /* On rank 0, from all ranks' states, for the step that ends now. */
-enum weft_checkpoint_action weft_checkpointer_decide(struct weft_checkpointer *c, uint64_t step,
-                                                     const uint32_t *states, uint32_t n);
+enum wf_checkpoint_action wf_checkpointer_decide(struct wf_checkpointer *c, uint64_t step,
+                                                 const uint32_t *states, uint32_t n);
 /* Collective. */
-enum weft_status weft_checkpointer_act(struct weft_checkpointer *c, struct weft_trainer *t,
-                                       enum weft_checkpoint_action action,
+enum weft_status wf_checkpointer_apply(struct wf_checkpointer *c, struct wf_trainer *t,
+                                       enum wf_checkpoint_action action,
                                        struct weft_error *err);
 
 /* Writes one now, unless there is one of this step, and returns when it is on the disk.  WEFT_IO on
  * all ranks when it cannot be: they can go on.  Collective. */
-enum weft_status weft_checkpointer_save(struct weft_checkpointer *c, struct weft_trainer *t,
-                                        struct weft_error *err);
+enum weft_status wf_checkpointer_save(struct wf_checkpointer *c, struct wf_trainer *t,
+                                      struct weft_error *err);
 
 /* On rank 0: what happened since it was last asked. */
-struct weft_checkpoint_news weft_checkpointer_news(struct weft_checkpointer *c);
+struct wf_checkpoint_result wf_checkpointer_poll(struct wf_checkpointer *c);
 
 /* Loads weights, moments and the step's number from the newest whole checkpoint of the run's
  * directory, or from a path, as checkpoint.resume says; *step is 0 when there is none.  WEFT_CKPT
  * when it is another model's.  `note` says what was passed over, and which settings that decide
  * the numbers are not what they were.  Collective. */
-enum weft_status weft_checkpoint_resume(struct weft_trainer *t,
-                                        const struct weft_train_settings *s, uint64_t *step,
-                                        char *note, size_t note_bytes, struct weft_error *err);
+enum weft_status wf_checkpoint_resume(struct wf_trainer *t, const struct wf_train_settings *s,
+                                      uint64_t *step, char *note, size_t note_bytes,
+                                      struct weft_error *err);
 
 #endif

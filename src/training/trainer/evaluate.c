@@ -10,7 +10,7 @@
 /* -- the loss ------------------------------------------------------------------------------- */
 
 struct windows {
-    const struct weft_evaluate_data *data;
+    const struct wf_evaluate_data *data;
     uint64_t n_targets; /* tokens that follow one */
     int32_t *inputs, *targets, *row;
 };
@@ -23,10 +23,9 @@ static enum weft_status fill_row(const struct windows *x, uint64_t w, uint32_t r
     int32_t *inputs = x->inputs + (size_t)row * seq, *targets = x->targets + (size_t)row * seq;
     size_t n = 0;
     if (w <= x->n_targets / seq && w * seq < x->n_targets)
-        n = weft_size_min(seq, x->n_targets - w * seq);
+        n = wf_size_min(seq, x->n_targets - w * seq);
     if (n > 0)
-        WEFT_TRY(
-            weft_shards_read(x->data->shards, w * seq, n + 1, x->data->vocab, x->row, err));
+        WEFT_TRY(wf_shards_read(x->data->shards, w * seq, n + 1, x->data->vocab, x->row, err));
     memcpy(inputs, x->row, n * sizeof *inputs);
     memcpy(targets, x->row + 1, n * sizeof *targets);
     for (size_t i = n; i < seq; i++) {
@@ -51,8 +50,8 @@ static enum weft_status run_batch(struct weft_stage stage, const struct windows 
     return stage.ops->forward(stage.self, &call, err);
 }
 
-static enum weft_status all_batches(struct weft_tstage *stage, const struct windows *x,
-                                    struct weft_evaluation *out, struct weft_error *err)
+static enum weft_status all_batches(struct wf_tstage *stage, const struct windows *x,
+                                    struct wf_evaluation *out, struct weft_error *err)
 {
     uint64_t tokens = (uint64_t)x->data->rows * x->data->seq;
     uint64_t n = x->n_targets / tokens + (x->n_targets % tokens != 0);
@@ -61,7 +60,7 @@ static enum weft_status all_batches(struct weft_tstage *stage, const struct wind
         n = x->data->batches;
     for (uint64_t b = 0; b < n; b++) {
         double loss = 0;
-        WEFT_TRY(run_batch(weft_tstage_stage(stage), x, b, &loss, err));
+        WEFT_TRY(run_batch(wf_tstage_stage(stage), x, b, &loss, err));
         sum += loss;
     }
     out->tokens = n * tokens < x->n_targets ? n * tokens : x->n_targets;
@@ -69,17 +68,17 @@ static enum weft_status all_batches(struct weft_tstage *stage, const struct wind
     return WEFT_OK;
 }
 
-enum weft_status weft_evaluate(struct weft_tstage *stage, const struct weft_evaluate_data *data,
-                               struct weft_evaluation *out, struct weft_error *err)
+enum weft_status wf_evaluate(struct wf_tstage *stage, const struct wf_evaluate_data *data,
+                             struct wf_evaluation *out, struct weft_error *err)
 {
-    uint64_t n = weft_shards_n_tokens(data->shards);
+    uint64_t n = wf_shards_n_tokens(data->shards);
     size_t tokens, bytes;
     if (n < 2)
         return WEFT_FAIL(err, WEFT_DATA, "%s has %llu token%s: two are needed to predict one",
-                         weft_shards_path(data->shards, 0), (unsigned long long)n,
+                         wf_shards_path(data->shards, 0), (unsigned long long)n,
                          n == 1 ? "" : "s");
-    if (data->rows == 0 || data->seq == 0 || !weft_size_mul(data->rows, data->seq, &tokens) ||
-        !weft_size_mul(tokens, sizeof(int32_t), &bytes))
+    if (data->rows == 0 || data->seq == 0 || !wf_size_mul(data->rows, data->seq, &tokens) ||
+        !wf_size_mul(tokens, sizeof(int32_t), &bytes))
         return WEFT_FAIL(err, WEFT_USAGE, "%u windows of %u tokens cannot be evaluated",
                          data->rows, data->seq);
     struct windows x = {.data = data, .n_targets = n - 1};
@@ -99,7 +98,7 @@ enum weft_status weft_evaluate(struct weft_tstage *stage, const struct weft_eval
 
 /* -- bytes of text -------------------------------------------------------------------------- */
 
-double weft_evaluate_token_bytes(const struct weft_shards *shards)
+double wf_evaluate_token_bytes(const struct wf_shards *shards)
 {
-    return weft_meta_read(shards).token_bytes;
+    return wf_meta_read(shards).token_bytes;
 }

@@ -12,34 +12,33 @@
 #include "training/data/tokenizer.h"
 #include "training/trainer/meta.h"
 
-static enum weft_status check_names(const struct weft_weights *w,
-                                    const struct weft_param_list *params,
-                                    struct weft_error *err)
+static enum weft_status check_names(const struct wf_weights *w,
+                                    const struct wf_param_list *params, struct weft_error *err)
 {
     const char **names = malloc((params->n + 1) * sizeof *names);
     if (names == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the names of %zu weights", params->n);
     for (size_t i = 0; i < params->n; i++)
         names[i] = params->at[i].name;
-    enum weft_status st = weft_weights_check_names(w, names, params->n, err);
+    enum weft_status st = wf_weights_check_names(w, names, params->n, err);
     free(names);
     return st;
 }
 
-static enum weft_status check(const struct weft_weights *w, const char *path,
+static enum weft_status check(const struct wf_weights *w, const char *path,
                               struct weft_error *err)
 {
-    const struct weft_weights_info *info = weft_weights_info(w);
+    const struct wf_weights_info *info = wf_weights_info(w);
     const struct weft_model *model = &info->model;
-    struct weft_param_list list;
+    struct wf_param_list list;
     size_t n_params;
     if (model->layers > info->n_tensors)
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s describes %u layers, and has %llu tensor%s",
                          path, model->layers, (unsigned long long)info->n_tensors,
                          info->n_tensors == 1 ? "" : "s");
-    WEFT_TRY(weft_param_list_init(&list, model, 0, model->layers + 2, err));
+    WEFT_TRY(wf_param_list_init(&list, model, 0, model->layers + 2, err));
     enum weft_status st = check_names(w, &list, err);
-    weft_param_list_release(&list);
+    wf_param_list_release(&list);
     if (st == WEFT_OK)
         st = weft_model_count_params(model, &n_params, err);
     if (st == WEFT_OK && n_params != info->n_elements)
@@ -50,56 +49,55 @@ static enum weft_status check(const struct weft_weights *w, const char *path,
     return st;
 }
 
-enum weft_status weft_load_open(const char *path, struct weft_weights **out,
-                                struct weft_error *err)
+enum weft_status wf_load_open(const char *path, struct wf_weights **out, struct weft_error *err)
 {
-    struct weft_weights *w = NULL;
-    WEFT_TRY(weft_weights_open(path, &w, err));
+    struct wf_weights *w = NULL;
+    WEFT_TRY(wf_weights_open(path, &w, err));
     enum weft_status st = check(w, path, err);
     if (st == WEFT_OK)
         *out = w;
     else
-        weft_weights_free(w);
+        wf_weights_free(w);
     return st;
 }
 
-enum weft_status weft_load_param(const struct weft_weights *w, const struct weft_param_desc *d,
-                                 float *out, struct weft_error *err)
+enum weft_status wf_load_param(const struct wf_weights *w, const struct wf_param_desc *d,
+                               float *out, struct weft_error *err)
 {
     const uint64_t shape[2] = {d->shape[0], d->shape[1]};
-    return weft_weights_read(w, d->name, d->rank, shape, out, err);
+    return wf_weights_read(w, d->name, d->rank, shape, out, err);
 }
 
-enum weft_status weft_load_stage(const struct weft_weights *w, struct weft_tstage *stage,
-                                 struct weft_error *err)
+enum weft_status wf_load_stage(const struct wf_weights *w, struct wf_tstage *stage,
+                               struct weft_error *err)
 {
     enum weft_status st = WEFT_OK;
     size_t n;
-    struct weft_param *params = weft_tstage_params(stage, &n);
+    struct wf_param *params = wf_tstage_params(stage, &n);
     for (size_t i = 0; st == WEFT_OK && i < n; i++)
-        st = weft_load_param(w, &params[i].desc, params[i].value, err);
+        st = wf_load_param(w, &params[i].desc, params[i].value, err);
     if (st == WEFT_OK)
-        weft_tstage_pack(stage);
+        wf_tstage_pack(stage);
     return st;
 }
 
-static enum weft_status read_param(void *arg, const struct weft_param_desc *d, float *out,
+static enum weft_status read_param(void *arg, const struct wf_param_desc *d, float *out,
                                    struct weft_error *err)
 {
-    return weft_load_param(arg, d, out, err);
+    return wf_load_param(arg, d, out, err);
 }
 
-enum weft_status weft_load_infer(const struct weft_weights *w, struct weft_infer *m,
-                                 struct weft_error *err)
+enum weft_status wf_load_infer(const struct wf_weights *w, struct wf_infer *m,
+                               struct weft_error *err)
 {
-    return weft_infer_load(m, read_param, (void *)w, err);
+    return wf_infer_load(m, read_param, (void *)w, err);
 }
 
 /* -- parts of a checkpoint ------------------------------------------------------------------ */
 
 struct reading {
-    struct weft_store *store;
-    const struct weft_load_range *ranges;
+    struct wf_ckpt *store;
+    const struct wf_load_range *ranges;
     struct weft_error err; /* of whoever fails first */
     atomic_flag failed;
     atomic_bool stop;
@@ -108,13 +106,13 @@ struct reading {
 static void read_range(void *arg, size_t task, unsigned worker)
 {
     struct reading *r = arg;
-    const struct weft_load_range *range = &r->ranges[task];
+    const struct wf_load_range *range = &r->ranges[task];
     struct weft_error err = {0};
     (void)worker;
     if (atomic_load(&r->stop))
         return;
-    enum weft_status st = weft_store_read(r->store, range->name, range->what, range->begin,
-                                          range->n, range->out, &err);
+    enum weft_status st = wf_ckpt_read(r->store, range->name, range->what, range->begin,
+                                       range->n, range->out, &err);
     if (st == WEFT_OK || atomic_flag_test_and_set(&r->failed))
         return;
     r->err = err;
@@ -122,12 +120,11 @@ static void read_range(void *arg, size_t task, unsigned worker)
     atomic_store(&r->stop, true);
 }
 
-enum weft_status weft_load_ranges(struct weft_store *store,
-                                  const struct weft_load_range *ranges, size_t n,
-                                  struct weft_pool *pool, struct weft_error *err)
+enum weft_status wf_load_ranges(struct wf_ckpt *store, const struct wf_load_range *ranges,
+                                size_t n, struct wf_pool *pool, struct weft_error *err)
 {
     struct reading r = {.store = store, .ranges = ranges, .failed = ATOMIC_FLAG_INIT};
-    weft_pool_run(pool, n, read_range, &r);
+    wf_pool_run(pool, n, read_range, &r);
     if (!atomic_load(&r.stop))
         return WEFT_OK;
     if (err != NULL)
@@ -137,24 +134,24 @@ enum weft_status weft_load_ranges(struct weft_store *store,
 
 /* -- a hash --------------------------------------------------------------------------------- */
 
-enum weft_status weft_load_hash(const struct weft_weights *w, char out[WEFT_HASH_TEXT],
-                                struct weft_error *err)
+enum weft_status wf_load_hash(const struct wf_weights *w, char out[WF_HASH_HEX_SIZE],
+                              struct weft_error *err)
 {
-    const struct weft_model *model = &weft_weights_info(w)->model;
-    struct weft_param_list list;
-    WEFT_TRY(weft_param_list_init(&list, model, 0, model->layers + 2, err));
-    struct weft_hf_tensor *tensors = calloc(list.n + 1, sizeof *tensors);
+    const struct weft_model *model = &wf_weights_info(w)->model;
+    struct wf_param_list list;
+    WEFT_TRY(wf_param_list_init(&list, model, 0, model->layers + 2, err));
+    struct wf_hf_tensor *tensors = calloc(list.n + 1, sizeof *tensors);
     enum weft_status st = WEFT_OK;
     if (tensors == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of %zu weights", list.n);
     for (size_t i = 0; st == WEFT_OK && i < list.n; i++) {
-        const struct weft_param_desc *d = &list.at[i];
-        tensors[i] = (struct weft_hf_tensor){d->name, d->rank, {d->shape[0], d->shape[1]}};
+        const struct wf_param_desc *d = &list.at[i];
+        tensors[i] = (struct wf_hf_tensor){d->name, d->rank, {d->shape[0], d->shape[1]}};
     }
     if (st == WEFT_OK)
-        st = weft_weights_hash(w, tensors, list.n, out, err);
+        st = wf_weights_hash(w, tensors, list.n, out, err);
     free(tensors);
-    weft_param_list_release(&list);
+    wf_param_list_release(&list);
     return st;
 }
 
@@ -169,7 +166,7 @@ static enum weft_status no_path(struct weft_error *err)
 static enum weft_status find_in(const char *dir, const char *name, char **out,
                                 struct weft_error *err)
 {
-    char *path = weft_path_join(dir, name);
+    char *path = wf_path_join(dir, name);
     if (path == NULL)
         return no_path(err);
     if (access(path, F_OK) == 0) {
@@ -185,14 +182,14 @@ static enum weft_status find_in(const char *dir, const char *name, char **out,
 static enum weft_status take_fitting(char *path, uint32_t vocab, char **out,
                                      struct weft_error *err)
 {
-    struct weft_tokenizer *t = NULL;
+    struct wf_tokenizer *t = NULL;
     enum weft_status st =
-        path == NULL || access(path, F_OK) != 0 ? WEFT_OK : weft_tokenizer_open(path, &t, err);
-    if (t != NULL && weft_tokenizer_n_vocab(t) <= vocab)
+        path == NULL || access(path, F_OK) != 0 ? WEFT_OK : wf_tokenizer_open(path, &t, err);
+    if (t != NULL && wf_tokenizer_n_vocab(t) <= vocab)
         *out = path;
     else
         free(path);
-    weft_tokenizer_free(t);
+    wf_tokenizer_free(t);
     return st;
 }
 
@@ -200,11 +197,11 @@ static enum weft_status take_fitting(char *path, uint32_t vocab, char **out,
 static enum weft_status find_beside_data(const char *data, uint32_t vocab, char **out,
                                          struct weft_error *err)
 {
-    struct weft_shards *shards = NULL;
-    if (data == NULL || weft_shards_open_part(data, "train", &shards, NULL) != WEFT_OK)
+    struct wf_shards *shards = NULL;
+    if (data == NULL || wf_shards_open_split(data, "train", &shards, NULL) != WEFT_OK)
         return WEFT_OK;
-    char *path = weft_meta_path_beside(shards, "tokenizer.json");
-    weft_shards_free(shards);
+    char *path = wf_meta_sibling_path(shards, "tokenizer.json");
+    wf_shards_free(shards);
     return take_fitting(path, vocab, out, err);
 }
 
@@ -222,8 +219,8 @@ static enum weft_status find_in_model(const char *dir, uint32_t vocab, char **ou
     return WEFT_OK;
 }
 
-enum weft_status weft_load_tokenizer_of(const struct weft_train_settings *s, uint32_t vocab,
-                                        char **out, struct weft_error *err)
+enum weft_status wf_load_find_run_tokenizer(const struct wf_train_settings *s, uint32_t vocab,
+                                            char **out, struct weft_error *err)
 {
     *out = NULL;
     if (s->data.tokenizer != NULL) {
@@ -240,13 +237,13 @@ enum weft_status weft_load_tokenizer_of(const struct weft_train_settings *s, uin
 static enum weft_status find_by_settings(const char *text, uint32_t vocab, char **out,
                                          struct weft_error *err)
 {
-    const struct weft_setting_list list = weft_train_setting_list();
-    struct weft_train_settings s;
-    WEFT_TRY(weft_settings_init(list, &s, err));
+    const struct wf_setting_list list = wf_train_setting_list();
+    struct wf_train_settings s;
+    WEFT_TRY(wf_settings_init(list, &s, err));
     enum weft_status st = WEFT_OK;
-    if (weft_settings_parse(list, text, strlen(text), "", &s, NULL) == WEFT_OK)
-        st = weft_load_tokenizer_of(&s, vocab, out, err);
-    weft_settings_release(list, &s);
+    if (wf_settings_parse(list, text, strlen(text), "", &s, NULL) == WEFT_OK)
+        st = wf_load_find_run_tokenizer(&s, vocab, out, err);
+    wf_settings_release(list, &s);
     if (st == WEFT_OK && *out != NULL && access(*out, R_OK) != 0) {
         free(*out);
         *out = NULL;
@@ -258,7 +255,7 @@ static enum weft_status find_by_settings(const char *text, uint32_t vocab, char 
 static enum weft_status is_in_run(const char *path, bool *out, struct weft_error *err)
 {
     struct stat parent, named;
-    char *up = weft_path_join(path, ".."), *there = weft_path_join(path, "../../checkpoints");
+    char *up = wf_path_join(path, ".."), *there = wf_path_join(path, "../../checkpoints");
     enum weft_status st = up == NULL || there == NULL ? no_path(err) : WEFT_OK;
     *out = st == WEFT_OK && stat(up, &parent) == 0 && stat(there, &named) == 0 &&
            parent.st_dev == named.st_dev && parent.st_ino == named.st_ino;
@@ -267,10 +264,10 @@ static enum weft_status is_in_run(const char *path, bool *out, struct weft_error
     return st;
 }
 
-enum weft_status weft_load_find_tokenizer(const struct weft_weights *w, char **out,
-                                          struct weft_error *err)
+enum weft_status wf_load_find_tokenizer(const struct wf_weights *w, char **out,
+                                        struct weft_error *err)
 {
-    const struct weft_weights_info *info = weft_weights_info(w);
+    const struct wf_weights_info *info = wf_weights_info(w);
     bool in_run = false;
     *out = NULL;
     WEFT_TRY(find_in(info->path, "tokenizer.json", out, err));
@@ -285,14 +282,14 @@ enum weft_status weft_load_find_tokenizer(const struct weft_weights *w, char **o
                         : find_by_settings(info->settings, info->model.vocab, out, err);
 }
 
-enum weft_status weft_load_model_of(const struct weft_train_settings *s, struct weft_model *out,
-                                    struct weft_error *err)
+enum weft_status wf_load_run_model(const struct wf_train_settings *s, struct weft_model *out,
+                                   struct weft_error *err)
 {
     if (s->model.dir == NULL)
-        return weft_train_settings_model(s, out, err);
-    struct weft_hf *hf = NULL;
-    WEFT_TRY(weft_hf_open(s->model.dir, &hf, err));
-    *out = *weft_hf_model(hf);
-    weft_hf_free(hf);
+        return wf_train_settings_model(s, out, err);
+    struct wf_hf *hf = NULL;
+    WEFT_TRY(wf_hf_open(s->model.dir, &hf, err));
+    *out = *wf_hf_model(hf);
+    wf_hf_free(hf);
     return WEFT_OK;
 }

@@ -8,7 +8,7 @@
 #include "planning/spec/hf_config.h"
 #include "training/ckpt/file.h"
 #include "training/ckpt/store.h"
-#include "training/trainer/aside.h"
+#include "training/trainer/background.h"
 #include "training/trainer/load.h"
 #include "training/trainer/trainer_priv.h"
 
@@ -19,31 +19,31 @@ static enum weft_status no_memory(struct weft_error *err)
 
 /* -- the model ------------------------------------------------------------------------------ */
 
-static enum weft_status check_params(const struct weft_trainer *t,
-                                     const struct weft_store *store, struct weft_error *err)
+static enum weft_status check_params(const struct wf_trainer *t, const struct wf_ckpt *store,
+                                     struct weft_error *err)
 {
-    const struct weft_param_list *list = &t->layout.params;
-    if (weft_store_count(store) != list->n)
+    const struct wf_param_list *list = &t->topology.params;
+    if (wf_ckpt_count(store) != list->n)
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.200s has %zu tensors, the model %zu: it is another "
                          "model's",
-                         weft_store_path(store), weft_store_count(store), list->n);
+                         wf_ckpt_path(store), wf_ckpt_count(store), list->n);
     for (size_t i = 0; i < list->n; i++) {
-        const struct weft_store_param *p = weft_store_find(store, list->at[i].name);
+        const struct wf_ckpt_param *p = wf_ckpt_find(store, list->at[i].name);
         if (p == NULL || p->rank != list->at[i].rank || p->shape[0] != list->at[i].shape[0] ||
-            (p->rank == 2 && p->shape[1] != list->at[i].shape[1]) || !p->has[WEFT_STORE_M])
+            (p->rank == 2 && p->shape[1] != list->at[i].shape[1]) || !p->has[WF_STORE_FIELD_M])
             return WEFT_FAIL(err, WEFT_CKPT,
                              "%.200s: %s is missing or has another shape than the model's",
-                             weft_store_path(store), list->at[i].name);
+                             wf_ckpt_path(store), list->at[i].name);
     }
     return WEFT_OK;
 }
 
-static enum weft_status describe_model(const struct weft_model *model, struct weft_text *out,
+static enum weft_status describe_model(const struct weft_model *model, struct wf_text *out,
                                        struct weft_error *err)
 {
-    const struct weft_hf_about about = {"float32", -1, -1};
-    WEFT_TRY(weft_hf_config_write(model, &about, out, err));
+    const struct wf_hf_metadata about = {"float32", -1, -1};
+    WEFT_TRY(wf_hf_config_write(model, &about, out, err));
     return out->failed || out->at == NULL ? no_memory(err) : WEFT_OK;
 }
 
@@ -58,74 +58,73 @@ static const char *first_difference(const char *a, const char *b)
 }
 
 /* Tensors of the same shapes do not make the same model: heads, for one, leave no trace in them. */
-static enum weft_status check_model(const struct weft_trainer *t,
-                                    const struct weft_store *store, struct weft_error *err)
+static enum weft_status check_model(const struct wf_trainer *t, const struct wf_ckpt *store,
+                                    struct weft_error *err)
 {
     struct weft_model model;
-    struct weft_text then = {0}, now = {0};
-    const char *text = weft_store_model(store);
-    WEFT_TRY(weft_hf_config_parse(text, strlen(text), weft_store_path(store), &model, err));
+    struct wf_text then = {0}, now = {0};
+    const char *text = wf_ckpt_model(store);
+    WEFT_TRY(wf_hf_config_parse(text, strlen(text), wf_ckpt_path(store), &model, err));
     enum weft_status st = describe_model(&model, &then, err);
     if (st == WEFT_OK)
-        st = describe_model(&t->layout.model, &now, err);
+        st = describe_model(&t->topology.model, &now, err);
     if (st == WEFT_OK && strcmp(then.at, now.at) != 0) {
         const char *a = first_difference(then.at, now.at);
         const char *b = first_difference(now.at, then.at);
         st = WEFT_FAIL(err, WEFT_CKPT,
                        "%.200s is another model's: it has %.*s where the settings have %.*s; "
                        "give the same model",
-                       weft_store_path(store), (int)strcspn(a, ",\n"), a,
-                       (int)strcspn(b, ",\n"), b);
+                       wf_ckpt_path(store), (int)strcspn(a, ",\n"), a, (int)strcspn(b, ",\n"),
+                       b);
     }
-    weft_text_release(&then);
-    weft_text_release(&now);
+    wf_text_release(&then);
+    wf_text_release(&now);
     return st;
 }
 
 /* -- settings ------------------------------------------------------------------------------- */
 
 /* What decides the numbers of a step; all other settings may change without changing a bit. */
-static const char *const deciding[] = {
+static const char *const numeric_settings[] = {
     "data.train",      "data.seq",           "data.batch",      "data.shuffle", "model.seed",
     "parallel.micros", "train.precision",    "train.reduction", "optim.lr",     "optim.min_lr",
     "optim.warmup",    "optim.decay_steps",  "optim.curve",     "optim.beta1",  "optim.beta2",
     "optim.eps",       "optim.weight_decay", "optim.clip",
 };
 
-static void note_change(const char *name, const struct weft_train_settings *then,
-                        const struct weft_train_settings *now, struct weft_text *out)
+static void note_change(const char *name, const struct wf_train_settings *then,
+                        const struct wf_train_settings *now, struct wf_text *out)
 {
-    const struct weft_setting *row = weft_setting_find(weft_train_setting_list(), name);
-    struct weft_text a = {0}, b = {0};
-    weft_setting_add_value(row, then, &a);
-    weft_setting_add_value(row, now, &b);
+    const struct wf_setting *row = wf_setting_find(wf_train_setting_list(), name);
+    struct wf_text a = {0}, b = {0};
+    wf_setting_add_value(row, then, &a);
+    wf_setting_add_value(row, now, &b);
     if (a.at != NULL && b.at != NULL && strcmp(a.at, b.at) != 0)
-        weft_text_addf(out, "%s%s was %s and is %s", out->len == 0 ? "" : ", ", name, a.at,
-                       b.at);
-    weft_text_release(&a);
-    weft_text_release(&b);
+        wf_text_addf(out, "%s%s was %s and is %s", out->len == 0 ? "" : ", ", name, a.at, b.at);
+    wf_text_release(&a);
+    wf_text_release(&b);
 }
 
 /* Without decay_steps the learning rate comes down over all steps. */
-static bool decays_by_steps(const struct weft_train_settings *s)
+static bool decays_by_steps(const struct wf_train_settings *s)
 {
-    return s->optim.decay_steps == 0 && s->optim.curve != WEFT_CURVE_CONSTANT;
+    return s->optim.decay_steps == 0 && s->optim.curve != WF_LR_CURVE_CONSTANT;
 }
 
 /* A run may go on with other settings; it is only to be known that it is not the same run. */
-static void note_changes(const struct weft_store *store, const struct weft_train_settings *s,
+static void note_changes(const struct wf_ckpt *store, const struct wf_train_settings *s,
                          char *note, size_t room)
 {
-    const struct weft_setting_list list = weft_train_setting_list();
-    struct weft_train_settings then;
-    struct weft_text changes = {0};
-    const char *text = weft_store_config(store);
+    const struct wf_setting_list list = wf_train_setting_list();
+    struct wf_train_settings then;
+    struct wf_text changes = {0};
+    const char *text = wf_ckpt_config(store);
     /* One that was made of a model is of no run. */
-    if (text[0] == '\0' || weft_settings_init(list, &then, NULL) != WEFT_OK)
+    if (text[0] == '\0' || wf_settings_init(list, &then, NULL) != WEFT_OK)
         return;
-    bool read = weft_settings_parse(list, text, strlen(text), "", &then, NULL) == WEFT_OK;
-    for (size_t i = 0; read && i < WEFT_LEN(deciding); i++)
-        note_change(deciding[i], &then, s, &changes);
+    bool read = wf_settings_parse(list, text, strlen(text), "", &then, NULL) == WEFT_OK;
+    for (size_t i = 0; read && i < WEFT_LEN(numeric_settings); i++)
+        note_change(numeric_settings[i], &then, s, &changes);
     if (read && decays_by_steps(&then) && decays_by_steps(s))
         note_change("train.steps", &then, s, &changes);
     size_t used = strlen(note);
@@ -133,72 +132,71 @@ static void note_changes(const struct weft_store *store, const struct weft_train
         snprintf(note + used, room - used,
                  "%sthe run goes on with other settings than its checkpoint: %s",
                  used == 0 ? "" : "; ", changes.at);
-    weft_text_release(&changes);
-    weft_settings_release(list, &then);
+    wf_text_release(&changes);
+    wf_settings_release(list, &then);
 }
 
 /* -- loading -------------------------------------------------------------------------------- */
 
 /* Again for every tensor: all of them may take longer than others wait. */
-static void say_starting(struct weft_trainer *t)
+static void post_heartbeat(struct wf_trainer *t)
 {
     if (t->comm != NULL)
-        weft_comm_tell(t->comm, 0, WEFT_AT_START);
+        weft_comm_publish(t->comm, 0, WF_PHASE_START);
 }
 
 /* What this rank holds: values of its stages, moments of its shares. */
 struct ranges {
-    struct weft_load_range *at; /* owned */
+    struct wf_load_range *at; /* owned */
     size_t n;
 };
 
-static size_t count_ranges(const struct weft_trainer *t)
+static size_t count_ranges(const struct wf_trainer *t)
 {
     size_t n = 0, all = 0;
-    for (uint32_t s = 0; s < t->layout.n_stages; s++)
+    for (uint32_t s = 0; s < t->topology.n_stages; s++)
         if (t->stages[s] != NULL) {
-            weft_tstage_params(t->stages[s], &n);
+            wf_tstage_params(t->stages[s], &n);
             all += n;
         }
-    weft_optim_tensors(t->optim, &n);
+    wf_optim_tensors(t->optim, &n);
     return all + 2 * n;
 }
 
-static enum weft_status list_ranges(const struct weft_trainer *t, struct ranges *r,
+static enum weft_status list_ranges(const struct wf_trainer *t, struct ranges *r,
                                     struct weft_error *err)
 {
     size_t n = 0;
     r->at = calloc(count_ranges(t) + 1, sizeof *r->at);
     if (r->at == NULL)
         return no_memory(err);
-    for (uint32_t s = 0; s < t->layout.n_stages; s++) {
-        struct weft_param *p =
-            t->stages[s] == NULL ? NULL : weft_tstage_params(t->stages[s], &n);
+    for (uint32_t s = 0; s < t->topology.n_stages; s++) {
+        struct wf_param *p = t->stages[s] == NULL ? NULL : wf_tstage_params(t->stages[s], &n);
         for (size_t i = 0; p != NULL && i < n; i++)
-            r->at[r->n++] = (struct weft_load_range){p[i].desc.name, WEFT_STORE_VALUE, 0,
-                                                     p[i].n, p[i].value};
+            r->at[r->n++] = (struct wf_load_range){p[i].desc.name, WF_STORE_FIELD_VALUE, 0,
+                                                   p[i].n, p[i].value};
     }
-    const struct weft_optim_tensor *o = weft_optim_tensors(t->optim, &n);
+    const struct wf_optim_tensor *o = wf_optim_tensors(t->optim, &n);
     for (size_t i = 0; i < n; i++) {
         uint64_t count = o[i].end - o[i].begin;
         r->at[r->n++] =
-            (struct weft_load_range){o[i].name, WEFT_STORE_M, o[i].begin, count, o[i].m};
+            (struct wf_load_range){o[i].name, WF_STORE_FIELD_M, o[i].begin, count, o[i].m};
         r->at[r->n++] =
-            (struct weft_load_range){o[i].name, WEFT_STORE_V, o[i].begin, count, o[i].v};
+            (struct wf_load_range){o[i].name, WF_STORE_FIELD_V, o[i].begin, count, o[i].v};
     }
     return WEFT_OK;
 }
 
-/* All threads read; a few tensors at a time where others wait for a sign of life. */
-static enum weft_status load(struct weft_trainer *t, struct weft_store *store,
+/* All threads read; a few tensors at a time where others wait for a heartbeat. */
+static enum weft_status load(struct wf_trainer *t, struct wf_ckpt *store,
                              struct weft_error *err)
 {
     struct ranges r = {0};
     enum weft_status st = list_ranges(t, &r, err);
-    size_t most = t->comm == NULL ? r.n : weft_pool_threads(t->pool);
+    size_t most = t->comm == NULL ? r.n : wf_pool_threads(t->pool);
     for (size_t i = 0; st == WEFT_OK && i < r.n; i += most) {
-        say_starting(t);
-        st = weft_load_ranges(store, r.at + i, r.n - i < most ? r.n - i : most, t->pool, err);
+        post_heartbeat(t);
+        st = wf_load_ranges(store, r.at + i, r.n - i < most ? r.n - i : most, t->pool, err);
     }
     free(r.at);
     return st;
@@ -207,24 +205,24 @@ static enum weft_status load(struct weft_trainer *t, struct weft_store *store,
 /* -- which one ------------------------------------------------------------------------------ */
 
 struct search {
-    const struct weft_train_settings *settings;
+    const struct wf_train_settings *settings;
     uint64_t below; /* this step could not be read, nor later ones */
-    struct weft_store *store;
-    struct weft_text skipped;
+    struct wf_ckpt *store;
+    struct wf_text skipped;
 };
 
 /* By manifests, sizes and headers.  Numbers are compared with their hashes when they are read. */
 static enum weft_status find(void *arg, struct weft_error *err)
 {
     struct search *search = arg;
-    const struct weft_train_settings *s = search->settings;
+    const struct wf_train_settings *s = search->settings;
     if (strcmp(s->checkpoint.resume, "auto") != 0)
-        return weft_store_open(s->checkpoint.resume, false, &search->store, err);
-    char *root = weft_path_join(s->log.dir, "checkpoints");
+        return wf_ckpt_open(s->checkpoint.resume, false, &search->store, err);
+    char *root = wf_path_join(s->log.dir, "checkpoints");
     if (root == NULL)
         return no_memory(err);
-    enum weft_status st = weft_store_newest_below(root, search->below, false, &search->store,
-                                                  &search->skipped, err);
+    enum weft_status st = wf_ckpt_open_newest_below(root, search->below, false, &search->store,
+                                                    &search->skipped, err);
     free(root);
     return st;
 }
@@ -239,23 +237,24 @@ static void add_note(char *note, size_t room, const char *lines)
 }
 
 /* Rank 0 looks; the others take what it found. */
-static enum weft_status choose(struct weft_trainer *t, const struct weft_train_settings *s,
-                               uint64_t below, struct weft_store **store, char *note,
+static enum weft_status choose(struct wf_trainer *t, const struct wf_train_settings *s,
+                               uint64_t below, struct wf_ckpt **store, char *note,
                                size_t note_bytes, struct weft_error *err)
 {
     struct search search = {.settings = s, .below = below};
     char path[4096] = "";
-    enum weft_status st = t->rank == 0 ? weft_aside(t->comm, find, &search, err) : WEFT_OK;
+    enum weft_status st =
+        t->rank == 0 ? wf_background_run(t->comm, find, &search, err) : WEFT_OK;
     *store = search.store;
     if (*store != NULL)
-        snprintf(path, sizeof path, "%s", weft_store_path(*store));
+        snprintf(path, sizeof path, "%s", wf_ckpt_path(*store));
     if (search.skipped.at != NULL)
         add_note(note, note_bytes, search.skipped.at);
-    weft_text_release(&search.skipped);
+    wf_text_release(&search.skipped);
     if (st == WEFT_OK && t->comm != NULL)
-        st = weft_comm_spread(t->comm, path, sizeof path, err);
+        st = weft_comm_broadcast(t->comm, path, sizeof path, err);
     if (st == WEFT_OK && t->rank != 0 && path[0] != '\0')
-        st = weft_store_open(path, false, store, err);
+        st = wf_ckpt_open(path, false, store, err);
     return st;
 }
 
@@ -268,20 +267,20 @@ struct damage {
 };
 
 /* Whether any rank met numbers that do not have their hash; rank 0 notes the first one's words. */
-static enum weft_status share_damage(struct weft_trainer *t, struct damage *own, char *note,
-                                     size_t note_bytes, struct weft_error *err)
+static enum weft_status gather_damage(struct wf_trainer *t, struct damage *own, char *note,
+                                      size_t note_bytes, struct weft_error *err)
 {
     struct damage *all = calloc(t->n_ranks, sizeof *all);
     enum weft_status st = all == NULL
                               ? no_memory(err)
-                              : weft_comm_gather_each(t->comm, own, sizeof *own, all, err);
+                              : weft_comm_gather_equal(t->comm, own, sizeof *own, all, err);
     struct damage any = {0};
     for (uint32_t r = 0; st == WEFT_OK && t->rank == 0 && r < t->n_ranks && !any.found; r++)
         any = all[r];
     if (st == WEFT_OK && any.found)
         add_note(note, note_bytes, any.why);
     if (st == WEFT_OK && t->comm != NULL)
-        st = weft_comm_spread(t->comm, &any, sizeof any, err);
+        st = weft_comm_broadcast(t->comm, &any, sizeof any, err);
     if (st == WEFT_OK)
         *own = any;
     free(all);
@@ -290,8 +289,8 @@ static enum weft_status share_damage(struct weft_trainer *t, struct damage *own,
 
 /* Loads one.  Where an older one can take its place, damage is no error: all ranks then say
  * *damaged. */
-static enum weft_status try_to_load(struct weft_trainer *t, struct weft_store *store,
-                                    bool others, bool *damaged, char *note, size_t note_bytes,
+static enum weft_status try_to_load(struct wf_trainer *t, struct wf_ckpt *store, bool others,
+                                    bool *damaged, char *note, size_t note_bytes,
                                     struct weft_error *err)
 {
     struct damage own = {0};
@@ -308,13 +307,13 @@ static enum weft_status try_to_load(struct weft_trainer *t, struct weft_store *s
     own.found = st != WEFT_OK;
     snprintf(own.why, sizeof own.why, "%.299s", why.msg);
     if (others)
-        WEFT_TRY(share_damage(t, &own, note, note_bytes, err));
+        WEFT_TRY(gather_damage(t, &own, note, note_bytes, err));
     *damaged = own.found;
     return WEFT_OK;
 }
 
 /* Reads the newest one; one that turns out to be damaged leads to the one before it. */
-static enum weft_status load_newest(struct weft_trainer *t, const struct weft_train_settings *s,
+static enum weft_status load_newest(struct wf_trainer *t, const struct wf_train_settings *s,
                                     uint64_t *step, char *note, size_t note_bytes,
                                     struct weft_error *err)
 {
@@ -322,29 +321,29 @@ static enum weft_status load_newest(struct weft_trainer *t, const struct weft_tr
     uint64_t below = UINT64_MAX;
     enum weft_status st = WEFT_OK;
     while (st == WEFT_OK && damaged) {
-        struct weft_store *store = NULL;
+        struct wf_ckpt *store = NULL;
         damaged = false;
         st = choose(t, s, below, &store, note, note_bytes, err);
         if (st == WEFT_CKPT && t->rank == 0 && below != UINT64_MAX)
             st = WEFT_FAIL(err, WEFT_CKPT, "no checkpoint of %.100s can be used: %.300s",
                            s->log.dir, note);
         if (st == WEFT_OK && store != NULL) {
-            below = weft_store_step(store);
+            below = wf_ckpt_step(store);
             st = try_to_load(t, store, others, &damaged, note, note_bytes, err);
         }
         if (st == WEFT_OK && store != NULL && !damaged) {
             note_changes(store, s, note, note_bytes);
-            weft_trainer_pack(t);
+            wf_trainer_pack(t);
             *step = t->done = below;
         }
-        weft_store_free(store);
+        wf_ckpt_free(store);
     }
     return st;
 }
 
-enum weft_status weft_checkpoint_resume(struct weft_trainer *t,
-                                        const struct weft_train_settings *s, uint64_t *step,
-                                        char *note, size_t note_bytes, struct weft_error *err)
+enum weft_status wf_checkpoint_resume(struct wf_trainer *t, const struct wf_train_settings *s,
+                                      uint64_t *step, char *note, size_t note_bytes,
+                                      struct weft_error *err)
 {
     *step = 0;
     note[0] = '\0';

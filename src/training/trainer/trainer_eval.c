@@ -5,67 +5,67 @@
 #include "base/error.h"
 #include "training/trainer/trainer_priv.h"
 
-static size_t report_bytes(const struct weft_layout *l, uint32_t rank)
+static size_t summary_bytes(const struct wf_topology *l, uint32_t rank)
 {
-    struct weft_range micros = weft_layout_micros(l, rank / l->pp);
-    return sizeof(struct report_head) + (micros.end - micros.begin) * sizeof(double);
+    struct wf_range micros = wf_topology_micros(l, rank / l->pp);
+    return sizeof(struct step_summary) + (micros.end - micros.begin) * sizeof(double);
 }
 
-static enum weft_status gather_losses(struct weft_trainer *t, struct weft_error *err)
+static enum weft_status gather_losses(struct wf_trainer *t, struct weft_error *err)
 {
     if (t->comm == NULL) {
-        memcpy(t->reports[0], t->report, report_bytes(&t->layout, 0));
+        memcpy(t->summaries[0], t->summary, summary_bytes(&t->topology, 0));
         return WEFT_OK;
     }
     for (uint32_t r = 0; t->rank == 0 && r < t->n_ranks; r++)
-        t->report_sizes[r] = report_bytes(&t->layout, r);
+        t->summary_sizes[r] = summary_bytes(&t->topology, r);
     enum weft_status st =
-        weft_comm_gather(t->comm, t->report, report_bytes(&t->layout, t->rank), t->reports,
-                         t->report_sizes, err);
+        weft_comm_gather(t->comm, t->summary, summary_bytes(&t->topology, t->rank),
+                         t->summaries, t->summary_sizes, err);
     for (uint32_t r = 0; t->rank == 0 && r < t->n_ranks; r++)
-        t->report_sizes[r] = weft_trainer_report_bytes(&t->layout, r);
+        t->summary_sizes[r] = wf_trainer_summary_bytes(&t->topology, r);
     return st;
 }
 
 /* A failure of one rank's forward is told to all. */
-static enum weft_status share(struct weft_trainer *t, enum weft_status failed,
-                              const struct weft_error *failure, double *sum,
-                              struct weft_error *err)
+static enum weft_status gather_result(struct wf_trainer *t, enum weft_status failed,
+                                      const struct weft_error *failure, double *sum,
+                                      struct weft_error *err)
 {
     struct {
         uint32_t status;
         double sum;
         char error[480];
     } all = {.status = WEFT_OK};
-    struct report_head *head = (struct report_head *)t->report;
-    *head = (struct report_head){.status = (uint32_t)failed};
+    struct step_summary *head = (struct step_summary *)t->summary;
+    *head = (struct step_summary){.status = (uint32_t)failed};
     snprintf(head->error, sizeof head->error, "%s", failed == WEFT_OK ? "" : failure->msg);
-    memcpy(weft_trainer_report_losses(t->report), t->losses, t->n_micros * sizeof(double));
+    memcpy(wf_trainer_summary_losses(t->summary), t->losses, t->n_micros * sizeof(double));
     WEFT_TRY(gather_losses(t, err));
     for (uint32_t r = 0; t->rank == 0 && r < t->n_ranks; r++) {
-        const struct report_head *h = t->reports[r];
+        const struct step_summary *h = t->summaries[r];
         if (h->status == WEFT_OK || all.status != WEFT_OK)
             continue;
         all.status = h->status;
         memcpy(all.error, h->error, sizeof all.error);
     }
     if (t->rank == 0)
-        all.sum = weft_trainer_total_loss(t);
+        all.sum = wf_trainer_total_loss(t);
     if (t->comm != NULL)
-        WEFT_TRY(weft_comm_spread(t->comm, &all, sizeof all, err));
+        WEFT_TRY(weft_comm_broadcast(t->comm, &all, sizeof all, err));
     *sum = all.sum;
     if (all.status != WEFT_OK)
         return WEFT_FAIL(err, (enum weft_status)all.status, "evaluation: %.400s", all.error);
     return WEFT_OK;
 }
 
-static enum weft_status evaluate_batch(struct weft_trainer *t, uint64_t batch,
-                                       struct weft_eval_result *sums, struct weft_error *err)
+static enum weft_status evaluate_batch(struct wf_trainer *t, uint64_t batch,
+                                       struct wf_eval_result *sums, struct weft_error *err)
 {
     size_t n_targets;
     struct weft_error failure = {0};
     double sum;
-    WEFT_TRY(weft_trainer_read_tokens(t, &t->val_batch, batch, &n_targets, err));
+    WEFT_TRY(wf_trainer_read_tokens(t, &t->val_batch, batch, &n_targets, err));
     const struct weft_exec_io io = {.step = t->done,
                                     .inputs = t->input_at,
                                     .targets = t->target_at,
@@ -79,18 +79,18 @@ static enum weft_status evaluate_batch(struct weft_trainer *t, uint64_t batch,
             *err = failure;
         return st;
     }
-    WEFT_TRY(share(t, st, &failure, &sum, err));
+    WEFT_TRY(gather_result(t, st, &failure, &sum, err));
     sums->loss += sum;
     sums->targets += n_targets;
     return WEFT_OK;
 }
 
-enum weft_status weft_trainer_evaluate(struct weft_trainer *t, struct weft_eval_result *out,
-                                       struct weft_error *err)
+enum weft_status wf_trainer_evaluate(struct wf_trainer *t, struct wf_eval_result *out,
+                                     struct weft_error *err)
 {
     if (t->val_shards == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "there is nothing to evaluate on: give data.val");
-    *out = (struct weft_eval_result){0};
+    *out = (struct wf_eval_result){0};
     for (uint64_t b = 0; b < t->val_batches; b++)
         WEFT_TRY(evaluate_batch(t, b, out, err));
     out->loss /= (double)out->targets;

@@ -7,22 +7,22 @@
 #include "training/trainer/trainer_priv.h"
 
 struct sample {
-    struct weft_trainer *t;
-    const struct weft_sample_spec *spec;
-    struct weft_infer *model; /* owned, as is all below */
+    struct wf_trainer *t;
+    const struct wf_sample_spec *spec;
+    struct wf_infer *model; /* owned, as is all below */
     float *logits;
-    struct weft_candidate *work;
+    struct wf_candidate *work;
     size_t next_param;
 };
 
-/* Every token is a sign of life. */
-static void say_sampling(struct weft_trainer *t)
+/* Every token is a heartbeat. */
+static void post_heartbeat(struct wf_trainer *t)
 {
     if (t->comm != NULL)
-        weft_comm_tell(t->comm, t->done, WEFT_AT_SAMPLE);
+        weft_comm_publish(t->comm, t->done, WF_PHASE_SAMPLE);
 }
 
-static uint32_t room_for(const struct weft_model *model, const struct weft_sample_spec *spec)
+static uint32_t room_for(const struct weft_model *model, const struct wf_sample_spec *spec)
 {
     uint64_t room = (uint64_t)spec->n_prompt + spec->n_tokens;
     return room < model->ctx ? (uint32_t)room : model->ctx;
@@ -30,102 +30,101 @@ static uint32_t room_for(const struct weft_model *model, const struct weft_sampl
 
 static enum weft_status make(struct sample *s, struct weft_error *err)
 {
-    const struct weft_model *model = &s->t->layout.model;
-    struct weft_infer_spec spec = {
+    const struct weft_model *model = &s->t->topology.model;
+    struct wf_infer_spec spec = {
         .model = *model,
         .room = room_for(model, s->spec),
-        .type = WEFT_F32,
+        .type = WF_DTYPE_F32,
         .pool = s->t->pool,
     };
     s->logits = malloc(model->vocab * sizeof *s->logits);
     s->work = malloc(model->vocab * sizeof *s->work);
     if (s->logits == NULL || s->work == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the logits of a text");
-    return weft_infer_new(&spec, &s->model, err);
+    return wf_infer_new(&spec, &s->model, err);
 }
 
 static void release(struct sample *s)
 {
-    weft_infer_free(s->model);
+    wf_infer_free(s->model);
     free(s->logits);
     free(s->work);
 }
 
-/* The model asks for its parameters in the order of the layout's list. */
-static enum weft_status fetch(void *arg, const struct weft_param_desc *d, float *out,
+/* The model asks for its parameters in the order of the topology's list. */
+static enum weft_status fetch(void *arg, const struct wf_param_desc *d, float *out,
                               struct weft_error *err)
 {
     struct sample *s = arg;
     (void)d;
-    say_sampling(s->t);
-    return weft_trainer_fetch_weight(s->t, s->next_param++, out, err);
+    post_heartbeat(s->t);
+    return wf_trainer_fetch_weight(s->t, s->next_param++, out, err);
 }
 
 static enum weft_status generate(struct sample *s, int32_t *out, size_t *n,
                                  struct weft_error *err)
 {
-    const struct weft_sample_spec *spec = s->spec;
-    const struct weft_model *model = &s->t->layout.model;
+    const struct wf_sample_spec *spec = s->spec;
+    const struct weft_model *model = &s->t->topology.model;
     size_t most = room_for(model, spec) - spec->n_prompt;
     for (size_t i = 0; i < spec->n_prompt; i++) {
-        say_sampling(s->t);
+        post_heartbeat(s->t);
         bool last = i + 1 == spec->n_prompt;
-        WEFT_TRY(weft_infer_feed(s->model, &spec->prompt[i], 1, last ? s->logits : NULL, err));
+        WEFT_TRY(wf_infer_feed(s->model, &spec->prompt[i], 1, last ? s->logits : NULL, err));
     }
     for (*n = 0; *n < most;) {
-        say_sampling(s->t);
+        post_heartbeat(s->t);
         int32_t token =
-            weft_sample(s->logits, model->vocab, &spec->how, spec->n_prompt + *n, s->work);
+            wf_sample(s->logits, model->vocab, &spec->how, spec->n_prompt + *n, s->work);
         if (token == spec->end)
             break;
         out[(*n)++] = token;
         if (*n < most)
-            WEFT_TRY(weft_infer_feed(s->model, &token, 1, s->logits, err));
+            WEFT_TRY(wf_infer_feed(s->model, &token, 1, s->logits, err));
     }
     return WEFT_OK;
 }
 
-static enum weft_status check(const struct weft_trainer *t, const struct weft_sample_spec *spec,
+static enum weft_status check(const struct wf_trainer *t, const struct wf_sample_spec *spec,
                               struct weft_error *err)
 {
-    if (spec->n_prompt == 0 || spec->n_prompt >= t->layout.model.ctx)
+    if (spec->n_prompt == 0 || spec->n_prompt >= t->topology.model.ctx)
         return WEFT_FAIL(err, WEFT_USAGE, "a prompt of %zu tokens: the model takes 1 to %u",
-                         spec->n_prompt, t->layout.model.ctx - 1);
+                         spec->n_prompt, t->topology.model.ctx - 1);
     return WEFT_OK;
 }
 
 /* Rank 0's part.  What goes wrong before the others send, or after it, is the text's loss alone. */
-static enum weft_status sample_root(struct weft_trainer *t, const struct weft_sample_spec *spec,
-                                    struct weft_sample_result *out, struct weft_error *err)
+static enum weft_status sample_root(struct wf_trainer *t, const struct wf_sample_spec *spec,
+                                    struct wf_sample_result *out, struct weft_error *err)
 {
     struct sample s = {.t = t, .spec = spec};
     enum weft_status st = check(t, spec, &out->failure);
     if (st == WEFT_OK)
         st = make(&s, &out->failure);
     uint32_t ready = st == WEFT_OK;
-    st = t->comm == NULL ? WEFT_OK : weft_comm_spread(t->comm, &ready, sizeof ready, err);
+    st = t->comm == NULL ? WEFT_OK : weft_comm_broadcast(t->comm, &ready, sizeof ready, err);
     if (st == WEFT_OK && ready)
-        st = weft_infer_load(s.model, fetch, &s, err);
+        st = wf_infer_load(s.model, fetch, &s, err);
     if (st == WEFT_OK && ready)
         (void)generate(&s, out->tokens, &out->n, &out->failure);
     release(&s);
     return st;
 }
 
-static enum weft_status sample_other(struct weft_trainer *t, struct weft_error *err)
+static enum weft_status sample_other(struct wf_trainer *t, struct weft_error *err)
 {
     uint32_t ready = 0;
-    WEFT_TRY(weft_comm_spread(t->comm, &ready, sizeof ready, err));
-    return ready ? weft_trainer_send_weights(t, err) : WEFT_OK;
+    WEFT_TRY(weft_comm_broadcast(t->comm, &ready, sizeof ready, err));
+    return ready ? wf_trainer_send_weights(t, err) : WEFT_OK;
 }
 
-enum weft_status weft_trainer_sample(struct weft_trainer *t,
-                                     const struct weft_sample_spec *spec,
-                                     struct weft_sample_result *out, struct weft_error *err)
+enum weft_status wf_trainer_sample(struct wf_trainer *t, const struct wf_sample_spec *spec,
+                                   struct wf_sample_result *out, struct weft_error *err)
 {
     out->n = 0;
     out->failure = (struct weft_error){0};
-    say_sampling(t);
+    post_heartbeat(t);
     WEFT_TRY(t->rank == 0 ? sample_root(t, spec, out, err) : sample_other(t, err));
     /* The next step begins on all ranks at once: its times would show the wait otherwise. */
     return t->comm == NULL ? WEFT_OK : weft_comm_barrier(t->comm, err);

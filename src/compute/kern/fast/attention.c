@@ -34,13 +34,13 @@ static float *carve(float **free, size_t n)
 
 /* What both directions know of a task's head. */
 struct view {
-    const struct weft_attention *a;
+    const struct wf_attention *a;
     size_t seq, head, ld; /* ld: of rows in scratch memory */
     float c;
     size_t first; /* the sequence's first row */
 };
 
-static struct view view_of(const struct weft_attention *a, size_t sequence)
+static struct view view_of(const struct wf_attention *a, size_t sequence)
 {
     return (struct view){
         .a = a,
@@ -53,44 +53,43 @@ static struct view view_of(const struct weft_attention *a, size_t sequence)
 }
 
 /* The rows of head h of m from position `at` of the sequence on. */
-static struct weft_mat part_of(const struct view *v, struct weft_mat m, size_t h, size_t at)
+static struct wf_mat part_of(const struct view *v, struct wf_mat m, size_t h, size_t at)
 {
-    return weft_mat_at(m, v->first + at, h * v->head);
+    return wf_mat_at(m, v->first + at, h * v->head);
 }
 
-static void keys_ahead(const struct view *v, size_t g, size_t key, struct ahead *ahead)
+static void prefetch_keys(const struct view *v, size_t g, size_t key, struct prefetch *prefetch)
 {
-    size_t n = smaller(BLOCK, v->seq - key);
-    ahead_add(ahead, part_of(v, v->a->v, g, key), n, v->head);
-    ahead_add(ahead, part_of(v, v->a->k, g, key), n, v->head);
+    size_t n = smaller(SEGMENT, v->seq - key);
+    prefetch_add(prefetch, part_of(v, v->a->v, g, key), n, v->head);
+    prefetch_add(prefetch, part_of(v, v->a->k, g, key), n, v->head);
 }
 
 /* ---- forward -------------------------------------------------------------------------------- */
 
 struct forward {
     struct view v;
-    float *qt;    /* (SPAN / BLOCK, ld, BLOCK): the queries of each block, transposed */
+    float *qt;    /* (SPAN / SEGMENT, ld, SEGMENT): the queries of each block, transposed */
     float *out;   /* (SPAN, ld): sums of values so far, not yet divided */
     float *top;   /* (SPAN): m, c times the largest score so far */
     float *sum;   /* (SPAN): of 2^(c s - m) so far */
     float *scale; /* (SPAN): for the sums so far, when m grows; at the end 1 / sum */
-    float *k, *x; /* (BLOCK, ld): keys and values of one block */
-    float *s;     /* (BLOCK, BLOCK) */
-    float *rows;  /* (BLOCK, ld) */
-    struct ahead ahead;
+    float *k, *x; /* (SEGMENT, ld): keys and values of one block */
+    float *s;     /* (SEGMENT, SEGMENT) */
+    float *rows;  /* (SEGMENT, ld) */
+    struct prefetch prefetch;
 };
 
-static struct forward forward_of(const struct weft_attention *a, size_t sequence,
-                                 float *scratch)
+static struct forward forward_of(const struct wf_attention *a, size_t sequence, float *scratch)
 {
     struct forward f = {.v = view_of(a, sequence)};
     float *free = scratch;
     f.qt = carve(&free, SPAN * f.v.ld);
     f.out = carve(&free, SPAN * f.v.ld);
-    f.k = carve(&free, BLOCK * f.v.ld);
-    f.x = carve(&free, BLOCK * f.v.ld);
-    f.rows = carve(&free, BLOCK * f.v.ld);
-    f.s = carve(&free, BLOCK * BLOCK);
+    f.k = carve(&free, SEGMENT * f.v.ld);
+    f.x = carve(&free, SEGMENT * f.v.ld);
+    f.rows = carve(&free, SEGMENT * f.v.ld);
+    f.s = carve(&free, SEGMENT * SEGMENT);
     f.top = carve(&free, SPAN);
     f.sum = carve(&free, SPAN);
     f.scale = carve(&free, SPAN);
@@ -104,8 +103,9 @@ static void mask_square(float *s)
     vec_i32 lane;
     for (int i = 0; i < VEC; i++)
         lane[i] = i;
-    for (int key = 1; key < VEC; key++, s += BLOCK)
-        vec_store(s + BLOCK, vec_select(lane < key, vec_set(-INFINITY), vec_load(s + BLOCK)));
+    for (int key = 1; key < VEC; key++, s += SEGMENT)
+        vec_store(s + SEGMENT,
+                  vec_select(lane < key, vec_set(-INFINITY), vec_load(s + SEGMENT)));
 }
 
 /* Scores become 2^(c s - m) for the VEC queries of one lane each; `keys` is a multiple of 4. */
@@ -113,18 +113,18 @@ static void softmax_lanes(const struct forward *f, float *s, size_t keys, size_t
 {
     vec top[4];
     for (int i = 0; i < 4; i++)
-        top[i] = vec_load(s + i * BLOCK);
+        top[i] = vec_load(s + i * SEGMENT);
     for (size_t k = 4; k < keys; k += 4)
         for (size_t i = 0; i < 4; i++)
-            top[i] = larger(top[i], vec_load(s + (k + i) * BLOCK));
+            top[i] = larger(top[i], vec_load(s + (k + i) * SEGMENT));
     vec all = larger(larger(top[0], top[1]), larger(top[2], top[3]));
 
     vec before = vec_load(f->top + query);
     vec m = larger(all * f->v.c, before);
     vec sum = {0};
     for (size_t k = 0; k < keys; k++) {
-        vec p = exp2_or_zero(vec_load(s + k * BLOCK) * f->v.c - m);
-        vec_store(s + k * BLOCK, p);
+        vec p = exp2_or_zero(vec_load(s + k * SEGMENT) * f->v.c - m);
+        vec_store(s + k * SEGMENT, p);
         sum += p;
     }
     vec scale = exp2_or_zero(before - m);
@@ -134,15 +134,15 @@ static void softmax_lanes(const struct forward *f, float *s, size_t keys, size_t
 }
 
 /* One block of queries, the first of which is `query` of the task, meets the keys in f->k. */
-static void forward_block(struct forward *f, size_t query, size_t queries, size_t keys,
-                          bool diagonal)
+static void forward_segment(struct forward *f, size_t query, size_t queries, size_t keys,
+                            bool diagonal)
 {
     size_t ld = f->v.ld, key_rows = attention_round_up(keys, SHORT);
-    struct scores scores = {f->s, f->k, f->qt + query * ld, ld, f->v.head, &f->ahead};
-    scores_block(&scores, diagonal, key_rows, queries);
+    struct scores scores = {f->s, f->k, f->qt + query * ld, ld, f->v.head, &f->prefetch};
+    scores_segment(&scores, diagonal, key_rows, queries);
     for (size_t col = 0; col < queries; col += VEC) {
         if (diagonal)
-            mask_square(f->s + col * BLOCK + col);
+            mask_square(f->s + col * SEGMENT + col);
         softmax_lanes(f, f->s + col, diagonal ? smaller(key_rows, col + VEC) : key_rows,
                       query + col);
     }
@@ -155,7 +155,7 @@ static void forward_block(struct forward *f, size_t query, size_t queries, size_
         .rows = attention_round_up(queries, SHORT),
         .terms = keys,
         .diagonal = diagonal,
-        .ahead = &f->ahead,
+        .prefetch = &f->prefetch,
     };
     by_keys(&out, f->v.head);
 }
@@ -164,11 +164,11 @@ static void forward_block(struct forward *f, size_t query, size_t queries, size_
 static void forward_begin(const struct forward *f, size_t h, size_t begin, size_t n)
 {
     size_t ld = f->v.ld;
-    for (size_t at = 0; at < n; at += BLOCK) {
-        size_t rows = attention_round_up(smaller(n - at, BLOCK), VEC);
+    for (size_t at = 0; at < n; at += SEGMENT) {
+        size_t rows = attention_round_up(smaller(n - at, SEGMENT), VEC);
         pack(f->rows, ld, rows, part_of(&f->v, f->v.a->q, h, begin + at),
-             smaller(n - at, BLOCK), f->v.head);
-        transpose(f->qt + at * ld, BLOCK, f->rows, ld, rows, ld);
+             smaller(n - at, SEGMENT), f->v.head);
+        transpose(f->qt + at * ld, SEGMENT, f->rows, ld, rows, ld);
     }
     size_t rows = attention_round_up(n, VEC);
     memset(f->out, 0, rows * ld * sizeof *f->out);
@@ -191,8 +191,8 @@ static void forward_end(const struct forward *f, float *lse, size_t h, size_t be
 
 /* Tasks go from the last queries, which see the most keys, to the first: what is left at the
  * end, when some threads have nothing to do, is short. */
-void WEFT_KERN(weft_attention_forward_task)(const struct weft_attention *a, size_t task,
-                                            float *scratch)
+void WF_KERN(wf_attention_forward_task)(const struct wf_attention *a, size_t task,
+                                        float *scratch)
 {
     size_t per_span = a->batch * a->heads, span = attention_span(a);
     size_t begin = (attention_spans(a) - 1 - task / per_span) * span;
@@ -200,18 +200,18 @@ void WEFT_KERN(weft_attention_forward_task)(const struct weft_attention *a, size
     size_t h = task % a->heads, g = h / (a->heads / a->kv_heads);
     struct forward f = forward_of(a, sequence, scratch);
     forward_begin(&f, h, begin, n);
-    for (size_t key = 0; key < begin + n; key += BLOCK) {
-        size_t keys = smaller(BLOCK, a->seq - key);
+    for (size_t key = 0; key < begin + n; key += SEGMENT) {
+        size_t keys = smaller(SEGMENT, a->seq - key);
         size_t rows = attention_round_up(keys, SHORT);
         pack(f.k, f.v.ld, rows, part_of(&f.v, a->k, g, key), keys, a->head);
         pack(f.x, f.v.ld, rows, part_of(&f.v, a->v, g, key), keys, a->head);
-        f.ahead.n = 0;
-        if (key + BLOCK < begin + n)
-            keys_ahead(&f.v, g, key + BLOCK, &f.ahead);
+        f.prefetch.n = 0;
+        if (key + SEGMENT < begin + n)
+            prefetch_keys(&f.v, g, key + SEGMENT, &f.prefetch);
         else
-            ahead_add(&f.ahead, part_of(&f.v, a->out, h, begin), n, a->head);
-        for (size_t at = key > begin ? key - begin : 0; at < n; at += BLOCK)
-            forward_block(&f, at, smaller(BLOCK, n - at), keys, begin + at == key);
+            prefetch_add(&f.prefetch, part_of(&f.v, a->out, h, begin), n, a->head);
+        for (size_t at = key > begin ? key - begin : 0; at < n; at += SEGMENT)
+            forward_segment(&f, at, smaller(SEGMENT, n - at), keys, begin + at == key);
     }
     forward_end(&f, a->lse + (sequence * a->heads + h) * a->seq, h, begin, n);
 }
@@ -221,20 +221,20 @@ void WEFT_KERN(weft_attention_forward_task)(const struct weft_attention *a, size
 struct backward {
     struct view v;
     float *k, *x, *dk, *dx; /* (seq, ld): keys, values, and their gradients */
-    float *q, *dy;          /* (BLOCK, ld): queries, and the output's gradient */
-    float *qt, *dyt;        /* (ld, BLOCK): transposed */
-    float *dq;              /* (BLOCK, ld) */
-    float *lse;             /* (BLOCK): to the base 2 */
-    float *dot;             /* (BLOCK): output times its gradient */
-    float *p, *ds;          /* (BLOCK, BLOCK): probabilities, and the scores' gradients */
-    struct ahead ahead;
+    float *q, *dy;          /* (SEGMENT, ld): queries, and the output's gradient */
+    float *qt, *dyt;        /* (ld, SEGMENT): transposed */
+    float *dq;              /* (SEGMENT, ld) */
+    float *lse;             /* (SEGMENT): to the base 2 */
+    float *dot;             /* (SEGMENT): output times its gradient */
+    float *p, *ds;          /* (SEGMENT, SEGMENT): probabilities, and the scores' gradients */
+    struct prefetch prefetch;
 };
 
-static struct backward backward_of(const struct weft_attention *a, size_t sequence,
+static struct backward backward_of(const struct wf_attention *a, size_t sequence,
                                    float *scratch)
 {
     struct backward b = {.v = view_of(a, sequence)};
-    size_t all = attention_rows(a) * b.v.ld, some = BLOCK * b.v.ld;
+    size_t all = attention_rows(a) * b.v.ld, some = SEGMENT * b.v.ld;
     float *free = scratch;
     b.k = carve(&free, all);
     b.x = carve(&free, all);
@@ -245,10 +245,10 @@ static struct backward backward_of(const struct weft_attention *a, size_t sequen
     b.qt = carve(&free, some);
     b.dyt = carve(&free, some);
     b.dq = carve(&free, some);
-    b.p = carve(&free, BLOCK * BLOCK);
-    b.ds = carve(&free, BLOCK * BLOCK);
-    b.lse = carve(&free, BLOCK);
-    b.dot = carve(&free, BLOCK);
+    b.p = carve(&free, SEGMENT * SEGMENT);
+    b.ds = carve(&free, SEGMENT * SEGMENT);
+    b.lse = carve(&free, SEGMENT);
+    b.dot = carve(&free, SEGMENT);
     assert(free == scratch + attention_backward_floats(a));
     return b;
 }
@@ -259,7 +259,7 @@ static void gradient_lanes(const struct backward *b, size_t keys, size_t col)
 {
     const vec lse = vec_load(b->lse + col), dot = vec_load(b->dot + col);
     float *p = b->p + col, *ds = b->ds + col;
-    for (size_t k = 0; k < keys; k++, p += BLOCK, ds += BLOCK) {
+    for (size_t k = 0; k < keys; k++, p += SEGMENT, ds += SEGMENT) {
         vec x = exp2_or_zero(vec_load(p) * b->v.c - lse);
         vec_store(p, x);
         vec_store(ds, x * (vec_load(ds) - dot));
@@ -267,25 +267,25 @@ static void gradient_lanes(const struct backward *b, size_t keys, size_t col)
 }
 
 /* The block's queries meet the block of keys from `key` on. */
-static void backward_block(struct backward *b, size_t queries, size_t key, size_t keys,
-                           bool diagonal)
+static void backward_segment(struct backward *b, size_t queries, size_t key, size_t keys,
+                             bool diagonal)
 {
     size_t ld = b->v.ld, head = b->v.head, at = key * ld;
     size_t key_rows = attention_round_up(keys, SHORT);
-    struct scores s = {b->p, b->k + at, b->qt, ld, head, &b->ahead};
-    struct scores dp = {b->ds, b->x + at, b->dyt, ld, head, &b->ahead};
-    scores_block(&s, diagonal, key_rows, queries);
-    scores_block(&dp, diagonal, key_rows, queries);
+    struct scores s = {b->p, b->k + at, b->qt, ld, head, &b->prefetch};
+    struct scores dp = {b->ds, b->x + at, b->dyt, ld, head, &b->prefetch};
+    scores_segment(&s, diagonal, key_rows, queries);
+    scores_segment(&dp, diagonal, key_rows, queries);
     for (size_t col = 0; col < queries; col += VEC)
         gradient_lanes(b, diagonal ? smaller(key_rows, col + VEC) : key_rows, col);
 
-    struct product dx = {b->dx + at, b->p,    b->dy,    NULL,     ld,
-                         key_rows,   queries, diagonal, &b->ahead};
-    struct product dk = {b->dk + at, b->ds,   b->q,     NULL,     ld,
-                         key_rows,   queries, diagonal, &b->ahead};
+    struct product dx = {b->dx + at, b->p,    b->dy,    NULL,        ld,
+                         key_rows,   queries, diagonal, &b->prefetch};
+    struct product dk = {b->dk + at, b->ds,   b->q,     NULL,        ld,
+                         key_rows,   queries, diagonal, &b->prefetch};
     size_t query_rows = attention_round_up(queries, SHORT);
-    struct product dq = {b->dq,      b->ds, b->k + at, NULL,     ld,
-                         query_rows, keys,  diagonal,  &b->ahead};
+    struct product dq = {b->dq,      b->ds, b->k + at, NULL,        ld,
+                         query_rows, keys,  diagonal,  &b->prefetch};
     by_queries(&dx, head);
     by_queries(&dk, head);
     by_keys(&dq, head);
@@ -295,12 +295,12 @@ static void backward_block(struct backward *b, size_t queries, size_t key, size_
 static void backward_begin(const struct backward *b, const float *lse, size_t h, size_t begin,
                            size_t n)
 {
-    const struct weft_attention *a = b->v.a;
+    const struct wf_attention *a = b->v.a;
     size_t ld = b->v.ld, head = b->v.head, rows = attention_round_up(n, VEC);
     pack(b->q, ld, rows, part_of(&b->v, a->q, h, begin), n, head);
     pack(b->dy, ld, rows, part_of(&b->v, a->dout, h, begin), n, head);
-    transpose(b->qt, BLOCK, b->q, ld, rows, ld);
-    transpose(b->dyt, BLOCK, b->dy, ld, rows, ld);
+    transpose(b->qt, SEGMENT, b->q, ld, rows, ld);
+    transpose(b->dyt, SEGMENT, b->dy, ld, rows, ld);
     pack(b->dq, ld, rows, part_of(&b->v, a->out, h, begin), n, head);
     for (size_t i = 0; i < rows; i++) {
         vec sum = {0};
@@ -314,35 +314,35 @@ static void backward_begin(const struct backward *b, const float *lse, size_t h,
 
 /* While the queries from `begin` on are at work: where results go, and what the next ones need;
  * those of the group's next head come after a head's last ones. */
-static void backward_ahead(struct backward *b, size_t g, size_t h, size_t begin)
+static void prefetch_backward(struct backward *b, size_t g, size_t h, size_t begin)
 {
-    const struct weft_attention *a = b->v.a;
-    size_t group = a->heads / a->kv_heads, next = begin + BLOCK, next_h = h;
+    const struct wf_attention *a = b->v.a;
+    size_t group = a->heads / a->kv_heads, next = begin + SEGMENT, next_h = h;
     if (next >= a->seq) {
         next = 0;
         next_h++;
     }
-    b->ahead.n = 0;
+    b->prefetch.n = 0;
     if (next_h < (g + 1) * group) {
-        size_t n = smaller(BLOCK, a->seq - next);
+        size_t n = smaller(SEGMENT, a->seq - next);
         if (h == g * group && next > 0)
-            keys_ahead(&b->v, g, next, &b->ahead);
-        ahead_add(&b->ahead, part_of(&b->v, a->out, next_h, next), n, a->head);
-        ahead_add(&b->ahead, part_of(&b->v, a->dout, next_h, next), n, a->head);
-        ahead_add(&b->ahead, part_of(&b->v, a->q, next_h, next), n, a->head);
+            prefetch_keys(&b->v, g, next, &b->prefetch);
+        prefetch_add(&b->prefetch, part_of(&b->v, a->out, next_h, next), n, a->head);
+        prefetch_add(&b->prefetch, part_of(&b->v, a->dout, next_h, next), n, a->head);
+        prefetch_add(&b->prefetch, part_of(&b->v, a->q, next_h, next), n, a->head);
     } else {
         size_t n = smaller(a->seq, SPAN);
-        ahead_add(&b->ahead, part_of(&b->v, a->dv, g, 0), n, a->head);
-        ahead_add(&b->ahead, part_of(&b->v, a->dk, g, 0), n, a->head);
+        prefetch_add(&b->prefetch, part_of(&b->v, a->dv, g, 0), n, a->head);
+        prefetch_add(&b->prefetch, part_of(&b->v, a->dk, g, 0), n, a->head);
     }
-    ahead_add(&b->ahead, part_of(&b->v, a->dq, h, begin), smaller(BLOCK, a->seq - begin),
-              a->head);
+    prefetch_add(&b->prefetch, part_of(&b->v, a->dq, h, begin),
+                 smaller(SEGMENT, a->seq - begin), a->head);
 }
 
 /* Takes the keys and values [begin, begin + n) in, and empties their sums. */
 static void backward_keys(const struct backward *b, size_t g, size_t begin, size_t n)
 {
-    const struct weft_attention *a = b->v.a;
+    const struct wf_attention *a = b->v.a;
     size_t ld = b->v.ld, rows = attention_round_up(n, SHORT), at = begin * ld;
     pack(b->k + at, ld, rows, part_of(&b->v, a->k, g, begin), n, a->head);
     pack(b->x + at, ld, rows, part_of(&b->v, a->v, g, begin), n, a->head);
@@ -353,22 +353,22 @@ static void backward_keys(const struct backward *b, size_t g, size_t begin, size
 /* A task owns all that belongs to one head of keys and values in one sequence.  Gradients may
  * take the place of q, k and v: a block's queries are read before their gradient is written, and
  * the gradients of keys and values are written last. */
-void WEFT_KERN(weft_attention_backward_task)(const struct weft_attention *a, size_t task,
-                                             float *scratch)
+void WF_KERN(wf_attention_backward_task)(const struct wf_attention *a, size_t task,
+                                         float *scratch)
 {
     size_t sequence = task / a->kv_heads, g = task % a->kv_heads,
            group = a->heads / a->kv_heads;
     struct backward b = backward_of(a, sequence, scratch);
     const float scale = (float)(1 / sqrt((double)a->head)), one = 1;
     for (size_t h = g * group; h < (g + 1) * group; h++)
-        for (size_t begin = 0; begin < a->seq; begin += BLOCK) {
-            size_t n = smaller(BLOCK, a->seq - begin);
+        for (size_t begin = 0; begin < a->seq; begin += SEGMENT) {
+            size_t n = smaller(SEGMENT, a->seq - begin);
             if (h == g * group)
                 backward_keys(&b, g, begin, n);
             backward_begin(&b, a->lse + (sequence * a->heads + h) * a->seq, h, begin, n);
-            backward_ahead(&b, g, h, begin);
-            for (size_t key = 0; key <= begin; key += BLOCK)
-                backward_block(&b, n, key, smaller(BLOCK, a->seq - key), key == begin);
+            prefetch_backward(&b, g, h, begin);
+            for (size_t key = 0; key <= begin; key += SEGMENT)
+                backward_segment(&b, n, key, smaller(SEGMENT, a->seq - key), key == begin);
             unpack(part_of(&b.v, a->dq, h, begin), b.dq, b.v.ld, n, a->head, &scale, 0);
         }
     unpack(part_of(&b.v, a->dk, g, 0), b.dk, b.v.ld, a->seq, a->head, &scale, 0);

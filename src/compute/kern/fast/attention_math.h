@@ -61,19 +61,19 @@ ALWAYS_INLINE vec exp2_or_zero(vec t)
 
 /* Rows [0, n) of m as floats: `head` of each row, then zeros up to `ld`; then rows of zeros up
  * to `rows`. */
-static inline void pack(float *to, size_t ld, size_t rows, struct weft_mat m, size_t n,
+static inline void pack(float *to, size_t ld, size_t rows, struct wf_mat m, size_t n,
                         size_t head)
 {
     for (size_t r = 0; r < n; r++, to += ld) {
         size_t c = 0;
-        if (m.type == WEFT_F32) {
-            const float *from = weft_mat_f32(m, r, 0);
+        if (m.type == WF_DTYPE_F32) {
+            const float *from = wf_mat_f32(m, r, 0);
             for (; c + VEC <= head; c += VEC)
                 vec_store(to + c, vec_load(from + c));
             for (; c < head; c++)
                 to[c] = from[c];
         } else {
-            const weft_bf16 *from = weft_mat_bf16(m, r, 0);
+            const wf_bf16 *from = wf_mat_bf16(m, r, 0);
             for (; c + VEC <= head; c += VEC)
                 vec_store(to + c, vec_load_bf16(from + c));
             for (; c < head; c++) {
@@ -89,19 +89,19 @@ static inline void pack(float *to, size_t ld, size_t rows, struct weft_mat m, si
 }
 
 /* m[r] = from[r] * scales[r * step] for n rows of `head` elements. */
-static inline void unpack(struct weft_mat m, const float *from, size_t ld, size_t n,
-                          size_t head, const float *scales, size_t step)
+static inline void unpack(struct wf_mat m, const float *from, size_t ld, size_t n, size_t head,
+                          const float *scales, size_t step)
 {
     for (size_t r = 0; r < n; r++, from += ld, scales += step) {
         size_t c = 0;
-        if (m.type == WEFT_F32) {
-            float *to = weft_mat_f32(m, r, 0);
+        if (m.type == WF_DTYPE_F32) {
+            float *to = wf_mat_f32(m, r, 0);
             for (; c + VEC <= head; c += VEC)
                 vec_store(to + c, vec_load(from + c) * *scales);
             if (c < head)
                 vec_store_part(to + c, vec_load(from + c) * *scales, head - c);
         } else {
-            weft_bf16 *to = weft_mat_bf16(m, r, 0);
+            wf_bf16 *to = wf_mat_bf16(m, r, 0);
             for (; c + VEC <= head; c += VEC)
                 vec_store_bf16(to + c, vec_load(from + c) * *scales);
             if (c < head) {

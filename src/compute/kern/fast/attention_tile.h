@@ -18,7 +18,7 @@
 
 #include "compute/kern/fast/attention_math.h"
 
-enum { BLOCK = ATTENTION_BLOCK };
+enum { SEGMENT = ATTENTION_SEGMENT };
 
 /* Tiles of `cols` <= WIDEST vectors have TALL(cols) rows, as many as the registers hold beside
  * one row of vectors, or 4. */
@@ -120,19 +120,19 @@ ALWAYS_INLINE void tile_load(const int rows, const int cols, tile t, const float
 /* Matrices are too large for the near caches, and a head takes a short piece of each row: rows
  * would come one wait after the other.  So each tile asks for a few rows of what is next, and
  * they arrive while it multiplies.  This changes no result. */
-enum { AHEAD_MOST = 8, AHEAD_ROWS = 4 };
+enum { PREFETCH_MAX = 8, PREFETCH_ROWS = 4 };
 
-struct ahead {
+struct prefetch {
     struct {
         const char *at;
         size_t stride, bytes, rows;
-    } of[AHEAD_MOST];
+    } of[PREFETCH_MAX];
     int n;
 };
 
-static inline void ahead_add(struct ahead *a, struct weft_mat m, size_t rows, size_t head)
+static inline void prefetch_add(struct prefetch *a, struct wf_mat m, size_t rows, size_t head)
 {
-    size_t size = weft_type_size(m.type);
+    size_t size = wf_dtype_size(m.type);
     a->of[a->n].at = m.at;
     a->of[a->n].stride = m.ld * size;
     a->of[a->n].bytes = head * size;
@@ -141,9 +141,9 @@ static inline void ahead_add(struct ahead *a, struct weft_mat m, size_t rows, si
 }
 
 /* From the last matrix that was added. */
-static inline void ahead_ask(struct ahead *a)
+static inline void prefetch_issue(struct prefetch *a)
 {
-    for (int i = 0; i < AHEAD_ROWS && a->n > 0; i++) {
+    for (int i = 0; i < PREFETCH_ROWS && a->n > 0; i++) {
         const char *at = a->of[a->n - 1].at;
         for (size_t b = 0; b < a->of[a->n - 1].bytes; b += 64)
             __builtin_prefetch(at + b, 0, 2);
@@ -155,19 +155,19 @@ static inline void ahead_ask(struct ahead *a)
 /* ---- scores --------------------------------------------------------------------------------- */
 
 struct scores {
-    float *s;        /* (keys, BLOCK) */
+    float *s;        /* (keys, SEGMENT) */
     const float *k;  /* (keys, ld) */
-    const float *qt; /* (head, BLOCK) */
+    const float *qt; /* (head, SEGMENT) */
     size_t ld, head;
-    struct ahead *ahead;
+    struct prefetch *prefetch;
 };
 
 ALWAYS_INLINE void scores_tile(const int rows, const int cols, const struct scores *p,
                                size_t row, size_t col)
 {
     tile t = {{{0}}};
-    multiply(rows, cols, t, p->k + row * p->ld, p->ld, 1, p->qt + col, BLOCK, p->head);
-    tile_store(rows, cols, p->s + row * BLOCK + col, BLOCK, t);
+    multiply(rows, cols, t, p->k + row * p->ld, p->ld, 1, p->qt + col, SEGMENT, p->head);
+    tile_store(rows, cols, p->s + row * SEGMENT + col, SEGMENT, t);
 }
 
 ALWAYS_INLINE void scores_panel(const int cols, const struct scores *p, size_t row, size_t end,
@@ -175,7 +175,7 @@ ALWAYS_INLINE void scores_panel(const int cols, const struct scores *p, size_t r
 {
     while (row < end) {
         int rows = tile_rows(cols, end - row);
-        ahead_ask(p->ahead);
+        prefetch_issue(p->prefetch);
         if (rows == TALL(cols))
             scores_tile(TALL(cols), cols, p, row, col);
         else
@@ -196,7 +196,7 @@ static void scores_of(const struct scores *p, size_t row, size_t end, size_t col
 }
 
 /* keys and queries are numbers of each; keys is a multiple of SHORT. */
-static void scores_block(const struct scores *p, bool diagonal, size_t keys, size_t queries)
+static void scores_segment(const struct scores *p, bool diagonal, size_t keys, size_t queries)
 {
     size_t cols = (queries + VEC - 1) / VEC;
     if (!diagonal) {
@@ -211,7 +211,7 @@ static void scores_block(const struct scores *p, bool diagonal, size_t keys, siz
 
 struct product {
     float *out;     /* (rows, ld) */
-    const float *s; /* (keys, BLOCK) */
+    const float *s; /* (keys, SEGMENT) */
     const float *x; /* (terms, ld) */
     const float
         *scales; /* by keys: for each query, what its sums so far are multiplied by, or NULL */
@@ -219,7 +219,7 @@ struct product {
     size_t rows;  /* a multiple of SHORT */
     size_t terms; /* how many are added up */
     bool diagonal;
-    struct ahead *ahead;
+    struct prefetch *prefetch;
 };
 
 ALWAYS_INLINE void by_keys_tile(const int rows, const int cols, const struct product *p,
@@ -233,12 +233,12 @@ ALWAYS_INLINE void by_keys_tile(const int rows, const int cols, const struct pro
     else
         tile_load(rows, cols, t, out, p->ld, NULL);
     size_t all = p->diagonal ? row + 1 : p->terms; /* keys that all of these queries see */
-    multiply(rows, cols, t, s, 1, BLOCK, x, p->ld, all);
+    multiply(rows, cols, t, s, 1, SEGMENT, x, p->ld, all);
     if (p->diagonal)
 #pragma GCC unroll 12
         for (int i = 1; i < rows; i++) {
             size_t k = row + (size_t)i;
-            multiply_some(i, rows, cols, t, s + k * BLOCK, 1, x + k * p->ld);
+            multiply_some(i, rows, cols, t, s + k * SEGMENT, 1, x + k * p->ld);
         }
     tile_store(rows, cols, out, p->ld, t);
 }
@@ -248,19 +248,19 @@ ALWAYS_INLINE void by_queries_tile(const int rows, const int cols, const struct 
 {
     tile t;
     float *out = p->out + row * p->ld + col;
-    const float *s = p->s + row * BLOCK, *x = p->x + col;
+    const float *s = p->s + row * SEGMENT, *x = p->x + col;
     size_t first = 0; /* of the queries that see all of these keys */
     tile_load(rows, cols, t, out, p->ld, NULL);
     if (p->diagonal) {
 #pragma GCC unroll 12
         for (int i = 0; i < rows - 1; i++) {
             size_t k = row + (size_t)i;
-            multiply_some(0, i + 1, cols, t, s + k, BLOCK, x + k * p->ld);
+            multiply_some(0, i + 1, cols, t, s + k, SEGMENT, x + k * p->ld);
         }
         first = row + (size_t)rows - 1;
     }
     if (first < p->terms)
-        multiply(rows, cols, t, s + first, BLOCK, 1, x + first * p->ld, p->ld,
+        multiply(rows, cols, t, s + first, SEGMENT, 1, x + first * p->ld, p->ld,
                  p->terms - first);
     tile_store(rows, cols, out, p->ld, t);
 }
@@ -273,7 +273,7 @@ ALWAYS_INLINE void by_queries_tile(const int rows, const int cols, const struct 
         size_t row = 0;                                                                        \
         while (row < p->rows) {                                                                \
             int rows = tile_rows(cols, p->rows - row);                                         \
-            ahead_ask(p->ahead);                                                               \
+            prefetch_issue(p->prefetch);                                                       \
             if (rows == TALL(cols))                                                            \
                 kind##_tile(TALL(cols), cols, p, row, col);                                    \
             else                                                                               \

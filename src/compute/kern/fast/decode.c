@@ -5,7 +5,7 @@
 
 #include "compute/kern/fast/rows.h"
 
-extern const struct weft_decode_ops WEFT_KERN(weft_decode_ops);
+extern const struct wf_decode_ops WF_KERN(wf_decode_ops);
 
 /* A dot product is four sums side by side, so that one addition need not wait for the last; and
  * rows are walked one at a time, so that memory is read from front to back.  Several vectors at
@@ -16,20 +16,20 @@ enum { SUMS = 4, VECTORS = 4 };
 enum { SUMS = 4, VECTORS = 2 };
 #endif
 
-VEC_INLINE vec weight_load(const void *row, enum weft_type type, size_t c)
+VEC_INLINE vec weight_load(const void *row, enum wf_dtype type, size_t c)
 {
-    return type == WEFT_F32 ? vec_load((const float *)row + c)
-                            : vec_load_bf16((const weft_bf16 *)row + c);
+    return type == WF_DTYPE_F32 ? vec_load((const float *)row + c)
+                                : vec_load_bf16((const wf_bf16 *)row + c);
 }
 
-VEC_INLINE vec weight_load_part(const void *row, enum weft_type type, size_t c, size_t n)
+VEC_INLINE vec weight_load_part(const void *row, enum wf_dtype type, size_t c, size_t n)
 {
-    return type == WEFT_F32 ? vec_load_part((const float *)row + c, n)
-                            : vec_load_part_bf16((const weft_bf16 *)row + c, n);
+    return type == WF_DTYPE_F32 ? vec_load_part((const float *)row + c, n)
+                                : vec_load_part_bf16((const wf_bf16 *)row + c, n);
 }
 
 /* sums[t] = row . x[t] for `n` vectors; n and type are constants where this is inlined. */
-VEC_INLINE void dot(float *sums, const void *row, enum weft_type type, const float *x,
+VEC_INLINE void dot(float *sums, const void *row, enum wf_dtype type, const float *x,
                     size_t x_ld, size_t k, const int n)
 {
     vec s[SUMS][VECTORS];
@@ -63,12 +63,12 @@ VEC_INLINE void dot(float *sums, const void *row, enum weft_type type, const flo
         sums[t] = vec_sum((s[0][t] + s[1][t]) + (s[2][t] + s[3][t]));
 }
 
-VEC_INLINE void rows_of(const struct weft_gemv *g, enum weft_type type, size_t row0,
-                        size_t row1, size_t t0, const int n)
+VEC_INLINE void rows_of(const struct wf_gemv *g, enum wf_dtype type, size_t row0, size_t row1,
+                        size_t t0, const int n)
 {
     float sums[VECTORS];
     for (size_t r = row0; r < row1; r++) {
-        const char *row = (const char *)g->w.at + r * g->w.ld * weft_type_size(type);
+        const char *row = (const char *)g->w.at + r * g->w.ld * wf_dtype_size(type);
         dot(sums, row, type, g->x + t0 * g->x_ld, g->x_ld, g->k, n);
         for (int t = 0; t < n; t++) {
             float y = sums[t];
@@ -82,8 +82,7 @@ VEC_INLINE void rows_of(const struct weft_gemv *g, enum weft_type type, size_t r
     }
 }
 
-VEC_INLINE void gemv_type(const struct weft_gemv *g, enum weft_type type, size_t row0,
-                          size_t row1)
+VEC_INLINE void gemv_type(const struct wf_gemv *g, enum wf_dtype type, size_t row0, size_t row1)
 {
     size_t t = 0;
     for (; t + VECTORS <= g->n; t += VECTORS)
@@ -92,21 +91,21 @@ VEC_INLINE void gemv_type(const struct weft_gemv *g, enum weft_type type, size_t
         rows_of(g, type, row0, row1, t, 1);
 }
 
-static void gemv(const struct weft_gemv *g, size_t row0, size_t row1)
+static void gemv(const struct wf_gemv *g, size_t row0, size_t row1)
 {
-    if (g->w.type == WEFT_F32)
-        gemv_type(g, WEFT_F32, row0, row1);
+    if (g->w.type == WF_DTYPE_F32)
+        gemv_type(g, WF_DTYPE_F32, row0, row1);
     else
-        gemv_type(g, WEFT_BF16, row0, row1);
+        gemv_type(g, WF_DTYPE_BF16, row0, row1);
 }
 
 /* -- attention ------------------------------------------------------------------------------ */
 
-static float scores_of(const struct weft_attend *a)
+static float scores_of(const struct wf_attend *a)
 {
     float most = -INFINITY;
     for (size_t i = 0; i < a->n; i++) {
-        dot(&a->scores[i], a->k + i * a->head, WEFT_F32, a->q, 0, a->head, 1);
+        dot(&a->scores[i], a->k + i * a->head, WF_DTYPE_F32, a->q, 0, a->head, 1);
         a->scores[i] *= a->scale;
         most = a->scores[i] > most ? a->scores[i] : most;
     }
@@ -132,7 +131,7 @@ static float exponentials(float *scores, size_t n, float most)
 }
 
 /* Columns c .. of the weighted sum of values: n whole vectors, or one of `part` elements. */
-VEC_INLINE void values_of(const struct weft_attend *a, float weight, size_t c, const int n,
+VEC_INLINE void values_of(const struct wf_attend *a, float weight, size_t c, const int n,
                           size_t part)
 {
     vec s[SUMS];
@@ -150,7 +149,7 @@ VEC_INLINE void values_of(const struct weft_attend *a, float weight, size_t c, c
         f32_store(a->out, c + j * VEC, part, s[j] * weight);
 }
 
-static void attend(const struct weft_attend *a)
+static void attend(const struct wf_attend *a)
 {
     float sum = exponentials(a->scores, a->n, scores_of(a));
     size_t c = 0;
@@ -178,4 +177,4 @@ static float sum_of(const float *at, size_t n)
     return vec_sum((s[0] + s[1]) + (s[2] + s[3])) + rest;
 }
 
-const struct weft_decode_ops WEFT_KERN(weft_decode_ops) = {gemv, attend, sum_of};
+const struct wf_decode_ops WF_KERN(wf_decode_ops) = {gemv, attend, sum_of};

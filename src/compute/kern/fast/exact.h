@@ -98,7 +98,7 @@ VEC_INLINE vec exact_to_vec(const int64_t *sums)
 }
 
 /* The sign bit of each element is set when |sum| >= 2^62. */
-VEC_INLINE vec_half_u64 exact_beyond(vec_half_u64 sum)
+VEC_INLINE vec_half_u64 exact_out_of_range(vec_half_u64 sum)
 {
     const uint64_t most = (UINT64_C(1) << 62) - 1;
     return (sum + most) | (most - sum);

@@ -40,49 +40,49 @@ VEC_INLINE vec gelu_derivative(vec x)
     return s.open + x * slope * (s.open * s.shut);
 }
 
-void WEFT_KERN(weft_ops_gelu_forward)(struct weft_mat out, struct weft_mat pre, size_t rows,
-                                      size_t cols)
+void WF_KERN(wf_ops_gelu_forward)(struct wf_mat out, struct wf_mat pre, size_t rows,
+                                  size_t cols)
 {
     for (size_t r = 0; r < rows; r++) {
-        struct weft_mat to = row_of(out, r), from = row_of(pre, r);
+        struct wf_mat to = row_of(out, r), from = row_of(pre, r);
         EACH_VEC(c, n, cols, row_store(to, c, n, gelu(row_load(from, c, n))));
     }
 }
 
-VEC_INLINE void gelu_back_one(struct weft_mat dpre, struct weft_mat dy, struct weft_mat pre,
-                              size_t c, size_t n)
+VEC_INLINE void gelu_back_one(struct wf_mat dpre, struct wf_mat dy, struct wf_mat pre, size_t c,
+                              size_t n)
 {
     vec d = gelu_derivative(row_load(pre, c, n));
     row_store(dpre, c, n, d * row_load(dy, c, n));
 }
 
-void WEFT_KERN(weft_ops_gelu_backward)(struct weft_mat dpre, struct weft_mat dy,
-                                       struct weft_mat pre, size_t rows, size_t cols)
+void WF_KERN(wf_ops_gelu_backward)(struct wf_mat dpre, struct wf_mat dy, struct wf_mat pre,
+                                   size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++) {
-        struct weft_mat to = row_of(dpre, r), d = row_of(dy, r), from = row_of(pre, r);
+        struct wf_mat to = row_of(dpre, r), d = row_of(dy, r), from = row_of(pre, r);
         EACH_VEC(c, n, cols, gelu_back_one(to, d, from, c, n));
     }
 }
 
-VEC_INLINE void swiglu_one(struct weft_mat out, struct weft_mat gate, struct weft_mat up,
-                           size_t c, size_t n)
+VEC_INLINE void swiglu_one(struct wf_mat out, struct wf_mat gate, struct wf_mat up, size_t c,
+                           size_t n)
 {
     vec x = row_load(gate, c, n);
     row_store(out, c, n, x * sigmoid(x) * row_load(up, c, n));
 }
 
-void WEFT_KERN(weft_ops_swiglu_forward)(struct weft_mat out, struct weft_mat gate,
-                                        struct weft_mat up, size_t rows, size_t cols)
+void WF_KERN(wf_ops_swiglu_forward)(struct wf_mat out, struct wf_mat gate, struct wf_mat up,
+                                    size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++) {
-        struct weft_mat to = row_of(out, r), g = row_of(gate, r), u = row_of(up, r);
+        struct wf_mat to = row_of(out, r), g = row_of(gate, r), u = row_of(up, r);
         EACH_VEC(c, n, cols, swiglu_one(to, g, u, c, n));
     }
 }
 
-VEC_INLINE void swiglu_back_one(struct weft_mat dgate, struct weft_mat dup, struct weft_mat dy,
-                                struct weft_mat gate, struct weft_mat up, size_t c, size_t n)
+VEC_INLINE void swiglu_back_one(struct wf_mat dgate, struct wf_mat dup, struct wf_mat dy,
+                                struct wf_mat gate, struct wf_mat up, size_t c, size_t n)
 {
     vec x = row_load(gate, c, n), u = row_load(up, c, n), d = row_load(dy, c, n);
     struct opening s = sigmoid_both(x);
@@ -91,13 +91,13 @@ VEC_INLINE void swiglu_back_one(struct weft_mat dgate, struct weft_mat dup, stru
     row_store(dup, c, n, opened * x);
 }
 
-void WEFT_KERN(weft_ops_swiglu_backward)(struct weft_mat dgate, struct weft_mat dup,
-                                         struct weft_mat dy, struct weft_mat gate,
-                                         struct weft_mat up, size_t rows, size_t cols)
+void WF_KERN(wf_ops_swiglu_backward)(struct wf_mat dgate, struct wf_mat dup, struct wf_mat dy,
+                                     struct wf_mat gate, struct wf_mat up, size_t rows,
+                                     size_t cols)
 {
     for (size_t r = 0; r < rows; r++) {
-        struct weft_mat dg = row_of(dgate, r), du = row_of(dup, r), d = row_of(dy, r);
-        struct weft_mat g = row_of(gate, r), u = row_of(up, r);
+        struct wf_mat dg = row_of(dgate, r), du = row_of(dup, r), d = row_of(dy, r);
+        struct wf_mat g = row_of(gate, r), u = row_of(up, r);
         EACH_VEC(c, n, cols, swiglu_back_one(dg, du, d, g, u, c, n));
     }
 }

@@ -44,19 +44,19 @@ static double sum_exp(const float *row, float most, size_t cols)
     return sum;
 }
 
-static void fill_zero(struct weft_mat row, size_t col0, size_t col1)
+static void fill_zero(struct wf_mat row, size_t col0, size_t col1)
 {
     if (col0 < col1)
-        memset(weft_mat_at(row, 0, col0).at, 0, (col1 - col0) * weft_type_size(row.type));
+        memset(wf_mat_at(row, 0, col0).at, 0, (col1 - col0) * wf_dtype_size(row.type));
 }
 
-static void put(struct weft_mat row, size_t c, float value)
+static void put(struct wf_mat row, size_t c, float value)
 {
     row_store(row, c, 1, vec_set(value));
 }
 
 /* One row; returns its loss. */
-static double row_loss(struct weft_mat d, const float *row, size_t target, float scale,
+static double row_loss(struct wf_mat d, const float *row, size_t target, float scale,
                        size_t cols)
 {
     float most = largest(row, cols), at_target = row[target];
@@ -70,17 +70,17 @@ static double row_loss(struct weft_mat d, const float *row, size_t target, float
     return loss;
 }
 
-void WEFT_KERN(weft_ops_cross_entropy)(double *losses, struct weft_mat dlogits,
-                                       struct weft_mat logits, const int32_t *targets,
-                                       float scale, size_t rows, size_t cols, size_t padded)
+void WF_KERN(wf_ops_cross_entropy)(double *losses, struct wf_mat dlogits, struct wf_mat logits,
+                                   const int32_t *targets, float scale, size_t rows,
+                                   size_t cols, size_t padded)
 {
     for (size_t r = 0; r < rows; r++) {
-        struct weft_mat d = row_of(dlogits, r);
+        struct wf_mat d = row_of(dlogits, r);
         assert(targets[r] < (int32_t)cols);
         bool counts = targets[r] >= 0;
         losses[r] =
             !counts ? 0
-                    : row_loss(d, weft_mat_f32(logits, r, 0), (size_t)targets[r], scale, cols);
+                    : row_loss(d, wf_mat_f32(logits, r, 0), (size_t)targets[r], scale, cols);
         if (d.at != NULL)
             fill_zero(d, counts ? cols : 0, padded > cols ? padded : cols);
     }

@@ -77,21 +77,21 @@ static void mix_row(float *h, const float *const *v, const float *alpha, size_t 
         mix_one(h, v, alpha, n, c, cols - c < VEC ? cols - c : VEC);
 }
 
-void WEFT_KERN(weft_ops_mix_forward)(struct weft_mat h, float *alpha, float *rstd,
-                                     const struct weft_mat *v, size_t n, const float *q,
-                                     const float *g, float eps, size_t rows, size_t cols)
+void WF_KERN(wf_ops_mix_forward)(struct wf_mat h, float *alpha, float *rstd,
+                                 const struct wf_mat *v, size_t n, const float *q,
+                                 const float *g, float eps, size_t rows, size_t cols)
 {
-    assert(n <= WEFT_MAX_MIX);
-    const float *at[WEFT_MAX_MIX];
+    assert(n <= WF_MAX_MIX);
+    const float *at[WF_MAX_MIX];
     for (size_t r = 0; r < rows; r++, alpha += n, rstd += n) {
         for (size_t j = 0; j < n; j++) {
-            at[j] = weft_mat_f32(v[j], r, 0);
+            at[j] = wf_mat_f32(v[j], r, 0);
             struct two_sums sums = score_sums(at[j], q, g, cols);
             rstd[j] = 1 / sqrtf(sums.b / (float)cols + eps);
             alpha[j] = rstd[j] * sums.a;
         }
         softmax(alpha, n);
-        mix_row(weft_mat_f32(h, r, 0), at, alpha, n, cols);
+        mix_row(wf_mat_f32(h, r, 0), at, alpha, n, cols);
     }
 }
 
@@ -142,20 +142,20 @@ VEC_INLINE void finish_one(float *dq, float *dg, const float *q, const float *g,
     f32_store(dq, c, n, t * f32_load(g, c, n));
 }
 
-void WEFT_KERN(weft_ops_mix_backward)(const struct weft_mat *dv, float *dq, float *dg,
-                                      struct weft_mat dh, const float *alpha, const float *rstd,
-                                      const struct weft_mat *v, size_t n, const float *q,
-                                      const float *g, size_t rows, size_t cols)
+void WF_KERN(wf_ops_mix_backward)(const struct wf_mat *dv, float *dq, float *dg,
+                                  struct wf_mat dh, const float *alpha, const float *rstd,
+                                  const struct wf_mat *v, size_t n, const float *q,
+                                  const float *g, size_t rows, size_t cols)
 {
-    assert(n <= WEFT_MAX_MIX);
-    struct mixed m[WEFT_MAX_MIX];
+    assert(n <= WF_MAX_MIX);
+    struct mixed m[WF_MAX_MIX];
     if (cols > 0)
         memset(dq, 0, cols * sizeof *dq);
     for (size_t r = 0; r < rows; r++) {
-        const float *d = weft_mat_f32(dh, r, 0);
+        const float *d = wf_mat_f32(dh, r, 0);
         for (size_t j = 0; j < n; j++) {
-            m[j].v = weft_mat_f32(v[j], r, 0);
-            m[j].dv = weft_mat_f32(dv[j], r, 0);
+            m[j].v = wf_mat_f32(v[j], r, 0);
+            m[j].dv = wf_mat_f32(dv[j], r, 0);
             m[j].alpha = alpha[r * n + j];
         }
         weigh(m, n, d, rstd + r * n, q, g, cols);

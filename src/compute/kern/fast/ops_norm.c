@@ -4,27 +4,27 @@
 
 #include "compute/kern/fast/ops_priv.h"
 
-VEC_INLINE float row_sum(struct weft_mat x, size_t cols)
+VEC_INLINE float row_sum(struct wf_mat x, size_t cols)
 {
     vec sums[LANES] = {{0}};
     EACH_VEC_SUMMED(c, n, k, cols, sums[k] += row_load(x, c, n));
     return sum_lanes(sums);
 }
 
-VEC_INLINE vec squares_from(struct weft_mat x, float middle, size_t c, size_t n)
+VEC_INLINE vec squares_from(struct wf_mat x, float middle, size_t c, size_t n)
 {
     vec away = vec_first(row_load(x, c, n) - middle, n, (vec){0});
     return away * away;
 }
 
-VEC_INLINE float row_squares(struct weft_mat x, float middle, size_t cols)
+VEC_INLINE float row_squares(struct wf_mat x, float middle, size_t cols)
 {
     vec sums[LANES] = {{0}};
     EACH_VEC_SUMMED(c, n, k, cols, sums[k] += squares_from(x, middle, c, n));
     return sum_lanes(sums);
 }
 
-VEC_INLINE void scale_one(struct weft_mat out, struct weft_mat x, float middle, float scale,
+VEC_INLINE void scale_one(struct wf_mat out, struct wf_mat x, float middle, float scale,
                           const float *w, const float *b, size_t c, size_t n)
 {
     vec y = (row_load(x, c, n) - middle) * scale * f32_load(w, c, n);
@@ -33,12 +33,12 @@ VEC_INLINE void scale_one(struct weft_mat out, struct weft_mat x, float middle, 
     row_store(out, c, n, y);
 }
 
-void WEFT_KERN(weft_ops_layernorm_forward)(struct weft_mat out, float *mean, float *rstd,
-                                           struct weft_mat x, const float *w, const float *b,
-                                           float eps, size_t rows, size_t cols)
+void WF_KERN(wf_ops_layernorm_forward)(struct wf_mat out, float *mean, float *rstd,
+                                       struct wf_mat x, const float *w, const float *b,
+                                       float eps, size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++) {
-        struct weft_mat to = row_of(out, r), from = row_of(x, r);
+        struct wf_mat to = row_of(out, r), from = row_of(x, r);
         float middle = row_sum(from, cols) / (float)cols;
         float scale = 1 / sqrtf(row_squares(from, middle, cols) / (float)cols + eps);
         EACH_VEC(c, n, cols, scale_one(to, from, middle, scale, w, b, c, n));
@@ -47,11 +47,11 @@ void WEFT_KERN(weft_ops_layernorm_forward)(struct weft_mat out, float *mean, flo
     }
 }
 
-void WEFT_KERN(weft_ops_rmsnorm_forward)(struct weft_mat out, float *rstd, struct weft_mat x,
-                                         const float *w, float eps, size_t rows, size_t cols)
+void WF_KERN(wf_ops_rmsnorm_forward)(struct wf_mat out, float *rstd, struct wf_mat x,
+                                     const float *w, float eps, size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++) {
-        struct weft_mat to = row_of(out, r), from = row_of(x, r);
+        struct wf_mat to = row_of(out, r), from = row_of(x, r);
         float scale = 1 / sqrtf(row_squares(from, 0, cols) / (float)cols + eps);
         EACH_VEC(c, n, cols, scale_one(to, from, 0, scale, w, NULL, c, n));
         rstd[r] = scale;
@@ -60,7 +60,7 @@ void WEFT_KERN(weft_ops_rmsnorm_forward)(struct weft_mat out, float *rstd, struc
 
 /* One row of a backward.  `db` and the mean of e are LayerNorm's alone. */
 struct back_row {
-    struct weft_mat dx, past, keep, dy, x;
+    struct wf_mat dx, past, keep, dy, x;
     const float *w;
     float *dw, *db;
     float middle, scale;   /* the row's mean and rstd */
@@ -103,11 +103,11 @@ VEC_INLINE void back_row(struct back_row *b, size_t cols)
     EACH_VEC(c, n, cols, back_one(b, c, n));
 }
 
-void WEFT_KERN(weft_ops_layernorm_backward)(struct weft_mat dx, struct weft_mat past,
-                                            struct weft_mat keep, float *dw, float *db,
-                                            struct weft_mat dy, struct weft_mat x,
-                                            const float *mean, const float *rstd,
-                                            const float *w, size_t rows, size_t cols)
+void WF_KERN(wf_ops_layernorm_backward)(struct wf_mat dx, struct wf_mat past,
+                                        struct wf_mat keep, float *dw, float *db,
+                                        struct wf_mat dy, struct wf_mat x, const float *mean,
+                                        const float *rstd, const float *w, size_t rows,
+                                        size_t cols)
 {
     if (cols > 0) {
         memset(dw, 0, cols * sizeof *dw);
@@ -130,10 +130,10 @@ void WEFT_KERN(weft_ops_layernorm_backward)(struct weft_mat dx, struct weft_mat 
     }
 }
 
-void WEFT_KERN(weft_ops_rmsnorm_backward)(struct weft_mat dx, struct weft_mat past,
-                                          struct weft_mat keep, float *dw, struct weft_mat dy,
-                                          struct weft_mat x, const float *rstd, const float *w,
-                                          size_t rows, size_t cols)
+void WF_KERN(wf_ops_rmsnorm_backward)(struct wf_mat dx, struct wf_mat past, struct wf_mat keep,
+                                      float *dw, struct wf_mat dy, struct wf_mat x,
+                                      const float *rstd, const float *w, size_t rows,
+                                      size_t cols)
 {
     if (cols > 0)
         memset(dw, 0, cols * sizeof *dw);

@@ -11,12 +11,11 @@ VEC_INLINE void embed_one(float *x, const float *token, const float *place, size
     f32_store(x, c, n, sum);
 }
 
-void WEFT_KERN(weft_ops_embed)(struct weft_mat x, const float *wte, const int32_t *ids,
-                               const float *wpe, const int32_t *positions, size_t rows,
-                               size_t cols)
+void WF_KERN(wf_ops_embed)(struct wf_mat x, const float *wte, const int32_t *ids,
+                           const float *wpe, const int32_t *positions, size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++) {
-        float *to = weft_mat_f32(x, r, 0);
+        float *to = wf_mat_f32(x, r, 0);
         const float *token = wte + (size_t)ids[r] * cols;
         const float *place = wpe == NULL ? NULL : wpe + (size_t)positions[r] * cols;
         EACH_VEC(c, n, cols, embed_one(to, token, place, c, n));
@@ -24,8 +23,8 @@ void WEFT_KERN(weft_ops_embed)(struct weft_mat x, const float *wte, const int32_
 }
 
 /* Columns i .. i + n of the two halves of one head. */
-VEC_INLINE void turn_one(struct weft_mat x, size_t half, const float *cosines,
-                         const float *sines, bool back, size_t i, size_t n)
+VEC_INLINE void turn_one(struct wf_mat x, size_t half, const float *cosines, const float *sines,
+                         bool back, size_t i, size_t n)
 {
     vec cosine = f32_load(cosines, i, n), sine = f32_load(sines, i, n);
     if (back)
@@ -35,71 +34,70 @@ VEC_INLINE void turn_one(struct weft_mat x, size_t half, const float *cosines,
     row_store(x, half + i, n, b * cosine + a * sine);
 }
 
-void WEFT_KERN(weft_ops_rope)(struct weft_mat x, const float *cosines, const float *sines,
-                              const int32_t *positions, bool back, size_t rows, size_t heads,
-                              size_t head)
+void WF_KERN(wf_ops_rope)(struct wf_mat x, const float *cosines, const float *sines,
+                          const int32_t *positions, bool back, size_t rows, size_t heads,
+                          size_t head)
 {
     size_t half = head / 2;
     for (size_t r = 0; r < rows; r++) {
         const float *cosine = cosines + (size_t)positions[r] * half;
         const float *sine = sines + (size_t)positions[r] * half;
         for (size_t h = 0; h < heads; h++) {
-            struct weft_mat at = weft_mat_at(x, r, h * head);
+            struct wf_mat at = wf_mat_at(x, r, h * head);
             EACH_VEC(i, n, half, turn_one(at, half, cosine, sine, back, i, n));
         }
     }
 }
 
-void WEFT_KERN(weft_ops_convert)(struct weft_mat out, struct weft_mat x, size_t rows,
-                                 size_t cols)
+void WF_KERN(wf_ops_convert)(struct wf_mat out, struct wf_mat x, size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++) {
-        struct weft_mat to = row_of(out, r), from = row_of(x, r);
+        struct wf_mat to = row_of(out, r), from = row_of(x, r);
         EACH_VEC(c, n, cols, row_store(to, c, n, row_load(from, c, n)));
     }
 }
 
-void WEFT_KERN(weft_ops_add)(struct weft_mat out, struct weft_mat a, struct weft_mat b,
-                             size_t rows, size_t cols)
+void WF_KERN(wf_ops_add)(struct wf_mat out, struct wf_mat a, struct wf_mat b, size_t rows,
+                         size_t cols)
 {
     for (size_t r = 0; r < rows; r++) {
-        float *to = weft_mat_f32(out, r, 0);
-        const float *x = weft_mat_f32(a, r, 0), *y = weft_mat_f32(b, r, 0);
+        float *to = wf_mat_f32(out, r, 0);
+        const float *x = wf_mat_f32(a, r, 0), *y = wf_mat_f32(b, r, 0);
         EACH_VEC(c, n, cols, f32_store(to, c, n, f32_load(x, c, n) + f32_load(y, c, n)));
     }
 }
 
 /* Four rows at a time: the sums are read and written a quarter as often. */
-VEC_INLINE void sum_four(float *sums, const struct weft_mat *x, size_t c, size_t n)
+VEC_INLINE void sum_four(float *sums, const struct wf_mat *x, size_t c, size_t n)
 {
     vec low = row_load(x[0], c, n) + row_load(x[1], c, n);
     vec high = row_load(x[2], c, n) + row_load(x[3], c, n);
     f32_store(sums, c, n, f32_load(sums, c, n) + (low + high));
 }
 
-void WEFT_KERN(weft_ops_column_sums)(float *sums, struct weft_mat x, size_t rows, size_t cols)
+void WF_KERN(wf_ops_column_sums)(float *sums, struct wf_mat x, size_t rows, size_t cols)
 {
     if (cols > 0)
         memset(sums, 0, cols * sizeof *sums);
     size_t r = 0;
     for (; r + 4 <= rows; r += 4) {
-        const struct weft_mat at[4] = {row_of(x, r), row_of(x, r + 1), row_of(x, r + 2),
-                                       row_of(x, r + 3)};
+        const struct wf_mat at[4] = {row_of(x, r), row_of(x, r + 1), row_of(x, r + 2),
+                                     row_of(x, r + 3)};
         EACH_VEC(c, n, cols, sum_four(sums, at, c, n));
     }
     for (; r < rows; r++) {
-        struct weft_mat at = row_of(x, r);
+        struct wf_mat at = row_of(x, r);
         EACH_VEC(c, n, cols, f32_store(sums, c, n, f32_load(sums, c, n) + row_load(at, c, n)));
     }
 }
 
-static float element(struct weft_mat x, size_t c)
+static float element(struct wf_mat x, size_t c)
 {
     return row_load(x, c, 1)[0];
 }
 
 /* The first bad one of a row that has one. */
-static size_t find_bad_column(struct weft_mat x)
+static size_t find_nonfinite_column(struct wf_mat x)
 {
     size_t c = 0;
     while (isfinite(element(x, c)))
@@ -107,15 +105,15 @@ static size_t find_bad_column(struct weft_mat x)
     return c;
 }
 
-size_t WEFT_KERN(weft_ops_find_bad)(struct weft_mat x, size_t rows, size_t cols)
+size_t WF_KERN(wf_ops_find_nonfinite)(struct wf_mat x, size_t rows, size_t cols)
 {
     const int32_t largest = 0x7f7fffff; /* the bits of the largest finite number */
     for (size_t r = 0; r < rows; r++) {
-        struct weft_mat at = row_of(x, r);
+        struct wf_mat at = row_of(x, r);
         vec_i32 bad = {0};
         EACH_VEC(c, n, cols, bad |= (vec_i32)vec_abs(row_load(at, c, n)) > largest);
         if (vec_any(bad))
-            return r * cols + find_bad_column(at);
+            return r * cols + find_nonfinite_column(at);
     }
     return SIZE_MAX;
 }

@@ -8,25 +8,25 @@ static const int32_t below_4096 = 0x457fffff;
 
 /* What went wrong so far: a contribution whose bits, without the sign, are those of 4096 or more,
  * and a sum of 2^62 or more. */
-struct damage {
+struct range_flags {
     vec_i32 contributions;
     vec_half_u64 sums;
 };
 
-static bool any_damage(const struct damage *d)
+static bool any_out_of_range(const struct range_flags *d)
 {
     return vec_any(d->contributions) || any_negative(d->sums);
 }
 
 /* VEC elements. */
-VEC_INLINE void exact_add(int64_t *sums, const float *x, bool fresh, struct damage *d)
+VEC_INLINE void exact_add(int64_t *sums, const float *x, bool fresh, struct range_flags *d)
 {
     d->contributions |= (vec_i32)vec_abs(vec_load(x)) > below_4096;
     for (int i = 0; i < VEC; i += HALF) {
         vec_half_u64 sum = (vec_half_u64)exact_from(half_load(x + i));
         if (!fresh) {
             sum += (vec_half_u64)exact_load(sums + i);
-            d->sums |= exact_beyond(sum);
+            d->sums |= exact_out_of_range(sum);
         }
         exact_store(sums + i, (vec_half_i64)sum);
     }
@@ -34,7 +34,7 @@ VEC_INLINE void exact_add(int64_t *sums, const float *x, bool fresh, struct dama
 
 VEC_INLINE bool exact_add_row(int64_t *sums, const float *x, size_t n, bool fresh)
 {
-    struct damage d = {{0}, {0}};
+    struct range_flags d = {{0}, {0}};
     size_t i = 0;
     for (; i + VEC <= n; i += VEC)
         exact_add(sums + i, x + i, fresh, &d);
@@ -47,7 +47,7 @@ VEC_INLINE bool exact_add_row(int64_t *sums, const float *x, size_t n, bool fres
         exact_add(last, last_x, fresh, &d);
         memcpy(sums + i, last, (n - i) * sizeof *sums);
     }
-    return any_damage(&d);
+    return any_out_of_range(&d);
 }
 
 VEC_INLINE void fast_add(float *sums, const float *x, size_t c, size_t n, bool fresh,
@@ -84,7 +84,7 @@ static bool fast_add_row(float *sums, const float *x, size_t n, bool fresh)
     return vec_any(bad);
 }
 
-bool WEFT_KERN(weft_ops_sink_add)(struct weft_sink sink, const float *x, size_t n)
+bool WF_KERN(wf_ops_sink_add)(struct wf_sink sink, const float *x, size_t n)
 {
     assert(!sink.only || (sink.fast != NULL && sink.fresh));
     if (sink.only)
@@ -95,7 +95,7 @@ bool WEFT_KERN(weft_ops_sink_add)(struct weft_sink sink, const float *x, size_t 
                       : exact_add_row(sink.exact, x, n, false);
 }
 
-static bool has_before(const int32_t *ids, size_t r)
+static bool seen_before(const int32_t *ids, size_t r)
 {
     size_t before = 0;
     while (ids[before] != ids[r])
@@ -106,32 +106,32 @@ static bool has_before(const int32_t *ids, size_t r)
 enum { PIECE = 64 }; /* columns whose sums are on the stack */
 
 /* All rows with the id of row r, which is the first, and what the table has. */
-static bool only_scatter(float *table, const int32_t *ids, struct weft_mat dx, size_t r,
+static bool only_scatter(float *table, const int32_t *ids, struct wf_mat dx, size_t r,
                          size_t rows, size_t col, size_t n)
 {
     int64_t sums[PIECE];
     bool bad = exact_add_row(sums, table, n, true);
     for (size_t like = r; like < rows; like++)
         if (ids[like] == ids[r])
-            bad |= exact_add_row(sums, weft_mat_f32(dx, like, col), n, false);
-    WEFT_KERN(weft_ops_exact_value)(table, sums, n);
+            bad |= exact_add_row(sums, wf_mat_f32(dx, like, col), n, false);
+    WF_KERN(wf_ops_exact_to_f32)(table, sums, n);
     return bad;
 }
 
-bool WEFT_KERN(weft_ops_scatter)(struct weft_sink sink, size_t table_cols, const int32_t *ids,
-                                 struct weft_mat dx, size_t rows, size_t col0, size_t col1)
+bool WF_KERN(wf_ops_scatter)(struct wf_sink sink, size_t table_cols, const int32_t *ids,
+                             struct wf_mat dx, size_t rows, size_t col0, size_t col1)
 {
     assert(!sink.fresh);
     bool bad = false;
     for (size_t r = 0; r < rows; r++) {
         size_t at = (size_t)ids[r] * table_cols + col0;
         if (sink.only) {
-            for (size_t c = col0; c < col1 && !has_before(ids, r); c += PIECE)
+            for (size_t c = col0; c < col1 && !seen_before(ids, r); c += PIECE)
                 bad |= only_scatter(sink.fast + at + (c - col0), ids, dx, r, rows, c,
                                     col1 - c < PIECE ? col1 - c : PIECE);
             continue;
         }
-        const float *x = weft_mat_f32(dx, r, col0);
+        const float *x = wf_mat_f32(dx, r, col0);
         bad |= sink.exact != NULL ? exact_add_row(sink.exact + at, x, col1 - col0, false)
                                   : fast_add_row(sink.fast + at, x, col1 - col0, false);
     }
@@ -143,10 +143,10 @@ VEC_INLINE vec_half_u64 merge(int64_t *a, const int64_t *b)
 {
     vec_half_u64 more = (vec_half_u64)exact_load(b), sum = (vec_half_u64)exact_load(a) + more;
     exact_store(a, (vec_half_i64)sum);
-    return exact_beyond(sum) | exact_beyond(more);
+    return exact_out_of_range(sum) | exact_out_of_range(more);
 }
 
-bool WEFT_KERN(weft_ops_exact_merge)(int64_t *a, const int64_t *b, size_t n)
+bool WF_KERN(wf_ops_exact_merge)(int64_t *a, const int64_t *b, size_t n)
 {
     vec_half_u64 bad = {0};
     size_t i = 0;
@@ -174,7 +174,7 @@ VEC_INLINE vec gradient(const int64_t *exact, const float *fast, size_t i, size_
     return exact_to_vec(last);
 }
 
-void WEFT_KERN(weft_ops_exact_value)(float *out, const int64_t *sums, size_t n)
+void WF_KERN(wf_ops_exact_to_f32)(float *out, const int64_t *sums, size_t n)
 {
     EACH_VEC(i, k, n, f32_store(out, i, k, gradient(sums, NULL, i, k)));
 }
@@ -191,9 +191,9 @@ VEC_INLINE void add_squares(vec_half_f64 *sums, vec x)
     sums[1] += high * high;
 }
 
-double WEFT_KERN(weft_ops_sum_squares)(const int64_t *exact, const float *fast, size_t n)
+double WF_KERN(wf_ops_sum_squares)(const int64_t *exact, const float *fast, size_t n)
 {
-    assert(n <= WEFT_NORM_BLOCK);
+    assert(n <= WF_NORM_SEGMENT);
     vec_half_f64 lanes[SQUARE_LANES] = {{0}};
     size_t i = 0;
     for (; i + 16 <= n; i += 16)
@@ -226,8 +226,8 @@ VEC_INLINE void adamw_one(float *w, float *m, float *v, vec g, size_t i, size_t 
     f32_store(w, i, n, f->keep * f32_load(w, i, n) - step);
 }
 
-void WEFT_KERN(weft_ops_adamw)(float *w, float *m, float *v, const int64_t *exact,
-                               const float *fast, size_t n, const struct weft_adamw *how)
+void WF_KERN(wf_ops_adamw)(float *w, float *m, float *v, const int64_t *exact,
+                           const float *fast, size_t n, const struct wf_adamw *how)
 {
     const struct adamw_factors f = {
         how->scale,        how->beta1,     1 - how->beta1,

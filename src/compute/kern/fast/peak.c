@@ -3,7 +3,7 @@
 
 #include "compute/kern/fast/vec.h"
 
-extern const struct weft_peak_loop WEFT_KERN(weft_peak_loop);
+extern const struct wf_peak_loop WF_KERN(wf_peak_loop);
 
 /* Said outright: builds that optimize little do not fuse by themselves. */
 VEC_INLINE vec multiply_add(vec a, vec b, vec c)
@@ -27,14 +27,14 @@ static float run(size_t rounds)
         s7 = 2 * s6, s8 = 2 * s7, s9 = 2 * s8, s10 = 2 * s9, s11 = 2 * s10;
     for (size_t i = 0; i < rounds; i++) {
 #define STEP(s) s = multiply_add(s, half, half);
-        WEFT_PEAK_EACH(STEP)
+        WF_PEAK_EACH(STEP)
 #undef STEP
     }
     vec sum = {0};
 #define SUM(s) sum += s;
-    WEFT_PEAK_EACH(SUM)
+    WF_PEAK_EACH(SUM)
 #undef SUM
     return vec_sum(sum);
 }
 
-const struct weft_peak_loop WEFT_KERN(weft_peak_loop) = {run, 2 * VEC *WEFT_PEAK_SUMS};
+const struct wf_peak_loop WF_KERN(wf_peak_loop) = {run, 2 * VEC *WF_PEAK_SUMS};

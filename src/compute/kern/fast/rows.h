@@ -6,27 +6,27 @@
 
 /* Columns c .. c + n of the first row of m, n <= VEC.  The type is looked at for each vector: a
  * branch that always goes the same way is free beside the memory it waits for. */
-VEC_INLINE vec row_load(struct weft_mat m, size_t c, size_t n)
+VEC_INLINE vec row_load(struct wf_mat m, size_t c, size_t n)
 {
-    if (m.type == WEFT_F32) {
-        const float *p = weft_mat_f32(m, 0, c);
+    if (m.type == WF_DTYPE_F32) {
+        const float *p = wf_mat_f32(m, 0, c);
         return n == VEC ? vec_load(p) : vec_load_part(p, n);
     }
-    const weft_bf16 *p = weft_mat_bf16(m, 0, c);
+    const wf_bf16 *p = wf_mat_bf16(m, 0, c);
     return n == VEC ? vec_load_bf16(p) : vec_load_part_bf16(p, n);
 }
 
-VEC_INLINE void row_store(struct weft_mat m, size_t c, size_t n, vec v)
+VEC_INLINE void row_store(struct wf_mat m, size_t c, size_t n, vec v)
 {
-    if (m.type == WEFT_F32) {
-        float *p = weft_mat_f32(m, 0, c);
+    if (m.type == WF_DTYPE_F32) {
+        float *p = wf_mat_f32(m, 0, c);
         if (n == VEC)
             vec_store(p, v);
         else
             vec_store_part(p, v, n);
         return;
     }
-    weft_bf16 *p = weft_mat_bf16(m, 0, c);
+    wf_bf16 *p = wf_mat_bf16(m, 0, c);
     if (n == VEC)
         vec_store_bf16(p, v);
     else
@@ -48,9 +48,9 @@ VEC_INLINE void f32_store(float *row, size_t c, size_t n, vec v)
 }
 
 /* Row r of m; a matrix that is absent stays absent. */
-VEC_INLINE struct weft_mat row_of(struct weft_mat m, size_t r)
+VEC_INLINE struct wf_mat row_of(struct wf_mat m, size_t r)
 {
-    return m.at == NULL ? m : weft_mat_at(m, r, 0);
+    return m.at == NULL ? m : wf_mat_at(m, r, 0);
 }
 
 /* Makes `call` for each vector of a row: columns c .. c + n, and n is VEC, a constant, for all

@@ -1,4 +1,4 @@
-/* Squares of VEC x VEC numbers of 32 bits, turned in registers. */
+/* Squares of VEC x VEC numbers of 32 bits, transposed in registers. */
 #ifndef COMPUTE_KERN_FAST_TRANSPOSE_H
 #define COMPUTE_KERN_FAST_TRANSPOSE_H
 

@@ -1,7 +1,7 @@
 /* Vectors of floats, as wide as the instructions this file is compiled for.
  *
  * Every source under kern/fast/ is compiled once for each set of instructions (CMakeLists.txt:
- * WEFT_ISA_SUFFIX is portable, avx2 or avx512) and names what it exports with WEFT_KERN(), so
+ * WEFT_ISA_SUFFIX is portable, avx2 or avx512) and names what it exports with WF_KERN(), so
  * one text serves all.  These files, and only these, may contract a * b + c into one fused
  * operation: for one set of instructions the result is the same everywhere. */
 #ifndef COMPUTE_KERN_FAST_VEC_H
@@ -16,9 +16,9 @@
 
 #include "compute/tensor/tensor.h"
 
-#define WEFT_KERN_PASTE2(name, suffix) name##_##suffix
-#define WEFT_KERN_PASTE(name, suffix) WEFT_KERN_PASTE2(name, suffix)
-#define WEFT_KERN(name) WEFT_KERN_PASTE(name, WEFT_ISA_SUFFIX)
+#define WF_KERN_PASTE2(name, suffix) name##_##suffix
+#define WF_KERN_PASTE(name, suffix) WF_KERN_PASTE2(name, suffix)
+#define WF_KERN(name) WF_KERN_PASTE(name, WEFT_ISA_SUFFIX)
 
 /* Left as calls, these would pass vectors through memory, and part and whole loads would not
  * become two different loops. */
@@ -275,27 +275,27 @@ VEC_INLINE vec vec_from_bf16(vec_u16 h)
 #endif
 }
 
-VEC_INLINE vec vec_load_bf16(const weft_bf16 *p)
+VEC_INLINE vec vec_load_bf16(const wf_bf16 *p)
 {
     vec_u16 h;
     memcpy(&h, p, sizeof h);
     return vec_from_bf16(h);
 }
 
-VEC_INLINE void vec_store_bf16(weft_bf16 *p, vec v)
+VEC_INLINE void vec_store_bf16(wf_bf16 *p, vec v)
 {
     vec_u16 h = vec_to_bf16(v);
     memcpy(p, &h, sizeof h);
 }
 
-VEC_INLINE vec vec_load_part_bf16(const weft_bf16 *p, size_t n)
+VEC_INLINE vec vec_load_part_bf16(const wf_bf16 *p, size_t n)
 {
     vec_u16 h = {0};
     memcpy(&h, p, n * sizeof *p);
     return vec_from_bf16(h);
 }
 
-VEC_INLINE void vec_store_part_bf16(weft_bf16 *p, vec v, size_t n)
+VEC_INLINE void vec_store_part_bf16(wf_bf16 *p, vec v, size_t n)
 {
     vec_u16 h = vec_to_bf16(v);
     memcpy(p, &h, n * sizeof *p);

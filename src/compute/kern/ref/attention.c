@@ -7,12 +7,12 @@
 
 #include "compute/kern/ref/ops_priv.h"
 
-static double dot(struct weft_mat x, size_t x_row, size_t x_col, struct weft_mat y,
-                  size_t y_row, size_t y_col, size_t n)
+static double dot(struct wf_mat x, size_t x_row, size_t x_col, struct wf_mat y, size_t y_row,
+                  size_t y_col, size_t n)
 {
     double sum = 0;
     for (size_t i = 0; i < n; i++)
-        sum += weft_ref_get(x, x_row, x_col + i) * weft_ref_get(y, y_row, y_col + i);
+        sum += wf_ref_get(x, x_row, x_col + i) * wf_ref_get(y, y_row, y_col + i);
     return sum;
 }
 
@@ -21,20 +21,20 @@ struct place {
     size_t row, col, kv_col;
 };
 
-static struct place place_of(const struct weft_attention *a, size_t sequence, size_t h)
+static struct place place_of(const struct wf_attention *a, size_t sequence, size_t h)
 {
     size_t group = a->heads / a->kv_heads;
     return (struct place){sequence * a->seq, h * a->head, h / group * a->head};
 }
 
-static double score(const struct weft_attention *a, struct place at, size_t query, size_t key)
+static double score(const struct wf_attention *a, struct place at, size_t query, size_t key)
 {
     double s = dot(a->q, at.row + query, at.col, a->k, at.row + key, at.kv_col, a->head);
     return s / sqrt((double)a->head);
 }
 
 /* The logarithm of the sum of exponentials of a query's scores. */
-static double log_sum(const struct weft_attention *a, struct place at, size_t query)
+static double log_sum(const struct wf_attention *a, struct place at, size_t query)
 {
     double top = -INFINITY, sum = 0;
     for (size_t key = 0; key <= query; key++)
@@ -46,27 +46,26 @@ static double log_sum(const struct weft_attention *a, struct place at, size_t qu
 
 /* Rows of `head` doubles that sums are built in.  NULL without memory: the caller then writes
  * nothing, which a test notices. */
-static double *sums_new(const struct weft_attention *a, size_t rows)
+static double *sums_new(const struct wf_attention *a, size_t rows)
 {
     return calloc(rows * a->head, sizeof(double));
 }
 
-static void add(double *sums, double factor, struct weft_mat m, size_t row, size_t col,
-                size_t n)
+static void add(double *sums, double factor, struct wf_mat m, size_t row, size_t col, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        sums[i] += factor * weft_ref_get(m, row, col + i);
+        sums[i] += factor * wf_ref_get(m, row, col + i);
 }
 
-static void write_rows(struct weft_mat m, size_t row, size_t col, const double *sums,
-                       size_t rows, size_t n)
+static void write_rows(struct wf_mat m, size_t row, size_t col, const double *sums, size_t rows,
+                       size_t n)
 {
     for (size_t r = 0; r < rows; r++)
         for (size_t i = 0; i < n; i++)
-            weft_ref_put(m, row + r, col + i, sums[r * n + i]);
+            wf_ref_put(m, row + r, col + i, sums[r * n + i]);
 }
 
-static void forward_head(const struct weft_attention *a, size_t sequence, size_t h, double *out)
+static void forward_head(const struct wf_attention *a, size_t sequence, size_t h, double *out)
 {
     struct place at = place_of(a, sequence, h);
     for (size_t query = 0; query < a->seq; query++) {
@@ -80,7 +79,7 @@ static void forward_head(const struct weft_attention *a, size_t sequence, size_t
     }
 }
 
-void weft_attention_forward_ref(const struct weft_attention *a)
+void wf_attention_forward_ref(const struct wf_attention *a)
 {
     double *out = sums_new(a, 1);
     for (size_t i = 0; out != NULL && i < a->batch * a->heads; i++)
@@ -89,7 +88,7 @@ void weft_attention_forward_ref(const struct weft_attention *a)
 }
 
 /* Adds the part of one query head to dk and dv, and writes its dq. */
-static void backward_head(const struct weft_attention *a, size_t sequence, size_t h, double *dq,
+static void backward_head(const struct wf_attention *a, size_t sequence, size_t h, double *dq,
                           double *dk, double *dv)
 {
     struct place at = place_of(a, sequence, h);
@@ -111,7 +110,7 @@ static void backward_head(const struct weft_attention *a, size_t sequence, size_
     }
 }
 
-void weft_attention_backward_ref(const struct weft_attention *a)
+void wf_attention_backward_ref(const struct wf_attention *a)
 {
     size_t group = a->heads / a->kv_heads;
     for (size_t i = 0; i < a->batch * a->kv_heads; i++) {

@@ -4,7 +4,7 @@
 
 #include "compute/kern/ref/ops_priv.h"
 
-void weft_gemv_ref(const struct weft_gemv *g, size_t row0, size_t row1)
+void wf_gemv_ref(const struct wf_gemv *g, size_t row0, size_t row1)
 {
     for (size_t t = 0; t < g->n; t++)
         for (size_t r = row0; r < row1; r++) {
@@ -12,12 +12,12 @@ void weft_gemv_ref(const struct weft_gemv *g, size_t row0, size_t row1)
             if (g->add != NULL)
                 sum += g->add[t * g->y_ld + r];
             for (size_t c = 0; c < g->k; c++)
-                sum += weft_ref_get(g->w, r, c) * g->x[t * g->x_ld + c];
+                sum += wf_ref_get(g->w, r, c) * g->x[t * g->x_ld + c];
             g->y[t * g->y_ld + r] = (float)sum;
         }
 }
 
-static double score(const struct weft_attend *a, size_t i)
+static double score(const struct wf_attend *a, size_t i)
 {
     double sum = 0;
     for (size_t c = 0; c < a->head; c++)
@@ -25,7 +25,7 @@ static double score(const struct weft_attend *a, size_t i)
     return sum * a->scale;
 }
 
-void weft_attend_ref(const struct weft_attend *a)
+void wf_attend_ref(const struct wf_attend *a)
 {
     double most = -INFINITY, sum = 0;
     for (size_t i = 0; i < a->n; i++)

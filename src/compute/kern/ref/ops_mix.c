@@ -15,17 +15,17 @@ static void softmax(double *s, size_t n)
         s[j] /= sum;
 }
 
-void weft_ref_mix_forward(struct weft_mat h, float *alpha, float *rstd,
-                          const struct weft_mat *v, size_t n, const float *q, const float *g,
-                          float eps, size_t rows, size_t cols)
+void wf_ref_mix_forward(struct wf_mat h, float *alpha, float *rstd, const struct wf_mat *v,
+                        size_t n, const float *q, const float *g, float eps, size_t rows,
+                        size_t cols)
 {
-    assert(n <= WEFT_MAX_MIX);
-    double s[WEFT_MAX_MIX];
+    assert(n <= WF_MAX_MIX);
+    double s[WF_MAX_MIX];
     for (size_t r = 0; r < rows; r++) {
         for (size_t j = 0; j < n; j++) {
             double squares = 0, dot = 0;
             for (size_t c = 0; c < cols; c++) {
-                double x = weft_ref_get(v[j], r, c);
+                double x = wf_ref_get(v[j], r, c);
                 squares += x * x;
                 dot += x * q[c] * g[c];
             }
@@ -39,24 +39,24 @@ void weft_ref_mix_forward(struct weft_mat h, float *alpha, float *rstd,
         for (size_t c = 0; c < cols; c++) {
             double sum = 0;
             for (size_t j = 0; j < n; j++)
-                sum += s[j] * weft_ref_get(v[j], r, c);
-            weft_ref_put(h, r, c, sum);
+                sum += s[j] * wf_ref_get(v[j], r, c);
+            wf_ref_put(h, r, c, sum);
         }
     }
 }
 
 /* dots[j] = p . v_j and ds[j] = the gradient of s_j, for one row. */
-static void score_gradients(double *dots, double *ds, struct weft_mat dh, const float *alpha,
-                            const struct weft_mat *v, size_t n, const float *q, const float *g,
+static void score_gradients(double *dots, double *ds, struct wf_mat dh, const float *alpha,
+                            const struct wf_mat *v, size_t n, const float *q, const float *g,
                             size_t r, size_t cols)
 {
     double mean = 0;
     for (size_t j = 0; j < n; j++) {
         dots[j] = ds[j] = 0;
         for (size_t c = 0; c < cols; c++) {
-            double x = weft_ref_get(v[j], r, c);
+            double x = wf_ref_get(v[j], r, c);
             dots[j] += x * q[c] * g[c];
-            ds[j] += x * weft_ref_get(dh, r, c); /* so far the gradient of alpha_j */
+            ds[j] += x * wf_ref_get(dh, r, c); /* so far the gradient of alpha_j */
         }
         mean += alpha[r * n + j] * ds[j];
     }
@@ -66,12 +66,12 @@ static void score_gradients(double *dots, double *ds, struct weft_mat dh, const 
 
 /* dq = g * t and dg = q * t, t = sum of ds_j rstd_j v_j over rows and j; some columns at a time,
  * to have the sums in double. */
-static void parameter_gradients(float *dq, float *dg, struct weft_mat dh, const float *alpha,
-                                const float *rstd, const struct weft_mat *v, size_t n,
+static void parameter_gradients(float *dq, float *dg, struct wf_mat dh, const float *alpha,
+                                const float *rstd, const struct wf_mat *v, size_t n,
                                 const float *q, const float *g, size_t rows, size_t cols)
 {
     enum { COLS = 512 };
-    double dots[WEFT_MAX_MIX], ds[WEFT_MAX_MIX];
+    double dots[WF_MAX_MIX], ds[WF_MAX_MIX];
     for (size_t c0 = 0; c0 < cols; c0 += COLS) {
         double t[COLS] = {0};
         size_t c1 = cols - c0 < COLS ? cols : c0 + COLS;
@@ -79,7 +79,7 @@ static void parameter_gradients(float *dq, float *dg, struct weft_mat dh, const 
             score_gradients(dots, ds, dh, alpha, v, n, q, g, r, cols);
             for (size_t j = 0; j < n; j++)
                 for (size_t c = c0; c < c1; c++)
-                    t[c - c0] += ds[j] * rstd[r * n + j] * weft_ref_get(v[j], r, c);
+                    t[c - c0] += ds[j] * rstd[r * n + j] * wf_ref_get(v[j], r, c);
         }
         for (size_t c = c0; c < c1; c++) {
             dq[c] = (float)(g[c] * t[c - c0]);
@@ -88,22 +88,22 @@ static void parameter_gradients(float *dq, float *dg, struct weft_mat dh, const 
     }
 }
 
-void weft_ref_mix_backward(const struct weft_mat *dv, float *dq, float *dg, struct weft_mat dh,
-                           const float *alpha, const float *rstd, const struct weft_mat *v,
-                           size_t n, const float *q, const float *g, size_t rows, size_t cols)
+void wf_ref_mix_backward(const struct wf_mat *dv, float *dq, float *dg, struct wf_mat dh,
+                         const float *alpha, const float *rstd, const struct wf_mat *v,
+                         size_t n, const float *q, const float *g, size_t rows, size_t cols)
 {
-    assert(n <= WEFT_MAX_MIX);
-    double dots[WEFT_MAX_MIX], ds[WEFT_MAX_MIX];
+    assert(n <= WF_MAX_MIX);
+    double dots[WF_MAX_MIX], ds[WF_MAX_MIX];
     for (size_t r = 0; r < rows; r++) {
         score_gradients(dots, ds, dh, alpha, v, n, q, g, r, cols);
         for (size_t j = 0; j < n; j++) {
             double scale = rstd[r * n + j];
             double pull = scale * scale * scale * dots[j] / (double)cols;
             for (size_t c = 0; c < cols; c++) {
-                double x = weft_ref_get(v[j], r, c);
-                double d = alpha[r * n + j] * weft_ref_get(dh, r, c) +
+                double x = wf_ref_get(v[j], r, c);
+                double d = alpha[r * n + j] * wf_ref_get(dh, r, c) +
                            ds[j] * (scale * q[c] * g[c] - pull * x);
-                weft_ref_put(dv[j], r, c, d);
+                wf_ref_put(dv[j], r, c, d);
             }
         }
     }

@@ -7,35 +7,35 @@
 
 #include "compute/kern/ref/ops_priv.h"
 
-void weft_ref_layernorm_forward(struct weft_mat out, float *mean, float *rstd,
-                                struct weft_mat x, const float *w, const float *b, float eps,
-                                size_t rows, size_t cols)
+void wf_ref_layernorm_forward(struct wf_mat out, float *mean, float *rstd, struct wf_mat x,
+                              const float *w, const float *b, float eps, size_t rows,
+                              size_t cols)
 {
     for (size_t r = 0; r < rows; r++) {
         double sum = 0, squares = 0;
         for (size_t c = 0; c < cols; c++)
-            sum += weft_ref_get(x, r, c);
+            sum += wf_ref_get(x, r, c);
         double middle = sum / (double)cols;
         for (size_t c = 0; c < cols; c++)
-            squares += pow(weft_ref_get(x, r, c) - middle, 2);
+            squares += pow(wf_ref_get(x, r, c) - middle, 2);
         double scale = 1 / sqrt(squares / (double)cols + eps);
         for (size_t c = 0; c < cols; c++)
-            weft_ref_put(out, r, c, (weft_ref_get(x, r, c) - middle) * scale * w[c] + b[c]);
+            wf_ref_put(out, r, c, (wf_ref_get(x, r, c) - middle) * scale * w[c] + b[c]);
         mean[r] = (float)middle;
         rstd[r] = (float)scale;
     }
 }
 
-void weft_ref_rmsnorm_forward(struct weft_mat out, float *rstd, struct weft_mat x,
-                              const float *w, float eps, size_t rows, size_t cols)
+void wf_ref_rmsnorm_forward(struct wf_mat out, float *rstd, struct wf_mat x, const float *w,
+                            float eps, size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++) {
         double squares = 0;
         for (size_t c = 0; c < cols; c++)
-            squares += pow(weft_ref_get(x, r, c), 2);
+            squares += pow(wf_ref_get(x, r, c), 2);
         double scale = 1 / sqrt(squares / (double)cols + eps);
         for (size_t c = 0; c < cols; c++)
-            weft_ref_put(out, r, c, weft_ref_get(x, r, c) * scale * w[c]);
+            wf_ref_put(out, r, c, wf_ref_get(x, r, c) * scale * w[c]);
         rstd[r] = (float)scale;
     }
 }
@@ -46,14 +46,14 @@ static double row_mean(const float *mean, size_t r)
 }
 
 /* dw[c] and db[c] first, while `keep` has not yet overwritten x. */
-static void parameters_backward(float *dw, float *db, struct weft_mat dy, struct weft_mat x,
+static void parameters_backward(float *dw, float *db, struct wf_mat dy, struct wf_mat x,
                                 const float *mean, const float *rstd, size_t rows, size_t cols)
 {
     for (size_t c = 0; c < cols; c++) {
         double dw_sum = 0, db_sum = 0;
         for (size_t r = 0; r < rows; r++) {
-            double d = weft_ref_get(dy, r, c);
-            dw_sum += d * (weft_ref_get(x, r, c) - row_mean(mean, r)) * rstd[r];
+            double d = wf_ref_get(dy, r, c);
+            dw_sum += d * (wf_ref_get(x, r, c) - row_mean(mean, r)) * rstd[r];
             db_sum += d;
         }
         dw[c] = (float)dw_sum;
@@ -63,41 +63,40 @@ static void parameters_backward(float *dw, float *db, struct weft_mat dy, struct
 }
 
 /* mean and db NULL: RMSNorm. */
-static void norm_backward(struct weft_mat dx, struct weft_mat past, struct weft_mat keep,
-                          float *dw, float *db, struct weft_mat dy, struct weft_mat x,
-                          const float *mean, const float *rstd, const float *w, size_t rows,
-                          size_t cols)
+static void norm_backward(struct wf_mat dx, struct wf_mat past, struct wf_mat keep, float *dw,
+                          float *db, struct wf_mat dy, struct wf_mat x, const float *mean,
+                          const float *rstd, const float *w, size_t rows, size_t cols)
 {
     parameters_backward(dw, db, dy, x, mean, rstd, rows, cols);
     for (size_t r = 0; r < rows; r++) {
         double e_sum = 0, ez_sum = 0;
         for (size_t c = 0; c < cols; c++) {
-            double e = weft_ref_get(dy, r, c) * w[c];
+            double e = wf_ref_get(dy, r, c) * w[c];
             e_sum += mean != NULL ? e : 0;
-            ez_sum += e * (weft_ref_get(x, r, c) - row_mean(mean, r)) * rstd[r];
+            ez_sum += e * (wf_ref_get(x, r, c) - row_mean(mean, r)) * rstd[r];
         }
         for (size_t c = 0; c < cols; c++) {
-            double e = weft_ref_get(dy, r, c) * w[c];
-            double z = (weft_ref_get(x, r, c) - row_mean(mean, r)) * rstd[r];
-            double before = weft_ref_get(past, r, c);
+            double e = wf_ref_get(dy, r, c) * w[c];
+            double z = (wf_ref_get(x, r, c) - row_mean(mean, r)) * rstd[r];
+            double before = wf_ref_get(past, r, c);
             double d = rstd[r] * (e - e_sum / (double)cols - z * ez_sum / (double)cols);
-            weft_ref_put(keep, r, c, before);
-            weft_ref_put(dx, r, c, before + d);
+            wf_ref_put(keep, r, c, before);
+            wf_ref_put(dx, r, c, before + d);
         }
     }
 }
 
-void weft_ref_layernorm_backward(struct weft_mat dx, struct weft_mat past, struct weft_mat keep,
-                                 float *dw, float *db, struct weft_mat dy, struct weft_mat x,
-                                 const float *mean, const float *rstd, const float *w,
-                                 size_t rows, size_t cols)
+void wf_ref_layernorm_backward(struct wf_mat dx, struct wf_mat past, struct wf_mat keep,
+                               float *dw, float *db, struct wf_mat dy, struct wf_mat x,
+                               const float *mean, const float *rstd, const float *w,
+                               size_t rows, size_t cols)
 {
     norm_backward(dx, past, keep, dw, db, dy, x, mean, rstd, w, rows, cols);
 }
 
-void weft_ref_rmsnorm_backward(struct weft_mat dx, struct weft_mat past, struct weft_mat keep,
-                               float *dw, struct weft_mat dy, struct weft_mat x,
-                               const float *rstd, const float *w, size_t rows, size_t cols)
+void wf_ref_rmsnorm_backward(struct wf_mat dx, struct wf_mat past, struct wf_mat keep,
+                             float *dw, struct wf_mat dy, struct wf_mat x, const float *rstd,
+                             const float *w, size_t rows, size_t cols)
 {
     norm_backward(dx, past, keep, dw, NULL, dy, x, NULL, rstd, w, rows, cols);
 }

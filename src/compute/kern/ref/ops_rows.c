@@ -5,7 +5,7 @@
 
 #include "compute/kern/ref/ops_priv.h"
 
-static float from_bf16(weft_bf16 half)
+static float from_bf16(wf_bf16 half)
 {
     uint32_t bits = (uint32_t)half << 16;
     float value;
@@ -13,48 +13,48 @@ static float from_bf16(weft_bf16 half)
     return value;
 }
 
-static weft_bf16 to_bf16(float value)
+static wf_bf16 to_bf16(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     if (isnan(value))
-        return (weft_bf16)(bits >> 16 | 0x40); /* the low half alone may have made it NaN */
+        return (wf_bf16)(bits >> 16 | 0x40); /* the low half alone may have made it NaN */
     uint32_t low = bits & 0xffff, high = bits >> 16;
     bool up = low > 0x8000 || (low == 0x8000 && high % 2 == 1);
-    return (weft_bf16)(high + up);
+    return (wf_bf16)(high + up);
 }
 
-double weft_ref_get(struct weft_mat m, size_t r, size_t c)
+double wf_ref_get(struct wf_mat m, size_t r, size_t c)
 {
     if (m.at == NULL)
         return 0;
-    return m.type == WEFT_F32 ? *weft_mat_f32(m, r, c) : from_bf16(*weft_mat_bf16(m, r, c));
+    return m.type == WF_DTYPE_F32 ? *wf_mat_f32(m, r, c) : from_bf16(*wf_mat_bf16(m, r, c));
 }
 
-void weft_ref_put(struct weft_mat m, size_t r, size_t c, double value)
+void wf_ref_put(struct wf_mat m, size_t r, size_t c, double value)
 {
     if (m.at == NULL)
         return;
-    if (m.type == WEFT_F32)
-        *weft_mat_f32(m, r, c) = (float)value;
+    if (m.type == WF_DTYPE_F32)
+        *wf_mat_f32(m, r, c) = (float)value;
     else
-        *weft_mat_bf16(m, r, c) = to_bf16((float)value);
+        *wf_mat_bf16(m, r, c) = to_bf16((float)value);
 }
 
-void weft_ref_embed(struct weft_mat x, const float *wte, const int32_t *ids, const float *wpe,
-                    const int32_t *positions, size_t rows, size_t cols)
+void wf_ref_embed(struct wf_mat x, const float *wte, const int32_t *ids, const float *wpe,
+                  const int32_t *positions, size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < cols; c++) {
             double sum = wte[(size_t)ids[r] * cols + c];
             if (wpe != NULL)
                 sum += wpe[(size_t)positions[r] * cols + c];
-            weft_ref_put(x, r, c, sum);
+            wf_ref_put(x, r, c, sum);
         }
 }
 
-bool weft_ref_scatter(struct weft_sink sink, size_t table_cols, const int32_t *ids,
-                      struct weft_mat dx, size_t rows, size_t col0, size_t col1)
+bool wf_ref_scatter(struct wf_sink sink, size_t table_cols, const int32_t *ids,
+                    struct wf_mat dx, size_t rows, size_t col0, size_t col1)
 {
     assert(!sink.fresh);
     bool bad = false;
@@ -67,24 +67,24 @@ bool weft_ref_scatter(struct weft_sink sink, size_t table_cols, const int32_t *i
                 before++;
             if (before < r) /* was done with the first of its id */
                 continue;
-            bad |= weft_ref_sink_add((struct weft_sink){.exact = &sum}, there, 1);
+            bad |= wf_ref_sink_add((struct wf_sink){.exact = &sum}, there, 1);
             for (size_t i = r; i < rows; i++)
                 if (ids[i] == ids[r])
-                    bad |= weft_ref_sink_add((struct weft_sink){.exact = &sum},
-                                             weft_mat_f32(dx, i, c), 1);
-            weft_ref_exact_value(there, &sum, 1);
+                    bad |= wf_ref_sink_add((struct wf_sink){.exact = &sum},
+                                           wf_mat_f32(dx, i, c), 1);
+            wf_ref_exact_to_f32(there, &sum, 1);
         }
     for (size_t r = 0; r < rows && !sink.only; r++) {
         size_t at = (size_t)ids[r] * table_cols + col0;
-        struct weft_sink row = {.exact = sink.exact != NULL ? sink.exact + at : NULL,
-                                .fast = sink.fast != NULL ? sink.fast + at : NULL};
-        bad |= weft_ref_sink_add(row, weft_mat_f32(dx, r, col0), col1 - col0);
+        struct wf_sink row = {.exact = sink.exact != NULL ? sink.exact + at : NULL,
+                              .fast = sink.fast != NULL ? sink.fast + at : NULL};
+        bad |= wf_ref_sink_add(row, wf_mat_f32(dx, r, col0), col1 - col0);
     }
     return bad;
 }
 
-void weft_ref_rope(struct weft_mat x, const float *cosines, const float *sines,
-                   const int32_t *positions, bool back, size_t rows, size_t heads, size_t head)
+void wf_ref_rope(struct wf_mat x, const float *cosines, const float *sines,
+                 const int32_t *positions, bool back, size_t rows, size_t heads, size_t head)
 {
     size_t half = head / 2;
     for (size_t r = 0; r < rows; r++)
@@ -92,42 +92,41 @@ void weft_ref_rope(struct weft_mat x, const float *cosines, const float *sines,
             size_t angle = (size_t)positions[r] * half + i % half;
             size_t c = i / half * head + i % half;
             double cosine = cosines[angle], sine = back ? -sines[angle] : sines[angle];
-            double a = weft_ref_get(x, r, c), b = weft_ref_get(x, r, c + half);
-            weft_ref_put(x, r, c, a * cosine - b * sine);
-            weft_ref_put(x, r, c + half, b * cosine + a * sine);
+            double a = wf_ref_get(x, r, c), b = wf_ref_get(x, r, c + half);
+            wf_ref_put(x, r, c, a * cosine - b * sine);
+            wf_ref_put(x, r, c + half, b * cosine + a * sine);
         }
 }
 
-void weft_ref_convert(struct weft_mat out, struct weft_mat x, size_t rows, size_t cols)
+void wf_ref_convert(struct wf_mat out, struct wf_mat x, size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < cols; c++)
-            weft_ref_put(out, r, c, weft_ref_get(x, r, c));
+            wf_ref_put(out, r, c, wf_ref_get(x, r, c));
 }
 
-void weft_ref_add(struct weft_mat out, struct weft_mat a, struct weft_mat b, size_t rows,
-                  size_t cols)
+void wf_ref_add(struct wf_mat out, struct wf_mat a, struct wf_mat b, size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < cols; c++)
-            weft_ref_put(out, r, c, weft_ref_get(a, r, c) + weft_ref_get(b, r, c));
+            wf_ref_put(out, r, c, wf_ref_get(a, r, c) + wf_ref_get(b, r, c));
 }
 
-void weft_ref_column_sums(float *sums, struct weft_mat x, size_t rows, size_t cols)
+void wf_ref_column_sums(float *sums, struct wf_mat x, size_t rows, size_t cols)
 {
     for (size_t c = 0; c < cols; c++) {
         double sum = 0;
         for (size_t r = 0; r < rows; r++)
-            sum += weft_ref_get(x, r, c);
+            sum += wf_ref_get(x, r, c);
         sums[c] = (float)sum;
     }
 }
 
-size_t weft_ref_find_bad(struct weft_mat x, size_t rows, size_t cols)
+size_t wf_ref_find_nonfinite(struct wf_mat x, size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < cols; c++)
-            if (!isfinite(weft_ref_get(x, r, c)))
+            if (!isfinite(wf_ref_get(x, r, c)))
                 return r * cols + c;
     return SIZE_MAX;
 }

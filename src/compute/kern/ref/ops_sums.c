@@ -6,7 +6,7 @@
 
 static const double unit = 0x1p-50;
 static const int64_t limit = INT64_C(1) << 62; /* 2^12 in units of 2^-50 */
-_Static_assert(WEFT_EXACT_BITS == 50, "the unit and the limit say so");
+_Static_assert(WF_EXACT_BITS == 50, "the unit and the limit say so");
 
 /* a += b.  True when a, b or the sum is out of range; a is then left alone. */
 static bool exact_add(int64_t *a, int64_t b)
@@ -17,7 +17,7 @@ static bool exact_add(int64_t *a, int64_t b)
     return *a <= -limit || *a >= limit;
 }
 
-bool weft_ref_sink_add(struct weft_sink sink, const float *x, size_t n)
+bool wf_ref_sink_add(struct wf_sink sink, const float *x, size_t n)
 {
     bool bad = false;
     for (size_t i = 0; i < n; i++) {
@@ -36,7 +36,7 @@ bool weft_ref_sink_add(struct weft_sink sink, const float *x, size_t n)
     return bad;
 }
 
-bool weft_ref_exact_merge(int64_t *a, const int64_t *b, size_t n)
+bool wf_ref_exact_merge(int64_t *a, const int64_t *b, size_t n)
 {
     bool bad = false;
     for (size_t i = 0; i < n; i++)
@@ -44,7 +44,7 @@ bool weft_ref_exact_merge(int64_t *a, const int64_t *b, size_t n)
     return bad;
 }
 
-void weft_ref_exact_value(float *out, const int64_t *sums, size_t n)
+void wf_ref_exact_to_f32(float *out, const int64_t *sums, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         out[i] = (float)sums[i] * (float)unit;
@@ -57,9 +57,9 @@ static float gradient(const int64_t *exact, const float *fast, size_t i)
 
 /* Sixteen sums, by the index modulo 16, then pairs at half the distance: the order that every
  * set of instructions can keep. */
-double weft_ref_sum_squares(const int64_t *exact, const float *fast, size_t n)
+double wf_ref_sum_squares(const int64_t *exact, const float *fast, size_t n)
 {
-    assert(n <= WEFT_NORM_BLOCK);
+    assert(n <= WF_NORM_SEGMENT);
     double sums[16] = {0};
     for (size_t i = 0; i < n; i++) {
         double x = gradient(exact, fast, i);
@@ -71,8 +71,8 @@ double weft_ref_sum_squares(const int64_t *exact, const float *fast, size_t n)
     return sums[0];
 }
 
-void weft_ref_adamw(float *w, float *m, float *v, const int64_t *exact, const float *fast,
-                    size_t n, const struct weft_adamw *how)
+void wf_ref_adamw(float *w, float *m, float *v, const int64_t *exact, const float *fast,
+                  size_t n, const struct wf_adamw *how)
 {
     for (size_t i = 0; i < n; i++) {
         double g = gradient(exact, fast, i) * (double)how->scale;

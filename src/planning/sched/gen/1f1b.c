@@ -18,10 +18,10 @@
 
 struct variant {
     const char *name;
-    uint32_t ahead_for_each; /* forwards that run ahead for each rank behind this one */
-    bool split;              /* each backward as I and W */
-    uint32_t late_for_each;  /* split: I's that W waits for each rank before this one */
-    bool loops;              /* several chunks take turns */
+    uint32_t warmup_per_rank;  /* forwards that run ahead for each rank behind this one */
+    bool split;                /* each backward as I and W */
+    uint32_t w_delay_per_rank; /* split: I's that W waits for each rank before this one */
+    bool interleaved;          /* several chunks take turns */
 };
 
 /* Micros go round the chunks in groups: all micros of a group through chunk 0, then all of them
@@ -40,15 +40,15 @@ struct turns {
     uint32_t at_group, at_chunk, at_micro, end_micro;
 };
 
-static struct weft_range group_range(const struct turns *t, uint32_t i)
+static struct wf_range group_range(const struct turns *t, uint32_t i)
 {
     if (t->group == 0)
-        return weft_range_part(t->micros, t->n_groups, i);
+        return wf_range_part(t->micros, t->n_groups, i);
     size_t begin = (size_t)i * t->group;
-    return (struct weft_range){begin, weft_size_min(begin + t->group, t->micros)};
+    return (struct wf_range){begin, wf_size_min(begin + t->group, t->micros)};
 }
 
-static struct turns turns_new(const struct weft_params *params)
+static struct turns turns_new(const struct weft_gen_params *params)
 {
     struct turns t = {
         .chunks = params->chunks, .micros = params->micros, .group = params->group};
@@ -67,135 +67,135 @@ static void turns_next(struct turns *t)
         t->at_chunk = 0;
         t->at_group++;
     }
-    struct weft_range group = group_range(t, t->at_group);
+    struct wf_range group = group_range(t, t->at_group);
     t->at_micro = (uint32_t)group.begin;
     t->end_micro = (uint32_t)group.end;
 }
 
 /* How many forwards run ahead on a rank. */
-static uint64_t warm_up(const struct variant *how, const struct weft_params *params,
+static uint64_t warm_up(const struct variant *how, const struct weft_gen_params *params,
                         const struct turns *t, uint32_t rank)
 {
     uint64_t all = (uint64_t)params->micros * params->chunks;
     uint64_t group = params->group != 0 ? params->group : group_range(t, 0).end;
-    uint64_t ahead = (uint64_t)how->ahead_for_each * (params->ranks - 1 - rank) +
+    uint64_t ahead = (uint64_t)how->warmup_per_rank * (params->ranks - 1 - rank) +
                      (params->chunks - 1) * group;
     return ahead < all ? ahead : all;
 }
 
 struct emitter {
-    struct weft_builder *b;
+    struct wf_builder *b;
     const struct variant *how;
     uint32_t ranks, rank;
     struct turns forward, backward, weight;
-    uint64_t n_late; /* I's whose W is still to come */
+    uint64_t n_pending_w; /* I's whose W is still to come */
 };
 
 static void emit_forward(struct emitter *e)
 {
-    weft_emit(e->b, e->rank, WEFT_ACT_F, e->forward.at_chunk * e->ranks + e->rank,
-              e->forward.at_micro);
+    wf_builder_add(e->b, e->rank, WEFT_ACT_F, e->forward.at_chunk * e->ranks + e->rank,
+                   e->forward.at_micro);
     turns_next(&e->forward);
 }
 
 /* Backwards take the chunks in the opposite order. */
-static void emit_reverse(struct emitter *e, enum weft_kind kind, struct turns *t)
+static void emit_reverse(struct emitter *e, enum weft_act_kind kind, struct turns *t)
 {
-    weft_emit(e->b, e->rank, kind, (t->chunks - 1 - t->at_chunk) * e->ranks + e->rank,
-              t->at_micro);
+    wf_builder_add(e->b, e->rank, kind, (t->chunks - 1 - t->at_chunk) * e->ranks + e->rank,
+                   t->at_micro);
     turns_next(t);
 }
 
 static void emit_backward(struct emitter *e)
 {
     emit_reverse(e, e->how->split ? WEFT_ACT_I : WEFT_ACT_B, &e->backward);
-    if (e->how->split && ++e->n_late > (uint64_t)e->how->late_for_each * e->rank) {
+    if (e->how->split && ++e->n_pending_w > (uint64_t)e->how->w_delay_per_rank * e->rank) {
         emit_reverse(e, WEFT_ACT_W, &e->weight);
-        e->n_late--;
+        e->n_pending_w--;
     }
 }
 
-static void emit_rank(struct weft_builder *b, const struct variant *how,
-                      const struct weft_params *params, uint32_t rank)
+static void emit_rank(struct wf_builder *b, const struct variant *how,
+                      const struct weft_gen_params *params, uint32_t rank)
 {
     struct turns t = turns_new(params);
     struct emitter e = {b, how, params->ranks, rank, t, t, t, 0};
     uint64_t all = (uint64_t)params->micros * params->chunks;
     uint64_t ahead = warm_up(how, params, &t, rank);
-    struct weft_idle idle = {0};
-    if (params->idle_hints && how->loops)
-        idle = weft_pytorch_idle_interleaved(params, rank, ahead, how->split);
-    weft_emit_idle(b, rank, idle.first);
+    struct wf_idle_cells idle = {0};
+    if (params->idle_hints && how->interleaved)
+        idle = wf_pytorch_idle_interleaved(params, rank, ahead, how->split);
+    wf_builder_add_idle(b, rank, idle.first);
     for (uint64_t k = 0; k < ahead; k++)
         emit_forward(&e);
-    weft_emit_idle(b, rank, idle.after_warm_up);
+    wf_builder_add_idle(b, rank, idle.after_warm_up);
     for (uint64_t k = ahead; k < all; k++) {
         emit_forward(&e);
         emit_backward(&e);
     }
     for (uint64_t k = all - ahead; k < all; k++) {
-        weft_emit_idle(b, rank, idle.in_drain);
+        wf_builder_add_idle(b, rank, idle.in_drain);
         emit_backward(&e);
     }
-    while (e.n_late-- > 0)
+    while (e.n_pending_w-- > 0)
         emit_reverse(&e, WEFT_ACT_W, &e.weight);
 }
 
-static enum weft_status make(const struct variant *how, const struct weft_params *params,
+static enum weft_status make(const struct variant *how, const struct weft_gen_params *params,
                              struct weft_schedule **out, struct weft_error *err)
 {
-    struct weft_builder b;
-    size_t extra = params->idle_hints && how->loops ? weft_pytorch_idle_room(params) : 0;
-    WEFT_TRY(weft_builder_init(&b, how->name, weft_shape(params, params->chunks),
-                               how->split ? 3 : 2, extra, err));
+    struct wf_builder b;
+    size_t extra = params->idle_hints && how->interleaved ? wf_pytorch_idle_max(params) : 0;
+    WEFT_TRY(wf_builder_init(&b, how->name, wf_shape(params, params->chunks),
+                             how->split ? 3 : 2, extra, err));
     for (uint32_t r = 0; r < params->ranks; r++)
         emit_rank(&b, how, params, r);
-    return weft_builder_finish(&b, out, err);
+    return wf_builder_finish(&b, out, err);
 }
 
-WEFT_GENERATOR(1f1b)
+WF_GENERATOR(1f1b)
 {
     return make(&(struct variant){"1f1b", 1, false, 0, false}, params, out, err);
 }
 
 /* Twice as many run ahead, which hides the hops: a gradient is on its way while the next forward
  * runs. */
-WEFT_GENERATOR(eager_1f1b)
+WF_GENERATOR(eager_1f1b)
 {
     return make(&(struct variant){"eager-1f1b", 2, false, 0, false}, params, out, err);
 }
 
-WEFT_GENERATOR(1f1b_split)
+WF_GENERATOR(1f1b_split)
 {
     return make(&(struct variant){"1f1b-split", 1, true, 0, false}, params, out, err);
 }
 
 /* W runs r micros late on rank r, and so fills what would be the drain's bubble. */
-WEFT_GENERATOR(zb_h1)
+WF_GENERATOR(zb_h1)
 {
     return make(&(struct variant){"zb-h1", 1, true, 1, false}, params, out, err);
 }
 
 /* Twice as many forwards ahead and W twice as late: no bubble by span when F = I = W. */
-WEFT_GENERATOR(zb_h2)
+WF_GENERATOR(zb_h2)
 {
     return make(&(struct variant){"zb-h2", 2, true, 2, false}, params, out, err);
 }
 
 /* A group size of the user's is Megatron's, which accepts P <= N <= M with M mod N = 0 or >= P.
  * Other sizes may still run, or deadlock: the walk knows. */
-static enum weft_status refuse_deadlock(const struct weft_params *params,
-                                        struct weft_schedule *s, struct weft_schedule **out,
-                                        struct weft_error *err)
+static enum weft_status check_deadlock(const struct weft_gen_params *params,
+                                       struct weft_schedule *s, struct weft_schedule **out,
+                                       struct weft_error *err)
 {
-    struct weft_walk w;
+    struct wf_walk w;
     enum weft_status st =
-        weft_walk_init(&w, s, WEFT_WALK_COMPUTE, NULL, WEFT_TRANSPORT_BUFFERED, err);
+        wf_walk_init(&w, s, WF_WALK_MODE_COMPUTE, NULL, WEFT_CHANNEL_BUFFERED, err);
     if (st == WEFT_OK) {
-        struct weft_run run;
-        while (weft_walk_next(&w, &run))
+        struct wf_walk_run run;
+        while (wf_walk_next(&w, &run))
             continue;
-        if (w.n_done < w.n_all)
+        if (w.n_done < w.n_total)
             st =
                 WEFT_FAIL(err, WEFT_USAGE,
                           "group %u deadlocks with %u ranks, %u chunks and %u micros: leave it "
@@ -203,7 +203,7 @@ static enum weft_status refuse_deadlock(const struct weft_params *params,
                           "remainder of 0 or at least %u",
                           params->group, params->ranks, params->chunks, params->micros,
                           params->ranks, params->micros, params->ranks);
-        weft_walk_release(&w);
+        wf_walk_release(&w);
     }
     if (st == WEFT_OK)
         *out = s;
@@ -213,27 +213,27 @@ static enum weft_status refuse_deadlock(const struct weft_params *params,
 }
 
 static enum weft_status make_interleaved(const struct variant *how,
-                                         const struct weft_params *params,
+                                         const struct weft_gen_params *params,
                                          struct weft_schedule **out, struct weft_error *err)
 {
     struct weft_schedule *s = NULL;
     WEFT_TRY(make(how, params, &s, err));
     if (params->group != 0)
-        return refuse_deadlock(params, s, out, err);
+        return check_deadlock(params, s, out, err);
     *out = s;
     return WEFT_OK;
 }
 
-WEFT_GENERATOR(interleaved_1f1b)
+WF_GENERATOR(interleaved_1f1b)
 {
     return make_interleaved(&(struct variant){"interleaved-1f1b", 2, false, 0, true}, params,
                             out, err);
 }
 
-WEFT_GENERATOR(interleaved_zb)
+WF_GENERATOR(interleaved_zb)
 {
     struct weft_schedule *s = NULL;
     WEFT_TRY(make_interleaved(&(struct variant){"interleaved-zb", 1, true, 1, true}, params, &s,
                               err));
-    return weft_pytorch_space_forwards(params, s, out, err);
+    return wf_pytorch_space_forwards(params, s, out, err);
 }

@@ -9,17 +9,17 @@
  * of a chunk on any rank, two thirds of what 1f1b on a loop needs; that is the limit here.  A
  * given limit is a further one: the lower of the two counts.
  */
-WEFT_GENERATOR(1f1b_v)
+WF_GENERATOR(1f1b_v)
 {
-    struct weft_search s;
-    struct weft_search_setup setup = {.name = "1f1b-v", .chunks = 2, .whole = true};
-    WEFT_TRY(weft_search_init(&s, &setup, params, err));
-    weft_search_cap(&s, 2 * (2 * params->ranks / 3 + 1));
-    enum weft_status st = weft_search_check_limits(&s, err);
+    struct wf_search s;
+    struct wf_search_setup setup = {.name = "1f1b-v", .chunks = 2, .whole = true};
+    WEFT_TRY(wf_search_init(&s, &setup, params, err));
+    wf_search_cap_memory(&s, 2 * (2 * params->ranks / 3 + 1));
+    enum weft_status st = wf_search_check_limits(&s, err);
     if (st == WEFT_OK)
-        st = weft_search_run(&s, NULL, err);
+        st = wf_search_run(&s, NULL, err);
     if (st == WEFT_OK)
-        st = weft_search_finish(&s, out, err);
-    weft_search_release(&s);
+        st = wf_search_finish(&s, out, err);
+    wf_search_release(&s);
     return st;
 }

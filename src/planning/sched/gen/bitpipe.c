@@ -2,7 +2,7 @@
  *
  * The down pipe's V puts stages r and 2P-1-r on rank r, the up pipe's is its mirror image with
  * stages P-1-r and P+r.  A rank's own direction is the one whose input is nearer.  A unit is P
- * micros, half of them each way; with h = P/2 and n ranks from this one to the middle, a rank's
+ * micros, half of them each direction; with h = P/2 and n ranks from this one to the middle, a rank's
  * forwards of a unit are
  *
  *     n x own first half;  h-n x (other first, own first);  n x (other first, other second);
@@ -26,78 +26,79 @@ struct bitpipe {
 };
 
 /* What one rank does with the two directions. */
-struct way {
+struct direction {
     uint32_t first, second; /* its stages: of the first and the second half of the model */
     uint32_t n_first, n_second;
     uint32_t micro;
 };
 
-static struct step through_first(struct way *w)
+static struct step next_first_half(struct direction *w)
 {
     return (struct step){w->first, w->micro + w->n_first++};
 }
 
-static struct step through_second(struct way *w)
+static struct step next_second_half(struct direction *w)
 {
     return (struct step){w->second, w->micro + w->n_second++};
 }
 
 /* Micros in the list count from the unit's first one of their direction. */
-static void list_unit(struct step *list, uint32_t h, uint32_t n, struct way own,
-                      struct way other)
+static void list_unit(struct step *list, uint32_t h, uint32_t n, struct direction own,
+                      struct direction other)
 {
     for (uint32_t i = 0; i < n; i++)
-        *list++ = through_first(&own);
+        *list++ = next_first_half(&own);
     for (uint32_t i = 0; i < h - n; i++) {
-        *list++ = through_first(&other);
-        *list++ = through_first(&own);
+        *list++ = next_first_half(&other);
+        *list++ = next_first_half(&own);
     }
     for (uint32_t i = 0; i < n; i++) {
-        *list++ = through_first(&other);
-        *list++ = through_second(&other);
+        *list++ = next_first_half(&other);
+        *list++ = next_second_half(&other);
     }
     for (uint32_t i = 0; i < h - n; i++) {
-        *list++ = through_second(&own);
-        *list++ = through_second(&other);
+        *list++ = next_second_half(&own);
+        *list++ = next_second_half(&other);
     }
     for (uint32_t i = 0; i < n; i++)
-        *list++ = through_second(&own);
+        *list++ = next_second_half(&own);
 }
 
-static struct way reversed(struct way w)
+static struct direction reversed(struct direction w)
 {
-    return (struct way){.first = w.second, .second = w.first, .micro = w.micro};
+    return (struct direction){.first = w.second, .second = w.first, .micro = w.micro};
 }
 
-static void emit_rank(struct bitpipe *p, struct weft_builder *b, uint32_t r)
+static void emit_rank(struct bitpipe *p, struct wf_builder *b, uint32_t r)
 {
     uint32_t ranks = p->ranks, h = ranks / 2, per_unit = 2 * ranks;
     uint32_t n = r < h ? h - r : r - h + 1;
-    struct way down = {.first = r, .second = 2 * ranks - 1 - r, .micro = 0};
-    struct way up = {.first = ranks - 1 - r, .second = ranks + r, .micro = p->micros / 2};
-    struct way own = r < h ? down : up, other = r < h ? up : down;
+    struct direction down = {.first = r, .second = 2 * ranks - 1 - r, .micro = 0};
+    struct direction up = {.first = ranks - 1 - r, .second = ranks + r, .micro = p->micros / 2};
+    struct direction own = r < h ? down : up, other = r < h ? up : down;
     list_unit(p->forward, h, n, own, other);
     list_unit(p->backward, h, n, reversed(own), reversed(other));
-    uint32_t ahead = 3 * h + weft_u32_min(r, ranks - 1 - r), units = p->micros / ranks;
+    uint32_t ahead = 3 * h + wf_u32_min(r, ranks - 1 - r), units = p->micros / ranks;
     for (uint32_t u = 0; u < units; u++) {
         uint32_t micro = u * h; /* of each direction, at the start of this unit */
         uint32_t joined = u == 0 ? 0 : n;
         for (uint32_t k = joined; k < ahead; k++)
-            weft_emit(b, r, WEFT_ACT_F, p->forward[k].stage, micro + p->forward[k].micro);
+            wf_builder_add(b, r, WEFT_ACT_F, p->forward[k].stage, micro + p->forward[k].micro);
         for (uint32_t k = 0; k < per_unit; k++) {
             if (ahead + k < per_unit)
-                weft_emit(b, r, WEFT_ACT_F, p->forward[ahead + k].stage,
-                          micro + p->forward[ahead + k].micro);
-            weft_emit(b, r, WEFT_ACT_B, p->backward[k].stage, micro + p->backward[k].micro);
+                wf_builder_add(b, r, WEFT_ACT_F, p->forward[ahead + k].stage,
+                               micro + p->forward[ahead + k].micro);
+            wf_builder_add(b, r, WEFT_ACT_B, p->backward[k].stage,
+                           micro + p->backward[k].micro);
             if (u + 1 < units && k + n >= per_unit) {
                 const struct step *f = &p->forward[k + n - per_unit];
-                weft_emit(b, r, WEFT_ACT_F, f->stage, micro + h + f->micro);
+                wf_builder_add(b, r, WEFT_ACT_F, f->stage, micro + h + f->micro);
             }
         }
     }
 }
 
-WEFT_GENERATOR(bitpipe)
+WF_GENERATOR(bitpipe)
 {
     uint32_t ranks = params->ranks;
     if (ranks % 2 != 0 || ranks < 4)
@@ -108,23 +109,23 @@ WEFT_GENERATOR(bitpipe)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "bitpipe on %u ranks needs a multiple of %u micros (got %u): use %u",
                          ranks, ranks, params->micros, (params->micros / ranks + 1) * ranks);
-    struct weft_builder b;
-    struct weft_shape shape = {ranks, 2 * ranks, params->micros, 2};
-    WEFT_TRY(weft_builder_init(&b, "bitpipe", shape, 2, 0, err));
+    struct wf_builder b;
+    struct wf_shape shape = {ranks, 2 * ranks, params->micros, 2};
+    WEFT_TRY(wf_builder_init(&b, "bitpipe", shape, 2, 0, err));
     for (uint32_t s = 0; s < 2 * ranks; s++) {
         uint32_t rank = s < ranks ? s : 2 * ranks - 1 - s;
         b.rank_of[s] = rank;
         b.rank_of[2 * ranks + s] = ranks - 1 - rank;
     }
-    weft_builder_place_by_hand(&b);
+    wf_builder_place_explicit(&b);
     struct step *lists = malloc(sizeof *lists * 4 * ranks);
     if (lists == NULL) {
-        weft_builder_release(&b);
+        wf_builder_release(&b);
         return WEFT_FAIL(err, WEFT_NOMEM, "bitpipe: no memory for a unit's lists");
     }
     struct bitpipe p = {ranks, params->micros, lists, lists + 2 * ranks};
     for (uint32_t r = 0; r < ranks; r++)
         emit_rank(&p, &b, r);
     free(lists);
-    return weft_builder_finish(&b, out, err);
+    return wf_builder_finish(&b, out, err);
 }

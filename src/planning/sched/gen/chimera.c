@@ -42,7 +42,7 @@ static uint32_t stage_on_rank(const struct chimera *c, uint32_t pipe, uint32_t r
     return pipe < pairs ? at : c->ranks - 1 - at;
 }
 
-static void put(struct chimera *c, uint64_t tick, enum weft_kind kind, uint32_t stage,
+static void put(struct chimera *c, uint64_t tick, enum weft_act_kind kind, uint32_t stage,
                 uint32_t micro)
 {
     c->list[c->n++] = (struct timed){
@@ -55,15 +55,15 @@ static int by_tick(const void *pa, const void *pb)
     return (a->tick > b->tick) - (a->tick < b->tick);
 }
 
-static void emit_rank(struct chimera *c, struct weft_builder *b, uint32_t rank)
+static void emit_rank(struct chimera *c, struct wf_builder *b, uint32_t rank)
 {
     uint64_t unit_ticks = 2 * (uint64_t)c->ranks;
     uint32_t per_unit = c->ranks / c->pipes;
     c->n = 0;
     for (uint32_t pipe = 0; pipe < c->pipes; pipe++) {
         uint32_t s = stage_on_rank(c, pipe, rank);
-        uint32_t first = weft_pipe_first(c->micros, c->pipes, pipe);
-        uint32_t n = weft_pipe_first(c->micros, c->pipes, pipe + 1) - first;
+        uint32_t first = wf_pipe_first_micro(c->micros, c->pipes, pipe);
+        uint32_t n = wf_pipe_first_micro(c->micros, c->pipes, pipe + 1) - first;
         for (uint32_t i = 0; i < n; i++) {
             uint64_t at = i / per_unit * unit_ticks + 2 * (i % per_unit);
             put(c, at + s, WEFT_ACT_F, s, first + i);
@@ -72,11 +72,11 @@ static void emit_rank(struct chimera *c, struct weft_builder *b, uint32_t rank)
     }
     qsort(c->list, c->n, sizeof *c->list, by_tick);
     for (size_t i = 0; i < c->n; i++)
-        weft_emit(b, rank, c->list[i].action.kind, c->list[i].action.stage,
-                  c->list[i].action.micro);
+        wf_builder_add(b, rank, c->list[i].action.kind, c->list[i].action.stage,
+                       c->list[i].action.micro);
 }
 
-static enum weft_status check(const struct weft_params *params, uint32_t pipes,
+static enum weft_status check(const struct weft_gen_params *params, uint32_t pipes,
                               struct weft_error *err)
 {
     uint32_t ranks = params->ranks;
@@ -95,31 +95,31 @@ static enum weft_status check(const struct weft_params *params, uint32_t pipes,
         return WEFT_FAIL(err, WEFT_USAGE,
                          "chimera cannot run %u pipe%s on %u ranks: --pipes must be even and "
                          "divide the ranks; these work:%s",
-                         pipes, weft_plural(pipes), ranks, fit);
+                         pipes, wf_plural(pipes), ranks, fit);
     }
     return WEFT_OK;
 }
 
-WEFT_GENERATOR(chimera)
+WF_GENERATOR(chimera)
 {
     struct chimera c = {.ranks = params->ranks,
                         .pipes = params->pipes == 0 ? 2 : params->pipes,
                         .micros = params->micros};
     WEFT_TRY(check(params, c.pipes, err));
-    struct weft_builder b;
-    struct weft_shape shape = {c.ranks, c.ranks, c.micros, c.pipes};
-    WEFT_TRY(weft_builder_init(&b, "chimera", shape, 2, 0, err));
+    struct wf_builder b;
+    struct wf_shape shape = {c.ranks, c.ranks, c.micros, c.pipes};
+    WEFT_TRY(wf_builder_init(&b, "chimera", shape, 2, 0, err));
     for (uint32_t pipe = 0; pipe < c.pipes; pipe++)
         for (uint32_t s = 0; s < c.ranks; s++)
             b.rank_of[(size_t)pipe * c.ranks + s] = rank_of_stage(&c, pipe, s);
-    weft_builder_place_by_hand(&b);
+    wf_builder_place_explicit(&b);
     c.list = malloc(sizeof *c.list * 2 * c.micros);
     if (c.list == NULL) {
-        weft_builder_release(&b);
+        wf_builder_release(&b);
         return WEFT_FAIL(err, WEFT_NOMEM, "chimera: no memory for %u micros", c.micros);
     }
     for (uint32_t r = 0; r < c.ranks; r++)
         emit_rank(&c, &b, r);
     free(c.list);
-    return weft_builder_finish(&b, out, err);
+    return wf_builder_finish(&b, out, err);
 }

@@ -23,47 +23,47 @@ struct direction {
     uint32_t n_f, n_b; /* forwards and backwards so far */
 };
 
-struct late {
+struct pending_w {
     uint32_t stage, micro;
 };
 
 struct dual {
-    struct weft_builder *b;
+    struct wf_builder *b;
     uint32_t rank;
     uint32_t half, at, micros; /* H, h, m */
     struct direction near, far;
-    struct late *queue; /* W's to come; room for a rank's all: borrowed */
+    struct pending_w *queue; /* W's to come; room for a rank's all: borrowed */
     size_t q_begin, q_end;
 };
 
 static void forward(struct dual *d, struct direction *way)
 {
-    weft_emit(d->b, d->rank, WEFT_ACT_F, way->stage, way->first_micro + way->n_f++);
+    wf_builder_add(d->b, d->rank, WEFT_ACT_F, way->stage, way->first_micro + way->n_f++);
 }
 
 static void backward(struct dual *d, struct direction *way, bool split)
 {
     uint32_t micro = way->first_micro + way->n_b++;
-    weft_emit(d->b, d->rank, split ? WEFT_ACT_I : WEFT_ACT_B, way->stage, micro);
+    wf_builder_add(d->b, d->rank, split ? WEFT_ACT_I : WEFT_ACT_B, way->stage, micro);
     if (split)
-        d->queue[d->q_end++] = (struct late){way->stage, micro};
+        d->queue[d->q_end++] = (struct pending_w){way->stage, micro};
 }
 
 static void weight(struct dual *d)
 {
-    struct late w = d->queue[d->q_begin++];
-    weft_emit(d->b, d->rank, WEFT_ACT_W, w.stage, w.micro);
+    struct pending_w w = d->queue[d->q_begin++];
+    wf_builder_add(d->b, d->rank, WEFT_ACT_W, w.stage, w.micro);
 }
 
 static void forward_with_backward(struct dual *d, struct direction *f, struct direction *g)
 {
-    weft_emit_pair(d->b, d->rank,
-                   (struct weft_action){.micro = f->first_micro + f->n_f++,
-                                        .stage = f->stage & (WEFT_MAX_STAGES - 1),
-                                        .kind = WEFT_ACT_F},
-                   (struct weft_action){.micro = g->first_micro + g->n_b++,
-                                        .stage = g->stage & (WEFT_MAX_STAGES - 1),
-                                        .kind = WEFT_ACT_B});
+    wf_builder_add_pair(d->b, d->rank,
+                        (struct weft_action){.micro = f->first_micro + f->n_f++,
+                                             .stage = f->stage & (WEFT_MAX_STAGES - 1),
+                                             .kind = WEFT_ACT_F},
+                        (struct weft_action){.micro = g->first_micro + g->n_b++,
+                                             .stage = g->stage & (WEFT_MAX_STAGES - 1),
+                                             .kind = WEFT_ACT_B});
 }
 
 static void warm_up(struct dual *d)
@@ -122,28 +122,28 @@ static void drain(struct dual *d)
         weight(d);
 }
 
-static enum weft_status run_all(struct weft_builder *b, const struct weft_params *params,
-                                void (*serve)(const struct weft_params *, uint32_t,
+static enum weft_status run_all(struct wf_builder *b, const struct weft_gen_params *params,
+                                void (*setup)(const struct weft_gen_params *, uint32_t,
                                               struct dual *),
                                 struct weft_schedule **out, struct weft_error *err)
 {
-    struct late *queue = malloc(sizeof *queue * 2 * ((size_t)params->micros + 1));
+    struct pending_w *queue = malloc(sizeof *queue * 2 * ((size_t)params->micros + 1));
     if (queue == NULL) {
-        weft_builder_release(b);
+        wf_builder_release(b);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the queue of weight gradients");
     }
     for (uint32_t r = 0; r < params->ranks; r++) {
         struct dual d = {.b = b, .rank = r, .queue = queue};
-        serve(params, r, &d);
+        setup(params, r, &d);
         warm_up(&d);
         steady(&d);
         drain(&d);
     }
     free(queue);
-    return weft_builder_finish(b, out, err);
+    return wf_builder_finish(b, out, err);
 }
 
-static void serve_v(const struct weft_params *params, uint32_t rank, struct dual *d)
+static void setup_v(const struct weft_gen_params *params, uint32_t rank, struct dual *d)
 {
     d->half = params->ranks;
     d->at = rank;
@@ -152,21 +152,21 @@ static void serve_v(const struct weft_params *params, uint32_t rank, struct dual
     d->far.stage = 2 * params->ranks - 1 - rank;
 }
 
-WEFT_GENERATOR(dualpipe_v)
+WF_GENERATOR(dualpipe_v)
 {
     if (params->micros < 2 * params->ranks)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "dualpipe-v on %u rank%s needs at least %u micros (got %u): use more "
                          "micros, or zb-v",
-                         params->ranks, weft_plural(params->ranks), 2 * params->ranks,
+                         params->ranks, wf_plural(params->ranks), 2 * params->ranks,
                          params->micros);
-    struct weft_builder b;
-    WEFT_TRY(weft_builder_init(&b, "dualpipe-v", weft_shape(params, 2), 3, 0, err));
-    weft_builder_place(&b, WEFT_PLACE_V);
-    return run_all(&b, params, serve_v, out, err);
+    struct wf_builder b;
+    WEFT_TRY(wf_builder_init(&b, "dualpipe-v", wf_shape(params, 2), 3, 0, err));
+    wf_builder_place(&b, WEFT_PLACEMENT_V);
+    return run_all(&b, params, setup_v, out, err);
 }
 
-static void serve_two_way(const struct weft_params *params, uint32_t rank, struct dual *d)
+static void setup_two_way(const struct weft_gen_params *params, uint32_t rank, struct dual *d)
 {
     uint32_t last = params->ranks - 1;
     struct direction down = {.stage = rank, .first_micro = 0};
@@ -179,7 +179,7 @@ static void serve_two_way(const struct weft_params *params, uint32_t rank, struc
     d->far = down_is_near ? up : down;
 }
 
-WEFT_GENERATOR(dualpipe)
+WF_GENERATOR(dualpipe)
 {
     uint32_t ranks = params->ranks;
     if (ranks % 2 != 0)
@@ -194,13 +194,13 @@ WEFT_GENERATOR(dualpipe)
             "%u): use %u",
             ranks, 2 * ranks, params->micros,
             params->micros < 2 * ranks ? 2 * ranks : params->micros + 1);
-    struct weft_builder b;
-    struct weft_shape shape = {ranks, ranks, params->micros, 2};
-    WEFT_TRY(weft_builder_init(&b, "dualpipe", shape, 3, 0, err));
+    struct wf_builder b;
+    struct wf_shape shape = {ranks, ranks, params->micros, 2};
+    WEFT_TRY(wf_builder_init(&b, "dualpipe", shape, 3, 0, err));
     for (uint32_t s = 0; s < ranks; s++) {
         b.rank_of[s] = s;
         b.rank_of[ranks + s] = ranks - 1 - s;
     }
-    weft_builder_place_by_hand(&b);
-    return run_all(&b, params, serve_two_way, out, err);
+    wf_builder_place_explicit(&b);
+    return run_all(&b, params, setup_two_way, out, err);
 }

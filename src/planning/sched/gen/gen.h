@@ -7,34 +7,34 @@
 #include "base/error.h"
 #include "planning/sched/build.h"
 
-#define WEFT_GENERATOR(name)                                                                   \
-    enum weft_status weft_gen_##name(const struct weft_params *params,                         \
-                                     struct weft_schedule **out, struct weft_error *err)
+#define WF_GENERATOR(name)                                                                     \
+    enum weft_status wf_gen_##name(const struct weft_gen_params *params,                       \
+                                   struct weft_schedule **out, struct weft_error *err)
 
-WEFT_GENERATOR(gpipe);
-WEFT_GENERATOR(1f1b);
-WEFT_GENERATOR(eager_1f1b);
-WEFT_GENERATOR(1f1b_split);
-WEFT_GENERATOR(interleaved_1f1b);
-WEFT_GENERATOR(looped_bfs);
-WEFT_GENERATOR(zb_h1);
-WEFT_GENERATOR(zb_h2);
-WEFT_GENERATOR(zb_auto);
-WEFT_GENERATOR(interleaved_zb);
-WEFT_GENERATOR(zb_v);
-WEFT_GENERATOR(zb_v_auto);
-WEFT_GENERATOR(v_half);
-WEFT_GENERATOR(v_min);
-WEFT_GENERATOR(1f1b_v);
-WEFT_GENERATOR(wave);
-WEFT_GENERATOR(chimera);
-WEFT_GENERATOR(dualpipe);
-WEFT_GENERATOR(dualpipe_v);
-WEFT_GENERATOR(bitpipe);
-WEFT_GENERATOR(greedy_gpipe);
-WEFT_GENERATOR(greedy_1f1b);
+WF_GENERATOR(gpipe);
+WF_GENERATOR(1f1b);
+WF_GENERATOR(eager_1f1b);
+WF_GENERATOR(1f1b_split);
+WF_GENERATOR(interleaved_1f1b);
+WF_GENERATOR(looped_bfs);
+WF_GENERATOR(zb_h1);
+WF_GENERATOR(zb_h2);
+WF_GENERATOR(zb_auto);
+WF_GENERATOR(interleaved_zb);
+WF_GENERATOR(zb_v);
+WF_GENERATOR(zb_v_auto);
+WF_GENERATOR(v_half);
+WF_GENERATOR(v_min);
+WF_GENERATOR(1f1b_v);
+WF_GENERATOR(wave);
+WF_GENERATOR(chimera);
+WF_GENERATOR(dualpipe);
+WF_GENERATOR(dualpipe_v);
+WF_GENERATOR(bitpipe);
+WF_GENERATOR(greedy_gpipe);
+WF_GENERATOR(greedy_1f1b);
 
-static inline uint32_t weft_u32_min(uint32_t a, uint32_t b)
+static inline uint32_t wf_u32_min(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }

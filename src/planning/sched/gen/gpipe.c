@@ -5,18 +5,18 @@
  *
  *     F0 F1 F2 F3 | B0 B1 B2 B3
  */
-WEFT_GENERATOR(gpipe)
+WF_GENERATOR(gpipe)
 {
     uint32_t ranks = params->ranks, chunks = params->chunks;
-    struct weft_builder b;
-    WEFT_TRY(weft_builder_init(&b, "gpipe", weft_shape(params, chunks), 2, 0, err));
+    struct wf_builder b;
+    WEFT_TRY(wf_builder_init(&b, "gpipe", wf_shape(params, chunks), 2, 0, err));
     for (uint32_t r = 0; r < ranks; r++) {
         for (uint32_t m = 0; m < params->micros; m++)
             for (uint32_t v = 0; v < chunks; v++)
-                weft_emit(&b, r, WEFT_ACT_F, v * ranks + r, m);
+                wf_builder_add(&b, r, WEFT_ACT_F, v * ranks + r, m);
         for (uint32_t m = 0; m < params->micros; m++)
             for (uint32_t v = chunks; v-- > 0;)
-                weft_emit(&b, r, WEFT_ACT_B, v * ranks + r, m);
+                wf_builder_add(&b, r, WEFT_ACT_B, v * ranks + r, m);
     }
-    return weft_builder_finish(&b, out, err);
+    return wf_builder_finish(&b, out, err);
 }

@@ -4,21 +4,21 @@
  * round, micros descending.  Each chunk's gradient is finished in one burst, so that its
  * reduction overlaps with the chunks that follow; memory is GPipe's.
  */
-WEFT_GENERATOR(looped_bfs)
+WF_GENERATOR(looped_bfs)
 {
     uint32_t ranks = params->ranks, chunks = params->chunks;
-    struct weft_builder b;
-    WEFT_TRY(weft_builder_init(&b, "looped-bfs", weft_shape(params, chunks), 2,
-                               params->idle_hints ? (size_t)2 * ranks : 0, err));
+    struct wf_builder b;
+    WEFT_TRY(wf_builder_init(&b, "looped-bfs", wf_shape(params, chunks), 2,
+                             params->idle_hints ? (size_t)2 * ranks : 0, err));
     for (uint32_t r = 0; r < ranks; r++) {
-        weft_emit_idle(&b, r, params->idle_hints ? r : 0);
+        wf_builder_add_idle(&b, r, params->idle_hints ? r : 0);
         for (uint32_t v = 0; v < chunks; v++)
             for (uint32_t m = 0; m < params->micros; m++)
-                weft_emit(&b, r, WEFT_ACT_F, v * ranks + r, m);
-        weft_emit_idle(&b, r, params->idle_hints ? 2 * (int64_t)(ranks - 1 - r) : 0);
+                wf_builder_add(&b, r, WEFT_ACT_F, v * ranks + r, m);
+        wf_builder_add_idle(&b, r, params->idle_hints ? 2 * (int64_t)(ranks - 1 - r) : 0);
         for (uint32_t v = chunks; v-- > 0;)
             for (uint32_t m = params->micros; m-- > 0;)
-                weft_emit(&b, r, WEFT_ACT_B, v * ranks + r, m);
+                wf_builder_add(&b, r, WEFT_ACT_B, v * ranks + r, m);
     }
-    return weft_builder_finish(&b, out, err);
+    return wf_builder_finish(&b, out, err);
 }

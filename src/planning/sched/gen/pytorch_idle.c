@@ -6,18 +6,18 @@
 #include "base/error.h"
 #include "planning/sched/schedule_priv.h"
 
-struct weft_idle weft_pytorch_idle_interleaved(const struct weft_params *params, uint32_t rank,
-                                               uint64_t ahead, bool split)
+struct wf_idle_cells wf_pytorch_idle_interleaved(const struct weft_gen_params *params,
+                                                 uint32_t rank, uint64_t ahead, bool split)
 {
     int64_t ranks = params->ranks, behind = ranks - 1 - rank;
-    struct weft_idle idle = {.first = rank, .in_drain = split ? 0 : 1};
+    struct wf_idle_cells idle = {.first = rank, .in_drain = split ? 0 : 1};
     if (ahead > 0)
         idle.after_warm_up =
             split ? behind : params->chunks * ranks + 2 * behind - ((int64_t)ahead + rank);
     return idle;
 }
 
-size_t weft_pytorch_idle_room(const struct weft_params *params)
+size_t wf_pytorch_idle_max(const struct weft_gen_params *params)
 {
     return (size_t)params->ranks * (params->chunks + 4) +
            (size_t)params->micros * params->chunks;
@@ -81,7 +81,7 @@ static bool space_column(struct spacer *sp, bool *more)
 
 static struct weft_schedule *join_rows(const struct spacer *sp)
 {
-    struct weft_schedule *d = weft_schedule_dup_frame(sp->s);
+    struct weft_schedule *d = wf_schedule_dup_empty(sp->s);
     size_t n = 0;
     for (uint32_t r = 0; r < sp->s->place.n_ranks; r++)
         n += sp->n_row[r];
@@ -96,7 +96,7 @@ static struct weft_schedule *join_rows(const struct spacer *sp)
             memcpy(d->actions + d->first[r], sp->rows[r], sp->n_row[r] * sizeof *d->actions);
         d->first[r + 1] = d->first[r] + sp->n_row[r];
     }
-    if (!weft_schedule_seal(d, false)) {
+    if (!wf_schedule_finalize(d, false)) {
         weft_schedule_free(d);
         return NULL;
     }
@@ -131,9 +131,9 @@ static struct weft_schedule *space_forwards(const struct weft_schedule *s)
     return spaced;
 }
 
-enum weft_status weft_pytorch_space_forwards(const struct weft_params *params,
-                                             struct weft_schedule *s,
-                                             struct weft_schedule **out, struct weft_error *err)
+enum weft_status wf_pytorch_space_forwards(const struct weft_gen_params *params,
+                                           struct weft_schedule *s, struct weft_schedule **out,
+                                           struct weft_error *err)
 {
     if (!params->idle_hints) {
         *out = s;

@@ -30,10 +30,10 @@ struct rank_list {
     uint32_t follow; /* refill: position in the given order */
 };
 
-struct weft_lister {
-    const struct weft_knobs *knobs; /* borrowed: while a list is made */
-    const uint32_t *given;          /* borrowed: likewise, for refill */
-    struct rank_list *ranks;        /* owned: (ranks) */
+struct wf_list_sched {
+    const struct wf_list_knobs *knobs; /* borrowed: while a list is made */
+    const uint32_t *given;             /* borrowed: likewise, for refill */
+    struct rank_list *ranks;           /* owned: (ranks) */
     double *arrival;  /* owned: (n_ops), when its input is there, INFINITY: not known yet */
     double *expected; /* owned: (n_ops), when it started in the given order */
     double *wake; /* owned: (2 * leaves), a tournament: the earliest of each pair of ranks */
@@ -41,17 +41,17 @@ struct weft_lister {
 };
 
 /* An action that a rank could take. */
-struct choice {
+struct candidate {
     uint32_t id;
     double at;  /* when it can start */
     double key; /* what is less goes first */
 };
 
-static const struct choice no_choice = {WEFT_NO_OP, INFINITY, INFINITY};
+static const struct candidate no_candidate = {WF_OP_NONE, INFINITY, INFINITY};
 
-struct weft_lister *weft_lister_new(const struct weft_search *s)
+struct wf_list_sched *wf_list_sched_new(const struct wf_search *s)
 {
-    struct weft_lister *l = calloc(1, sizeof *l);
+    struct wf_list_sched *l = calloc(1, sizeof *l);
     if (l == NULL)
         return NULL;
     for (l->leaves = 1; l->leaves < s->n_ranks; l->leaves *= 2)
@@ -61,13 +61,13 @@ struct weft_lister *weft_lister_new(const struct weft_search *s)
     l->expected = malloc(sizeof *l->expected * s->n_ops);
     l->wake = malloc(sizeof *l->wake * 2 * l->leaves);
     if (l->ranks == NULL || l->arrival == NULL || l->expected == NULL || l->wake == NULL) {
-        weft_lister_free(l);
+        wf_list_sched_free(l);
         return NULL;
     }
     return l;
 }
 
-void weft_lister_free(struct weft_lister *l)
+void wf_list_sched_free(struct wf_list_sched *l)
 {
     if (l == NULL)
         return;
@@ -80,16 +80,16 @@ void weft_lister_free(struct weft_lister *l)
 
 /* -- time ---------------------------------------------------------------------------------- */
 
-static void set_wake(struct weft_lister *l, uint32_t rank, double t)
+static void set_wake(struct wf_list_sched *l, uint32_t rank, double t)
 {
     uint32_t i = l->leaves + rank;
     l->wake[i] = t;
     for (i /= 2; i > 0; i /= 2)
-        l->wake[i] = weft_min(l->wake[2 * i], l->wake[2 * i + 1]);
+        l->wake[i] = wf_min(l->wake[2 * i], l->wake[2 * i + 1]);
 }
 
 /* The rank that wakes first; n_ranks when none ever does. */
-static uint32_t next_rank(const struct weft_lister *l, uint32_t n_ranks)
+static uint32_t next_rank(const struct wf_list_sched *l, uint32_t n_ranks)
 {
     uint32_t i = 1;
     if (l->wake[1] == INFINITY)
@@ -100,111 +100,111 @@ static uint32_t next_rank(const struct weft_lister *l, uint32_t n_ranks)
 }
 
 /* Starts an action at time t, and lets the one who needs it know. */
-static void issue(struct weft_lister *l, struct weft_search *s, uint32_t id, double t)
+static void issue(struct wf_list_sched *l, struct wf_search *s, uint32_t id, double t)
 {
-    const struct weft_op *op = &s->ops[id];
+    const struct wf_op *op = &s->ops[id];
     struct rank_list *k = &l->ranks[op->rank];
     uint32_t pass = op->row / s->n_stages, chunk = op->row % s->n_stages >= s->n_ranks;
     s->order[op->rank * s->per_rank + k->len++] = id;
     k->done[pass][chunk]++;
-    if (pass != WEFT_PASS_W)
+    if (pass != WF_PASS_W)
         k->last[pass][chunk] = k->len;
     k->mem += op->delta;
     k->free = t + op->time;
-    if (op->to != WEFT_NO_OP) {
-        const struct weft_op *to = &s->ops[op->to];
+    if (op->to != WF_OP_NONE) {
+        const struct wf_op *to = &s->ops[op->to];
         double there = k->free + to->hop;
         l->arrival[op->to] = there;
         if (to->rank != op->rank && there < l->wake[l->leaves + to->rank])
-            set_wake(l, to->rank, weft_max(there, l->ranks[to->rank].free));
+            set_wake(l, to->rank, wf_max(there, l->ranks[to->rank].free));
     }
     set_wake(l, op->rank, k->free);
 }
 
 /* -- what could be next -------------------------------------------------------------------- */
 
-/* The next action of a pass and chunk on a rank, or WEFT_NO_OP. */
-static uint32_t next_op(const struct weft_search *s, const struct rank_list *k, uint32_t rank,
+/* The next action of a pass and chunk on a rank, or WF_OP_NONE. */
+static uint32_t next_op(const struct wf_search *s, const struct rank_list *k, uint32_t rank,
                         uint32_t pass, uint32_t chunk)
 {
     uint32_t m = k->done[pass][chunk];
-    uint32_t may = pass == WEFT_PASS_F ? s->n_micros : k->done[pass - 1][chunk];
-    return m < may ? weft_search_op(s, pass, weft_search_stage(s, rank, chunk), m) : WEFT_NO_OP;
+    uint32_t may = pass == WF_PASS_F ? s->n_micros : k->done[pass - 1][chunk];
+    return m < may ? wf_search_op_id(s, pass, wf_search_stage(s, rank, chunk), m) : WF_OP_NONE;
 }
 
 /* Whether the oldest micro could still finish after a forward of `chunk`. */
-static bool leaves_room(const struct weft_search *s, const struct rank_list *k, uint32_t rank,
+static bool leaves_room(const struct wf_search *s, const struct rank_list *k, uint32_t rank,
                         uint32_t chunk)
 {
-    double f0 = weft_search_first(s, WEFT_PASS_F, rank)->delta;
-    double i0 = weft_max(0, weft_search_first(s, WEFT_PASS_I, rank)->delta);
+    double f0 = wf_search_stage_op(s, WF_PASS_F, rank)->delta;
+    double i0 = wf_max(0, wf_search_stage_op(s, WF_PASS_I, rank)->delta);
     double held = (k->done[0][0] - k->done[1][0] + (chunk == 0)) * f0;
     if (s->n_chunks == 1)
-        return weft_search_fits(s, rank, held + i0);
-    uint32_t stage = weft_search_stage(s, rank, 1);
-    double f1 = weft_search_first(s, WEFT_PASS_F, stage)->delta;
-    double through = f1 + weft_max(0, weft_search_first(s, WEFT_PASS_I, stage)->delta);
+        return wf_search_fits(s, rank, held + i0);
+    uint32_t stage = wf_search_stage(s, rank, 1);
+    double f1 = wf_search_stage_op(s, WF_PASS_F, stage)->delta;
+    double through = f1 + wf_max(0, wf_search_stage_op(s, WF_PASS_I, stage)->delta);
     if (chunk == 1)
         held += (k->done[0][1] - k->done[1][1]) * f1;
-    return weft_search_fits(s, rank, held + weft_max(through, i0));
+    return wf_search_fits(s, rank, held + wf_max(through, i0));
 }
 
-/* A forward or gradient as a choice, if it may run at all.  *blocked is when it could start but
+/* A forward or gradient as a candidate, if it may run at all.  *blocked is when it could start but
  * for memory that weight gradients have to free first. */
-static struct choice look(const struct weft_lister *l, const struct weft_search *s,
-                          uint32_t rank, uint32_t pass, uint32_t chunk, double now,
-                          double *blocked)
+static struct candidate get_candidate(const struct wf_list_sched *l, const struct wf_search *s,
+                                      uint32_t rank, uint32_t pass, uint32_t chunk, double now,
+                                      double *blocked)
 {
     const struct rank_list *k = &l->ranks[rank];
     uint32_t id = next_op(s, k, rank, pass, chunk);
-    if (id == WEFT_NO_OP || l->arrival[id] == INFINITY)
-        return no_choice;
-    if (pass == WEFT_PASS_F && ((chunk == 0 && k->done[0][0] - k->done[1][0] >= k->cap) ||
-                                !leaves_room(s, k, rank, chunk)))
-        return no_choice;
-    double at = weft_max(now, l->arrival[id]), delta = s->ops[id].delta;
-    if (delta > 0 && !weft_search_fits(s, rank, k->mem + delta)) {
-        *blocked = weft_min(*blocked, at);
-        return no_choice;
+    if (id == WF_OP_NONE || l->arrival[id] == INFINITY)
+        return no_candidate;
+    if (pass == WF_PASS_F && ((chunk == 0 && k->done[0][0] - k->done[1][0] >= k->cap) ||
+                              !leaves_room(s, k, rank, chunk)))
+        return no_candidate;
+    double at = wf_max(now, l->arrival[id]), delta = s->ops[id].delta;
+    if (delta > 0 && !wf_search_fits(s, rank, k->mem + delta)) {
+        *blocked = wf_min(*blocked, at);
+        return no_candidate;
     }
-    return (struct choice){id, at, 0};
+    return (struct candidate){id, at, 0};
 }
 
 /* The oldest weight gradient, the deeper chunk's first. */
-static uint32_t oldest_weight(const struct weft_lister *l, const struct weft_search *s,
+static uint32_t oldest_weight(const struct wf_list_sched *l, const struct wf_search *s,
                               uint32_t rank)
 {
     const struct rank_list *k = &l->ranks[rank];
-    uint32_t best = WEFT_NO_OP;
+    uint32_t best = WF_OP_NONE;
     if (s->n_passes < 3)
         return best;
     for (uint32_t c = s->n_chunks; c-- > 0;) {
-        uint32_t id = next_op(s, k, rank, WEFT_PASS_W, c);
-        if (id != WEFT_NO_OP && (best == WEFT_NO_OP || k->done[2][c] < best % s->n_micros))
+        uint32_t id = next_op(s, k, rank, WF_PASS_W, c);
+        if (id != WF_OP_NONE && (best == WF_OP_NONE || k->done[2][c] < best % s->n_micros))
             best = id;
     }
     return best;
 }
 
-/* -- ways to choose: what the rank does now, or WEFT_NO_OP: it sleeps until *until --------- */
+/* -- ways to choose: what the rank does now, or WF_OP_NONE: it sleeps until *until --------- */
 
 /* The one that can start sooner, the first if both can. */
-static struct choice sooner(struct choice a, struct choice b)
+static struct candidate sooner(struct candidate a, struct candidate b)
 {
     return b.at < a.at ? b : a;
 }
 
-static uint32_t choose_by_rules(struct weft_lister *l, const struct weft_search *s,
+static uint32_t choose_by_rules(struct wf_list_sched *l, const struct wf_search *s,
                                 uint32_t rank, double now, double *until)
 {
-    const struct weft_knobs *knobs = l->knobs;
+    const struct wf_list_knobs *knobs = l->knobs;
     const struct rank_list *k = &l->ranks[rank];
     double blocked = INFINITY;
-    struct choice f = look(l, s, rank, WEFT_PASS_F, 0, now, &blocked);
-    struct choice g = look(l, s, rank, WEFT_PASS_I, 0, now, &blocked);
+    struct candidate f = get_candidate(l, s, rank, WF_PASS_F, 0, now, &blocked);
+    struct candidate g = get_candidate(l, s, rank, WF_PASS_I, 0, now, &blocked);
     if (s->n_chunks == 2) {
-        struct choice f1 = look(l, s, rank, WEFT_PASS_F, 1, now, &blocked);
-        struct choice g1 = look(l, s, rank, WEFT_PASS_I, 1, now, &blocked);
+        struct candidate f1 = get_candidate(l, s, rank, WF_PASS_F, 1, now, &blocked);
+        struct candidate g1 = get_candidate(l, s, rank, WF_PASS_I, 1, now, &blocked);
         bool lags = k->done[1][1] < k->done[1][0] + s->n_ranks - rank;
         f = sooner(f1, f);
         g = knobs->deep_first || lags ? sooner(g1, g) : sooner(g, g1);
@@ -215,32 +215,32 @@ static uint32_t choose_by_rules(struct weft_lister *l, const struct weft_search 
         return g.id;
     if (f.at <= now && g.at >= now + knobs->hold * s->ops[f.id].time)
         return f.id;
-    *until = f.at <= now ? g.at : weft_min(g.at, f.at);
+    *until = f.at <= now ? g.at : wf_min(g.at, f.at);
     uint32_t w = oldest_weight(l, s, rank);
-    if (w == WEFT_NO_OP)
-        return WEFT_NO_OP;
+    if (w == WF_OP_NONE)
+        return WF_OP_NONE;
     double time = s->ops[w].time;
-    bool fills = now + time <= *until + knobs->patience * time;
+    bool fills = now + time <= *until + knobs->w_slack * time;
     bool frees = blocked <= now && g.at > now + knobs->hold * time;
-    return fills || frees ? w : WEFT_NO_OP;
+    return fills || frees ? w : WF_OP_NONE;
 }
 
-static uint32_t choose_by_key(struct weft_lister *l, const struct weft_search *s, uint32_t rank,
+static uint32_t choose_by_key(struct wf_list_sched *l, const struct wf_search *s, uint32_t rank,
                               double now, double *until)
 {
-    const struct weft_knobs *knobs = l->knobs;
+    const struct wf_list_knobs *knobs = l->knobs;
     double blocked = INFINITY;
-    struct choice all[4], first = no_choice, best = no_choice;
+    struct candidate all[4], first = no_candidate, best = no_candidate;
     for (uint32_t n = 0; n < 2 * s->n_chunks; n++) {
-        all[n] = look(l, s, rank, n % 2, n / 2, now, &blocked);
+        all[n] = get_candidate(l, s, rank, n % 2, n / 2, now, &blocked);
         first = sooner(first, all[n]);
     }
-    double wait = first.id == WEFT_NO_OP ? 0 : knobs->hold * s->ops[first.id].time;
+    double wait = first.id == WF_OP_NONE ? 0 : knobs->hold * s->ops[first.id].time;
     for (uint32_t n = 0; n < 2 * s->n_chunks; n++) {
         uint32_t id = all[n].id;
-        if (id == WEFT_NO_OP || all[n].at > first.at + wait)
+        if (id == WF_OP_NONE || all[n].at > first.at + wait)
             continue;
-        all[n].key = knobs->in_turn
+        all[n].key = knobs->round_robin
                          ? l->ranks[rank].last[n % 2][n / 2]
                          : knobs->offset[s->ops[id].row] + knobs->period * (id % s->n_micros);
         if (all[n].key < best.key)
@@ -250,42 +250,42 @@ static uint32_t choose_by_key(struct weft_lister *l, const struct weft_search *s
         return best.id;
     *until = best.at;
     uint32_t w = oldest_weight(l, s, rank);
-    if (w == WEFT_NO_OP)
-        return WEFT_NO_OP;
+    if (w == WF_OP_NONE)
+        return WF_OP_NONE;
     double time = s->ops[w].time;
-    return now + time <= *until + knobs->patience * time || blocked <= now ? w : WEFT_NO_OP;
+    return now + time <= *until + knobs->w_slack * time || blocked <= now ? w : WF_OP_NONE;
 }
 
 /* The drain of a refill: only gradients are left, and they go in turn.  An arrival that is not
  * known yet will be about when it was in the given order. */
-static uint32_t choose_drain(struct weft_lister *l, const struct weft_search *s, uint32_t rank,
+static uint32_t choose_drain(struct wf_list_sched *l, const struct wf_search *s, uint32_t rank,
                              double now, double *until)
 {
     struct rank_list *k = &l->ranks[rank];
-    struct choice best = no_choice;
+    struct candidate best = no_candidate;
     double likely = INFINITY;
     for (uint32_t c = 0; c < s->n_chunks; c++) {
-        uint32_t id = next_op(s, k, rank, WEFT_PASS_I, c);
-        if (id == WEFT_NO_OP)
+        uint32_t id = next_op(s, k, rank, WF_PASS_I, c);
+        if (id == WF_OP_NONE)
             continue;
-        *until = weft_min(*until, l->arrival[id]);
-        likely = weft_min(likely, l->arrival[id] < INFINITY ? l->arrival[id] : l->expected[id]);
-        bool fits = weft_search_fits(s, rank, k->mem + weft_max(0, s->ops[id].delta));
+        *until = wf_min(*until, l->arrival[id]);
+        likely = wf_min(likely, l->arrival[id] < INFINITY ? l->arrival[id] : l->expected[id]);
+        bool fits = wf_search_fits(s, rank, k->mem + wf_max(0, s->ops[id].delta));
         if (l->arrival[id] <= now && fits && k->last[1][c] < best.key)
-            best = (struct choice){id, now, k->last[1][c]};
+            best = (struct candidate){id, now, k->last[1][c]};
     }
     uint32_t w = oldest_weight(l, s, rank);
-    if (best.id != WEFT_NO_OP || w == WEFT_NO_OP || *until <= now)
-        return best.id != WEFT_NO_OP ? best.id : w;
+    if (best.id != WF_OP_NONE || w == WF_OP_NONE || *until <= now)
+        return best.id != WF_OP_NONE ? best.id : w;
     double time = s->ops[w].time;
-    return now + time <= likely + l->knobs->patience * time ? w : WEFT_NO_OP;
+    return now + time <= likely + l->knobs->w_slack * time ? w : WF_OP_NONE;
 }
 
-static uint32_t choose_refill(struct weft_lister *l, const struct weft_search *s, uint32_t rank,
+static uint32_t choose_refill(struct wf_list_sched *l, const struct wf_search *s, uint32_t rank,
                               double now, double *until)
 {
     struct rank_list *k = &l->ranks[rank];
-    if (l->knobs->in_turn && k->done[0][s->n_chunks - 1] == s->n_micros)
+    if (l->knobs->round_robin && k->done[0][s->n_chunks - 1] == s->n_micros)
         return choose_drain(l, s, rank, now, until);
     const uint32_t *row = l->given + rank * s->per_rank;
     while (k->follow < s->per_rank && s->ops[row[k->follow]].row >= 2 * s->n_stages)
@@ -294,46 +294,46 @@ static uint32_t choose_refill(struct weft_lister *l, const struct weft_search *s
     if (k->follow == s->per_rank)
         return w;
     uint32_t id = row[k->follow];
-    bool fits = weft_search_fits(s, rank, k->mem + weft_max(0, s->ops[id].delta));
+    bool fits = wf_search_fits(s, rank, k->mem + wf_max(0, s->ops[id].delta));
     if (l->arrival[id] <= now && fits) {
         k->follow++;
         return id;
     }
     *until = l->arrival[id];
-    if (w == WEFT_NO_OP || *until <= now)
+    if (w == WF_OP_NONE || *until <= now)
         return w;
     /* An arrival that is not known yet will be about when it was in the given order. */
     double likely = *until < INFINITY ? *until : l->expected[id];
     double time = s->ops[w].time;
-    return now + time <= likely + l->knobs->patience * time ? w : WEFT_NO_OP;
+    return now + time <= likely + l->knobs->w_slack * time ? w : WF_OP_NONE;
 }
 
 /* -- making a list ------------------------------------------------------------------------- */
 
-static void reset(struct weft_lister *l, const struct weft_search *s)
+static void reset(struct wf_list_sched *l, const struct wf_search *s)
 {
     for (size_t i = 0; i < s->n_ops; i++)
-        l->arrival[i] = s->ops[i].from == WEFT_NO_OP ? 0 : INFINITY;
+        l->arrival[i] = s->ops[i].from == WF_OP_NONE ? 0 : INFINITY;
     for (uint32_t i = 0; i < 2 * l->leaves; i++)
         l->wake[i] = INFINITY;
     for (uint32_t r = 0; r < s->n_ranks; r++) {
-        double cap = l->knobs->ahead + l->knobs->ahead_slope * (s->n_ranks - 1 - r);
-        l->ranks[r] = (struct rank_list){.cap = weft_max(1, floor(cap + 1e-9))};
+        double cap = l->knobs->in_flight + l->knobs->in_flight_slope * (s->n_ranks - 1 - r);
+        l->ranks[r] = (struct rank_list){.cap = wf_max(1, floor(cap + 1e-9))};
         set_wake(l, r, 0);
     }
 }
 
 /* Whether all actions found their place in s->order. */
-static bool make_list(struct weft_lister *l, struct weft_search *s,
-                      uint32_t (*choose)(struct weft_lister *, const struct weft_search *,
+static bool make_list(struct wf_list_sched *l, struct wf_search *s,
+                      uint32_t (*choose)(struct wf_list_sched *, const struct wf_search *,
                                          uint32_t, double, double *))
 {
     size_t n = 0;
     reset(l, s);
     for (uint32_t r; (r = next_rank(l, s->n_ranks)) < s->n_ranks;) {
-        double now = weft_max(l->wake[l->leaves + r], l->ranks[r].free), until = INFINITY;
+        double now = wf_max(l->wake[l->leaves + r], l->ranks[r].free), until = INFINITY;
         uint32_t id = choose(l, s, r, now, &until);
-        if (id == WEFT_NO_OP) {
+        if (id == WF_OP_NONE) {
             set_wake(l, r, until > now ? until : INFINITY);
         } else {
             issue(l, s, id, now);
@@ -343,28 +343,28 @@ static bool make_list(struct weft_lister *l, struct weft_search *s,
     return n == s->n_ops;
 }
 
-struct weft_score weft_lister_try(struct weft_lister *l, struct weft_search *s,
-                                  const struct weft_knobs *knobs)
+struct wf_score wf_list_sched_try(struct wf_list_sched *l, struct wf_search *s,
+                                  const struct wf_list_knobs *knobs)
 {
-    enum weft_family family = knobs->in_turn          ? WEFT_FAMILY_TURN
-                              : knobs->offset != NULL ? WEFT_FAMILY_STEER
-                                                      : WEFT_FAMILY_LIST;
+    enum wf_family family = knobs->round_robin      ? WF_FAMILY_ROUND_ROBIN
+                            : knobs->offset != NULL ? WF_FAMILY_GUIDED
+                                                    : WF_FAMILY_LIST;
     l->knobs = knobs;
-    if (!make_list(l, s, family == WEFT_FAMILY_LIST ? choose_by_rules : choose_by_key))
-        return WEFT_NO_SCORE;
-    return weft_search_try(s, family, s->order);
+    if (!make_list(l, s, family == WF_FAMILY_LIST ? choose_by_rules : choose_by_key))
+        return WF_SCORE_INFEASIBLE;
+    return wf_search_try(s, family, s->order);
 }
 
-struct weft_score weft_lister_refill(struct weft_lister *l, struct weft_search *s,
-                                     enum weft_family family, double patience, bool drain)
+struct wf_score wf_list_sched_refill_w(struct wf_list_sched *l, struct wf_search *s,
+                                       enum wf_family family, double w_slack, bool drain)
 {
-    if (weft_score_compare(s->best[family].score, WEFT_NO_SCORE) >= 0 ||
-        !weft_search_time(s, s->best[family].order))
-        return WEFT_NO_SCORE;
+    if (wf_score_compare(s->best[family].score, WF_SCORE_INFEASIBLE) >= 0 ||
+        !wf_search_time(s, s->best[family].order))
+        return WF_SCORE_INFEASIBLE;
     memcpy(l->expected, s->start, sizeof *l->expected * s->n_ops);
-    l->knobs = &(struct weft_knobs){.patience = patience, .in_turn = drain};
+    l->knobs = &(struct wf_list_knobs){.w_slack = w_slack, .round_robin = drain};
     l->given = s->best[family].order;
     if (!make_list(l, s, choose_refill))
-        return WEFT_NO_SCORE;
-    return weft_search_try(s, family, s->order);
+        return WF_SCORE_INFEASIBLE;
+    return wf_search_try(s, family, s->order);
 }

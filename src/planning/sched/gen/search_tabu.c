@@ -19,10 +19,10 @@
  * ends.
  */
 
-/* How many steps without anything better until a walk goes home, how many times it does so in a
- * row, and the least and most steps that an action rests: long rests let a walk get far, short
+/* How many steps without anything better until a walk goes best_order, how many times it does so in a
+ * row, and the least and most steps that an action tabu_until: long tabu_until let a walk get far, short
  * ones let it look closely. */
-enum { PATIENCE = 300, MAX_IN_VAIN = 20, REST_MIN = 3, REST_MAX = 100 };
+enum { MAX_STALLED = 300, MAX_RESTARTS = 20, TENURE_MIN = 3, TENURE_MAX = 100 };
 
 struct move {
     uint32_t rank, from, to; /* positions */
@@ -30,20 +30,20 @@ struct move {
 };
 
 struct tabu {
-    struct weft_search *s;
-    uint32_t *order;         /* owned: (ranks, per_rank), the current one */
-    uint32_t *home;          /* owned: (ranks, per_rank), the best one on this walk */
-    struct weft_score score; /* of that */
-    uint32_t *pos;           /* owned: (n_ops) */
-    double *mem;             /* owned: (ranks, per_rank), memory after each action */
-    double *peak;            /* owned: (ranks) */
-    double *tail;            /* owned: (n_ops), from its end to the plan's at the least */
-    double *rest_of_rank;    /* owned: (ranks), scratch of measure_tails() */
-    double *ends;            /* owned: (per_rank), scratch of an estimate */
-    uint32_t *rests;         /* owned: (n_ops), the step until which it must not be moved */
+    struct wf_search *s;
+    uint32_t *order;       /* owned: (ranks, per_rank), the current one */
+    uint32_t *best_order;  /* owned: (ranks, per_rank), the best one on this walk */
+    struct wf_score score; /* of that */
+    uint32_t *pos;         /* owned: (n_ops) */
+    double *mem;           /* owned: (ranks, per_rank), memory after each action */
+    double *peak;          /* owned: (ranks) */
+    double *tail;          /* owned: (n_ops), from its end to the plan's at the least */
+    double *rank_tail;     /* owned: (ranks), scratch of measure_tails() */
+    double *ends;          /* owned: (per_rank), scratch of an estimate */
+    uint32_t *tabu_until;  /* owned: (n_ops), the step until which it must not be moved */
     uint32_t step;
-    uint64_t drawn; /* random numbers so far: they break ties, the same way every time */
-    double work;    /* visits of an action so far */
+    uint64_t n_drawn; /* random numbers so far: they break ties, the same way every time */
+    double work;      /* visits of an action so far */
     struct move best;
     uint32_t n_ties; /* moves of this step that look as good as `best`; 0: there is none */
 };
@@ -51,37 +51,37 @@ struct tabu {
 static void tabu_release(struct tabu *t)
 {
     free(t->order);
-    free(t->home);
+    free(t->best_order);
     free(t->pos);
     free(t->mem);
     free(t->peak);
     free(t->tail);
-    free(t->rests);
+    free(t->tabu_until);
     free(t->ends);
-    free(t->rest_of_rank);
+    free(t->rank_tail);
 }
 
-static bool tabu_init(struct tabu *t, struct weft_search *s)
+static bool tabu_init(struct tabu *t, struct wf_search *s)
 {
     *t = (struct tabu){.s = s};
     t->order = malloc(sizeof *t->order * s->n_ops);
-    t->home = malloc(sizeof *t->home * s->n_ops);
+    t->best_order = malloc(sizeof *t->best_order * s->n_ops);
     t->pos = malloc(sizeof *t->pos * s->n_ops);
     t->mem = malloc(sizeof *t->mem * s->n_ops);
     t->peak = malloc(sizeof *t->peak * s->n_ranks);
     t->tail = malloc(sizeof *t->tail * s->n_ops);
-    t->rests = calloc(s->n_ops, sizeof *t->rests);
-    t->rest_of_rank = malloc(sizeof *t->rest_of_rank * s->n_ranks);
+    t->tabu_until = calloc(s->n_ops, sizeof *t->tabu_until);
+    t->rank_tail = malloc(sizeof *t->rank_tail * s->n_ranks);
     t->ends = malloc(sizeof *t->ends * s->per_rank);
-    return t->order != NULL && t->home != NULL && t->pos != NULL && t->mem != NULL &&
-           t->peak != NULL && t->tail != NULL && t->rests != NULL && t->ends != NULL &&
-           t->rest_of_rank != NULL;
+    return t->order != NULL && t->best_order != NULL && t->pos != NULL && t->mem != NULL &&
+           t->peak != NULL && t->tail != NULL && t->tabu_until != NULL && t->ends != NULL &&
+           t->rank_tail != NULL;
 }
 
 /* After the list of a rank has changed. */
-static void note_rank(struct tabu *t, uint32_t rank)
+static void update_rank(struct tabu *t, uint32_t rank)
 {
-    const struct weft_search *s = t->s;
+    const struct wf_search *s = t->s;
     size_t base = rank * s->per_rank;
     double mem = 0, peak = 0;
     for (uint32_t i = 0; i < s->per_rank; i++) {
@@ -94,47 +94,47 @@ static void note_rank(struct tabu *t, uint32_t rank)
     t->peak[rank] = peak;
 }
 
-static void go_home(struct tabu *t)
+static void restore_best(struct tabu *t)
 {
-    struct weft_search *s = t->s;
-    memcpy(t->order, t->home, sizeof *t->order * s->n_ops);
+    struct wf_search *s = t->s;
+    memcpy(t->order, t->best_order, sizeof *t->order * s->n_ops);
     for (uint32_t r = 0; r < s->n_ranks; r++)
-        note_rank(t, r);
-    memset(t->rests, 0, sizeof *t->rests * s->n_ops);
-    weft_search_time(s, t->order);
+        update_rank(t, r);
+    memset(t->tabu_until, 0, sizeof *t->tabu_until * s->n_ops);
+    wf_search_time(s, t->order);
 }
 
 /* What counts of a rank is its end less this. */
-static double rank_offset(const struct weft_search *s, uint32_t rank)
+static double rank_offset(const struct wf_search *s, uint32_t rank)
 {
-    return s->minimize == WEFT_MIN_SPAN ? s->rank_start[rank] : 0;
+    return s->minimize == WEFT_MINIMIZE_SPAN ? s->rank_start[rank] : 0;
 }
 
 /* Backwards through the plan.  The actions of a rank come up last to first, so what follows one
  * on its rank is always the one that came up there before it. */
 static void measure_tails(struct tabu *t)
 {
-    const struct weft_search *s = t->s;
+    const struct wf_search *s = t->s;
     for (uint32_t r = 0; r < s->n_ranks; r++)
-        t->rest_of_rank[r] = -rank_offset(s, r);
+        t->rank_tail[r] = -rank_offset(s, r);
     for (size_t i = s->n_ops; i-- > 0;) {
         uint32_t id = s->topo[i];
-        const struct weft_op *op = &s->ops[id];
-        double tail = t->rest_of_rank[op->rank];
-        if (op->to != WEFT_NO_OP) {
-            const struct weft_op *to = &s->ops[op->to];
-            tail = weft_max(tail, to->hop + to->time + t->tail[op->to]);
+        const struct wf_op *op = &s->ops[id];
+        double tail = t->rank_tail[op->rank];
+        if (op->to != WF_OP_NONE) {
+            const struct wf_op *to = &s->ops[op->to];
+            tail = wf_max(tail, to->hop + to->time + t->tail[op->to]);
         }
         t->tail[id] = tail;
-        t->rest_of_rank[op->rank] = tail + op->time;
+        t->rank_tail[op->rank] = tail + op->time;
     }
     t->work += (double)s->n_ops;
 }
 
 /* Whether action b may not run before a, both on one rank. */
-static bool must_follow(const struct weft_search *s, uint32_t a, uint32_t b)
+static bool must_follow(const struct wf_search *s, uint32_t a, uint32_t b)
 {
-    const struct weft_op *x = &s->ops[a], *y = &s->ops[b];
+    const struct wf_op *x = &s->ops[a], *y = &s->ops[b];
     if (x->row == y->row || y->from == a)
         return true;
     return b - a == s->n_stages * s->n_micros; /* the next pass of the same (stage, micro) */
@@ -152,14 +152,14 @@ static uint32_t moved(const struct move *m, uint32_t k)
  * does as given. */
 static double estimate(struct tabu *t, const struct move *m)
 {
-    const struct weft_search *s = t->s;
+    const struct wf_search *s = t->s;
     const uint32_t *row = t->order + m->rank * s->per_rank;
     uint32_t lo = m->from < m->to ? m->from : m->to, hi = m->from < m->to ? m->to : m->from;
     double now = lo > 0 ? s->end[row[lo - 1]] : 0;
     for (uint32_t k = lo; k <= hi; k++) {
         uint32_t id = row[moved(m, k)];
-        const struct weft_op *op = &s->ops[id];
-        double there = op->from == WEFT_NO_OP ? 0 : s->end[op->from] + op->hop;
+        const struct wf_op *op = &s->ops[id];
+        double there = op->from == WF_OP_NONE ? 0 : s->end[op->from] + op->hop;
         now = (there > now ? there : now) + op->time;
         t->ends[k] = now;
     }
@@ -167,9 +167,9 @@ static double estimate(struct tabu *t, const struct move *m)
     if (hi + 1 < s->per_rank)
         tail = s->ops[row[hi + 1]].time + t->tail[row[hi + 1]];
     for (uint32_t k = hi + 1; k-- > lo;) {
-        const struct weft_op *op = &s->ops[row[moved(m, k)]];
-        if (op->to != WEFT_NO_OP) {
-            const struct weft_op *to = &s->ops[op->to];
+        const struct wf_op *op = &s->ops[row[moved(m, k)]];
+        if (op->to != WF_OP_NONE) {
+            const struct wf_op *to = &s->ops[op->to];
             double way = to->hop + to->time + t->tail[op->to];
             tail = way > tail ? way : tail;
         }
@@ -183,16 +183,16 @@ static double estimate(struct tabu *t, const struct move *m)
 /* Weighs a move against the best so far of this step. */
 static void consider(struct tabu *t, struct move m)
 {
-    struct weft_search *s = t->s;
+    struct wf_search *s = t->s;
     m.estimate = estimate(t, &m);
     uint32_t id = t->order[m.rank * s->per_rank + m.from];
-    if (t->rests[id] > t->step && m.estimate >= t->score.first)
+    if (t->tabu_until[id] > t->step && m.estimate >= t->score.first)
         return;
     if (t->n_ties > 0 && m.estimate > t->best.estimate)
         return;
     if (t->n_ties > 0 && m.estimate == t->best.estimate) {
         t->n_ties++;
-        if (weft_random_below(1 + s->setup.seed, 0, t->drawn++, t->n_ties) != 0)
+        if (wf_random_below(1 + s->setup.seed, 0, t->n_drawn++, t->n_ties) != 0)
             return;
         t->best = m;
         return;
@@ -204,14 +204,14 @@ static void consider(struct tabu *t, struct move m)
 /* The furthest place towards the front of the block that the action at `at` can go to. */
 static uint32_t furthest_left(const struct tabu *t, uint32_t rank, uint32_t first, uint32_t at)
 {
-    const struct weft_search *s = t->s;
+    const struct wf_search *s = t->s;
     const uint32_t *row = t->order + rank * s->per_rank;
     const double *mem = t->mem + rank * s->per_rank;
     double delta = s->ops[row[at]].delta;
     uint32_t to = at;
     while (to > first && !must_follow(s, row[to - 1], row[at]) &&
-           (delta <= 0 || (weft_search_fits(s, rank, mem[to - 1] + delta) &&
-                           weft_search_fits(s, rank, (to > 1 ? mem[to - 2] : 0) + delta))))
+           (delta <= 0 || (wf_search_fits(s, rank, mem[to - 1] + delta) &&
+                           wf_search_fits(s, rank, (to > 1 ? mem[to - 2] : 0) + delta))))
         to--;
     return to;
 }
@@ -219,18 +219,18 @@ static uint32_t furthest_left(const struct tabu *t, uint32_t rank, uint32_t firs
 /* The same towards its end. */
 static uint32_t furthest_right(const struct tabu *t, uint32_t rank, uint32_t last, uint32_t at)
 {
-    const struct weft_search *s = t->s;
+    const struct wf_search *s = t->s;
     const uint32_t *row = t->order + rank * s->per_rank;
     const double *mem = t->mem + rank * s->per_rank;
     double delta = s->ops[row[at]].delta;
     uint32_t to = at;
     while (to < last && !must_follow(s, row[at], row[to + 1]) &&
-           (delta >= 0 || weft_search_fits(s, rank, mem[to + 1] - delta)))
+           (delta >= 0 || wf_search_fits(s, rank, mem[to + 1] - delta)))
         to++;
     return to;
 }
 
-static void consider_block(struct tabu *t, uint32_t rank, uint32_t first, uint32_t last)
+static void consider_segment(struct tabu *t, uint32_t rank, uint32_t first, uint32_t last)
 {
     for (uint32_t at = first; at <= last; at++) {
         uint32_t left = furthest_left(t, rank, first, at);
@@ -245,14 +245,14 @@ static void consider_block(struct tabu *t, uint32_t rank, uint32_t first, uint32
 /* The last action of a critical path. */
 static uint32_t critical_end(struct tabu *t)
 {
-    const struct weft_search *s = t->s;
+    const struct wf_search *s = t->s;
     uint32_t found = 0, ties = 0;
     double most = -1;
     for (uint32_t r = 0; r < s->n_ranks; r++) {
         double own = s->rank_end[r] - rank_offset(s, r);
         if (own > most)
             ties = 0;
-        if (own >= most && weft_random_below(1 + s->setup.seed, 1, t->drawn++, ++ties) == 0)
+        if (own >= most && wf_random_below(1 + s->setup.seed, 1, t->n_drawn++, ++ties) == 0)
             found = r;
         most = own > most ? own : most;
     }
@@ -262,24 +262,24 @@ static uint32_t critical_end(struct tabu *t)
 /* Walks a critical path from its end, and considers the moves in each of its blocks. */
 static void consider_path(struct tabu *t)
 {
-    const struct weft_search *s = t->s;
+    const struct wf_search *s = t->s;
     uint32_t id = critical_end(t), last = t->pos[id];
     for (;;) {
-        const struct weft_op *op = &s->ops[id];
-        uint32_t at = t->pos[id], prev = WEFT_NO_OP;
+        const struct wf_op *op = &s->ops[id];
+        uint32_t at = t->pos[id], prev = WF_OP_NONE;
         if (at > 0)
             prev = t->order[op->rank * s->per_rank + at - 1];
-        bool by_rank = prev != WEFT_NO_OP && s->end[prev] == s->start[id];
-        bool by_message = op->from != WEFT_NO_OP &&
+        bool by_rank = prev != WF_OP_NONE && s->end[prev] == s->start[id];
+        bool by_message = op->from != WF_OP_NONE &&
                           s->end[op->from] + op->hop == s->start[id] &&
                           s->ops[op->from].rank != op->rank;
         if (by_rank && by_message)
-            by_rank = weft_random_below(1 + s->setup.seed, 2, t->drawn++, 2) == 0;
+            by_rank = wf_random_below(1 + s->setup.seed, 2, t->n_drawn++, 2) == 0;
         if (by_rank) {
             id = prev;
             continue;
         }
-        consider_block(t, op->rank, at, last);
+        consider_segment(t, op->rank, at, last);
         if (!by_message)
             return;
         id = op->from;
@@ -295,26 +295,26 @@ static void apply(struct tabu *t, const struct move *m)
     else
         memmove(row + m->to + 1, row + m->to, sizeof *row * (m->from - m->to));
     row[m->to] = id;
-    note_rank(t, m->rank);
+    update_rank(t, m->rank);
 }
 
 static bool keep_if_better(struct tabu *t)
 {
-    struct weft_search *s = t->s;
-    struct weft_score score = weft_search_score(s);
+    struct wf_search *s = t->s;
+    struct wf_score score = wf_search_score(s);
     for (uint32_t r = 0; r < s->n_ranks; r++)
         score.peak = t->peak[r] > score.peak ? t->peak[r] : score.peak;
-    if (weft_score_compare(score, t->score) >= 0)
+    if (wf_score_compare(score, t->score) >= 0)
         return false;
     t->score = score;
-    memcpy(t->home, t->order, sizeof *t->order * s->n_ops);
+    memcpy(t->best_order, t->order, sizeof *t->order * s->n_ops);
     return true;
 }
 
 /* One step: the move that looks best, if there is one. */
 static bool step(struct tabu *t)
 {
-    struct weft_search *s = t->s;
+    struct wf_search *s = t->s;
     t->step++;
     t->n_ties = 0;
     measure_tails(t);
@@ -325,38 +325,40 @@ static bool step(struct tabu *t)
     uint32_t id = t->order[m.rank * s->per_rank + m.from];
     apply(t, &m);
     t->work += (double)s->n_ops;
-    t->rests[id] = t->step + REST_MIN +
-                   weft_random_below(1 + s->setup.seed, 3, t->drawn++, REST_MAX - REST_MIN + 1);
-    if (!weft_search_time(s, t->order)) { /* a cycle: take it back */
+    t->tabu_until[id] =
+        t->step + TENURE_MIN +
+        wf_random_below(1 + s->setup.seed, 3, t->n_drawn++, TENURE_MAX - TENURE_MIN + 1);
+    if (!wf_search_time(s, t->order)) { /* a cycle: take it back */
         apply(t, &(struct move){m.rank, m.to, m.from, 0});
-        weft_search_time(s, t->order);
+        wf_search_time(s, t->order);
         t->work += (double)s->n_ops;
     }
     return true;
 }
 
-/* Walks from t->home, and leaves there the best that it met. */
+/* Walks from t->best_order, and leaves there the best that it met. */
 static void walk(struct tabu *t, double work)
 {
-    uint32_t stalled = 0, in_vain = 0; /* steps since the last improvement, walks since then */
+    uint32_t stalled = 0,
+             n_restarts = 0; /* steps since the last improvement, walks since then */
     double until = t->work + work;
-    go_home(t);
-    while (t->work < until && !weft_search_is_perfect(t->s, t->score)) {
+    restore_best(t);
+    while (t->work < until && !wf_search_is_optimal(t->s, t->score)) {
         bool moves = step(t);
         if (keep_if_better(t)) {
-            stalled = in_vain = 0;
-        } else if (++stalled > PATIENCE || !moves) {
-            if (++in_vain > MAX_IN_VAIN)
+            stalled = n_restarts = 0;
+        } else if (++stalled > MAX_STALLED || !moves) {
+            if (++n_restarts > MAX_RESTARTS)
                 return;
-            go_home(t);
+            restore_best(t);
             stalled = 0;
         }
     }
 }
 
-enum weft_status weft_search_improve_from(struct weft_search *s, enum weft_family family,
-                                          const uint32_t *order, struct weft_score score,
-                                          double work, struct weft_error *err)
+enum weft_status wf_search_improve_from(struct wf_search *s, enum wf_family family,
+                                        const uint32_t *order, struct wf_score score,
+                                        double work, struct weft_error *err)
 {
     struct tabu t;
     if (!tabu_init(&t, s)) {
@@ -364,17 +366,17 @@ enum weft_status weft_search_improve_from(struct weft_search *s, enum weft_famil
         return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory to improve %zu actions", s->setup.name,
                          s->n_ops);
     }
-    memcpy(t.home, order, sizeof *t.home * s->n_ops);
+    memcpy(t.best_order, order, sizeof *t.best_order * s->n_ops);
     t.score = score;
     walk(&t, work);
-    weft_search_try(s, family, t.home);
+    wf_search_try(s, family, t.best_order);
     tabu_release(&t);
     return WEFT_OK;
 }
 
-enum weft_status weft_search_improve(struct weft_search *s, enum weft_family family,
-                                     double work, struct weft_error *err)
+enum weft_status wf_search_improve(struct wf_search *s, enum wf_family family, double work,
+                                   struct weft_error *err)
 {
-    const struct weft_found *best = &s->best[family];
-    return weft_search_improve_from(s, family, best->order, best->score, work, err);
+    const struct wf_incumbent *best = &s->best[family];
+    return wf_search_improve_from(s, family, best->order, best->score, work, err);
 }

@@ -19,7 +19,7 @@
  */
 
 /* When a rank's actions of micro 0 start: F, f, i, I. */
-static void block_slots(bool half, uint32_t n_ranks, uint32_t r, uint32_t out[4])
+static void pattern_slots(bool half, uint32_t n_ranks, uint32_t r, uint32_t out[4])
 {
     uint32_t gap = half ? (n_ranks % 2 == 0 ? 3 : 0) : (n_ranks % 3 == 0 ? 2 : 0);
     if (half) {
@@ -36,11 +36,11 @@ static void block_slots(bool half, uint32_t n_ranks, uint32_t r, uint32_t out[4]
 }
 
 /* The same for all ranks, (2, stages). */
-static void block_offsets(const struct weft_search *s, bool half, double *offset)
+static void pattern_offsets(const struct wf_search *s, bool half, double *offset)
 {
     for (uint32_t r = 0; r < s->n_ranks; r++) {
-        uint32_t low = weft_search_stage(s, r, 0), high = weft_search_stage(s, r, 1), at[4];
-        block_slots(half, s->n_ranks, r, at);
+        uint32_t low = wf_search_stage(s, r, 0), high = wf_search_stage(s, r, 1), at[4];
+        pattern_slots(half, s->n_ranks, r, at);
         offset[low] = at[0];
         offset[high] = at[1];
         offset[s->n_stages + high] = at[2];
@@ -53,79 +53,79 @@ enum { PERIOD = 6 };
 /* Most slots after its gradient that a weight gradient can need. */
 enum { W_ROOM = 2 * PERIOD };
 
-static size_t n_slots(const struct weft_search *s)
+static size_t n_slots(const struct wf_search *s)
 {
     return (size_t)PERIOD * (s->n_ranks + s->n_micros + 1) + W_ROOM;
 }
 
 /* A rank's list as the block says it.  `slots` is room for n_slots(). */
-static void block_order(const struct weft_search *s, bool half, uint32_t rank, uint32_t *slots,
-                        uint32_t *row)
+static void pattern_order(const struct wf_search *s, bool half, uint32_t rank, uint32_t *slots,
+                          uint32_t *row)
 {
-    uint32_t low = weft_search_stage(s, rank, 0), high = weft_search_stage(s, rank, 1), at[4];
+    uint32_t low = wf_search_stage(s, rank, 0), high = wf_search_stage(s, rank, 1), at[4];
     uint32_t pass = s->n_stages * s->n_micros; /* from a number to that of the next pass */
     size_t n = 0, len = n_slots(s);
-    block_slots(half, s->n_ranks, rank, at);
-    memset(slots, 0xff, sizeof *slots * len); /* WEFT_NO_OP: free */
+    pattern_slots(half, s->n_ranks, rank, at);
+    memset(slots, 0xff, sizeof *slots * len); /* WF_OP_NONE: free */
     for (size_t m = 0; m < s->n_micros; m++) {
-        slots[at[0] + PERIOD * m] = weft_search_op(s, WEFT_PASS_F, low, (uint32_t)m);
-        slots[at[1] + PERIOD * m] = weft_search_op(s, WEFT_PASS_F, high, (uint32_t)m);
-        slots[at[2] + PERIOD * m] = weft_search_op(s, WEFT_PASS_I, high, (uint32_t)m);
-        slots[at[3] + PERIOD * m] = weft_search_op(s, WEFT_PASS_I, low, (uint32_t)m);
+        slots[at[0] + PERIOD * m] = wf_search_op_id(s, WF_PASS_F, low, (uint32_t)m);
+        slots[at[1] + PERIOD * m] = wf_search_op_id(s, WF_PASS_F, high, (uint32_t)m);
+        slots[at[2] + PERIOD * m] = wf_search_op_id(s, WF_PASS_I, high, (uint32_t)m);
+        slots[at[3] + PERIOD * m] = wf_search_op_id(s, WF_PASS_I, low, (uint32_t)m);
     }
     for (size_t i = 0; i < len; i++) {
-        if (slots[i] == WEFT_NO_OP)
+        if (slots[i] == WF_OP_NONE)
             continue;
         row[n++] = slots[i];
-        if (slots[i] / pass != WEFT_PASS_I)
+        if (slots[i] / pass != WF_PASS_I)
             continue;
         size_t k = i + 1;
-        while (slots[k] != WEFT_NO_OP)
+        while (slots[k] != WF_OP_NONE)
             k++;
         slots[k] = slots[i] + pass;
     }
 }
 
-static enum weft_status search(struct weft_search *s, bool half, uint32_t *slots,
-                               double *offset, struct weft_error *err)
+static enum weft_status search(struct wf_search *s, bool half, uint32_t *slots, double *offset,
+                               struct weft_error *err)
 {
     for (uint32_t r = 0; r < s->n_ranks; r++) {
         uint32_t *row = s->order + r * s->per_rank;
-        block_order(s, half, r, slots, row);
-        double peak = weft_search_peak(s, row);
+        pattern_order(s, half, r, slots, row);
+        double peak = wf_search_peak(s, row);
         s->limit[r] = peak < s->limit[r] ? peak : s->limit[r];
     }
-    weft_search_try(s, WEFT_FAMILY_HAND, s->order);
-    WEFT_TRY(weft_search_check_limits(s, err));
-    block_offsets(s, half, offset);
-    return weft_search_run(s, offset, err);
+    wf_search_try(s, WF_FAMILY_FIXED, s->order);
+    WEFT_TRY(wf_search_check_limits(s, err));
+    pattern_offsets(s, half, offset);
+    return wf_search_run(s, offset, err);
 }
 
-static enum weft_status make(const char *name, bool half, const struct weft_params *params,
+static enum weft_status make(const char *name, bool half, const struct weft_gen_params *params,
                              struct weft_schedule **out, struct weft_error *err)
 {
-    struct weft_search s;
-    struct weft_search_setup setup = {.name = name, .chunks = 2, .whole = false};
-    WEFT_TRY(weft_search_init(&s, &setup, params, err));
+    struct wf_search s;
+    struct wf_search_setup setup = {.name = name, .chunks = 2, .whole = false};
+    WEFT_TRY(wf_search_init(&s, &setup, params, err));
     uint32_t *slots = malloc(sizeof *slots * n_slots(&s));
     double *offset = malloc(sizeof *offset * 2 * s.n_stages);
     enum weft_status st = slots == NULL || offset == NULL
                               ? WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory for its block", name)
                               : search(&s, half, slots, offset, err);
     if (st == WEFT_OK)
-        st = weft_search_finish(&s, out, err);
+        st = wf_search_finish(&s, out, err);
     free(slots);
     free(offset);
-    weft_search_release(&s);
+    wf_search_release(&s);
     return st;
 }
 
-WEFT_GENERATOR(v_half)
+WF_GENERATOR(v_half)
 {
     return make("v-half", true, params, out, err);
 }
 
-WEFT_GENERATOR(v_min)
+WF_GENERATOR(v_min)
 {
     return make("v-min", false, params, out, err);
 }

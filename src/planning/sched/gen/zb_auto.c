@@ -7,25 +7,25 @@
  * is enough to leave next to no gap.
  */
 
-WEFT_GENERATOR(zb_auto)
+WF_GENERATOR(zb_auto)
 {
-    struct weft_search s;
-    struct weft_search_setup setup = {.name = "zb-auto", .chunks = 1, .whole = false};
-    WEFT_TRY(weft_search_init(&s, &setup, params, err));
+    struct wf_search s;
+    struct wf_search_setup setup = {.name = "zb-auto", .chunks = 1, .whole = false};
+    WEFT_TRY(wf_search_init(&s, &setup, params, err));
     if (params->memory == NULL || params->memory->limit.n == 0)
-        weft_search_cap(&s, params->ranks);
-    enum weft_status st = weft_search_check_limits(&s, err);
+        wf_search_cap_memory(&s, params->ranks);
+    enum weft_status st = wf_search_check_limits(&s, err);
     if (st != WEFT_OK)
         goto done;
     /* The best for large M when all passes take about the same time. */
-    st = weft_search_try_made(&s, weft_gen_zb_h1, params, err);
+    st = wf_search_try_generator(&s, wf_gen_zb_h1, params, err);
     if (st == WEFT_OK)
-        st = weft_search_try_made(&s, weft_gen_zb_h2, params, err);
+        st = wf_search_try_generator(&s, wf_gen_zb_h2, params, err);
     if (st == WEFT_OK)
-        st = weft_search_run(&s, NULL, err);
+        st = wf_search_run(&s, NULL, err);
     if (st == WEFT_OK)
-        st = weft_search_finish(&s, out, err);
+        st = wf_search_finish(&s, out, err);
 done:
-    weft_search_release(&s);
+    wf_search_release(&s);
     return st;
 }

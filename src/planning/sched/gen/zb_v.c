@@ -6,7 +6,7 @@
  * what belongs to micros beyond M is left out.
  */
 struct zb_v_rank {
-    struct weft_builder *b;
+    struct wf_builder *b;
     uint32_t rank, micros;
     bool idle_hints;
     struct {
@@ -17,14 +17,14 @@ struct zb_v_rank {
 
 enum side { DOWN, UP };
 
-static void emit(struct zb_v_rank *z, enum side side, enum weft_kind kind)
+static void emit(struct zb_v_rank *z, enum side side, enum weft_act_kind kind)
 {
     uint32_t *done = side == DOWN ? z->down.done : z->up.done;
     uint32_t micro = done[kind]++;
     if (micro < z->micros)
-        weft_emit(z->b, z->rank, kind, side == DOWN ? z->down.stage : z->up.stage, micro);
+        wf_builder_add(z->b, z->rank, kind, side == DOWN ? z->down.stage : z->up.stage, micro);
     else if (z->idle_hints)
-        weft_emit_idle(z->b, z->rank, 1);
+        wf_builder_add_idle(z->b, z->rank, 1);
 }
 
 static void emit_warm_up(struct zb_v_rank *z, uint32_t ranks)
@@ -72,14 +72,14 @@ static void emit_drain(struct zb_v_rank *z, uint32_t ranks)
         emit(z, DOWN, WEFT_ACT_W);
 }
 
-WEFT_GENERATOR(zb_v)
+WF_GENERATOR(zb_v)
 {
     uint32_t ranks = params->ranks;
     uint32_t least = params->micros > 2 * ranks - 1 ? params->micros : 2 * ranks - 1;
-    struct weft_builder b;
-    WEFT_TRY(weft_builder_init(&b, "zb-v", weft_shape(params, 2), 3,
-                               params->idle_hints ? (size_t)12 * ranks : 0, err));
-    weft_builder_place(&b, WEFT_PLACE_V);
+    struct wf_builder b;
+    WEFT_TRY(wf_builder_init(&b, "zb-v", wf_shape(params, 2), 3,
+                             params->idle_hints ? (size_t)12 * ranks : 0, err));
+    wf_builder_place(&b, WEFT_PLACEMENT_V);
     for (uint32_t r = 0; r < ranks; r++) {
         struct zb_v_rank z = {.b = &b,
                               .rank = r,
@@ -92,6 +92,6 @@ WEFT_GENERATOR(zb_v)
         emit_drain(&z, ranks);
     }
     struct weft_schedule *s = NULL;
-    WEFT_TRY(weft_builder_finish(&b, &s, err));
-    return weft_pytorch_space_forwards(params, s, out, err);
+    WEFT_TRY(wf_builder_finish(&b, &s, err));
+    return wf_pytorch_space_forwards(params, s, out, err);
 }

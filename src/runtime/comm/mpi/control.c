@@ -1,4 +1,4 @@
-/* Signs of life and aborts, over a communicator of their own.
+/* Heartbeats and aborts, over a communicator of their own.
  *
  * Every rank always has one receive posted for each other one, so that nothing here ever waits
  * for a peer.  What a rank says goes to all, and is left out for those who have not taken the
@@ -24,27 +24,27 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "runtime/comm/mpi/end_priv.h"
+#include "runtime/comm/mpi/endpoint_priv.h"
 
 enum {
-    LISTEN_NS = 1000000,    /* between looks at what came */
-    TELL_NS = 20000000,     /* the least time between two signs of life */
-    SIGNS = 16,             /* in one timeout */
-    NAP_NS = 50000,         /* while leaving */
-    LINGER_NS = 5000000,    /* until all have noticed that all are gone */
-    LEAVE_NS = 1000000000,  /* the longest that leaving waits, in each round */
-    MOST_READINGS = 100000, /* of one look: bounded, whatever comes */
+    POLL_NS = 1000000,       /* between looks at what came */
+    HEARTBEAT_NS = 20000000, /* the least time between two heartbeats */
+    BEATS_PER_TIMEOUT = 16,  /* in one timeout */
+    NAP_NS = 50000,          /* while leaving */
+    LINGER_NS = 5000000,     /* until all have noticed that all are gone */
+    LEAVE_NS = 1000000000,   /* the longest that leaving waits, in each round */
+    MAX_READS = 100000,      /* of one look: bounded, whatever comes */
 };
 
 /* The end that has failed, for the handler of exit().  MPI is the process's, and so is this. */
-static struct end *leaving;
+static struct endpoint *leaving;
 
-static struct end *end_of(struct weft_comm *comm)
+static struct endpoint *endpoint_of(struct weft_comm *comm)
 {
-    return (struct end *)comm;
+    return (struct endpoint *)comm;
 }
 
-static bool is_other(const struct end *e, uint32_t rank)
+static bool is_other(const struct endpoint *e, uint32_t rank)
 {
     return rank != e->base.rank;
 }
@@ -56,7 +56,7 @@ static void nap(void)
 
 /* -- receiving ------------------------------------------------------------------------------ */
 
-static void listen_to(struct end *e, uint32_t rank)
+static void post_note_receive(struct endpoint *e, uint32_t rank)
 {
     struct peer *p = &e->peers[rank];
     if (MPI_Irecv(&p->in, sizeof p->in, MPI_BYTE, (int)rank, 0, e->control,
@@ -64,7 +64,7 @@ static void listen_to(struct end *e, uint32_t rank)
         e->listening[rank] = MPI_REQUEST_NULL; /* it falls silent, and that is noticed */
 }
 
-static void take_abort(struct end *e, uint32_t from, const struct note *n)
+static void take_abort(struct endpoint *e, uint32_t from, const struct note *n)
 {
     if (e->failed && e->failed_rank <= from)
         return;
@@ -76,14 +76,15 @@ static void take_abort(struct end *e, uint32_t from, const struct note *n)
     e->error.msg[sizeof e->error.msg - 1] = '\0';
 }
 
-static void take_note(struct end *e, uint32_t from, int64_t now)
+static void take_note(struct endpoint *e, uint32_t from, int64_t now)
 {
     struct peer *p = &e->peers[from];
     const struct note *n = &p->in;
     p->heard_ns = now;
     switch ((enum note_kind)n->kind) {
-    case NOTE_LIFE:
-        p->life = (struct weft_life){n->step, n->doing, n->waits_for, (uint32_t)n->moved};
+    case NOTE_HEARTBEAT:
+        p->activity =
+            (struct weft_activity){n->step, n->doing, n->waits_for, (uint32_t)n->moved};
         break;
     case NOTE_ABORT:
         take_abort(e, from, n);
@@ -99,10 +100,10 @@ static void take_note(struct end *e, uint32_t from, int64_t now)
     }
 }
 
-static void read_notes(struct end *e, int64_t now)
+static void read_notes(struct endpoint *e, int64_t now)
 {
-    e->listened_ns = now;
-    for (int i = 0; i < MOST_READINGS; i++) {
+    e->polled_ns = now;
+    for (int i = 0; i < MAX_READS; i++) {
         int n = 0;
         int rc = MPI_Testsome((int)e->base.n_ranks, e->listening, &n, e->heard_from, e->heard);
         if (n == MPI_UNDEFINED || n <= 0)
@@ -113,20 +114,20 @@ static void read_notes(struct end *e, int64_t now)
             uint32_t from = (uint32_t)e->heard_from[k];
             take_note(e, from, now);
             if (!e->peers[from].gone) /* which it says last */
-                listen_to(e, from);
+                post_note_receive(e, from);
         }
     }
 }
 
-void weft_mpi_listen(struct end *e, int64_t now)
+void wf_mpi_poll(struct endpoint *e, int64_t now)
 {
-    if (e->gave_up || now - e->listened_ns < LISTEN_NS)
+    if (e->gave_up || now - e->polled_ns < POLL_NS)
         return;
     read_notes(e, now);
-    weft_mpi_advance(e);
+    wf_mpi_advance(e);
 }
 
-/* -- signs of life -------------------------------------------------------------------------- */
+/* -- heartbeats -------------------------------------------------------------------------- */
 
 static bool is_complete(MPI_Request *request)
 {
@@ -137,16 +138,17 @@ static bool is_complete(MPI_Request *request)
     return done != 0;
 }
 
-static void say_life(struct end *e, uint32_t to, const struct weft_life *life)
+static void send_heartbeat(struct endpoint *e, uint32_t to,
+                           const struct weft_activity *activity)
 {
     struct peer *p = &e->peers[to];
     if (!is_complete(&p->sent))
         return;
-    p->out = (struct note){.kind = NOTE_LIFE,
-                           .waits_for = life->waits_for,
-                           .step = life->step,
-                           .doing = life->doing,
-                           .moved = life->moved};
+    p->out = (struct note){.kind = NOTE_HEARTBEAT,
+                           .waits_for = activity->waits_for,
+                           .step = activity->step,
+                           .doing = activity->doing,
+                           .moved = activity->moved};
     if (MPI_Isend(&p->out, offsetof(struct note, status), MPI_BYTE, (int)to, 0, e->control,
                   &p->sent) != MPI_SUCCESS)
         p->sent = MPI_REQUEST_NULL;
@@ -154,43 +156,43 @@ static void say_life(struct end *e, uint32_t to, const struct weft_life *life)
 
 /* That a rank begins or ends to wait is said sooner than that all is as it was: others follow
  * the line of those who wait. */
-void weft_mpi_tell(struct weft_comm *comm, const struct weft_life *life, bool now)
+void wf_mpi_publish(struct weft_comm *comm, const struct weft_activity *activity, bool now)
 {
-    struct end *e = end_of(comm);
-    int64_t time = weft_clock_ns(), gap = TELL_NS;
+    struct endpoint *e = endpoint_of(comm);
+    int64_t time = wf_clock_ns(), gap = HEARTBEAT_NS;
     if (e->gave_up)
         return;
-    weft_mpi_listen(e, time);
-    if (life->waits_for == e->told_waits_for && comm->timeout_ns / SIGNS > gap)
-        gap = comm->timeout_ns / SIGNS;
-    if (!now && time - e->told_ns < gap)
+    wf_mpi_poll(e, time);
+    if (activity->waits_for == e->published_peer && comm->timeout_ns / BEATS_PER_TIMEOUT > gap)
+        gap = comm->timeout_ns / BEATS_PER_TIMEOUT;
+    if (!now && time - e->published_ns < gap)
         return;
-    e->told_ns = time;
-    e->told_waits_for = life->waits_for;
+    e->published_ns = time;
+    e->published_peer = activity->waits_for;
     for (uint32_t r = 0; r < comm->n_ranks; r++)
         if (is_other(e, r))
-            say_life(e, r, life);
+            send_heartbeat(e, r, activity);
 }
 
 /* What has come and was not read yet is read first: nobody is blamed for it. */
-void weft_mpi_look(struct weft_comm *comm, uint32_t rank, struct weft_life *life,
-                   int64_t *age_ns)
+void wf_mpi_inspect(struct weft_comm *comm, uint32_t rank, struct weft_activity *activity,
+                    int64_t *age_ns)
 {
-    struct end *e = end_of(comm);
-    int64_t now = weft_clock_ns();
-    weft_mpi_listen(e, now);
+    struct endpoint *e = endpoint_of(comm);
+    int64_t now = wf_clock_ns();
+    wf_mpi_poll(e, now);
     if (!is_other(e, rank)) {
-        *life = comm->life;
+        *activity = comm->activity;
         *age_ns = 0;
         return;
     }
-    *life = e->peers[rank].life;
+    *activity = e->peers[rank].activity;
     *age_ns = now - e->peers[rank].heard_ns;
 }
 
 /* -- leaving after an error ----------------------------------------------------------------- */
 
-static void say_to_all(struct end *e, enum note_kind kind)
+static void send_to_all(struct endpoint *e, enum note_kind kind)
 {
     int bytes =
         kind == NOTE_ABORT ? (int)sizeof(struct note) : (int)offsetof(struct note, status);
@@ -202,18 +204,18 @@ static void say_to_all(struct end *e, enum note_kind kind)
 }
 
 /* Whoever has been silent for half of the timeout is not waited for. */
-bool weft_mpi_seems_alive(const struct end *e, uint32_t rank, int64_t now)
+bool wf_mpi_seems_alive(const struct endpoint *e, uint32_t rank, int64_t now)
 {
     return now - e->peers[rank].heard_ns < e->base.timeout_ns / 2;
 }
 
 /* Do all who seem alive know, and have they got what this rank has to say about it? */
-static bool all_know(struct end *e, int64_t now)
+static bool all_acked(struct endpoint *e, int64_t now)
 {
     bool all = true;
     for (uint32_t r = 0; r < e->base.n_ranks; r++) {
         struct peer *p = &e->peers[r];
-        if (!is_other(e, r) || (!p->acked && !weft_mpi_seems_alive(e, r, now)))
+        if (!is_other(e, r) || (!p->acked && !wf_mpi_seems_alive(e, r, now)))
             continue;
         all = all && p->acked && is_complete(&p->closing[NOTE_ABORT]) &&
               is_complete(&p->closing[NOTE_ACK]);
@@ -221,30 +223,30 @@ static bool all_know(struct end *e, int64_t now)
     return all;
 }
 
-static void give_up(struct end *e)
+static void give_up(struct endpoint *e)
 {
     if (e->gave_up)
         return;
     e->gave_up = true;
     leaving = e;
     bool said = false;
-    for (int64_t begin = weft_clock_ns(), now = begin; now - begin < LEAVE_NS;
-         now = weft_clock_ns()) {
-        bool stopped = weft_mpi_stop_receives(e, now);
+    for (int64_t begin = wf_clock_ns(), now = begin; now - begin < LEAVE_NS;
+         now = wf_clock_ns()) {
+        bool stopped = wf_mpi_stop_receives(e, now);
         read_notes(e, now);
         if (stopped && !said)
-            say_to_all(e, NOTE_ACK);
+            send_to_all(e, NOTE_ACK);
         said = said || stopped;
-        if (said && all_know(e, now))
+        if (said && all_acked(e, now))
             return;
         nap();
     }
 }
 
-void weft_mpi_abort(struct weft_comm *comm, const struct weft_error *err)
+void wf_mpi_abort(struct weft_comm *comm, const struct weft_error *err)
 {
-    struct end *e = end_of(comm);
-    read_notes(e, weft_clock_ns());
+    struct endpoint *e = endpoint_of(comm);
+    read_notes(e, wf_clock_ns());
     if (!e->failed) {
         struct note *n = &e->closing[NOTE_ABORT];
         e->failed = true;
@@ -253,14 +255,14 @@ void weft_mpi_abort(struct weft_comm *comm, const struct weft_error *err)
         n->status = (int32_t)err->status;
         n->line = err->line;
         memcpy(n->msg, err->msg, sizeof n->msg);
-        say_to_all(e, NOTE_ABORT);
+        send_to_all(e, NOTE_ABORT);
     }
     give_up(e);
 }
 
-bool weft_mpi_aborted(struct weft_comm *comm, struct weft_error *err)
+bool wf_mpi_aborted(struct weft_comm *comm, struct weft_error *err)
 {
-    struct end *e = end_of(comm);
+    struct endpoint *e = endpoint_of(comm);
     if (!e->failed)
         return false;
     give_up(e);
@@ -268,7 +270,7 @@ bool weft_mpi_aborted(struct weft_comm *comm, struct weft_error *err)
     return true;
 }
 
-static bool all_gone(struct end *e)
+static bool all_gone(struct endpoint *e)
 {
     bool all = true;
     for (uint32_t r = 0; r < e->base.n_ranks; r++) {
@@ -279,11 +281,11 @@ static bool all_gone(struct end *e)
     return all;
 }
 
-static void say_goodbye(struct end *e)
+static void announce_exit(struct endpoint *e)
 {
-    say_to_all(e, NOTE_GONE);
-    for (int64_t begin = weft_clock_ns(), now = begin; now - begin < LEAVE_NS;
-         now = weft_clock_ns()) {
+    send_to_all(e, NOTE_GONE);
+    for (int64_t begin = wf_clock_ns(), now = begin; now - begin < LEAVE_NS;
+         now = wf_clock_ns()) {
         read_notes(e, now);
         if (all_gone(e))
             return;
@@ -292,7 +294,7 @@ static void say_goodbye(struct end *e)
 }
 
 /* Is this the first of those who leave together, while somebody stays behind? */
-static bool has_to_call_launcher(const struct end *e)
+static bool has_to_call_launcher(const struct endpoint *e)
 {
     bool behind = false;
     for (uint32_t r = 0; r < e->base.n_ranks; r++) {
@@ -306,7 +308,7 @@ static bool has_to_call_launcher(const struct end *e)
 /* MPICH's launcher takes a rank's exit code for that rank's own affair: one that was stopped, alone
  * on its host, would stay there for good.  MPI_Abort ends in exit(), whose other handlers may
  * wait for that rank: not for long. */
-static void call_launcher(const struct end *e, int status)
+static void call_launcher(const struct endpoint *e, int status)
 {
 #if defined(MPICH_VERSION)
     if (!has_to_call_launcher(e))
@@ -325,12 +327,12 @@ static void call_launcher(const struct end *e, int status)
  * ranks that are no more. */
 static void leave(int status, void *unused)
 {
-    struct end *e = leaving;
+    struct endpoint *e = leaving;
     (void)unused;
     if (e == NULL)
         return;
     fflush(NULL);
-    say_goodbye(e);
+    announce_exit(e);
     /* All end at about the same time: MPICH's launcher kills those who are late, and may then give
      * the signal as its own exit code. */
     nanosleep(&(struct timespec){0, LINGER_NS}, NULL);
@@ -340,28 +342,28 @@ static void leave(int status, void *unused)
 
 /* -- opening and closing -------------------------------------------------------------------- */
 
-enum weft_status weft_mpi_control_open(struct end *e, struct weft_error *err)
+enum weft_status wf_mpi_control_open(struct endpoint *e, struct weft_error *err)
 {
     uint32_t n = e->base.n_ranks;
-    int64_t now = weft_clock_ns();
+    int64_t now = wf_clock_ns();
     e->peers = calloc(n, sizeof *e->peers);
     e->listening = calloc(n, sizeof *e->listening);
     e->heard = calloc(n, sizeof *e->heard);
     e->heard_from = calloc(n, sizeof *e->heard_from);
     if (e->peers == NULL || e->listening == NULL || e->heard == NULL || e->heard_from == NULL ||
         on_exit(leave, NULL) != 0)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the signs of life of %u ranks", n);
-    e->told_waits_for = WEFT_LIFE_NOBODY;
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the heartbeats of %u ranks", n);
+    e->published_peer = WF_NO_PEER;
     for (uint32_t r = 0; r < n; r++) {
         struct peer *p = &e->peers[r];
         p->sent = MPI_REQUEST_NULL;
         for (int k = 0; k < N_NOTES; k++)
             p->closing[k] = MPI_REQUEST_NULL;
-        p->life.waits_for = WEFT_LIFE_NOBODY;
+        p->activity.waits_for = WF_NO_PEER;
         p->heard_ns = now;
         e->listening[r] = MPI_REQUEST_NULL;
         if (is_other(e, r))
-            listen_to(e, r);
+            post_note_receive(e, r);
     }
     return WEFT_OK;
 }
@@ -372,10 +374,10 @@ static void drop(MPI_Request *request)
         MPI_Request_free(request);
 }
 
-/* All ranks close, and say so: then no sign of life is under way that nobody would receive. */
-void weft_mpi_control_close(struct end *e)
+/* All ranks close, and say so: then no heartbeat is under way that nobody would receive. */
+void wf_mpi_control_close(struct endpoint *e)
 {
-    say_goodbye(e);
+    announce_exit(e);
     for (uint32_t r = 0; r < e->base.n_ranks; r++) {
         drop(&e->peers[r].sent);
         drop(&e->peers[r].closing[NOTE_GONE]);

@@ -14,13 +14,13 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "runtime/comm/mpi/end_priv.h"
-#include "runtime/comm/mpi/pieces.h"
+#include "runtime/comm/mpi/endpoint_priv.h"
+#include "runtime/comm/mpi/segments.h"
 
 /* Longer payloads go as blocks.  A test's module has a small limit. */
 #ifndef WEFT_MPI_LIMIT
 #define WEFT_MPI_LIMIT INT_MAX
-#define WEFT_MPI_BLOCK (1 << 20)
+#define WEFT_MPI_SEGMENT (1 << 20)
 #endif
 
 enum {
@@ -35,17 +35,17 @@ enum {
      * most YIELD_NS, a wait spins, and for a while after that it does not sleep, for they may come
      * piece by piece. */
     MOVING_BYTES = 65536,
-    BYTES_A_NS = 4,
+    BYTES_PER_NS = 4,
     MOVING_NS = 20000000,
 };
 
-static struct end *end_of(struct weft_comm *comm)
+static struct endpoint *endpoint_of(struct weft_comm *comm)
 {
-    return (struct end *)comm;
+    return (struct endpoint *)comm;
 }
 
-enum weft_status weft_mpi_fail(const struct end *e, const char *what, uint32_t peer, int code,
-                               struct weft_error *err)
+enum weft_status wf_mpi_fail(const struct endpoint *e, const char *what, uint32_t peer,
+                             int code, struct weft_error *err)
 {
     char text[MPI_MAX_ERROR_STRING + 1] = "";
     int n = 0;
@@ -55,7 +55,7 @@ enum weft_status weft_mpi_fail(const struct end *e, const char *what, uint32_t p
 }
 
 /* What a rank gets that goes on after an abort. */
-static enum weft_status first_error(const struct end *e, struct weft_error *err)
+static enum weft_status first_error(const struct endpoint *e, struct weft_error *err)
 {
     if (err != NULL)
         *err = e->error;
@@ -64,22 +64,22 @@ static enum weft_status first_error(const struct end *e, struct weft_error *err)
 
 /* -- slots ---------------------------------------------------------------------------------- */
 
-static enum weft_status more_slots(struct end *e, struct weft_error *err)
+static enum weft_status more_slots(struct endpoint *e, struct weft_error *err)
 {
-    struct slot_block *b = calloc(1, sizeof *b);
+    struct slot_slab *b = calloc(1, sizeof *b);
     if (b == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "rank %u: no memory for more messages under way",
                          e->base.rank);
     b->next = e->blocks;
     e->blocks = b;
-    for (int i = 0; i < SLOTS_A_BLOCK; i++) {
+    for (int i = 0; i < SLOTS_PER_SLAB; i++) {
         b->at[i].next = e->free_slots;
         e->free_slots = &b->at[i];
     }
     return WEFT_OK;
 }
 
-static enum weft_status take_slot(struct end *e, struct weft_message *m, struct slot **out,
+static enum weft_status take_slot(struct endpoint *e, struct weft_message *m, struct slot **out,
                                   struct weft_error *err)
 {
     if (e->free_slots == NULL)
@@ -100,7 +100,7 @@ static enum weft_status take_slot(struct end *e, struct weft_message *m, struct 
     return WEFT_OK;
 }
 
-static void return_slot(struct end *e, struct slot *s)
+static void return_slot(struct endpoint *e, struct slot *s)
 {
     s->used = false;
     s->next = e->free_slots;
@@ -126,29 +126,29 @@ static bool stop_slot(struct slot *s)
     return done != 0;
 }
 
-bool weft_mpi_stop_receives(struct end *e, int64_t now)
+bool wf_mpi_stop_receives(struct endpoint *e, int64_t now)
 {
     bool all = true;
-    for (struct slot_block *b = e->blocks; b != NULL; b = b->next)
-        for (int i = 0; i < SLOTS_A_BLOCK; i++) {
+    for (struct slot_slab *b = e->blocks; b != NULL; b = b->next)
+        for (int i = 0; i < SLOTS_PER_SLAB; i++) {
             struct slot *s = &b->at[i];
             if (s->used && s->receives && !stop_slot(s))
-                all = all && !weft_mpi_seems_alive(e, s->peer, now);
+                all = all && !wf_mpi_seems_alive(e, s->peer, now);
         }
     return all;
 }
 
 /* -- messages ------------------------------------------------------------------------------- */
 
-/* `n_blocks` blocks and `rest` bytes as one type; the caller frees it. */
-static int make_type(struct weft_pieces p, MPI_Datatype *out)
+/* `n_segments` blocks and `rest` bytes as one type; the caller frees it. */
+static int make_type(struct wf_mpi_segments p, MPI_Datatype *out)
 {
     MPI_Datatype block = MPI_DATATYPE_NULL;
-    int rc = MPI_Type_contiguous(WEFT_MPI_BLOCK, MPI_BYTE, &block);
+    int rc = MPI_Type_contiguous(WEFT_MPI_SEGMENT, MPI_BYTE, &block);
     if (rc != MPI_SUCCESS)
         return rc;
-    int lengths[2] = {p.n_blocks, p.rest};
-    MPI_Aint at[2] = {0, (MPI_Aint)p.n_blocks * WEFT_MPI_BLOCK};
+    int lengths[2] = {p.n_segments, p.rest};
+    MPI_Aint at[2] = {0, (MPI_Aint)p.n_segments * WEFT_MPI_SEGMENT};
     MPI_Datatype types[2] = {block, MPI_BYTE};
     rc = MPI_Type_create_struct(2, lengths, at, types, out);
     if (rc == MPI_SUCCESS)
@@ -157,7 +157,7 @@ static int make_type(struct weft_pieces p, MPI_Datatype *out)
     return rc;
 }
 
-static int start_typed(struct end *e, struct slot *s, int count, MPI_Datatype type)
+static int start_typed(struct endpoint *e, struct slot *s, int count, MPI_Datatype type)
 {
     int peer = (int)s->peer, tag = DATA_TAG + (int)s->channel;
     return s->receives ? MPI_Irecv(s->data, count, type, peer, tag, e->data, &s->request[1])
@@ -165,14 +165,14 @@ static int start_typed(struct end *e, struct slot *s, int count, MPI_Datatype ty
 }
 
 /* Sends or receives s->head.bytes. */
-static int start_payload(struct end *e, struct slot *s)
+static int start_payload(struct endpoint *e, struct slot *s)
 {
-    struct weft_pieces p;
+    struct wf_mpi_segments p;
     if (s->head.bytes == 0)
         return MPI_SUCCESS;
-    if (!weft_pieces_of(s->head.bytes, WEFT_MPI_LIMIT, WEFT_MPI_BLOCK, &p))
+    if (!wf_mpi_split(s->head.bytes, WEFT_MPI_LIMIT, WEFT_MPI_SEGMENT, &p))
         return MPI_ERR_COUNT;
-    if (p.n_blocks == 0)
+    if (p.n_segments == 0)
         return start_typed(e, s, p.rest, MPI_BYTE);
     MPI_Datatype type = MPI_DATATYPE_NULL;
     int rc = make_type(p, &type);
@@ -183,7 +183,7 @@ static int start_payload(struct end *e, struct slot *s)
     return rc;
 }
 
-static int start_head(struct end *e, struct slot *s)
+static int start_head(struct endpoint *e, struct slot *s)
 {
     int peer = (int)s->peer, tag = HEAD_TAG + (int)s->channel;
     return s->receives ? MPI_Irecv(&s->head, sizeof s->head, MPI_BYTE, peer, tag, e->data,
@@ -193,20 +193,20 @@ static int start_head(struct end *e, struct slot *s)
 }
 
 /* A payload is on its way: a wait is not to give its core away for as long as that takes. */
-static void expect_bytes(struct end *e, uint64_t bytes)
+static void expect_bytes(struct endpoint *e, uint64_t bytes)
 {
     if (bytes < MOVING_BYTES)
         return;
     int64_t ns =
-        bytes < (uint64_t)YIELD_NS * BYTES_A_NS ? (int64_t)bytes / BYTES_A_NS : YIELD_NS;
-    e->payload_ns = weft_clock_ns();
+        bytes < (uint64_t)YIELD_NS * BYTES_PER_NS ? (int64_t)bytes / BYTES_PER_NS : YIELD_NS;
+    e->payload_ns = wf_clock_ns();
     e->spin_until_ns = e->payload_ns + ns;
 }
 
 static enum weft_status mpi_send(struct weft_comm *comm, struct weft_message *m,
                                  struct weft_error *err)
 {
-    struct end *e = end_of(comm);
+    struct endpoint *e = endpoint_of(comm);
     struct slot *s = NULL;
     if (e->gave_up)
         return first_error(e, err);
@@ -216,10 +216,10 @@ static enum weft_status mpi_send(struct weft_comm *comm, struct weft_message *m,
     if (rc == MPI_SUCCESS)
         rc = start_payload(e, s);
     expect_bytes(e, m->bytes);
-    return rc == MPI_SUCCESS ? WEFT_OK : weft_mpi_fail(e, "cannot send to", m->peer, rc, err);
+    return rc == MPI_SUCCESS ? WEFT_OK : wf_mpi_fail(e, "cannot send to", m->peer, rc, err);
 }
 
-static struct slot_queue *queue_of(struct end *e, uint32_t peer, uint32_t channel)
+static struct slot_queue *queue_of(struct endpoint *e, uint32_t peer, uint32_t channel)
 {
     return &e->waiting[(size_t)peer * WEFT_N_CHANNELS + channel];
 }
@@ -227,14 +227,14 @@ static struct slot_queue *queue_of(struct end *e, uint32_t peer, uint32_t channe
 static enum weft_status mpi_post(struct weft_comm *comm, struct weft_message *m,
                                  struct weft_error *err)
 {
-    struct end *e = end_of(comm);
+    struct endpoint *e = endpoint_of(comm);
     struct slot *s = NULL;
     if (e->gave_up)
         return first_error(e, err);
     WEFT_TRY(take_slot(e, m, &s, err));
     int rc = start_head(e, s);
     if (rc != MPI_SUCCESS)
-        return weft_mpi_fail(e, "cannot receive from", m->peer, rc, err);
+        return wf_mpi_fail(e, "cannot receive from", m->peer, rc, err);
     struct slot_queue *q = queue_of(e, m->peer, m->channel);
     s->next = NULL;
     s->waits = true;
@@ -249,7 +249,7 @@ static enum weft_status mpi_post(struct weft_comm *comm, struct weft_message *m,
 
 /* Only the first of a queue is looked at: payloads must be asked for in the order in which they
  * were sent.  One that there is no room for is left where it is; its header says so. */
-static void advance_queue(struct end *e, struct slot_queue *q)
+static void advance_queue(struct endpoint *e, struct slot_queue *q)
 {
     while (q->first != NULL) {
         struct slot *s = q->first;
@@ -267,21 +267,21 @@ static void advance_queue(struct end *e, struct slot_queue *q)
     }
 }
 
-void weft_mpi_advance(struct end *e)
+void wf_mpi_advance(struct endpoint *e)
 {
     size_t n = (size_t)e->base.n_ranks * WEFT_N_CHANNELS;
     for (size_t i = 0; e->n_waiting > 0 && i < n; i++)
         advance_queue(e, &e->waiting[i]);
 }
 
-static enum weft_status test_send(struct end *e, struct weft_message *m, struct slot *s,
+static enum weft_status test_send(struct endpoint *e, struct weft_message *m, struct slot *s,
                                   struct weft_error *err)
 {
     MPI_Status unused[2];
     int done = 0;
     int rc = MPI_Testall(2, s->request, &done, unused);
     if (rc != MPI_SUCCESS)
-        return weft_mpi_fail(e, "cannot send to", m->peer, rc, err);
+        return wf_mpi_fail(e, "cannot send to", m->peer, rc, err);
     if (!done)
         return WEFT_OK;
     m->done = true;
@@ -289,7 +289,7 @@ static enum weft_status test_send(struct end *e, struct weft_message *m, struct 
     return WEFT_OK;
 }
 
-static enum weft_status check_count(struct end *e, const struct slot *s,
+static enum weft_status check_count(struct endpoint *e, const struct slot *s,
                                     const MPI_Status *status, struct weft_error *err)
 {
     MPI_Count came = 0;
@@ -302,7 +302,7 @@ static enum weft_status check_count(struct end *e, const struct slot *s,
                      e->base.rank, s->peer, s->channel, (uint64_t)came, s->head.bytes);
 }
 
-static enum weft_status test_receive(struct end *e, struct weft_message *m, struct slot *s,
+static enum weft_status test_receive(struct endpoint *e, struct weft_message *m, struct slot *s,
                                      struct weft_error *err)
 {
     MPI_Status status;
@@ -317,7 +317,7 @@ static enum weft_status test_receive(struct end *e, struct weft_message *m, stru
             WEFT_TRY(check_count(e, s, &status, err));
     }
     if (s->rc != MPI_SUCCESS)
-        return weft_mpi_fail(e, "cannot receive from", m->peer, s->rc, err);
+        return wf_mpi_fail(e, "cannot receive from", m->peer, s->rc, err);
     if (!done)
         return WEFT_OK;
     m->got = s->head;
@@ -329,10 +329,10 @@ static enum weft_status test_receive(struct end *e, struct weft_message *m, stru
 static enum weft_status mpi_test(struct weft_comm *comm, struct weft_message *m,
                                  struct weft_error *err)
 {
-    struct end *e = end_of(comm);
+    struct endpoint *e = endpoint_of(comm);
     if (e->gave_up) /* the caller asks next whether there was an error */
         return WEFT_OK;
-    weft_mpi_listen(e, weft_clock_ns());
+    wf_mpi_poll(e, wf_clock_ns());
     struct slot *s = (struct slot *)(uintptr_t)m->request[0];
     return m->posted ? test_receive(e, m, s, err) : test_send(e, m, s, err);
 }
@@ -345,9 +345,9 @@ static void mpi_release(struct weft_comm *comm, struct weft_message *m)
 
 static void mpi_rest(struct weft_comm *comm, uint64_t round, int64_t ns)
 {
-    struct end *e = end_of(comm);
-    int64_t now = weft_clock_ns();
-    weft_mpi_listen(e, now);
+    struct endpoint *e = endpoint_of(comm);
+    int64_t now = wf_clock_ns();
+    wf_mpi_poll(e, now);
     if (round == 0)
         e->rest_begin_ns = now;
     if (now - e->rest_begin_ns < SPIN_NS || now < e->spin_until_ns)
@@ -360,10 +360,10 @@ static void mpi_rest(struct weft_comm *comm, uint64_t round, int64_t ns)
 
 /* -- opening and closing -------------------------------------------------------------------- */
 
-static void free_end(struct end *e)
+static void free_endpoint(struct endpoint *e)
 {
     while (e->blocks != NULL) {
-        struct slot_block *b = e->blocks;
+        struct slot_slab *b = e->blocks;
         e->blocks = b->next;
         free(b);
     }
@@ -372,11 +372,11 @@ static void free_end(struct end *e)
 }
 
 /* Messages that nobody waited for. */
-static void drop_messages(struct end *e)
+static void drop_messages(struct endpoint *e)
 {
-    weft_mpi_stop_receives(e, weft_clock_ns());
-    for (struct slot_block *b = e->blocks; b != NULL; b = b->next)
-        for (int i = 0; i < SLOTS_A_BLOCK; i++)
+    wf_mpi_stop_receives(e, wf_clock_ns());
+    for (struct slot_slab *b = e->blocks; b != NULL; b = b->next)
+        for (int i = 0; i < SLOTS_PER_SLAB; i++)
             for (int k = 0; b->at[i].used && k < 2; k++)
                 if (b->at[i].request[k] != MPI_REQUEST_NULL)
                     MPI_Request_free(&b->at[i].request[k]);
@@ -385,24 +385,24 @@ static void drop_messages(struct end *e)
 /* After an error everything stays as it is until exit(): see control.c. */
 static void mpi_close(struct weft_comm *comm)
 {
-    struct end *e = end_of(comm);
+    struct endpoint *e = endpoint_of(comm);
     if (e->gave_up)
         return;
     drop_messages(e);
-    weft_mpi_control_close(e);
+    wf_mpi_control_close(e);
     if (e->started_mpi) {
         MPI_Finalize();
     } else {
         MPI_Comm_free(&e->data);
         MPI_Comm_free(&e->control);
     }
-    free_end(e);
+    free_endpoint(e);
 }
 
 /* The lower rank's bytes go over and come back. */
 static void mpi_plain_round(struct weft_comm *comm, uint32_t peer, void *data, size_t bytes)
 {
-    struct end *e = (struct end *)comm;
+    struct endpoint *e = (struct endpoint *)comm;
     enum { TAG = 32767 };
     for (int turn = 0; turn < 2; turn++)
         if ((comm->rank < peer) == (turn == 0))
@@ -411,7 +411,7 @@ static void mpi_plain_round(struct weft_comm *comm, uint32_t peer, void *data, s
             MPI_Recv(data, (int)bytes, MPI_BYTE, (int)peer, TAG, e->data, MPI_STATUS_IGNORE);
 }
 
-static const struct weft_comm_ops mpi_ops = {
+static const struct wf_comm_ops mpi_ops = {
     .name = "mpi",
     .by_reference = false,
     .send = mpi_send,
@@ -419,10 +419,10 @@ static const struct weft_comm_ops mpi_ops = {
     .test = mpi_test,
     .release = mpi_release,
     .rest = mpi_rest,
-    .tell = weft_mpi_tell,
-    .look = weft_mpi_look,
-    .abort = weft_mpi_abort,
-    .aborted = weft_mpi_aborted,
+    .publish = wf_mpi_publish,
+    .inspect = wf_mpi_inspect,
+    .abort = wf_mpi_abort,
+    .aborted = wf_mpi_aborted,
     .plain_round = mpi_plain_round,
     .close = mpi_close,
 };
@@ -460,7 +460,7 @@ static enum weft_status check_tags(MPI_Comm comm, struct weft_error *err)
 }
 
 /* Communicators of our own, where errors come back and nobody else's messages do. */
-static enum weft_status make_comms(struct end *e, struct weft_error *err)
+static enum weft_status make_comms(struct endpoint *e, struct weft_error *err)
 {
     MPI_Comm *comms[] = {&e->data, &e->control};
     for (size_t i = 0; i < WEFT_LEN(comms); i++) {
@@ -468,19 +468,19 @@ static enum weft_status make_comms(struct end *e, struct weft_error *err)
         if (rc == MPI_SUCCESS)
             rc = MPI_Comm_set_errhandler(*comms[i], MPI_ERRORS_RETURN);
         if (rc != MPI_SUCCESS)
-            return weft_mpi_fail(e, "cannot set up communication with", 0, rc, err);
+            return wf_mpi_fail(e, "cannot set up communication with", 0, rc, err);
     }
     return check_tags(e->data, err);
 }
 
-static enum weft_status agree_on_run(struct end *e, struct weft_error *err)
+static enum weft_status share_run_id(struct endpoint *e, struct weft_error *err)
 {
     uint64_t run = 0;
     if (e->base.rank == 0 && getrandom(&run, sizeof run, 0) != (ssize_t)sizeof run)
-        run = (uint64_t)weft_clock_ns();
+        run = (uint64_t)wf_clock_ns();
     int rc = MPI_Bcast(&run, sizeof run, MPI_BYTE, 0, e->data);
     if (rc != MPI_SUCCESS)
-        return weft_mpi_fail(e, "cannot receive from", 0, rc, err);
+        return wf_mpi_fail(e, "cannot receive from", 0, rc, err);
     e->base.run = run;
     return WEFT_OK;
 }
@@ -488,12 +488,12 @@ static enum weft_status agree_on_run(struct end *e, struct weft_error *err)
 /* When it fails MPI is not ended, which would wait for the others: the process is to exit. */
 static enum weft_status mpi_open(struct weft_comm **out, struct weft_error *err)
 {
-    struct end *e = calloc(1, sizeof *e);
+    struct endpoint *e = calloc(1, sizeof *e);
     if (e == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for this rank");
     enum weft_status st = start_mpi(&e->started_mpi, err);
     if (st != WEFT_OK) {
-        free_end(e);
+        free_endpoint(e);
         return st;
     }
     int rank = 0, n = 0;
@@ -504,12 +504,12 @@ static enum weft_status mpi_open(struct weft_comm **out, struct weft_error *err)
                                  .n_ranks = (uint32_t)n,
                                  .timeout_ns = INT64_MAX / 2};
     WEFT_TRY(make_comms(e, err));
-    WEFT_TRY(agree_on_run(e, err));
+    WEFT_TRY(share_run_id(e, err));
     WEFT_TRY(more_slots(e, err));
     e->waiting = calloc((size_t)n * WEFT_N_CHANNELS, sizeof *e->waiting);
     if (e->waiting == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the channels of %d ranks", n);
-    WEFT_TRY(weft_mpi_control_open(e, err));
+    WEFT_TRY(wf_mpi_control_open(e, err));
     *out = &e->base;
     return WEFT_OK;
 }
@@ -527,10 +527,9 @@ static enum weft_status mpi_open(struct weft_comm **out, struct weft_error *err)
 #define LIBRARY "an MPI of version " TEXT(MPI_VERSION) "." TEXT(MPI_SUBVERSION)
 #endif
 
-extern const struct weft_transport_module weft_transport_module;
-__attribute__((visibility("default")))
-const struct weft_transport_module weft_transport_module = {
-    .version = WEFT_TRANSPORT_VERSION,
+extern const struct wf_transport_module wf_transport_module;
+__attribute__((visibility("default"))) const struct wf_transport_module wf_transport_module = {
+    .version = WF_TRANSPORT_VERSION,
     .comm_bytes = sizeof(struct weft_comm),
     .message_bytes = sizeof(struct weft_message),
     .library = LIBRARY,

@@ -1,0 +1,21 @@
+/* The version of the library. */
+#ifndef WEFT_VERSION_H
+#define WEFT_VERSION_H
+
+#include "weft/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Returns the version, such as "0.1.0". */
+WEFT_API const char *weft_version(void);
+
+/* Returns the compiler and the kind of build, such as "gcc 12.2.0, Release". */
+WEFT_API const char *weft_build_info(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,159 @@
+/* Where a number that is none began. */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/size.h"
+#include "compute/model/stage_priv.h"
+
+static const struct {
+    enum field field;
+    const char *what;
+} watched[] = {{F_X1, "the input"},
+               {F_H1, "the mix before attention"},
+               {F_A1, "the norm before attention"},
+               {F_QKV, "queries, keys or values"},
+               {F_ATT, "attention's output"},
+               {F_X2, "the stream after attention"},
+               {F_H2, "the mix before the MLP"},
+               {F_A2, "the norm before the MLP"},
+               {F_GATE, "the MLP's gate"},
+               {F_UP, "the MLP's inside"},
+               {F_ACT, "the MLP's activation"}};
+
+static size_t field_cols(const struct wf_tstage *t, enum field f)
+{
+    if (f == F_QKV)
+        return t->qkv_cols;
+    return f == F_UP || f == F_ACT || f == F_GATE ? t->ffn : t->dim;
+}
+
+static const char *symptom(const struct wf_tstage *t)
+{
+    return t->has_head ? "the loss is not finite" : "an activation is not finite";
+}
+
+/* What a stage before, or the way from it, has spoiled. */
+static enum weft_status find_nonfinite_input(const struct pass *p, struct weft_error *err)
+{
+    const struct wf_tstage *t = p->t;
+    char reader[32] = "the head";
+    if (t->n_layers != 0)
+        snprintf(reader, sizeof reader, "layer %u", t->layer0);
+    struct wf_mat in = {(void *)p->call->in, t->dim, WF_DTYPE_F32};
+    size_t at =
+        wf_tstage_has_input(t) ? t->ops->find_nonfinite(in, p->tokens, t->dim) : SIZE_MAX;
+    if (at != SIZE_MAX)
+        return WEFT_FAIL(err, WEFT_NUMERIC,
+                         "%s: what came in from the stage before, for %s, already was not, "
+                         "at token %zu",
+                         symptom(t), reader, at / t->dim);
+    for (size_t j = 0; j < t->blocks_in; j++) {
+        at = t->ops->find_nonfinite(wf_tstage_block(p, j), p->tokens, t->dim);
+        if (at != SIZE_MAX)
+            return WEFT_FAIL(err, WEFT_NUMERIC,
+                             "%s: block %zu, which came in for %s, already was not, at token "
+                             "%zu",
+                             symptom(t), j, reader, at / t->dim);
+    }
+    return WEFT_OK;
+}
+
+/* The first parameter with a value that is none, which is the cause more often than not. */
+static enum weft_status find_nonfinite_value(const struct wf_tstage *t, struct weft_error *err)
+{
+    for (size_t i = 0; i < t->n_params; i++) {
+        const struct wf_param *p = &t->params[i];
+        struct wf_mat m = {p->value, p->desc.shape[1], WF_DTYPE_F32};
+        size_t at = t->ops->find_nonfinite(m, p->desc.shape[0], p->desc.shape[1]);
+        if (at != SIZE_MAX)
+            return WEFT_FAIL(err, WEFT_NUMERIC,
+                             "%s: %s has a value that is not, at element %zu", symptom(t),
+                             p->desc.name, at);
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status find_nonfinite_in_layer(struct pass *p, uint32_t layer,
+                                                struct weft_error *err)
+{
+    const struct wf_tstage *t = p->t;
+    wf_layer_recompute(p, layer); /* what was not kept */
+    for (size_t i = 0; i < sizeof watched / sizeof *watched; i++) {
+        enum field f = watched[i].field;
+        if (!t->place[f].there || (f == F_X1 && wf_layer_opens_block(p, layer)))
+            continue;
+        size_t cols = field_cols(t, f);
+        size_t at = t->ops->find_nonfinite(wf_tstage_field(p, layer, f), p->tokens, cols);
+        if (at != SIZE_MAX)
+            return WEFT_FAIL(err, WEFT_NUMERIC, "%s: in layer %u %s is not, at token %zu",
+                             symptom(t), t->layer0 + layer, watched[i].what, at / cols);
+    }
+    size_t at = t->ops->find_nonfinite(wf_layer_output(p, layer), p->tokens, t->dim);
+    if (at != SIZE_MAX)
+        return WEFT_FAIL(err, WEFT_NUMERIC, "%s: layer %u's output is not, at token %zu",
+                         symptom(t), t->layer0 + layer, at / t->dim);
+    return WEFT_OK;
+}
+
+static enum weft_status find_nonfinite_embedding(const struct pass *p, struct weft_error *err)
+{
+    const struct wf_tstage *t = p->t;
+    if (!t->has_embedding)
+        return WEFT_OK;
+    size_t at = t->ops->find_nonfinite(wf_embedding_output(p), p->tokens, t->dim);
+    if (at == SIZE_MAX)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_NUMERIC, "%s: the embedding's output is not, at token %zu",
+                     symptom(t), at / t->dim);
+}
+
+enum weft_status wf_tstage_find_nonfinite(struct pass *p, struct weft_error *err)
+{
+    const struct wf_tstage *t = p->t;
+    WEFT_TRY(find_nonfinite_input(p, err));
+    WEFT_TRY(find_nonfinite_value(t, err));
+    WEFT_TRY(find_nonfinite_embedding(p, err));
+    for (uint32_t l = 0; l < t->n_layers; l++)
+        WEFT_TRY(find_nonfinite_in_layer(p, l, err));
+    return WEFT_FAIL(err, WEFT_NUMERIC, "%s: %s", symptom(t),
+                     t->has_head ? "the head's logits are too large"
+                                 : "though all that it was computed from is");
+}
+
+/* -- the check of every forward ------------------------------------------------------------- */
+
+struct finite_job {
+    const struct pass *p;
+    struct wf_mat x;
+    bool bad[WF_MAX_THREADS];
+};
+
+static void check_rows(void *arg, size_t task, unsigned worker)
+{
+    struct finite_job *j = arg;
+    size_t row = task * ROW_TILE, n = wf_size_min(ROW_TILE, j->p->tokens - row);
+    const struct wf_tstage *t = j->p->t;
+    j->bad[worker] |= t->ops->find_nonfinite(wf_mat_at(j->x, row, 0), n, t->dim) != SIZE_MAX;
+}
+
+static bool is_finite(const struct pass *p, struct wf_mat x)
+{
+    struct finite_job job = {.p = p, .x = x};
+    bool bad = false;
+    wf_pool_run(p->t->spec.pool, (p->tokens + ROW_TILE - 1) / ROW_TILE, check_rows, &job);
+    for (unsigned w = 0; w < wf_pool_threads(p->t->spec.pool); w++)
+        bad |= job.bad[w];
+    return !bad;
+}
+
+enum weft_status wf_tstage_check_output(struct pass *p, struct weft_error *err)
+{
+    struct wf_tstage *t = p->t;
+    uint64_t start = wf_tstage_now();
+    bool finite = !wf_tstage_has_output(t) ||
+                  is_finite(p, (struct wf_mat){p->call->out, t->dim, WF_DTYPE_F32});
+    for (size_t j = t->blocks_in; j < t->blocks_out; j++)
+        finite = finite && is_finite(p, wf_tstage_block(p, j));
+    wf_tstage_add_time(t, WF_TIMER_OTHER, start);
+    return finite ? WEFT_OK : wf_tstage_find_nonfinite(p, err);
+}

@@ -1,0 +1,27 @@
+#include "compute/optim/stage_optim.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+
+enum weft_status wf_optim_new_stage(struct wf_tstage *stage,
+                                    const struct wf_optim_settings *how, struct wf_pool *pool,
+                                    struct wf_optim **out, struct weft_error *err)
+{
+    size_t n;
+    const struct wf_param *params = wf_tstage_params(stage, &n);
+    struct wf_optim_tensor *tensors = calloc(n + 1, sizeof *tensors);
+    if (tensors == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the optimizer's list of tensors");
+    for (size_t i = 0; i < n; i++)
+        tensors[i] = (struct wf_optim_tensor){.name = params[i].desc.name,
+                                              .rows = params[i].desc.shape[0],
+                                              .cols = params[i].desc.shape[1],
+                                              .value = params[i].value,
+                                              .exact = params[i].exact,
+                                              .fast = params[i].fast,
+                                              .decay = params[i].desc.decay};
+    enum weft_status st = wf_optim_new(tensors, n, how, pool, out, err);
+    free(tensors);
+    return st;
+}

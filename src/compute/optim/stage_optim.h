@@ -1,0 +1,13 @@
+/* A stage's parameters as the optimizer wants them. */
+#ifndef COMPUTE_OPTIM_STAGE_OPTIM_H
+#define COMPUTE_OPTIM_STAGE_OPTIM_H
+
+#include "compute/model/stage.h"
+#include "compute/optim/adamw.h"
+
+/* An optimizer for all of a stage's parameters, in their order.  wf_optim_free() frees. */
+enum weft_status wf_optim_new_stage(struct wf_tstage *stage,
+                                    const struct wf_optim_settings *how, struct wf_pool *pool,
+                                    struct wf_optim **out, struct weft_error *err);
+
+#endif

@@ -1,0 +1,27 @@
+/* A placement from the stages' side: which ranks hold each stage. */
+#ifndef PLANNING_PART_OWNERS_H
+#define PLANNING_PART_OWNERS_H
+
+#include "weft/part.h"
+
+struct wf_owner {
+    uint32_t rank;
+    uint64_t in_flight; /* micros whose activations it keeps at once, over all pipes */
+};
+
+struct wf_owners {
+    uint32_t n_stages, n_ranks;
+    size_t *start;       /* owned: those of stage s are start[s] .. start[s + 1] - 1 */
+    struct wf_owner *at; /* owned: a rank at most once a stage */
+};
+
+/* `rank_limits` may be NULL.  Checks it against the number of stages. */
+enum weft_status wf_owners_init(struct wf_owners *owners,
+                                const struct weft_rank_limits *rank_limits, uint32_t n_stages,
+                                struct weft_error *err);
+void wf_owners_release(struct wf_owners *owners);
+
+/* True when the rank owners the first and the last stage. */
+bool wf_owners_first_and_last(const struct wf_owners *owners, uint32_t rank);
+
+#endif

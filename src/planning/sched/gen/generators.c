@@ -1,0 +1,121 @@
+#include <string.h>
+
+#include "base/size.h"
+#include "base/text.h"
+#include "planning/sched/gen/gen.h"
+
+static const struct weft_generator table[] = {
+    {"gpipe", "All forwards, then all backwards; micro outer, chunk inner.", "any P, M, chunks",
+     1, WEFT_GEN_USES_CHUNKS, wf_gen_gpipe},
+    {"1f1b", "One forward, one backward: the plain pipeline, peak min(P - r, M).", "any P, M",
+     1, 0, wf_gen_1f1b},
+    {"eager-1f1b", "1F1B with twice the warm-up, which hides the hops.", "any P, M", 1, 0,
+     wf_gen_eager_1f1b},
+    {"1f1b-split", "1F1B with each backward as input, then weight gradient.", "any P, M", 1, 0,
+     wf_gen_1f1b_split},
+    {"interleaved-1f1b", "Depth-first loop over several chunks a rank: a smaller bubble.",
+     "any P, M, chunks; --group N as in Megatron", 2,
+     WEFT_GEN_USES_CHUNKS | WEFT_GEN_USES_GROUP, wf_gen_interleaved_1f1b},
+    {"looped-bfs", "Breadth-first loop: each chunk's gradients are done in one burst.",
+     "any P, M, chunks", 2, WEFT_GEN_USES_CHUNKS, wf_gen_looped_bfs},
+    {"zb-h1", "Zero bubble H1: weight gradients fill the drain, memory of 1F1B.", "any P, M", 1,
+     0, wf_gen_zb_h1},
+    {"zb-h2", "Zero bubble H2: no bubble by span, twice the memory.", "any P, M", 1, 0,
+     wf_gen_zb_h2},
+    {"zb-auto", "Zero bubble found by search, for given costs and memory.",
+     "any P, M; the memory of 1F1B unless --mem-limit says otherwise", 1, WEFT_GEN_USES_COST,
+     wf_gen_zb_auto},
+    {"interleaved-zb", "Interleaved 1F1B with late weight gradients.",
+     "any P, M, chunks; --group N as in Megatron", 2,
+     WEFT_GEN_USES_CHUNKS | WEFT_GEN_USES_GROUP, wf_gen_interleaved_zb},
+    {"zb-v", "Zero bubble on a V: no bubble by span with the memory of 1F1B.",
+     "any P, M; 2 chunks", 2, 0, wf_gen_zb_v},
+    {"zb-v-auto", "The V found by search, for given costs and memory.",
+     "any P, M; 2 chunks; 2P chunks of memory unless --mem-limit says otherwise", 2,
+     WEFT_GEN_USES_COST, wf_gen_zb_v_auto},
+    {"v-half", "The V with half of 1F1B's memory.", "any P, M; 2 chunks", 2, WEFT_GEN_USES_COST,
+     wf_gen_v_half},
+    {"v-min", "The V with a third of 1F1B's memory.", "any P, M; 2 chunks", 2,
+     WEFT_GEN_USES_COST, wf_gen_v_min},
+    {"1f1b-v", "The V with whole backwards, about two thirds of 1F1B's memory.",
+     "any P, M; 2 chunks", 2, WEFT_GEN_USES_COST, wf_gen_1f1b_v},
+    {"wave", "Hanayo: stages down the ranks and up again, P micros in flight.",
+     "any P, M, chunks (2 a wave)", 2, WEFT_GEN_USES_CHUNKS, wf_gen_wave},
+    {"chimera", "Pipes in both directions through the same ranks; weights held 2f times.",
+     "even P, any M; --pipes even and dividing P", 1, WEFT_GEN_USES_PIPES, wf_gen_chimera},
+    {"dualpipe", "Two directions with overlapped forward-backward pairs; weights held twice.",
+     "even P, even M >= 2P", 1, 0, wf_gen_dualpipe},
+    {"dualpipe-v", "DualPipe cut in half to a V: one copy of the weights.",
+     "any P, M >= 2P; 2 chunks", 2, 0, wf_gen_dualpipe_v},
+    {"bitpipe", "Two V pipelines in opposite directions; weights held twice.",
+     "even P >= 4, M a multiple of P; 4 chunks", 4, 0, wf_gen_bitpipe},
+    {"greedy-gpipe", "Tick by tick, a forward whenever one is ready, else a backward.",
+     "any P, M, chunks", 1, WEFT_GEN_USES_CHUNKS | WEFT_GEN_UNIT_TICKS, wf_gen_greedy_gpipe},
+    {"greedy-1f1b", "Tick by tick, a backward whenever one is ready, else a forward.",
+     "any P, M, chunks", 1, WEFT_GEN_USES_CHUNKS | WEFT_GEN_UNIT_TICKS, wf_gen_greedy_1f1b},
+};
+
+const struct weft_generator *weft_generator_list(size_t *n)
+{
+    *n = WEFT_LEN(table);
+    return table;
+}
+
+const struct weft_generator *weft_generator_find(const char *name)
+{
+    for (size_t i = 0; i < WEFT_LEN(table); i++)
+        if (strcmp(table[i].name, name) == 0)
+            return &table[i];
+    return NULL;
+}
+
+/* Checks what all schedules have in common and fills in the default number of chunks. */
+static enum weft_status check_params(const struct weft_generator *g, struct weft_gen_params *p,
+                                     struct weft_error *err)
+{
+    if (p->ranks == 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: ranks is 0: give at least 1", g->name);
+    if (p->micros == 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: micros is 0: give at least 1", g->name);
+    if (p->chunks == 0)
+        p->chunks = g->default_chunks;
+    if (!(g->takes & WEFT_GEN_USES_CHUNKS) && p->chunks != g->default_chunks)
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "%s has %u chunk%s a rank (got %u): leave chunks out, or see weft plan "
+            "--list for one that takes more",
+            g->name, g->default_chunks, wf_plural(g->default_chunks), p->chunks);
+    if ((uint64_t)p->ranks * p->chunks > WEFT_MAX_STAGES)
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: %u rank%s x %u chunk%s are more than %d stages",
+                         g->name, p->ranks, wf_plural(p->ranks), p->chunks,
+                         wf_plural(p->chunks), WEFT_MAX_STAGES);
+    if (g->takes & WEFT_GEN_USES_COST)
+        WEFT_TRY(weft_cost_check(p->cost, p->memory, p->ranks, p->ranks * p->chunks, p->micros,
+                                 err));
+    if (p->pipes != 0 && !(g->takes & WEFT_GEN_USES_PIPES))
+        return WEFT_FAIL(err, WEFT_USAGE, "%s takes no pipes: only chimera does", g->name);
+    if (p->group != 0 && !(g->takes & WEFT_GEN_USES_GROUP))
+        return WEFT_FAIL(err, WEFT_USAGE, "%s takes no group: only the interleaved ones do",
+                         g->name);
+    if (p->group > p->micros)
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: a group of %u needs as many micros (got %u)",
+                         g->name, p->group, p->micros);
+    return WEFT_OK;
+}
+
+enum weft_status weft_schedule_generate(const char *name, const struct weft_gen_params *params,
+                                        struct weft_schedule **out, struct weft_error *err)
+{
+    const struct weft_generator *g = weft_generator_find(name);
+    if (g == NULL) {
+        const char *near =
+            wf_text_nearest(name, &table[0].name, WEFT_LEN(table), sizeof table[0]);
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "no schedule is called %.40s%s%s%s (weft plan --list)", name,
+                         near == NULL ? "" : ": did you mean ", near == NULL ? "" : near,
+                         near == NULL ? "" : "?");
+    }
+    struct weft_gen_params checked = *params;
+    WEFT_TRY(check_params(g, &checked, err));
+    return g->make(&checked, out, err);
+}

@@ -1,0 +1,295 @@
+/* Planning tick by tick: whenever a rank is free it takes the best action that is ready.
+ *
+ * On every stage forwards run in micro order and so do backwards, so that the whole state is two
+ * counters a stage, and a rank's choice is the best of its few chunks:
+ *
+ *     forward of stage s is ready when   f[s] < f[s-1]             (stage 0: < M), its micro f[s]
+ *     backward of stage s when           b[s] < min(f[s], b[s+1])  (the last: < f[s]), micro b[s]
+ *
+ * What a rank does in a tick is decided by the state at the start of that tick.  Only ranks that
+ * became free or whose neighbours moved are looked at, so the time is linear in the actions.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "planning/sched/gen/gen.h"
+
+/* The inner loop is one function: calls cost more than what they do. */
+#define FAST __attribute__((always_inline)) static inline
+
+struct policy {
+    const char *name;
+    enum weft_placement_kind place;
+    bool backward_first;
+    uint32_t b_ticks;   /* a backward's length; a forward's is 1 */
+    uint32_t in_flight; /* micros between stage 0's forward and its backward; 0: any number */
+};
+
+/* Where a slot's stage stands, and the slots of the stages around it (`stages` for none). */
+struct way {
+    uint32_t stage, rank, before, after;
+};
+
+struct task {
+    uint32_t slot;
+    uint32_t left; /* ticks until it ends */
+    bool backward;
+};
+
+/* A slot is a chunk of a rank.  For each: how many forwards (or backwards) it has done, and how
+ * many it could have done by now.  The limits are kept up as neighbours move, so that a choice
+ * looks at its own rank's slots and nothing else. */
+struct counters {
+    uint32_t *done, *limit; /* owned: (ranks, chunks), and one beyond the ends of the model */
+};
+
+struct planner {
+    const struct policy *policy;
+    struct wf_builder *b;
+    uint32_t ranks, chunks, stages, micros;
+    struct counters forward, backward;
+    struct way *ways;    /* owned: (ranks, chunks), and one beyond */
+    struct task *active; /* owned: (ranks), what is under way */
+    uint32_t n_active;
+    bool *busy;     /* owned: (ranks) */
+    uint8_t *dirty; /* owned: (ranks, rounded up to 8): something changed for this rank */
+};
+
+#define NONE UINT32_MAX
+
+/* The slot whose next micro is the least; among equals the first chunk, or the last. */
+FAST uint32_t lowest_micro(const struct counters *c, uint32_t base, uint32_t chunks,
+                           bool last_first)
+{
+    const uint32_t *done = c->done + base, *limit = c->limit + base;
+    uint32_t best = NONE, micro = UINT32_MAX;
+    for (uint32_t k = 0; k < chunks; k++) {
+        uint32_t i = last_first ? chunks - 1 - k : k, next = done[i];
+        if (next >= limit[i])
+            continue;
+        if (next < micro) {
+            micro = next;
+            best = base + i;
+        }
+    }
+    return best;
+}
+
+/* For waves: the deepest chunk that is ready, and no new micro beyond those in flight. */
+static uint32_t deepest(const struct planner *p, uint32_t base)
+{
+    const struct counters *f = &p->forward;
+    for (uint32_t i = base + p->chunks; i-- > base;) {
+        bool full = i == 0 && f->done[0] - p->backward.done[0] >= p->policy->in_flight;
+        if (f->done[i] < f->limit[i] && !full)
+            return i;
+    }
+    return NONE;
+}
+
+/* Backwards prefer the stage nearest to the loss, forwards the one nearest to the input. */
+FAST uint32_t choose(const struct planner *p, uint32_t rank, bool backward, bool waves)
+{
+    uint32_t base = rank * p->chunks;
+    if (backward)
+        return lowest_micro(&p->backward, base, p->chunks, true);
+    return waves ? deepest(p, base) : lowest_micro(&p->forward, base, p->chunks, false);
+}
+
+/* What a free rank does now; false when nothing is ready. */
+FAST bool start_action(struct planner *p, uint32_t rank, bool back_first, bool waves,
+                       struct task *task)
+{
+    bool back = back_first;
+    uint32_t slot = choose(p, rank, back_first, waves);
+    if (slot == NONE) {
+        back = !back_first;
+        slot = choose(p, rank, !back_first, waves);
+        if (slot == NONE)
+            return false;
+    }
+    wf_builder_add(p->b, rank, back ? WEFT_ACT_B : WEFT_ACT_F, p->ways[slot].stage,
+                   back ? p->backward.done[slot] : p->forward.done[slot]);
+    *task = (struct task){slot, back ? p->policy->b_ticks : 1, back};
+    p->busy[rank] = true;
+    return true;
+}
+
+/* Ranks are marked by a byte each, so that marking is a store that waits for nothing, and looked
+ * through eight at a time. */
+FAST void start_actions(struct planner *p, bool back_first, bool waves)
+{
+    uint32_t n = p->n_active;
+    for (uint32_t begin = 0; begin < p->ranks; begin += 8) {
+        uint64_t marks;
+        memcpy(&marks, p->dirty + begin, sizeof marks);
+        if (marks == 0)
+            continue;
+        memset(p->dirty + begin, 0, sizeof marks);
+        for (uint32_t rank = begin; marks != 0; rank++, marks >>= 8)
+            if ((marks & 0xff) != 0 && !p->busy[rank])
+                n += start_action(p, rank, back_first, waves, &p->active[n]);
+    }
+    p->n_active = n;
+}
+
+/* Counts a finished action, moves the limits that hang on it, and looks at whom it concerns: the
+ * rank itself and the one with the neighbouring stage. */
+FAST void finish(struct planner *p, struct task task)
+{
+    const struct way *way = &p->ways[task.slot];
+    uint32_t *f = p->forward.done, *b = p->backward.done, *b_limit = p->backward.limit;
+    uint32_t slot = task.slot, before = way->before, after = way->after;
+    if (task.backward) {
+        b[slot]++;
+        b_limit[before] = f[before] < b[slot] ? f[before] : b[slot];
+        p->dirty[p->ways[before].rank] = 1;
+    } else {
+        f[slot]++;
+        p->forward.limit[after] = f[slot];
+        b_limit[slot] = f[slot] < b[after] ? f[slot] : b[after];
+        p->dirty[p->ways[after].rank] = 1;
+    }
+    p->busy[way->rank] = false;
+    p->dirty[way->rank] = 1;
+}
+
+/* Makes visible what ends with this tick. */
+static void end_actions(struct planner *p)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->n_active; i++) {
+        if (--p->active[i].left == 0)
+            finish(p, p->active[i]);
+        else
+            p->active[n++] = p->active[i];
+    }
+    p->n_active = n;
+}
+
+static void planner_release(struct planner *p)
+{
+    free(p->forward.done);
+    free(p->forward.limit);
+    free(p->backward.done);
+    free(p->backward.limit);
+    free(p->ways);
+    free(p->active);
+    free(p->busy);
+    free(p->dirty);
+}
+
+static uint32_t slot_of(const struct planner *p, int64_t stage)
+{
+    if (stage < 0 || stage >= p->stages)
+        return p->stages;
+    return p->b->rank_of[stage] * p->chunks + (uint32_t)stage / p->ranks;
+}
+
+static bool counters_init(struct counters *c, size_t n)
+{
+    c->done = calloc(n, sizeof *c->done);
+    c->limit = calloc(n, sizeof *c->limit);
+    return c->done != NULL && c->limit != NULL;
+}
+
+static bool planner_init(struct planner *p)
+{
+    size_t n = (size_t)p->stages + 1;
+    p->ways = calloc(n, sizeof *p->ways);
+    p->active = calloc((size_t)p->ranks + 1, sizeof *p->active);
+    p->busy = calloc(p->ranks, sizeof *p->busy);
+    p->dirty = calloc((size_t)p->ranks + 8, sizeof *p->dirty);
+    if (!counters_init(&p->forward, n) || !counters_init(&p->backward, n) || p->ways == NULL ||
+        p->active == NULL || p->busy == NULL || p->dirty == NULL)
+        return false;
+    for (uint32_t s = 0; s < p->stages; s++)
+        p->ways[slot_of(p, s)] = (struct way){s, p->b->rank_of[s], slot_of(p, (int64_t)s - 1),
+                                              slot_of(p, (int64_t)s + 1)};
+    p->forward.limit[slot_of(p, 0)] = p->micros;
+    p->backward.done[p->stages] =
+        p->micros; /* beyond the last stage nothing must be waited for */
+    return true;
+}
+
+/* The policy is known to the compiler: it makes a loop for each. */
+FAST uint64_t plan_by(struct planner *p, bool back_first, bool waves)
+{
+    uint64_t tick = 0;
+    memset(p->dirty, 1, p->ranks);
+    for (start_actions(p, back_first, waves); p->n_active > 0;
+         start_actions(p, back_first, waves)) {
+        end_actions(p);
+        tick++;
+    }
+    return tick;
+}
+
+static uint64_t plan_all(struct planner *p)
+{
+    if (p->policy->in_flight != 0)
+        return plan_by(p, true, true);
+    return p->policy->backward_first ? plan_by(p, true, false) : plan_by(p, false, false);
+}
+
+/* *ticks (may be NULL) is how long the plan is. */
+static enum weft_status make(const struct policy *policy, const struct weft_gen_params *params,
+                             uint64_t *ticks, struct weft_schedule **out,
+                             struct weft_error *err)
+{
+    struct wf_builder b;
+    WEFT_TRY(wf_builder_init(&b, policy->name, wf_shape(params, params->chunks), 2, 0, err));
+    wf_builder_place(&b, policy->place);
+    struct planner p = {.policy = policy,
+                        .b = &b,
+                        .ranks = params->ranks,
+                        .chunks = params->chunks,
+                        .stages = params->ranks * params->chunks,
+                        .micros = params->micros};
+    bool ok = planner_init(&p);
+    uint64_t length = ok ? plan_all(&p) : 0;
+    planner_release(&p);
+    if (!ok) {
+        wf_builder_release(&b);
+        return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory for %u stages", policy->name,
+                         p.stages);
+    }
+    if (ticks != NULL)
+        *ticks = length;
+    return wf_builder_finish(&b, out, err);
+}
+
+/* The two planners of burn_dragon.  Forward first keeps all micros in flight;
+ * backward first is not 1F1B, for nothing limits its warm-up. */
+WF_GENERATOR(greedy_gpipe)
+{
+    static const struct policy policy = {.name = "greedy-gpipe", .b_ticks = 1};
+    return make(&policy, params, NULL, out, err);
+}
+
+WF_GENERATOR(greedy_1f1b)
+{
+    static const struct policy policy = {
+        .name = "greedy-1f1b", .backward_first = true, .b_ticks = 1};
+    return make(&policy, params, NULL, out, err);
+}
+
+/* Hanayo's waves: stages go down the ranks and up again, once or more.  P micros are in flight,
+ * so a rank holds about what 1F1B's first rank does; one more is let in where that is faster. */
+WF_GENERATOR(wave)
+{
+    struct policy policy = {.name = "wave",
+                            .place = WEFT_PLACEMENT_WAVE,
+                            .backward_first = true,
+                            .b_ticks = 2,
+                            .in_flight = params->ranks};
+    struct weft_schedule *plain = NULL, *more = NULL;
+    uint64_t plain_ticks = 0, more_ticks = 0;
+    WEFT_TRY(make(&policy, params, &plain_ticks, &plain, err));
+    policy.in_flight++;
+    enum weft_status st = make(&policy, params, &more_ticks, &more, err);
+    bool better = st == WEFT_OK && more_ticks < plain_ticks;
+    weft_schedule_free(better ? plain : more);
+    *out = better ? more : plain;
+    return WEFT_OK;
+}

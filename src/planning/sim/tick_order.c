@@ -1,0 +1,147 @@
+/* Micros come in order, so one number tells how far a stage is: `done`, a counter for each stage
+ * and each event that others wait for.  An action on micro m can start when its own counter is
+ * at m and that of what it waits for is beyond.
+ *
+ * A tick starts what was ready when it began; what it started is counted when the next one
+ * begins.  Ranks are looked at in groups of eight, and only groups in which something changed:
+ * in a good schedule nearly every look finds an action, so that the processor guesses right and
+ * a tick costs little more than reading it.  An action changes two groups at most, so the looks
+ * are linear in the actions; a tick passes over the other groups at a byte each.
+ */
+#include "planning/sim/tick_order.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "planning/sched/deps.h"
+
+enum { GROUP = WF_TICK_GROUP };
+
+/* -- slots ---------------------------------------------------------------------------------- */
+
+/* The counters: forwards, input gradients and weight gradients of each stage, and one that is
+ * ahead of all. */
+static uint32_t counter_of(const struct wf_ticks *t, unsigned event, uint32_t stage)
+{
+    return (event == WF_DONE_F ? 0 : event == WF_DONE_GRAD ? 1 : 2) * t->n_stages + stage;
+}
+
+static void fill_slots(struct wf_ticks *t, const struct weft_placement *place)
+{
+    struct wf_dep_rules rules = {place, false};
+    uint32_t ahead = 3 * t->n_stages;
+    t->done[ahead] = UINT32_MAX;
+    for (unsigned kind = 0; kind < WF_TICK_SLOTS; kind++) {
+        for (uint32_t stage = 0; stage < t->n_stages; stage++) {
+            struct weft_action a = {.stage = stage & 0xffffff, .kind = kind & 0x7f};
+            struct wf_dep deps[2];
+            unsigned n = wf_action_deps(&rules, a, deps);
+            struct wf_tick_slot *slot = &t->slots[wf_tick_slot_index(kind, stage)];
+            slot->own = counter_of(t, wf_act_done_bit(kind), stage);
+            /* A backward waits for its own forward and for the backward of the next stage.  The
+             * second is enough: that one came after its own forward, which came after ours. */
+            slot->dep = n == 0 ? ahead : counter_of(t, deps[n - 1].event, deps[n - 1].stage);
+            int64_t dependent = wf_action_dependent(a);
+            bool inside = dependent >= 0 && dependent < t->n_stages;
+            slot->groups[0] = place->rank_of[stage] / GROUP;
+            slot->groups[1] = place->rank_of[inside ? dependent : stage] / GROUP;
+        }
+    }
+}
+
+/* -- one tick ------------------------------------------------------------------------------- */
+
+/* Starts what the ranks from `begin` to `end` - 1 can do; returns the new number of actions.
+ * What the loop uses is copied: the compiler cannot know that `now` does not overwrite it. */
+static inline size_t start_ready(const struct wf_ticks *t, uint32_t begin, uint32_t end,
+                                 size_t n)
+{
+    struct wf_tick_event *now = t->now;
+    struct wf_tick_row *remaining = t->remaining;
+    const struct wf_tick_slot *slots = t->slots;
+    const uint32_t *done = t->done;
+    for (uint32_t rank = begin; rank < end; rank++) {
+        const struct weft_action *at = remaining[rank].at, *over = remaining[rank].over;
+        while (at != over && !weft_act_is_compute(at->kind))
+            remaining[rank].at = ++at;
+        if (at == over || at->paired)
+            continue;
+        uint32_t micro = at->micro, index = wf_tick_slot_index(at->kind, at->stage);
+        const struct wf_tick_slot *slot = &slots[index];
+        if (done[slot->own] != micro || done[slot->dep] <= micro)
+            continue;
+        now[n].micro = micro;
+        now[n++].slot = index;
+        remaining[rank].at = at + 1;
+    }
+    return n;
+}
+
+bool wf_ticks_next(struct wf_ticks *t)
+{
+    size_t n = 0;
+    if (t->n_ranks <= GROUP) {
+        t->n_now = start_ready(t, 0, t->n_ranks, 0);
+        return t->n_now > 0;
+    }
+    for (uint32_t begin = 0, group = 0; begin < t->n_ranks; begin += GROUP, group++) {
+        if (!t->look[group])
+            continue;
+        t->look[group] = 0;
+        n = start_ready(t, begin, begin + GROUP < t->n_ranks ? begin + GROUP : t->n_ranks, n);
+    }
+    t->n_now = n;
+    return n > 0;
+}
+
+uint32_t wf_ticks_done(const struct wf_ticks *t, unsigned kind, uint32_t stage)
+{
+    return t->done[t->slots[wf_tick_slot_index(kind, stage)].own];
+}
+
+bool wf_ticks_complete(const struct wf_ticks *t)
+{
+    for (uint32_t r = 0; r < t->n_ranks; r++)
+        if (t->remaining[r].at != t->remaining[r].over)
+            return false;
+    return true;
+}
+
+/* -- the beginning and the end -------------------------------------------------------------- */
+
+enum weft_status wf_ticks_init(struct wf_ticks *t, const struct weft_schedule *s,
+                               struct weft_error *err)
+{
+    const struct weft_placement *place = weft_schedule_placement(s);
+    size_t ranks = place->n_ranks, stages = place->n_stages;
+    *t = (struct wf_ticks){.n_ranks = place->n_ranks, .n_stages = place->n_stages};
+    t->now = malloc(sizeof *t->now * (ranks + 1));
+    t->slots = malloc(sizeof *t->slots * (WF_TICK_SLOTS * stages + 1));
+    t->done = calloc(3 * stages + 1, sizeof *t->done);
+    t->look = malloc(ranks / GROUP + 1);
+    t->remaining = malloc(sizeof *t->remaining * (ranks + 1));
+    if (t->now == NULL || t->slots == NULL || t->done == NULL || t->look == NULL ||
+        t->remaining == NULL) {
+        wf_ticks_release(t);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to put the actions of %zu ranks in order",
+                         ranks);
+    }
+    for (uint32_t r = 0; r < ranks; r++) {
+        struct weft_action_span row = weft_schedule_rank(s, r);
+        t->remaining[r] = (struct wf_tick_row){row.at, row.at + row.len};
+    }
+    fill_slots(t, place);
+    memset(t->look, 1, ranks / GROUP + 1);
+    return WEFT_OK;
+}
+
+void wf_ticks_release(struct wf_ticks *t)
+{
+    free(t->now);
+    free(t->slots);
+    free(t->done);
+    free(t->look);
+    free(t->remaining);
+    *t = (struct wf_ticks){0};
+}

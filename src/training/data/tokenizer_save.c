@@ -1,0 +1,219 @@
+/* Writing tokenizer.json, and the characters that stand for bytes in it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "training/data/tokenizer_priv.h"
+
+/* -- bytes as characters --------------------------------------------------------------------- */
+
+static bool is_own_char(unsigned c)
+{
+    return (c >= '!' && c <= '~') || (c >= 0xA1 && c <= 0xAC) || (c >= 0xAE && c <= 0xFF);
+}
+
+uint32_t wf_byte_to_char(unsigned char byte)
+{
+    uint32_t next = 256;
+    if (is_own_char(byte))
+        return byte;
+    for (unsigned b = 0; b < byte; b++)
+        next += !is_own_char(b);
+    return next;
+}
+
+void wf_char_to_byte(int16_t out[WF_BYTE_CHARS])
+{
+    for (size_t i = 0; i < WF_BYTE_CHARS; i++)
+        out[i] = -1;
+    for (int b = 0; b < 256; b++)
+        out[wf_byte_to_char((unsigned char)b)] = (int16_t)b;
+}
+
+/* -- JSON ----------------------------------------------------------------------------------- */
+
+/* Characters of JSON strings for all bytes, as UTF-8. */
+struct alphabet {
+    char of[256][3];
+};
+
+static void fill_alphabet(struct alphabet *a)
+{
+    for (int b = 0; b < 256; b++) {
+        uint32_t c = wf_byte_to_char((unsigned char)b);
+        char *to = a->of[b];
+        memset(to, 0, 3);
+        if (c == '"' || c == '\\') {
+            to[0] = '\\';
+            to[1] = (char)c;
+        } else if (c < 0x80) {
+            to[0] = (char)c;
+        } else {
+            to[0] = (char)(0xC0 | c >> 6);
+            to[1] = (char)(0x80 | (c & 0x3F));
+        }
+    }
+}
+
+static void put_token(struct wf_text *out, const struct alphabet *a,
+                      const struct wf_tokenizer *t, int32_t id)
+{
+    const char *bytes = t->pool.at + t->tokens[id].begin;
+    for (uint32_t i = 0; i < t->tokens[id].len; i++) {
+        const char *c = a->of[(unsigned char)bytes[i]];
+        wf_text_add(out, c, c[1] == '\0' ? 1 : 2);
+    }
+}
+
+/* The name of a special token, which is text as it is. */
+static void put_name(struct wf_text *out, const char *name)
+{
+    for (; *name != '\0'; name++) {
+        unsigned char c = (unsigned char)*name;
+        if (c == '"' || c == '\\')
+            wf_text_addf(out, "\\%c", c);
+        else if (c < ' ')
+            wf_text_addf(out, "\\u%04x", c);
+        else
+            wf_text_addc(out, *name);
+    }
+}
+
+/* A special token stands in the vocabulary, too, where its name reads the same in both places. */
+static bool is_in_vocab(const struct wf_tokenizer *t, int32_t id)
+{
+    if (t->tokens[id].len == 0)
+        return false;
+    for (size_t i = 0; i < t->n_special; i++)
+        for (const char *c = t->special[i].name; t->special[i].id == id && *c != '\0'; c++)
+            if (*c < '!' || *c > '~')
+                return false;
+    return true;
+}
+
+static void put_pattern(struct wf_text *out, enum wf_split split)
+{
+    const char *byte_level = "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
+                             "\"trim_offsets\": true, \"use_regex\": ";
+    wf_text_adds(out, "  \"pre_tokenizer\": ");
+    if (split == WF_SPLIT_GPT2) {
+        wf_text_addf(out, "%strue},\n", byte_level);
+        return;
+    }
+    wf_text_adds(out, "{\"type\": \"Sequence\", \"pretokenizers\": [\n"
+                      "    {\"type\": \"Split\", \"pattern\": {\"Regex\": \"");
+    put_name(out, wf_split_pattern(split));
+    wf_text_addf(out,
+                 "\"}, \"behavior\": \"Isolated\", \"invert\": false},\n"
+                 "    %sfalse}]},\n",
+                 byte_level);
+}
+
+static void put_added(struct wf_text *out, const struct wf_tokenizer *t)
+{
+    wf_text_adds(out, "  \"added_tokens\": [");
+    for (size_t i = 0; i < t->n_special; i++) {
+        wf_text_addf(out, "%s\n    {\"id\": %d, \"content\": \"", i == 0 ? "" : ",",
+                     (int)t->special[i].id);
+        put_name(out, t->special[i].name);
+        wf_text_adds(out, "\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
+                          "\"normalized\": false, \"special\": true}");
+    }
+    wf_text_adds(out, "\n  ],\n");
+}
+
+static void put_model(struct wf_text *out, const struct wf_tokenizer *t)
+{
+    struct alphabet a;
+    const char *comma = "";
+    fill_alphabet(&a);
+    wf_text_addf(out,
+                 "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n"
+                 "    \"unk_token\": null,\n    \"continuing_subword_prefix\": null,\n"
+                 "    \"end_of_word_suffix\": null,\n    \"fuse_unk\": false,\n"
+                 "    \"byte_fallback\": false,\n    \"ignore_merges\": %s,\n"
+                 "    \"vocab\": {",
+                 t->ignore_merges ? "true" : "false");
+    for (uint32_t id = 0; id < t->n_vocab; id++) {
+        if (!is_in_vocab(t, (int32_t)id))
+            continue;
+        wf_text_addf(out, "%s\n      \"", comma);
+        put_token(out, &a, t, (int32_t)id);
+        wf_text_addf(out, "\": %u", id);
+        comma = ",";
+    }
+    wf_text_adds(out, "\n    },\n    \"merges\": [");
+    for (uint32_t i = 0; i < t->n_pairs; i++) {
+        wf_text_adds(out, i == 0 ? "\n      \"" : ",\n      \"");
+        put_token(out, &a, t, t->pairs[i].left);
+        wf_text_addc(out, ' ');
+        put_token(out, &a, t, t->pairs[i].right);
+        wf_text_addc(out, '"');
+    }
+    wf_text_adds(out, "\n    ]\n  }\n}\n");
+}
+
+enum weft_status wf_tokenizer_print(const struct wf_tokenizer *t, struct wf_text *out,
+                                    struct weft_error *err)
+{
+    wf_text_adds(out, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n"
+                      "  \"padding\": null,\n");
+    put_added(out, t);
+    wf_text_adds(out, "  \"normalizer\": null,\n");
+    put_pattern(out, t->split);
+    wf_text_adds(out, "  \"post_processor\": {\"type\": \"ByteLevel\", \"add_prefix_space\": "
+                      "true, \"trim_offsets\": false, \"use_regex\": true},\n"
+                      "  \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, "
+                      "\"trim_offsets\": true, \"use_regex\": true},\n");
+    put_model(out, t);
+    return out->failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory to write a tokenizer") : WEFT_OK;
+}
+
+/* -- the file ------------------------------------------------------------------------------- */
+
+static enum weft_status write_whole(const char *path, const char *bytes, size_t len,
+                                    struct weft_error *err)
+{
+    char tmp_path[4200];
+    int n = snprintf(tmp_path, sizeof tmp_path, "%s.%ld.new", path, (long)getpid());
+    FILE *out = n > 0 && (size_t)n < sizeof tmp_path ? fopen(tmp_path, "wb") : NULL;
+    if (out == NULL)
+        return WEFT_FAIL(err, WEFT_IO, "cannot write %.240s: %s", path, strerror(errno));
+    bool good = fwrite(bytes, 1, len, out) == len && fflush(out) == 0;
+    good = fclose(out) == 0 && good && rename(tmp_path, path) == 0;
+    if (!good) {
+        enum weft_status st =
+            WEFT_FAIL(err, WEFT_IO, "cannot write %.240s: %s", path, strerror(errno));
+        remove(tmp_path);
+        return st;
+    }
+    return WEFT_OK;
+}
+
+enum weft_status wf_tokenizer_save_as(const struct wf_tokenizer *t, const char *path,
+                                      struct weft_error *err)
+{
+    if (t->is_bytes)
+        return WEFT_OK;
+    if (t->source != NULL)
+        return write_whole(path, t->source, t->source_len, err);
+    struct wf_text text = {0};
+    enum weft_status st = wf_tokenizer_print(t, &text, err);
+    if (st == WEFT_OK)
+        st = write_whole(path, text.at, text.len, err);
+    wf_text_release(&text);
+    return st;
+}
+
+enum weft_status wf_tokenizer_save(const struct wf_tokenizer *t, const char *dir,
+                                   struct weft_error *err)
+{
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return WEFT_FAIL(err, WEFT_IO, "%.240s: the path is too long", dir);
+    return wf_tokenizer_save_as(t, path, err);
+}

@@ -1,0 +1,245 @@
+/* The patterns as hand-written scanners.  They look one character ahead and never back, so a
+ * piece's end depends only on where it begins and on the text behind. */
+#include "training/data/tokenizer_split.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <utf8proc.h>
+
+enum class { LETTER = 'L', NUMBER = 'N', SPACE = 'S', OTHER = 'O' };
+
+#define DIGITS_PATTERN(digits)                                                                 \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                       \
+    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+static const char *const patterns[] = {
+    [WF_SPLIT_GPT2] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
+                      "\\s+(?!\\S)|\\s+",
+    [WF_SPLIT_LLAMA3] = DIGITS_PATTERN("\\p{N}{1,3}"),
+    [WF_SPLIT_QWEN2] = DIGITS_PATTERN("\\p{N}"),
+};
+
+const char *wf_split_pattern(enum wf_split split)
+{
+    return patterns[split];
+}
+
+bool wf_split_find(const char *pattern, enum wf_split *out)
+{
+    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++)
+        if (strcmp(pattern, patterns[i]) == 0) {
+            *out = (enum wf_split)i;
+            return true;
+        }
+    return false;
+}
+
+/* -- characters ----------------------------------------------------------------------------- */
+
+/* The classes of ASCII by their letters. */
+static const char ascii_classes[129] = "OOOOOOOOOSSSSSOOOOOOOOOOOOOOOOOO"
+                                       "SOOOOOOOOOOOOOOONNNNNNNNNNOOOOOO"
+                                       "OLLLLLLLLLLLLLLLLLLLLLLLLLLOOOOO"
+                                       "OLLLLLLLLLLLLLLLLLLLLLLLLLLOOOOO";
+
+static inline enum class ascii_class(unsigned char c) { return (enum class)ascii_classes[c]; }
+
+/* Unicode's property White_Space, above ASCII. */
+static bool is_wide_space(utf8proc_int32_t c)
+{
+    return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
+           c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+static enum class wide_class(utf8proc_int32_t c) {
+    switch (utf8proc_category(c)){
+        case UTF8PROC_CATEGORY_LU : case UTF8PROC_CATEGORY_LL : case UTF8PROC_CATEGORY_LT : case
+        UTF8PROC_CATEGORY_LM : case UTF8PROC_CATEGORY_LO : return LETTER;
+        case UTF8PROC_CATEGORY_ND : case UTF8PROC_CATEGORY_NL : case
+        UTF8PROC_CATEGORY_NO : return NUMBER;
+        default : return is_wide_space(c) ? SPACE : OTHER;
+    }
+}
+
+/* The class of the character at s[at], and its bytes in *n. */
+static inline enum class class_at(const unsigned char *s, size_t len, size_t at, size_t *n) {
+    if (s[at] < 0x80){ *n = 1; return ascii_class(s[at]);}
+utf8proc_int32_t c;
+size_t left = len - at < 4 ? len - at : 4;
+utf8proc_ssize_t got = utf8proc_iterate(s + at, (utf8proc_ssize_t)left, &c);
+if (got <= 0) {
+    *n = 1;
+    return OTHER;
+}
+*n = (size_t)got;
+return wide_class(c);
+}
+
+/* The end of the run of one class from `at` on. */
+static size_t run_end(const unsigned char *s, size_t len, size_t at, enum class of)
+{
+    size_t n;
+    for (;;) {
+        while (at < len && s[at] < 0x80 && ascii_class(s[at]) == of)
+            at++;
+        if (at >= len || s[at] < 0x80 || class_at(s, len, at, &n) != of)
+            return at;
+        at += n;
+    }
+}
+
+static bool is_newline(unsigned char c)
+{
+    return c == '\n' || c == '\r';
+}
+
+/* -- what the patterns share ---------------------------------------------------------------- */
+
+/* The bytes of an apostrophe and one of s t m d re ve ll behind it; 0 when it is none. */
+static size_t contraction(const unsigned char *s, size_t len, size_t at, bool any_case)
+{
+    unsigned char fold = any_case ? 0x20 : 0;
+    if (s[at] != '\'' || at + 1 >= len)
+        return 0;
+    unsigned char a = s[at + 1] | fold;
+    if (a == 's' || a == 't' || a == 'm' || a == 'd')
+        return 2;
+    if (at + 2 >= len)
+        return 0;
+    unsigned char b = s[at + 2] | fold;
+    if ((a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l'))
+        return 3;
+    /* Unicode folds the long s, U+017F, to s. */
+    return any_case && s[at + 1] == 0xC5 && s[at + 2] == 0xBF ? 3 : 0;
+}
+
+/* White space: a run before something else leaves its last character to that. */
+static size_t space_end(const unsigned char *s, size_t len, size_t at)
+{
+    size_t end = at, last = at, n;
+    while (end < len && class_at(s, len, end, &n) == SPACE) {
+        last = end;
+        end += n;
+    }
+    return end == len || last == at ? end : last;
+}
+
+/* -- the patterns --------------------------------------------------------------------------- */
+
+static size_t next_gpt2(const unsigned char *s, size_t len, size_t at)
+{
+    size_t n = contraction(s, len, at, false);
+    if (n > 0)
+        return at + n;
+    enum class first = class_at(s, len, at, &n);
+    if (s[at] == ' ' && at + 1 < len) {
+        size_t m;
+        enum class second = class_at(s, len, at + 1, &m);
+        if (second != SPACE)
+            return run_end(s, len, at + 1 + m, second);
+    }
+    return first == SPACE ? space_end(s, len, at) : run_end(s, len, at + n, first);
+}
+
+static size_t numbers_end(const unsigned char *s, size_t len, size_t at, int most)
+{
+    size_t n;
+    for (int i = 0; i < most && at < len && class_at(s, len, at, &n) == NUMBER; i++)
+        at += n;
+    return at;
+}
+
+static size_t others_end(const unsigned char *s, size_t len, size_t at)
+{
+    at = run_end(s, len, at, OTHER);
+    while (at < len && is_newline(s[at]))
+        at++;
+    return at;
+}
+
+/* All white space up to the last newline of the run, if it has one. */
+static size_t lines_end(const unsigned char *s, size_t len, size_t at)
+{
+    size_t end = run_end(s, len, at, SPACE);
+    for (size_t i = end; i > at; i--)
+        if (is_newline(s[i - 1]))
+            return i;
+    return space_end(s, len, at);
+}
+
+static size_t next_llama3(const unsigned char *s, size_t len, size_t at, int digits)
+{
+    size_t n = contraction(s, len, at, true), m;
+    if (n > 0)
+        return at + n;
+    enum class first = class_at(s, len, at, &n);
+    if (first == LETTER)
+        return run_end(s, len, at + n, LETTER);
+    if (first == NUMBER)
+        return numbers_end(s, len, at, digits);
+    if (at + n < len && !is_newline(s[at])) {
+        enum class second = class_at(s, len, at + n, &m);
+        if (second == LETTER)
+            return run_end(s, len, at + n + m, LETTER);
+        if (second == OTHER && s[at] == ' ')
+            return others_end(s, len, at + n);
+    }
+    return first == OTHER ? others_end(s, len, at) : lines_end(s, len, at);
+}
+
+size_t wf_split_piece_end(enum wf_split split, const char *text, size_t len, size_t at)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    switch (split) {
+    case WF_SPLIT_GPT2:
+        return next_gpt2(s, len, at);
+    case WF_SPLIT_LLAMA3:
+        return next_llama3(s, len, at, 3);
+    case WF_SPLIT_QWEN2:
+        return next_llama3(s, len, at, 1);
+    }
+    return len;
+}
+
+/* -- cutting -------------------------------------------------------------------------------- */
+
+/* No piece of any pattern has white space behind a letter. */
+static size_t cut_by_letter(const unsigned char *s, size_t len, size_t far)
+{
+    size_t stop = len > far ? len - far : 0;
+    for (size_t i = len; i > stop + 1; i--)
+        if (s[i - 1] < 0x80 && s[i - 2] < 0x80 && ascii_class(s[i - 1]) == SPACE &&
+            ascii_class(s[i - 2]) == LETTER)
+            return i - 1;
+    return 0;
+}
+
+/* Is the last character of a piece white space? */
+static bool ends_in_space(const unsigned char *s, size_t begin, size_t end)
+{
+    size_t n;
+    for (size_t i = end; i > begin && end - i < 4; i--)
+        if (class_at(s, end, i - 1, &n) == SPACE && i - 1 + n == end)
+            return true;
+    return false;
+}
+
+size_t wf_split_boundary(enum wf_split split, const char *text, size_t len)
+{
+    enum { NEAR = 1 << 16, CHARACTER = 4 };
+    const unsigned char *s = (const unsigned char *)text;
+    size_t cut = cut_by_letter(s, len, NEAR);
+    if (cut > 0 || len <= CHARACTER)
+        return cut;
+    /* A piece that does not end in white space was ended by the character behind it, whatever
+     * follows; that character must be whole. */
+    for (size_t at = 0; at < len;) {
+        size_t end = wf_split_piece_end(split, text, len, at);
+        if (end > len - CHARACTER)
+            break;
+        if (!ends_in_space(s, at, end))
+            cut = end;
+        at = end;
+    }
+    return cut;
+}

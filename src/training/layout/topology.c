@@ -1,0 +1,453 @@
+#include "training/layout/topology.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/input.h"
+#include "base/text.h"
+#include "compute/kern/ops.h"
+#include "runtime/sync/group.h"
+#include "training/data/batch.h"
+
+static enum weft_status no_memory(struct weft_error *err)
+{
+    return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the layout of the ranks");
+}
+
+/* -- schedules ------------------------------------------------------------------------------ */
+
+struct wf_range wf_topology_micros(const struct wf_topology *l, uint32_t replica)
+{
+    return wf_range_part(l->micros, l->dp, replica);
+}
+
+static uint32_t n_micros(const struct wf_topology *l, uint32_t replica)
+{
+    struct wf_range r = wf_topology_micros(l, replica);
+    return (uint32_t)(r.end - r.begin);
+}
+
+/* The first replicas have what is over: there are at most two numbers. */
+static unsigned schedule_index(const struct wf_topology *l, uint32_t replica)
+{
+    return l->schedules[1] != NULL && n_micros(l, replica) != n_micros(l, 0);
+}
+
+const struct weft_schedule *wf_topology_schedule(const struct wf_topology *l, uint32_t replica)
+{
+    return l->schedules[schedule_index(l, replica)];
+}
+
+const struct weft_traffic *wf_topology_traffic(const struct wf_topology *l, uint32_t replica)
+{
+    return l->traffic[schedule_index(l, replica)];
+}
+
+static bool is_file(const char *name)
+{
+    size_t n = strlen(name);
+    return strchr(name, '/') != NULL || (n > 4 && strcmp(name + n - 4, ".csv") == 0);
+}
+
+enum weft_status wf_topology_read_schedule(const char *path, struct weft_schedule **out,
+                                           struct weft_error *err)
+{
+    char *text = NULL;
+    size_t len = 0;
+    WEFT_TRY(wf_input_read_as(WEFT_SCHEDULE, path, &text, &len, err));
+    enum weft_status st = weft_schedule_parse(text, len, path, false, out, err);
+    free(text);
+    return st;
+}
+
+static enum weft_status check_schedule(const struct wf_topology *l,
+                                       const struct wf_train_settings *s,
+                                       const struct weft_schedule *schedule, uint32_t micros,
+                                       struct weft_error *err)
+{
+    const struct weft_placement *place = weft_schedule_placement(schedule);
+    const char *name = s->parallel.schedule;
+    if (place->n_ranks != l->pp)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "%.150s has %u rank%s, parallel.pp is %u: give as many", name,
+                         place->n_ranks, wf_plural(place->n_ranks), l->pp);
+    if (place->n_micros != micros)
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "%.150s has %u micro%s, a replica runs %u of the %u in parallel.micros", name,
+            place->n_micros, wf_plural(place->n_micros), micros, l->micros);
+    if (s->parallel.chunks != 0 && place->n_stages != l->pp * s->parallel.chunks &&
+        place->n_pipes == 1)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "%.150s has %u stage%s on %u rank%s, parallel.chunks is %u", name,
+                         place->n_stages, wf_plural(place->n_stages), l->pp, wf_plural(l->pp),
+                         s->parallel.chunks);
+    enum weft_placement_kind kind = weft_schedule_placement_kind(schedule);
+    if (s->parallel.placement != 0 && (uint32_t)kind != s->parallel.placement - 1)
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "parallel.placement: schedule %.150s places its stages %s: leave it at "
+            "auto, or give another schedule",
+            name, weft_placement_name(kind));
+    return WEFT_OK;
+}
+
+static enum weft_status make_schedule(const struct wf_topology *l,
+                                      const struct wf_train_settings *s, uint32_t micros,
+                                      const struct weft_cost *cost, struct weft_schedule **out,
+                                      struct weft_error *err)
+{
+    const struct weft_gen_params params = {
+        .ranks = l->pp, .micros = micros, .chunks = s->parallel.chunks, .cost = cost};
+    if (is_file(s->parallel.schedule))
+        return wf_topology_read_schedule(s->parallel.schedule, out, err);
+    return weft_schedule_generate(s->parallel.schedule, &params, out, err);
+}
+
+static bool searches(const struct wf_train_settings *s)
+{
+    const struct weft_generator *g = weft_generator_find(s->parallel.schedule);
+    return g != NULL && (g->takes & WEFT_GEN_USES_COST) != 0;
+}
+
+static enum weft_status make_schedules(struct wf_topology *l, const struct wf_train_settings *s,
+                                       const struct weft_cost *cost, struct weft_error *err)
+{
+    uint32_t most = n_micros(l, 0), fewest = n_micros(l, l->dp - 1);
+    for (unsigned i = 0; i < 2; i++) {
+        weft_schedule_free(l->schedules[i]);
+        l->schedules[i] = NULL;
+    }
+    WEFT_TRY(make_schedule(l, s, most, cost, &l->schedules[0], err));
+    WEFT_TRY(check_schedule(l, s, l->schedules[0], most, err));
+    if (fewest == most)
+        return WEFT_OK;
+    WEFT_TRY(make_schedule(l, s, fewest, cost, &l->schedules[1], err));
+    return check_schedule(l, s, l->schedules[1], fewest, err);
+}
+
+/* -- stages --------------------------------------------------------------------------------- */
+
+static enum weft_status make_partition(struct wf_topology *l, const struct wf_train_settings *s,
+                                       const struct weft_items *items, struct weft_error *err)
+{
+    const char *how = s->parallel.partition;
+    uint32_t layers = l->model.layers, stages = l->n_stages;
+    if (how == NULL || strcmp(how, "balanced") == 0) {
+        WEFT_TRY(weft_partition_check_filled(layers, stages, err));
+        return weft_partition_init_balanced(&l->partition, items, stages, NULL, NULL, err);
+    }
+    if (strcmp(how, "even") == 0) {
+        WEFT_TRY(weft_partition_check_filled(layers, stages, err));
+        return weft_partition_init_even(&l->partition, layers, stages, err);
+    }
+    if (strchr(how, 'L') != NULL)
+        return weft_partition_parse_pattern(&l->partition, how, strlen(how), stages, layers,
+                                            err);
+    return weft_partition_parse_counts(&l->partition, how, strlen(how), stages, layers, err);
+}
+
+static enum weft_status check_stages(const struct wf_topology *l, struct weft_error *err)
+{
+    for (uint32_t i = 0; i < l->n_stages; i++) {
+        const struct weft_stage_range *r = &l->partition.at[i];
+        if (r->first_layer == r->end_layer && !r->embedding && !r->head)
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "parallel.partition leaves stage %u of %u without a layer: it "
+                             "would only pass on what it gets",
+                             i, l->n_stages);
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status make_stages(struct wf_topology *l, const struct wf_train_settings *s,
+                                    struct weft_error *err)
+{
+    struct weft_items items = {0};
+    l->n_stages = weft_schedule_placement(l->schedules[0])->n_stages;
+    WEFT_TRY(weft_items_init_model(&items, &l->model, (uint32_t)l->max_rows, l->seq, err));
+    /* As the stages run: the head's backward runs in its forward. */
+    struct weft_item *head = &items.at[items.n - 1];
+    head->f += head->i + head->w;
+    head->i = head->w = 0;
+    enum weft_status st = make_partition(l, s, &items, err);
+    if (st == WEFT_OK)
+        st = weft_stage_sums_init(&l->sums, &l->partition, &items, err);
+    weft_items_release(&items);
+    return st == WEFT_OK ? check_stages(l, err) : st;
+}
+
+struct weft_cost wf_topology_cost(const struct wf_topology *l)
+{
+    return weft_stage_sums_cost(&l->sums);
+}
+
+void wf_topology_items(const struct wf_topology *l, uint32_t stage, uint32_t *item0,
+                       uint32_t *item1)
+{
+    const struct weft_stage_range *r = &l->partition.at[stage];
+    *item0 = r->embedding ? 0 : r->first_layer + 1;
+    *item1 = r->head ? l->model.layers + 2 : r->end_layer + 1;
+}
+
+bool wf_topology_runs_stage(const struct wf_topology *l, uint32_t rank, uint32_t stage)
+{
+    return weft_placement_runs(weft_schedule_placement(wf_topology_schedule(l, rank / l->pp)),
+                               rank % l->pp, stage);
+}
+
+/* -- segments --------------------------------------------------------------------------------- */
+
+static enum weft_status make_traffic(struct wf_topology *l, const struct wf_train_settings *s,
+                                     struct weft_error *err)
+{
+    uint32_t *finished_by = NULL, n = 0;
+    enum weft_status st = WEFT_OK;
+    if (l->model.residual_block_layers == 0 || l->n_stages == 1)
+        return WEFT_OK;
+    WEFT_TRY(weft_residual_blocks(&l->partition, l->model.residual_block_layers, &finished_by,
+                                  &n, err));
+    for (unsigned i = 0; st == WEFT_OK && i < 2 && l->schedules[i] != NULL; i++)
+        st = weft_traffic_new(weft_schedule_placement(l->schedules[i]), finished_by, n,
+                              (enum weft_block_cache)s->parallel.cache, &l->traffic[i], err);
+    free(finished_by);
+    return st;
+}
+
+/* -- groups --------------------------------------------------------------------------------- */
+
+static size_t find_param(const struct wf_topology *l, const char *name)
+{
+    size_t i = 0;
+    while (strcmp(l->params.at[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+static enum weft_status list_params(struct wf_topology *l, struct weft_error *err)
+{
+    WEFT_TRY(wf_param_list_init(&l->params, &l->model, 0, l->model.layers + 2, err));
+    l->first_segment = calloc(l->params.n + 1, sizeof *l->first_segment);
+    if (l->first_segment == NULL)
+        return no_memory(err);
+    for (size_t i = 0; i < l->params.n; i++)
+        l->first_segment[i + 1] =
+            l->first_segment[i] +
+            (wf_param_size(&l->params.at[i]) + WF_NORM_SEGMENT - 1) / WF_NORM_SEGMENT;
+    return WEFT_OK;
+}
+
+/* Is the tied weight on two stages? */
+static bool is_tied_across_stages(const struct wf_topology *l)
+{
+    return l->model.tied && l->n_stages > 1;
+}
+
+static bool is_tied_weight(const struct wf_topology *l, const struct wf_param_desc *d)
+{
+    return is_tied_across_stages(l) &&
+           (d->role == WF_ROLE_TOKEN_EMBEDDING || d->role == WF_ROLE_HEAD);
+}
+
+static enum weft_status list_tensors(struct wf_topology *l, struct wf_topology_group *g,
+                                     const struct wf_param_list *list, struct weft_error *err)
+{
+    size_t at = 0;
+    g->tensors = calloc(list->n + 1, sizeof *g->tensors);
+    if (g->tensors == NULL)
+        return no_memory(err);
+    for (size_t i = 0; i < list->n; i++) {
+        size_t n = wf_param_size(&list->at[i]);
+        /* A tied weight is the first or the last of its stage. */
+        if (is_tied_weight(l, &list->at[i]) != g->tied) {
+            at += g->n_tensors == 0 ? wf_topology_padded(n) : 0;
+            continue;
+        }
+        if (g->n_tensors == 0)
+            g->first = at;
+        g->tensors[g->n_tensors++] =
+            (struct wf_topology_tensor){find_param(l, list->at[i].name), at - g->first, n};
+        at += wf_topology_padded(n);
+        g->n = at - g->first;
+    }
+    return WEFT_OK;
+}
+
+static enum weft_status list_members(const struct wf_topology *l, struct wf_topology_group *g,
+                                     struct weft_error *err)
+{
+    g->members = calloc(l->n_ranks, sizeof *g->members);
+    if (g->members == NULL)
+        return no_memory(err);
+    for (uint32_t r = 0; r < l->n_ranks; r++) {
+        bool holds = g->tied ? wf_topology_runs_stage(l, r, 0) ||
+                                   wf_topology_runs_stage(l, r, l->n_stages - 1)
+                             : wf_topology_runs_stage(l, r, g->stage);
+        if (holds)
+            g->members[g->n_members++] = r;
+    }
+    return WEFT_OK;
+}
+
+/* Where the segment-th segment of a group begins. */
+static size_t segment_begin(const struct wf_topology_group *g, size_t segment)
+{
+    for (size_t i = 0; i < g->n_tensors; i++) {
+        size_t n = (g->tensors[i].n + WF_NORM_SEGMENT - 1) / WF_NORM_SEGMENT;
+        if (segment < n)
+            return g->tensors[i].at + segment * WF_NORM_SEGMENT;
+        segment -= n;
+    }
+    return g->n;
+}
+
+static enum weft_status cut_shards(struct wf_topology_group *g, struct weft_error *err)
+{
+    size_t segments = 0;
+    for (size_t i = 0; i < g->n_tensors; i++)
+        segments += (g->tensors[i].n + WF_NORM_SEGMENT - 1) / WF_NORM_SEGMENT;
+    g->cuts = calloc((size_t)g->n_members + 1, sizeof *g->cuts);
+    if (g->cuts == NULL)
+        return no_memory(err);
+    for (uint32_t h = 1; h < g->n_members; h++)
+        g->cuts[h] = segment_begin(g, segments * h / g->n_members);
+    g->cuts[g->n_members] = g->n;
+    return WEFT_OK;
+}
+
+static enum weft_status make_group(struct wf_topology *l, uint32_t stage, bool tied,
+                                   struct weft_error *err)
+{
+    struct wf_topology_group *g = &l->groups[l->n_groups++];
+    struct wf_param_list list = {0};
+    uint32_t item0, item1;
+    *g = (struct wf_topology_group){.tied = tied, .stage = stage};
+    wf_topology_items(l, stage, &item0, &item1);
+    WEFT_TRY(wf_param_list_init(&list, &l->model, item0, item1, err));
+    enum weft_status st = list_tensors(l, g, &list, err);
+    wf_param_list_release(&list);
+    if (st == WEFT_OK)
+        st = list_members(l, g, err);
+    return st == WEFT_OK ? cut_shards(g, err) : st;
+}
+
+static enum weft_status make_groups(struct wf_topology *l, struct weft_error *err)
+{
+    if (l->n_stages + 1 > WF_MAX_GROUPS)
+        return WEFT_FAIL(err, WEFT_USAGE, "%u stages: at most %d can be trained", l->n_stages,
+                         WF_MAX_GROUPS - 1);
+    l->groups = calloc((size_t)l->n_stages + 1, sizeof *l->groups);
+    if (l->groups == NULL)
+        return no_memory(err);
+    for (uint32_t s = 0; s < l->n_stages; s++)
+        WEFT_TRY(make_group(l, s, false, err));
+    return is_tied_across_stages(l) ? make_group(l, 0, true, err) : WEFT_OK;
+}
+
+uint32_t wf_topology_member(const struct wf_topology_group *g, uint32_t rank)
+{
+    uint32_t h = 0;
+    while (h < g->n_members && g->members[h] != rank)
+        h++;
+    return h;
+}
+
+struct wf_range wf_topology_shard(const struct wf_topology_group *g, uint32_t member,
+                                  size_t tensor)
+{
+    const struct wf_topology_tensor *t = &g->tensors[tensor];
+    size_t begin = wf_size_max(g->cuts[member], t->at);
+    size_t end = wf_size_min(g->cuts[member + 1], t->at + t->n);
+    if (begin >= end)
+        return (struct wf_range){0, 0};
+    return (struct wf_range){begin - t->at, end - t->at};
+}
+
+/* -- all of it ------------------------------------------------------------------------------ */
+
+static enum weft_status check_sizes(const struct wf_topology *l, struct weft_error *err)
+{
+    if (l->micros == 0)
+        return WEFT_FAIL(err, WEFT_USAGE, "parallel.micros is 0: give at least 1");
+    WEFT_TRY(wf_train_check_micros(l->micros, l->batch, err));
+    if (l->dp > l->micros)
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "parallel.dp %u is more than the %u micro%s of a step: a replica would "
+            "have nothing to do; give more parallel.micros",
+            l->dp, l->micros, wf_plural(l->micros));
+    if ((uint64_t)l->pp * l->dp > UINT32_MAX / 2)
+        return WEFT_FAIL(err, WEFT_USAGE, "parallel.pp %u x parallel.dp %u is too large", l->pp,
+                         l->dp);
+    if (l->seq > l->model.ctx)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "data.seq %u is longer than the model's context of %u tokens: give at "
+                         "most that",
+                         l->seq, l->model.ctx);
+    return WEFT_OK;
+}
+
+static enum weft_status build(struct wf_topology *l, const struct wf_train_settings *s,
+                              struct weft_error *err)
+{
+    WEFT_TRY(check_sizes(l, err));
+    struct wf_range first = wf_micro_range(l->batch, l->micros, 0);
+    l->max_rows = first.end - first.begin;
+    WEFT_TRY(make_schedules(l, s, NULL, err));
+    WEFT_TRY(make_stages(l, s, err));
+    if (searches(s)) { /* now that it is known what stages cost */
+        struct weft_cost cost = wf_topology_cost(l);
+        WEFT_TRY(make_schedules(l, s, &cost, err));
+    }
+    WEFT_TRY(make_traffic(l, s, err));
+    WEFT_TRY(list_params(l, err));
+    return make_groups(l, err);
+}
+
+enum weft_status wf_topology_init(struct wf_topology *l, const struct wf_train_settings *s,
+                                  const struct weft_model *model, struct weft_error *err)
+{
+    *l = (struct wf_topology){.model = *model,
+                              .seq = s->data.seq != 0 ? s->data.seq : model->ctx,
+                              .batch = s->data.batch,
+                              .micros = s->parallel.micros,
+                              .pp = s->parallel.pp,
+                              .dp = s->parallel.dp,
+                              .n_ranks = s->parallel.pp * s->parallel.dp};
+    enum weft_status st = build(l, s, err);
+    if (st != WEFT_OK)
+        wf_topology_release(l);
+    return st;
+}
+
+enum weft_status wf_topology_check_ranks(const struct wf_topology *l, uint32_t started,
+                                         struct weft_error *err)
+{
+    if (started == l->n_ranks)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "parallel.pp %u x parallel.dp %u needs %u rank%s, and %u %s started: "
+                     "mpirun -n %u",
+                     l->pp, l->dp, l->n_ranks, wf_plural(l->n_ranks), started,
+                     started == 1 ? "was" : "were", l->n_ranks);
+}
+
+void wf_topology_release(struct wf_topology *l)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        weft_schedule_free(l->schedules[i]);
+        weft_traffic_free(l->traffic[i]);
+    }
+    for (size_t i = 0; i < l->n_groups; i++) {
+        free(l->groups[i].members);
+        free(l->groups[i].tensors);
+        free(l->groups[i].cuts);
+    }
+    free(l->groups);
+    free(l->first_segment);
+    wf_param_list_release(&l->params);
+    weft_stage_sums_release(&l->sums);
+    weft_partition_release(&l->partition);
+    *l = (struct wf_topology){0};
+}

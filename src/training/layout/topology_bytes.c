@@ -1,0 +1,73 @@
+/* The memory that a rank of a layout will have. */
+#include "base/error.h"
+#include "runtime/sync/group.h"
+#include "training/layout/topology.h"
+#include "weft/exec.h"
+
+/* Weights that this rank has twice: both uses of a tied one. */
+static size_t n_copies(const struct wf_topology *l, const struct wf_topology_group *g,
+                       uint32_t rank)
+{
+    bool both =
+        wf_topology_runs_stage(l, rank, 0) && wf_topology_runs_stage(l, rank, l->n_stages - 1);
+    return g->tied && both ? 2 : 1;
+}
+
+/* Moments are divided among members, and other ranks' gradients need room where they are copied. */
+static size_t group_bytes(const struct wf_topology *l, uint32_t rank, bool copies,
+                          size_t *minus)
+{
+    size_t bytes = 0;
+    *minus = 0;
+    for (size_t i = 0; i < l->n_groups; i++) {
+        const struct wf_topology_group *g = &l->groups[i];
+        uint32_t h = wf_topology_member(g, rank);
+        if (h == g->n_members)
+            continue;
+        size_t share = g->cuts[h + 1] - g->cuts[h];
+        *minus += 2 * sizeof(float) * (n_copies(l, g, rank) * g->n - share);
+        if (copies)
+            bytes += wf_group_buffer_bytes(g->n_members, share, sizeof(int64_t));
+    }
+    return bytes;
+}
+
+/* Residual blocks of one stage: those that it makes, with gradients, for every output; gradients
+ * on loan; and where a transport copies those that come with an input. */
+static size_t block_bytes(const struct wf_topology *l, const struct weft_program *p,
+                          const struct weft_traffic *traffic, uint32_t stage, bool copies)
+{
+    size_t elements = l->max_rows * l->seq * l->model.dim, sends = 0, brings = 0;
+    size_t both = sizeof(float) + sizeof(int64_t);
+    if (traffic == NULL)
+        return 0;
+    uint32_t n_pipes = weft_traffic_placement(traffic)->n_pipes;
+    for (uint32_t pipe = 0; pipe < n_pipes; pipe++) {
+        sends = wf_size_max(sends, weft_traffic_sends(traffic, pipe, stage).len);
+        brings = wf_size_max(brings, weft_traffic_receives(traffic, pipe, stage).len);
+    }
+    size_t made = weft_traffic_finishes(traffic, stage).len * both + sends * sizeof(int64_t);
+    size_t bytes = weft_program_outputs(p, stage) * made * elements;
+    return bytes + (copies ? weft_program_inputs(p, stage) * brings * both * elements : 0);
+}
+
+enum weft_status wf_topology_rank_bytes(const struct wf_topology *l, uint32_t rank, bool copies,
+                                        size_t *out, struct weft_error *err)
+{
+    struct weft_program *p = NULL;
+    size_t minus, output = l->max_rows * l->seq * l->model.dim * sizeof(float);
+    WEFT_TRY(weft_program_new(wf_topology_schedule(l, rank / l->pp), rank % l->pp,
+                              l->sums.act_bytes, &p, err));
+    *out = weft_program_slot_bound(p) + group_bytes(l, rank, copies, &minus);
+    for (uint32_t s = 0; s < l->n_stages; s++) {
+        if (!wf_topology_runs_stage(l, rank, s))
+            continue;
+        *out += l->sums.state_bytes[s];
+        *out += s + 1 < l->n_stages ? weft_program_outputs(p, s) * output : 0;
+        *out += copies ? weft_program_inputs(p, s) * output : 0;
+        *out += block_bytes(l, p, wf_topology_traffic(l, rank / l->pp), s, copies);
+    }
+    *out -= minus;
+    weft_program_free(p);
+    return WEFT_OK;
+}

@@ -1,0 +1,160 @@
+#include "training/report/units.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "planning/draw/axis.h"
+#include "planning/draw/escape.h"
+
+/* 1234567 as 1,234,567 */
+static void grouped(char out[WF_FORMAT_LEN], double value)
+{
+    char digits[WF_FORMAT_LEN];
+    int n = snprintf(digits, sizeof digits, "%.0f", fabs(value));
+    char *at = out;
+    if (value < 0 && strcmp(digits, "0") != 0)
+        *at++ = '-';
+    for (int i = 0; i < n && i < 24; i++) {
+        if (i > 0 && (n - i) % 3 == 0)
+            *at++ = ',';
+        *at++ = digits[i];
+    }
+    *at = '\0';
+}
+
+static void bytes(char out[WF_FORMAT_LEN], double value)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    size_t u = 0;
+    for (; fabs(value) >= 1000 && u + 1 < sizeof units / sizeof units[0]; u++)
+        value /= 1024;
+    snprintf(out, WF_FORMAT_LEN,
+             u == 0 || fabs(value) >= 99.95 ? "%.0f %s"
+             : fabs(value) >= 9.995         ? "%.1f %s"
+                                            : "%.2f %s",
+             value, units[u]);
+}
+
+static void shortened(char out[WF_FORMAT_LEN], double value)
+{
+    static const char *const units[] = {"", "k", "M", "B", "T"};
+    size_t u = 0;
+    for (; fabs(value) >= 999.5 && u + 1 < sizeof units / sizeof units[0]; u++)
+        value /= 1000;
+    snprintf(out, WF_FORMAT_LEN, "%.*f%s",
+             u == 0 || value >= 99.95 ? 0
+             : value >= 9.995         ? 1
+                                      : 2,
+             value, units[u]);
+}
+
+/* Three digits, or hours, minutes and seconds. */
+static void duration(char out[WF_FORMAT_LEN], double ms)
+{
+    if (ms >= 60e3 && ms < 1e15) {
+        unsigned long long s = (unsigned long long)(ms / 1e3 + 0.5);
+        snprintf(out, WF_FORMAT_LEN, "%llu:%02llu:%02llu", s / 3600, s / 60 % 60, s % 60);
+        return;
+    }
+    double value = ms >= 1000 ? ms / 1000 : ms >= 1 || ms == 0 ? ms : ms * 1000;
+    const char *unit = ms >= 1000 ? "s" : ms >= 1 || ms == 0 ? "ms" : "\xc2\xb5s";
+    int digits = value >= 100 || value == 0 ? 0 : value >= 10 ? 1 : 2;
+    snprintf(out, WF_FORMAT_LEN, "%.*f %s", digits, value, unit);
+}
+
+const char *wf_unit_format(char out[WF_FORMAT_LEN], enum wf_unit unit, double value)
+{
+    if (!isfinite(value))
+        return strcpy(out, "n/a");
+    switch (unit) {
+    case WF_UNIT_LOSS:
+        snprintf(out, WF_FORMAT_LEN, fabs(value) < 1e6 ? "%.4f" : "%.4e", value);
+        break;
+    case WF_UNIT_NORM:
+        snprintf(out, WF_FORMAT_LEN, fabs(value) < 1e5 ? "%.3f" : "%.2e", value);
+        break;
+    case WF_UNIT_LR:
+        snprintf(out, WF_FORMAT_LEN, value == 0 ? "%.0f" : "%.2e", value);
+        break;
+    case WF_UNIT_COUNT:
+        grouped(out, value);
+        break;
+    case WF_UNIT_MS:
+        duration(out, value);
+        break;
+    case WF_UNIT_PERCENT:
+        snprintf(out, WF_FORMAT_LEN, "%.1f%%", 100 * value);
+        break;
+    case WF_UNIT_BYTES:
+        bytes(out, value);
+        break;
+    case WF_UNIT_SHORT:
+        shortened(out, value);
+        break;
+    case WF_N_UNITS:
+        break;
+    }
+    return out;
+}
+
+const char *wf_unit_format_tick(char out[WF_FORMAT_LEN], enum wf_unit unit, double value,
+                                double step)
+{
+    if (fabs(value) < step * 1e-6)
+        value = 0;
+    switch (unit) {
+    case WF_UNIT_COUNT:
+        if (step >= 1)
+            grouped(out, value);
+        else
+            snprintf(out, WF_FORMAT_LEN, "%g", value);
+        break;
+    case WF_UNIT_PERCENT:
+        snprintf(out, WF_FORMAT_LEN, "%g%%", 100 * value);
+        break;
+    case WF_UNIT_MS:
+        if (step >= 500)
+            snprintf(out, WF_FORMAT_LEN, "%g s", value / 1000);
+        else
+            snprintf(out, WF_FORMAT_LEN, "%g ms", value);
+        break;
+    case WF_UNIT_BYTES:
+        bytes(out, value);
+        break;
+    case WF_UNIT_LR:
+    case WF_UNIT_LOSS:
+    case WF_UNIT_NORM:
+    case WF_UNIT_SHORT:
+    case WF_N_UNITS:
+        snprintf(out, WF_FORMAT_LEN, "%.6g", value);
+        break;
+    }
+    return out;
+}
+
+const char *wf_unit_name(enum wf_unit unit)
+{
+    static const char *const names[WF_N_UNITS] = {"loss", "norm",    "lr",    "count",
+                                                  "ms",   "percent", "bytes", "short"};
+    return names[unit];
+}
+
+void wf_html_put_text(FILE *out, const char *text)
+{
+    while (text != NULL) {
+        const char *end = strchr(text, '\n');
+        char *line = end == NULL ? strdup(text) : strndup(text, (size_t)(end - text));
+        struct wf_text clean = {0};
+        if (line != NULL)
+            wf_draw_sanitize(&clean, line);
+        if (clean.at != NULL && !clean.failed)
+            wf_escape_markup(out, clean.at);
+        wf_text_release(&clean);
+        free(line);
+        if (end != NULL)
+            fputc('\n', out);
+        text = end == NULL ? NULL : end + 1;
+    }
+}

@@ -1,0 +1,254 @@
+/* Before the first step: all ranks have the same settings, schedule, data and program. */
+#include "training/trainer/handshake.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "compute/kern/isa.h"
+#include "training/trainer/trainer_priv.h"
+#include "weft/version.h"
+
+enum subject { BUILD, SETTINGS, SCHEDULE, DATA, N_SUBJECTS };
+
+static const char *const subjects[] = {
+    [BUILD] = "program (its build, or the instructions that its processor has)",
+    [SETTINGS] = "settings",
+    [SCHEDULE] = "schedule",
+    [DATA] = "data",
+};
+
+struct fingerprint {
+    uint64_t hash[N_SUBJECTS];
+    uint64_t settings_bytes;
+};
+
+/* -- hashes --------------------------------------------------------------------------------- */
+
+static uint64_t hash_file(const char *path, uint64_t h)
+{
+    char room[1 << 14];
+    FILE *in = fopen(path, "rb");
+    if (in == NULL)
+        return h;
+    for (size_t n; (n = fread(room, 1, sizeof room, in)) > 0;)
+        h = wf_hash(h, room, n);
+    fclose(in);
+    return h;
+}
+
+/* Two builds of one version may round differently; so may two sets of instructions. */
+static uint64_t hash_build(void)
+{
+    const char *isa = wf_isa_name(wf_isa());
+    uint64_t h = wf_hash(0, isa, strlen(isa));
+    h = wf_hash(h, weft_build_info(), strlen(weft_build_info()));
+    return hash_file("/proc/self/exe", h);
+}
+
+static uint64_t hash_schedule(const struct wf_topology *l)
+{
+    uint64_t h = 0;
+    for (unsigned i = 0; i < 2 && l->schedules[i] != NULL; i++)
+        for (uint32_t r = 0; r < l->pp; r++) {
+            struct weft_action_span row = weft_schedule_rank(l->schedules[i], r);
+            h = wf_hash(h, &row.len, sizeof row.len);
+            h = wf_hash(h, row.at, row.len * sizeof *row.at);
+        }
+    for (uint32_t i = 0; i < l->n_stages; i++) { /* field by field: there are gaps in it */
+        const struct weft_stage_range *r = &l->partition.at[i];
+        const uint32_t fields[] = {r->first_layer, r->end_layer, r->embedding, r->head};
+        h = wf_hash(h, fields, sizeof fields);
+    }
+    return h;
+}
+
+static uint64_t hash_data(const struct wf_trainer *t)
+{
+    const uint64_t both[] = {wf_shards_fingerprint(t->shards),
+                             t->val_shards == NULL ? 0 : wf_shards_fingerprint(t->val_shards)};
+    return wf_hash(0, both, sizeof both);
+}
+
+/* What a rank may have of its own is left out. */
+static bool is_per_rank(const char *line)
+{
+    return strncmp(line, "  threads:", 10) == 0;
+}
+
+static enum weft_status settings_text(const struct wf_train_settings *s, struct wf_text *text,
+                                      struct weft_error *err)
+{
+    wf_settings_print(wf_train_setting_list(), s, text);
+    return text->failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the settings") : WEFT_OK;
+}
+
+static size_t line_length(const char *at)
+{
+    const char *end = strchr(at, '\n');
+    return end == NULL ? strlen(at) : (size_t)(end - at);
+}
+
+static const char *next_line(const char *at)
+{
+    at += line_length(at);
+    return *at == '\n' ? at + 1 : at;
+}
+
+static uint64_t hash_settings(const char *text)
+{
+    uint64_t h = 0;
+    for (const char *at = text; *at != '\0'; at = next_line(at))
+        if (!is_per_rank(at))
+            h = wf_hash(h, at, line_length(at));
+    return h;
+}
+
+/* -- the comparison ------------------------------------------------------------------------- */
+
+/* A line without its indentation, for printing. */
+struct line_view {
+    int n;
+    const char *at;
+};
+
+static struct line_view show_line(const char *at)
+{
+    enum { MOST = 100 };
+    size_t indent = strncmp(at, "  ", 2) == 0 ? 2 : 0, n = line_length(at) - indent;
+    return (struct line_view){(int)(n < MOST ? n : MOST), at + indent};
+}
+
+/* The first line in which two texts of settings differ, with the section it is in. */
+static void name_difference(const char *a, const char *b, uint32_t rank, char *out, size_t room)
+{
+    char section[64] = "";
+    for (; *a != '\0' && *b != '\0'; a = next_line(a), b = next_line(b)) {
+        size_t n = line_length(a), m = line_length(b);
+        if (a[0] != ' ' && a[0] != '#' && n > 1)
+            snprintf(section, sizeof section, "%.*s", (int)(n - 1), a);
+        if (is_per_rank(a) || (n == m && memcmp(a, b, n) == 0))
+            continue;
+        struct line_view x = show_line(a), y = show_line(b);
+        snprintf(out, room, ": in %s rank 0 has '%.*s' and rank %u '%.*s'", section, x.n, x.at,
+                 rank, y.n, y.at);
+        return;
+    }
+}
+
+struct difference {
+    uint32_t subject; /* N_SUBJECTS: none */
+    uint32_t rank;
+    char what[400];
+};
+
+static void find_difference(const struct fingerprint *fingerprints, uint32_t n,
+                            struct difference *d)
+{
+    d->subject = N_SUBJECTS;
+    for (uint32_t i = 0; i < N_SUBJECTS && d->subject == N_SUBJECTS; i++)
+        for (uint32_t r = 1; r < n; r++)
+            if (fingerprints[r].hash[i] != fingerprints[0].hash[i]) {
+                d->subject = i;
+                d->rank = r;
+                break;
+            }
+}
+
+/* The rank that has other settings sends them all, so that the key can be named. */
+static enum weft_status exchange_settings(struct weft_comm *comm, const char *text,
+                                          size_t other_bytes, struct difference *d,
+                                          struct weft_error *err)
+{
+    enum { CHANNEL = 7, KIND = 0x310 };
+    struct weft_message m = {.head = {.kind = KIND}, .channel = CHANNEL};
+    uint32_t rank = weft_comm_rank(comm);
+    if (rank == d->rank) {
+        m.peer = 0;
+        m.bytes = strlen(text) + 1;
+        m.data = (void *)text;
+        WEFT_TRY(weft_comm_send(comm, &m, err));
+        return weft_comm_wait(comm, &m, err);
+    }
+    if (rank != 0)
+        return WEFT_OK;
+    char *room = malloc(other_bytes + 1);
+    if (room == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a rank's settings");
+    m.peer = d->rank;
+    m.bytes = other_bytes + 1;
+    m.data = room;
+    enum weft_status st = weft_comm_post(comm, &m, err);
+    if (st == WEFT_OK)
+        st = weft_comm_wait(comm, &m, err);
+    if (st == WEFT_OK) {
+        name_difference(text, m.data, d->rank, d->what, sizeof d->what);
+        weft_comm_release(comm, &m);
+    }
+    free(room);
+    return st;
+}
+
+static enum weft_status compare(struct weft_comm *comm, const char *text,
+                                const struct fingerprint *own, struct fingerprint *fingerprints,
+                                struct weft_error *err)
+{
+    struct difference d = {.subject = N_SUBJECTS};
+    WEFT_TRY(weft_comm_gather_equal(comm, own, sizeof *own, fingerprints, err));
+    if (weft_comm_rank(comm) == 0)
+        find_difference(fingerprints, weft_comm_size(comm), &d);
+    WEFT_TRY(weft_comm_broadcast(comm, &d, sizeof d, err));
+    if (d.subject == SETTINGS) {
+        WEFT_TRY(exchange_settings(comm, text, (size_t)fingerprints[d.rank].settings_bytes, &d,
+                                   err));
+        WEFT_TRY(weft_comm_broadcast(comm, &d, sizeof d, err));
+    }
+    if (d.subject == N_SUBJECTS)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "rank %u has not the %s of rank 0%s; give all ranks the same", d.rank,
+                     subjects[d.subject], d.what);
+}
+
+/* `own` has the hashes of what else is compared. */
+static enum weft_status handshake(struct weft_comm *comm, const struct wf_train_settings *s,
+                                  struct fingerprint own, struct weft_error *err)
+{
+    struct wf_text text = {0};
+    uint32_t n = weft_comm_size(comm);
+    enum weft_status st = settings_text(s, &text, err);
+    struct fingerprint *fingerprints = calloc(n, sizeof *fingerprints);
+    if (st == WEFT_OK && fingerprints == NULL)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to compare %u ranks", n);
+    if (st == WEFT_OK) {
+        own.settings_bytes = text.len;
+        own.hash[BUILD] = hash_build();
+        own.hash[SETTINGS] = hash_settings(text.at);
+        st = compare(comm, text.at, &own, fingerprints, err);
+    }
+    free(fingerprints);
+    wf_text_release(&text);
+    return st;
+}
+
+enum weft_status wf_handshake_settings(struct weft_comm *comm,
+                                       const struct wf_train_settings *s,
+                                       struct weft_error *err)
+{
+    return handshake(comm, s, (struct fingerprint){0}, err);
+}
+
+enum weft_status wf_trainer_handshake(const struct wf_trainer *t,
+                                      const struct wf_train_settings *s, struct weft_error *err)
+{
+    struct fingerprint own = {0};
+    if (t->comm == NULL)
+        return WEFT_OK;
+    own.hash[SCHEDULE] = hash_schedule(&t->topology);
+    own.hash[DATA] = hash_data(t);
+    return handshake(t->comm, s, own, err);
+}

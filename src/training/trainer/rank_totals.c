@@ -1,0 +1,44 @@
+#include "training/trainer/rank_totals.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* Each rank says what its threads could do if each had a core to itself (so that what else runs on
+ * the machine does not count).  Those of one machine have no more than its cores together. */
+static double peak_of_host(const struct wf_rank_resources *cards, uint32_t n, const char *host)
+{
+    struct wf_cores cores = {{0}};
+    double sum = 0, taken = 0;
+    for (uint32_t r = 0; r < n; r++) {
+        if (strcmp(cards[r].host, host) != 0)
+            continue;
+        wf_cores_union(&cores, &cards[r].cores);
+        taken += cards[r].threads;
+        sum += cards[r].peak;
+    }
+    double there = wf_cores_count(&cores);
+    return there > 0 && there < taken ? sum * there / taken : sum;
+}
+
+static bool is_first_of_host(const struct wf_rank_resources *cards, uint32_t rank)
+{
+    for (uint32_t r = 0; r < rank; r++)
+        if (strcmp(cards[r].host, cards[rank].host) == 0)
+            return false;
+    return true;
+}
+
+struct wf_rank_totals wf_rank_totals(const struct wf_rank_resources *cards, uint32_t n)
+{
+    struct wf_rank_totals out = {0};
+    for (uint32_t r = 0; r < n; r++) {
+        if (is_first_of_host(cards, r))
+            out.peak += peak_of_host(cards, n, cards[r].host);
+        out.all_bytes += cards[r].bytes.total;
+        if (r == 0 || cards[r].bytes.total > out.most.total) {
+            out.most = cards[r].bytes;
+            out.most_rank = r;
+        }
+    }
+    return out;
+}

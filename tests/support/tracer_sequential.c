@@ -1,0 +1,177 @@
+/* What a step should give: the stages called one after the other. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "tracer_priv.h"
+
+void tracer_feed_release(struct feed *f)
+{
+    for (uint32_t i = 0; i < TRACER_MICROS; i++) {
+        free(f->inputs[i]);
+        free(f->grads[i]);
+        free(f->targets[i]);
+    }
+}
+
+bool tracer_feed_init(struct feed *f, const struct tracer_model *m)
+{
+    bool ok = true;
+    *f = (struct feed){0};
+    for (uint32_t i = 0; i < m->n_micros; i++) {
+        f->inputs[i] = calloc(tracer_in_words(m, 0, i) + 1, sizeof(uint64_t));
+        f->grads[i] = calloc(tracer_in_words(m, 0, i) + 1, sizeof(uint64_t));
+        f->targets[i] = calloc(m->rows[i] + 1, sizeof(int32_t));
+        ok = ok && f->inputs[i] != NULL && f->grads[i] != NULL && f->targets[i] != NULL;
+    }
+    return ok;
+}
+
+void tracer_feed_fill(struct feed *f, const struct tracer_model *m, uint64_t step)
+{
+    for (uint32_t i = 0; i < m->n_micros; i++) {
+        tracer_expand(wf_random_u64(m->seed, step, i), f->inputs[i], tracer_in_words(m, 0, i));
+        memset(f->grads[i], 0, tracer_in_words(m, 0, i) * sizeof(uint64_t));
+        for (uint32_t row = 0; row < m->rows[i]; row++)
+            f->targets[i][row] =
+                (int32_t)wf_random_below(m->seed, step, 1000 + i * 10 + row, 1000);
+    }
+}
+
+uint64_t tracer_fold_grad(const struct feed *f, const struct tracer_model *m, uint32_t micro)
+{
+    return tracer_fold(0, f->grads[micro], tracer_in_words(m, 0, micro) * sizeof(uint64_t));
+}
+
+/* One micro through all stages and back, with buffers of its own for everything. */
+struct sequential {
+    uint64_t *acts[TRACER_STAGES + 1], *slot[TRACER_STAGES];
+    float *value[TRACER_STAGES];
+    int64_t *grad[TRACER_STAGES];
+    bool fresh[TRACER_STAGES];
+};
+
+static void *room(size_t n, size_t each)
+{
+    void *at = calloc(n + 1, each);
+    if (at == NULL)
+        abort();
+    return at;
+}
+
+static void sequential_init(struct sequential *a, const struct tracer_model *m, uint32_t micro)
+{
+    for (uint32_t s = 0; s < m->n_stages; s++) {
+        a->acts[s] = room(tracer_in_words(m, s, micro), sizeof(uint64_t));
+        a->slot[s] = room(m->slot_words[s], sizeof(uint64_t));
+    }
+    for (uint32_t b = 0; b < m->n_blocks; b++) {
+        a->value[b] = room(m->row_elements * m->rows[micro], sizeof(float));
+        a->grad[b] = room(m->row_elements * m->rows[micro], sizeof(int64_t));
+        a->fresh[b] = true;
+    }
+}
+
+static void sequential_release(struct sequential *a, const struct tracer_model *m)
+{
+    for (uint32_t s = 0; s < m->n_stages; s++) {
+        free(a->acts[s]);
+        free(a->slot[s]);
+    }
+    for (uint32_t b = 0; b < m->n_blocks; b++) {
+        free(a->value[b]);
+        free(a->grad[b]);
+    }
+}
+
+/* What a stage may see of the blocks. */
+static const struct weft_stage_blocks *seen_by(const struct tracer_model *m,
+                                               struct sequential *a, uint32_t stage,
+                                               struct weft_stage_blocks *out, float **value,
+                                               int64_t **grad)
+{
+    if (!tracer_has_blocks(m))
+        return NULL;
+    for (uint32_t b = 0; b < m->n_blocks; b++) {
+        value[b] = m->finished_by[b] <= stage ? a->value[b] : NULL;
+        grad[b] = m->finished_by[b] <= stage ? a->grad[b] : NULL;
+    }
+    *out = (struct weft_stage_blocks){value, grad, a->fresh};
+    return out;
+}
+
+static enum weft_status run_sequential(struct tracer *t, struct feed *f, uint32_t micro,
+                                       double *loss, struct weft_error *err)
+{
+    const struct tracer_model *m = t->model;
+    struct sequential a = {0};
+    struct weft_stage_blocks blocks;
+    float *value[TRACER_STAGES];
+    int64_t *grad[TRACER_STAGES];
+    enum weft_status st = WEFT_OK;
+    sequential_init(&a, m, micro);
+    for (uint32_t s = 0; st == WEFT_OK && s < m->n_stages; s++) {
+        bool last = tracer_is_last(m, s);
+        t->own[s].slots[0].words = a.slot[s];
+        struct weft_stage_call call = {.micro = micro,
+                                       .rows = m->rows[micro],
+                                       .in = s == 0 ? f->inputs[micro] : a.acts[s],
+                                       .out = last ? NULL : a.acts[s + 1],
+                                       .targets = last ? f->targets[micro] : NULL,
+                                       .scale = 0.25F,
+                                       .loss = last ? loss : NULL,
+                                       .train = true,
+                                       .blocks = seen_by(m, &a, s, &blocks, value, grad)};
+        st = t->stages[s].ops->forward(&t->own[s], &call, err);
+    }
+    for (uint32_t s = m->n_stages; st == WEFT_OK && s-- > 0;) {
+        struct weft_stage_call call = {.micro = micro,
+                                       .rows = m->rows[micro],
+                                       .dout = tracer_is_last(m, s) ? NULL : a.acts[s + 1],
+                                       .din = s == 0 ? f->grads[micro] : a.acts[s],
+                                       .blocks = seen_by(m, &a, s, &blocks, value, grad)};
+        st = t->stages[s].ops->backward(&t->own[s], &call, err);
+    }
+    sequential_release(&a, m);
+    return st;
+}
+
+enum weft_status tracer_expect(const struct tracer_model *model, uint64_t step,
+                               struct results *out, struct weft_error *err)
+{
+    struct tracer_model m = *model; /* nothing happens on the way */
+    struct feed f;
+    struct tracer t;
+    m.event.on = m.delays = false;
+    tracer_begin(&t, &m);
+    enum weft_status st = WEFT_OK;
+    *out = (struct results){0};
+    if (!tracer_feed_init(&f, &m))
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for inputs");
+    else
+        tracer_feed_fill(&f, &m, step);
+    for (uint32_t i = 0; st == WEFT_OK && i < m.n_micros; i++) {
+        st = run_sequential(&t, &f, i, &out->loss[i], err);
+        out->input_grad[i] = tracer_fold_grad(&f, &m, i);
+    }
+    for (uint32_t s = 0; s < m.n_stages; s++)
+        out->weight[s] = t.own[s].weight;
+    tracer_feed_release(&f);
+    return st;
+}
+
+void tracer_model_init(struct tracer_model *m, const struct weft_placement *place,
+                       uint32_t most_rows, uint64_t seed)
+{
+    *m = (struct tracer_model){
+        .n_stages = place->n_stages, .n_micros = place->n_micros, .seed = seed};
+    if (m->n_stages > TRACER_STAGES || m->n_micros > TRACER_MICROS)
+        abort();
+    for (uint32_t s = 0; s < m->n_stages; s++) {
+        m->words[s] = 1 + wf_random_below(seed, 1, s, 12);
+        m->slot_words[s] = 2 + wf_random_below(seed, 2, s, 40);
+    }
+    for (uint32_t i = 0; i < m->n_micros; i++)
+        m->rows[i] = 1 + wf_random_below(seed, 3, i, most_rows);
+}

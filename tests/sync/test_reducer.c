@@ -1,0 +1,401 @@
+/* Gradient sync against scripts of a reference system's server: where that finishes, ours gives the
+ * same; where it hangs or dies, the right result, or a clear error for a script that is wrong.
+ *
+ * A device is a rank.  What is right is decided here, from the script alone: each rank's messages
+ * in their order make its steps 0, 1, ..., and a tensor's value is over the ranks that register it
+ * in the step of the same number. */
+#include "weft/sync.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/random.h"
+
+enum {
+    MOST_EVENTS = 128,
+    MOST_RANKS = 4,
+    MOST_PARAMS = 10,
+    MOST_ELEMENTS = 4,
+    MOST_STEPS = 16,
+    MOST_IDS = 8,
+};
+
+#define LIMIT_NS INT64_C(15000000000) /* of one script: a hang is a failure */
+
+struct event {
+    char kind; /* R, T, S */
+    uint32_t rank, step;
+    uint32_t ids[MOST_IDS];
+    size_t n; /* of ids, or of values */
+    float values[MOST_ELEMENTS], reference[MOST_ELEMENTS], expected[MOST_ELEMENTS];
+    float grad[MOST_ELEMENTS];   /* what is pushed, and what comes back */
+    double slack[MOST_ELEMENTS]; /* by which the reference may be off: it adds in fp32 */
+};
+
+struct script {
+    char family[32], outcome[8];
+    uint32_t number, n_ranks;
+    enum weft_sync_op op;
+    struct event at[MOST_EVENTS];
+    size_t n;
+    size_t sizes[MOST_PARAMS];
+    const char
+        *wrong[MOST_RANKS]; /* what a rank does wrong: part of the message; NULL: nothing */
+};
+
+/* -- reading ---------------------------------------------------------------------------------- */
+
+static size_t read_floats(const char *text, float *out)
+{
+    size_t n = 0;
+    for (char *end; *text != '\0'; text = *end == ',' ? end + 1 : end) {
+        assert_true(n < MOST_ELEMENTS);
+        out[n++] = strtof(text, &end);
+        assert_true(end != text);
+    }
+    return n;
+}
+
+static void read_event(struct script *s, const char *word)
+{
+    assert_true(s->n < MOST_EVENTS);
+    struct event *e = &s->at[s->n++];
+    char *end;
+    *e = (struct event){.kind = word[0], .rank = (uint32_t)strtoul(word + 1, &end, 10)};
+    assert_true(e->rank < MOST_RANKS);
+    if (e->rank >= s->n_ranks)
+        s->n_ranks = e->rank + 1;
+    if (e->kind == 'T') {
+        e->ids[0] = (uint32_t)strtoul(end + 1, &end, 10);
+        e->n = read_floats(end + 1, e->values);
+        s->sizes[e->ids[0]] = e->n;
+    }
+    if (e->kind == 'R')
+        for (end++; *end != '\0'; end += *end == ',') {
+            assert_true(e->n < MOST_IDS);
+            e->ids[e->n++] = (uint32_t)strtoul(end, &end, 10);
+        }
+}
+
+static void read_script(char *line, struct script *s)
+{
+    char *rest, *word = strtok_r(line, " \n", &rest);
+    *s = (struct script){.number = (uint32_t)atoi(word)};
+    for (size_t i = 0; i < MOST_PARAMS; i++)
+        s->sizes[i] = 1;
+    snprintf(s->family, sizeof s->family, "%s", strtok_r(NULL, " ", &rest));
+    s->n_ranks = (uint32_t)atoi(strtok_r(NULL, " ", &rest));
+    s->op = strcmp(strtok_r(NULL, " ", &rest), "mean") == 0 ? WEFT_SYNC_MEAN : WEFT_SYNC_SUM;
+    snprintf(s->outcome, sizeof s->outcome, "%s", strtok_r(NULL, " ", &rest));
+    while ((word = strtok_r(NULL, " \n", &rest)) != NULL && word[0] != '|')
+        read_event(s, word);
+    for (size_t i = 0; i < s->n; i++)
+        if (s->at[i].kind == 'T')
+            assert_int_equal(read_floats(strtok_r(NULL, " \n", &rest), s->at[i].reference),
+                             s->at[i].n);
+}
+
+/* -- what is right ---------------------------------------------------------------------------- */
+
+static bool has(const struct event *set, uint32_t id)
+{
+    for (size_t i = 0; set != NULL && i < set->n; i++)
+        if (set->ids[i] == id)
+            return true;
+    return false;
+}
+
+static bool has_twice(const struct event *set)
+{
+    for (size_t i = 0; i < set->n; i++)
+        for (size_t k = 0; k < i; k++)
+            if (set->ids[i] == set->ids[k])
+                return true;
+    return false;
+}
+
+struct progress {
+    const struct event *set; /* of the step that the rank is in; NULL: none */
+    uint32_t step, pushed;
+};
+
+/* What this message does wrong, if anything.  `strict`: a wait without a set is wrong; else it is
+ * taken as a step with an empty one, as a device without parameters means it. */
+static const char *judge(struct progress *p, const struct event *e, bool strict)
+{
+    switch (e->kind) {
+    case 'R':
+        p->set = e;
+        p->pushed = 0;
+        return has_twice(e) ? "is twice in the set" : NULL;
+    case 'T':
+        if (p->set == NULL)
+            return "which it has not registered";
+        if (!has(p->set, e->ids[0]))
+            return "which is not registered";
+        if ((p->pushed >> e->ids[0] & 1) != 0)
+            return "twice";
+        p->pushed |= 1U << e->ids[0];
+        return NULL;
+    default:
+        if (p->set == NULL && strict)
+            return "which it has not registered";
+        for (size_t i = 0; p->set != NULL && i < p->set->n; i++)
+            if ((p->pushed >> p->set->ids[i] & 1) == 0)
+                return "has not pushed what it registered";
+        *p = (struct progress){.step = p->step + 1};
+        return NULL;
+    }
+}
+
+static void classify(struct script *s, bool strict)
+{
+    for (uint32_t r = 0; r < s->n_ranks; r++) {
+        struct progress p = {0};
+        s->wrong[r] = NULL;
+        for (size_t i = 0; i < s->n && s->wrong[r] == NULL; i++)
+            if (s->at[i].rank == r) {
+                s->at[i].step = p.step;
+                s->wrong[r] = judge(&p, &s->at[i], strict);
+            }
+        for (size_t i = 0; s->wrong[r] == NULL && p.set != NULL && i < p.set->n; i++)
+            if ((p.pushed >> p.set->ids[i] & 1) == 0)
+                s->wrong[r] = "without pushing what it registered";
+    }
+}
+
+static bool is_wrong(const struct script *s)
+{
+    for (uint32_t r = 0; r < s->n_ranks; r++)
+        if (s->wrong[r] != NULL)
+            return true;
+    return false;
+}
+
+/* Everyone that registers a parameter pushes it, in a script that is right. */
+static void expect(struct script *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        struct event *e = &s->at[i];
+        for (size_t k = 0; e->kind == 'T' && k < e->n; k++) {
+            double sum = 0, size = 0;
+            bool coarse = true; /* quarters: fp32 adds them without rounding */
+            uint32_t n = 0;
+            for (size_t j = 0; j < s->n; j++) {
+                const struct event *o = &s->at[j];
+                if (o->kind != 'T' || o->step != e->step || o->ids[0] != e->ids[0])
+                    continue;
+                sum += (double)o->values[k];
+                size += fabs((double)o->values[k]);
+                coarse &= fmod((double)o->values[k], 0.25) == 0;
+                n++;
+            }
+            e->slack[k] = coarse ? 0 : n * 0x1p-24 * size;
+            e->expected[k] = (float)(s->op == WEFT_SYNC_MEAN ? sum / n : sum);
+        }
+    }
+}
+
+/* -- playing ---------------------------------------------------------------------------------- */
+
+enum mode {
+    IN_ORDER, /* messages begin in the script's order, as far as that is possible */
+    FREELY,   /* each rank on its own, with naps */
+    STRICTLY, /* freely, and a wait without a set is the error that it is */
+};
+
+struct play {
+    struct script *script;
+    enum mode mode;
+    uint64_t seed;
+    atomic_size_t turn;
+};
+
+static void nap(int64_t ns)
+{
+    nanosleep(&(struct timespec){0, ns}, NULL);
+}
+
+/* The order cannot always be kept: a rank that waits here longer than there has its later messages
+ * later. */
+static void await_turn(struct play *p, size_t i, struct weft_comm *comm)
+{
+    int64_t begin = wf_clock_ns();
+    if (p->mode == IN_ORDER) {
+        while (atomic_load(&p->turn) < i && wf_clock_ns() - begin < 20000000) {
+            (void)weft_comm_progress(comm, NULL);
+            nap(20000);
+        }
+        return;
+    }
+    uint32_t dice = wf_random_below(p->seed, weft_comm_rank(comm), i, 8);
+    if (dice < 3)
+        nap(dice * 100000);
+}
+
+static void next_turn(struct play *p, size_t i)
+{
+    if (atomic_load(&p->turn) < i + 1)
+        atomic_store(&p->turn, i + 1);
+}
+
+static enum weft_status play_event(struct play *p, size_t i, struct weft_sync *sync,
+                                   bool *in_step, struct weft_error *err)
+{
+    struct event *e = &p->script->at[i];
+    size_t sizes[MOST_IDS];
+    enum weft_status st = WEFT_OK;
+    switch (e->kind) {
+    case 'R':
+        for (size_t k = 0; k < e->n; k++)
+            sizes[k] = p->script->sizes[e->ids[k]];
+        st = weft_sync_register(sync, e->step, e->ids, sizes, e->n, err);
+        *in_step = true;
+        break;
+    case 'T':
+        memcpy(e->grad, e->values, sizeof e->grad);
+        st = weft_sync_push(sync, e->step, e->ids[0], e->grad, err);
+        break;
+    default:
+        if (!*in_step && p->mode != STRICTLY)
+            st = weft_sync_register(sync, e->step, NULL, NULL, 0, err);
+        next_turn(p, i);
+        *in_step = false;
+        return st != WEFT_OK ? st : weft_sync_wait(sync, e->step, err);
+    }
+    next_turn(p, i);
+    return st;
+}
+
+static enum weft_status play_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    struct play *p = arg;
+    struct weft_sync *sync = NULL;
+    bool in_step = false;
+    weft_comm_set_timeout(comm, 3);
+    WEFT_TRY(weft_sync_new(comm, p->script->op, &sync, err));
+    enum weft_status st = WEFT_OK;
+    for (size_t i = 0; i < p->script->n && st == WEFT_OK; i++)
+        if (p->script->at[i].rank == weft_comm_rank(comm)) {
+            await_turn(p, i, comm);
+            st = play_event(p, i, sync, &in_step, err);
+        }
+    weft_sync_free(sync);
+    return st;
+}
+
+/* The error must be one that the script deserves; a result must be right to the last bit. */
+static void check_play(struct script *s, enum mode mode, uint64_t seed)
+{
+    struct play p = {.script = s, .mode = mode, .seed = seed};
+    struct weft_error err = {0};
+    int64_t begin = wf_clock_ns();
+    enum weft_status st = weft_comm_run_threads(s->n_ranks, play_rank, &p, &err);
+    if (wf_clock_ns() - begin > LIMIT_NS)
+        fail_msg("script %u takes too long", s->number);
+    if (is_wrong(s)) {
+        bool deserved = false;
+        for (uint32_t r = 0; r < s->n_ranks; r++)
+            deserved |= s->wrong[r] != NULL && strstr(err.msg, s->wrong[r]) != NULL;
+        if (st != WEFT_OK && !deserved)
+            fail_msg("script %u: status %d, %s", s->number, st, err.msg);
+        if (st != WEFT_USAGE)
+            fail_msg("script %u is wrong, but nobody says so (%d)", s->number, st);
+        return;
+    }
+    if (st != WEFT_OK)
+        fail_msg("script %u (%s): %s", s->number, s->family, err.msg);
+    for (size_t i = 0; i < s->n; i++)
+        for (size_t k = 0; s->at[i].kind == 'T' && k < s->at[i].n; k++) {
+            const struct event *e = &s->at[i];
+            double off = fabs((double)e->grad[k] - (double)e->reference[k]);
+            bool as_reference = strcmp(s->outcome, "ok") != 0 || off <= e->slack[k];
+            if (e->grad[k] != e->expected[k] || !as_reference)
+                fail_msg("script %u, message %zu, element %zu: %g, not %g; the reference %g",
+                         s->number, i, k, (double)e->grad[k], (double)e->expected[k],
+                         (double)e->reference[k]);
+        }
+}
+
+/* -- all scripts ------------------------------------------------------------------------------ */
+
+static struct tally {
+    const char *family, *outcome; /* of the reference system */
+    int want_results, want_errors;
+    int results, errors, strict_errors;
+} tallies[] = {
+    {"barriered", "ok", 87, 0, 0, 0, 0},
+    {"free_running", "ok", 15, 0, 0, 0, 0},
+    {"free_running", "hang", 58, 0, 0, 0, 0},
+    {"subsets", "ok", 29, 0, 0, 0, 0},
+    {"subsets", "order", 4, 0, 0, 0, 0},
+    {"autodiff_no_register", "ok", 4, 0, 0, 0, 0},
+    {"autodiff_no_register", "order", 1, 0, 0, 0, 0},
+    {"autodiff_no_register", "hang", 13, 0, 0, 0, 0},
+    {"uneven_steps", "hang", 11, 0, 0, 0, 0},
+    {"script", "ok", 6, 2, 0, 0, 0}, /* a parameter listed twice; a tensor before its set */
+    {"script", "order", 2, 0, 0, 0, 0},
+    {"script", "hang", 3, 1, 0, 0, 0}, /* a parameter that is not registered */
+    {"script", "dead", 1, 0, 0, 0, 0},
+};
+
+static struct tally *tally_of(const struct script *s)
+{
+    for (size_t i = 0; i < WEFT_LEN(tallies); i++)
+        if (strcmp(tallies[i].family, s->family) == 0 &&
+            strcmp(tallies[i].outcome, s->outcome) == 0)
+            return &tallies[i];
+    fail_msg("script %u: no such family", s->number);
+    return NULL;
+}
+
+static void test_scripts(void **state)
+{
+    static struct script s;
+    char line[4096];
+    (void)state;
+    FILE *f = fopen(WEFT_TEST_DATA "/sync/server.txt", "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f) != NULL) {
+        if (line[0] == '#')
+            continue;
+        read_script(line, &s);
+        classify(&s, false);
+        expect(&s);
+        struct tally *t = tally_of(&s);
+        *(is_wrong(&s) ? &t->errors : &t->results) += 1;
+        check_play(&s, IN_ORDER, 0);
+        check_play(&s, FREELY, s.number);
+        classify(&s, true);
+        if (is_wrong(&s)) {
+            t->strict_errors++;
+            check_play(&s, STRICTLY, s.number + 1000);
+        }
+    }
+    fclose(f);
+    for (size_t i = 0; i < WEFT_LEN(tallies); i++) {
+        const struct tally *t = &tallies[i];
+        print_message("%-22s %-6s %3d results, %d errors; %d errors when a wait needs a set\n",
+                      t->family, t->outcome, t->results, t->errors, t->strict_errors);
+        assert_int_equal(t->results, t->want_results);
+        assert_int_equal(t->errors, t->want_errors);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scripts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
