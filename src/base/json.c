@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/numbers.h"
 #include "base/text.h"
 
 /* Names may hold any bytes; JSON may not: what is no character becomes U+FFFD. */

@@ -146,12 +146,3 @@ int wf_utf8_length(const char *text)
     bool outside = (s[0] == 0xed && s[1] >= 0xa0) || (s[0] == 0xf4 && s[1] >= 0x90);
     return n > 1 && (overlong || outside) ? 0 : n;
 }
-
-void wf_number_print(double value, char *out)
-{
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(out, WF_NUMBER_CHARS, "%.*g", digits, value);
-        if (strtod(out, NULL) == value)
-            break;
-    }
-}

@@ -25,10 +25,6 @@ void wf_text_release(struct wf_text *t);
  * none.  The NUL itself has one. */
 int wf_utf8_length(const char *text);
 
-/* The shortest decimal text that reads back as the same double, into WF_NUMBER_CHARS. */
-enum { WF_NUMBER_CHARS = 32 };
-void wf_number_print(double value, char *out);
-
 /* What a noun has behind `n`: "1 rank", "2 ranks". */
 static inline const char *wf_plural(unsigned long long n)
 {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "base/random.h"
 #include "cli/bench.h"
 #include "cli/train.h"
@@ -40,18 +41,11 @@ enum weft_status wf_bench_write_tokens(const char *path, const char *spec, size_
     return st;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double wf_bench_median(const double *x, size_t n)
 {
     double sorted[WF_BENCH_MOST];
     memcpy(sorted, x, n * sizeof *x);
-    qsort(sorted, n, sizeof *sorted, by_size);
-    return n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+    return wf_median(sorted, n);
 }
 
 enum weft_status wf_bench_go_on(struct weft_error *err)

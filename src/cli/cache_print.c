@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/numbers.h"
 
 /* -- settings ------------------------------------------------------------------------------- */
 
@@ -106,16 +107,11 @@ enum weft_status wf_cache_settings_parse(const char *text, struct weft_cache_set
 
 /* -- report --------------------------------------------------------------------------------- */
 
-/* The double with the fewest digits that rounds to `value`: prints as the float would. */
+/* Returns the double with the fewest digits that rounds to `value`. */
 static double shortest(float value)
 {
-    char text[32];
-    for (int digits = 1; digits < 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)value);
-        if (strtof(text, NULL) == value)
-            return strtod(text, NULL);
-    }
-    snprintf(text, sizeof text, "%.9g", (double)value);
+    char text[WF_NUMBER_CHARS];
+    wf_number_print_float(value, text);
     return strtod(text, NULL);
 }
 

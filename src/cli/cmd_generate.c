@@ -13,9 +13,9 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/codec.h"
 #include "cli/model.h"
 #include "compute/model/infer_sample.h"
+#include "training/data/codec.h"
 
 struct generate_settings {
     const char *model, *prompt, *tokens, *temperature, *top_k, *top_p, *seed, *type;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
-#include "cli/numbers.h"
+#include "base/numbers.h"
 #include "compute/model/params.h"
 #include "training/ckpt/hf.h"
 #include "training/settings/settings.h"

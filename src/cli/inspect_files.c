@@ -51,7 +51,7 @@ static enum weft_status find_largest(const struct wf_shards *s, struct shards_vi
 
 static void print_shards(const struct shards_view *v, FILE *out, const char *path)
 {
-    char count[WF_NUMBER_TEXT];
+    char count[WF_NUMBER_CHARS];
     if (v->n_files == 1)
         fprintf(out, "%s: a token shard\n", path);
     else

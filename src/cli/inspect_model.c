@@ -113,7 +113,7 @@ enum weft_status wf_model_view_init(struct wf_model_view *v, const char *dir,
 
 void wf_model_line(const struct weft_model *m, uint64_t n_params, size_t n_tensors, FILE *out)
 {
-    char params[WF_NUMBER_TEXT];
+    char params[WF_NUMBER_CHARS];
     fprintf(out, "model    %s, %u layer%s of dimension %u, %u heads", weft_arch_name(m->arch),
             m->layers, m->layers == 1 ? "" : "s", m->dim, m->heads);
     if (m->kv_heads != m->heads)
@@ -237,7 +237,7 @@ enum weft_status wf_inspect_safetensors(const char *path, const struct wf_inspec
         wf_json_end(&j, ']');
         wf_inspect_end(&j);
     } else {
-        char count[WF_NUMBER_TEXT];
+        char count[WF_NUMBER_CHARS];
         fprintf(how->out, "%s: a safetensors file\ntensors  %zu with %s elements\n", path, n,
                 wf_grouped(count, elements));
         for (size_t i = 0; i < n; i++)

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "cli/plan.h"
 
@@ -174,21 +175,9 @@ static void put_row(struct wf_text *out, const char *title, const char *const *c
     wf_text_addc(out, '\n');
 }
 
-/* Bytes as a person says them. */
-static void say_bytes(char *out, size_t room, double bytes)
-{
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
-    size_t u = 0;
-    while (bytes >= 999.5 && u + 1 < sizeof units / sizeof units[0]) {
-        bytes /= 1000;
-        u++;
-    }
-    snprintf(out, room, "%.3g%s", bytes, units[u]);
-}
-
 enum row { ROW_ACTIVATIONS, ROW_MEMORY, ROW_BYTES, ROW_LAYERS };
 
-enum { CELL = 32 };
+enum { CELL = WF_NUMBER_CHARS };
 
 static void say_cell(const struct wf_plan *p, enum row row, size_t i, char out[CELL])
 {
@@ -201,7 +190,7 @@ static void say_cell(const struct wf_plan *p, enum row row, size_t i, char out[C
         snprintf(out, CELL, "%g", p->metrics.peak_mem[i]);
         return;
     case ROW_BYTES:
-        say_bytes(out, CELL, (double)p->rank_bytes[i]);
+        wf_bytes_print(out, (double)p->rank_bytes[i], WF_BYTES_DECIMAL);
         return;
     case ROW_LAYERS:
         snprintf(out, CELL, "%s%u%s", stage->embedding ? "E+" : "",

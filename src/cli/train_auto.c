@@ -8,9 +8,9 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/numbers.h"
 #include "base/sysmem.h"
 #include "base/text.h"
-#include "cli/numbers.h"
 #include "cli/train.h"
 #include "training/data/shard.h"
 #include "training/layout/auto.h"
@@ -337,10 +337,10 @@ static void print_measured(const struct measurement *m)
 }
 
 /* 812.3, 1.24, 20790: as many digits as say something. */
-static const char *ms_text(char out[WF_NUMBER_TEXT], double seconds)
+static const char *ms_text(char out[WF_NUMBER_CHARS], double seconds)
 {
     double ms = 1e3 * seconds;
-    snprintf(out, WF_NUMBER_TEXT, "%.*f", ms >= 1000 ? 0 : ms >= 10 ? 1 : 3, ms);
+    snprintf(out, WF_NUMBER_CHARS, "%.*f", ms >= 1000 ? 0 : ms >= 10 ? 1 : 3, ms);
     return out;
 }
 
@@ -352,7 +352,7 @@ static bool same_ranks(const struct wf_auto_candidate *a, const struct wf_auto_c
 /* The best schedule of each division into ranks: other schedules differ little. */
 static void print_table(const struct wf_auto_candidates *list)
 {
-    char bytes[WF_NUMBER_TEXT], ms[WF_NUMBER_TEXT];
+    char bytes[WF_NUMBER_CHARS], ms[WF_NUMBER_CHARS];
     size_t shown = 0;
     printf("           pp   dp  threads  %-18s chunks  ms a step  bubble  bytes a rank"
            "  (predicted from these times)\n",
@@ -410,7 +410,7 @@ static void print_against(const struct wf_auto_candidate *c,
 static void print_why(const struct wf_auto_candidates *list)
 {
     const struct wf_auto_candidate *c = &list->at[0], *next = runner_up(list);
-    char ms[WF_NUMBER_TEXT];
+    char ms[WF_NUMBER_CHARS];
     printf("auto     ");
     print_ranks(c);
     if (c->bubble < 0.0005)

@@ -5,10 +5,10 @@
 
 #include "base/cores.h"
 #include "base/error.h"
+#include "base/numbers.h"
 #include "base/sysmem.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/numbers.h"
 #include "cli/train.h"
 #include "compute/kern/peak.h"
 #include "compute/kern/pool.h"
@@ -43,7 +43,7 @@ static enum weft_status count_bytes(const struct wf_topology *l, size_t *each, s
 /* Of ranks that are processes nobody knows here on which machines they are. */
 static enum weft_status check_fits(const struct wf_topology *l, struct weft_error *err)
 {
-    char need[WF_NUMBER_TEXT], have[WF_NUMBER_TEXT];
+    char need[WF_NUMBER_CHARS], have[WF_NUMBER_CHARS];
     size_t total, there = wf_sysmem_bytes();
     WEFT_TRY(count_bytes(l, NULL, &total, err));
     if (weft_comm_launcher() != NULL || there == 0 || total <= there)
@@ -56,7 +56,7 @@ static enum weft_status check_fits(const struct wf_topology *l, struct weft_erro
 
 static enum weft_status print_bytes(const struct wf_topology *l, struct weft_error *err)
 {
-    char all[WF_NUMBER_TEXT], have[WF_NUMBER_TEXT];
+    char all[WF_NUMBER_CHARS], have[WF_NUMBER_CHARS];
     size_t each[RANKS_SHOWN], total;
     WEFT_TRY(count_bytes(l, each, &total, err));
     for (uint32_t r = 0; r < l->n_ranks && r < RANKS_SHOWN; r++)
@@ -72,7 +72,7 @@ static enum weft_status print_bytes(const struct wf_topology *l, struct weft_err
 static enum weft_status print_links(const struct wf_train_settings *s,
                                     const struct wf_topology *l, struct weft_error *err)
 {
-    char all[WF_NUMBER_TEXT], most[WF_NUMBER_TEXT];
+    char all[WF_NUMBER_CHARS], most[WF_NUMBER_CHARS];
     struct weft_traffic_step step = {0};
     WEFT_TRY(wf_train_count_links(l, (enum weft_block_cache)s->parallel.cache, &step, err));
     size_t busiest = 0, k = 0;
@@ -96,7 +96,7 @@ static enum weft_status print_links(const struct wf_train_settings *s,
  * the new weights. */
 static void print_sums(const struct wf_train_settings *s, const struct wf_topology *l)
 {
-    char gradients[WF_NUMBER_TEXT], weights[WF_NUMBER_TEXT];
+    char gradients[WF_NUMBER_CHARS], weights[WF_NUMBER_CHARS];
     size_t one = s->train.reduction == WF_REDUCTION_FAST ? sizeof(float) : sizeof(int64_t);
     size_t elements = 0;
     for (size_t i = 0; i < l->n_groups; i++)
@@ -210,7 +210,7 @@ static enum weft_status print_layout(const struct wf_train_settings *s,
 {
     size_t params = 0;
     double flops = 0;
-    char number[WF_NUMBER_TEXT];
+    char number[WF_NUMBER_CHARS];
     uint32_t threads = threads_of(s, l);
     WEFT_TRY(weft_model_count_params(&l->model, &params, err));
     WEFT_TRY(weft_model_token_flops(&l->model, l->seq, &flops, err));

@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/numbers.h"
+#include "base/numbers.h"
 #include "cli/train.h"
 #include "compute/kern/isa.h"
 #include "training/ckpt/file.h"
 #include "weft/comm.h"
 
-enum { NUMBER = WF_NUMBER_TEXT };
+enum { NUMBER = WF_NUMBER_CHARS };
 
 static const char *clock_text(char out[NUMBER], double seconds)
 {

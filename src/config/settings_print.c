@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "config/settings.h"
 #include "config/settings_priv.h"
 

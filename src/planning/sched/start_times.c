@@ -100,7 +100,7 @@ static double send_over_link(struct timing_state *c, struct weft_action a, bool 
     const struct wf_hop *hop = hop_of(c, a, next);
     double begin = c->link_free[link] > *end ? c->link_free[link] : *end;
     c->link_free[link] = begin + hop->transfer;
-    if (c->in->mode == WF_TRANSFER_COMPUTE)
+    if (c->in->contention == WEFT_CONTENTION_RANKS)
         *end = c->link_free[link];
     return begin + hop->transfer + hop->latency;
 }
@@ -182,7 +182,7 @@ FAST bool run_cell(struct timing_state *c, struct rank_state *r, size_t unit, bo
     const struct stage_times *st = stage_times_of(c, *a);
     *begin = available > r->now ? available : r->now;
     *took = unit == 2 ? pair_time(c, a[0], a[1]) : st->time[a->kind];
-    if (occupies && c->in->mode == WF_TRANSFER_COMPUTE)
+    if (occupies && c->in->contention == WEFT_CONTENTION_RANKS)
         for (size_t k = 0; k < unit; k++)
             *took += recv_time(c, a[k], stage_times_of(c, a[k]));
     if (r->first < 0)
@@ -220,7 +220,7 @@ FAST void run_rank(struct timing_state *c, uint32_t rank, bool occupies)
 
 static void run_all(struct timing_state *c)
 {
-    bool occupies = c->in->mode != WF_TRANSFER_DELAY_ONLY && c->in->forward != NULL;
+    bool occupies = c->in->contention != WEFT_CONTENTION_NONE && c->in->forward != NULL;
     while (c->n_ready > 0) {
         uint32_t rank = c->ready[--c->n_ready];
         if (occupies)
@@ -283,7 +283,7 @@ static enum weft_status timing_state_init(struct timing_state *c, struct weft_er
     if (c->stage_table == NULL || c->available == NULL || c->rank_states == NULL ||
         c->ready == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to time %zu cells", cells);
-    if (c->in->mode != WF_TRANSFER_DELAY_ONLY && c->in->forward != NULL) {
+    if (c->in->contention != WEFT_CONTENTION_NONE && c->in->forward != NULL) {
         WEFT_TRY(wf_channels_init(&c->links, p, true, err));
         c->link_free = calloc(c->links.n + 1, sizeof *c->link_free);
         if (c->link_free == NULL)

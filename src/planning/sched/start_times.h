@@ -4,17 +4,12 @@
 #define PLANNING_SCHED_START_TIMES_H
 
 #include "weft/schedule.h"
+#include "weft/sim.h"
 
 /* What a message takes: it arrives latency + transfer after its producer's end, if nothing else
  * is in the way. */
 struct wf_hop {
     double latency, transfer;
-};
-
-enum wf_transfer {
-    WF_TRANSFER_DELAY_ONLY, /* it occupies nothing */
-    WF_TRANSFER_LINK,       /* it occupies its link (a directed pair of ranks) for `transfer` */
-    WF_TRANSFER_COMPUTE, /* and both ranks: the sender after its action, the receiver before */
 };
 
 struct wf_start_times_input {
@@ -24,13 +19,13 @@ struct wf_start_times_input {
     /* borrowed: (pipes, stages - 1), between stage s and s + 1; NULL: cost->hop for all.  Not
      * used where both stages are on one rank. */
     const struct wf_hop *forward, *backward;
-    enum wf_transfer mode;
+    enum weft_contention contention; /* what a transfer occupies */
 };
 
 /* One rank's times. */
 struct wf_rank_times {
     double first, end; /* of its own actions; first < 0: it has none */
-    double busy;       /* computing; with WF_TRANSFER_COMPUTE also transferring */
+    double busy;       /* computing; with WEFT_CONTENTION_RANKS also transferring */
 };
 
 /* `ranks` is (ranks).  `start` and `length` are one an action of the schedule, in its order, or

@@ -359,9 +359,7 @@ enum weft_status weft_sim_init(struct weft_sim *out, const struct weft_schedule 
         .speed = options->speed,
         .forward = hops.forward,
         .backward = hops.backward,
-        .mode = options->occupies == WEFT_CONTENTION_LINK    ? WF_TRANSFER_LINK
-                : options->occupies == WEFT_CONTENTION_RANKS ? WF_TRANSFER_COMPUTE
-                                                             : WF_TRANSFER_DELAY_ONLY,
+        .contention = options->occupies,
     };
     enum weft_status st = wf_metrics_init_full(&sim.metrics, &in, options->memory, err);
     if (st == WEFT_OK)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "planning/spec/hf_config.h"
 
 /* Lines of an object: "key": value, with commas between them. */
@@ -59,12 +60,8 @@ static void add_fraction(struct wf_text *text, const char *number)
 
 static void put_double(struct lines *l, const char *key, double value)
 {
-    char number[32];
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(number, sizeof number, "%.*g", digits, value);
-        if (strtod(number, NULL) == value)
-            break;
-    }
+    char number[WF_NUMBER_CHARS];
+    wf_number_print_short(value, number);
     begin_line(l, key);
     add_fraction(l->text, number);
 }
@@ -72,12 +69,8 @@ static void put_double(struct lines *l, const char *key, double value)
 /* The shortest that reads back as the same fp32: 1e-05, not 9.99999974737875e-06. */
 static void put_float(struct lines *l, const char *key, float value)
 {
-    char number[32];
-    for (int digits = 1; digits <= 9; digits++) {
-        snprintf(number, sizeof number, "%.*g", digits, (double)value);
-        if ((float)strtod(number, NULL) == value) /* as the reader rounds: by way of double */
-            break;
-    }
+    char number[WF_NUMBER_CHARS];
+    wf_number_print_float(value, number);
     begin_line(l, key);
     add_fraction(l->text, number);
 }

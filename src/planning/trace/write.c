@@ -4,22 +4,19 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "weft/trace.h"
 
 /* The shortest text that reads back as the same double. */
 static void add_number(struct wf_text *out, double value)
 {
-    char text[32];
+    char text[WF_NUMBER_CHARS];
     if (value >= 0 && value < 1e15 && value == (double)(uint64_t)value) {
         wf_text_addu(out, (uint64_t)value);
         return;
     }
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
+    wf_number_print(value, text);
     wf_text_adds(out, text);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/numbers.h"
 #include "base/random.h"
 #include "compute/kern/ops.h"
 #include "compute/model/stage.h"
@@ -356,12 +357,6 @@ static enum weft_status ping(struct weft_comm *comm, char *data, char *room, siz
     return WEFT_OK;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static enum weft_status time_pings(struct weft_comm *comm, char *data, char *room, size_t bytes,
                                    double *out, struct weft_error *err)
 {
@@ -371,8 +366,7 @@ static enum weft_status time_pings(struct weft_comm *comm, char *data, char *roo
         WEFT_TRY(ping(comm, data, room, bytes, err));
         seconds[i < 0 ? 0 : i] = lap(&at) / 2;
     }
-    qsort(seconds, PINGS, sizeof *seconds, by_size);
-    *out = seconds[PINGS / 2];
+    *out = wf_median(seconds, PINGS);
     return WEFT_OK;
 }
 

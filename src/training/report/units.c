@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "planning/draw/axis.h"
 #include "planning/draw/escape.h"
@@ -12,29 +13,11 @@
 static void grouped(char out[WF_FORMAT_LEN], double value)
 {
     char digits[WF_FORMAT_LEN];
-    int n = snprintf(digits, sizeof digits, "%.0f", fabs(value));
+    snprintf(digits, sizeof digits, "%.0f", fabs(value));
     char *at = out;
     if (value < 0 && strcmp(digits, "0") != 0)
         *at++ = '-';
-    for (int i = 0; i < n && i < 24; i++) {
-        if (i > 0 && (n - i) % 3 == 0)
-            *at++ = ',';
-        *at++ = digits[i];
-    }
-    *at = '\0';
-}
-
-static void bytes(char out[WF_FORMAT_LEN], double value)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    size_t u = 0;
-    for (; fabs(value) >= 1000 && u + 1 < sizeof units / sizeof units[0]; u++)
-        value /= 1024;
-    snprintf(out, WF_FORMAT_LEN,
-             u == 0 || fabs(value) >= 99.95 ? "%.0f %s"
-             : fabs(value) >= 9.995         ? "%.1f %s"
-                                            : "%.2f %s",
-             value, units[u]);
+    wf_digits_group(at, digits);
 }
 
 static void shortened(char out[WF_FORMAT_LEN], double value)
@@ -88,7 +71,7 @@ const char *wf_unit_format(char out[WF_FORMAT_LEN], enum wf_unit unit, double va
         snprintf(out, WF_FORMAT_LEN, "%.1f%%", 100 * value);
         break;
     case WF_UNIT_BYTES:
-        bytes(out, value);
+        wf_bytes_print(out, value, WF_BYTES_PRECISE);
         break;
     case WF_UNIT_SHORT:
         shortened(out, value);
@@ -121,7 +104,7 @@ const char *wf_unit_format_tick(char out[WF_FORMAT_LEN], enum wf_unit unit, doub
             snprintf(out, WF_FORMAT_LEN, "%g ms", value);
         break;
     case WF_UNIT_BYTES:
-        bytes(out, value);
+        wf_bytes_print(out, value, WF_BYTES_PRECISE);
         break;
     case WF_UNIT_LR:
     case WF_UNIT_LOSS:

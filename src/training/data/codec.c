@@ -1,4 +1,4 @@
-#include "cli/codec.h"
+#include "training/data/codec.h"
 
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@ static enum weft_status encode(const void *self, const char *text, size_t len, i
 {
     struct wf_tokens tokens = {0};
     enum weft_status st = wf_tokenizer_encode(self, text, len, &tokens, err);
-    if (st == WEFT_OK) /* so that an empty text has memory, too */
+    if (st == WEFT_OK) /* an empty text gets memory, too */
         st = wf_tokens_reserve(&tokens, 1, err);
     if (st != WEFT_OK) {
         wf_tokens_release(&tokens);
