@@ -12,9 +12,9 @@
 #include "base/sysmem.h"
 #include "base/text.h"
 #include "cli/train.h"
+#include "runtime/comm/background.h"
 #include "training/data/shard.h"
 #include "training/layout/auto.h"
-#include "training/trainer/background.h"
 #include "training/trainer/handshake.h"
 #include "training/trainer/load.h"
 

@@ -7,6 +7,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "runtime/comm/blocking.h"
+#include "runtime/comm/channels.h"
 #include "runtime/comm/comm_priv.h"
 #include "runtime/comm/transport.h"
 
@@ -508,8 +510,6 @@ enum weft_status weft_comm_wait(struct weft_comm *comm, struct weft_message *m,
 
 /* -- all ranks ------------------------------------------------------------------------------ */
 
-enum { GATHER_CHANNEL = 4, KIND_GATHER = 0x100, KIND_BROADCAST };
-
 static enum weft_status gather_root(struct weft_comm *comm, const void *data, size_t bytes,
                                     void *const *at, const size_t *size, struct weft_error *err)
 {
@@ -517,9 +517,9 @@ static enum weft_status gather_root(struct weft_comm *comm, const void *data, si
     if (bytes != 0 && at[0] != data)
         memcpy(at[0], data, bytes);
     for (uint32_t r = 1; r < comm->n_ranks; r++) {
-        in[r] = (struct weft_message){.head = {.kind = KIND_GATHER},
+        in[r] = (struct weft_message){.head = {.kind = WF_MESSAGE_GATHER},
                                       .peer = r,
-                                      .channel = GATHER_CHANNEL,
+                                      .channel = WF_CHANNEL_COLLECTIVE,
                                       .bytes = size == NULL ? 0 : size[r],
                                       .data = at == NULL ? NULL : at[r]};
         WEFT_TRY(weft_comm_post(comm, &in[r], err));
@@ -538,13 +538,12 @@ enum weft_status weft_comm_gather(struct weft_comm *comm, const void *data, size
 {
     if (comm->rank == 0)
         return gather_root(comm, data, bytes, at, size, err);
-    struct weft_message out = {.head = {.kind = KIND_GATHER},
+    struct weft_message out = {.head = {.kind = WF_MESSAGE_GATHER},
                                .peer = 0,
-                               .channel = GATHER_CHANNEL,
+                               .channel = WF_CHANNEL_COLLECTIVE,
                                .bytes = bytes,
                                .data = (void *)data};
-    WEFT_TRY(weft_comm_send(comm, &out, err));
-    return weft_comm_wait(comm, &out, err);
+    return wf_comm_send_blocking(comm, out, err);
 }
 
 enum weft_status weft_comm_gather_equal(struct weft_comm *comm, const void *data, size_t bytes,
@@ -572,37 +571,26 @@ enum weft_status weft_comm_gather_equal(struct weft_comm *comm, const void *data
     return st;
 }
 
-static enum weft_status receive_broadcast(struct weft_comm *comm, uint32_t from, void *data,
-                                          size_t bytes, struct weft_error *err)
-{
-    struct weft_message in = {.head = {.kind = KIND_BROADCAST},
-                              .peer = from,
-                              .channel = GATHER_CHANNEL,
-                              .bytes = bytes,
-                              .data = data};
-    WEFT_TRY(weft_comm_post(comm, &in, err));
-    WEFT_TRY(weft_comm_wait(comm, &in, err));
-    if (in.data != data && bytes != 0)
-        memcpy(data, in.data, bytes);
-    weft_comm_release(comm, &in);
-    return WEFT_OK;
-}
-
 /* Down a binary tree: rank r hears from (r - 1) / 2 and tells 2r + 1 and 2r + 2. */
 enum weft_status weft_comm_broadcast(struct weft_comm *comm, void *data, size_t bytes,
                                      struct weft_error *err)
 {
     struct weft_message out[2];
     uint32_t n = 0;
+    struct weft_message in = {.head = {.kind = WF_MESSAGE_BROADCAST},
+                              .peer = (comm->rank - 1) / 2,
+                              .channel = WF_CHANNEL_COLLECTIVE,
+                              .bytes = bytes,
+                              .data = data};
     if (comm->rank != 0)
-        WEFT_TRY(receive_broadcast(comm, (comm->rank - 1) / 2, data, bytes, err));
+        WEFT_TRY(wf_comm_receive_blocking(comm, in, err));
     for (uint32_t i = 1; i <= 2; i++) {
         uint64_t to = 2 * (uint64_t)comm->rank + i;
         if (to >= comm->n_ranks)
             break;
-        out[n] = (struct weft_message){.head = {.kind = KIND_BROADCAST},
+        out[n] = (struct weft_message){.head = {.kind = WF_MESSAGE_BROADCAST},
                                        .peer = (uint32_t)to,
-                                       .channel = GATHER_CHANNEL,
+                                       .channel = WF_CHANNEL_COLLECTIVE,
                                        .bytes = bytes,
                                        .data = data};
         WEFT_TRY(weft_comm_send(comm, &out[n], err));

@@ -206,21 +206,21 @@ void wf_exec_blocks_end(struct weft_exec *e, struct weft_action a)
 /* -- messages ------------------------------------------------------------------------------- */
 
 static struct envelope part_of(const struct weft_exec *e, struct weft_action a,
-                               enum message_kind kind, uint32_t block, void *data)
+                               enum wf_message_kind kind, uint32_t block, void *data)
 {
     bool up = a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_RECV_B;
     bool forward = a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_RECV_F;
     uint32_t lower = up ? a.stage : a.stage - 1;
-    size_t each = kind == MESSAGE_BLOCK            ? sizeof(float)
-                  : kind == MESSAGE_BLOCK_GRADIENT ? sizeof(int64_t)
-                                                   : 0;
+    size_t each = kind == WF_MESSAGE_BLOCK            ? sizeof(float)
+                  : kind == WF_MESSAGE_BLOCK_GRADIENT ? sizeof(int64_t)
+                                                      : 0;
     return (struct envelope){
         .kind = kind,
         .stage = lower,
         .micro = a.micro,
         .part = block,
         .peer = weft_placement_rank(e->place, up ? lower + 1 : lower, a.micro),
-        .channel = forward ? FORWARD_CHANNEL : BACKWARD_CHANNEL,
+        .channel = forward ? WF_CHANNEL_FORWARD : WF_CHANNEL_BACKWARD,
         .bytes = each * elements(e, a.micro),
         .data = data,
     };
@@ -234,11 +234,11 @@ static enum weft_status send_blocks(struct weft_exec *e, struct weft_action a,
     for (size_t i = 0; i < sends.len; i++) {
         uint32_t b = sends.at[i];
         struct envelope what =
-            part_of(e, a, MESSAGE_BLOCK, b, copy_of(e, a.stage, a.micro, b)->value);
+            part_of(e, a, WF_MESSAGE_BLOCK, b, copy_of(e, a.stage, a.micro, b)->value);
         WEFT_TRY(wf_exec_send(e, &c->sent[2 * i], &what, err));
         if (!e->by_reference)
             continue;
-        what = part_of(e, a, MESSAGE_LOAN, b, returned_sum(e, a.stage, a.micro, i));
+        what = part_of(e, a, WF_MESSAGE_LOAN, b, returned_sum(e, a.stage, a.micro, i));
         WEFT_TRY(wf_exec_send(e, &c->sent[2 * i + 1], &what, err));
     }
     return WEFT_OK;
@@ -253,7 +253,8 @@ static enum weft_status send_sums(struct weft_exec *e, struct weft_action a,
         struct block_copy *copy = &c->copies[brings.at[i]];
         if (copy->fresh)
             memset(copy->sum, 0, elements(e, a.micro) * sizeof *copy->sum);
-        struct envelope what = part_of(e, a, MESSAGE_BLOCK_GRADIENT, brings.at[i], copy->sum);
+        struct envelope what =
+            part_of(e, a, WF_MESSAGE_BLOCK_GRADIENT, brings.at[i], copy->sum);
         WEFT_TRY(wf_exec_send(e, &c->returns[i], &what, err));
     }
     return WEFT_OK;
@@ -287,11 +288,11 @@ static enum weft_status post_blocks(struct weft_exec *e, struct weft_action a,
     struct cell *c = wf_exec_cell(e, a.stage, a.micro);
     for (size_t i = 0; i < brings.len; i++) {
         void *room = e->by_reference ? NULL : brought_value(e, a.stage, a.micro, i);
-        struct envelope what = part_of(e, a, MESSAGE_BLOCK, brings.at[i], room);
+        struct envelope what = part_of(e, a, WF_MESSAGE_BLOCK, brings.at[i], room);
         WEFT_TRY(wf_exec_post(e, &c->brought[2 * i], &what, err));
         if (!e->by_reference)
             continue;
-        what = part_of(e, a, MESSAGE_LOAN, brings.at[i], NULL);
+        what = part_of(e, a, WF_MESSAGE_LOAN, brings.at[i], NULL);
         WEFT_TRY(wf_exec_post(e, &c->brought[2 * i + 1], &what, err));
     }
     return WEFT_OK;
@@ -305,7 +306,7 @@ enum weft_status wf_exec_blocks_post(struct weft_exec *e, struct weft_action a,
     struct weft_block_span sends = sends_of(e, a.stage, a.micro);
     struct cell *c = wf_exec_cell(e, a.stage, a.micro);
     for (size_t i = 0; i < sends.len; i++) {
-        struct envelope what = part_of(e, a, MESSAGE_BLOCK_GRADIENT, sends.at[i],
+        struct envelope what = part_of(e, a, WF_MESSAGE_BLOCK_GRADIENT, sends.at[i],
                                        returned_sum(e, a.stage, a.micro, i));
         WEFT_TRY(wf_exec_post(e, &c->returned[i], &what, err));
     }

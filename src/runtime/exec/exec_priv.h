@@ -2,22 +2,12 @@
 #ifndef RUNTIME_EXEC_EXEC_PRIV_H
 #define RUNTIME_EXEC_EXEC_PRIV_H
 
+#include "runtime/comm/channels.h"
 #include "runtime/exec/program.h"
 
 enum {
-    FORWARD_CHANNEL = 0,
-    BACKWARD_CHANNEL = 1,
     POST_AHEAD = 4, /* receives of a channel that are posted before their turn, at most */
     BUFFER_ALIGN = 64,
-};
-
-/* Of messages; both ends say it. */
-enum message_kind {
-    MESSAGE_ACTIVATION = 1,
-    MESSAGE_GRADIENT,
-    MESSAGE_BLOCK,
-    MESSAGE_LOAN, /* by reference only: room for a block's gradient; no bytes */
-    MESSAGE_BLOCK_GRADIENT,
 };
 
 /* A rank's copy of a block of one micro. */
@@ -131,7 +121,7 @@ static inline char *wf_exec_out(struct weft_exec *e, uint32_t stage, uint32_t mi
 
 /* Sends or posts one message of a cell. */
 struct envelope {
-    enum message_kind kind;
+    enum wf_message_kind kind;
     uint32_t stage, micro, part; /* stage: the one whose output it is */
     uint32_t peer;               /* rank of the schedule */
     uint32_t channel;

@@ -26,7 +26,7 @@ enum weft_status wf_exec_send(struct weft_exec *e, struct weft_message *m,
                               const struct envelope *what, struct weft_error *err)
 {
     fill_message(e, m, what);
-    e->bytes_to[2 * (size_t)what->peer + (what->channel == BACKWARD_CHANNEL)] += what->bytes;
+    e->bytes_to[2 * (size_t)what->peer + (what->channel == WF_CHANNEL_BACKWARD)] += what->bytes;
     e->times.sent_bytes += what->bytes;
     return weft_comm_send(e->comm, m, err);
 }
@@ -47,11 +47,11 @@ static struct envelope envelope_of(struct weft_exec *e, struct weft_action a)
     bool forward = a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_RECV_F;
     uint32_t lower = up ? a.stage : a.stage - 1; /* whose output it is */
     return (struct envelope){
-        .kind = forward ? MESSAGE_ACTIVATION : MESSAGE_GRADIENT,
+        .kind = forward ? WF_MESSAGE_ACTIVATION : WF_MESSAGE_GRADIENT,
         .stage = lower,
         .micro = a.micro,
         .peer = weft_placement_rank(e->place, up ? lower + 1 : lower, a.micro),
-        .channel = forward ? FORWARD_CHANNEL : BACKWARD_CHANNEL,
+        .channel = forward ? WF_CHANNEL_FORWARD : WF_CHANNEL_BACKWARD,
         .bytes = (up ? stage->out_bytes : stage->in_bytes) * wf_exec_rows(e, a.micro),
         .data = up ? wf_exec_out(e, a.stage, a.micro) : c->in,
     };

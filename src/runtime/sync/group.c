@@ -7,14 +7,12 @@
 #include "base/pages.h"
 #include "base/size.h"
 #include "compute/kern/ops.h"
+#include "runtime/comm/channels.h"
 
 enum {
-    ALL_GATHER_CHANNEL = 3,
     PIECE = 1 << 19, /* elements that are summed at once: 4 MiB of exact sums */
     TASK = 1 << 14,  /* elements of one thread's task */
     SETS = 2,        /* pieces that can be on their way, where receives need memory */
-    KIND_REDUCE = 0x200,
-    KIND_ALL_GATHER,
 };
 
 struct wf_group {
@@ -131,7 +129,7 @@ static struct weft_message piece_message(const struct wf_group *g, uint32_t memb
 {
     size_t begin = piece * PIECE;
     return (struct weft_message){
-        .head = {.kind = KIND_REDUCE,
+        .head = {.kind = WF_MESSAGE_REDUCE,
                  .stage = g->setup.id,
                  .part = (uint32_t)piece,
                  .step = g->step},
@@ -330,9 +328,9 @@ static struct weft_message share_message(const struct wf_group *g, uint32_t peer
                                          uint32_t owner)
 {
     return (struct weft_message){
-        .head = {.kind = KIND_ALL_GATHER, .stage = g->setup.id, .step = g->step},
+        .head = {.kind = WF_MESSAGE_ALL_GATHER, .stage = g->setup.id, .step = g->step},
         .peer = g->setup.members[peer],
-        .channel = ALL_GATHER_CHANNEL,
+        .channel = WF_CHANNEL_ALL_GATHER,
         .bytes = share_size(g, owner) * sizeof(float),
         .data = g->setup.value + share_begin(g, owner),
     };

@@ -3,11 +3,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "runtime/comm/channels.h"
 #include "runtime/sync/reducer_priv.h"
 
 enum {
-    CHANNEL = 5,
-    KIND = 0x110,
     SMALL =
         1 << 16, /* bytes: such a message is copied, so that few wait with much room unused */
 };
@@ -58,9 +57,9 @@ static enum weft_status flush(struct weft_sync *s, uint32_t peer, struct weft_er
     struct sync_peer *p = &s->peers[peer];
     struct sync_bucket *out = detach_filling(s, p);
     p->urgent = false;
-    out->m = (struct weft_message){.head = {.kind = KIND},
+    out->m = (struct weft_message){.head = {.kind = WF_MESSAGE_REDUCER},
                                    .peer = peer,
-                                   .channel = CHANNEL,
+                                   .channel = WF_CHANNEL_REDUCER,
                                    .bytes = out->used,
                                    .data = out->data};
     out->next = NULL;
@@ -183,9 +182,9 @@ bool wf_sync_link_is_closed(const struct weft_sync *s, uint32_t peer)
 static enum weft_status post(struct weft_sync *s, uint32_t peer, struct weft_error *err)
 {
     struct sync_peer *p = &s->peers[peer];
-    p->in = (struct weft_message){.head = {.kind = KIND},
+    p->in = (struct weft_message){.head = {.kind = WF_MESSAGE_REDUCER},
                                   .peer = peer,
-                                  .channel = CHANNEL,
+                                  .channel = WF_CHANNEL_REDUCER,
                                   .bytes = SYNC_BUCKET_BYTES,
                                   .data = p->room,
                                   .up_to = true};

@@ -12,12 +12,13 @@
 #include "base/pages.h"
 #include "base/text.h"
 #include "planning/spec/hf_config.h"
+#include "runtime/comm/background.h"
 #include "training/ckpt/file.h"
 #include "training/ckpt/store.h"
-#include "training/trainer/background.h"
+#include "training/trainer/messages.h"
 #include "training/trainer/trainer_priv.h"
 
-enum { BLOB_CHANNEL = 7, KIND_BLOB = 0x320, NAME = 24, WHY = 300 };
+enum { NAME = 24, WHY = 300 };
 
 struct wf_checkpointer {
     char *root; /* owned */
@@ -331,43 +332,18 @@ static void *commit_thread(void *arg)
     return NULL;
 }
 
-static enum weft_status fetch_blob(struct wf_checkpointer *c, struct wf_trainer *t,
-                                   uint32_t from, struct weft_error *err)
-{
-    struct weft_message m = {.head = {.kind = KIND_BLOB, .step = c->step},
-                             .peer = from,
-                             .channel = BLOB_CHANNEL,
-                             .bytes = c->blob_sizes[from],
-                             .data = c->blobs[from]};
-    WEFT_TRY(weft_comm_post(t->comm, &m, err));
-    WEFT_TRY(weft_comm_wait(t->comm, &m, err));
-    if (m.data != c->blobs[from])
-        memcpy(c->blobs[from], m.data, m.bytes);
-    weft_comm_release(t->comm, &m);
-    return WEFT_OK;
-}
-
-static enum weft_status send_blob(struct wf_checkpointer *c, struct wf_trainer *t,
-                                  struct weft_error *err)
-{
-    struct weft_message m = {.head = {.kind = KIND_BLOB, .step = c->step},
-                             .peer = 0,
-                             .channel = BLOB_CHANNEL,
-                             .bytes = c->blob_bytes,
-                             .data = c->blob};
-    if (c->blob_bytes == 0)
-        return WEFT_OK;
-    WEFT_TRY(weft_comm_send(t->comm, &m, err));
-    return weft_comm_wait(t->comm, &m, err);
-}
-
 static enum weft_status gather_blobs(struct wf_checkpointer *c, struct wf_trainer *t,
                                      struct weft_error *err)
 {
     WEFT_TRY(weft_comm_gather_equal(t->comm, &c->blob_bytes, sizeof c->blob_bytes,
                                     c->blob_sizes, err));
     if (t->rank != 0)
-        return send_blob(c, t, err);
+        return c->blob_bytes == 0
+                   ? WEFT_OK
+                   : wf_comm_send_blocking(t->comm,
+                                           wf_trainer_message(0, WF_MESSAGE_BLOB, c->step,
+                                                              c->blob, c->blob_bytes),
+                                           err);
     for (uint32_t r = 0; r < t->n_ranks; r++) {
         free(c->blobs[r]);
         c->blobs[r] = malloc(c->blob_sizes[r] + 1);
@@ -376,7 +352,10 @@ static enum weft_status gather_blobs(struct wf_checkpointer *c, struct wf_traine
         if (r == 0 && c->blob_bytes > 0)
             memcpy(c->blobs[0], c->blob, c->blob_bytes);
         else if (c->blob_sizes[r] > 0)
-            WEFT_TRY(fetch_blob(c, t, r, err));
+            WEFT_TRY(wf_comm_receive_blocking(
+                t->comm,
+                wf_trainer_message(r, WF_MESSAGE_BLOB, c->step, c->blobs[r], c->blob_sizes[r]),
+                err));
     }
     return WEFT_OK;
 }

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "compute/kern/isa.h"
+#include "training/trainer/messages.h"
 #include "training/trainer/trainer_priv.h"
 #include "weft/version.h"
 
@@ -164,32 +165,21 @@ static enum weft_status exchange_settings(struct weft_comm *comm, const char *te
                                           size_t other_bytes, struct difference *d,
                                           struct weft_error *err)
 {
-    enum { CHANNEL = 7, KIND = 0x310 };
-    struct weft_message m = {.head = {.kind = KIND}, .channel = CHANNEL};
     uint32_t rank = weft_comm_rank(comm);
-    if (rank == d->rank) {
-        m.peer = 0;
-        m.bytes = strlen(text) + 1;
-        m.data = (void *)text;
-        WEFT_TRY(weft_comm_send(comm, &m, err));
-        return weft_comm_wait(comm, &m, err);
-    }
+    if (rank == d->rank)
+        return wf_comm_send_blocking(
+            comm, wf_trainer_message(0, WF_MESSAGE_SETTINGS, 0, text, strlen(text) + 1), err);
     if (rank != 0)
         return WEFT_OK;
-    char *room = malloc(other_bytes + 1);
-    if (room == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a rank's settings");
-    m.peer = d->rank;
-    m.bytes = other_bytes + 1;
-    m.data = room;
-    enum weft_status st = weft_comm_post(comm, &m, err);
+
+    char *other = malloc(other_bytes + 1);
+    if (other == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the settings of rank %u", d->rank);
+    enum weft_status st = wf_comm_receive_blocking(
+        comm, wf_trainer_message(d->rank, WF_MESSAGE_SETTINGS, 0, other, other_bytes + 1), err);
     if (st == WEFT_OK)
-        st = weft_comm_wait(comm, &m, err);
-    if (st == WEFT_OK) {
-        name_difference(text, m.data, d->rank, d->what, sizeof d->what);
-        weft_comm_release(comm, &m);
-    }
-    free(room);
+        name_difference(text, other, d->rank, d->what, sizeof d->what);
+    free(other);
     return st;
 }
 

@@ -11,15 +11,14 @@
 #include "training/data/shard.h"
 #include "training/data/tokenizer.h"
 #include "training/trainer/meta.h"
+#include "training/trainer/param_names.h"
 
 static enum weft_status check_names(const struct wf_weights *w,
                                     const struct wf_param_list *params, struct weft_error *err)
 {
-    const char **names = malloc((params->n + 1) * sizeof *names);
+    const char **names = wf_param_names(params, err);
     if (names == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the names of %zu weights", params->n);
-    for (size_t i = 0; i < params->n; i++)
-        names[i] = params->at[i].name;
+        return WEFT_NOMEM;
     enum weft_status st = wf_weights_check_names(w, names, params->n, err);
     free(names);
     return st;
@@ -140,16 +139,9 @@ enum weft_status wf_load_hash(const struct wf_weights *w, char out[WF_HASH_HEX_S
     const struct weft_model *model = &wf_weights_info(w)->model;
     struct wf_param_list list;
     WEFT_TRY(wf_param_list_init(&list, model, 0, model->layers + 2, err));
-    struct wf_hf_tensor *tensors = calloc(list.n + 1, sizeof *tensors);
-    enum weft_status st = WEFT_OK;
-    if (tensors == NULL)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of %zu weights", list.n);
-    for (size_t i = 0; st == WEFT_OK && i < list.n; i++) {
-        const struct wf_param_desc *d = &list.at[i];
-        tensors[i] = (struct wf_hf_tensor){d->name, d->rank, {d->shape[0], d->shape[1]}};
-    }
-    if (st == WEFT_OK)
-        st = wf_weights_hash(w, tensors, list.n, out, err);
+    struct wf_hf_tensor *tensors = wf_param_hf_tensors(&list, err);
+    enum weft_status st =
+        tensors == NULL ? WEFT_NOMEM : wf_weights_hash(w, tensors, list.n, out, err);
     free(tensors);
     wf_param_list_release(&list);
     return st;

@@ -6,9 +6,9 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "planning/spec/hf_config.h"
+#include "runtime/comm/background.h"
 #include "training/ckpt/file.h"
 #include "training/ckpt/store.h"
-#include "training/trainer/background.h"
 #include "training/trainer/load.h"
 #include "training/trainer/trainer_priv.h"
 

@@ -12,6 +12,7 @@
 #include "compute/kern/peak.h"
 #include "training/ckpt/hf.h"
 #include "training/trainer/meta.h"
+#include "training/trainer/param_names.h"
 #include "training/trainer/trainer_priv.h"
 #include "weft/timing.h"
 
@@ -132,11 +133,9 @@ static enum weft_status check_names(const struct wf_trainer *t, const struct wf_
                                     struct weft_error *err)
 {
     const struct wf_param_list *list = &t->topology.params;
-    const char **names = malloc((list->n + 1) * sizeof *names);
+    const char **names = wf_param_names(list, err);
     if (names == NULL)
-        return no_memory("the names of weights", list->n * sizeof *names, err);
-    for (size_t i = 0; i < list->n; i++)
-        names[i] = list->at[i].name;
+        return WEFT_NOMEM;
     enum weft_status st = wf_hf_check_names(hf, names, list->n, err);
     free(names);
     return st;

@@ -2,35 +2,25 @@
  * so each rank knows what to add to its clock to read rank 0's. */
 #include "base/clock.h"
 #include "base/error.h"
+#include "training/trainer/messages.h"
 #include "training/trainer/trainer_priv.h"
 
-enum { CLOCK_CHANNEL = 7, KIND_CLOCK = 0x330, KIND_OFFSET, ROUNDS = 8 };
+enum { ROUNDS = 8 };
 
-static enum weft_status send_value(const struct wf_trainer *t, uint32_t to, uint32_t kind,
-                                   int64_t value, struct weft_error *err)
+static enum weft_status send_value(const struct wf_trainer *t, uint32_t to,
+                                   enum wf_message_kind kind, int64_t value,
+                                   struct weft_error *err)
 {
-    struct weft_message m = {.head = {.kind = kind},
-                             .peer = to,
-                             .channel = CLOCK_CHANNEL,
-                             .bytes = sizeof value,
-                             .data = &value};
-    WEFT_TRY(weft_comm_send(t->comm, &m, err));
-    return weft_comm_wait(t->comm, &m, err);
+    return wf_comm_send_blocking(t->comm, wf_trainer_message(to, kind, 0, &value, sizeof value),
+                                 err);
 }
 
-static enum weft_status receive_value(const struct wf_trainer *t, uint32_t from, uint32_t kind,
-                                      int64_t *value, struct weft_error *err)
+static enum weft_status receive_value(const struct wf_trainer *t, uint32_t from,
+                                      enum wf_message_kind kind, int64_t *value,
+                                      struct weft_error *err)
 {
-    struct weft_message m = {.head = {.kind = kind},
-                             .peer = from,
-                             .channel = CLOCK_CHANNEL,
-                             .bytes = sizeof *value,
-                             .data = value};
-    WEFT_TRY(weft_comm_post(t->comm, &m, err));
-    WEFT_TRY(weft_comm_wait(t->comm, &m, err));
-    *value = *(const int64_t *)m.data;
-    weft_comm_release(t->comm, &m);
-    return WEFT_OK;
+    return wf_comm_receive_blocking(
+        t->comm, wf_trainer_message(from, kind, 0, value, sizeof *value), err);
 }
 
 /* Rank 0 asks a rank for its time, again and again: the quickest answer says the most. */
@@ -40,8 +30,8 @@ static enum weft_status compare(const struct wf_trainer *t, uint32_t rank,
     int64_t shortest = INT64_MAX, offset = 0;
     for (int i = 0; i < ROUNDS; i++) {
         int64_t begin = wf_clock_ns(), other;
-        WEFT_TRY(send_value(t, rank, KIND_CLOCK, 0, err));
-        WEFT_TRY(receive_value(t, rank, KIND_CLOCK, &other, err));
+        WEFT_TRY(send_value(t, rank, WF_MESSAGE_CLOCK, 0, err));
+        WEFT_TRY(receive_value(t, rank, WF_MESSAGE_CLOCK, &other, err));
         int64_t end = wf_clock_ns();
         if (end - begin >= shortest)
             continue;
@@ -49,17 +39,17 @@ static enum weft_status compare(const struct wf_trainer *t, uint32_t rank,
         /* A time within the question's is that of the same clock, as far as one can see. */
         offset = other >= begin && other <= end ? 0 : begin + (end - begin) / 2 - other;
     }
-    return send_value(t, rank, KIND_OFFSET, offset, err);
+    return send_value(t, rank, WF_MESSAGE_CLOCK_OFFSET, offset, err);
 }
 
 static enum weft_status answer(struct wf_trainer *t, struct weft_error *err)
 {
     for (int i = 0; i < ROUNDS; i++) {
         int64_t unused;
-        WEFT_TRY(receive_value(t, 0, KIND_CLOCK, &unused, err));
-        WEFT_TRY(send_value(t, 0, KIND_CLOCK, wf_clock_ns(), err));
+        WEFT_TRY(receive_value(t, 0, WF_MESSAGE_CLOCK, &unused, err));
+        WEFT_TRY(send_value(t, 0, WF_MESSAGE_CLOCK, wf_clock_ns(), err));
     }
-    return receive_value(t, 0, KIND_OFFSET, &t->clock_offset_ns, err);
+    return receive_value(t, 0, WF_MESSAGE_CLOCK_OFFSET, &t->clock_offset_ns, err);
 }
 
 enum weft_status wf_trainer_sync_clocks(struct wf_trainer *t, struct weft_error *err)

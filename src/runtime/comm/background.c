@@ -1,4 +1,4 @@
-#include "training/trainer/background.h"
+#include "runtime/comm/background.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,0 +1,24 @@
+#include "runtime/comm/blocking.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+enum weft_status wf_comm_send_blocking(struct weft_comm *comm, struct weft_message m,
+                                       struct weft_error *err)
+{
+    WEFT_TRY(weft_comm_send(comm, &m, err));
+    return weft_comm_wait(comm, &m, err);
+}
+
+enum weft_status wf_comm_receive_blocking(struct weft_comm *comm, struct weft_message m,
+                                          struct weft_error *err)
+{
+    void *out = m.data;
+    WEFT_TRY(weft_comm_post(comm, &m, err));
+    WEFT_TRY(weft_comm_wait(comm, &m, err));
+    if (m.data != out && m.bytes != 0) /* by reference: the sender's memory */
+        memcpy(out, m.data, m.bytes);
+    weft_comm_release(comm, &m);
+    return WEFT_OK;
+}

@@ -1,0 +1,43 @@
+/* The channel numbers and message kinds that weft itself uses.  Programs use the channels from
+ * WEFT_USER_CHANNEL on, and reduction groups those from WEFT_GROUP_CHANNEL on: weft/comm.h. */
+#ifndef RUNTIME_COMM_CHANNELS_H
+#define RUNTIME_COMM_CHANNELS_H
+
+enum wf_channel {
+    WF_CHANNEL_FORWARD = 0,  /* exec: activations */
+    WF_CHANNEL_BACKWARD = 1, /* exec: gradients of activations */
+    WF_CHANNEL_ALL_GATHER = 3,
+    WF_CHANNEL_COLLECTIVE = 4, /* comm: gather and broadcast */
+    WF_CHANNEL_REDUCER = 5,
+    WF_CHANNEL_TRAINER = 7,
+};
+
+/* Sender and receiver must state the same kind. */
+enum wf_message_kind {
+    /* exec */
+    WF_MESSAGE_ACTIVATION = 1,
+    WF_MESSAGE_GRADIENT,
+    WF_MESSAGE_BLOCK,
+    WF_MESSAGE_LOAN, /* by reference only: memory for a block's gradient; no bytes */
+    WF_MESSAGE_BLOCK_GRADIENT,
+
+    /* comm */
+    WF_MESSAGE_GATHER = 0x100,
+    WF_MESSAGE_BROADCAST,
+
+    /* sync */
+    WF_MESSAGE_REDUCER = 0x110,
+    WF_MESSAGE_REDUCE = 0x200,
+    WF_MESSAGE_ALL_GATHER,
+
+    /* trainer */
+    WF_MESSAGE_WEIGHTS = 0x300,
+    WF_MESSAGE_N_EVENTS,
+    WF_MESSAGE_EVENTS,
+    WF_MESSAGE_SETTINGS = 0x310,
+    WF_MESSAGE_BLOB = 0x320, /* the description of a checkpoint file */
+    WF_MESSAGE_CLOCK = 0x330,
+    WF_MESSAGE_CLOCK_OFFSET,
+};
+
+#endif
