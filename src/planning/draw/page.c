@@ -9,12 +9,12 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/escape.h"
+#include "base/sha256.h"
 #include "planning/draw/axis.h"
-#include "planning/draw/escape.h"
 #include "planning/draw/formats_priv.h"
 #include "planning/draw/page_priv.h"
 #include "planning/draw/palette.h"
-#include "planning/draw/sha256.h"
 
 /* Ten digits: more than a screen can show, fewer than most doubles have. */
 static void put_number(FILE *out, double value)

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "planning/draw/escape.h"
+#include "base/escape.h"
 
 enum { WIDTH = 900, HEIGHT = 560, LEFT = 80, RIGHT = 190, TOP = 60, BOTTOM = 60 };
 

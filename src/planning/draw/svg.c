@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "planning/draw/escape.h"
+#include "base/escape.h"
 #include "planning/draw/picture.h"
 
 /* At most two decimals and no more digits than needed. */

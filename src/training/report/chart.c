@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/escape.h"
 #include "planning/draw/axis.h"
-#include "planning/draw/escape.h"
 
 enum { MANY = 200 };
 enum { LEFT = 58, RIGHT = 14, TOP = 12, BOTTOM = 26 };

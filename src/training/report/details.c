@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planning/draw/escape.h"
+#include "base/escape.h"
 #include "planning/draw/palette.h"
 #include "planning/draw/picture.h"
 #include "training/report/page_priv.h"
@@ -193,8 +193,8 @@ void wf_page_time(struct wf_page *p, const struct wf_run *run)
     for (size_t r = 0; parts != NULL && r < n; r++) {
         double *at = parts + r * b.n_parts;
         for (size_t k = 0; k < N_BUSY; k++)
-            at[k] = t->busy[r * WEFT_N_ACT_KINDS + kinds[k]] * factor;
-        idle_parts(&t->idle[r], factor, at + N_BUSY);
+            at[k] = t->usage.busy[r * WEFT_N_ACT_KINDS + kinds[k]] * factor;
+        idle_parts(&t->usage.idle[r], factor, at + N_BUSY);
         at[N_BUSY + N_IDLE] = rest > 0 ? rest : 0;
     }
     fprintf(p->out,
@@ -307,7 +307,7 @@ static void mean_idle(const struct wf_run_trace *t, double out[N_IDLE])
     for (size_t k = 0; k < N_IDLE; k++)
         out[k] = 0;
     for (uint32_t r = 0; all > 0 && r < t->trace.n_ranks; r++) {
-        idle_parts(&t->idle[r], 1 / all, parts);
+        idle_parts(&t->usage.idle[r], 1 / all, parts);
         for (size_t k = 0; k < N_IDLE; k++)
             out[k] += parts[k];
     }

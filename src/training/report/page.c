@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/escape.h"
 #include "base/json.h"
-#include "planning/draw/escape.h"
-#include "planning/draw/sha256.h"
+#include "base/sha256.h"
 #include "training/report/page_priv.h"
 #include "training/report/report.h"
 

@@ -7,11 +7,10 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "planning/sim/trace_usage.h"
 #include "training/run/planfile.h"
 #include "training/settings/settings.h"
-#include "weft/sim.h"
 #include "weft/status.h"
-#include "weft/trace.h"
 
 /* A line of metrics.jsonl; NAN for what it does not have. */
 struct wf_run_point {
@@ -32,8 +31,7 @@ struct wf_run_checkpoint {
 /* A trace, and why its ranks were idle. */
 struct wf_run_trace {
     struct weft_trace trace;
-    double *busy;                /* owned: (ranks, WEFT_N_ACT_KINDS), time in each kind */
-    struct weft_idle_time *idle; /* owned: (ranks) */
+    struct wf_trace_usage usage;
 };
 
 struct wf_run {
@@ -97,9 +95,5 @@ static inline double wf_run_value(const struct wf_run_point *p, size_t column)
 /* The newest trace, and the run's schedule with the times measured in it. */
 void wf_run_update_traces(struct wf_run *run);
 void wf_run_trace_release(struct wf_run_trace *t);
-
-/* Fills in busy and idle.  Idle time is explained as in weft/sim.h: while what a rank waited for
- * had been computed, it was communication. */
-enum weft_status wf_run_trace_explain(struct wf_run_trace *t, struct weft_error *err);
 
 #endif

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/escape.h"
 #include "base/numbers.h"
 #include "base/text.h"
 #include "planning/draw/axis.h"
-#include "planning/draw/escape.h"
 
 /* 1234567 as 1,234,567 */
 static void grouped(char out[WF_FORMAT_LEN], double value)

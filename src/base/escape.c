@@ -1,4 +1,5 @@
-#include "planning/draw/escape.h"
+/* Escapes text for markup and scripts. */
+#include "base/escape.h"
 
 void wf_escape_markup(FILE *out, const char *text)
 {

@@ -1,5 +1,5 @@
-/* FIPS 180-4. */
-#include "planning/draw/sha256.h"
+/* SHA-256 after FIPS 180-4. */
+#include "base/sha256.h"
 
 #include <string.h>
 
@@ -16,7 +16,7 @@ static const uint32_t round_constants[64] = {
     0xc67178f2,
 };
 
-static uint32_t turn(uint32_t x, int by)
+static uint32_t rotate(uint32_t x, int by)
 {
     return x >> by | x << (32 - by);
 }
@@ -29,15 +29,15 @@ static void add_block(uint32_t state[8], const unsigned char *block)
                (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
     for (int i = 16; i < 64; i++) {
         uint32_t a = w[i - 15], b = w[i - 2];
-        w[i] = w[i - 16] + (turn(a, 7) ^ turn(a, 18) ^ a >> 3) + w[i - 7] +
-               (turn(b, 17) ^ turn(b, 19) ^ b >> 10);
+        w[i] = w[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + w[i - 7] +
+               (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
     }
     memcpy(s, state, sizeof s);
     for (int i = 0; i < 64; i++) {
-        uint32_t big1 = turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25);
+        uint32_t big1 = rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25);
         uint32_t choice = (s[4] & s[5]) ^ (~s[4] & s[6]);
         uint32_t t1 = s[7] + big1 + choice + round_constants[i] + w[i];
-        uint32_t big0 = turn(s[0], 2) ^ turn(s[0], 13) ^ turn(s[0], 22);
+        uint32_t big0 = rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22);
         uint32_t majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
         memmove(s + 1, s, 7 * sizeof *s);
         s[4] += t1;

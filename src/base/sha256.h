@@ -1,0 +1,15 @@
+/* SHA-256 (FIPS 180-4), and the form in which a Content-Security-Policy lists a script. */
+#ifndef BASE_SHA256_H
+#define BASE_SHA256_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Writes the hash of `len` bytes. */
+void wf_sha256(const unsigned char *bytes, size_t len, uint8_t out[32]);
+
+/* Prints the source expression of a script or a style: 'sha256-<base64>', with its quotes. */
+void wf_sha256_policy(FILE *out, const unsigned char *bytes, size_t len);
+
+#endif
