@@ -65,7 +65,7 @@ struct weft_message {
     struct weft_message *sender;
     struct weft_message *next;
     uint64_t request[2];
-    struct weft_message_header got;
+    struct weft_message_header received;
     uint32_t released; /* atomic */
     bool posted, checked;
 };

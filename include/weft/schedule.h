@@ -164,7 +164,7 @@ struct weft_generator {
     const char *help;   /* one sentence */
     const char *limits; /* which sizes work, in words */
     uint32_t default_chunks;
-    unsigned takes; /* of enum weft_gen_flag */
+    unsigned flags; /* of enum weft_gen_flag */
     enum weft_status (*make)(const struct weft_gen_params *params, struct weft_schedule **out,
                              struct weft_error *err);
 };

@@ -59,7 +59,7 @@ struct weft_sim_options {
     double unit_seconds;                /* of the costs, when there is a cluster; 0: 1e-3 */
     struct weft_values bytes;           /* of a message from stage s to s + 1; 0 */
     struct weft_values gradient_bytes;  /* of a message from stage s + 1 to s; as `bytes` */
-    enum weft_contention occupies;
+    enum weft_contention contention;
 };
 
 /* Why a rank was idle.  They add up to its idle time. */

@@ -147,13 +147,13 @@ static enum weft_status enter(struct contest *c, const struct weft_generator *g,
 {
     struct share share;
     bool two_halves = strcmp(g->name, "bitpipe") == 0; /* four chunks, but of 2P stages */
-    double by = 1.0 / (g->takes & WEFT_GEN_USES_CHUNKS ? chunks
+    double by = 1.0 / (g->flags & WEFT_GEN_USES_CHUNKS ? chunks
                        : two_halves                    ? 2
                                                        : g->default_chunks);
     share_out(&share, c, by);
     struct weft_gen_params params = {.ranks = c->ranks,
                                      .micros = c->micros,
-                                     .chunks = g->takes & WEFT_GEN_USES_CHUNKS ? chunks : 0,
+                                     .chunks = g->flags & WEFT_GEN_USES_CHUNKS ? chunks : 0,
                                      .cost = &share.cost,
                                      .memory = &share.memory,
                                      .minimize = WEFT_MINIMIZE_MAKESPAN};
@@ -287,7 +287,7 @@ static enum weft_status plot(FILE *out, const struct contest *c, struct weft_err
     bool ok = points != NULL && names != NULL;
     for (size_t i = 0; ok && i < c->n; i++) {
         const struct contender *one = &c->at[i];
-        bool chunked = one->generator->takes & WEFT_GEN_USES_CHUNKS;
+        bool chunked = one->generator->flags & WEFT_GEN_USES_CHUNKS;
         if (chunked)
             snprintf(names[i], NAME, "%s x%u", one->generator->name, one->chunks);
         else
@@ -345,7 +345,7 @@ static enum weft_status hold_contest(struct contest *c, const struct compare_set
     for (size_t i = 0; st == WEFT_OK && i < n; i++) {
         if (wf_bar_is_due(&bar))
             wf_bar_draw(&bar, (double)i / (double)n, all[i].name, NULL, 0);
-        bool any = all[i].takes & WEFT_GEN_USES_CHUNKS, one_too = all[i].default_chunks == 1;
+        bool any = all[i].flags & WEFT_GEN_USES_CHUNKS, one_too = all[i].default_chunks == 1;
         if (!any || one_too)
             st = enter(c, &all[i], 1, err);
         for (size_t k = 0; any && st == WEFT_OK && k < n_list; k++)

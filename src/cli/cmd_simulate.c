@@ -127,9 +127,9 @@ static enum weft_status parse_options(struct simulation *s, const struct simulat
         WEFT_TRY(
             wf_values_parse(in->gradient_bytes, "--gradient-bytes", &o->gradient_bytes, err));
     if (in->transfers != NULL)
-        o->occupies = strcmp(in->transfers, "link") == 0    ? WEFT_CONTENTION_LINK
-                      : strcmp(in->transfers, "ranks") == 0 ? WEFT_CONTENTION_RANKS
-                                                            : WEFT_CONTENTION_NONE;
+        o->contention = strcmp(in->transfers, "link") == 0    ? WEFT_CONTENTION_LINK
+                        : strcmp(in->transfers, "ranks") == 0 ? WEFT_CONTENTION_RANKS
+                                                              : WEFT_CONTENTION_NONE;
     return WEFT_OK;
 }
 

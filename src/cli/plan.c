@@ -424,7 +424,7 @@ static enum weft_status check_needed(const struct wf_plan_settings *s, struct we
     const struct weft_generator *g = weft_generator_find(s->schedule);
     if (!is_file(s->schedule) && (s->ranks == 0 || s->micros == 0) && g != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "%s needs --ranks P and --micros M", s->schedule);
-    if (s->minimize != NULL && g != NULL && !(g->takes & WEFT_GEN_USES_COST))
+    if (s->minimize != NULL && g != NULL && !(g->flags & WEFT_GEN_USES_COST))
         return WEFT_FAIL(err, WEFT_USAGE,
                          "--minimize has no effect on %s: only schedules that search take it",
                          s->schedule);
@@ -483,7 +483,7 @@ static enum weft_status build(struct wf_plan *p, struct wf_plan_settings *settin
     WEFT_TRY(check_needed(settings, err));
     WEFT_TRY(wf_plan_parse_costs(settings, &p->cost, &p->memory, err));
     const struct weft_generator *g = weft_generator_find(settings->schedule);
-    p->by_ticks = g != NULL && (g->takes & WEFT_GEN_UNIT_TICKS) && settings->cost == NULL &&
+    p->by_ticks = g != NULL && (g->flags & WEFT_GEN_UNIT_TICKS) && settings->cost == NULL &&
                   settings->cost_from == NULL && settings->cost_file == NULL &&
                   !has_items(settings);
     if (p->by_ticks) {
@@ -502,7 +502,7 @@ static enum weft_status build(struct wf_plan *p, struct wf_plan_settings *settin
     WEFT_TRY(weft_cost_check(&p->cost, &p->memory, place->n_ranks, place->n_stages,
                              place->n_micros, err));
     WEFT_TRY(partition_plan(p, settings, p->schedule, err));
-    if (g != NULL && (g->takes & WEFT_GEN_USES_COST) && has_items(settings)) {
+    if (g != NULL && (g->flags & WEFT_GEN_USES_COST) && has_items(settings)) {
         weft_schedule_free(p->schedule); /* now that the stages' costs are known */
         p->schedule = NULL;
         WEFT_TRY(make_schedule(p, settings, false, &p->schedule, err));

@@ -33,13 +33,13 @@ static size_t for_all(check_fn *check)
     batch.n = 0;
     for (size_t g = 0; g < n_generators; g++) {
         size_t before = n;
-        bool chunks = all[g].takes & WEFT_GEN_USES_CHUNKS; /* else it has its own number */
+        bool chunks = all[g].flags & WEFT_GEN_USES_CHUNKS; /* else it has its own number */
         for (uint32_t i = 0; i < 4 * 3 * WEFT_LEN(micros); i++) {
             struct weft_gen_params params = {.ranks = 1 + i % 4,
                                              .chunks = chunks ? 1 + i / 4 % 3 : 0,
                                              .micros = micros[i / 12]};
             struct weft_schedule *s = NULL;
-            bool search = all[g].takes & WEFT_GEN_USES_COST; /* slow with a sanitizer */
+            bool search = all[g].flags & WEFT_GEN_USES_COST; /* slow with a sanitizer */
             if ((!chunks && i / 4 % 3 > 0) || (search && EVERY > 1 && params.micros > 3) ||
                 weft_schedule_generate(all[g].name, &params, &s, NULL) != WEFT_OK)
                 continue;

@@ -196,7 +196,7 @@ static int check_shape(const struct form *f, struct shape shape, const struct co
 {
     struct weft_gen_params params = {.ranks = shape.P, .micros = shape.M};
     const struct weft_generator *g = weft_generator_find(f->schedule);
-    if (g->takes & WEFT_GEN_USES_CHUNKS)
+    if (g->flags & WEFT_GEN_USES_CHUNKS)
         params.chunks = shape.V;
     else if (shape.V != g->default_chunks && shape.V != 1)
         return 0;

@@ -31,7 +31,7 @@ static struct weft_schedule *make(const char *name, uint32_t ranks, uint32_t chu
  */
 static struct transfer_case {
     const char *name;
-    enum weft_contention occupies;
+    enum weft_contention contention;
     double start[2][4];
 } transfers[] = {
     {"a transfer that delays", WEFT_CONTENTION_NONE, {{0, 1, 9, 11}, {3, 4, 5, 7}}},
@@ -45,8 +45,10 @@ static void check_transfers(void **state)
     struct weft_cluster cluster;
     const double bytes = 2e9;
     assert_int_equal(weft_cluster_parse("rank:2 intra:1GB/s", &cluster, NULL), WEFT_OK);
-    struct weft_sim_options options = {
-        .cluster = &cluster, .unit_seconds = 1, .bytes = {&bytes, 1}, .occupies = c->occupies};
+    struct weft_sim_options options = {.cluster = &cluster,
+                                       .unit_seconds = 1,
+                                       .bytes = {&bytes, 1},
+                                       .contention = c->contention};
     struct weft_schedule *s = make("gpipe", 2, 1, 2);
     struct weft_sim sim;
     assert_int_equal(weft_sim_init(&sim, s, &options, NULL), WEFT_OK);
@@ -106,7 +108,7 @@ static void check_sums(void **state)
         struct weft_cluster cluster = {2, 2, {1e9, 1e-4}, {5e8, 5e-4}};
         const double bytes = 1e6;
         options = (struct weft_sim_options){
-            .cluster = &cluster, .bytes = {&bytes, 1}, .occupies = WEFT_CONTENTION_RANKS};
+            .cluster = &cluster, .bytes = {&bytes, 1}, .contention = WEFT_CONTENTION_RANKS};
         assert_int_equal(weft_sim_init(&sim, s, &options, NULL), WEFT_OK);
         for (uint32_t r = 0; r < 4; r++) {
             const struct weft_idle_time *t = &sim.idle[r];
@@ -243,7 +245,7 @@ static void check_refusals(void **state)
         {{.speed = {bad, 4}}, "speed: -1 is out of range"},
         {{.speed = {three, 3}}, "3 values for 4"},
         {{.bytes = {&nan_bytes, 1}}, "bytes"},
-        {{.occupies = WEFT_CONTENTION_LINK}, "cluster"},
+        {{.contention = WEFT_CONTENTION_LINK}, "cluster"},
         {{.unit_seconds = -1}, "unit"},
     };
     (void)state;

@@ -82,8 +82,8 @@ static enum weft_status finish(struct endpoint *c, struct packet *p, struct weft
     if (p->inner.posted) {
         if (p->inner.head.bytes > 0)
             memcpy(p->outer->data, p->inner.data, p->inner.head.bytes);
-        p->outer->got = p->inner.got;
-        p->outer->got.sequence = p->outer->head.sequence; /* the inner one was checked */
+        p->outer->received = p->inner.received;
+        p->outer->received.sequence = p->outer->head.sequence; /* the inner one was checked */
         weft_comm_release(c->inner, &p->inner);
     }
     p->outer->done = true;

@@ -212,7 +212,7 @@ static void check_generated(void **state)
                         .ranks = ranks, .micros = micros, .cost = &cost, .memory = &memory};
                     check_generator(&all[g], &params, &n);
                     params.chunks = 3;
-                    if (all[g].takes & WEFT_GEN_USES_CHUNKS)
+                    if (all[g].flags & WEFT_GEN_USES_CHUNKS)
                         check_generator(&all[g], &params, &n);
                 }
     print_message("%d schedules keep their bounds\n", n);

@@ -40,9 +40,9 @@ static bool generated(struct table *t, struct dice *d)
     struct weft_gen_params params = {.ranks = 1 + dice_below(d, 4),
                                      .micros = 1 + dice_below(d, dice_once_in(d, 4) ? 10 : 5),
                                      .idle_hints = dice_once_in(d, 4)};
-    if (g->takes & WEFT_GEN_USES_CHUNKS)
+    if (g->flags & WEFT_GEN_USES_CHUNKS)
         params.chunks = 1 + dice_below(d, 3);
-    if (g->takes & WEFT_GEN_USES_COST && !dice_once_in(d, 200)) /* searches are slow */
+    if (g->flags & WEFT_GEN_USES_COST && !dice_once_in(d, 200)) /* searches are slow */
         return false;
     struct weft_schedule *s = NULL, *lowered = NULL;
     if (weft_schedule_generate(g->name, &params, &s, NULL) != WEFT_OK)

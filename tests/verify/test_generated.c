@@ -125,7 +125,7 @@ static size_t check_size(const struct weft_generator *g, const struct weft_gen_p
 static void check_generator(void **state)
 {
     const struct weft_generator *g = *state;
-    struct sizes most = g->takes & WEFT_GEN_USES_COST ? searched_sizes : all_sizes;
+    struct sizes most = g->flags & WEFT_GEN_USES_COST ? searched_sizes : all_sizes;
     size_t n_accepted = 0, n_tried = 0;
     struct weft_gen_params p = {0};
     for (p.ranks = 1; p.ranks <= most.ranks; p.ranks++)
@@ -133,9 +133,9 @@ static void check_generator(void **state)
             for (p.micros = 1; p.micros <= most.micros; p.micros++, n_tried++)
                 n_accepted += check_size(g, &p);
     assert_true(n_accepted > 0);
-    if (g->takes & WEFT_GEN_USES_COST) /* any ranks and micros, one number of chunks */
+    if (g->flags & WEFT_GEN_USES_COST) /* any ranks and micros, one number of chunks */
         assert_int_equal(n_accepted, most.ranks * most.micros);
-    if (g->takes & WEFT_GEN_USES_CHUNKS) /* these take any size */
+    if (g->flags & WEFT_GEN_USES_CHUNKS) /* these take any size */
         assert_int_equal(n_accepted, n_tried);
 }
 

@@ -82,7 +82,7 @@ enum weft_status weft_sim_check(const struct weft_schedule *s,
     if (!(options->unit_seconds >= 0 && options->unit_seconds < 1e12))
         return WEFT_FAIL(err, WEFT_USAGE, "a unit of %g seconds is out of range",
                          options->unit_seconds);
-    if (options->occupies != WEFT_CONTENTION_NONE && c == NULL)
+    if (options->contention != WEFT_CONTENTION_NONE && c == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "transfers can occupy links of a cluster only: give one");
     return WEFT_OK;

@@ -112,7 +112,7 @@ static enum weft_status many_init(struct many *m, const struct weft_schedule *s,
     struct wf_hops hops;
     *m = (struct many){.s = s, .place = p, .options = options};
     WEFT_TRY(weft_sim_check(s, options, err));
-    if (options->occupies != WEFT_CONTENTION_NONE)
+    if (options->contention != WEFT_CONTENTION_NONE)
         return WEFT_FAIL(err, WEFT_USAGE, "many scenarios know transfers that only delay");
     WEFT_TRY(wf_hops_init(&hops, p, options, err));
     m->stage_costs = malloc(sizeof *m->stage_costs * p->n_pipes * p->n_stages);

@@ -359,7 +359,7 @@ enum weft_status weft_sim_init(struct weft_sim *out, const struct weft_schedule 
         .speed = options->speed,
         .forward = hops.forward,
         .backward = hops.backward,
-        .contention = options->occupies,
+        .contention = options->contention,
     };
     enum weft_status st = wf_metrics_init_full(&sim.metrics, &in, options->memory, err);
     if (st == WEFT_OK)

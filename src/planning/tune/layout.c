@@ -339,9 +339,9 @@ static enum weft_status try_chunks(struct context *c, const struct weft_generato
                                    struct weft_error *err)
 {
     uint32_t most = c->problem->max_chunks != 0 ? c->problem->max_chunks : 4;
-    if (g->takes & WEFT_GEN_USES_COST)
+    if (g->flags & WEFT_GEN_USES_COST)
         return g->default_chunks > most ? WEFT_OK : try_search(c, g, err);
-    if (!(g->takes & WEFT_GEN_USES_CHUNKS))
+    if (!(g->flags & WEFT_GEN_USES_CHUNKS))
         return g->default_chunks > most ? WEFT_OK : try_plain(c, g, 0, err);
     for (uint32_t v = 1; v <= most && v <= MAX_CHUNKS; v++)
         WEFT_TRY(try_plain(c, g, v, err));
@@ -363,7 +363,7 @@ static enum weft_status try_micros(struct context *c, struct weft_error *err)
     }
     for (size_t i = 0; i < n; i++)
         for (int balanced = 0; balanced < 2; balanced++) {
-            if (all[i].takes & WEFT_GEN_UNIT_TICKS)
+            if (all[i].flags & WEFT_GEN_UNIT_TICKS)
                 continue;
             c->now.balanced = balanced;
             snprintf(c->now.schedule, sizeof c->now.schedule, "%s", all[i].name);
@@ -446,7 +446,7 @@ static enum weft_status refine(struct context *c, size_t i, bool tune, bool *tun
     struct byte_limits bytes = {0};
     struct weft_bounds b = {0};
     const struct weft_generator *g = weft_generator_find(l->schedule);
-    bool searched = g != NULL && (g->takes & WEFT_GEN_USES_COST); /* cut before it was made */
+    bool searched = g != NULL && (g->flags & WEFT_GEN_USES_COST); /* cut before it was made */
     c->now = *l;
     WEFT_TRY(fill_items(c, err));
     enum weft_status st = cut(c, searched ? NULL : l->result, place->n_stages, &part, err);

@@ -150,7 +150,7 @@ static double seconds_since(const struct tuner *t)
 static void try_generator(struct tuner *t, const struct weft_generator *g)
 {
     const struct weft_tune_problem *p = t->problem;
-    bool takes = g->takes & WEFT_GEN_USES_CHUNKS;
+    bool takes = g->flags & WEFT_GEN_USES_CHUNKS;
     struct weft_gen_params params = {.ranks = p->ranks,
                                      .micros = p->micros,
                                      .chunks = takes ? t->s.n_chunks : 0,
@@ -175,7 +175,7 @@ static void try_generators(struct tuner *t)
     for (unsigned searches = 0; searches < 2; searches++)
         for (size_t i = 0; i < n; i++) {
             bool late = t->options->seconds > 0 && seconds_since(t) > t->options->seconds;
-            if (!!(all[i].takes & WEFT_GEN_USES_COST) == searches && !(searches && late))
+            if (!!(all[i].flags & WEFT_GEN_USES_COST) == searches && !(searches && late))
                 try_generator(t, &all[i]);
         }
 }

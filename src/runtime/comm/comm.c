@@ -151,7 +151,7 @@ enum weft_status weft_comm_post(struct weft_comm *comm, struct weft_message *m,
 /* The first field in which what came is not what was to come. */
 static const char *find_mismatch(const struct weft_message *m, uint64_t *want, uint64_t *got)
 {
-    const struct weft_message_header *a = &m->head, *b = &m->got;
+    const struct weft_message_header *a = &m->head, *b = &m->received;
     const struct {
         const char *name;
         uint64_t want, got;
@@ -182,7 +182,7 @@ static enum weft_status check_header(struct weft_comm *comm, struct weft_message
     uint64_t want, got;
     const char *what = find_mismatch(m, &want, &got);
     if (what == NULL) {
-        m->head.bytes = m->got.bytes;
+        m->head.bytes = m->received.bytes;
         return WEFT_OK;
     }
     return WEFT_FAIL(err, WEFT_PEER,

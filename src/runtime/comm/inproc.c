@@ -144,7 +144,7 @@ static enum weft_status inproc_send(struct weft_comm *comm, struct weft_message 
 /* It is done only when its own test finds it, which then has its header checked. */
 static void deliver(struct weft_message *in, struct weft_message *out)
 {
-    in->got = out->head;
+    in->received = out->head;
     in->data = out->data;
     in->sender = out;
 }

@@ -22,7 +22,7 @@ struct wf_comm_ops {
                              struct weft_error *err);
     enum weft_status (*post)(struct weft_comm *comm, struct weft_message *m,
                              struct weft_error *err);
-    /* Makes progress and sets m->done.  A receive that is done has m->got and m->data. */
+    /* Makes progress and sets m->done.  A receive that is done has m->received and m->data. */
     enum weft_status (*test)(struct weft_comm *comm, struct weft_message *m,
                              struct weft_error *err);
     void (*release)(struct weft_comm *comm, struct weft_message *m);

@@ -247,7 +247,7 @@ static uint32_t micros_needed(const struct search *x, const struct wf_auto_candi
         uint32_t n = micros_of_file(c->schedule);
         return n > 0 && can_run(x, c, n) ? n : 0;
     }
-    if ((g->takes & WEFT_GEN_USES_COST) != 0) /* any number; to try would be to search */
+    if ((g->flags & WEFT_GEN_USES_COST) != 0) /* any number; to try would be to search */
         return c->dp > set && c->pp <= x->model->layers ? 1 : 0;
     uint64_t first = (set + c->dp - 1) / c->dp, last = (first + unit - 1) / unit * unit;
     if ((uint64_t)c->dp * first > x->settings->data.batch || !can_run(x, c, last))
@@ -300,7 +300,7 @@ static enum weft_status try_chunks(struct search *x, struct wf_auto_candidate c,
     const struct weft_generator *g = weft_generator_find(c.schedule);
     uint32_t set = x->settings->parallel.chunks;
     c.chunks = set;
-    if (set != 0 || g == NULL || (g->takes & WEFT_GEN_USES_CHUNKS) == 0)
+    if (set != 0 || g == NULL || (g->flags & WEFT_GEN_USES_CHUNKS) == 0)
         return try_one(x, c, profile, err);
     for (c.chunks = g->default_chunks; c.chunks <= MAX_CHUNKS; c.chunks++)
         if ((uint64_t)c.chunks * c.pp <= x->model->layers)
@@ -320,9 +320,9 @@ static enum weft_status try_schedules(struct search *x, struct wf_auto_candidate
     if (x->settings->parallel.given.schedule || plain)
         return x->searching ? WEFT_OK : try_chunks(x, c, profile, err);
     for (size_t i = 0; i < n; i++) {
-        bool searches = (all[i].takes & WEFT_GEN_USES_COST) != 0;
+        bool searches = (all[i].flags & WEFT_GEN_USES_COST) != 0;
         c.schedule = all[i].name;
-        if ((all[i].takes & WEFT_GEN_UNIT_TICKS) == 0 && searches == x->searching)
+        if ((all[i].flags & WEFT_GEN_UNIT_TICKS) == 0 && searches == x->searching)
             WEFT_TRY(try_chunks(x, c, profile, err));
     }
     return WEFT_OK;

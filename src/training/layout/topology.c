@@ -108,7 +108,7 @@ static enum weft_status make_schedule(const struct wf_topology *l,
 static bool searches(const struct wf_train_settings *s)
 {
     const struct weft_generator *g = weft_generator_find(s->parallel.schedule);
-    return g != NULL && (g->takes & WEFT_GEN_USES_COST) != 0;
+    return g != NULL && (g->flags & WEFT_GEN_USES_COST) != 0;
 }
 
 static enum weft_status make_schedules(struct wf_topology *l, const struct wf_train_settings *s,

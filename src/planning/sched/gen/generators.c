@@ -79,7 +79,7 @@ static enum weft_status check_params(const struct weft_generator *g, struct weft
         return WEFT_FAIL(err, WEFT_USAGE, "%s: micros is 0: give at least 1", g->name);
     if (p->chunks == 0)
         p->chunks = g->default_chunks;
-    if (!(g->takes & WEFT_GEN_USES_CHUNKS) && p->chunks != g->default_chunks)
+    if (!(g->flags & WEFT_GEN_USES_CHUNKS) && p->chunks != g->default_chunks)
         return WEFT_FAIL(
             err, WEFT_USAGE,
             "%s has %u chunk%s a rank (got %u): leave chunks out, or see weft plan "
@@ -89,12 +89,12 @@ static enum weft_status check_params(const struct weft_generator *g, struct weft
         return WEFT_FAIL(err, WEFT_USAGE, "%s: %u rank%s x %u chunk%s are more than %d stages",
                          g->name, p->ranks, wf_plural(p->ranks), p->chunks,
                          wf_plural(p->chunks), WEFT_MAX_STAGES);
-    if (g->takes & WEFT_GEN_USES_COST)
+    if (g->flags & WEFT_GEN_USES_COST)
         WEFT_TRY(weft_cost_check(p->cost, p->memory, p->ranks, p->ranks * p->chunks, p->micros,
                                  err));
-    if (p->pipes != 0 && !(g->takes & WEFT_GEN_USES_PIPES))
+    if (p->pipes != 0 && !(g->flags & WEFT_GEN_USES_PIPES))
         return WEFT_FAIL(err, WEFT_USAGE, "%s takes no pipes: only chimera does", g->name);
-    if (p->group != 0 && !(g->takes & WEFT_GEN_USES_GROUP))
+    if (p->group != 0 && !(g->flags & WEFT_GEN_USES_GROUP))
         return WEFT_FAIL(err, WEFT_USAGE, "%s takes no group: only the interleaved ones do",
                          g->name);
     if (p->group > p->micros)

@@ -320,7 +320,7 @@ static enum weft_status test_receive(struct endpoint *e, struct weft_message *m,
         return wf_mpi_fail(e, "cannot receive from", m->peer, s->rc, err);
     if (!done)
         return WEFT_OK;
-    m->got = s->head;
+    m->received = s->head;
     m->done = true;
     return_slot(e, s);
     return WEFT_OK;
