@@ -1,40 +1,49 @@
 #!/usr/bin/env bash
-# A run that is killed again and again, and goes on in another layout each time, ends with the same
-# bits as one that was never stopped.  WEFT_KILLS says how often (10).
+# A run that is killed repeatedly and resumed in another layout each time ends with the bits of a run
+# that was never stopped.  WEFT_KILLS is the number of kills (default 10).
 . "$(dirname -- "$0")/common.bash"
 
 tiny=$WEFT_TEST_DATA/train/gpt2-tiny
 settings=(--model.dir="$tiny" --data.train="$tiny/tokens.bin" --data.batch=8 --data.seq=24
-    --parallel.micros=4 --parallel.threads=1 --train.timeout=20 --train.slow=off)
+    --parallel.micros=4 --parallel.threads=1 --train.timeout=60 --train.slow=off
+    --optim.decay_steps=1000)
 layouts=('' '--parallel.pp=2' '--parallel.dp=3' '--parallel.pp=4 --parallel.schedule=zb-h1'
     '--parallel.pp=2 --parallel.schedule=zb-v --checkpoint.async=false'
     '--parallel.pp=2 --parallel.dp=2' '--parallel.pp=2 --parallel.schedule=dualpipe')
+resumed=(--log.dir=broken --checkpoint.every=3 --checkpoint.resume=auto)
 
-kills=${WEFT_KILLS:-10}
-steps=$((kills * 40))
-run 0 train "${settings[@]}" --train.steps=$steps --log.dir=whole
-run 0 inspect --hash whole
-want=$(cut -d ' ' -f 1 out)
+# last_step RUN: the number of the last step in metrics.jsonl, 0 without one.
+last_step() {
+    local line
+    line=$(tail -n 1 "$1/metrics.jsonl" 2>/dev/null)
+    line=${line#*\"step\":}
+    line=${line%%[!0-9]*}
+    echo "${line:-0}"
+}
 
+# The run has no end of its own: each kill waits for new steps, so it always hits a training run,
+# however fast or busy the machine is.
 RANDOM=7
-killed=0
-for ((i = 0; i < kills; i++)); do
+for ((i = 0; i < ${WEFT_KILLS:-10}; i++)); do
     # shellcheck disable=SC2206 # words
     layout=(${layouts[i % ${#layouts[@]}]})
-    [ ! -e broken/model ] || break
-    "$WEFT" train "${settings[@]}" --train.steps=$steps --log.dir=broken --checkpoint.every=3 --checkpoint.resume=auto \
-        "${layout[@]}" >log 2>&1 &
+    target=$(($(last_step broken) + 5 + RANDOM % 20))
+    "$WEFT" train "${settings[@]}" "${resumed[@]}" --train.steps=100000000 "${layout[@]}" >log 2>&1 &
     pid=$!
-    sleep "0.$((RANDOM % 300 + 100))"
-    kill -9 $pid 2>/dev/null && killed=$((killed + 1))
+    while [ "$(last_step broken)" -lt $target ] && kill -0 $pid 2>/dev/null; do
+        sleep 0.01
+    done
+    holds kill -9 $pid
     wait $pid 2>/dev/null || true
 done
-echo "killed $killed times"
-[ -e broken/model ] || run 0 train "${settings[@]}" --train.steps=$steps --log.dir=broken --checkpoint.every=3 \
-    --checkpoint.resume=auto
-holds test "$killed" -ge $((kills / 2))
+steps=$(($(last_step broken) + 10))
+run 0 train "${settings[@]}" "${resumed[@]}" --train.steps=$steps
 run 0 inspect --hash broken
-holds test "$(cut -d ' ' -f 1 out)" = "$want"
+got=$(cut -d ' ' -f 1 out)
+run 0 train "${settings[@]}" --train.steps=$steps --log.dir=whole
+run 0 inspect --hash whole
+holds test "$got" = "$(cut -d ' ' -f 1 out)"
+echo "killed ${WEFT_KILLS:-10} times in $steps steps"
 # Every step once, with the same losses and norms.
 steps() { sed 's/,"lr".*//' "$1/metrics.jsonl"; }
 holds test "$(steps broken)" = "$(steps whole)"

@@ -1,9 +1,11 @@
-/* One rank of a program of ranks, launched by an MPI (tests/comm/test_mpi.sh does).
+/* Runs one rank of the programs in tests/support/ranks.h.  tests/comm/test_mpi.sh starts it under an
+ * MPI launcher.
  *
- *     mpi_ranks all | sizes | busy | own    exits 0
- *     mpi_ranks trouble NAME                exits with that trouble's code
- *     mpi_ranks work TIMEOUT SECONDS        passes messages round; says its process id first
- *     mpi_ranks launcher                    says which launcher there is
+ *     mpi_ranks all | sizes | busy | own    runs a program; exits with 0
+ *     mpi_ranks faults                      lists the faults
+ *     mpi_ranks fault NAME                  injects a fault; exits with its code
+ *     mpi_ranks work TIMEOUT SECONDS        prints its process id, then passes messages around
+ *     mpi_ranks launcher                    prints the name of the launcher
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@ struct work {
     double timeout, seconds;
 };
 
-/* Everyone computes for a millisecond and then waits for everyone. */
+/* Repeats: sleep for a millisecond, then wait for all other ranks. */
 static enum weft_status work(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     const struct work *w = arg;
@@ -34,7 +36,7 @@ static enum weft_status work(struct weft_comm *comm, void *arg, struct weft_erro
         nanosleep(&(struct timespec){0, 1000000}, NULL);
         more = (double)(wf_clock_ns() - begin) * 1e-9 < w->seconds;
         WEFT_TRY(ranks_ring(comm, NULL, err));
-        WEFT_TRY(weft_comm_broadcast(comm, &more, sizeof more, err)); /* as rank 0 says */
+        WEFT_TRY(weft_comm_broadcast(comm, &more, sizeof more, err)); /* rank 0 decides */
     }
     return WEFT_OK;
 }
@@ -46,7 +48,7 @@ static int report(enum weft_status st, const struct weft_error *err)
     return weft_status_exit_code(st);
 }
 
-static int run_trouble(const char *name)
+static int run_fault(const char *name)
 {
     struct weft_error err = {0};
     for (size_t i = 0; i < ranks_n_faults; i++) {
@@ -55,14 +57,14 @@ static int run_trouble(const char *name)
             continue;
         enum weft_status st = weft_comm_run_mpi(ranks_faulty, (void *)c, &err);
         bool right = st == c->status && strstr(err.msg, c->said) != NULL;
-        fprintf(stderr, "%s: status %d, %s\n", right ? "as foreseen" : "WRONG", st, err.msg);
+        fprintf(stderr, "%s: status %d, %s\n", right ? "as expected" : "WRONG", st, err.msg);
         return weft_status_exit_code(st);
     }
     return 99;
 }
 
-/* The cases, for the script: name, exit code, how many ranks tell of it. */
-static int list_troubles(void)
+/* Prints one line per fault: exit code, number of reporting ranks, name. */
+static int list_faults(void)
 {
     for (size_t i = 0; i < ranks_n_faults; i++)
         printf("%d %u %s\n", weft_status_exit_code(ranks_faults[i].status),
@@ -81,10 +83,10 @@ int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "";
     struct weft_error err = {0};
-    if (strcmp(command, "troubles") == 0)
-        return list_troubles();
-    if (strcmp(command, "trouble") == 0 && argc == 3)
-        return run_trouble(argv[2]);
+    if (strcmp(command, "faults") == 0)
+        return list_faults();
+    if (strcmp(command, "fault") == 0 && argc == 3)
+        return run_fault(argv[2]);
     if (strcmp(command, "launcher") == 0)
         return puts(weft_comm_launcher() != NULL ? weft_comm_launcher() : "none") < 0;
     if (strcmp(command, "work") == 0 && argc == 4) {

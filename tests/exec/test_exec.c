@@ -159,7 +159,7 @@ static void test_tight(void **state)
     struct tracer_run run = {.schedule = s,
                              .model = &model,
                              .steps = 2,
-                             .timeout = 3,
+                             .timeout = 20,
                              .copying = COPYING_RENDEZVOUS};
     if (tracer_run(&run, 1, &err) != WEFT_OK)
         fail_msg("%s", err.msg);

@@ -1,4 +1,4 @@
-/* Prints what a rank has recorded of itself, in one line. */
+/* Prints the flight record of a rank as one line. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# One rank of $MPI has another setting, schedule, data or program than the others: before the first
-# step all end with exit code 2, and the difference and the rank are named.
+# One rank under $MPI has a different setting, schedule, data file or program.  All ranks exit with code 2
+# before the first step, and the message names the rank and the difference.
 set -euo pipefail
 here=$(dirname -- "${BASH_SOURCE[0]}")
 # shellcheck source=tests/net/ranks.sh
 . "$here/ranks.sh"
 
+train+=(--train.timeout=60) # nothing times out here, on a busy machine either
 usual=(--train.steps=3 --parallel.pp=3 "--log.dir=$folder/run")
 
-# differs NAME WORDS COMMAND...: rank 1 of three runs another command.
+# differs NAME WORDS COMMAND...: rank 1 of three runs COMMAND.
 differs() {
     local words=$2
     case_name="another $1"
@@ -17,10 +18,10 @@ differs() {
     run_all -n 1 "${train[@]}" "${usual[@]}" : -n 1 "$@" : -n 1 "${train[@]}" "${usual[@]}"
     is_code 2 || fail "exit code $code"
     grep -q "^weft: rank 1 has not the $words" "$folder/err" || fail "'$words' is not printed"
-    ! grep -q '^step' "$folder/out" || fail 'there was a step'
-    nothing_left || await "$patience" nothing_left || fail "processes are left: $(all_left)"
+    ! grep -q '^step' "$folder/out" || fail 'a step was made'
+    nothing_left || await "$patience" nothing_left || fail "processes are still running: $(all_left)"
 }
-# same_but PROGRAM [FLAG]: the same command, with that flag in the place of its like.
+# same_but PROGRAM [FLAG]: sets `other` to the usual command with this flag replaced.
 same_but() {
     local program=$1 flag=${2-} word
     other=("$program")
@@ -30,18 +31,18 @@ same_but() {
     [ -z "$flag" ] || other+=("$flag")
 }
 
-# The number of threads is a rank's own.
+# The number of threads may differ.
 same_but "$WEFT" --parallel.threads=2
 run_all -n 1 "${train[@]}" "${usual[@]}" : -n 1 "${other[@]}" : -n 1 "${train[@]}" "${usual[@]}"
 [ $code -eq 0 ] || fail "no difference: exit code $code"
-# A rank whose settings are wrong does not come as far as to compare them.
+# A rank with invalid settings ends before settings are compared.
 for flag in --optim.lr=much --parallel.pp=0 --no-such-flag; do
     case_name="$flag on one rank"
     same_but "$WEFT" $flag
     run_all -n 1 "${train[@]}" "${usual[@]}" : -n 1 "${other[@]}" : -n 1 "${train[@]}" "${usual[@]}"
     is_code 2 || fail "exit code $code"
     grep -q "^weft: .*${flag%%=*}" "$folder/err" || fail 'the flag is not named'
-    ! grep -q '^step' "$folder/out" || fail 'there was a step'
+    ! grep -q '^step' "$folder/out" || fail 'a step was made'
 done
 
 same_but "$WEFT" --optim.lr=2e-3
@@ -54,7 +55,7 @@ differs 'name of a schedule' \
 same_but "$WEFT" --train.precision=bf16
 differs precision "settings of rank 0: in train rank 0 has 'precision: fp32" "${other[@]}"
 
-# The same name, but another file: as on hosts that do not share their files.
+# Files with the same name and different contents, as on hosts that do not share files.
 mkdir "$folder/0" "$folder/1"
 "$WEFT" plan --schedule 1f1b --ranks 3 --micros 4 --format csv >"$folder/0/list.csv"
 "$WEFT" plan --schedule gpipe --ranks 3 --micros 4 --format csv >"$folder/1/list.csv"
@@ -62,7 +63,7 @@ cp "$tiny/tokens.bin" "$folder/0"
 cp "$tiny/tokens.bin" "$folder/1"
 printf '\1' | dd of="$folder/1/tokens.bin" bs=1 seek=2000 conv=notrunc status=none
 in_folder() {
-    # shellcheck disable=SC2016 # it is the other shell's
+    # shellcheck disable=SC2016 # expanded by the other shell
     here=(sh -c 'cd "$0" && exec "$@"' "$folder/$1" "${other[@]}")
 }
 differs_in_folder() { # NAME WORDS FLAG
@@ -81,7 +82,7 @@ differs_in_folder() { # NAME WORDS FLAG
 differs_in_folder schedule schedule --parallel.schedule=list.csv
 differs_in_folder data data --data.train=tokens.bin
 
-# A file that one rank lacks: the rank and the setting are named.
+# A file is missing on one rank: the message names the rank and the setting.
 cp "$tiny/tokens.bin" "$folder/0/val.bin"
 same_but "$WEFT" --data.val=val.bin
 in_folder 0
@@ -91,10 +92,10 @@ case_name='no validation data'
 rm -rf "$folder/run"
 run_all -n 1 "${zero[@]}" : -n 1 "${here[@]}" : -n 1 "${zero[@]}"
 is_code 3 || fail "exit code $code"
-grep -q '^weft: rank 1: data\.val: val\.bin: ' "$folder/err" || fail 'rank and setting are not named'
-[ ! -e "$folder/run" ] || fail 'the directory of the run is left'
+grep -q '^weft: rank 1: data\.val: val\.bin: ' "$folder/err" || fail 'the rank or the setting is not named'
+[ ! -e "$folder/run" ] || fail 'the directory of the run exists'
 
-# Another build, and the same one with lesser instructions.
+# Another build, and the same build with another instruction set.
 mkdir "$folder/bin"
 cp "$WEFT" "$folder/bin/weft"
 printf '\n' >>"$folder/bin/weft"

@@ -351,10 +351,14 @@ static void check_news(void **state)
     FILE *out = fopen(folder_in(&run_dir, "metrics.jsonl"), "a");
     fputs("{\"step\":21,\"loss\":0.125}\n{\"step\":22,\"lo", out);
     fclose(out);
-    usleep(700000);
-    char *news = get("GET /data.json");
-    assert_non_null(strstr(news, "\"step\":21,\"loss\":0.125"));
-    free(news);
+    bool found = false;
+    for (int tries = 0; !found && tries < 300; tries++) {
+        usleep(100000);
+        char *news = get("GET /data.json");
+        found = strstr(news, "\"step\":21,\"loss\":0.125") != NULL;
+        free(news);
+    }
+    assert_true(found);
     (void)state;
 }
 

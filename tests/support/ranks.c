@@ -31,9 +31,9 @@ static enum weft_status pass_on(struct weft_comm *comm, uint64_t i, uint64_t *go
     WEFT_TRY(weft_comm_post(comm, &in, err));
     WEFT_TRY(weft_comm_wait(comm, &in, err));
     memcpy(got, in.data, sizeof *got);
-    /* Threads hand over, and do not copy. */
+    /* Threads pass a reference; other transports copy. */
     if ((in.data == &room) == weft_comm_by_reference(comm))
-        return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: where the data lie is wrong", rank);
+        return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: the data are in the wrong buffer", rank);
     weft_comm_release(comm, &in);
     return weft_comm_wait(comm, &out, err);
 }
@@ -49,13 +49,13 @@ enum weft_status ranks_ring(struct weft_comm *comm, void *arg, struct weft_error
     }
     uint64_t expected = n * ROUNDS * (ROUNDS - 1) / 2 + ROUNDS * from;
     if (sum != expected)
-        return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: the sum is %llu, not %llu",
+        return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: the sum is %llu, expected %llu",
                          weft_comm_rank(comm), (unsigned long long)sum,
                          (unsigned long long)expected);
     return WEFT_OK;
 }
 
-/* -- gather, spread, barrier ---------------------------------------------------------------- */
+/* -- gather, broadcast, barrier ---------------------------------------------------------------- */
 
 enum weft_status ranks_collect(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
@@ -79,14 +79,15 @@ enum weft_status ranks_collect(struct weft_comm *comm, void *arg, struct weft_er
         for (uint32_t i = 0; i < r; i++)
             expected += 100 * r + i;
     if (total != expected)
-        return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: %u, not %u", rank, total, expected);
+        return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: the total is %u, expected %u", rank,
+                         total, expected);
     return weft_comm_barrier(comm, err);
 }
 
 /* -- messages of many sizes ----------------------------------------------------------------- */
 
 static const size_t sizes[] = {0, 1, 64, 1000000, 0, 30000000, 3, 0};
-enum { MOST_BYTES = 30000000 };
+enum { MAX_BYTES = 30000000 };
 
 static unsigned char byte_of(uint32_t rank, size_t i)
 {
@@ -98,7 +99,7 @@ static enum weft_status check_bytes(struct weft_comm *comm, const struct weft_me
 {
     const unsigned char *data = in->data;
     if (in->head.bytes != bytes)
-        return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: %llu bytes came, not %zu",
+        return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: received %llu bytes, expected %zu",
                          weft_comm_rank(comm), (unsigned long long)in->head.bytes, bytes);
     for (size_t i = 0; i < bytes; i++)
         if (data[i] != byte_of(in->peer, i))
@@ -107,7 +108,7 @@ static enum weft_status check_bytes(struct weft_comm *comm, const struct weft_me
     return WEFT_OK;
 }
 
-/* All are under way at once: they arrive in order all the same. */
+/* Sends all messages at once; they arrive in order. */
 static enum weft_status exchange(struct weft_comm *comm, unsigned char *own,
                                  unsigned char *const *room, bool up_to, struct weft_error *err)
 {
@@ -142,22 +143,22 @@ static enum weft_status exchange(struct weft_comm *comm, unsigned char *own,
 
 enum weft_status ranks_sizes(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
-    unsigned char *own = malloc(MOST_BYTES), *room[WEFT_LEN(sizes)] = {0};
-    bool there = own != NULL;
+    unsigned char *own = malloc(MAX_BYTES), *room[WEFT_LEN(sizes)] = {0};
+    bool allocated = own != NULL;
     (void)arg;
     for (size_t i = 0; i < WEFT_LEN(sizes); i++) {
         room[i] = malloc(sizes[i] + 5);
-        there = there && room[i] != NULL;
+        allocated = allocated && room[i] != NULL;
     }
-    for (size_t i = 0; there && i < MOST_BYTES; i++)
+    for (size_t i = 0; allocated && i < MAX_BYTES; i++)
         own[i] = byte_of(weft_comm_rank(comm), i);
     enum weft_status st =
-        there ? WEFT_OK : WEFT_FAIL(err, WEFT_NOMEM, "no memory for the messages");
+        allocated ? WEFT_OK : WEFT_FAIL(err, WEFT_NOMEM, "no memory for the messages");
     if (st == WEFT_OK)
         st = exchange(comm, own, room, false, err);
     if (st == WEFT_OK)
         st = exchange(comm, own, room, true, err);
-    if (st != WEFT_OK) /* before the memory goes that others may be sending to */
+    if (st != WEFT_OK) /* before freeing memory that others may be sending to */
         weft_comm_abort(comm, err);
     for (size_t i = 0; i < WEFT_LEN(sizes); i++)
         free(room[i]);
@@ -177,7 +178,7 @@ enum weft_status ranks_busy(struct weft_comm *comm, void *arg, struct weft_error
                              .bytes = sizeof value,
                              .data = &value};
     (void)arg;
-    weft_comm_set_timeout(comm, 3.0); /* a busy machine may well forget a thread for a second */
+    weft_comm_set_timeout(comm, 3.0); /* a thread may lose the processor for a second */
     if (weft_comm_rank(comm) == 1) {
         nanosleep(&long_time, NULL);
         WEFT_TRY(weft_comm_post(comm, &m, err));
@@ -185,8 +186,9 @@ enum weft_status ranks_busy(struct weft_comm *comm, void *arg, struct weft_error
         weft_comm_release(comm, &m);
         return WEFT_OK;
     }
-    int64_t begin =
-        wf_clock_ns(); /* it works for longer still: small pieces, then a long one */
+
+    /* Rank 0 works for longer still: in small pieces, then in one long piece. */
+    int64_t begin = wf_clock_ns();
     for (uint64_t i = 0; wf_clock_ns() - begin < INT64_C(4000000000); i++) {
         weft_comm_publish(comm, 0, i);
         nanosleep(&moment, NULL);
@@ -208,15 +210,15 @@ static enum weft_status is_past(void *arg, bool *yes, struct weft_error *err)
 
 enum weft_status ranks_own_work(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
-    int64_t end = wf_clock_ns() + INT64_C(1500000000);
+    int64_t end = wf_clock_ns() + INT64_C(2500000000);
     (void)arg;
-    weft_comm_set_timeout(comm, 0.5);
+    weft_comm_set_timeout(comm, 1.0);
     if (weft_comm_rank(comm) == 1)
         WEFT_TRY(weft_comm_wait_until(comm, UINT32_MAX, is_past, &end, err));
     return weft_comm_barrier(comm, err);
 }
 
-/* -- what goes wrong ------------------------------------------------------------------------ */
+/* -- faults --------------------------------------------------------------------------------- */
 
 const struct ranks_fault ranks_faults[] = {
     {"wrong step", WEFT_PEER, "has the step 6 where 5 was to come", 3},
@@ -238,7 +240,7 @@ static bool is(const struct ranks_fault *c, const char *name)
 static enum weft_status inject_fault(struct weft_comm *comm, const struct ranks_fault *c,
                                      struct weft_error *err)
 {
-    static uint64_t values[5000000 / 8]; /* it outlives the messages of a rank that failed */
+    static uint64_t values[5000000 / 8]; /* static: outlives the messages of a failed rank */
     struct weft_message out = {.head = {.kind = 1, .step = is(c, "wrong step") ? 6 : 5},
                                .peer = 1,
                                .channel = WEFT_USER_CHANNEL,
@@ -250,8 +252,8 @@ static enum weft_status inject_fault(struct weft_comm *comm, const struct ranks_
     if (is(c, "fails"))
         return WEFT_FAIL(err, WEFT_NUMERIC, "something is not finite");
     if (is(c, "sleeps"))
-        nanosleep(&(struct timespec){1, 500000000}, NULL);
-    if (is(c, "never sends")) { /* it waits, too: for something that nobody sends */
+        nanosleep(&(struct timespec){3, 0}, NULL);
+    if (is(c, "never sends")) { /* waits for a message that nobody sends */
         WEFT_TRY(weft_comm_post(comm, &out, err));
         return weft_comm_wait(comm, &out, err);
     }
@@ -269,19 +271,20 @@ static void describe_work(void *arg, uint32_t rank, uint64_t doing, char *out, s
     snprintf(out, room, "at action %llu", (unsigned long long)doing);
 }
 
-/* Rank 0 makes trouble, rank 1 waits for it, rank 2 for rank 1. */
+/* Rank 0 injects the fault, rank 1 waits for rank 0, rank 2 waits for rank 1. */
 enum weft_status ranks_faulty(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     const struct ranks_fault *c = arg;
     uint32_t rank = weft_comm_rank(comm);
     uint64_t room;
-    weft_comm_set_timeout(comm, 0.4);
+    weft_comm_set_timeout(comm,
+                          1.0); /* healthy ranks may lose the processor for half a second */
     weft_comm_describe(comm, describe_work, NULL);
     weft_comm_publish(comm, 5, 40 + rank);
     if (rank == 0)
         return inject_fault(comm, c, err);
     if (is(c, "fails at the end") && rank == 2)
-        return WEFT_OK; /* what happens then is its error, too */
+        return WEFT_OK; /* rank 0 fails after this rank has finished */
     struct weft_message in = {.head = {.kind = 1, .step = 5},
                               .peer = rank - 1,
                               .channel = WEFT_USER_CHANNEL,

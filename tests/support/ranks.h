@@ -1,34 +1,35 @@
-/* Programs of ranks that are run over every transport: as threads and under each MPI.  Each rank
- * checks what it gets against a formula, and returns an error when it is wrong. */
+/* Programs that every transport runs: threads and each MPI.  Each rank compares the data that it
+ * receives with a formula and returns an error if they differ. */
 #ifndef SUPPORT_RANKS_H
 #define SUPPORT_RANKS_H
 
 #include "weft/comm.h"
 
-/* Numbers go round a ring, 200 times. */
+/* Passes numbers around a ring of ranks, 200 times. */
 weft_rank_fn ranks_ring;
 
-/* Gather, spread and barrier; up to 8 ranks. */
+/* Runs gather, broadcast and barrier; at most 8 ranks. */
 weft_rank_fn ranks_collect;
 
-/* Messages of 0 to 30 million bytes from each rank to the next, alone and "up to". */
+/* Sends messages of 0 to 30 million bytes from each rank to the next one, as exact sizes and as
+ * maximum sizes. */
 weft_rank_fn ranks_sizes;
 
-/* A rank that was busy for longer than the timeout, and has heard nobody all the while, blames
- * nobody for it: two ranks. */
+/* Works for longer than the time-out without receiving anything; no rank may be reported as lost.
+ * Two ranks. */
 weft_rank_fn ranks_busy;
 
-/* A rank that waits for something of its own for longer than the timeout is not lost. */
+/* Waits for a local condition for longer than the time-out; the rank may not be reported as lost. */
 weft_rank_fn ranks_own_work;
 
-/* Three ranks, the first of which makes trouble: `arg` is one of the cases. */
+/* Injects the fault `arg` (struct ranks_fault) on rank 0 of three ranks. */
 weft_rank_fn ranks_faulty;
 
 struct ranks_fault {
     const char *name;
     enum weft_status status;
-    const char *said;     /* part of the message */
-    uint32_t n_reporting; /* how many of the three ranks are there to say it */
+    const char *said;     /* part of the error message */
+    uint32_t n_reporting; /* how many of the three ranks report it */
 };
 
 extern const struct ranks_fault ranks_faults[];

@@ -136,7 +136,7 @@ static enum weft_status misuse_rank(struct weft_comm *comm, void *arg, struct we
     struct misuse_run *run = arg;
     struct rank_state r = {0};
     bool wrong = weft_comm_rank(comm) == 0;
-    weft_comm_set_timeout(comm, 5);
+    weft_comm_set_timeout(comm, 40);
     WEFT_TRY(weft_sync_new(comm, WEFT_SYNC_MEAN, &r.s, err));
     enum weft_status st = whole_step(&r, 4, err);
     if (st == WEFT_OK)
@@ -164,7 +164,7 @@ static void test_misuse(void **state)
                 fail_msg("misuse %d: %d, %s", i, st, err.msg);
             if (strstr(run.heard, misuse_said[i]) == NULL)
                 fail_msg("misuse %d: rank 1 only hears %s", i, run.heard);
-            assert_true(wf_clock_ns() - begin < INT64_C(4000000000)); /* nobody timed out */
+            assert_true(wf_clock_ns() - begin < INT64_C(30000000000)); /* nobody timed out */
         }
 }
 
@@ -203,7 +203,7 @@ static enum weft_status trouble_rank(struct weft_comm *comm, struct weft_sync *s
     static const size_t others[] = {1, 4};
     bool first = weft_comm_rank(comm) == 0;
     if (first && trouble == NEVER_REGISTERS) {
-        nap_ms(1200);
+        nap_ms(2000);
         return WEFT_OK;
     }
     if (first && trouble == WAITS_OTHERWISE)
@@ -211,7 +211,7 @@ static enum weft_status trouble_rank(struct weft_comm *comm, struct weft_sync *s
     WEFT_TRY(weft_sync_register(s, 2, two_ids,
                                 first && trouble == OTHER_SIZE ? others : two_sizes, 2, err));
     if (first && trouble == NEVER_PUSHES) {
-        nap_ms(1200);
+        nap_ms(2000);
         return WEFT_OK;
     }
     WEFT_TRY(push_both(&r, 2, err));
@@ -224,9 +224,9 @@ static enum weft_status troubled(struct weft_comm *comm, void *arg, struct weft_
     struct weft_sync *s = NULL;
     bool first = weft_comm_rank(comm) == 0;
     enum weft_sync_op op = first && c->trouble == OTHER_OP ? WEFT_SYNC_SUM : WEFT_SYNC_MEAN;
-    weft_comm_set_timeout(comm, 0.4);
+    weft_comm_set_timeout(comm, 0.8);
     if (first && c->trouble == NO_SYNC) {
-        nap_ms(1200);
+        nap_ms(2000);
         return WEFT_OK;
     }
     WEFT_TRY(weft_sync_new(comm, op, &s, err));
@@ -260,7 +260,7 @@ static void test_trouble(void **state)
         if (st != cases[i].status || strstr(err.msg, cases[i].said) == NULL ||
             strstr(err.msg, cases[i].also) == NULL)
             fail_msg("case %zu: status %d, %s", i, st, err.msg);
-        assert_true(wf_clock_ns() - begin < INT64_C(10000000000));
+        assert_true(wf_clock_ns() - begin < INT64_C(60000000000)); /* not a hang */
     }
 }
 
@@ -300,7 +300,7 @@ static enum weft_status skip_steps(struct weft_comm *comm, void *arg, struct wef
     uint64_t step = skips ? 5 : 0;
     struct rank_state r = {0};
     (void)arg;
-    weft_comm_set_timeout(comm, 2);
+    weft_comm_set_timeout(comm, 20);
     WEFT_TRY(weft_sync_new(comm, WEFT_SYNC_SUM, &r.s, err));
     for (int i = 0; skips && i < 50; i++) { /* until rank 1 has left, and this rank knows */
         nap_ms(1);

@@ -4,17 +4,25 @@
 
 #include <math.h>
 
+#include "deep.h"
 #include "sched/lines.h"
 #include "weft/timing.h"
 #include "weft/tune.h"
 #include "weft/verify.h"
 
-/* Sanitizers make it ten times slower: they look at every n-th line. */
 #ifdef __SANITIZE_ADDRESS__
-enum { EVERY = 10, SLOW = 1 };
+enum { SLOW = 1 };
 #else
-enum { EVERY = 1, SLOW = 0 };
+enum { SLOW = 0 };
 #endif
+
+/* Returns n where a sweep tries one case in n.  Tuning takes ten times longer under a sanitizer. */
+static inline int stride(void)
+{
+    if (SLOW)
+        return 10;
+    return test_is_deep() ? 1 : 5;
+}
 
 /* Tunes, and checks what must hold for every result. */
 static inline void tune(const struct lines *l, const struct weft_tune_problem *p,

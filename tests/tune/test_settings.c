@@ -23,7 +23,7 @@ static void check_zero_bubble(void **state)
                                           .cost = &cost,
                                           .memory = &memory};
             struct weft_tune_result r;
-            if (turn++ % EVERY != 0 || (SLOW && ranks > 8) ||
+            if (turn++ % stride() != 0 || (SLOW && ranks > 8) ||
                 (size_t)(ranks == 32 ? micros * 10 : ranks * micros) > 1100)
                 continue;
             tune(&l, &p, 500, &r);
@@ -57,7 +57,7 @@ static void check_tight(void **state)
         double f[32], i[32], w[32], di = z ? -0.6336 : 0, dw = -1 - di;
         double limit = lines_number(&l, 6);
         uint32_t stages = lines_count(&l, 0) * lines_count(&l, 3);
-        if (turn++ % EVERY != 0)
+        if (turn++ % stride() != 0)
             continue;
         for (uint32_t s = 0; s < stages; s++) {
             double part = u ? 1 + 0.1 * ((int)(s * 7 % 5) - 2) : 1;

@@ -20,7 +20,7 @@ static void check_optimum(void **state)
                                       .cost = &cost,
                                       .memory = &memory};
         struct weft_tune_result r;
-        if (turn++ % EVERY != 0)
+        if (turn++ % stride() != 0)
             continue;
         tune(&l, &p, 20000, &r);
         if (r.makespan < best - 1e-9 || r.makespan > 1.03 * best)
@@ -33,7 +33,7 @@ static void check_optimum(void **state)
         weft_tune_result_release(&r);
     }
     print_message("optimal %d of %d, proven %d\n", equal, n, proven);
-    assert_in_range(n, 360 / EVERY, 10000);
+    assert_in_range(n, 360 / stride(), 10000);
     assert_in_range(equal, (98 * n + 99) / 100, n);
     assert_in_range(proven, 98 * n / 100, n);
 }
@@ -125,7 +125,7 @@ static void check_random(void **state)
     uint64_t at = 0;
     int proven = 0, n = 0;
     (void)state;
-    for (int turn = 0; turn < 250 / EVERY; turn++) {
+    for (int turn = 0; turn < 250 / stride(); turn++) {
         uint32_t ranks = 2 + draw(&at, 4), chunks = 1 + draw(&at, 3), stages = ranks * chunks;
         double f[16], i[16], w[16], df[16], di[16], dw[16], limit[8];
         bool alike = draw(&at, 2) == 0;

@@ -11,15 +11,15 @@
 
 #include "base/error.h"
 #include "brute_force.h"
+#include "deep.h"
 #include "same.h"
 #include "table.h"
 #include "weft/verify.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { N_CASES = 30000 };
-#else
-enum { N_CASES = 200000 };
-#endif
+static size_t case_count(void)
+{
+    return test_is_deep() ? 200000 : 30000;
+}
 
 /* Each verdict must occur this often in a thousand cases, or the test has no teeth. */
 static const size_t least_per_mille[N_VERDICTS] = {200, 100, 50, 20, 40};
@@ -273,7 +273,8 @@ static void check_random(void **state)
     (void)state;
     static struct table t;
     struct tally tally = {0};
-    for (uint64_t i = 0; i < N_CASES; i++)
+    const size_t n_cases = case_count();
+    for (uint64_t i = 0; i < n_cases; i++)
         run_case(i, &t, &tally);
     for (int v = 0; v < N_VERDICTS; v++)
         print_message("%-11s %zu\n", verdict_name((enum verdict)v), tally.verdict[v]);
@@ -283,15 +284,15 @@ static void check_random(void **state)
         tally.refused, tally.lowered, tally.by_pair, tally.blocking, tally.paired,
         tally.two_way, tally.reduced, tally.unreduced);
     for (int v = 0; v < N_VERDICTS; v++)
-        assert_true(tally.verdict[v] * 1000 >= least_per_mille[v] * N_CASES);
-    assert_true(tally.refused < N_CASES / 20);
-    assert_true(tally.lowered > N_CASES / 3);
-    assert_true(tally.by_pair > N_CASES / 10);
-    assert_true(tally.blocking > N_CASES / 5);
-    assert_true(tally.paired > N_CASES / 10);
-    assert_true(tally.two_way > N_CASES / 10);
-    assert_true(tally.reduced > N_CASES / 10);
-    assert_true(tally.unreduced > N_CASES / 200);
+        assert_true(tally.verdict[v] * 1000 >= least_per_mille[v] * n_cases);
+    assert_true(tally.refused < n_cases / 20);
+    assert_true(tally.lowered > n_cases / 3);
+    assert_true(tally.by_pair > n_cases / 10);
+    assert_true(tally.blocking > n_cases / 5);
+    assert_true(tally.paired > n_cases / 10);
+    assert_true(tally.two_way > n_cases / 10);
+    assert_true(tally.reduced > n_cases / 10);
+    assert_true(tally.unreduced > n_cases / 200);
 }
 
 int main(void)
