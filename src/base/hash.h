@@ -26,4 +26,16 @@ static inline uint64_t wf_hash(uint64_t h, const void *bytes, size_t n)
     return h ^ h >> 29;
 }
 
+/* Returns the CRC-32C (Castagnoli) of n bytes.  It uses no table and suits short records. */
+static inline uint32_t wf_crc32c(const void *bytes, size_t n)
+{
+    uint32_t crc = UINT32_MAX;
+    for (const unsigned char *at = bytes, *end = at + n; at < end; at++) {
+        crc ^= *at;
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+    }
+    return ~crc;
+}
+
 #endif

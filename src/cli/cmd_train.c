@@ -10,7 +10,6 @@
 #include "cli/train.h"
 #include "compute/kern/pool.h"
 #include "training/settings/settings.h"
-#include "training/trainer/meta.h"
 #include "weft/comm.h"
 
 struct train_options {

@@ -14,10 +14,10 @@
 #include "compute/kern/pool.h"
 #include "render/render.h"
 #include "training/ckpt/hf.h"
+#include "training/data/meta.h"
 #include "training/data/shard.h"
 #include "training/layout/topology.h"
 #include "training/trainer/load.h"
-#include "training/trainer/meta.h"
 #include "weft/comm.h"
 #include "weft/timing.h"
 
@@ -244,7 +244,7 @@ static enum weft_status dry_run(const struct wf_train_settings *s, struct weft_c
     if (st == WEFT_OK)
         st = wf_shards_open_split(s->data.train, "train", &shards, err);
     if (st == WEFT_OK)
-        st = wf_meta_check_vocab(shards, s, model.vocab, err);
+        st = wf_meta_check_vocab(shards, s->model.dir, model.vocab, err);
     if (st == WEFT_OK && (comm == NULL || weft_comm_rank(comm) == 0))
         st = print_layout(s, &l, err);
     if (st == WEFT_OK)

@@ -283,13 +283,14 @@ static enum weft_status prepare(struct run *run, struct weft_error *err)
 {
     const struct wf_train_settings *s = run->settings;
     if (s->log.dir != NULL && is_root(run))
-        WEFT_TRY(wf_rundir_open(&run->dir, s->log.dir, strcmp(s->checkpoint.resume, "no") != 0,
-                                err));
+        WEFT_TRY(wf_rundir_open(&run->dir, s->log.dir,
+                                wf_train_settings_resume(s).mode != WF_RESUME_NO, err));
     struct wf_cores cores = wf_cores_affinity(); /* before threads are bound to them */
     WEFT_TRY(wf_trainer_new(s, run->comm, &run->trainer, err));
     struct wf_trainer_info info = wf_trainer_info(run->trainer);
     run->resumed = info.resumed;
-    if (strcmp(s->checkpoint.resume, "auto") == 0) /* not from a path: that may be elsewhere */
+    if (wf_train_settings_resume(s).mode ==
+        WF_RESUME_NEWEST) /* not from a path: that may be elsewhere */
         run->saved = info.resumed;
     if (s->log.sample != 0 && is_root(run))
         WEFT_TRY(wf_train_sampler_init(&run->sampler, s, &info.model, err));

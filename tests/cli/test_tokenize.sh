@@ -52,7 +52,7 @@ run 0 train "${shape[@]}" --data.train=bpe --model.vocab=3000 --log.dir=more_voc
 holds grep -q '^  vocab: 3000' more_vocab/config.yaml
 for how in '' --dry-run; do
     run 3 train "${shape[@]}" --data.train=bpe --model.vocab=2047 $how
-    err_has 'has tokens of a vocabulary of 2048, the model has 2047: set model.vocab to 2048'
+    err_has 'the tokens come from a vocabulary of 2048, the model has 2047; set model.vocab to 2048'
 done
 mkdir alone && cp bpe/train-000000.bin alone
 run 0 train "${shape[@]}" --data.train=alone --data.tokenizer=bpe --log.dir=named_vocab

@@ -88,6 +88,10 @@ enum weft_status wf_store_check_space(const char *root, uint64_t bytes, struct w
  * fewer.  Call it when the newest one was verified. */
 enum weft_status wf_store_prune(const char *root, size_t keep, struct weft_error *err);
 
+/* Parses the name of a checkpoint's directory: step-00000120.  Returns false for every other name,
+ * also for another spelling of the same number. */
+bool wf_store_parse_step(const char *name, uint64_t *step);
+
 /* Removes one checkpoint. */
 enum weft_status wf_store_discard(const char *root, uint64_t step, struct weft_error *err);
 

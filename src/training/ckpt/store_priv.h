@@ -113,7 +113,6 @@ enum { STORE_STEP_NAME_SIZE = 32, STORE_TMP_NAME_SIZE = 128 };
 #define STORE_MAX_STEP (UINT64_MAX / 4)
 
 void wf_store_step_name(uint64_t step, char out[STORE_STEP_NAME_SIZE]);
-bool wf_store_parse_step(const char *name, uint64_t *step);
 void wf_store_file_name(uint32_t rank, char out[STORE_FILE_NAME_SIZE]);
 bool wf_store_is_file_name(const char *name);
 void wf_store_temporary_name(uint64_t step, const char *run, char out[STORE_TMP_NAME_SIZE]);

@@ -194,11 +194,11 @@ static int by_step(const void *pa, const void *pb)
 static void add_checkpoint(struct wf_run *run, const char *folder, const char *name)
 {
     struct stat info;
-    int end = 0;
+    uint64_t step;
     struct wf_run_checkpoint c = {0};
-    if (sscanf(name, "step-%llu%n", &c.step, &end) != 1 || name[end] != '\0' ||
-        run->n_checkpoints == MAX_CHECKPOINTS)
+    if (run->n_checkpoints == MAX_CHECKPOINTS || !wf_store_parse_step(name, &step))
         return;
+    c.step = step;
     char *path = wf_path_join(folder, name);
     if (path != NULL && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
         c.bytes = folder_bytes(path, &c.whole);

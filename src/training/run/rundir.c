@@ -20,11 +20,6 @@ static enum weft_status no_memory(const char *dir, struct weft_error *err)
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory for names in %.200s", dir);
 }
 
-static bool is_checkpoint(const char *name)
-{
-    return strncmp(name, "step-", 5) == 0;
-}
-
 /* The step of the newest checkpoint there, by its name, and how many there are. */
 static enum weft_status newest_checkpoint(const char *dir, uint64_t *step, size_t *n,
                                           struct weft_error *err)
@@ -36,9 +31,9 @@ static enum weft_status newest_checkpoint(const char *dir, uint64_t *step, size_
     *step = 0;
     *n = 0;
     for (const struct dirent *entry; list != NULL && (entry = readdir(list)) != NULL;) {
-        if (!is_checkpoint(entry->d_name))
+        uint64_t found;
+        if (!wf_store_parse_step(entry->d_name, &found))
             continue;
-        unsigned long long found = strtoull(entry->d_name + strlen("step-"), NULL, 10);
         *step = found > *step ? found : *step;
         ++*n;
     }
@@ -84,7 +79,7 @@ static enum weft_status check_resume_step(const char *dir, const struct wf_train
 {
     uint64_t newest = 0;
     size_t n;
-    if (resumed == 0 || strcmp(s->checkpoint.resume, "auto") == 0)
+    if (resumed == 0 || wf_train_settings_resume(s).mode == WF_RESUME_NEWEST)
         return WEFT_OK;
     WEFT_TRY(newest_checkpoint(dir, &newest, &n, err));
     if (newest <= resumed)
@@ -222,7 +217,7 @@ static enum weft_status prepare_extension(const char *dir, const char *metrics,
     uint64_t last = last_step(metrics), done = last > resumed ? last : resumed;
     if (!wf_dir_contains(dir, "model"))
         return WEFT_OK;
-    if (strcmp(s->checkpoint.resume, "auto") != 0)
+    if (wf_train_settings_resume(s).mode != WF_RESUME_NEWEST)
         return WEFT_FAIL(
             err, WEFT_USAGE,
             "log.dir %.200s has a finished run: only --checkpoint.resume=auto goes "
@@ -296,10 +291,10 @@ static bool resumes_in_place(const char *dir, const struct wf_train_settings *s,
                              uint64_t resumed)
 {
     struct stat here, there;
-    if (resumed == 0 || strcmp(s->checkpoint.resume, "auto") == 0)
+    if (resumed == 0 || wf_train_settings_resume(s).mode == WF_RESUME_NEWEST)
         return resumed > 0;
     char *own = wf_path_join(dir, "checkpoints");
-    char *parent = wf_path_join(s->checkpoint.resume, "..");
+    char *parent = wf_path_join(wf_train_settings_resume(s).path, "..");
     bool same = own != NULL && parent != NULL && stat(own, &here) == 0 &&
                 stat(parent, &there) == 0 && here.st_dev == there.st_dev &&
                 here.st_ino == there.st_ino;

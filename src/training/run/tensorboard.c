@@ -8,20 +8,10 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "training/ckpt/file.h"
 
 /* -- records -------------------------------------------------------------------------------- */
-
-uint32_t wf_crc32c(const void *bytes, size_t n)
-{
-    uint32_t crc = UINT32_MAX;
-    for (const unsigned char *at = bytes, *end = at + n; at < end; at++) {
-        crc ^= *at;
-        for (int bit = 0; bit < 8; bit++) /* a few hundred bytes a step: no table */
-            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
-    }
-    return ~crc;
-}
 
 /* Checksums of checksums are weak, so the format stores them turned and shifted. */
 static uint32_t masked(uint32_t crc)

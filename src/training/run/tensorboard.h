@@ -37,8 +37,6 @@ enum weft_status wf_tensorboard_flush(struct wf_tensorboard *tb, struct weft_err
 
 /* -- the form of it: for tests --------------------------------------------------------------- */
 
-uint32_t wf_crc32c(const void *bytes, size_t n);
-
 /* One record: its length, its bytes, and masked checksums of both. */
 void wf_tensorboard_record(FILE *out, const unsigned char *bytes, size_t n);
 

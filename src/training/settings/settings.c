@@ -321,6 +321,16 @@ enum weft_status wf_train_settings_check(const struct wf_train_settings *s,
     return check_rates(s, err);
 }
 
+struct wf_resume wf_train_settings_resume(const struct wf_train_settings *s)
+{
+    const char *text = s->checkpoint.resume;
+    if (text == NULL || strcmp(text, "no") == 0)
+        return (struct wf_resume){WF_RESUME_NO, NULL};
+    if (strcmp(text, "auto") == 0)
+        return (struct wf_resume){WF_RESUME_NEWEST, NULL};
+    return (struct wf_resume){WF_RESUME_PATH, text};
+}
+
 struct wf_lr_curve wf_train_settings_curve(const struct wf_train_settings *s)
 {
     return (struct wf_lr_curve){

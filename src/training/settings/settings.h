@@ -105,6 +105,26 @@ enum weft_status wf_train_settings_check(const struct wf_train_settings *s,
 enum weft_status wf_train_settings_model(const struct wf_train_settings *s,
                                          struct weft_model *out, struct weft_error *err);
 
+/* Where a run continues from: checkpoint.resume. */
+enum wf_resume_mode {
+    WF_RESUME_NO,
+    WF_RESUME_NEWEST, /* auto: from the newest checkpoint in log.dir, if there is one */
+    WF_RESUME_PATH
+};
+struct wf_resume {
+    enum wf_resume_mode mode;
+    const char *path; /* borrowed from the settings; NULL unless mode is WF_RESUME_PATH */
+};
+
+/* Parses checkpoint.resume. */
+struct wf_resume wf_train_settings_resume(const struct wf_train_settings *s);
+
+/* Sets model.vocab if it is auto and model.dir is not given: to the vocabulary size of
+ * data.tokenizer or else of the tokenizer that made data.train.  Leaves it unchanged if neither is
+ * known.  Local. */
+enum weft_status wf_train_settings_infer_vocab(struct wf_train_settings *s,
+                                               struct weft_error *err);
+
 /* The learning rate's curve; decay_steps is train.steps when it is auto. */
 struct wf_lr_curve wf_train_settings_curve(const struct wf_train_settings *s);
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/size.h"
-#include "training/trainer/meta.h"
+#include "training/data/meta.h"
 
 /* -- the loss ------------------------------------------------------------------------------- */
 

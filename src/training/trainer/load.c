@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "training/ckpt/file.h"
+#include "training/data/meta.h"
 #include "training/data/shard.h"
 #include "training/data/tokenizer.h"
-#include "training/trainer/meta.h"
 #include "training/trainer/param_names.h"
 
 static enum weft_status check_names(const struct wf_weights *w,

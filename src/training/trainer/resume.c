@@ -216,8 +216,9 @@ static enum weft_status find(void *arg, struct weft_error *err)
 {
     struct search *search = arg;
     const struct wf_train_settings *s = search->settings;
-    if (strcmp(s->checkpoint.resume, "auto") != 0)
-        return wf_ckpt_open(s->checkpoint.resume, false, &search->store, err);
+    struct wf_resume resume = wf_train_settings_resume(s);
+    if (resume.mode == WF_RESUME_PATH)
+        return wf_ckpt_open(resume.path, false, &search->store, err);
     char *root = wf_path_join(s->log.dir, "checkpoints");
     if (root == NULL)
         return no_memory(err);
@@ -317,7 +318,7 @@ static enum weft_status load_newest(struct wf_trainer *t, const struct wf_train_
                                     uint64_t *step, char *note, size_t note_bytes,
                                     struct weft_error *err)
 {
-    bool others = strcmp(s->checkpoint.resume, "auto") == 0, damaged = true;
+    bool others = wf_train_settings_resume(s).mode == WF_RESUME_NEWEST, damaged = true;
     uint64_t below = UINT64_MAX;
     enum weft_status st = WEFT_OK;
     while (st == WEFT_OK && damaged) {
@@ -347,9 +348,10 @@ enum weft_status wf_checkpoint_resume(struct wf_trainer *t, const struct wf_trai
 {
     *step = 0;
     note[0] = '\0';
-    if (s->checkpoint.resume == NULL || strcmp(s->checkpoint.resume, "no") == 0)
+    enum wf_resume_mode mode = wf_train_settings_resume(s).mode;
+    if (mode == WF_RESUME_NO)
         return WEFT_OK;
-    if (strcmp(s->checkpoint.resume, "auto") == 0 && s->log.dir == NULL)
+    if (mode == WF_RESUME_NEWEST && s->log.dir == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "checkpoint.resume is auto: give log.dir, where the run is");
     return load_newest(t, s, step, note, note_bytes, err);

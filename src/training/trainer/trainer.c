@@ -11,7 +11,7 @@
 #include "compute/kern/ops.h"
 #include "compute/kern/peak.h"
 #include "training/ckpt/hf.h"
-#include "training/trainer/meta.h"
+#include "training/data/meta.h"
 #include "training/trainer/param_names.h"
 #include "training/trainer/trainer_priv.h"
 #include "weft/timing.h"
@@ -370,7 +370,7 @@ static enum weft_status open_data(struct wf_trainer *t, const struct wf_train_se
     size_t tokens, bytes;
     WEFT_TRY(add_context(t, "data.train",
                          wf_shards_open_split(s->data.train, "train", &t->shards, err), err));
-    WEFT_TRY(wf_meta_check_vocab(t->shards, s, l->model.vocab, err));
+    WEFT_TRY(wf_meta_check_vocab(t->shards, s->model.dir, l->model.vocab, err));
     WEFT_TRY(add_context(t, "data.train",
                          wf_batch_init(&t->batch, t->shards, l->batch, l->seq, l->model.vocab,
                                        s->data.shuffle, s->model.seed, err),

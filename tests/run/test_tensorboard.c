@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/hash.h"
 #include "folder.h"
 #include "training/run/tensorboard.h"
 

@@ -343,13 +343,40 @@ static void check_round_trip(void **state)
     }
 }
 
+static void check_resume(void **state)
+{
+    const struct {
+        const char *text;
+        enum wf_resume_mode mode;
+    } cases[] = {{"no", WF_RESUME_NO},
+                 {"auto", WF_RESUME_NEWEST},
+                 {"runs/a/checkpoints/step-00000010", WF_RESUME_PATH},
+                 {"./auto", WF_RESUME_PATH}};
+    (void)state;
+    for (size_t i = 0; i < WEFT_LEN(cases); i++) {
+        struct wf_train_settings s;
+        assert_int_equal(wf_settings_init(wf_train_setting_list(), &s, NULL), WEFT_OK);
+        assert_int_equal(wf_train_settings_resume(&s).mode, WF_RESUME_NO);
+        assert_int_equal(wf_settings_set(wf_train_setting_list(), "checkpoint.resume",
+                                         cases[i].text, &s, NULL),
+                         WEFT_OK);
+        struct wf_resume resume = wf_train_settings_resume(&s);
+        assert_int_equal(resume.mode, cases[i].mode);
+        if (cases[i].mode == WF_RESUME_PATH)
+            assert_string_equal(resume.path, cases[i].text);
+        else
+            assert_null(resume.path);
+        wf_settings_release(wf_train_setting_list(), &s);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest single[] = {
         cmocka_unit_test(check_keys),       cmocka_unit_test(check_rows),
         cmocka_unit_test(check_defaults),   cmocka_unit_test(check_choices),
         cmocka_unit_test(check_curve),      cmocka_unit_test(check_precedence),
-        cmocka_unit_test(check_round_trip),
+        cmocka_unit_test(check_round_trip), cmocka_unit_test(check_resume),
     };
     struct CMUnitTest tests[WEFT_LEN(single) + WEFT_LEN(checks) + WEFT_LEN(models)];
     size_t n = 0;
