@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# Runs what one page of docs/ shows, from its top to its end, in an empty folder.  $PAGE is the
-# page.  What a fenced block is, its first line says:
+# Runs what one page of docs/ shows, from top to bottom, in an empty directory.  $PAGE is the page.
+# The language of a fenced block determines what happens with it:
 #
-#   ```sh           commands, each of which must succeed
-#   ```sh mpi, console mpi   the same, where both MPIs are installed
-#   ```sh elsewhere not run: other tests do it, or it takes too long
-#   ```sh cluster   commands for several machines: their `weft train` is run dry instead
-#   ```console      "$ command" and just what it prints; "..." stands for anything, and so does
-#                   nothing at all; hashes of several models are to be the same
-#   ```c            a whole program, "/* name.c" first, which is built and run
-#   ```yaml csv text ...   "# name" first: the file of that name; else it is only looked at
+#   ```sh           runs the commands; each must succeed
+#   ```console      runs each "$ command" and compares its output; "..." matches any text, and no
+#                   output at all matches everything; hashes of several models must be equal
+#   ```c            a whole program with "/* name.c" first: is compiled and run
+#   ```yaml csv text ...   with "# name" first: is written to the file of that name
 #
-# A picture of the page must be what its command writes today; with WEFT_UPDATE_PICTURES=1 it is
-# made so.
+# A comment directly above a block changes this:
+#
+#   <!-- test: mpi -->        runs only if both MPIs are installed
+#   <!-- test: cluster -->    commands for several machines: runs their `weft train` with --dry-run
+#   <!-- test: elsewhere -->  not run: another test does, or it takes too long
+#
+# A picture of the page must equal what its command writes; WEFT_UPDATE_PICTURES=1 updates it.
 here=$(realpath -- "$(dirname -- "$0")")
 . "$here/../cli/common.bash"
 : "${PAGE:?}" "${WEFT_SOURCE_DIR:?}" "${WEFT_BUILD_DIR:?}"
@@ -55,16 +57,18 @@ has_mpi() {
     done
 }
 
-if [ "$PAGE" = ../README.md ]; then
-    . "$here/prepare_readme.bash"
+if [ "$PAGE" = tour.md ]; then
+    . "$here/prepare_tour.bash"
 fi
 
 # blocks/001 and so on, and their info strings and lines in blocks/index.
 awk -v to="$dir/blocks" '
     BEGIN { printf "" > (to "/index") }
-    /^```/ && !on { on = 1; name = sprintf("%03d", ++n); print name, NR, substr($0, 4) > (to "/index")
+    /^```/ && !on { on = 1; name = sprintf("%03d", ++n); print name, NR, substr($0, 4) tag > (to "/index")
                     printf "" > (to "/" name); next }
     /^```/ { on = 0; next }
+    !on { tag = "" }
+    !on && /^<!-- test: [a-z]+ -->$/ { tag = " " $3 }
     on { print > (to "/" name) }
     !on && /^    (\$ )?(weft|mpirun|srun|cc) / { print NR ": a command that no block has: " $0 > (to "/astray") }
 ' "$page"
@@ -161,7 +165,7 @@ for program in "${programs[@]}"; do
     [ -x "${program%.c}" ] || holds ./built >"$dir/out"
 done
 
-# The picture of README.md is one of docs/schedules.md, too.
+# docs/schedules.md also has the picture of README.md.
 pictures=$(grep -oE '!\[[^]]*\]\([^)]+\)' "$page" | sed -E 's/.*\(([^)]+)\)/\1/')
 [ "$PAGE" != ../README.md ] || pictures=
 for picture in $pictures; do

@@ -1,5 +1,5 @@
-# What the tour of README.md takes for granted: files of the reader's own, and time.  Its runs are
-# cut to two steps; the one that goes on after a crash finds the run as a crash would leave it.
+# Prepares what docs/tour.md takes for granted: the reader's own files, and time.  Its runs are cut to
+# two steps; the run that resumes after a crash finds the directory as a crash leaves it.
 # shellcheck shell=bash disable=SC2154
 
 rm "$dir/bin/weft"
