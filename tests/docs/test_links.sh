@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Every relative link of the project's pages leads to a file, and to a heading in it where it
-# names one.
+# Checks the Markdown pages of the project: relative links lead to existing files and headings, every
+# page can be reached from README.md, README.md has at most 120 lines, and prose is at most 100 columns
+# wide.
 set -uo pipefail
 cd -- "${WEFT_SOURCE_DIR:?}" || exit 1
 n=0 bad=0
 
-# The anchors of a page's headings: small letters, blanks as dashes, other signs left out.
+# Prints the anchors of a page's headings: lower case, dashes for blanks, without punctuation.
 anchors() {
     awk '/^```/ { on = !on } !on && /^#+ / { sub(/^#+ +/, ""); print }' "$1" |
         tr '[:upper:]' '[:lower:]' | sed -E 's/[^a-z0-9 _-]//g; s/ /-/g'
@@ -41,6 +42,13 @@ done
 while IFS= read -r page; do
     grep -qxF "$page" <<<"$reached" || { echo "no page links to $page" && bad=$((bad + 1)); }
 done < <(find docs -name '*.md')
+
+# Width and length.  Tables and code are exempt.
+while IFS= read -r line; do
+    echo "$line" && bad=$((bad + 1))
+done < <(awk '/^```/ { on = !on } !on && !/^\|/ && !/^<!--/ && length > 100 && / / { print FILENAME ":" FNR ": wider than 100 columns" }' \
+    ./*.md $(find docs -name '*.md'))
+[ "$(wc -l <README.md)" -le 120 ] || { echo 'README.md has more than 120 lines' && bad=$((bad + 1)); }
 
 echo "$n links, $bad wrong"
 [ "$bad" -eq 0 ] && [ "$n" -gt 0 ]
