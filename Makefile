@@ -52,7 +52,7 @@ install: all
 races:
 	@cmake --preset tsan >/dev/null
 	@cmake --build --preset tsan -j $(JOBS)
-	@ctest --preset tsan -R '^(comm/inproc|exec/|sync/|kern/pool|train/(ranks|bits|alloc|evaluate)|cli/(train_ranks|resume))'
+	@ctest --preset tsan -R '^(comm/inproc|exec/|sync/|kern/pool|trainer/(ranks|bits|alloc|checkpointer|evaluate)|cli/(train_ranks|resume))'
 
 check:
 	@.ci/run

@@ -273,7 +273,7 @@ table <<'END'
 4 | bert/config\.json: model_type is 'bert': weft reads gpt2 and llama | weft train run.yaml --model.dir=bert
 4 | no-such cannot be opened: No such file | weft train run.yaml --checkpoint.resume=no-such
 4 | model: manifest\.json is missing | weft train run.yaml --checkpoint.resume=model
-4 | is another model's: .*give the same model | weft train run.yaml --model.dir=llama --checkpoint.resume=done/checkpoints/step-00000002
+4 | is a checkpoint of another model: .*give the same model | weft train run.yaml --model.dir=llama --checkpoint.resume=done/checkpoints/step-00000002
 4 | manifest\.json: .* cut or was changed | weft train run.yaml --checkpoint.resume=damaged/checkpoints/step-00000002
 2 | log\.dir done has a finished run.*give another directory | weft train run.yaml --log.dir=done
 2 | log\.dir small\.txt is a file: give a directory | weft train run.yaml --log.dir=small.txt

@@ -84,7 +84,7 @@ done
 rm -rf again/checkpoints/step-00000012
 for layout in --parallel.pp=1 --parallel.pp=2; do
     run 4 train "${fixed[@]}" --train.steps=12 --log.dir=again --checkpoint.resume=auto $layout
-    err_has 'no checkpoint of again can be used: again/checkpoints/step-00000009: rank-00001'
+    err_has 'no checkpoint in again/checkpoints can be used: again/checkpoints/step-00000009: rank-00001'
 done
 run 4 train "${fixed[@]}" --train.steps=12 --log.dir=other \
     --checkpoint.resume=again/checkpoints/step-00000006

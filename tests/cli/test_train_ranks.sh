@@ -81,13 +81,13 @@ run 0 train "${shape[@]}" --model.heads=4 --data.batch=8 --train.steps=1000000 \
     --checkpoint.every=1000000 --train.max_time=0.01 --log.dir=heads
 run 4 train "${shape[@]}" --model.heads=8 --data.batch=8 --train.steps=1000000 --log.dir=heads \
     --checkpoint.resume=auto --parallel.pp=2
-err_has 'is another model'
+err_has 'is a checkpoint of another model'
 err_has '"n_head": 4 where the settings have "n_head": 8'
 # Other data is another run: it goes on, and says so.
 holds "$WEFT" train "${shape[@]}" --model.heads=4 --data.batch=6 --train.steps=1000000 \
     --log.dir=heads --checkpoint.resume=auto --parallel.pp=2 --train.max_time=0.01 \
     --checkpoint.every=1000000 >out 2>err
-err_has 'weft: warning: the run goes on with other settings than its checkpoint: data.batch was 8 and is 6'
+err_has 'weft: warning: the run continues with settings that differ from its checkpoint: data.batch was 8 and is 6'
 out_has 'resumed  from the checkpoint of step'
 run 0 train "${shape[@]}" --model.heads=4 --data.batch=6 --train.steps=1000000 \
     --log.dir=heads --checkpoint.resume=auto --train.max_time=0.01 --checkpoint.every=1000000

@@ -1,46 +1,69 @@
 #include "runtime/comm/background.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
 #include "base/error.h"
-
-struct job {
-    wf_background_fn *work;
-    void *arg;
-    enum weft_status status;
-    struct weft_error err;
-    atomic_bool done;
-};
 
 static void *run(void *arg)
 {
-    struct job *job = arg;
-    job->status = job->work(job->arg, &job->err);
-    atomic_store(&job->done, true);
+    struct wf_background *b = arg;
+    b->status = b->work(b->arg, &b->err);
+    atomic_store(&b->running, false);
     return NULL;
 }
 
 static enum weft_status is_done(void *arg, bool *yes, struct weft_error *err)
 {
-    struct job *job = arg;
     (void)err;
-    *yes = atomic_load(&job->done);
+    *yes = !wf_background_is_running(arg);
     return WEFT_OK;
+}
+
+void wf_background_start(struct wf_background *b, wf_background_fn *work, void *arg)
+{
+    b->work = work;
+    b->arg = arg;
+    b->status = WEFT_OK;
+    b->err = (struct weft_error){0};
+    atomic_store(&b->running, true);
+    b->has_thread = pthread_create(&b->thread, NULL, run, b) == 0;
+    if (!b->has_thread)
+        run(b);
+}
+
+bool wf_background_is_running(const struct wf_background *b)
+{
+    return atomic_load(&b->running);
+}
+
+void wf_background_join(struct wf_background *b)
+{
+    if (b->has_thread)
+        pthread_join(b->thread, NULL);
+    b->has_thread = false;
+}
+
+enum weft_status wf_background_wait(struct wf_background *b, struct weft_comm *comm,
+                                    struct weft_error *err)
+{
+    enum weft_status st = WEFT_OK;
+    if (comm != NULL && b->has_thread)
+        st = weft_comm_wait_until(comm, UINT32_MAX, is_done, b, err);
+    if (st == WEFT_OK)
+        wf_background_join(b);
+    return st;
 }
 
 enum weft_status wf_background_run(struct weft_comm *comm, wf_background_fn *work, void *arg,
                                    struct weft_error *err)
 {
-    struct job job = {.work = work, .arg = arg};
-    pthread_t thread;
-    if (comm == NULL || pthread_create(&thread, NULL, run, &job) != 0)
+    if (comm == NULL)
         return work(arg, err);
-    enum weft_status st = weft_comm_wait_until(comm, UINT32_MAX, is_done, &job, err);
-    pthread_join(thread, NULL);
-    if (st != WEFT_OK || job.status == WEFT_OK)
+    struct wf_background b = {0};
+    wf_background_start(&b, work, arg);
+    enum weft_status st = wf_background_wait(&b, comm, err);
+    wf_background_join(&b);
+    if (st != WEFT_OK || b.status == WEFT_OK)
         return st;
     if (err != NULL)
-        *err = job.err;
-    return job.status;
+        *err = b.err;
+    return b.status;
 }

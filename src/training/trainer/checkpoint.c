@@ -1,143 +1,108 @@
 #include "training/trainer/checkpoint.h"
 
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/pages.h"
-#include "base/text.h"
-#include "planning/spec/hf_config.h"
 #include "runtime/comm/background.h"
-#include "training/ckpt/file.h"
 #include "training/ckpt/store.h"
+#include "training/trainer/checkpoint_file.h"
 #include "training/trainer/messages.h"
-#include "training/trainer/trainer_priv.h"
 
-enum { NAME = 24, WHY = 300 };
+enum { RUN_NAME = 24, CAUSE = 300 };
 
 struct wf_checkpointer {
+    struct weft_comm *comm; /* borrowed; NULL: the only rank */
+    uint32_t rank, n_ranks;
     char *root; /* owned */
-    char run[NAME];
-    char *config, *model; /* owned: texts for the manifest, on rank 0 */
-    uint32_t every, rank, n_ranks;
+    char run[RUN_NAME];
+    uint32_t every;
     size_t keep;
     bool background;
 
-    /* This rank's file. */
-    float *snapshot; /* owned; NULL when it is written from the live numbers */
-    struct wf_store_writer *writer;
-    char *blob; /* owned */
-    size_t blob_bytes;
-    struct weft_error error;
+    /* The checkpoint in progress; the flags are the same on all ranks. */
+    bool due, in_progress;
     uint64_t step;
     int64_t begin_ns;
-    pthread_t thread;
-    bool has_thread;
-    atomic_int state; /* enum wf_checkpoint_state */
+    struct wf_checkpoint_file file; /* of this rank */
 
-    /* Rank 0. */
-    bool due;
-    char **blobs; /* owned, and each */
-    size_t *blob_sizes;
-    pthread_t committer;
-    bool has_committer;
-    atomic_bool committing;
-    uint64_t
-        committed; /* the step of the last one that is there; the committer's until joined */
-    struct weft_error commit_error;
+    /* On rank 0. */
+    char *config, *model; /* owned */
+    uint32_t *states;     /* owned: (n_ranks) */
+    char **blobs;         /* owned: (n_ranks), each owned */
+    size_t *blob_bytes;   /* owned: (n_ranks) */
+    struct wf_background committer;
+    /* These belong to the committer while it runs. */
+    uint64_t committed; /* the step of the newest checkpoint of this run */
     struct wf_checkpoint_result result;
 };
-
-/* -- making it ------------------------------------------------------------------------------ */
 
 static enum weft_status no_memory(struct weft_error *err)
 {
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory for checkpoints");
 }
 
-/* Elements of this rank's shares: value, and two moments. */
-static size_t snapshot_elements(const struct wf_trainer *t)
+static enum weft_status broadcast(const struct wf_checkpointer *c, void *data, size_t bytes,
+                                  struct weft_error *err)
 {
-    size_t n, sum = 0;
-    const struct wf_optim_tensor *at = wf_optim_tensors(t->optim, &n);
-    for (size_t i = 0; i < n; i++)
-        sum += 3 * (at[i].end - at[i].begin);
-    return sum;
+    return c->comm == NULL ? WEFT_OK : weft_comm_broadcast(c->comm, data, bytes, err);
 }
 
-static enum weft_status make_texts(struct wf_checkpointer *c, const struct wf_trainer *t,
-                                   const struct wf_train_settings *s, struct weft_error *err)
-{
-    struct wf_text config = {0}, model = {0};
-    wf_settings_print(wf_train_setting_list(), s, &config);
-    const struct wf_hf_metadata about = {"float32", -1, -1};
-    enum weft_status st = wf_hf_config_write(&t->topology.model, &about, &model, err);
-    c->config = config.failed || config.at == NULL ? NULL : strdup(config.at);
-    c->model = st != WEFT_OK || model.failed || model.at == NULL ? NULL : strdup(model.at);
-    wf_text_release(&config);
-    wf_text_release(&model);
-    if (st != WEFT_OK)
-        return st;
-    return c->config == NULL || c->model == NULL ? no_memory(err) : WEFT_OK;
-}
+/* -- creation ------------------------------------------------------------------------------- */
 
-static enum weft_status prepare(void *checkpointer, struct weft_error *err)
+static enum weft_status prepare_root(void *checkpointer, struct weft_error *err)
 {
     struct wf_checkpointer *c = checkpointer;
     return wf_store_prepare(c->root, NULL, err);
 }
 
-static enum weft_status fill(struct wf_checkpointer *c, struct wf_trainer *t,
-                             const struct wf_train_settings *s, struct weft_error *err)
+static enum weft_status init_root(struct wf_checkpointer *c,
+                                  const struct wf_checkpointer_setup *setup,
+                                  struct weft_error *err)
 {
-    uint64_t run = (uint64_t)wf_clock_ns();
-    c->root = wf_path_join(s->log.dir, "checkpoints");
-    c->rank = t->rank;
-    c->n_ranks = t->n_ranks;
-    c->every = s->checkpoint.every;
-    c->keep = s->checkpoint.keep;
-    c->background = s->checkpoint.in_background;
-    if (c->root == NULL)
+    c->config = strdup(setup->config);
+    c->model = strdup(setup->model);
+    c->states = calloc(c->n_ranks, sizeof *c->states);
+    c->blobs = calloc(c->n_ranks, sizeof *c->blobs);
+    c->blob_bytes = calloc(c->n_ranks, sizeof *c->blob_bytes);
+    if (c->config == NULL || c->model == NULL || c->states == NULL || c->blobs == NULL ||
+        c->blob_bytes == NULL)
         return no_memory(err);
-    if (t->rank == 0) {
-        c->blobs = calloc(t->n_ranks, sizeof *c->blobs);
-        c->blob_sizes = calloc(t->n_ranks, sizeof *c->blob_sizes);
-        if (c->blobs == NULL || c->blob_sizes == NULL)
-            return no_memory(err);
-        WEFT_TRY(make_texts(c, t, s, err));
-        WEFT_TRY(wf_background_run(t->comm, prepare, c, err));
-    }
-    if (t->comm != NULL)
-        WEFT_TRY(weft_comm_broadcast(t->comm, &run, sizeof run, err));
-    snprintf(c->run, sizeof c->run, "%016" PRIx64, run);
-    if (!c->background)
-        return WEFT_OK;
-    size_t bytes = snapshot_elements(t) * sizeof(float);
-    c->snapshot = wf_pages_alloc(bytes + 1);
-    if (c->snapshot == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM,
-                         "no memory for a snapshot of %zu bytes: checkpoint.async=false needs "
-                         "none",
-                         bytes);
-    memset(c->snapshot, 0, bytes);
-    return WEFT_OK;
+    return wf_background_run(c->comm, prepare_root, c, err);
 }
 
-enum weft_status wf_checkpointer_new(struct wf_trainer *t, const struct wf_train_settings *s,
+static enum weft_status init(struct wf_checkpointer *c,
+                             const struct wf_checkpointer_setup *setup, struct weft_error *err)
+{
+    uint64_t run = (uint64_t)wf_clock_ns();
+    c->comm = setup->comm;
+    c->rank = c->comm == NULL ? 0 : weft_comm_rank(c->comm);
+    c->n_ranks = c->comm == NULL ? 1 : weft_comm_size(c->comm);
+    c->every = setup->every;
+    c->keep = setup->keep;
+    c->background = setup->background;
+    c->root = strdup(setup->root);
+    if (c->root == NULL)
+        return no_memory(err);
+
+    if (c->rank == 0)
+        WEFT_TRY(init_root(c, setup, err));
+    WEFT_TRY(broadcast(c, &run, sizeof run, err));
+    snprintf(c->run, sizeof c->run, "%016" PRIx64, run);
+    return wf_checkpoint_file_init(&c->file, setup->tensors, setup->n_tensors,
+                                   setup->background, err);
+}
+
+enum weft_status wf_checkpointer_new(const struct wf_checkpointer_setup *setup,
                                      struct wf_checkpointer **out, struct weft_error *err)
 {
-    *out = NULL;
-    if (s->checkpoint.every == 0 || s->log.dir == NULL)
-        return WEFT_OK;
     struct wf_checkpointer *c = calloc(1, sizeof *c);
     if (c == NULL)
         return no_memory(err);
-    enum weft_status st = fill(c, t, s, err);
+    enum weft_status st = init(c, setup, err);
     if (st != WEFT_OK) {
         wf_checkpointer_free(c);
         return st;
@@ -146,378 +111,276 @@ enum weft_status wf_checkpointer_new(struct wf_trainer *t, const struct wf_train
     return WEFT_OK;
 }
 
-static void join(pthread_t thread, bool *has)
-{
-    if (*has)
-        pthread_join(thread, NULL);
-    *has = false;
-}
-
-static enum weft_status is_written(void *checkpointer, bool *yes, struct weft_error *err)
-{
-    struct wf_checkpointer *c = checkpointer;
-    (void)err;
-    *yes = atomic_load(&c->state) != WF_CHECKPOINT_STATE_BUSY;
-    return WEFT_OK;
-}
-
-static enum weft_status is_committed(void *checkpointer, bool *yes, struct weft_error *err)
-{
-    struct wf_checkpointer *c = checkpointer;
-    (void)err;
-    *yes = !atomic_load(&c->committing);
-    return WEFT_OK;
-}
-
-/* A disk may take longer than others wait for a heartbeat: this rank gives some meanwhile. */
-static enum weft_status wait_for(struct weft_comm *comm, weft_ready_fn *ready,
-                                 struct wf_checkpointer *c, pthread_t thread, bool *has,
-                                 struct weft_error *err)
-{
-    if (comm != NULL && *has)
-        WEFT_TRY(weft_comm_wait_until(comm, UINT32_MAX, ready, c, err));
-    join(thread, has);
-    return WEFT_OK;
-}
-
-static void release_file(struct wf_checkpointer *c)
-{
-    wf_store_writer_free(c->writer);
-    c->writer = NULL;
-    free(c->blob);
-    c->blob = NULL;
-}
-
 void wf_checkpointer_free(struct wf_checkpointer *c)
 {
     if (c == NULL)
         return;
-    join(c->thread, &c->has_thread);
-    join(c->committer, &c->has_committer);
-    release_file(c);
+    wf_checkpoint_file_release(&c->file);
+    wf_background_join(&c->committer);
     for (uint32_t r = 0; c->blobs != NULL && r < c->n_ranks; r++)
         free(c->blobs[r]);
     free(c->blobs);
-    free(c->blob_sizes);
-    free(c->snapshot);
+    free(c->blob_bytes);
+    free(c->states);
     free(c->config);
     free(c->model);
     free(c->root);
     free(c);
 }
 
-/* -- this rank's file ----------------------------------------------------------------------- */
+/* -- commit --------------------------------------------------------------------------------- */
 
-enum wf_checkpoint_state wf_checkpointer_state(const struct wf_checkpointer *c)
-{
-    if (c == NULL)
-        return WF_CHECKPOINT_STATE_IDLE;
-    /* While rank 0 puts one together, no other can begin. */
-    if (atomic_load(&c->committing))
-        return WF_CHECKPOINT_STATE_BUSY;
-    return (enum wf_checkpoint_state)atomic_load(&c->state);
-}
-
-static void *write_file(void *arg)
-{
-    struct wf_checkpointer *c = arg;
-    enum weft_status st =
-        wf_store_writer_finish(c->writer, &c->blob, &c->blob_bytes, &c->error);
-    atomic_store(&c->state,
-                 st == WEFT_OK ? WF_CHECKPOINT_STATE_WRITTEN : WF_CHECKPOINT_STATE_FAILED);
-    return NULL;
-}
-
-static enum weft_status add_piece(struct wf_checkpointer *c, const struct wf_trainer *t,
-                                  size_t tensor, enum wf_store_field what, const float *values,
-                                  float **next, struct weft_error *err)
-{
-    size_t n_tensors;
-    const struct wf_optim_tensor *o = &wf_optim_tensors(t->optim, &n_tensors)[tensor];
-    const struct tensor_source *from = &t->sources[tensor];
-    const struct wf_param_desc *d = &from->group->params[from->tensor]->desc;
-    const uint64_t shape[2] = {d->shape[0], d->shape[1]};
-    size_t n = o->end - o->begin;
-    if (*next != NULL) {
-        memcpy(*next, values, n * sizeof *values);
-        values = *next;
-        *next += n;
-    }
-    return wf_store_writer_add(c->writer, d->name, d->rank, shape, what, o->begin, values, n,
-                               err);
-}
-
-static enum weft_status add_pieces(struct wf_checkpointer *c, const struct wf_trainer *t,
-                                   struct weft_error *err)
-{
-    size_t n;
-    const struct wf_optim_tensor *at = wf_optim_tensors(t->optim, &n);
-    float *next = c->snapshot;
-    for (size_t i = 0; i < n; i++) {
-        WEFT_TRY(
-            add_piece(c, t, i, WF_STORE_FIELD_VALUE, at[i].value + at[i].begin, &next, err));
-        WEFT_TRY(add_piece(c, t, i, WF_STORE_FIELD_M, at[i].m, &next, err));
-        WEFT_TRY(add_piece(c, t, i, WF_STORE_FIELD_V, at[i].v, &next, err));
-    }
-    return WEFT_OK;
-}
-
-/* A rank without a share, as there may be with many replicas, has nothing to write. */
-static bool has_share(const struct wf_trainer *t)
-{
-    return snapshot_elements(t) > 0;
-}
-
-/* A failure is this rank's state, not an error: the run goes on. */
-static void begin_file(struct wf_checkpointer *c, const struct wf_trainer *t)
-{
-    c->step = t->done;
-    c->begin_ns = wf_clock_ns();
-    c->error = (struct weft_error){0};
-    if (!has_share(t)) {
-        atomic_store(&c->state, WF_CHECKPOINT_STATE_WRITTEN);
-        return;
-    }
-    atomic_store(&c->state, WF_CHECKPOINT_STATE_BUSY);
-    enum weft_status st =
-        wf_store_writer_new(c->root, c->step, c->run, c->rank, &c->writer, &c->error);
-    if (st == WEFT_OK)
-        st = add_pieces(c, t, &c->error);
-    if (st != WEFT_OK) {
-        atomic_store(&c->state, WF_CHECKPOINT_STATE_FAILED);
-        return;
-    }
-    c->has_thread = pthread_create(&c->thread, NULL, write_file, c) == 0;
-    if (!c->has_thread)
-        write_file(c);
-}
-
-/* -- putting it together -------------------------------------------------------------------- */
-
-static void commit(struct wf_checkpointer *c)
+static enum weft_status store_commit(struct wf_checkpointer *c, struct weft_error *err)
 {
     const char **blobs = calloc(c->n_ranks, sizeof *blobs);
     size_t *sizes = calloc(c->n_ranks, sizeof *sizes), n = 0;
-    for (uint32_t r = 0; blobs != NULL && sizes != NULL && r < c->n_ranks; r++)
-        if (c->blob_sizes[r] > 0) {
+    enum weft_status st = blobs == NULL || sizes == NULL ? no_memory(err) : WEFT_OK;
+    for (uint32_t r = 0; st == WEFT_OK && r < c->n_ranks; r++)
+        if (c->blob_bytes[r] > 0) {
             blobs[n] = c->blobs[r];
-            sizes[n++] = c->blob_sizes[r];
+            sizes[n++] = c->blob_bytes[r];
         }
-    const struct wf_store_commit_info parts = {.root = c->root,
-                                               .step = c->step,
-                                               .run = c->run,
-                                               .config = c->config,
-                                               .model = c->model,
-                                               .blobs = blobs,
-                                               .blob_bytes = sizes,
-                                               .n_blobs = n};
-    enum weft_status st = blobs == NULL || sizes == NULL
-                              ? no_memory(&c->commit_error)
-                              : wf_store_commit(&parts, c->keep, &c->commit_error);
+
+    const struct wf_store_commit_info info = {.root = c->root,
+                                              .step = c->step,
+                                              .run = c->run,
+                                              .config = c->config,
+                                              .model = c->model,
+                                              .blobs = blobs,
+                                              .blob_bytes = sizes,
+                                              .n_blobs = n};
+    if (st == WEFT_OK)
+        st = wf_store_commit(&info, c->keep, err);
+    free(blobs);
+    free(sizes);
+    return st;
+}
+
+static enum weft_status commit(void *checkpointer, struct weft_error *err)
+{
+    struct wf_checkpointer *c = checkpointer;
+    enum weft_status st = store_commit(c, err);
     if (st == WEFT_OK) {
         c->committed = c->result.saved = c->step;
         c->result.seconds = (double)(wf_clock_ns() - c->begin_ns) * 1e-9;
     } else {
-        snprintf(c->result.error, sizeof c->result.error, "%.299s", c->commit_error.msg);
+        snprintf(c->result.error, sizeof c->result.error, "%.299s", err->msg);
     }
-    free(blobs);
-    free(sizes);
+    return st;
 }
 
-static void *commit_thread(void *arg)
+static enum weft_status gather_blobs(struct wf_checkpointer *c, struct weft_error *err)
 {
-    struct wf_checkpointer *c = arg;
-    commit(c);
-    atomic_store(&c->committing, false);
-    return NULL;
-}
+    const struct wf_checkpoint_file *f = &c->file;
+    WEFT_TRY(weft_comm_gather_equal(c->comm, &f->blob_bytes, sizeof f->blob_bytes,
+                                    c->blob_bytes, err));
+    if (c->rank != 0 && f->blob_bytes == 0)
+        return WEFT_OK;
+    if (c->rank != 0)
+        return wf_comm_send_blocking(
+            c->comm, wf_trainer_message(0, WF_MESSAGE_BLOB, c->step, f->blob, f->blob_bytes),
+            err);
 
-static enum weft_status gather_blobs(struct wf_checkpointer *c, struct wf_trainer *t,
-                                     struct weft_error *err)
-{
-    WEFT_TRY(weft_comm_gather_equal(t->comm, &c->blob_bytes, sizeof c->blob_bytes,
-                                    c->blob_sizes, err));
-    if (t->rank != 0)
-        return c->blob_bytes == 0
-                   ? WEFT_OK
-                   : wf_comm_send_blocking(t->comm,
-                                           wf_trainer_message(0, WF_MESSAGE_BLOB, c->step,
-                                                              c->blob, c->blob_bytes),
-                                           err);
-    for (uint32_t r = 0; r < t->n_ranks; r++) {
+    for (uint32_t r = 0; r < c->n_ranks; r++) {
         free(c->blobs[r]);
-        c->blobs[r] = malloc(c->blob_sizes[r] + 1);
+        c->blobs[r] = malloc(c->blob_bytes[r] + 1);
         if (c->blobs[r] == NULL)
             return no_memory(err);
-        if (r == 0 && c->blob_bytes > 0)
-            memcpy(c->blobs[0], c->blob, c->blob_bytes);
-        else if (c->blob_sizes[r] > 0)
+        if (c->blob_bytes[r] == 0)
+            continue;
+        if (r == 0)
+            memcpy(c->blobs[0], f->blob, f->blob_bytes);
+        else
             WEFT_TRY(wf_comm_receive_blocking(
-                t->comm,
-                wf_trainer_message(r, WF_MESSAGE_BLOB, c->step, c->blobs[r], c->blob_sizes[r]),
+                c->comm,
+                wf_trainer_message(r, WF_MESSAGE_BLOB, c->step, c->blobs[r], c->blob_bytes[r]),
                 err));
     }
     return WEFT_OK;
 }
 
-static enum weft_status collect(struct wf_checkpointer *c, struct wf_trainer *t,
-                                bool background, struct weft_error *err)
+/* Gathers what all ranks have written and starts the commit.  Without `background` it returns
+ * once the commit is done. */
+static enum weft_status collect(struct wf_checkpointer *c, bool background,
+                                struct weft_error *err)
 {
-    join(c->thread, &c->has_thread);
-    WEFT_TRY(gather_blobs(c, t, err));
-    if (t->rank == 0) {
-        join(c->committer, &c->has_committer);
-        atomic_store(&c->committing, true);
-        c->has_committer = pthread_create(&c->committer, NULL, commit_thread, c) == 0;
-        if (!c->has_committer)
-            commit_thread(c);
+    wf_background_join(&c->file.work);
+    WEFT_TRY(gather_blobs(c, err));
+    if (c->rank == 0) {
+        wf_background_join(&c->committer);
+        wf_background_start(&c->committer, commit, c);
         if (!background)
-            WEFT_TRY(wait_for(t->comm, is_committed, c, c->committer, &c->has_committer, err));
+            WEFT_TRY(wf_background_wait(&c->committer, c->comm, err));
     }
-    release_file(c);
-    c->blob_bytes = 0;
-    atomic_store(&c->state, WF_CHECKPOINT_STATE_IDLE);
+    wf_checkpoint_file_reset(&c->file);
+    c->in_progress = background;
     return WEFT_OK;
 }
 
-static void drop(struct wf_checkpointer *c)
+static void discard(struct wf_checkpointer *c)
 {
-    join(c->thread, &c->has_thread);
-    release_file(c);
-    c->blob_bytes = 0;
+    wf_checkpoint_file_reset(&c->file);
     if (c->rank == 0)
         (void)wf_store_abort(c->root, c->step, c->run, NULL);
-    atomic_store(&c->state, WF_CHECKPOINT_STATE_IDLE);
+    c->in_progress = false;
 }
 
-/* -- what is done when ---------------------------------------------------------------------- */
+/* -- progress ------------------------------------------------------------------------------- */
 
-enum wf_checkpoint_action wf_checkpointer_decide(struct wf_checkpointer *c, uint64_t step,
-                                                 const uint32_t *states, uint32_t n)
-{
-    uint32_t count[4] = {0};
-    if (c == NULL)
-        return WF_CHECKPOINT_ACTION_NONE;
-    for (uint32_t r = 0; r < n; r++)
-        count[states[r] & 3]++;
-    c->due = c->due || step % c->every == 0;
-    if (count[WF_CHECKPOINT_STATE_BUSY] > 0)
-        return WF_CHECKPOINT_ACTION_NONE;
-    if (count[WF_CHECKPOINT_STATE_FAILED] > 0)
-        return WF_CHECKPOINT_ACTION_DISCARD;
-    if (count[WF_CHECKPOINT_STATE_WRITTEN] == n)
-        return WF_CHECKPOINT_ACTION_COLLECT;
-    if (count[WF_CHECKPOINT_STATE_IDLE] < n || !c->due)
-        return WF_CHECKPOINT_ACTION_NONE;
-    c->due = false;
-    return WF_CHECKPOINT_ACTION_BEGIN;
-}
-
-/* Rank 0 hears why a rank could not write. */
-static enum weft_status gather_failures(struct wf_checkpointer *c, struct wf_trainer *t,
-                                        bool *failed, struct weft_error *err)
+/* Sends the causes of write failures to rank 0, which keeps the first one. */
+static enum weft_status gather_failures(struct wf_checkpointer *c, bool *failed,
+                                        struct weft_error *err)
 {
     struct failure {
         uint32_t failed;
-        char text[300];
-    } own = {.failed = atomic_load(&c->state) == WF_CHECKPOINT_STATE_FAILED};
-    snprintf(own.text, sizeof own.text, "%.299s", c->error.msg);
-    struct failure *all = calloc(t->n_ranks, sizeof *all);
+        char cause[CAUSE];
+    } own = {.failed = wf_checkpoint_file_state(&c->file) == WF_FILE_STATE_FAILED};
+    if (own.failed)
+        snprintf(own.cause, sizeof own.cause, "%.299s", c->file.work.err.msg);
+    struct failure *all = calloc(c->n_ranks, sizeof *all);
     enum weft_status st = all == NULL
                               ? no_memory(err)
-                              : weft_comm_gather_equal(t->comm, &own, sizeof own, all, err);
+                              : weft_comm_gather_equal(c->comm, &own, sizeof own, all, err);
+
     uint32_t any = 0;
-    for (uint32_t r = 0; st == WEFT_OK && t->rank == 0 && r < t->n_ranks; r++)
+    for (uint32_t r = 0; st == WEFT_OK && c->rank == 0 && r < c->n_ranks; r++)
         if (all[r].failed && !any) {
             any = 1;
-            snprintf(c->result.error, sizeof c->result.error, "%s", all[r].text);
+            snprintf(c->result.error, sizeof c->result.error, "%s", all[r].cause);
         }
-    if (st == WEFT_OK && t->comm != NULL)
-        st = weft_comm_broadcast(t->comm, &any, sizeof any, err);
-    *failed = any != 0;
     free(all);
+    if (st == WEFT_OK)
+        st = broadcast(c, &any, sizeof any, err);
+    *failed = any != 0;
     return st;
 }
 
-/* Collects what all have written, or drops it when one could not. */
-static enum weft_status conclude(struct wf_checkpointer *c, struct wf_trainer *t,
-                                 struct weft_error *err)
+/* Waits for all files, then commits the checkpoint, or discards it if a rank failed. */
+static enum weft_status finish(struct wf_checkpointer *c, struct weft_error *err)
 {
     bool failed;
-    WEFT_TRY(wait_for(t->comm, is_written, c, c->thread, &c->has_thread, err));
-    WEFT_TRY(gather_failures(c, t, &failed, err));
+    WEFT_TRY(wf_background_wait(&c->file.work, c->comm, err));
+    WEFT_TRY(gather_failures(c, &failed, err));
     if (!failed)
-        return collect(c, t, false, err);
-    drop(c);
+        return collect(c, false, err);
+    discard(c);
     return WEFT_OK;
 }
 
-enum weft_status wf_checkpointer_apply(struct wf_checkpointer *c, struct wf_trainer *t,
-                                       enum wf_checkpoint_action action, struct weft_error *err)
+static void begin(struct wf_checkpointer *c, uint64_t step)
 {
+    c->in_progress = true;
+    c->step = step;
+    c->begin_ns = wf_clock_ns();
+    wf_checkpoint_file_begin(&c->file, c->root, step, c->run, c->rank);
+}
+
+/* Returns the state that the ranks have in common: BUSY while they differ or rank 0 commits, and
+ * FAILED as soon as all are done and one has failed. */
+static uint32_t common_state(const struct wf_checkpointer *c)
+{
+    uint32_t count[WF_N_FILE_STATES] = {0};
+    for (uint32_t r = 0; r < c->n_ranks; r++)
+        count[c->states[r] % WF_N_FILE_STATES]++;
+    if (count[WF_FILE_STATE_BUSY] > 0 || wf_background_is_running(&c->committer))
+        return WF_FILE_STATE_BUSY;
+    if (count[WF_FILE_STATE_FAILED] > 0)
+        return WF_FILE_STATE_FAILED;
+    if (count[WF_FILE_STATE_WRITTEN] == c->n_ranks)
+        return WF_FILE_STATE_WRITTEN;
+    return count[WF_FILE_STATE_IDLE] == c->n_ranks ? WF_FILE_STATE_IDLE : WF_FILE_STATE_BUSY;
+}
+
+static enum weft_status advance(struct wf_checkpointer *c, struct weft_error *err)
+{
+    uint32_t state = wf_checkpoint_file_state(&c->file);
     bool failed;
-    switch (action) {
-    case WF_CHECKPOINT_ACTION_NONE:
+    WEFT_TRY(weft_comm_gather_equal(c->comm, &state, sizeof state, c->states, err));
+    if (c->rank == 0)
+        state = common_state(c);
+    WEFT_TRY(broadcast(c, &state, sizeof state, err));
+
+    switch ((enum wf_file_state)state) {
+    case WF_FILE_STATE_IDLE: /* committed */
+        c->in_progress = false;
         return WEFT_OK;
-    case WF_CHECKPOINT_ACTION_BEGIN:
-        begin_file(c, t);
-        return c->background ? WEFT_OK : conclude(c, t, err);
-    case WF_CHECKPOINT_ACTION_COLLECT:
-        return collect(c, t, true, err);
-    case WF_CHECKPOINT_ACTION_DISCARD:
-        WEFT_TRY(gather_failures(c, t, &failed, err));
-        drop(c);
+    case WF_FILE_STATE_WRITTEN:
+        return collect(c, true, err);
+    case WF_FILE_STATE_FAILED:
+        WEFT_TRY(gather_failures(c, &failed, err));
+        discard(c);
         return WEFT_OK;
+    case WF_FILE_STATE_BUSY:
+    case WF_N_FILE_STATES:
+        break;
     }
     return WEFT_OK;
 }
 
-/* Rank 0 knows whether there is one of this step, or why not. */
-static enum weft_status broadcast_outcome(struct wf_checkpointer *c, struct wf_trainer *t,
-                                          bool *there, char why[WHY], struct weft_error *err)
+enum weft_status wf_checkpointer_after_step(struct wf_checkpointer *c, uint64_t step,
+                                            struct weft_error *err)
 {
-    struct {
-        uint32_t there;
-        char why[WHY];
-    } all = {0};
-    if (t->rank == 0) {
-        all.there = c->committed == t->done;
-        snprintf(all.why, sizeof all.why, "%s", c->result.error);
-    }
-    if (t->comm != NULL)
-        WEFT_TRY(weft_comm_broadcast(t->comm, &all, sizeof all, err));
-    *there = all.there != 0;
-    memcpy(why, all.why, sizeof all.why);
-    return WEFT_OK;
-}
-
-enum weft_status wf_checkpointer_save(struct wf_checkpointer *c, struct wf_trainer *t,
-                                      struct weft_error *err)
-{
-    bool there;
-    char why[WHY];
     if (c == NULL)
         return WEFT_OK;
-    /* What is under way comes first. */
-    WEFT_TRY(wait_for(t->comm, is_committed, c, c->committer, &c->has_committer, err));
-    if (atomic_load(&c->state) != WF_CHECKPOINT_STATE_IDLE)
-        WEFT_TRY(conclude(c, t, err));
-    WEFT_TRY(broadcast_outcome(c, t, &there, why, err));
-    if (there)
+    c->due = c->due || step % c->every == 0;
+    if (c->in_progress)
+        WEFT_TRY(advance(c, err));
+    if (c->in_progress || !c->due)
         return WEFT_OK;
-    begin_file(c, t);
-    WEFT_TRY(conclude(c, t, err));
-    WEFT_TRY(broadcast_outcome(c, t, &there, why, err));
-    if (there)
+    c->due = false;
+    begin(c, step);
+    return c->background ? WEFT_OK : finish(c, err);
+}
+
+/* Returns from rank 0 whether a checkpoint of this step exists, and why not. */
+static enum weft_status broadcast_outcome(struct wf_checkpointer *c, uint64_t step,
+                                          bool *exists, char cause[CAUSE],
+                                          struct weft_error *err)
+{
+    struct {
+        uint32_t exists;
+        char cause[CAUSE];
+    } all = {0};
+    if (c->rank == 0) {
+        all.exists = c->committed == step;
+        snprintf(all.cause, sizeof all.cause, "%s", c->result.error);
+    }
+    WEFT_TRY(broadcast(c, &all, sizeof all, err));
+    *exists = all.exists != 0;
+    memcpy(cause, all.cause, sizeof all.cause);
+    return WEFT_OK;
+}
+
+enum weft_status wf_checkpointer_save(struct wf_checkpointer *c, uint64_t step,
+                                      struct weft_error *err)
+{
+    bool exists;
+    char cause[CAUSE];
+    if (c == NULL)
         return WEFT_OK;
-    c->result.error[0] = '\0'; /* it is returned */
-    return WEFT_FAIL(err, WEFT_IO, "no checkpoint of step %" PRIu64 ": %s", t->done, why);
+
+    /* Finish the checkpoint in progress first: it may be of this step. */
+    WEFT_TRY(wf_background_wait(&c->committer, c->comm, err));
+    if (wf_checkpoint_file_state(&c->file) != WF_FILE_STATE_IDLE)
+        WEFT_TRY(finish(c, err));
+    c->in_progress = false;
+    WEFT_TRY(broadcast_outcome(c, step, &exists, cause, err));
+    if (exists)
+        return WEFT_OK;
+
+    begin(c, step);
+    WEFT_TRY(finish(c, err));
+    WEFT_TRY(broadcast_outcome(c, step, &exists, cause, err));
+    if (exists)
+        return WEFT_OK;
+    c->result.error[0] = '\0'; /* returned, so not reported again */
+    return WEFT_FAIL(err, WEFT_IO, "no checkpoint of step %" PRIu64 ": %s", step, cause);
 }
 
 struct wf_checkpoint_result wf_checkpointer_poll(struct wf_checkpointer *c)
 {
     struct wf_checkpoint_result none = {0};
-    if (c == NULL || atomic_load(&c->committing))
+    if (c == NULL || wf_background_is_running(&c->committer))
         return none;
     struct wf_checkpoint_result result = c->result;
     c->result = none;

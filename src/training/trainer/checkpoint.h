@@ -1,8 +1,19 @@
-/* The checkpoints of a run of many ranks: each writes its shares, from a snapshot and in the
- * background if that is asked for; rank 0 puts them together when all are written.
+/* Writes the checkpoints of a run.  Every rank writes its shards to a file, from a snapshot and in
+ * the background if the setup asks for it.  Rank 0 commits the checkpoint once all files are
+ * written.
  *
- * Rank 0 decides at the end of each step what is done next, and all do it: begin one, collect what
- * was written, or drop it.  What each rank is at travels with the reports that steps send anyway. */
+ *     wf_checkpointer_new(&setup, &c, &err);
+ *     for each step
+ *         wf_checkpointer_after_step(c, step, &err);
+ *     wf_checkpointer_save(c, step, &err);               at the end, or before a stop
+ *     wf_checkpointer_free(c);
+ *
+ * A checkpoint goes through the same states on all ranks.  While one is in progress, each
+ * after_step() exchanges the states of the ranks; otherwise it communicates nothing.
+ *
+ *     idle --due--> files are written --all written--> rank 0 commits --done--> idle
+ *                                     --one failed---> discarded ------------>
+ */
 #ifndef TRAINING_TRAINER_CHECKPOINT_H
 #define TRAINING_TRAINER_CHECKPOINT_H
 
@@ -10,64 +21,57 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "weft/comm.h"
 #include "weft/status.h"
 
-struct wf_trainer;
-struct wf_train_settings;
 struct wf_checkpointer;
 
-/* What a rank says of itself. */
-enum wf_checkpoint_state {
-    WF_CHECKPOINT_STATE_IDLE,
-    WF_CHECKPOINT_STATE_BUSY,
-    WF_CHECKPOINT_STATE_WRITTEN,
-    WF_CHECKPOINT_STATE_FAILED,
+/* A rank's shard of one parameter: elements begin .. begin + n - 1. */
+struct wf_checkpoint_tensor {
+    const char *name; /* borrowed, like all pointers, while the checkpointer lives */
+    uint32_t rank;
+    uint64_t shape[2];
+    uint64_t begin, n;
+    const float *value, *m, *v; /* (n) each */
 };
 
-/* What rank 0 says to all. */
-enum wf_checkpoint_action {
-    WF_CHECKPOINT_ACTION_NONE,
-    WF_CHECKPOINT_ACTION_BEGIN,
-    WF_CHECKPOINT_ACTION_COLLECT,
-    WF_CHECKPOINT_ACTION_DISCARD,
+struct wf_checkpointer_setup {
+    struct weft_comm *comm; /* borrowed; NULL: the only rank */
+    const char *root;       /* the directory of all checkpoints; its parent exists */
+    const char *config;     /* on rank 0: the settings of the run */
+    const char *model;      /* on rank 0: the model's config.json */
+    const struct wf_checkpoint_tensor *tensors; /* copied */
+    size_t n_tensors;                           /* 0: this rank has no shard */
+    uint32_t every;                             /* steps */
+    size_t keep;                                /* newest checkpoints that are kept */
+    bool background; /* take a snapshot and continue with the next step */
 };
 
-/* What rank 0 has to tell the user; zeroed when there is nothing. */
+/* Outcome of a checkpoint, for the user; zeroed if there is none. */
 struct wf_checkpoint_result {
-    uint64_t saved;  /* the step of a checkpoint that is on the disk and was read back */
-    double seconds;  /* that it took */
-    char error[300]; /* why one could not be written */
+    uint64_t saved;  /* the step of a checkpoint that is on the disk and was verified */
+    double seconds;  /* from its start to its commit */
+    char error[300]; /* why a checkpoint could not be written */
 };
 
-/* Nothing is made when the settings ask for no checkpoints: *out is NULL.  Collective. */
-enum weft_status wf_checkpointer_new(struct wf_trainer *t, const struct wf_train_settings *s,
+/* Creates a checkpointer and prepares the directory.  On success the caller owns *out and frees
+ * it with wf_checkpointer_free().  Collective. */
+enum weft_status wf_checkpointer_new(const struct wf_checkpointer_setup *setup,
                                      struct wf_checkpointer **out, struct weft_error *err);
 void wf_checkpointer_free(struct wf_checkpointer *c); /* NULL is allowed; waits for threads */
 
-enum wf_checkpoint_state wf_checkpointer_state(const struct wf_checkpointer *c);
+/* Advances the checkpoint in progress, and starts one if it is due after this step.  A write
+ * failure is no error: wf_checkpointer_poll() reports it.  NULL is allowed.  Collective. */
+enum weft_status wf_checkpointer_after_step(struct wf_checkpointer *c, uint64_t step,
+                                            struct weft_error *err);
 
-/* On rank 0, from all ranks' states, for the step that ends now. */
-enum wf_checkpoint_action wf_checkpointer_decide(struct wf_checkpointer *c, uint64_t step,
-                                                 const uint32_t *states, uint32_t n);
-/* Collective. */
-enum weft_status wf_checkpointer_apply(struct wf_checkpointer *c, struct wf_trainer *t,
-                                       enum wf_checkpoint_action action,
-                                       struct weft_error *err);
-
-/* Writes one now, unless there is one of this step, and returns when it is on the disk.  WEFT_IO on
- * all ranks when it cannot be: they can go on.  Collective. */
-enum weft_status wf_checkpointer_save(struct wf_checkpointer *c, struct wf_trainer *t,
+/* Writes a checkpoint of this step, unless there is one, and returns once it is on the disk.
+ * Returns WEFT_IO on all ranks if it cannot be written; the run can continue.  NULL is allowed.
+ * Collective. */
+enum weft_status wf_checkpointer_save(struct wf_checkpointer *c, uint64_t step,
                                       struct weft_error *err);
 
-/* On rank 0: what happened since it was last asked. */
+/* Returns the outcome since the last call, on rank 0.  NULL is allowed.  Local. */
 struct wf_checkpoint_result wf_checkpointer_poll(struct wf_checkpointer *c);
-
-/* Loads weights, moments and the step's number from the newest whole checkpoint of the run's
- * directory, or from a path, as checkpoint.resume says; *step is 0 when there is none.  WEFT_CKPT
- * when it is another model's.  `note` says what was passed over, and which settings that decide
- * the numbers are not what they were.  Collective. */
-enum weft_status wf_checkpoint_resume(struct wf_trainer *t, const struct wf_train_settings *s,
-                                      uint64_t *step, char *note, size_t note_bytes,
-                                      struct weft_error *err);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "compute/kern/isa.h"
+#include "training/trainer/lines.h"
 #include "training/trainer/messages.h"
 #include "training/trainer/trainer_priv.h"
 #include "weft/version.h"
@@ -88,24 +89,12 @@ static enum weft_status settings_text(const struct wf_train_settings *s, struct 
     return text->failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the settings") : WEFT_OK;
 }
 
-static size_t line_length(const char *at)
-{
-    const char *end = strchr(at, '\n');
-    return end == NULL ? strlen(at) : (size_t)(end - at);
-}
-
-static const char *next_line(const char *at)
-{
-    at += line_length(at);
-    return *at == '\n' ? at + 1 : at;
-}
-
 static uint64_t hash_settings(const char *text)
 {
     uint64_t h = 0;
-    for (const char *at = text; *at != '\0'; at = next_line(at))
+    for (const char *at = text; *at != '\0'; at = wf_line_next(at))
         if (!is_per_rank(at))
-            h = wf_hash(h, at, line_length(at));
+            h = wf_hash(h, at, wf_line_length(at));
     return h;
 }
 
@@ -119,26 +108,35 @@ struct line_view {
 
 static struct line_view show_line(const char *at)
 {
-    enum { MOST = 100 };
-    size_t indent = strncmp(at, "  ", 2) == 0 ? 2 : 0, n = line_length(at) - indent;
-    return (struct line_view){(int)(n < MOST ? n : MOST), at + indent};
+    enum { MAX_SHOWN = 100 };
+    size_t indent = strncmp(at, "  ", 2) == 0 ? 2 : 0, n = wf_line_length(at) - indent;
+    return (struct line_view){(int)(n < MAX_SHOWN ? n : MAX_SHOWN), at + indent};
 }
 
-/* The first line in which two texts of settings differ, with the section it is in. */
-static void name_difference(const char *a, const char *b, uint32_t rank, char *out, size_t room)
+/* Returns the name of the section that a line of the settings belongs to. */
+static struct line_view section_of(const char *text, const char *line)
 {
-    char section[64] = "";
-    for (; *a != '\0' && *b != '\0'; a = next_line(a), b = next_line(b)) {
-        size_t n = line_length(a), m = line_length(b);
-        if (a[0] != ' ' && a[0] != '#' && n > 1)
-            snprintf(section, sizeof section, "%.*s", (int)(n - 1), a);
-        if (is_per_rank(a) || (n == m && memcmp(a, b, n) == 0))
-            continue;
-        struct line_view x = show_line(a), y = show_line(b);
-        snprintf(out, room, ": in %s rank 0 has '%.*s' and rank %u '%.*s'", section, x.n, x.at,
-                 rank, y.n, y.at);
-        return;
+    struct line_view section = {0, ""};
+    for (; text <= line && *text != '\0'; text = wf_line_next(text))
+        if (text[0] != ' ' && text[0] != '#' && wf_line_length(text) > 1)
+            section = (struct line_view){(int)wf_line_length(text) - 1, text};
+    return section;
+}
+
+/* Names the first line in which the settings of rank 0 and of another rank differ. */
+static void name_difference(const char *text, const char *other, uint32_t rank, char *out,
+                            size_t size)
+{
+    const char *a = text, *b = other;
+    while (wf_lines_find_difference(&a, &b) && is_per_rank(a)) {
+        a = wf_line_next(a);
+        b = wf_line_next(b);
     }
+    if (*a == '\0' || *b == '\0')
+        return;
+    struct line_view section = section_of(text, a), x = show_line(a), y = show_line(b);
+    snprintf(out, size, ": in %.*s rank 0 has '%.*s' and rank %u '%.*s'", section.n, section.at,
+             x.n, x.at, rank, y.n, y.at);
 }
 
 struct difference {

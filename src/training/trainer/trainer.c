@@ -456,9 +456,8 @@ static enum weft_status build(struct wf_trainer *t, const struct wf_train_settin
     WEFT_TRY(make_optim(t, s, err));
     WEFT_TRY(plan_bubble(t, err));
     WEFT_TRY(wf_trainer_alloc_summaries(t, err));
-    WEFT_TRY(
-        wf_checkpoint_resume(t, s, &t->resumed, t->resume_note, sizeof t->resume_note, err));
-    WEFT_TRY(wf_checkpointer_new(t, s, &t->checkpointer, err));
+    WEFT_TRY(wf_trainer_resume(t, s, err));
+    WEFT_TRY(wf_trainer_init_checkpoints(t, s, err));
     WEFT_TRY(wf_trainer_sync_clocks(t, err));
     /* Nobody counts the time that others take to get here. */
     return t->comm == NULL ? WEFT_OK : weft_comm_barrier(t->comm, err);
@@ -533,7 +532,6 @@ void wf_trainer_free(struct wf_trainer *t)
     free(t->squares);
     free(t->planned_work);
     free(t->window.compute_ns);
-    free(t->checkpoint_states);
     free(t->groups);
     free(t->sources);
     free(t->stages);
@@ -588,16 +586,6 @@ void wf_trainer_pack(struct wf_trainer *t)
 uint64_t wf_trainer_steps_done(const struct wf_trainer *t)
 {
     return t->done;
-}
-
-enum weft_status wf_trainer_checkpoint(struct wf_trainer *t, struct weft_error *err)
-{
-    return wf_checkpointer_save(t->checkpointer, t, err);
-}
-
-struct wf_checkpoint_result wf_trainer_poll_checkpoint(struct wf_trainer *t)
-{
-    return wf_checkpointer_poll(t->checkpointer);
 }
 
 void wf_trainer_request_stop(struct wf_trainer *t)

@@ -22,8 +22,8 @@ struct wf_trainer_info wf_trainer_info(const struct wf_trainer *t)
         .seq = t->topology.seq,
         .threads = wf_pool_threads(t->pool),
         .bubble_plan = t->bubble_plan,
-        .resumed = t->resumed,
-        .resume_note = t->resume_note,
+        .resumed = t->resumed.step,
+        .resume_note = t->resumed.note,
     };
     for (uint32_t s = 0; s < t->topology.n_stages; s++)
         if (t->stages[s] != NULL)

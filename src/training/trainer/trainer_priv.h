@@ -7,6 +7,8 @@
 #include "runtime/sync/group.h"
 #include "training/data/batch.h"
 #include "training/trainer/checkpoint.h"
+#include "training/trainer/phases.h"
+#include "training/trainer/resume.h"
 #include "training/trainer/trainer.h"
 #include "weft/exec.h"
 
@@ -33,7 +35,6 @@ struct step_summary {
     uint32_t status;
     uint32_t stage, micro; /* of a failure */
     uint32_t stop;
-    uint32_t checkpoint;                  /* enum wf_checkpoint_state */
     int64_t begin_ns, end_ns, compute_ns; /* of the pipeline */
     char error[480];
 };
@@ -42,7 +43,6 @@ struct step_summary {
 struct step_outcome {
     uint32_t status;
     uint32_t stop;
-    uint32_t checkpoint; /* enum wf_checkpoint_action */
     double loss, norm, bubble;
     int64_t pipeline_ns;
     uint32_t window_steps, slow_rank;
@@ -79,11 +79,9 @@ struct wf_trainer {
     struct weft_exec *exec;        /* owned */
     struct local_group *groups;    /* owned */
     size_t n_groups;
-    struct wf_optim *optim;                      /* owned */
-    struct tensor_source *sources;               /* owned: by the optimizer's tensors */
-    struct wf_checkpointer *checkpointer;        /* owned; NULL: none are written */
-    enum wf_checkpoint_action checkpoint_action; /* what the last step left to do */
-    uint32_t *checkpoint_states;                 /* owned, on rank 0: (n_ranks) */
+    struct wf_optim *optim;               /* owned */
+    struct tensor_source *sources;        /* owned: by the optimizer's tensors */
+    struct wf_checkpointer *checkpointer; /* owned; NULL: none are written */
 
     uint32_t first_micro, n_micros; /* of this replica */
     uint32_t *rows;                 /* owned: (n_micros) */
@@ -105,8 +103,7 @@ struct wf_trainer {
     int64_t clock_offset_ns; /* of rank 0's clock, before this one's */
     uint64_t done;           /* steps */
     bool stop;
-    uint64_t resumed;      /* the step of the checkpoint that it began with, or 0 */
-    char resume_note[400]; /* which ones were passed over */
+    struct wf_resume_result resumed;
 };
 
 /* -- pieces --------------------------------------------------------------------------------- */
@@ -139,14 +136,16 @@ enum weft_status wf_trainer_fetch_weight(struct wf_trainer *t, size_t param, flo
                                          struct weft_error *err);
 enum weft_status wf_trainer_send_weights(struct wf_trainer *t, struct weft_error *err);
 
-/* What ranks say that they are at, beyond the positions of their lists. */
-enum {
-    WF_PHASE_END = 1 << 30,
-    WF_PHASE_UPDATE,
-    WF_PHASE_SAVE,
-    WF_PHASE_START,
-    WF_PHASE_SAMPLE
-};
+/* Creates the checkpointer if the settings ask for checkpoints.  Collective. */
+enum weft_status wf_trainer_init_checkpoints(struct wf_trainer *t,
+                                             const struct wf_train_settings *s,
+                                             struct weft_error *err);
+
+/* Loads weights, moments and the step number from a checkpoint if checkpoint.resume asks for it.
+ * Collective. */
+enum weft_status wf_trainer_resume(struct wf_trainer *t, const struct wf_train_settings *s,
+                                   struct weft_error *err);
+
 void wf_trainer_describe(void *trainer, uint32_t rank, uint64_t doing, char *out, size_t room);
 
 /* Packs one parameter on all threads. */

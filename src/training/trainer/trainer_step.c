@@ -218,10 +218,8 @@ enum weft_status wf_trainer_alloc_summaries(struct wf_trainer *t, struct weft_er
         t->squares = calloc(l->first_segment[l->params.n] + 1, sizeof *t->squares);
         t->planned_work = calloc(t->n_ranks, sizeof *t->planned_work);
         t->window.compute_ns = calloc(t->n_ranks, sizeof *t->window.compute_ns);
-        t->checkpoint_states = calloc(t->n_ranks, sizeof *t->checkpoint_states);
-        ok = ok && t->checkpoint_states != NULL && t->summaries != NULL &&
-             t->summary_sizes != NULL && t->squares != NULL && t->planned_work != NULL &&
-             t->window.compute_ns != NULL;
+        ok = ok && t->summaries != NULL && t->summary_sizes != NULL && t->squares != NULL &&
+             t->planned_work != NULL && t->window.compute_ns != NULL;
         for (uint32_t r = 0; ok && r < t->n_ranks; r++) {
             t->summary_sizes[r] = wf_trainer_summary_bytes(l, r);
             t->summaries[r] = calloc(1, t->summary_sizes[r]);
@@ -245,7 +243,6 @@ static void fill_summary(struct wf_trainer *t, enum weft_status failed,
                                   .stage = where.stage,
                                   .micro = where.micro,
                                   .stop = t->stop,
-                                  .checkpoint = wf_checkpointer_state(t->checkpointer),
                                   .begin_ns = times.begin_ns + t->clock_offset_ns,
                                   .end_ns = times.end_ns + t->clock_offset_ns,
                                   .compute_ns = times.compute_ns};
@@ -392,7 +389,6 @@ static void decide_outcome(struct wf_trainer *t, size_t n_targets, struct step_o
     for (uint32_t r = 0; r < t->n_ranks; r++) {
         const struct step_summary *h = t->summaries[r];
         v->stop |= h->stop;
-        t->checkpoint_states[r] = h->checkpoint;
     }
     check_stragglers(t, v);
     if (failure != NULL) {
@@ -414,9 +410,6 @@ static void decide_outcome(struct wf_trainer *t, size_t n_targets, struct step_o
                  "the step",
                  number(t), nonfinite_tensor(t));
     }
-    if (v->status == WEFT_OK)
-        v->checkpoint = wf_checkpointer_decide(t->checkpointer, number(t), t->checkpoint_states,
-                                               t->n_ranks);
 }
 
 static enum weft_status exchange_summaries(struct wf_trainer *t, size_t n_targets,
@@ -535,7 +528,6 @@ enum weft_status wf_trainer_step(struct wf_trainer *t, struct wf_step_result *ou
         return WEFT_FAIL(err, (enum weft_status)v.status, "%s", v.error);
     WEFT_TRY(update(t, v.norm, &lr, err));
     t->done++;
-    t->checkpoint_action = (enum wf_checkpoint_action)v.checkpoint;
     *out = (struct wf_step_result){.step = t->done,
                                    .loss = v.loss,
                                    .grad_norm = v.norm,
@@ -549,11 +541,4 @@ enum weft_status wf_trainer_step(struct wf_trainer *t, struct wf_step_result *ou
                                    .slow_rank = v.slow_rank,
                                    .slow_factor = v.slow_factor};
     return WEFT_OK;
-}
-
-enum weft_status wf_trainer_advance_checkpoint(struct wf_trainer *t, struct weft_error *err)
-{
-    enum wf_checkpoint_action action = t->checkpoint_action;
-    t->checkpoint_action = WF_CHECKPOINT_ACTION_NONE;
-    return wf_checkpointer_apply(t->checkpointer, t, action, err);
 }

@@ -1,4 +1,4 @@
-/* Training under MPI, as tests/train/test_ranks.c is on threads: a step allocates nothing, and memory
+/* Training under MPI, as tests/trainer/test_ranks.c is on threads: a step allocates nothing, and memory
  * is what was planned.  Each rank is a process; test_mpi.sh starts four.
  *
  * MPI allocates as it pleases: what counts are calls from weft's own code, by their return

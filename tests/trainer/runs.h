@@ -1,6 +1,6 @@
 /* The reference runs under tests/data/train, as settings: run.json says how they were made. */
-#ifndef TESTS_TRAIN_RUNS_H
-#define TESTS_TRAIN_RUNS_H
+#ifndef TESTS_TRAINER_RUNS_H
+#define TESTS_TRAINER_RUNS_H
 
 #include <jansson.h>
 #include <stdio.h>

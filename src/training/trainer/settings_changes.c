@@ -1,0 +1,50 @@
+#include "training/trainer/settings_changes.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+/* The settings that decide the numbers of a step.  All others may change without changing a
+ * bit. */
+static const char *const numeric_settings[] = {
+    "data.train",      "data.seq",           "data.batch",      "data.shuffle", "model.seed",
+    "parallel.micros", "train.precision",    "train.reduction", "optim.lr",     "optim.min_lr",
+    "optim.warmup",    "optim.decay_steps",  "optim.curve",     "optim.beta1",  "optim.beta2",
+    "optim.eps",       "optim.weight_decay", "optim.clip",
+};
+
+static void add_change(const char *name, const struct wf_train_settings *then,
+                       const struct wf_train_settings *now, struct wf_text *out)
+{
+    const struct wf_setting *row = wf_setting_find(wf_train_setting_list(), name);
+    struct wf_text a = {0}, b = {0};
+    wf_setting_add_value(row, then, &a);
+    wf_setting_add_value(row, now, &b);
+    if (a.at != NULL && b.at != NULL && strcmp(a.at, b.at) != 0)
+        wf_text_addf(out, "%s%s was %s and is %s", out->len == 0 ? "" : ", ", name, a.at, b.at);
+    wf_text_release(&a);
+    wf_text_release(&b);
+}
+
+/* Without decay_steps the learning rate decays over all steps. */
+static bool decays_by_steps(const struct wf_train_settings *s)
+{
+    return s->optim.decay_steps == 0 && s->optim.curve != WF_LR_CURVE_CONSTANT;
+}
+
+void wf_settings_add_changes(const char *then, const struct wf_train_settings *now,
+                             struct wf_text *out)
+{
+    const struct wf_setting_list list = wf_train_setting_list();
+    struct wf_train_settings old;
+    /* A checkpoint that was converted from a model has no settings. */
+    if (then[0] == '\0' || wf_settings_init(list, &old, NULL) != WEFT_OK)
+        return;
+    if (wf_settings_parse(list, then, strlen(then), "", &old, NULL) == WEFT_OK) {
+        for (size_t i = 0; i < WEFT_LEN(numeric_settings); i++)
+            add_change(numeric_settings[i], &old, now, out);
+        if (decays_by_steps(&old) && decays_by_steps(now))
+            add_change("train.steps", &old, now, out);
+    }
+    wf_settings_release(list, &old);
+}

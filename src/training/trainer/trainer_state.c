@@ -1,0 +1,183 @@
+/* Connects the trainer to checkpoints: which tensors of this rank they contain, and when they are
+ * written and loaded. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "planning/spec/hf_config.h"
+#include "training/ckpt/file.h"
+#include "training/trainer/resume.h"
+#include "training/trainer/trainer_priv.h"
+
+static enum weft_status no_memory(struct weft_error *err)
+{
+    return WEFT_FAIL(err, WEFT_NOMEM, "no memory for checkpoints");
+}
+
+static char *checkpoint_root(const struct wf_train_settings *s)
+{
+    return wf_path_join(s->log.dir, "checkpoints");
+}
+
+/* -- saving --------------------------------------------------------------------------------- */
+
+/* Lists the shards of this rank: values and moments as the optimizer has them. */
+static enum weft_status list_tensors(const struct wf_trainer *t,
+                                     struct wf_checkpoint_tensor **out, size_t *n,
+                                     struct weft_error *err)
+{
+    const struct wf_optim_tensor *o = wf_optim_tensors(t->optim, n);
+    *out = calloc(*n + 1, sizeof **out);
+    if (*out == NULL)
+        return no_memory(err);
+    for (size_t i = 0; i < *n; i++) {
+        const struct wf_param_desc *d =
+            &t->sources[i].group->params[t->sources[i].tensor]->desc;
+        (*out)[i] = (struct wf_checkpoint_tensor){.name = d->name,
+                                                  .rank = d->rank,
+                                                  .shape = {d->shape[0], d->shape[1]},
+                                                  .begin = o[i].begin,
+                                                  .n = o[i].end - o[i].begin,
+                                                  .value = o[i].value + o[i].begin,
+                                                  .m = o[i].m,
+                                                  .v = o[i].v};
+    }
+    return WEFT_OK;
+}
+
+enum weft_status wf_trainer_init_checkpoints(struct wf_trainer *t,
+                                             const struct wf_train_settings *s,
+                                             struct weft_error *err)
+{
+    const struct wf_hf_metadata metadata = {"float32", -1, -1};
+    struct wf_checkpoint_tensor *tensors = NULL;
+    struct wf_text config = {0}, model = {0};
+    size_t n_tensors;
+    if (s->checkpoint.every == 0 || s->log.dir == NULL)
+        return WEFT_OK;
+
+    wf_settings_print(wf_train_setting_list(), s, &config);
+    enum weft_status st = wf_hf_config_write(&t->topology.model, &metadata, &model, err);
+    char *root = checkpoint_root(s);
+    if (st == WEFT_OK && (config.failed || model.failed || root == NULL))
+        st = no_memory(err);
+    if (st == WEFT_OK)
+        st = list_tensors(t, &tensors, &n_tensors, err);
+
+    if (st == WEFT_OK) {
+        const struct wf_checkpointer_setup setup = {.comm = t->comm,
+                                                    .root = root,
+                                                    .config = config.at,
+                                                    .model = model.at,
+                                                    .tensors = tensors,
+                                                    .n_tensors = n_tensors,
+                                                    .every = s->checkpoint.every,
+                                                    .keep = s->checkpoint.keep,
+                                                    .background = s->checkpoint.in_background};
+        st = wf_checkpointer_new(&setup, &t->checkpointer, err);
+    }
+    wf_text_release(&config);
+    wf_text_release(&model);
+    free(tensors);
+    free(root);
+    return st;
+}
+
+enum weft_status wf_trainer_advance_checkpoint(struct wf_trainer *t, struct weft_error *err)
+{
+    return wf_checkpointer_after_step(t->checkpointer, t->done, err);
+}
+
+enum weft_status wf_trainer_checkpoint(struct wf_trainer *t, struct weft_error *err)
+{
+    return wf_checkpointer_save(t->checkpointer, t->done, err);
+}
+
+struct wf_checkpoint_result wf_trainer_poll_checkpoint(struct wf_trainer *t)
+{
+    return wf_checkpointer_poll(t->checkpointer);
+}
+
+/* -- loading -------------------------------------------------------------------------------- */
+
+static size_t count_ranges(const struct wf_trainer *t)
+{
+    size_t n, sum = 0;
+    for (uint32_t s = 0; s < t->topology.n_stages; s++) {
+        wf_trainer_params(t, s, &n);
+        sum += n;
+    }
+    wf_optim_tensors(t->optim, &n);
+    return sum + 2 * n;
+}
+
+/* Lists what this rank reads: all values of its stages, and the moments of its shards. */
+static enum weft_status list_ranges(const struct wf_trainer *t, struct wf_load_range **out,
+                                    size_t *n_out, struct weft_error *err)
+{
+    struct wf_load_range *ranges = calloc(count_ranges(t) + 1, sizeof *ranges);
+    size_t n, filled = 0;
+    if (ranges == NULL)
+        return no_memory(err);
+
+    for (uint32_t s = 0; s < t->topology.n_stages; s++) {
+        const struct wf_param *p = wf_trainer_params(t, s, &n);
+        for (size_t i = 0; i < n; i++)
+            ranges[filled++] = (struct wf_load_range){p[i].desc.name, WF_STORE_FIELD_VALUE, 0,
+                                                      p[i].n, p[i].value};
+    }
+    const struct wf_optim_tensor *o = wf_optim_tensors(t->optim, &n);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t count = o[i].end - o[i].begin;
+        ranges[filled++] =
+            (struct wf_load_range){o[i].name, WF_STORE_FIELD_M, o[i].begin, count, o[i].m};
+        ranges[filled++] =
+            (struct wf_load_range){o[i].name, WF_STORE_FIELD_V, o[i].begin, count, o[i].v};
+    }
+    *out = ranges;
+    *n_out = filled;
+    return WEFT_OK;
+}
+
+static enum weft_status load_checkpoint(struct wf_trainer *t, const struct wf_train_settings *s,
+                                        const char *root, const char *path,
+                                        struct weft_error *err)
+{
+    struct wf_load_range *ranges = NULL;
+    struct wf_resume_setup setup = {.comm = t->comm,
+                                    .pool = t->pool,
+                                    .root = root,
+                                    .path = path,
+                                    .model = &t->topology.model,
+                                    .params = &t->topology.params,
+                                    .settings = s};
+    WEFT_TRY(list_ranges(t, &ranges, &setup.n_ranges, err));
+    setup.ranges = ranges;
+    enum weft_status st = wf_resume_load(&setup, &t->resumed, err);
+    free(ranges);
+    if (st != WEFT_OK || t->resumed.step == 0)
+        return st;
+    wf_trainer_pack(t);
+    t->done = t->resumed.step;
+    return WEFT_OK;
+}
+
+enum weft_status wf_trainer_resume(struct wf_trainer *t, const struct wf_train_settings *s,
+                                   struct weft_error *err)
+{
+    struct wf_resume resume = wf_train_settings_resume(s);
+    if (resume.mode == WF_RESUME_NO)
+        return WEFT_OK;
+    if (resume.mode == WF_RESUME_PATH)
+        return load_checkpoint(t, s, NULL, resume.path, err);
+    if (s->log.dir == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "checkpoint.resume is auto: give log.dir, the directory of the run");
+    char *root = checkpoint_root(s);
+    if (root == NULL)
+        return no_memory(err);
+    enum weft_status st = load_checkpoint(t, s, root, NULL, err);
+    free(root);
+    return st;
+}
