@@ -7,16 +7,16 @@ shape=(--spec d1 --batch 1 --seq 8 --threads 1)
 tiny=("${shape[@]}" --steps 3 --repeat 2)
 mkdir disk
 run 0 bench train "${shape[@]}" --repeat 2
-out_has 'd1, fp32, 1 x 8 tokens in 1 micro, 1 threads'
+out_has 'd1, fp32, 1 x 8 tokens in 1 micro-batch, 1 thread,'
 out_has ' of peak ('
-out_has ' GFLOP/s beside the work, '
+out_has ' GFLOP/s during the steps, '
 out_has 'exact sums cost '
 run 0 bench train --spec d1 --batch 4 --seq 8 --micros 2 --threads 2 --repeat 1 --json
 for key in tok_s share peak burst exact_cost; do
     out_has "\"$key\":"
 done
 run 0 bench checkpoint "${tiny[@]}" --dir disk
-out_has 'd1, 1 x 8 tokens a step, a checkpoint of '
+out_has 'd1, 1 x 8 tokens per step, a checkpoint of '
 out_has ' with saving: stall '
 out_has 'plain write and fsync'
 out_has 'plain read'
@@ -27,7 +27,7 @@ for key in stall processor_time save_share load_share plain_write_bytes_s plain_
 done
 holds test "$(ls)" = "$(printf 'disk\nerr\nout')"
 run 8 bench checkpoint "${tiny[@]}" --dir nowhere
-err_has 'nothing can be written to nowhere'
+err_has 'nowhere: cannot create a directory'
 run 2 bench checkpoint --spec nothing
 run 2 bench checkpoint "${tiny[@]}" --micros 2
 # Stopped: nothing is left behind either, whatever was under way.

@@ -1,16 +1,15 @@
-/* weft bench kernels: each kernel alone, at the shapes that a model gives it.  Products and
- * attention against the machine's peak, the others in bytes a second that they must move. */
+/* Each kernel alone, at the shapes of a model.  Matrix products and attention are compared with the
+ * machine's peak; the others are given in bytes per second that they must move. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/pages.h"
 #include "base/random.h"
 #include "base/size.h"
-#include "cli/bench.h"
+#include "bench/bench_priv.h"
 #include "compute/kern/attention.h"
 #include "compute/kern/gemm.h"
 #include "compute/kern/peak.h"
@@ -19,27 +18,22 @@
 enum { BUFFERS = 8, BLOCK = 32 };
 
 struct bench {
-    const struct wf_bench_compute *s;
+    const struct wf_bench_params *s;
     struct weft_model model;
     enum wf_dtype type;
     struct wf_pool *pool;
     const struct wf_ops *ops;
-    struct wf_json *json; /* NULL: a table */
+    wf_bench_kernel_fn *each;
+    void *ctx;
     size_t tokens;
-    float *buffer[BUFFERS]; /* of `size` floats each */
+    float *buffer[BUFFERS]; /* owned: `size` floats each */
     size_t size;
-};
-
-struct figure {
-    const char *name;
-    char shape[40];
-    double flops, bytes; /* of one run; one of the two is 0 */
 };
 
 typedef void run_fn(void *arg);
 
-/* The best of several runs, each beside a measurement of the peak. */
-static void measure(struct bench *b, const struct figure *f, run_fn *run, void *arg)
+/* Reports the best of several runs; the peak is measured before each. */
+static void measure(struct bench *b, struct wf_bench_kernel *f, run_fn *run, void *arg)
 {
     double best = 1e30, peak = 0;
     run(arg);
@@ -51,23 +45,12 @@ static void measure(struct bench *b, const struct figure *f, run_fn *run, void *
         double seconds = (double)(wf_clock_ns() - start) / 1e9;
         best = seconds < best ? seconds : best;
     }
-    double rate = (f->flops != 0 ? f->flops : f->bytes) / best;
-    if (b->json != NULL) {
-        wf_json_begin(b->json, NULL, '{');
-        wf_json_string(b->json, "kernel", f->name);
-        wf_json_string(b->json, "shape", f->shape);
-        wf_json_number(b->json, "us", best * 1e6);
-        wf_json_number(b->json, f->flops != 0 ? "flop_s" : "byte_s", rate);
-        if (f->flops != 0)
-            wf_json_number(b->json, "share", rate / peak);
-        wf_json_end(b->json, '}');
-    } else if (f->flops != 0) {
-        printf("%-38s %-20s %9.0f us  %7.1f GFLOP/s  %5.1f%% of peak\n", f->name, f->shape,
-               best * 1e6, rate / 1e9, 100 * rate / peak);
-    } else {
-        printf("%-38s %-20s %9.0f us  %7.1f GB/s\n", f->name, f->shape, best * 1e6, rate / 1e9);
-    }
-    fflush(stdout);
+
+    f->seconds = best;
+    f->rate = (f->flops != 0 ? f->flops : f->bytes) / best;
+    f->share = f->flops != 0 ? f->rate / peak : 0;
+    f->threads = wf_pool_threads(b->pool);
+    b->each(b->ctx, f);
 }
 
 static struct wf_mat mat(const struct bench *b, int i, size_t cols, enum wf_dtype type)
@@ -111,7 +94,8 @@ static enum weft_status bench_product(struct bench *b, const char *name, size_t 
     packed.at = b->buffer[2];
     wf_pack_rows(&packed, NULL, b->buffer[3], k, n, 0, k);
     c.args = (struct wf_gemm_args){.rows = rows, .a = x, .b = &packed, .c = y};
-    struct figure f = {.name = name, .flops = 2.0 * (double)rows * (double)n * (double)k};
+    struct wf_bench_kernel f = {.name = name,
+                                .flops = 2.0 * (double)rows * (double)n * (double)k};
     snprintf(f.shape, sizeof f.shape, "%zu x %zu x %zu", rows, k, n);
     measure(b, &f, run_product, &c);
     wf_gemm_free(c.product);
@@ -128,7 +112,8 @@ static enum weft_status bench_outer(struct bench *b, const char *name, size_t ro
                              .y = mat(b, 1, out, b->type),
                              .args.rows = rows};
     WEFT_TRY(wf_wgrad_new(rows, out, b->type, b->pool, &c.outer, err));
-    struct figure f = {.name = name, .flops = 2.0 * (double)rows * (double)in * (double)out};
+    struct wf_bench_kernel f = {.name = name,
+                                .flops = 2.0 * (double)rows * (double)in * (double)out};
     snprintf(f.shape, sizeof f.shape, "%zu x %zu x %zu", in, rows, out);
     c.sink = (struct wf_sink){.exact = (int64_t *)b->buffer[2], .fresh = true};
     measure(b, &f, run_outer, &c);
@@ -205,17 +190,18 @@ static enum weft_status bench_attention(struct bench *b, struct weft_error *err)
     c.scratch = wf_pages_alloc(c.scratch_bytes * wf_pool_threads(b->pool) + 64);
     if (c.scratch == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for attention");
-    char *kept = c.scratch;
+    char *allocated = c.scratch;
     c.scratch += (64 - (uintptr_t)c.scratch % 64) % 64;
+
     /* Half of the pairs are masked. */
     double pairs = (double)b->tokens * b->s->seq / 2 * (double)dim;
-    struct figure f = {.name = "attention, forward", .flops = 4 * pairs};
+    struct wf_bench_kernel f = {.name = "attention, forward", .flops = 4 * pairs};
     snprintf(f.shape, sizeof f.shape, "%u x %u, %u heads", b->s->batch, b->s->seq, m->heads);
     measure(b, &f, run_attention, &c);
     f.name = "attention, backward";
-    f.flops = 10 * pairs; /* scores are computed again */
+    f.flops = 10 * pairs; /* scores are recomputed */
     measure(b, &f, run_attention_back, &c);
-    free(kept);
+    free(allocated);
     return WEFT_OK;
 }
 
@@ -227,7 +213,8 @@ struct rows_case {
     wf_task_fn *task;
 };
 
-static size_t rows_here(const struct rows_case *c, size_t task)
+/* Returns the number of rows of a task. */
+static size_t task_rows(const struct rows_case *c, size_t task)
 {
     return wf_size_min(BLOCK, c->rows - task * BLOCK);
 }
@@ -242,7 +229,7 @@ static void norm_forward(void *arg, size_t task, unsigned worker)
     b->ops->layernorm_forward(wf_mat_at(mat(b, 1, c->cols, b->type), row, 0), stats + row,
                               stats + c->rows + row,
                               wf_mat_at(mat(b, 0, c->cols, WF_DTYPE_F32), row, 0), b->buffer[2],
-                              b->buffer[2], 1e-5F, rows_here(c, task), c->cols);
+                              b->buffer[2], 1e-5F, task_rows(c, task), c->cols);
 }
 
 static void norm_backward(void *arg, size_t task, unsigned worker)
@@ -256,7 +243,7 @@ static void norm_backward(void *arg, size_t task, unsigned worker)
     b->ops->layernorm_backward(
         dx, dx, none, sums, sums + c->cols, wf_mat_at(mat(b, 1, c->cols, WF_DTYPE_F32), row, 0),
         wf_mat_at(mat(b, 0, c->cols, WF_DTYPE_F32), row, 0), stats + row, stats + c->rows + row,
-        b->buffer[2], rows_here(c, task), c->cols);
+        b->buffer[2], task_rows(c, task), c->cols);
 }
 
 static void gelu_forward(void *arg, size_t task, unsigned worker)
@@ -266,7 +253,7 @@ static void gelu_forward(void *arg, size_t task, unsigned worker)
     (void)worker;
     b->ops->gelu_forward(wf_mat_at(mat(b, 1, c->cols, b->type), task * BLOCK, 0),
                          wf_mat_at(mat(b, 0, c->cols, b->type), task * BLOCK, 0),
-                         rows_here(c, task), c->cols);
+                         task_rows(c, task), c->cols);
 }
 
 static void gelu_backward(void *arg, size_t task, unsigned worker)
@@ -277,7 +264,7 @@ static void gelu_backward(void *arg, size_t task, unsigned worker)
     (void)worker;
     b->ops->gelu_backward(wf_mat_at(mat(b, 3, c->cols, b->type), task * BLOCK, 0), dy,
                           wf_mat_at(mat(b, 0, c->cols, b->type), task * BLOCK, 0),
-                          rows_here(c, task), c->cols);
+                          task_rows(c, task), c->cols);
 }
 
 static void cross_entropy(void *arg, size_t task, unsigned worker)
@@ -288,7 +275,7 @@ static void cross_entropy(void *arg, size_t task, unsigned worker)
     int32_t targets[BLOCK] = {0};
     struct wf_mat logits = wf_mat_at(mat(b, 1, c->cols, WF_DTYPE_F32), task * BLOCK, 0);
     (void)worker;
-    b->ops->cross_entropy(losses, logits, logits, targets, 1e-3F, rows_here(c, task), c->cols,
+    b->ops->cross_entropy(losses, logits, logits, targets, 1e-3F, task_rows(c, task), c->cols,
                           c->cols);
 }
 
@@ -300,7 +287,7 @@ static void adamw(void *arg, size_t task, unsigned worker)
     size_t at = task * BLOCK * c->cols;
     (void)worker;
     b->ops->adamw(b->buffer[0] + at, b->buffer[1] + at, b->buffer[3] + at,
-                  (int64_t *)b->buffer[2] + at, NULL, rows_here(c, task) * c->cols, &how);
+                  (int64_t *)b->buffer[2] + at, NULL, task_rows(c, task) * c->cols, &how);
 }
 
 static void run_rows(void *arg)
@@ -313,12 +300,13 @@ static void bench_rows(struct bench *b, const char *name, size_t rows, size_t co
                        double bytes_each, wf_task_fn *task)
 {
     struct rows_case c = {b, rows, cols, task};
-    struct figure f = {.name = name, .bytes = bytes_each * (double)rows * (double)cols};
+    struct wf_bench_kernel f = {.name = name,
+                                .bytes = bytes_each * (double)rows * (double)cols};
     snprintf(f.shape, sizeof f.shape, "%zu x %zu", rows, cols);
     measure(b, &f, run_rows, &c);
 }
 
-/* Numbers between -0.5 and 0.5 of the type that is multiplied; never NaN when read as fp32. */
+/* Fills the buffers with numbers from -0.5 to 0.5; read as bf16 they are finite, too. */
 static void fill(struct bench *b)
 {
     for (int i = 0; i < BUFFERS; i++)
@@ -332,6 +320,8 @@ static enum weft_status run_all(struct bench *b, struct weft_error *err)
     size_t n = b->tokens, dim = m->dim, ffn = m->ffn, t = wf_dtype_size(b->type);
     size_t head_rows = n < 512 ? n : 512;
     bool gpt2 = m->arch == WEFT_ARCH_GPT2;
+
+    /* Matrix products. */
     WEFT_TRY(bench_matrix(b, gpt2 ? "queries, keys, values" : "queries", dim,
                           gpt2 ? 3 * dim : dim, n, err));
     WEFT_TRY(bench_matrix(b, "attention's output", dim, dim, n, err));
@@ -340,6 +330,8 @@ static enum weft_status run_all(struct bench *b, struct weft_error *err)
     WEFT_TRY(bench_product(b, "head, forward", head_rows, m->vocab, dim, err));
     WEFT_TRY(bench_product(b, "head, input gradient", head_rows, dim, m->vocab, err));
     WEFT_TRY(bench_outer(b, "head, weight gradient", head_rows, m->vocab, dim, err));
+
+    /* Products leave large numbers behind. */
     fill(b);
     WEFT_TRY(bench_attention(b, err));
     fill(b);
@@ -354,14 +346,15 @@ static enum weft_status run_all(struct bench *b, struct weft_error *err)
 
 static enum weft_status prepare(struct bench *b, struct weft_error *err)
 {
-    const struct wf_bench_compute *s = b->s;
+    const struct wf_bench_params *s = b->s;
     WEFT_TRY(weft_model_find(s->spec, &b->model, err));
     WEFT_TRY(wf_pool_new(s->threads, &b->pool, err));
     b->ops = wf_ops();
     b->type = strcmp(s->precision, "bf16") == 0 ? WF_DTYPE_BF16 : WF_DTYPE_F32;
     b->tokens = (size_t)s->batch * s->seq;
+
     size_t widest = wf_size_max(4 * (size_t)b->model.dim, b->model.ffn) + 128, vocab;
-    /* The largest: a matrix of the head as exact sums, its logits, or a micro. */
+    /* The largest of: exact sums of the head's matrix, its logits, a micro-batch. */
     vocab = ((size_t)b->model.vocab + 128) * wf_size_max(2 * (size_t)b->model.dim + 128, 513);
     b->size = wf_size_max(wf_size_max(b->tokens * widest, vocab), 2 * widest * widest);
     for (int i = 0; i < BUFFERS; i++) {
@@ -373,24 +366,13 @@ static enum weft_status prepare(struct bench *b, struct weft_error *err)
     return WEFT_OK;
 }
 
-enum weft_status wf_bench_kernels(const struct wf_bench_compute *s, struct weft_error *err)
+enum weft_status wf_bench_kernels(const struct wf_bench_params *p, wf_bench_kernel_fn *each,
+                                  void *ctx, struct weft_error *err)
 {
-    struct wf_json json = {.out = stdout};
-    struct bench b = {.s = s, .json = s->json ? &json : NULL};
+    struct bench b = {.s = p, .each = each, .ctx = ctx};
     enum weft_status st = prepare(&b, err);
-    if (st == WEFT_OK) {
-        if (s->json)
-            wf_json_begin(&json, NULL, '[');
-        else
-            printf("%s, %s, %u x %u tokens, %u threads, %s; best of %u\n", s->spec,
-                   s->precision, s->batch, s->seq, wf_pool_threads(b.pool),
-                   wf_isa_name(wf_isa()), s->repeat);
+    if (st == WEFT_OK)
         st = run_all(&b, err);
-        if (s->json) {
-            wf_json_end(&json, ']');
-            putchar('\n');
-        }
-    }
     for (int i = 0; i < BUFFERS; i++)
         free(b.buffer[i]);
     wf_pool_free(b.pool);

@@ -1,4 +1,4 @@
-/* Checkpoints on the disk, against plain files of the same bytes, in turn. */
+/* Writes and reads checkpoints and plain files of the same size, alternately. */
 #define _GNU_SOURCE /* mincore, posix_fadvise */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "base/pages.h"
 #include "base/random.h"
 #include "base/size.h"
-#include "cli/bench.h"
+#include "bench/bench_priv.h"
 #include "compute/model/params.h"
 #include "training/ckpt/file.h"
 #include "training/ckpt/store.h"
@@ -25,10 +25,11 @@ enum { BLOCK = 1 << 20, STEP = 1 };
 static const char run_name[] = "bench";
 
 struct bench {
+    const struct wf_bench_params *s;
     struct wf_param_list params;
-    float *values; /* owned: of all parameters; moments are written from here, too */
+    float *values; /* owned: of all parameters; moments are written from it, too */
     size_t n_values;
-    float *room;                  /* owned: for what is read, values and moments */
+    float *loaded;                /* owned: values and moments that were read */
     char *root, *plain, *step;    /* owned: paths */
     struct wf_load_range *ranges; /* owned */
     struct wf_pool *pool;         /* owned */
@@ -44,7 +45,7 @@ static double rate(const struct bench *b, int64_t begin)
 
 static enum weft_status fail(const struct bench *b, const char *what, struct weft_error *err)
 {
-    return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be %s: %s", b->plain, what, strerror(errno));
+    return WEFT_FAIL(err, WEFT_IO, "%.160s: cannot %s: %s", b->plain, what, strerror(errno));
 }
 
 /* -- plain files ---------------------------------------------------------------------------- */
@@ -55,7 +56,7 @@ static enum weft_status write_plain(struct bench *b, double *out, struct weft_er
     int64_t begin = wf_clock_ns();
     int fd = open(b->plain, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
-        return fail(b, "made", err);
+        return fail(b, "create", err);
     bool ok = true;
     size_t n = b->n_values * sizeof *b->values;
     for (int what = 0; what < WF_STORE_N_FIELDS && ok; what++)
@@ -67,35 +68,35 @@ static enum weft_status write_plain(struct bench *b, double *out, struct weft_er
         }
     ok = ok && fsync(fd) == 0;
     *out = rate(b, begin);
-    enum weft_status st = ok ? WEFT_OK : fail(b, "written", err);
+    enum weft_status st = ok ? WEFT_OK : fail(b, "write", err);
     close(fd);
     return st;
 }
 
-/* The part of a file that is in memory. */
+/* Returns the part of a file that is in memory. */
 static double resident(int fd)
 {
     struct stat info;
     if (fstat(fd, &info) != 0 || info.st_size == 0)
         return 0;
     size_t bytes = (size_t)info.st_size, page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t n = (bytes + page - 1) / page, here = 0;
+    size_t n = (bytes + page - 1) / page, n_resident = 0;
     void *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
     unsigned char *pages = malloc(n);
     if (at != MAP_FAILED && pages != NULL && mincore(at, bytes, pages) == 0)
         for (size_t i = 0; i < n; i++)
-            here += pages[i] & 1;
+            n_resident += pages[i] & 1;
     if (at != MAP_FAILED)
         munmap(at, bytes);
     free(pages);
-    return (double)here / (double)n;
+    return (double)n_resident / (double)n;
 }
 
 static enum weft_status read_plain(struct bench *b, double *out, struct weft_error *err)
 {
     int fd = open(b->plain, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return fail(b, "opened", err);
+        return fail(b, "open", err);
     char *block = malloc(BLOCK);
     if (block == NULL) {
         close(fd);
@@ -160,7 +161,7 @@ static enum weft_status save(const struct bench *b, double *out, struct weft_err
     return st;
 }
 
-/* What the disk has, not what memory still has of it. */
+/* Drops the checkpoint from memory, so that it is read from the disk. */
 static void drop_checkpoint(const struct bench *b)
 {
     char *path = wf_path_join(b->step, "rank-00000.safetensors");
@@ -179,7 +180,7 @@ static enum weft_status load(const struct bench *b, double *out, struct weft_err
     int64_t begin = wf_clock_ns();
     WEFT_TRY(wf_ckpt_open(b->step, false, &store, err));
     size_t n = 0;
-    float *at = b->room;
+    float *at = b->loaded;
     for (size_t i = 0; i < b->params.n; i++) {
         const struct wf_param_desc *d = &b->params.at[i];
         for (enum wf_store_field what = 0; what < WF_STORE_N_FIELDS; what++) {
@@ -195,39 +196,38 @@ static enum weft_status load(const struct bench *b, double *out, struct weft_err
 
 /* -- rounds --------------------------------------------------------------------------------- */
 
-static void keep_best(double *best, double rate)
+static void keep_best(double *best, double value)
 {
-    *best = rate > *best ? rate : *best;
+    *best = value > *best ? value : *best;
 }
 
-/* The best of each counts: whatever else the machine does only ever slows it down. */
+/* Keeps the best of each figure: other load on the machine only makes them worse. */
 static enum weft_status one_round(struct bench *b, struct wf_bench_disk *out,
                                   struct weft_error *err)
 {
-    double got = 0;
-    WEFT_TRY(wf_bench_go_on(err));
-    WEFT_TRY(write_plain(b, &got, err));
-    keep_best(&out->save_plain, got);
-    WEFT_TRY(wf_bench_go_on(err));
-    WEFT_TRY(save(b, &got, err));
-    keep_best(&out->save, got);
-    WEFT_TRY(wf_bench_go_on(err));
+    double rate_now = 0;
+    WEFT_TRY(wf_bench_check_stop(b->s, err));
+    WEFT_TRY(write_plain(b, &rate_now, err));
+    keep_best(&out->save_plain, rate_now);
+    WEFT_TRY(wf_bench_check_stop(b->s, err));
+    WEFT_TRY(save(b, &rate_now, err));
+    keep_best(&out->save, rate_now);
+    WEFT_TRY(wf_bench_check_stop(b->s, err));
     int64_t begin = wf_clock_ns();
     WEFT_TRY(wf_store_verify(b->root, STEP, 0, 1, err));
     keep_best(&out->check, rate(b, begin));
-    WEFT_TRY(wf_bench_go_on(err));
-    for (int again = 0; again < 2;
-         again++) /* then both have been read once since they were new */
-        WEFT_TRY(read_plain(b, &got, err));
-    keep_best(&out->load_plain, got);
-    WEFT_TRY(load(b, &got, err));
-    keep_best(&out->load, got);
+    WEFT_TRY(wf_bench_check_stop(b->s, err));
+    for (int i = 0; i < 2; i++) /* the checkpoint was read once before, by the check */
+        WEFT_TRY(read_plain(b, &rate_now, err));
+    keep_best(&out->load_plain, rate_now);
+    WEFT_TRY(load(b, &rate_now, err));
+    keep_best(&out->load, rate_now);
     return WEFT_OK;
 }
 
-static enum weft_status prepare(struct bench *b, const struct wf_bench_compute *s,
-                                const char *dir, struct weft_error *err)
+static enum weft_status prepare(struct bench *b, const char *dir, struct weft_error *err)
 {
+    const struct wf_bench_params *s = b->s;
     struct weft_model model;
     size_t bytes = 0;
     WEFT_TRY(weft_model_find(s->spec, &model, err));
@@ -240,23 +240,23 @@ static enum weft_status prepare(struct bench *b, const struct wf_bench_compute *
     WEFT_TRY(wf_pool_new(s->threads, &b->pool, err));
     if (wf_size_mul(b->n_values, sizeof *b->values * WF_STORE_N_FIELDS, &bytes)) {
         b->values = wf_pages_alloc(bytes / WF_STORE_N_FIELDS);
-        b->room = wf_pages_alloc(bytes);
+        b->loaded = wf_pages_alloc(bytes);
     }
     if (b->root == NULL || b->plain == NULL || b->step == NULL || b->values == NULL ||
-        b->room == NULL || b->ranges == NULL)
+        b->loaded == NULL || b->ranges == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu weights", b->n_values);
-    memset(b->room, 0, bytes); /* a run has touched its memory, too */
+    memset(b->loaded, 0, bytes); /* touch the pages */
     for (size_t i = 0; i < b->n_values; i++)
         b->values[i] = (float)(i % 8191) * 1e-4F;
     return wf_store_prepare(b->root, NULL, err);
 }
 
-enum weft_status wf_bench_store(const struct wf_bench_compute *s, const char *dir,
-                                struct wf_bench_disk *out, struct weft_error *err)
+enum weft_status wf_bench_disk(const struct wf_bench_params *s, const char *dir,
+                               struct wf_bench_disk *out, struct weft_error *err)
 {
-    struct bench b = {0};
+    struct bench b = {.s = s};
     struct wf_bench_disk best = {0};
-    enum weft_status st = prepare(&b, s, dir, err);
+    enum weft_status st = prepare(&b, dir, err);
     for (uint32_t i = 0; st == WEFT_OK && i < s->repeat; i++)
         st = one_round(&b, &best, err);
     if (st == WEFT_OK) {
@@ -266,6 +266,7 @@ enum weft_status wf_bench_store(const struct wf_bench_compute *s, const char *di
         best.cached = b.cached;
         *out = best;
     }
+
     if (b.plain != NULL)
         unlink(b.plain);
     if (b.root != NULL) {
@@ -277,7 +278,7 @@ enum weft_status wf_bench_store(const struct wf_bench_compute *s, const char *di
     free(b.plain);
     free(b.step);
     free(b.values);
-    free(b.room);
+    free(b.loaded);
     free(b.ranges);
     wf_pool_free(b.pool);
     wf_param_list_release(&b.params);

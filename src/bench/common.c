@@ -1,4 +1,4 @@
-/* What benchmarks have in common: settings by name, tokens, medians, an early end. */
+/* What the benchmarks share: settings by name, random tokens, medians, an early end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,10 +6,8 @@
 #include "base/error.h"
 #include "base/numbers.h"
 #include "base/random.h"
-#include "cli/bench.h"
-#include "cli/train.h"
+#include "bench/bench_priv.h"
 #include "training/data/shard.h"
-#include "training/settings/settings.h"
 #include "weft/spec.h"
 
 enum weft_status wf_bench_set(struct wf_train_settings *s, const char *key, const char *value,
@@ -43,13 +41,13 @@ enum weft_status wf_bench_write_tokens(const char *path, const char *spec, size_
 
 double wf_bench_median(const double *x, size_t n)
 {
-    double sorted[WF_BENCH_MOST];
+    double sorted[WF_BENCH_MAX_VALUES];
     memcpy(sorted, x, n * sizeof *x);
     return wf_median(sorted, n);
 }
 
-enum weft_status wf_bench_go_on(struct weft_error *err)
+enum weft_status wf_bench_check_stop(const struct wf_bench_params *p, struct weft_error *err)
 {
-    int number = wf_train_stop_signal();
-    return number == 0 ? WEFT_OK : WEFT_FAIL(err, WEFT_USAGE, "stopped by signal %d", number);
+    bool stopped = p->is_stopped != NULL && p->is_stopped();
+    return stopped ? WEFT_FAIL(err, WEFT_USAGE, "the benchmark was stopped") : WEFT_OK;
 }

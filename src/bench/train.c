@@ -1,29 +1,28 @@
-/* weft bench train: tokens a second and the share of the machine's peak, measured in the same run
- * amidst the steps, since a shared machine changes its mind. */
+/* Training steps: tokens per second, and the share of the machine's peak.  The peak is sampled
+ * during the steps, since it changes on a shared machine. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/random.h"
-#include "cli/bench.h"
+#include "bench/bench_priv.h"
+#include "compute/kern/isa.h"
 #include "compute/kern/peak.h"
 #include "compute/model/stage.h"
 #include "compute/optim/adamw.h"
 #include "compute/optim/stage_optim.h"
 
-enum { MAX_STEPS = 1000 };
+enum { MAX_STEPS = WF_BENCH_MAX_REPEAT };
 
 /* A model in training. */
 struct runner {
     struct wf_tstage *stage;
     struct wf_optim *optim;
     uint64_t steps;
-    /* Of each step, without what measuring the peak in its midst took; `peak` is that, `burst` the
-     * best of some milliseconds before and after. */
+    /* Per step, without the time that sampling the peak took.  `peak` is sampled during the step;
+     * `burst` is the mean of short runs before and after it. */
     double seconds[MAX_STEPS], share[MAX_STEPS], peak[MAX_STEPS], burst[MAX_STEPS];
     uint64_t times[WF_N_TIMERS];
     uint64_t optim_ns, all_ns;
@@ -31,13 +30,13 @@ struct runner {
 };
 
 struct bench {
-    const struct wf_bench_compute *s;
+    const struct wf_bench_params *s;
     struct weft_model model;
     enum wf_dtype precision;
     struct wf_pool *pool;
-    struct wf_peak_sampler *beside;
+    struct wf_peak_sampler *sampler;
     int32_t *tokens; /* batch * seq + 1 */
-    double flops;    /* of a step */
+    double flops;    /* per step */
     struct runner exact, fast;
 };
 
@@ -102,7 +101,7 @@ static enum weft_status run_micros(struct bench *b, struct runner *r, struct wef
 
 static enum weft_status step(struct bench *b, struct runner *r, struct weft_error *err)
 {
-    wf_peak_sampler_read(b->beside);
+    wf_peak_sampler_read(b->sampler);
     int64_t start = wf_clock_ns();
     wf_tstage_begin_step(r->stage);
     WEFT_TRY(run_micros(b, r, err));
@@ -112,7 +111,7 @@ static enum weft_status step(struct bench *b, struct runner *r, struct weft_erro
         .t = r->steps + 1, .lr = 1e-4, .scale = norm > 1 ? 1 / norm : 1};
     wf_optim_update(r->optim, &how, pack_rows, r->stage);
     int64_t end = wf_clock_ns();
-    struct wf_peak_sample peak = wf_peak_sampler_read(b->beside);
+    struct wf_peak_sample peak = wf_peak_sampler_read(b->sampler);
     r->optim_ns += (uint64_t)(end - computed);
     r->all_ns += (uint64_t)(end - start);
     r->seconds[r->steps] = (double)(end - start) / 1e9 - peak.seconds;
@@ -121,7 +120,8 @@ static enum weft_status step(struct bench *b, struct runner *r, struct weft_erro
     return WEFT_OK;
 }
 
-static void forget(struct runner *r)
+/* Discards what the warm-up step measured. */
+static void discard_figures(struct runner *r)
 {
     uint64_t ns[WF_N_TIMERS];
     wf_tstage_times(r->stage, ns);
@@ -129,14 +129,14 @@ static void forget(struct runner *r)
     r->optim_ns = r->all_ns = 0;
 }
 
-/* Steps of both kinds in turn, a burst before and after each.  In a step too short for every thread
- * to have had a turn, the bursts are the peak. */
+/* Alternates steps of both kinds, with a burst before and after each.  If a step is too short for
+ * every thread to be sampled, the bursts count as the peak. */
 static enum weft_status measure(struct bench *b, struct weft_error *err)
 {
     struct runner *both[] = {&b->exact, &b->fast};
-    for (int i = 0; i < 2; i++) { /* the first step warms caches and pages */
+    for (int i = 0; i < 2; i++) { /* the first step warms up caches and pages */
         WEFT_TRY(step(b, both[i], err));
-        forget(both[i]);
+        discard_figures(both[i]);
     }
     double before = wf_peak_flops(b->pool, b->precision);
     for (uint32_t n = 0; n < b->s->repeat; n++)
@@ -156,110 +156,46 @@ static enum weft_status measure(struct bench *b, struct weft_error *err)
     return WEFT_OK;
 }
 
-static const char *const timer_names[WF_N_TIMERS + 1] = {
+static const char *const timer_names[WF_BENCH_N_TIMES] = {
     "products", "weight gradients", "attention", "attention backward", "norms", "loss",
     "other",    "norm and update"};
 
-static void print_times(const struct runner *r)
+const char *wf_bench_time_name(size_t i)
 {
-    printf("  where the time goes:");
-    for (int i = 0; i <= WF_N_TIMERS; i++)
-        printf("%s %s %.1f%%", i == 0 ? "" : ",", timer_names[i],
-               100 * (double)(i < WF_N_TIMERS ? r->times[i] : r->optim_ns) / (double)r->all_ns);
-    putchar('\n');
+    return timer_names[i];
 }
 
-static void print_runner(const struct bench *b, const struct runner *r, const char *name)
+static struct wf_bench_train_mode summarize(const struct bench *b, const struct runner *r)
 {
-    double tokens = (double)b->s->batch * b->s->seq,
-           seconds = wf_bench_median(r->seconds, r->steps);
-    struct wf_tstage_bytes m = wf_tstage_memory(r->stage);
-    printf(
-        "%-6s %7.1f tokens/s  %6.0f ms a step  %5.1f%% of peak (%.0f GFLOP/s beside the work, "
-        "%.0f in bursts between steps)  loss %.4f\n",
-        name, tokens / seconds, seconds * 1e3, 100 * wf_bench_median(r->share, r->steps),
-        wf_bench_median(r->peak, r->steps) / 1e9, wf_bench_median(r->burst, r->steps) / 1e9,
-        r->loss);
-    print_times(r);
-    printf("  memory, MB: weights %.0f, packed %.0f, gradients %.0f, moments %.0f, activations "
-           "%.0f, scratch %.0f\n",
-           (double)m.weights / 1e6, (double)m.packed / 1e6, (double)m.gradients / 1e6,
-           (double)wf_optim_bytes(r->optim) / 1e6, (double)m.activations / 1e6,
-           (double)m.scratch / 1e6);
-}
-
-static void put_runner(struct wf_json *j, const struct bench *b, const struct runner *r,
-                       const char *name)
-{
-    double tokens = (double)b->s->batch * b->s->seq,
-           seconds = wf_bench_median(r->seconds, r->steps);
-    struct wf_tstage_bytes m = wf_tstage_memory(r->stage);
-    wf_json_begin(j, name, '{');
-    wf_json_number(j, "tok_s", tokens / seconds);
-    wf_json_number(j, "ms", seconds * 1e3);
-    wf_json_number(j, "share", wf_bench_median(r->share, r->steps));
-    wf_json_number(j, "peak", wf_bench_median(r->peak, r->steps));
-    wf_json_number(j, "burst", wf_bench_median(r->burst, r->steps));
-    wf_json_begin(j, "time", '{');
-    for (int i = 0; i <= WF_N_TIMERS; i++)
-        wf_json_number(j, timer_names[i],
-                       (double)(i < WF_N_TIMERS ? r->times[i] : r->optim_ns) /
-                           (double)r->all_ns);
-    wf_json_end(j, '}');
-    wf_json_uint(j, "weight_bytes", m.weights);
-    wf_json_uint(j, "packed_bytes", m.packed);
-    wf_json_uint(j, "gradient_bytes", m.gradients);
-    wf_json_uint(j, "moment_bytes", wf_optim_bytes(r->optim));
-    wf_json_uint(j, "activation_bytes", m.activations);
-    wf_json_uint(j, "scratch_bytes", m.scratch);
-    wf_json_end(j, '}');
-}
-
-static void print_bench(const struct bench *b)
-{
-    double cost = wf_bench_median(b->exact.seconds, b->exact.steps) /
-                      wf_bench_median(b->fast.seconds, b->fast.steps) -
-                  1;
-    if (b->s->json) {
-        struct wf_json j = {.out = stdout};
-        wf_json_begin(&j, NULL, '{');
-        wf_json_string(&j, "spec", b->s->spec);
-        wf_json_string(&j, "precision", b->s->precision);
-        wf_json_string(&j, "instructions", wf_isa_name(wf_isa()));
-        wf_json_uint(&j, "batch", b->s->batch);
-        wf_json_uint(&j, "seq", b->s->seq);
-        wf_json_uint(&j, "micros", b->s->micros);
-        wf_json_uint(&j, "threads", wf_pool_threads(b->pool));
-        wf_json_number(&j, "flops", b->flops);
-        put_runner(&j, b, &b->exact, "exact");
-        put_runner(&j, b, &b->fast, "fast");
-        wf_json_number(&j, "exact_cost", cost);
-        wf_json_end(&j, '}');
-        putchar('\n');
-        return;
-    }
-    printf("%s, %s, %u x %u tokens in %u micro%s, %u threads, %s%s\n", b->s->spec,
-           b->s->precision, b->s->batch, b->s->seq, b->s->micros, b->s->micros == 1 ? "" : "s",
-           wf_pool_threads(b->pool), wf_isa_name(wf_isa()),
-           b->precision == WF_DTYPE_BF16 && wf_isa() < WF_ISA_AVX512_BF16
-               ? " (no bf16 dot products here: fp32 ones, and their peak)"
-               : "");
-    print_runner(b, &b->exact, "exact");
-    print_runner(b, &b->fast, "fast");
-    printf("exact sums cost %.1f%% of a step\n", 100 * cost);
+    double tokens = (double)b->s->batch * b->s->seq;
+    struct wf_bench_train_mode out = {
+        .seconds = wf_bench_median(r->seconds, r->steps),
+        .share = wf_bench_median(r->share, r->steps),
+        .peak = wf_bench_median(r->peak, r->steps),
+        .burst = wf_bench_median(r->burst, r->steps),
+        .loss = r->loss,
+        .memory = wf_tstage_memory(r->stage),
+        .moment_bytes = wf_optim_bytes(r->optim),
+    };
+    out.tok_s = tokens / out.seconds;
+    for (int i = 0; i < WF_BENCH_N_TIMES; i++)
+        out.times[i] =
+            (double)(i < WF_N_TIMERS ? r->times[i] : r->optim_ns) / (double)r->all_ns;
+    return out;
 }
 
 static enum weft_status prepare(struct bench *b, struct weft_error *err)
 {
-    const struct wf_bench_compute *s = b->s;
+    const struct wf_bench_params *s = b->s;
     size_t tokens = (size_t)s->batch * s->seq;
     WEFT_TRY(weft_model_find(s->spec, &b->model, err));
     if (s->micros > s->batch || s->batch % s->micros != 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "%u micros do not divide a batch of %u", s->micros,
-                         s->batch);
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "batch: %u sequences cannot be divided into %u micro-batches",
+                         s->batch, s->micros);
     WEFT_TRY(wf_pool_new(s->threads, &b->pool, err));
     b->precision = strcmp(s->precision, "bf16") == 0 ? WF_DTYPE_BF16 : WF_DTYPE_F32;
-    WEFT_TRY(wf_peak_sampler_new(b->pool, b->precision, &b->beside, err));
+    WEFT_TRY(wf_peak_sampler_new(b->pool, b->precision, &b->sampler, err));
     b->tokens = malloc((tokens + 1) * sizeof *b->tokens);
     if (b->tokens == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu tokens", tokens);
@@ -271,20 +207,31 @@ static enum weft_status prepare(struct bench *b, struct weft_error *err)
     return make_runner(b, &b->fast, true, err);
 }
 
-enum weft_status wf_bench_train(const struct wf_bench_compute *s, struct weft_error *err)
+enum weft_status wf_bench_train(const struct wf_bench_params *p, struct wf_bench_train *out,
+                                struct weft_error *err)
 {
     struct bench *b = calloc(1, sizeof *b);
     if (b == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a benchmark");
-    b->s = s;
+    b->s = p;
     enum weft_status st = prepare(b, err);
     if (st == WEFT_OK)
         st = measure(b, err);
-    if (st == WEFT_OK)
-        print_bench(b);
+
+    if (st == WEFT_OK) {
+        *out = (struct wf_bench_train){
+            .threads = wf_pool_threads(b->pool),
+            .flops = b->flops,
+            .bf16_emulated = b->precision == WF_DTYPE_BF16 && wf_isa() < WF_ISA_AVX512_BF16,
+            .exact = summarize(b, &b->exact),
+            .fast = summarize(b, &b->fast),
+        };
+        out->exact_cost = out->exact.seconds / out->fast.seconds - 1;
+    }
+
     release_runner(&b->exact);
     release_runner(&b->fast);
-    wf_peak_sampler_free(b->beside);
+    wf_peak_sampler_free(b->sampler);
     wf_pool_free(b->pool);
     free(b->tokens);
     free(b);

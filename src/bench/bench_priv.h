@@ -1,0 +1,29 @@
+/* What the benchmarks share: settings by name, random tokens, medians, an early end. */
+#ifndef BENCH_BENCH_PRIV_H
+#define BENCH_BENCH_PRIV_H
+
+#include "bench/bench.h"
+#include "training/settings/settings.h"
+
+/* Sets one setting of a training run by its name. */
+enum weft_status wf_bench_set(struct wf_train_settings *s, const char *key, const char *value,
+                              struct weft_error *err);
+enum weft_status wf_bench_set_number(struct wf_train_settings *s, const char *key,
+                                     uint32_t value, struct weft_error *err);
+
+/* Writes a shard of n random tokens of the model's vocabulary. */
+enum weft_status wf_bench_write_tokens(const char *path, const char *spec, size_t n,
+                                       struct weft_error *err);
+
+/* Returns the median of n numbers, 1 to WF_BENCH_MAX_VALUES; does not change them. */
+enum { WF_BENCH_MAX_VALUES = 2000 };
+double wf_bench_median(const double *x, size_t n);
+
+/* Returns WEFT_USAGE once the benchmark is to end early. */
+enum weft_status wf_bench_check_stop(const struct wf_bench_params *p, struct weft_error *err);
+
+/* Measures the second half of wf_bench_checkpoint() in `dir`. */
+enum weft_status wf_bench_disk(const struct wf_bench_params *p, const char *dir,
+                               struct wf_bench_disk *out, struct weft_error *err);
+
+#endif
