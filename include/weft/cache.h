@@ -1,9 +1,9 @@
-/* The cross-stage cache of burn_dragon, the reference system, and its count of a plan's traffic, to
- * the bit: for those who come from there and compare.  weft's own model is in weft/traffic.h.
+/* The cross-stage cache of burn_dragon, the reference system, and its traffic count of a plan,
+ * reproduced bit for bit for comparison.  weft's own model is in weft/traffic.h.
  *
- * That model leaves two things out.  One tensor a transition stands for all block summaries, so
- * the growing list of finished blocks is not counted; and with the cache on, a backward only
- * reads the summary of its forward again, so the gradients that must travel are not counted.
+ * The reference model omits two things.  One tensor per transition stands for all block summaries,
+ * so the growing list of finished blocks is not counted.  With the cache on, a backward only reads
+ * the summary of its forward again, so the gradients are not counted.
  *
  * The cache alone, access by access:
  *
@@ -13,12 +13,14 @@
  *     struct weft_cache *c = NULL;
  *     if (weft_cache_new(&settings, &c, &err) != WEFT_OK) ...
  *     struct weft_cache_key key = {.source = 0, .destination = 1, .block = 0, .micro = 3};
- *     struct weft_cache_access got;
- *     weft_cache_access_forward(c, &key, 4096, &got, &err);
+ *     struct weft_cache_access access;
+ *     weft_cache_access_forward(c, &key, 4096, &access, &err);
  *     use(weft_cache_stats(c)->cache_misses);
  *     weft_cache_free(c);
  *
  * A whole plan: weft_ref_traffic_compute().
+ *
+ * Unstable: follows the reference system.
  */
 #ifndef WEFT_CACHE_H
 #define WEFT_CACHE_H
@@ -42,35 +44,36 @@ enum weft_cache_policy {
     WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES,
 };
 
-/* The cache is on when `enabled` and the policy is not "disabled". */
+/* The cache is on if `enabled` is set and the policy is not "disabled". */
 struct weft_cache_settings {
     bool enabled;
     enum weft_cache_policy policy;
-    bool reuse_across_backward; /* else a backward passes the cache by */
-    size_t max_inflight_micros; /* micros with entries at once, over all ranks; 0 counts as 1 */
+    bool reuse_across_backward; /* false: a backward bypasses the cache */
+    size_t max_inflight_micros; /* maximum number of micros with entries, over all ranks; 0
+                                   counts as 1 */
 };
 
-/* Off, "disabled", reuse, 1 micro. */
+/* Returns the defaults: off, policy "disabled", reuse on, 1 micro. */
 WEFT_API struct weft_cache_settings weft_cache_defaults(void);
 
-/* "disabled", "resident_block_summaries" */
+/* Returns the name of a policy: "disabled" or "resident_block_summaries". */
 WEFT_API const char *weft_cache_policy_name(enum weft_cache_policy policy);
 
 /* -- the cache ------------------------------------------------------------------------------ */
 
-struct weft_cache; /* opaque; one thread at a time */
+struct weft_cache; /* opaque; used by one thread at a time */
 
-/* What is cached: a block's summary that went from one rank to another, for one micro.  Entries
- * of another freshness (an optimizer step, say) are stale. */
+/* The summary of a block that one rank sends to another, for one micro-batch.  Entries of another
+ * freshness (for example, an optimizer step) are stale. */
 struct weft_cache_key {
     uint32_t source, destination, block, micro;
     uint64_t freshness;
 };
 
 enum weft_cache_result {
-    WEFT_CACHE_RESULT_HIT,    /* it was there: nothing is sent */
-    WEFT_CACHE_RESULT_MISS,   /* it is sent, and there from now on */
-    WEFT_CACHE_RESULT_BYPASS, /* it is sent, and the cache took no part */
+    WEFT_CACHE_RESULT_HIT,    /* cached: nothing is sent */
+    WEFT_CACHE_RESULT_MISS,   /* sent, and cached from now on */
+    WEFT_CACHE_RESULT_BYPASS, /* sent without the cache */
 };
 
 struct weft_cache_access {
@@ -78,101 +81,114 @@ struct weft_cache_access {
     size_t transmitted_bytes;
 };
 
-/* A bypass counts as a miss.  The sums of bytes are checked: an access that would take one past
- * SIZE_MAX is refused.  The other counters count accesses and entries and cannot get there. */
+/* A bypass counts as a miss.  An access that would make a sum of bytes exceed SIZE_MAX fails.  The
+ * other fields count accesses and entries and cannot overflow. */
 struct weft_cache_stats {
     size_t raw_payload_bytes_requested;
     size_t payload_bytes_transmitted;
     size_t cache_hits, cache_misses;
     size_t resend_count_avoided;
     size_t backward_reuse_hits;
-    size_t invalidated_entries; /* dropped by another freshness or to make room */
+    size_t invalidated_entries; /* dropped because of another freshness or evicted */
 };
 
-/* On success the caller owns *out and frees it with weft_cache_free(). */
+/* Creates an empty cache.  The caller owns *out and frees it with weft_cache_free(). */
 WEFT_API enum weft_status weft_cache_new(const struct weft_cache_settings *settings,
                                          struct weft_cache **out, struct weft_error *err);
-WEFT_API void weft_cache_free(struct weft_cache *c); /* NULL is allowed */
 
-/* Drops all entries when `freshness` is not the current one, whether newer or older.  Every
- * access does this first. */
+/* Frees a cache.  NULL is allowed. */
+WEFT_API void weft_cache_free(struct weft_cache *c);
+
+/* Drops all entries if `freshness` differs from the current one, newer or older.  Every access
+ * calls it first. */
 WEFT_API void weft_cache_begin_freshness(struct weft_cache *c, uint64_t freshness);
 
-/* A miss makes an entry; when the micro has none yet and max_inflight_micros others have, the
- * one that got its first entry first loses all of its own.  A hit makes nothing younger.
+/* Requests `bytes` in a forward.  A miss creates an entry.  If the micro has no entry yet and
+ * max_inflight_micros other micros have entries, the micro that got its first entry earliest loses
+ * all of its entries.  A hit does not change the eviction order.
  *
- * Constant time on average, whatever the settings.  WEFT_NUMERIC when a sum of bytes would
- * overflow, WEFT_NOMEM; then nothing has changed. */
+ * Constant time on average.  Returns WEFT_NUMERIC if a sum of bytes would overflow, or WEFT_NOMEM;
+ * the cache is then unchanged. */
 WEFT_API enum weft_status weft_cache_access_forward(struct weft_cache *c,
                                                     const struct weft_cache_key *key,
                                                     size_t bytes, struct weft_cache_access *out,
                                                     struct weft_error *err);
+
+/* Requests `bytes` in a backward.  Otherwise as weft_cache_access_forward(). */
 WEFT_API enum weft_status
 weft_cache_access_backward(struct weft_cache *c, const struct weft_cache_key *key, size_t bytes,
                            struct weft_cache_access *out, struct weft_error *err);
+
+/* Counts `bytes` as sent without the cache.  Errors are those of weft_cache_access_forward(). */
 WEFT_API enum weft_status weft_cache_access_bypass(struct weft_cache *c,
                                                    const struct weft_cache_key *key,
                                                    size_t bytes, struct weft_cache_access *out,
                                                    struct weft_error *err);
 
+/* Returns the counters of all accesses so far.  Borrowed. */
 WEFT_API const struct weft_cache_stats *weft_cache_stats(const struct weft_cache *c);
 
-/* False before the first access. */
+/* Stores the current freshness in *out.  Returns false before the first access. */
 WEFT_API bool weft_cache_freshness(const struct weft_cache *c, uint64_t *out);
 
+/* Returns the number of entries. */
 WEFT_API size_t weft_cache_n_entries(const struct weft_cache *c);
+
+/* Returns true if the cache has an entry for `key`. */
 WEFT_API bool weft_cache_contains(const struct weft_cache *c, const struct weft_cache_key *key);
 
-/* How many micros have entries; the first `room` of them, oldest first, are written to out. */
-WEFT_API size_t weft_cache_micros(const struct weft_cache *c, uint32_t *out, size_t room);
+/* Returns the number of micros with entries and writes the first `capacity` of them to out, oldest
+ * first. */
+WEFT_API size_t weft_cache_micros(const struct weft_cache *c, uint32_t *out, size_t capacity);
 
 /* -- the traffic of a plan ------------------------------------------------------------------ */
 
 enum weft_ref_traffic_mode {
-    WEFT_REF_TRAFFIC_ACTIVATION_TENSOR, /* activations forward, gradients backward, no cache */
-    WEFT_REF_TRAFFIC_BLOCK_RESIDUAL_CACHE, /* both directions ask the cache for the forward's key */
+    WEFT_REF_TRAFFIC_ACTIVATION_TENSOR,    /* activations and gradients, no cache */
+    WEFT_REF_TRAFFIC_BLOCK_RESIDUAL_CACHE, /* both directions use the cache key of the forward */
 };
 
-/* "activation_tensor", "block_residual_cache" */
+/* Returns the name of a mode: "activation_tensor" or "block_residual_cache". */
 WEFT_API const char *weft_ref_traffic_mode_name(enum weft_ref_traffic_mode mode);
 
 struct weft_ref_traffic_settings {
     enum weft_ref_traffic_mode mode;
     struct weft_cache_settings cache;
-    uint32_t layers_per_block; /* a transition's block: the sender's last layer by this many */
+    uint32_t layers_per_block; /* block of a transition: the sender's last layer / this */
     size_t payload_bytes;      /* of one transfer */
-    bool trace;                /* note what became of each event */
+    bool trace;                /* record the result of each event */
 };
 
-/* Names as the reference system reports them; its stages are our ranks here. */
+/* The names are those of the reference system; its stages are weft's ranks. */
 struct weft_ref_traffic {
     struct weft_cache_stats cache;
     size_t forward_transfer_requests, backward_transfer_requests;
     uint32_t n_ranks;
-    size_t *stage_transmitted_bytes; /* owned: (ranks), by who sends */
-    size_t bytes_saved;              /* requested and not transmitted */
-    float cache_hit_rate;            /* hits by hits and misses, in single precision */
+    size_t *stage_transmitted_bytes; /* owned: (ranks), by sender */
+    size_t bytes_saved;              /* requested but not transmitted */
+    float cache_hit_rate;            /* hits / (hits + misses), in single precision */
     size_t n_events;                 /* compute actions of the schedule */
-    char *trace; /* owned: a letter an event, '-' no transfer, 'h' hit, 'm' miss, 'b' bypass;
-                    NUL-terminated; NULL unless asked for */
+    char *trace; /* owned: one letter per event, '-' no transfer, 'h' hit, 'm' miss, 'b' bypass;
+                    NUL-terminated; NULL unless requested */
 };
 
-/* Runs through the schedule's compute actions in the order of ticks, then ranks: every action
- * takes one tick (an overlapped pair two), results are there at the next tick, and messages in
- * the schedule are passed over.  For greedy-gpipe and greedy-1f1b that is the reference system's
- * plan.  A weight gradient on its own transfers nothing.
+/* Counts the traffic of a schedule in the reference model.  The compute actions are processed by
+ * tick, then rank: every action takes one tick (an overlapped pair two), results are available at
+ * the next tick, and messages in the schedule are ignored.  For greedy-gpipe and greedy-1f1b that
+ * is the plan of the reference system.  A separate weight gradient transfers nothing.
  *
- * `s` must be a schedule that weft_verify() accepts; every stage of `p` needs a layer.
- * WEFT_USAGE for sizes that do not fit, WEFT_NUMERIC when the bytes do not fit a size_t,
- * WEFT_SCHEDULE when the schedule deadlocks.  Linear in the actions where there is one pipe, no
- * pair, and every stage takes its micros in order; the events of others are sorted.  The caller
+ * `s` must pass weft_verify(), and every stage of `p` must have a layer.  Returns WEFT_USAGE if
+ * sizes do not match, WEFT_NUMERIC if a sum of bytes overflows, and WEFT_SCHEDULE if the schedule
+ * deadlocks.  The time is linear in the actions for one pipe without pairs in which every stage
+ * processes its micro-batches in order; the events of other schedules are sorted.  The caller
  * releases *out. */
 WEFT_API enum weft_status
 weft_ref_traffic_compute(const struct weft_schedule *s, const struct weft_partition *p,
                          const struct weft_ref_traffic_settings *settings,
                          struct weft_ref_traffic *out, struct weft_error *err);
-WEFT_API void
-weft_ref_traffic_release(struct weft_ref_traffic *c); /* a zeroed one is allowed */
+
+/* Frees the arrays of a count.  A zeroed count is allowed. */
+WEFT_API void weft_ref_traffic_release(struct weft_ref_traffic *c);
 
 #ifdef __cplusplus
 }

@@ -1,24 +1,27 @@
-/* Ranks that exchange messages: threads of one process, or processes under MPI.
+/* Messages between ranks, which are threads of one process or processes under MPI.
  *
- * A rank has one `struct weft_comm` and uses it from one thread.  Messages between two ranks go
- * through numbered channels; on each channel, in each direction, they arrive in the order they
- * were sent, and every one says what it is: the receiver states what it expects, and anything
- * else is an error that names both.
+ * A rank has one `struct weft_comm` and uses it from one thread.  Messages between two ranks use
+ * numbered channels.  On each channel and in each direction they arrive in the order in which they
+ * were sent.  Every message has a header; the receiver states the header that it expects, and a
+ * different one is an error that names both.
  *
  *     struct weft_message out = {.peer = 1, .channel = 0, .data = x, .bytes = n};
  *     weft_comm_send(comm, &out, &err);                  returns at once
- *     struct weft_message in = {.peer = 1, .channel = 0, .data = room, .bytes = n};
+ *     struct weft_message in = {.peer = 1, .channel = 0, .data = buffer, .bytes = n};
  *     weft_comm_post(comm, &in, &err);                   returns at once
- *     weft_comm_wait(comm, &in, &err);                   until it is there
- *     use(in.data);                                      which may be the sender's own memory
- *     weft_comm_release(comm, &in);                      the sender may use it again
- *     weft_comm_wait(comm, &out, &err);                  until it was released
+ *     weft_comm_wait(comm, &in, &err);                   until the message has arrived
+ *     use(in.data);                                      this may be the sender's memory
+ *     weft_comm_release(comm, &in);                      the sender may reuse its memory
+ *     weft_comm_wait(comm, &out, &err);                  until the receiver has released it
  *
- * No wait is for ever: a peer that gives no heartbeat for the timeout is named, and every rank
- * that waits for it, directly or through others, ends with the same error.  The first error wins:
- * weft_comm_abort() reaches all ranks.
+ * Every wait ends.  A peer without a heartbeat for the time-out is reported by its number, and all
+ * ranks that wait for it, directly or through others, fail with the same error.  The first error
+ * wins: weft_comm_abort() reaches all ranks.
  *
- * Every function says Local (one rank calls it) or Collective (all ranks do, in the same order).
+ * Each function is Local (called by one rank) or Collective (called by all ranks in the same
+ * order).
+ *
+ * Unstable: struct weft_message has fields of the transports, so its size may change.
  */
 #ifndef WEFT_COMM_H
 #define WEFT_COMM_H
@@ -35,33 +38,33 @@ extern "C" {
 
 struct weft_comm;
 
-/* A program has channels WEFT_USER_CHANNEL .. WEFT_GROUP_CHANNEL - 1; the others are weft's own. */
+/* Programs use channels WEFT_USER_CHANNEL .. WEFT_GROUP_CHANNEL - 1.  weft uses the others. */
 enum { WEFT_USER_CHANNEL = 8, WEFT_GROUP_CHANNEL = 16, WEFT_N_CHANNELS = 256 };
 
-/* What a message is.  The first four are the caller's to choose; both ends must say the same. */
+/* The identity of a message.  The caller chooses the first five fields, and both endpoints must
+ * give the same values. */
 struct weft_message_header {
     uint32_t kind;
     uint32_t stage, micro, part;
     uint64_t step;
     uint64_t bytes;
-    /* Filled in and checked by weft. */
-    uint64_t run;      /* of this run: nothing from another one is taken */
+    /* Set and checked by weft. */
+    uint64_t run;      /* messages of another run are rejected */
     uint64_t sequence; /* on its channel */
     uint32_t from, to;
     uint32_t channel, magic;
 };
 
-/* One transfer, from its send or post until it is done.  It must stay where it is until then. */
+/* One transfer.  The record must stay at its address from the send or post until it is done. */
 struct weft_message {
-    struct weft_message_header head; /* kind, stage, micro, part, step: what it is */
+    struct weft_message_header head; /* set by the caller: kind, stage, micro, part, step */
     uint32_t peer, channel;
     size_t bytes;
-    void *data; /* a send: what goes.  A receive: room for `bytes`, and when it is done where
-                   they lie, which need not be there. */
-    bool
-        up_to; /* a receive: `bytes` is the most that may come; head.bytes then says how many */
+    void *data; /* send: the data.  Receive: a buffer of `bytes`; when done, the address of the
+                    data, which may be in other memory. */
+    bool up_to; /* receive: `bytes` is a maximum; head.bytes is then the actual number */
     bool done;
-    /* The transport's own. */
+    /* Used by the transport. */
     struct weft_message *sender;
     struct weft_message *next;
     uint64_t request[2];
@@ -72,142 +75,171 @@ struct weft_message {
 
 /* -- messages ------------------------------------------------------------------------------- */
 
+/* Returns the number of this rank.  Local. */
 WEFT_API uint32_t weft_comm_rank(const struct weft_comm *comm);
-WEFT_API uint32_t weft_comm_size(const struct weft_comm *comm);
-WEFT_API const char *weft_comm_name(const struct weft_comm *comm); /* "inproc", "mpi" */
 
-/* Starts a send or a receive.  Local; never waits.  Several receives may be posted on a channel:
- * they are filled in the order of their posts. */
+/* Returns the number of ranks.  Local. */
+WEFT_API uint32_t weft_comm_size(const struct weft_comm *comm);
+
+/* Returns the name of the transport: "inproc" or "mpi".  Local. */
+WEFT_API const char *weft_comm_name(const struct weft_comm *comm);
+
+/* Starts a send.  Never waits.  Local. */
 WEFT_API enum weft_status weft_comm_send(struct weft_comm *comm, struct weft_message *m,
                                          struct weft_error *err);
+
+/* Posts a receive.  Never waits.  Several receives may be posted on a channel; they complete in the
+ * order of their posts.  Local. */
 WEFT_API enum weft_status weft_comm_post(struct weft_comm *comm, struct weft_message *m,
                                          struct weft_error *err);
 
-/* Sets m->done when a receive has its data, or when a send's memory may be used again: the
- * receiver has released it (inproc) or it is on its way (MPI).  Local; never waits; what came is
- * checked against m->head.  WEFT_PEER also when another rank gave up. */
+/* Sets m->done if a receive has its data, or if the memory of a send may be reused: the receiver
+ * has released it (inproc) or MPI has taken the data.  Never waits.  Checks a received message
+ * against m->head.  Returns WEFT_PEER if a peer is lost or another rank aborted.  Local. */
 WEFT_API enum weft_status weft_comm_test(struct weft_comm *comm, struct weft_message *m,
                                          struct weft_error *err);
 
-/* The same, until it is done or a peer is lost.  Local. */
+/* Waits until weft_comm_test() sets m->done or fails, or until a peer is lost.  Local. */
 WEFT_API enum weft_status weft_comm_wait(struct weft_comm *comm, struct weft_message *m,
                                          struct weft_error *err);
 
-/* The receiver has read what came.  Local. */
+/* Releases the data of a received message.  Local. */
 WEFT_API void weft_comm_release(struct weft_comm *comm, struct weft_message *m);
 
-/* True when a receive gives the sender's memory, which both ranks then share. */
+/* Returns true if a receive returns the sender's memory, which both ranks then share.  Local. */
 WEFT_API bool weft_comm_by_reference(const struct weft_comm *comm);
 
-/* -- heartbeats -------------------------------------------------------------------------- */
+/* -- heartbeats ----------------------------------------------------------------------------- */
 
-/* What a rank is at, for the messages of others; `doing` is the caller's code. */
+/* The current activity of a rank, for the error messages of others. */
 struct weft_activity {
-    uint64_t step, doing;
-    uint32_t waits_for; /* a rank, or UINT32_MAX */
-    uint32_t moved;     /* grows with every message: what does not is stuck */
+    uint64_t step, doing; /* doing: a code of the caller */
+    uint32_t waits_for;   /* a rank, or UINT32_MAX */
+    uint32_t moved;       /* changes with every message; a rank whose value stays is stuck */
 };
 
-/* Says what this rank begins now.  Cheap; call it for every piece of work.  Local. */
+/* Records the activity that this rank starts, and sends a heartbeat.  Cheap enough for every piece
+ * of work.  Local. */
 WEFT_API void weft_comm_publish(struct weft_comm *comm, uint64_t step, uint64_t doing);
 
-/* Says that this rank is still at what it began: from inside of work that may take longer than
- * others wait for a heartbeat.  Cheap.  Local. */
+/* Sends a heartbeat without a new activity.  Call it within work that may take longer than the
+ * time-out.  Cheap.  Local. */
 WEFT_API void weft_comm_heartbeat(struct weft_comm *comm);
 
-/* How `doing` is written in messages: "at 2F5".  Both pointers are borrowed while comm lives. */
-typedef void weft_describe_fn(void *arg, uint32_t rank, uint64_t doing, char *out, size_t room);
+/* Writes the text of the activity `doing` of `rank`, such as "at 2F5", to `out`. */
+typedef void weft_describe_fn(void *arg, uint32_t rank, uint64_t doing, char *out, size_t size);
+
+/* Sets the function that error messages use for activities.  Both pointers are borrowed until comm
+ * is closed.  Local. */
 WEFT_API void weft_comm_describe(struct weft_comm *comm, weft_describe_fn *describe, void *arg);
 
-/* Called again and again while this rank waits, and by weft_comm_progress(); at most one.  It may
- * send, post and test, but not wait. */
+/* Advances background work.  It may send, post and test, but not wait. */
 typedef enum weft_status weft_progress_fn(void *arg, struct weft_error *err);
+
+/* Sets the one progress function.  It is called repeatedly while this rank waits, and by
+ * weft_comm_progress().  Local. */
 WEFT_API void weft_comm_on_progress(struct weft_comm *comm, weft_progress_fn *progress,
                                     void *arg);
+
+/* Calls the progress function once.  Local. */
 WEFT_API enum weft_status weft_comm_progress(struct weft_comm *comm, struct weft_error *err);
 
-/* Waits until ready(arg, &yes, err) says yes; `peer` is the rank that it waits for, or UINT32_MAX:
- * something of its own, for as long as that takes, while the others hear that it lives.  Local. */
+/* Sets *yes when the awaited condition holds. */
 typedef enum weft_status weft_ready_fn(void *arg, bool *yes, struct weft_error *err);
+
+/* Waits until ready() sets *yes.  `peer` is the rank that it waits for, or UINT32_MAX for local
+ * work, which may take any time: this rank keeps sending heartbeats.  Local. */
 WEFT_API enum weft_status weft_comm_wait_until(struct weft_comm *comm, uint32_t peer,
                                                weft_ready_fn *ready, void *arg,
                                                struct weft_error *err);
 
-/* Keeps what this rank is at in a small file, from now on: it outlives the process, whatever ends
- * it, and weft_flight_read() reads it.  Local. */
+/* Keeps the activity of this rank in a small file from now on.  The file survives any end of the
+ * process; weft_flight_read() reads it.  Local. */
 WEFT_API enum weft_status weft_comm_record(struct weft_comm *comm, const char *path,
                                            struct weft_error *err);
 
 enum weft_flight_state {
-    WEFT_FLIGHT_RUNNING, /* or gone without a word */
+    WEFT_FLIGHT_RUNNING, /* or ended without a report */
     WEFT_FLIGHT_DONE,
-    WEFT_FLIGHT_FAILED, /* it said why */
+    WEFT_FLIGHT_FAILED, /* `error` has the reason */
 };
 
 struct weft_flight {
     uint32_t rank, n_ranks;
     uint32_t state;     /* enum weft_flight_state */
     uint32_t waits_for; /* a rank, or UINT32_MAX */
-    uint64_t step;      /* as the program told it: training counts from 1 */
-    int64_t time_ns;    /* when it began what it was last at, since 1970 */
-    int64_t alive_ns;   /* when it was last alive: a process's own, to some milliseconds */
+    uint64_t step;      /* as passed by the program; training counts from 1 */
+    int64_t time_ns;    /* start of the last activity, since 1970 */
+    int64_t alive_ns;   /* last time the process was alive, to some milliseconds */
     int64_t pid;
     char host[64], doing[96], error[256];
 };
+
+/* Reads the file of weft_comm_record().  Local. */
 WEFT_API enum weft_status weft_flight_read(const char *path, struct weft_flight *out,
                                            struct weft_error *err);
 
-/* Seconds without a heartbeat after which a rank counts as lost; 60 at first. */
+/* Sets the seconds without a heartbeat after which a rank counts as lost.  The default is 60.
+ * Local. */
 WEFT_API void weft_comm_set_timeout(struct weft_comm *comm, double seconds);
 
-/* Ends all waits of all ranks with this error, unless one was first.  Local. */
+/* Ends all waits of all ranks with this error, unless there was an earlier one.  Local. */
 WEFT_API void weft_comm_abort(struct weft_comm *comm, const struct weft_error *err);
 
-/* Ranks that are threads share memory, so after an abort each waits until all have noticed it.
- * When one does not within the timeout, since it is stuck in a stage, this is called by those that
- * wait: it should end the process, for nothing else can.  Local. */
+/* Handles a rank that hangs.  It should end the process. */
 typedef void weft_hang_fn(void *arg, const struct weft_error *err);
+
+/* Sets the function for hangs.  Ranks that are threads share memory, so after an abort each rank
+ * waits until all others have noticed it.  If one is stuck in a stage for the time-out, the waiting
+ * ranks call this function.  Local. */
 WEFT_API void weft_comm_on_hang(struct weft_comm *comm, weft_hang_fn *on_hang, void *arg);
 
 /* -- all ranks ------------------------------------------------------------------------------ */
 
-/* Everyone's `bytes` go to rank 0: at[r] of it has room for size[r] of rank r, its own included.
- * `at` and `size` are only read on rank 0, and may be NULL when nobody sends anything; sizes are
- * what the ranks send.  Collective. */
+/* Gathers the data of all ranks on rank 0: at[r] has size[r] bytes for the data of rank r,
+ * including rank 0.  `at` and `size` are read on rank 0 only and may be NULL if no rank sends
+ * anything.  size[r] must equal the bytes that rank r sends.  Collective. */
 WEFT_API enum weft_status weft_comm_gather(struct weft_comm *comm, const void *data,
                                            size_t bytes, void *const *at, const size_t *size,
                                            struct weft_error *err);
 
-/* The same for as many bytes of everyone: rank 0 has them one after the other in `all`.  Comm may
- * be NULL: a rank that is alone.  Collective. */
+/* Gathers the same number of bytes from every rank, in the order of ranks, in `all` on rank 0.
+ * `comm` may be NULL: a single rank.  Collective. */
 WEFT_API enum weft_status weft_comm_gather_equal(struct weft_comm *comm, const void *data,
                                                  size_t bytes, void *all,
                                                  struct weft_error *err);
 
-/* Rank 0's bytes go to everyone.  Collective. */
+/* Copies the data of rank 0 to all ranks.  Collective. */
 WEFT_API enum weft_status weft_comm_broadcast(struct weft_comm *comm, void *data, size_t bytes,
                                               struct weft_error *err);
 
 /* Returns when all ranks have called it.  Collective. */
 WEFT_API enum weft_status weft_comm_barrier(struct weft_comm *comm, struct weft_error *err);
 
-/* -- opening -------------------------------------------------------------------------------- */
+/* -- start ---------------------------------------------------------------------------------- */
 
-/* A rank's whole program.  What it returns other than WEFT_OK aborts the others. */
+/* The whole program of a rank.  A return value other than WEFT_OK aborts the other ranks. */
 typedef enum weft_status weft_rank_fn(struct weft_comm *comm, void *arg,
                                       struct weft_error *err);
 
-/* Runs fn as n ranks, each a thread, rank 0 in the caller's; returns when all have.  With at
- * least n cores each rank keeps to its own share of them, and so do the threads that it starts.
- * The first error of any rank is returned. */
+/* Runs fn as n ranks, each in a thread, rank 0 in the caller's, and returns when all have returned.
+ * With at least n cores, the cores are divided among the ranks, and threads that a rank starts stay
+ * on its cores.  Returns the first error of any rank. */
 WEFT_API enum weft_status weft_comm_run_threads(uint32_t n, weft_rank_fn *fn, void *arg,
                                                 struct weft_error *err);
 
-/* Which launcher started this process, by its environment: "openmpi", "mpich", or NULL. */
+/* Returns the launcher that started this process, by its environment: "openmpi", "mpich" or
+ * NULL. */
 WEFT_API const char *weft_comm_launcher(void);
 
-/* Runs fn as this process's rank under MPI.  WEFT_USAGE when no launcher started it or weft's
- * module for that MPI is not installed. */
+/* Runs fn as the rank of this process under MPI.  Returns WEFT_USAGE if no launcher started the
+ * process or if weft's module for that MPI is not installed.
+ *
+ * After a failure of any rank the process must end with exit().  A handler that this function
+ * registers with on_exit() then waits briefly for the other ranks and ends the process with
+ * _exit(), so that exit handlers of the MPI library do not run: they could wait for lost ranks.
+ * Under MPICH one rank also calls MPI_Abort() if a rank does not respond, because MPICH's launcher
+ * would not end it. */
 WEFT_API enum weft_status weft_comm_run_mpi(weft_rank_fn *fn, void *arg,
                                             struct weft_error *err);
 

@@ -1,4 +1,5 @@
-/* What actions cost: times of a stage's passes, a hop between ranks, changes of memory. */
+/* The costs of actions: the times of a stage's passes, the delay of a message, and the changes of
+ * memory. */
 #ifndef WEFT_COST_H
 #define WEFT_COST_H
 
@@ -11,59 +12,67 @@
 extern "C" {
 #endif
 
-/* A value for each stage (or rank): none given, one for all, or one each. */
+/* One value per stage (or per rank). */
 struct weft_values {
-    const double *at; /* borrowed by whoever reads it */
-    size_t n;         /* 0: the default; 1: the same everywhere; else one an index */
+    const double *at; /* borrowed by the reader */
+    size_t n;         /* 0: use the default; 1: the same value everywhere; else one per index */
 };
 
+/* Returns the value of index `i`, or `fallback` if no values are given. */
 static inline double weft_values_get(struct weft_values v, size_t i, double fallback)
 {
     return v.n == 0 ? fallback : v.n == 1 ? v.at[0] : v.at[i];
 }
 
-/* Times of one stage, in any unit.  Defaults: f = i = w = 1, b = i + w. */
+/* Times of the stages, in any unit.  Defaults: f = i = w = 1, b = i + w. */
 struct weft_cost {
     struct weft_values f, i, w; /* forward, input gradient, weight gradient */
     struct weft_values b;       /* whole backward */
-    struct weft_values fb; /* an overlapped pair, by the stage of its forward; default f + b */
-    double hop;            /* delay of a message between two ranks; it occupies neither */
+    struct weft_values fb; /* overlapped pair, by the stage of its forward; default f + b */
+    double hop;            /* delay of a message between two ranks; it occupies neither rank */
 };
 
-/* Change of a rank's memory when an action starts, and how much there may be.  A whole backward
- * changes it by i + w.  Defaults: f = 1, i = 0, w = -(f + i): what was taken is given back. */
+/* Changes of a rank's memory at the start of an action, and the limit of each rank.  A whole
+ * backward changes memory by i + w.  Defaults: f = 1, i = 0, w = -(f + i), so that a backward
+ * releases what its forward allocated. */
 struct weft_memory_cost {
-    struct weft_values f, i, w; /* a stage */
-    struct weft_values limit;   /* a rank; none given: the schedule's own limit */
+    struct weft_values f, i, w; /* per stage */
+    struct weft_values limit;   /* per rank; none given: the limit of the schedule */
 };
 
-/* The same, resolved for one stage. */
+/* The times of one stage, with defaults filled in. */
 struct weft_stage_cost {
     double f, i, w, b;
 };
 
+/* The memory changes of one stage, with defaults filled in. */
 struct weft_stage_memory {
     double f, i, w;
 };
 
-/* Refuses what cannot be timed: times below 0 or not finite, sums that are too large to be told
- * apart, lists that have neither one value nor one for each stage (or rank, for limits). */
+/* Checks that costs can be used for timing.  Returns WEFT_USAGE if a time is negative or not
+ * finite, if sums are too large for double precision, or if a list has neither one value nor one
+ * per stage (per rank for limits).  `cost` and `memory` may be NULL. */
 WEFT_API enum weft_status weft_cost_check(const struct weft_cost *cost,
                                           const struct weft_memory_cost *memory, uint32_t ranks,
                                           uint32_t stages, uint32_t micros,
                                           struct weft_error *err);
 
-/* Rounding apart, is an amount within a limit? */
+/* Returns whether an amount is within a limit, apart from rounding. */
 static inline int weft_memory_fits(double amount, double limit)
 {
     double size = limit < 0 ? -limit : limit;
     return amount <= limit + 1e-9 * (size > 1 ? size : 1);
 }
 
-/* `cost` and `memory` may be NULL: the defaults. */
+/* Returns the times of one stage.  `cost` may be NULL: the defaults. */
 WEFT_API struct weft_stage_cost weft_cost_stage(const struct weft_cost *cost, uint32_t stage);
+
+/* Returns the time of an overlapped pair.  `cost` may be NULL: the defaults. */
 WEFT_API double weft_cost_pair(const struct weft_cost *cost, uint32_t f_stage,
                                uint32_t b_stage);
+
+/* Returns the memory changes of one stage.  `memory` may be NULL: the defaults. */
 WEFT_API struct weft_stage_memory weft_memory_cost_stage(const struct weft_memory_cost *memory,
                                                          uint32_t stage);
 

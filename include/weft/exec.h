@@ -1,22 +1,25 @@
-/* Runs one rank's part of a schedule: any schedule that weft_verify() accepts, on any stages
- * (weft/stage.h), between any ranks (weft/comm.h).
+/* Execution of one rank of a schedule: any schedule that weft_verify() accepts, with any stages
+ * (weft/stage.h) and any transport (weft/comm.h).
  *
- *     struct weft_program *p;                       what the rank does, compiled once
+ *     struct weft_program *p;                       the rank's actions, compiled once
  *     weft_program_new(schedule, rank, NULL, &p, &err);
- *     make each stage that it holds with weft_program_slots(p, stage) slots
+ *     create each stage of the rank with weft_program_slots(p, stage) slots
  *     struct weft_exec_setup setup = {.program = p, .comm = comm, .stages = stages};
  *     struct weft_exec *e;
- *     weft_exec_new(&setup, &e, &err);              allocates everything once
- *     weft_exec_step(e, &io, &err);                 micro inputs in; losses, gradients out
+ *     weft_exec_new(&setup, &e, &err);              allocates all memory
+ *     weft_exec_step(e, &io, &err);                 inputs of micros in; losses, gradients out
  *     weft_exec_free(e);
  *     weft_program_free(p);
  *
- * A schedule without messages is lowered first.  Every activation that leaves a stage has its own
- * buffer from the stage's forward to its backward: it goes to the next stage, which writes the
- * activation's gradient over it and gives it back.  So there are just as many buffers as the
- * verifier counts activations, sends never wait, and threads exchange pointers only.
+ * A schedule without messages is lowered first.  Each activation that leaves a stage has a buffer
+ * from the stage's forward to its backward.  The next stage writes the gradient of the activation
+ * over it and returns the buffer.  The number of buffers therefore equals the number of activations
+ * that the verifier counts, sends never wait for a buffer, and threads exchange pointers only.
  *
- * examples/pipeline.c is a complete program on four ranks. */
+ * examples/pipeline.c is a complete program with four ranks.
+ *
+ * Unstable: struct weft_exec_setup, struct weft_exec_io and struct weft_exec_times gain fields.
+ */
 #ifndef WEFT_EXEC_H
 #define WEFT_EXEC_H
 
@@ -30,124 +33,148 @@
 extern "C" {
 #endif
 
-/* -- what a rank does ----------------------------------------------------------------------- */
+/* -- programs ------------------------------------------------------------------------------- */
 
-struct weft_program; /* opaque: made once, then read-only */
+struct weft_program; /* opaque: created once, then read-only */
 
-/* Compiles one rank of a schedule, which must verify; lowers it if it has no messages.
+/* Compiles one rank of a schedule that has passed weft_verify(), and lowers it if it has no
+ * messages.  A schedule with messages is borrowed until the program is freed.
  *
- * With slot_bytes (by stage; those that the rank does not hold are not read) the slots of all its
- * stages are laid into one piece of memory that is shared over time: weft_program_slot_offset() says
- * where.  With NULL each stage has slots of its own.  A schedule with messages is borrowed while
- * the program lives.  Local. */
+ * With slot_bytes (by stage; entries of other ranks' stages are not read) the slots of all stages
+ * share one piece of memory over time; weft_program_slot_offset() returns their positions.  With
+ * NULL each stage has its own slots.  The caller owns *out.  Local. */
 WEFT_API enum weft_status weft_program_new(const struct weft_schedule *s, uint32_t rank,
                                            const size_t *slot_bytes, struct weft_program **out,
                                            struct weft_error *err);
-WEFT_API void weft_program_free(struct weft_program *p); /* NULL is allowed */
 
-/* The schedule with its messages; borrowed. */
+/* Frees a program.  NULL is allowed. */
+WEFT_API void weft_program_free(struct weft_program *p);
+
+/* Returns the schedule with its messages.  Borrowed. */
 WEFT_API const struct weft_schedule *weft_program_schedule(const struct weft_program *p);
+
+/* Returns the rank of the program. */
 WEFT_API uint32_t weft_program_rank(const struct weft_program *p);
 
-/* Slots that a stage's micros are given: 0 when the rank does not hold the stage. */
+/* Returns the number of slots of a stage; 0 if the stage is on another rank. */
 WEFT_API uint32_t weft_program_slots(const struct weft_program *p, uint32_t stage);
-/* The most micros of a stage between their input and their weight gradient at one time. */
+
+/* Returns the maximum number of micro-batches of a stage between their input and weight gradient
+ * at one time. */
 WEFT_API uint32_t weft_program_split_slots(const struct weft_program *p, uint32_t stage);
-/* The most outputs of a stage that are on their way, or wait for their gradients, at one time. */
+
+/* Returns the maximum number of outputs of a stage that are in transit or wait for their gradients
+ * at one time. */
 WEFT_API uint32_t weft_program_outputs(const struct weft_program *p, uint32_t stage);
-/* Buffers for what comes in from other ranks, where receives need memory of their own. */
+
+/* Returns the number of buffers for inputs from other ranks, for transports that copy data. */
 WEFT_API uint32_t weft_program_inputs(const struct weft_program *p, uint32_t stage);
-/* Activations between forward and the end of backward at one time: what the verifier counts. */
+
+/* Returns the peak activations of the rank, as the verifier counts them. */
 WEFT_API size_t weft_program_peak(const struct weft_program *p);
-/* Bytes of all slots together, and where one begins in them; 64 bytes aligned. */
+
+/* Returns the size of all slots together. */
 WEFT_API size_t weft_program_slot_bytes(const struct weft_program *p);
+
+/* Returns the offset of a slot in that memory, aligned to 64 bytes. */
 WEFT_API size_t weft_program_slot_offset(const struct weft_program *p, uint32_t stage,
                                          uint32_t slot);
-/* The least that slots could take: the most that is in use at one time. */
+
+/* Returns the lower bound of weft_program_slot_bytes(): the maximum number of bytes in use at one
+ * time. */
 WEFT_API size_t weft_program_slot_bound(const struct weft_program *p);
 
-/* -- running it ----------------------------------------------------------------------------- */
+/* -- execution ------------------------------------------------------------------------------ */
 
 struct weft_exec;
 
 /* Block attention residuals. */
 struct weft_exec_blocks {
-    const struct weft_traffic *traffic; /* borrowed; NULL: none */
-    size_t row_elements;                /* of a block, for one row */
-    /* a[i] += b[i], exact; true when a sum left its range */
+    const struct weft_traffic *traffic; /* borrowed; NULL: no blocks */
+    size_t row_elements;                /* elements of a block per row */
+    /* Adds exact sums, a[i] += b[i], and returns true if a sum leaves its range. */
     bool (*merge)(int64_t *a, const int64_t *b, size_t n);
 };
 
 struct weft_exec_setup {
     const struct weft_program *program; /* borrowed */
-    struct weft_comm *comm;             /* borrowed; NULL when the schedule has one rank */
-    uint32_t rank_offset;               /* comm's number of the schedule's rank 0 */
-    const struct weft_stage *stages;    /* by stage: those that the rank holds */
-    const uint32_t *rows;               /* of each micro; NULL: one each */
-    uint32_t first_micro;               /* what the first micro is called in the whole step */
+    struct weft_comm *comm;             /* borrowed; NULL if the schedule has one rank */
+    uint32_t rank_offset;               /* rank in comm of the schedule's rank 0 */
+    const struct weft_stage *stages; /* by stage; entries of other ranks' stages are not read */
+    const uint32_t *rows;            /* of each micro; NULL: one each */
+    uint32_t first_micro;            /* number of the first micro within the whole step */
     struct weft_exec_blocks blocks;
-    /* REDUCE_GRAD: the stage's gradients on this rank are complete.  May be NULL. */
+    /* REDUCE_GRAD: the gradients of the stage on this rank are complete.  May be NULL. */
     enum weft_status (*reduce)(void *arg, uint32_t stage, struct weft_error *err);
     void *reduce_arg;
 };
 
-/* Allocates all buffers.  weft_exec_free() frees, when the other ranks have taken what this one
- * sent in the last step; before comm is closed.  Local. */
+/* Creates an executor and allocates all of its buffers.  The caller owns *out.  Local. */
 WEFT_API enum weft_status weft_exec_new(const struct weft_exec_setup *setup,
                                         struct weft_exec **out, struct weft_error *err);
-WEFT_API void weft_exec_free(struct weft_exec *e); /* NULL is allowed */
 
-WEFT_API size_t weft_exec_bytes(const struct weft_exec *e); /* of the buffers */
+/* Frees an executor after the other ranks have received the messages of the last step.  Call it
+ * before comm is closed.  NULL is allowed.  Local. */
+WEFT_API void weft_exec_free(struct weft_exec *e);
 
-/* What goes into a step and what comes out, by micro of the schedule. */
+/* Returns the size of the buffers. */
+WEFT_API size_t weft_exec_bytes(const struct weft_exec *e);
+
+/* Inputs and outputs of a step, indexed by micro of the schedule. */
 struct weft_exec_io {
     uint64_t step;
-    const void *const *inputs;     /* the first stage's; read where it runs */
-    void *const *input_grads;      /* gets their gradients there; NULL: not wanted */
-    const int32_t *const *targets; /* the last stage's; NULL: none */
+    const void *const *inputs; /* of the first stage; read on its rank */
+    void *const *input_grads;  /* written on the rank of the first stage; NULL: not needed */
+    const int32_t *const *targets; /* of the last stage; NULL: none */
     float scale;                   /* of the loss: see weft/stage.h */
-    /* Not NULL: this rank cannot take part, for this reason.  It computes nothing, its messages go
-     * their way, and the step returns the error. */
+    /* Not NULL: this rank has failed for this reason.  It computes nothing but exchanges its
+     * messages, and the step returns the error. */
     const struct weft_error *failure;
-    /* Only losses are wanted: forwards run with `train` off, backwards and REDUCE_GRAD do nothing. */
+    /* Computes losses only: forwards run with `train` off, backwards and REDUCE_GRAD do nothing. */
     bool forward_only;
-    double *losses; /* gets each micro's loss, where the last stage runs */
-    int64_t
-        origin_ns; /* traces count from this moment of the monotonic clock; 0: from the step's begin here */
+    double *losses;    /* written by micro, on the rank of the last stage */
+    int64_t origin_ns; /* time 0 of traces on the monotonic clock; 0: the start of the step */
 };
 
-/* Runs the rank's whole list.  When a stage fails with WEFT_NUMERIC or WEFT_DATA the messages
- * still go their way, so that the others finish; the error is returned at the end, and the ranks
- * can go on.  After any other error they cannot.  Collective, over the schedule's ranks. */
+/* Runs the whole list of the rank.  If a stage fails with WEFT_NUMERIC or WEFT_DATA, all messages
+ * are still exchanged, so that the other ranks finish the step; the error is returned at the end,
+ * and further steps are possible.  After any other error they are not.  Collective over the ranks
+ * of the schedule. */
 WEFT_API enum weft_status weft_exec_step(struct weft_exec *e, const struct weft_exec_io *io,
                                          struct weft_error *err);
 
-/* After such a failure: where it was first. */
 struct weft_cell_id {
     uint32_t stage, micro;
 };
+
+/* Returns the stage and micro of the first failure in the last step. */
 WEFT_API struct weft_cell_id weft_exec_failed_at(const struct weft_exec *e);
 
-/* -- what was measured ---------------------------------------------------------------------- */
+/* -- measurements --------------------------------------------------------------------------- */
 
-/* Of the last step. */
+/* Times of the last step. */
 struct weft_exec_times {
     int64_t begin_ns, end_ns; /* of the list */
     int64_t compute_ns, wait_ns;
     uint64_t sent_bytes;
 };
+
+/* Returns the times of the last step.  Local. */
 WEFT_API struct weft_exec_times weft_exec_times(const struct weft_exec *e);
 
-/* Events of the last step, one for each action; pairs are one.  Local. */
+/* Returns the number of events of the last step: one per action, one per overlapped pair.  Local. */
 WEFT_API size_t weft_exec_n_events(const struct weft_exec *e);
+
+/* Returns event `i` of the last step.  Local. */
 WEFT_API struct weft_trace_event weft_exec_event(const struct weft_exec *e, size_t i);
 
-/* Bytes that went to each rank of the schedule in the last step, forward and backward. */
+/* Returns the bytes sent to a rank of the schedule in the last step, forward or backward.  Local. */
 WEFT_API uint64_t weft_exec_bytes_to(const struct weft_exec *e, uint32_t rank, bool backward);
 
-/* "2F5" at a position of a rank's list, for weft_comm_describe(). */
+/* Writes the text of the action at a position of a rank's list, such as "2F5", for
+ * weft_comm_describe(). */
 WEFT_API void weft_program_describe(const struct weft_program *p, uint32_t rank,
-                                    size_t position, char *out, size_t room);
+                                    size_t position, char *out, size_t size);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,8 @@
-/* What burn_dragon, the reference system, says of a plan, to the bit: for those who come from
- * there and compare.  Its names: a physical stage is a rank, a virtual stage a stage. */
+/* Figures of a plan exactly as burn_dragon, the reference system, prints them, for comparison with
+ * it.  A physical stage of burn_dragon is a rank of weft; a virtual stage is a stage.
+ *
+ * Unstable: follows the reference system.
+ */
 #ifndef WEFT_REFERENCE_H
 #define WEFT_REFERENCE_H
 
@@ -9,17 +12,17 @@
 extern "C" {
 #endif
 
-/* Idle ticks over all ticks, in single precision. */
+/* Returns idle ticks divided by all ticks, in single precision. */
 WEFT_API float weft_reference_bubble(const struct weft_metrics *m);
 
-/* "schedule=Gpipe physical_stages=.. ... bubble_fraction=0.072": of a greedy-gpipe or greedy-1f1b
- * schedule.  Writes at most `size` bytes with the NUL. */
+/* Writes "schedule=Gpipe physical_stages=.. ... bubble_fraction=0.072" for a greedy-gpipe or
+ * greedy-1f1b schedule.  Writes at most `size` bytes, including the NUL. */
 WEFT_API enum weft_status weft_reference_summary(const struct weft_schedule *s,
                                                  const struct weft_metrics *m, char *out,
                                                  size_t size, struct weft_error *err);
 
-/* What one rank does: its stages, and which of the plan's events (in the order of weft_event_list())
- * are its forwards and its backwards. */
+/* The work of one rank: its stages, and the indices of its forwards and backwards in the events of
+ * weft_event_list(). */
 struct weft_workload {
     uint32_t *stages; /* owned */
     size_t n_stages;
@@ -27,11 +30,14 @@ struct weft_workload {
     size_t n_forward, n_backward;
 };
 
-/* A rank beyond the schedule's is an error.  The caller releases *out. */
+/* Computes the work of a rank.  Returns WEFT_USAGE if the schedule does not have that rank.  The
+ * caller releases *out. */
 WEFT_API enum weft_status weft_workload_init(struct weft_workload *out,
                                              const struct weft_schedule *s,
                                              const struct weft_event *events, size_t n_events,
                                              uint32_t rank, struct weft_error *err);
+
+/* Frees the arrays of a workload.  A zeroed workload is allowed. */
 WEFT_API void weft_workload_release(struct weft_workload *w);
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
-/* Simulating a schedule on a cluster: links with latency and bandwidth, ranks of different speed,
- * times that vary; where the time goes, and what each link carries.
+/* Simulation of a schedule on a cluster: links with latency and bandwidth, ranks of different
+ * speed, times that vary.  The result attributes idle time to causes and counts the traffic of each
+ * link.
  *
  *     struct weft_cluster cluster;
  *     weft_cluster_parse("node:2 rank:4 intra:200GB/s,2us inter:25GB/s,8us", &cluster, &err);
@@ -9,7 +10,9 @@
  *     if (weft_sim_init(&sim, s, &options, &err) == WEFT_OK) ...
  *     weft_sim_release(&sim);
  *
- * Same input, same bits: nothing depends on the machine or on the time of day.
+ * The same input gives the same bits on every machine.
+ *
+ * Unstable: struct weft_sim_options and struct weft_sim gain fields.
  */
 #ifndef WEFT_SIM_H
 #define WEFT_SIM_H
@@ -23,68 +26,69 @@ extern "C" {
 /* -- clusters ------------------------------------------------------------------------------- */
 
 struct weft_link {
-    double bytes_per_second; /* 0: no limit */
+    double bytes_per_second; /* 0: unlimited */
     double latency_seconds;
 };
 
-/* Nodes of equally many ranks: rank r is on node r / ranks_per_node. */
+/* Nodes with the same number of ranks: rank r is on node r / ranks_per_node. */
 struct weft_cluster {
     uint32_t nodes, ranks_per_node;
     struct weft_link intra, inter; /* within a node, between nodes */
 };
 
 /* Reads "node:4 rank:2 intra:200GB/s,2us inter:25GB/s,8us".  Units: B/s to TB/s (powers of ten) or
- * Gb/s and the like (bits), s, ms, us, ns.  node is 1 and inter is intra when not given.  Errors
- * name the column. */
+ * bits as in Gb/s; s, ms, us, ns.  The default of node is 1, that of inter is intra.  Errors name
+ * the column. */
 WEFT_API enum weft_status weft_cluster_parse(const char *text, struct weft_cluster *out,
                                              struct weft_error *err);
 
+/* Returns the link between two ranks. */
 WEFT_API struct weft_link weft_cluster_link(const struct weft_cluster *c, uint32_t from,
                                             uint32_t to);
 
 /* -- one run -------------------------------------------------------------------------------- */
 
-/* What a transfer keeps busy besides time passing. */
+/* The resources that a transfer occupies for its duration. */
 enum weft_contention {
-    WEFT_CONTENTION_NONE,  /* it delays what it carries */
-    WEFT_CONTENTION_LINK,  /* and its link (a directed pair of ranks): the next one waits */
-    WEFT_CONTENTION_RANKS, /* and the ranks at both ends, for the time of the transfer */
+    WEFT_CONTENTION_NONE,  /* none: it only delays the data */
+    WEFT_CONTENTION_LINK,  /* its link (a directed pair of ranks): the next transfer waits */
+    WEFT_CONTENTION_RANKS, /* its link and the ranks at both endpoints */
 };
 
 struct weft_sim_options {
     const struct weft_cost *cost;          /* borrowed; NULL: unit costs */
-    const struct weft_memory_cost *memory; /* borrowed; NULL: one unit an activation */
-    struct weft_values speed;           /* a rank: its actions take so many times longer; 1 */
+    const struct weft_memory_cost *memory; /* borrowed; NULL: one unit per activation */
+    struct weft_values speed; /* per rank: factor on the time of its actions; default 1 */
     const struct weft_cluster *cluster; /* borrowed; NULL: every hop takes cost->hop */
-    double unit_seconds;                /* of the costs, when there is a cluster; 0: 1e-3 */
-    struct weft_values bytes;           /* of a message from stage s to s + 1; 0 */
-    struct weft_values gradient_bytes;  /* of a message from stage s + 1 to s; as `bytes` */
+    double unit_seconds;                /* unit of the costs, with a cluster; 0: 1e-3 */
+    struct weft_values bytes;           /* per message from stage s to s + 1; default 0 */
+    struct weft_values gradient_bytes;  /* per message from stage s + 1 to s; default `bytes` */
     enum weft_contention contention;
 };
 
-/* Why a rank was idle.  They add up to its idle time. */
+/* The causes of a rank's idle time.  They add up to its idle time. */
 struct weft_idle_time {
     double warm_up;       /* before its first action */
-    double drain;         /* after its last one */
-    double communication; /* in between, while a message that it waited for was under way */
-    double imbalance;     /* in between: what it has less to do than the busiest rank */
-    double data;          /* in between, the rest: it waited for others to compute */
+    double drain;         /* after its last action */
+    double communication; /* between actions, while a required message is in transit */
+    double imbalance;     /* between actions: the work it has less than the busiest rank */
+    double data;          /* between actions, the rest: waiting for other ranks to compute */
 };
 
-/* What went over one link, a directed pair of ranks. */
+/* The traffic of one link, a directed pair of ranks. */
 struct weft_link_usage {
     uint32_t from, to;
     size_t messages;
     double forward_bytes, backward_bytes;
-    double busy; /* time under way, latency apart */
+    double busy; /* transfer time without latency */
 };
 
-/* One step of the critical path, the last first: each ends when the one before in this list could
- * start. */
+/* One step of the critical path, in reverse order: an action ends when the previous entry of the
+ * list can start. */
 struct weft_path_step {
     uint32_t rank;
     size_t position; /* in the rank's list */
-    double hop;      /* time that its result then was under way; 0 on the same rank */
+    double hop;      /* transit time of its result; 0 on the same rank */
 };
 
 struct weft_sim {
@@ -95,18 +99,20 @@ struct weft_sim {
     size_t n_path;
     struct weft_path_step *path;               /* owned */
     double path_compute, path_hops, path_wait; /* they add up to the makespan */
-    size_t *peak_pending_w; /* owned: (ranks), most micros between their I and their W */
-    size_t *peak_receive; /* owned: (ranks), most messages that are there and not used up yet */
+    size_t *peak_pending_w; /* owned: (ranks), maximum number of micros between their I and W */
+    size_t *peak_receive; /* owned: (ranks), maximum number of messages received but not used */
 };
 
-/* The schedule must be proven (weft_verify()).  The caller releases *out. */
+/* Simulates a schedule that has passed weft_verify().  The caller releases *out. */
 WEFT_API enum weft_status weft_sim_init(struct weft_sim *out, const struct weft_schedule *s,
                                         const struct weft_sim_options *options,
                                         struct weft_error *err);
+
+/* Frees the arrays of a simulation.  A zeroed simulation is allowed. */
 WEFT_API void weft_sim_release(struct weft_sim *sim);
 
-/* Refuses what makes no sense: negative or infinite speeds, a cluster with fewer ranks than the
- * schedule. */
+/* Checks the options.  Returns WEFT_USAGE for negative or infinite speeds and for a cluster with
+ * fewer ranks than the schedule. */
 WEFT_API enum weft_status weft_sim_check(const struct weft_schedule *s,
                                          const struct weft_sim_options *options,
                                          struct weft_error *err);
@@ -121,20 +127,23 @@ struct weft_measured_cost {
     double *f, *i, *w, *b, *fb; /* owned */
 };
 
-/* From the compute events of a trace.  A stage that lacks a kind gets the mean of the others;
- * where only whole backwards were seen, I and W get half each, where only split ones, B gets their
- * sum; without pairs, FB gets F + B.  WEFT_DATA when there are no forwards or no backwards. */
+/* Computes mean times from the compute events of a trace.  A stage without events of a kind gets
+ * the mean of the other stages.  If all backwards are whole, I and W get half each; if all are
+ * split, B gets their sum; without pairs, FB gets F + B.  Returns WEFT_DATA if there are no forwards
+ * or no backwards.  The caller releases *out. */
 WEFT_API enum weft_status weft_measured_cost_init(struct weft_measured_cost *out,
                                                   const struct weft_trace *trace,
                                                   struct weft_error *err);
+
+/* Frees the arrays of measured costs.  Zeroed costs are allowed. */
 WEFT_API void weft_measured_cost_release(struct weft_measured_cost *m);
 
 /* -- many runs at once ---------------------------------------------------------------------- */
 
-enum { WEFT_SCENARIOS = 16 }; /* that go through the schedule together */
+enum { WEFT_SCENARIOS = 16 }; /* scenarios that are simulated together */
 
-/* How the length of every action varies: times exp(sigma * normal - sigma^2 / 2), whose mean is
- * 1. */
+/* Random variation of every action's time: the factor is exp(sigma * normal - sigma^2 / 2), whose
+ * mean is 1. */
 struct weft_jitter {
     double sigma;
     uint64_t seed;
@@ -144,21 +153,23 @@ struct weft_samples {
     size_t n;
     float *makespan; /* owned: ascending */
     double mean, p5, p50, p95;
-    float
-        *slow_rank; /* owned: (ranks), what the makespan grows by if this rank is 10 % slower */
+    float *slow_rank; /* owned: (ranks), increase of the makespan if this rank is 10 % slower */
 };
 
-/* Runs n scenarios.  `jitter` may be NULL: then they are all alike.  Links only delay here.  Times
- * are in single precision: with some 10^5 actions a rank they are off by a few parts in 10^4. */
+/* Simulates n scenarios.  `jitter` may be NULL: all scenarios are then equal.  Transfers only delay
+ * data.  Times are in single precision: with about 10^5 actions per rank the error is a few parts
+ * in 10^4.  The caller releases *out. */
 WEFT_API enum weft_status weft_samples_init(struct weft_samples *out,
                                             const struct weft_schedule *s,
                                             const struct weft_sim_options *options,
                                             const struct weft_jitter *jitter, size_t n,
                                             struct weft_error *err);
+
+/* Frees the arrays of samples.  Zeroed samples are allowed. */
 WEFT_API void weft_samples_release(struct weft_samples *samples);
 
-/* Many pipelines that run the same schedule, every rank with its own speed: speeds is (pipelines,
- * ranks), makespans (pipelines).  The step ends with the slowest. */
+/* Simulates many pipelines that run the same schedule with a speed per rank: speeds is (pipelines,
+ * ranks), makespans is (pipelines).  The step ends with the slowest pipeline. */
 WEFT_API enum weft_status weft_fleet_run(const struct weft_schedule *s,
                                          const struct weft_sim_options *options,
                                          const float *speeds, size_t n_pipelines,

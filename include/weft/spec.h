@@ -1,7 +1,7 @@
-/* What is partitioned: models, and the time and bytes of their items.
+/* Models, and the time and memory of their items.
  *
- * An item is a piece of the model that is never cut: the embedding, one transformer layer, or
- * the head (final norm, logits, loss).  Items come from a model's shape, or are all alike:
+ * An item is a part of the model that is never divided: the embedding, one transformer layer, or
+ * the head (final norm, logits, loss).  Items are derived from a model or are all alike:
  *
  *     struct weft_model model;
  *     struct weft_items items;
@@ -11,7 +11,7 @@
  *     use(&items.at[0]); ... the embedding; 1 .. n-2: the layers; n-1: the head
  *     weft_items_release(&items);
  *
- * weft/part.h cuts items into stages.
+ * weft/part.h groups items into stages.
  */
 #ifndef WEFT_SPEC_H
 #define WEFT_SPEC_H
@@ -38,37 +38,36 @@ enum weft_arch {
 enum weft_rope_kind {
     WEFT_ROPE_PLAIN,  /* frequency i of a head of d elements: theta^(-2i/d) */
     WEFT_ROPE_LINEAR, /* all frequencies divided by `factor` */
-    WEFT_ROPE_LLAMA3, /* the low ones divided by `factor`, the high ones kept, a blend between */
+    WEFT_ROPE_LLAMA3, /* low frequencies divided by `factor`, high ones kept, a blend between */
 };
 
-/* How Llama turns queries and keys by their position.  Fields that a kind does not name are not
- * looked at. */
+/* Rotary position embeddings of Llama.  A kind uses only the fields that are listed for it. */
 struct weft_rope {
     enum weft_rope_kind kind;
     double theta;
     double factor;    /* linear, llama3 */
     double low, high; /* llama3: wavelengths above ctx / low are low, below ctx / high high */
-    uint32_t ctx;     /* llama3: the longest sequence before the context was stretched */
+    uint32_t ctx;     /* llama3: maximum sequence length before the context was extended */
 };
 
-/* The shape of a decoder-only transformer, and the numbers its layers compute with.  A head of
- * attention has dim / heads elements. */
+/* The shape and the constants of a decoder-only transformer.  An attention head has dim / heads
+ * elements. */
 struct weft_model {
     enum weft_arch arch;
     uint32_t layers, dim;
-    uint32_t heads, kv_heads; /* the same without grouped queries; always so for GPT-2 */
-    uint32_t ffn;             /* width of the MLP's inside */
-    uint32_t vocab, ctx;      /* tokens known; the longest sequence */
-    bool tied;                /* the head multiplies by the embedding's own weight */
-    float norm_eps;           /* added to the variance, or the mean square, in every norm */
-    /* Layers of a block of block attention residuals: before each attention and each MLP the
-     * embedding, the sums of finished blocks and the open sum are mixed by a learned query.  0:
-     * plain residuals. */
+    uint32_t heads, kv_heads; /* equal without grouped queries, and always for GPT-2 */
+    uint32_t ffn;             /* hidden width of the MLP */
+    uint32_t vocab, ctx;      /* vocabulary size; maximum sequence length */
+    bool tied;                /* the head shares the weight of the embedding */
+    float norm_eps;           /* added to the variance or mean square in every norm */
+    /* Layers per block of block attention residuals: before each attention and each MLP, a learned
+     * query mixes the embedding, the sums of finished blocks and the current sum.  0: plain
+     * residuals. */
     uint32_t residual_block_layers;
-    struct weft_rope rope; /* Llama; GPT-2 does not look at it */
+    struct weft_rope rope; /* used by Llama only */
 };
 
-/* What a model has unless it is said otherwise; rope is plain. */
+/* The defaults of a model; the default kind of rope is plain. */
 #define WEFT_NORM_EPS_DEFAULT 1e-5F
 #define WEFT_ROPE_THETA_DEFAULT 10000.0
 
@@ -77,81 +76,84 @@ struct weft_preset {
     struct weft_model model;
 };
 
-/* "gpt2", "llama" */
+/* Returns the name of an architecture: "gpt2" or "llama". */
 WEFT_API const char *weft_arch_name(enum weft_arch arch);
 
-/* The models known by name, in the order they are shown.  Beside them "dN", 1 <= N <= 256, is
- * GPT-2 with N layers of dimension 64 * N: "d12" has the shape of gpt2-124m. */
+/* Returns the table of named models, in display order, and stores its length in *n.  It does not
+ * list the names "dN", 1 <= N <= 256: GPT-2 with N layers of dimension 64 * N, so that "d12" has
+ * the shape of gpt2-124m. */
 WEFT_API const struct weft_preset *weft_presets(size_t *n);
 
-/* WEFT_USAGE with the nearest name when there is none of this one. */
+/* Finds a model by name.  Returns WEFT_USAGE with the nearest name if the name is unknown. */
 WEFT_API enum weft_status weft_model_find(const char *name, struct weft_model *out,
                                           struct weft_error *err);
 
-/* Every size at least 1, heads that divide evenly (and are of even size, where they are turned),
- * no more layers than WEFT_MAX_LAYERS, no more in a residual block than there are, numbers finite and
- * positive. */
+/* Checks a model: every size is at least 1, heads divide evenly (and have an even size if they are
+ * rotated), layers are at most WEFT_MAX_LAYERS, a residual block has at most as many layers as the
+ * model, and constants are finite and positive. */
 WEFT_API enum weft_status weft_model_check(const struct weft_model *model,
                                            struct weft_error *err);
 
-/* Parameters of the whole model; a tied weight counts once.  Block residuals add a query and a
+/* Counts the parameters of a model.  A tied weight counts once.  Block residuals add a query and a
  * norm of dim elements before each attention, each MLP and the head. */
 WEFT_API enum weft_status weft_model_count_params(const struct weft_model *model, size_t *out,
                                                   struct weft_error *err);
 
-/* Floating-point operations that training takes for one token of sequences of `seq`, as utilization
- * is usually counted: 6 for each parameter in a matrix product (two in the forward, four in the
- * backward; the head's, tied or not, too) and 6 * layers * seq * dim for attention, of which the
- * causal mask leaves half.  What is computed again is not counted. */
+/* Computes the floating-point operations of training per token of sequences of length `seq`, as
+ * usual for utilization (MFU): 6 per parameter of a matrix product (2 in the forward, 4 in the
+ * backward; the head counts, tied or not) and 6 * layers * seq * dim for attention, half of the full
+ * product because of the causal mask.  Recomputation is not counted. */
 WEFT_API enum weft_status weft_model_token_flops(const struct weft_model *model, uint32_t seq,
                                                  double *out, struct weft_error *err);
 
 /* -- items --------------------------------------------------------------------------------- */
 
-/* What one item costs.  Times are of one micro, in any unit that all items share. */
+/* The cost of one item.  Times are per micro-batch, in any unit that all items share. */
 struct weft_item {
     double f, i, w;     /* forward, input gradient, weight gradient */
-    size_t state_bytes; /* held all the time: weights, gradients, optimizer */
-    size_t act_bytes;   /* saved activations of one micro, from F to the end of the backward */
+    size_t state_bytes; /* permanent: weights, gradients, optimizer state */
+    size_t act_bytes; /* saved activations per micro-batch, from F to the end of the backward */
 };
 
 struct weft_items {
     size_t n;             /* layers + 2 */
     struct weft_item *at; /* owned: the embedding, the layers in order, the head */
-    /* Part of both the embedding's and the head's state_bytes: a tied weight.  A rank that
-     * holds both has it once. */
+    /* Part of state_bytes of both the embedding and the head: a tied weight.  A rank with both
+     * stores it once. */
     size_t shared_bytes;
 };
 
-/* n_layers layers that all cost `layer`.  A zero embedding or head is free.
- * weft_items_release() frees what the caller then owns. */
+/* Creates n_layers layers that all cost `layer`.  A zero embedding or head is free.  The caller
+ * releases *items. */
 WEFT_API enum weft_status weft_items_init_uniform(struct weft_items *items, uint32_t n_layers,
                                                   struct weft_item layer,
                                                   struct weft_item embedding,
                                                   struct weft_item head,
                                                   struct weft_error *err);
 
-/* The items of a model for micros of `rows` sequences of `seq` tokens.
+/* Creates the items of a model for micro-batches of `rows` sequences of `seq` tokens.  The caller
+ * releases *items.
  *
- * Times are floating-point operations of the matrix products, two for each multiply-add:
+ * Times are floating-point operations of the matrix products, two per multiply-add:
  *
  *                 f                       i                       w
  *     embedding   tokens*dim              0                       tokens*dim (a scatter)
  *     layer       linear + scores         linear + 2 * scores     linear
  *     head        2*tokens*dim*vocab      the same                the same
  *
- * linear = 2 * tokens * the layer's matrix elements; scores = 4 * tokens * seq * dim, the
- * products of queries with keys and of weights with values, counted whole (no half for the
- * causal mask, as is usual for model FLOPs).  Scores have no weights, so their whole backward
- * is in i.  A layer's i + w is 2 f.  Norms, activations and the softmax are not counted.
+ * linear = 2 * tokens * the layer's matrix elements.  scores = 4 * tokens * seq * dim: the
+ * products of queries with keys and of attention weights with values, counted in full (not halved
+ * for the causal mask, as is usual for model FLOPs).  Scores have no weights, so their whole
+ * backward is in i.  For a layer, i + w is 2 f.  Norms, activation functions and the softmax are
+ * not counted.
  *
- * State is 20 bytes a parameter: 4 for the fp32 weight, 8 for the exact gradient sum (int64), 8
- * for the two moments of AdamW.  A matrix that multiplies has 8 more: it lies there once more,
- * packed, for products with it and with its transpose.  A tied weight is in the embedding and in
- * the head, packed in the head alone, and (20 bytes) in shared_bytes.
+ * State is 20 bytes per parameter: 4 for the fp32 weight, 8 for the exact gradient sum (int64), 8
+ * for the two moments of AdamW.  A matrix of a product has 8 more, because it is also stored packed
+ * for products with it and with its transpose.  A tied weight is part of the embedding and of the
+ * head, is packed in the head only, and is counted (20 bytes) in shared_bytes.
  *
- * Saved activations are fp32, without recomputation, attention tiled and the logits in pieces,
- * in elements a token:
+ * Saved activations are fp32, without recomputation, with tiled attention and logits in pieces.  In
+ * elements per token:
  *
  *     embedding    1: the token
  *     GPT-2 layer  5*dim (two norms' inputs and outputs, attention's output) + q, k, v
@@ -160,20 +162,22 @@ WEFT_API enum weft_status weft_items_init_uniform(struct weft_items *items, uint
  *     head         2*dim (the norm's input and output) + 3 (log-sum-exp, target, deviation),
  *                  GPT-2 one more (mean)
  *
- * With block residuals a layer also keeps its two mixes and the weights they mixed with, the
- * embedding and every block one vector more, and the head the weights of its mix.
+ * With block residuals a layer also saves its two mixes and their weights, the embedding and every
+ * block save one more vector, and the head saves the weights of its mix.
  *
- * What only lives within one pass is not counted.  weft_items_release() frees. */
+ * Buffers that exist only within one pass are not counted. */
 WEFT_API enum weft_status weft_items_init_model(struct weft_items *items,
                                                 const struct weft_model *model, uint32_t rows,
                                                 uint32_t seq, struct weft_error *err);
-WEFT_API void weft_items_release(struct weft_items *items); /* zeroed items are allowed */
 
-/* At least one layer, no more than WEFT_MAX_LAYERS; times finite and not negative. */
+/* Frees the items.  Zeroed items are allowed. */
+WEFT_API void weft_items_release(struct weft_items *items);
+
+/* Checks items: 1 to WEFT_MAX_LAYERS layers, and times that are finite and not negative. */
 WEFT_API enum weft_status weft_items_check(const struct weft_items *items,
                                            struct weft_error *err);
 
-/* For items that have passed weft_items_check(). */
+/* Returns the number of layers.  The items must have passed weft_items_check(). */
 static inline uint32_t weft_items_n_layers(const struct weft_items *items)
 {
     return (uint32_t)(items->n - 2);

@@ -1,12 +1,12 @@
-/* Status codes and the error record that every fallible weft function fills.
+/* Status codes, and the error record that every function that can fail fills in.
  *
  *     struct weft_error err;
  *     struct weft_schedule *s = NULL;
  *     if (weft_schedule_generate("1f1b", &params, &s, &err) != WEFT_OK)
  *         fprintf(stderr, "%s\n", err.msg);
  *
- * A function that fails returns a status other than WEFT_OK, writes no output, and leaves one
- * line in `err->msg` that says where, what, and what to do.  `err` may be NULL.
+ * A function that fails returns a status other than WEFT_OK, leaves its outputs unchanged, and
+ * writes a message of one line to `err->msg`.  `err` may be NULL.
  */
 #ifndef WEFT_STATUS_H
 #define WEFT_STATUS_H
@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-/* name, exit code of the command that meets it, what it is */
+/* name, exit code of a command that fails with it, description */
 #define WEFT_STATUS_MAP(X)                                                                     \
     X(OK, 0, "done")                                                                           \
     X(USAGE, 2, "usage or config")                                                             \
@@ -43,15 +43,15 @@ enum weft_status {
 
 struct weft_error {
     enum weft_status status;
-    const char *file; /* borrowed: a string literal, where in weft's source it was found */
+    const char *file; /* borrowed: a string literal, the source file that reported the error */
     int line;
     char msg[480];
 };
 
-/* What the status is called: "usage or config". */
+/* Returns the description of a status, such as "usage or config". */
 WEFT_API const char *weft_status_text(enum weft_status status);
 
-/* The exit code that belongs to a status. */
+/* Returns the exit code of a command that fails with `status`. */
 WEFT_API int weft_status_exit_code(enum weft_status status);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
-/* Traces: what every rank did and when, planned or measured.  One record for both, so that whoever
- * draws, sums up or compares does not know which it is.
+/* Traces: what every rank did and when, planned or measured.  Both use the same record, so that
+ * drawing, summaries and comparisons work for either.
  *
  *     struct weft_trace t;
  *     weft_trace_init_plan(&t, s, &metrics, NULL, &err);     // from a timed schedule
- *     weft_trace_write(&t, &text, &len, &err);               // and to a file
+ *     weft_trace_write(&t, &text, &len, &err);               // to the file form
  *     weft_trace_release(&t);
  *
  * or event by event, in any order:
@@ -12,12 +12,12 @@
  *     weft_trace_add_event(&t, &event, &err); ...
  *     weft_trace_finish(&t, &err);
  *
- * The file form is text.  Header lines, then one event a line, in any order:
+ * The file form is text: header lines, then one event per line, in any order:
  *
  *     # weft trace 1
  *     # weft name 1f1b
  *     # weft ranks 4 stages 4 micros 8
- *     # weft unit 0.001                 (seconds a unit of time; 0: an abstract unit)
+ *     # weft unit 0.001                 (seconds per unit of time; 0: an abstract unit)
  *     0 compute 0F0 0 1
  *     0 send 0SEND_F0 1 0.25 1048576 1          rank lane action start length [bytes peer]
  *     3 compute (3F1;3B0)OVERLAP_F_B 7 3        an overlapped pair is one event
@@ -32,7 +32,7 @@
 extern "C" {
 #endif
 
-/* What of a rank is busy. */
+/* The parts of a rank that can be busy at the same time. */
 enum weft_lane {
     WEFT_LANE_COMPUTE,
     WEFT_LANE_SEND,
@@ -40,7 +40,7 @@ enum weft_lane {
     WEFT_LANE_COUNT,
 };
 
-/* "compute", "send", "receive" */
+/* Returns the name of a lane: "compute", "send" or "receive". */
 WEFT_API const char *weft_lane_name(enum weft_lane lane);
 
 #define WEFT_NO_RANK UINT32_MAX
@@ -50,12 +50,12 @@ struct weft_trace_event {
     uint32_t rank;
     enum weft_lane lane;
     struct weft_action action;
-    struct weft_action partner; /* the other half of an overlapped pair, when action.paired */
+    struct weft_action partner; /* the other half of an overlapped pair, if action.paired */
     uint64_t bytes;             /* of a message; 0 for compute */
-    uint32_t peer;              /* the rank at a message's other end, or WEFT_NO_RANK */
+    uint32_t peer; /* the rank at the other endpoint of a message, or WEFT_NO_RANK */
 };
 
-/* A rank's memory from a moment on. */
+/* The memory of a rank from a point in time on. */
 struct weft_trace_memory {
     double time, amount;
     uint32_t rank;
@@ -67,87 +67,97 @@ struct weft_trace {
     char name[WEFT_TRACE_NAME]; /* printable ASCII */
     uint32_t n_ranks, n_stages, n_micros;
     double unit_seconds; /* 0: abstract */
-    double makespan;     /* the last end */
+    double makespan;     /* end of the last event */
     size_t n_events, cap_events;
     struct weft_trace_event *events; /* owned: by rank, then lane, then start */
     size_t n_memory, cap_memory;
     struct weft_trace_memory *memory; /* owned: by rank, then time; may be empty */
-    size_t *first;                    /* owned: (ranks + 1), where each rank's events begin */
-    size_t *stage_first; /* owned: (ranks + 1), where each rank's part of stages begins */
+    size_t *first;                    /* owned: (ranks + 1), index of each rank's first event */
+    size_t *stage_first; /* owned: (ranks + 1), index of each rank's first entry in `stages` */
     uint32_t *stages;    /* owned: the stages that each rank computes, ascending */
-    uint32_t n_chunks;   /* the most stages of a rank, at least 1 */
+    uint32_t n_chunks;   /* maximum number of stages per rank, at least 1 */
 };
 
-/* -- making --------------------------------------------------------------------------------- */
+/* -- creation ------------------------------------------------------------------------------- */
 
-/* The compute events of a timed schedule.  With `memory` also what each rank holds, from 0 on.
- * `m` must be of this schedule.  The caller releases *out. */
+/* Creates a trace from the compute actions of a timed schedule.  With `memory` (may be NULL) it
+ * also contains the memory of each rank from time 0 on.  `m` must belong to this schedule.  The
+ * caller releases *out. */
 WEFT_API enum weft_status weft_trace_init_plan(struct weft_trace *out,
                                                const struct weft_schedule *s,
                                                const struct weft_metrics *m,
                                                const struct weft_memory_cost *memory,
                                                struct weft_error *err);
 
-/* An empty trace.  What of `name` is not printable ASCII becomes '?', what is too long is cut. */
+/* Creates an empty trace.  Bytes of `name` that are not printable ASCII become '?', and a name that
+ * is too long is truncated.  The caller releases *out. */
 WEFT_API enum weft_status weft_trace_init(struct weft_trace *out, const char *name,
                                           uint32_t n_ranks, uint32_t n_stages,
                                           uint32_t n_micros, double unit_seconds,
                                           struct weft_error *err);
 
-/* Adds a copy.  WEFT_DATA when it lies outside the sizes, when a time is negative or not finite, or
- * when its kind does not belong into its lane. */
+/* Adds a copy of an event.  Returns WEFT_DATA if a rank, stage or micro is out of range, if a time
+ * is negative or not finite, or if the action does not belong to its lane. */
 WEFT_API enum weft_status weft_trace_add_event(struct weft_trace *t,
                                                const struct weft_trace_event *event,
                                                struct weft_error *err);
+
+/* Adds a memory sample.  Returns WEFT_DATA if its rank, time or amount is out of range. */
 WEFT_API enum weft_status weft_trace_add_memory(struct weft_trace *t,
                                                 const struct weft_trace_memory *sample,
                                                 struct weft_error *err);
 
-/* Sorts what was added and fills in makespan and the indices.  Call it once, at the end; events
- * that start together keep the order in which they were added. */
+/* Sorts events and samples and fills in makespan and indices.  Call it once, after the last event.
+ * Events with the same start keep the order in which they were added. */
 WEFT_API enum weft_status weft_trace_finish(struct weft_trace *t, struct weft_error *err);
 
-WEFT_API void weft_trace_release(struct weft_trace *t); /* a zeroed one is allowed */
+/* Frees the arrays of a trace.  A zeroed trace is allowed. */
+WEFT_API void weft_trace_release(struct weft_trace *t);
 
-/* Which of the stages that a rank computes (ascending) this one is; 0 when it computes none. */
+/* Returns the index of a stage among the stages that a rank computes, in ascending order; 0 if the
+ * rank computes none. */
 WEFT_API uint32_t weft_trace_chunk(const struct weft_trace *t, uint32_t rank, uint32_t stage);
 
 /* -- text form ------------------------------------------------------------------------------ */
 
-/* True when the text is meant as a trace: its first line begins with "# weft trace". */
+/* Returns true if the first line of a text begins with "# weft trace". */
 WEFT_API bool weft_trace_detect(const char *text, size_t len);
 
-/* The caller frees *out; *len may be NULL.  Read again it is the same trace to the bit. */
+/* Writes the text form.  weft_trace_parse() reads it back bit for bit.  The caller frees *out.
+ * `len` may be NULL. */
 WEFT_API enum weft_status weft_trace_write(const struct weft_trace *t, char **out, size_t *len,
                                            struct weft_error *err);
 
-/* Strict: an error (WEFT_DATA) names line and column.  `source` is what the error calls the text.
- * The caller releases *out. */
+/* Reads the text form.  Returns WEFT_DATA with line and column if the text is malformed; `source`
+ * is the name of the text in that error.  The caller releases *out. */
 WEFT_API enum weft_status weft_trace_parse(const char *text, size_t len, const char *source,
                                            struct weft_trace *out, struct weft_error *err);
 
-/* -- reading -------------------------------------------------------------------------------- */
+/* -- analysis ------------------------------------------------------------------------------- */
 
-/* Figures of a trace, named and computed as in struct weft_metrics. */
+/* Metrics of a trace, named and computed as in struct weft_metrics. */
 struct weft_trace_summary {
     uint32_t n_ranks;
-    size_t n_compute, n_messages; /* events; an overlapped pair is one; a message is its send */
+    size_t n_compute, n_messages; /* events; a pair is one; a message is counted by its send */
     uint64_t bytes;               /* sent */
     double makespan, span, bubble, bubble_span;
     double *busy, *idle, *rank_span; /* owned: (ranks) */
 };
 
+/* Computes the metrics of a trace.  The caller releases *out. */
 WEFT_API enum weft_status weft_trace_summary_init(struct weft_trace_summary *out,
                                                   const struct weft_trace *t,
                                                   struct weft_error *err);
+
+/* Frees the arrays of a summary.  A zeroed summary is allowed. */
 WEFT_API void weft_trace_summary_release(struct weft_trace_summary *s);
 
-/* Planned against measured, in the plan's unit of time where both have one. */
+/* Differences between matching events, in the plan's unit of time if both traces have one. */
 struct weft_trace_delta {
     size_t n_matched, n_planned_only, n_measured_only;
     double start;                           /* sum of measured - planned starts */
-    double planned, measured;               /* sums of the lengths of those that match */
-    double max_start_diff, max_length_diff; /* the largest differences, by magnitude */
+    double planned, measured;               /* sums of the lengths of matching events */
+    double max_start_diff, max_length_diff; /* maximum differences, by magnitude */
 };
 
 struct weft_trace_comparison {
@@ -155,15 +165,17 @@ struct weft_trace_comparison {
     double planned, measured;      /* makespans */
     struct weft_trace_delta total; /* of all ranks and kinds */
     struct weft_trace_delta *at; /* owned: (ranks, WEFT_N_ACT_KINDS); a pair counts as its F */
-    size_t *match;               /* owned: an event of `measured` for each one of `planned`, or
-                                      SIZE_MAX */
+    size_t *match; /* owned: the index of the measured event per planned one, or SIZE_MAX */
 };
 
-/* Events match when rank and action are the same, and the number of the same ones before. */
+/* Compares a planned with a measured trace.  The k-th occurrence of an action on a rank in one
+ * trace matches its k-th occurrence in the other.  The caller releases *out. */
 WEFT_API enum weft_status weft_trace_comparison_init(struct weft_trace_comparison *out,
                                                      const struct weft_trace *planned,
                                                      const struct weft_trace *measured,
                                                      struct weft_error *err);
+
+/* Frees the arrays of a comparison.  A zeroed comparison is allowed. */
 WEFT_API void weft_trace_comparison_release(struct weft_trace_comparison *c);
 
 #ifdef __cplusplus

@@ -1,20 +1,20 @@
-/* Which finished block goes over which hop: the traffic of block attention residuals.
+/* The traffic of block attention residuals: which finished block is sent over which hop.
  *
- * With block attention residuals a stage reads, besides the activation from the stage before, all
- * blocks that were finished so far.  One static table, made from the placement and the stages
- * that finish the blocks, says for every transition from a stage to the next which blocks the
- * receiving rank still lacks.  Whoever predicts traffic counts from it, whoever runs a schedule
- * sends by it, so the two agree.
+ * With block attention residuals a stage reads the activation from the previous stage and all
+ * blocks that were finished so far.  One static table, built from the placement and the stages that
+ * finish the blocks, lists for every transition between two stages the blocks that the receiving
+ * rank does not have yet.  The simulator counts traffic with this table and the executor sends by
+ * it, so predicted and measured traffic agree.
  *
- * Loop placement, 2 ranks, 4 stages, stage j finishes block j; what each transition sends:
+ * Loop placement, 2 ranks, 4 stages, stage j finishes block j; the blocks each transition sends:
  *
  *     cache      0 -> 1    1 -> 2    2 -> 3
  *     off        b0        b0 b1     b0 b1 b2      every finished block
- *     received   b0        b0 b1     b1 b2         not what came to the rank before
- *     full       b0        b1        b2            nor what the rank made itself: the minimum
+ *     received   b0        b0 b1     b1 b2         except blocks that the rank received before
+ *     full       b0        b1        b2            except blocks that it computed, too: the minimum
  *
- * The backward returns the gradients of the same blocks over the same hops, the other way round.
- * A transition between two stages on one rank sends nothing: blocks are handed over.
+ * The backward returns the gradients of the same blocks over the same hops in reverse.  A
+ * transition between two stages on one rank sends nothing: blocks are passed within the rank.
  *
  *     uint32_t *finished_by = NULL, n = 0;
  *     weft_residual_blocks(&partition, 4, &finished_by, &n, &err);     // a block every 4 layers
@@ -38,19 +38,19 @@
 extern "C" {
 #endif
 
-/* What a rank remembers of a micro for its later stages. */
+/* The blocks of a micro-batch that a rank keeps for its later stages. */
 enum weft_block_cache {
     WEFT_BLOCK_CACHE_OFF,
-    WEFT_BLOCK_CACHE_RECEIVED, /* what came to it, from another rank or from its stage before */
-    WEFT_BLOCK_CACHE_FULL,     /* that, and what it made */
+    WEFT_BLOCK_CACHE_RECEIVED, /* blocks received from another rank or from its previous stage */
+    WEFT_BLOCK_CACHE_FULL,     /* these and the blocks that it finished */
 };
 
-/* "off", "received", "full" */
+/* Returns the name of a cache mode: "off", "received" or "full". */
 WEFT_API const char *weft_block_cache_name(enum weft_block_cache cache);
 
-/* The stage that finishes each block, when every `layers_per_block` layers make one: block 0 is
- * the embedding, finished by stage 0; the head finishes the last one, which may be shorter.  An
- * open block's sum travels as the ordinary activation.  The caller frees *out. */
+/* Computes the stage that finishes each block, with `layers_per_block` layers per block.  Block 0
+ * is the embedding, finished by stage 0.  The head finishes the last block, which may be shorter.
+ * The sum of an unfinished block is sent as the ordinary activation.  The caller frees *out. */
 WEFT_API enum weft_status weft_residual_blocks(const struct weft_partition *p,
                                                uint32_t layers_per_block, uint32_t **out,
                                                uint32_t *n, struct weft_error *err);
@@ -59,80 +59,88 @@ WEFT_API enum weft_status weft_residual_blocks(const struct weft_partition *p,
 
 struct weft_traffic; /* opaque: built once, then read-only, safe to read from any thread */
 
-/* finished_by[b] is the stage that finishes block b, never less than that of the block before.
- * Nothing is borrowed.  On success the caller owns *out and frees it with weft_traffic_free(). */
+/* Builds the table.  finished_by[b] is the stage that finishes block b; it never decreases.
+ * The table copies its inputs.  The caller owns *out and frees it with weft_traffic_free(). */
 WEFT_API enum weft_status weft_traffic_new(const struct weft_placement *placement,
                                            const uint32_t *finished_by, uint32_t n_blocks,
                                            enum weft_block_cache cache,
                                            struct weft_traffic **out, struct weft_error *err);
-WEFT_API void weft_traffic_free(struct weft_traffic *t); /* NULL is allowed */
 
-/* The placement that it was made for, with a pipe_of of NULL. */
+/* Frees a table.  NULL is allowed. */
+WEFT_API void weft_traffic_free(struct weft_traffic *t);
+
+/* Returns the placement of the table, with pipe_of set to NULL.  Borrowed. */
 WEFT_API const struct weft_placement *weft_traffic_placement(const struct weft_traffic *t);
+
+/* Returns the cache mode of the table. */
 WEFT_API enum weft_block_cache weft_traffic_cache(const struct weft_traffic *t);
+
+/* Returns the number of blocks. */
 WEFT_API uint32_t weft_traffic_n_blocks(const struct weft_traffic *t);
 
-/* Ascending block numbers. */
+/* Block numbers in ascending order. */
 struct weft_block_span {
     const uint32_t *at; /* borrowed: until the table is freed */
     size_t len;
 };
 
-/* The blocks that go along when `stage` of `pipe` sends its output to the next stage: the forward
- * sends them, the backward gets their gradients.  Empty for the last stage. */
+/* Returns the blocks that `stage` of `pipe` sends with its output to the next stage.  The forward
+ * sends the blocks, the backward receives their gradients.  Empty for the last stage. */
 WEFT_API struct weft_block_span weft_traffic_sends(const struct weft_traffic *t, uint32_t pipe,
                                                    uint32_t stage);
 
-/* The blocks that come with the input of `stage`: what the stage before sends. */
+/* Returns the blocks that `stage` receives with its input: those that the previous stage sends. */
 WEFT_API struct weft_block_span weft_traffic_receives(const struct weft_traffic *t,
                                                       uint32_t pipe, uint32_t stage);
 
-/* The blocks that `stage` finishes. */
+/* Returns the blocks that `stage` finishes. */
 WEFT_API struct weft_block_span weft_traffic_finishes(const struct weft_traffic *t,
                                                       uint32_t stage);
 
 #define WEFT_NO_STAGE UINT32_MAX
 
-/* The stage, on the same rank, that brought or made the copy of `block` that `stage` reads (or
- * makes): its backward is the last to need it.  WEFT_NO_STAGE when the block is not finished yet.
- * With the cache full it is the same for all stages of a rank that see the block. */
+/* Returns the stage on the same rank that received or finished the copy of `block` that `stage`
+ * uses.  The backward of the returned stage is the last one that needs the copy.  Returns
+ * WEFT_NO_STAGE if the block is not finished yet.  With a full cache the result is the same for all
+ * stages of a rank that use the block. */
 WEFT_API uint32_t weft_traffic_source(const struct weft_traffic *t, uint32_t pipe,
                                       uint32_t stage, uint32_t block);
 
-/* The first stage on `rank` that brought or made `block`; WEFT_NO_STAGE when none does. */
+/* Returns the first stage on `rank` that receives or finishes `block`, or WEFT_NO_STAGE. */
 WEFT_API uint32_t weft_traffic_rank_source(const struct weft_traffic *t, uint32_t pipe,
                                            uint32_t rank, uint32_t block);
 
-/* Plays the table through from the start: every stage has all finished blocks, each from its
- * bringer, and nobody sends what it does not have.  WEFT_INTERNAL otherwise: never, for a table
- * that weft_traffic_new() made. */
+/* Replays the table and checks that every stage has all finished blocks, each from its source, and
+ * that no stage sends a block that it does not have.  Returns WEFT_INTERNAL otherwise, which cannot
+ * happen for a table from weft_traffic_new(). */
 WEFT_API enum weft_status weft_traffic_verify(const struct weft_traffic *t,
                                               struct weft_error *err);
 
-/* -- what it adds up to --------------------------------------------------------------------- */
+/* -- totals --------------------------------------------------------------------------------- */
 
-/* For one micro in one pipe, forward; the backward is the same.
+/* Blocks of one micro-batch in one pipe, forward.  The backward has the same counts.
  * wanted = sent + handed + hits_received + hits_made. */
 struct weft_traffic_count {
-    size_t wanted;        /* finished blocks at each transition */
-    size_t sent;          /* to another rank */
-    size_t handed;        /* to the next stage on the same rank */
-    size_t hits_received; /* not sent: the receiver has got it before */
-    size_t hits_made;     /* not sent: the receiver made it */
-    size_t hops;          /* transitions to another rank: each carries an activation besides */
+    size_t wanted;        /* finished blocks, summed over all transitions */
+    size_t sent;          /* sent to another rank */
+    size_t handed;        /* passed to the next stage on the same rank */
+    size_t hits_received; /* not sent: the receiver received the block before */
+    size_t hits_made;     /* not sent: the receiver finished the block */
+    size_t hops;          /* transitions to another rank; each also sends an activation */
 };
 
+/* Counts the blocks of one micro-batch in `pipe`. */
 WEFT_API struct weft_traffic_count weft_traffic_count(const struct weft_traffic *t,
                                                       uint32_t pipe);
 
-/* Bytes of one tensor.  A block's gradient is a sum over ranks: as an exact one it takes 8 bytes
- * an element, whatever the payload is. */
+/* Bytes of one tensor.  The gradient of a block is a sum over ranks; an exact sum takes 8 bytes
+ * per element, whatever the type of the payload. */
 struct weft_payload {
     size_t bytes;          /* a block, an activation, or the gradient of an activation */
     size_t gradient_bytes; /* the gradient of a block */
 };
 
-/* What goes over one directed pair of ranks in one step, all micros. */
+/* Traffic of one directed pair of ranks in one step, summed over all micro-batches. */
 struct weft_traffic_link {
     uint32_t from, to;
     size_t activations, blocks;        /* of forwards */
@@ -140,7 +148,7 @@ struct weft_traffic_link {
     size_t forward_bytes, backward_bytes;
 };
 
-/* What goes over all of them; n_links pairs have any traffic, in the order of from, then to. */
+/* Traffic of one step.  `links` has the pairs with traffic, by from, then to. */
 struct weft_traffic_step {
     size_t activations, blocks, gradients, block_gradients;
     size_t forward_bytes, backward_bytes;
@@ -148,19 +156,21 @@ struct weft_traffic_step {
     size_t n_links;
 };
 
-/* All micros of the placement, each in its pipe.  WEFT_NUMERIC when a sum does not fit.  The caller
- * releases *out. */
+/* Sums the traffic of all micro-batches of the placement, each in its pipe.  Returns WEFT_NUMERIC
+ * if a sum overflows.  The caller releases *out. */
 WEFT_API enum weft_status weft_traffic_step_init(struct weft_traffic_step *out,
                                                  const struct weft_traffic *t,
                                                  struct weft_payload payload,
                                                  struct weft_error *err);
+
+/* Frees the links of a step.  A zeroed step is allowed. */
 WEFT_API void weft_traffic_step_release(struct weft_traffic_step *s);
 
-/* The most copies of blocks that each rank holds at once when it runs its list of `s` in order.  A
- * copy lives from the forward that brings or makes it (in a schedule with messages: from the
- * receive) to the end of that stage's backward (B or I).  With the cache off every stage keeps
- * its own copies until then.  out is (ranks); times the payload it is bytes.  WEFT_USAGE when `s`
- * has another placement. */
+/* Computes the maximum number of block copies that each rank stores at one time when it runs its
+ * list of `s` in order.  A copy lives from the forward that receives or finishes it (in a lowered
+ * schedule: from the receive) to the end of that stage's backward (B or I).  With the cache off,
+ * every stage keeps copies for itself until then.  out is (ranks).  Returns WEFT_USAGE if `s` has
+ * another placement. */
 WEFT_API enum weft_status weft_traffic_peak_blocks(const struct weft_traffic *t,
                                                    const struct weft_schedule *s, size_t *out,
                                                    struct weft_error *err);

@@ -1,14 +1,15 @@
-/* The proof that a schedule is right: generated, or read from a file.
+/* Proof that a schedule is correct, whether it was generated or read from a file.
  *
- *     struct weft_verify_result report;
- *     if (weft_verify(s, NULL, &report, &err) != WEFT_OK) ...     // no memory
- *     if (report.n_findings > 0)
- *         puts(report.findings[0].text);
- *     weft_verify_result_release(&report);
+ *     struct weft_verify_result result;
+ *     if (weft_verify(s, NULL, &result, &err) != WEFT_OK) ...     // out of memory
+ *     if (result.n_findings > 0)
+ *         puts(result.findings[0].text);
+ *     weft_verify_result_release(&result);
  *
- * A schedule without findings runs every (stage, micro) once forward and once back, in an order
- * in which no rank waits for ever; with messages, both ends of every channel list the same
- * sequence, and the transport that was named gets it through.  Time and memory are linear.
+ * A schedule without findings runs every (stage, micro) once forward and once backward and never
+ * deadlocks.  In a lowered schedule, both endpoints of every channel also list the same sequence
+ * of messages, and the given channel model delivers all of them.  Time and memory are linear in
+ * the number of actions.
  */
 #ifndef WEFT_VERIFY_H
 #define WEFT_VERIFY_H
@@ -19,16 +20,16 @@
 extern "C" {
 #endif
 
-/* name in JSON, what is broken */
+/* name, name in JSON, description */
 #define WEFT_RULE_MAP(X)                                                                       \
-    X(MISSING, "missing", "an action that must be there is not")                               \
-    X(DUPLICATE, "duplicate", "an action is there twice")                                      \
-    X(MIXED, "mixed", "a whole backward and a split one for the same stage and micro")         \
-    X(ORDER, "order", "an action stands before what it needs on its own rank")                 \
+    X(MISSING, "missing", "a required action is missing")                                      \
+    X(DUPLICATE, "duplicate", "an action is listed twice")                                     \
+    X(MIXED, "mixed", "a whole and a split backward for the same stage and micro")             \
+    X(ORDER, "order", "an action is listed before an action that it needs on its rank")        \
     X(RANK, "rank", "one stage and micro on two ranks")                                        \
-    X(MESSAGE, "message", "a send or receive that nobody needs")                               \
-    X(CHANNEL, "channel", "the two ends of a channel list different sequences")                \
-    X(DEADLOCK, "deadlock", "ranks wait for each other in a circle")
+    X(MESSAGE, "message", "a send or receive that no action needs")                            \
+    X(CHANNEL, "channel", "the two endpoints of a channel list different sequences")           \
+    X(DEADLOCK, "deadlock", "ranks wait for each other in a cycle")
 
 enum weft_rule {
 #define WEFT_RULE_ENUM(name, json, text) WEFT_RULE_##name,
@@ -36,28 +37,30 @@ enum weft_rule {
 #undef WEFT_RULE_ENUM
 };
 
+/* Returns the name of a rule in JSON, such as "missing". */
 WEFT_API const char *weft_rule_name(enum weft_rule rule);
 
-/* How sends behave: a channel holds `depth` messages, then a send blocks its rank.  Depth 0 is
- * rendezvous: a send waits until the receiver stands at the receive. */
+/* How channels behave: a channel holds `depth` messages; a send to a full channel blocks its rank.
+ * Depth 0 is rendezvous: a send waits until the receiver reaches the receive. */
 struct weft_channel_model {
     size_t depth;
-    bool by_pair; /* forward and backward data of two ranks share one queue */
+    bool by_pair; /* forward and backward data between two ranks share one queue */
 };
 
+/* A depth at which a send never blocks. */
 #define WEFT_CHANNEL_BUFFERED SIZE_MAX
 
 enum { WEFT_MAX_FINDINGS = 64 };
 
 struct weft_finding {
     enum weft_rule rule;
-    bool has_position; /* rank and position mean something */
+    bool has_position; /* rank and position are set */
     uint32_t rank;
-    size_t position; /* in the rank's list; its length: behind the last action */
+    size_t position; /* in the rank's list; the length of the list: after the last action */
     char text[200];
 };
 
-/* One rank of a deadlock: it stands at `action` and waits for `for_action` of the next one. */
+/* One rank of a deadlock: it is blocked at `action` and waits for `for_action` of `for_rank`. */
 struct weft_wait {
     uint32_t rank, for_rank;
     size_t position;
@@ -65,20 +68,23 @@ struct weft_wait {
 };
 
 struct weft_verify_result {
-    size_t n_findings; /* of all that were found; at most WEFT_MAX_FINDINGS are kept */
+    size_t n_findings;             /* total number; the first WEFT_MAX_FINDINGS are stored */
     struct weft_finding *findings; /* owned */
     size_t n_cycle;
-    struct weft_wait *cycle; /* owned: a deadlock's circle */
+    struct weft_wait *cycle; /* owned: the cycle of a deadlock */
     uint32_t n_ranks;
     size_t *peak_activations; /* owned: (ranks), in program order */
     size_t n_compute, n_messages, n_channels;
 };
 
-/* `transport` may be NULL: buffered.  On success the caller releases *out, which says whether
- * the schedule is right. */
+/* Verifies a schedule and reports all violations in *out.  Returns WEFT_OK for an incorrect
+ * schedule, too: out->n_findings is then not 0.  `channels` may be NULL: buffered channels.  The
+ * caller releases *out. */
 WEFT_API enum weft_status weft_verify(const struct weft_schedule *s,
-                                      const struct weft_channel_model *transport,
+                                      const struct weft_channel_model *channels,
                                       struct weft_verify_result *out, struct weft_error *err);
+
+/* Frees the arrays of a result.  A zeroed result is allowed. */
 WEFT_API void weft_verify_result_release(struct weft_verify_result *r);
 
 #ifdef __cplusplus

@@ -11,7 +11,7 @@ extern "C" {
 /* Returns the version, such as "0.1.0". */
 WEFT_API const char *weft_version(void);
 
-/* Returns the compiler and the kind of build, such as "gcc 12.2.0, Release". */
+/* Returns the compiler and the build type, such as "gcc 12.2.0, Release". */
 WEFT_API const char *weft_build_info(void);
 
 #ifdef __cplusplus

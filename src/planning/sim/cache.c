@@ -316,10 +316,10 @@ size_t weft_cache_n_entries(const struct weft_cache *c)
     return c->n_entries;
 }
 
-size_t weft_cache_micros(const struct weft_cache *c, uint32_t *out, size_t room)
+size_t weft_cache_micros(const struct weft_cache *c, uint32_t *out, size_t capacity)
 {
     uint32_t i = c->oldest;
-    for (size_t k = 0; k < room && k < c->n_micros; k++) {
+    for (size_t k = 0; k < capacity && k < c->n_micros; k++) {
         out[k] = c->items[i].entry_key.micro;
         i = c->items[i].next;
     }
