@@ -1,3 +1,4 @@
+/* weft plan: makes one plan and prints it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -5,7 +6,6 @@
 #include "cli/cli.h"
 #include "cli/plan.h"
 #include "cli/plan_options.h"
-#include "render/render.h"
 
 #define AT WF_PLAN_AT
 
@@ -47,7 +47,7 @@ static void print_list(FILE *out)
     fprintf(out, "%-17s %s\n", "dN", "GPT-2 with N layers of dimension 64 N");
 }
 
-/* True when the output's name asks for a picture; .json is the plan, .trace.json Chrome's. */
+/* Returns true if the output's name requests a picture; .json is the plan, .trace.json Chrome's. */
 static bool is_picture(const struct wf_plan_settings *s, enum wf_draw_format *out)
 {
     if (s->json || s->format != NULL || s->output == NULL ||
@@ -56,19 +56,7 @@ static bool is_picture(const struct wf_plan_settings *s, enum wf_draw_format *ou
     return *out != WF_DRAW_FORMAT_CHROME || wf_path_ends_in(s->output, ".trace.json");
 }
 
-static enum weft_status draw_plan(FILE *out, const struct wf_plan *p,
-                                  const struct wf_plan_settings *s, enum wf_draw_format format,
-                                  struct weft_error *err)
-{
-    struct weft_trace t;
-    const struct wf_draw_options how = {.width = s->width};
-    WEFT_TRY(weft_trace_init_plan(&t, p->schedule, &p->metrics, &p->memory, err));
-    enum weft_status st = wf_render(out, format, &t, 1, &how, err);
-    weft_trace_release(&t);
-    return st;
-}
-
-/* An output file's name chooses the form unless it is given. */
+/* Chooses the form by the name of the output file unless it is given. */
 static void choose_form(struct wf_plan_settings *s)
 {
     enum wf_draw_format picture;
@@ -83,25 +71,28 @@ static void choose_form(struct wf_plan_settings *s)
 static enum weft_status print_csv(FILE *out, const struct wf_plan *p, const char *format,
                                   struct weft_error *err)
 {
-    char *text = NULL;
-    size_t len = 0;
     if (strcmp(format, "pytorch") == 0 && weft_schedule_placement(p->schedule)->n_pipes > 1)
-        fputs("weft: note: PyTorch's pipelining knows one rank a stage, and this has several\n",
+        fputs("weft: note: PyTorch's pipelining supports one rank per stage; this schedule has "
+              "several\n",
               stderr);
-    WEFT_TRY(weft_schedule_print(p->lowered != NULL ? p->lowered : p->schedule,
-                                 strcmp(format, "csv") == 0 ? WEFT_TEXT_FORMAT_CSV
-                                                            : WEFT_TEXT_FORMAT_PYTORCH,
-                                 &text, &len, err));
-    fwrite(text, 1, len, out);
-    free(text);
-    return WEFT_OK;
+    return wf_schedule_print_csv(out, p->lowered != NULL ? p->lowered : p->schedule, format,
+                                 err);
+}
+
+static enum weft_status print_json(FILE *out, const struct wf_plan *p, bool events,
+                                   struct weft_error *err)
+{
+    struct wf_json j = {.out = out};
+    wf_plan_write_json(&j, p, events);
+    fputc('\n', out);
+    return j.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory to print the whole plan") : WEFT_OK;
 }
 
 static enum weft_status print_text(FILE *out, const struct wf_plan *p,
                                    const struct wf_plan_settings *s, struct weft_error *err)
 {
     struct wf_text text = {0};
-    wf_plan_print_text(&text, p, wf_style_for(out, s->color, s->width));
+    wf_plan_print_text(&text, p, s->schedule, wf_style_for(out, s->color, s->width));
     for (uint32_t r = 0; p->lowered != NULL && r < p->metrics.n_ranks; r++) {
         char *row = NULL;
         if (weft_schedule_print_rank(p->lowered, r, " ", &row, NULL) == WEFT_OK)
@@ -110,11 +101,7 @@ static enum weft_status print_text(FILE *out, const struct wf_plan *p,
             text.failed = true;
         free(row);
     }
-    bool failed = text.failed;
-    if (!failed)
-        fwrite(text.at, 1, text.len, out);
-    wf_text_release(&text);
-    return failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory to draw") : WEFT_OK;
+    return wf_text_flush(&text, out, err);
 }
 
 static enum weft_status print_plan(FILE *out, const struct wf_plan *p,
@@ -122,9 +109,10 @@ static enum weft_status print_plan(FILE *out, const struct wf_plan *p,
 {
     enum wf_draw_format picture;
     if (is_picture(s, &picture))
-        return draw_plan(out, p, s, picture, err);
+        return wf_plan_draw(out, picture, p->schedule, &p->metrics, &p->memory, 0, s->width,
+                            err);
     if (s->json)
-        return wf_plan_print_json(out, p, s->events, err);
+        return print_json(out, p, s->events, err);
     if (s->format != NULL && strcmp(s->format, "text") != 0)
         return print_csv(out, p, s->format, err);
     return print_text(out, p, s, err);
@@ -148,7 +136,7 @@ static enum weft_status run_plan(int argc, char **argv, struct weft_error *err)
         return WEFT_FAIL(err, WEFT_USAGE, "--events goes with --json");
     struct wf_plan p;
     struct wf_output sink;
-    WEFT_TRY(wf_plan_init(&p, &s, err));
+    WEFT_TRY(wf_plan_make(&p, &s, err));
     enum weft_status st = wf_output_open(&sink, s.output, err);
     if (st == WEFT_OK)
         st = wf_output_close(&sink, print_plan(sink.out, &p, &s, err), err);

@@ -292,9 +292,9 @@ static void put_memory(struct wf_json *j, const struct simulation *s)
         wf_json_uint(j, "activations", m->peak_activations[r]);
         wf_json_uint(j, "carry", s->sim.peak_pending_w[r]);
         wf_json_uint(j, "receive_buffers", s->sim.peak_receive[r]);
-        if (s->plan.rank_bytes != NULL) {
-            size_t state = s->plan.state_bytes[r];
-            wf_json_uint(j, "activation_bytes", s->plan.rank_bytes[r] - state);
+        if (s->plan.bytes.n_ranks > 0) {
+            size_t state = s->plan.bytes.state[r];
+            wf_json_uint(j, "activation_bytes", s->plan.bytes.total[r] - state);
             wf_json_uint(j, "state_bytes", state);
             if (s->from_model) {
                 wf_json_uint(j, "weight_bytes", state / 5);
@@ -367,7 +367,7 @@ static void print_json(FILE *out, const struct simulation *s)
     wf_json_uint(&j, "ranks", place->n_ranks);
     wf_json_uint(&j, "stages", place->n_stages);
     wf_json_uint(&j, "micros", place->n_micros);
-    wf_plan_put_metrics(&j, m, s->plan.rank_bytes);
+    wf_metrics_write_json(&j, m, &s->plan.bytes);
     put_idle(&j, s);
     put_memory(&j, s);
     put_links(&j, s);
@@ -453,7 +453,8 @@ static enum weft_status print_text(FILE *out, const struct simulation *s,
     struct wf_text text = {0};
     struct wf_plan plan = s->plan; /* with the times of this run */
     plan.metrics = s->sim.metrics;
-    wf_plan_print_text(&text, &plan, wf_style_for(out, in->plan.color, in->plan.width));
+    wf_plan_print_text(&text, &plan, in->plan.schedule,
+                       wf_style_for(out, in->plan.color, in->plan.width));
     say_idle(&text, s);
     say_links(&text, s);
     if (s->bounds.makespan > 0)
@@ -527,7 +528,7 @@ static enum weft_status run_simulate(int argc, char **argv, struct weft_error *e
         WEFT_TRY(
             wf_output_check(in.plan.output, ".json .txt .svg .png .pdf .html .trace", err));
     s.from_model = in.plan.model != NULL;
-    enum weft_status st = wf_plan_init(&s.plan, &in.plan, err);
+    enum weft_status st = wf_plan_make(&s.plan, &in.plan, err);
     if (st == WEFT_OK && reference) {
         st = run_reference(&s.plan, &in, err);
         simulation_release(&s);

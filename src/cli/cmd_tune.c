@@ -296,9 +296,11 @@ static enum weft_status fill_layout_problem(const struct wf_tune_settings *s,
     }
     if (s->model == NULL && (s->tflops != NULL || s->seq != 0))
         return WEFT_FAIL(err, WEFT_USAGE, "--tflops and --seq go with --model");
-    WEFT_TRY(wf_plan_parse_item(s->layer_cost, "--layer-cost", &p->layer, err));
-    WEFT_TRY(wf_plan_parse_item(s->embedding_cost, "--embedding-cost", &p->embedding, err));
-    WEFT_TRY(wf_plan_parse_item(s->head_cost, "--head-cost", &p->head, err));
+    struct weft_item items[3];
+    WEFT_TRY(wf_plan_parse_items(s->layer_cost, s->embedding_cost, s->head_cost, items, err));
+    p->layer = items[0];
+    p->embedding = items[1];
+    p->head = items[2];
     WEFT_TRY(parse_hop(s->cost, &p->hop, err));
     WEFT_TRY(parse_number(s->bytes_limit, "--bytes-limit", 1e18, &bytes, err));
     WEFT_TRY(parse_number(s->tflops, "--tflops", 1e9, &tflops, err));

@@ -1,14 +1,11 @@
-/* What `weft plan` builds: one plan from its settings. */
+/* Options of the planning commands: texts of the command line, and the planner's input that they
+ * become. */
 #ifndef CLI_PLAN_H
 #define CLI_PLAN_H
 
-#include <stdio.h>
-
-#include "base/json.h"
+#include "planning/draw/draw.h"
 #include "planning/draw/timeline.h"
-#include "weft/part.h"
-#include "weft/timing.h"
-#include "weft/verify.h"
+#include "planning/planner/plan.h"
 
 struct wf_plan_settings {
     const char *schedule;
@@ -22,49 +19,42 @@ struct wf_plan_settings {
     uint32_t width;
 };
 
-struct wf_plan {
-    struct weft_schedule *schedule; /* owned */
-    struct weft_schedule *lowered;  /* owned; NULL unless asked for */
-    struct weft_cost cost;          /* its lists are owned */
-    struct weft_memory_cost memory; /* likewise */
-    struct weft_items items;
-    struct weft_partition partition;
-    struct weft_metrics metrics;
-    struct weft_verify_result report;
-    size_t *rank_bytes;  /* owned: (ranks), state and activations; NULL when items have none */
-    size_t *state_bytes; /* owned: (ranks), of those: weights, gradients, optimizer */
-    bool costs_by_layer; /* the stages' times were given, or follow from their layers */
-    const char *file;    /* borrowed: where the schedule was read from, or NULL */
-    bool by_ticks;
-};
-
-/* --cost, --mem and --mem-limit.  On failure the lists may be held: release them in any case. */
+/* Reads --cost, --cost-from, --cost-file, --mem and --mem-limit.  The caller releases the lists
+ * with wf_costs_release(), also after a failure. */
 enum weft_status wf_plan_parse_costs(const struct wf_plan_settings *settings,
                                      struct weft_cost *cost, struct weft_memory_cost *memory,
                                      struct weft_error *err);
 
-/* The mean times of a measured trace, or of the last one in a run's directory, in its own unit.  The
- * lists are the caller's. */
-enum weft_status wf_plan_measured_costs(const char *path, struct weft_cost *cost,
-                                        struct weft_error *err);
+/* Reads --layer-cost, --embedding-cost and --head-cost; texts may be NULL. */
+enum weft_status wf_plan_parse_items(const char *layer, const char *embedding, const char *head,
+                                     struct weft_item items[3], struct weft_error *err);
 
-/* "F=1,I=1,W=1,bytes=..,act=.." on top of what the item has; NULL changes nothing. */
-enum weft_status wf_plan_parse_item(const char *text, const char *what, struct weft_item *item,
-                                    struct weft_error *err);
+/* Reads a number from 0 to `max`; NULL leaves *out as it is. */
+enum weft_status wf_option_number(const char *text, const char *what, double max, double *out,
+                                  struct weft_error *err);
 
-/* Makes, verifies and times the plan.  The caller releases *out. */
-enum weft_status wf_plan_init(struct wf_plan *out, const struct wf_plan_settings *settings,
+/* Returns the seconds of --unit: s, ms (also NULL) or us. */
+double wf_option_unit(const char *text);
+
+/* Checks the options and makes the plan.  wf_plan_release() frees. */
+enum weft_status wf_plan_make(struct wf_plan *out, const struct wf_plan_settings *settings,
                               struct weft_error *err);
-void wf_plan_release(struct wf_plan *p);
 
-/* The printed forms. */
-enum weft_status wf_plan_print_json(FILE *out, const struct wf_plan *p, bool events,
-                                    struct weft_error *err);
-/* The object "metrics"; rank_bytes may be NULL. */
-void wf_plan_put_metrics(struct wf_json *j, const struct weft_metrics *m,
-                         const size_t *rank_bytes);
-
-void wf_plan_print_text(struct wf_text *out, const struct wf_plan *p,
+/* Prints a plan as text: timeline and figures.  `file` names a schedule without a name. */
+void wf_plan_print_text(struct wf_text *out, const struct wf_plan *p, const char *file,
                         struct wf_text_style style);
+
+/* Writes collected text to `out` and releases it.  WEFT_NOMEM if it is incomplete. */
+enum weft_status wf_text_flush(struct wf_text *text, FILE *out, struct weft_error *err);
+
+/* Prints a schedule in the format "csv" or "pytorch". */
+enum weft_status wf_schedule_print_csv(FILE *out, const struct weft_schedule *s,
+                                       const char *format, struct weft_error *err);
+
+/* Draws a timed schedule as a picture.  `unit_seconds` 0: abstract time. */
+enum weft_status wf_plan_draw(FILE *out, enum wf_draw_format format,
+                              const struct weft_schedule *s, const struct weft_metrics *m,
+                              const struct weft_memory_cost *memory, double unit_seconds,
+                              uint32_t width, struct weft_error *err);
 
 #endif

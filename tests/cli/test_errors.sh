@@ -156,7 +156,7 @@ table <<'END'
 2 | cost\.yaml:2:1: no such key .*: Q | weft plan -s 1f1b -p 2 -m 2 --cost-file cost.yaml
 3 | none\.trace: No such file | weft plan -s 1f1b -p 2 -m 2 --cost-from none.trace
 3 | done has no traces: .*log\.trace_steps | weft plan -s 1f1b -p 2 -m 2 --cost-from done
-2 | over its --mem-limit of 1: use | weft plan -s 1f1b -p 2 -m 2 --mem-limit 1
+2 | over its memory limit of 1: use | weft plan -s 1f1b -p 2 -m 2 --mem-limit 1
 
 # check
 2 | check needs FILE | weft check

@@ -91,7 +91,7 @@ if [ "$code" -eq 0 ]; then
             for (i = 1; i <= n; i++) ok = ok && $i <= most[i] } END { print ok + 0 }')" = 1
 else
     judge 2 "$code"
-    err_has 'over its --bytes-limit of'
+    err_has 'over its limit of'
     holds test ! -s out
 fi
 # The same parsing sees the bytes where there is no limit.

@@ -58,7 +58,7 @@ F: 2' 'F: .nan' '[1]' 'mem: 3' 'F: [' ''; do
     err_has 'bad.yaml'
 done
 run 2 plan -s 1f1b -p 3 -m 6 --cost-file cost.yaml --cost F=1
-err_has 'not two'
+err_has 'give one of --cost-file'
 
 run 2 simulate -s 1f1b -p 4 -m 8 --cluster 'rank:2'
 err_has 'too small for 4 ranks'

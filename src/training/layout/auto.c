@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "planning/planner/choice.h"
 #include "training/layout/topology.h"
 #include "weft/bound.h"
 #include "weft/timing.h"
@@ -229,7 +230,7 @@ static bool can_run(const struct search *x, const struct wf_auto_candidate *c, u
 static uint32_t micros_of_file(const char *path)
 {
     struct weft_schedule *s = NULL;
-    if (wf_topology_read_schedule(path, &s, NULL) != WEFT_OK)
+    if (wf_schedule_read(path, false, &s, NULL) != WEFT_OK)
         return 0;
     uint32_t n = weft_schedule_placement(s)->n_micros;
     weft_schedule_free(s);

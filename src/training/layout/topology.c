@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/input.h"
 #include "base/text.h"
 #include "compute/kern/ops.h"
+#include "planning/planner/choice.h"
 #include "runtime/sync/group.h"
 #include "training/data/batch.h"
 
@@ -42,23 +42,6 @@ const struct weft_schedule *wf_topology_schedule(const struct wf_topology *l, ui
 const struct weft_traffic *wf_topology_traffic(const struct wf_topology *l, uint32_t replica)
 {
     return l->traffic[schedule_index(l, replica)];
-}
-
-static bool is_file(const char *name)
-{
-    size_t n = strlen(name);
-    return strchr(name, '/') != NULL || (n > 4 && strcmp(name + n - 4, ".csv") == 0);
-}
-
-enum weft_status wf_topology_read_schedule(const char *path, struct weft_schedule **out,
-                                           struct weft_error *err)
-{
-    char *text = NULL;
-    size_t len = 0;
-    WEFT_TRY(wf_input_read_as(WEFT_SCHEDULE, path, &text, &len, err));
-    enum weft_status st = weft_schedule_parse(text, len, path, false, out, err);
-    free(text);
-    return st;
 }
 
 static enum weft_status check_schedule(const struct wf_topology *l,
@@ -100,15 +83,7 @@ static enum weft_status make_schedule(const struct wf_topology *l,
 {
     const struct weft_gen_params params = {
         .ranks = l->pp, .micros = micros, .chunks = s->parallel.chunks, .cost = cost};
-    if (is_file(s->parallel.schedule))
-        return wf_topology_read_schedule(s->parallel.schedule, out, err);
-    return weft_schedule_generate(s->parallel.schedule, &params, out, err);
-}
-
-static bool searches(const struct wf_train_settings *s)
-{
-    const struct weft_generator *g = weft_generator_find(s->parallel.schedule);
-    return g != NULL && (g->flags & WEFT_GEN_USES_COST) != 0;
+    return wf_schedule_obtain(s->parallel.schedule, &params, out, err);
 }
 
 static enum weft_status make_schedules(struct wf_topology *l, const struct wf_train_settings *s,
@@ -128,25 +103,6 @@ static enum weft_status make_schedules(struct wf_topology *l, const struct wf_tr
 }
 
 /* -- stages --------------------------------------------------------------------------------- */
-
-static enum weft_status make_partition(struct wf_topology *l, const struct wf_train_settings *s,
-                                       const struct weft_items *items, struct weft_error *err)
-{
-    const char *how = s->parallel.partition;
-    uint32_t layers = l->model.layers, stages = l->n_stages;
-    if (how == NULL || strcmp(how, "balanced") == 0) {
-        WEFT_TRY(weft_partition_check_filled(layers, stages, err));
-        return weft_partition_init_balanced(&l->partition, items, stages, NULL, NULL, err);
-    }
-    if (strcmp(how, "even") == 0) {
-        WEFT_TRY(weft_partition_check_filled(layers, stages, err));
-        return weft_partition_init_even(&l->partition, layers, stages, err);
-    }
-    if (strchr(how, 'L') != NULL)
-        return weft_partition_parse_pattern(&l->partition, how, strlen(how), stages, layers,
-                                            err);
-    return weft_partition_parse_counts(&l->partition, how, strlen(how), stages, layers, err);
-}
 
 static enum weft_status check_stages(const struct wf_topology *l, struct weft_error *err)
 {
@@ -171,7 +127,10 @@ static enum weft_status make_stages(struct wf_topology *l, const struct wf_train
     struct weft_item *head = &items.at[items.n - 1];
     head->f += head->i + head->w;
     head->i = head->w = 0;
-    enum weft_status st = make_partition(l, s, &items, err);
+    struct wf_partition_choice how =
+        wf_partition_choice_parse(s->parallel.partition, WF_PARTITION_BALANCED);
+    enum weft_status st =
+        wf_partition_choose(&l->partition, how, &items, l->n_stages, NULL, err);
     if (st == WEFT_OK)
         st = weft_stage_sums_init(&l->sums, &l->partition, &items, err);
     weft_items_release(&items);
@@ -396,7 +355,8 @@ static enum weft_status build(struct wf_topology *l, const struct wf_train_setti
     l->max_rows = first.end - first.begin;
     WEFT_TRY(make_schedules(l, s, NULL, err));
     WEFT_TRY(make_stages(l, s, err));
-    if (searches(s)) { /* now that it is known what stages cost */
+    if (wf_schedule_searches(
+            s->parallel.schedule)) { /* now that it is known what stages cost */
         struct weft_cost cost = wf_topology_cost(l);
         WEFT_TRY(make_schedules(l, s, &cost, err));
     }

@@ -61,10 +61,6 @@ void wf_topology_release(struct wf_topology *l); /* a zeroed one is allowed */
 enum weft_status wf_topology_check_ranks(const struct wf_topology *l, uint32_t started,
                                          struct weft_error *err);
 
-/* A schedule of a file; the caller frees *out.  Local. */
-enum weft_status wf_topology_read_schedule(const char *path, struct weft_schedule **out,
-                                           struct weft_error *err);
-
 /* The micros of a replica, and the schedule it runs them by. */
 struct wf_range wf_topology_micros(const struct wf_topology *l, uint32_t replica);
 const struct weft_schedule *wf_topology_schedule(const struct wf_topology *l, uint32_t replica);
