@@ -26,6 +26,12 @@ static inline size_t wf_size_max(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+/* Returns n rounded up to a multiple of `unit`. */
+static inline size_t wf_size_round_up(size_t n, size_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
 /* The i-th of n ranges that cut 0..total as evenly as can be, the first ones longer by one. */
 struct wf_range {
     size_t begin, end;

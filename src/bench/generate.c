@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "base/size.h"
 #include "bench/bench_priv.h"
-#include "compute/kern/decode.h"
+#include "compute/kern/peak.h"
 #include "compute/model/infer.h"
 
 enum {

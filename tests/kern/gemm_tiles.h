@@ -126,7 +126,7 @@ static void tile_check_sink(const struct wf_gemm_kernel *kernel, const struct wf
                                       &(struct wf_prefetch){0}));
             if (time == 0) { /* an only contribution has the bits of its exact sum */
                 float *only = want + r * s->cols, *value = got + r * s->cols;
-                sink = (struct wf_sink){.fast = only, .fresh = true, .only = true};
+                sink = (struct wf_sink){.fast = only, .fresh = true, .single = true};
                 assert_false(kernel->sink(ops, sink, s->cols, at, panel, s->k, n, s->cols,
                                           &(struct wf_prefetch){0}));
                 ops->exact_to_f32(value, exact + r * s->cols, n * s->cols);

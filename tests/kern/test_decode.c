@@ -101,22 +101,11 @@ static void attention_is_right(void **state)
             }
 }
 
-static void memory_is_read(void **state)
-{
-    static float floats[200001];
-    struct wf_pool *pool = NULL;
-    (void)state;
-    assert_int_equal(wf_pool_new(2, &pool, NULL), WEFT_OK);
-    assert_true(wf_read_bandwidth(pool, floats, WEFT_LEN(floats)) > 0);
-    wf_pool_free(pool);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_right),
         cmocka_unit_test(attention_is_right),
-        cmocka_unit_test(memory_is_read),
     };
     return cmocka_run_group_tests_name("decode", tests, NULL, NULL) != 0;
 }

@@ -211,7 +211,7 @@ static void check_exact(const struct outer_case *o, struct mats *m, struct wf_ma
         got[i] = (float)((double)whole.exact[i] * 0x1p-50);
     mats_allclose_floats(m, "exact sums", got, want, n, tile_bound(o->k));
     if (o->k <= WF_WGRAD_TOKENS) { /* one contribution: the same in fp32 */
-        struct wf_sink only = {.fast = parts.fast, .fresh = true, .only = true};
+        struct wf_sink only = {.fast = parts.fast, .fresh = true, .single = true};
         assert_false(run_outer(o, only, a, b, o->k, threads));
         assert_memory_equal(parts.fast, got, n * sizeof *got);
     }
@@ -305,7 +305,7 @@ static void check_range(const struct range_case *r)
             struct wf_sink sink = {.exact = kind == 0 ? s.exact : NULL,
                                    .fast = kind == 0 ? NULL : s.fast,
                                    .fresh = i == 0,
-                                   .only = kind == 2};
+                                   .single = kind == 2};
             assert_false(bad);
             bad = run_outer(&shape, sink, (struct wf_mat){a, M, WF_DTYPE_F32},
                             (struct wf_mat){b, N, WF_DTYPE_F32}, 3, 2);

@@ -95,7 +95,7 @@ static void check_only(void **state)
                 for (size_t i = 0; i < n; i++)
                     x[i] = ldexpf(contribution(4, i), -shift);
                 struct wf_sink exact = {.exact = sums, .fresh = true},
-                               sink = {.fast = only, .fresh = true, .only = true};
+                               sink = {.fast = only, .fresh = true, .single = true};
                 assert_false(ops->sink_add(exact, x, n));
                 ops->exact_to_f32(want, sums, n);
                 assert_false(ops->sink_add(sink, x, n));
@@ -174,7 +174,8 @@ static void check_range(void **state)
                     x[place] = alone[i].x;
                     struct wf_sink sink = {.exact = sums, .fresh = fresh != 0};
                     assert_int_equal(ops->sink_add(sink, x, 37), alone[i].bad);
-                    sink = (struct wf_sink){.fast = (float *)more, .fresh = true, .only = true};
+                    sink =
+                        (struct wf_sink){.fast = (float *)more, .fresh = true, .single = true};
                     assert_int_equal(ops->sink_add(sink, x, 37), alone[i].bad);
                     memset(more, 0, sizeof more);
                 }
@@ -312,7 +313,7 @@ static void check_scatter(void **state)
         assert_memory_equal(sums, want, sizeof sums);
         assert_memory_equal(fast, fast_want, sizeof fast);
         /* Onto a table that has an only contribution: the exact sums, rounded. */
-        struct wf_sink only = {.fast = fast, .only = true};
+        struct wf_sink only = {.fast = fast, .single = true};
         for (size_t i = 0; i < TABLE * COLS; i++) {
             fast[i] = (float)i * 0x1p-10f;
             want[i] = units(fast[i]);

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/error.h"
 #include "compute/kern/isa.h"
 #include "compute/kern/peak.h"
 #include "compute/kern/peak_priv.h"
@@ -95,12 +96,23 @@ static void check_beside(void **state)
     (void)state;
 }
 
+static void read_bandwidth_is_positive(void **state)
+{
+    static float floats[200001];
+    struct wf_pool *pool = NULL;
+    (void)state;
+    assert_int_equal(wf_pool_new(2, &pool, NULL), WEFT_OK);
+    assert_true(wf_read_bandwidth(pool, floats, WEFT_LEN(floats)) > 0);
+    wf_pool_free(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_loops),
         cmocka_unit_test(check_figure),
         cmocka_unit_test(check_beside),
+        cmocka_unit_test(read_bandwidth_is_positive),
     };
     return cmocka_run_group_tests_name("peak", tests, NULL, NULL) != 0;
 }

@@ -213,8 +213,8 @@ static void check_one_micro(void **state)
         struct wf_param *a = wf_tstage_params(wide->stage, &n);
         struct wf_param *b = wf_tstage_params(narrow->stage, &n);
         for (size_t p = 0; p < n; p++) {
-            assert_false(a[p].only);
-            if (!b[p].only) {
+            assert_false(a[p].single);
+            if (!b[p].single) {
                 assert_memory_equal(a[p].exact, b[p].exact, a[p].n * sizeof *a[p].exact);
                 continue;
             }

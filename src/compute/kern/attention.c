@@ -1,4 +1,5 @@
-/* The cut into tasks, scratch memory, and which instructions a task runs with. */
+/* Divides attention into tasks, sizes the scratch memory, and dispatches a task to the code for
+ * the machine's instruction set. */
 #include "compute/kern/attention.h"
 
 #include <stdbool.h>
@@ -17,8 +18,8 @@ size_t wf_attention_forward_tasks(const struct wf_attention *a)
     return a->batch * a->heads * attention_spans(a);
 }
 
-/* No finer than a head of keys and values: their gradients are sums over all queries that see
- * them, and may lie where the keys and values do. */
+/* One task per head of keys and values: their gradients are sums over all queries that see
+ * them, and may overwrite the keys and values. */
 size_t wf_attention_backward_tasks(const struct wf_attention *a)
 {
     return a->batch * a->kv_heads;

@@ -1,8 +1,6 @@
-/* Which instructions decoding runs with, and how fast memory is read. */
+/* Dispatches the kernels of decode.h to the code for an instruction set. */
 #include "compute/kern/decode.h"
 
-#include "base/clock.h"
-#include "base/size.h"
 #include "compute/kern/decode_priv.h"
 
 extern const struct wf_decode_ops wf_decode_ops_portable;
@@ -45,31 +43,4 @@ bool wf_attend_of(enum wf_isa isa, const struct wf_attend *a)
         return false;
     ops_of(isa)->attend(a);
     return true;
-}
-
-/* -- how fast memory is read ---------------------------------------------------------------- */
-
-enum { READ_FLOATS = 1 << 16 }; /* of one task */
-
-struct read_job {
-    const float *at;
-    size_t n;
-    float kept[WF_MAX_THREADS]; /* a result for each worker, so that none is left out */
-};
-
-static void read_piece(void *arg, size_t task, unsigned worker)
-{
-    struct read_job *j = arg;
-    size_t from = task * READ_FLOATS;
-    j->kept[worker] +=
-        ops_of(wf_isa())->sum(j->at + from, wf_size_min(READ_FLOATS, j->n - from));
-}
-
-double wf_read_bandwidth(struct wf_pool *pool, const float *at, size_t n)
-{
-    struct read_job job = {.at = at, .n = n};
-    int64_t begin = wf_clock_ns();
-    wf_pool_run(pool, (n + READ_FLOATS - 1) / READ_FLOATS, read_piece, &job);
-    int64_t took = wf_clock_ns() - begin;
-    return (double)n * sizeof *at / ((double)(took > 0 ? took : 1) * 1e-9);
 }

@@ -1,10 +1,10 @@
-/* What generating one token after another needs: products that read each weight once, and the
+/* Kernels that generate one token after another: products that read each weight once, and the
  * attention of one query over stored keys and values.
  *
- * A weight lies as (outputs, inputs), so that an output is a dot product of two rows.  How its
- * sum is ordered depends on the number of inputs alone: bits depend neither on how the outputs
- * are cut into tasks nor on how many vectors are multiplied at a time.  Reference versions are in
- * plain C with sums in double. */
+ * A weight has the shape (outputs, inputs), so an output is a dot product of two rows.  The
+ * order of its sum depends on the number of inputs alone.  Results do not depend on how outputs
+ * are divided into tasks or on the number of vectors multiplied at a time.  The reference
+ * versions are in plain C and sum in double. */
 #ifndef COMPUTE_KERN_DECODE_H
 #define COMPUTE_KERN_DECODE_H
 
@@ -12,7 +12,6 @@
 #include <stddef.h>
 
 #include "compute/kern/isa.h"
-#include "compute/kern/pool.h"
 #include "compute/tensor/tensor.h"
 
 /* y[t][r] = w[r] . x[t] + bias[r] + add[t][r] for n vectors x. */
@@ -22,12 +21,12 @@ struct wf_gemv {
     const float *x; /* (n, k), rows x_ld apart */
     size_t x_ld;
     const float *bias; /* NULL: none */
-    const float *add;  /* (n, rows), rows y_ld apart; NULL: none; it may be y */
+    const float *add;  /* may be y */
     float *y;          /* (n, rows) */
     size_t y_ld;
 };
 
-/* Outputs [row0, row1) of it. */
+/* Computes the outputs [row0, row1). */
 void wf_gemv_rows(const struct wf_gemv *g, size_t row0, size_t row1);
 void wf_gemv_ref(const struct wf_gemv *g, size_t row0, size_t row1);
 
@@ -41,15 +40,12 @@ struct wf_attend {
     float *out;         /* (head) */
 };
 
+/* Computes a->out. */
 void wf_attend(const struct wf_attend *a);
 void wf_attend_ref(const struct wf_attend *a);
 
-/* Bytes a second at which the pool's threads together read memory that is in no cache: a plain
- * sum over `n` floats, once. */
-double wf_read_bandwidth(struct wf_pool *pool, const float *at, size_t n);
-
-/* For tests: the same compiled for one set of instructions; false when the machine or the build
- * lacks it. */
+/* Run the code for one instruction set, for tests.  Return false if the machine or the build
+ * does not support it. */
 bool wf_gemv_rows_of(enum wf_isa isa, const struct wf_gemv *g, size_t row0, size_t row1);
 bool wf_attend_of(enum wf_isa isa, const struct wf_attend *a);
 

@@ -1,4 +1,4 @@
-/* One table for each time that compute/kern/fast/decode.c was compiled. */
+/* The table of functions that compute/kern/fast/decode.c defines for each instruction set. */
 #ifndef COMPUTE_KERN_DECODE_PRIV_H
 #define COMPUTE_KERN_DECODE_PRIV_H
 
@@ -7,7 +7,6 @@
 struct wf_decode_ops {
     void (*gemv)(const struct wf_gemv *g, size_t row0, size_t row1);
     void (*attend)(const struct wf_attend *a);
-    float (*sum)(const float *at, size_t n);
 };
 
 #endif

@@ -8,13 +8,14 @@
  *      k |   B    |     becomes       48 columns    48 columns
  *        +--------+
  *
- * A factor with many rows is packed in chunks of rows, chunk after chunk, each as above, so that a
- * panel of it and rows of A fit into a second-level cache.  Weights are packed once a step and
- * used by every micro.  Products run tile by tile, each computed by one thread and each element
- * in one order of sums, so the bits do not depend on the number of threads.
+ * A factor with many rows is packed slice by slice along k (wf_pack_k_slice()), each slice as
+ * above, so that a panel of it and rows of A fit into a second-level cache.  Weights are packed
+ * once per step and used by every micro-batch.  Products run tile by tile.  One thread computes
+ * a tile, and each element has one order of summation, so the result does not depend on the
+ * number of threads.
  *
- * The gradient of a weight is a sum over tokens, C (+)= A^T B, into a wf_sink: a
- * finished tile is added to the exact sums straight from the registers. */
+ * The gradient of a weight is a sum over tokens, C (+)= A^T B, into a wf_sink: a finished tile
+ * is added to the exact sums straight from the registers. */
 #ifndef COMPUTE_KERN_GEMM_H
 #define COMPUTE_KERN_GEMM_H
 
@@ -29,111 +30,118 @@
 
 enum {
     WF_PANEL = 48,
-    /* Tokens whose sum is one contribution to a weight's gradient: longer micros make several. */
+    /* Tokens per contribution to a weight's gradient.  A longer micro-batch adds several
+     * contributions. */
     WF_WGRAD_TOKENS = 1024,
 };
 
-/* Rows of a matrix are packed in groups of this many. */
+/* Row ranges of wf_pack_rows() start at multiples of this. */
 enum { WF_PACK_ROWS = 16 };
 
 /* -- packed factors ------------------------------------------------------------------------ */
 
-/* How the elements of a panel lie. */
+/* The memory layout of a panel's elements. */
 enum wf_pack_form {
     WF_PACK_F32,
-    WF_PACK_BF16_AS_F32, /* rounded to bf16, stored as fp32: machines without dot products */
-    WF_PACK_BF16_PAIRS,  /* two rows of a column side by side */
+    /* rounded to bf16, stored as fp32: machines without bf16 dot products */
+    WF_PACK_BF16_AS_F32,
+    WF_PACK_BF16_PAIRS, /* two rows of a column side by side */
 };
 
 struct wf_packed {
-    size_t k, n; /* of the factor; k may be more than the matrix has rows: those are zero */
+    size_t k, n; /* k may exceed the rows of the matrix: the rest is zero */
     enum wf_pack_form form;
     void *at; /* borrowed */
 };
 
-/* The form for factors of this type on this machine. */
+/* Returns the form for factors of this type on this machine. */
 enum wf_pack_form wf_pack_form(enum wf_dtype type);
+/* Returns the bytes of a packed (k, n) factor. */
 size_t wf_packed_bytes(size_t k, size_t n, enum wf_pack_form form);
-/* Rows of a chunk: all, or a fixed number. */
+/* Returns the number of rows per slice: all of them if they are few. */
 static inline size_t wf_pack_k_slice(size_t k)
 {
     return k <= 1024 ? k : 768;
 }
-/* Where the panel of columns p * WF_PANEL .. begins in the chunk that starts with row k0. */
+/* Returns the panel of the columns from p * WF_PANEL on, in the slice that starts with row k0.
+ */
 void *wf_packed_at(const struct wf_packed *b, size_t k0, size_t p);
 
-/* Packs rows [row0, row1) of a plain (rows, cols) matrix w, both as the factor W itself (`same`,
- * k >= rows) and as its transpose (`transposed`, k = cols); either may be NULL.  row0 is a multiple
- * of WF_PACK_ROWS, and so is row1 unless it is the last row.  Memory that is never written (the
- * rows past the last) must have been zeroed. */
-void wf_pack_rows(const struct wf_packed *same, const struct wf_packed *transposed,
+/* Packs rows [row0, row1) of a plain (rows, cols) matrix w, both as the factor W itself
+ * (`direct`, k >= rows) and as its transpose (`transposed`, k = cols).  Either may be NULL.
+ * row0 is a multiple of WF_PACK_ROWS, and so is row1 unless it is the last row.  The caller
+ * must have zeroed memory that is never written (the rows past the last one). */
+void wf_pack_rows(const struct wf_packed *direct, const struct wf_packed *transposed,
                   const float *w, size_t rows, size_t cols, size_t row0, size_t row1);
 
 /* -- products ------------------------------------------------------------------------------ */
 
 struct wf_gemm;
 
-/* What is known of a product before it runs. */
+/* The properties of a product that are fixed before it runs. */
 struct wf_gemm_shape {
     size_t n, k;
-    enum wf_dtype type; /* of A: fp32, or bf16 */
+    enum wf_dtype type; /* of A: fp32 or bf16 */
     size_t lda;
     enum wf_dtype c_type;
     size_t ldc;
-    bool bias; /* a row vector is added */
-    bool add;  /* a matrix (fp32, and C too) is added */
+    bool bias; /* adds a row vector */
+    bool add;  /* adds a matrix; it and C are fp32 */
 };
 
-/* Everything that a product with any of the given numbers of rows needs: how it is cut, and each
- * worker's scratch.  wf_gemm_free() frees. */
+/* Creates the tilings and the workers' scratch memory for products with any of the given row
+ * counts.  The caller frees *out with wf_gemm_free().  Returns WEFT_NOMEM if memory runs out.
+ */
 enum weft_status wf_gemm_new(const struct wf_gemm_shape *shape, const size_t *row_counts,
                              size_t n_row_counts, struct wf_pool *pool, struct wf_gemm **out,
                              struct weft_error *err);
 void wf_gemm_free(struct wf_gemm *p);          /* NULL is allowed */
-size_t wf_gemm_bytes(const struct wf_gemm *p); /* of scratch that it holds */
+size_t wf_gemm_bytes(const struct wf_gemm *p); /* of scratch memory */
 
-/* Called when rows [row0, row1) x columns [col0, col1) of C are done, by the worker that has
- * them in its cache. */
+/* Called once rows [row0, row1) x columns [col0, col1) of C are complete, by the worker that
+ * has them in its cache. */
 typedef void wf_tile_fn(void *arg, size_t row0, size_t row1, size_t col0, size_t col1,
                         unsigned worker);
 
 struct wf_gemm_args {
-    size_t rows; /* one of the counts given before */
+    size_t rows; /* one of the row counts of wf_gemm_new() */
     struct wf_mat a;
     const struct wf_packed *b;
-    const float *bias; /* n floats, if the shape says so */
-    struct wf_mat add; /* likewise; it may be C itself */
+    const float *bias; /* n floats, if shape.bias */
+    struct wf_mat add; /* if shape.add; may be C itself */
     struct wf_mat c;
     wf_tile_fn *after; /* or NULL */
     void *after_arg;
 };
 
+/* Runs the product on all threads of the pool.  The pool has as many threads as the one of
+ * wf_gemm_new(). */
 void wf_gemm_run(struct wf_gemm *p, struct wf_pool *pool, const struct wf_gemm_args *args);
 
 /* -- gradients of weights ------------------------------------------------------------------ */
 
 struct wf_wgrad;
 
-/* Scratch for products A^T B over at most `max_k` rows, with at most max_n columns of B.
- * wf_wgrad_free() frees. */
+/* Creates scratch memory for products A^T B over at most max_k rows, with at most max_n columns
+ * of B.  The caller frees *out with wf_wgrad_free().  Returns WEFT_NOMEM if memory runs out. */
 enum weft_status wf_wgrad_new(size_t max_k, size_t max_n, enum wf_dtype type,
                               struct wf_pool *pool, struct wf_wgrad **out,
                               struct weft_error *err);
-void wf_wgrad_free(struct wf_wgrad *o); /* NULL is allowed */
-size_t wf_wgrad_bytes(const struct wf_wgrad *o);
+void wf_wgrad_free(struct wf_wgrad *o);          /* NULL is allowed */
+size_t wf_wgrad_bytes(const struct wf_wgrad *o); /* of scratch memory */
 
-/* sink (m, n) (+)= A^T B, A (k, m), B (k, n), of the type that the scratch was made for.  Each
- * WF_WGRAD_TOKENS rows are a contribution of their own.  True when some sum left the range
- * (compute/kern/ops.h). */
+/* Computes sink (m, n) (+)= A^T B, with A (k, m) and B (k, n) of the type given to
+ * wf_wgrad_new().  Every WF_WGRAD_TOKENS rows are a separate contribution.  Returns true if a
+ * sum left the range (compute/kern/ops.h). */
 bool wf_wgrad_run(struct wf_wgrad *o, struct wf_pool *pool, struct wf_sink sink,
                   struct wf_mat a, size_t m, struct wf_mat b, size_t n, size_t k);
 
 /* -- plain C, sums in double, for tests ---------------------------------------------------- */
 
-/* c = a b (+ bias) (+ add); b (k, n) fp32 */
+/* Computes c = a b (+ bias) (+ add); b (k, n) is fp32. */
 void wf_gemm_ref(size_t rows, size_t n, size_t k, struct wf_mat a, struct wf_mat b,
                  const float *bias, struct wf_mat add, struct wf_mat c);
-/* c (m, n) = a^T b */
+/* Computes c (m, n) = a^T b. */
 void wf_wgrad_ref(float *c, struct wf_mat a, size_t m, struct wf_mat b, size_t n, size_t k);
 
 #endif

@@ -1,4 +1,5 @@
-/* Compiled for AVX-512 with bf16 dot products where the compiler has them (CMakeLists.txt). */
+/* The product kernel that uses AVX-512 bf16 dot products.  Compiled for AVX512_BF16 where the
+ * compiler supports it (CMakeLists.txt). */
 #if defined(__AVX512BF16__)
 
 #include <immintrin.h>
@@ -16,5 +17,5 @@ const struct wf_gemm_kernel wf_gemm_kernel_bf16 = {
 };
 
 #else
-typedef int wf_gemm_bf16_is_elsewhere; /* a file may not be empty */
+typedef int wf_gemm_bf16_is_elsewhere; /* ISO C forbids an empty file */
 #endif

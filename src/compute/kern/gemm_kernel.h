@@ -1,4 +1,5 @@
-/* The innermost parts of products, one table for each set of instructions (compute/kern/fast/gemm.c). */
+/* The interface between products (gemm.c, wgrad.c) and their inner loops: one table of
+ * functions per instruction set (fast/gemm.c, gemm_bf16.c), and the sizes they agree on. */
 #ifndef COMPUTE_KERN_GEMM_KERNEL_H
 #define COMPUTE_KERN_GEMM_KERNEL_H
 
@@ -6,30 +7,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/size.h"
 #include "compute/kern/gemm.h"
 #include "compute/kern/ops.h"
 #include "compute/tensor/tensor.h"
 
 enum {
-    /* Rows of C that go together, with WF_PANEL columns: 8 x 3 vectors of 16 leave room for a
-     * row of B among 32 registers. */
+    /* Rows of C per tile, with WF_PANEL columns: 8 x 3 vectors of 16 floats leave registers for
+     * a row of B among 32. */
     WF_STRIP = 8,
 };
 
 enum { WF_PREFETCH_PIECES = WF_STRIP };
 
-/* What is needed prefetch and should be on its way into the second-level cache.  A call asks for
- * WF_PREFETCH_PIECES pieces of so many lines, one after the other, while it computes.  A hint:
- * memory that is not there is not touched. */
+/* Memory to prefetch into the second-level cache.  A call of a kernel prefetches
+ * WF_PREFETCH_PIECES pieces of `lines` cache lines, one after the other, while it computes.
+ * This is a hint: invalid addresses are not accessed. */
 struct wf_prefetch {
     const char *at;
     size_t lines;
-    /* What the call will write, a row in each piece: for kernels themselves. */
+    /* The output of the call, one row per piece; set by the kernels. */
     const char *out;
-    size_t out_ld, out_lines; /* the first in bytes */
+    size_t out_ld, out_lines; /* out_ld in bytes */
 };
 
-/* Asks for a piece; part of the innermost loops. */
+/* Prefetches one piece.  Part of the innermost loops. */
 static inline __attribute__((always_inline)) void
 wf_prefetch_issue(const struct wf_prefetch *prefetch, size_t piece)
 {
@@ -41,8 +43,8 @@ wf_prefetch_issue(const struct wf_prefetch *prefetch, size_t piece)
         __builtin_prefetch(out + line * 64, 1, 2);
 }
 
-/* For a whole tile of a gradient.  Sums that are added to are asked for while their contributions are
- * computed. */
+/* Returns the prefetch for a whole tile of a gradient: existing sums are prefetched while their
+ * contributions are computed. */
 static inline struct wf_prefetch wf_prefetch_with_sink(const struct wf_prefetch *prefetch,
                                                        const struct wf_sink *sink, size_t ld)
 {
@@ -56,52 +58,81 @@ static inline struct wf_prefetch wf_prefetch_with_sink(const struct wf_prefetch 
     return with;
 }
 
-/* From one call to the next. */
+/* Moves on to the pieces of the next call. */
 static inline void wf_prefetch_advance(struct wf_prefetch *prefetch)
 {
     prefetch->at += WF_PREFETCH_PIECES * prefetch->lines * 64;
 }
 
 struct wf_gemm_kernel {
-    /* Rows [0, rows) x columns [0, cols) of c = a b for one panel of b; cols <= WF_PANEL.  a:
-     * rows of fp32, or of bf16 for pairs.  Ends by adding bias (or NULL) and `add` (which may be
-     * c, or absent).  `prefetch` has pieces for each strip. */
+    /* Computes rows [0, rows) x columns [0, cols) of c = a b for one panel of b; cols <=
+     * WF_PANEL.  a has rows of fp32, or of bf16 for pairs.  Then adds bias (or NULL) and `add`
+     * (which may be c, or absent).  `prefetch` has pieces for each strip. */
     void (*rows)(struct wf_mat c, const void *a, size_t lda, const void *panel, size_t k,
                  const float *bias, struct wf_mat add, size_t rows, size_t cols,
                  struct wf_prefetch prefetch);
 
-    /* WF_STRIP rows or fewer of a left factor packed in strips, a[k][WF_STRIP], into a sink:
-     * element (r, c) of the tile is sink[r * ld + c].  True when a sum left the range.  `ops`: of
-     * the same instructions. */
+    /* Adds the product of a strip (at most WF_STRIP rows of a packed left factor,
+     * strip[k][WF_STRIP]) and a panel to a sink: element (r, c) of the tile is sink[r * ld +
+     * c].  Returns true if a sum left the range.  `ops` is the table of the same instruction
+     * set. */
     bool (*sink)(const struct wf_ops *ops, struct wf_sink sink, size_t ld, const void *strip,
                  const void *panel, size_t k, size_t rows, size_t cols,
                  const struct wf_prefetch *prefetch);
 
-    /* Strips of [k][WF_STRIP], wf_strip_bytes() apart, from rows a (k, m); what is past m is
-     * zero. */
+    /* Packs rows a (k, m) into strips of [k][WF_STRIP], wf_strip_bytes() apart.  Columns past m
+     * are zero. */
     void (*pack_strips)(void *strips, struct wf_mat a, size_t m, size_t k);
-    /* One panel, or k rows of it, from rows b (k, cols), cols <= WF_PANEL; for pairs k is even
-     * unless these are the last. */
+    /* Packs rows b (k, cols), cols <= WF_PANEL, into k rows of a panel.  For pairs, k is even
+     * unless these are the last rows. */
     void (*pack_panel)(void *panel, struct wf_mat b, size_t cols, size_t k);
 
-    /* wf_pack_rows() for at most WF_PANEL rows. */
-    void (*pack_weight)(const struct wf_packed *same, const struct wf_packed *transposed,
+    /* Implements wf_pack_rows() for at most WF_PANEL rows. */
+    void (*pack_weight)(const struct wf_packed *direct, const struct wf_packed *transposed,
                         const float *w, size_t rows, size_t cols, size_t row0, size_t row1);
 };
 
-/* bytes of k rows of a panel (`width` columns) */
+/* Returns the bytes of k rows of a panel of `width` columns. */
 static inline size_t wf_pack_bytes(size_t k, size_t width, enum wf_pack_form form)
 {
     return form == WF_PACK_BF16_PAIRS ? (k + 1) / 2 * width * 4 : k * width * 4;
 }
 
-/* From one strip to the next.  Strips that begin at multiples of 4 KiB would not be in a
- * first-level cache together while they are packed. */
+/* Returns the distance between strips.  If strips began at multiples of 4 KiB, they would evict
+ * each other from a first-level cache while they are packed. */
 static inline size_t wf_strip_bytes(size_t k, enum wf_pack_form form)
 {
-    return (wf_pack_bytes(k, WF_STRIP, form) + 63) / 64 * 64 + 64;
+    return wf_size_round_up(wf_pack_bytes(k, WF_STRIP, form), 64) + 64;
 }
 
+static inline size_t wf_panels_of(size_t cols)
+{
+    return (cols + WF_PANEL - 1) / WF_PANEL;
+}
+
+static inline size_t wf_strips_of(size_t rows)
+{
+    return (rows + WF_STRIP - 1) / WF_STRIP;
+}
+
+/* Returns the prefetch of `bytes` at `packed`, divided evenly among `calls` kernel calls. */
+static inline struct wf_prefetch wf_prefetch_of(const void *packed, size_t bytes, size_t calls)
+{
+    size_t pieces = calls * WF_PREFETCH_PIECES;
+    size_t lines = (bytes / 64 + pieces - 1) / pieces;
+    return (struct wf_prefetch){.at = packed, .lines = lines};
+}
+
+/* Returns the number of tasks that balances the load among threads.  A single thread works best
+ * with large tasks.  The tiling does not change any bit of a result: each element is summed in
+ * the order of k, whatever tile it is in. */
+static inline size_t wf_gemm_target_tasks(unsigned threads)
+{
+    return threads == 1 ? 1 : 4 * (size_t)threads;
+}
+
+/* Returns the kernel for an instruction set and a form; NULL if the machine or the build does
+ * not support it. */
 const struct wf_gemm_kernel *wf_gemm_kernel_of(enum wf_isa isa, enum wf_pack_form form);
 
 #endif

@@ -1,7 +1,6 @@
-/* Kernels on pairs of bf16 (WF_PACK_BF16_PAIRS), for AVX-512.  The file
- * that includes it defines PAIR_DOT(acc, a, b): acc + a.even * b.even + a.odd * b.odd in each of
- * 16 lanes; on machines with the instruction for it that is what it is, and a test has a slow
- * one. */
+/* Product kernels on pairs of bf16 (WF_PACK_BF16_PAIRS), for AVX-512.  The including file
+ * defines PAIR_DOT(acc, a, b): acc + a.even * b.even + a.odd * b.odd in each of 16 lanes.
+ * gemm_bf16.c uses the machine instruction; a test emulates it. */
 #ifndef COMPUTE_KERN_GEMM_PAIRS_H
 #define COMPUTE_KERN_GEMM_PAIRS_H
 
@@ -15,7 +14,7 @@
 
 enum { PAIR_NV = WF_PANEL / 16, PAIR_PREFETCH = 8 };
 
-/* acc += one pair of columns of A, in x, times one row of pairs of B. */
+/* Adds one pair of columns of A, given in x, times one row of pairs of B. */
 VEC_INLINE void pair_step(__m512 acc[WF_STRIP][PAIR_NV], const uint32_t x[WF_STRIP],
                           const uint32_t *b)
 {
@@ -42,7 +41,7 @@ VEC_INLINE void pair_clear(__m512 acc[WF_STRIP][PAIR_NV])
             acc[r][j] = _mm512_setzero_ps();
 }
 
-/* The sums of a tile, between the registers and where they belong. */
+/* The sums of a tile, stored between the registers and their destination. */
 typedef float pair_tile[WF_STRIP][WF_PANEL];
 
 VEC_INLINE void pair_save(pair_tile out, __m512 acc[WF_STRIP][PAIR_NV])
@@ -71,7 +70,7 @@ static __attribute__((noinline)) void pair_sum_strip(pair_tile out, const uint32
     pair_save(out, acc);
 }
 
-/* The pairs of 32 bits lie in a plain row of bf16 as they are needed. */
+/* A plain row of bf16 already has the layout of 32-bit pairs. */
 VEC_INLINE uint32_t pair_at(const wf_bf16 *row, size_t i)
 {
     uint32_t two;
@@ -99,7 +98,7 @@ static __attribute__((noinline)) void pair_sum_rows(pair_tile out,
             pair_step(acc, x, panel);
         }
     }
-    if (k % 2 != 0) { /* the last one has no partner */
+    if (k % 2 != 0) { /* the last column has no partner */
         const uint32_t x[WF_STRIP] = {a0[k - 1], a1[k - 1], a2[k - 1], a3[k - 1],
                                       a4[k - 1], a5[k - 1], a6[k - 1], a7[k - 1]};
         pair_step(acc, x, panel);
@@ -107,7 +106,7 @@ static __attribute__((noinline)) void pair_sum_rows(pair_tile out,
     pair_save(out, acc);
 }
 
-/* Adds a row of sums to the sink.  A whole row of fresh exact sums goes past the caches. */
+/* Adds a row of sums to the sink.  A whole row of fresh exact sums bypasses the caches. */
 static inline bool pair_row(const struct wf_ops *ops, struct wf_sink sink, const float *x,
                             size_t cols)
 {
@@ -170,7 +169,8 @@ static void pair_strip_rows(struct wf_mat c, const void *a, size_t lda, const vo
 {
     alignas(64) pair_tile sums;
     const wf_bf16 *ar[WF_STRIP];
-    for (size_t r = 0; r < WF_STRIP; r++) /* rows that are not there are not kept either */
+    /* rows past the end repeat the last one; their sums are dropped */
+    for (size_t r = 0; r < WF_STRIP; r++)
         ar[r] = (const wf_bf16 *)a + (r < rows ? r : rows - 1) * lda;
     struct wf_prefetch here = {.at = prefetch->at, .lines = prefetch->lines};
     if (rows == WF_STRIP) {
@@ -194,7 +194,7 @@ static void pair_panel_rows(struct wf_mat c, const void *a, size_t lda, const vo
                         rows - r < WF_STRIP ? rows - r : WF_STRIP, cols, &prefetch);
 }
 
-/* Row k and row k + 1 of a column as one number; a row past the end is zero. */
+/* Returns rows `row` and row + 1 of a column as one number; a row past the end is zero. */
 static inline uint32_t pair_of(struct wf_mat m, size_t row, size_t col, size_t k)
 {
     uint32_t even = *wf_mat_bf16(m, row, col);
@@ -256,7 +256,7 @@ static uint32_t *pair_packed_row(const struct wf_packed *b, size_t row, size_t p
     return (uint32_t *)wf_packed_at(b, k0, p) + (row - k0) / 2 * WF_PANEL;
 }
 
-/* Two rows of 16 fp32 as pairs. */
+/* Returns two rows of 16 fp32 as pairs; `odd` may be NULL. */
 static inline __m512i pair_vectors(const float *even, const float *odd)
 {
     __m512i lo = _mm512_cvtepu16_epi32((__m256i)vec_to_bf16(vec_load(even)));
@@ -265,8 +265,8 @@ static inline __m512i pair_vectors(const float *even, const float *odd)
     return _mm512_or_si512(lo, _mm512_slli_epi32(hi, 16));
 }
 
-static void pair_pack_same(const struct wf_packed *b, const float *w, size_t cols, size_t row0,
-                           size_t row1)
+static void pair_pack_direct(const struct wf_packed *b, const float *w, size_t cols,
+                             size_t row0, size_t row1)
 {
     for (size_t r = row0; r < row1; r += 2)
         for (size_t c = 0; c < cols; c += 16) {
@@ -281,8 +281,8 @@ static void pair_pack_same(const struct wf_packed *b, const float *w, size_t col
         }
 }
 
-/* 32 floats of a row, or as many as there are, as bf16: two to a number of 32 bits, which is what
- * a pair is when rows become columns. */
+/* Returns up to 32 floats of a row as bf16, two per 32-bit number.  When rows become columns,
+ * each such number is a pair. */
 static inline vec pair_row_of(const float *from, size_t n)
 {
     vec low = n < 16 ? vec_load_part(from, n) : vec_load(from);
@@ -309,12 +309,12 @@ static void pair_pack_transposed(const struct wf_packed *b, const float *w, size
         }
 }
 
-static void pair_pack_weight(const struct wf_packed *same, const struct wf_packed *transposed,
+static void pair_pack_weight(const struct wf_packed *direct, const struct wf_packed *transposed,
                              const float *w, size_t rows, size_t cols, size_t row0, size_t row1)
 {
     (void)rows;
-    if (same != NULL)
-        pair_pack_same(same, w, cols, row0, row1);
+    if (direct != NULL)
+        pair_pack_direct(direct, w, cols, row0, row1);
     if (transposed != NULL)
         pair_pack_transposed(transposed, w, cols, row0, row1);
 }

@@ -1,3 +1,4 @@
+/* Detects the instruction set of the machine and applies WEFT_ISA. */
 #include "compute/kern/isa.h"
 
 #include <pthread.h>
@@ -9,7 +10,7 @@ static const char *const names[] = {"portable", "avx2", "avx512", "avx512_bf16"}
 static enum wf_isa best;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static enum wf_isa of_machine(void)
+static enum wf_isa detect(void)
 {
 #if defined(__x86_64__)
     __builtin_cpu_init();
@@ -26,10 +27,10 @@ static enum wf_isa of_machine(void)
 
 static void choose(void)
 {
-    const char *wish = getenv("WEFT_ISA");
-    best = of_machine();
-    for (int i = 0; wish != NULL && i < (int)best; i++)
-        if (strcmp(wish, names[i]) == 0)
+    const char *requested = getenv("WEFT_ISA");
+    best = detect();
+    for (int i = 0; requested != NULL && i < (int)best; i++)
+        if (strcmp(requested, names[i]) == 0)
             best = (enum wf_isa)i;
 }
 

@@ -1,6 +1,7 @@
+/* Dispatches struct wf_ops to the table of an instruction set. */
 #include "compute/kern/ops.h"
 
-/* One table for each time that kern/fast/ was compiled. */
+/* fast/ops_table.c defines one table per instruction set. */
 extern const struct wf_ops wf_ops_table_portable;
 #if defined(__x86_64__)
 extern const struct wf_ops wf_ops_table_avx2, wf_ops_table_avx512;

@@ -1,14 +1,14 @@
-/* Everything a transformer computes that is neither a matrix product (compute/kern/gemm.h) nor attention
- * (compute/kern/attention.h).
+/* Everything a transformer computes that is neither a matrix product (compute/kern/gemm.h) nor
+ * attention (compute/kern/attention.h).
  *
- *     const struct wf_ops *ops = wf_ops();        the best that this machine can run
+ *     const struct wf_ops *ops = wf_ops();        the fastest table that this machine supports
  *     ops->gelu_forward(out, pre, rows, cols);
  *
- * wf_ops_ref is the same in plain C with sums in double: slow, obvious, and what the fast ones
- * are tested against.  Every function runs in its caller's thread on the rows it is given;
- * callers cut rows (or columns, where it says so) into pieces of a fixed size.  Matrices may be
- * fp32 or bf16 unless their comment says "f32"; inside everything is fp32.  Outputs may be the
- * same matrix as an input only where it says so.  Any number of rows and columns is right. */
+ * wf_ops_ref is the reference: plain C with sums in double, slow and obvious.  Tests compare
+ * the fast tables with it.  Every function runs in the calling thread on the rows it is given;
+ * callers divide rows (or columns, where documented) into pieces of a fixed size.  Matrices may
+ * be fp32 or bf16 unless a comment states "f32"; arithmetic is fp32.  An output may alias an
+ * input only where documented.  All numbers of rows and columns are valid. */
 #ifndef COMPUTE_KERN_OPS_H
 #define COMPUTE_KERN_OPS_H
 
@@ -16,28 +16,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "compute/kern/isa.h"
 #include "compute/tensor/tensor.h"
 
 enum {
-    WF_EXACT_BITS = 50,     /* exact sums count in units of 2^-50 */
-    WF_NORM_SEGMENT = 4096, /* elements whose squares are summed in one go */
-    WF_MAX_MIX = 256,       /* vectors that one block-residual mix can have */
+    WF_EXACT_BITS = 50,     /* the unit of exact sums is 2^-50 */
+    WF_NORM_SEGMENT = 4096, /* maximum number of elements per sum_squares() */
+    WF_MAX_MIX = 256,       /* maximum number of vectors in a block-residual mix */
 };
 
-/* Where a parameter's gradient goes.  Exactly one of the two pointers is set.  A contribution is
- * rounded once to a multiple of 2^-50 and added as an integer; |contribution| and |sum| must
- * stay below 2^12, and what does not (NaN and infinity included) is reported by a `true`. */
+/* The destination of a parameter's gradient.  Exactly one of the two pointers is set.  A
+ * contribution is rounded once to a multiple of 2^-50 and added as an integer.  |contribution|
+ * and |sum| must stay below 2^12; functions return true if one does not (including NaN and
+ * infinity). */
 struct wf_sink {
     int64_t *exact;
-    float *fast; /* plain fp32 sums, in the order of the calls; their range is all of fp32 */
-    bool fresh;  /* write, do not add: what was there before is garbage */
-    /* The only contribution, into `fast`, fresh but in scatter: rounded and checked like those of
-     * exact sums.  What that gives has no more digits than fp32, so it is the exact sum in half the
-     * bytes. */
-    bool only;
+    float *fast; /* plain fp32 sums in the order of the calls; the range is that of fp32 */
+    bool fresh;  /* write instead of adding: the previous content is undefined */
+    /* This is the only contribution, into `fast`, and fresh except in scatter.  It is rounded
+     * and checked like those of exact sums.  The result has no more digits than fp32, so it is
+     * the exact sum in half the bytes. */
+    bool single;
 };
 
-/* The same from element `at` on. */
+/* Returns the sink that starts at element `at`. */
 static inline struct wf_sink wf_sink_at(struct wf_sink sink, size_t at)
 {
     if (sink.exact != NULL)
@@ -51,20 +53,20 @@ struct wf_adamw {
     float lr, beta1, beta2, eps;
     float decay;              /* weight decay; 0 for tensors that have none */
     float correct1, correct2; /* 1 - beta1^t, 1 - beta2^t, t counting from 1 */
-    float scale;              /* every gradient is multiplied by this first: clipping */
+    float scale;              /* gradients are multiplied by this first: clipping */
 };
 
 struct wf_ops {
-    /* x[r] = wte[ids[r]] + wpe[positions[r]]; wpe NULL: without.  x: f32; tables have rows of
-     * `cols` floats. */
+    /* x[r] = wte[ids[r]] + wpe[positions[r]]; without positions if wpe is NULL.  x: f32.  Both
+     * tables have rows of `cols` floats. */
     void (*embed)(struct wf_mat x, const float *wte, const int32_t *ids, const float *wpe,
                   const int32_t *positions, size_t rows, size_t cols);
 
-    /* Row ids[r] of the sink's table (rows of `table_cols`) += dx[r] for r = 0, 1, ...; only the
-     * columns [col0, col1), so that pieces of columns can run side by side.  dx: f32.  Each row
-     * is a contribution of its own.  The sink must not be fresh.  `only`: all rows of the step
-     * are here, and what is there already is the one other contribution; their exact sum is
-     * rounded to fp32 (for few rows: each looks for its like among all). */
+    /* Row ids[r] of the sink's table (rows of `table_cols`) += dx[r] for r = 0, 1, ..., in
+     * columns [col0, col1) only, so that ranges of columns can run in parallel.  dx: f32.  Each
+     * row is a separate contribution.  The sink must not be fresh.  If sink.single: these are
+     * all rows of the step, and the present content is the only other contribution; their exact
+     * sum is rounded to fp32.  (Intended for few rows: takes quadratic time.) */
     bool (*scatter)(struct wf_sink sink, size_t table_cols, const int32_t *ids,
                     struct wf_mat dx, size_t rows, size_t col0, size_t col1);
 
@@ -72,11 +74,11 @@ struct wf_ops {
     void (*layernorm_forward)(struct wf_mat out, float *mean, float *rstd, struct wf_mat x,
                               const float *w, const float *b, float eps, size_t rows,
                               size_t cols);
-    /* dx = past + the gradient of x; past.at may be NULL (nothing is added), and dx may be past.
-     * If keep.at is set, `past` as it came in is also stored there; keep may be x.  dw and db
-     * (cols floats each) get the sums over these rows, and are written, not added to.
-     * dx, past, x: f32. */
-    void (*layernorm_backward)(struct wf_mat dx, struct wf_mat past, struct wf_mat keep,
+    /* dx = residual + the gradient of x.  residual.at may be NULL (nothing is added), and dx
+     * may be residual.  If copy.at is set, the original residual is stored there; copy may be
+     * x.  dw and db (cols floats each) are set to the sums over these rows.  dx, residual, x:
+     * f32. */
+    void (*layernorm_backward)(struct wf_mat dx, struct wf_mat residual, struct wf_mat copy,
                                float *dw, float *db, struct wf_mat dy, struct wf_mat x,
                                const float *mean, const float *rstd, const float *w,
                                size_t rows, size_t cols);
@@ -84,15 +86,16 @@ struct wf_ops {
     /* out = x * rstd * w, rstd = 1 / sqrt(mean of squares + eps). */
     void (*rmsnorm_forward)(struct wf_mat out, float *rstd, struct wf_mat x, const float *w,
                             float eps, size_t rows, size_t cols);
-    void (*rmsnorm_backward)(struct wf_mat dx, struct wf_mat past, struct wf_mat keep,
+    void (*rmsnorm_backward)(struct wf_mat dx, struct wf_mat residual, struct wf_mat copy,
                              float *dw, struct wf_mat dy, struct wf_mat x, const float *rstd,
                              const float *w, size_t rows, size_t cols);
 
-    /* Turns each head of each row in place: the pair (i, i + head/2) by the angle whose cosine
-     * and sine are cosines[positions[r] * head/2 + i], sines[...].  `back` turns the other way,
-     * which is also the gradient. */
+    /* Rotates each head of each row in place: the pair (i, i + head/2) by the angle whose
+     * cosine and sine are cosines[positions[r] * head/2 + i] and sines[...].  `inverse` rotates
+     * in the other direction, which is also the gradient. */
     void (*rope)(struct wf_mat x, const float *cosines, const float *sines,
-                 const int32_t *positions, bool back, size_t rows, size_t heads, size_t head);
+                 const int32_t *positions, bool inverse, size_t rows, size_t heads,
+                 size_t head);
 
     /* GELU in its tanh form.  out may be pre; dpre may be pre or dy. */
     void (*gelu_forward)(struct wf_mat out, struct wf_mat pre, size_t rows, size_t cols);
@@ -106,9 +109,9 @@ struct wf_ops {
                             struct wf_mat gate, struct wf_mat up, size_t rows, size_t cols);
 
     /* losses[r] = log(sum exp logits[r]) - logits[r][targets[r]], and dlogits[r] = scale *
-     * (softmax(logits[r]) - one at the target).  A target of -1: loss 0 and a row of zeros.
-     * dlogits.at NULL: losses only; dlogits may be logits.  Columns cols .. padded of dlogits
-     * are set to zero.  logits: f32. */
+     * (softmax(logits[r]) - one at the target).  A target of -1 gives loss 0 and a row of
+     * zeros.  If dlogits.at is NULL, only losses are computed.  dlogits may be logits.  Columns
+     * cols .. padded of dlogits are set to zero.  logits: f32. */
     void (*cross_entropy)(double *losses, struct wf_mat dlogits, struct wf_mat logits,
                           const int32_t *targets, float scale, size_t rows, size_t cols,
                           size_t padded);
@@ -116,50 +119,51 @@ struct wf_ops {
     /* Block attention residuals, for each row:
      *     s_j = q . (v_j * rstd_j * g),  rstd_j = 1 / sqrt(mean of squares of v_j + eps)
      *     alpha = softmax(s),  h = sum_j alpha_j v_j
-     * alpha and rstd: (rows, n) floats, kept for the backward.  v: n matrices, f32, n <=
+     * alpha and rstd: (rows, n) floats, stored for the backward.  v: n matrices, f32, n <=
      * WF_MAX_MIX.  h: f32. */
     void (*mix_forward)(struct wf_mat h, float *alpha, float *rstd, const struct wf_mat *v,
                         size_t n, const float *q, const float *g, float eps, size_t rows,
                         size_t cols);
-    /* dv[j] (f32) = the gradient of v_j from these rows, written, not added.  dq and dg (cols
-     * floats) get the sums over these rows, written.  dh: f32. */
+    /* dv[j] (f32) = the gradient of v_j from these rows.  dq and dg (cols floats) are set to
+     * the sums over these rows.  dh: f32. */
     void (*mix_backward)(const struct wf_mat *dv, float *dq, float *dg, struct wf_mat dh,
                          const float *alpha, const float *rstd, const struct wf_mat *v,
                          size_t n, const float *q, const float *g, size_t rows, size_t cols);
 
-    /* out = x with out's type. */
+    /* out = x, converted to out's type. */
     void (*convert)(struct wf_mat out, struct wf_mat x, size_t rows, size_t cols);
     /* out = a + b; out may be a or b.  f32. */
     void (*add)(struct wf_mat out, struct wf_mat a, struct wf_mat b, size_t rows, size_t cols);
-    /* sums[c] = sum over rows of x[r][c], written.  */
+    /* sums[c] = sum over rows of x[r][c]. */
     void (*column_sums)(float *sums, struct wf_mat x, size_t rows, size_t cols);
 
-    /* sink[i] (+)= x[i].  True when some sum left the range. */
+    /* sink[i] (+)= x[i].  Returns true if a sum left the range. */
     bool (*sink_add)(struct wf_sink sink, const float *x, size_t n);
-    /* a[i] += b[i] for exact sums. */
+    /* a[i] += b[i] for exact sums.  Returns true if a sum left the range. */
     bool (*exact_merge)(int64_t *a, const int64_t *b, size_t n);
     /* out[i] = the sum as fp32, rounded once. */
     void (*exact_to_f32)(float *out, const int64_t *sums, size_t n);
-    /* Sum of squares of the gradient as fp32, in double; n <= WF_NORM_SEGMENT.  Exactly one of
-     * the two is not NULL. */
+    /* Returns the sum of squares of the gradient as fp32, summed in double; n <=
+     * WF_NORM_SEGMENT.  Exactly one of exact and fast is not NULL. */
     double (*sum_squares)(const int64_t *exact, const float *fast, size_t n);
-    /* One step of AdamW.  Exactly one of exact, fast is not NULL.  g = gradient * scale;
-     * m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;
-     * w = w (1 - lr decay) - lr (m / correct1) / (sqrt(v / correct2) + eps). */
+    /* One step of AdamW.  Exactly one of exact and fast is not NULL.
+     *     g = gradient * scale;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;
+     *     w = w (1 - lr decay) - lr (m / correct1) / (sqrt(v / correct2) + eps).
+     */
     void (*adamw)(float *w, float *m, float *v, const int64_t *exact, const float *fast,
                   size_t n, const struct wf_adamw *how);
 
-    /* The index (row * cols + col) of the first element that is NaN or infinite; SIZE_MAX when
-     * there is none. */
+    /* Returns the index (row * cols + col) of the first non-finite element; SIZE_MAX if there
+     * is none. */
     size_t (*find_nonfinite)(struct wf_mat x, size_t rows, size_t cols);
 };
 
+/* Returns the table for the instruction set in use. */
 const struct wf_ops *wf_ops(void);
 extern const struct wf_ops wf_ops_ref;
 
-/* For tests and benchmarks: the table compiled for one set of instructions, NULL when the machine
- * or the build lacks it.  AVX512_BF16 has AVX512's. */
-#include "compute/kern/isa.h"
+/* Returns the table for one instruction set, for tests and benchmarks; NULL if the machine or
+ * the build does not support it.  AVX512_BF16 uses the table of AVX512. */
 const struct wf_ops *wf_ops_of(enum wf_isa isa);
 
 #endif

@@ -1,3 +1,4 @@
+/* Measures the peak rate of multiply-adds and of memory reads. */
 #include "compute/kern/peak.h"
 
 #include <stdalign.h>
@@ -7,12 +8,14 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/size.h"
 #include "compute/kern/isa.h"
 #include "compute/kern/peak_priv.h"
 
 enum {
-    SHORTEST_NS = 1000000, /* of a measurement: waking the threads must not count */
-    ATTEMPTS = 12,         /* the best one counts: whatever else runs only ever slows it down */
+    /* minimum length of a measurement: start-up of threads must not count */
+    SHORTEST_NS = 1000000,
+    ATTEMPTS = 12, /* the best one counts, since other programs can only slow it down */
 };
 
 static const struct wf_peak_loop *loop_for(enum wf_dtype type)
@@ -31,15 +34,15 @@ static const struct wf_peak_loop *loop_for(enum wf_dtype type)
 struct measurement {
     const struct wf_peak_loop *loop;
     size_t rounds;
-    float kept[WF_MAX_THREADS]; /* a result for each worker, so that none is left out */
-    int64_t ns[WF_MAX_THREADS]; /* processor time of each task */
+    float results[WF_MAX_THREADS]; /* per worker: keeps the compiler from removing the loop */
+    int64_t ns[WF_MAX_THREADS];    /* CPU time per task */
 };
 
 static void run_loop(void *arg, size_t task, unsigned worker)
 {
     struct measurement *m = arg;
     int64_t begin = wf_clock_cpu_ns();
-    m->kept[worker] = m->loop->run(m->rounds);
+    m->results[worker] = m->loop->run(m->rounds);
     m->ns[task] = wf_clock_cpu_ns() - begin;
 }
 
@@ -51,18 +54,19 @@ static int64_t time_once(struct wf_pool *pool, struct measurement *m)
     return took > 0 ? took : 1;
 }
 
-/* The best of several attempts counts: by the clock on the wall, or by the processor time of the
- * fastest thread. */
-static double measure(struct wf_pool *pool, enum wf_dtype type, bool alone)
+/* Returns the best of several attempts, by wall time or by the CPU time of the fastest thread.
+ */
+static double measure(struct wf_pool *pool, enum wf_dtype type, bool cpu_time)
 {
     struct measurement m = {.loop = loop_for(type), .rounds = 1000};
     unsigned threads = wf_pool_threads(pool);
     while (time_once(pool, &m) < SHORTEST_NS)
         m.rounds *= 2;
+
     int64_t best = INT64_MAX;
     for (int i = 0; i < ATTEMPTS; i++) {
         int64_t took = time_once(pool, &m);
-        for (unsigned t = 0; alone && t < threads; t++)
+        for (unsigned t = 0; cpu_time && t < threads; t++)
             took = m.ns[t] > 0 && m.ns[t] < took ? m.ns[t] : took;
         best = took < best ? took : best;
     }
@@ -79,27 +83,30 @@ double wf_peak_flops_cpu_time(struct wf_pool *pool, enum wf_dtype type)
     return measure(pool, type, true);
 }
 
-/* -- beside work ---------------------------------------------------------------------------- */
+/* -- sampling during other work
+ * ----------------------------------------------------------------- */
 
 enum {
     SAMPLE_PERIOD_NS = 20000000,
     SAMPLE_NS = 100000,
-    WARMUP_DIVISOR = 16, /* of a turn, before it: what the task left in flight must not count */
+    /* rounds before a sample as a fraction of it: unfinished instructions of the task must not
+     * count */
+    WARMUP_DIVISOR = 16,
 };
 
-struct samples { /* of one thread */
+struct samples { /* per thread */
     alignas(64) int64_t next;
-    int64_t ns; /* of all samples, and the part that counts */
+    int64_t ns; /* total time of samples, including warm_up_end-up */
     int64_t measured_ns;
     double flops;
-    float kept;
+    float results;
 };
 
 struct wf_peak_sampler {
     struct wf_pool *pool;
     const struct wf_peak_loop *loop;
     size_t rounds;
-    struct samples *of; /* owned, one for each thread */
+    struct samples *of; /* owned, one per thread */
 };
 
 static void take_sample(void *arg, unsigned worker)
@@ -109,12 +116,13 @@ static void take_sample(void *arg, unsigned worker)
     int64_t begin = wf_clock_ns();
     if (begin < t->next)
         return;
-    t->kept += b->loop->run(b->rounds / WARMUP_DIVISOR);
-    int64_t warm = wf_clock_ns();
-    t->kept += b->loop->run(b->rounds);
+    t->results += b->loop->run(b->rounds / WARMUP_DIVISOR);
+    int64_t warm_up_end = wf_clock_ns();
+    t->results += b->loop->run(b->rounds);
     int64_t end = wf_clock_ns();
+
     t->ns += end - begin;
-    t->measured_ns += end - warm;
+    t->measured_ns += end - warm_up_end;
     t->flops += (double)b->rounds * (double)b->loop->flops;
     t->next = end + SAMPLE_PERIOD_NS;
 }
@@ -128,11 +136,13 @@ enum weft_status wf_peak_sampler_new(struct wf_pool *pool, enum wf_dtype type,
     if (b == NULL || of == NULL) {
         free(b);
         free(of);
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for measuring the peak");
+        return WEFT_FAIL(err, WEFT_NOMEM, "peak measurement: out of memory");
     }
+
     *b = (struct wf_peak_sampler){.pool = pool, .loop = loop_for(type), .of = of};
     for (unsigned w = 0; w < threads; w++)
         of[w] = (struct samples){0};
+
     double rate = wf_peak_flops(pool, type) / threads;
     b->rounds = (size_t)(rate * SAMPLE_NS * 1e-9 / (double)b->loop->flops) + 1;
     wf_pool_set_hook(pool, take_sample, b);
@@ -165,4 +175,31 @@ struct wf_peak_sample wf_peak_sampler_read(struct wf_peak_sampler *b)
     if (!all)
         sum.flops = 0;
     return sum;
+}
+
+/* -- memory bandwidth ---------------------------------------------------------------------- */
+
+enum { READ_FLOATS = 1 << 16 }; /* per task */
+
+struct read_job {
+    const struct wf_peak_loop *loop;
+    const float *at;
+    size_t n;
+    float results[WF_MAX_THREADS]; /* per worker: keeps the compiler from removing the sums */
+};
+
+static void read_piece(void *arg, size_t task, unsigned worker)
+{
+    struct read_job *j = arg;
+    size_t from = task * READ_FLOATS;
+    j->results[worker] += j->loop->sum(j->at + from, wf_size_min(READ_FLOATS, j->n - from));
+}
+
+double wf_read_bandwidth(struct wf_pool *pool, const float *at, size_t n)
+{
+    struct read_job job = {.loop = loop_for(WF_DTYPE_F32), .at = at, .n = n};
+    int64_t begin = wf_clock_ns();
+    wf_pool_run(pool, (n + READ_FLOATS - 1) / READ_FLOATS, read_piece, &job);
+    int64_t took = wf_clock_ns() - begin;
+    return (double)n * sizeof *at / ((double)(took > 0 ? took : 1) * 1e-9);
 }

@@ -1,12 +1,12 @@
-/* Dot products of pairs on registers; compiled like gemm_bf16.c. */
+/* The peak loop of bf16 dot products on registers; compiled like gemm_bf16.c. */
 #include "compute/kern/peak_priv.h"
 
 #if defined(__AVX512BF16__)
 
 #include <immintrin.h>
 
-/* The pairs are zeros, which the compiler does not know: the sums stay what they are, all
- * different, and the units are as busy. */
+/* The pairs are zeros, hidden from the compiler.  The sums keep their values, which all differ,
+ * and the units are as busy as with other data. */
 static float run(size_t rounds)
 {
     volatile int opaque = 0;
@@ -31,10 +31,10 @@ static float run(size_t rounds)
     return _mm512_reduce_add_ps(sum);
 }
 
-const struct wf_peak_loop wf_peak_loop_bf16 = {run, 4 * 16 * WF_PEAK_SUMS};
+const struct wf_peak_loop wf_peak_loop_bf16 = {.run = run, .flops = 4 * 16 * WF_PEAK_SUMS};
 
 #elif defined(__x86_64__)
-const struct wf_peak_loop wf_peak_loop_bf16 = {NULL, 0};
+const struct wf_peak_loop wf_peak_loop_bf16 = {.run = NULL};
 #else
-typedef int wf_peak_bf16_is_elsewhere; /* a file may not be empty */
+typedef int wf_peak_bf16_is_elsewhere; /* ISO C forbids an empty file */
 #endif

@@ -1,27 +1,30 @@
-/* The loops behind compute/kern/peak.h, one for each set of instructions. */
+/* The measuring loops of compute/kern/peak.h, one set per instruction set. */
 #ifndef COMPUTE_KERN_PEAK_PRIV_H
 #define COMPUTE_KERN_PEAK_PRIV_H
 
 #include <stddef.h>
 
-/* Independent sums, so many that the next one is always ready to go on: four steps of latency on
- * two units, and some to spare. */
+/* The number of independent sums, large enough that one is always ready: four cycles of latency
+ * on two units, and some spare. */
 enum { WF_PEAK_SUMS = 12 };
 
 struct wf_peak_loop {
-    /* Runs `rounds` times over all sums.  What it returns must be used. */
+    /* Runs `rounds` times over all sums.  The caller must use the result. */
     float (*run)(size_t rounds);
-    size_t flops; /* of one round */
+    size_t flops; /* per round */
+    /* Returns the sum of n floats: a plain read of memory.  NULL in wf_peak_loop_bf16. */
+    float (*sum)(const float *at, size_t n);
 };
 
 extern const struct wf_peak_loop wf_peak_loop_portable;
 #if defined(__x86_64__)
 extern const struct wf_peak_loop wf_peak_loop_avx2;
 extern const struct wf_peak_loop wf_peak_loop_avx512;
-extern const struct wf_peak_loop wf_peak_loop_bf16; /* run is NULL: not in this build */
+extern const struct wf_peak_loop wf_peak_loop_bf16; /* run is NULL if not in this build */
 #endif
 
-/* ADD(x) for each of the sums, which are names and not an array so that they stay in registers. */
+/* ADD(x) for each sum.  The sums are variables instead of an array so that they stay in
+ * registers. */
 #define WF_PEAK_EACH(ADD)                                                                      \
     ADD(s0)                                                                                    \
     ADD(s1) ADD(s2) ADD(s3) ADD(s4) ADD(s5) ADD(s6) ADD(s7) ADD(s8) ADD(s9) ADD(s10) ADD(s11)

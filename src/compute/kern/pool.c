@@ -1,3 +1,4 @@
+/* The thread pool: workers, their binding to cores, and the distribution of tasks. */
 #include "compute/kern/pool.h"
 
 #include <hwloc.h>
@@ -9,29 +10,29 @@
 
 #include "base/error.h"
 
-/* A worker that has nothing to do looks for work this many times before it sleeps: between two
- * products there are microseconds, and waking a thread takes longer. */
+/* A worker without work checks for a new run this many times before it sleeps: products follow
+ * each other within microseconds, and waking a thread takes longer. */
 enum { SPINS = 20000 };
 
 struct wf_pool {
     unsigned threads;
-    bool bound;                 /* each thread has a core of its own */
-    int spins;                  /* 0 when there are more threads than cores */
+    bool bound;                 /* each thread is bound to a core */
+    int spins;                  /* 0 if there are more threads than cores */
     hwloc_topology_t topology;  /* owned */
-    hwloc_cpuset_t caller_mask; /* owned: what the caller was bound to before */
-    hwloc_cpuset_t *cores;      /* owned, one for each thread when bound */
+    hwloc_cpuset_t caller_mask; /* owned: the caller's previous binding */
+    hwloc_cpuset_t *cores;      /* owned, one per thread if bound */
 
-    wf_pool_hook_fn *between; /* or NULL */
+    wf_pool_hook_fn *hook; /* or NULL */
     void *hook_arg;
 
-    /* The run under way.  Written by the caller before `round` grows. */
+    /* The current run.  Written by the caller before `round` is incremented. */
     wf_task_fn *fn;
     void *arg;
     size_t n_tasks;
     atomic_size_t next_task;
-    atomic_uint working; /* threads that have not yet left this run */
+    atomic_uint working; /* threads that have not finished this run */
 
-    atomic_uint round; /* grows with every run */
+    atomic_uint round; /* incremented by every run */
     atomic_bool stop;
     atomic_uint sleepers;
     pthread_mutex_t mutex;
@@ -55,8 +56,8 @@ static void relax(void)
 
 static void after_task(struct wf_pool *pool, unsigned worker)
 {
-    if (pool->between != NULL)
-        pool->between(pool->hook_arg, worker);
+    if (pool->hook != NULL)
+        pool->hook(pool->hook_arg, worker);
 }
 
 static void take_tasks(struct wf_pool *pool, unsigned worker)
@@ -70,7 +71,7 @@ static void take_tasks(struct wf_pool *pool, unsigned worker)
     }
 }
 
-/* Returns when there is a round after `seen`. */
+/* Returns once `round` differs from `seen`. */
 static void wait_for_round(struct wf_pool *pool, unsigned seen)
 {
     for (int i = 0; i < pool->spins; i++) {
@@ -78,6 +79,7 @@ static void wait_for_round(struct wf_pool *pool, unsigned seen)
             return;
         relax();
     }
+
     pthread_mutex_lock(&pool->mutex);
     atomic_fetch_add(&pool->sleepers, 1);
     while (atomic_load(&pool->round) == seen)
@@ -89,8 +91,8 @@ static void wait_for_round(struct wf_pool *pool, unsigned seen)
 static void start_round(struct wf_pool *pool)
 {
     atomic_fetch_add(&pool->round, 1);
-    /* A worker counts itself among the sleepers before it looks at the round for the last time,
-     * so one that we do not see here has seen the new round. */
+    /* A worker increments `sleepers` before it checks the round for the last time, so a worker
+     * that is not counted here has seen the new round. */
     if (atomic_load(&pool->sleepers) != 0) {
         pthread_mutex_lock(&pool->mutex);
         pthread_cond_broadcast(&pool->wake);
@@ -100,7 +102,7 @@ static void start_round(struct wf_pool *pool)
 
 static void bind_thread(struct wf_pool *pool, unsigned index)
 {
-    if (pool->bound) /* a wish: a thread that cannot be bound works all the same */
+    if (pool->bound) /* best effort: an unbound thread works as well */
         hwloc_set_cpubind(pool->topology, pool->cores[index], HWLOC_CPUBIND_THREAD);
 }
 
@@ -119,40 +121,47 @@ static void *work(void *arg)
     }
 }
 
-/* Finds the cores of the mask that the caller was given. */
+/* Chooses the number of threads and finds the cores in the caller's CPU mask. */
 static enum weft_status find_cores(struct wf_pool *pool, unsigned threads,
                                    struct weft_error *err)
 {
     if (hwloc_topology_init(&pool->topology) != 0) {
         pool->topology = NULL;
-        return WEFT_FAIL(err, WEFT_INTERNAL, "hwloc cannot be set up");
+        return WEFT_FAIL(err, WEFT_INTERNAL, "thread pool: hwloc cannot be initialized");
     }
+
     pool->caller_mask = hwloc_bitmap_alloc();
     if (hwloc_topology_load(pool->topology) != 0 || pool->caller_mask == NULL)
-        return WEFT_FAIL(err, WEFT_INTERNAL, "hwloc cannot tell the cores of this machine");
+        return WEFT_FAIL(err, WEFT_INTERNAL,
+                         "thread pool: hwloc cannot detect the cores of this machine");
     if (hwloc_get_cpubind(pool->topology, pool->caller_mask, HWLOC_CPUBIND_THREAD) != 0)
         hwloc_bitmap_copy(pool->caller_mask, hwloc_topology_get_allowed_cpuset(pool->topology));
+
     int n = hwloc_get_nbobjs_inside_cpuset_by_type(pool->topology, pool->caller_mask,
                                                    HWLOC_OBJ_CORE);
     unsigned cores = n > 0 ? (unsigned)n : 1;
     pool->threads = threads != 0 ? threads : cores;
     if (pool->threads > WF_MAX_THREADS)
-        return WEFT_FAIL(err, WEFT_USAGE, "%u threads are more than %d", pool->threads,
-                         WF_MAX_THREADS);
+        return WEFT_FAIL(err, WEFT_USAGE, "thread pool: %u threads requested (maximum %d)",
+                         pool->threads, WF_MAX_THREADS);
+
     pool->spins = pool->threads <= cores ? SPINS : 0;
-    /* With fewer threads than cores the kernel places them better: it knows what else runs. */
+    /* With fewer threads than cores, the operating system places them better, since it sees the
+     * other load. */
     pool->bound = pool->threads == cores && cores > 1;
     if (!pool->bound)
         return WEFT_OK;
+
     pool->cores = calloc(pool->threads, sizeof(hwloc_cpuset_t));
     if (pool->cores == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a pool of %u threads", pool->threads);
+        return WEFT_FAIL(err, WEFT_NOMEM, "thread pool: out of memory (%u threads)",
+                         pool->threads);
     for (unsigned i = 0; i < pool->threads; i++) {
         hwloc_obj_t core = hwloc_get_obj_inside_cpuset_by_type(
             pool->topology, pool->caller_mask, HWLOC_OBJ_CORE, (int)i);
         pool->cores[i] = hwloc_bitmap_dup(core->cpuset);
         if (pool->cores[i] == NULL)
-            return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a pool of %u threads",
+            return WEFT_FAIL(err, WEFT_NOMEM, "thread pool: out of memory (%u threads)",
                              pool->threads);
         hwloc_bitmap_and(pool->cores[i], pool->cores[i], pool->caller_mask);
     }
@@ -163,17 +172,22 @@ static enum weft_status start_threads(struct wf_pool *pool, struct weft_error *e
 {
     pool->workers = calloc(pool->threads, sizeof *pool->workers);
     if (pool->workers == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a pool of %u threads", pool->threads);
+        return WEFT_FAIL(err, WEFT_NOMEM, "thread pool: out of memory (%u threads)",
+                         pool->threads);
+
     pool->has_mutex = pthread_mutex_init(&pool->mutex, NULL) == 0;
     pool->has_wake = pthread_cond_init(&pool->wake, NULL) == 0;
     if (!pool->has_mutex || !pool->has_wake)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no lock for a pool of threads");
+        return WEFT_FAIL(err, WEFT_NOMEM, "thread pool: no lock available");
+
     for (unsigned i = 1; i < pool->threads; i++) {
         struct worker *w = &pool->workers[i];
         *w = (struct worker){.pool = pool, .index = i};
         if (pthread_create(&w->thread, NULL, work, w) != 0)
-            return WEFT_FAIL(err, WEFT_NOMEM, "thread %u of %u cannot be started: set fewer",
-                             i + 1, pool->threads);
+            return WEFT_FAIL(
+                err, WEFT_NOMEM,
+                "thread pool: thread %u of %u cannot be started; use fewer threads", i + 1,
+                pool->threads);
         pool->n_started++;
     }
     return WEFT_OK;
@@ -183,7 +197,7 @@ enum weft_status wf_pool_new(unsigned threads, struct wf_pool **out, struct weft
 {
     struct wf_pool *pool = calloc(1, sizeof *pool);
     if (pool == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a pool of threads");
+        return WEFT_FAIL(err, WEFT_NOMEM, "thread pool: out of memory");
     enum weft_status st = find_cores(pool, threads, err);
     if (st == WEFT_OK)
         st = start_threads(pool, err);
@@ -191,6 +205,7 @@ enum weft_status wf_pool_new(unsigned threads, struct wf_pool **out, struct weft
         wf_pool_free(pool);
         return st;
     }
+
     bind_thread(pool, 0);
     *out = pool;
     return WEFT_OK;
@@ -206,6 +221,7 @@ void wf_pool_free(struct wf_pool *pool)
         for (unsigned i = 1; i <= pool->n_started; i++)
             pthread_join(pool->workers[i].thread, NULL);
     }
+
     if (pool->bound && pool->workers != NULL)
         hwloc_set_cpubind(pool->topology, pool->caller_mask, HWLOC_CPUBIND_THREAD);
     if (pool->has_wake)
@@ -229,7 +245,7 @@ unsigned wf_pool_threads(const struct wf_pool *pool)
 
 void wf_pool_set_hook(struct wf_pool *pool, wf_pool_hook_fn *fn, void *arg)
 {
-    pool->between = fn;
+    pool->hook = fn;
     pool->hook_arg = arg;
 }
 
@@ -242,11 +258,13 @@ void wf_pool_run(struct wf_pool *pool, size_t n_tasks, wf_task_fn *fn, void *arg
         }
         return;
     }
+
     pool->fn = fn;
     pool->arg = arg;
     pool->n_tasks = n_tasks;
     atomic_store_explicit(&pool->next_task, 0, memory_order_relaxed);
     atomic_store_explicit(&pool->working, pool->threads - 1, memory_order_relaxed);
+
     start_round(pool);
     take_tasks(pool, 0);
     for (int i = 0; atomic_load_explicit(&pool->working, memory_order_acquire) != 0; i++) {

@@ -80,8 +80,8 @@ struct wf_param {
     float *value;   /* owned by the stage; (shape[0], shape[1]) */
     int64_t *exact; /* its gradient: units of 2^-50 ... */
     float *fast;    /* ... or fp32; the other is NULL */
-    bool only;  /* in fp32 though sums are exact: nothing is ever added to what is written */
-    bool fresh; /* nothing has been added in this step: the gradient's memory is garbage */
+    bool single; /* in fp32 though sums are exact: nothing is ever added to what is written */
+    bool fresh;  /* nothing has been added in this step: the gradient's memory is garbage */
     struct wf_packed same, transposed; /* as a factor of products; at == NULL: not one */
 };
 

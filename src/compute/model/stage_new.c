@@ -295,7 +295,7 @@ static enum weft_status allocate_params(struct wf_tstage *t, struct weft_error *
         if (p->exact != NULL && has_one_contribution(t, p)) {
             p->fast = (float *)p->exact;
             p->exact = NULL;
-            p->only = true;
+            p->single = true;
         }
         if (!is_factor(t, &p->desc))
             continue;

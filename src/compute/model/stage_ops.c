@@ -17,7 +17,7 @@ void wf_tstage_add_time(struct wf_tstage *t, enum wf_timer timer, uint64_t since
 
 struct wf_sink wf_tstage_sink(struct wf_param *param)
 {
-    return (struct wf_sink){param->exact, param->fast, param->fresh, param->only};
+    return (struct wf_sink){param->exact, param->fast, param->fresh, param->single};
 }
 
 static size_t n_row_tiles(size_t rows)

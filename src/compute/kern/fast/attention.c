@@ -1,13 +1,13 @@
-/* Causal attention by blocks of 64 queries and 64 keys.
+/* Causal attention by blocks of 64 queries and 64 keys, for one instruction set.
  *
  *                 keys ->                     The forward takes a few blocks of queries and goes
  *     queries   x                             over the keys before them: each block of keys is
- *        |      . x                           packed once for all.  The backward takes one block
- *        v      . . x      x: diagonal        of queries at a time, whose gradient is complete
- *               . . . x    .: whole           after it, and adds to the gradients of all keys
+ *        |      . x                           packed once for all of them.  The backward takes
+ *        v      . . x      x: diagonal        one block of queries at a time, computes its whole
+ *               . . . x    .: whole           gradient, and adds to the gradients of all keys
  *                                             before it.
  *
- * Scores are taken to the base 2: with c = log2(e) / sqrt(head), a probability is 2^(c s - m). */
+ * Exponentials have base 2: with c = log2(e) / sqrt(head), a probability is 2^(c s - m). */
 #include "compute/kern/fast/attention.h"
 
 #include <assert.h>
@@ -20,11 +20,6 @@ enum { SPAN = ATTENTION_SPAN };
 
 static const double log2_e = 1.4426950408889634;
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 static float *carve(float **free, size_t n)
 {
     float *at = *free;
@@ -32,10 +27,10 @@ static float *carve(float **free, size_t n)
     return at;
 }
 
-/* What both directions know of a task's head. */
+/* The properties of a task's head that both directions use. */
 struct view {
     const struct wf_attention *a;
-    size_t seq, head, ld; /* ld: of rows in scratch memory */
+    size_t seq, head, ld; /* ld: row length in scratch memory */
     float c;
     size_t first; /* the sequence's first row */
 };
@@ -52,7 +47,7 @@ static struct view view_of(const struct wf_attention *a, size_t sequence)
     };
 }
 
-/* The rows of head h of m from position `at` of the sequence on. */
+/* Returns the rows of head h of m from position `at` of the sequence on. */
 static struct wf_mat part_of(const struct view *v, struct wf_mat m, size_t h, size_t at)
 {
     return wf_mat_at(m, v->first + at, h * v->head);
@@ -60,7 +55,7 @@ static struct wf_mat part_of(const struct view *v, struct wf_mat m, size_t h, si
 
 static void prefetch_keys(const struct view *v, size_t g, size_t key, struct prefetch *prefetch)
 {
-    size_t n = smaller(SEGMENT, v->seq - key);
+    size_t n = wf_size_min(SEGMENT, v->seq - key);
     prefetch_add(prefetch, part_of(v, v->a->v, g, key), n, v->head);
     prefetch_add(prefetch, part_of(v, v->a->k, g, key), n, v->head);
 }
@@ -71,9 +66,9 @@ struct forward {
     struct view v;
     float *qt;    /* (SPAN / SEGMENT, ld, SEGMENT): the queries of each block, transposed */
     float *out;   /* (SPAN, ld): sums of values so far, not yet divided */
-    float *top;   /* (SPAN): m, c times the largest score so far */
+    float *max;   /* m, c times the maximum score so far */
     float *sum;   /* (SPAN): of 2^(c s - m) so far */
-    float *scale; /* (SPAN): for the sums so far, when m grows; at the end 1 / sum */
+    float *scale; /* factor of the sums so far when m grows; at the end 1 / sum */
     float *k, *x; /* (SEGMENT, ld): keys and values of one block */
     float *s;     /* (SEGMENT, SEGMENT) */
     float *rows;  /* (SEGMENT, ld) */
@@ -90,14 +85,14 @@ static struct forward forward_of(const struct wf_attention *a, size_t sequence, 
     f.x = carve(&free, SEGMENT * f.v.ld);
     f.rows = carve(&free, SEGMENT * f.v.ld);
     f.s = carve(&free, SEGMENT * SEGMENT);
-    f.top = carve(&free, SPAN);
+    f.max = carve(&free, SPAN);
     f.sum = carve(&free, SPAN);
     f.scale = carve(&free, SPAN);
     assert(free == scratch + attention_forward_floats(a));
     return f;
 }
 
-/* Above the diagonal a score is minus infinity, where it shares a vector with others. */
+/* Sets scores above the diagonal, where they share a vector with others, to minus infinity. */
 static void mask_square(float *s)
 {
     vec_i32 lane;
@@ -108,18 +103,18 @@ static void mask_square(float *s)
                   vec_select(lane < key, vec_set(-INFINITY), vec_load(s + SEGMENT)));
 }
 
-/* Scores become 2^(c s - m) for the VEC queries of one lane each; `keys` is a multiple of 4. */
+/* Replaces scores by 2^(c s - m) for VEC queries, one per lane; `keys` is a multiple of 4. */
 static void softmax_lanes(const struct forward *f, float *s, size_t keys, size_t query)
 {
-    vec top[4];
+    vec max[4];
     for (int i = 0; i < 4; i++)
-        top[i] = vec_load(s + i * SEGMENT);
+        max[i] = vec_load(s + i * SEGMENT);
     for (size_t k = 4; k < keys; k += 4)
         for (size_t i = 0; i < 4; i++)
-            top[i] = larger(top[i], vec_load(s + (k + i) * SEGMENT));
-    vec all = larger(larger(top[0], top[1]), larger(top[2], top[3]));
+            max[i] = larger(max[i], vec_load(s + (k + i) * SEGMENT));
+    vec all = larger(larger(max[0], max[1]), larger(max[2], max[3]));
 
-    vec before = vec_load(f->top + query);
+    vec before = vec_load(f->max + query);
     vec m = larger(all * f->v.c, before);
     vec sum = {0};
     for (size_t k = 0; k < keys; k++) {
@@ -127,32 +122,36 @@ static void softmax_lanes(const struct forward *f, float *s, size_t keys, size_t
         vec_store(s + k * SEGMENT, p);
         sum += p;
     }
+
     vec scale = exp2_or_zero(before - m);
-    vec_store(f->top + query, m);
+    vec_store(f->max + query, m);
     vec_store(f->scale + query, scale);
     vec_store(f->sum + query, vec_load(f->sum + query) * scale + sum);
 }
 
-/* One block of queries, the first of which is `query` of the task, meets the keys in f->k. */
+/* Processes one block of queries, which starts at query `query` of the task, with the keys in
+ * f->k. */
 static void forward_segment(struct forward *f, size_t query, size_t queries, size_t keys,
                             bool diagonal)
 {
-    size_t ld = f->v.ld, key_rows = attention_round_up(keys, SHORT);
+    size_t ld = f->v.ld, key_rows = wf_size_round_up(keys, SHORT);
     struct scores scores = {f->s, f->k, f->qt + query * ld, ld, f->v.head, &f->prefetch};
     scores_segment(&scores, diagonal, key_rows, queries);
+
     for (size_t col = 0; col < queries; col += VEC) {
         if (diagonal)
             mask_square(f->s + col * SEGMENT + col);
-        softmax_lanes(f, f->s + col, diagonal ? smaller(key_rows, col + VEC) : key_rows,
+        softmax_lanes(f, f->s + col, diagonal ? wf_size_min(key_rows, col + VEC) : key_rows,
                       query + col);
     }
+
     struct product out = {
         .out = f->out + query * ld,
         .s = f->s,
         .x = f->x,
         .scales = f->scale + query,
         .ld = ld,
-        .rows = attention_round_up(queries, SHORT),
+        .rows = wf_size_round_up(queries, SHORT),
         .terms = keys,
         .diagonal = diagonal,
         .prefetch = &f->prefetch,
@@ -160,49 +159,51 @@ static void forward_segment(struct forward *f, size_t query, size_t queries, siz
     by_keys(&out, f->v.head);
 }
 
-/* Takes the queries [begin, begin + n) in, and empties the sums. */
+/* Loads the queries [begin, begin + n) and clears the sums. */
 static void forward_begin(const struct forward *f, size_t h, size_t begin, size_t n)
 {
     size_t ld = f->v.ld;
     for (size_t at = 0; at < n; at += SEGMENT) {
-        size_t rows = attention_round_up(smaller(n - at, SEGMENT), VEC);
+        size_t rows = wf_size_round_up(wf_size_min(n - at, SEGMENT), VEC);
         pack(f->rows, ld, rows, part_of(&f->v, f->v.a->q, h, begin + at),
-             smaller(n - at, SEGMENT), f->v.head);
+             wf_size_min(n - at, SEGMENT), f->v.head);
         transpose(f->qt + at * ld, SEGMENT, f->rows, ld, rows, ld);
     }
-    size_t rows = attention_round_up(n, VEC);
+
+    size_t rows = wf_size_round_up(n, VEC);
     memset(f->out, 0, rows * ld * sizeof *f->out);
     for (size_t i = 0; i < rows; i++) {
-        f->top[i] = -INFINITY;
+        f->max[i] = -INFINITY;
         f->sum[i] = 0;
     }
 }
 
-/* Divides by the sums, and writes. */
+/* Divides by the sums and writes the results. */
 static void forward_end(const struct forward *f, float *lse, size_t h, size_t begin, size_t n)
 {
     const float ln_2 = (float)(1 / log2_e);
     for (size_t i = 0; i < n; i++) {
         f->scale[i] = 1 / f->sum[i];
-        lse[begin + i] = f->top[i] * ln_2 + logf(f->sum[i]);
+        lse[begin + i] = f->max[i] * ln_2 + logf(f->sum[i]);
     }
     unpack(part_of(&f->v, f->v.a->out, h, begin), f->out, f->v.ld, n, f->v.head, f->scale, 1);
 }
 
-/* Tasks go from the last queries, which see the most keys, to the first: what is left at the
- * end, when some threads have nothing to do, is short. */
+/* Tasks run from the last queries, which see the most keys, to the first ones: the last tasks,
+ * during which some threads are idle, are short. */
 void WF_KERN(wf_attention_forward_task)(const struct wf_attention *a, size_t task,
                                         float *scratch)
 {
     size_t per_span = a->batch * a->heads, span = attention_span(a);
     size_t begin = (attention_spans(a) - 1 - task / per_span) * span;
-    size_t n = smaller(span, a->seq - begin), sequence = task % per_span / a->heads;
+    size_t n = wf_size_min(span, a->seq - begin), sequence = task % per_span / a->heads;
     size_t h = task % a->heads, g = h / (a->heads / a->kv_heads);
+
     struct forward f = forward_of(a, sequence, scratch);
     forward_begin(&f, h, begin, n);
     for (size_t key = 0; key < begin + n; key += SEGMENT) {
-        size_t keys = smaller(SEGMENT, a->seq - key);
-        size_t rows = attention_round_up(keys, SHORT);
+        size_t keys = wf_size_min(SEGMENT, a->seq - key);
+        size_t rows = wf_size_round_up(keys, SHORT);
         pack(f.k, f.v.ld, rows, part_of(&f.v, a->k, g, key), keys, a->head);
         pack(f.x, f.v.ld, rows, part_of(&f.v, a->v, g, key), keys, a->head);
         f.prefetch.n = 0;
@@ -211,8 +212,9 @@ void WF_KERN(wf_attention_forward_task)(const struct wf_attention *a, size_t tas
         else
             prefetch_add(&f.prefetch, part_of(&f.v, a->out, h, begin), n, a->head);
         for (size_t at = key > begin ? key - begin : 0; at < n; at += SEGMENT)
-            forward_segment(&f, at, smaller(SEGMENT, n - at), keys, begin + at == key);
+            forward_segment(&f, at, wf_size_min(SEGMENT, n - at), keys, begin + at == key);
     }
+
     forward_end(&f, a->lse + (sequence * a->heads + h) * a->seq, h, begin, n);
 }
 
@@ -235,6 +237,7 @@ static struct backward backward_of(const struct wf_attention *a, size_t sequence
 {
     struct backward b = {.v = view_of(a, sequence)};
     size_t all = attention_rows(a) * b.v.ld, some = SEGMENT * b.v.ld;
+
     float *free = scratch;
     b.k = carve(&free, all);
     b.x = carve(&free, all);
@@ -253,8 +256,9 @@ static struct backward backward_of(const struct wf_attention *a, size_t sequence
     return b;
 }
 
-/* p = 2^(c s - lse) from scores, ds = p (dp - dot) from the probabilities' gradients, for VEC
- * queries.  The factor 1 / sqrt(head) of ds waits until the sums are written. */
+/* Computes p = 2^(c s - lse) from scores and ds = p (dp - dot) from the gradients of the
+ * probabilities, for VEC queries.  The factor 1 / sqrt(head) of ds is applied when sums are
+ * written. */
 static void gradient_lanes(const struct backward *b, size_t keys, size_t col)
 {
     const vec lse = vec_load(b->lse + col), dot = vec_load(b->dot + col);
@@ -266,24 +270,24 @@ static void gradient_lanes(const struct backward *b, size_t keys, size_t col)
     }
 }
 
-/* The block's queries meet the block of keys from `key` on. */
+/* Processes the block's queries with the block of keys that starts at `key`. */
 static void backward_segment(struct backward *b, size_t queries, size_t key, size_t keys,
                              bool diagonal)
 {
     size_t ld = b->v.ld, head = b->v.head, at = key * ld;
-    size_t key_rows = attention_round_up(keys, SHORT);
+    size_t key_rows = wf_size_round_up(keys, SHORT);
     struct scores s = {b->p, b->k + at, b->qt, ld, head, &b->prefetch};
     struct scores dp = {b->ds, b->x + at, b->dyt, ld, head, &b->prefetch};
     scores_segment(&s, diagonal, key_rows, queries);
     scores_segment(&dp, diagonal, key_rows, queries);
     for (size_t col = 0; col < queries; col += VEC)
-        gradient_lanes(b, diagonal ? smaller(key_rows, col + VEC) : key_rows, col);
+        gradient_lanes(b, diagonal ? wf_size_min(key_rows, col + VEC) : key_rows, col);
 
     struct product dx = {b->dx + at, b->p,    b->dy,    NULL,        ld,
                          key_rows,   queries, diagonal, &b->prefetch};
     struct product dk = {b->dk + at, b->ds,   b->q,     NULL,        ld,
                          key_rows,   queries, diagonal, &b->prefetch};
-    size_t query_rows = attention_round_up(queries, SHORT);
+    size_t query_rows = wf_size_round_up(queries, SHORT);
     struct product dq = {b->dq,      b->ds, b->k + at, NULL,        ld,
                          query_rows, keys,  diagonal,  &b->prefetch};
     by_queries(&dx, head);
@@ -291,16 +295,18 @@ static void backward_segment(struct backward *b, size_t queries, size_t key, siz
     by_keys(&dq, head);
 }
 
-/* Takes in what belongs to the queries [begin, begin + n) of head h. */
+/* Loads everything that belongs to the queries [begin, begin + n) of head h. */
 static void backward_begin(const struct backward *b, const float *lse, size_t h, size_t begin,
                            size_t n)
 {
     const struct wf_attention *a = b->v.a;
-    size_t ld = b->v.ld, head = b->v.head, rows = attention_round_up(n, VEC);
+    size_t ld = b->v.ld, head = b->v.head, rows = wf_size_round_up(n, VEC);
     pack(b->q, ld, rows, part_of(&b->v, a->q, h, begin), n, head);
     pack(b->dy, ld, rows, part_of(&b->v, a->dout, h, begin), n, head);
+
     transpose(b->qt, SEGMENT, b->q, ld, rows, ld);
     transpose(b->dyt, SEGMENT, b->dy, ld, rows, ld);
+
     pack(b->dq, ld, rows, part_of(&b->v, a->out, h, begin), n, head);
     for (size_t i = 0; i < rows; i++) {
         vec sum = {0};
@@ -309,11 +315,13 @@ static void backward_begin(const struct backward *b, const float *lse, size_t h,
         b->dot[i] = vec_sum(sum);
         b->lse[i] = i < n ? lse[begin + i] * (float)log2_e : 0;
     }
+
     memset(b->dq, 0, rows * ld * sizeof *b->dq);
 }
 
-/* While the queries from `begin` on are at work: where results go, and what the next ones need;
- * those of the group's next head come after a head's last ones. */
+/* Selects what to prefetch while the queries from `begin` on are processed: the destination of
+ * results and the inputs of the next queries.  After a head's last queries come those of the
+ * group's next head. */
 static void prefetch_backward(struct backward *b, size_t g, size_t h, size_t begin)
 {
     const struct wf_attention *a = b->v.a;
@@ -322,55 +330,58 @@ static void prefetch_backward(struct backward *b, size_t g, size_t h, size_t beg
         next = 0;
         next_h++;
     }
+
     b->prefetch.n = 0;
     if (next_h < (g + 1) * group) {
-        size_t n = smaller(SEGMENT, a->seq - next);
+        size_t n = wf_size_min(SEGMENT, a->seq - next);
         if (h == g * group && next > 0)
             prefetch_keys(&b->v, g, next, &b->prefetch);
         prefetch_add(&b->prefetch, part_of(&b->v, a->out, next_h, next), n, a->head);
         prefetch_add(&b->prefetch, part_of(&b->v, a->dout, next_h, next), n, a->head);
         prefetch_add(&b->prefetch, part_of(&b->v, a->q, next_h, next), n, a->head);
     } else {
-        size_t n = smaller(a->seq, SPAN);
+        size_t n = wf_size_min(a->seq, SPAN);
         prefetch_add(&b->prefetch, part_of(&b->v, a->dv, g, 0), n, a->head);
         prefetch_add(&b->prefetch, part_of(&b->v, a->dk, g, 0), n, a->head);
     }
     prefetch_add(&b->prefetch, part_of(&b->v, a->dq, h, begin),
-                 smaller(SEGMENT, a->seq - begin), a->head);
+                 wf_size_min(SEGMENT, a->seq - begin), a->head);
 }
 
-/* Takes the keys and values [begin, begin + n) in, and empties their sums. */
+/* Loads the keys and values [begin, begin + n) and clears their sums. */
 static void backward_keys(const struct backward *b, size_t g, size_t begin, size_t n)
 {
     const struct wf_attention *a = b->v.a;
-    size_t ld = b->v.ld, rows = attention_round_up(n, SHORT), at = begin * ld;
+    size_t ld = b->v.ld, rows = wf_size_round_up(n, SHORT), at = begin * ld;
     pack(b->k + at, ld, rows, part_of(&b->v, a->k, g, begin), n, a->head);
     pack(b->x + at, ld, rows, part_of(&b->v, a->v, g, begin), n, a->head);
     memset(b->dk + at, 0, rows * ld * sizeof *b->dk);
     memset(b->dx + at, 0, rows * ld * sizeof *b->dx);
 }
 
-/* A task owns all that belongs to one head of keys and values in one sequence.  Gradients may
- * take the place of q, k and v: a block's queries are read before their gradient is written, and
- * the gradients of keys and values are written last. */
+/* A task owns everything that belongs to one head of keys and values in one sequence.
+ * Gradients may overwrite q, k and v: a block's queries are read before their gradient is
+ * written, and the gradients of keys and values are written last. */
 void WF_KERN(wf_attention_backward_task)(const struct wf_attention *a, size_t task,
                                          float *scratch)
 {
     size_t sequence = task / a->kv_heads, g = task % a->kv_heads,
            group = a->heads / a->kv_heads;
+
     struct backward b = backward_of(a, sequence, scratch);
     const float scale = (float)(1 / sqrt((double)a->head)), one = 1;
     for (size_t h = g * group; h < (g + 1) * group; h++)
         for (size_t begin = 0; begin < a->seq; begin += SEGMENT) {
-            size_t n = smaller(SEGMENT, a->seq - begin);
+            size_t n = wf_size_min(SEGMENT, a->seq - begin);
             if (h == g * group)
                 backward_keys(&b, g, begin, n);
             backward_begin(&b, a->lse + (sequence * a->heads + h) * a->seq, h, begin, n);
             prefetch_backward(&b, g, h, begin);
             for (size_t key = 0; key <= begin; key += SEGMENT)
-                backward_segment(&b, n, key, smaller(SEGMENT, a->seq - key), key == begin);
+                backward_segment(&b, n, key, wf_size_min(SEGMENT, a->seq - key), key == begin);
             unpack(part_of(&b.v, a->dq, h, begin), b.dq, b.v.ld, n, a->head, &scale, 0);
         }
+
     unpack(part_of(&b.v, a->dk, g, 0), b.dk, b.v.ld, a->seq, a->head, &scale, 0);
     unpack(part_of(&b.v, a->dv, g, 0), b.dx, b.v.ld, a->seq, a->head, &one, 0);
 }

@@ -1,37 +1,35 @@
-/* How attention is cut, and the tasks as each set of instructions has them.  The sizes are the
- * same for all of them, so scratch memory and tasks do not depend on the machine. */
+/* How attention is divided into tasks, its scratch memory, and the tasks of each instruction
+ * set.  The sizes are the same for all of them, so tasks and scratch memory do not depend on
+ * the machine. */
 #ifndef COMPUTE_KERN_FAST_ATTENTION_H
 #define COMPUTE_KERN_FAST_ATTENTION_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/size.h"
 #include "compute/kern/attention.h"
 
 enum {
-    ATTENTION_SEGMENT = 64, /* queries, and keys, that are multiplied in one go */
-    ATTENTION_SPAN = 256,   /* most queries of a forward task: a whole number of blocks */
+    ATTENTION_SEGMENT = 64, /* queries, and keys, per block */
+    ATTENTION_SPAN = 256,   /* maximum queries per forward task: a multiple of a block */
     ATTENTION_LANES = 16,   /* the widest vector, in floats */
 };
 
-static inline size_t attention_round_up(size_t n, size_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
-
-/* The length of a head's row in scratch memory: what is beyond the head is zero. */
+/* Returns the length of a head's row in scratch memory; elements past the head are zero. */
 static inline size_t attention_row(const struct wf_attention *a)
 {
-    return attention_round_up(a->head, ATTENTION_LANES);
+    return wf_size_round_up(a->head, ATTENTION_LANES);
 }
 
-/* Rows of a whole sequence in scratch memory. */
+/* Returns the rows of a whole sequence in scratch memory. */
 static inline size_t attention_rows(const struct wf_attention *a)
 {
-    return attention_round_up(a->seq, ATTENTION_LANES);
+    return wf_size_round_up(a->seq, ATTENTION_LANES);
 }
 
-/* Queries of a forward task.  More of them share the packing of keys, fewer give more tasks. */
+/* Returns the queries per forward task.  More queries share the packing of keys; fewer give
+ * more tasks. */
 static inline size_t attention_span(const struct wf_attention *a)
 {
     bool plenty = a->seq >= 4 * ATTENTION_SPAN || a->batch * a->heads >= 32;
@@ -43,9 +41,9 @@ static inline size_t attention_spans(const struct wf_attention *a)
     return (a->seq + attention_span(a) - 1) / attention_span(a);
 }
 
-/* Floats of scratch memory.  A forward task holds its queries transposed, its sums, three numbers
- * for each query, a block of keys, one of values, one of scores, and one row-wise block of
- * queries.  It does not grow with the sequence. */
+/* Returns the floats of scratch memory of a forward task: its queries transposed, its sums,
+ * three numbers per query, a block of keys, of values and of scores, and a block of query rows.
+ * This does not grow with the sequence. */
 static inline size_t attention_forward_floats(const struct wf_attention *a)
 {
     size_t blocks = 2 * ATTENTION_SPAN + 3 * ATTENTION_SEGMENT;
@@ -53,9 +51,9 @@ static inline size_t attention_forward_floats(const struct wf_attention *a)
            ATTENTION_SEGMENT * ATTENTION_SEGMENT;
 }
 
-/* A backward task holds the keys and values of a sequence and their gradients; of one block of
- * queries the queries and the output's gradient, both also transposed, the queries' gradient, and
- * two numbers for each query; and two blocks of scores. */
+/* Returns the floats of scratch memory of a backward task: keys and values of a sequence and
+ * their gradients; for one block of queries the queries and the output's gradient, both also
+ * transposed, the queries' gradient, and two numbers per query; and two blocks of scores. */
 static inline size_t attention_backward_floats(const struct wf_attention *a)
 {
     size_t rows = 4 * attention_rows(a) + 5 * ATTENTION_SEGMENT;

@@ -1,5 +1,6 @@
-/* What attention needs of vectors beyond compute/kern/fast/vec.h: an exponential of base 2, a maximum of
- * one instruction, blocks of rows in and out of matrices, and their transposition. */
+/* Vector functions that attention needs beyond compute/kern/fast/vec.h: a base-2 exponential, a
+ * single-instruction maximum, copying of blocks of rows from and to matrices, and
+ * transposition. */
 #ifndef COMPUTE_KERN_FAST_ATTENTION_MATH_H
 #define COMPUTE_KERN_FAST_ATTENTION_MATH_H
 
@@ -12,7 +13,7 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* The larger one; either, where one is NaN. */
+/* Returns the larger value, or either one if one is NaN. */
 ALWAYS_INLINE vec larger(vec a, vec b)
 {
 #if defined(__AVX512F__)
@@ -24,7 +25,7 @@ ALWAYS_INLINE vec larger(vec a, vec b)
 #endif
 }
 
-/* x, or 0 where t is below low; x where t is NaN. */
+/* Returns x, or 0 where t is below `low`; x where t is NaN. */
 ALWAYS_INLINE vec zero_below(vec t, float low, vec x)
 {
 #if defined(__AVX512F__)
@@ -38,18 +39,18 @@ ALWAYS_INLINE vec zero_below(vec t, float low, vec x)
 #endif
 }
 
-/* 2^t for t that are at most a little above 0, to about 1e-7 relative; NaN stays NaN.  Below
- * 2^-80 it is 0: beside the largest probability of a row that is nothing, and products with such
- * numbers would fall into the denormal range, which is slow. */
+/* Returns 2^t for t at most slightly above 0, to about 1e-7 relative; NaN stays NaN.  Results
+ * below 2^-80 are 0: they are negligible beside the largest probability of a row, and products
+ * with them would be denormal, which is slow. */
 ALWAYS_INLINE vec exp2_or_zero(vec t)
 {
-    /* Adding it rounds to a whole number n, whose lowest bits are then 127 + n: moved up, they
-     * are the float 2^n. */
+    /* Adding `magic` rounds to an integer n whose lowest bits are 127 + n: shifted up, they are
+     * the float 2^n. */
     const float magic = 12582912.0f + 127;
     vec n = t + magic;
     vec power = (vec)((vec_i32)n << 23);
     vec r = t - (n - magic);
-    /* The polynomial of degree 6 whose largest relative error on [-1/2, 1/2] is least: 2e-9. */
+    /* The minimax polynomial of degree 6 on [-1/2, 1/2]; its relative error is at most 2e-9. */
     vec p = r * 1.534581242594868e-4f + 1.3399930903688073e-3f;
     p = p * r + 9.618489071726799e-3f;
     p = p * r + 5.550328642129898e-2f;
@@ -59,8 +60,8 @@ ALWAYS_INLINE vec exp2_or_zero(vec t)
     return zero_below(t, -80, p * power);
 }
 
-/* Rows [0, n) of m as floats: `head` of each row, then zeros up to `ld`; then rows of zeros up
- * to `rows`. */
+/* Copies rows [0, n) of m as floats: `head` elements per row, then zeros up to `ld`; then rows
+ * of zeros up to `rows`. */
 static inline void pack(float *to, size_t ld, size_t rows, struct wf_mat m, size_t n,
                         size_t head)
 {
@@ -112,28 +113,28 @@ static inline void unpack(struct wf_mat m, const float *from, size_t ld, size_t 
     }
 }
 
-/* One vector after the other: a's and b's lower, resp. upper, halves, element by element. */
+/* Interleaves the lower, respectively upper, halves of a and b, element by element. */
 #if defined(__AVX512F__)
-#define WEAVE_LOW(a, b)                                                                        \
+#define INTERLEAVE_LOW(a, b)                                                                   \
     __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define WEAVE_HIGH(a, b)                                                                       \
+#define INTERLEAVE_HIGH(a, b)                                                                  \
     __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #elif defined(__AVX2__)
-#define WEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define WEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define INTERLEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 #else
-#define WEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define WEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define INTERLEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 #endif
 
-/* Weaving row i with row i + VEC/2 turns the address of an element (row, column), taken as one
- * number, by one bit; after as many turns as VEC has bits, row and column have changed places. */
+/* Interleaving row i with row i + VEC/2 rotates the address of an element (row, column), as one
+ * number, by one bit.  After as many steps as VEC has bits, row and column are exchanged. */
 ALWAYS_INLINE void transpose_step(vec *to, const vec *from)
 {
 #pragma GCC unroll 8
     for (int i = 0; i < VEC / 2; i++) {
-        to[2 * i] = WEAVE_LOW(from[i], from[i + VEC / 2]);
-        to[2 * i + 1] = WEAVE_HIGH(from[i], from[i + VEC / 2]);
+        to[2 * i] = INTERLEAVE_LOW(from[i], from[i + VEC / 2]);
+        to[2 * i + 1] = INTERLEAVE_HIGH(from[i], from[i + VEC / 2]);
     }
 }
 
@@ -159,7 +160,7 @@ ALWAYS_INLINE void transpose_square(float *to, size_t to_ld, const float *from, 
         vec_store(to + (size_t)i * to_ld, done[i]);
 }
 
-/* to[c][r] = from[r][c]; rows and cols are whole numbers of vectors. */
+/* to[c][r] = from[r][c]; rows and cols are multiples of VEC. */
 static inline void transpose(float *to, size_t to_ld, const float *from, size_t from_ld,
                              size_t rows, size_t cols)
 {

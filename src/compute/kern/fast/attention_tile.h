@@ -1,16 +1,17 @@
-/* The products of attention.  All of them multiply numbers of one operand, spread over a vector,
- * by vectors of the other, and keep a tile of sums in registers:
+/* The products of attention.  All of them multiply scalars of one operand, broadcast to a
+ * vector, by vectors of the other, and keep a tile of sums in registers:
  *
  *     scores     s[key][query]  = sum over c       of k[key][c]     * qt[c][query]
  *     by keys    o[query][c]   += sum over keys    of s[key][query] * v[key][c]
  *     by queries g[key][c]     += sum over queries of s[key][query] * x[query][c]
  *
- * Scores lie by keys: then the softmax of a query runs down its lane, without sums across a
- * vector, and both later products find their vectors as the matrices come.  Only the queries
- * are transposed, once for each block.
+ * Scores are stored by keys.  The softmax of a query then runs down its lane, without sums
+ * across a vector, and both later products read their vectors from the matrices as they are.
+ * Only the queries are transposed, once per block.
  *
- * On the diagonal a block's scores above it (key > query) are neither computed, but for the
- * vectors that it crosses, nor added: 0 * NaN would carry a NaN to queries that do not see it. */
+ * On the diagonal, a block's scores above it (key > query) are not computed, except in vectors
+ * that the diagonal crosses, and not added: 0 * NaN would carry a NaN to queries that do not
+ * see it. */
 #ifndef COMPUTE_KERN_FAST_ATTENTION_TILE_H
 #define COMPUTE_KERN_FAST_ATTENTION_TILE_H
 
@@ -20,8 +21,8 @@
 
 enum { SEGMENT = ATTENTION_SEGMENT };
 
-/* Tiles of `cols` <= WIDEST vectors have TALL(cols) rows, as many as the registers hold beside
- * one row of vectors, or 4. */
+/* A tile of `cols` <= WIDEST vectors has TALL(cols) rows, as many as the registers hold beside
+ * one row of vectors, or SHORT rows. */
 #if defined(__AVX512F__)
 enum { WIDEST = 4 };
 #define TALL(cols) ((cols) == 4 ? 6 : (cols) == 3 ? 8 : 12)
@@ -34,23 +35,24 @@ enum { WIDEST = 1 };
 #endif
 enum { TALLEST = 12, SHORT = 4 };
 
-/* The rows of the next tile where `left` rows, a multiple of SHORT, are left. */
-ALWAYS_INLINE int tile_rows(const int cols, size_t left)
+/* Returns the rows of the next tile if `remaining` rows, a multiple of SHORT, remain. */
+ALWAYS_INLINE int tile_rows(const int cols, size_t remaining)
 {
     const size_t tall = TALL(cols);
-    bool fits = left >= 2 * tall || (left >= tall && (left - tall) % SHORT == 0);
+    bool fits = remaining >= 2 * tall || (remaining >= tall && (remaining - tall) % SHORT == 0);
     return fits ? (int)tall : SHORT;
 }
 
-/* The vectors of the next tile where `left` are left: five are better cut 3 + 2 than 4 + 1. */
-static inline size_t tile_cols(size_t left)
+/* Returns the vectors of the next tile if `remaining` remain: five are better split into 3 + 2
+ * than 4 + 1. */
+static inline size_t tile_cols(size_t remaining)
 {
-    if (left > WIDEST)
-        return WIDEST > 3 && left == WIDEST + 1 ? WIDEST - 1 : WIDEST;
-    return left;
+    if (remaining > WIDEST)
+        return WIDEST > 3 && remaining == WIDEST + 1 ? WIDEST - 1 : WIDEST;
+    return remaining;
 }
 
-/* call(cols) with a constant. */
+/* Calls call(cols) with a constant. */
 #if defined(__AVX512F__)
 #define FOR_COLS(cols, call)                                                                   \
     ((cols) == 4 ? call(4) : (cols) == 3 ? call(3) : (cols) == 2 ? call(2) : call(1))
@@ -81,7 +83,7 @@ ALWAYS_INLINE void multiply(const int rows, const int cols, tile t, const float 
     }
 }
 
-/* The same for one k and the rows [begin, end) only. */
+/* Like multiply(), for one k and the rows [begin, end) only. */
 ALWAYS_INLINE void multiply_some(const int begin, const int end, const int cols, tile t,
                                  const float *a, size_t a_row, const float *b)
 {
@@ -101,7 +103,7 @@ ALWAYS_INLINE void tile_store(const int rows, const int cols, float *to, size_t 
             vec_store(to + (size_t)i * ld + j * VEC, t[i][j]);
 }
 
-/* t = from, each row times its number in `scales`, if that is not NULL. */
+/* t = from; each row is multiplied by its element of `scales` if that is not NULL. */
 ALWAYS_INLINE void tile_load(const int rows, const int cols, tile t, const float *from,
                              size_t ld, const float *scales)
 {
@@ -115,11 +117,12 @@ ALWAYS_INLINE void tile_load(const int rows, const int cols, tile t, const float
         }
 }
 
-/* ---- rows needed soon ----------------------------------------------------------------------- */
+/* ---- prefetching
+ * ----------------------------------------------------------------------------- */
 
-/* Matrices are too large for the near caches, and a head takes a short piece of each row: rows
- * would come one wait after the other.  So each tile asks for a few rows of what is next, and
- * they arrive while it multiplies.  This changes no result. */
+/* Matrices do not fit into the near caches, and a head is a short piece of each row, so loads
+ * would wait for one row after the other.  Each tile therefore prefetches a few rows of the
+ * next block, which arrive while it multiplies. */
 enum { PREFETCH_MAX = 8, PREFETCH_ROWS = 4 };
 
 struct prefetch {
@@ -140,7 +143,7 @@ static inline void prefetch_add(struct prefetch *a, struct wf_mat m, size_t rows
     a->n += rows > 0;
 }
 
-/* From the last matrix that was added. */
+/* Prefetches some rows, from the last matrix that was added first. */
 static inline void prefetch_issue(struct prefetch *a)
 {
     for (int i = 0; i < PREFETCH_ROWS && a->n > 0; i++) {
@@ -184,7 +187,7 @@ ALWAYS_INLINE void scores_panel(const int cols, const struct scores *p, size_t r
     }
 }
 
-/* The scores of the keys [row, end) with the queries of the vectors from `col` to `cols`. */
+/* Computes the scores of the keys [row, end) with the query vectors from `col` to `cols`. */
 static void scores_of(const struct scores *p, size_t row, size_t end, size_t col, size_t cols)
 {
 #define PANEL(n) scores_panel(n, p, row, end, col *VEC)
@@ -195,7 +198,7 @@ static void scores_of(const struct scores *p, size_t row, size_t end, size_t col
 #undef PANEL
 }
 
-/* keys and queries are numbers of each; keys is a multiple of SHORT. */
+/* Computes the scores of a block; keys is a multiple of SHORT. */
 static void scores_segment(const struct scores *p, bool diagonal, size_t keys, size_t queries)
 {
     size_t cols = (queries + VEC - 1) / VEC;
@@ -210,14 +213,13 @@ static void scores_segment(const struct scores *p, bool diagonal, size_t keys, s
 /* ---- products with scores ------------------------------------------------------------------- */
 
 struct product {
-    float *out;     /* (rows, ld) */
-    const float *s; /* (keys, SEGMENT) */
-    const float *x; /* (terms, ld) */
-    const float
-        *scales; /* by keys: for each query, what its sums so far are multiplied by, or NULL */
+    float *out;          /* (rows, ld) */
+    const float *s;      /* (keys, SEGMENT) */
+    const float *x;      /* (terms, ld) */
+    const float *scales; /* by keys: per query, the factor of its sums so far; or NULL */
     size_t ld;
     size_t rows;  /* a multiple of SHORT */
-    size_t terms; /* how many are added up */
+    size_t terms; /* number of terms of each sum */
     bool diagonal;
     struct prefetch *prefetch;
 };
@@ -232,7 +234,7 @@ ALWAYS_INLINE void by_keys_tile(const int rows, const int cols, const struct pro
         tile_load(rows, cols, t, out, p->ld, p->scales + row);
     else
         tile_load(rows, cols, t, out, p->ld, NULL);
-    size_t all = p->diagonal ? row + 1 : p->terms; /* keys that all of these queries see */
+    size_t all = p->diagonal ? row + 1 : p->terms; /* keys visible to all of these queries */
     multiply(rows, cols, t, s, 1, SEGMENT, x, p->ld, all);
     if (p->diagonal)
 #pragma GCC unroll 12
@@ -249,7 +251,7 @@ ALWAYS_INLINE void by_queries_tile(const int rows, const int cols, const struct 
     tile t;
     float *out = p->out + row * p->ld + col;
     const float *s = p->s + row * SEGMENT, *x = p->x + col;
-    size_t first = 0; /* of the queries that see all of these keys */
+    size_t first = 0; /* first query that sees all of these keys */
     tile_load(rows, cols, t, out, p->ld, NULL);
     if (p->diagonal) {
 #pragma GCC unroll 12
@@ -265,8 +267,8 @@ ALWAYS_INLINE void by_queries_tile(const int rows, const int cols, const struct 
     tile_store(rows, cols, out, p->ld, t);
 }
 
-/* Both kinds go through their tiles alike: panel after panel of columns, so that a panel of x
- * stays near while the rows pass by. */
+/* Both products visit their tiles in the same order: one panel of columns after the other, so
+ * that a panel of x stays in the cache for all rows. */
 #define BY_KIND(kind)                                                                          \
     ALWAYS_INLINE void kind##_panel(const int cols, const struct product *p, size_t col)       \
     {                                                                                          \

@@ -1,4 +1,5 @@
-/* Dot products that stream through weights, and attention of one query: compute/kern/decode.h. */
+/* The kernels of compute/kern/decode.h for one instruction set: dot products that stream
+ * through weights, and the attention of one query. */
 #include "compute/kern/decode_priv.h"
 
 #include <math.h>
@@ -7,9 +8,9 @@
 
 extern const struct wf_decode_ops WF_KERN(wf_decode_ops);
 
-/* A dot product is four sums side by side, so that one addition need not wait for the last; and
- * rows are walked one at a time, so that memory is read from front to back.  Several vectors at
- * a time share what is loaded of a row: as many as there are registers for the sums. */
+/* A dot product is four parallel sums, so that an addition does not wait for the previous one.
+ * Rows are processed one at a time, so that memory is read sequentially.  Several vectors share
+ * the loads of a row: as many as there are registers for their sums. */
 #ifdef __AVX512F__
 enum { SUMS = 4, VECTORS = 4 };
 #else
@@ -28,7 +29,7 @@ VEC_INLINE vec weight_load_part(const void *row, enum wf_dtype type, size_t c, s
                                 : vec_load_part_bf16((const wf_bf16 *)row + c, n);
 }
 
-/* sums[t] = row . x[t] for `n` vectors; n and type are constants where this is inlined. */
+/* sums[t] = row . x[t] for `n` vectors; n and type are compile-time constants. */
 VEC_INLINE void dot(float *sums, const void *row, enum wf_dtype type, const float *x,
                     size_t x_ld, size_t k, const int n)
 {
@@ -36,6 +37,7 @@ VEC_INLINE void dot(float *sums, const void *row, enum wf_dtype type, const floa
     for (int i = 0; i < SUMS; i++)
         for (int t = 0; t < n; t++)
             s[i][t] = (vec){0};
+
     size_t c = 0;
     for (; c + SUMS * VEC <= k; c += SUMS * VEC) {
 #pragma GCC unroll 4
@@ -46,12 +48,14 @@ VEC_INLINE void dot(float *sums, const void *row, enum wf_dtype type, const floa
                 s[i][t] += w * vec_load(x + t * x_ld + c + i * VEC);
         }
     }
+
     for (; c + VEC <= k; c += VEC) {
         vec w = weight_load(row, type, c);
 #pragma GCC unroll 4
         for (int t = 0; t < n; t++)
             s[0][t] += w * vec_load(x + t * x_ld + c);
     }
+
     if (c < k) {
         vec w = weight_load_part(row, type, c, k - c);
 #pragma GCC unroll 4
@@ -103,34 +107,35 @@ static void gemv(const struct wf_gemv *g, size_t row0, size_t row1)
 
 static float scores_of(const struct wf_attend *a)
 {
-    float most = -INFINITY;
+    float max = -INFINITY;
     for (size_t i = 0; i < a->n; i++) {
         dot(&a->scores[i], a->k + i * a->head, WF_DTYPE_F32, a->q, 0, a->head, 1);
         a->scores[i] *= a->scale;
-        most = a->scores[i] > most ? a->scores[i] : most;
+        max = a->scores[i] > max ? a->scores[i] : max;
     }
-    return most;
+    return max;
 }
 
-/* scores = exp(scores - most); returns their sum. */
-static float exponentials(float *scores, size_t n, float most)
+/* scores = exp(scores - max); returns their sum. */
+static float exponentials(float *scores, size_t n, float max)
 {
     vec sum = {0};
     size_t i = 0;
     for (; i + VEC <= n; i += VEC) {
-        vec e = vec_exp(vec_load(scores + i) - most);
+        vec e = vec_exp(vec_load(scores + i) - max);
         vec_store(scores + i, e);
         sum += e;
     }
     if (i < n) {
-        vec e = vec_exp(vec_load_part(scores + i, n - i) - most);
+        vec e = vec_exp(vec_load_part(scores + i, n - i) - max);
         vec_store_part(scores + i, e, n - i);
         sum += vec_first(e, n - i, (vec){0});
     }
     return vec_sum(sum);
 }
 
-/* Columns c .. of the weighted sum of values: n whole vectors, or one of `part` elements. */
+/* Computes columns c .. of the weighted sum of values: n whole vectors, or one of `part`
+ * elements. */
 VEC_INLINE void values_of(const struct wf_attend *a, float weight, size_t c, const int n,
                           size_t part)
 {
@@ -161,20 +166,4 @@ static void attend(const struct wf_attend *a)
         values_of(a, 1 / sum, c, 1, a->head - c);
 }
 
-/* -- how fast memory is read ---------------------------------------------------------------- */
-
-static float sum_of(const float *at, size_t n)
-{
-    vec s[SUMS] = {{0}};
-    size_t i = 0;
-    for (; i + SUMS * VEC <= n; i += SUMS * VEC)
-#pragma GCC unroll 4
-        for (int j = 0; j < SUMS; j++)
-            s[j] += vec_load(at + i + j * VEC);
-    float rest = 0;
-    for (; i < n; i++)
-        rest += at[i];
-    return vec_sum((s[0] + s[1]) + (s[2] + s[3])) + rest;
-}
-
-const struct wf_decode_ops WF_KERN(wf_decode_ops) = {gemv, attend, sum_of};
+const struct wf_decode_ops WF_KERN(wf_decode_ops) = {gemv, attend};

@@ -1,4 +1,5 @@
-/* Exact sums: int64 in units of 2^-50.  The bits are the same for every set of instructions. */
+/* Arithmetic of exact sums: int64 in units of 2^-50.  The results are bit-identical for every
+ * instruction set. */
 #ifndef COMPUTE_KERN_FAST_EXACT_H
 #define COMPUTE_KERN_FAST_EXACT_H
 
@@ -38,15 +39,15 @@ VEC_INLINE vec_half_f64 half_to_f64(vec_half x)
 #endif
 }
 
-/* x / 2^-50 to the nearest whole number, ties to even.  Right for |x| < 2^12, anything else for
- * the others. */
+/* Returns x / 2^-50 rounded to the nearest integer, ties to even.  Correct for |x| < 2^12,
+ * undefined otherwise. */
 VEC_INLINE vec_half_i64 exact_from(vec_half x)
 {
 #if defined(__AVX512DQ__)
     return (vec_half_i64)_mm512_cvtps_epi64((__m256)(x * 0x1p50f));
 #else
-    /* In two parts, as adding a large constant leaves 51 bits: the multiples of 2^32, then what
-     * is left of them.  All but the last addition are exact. */
+    /* In two parts, since adding a large constant leaves 51 bits: the multiples of 2^32, then
+     * the remainder.  All additions except the last are exact. */
     const vec_half_f64 coarse = (vec_half_f64){0} + 0x1.8p84,
                        fine = (vec_half_f64){0} + 0x1.8p52;
     vec_half_f64 units = half_to_f64(x) * 0x1p50;
@@ -57,20 +58,20 @@ VEC_INLINE vec_half_i64 exact_from(vec_half x)
 #endif
 }
 
-/* The same, as fp32. */
+/* Returns x rounded to a multiple of 2^-50, as fp32. */
 VEC_INLINE vec exact_round(vec x)
 {
     return vec_round(x * 0x1p50f) * 0x1p-50f;
 }
 
-/* The sum as fp32, rounded once. */
+/* Returns the sum as fp32, rounded once. */
 VEC_INLINE vec_half exact_to(vec_half_i64 sums)
 {
 #if defined(__AVX512DQ__)
     return (vec_half)_mm512_cvtepi64_ps((__m512i)sums) * 0x1p-50f;
 #else
-    /* Both halves of the integer become doubles by way of an exponent put before them: 2^84 +
-     * 2^63 + the upper half, 2^52 + the lower.  The constants are taken off the upper one. */
+    /* Each half of the integer becomes a double by adding an exponent: 2^84 + 2^63 + the upper
+     * half, 2^52 + the lower half.  The constants are subtracted from the upper one. */
     const uint64_t high_one = UINT64_C(0x4530000080000000);
     const uint64_t low_one = UINT64_C(0x4330000000000000);
     vec_half_u64 bits = (vec_half_u64)sums;
@@ -81,9 +82,9 @@ VEC_INLINE vec_half exact_to(vec_half_i64 sums)
 #else
     vec_half_f64 low = (vec_half_f64)((bits & 0xffffffff) | low_one);
 #endif
-    /* Their sum may round, and rounding again to fp32 may then go the wrong way.  Where it did
-     * round, the sum is cut instead and its last bit set: the second rounding sees that there
-     * was more. */
+    /* Their sum may be rounded, and rounding again to fp32 may then go the wrong way.  If it
+     * was rounded, truncate the sum instead and set its last bit (round to odd): the second
+     * rounding is then correct. */
     vec_half_f64 sum = high + low, lost = low - (sum - high);
     vec_half_u64 inexact = (vec_half_u64)(lost != 0);
     vec_half_u64 too_far = (((vec_half_u64)lost ^ (vec_half_u64)sum) >> 63) & inexact;
@@ -97,11 +98,11 @@ VEC_INLINE vec exact_to_vec(const int64_t *sums)
     return vec_join(exact_to(exact_load(sums)), exact_to(exact_load(sums + HALF)));
 }
 
-/* The sign bit of each element is set when |sum| >= 2^62. */
+/* Sets the sign bit of each element with |sum| >= 2^62. */
 VEC_INLINE vec_half_u64 exact_out_of_range(vec_half_u64 sum)
 {
-    const uint64_t most = (UINT64_C(1) << 62) - 1;
-    return (sum + most) | (most - sum);
+    const uint64_t max = (UINT64_C(1) << 62) - 1;
+    return (sum + max) | (max - sum);
 }
 
 VEC_INLINE bool any_negative(vec_half_u64 v)

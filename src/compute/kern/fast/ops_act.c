@@ -1,8 +1,8 @@
-/* The activations of the two kinds of MLP.
+/* GELU and SwiGLU, for one instruction set.
  *
- * Both are x times a sigmoid, as (1 + tanh u) / 2 = sigmoid(2 u), and a sigmoid is one exponential
- * and one division.  Nothing cancels: neither at small |x|, where tanh would be the difference of
- * two numbers near 1, nor at large negative x, where 1 + tanh would be. */
+ * Both are x times a sigmoid, since (1 + tanh u) / 2 = sigmoid(2 u), and a sigmoid is one
+ * exponential and one division.  Nothing cancels: neither at small |x|, where tanh would be the
+ * difference of two numbers near 1, nor at large negative x, where 1 + tanh would cancel. */
 #include "compute/kern/fast/ops_priv.h"
 
 static const float gelu_slope2 = 1.5957691216057308f; /* 2 sqrt(2 / pi) */
@@ -14,17 +14,17 @@ VEC_INLINE vec sigmoid(vec x)
 }
 
 /* sigmoid(x) and sigmoid(-x), each accurate when it is small. */
-struct opening {
-    vec open, shut;
+struct sigmoids {
+    vec positive, negative;
 };
 
-VEC_INLINE struct opening sigmoid_both(vec x)
+VEC_INLINE struct sigmoids sigmoid_both(vec x)
 {
     vec small = vec_exp(-vec_abs(x)); /* never overflows */
     vec large = 1.0f / (1.0f + small);
     small *= large;
     vec_i32 up = x > 0;
-    return (struct opening){vec_select(up, large, small), vec_select(up, small, large)};
+    return (struct sigmoids){vec_select(up, large, small), vec_select(up, small, large)};
 }
 
 VEC_INLINE vec gelu(vec x)
@@ -35,9 +35,9 @@ VEC_INLINE vec gelu(vec x)
 VEC_INLINE vec gelu_derivative(vec x)
 {
     vec square = x * x;
-    struct opening s = sigmoid_both(x * (gelu_slope2 + gelu_slope2 * gelu_cubic * square));
+    struct sigmoids s = sigmoid_both(x * (gelu_slope2 + gelu_slope2 * gelu_cubic * square));
     vec slope = gelu_slope2 + 3 * gelu_slope2 * gelu_cubic * square;
-    return s.open + x * slope * (s.open * s.shut);
+    return s.positive + x * slope * (s.positive * s.negative);
 }
 
 void WF_KERN(wf_ops_gelu_forward)(struct wf_mat out, struct wf_mat pre, size_t rows,
@@ -85,10 +85,10 @@ VEC_INLINE void swiglu_back_one(struct wf_mat dgate, struct wf_mat dup, struct w
                                 struct wf_mat gate, struct wf_mat up, size_t c, size_t n)
 {
     vec x = row_load(gate, c, n), u = row_load(up, c, n), d = row_load(dy, c, n);
-    struct opening s = sigmoid_both(x);
-    vec opened = d * s.open;
-    row_store(dgate, c, n, opened * u * (1.0f + x * s.shut));
-    row_store(dup, c, n, opened * x);
+    struct sigmoids s = sigmoid_both(x);
+    vec scaled = d * s.positive;
+    row_store(dgate, c, n, scaled * u * (1.0f + x * s.negative));
+    row_store(dup, c, n, scaled * x);
 }
 
 void WF_KERN(wf_ops_swiglu_backward)(struct wf_mat dgate, struct wf_mat dup, struct wf_mat dy,

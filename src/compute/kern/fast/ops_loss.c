@@ -1,44 +1,45 @@
+/* Cross-entropy loss and its gradient, for one instruction set. */
 #include <assert.h>
 #include <math.h>
 
 #include "compute/kern/fast/ops_priv.h"
 
-/* Elements whose exponentials are summed in fp32; the sums of these blocks go into a double. */
+/* Elements per fp32 sum of exponentials; the sums of these blocks are added in double. */
 enum { SUM_BLOCK = 1024 };
 
-/* The largest element; NaN when an element is infinite.  A NaN is passed over, as its exponential
- * will spoil the sum anyway. */
-static float largest(const float *row, size_t cols)
+/* Returns the maximum element, or NaN if an element is infinite.  Ignores NaN, whose
+ * exponential makes the sum NaN anyway. */
+static float row_max(const float *row, size_t cols)
 {
-    vec most[LANES], least[LANES];
+    vec max[LANES], min[LANES];
     for (int k = 0; k < LANES; k++)
-        most[k] = least[k] = vec_set(row[0]);
+        max[k] = min[k] = vec_set(row[0]);
     EACH_VEC_SUMMED(c, n, k, cols, {
         vec x = vec_first(f32_load(row, c, n), n, vec_set(row[0]));
-        most[k] = vec_max(x, most[k]);
-        least[k] = vec_min(x, least[k]);
+        max[k] = vec_max(x, max[k]);
+        min[k] = vec_min(x, min[k]);
     });
     float high = -INFINITY, low = INFINITY;
     for (int k = 0; k < LANES; k++)
         for (int i = 0; i < VEC; i++) {
-            high = most[k][i] > high ? most[k][i] : high;
-            low = least[k][i] < low ? least[k][i] : low;
+            high = max[k][i] > high ? max[k][i] : high;
+            low = min[k][i] < low ? min[k][i] : low;
         }
     return isfinite(high) && isfinite(low) ? high : NAN;
 }
 
-VEC_INLINE vec exp_from(const float *row, float most, size_t c, size_t n)
+VEC_INLINE vec exp_from(const float *row, float max, size_t c, size_t n)
 {
-    return vec_first(vec_exp(f32_load(row, c, n) - most), n, (vec){0});
+    return vec_first(vec_exp(f32_load(row, c, n) - max), n, (vec){0});
 }
 
-static double sum_exp(const float *row, float most, size_t cols)
+static double sum_exp(const float *row, float max, size_t cols)
 {
     double sum = 0;
     for (size_t at = 0; at < cols; at += SUM_BLOCK) {
         size_t len = cols - at < SUM_BLOCK ? cols - at : SUM_BLOCK;
         vec sums[LANES] = {{0}};
-        EACH_VEC_SUMMED(c, n, k, len, sums[k] += exp_from(row + at, most, c, n));
+        EACH_VEC_SUMMED(c, n, k, len, sums[k] += exp_from(row + at, max, c, n));
         sum += sum_lanes(sums);
     }
     return sum;
@@ -55,17 +56,17 @@ static void put(struct wf_mat row, size_t c, float value)
     row_store(row, c, 1, vec_set(value));
 }
 
-/* One row; returns its loss. */
+/* Computes one row and returns its loss. */
 static double row_loss(struct wf_mat d, const float *row, size_t target, float scale,
                        size_t cols)
 {
-    float most = largest(row, cols), at_target = row[target];
-    double sum = sum_exp(row, most, cols);
-    double loss = log(sum) + ((double)most - at_target);
+    float max = row_max(row, cols), at_target = row[target];
+    double sum = sum_exp(row, max, cols);
+    double loss = log(sum) + ((double)max - at_target);
     if (d.at == NULL)
         return loss;
     float factor = (float)(scale / sum);
-    EACH_VEC(c, n, cols, row_store(d, c, n, factor * vec_exp(f32_load(row, c, n) - most)));
+    EACH_VEC(c, n, cols, row_store(d, c, n, factor * vec_exp(f32_load(row, c, n) - max)));
     put(d, target, (float)(scale * expm1(-loss))); /* p - 1, exact also when p is near 1 */
     return loss;
 }

@@ -1,5 +1,6 @@
-/* Block attention residuals.  With p = q * g and d_j = p . v_j, the score is s_j = rstd_j d_j; the
- * gradient of s_j is alpha_j (dh . v_j - sum_k alpha_k dh . v_k). */
+/* Block attention residuals, for one instruction set.  With p = q * g and d_j = p . v_j, the
+ * score is s_j = rstd_j d_j; the gradient of s_j is alpha_j (dh . v_j - sum_k alpha_k dh .
+ * v_k). */
 #include <assert.h>
 #include <math.h>
 
@@ -9,7 +10,7 @@ struct two_sums {
     float a, b;
 };
 
-/* p . v and v . v */
+/* Returns p . v and v . v. */
 static struct two_sums score_sums(const float *v, const float *q, const float *g, size_t cols)
 {
     vec dots[LANES] = {{0}}, squares[LANES] = {{0}};
@@ -21,7 +22,7 @@ static struct two_sums score_sums(const float *v, const float *q, const float *g
     return (struct two_sums){sum_lanes(dots), sum_lanes(squares)};
 }
 
-/* p . v and dh . v */
+/* Returns p . v and dh . v. */
 static struct two_sums gradient_sums(const float *v, const float *dh, const float *q,
                                      const float *g, size_t cols)
 {
@@ -34,16 +35,16 @@ static struct two_sums gradient_sums(const float *v, const float *dh, const floa
     return (struct two_sums){sum_lanes(dots), sum_lanes(gradients)};
 }
 
-/* Few numbers: in double it costs nothing that would be seen. */
+/* In double, which costs little for so few numbers. */
 static void softmax(float *s, size_t n)
 {
-    double most = -INFINITY, sum = 0;
+    double max = -INFINITY, sum = 0;
     for (size_t j = 0; j < n; j++)
-        most = s[j] > most ? s[j] : most;
+        max = s[j] > max ? s[j] : max;
     for (size_t j = 0; j < n; j++)
-        sum += exp(s[j] - most);
+        sum += exp(s[j] - max);
     for (size_t j = 0; j < n; j++)
-        s[j] = (float)(exp(s[j] - most) / sum);
+        s[j] = (float)(exp(s[j] - max) / sum);
 }
 
 VEC_INLINE void mix_one(float *h, const float *const *v, const float *alpha, size_t n_mixed,
@@ -55,7 +56,7 @@ VEC_INLINE void mix_one(float *h, const float *const *v, const float *alpha, siz
     f32_store(h, c, n, sum);
 }
 
-/* Four vectors at a time, as each of the v is a stream of its own. */
+/* Four vectors at a time, since each v is a separate stream. */
 static void mix_row(float *h, const float *const *v, const float *alpha, size_t n, size_t cols)
 {
     size_t c = 0;
@@ -95,45 +96,46 @@ void WF_KERN(wf_ops_mix_forward)(struct wf_mat h, float *alpha, float *rstd,
     }
 }
 
-/* What one row's backward needs of one of its vectors:
- * dv = alpha dh + toward p - pull v, and toward v is what it adds to t. */
-struct mixed {
+/* One of a row's vectors in the backward: dv = alpha dh + p_factor p - v_factor v, and p_factor
+ * v is added to t. */
+struct mix_term {
     const float *v;
     float *dv;
-    float alpha, toward, pull;
+    float alpha, p_factor, v_factor;
 };
 
-static void weigh(struct mixed *m, size_t n, const float *dh, const float *rstd, const float *q,
-                  const float *g, size_t cols)
+static void score_gradients(struct mix_term *m, size_t n, const float *dh, const float *rstd,
+                            const float *q, const float *g, size_t cols)
 {
     double mean = 0;
     for (size_t j = 0; j < n; j++) {
         struct two_sums sums = gradient_sums(m[j].v, dh, q, g, cols);
-        m[j].pull = sums.a;   /* so far p . v */
-        m[j].toward = sums.b; /* so far the gradient of alpha */
+        m[j].v_factor = sums.a; /* p . v for now */
+        m[j].p_factor = sums.b; /* the gradient of alpha for now */
         mean += (double)m[j].alpha * sums.b;
     }
     for (size_t j = 0; j < n; j++) {
-        float ds = (float)(m[j].alpha * (m[j].toward - mean));
-        m[j].toward = ds * rstd[j];
-        m[j].pull *= m[j].toward * rstd[j] * rstd[j] / (float)cols;
+        float ds = (float)(m[j].alpha * (m[j].p_factor - mean));
+        m[j].p_factor = ds * rstd[j];
+        m[j].v_factor *= m[j].p_factor * rstd[j] * rstd[j] / (float)cols;
     }
 }
 
-VEC_INLINE void unmix_one(const struct mixed *m, size_t n_mixed, float *t, const float *dh,
+VEC_INLINE void unmix_one(const struct mix_term *m, size_t n_mixed, float *t, const float *dh,
                           const float *q, const float *g, size_t c, size_t n)
 {
     vec p = f32_load(q, c, n) * f32_load(g, c, n), d = f32_load(dh, c, n);
     vec sum = f32_load(t, c, n);
     for (size_t j = 0; j < n_mixed; j++) {
         vec x = f32_load(m[j].v, c, n);
-        f32_store(m[j].dv, c, n, m[j].alpha * d + (m[j].toward * p - m[j].pull * x));
-        sum += m[j].toward * x;
+        f32_store(m[j].dv, c, n, m[j].alpha * d + (m[j].p_factor * p - m[j].v_factor * x));
+        sum += m[j].p_factor * x;
     }
     f32_store(t, c, n, sum);
 }
 
-/* t = sum of toward_j v_j over rows and j lies in dq until the end: dq = g * t, dg = q * t. */
+/* t = sum of p_factor_j v_j over rows and j is stored in dq until the end: dq = g * t, dg = q *
+ * t. */
 VEC_INLINE void finish_one(float *dq, float *dg, const float *q, const float *g, size_t c,
                            size_t n)
 {
@@ -148,7 +150,7 @@ void WF_KERN(wf_ops_mix_backward)(const struct wf_mat *dv, float *dq, float *dg,
                                   const float *g, size_t rows, size_t cols)
 {
     assert(n <= WF_MAX_MIX);
-    struct mixed m[WF_MAX_MIX];
+    struct mix_term m[WF_MAX_MIX];
     if (cols > 0)
         memset(dq, 0, cols * sizeof *dq);
     for (size_t r = 0; r < rows; r++) {
@@ -158,7 +160,7 @@ void WF_KERN(wf_ops_mix_backward)(const struct wf_mat *dv, float *dq, float *dg,
             m[j].dv = wf_mat_f32(dv[j], r, 0);
             m[j].alpha = alpha[r * n + j];
         }
-        weigh(m, n, d, rstd + r * n, q, g, cols);
+        score_gradients(m, n, d, rstd + r * n, q, g, cols);
         EACH_VEC(c, k, cols, unmix_one(m, n, dq, d, q, g, c, k));
     }
     EACH_VEC(c, k, cols, finish_one(dq, dg, q, g, c, k));

@@ -1,5 +1,5 @@
-/* The two normalizations.  A row is gone over two or three times; it stays in the first-level
- * cache meanwhile.  The formulas are in compute/kern/ref/ops_norm.c. */
+/* LayerNorm and RMSNorm, for one instruction set.  Each row is read two or three times and
+ * stays in the first-level cache.  The formulas are in compute/kern/ref/ops_norm.c. */
 #include <math.h>
 
 #include "compute/kern/fast/ops_priv.h"
@@ -11,23 +11,23 @@ VEC_INLINE float row_sum(struct wf_mat x, size_t cols)
     return sum_lanes(sums);
 }
 
-VEC_INLINE vec squares_from(struct wf_mat x, float middle, size_t c, size_t n)
+VEC_INLINE vec squares_from(struct wf_mat x, float mean_x, size_t c, size_t n)
 {
-    vec away = vec_first(row_load(x, c, n) - middle, n, (vec){0});
-    return away * away;
+    vec deviation = vec_first(row_load(x, c, n) - mean_x, n, (vec){0});
+    return deviation * deviation;
 }
 
-VEC_INLINE float row_squares(struct wf_mat x, float middle, size_t cols)
+VEC_INLINE float row_squares(struct wf_mat x, float mean_x, size_t cols)
 {
     vec sums[LANES] = {{0}};
-    EACH_VEC_SUMMED(c, n, k, cols, sums[k] += squares_from(x, middle, c, n));
+    EACH_VEC_SUMMED(c, n, k, cols, sums[k] += squares_from(x, mean_x, c, n));
     return sum_lanes(sums);
 }
 
-VEC_INLINE void scale_one(struct wf_mat out, struct wf_mat x, float middle, float scale,
+VEC_INLINE void scale_one(struct wf_mat out, struct wf_mat x, float mean_x, float scale,
                           const float *w, const float *b, size_t c, size_t n)
 {
-    vec y = (row_load(x, c, n) - middle) * scale * f32_load(w, c, n);
+    vec y = (row_load(x, c, n) - mean_x) * scale * f32_load(w, c, n);
     if (b != NULL)
         y += f32_load(b, c, n);
     row_store(out, c, n, y);
@@ -39,10 +39,10 @@ void WF_KERN(wf_ops_layernorm_forward)(struct wf_mat out, float *mean, float *rs
 {
     for (size_t r = 0; r < rows; r++) {
         struct wf_mat to = row_of(out, r), from = row_of(x, r);
-        float middle = row_sum(from, cols) / (float)cols;
-        float scale = 1 / sqrtf(row_squares(from, middle, cols) / (float)cols + eps);
-        EACH_VEC(c, n, cols, scale_one(to, from, middle, scale, w, b, c, n));
-        mean[r] = middle;
+        float mean_x = row_sum(from, cols) / (float)cols;
+        float scale = 1 / sqrtf(row_squares(from, mean_x, cols) / (float)cols + eps);
+        EACH_VEC(c, n, cols, scale_one(to, from, mean_x, scale, w, b, c, n));
+        mean[r] = mean_x;
         rstd[r] = scale;
     }
 }
@@ -58,20 +58,20 @@ void WF_KERN(wf_ops_rmsnorm_forward)(struct wf_mat out, float *rstd, struct wf_m
     }
 }
 
-/* One row of a backward.  `db` and the mean of e are LayerNorm's alone. */
+/* One row of a backward.  db and e_mean are used by LayerNorm only. */
 struct back_row {
-    struct wf_mat dx, past, keep, dy, x;
+    struct wf_mat dx, residual, copy, dy, x;
     const float *w;
     float *dw, *db;
-    float middle, scale;   /* the row's mean and rstd */
+    float mean_x, scale;   /* the row's mean and rstd */
     float e_mean, ez_mean; /* of e = dy * w and of e z, z = (x - mean) * rstd */
 };
 
-/* Adds to the row's two sums, and to the parameters' gradients on the way. */
+/* Adds to the row's two sums and to the gradients of the parameters. */
 VEC_INLINE void back_sums(const struct back_row *b, vec *e_sum, vec *ez_sum, size_t c, size_t n)
 {
     vec dy = row_load(b->dy, c, n);
-    vec z = (row_load(b->x, c, n) - b->middle) * b->scale;
+    vec z = (row_load(b->x, c, n) - b->mean_x) * b->scale;
     vec e = dy * f32_load(b->w, c, n);
     *ez_sum += e * z;
     f32_store(b->dw, c, n, f32_load(b->dw, c, n) + dy * z);
@@ -84,13 +84,13 @@ VEC_INLINE void back_sums(const struct back_row *b, vec *e_sum, vec *ez_sum, siz
 VEC_INLINE void back_one(const struct back_row *b, size_t c, size_t n)
 {
     vec e = row_load(b->dy, c, n) * f32_load(b->w, c, n);
-    vec z = (row_load(b->x, c, n) - b->middle) * b->scale;
+    vec z = (row_load(b->x, c, n) - b->mean_x) * b->scale;
     vec d = b->scale * (e - b->e_mean - z * b->ez_mean);
     vec before = {0};
-    if (b->past.at != NULL)
-        before = row_load(b->past, c, n);
-    if (b->keep.at != NULL)
-        row_store(b->keep, c, n, before);
+    if (b->residual.at != NULL)
+        before = row_load(b->residual, c, n);
+    if (b->copy.at != NULL)
+        row_store(b->copy, c, n, before);
     row_store(b->dx, c, n, before + d);
 }
 
@@ -103,8 +103,8 @@ VEC_INLINE void back_row(struct back_row *b, size_t cols)
     EACH_VEC(c, n, cols, back_one(b, c, n));
 }
 
-void WF_KERN(wf_ops_layernorm_backward)(struct wf_mat dx, struct wf_mat past,
-                                        struct wf_mat keep, float *dw, float *db,
+void WF_KERN(wf_ops_layernorm_backward)(struct wf_mat dx, struct wf_mat residual,
+                                        struct wf_mat copy, float *dw, float *db,
                                         struct wf_mat dy, struct wf_mat x, const float *mean,
                                         const float *rstd, const float *w, size_t rows,
                                         size_t cols)
@@ -115,8 +115,8 @@ void WF_KERN(wf_ops_layernorm_backward)(struct wf_mat dx, struct wf_mat past,
     }
     for (size_t r = 0; r < rows; r++) {
         struct back_row b = {row_of(dx, r),
-                             row_of(past, r),
-                             row_of(keep, r),
+                             row_of(residual, r),
+                             row_of(copy, r),
                              row_of(dy, r),
                              row_of(x, r),
                              w,
@@ -130,17 +130,17 @@ void WF_KERN(wf_ops_layernorm_backward)(struct wf_mat dx, struct wf_mat past,
     }
 }
 
-void WF_KERN(wf_ops_rmsnorm_backward)(struct wf_mat dx, struct wf_mat past, struct wf_mat keep,
-                                      float *dw, struct wf_mat dy, struct wf_mat x,
-                                      const float *rstd, const float *w, size_t rows,
-                                      size_t cols)
+void WF_KERN(wf_ops_rmsnorm_backward)(struct wf_mat dx, struct wf_mat residual,
+                                      struct wf_mat copy, float *dw, struct wf_mat dy,
+                                      struct wf_mat x, const float *rstd, const float *w,
+                                      size_t rows, size_t cols)
 {
     if (cols > 0)
         memset(dw, 0, cols * sizeof *dw);
     for (size_t r = 0; r < rows; r++) {
         struct back_row b = {row_of(dx, r),
-                             row_of(past, r),
-                             row_of(keep, r),
+                             row_of(residual, r),
+                             row_of(copy, r),
                              row_of(dy, r),
                              row_of(x, r),
                              w,

@@ -1,13 +1,13 @@
-/* The functions of compute/kern/ops.h for one set of instructions.
+/* The functions of compute/kern/ops.h for one instruction set.
  *
- * How far they may be from the reference, as the tests have it.  A result is off by at most the
- * bound times (its own size + that of the largest one of the matrix, or of what cancelled in it);
- * stored as bf16, it may also be the neighbour of the right number.
+ * The tests check these error bounds relative to the reference.  The error of a result is at
+ * most the bound times (its own magnitude + that of the largest element of the matrix, or of
+ * the terms that cancelled).  A result stored as bf16 may also be the adjacent number.
  *
- *     embed, add, convert, scatter, sink_add       nothing: the same bits
- *     exact_merge, exact_to_f32, sum_squares        nothing, and the same for all instructions
+ *     embed, add, convert, scatter, sink_add       bit-identical
+ *     exact_merge, exact_to_f32, sum_squares       bit-identical for all instruction sets
  *     AdamW                                        3e-7
- *     rope, activations, column_sums, dlogits      1e-6, as is the loss relative to itself
+ *     rope, activations, column_sums, dlogits      1e-6, also the loss relative to itself
  *     norms, forward and backward                  2e-6
  *     mixing, forward and backward                 4e-6
  */
@@ -23,23 +23,23 @@ void WF_KERN(wf_ops_embed)(struct wf_mat x, const float *wte, const int32_t *ids
 bool WF_KERN(wf_ops_scatter)(struct wf_sink sink, size_t table_cols, const int32_t *ids,
                              struct wf_mat dx, size_t rows, size_t col0, size_t col1);
 void WF_KERN(wf_ops_rope)(struct wf_mat x, const float *cosines, const float *sines,
-                          const int32_t *positions, bool back, size_t rows, size_t heads,
+                          const int32_t *positions, bool inverse, size_t rows, size_t heads,
                           size_t head);
 
 void WF_KERN(wf_ops_layernorm_forward)(struct wf_mat out, float *mean, float *rstd,
                                        struct wf_mat x, const float *w, const float *b,
                                        float eps, size_t rows, size_t cols);
-void WF_KERN(wf_ops_layernorm_backward)(struct wf_mat dx, struct wf_mat past,
-                                        struct wf_mat keep, float *dw, float *db,
+void WF_KERN(wf_ops_layernorm_backward)(struct wf_mat dx, struct wf_mat residual,
+                                        struct wf_mat copy, float *dw, float *db,
                                         struct wf_mat dy, struct wf_mat x, const float *mean,
                                         const float *rstd, const float *w, size_t rows,
                                         size_t cols);
 void WF_KERN(wf_ops_rmsnorm_forward)(struct wf_mat out, float *rstd, struct wf_mat x,
                                      const float *w, float eps, size_t rows, size_t cols);
-void WF_KERN(wf_ops_rmsnorm_backward)(struct wf_mat dx, struct wf_mat past, struct wf_mat keep,
-                                      float *dw, struct wf_mat dy, struct wf_mat x,
-                                      const float *rstd, const float *w, size_t rows,
-                                      size_t cols);
+void WF_KERN(wf_ops_rmsnorm_backward)(struct wf_mat dx, struct wf_mat residual,
+                                      struct wf_mat copy, float *dw, struct wf_mat dy,
+                                      struct wf_mat x, const float *rstd, const float *w,
+                                      size_t rows, size_t cols);
 
 void WF_KERN(wf_ops_gelu_forward)(struct wf_mat out, struct wf_mat pre, size_t rows,
                                   size_t cols);

@@ -1,13 +1,15 @@
-/* Embedding, rotation, and what goes over a matrix element by element. */
+/* Embedding, rotary positions and element-wise functions of matrices, for one instruction set.
+ */
 #include <math.h>
 
 #include "compute/kern/fast/ops_priv.h"
 
-VEC_INLINE void embed_one(float *x, const float *token, const float *place, size_t c, size_t n)
+VEC_INLINE void embed_one(float *x, const float *token, const float *position, size_t c,
+                          size_t n)
 {
     vec sum = f32_load(token, c, n);
-    if (place != NULL)
-        sum += f32_load(place, c, n);
+    if (position != NULL)
+        sum += f32_load(position, c, n);
     f32_store(x, c, n, sum);
 }
 
@@ -17,17 +19,17 @@ void WF_KERN(wf_ops_embed)(struct wf_mat x, const float *wte, const int32_t *ids
     for (size_t r = 0; r < rows; r++) {
         float *to = wf_mat_f32(x, r, 0);
         const float *token = wte + (size_t)ids[r] * cols;
-        const float *place = wpe == NULL ? NULL : wpe + (size_t)positions[r] * cols;
-        EACH_VEC(c, n, cols, embed_one(to, token, place, c, n));
+        const float *position = wpe == NULL ? NULL : wpe + (size_t)positions[r] * cols;
+        EACH_VEC(c, n, cols, embed_one(to, token, position, c, n));
     }
 }
 
-/* Columns i .. i + n of the two halves of one head. */
-VEC_INLINE void turn_one(struct wf_mat x, size_t half, const float *cosines, const float *sines,
-                         bool back, size_t i, size_t n)
+/* Rotates columns i .. i + n of the two halves of one head. */
+VEC_INLINE void rotate_one(struct wf_mat x, size_t half, const float *cosines,
+                           const float *sines, bool inverse, size_t i, size_t n)
 {
     vec cosine = f32_load(cosines, i, n), sine = f32_load(sines, i, n);
-    if (back)
+    if (inverse)
         sine = -sine;
     vec a = row_load(x, i, n), b = row_load(x, half + i, n);
     row_store(x, i, n, a * cosine - b * sine);
@@ -35,7 +37,7 @@ VEC_INLINE void turn_one(struct wf_mat x, size_t half, const float *cosines, con
 }
 
 void WF_KERN(wf_ops_rope)(struct wf_mat x, const float *cosines, const float *sines,
-                          const int32_t *positions, bool back, size_t rows, size_t heads,
+                          const int32_t *positions, bool inverse, size_t rows, size_t heads,
                           size_t head)
 {
     size_t half = head / 2;
@@ -44,7 +46,7 @@ void WF_KERN(wf_ops_rope)(struct wf_mat x, const float *cosines, const float *si
         const float *sine = sines + (size_t)positions[r] * half;
         for (size_t h = 0; h < heads; h++) {
             struct wf_mat at = wf_mat_at(x, r, h * head);
-            EACH_VEC(i, n, half, turn_one(at, half, cosine, sine, back, i, n));
+            EACH_VEC(i, n, half, rotate_one(at, half, cosine, sine, inverse, i, n));
         }
     }
 }
@@ -67,7 +69,7 @@ void WF_KERN(wf_ops_add)(struct wf_mat out, struct wf_mat a, struct wf_mat b, si
     }
 }
 
-/* Four rows at a time: the sums are read and written a quarter as often. */
+/* Four rows at a time, which divides the loads and stores of the sums by four. */
 VEC_INLINE void sum_four(float *sums, const struct wf_mat *x, size_t c, size_t n)
 {
     vec low = row_load(x[0], c, n) + row_load(x[1], c, n);
@@ -96,7 +98,7 @@ static float element(struct wf_mat x, size_t c)
     return row_load(x, c, 1)[0];
 }
 
-/* The first bad one of a row that has one. */
+/* Returns the first non-finite column of a row that has one. */
 static size_t find_nonfinite_column(struct wf_mat x)
 {
     size_t c = 0;
@@ -107,7 +109,7 @@ static size_t find_nonfinite_column(struct wf_mat x)
 
 size_t WF_KERN(wf_ops_find_nonfinite)(struct wf_mat x, size_t rows, size_t cols)
 {
-    const int32_t largest = 0x7f7fffff; /* the bits of the largest finite number */
+    const int32_t largest = 0x7f7fffff; /* bits of the largest finite number */
     for (size_t r = 0; r < rows; r++) {
         struct wf_mat at = row_of(x, r);
         vec_i32 bad = {0};

@@ -1,4 +1,4 @@
-/* Sums of gradients and what becomes of them. */
+/* Sums of gradients, their norm and AdamW, for one instruction set. */
 #include <assert.h>
 
 #include "compute/kern/fast/exact.h"
@@ -6,8 +6,8 @@
 
 static const int32_t below_4096 = 0x457fffff;
 
-/* What went wrong so far: a contribution whose bits, without the sign, are those of 4096 or more,
- * and a sum of 2^62 or more. */
+/* Range violations so far: contributions of 4096 or more (compared as bits without the sign),
+ * and sums of 2^62 or more. */
 struct range_flags {
     vec_i32 contributions;
     vec_half_u64 sums;
@@ -18,7 +18,7 @@ static bool any_out_of_range(const struct range_flags *d)
     return vec_any(d->contributions) || any_negative(d->sums);
 }
 
-/* VEC elements. */
+/* Adds VEC elements. */
 VEC_INLINE void exact_add(int64_t *sums, const float *x, bool fresh, struct range_flags *d)
 {
     d->contributions |= (vec_i32)vec_abs(vec_load(x)) > below_4096;
@@ -60,17 +60,17 @@ VEC_INLINE void fast_add(float *sums, const float *x, size_t c, size_t n, bool f
     f32_store(sums, c, n, sum);
 }
 
-VEC_INLINE void only_put(float *sums, const float *x, size_t c, size_t n, vec_i32 *bad)
+VEC_INLINE void single_put(float *sums, const float *x, size_t c, size_t n, vec_i32 *bad)
 {
     vec sum = f32_load(x, c, n);
     *bad |= (vec_i32)vec_abs(sum) > below_4096;
     f32_store(sums, c, n, exact_round(sum));
 }
 
-static bool only_put_row(float *sums, const float *x, size_t n)
+static bool single_put_row(float *sums, const float *x, size_t n)
 {
     vec_i32 bad = {0};
-    EACH_VEC(i, k, n, only_put(sums, x, i, k, &bad));
+    EACH_VEC(i, k, n, single_put(sums, x, i, k, &bad));
     return vec_any(bad);
 }
 
@@ -86,9 +86,9 @@ static bool fast_add_row(float *sums, const float *x, size_t n, bool fresh)
 
 bool WF_KERN(wf_ops_sink_add)(struct wf_sink sink, const float *x, size_t n)
 {
-    assert(!sink.only || (sink.fast != NULL && sink.fresh));
-    if (sink.only)
-        return only_put_row(sink.fast, x, n);
+    assert(!sink.single || (sink.fast != NULL && sink.fresh));
+    if (sink.single)
+        return single_put_row(sink.fast, x, n);
     if (sink.exact == NULL)
         return fast_add_row(sink.fast, x, n, sink.fresh);
     return sink.fresh ? exact_add_row(sink.exact, x, n, true)
@@ -103,17 +103,17 @@ static bool seen_before(const int32_t *ids, size_t r)
     return before < r;
 }
 
-enum { PIECE = 64 }; /* columns whose sums are on the stack */
+enum { PIECE = 64 }; /* columns per block of sums on the stack */
 
-/* All rows with the id of row r, which is the first, and what the table has. */
-static bool only_scatter(float *table, const int32_t *ids, struct wf_mat dx, size_t r,
-                         size_t rows, size_t col, size_t n)
+/* Adds all rows with the id of row r, which is the first one, to the content of the table. */
+static bool single_scatter(float *table, const int32_t *ids, struct wf_mat dx, size_t r,
+                           size_t rows, size_t col, size_t n)
 {
     int64_t sums[PIECE];
     bool bad = exact_add_row(sums, table, n, true);
-    for (size_t like = r; like < rows; like++)
-        if (ids[like] == ids[r])
-            bad |= exact_add_row(sums, wf_mat_f32(dx, like, col), n, false);
+    for (size_t other = r; other < rows; other++)
+        if (ids[other] == ids[r])
+            bad |= exact_add_row(sums, wf_mat_f32(dx, other, col), n, false);
     WF_KERN(wf_ops_exact_to_f32)(table, sums, n);
     return bad;
 }
@@ -125,10 +125,10 @@ bool WF_KERN(wf_ops_scatter)(struct wf_sink sink, size_t table_cols, const int32
     bool bad = false;
     for (size_t r = 0; r < rows; r++) {
         size_t at = (size_t)ids[r] * table_cols + col0;
-        if (sink.only) {
+        if (sink.single) {
             for (size_t c = col0; c < col1 && !seen_before(ids, r); c += PIECE)
-                bad |= only_scatter(sink.fast + at + (c - col0), ids, dx, r, rows, c,
-                                    col1 - c < PIECE ? col1 - c : PIECE);
+                bad |= single_scatter(sink.fast + at + (c - col0), ids, dx, r, rows, c,
+                                      col1 - c < PIECE ? col1 - c : PIECE);
             continue;
         }
         const float *x = wf_mat_f32(dx, r, col0);
@@ -138,7 +138,7 @@ bool WF_KERN(wf_ops_scatter)(struct wf_sink sink, size_t table_cols, const int32
     return bad;
 }
 
-/* HALF elements. */
+/* Adds HALF elements. */
 VEC_INLINE vec_half_u64 merge(int64_t *a, const int64_t *b)
 {
     vec_half_u64 more = (vec_half_u64)exact_load(b), sum = (vec_half_u64)exact_load(a) + more;
@@ -162,7 +162,8 @@ bool WF_KERN(wf_ops_exact_merge)(int64_t *a, const int64_t *b, size_t n)
     return any_negative(bad);
 }
 
-/* The gradient's elements i .. i + n as fp32, n <= VEC; exactly one of the two is not NULL. */
+/* Returns the gradient's elements i .. i + n as fp32, n <= VEC; exactly one of exact and fast
+ * is not NULL. */
 VEC_INLINE vec gradient(const int64_t *exact, const float *fast, size_t i, size_t n)
 {
     if (exact == NULL)
@@ -179,8 +180,8 @@ void WF_KERN(wf_ops_exact_to_f32)(float *out, const int64_t *sums, size_t n)
     EACH_VEC(i, k, n, f32_store(out, i, k, gradient(sums, NULL, i, k)));
 }
 
-/* Sixteen sums by the index modulo 16, whatever the width of a vector.  The square of an fp32 is
- * exact in double, so it does not matter whether it is fused with the addition. */
+/* Sixteen sums by the index modulo 16, for every vector width.  The square of an fp32 is exact
+ * in double, so it does not matter whether it is fused with the addition. */
 enum { SQUARE_LANES = 16 / HALF };
 
 VEC_INLINE void add_squares(vec_half_f64 *sums, vec x)
@@ -209,7 +210,7 @@ double WF_KERN(wf_ops_sum_squares)(const int64_t *exact, const float *fast, size
     return sums[0];
 }
 
-/* What all elements have in common, each divided and multiplied out once. */
+/* The factors that all elements share, computed once. */
 struct adamw_factors {
     float scale, beta1, rest1, beta2, rest2, step, correct2, eps, keep;
 };

@@ -1,3 +1,4 @@
+/* The table of compute/kern/ops.h for one instruction set. */
 #include "compute/kern/fast/ops_priv.h"
 
 extern const struct wf_ops WF_KERN(wf_ops_table);

@@ -1,11 +1,11 @@
-/* Rows of either type as vectors of fp32, and loops over them. */
+/* Loads and stores of rows of either type as vectors of fp32, and loops over them. */
 #ifndef COMPUTE_KERN_FAST_ROWS_H
 #define COMPUTE_KERN_FAST_ROWS_H
 
 #include "compute/kern/fast/vec.h"
 
-/* Columns c .. c + n of the first row of m, n <= VEC.  The type is looked at for each vector: a
- * branch that always goes the same way is free beside the memory it waits for. */
+/* Loads columns c .. c + n of the first row of m, n <= VEC.  The type is checked per vector: a
+ * well-predicted branch is free beside the memory access. */
 VEC_INLINE vec row_load(struct wf_mat m, size_t c, size_t n)
 {
     if (m.type == WF_DTYPE_F32) {
@@ -33,7 +33,7 @@ VEC_INLINE void row_store(struct wf_mat m, size_t c, size_t n, vec v)
         vec_store_part_bf16(p, v, n);
 }
 
-/* The same for a row that is known to be fp32. */
+/* Like row_load() and row_store(), for a row of fp32. */
 VEC_INLINE vec f32_load(const float *row, size_t c, size_t n)
 {
     return n == VEC ? vec_load(row + c) : vec_load_part(row + c, n);
@@ -47,14 +47,14 @@ VEC_INLINE void f32_store(float *row, size_t c, size_t n, vec v)
         vec_store_part(row + c, v, n);
 }
 
-/* Row r of m; a matrix that is absent stays absent. */
+/* Returns row r of m; an absent matrix stays absent. */
 VEC_INLINE struct wf_mat row_of(struct wf_mat m, size_t r)
 {
     return m.at == NULL ? m : wf_mat_at(m, r, 0);
 }
 
-/* Makes `call` for each vector of a row: columns c .. c + n, and n is VEC, a constant, for all
- * but what is left at the end. */
+/* Makes `call` for each vector of a row: columns c .. c + n, where n is the constant VEC except
+ * for the remainder at the end. */
 #define EACH_VEC(c, n, cols, call)                                                             \
     do {                                                                                       \
         size_t c = 0, n = VEC;                                                                 \
@@ -66,8 +66,8 @@ VEC_INLINE struct wf_mat row_of(struct wf_mat m, size_t r)
         }                                                                                      \
     } while (0)
 
-/* The same for sums: k = 0 .. 3 in turn, constants all, says which of four partial sums the vector
- * goes to, so that an addition need not wait for the one before it. */
+/* Like EACH_VEC(), for sums: the constant k = 0 .. 3 selects one of four partial sums in turn,
+ * so that an addition does not wait for the previous one. */
 enum { LANES = 4 };
 #define LANE_STEP(c, k, lane, call)                                                            \
     {                                                                                          \

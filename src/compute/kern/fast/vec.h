@@ -1,9 +1,9 @@
-/* Vectors of floats, as wide as the instructions this file is compiled for.
+/* Vectors of floats, as wide as the instruction set that the including file is compiled for.
  *
- * Every source under kern/fast/ is compiled once for each set of instructions (CMakeLists.txt:
- * WEFT_ISA_SUFFIX is portable, avx2 or avx512) and names what it exports with WF_KERN(), so
- * one text serves all.  These files, and only these, may contract a * b + c into one fused
- * operation: for one set of instructions the result is the same everywhere. */
+ * Every source file in kern/fast/ is compiled once per instruction set (CMakeLists.txt:
+ * WEFT_ISA_SUFFIX is portable, avx2 or avx512) and names its exported symbols with WF_KERN().
+ * Only these files may contract a * b + c into one fused operation: for one instruction set the
+ * result is the same everywhere. */
 #ifndef COMPUTE_KERN_FAST_VEC_H
 #define COMPUTE_KERN_FAST_VEC_H
 
@@ -20,8 +20,8 @@
 #define WF_KERN_PASTE(name, suffix) WF_KERN_PASTE2(name, suffix)
 #define WF_KERN(name) WF_KERN_PASTE(name, WEFT_ISA_SUFFIX)
 
-/* Left as calls, these would pass vectors through memory, and part and whole loads would not
- * become two different loops. */
+/* Inlining is required: calls would pass vectors through memory, and loads of whole and partial
+ * vectors would not become separate loops. */
 #define VEC_INLINE static inline __attribute__((always_inline))
 
 #ifdef __AVX512F__
@@ -32,7 +32,7 @@ enum { VEC = 16 };
 enum { VEC = 8 };
 #define VEC_LOW_HALF 0, 1, 2, 3
 #define VEC_HIGH_HALF 4, 5, 6, 7
-#else /* wider ones than the machine has, GCC 12 compares element by element */
+#else /* GCC 12 compares vectors wider than the machine's element by element */
 enum { VEC = 4 };
 #define VEC_LOW_HALF 0, 1
 #define VEC_HIGH_HALF 2, 3
@@ -42,7 +42,7 @@ typedef float vec __attribute__((vector_size(4 * VEC)));
 typedef int32_t vec_i32 __attribute__((vector_size(4 * VEC)));
 typedef uint32_t vec_u32 __attribute__((vector_size(4 * VEC)));
 typedef uint16_t vec_u16 __attribute__((vector_size(2 * VEC)));
-/* VEC / 2 of them. */
+/* Vectors of VEC / 2 elements. */
 typedef float vec_half __attribute__((vector_size(2 * VEC)));
 typedef double vec_half_f64 __attribute__((vector_size(4 * VEC)));
 typedef int64_t vec_half_i64 __attribute__((vector_size(4 * VEC)));
@@ -62,10 +62,11 @@ VEC_INLINE void vec_store(float *p, vec v)
 
 VEC_INLINE vec vec_set(float x)
 {
-    return x - (vec){0}; /* and not 0 + x, which costs an addition: -0 + 0 is +0 */
+    return x - (vec){0}; /* not 0 + x, which costs an addition: -0 + 0 is +0 */
 }
 
-/* The first n < VEC elements; the others are zero, resp. left alone. */
+/* Load and store the first n < VEC elements.  The other elements of a loaded vector are zero;
+ * other memory is not written. */
 VEC_INLINE vec vec_load_part(const float *p, size_t n)
 {
 #if defined(__AVX512F__)
@@ -95,7 +96,8 @@ VEC_INLINE vec vec_join(vec_half low, vec_half high)
 #endif
 }
 
-/* Adds pairs at a fixed distance, halving the width: one order for each width. */
+/* Returns the sum of all elements.  Adds pairs at a fixed distance, halving the width: one
+ * order per width. */
 VEC_INLINE float vec_sum(vec v)
 {
     typedef float four __attribute__((vector_size(16)));
@@ -127,7 +129,7 @@ VEC_INLINE vec vec_select(vec_i32 mask, vec yes, vec no)
 #endif
 }
 
-/* Is some element of a comparison true? */
+/* Returns nonzero if some element of a comparison is true. */
 VEC_INLINE int vec_any(vec_i32 mask)
 {
     int32_t all = 0;
@@ -136,7 +138,7 @@ VEC_INLINE int vec_any(vec_i32 mask)
     return all != 0;
 }
 
-/* The first n <= VEC elements of v, then those of `rest`. */
+/* Returns the first n <= VEC elements of v, then those of `rest`. */
 VEC_INLINE vec vec_first(vec v, size_t n, vec rest)
 {
     if (n == VEC)
@@ -147,7 +149,7 @@ VEC_INLINE vec vec_first(vec v, size_t n, vec rest)
     return vec_select(index < (int32_t)n, v, rest);
 }
 
-/* a > b ? a : b, which is b when one is NaN; min likewise. */
+/* Returns a > b ? a : b, which is b if one is NaN; min likewise. */
 VEC_INLINE vec vec_max(vec a, vec b)
 {
 #if defined(__AVX512F__)
@@ -179,7 +181,7 @@ VEC_INLINE vec vec_abs(vec x)
     return (vec)((vec_i32)x & 0x7fffffff);
 }
 
-/* To the nearest whole number, ties to even; zero is never negative. */
+/* Rounds to the nearest integer, ties to even; zero is never negative. */
 VEC_INLINE vec vec_round(vec x)
 {
 #if defined(__AVX512F__)
@@ -189,7 +191,7 @@ VEC_INLINE vec vec_round(vec x)
     return (vec)_mm256_round_ps((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC) +
            0.0f;
 #else
-    /* From 2^23 on all are whole; below, adding 2^23 leaves no digit after the point. */
+    /* Numbers from 2^23 on are integers; below, adding 2^23 removes the fraction. */
     const vec shift = vec_set(8388608.0f);
     vec size = vec_abs(x), whole = (size + shift) - shift;
     whole = vec_select(size < shift, whole, size);
@@ -212,12 +214,12 @@ VEC_INLINE vec vec_sqrt(vec x)
 #endif
 }
 
-/* e^x to about 1e-7 relative; 0 below -87.3, infinity above 88.7, NaN stays NaN. */
+/* Returns e^x to about 1e-7 relative; 0 below -87.3, infinity above 88.7, NaN stays NaN. */
 VEC_INLINE vec vec_exp(vec x)
 {
     const vec high = vec_set(88.8f), low = vec_set(-87.33654f);
-    vec y = vec_min(high, vec_max(low, x)); /* in this order NaN comes through */
-    /* x = n ln 2 + r, |r| <= ln 2 / 2; adding 1.5 * 2^23 rounds to the nearest whole number. */
+    vec y = vec_min(high, vec_max(low, x)); /* this order propagates NaN */
+    /* x = n ln 2 + r, |r| <= ln 2 / 2; adding 1.5 * 2^23 rounds to the nearest integer. */
     const vec magic = vec_set(12582912.0f);
     vec shifted = y * 1.44269504f + magic;
     vec n = shifted - magic;
@@ -233,7 +235,7 @@ VEC_INLINE vec vec_exp(vec x)
     __mmask16 seen = _mm512_cmp_ps_mask((__m512)x, (__m512)low, _CMP_NLT_UQ);
     return (vec)_mm512_maskz_scalef_ps(seen, (__m512)p, (__m512)n);
 #else
-    /* 2^n in two steps: n may be 128, which has no float of its own. */
+    /* 2^n in two steps: n may be 128, for which 2^n is not a float. */
     vec_i32 exponent = (vec_i32)shifted - 0x4b400000;
     vec_i32 half = exponent >> 1;
     p *= (vec)((vec_u32)(half + 127) << 23);
@@ -242,7 +244,7 @@ VEC_INLINE vec vec_exp(vec x)
 #endif
 }
 
-/* fp32 to bf16, to nearest, ties to even; NaN stays NaN. */
+/* Converts fp32 to bf16, to nearest, ties to even; NaN stays NaN. */
 VEC_INLINE vec_u16 vec_to_bf16(vec x)
 {
     vec_u32 bits = (vec_u32)x;
@@ -266,7 +268,7 @@ VEC_INLINE vec vec_from_bf16(vec_u16 h)
     return (vec)((vec_u32)_mm512_cvtepu16_epi32((__m256i)h) << 16);
 #elif defined(__AVX2__)
     return (vec)((vec_u32)_mm256_cvtepu16_epi32((__m128i)h) << 16);
-#elif defined(__x86_64__) /* zeros and halves in turn */
+#elif defined(__x86_64__) /* interleaves zeros and halves */
     int64_t bits;
     memcpy(&bits, &h, sizeof bits);
     return (vec)_mm_unpacklo_epi16(_mm_setzero_si128(), _mm_cvtsi64_si128(bits));

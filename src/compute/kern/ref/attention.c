@@ -1,4 +1,4 @@
-/* Attention as it is written down, one query at a time, in double. */
+/* Reference attention: one query at a time, in double. */
 #include "compute/kern/attention.h"
 
 #include <math.h>
@@ -16,36 +16,36 @@ static double dot(struct wf_mat x, size_t x_row, size_t x_col, struct wf_mat y, 
     return sum;
 }
 
-/* A head of one sequence: its first row, and the first columns of queries and of keys. */
-struct place {
+/* A head of one sequence: its first row, and the first columns of its queries and keys. */
+struct position {
     size_t row, col, kv_col;
 };
 
-static struct place place_of(const struct wf_attention *a, size_t sequence, size_t h)
+static struct position position_of(const struct wf_attention *a, size_t sequence, size_t h)
 {
     size_t group = a->heads / a->kv_heads;
-    return (struct place){sequence * a->seq, h * a->head, h / group * a->head};
+    return (struct position){sequence * a->seq, h * a->head, h / group * a->head};
 }
 
-static double score(const struct wf_attention *a, struct place at, size_t query, size_t key)
+static double score(const struct wf_attention *a, struct position at, size_t query, size_t key)
 {
     double s = dot(a->q, at.row + query, at.col, a->k, at.row + key, at.kv_col, a->head);
     return s / sqrt((double)a->head);
 }
 
-/* The logarithm of the sum of exponentials of a query's scores. */
-static double log_sum(const struct wf_attention *a, struct place at, size_t query)
+/* Returns the logarithm of the sum of exponentials of a query's scores. */
+static double log_sum(const struct wf_attention *a, struct position at, size_t query)
 {
-    double top = -INFINITY, sum = 0;
+    double max = -INFINITY, sum = 0;
     for (size_t key = 0; key <= query; key++)
-        top = fmax(top, score(a, at, query, key));
+        max = fmax(max, score(a, at, query, key));
     for (size_t key = 0; key <= query; key++)
-        sum += exp(score(a, at, query, key) - top);
-    return top + log(sum);
+        sum += exp(score(a, at, query, key) - max);
+    return max + log(sum);
 }
 
-/* Rows of `head` doubles that sums are built in.  NULL without memory: the caller then writes
- * nothing, which a test notices. */
+/* Returns zeroed rows of `head` doubles for sums.  Returns NULL if memory runs out: the caller
+ * then writes nothing, which makes a test fail. */
 static double *sums_new(const struct wf_attention *a, size_t rows)
 {
     return calloc(rows * a->head, sizeof(double));
@@ -67,7 +67,7 @@ static void write_rows(struct wf_mat m, size_t row, size_t col, const double *su
 
 static void forward_head(const struct wf_attention *a, size_t sequence, size_t h, double *out)
 {
-    struct place at = place_of(a, sequence, h);
+    struct position at = position_of(a, sequence, h);
     for (size_t query = 0; query < a->seq; query++) {
         double lse = log_sum(a, at, query);
         memset(out, 0, a->head * sizeof *out);
@@ -87,11 +87,11 @@ void wf_attention_forward_ref(const struct wf_attention *a)
     free(out);
 }
 
-/* Adds the part of one query head to dk and dv, and writes its dq. */
+/* Adds the contribution of one query head to dk and dv, and writes its dq. */
 static void backward_head(const struct wf_attention *a, size_t sequence, size_t h, double *dq,
                           double *dk, double *dv)
 {
-    struct place at = place_of(a, sequence, h);
+    struct position at = position_of(a, sequence, h);
     size_t n = a->head;
     for (size_t query = 0; query < a->seq; query++) {
         size_t row = at.row + query;

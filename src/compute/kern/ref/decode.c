@@ -1,3 +1,4 @@
+/* Reference versions of the kernels of decode.h, in double. */
 #include "compute/kern/decode.h"
 
 #include <math.h>
@@ -27,15 +28,15 @@ static double score(const struct wf_attend *a, size_t i)
 
 void wf_attend_ref(const struct wf_attend *a)
 {
-    double most = -INFINITY, sum = 0;
+    double max = -INFINITY, sum = 0;
     for (size_t i = 0; i < a->n; i++)
-        most = fmax(most, score(a, i));
+        max = fmax(max, score(a, i));
     for (size_t i = 0; i < a->n; i++)
-        sum += exp(score(a, i) - most);
+        sum += exp(score(a, i) - max);
     for (size_t c = 0; c < a->head; c++) {
         double out = 0;
         for (size_t i = 0; i < a->n; i++)
-            out += exp(score(a, i) - most) / sum * a->v[i * a->head + c];
+            out += exp(score(a, i) - max) / sum * a->v[i * a->head + c];
         a->out[c] = (float)out;
     }
 }

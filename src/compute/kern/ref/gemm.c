@@ -1,3 +1,4 @@
+/* Reference matrix products, in double. */
 #include "compute/kern/gemm.h"
 
 #include "compute/kern/ref/ops_priv.h"

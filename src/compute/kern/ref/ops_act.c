@@ -1,4 +1,4 @@
-/* The activations of the two kinds of MLP. */
+/* Reference GELU and SwiGLU, in double. */
 #include <math.h>
 
 #include "compute/kern/ref/ops_priv.h"
@@ -6,7 +6,7 @@
 static const double gelu_slope = 0.79788456080286535588; /* sqrt(2 / pi) */
 static const double gelu_cubic = 0.044715;
 
-/* tanh of this is how far GELU has opened. */
+/* Returns the argument of GELU's tanh. */
 static double gelu_inner(double x)
 {
     return gelu_slope * (x + gelu_cubic * x * x * x);

@@ -1,20 +1,21 @@
+/* Reference cross-entropy loss, in double. */
 #include <math.h>
 
 #include "compute/kern/ref/ops_priv.h"
 
-/* log(sum exp row); NaN when the row has a NaN or an infinity. */
+/* Returns log(sum exp row), or NaN if the row has a NaN or an infinity. */
 static double log_sum_exp(struct wf_mat logits, size_t r, size_t cols)
 {
-    double most = -INFINITY, sum = 0;
+    double max = -INFINITY, sum = 0;
     for (size_t c = 0; c < cols; c++) {
         double x = wf_ref_get(logits, r, c);
         if (!isfinite(x))
             return NAN;
-        most = x > most ? x : most;
+        max = x > max ? x : max;
     }
     for (size_t c = 0; c < cols; c++)
-        sum += exp(wf_ref_get(logits, r, c) - most);
-    return most + log(sum);
+        sum += exp(wf_ref_get(logits, r, c) - max);
+    return max + log(sum);
 }
 
 void wf_ref_cross_entropy(double *losses, struct wf_mat dlogits, struct wf_mat logits,

@@ -1,4 +1,5 @@
-/* Block attention residuals.  With p = q * g and d_j = p . v_j, the score is s_j = rstd_j d_j. */
+/* Reference block attention residuals, in double.  With p = q * g and d_j = p . v_j, the score
+ * is s_j = rstd_j d_j. */
 #include <assert.h>
 #include <math.h>
 
@@ -6,11 +7,11 @@
 
 static void softmax(double *s, size_t n)
 {
-    double most = -INFINITY, sum = 0;
+    double max = -INFINITY, sum = 0;
     for (size_t j = 0; j < n; j++)
-        most = fmax(most, s[j]);
+        max = fmax(max, s[j]);
     for (size_t j = 0; j < n; j++)
-        sum += s[j] = exp(s[j] - most);
+        sum += s[j] = exp(s[j] - max);
     for (size_t j = 0; j < n; j++)
         s[j] /= sum;
 }
@@ -45,7 +46,7 @@ void wf_ref_mix_forward(struct wf_mat h, float *alpha, float *rstd, const struct
     }
 }
 
-/* dots[j] = p . v_j and ds[j] = the gradient of s_j, for one row. */
+/* Computes dots[j] = p . v_j and ds[j] = the gradient of s_j, for one row. */
 static void score_gradients(double *dots, double *ds, struct wf_mat dh, const float *alpha,
                             const struct wf_mat *v, size_t n, const float *q, const float *g,
                             size_t r, size_t cols)
@@ -56,7 +57,7 @@ static void score_gradients(double *dots, double *ds, struct wf_mat dh, const fl
         for (size_t c = 0; c < cols; c++) {
             double x = wf_ref_get(v[j], r, c);
             dots[j] += x * q[c] * g[c];
-            ds[j] += x * wf_ref_get(dh, r, c); /* so far the gradient of alpha_j */
+            ds[j] += x * wf_ref_get(dh, r, c); /* the gradient of alpha_j for now */
         }
         mean += alpha[r * n + j] * ds[j];
     }
@@ -64,8 +65,8 @@ static void score_gradients(double *dots, double *ds, struct wf_mat dh, const fl
         ds[j] = alpha[r * n + j] * (ds[j] - mean);
 }
 
-/* dq = g * t and dg = q * t, t = sum of ds_j rstd_j v_j over rows and j; some columns at a time,
- * to have the sums in double. */
+/* dq = g * t and dg = q * t, t = sum of ds_j rstd_j v_j over rows and j.  Processes some
+ * columns at a time, to keep the sums in double on the stack. */
 static void parameter_gradients(float *dq, float *dg, struct wf_mat dh, const float *alpha,
                                 const float *rstd, const struct wf_mat *v, size_t n,
                                 const float *q, const float *g, size_t rows, size_t cols)
@@ -98,11 +99,11 @@ void wf_ref_mix_backward(const struct wf_mat *dv, float *dq, float *dg, struct w
         score_gradients(dots, ds, dh, alpha, v, n, q, g, r, cols);
         for (size_t j = 0; j < n; j++) {
             double scale = rstd[r * n + j];
-            double pull = scale * scale * scale * dots[j] / (double)cols;
+            double v_factor = scale * scale * scale * dots[j] / (double)cols;
             for (size_t c = 0; c < cols; c++) {
                 double x = wf_ref_get(v[j], r, c);
                 double d = alpha[r * n + j] * wf_ref_get(dh, r, c) +
-                           ds[j] * (scale * q[c] * g[c] - pull * x);
+                           ds[j] * (scale * q[c] * g[c] - v_factor * x);
                 wf_ref_put(dv[j], r, c, d);
             }
         }

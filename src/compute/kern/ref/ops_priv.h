@@ -1,12 +1,14 @@
-/* What the parts of the reference share: elements as double, whatever their type. */
+/* The reference functions of compute/kern/ops.h, and access to elements of either type as
+ * double. */
 #ifndef COMPUTE_KERN_REF_OPS_PRIV_H
 #define COMPUTE_KERN_REF_OPS_PRIV_H
 
 #include "compute/kern/ops.h"
 
-/* Element (r, c); zero when the matrix is absent. */
+/* Returns element (r, c), or zero if the matrix is absent. */
 double wf_ref_get(struct wf_mat m, size_t r, size_t c);
-/* Rounds to the matrix's type, to nearest, ties to even.  Nothing when it is absent. */
+/* Stores a value rounded to the matrix's type, to nearest, ties to even.  Does nothing if the
+ * matrix is absent. */
 void wf_ref_put(struct wf_mat m, size_t r, size_t c, double value);
 
 void wf_ref_embed(struct wf_mat x, const float *wte, const int32_t *ids, const float *wpe,
@@ -14,18 +16,19 @@ void wf_ref_embed(struct wf_mat x, const float *wte, const int32_t *ids, const f
 bool wf_ref_scatter(struct wf_sink sink, size_t table_cols, const int32_t *ids,
                     struct wf_mat dx, size_t rows, size_t col0, size_t col1);
 void wf_ref_rope(struct wf_mat x, const float *cosines, const float *sines,
-                 const int32_t *positions, bool back, size_t rows, size_t heads, size_t head);
+                 const int32_t *positions, bool inverse, size_t rows, size_t heads,
+                 size_t head);
 
 void wf_ref_layernorm_forward(struct wf_mat out, float *mean, float *rstd, struct wf_mat x,
                               const float *w, const float *b, float eps, size_t rows,
                               size_t cols);
-void wf_ref_layernorm_backward(struct wf_mat dx, struct wf_mat past, struct wf_mat keep,
+void wf_ref_layernorm_backward(struct wf_mat dx, struct wf_mat residual, struct wf_mat copy,
                                float *dw, float *db, struct wf_mat dy, struct wf_mat x,
                                const float *mean, const float *rstd, const float *w,
                                size_t rows, size_t cols);
 void wf_ref_rmsnorm_forward(struct wf_mat out, float *rstd, struct wf_mat x, const float *w,
                             float eps, size_t rows, size_t cols);
-void wf_ref_rmsnorm_backward(struct wf_mat dx, struct wf_mat past, struct wf_mat keep,
+void wf_ref_rmsnorm_backward(struct wf_mat dx, struct wf_mat residual, struct wf_mat copy,
                              float *dw, struct wf_mat dy, struct wf_mat x, const float *rstd,
                              const float *w, size_t rows, size_t cols);
 

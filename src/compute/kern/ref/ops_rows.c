@@ -1,4 +1,4 @@
-/* Elements of matrices, and what goes over them one by one. */
+/* Access to elements of matrices, and the reference of element-wise functions. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static wf_bf16 to_bf16(float value)
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     if (isnan(value))
-        return (wf_bf16)(bits >> 16 | 0x40); /* the low half alone may have made it NaN */
+        return (wf_bf16)(bits >> 16 | 0x40); /* keeps it NaN if only the low half made it one */
     uint32_t low = bits & 0xffff, high = bits >> 16;
     bool up = low > 0x8000 || (low == 0x8000 && high % 2 == 1);
     return (wf_bf16)(high + up);
@@ -58,23 +58,23 @@ bool wf_ref_scatter(struct wf_sink sink, size_t table_cols, const int32_t *ids,
 {
     assert(!sink.fresh);
     bool bad = false;
-    for (size_t c = col0; sink.only && c < col1; c++)
+    for (size_t c = col0; sink.single && c < col1; c++)
         for (size_t r = 0; r < rows; r++) {
-            float *there = &sink.fast[(size_t)ids[r] * table_cols + c];
+            float *table = &sink.fast[(size_t)ids[r] * table_cols + c];
             int64_t sum = 0;
             size_t before = 0;
             while (ids[before] != ids[r])
                 before++;
-            if (before < r) /* was done with the first of its id */
+            if (before < r) /* already added with the first row of its id */
                 continue;
-            bad |= wf_ref_sink_add((struct wf_sink){.exact = &sum}, there, 1);
+            bad |= wf_ref_sink_add((struct wf_sink){.exact = &sum}, table, 1);
             for (size_t i = r; i < rows; i++)
                 if (ids[i] == ids[r])
                     bad |= wf_ref_sink_add((struct wf_sink){.exact = &sum},
                                            wf_mat_f32(dx, i, c), 1);
-            wf_ref_exact_to_f32(there, &sum, 1);
+            wf_ref_exact_to_f32(table, &sum, 1);
         }
-    for (size_t r = 0; r < rows && !sink.only; r++) {
+    for (size_t r = 0; r < rows && !sink.single; r++) {
         size_t at = (size_t)ids[r] * table_cols + col0;
         struct wf_sink row = {.exact = sink.exact != NULL ? sink.exact + at : NULL,
                               .fast = sink.fast != NULL ? sink.fast + at : NULL};
@@ -84,14 +84,14 @@ bool wf_ref_scatter(struct wf_sink sink, size_t table_cols, const int32_t *ids,
 }
 
 void wf_ref_rope(struct wf_mat x, const float *cosines, const float *sines,
-                 const int32_t *positions, bool back, size_t rows, size_t heads, size_t head)
+                 const int32_t *positions, bool inverse, size_t rows, size_t heads, size_t head)
 {
     size_t half = head / 2;
     for (size_t r = 0; r < rows; r++)
         for (size_t i = 0; i < heads * half; i++) {
             size_t angle = (size_t)positions[r] * half + i % half;
             size_t c = i / half * head + i % half;
-            double cosine = cosines[angle], sine = back ? -sines[angle] : sines[angle];
+            double cosine = cosines[angle], sine = inverse ? -sines[angle] : sines[angle];
             double a = wf_ref_get(x, r, c), b = wf_ref_get(x, r, c + half);
             wf_ref_put(x, r, c, a * cosine - b * sine);
             wf_ref_put(x, r, c + half, b * cosine + a * sine);

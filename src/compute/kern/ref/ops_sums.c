@@ -1,4 +1,4 @@
-/* Sums of gradients and what becomes of them. */
+/* Reference sums of gradients, their norm and AdamW. */
 #include <assert.h>
 #include <math.h>
 
@@ -6,9 +6,10 @@
 
 static const double unit = 0x1p-50;
 static const int64_t limit = INT64_C(1) << 62; /* 2^12 in units of 2^-50 */
-_Static_assert(WF_EXACT_BITS == 50, "the unit and the limit say so");
+_Static_assert(WF_EXACT_BITS == 50, "unit and limit assume 50 bits");
 
-/* a += b.  True when a, b or the sum is out of range; a is then left alone. */
+/* a += b.  Returns true if a, b or the sum is out of range; a is then unchanged unless only the
+ * sum is. */
 static bool exact_add(int64_t *a, int64_t b)
 {
     if (*a <= -limit || *a >= limit || b <= -limit || b >= limit)
@@ -25,7 +26,7 @@ bool wf_ref_sink_add(struct wf_sink sink, const float *x, size_t n)
             if (sink.fresh)
                 sink.exact[i] = 0;
             bad |= !(fabsf(x[i]) < 4096) || exact_add(&sink.exact[i], llrint(x[i] / unit));
-        } else if (sink.only) {
+        } else if (sink.single) {
             bad |= !(fabsf(x[i]) < 4096);
             sink.fast[i] = (float)(rint(x[i] / unit) * unit + 0.0);
         } else {
@@ -55,8 +56,8 @@ static float gradient(const int64_t *exact, const float *fast, size_t i)
     return exact != NULL ? (float)exact[i] * (float)unit : fast[i];
 }
 
-/* Sixteen sums, by the index modulo 16, then pairs at half the distance: the order that every
- * set of instructions can keep. */
+/* Sixteen sums by the index modulo 16, then pairs at half the distance: an order that every
+ * instruction set can use. */
 double wf_ref_sum_squares(const int64_t *exact, const float *fast, size_t n)
 {
     assert(n <= WF_NORM_SEGMENT);

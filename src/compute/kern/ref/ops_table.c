@@ -1,3 +1,4 @@
+/* The table of reference functions. */
 #include "compute/kern/ref/ops_priv.h"
 
 const struct wf_ops wf_ops_ref = {
