@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planning/draw/draw.h"
+#include "weft/draw.h"
 
 /* Not assert: the check must hold in a release build too. */
 static void require(int holds)
@@ -35,16 +35,17 @@ static int same(const struct weft_trace *a, const struct weft_trace *b)
 /* All forms but PNG and PDF, which are the SVG's picture, painted by cairo. */
 static void check_drawing(const struct weft_trace *t)
 {
-    static const enum wf_draw_format forms[] = {WF_DRAW_FORMAT_TEXT, WF_DRAW_FORMAT_SVG,
-                                                WF_DRAW_FORMAT_CHROME, WF_DRAW_FORMAT_HTML};
-    const struct wf_draw_options options = {.lanes = true, .style = {.width = 60}};
+    static const enum weft_draw_format forms[] = {WEFT_DRAW_FORMAT_TEXT, WEFT_DRAW_FORMAT_SVG,
+                                                  WEFT_DRAW_FORMAT_CHROME,
+                                                  WEFT_DRAW_FORMAT_HTML};
+    const struct weft_draw_options options = {.lanes = true, .style = {.width = 60}};
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         char *text = NULL;
         size_t len = 0;
         struct weft_error err = {.msg = ""};
         FILE *out = open_memstream(&text, &len);
         require(out != NULL);
-        enum weft_status st = wf_draw(out, forms[i], t, 1, &options, &err);
+        enum weft_status st = weft_draw(out, forms[i], t, 1, &options, &err);
         require(st == WEFT_OK || (st == WEFT_DATA && err.msg[0] != '\0'));
         fclose(out);
         require(strstr(text, "nan") == NULL || strstr(t->name, "nan") != NULL);

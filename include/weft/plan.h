@@ -7,6 +7,7 @@
 #include "weft/bound.h"
 #include "weft/cache.h"
 #include "weft/cost.h"
+#include "weft/draw.h"
 #include "weft/part.h"
 #include "weft/reference.h"
 #include "weft/schedule.h"

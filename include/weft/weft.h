@@ -5,6 +5,7 @@
 #include "weft/comm.h"
 #include "weft/exec.h"
 #include "weft/plan.h"
+#include "weft/render.h"
 #include "weft/stage.h"
 #include "weft/sync.h"
 

@@ -80,6 +80,6 @@ enum weft_status wf_output_close(struct wf_output *s, enum weft_status st,
                                  struct weft_error *err);
 
 /* How to draw on `out`: `when` is auto, always or never (NULL: auto); `width` 0: the terminal's. */
-struct wf_text_style wf_style_for(FILE *out, const char *when, uint32_t width);
+struct weft_text_style wf_style_for(FILE *out, const char *when, uint32_t width);
 
 #endif

@@ -191,7 +191,7 @@ static const char *without_place(const struct weft_finding *f)
 
 /* Arrows for the first findings that have a place, one a row; the others as lines. */
 static void draw_findings(struct wf_text *out, const struct check *c,
-                          struct wf_text_style style)
+                          struct weft_text_style style)
 {
     enum { ARROWS = 8, LINES = 8 };
     const struct weft_verify_result *r = &c->report;

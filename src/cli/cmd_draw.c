@@ -6,8 +6,8 @@
 #include "cli/cli.h"
 #include "cli/plan.h"
 #include "config/values.h"
-#include "render/render.h"
 #include "training/run/rundir_trace.h"
+#include "weft/render.h"
 
 struct draw_settings {
     const char *output, *format, *title, *cost, *mem, *unit, *color;
@@ -145,24 +145,32 @@ static enum weft_status read_traces(const char *const *files, size_t n,
 
 /* -- the command ---------------------------------------------------------------------------- */
 
-static enum weft_status choose_format(const struct draw_settings *s, enum wf_draw_format *out,
+static enum weft_status choose_format(const struct draw_settings *s, enum weft_draw_format *out,
                                       struct weft_error *err)
 {
-    *out = WF_DRAW_FORMAT_TEXT;
+    *out = WEFT_DRAW_FORMAT_TEXT;
     if (s->format != NULL)
-        wf_draw_format_find(s->format, out); /* one of the choices */
+        weft_draw_format_find(s->format, out); /* one of the choices */
     else if (s->output != NULL)
-        wf_draw_format_from_path(s->output, out);
+        weft_draw_format_from_path(s->output, out);
     return s->format != NULL
                ? WEFT_OK
                : wf_output_check(s->output, ".svg .png .pdf .html .json .txt .trace", err);
 }
 
+static bool have_mixed_units(const struct weft_trace *traces, size_t n)
+{
+    size_t n_real = 0;
+    for (size_t i = 0; i < n; i++)
+        n_real += traces[i].unit_seconds > 0;
+    return n_real > 0 && n_real < n;
+}
+
 static enum weft_status draw_files(const char *const *files, size_t n,
                                    const struct draw_settings *s, struct weft_error *err)
 {
-    enum wf_draw_format format;
-    struct wf_draw_options how = {
+    enum weft_draw_format format;
+    struct weft_draw_options how = {
         .title = s->title, .width = s->width, .height = s->height, .lanes = s->lanes};
     WEFT_TRY(choose_format(s, &format, err));
     if (s->unit != NULL)
@@ -175,11 +183,15 @@ static enum weft_status draw_files(const char *const *files, size_t n,
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu traces", n);
     struct wf_output sink;
     enum weft_status st = read_traces(files, n_files, s, traces, err);
+    if (st == WEFT_OK && s->unit == NULL && have_mixed_units(traces, n))
+        st = WEFT_FAIL(err, WEFT_USAGE,
+                       "some traces are in real time and others in abstract units; give the "
+                       "length of an abstract unit with --unit, such as --unit 1ms");
     if (st == WEFT_OK)
         st = wf_output_open(&sink, s->output, err);
     if (st == WEFT_OK) {
         how.style = wf_style_for(sink.out, s->color, s->width);
-        st = wf_output_close(&sink, wf_render(sink.out, format, traces, n, &how, err), err);
+        st = wf_output_close(&sink, weft_render(sink.out, format, traces, n, &how, err), err);
     }
     for (size_t i = 0; i < n; i++)
         weft_trace_release(&traces[i]);

@@ -48,18 +48,18 @@ static void print_list(FILE *out)
 }
 
 /* Returns true if the output's name requests a picture; .json is the plan, .trace.json Chrome's. */
-static bool is_picture(const struct wf_plan_settings *s, enum wf_draw_format *out)
+static bool is_picture(const struct wf_plan_settings *s, enum weft_draw_format *out)
 {
     if (s->json || s->format != NULL || s->output == NULL ||
-        !wf_draw_format_from_path(s->output, out) || *out == WF_DRAW_FORMAT_TEXT)
+        !weft_draw_format_from_path(s->output, out) || *out == WEFT_DRAW_FORMAT_TEXT)
         return false;
-    return *out != WF_DRAW_FORMAT_CHROME || wf_path_ends_in(s->output, ".trace.json");
+    return *out != WEFT_DRAW_FORMAT_CHROME || wf_path_ends_in(s->output, ".trace.json");
 }
 
 /* Chooses the form by the name of the output file unless it is given. */
 static void choose_form(struct wf_plan_settings *s)
 {
-    enum wf_draw_format picture;
+    enum weft_draw_format picture;
     if (s->json || s->format != NULL || s->output == NULL || is_picture(s, &picture))
         return;
     if (wf_path_ends_in(s->output, ".json"))
@@ -107,7 +107,7 @@ static enum weft_status print_text(FILE *out, const struct wf_plan *p,
 static enum weft_status print_plan(FILE *out, const struct wf_plan *p,
                                    const struct wf_plan_settings *s, struct weft_error *err)
 {
-    enum wf_draw_format picture;
+    enum weft_draw_format picture;
     if (is_picture(s, &picture))
         return wf_plan_draw(out, picture, p->schedule, &p->metrics, &p->memory, 0, s->width,
                             err);

@@ -9,8 +9,8 @@
 #include "cli/plan_options.h"
 #include "cli/traffic_print.h"
 #include "config/values.h"
-#include "render/render.h"
 #include "weft/bound.h"
+#include "weft/render.h"
 #include "weft/sim.h"
 
 struct simulate_settings {
@@ -475,15 +475,16 @@ static enum weft_status print_text(FILE *out, const struct simulation *s,
 }
 
 /* The run as a picture or as a trace file. */
-static enum weft_status draw(FILE *out, enum wf_draw_format format, const struct simulation *s,
-                             const struct simulate_settings *in, struct weft_error *err)
+static enum weft_status draw(FILE *out, enum weft_draw_format format,
+                             const struct simulation *s, const struct simulate_settings *in,
+                             struct weft_error *err)
 {
     struct weft_trace t;
-    const struct wf_draw_options how = {.width = in->plan.width};
+    const struct weft_draw_options how = {.width = in->plan.width};
     WEFT_TRY(weft_trace_init_plan(&t, s->plan.schedule, &s->sim.metrics, &s->plan.memory, err));
     if (s->options.cluster != NULL)
         t.unit_seconds = s->options.unit_seconds;
-    enum weft_status st = wf_render(out, format, &t, 1, &how, err);
+    enum weft_status st = weft_render(out, format, &t, 1, &how, err);
     weft_trace_release(&t);
     return st;
 }
@@ -491,12 +492,13 @@ static enum weft_status draw(FILE *out, enum wf_draw_format format, const struct
 static enum weft_status print_all(const struct simulation *s,
                                   const struct simulate_settings *in, struct weft_error *err)
 {
-    enum wf_draw_format format = WF_DRAW_FORMAT_TEXT;
+    enum weft_draw_format format = WEFT_DRAW_FORMAT_TEXT;
     const char *path = in->plan.output;
     bool chrome = path != NULL && wf_path_ends_in(path, ".trace.json");
-    bool drawn = path != NULL && wf_draw_format_from_path(path, &format) &&
-                 format != WF_DRAW_FORMAT_TEXT && (format != WF_DRAW_FORMAT_CHROME || chrome);
-    bool json = in->json || (format == WF_DRAW_FORMAT_CHROME && !drawn);
+    bool drawn = path != NULL && weft_draw_format_from_path(path, &format) &&
+                 format != WEFT_DRAW_FORMAT_TEXT &&
+                 (format != WEFT_DRAW_FORMAT_CHROME || chrome);
+    bool json = in->json || (format == WEFT_DRAW_FORMAT_CHROME && !drawn);
     if (drawn && in->json)
         return WEFT_FAIL(err, WEFT_USAGE, "--output %.160s is a picture: leave out --json",
                          path);

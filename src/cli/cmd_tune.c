@@ -8,7 +8,7 @@
 #include "cli/plan.h"
 #include "cli/tune.h"
 #include "config/values.h"
-#include "render/render.h"
+#include "weft/render.h"
 #include "weft/sim.h"
 
 #define AT(field) offsetof(struct wf_tune_settings, field)
@@ -154,26 +154,26 @@ static enum weft_status check_problem(const struct weft_tune_problem *p, uint32_
     return WEFT_OK;
 }
 
-static bool is_picture(const struct wf_tune_settings *s, enum wf_draw_format *out)
+static bool is_picture(const struct wf_tune_settings *s, enum weft_draw_format *out)
 {
     return !s->json && s->format == NULL && s->output != NULL &&
-           wf_draw_format_from_path(s->output, out) && *out != WF_DRAW_FORMAT_TEXT;
+           weft_draw_format_from_path(s->output, out) && *out != WEFT_DRAW_FORMAT_TEXT;
 }
 
 static enum weft_status
-draw_result(FILE *out, const struct wf_tune_settings *s, enum wf_draw_format format,
+draw_result(FILE *out, const struct wf_tune_settings *s, enum weft_draw_format format,
             const struct weft_schedule *best, const struct weft_cost *cost,
             const struct weft_memory_cost *memory, struct weft_error *err)
 {
     struct weft_metrics m;
     struct weft_trace t;
-    const struct wf_draw_options how = {.width = s->width};
+    const struct weft_draw_options how = {.width = s->width};
     WEFT_TRY(weft_metrics_init(&m, best, cost, memory, err));
     enum weft_status st = weft_trace_init_plan(&t, best, &m, memory, err);
     weft_metrics_release(&m);
     if (st != WEFT_OK)
         return st;
-    st = wf_render(out, format, &t, 1, &how, err);
+    st = weft_render(out, format, &t, 1, &how, err);
     weft_trace_release(&t);
     return st;
 }
@@ -187,7 +187,7 @@ static enum weft_status print_result(const struct wf_tune_settings *s,
     struct wf_output sink;
     WEFT_TRY(wf_output_open(&sink, s->output, err));
     enum weft_status st = WEFT_OK;
-    enum wf_draw_format picture;
+    enum weft_draw_format picture;
     if (is_picture(s, &picture))
         st = draw_result(sink.out, s, picture, r->schedule, cost, memory, err);
     else if (s->json)
@@ -345,7 +345,7 @@ static enum weft_status run_tune(int argc, char **argv, struct weft_error *err)
     const char *none = NULL;
     double seconds = 0;
     WEFT_TRY(wf_command_parse(&wf_command_tune, argc, argv, &s, &none, err));
-    enum wf_draw_format picture;
+    enum weft_draw_format picture;
     if (!s.json && s.format == NULL)
         WEFT_TRY(wf_output_check(s.output, ".csv .json .txt .svg .png .pdf .html .trace", err));
     choose_form(&s);

@@ -109,14 +109,14 @@ enum weft_status wf_output_close(struct wf_output *s, enum weft_status st,
     return st;
 }
 
-struct wf_text_style wf_style_for(FILE *out, const char *when, uint32_t width)
+struct weft_text_style wf_style_for(FILE *out, const char *when, uint32_t width)
 {
     bool terminal = isatty(fileno(out));
     const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
     const char *columns = getenv("COLUMNS");
     bool able = terminal && (no_colour == NULL || *no_colour == '\0') &&
                 (term == NULL || strcmp(term, "dumb") != 0);
-    struct wf_text_style style = {
+    struct weft_text_style style = {
         .width = 100,
         .colour =
             when == NULL || strcmp(when, "auto") == 0 ? able : strcmp(when, "always") == 0,

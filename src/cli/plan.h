@@ -3,9 +3,9 @@
 #ifndef CLI_PLAN_H
 #define CLI_PLAN_H
 
-#include "planning/draw/draw.h"
 #include "planning/draw/timeline.h"
 #include "planning/planner/plan.h"
+#include "weft/draw.h"
 
 struct wf_plan_settings {
     const char *schedule;
@@ -42,7 +42,7 @@ enum weft_status wf_plan_make(struct wf_plan *out, const struct wf_plan_settings
 
 /* Prints a plan as text: timeline and figures.  `file` names a schedule without a name. */
 void wf_plan_print_text(struct wf_text *out, const struct wf_plan *p, const char *file,
-                        struct wf_text_style style);
+                        struct weft_text_style style);
 
 /* Writes collected text to `out` and releases it.  WEFT_NOMEM if it is incomplete. */
 enum weft_status wf_text_flush(struct wf_text *text, FILE *out, struct weft_error *err);
@@ -52,7 +52,7 @@ enum weft_status wf_schedule_print_csv(FILE *out, const struct weft_schedule *s,
                                        const char *format, struct weft_error *err);
 
 /* Draws a timed schedule as a picture.  `unit_seconds` 0: abstract time. */
-enum weft_status wf_plan_draw(FILE *out, enum wf_draw_format format,
+enum weft_status wf_plan_draw(FILE *out, enum weft_draw_format format,
                               const struct weft_schedule *s, const struct weft_metrics *m,
                               const struct weft_memory_cost *memory, double unit_seconds,
                               uint32_t width, struct weft_error *err);

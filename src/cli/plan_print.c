@@ -6,7 +6,7 @@
 #include "base/numbers.h"
 #include "base/text.h"
 #include "cli/plan.h"
-#include "render/render.h"
+#include "weft/render.h"
 
 enum weft_status wf_text_flush(struct wf_text *text, FILE *out, struct weft_error *err)
 {
@@ -30,17 +30,17 @@ enum weft_status wf_schedule_print_csv(FILE *out, const struct weft_schedule *s,
     return WEFT_OK;
 }
 
-enum weft_status wf_plan_draw(FILE *out, enum wf_draw_format format,
+enum weft_status wf_plan_draw(FILE *out, enum weft_draw_format format,
                               const struct weft_schedule *s, const struct weft_metrics *m,
                               const struct weft_memory_cost *memory, double unit_seconds,
                               uint32_t width, struct weft_error *err)
 {
     struct weft_trace t;
-    const struct wf_draw_options how = {.width = width};
+    const struct weft_draw_options how = {.width = width};
     WEFT_TRY(weft_trace_init_plan(&t, s, m, memory, err));
     if (unit_seconds > 0)
         t.unit_seconds = unit_seconds;
-    enum weft_status st = wf_render(out, format, &t, 1, &how, err);
+    enum weft_status st = weft_render(out, format, &t, 1, &how, err);
     weft_trace_release(&t);
     return st;
 }
@@ -137,7 +137,7 @@ static void put_title(struct wf_text *out, const struct wf_plan *p, const char *
 }
 
 void wf_plan_print_text(struct wf_text *out, const struct wf_plan *p, const char *file,
-                        struct wf_text_style style)
+                        struct weft_text_style style)
 {
     const struct weft_metrics *m = &p->metrics;
     put_title(out, p, file);

@@ -12,13 +12,13 @@
 #include "cli/train.h"
 #include "compute/kern/peak.h"
 #include "compute/kern/pool.h"
-#include "render/render.h"
 #include "training/ckpt/hf.h"
 #include "training/data/meta.h"
 #include "training/data/shard.h"
 #include "training/layout/topology.h"
 #include "training/trainer/load.h"
 #include "weft/comm.h"
+#include "weft/render.h"
 #include "weft/timing.h"
 
 enum { RANKS_SHOWN = 16, STAGES_SHOWN = 32 }; /* one by one */
@@ -139,13 +139,13 @@ static enum weft_status draw_plan(const struct wf_topology *l, double peak,
     const struct weft_schedule *s = wf_topology_schedule(l, 0);
     struct weft_metrics m;
     struct weft_trace trace = {0};
-    struct wf_draw_options how = {.style = wf_style_for(stdout, NULL, 0)};
+    struct weft_draw_options how = {.style = wf_style_for(stdout, NULL, 0)};
     WEFT_TRY(weft_metrics_init(&m, s, &cost, NULL, err));
     enum weft_status st = weft_trace_init_plan(&trace, s, &m, NULL, err);
     weft_metrics_release(&m);
     trace.unit_seconds = 1 / peak;
     if (st == WEFT_OK)
-        st = wf_render(stdout, WF_DRAW_FORMAT_TEXT, &trace, 1, &how, err);
+        st = weft_render(stdout, WEFT_DRAW_FORMAT_TEXT, &trace, 1, &how, err);
     weft_trace_release(&trace);
     return st;
 }

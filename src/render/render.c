@@ -1,5 +1,5 @@
 /* Writes PNG and PDF with cairo. */
-#include "render/render.h"
+#include "weft/render.h"
 
 #include <cairo-pdf.h>
 #include <cairo.h>
@@ -122,17 +122,17 @@ static enum weft_status paint_pdf(FILE *out, const struct wf_picture *p, struct 
     return check_cairo(status, err);
 }
 
-enum weft_status wf_render(FILE *out, enum wf_draw_format format,
-                           const struct weft_trace *traces, size_t n,
-                           const struct wf_draw_options *options, struct weft_error *err)
+enum weft_status weft_render(FILE *out, enum weft_draw_format format,
+                             const struct weft_trace *traces, size_t n,
+                             const struct weft_draw_options *options, struct weft_error *err)
 {
-    if (format != WF_DRAW_FORMAT_PNG && format != WF_DRAW_FORMAT_PDF)
-        return wf_draw(out, format, traces, n, options, err);
+    if (format != WEFT_DRAW_FORMAT_PNG && format != WEFT_DRAW_FORMAT_PDF)
+        return weft_draw(out, format, traces, n, options, err);
 
     struct wf_picture p;
     WEFT_TRY(wf_picture_init(&p, traces, n, options, err));
     /* A requested width is one of pixels; otherwise two pixels per unit, as screens have now. */
-    enum weft_status st = format == WF_DRAW_FORMAT_PDF
+    enum weft_status st = format == WEFT_DRAW_FORMAT_PDF
                               ? paint_pdf(out, &p, err)
                               : paint_png(out, &p, options->width != 0 ? 1 : 2, err);
     wf_picture_release(&p);

@@ -56,7 +56,7 @@ run 2 draw plan.csv -o plan.gif
 err_has 'plan.gif: its ending chooses no form: give a name that ends in one of .svg .png'
 holds test ! -e plan.gif
 run 2 draw plan.csv "$measured"
-err_has 'say what a unit is, with --unit'
+err_has 'length of an abstract unit with --unit'
 run 2 draw plan.csv --unit 5
 err_has "--unit: '5' is no time"
 run 2 draw plan.csv --unit -1ms
@@ -64,9 +64,9 @@ run 2 draw plan.csv --unit nan
 run 2 draw plan.csv --cost F=-1
 run 2 draw plan.csv --cost F=1:2
 run 2 draw plan.csv --width 20 -o x.svg
-err_has 'a picture 20 wide'
+err_has 'picture width 20 is out of range'
 run 2 draw plan.csv plan.csv -o two.trace
-err_has 'a trace file holds one trace, not 2'
+err_has 'a trace file contains one trace (2 given)'
 run 5 draw "$WEFT_TEST_DATA/bad_deadlock.csv"
 err_has 'weft check shows all'
 printf '# weft trace 1\n# weft ranks 1 stages 1 micros 1\n0 compute 0F0 nan 1\n' >bad.trace

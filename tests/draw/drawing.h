@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "render/render.h"
+#include "weft/render.h"
 
 static inline struct weft_trace planned(const char *name, uint32_t ranks, uint32_t micros,
                                         uint32_t chunks)
@@ -56,14 +56,15 @@ struct drawing {
     size_t len;
 };
 
-static inline struct drawing drawn(enum wf_draw_format format, const struct weft_trace *traces,
-                                   size_t n, const struct wf_draw_options *options)
+static inline struct drawing drawn(enum weft_draw_format format,
+                                   const struct weft_trace *traces, size_t n,
+                                   const struct weft_draw_options *options)
 {
     struct drawing d = {0};
     struct weft_error err = {0};
     FILE *out = open_memstream(&d.at, &d.len);
     assert_non_null(out);
-    if (wf_render(out, format, traces, n, options, &err) != WEFT_OK)
+    if (weft_render(out, format, traces, n, options, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     fclose(out);
     return d;

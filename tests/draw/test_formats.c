@@ -88,8 +88,8 @@ static size_t check_markup(const char *text, const char *counted)
 static void svg(void **state)
 {
     struct weft_trace t = trace_of(*state);
-    const struct wf_draw_options options = {.title = NASTY, .lanes = true};
-    struct drawing d = drawn(WF_DRAW_FORMAT_SVG, &t, 1, &options);
+    const struct weft_draw_options options = {.title = NASTY, .lanes = true};
+    struct drawing d = drawn(WEFT_DRAW_FORMAT_SVG, &t, 1, &options);
     assert_int_equal(check_markup(d.at, "svg"), 1);
     assert_int_equal(check_markup(d.at, "script"), 0);
     assert_true(d.len < 6000000);
@@ -103,8 +103,8 @@ static void svg(void **state)
 static void page(void **state)
 {
     struct weft_trace t = trace_of(*state);
-    const struct wf_draw_options options = {.title = NASTY};
-    struct drawing d = drawn(WF_DRAW_FORMAT_HTML, &t, 1, &options);
+    const struct weft_draw_options options = {.title = NASTY};
+    struct drawing d = drawn(WEFT_DRAW_FORMAT_HTML, &t, 1, &options);
     size_t scripts = 0;
     for (const char *at = d.at; (at = strstr(at, "<script")) != NULL; at++)
         scripts++;
@@ -192,8 +192,8 @@ static void chrome(void **state)
 {
     const struct form_case *c = *state;
     struct weft_trace t = trace_of(c);
-    const struct wf_draw_options options = {.title = NASTY};
-    struct drawing d = drawn(WF_DRAW_FORMAT_CHROME, &t, 1, &options);
+    const struct weft_draw_options options = {.title = NASTY};
+    struct drawing d = drawn(WEFT_DRAW_FORMAT_CHROME, &t, 1, &options);
     json_error_t error;
     json_t *j = json_loadb(d.at, d.len, JSON_REJECT_DUPLICATES, &error);
     if (j == NULL)
@@ -234,14 +234,14 @@ static uint32_t big_endian(const char *at)
 static void png_and_pdf(void **state)
 {
     struct weft_trace t = trace_of(*state);
-    const struct wf_draw_options options = {.title = NASTY, .width = 777};
-    struct drawing d = drawn(WF_DRAW_FORMAT_PNG, &t, 1, &options);
+    const struct weft_draw_options options = {.title = NASTY, .width = 777};
+    struct drawing d = drawn(WEFT_DRAW_FORMAT_PNG, &t, 1, &options);
     assert_true(d.len > 1000);
     assert_memory_equal(d.at, "\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16);
     assert_int_equal(big_endian(d.at + 16), 777);
     assert_memory_equal(d.at + d.len - 8, "IEND", 4);
     free(d.at);
-    d = drawn(WF_DRAW_FORMAT_PDF, &t, 1, &options);
+    d = drawn(WEFT_DRAW_FORMAT_PDF, &t, 1, &options);
     assert_true(d.len > 1000 && memcmp(d.at, "%PDF-", 5) == 0);
     free(d.at);
     weft_trace_release(&t);
@@ -250,10 +250,10 @@ static void png_and_pdf(void **state)
 static void same_bytes(void **state)
 {
     struct weft_trace t = trace_of(*state);
-    const struct wf_draw_options options = {.title = "again", .style = {80, true, true}};
-    for (int f = WF_DRAW_FORMAT_TEXT; f <= WF_DRAW_FORMAT_TRACE; f++) {
-        struct drawing a = drawn((enum wf_draw_format)f, &t, 1, &options);
-        struct drawing b = drawn((enum wf_draw_format)f, &t, 1, &options);
+    const struct weft_draw_options options = {.title = "again", .style = {80, true, true}};
+    for (int f = WEFT_DRAW_FORMAT_TEXT; f <= WEFT_DRAW_FORMAT_TRACE; f++) {
+        struct drawing a = drawn((enum weft_draw_format)f, &t, 1, &options);
+        struct drawing b = drawn((enum weft_draw_format)f, &t, 1, &options);
         assert_int_equal(a.len, b.len);
         assert_memory_equal(a.at, b.at, a.len);
         free(a.at);

@@ -129,10 +129,10 @@ static void check_layout(void **state)
     static const uint32_t widths[] = {0, 250, 700, 3000}, heights[] = {0, 300, 2000};
     struct weft_trace t = planned(c->name, c->ranks, c->micros, c->chunks);
     for (size_t i = 0; i < WEFT_LEN(widths) * WEFT_LEN(heights); i++) {
-        struct wf_draw_options options = {.width = widths[i % WEFT_LEN(widths)],
-                                          .height = heights[i / WEFT_LEN(widths)],
-                                          .title = "A title",
-                                          .lanes = i % 2 == 1};
+        struct weft_draw_options options = {.width = widths[i % WEFT_LEN(widths)],
+                                            .height = heights[i / WEFT_LEN(widths)],
+                                            .title = "A title",
+                                            .lanes = i % 2 == 1};
         struct wf_picture p;
         struct weft_error err = {0};
         char what[128];
@@ -160,7 +160,7 @@ static void small_ones_say_all(void **state)
     (void)state;
     for (size_t i = 0; i < WEFT_LEN(small); i++) {
         struct weft_trace t = planned(small[i].name, small[i].ranks, small[i].micros, 0);
-        const struct wf_draw_options options = {0};
+        const struct weft_draw_options options = {0};
         struct wf_picture p;
         size_t cells = 0, labels = 0;
         assert_int_equal(wf_picture_init(&p, &t, 1, &options, NULL), WEFT_OK);
@@ -182,12 +182,12 @@ static void small_ones_say_all(void **state)
 static void panels_share_the_axis(void **state)
 {
     struct weft_trace t[2] = {planned("1f1b", 4, 8, 0), stored("trace_measured.trace")};
-    struct wf_draw_options options = {.lanes = true};
+    struct weft_draw_options options = {.lanes = true};
     struct wf_picture p;
     struct weft_error err = {0};
     (void)state;
     assert_int_equal(wf_picture_init(&p, t, 2, &options, &err), WEFT_USAGE);
-    assert_non_null(strstr(err.msg, "--unit"));
+    assert_non_null(strstr(err.msg, "abstract unit"));
     options.unit_seconds = 0.01;
     assert_int_equal(wf_picture_init(&p, t, 2, &options, &err), WEFT_OK);
     check_labels(&p, "two traces");

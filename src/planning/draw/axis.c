@@ -1,3 +1,4 @@
+/* The common time axis of several traces, and the texts that all formats share. */
 #include "planning/draw/axis.h"
 
 #include <math.h>
@@ -37,8 +38,8 @@ enum weft_status wf_axis_init(struct wf_axis *out, const struct weft_trace *trac
     }
     if (real && abstract && unit_seconds == 0)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "some traces are in real time, others in abstract units: say what a "
-                         "unit is, with --unit");
+                         "some traces are in real time and others in abstract units; the "
+                         "length of an abstract unit must be given");
     real = real || unit_seconds > 0;
     a.factor = malloc(sizeof *a.factor * (n + 1));
     if (a.factor == NULL)
@@ -52,8 +53,8 @@ enum weft_status wf_axis_init(struct wf_axis *out, const struct weft_trace *trac
     if (!(a.end > 1e-200) || a.end > 1e200) {
         wf_axis_release(&a);
         return WEFT_FAIL(err, WEFT_DATA, "%s",
-                         a.end > 1 ? "times are too large to be drawn"
-                                   : "nothing in it takes any time: there is nothing to draw");
+                         a.end > 1 ? "the times are too large to be drawn"
+                                   : "no event takes any time; there is nothing to draw");
     }
     choose_unit(&a, real);
     *out = a;
@@ -86,7 +87,7 @@ const char *wf_axis_unit(const struct wf_axis *a)
     return a->unit[0] == '\0' ? "time" : a->unit;
 }
 
-/* -- words ---------------------------------------------------------------------------------- */
+/* -- texts ---------------------------------------------------------------------------------- */
 
 void wf_draw_heading(struct wf_text *out, const struct weft_trace *t)
 {
@@ -132,7 +133,7 @@ void wf_draw_kind_label(unsigned kind, char *out, size_t size)
     snprintf(out, size, "%s", words[kind]);
 }
 
-/* The length of the UTF-8 character here; 0 when it is none or may not stand in a text. */
+/* Returns the length of the UTF-8 character at `at`; 0 if it is invalid or a control character. */
 static size_t utf8_length(const unsigned char *c)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

@@ -1,9 +1,9 @@
-/* Chrome's trace events, which Perfetto opens.
+/* Writes Chrome trace events, which Perfetto opens.
  *
- * A rank is a process; compute, sends and receives are its threads, several of a lane when its
- * events overlap.  Arrows go from each send to its receive, or, without messages, from the
- * action that makes something to the one on another rank that needs it.  Time is in microseconds;
- * an abstract unit becomes one of them.
+ * A rank is a process.  Its compute events, sends and receives are threads; a lane whose events
+ * overlap has several threads.  Arrows connect each send with its receive or, in a trace without
+ * messages, each producing action with its consumer on another rank.  Times are in microseconds; an
+ * abstract unit is written as one microsecond.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -18,12 +18,12 @@
 struct chrome {
     struct wf_json j;
     const struct weft_trace *t; /* borrowed */
-    double us_per_unit;         /* a unit of its time */
+    double us_per_unit;         /* microseconds per unit of the trace's time */
     uint64_t first_pid, next_flow;
-    bool several; /* traces */
+    bool several; /* there are several traces */
 };
 
-/* -- pieces --------------------------------------------------------------------------------- */
+/* -- events --------------------------------------------------------------------------------- */
 
 static void begin_event(struct chrome *c, const char *ph, uint32_t rank)
 {
@@ -105,7 +105,7 @@ static void put_slice(struct chrome *c, const struct weft_trace_event *e, uint64
 
 /* -- arrows --------------------------------------------------------------------------------- */
 
-/* One end of an arrow.  Both ends have the key: direction, stage of the consumer, micro. */
+/* One endpoint of an arrow.  Both endpoints have the same key: direction, consumer's stage, micro. */
 struct arrow_endpoint {
     uint64_t key;
     double start;
@@ -114,7 +114,7 @@ struct arrow_endpoint {
 };
 
 struct arrows {
-    struct arrow_endpoint *from, *to; /* owned: two for each event at most */
+    struct arrow_endpoint *from, *to; /* owned: at most two per event */
     size_t n_from, n_to;
     bool messages;
 };
@@ -167,11 +167,12 @@ static void put_arrow_endpoint(struct chrome *c, const char *ph,
     wf_json_string(&c->j, "name", end->key >> 63 ? "gradient" : "activation");
     wf_json_string(&c->j, "cat", "flow");
     if (*ph == 'f')
-        wf_json_string(&c->j, "bp", "e"); /* it ends in the slice around, not in the next */
+        wf_json_string(&c->j, "bp",
+                       "e"); /* binds to the enclosing slice, not to the next one */
     end_event(c);
 }
 
-/* From the middle of one slice to the middle of the other, and never back in time. */
+/* Writes an arrow from the middle of one slice to the middle of the other, never back in time. */
 static void put_arrow(struct chrome *c, const struct arrow_endpoint *from,
                       const struct arrow_endpoint *to)
 {
@@ -185,7 +186,7 @@ static void put_arrow(struct chrome *c, const struct arrow_endpoint *from,
     c->next_flow++;
 }
 
-/* The k-th maker of a thing goes with its k-th user; neighbours on one rank need no arrow. */
+/* Connects the k-th producer of a key with its k-th consumer, if they are on different ranks. */
 static void put_arrows(struct chrome *c, struct arrows *a)
 {
     qsort(a->from, a->n_from, sizeof *a->from, compare_endpoints);
@@ -201,7 +202,7 @@ static void put_arrows(struct chrome *c, struct arrows *a)
     }
 }
 
-/* -- the whole ------------------------------------------------------------------------------ */
+/* -- the file ------------------------------------------------------------------------------ */
 
 static void put_slices(struct chrome *c, struct arrows *a)
 {
@@ -255,7 +256,8 @@ static enum weft_status put_trace(struct chrome *c, struct weft_error *err)
 }
 
 enum weft_status wf_write_chrome(FILE *out, const struct weft_trace *traces, size_t n,
-                                 const struct wf_draw_options *options, struct weft_error *err)
+                                 const struct weft_draw_options *options,
+                                 struct weft_error *err)
 {
     struct chrome c = {.j = {.out = out}, .several = n > 1};
     struct wf_axis axis;

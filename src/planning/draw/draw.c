@@ -1,4 +1,5 @@
-#include "planning/draw/draw.h"
+/* Selects the format, and writes the formats text, SVG and trace. */
+#include "weft/draw.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,18 +8,19 @@
 #include "planning/draw/axis.h"
 #include "planning/draw/formats_priv.h"
 #include "planning/draw/picture.h"
+#include "planning/draw/timeline.h"
 
 static const struct {
     const char *name, *ending;
-    enum wf_draw_format format;
+    enum weft_draw_format format;
 } formats[] = {
-    {"text", ".txt", WF_DRAW_FORMAT_TEXT},      {"svg", ".svg", WF_DRAW_FORMAT_SVG},
-    {"png", ".png", WF_DRAW_FORMAT_PNG},        {"pdf", ".pdf", WF_DRAW_FORMAT_PDF},
-    {"chrome", ".json", WF_DRAW_FORMAT_CHROME}, {"html", ".html", WF_DRAW_FORMAT_HTML},
-    {"trace", ".trace", WF_DRAW_FORMAT_TRACE},
+    {"text", ".txt", WEFT_DRAW_FORMAT_TEXT},      {"svg", ".svg", WEFT_DRAW_FORMAT_SVG},
+    {"png", ".png", WEFT_DRAW_FORMAT_PNG},        {"pdf", ".pdf", WEFT_DRAW_FORMAT_PDF},
+    {"chrome", ".json", WEFT_DRAW_FORMAT_CHROME}, {"html", ".html", WEFT_DRAW_FORMAT_HTML},
+    {"trace", ".trace", WEFT_DRAW_FORMAT_TRACE},
 };
 
-bool wf_draw_format_from_path(const char *path, enum wf_draw_format *out)
+bool weft_draw_format_from_path(const char *path, enum weft_draw_format *out)
 {
     size_t n = strlen(path);
     for (size_t i = 0; i < WEFT_LEN(formats); i++) {
@@ -31,7 +33,7 @@ bool wf_draw_format_from_path(const char *path, enum wf_draw_format *out)
     return false;
 }
 
-bool wf_draw_format_find(const char *name, enum wf_draw_format *out)
+bool weft_draw_format_find(const char *name, enum weft_draw_format *out)
 {
     for (size_t i = 0; i < WEFT_LEN(formats); i++)
         if (strcmp(formats[i].name, name) == 0) {
@@ -44,7 +46,7 @@ bool wf_draw_format_find(const char *name, enum wf_draw_format *out)
 /* -- text ----------------------------------------------------------------------------------- */
 
 static enum weft_status put_text(struct wf_text *out, const struct weft_trace *traces, size_t n,
-                                 const struct wf_draw_options *options,
+                                 const struct weft_draw_options *options,
                                  const struct wf_axis *axis, struct weft_error *err)
 {
     const char *unit = strcmp(axis->unit, "\302\265s") == 0 ? "us" : wf_axis_unit(axis);
@@ -68,14 +70,14 @@ static enum weft_status put_text(struct wf_text *out, const struct weft_trace *t
 }
 
 enum weft_status wf_write_text(FILE *out, const struct weft_trace *traces, size_t n,
-                               const struct wf_draw_options *options, struct weft_error *err)
+                               const struct weft_draw_options *options, struct weft_error *err)
 {
     struct wf_text text = {0};
     struct wf_axis axis;
     WEFT_TRY(wf_axis_init(&axis, traces, n, options->unit_seconds, err));
     enum weft_status st = put_text(&text, traces, n, options, &axis, err);
     if (st == WEFT_OK && text.failed)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to draw");
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the drawing");
     if (st == WEFT_OK)
         fwrite(text.at, 1, text.len, out);
     wf_text_release(&text);
@@ -86,7 +88,8 @@ enum weft_status wf_write_text(FILE *out, const struct weft_trace *traces, size_
 /* -- pictures ------------------------------------------------------------------------------- */
 
 static enum weft_status write_svg(FILE *out, const struct weft_trace *traces, size_t n,
-                                  const struct wf_draw_options *options, struct weft_error *err)
+                                  const struct weft_draw_options *options,
+                                  struct weft_error *err)
 {
     struct wf_picture p;
     WEFT_TRY(wf_picture_init(&p, traces, n, options, err));
@@ -101,31 +104,31 @@ static enum weft_status write_trace(FILE *out, const struct weft_trace *traces, 
     char *text = NULL;
     size_t len = 0;
     if (n != 1)
-        return WEFT_FAIL(err, WEFT_USAGE, "a trace file holds one trace, not %zu", n);
+        return WEFT_FAIL(err, WEFT_USAGE, "a trace file contains one trace (%zu given)", n);
     WEFT_TRY(weft_trace_write(traces, &text, &len, err));
     fwrite(text, 1, len, out);
     free(text);
     return WEFT_OK;
 }
 
-enum weft_status wf_draw(FILE *out, enum wf_draw_format format, const struct weft_trace *traces,
-                         size_t n, const struct wf_draw_options *options,
-                         struct weft_error *err)
+enum weft_status weft_draw(FILE *out, enum weft_draw_format format,
+                           const struct weft_trace *traces, size_t n,
+                           const struct weft_draw_options *options, struct weft_error *err)
 {
     switch (format) {
-    case WF_DRAW_FORMAT_TEXT:
+    case WEFT_DRAW_FORMAT_TEXT:
         return wf_write_text(out, traces, n, options, err);
-    case WF_DRAW_FORMAT_SVG:
+    case WEFT_DRAW_FORMAT_SVG:
         return write_svg(out, traces, n, options, err);
-    case WF_DRAW_FORMAT_PNG:
-    case WF_DRAW_FORMAT_PDF:
+    case WEFT_DRAW_FORMAT_PNG:
+    case WEFT_DRAW_FORMAT_PDF:
         return WEFT_FAIL(err, WEFT_USAGE, "PNG and PDF are written by weft_render()");
-    case WF_DRAW_FORMAT_CHROME:
+    case WEFT_DRAW_FORMAT_CHROME:
         return wf_write_chrome(out, traces, n, options, err);
-    case WF_DRAW_FORMAT_HTML:
+    case WEFT_DRAW_FORMAT_HTML:
         return wf_write_html(out, traces, n, options, err);
-    case WF_DRAW_FORMAT_TRACE:
+    case WEFT_DRAW_FORMAT_TRACE:
         return write_trace(out, traces, n, err);
     }
-    return WEFT_FAIL(err, WEFT_INTERNAL, "no such format");
+    return WEFT_FAIL(err, WEFT_INTERNAL, "unknown drawing format");
 }

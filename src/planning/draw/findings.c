@@ -1,3 +1,4 @@
+/* Draws the rows around the findings of a verification, with markers under them. */
 #include "planning/draw/findings.h"
 
 #include <stdio.h>
@@ -16,15 +17,14 @@ static size_t cell_text(const struct weft_action_span row, size_t i, char out[64
     return n;
 }
 
-/* The cells of a row around one place.  Returns the column at which the place begins and its
- * width. */
+/* Draws the cells of a row around one position.  Returns the position's first column and its width. */
 static size_t put_cells(struct wf_text *out, struct weft_action_span row, size_t place,
                         size_t room, size_t *width)
 {
     char cell[64];
     size_t column = 0, mark = 0;
     if (place > 0 && place < row.len && row.at[place - 1].paired)
-        place--; /* a pair is one cell */
+        place--; /* both halves of a pair are one cell */
     size_t begin = place < 3 ? 0 : (place > row.len ? row.len : place) - 3;
     if (begin > 0 && row.at[begin - 1].paired)
         begin--;
@@ -54,7 +54,7 @@ static size_t put_cells(struct wf_text *out, struct weft_action_span row, size_t
 }
 
 static void put_row(struct wf_text *out, const struct weft_schedule *s, uint32_t rank,
-                    const struct wf_annotation *p, size_t place, struct wf_text_style style)
+                    const struct wf_annotation *p, size_t place, struct weft_text_style style)
 {
     size_t width, room = style.width > GUTTER + 30 ? style.width - GUTTER : 30;
     wf_text_addf(out, "  rank %-*u", GUTTER - 6, rank);
@@ -84,7 +84,7 @@ static const struct wf_annotation *annotation_at(const struct wf_annotation *p, 
 
 void wf_draw_annotations(struct wf_text *out, const struct weft_schedule *s,
                          const struct wf_annotation *annotations, size_t n,
-                         struct wf_text_style style)
+                         struct weft_text_style style)
 {
     uint32_t n_ranks = weft_schedule_placement(s)->n_ranks;
     for (uint32_t rank = 0; rank < n_ranks; rank++) {

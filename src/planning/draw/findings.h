@@ -1,19 +1,19 @@
-/* What is wrong with a schedule, shown in its rows. */
+/* Draws the rows of a schedule around given positions, such as verification findings. */
 #ifndef PLANNING_DRAW_FINDINGS_H
 #define PLANNING_DRAW_FINDINGS_H
 
 #include "planning/draw/timeline.h"
 
-/* Places in a schedule to point at, and what to say there. */
+/* A position in a schedule and the text to print there. */
 struct wf_annotation {
     uint32_t rank;
     size_t position;
     const char *text; /* borrowed */
 };
 
-/* Rows around the places, each cut to a few cells, with an arrow under every place. */
+/* Appends the rows around the positions, each cut to a few cells, with a marker under every position. */
 void wf_draw_annotations(struct wf_text *out, const struct weft_schedule *s,
                          const struct wf_annotation *annotations, size_t n,
-                         struct wf_text_style style);
+                         struct weft_text_style style);
 
 #endif

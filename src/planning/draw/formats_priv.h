@@ -1,14 +1,15 @@
-/* The forms that are written from traces, not from a picture. */
+/* The formats that are written from traces without a picture. */
 #ifndef PLANNING_DRAW_FORMATS_PRIV_H
 #define PLANNING_DRAW_FORMATS_PRIV_H
 
-#include "planning/draw/draw.h"
+#include "weft/draw.h"
 
 enum weft_status wf_write_chrome(FILE *out, const struct weft_trace *traces, size_t n,
-                                 const struct wf_draw_options *options, struct weft_error *err);
+                                 const struct weft_draw_options *options,
+                                 struct weft_error *err);
 enum weft_status wf_write_html(FILE *out, const struct weft_trace *traces, size_t n,
-                               const struct wf_draw_options *options, struct weft_error *err);
+                               const struct weft_draw_options *options, struct weft_error *err);
 enum weft_status wf_write_text(FILE *out, const struct weft_trace *traces, size_t n,
-                               const struct wf_draw_options *options, struct weft_error *err);
+                               const struct weft_draw_options *options, struct weft_error *err);
 
 #endif

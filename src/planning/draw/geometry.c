@@ -1,9 +1,9 @@
-/* Where everything goes.
+/* Computes the position of every part of a picture.
  *
  *     title
- *     name: sizes                    one panel a trace
+  *     name: sizes                    one panel per trace
  *     makespan, bubble, ...
- *     rank 0 |############    |      a row of cells, and rows of messages if asked for
+  *     rank 0 |############    |      a row of cells, and optional rows of messages
  *     rank 1 |   ############ |
  *             0      5      10       one axis for all panels
  *     [] forward  [] backward ...    legend
@@ -21,13 +21,13 @@
 enum { MARGIN = 16, TITLE = 17, HEADING = 13, SMALL = 11, TINY = 10, MAX_PIXELS = 32000 };
 
 struct geometry {
-    struct wf_picture *out;                /* borrowed */
-    const struct weft_trace *traces;       /* borrowed */
-    const struct wf_draw_options *options; /* borrowed */
+    struct wf_picture *out;                  /* borrowed */
+    const struct weft_trace *traces;         /* borrowed */
+    const struct weft_draw_options *options; /* borrowed */
     struct wf_axis axis;
     struct wf_panel *panels; /* owned */
     size_t n;
-    double left, plot; /* where time 0 is, and how wide the time shown */
+    double left, plot; /* x of time 0, and the width of the time axis */
     double gap;        /* between the rows of two ranks */
     double y;
 };
@@ -40,7 +40,7 @@ static int compare_doubles(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* A length that three of four compute events reach; 0 when there is none. */
+/* Returns the length that three of four compute events reach, or 0 if there is no event. */
 static double typical_length(const struct weft_trace *t)
 {
     double *all = malloc(sizeof *all * (t->n_events + 1)), typical = 0;
@@ -56,7 +56,7 @@ static double typical_length(const struct weft_trace *t)
     return typical;
 }
 
-/* So wide that the typical cell has room for its label, within reason. */
+/* Returns a width at which the label of a typical cell fits, within limits. */
 static double fitting_width(const struct geometry *l)
 {
     double wide = 560;
@@ -99,7 +99,7 @@ static double all_ranks(const struct geometry *l)
     return n;
 }
 
-/* Message rows are as high as the picture has room for. */
+/* Chooses the height of message rows so that the picture stays within its limits. */
 static void set_rows(struct geometry *l, double row)
 {
     l->gap = gap_of(row);
@@ -163,8 +163,7 @@ static enum weft_status put_heading(struct geometry *l, size_t i, struct weft_er
     return st;
 }
 
-/* The idle time under a rank's cells, and its name: of every rank, or of as many as there is room
- * for. */
+/* Adds the idle background of the ranks, and the names of all ranks or of as many as fit. */
 static void put_rank_frame(struct geometry *l, const struct wf_panel *p, uint32_t rank,
                            double y)
 {
@@ -205,7 +204,7 @@ static enum weft_status put_panel(struct geometry *l, size_t i, struct weft_erro
     return WEFT_OK;
 }
 
-/* Ticks under the rows, at least so far apart that no two numbers touch. */
+/* Adds the ticks under the rows, far enough apart that the numbers do not touch. */
 static void put_axis(struct geometry *l)
 {
     char text[40];
@@ -241,7 +240,7 @@ struct legend {
 
 enum { SWATCH = 22, SWATCH_HEIGHT = 14 };
 
-/* Breaks the line where the next entry would not fit. */
+/* Starts a new line if the next entry does not fit. */
 static void begin_entry(struct legend *g, double swatches, const char *text)
 {
     double need = swatches * SWATCH + 6 + wf_text_width(text, SMALL, false);
@@ -331,11 +330,11 @@ static void put_legend(struct geometry *l)
     }
 }
 
-/* -- the whole ------------------------------------------------------------------------------- */
+/* -- the picture ------------------------------------------------------------------------------- */
 
 static enum weft_status compute_sizes(struct geometry *l, struct weft_error *err)
 {
-    const struct wf_draw_options *o = l->options;
+    const struct weft_draw_options *o = l->options;
     char name[32];
     uint32_t ranks = 0;
     for (size_t i = 0; i < l->n; i++) {
@@ -349,12 +348,12 @@ static enum weft_status compute_sizes(struct geometry *l, struct weft_error *err
     l->left = ceil(MARGIN + wf_text_width(name, SMALL, false) + 8);
     l->plot = o->width != 0 ? o->width - l->left - MARGIN - 4 : fitting_width(l);
     if (l->plot < 100 || l->plot > MAX_PIXELS)
-        return WEFT_FAIL(err, WEFT_USAGE, "a picture %u wide: give 200 to %d", o->width,
-                         MAX_PIXELS);
+        return WEFT_FAIL(err, WEFT_USAGE, "picture width %u is out of range (200 to %d)",
+                         o->width, MAX_PIXELS);
     l->out->width = l->left + l->plot + MARGIN + 4;
     double row = fitting_row(all_ranks(l));
     set_rows(l, row);
-    if (o->height != 0) { /* about what stands above and below the rows */
+    if (o->height != 0) { /* without the approximate height above and below the rows */
         double others = 2 * MARGIN + 110.0 + (o->title != NULL ? 27 : 0) + 50.0 * (double)l->n;
         row = (o->height - others) / fmax(1, rows_height(l)) * (row + l->gap);
         set_rows(l, fmax(2, fmin(floor(row - gap_of(row)), 120)));
@@ -392,7 +391,7 @@ static enum weft_status compute_geometry(struct geometry *l, struct weft_error *
 }
 
 enum weft_status wf_picture_init(struct wf_picture *out, const struct weft_trace *traces,
-                                 size_t n, const struct wf_draw_options *options,
+                                 size_t n, const struct weft_draw_options *options,
                                  struct weft_error *err)
 {
     struct wf_picture p = {0};

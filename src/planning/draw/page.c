@@ -1,9 +1,9 @@
-/* One HTML page with everything in it: no other file, no network, nothing that runs but the
- * script that weft was built with.
+/* Writes one self-contained HTML page.  It loads no file, uses no network and runs only the script
+ * that weft was built with.
  *
- * The traces stand in the page as JSON.  A lane is one flat list of numbers: start, length, code,
- * stage, micro; then with code & 32 kind, stage and micro of a pair's other half; with code & 64
- * bytes and peer.  code & 31 is the kind.
+ * The page contains the traces as JSON.  A lane is one flat list of numbers: start, length, code,
+ * stage, micro; if code & 32, kind, stage and micro of a pair's other half; if code & 64, bytes and
+ * peer.  code & 31 is the kind.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "planning/draw/page_priv.h"
 #include "planning/draw/palette.h"
 
-/* Ten digits: more than a screen can show, fewer than most doubles have. */
+/* Ten digits are more than a screen can show and fewer than a double needs. */
 static void put_number(FILE *out, double value)
 {
     if (value >= 0 && value < 1e9 && value == (double)(uint64_t)value)
@@ -145,7 +145,7 @@ static void put_seen(FILE *out, const struct weft_trace *traces, size_t n)
 }
 
 static enum weft_status put_data(FILE *out, const struct weft_trace *traces, size_t n,
-                                 const struct wf_draw_options *options, const char *title,
+                                 const struct weft_draw_options *options, const char *title,
                                  const struct wf_axis *axis, struct weft_error *err)
 {
     enum weft_status st = WEFT_OK;
@@ -199,7 +199,7 @@ static void put_head(FILE *out, const char *title)
 }
 
 enum weft_status wf_write_html(FILE *out, const struct weft_trace *traces, size_t n,
-                               const struct wf_draw_options *options, struct weft_error *err)
+                               const struct weft_draw_options *options, struct weft_error *err)
 {
     struct wf_axis axis;
     struct wf_text title = {0};

@@ -1,4 +1,4 @@
-/* page.js and page.css as bytes; the build makes them from the files (cmake/embed.cmake). */
+/* The bytes of page.js and page.css, which the build embeds (cmake/embed.cmake). */
 #ifndef PLANNING_DRAW_PAGE_PRIV_H
 #define PLANNING_DRAW_PAGE_PRIV_H
 

@@ -1,3 +1,4 @@
+/* The colours of all pictures. */
 #include "planning/draw/palette.h"
 
 #include "weft/schedule.h"
@@ -12,8 +13,8 @@ uint32_t wf_ink_colour(enum wf_ink ink)
     return colours[ink];
 }
 
-/* From Okabe and Ito's colours, which stay apart in the common kinds of colour blindness: the
- * first shade and the last one. */
+/* The first and the last shade per kind, from the colours of Okabe and Ito, which remain
+ * distinguishable with the common kinds of colour blindness. */
 static const struct {
     uint32_t first, last, band;
 } hues[WEFT_N_ACT_KINDS] = {

@@ -1,27 +1,28 @@
-/* A picture that no format has touched yet: rectangles, cells and labels at their places.
+/* A picture independent of the format: rectangles, cells and labels with their positions.
  *
- * The layout computes it once; SVG, PNG and PDF only paint it.  All lengths are pixels, y goes
- * down.  Painted in the order: areas, cells, labels.
+ * geometry.c computes it once; SVG, PNG and PDF only paint it, in the order areas, cells, labels.  All
+ * lengths are pixels, and y increases downwards.
  */
 #ifndef PLANNING_DRAW_PICTURE_H
 #define PLANNING_DRAW_PICTURE_H
 
-#include "planning/draw/draw.h"
+#include "base/text.h"
 #include "planning/draw/palette.h"
+#include "weft/draw.h"
 
-/* What is not an action. */
+/* A rectangle that is not an action. */
 struct wf_area {
     double x, y, w, h;
     enum wf_ink ink;
 };
 
-/* One action, half of an overlapped pair, or the share of a kind where actions are too narrow to
- * be told apart. */
+/* One action, half of an overlapped pair, or, where actions are too narrow to be distinguished, the
+ * share of one kind. */
 struct wf_cell {
     float x, y, w, h;
     uint8_t kind;  /* enum weft_act_kind */
     uint8_t shade; /* of the kind's colour: 0 .. WF_SHADES - 1 */
-    bool banded;   /* bears the marks of its kind, see wf_cell_bands() */
+    bool banded;   /* is painted with the bands of its kind, see wf_cell_bands() */
 };
 
 enum wf_anchor {
@@ -31,13 +32,13 @@ enum wf_anchor {
 };
 
 struct wf_label {
-    double x, y;  /* the anchor, on the base line */
-    double size;  /* of the font */
-    double width; /* at most, see wf_text_width() */
+    double x, y;  /* of the anchor, on the base line */
+    double size;  /* font size */
+    double width; /* upper limit, see wf_text_width() */
     enum wf_anchor anchor;
     enum wf_ink ink;
     bool bold;
-    size_t text; /* where it begins in the picture's texts, NUL-terminated UTF-8 */
+    size_t text; /* offset in the picture's texts: NUL-terminated UTF-8 */
 };
 
 struct wf_picture {
@@ -49,39 +50,40 @@ struct wf_picture {
     struct wf_label *labels; /* owned */
     size_t n_labels, cap_labels;
     struct wf_text texts; /* owned: all labels, one after the other */
-    size_t title;         /* in texts: what the picture shows, in one line */
-    bool failed;          /* no memory: told once, at the end */
+    size_t title;         /* offset in texts: one line that describes the picture */
+    bool failed;          /* out of memory: reported once, at the end */
 };
 
-/* The caller releases *out. */
+/* Computes the picture of `n` traces.  The caller releases *out. */
 enum weft_status wf_picture_init(struct wf_picture *out, const struct weft_trace *traces,
-                                 size_t n, const struct wf_draw_options *options,
+                                 size_t n, const struct weft_draw_options *options,
                                  struct weft_error *err);
 void wf_picture_release(struct wf_picture *p);
 
-/* -- for those that lay out ------------------------------------------------------------------ */
+/* -- building ------------------------------------------------------------------ */
 
 void wf_picture_add_area(struct wf_picture *p, double x, double y, double w, double h,
                          enum wf_ink ink);
 void wf_picture_add_cell(struct wf_picture *p, struct wf_cell cell);
 
-/* `text` is cut where it would be wider than `room`. */
+/* Adds a label.  `text` is cut if it is wider than `room`. */
 void wf_picture_add_label(struct wf_picture *p, struct wf_label label, const char *text,
                           double room);
 
-/* The width of a text in the widest of the usual fonts. */
+/* Returns the width of a text in the widest of the requested fonts. */
 double wf_text_width(const char *text, double size, bool bold);
 
-/* -- for those that paint -------------------------------------------------------------------- */
+/* -- painting -------------------------------------------------------------------- */
 
-/* The dark bands that mark a cell's kind, apart from its colour: an input gradient has one at the
- * top, a weight gradient one at the bottom, a whole backward, which is both, has both; a forward
- * has none.  Returns how many. */
+/* Computes the dark bands that mark a cell's kind in addition to its colour, and returns their
+ * number.  An input gradient has a band at the top, a weight gradient at the bottom, a whole
+ * backward has both, and a forward has none. */
 unsigned wf_cell_bands(const struct wf_cell *c, struct wf_cell out[2]);
 
-/* The left end of a label. */
+/* Returns the left edge of a label. */
 double wf_label_left(const struct wf_label *l);
 
+/* Writes the picture as SVG.  Write errors stay in the stream. */
 void wf_paint_svg(FILE *out, const struct wf_picture *p);
 
 #endif

@@ -7,20 +7,20 @@
 #include "base/size.h"
 #include "planning/draw/rows_priv.h"
 
-/* A row is looked at in tiles: where a tile has too many actions, each of its columns shows what
- * share of the time goes to what. */
+/* A row is divided into tiles.  If a tile has too many actions, each of its columns shows the shares
+ * of time per kind. */
 enum { TILE = 64, COLUMN = 4 };
 
-/* Around a label in its cell. */
+/* Padding around a label in its cell. */
 #define PADDING 2.0
 
-/* The actions that begin in one tile. */
+/* The actions that start in one tile. */
 struct wf_tile {
     uint32_t count;
     float width; /* of all of them, in pixels */
 };
 
-/* The part of the time in which an event is seen: later ones of the same row cover it. */
+/* The visible part of an event: later events of the same row cover the rest. */
 struct wf_span {
     double begin, end;
     const struct weft_trace_event *event; /* borrowed */
@@ -75,14 +75,14 @@ void wf_lane_slots_count(const struct weft_trace *t, unsigned slots[WEFT_LANE_CO
     }
 }
 
-/* -- what the cells say --------------------------------------------------------------------- */
+/* -- labels --------------------------------------------------------------------- */
 
 static double text_room(const struct wf_panel *p, const struct weft_trace_event *e)
 {
     return e->length * p->scale - 1 - 2 * PADDING;
 }
 
-/* The most telling words, in the largest font, that nearly all cells have room for. */
+/* Chooses the most detailed label in the largest font that fits into nearly all cells. */
 static void choose_detail(struct wf_panel *p)
 {
     enum { LARGEST = 12, SMALLEST = 7 };
@@ -180,11 +180,11 @@ static void put_half(const struct wf_panel *p, struct wf_cell c,
         put_label(p, &c, a, out);
 }
 
-/* One event from x to x1; `whole` when nothing of it is cut off. */
+/* Draws one event from x to x1; `whole` if no part of it is hidden. */
 static void put_cell(const struct wf_panel *p, const struct weft_trace_event *e, double x,
                      double x1, double y, double h, bool whole, struct wf_picture *out)
 {
-    double gap = x1 - x >= 3 ? 0.5 : 0; /* so that neighbours of one kind can be told apart */
+    double gap = x1 - x >= 3 ? 0.5 : 0; /* separates neighbours of one kind */
     struct wf_cell c = {
         .x = (float)(x + gap), .y = (float)y, .w = (float)(x1 - x - 2 * gap), .h = (float)h};
     if (!e->action.paired) {
@@ -212,7 +212,7 @@ static void add_share(struct wf_panel *p, const struct weft_trace_event *e, size
     }
 }
 
-/* Adds the part of an event that lies in one dense tile to the columns there. */
+/* Adds the part of an event inside one dense tile to the tile's columns. */
 static void add_shares(struct wf_panel *p, const struct weft_trace_event *e, double x,
                        double x1)
 {
@@ -224,10 +224,10 @@ static void add_shares(struct wf_panel *p, const struct weft_trace_event *e, dou
     }
 }
 
-/* Stacks of a row: from the bottom up F, B, I, W; what is left free above is idle. */
+/* Draws the stacked shares of a row: F, B, I, W from the bottom; the rest is idle. */
 static void put_stacks(struct wf_panel *p, double y, double h, struct wf_picture *out)
 {
-    enum { STEPS = 24 }; /* heights are rounded, so that neighbours are often the same */
+    enum { STEPS = 24 }; /* heights are rounded, so neighbours are often equal */
     size_t columns = (size_t)ceil(p->width / COLUMN), first = out->n_cells;
     struct wf_cell last[WEFT_N_ACT_KINDS];
     memset(last, 0, sizeof last);
@@ -263,7 +263,7 @@ static void put_stacks(struct wf_panel *p, double y, double h, struct wf_picture
 
 /* -- rows ----------------------------------------------------------------------------------- */
 
-/* The events of one slot of one lane, each until the next one begins. */
+/* Collects the events of one slot of one lane, each until the next one starts. */
 static size_t collect_spans(struct wf_panel *p, uint32_t rank, enum weft_lane lane,
                             unsigned slot)
 {
@@ -294,8 +294,8 @@ static void count_tiles(struct wf_panel *p, size_t n, size_t n_tiles)
     }
 }
 
-/* In a picture that is dense on the whole, a tile must be clearly less so to be drawn otherwise:
- * else neighbours at the limit would differ by chance. */
+/* In a picture that is dense as a whole, a tile is drawn as single cells only if it is clearly less
+ * dense.  Otherwise neighbouring tiles near the limit would differ by chance. */
 static bool is_dense(const struct wf_panel *p, const struct wf_tile *tile)
 {
     bool dense = p->typical < 1.2 * WF_DENSE_PIXELS;
@@ -310,7 +310,7 @@ static void put_strip(struct wf_panel *p, size_t n, double y, double h, struct w
     for (size_t i = 0; i < n; i++) {
         const struct wf_span *s = &p->spans[i];
         double x = s->begin * p->scale, end = fmin(s->end * p->scale, p->width);
-        double piece = x; /* begin of what is not dense */
+        double piece = x; /* begin of the current sparse part */
         bool cut = false;
         for (size_t tile = (size_t)(x / TILE); tile < tiles && (double)(tile * TILE) < end;
              tile++) {

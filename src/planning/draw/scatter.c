@@ -1,3 +1,4 @@
+/* Writes a scatter plot with its Pareto front as SVG. */
 #include "planning/draw/scatter.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@ struct axes {
     double x_step, y_step, x_most, y_least, y_most;
 };
 
-/* A step of 1, 2 or 5 times a power of ten that makes about eight of them. */
+/* Returns 1, 2 or 5 times a power of ten that divides the axis into about eight steps. */
 static double step_for(double most)
 {
     double step = pow(10, floor(log10(most / 8)));
@@ -53,8 +54,8 @@ static int by_height(const void *pa, const void *pb)
     return a->y != b->y ? (a->y < b->y ? 1 : -1) : (a->x > b->x) - (a->x < b->x);
 }
 
-/* The front from the slowest to the fastest, with its names in a column to the right, far enough
- * apart to be read, and a thin line to each. */
+/* Draws the front from the slowest to the fastest point.  The labels form a column at the right with
+ * a minimum distance, and a thin line leads to each point. */
 static void put_front(FILE *out, const struct axes *a, const struct wf_point *const *front,
                       size_t n)
 {
@@ -72,8 +73,8 @@ static void put_front(FILE *out, const struct axes *a, const struct wf_point *co
     }
 }
 
-/* Heights from a little below the least to the top of the front, and at least to one and a half
- * times the least: a few far worse points must not flatten the rest. */
+/* Chooses the range of y: from slightly below the minimum to the top of the front, and at least to
+ * 1.5 times the minimum.  A few much worse points then do not compress the others. */
 static struct axes choose_axes(const struct wf_point *points, size_t n)
 {
     struct axes a = {.x_most = 1e-300, .y_least = HUGE_VAL, .y_most = 1e-300};

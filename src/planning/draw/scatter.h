@@ -1,4 +1,4 @@
-/* Points of two figures as an SVG picture: what is on the front is named, the rest on hover. */
+/* Draws points as an SVG scatter plot.  Points on the Pareto front are labelled, others on hover. */
 #ifndef PLANNING_DRAW_SCATTER_H
 #define PLANNING_DRAW_SCATTER_H
 
@@ -9,10 +9,10 @@
 struct wf_point {
     double x, y;
     const char *name; /* borrowed */
-    bool front;       /* joined by a line, and named */
+    bool front;       /* on the Pareto front: connected and labelled */
 };
 
-/* False when there is no memory. */
+/* Writes the plot.  Returns false without memory; write errors stay in the stream. */
 bool wf_draw_scatter(FILE *out, const struct wf_point *points, size_t n, const char *title,
                      const char *x_name, const char *y_name);
 

@@ -1,11 +1,11 @@
-/* SVG.  Cells of one colour are one path, for a picture may have a hundred thousand of them. */
+/* Writes SVG.  All cells of one colour are one path, because a picture may have 100,000 cells. */
 #include <math.h>
 #include <string.h>
 
 #include "base/escape.h"
 #include "planning/draw/picture.h"
 
-/* At most two decimals and no more digits than needed. */
+/* Prints a number with at most two decimals and no trailing zeros. */
 static void put_number(FILE *out, double value)
 {
     long long hundredths = llround(value * 100);
@@ -28,7 +28,7 @@ static void put_attribute(FILE *out, const char *name, double value)
     fputc('"', out);
 }
 
-/* One rectangle of a path.  Its right end is rounded, not its width: neighbours meet. */
+/* Writes one rectangle of a path.  It rounds the right edge, not the width, so neighbours touch. */
 static void put_box(FILE *out, const struct wf_cell *c)
 {
     double x = round(c->x * 100.0) / 100, y = round(c->y * 100.0) / 100;

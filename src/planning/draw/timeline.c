@@ -1,3 +1,4 @@
+/* Draws a timed schedule, or the compute events of a trace, as rows of text. */
 #include "planning/draw/timeline.h"
 
 #include <math.h>
@@ -11,32 +12,32 @@ enum { MAX_ROWS = 64, GUTTER = 10 };
 
 struct canvas {
     struct wf_text *out; /* borrowed */
-    struct wf_text_style style;
+    struct weft_text_style style;
     const struct weft_schedule *s; /* borrowed; NULL: draw the trace */
     const struct weft_metrics *m;  /* borrowed; of the schedule */
     const struct weft_trace *t;    /* borrowed; NULL: draw the schedule */
     uint32_t n_ranks;
-    double makespan, factor; /* the end of the axis, and its units for one of the trace's */
-    double scale;            /* columns a unit of the axis */
+    double makespan, factor; /* the end of the axis; axis units per unit of the trace */
+    double scale;            /* columns per unit of the axis */
     const char *unit;        /* of the axis, ASCII */
     size_t columns;
-    bool several;    /* stages on a rank */
-    bool with_stage; /* ranks hold several stages: say which */
-    bool dense;      /* every cell says its micro, so that they can stand side by side */
-    char *marks;     /* owned: (columns), what stands in each; ' ' between cells, 0 for idle */
+    bool several;    /* ranks have several stages */
+    bool with_stage; /* labels show the stage */
+    bool dense;      /* every cell shows its micro-batch, so cells need no blank between them */
+    char *marks;     /* owned: (columns), the character; ' ' between cells, 0 for idle */
     uint8_t *kinds;  /* owned: (columns), for colours */
 };
 
-/* A pair is one cell with a kind of its own. */
+/* The kind of an overlapped pair, which is one cell. */
 enum { PAIR = WEFT_N_ACT_KINDS, NOTHING };
 
-/* What stands in one place of a row; a pair is one of them. */
+/* One cell of a row: an action or an overlapped pair. */
 struct cell {
     struct weft_action a[2];
     double start, length;
 };
 
-/* The next compute action of a rank that takes time, from position *at on. */
+/* Finds the next compute action of a rank with a duration, from position *at on. */
 static bool next_cell(const struct canvas *c, uint32_t rank, size_t *at, struct cell *out)
 {
     if (c->s != NULL) {
@@ -69,7 +70,7 @@ static bool next_cell(const struct canvas *c, uint32_t rank, size_t *at, struct 
 static const uint8_t colours[] = {
     [WEFT_ACT_F] = 25, [WEFT_ACT_B] = 28, [WEFT_ACT_I] = 30, [WEFT_ACT_W] = 94, [PAIR] = 54};
 
-/* What a cell says: all of it, or as much as fits into `room` columns. */
+/* Prints the label of a cell: the whole label, or as much as fits into `room` columns. */
 static size_t label_of(const struct canvas *c, const struct weft_action *a, size_t room,
                        char out[64])
 {
@@ -87,8 +88,8 @@ static size_t label_of(const struct canvas *c, const struct weft_action *a, size
     return n <= room ? n : (size_t)snprintf(out, 64, "%s", weft_act_name(a->kind));
 }
 
-/* The columns a unit of time that all labels need, with the stage and a blank behind it or
- * without both; and the shortest action. */
+/* Computes the columns per unit of time that all labels need, with the stage and a blank or without
+ * both, and the shortest action. */
 static void measure(struct canvas *c, double *wide, double *narrow, double *shortest)
 {
     char label[64];
@@ -108,9 +109,9 @@ static void measure(struct canvas *c, double *wide, double *narrow, double *shor
     }
 }
 
-/* At best every label fits with a blank behind it.  Else the shortest action still gets a whole
- * number of columns, so that equal actions look equal; and if not even one, then the whole just
- * fits. */
+/* Chooses the scale.  If possible every label fits with a blank after it.  Otherwise the shortest
+ * action has a whole number of columns, so equal actions look equal.  Otherwise the drawing fills the
+ * width. */
 static double choose_scale(struct canvas *c, size_t room)
 {
     double wide, narrow, shortest;
@@ -121,7 +122,7 @@ static double choose_scale(struct canvas *c, size_t room)
     c->dense = true;
     if (scale * c->makespan <= (double)room)
         return scale;
-    c->with_stage = false; /* all cells without, or some would be misread */
+    c->with_stage = false; /* in all cells, because a mixture would be misleading */
     double whole = floor((double)room / c->makespan * shortest);
     scale = whole >= 1 ? whole / shortest : (double)room / c->makespan;
     c->dense = scale >= narrow * (1 - 1e-9);
@@ -138,7 +139,7 @@ static void paint_action(struct canvas *c, const struct weft_action *a, double s
                          double length)
 {
     size_t begin = column_of(c, start), end = column_of(c, start + length);
-    if (end <= begin) { /* less than a column: only if it covers the column's middle */
+    if (end <= begin) { /* less than a column: drawn only if it covers the column's middle */
         double middle = floor(start * c->scale) + 0.5;
         if (start * c->scale > middle || (start + length) * c->scale < middle)
             return;
@@ -196,7 +197,8 @@ static void put_rank(struct canvas *c, uint32_t rank)
     wf_text_adds(c->out, c->style.utf8 ? "│\n" : "|\n");
 }
 
-/* Numbers under the rows: multiples of 1, 2 or 5 times a power of ten, at least 12 columns apart. */
+/* Appends the numbers of the axis: multiples of 1, 2 or 5 times a power of ten, at least 12 columns
+ * apart. */
 static void put_axis(struct canvas *c)
 {
     double step = pow(10, floor(log10(12 / c->scale)));
@@ -214,7 +216,7 @@ static void put_axis(struct canvas *c)
     wf_text_addc(c->out, '\n');
 }
 
-/* Says what the drawing leaves out, and at which width it would not, if anyone would want that. */
+/* Appends a note if the drawing omits short actions, with the width that would show them. */
 static void put_note(struct canvas *c)
 {
     enum { WIDEST = 1000000 };
@@ -226,11 +228,11 @@ static void put_note(struct canvas *c)
     double all = GUTTER + 1 + ceil(ceil(wide * shortest - 1e-9) / shortest * c->makespan);
     bool below = c->scale * shortest < 1 - 1e-9;
     if (all <= WIDEST)
-        snprintf(advice, sizeof advice, "%s --width %.0f shows all", below ? ";" : ":", all);
+        snprintf(advice, sizeof advice, "%s a width of %.0f shows all", below ? ";" : ":", all);
     if (below)
         wf_text_addf(c->out,
-                     "          (a column is %.3g of time, more than the shortest action: "
-                     "what is below is left out%s)\n",
+                     "          (a column is %.3g of time, more than the shortest action; "
+                     "shorter actions are omitted%s)\n",
                      1 / c->scale, advice);
     else if (!c->dense || dropped)
         wf_text_addf(c->out, "          (cells without their %s%s)\n",
@@ -240,7 +242,7 @@ static void put_note(struct canvas *c)
                      advice);
 }
 
-/* All rows and the axis; without a scale the one that suits the labels. */
+/* Draws all rows and the axis.  A scale of 0 selects one that suits the labels. */
 static void put_all(struct canvas *c)
 {
     size_t room = c->style.width > GUTTER + 12 ? c->style.width - GUTTER - 1 : 12;
@@ -273,7 +275,7 @@ static void put_all(struct canvas *c)
 }
 
 void wf_draw_timeline(struct wf_text *out, const struct weft_schedule *s,
-                      const struct weft_metrics *m, struct wf_text_style style)
+                      const struct weft_metrics *m, struct weft_text_style style)
 {
     struct canvas c = {.out = out,
                        .style = style,
@@ -287,7 +289,7 @@ void wf_draw_timeline(struct wf_text *out, const struct weft_schedule *s,
 }
 
 void wf_draw_trace_timeline(struct wf_text *out, const struct weft_trace *t,
-                            const struct wf_text_axis *axis, struct wf_text_style style)
+                            const struct wf_text_axis *axis, struct weft_text_style style)
 {
     struct canvas c = {.out = out,
                        .style = style,

@@ -278,7 +278,7 @@ void wf_page_timeline(struct wf_page *p, const struct wf_run *run)
         return;
     /* Borrowed copies: one behind the other, as they are drawn. */
     const struct weft_trace traces[] = {run->planned.trace, run->measured.trace};
-    const struct wf_draw_options options = {.width = WIDTH};
+    const struct weft_draw_options options = {.width = WIDTH};
     struct wf_picture picture;
     char id[40];
     wf_page_section(p, "Timeline");

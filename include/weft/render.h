@@ -1,0 +1,24 @@
+/* Draws traces in every format: those of weft/draw.h, and PNG and PDF.
+ *
+ * This header belongs to libweft, because PNG and PDF need cairo. */
+#ifndef WEFT_RENDER_H
+#define WEFT_RENDER_H
+
+#include "weft/draw.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Draws `n` traces on `out` like weft_draw(), in all formats.  Write errors stay in the stream.
+ * Returns WEFT_USAGE if the traces cannot share an axis or the picture is too large. */
+WEFT_API enum weft_status weft_render(FILE *out, enum weft_draw_format format,
+                                      const struct weft_trace *traces, size_t n,
+                                      const struct weft_draw_options *options,
+                                      struct weft_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
