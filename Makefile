@@ -1,26 +1,33 @@
-# The front door.  CMake does the work; CMakePresets.json says what each build is.
+# Short names for common tasks.  CMake does the work; CMakePresets.json defines the builds.
 #
-#   make            the release build, in build/release
-#   make test       installs what is missing, builds, runs all tests
-#   make demo       installs what is missing, builds, shows weft at work
-#   make setup      only installs what is missing
-#   make setup-browser   likewise, and a browser for the test of the pages
-#   make bench      measures the planner
-#   make races      runs what ranks as threads do under the thread sanitizer
-#   make bits       trains in many layouts, which must all give the same bits
-#   make install    into PREFIX (/usr/local); DESTDIR is honoured
-#   make fuzz       looks for inputs that break a parser, 20 seconds each
-#   make check      everything that must pass before a change goes in
-#   make format     lays out the sources as .clang-format says
-#   make clean      removes build/
+#   make             release build in build/release
+#   make test        installs missing packages, builds, runs all tests
+#   make test-deep   runs the tests that have a deep variant with all their cases
+#   make test-plan   builds and tests libweft-plan alone, without the other dependencies
+#   make races       runs the tests of concurrent modules under the thread sanitizer
+#   make bits        trains in many layouts and compares the bits of the results
+#   make tidy        runs clang-tidy and its static analyser on src/
+#   make fuzz        fuzzes every parser for 20 seconds
+#   make check       runs everything that must pass before a change is merged (CI)
+#   make format      formats the sources (.clang-format)
+#   make demo        installs missing packages, builds, runs a short demonstration
+#   make bench       measures the planner
+#   make install     installs into PREFIX (/usr/local); DESTDIR is honoured
+#   make setup       installs missing packages
+#   make setup-browser   also installs a browser, which the tests of HTML pages use
+#   make clean       removes build/
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 MAKEFLAGS += --no-print-directory
 
-.NOTPARALLEL: # prerequisites run in the order written; CMake runs the jobs
-.PHONY: races fuzz all setup setup-browser test demo bench bits install check format clean
+# ranks as threads, the executor, reductions, the thread pool and the trainer
+CONCURRENT := ^(comm/inproc|exec/|sync/|kern/pool|trainer/(ranks|bits|alloc|checkpointer|evaluate)|cli/(train_ranks|resume)$$)
+
+.NOTPARALLEL: # prerequisites run in the order written; CMake runs jobs in parallel
+.PHONY: all setup setup-browser test test-deep test-plan races bits tidy fuzz check format demo bench \
+        install clean
 
 all:
 	@command -v cmake >/dev/null || { echo 'cmake is missing: run "make setup" first' >&2; exit 1; }
@@ -34,7 +41,38 @@ setup-browser:
 	@tools/setup.sh --browser
 
 test: setup all
-	@ctest --preset release --output-on-failure -j $(JOBS)
+	@ctest --preset release -j $(JOBS)
+
+test-deep: setup all
+	@ctest --preset deep -j $(JOBS)
+
+test-plan:
+	@tools/setup.sh --plan
+	@cmake --preset plan >/dev/null
+	@cmake --build --preset plan -j $(JOBS)
+	@ctest --preset plan -j $(JOBS)
+
+races:
+	@cmake --preset tsan >/dev/null
+	@cmake --build --preset tsan -j $(JOBS)
+	@ctest --preset tsan -j $(JOBS) -R '$(CONCURRENT)'
+
+bits: all
+	@tools/bits.sh
+
+tidy: all
+	@tools/setup.sh --dev
+	@tools/check_tidy.sh
+
+fuzz:
+	@tools/setup.sh --dev
+	@tools/fuzz.sh 20
+
+check:
+	@.ci/run
+
+format:
+	@tools/check_format.sh --fix
 
 demo: setup
 	@tools/demo.sh
@@ -42,27 +80,9 @@ demo: setup
 bench: all
 	build/release/weft bench plan
 
-bits: all
-	@tools/bits.sh
-
 install: all
 	cmake --install build/release --prefix "$(PREFIX)"
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" -eq 0 ]; then ldconfig; fi
-
-races:
-	@cmake --preset tsan >/dev/null
-	@cmake --build --preset tsan -j $(JOBS)
-	@ctest --preset tsan -R '^(comm/inproc|exec/|sync/|kern/pool|trainer/(ranks|bits|alloc|checkpointer|evaluate)|cli/(train_ranks|resume))'
-
-check:
-	@.ci/run
-
-fuzz:
-	@tools/setup.sh --dev
-	@tools/fuzz.sh 20
-
-format:
-	@tools/check_format.sh --fix
 
 clean:
 	rm -rf build

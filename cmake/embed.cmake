@@ -1,5 +1,5 @@
-# weft_embed(OUTPUT INCLUDE NAME FILE [NAME FILE]...): writes a C source that holds each file as
-# the array NAME and its length as NAME_len, declared in INCLUDE.  It is made anew when a file
+# weft_embed(OUTPUT INCLUDE NAME FILE [NAME FILE]...): writes a C source with each file as
+# the array NAME and its length as NAME_len, declared in INCLUDE.  CMake writes it again if a file
 # changes.
 function(weft_embed output include)
     set(text "#include \"${include}\"\n")

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that weft is built with; does nothing when they are all there.
+# Installs the Debian packages that weft needs; does nothing if all of them are installed.
 #
-#   tools/setup.sh          to build, test and run
-#   tools/setup.sh --dev    also what the checks need: fuzzing, memory checks, layout
-#   tools/setup.sh --browser    also a browser, for the test that opens the pages weft draws
+#   tools/setup.sh             to build, test and run
+#   tools/setup.sh --plan      only to build and test libweft-plan
+#   tools/setup.sh --dev       also the tools that CI uses: clang, clang-tidy, valgrind, ...
+#   tools/setup.sh --browser   also a browser, for the tests of HTML pages
 set -euo pipefail
 
-# The only list of packages: a name, and what it is for.
-build_packages='
+# The only list of packages: name and purpose.
+plan_packages='
 gcc                 compiler
 libc6-dev           headers
 make                build
@@ -15,14 +16,16 @@ cmake               build
 pkg-config          build
 libcmocka-dev       tests
 libjansson-dev      JSON
-libcairo2-dev       pictures
 libyaml-dev         settings
+'
+other_packages='
+libcairo2-dev       pictures
 libxxhash-dev       hashes
 libhwloc-dev        cores
 libmicrohttpd-dev   live page
 libunistring-dev    live page
 libudev-dev         cores
-libutf8proc-dev     letters
+libutf8proc-dev     Unicode
 fonts-dejavu-core   pictures
 libopenmpi-dev      MPI
 openmpi-bin         MPI
@@ -33,7 +36,8 @@ iproute2            tests
 dev_packages='
 clang               fuzzing
 libclang-rt-14-dev  fuzzing
-clang-format        layout
+clang-format        formatting
+clang-tidy          static analysis
 valgrind            memory
 git                 history
 '
@@ -44,22 +48,23 @@ chromium            browser
 say() { echo "setup: $*"; }
 die() { say "$@" >&2; exit 1; }
 
-packages=$build_packages
+packages=$plan_packages$other_packages
 for option; do
     case $option in
+    --plan) packages=$plan_packages ;;
     --dev) packages+=$dev_packages ;;
     --browser) packages+=$browser_packages ;;
-    *) die "unknown option $option (there are --dev and --browser)" ;;
+    *) die "unknown option $option (expected --plan, --dev or --browser)" ;;
     esac
 done
 mapfile -t names < <(awk 'NF { print $1 }' <<<"$packages")
 
 if ! command -v dpkg-query >/dev/null; then
-    say "no Debian packages on this system; the build needs the likes of: ${names[*]}"
+    say "this system has no dpkg; install the equivalents of: ${names[*]}"
     exit 0
 fi
 
-# dpkg-query fails when it does not know a name, and that is the answer here.
+# dpkg-query fails for unknown names, which then count as missing.
 installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${names[@]}" 2>/dev/null |
     awk '$1 == "installed" { print $2 }' || true)
 mapfile -t missing < <(printf '%s\n' "${names[@]}" | grep -vxF -e "$installed")
@@ -73,17 +78,17 @@ if [ "$(id -u)" -eq 0 ]; then
 elif command -v sudo >/dev/null && { sudo -n true || : </dev/tty; } 2>/dev/null; then
     as_root=(sudo env)
 else
-    die "packages are missing, and this is neither root nor a user of sudo; as root run:" \
+    die "packages are missing, and this user is neither root nor allowed to use sudo; as root run:" \
         "apt-get install ${missing[*]}"
 fi
 
-say 'installing (package: what for)'
+say 'installing (package: purpose)'
 for name in "${missing[@]}"; do
     awk -v name="$name" '$1 == name { print "    " $1 ": " $2 }' <<<"$packages"
 done
 apt=("${as_root[@]}" DEBIAN_FRONTEND=noninteractive
     apt-get -q -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
-"${apt[@]}" update || say 'the package lists could not be renewed; going on with those at hand'
+"${apt[@]}" update || say 'the package lists could not be updated; using the existing ones'
 "${apt[@]}" install -y --no-install-recommends "${missing[@]}" </dev/null ||
     die "apt-get could not install: ${missing[*]}"
 say 'done'

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* Returns the version, such as "0.1.0". */
+/* Returns the version, such as "0.2.0". */
 WEFT_API const char *weft_version(void);
 
 /* Returns the compiler and the build type, such as "gcc 12.2.0, Release". */

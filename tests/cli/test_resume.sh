@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # A run that is killed repeatedly and resumed in another layout each time ends with the bits of a run
-# that was never stopped.  WEFT_KILLS is the number of kills (default 10).
+# that was never stopped.  The deep test kills it more often.
 . "$(dirname -- "$0")/common.bash"
+
+kills=10
+[ -z "${WEFT_TEST_DEEP-}" ] || kills=60
 
 tiny=$WEFT_TEST_DATA/train/gpt2-tiny
 settings=(--model.dir="$tiny" --data.train="$tiny/tokens.bin" --data.batch=8 --data.seq=24
@@ -24,7 +27,7 @@ last_step() {
 # The run has no end of its own: each kill waits for new steps, so it always hits a training run,
 # however fast or busy the machine is.
 RANDOM=7
-for ((i = 0; i < ${WEFT_KILLS:-10}; i++)); do
+for ((i = 0; i < kills; i++)); do
     # shellcheck disable=SC2206 # words
     layout=(${layouts[i % ${#layouts[@]}]})
     target=$(($(last_step broken) + 5 + RANDOM % 20))
@@ -43,7 +46,7 @@ got=$(cut -d ' ' -f 1 out)
 run 0 train "${settings[@]}" --train.steps=$steps --log.dir=whole
 run 0 inspect --hash whole
 holds test "$got" = "$(cut -d ' ' -f 1 out)"
-echo "killed ${WEFT_KILLS:-10} times in $steps steps"
+echo "killed $kills times in $steps steps"
 # Every step once, with the same losses and norms.
 steps() { sed 's/,"lr".*//' "$1/metrics.jsonl"; }
 holds test "$(steps broken)" = "$(steps whole)"

@@ -1,4 +1,4 @@
-/* What the tests of pictures share: traces of generated schedules, drawings in memory. */
+/* Traces of generated schedules and drawings in memory, for the tests of draw and render. */
 #ifndef TESTS_DRAW_DRAWING_H
 #define TESTS_DRAW_DRAWING_H
 
@@ -13,10 +13,14 @@
 #include <cmocka.h>
 
 #include "base/error.h"
+<<<<<<< HEAD
 #include "weft/render.h"
+    =======
+#include "planning/draw/draw.h"
+    >>>>>>> 828623f (build: libweft-plan builds and is tested alone; every limit is 12 times a test's duration)
 
-static inline struct weft_trace planned(const char *name, uint32_t ranks, uint32_t micros,
-                                        uint32_t chunks)
+    static inline struct weft_trace
+    planned(const char *name, uint32_t ranks, uint32_t micros, uint32_t chunks)
 {
     const struct weft_memory_cost memory = {0};
     struct weft_gen_params params = {.ranks = ranks, .micros = micros, .chunks = chunks};
@@ -56,18 +60,39 @@ struct drawing {
     size_t len;
 };
 
+<<<<<<< HEAD
 static inline struct drawing drawn(enum weft_draw_format format,
                                    const struct weft_trace *traces, size_t n,
                                    const struct weft_draw_options *options)
+=======
+typedef enum weft_status draw_fn(FILE *out, enum wf_draw_format format,
+                                 const struct weft_trace *traces, size_t n,
+                                 const struct wf_draw_options *options, struct weft_error *err);
+
+/* Returns what `draw` (wf_draw or wf_render) writes. */
+static inline struct drawing drawn_by(draw_fn *draw, enum wf_draw_format format,
+                                      const struct weft_trace *traces, size_t n,
+                                      const struct wf_draw_options *options)
+>>>>>>> 828623f (build: libweft-plan builds and is tested alone; every limit is 12 times a test's duration)
 {
     struct drawing d = {0};
     struct weft_error err = {0};
     FILE *out = open_memstream(&d.at, &d.len);
     assert_non_null(out);
+<<<<<<< HEAD
     if (weft_render(out, format, traces, n, options, &err) != WEFT_OK)
+=======
+    if (draw(out, format, traces, n, options, &err) != WEFT_OK)
+>>>>>>> 828623f (build: libweft-plan builds and is tested alone; every limit is 12 times a test's duration)
         fail_msg("%s", err.msg);
     fclose(out);
     return d;
+}
+
+static inline struct drawing drawn(enum wf_draw_format format, const struct weft_trace *traces,
+                                   size_t n, const struct wf_draw_options *options)
+{
+    return drawn_by(wf_draw, format, traces, n, options);
 }
 
 #endif

@@ -12,22 +12,23 @@ static uint32_t *new_in_flight(const struct weft_schedule *s)
     return calloc((size_t)p->n_pipes * p->n_stages, sizeof(uint32_t));
 }
 
-void wf_rank_bytes_release(struct wf_rank_bytes *b)
+void wf_planned_bytes_release(struct wf_planned_bytes *b)
 {
     free(b->state);
     free(b->total);
-    *b = (struct wf_rank_bytes){0};
+    *b = (struct wf_planned_bytes){0};
 }
 
-enum weft_status wf_rank_bytes_init(struct wf_rank_bytes *out, const struct weft_schedule *s,
-                                    const struct weft_partition *p,
-                                    const struct weft_items *items, struct weft_error *err)
+enum weft_status wf_planned_bytes_init(struct wf_planned_bytes *out,
+                                       const struct weft_schedule *s,
+                                       const struct weft_partition *p,
+                                       const struct weft_items *items, struct weft_error *err)
 {
     const struct weft_placement *place = weft_schedule_placement(s);
     uint32_t *in_flight = new_in_flight(s);
-    struct wf_rank_bytes b = {.n_ranks = place->n_ranks,
-                              .state = malloc(sizeof *b.state * place->n_ranks),
-                              .total = malloc(sizeof *b.total * place->n_ranks)};
+    struct wf_planned_bytes b = {.n_ranks = place->n_ranks,
+                                 .state = malloc(sizeof *b.state * place->n_ranks),
+                                 .total = malloc(sizeof *b.total * place->n_ranks)};
     const struct weft_rank_limits ranks = {.placement = place, .in_flight = in_flight};
     enum weft_status st = WEFT_OK;
     if (in_flight == NULL || b.state == NULL || b.total == NULL)
@@ -44,7 +45,7 @@ enum weft_status wf_rank_bytes_init(struct wf_rank_bytes *out, const struct weft
     if (st == WEFT_OK)
         *out = b;
     else
-        wf_rank_bytes_release(&b);
+        wf_planned_bytes_release(&b);
     return st;
 }
 

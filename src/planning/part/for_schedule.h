@@ -6,17 +6,18 @@
 #include "weft/part.h"
 
 /* The bytes of every rank.  Both arrays are (n_ranks) and owned. */
-struct wf_rank_bytes {
+struct wf_planned_bytes {
     uint32_t n_ranks;
     size_t *state; /* weights, gradients and optimizer state */
     size_t *total; /* the state, and the activations of the micros in flight */
 };
 
-/* Computes the bytes of every rank that runs `s`.  wf_rank_bytes_release() frees. */
-enum weft_status wf_rank_bytes_init(struct wf_rank_bytes *out, const struct weft_schedule *s,
-                                    const struct weft_partition *p,
-                                    const struct weft_items *items, struct weft_error *err);
-void wf_rank_bytes_release(struct wf_rank_bytes *b); /* a zeroed one is allowed */
+/* Computes the bytes of every rank that runs `s`.  wf_planned_bytes_release() frees. */
+enum weft_status wf_planned_bytes_init(struct wf_planned_bytes *out,
+                                       const struct weft_schedule *s,
+                                       const struct weft_partition *p,
+                                       const struct weft_items *items, struct weft_error *err);
+void wf_planned_bytes_release(struct wf_planned_bytes *b); /* a zeroed one is allowed */
 
 /* Returns the largest of `n` byte counts. */
 size_t wf_rank_bytes_max(const size_t *bytes, uint32_t n);

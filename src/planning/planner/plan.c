@@ -222,7 +222,7 @@ static enum weft_status cut_model(struct build *b, struct weft_error *err)
 static enum weft_status count_bytes(struct build *b, struct weft_error *err)
 {
     struct wf_plan *p = b->plan;
-    WEFT_TRY(wf_rank_bytes_init(&p->bytes, p->schedule, &p->partition, &p->items, err));
+    WEFT_TRY(wf_planned_bytes_init(&p->bytes, p->schedule, &p->partition, &p->items, err));
     for (uint32_t r = 0; b->n_byte_limits > 0 && r < p->bytes.n_ranks; r++) {
         size_t limit = b->byte_limits[b->n_byte_limits == 1 ? 0 : r];
         if (p->bytes.total[r] > limit)
@@ -300,7 +300,7 @@ void wf_plan_release(struct wf_plan *p)
     weft_schedule_free(p->lowered);
     weft_items_release(&p->items);
     weft_partition_release(&p->partition);
-    wf_rank_bytes_release(&p->bytes);
+    wf_planned_bytes_release(&p->bytes);
     weft_metrics_release(&p->metrics);
     weft_verify_result_release(&p->proof);
     *p = (struct wf_plan){0};

@@ -51,7 +51,7 @@ struct wf_plan {
     struct weft_partition partition;
     struct weft_metrics metrics;
     struct weft_verify_result proof; /* without findings */
-    struct wf_rank_bytes bytes;      /* of every rank; empty if the items have no costs */
+    struct wf_planned_bytes bytes;   /* of every rank; empty if the items have no costs */
     bool from_model;                 /* the items are those of a named model */
     bool costs_by_stage;             /* the costs of stages were given or follow from items */
     bool from_file;
@@ -75,7 +75,7 @@ void wf_plan_write_json(struct wf_json *j, const struct wf_plan *p, bool events)
 
 /* Writes the object "metrics".  `bytes` may be empty. */
 void wf_metrics_write_json(struct wf_json *j, const struct weft_metrics *m,
-                           const struct wf_rank_bytes *bytes);
+                           const struct wf_planned_bytes *bytes);
 
 /* Writes the actions of each rank as a list of strings. */
 void wf_orders_write_json(struct wf_json *j, const char *key, const struct weft_schedule *s);

@@ -95,7 +95,7 @@ static void put_numbers(struct wf_json *j, const char *key, const double *at, ui
 }
 
 void wf_metrics_write_json(struct wf_json *j, const struct weft_metrics *m,
-                           const struct wf_rank_bytes *bytes)
+                           const struct wf_planned_bytes *bytes)
 {
     wf_json_begin(j, "metrics", '{');
     wf_json_uint(j, "actions", m->n_actions);

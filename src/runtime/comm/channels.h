@@ -3,7 +3,7 @@
 #ifndef RUNTIME_COMM_CHANNELS_H
 #define RUNTIME_COMM_CHANNELS_H
 
-enum wf_channel {
+enum wf_comm_channel {
     WF_CHANNEL_FORWARD = 0,  /* exec: activations */
     WF_CHANNEL_BACKWARD = 1, /* exec: gradients of activations */
     WF_CHANNEL_ALL_GATHER = 3,

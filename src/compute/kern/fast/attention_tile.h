@@ -212,11 +212,20 @@ static void scores_segment(const struct scores *p, bool diagonal, size_t keys, s
 
 /* ---- products with scores ------------------------------------------------------------------- */
 
+<<<<<<< HEAD
 struct product {
     float *out;          /* (rows, ld) */
     const float *s;      /* (keys, SEGMENT) */
     const float *x;      /* (terms, ld) */
     const float *scales; /* by keys: per query, the factor of its sums so far; or NULL */
+=======
+struct tile_product {
+    float *out;     /* (rows, ld) */
+    const float *s; /* (keys, SEGMENT) */
+    const float *x; /* (terms, ld) */
+    const float
+        *scales; /* by keys: for each query, what its sums so far are multiplied by, or NULL */
+>>>>>>> 828623f (build: libweft-plan builds and is tested alone; every limit is 12 times a test's duration)
     size_t ld;
     size_t rows;  /* a multiple of SHORT */
     size_t terms; /* number of terms of each sum */
@@ -224,7 +233,7 @@ struct product {
     struct prefetch *prefetch;
 };
 
-ALWAYS_INLINE void by_keys_tile(const int rows, const int cols, const struct product *p,
+ALWAYS_INLINE void by_keys_tile(const int rows, const int cols, const struct tile_product *p,
                                 size_t row, size_t col)
 {
     tile t;
@@ -245,7 +254,7 @@ ALWAYS_INLINE void by_keys_tile(const int rows, const int cols, const struct pro
     tile_store(rows, cols, out, p->ld, t);
 }
 
-ALWAYS_INLINE void by_queries_tile(const int rows, const int cols, const struct product *p,
+ALWAYS_INLINE void by_queries_tile(const int rows, const int cols, const struct tile_product *p,
                                    size_t row, size_t col)
 {
     tile t;
@@ -270,7 +279,7 @@ ALWAYS_INLINE void by_queries_tile(const int rows, const int cols, const struct 
 /* Both products visit their tiles in the same order: one panel of columns after the other, so
  * that a panel of x stays in the cache for all rows. */
 #define BY_KIND(kind)                                                                          \
-    ALWAYS_INLINE void kind##_panel(const int cols, const struct product *p, size_t col)       \
+    ALWAYS_INLINE void kind##_panel(const int cols, const struct tile_product *p, size_t col)  \
     {                                                                                          \
         size_t row = 0;                                                                        \
         while (row < p->rows) {                                                                \
@@ -288,7 +297,7 @@ BY_KIND(by_keys)
 BY_KIND(by_queries)
 #undef BY_KIND
 
-static void by_keys(const struct product *p, size_t head)
+static void by_keys(const struct tile_product *p, size_t head)
 {
 #define PANEL(n) by_keys_panel(n, p, col *VEC)
     size_t cols = (head + VEC - 1) / VEC;
@@ -299,7 +308,7 @@ static void by_keys(const struct product *p, size_t head)
 #undef PANEL
 }
 
-static void by_queries(const struct product *p, size_t head)
+static void by_queries(const struct tile_product *p, size_t head)
 {
 #define PANEL(n) by_queries_panel(n, p, col *VEC)
     size_t cols = (head + VEC - 1) / VEC;
