@@ -13,14 +13,10 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-<<<<<<< HEAD
-#include "weft/render.h"
-    =======
-#include "planning/draw/draw.h"
-    >>>>>>> 828623f (build: libweft-plan builds and is tested alone; every limit is 12 times a test's duration)
+#include "weft/draw.h"
 
-    static inline struct weft_trace
-    planned(const char *name, uint32_t ranks, uint32_t micros, uint32_t chunks)
+static inline struct weft_trace planned(const char *name, uint32_t ranks, uint32_t micros,
+                                        uint32_t chunks)
 {
     const struct weft_memory_cost memory = {0};
     struct weft_gen_params params = {.ranks = ranks, .micros = micros, .chunks = chunks};
@@ -60,39 +56,31 @@ struct drawing {
     size_t len;
 };
 
-<<<<<<< HEAD
-static inline struct drawing drawn(enum weft_draw_format format,
-                                   const struct weft_trace *traces, size_t n,
-                                   const struct weft_draw_options *options)
-=======
-typedef enum weft_status draw_fn(FILE *out, enum wf_draw_format format,
+typedef enum weft_status draw_fn(FILE *out, enum weft_draw_format format,
                                  const struct weft_trace *traces, size_t n,
-                                 const struct wf_draw_options *options, struct weft_error *err);
+                                 const struct weft_draw_options *options,
+                                 struct weft_error *err);
 
-/* Returns what `draw` (wf_draw or wf_render) writes. */
-static inline struct drawing drawn_by(draw_fn *draw, enum wf_draw_format format,
+/* Returns what `draw` (weft_draw or weft_render) writes. */
+static inline struct drawing drawn_by(draw_fn *draw, enum weft_draw_format format,
                                       const struct weft_trace *traces, size_t n,
-                                      const struct wf_draw_options *options)
->>>>>>> 828623f (build: libweft-plan builds and is tested alone; every limit is 12 times a test's duration)
+                                      const struct weft_draw_options *options)
 {
     struct drawing d = {0};
     struct weft_error err = {0};
     FILE *out = open_memstream(&d.at, &d.len);
     assert_non_null(out);
-<<<<<<< HEAD
-    if (weft_render(out, format, traces, n, options, &err) != WEFT_OK)
-=======
     if (draw(out, format, traces, n, options, &err) != WEFT_OK)
->>>>>>> 828623f (build: libweft-plan builds and is tested alone; every limit is 12 times a test's duration)
         fail_msg("%s", err.msg);
     fclose(out);
     return d;
 }
 
-static inline struct drawing drawn(enum wf_draw_format format, const struct weft_trace *traces,
-                                   size_t n, const struct wf_draw_options *options)
+static inline struct drawing drawn(enum weft_draw_format format,
+                                   const struct weft_trace *traces, size_t n,
+                                   const struct weft_draw_options *options)
 {
-    return drawn_by(wf_draw, format, traces, n, options);
+    return drawn_by(weft_draw, format, traces, n, options);
 }
 
 #endif

@@ -1,9 +1,9 @@
 /* PNG and PDF: well-formed, of the requested size, and the same bytes every time. */
-#include "render/render.h"
+#include "weft/render.h"
 
 #include "draw/drawing.h"
 
-static const struct wf_draw_options options = {.title = "<title> & \xff\x01", .width = 777};
+static const struct weft_draw_options options = {.title = "<title> & \xff\x01", .width = 777};
 
 static const char *const stored_trace = "trace_measured.trace";
 
@@ -33,28 +33,29 @@ static void check_render(void **state)
 {
     struct weft_trace t = trace_of(*state);
 
-    struct drawing png = drawn_by(wf_render, WF_DRAW_FORMAT_PNG, &t, 1, &options);
+    struct drawing png = drawn_by(weft_render, WEFT_DRAW_FORMAT_PNG, &t, 1, &options);
     assert_true(png.len > 1000);
     assert_memory_equal(png.at, "\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16);
     assert_int_equal(big_endian(png.at + 16), 777);
     assert_memory_equal(png.at + png.len - 8, "IEND", 4);
     free(png.at);
 
-    struct drawing pdf = drawn_by(wf_render, WF_DRAW_FORMAT_PDF, &t, 1, &options);
+    struct drawing pdf = drawn_by(weft_render, WEFT_DRAW_FORMAT_PDF, &t, 1, &options);
     assert_true(pdf.len > 1000 && memcmp(pdf.at, "%PDF-", 5) == 0);
     free(pdf.at);
     weft_trace_release(&t);
 }
 
-/* wf_render writes the bytes of wf_draw in the other formats. */
+/* weft_render writes the bytes of weft_draw in the other formats. */
 static void check_same_bytes(void **state)
 {
     struct weft_trace t = trace_of(*state);
-    for (int i = WF_DRAW_FORMAT_TEXT; i <= WF_DRAW_FORMAT_TRACE; i++) {
-        enum wf_draw_format format = (enum wf_draw_format)i;
-        bool by_cairo = format == WF_DRAW_FORMAT_PNG || format == WF_DRAW_FORMAT_PDF;
-        struct drawing a = drawn_by(wf_render, format, &t, 1, &options);
-        struct drawing b = drawn_by(by_cairo ? wf_render : wf_draw, format, &t, 1, &options);
+    for (int i = WEFT_DRAW_FORMAT_TEXT; i <= WEFT_DRAW_FORMAT_TRACE; i++) {
+        enum weft_draw_format format = (enum weft_draw_format)i;
+        bool by_cairo = format == WEFT_DRAW_FORMAT_PNG || format == WEFT_DRAW_FORMAT_PDF;
+        struct drawing a = drawn_by(weft_render, format, &t, 1, &options);
+        struct drawing b =
+            drawn_by(by_cairo ? weft_render : weft_draw, format, &t, 1, &options);
         assert_int_equal(a.len, b.len);
         assert_memory_equal(a.at, b.at, a.len);
         free(a.at);

@@ -144,12 +144,8 @@ static void forward_segment(struct forward *f, size_t query, size_t queries, siz
         softmax_lanes(f, f->s + col, diagonal ? wf_size_min(key_rows, col + VEC) : key_rows,
                       query + col);
     }
-<<<<<<< HEAD
 
-    struct product out = {
-=======
     struct tile_product out = {
->>>>>>> 828623f (build: libweft-plan builds and is tested alone; every limit is 12 times a test's duration)
         .out = f->out + query * ld,
         .s = f->s,
         .x = f->x,
@@ -287,23 +283,13 @@ static void backward_segment(struct backward *b, size_t queries, size_t key, siz
     for (size_t col = 0; col < queries; col += VEC)
         gradient_lanes(b, diagonal ? wf_size_min(key_rows, col + VEC) : key_rows, col);
 
-<<<<<<< HEAD
-    struct product dx = {b->dx + at, b->p,    b->dy,    NULL,        ld,
-                         key_rows,   queries, diagonal, &b->prefetch};
-    struct product dk = {b->dk + at, b->ds,   b->q,     NULL,        ld,
-                         key_rows,   queries, diagonal, &b->prefetch};
-    size_t query_rows = wf_size_round_up(queries, SHORT);
-    struct product dq = {b->dq,      b->ds, b->k + at, NULL,        ld,
-                         query_rows, keys,  diagonal,  &b->prefetch};
-=======
     struct tile_product dx = {b->dx + at, b->p,    b->dy,    NULL,        ld,
                               key_rows,   queries, diagonal, &b->prefetch};
     struct tile_product dk = {b->dk + at, b->ds,   b->q,     NULL,        ld,
                               key_rows,   queries, diagonal, &b->prefetch};
-    size_t query_rows = attention_round_up(queries, SHORT);
+    size_t query_rows = wf_size_round_up(queries, SHORT);
     struct tile_product dq = {b->dq,      b->ds, b->k + at, NULL,        ld,
                               query_rows, keys,  diagonal,  &b->prefetch};
->>>>>>> 828623f (build: libweft-plan builds and is tested alone; every limit is 12 times a test's duration)
     by_queries(&dx, head);
     by_queries(&dk, head);
     by_keys(&dq, head);

@@ -212,20 +212,11 @@ static void scores_segment(const struct scores *p, bool diagonal, size_t keys, s
 
 /* ---- products with scores ------------------------------------------------------------------- */
 
-<<<<<<< HEAD
-struct product {
+struct tile_product {
     float *out;          /* (rows, ld) */
     const float *s;      /* (keys, SEGMENT) */
     const float *x;      /* (terms, ld) */
     const float *scales; /* by keys: per query, the factor of its sums so far; or NULL */
-=======
-struct tile_product {
-    float *out;     /* (rows, ld) */
-    const float *s; /* (keys, SEGMENT) */
-    const float *x; /* (terms, ld) */
-    const float
-        *scales; /* by keys: for each query, what its sums so far are multiplied by, or NULL */
->>>>>>> 828623f (build: libweft-plan builds and is tested alone; every limit is 12 times a test's duration)
     size_t ld;
     size_t rows;  /* a multiple of SHORT */
     size_t terms; /* number of terms of each sum */
