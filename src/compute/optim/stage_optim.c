@@ -4,6 +4,17 @@
 
 #include "base/error.h"
 
+struct wf_optim_tensor wf_optim_tensor_of(const struct wf_param *p)
+{
+    return (struct wf_optim_tensor){.name = p->desc.name,
+                                    .rows = p->desc.shape[0],
+                                    .cols = p->desc.shape[1],
+                                    .value = p->value,
+                                    .exact = p->exact,
+                                    .fast = p->fast,
+                                    .decay = p->desc.decay};
+}
+
 enum weft_status wf_optim_new_stage(struct wf_tstage *stage,
                                     const struct wf_optim_settings *how, struct wf_pool *pool,
                                     struct wf_optim **out, struct weft_error *err)
@@ -14,13 +25,7 @@ enum weft_status wf_optim_new_stage(struct wf_tstage *stage,
     if (tensors == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the optimizer's list of tensors");
     for (size_t i = 0; i < n; i++)
-        tensors[i] = (struct wf_optim_tensor){.name = params[i].desc.name,
-                                              .rows = params[i].desc.shape[0],
-                                              .cols = params[i].desc.shape[1],
-                                              .value = params[i].value,
-                                              .exact = params[i].exact,
-                                              .fast = params[i].fast,
-                                              .decay = params[i].desc.decay};
+        tensors[i] = wf_optim_tensor_of(&params[i]);
     enum weft_status st = wf_optim_new(tensors, n, how, pool, out, err);
     free(tensors);
     return st;

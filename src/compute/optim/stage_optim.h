@@ -5,6 +5,10 @@
 #include "compute/model/stage.h"
 #include "compute/optim/adamw.h"
 
+/* Returns a parameter as a tensor of the optimizer, with all of its elements.  Borrowed from the
+ * stage. */
+struct wf_optim_tensor wf_optim_tensor_of(const struct wf_param *p);
+
 /* An optimizer for all of a stage's parameters, in their order.  wf_optim_free() frees. */
 enum weft_status wf_optim_new_stage(struct wf_tstage *stage,
                                     const struct wf_optim_settings *how, struct wf_pool *pool,

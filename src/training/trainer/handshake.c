@@ -71,8 +71,9 @@ static uint64_t hash_schedule(const struct wf_topology *l)
 
 static uint64_t hash_data(const struct wf_trainer *t)
 {
-    const uint64_t both[] = {wf_shards_fingerprint(t->shards),
-                             t->val_shards == NULL ? 0 : wf_shards_fingerprint(t->val_shards)};
+    const uint64_t both[] = {
+        wf_shards_fingerprint(t->data.shards),
+        t->data.val_shards == NULL ? 0 : wf_shards_fingerprint(t->data.val_shards)};
     return wf_hash(0, both, sizeof both);
 }
 

@@ -1,3 +1,4 @@
+/* The parts of a trainer, and what its files share. */
 #ifndef TRAINING_TRAINER_TRAINER_PRIV_H
 #define TRAINING_TRAINER_TRAINER_PRIV_H
 
@@ -5,136 +6,119 @@
 #include "compute/model/stage.h"
 #include "compute/optim/adamw.h"
 #include "runtime/sync/group.h"
-#include "training/data/batch.h"
 #include "training/trainer/checkpoint.h"
 #include "training/trainer/phases.h"
 #include "training/trainer/resume.h"
+#include "training/trainer/stragglers.h"
+#include "training/trainer/summary.h"
 #include "training/trainer/trainer.h"
+#include "training/trainer/trainer_data.h"
 #include "weft/exec.h"
 
-/* One of the topology's groups that this rank holds. */
-struct local_group {
+struct wf_hf; /* training/ckpt/hf.h */
+
+/* One of the topology's parameter groups of which this rank is a member. */
+struct wf_trainer_group {
     const struct wf_topology_group *plan;
-    uint32_t member; /* which one this rank is */
+    uint32_t member; /* index of this rank in the group */
     struct wf_group *sums;
     struct wf_param **params;   /* owned: (tensors) */
-    uint32_t *stages;           /* owned: (tensors), whose parameter it is */
-    struct wf_param *tied_copy; /* a tied weight's second copy on this rank, or NULL */
+    uint32_t *stages;           /* owned: (tensors), the stage of each parameter */
+    struct wf_param *tied_copy; /* the second copy of a tied weight on this rank, or NULL */
     uint32_t tied_copy_stage;
-    bool reduced; /* in this step */
+    bool reduced; /* the reduction of this step has started */
 };
 
-/* Where a tensor of the optimizer comes from. */
-struct tensor_source {
-    struct local_group *group;
+/* The parameter behind a tensor of the optimizer. */
+struct wf_tensor_source {
+    struct wf_trainer_group *group;
     size_t tensor;
-};
-
-/* What each rank tells rank 0 at the end of a step; losses and squares of blocks follow. */
-struct step_summary {
-    uint32_t status;
-    uint32_t stage, micro; /* of a failure */
-    uint32_t stop;
-    int64_t begin_ns, end_ns, compute_ns; /* of the pipeline */
-    char error[480];
-};
-
-/* ... and what rank 0 tells all. */
-struct step_outcome {
-    uint32_t status;
-    uint32_t stop;
-    double loss, norm, bubble;
-    int64_t pipeline_ns;
-    uint32_t window_steps, slow_rank;
-    double slow_factor;
-    char error[480];
-};
-
-/* Some steps over which the ranks' paces are compared. */
-struct straggler_window {
-    uint32_t steps;
-    int64_t begin_ns;
-    double *compute_ns; /* owned, on rank 0: (n_ranks) */
 };
 
 struct wf_trainer {
     struct wf_topology topology;
-    struct weft_comm *comm;               /* borrowed; NULL: alone */
+    struct weft_comm *comm;               /* borrowed; NULL: the only rank */
     uint32_t rank, n_ranks, replica, row; /* row: the rank within its pipeline */
     enum wf_dtype precision;
     struct wf_lr_curve curve;
-    double clip, slow;
+    double clip;
 
-    struct wf_pool *pool;     /* owned */
-    struct wf_shards *shards; /* owned */
-    struct wf_batch batch;
-    struct wf_shards *val_shards; /* owned; NULL: nothing to evaluate on */
-    struct wf_batch val_batch;
-    uint64_t val_batches;          /* of one evaluation */
+    struct wf_pool *pool; /* owned */
+    struct wf_trainer_data data;
+
+    /* trainer_stages.c */
     struct weft_program *program;  /* owned */
-    struct wf_tstage **stages;     /* owned: by stage, NULL where it is not held */
+    struct wf_tstage **stages;     /* owned: by stage; NULL if this rank does not run it */
     struct weft_stage *stage_list; /* owned: by stage */
-    char *slots;                   /* owned: all stages' */
+    char *slots;                   /* owned: activations of all stages */
     char ***slot_at;               /* owned: by stage */
     struct weft_exec *exec;        /* owned */
-    struct local_group *groups;    /* owned */
-    size_t n_groups;
-    struct wf_optim *optim;               /* owned */
-    struct tensor_source *sources;        /* owned: by the optimizer's tensors */
-    struct wf_checkpointer *checkpointer; /* owned; NULL: none are written */
 
-    uint32_t first_micro, n_micros; /* of this replica */
-    uint32_t *rows;                 /* owned: (n_micros) */
-    int32_t *inputs, *targets;      /* owned: (batch.rows, seq) of the step */
-    const void **input_at;          /* owned: (n_micros) */
-    const int32_t **target_at;      /* owned: (n_micros) */
-    double *losses;                 /* owned: the sum of each micro's token losses */
+    /* trainer_groups.c */
+    struct wf_trainer_group *groups; /* owned */
+    size_t n_groups;
+    struct wf_optim *optim;           /* owned */
+    struct wf_tensor_source *sources; /* owned: by tensor of the optimizer */
 
     /* The end of a step. */
-    char *summary; /* owned */
-    size_t summary_bytes;
-    void **summaries;      /* owned, on rank 0: (n_ranks) */
-    size_t *summary_sizes; /* owned, on rank 0: (n_ranks) */
-    double *squares;       /* owned, on rank 0: of all blocks of the model */
-    double *planned_work;  /* owned, on rank 0: (n_ranks), by the model's costs */
-    struct straggler_window window;
-    double bubble_plan;
+    struct wf_summaries summaries;
+    struct wf_stragglers stragglers; /* on rank 0 */
 
-    int64_t clock_offset_ns; /* of rank 0's clock, before this one's */
+    /* trainer_state.c */
+    struct wf_checkpointer *checkpointer; /* owned; NULL: no checkpoints are written */
+    struct wf_resume_result resumed;
+
+    double bubble_plan;
+    int64_t clock_offset_ns; /* add to this rank's clock to get rank 0's */
     uint64_t done;           /* steps */
     bool stop;
-    struct wf_resume_result resumed;
 };
 
-/* -- pieces --------------------------------------------------------------------------------- */
+/* Sets an error that states what there is no memory for, and what needs less. */
+enum weft_status wf_trainer_no_memory(const char *what, size_t bytes, struct weft_error *err);
 
-/* How many micros' losses and blocks' squares a rank summaries. */
-size_t wf_trainer_summary_bytes(const struct wf_topology *l, uint32_t rank);
-enum weft_status wf_trainer_alloc_summaries(struct wf_trainer *t, struct weft_error *err);
+/* -- trainer_stages.c ----------------------------------------------------------------------- */
 
-/* The sum of a step's losses, from the summaries of all ranks, micros in their order. */
-double wf_trainer_total_loss(const struct wf_trainer *t);
-double *wf_trainer_summary_losses(void *summary);
-
-/* All tokens of a step, and how many targets count. */
-enum weft_status wf_trainer_read_tokens(struct wf_trainer *t, const struct wf_batch *from,
-                                        uint64_t step, size_t *n_targets,
+/* Creates program, stages and executor.  Local. */
+enum weft_status wf_trainer_init_stages(struct wf_trainer *t, const struct wf_train_settings *s,
                                         struct weft_error *err);
+enum weft_status wf_trainer_init_exec(struct wf_trainer *t, struct weft_error *err);
+void wf_trainer_release_stages(struct wf_trainer *t);
 
-/* All ranks have the same settings, schedule, data and program: the first difference is named.
- * Collective. */
-enum weft_status wf_trainer_handshake(const struct wf_trainer *t,
-                                      const struct wf_train_settings *s,
-                                      struct weft_error *err);
+/* Reads the weights of this rank from `hf`, or initializes them if it is NULL, and packs them.
+ * Local. */
+enum weft_status wf_trainer_init_weights(struct wf_trainer *t, const struct wf_hf *hf,
+                                         uint64_t seed, struct weft_error *err);
 
-/* Fills clock_offset_ns.  Collective. */
-enum weft_status wf_trainer_sync_clocks(struct wf_trainer *t, struct weft_error *err);
+/* Packs one parameter on all threads of the pool.  Local. */
+void wf_trainer_pack_param(struct wf_trainer *t, uint32_t stage, const struct wf_param *param);
 
-/* The values of a parameter, in Hugging Face's topology, from the rank that holds it.  On rank 0, for
- * every parameter in turn, while the others call wf_trainer_send_weights(). */
-enum weft_status wf_trainer_fetch_weight(struct wf_trainer *t, size_t param, float *out,
-                                         struct weft_error *err);
-enum weft_status wf_trainer_send_weights(struct wf_trainer *t, struct weft_error *err);
+/* Describes what a rank does, for messages about waits: a weft_describe_fn. */
+void wf_trainer_describe(void *trainer, uint32_t rank, uint64_t doing, char *out, size_t size);
+
+/* -- trainer_groups.c ----------------------------------------------------------------------- */
+
+/* Creates groups and optimizer.  Local. */
+enum weft_status wf_trainer_init_groups(struct wf_trainer *t, const struct wf_train_settings *s,
+                                        struct weft_error *err);
+void wf_trainer_release_groups(struct wf_trainer *t);
+
+/* Starts the reduction of the gradients of a stage, which are complete: the executor's hook. */
+enum weft_status wf_trainer_reduce_stage(void *trainer, uint32_t stage, struct weft_error *err);
+
+/* Advances the reductions in progress: a weft_progress_fn. */
+enum weft_status wf_trainer_progress(void *trainer, struct weft_error *err);
+
+/* Starts the reduction of group `i` if it has not started, and completes it.  Returns WEFT_NUMERIC
+ * if a sum overflows; the ranks can continue.  Collective. */
+enum weft_status wf_trainer_finish_reduction(struct wf_trainer *t, size_t i,
+                                             struct weft_error *err);
+
+/* Updates the shards of this rank, then all-gathers and packs the weights.  Collective. */
+enum weft_status wf_trainer_update(struct wf_trainer *t, const struct wf_optim_step *step,
+                                   struct weft_error *err);
+
+/* -- trainer_state.c ------------------------------------------------------------------------ */
 
 /* Creates the checkpointer if the settings ask for checkpoints.  Collective. */
 enum weft_status wf_trainer_init_checkpoints(struct wf_trainer *t,
@@ -146,12 +130,21 @@ enum weft_status wf_trainer_init_checkpoints(struct wf_trainer *t,
 enum weft_status wf_trainer_resume(struct wf_trainer *t, const struct wf_train_settings *s,
                                    struct weft_error *err);
 
-void wf_trainer_describe(void *trainer, uint32_t rank, uint64_t doing, char *out, size_t room);
+/* -- other files ---------------------------------------------------------------------------- */
 
-/* Packs one parameter on all threads. */
-void wf_trainer_pack_param(struct wf_trainer *t, uint32_t stage, const struct wf_param *param);
+/* Checks that all ranks have the same settings, schedule, data and program, and names the first
+ * difference.  Collective. */
+enum weft_status wf_trainer_handshake(const struct wf_trainer *t,
+                                      const struct wf_train_settings *s,
+                                      struct weft_error *err);
 
-enum weft_status wf_trainer_reduce_stage(void *trainer, uint32_t stage, struct weft_error *err);
-enum weft_status wf_trainer_progress(void *trainer, struct weft_error *err);
+/* Measures clock_offset_ns.  Collective. */
+enum weft_status wf_trainer_sync_clocks(struct wf_trainer *t, struct weft_error *err);
+
+/* Copies the values of a parameter from the rank that owns it.  Rank 0 calls it for every
+ * parameter in model order, while the other ranks call wf_trainer_send_weights(). */
+enum weft_status wf_trainer_fetch_weight(struct wf_trainer *t, size_t param, float *out,
+                                         struct weft_error *err);
+enum weft_status wf_trainer_send_weights(struct wf_trainer *t, struct weft_error *err);
 
 #endif

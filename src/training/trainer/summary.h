@@ -1,0 +1,73 @@
+/* The end of a step: each rank summarizes its part, and rank 0 gathers the summaries.
+ *
+ *     a summary: struct wf_step_summary | loss sums, one per micro | squared norms, one per segment
+ */
+#ifndef TRAINING_TRAINER_SUMMARY_H
+#define TRAINING_TRAINER_SUMMARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "training/layout/topology.h"
+#include "weft/comm.h"
+#include "weft/status.h"
+
+enum { WF_SUMMARY_ERROR = 480 };
+
+struct wf_step_summary {
+    uint32_t status;
+    uint32_t stage, micro;                /* of a failure */
+    uint32_t stop;                        /* a stop was requested on this rank */
+    int64_t begin_ns, end_ns, compute_ns; /* of the pipeline, on rank 0's clock */
+    char error[WF_SUMMARY_ERROR];
+};
+
+struct wf_summaries {
+    const struct wf_topology *topology; /* borrowed */
+    struct weft_comm *comm;             /* borrowed; NULL: the only rank */
+    uint32_t rank, n_ranks;
+    struct wf_step_summary *own; /* owned */
+    size_t own_bytes;
+
+    /* On rank 0. */
+    struct wf_step_summary **all;    /* owned: (n_ranks), each owned */
+    size_t *sizes, *sizes_with_norm; /* owned: (n_ranks), bytes */
+    double *squares;                 /* owned: by segment of the model */
+};
+
+/* Allocates all summaries.  The caller releases *s also if this fails.  Local. */
+enum weft_status wf_summaries_init(struct wf_summaries *s, const struct wf_topology *topology,
+                                   struct weft_comm *comm, struct weft_error *err);
+void wf_summaries_release(struct wf_summaries *s);
+
+/* Writes this rank's summary; `losses` has one sum per micro of its replica, and `squares` one
+ * value per segment of its shards, or is NULL.  Local. */
+void wf_summaries_set(struct wf_summaries *s, const struct wf_step_summary *head,
+                      const double *losses, const double *squares, size_t n_squares);
+
+/* Gathers all summaries on rank 0, with or without the squares.  Collective. */
+enum weft_status wf_summaries_gather(struct wf_summaries *s, bool with_norm,
+                                     struct weft_error *err);
+
+/* The functions below are for rank 0, after wf_summaries_gather().  Local. */
+
+/* Returns the sum of the losses, added in the order of micros on every layout. */
+double wf_summaries_total_loss(const struct wf_summaries *s);
+
+/* Returns the norm of all gradients.  Segments are added in model order on every layout. */
+double wf_summaries_norm(struct wf_summaries *s);
+
+/* Returns the name of the first parameter whose gradient is not finite, after
+ * wf_summaries_norm(). */
+const char *wf_summaries_find_nonfinite(const struct wf_summaries *s);
+
+/* Returns the failure that comes first in the order of micros and stages, which is the cause of
+ * the others, or NULL. */
+const struct wf_step_summary *wf_summaries_first_failure(const struct wf_summaries *s);
+
+/* Returns the fraction of the ranks' time in the pipeline in which they waited, and the longest
+ * time that a rank spent in it. */
+double wf_summaries_bubble(const struct wf_summaries *s, int64_t *longest_ns);
+
+#endif
