@@ -72,7 +72,7 @@ run 2 all
 # Ranks that end before MPI_Init close their pipes early.  The launcher of MPICH may then end with
 # SIGPIPE (141) while it writes to them.
 [ $code -eq 2 ] || { [ "$MPI" = mpich ] && [ $code -eq 141 ]; } || fail "no module: exit code $code"
-grep -q "weft-$MPI.so cannot be loaded: it is not in WEFT_MODULES" "$folder/err" ||
+grep -q "weft-$MPI.so cannot be loaded: it is not in the directory WEFT_MODULES" "$folder/err" ||
     fail 'the missing module is not named'
 unset WEFT_MODULES
 

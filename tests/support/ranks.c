@@ -221,10 +221,10 @@ enum weft_status ranks_own_work(struct weft_comm *comm, void *arg, struct weft_e
 /* -- faults --------------------------------------------------------------------------------- */
 
 const struct ranks_fault ranks_faults[] = {
-    {"wrong step", WEFT_PEER, "has the step 6 where 5 was to come", 3},
-    {"too short", WEFT_PEER, "has the number of bytes 4 where 8", 3},
-    {"too long", WEFT_PEER, "has the number of bytes 16 where 8", 3},
-    {"much too long", WEFT_PEER, "has the number of bytes 5000000 where 8", 3},
+    {"wrong step", WEFT_PEER, "has step 6 (expected 5", 3},
+    {"too short", WEFT_PEER, "has number of bytes 4 (expected 8", 3},
+    {"too long", WEFT_PEER, "has number of bytes 16 (expected 8", 3},
+    {"much too long", WEFT_PEER, "has number of bytes 5000000 (expected 8", 3},
     {"fails", WEFT_NUMERIC, "something is not finite", 3},
     {"sleeps", WEFT_PEER, "rank 0 gives no heartbeat", 2},
     {"never sends", WEFT_PEER, "in a circle", 3},

@@ -1,3 +1,4 @@
+/* Blocking sends and receives of single messages. */
 #include "runtime/comm/blocking.h"
 
 #include <string.h>

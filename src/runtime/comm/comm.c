@@ -1,3 +1,4 @@
+/* Messages, waits with deadlines, detection of lost ranks, and collectives, on top of a transport. */
 #include "weft/comm.h"
 
 #include <inttypes.h>
@@ -14,10 +15,10 @@
 
 enum {
     MAGIC = 0x77656674,      /* "weft" */
-    HEARTBEAT_NS = 20000000, /* a rank that waits says so this often */
-    MAX_SLEEP_NS = 2000000,  /* the longest sleep before a wait looks around again */
-    /* A rank that was busy itself has not heard the others for as long: it listens this long
-     * before it blames anyone. */
+    HEARTBEAT_NS = 20000000, /* interval of the heartbeats of a waiting rank */
+    MAX_SLEEP_NS = 2000000,  /* maximum sleep between two checks of a wait */
+    /* A rank that was busy has not read heartbeats in the meantime.  It reads them for this time
+     * before it reports a lost rank. */
     GRACE_NS = 250000000,
 };
 
@@ -96,7 +97,7 @@ void weft_comm_on_hang(struct weft_comm *comm, weft_hang_fn *on_hang, void *arg)
 void weft_comm_abort(struct weft_comm *comm, const struct weft_error *err)
 {
     struct weft_error own = *err;
-    if (own.status == WEFT_OK) /* nobody would notice */
+    if (own.status == WEFT_OK) /* otherwise no rank would notice */
         own.status = WEFT_INTERNAL;
     comm->ops->abort(comm, &own);
 }
@@ -109,12 +110,12 @@ static enum weft_status check_address(const struct weft_comm *comm,
     if (m->peer < comm->n_ranks && m->channel < WEFT_N_CHANNELS)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "rank %u: a message for rank %u on channel %u: there are %u ranks and %d "
-                     "channels",
+                     "rank %u: invalid address of a message: rank %u, channel %u (there are %u "
+                     "ranks and %d channels)",
                      comm->rank, m->peer, m->channel, comm->n_ranks, WEFT_N_CHANNELS);
 }
 
-/* What no caller has to say. */
+/* Sets the fields of a header that weft fills in. */
 static void fill_header(struct weft_comm *comm, struct weft_message *m, uint64_t *counters,
                         uint32_t from, uint32_t to)
 {
@@ -148,7 +149,7 @@ enum weft_status weft_comm_post(struct weft_comm *comm, struct weft_message *m,
     return comm->ops->post(comm, m, err);
 }
 
-/* The first field in which what came is not what was to come. */
+/* Returns the name of the first header field that differs from the expected one, or NULL. */
 static const char *find_mismatch(const struct weft_message *m, uint64_t *want, uint64_t *got)
 {
     const struct weft_message_header *a = &m->head, *b = &m->received;
@@ -173,7 +174,7 @@ static const char *find_mismatch(const struct weft_message *m, uint64_t *want, u
         return NULL;
     *want = m->bytes;
     *got = b->bytes;
-    return m->up_to ? "most bytes" : "number of bytes";
+    return m->up_to ? "maximum number of bytes" : "number of bytes";
 }
 
 static enum weft_status check_header(struct weft_comm *comm, struct weft_message *m,
@@ -186,10 +187,9 @@ static enum weft_status check_header(struct weft_comm *comm, struct weft_message
         return WEFT_OK;
     }
     return WEFT_FAIL(err, WEFT_PEER,
-                     "rank %u: a message from rank %u on channel %u has the %s %" PRIu64
-                     " where %" PRIu64 " was to come (step %" PRIu64
-                     ", stage %u, micro %u): the "
-                     "ranks do not run the same schedule",
+                     "rank %u: a message from rank %u on channel %u has %s %" PRIu64
+                     " (expected %" PRIu64 " at step %" PRIu64
+                     ", stage %u, micro %u); the ranks do not run the same schedule",
                      comm->rank, m->peer, m->channel, what, got, want, m->head.step,
                      m->head.stage, m->head.micro);
 }
@@ -207,7 +207,7 @@ static enum weft_status check_abort(struct weft_comm *comm, struct weft_error *e
 enum weft_status weft_comm_test(struct weft_comm *comm, struct weft_message *m,
                                 struct weft_error *err)
 {
-    /* A transport may fill a receive while it looks for another: done is not yet checked. */
+    /* A transport may complete a receive while it tests another one: `done` is not yet `checked`. */
     if (!m->done)
         WEFT_TRY(comm->ops->test(comm, m, err));
     if (!m->done)
@@ -256,7 +256,7 @@ enum weft_status weft_comm_record(struct weft_comm *comm, const char *path,
                                   struct weft_error *err)
 {
     if (comm->flight != NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "rank %u is recorded already", comm->rank);
+        return WEFT_FAIL(err, WEFT_USAGE, "rank %u already has a flight record", comm->rank);
     return wf_flight_open(path, comm->rank, comm->n_ranks, !comm->ops->by_reference,
                           &comm->flight, err);
 }
@@ -264,7 +264,7 @@ enum weft_status weft_comm_record(struct weft_comm *comm, const char *path,
 void wf_comm_record_exit(struct weft_comm *comm, enum weft_status st,
                          const struct weft_error *err)
 {
-    static const struct weft_error unknown = {.msg = "it failed"};
+    static const struct weft_error unknown = {.msg = "the rank failed"};
     if (comm->flight != NULL)
         wf_flight_finish(comm->flight, st == WEFT_OK ? NULL : err != NULL ? err : &unknown);
 }
@@ -290,9 +290,9 @@ static void describe(struct weft_comm *comm, uint32_t rank,
              what);
 }
 
-/* Who stands at the end of the line of those that wait for each other, from `peer` on.  A rank that
- * waits says so often: where one has fallen silent the line ends, whatever it said last.  *moved:
- * all messages of the line so far. */
+/* Follows the chain of ranks that wait for each other, starting at `peer`, and returns its last rank.
+ * A waiting rank sends frequent heartbeats, so the chain also ends at a rank without heartbeats.
+ * *moved: number of messages of all ranks in the chain. */
 static uint32_t follow_wait_chain(struct weft_comm *comm, uint32_t peer, bool *circle,
                                   uint64_t *moved)
 {
@@ -317,13 +317,13 @@ struct wait {
     int64_t begin, beat;
     uint64_t rounds;
     uint32_t peer;
-    /* Since when all of a circle have waited for each other, and no message moved. */
+    /* Since when the ranks of a cycle have waited for each other without moving a message. */
     int64_t circle_ns;
     uint64_t circle_moved;
 };
 
-/* Ranks that are silent for about as long: a host is down, or an MPI ends or blocks the ranks that
- * talked to one that died.  "; nor do others: rank 3, 5", or nothing. */
+/* Prints the other ranks that have been silent for about as long, such as "; nor do others: rank 3,
+ * 5".  The host may be down, or MPI ended or blocked the ranks that communicated with a dead one. */
 static void list_silent(struct weft_comm *comm, uint32_t who, char *out, size_t room)
 {
     enum { SHOWN = 8 };
@@ -375,7 +375,7 @@ static enum weft_status report_deadlock(struct weft_comm *comm, const struct wai
                      other);
 }
 
-/* Which other rank has been silent longest. */
+/* Returns the other rank that has been silent longest. */
 static uint32_t longest_silent(struct weft_comm *comm, struct weft_activity *activity,
                                int64_t *age_ns)
 {
@@ -396,8 +396,8 @@ static uint32_t longest_silent(struct weft_comm *comm, struct weft_activity *act
     return who;
 }
 
-/* Ranks that wait for each other may have begun to before another one, without which none of them
- * can go on, fell silent: then that one is lost, and it is given its time. */
+/* Decides about a cycle of waiting ranks.  They may depend on another rank that became silent after
+ * they started to wait; then that rank is lost, and it has the whole time-out. */
 static enum weft_status check_cycle(struct weft_comm *comm, const struct wait *w,
                                     struct weft_error *err)
 {
@@ -409,9 +409,9 @@ static enum weft_status check_cycle(struct weft_comm *comm, const struct wait *w
     return age > comm->timeout_ns / 2 ? WEFT_OK : report_deadlock(comm, w, err);
 }
 
-/* Is somebody lost?  Asked now and then by a rank that waits.  Ranks may be seen in a circle for a
- * moment, when the last of them has only begun to wait, or again and again while they exchange
- * much: they are stuck when nothing has moved for a long time. */
+/* Checks for lost ranks; a waiting rank calls it regularly.  Ranks can appear in a cycle for a moment
+ * when the last of them has just started to wait, and repeatedly while they exchange many messages.
+ * They are stuck only if no message has moved for the time-out. */
 static enum weft_status check_liveness(struct weft_comm *comm, struct wait *w, int64_t now,
                                        struct weft_error *err)
 {
@@ -455,7 +455,7 @@ static enum weft_status wait_once(struct weft_comm *comm, struct wait *w,
     return WEFT_OK;
 }
 
-/* An error that is found here is everyone's. */
+/* Ends a wait.  An error aborts all ranks. */
 static enum weft_status end_wait(struct weft_comm *comm, enum weft_status st,
                                  struct weft_error *err)
 {
@@ -469,7 +469,7 @@ static enum weft_status end_wait(struct weft_comm *comm, enum weft_status st,
     if (st == WEFT_OK)
         return WEFT_OK;
     comm->ops->abort(comm, err != NULL ? err : &own);
-    /* Several ranks may find out at one time: all return what the first one found. */
+    /* Several ranks may find an error at the same time: all return the first one. */
     enum weft_status first = check_abort(comm, err);
     return first != WEFT_OK ? first : st;
 }
@@ -559,7 +559,7 @@ enum weft_status weft_comm_gather_equal(struct weft_comm *comm, const void *data
     size_t *size = calloc(comm->n_ranks, sizeof *size);
     enum weft_status st = WEFT_OK;
     if (at == NULL || size == NULL)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for what %u ranks say", comm->n_ranks);
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to gather from %u ranks", comm->n_ranks);
     for (uint32_t r = 0; st == WEFT_OK && r < comm->n_ranks; r++) {
         at[r] = (char *)all + r * bytes;
         size[r] = bytes;
@@ -571,7 +571,7 @@ enum weft_status weft_comm_gather_equal(struct weft_comm *comm, const void *data
     return st;
 }
 
-/* Down a binary tree: rank r hears from (r - 1) / 2 and tells 2r + 1 and 2r + 2. */
+/* Broadcasts along a binary tree: rank r receives from (r - 1) / 2 and sends to 2r + 1 and 2r + 2. */
 enum weft_status weft_comm_broadcast(struct weft_comm *comm, void *data, size_t bytes,
                                      struct weft_error *err)
 {

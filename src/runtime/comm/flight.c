@@ -1,5 +1,5 @@
-/* What a rank was last at, in a file that is mapped: written with plain stores, and there even when
- * the process was killed. */
+/* Flight records: the current action of a rank in a memory-mapped file.  It is written with plain
+ * stores and survives a kill of the process. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -51,14 +51,14 @@ static void *run_heartbeat(void *arg)
     return NULL;
 }
 
-/* Signals are for the program's own threads. */
+/* Runs the heartbeat thread.  It blocks all signals: the program's own threads handle them. */
 static void start_heartbeat(struct wf_flight_file *f)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     f->heartbeats = pthread_create(&f->thread, NULL, run_heartbeat, f) ==
-                    0; /* without it times are coarser */
+                    0; /* without it, times are less precise */
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -67,7 +67,7 @@ enum weft_status wf_flight_open(const char *path, uint32_t rank, uint32_t n_rank
                                 struct weft_error *err)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-    /* On a full disk a file with a hole would be made, and the first store into it be fatal. */
+    /* Allocate the blocks now: on a full disk, a store to a hole in the file would be fatal. */
     int why = fd < 0 ? errno : posix_fallocate(fd, 0, sizeof(struct image));
     if (why != 0) {
         enum weft_status st =
@@ -83,7 +83,7 @@ enum weft_status wf_flight_open(const char *path, uint32_t rank, uint32_t n_rank
         if (at != MAP_FAILED)
             munmap(at, sizeof(struct image));
         free(f);
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to record what rank %u does", rank);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the flight record of rank %u", rank);
     }
     f->at = at;
     f->at->flight = (struct weft_flight){.rank = rank,
@@ -154,7 +154,7 @@ enum weft_status weft_flight_read(const char *path, struct weft_flight *out,
     fclose(in);
     if (n != sizeof image || memcmp(image.magic, magic, sizeof magic) != 0 ||
         image.flight.state > WEFT_FLIGHT_FAILED)
-        return WEFT_FAIL(err, WEFT_DATA, "%.200s is not a rank's record", path);
+        return WEFT_FAIL(err, WEFT_DATA, "%.200s is not a flight record", path);
     *out = image.flight;
     clean(out->host, sizeof out->host);
     clean(out->doing, sizeof out->doing);

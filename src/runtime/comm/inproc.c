@@ -1,7 +1,7 @@
-/* Ranks as threads of one process.  A send hands over a pointer to the message itself: it goes on
- * the receiver's inbox, one list that all its peers push to without a lock, and the receiver
- * sorts what it takes out by sender and channel.  Nothing is copied; the sender's memory is its
- * own again when the receiver says so. */
+/* The transport between ranks that are threads of one process.  A send pushes a pointer to the
+ * message to the receiver's inbox, a lock-free list that all peers share.  The receiver sorts the
+ * inbox by sender and channel.  Nothing is copied; the sender may reuse its memory once the receiver
+ * has released the message. */
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -17,8 +17,8 @@
 #include "runtime/comm/comm_priv.h"
 
 enum {
-    SPIN = 3000, /* looks before a rank with a core of its own goes to sleep: some 100 us */
-    NAP_NS = 1000000, /* between looks for those who have not noticed an abort */
+    SPIN = 3000,      /* polls before a rank with its own core sleeps: about 100 us */
+    NAP_NS = 1000000, /* interval of checks for ranks that have not noticed an abort */
     CACHE_LINE = 64,
 };
 
@@ -27,19 +27,18 @@ struct queue {
 };
 
 struct endpoint {
-    struct weft_comm base; /* first: ops get a pointer to it */
+    struct weft_comm base; /* first member: the ops receive a pointer to it */
     struct wf_inproc *group;
     uint32_t wake_seen;
-    bool gave_up; /* has noticed an abort */
-    struct queue
-        *arrived; /* owned: (ranks, channels) senders' messages that nobody asked for yet */
-    struct queue *posted; /* owned: (ranks, channels) receives that nothing has come for yet */
+    bool gave_up;          /* has noticed an abort */
+    struct queue *arrived; /* owned: (ranks, channels), messages without a posted receive */
+    struct queue *posted;  /* owned: (ranks, channels), receives without a message */
 };
 
-/* What other ranks touch of a rank; each on cache lines of its own. */
+/* The part of a rank that other ranks access; each field group has its own cache lines. */
 struct shared {
     _Alignas(CACHE_LINE) _Atomic(struct weft_message *) inbox;
-    atomic_uint wake_seq; /* rises with everything that may end a wait */
+    atomic_uint wake_seq; /* increases with every event that may end a wait */
     atomic_uint asleep;
     _Alignas(CACHE_LINE) _Atomic uint64_t step;
     _Atomic uint64_t doing;
@@ -53,7 +52,7 @@ struct wf_inproc {
     uint64_t run;
     struct shared *at; /* owned */
     atomic_uint n_gave_up;
-    atomic_int abort_state; /* 0: none, 1: being written, 2: there */
+    atomic_int abort_state; /* 0: none, 1: being written, 2: complete */
     struct weft_error abort_error;
 };
 
@@ -141,7 +140,8 @@ static enum weft_status inproc_send(struct weft_comm *comm, struct weft_message 
     return WEFT_OK;
 }
 
-/* It is done only when its own test finds it, which then has its header checked. */
+/* Matches a message with a posted receive.  The receive is done only when its own test finds this,
+ * so that the header is checked then. */
 static void deliver(struct weft_message *in, struct weft_message *out)
 {
     in->received = out->head;
@@ -149,7 +149,7 @@ static void deliver(struct weft_message *in, struct weft_message *out)
     in->sender = out;
 }
 
-/* Empties the inbox, whose newest message is on top, and gives to whom something was posted. */
+/* Empties the inbox, whose newest message is first, and matches messages with posted receives. */
 static void drain_inbox(struct endpoint *e)
 {
     struct shared *own = &e->group->at[e->base.rank];
@@ -182,7 +182,7 @@ static enum weft_status inproc_post(struct weft_comm *comm, struct weft_message 
     size_t i = queue_index(m->peer, m->channel);
     (void)err;
     if (e->gave_up)
-        return WEFT_OK; /* nothing will come */
+        return WEFT_OK; /* no message will arrive */
     if (e->arrived[i].first != NULL)
         deliver(m, take(&e->arrived[i]));
     else
@@ -202,7 +202,7 @@ static enum weft_status inproc_test(struct weft_comm *comm, struct weft_message 
 
 static void inproc_release(struct weft_comm *comm, struct weft_message *m)
 {
-    /* Once it is released the sender may free it: the wake_seq is found without it. */
+    /* The sender may free the message once it is released, so find wake_seq before. */
     struct shared *to = &endpoint_of(comm)->group->at[m->peer];
     if (endpoint_of(comm)->gave_up)
         return;
@@ -236,10 +236,11 @@ static void inproc_inspect(struct weft_comm *comm, uint32_t rank,
     *age_ns = wf_clock_ns() - atomic_load_explicit(&other->alive_ns, memory_order_relaxed);
 }
 
-/* -- the end -------------------------------------------------------------------------------- */
+/* -- closing -------------------------------------------------------------------------------- */
 
-/* This rank touches no one else's memory from now on.  It goes on, and frees its own, when that
- * holds for all, however long a rank is busy: until then it may be reading what this one sent. */
+/* Waits until no rank accesses another rank's memory any more.  From this call on, this rank does
+ * not.  It frees its own memory only when this holds for all ranks, however long they are busy,
+ * because they may still read what it sent. */
 static void give_up(struct endpoint *e, bool wait)
 {
     struct wf_inproc *g = e->group;

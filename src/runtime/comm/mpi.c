@@ -1,4 +1,4 @@
-/* Which MPI launched this process, and loading weft's module for it. */
+/* Detects the MPI that launched this process, and loads weft's module for it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "runtime/comm/comm_priv.h"
 
-/* Open MPI's mpirun; then MPICH's, and srun with PMI-2, which speak as MPICH does; then srun with
- * PMIx, which Open MPI speaks. */
+/* The environment variables of launchers: Open MPI's mpirun; MPICH's mpirun and srun with PMI-2, for
+ * which MPICH works; srun with PMIx, for which Open MPI works. */
 const char *weft_comm_launcher(void)
 {
     if (getenv("OMPI_COMM_WORLD_SIZE") != NULL)
@@ -26,8 +26,8 @@ const char *weft_comm_launcher(void)
 
 enum { MAX_PATH = 4096, MAX_REASON = 256 };
 
-/* Loads folder + place + the module's name.  False when there is no such file; `why` is set when
- * it is there and cannot be loaded. */
+/* Loads the file folder + place + the module's name.  Returns false if it does not exist; sets `why`
+ * if it exists and cannot be loaded. */
 static bool load_at(const char *folder, const char *place, const char *launcher, void **out,
                     char *why)
 {
@@ -41,14 +41,15 @@ static bool load_at(const char *folder, const char *place, const char *launcher,
     return true;
 }
 
-/* Cuts a file's name off; "" when there is none. */
+/* Removes the file name from a path; the result is "" if there is no directory. */
 static void keep_directory(char *path)
 {
     char *slash = strrchr(path, '/');
     path[slash == NULL ? 0 : slash + 1 - path] = '\0';
 }
 
-/* Around the program: where it is built (its tests lie two folders below) and installed. */
+/* Searches near the program: in the build directory (tests are two levels below) and where it is
+ * installed. */
 static bool load_near_program(const char *launcher, void **out, char *why)
 {
     const char *const places[] = {"", "../" WEFT_MODULE_DIR "/", "../", "../../"};
@@ -62,7 +63,7 @@ static bool load_near_program(const char *launcher, void **out, char *why)
     return false;
 }
 
-/* Near libweft.so, when a program of somebody else's uses it. */
+/* Searches near libweft.so, for other programs that use it. */
 static bool load_near_library(const char *launcher, void **out, char *why)
 {
     static const char own_symbol = 0;
@@ -78,10 +79,11 @@ static bool load_near_library(const char *launcher, void **out, char *why)
 static enum weft_status load(const char *launcher, void **out, struct weft_error *err)
 {
     const char *folder = getenv("WEFT_MODULES");
-    char why[MAX_REASON] = "it is neither beside the program nor where it is installed; set "
-                           "WEFT_MODULES to its folder";
+    char why[MAX_REASON] =
+        "it is neither beside the program nor installed; set WEFT_MODULES to "
+        "its directory";
     if (folder != NULL) {
-        snprintf(why, sizeof why, "it is not in WEFT_MODULES, %.180s", folder);
+        snprintf(why, sizeof why, "it is not in the directory WEFT_MODULES, %.180s", folder);
         load_at(folder, "/", launcher, out, why);
     } else if (!load_near_program(launcher, out, why)) {
         load_near_library(launcher, out, why);
@@ -97,19 +99,22 @@ static enum weft_status open_module(const char *launcher, struct weft_comm **out
                                     struct weft_error *err)
 {
     void *handle = NULL;
-    WEFT_TRY(load(launcher, &handle, err)); /* for good: MPI does not bear to be unloaded */
+    WEFT_TRY(
+        load(launcher, &handle, err)); /* never unloaded: MPI libraries do not support it */
     const struct wf_transport_module *m = dlsym(handle, WF_TRANSPORT_SYMBOL);
     if (m == NULL || m->version != WF_TRANSPORT_VERSION ||
         m->comm_bytes != sizeof(struct weft_comm) ||
         m->message_bytes != sizeof(struct weft_message))
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "weft's module for %s is of another version: install both together",
-                         launcher);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "weft's module for %s has another version; install the program and its "
+            "modules together",
+            launcher);
     return m->open(out, err);
 }
 
-/* Everyone has finished, and then everyone knows that: a rank that fails at the end is everyone's
- * error, and nobody ends MPI under those who still use it. */
+/* Waits until all ranks have finished, so that an error of one rank at the end is an error of all,
+ * and no rank finalizes MPI while others use it. */
 static enum weft_status run_rank(struct weft_comm *comm, weft_rank_fn *fn, void *arg,
                                  struct weft_error *err)
 {
@@ -123,18 +128,18 @@ enum weft_status weft_comm_run_mpi(weft_rank_fn *fn, void *arg, struct weft_erro
     struct weft_comm *comm = NULL;
     struct weft_error own = {.status = WEFT_OK};
     const char *launcher = weft_comm_launcher();
-    if (err == NULL) /* others are told what is wrong in any case */
+    if (err == NULL) /* other ranks receive the error in any case */
         err = &own;
     if (launcher == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "no MPI launched this process: start it with mpirun or srun");
+                         "no MPI launched this process; start it with mpirun or srun");
     WEFT_TRY(open_module(launcher, &comm, err));
     enum weft_status st = run_rank(comm, fn, arg, err);
     wf_comm_record_exit(comm, st, err);
     if (st != WEFT_OK) {
         err->status = st;
         weft_comm_abort(comm, err);
-        /* Whose error was first, if not this one. */
+        /* Return the first error, which may be another rank's. */
         struct weft_error first;
         if (comm->ops->aborted(comm, &first))
             *err = first;

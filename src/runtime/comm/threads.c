@@ -1,5 +1,4 @@
-/* Ranks as threads: starting them, each on its share of the cores, and collecting what they
- * return. */
+/* Starts ranks as threads, divides the cores among them, and collects their results. */
 #include <hwloc.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,9 +7,9 @@
 #include "runtime/comm/comm_priv.h"
 
 struct shares {
-    hwloc_topology_t topology; /* owned; NULL: nobody is bound */
+    hwloc_topology_t topology; /* owned; NULL: ranks are not bound */
     hwloc_cpuset_t before;     /* owned: the caller's cores */
-    hwloc_cpuset_t *at;        /* owned: one for each rank, NULL when there are too few cores */
+    hwloc_cpuset_t *at;        /* owned: one per rank; NULL if there are too few cores */
     uint32_t n;
 };
 
@@ -38,7 +37,7 @@ static void shares_release(struct shares *s)
         hwloc_topology_destroy(s->topology);
 }
 
-/* Core c of `cores` goes to rank c * n / cores: neighbours stay together. */
+/* Assigns core c of `cores` to rank c * n / cores, so that neighbouring cores stay together. */
 static void divide_cores(struct shares *s, int cores)
 {
     s->at = calloc(s->n, sizeof *s->at);
@@ -55,7 +54,7 @@ static void divide_cores(struct shares *s, int cores)
     }
 }
 
-/* Binding is a wish: without it everything works, only slower. */
+/* Binds ranks to cores.  Errors are ignored: without binding, ranks only run slower. */
 static struct shares init_core_shares(uint32_t n)
 {
     struct shares s = {.n = n};
@@ -102,7 +101,7 @@ static void *run_rank(void *arg)
     if (r->status != WEFT_OK) {
         r->err.status = r->status;
         weft_comm_abort(comm, &r->err);
-        /* Whose error was first, if not this one. */
+        /* Return the first error, which may be another rank's. */
         struct weft_error first;
         if (comm->ops->aborted(comm, &first))
             r->err = first;
@@ -111,7 +110,7 @@ static void *run_rank(void *arg)
     return NULL;
 }
 
-/* How many threads run, without the caller's. */
+/* Starts the threads of ranks 1 to n - 1 and returns how many were started. */
 static uint32_t start_ranks(struct rank *ranks, uint32_t n)
 {
     uint32_t r = 1;
@@ -128,9 +127,8 @@ static enum weft_status run_all(struct rank *ranks, uint32_t n, struct wf_inproc
     uint32_t started = start_ranks(ranks, n);
     if (started + 1 == n) {
         run_rank(&ranks[0]);
-    } else { /* the others would wait for those that are missing */
-        st =
-            WEFT_FAIL(&own, WEFT_NOMEM, "the thread of rank %u cannot be started", started + 1);
+    } else { /* the others would wait for the missing ranks */
+        st = WEFT_FAIL(&own, WEFT_NOMEM, "cannot start the thread of rank %u", started + 1);
         wf_inproc_cancel(group, n - started, &own);
         if (err != NULL)
             *err = own;
@@ -152,7 +150,7 @@ enum weft_status weft_comm_run_threads(uint32_t n, weft_rank_fn *fn, void *arg,
 {
     struct wf_inproc *group = NULL;
     if (n == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "0 ranks: give at least 1");
+        return WEFT_FAIL(err, WEFT_USAGE, "the number of ranks is 0; expected at least 1");
     WEFT_TRY(wf_inproc_new(n, &group, err));
     struct rank *ranks = calloc(n, sizeof *ranks);
     struct shares shares = init_core_shares(n);

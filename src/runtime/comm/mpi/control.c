@@ -1,19 +1,18 @@
-/* Heartbeats and aborts, over a communicator of their own.
+/* Heartbeats and aborts, on a separate communicator.
  *
- * Every rank always has one receive posted for each other one, so that nothing here ever waits
- * for a peer.  What a rank says goes to all, and is left out for those who have not taken the
- * last thing yet.
+ * Every rank always has one receive posted per peer, so no call here waits for a peer.  A rank sends
+ * each note to all peers; it skips a peer that has not yet received the previous note.
  *
- * Leaving after an error takes two rounds, for a launcher kills all ranks when the first ends:
+ * Leaving after an error takes two rounds, because a launcher kills all ranks when the first ends:
  *
- *     abort    the first error goes to all
- *     ack      "I know, and MPI writes no longer into my memory": a rank returns to its caller
- *              when all that seem alive have said so
- *     gone     "my caller has printed what it had to": said on exit(), and a process ends when
- *              all who acknowledged have said so
+ *     abort    the first error is sent to all ranks
+ *     ack      the sender knows the error, and MPI no longer writes to its memory; a rank returns to
+ *              its caller when all ranks that seem alive have acknowledged
+ *     gone     the sender's caller has printed its message; it is sent from exit(), and a process
+ *              ends when all ranks that acknowledged have sent it
  *
- * Both rounds have a limit of time, and no rank calls MPI_Finalize, which would wait for the
- * dead.  An orderly end has the last round only, before MPI_Finalize. */
+ * Both rounds have a time limit, and no rank calls MPI_Finalize, which would wait for dead ranks.  A
+ * normal end has only the last round, before MPI_Finalize. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
@@ -27,16 +26,17 @@
 #include "runtime/comm/mpi/endpoint_priv.h"
 
 enum {
-    POLL_NS = 1000000,       /* between looks at what came */
-    HEARTBEAT_NS = 20000000, /* the least time between two heartbeats */
-    BEATS_PER_TIMEOUT = 16,  /* in one timeout */
-    NAP_NS = 50000,          /* while leaving */
-    LINGER_NS = 5000000,     /* until all have noticed that all are gone */
-    LEAVE_NS = 1000000000,   /* the longest that leaving waits, in each round */
-    MAX_READS = 100000,      /* of one look: bounded, whatever comes */
+    POLL_NS = 1000000,       /* interval of polls for notes */
+    HEARTBEAT_NS = 20000000, /* minimum interval of heartbeats */
+    BEATS_PER_TIMEOUT = 16,
+    NAP_NS = 50000,        /* sleep while leaving */
+    LINGER_NS = 5000000,   /* time until all ranks have noticed that all are gone */
+    LEAVE_NS = 1000000000, /* maximum wait of each round of leaving */
+    MAX_READS = 100000,    /* maximum number of notes per poll */
 };
 
-/* The end that has failed, for the handler of exit().  MPI is the process's, and so is this. */
+/* The endpoint that has failed, for the exit() handler.  MPI is global to the process, and so is
+ * this. */
 static struct endpoint *leaving;
 
 static struct endpoint *endpoint_of(struct weft_comm *comm)
@@ -61,7 +61,7 @@ static void post_note_receive(struct endpoint *e, uint32_t rank)
     struct peer *p = &e->peers[rank];
     if (MPI_Irecv(&p->in, sizeof p->in, MPI_BYTE, (int)rank, 0, e->control,
                   &e->listening[rank]) != MPI_SUCCESS)
-        e->listening[rank] = MPI_REQUEST_NULL; /* it falls silent, and that is noticed */
+        e->listening[rank] = MPI_REQUEST_NULL; /* the peer counts as silent from now on */
 }
 
 static void take_abort(struct endpoint *e, uint32_t from, const struct note *n)
@@ -113,7 +113,7 @@ static void read_notes(struct endpoint *e, int64_t now)
                 continue;
             uint32_t from = (uint32_t)e->heard_from[k];
             take_note(e, from, now);
-            if (!e->peers[from].gone) /* which it says last */
+            if (!e->peers[from].gone) /* "gone" is the peer's last note */
                 post_note_receive(e, from);
         }
     }
@@ -154,8 +154,8 @@ static void send_heartbeat(struct endpoint *e, uint32_t to,
         p->sent = MPI_REQUEST_NULL;
 }
 
-/* That a rank begins or ends to wait is said sooner than that all is as it was: others follow
- * the line of those who wait. */
+/* Sends a heartbeat.  A change of waits_for is sent sooner than an unchanged state, because other
+ * ranks follow the chain of waiting ranks. */
 void wf_mpi_publish(struct weft_comm *comm, const struct weft_activity *activity, bool now)
 {
     struct endpoint *e = endpoint_of(comm);
@@ -174,7 +174,7 @@ void wf_mpi_publish(struct weft_comm *comm, const struct weft_activity *activity
             send_heartbeat(e, r, activity);
 }
 
-/* What has come and was not read yet is read first: nobody is blamed for it. */
+/* Reads all pending notes first, so that no rank is reported as silent wrongly. */
 void wf_mpi_inspect(struct weft_comm *comm, uint32_t rank, struct weft_activity *activity,
                     int64_t *age_ns)
 {
@@ -203,13 +203,13 @@ static void send_to_all(struct endpoint *e, enum note_kind kind)
             e->peers[r].closing[kind] = MPI_REQUEST_NULL;
 }
 
-/* Whoever has been silent for half of the timeout is not waited for. */
+/* Returns true if a peer seems alive: it was not silent for half of the time-out. */
 bool wf_mpi_seems_alive(const struct endpoint *e, uint32_t rank, int64_t now)
 {
     return now - e->peers[rank].heard_ns < e->base.timeout_ns / 2;
 }
 
-/* Do all who seem alive know, and have they got what this rank has to say about it? */
+/* Returns true if all peers that seem alive have acknowledged and have received this rank's notes. */
 static bool all_acked(struct endpoint *e, int64_t now)
 {
     bool all = true;
@@ -293,7 +293,7 @@ static void announce_exit(struct endpoint *e)
     }
 }
 
-/* Is this the first of those who leave together, while somebody stays behind? */
+/* Returns true if this is the first of the leaving ranks and another rank does not leave. */
 static bool has_to_call_launcher(const struct endpoint *e)
 {
     bool behind = false;
@@ -305,9 +305,9 @@ static bool has_to_call_launcher(const struct endpoint *e)
     return behind;
 }
 
-/* MPICH's launcher takes a rank's exit code for that rank's own affair: one that was stopped, alone
- * on its host, would stay there for good.  MPI_Abort ends in exit(), whose other handlers may
- * wait for that rank: not for long. */
+/* Calls MPI_Abort for MPICH.  Its launcher ignores the exit code of a rank, so a stopped rank that is
+ * alone on its host would stay there for ever.  MPI_Abort calls exit(), whose other handlers may wait
+ * for that rank; an alarm limits this. */
 static void call_launcher(const struct endpoint *e, int status)
 {
 #if defined(MPICH_VERSION)
@@ -322,9 +322,8 @@ static void call_launcher(const struct endpoint *e, int status)
 #endif
 }
 
-/* On exit(), after the caller has printed.  It ends the process itself, with the caller's own
- * code: the exit handlers of MPI libraries were set up earlier, come later, and may wait for
- * ranks that are no more. */
+/* Runs in exit(), after the caller has printed.  It ends the process with the caller's exit code: the
+ * exit handlers of MPI libraries run later and may wait for ranks that no longer exist. */
 static void leave(int status, void *unused)
 {
     struct endpoint *e = leaving;
@@ -333,7 +332,7 @@ static void leave(int status, void *unused)
         return;
     fflush(NULL);
     announce_exit(e);
-    /* All end at about the same time: MPICH's launcher kills those who are late, and may then give
+    /* All ranks end at about the same time: MPICH's launcher kills late ranks and may then return
      * the signal as its own exit code. */
     nanosleep(&(struct timespec){0, LINGER_NS}, NULL);
     call_launcher(e, status);
@@ -374,7 +373,7 @@ static void drop(MPI_Request *request)
         MPI_Request_free(request);
 }
 
-/* All ranks close, and say so: then no heartbeat is under way that nobody would receive. */
+/* Closes the control communicator.  All ranks announce this, so no heartbeat remains in flight. */
 void wf_mpi_control_close(struct endpoint *e)
 {
     announce_exit(e);
@@ -384,7 +383,8 @@ void wf_mpi_control_close(struct endpoint *e)
         if (e->listening[r] == MPI_REQUEST_NULL)
             continue;
         MPI_Cancel(&e->listening[r]);
-        MPI_Wait(&e->listening[r], MPI_STATUS_IGNORE); /* a receive: it is cancelled or there */
+        MPI_Wait(&e->listening[r],
+                 MPI_STATUS_IGNORE); /* the receive is cancelled or complete */
     }
     free(e->peers);
     free(e->listening);

@@ -1,5 +1,5 @@
-/* A process's end under MPI, as the two halves of the module see it: module.c moves messages,
- * control.c moves heartbeats and aborts. */
+/* The endpoint of a process under MPI, shared by the two halves of the module: module.c moves
+ * messages, control.c moves heartbeats and aborts. */
 #ifndef RUNTIME_COMM_MPI_ENDPOINT_PRIV_H
 #define RUNTIME_COMM_MPI_ENDPOINT_PRIV_H
 
@@ -7,18 +7,18 @@
 
 #include "runtime/comm/transport.h"
 
-/* A message that is under way.  What MPI and this module need of it is here: the caller's struct
- * may be gone when a failed rank takes back its receives. */
+/* A message in flight, with everything that MPI and this module need: the caller's struct may no
+ * longer exist when a failed rank cancels its receives. */
 struct slot {
     MPI_Request request[2]; /* header, payload */
     struct weft_message_header head;
     void *data;
-    size_t bytes; /* there is room for */
+    size_t bytes; /* capacity of the receive */
     uint32_t peer, channel;
-    int rc;            /* what MPI said when the payload's receive was started */
-    struct slot *next; /* free ones, or receives that wait for their header */
+    int rc;            /* result of starting the receive of the payload */
+    struct slot *next; /* next free slot, or next receive without a header */
     bool used, receives, cancelled;
-    bool waits; /* for its header */
+    bool waits; /* the header has not arrived */
 };
 
 struct slot_queue {
@@ -32,7 +32,7 @@ struct slot_slab {
     struct slot at[SLOTS_PER_SLAB];
 };
 
-/* What goes over the control communicator. */
+/* A note on the control communicator. */
 enum note_kind { NOTE_HEARTBEAT, NOTE_ABORT, NOTE_ACK, NOTE_GONE, N_NOTES };
 
 struct note {
@@ -40,7 +40,7 @@ struct note {
     uint32_t waits_for;
     uint64_t step, doing;
     uint64_t moved; /* low 32 bits */
-    /* Only an abort has the rest. */
+    /* The remaining fields are used by an abort only. */
     int32_t status, line;
     char msg[sizeof((struct weft_error *)0)->msg];
 };
@@ -55,7 +55,7 @@ struct peer {
 };
 
 struct endpoint {
-    struct weft_comm base; /* first: ops get a pointer to it */
+    struct weft_comm base; /* first member: the ops receive a pointer to it */
     MPI_Comm data, control;
     bool started_mpi;
     struct slot_slab *blocks; /* owned */
@@ -65,7 +65,7 @@ struct endpoint {
     size_t n_waiting;
     int64_t rest_begin_ns;
     int64_t payload_ns,
-        spin_until_ns; /* when a long payload began to move; how long it may take */
+        spin_until_ns; /* when a long payload started, and until when a wait spins for it */
     /* Control. */
     struct peer *peers;     /* owned: (n_ranks) */
     MPI_Request *listening; /* owned: (n_ranks), NULL requests for this rank itself */
@@ -73,33 +73,33 @@ struct endpoint {
     int *heard_from;        /* owned: (n_ranks) */
     int64_t polled_ns, published_ns;
     uint32_t published_peer;
-    /* The first error, of the lowest rank among those that failed at the same time. */
+    /* The first error; of ranks that failed at the same time, the error of the lowest rank. */
     bool failed, gave_up;
     uint32_t failed_rank;
     struct weft_error error;
-    struct note closing[N_NOTES]; /* what is sent: it must outlive the sends */
+    struct note closing[N_NOTES]; /* the notes themselves: they must outlive the sends */
 };
 
 /* -- module.c -- */
 
-/* Fills err with what MPI says about `code`. */
+/* Fills err with MPI's description of `code`. */
 enum weft_status wf_mpi_fail(const struct endpoint *e, const char *what, uint32_t peer,
                              int code, struct weft_error *err);
 
-/* Starts the payloads of all receives whose header has come. */
+/* Starts the receive of the payload for all receives whose header has arrived. */
 void wf_mpi_advance(struct endpoint *e);
 
-/* Takes back all receives, so that MPI will not write into the caller's memory again; true when
- * that holds.  Some may be half received, and have to be waited for: call it again.  The rest of
- * what comes from a rank that fell silent is not waited for. */
+/* Cancels all receives, so that MPI no longer writes to the caller's memory; returns true when this
+ * holds.  Some receives may be partly complete: then call it again.  It does not wait for the rest of
+ * a message from a silent rank. */
 bool wf_mpi_stop_receives(struct endpoint *e, int64_t now);
 
 /* -- control.c -- */
 
-/* All Local.  Only abort, aborted (once there was one) and close wait, and for a limited time. */
+/* All functions are Local.  Only abort, aborted (after an abort) and close wait, with a time limit. */
 enum weft_status wf_mpi_control_open(struct endpoint *e, struct weft_error *err);
 void wf_mpi_control_close(struct endpoint *e);
-/* Reads all signs that have come, and gets messages on, but at most once a millisecond. */
+/* Reads all pending notes and makes progress with messages, at most once per millisecond. */
 void wf_mpi_poll(struct endpoint *e, int64_t now);
 bool wf_mpi_seems_alive(const struct endpoint *e, uint32_t rank, int64_t now);
 void wf_mpi_publish(struct weft_comm *comm, const struct weft_activity *activity, bool now);

@@ -1,9 +1,12 @@
-/* weft's transport over MPI: a module that is loaded when MPI launched the process, compiled once
- * for each MPI.
+/* weft's transport over MPI: a module that is compiled once per MPI and loaded if that MPI launched
+ * the process.
  *
- * A message is two of MPI's: its header and, when it has any bytes, its payload.  The receive of
- * the payload is started when the header has come, for exactly as many bytes as it says: MPI never
- * gets more than there is room for, which Open MPI 4.1 answers by writing past its end. */
+ * A message consists of two MPI messages: its header and, if it has bytes, its payload.  The receive
+ * of the payload starts when the header has arrived, with the size in the header.  So MPI never
+ * receives more bytes than there is room for; Open MPI 4.1 would write past the end.
+ *
+ * After an error the module registers an exit() handler that ends the process with _exit() (see
+ * control.c); under MPICH it may call MPI_Abort. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <limits.h>
@@ -17,7 +20,7 @@
 #include "runtime/comm/mpi/endpoint_priv.h"
 #include "runtime/comm/mpi/segments.h"
 
-/* Longer payloads go as blocks.  A test's module has a small limit. */
+/* Payloads above WEFT_MPI_LIMIT bytes are sent in segments.  Tests use a small limit. */
 #ifndef WEFT_MPI_LIMIT
 #define WEFT_MPI_LIMIT INT_MAX
 #define WEFT_MPI_SEGMENT (1 << 20)
@@ -26,14 +29,13 @@
 enum {
     HEAD_TAG = 0, /* + channel */
     DATA_TAG = WEFT_N_CHANNELS,
-    LAST_TAG = 2 * WEFT_N_CHANNELS - 1, /* MPI promises 32767 */
-    /* A wait looks again at once, then lets others run in between, and then sleeps in between. */
+    LAST_TAG = 2 * WEFT_N_CHANNELS - 1, /* MPI guarantees 32767 */
+    /* A wait first polls without a pause, then yields between polls, and then sleeps between polls. */
     SPIN_NS = 50000,
     YIELD_NS = 1000000,
     NAP_NS = 50000,
-    /* Longer payloads are waited for more eagerly: until they should be there, at this rate and at
-     * most YIELD_NS, a wait spins, and for a while after that it does not sleep, for they may come
-     * piece by piece. */
+    /* A wait for a long payload spins until it should have arrived at this rate, at most YIELD_NS,
+     * and does not sleep for a while after that, because the payload may arrive in pieces. */
     MOVING_BYTES = 65536,
     BYTES_PER_NS = 4,
     MOVING_NS = 20000000,
@@ -54,7 +56,7 @@ enum weft_status wf_mpi_fail(const struct endpoint *e, const char *what, uint32_
                      what, peer, text);
 }
 
-/* What a rank gets that goes on after an abort. */
+/* The error of calls after an abort. */
 static enum weft_status first_error(const struct endpoint *e, struct weft_error *err)
 {
     if (err != NULL)
@@ -68,7 +70,7 @@ static enum weft_status more_slots(struct endpoint *e, struct weft_error *err)
 {
     struct slot_slab *b = calloc(1, sizeof *b);
     if (b == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "rank %u: no memory for more messages under way",
+        return WEFT_FAIL(err, WEFT_NOMEM, "rank %u: no memory for more messages in flight",
                          e->base.rank);
     b->next = e->blocks;
     e->blocks = b;
@@ -140,7 +142,7 @@ bool wf_mpi_stop_receives(struct endpoint *e, int64_t now)
 
 /* -- messages ------------------------------------------------------------------------------- */
 
-/* `n_segments` blocks and `rest` bytes as one type; the caller frees it. */
+/* Creates one MPI type of `n_segments` segments and `rest` bytes; the caller frees it. */
 static int make_type(struct wf_mpi_segments p, MPI_Datatype *out)
 {
     MPI_Datatype block = MPI_DATATYPE_NULL;
@@ -179,7 +181,7 @@ static int start_payload(struct endpoint *e, struct slot *s)
     if (rc == MPI_SUCCESS)
         rc = start_typed(e, s, 1, type);
     if (type != MPI_DATATYPE_NULL)
-        MPI_Type_free(&type); /* MPI keeps it until the message is through */
+        MPI_Type_free(&type); /* MPI keeps it until the message is complete */
     return rc;
 }
 
@@ -192,7 +194,7 @@ static int start_head(struct endpoint *e, struct slot *s)
                                    &s->request[0]);
 }
 
-/* A payload is on its way: a wait is not to give its core away for as long as that takes. */
+/* Notes that a payload is in flight: a wait then keeps its core for the expected time. */
 static void expect_bytes(struct endpoint *e, uint64_t bytes)
 {
     if (bytes < MOVING_BYTES)
@@ -247,8 +249,8 @@ static enum weft_status mpi_post(struct weft_comm *comm, struct weft_message *m,
     return WEFT_OK;
 }
 
-/* Only the first of a queue is looked at: payloads must be asked for in the order in which they
- * were sent.  One that there is no room for is left where it is; its header says so. */
+/* Starts the payload of the first receive of each queue, because payloads must be received in sending
+ * order.  A payload that is too large is not received; the check of its header reports it. */
 static void advance_queue(struct endpoint *e, struct slot_queue *q)
 {
     while (q->first != NULL) {
@@ -330,7 +332,7 @@ static enum weft_status mpi_test(struct weft_comm *comm, struct weft_message *m,
                                  struct weft_error *err)
 {
     struct endpoint *e = endpoint_of(comm);
-    if (e->gave_up) /* the caller asks next whether there was an error */
+    if (e->gave_up) /* the caller checks for an abort next */
         return WEFT_OK;
     wf_mpi_poll(e, wf_clock_ns());
     struct slot *s = (struct slot *)(uintptr_t)m->request[0];
@@ -371,7 +373,7 @@ static void free_endpoint(struct endpoint *e)
     free(e);
 }
 
-/* Messages that nobody waited for. */
+/* Completes the messages for which no caller waited. */
 static void drop_messages(struct endpoint *e)
 {
     wf_mpi_stop_receives(e, wf_clock_ns());
@@ -382,7 +384,7 @@ static void drop_messages(struct endpoint *e)
                     MPI_Request_free(&b->at[i].request[k]);
 }
 
-/* After an error everything stays as it is until exit(): see control.c. */
+/* After an error everything remains allocated until exit(): see control.c. */
 static void mpi_close(struct weft_comm *comm)
 {
     struct endpoint *e = endpoint_of(comm);
@@ -399,7 +401,7 @@ static void mpi_close(struct weft_comm *comm)
     free_endpoint(e);
 }
 
-/* The lower rank's bytes go over and come back. */
+/* Exchanges the bytes of the lower rank with the higher one and back. */
 static void mpi_plain_round(struct weft_comm *comm, uint32_t peer, void *data, size_t bytes)
 {
     struct endpoint *e = (struct endpoint *)comm;
@@ -434,14 +436,14 @@ static enum weft_status start_mpi(bool *started, struct weft_error *err)
     MPI_Finalized(&after);
     if (after)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "MPI has ended in this process: it can be used once only");
+                         "MPI was finalized in this process already; it can be used only once");
     if (before)
         MPI_Query_thread(&provided);
     else if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
         return WEFT_FAIL(err, WEFT_PEER, "MPI cannot be started");
     if (provided < MPI_THREAD_FUNNELED)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "this MPI allows no threads beside its own: it must provide at least "
+                         "this MPI does not support threads; weft needs at least "
                          "MPI_THREAD_FUNNELED");
     *started = !before;
     if (*started)
@@ -454,12 +456,12 @@ static enum weft_status check_tags(MPI_Comm comm, struct weft_error *err)
     int *most = NULL, there = 0;
     MPI_Comm_get_attr(comm, MPI_TAG_UB, &most, &there);
     if (there && *most < LAST_TAG)
-        return WEFT_FAIL(err, WEFT_USAGE, "this MPI has tags up to %d: weft needs %d", *most,
-                         LAST_TAG);
+        return WEFT_FAIL(err, WEFT_USAGE, "this MPI supports tags up to %d; weft needs %d",
+                         *most, LAST_TAG);
     return WEFT_OK;
 }
 
-/* Communicators of our own, where errors come back and nobody else's messages do. */
+/* Creates separate communicators, which return errors and carry only weft's messages. */
 static enum weft_status make_comms(struct endpoint *e, struct weft_error *err)
 {
     MPI_Comm *comms[] = {&e->data, &e->control};
@@ -485,7 +487,8 @@ static enum weft_status share_run_id(struct endpoint *e, struct weft_error *err)
     return WEFT_OK;
 }
 
-/* When it fails MPI is not ended, which would wait for the others: the process is to exit. */
+/* Opens the endpoint.  If this fails, MPI is not finalized, because that would wait for the other
+ * ranks; the process should exit. */
 static enum weft_status mpi_open(struct weft_comm **out, struct weft_error *err)
 {
     struct endpoint *e = calloc(1, sizeof *e);

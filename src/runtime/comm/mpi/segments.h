@@ -1,27 +1,27 @@
-/* How a message goes through MPI's counts, which are ints. */
+/* Splits a message so that its counts fit MPI's int. */
 #ifndef RUNTIME_COMM_MPI_SEGMENTS_H
 #define RUNTIME_COMM_MPI_SEGMENTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* n_segments blocks and then `rest` bytes. */
+/* `n_segments` segments followed by `rest` bytes. */
 struct wf_mpi_segments {
     int n_segments, rest;
 };
 
-/* All as single bytes up to `limit`, else in blocks; false when even their number is above it.
- * `limit` is at most INT_MAX, and `block` at most `limit`. */
-static inline bool wf_mpi_split(size_t bytes, size_t limit, size_t block,
+/* Splits a message: single bytes up to `limit`, segments above.  Returns false if the number of segments
+ * exceeds `limit` as well.  `limit` is at most INT_MAX, and a segment at most `limit`. */
+static inline bool wf_mpi_split(size_t bytes, size_t limit, size_t segment,
                                 struct wf_mpi_segments *out)
 {
     if (bytes <= limit) {
         *out = (struct wf_mpi_segments){0, (int)bytes};
         return true;
     }
-    if (bytes / block > limit)
+    if (bytes / segment > limit)
         return false;
-    *out = (struct wf_mpi_segments){(int)(bytes / block), (int)(bytes % block)};
+    *out = (struct wf_mpi_segments){(int)(bytes / segment), (int)(bytes % segment)};
     return true;
 }
 
