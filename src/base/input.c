@@ -59,3 +59,15 @@ enum weft_status wf_input_read(const char *path, char **out, size_t *len,
 {
     return wf_input_read_as(WEFT_USAGE, path, out, len, err);
 }
+
+bool wf_is_directory(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool wf_path_ends_in(const char *path, const char *ending)
+{
+    size_t n = strlen(path), k = strlen(ending);
+    return n >= k && strcmp(path + n - k, ending) == 0;
+}

@@ -55,10 +55,6 @@ void wf_print_completion(FILE *out);
 
 /* -- files and terminals -------------------------------------------------------------------- */
 
-bool wf_is_directory(const char *path);
-
-bool wf_path_ends_in(const char *path, const char *ending); /* does a file's name end so? */
-
 /* Where a command prints: standard output, or a file that appears whole or not at all. */
 struct wf_output {
     FILE *out;

@@ -1,14 +1,11 @@
-/* Says what a file or directory is and what is in it. */
-#include <errno.h>
+/* weft inspect: finds out what a path is and prints its contents. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/inspect.h"
-#include "training/ckpt/file.h"
 
 struct inspect_settings {
     bool hash, json;
@@ -16,30 +13,11 @@ struct inspect_settings {
 
 static const struct wf_option options[] = {
     {"hash", 0, WF_OPTION_SWITCH, NULL,
-     "print only a hash of a model's weights: the same for the same numbers, however stored",
+     "print only a hash of a model's weights, which does not depend on how they are stored",
      NULL, offsetof(struct inspect_settings, hash)},
-    {"json", 'j', WF_OPTION_SWITCH, NULL, "an object for each path, one a line", NULL,
+    {"json", 'j', WF_OPTION_SWITCH, NULL, "print one JSON object per path and line", NULL,
      offsetof(struct inspect_settings, json)},
 };
-
-/* -- what the kinds share ------------------------------------------------------------------- */
-
-enum { MOST_TEXT = 1 << 30 };
-
-enum weft_status wf_as_data(enum weft_status st, struct weft_error *err)
-{
-    if (st != WEFT_USAGE && st != WEFT_SCHEDULE && st != WEFT_CKPT)
-        return st;
-    if (err != NULL)
-        err->status = WEFT_DATA;
-    return WEFT_DATA;
-}
-
-enum weft_status wf_inspect_text(const char *path, char **text, size_t *len,
-                                 struct weft_error *err)
-{
-    return wf_as_data(wf_file_read(path, MOST_TEXT, text, len, err), err);
-}
 
 void wf_inspect_begin(struct wf_json *j, FILE *out, const char *path, const char *kind)
 {
@@ -55,138 +33,34 @@ void wf_inspect_end(struct wf_json *j)
     fputc('\n', j->out);
 }
 
-/* -- which kind it is ----------------------------------------------------------------------- */
+/* -- one path ------------------------------------------------------------------------------- */
 
-enum { HEAD_BYTES = 4096 };
-
-/* The first bytes of a file. */
-struct head {
-    unsigned char at[HEAD_BYTES + 1]; /* ends in NUL */
-    size_t n;
-};
-
-static enum weft_status read_head(const char *path, struct head *head, struct weft_error *err)
-{
-    int fd;
-    uint64_t size;
-    WEFT_TRY(wf_as_data(wf_file_open(path, &fd, &size, err), err));
-    head->n = size < HEAD_BYTES ? (size_t)size : HEAD_BYTES;
-    enum weft_status st = wf_as_data(wf_file_read_at(fd, path, 0, head->at, head->n, err), err);
-    head->at[head->n] = '\0';
-    close(fd);
-    if (st == WEFT_OK && size == 0)
-        st = WEFT_FAIL(err, WEFT_DATA, "%.300s is empty", path);
-    return st;
-}
-
-static uint64_t little_endian(const unsigned char *at, unsigned n)
-{
-    uint64_t value = 0;
-    for (unsigned i = 0; i < n; i++)
-        value |= (uint64_t)at[i] << (8 * i);
-    return value;
-}
-
-static bool is_shard(const struct head *h)
-{
-    uint64_t magic = h->n < 4 ? 0 : little_endian(h->at, 4);
-    return magic == 20240520 || magic == 20240801;
-}
-
-static bool is_llmc(const struct head *h)
-{
-    return h->n >= 4 && little_endian(h->at, 4) == 20240326;
-}
-
-static bool is_safetensors(const struct head *h)
-{
-    return h->n > 8 && h->at[8] == '{' && little_endian(h->at, 8) <= WF_SAFETENSORS_MAX_HEADER;
-}
-
-static bool is_text(const struct head *h)
-{
-    for (size_t i = 0; i < h->n; i++)
-        if (h->at[i] == 0x7f || (h->at[i] < ' ' && strchr("\t\n\r", h->at[i]) == NULL) ||
-            h->at[i] == '\0')
-            return false;
-    return true;
-}
-
-/* A schedule begins with its header, with a cell, or with idle steps before one. */
-static bool is_schedule(const struct head *h)
-{
-    size_t i = strspn((const char *)h->at, ", \t(");
-    return strncmp((const char *)h->at, "# weft schedule", 15) == 0 ||
-           (h->at[i] >= '0' && h->at[i] <= '9');
-}
-
-typedef enum weft_status inspect_fn(const char *path, const struct wf_inspect *how,
-                                    struct weft_error *err);
-
-/* What the bytes say comes first; the name decides what the errors of a broken file speak of. */
-static inspect_fn *kind_of_file(const char *path, const struct head *h)
-{
-    const char *text = (const char *)h->at;
-    if (is_shard(h))
-        return wf_inspect_shards;
-    if (h->n >= 8 && memcmp(h->at, "weftrank", 8) == 0)
-        return wf_inspect_flight;
-    if (is_safetensors(h) || wf_path_ends_in(path, ".safetensors"))
-        return wf_inspect_safetensors;
-    if (wf_path_ends_in(path, ".bin"))
-        return wf_inspect_shards;
-    if (!is_text(h))
-        return NULL;
-    if (weft_trace_detect(text, h->n) || wf_path_ends_in(path, ".trace"))
-        return wf_inspect_trace;
-    if (wf_path_ends_in(path, ".jsonl"))
-        return wf_inspect_metrics;
-    if (wf_path_ends_in(path, ".yaml") || wf_path_ends_in(path, ".yml"))
-        return wf_inspect_settings;
-    return wf_path_ends_in(path, ".csv") || is_schedule(h) ? wf_inspect_schedule : NULL;
-}
-
-static enum weft_status inspect_file(const char *path, const struct wf_inspect *how,
+static enum weft_status inspect_hash(const char *path, const struct wf_inspect *how,
                                      struct weft_error *err)
 {
-    struct head head;
-    WEFT_TRY(read_head(path, &head, err));
-    if (how->hash && is_llmc(&head))
+    enum wf_artifact kind;
+    if (access(path, F_OK) != 0 || wf_is_directory(path))
         return wf_inspect_hash(path, how, err);
-    if (how->hash)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "--hash is of a model: %.200s is a file, give the directory of a "
-                         "model, a checkpoint or a run, or a model of llm.c",
-                         path);
-    inspect_fn *kind = kind_of_file(path, &head);
-    if (kind == NULL)
-        return WEFT_FAIL(err, WEFT_DATA,
-                         "%.200s is nothing that weft knows: no safetensors file, token shard, "
-                         "schedule, trace, metrics or settings",
-                         path);
-    return kind(path, how, err);
+    WEFT_TRY(wf_artifact_detect(path, &kind, err));
+    if (kind == WF_ARTIFACT_LLMC)
+        return wf_inspect_hash(path, how, err);
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "--hash needs a model: %.200s is a file; give the directory of a model, a "
+                     "checkpoint or a run, or a model file of llm.c",
+                     path);
 }
 
-static enum weft_status inspect_directory(const char *path, const struct wf_inspect *how,
-                                          struct weft_error *err)
+/* A directory that has no other kind may have token shards. */
+static enum weft_status inspect_shards(const char *path, const struct wf_inspect *how,
+                                       struct weft_error *err)
 {
-    if (wf_dir_contains(path, "config.json") || wf_dir_contains(path, "model.safetensors"))
-        return wf_inspect_model(path, how, err);
-    if (wf_dir_contains(path, "manifest.json"))
-        return wf_inspect_checkpoint(path, how, err);
-    if (wf_dir_contains(path, "config.yaml") || wf_dir_contains(path, "metrics.jsonl") ||
-        wf_dir_contains(path, "ranks"))
-        return wf_inspect_run(path, how, err);
-    if (access(path, R_OK | X_OK) != 0)
-        return WEFT_FAIL(err, WEFT_DATA, "%.300s: %s", path, strerror(errno));
     struct weft_error why = {0};
     enum weft_status st = wf_inspect_shards(path, how, &why);
-    if (st == WEFT_DATA && strstr(why.msg, "no *.bin file") != NULL)
-        return WEFT_FAIL(
-            err, WEFT_DATA,
-            "%.200s is no model (config.json), no checkpoint (manifest.json), no "
-            "run (config.yaml, metrics.jsonl) and no folder of token shards (*.bin)",
-            path);
+    if (wf_is_directory(path) && st == WEFT_DATA && strstr(why.msg, "no *.bin file") != NULL)
+        return WEFT_FAIL(err, WEFT_DATA,
+                         "%.200s: not a model (config.json), checkpoint (manifest.json), run "
+                         "(config.yaml, metrics.jsonl) or directory of token shards (*.bin)",
+                         path);
     if (err != NULL)
         *err = why;
     return st;
@@ -195,14 +69,32 @@ static enum weft_status inspect_directory(const char *path, const struct wf_insp
 static enum weft_status inspect(const char *path, const struct wf_inspect *how,
                                 struct weft_error *err)
 {
-    struct stat info;
-    bool there = stat(path, &info) == 0;
-    if (how->hash && (!there || S_ISDIR(info.st_mode)))
-        return wf_inspect_hash(path, how, err);
-    if (!there)
-        return WEFT_FAIL(err, WEFT_DATA, "%.300s: %s", path, strerror(errno));
-    return S_ISDIR(info.st_mode) ? inspect_directory(path, how, err)
-                                 : inspect_file(path, how, err);
+    static wf_inspect_fn *const readers[WF_ARTIFACT_UNKNOWN] = {
+        [WF_ARTIFACT_MODEL] = wf_inspect_model,
+        [WF_ARTIFACT_CHECKPOINT] = wf_inspect_checkpoint,
+        [WF_ARTIFACT_RUN] = wf_inspect_run,
+        [WF_ARTIFACT_SHARDS] = inspect_shards,
+        [WF_ARTIFACT_SAFETENSORS] = wf_inspect_safetensors,
+        [WF_ARTIFACT_FLIGHT] = wf_inspect_flight,
+        [WF_ARTIFACT_TRACE] = wf_inspect_trace,
+        [WF_ARTIFACT_METRICS] = wf_inspect_metrics,
+        [WF_ARTIFACT_SETTINGS] = wf_inspect_settings,
+        [WF_ARTIFACT_SCHEDULE] = wf_inspect_schedule,
+    };
+    enum wf_artifact kind;
+    if (how->hash)
+        return inspect_hash(path, how, err);
+    WEFT_TRY(wf_artifact_detect(path, &kind, err));
+
+    /* There is no summary of a model file of llm.c. */
+    if (kind == WF_ARTIFACT_LLMC && wf_path_ends_in(path, ".bin"))
+        kind = WF_ARTIFACT_SHARDS;
+    if (kind == WF_ARTIFACT_UNKNOWN || readers[kind] == NULL)
+        return WEFT_FAIL(err, WEFT_DATA,
+                         "%.200s: unknown kind of file (expected safetensors, token shards, a "
+                         "schedule, a trace, metrics, settings or a flight record)",
+                         path);
+    return readers[kind](path, how, err);
 }
 
 /* -- the command ---------------------------------------------------------------------------- */
@@ -238,20 +130,21 @@ static enum weft_status run_inspect(int argc, char **argv, struct weft_error *er
 
 const struct wf_command wf_command_inspect = {
     .name = "inspect",
-    .summary = "say what a model, run, shard or schedule is and what is in it",
+    .summary = "show what a model, run, shard or schedule contains",
     .operands = "PATH...",
     .text =
-        "Reads what weft reads and writes, and says what it is: a Hugging Face directory or\n"
-        "one safetensors file, the directory of a run, a checkpoint (all of it is compared with\n"
-        "its hashes), token shards, a schedule, a trace, metrics, settings, a rank's record.\n"
-        "What is broken is named, and where.\n\n"
-        "Of a run that was not finished it says what each rank was last at, and which one\n"
-        "was lost: the one that ended without a word, of several the one whose last sign\n"
-        "is the oldest.\n\n"
-        "The hash (XXH3, 128 bits) is over names, shapes and values of all weights, in the\n"
-        "order of the model and as fp32: how the files are cut, and whether they hold bf16\n"
-        "or fp32, does not matter. Of a run it is that of its final weights, or, with a line on\n"
-        "standard error, of its newest checkpoint.\n",
+        "Shows the kind and the contents of what weft reads and writes: a Hugging Face\n"
+        "directory, a safetensors file, the directory of a run, a checkpoint (all of its data\n"
+        "is compared with its hashes), token shards, a schedule, a trace, metrics, settings, a\n"
+        "flight record. If a file is malformed, the error names the place.\n\n"
+        "For an unfinished run it shows the last action of each rank and which rank was lost:\n"
+        "the one whose process ended without a record; if there are several, the one with the\n"
+        "oldest heartbeat.\n\n"
+        "The hash (XXH3, 128 bits) covers names, shapes and values of all weights, in the order\n"
+        "of the model and as fp32. It does not depend on how the weights are divided into files\n"
+        "or whether they are stored as bf16 or fp32. For a run it is the hash of its final\n"
+        "weights; before the run is finished, that of its newest checkpoint, and a line on\n"
+        "standard error names it.\n",
     .examples = "  weft inspect runs/a\n"
                 "  weft inspect --hash runs/a runs/b\n"
                 "  weft inspect --json gpt2/model.safetensors tokens.bin\n",

@@ -11,18 +11,6 @@
 #include "base/error.h"
 #include "cli/cli.h"
 
-bool wf_is_directory(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-bool wf_path_ends_in(const char *path, const char *ending)
-{
-    size_t n = strlen(path), k = strlen(ending);
-    return n >= k && strcmp(path + n - k, ending) == 0;
-}
-
 /* The new file stands beside the old one, has its rights, and takes its place at the end: that of
  * the file itself, where the name is a link. */
 static enum weft_status open_beside(struct wf_output *s, const struct stat *old,

@@ -1,55 +1,12 @@
-/* Token shards, schedules, traces, settings: one file each. */
+/* Prints token shards, schedules, traces, settings and metrics. */
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "cli/inspect.h"
-#include "training/data/shard.h"
 
 /* -- token shards --------------------------------------------------------------------------- */
 
-enum {
-    CHEAP_TOKENS = 32 << 20, /* so many are read to find the largest */
-    PIECE = 1 << 14,
-};
-
-struct shards_view {
-    uint64_t n_tokens;
-    size_t n_files, width; /* bytes of a token; 0 when the files differ */
-    int32_t largest;       /* -1: not looked for */
-};
-
-/* The header and the count have been checked against the size. */
-static size_t width_of(const struct wf_shards *s, const struct shards_view *v)
-{
-    struct stat info;
-    if (v->n_files != 1 || stat(wf_shards_path(s, 0), &info) != 0)
-        return 0;
-    return (size_t)(((uint64_t)info.st_size - WF_SHARD_HEADER_BYTES) / v->n_tokens);
-}
-
-static enum weft_status find_largest(const struct wf_shards *s, struct shards_view *v,
-                                     struct weft_error *err)
-{
-    v->largest = -1;
-    if (v->n_tokens > CHEAP_TOKENS)
-        return WEFT_OK;
-    int32_t *piece = malloc(PIECE * sizeof *piece);
-    enum weft_status st =
-        piece == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for tokens") : WEFT_OK;
-    for (uint64_t at = 0; st == WEFT_OK && at < v->n_tokens; at += PIECE) {
-        size_t n = v->n_tokens - at < PIECE ? (size_t)(v->n_tokens - at) : PIECE;
-        st = wf_shards_read(s, at, n, INT32_MAX, piece, err);
-        for (size_t i = 0; st == WEFT_OK && i < n; i++)
-            if (piece[i] > v->largest)
-                v->largest = piece[i];
-    }
-    free(piece);
-    return st;
-}
-
-static void print_shards(const struct shards_view *v, FILE *out, const char *path)
+static void print_shards(const struct wf_shards_info *v, FILE *out, const char *path)
 {
     char count[WF_NUMBER_CHARS];
     if (v->n_files == 1)
@@ -64,7 +21,7 @@ static void print_shards(const struct shards_view *v, FILE *out, const char *pat
     fputc('\n', out);
 }
 
-static void print_shards_json(const struct shards_view *v, FILE *out, const char *path)
+static void print_shards_json(const struct wf_shards_info *v, FILE *out, const char *path)
 {
     struct wf_json j;
     wf_inspect_begin(&j, out, path, "tokens");
@@ -80,31 +37,16 @@ static void print_shards_json(const struct shards_view *v, FILE *out, const char
 enum weft_status wf_inspect_shards(const char *path, const struct wf_inspect *how,
                                    struct weft_error *err)
 {
-    struct wf_shards *s = NULL;
-    WEFT_TRY(wf_as_data(wf_shards_open(path, &s, err), err));
-    struct shards_view v = {.n_tokens = wf_shards_n_tokens(s), .n_files = wf_shards_n_files(s)};
-    v.width = width_of(s, &v);
-    enum weft_status st = find_largest(s, &v, err);
-    wf_shards_free(s);
-    if (st == WEFT_OK && how->json)
+    struct wf_shards_info v;
+    WEFT_TRY(wf_shards_inspect(path, &v, err));
+    if (how->json)
         print_shards_json(&v, how->out, path);
-    else if (st == WEFT_OK)
+    else
         print_shards(&v, how->out, path);
-    return st;
+    return WEFT_OK;
 }
 
 /* -- schedules ------------------------------------------------------------------------------ */
-
-enum weft_status wf_read_schedule(const char *path, struct weft_schedule **out,
-                                  struct weft_error *err)
-{
-    char *text = NULL;
-    size_t len = 0;
-    WEFT_TRY(wf_inspect_text(path, &text, &len, err));
-    enum weft_status st = weft_schedule_parse(text, len, path, false, out, err);
-    free(text);
-    return wf_as_data(st, err);
-}
 
 void wf_schedule_line(const struct weft_schedule *s, FILE *out)
 {
@@ -133,14 +75,14 @@ enum weft_status wf_inspect_schedule(const char *path, const struct wf_inspect *
                                      struct weft_error *err)
 {
     struct weft_schedule *s = NULL;
-    WEFT_TRY(wf_read_schedule(path, &s, err));
+    WEFT_TRY(wf_schedule_inspect(path, &s, err));
     if (how->json) {
         struct wf_json j;
         wf_inspect_begin(&j, how->out, path, "schedule");
         wf_schedule_json(s, &j);
         wf_inspect_end(&j);
     } else {
-        fprintf(how->out, "%s: a schedule (weft check proves it)\n", path);
+        fprintf(how->out, "%s: a schedule (weft check verifies it)\n", path);
         wf_schedule_line(s, how->out);
     }
     weft_schedule_free(s);
@@ -177,14 +119,8 @@ static void print_trace_json(const struct weft_trace *t, FILE *out, const char *
 enum weft_status wf_inspect_trace(const char *path, const struct wf_inspect *how,
                                   struct weft_error *err)
 {
-    char *text = NULL;
-    size_t len = 0;
     struct weft_trace t = {0};
-    WEFT_TRY(wf_inspect_text(path, &text, &len, err));
-    enum weft_status st = weft_trace_parse(text, len, path, &t, err);
-    free(text);
-    if (st != WEFT_OK)
-        return wf_as_data(st, err);
+    WEFT_TRY(wf_trace_inspect(path, &t, err));
     if (how->json)
         print_trace_json(&t, how->out, path);
     else
@@ -195,31 +131,14 @@ enum weft_status wf_inspect_trace(const char *path, const struct wf_inspect *how
 
 /* -- settings ------------------------------------------------------------------------------- */
 
-enum weft_status wf_read_settings(const char *path, struct wf_train_settings *out,
-                                  struct weft_error *err)
-{
-    const struct wf_setting_list list = wf_train_setting_list();
-    char *text = NULL;
-    size_t len = 0;
-    WEFT_TRY(wf_inspect_text(path, &text, &len, err));
-    enum weft_status st = wf_settings_init(list, out, err);
-    if (st == WEFT_OK) {
-        st = wf_settings_parse(list, text, len, path, out, err);
-        if (st != WEFT_OK)
-            wf_settings_release(list, out);
-    }
-    free(text);
-    return wf_as_data(st, err);
-}
-
 void wf_settings_line(const struct wf_train_settings *s, FILE *out)
 {
     fprintf(out,
             "settings pp %u x dp %u, schedule %s, %u micros; %llu steps of %u sequences, data "
             "%s\n",
             s->parallel.pp, s->parallel.dp,
-            s->parallel.schedule != NULL ? s->parallel.schedule : "of no name",
-            s->parallel.micros, (unsigned long long)s->train.steps, s->data.batch,
+            s->parallel.schedule != NULL ? s->parallel.schedule : "unnamed", s->parallel.micros,
+            (unsigned long long)s->train.steps, s->data.batch,
             s->data.train != NULL ? s->data.train : "not given");
 }
 
@@ -240,7 +159,7 @@ enum weft_status wf_inspect_settings(const char *path, const struct wf_inspect *
                                      struct weft_error *err)
 {
     struct wf_train_settings s;
-    WEFT_TRY(wf_read_settings(path, &s, err));
+    WEFT_TRY(wf_settings_inspect(path, &s, err));
     if (how->json) {
         struct wf_json j;
         wf_inspect_begin(&j, how->out, path, "settings");
@@ -251,5 +170,49 @@ enum weft_status wf_inspect_settings(const char *path, const struct wf_inspect *
         wf_settings_line(&s, how->out);
     }
     wf_settings_release(wf_train_setting_list(), &s);
+    return WEFT_OK;
+}
+
+/* -- metrics -------------------------------------------------------------------------------- */
+
+void wf_metrics_line(const struct wf_metrics_info *m, FILE *out)
+{
+    fprintf(out, "metrics  ");
+    if (m->lines == 0)
+        fprintf(out, "no steps yet");
+    else
+        fprintf(out, "%llu step%s, the last is step %llu; first loss %.4f, last loss %.4f",
+                (unsigned long long)m->lines, m->lines == 1 ? "" : "s",
+                (unsigned long long)m->last_step, m->first_loss, m->last_loss);
+    if (m->restarts > 0)
+        fprintf(out, "; restarted %llu time%s", (unsigned long long)m->restarts,
+                m->restarts == 1 ? "" : "s");
+    fprintf(out, "%s\n", m->truncated ? "; the last line is truncated" : "");
+}
+
+void wf_metrics_json(const struct wf_metrics_info *m, struct wf_json *j)
+{
+    wf_json_uint(j, "lines", m->lines);
+    wf_json_uint(j, "last_step", m->last_step);
+    wf_json_number(j, "first_loss", m->first_loss);
+    wf_json_number(j, "last_loss", m->last_loss);
+    wf_json_uint(j, "restarts", m->restarts);
+    wf_json_bool(j, "cut", m->truncated);
+}
+
+enum weft_status wf_inspect_metrics(const char *path, const struct wf_inspect *how,
+                                    struct weft_error *err)
+{
+    struct wf_metrics_info m;
+    WEFT_TRY(wf_metrics_inspect(path, &m, err));
+    if (how->json) {
+        struct wf_json j;
+        wf_inspect_begin(&j, how->out, path, "metrics");
+        wf_metrics_json(&m, &j);
+        wf_inspect_end(&j);
+    } else {
+        fprintf(how->out, "%s: metrics of weft train\n", path);
+        wf_metrics_line(&m, how->out);
+    }
     return WEFT_OK;
 }

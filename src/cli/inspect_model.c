@@ -1,10 +1,11 @@
-/* Models: Hugging Face directories, and safetensors files by themselves. */
+/* Prints models: Hugging Face directories, safetensors files, checkpoints. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "cli/inspect.h"
 #include "cli/model.h"
+#include "training/ckpt/store.h"
 
 /* -- one tensor ----------------------------------------------------------------------------- */
 
@@ -14,15 +15,15 @@ static const char *file_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* "(768, 2304)", and "()" for a single number. */
-static void shape_text(char *out, size_t room, const struct wf_safetensors_tensor *t)
+/* Writes "(768, 2304)", and "()" for a scalar. */
+static void shape_text(char *out, size_t size, const struct wf_safetensors_tensor *t)
 {
-    int n = snprintf(out, room, "(");
-    for (uint32_t i = 0; i < t->rank && n > 0 && (size_t)n < room; i++)
-        n += snprintf(out + n, room - (size_t)n, "%s%llu", i > 0 ? ", " : "",
+    int n = snprintf(out, size, "(");
+    for (uint32_t i = 0; i < t->rank && n > 0 && (size_t)n < size; i++)
+        n += snprintf(out + n, size - (size_t)n, "%s%llu", i > 0 ? ", " : "",
                       (unsigned long long)t->shape[i]);
-    if (n > 0 && (size_t)n < room)
-        snprintf(out + n, room - (size_t)n, ")");
+    if (n > 0 && (size_t)n < size)
+        snprintf(out + n, size - (size_t)n, ")");
 }
 
 static void print_tensor(FILE *out, const char *name, const struct wf_safetensors_tensor *t,
@@ -50,66 +51,6 @@ static void put_tensor(struct wf_json *j, const char *name,
 }
 
 /* -- directories ---------------------------------------------------------------------------- */
-
-void wf_model_view_release(struct wf_model_view *v)
-{
-    wf_hf_free(v->hf);
-    wf_param_list_release(&v->params);
-    free(v->tensors);
-    *v = (struct wf_model_view){0};
-}
-
-static enum weft_status check_tensors(const struct wf_model_view *v, struct weft_error *err)
-{
-    const char **names = calloc(v->params.n + 1, sizeof *names);
-    if (names == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu names", v->params.n);
-    for (size_t i = 0; i < v->params.n; i++)
-        names[i] = v->params.at[i].name;
-    enum weft_status st = wf_hf_check_names(v->hf, names, v->params.n, err);
-    free(names);
-    for (size_t i = 0; st == WEFT_OK && i < v->params.n; i++) {
-        struct wf_hf_location place;
-        const struct wf_hf_tensor *t = &v->tensors[i];
-        st = wf_hf_find(v->hf, t->name, t->rank, t->shape, &place, err);
-    }
-    return st;
-}
-
-static enum weft_status list_tensors(struct wf_model_view *v, struct weft_error *err)
-{
-    const struct weft_model *model = wf_hf_model(v->hf);
-    WEFT_TRY(wf_param_list_init(&v->params, model, 0, model->layers + 2, err));
-    v->tensors = calloc(v->params.n + 1, sizeof *v->tensors);
-    if (v->tensors == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu tensors", v->params.n);
-    for (size_t i = 0; i < v->params.n; i++) {
-        const struct wf_param_desc *d = &v->params.at[i];
-        v->tensors[i] = (struct wf_hf_tensor){
-            .name = d->name, .rank = d->rank, .shape = {d->shape[0], d->shape[1]}};
-        v->n_params += wf_param_size(d);
-    }
-    return check_tensors(v, err);
-}
-
-enum weft_status wf_model_view_init(struct wf_model_view *v, const char *dir,
-                                    struct weft_error *err)
-{
-    *v = (struct wf_model_view){0};
-    WEFT_TRY(wf_hf_open(dir, &v->hf, err));
-    const struct weft_model *model = wf_hf_model(v->hf);
-    enum weft_status st = WEFT_OK;
-    /* Before a list is made that is as long as config.json says. */
-    if (model->layers > wf_hf_count(v->hf))
-        st = WEFT_FAIL(err, WEFT_CKPT,
-                       "%.200s: config.json has %u layers, but there are only %zu tensors", dir,
-                       model->layers, wf_hf_count(v->hf));
-    if (st == WEFT_OK)
-        st = list_tensors(v, err);
-    if (st != WEFT_OK)
-        wf_model_view_release(v);
-    return st;
-}
 
 void wf_model_line(const struct weft_model *m, uint64_t n_params, size_t n_tensors, FILE *out)
 {
@@ -140,44 +81,25 @@ void wf_model_json(const struct weft_model *m, uint64_t n_params, struct wf_json
     wf_json_uint(j, "parameters", n_params);
 }
 
-void wf_model_view_print(const struct wf_model_view *v, FILE *out)
-{
-    wf_model_line(wf_hf_model(v->hf), v->n_params, v->params.n, out);
-}
-
-void wf_model_view_json(const struct wf_model_view *v, struct wf_json *j)
-{
-    wf_model_json(wf_hf_model(v->hf), v->n_params, j);
-}
-
-/* All have been found before. */
-static struct wf_hf_location place_of(const struct wf_model_view *v, size_t i)
-{
-    struct wf_hf_location place = {0};
-    const struct wf_hf_tensor *t = &v->tensors[i];
-    wf_hf_find(v->hf, t->name, t->rank, t->shape, &place, NULL);
-    return place;
-}
-
-static void print_model(const struct wf_model_view *v, FILE *out, const char *path)
+static void print_model(const struct wf_model_info *v, FILE *out, const char *path)
 {
     fprintf(out, "%s: a model\n", path);
-    wf_model_view_print(v, out);
+    wf_model_line(wf_hf_model(v->hf), v->n_params, v->params.n, out);
     for (size_t i = 0; i < v->params.n; i++) {
-        struct wf_hf_location at = place_of(v, i);
+        struct wf_hf_location at = wf_model_info_locate(v, i);
         print_tensor(out, v->tensors[i].name, at.tensor,
                      file_name(wf_safetensors_path(at.file)));
     }
 }
 
-static void print_model_json(const struct wf_model_view *v, FILE *out, const char *path)
+static void print_model_json(const struct wf_model_info *v, FILE *out, const char *path)
 {
     struct wf_json j;
     wf_inspect_begin(&j, out, path, "model");
-    wf_model_view_json(v, &j);
+    wf_model_json(wf_hf_model(v->hf), v->n_params, &j);
     wf_json_begin(&j, "tensors", '[');
     for (size_t i = 0; i < v->params.n; i++) {
-        struct wf_hf_location at = place_of(v, i);
+        struct wf_hf_location at = wf_model_info_locate(v, i);
         put_tensor(&j, v->tensors[i].name, at.tensor, file_name(wf_safetensors_path(at.file)));
     }
     wf_json_end(&j, ']');
@@ -206,13 +128,13 @@ enum weft_status wf_inspect_hash(const char *path, const struct wf_inspect *how,
 enum weft_status wf_inspect_model(const char *path, const struct wf_inspect *how,
                                   struct weft_error *err)
 {
-    struct wf_model_view v;
-    WEFT_TRY(wf_model_view_init(&v, path, err));
+    struct wf_model_info v;
+    WEFT_TRY(wf_model_inspect(&v, path, err));
     if (how->json)
         print_model_json(&v, how->out, path);
     else
         print_model(&v, how->out, path);
-    wf_model_view_release(&v);
+    wf_model_info_release(&v);
     return WEFT_OK;
 }
 
@@ -225,7 +147,7 @@ enum weft_status wf_inspect_safetensors(const char *path, const struct wf_inspec
     uint64_t elements = 0;
     WEFT_TRY(wf_safetensors_open(path, &s, err));
     size_t n = wf_safetensors_count(s);
-    for (size_t i = 0; i < n; i++) /* each has its bytes in the file: no overflow */
+    for (size_t i = 0; i < n; i++) /* cannot overflow: all are in the file */
         elements += wf_safetensors_at(s, i)->n;
     if (how->json) {
         struct wf_json j;
@@ -245,5 +167,59 @@ enum weft_status wf_inspect_safetensors(const char *path, const struct wf_inspec
                          NULL);
     }
     wf_safetensors_free(s);
+    return WEFT_OK;
+}
+
+/* -- checkpoints ---------------------------------------------------------------------------- */
+
+static void print_checkpoint(const struct wf_checkpoint_info *v, FILE *out, const char *path)
+{
+    fprintf(out, "%s: a checkpoint of step %llu, run %s; all hashes match\n", path,
+            (unsigned long long)wf_ckpt_step(v->store), wf_ckpt_run(v->store));
+    wf_model_line(&v->model, v->n_params, wf_ckpt_count(v->store), out);
+    fprintf(out, "contents values%s\n", v->has_moments ? " and AdamW moments" : "");
+    for (size_t i = 0; i < wf_ckpt_count(v->store); i++) {
+        const struct wf_ckpt_param *p = wf_ckpt_at(v->store, i);
+        fprintf(out, "  %-48s (", p->name);
+        for (uint32_t k = 0; k < p->rank; k++)
+            fprintf(out, "%s%llu", k == 0 ? "" : ", ", (unsigned long long)p->shape[k]);
+        fprintf(out, ")\n");
+    }
+}
+
+static void print_checkpoint_json(const struct wf_checkpoint_info *v, FILE *out,
+                                  const char *path)
+{
+    struct wf_json j;
+    wf_inspect_begin(&j, out, path, "checkpoint");
+    wf_json_uint(&j, "step", wf_ckpt_step(v->store));
+    wf_json_string(&j, "run", wf_ckpt_run(v->store));
+    wf_model_json(&v->model, v->n_params, &j);
+    wf_json_bool(&j, "moments", v->has_moments);
+    wf_json_begin(&j, "tensors", '[');
+    for (size_t i = 0; i < wf_ckpt_count(v->store); i++) {
+        const struct wf_ckpt_param *p = wf_ckpt_at(v->store, i);
+        wf_json_begin(&j, NULL, '{');
+        wf_json_string(&j, "name", p->name);
+        wf_json_begin(&j, "shape", '[');
+        for (uint32_t k = 0; k < p->rank; k++)
+            wf_json_uint(&j, NULL, p->shape[k]);
+        wf_json_end(&j, ']');
+        wf_json_end(&j, '}');
+    }
+    wf_json_end(&j, ']');
+    wf_inspect_end(&j);
+}
+
+enum weft_status wf_inspect_checkpoint(const char *path, const struct wf_inspect *how,
+                                       struct weft_error *err)
+{
+    struct wf_checkpoint_info v;
+    WEFT_TRY(wf_checkpoint_inspect(&v, path, err));
+    if (how->json)
+        print_checkpoint_json(&v, how->out, path);
+    else
+        print_checkpoint(&v, how->out, path);
+    wf_checkpoint_info_release(&v);
     return WEFT_OK;
 }

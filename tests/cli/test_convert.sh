@@ -49,7 +49,7 @@ run 0 convert $five five-short --type bf16
 run 0 convert five five-rounded --type bf16
 holds cmp five-short/model.safetensors five-rounded/model.safetensors
 run 0 inspect five-again
-out_has 'a checkpoint of step 5, run convert; all its hashes are right'
+out_has 'a checkpoint of step 5, run convert; all hashes match'
 
 # A run that begins with the checkpoint of a model is the run that begins with the model.
 run 0 convert five start --to checkpoint

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# weft inspect: what every kind of thing is, what is broken, hashes, and the rank that was lost.
+# weft inspect: every kind of file, malformed files, hashes, and the lost rank.
 . "$(dirname -- "$0")/common.bash"
 
 tiny=$WEFT_TEST_DATA/train/gpt2-tiny
@@ -9,7 +9,7 @@ train() {
     quiet train --model.dir="$tiny" --data.train="$tiny/tokens.bin" --data.batch=8 --data.seq=24 \
         --parallel.micros=4 --parallel.threads=1 --train.slow=off "$@"
 }
-# is_json LINES: so many lines, each an object that a parser takes
+# is_json LINES: checks that the output has so many lines, each a JSON object
 is_json() {
     n_checks=$((n_checks + 1))
     [ "$(wc -l <out)" -eq "$1" ] || fail "not $1 lines"
@@ -17,7 +17,7 @@ is_json() {
     python3 -c 'import json, sys
 for line in sys.stdin: assert isinstance(json.loads(line), dict)' <out 2>err || fail 'no JSON'
 }
-# put FILE OFFSET TEXT: bytes, as printf writes them, over those that are there
+# put FILE OFFSET TEXT: overwrites bytes with those that printf writes
 put() { printf '%b' "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
 
 # -- models -----------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ run 0 inspect --hash "$tiny"
 holds grep -Eqx "[0-9a-f]{32}  $tiny" out
 first=$(cut -c 1-32 out)
 
-# A number more, less, or elsewhere is another hash; the layout of the file is not.
+# A changed value changes the hash; the layout of the file does not.
 cp -r "$tiny" other && chmod -R u+w other
 header=$(od -An -tu8 -N8 other/model.safetensors | tr -d ' ')
 put other/model.safetensors $((8 + header)) '\001'
@@ -87,7 +87,7 @@ END
     out_has 'model-00002-of-00002.safetensors'
 fi
 
-# What is broken.
+# Malformed models.
 head -c 1000 "$tiny/model.safetensors" >cut.safetensors
 run 4 inspect cut.safetensors
 err_has 'cut.safetensors'
@@ -156,7 +156,7 @@ train --train.steps=7 --log.dir=runs/c
 run 0 inspect runs/a
 out_has 'runs/a: a run of weft train, finished'
 out_has 'settings pp 2 x dp 2, schedule zb-h1, 4 micros; 8 steps of 8 sequences'
-out_has 'metrics  8 steps, the last is step 8; loss 4.8709 at first'
+out_has 'metrics  8 steps, the last is step 8; first loss 4.8709'
 out_has 'schedule zb-h1, 2 ranks, 2 stages (linear), 2 micros'
 out_has 'traces   4 in trace/'
 out_has '122,400 parameters'
@@ -180,7 +180,7 @@ is_json 2
 out_has "\"hash\":\"$first\""
 to_full inspect "$tiny"
 
-# A run that was killed: no model, records of four ranks that were at something.
+# A run that was killed: no model, and records of four ranks.
 "$WEFT" train --model.dir="$tiny" --data.train="$tiny/tokens.bin" --data.batch=8 --data.seq=24 \
     --parallel.micros=4 --parallel.threads=1 --parallel.pp=2 --parallel.dp=2 --train.slow=off \
     --train.steps=100000000 --log.dir=runs/k >/dev/null 2>&1 </dev/null &
@@ -197,14 +197,14 @@ kill -s KILL $pid
 wait $pid 2>/dev/null
 run 0 inspect runs/k
 out_has 'ranks    4, 4 gone'
-holds grep -Eqx "lost     rank [0-3] \(host $(uname -n | cut -c 1-63), pid $pid\): last sign ([0-9-]+ )?[0-9]{2}:[0-9]{2}:[0-9]{2}, step [0-9]+, .*" out
+holds grep -Eqx "lost     rank [0-3] \(host $(uname -n | cut -c 1-63), pid $pid\): last heartbeat ([0-9-]+ )?[0-9]{2}:[0-9]{2}:[0-9]{2}, step [0-9]+, .*" out
 holds test "$(grep -c 'ended with its process' out)" -eq 3
 run 4 inspect --hash runs/k
 err_has 'not finished'
 
 # The bytes of a record: magic 8, rank 4, ranks 4, state 4, waits_for 4, step 8, time 8, last alive 8,
 # pid 8, host 64, doing 96, error 256.  Rank 2 is silent since 1970 and was at step 6; rank 0 has
-# another pid and waits for it; rank 1 said why it failed; rank 3 is done and waits for nobody.
+# another pid and waits for it; rank 1 recorded its error; rank 3 is done and waits for no rank.
 cp -r runs/k runs/l
 record=runs/l/ranks
 put $record/2 24 '\006\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
@@ -215,27 +215,27 @@ put $record/1 16 '\002\0\0\0'
 put $record/1 216 'rank 2 gave no sign\033[31m\0'
 put $record/3 16 '\001\0\0\0\377\377\377\377'
 TZ=UTC run 0 inspect runs/l
-out_has "lost     rank 2 (host $(uname -n | cut -c 1-63), pid $pid): last sign 1970-01-01 00:00:00, step 6, action 37 1F5"
-out_has 'rank 0   ended by the launcher, waiting for rank 2: last sign'
-out_has 'rank 1   failed: rank 2 gave no sign?[31m; last sign'
-out_has 'rank 3   done: last sign'
+out_has "lost     rank 2 (host $(uname -n | cut -c 1-63), pid $pid): last heartbeat 1970-01-01 00:00:00, step 6, action 37 1F5"
+out_has 'rank 0   ended by the launcher, waiting for rank 2: last heartbeat'
+out_has 'rank 1   failed: rank 2 gave no sign?[31m; last heartbeat'
+out_has 'rank 3   done: last heartbeat'
 out_lacks 'it may have been'
 run 0 inspect --json runs/l
 is_json 1
 out_has '"lost":2,"lost_or":[]'
 
-# Signs 2 ms apart do not tell who went first, unless one waits for the other.
+# Heartbeats 2 ms apart do not show which rank was lost, unless one waits for the other.
 cp -r runs/l runs/i && put runs/i/ranks/0 40 '\x80\x84\x1e\0\0\0\0\0'
 run 0 inspect runs/i
 out_has 'lost     rank 2'
 out_lacks 'it may have been'
 put runs/i/ranks/0 20 '\003\0\0\0'
 run 0 inspect runs/i
-out_has 'note     it may have been rank 0 as well'
+out_has 'note     it may have been rank 0 instead'
 run 0 inspect --json runs/i
 out_has '"lost":2,"lost_or":[0]'
 
-# A rank that hangs, its process still there and alive to the last, is lost once others gave up.
+# A rank that hangs while its process exists is lost once others have failed.
 cp -r runs/l runs/h
 put runs/h/ranks/2 40 '\0\0\0\0\0\0\0\x7f'
 live=$(printf '\\x%02x\\x%02x\\x%02x\\0' $(($$ & 255)) $(($$ >> 8 & 255)) $(($$ >> 16 & 255)))
@@ -246,7 +246,7 @@ run 0 inspect runs/h
 out_has "lost     rank 2 (host $(uname -n | cut -c 1-63), pid $$)"
 out_has 'rank 0   running, waiting for rank 2'
 
-# Records that are none.
+# Malformed records.
 cp -r runs/l runs/m && put runs/m/ranks/1 0 'x'
 run 3 inspect runs/m
 err_has 'runs/m/ranks/1'
@@ -261,16 +261,16 @@ err_has 'notes'
 cp -r runs/l runs/q && rm runs/q/ranks/1 && mkfifo runs/q/ranks/1
 run 3 inspect runs/q
 
-# Metrics that are none, or were cut.
+# Malformed and truncated metrics.
 cp -r runs/k runs/r && printf '{"step":' >>runs/r/metrics.jsonl
 run 0 inspect runs/r
-out_has 'the last line is cut'
+out_has 'the last line is truncated'
 echo >>runs/r/metrics.jsonl
 run 3 inspect runs/r
 err_has 'metrics.jsonl:'
 printf '{"step":1,"loss":2}\n{"step":2,"loss":null}\n{"step":1,"loss":3}\n' >again.jsonl
 run 0 inspect again.jsonl
-out_has 'metrics  3 steps, the last is step 1; loss 2.0000 at first, 3.0000 at last; started again 1 time'
+out_has 'metrics  3 steps, the last is step 1; first loss 2.0000, last loss 3.0000; restarted 1 time'
 printf '{"step":1,"loss":2}\n{"step":4,"loss":2}\n' >gap.jsonl
 run 3 inspect gap.jsonl
 err_has 'gap.jsonl:2: step 4 comes after step 1'
@@ -282,7 +282,7 @@ printf 'model: 3\n' >runs/k/config.yaml
 run 3 inspect runs/k
 err_has 'runs/k/config.yaml'
 
-# -- nothing that is known --------------------------------------------------------------------
+# -- unknown files ----------------------------------------------------------------------------
 
 run 2 inspect
 err_has 'needs a PATH'
@@ -293,20 +293,20 @@ run 3 inspect empty
 err_has 'is empty'
 mkdir bare
 run 3 inspect bare
-err_has 'bare is no model'
+err_has 'bare: not a model'
 run 4 inspect --hash bare
 err_has 'bare is no model'
 run 2 inspect --hash plan.csv
 err_has 'give the directory'
 run 3 inspect "$WEFT"
-err_has 'nothing that weft knows'
+err_has 'unknown kind of file'
 echo 'some words' >words
 run 3 inspect words
 mkfifo pipe
 run 3 inspect pipe
 run 3 inspect "$tiny/tokens.bin" nothing
 out_has 'tokens   1,537'
-# Every cut of a small file is an answer or an error, never a crash.
+# Every prefix of a small file gives an answer or an error, never a crash.
 for file in "$tiny/model.safetensors" plan.csv "$tiny/tokens.bin" run.yaml runs/l/ranks/2; do
     for n in 1 2 3 4 7 8 9 12 50 99 463; do
         head -c $n "$file" >some

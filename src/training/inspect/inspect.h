@@ -1,0 +1,120 @@
+/* Facts about files and directories that weft reads and writes: what kind they are and what they
+ * contain.  Everything is read completely before a function succeeds, so that a malformed file leaves
+ * an error and no partial answer. */
+#ifndef TRAINING_INSPECT_INSPECT_H
+#define TRAINING_INSPECT_INSPECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "compute/model/params.h"
+#include "training/ckpt/hf.h"
+#include "training/inspect/flights.h"
+#include "training/settings/settings.h"
+#include "weft/schedule.h"
+#include "weft/trace.h"
+
+/* -- kinds ----------------------------------------------------------------------------------- */
+
+enum wf_artifact {
+    WF_ARTIFACT_MODEL, /* a Hugging Face directory */
+    WF_ARTIFACT_CHECKPOINT,
+    WF_ARTIFACT_RUN,
+    WF_ARTIFACT_SHARDS, /* a file or a directory of token shards */
+    WF_ARTIFACT_SAFETENSORS,
+    WF_ARTIFACT_LLMC, /* a model file of llm.c */
+    WF_ARTIFACT_FLIGHT,
+    WF_ARTIFACT_TRACE,
+    WF_ARTIFACT_METRICS,
+    WF_ARTIFACT_SETTINGS,
+    WF_ARTIFACT_SCHEDULE,
+    WF_ARTIFACT_UNKNOWN,
+};
+
+/* Finds out what `path` is, from its first bytes or its files, then from its name.  Returns WEFT_DATA
+ * if it cannot be read or is empty.  Local. */
+enum weft_status wf_artifact_detect(const char *path, enum wf_artifact *out,
+                                    struct weft_error *err);
+
+/* Turns an error about the use of a file (WEFT_USAGE, WEFT_SCHEDULE, WEFT_CKPT) into WEFT_DATA. */
+enum weft_status wf_as_data(enum weft_status st, struct weft_error *err);
+
+/* -- single files ----------------------------------------------------------------------------- */
+
+struct wf_shards_info {
+    uint64_t n_tokens;
+    size_t n_files, width; /* bytes per token; 0 if there are several files */
+    int32_t largest;       /* the largest token; -1: too many to be read */
+};
+
+enum weft_status wf_shards_inspect(const char *path, struct wf_shards_info *out,
+                                   struct weft_error *err);
+
+/* Parses a schedule without verifying it.  The caller frees *out. */
+enum weft_status wf_schedule_inspect(const char *path, struct weft_schedule **out,
+                                     struct weft_error *err);
+/* Parses a trace.  The caller releases *out. */
+enum weft_status wf_trace_inspect(const char *path, struct weft_trace *out,
+                                  struct weft_error *err);
+/* Parses settings.  wf_settings_release() after success. */
+enum weft_status wf_settings_inspect(const char *path, struct wf_train_settings *out,
+                                     struct weft_error *err);
+
+/* A summary of metrics.jsonl. */
+struct wf_metrics_info {
+    uint64_t lines, last_step;
+    uint64_t restarts;            /* how often the steps went back */
+    double first_loss, last_loss; /* NAN: not finite */
+    bool truncated;               /* the last line is incomplete: the run ended while writing it */
+};
+
+enum weft_status wf_metrics_inspect(const char *path, struct wf_metrics_info *out,
+                                    struct weft_error *err);
+
+/* -- models and checkpoints -------------------------------------------------------------------- */
+
+/* A Hugging Face directory that has exactly the tensors of its model. */
+struct wf_model_info {
+    struct wf_hf *hf;             /* owned */
+    struct wf_hf_tensor *tensors; /* owned: (params.n), in model order; names are the list's */
+    struct wf_param_list params;
+    uint64_t n_params;
+};
+
+enum weft_status wf_model_inspect(struct wf_model_info *out, const char *dir,
+                                  struct weft_error *err);
+void wf_model_info_release(struct wf_model_info *m); /* a zeroed one is allowed */
+/* Returns where tensor i is stored. */
+struct wf_hf_location wf_model_info_locate(const struct wf_model_info *m, size_t i);
+
+struct wf_checkpoint_info {
+    struct wf_ckpt *store; /* owned */
+    struct weft_model model;
+    uint64_t n_params;
+    bool has_moments;
+};
+
+/* Opens a checkpoint and compares all of its data with its hashes. */
+enum weft_status wf_checkpoint_inspect(struct wf_checkpoint_info *out, const char *path,
+                                       struct weft_error *err);
+void wf_checkpoint_info_release(struct wf_checkpoint_info *c);
+
+/* -- runs ------------------------------------------------------------------------------------- */
+
+struct wf_run_info {
+    bool has_settings, has_metrics, has_model;
+    bool finished; /* all steps are done and the weights are saved */
+    struct wf_train_settings settings;
+    struct wf_metrics_info metrics;
+    struct weft_schedule *schedule; /* owned; NULL: none */
+    struct wf_model_info model;     /* if has_model */
+    struct wf_flights flights;
+    size_t n_traces;
+};
+
+enum weft_status wf_run_inspect(struct wf_run_info *out, const char *dir,
+                                struct weft_error *err);
+void wf_run_info_release(struct wf_run_info *r);
+
+#endif

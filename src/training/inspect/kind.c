@@ -1,0 +1,139 @@
+/* Finds out what kind of file or directory a path is. */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/input.h"
+#include "training/ckpt/file.h"
+#include "training/inspect/inspect.h"
+
+enum weft_status wf_as_data(enum weft_status st, struct weft_error *err)
+{
+    if (st != WEFT_USAGE && st != WEFT_SCHEDULE && st != WEFT_CKPT)
+        return st;
+    if (err != NULL)
+        err->status = WEFT_DATA;
+    return WEFT_DATA;
+}
+
+enum { HEAD_BYTES = 4096 };
+
+/* The first bytes of a file. */
+struct head {
+    unsigned char at[HEAD_BYTES + 1]; /* ends in NUL */
+    size_t n;
+};
+
+static enum weft_status read_head(const char *path, struct head *head, struct weft_error *err)
+{
+    int fd;
+    uint64_t size;
+    WEFT_TRY(wf_as_data(wf_file_open(path, &fd, &size, err), err));
+    head->n = size < HEAD_BYTES ? (size_t)size : HEAD_BYTES;
+    enum weft_status st = wf_as_data(wf_file_read_at(fd, path, 0, head->at, head->n, err), err);
+    head->at[head->n] = '\0';
+    close(fd);
+    if (st == WEFT_OK && size == 0)
+        st = WEFT_FAIL(err, WEFT_DATA, "%.300s: the file is empty", path);
+    return st;
+}
+
+static uint64_t little_endian(const unsigned char *at, unsigned n)
+{
+    uint64_t value = 0;
+    for (unsigned i = 0; i < n; i++)
+        value |= (uint64_t)at[i] << (8 * i);
+    return value;
+}
+
+static bool is_shard(const struct head *h)
+{
+    uint64_t magic = h->n < 4 ? 0 : little_endian(h->at, 4);
+    return magic == 20240520 || magic == 20240801;
+}
+
+static bool is_llmc(const struct head *h)
+{
+    return h->n >= 4 && little_endian(h->at, 4) == 20240326;
+}
+
+static bool is_safetensors(const struct head *h)
+{
+    return h->n > 8 && h->at[8] == '{' && little_endian(h->at, 8) <= WF_SAFETENSORS_MAX_HEADER;
+}
+
+static bool is_text(const struct head *h)
+{
+    for (size_t i = 0; i < h->n; i++)
+        if (h->at[i] == 0x7f || (h->at[i] < ' ' && strchr("\t\n\r", h->at[i]) == NULL) ||
+            h->at[i] == '\0')
+            return false;
+    return true;
+}
+
+/* A schedule starts with its header, with a cell, or with idle steps before one. */
+static bool is_schedule(const struct head *h)
+{
+    size_t i = strspn((const char *)h->at, ", \t(");
+    return strncmp((const char *)h->at, "# weft schedule", 15) == 0 ||
+           (h->at[i] >= '0' && h->at[i] <= '9');
+}
+
+/* The bytes come first.  The name decides which reader reports the error of a malformed file. */
+static enum wf_artifact kind_of_file(const char *path, const struct head *h)
+{
+    const char *text = (const char *)h->at;
+    if (is_shard(h))
+        return WF_ARTIFACT_SHARDS;
+    if (is_llmc(h))
+        return WF_ARTIFACT_LLMC;
+    if (h->n >= 8 && memcmp(h->at, "weftrank", 8) == 0)
+        return WF_ARTIFACT_FLIGHT;
+    if (is_safetensors(h) || wf_path_ends_in(path, ".safetensors"))
+        return WF_ARTIFACT_SAFETENSORS;
+    if (wf_path_ends_in(path, ".bin"))
+        return WF_ARTIFACT_SHARDS;
+    if (!is_text(h))
+        return WF_ARTIFACT_UNKNOWN;
+
+    if (weft_trace_detect(text, h->n) || wf_path_ends_in(path, ".trace"))
+        return WF_ARTIFACT_TRACE;
+    if (wf_path_ends_in(path, ".jsonl"))
+        return WF_ARTIFACT_METRICS;
+    if (wf_path_ends_in(path, ".yaml") || wf_path_ends_in(path, ".yml"))
+        return WF_ARTIFACT_SETTINGS;
+    return wf_path_ends_in(path, ".csv") || is_schedule(h) ? WF_ARTIFACT_SCHEDULE : WF_ARTIFACT_UNKNOWN;
+}
+
+static enum wf_artifact kind_of_directory(const char *path)
+{
+    if (wf_dir_contains(path, "config.json") || wf_dir_contains(path, "model.safetensors"))
+        return WF_ARTIFACT_MODEL;
+    if (wf_dir_contains(path, "manifest.json"))
+        return WF_ARTIFACT_CHECKPOINT;
+    if (wf_dir_contains(path, "config.yaml") || wf_dir_contains(path, "metrics.jsonl") ||
+        wf_dir_contains(path, "ranks"))
+        return WF_ARTIFACT_RUN;
+    return WF_ARTIFACT_SHARDS;
+}
+
+enum weft_status wf_artifact_detect(const char *path, enum wf_artifact *out,
+                                    struct weft_error *err)
+{
+    struct stat info;
+    struct head head;
+    if (stat(path, &info) != 0)
+        return WEFT_FAIL(err, WEFT_DATA, "%.300s: %s", path, strerror(errno));
+    if (!S_ISDIR(info.st_mode)) {
+        WEFT_TRY(read_head(path, &head, err));
+        *out = kind_of_file(path, &head);
+        return WEFT_OK;
+    }
+    enum wf_artifact kind = kind_of_directory(path);
+    if (kind == WF_ARTIFACT_SHARDS && access(path, R_OK | X_OK) != 0)
+        return WEFT_FAIL(err, WEFT_DATA, "%.300s: %s", path, strerror(errno));
+    *out = kind;
+    return WEFT_OK;
+}

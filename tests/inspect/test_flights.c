@@ -1,0 +1,128 @@
+/* Finds the lost rank in records of ranks that are done, failed, running, gone or on other hosts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "folder.h"
+#include "training/inspect/flights.h"
+
+enum { N = 3, NOW_S = 1000, TIMEOUT_S = 60, NO_PID = 0x7fffffff, NONE = -1 };
+
+#define MS INT64_C(1000000)
+#define SECOND (1000 * MS)
+
+struct rank_case {
+    enum weft_flight_state state;
+    bool alive, away;
+    int64_t last_ns;
+    uint32_t waits_for;
+};
+
+static struct lost_case {
+    const char *name;
+    struct rank_case ranks[N];
+    int lost;
+    bool may_be_lost[N];
+} cases[] = {
+    {"all done",
+     {{WEFT_FLIGHT_DONE, 0, 0, 1 * SECOND, UINT32_MAX},
+      {WEFT_FLIGHT_DONE, 0, 0, 2 * SECOND, UINT32_MAX},
+      {WEFT_FLIGHT_DONE, 0, 0, 3 * SECOND, UINT32_MAX}},
+     NONE,
+     {0}},
+    {"all running",
+     {{WEFT_FLIGHT_RUNNING, true, 0, 999 * SECOND, UINT32_MAX},
+      {WEFT_FLIGHT_RUNNING, true, 0, 999 * SECOND, 0},
+      {WEFT_FLIGHT_RUNNING, true, 0, 998 * SECOND, 1}},
+     NONE,
+     {0}},
+    {"one process is gone",
+     {{WEFT_FLIGHT_RUNNING, true, 0, 900 * SECOND, 1},
+      {WEFT_FLIGHT_RUNNING, false, 0, 950 * SECOND, UINT32_MAX},
+      {WEFT_FLIGHT_FAILED, false, 0, 800 * SECOND, UINT32_MAX}},
+     1,
+     {0}},
+    {"the oldest heartbeat of several that are gone",
+     {{WEFT_FLIGHT_RUNNING, false, 0, 952 * SECOND, 1},
+      {WEFT_FLIGHT_RUNNING, false, 0, 950 * SECOND, UINT32_MAX},
+      {WEFT_FLIGHT_RUNNING, false, 0, 951 * SECOND, UINT32_MAX}},
+     1,
+     {0}},
+    {"heartbeats that are too close",
+     {{WEFT_FLIGHT_RUNNING, false, 0, 950 * SECOND + 2 * MS, UINT32_MAX},
+      {WEFT_FLIGHT_RUNNING, false, 0, 950 * SECOND, UINT32_MAX},
+      {WEFT_FLIGHT_RUNNING, false, 0, 950 * SECOND + 3 * MS, 1}},
+     1,
+     {true, false, false}}, /* rank 2 waits for the lost rank */
+    {"a rank on another host is silent for too long",
+     {{WEFT_FLIGHT_RUNNING, true, 0, 999 * SECOND, 2},
+      {WEFT_FLIGHT_RUNNING, true, 0, 999 * SECOND, 2},
+      {WEFT_FLIGHT_RUNNING, false, true, 900 * SECOND, UINT32_MAX}},
+     2,
+     {0}},
+    {"a rank hangs, and another one has failed",
+     {{WEFT_FLIGHT_FAILED, false, 0, 999 * SECOND, UINT32_MAX},
+      {WEFT_FLIGHT_RUNNING, true, 0, 990 * SECOND, UINT32_MAX},
+      {WEFT_FLIGHT_RUNNING, true, 0, 995 * SECOND, 1}},
+     1,
+     {0}},
+};
+
+static void check_lost(void **state)
+{
+    const struct lost_case *c = *state;
+    struct weft_flight at[N] = {0};
+    enum wf_fate fates[N];
+    for (uint32_t i = 0; i < N; i++) {
+        const struct rank_case *r = &c->ranks[i];
+        at[i] = (struct weft_flight){.rank = i,
+                                     .n_ranks = N,
+                                     .state = r->state,
+                                     .waits_for = r->waits_for,
+                                     .time_ns = r->last_ns,
+                                     .alive_ns = r->last_ns,
+                                     .pid = r->alive ? getpid() : NO_PID - (int)i};
+        snprintf(at[i].host, sizeof at[i].host, "%s", r->away ? "there" : "here");
+    }
+    struct wf_flights f = {.at = at, .fates = fates, .n = N, .n_ranks = N};
+    wf_flights_judge(&f, "here", NOW_S, TIMEOUT_S);
+    assert_true(c->lost == NONE ? f.lost == SIZE_MAX : f.lost == (size_t)c->lost);
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(wf_flights_may_be_lost(&f, i), c->may_be_lost[i]);
+}
+
+static void check_malformed(void **state)
+{
+    struct folder dir = folder_new();
+    struct wf_flights f;
+    assert_int_equal(wf_flights_init(&f, dir.path, TIMEOUT_S, NULL), WEFT_OK);
+    assert_true(f.n == 0 && f.lost == SIZE_MAX);
+    wf_flights_release(&f);
+    static const char *const names[] = {"0", "01", "notes"};
+    for (size_t i = 0; i < WEFT_LEN(names); i++) {
+        FILE *out = fopen(folder_in(&dir, names[i]), "w");
+        fputs("not a record", out);
+        fclose(out);
+        assert_int_equal(wf_flights_init(&f, dir.path, TIMEOUT_S, NULL), WEFT_DATA);
+        remove(folder_in(&dir, names[i]));
+    }
+    folder_remove(&dir);
+    assert_int_equal(wf_flights_init(&f, dir.path, TIMEOUT_S, NULL), WEFT_DATA);
+    (void)state;
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[WEFT_LEN(cases) + 1];
+    for (size_t i = 0; i < WEFT_LEN(cases); i++)
+        tests[i] = (struct CMUnitTest){cases[i].name, check_lost, NULL, NULL, &cases[i]};
+    tests[WEFT_LEN(cases)] = (struct CMUnitTest)cmocka_unit_test(check_malformed);
+    return cmocka_run_group_tests_name("flights", tests, NULL, NULL) != 0;
+}
