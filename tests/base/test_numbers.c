@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -25,6 +26,20 @@ static void check_decimals(void **state)
     assert_string_equal(text, "1e-05");
     wf_number_print_float(16777216, text);
     assert_string_equal(text, "16777216");
+}
+
+/* A float has its own shortest text, not that of the double. */
+static void check_floats(void **state)
+{
+    char text[WF_NUMBER_CHARS];
+    (void)state;
+    wf_number_print_float(1.0F / 3, text);
+    assert_string_equal(text, "0.33333334");
+    for (uint32_t i = 1; i < 200000; i++) {
+        float f = (float)i / 200000.0F;
+        wf_number_print_float(f, text);
+        assert_true(strtof(text, NULL) == f);
+    }
 }
 
 static void check_groups(void **state)
@@ -72,9 +87,8 @@ static void check_median(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(check_decimals),
-        cmocka_unit_test(check_groups),
-        cmocka_unit_test(check_bytes),
+        cmocka_unit_test(check_decimals), cmocka_unit_test(check_floats),
+        cmocka_unit_test(check_groups),   cmocka_unit_test(check_bytes),
         cmocka_unit_test(check_median),
     };
     return cmocka_run_group_tests_name("numbers", tests, NULL, NULL) != 0;

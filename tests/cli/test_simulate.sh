@@ -81,6 +81,22 @@ err_has 'cluster'
 run 2 simulate -s 1f1b -p 4 -m 8 --cost F=nan
 run 2 simulate -s 1f1b -p 4 -m 8 --bytes -5 --cluster 'rank:4'
 
+run 0 simulate -s interleaved-1f1b -p 2 -m 4 --chunks 2 --residual-block-layers 1 --payload-bytes 100 \
+    --gradient-payload-bytes 800
+out_has 'residual blocks   5, cache full'
+out_has 'stage 0 to 1, rank 0 to 1:  blocks 0-1'
+out_has 'stage 1 to 2, rank 1 to 0:  block 2'
+out_has '4 sends each way of 9'
+out_has '2800 bytes: 16 blocks and 12 activations of 100 bytes'
+out_has '14000 bytes: 16 block gradients of 800 and 12 gradients of 100 bytes'
+out_has 'peak cached bytes'
+run 0 simulate -s greedy-gpipe -p 4 -m 1 --chunks 2 --layers 8 --cache-model reference --layers-per-block 8 \
+    --payload-bytes 100 --communication block_residual_cache \
+    --cache enabled=1,policy=resident_block_summaries,reuse=0,inflight=2
+out_has '1100 sent, 300 saved'
+out_has 'hit rate 21.4%'
+out_has 'sent by rank      300 300 300 200'
+
 run 0 compare -p 4 -m 8
 out_has '* interleaved-zb '
 out_has 'dualpipe '
@@ -93,7 +109,7 @@ out_lacks '"schedule":"chimera"' # an odd number of ranks
 run 2 compare -p 4
 err_has '--micros'
 run 2 compare -p 4 -m 8 --chunks 0
-err_has '--chunks'
+err_has 'chunks: 0 is no whole number'
 run 2 compare -p 4 -m 8 --cost F=1:2
 err_has '2 values for 1 stage: '
 

@@ -49,7 +49,7 @@ enum weft_status wf_planned_bytes_init(struct wf_planned_bytes *out,
     return st;
 }
 
-size_t wf_rank_bytes_max(const size_t *bytes, uint32_t n)
+size_t wf_planned_bytes_max(const size_t *bytes, uint32_t n)
 {
     size_t max = 0;
     for (uint32_t r = 0; r < n; r++)

@@ -20,7 +20,7 @@ enum weft_status wf_planned_bytes_init(struct wf_planned_bytes *out,
 void wf_planned_bytes_release(struct wf_planned_bytes *b); /* a zeroed one is allowed */
 
 /* Returns the largest of `n` byte counts. */
-size_t wf_rank_bytes_max(const size_t *bytes, uint32_t n);
+size_t wf_planned_bytes_max(const size_t *bytes, uint32_t n);
 
 /* Balances the stages of `s` under limits of its ranks: n_limits is 0 for none, 1 for the same
  * limit on all ranks, or the number of ranks.  See weft_partition_init_balanced(). */

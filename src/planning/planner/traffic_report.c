@@ -1,4 +1,4 @@
-#include "cli/traffic_print.h"
+#include "planning/planner/traffic_report.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@ enum weft_status wf_block_cache_parse(const char *text, enum weft_block_cache *o
             *out = (enum weft_block_cache)k;
             return WEFT_OK;
         }
-    return WEFT_FAIL(err, WEFT_USAGE, "residual cache \"%s\": give off, received or full",
-                     text);
+    return WEFT_FAIL(err, WEFT_USAGE,
+                     "residual cache \"%s\" is unknown (expected off, received or full)", text);
 }
 
 void wf_traffic_report_release(struct wf_traffic_report *r)
@@ -42,7 +42,7 @@ enum weft_status wf_traffic_report_init(struct wf_traffic_report *out,
                               : weft_traffic_peak_blocks(table, s, r.peak_bytes, err);
     for (uint32_t i = 0; st == WEFT_OK && i < ranks; i++)
         if (!wf_size_mul(r.peak_bytes[i], payload.bytes, &r.peak_bytes[i]))
-            st = WEFT_FAIL(err, WEFT_NUMERIC, "the blocks of rank %u are too many bytes", i);
+            st = WEFT_FAIL(err, WEFT_NUMERIC, "the bytes of rank %u's blocks overflow", i);
     if (st == WEFT_OK)
         st = weft_traffic_step_init(&r.step, table, payload, err);
     if (st != WEFT_OK) {
@@ -75,7 +75,7 @@ static void put_count(struct wf_json *j, struct weft_traffic_count c)
     wf_json_end(j, '}');
 }
 
-/* Every transition of a pipe, those that stay on a rank as well. */
+/* Writes every transition of a pipe, also those that stay on a rank. */
 static void put_pipe(struct wf_json *j, const struct weft_traffic *t, uint32_t pipe)
 {
     const struct weft_placement *p = weft_traffic_placement(t);
@@ -92,7 +92,7 @@ static void put_pipe(struct wf_json *j, const struct weft_traffic *t, uint32_t p
         wf_json_end(j, '}');
     }
     wf_json_end(j, ']');
-    /* (ranks, blocks): the stage that brought or made it; null when the rank never sees it. */
+    /* (ranks, blocks): the stage that received or made it; null if the rank never has it. */
     wf_json_begin(j, "bringers", '[');
     for (uint32_t r = 0; r < p->n_ranks; r++) {
         wf_json_begin(j, NULL, '[');
@@ -143,7 +143,7 @@ static void put_step(struct wf_json *j, const struct wf_traffic_report *r)
     wf_json_end(j, '}');
 }
 
-void wf_traffic_print_json(struct wf_json *j, const char *key,
+void wf_traffic_write_json(struct wf_json *j, const char *key,
                            const struct wf_traffic_report *r)
 {
     const struct weft_traffic *t = r->table;
@@ -166,79 +166,4 @@ void wf_traffic_print_json(struct wf_json *j, const char *key,
     wf_json_end(j, ']');
     put_step(j, r);
     wf_json_end(j, '}');
-}
-
-/* -- text ----------------------------------------------------------------------------------- */
-
-/* "0-3 5": runs of numbers. */
-static void add_runs(struct wf_text *out, struct weft_block_span blocks)
-{
-    for (size_t i = 0; i < blocks.len;) {
-        size_t last = i;
-        while (last + 1 < blocks.len && blocks.at[last + 1] == blocks.at[last] + 1)
-            last++;
-        wf_text_addf(out, " %u", blocks.at[i]);
-        if (last > i)
-            wf_text_addf(out, "-%u", blocks.at[last]);
-        i = last + 1;
-    }
-}
-
-static void add_pipe(struct wf_text *out, const struct weft_traffic *t, uint32_t pipe)
-{
-    enum { MOST = 32 };
-    const struct weft_placement *p = weft_traffic_placement(t);
-    const uint32_t *rank_of = p->rank_of + (size_t)pipe * p->n_stages;
-    struct weft_traffic_count c = weft_traffic_count(t, pipe);
-    if (p->n_pipes > 1)
-        wf_text_addf(out, "pipe %u\n", pipe);
-    for (uint32_t s = 0; s + 1 < p->n_stages && s < MOST; s++) {
-        struct weft_block_span sends = weft_traffic_sends(t, pipe, s);
-        wf_text_addf(out, "stage %u to %u, rank %u to %u: ", s, s + 1, rank_of[s],
-                     rank_of[s + 1]);
-        if (rank_of[s] == rank_of[s + 1])
-            wf_text_adds(out, " handed over");
-        else if (sends.len == 0)
-            wf_text_adds(out, " no block");
-        else
-            wf_text_addf(out, " block%s", sends.len > 1 ? "s" : "");
-        add_runs(out, sends);
-        wf_text_addc(out, '\n');
-    }
-    if (p->n_stages > MOST + 1)
-        wf_text_addf(out, "... and %u more\n", p->n_stages - 1 - MOST);
-    wf_text_addf(out,
-                 "a micro           %zu sends each way of %zu wanted; %zu were received "
-                 "before, %zu made, %zu handed over\n",
-                 c.sent, c.wanted, c.hits_received, c.hits_made, c.handed);
-}
-
-void wf_traffic_print_text(struct wf_text *out, const struct wf_traffic_report *r)
-{
-    enum { MOST = 16 };
-    const struct weft_traffic *t = r->table;
-    const struct weft_placement *p = weft_traffic_placement(t);
-    const struct weft_traffic_step *step = &r->step;
-    wf_text_addf(out, "residual blocks   %u, cache %s\n", weft_traffic_n_blocks(t),
-                 weft_block_cache_name(weft_traffic_cache(t)));
-    for (uint32_t pipe = 0; pipe < p->n_pipes; pipe++)
-        add_pipe(out, t, pipe);
-    wf_text_addf(out,
-                 "a step, forward   %zu bytes: %zu blocks and %zu activations of %zu bytes\n",
-                 step->forward_bytes, step->blocks, step->activations, r->payload.bytes);
-    wf_text_addf(out,
-                 "a step, backward  %zu bytes: %zu block gradients of %zu and %zu gradients "
-                 "of %zu bytes\n",
-                 step->backward_bytes, step->block_gradients, r->payload.gradient_bytes,
-                 step->gradients, r->payload.bytes);
-    for (size_t i = 0; i < step->n_links && i < MOST; i++)
-        wf_text_addf(out, "rank %u to %-8u %zu bytes forward, %zu backward\n",
-                     step->links[i].from, step->links[i].to, step->links[i].forward_bytes,
-                     step->links[i].backward_bytes);
-    if (step->n_links > MOST)
-        wf_text_addf(out, "... and %zu more links\n", step->n_links - MOST);
-    wf_text_adds(out, "peak cached bytes");
-    for (uint32_t i = 0; i < p->n_ranks && i < MOST; i++)
-        wf_text_addf(out, " %zu", r->peak_bytes[i]);
-    wf_text_adds(out, p->n_ranks > MOST ? " ...\n" : "\n");
 }

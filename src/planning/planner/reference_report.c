@@ -1,7 +1,6 @@
-#include "cli/cache_print.h"
+#include "planning/planner/reference_report.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,7 +104,7 @@ enum weft_status wf_cache_settings_parse(const char *text, struct weft_cache_set
     return WEFT_OK;
 }
 
-/* -- report --------------------------------------------------------------------------------- */
+/* -- JSON ----------------------------------------------------------------------------------- */
 
 /* Returns the double with the fewest digits that rounds to `value`. */
 static double shortest(float value)
@@ -115,8 +114,8 @@ static double shortest(float value)
     return strtod(text, NULL);
 }
 
-void wf_communication_print_json(struct wf_json *j, const char *key,
-                                 const struct weft_ref_traffic *c)
+void wf_ref_traffic_write_json(struct wf_json *j, const char *key,
+                               const struct weft_ref_traffic *c)
 {
     uint32_t bits;
     memcpy(&bits, &c->cache_hit_rate, sizeof bits);
@@ -140,23 +139,4 @@ void wf_communication_print_json(struct wf_json *j, const char *key,
     if (c->trace != NULL)
         wf_json_string(j, "trace", c->trace);
     wf_json_end(j, '}');
-}
-
-void wf_communication_print_text(struct wf_text *out, const struct weft_ref_traffic *c)
-{
-    enum { MOST = 16 };
-    const struct weft_cache_stats *s = &c->cache;
-    wf_text_addf(out, "requests          %zu forward, %zu backward\n",
-                 c->forward_transfer_requests, c->backward_transfer_requests);
-    wf_text_addf(out, "bytes             %zu asked for, %zu sent, %zu saved\n",
-                 s->raw_payload_bytes_requested, s->payload_bytes_transmitted, c->bytes_saved);
-    wf_text_addf(out,
-                 "cache             %zu hits (%zu backward), %zu misses, hit rate %.1f%%\n",
-                 s->cache_hits, s->backward_reuse_hits, s->cache_misses,
-                 100 * (double)c->cache_hit_rate);
-    wf_text_addf(out, "entries dropped   %zu\n", s->invalidated_entries);
-    wf_text_adds(out, "sent by rank     ");
-    for (uint32_t r = 0; r < c->n_ranks && r < MOST; r++)
-        wf_text_addf(out, " %zu", c->stage_transmitted_bytes[r]);
-    wf_text_adds(out, c->n_ranks > MOST ? " ...\n" : "\n");
 }

@@ -1,6 +1,6 @@
-/* The reference cache model's settings and report as text.  The commands are in no library, so the
- * file itself is taken in. */
-#include "cli/cache_print.c"
+/* The reference cache model: settings as text, counts as JSON. */
+#include "base/error.h"
+#include "planning/planner/reference_report.h"
 
 #include "sched/lines.h"
 #include <jansson.h>
@@ -100,7 +100,7 @@ static void check_json(void **state)
         char got[1000] = "", whole[1000];
         FILE *out = fmemopen(got, sizeof got, "w");
         struct wf_json j = {.out = out};
-        wf_communication_print_json(&j, NULL, &c);
+        wf_ref_traffic_write_json(&j, NULL, &c);
         fclose(out);
         snprintf(whole, sizeof whole, "%s%s}", want,
                  trace ? ",\"trace\":\"mmmmhhh-bbbbbbb-\"" : "");
@@ -112,39 +112,11 @@ static void check_json(void **state)
     }
 }
 
-static void check_text(void **state)
-{
-    struct weft_ref_traffic c = report(false);
-    struct wf_text text = {0};
-    (void)state;
-    wf_communication_print_text(&text, &c);
-    assert_false(text.failed);
-    assert_non_null(strstr(text.at, "1400 asked for, 1100 sent, 300 saved"));
-    assert_non_null(strstr(text.at, "hit rate 21.4%"));
-    assert_non_null(strstr(text.at, "sent by rank      300 300 300 200\n"));
-    wf_text_release(&text);
-    weft_ref_traffic_release(&c);
-}
-
-/* A float prints as its own shortest text, not as the double's. */
-static void check_shortest(void **state)
-{
-    (void)state;
-    assert_true(shortest(0.0F) == 0.0 && shortest(0.5F) == 0.5 && shortest(0.1F) == 0.1);
-    assert_true(shortest(1.0F / 3) == 0.33333334);
-    for (uint32_t i = 1; i < 200000; i++) {
-        float f = (float)i / 200000.0F;
-        assert_true((float)shortest(f) == f);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_settings),
         cmocka_unit_test(check_json),
-        cmocka_unit_test(check_text),
-        cmocka_unit_test(check_shortest),
     };
-    return cmocka_run_group_tests_name("cache print", tests, NULL, NULL) != 0;
+    return cmocka_run_group_tests_name("reference report", tests, NULL, NULL) != 0;
 }

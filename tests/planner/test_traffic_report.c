@@ -1,11 +1,9 @@
-/* The traffic of residual blocks as text and JSON.  The commands are in no library, so the file
- * itself is taken in. */
-#include "cli/traffic_print.c"
-
+/* The traffic of residual blocks: totals and JSON. */
+#include "planning/planner/traffic_report.h"
 #include "sched/lines.h"
 #include <jansson.h>
 
-/* Two ranks, two chunks each, a block a layer: b0 and b1 by stage 0, then one a stage. */
+/* Two ranks, two chunks each, one block per layer: b0 and b1 by stage 0, then one per stage. */
 static void make(struct weft_traffic **table, struct wf_traffic_report *r,
                  struct weft_schedule **s)
 {
@@ -39,7 +37,7 @@ static long long number(json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
-/* Sends: 0 -> 1 b0 b1, 1 -> 2 b2, 2 -> 3 b3; rank 0 to 1 twice and rank 1 to 0 once a micro. */
+/* Sends: 0 -> 1 b0 b1, 1 -> 2 b2, 2 -> 3 b3; rank 0 to 1 twice and rank 1 to 0 once per micro. */
 static void check_json(void **state)
 {
     struct weft_traffic *t = NULL;
@@ -50,7 +48,7 @@ static void check_json(void **state)
     make(&t, &r, &s);
     FILE *out = fmemopen(text, sizeof text, "w");
     struct wf_json j = {.out = out};
-    wf_traffic_print_json(&j, NULL, &r);
+    wf_traffic_write_json(&j, NULL, &r);
     fclose(out);
     json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(root);
@@ -94,34 +92,6 @@ static void check_json(void **state)
     weft_schedule_free(s);
 }
 
-static void check_text(void **state)
-{
-    static const char *const lines[] = {
-        "residual blocks   5, cache full\n",
-        "stage 0 to 1, rank 0 to 1:  blocks 0-1\n",
-        "stage 1 to 2, rank 1 to 0:  block 2\n",
-        "a micro           4 sends each way of 9 wanted",
-        "a step, forward   2800 bytes: 16 blocks and 12 activations of 100 bytes\n",
-        "a step, backward  14000 bytes: 16 block gradients of 800 and 12 gradients of 100 bytes\n",
-        "peak cached bytes",
-    };
-    struct weft_traffic *t = NULL;
-    struct weft_schedule *s = NULL;
-    struct wf_traffic_report r;
-    struct wf_text text = {0};
-    (void)state;
-    make(&t, &r, &s);
-    wf_traffic_print_text(&text, &r);
-    assert_false(text.failed);
-    for (size_t i = 0; i < WEFT_LEN(lines); i++)
-        if (strstr(text.at, lines[i]) == NULL)
-            fail_msg("no \"%s\" in\n%s", lines[i], text.at);
-    wf_text_release(&text);
-    wf_traffic_report_release(&r);
-    weft_traffic_free(t);
-    weft_schedule_free(s);
-}
-
 static void check_cache_names(void **state)
 {
     enum weft_block_cache cache = WEFT_BLOCK_CACHE_OFF;
@@ -141,8 +111,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_json),
-        cmocka_unit_test(check_text),
         cmocka_unit_test(check_cache_names),
     };
-    return cmocka_run_group_tests_name("traffic print", tests, NULL, NULL) != 0;
+    return cmocka_run_group_tests_name("traffic report", tests, NULL, NULL) != 0;
 }

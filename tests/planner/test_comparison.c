@@ -1,0 +1,121 @@
+/* All schedules for one size: rows, order, the Pareto front, what is left out. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "planning/planner/comparison.h"
+
+static const struct weft_cost no_cost = {0};
+static const struct weft_memory_cost no_memory = {0};
+
+static struct wf_comparison_input input(void)
+{
+    return (struct wf_comparison_input){
+        .ranks = 4, .micros = 8, .cost = &no_cost, .memory = &no_memory};
+}
+
+static const struct wf_comparison_row *find(const struct wf_comparison *c, const char *name)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (strcmp(c->at[i].generator->name, name) == 0)
+            return &c->at[i];
+    return NULL;
+}
+
+/* (M + P - 1) * 3 for 1F1B; two pipes for Chimera; bytes are those of all messages. */
+static void check_rows(void **state)
+{
+    struct wf_comparison_input in = input();
+    struct wf_comparison c;
+    (void)state;
+    in.message_bytes = 10;
+    assert_int_equal(wf_comparison_init(&c, &in, NULL), WEFT_OK);
+    const struct wf_comparison_row *row = find(&c, "1f1b");
+    assert_non_null(row);
+    assert_true(row->makespan == 33 && row->peak == 4 && row->copies == 1);
+    assert_int_equal(row->messages, 2 * 3 * 8);
+    assert_true(row->bytes == 480);
+    assert_int_equal(find(&c, "chimera")->copies, 2);
+    for (size_t i = 1; i < c.n; i++)
+        assert_true(c.at[i - 1].makespan <= c.at[i].makespan);
+    wf_comparison_release(&c);
+}
+
+/* Exactly the rows that no other row dominates are marked. */
+static void check_pareto(void **state)
+{
+    struct wf_comparison_input in = input();
+    struct wf_comparison c;
+    (void)state;
+    assert_int_equal(wf_comparison_init(&c, &in, NULL), WEFT_OK);
+    for (size_t i = 0; i < c.n; i++) {
+        const struct wf_comparison_row *a = &c.at[i];
+        bool dominated = false;
+        for (size_t k = 0; k < c.n; k++) {
+            const struct wf_comparison_row *b = &c.at[k];
+            if (b->makespan <= a->makespan && b->peak <= a->peak && b->copies <= a->copies &&
+                (b->makespan < a->makespan - 1e-9 || b->peak < a->peak - 1e-9 ||
+                 b->copies < a->copies))
+                dominated = true;
+        }
+        assert_int_equal(a->is_pareto, !dominated);
+    }
+    wf_comparison_release(&c);
+}
+
+static void check_order_and_limit(void **state)
+{
+    static const double three = 3;
+    const struct weft_memory_cost memory = {.limit = {&three, 1}};
+    struct wf_comparison_input in = input();
+    struct wf_comparison c;
+    (void)state;
+    in.order = WF_COMPARISON_BY_MEMORY;
+    in.memory = &memory;
+    assert_int_equal(wf_comparison_init(&c, &in, NULL), WEFT_OK);
+    assert_null(find(&c, "gpipe")); /* it holds all eight micros */
+    for (size_t i = 0; i < c.n; i++)
+        assert_true(c.at[i].peak <= 3 + 1e-6 && (i == 0 || c.at[i - 1].peak <= c.at[i].peak));
+    wf_comparison_release(&c);
+    in.order = WF_COMPARISON_BY_NAME;
+    assert_int_equal(wf_comparison_init(&c, &in, NULL), WEFT_OK);
+    for (size_t i = 1; i < c.n; i++)
+        assert_true(strcmp(c.at[i - 1].generator->name, c.at[i].generator->name) <= 0);
+    wf_comparison_release(&c);
+}
+
+static void check_refusals(void **state)
+{
+    static const double zero = 0, tiny = 0.1;
+    const struct weft_memory_cost tight = {.limit = {&tiny, 1}};
+    struct wf_comparison_input in = input();
+    struct wf_comparison c;
+    struct weft_error err;
+    (void)state;
+    in.chunks = (struct weft_values){&zero, 1};
+    assert_int_equal(wf_comparison_init(&c, &in, &err), WEFT_USAGE);
+    assert_non_null(strstr(err.msg, "chunks: 0"));
+    in = input();
+    in.memory = &tight;
+    assert_int_equal(wf_comparison_init(&c, &in, &err), WEFT_USAGE);
+    assert_non_null(strstr(err.msg, "memory limit"));
+    in = input();
+    in.micros = WF_COMPARISON_MAX_CELLS;
+    assert_int_equal(wf_comparison_init(&c, &in, &err), WEFT_USAGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(check_rows),
+        cmocka_unit_test(check_pareto),
+        cmocka_unit_test(check_order_and_limit),
+        cmocka_unit_test(check_refusals),
+    };
+    return cmocka_run_group_tests_name("comparison", tests, NULL, NULL) != 0;
+}
