@@ -126,7 +126,7 @@ static enum weft_status add_all(const struct bench *b, struct wf_store_writer *w
         const struct wf_param_desc *d = &b->params.at[i];
         const uint64_t shape[2] = {d->shape[0], d->shape[1]};
         for (enum wf_store_field what = 0; what < WF_STORE_N_FIELDS; what++)
-            WEFT_TRY(wf_store_writer_add(w, d->name, d->rank, shape, what, 0, at,
+            WEFT_TRY(wf_store_writer_add(w, d->name, d->n_dims, shape, what, 0, at,
                                          wf_param_size(d), err));
         at += wf_param_size(d);
     }

@@ -212,7 +212,7 @@ static enum weft_status list_tensors(struct job *j, struct weft_error *err)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of %zu weights", j->params.n);
     for (size_t i = 0; i < j->params.n; i++) {
         const struct wf_param_desc *d = &j->params.at[i];
-        j->tensors[i] = (struct wf_hf_tensor){d->name, d->rank, {d->shape[0], d->shape[1]}};
+        j->tensors[i] = (struct wf_hf_tensor){d->name, d->n_dims, {d->shape[0], d->shape[1]}};
     }
     return WEFT_OK;
 }

@@ -180,7 +180,7 @@ static enum weft_status make_room(struct generate *g, const struct weft_model *m
                          (unsigned long long)room);
     struct wf_infer_spec spec = {
         .model = *model,
-        .room = (uint32_t)room,
+        .max_tokens = (uint32_t)room,
         .type = g->s->type != NULL && strcmp(g->s->type, "bf16") == 0 ? WF_DTYPE_BF16
                                                                       : WF_DTYPE_F32,
         .pool = g->pool,

@@ -68,7 +68,8 @@ static void check_metrics(void **state)
     struct folder dir = folder_new();
     const char *path = folder_in(&dir, "metrics.jsonl");
     struct wf_metrics_info m;
-    put(path, "{\"step\":1,\"loss\":2}\n{\"step\":2,\"loss\":null}\n{\"step\":1,\"loss\":3}\n{\"st");
+    put(path,
+        "{\"step\":1,\"loss\":2}\n{\"step\":2,\"loss\":null}\n{\"step\":1,\"loss\":3}\n{\"st");
     assert_int_equal(wf_metrics_inspect(path, &m, NULL), WEFT_OK);
     assert_true(m.lines == 3 && m.last_step == 1 && m.restarts == 1 && m.truncated);
     assert_true(m.first_loss == 2 && m.last_loss == 3);

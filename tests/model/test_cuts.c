@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "compute/model/stage.h"
+#include "planning/spec/params.h"
 #include "weft/part.h"
 #include "weft/traffic.h"
 
@@ -123,7 +124,7 @@ static struct rig *make_rig(const struct weft_model *model, const uint32_t *laye
         assert_int_equal(weft_residual_blocks(&r->partition, model->residual_block_layers,
                                               &r->finished_by, &r->n_blocks, NULL),
                          WEFT_OK);
-    assert_int_equal(wf_tstage_blocks(model), r->n_blocks);
+    assert_int_equal(wf_model_n_blocks(model), r->n_blocks);
     assert_true(r->n_blocks <= MAX_BLOCKS);
     for (uint32_t s = 0; s < n_stages; s++)
         add_stage(r, s);

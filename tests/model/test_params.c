@@ -33,7 +33,7 @@ static void check_file(void **state)
         float *out = malloc(wf_param_size(d) * sizeof *out);
         assert_non_null(out);
         struct weft_error err = {0};
-        if (wf_hf_read(hf, d->name, d->rank, (uint64_t[]){d->shape[0], d->shape[1]}, out,
+        if (wf_hf_read(hf, d->name, d->n_dims, (uint64_t[]){d->shape[0], d->shape[1]}, out,
                        &err) != WEFT_OK)
             fail_msg("%s", err.msg);
         free(out);
@@ -77,7 +77,7 @@ static void check_start(void **state)
     (void)state;
     enum { N = 100000 };
     static float a[N], b[N];
-    struct wf_param_desc d = {.name = "x", .rank = 2, .shape = {N, 1}, .init_std = 0.02F};
+    struct wf_param_desc d = {.name = "x", .n_dims = 2, .shape = {N, 1}, .init_std = 0.02F};
     wf_param_fill(&d, 1, 0, N, a);
     for (size_t from = 0; from < N; from += 777) /* in pieces */
         wf_param_fill(&d, 1, from, from + 777 < N ? from + 777 : N, b + from);
@@ -97,7 +97,7 @@ static void check_start(void **state)
     d.name[0] = 'y';
     wf_param_fill(&d, 1, 0, N, b);
     assert_true(memcmp(a, b, sizeof a) != 0);
-    d = (struct wf_param_desc){.name = "norm", .start = 1.0F};
+    d = (struct wf_param_desc){.name = "norm", .init_value = 1.0F};
     wf_param_fill(&d, 1, 0, 3, b);
     assert_true(b[0] == 1.0F && b[1] == 1.0F && b[2] == 1.0F);
 }

@@ -159,7 +159,6 @@ static void check_plain(void **state)
             model_gradients(&model, step);
             double squares = wf_optim_norm_squared(o), want = plain_squares(step);
             assert_true(fabs(squares - want) <= 1e-12 * want);
-            assert_int_equal(wf_optim_find_nonfinite(o), N);
             wf_optim_update(o, &(struct wf_optim_step){step + 1, lr, scale}, count_rows,
                             &model);
             plain_update(&model, step, lr, scale);
@@ -258,10 +257,8 @@ static void check_bad(void **state)
     model_gradients(&model, 0);
     model.at[6].fast[9000] = INFINITY;
     assert_false(isfinite(wf_optim_norm_squared(o)));
-    assert_int_equal(wf_optim_find_nonfinite(o), 6);
     model.at[4].fast[5000] = NAN;
     assert_false(isfinite(wf_optim_norm_squared(o)));
-    assert_int_equal(wf_optim_find_nonfinite(o), 4);
     wf_optim_free(o);
     wf_pool_free(pool);
     model_free(&model);

@@ -71,7 +71,7 @@ void wf_mix_forward(struct pass *p, struct wf_mat h, float *alpha, float *rstd,
                     size_t n_finished, struct wf_mat open, const struct wf_param *q,
                     const struct wf_param *norm)
 {
-    uint64_t start = wf_tstage_now();
+    int64_t start = wf_clock_ns();
     struct mix_job job = {
         .p = p, .h = h, .alpha = alpha, .rstd = rstd, .q = q->value, .norm = norm->value};
     gather(&job, n_finished, open);
@@ -121,7 +121,7 @@ enum weft_status wf_mix_backward(struct pass *p, struct wf_mat dh, const float *
                                  struct wf_param *q, struct wf_param *norm,
                                  struct weft_error *err)
 {
-    uint64_t start = wf_tstage_now();
+    int64_t start = wf_clock_ns();
     struct wf_tstage *t = p->t;
     bool bad[WF_MAX_THREADS] = {false};
     struct mix_job job = {.p = p,

@@ -28,7 +28,7 @@ static void embed_rows(void *arg, size_t task, unsigned worker)
 
 void wf_embedding_forward(struct pass *p, const int32_t *tokens, struct wf_mat out)
 {
-    uint64_t start = wf_tstage_now();
+    int64_t start = wf_clock_ns();
     memcpy(p->slot + p->t->layout.tokens, tokens, p->tokens * sizeof *tokens);
     struct embed_job job = {p, tokens, out, wf_tstage_param(p->t, 0, WF_ROLE_TOKEN_EMBEDDING),
                             wf_tstage_param(p->t, 0, WF_ROLE_POSITION_EMBEDDING)};
@@ -87,7 +87,7 @@ static enum weft_status add_scatter(struct pass *p, struct wf_param *param, cons
 
 enum weft_status wf_embedding_backward(struct pass *p, struct weft_error *err)
 {
-    uint64_t start = wf_tstage_now();
+    int64_t start = wf_clock_ns();
     struct wf_param *wpe = wf_tstage_param(p->t, 0, WF_ROLE_POSITION_EMBEDDING);
     const int32_t *tokens = (const int32_t *)(p->slot + p->t->layout.tokens);
     WEFT_TRY(add_scatter(p, wf_tstage_param(p->t, 0, WF_ROLE_TOKEN_EMBEDDING), tokens, err));
@@ -156,9 +156,10 @@ static enum weft_status head_segment(struct pass *p, size_t first, size_t rows,
     struct wf_param *w = head_weight(t);
     struct wf_mat x = wf_mat_at(t->normed, first, 0);
     wf_tstage_run_gemm(
-        p, &(struct gemm_call){.which = P_LOGITS, .a = x, .b = &w->transposed, .c = t->logits},
+        p,
+        &(struct gemm_call){.which = GEMM_LOGITS, .a = x, .b = &w->transposed, .c = t->logits},
         rows);
-    uint64_t start = wf_tstage_now();
+    int64_t start = wf_clock_ns();
     struct loss_job job = {t, first, rows, p->call->targets, p->call->scale, p->call->train};
     wf_pool_run(t->spec.pool, (rows + LOSS_ROWS - 1) / LOSS_ROWS, loss_rows, &job);
     wf_tstage_add_time(t, WF_TIMER_LOSS, start);
@@ -166,9 +167,9 @@ static enum weft_status head_segment(struct pass *p, size_t first, size_t rows,
         return WEFT_OK;
     wf_tstage_run_gemm(
         p,
-        &(struct gemm_call){.which = B_HEAD,
+        &(struct gemm_call){.which = GEMM_LOGITS_BACK,
                             .a = t->dlogits,
-                            .b = &w->same,
+                            .b = &w->direct,
                             .c = wf_mat_at(head_mat(p, t->layout.head_dx), first, 0)},
         rows);
     return wf_grad_add_product(p, t->head_wgrad, w, t->dlogits, x, rows, err);

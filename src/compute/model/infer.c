@@ -55,7 +55,7 @@ static void product_task(void *arg, size_t task, unsigned worker)
 }
 
 /* y = x w^T + bias + add; add may be y. */
-static void put_product(struct products *p, const struct infer_weight *w, const float *bias,
+static void add_product(struct products *p, const struct infer_weight *w, const float *bias,
                         const float *x, size_t n, const float *add, float *y, size_t y_ld)
 {
     size_t bytes = w->cols * wf_dtype_size(w->mat.type);
@@ -88,14 +88,14 @@ static void multiply(const struct wf_infer *m, const struct infer_weight *w, con
                      const float *x, size_t n, const float *add, float *y)
 {
     struct products p = {0};
-    put_product(&p, w, bias, x, n, add, y, w->rows);
+    add_product(&p, w, bias, x, n, add, y, w->rows);
     run_products(m, &p);
 }
 
 /* -- norms and mixes ------------------------------------------------------------------------ */
 
 /* What comes before a sublayer's products, row by row. */
-struct before {
+struct norm_rows_job {
     struct wf_infer *m;
     size_t n_mixed; /* block residuals: vectors that are block_mix */
     float *open;    /* ... the last of which is this one, or NULL */
@@ -103,7 +103,7 @@ struct before {
     const float *norm, *bias;
 };
 
-static void mix_row(const struct before *b, size_t row)
+static void mix_row(const struct norm_rows_job *b, size_t row)
 {
     struct wf_infer *m = b->m;
     struct wf_mat v[WF_MAX_MIX];
@@ -112,15 +112,15 @@ static void mix_row(const struct before *b, size_t row)
         v[j] = rows_f32(m->blocks + (j * WF_INFER_BATCH + row) * m->dim, m->dim);
     if (b->open != NULL)
         v[finished] = rows_f32(b->open + row * m->dim, m->dim);
-    size_t most = m->n_blocks + 1;
-    m->ops->mix_forward(rows_f32(m->h + row * m->dim, m->dim), m->alpha + row * most,
-                        m->mix_rstd + row * most, v, b->n_mixed, b->query, b->mix_norm,
+    size_t n_max = m->n_blocks + 1;
+    m->ops->mix_forward(rows_f32(m->h + row * m->dim, m->dim), m->alpha + row * n_max,
+                        m->mix_rstd + row * n_max, v, b->n_mixed, b->query, b->mix_norm,
                         m->spec.model.norm_eps, 1, m->dim);
 }
 
 static void normalize_row(void *arg, size_t row, unsigned worker)
 {
-    const struct before *b = arg;
+    const struct norm_rows_job *b = arg;
     struct wf_infer *m = b->m;
     (void)worker;
     if (m->block_mix)
@@ -151,12 +151,12 @@ static void normalize_rows(const struct token_batch *c, uint32_t layer, bool ope
 {
     struct wf_infer *m = c->m;
     uint32_t item = layer + 1;
-    struct before b = {.m = m,
-                       .open = open ? m->x : NULL,
-                       .query = vector(m, item, query),
-                       .mix_norm = vector(m, item, query + 1),
-                       .norm = vector(m, item, norm),
-                       .bias = vector(m, item, norm + 1)};
+    struct norm_rows_job b = {.m = m,
+                              .open = open ? m->x : NULL,
+                              .query = vector(m, item, query),
+                              .mix_norm = vector(m, item, query + 1),
+                              .norm = vector(m, item, norm),
+                              .bias = vector(m, item, norm + 1)};
     if (m->block_mix)
         b.n_mixed = n_finished(m, layer) + open;
     wf_pool_run(m->spec.pool, c->n, normalize_row, &b);
@@ -167,7 +167,8 @@ static void normalize_rows(const struct token_batch *c, uint32_t layer, bool ope
 /* The keys, or values, of one head of a layer. */
 static float *cache_at(const struct wf_infer *m, float *cache, uint32_t layer, size_t kv_head)
 {
-    return cache + ((size_t)layer * m->spec.model.kv_heads + kv_head) * m->spec.room * m->head;
+    return cache +
+           ((size_t)layer * m->spec.model.kv_heads + kv_head) * m->spec.max_tokens * m->head;
 }
 
 static void queries_keys_values(const struct token_batch *c, uint32_t layer)
@@ -176,7 +177,7 @@ static void queries_keys_values(const struct token_batch *c, uint32_t layer)
     struct products p = {0};
     uint32_t item = layer + 1;
     if (!m->llama) {
-        put_product(&p, wf_infer_weight(m, item, WF_ROLE_QKV),
+        add_product(&p, wf_infer_weight(m, item, WF_ROLE_QKV),
                     vector(m, item, WF_ROLE_QKV_BIAS), m->normed, c->n, NULL, m->qkv,
                     m->qkv_cols);
         run_products(m, &p);
@@ -186,7 +187,7 @@ static void queries_keys_values(const struct token_batch *c, uint32_t layer)
     size_t col = 0;
     for (size_t i = 0; i < WEFT_LEN(roles); i++) {
         const struct infer_weight *w = wf_infer_weight(m, item, roles[i]);
-        put_product(&p, w, NULL, m->normed, c->n, NULL, m->qkv + col, m->qkv_cols);
+        add_product(&p, w, NULL, m->normed, c->n, NULL, m->qkv + col, m->qkv_cols);
         col += w->rows;
     }
     run_products(m, &p);
@@ -209,14 +210,14 @@ static void store_kv(const struct token_batch *c, uint32_t layer)
         }
 }
 
-struct attention_job {
+struct attend_job {
     const struct token_batch *c;
     uint32_t layer;
 };
 
 static void attend_task(void *arg, size_t task, unsigned worker)
 {
-    const struct attention_job *j = arg;
+    const struct attend_job *j = arg;
     struct wf_infer *m = j->c->m;
     uint32_t heads = m->spec.model.heads;
     size_t t = task / heads, h = task % heads, g = h / (heads / m->spec.model.kv_heads);
@@ -226,7 +227,7 @@ static void attend_task(void *arg, size_t task, unsigned worker)
                           .q = m->qkv + t * m->qkv_cols + h * m->head,
                           .k = cache_at(m, m->keys, j->layer, g),
                           .v = cache_at(m, m->cached_values, j->layer, g),
-                          .scores = m->scores + worker * (size_t)m->spec.room,
+                          .scores = m->scores + worker * (size_t)m->spec.max_tokens,
                           .out = m->att + t * m->dim + h * m->head};
     wf_attend(&a);
 }
@@ -234,14 +235,14 @@ static void attend_task(void *arg, size_t task, unsigned worker)
 static void attention(const struct token_batch *c, uint32_t layer)
 {
     struct wf_infer *m = c->m;
-    bool alone = opens_block(m, layer);
-    normalize_rows(c, layer, !alone, WF_ROLE_ATTN_MIX_QUERY, WF_ROLE_ATTN_NORM);
+    bool opens = opens_block(m, layer);
+    normalize_rows(c, layer, !opens, WF_ROLE_ATTN_MIX_QUERY, WF_ROLE_ATTN_NORM);
     queries_keys_values(c, layer);
     store_kv(c, layer);
-    struct attention_job job = {c, layer};
+    struct attend_job job = {c, layer};
     wf_pool_run(m->spec.pool, c->n * m->spec.model.heads, attend_task, &job);
     multiply(m, wf_infer_weight(m, layer + 1, WF_ROLE_PROJECT),
-             vector(m, layer + 1, WF_ROLE_PROJECT_BIAS), m->att, c->n, alone ? NULL : m->x,
+             vector(m, layer + 1, WF_ROLE_PROJECT_BIAS), m->att, c->n, opens ? NULL : m->x,
              m->x);
 }
 
@@ -281,9 +282,9 @@ static void mlp(const struct token_batch *c, uint32_t layer)
     uint32_t item = layer + 1;
     normalize_rows(c, layer, true, WF_ROLE_MLP_MIX_QUERY, WF_ROLE_MLP_NORM);
     if (m->llama)
-        put_product(&p, wf_infer_weight(m, item, WF_ROLE_GATE), NULL, m->normed, c->n, NULL,
+        add_product(&p, wf_infer_weight(m, item, WF_ROLE_GATE), NULL, m->normed, c->n, NULL,
                     m->gate, m->ffn);
-    put_product(&p, wf_infer_weight(m, item, WF_ROLE_UP), vector(m, item, WF_ROLE_UP_BIAS),
+    add_product(&p, wf_infer_weight(m, item, WF_ROLE_UP), vector(m, item, WF_ROLE_UP_BIAS),
                 m->normed, c->n, NULL, m->up, m->ffn);
     run_products(m, &p);
     wf_pool_run(m->spec.pool, c->n, activate_row, m);
@@ -304,8 +305,8 @@ static void embed(const struct token_batch *c)
         m->ops->convert(row, wf_mat_at(w->mat, (size_t)c->tokens[t], 0), 1, m->dim);
         if (wpe == NULL)
             continue;
-        struct wf_mat place = rows_f32((float *)wpe + m->positions[t] * m->dim, m->dim);
-        m->ops->add(row, row, place, 1, m->dim);
+        struct wf_mat position = rows_f32((float *)wpe + m->positions[t] * m->dim, m->dim);
+        m->ops->add(row, row, position, 1, m->dim);
     }
 }
 
@@ -313,12 +314,12 @@ static void head(const struct token_batch *c, float *logits)
 {
     struct wf_infer *m = c->m;
     uint32_t item = m->spec.model.layers + 1;
-    struct before b = {.m = m,
-                       .n_mixed = m->n_blocks,
-                       .query = vector(m, item, WF_ROLE_OUT_MIX_QUERY),
-                       .mix_norm = vector(m, item, WF_ROLE_OUT_MIX_NORM),
-                       .norm = vector(m, item, WF_ROLE_OUT_NORM),
-                       .bias = vector(m, item, WF_ROLE_OUT_NORM_BIAS)};
+    struct norm_rows_job b = {.m = m,
+                              .n_mixed = m->n_blocks,
+                              .query = vector(m, item, WF_ROLE_OUT_MIX_QUERY),
+                              .mix_norm = vector(m, item, WF_ROLE_OUT_MIX_NORM),
+                              .norm = vector(m, item, WF_ROLE_OUT_NORM),
+                              .bias = vector(m, item, WF_ROLE_OUT_NORM_BIAS)};
     normalize_row(&b, c->n - 1, 0);
     const struct infer_weight *w = m->spec.model.tied
                                        ? wf_infer_weight(m, 0, WF_ROLE_TOKEN_EMBEDDING)
@@ -331,9 +332,9 @@ static void head(const struct token_batch *c, float *logits)
 static enum weft_status check_tokens(const struct wf_infer *m, const int32_t *tokens, size_t n,
                                      struct weft_error *err)
 {
-    if (n == 0 || n > m->spec.room - m->position)
+    if (n == 0 || n > m->spec.max_tokens - m->position)
         return WEFT_FAIL(err, WEFT_USAGE, "%zu tokens after %u: there is room for %u", n,
-                         m->position, m->spec.room);
+                         m->position, m->spec.max_tokens);
     for (size_t i = 0; i < n; i++)
         if (tokens[i] < 0 || (uint32_t)tokens[i] >= m->spec.model.vocab)
             return WEFT_FAIL(err, WEFT_USAGE, "token %d: the model knows 0 to %u", tokens[i],

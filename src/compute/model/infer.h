@@ -26,8 +26,8 @@ struct wf_infer;
 
 struct wf_infer_spec {
     struct weft_model model;
-    uint32_t room;      /* tokens that keys and values are kept of: 1 .. model.ctx */
-    enum wf_dtype type; /* how matrices are stored: fp32, or bf16, which halves what is read */
+    uint32_t max_tokens; /* tokens that keys and values are kept of: 1 .. model.ctx */
+    enum wf_dtype type;  /* how matrices are stored: fp32, or bf16, which halves what is read */
     struct wf_pool *pool; /* borrowed */
 };
 
@@ -58,8 +58,7 @@ uint32_t wf_infer_position(const struct wf_infer *m);
 /* Forgets those from `position` on. */
 void wf_infer_rewind(struct wf_infer *m, uint32_t position);
 
-/* Bytes of weights that one token reads, and of all memory that is held. */
+/* Returns the bytes of weights that one token reads. */
 size_t wf_infer_token_bytes(const struct wf_infer *m);
-size_t wf_infer_bytes(const struct wf_infer *m);
 
 #endif

@@ -7,16 +7,16 @@
 #include "base/size.h"
 #include "compute/model/infer_priv.h"
 #include "compute/model/rope.h"
-#include "compute/model/stage.h"
+#include "planning/spec/params.h"
 
 /* -- sizes ---------------------------------------------------------------------------------- */
 
 static enum weft_status check_spec(const struct wf_infer_spec *s, struct weft_error *err)
 {
     WEFT_TRY(weft_model_check(&s->model, err));
-    if (s->room == 0 || s->room > s->model.ctx)
+    if (s->max_tokens == 0 || s->max_tokens > s->model.ctx)
         return WEFT_FAIL(err, WEFT_USAGE, "room for %u tokens: the model takes 1 to %u",
-                         s->room, s->model.ctx);
+                         s->max_tokens, s->model.ctx);
     if (s->model.residual_block_layers != 0 &&
         s->model.layers / s->model.residual_block_layers + 3 > WF_MAX_MIX)
         return WEFT_FAIL(err, WEFT_USAGE, "more than %d residual blocks: make them larger",
@@ -37,7 +37,7 @@ static void set_sizes(struct wf_infer *m)
     m->kv_cols = m->head * model->kv_heads;
     m->qkv_cols = m->dim + 2 * m->kv_cols;
     m->ffn = model->ffn;
-    m->n_blocks = wf_tstage_blocks(model);
+    m->n_blocks = wf_model_n_blocks(model);
 }
 
 static enum weft_status no_memory(const char *what, size_t bytes, struct weft_error *err)
@@ -73,7 +73,8 @@ static bool is_transposed(const struct wf_infer *m, enum wf_role role)
 /* Positions are looked up, one row a token: nothing is gained from storing them shorter. */
 static enum wf_dtype stored_type(const struct wf_infer *m, const struct wf_param_desc *d)
 {
-    return d->rank == 2 && d->role != WF_ROLE_POSITION_EMBEDDING ? m->spec.type : WF_DTYPE_F32;
+    return d->n_dims == 2 && d->role != WF_ROLE_POSITION_EMBEDDING ? m->spec.type
+                                                                   : WF_DTYPE_F32;
 }
 
 static enum weft_status make_weights(struct wf_infer *m, struct weft_error *err)
@@ -143,67 +144,52 @@ static bool stored_as_read(const struct infer_weight *w)
 enum weft_status wf_infer_load(struct wf_infer *m, wf_infer_read_fn *read, void *arg,
                                struct weft_error *err)
 {
-    size_t most = 0;
+    size_t max = 0;
     for (size_t i = 0; i < m->params.n; i++)
-        most = wf_size_max(most, wf_param_size(&m->params.at[i]));
-    float *room = wf_pages_alloc(most * sizeof *room);
+        max = wf_size_max(max, wf_param_size(&m->params.at[i]));
+    float *buffer = wf_pages_alloc(max * sizeof *buffer);
     enum weft_status st =
-        room == NULL ? no_memory("reading weights", most * sizeof *room, err) : WEFT_OK;
+        buffer == NULL ? no_memory("reading weights", max * sizeof *buffer, err) : WEFT_OK;
     for (size_t i = 0; st == WEFT_OK && i < m->params.n; i++) {
         const struct wf_param_desc *d = &m->params.at[i];
         const struct infer_weight *w = wf_infer_weight(m, d->item, d->role);
         bool as_read = stored_as_read(w);
-        st = read(arg, d, as_read ? w->mat.at : room, err);
-        struct store_job job = {m, w, room};
+        st = read(arg, d, as_read ? w->mat.at : buffer, err);
+        struct store_job job = {m, w, buffer};
         if (st == WEFT_OK && !as_read)
             wf_pool_run(m->spec.pool, (w->rows + TILE - 1) / TILE, store_rows, &job);
     }
-    free(room);
+    free(buffer);
     return st;
 }
 
-struct start {
+struct init_job {
     struct wf_pool *pool;
     uint64_t seed;
-    const struct wf_param_desc *d;
-    float *out;
 };
 
-enum { FILL = 1 << 14 };
-
-static void fill_piece(void *arg, size_t task, unsigned worker)
+static enum weft_status init_weight(void *arg, const struct wf_param_desc *d, float *out,
+                                    struct weft_error *err)
 {
-    const struct start *s = arg;
-    size_t from = task * FILL;
-    (void)worker;
-    wf_param_fill(s->d, s->seed, from, wf_size_min(from + FILL, wf_param_size(s->d)),
-                  s->out + from);
-}
-
-static enum weft_status fill(void *arg, const struct wf_param_desc *d, float *out,
-                             struct weft_error *err)
-{
-    struct start *s = arg;
+    const struct init_job *j = arg;
     (void)err;
-    s->d = d;
-    s->out = out;
-    wf_pool_run(s->pool, (wf_param_size(d) + FILL - 1) / FILL, fill_piece, s);
+    wf_param_fill_all(d, j->seed, j->pool, out);
     return WEFT_OK;
 }
 
 enum weft_status wf_infer_init_weights(struct wf_infer *m, uint64_t seed,
                                        struct weft_error *err)
 {
-    struct start s = {.pool = m->spec.pool, .seed = seed};
-    return wf_infer_load(m, fill, &s, err);
+    struct init_job job = {m->spec.pool, seed};
+    return wf_infer_load(m, init_weight, &job, err);
 }
 
 /* -- memory for tokens ---------------------------------------------------------------------- */
 
 static enum weft_status make_cache(struct wf_infer *m, struct weft_error *err)
 {
-    size_t n, half = m->head / 2, room = m->spec.room;
-    if (!wf_size_mul(m->kv_cols, m->spec.model.layers, &n) || !wf_size_mul(n, room, &n) ||
+    size_t n, half = m->head / 2, max_tokens = m->spec.max_tokens;
+    if (!wf_size_mul(m->kv_cols, m->spec.model.layers, &n) || !wf_size_mul(n, max_tokens, &n) ||
         !wf_size_mul(n, 2 * sizeof(float), &m->cache_bytes))
         return too_large("the keys and values", err);
     m->keys = wf_pages_alloc(n * sizeof(float));
@@ -212,11 +198,11 @@ static enum weft_status make_cache(struct wf_infer *m, struct weft_error *err)
         return no_memory("keys and values", m->cache_bytes, err);
     if (!m->llama)
         return WEFT_OK;
-    m->cosines = malloc((room * half + 1) * sizeof *m->cosines);
-    m->sines = malloc((room * half + 1) * sizeof *m->sines);
+    m->cosines = malloc((max_tokens * half + 1) * sizeof *m->cosines);
+    m->sines = malloc((max_tokens * half + 1) * sizeof *m->sines);
     if (m->cosines == NULL || m->sines == NULL)
-        return no_memory("the tables of positions", room * half * 8, err);
-    wf_rope_fill(&m->spec.model, room, m->cosines, m->sines);
+        return no_memory("the tables of positions", max_tokens * half * 8, err);
+    wf_rope_fill(&m->spec.model, max_tokens, m->cosines, m->sines);
     return WEFT_OK;
 }
 
@@ -238,7 +224,7 @@ static enum weft_status make_activations(struct wf_infer *m, struct weft_error *
         {&m->blocks, n * m->n_blocks, m->dim, 0},
         {&m->alpha, n, block_mix, 0},
         {&m->mix_rstd, n, block_mix, 0},
-        {&m->scores, wf_pool_threads(m->spec.pool), m->spec.room, 0},
+        {&m->scores, wf_pool_threads(m->spec.pool), m->spec.max_tokens, 0},
     };
     for (size_t i = 0; i < WEFT_LEN(parts); i++)
         if (!take(&m->activation_bytes, &parts[i].offset, parts[i].rows, parts[i].cols,
@@ -305,9 +291,4 @@ size_t wf_infer_token_bytes(const struct wf_infer *m)
             (looked_up ? d->shape[1] : wf_param_size(d)) * wf_dtype_size(stored_type(m, d));
     }
     return bytes;
-}
-
-size_t wf_infer_bytes(const struct wf_infer *m)
-{
-    return m->value_bytes + m->cache_bytes + m->activation_bytes;
 }

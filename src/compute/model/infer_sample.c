@@ -25,7 +25,7 @@ static bool ranks_above(struct wf_candidate a, struct wf_candidate b)
     return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
 }
 
-/* A heap with the most likely token on top: only as many are put in order as are looked at. */
+/* A heap with the max likely token on top: only as many are put in order as are looked at. */
 static void sift(struct wf_candidate *heap, size_t n, size_t at)
 {
     struct wf_candidate moved = heap[at];
@@ -56,15 +56,15 @@ static int32_t argmax(const float *logits, size_t n)
     return (int32_t)best;
 }
 
-/* The i-th of those that were taken, the most likely first. */
+/* The i-th of those that were taken, the max likely first. */
 static struct wf_candidate taken(const struct wf_candidate *work, size_t n, size_t i)
 {
     return work[n - 1 - i];
 }
 
-static double weight(float logit, float most, double temperature)
+static double weight(float logit, float max, double temperature)
 {
-    return exp(((double)logit - most) / temperature);
+    return exp(((double)logit - max) / temperature);
 }
 
 static double uniform(uint64_t seed, uint64_t position)
@@ -76,13 +76,13 @@ static double uniform(uint64_t seed, uint64_t position)
 static int32_t draw_from_all(const float *logits, size_t n, const struct wf_sampling *how,
                              double u)
 {
-    float most = logits[argmax(logits, n)];
+    float max = logits[argmax(logits, n)];
     double total = 0, sum = 0;
     int32_t last = 0;
     for (size_t i = 0; i < n; i++)
-        total += weight(logits[i], most, how->temperature);
+        total += weight(logits[i], max, how->temperature);
     for (size_t i = 0; i < n; i++) {
-        double w = weight(logits[i], most, how->temperature);
+        double w = weight(logits[i], max, how->temperature);
         sum += w;
         last = w > 0 ? (int32_t)i : last; /* rounding can leave u * total just above the sum */
         if (sum > u * total)
@@ -97,31 +97,31 @@ int32_t wf_sample(const float *logits, size_t n, const struct wf_sampling *how,
     if (how->temperature == 0)
         return argmax(logits, n);
     double u = uniform(how->seed, position), total = 0, share = 0, sum = 0;
-    size_t left = n, k = how->top_k == 0 || how->top_k > n ? n : how->top_k, n_taken = 0;
+    size_t heap_size = n, k = how->top_k == 0 || how->top_k > n ? n : how->top_k, n_taken = 0;
     if (k == n && how->top_p >= 1)
         return draw_from_all(logits, n, how, u);
     for (size_t i = 0; i < n; i++)
         work[i] = (struct wf_candidate){logits[i], (int32_t)i};
     for (size_t i = n / 2; i-- > 0;)
         sift(work, n, i);
-    float most = work[0].logit;
+    float max = work[0].logit;
     if (k == n)
         for (size_t i = 0; i < n; i++)
-            total += weight(logits[i], most, how->temperature);
+            total += weight(logits[i], max, how->temperature);
     else /* their share is of the k, which must be known first */
         for (n_taken = 0; n_taken < k; n_taken++)
-            total += weight(pop(work, &left).logit, most, how->temperature);
+            total += weight(pop(work, &heap_size).logit, max, how->temperature);
     /* The fewest that have the share: at least one. */
     size_t n_kept = 0;
     while (n_kept < k && (n_kept == 0 || share < how->top_p * total)) {
         if (n_kept == n_taken) {
-            pop(work, &left);
+            pop(work, &heap_size);
             n_taken++;
         }
-        share += weight(taken(work, n, n_kept++).logit, most, how->temperature);
+        share += weight(taken(work, n, n_kept++).logit, max, how->temperature);
     }
     for (size_t i = 0; i < n_kept; i++) {
-        sum += weight(taken(work, n, i).logit, most, how->temperature);
+        sum += weight(taken(work, n, i).logit, max, how->temperature);
         if (sum > u * share)
             return taken(work, n, i).token;
     }

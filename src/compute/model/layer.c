@@ -18,14 +18,14 @@ static struct wf_param *param(const struct pass *p, uint32_t layer, enum wf_role
 
 /* The factor that takes a layer's input to its output, and its gradient back.  Llama's weights
  * are stored (out, in), GPT-2's (in, out). */
-static const struct wf_packed *ahead(const struct pass *p, const struct wf_param *w)
+static const struct wf_packed *forward_factor(const struct pass *p, const struct wf_param *w)
 {
-    return p->t->llama ? &w->transposed : &w->same;
+    return p->t->llama ? &w->transposed : &w->direct;
 }
 
-static const struct wf_packed *back(const struct pass *p, const struct wf_param *w)
+static const struct wf_packed *backward_factor(const struct pass *p, const struct wf_param *w)
 {
-    return p->t->llama ? &w->same : &w->transposed;
+    return p->t->llama ? &w->direct : &w->transposed;
 }
 
 static struct wf_mat none(void)
@@ -46,13 +46,13 @@ bool wf_layer_opens_block(const struct pass *p, uint32_t layer)
 
 static struct wf_mat open_sum(const struct pass *p, uint32_t layer)
 {
-    return wf_layer_opens_block(p, layer) ? none() : wf_tstage_field(p, layer, F_X1);
+    return wf_layer_opens_block(p, layer) ? none() : wf_tstage_field(p, layer, FIELD_X1);
 }
 
 /* -- forward -------------------------------------------------------------------------------- */
 
-static struct wf_mat norm_input(const struct pass *p, uint32_t layer, enum field x,
-                                enum field h)
+static struct wf_mat norm_input(const struct pass *p, uint32_t layer, enum stage_field x,
+                                enum stage_field h)
 {
     return wf_tstage_field(p, layer, p->t->block_mix ? h : x);
 }
@@ -60,26 +60,27 @@ static struct wf_mat norm_input(const struct pass *p, uint32_t layer, enum field
 static void mix_attention(struct pass *p, uint32_t layer)
 {
     if (p->t->block_mix)
-        wf_mix_forward(p, wf_tstage_field(p, layer, F_H1), wf_tstage_floats(p, layer, F_ALPHA1),
-                       wf_tstage_floats(p, layer, F_MIX1), n_finished(p, layer),
-                       open_sum(p, layer), param(p, layer, WF_ROLE_ATTN_MIX_QUERY),
-                       param(p, layer, WF_ROLE_ATTN_MIX_NORM));
+        wf_mix_forward(
+            p, wf_tstage_field(p, layer, FIELD_H1), wf_tstage_floats(p, layer, FIELD_ALPHA1),
+            wf_tstage_floats(p, layer, FIELD_MIX1), n_finished(p, layer), open_sum(p, layer),
+            param(p, layer, WF_ROLE_ATTN_MIX_QUERY), param(p, layer, WF_ROLE_ATTN_MIX_NORM));
 }
 
 static void mix_mlp(struct pass *p, uint32_t layer)
 {
     if (p->t->block_mix)
-        wf_mix_forward(p, wf_tstage_field(p, layer, F_H2), wf_tstage_floats(p, layer, F_ALPHA2),
-                       wf_tstage_floats(p, layer, F_MIX2), n_finished(p, layer),
-                       wf_tstage_field(p, layer, F_X2), param(p, layer, WF_ROLE_MLP_MIX_QUERY),
-                       param(p, layer, WF_ROLE_MLP_MIX_NORM));
+        wf_mix_forward(
+            p, wf_tstage_field(p, layer, FIELD_H2), wf_tstage_floats(p, layer, FIELD_ALPHA2),
+            wf_tstage_floats(p, layer, FIELD_MIX2), n_finished(p, layer),
+            wf_tstage_field(p, layer, FIELD_X2), param(p, layer, WF_ROLE_MLP_MIX_QUERY),
+            param(p, layer, WF_ROLE_MLP_MIX_NORM));
 }
 
 struct rope_job {
     const struct wf_tstage *t;
     struct wf_mat qkv;
     size_t tokens;
-    bool back;
+    bool inverse;
 };
 
 static void rope_rows(void *arg, size_t task, unsigned worker)
@@ -89,18 +90,18 @@ static void rope_rows(void *arg, size_t task, unsigned worker)
     size_t row = task * ROW_TILE;
     size_t n = j->tokens - row < ROW_TILE ? j->tokens - row : ROW_TILE;
     (void)worker;
-    t->ops->rope(wf_mat_at(j->qkv, row, 0), t->cosines, t->sines, t->positions + row, j->back,
-                 n, t->spec.model.heads, t->head);
+    t->ops->rope(wf_mat_at(j->qkv, row, 0), t->cosines, t->sines, t->positions + row,
+                 j->inverse, n, t->spec.model.heads, t->head);
     t->ops->rope(wf_mat_at(j->qkv, row, t->dim), t->cosines, t->sines, t->positions + row,
-                 j->back, n, t->spec.model.kv_heads, t->head);
+                 j->inverse, n, t->spec.model.kv_heads, t->head);
 }
 
-static void apply_rope(struct pass *p, struct wf_mat qkv, bool backwards)
+static void apply_rope(struct pass *p, struct wf_mat qkv, bool inverse)
 {
     if (!p->t->llama)
         return;
-    uint64_t start = wf_tstage_now();
-    struct rope_job job = {p->t, qkv, p->tokens, backwards};
+    int64_t start = wf_clock_ns();
+    struct rope_job job = {p->t, qkv, p->tokens, inverse};
     wf_pool_run(p->t->spec.pool, (p->tokens + ROW_TILE - 1) / ROW_TILE, rope_rows, &job);
     wf_tstage_add_time(p->t, WF_TIMER_OTHER, start);
 }
@@ -108,14 +109,14 @@ static void apply_rope(struct pass *p, struct wf_mat qkv, bool backwards)
 static void queries_keys_values(struct pass *p, uint32_t layer)
 {
     struct wf_tstage *t = p->t;
-    struct wf_mat a = wf_tstage_field(p, layer, F_A1);
-    struct wf_mat qkv = wf_tstage_field(p, layer, F_QKV);
+    struct wf_mat a = wf_tstage_field(p, layer, FIELD_A1);
+    struct wf_mat qkv = wf_tstage_field(p, layer, FIELD_QKV);
     if (!t->llama) {
         struct wf_param *w = param(p, layer, WF_ROLE_QKV);
         wf_tstage_run_gemm(p,
-                           &(struct gemm_call){.which = P_QKV,
+                           &(struct gemm_call){.which = GEMM_QKV,
                                                .a = a,
-                                               .b = ahead(p, w),
+                                               .b = forward_factor(p, w),
                                                .bias = param(p, layer, WF_ROLE_QKV_BIAS),
                                                .c = qkv},
                            p->tokens);
@@ -126,9 +127,9 @@ static void queries_keys_values(struct pass *p, uint32_t layer)
     for (size_t i = 0; i < 3; i++) {
         struct wf_param *w = param(p, layer, roles[i]);
         wf_tstage_run_gemm(p,
-                           &(struct gemm_call){.which = i == 0 ? P_QKV : P_KV,
+                           &(struct gemm_call){.which = i == 0 ? GEMM_QKV : GEMM_KV,
                                                .a = a,
-                                               .b = ahead(p, w),
+                                               .b = forward_factor(p, w),
                                                .c = wf_mat_at(qkv, 0, col)},
                            p->tokens);
         col += w->desc.shape[0];
@@ -139,7 +140,7 @@ static void queries_keys_values(struct pass *p, uint32_t layer)
 static struct wf_attention attention_of(const struct pass *p, uint32_t layer)
 {
     const struct wf_tstage *t = p->t;
-    struct wf_mat qkv = wf_tstage_field(p, layer, F_QKV);
+    struct wf_mat qkv = wf_tstage_field(p, layer, FIELD_QKV);
     struct wf_attention a = {.batch = p->call->rows,
                              .seq = t->spec.seq,
                              .heads = t->spec.model.heads,
@@ -148,8 +149,8 @@ static struct wf_attention attention_of(const struct pass *p, uint32_t layer)
                              .q = qkv,
                              .k = wf_mat_at(qkv, 0, t->dim),
                              .v = wf_mat_at(qkv, 0, t->dim + t->kv_cols),
-                             .out = wf_tstage_field(p, layer, F_ATT),
-                             .lse = wf_tstage_floats(p, layer, F_LSE)};
+                             .out = wf_tstage_field(p, layer, FIELD_ATT),
+                             .lse = wf_tstage_floats(p, layer, FIELD_LSE)};
     return a;
 }
 
@@ -174,12 +175,12 @@ static void attend_backward(void *arg, size_t task, unsigned worker)
 static void attention_core(struct pass *p, uint32_t layer)
 {
     mix_attention(p, layer);
-    wf_norm_forward(p, wf_tstage_field(p, layer, F_A1), wf_tstage_floats(p, layer, F_MEAN1),
-                    wf_tstage_floats(p, layer, F_RSTD1), norm_input(p, layer, F_X1, F_H1),
-                    param(p, layer, WF_ROLE_ATTN_NORM),
-                    param(p, layer, WF_ROLE_ATTN_NORM_BIAS));
+    wf_norm_forward(
+        p, wf_tstage_field(p, layer, FIELD_A1), wf_tstage_floats(p, layer, FIELD_MEAN1),
+        wf_tstage_floats(p, layer, FIELD_RSTD1), norm_input(p, layer, FIELD_X1, FIELD_H1),
+        param(p, layer, WF_ROLE_ATTN_NORM), param(p, layer, WF_ROLE_ATTN_NORM_BIAS));
     queries_keys_values(p, layer);
-    uint64_t start = wf_tstage_now();
+    int64_t start = wf_clock_ns();
     struct attention_job job = {p->t, attention_of(p, layer)};
     wf_pool_run(p->t->spec.pool, wf_attention_forward_tasks(&job.a), attend, &job);
     wf_tstage_add_time(p->t, WF_TIMER_ATTENTION, start);
@@ -188,14 +189,14 @@ static void attention_core(struct pass *p, uint32_t layer)
 static void attention_output(struct pass *p, uint32_t layer)
 {
     struct wf_param *w = param(p, layer, WF_ROLE_PROJECT);
-    bool alone = wf_layer_opens_block(p, layer);
+    bool opens = wf_layer_opens_block(p, layer);
     wf_tstage_run_gemm(p,
-                       &(struct gemm_call){.which = alone ? P_PROJECT_ALONE : P_PROJECT,
-                                           .a = wf_tstage_field(p, layer, F_ATT),
-                                           .b = ahead(p, w),
+                       &(struct gemm_call){.which = opens ? GEMM_PROJECT_NO_ADD : GEMM_PROJECT,
+                                           .a = wf_tstage_field(p, layer, FIELD_ATT),
+                                           .b = forward_factor(p, w),
                                            .bias = param(p, layer, WF_ROLE_PROJECT_BIAS),
                                            .add = open_sum(p, layer),
-                                           .c = wf_tstage_field(p, layer, F_X2)},
+                                           .c = wf_tstage_field(p, layer, FIELD_X2)},
                        p->tokens);
 }
 
@@ -234,11 +235,11 @@ static void activate_backward(void *arg, size_t row0, size_t row1, size_t col0, 
 static struct mlp_job mlp_of(const struct pass *p, uint32_t layer)
 {
     struct mlp_job job = {.t = p->t,
-                          .up = wf_tstage_field(p, layer, F_UP),
-                          .act = wf_tstage_field(p, layer, F_ACT),
+                          .up = wf_tstage_field(p, layer, FIELD_UP),
+                          .act = wf_tstage_field(p, layer, FIELD_ACT),
                           .dact = p->t->wide};
     if (p->t->llama)
-        job.gate = wf_tstage_field(p, layer, F_GATE);
+        job.gate = wf_tstage_field(p, layer, FIELD_GATE);
     return job;
 }
 
@@ -246,22 +247,24 @@ static struct mlp_job mlp_of(const struct pass *p, uint32_t layer)
 static void mlp_hidden(struct pass *p, uint32_t layer)
 {
     mix_mlp(p, layer);
-    struct wf_mat a = wf_tstage_field(p, layer, F_A2);
-    wf_norm_forward(p, a, wf_tstage_floats(p, layer, F_MEAN2),
-                    wf_tstage_floats(p, layer, F_RSTD2), norm_input(p, layer, F_X2, F_H2),
-                    param(p, layer, WF_ROLE_MLP_NORM), param(p, layer, WF_ROLE_MLP_NORM_BIAS));
+    struct wf_mat a = wf_tstage_field(p, layer, FIELD_A2);
+    wf_norm_forward(p, a, wf_tstage_floats(p, layer, FIELD_MEAN2),
+                    wf_tstage_floats(p, layer, FIELD_RSTD2),
+                    norm_input(p, layer, FIELD_X2, FIELD_H2), param(p, layer, WF_ROLE_MLP_NORM),
+                    param(p, layer, WF_ROLE_MLP_NORM_BIAS));
     struct mlp_job job = mlp_of(p, layer);
     if (p->t->llama)
-        wf_tstage_run_gemm(p,
-                           &(struct gemm_call){.which = P_UP,
-                                               .a = a,
-                                               .b = ahead(p, param(p, layer, WF_ROLE_GATE)),
-                                               .c = job.gate},
-                           p->tokens);
+        wf_tstage_run_gemm(
+            p,
+            &(struct gemm_call){.which = GEMM_UP,
+                                .a = a,
+                                .b = forward_factor(p, param(p, layer, WF_ROLE_GATE)),
+                                .c = job.gate},
+            p->tokens);
     wf_tstage_run_gemm(p,
-                       &(struct gemm_call){.which = P_UP,
+                       &(struct gemm_call){.which = GEMM_UP,
                                            .a = a,
-                                           .b = ahead(p, param(p, layer, WF_ROLE_UP)),
+                                           .b = forward_factor(p, param(p, layer, WF_ROLE_UP)),
                                            .bias = param(p, layer, WF_ROLE_UP_BIAS),
                                            .c = job.up,
                                            .after = activate,
@@ -274,21 +277,22 @@ void wf_layer_forward(struct pass *p, uint32_t layer, struct wf_mat out)
     attention_core(p, layer);
     attention_output(p, layer);
     mlp_hidden(p, layer);
-    wf_tstage_run_gemm(p,
-                       &(struct gemm_call){.which = P_DOWN,
-                                           .a = wf_tstage_field(p, layer, F_ACT),
-                                           .b = ahead(p, param(p, layer, WF_ROLE_DOWN)),
-                                           .bias = param(p, layer, WF_ROLE_DOWN_BIAS),
-                                           .add = wf_tstage_field(p, layer, F_X2),
-                                           .c = out},
-                       p->tokens);
+    wf_tstage_run_gemm(
+        p,
+        &(struct gemm_call){.which = GEMM_DOWN,
+                            .a = wf_tstage_field(p, layer, FIELD_ACT),
+                            .b = forward_factor(p, param(p, layer, WF_ROLE_DOWN)),
+                            .bias = param(p, layer, WF_ROLE_DOWN_BIAS),
+                            .add = wf_tstage_field(p, layer, FIELD_X2),
+                            .c = out},
+        p->tokens);
 }
 
 void wf_layer_recompute(struct pass *p, uint32_t layer)
 {
-    if (p->t->place[F_QKV].work)
+    if (p->t->fields[FIELD_QKV].recomputed)
         attention_core(p, layer);
-    if (p->t->place[F_X2].work) {
+    if (p->t->fields[FIELD_X2].recomputed) {
         attention_output(p, layer);
         mlp_hidden(p, layer);
     }
@@ -297,43 +301,43 @@ void wf_layer_recompute(struct pass *p, uint32_t layer)
 /* -- backward: inputs ----------------------------------------------------------------------- */
 
 /* The gradient of a sublayer's output as a factor: the stream's, narrowed if need be. */
-static struct wf_mat output_gradient(struct pass *p, uint32_t layer, enum field kept)
+static struct wf_mat output_gradient(struct pass *p, uint32_t layer, enum stage_field field)
 {
     if (p->t->spec.precision == WF_DTYPE_F32)
         return p->g;
-    struct wf_mat narrow = wf_tstage_field(p, layer, kept);
+    struct wf_mat narrow = wf_tstage_field(p, layer, field);
     wf_convert_rows(p, narrow, p->g, p->t->dim);
     return narrow;
 }
 
-/* Where backward_weight finds it: see F_G1. */
-static struct wf_mat kept_gradient(const struct pass *p, uint32_t layer, enum field x,
-                                   enum field h, enum field g)
+/* Where backward_weight finds it: see FIELD_G1. */
+static struct wf_mat stored_gradient(const struct pass *p, uint32_t layer, enum stage_field x,
+                                     enum stage_field h, enum stage_field g)
 {
     if (p->t->spec.precision != WF_DTYPE_F32)
         return wf_tstage_field(p, layer, g);
     return wf_tstage_field(p, layer, p->t->block_mix ? h : x);
 }
 
-struct norm_back {
-    enum field x, h, g, mean, rstd, alpha, mix;
+struct norm_fields {
+    enum stage_field x, h, g, mean, rstd, alpha, mix;
     enum wf_role norm, bias, query;
 };
 
 /* Back through a norm, and the mix before it, into the stream's gradient. */
-static enum weft_status back_into_stream(struct pass *p, uint32_t layer,
-                                         const struct norm_back *n, struct wf_mat open,
-                                         struct weft_error *err)
+static enum weft_status backward_into_stream(struct pass *p, uint32_t layer,
+                                             const struct norm_fields *n, struct wf_mat open,
+                                             struct weft_error *err)
 {
     struct wf_tstage *t = p->t;
-    struct wf_mat dy = t->narrow, keep = none();
+    struct wf_mat dy = t->narrow, copy = none();
     const float *mean = wf_tstage_floats(p, layer, n->mean);
     const float *rstd = wf_tstage_floats(p, layer, n->rstd);
     struct wf_param *w = param(p, layer, n->norm), *b = param(p, layer, n->bias);
     if (!t->block_mix) {
         if (t->spec.precision == WF_DTYPE_F32)
-            keep = wf_tstage_field(p, layer, n->x);
-        return wf_norm_backward(p, p->g, p->g, keep, dy, wf_tstage_field(p, layer, n->x), mean,
+            copy = wf_tstage_field(p, layer, n->x);
+        return wf_norm_backward(p, p->g, p->g, copy, dy, wf_tstage_field(p, layer, n->x), mean,
                                 rstd, w, b, err);
     }
     struct wf_mat h = wf_tstage_field(p, layer, n->h);
@@ -349,64 +353,67 @@ static enum weft_status back_into_stream(struct pass *p, uint32_t layer,
 
 static enum weft_status mlp_backward(struct pass *p, uint32_t layer, struct weft_error *err)
 {
-    static const struct norm_back norm = {F_X2,
-                                          F_H2,
-                                          F_G2,
-                                          F_MEAN2,
-                                          F_RSTD2,
-                                          F_ALPHA2,
-                                          F_MIX2,
-                                          WF_ROLE_MLP_NORM,
-                                          WF_ROLE_MLP_NORM_BIAS,
-                                          WF_ROLE_MLP_MIX_QUERY};
+    static const struct norm_fields norm = {FIELD_X2,
+                                            FIELD_H2,
+                                            FIELD_G2,
+                                            FIELD_MEAN2,
+                                            FIELD_RSTD2,
+                                            FIELD_ALPHA2,
+                                            FIELD_MIX2,
+                                            WF_ROLE_MLP_NORM,
+                                            WF_ROLE_MLP_NORM_BIAS,
+                                            WF_ROLE_MLP_MIX_QUERY};
     struct wf_tstage *t = p->t;
     struct mlp_job job = mlp_of(p, layer);
+    wf_tstage_run_gemm(
+        p,
+        &(struct gemm_call){.which = GEMM_DOWN_BACK,
+                            .a = output_gradient(p, layer, FIELD_G2),
+                            .b = backward_factor(p, param(p, layer, WF_ROLE_DOWN)),
+                            .c = t->wide,
+                            .after = activate_backward,
+                            .after_arg = &job},
+        p->tokens);
     wf_tstage_run_gemm(p,
-                       &(struct gemm_call){.which = B_DOWN,
-                                           .a = output_gradient(p, layer, F_G2),
-                                           .b = back(p, param(p, layer, WF_ROLE_DOWN)),
-                                           .c = t->wide,
-                                           .after = activate_backward,
-                                           .after_arg = &job},
-                       p->tokens);
-    wf_tstage_run_gemm(p,
-                       &(struct gemm_call){.which = B_UP,
+                       &(struct gemm_call){.which = GEMM_UP_BACK,
                                            .a = job.up,
-                                           .b = back(p, param(p, layer, WF_ROLE_UP)),
+                                           .b = backward_factor(p, param(p, layer, WF_ROLE_UP)),
                                            .c = t->narrow},
                        p->tokens);
     if (t->llama)
-        wf_tstage_run_gemm(p,
-                           &(struct gemm_call){.which = B_UP_ADD,
-                                               .a = job.gate,
-                                               .b = back(p, param(p, layer, WF_ROLE_GATE)),
-                                               .add = t->narrow,
-                                               .c = t->narrow},
-                           p->tokens);
-    return back_into_stream(p, layer, &norm, wf_tstage_field(p, layer, F_X2), err);
+        wf_tstage_run_gemm(
+            p,
+            &(struct gemm_call){.which = GEMM_UP_BACK_ADD,
+                                .a = job.gate,
+                                .b = backward_factor(p, param(p, layer, WF_ROLE_GATE)),
+                                .add = t->narrow,
+                                .c = t->narrow},
+            p->tokens);
+    return backward_into_stream(p, layer, &norm, wf_tstage_field(p, layer, FIELD_X2), err);
 }
 
 static enum weft_status attention_backward(struct pass *p, uint32_t layer,
                                            struct weft_error *err)
 {
-    static const struct norm_back norm = {F_X1,
-                                          F_H1,
-                                          F_G1,
-                                          F_MEAN1,
-                                          F_RSTD1,
-                                          F_ALPHA1,
-                                          F_MIX1,
-                                          WF_ROLE_ATTN_NORM,
-                                          WF_ROLE_ATTN_NORM_BIAS,
-                                          WF_ROLE_ATTN_MIX_QUERY};
+    static const struct norm_fields norm = {FIELD_X1,
+                                            FIELD_H1,
+                                            FIELD_G1,
+                                            FIELD_MEAN1,
+                                            FIELD_RSTD1,
+                                            FIELD_ALPHA1,
+                                            FIELD_MIX1,
+                                            WF_ROLE_ATTN_NORM,
+                                            WF_ROLE_ATTN_NORM_BIAS,
+                                            WF_ROLE_ATTN_MIX_QUERY};
     struct wf_tstage *t = p->t;
-    wf_tstage_run_gemm(p,
-                       &(struct gemm_call){.which = B_PROJECT,
-                                           .a = output_gradient(p, layer, F_G1),
-                                           .b = back(p, param(p, layer, WF_ROLE_PROJECT)),
-                                           .c = t->narrow},
-                       p->tokens);
-    uint64_t start = wf_tstage_now();
+    wf_tstage_run_gemm(
+        p,
+        &(struct gemm_call){.which = GEMM_PROJECT_BACK,
+                            .a = output_gradient(p, layer, FIELD_G1),
+                            .b = backward_factor(p, param(p, layer, WF_ROLE_PROJECT)),
+                            .c = t->narrow},
+        p->tokens);
+    int64_t start = wf_clock_ns();
     struct attention_job job = {t, attention_of(p, layer)};
     struct wf_mat qkv = job.a.q;
     job.a.dout = t->narrow;
@@ -417,35 +424,39 @@ static enum weft_status attention_backward(struct pass *p, uint32_t layer,
     wf_tstage_add_time(t, WF_TIMER_ATTENTION_BACK, start);
     apply_rope(p, qkv, true);
     if (!t->llama) {
-        wf_tstage_run_gemm(p,
-                           &(struct gemm_call){.which = B_QKV,
-                                               .a = qkv,
-                                               .b = back(p, param(p, layer, WF_ROLE_QKV)),
-                                               .c = t->narrow},
-                           p->tokens);
+        wf_tstage_run_gemm(
+            p,
+            &(struct gemm_call){.which = GEMM_QKV_BACK,
+                                .a = qkv,
+                                .b = backward_factor(p, param(p, layer, WF_ROLE_QKV)),
+                                .c = t->narrow},
+            p->tokens);
     } else {
-        wf_tstage_run_gemm(p,
-                           &(struct gemm_call){.which = B_QKV,
-                                               .a = qkv,
-                                               .b = back(p, param(p, layer, WF_ROLE_QUERY)),
-                                               .c = t->narrow},
-                           p->tokens);
-        wf_tstage_run_gemm(p,
-                           &(struct gemm_call){.which = B_KV_ADD,
-                                               .a = job.a.k,
-                                               .b = back(p, param(p, layer, WF_ROLE_KEY)),
-                                               .add = t->narrow,
-                                               .c = t->narrow},
-                           p->tokens);
-        wf_tstage_run_gemm(p,
-                           &(struct gemm_call){.which = B_KV_ADD,
-                                               .a = job.a.v,
-                                               .b = back(p, param(p, layer, WF_ROLE_VALUE)),
-                                               .add = t->narrow,
-                                               .c = t->narrow},
-                           p->tokens);
+        wf_tstage_run_gemm(
+            p,
+            &(struct gemm_call){.which = GEMM_QKV_BACK,
+                                .a = qkv,
+                                .b = backward_factor(p, param(p, layer, WF_ROLE_QUERY)),
+                                .c = t->narrow},
+            p->tokens);
+        wf_tstage_run_gemm(
+            p,
+            &(struct gemm_call){.which = GEMM_KV_BACK_ADD,
+                                .a = job.a.k,
+                                .b = backward_factor(p, param(p, layer, WF_ROLE_KEY)),
+                                .add = t->narrow,
+                                .c = t->narrow},
+            p->tokens);
+        wf_tstage_run_gemm(
+            p,
+            &(struct gemm_call){.which = GEMM_KV_BACK_ADD,
+                                .a = job.a.v,
+                                .b = backward_factor(p, param(p, layer, WF_ROLE_VALUE)),
+                                .add = t->narrow,
+                                .c = t->narrow},
+            p->tokens);
     }
-    return back_into_stream(p, layer, &norm, open_sum(p, layer), err);
+    return backward_into_stream(p, layer, &norm, open_sum(p, layer), err);
 }
 
 enum weft_status wf_layer_backward_input(struct pass *p, uint32_t layer, struct weft_error *err)
@@ -475,8 +486,8 @@ static enum weft_status add_weight(struct pass *p, struct wf_param *w, struct wf
 static enum weft_status attention_weights(struct pass *p, uint32_t layer,
                                           struct weft_error *err)
 {
-    struct wf_mat x = wf_tstage_field(p, layer, F_A1);
-    struct wf_mat dqkv = wf_tstage_field(p, layer, F_QKV);
+    struct wf_mat x = wf_tstage_field(p, layer, FIELD_A1);
+    struct wf_mat dqkv = wf_tstage_field(p, layer, FIELD_QKV);
     if (!p->t->llama)
         return add_weight(p, param(p, layer, WF_ROLE_QKV), param(p, layer, WF_ROLE_QKV_BIAS), x,
                           dqkv, err);
@@ -494,16 +505,17 @@ enum weft_status wf_layer_backward_weight(struct pass *p, uint32_t layer,
                                           struct weft_error *err)
 {
     WEFT_TRY(add_weight(p, param(p, layer, WF_ROLE_DOWN), param(p, layer, WF_ROLE_DOWN_BIAS),
-                        wf_tstage_field(p, layer, F_ACT),
-                        kept_gradient(p, layer, F_X2, F_H2, F_G2), err));
-    struct wf_mat x = wf_tstage_field(p, layer, F_A2);
+                        wf_tstage_field(p, layer, FIELD_ACT),
+                        stored_gradient(p, layer, FIELD_X2, FIELD_H2, FIELD_G2), err));
+    struct wf_mat x = wf_tstage_field(p, layer, FIELD_A2);
     WEFT_TRY(add_weight(p, param(p, layer, WF_ROLE_UP), param(p, layer, WF_ROLE_UP_BIAS), x,
-                        wf_tstage_field(p, layer, F_UP), err));
+                        wf_tstage_field(p, layer, FIELD_UP), err));
     if (p->t->llama)
         WEFT_TRY(add_weight(p, param(p, layer, WF_ROLE_GATE), NULL, x,
-                            wf_tstage_field(p, layer, F_GATE), err));
+                            wf_tstage_field(p, layer, FIELD_GATE), err));
     WEFT_TRY(add_weight(p, param(p, layer, WF_ROLE_PROJECT),
-                        param(p, layer, WF_ROLE_PROJECT_BIAS), wf_tstage_field(p, layer, F_ATT),
-                        kept_gradient(p, layer, F_X1, F_H1, F_G1), err));
+                        param(p, layer, WF_ROLE_PROJECT_BIAS),
+                        wf_tstage_field(p, layer, FIELD_ATT),
+                        stored_gradient(p, layer, FIELD_X1, FIELD_H1, FIELD_G1), err));
     return attention_weights(p, layer, err);
 }

@@ -6,25 +6,25 @@
 #include "compute/model/stage_priv.h"
 
 static const struct {
-    enum field field;
+    enum stage_field field;
     const char *what;
-} watched[] = {{F_X1, "the input"},
-               {F_H1, "the mix before attention"},
-               {F_A1, "the norm before attention"},
-               {F_QKV, "queries, keys or values"},
-               {F_ATT, "attention's output"},
-               {F_X2, "the stream after attention"},
-               {F_H2, "the mix before the MLP"},
-               {F_A2, "the norm before the MLP"},
-               {F_GATE, "the MLP's gate"},
-               {F_UP, "the MLP's inside"},
-               {F_ACT, "the MLP's activation"}};
+} watched[] = {{FIELD_X1, "the input"},
+               {FIELD_H1, "the mix before attention"},
+               {FIELD_A1, "the norm before attention"},
+               {FIELD_QKV, "queries, keys or values"},
+               {FIELD_ATT, "attention's output"},
+               {FIELD_X2, "the stream after attention"},
+               {FIELD_H2, "the mix before the MLP"},
+               {FIELD_A2, "the norm before the MLP"},
+               {FIELD_GATE, "the MLP's gate"},
+               {FIELD_UP, "the MLP's inside"},
+               {FIELD_ACT, "the MLP's activation"}};
 
-static size_t field_cols(const struct wf_tstage *t, enum field f)
+static size_t field_cols(const struct wf_tstage *t, enum stage_field f)
 {
-    if (f == F_QKV)
+    if (f == FIELD_QKV)
         return t->qkv_cols;
-    return f == F_UP || f == F_ACT || f == F_GATE ? t->ffn : t->dim;
+    return f == FIELD_UP || f == FIELD_ACT || f == FIELD_GATE ? t->ffn : t->dim;
 }
 
 static const char *symptom(const struct wf_tstage *t)
@@ -79,8 +79,8 @@ static enum weft_status find_nonfinite_in_layer(struct pass *p, uint32_t layer,
     const struct wf_tstage *t = p->t;
     wf_layer_recompute(p, layer); /* what was not kept */
     for (size_t i = 0; i < sizeof watched / sizeof *watched; i++) {
-        enum field f = watched[i].field;
-        if (!t->place[f].there || (f == F_X1 && wf_layer_opens_block(p, layer)))
+        enum stage_field f = watched[i].field;
+        if (!t->fields[f].present || (f == FIELD_X1 && wf_layer_opens_block(p, layer)))
             continue;
         size_t cols = field_cols(t, f);
         size_t at = t->ops->find_nonfinite(wf_tstage_field(p, layer, f), p->tokens, cols);
@@ -149,7 +149,7 @@ static bool is_finite(const struct pass *p, struct wf_mat x)
 enum weft_status wf_tstage_check_output(struct pass *p, struct weft_error *err)
 {
     struct wf_tstage *t = p->t;
-    uint64_t start = wf_tstage_now();
+    int64_t start = wf_clock_ns();
     bool finite = !wf_tstage_has_output(t) ||
                   is_finite(p, (struct wf_mat){p->call->out, t->dim, WF_DTYPE_F32});
     for (size_t j = t->blocks_in; j < t->blocks_out; j++)

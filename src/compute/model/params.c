@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "base/size.h"
 
 static const float init_std = 0.02F; /* of all matrices, as both families have it */
 
@@ -21,7 +22,7 @@ static struct wf_param_desc *add(struct list *list, enum wf_role role, size_t ro
     struct wf_param_desc *d = &list->params->at[list->params->n++];
     *d = (struct wf_param_desc){.role = role,
                                 .item = list->item,
-                                .rank = cols == 0 ? 1 : 2,
+                                .n_dims = cols == 0 ? 1 : 2,
                                 .shape = {rows, cols == 0 ? 1 : cols},
                                 .decay = cols != 0,
                                 .init_std = cols == 0 ? 0.0F : init_std};
@@ -37,12 +38,12 @@ static void add_matrix(struct list *list, enum wf_role role, const char *name, s
 
 /* A tensor of the layer at hand: `prefix` has one %u, for its number. */
 static void add_layer(struct list *list, enum wf_role role, const char *name, size_t rows,
-                      size_t cols, float start)
+                      size_t cols, float init_value)
 {
     struct wf_param_desc *d = add(list, role, rows, cols);
     const char *prefix = list->model->arch == WEFT_ARCH_GPT2 ? "transformer.h" : "model.layers";
     snprintf(d->name, sizeof d->name, "%s.%u.%s", prefix, list->item - 1, name);
-    d->start = start;
+    d->init_value = init_value;
     /* Every layer adds two outputs to the residual stream; GPT-2 scales their weights so that
      * the stream's size does not grow with the number of layers. */
     if (list->model->arch == WEFT_ARCH_GPT2 &&
@@ -112,12 +113,12 @@ static void add_embedding(struct list *list)
         add_matrix(list, WF_ROLE_POSITION_EMBEDDING, "transformer.wpe.weight", m->ctx, m->dim);
 }
 
-static void add_vector(struct list *list, enum wf_role role, const char *name, float start)
+static void add_vector(struct list *list, enum wf_role role, const char *name, float init_value)
 {
     struct wf_param_desc *d = add(list, role, list->model->dim, 0);
     snprintf(d->name, sizeof d->name, "%s.%s",
              list->model->arch == WEFT_ARCH_GPT2 ? "transformer" : "model", name);
-    d->start = start;
+    d->init_value = init_value;
 }
 
 static void add_head(struct list *list, bool has_embedding)
@@ -191,5 +192,30 @@ void wf_param_fill(const struct wf_param_desc *d, uint64_t seed, size_t from, si
 {
     uint64_t stream = stream_of(d->name);
     for (size_t i = from; i < to; i++)
-        out[i - from] = d->init_std != 0.0F ? d->init_std * normal(seed, stream, i) : d->start;
+        out[i - from] =
+            d->init_std != 0.0F ? d->init_std * normal(seed, stream, i) : d->init_value;
+}
+
+enum { FILL_ELEMENTS = 1 << 14 }; /* per task */
+
+struct fill_job {
+    const struct wf_param_desc *desc;
+    uint64_t seed;
+    float *out;
+};
+
+static void fill_task(void *arg, size_t task, unsigned worker)
+{
+    const struct fill_job *j = arg;
+    size_t from = task * FILL_ELEMENTS;
+    (void)worker;
+    wf_param_fill(j->desc, j->seed, from,
+                  wf_size_min(from + FILL_ELEMENTS, wf_param_size(j->desc)), j->out + from);
+}
+
+void wf_param_fill_all(const struct wf_param_desc *d, uint64_t seed, struct wf_pool *pool,
+                       float *out)
+{
+    struct fill_job job = {d, seed, out};
+    wf_pool_run(pool, (wf_param_size(d) + FILL_ELEMENTS - 1) / FILL_ELEMENTS, fill_task, &job);
 }

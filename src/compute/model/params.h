@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "compute/kern/pool.h"
 #include "weft/spec.h"
 #include "weft/status.h"
 
@@ -46,12 +47,12 @@ enum wf_role {
 struct wf_param_desc {
     char name[WF_PARAM_NAME];
     enum wf_role role;
-    uint32_t item;   /* 0: embedding, 1 .. layers, layers + 1: head */
-    uint32_t rank;   /* 1 or 2 */
-    size_t shape[2]; /* as stored: Hugging Face's order; [1] is 1 for vectors */
-    bool decay;      /* weight decay: matrices */
-    float start;     /* vectors and norms begin with this value everywhere ... */
-    float init_std;  /* ... unless this is not 0: normal with this standard init_std */
+    uint32_t item;    /* 0: embedding, 1 .. layers, layers + 1: head */
+    uint32_t n_dims;  /* 1 or 2 */
+    size_t shape[2];  /* as stored: Hugging Face's order; [1] is 1 for vectors */
+    bool decay;       /* weight decay: matrices */
+    float init_value; /* vectors and norms begin with this value everywhere ... */
+    float init_std;   /* ... unless this is not 0: normal with this standard init_std */
 };
 
 struct wf_param_list {
@@ -76,5 +77,9 @@ static inline size_t wf_param_size(const struct wf_param_desc *d)
  * seed, name and position. */
 void wf_param_fill(const struct wf_param_desc *d, uint64_t seed, size_t from, size_t to,
                    float *out);
+
+/* Like wf_param_fill(), for all elements and on all threads of the pool. */
+void wf_param_fill_all(const struct wf_param_desc *d, uint64_t seed, struct wf_pool *pool,
+                       float *out);
 
 #endif

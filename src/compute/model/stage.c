@@ -7,17 +7,17 @@
 #include "base/error.h"
 #include "compute/model/stage_priv.h"
 
-struct wf_mat wf_tstage_field(const struct pass *p, uint32_t layer, enum field f)
+struct wf_mat wf_tstage_field(const struct pass *p, uint32_t layer, enum stage_field f)
 {
     const struct wf_tstage *t = p->t;
-    const struct place *at = &t->place[f];
+    const struct field_layout *at = &t->fields[f];
     char *base = p->slot + layer * t->layout.layer_bytes;
-    if (at->work)
+    if (at->recomputed)
         base = p->work + (p->work_whole ? layer * t->layout.work_bytes : 0);
     return (struct wf_mat){base + at->offset, at->ld, at->type};
 }
 
-float *wf_tstage_floats(const struct pass *p, uint32_t layer, enum field f)
+float *wf_tstage_floats(const struct pass *p, uint32_t layer, enum stage_field f)
 {
     return wf_tstage_field(p, layer, f).at;
 }
@@ -30,27 +30,10 @@ struct wf_param *wf_tstage_params(struct wf_tstage *t, size_t *n)
 
 /* -- values --------------------------------------------------------------------------------- */
 
-struct fill_job {
-    struct wf_param *param;
-    uint64_t seed;
-};
-
-enum { FILL = 1 << 14 };
-
-static void fill_piece(void *arg, size_t task, unsigned worker)
-{
-    const struct fill_job *j = arg;
-    size_t from = task * FILL, to = from + FILL < j->param->n ? from + FILL : j->param->n;
-    (void)worker;
-    wf_param_fill(&j->param->desc, j->seed, from, to, j->param->value + from);
-}
-
 void wf_tstage_init_weights(struct wf_tstage *t, uint64_t seed)
 {
-    for (size_t i = 0; i < t->n_params; i++) {
-        struct fill_job job = {&t->params[i], seed};
-        wf_pool_run(t->spec.pool, (job.param->n + FILL - 1) / FILL, fill_piece, &job);
-    }
+    for (size_t i = 0; i < t->n_params; i++)
+        wf_param_fill_all(&t->params[i].desc, seed, t->spec.pool, t->params[i].value);
     wf_tstage_pack(t);
 }
 
@@ -58,8 +41,8 @@ void wf_tstage_pack_rows(struct wf_tstage *t, const struct wf_param *param, size
                          size_t row1)
 {
     (void)t;
-    if (param->same.at != NULL)
-        wf_pack_rows(&param->same, &param->transposed, param->value, param->desc.shape[0],
+    if (param->direct.at != NULL)
+        wf_pack_rows(&param->direct, &param->transposed, param->value, param->desc.shape[0],
                      param->desc.shape[1], row0, row1);
 }
 
@@ -74,7 +57,7 @@ static void pack_piece(void *arg, size_t task, unsigned worker)
 void wf_tstage_pack(struct wf_tstage *t)
 {
     for (size_t i = 0; i < t->n_params; i++)
-        if (t->params[i].same.at != NULL)
+        if (t->params[i].direct.at != NULL)
             wf_pool_run(t->spec.pool, (t->params[i].desc.shape[0] + WF_PANEL - 1) / WF_PANEL,
                         pack_piece, &t->params[i]);
 }
@@ -125,7 +108,7 @@ static struct pass begin(struct wf_tstage *t, const struct weft_stage_call *call
 struct wf_mat wf_layer_input(const struct pass *p, uint32_t layer)
 {
     if (layer < p->t->n_layers)
-        return wf_tstage_field(p, layer, F_X1);
+        return wf_tstage_field(p, layer, FIELD_X1);
     if (p->t->has_head) /* which finishes the last block */
         return p->t->block_mix ? wf_tstage_block(p, p->t->n_blocks - 1) : wf_head_input(p);
     return (struct wf_mat){p->call->out, p->t->dim, WF_DTYPE_F32};

@@ -82,7 +82,7 @@ struct wf_param {
     float *fast;    /* ... or fp32; the other is NULL */
     bool single; /* in fp32 though sums are exact: nothing is ever added to what is written */
     bool fresh;  /* nothing has been added in this step: the gradient's memory is garbage */
-    struct wf_packed same, transposed; /* as a factor of products; at == NULL: not one */
+    struct wf_packed direct, transposed; /* as a factor of products; at == NULL: not one */
 };
 
 struct wf_tstage;
@@ -96,9 +96,6 @@ enum weft_status wf_tstage_slot_bytes(const struct wf_tstage_spec *spec, size_t 
                                       struct weft_error *err);
 
 struct weft_stage wf_tstage_stage(struct wf_tstage *t);
-
-/* The blocks of a checked model with block residuals, the embedding's counted; 0 for others. */
-uint32_t wf_tstage_blocks(const struct weft_model *m);
 
 /* The parameters, in model order; borrowed.  With a tied head beside the embedding there is one
  * weight and one gradient. */

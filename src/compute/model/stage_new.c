@@ -10,169 +10,6 @@
 #include "compute/model/rope.h"
 #include "compute/model/stage_priv.h"
 
-static size_t round_up(size_t n)
-{
-    return (n + ALIGN - 1) / ALIGN * ALIGN;
-}
-
-/* -- where things lie ----------------------------------------------------------------------- */
-
-static bool recomputed(const struct wf_tstage *t, enum field f)
-{
-    switch (t->spec.recompute) {
-    case WF_RECOMPUTE_NONE:
-        return false;
-    case WF_RECOMPUTE_ATTENTION:
-        return f >= F_H1 && f <= F_LSE;
-    case WF_RECOMPUTE_FULL:
-        return f != F_X1;
-    }
-    return false;
-}
-
-static void put_field(struct wf_tstage *t, enum field f, size_t rows, size_t cols,
-                      enum wf_dtype type, bool padded)
-{
-    struct place *at = &t->place[f];
-    at->there = true;
-    at->type = type;
-    at->ld = padded ? wf_row_length(cols, type) : cols;
-    at->work = recomputed(t, f);
-    size_t *end = at->work ? &t->layout.work_bytes : &t->layout.layer_bytes;
-    at->offset = *end;
-    *end += round_up(rows * at->ld * wf_dtype_size(type));
-}
-
-static void lay_out_layer(struct wf_tstage *t)
-{
-    size_t n = t->max_tokens;
-    enum wf_dtype type = t->spec.precision;
-    put_field(t, F_X1, n, t->dim, WF_DTYPE_F32, false);
-    put_field(t, F_A1, n, t->dim, type, true);
-    put_field(t, F_MEAN1, n, 1, WF_DTYPE_F32, false);
-    put_field(t, F_RSTD1, n, 1, WF_DTYPE_F32, false);
-    put_field(t, F_QKV, n, t->qkv_cols, type, true);
-    put_field(t, F_ATT, n, t->dim, type, true);
-    put_field(t, F_LSE, n, t->spec.model.heads, WF_DTYPE_F32, false);
-    put_field(t, F_X2, n, t->dim, WF_DTYPE_F32, false);
-    put_field(t, F_A2, n, t->dim, type, true);
-    put_field(t, F_MEAN2, n, 1, WF_DTYPE_F32, false);
-    put_field(t, F_RSTD2, n, 1, WF_DTYPE_F32, false);
-    if (t->llama)
-        put_field(t, F_GATE, n, t->ffn, type, true);
-    put_field(t, F_UP, n, t->ffn, type, true);
-    put_field(t, F_ACT, n, t->ffn, type, true);
-    if (type != WF_DTYPE_F32) {
-        put_field(t, F_G1, n, t->dim, type, true);
-        put_field(t, F_G2, n, t->dim, type, true);
-    }
-    if (!t->block_mix)
-        return;
-    put_field(t, F_H1, n, t->dim, WF_DTYPE_F32, false);
-    put_field(t, F_ALPHA1, n, t->n_blocks + 1, WF_DTYPE_F32, false);
-    put_field(t, F_MIX1, n, t->n_blocks + 1, WF_DTYPE_F32, false);
-    put_field(t, F_H2, n, t->dim, WF_DTYPE_F32, false);
-    put_field(t, F_ALPHA2, n, t->n_blocks + 1, WF_DTYPE_F32, false);
-    put_field(t, F_MIX2, n, t->n_blocks + 1, WF_DTYPE_F32, false);
-}
-
-static size_t take(size_t *end, size_t bytes)
-{
-    size_t at = *end;
-    *end += round_up(bytes);
-    return at;
-}
-
-static void lay_out_slot(struct wf_tstage *t)
-{
-    struct slot_layout *at = &t->layout;
-    size_t n = t->max_tokens, stream = n * t->dim * sizeof(float);
-    lay_out_layer(t);
-    at->bytes = t->n_layers * at->layer_bytes;
-    if (t->has_embedding)
-        at->tokens = take(&at->bytes, n * sizeof(int32_t));
-    if (t->block_mix && t->whole) {
-        at->block_bytes = round_up(stream);
-        at->blocks = take(&at->bytes, t->n_blocks * at->block_bytes);
-    }
-    if (!t->has_head)
-        return;
-    at->head_x = t->block_mix ? 0 : take(&at->bytes, stream);
-    if (t->block_mix) {
-        at->head_h = take(&at->bytes, stream);
-        at->head_alpha = take(&at->bytes, n * t->n_blocks * sizeof(float));
-        at->head_mix = take(&at->bytes, n * t->n_blocks * sizeof(float));
-    }
-    at->head_dx = take(&at->bytes, stream);
-    at->head_mean = take(&at->bytes, n * sizeof(float));
-    at->head_rstd = take(&at->bytes, n * sizeof(float));
-}
-
-/* -- construction --------------------------------------------------------------------------- */
-
-uint32_t wf_tstage_blocks(const struct weft_model *m)
-{
-    uint32_t k = m->residual_block_layers;
-    return k == 0 ? 0 : 1 + m->layers / k + (m->layers % k != 0);
-}
-
-static void set_sizes(struct wf_tstage *t)
-{
-    const struct wf_tstage_spec *s = &t->spec;
-    const struct weft_model *m = &s->model;
-    uint32_t rows = 0;
-    for (uint32_t i = 0; i < s->n_row_counts; i++)
-        rows = s->row_counts[i] > rows ? s->row_counts[i] : rows;
-    t->max_tokens = (size_t)rows * s->seq;
-    t->has_embedding = s->item0 == 0;
-    t->has_head = s->item1 == m->layers + 2;
-    t->whole = t->has_embedding && t->has_head;
-    t->layer0 = s->item0 == 0 ? 0 : s->item0 - 1;
-    uint32_t end = s->item1 - 1 < m->layers ? s->item1 - 1 : m->layers; /* layers before it */
-    t->n_layers = end > t->layer0 ? end - t->layer0 : 0;
-    t->block_mix = m->residual_block_layers != 0;
-    t->llama = m->arch == WEFT_ARCH_LLAMA;
-    t->dim = m->dim;
-    t->head = m->dim / m->heads;
-    t->kv_cols = t->head * m->kv_heads;
-    t->qkv_cols = t->dim + 2 * t->kv_cols;
-    t->ffn = m->ffn;
-    t->vocab = m->vocab;
-    t->vocab_padded = (t->vocab + WF_PANEL - 1) / WF_PANEL * WF_PANEL;
-    t->n_blocks = wf_tstage_blocks(m);
-    if (!t->block_mix)
-        return;
-    t->blocks_in = t->has_embedding ? 0 : 1 + t->layer0 / m->residual_block_layers;
-    t->blocks_out = t->has_head ? t->n_blocks : 1 + end / m->residual_block_layers;
-}
-
-static enum weft_status check_spec(const struct wf_tstage_spec *s, struct weft_error *err)
-{
-    WEFT_TRY(weft_model_check(&s->model, err));
-    if (s->item0 >= s->item1 || s->item1 > s->model.layers + 2)
-        return WEFT_FAIL(err, WEFT_USAGE, "a stage of items %u to %u: the model has %u",
-                         s->item0, s->item1, s->model.layers + 2);
-    if (s->seq == 0 || s->seq > s->model.ctx)
-        return WEFT_FAIL(err, WEFT_USAGE, "sequences of %u tokens: the model takes 1 to %u",
-                         s->seq, s->model.ctx);
-    if (s->n_row_counts == 0 || s->n_row_counts > 2 || s->row_counts[0] == 0 || s->slots == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "a stage needs micros of at least one sequence");
-    if (s->model.residual_block_layers != 0 &&
-        s->model.layers / s->model.residual_block_layers + 3 > WF_MAX_MIX)
-        return WEFT_FAIL(err, WEFT_USAGE, "more than %d residual blocks: make them larger",
-                         WF_MAX_MIX - 3);
-    for (uint32_t i = 0; s->slot_at != NULL && i < s->slots; i++)
-        if (s->slot_at[i] == NULL || (uintptr_t)s->slot_at[i] % ALIGN != 0)
-            return WEFT_FAIL(err, WEFT_USAGE, "slot %u does not begin at a multiple of %d", i,
-                             ALIGN);
-    size_t check;
-    if (!wf_size_mul((size_t)s->row_counts[0] * s->seq, 64 * (size_t)s->model.ffn, &check) ||
-        !wf_size_mul(check, s->slots, &check) || check > SIZE_MAX / 64)
-        return WEFT_FAIL(err, WEFT_NOMEM, "micros of %u sequences of %u tokens are too large",
-                         s->row_counts[0], s->seq);
-    return WEFT_OK;
-}
-
 /* Is this parameter a factor of products, and do its rows go to the output? */
 static bool is_factor(const struct wf_tstage *t, const struct wf_param_desc *d)
 {
@@ -268,10 +105,11 @@ static enum weft_status allocate_params(struct wf_tstage *t, struct weft_error *
             continue;
         /* The head's gradient has as many columns as the padded vocabulary. */
         bool head = p->desc.role == WF_ROLE_HEAD || p->desc.role == WF_ROLE_TOKEN_EMBEDDING;
-        p->same = packed_of(head ? t->vocab_padded : rows, cols, form);
+        p->direct = packed_of(head ? t->vocab_padded : rows, cols, form);
         p->transposed = packed_of(cols, rows, form);
-        packed += round_up(wf_packed_bytes(p->same.k, p->same.n, form)) +
-                  round_up(wf_packed_bytes(p->transposed.k, p->transposed.n, form));
+        packed +=
+            wf_size_round_up(wf_packed_bytes(p->direct.k, p->direct.n, form), ALIGN) +
+            wf_size_round_up(wf_packed_bytes(p->transposed.k, p->transposed.n, form), ALIGN);
     }
     size_t values = elements * sizeof(float), gradients = elements * sum;
     t->memory.weights = values;
@@ -299,10 +137,11 @@ static enum weft_status allocate_params(struct wf_tstage *t, struct weft_error *
         }
         if (!is_factor(t, &p->desc))
             continue;
-        p->same.at = factor;
-        factor += round_up(wf_packed_bytes(p->same.k, p->same.n, form));
+        p->direct.at = factor;
+        factor += wf_size_round_up(wf_packed_bytes(p->direct.k, p->direct.n, form), ALIGN);
         p->transposed.at = factor;
-        factor += round_up(wf_packed_bytes(p->transposed.k, p->transposed.n, form));
+        factor +=
+            wf_size_round_up(wf_packed_bytes(p->transposed.k, p->transposed.n, form), ALIGN);
     }
     return WEFT_OK;
 }
@@ -325,12 +164,12 @@ static size_t row_counts(const struct wf_tstage *t, bool head, size_t out[4])
     return n;
 }
 
-static enum weft_status make_gemm(struct wf_tstage *t, enum product which, size_t n, size_t k,
-                                  size_t lda, enum wf_dtype c_type, size_t ldc, bool bias,
-                                  bool add, struct weft_error *err)
+static enum weft_status make_gemm(struct wf_tstage *t, enum stage_gemm which, size_t n,
+                                  size_t k, size_t lda, enum wf_dtype c_type, size_t ldc,
+                                  bool bias, bool add, struct weft_error *err)
 {
     size_t counts[4];
-    size_t n_counts = row_counts(t, which == P_LOGITS || which == B_HEAD, counts);
+    size_t n_counts = row_counts(t, which == GEMM_LOGITS || which == GEMM_LOGITS_BACK, counts);
     struct wf_gemm_shape shape = {.n = n,
                                   .k = k,
                                   .type = t->spec.precision,
@@ -339,37 +178,42 @@ static enum weft_status make_gemm(struct wf_tstage *t, enum product which, size_
                                   .ldc = ldc,
                                   .bias = bias,
                                   .add = add};
-    WEFT_TRY(wf_gemm_new(&shape, counts, n_counts, t->spec.pool, &t->product[which], err));
-    t->memory.scratch += wf_gemm_bytes(t->product[which]);
+    WEFT_TRY(wf_gemm_new(&shape, counts, n_counts, t->spec.pool, &t->gemm[which], err));
+    t->memory.scratch += wf_gemm_bytes(t->gemm[which]);
     return WEFT_OK;
 }
 
 static enum weft_status make_layer_gemms(struct wf_tstage *t, struct weft_error *err)
 {
     enum wf_dtype type = t->spec.precision;
-    size_t dim = t->dim, ffn = t->ffn, a = t->place[F_A1].ld, qkv = t->place[F_QKV].ld;
-    size_t up = t->place[F_UP].ld, act = t->place[F_ACT].ld, att = t->place[F_ATT].ld;
-    size_t g = type == WF_DTYPE_F32 ? dim : t->place[F_G1].ld;
+    size_t dim = t->dim, ffn = t->ffn, a = t->fields[FIELD_A1].ld,
+           qkv = t->fields[FIELD_QKV].ld;
+    size_t up = t->fields[FIELD_UP].ld, act = t->fields[FIELD_ACT].ld,
+           att = t->fields[FIELD_ATT].ld;
+    size_t g = type == WF_DTYPE_F32 ? dim : t->fields[FIELD_G1].ld;
     bool bias = !t->llama;
     WEFT_TRY(
-        make_gemm(t, P_QKV, t->llama ? dim : 3 * dim, dim, a, type, qkv, bias, false, err));
+        make_gemm(t, GEMM_QKV, t->llama ? dim : 3 * dim, dim, a, type, qkv, bias, false, err));
     if (t->llama)
-        WEFT_TRY(make_gemm(t, P_KV, t->kv_cols, dim, a, type, qkv, false, false, err));
-    WEFT_TRY(make_gemm(t, P_PROJECT, dim, dim, att, WF_DTYPE_F32, dim, bias, true, err));
+        WEFT_TRY(make_gemm(t, GEMM_KV, t->kv_cols, dim, a, type, qkv, false, false, err));
+    WEFT_TRY(make_gemm(t, GEMM_PROJECT, dim, dim, att, WF_DTYPE_F32, dim, bias, true, err));
     if (t->block_mix)
-        WEFT_TRY(
-            make_gemm(t, P_PROJECT_ALONE, dim, dim, att, WF_DTYPE_F32, dim, bias, false, err));
-    WEFT_TRY(make_gemm(t, P_UP, ffn, dim, a, type, up, bias, false, err));
-    WEFT_TRY(make_gemm(t, P_DOWN, dim, ffn, act, WF_DTYPE_F32, dim, bias, true, err));
-    WEFT_TRY(make_gemm(t, B_DOWN, ffn, dim, g, WF_DTYPE_F32, t->wide.ld, false, false, err));
-    WEFT_TRY(make_gemm(t, B_UP, dim, ffn, up, WF_DTYPE_F32, dim, false, false, err));
-    WEFT_TRY(make_gemm(t, B_PROJECT, dim, dim, g, WF_DTYPE_F32, dim, false, false, err));
-    WEFT_TRY(make_gemm(t, B_QKV, dim, t->llama ? dim : 3 * dim, qkv, WF_DTYPE_F32, dim, false,
-                       false, err));
+        WEFT_TRY(make_gemm(t, GEMM_PROJECT_NO_ADD, dim, dim, att, WF_DTYPE_F32, dim, bias,
+                           false, err));
+    WEFT_TRY(make_gemm(t, GEMM_UP, ffn, dim, a, type, up, bias, false, err));
+    WEFT_TRY(make_gemm(t, GEMM_DOWN, dim, ffn, act, WF_DTYPE_F32, dim, bias, true, err));
+    WEFT_TRY(
+        make_gemm(t, GEMM_DOWN_BACK, ffn, dim, g, WF_DTYPE_F32, t->wide.ld, false, false, err));
+    WEFT_TRY(make_gemm(t, GEMM_UP_BACK, dim, ffn, up, WF_DTYPE_F32, dim, false, false, err));
+    WEFT_TRY(
+        make_gemm(t, GEMM_PROJECT_BACK, dim, dim, g, WF_DTYPE_F32, dim, false, false, err));
+    WEFT_TRY(make_gemm(t, GEMM_QKV_BACK, dim, t->llama ? dim : 3 * dim, qkv, WF_DTYPE_F32, dim,
+                       false, false, err));
     if (t->llama) {
-        WEFT_TRY(make_gemm(t, B_UP_ADD, dim, ffn, up, WF_DTYPE_F32, dim, false, true, err));
         WEFT_TRY(
-            make_gemm(t, B_KV_ADD, dim, t->kv_cols, qkv, WF_DTYPE_F32, dim, false, true, err));
+            make_gemm(t, GEMM_UP_BACK_ADD, dim, ffn, up, WF_DTYPE_F32, dim, false, true, err));
+        WEFT_TRY(make_gemm(t, GEMM_KV_BACK_ADD, dim, t->kv_cols, qkv, WF_DTYPE_F32, dim, false,
+                           true, err));
     }
     size_t widest = wf_size_max(wf_size_max(dim, ffn), 3 * dim);
     WEFT_TRY(wf_wgrad_new(t->max_tokens, widest, type, t->spec.pool, &t->wgrad, err));
@@ -379,10 +223,10 @@ static enum weft_status make_layer_gemms(struct wf_tstage *t, struct weft_error 
 
 static enum weft_status make_head_gemms(struct wf_tstage *t, struct weft_error *err)
 {
-    WEFT_TRY(make_gemm(t, P_LOGITS, t->vocab, t->dim, t->normed.ld, WF_DTYPE_F32, t->logits.ld,
-                       false, false, err));
-    WEFT_TRY(make_gemm(t, B_HEAD, t->dim, t->vocab_padded, t->dlogits.ld, WF_DTYPE_F32, t->dim,
-                       false, false, err));
+    WEFT_TRY(make_gemm(t, GEMM_LOGITS, t->vocab, t->dim, t->normed.ld, WF_DTYPE_F32,
+                       t->logits.ld, false, false, err));
+    WEFT_TRY(make_gemm(t, GEMM_LOGITS_BACK, t->dim, t->vocab_padded, t->dlogits.ld,
+                       WF_DTYPE_F32, t->dim, false, false, err));
     WEFT_TRY(wf_wgrad_new(HEAD_TOKENS < t->max_tokens ? HEAD_TOKENS : t->max_tokens, t->dim,
                           t->spec.precision, t->spec.pool, &t->head_wgrad, err));
     t->memory.scratch += wf_wgrad_bytes(t->head_wgrad);
@@ -394,8 +238,8 @@ static struct wf_mat scratch_mat(size_t *end, size_t rows, size_t cols, enum wf_
                                  bool padded)
 {
     size_t ld = padded ? wf_row_length(cols, type) : cols;
-    return (struct wf_mat){(void *)(uintptr_t)take(end, rows * ld * wf_dtype_size(type)), ld,
-                           type};
+    return (struct wf_mat){
+        (void *)(uintptr_t)wf_take_bytes(end, rows * ld * wf_dtype_size(type)), ld, type};
 }
 
 static size_t worker_bytes(const struct wf_tstage *t)
@@ -415,7 +259,7 @@ static size_t worker_bytes(const struct wf_tstage *t)
         a.batch = t->spec.row_counts[i];
         bytes = wf_size_max(bytes, wf_attention_scratch(&a));
     }
-    return round_up(wf_size_max(bytes, mix)) + ALIGN;
+    return wf_size_round_up(wf_size_max(bytes, mix), ALIGN) + ALIGN;
 }
 
 static enum weft_status allocate_scratch(struct wf_tstage *t, struct weft_error *err)
@@ -436,15 +280,15 @@ static enum weft_status allocate_scratch(struct wf_tstage *t, struct weft_error 
         if (type != WF_DTYPE_F32)
             t->dlogits = scratch_mat(&end, head_rows, t->vocab_padded, type, true);
     }
-    size_t partial = take(&end, parts * 2 * t->dim * sizeof(float));
+    size_t partial = wf_take_bytes(&end, parts * 2 * t->dim * sizeof(float));
     size_t widest = wf_size_max(wf_size_max(t->ffn, 3 * t->dim), t->qkv_cols);
-    size_t sums = take(&end, widest * sizeof(float));
-    size_t losses = take(&end, n * sizeof(double));
+    size_t sums = wf_take_bytes(&end, widest * sizeof(float));
+    size_t losses = wf_take_bytes(&end, n * sizeof(double));
     size_t own_blocks = t->whole ? t->n_blocks : 0;
-    size_t block_sums = take(&end, own_blocks * n * t->dim * sizeof(int64_t));
-    size_t block_fresh = take(&end, own_blocks);
+    size_t block_sums = wf_take_bytes(&end, own_blocks * n * t->dim * sizeof(int64_t));
+    size_t block_fresh = wf_take_bytes(&end, own_blocks);
     t->per_worker_bytes = worker_bytes(t);
-    size_t per_worker = take(&end, t->per_worker_bytes * workers);
+    size_t per_worker = wf_take_bytes(&end, t->per_worker_bytes * workers);
     t->scratch = allocate(end);
     if (t->scratch == NULL)
         return no_memory("a stage's scratch", end, err);
@@ -516,14 +360,14 @@ static enum weft_status build(struct wf_tstage *t, struct weft_error *err)
 enum weft_status wf_tstage_new(const struct wf_tstage_spec *spec, struct wf_tstage **out,
                                struct weft_error *err)
 {
-    WEFT_TRY(check_spec(spec, err));
+    WEFT_TRY(wf_tstage_check_spec(spec, err));
     struct wf_tstage *t = calloc(1, sizeof *t);
     if (t == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a stage");
     t->spec = *spec;
     t->ops = wf_ops();
-    set_sizes(t);
-    lay_out_slot(t);
+    wf_tstage_set_sizes(t);
+    wf_tstage_lay_out_slot(t);
     enum weft_status st = build(t, err);
     if (st != WEFT_OK) {
         wf_tstage_free(t);
@@ -534,24 +378,12 @@ enum weft_status wf_tstage_new(const struct wf_tstage_spec *spec, struct wf_tsta
     return WEFT_OK;
 }
 
-enum weft_status wf_tstage_slot_bytes(const struct wf_tstage_spec *spec, size_t *out,
-                                      struct weft_error *err)
-{
-    struct wf_tstage t = {.spec = *spec};
-    t.spec.slot_at = NULL; /* the caller has none yet */
-    WEFT_TRY(check_spec(&t.spec, err));
-    set_sizes(&t);
-    lay_out_slot(&t);
-    *out = t.layout.bytes;
-    return WEFT_OK;
-}
-
 void wf_tstage_free(struct wf_tstage *t)
 {
     if (t == NULL)
         return;
-    for (size_t i = 0; i < N_PRODUCTS; i++)
-        wf_gemm_free(t->product[i]);
+    for (size_t i = 0; i < N_GEMMS; i++)
+        wf_gemm_free(t->gemm[i]);
     wf_wgrad_free(t->wgrad);
     wf_wgrad_free(t->head_wgrad);
     free(t->values);

@@ -1,18 +1,12 @@
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/size.h"
 #include "compute/model/stage_priv.h"
 
-uint64_t wf_tstage_now(void)
+void wf_tstage_add_time(struct wf_tstage *t, enum wf_timer timer, int64_t since_ns)
 {
-    return wf_clock_ns();
-}
-
-void wf_tstage_add_time(struct wf_tstage *t, enum wf_timer timer, uint64_t since)
-{
-    t->times[timer] += wf_clock_ns() - since;
+    t->times[timer] += (uint64_t)(wf_clock_ns() - since_ns);
 }
 
 struct wf_sink wf_tstage_sink(struct wf_param *param)
@@ -30,7 +24,7 @@ static size_t n_row_tiles(size_t rows)
 struct norm_job {
     const struct wf_tstage *t;
     size_t rows;
-    struct wf_mat out, x, past, keep, dy;
+    struct wf_mat out, x, residual, copy, dy;
     float *mean, *rstd;
     const float *w, *b;
 };
@@ -52,7 +46,7 @@ static void norm_rows(void *arg, size_t task, unsigned worker)
 void wf_norm_forward(struct pass *p, struct wf_mat out, float *mean, float *rstd,
                      struct wf_mat x, const struct wf_param *w, const struct wf_param *b)
 {
-    uint64_t start = wf_tstage_now();
+    int64_t start = wf_clock_ns();
     struct norm_job job = {.t = p->t,
                            .rows = p->tokens,
                            .out = out,
@@ -76,13 +70,13 @@ static void norm_back_rows(void *arg, size_t task, unsigned worker)
     size_t row = task * ROW_TILE, n = wf_size_min(ROW_TILE, j->rows - row), dim = j->t->dim;
     float *dw = j->t->partial + task * 2 * dim;
     (void)worker;
-    struct wf_mat dx = mat_rows(j->out, row), past = mat_rows(j->past, row);
-    struct wf_mat keep = mat_rows(j->keep, row), dy = mat_rows(j->dy, row);
+    struct wf_mat dx = mat_rows(j->out, row), residual = mat_rows(j->residual, row);
+    struct wf_mat copy = mat_rows(j->copy, row), dy = mat_rows(j->dy, row);
     struct wf_mat x = mat_rows(j->x, row);
     if (j->t->llama)
-        j->t->ops->rmsnorm_backward(dx, past, keep, dw, dy, x, j->rstd + row, j->w, n, dim);
+        j->t->ops->rmsnorm_backward(dx, residual, copy, dw, dy, x, j->rstd + row, j->w, n, dim);
     else
-        j->t->ops->layernorm_backward(dx, past, keep, dw, dw + dim, dy, x, j->mean + row,
+        j->t->ops->layernorm_backward(dx, residual, copy, dw, dw + dim, dy, x, j->mean + row,
                                       j->rstd + row, j->w, n, dim);
 }
 
@@ -98,18 +92,18 @@ enum weft_status wf_grad_add_partials(struct wf_tstage *t, struct wf_param *para
     return wf_grad_add_vector(t, param, t->sums, err);
 }
 
-enum weft_status wf_norm_backward(struct pass *p, struct wf_mat dx, struct wf_mat past,
-                                  struct wf_mat keep, struct wf_mat dy, struct wf_mat x,
+enum weft_status wf_norm_backward(struct pass *p, struct wf_mat dx, struct wf_mat residual,
+                                  struct wf_mat copy, struct wf_mat dy, struct wf_mat x,
                                   const float *mean, const float *rstd, struct wf_param *w,
                                   struct wf_param *b, struct weft_error *err)
 {
-    uint64_t start = wf_tstage_now();
+    int64_t start = wf_clock_ns();
     struct norm_job job = {.t = p->t,
                            .rows = p->tokens,
                            .out = dx,
                            .x = x,
-                           .past = past,
-                           .keep = keep,
+                           .residual = residual,
+                           .copy = copy,
                            .dy = dy,
                            .mean = (float *)mean,
                            .rstd = (float *)rstd,
@@ -141,7 +135,7 @@ static void convert_rows(void *arg, size_t task, unsigned worker)
 
 void wf_convert_rows(struct pass *p, struct wf_mat out, struct wf_mat x, size_t cols)
 {
-    uint64_t start = wf_tstage_now();
+    int64_t start = wf_clock_ns();
     struct convert_job job = {p->t->ops, p->tokens, cols, out, x};
     wf_pool_run(p->t->spec.pool, n_row_tiles(p->tokens), convert_rows, &job);
     wf_tstage_add_time(p->t, WF_TIMER_OTHER, start);
@@ -151,7 +145,7 @@ void wf_convert_rows(struct pass *p, struct wf_mat out, struct wf_mat x, size_t 
 
 void wf_tstage_run_gemm(struct pass *p, const struct gemm_call *run, size_t rows)
 {
-    uint64_t start = wf_tstage_now();
+    int64_t start = wf_clock_ns();
     struct wf_gemm_args args = {.rows = rows,
                                 .a = run->a,
                                 .b = run->b,
@@ -160,7 +154,7 @@ void wf_tstage_run_gemm(struct pass *p, const struct gemm_call *run, size_t rows
                                 .c = run->c,
                                 .after = run->after,
                                 .after_arg = run->after_arg};
-    wf_gemm_run(p->t->product[run->which], p->t->spec.pool, &args);
+    wf_gemm_run(p->t->gemm[run->which], p->t->spec.pool, &args);
     wf_tstage_add_time(p->t, WF_TIMER_GEMM, start);
 }
 
@@ -177,7 +171,7 @@ enum weft_status wf_grad_add_product(struct pass *p, struct wf_wgrad *wgrad,
                                      struct wf_param *param, struct wf_mat a, struct wf_mat b,
                                      size_t tokens, struct weft_error *err)
 {
-    uint64_t start = wf_tstage_now();
+    int64_t start = wf_clock_ns();
     bool bad = wf_wgrad_run(wgrad, p->t->spec.pool, wf_tstage_sink(param), a,
                             param->desc.shape[0], b, param->desc.shape[1], tokens);
     param->fresh = false;
@@ -212,7 +206,7 @@ static void bias_cols(void *arg, size_t task, unsigned worker)
 enum weft_status wf_grad_add_bias(struct pass *p, struct wf_param *param, struct wf_mat dy,
                                   struct weft_error *err)
 {
-    uint64_t start = wf_tstage_now();
+    int64_t start = wf_clock_ns();
     struct bias_job job = {p->t->ops, p->tokens, param->n, dy, p->t->sums};
     wf_pool_run(p->t->spec.pool, (param->n + COL_TILE - 1) / COL_TILE, bias_cols, &job);
     enum weft_status st = wf_grad_add_vector(p->t, param, p->t->sums, err);

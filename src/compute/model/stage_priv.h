@@ -2,6 +2,8 @@
 #ifndef COMPUTE_MODEL_STAGE_PRIV_H
 #define COMPUTE_MODEL_STAGE_PRIV_H
 
+#include "base/clock.h"
+#include "base/size.h"
 #include "compute/kern/attention.h"
 #include "compute/model/stage.h"
 
@@ -14,56 +16,56 @@ enum {
 };
 
 /* What one layer keeps of a micro.  "1" is of attention, "2" of the MLP. */
-enum field {
-    F_X1, /* the stream that comes in; with block residuals the open sum */
-    F_H1, /* block residuals: the mix; the norm's input */
-    F_ALPHA1,
-    F_MIX1, /* the mix's inverse deviations */
-    F_A1,   /* the norm's output */
-    F_MEAN1,
-    F_RSTD1,
-    F_QKV, /* queries, keys, values side by side; in the backward their gradients */
-    F_ATT, /* attention's output */
-    F_LSE,
-    F_X2, /* the stream after attention */
-    F_H2,
-    F_ALPHA2,
-    F_MIX2,
-    F_A2,
-    F_MEAN2,
-    F_RSTD2,
-    F_GATE, /* Llama; in the backward its gradient */
-    F_UP,   /* the MLP's inside before the activation; in the backward its gradient */
-    F_ACT,  /* ... and after it */
-    F_G1, /* bf16: the gradients of attention's and the MLP's outputs.  In fp32 they lie where */
-    F_G2, /* what they replace is not needed any more: X1 and X2, with block residuals H1, H2 */
+enum stage_field {
+    FIELD_X1, /* the stream that comes in; with block residuals the open sum */
+    FIELD_H1, /* block residuals: the mix; the norm's input */
+    FIELD_ALPHA1,
+    FIELD_MIX1, /* the mix's inverse deviations */
+    FIELD_A1,   /* the norm's output */
+    FIELD_MEAN1,
+    FIELD_RSTD1,
+    FIELD_QKV, /* queries, keys, values side by side; in the backward their gradients */
+    FIELD_ATT, /* attention's output */
+    FIELD_LSE,
+    FIELD_X2, /* the stream after attention */
+    FIELD_H2,
+    FIELD_ALPHA2,
+    FIELD_MIX2,
+    FIELD_A2,
+    FIELD_MEAN2,
+    FIELD_RSTD2,
+    FIELD_GATE, /* Llama; in the backward its gradient */
+    FIELD_UP,   /* the MLP's inside before the activation; in the backward its gradient */
+    FIELD_ACT,  /* ... and after it */
+    FIELD_G1, /* bf16: the gradients of attention's and the MLP's outputs.  In fp32 they lie where */
+    FIELD_G2, /* what they replace is not needed any more: X1 and X2, with block residuals H1, H2 */
     N_FIELDS
 };
 
-struct place {
-    bool there;
-    bool work; /* not kept from forward to backward but computed again */
+struct field_layout {
+    bool present;
+    bool recomputed; /* not kept from forward to backward but computed again */
     size_t offset;
     size_t ld;
     enum wf_dtype type;
 };
 
-enum product {
-    P_QKV, /* or queries alone */
-    P_KV,  /* keys, and values */
-    P_PROJECT,
-    P_PROJECT_ALONE, /* nothing to add to: the first layer of a block */
-    P_UP,            /* and gates */
-    P_DOWN,
-    P_LOGITS,
-    B_DOWN, /* gradients, by the weight they go back through */
-    B_UP,
-    B_UP_ADD, /* to what the gate's gave */
-    B_PROJECT,
-    B_QKV,
-    B_KV_ADD,
-    B_HEAD,
-    N_PRODUCTS
+enum stage_gemm {
+    GEMM_QKV, /* or queries alone */
+    GEMM_KV,  /* keys, and values */
+    GEMM_PROJECT,
+    GEMM_PROJECT_NO_ADD, /* nothing to add to: the first layer of a block */
+    GEMM_UP,             /* and gates */
+    GEMM_DOWN,
+    GEMM_LOGITS,
+    GEMM_DOWN_BACK, /* gradients, by the weight they go back through */
+    GEMM_UP_BACK,
+    GEMM_UP_BACK_ADD, /* to what the gate's gave */
+    GEMM_PROJECT_BACK,
+    GEMM_QKV_BACK,
+    GEMM_KV_BACK_ADD,
+    GEMM_LOGITS_BACK,
+    N_GEMMS
 };
 
 /* Offsets in a slot's memory. */
@@ -95,11 +97,11 @@ struct wf_tstage {
     /* Blocks [blocks_in, blocks_out) are made here, those before come from outside. */
     size_t blocks_in, blocks_out;
 
-    struct place place[N_FIELDS];
+    struct field_layout fields[N_FIELDS];
     struct slot_layout layout;
-    struct wf_gemm *product[N_PRODUCTS]; /* owned; NULL where not needed */
-    struct wf_wgrad *wgrad;              /* owned: weights of layers */
-    struct wf_wgrad *head_wgrad;         /* owned */
+    struct wf_gemm *gemm[N_GEMMS]; /* owned; NULL where not needed */
+    struct wf_wgrad *wgrad;        /* owned: weights of layers */
+    struct wf_wgrad *head_wgrad;   /* owned */
 
     char *slots; /* owned: spec.slots; NULL: they are the caller's */
     char *work;  /* owned: one layer for what is under way, then split_slots of all layers */
@@ -142,8 +144,8 @@ struct pass {
     struct wf_mat g; /* the stream's gradient */
 };
 
-struct wf_mat wf_tstage_field(const struct pass *p, uint32_t layer, enum field f);
-float *wf_tstage_floats(const struct pass *p, uint32_t layer, enum field f);
+struct wf_mat wf_tstage_field(const struct pass *p, uint32_t layer, enum stage_field f);
+float *wf_tstage_floats(const struct pass *p, uint32_t layer, enum stage_field f);
 
 static inline struct wf_param *wf_tstage_param(struct wf_tstage *t, uint32_t item,
                                                enum wf_role role)
@@ -182,11 +184,28 @@ static inline bool wf_tstage_has_output(const struct wf_tstage *t)
            (!t->block_mix || wf_layer_is_block_open(t, t->layer0 + t->n_layers));
 }
 
-/* What a layer reads: `layer` may be one past the last, whose input is the head's or `out`. */
+/* What a layer reads: `layer` may be one residual the last, whose input is the head's or `out`. */
 struct wf_mat wf_layer_input(const struct pass *p, uint32_t layer);
 /* Where a layer's output goes: on to the next one, unless it ends a block. */
 struct wf_mat wf_layer_output(const struct pass *p, uint32_t layer);
 struct wf_mat wf_embedding_output(const struct pass *p);
+
+/* -- sizes and layout (stage_layout.c) ------------------------------------------------------ */
+
+/* Returns WEFT_USAGE or WEFT_NOMEM if no stage can have this spec. */
+enum weft_status wf_tstage_check_spec(const struct wf_tstage_spec *s, struct weft_error *err);
+/* Derives the sizes of t from t->spec. */
+void wf_tstage_set_sizes(struct wf_tstage *t);
+/* Sets t->fields and t->layout from the sizes. */
+void wf_tstage_lay_out_slot(struct wf_tstage *t);
+
+/* Appends aligned space for `bytes` at *end and returns its offset. */
+static inline size_t wf_take_bytes(size_t *end, size_t bytes)
+{
+    size_t at = *end;
+    *end += wf_size_round_up(bytes, ALIGN);
+    return at;
+}
 
 /* -- numbers that are none (bad.c) --------------------------------------------------------- */
 
@@ -198,23 +217,22 @@ enum weft_status wf_tstage_check_output(struct pass *p, struct weft_error *err);
 
 /* -- pieces (parts.c) ---------------------------------------------------------------------- */
 
-uint64_t wf_tstage_now(void);
-void wf_tstage_add_time(struct wf_tstage *t, enum wf_timer timer, uint64_t since);
+void wf_tstage_add_time(struct wf_tstage *t, enum wf_timer timer, int64_t since_ns);
 
 struct wf_sink wf_tstage_sink(struct wf_param *param);
 
 void wf_norm_forward(struct pass *p, struct wf_mat out, float *mean, float *rstd,
                      struct wf_mat x, const struct wf_param *w, const struct wf_param *b);
-/* dx = past + the norm's gradient; the parameters' gradients are added. */
-enum weft_status wf_norm_backward(struct pass *p, struct wf_mat dx, struct wf_mat past,
-                                  struct wf_mat keep, struct wf_mat dy, struct wf_mat x,
+/* dx = residual + the norm's gradient; the parameters' gradients are added. */
+enum weft_status wf_norm_backward(struct pass *p, struct wf_mat dx, struct wf_mat residual,
+                                  struct wf_mat copy, struct wf_mat dy, struct wf_mat x,
                                   const float *mean, const float *rstd, struct wf_param *w,
                                   struct wf_param *b, struct weft_error *err);
 
 void wf_convert_rows(struct pass *p, struct wf_mat out, struct wf_mat x, size_t cols);
 
 struct gemm_call {
-    enum product which;
+    enum stage_gemm which;
     struct wf_mat a;
     const struct wf_packed *b;
     const struct wf_param *bias; /* or NULL */

@@ -217,14 +217,6 @@ double wf_optim_norm_squared(struct wf_optim *o)
     return sum;
 }
 
-size_t wf_optim_find_nonfinite(const struct wf_optim *o)
-{
-    for (size_t b = 0; b < o->first_segment[o->n]; b++)
-        if (!isfinite(o->squares[b]))
-            return find(o->first_segment, o->n, b);
-    return o->n;
-}
-
 /* -- the update ----------------------------------------------------------------------------- */
 
 struct update {

@@ -65,9 +65,6 @@ double wf_optim_norm_squared(struct wf_optim *o);
 /* The same without the sum: one number for each block, in that order; borrowed until the next. */
 const double *wf_optim_segment_squares(struct wf_optim *o, size_t *n);
 
-/* After either of them: the first tensor whose gradient is not finite, or n. */
-size_t wf_optim_find_nonfinite(const struct wf_optim *o);
-
 /* One step of AdamW for all tensors.  `updated` may be NULL. */
 void wf_optim_update(struct wf_optim *o, const struct wf_optim_step *step,
                      wf_optim_updated_fn *updated, void *arg);

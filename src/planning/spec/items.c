@@ -70,12 +70,6 @@ void weft_items_release(struct weft_items *items)
     *items = (struct weft_items){0};
 }
 
-/* Block residuals: the embedding and all blocks of layers. */
-static uint64_t n_blocks(const struct weft_model *m)
-{
-    return 1 + (m->layers + (uint64_t)m->residual_block_layers - 1) / m->residual_block_layers;
-}
-
 /* Saved elements a token of a layer and of the head: the table in the header. */
 static uint64_t layer_elements(const struct weft_model *m)
 {
@@ -86,14 +80,14 @@ static uint64_t layer_elements(const struct weft_model *m)
     if (m->residual_block_layers == 0)
         return plain;
     /* Two mixes, what they mixed with, and this layer's part of its block's sum. */
-    uint64_t blocks = n_blocks(m);
+    uint64_t blocks = wf_model_n_blocks(m);
     return plain + 2 * (uint64_t)m->dim + 4 * (blocks + 1) + m->dim * (blocks - 1) / m->layers;
 }
 
 static uint64_t head_elements(const struct weft_model *m)
 {
     return 2 * (uint64_t)m->dim + (m->arch == WEFT_ARCH_GPT2 ? 4 : 3) +
-           (m->residual_block_layers != 0 ? 2 * n_blocks(m) : 0);
+           2 * (uint64_t)wf_model_n_blocks(m);
 }
 
 static bool fill_bytes(struct weft_item *item, size_t n_params, size_t n_factors, size_t tokens,

@@ -16,4 +16,12 @@ struct wf_param_counts {
 enum weft_status wf_model_item_params(const struct weft_model *model,
                                       struct wf_param_counts *out, struct weft_error *err);
 
+/* Returns the number of blocks of a checked model with block residuals, including the embedding; 0
+ * for other models. */
+static inline uint32_t wf_model_n_blocks(const struct weft_model *m)
+{
+    uint32_t k = m->residual_block_layers;
+    return k == 0 ? 0 : 1 + m->layers / k + (m->layers % k != 0);
+}
+
 #endif

@@ -17,7 +17,7 @@
 
 enum {
     MAX_SCANNED = 32 << 20, /* more tokens are not read to find the largest */
-    PIECE = 1 << 14, /* tokens per read */
+    PIECE = 1 << 14,        /* tokens per read */
 };
 
 /* Computes the width from the size; wf_shards_open() has compared it with the header. */
@@ -95,7 +95,7 @@ enum weft_status wf_trace_inspect(const char *path, struct weft_trace *out,
 }
 
 enum weft_status wf_settings_inspect(const char *path, struct wf_train_settings *out,
-                                  struct weft_error *err)
+                                     struct weft_error *err)
 {
     const struct wf_setting_list list = wf_train_setting_list();
     char *text = NULL;
@@ -122,8 +122,8 @@ static enum weft_status read_line(json_t *root, const char *path, uint64_t line,
     json_t *step = json_object_get(root, "step"), *loss = json_object_get(root, "loss");
     long long number = json_is_integer(step) ? json_integer_value(step) : 0;
     if (number < 1 || (!json_is_number(loss) && !json_is_null(loss)))
-        return WEFT_FAIL(err, WEFT_DATA, "%.200s:%llu: not a step (1 or more) with a loss", path,
-                         (unsigned long long)line);
+        return WEFT_FAIL(err, WEFT_DATA, "%.200s:%llu: not a step (1 or more) with a loss",
+                         path, (unsigned long long)line);
     if (line > 1 && (uint64_t)number > m->last_step + 1)
         return WEFT_FAIL(err, WEFT_DATA, "%.200s:%llu: step %lld comes after step %llu", path,
                          (unsigned long long)line, number, (unsigned long long)m->last_step);
@@ -147,8 +147,8 @@ static enum weft_status read_lines(FILE *in, const char *path, struct wf_metrics
                 m->truncated = true;
                 break;
             }
-            return WEFT_FAIL(err, WEFT_DATA, "%.200s:%llu: not a line of metrics",
-                             path, (unsigned long long)line);
+            return WEFT_FAIL(err, WEFT_DATA, "%.200s:%llu: not a line of metrics", path,
+                             (unsigned long long)line);
         }
 
         json_error_t why;
@@ -164,7 +164,7 @@ static enum weft_status read_lines(FILE *in, const char *path, struct wf_metrics
 }
 
 enum weft_status wf_metrics_inspect(const char *path, struct wf_metrics_info *out,
-                                 struct weft_error *err)
+                                    struct weft_error *err)
 {
     int fd;
     uint64_t size;

@@ -23,7 +23,7 @@ enum { MAX_RANKS = 1 << 20 };
 /* -- reading -------------------------------------------------------------------------------- */
 
 enum weft_status wf_flights_read_one(const char *path, struct weft_flight *out,
-                                struct weft_error *err)
+                                     struct weft_error *err)
 {
     struct stat info; /* opening a pipe would block */
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))

@@ -37,7 +37,7 @@ void wf_flights_release(struct wf_flights *f);
 
 /* Reads one record.  Returns WEFT_DATA if it is not a regular file or not a record. */
 enum weft_status wf_flights_read_one(const char *path, struct weft_flight *out,
-                                struct weft_error *err);
+                                     struct weft_error *err);
 
 /* Sets `fates` and `lost` of records that were read on `host` at the time `now_s`. */
 void wf_flights_judge(struct wf_flights *f, const char *host, int64_t now_s, double timeout);

@@ -66,7 +66,7 @@ struct wf_metrics_info {
     uint64_t lines, last_step;
     uint64_t restarts;            /* how often the steps went back */
     double first_loss, last_loss; /* NAN: not finite */
-    bool truncated;               /* the last line is incomplete: the run ended while writing it */
+    bool truncated; /* the last line is incomplete: the run ended while writing it */
 };
 
 enum weft_status wf_metrics_inspect(const char *path, struct wf_metrics_info *out,

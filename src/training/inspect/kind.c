@@ -104,7 +104,8 @@ static enum wf_artifact kind_of_file(const char *path, const struct head *h)
         return WF_ARTIFACT_METRICS;
     if (wf_path_ends_in(path, ".yaml") || wf_path_ends_in(path, ".yml"))
         return WF_ARTIFACT_SETTINGS;
-    return wf_path_ends_in(path, ".csv") || is_schedule(h) ? WF_ARTIFACT_SCHEDULE : WF_ARTIFACT_UNKNOWN;
+    return wf_path_ends_in(path, ".csv") || is_schedule(h) ? WF_ARTIFACT_SCHEDULE
+                                                           : WF_ARTIFACT_UNKNOWN;
 }
 
 static enum wf_artifact kind_of_directory(const char *path)

@@ -42,14 +42,14 @@ static enum weft_status list_tensors(struct wf_model_info *v, struct weft_error 
     for (size_t i = 0; i < v->params.n; i++) {
         const struct wf_param_desc *d = &v->params.at[i];
         v->tensors[i] = (struct wf_hf_tensor){
-            .name = d->name, .rank = d->rank, .shape = {d->shape[0], d->shape[1]}};
+            .name = d->name, .rank = d->n_dims, .shape = {d->shape[0], d->shape[1]}};
         v->n_params += wf_param_size(d);
     }
     return check_tensors(v, err);
 }
 
 enum weft_status wf_model_inspect(struct wf_model_info *v, const char *dir,
-                                    struct weft_error *err)
+                                  struct weft_error *err)
 {
     *v = (struct wf_model_info){0};
     WEFT_TRY(wf_hf_open(dir, &v->hf, err));
@@ -76,7 +76,7 @@ struct wf_hf_location wf_model_info_locate(const struct wf_model_info *m, size_t
 }
 
 enum weft_status wf_checkpoint_inspect(struct wf_checkpoint_info *v, const char *path,
-                                  struct weft_error *err)
+                                       struct weft_error *err)
 {
     *v = (struct wf_checkpoint_info){0};
     WEFT_TRY(wf_ckpt_open(path, true, &v->store, err));

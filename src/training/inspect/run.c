@@ -58,8 +58,9 @@ static enum weft_status read_part(struct wf_run_info *v, enum part part, const c
         v->has_model = st == WEFT_OK;
         break;
     case RANKS:
-        st = wf_flights_init(&v->flights, path,
-                             v->has_settings ? v->settings.train.timeout : DEFAULT_TIMEOUT, err);
+        st =
+            wf_flights_init(&v->flights, path,
+                            v->has_settings ? v->settings.train.timeout : DEFAULT_TIMEOUT, err);
         break;
     case N_PARTS:
         break;
@@ -67,8 +68,7 @@ static enum weft_status read_part(struct wf_run_info *v, enum part part, const c
     return st;
 }
 
-enum weft_status wf_run_inspect(struct wf_run_info *v, const char *dir,
-                                      struct weft_error *err)
+enum weft_status wf_run_inspect(struct wf_run_info *v, const char *dir, struct weft_error *err)
 {
     *v = (struct wf_run_info){.flights = {.lost = SIZE_MAX}};
     enum weft_status st = WEFT_OK;

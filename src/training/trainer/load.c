@@ -64,7 +64,7 @@ enum weft_status wf_load_param(const struct wf_weights *w, const struct wf_param
                                float *out, struct weft_error *err)
 {
     const uint64_t shape[2] = {d->shape[0], d->shape[1]};
-    return wf_weights_read(w, d->name, d->rank, shape, out, err);
+    return wf_weights_read(w, d->name, d->n_dims, shape, out, err);
 }
 
 enum weft_status wf_load_stage(const struct wf_weights *w, struct wf_tstage *stage,

@@ -22,7 +22,7 @@ struct wf_hf_tensor *wf_param_hf_tensors(const struct wf_param_list *params,
         WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of %zu weights", params->n);
     for (size_t i = 0; tensors != NULL && i < params->n; i++) {
         const struct wf_param_desc *d = &params->at[i];
-        tensors[i] = (struct wf_hf_tensor){d->name, d->rank, {d->shape[0], d->shape[1]}};
+        tensors[i] = (struct wf_hf_tensor){d->name, d->n_dims, {d->shape[0], d->shape[1]}};
     }
     return tensors;
 }

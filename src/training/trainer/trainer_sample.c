@@ -33,7 +33,7 @@ static enum weft_status make(struct sample *s, struct weft_error *err)
     const struct weft_model *model = &s->t->topology.model;
     struct wf_infer_spec spec = {
         .model = *model,
-        .room = room_for(model, s->spec),
+        .max_tokens = room_for(model, s->spec),
         .type = WF_DTYPE_F32,
         .pool = s->t->pool,
     };

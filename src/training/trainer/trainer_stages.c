@@ -183,7 +183,7 @@ static void pack_task(void *arg, size_t task, unsigned worker)
 void wf_trainer_pack_param(struct wf_trainer *t, uint32_t stage, const struct wf_param *param)
 {
     struct pack_job job = {t->stages[stage], param};
-    if (param->same.at != NULL)
+    if (param->direct.at != NULL)
         wf_pool_run(t->pool, (param->desc.shape[0] + WF_PANEL - 1) / WF_PANEL, pack_task, &job);
 }
 
@@ -221,7 +221,7 @@ static enum weft_status load_weights(struct wf_trainer *t, const struct wf_hf *h
             const uint64_t shape[2] = {d->shape[0], d->shape[1]};
             if (t->comm != NULL) /* loading all may take longer than the time-out */
                 weft_comm_publish(t->comm, 0, WF_PHASE_START);
-            WEFT_TRY(wf_hf_read(hf, d->name, d->rank, shape, params[i].value, err));
+            WEFT_TRY(wf_hf_read(hf, d->name, d->n_dims, shape, params[i].value, err));
         }
     }
     return WEFT_OK;
