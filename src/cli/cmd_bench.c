@@ -6,6 +6,7 @@
 #include "cli/bench.h"
 #include "cli/cli.h"
 #include "cli/train.h"
+#include "training/session/stop.h"
 
 struct bench_settings {
     bool json, large;
@@ -43,7 +44,7 @@ static const struct wf_option options[] = {
 
 static bool is_stopped(void)
 {
-    return wf_train_stop_signal() != 0;
+    return wf_stop_signal() != 0;
 }
 
 static enum weft_status run_train(const struct wf_bench_params *p, bool json,
@@ -74,7 +75,7 @@ static enum weft_status run_checkpoint(const struct wf_bench_params *p, bool jso
         wf_bench_print_checkpoint(p, &figures, json);
     if (is_stopped()) {
         fflush(stdout);
-        exit(128 + wf_train_stop_signal());
+        exit(128 + wf_stop_signal());
     }
     return st;
 }

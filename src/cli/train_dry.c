@@ -1,4 +1,4 @@
-/* What a run would be, without running it: layout, timeline, memory. */
+/* weft train --dry-run: prints layout, memory and timeline of a run without training. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,58 +12,28 @@
 #include "cli/train.h"
 #include "compute/kern/peak.h"
 #include "compute/kern/pool.h"
-#include "training/ckpt/hf.h"
 #include "training/data/meta.h"
 #include "training/data/shard.h"
-#include "training/layout/topology.h"
 #include "training/trainer/load.h"
-#include "weft/comm.h"
 #include "weft/render.h"
 #include "weft/timing.h"
 
-enum { RANKS_SHOWN = 16, STAGES_SHOWN = 32 }; /* one by one */
+enum { RANKS_SHOWN = 16, STAGES_SHOWN = 32 }; /* lines at most */
 
 /* -- memory --------------------------------------------------------------------------------- */
 
-/* Of each rank, and the sum. */
-static enum weft_status count_bytes(const struct wf_topology *l, size_t *each, size_t *total,
-                                    struct weft_error *err)
-{
-    *total = 0;
-    for (uint32_t r = 0; r < l->n_ranks; r++) {
-        size_t bytes;
-        WEFT_TRY(wf_topology_rank_bytes(l, r, weft_comm_launcher() != NULL, &bytes, err));
-        *total = bytes > SIZE_MAX - *total ? SIZE_MAX : *total + bytes;
-        if (each != NULL && r < RANKS_SHOWN)
-            each[r] = bytes;
-    }
-    return WEFT_OK;
-}
-
-/* Of ranks that are processes nobody knows here on which machines they are. */
-static enum weft_status check_fits(const struct wf_topology *l, struct weft_error *err)
-{
-    char need[WF_NUMBER_CHARS], have[WF_NUMBER_CHARS];
-    size_t total, there = wf_sysmem_bytes();
-    WEFT_TRY(count_bytes(l, NULL, &total, err));
-    if (weft_comm_launcher() != NULL || there == 0 || total <= there)
-        return WEFT_OK;
-    return WEFT_FAIL(err, WEFT_NOMEM,
-                     "this run takes %s of memory, and this machine has %s: more machines "
-                     "(mpirun), a smaller model or smaller micros would do",
-                     wf_bytes_text(need, total), wf_bytes_text(have, there));
-}
-
 static enum weft_status print_bytes(const struct wf_topology *l, struct weft_error *err)
 {
-    char all[WF_NUMBER_CHARS], have[WF_NUMBER_CHARS];
-    size_t each[RANKS_SHOWN], total;
-    WEFT_TRY(count_bytes(l, each, &total, err));
-    for (uint32_t r = 0; r < l->n_ranks && r < RANKS_SHOWN; r++)
-        printf("memory   rank %u: %s\n", r, wf_bytes_text(all, each[r]));
-    printf(
-        "memory   %s for all ranks, without what lives within one pass; this machine has %s\n",
-        wf_bytes_text(all, total), wf_bytes_text(have, wf_sysmem_bytes()));
+    char number[WF_NUMBER_CHARS], have[WF_NUMBER_CHARS];
+    bool copies = weft_comm_launcher() != NULL;
+    size_t bytes;
+    for (uint32_t r = 0; r < l->n_ranks && r < RANKS_SHOWN; r++) {
+        WEFT_TRY(wf_topology_rank_bytes(l, r, copies, &bytes, err));
+        printf("memory   rank %u: %s\n", r, wf_bytes_text(number, bytes));
+    }
+    WEFT_TRY(wf_topology_total_bytes(l, copies, &bytes, err));
+    printf("memory   %s for all ranks, without temporary buffers; this machine has %s\n",
+           wf_bytes_text(number, bytes), wf_bytes_text(have, wf_sysmem_bytes()));
     return WEFT_OK;
 }
 
@@ -74,7 +44,8 @@ static enum weft_status print_links(const struct wf_train_settings *s,
 {
     char all[WF_NUMBER_CHARS], most[WF_NUMBER_CHARS];
     struct weft_traffic_step step = {0};
-    WEFT_TRY(wf_train_count_links(l, (enum weft_block_cache)s->parallel.cache, &step, err));
+    WEFT_TRY(
+        wf_topology_count_traffic(l, (enum weft_block_cache)s->parallel.cache, &step, err));
     size_t busiest = 0, k = 0;
     for (size_t i = 0; i < step.n_links; i++) {
         size_t bytes = step.links[i].forward_bytes + step.links[i].backward_bytes;
@@ -84,7 +55,7 @@ static enum weft_status print_links(const struct wf_train_settings *s,
         }
     }
     if (busiest > 0)
-        printf("traffic  %s a step %s pipeline, the most from rank %u to rank %u: %s\n",
+        printf("traffic  %s per step %s pipeline, maximum from rank %u to rank %u: %s\n",
                wf_bytes_text(all, step.forward_bytes + step.backward_bytes),
                l->dp > 1 ? "in each" : "in the", step.links[k].from, step.links[k].to,
                wf_bytes_text(most, busiest));
@@ -92,8 +63,8 @@ static enum weft_status print_links(const struct wf_train_settings *s,
     return WEFT_OK;
 }
 
-/* Of what several ranks hold, each sends the others' shares of its gradients and gets their shares of
- * the new weights. */
+/* Each member of a group sends the other members their shards of its gradients, and receives their
+ * shards of the new weights. */
 static void print_sums(const struct wf_train_settings *s, const struct wf_topology *l)
 {
     char gradients[WF_NUMBER_CHARS], weights[WF_NUMBER_CHARS];
@@ -102,8 +73,8 @@ static void print_sums(const struct wf_train_settings *s, const struct wf_topolo
     for (size_t i = 0; i < l->n_groups; i++)
         elements += l->groups[i].n * (l->groups[i].n_members - 1);
     if (elements > 0)
-        printf("traffic  %s a step of gradients and %s of weights between ranks that hold the "
-               "same\n",
+        printf("traffic  %s of gradients and %s of weights per step between ranks that share "
+               "parameters\n",
                wf_bytes_text(gradients, elements * one),
                wf_bytes_text(weights, elements * sizeof(float)));
 }
@@ -118,7 +89,7 @@ static uint32_t threads_of(const struct wf_train_settings *s, const struct wf_to
     return cores / l->n_ranks > 0 ? cores / l->n_ranks : 1;
 }
 
-/* What a rank's threads could do, in operations a second. */
+/* Measures the peak of one rank, in operations per second. */
 static enum weft_status find_peak(const struct wf_train_settings *s,
                                   const struct wf_topology *l, double *out,
                                   struct weft_error *err)
@@ -131,7 +102,7 @@ static enum weft_status find_peak(const struct wf_train_settings *s,
     return WEFT_OK;
 }
 
-/* Costs are counts of operations; at the machine's peak they are times. */
+/* Costs are numbers of operations; the peak converts them to seconds. */
 static enum weft_status draw_plan(const struct wf_topology *l, double peak,
                                   struct weft_error *err)
 {
@@ -157,16 +128,16 @@ static enum weft_status print_timeline(const struct wf_train_settings *s,
     WEFT_TRY(find_peak(s, l, &peak, err));
     printf("\n");
     WEFT_TRY(draw_plan(l, peak, err));
-    printf("\nTimes are those of the model's operations at %.0f GFLOP/s a rank, the peak here; "
-           "real steps take\nlonger. The bubble is what lines of steps call plan%s.\n",
-           peak * 1e-9, l->dp > 1 ? "; the picture is of the first replica" : "");
+    printf("\nTimes assume %.0f GFLOP/s per rank, the peak of this machine; real steps take "
+           "longer.\nThe bubble is the one that step lines show as plan%s.\n",
+           peak * 1e-9, l->dp > 1 ? "; the timeline shows the first replica" : "");
     if (l->n_stages > 1)
-        printf("The head computes its gradients in its forward: the B (or I and W) of stage %u "
-               "%s.\n",
+        printf("The head computes its gradients in its forward pass, so the B (or I and W) of "
+               "stage %u %s.\n",
                l->n_stages - 1,
                l->partition.at[l->n_stages - 1].first_layer == l->model.layers
                    ? "takes no time"
-                   : "is that of its layers alone");
+                   : "includes only its layers");
     return WEFT_OK;
 }
 
@@ -185,7 +156,7 @@ static void print_ranks_of(const struct wf_topology *l, uint32_t stage)
         }
 }
 
-/* Which layers each stage has, as their names count them: from 0. */
+/* Layers are numbered from 0, as in the names of parameters. */
 static void print_stages(const struct wf_topology *l)
 {
     for (uint32_t s = 0; s < l->n_stages && s < STAGES_SHOWN; s++) {
@@ -202,7 +173,7 @@ static void print_stages(const struct wf_topology *l)
         printf("%s\n", !r->head ? "" : alone ? "head" : ", head");
     }
     if (l->n_stages > STAGES_SHOWN)
-        printf("         ... %u stages in all\n", l->n_stages);
+        printf("         ... %u stages in total\n", l->n_stages);
 }
 
 static enum weft_status print_layout(const struct wf_train_settings *s,
@@ -216,7 +187,7 @@ static enum weft_status print_layout(const struct wf_train_settings *s,
     WEFT_TRY(weft_model_token_flops(&l->model, l->seq, &flops, err));
     printf(
         "model    %s, %u layer%s of dimension %u, vocabulary of %u, %s parameters, %.3g flops "
-        "a token\n",
+        "per token\n",
         weft_arch_name(l->model.arch), l->model.layers, wf_plural(l->model.layers),
         l->model.dim, l->model.vocab, wf_grouped(number, params), flops);
     printf("ranks    %u: pp %u x dp %u, %u thread%s each; schedule %s, %u stage%s, %u micro%s "
@@ -248,29 +219,28 @@ static enum weft_status dry_run(const struct wf_train_settings *s, struct weft_c
     if (st == WEFT_OK && (comm == NULL || weft_comm_rank(comm) == 0))
         st = print_layout(s, &l, err);
     if (st == WEFT_OK)
-        st = check_fits(&l, err);
+        st = wf_session_check_memory(&l, err);
     wf_shards_free(shards);
     wf_topology_release(&l);
     return st;
 }
 
-enum weft_status wf_train_check_memory(const struct wf_train_settings *s,
-                                       struct weft_error *err)
+static enum weft_status choose_layout(struct wf_train_settings *s, struct weft_comm *comm,
+                                      struct weft_error *err)
 {
-    struct weft_model model;
-    struct wf_topology l;
-    WEFT_TRY(wf_load_run_model(s, &model, err));
-    WEFT_TRY(wf_topology_init(&l, s, &model, err));
-    enum weft_status st = check_fits(&l, err);
-    wf_topology_release(&l);
+    struct wf_layout_choice choice;
+    enum weft_status st = wf_session_choose_layout(s, comm, &choice, err);
+    if (st == WEFT_OK && choice.candidates.n > 0)
+        wf_train_print_choice(s, &choice);
+    wf_layout_choice_release(&choice);
     return st;
 }
 
-/* Under MPI: the ranks that were started choose together, and rank 0 tells of it. */
+/* Under MPI all ranks choose the layout together, and rank 0 prints. */
 static enum weft_status dry_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     struct wf_train_settings *s = arg;
-    WEFT_TRY(wf_train_auto(s, comm, err));
+    WEFT_TRY(choose_layout(s, comm, err));
     return dry_run(s, comm, err);
 }
 
@@ -278,6 +248,6 @@ enum weft_status wf_train_dry_run(struct wf_train_settings *s, struct weft_error
 {
     if (weft_comm_launcher() != NULL)
         return weft_comm_run_mpi(dry_rank, s, err);
-    WEFT_TRY(wf_train_auto(s, NULL, err));
+    WEFT_TRY(choose_layout(s, NULL, err));
     return dry_run(s, NULL, err);
 }

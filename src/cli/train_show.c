@@ -1,110 +1,22 @@
-/* What a person sees of a run: its head, its steps. */
-#include <stdarg.h>
+/* Prints the events of a session: the progress bar, step lines, and how to resume. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/numbers.h"
+#include "base/text.h"
 #include "cli/train.h"
-#include "compute/kern/isa.h"
 #include "training/ckpt/file.h"
+#include "training/session/stop.h"
 #include "weft/comm.h"
 
 enum { NUMBER = WF_NUMBER_CHARS };
 
-static const char *clock_text(char out[NUMBER], double seconds)
-{
-    unsigned long long s = seconds < 1e12 ? (unsigned long long)(seconds + 0.5) : 0;
-    snprintf(out, NUMBER, "%llu:%02llu:%02llu", s / 3600, s / 60 % 60, s % 60);
-    return out;
-}
+/* -- the bar -------------------------------------------------------------------------------- */
 
-static void print_model(const struct wf_train_settings *s, const struct wf_trainer_info *i)
-{
-    char params[NUMBER];
-    printf("model    %s, %u layer%s of dimension %u, %s parameters, ",
-           weft_arch_name(i->model.arch), i->model.layers, i->model.layers == 1 ? "" : "s",
-           i->model.dim, wf_grouped(params, i->n_params));
-    if (s->model.dir != NULL)
-        printf("from %s\n", s->model.dir);
-    else
-        printf("new, seed %llu\n", (unsigned long long)s->model.seed);
-}
-
-static void print_memory(const struct wf_trainer_info *i, const struct wf_rank_totals *ranks)
-{
-    char a[NUMBER], b[NUMBER], c[NUMBER], d[NUMBER], e[NUMBER], f[NUMBER], g[NUMBER];
-    const struct wf_rank_bytes *most = &ranks->most;
-    if (i->n_ranks > 1)
-        printf("memory   %s on %u ranks, the most on rank %u: %s",
-               wf_bytes_text(a, ranks->all_bytes), i->n_ranks, ranks->most_rank,
-               wf_bytes_text(b, most->total));
-    else
-        printf("memory   %s", wf_bytes_text(a, most->total));
-    printf(
-        " = weights %s + packed %s + gradients %s + moments %s + activations %s + scratch %s",
-        wf_bytes_text(b, most->weights), wf_bytes_text(c, most->packed),
-        wf_bytes_text(d, most->gradients), wf_bytes_text(e, most->moments),
-        wf_bytes_text(f, most->activations), wf_bytes_text(g, most->scratch));
-    if (i->n_ranks > 1)
-        printf(" + messages %s", wf_bytes_text(a, most->messages));
-    printf("\n");
-}
-
-/* Which layers are where: "stages   0: embedding, 3 layers | 1: 3 layers, head". */
-static void print_stages(const struct wf_topology *l)
-{
-    enum { SHOWN = 16 };
-    printf("stages  ");
-    for (uint32_t s = 0; s < l->n_stages && s < SHOWN; s++) {
-        const struct weft_stage_range *r = &l->partition.at[s];
-        uint32_t n = r->end_layer - r->first_layer;
-        printf("%s %s%u%s", s == 0 ? "" : " |", r->embedding ? "embedding + " : "", n,
-               r->head ? " + head" : "");
-    }
-    printf("%s layers\n", l->n_stages > SHOWN ? " | ..." : "");
-}
-
-static void print_layout(const struct wf_train_settings *s, const struct wf_trainer_info *i,
-                         const char *transport)
-{
-    const struct wf_topology *l = i->topology;
-    if (i->n_ranks == 1 && l->n_stages == 1)
-        return;
-    printf("ranks    %u by %s: pp %u x dp %u, schedule %s, %u stage%s, planned bubble %.1f%%\n",
-           i->n_ranks, transport, l->pp, l->dp, s->parallel.schedule, l->n_stages,
-           l->n_stages == 1 ? "" : "s", 100 * i->bubble_plan);
-    print_stages(l);
-}
-
-void wf_train_show_head(const struct wf_train_show *show, const struct wf_trainer_info *i,
-                        const char *transport, const struct wf_rank_totals *ranks)
-{
-    const struct wf_train_settings *s = show->settings;
-    char tokens[NUMBER], step[NUMBER];
-    print_model(s, i);
-    printf("data     %s: %zu file%s, %s tokens; a step has %u x %u = %s in %u micro%s\n",
-           s->data.train, i->n_files, i->n_files == 1 ? "" : "s",
-           wf_grouped(tokens, i->n_tokens), s->data.batch, i->seq,
-           wf_grouped(step, (unsigned long long)s->data.batch * i->seq), s->parallel.micros,
-           s->parallel.micros == 1 ? "" : "s");
-    print_layout(s, i, transport);
-    printf("machine  %u thread%s%s, %s, %s up to %.0f GFLOP/s\n", i->threads,
-           i->threads == 1 ? "" : "s", i->n_ranks > 1 ? " a rank" : "", wf_isa_name(wf_isa()),
-           s->train.precision == WF_PRECISION_BF16 ? "bf16" : "fp32", ranks->peak * 1e-9);
-    print_memory(i, ranks);
-    if (s->train.reduction == WF_REDUCTION_FAST)
-        printf("sums     fast: the same bits only for the same topology and schedule\n");
-    if (s->log.dir == NULL)
-        printf("run      nothing is kept: give log.dir for weights and metrics\n");
-    else
-        printf("run      %s\n", s->log.dir);
-}
-
-/* -- steps ---------------------------------------------------------------------------------- */
-
-/* About 20 lines a run: 1, 2 or 5 times a power of ten. */
+/* Returns about 20 lines per run: 1, 2 or 5 times a power of ten steps. */
 static uint64_t steps_between_lines(uint64_t steps)
 {
     enum { LINES = 20 };
@@ -114,7 +26,7 @@ static uint64_t steps_between_lines(uint64_t steps)
     return every;
 }
 
-/* Launchers collect the output of ranks, and may give them terminals of their own for that. */
+/* A launcher collects the output of its ranks, possibly through a pseudoterminal. */
 struct wf_bar wf_train_bar(void)
 {
     struct wf_bar bar = wf_bar_make(stdout);
@@ -122,36 +34,26 @@ struct wf_bar wf_train_bar(void)
     return bar;
 }
 
-struct wf_train_show wf_train_show_make(const struct wf_train_settings *settings, bool pipeline)
+void wf_train_catch_signals(void)
 {
-    struct wf_train_show show = {.settings = settings,
-                                 .bar = wf_train_bar(),
-                                 .every = settings->log.every,
-                                 .pipeline = pipeline};
+    bool on = wf_train_bar().on;
+    wf_stop_catch_signals(
+        on ? WF_BAR_CLEAR "stopping after this step; a second signal stops at once\n" : NULL,
+        on ? WF_BAR_CLEAR : NULL);
+}
+
+struct wf_train_show wf_train_show_make(const struct wf_train_settings *settings)
+{
+    struct wf_train_show show = {.bar = wf_train_bar(), .every = settings->log.every};
     if (show.every == 0)
         show.every = show.bar.on ? steps_between_lines(settings->train.steps) : 1;
     return show;
 }
 
-static void print_step(const struct wf_train_show *show, const struct wf_metrics_record *r,
-                       double left)
-{
-    char rate[NUMBER], eta[NUMBER];
-    printf("step %llu/%llu | loss %.4f | norm %.3f | lr %.1e | %.*f ms | %s tok/s | mfu %.1f%%",
-           (unsigned long long)r->step, (unsigned long long)show->settings->train.steps,
-           r->loss, r->grad_norm, r->lr, r->ms < 10 ? 2 : 0, r->ms,
-           wf_grouped(rate, (unsigned long long)(r->tok_s + 0.5)), 100 * r->mfu);
-    if (show->pipeline)
-        printf(" | bubble %.1f%% (plan %.1f%%)", 100 * r->bubble, 100 * r->bubble_plan);
-    printf(" | eta %s\n", clock_text(eta, left));
-    fflush(stdout);
-}
-
-static void draw_step(struct wf_train_show *show, uint64_t step, const char *const *fields,
-                      size_t n)
+static void draw_bar(struct wf_train_show *show, uint64_t step, uint64_t steps,
+                     const char *const *fields, size_t n)
 {
     char head[2 * NUMBER];
-    uint64_t steps = show->settings->train.steps;
     if (!wf_bar_is_due(&show->bar))
         return;
     snprintf(head, sizeof head, "step %llu/%llu", (unsigned long long)step,
@@ -159,59 +61,121 @@ static void draw_step(struct wf_train_show *show, uint64_t step, const char *con
     wf_bar_draw(&show->bar, (double)step / (double)steps, head, fields, n);
 }
 
-void wf_train_show_begin(struct wf_train_show *show, uint64_t done)
+/* -- steps ---------------------------------------------------------------------------------- */
+
+static const char *clock_text(char out[NUMBER], double seconds)
 {
-    draw_step(show, done, NULL, 0);
+    unsigned long long s = seconds < 1e12 ? (unsigned long long)(seconds + 0.5) : 0;
+    snprintf(out, NUMBER, "%llu:%02llu:%02llu", s / 3600, s / 60 % 60, s % 60);
+    return out;
 }
 
-void wf_train_show_step(struct wf_train_show *show, const struct wf_metrics_record *r,
-                        double left)
+static void print_step(const struct wf_session_event *e)
 {
+    const struct wf_metrics_record *r = e->record;
+    char rate[NUMBER], eta[NUMBER];
+    printf("step %llu/%llu | loss %.4f | norm %.3f | lr %.1e | %.*f ms | %s tok/s | mfu %.1f%%",
+           (unsigned long long)r->step, (unsigned long long)e->settings->train.steps, r->loss,
+           r->grad_norm, r->lr, r->ms < 10 ? 2 : 0, r->ms,
+           wf_grouped(rate, (unsigned long long)(r->tok_s + 0.5)), 100 * r->mfu);
+    if (e->n_ranks > 1)
+        printf(" | bubble %.1f%% (plan %.1f%%)", 100 * r->bubble, 100 * r->bubble_plan);
+    printf(" | eta %s\n", clock_text(eta, e->seconds));
+}
+
+static void show_step(struct wf_train_show *show, const struct wf_session_event *e)
+{
+    const struct wf_metrics_record *r = e->record;
     char loss[NUMBER], speed[2 * NUMBER], rest[2 * NUMBER], number[NUMBER];
     const char *const fields[] = {loss, rest, speed};
-    uint64_t steps = show->settings->train.steps;
+    uint64_t steps = e->settings->train.steps;
     if (r->step % show->every == 0 || r->step == 1 || r->step == steps) {
         wf_bar_clear(&show->bar);
-        print_step(show, r, left);
+        print_step(e);
+        fflush(stdout);
     }
+
     snprintf(loss, sizeof loss, "loss %.4f", r->loss);
     snprintf(speed, sizeof speed, "%s tok/s",
              wf_grouped(number, (unsigned long long)(r->tok_s + 0.5)));
-    snprintf(rest, sizeof rest, "eta %s", clock_text(number, left));
-    draw_step(show, r->step, fields, WEFT_LEN(fields));
+    snprintf(rest, sizeof rest, "eta %s", clock_text(number, e->seconds));
+    draw_bar(show, r->step, steps, fields, WEFT_LEN(fields));
+
+    if (r->val_loss != 0) {
+        wf_bar_clear(&show->bar);
+        printf("eval %llu/%llu | val loss %.4f | perplexity %.2f\n",
+               (unsigned long long)r->step, (unsigned long long)steps, r->val_loss,
+               exp(r->val_loss));
+    }
 }
 
-void wf_train_show_line(struct wf_train_show *show, const char *format, ...)
+/* -- samples -------------------------------------------------------------------------------- */
+
+/* Adds text with an indentation.  Control characters, which could move the cursor, become
+ * numbers. */
+static void add_indented(struct wf_text *out, const char *text)
 {
-    va_list rest;
-    wf_bar_clear(&show->bar);
-    va_start(rest, format);
-    vprintf(format, rest);
-    va_end(rest);
-    putchar('\n');
-    fflush(stdout);
+    wf_text_adds(out, "         ");
+    while (*text != '\0') {
+        int n = wf_utf8_length(text);
+        unsigned char c = (unsigned char)text[0];
+        bool c1 = n == 2 && c == 0xc2 && (unsigned char)text[1] < 0xa0;
+        if (c == '\n')
+            wf_text_adds(out, "\n         ");
+        else if (c == '\t')
+            wf_text_adds(out, "    ");
+        else if (n == 0 || c < 0x20 || c == 0x7f)
+            wf_text_addf(out, "\\x%02x", c);
+        else if (c1)
+            wf_text_addf(out, "\\u00%02x", (unsigned char)text[1]);
+        else
+            wf_text_add(out, text, (size_t)n);
+        text += n == 0 ? 1 : n;
+    }
 }
 
-void wf_train_show_warning(struct wf_train_show *show, const char *format, ...)
+static void print_sample(const struct wf_session_event *e)
 {
-    va_list rest;
-    wf_bar_clear(&show->bar);
-    va_start(rest, format);
-    fputs("weft: warning: ", stderr);
-    vfprintf(stderr, format, rest);
-    va_end(rest);
-    fputc('\n', stderr);
+    struct wf_text text = {0};
+    add_indented(&text, e->text);
+    printf("sample %llu/%llu\n%s\n", (unsigned long long)e->step,
+           (unsigned long long)e->settings->train.steps,
+           text.failed ? "         (no memory to print it)" : text.at);
+    wf_text_release(&text);
 }
 
-void wf_train_show_end(struct wf_train_show *show)
+/* -- the beginning and the end -------------------------------------------------------------- */
+
+static void print_start(const struct wf_session_event *e)
 {
-    wf_bar_clear(&show->bar);
-    show->bar.on = false;
+    const struct wf_session_start *start = e->start;
+    wf_train_print_head(e->settings, start);
+    if (start->info.resume_note[0] != '\0') {
+        fflush(stdout);
+        fprintf(stderr, "weft: warning: %s\n", start->info.resume_note);
+    }
+    if (start->info.resumed > 0)
+        printf("resumed  from the checkpoint of step %llu\n",
+               (unsigned long long)start->info.resumed);
+    if (start->archived_model != NULL)
+        printf("         continues a finished run, whose weights are now in %s\n",
+               start->archived_model);
+    if (start->archived_metrics != NULL)
+        printf("         replaces an unfinished run, whose metrics are now in %s\n",
+               start->archived_metrics);
 }
 
-/* -- the end -------------------------------------------------------------------------------- */
+static void print_end(const struct wf_session_event *e)
+{
+    static const char *const reasons[] = {[WF_SESSION_END_SIGNAL] = "received a signal",
+                                          [WF_SESSION_END_TIME] = "train.max_time has elapsed",
+                                          [WF_SESSION_END_FAILED] = "the next step failed"};
+    if (e->end != WF_SESSION_END_DONE)
+        printf("stopped after step %llu of %llu: %s\n", (unsigned long long)e->step,
+               (unsigned long long)e->settings->train.steps, reasons[e->end]);
+}
 
-/* A word of a command as a shell reads it. */
+/* Prints a word of a command, quoted for a shell if necessary. */
 static void print_word(const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -229,11 +193,11 @@ static void print_word(const char *word)
     putchar('\'');
 }
 
-/* config.yaml has all settings, so that the command is short and yet the same run. */
+/* config.yaml has all settings, so the command needs no others. */
 static void print_command(const char *dir, uint32_t n_ranks)
 {
     char *config = wf_path_join(dir, "config.yaml");
-    printf("go on    ");
+    printf("resume   ");
     if (weft_comm_launcher() != NULL)
         printf("mpirun -n %u ", n_ranks);
     printf("weft train ");
@@ -242,23 +206,72 @@ static void print_command(const char *dir, uint32_t n_ranks)
     free(config);
 }
 
-void wf_train_show_rest(const struct wf_train_show *show, uint32_t n_ranks, uint64_t saved,
-                        bool has_weights)
+static void print_unfinished(const struct wf_session_event *e)
 {
-    const char *dir = show->settings->log.dir;
+    const char *dir = e->settings->log.dir;
     if (dir == NULL) {
-        printf("kept     nothing: there was no log.dir\n");
-    } else if (saved != 0) {
-        print_command(dir, n_ranks);
-    } else if (has_weights) {
+        printf("kept     nothing: log.dir is not set\n");
+    } else if (e->step != 0) {
+        print_command(dir, e->n_ranks);
+    } else if (e->has_weights) {
         printf("kept     weights and metrics, but no checkpoint (checkpoint.every is off): the "
-               "run cannot go on;\n         a new one starts from these weights with "
+               "run cannot be resumed;\n         start a new run from these weights with "
                "--model.dir=");
         print_word(dir);
         printf("/model\n");
     } else {
-        printf("kept     the metrics alone: there is no checkpoint%s\n",
-               show->settings->checkpoint.every == 0 ? " (checkpoint.every is off)" : "");
+        printf("kept     the metrics only: there is no checkpoint%s\n",
+               e->settings->checkpoint.every == 0 ? " (checkpoint.every is off)" : "");
+    }
+}
+
+/* -- events --------------------------------------------------------------------------------- */
+
+void wf_train_show_event(void *arg, const struct wf_session_event *e)
+{
+    struct wf_train_show *show = arg;
+    if (e->kind != WF_SESSION_STARTED && e->kind != WF_SESSION_STEP)
+        wf_bar_clear(&show->bar);
+
+    switch (e->kind) {
+    case WF_SESSION_LAYOUT:
+        wf_train_print_choice(e->settings, e->choice);
+        break;
+    case WF_SESSION_SERVING:
+        printf("page     http://127.0.0.1:%u/\n", e->settings->log.serve);
+        break;
+    case WF_SESSION_READY:
+        print_start(e);
+        break;
+    case WF_SESSION_STARTED:
+        draw_bar(show, e->step, e->settings->train.steps, NULL, 0);
+        break;
+    case WF_SESSION_STEP:
+        show_step(show, e);
+        break;
+    case WF_SESSION_SAMPLE:
+        print_sample(e);
+        break;
+    case WF_SESSION_CHECKPOINT:
+        printf("saved    checkpoint of step %llu in %.2f s\n", (unsigned long long)e->step,
+               e->seconds);
+        break;
+    case WF_SESSION_WARNING:
+        fprintf(stderr, "weft: warning: %s\n", e->text);
+        break;
+    case WF_SESSION_ENDED:
+        show->bar.on = false;
+        print_end(e);
+        break;
+    case WF_SESSION_MODEL_SAVED:
+        printf("saved    %s\n", e->text);
+        break;
+    case WF_SESSION_UNFINISHED:
+        print_unfinished(e);
+        break;
+    case WF_SESSION_REPORT:
+        printf("report   %s\n", e->text);
+        break;
     }
     fflush(stdout);
 }

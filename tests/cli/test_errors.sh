@@ -142,7 +142,7 @@ table <<'END'
 2 | 2 layers cannot fill 4 stages: use at most 2 | weft plan -s 1f1b -p 4 -m 4 --layers 2
 2 | --output plan.gif: .* one of \.csv \.json .*\.svg | weft plan -s 1f1b -p 2 -m 2 -o plan.gif
 2 | --output plan: .* one of \.csv | weft plan -s 1f1b -p 2 -m 2 -o plan
-8 | takes .* of memory, and this machine has | weft train --model.spec=d96 --data.train=model/tokens.bin --data.seq=16
+8 | needs .* of memory, and this machine has | weft train --model.spec=d96 --data.train=model/tokens.bin --data.seq=16
 8 | cannot write no/such/plan.svg: No such file | weft plan -s 1f1b -p 2 -m 2 -o no/such/plan.svg
 8 | cannot write small.txt/plan.svg: Not a directory | weft plan -s 1f1b -p 2 -m 2 -o small.txt/plan.svg
 8 | folder: Is a directory | weft plan -s 1f1b -p 2 -m 2 -o folder
@@ -251,8 +251,8 @@ table <<'END'
 5 | none\.csv: No such file | weft train run.yaml --parallel.schedule=none.csv --log.dir=new/run
 2 | one\.csv has 1 rank, parallel\.pp is 2: give as many | weft train run.yaml --parallel.schedule=one.csv --parallel.pp=2
 5 | the schedule cannot run: .*0B0 waits for 1B0 .*weft check | weft train run.yaml --parallel.schedule=bad_deadlock.csv --parallel.pp=2 --parallel.micros=2 --log.dir=new/run
-2 | no MPI started this: mpirun -n 2 | weft train run.yaml --parallel.transport=mpi --parallel.pp=2
-2 | more than 1024 ranks are not for one process | weft train run.yaml --parallel.pp=4000 --parallel.dp=4
+2 | started without MPI; start it with mpirun -n 2 | weft train run.yaml --parallel.transport=mpi --parallel.pp=2
+2 | one process runs at most 1024 ranks | weft train run.yaml --parallel.pp=4000 --parallel.dp=4
 
 # train: data
 3 | data\.train: none: no such file or folder | weft train run.yaml --data.train=none --log.dir=new/run
@@ -278,8 +278,8 @@ table <<'END'
 2 | log\.dir done has a finished run.*give another directory | weft train run.yaml --log.dir=done
 2 | log\.dir small\.txt is a file: give a directory | weft train run.yaml --log.dir=small.txt
 8 | small\.txt/run: Not a directory | weft train run.yaml --log.dir=small.txt/run
-2 | log\.sample_prompt: the model has 128 tokens and no tokenizer | weft train run.yaml --log.dir=new/a/b --checkpoint.every=1 --log.sample=1 --log.sample_prompt=x
-2 | log\.sample_prompt: the model has 128 tokens and no tokenizer | weft train run.yaml --log.dir=folder --checkpoint.every=1 --log.sample=1 --log.sample_prompt=x
+2 | log\.sample_prompt: there is no tokenizer for the model's 128 tokens | weft train run.yaml --log.dir=new/a/b --checkpoint.every=1 --log.sample=1 --log.sample_prompt=x
+2 | log\.sample_prompt: there is no tokenizer for the model's 128 tokens | weft train run.yaml --log.dir=folder --checkpoint.every=1 --log.sample=1 --log.sample_prompt=x
 8 | make directory new/a/x.*: File name too long | weft train run.yaml --log.dir=new/a/$(printf x%.0s {1..300})
 2 | locked is locked by .*: wait for that run to end | weft train run.yaml --log.dir=locked
 

@@ -32,7 +32,7 @@ holds test "$(wc -l <run/metrics.jsonl)" -eq 8
 run 0 train "${fixed[@]}" --train.steps=12 --log.dir=run --checkpoint.every=3 \
     --checkpoint.resume=auto --parallel.pp=2
 out_has 'resumed  from the checkpoint of step 8'
-out_has 'the run was finished, and goes on: its weights are in run/model-step-00000008'
+out_has 'continues a finished run, whose weights are now in run/model-step-00000008'
 holds test "$(hash_of run)" = "$(hash_of whole)"
 holds test "$(steps run)" = "$(steps whole)"
 holds test "$(hash_of run/model-step-00000008)" = "$first"

@@ -57,7 +57,7 @@ what='weft train, no room for a report'
 "$WEFT" train --model.spec=d1 --model.vocab=512 --data.train="$WEFT_TEST_DATA/train/gpt2-tiny/tokens.bin" --data.seq=16 \
     --data.batch=2 --train.steps=1 --log.dir=runs/e >out 2>err
 holds test $? -eq 0
-err_has 'weft: warning: there is no report: '
+err_has 'weft: warning: the report is not written: '
 out_has 'saved    runs/e/model'
 rm -r runs/e
 

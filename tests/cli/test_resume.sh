@@ -91,10 +91,10 @@ run 0 train "${sampled[@]}" --train.steps=9 --log.dir=twice --optim.lr=0.01
 rm -r twice/model
 cp twice/metrics.jsonl dead
 run 0 train "${sampled[@]}" --train.steps=6 --log.dir=twice --checkpoint.every=3
-out_has 'an unfinished run was here: its metrics are in twice/metrics-1.jsonl now'
+out_has 'replaces an unfinished run, whose metrics are now in twice/metrics-1.jsonl'
 rm -r twice/model
 run 0 train "${sampled[@]}" --train.steps=12 --log.dir=twice --checkpoint.every=3 --checkpoint.resume=auto
-out_lacks 'an unfinished run was here'
+out_lacks 'replaces an unfinished run'
 holds test "$(steps twice)" = "$(steps once)"
 holds cmp dead twice/metrics-1.jsonl
 holds cmp once/samples.jsonl twice/samples.jsonl
@@ -104,7 +104,7 @@ run 0 train "${sampled[@]}" --train.steps=9 --log.dir=guest --optim.lr=0.01
 rm -r guest/model
 run 0 train "${sampled[@]}" --train.steps=14 --log.dir=guest --checkpoint.every=1 \
     --checkpoint.resume=twice/checkpoints/step-00000012
-out_has 'an unfinished run was here: its metrics are in guest/metrics-1.jsonl now'
+out_has 'replaces an unfinished run, whose metrics are now in guest/metrics-1.jsonl'
 holds test "$(numbers guest)" = $'13\n14'
 rm -r guest/model
 run 0 train "${sampled[@]}" --train.steps=16 --log.dir=guest --checkpoint.every=1 \

@@ -108,7 +108,7 @@ code=0
 } | script -qec "stty cols 100; exec $WEFT train run.yaml --train.steps=100000000 --log.dir=b" /dev/null >raw 2>err || code=$?
 look 130 "$code"
 out_has 'stopping after this step'
-out_has 'a signal came'
+out_has 'received a signal'
 no_bar_is_left
 
 # The other command that has one.

@@ -23,7 +23,7 @@ near() {
 
 run 0 train run.yaml --log.dir=runs/a
 out_has 'model    gpt2, 4 layers of dimension 48, 122,400 parameters, from'
-out_has '1 file, 1,537 tokens; a step has 8 x 24 = 192 in 4 micros'
+out_has '1 file, 1,537 tokens; 8 x 24 = 192 per step in 4 micros'
 out_has 'machine  2 threads, '
 out_has 'memory   '
 out_has 'step 1/8 | loss 4.8709 | norm 1.085 | lr 3.3e-04 | '
@@ -106,7 +106,7 @@ err_has 'parallel.dp 8 is more than the 4 micros'
 run 2 train run.yaml --parallel.schedule=1f1c
 err_has '1f1b'
 run 2 train run.yaml --parallel.transport=mpi
-err_has 'no MPI started this'
+err_has 'this process was started without MPI'
 run 3 train --model.spec=d1 --model.vocab=64 --model.ctx=16 --data.train="$tiny/tokens.bin"
 err_has 'step 1, micro 0: '
 err_has 'tokens.bin'
@@ -117,19 +117,19 @@ holds test ! -e nothing
 # More threads and ranks than cores work, too.
 run 0 train run.yaml --train.steps=1 --parallel.threads=$((8 * $(nproc)))
 run 0 train run.yaml --train.steps=1 --parallel.pp=4 --parallel.threads=$((2 * $(nproc)))
-out_has 'on 4 ranks, the most on rank '
+out_has 'on 4 ranks, maximum on rank '
 
 # Time that is over.
 run 0 train run.yaml --train.steps=100000000 --train.max_time=0.2
-out_has 'kept     nothing: there was no log.dir'
+out_has 'kept     nothing: log.dir is not set'
 run 0 train run.yaml --train.steps=100000000 --train.max_time=0.2 --checkpoint.every=1000000 --log.dir="runs/it's"
-out_has "go on    weft train 'runs/it'\\''s/config.yaml' --checkpoint.resume=auto"
+out_has "resume   weft train 'runs/it'\\''s/config.yaml' --checkpoint.resume=auto"
 run 0 train "runs/it's/config.yaml" --checkpoint.resume=auto # just that
 out_has 'resumed  from the checkpoint of step '
 run 0 train run.yaml --train.steps=100000000 --train.max_time=0.2 --log.dir=runs/t
-out_has 'train.max_time is over'
+out_has 'train.max_time has elapsed'
 out_has 'kept     weights and metrics, but no checkpoint'
-out_has 'starts from these weights with --model.dir=runs/t/model'
+out_has 'start a new run from these weights with --model.dir=runs/t/model'
 holds test "$(tail -n 1 out)" = 'report   runs/t/report.html'
 holds test -f runs/t/model/model.safetensors
 
@@ -146,7 +146,7 @@ stop_with() {
     kill -s "$signal" $pid
     wait $pid || code=$?
     holds test "$code" -eq "$want"
-    out_has 'a signal came'
+    out_has 'received a signal'
     out_has "saved    $folder/model"
     out_has 'kept     weights and metrics'
     holds test -f "$folder/model/config.json"
@@ -158,7 +158,7 @@ stop_with TERM 143
 # An unfinished run starts anew.
 mkdir -p runs/u && cp before runs/u/metrics.jsonl
 run 0 train run.yaml --train.steps=1 --log.dir=runs/u
-out_has 'an unfinished run was here: its metrics are in runs/u/metrics-1.jsonl now'
+out_has 'replaces an unfinished run, whose metrics are now in runs/u/metrics-1.jsonl'
 holds cmp before runs/u/metrics-1.jsonl
 holds test "$(wc -l <runs/u/metrics.jsonl)" -eq 1
 
@@ -168,7 +168,7 @@ chmod u+w late.bin
 printf '\377\377' | dd of=late.bin bs=1 seek=$((1024 + 2 * 250)) conv=notrunc status=none
 run 3 train run.yaml --data.train=late.bin --log.dir=runs/late
 out_has 'step 1/8 | loss '
-out_has 'stopped after step 1 of 8: the next one failed'
+out_has 'stopped after step 1 of 8: the next step failed'
 out_has 'saved    runs/late/model'
 err_has 'step 2'
 err_has 'token 250'

@@ -14,7 +14,7 @@ same() { cmp <(losses "$1") <(losses "$2") && [ "$(hash_of "$1")" = "$(hash_of "
 run 0 train "${settings[@]}" --log.dir=plain
 run 0 train "${settings[@]}" --parallel.auto=true --log.dir=chosen
 out_has 'auto     measured and compared in'
-out_has 'ms a step  bubble  bytes a rank'
+out_has 'ms/step  bubble    bytes/rank'
 out_lacks 'as given'
 holds same plain chosen
 
@@ -28,12 +28,12 @@ holds cmp chosen/schedule.csv repeated/schedule.csv
 
 # What is given stays, be it the default.
 run 0 train "${settings[@]}" --parallel.auto=true --parallel.pp=2 --log.dir=pipeline
-out_has 'as given: parallel.pp; take'
+out_has 'as given: parallel.pp; remove'
 holds grep -q '^  pp: 2' pipeline/config.yaml
 holds same plain pipeline
 printf 'parallel:\n  pp: 1\n  dp: 1\n  schedule: 1f1b\n  threads: auto\n' >given.yaml
 run 0 train given.yaml "${settings[@]}" --parallel.auto=true --log.dir=given
-out_has 'as given: parallel.pp, dp, schedule; take'
+out_has 'as given: parallel.pp, dp, schedule; remove'
 holds grep -q '^  pp: 1' given/config.yaml
 holds same plain given
 run 0 train "${settings[@]}" --parallel.auto=true --parallel.threads=1 --dry-run
@@ -45,7 +45,7 @@ run 0 train printed.yaml --parallel.auto=true --log.dir=printed
 out_lacks 'as given'
 holds same plain printed
 run 0 train printed.yaml --parallel.auto=true --parallel.pp=2 --dry-run
-out_has 'as given: parallel.pp; take'
+out_has 'as given: parallel.pp; remove'
 
 # Nothing is trained, nothing is written.
 run 0 train "${settings[@]}" --parallel.auto=true --dry-run --log.dir=dry
@@ -67,15 +67,15 @@ begin=$SECONDS
 run 2 train "${made[@]}" --parallel.pp=8
 err_has 'parallel.auto: nothing can be run: 2 layers cannot fill 8 stages'
 run 0 train "${made[@]}" --parallel.pp=2 --parallel.dp=300
-out_has 'auto     parallel.micros is 300, the fewest that can be run here'
+out_has 'auto     parallel.micros is 300, the minimum that can run here'
 holds test $((SECONDS - begin)) -lt 50
 
 # The plan in words: layers of stages, units, one of a thing, a head alone.
 run 0 train "${settings[@]}" --parallel.partition=4,0 --parallel.pp=2 --parallel.threads=1 \
     --dry-run
 # 4 micros of 2 x 24 x 48 floats each way; the tied embedding's 128 x 48 gradients of 8 bytes.
-out_has 'traffic  72.0 KiB a step in the pipeline, the most from rank 0 to rank 1: 36.0 KiB'
-out_has 'traffic  48.0 KiB a step of gradients and 24.0 KiB of weights between ranks that hold the same'
+out_has 'traffic  72.0 KiB per step in the pipeline, maximum from rank 0 to rank 1: 36.0 KiB'
+out_has 'traffic  48.0 KiB of gradients and 24.0 KiB of weights per step between ranks that share parameters'
 out_has 'ranks    2: pp 2 x dp 1, 1 thread each; schedule 1f1b, 2 stages, 4 micros of 2 sequences'
 out_has 'stages   0 on rank 0: embedding, layers 0 to 3'
 out_has '         1 on rank 1: head'
@@ -87,10 +87,10 @@ out_lacks 'traffic'
 out_has 'stages   0 on rank 0: embedding, layers 0 to 3, head'
 run 0 train "${settings[@]}" --parallel.pp=2 --parallel.dp=2 --parallel.schedule=chimera --dry-run
 out_has 'stages   0 on ranks 0, 1: embedding'
-out_has 'the picture is of the first replica'
-out_has 'a step in each pipeline, the most from rank'
+out_has 'the timeline shows the first replica'
+out_has 'per step in each pipeline, maximum from rank'
 run 0 train "${settings[@]}" --parallel.dp=2 --train.reduction=fast --dry-run
-out_has 'traffic  478 KiB a step of gradients and 478 KiB of weights' # 122400 floats
+out_has 'traffic  478 KiB of gradients and 478 KiB of weights' # 122400 floats
 
 # Under MPI the ranks are as many as were started, and all take the same choice.
 mpi=$(command -v mpirun.openmpi) && [ -e "$WEFT_BUILD_DIR/weft-openmpi.so" ] && {

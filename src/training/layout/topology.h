@@ -84,6 +84,17 @@ struct wf_range wf_topology_shard(const struct wf_topology_group *g, uint32_t me
 enum weft_status wf_topology_rank_bytes(const struct wf_topology *l, uint32_t rank, bool copies,
                                         size_t *out, struct weft_error *err);
 
+/* Adds up wf_topology_rank_bytes() of all ranks.  The sum saturates at SIZE_MAX. */
+enum weft_status wf_topology_total_bytes(const struct wf_topology *l, bool copies, size_t *out,
+                                         struct weft_error *err);
+
+/* Counts what the pipeline of the first replica sends in one step with a cache of residual blocks.
+ * The caller releases *out. */
+enum weft_status wf_topology_count_traffic(const struct wf_topology *l,
+                                           enum weft_block_cache cache,
+                                           struct weft_traffic_step *out,
+                                           struct weft_error *err);
+
 /* Elements that a tensor of n takes where stages keep their parameters. */
 static inline size_t wf_topology_padded(size_t n)
 {

@@ -1,4 +1,6 @@
-/* The memory that a rank of a layout will have. */
+/* Counts the memory of each rank, and the bytes that ranks exchange. */
+#include <stdlib.h>
+
 #include "base/error.h"
 #include "runtime/sync/group.h"
 #include "training/layout/topology.h"
@@ -70,4 +72,38 @@ enum weft_status wf_topology_rank_bytes(const struct wf_topology *l, uint32_t ra
     *out -= minus;
     weft_program_free(p);
     return WEFT_OK;
+}
+
+enum weft_status wf_topology_total_bytes(const struct wf_topology *l, bool copies, size_t *out,
+                                         struct weft_error *err)
+{
+    size_t total = 0;
+    for (uint32_t r = 0; r < l->n_ranks; r++) {
+        size_t bytes;
+        WEFT_TRY(wf_topology_rank_bytes(l, r, copies, &bytes, err));
+        total = bytes > SIZE_MAX - total ? SIZE_MAX : total + bytes;
+    }
+    *out = total;
+    return WEFT_OK;
+}
+
+enum weft_status wf_topology_count_traffic(const struct wf_topology *l,
+                                           enum weft_block_cache cache,
+                                           struct weft_traffic_step *out,
+                                           struct weft_error *err)
+{
+    size_t elements = l->max_rows * l->seq * l->model.dim;
+    const struct weft_payload payload = {sizeof(float) * elements, sizeof(int64_t) * elements};
+    uint32_t *finished_by = NULL, n = 0;
+    struct weft_traffic *t = NULL;
+    if (l->model.residual_block_layers != 0)
+        WEFT_TRY(weft_residual_blocks(&l->partition, l->model.residual_block_layers,
+                                      &finished_by, &n, err));
+    enum weft_status st = weft_traffic_new(weft_schedule_placement(l->schedules[0]),
+                                           finished_by, n, cache, &t, err);
+    if (st == WEFT_OK)
+        st = weft_traffic_step_init(out, t, payload, err);
+    weft_traffic_free(t);
+    free(finished_by);
+    return st;
 }

@@ -13,7 +13,6 @@
 #include "base/text.h"
 #include "training/ckpt/file.h"
 #include "training/data/tokenizer.h"
-#include "training/trainer/load.h"
 
 static enum weft_status no_memory(const char *dir, struct weft_error *err)
 {
@@ -313,7 +312,7 @@ static enum weft_status prepare_logs(struct wf_rundir *run, const char *dir,
         return truncate_steps(run->samples, resumed, err);
     }
     unsigned number = free_number(dir);
-    WEFT_TRY(archive_artifact(dir, ARTIFACT_METRICS, number, &run->old_metrics, err));
+    WEFT_TRY(archive_artifact(dir, ARTIFACT_METRICS, number, &run->archived_metrics, err));
     WEFT_TRY(archive_artifact(dir, ARTIFACT_SAMPLES, number, NULL, err));
     return archive_artifact(dir, ARTIFACT_TRACE, number, NULL, err);
 }
@@ -323,12 +322,9 @@ static enum weft_status prepare_logs(struct wf_rundir *run, const char *dir,
 /* The tokenizer of the data, so that the directory of a run is all that its checkpoints need.  A run
  * that goes on may have one from a day when it was still beside the data. */
 static enum weft_status copy_tokenizer(const struct wf_rundir *run, const char *dir,
-                                       const struct wf_train_settings *s, uint32_t vocab,
-                                       bool resumes, struct weft_error *err)
+                                       const char *path, bool resumes, struct weft_error *err)
 {
-    char *path = NULL;
     struct wf_tokenizer *t = NULL;
-    WEFT_TRY(wf_load_find_run_tokenizer(s, vocab, &path, err));
     if (path == NULL && !resumes)
         unlink(run->tokenizer);
     if (path == NULL)
@@ -337,12 +333,11 @@ static enum weft_status copy_tokenizer(const struct wf_rundir *run, const char *
     if (st == WEFT_OK)
         st = wf_tokenizer_save(t, dir, err);
     wf_tokenizer_free(t);
-    free(path);
     return st;
 }
 
 enum weft_status wf_rundir_init(struct wf_rundir *run, const char *dir,
-                                const struct wf_train_settings *settings, uint32_t vocab,
+                                const struct wf_train_settings *settings, const char *tokenizer,
                                 uint64_t resumed, struct weft_error *err)
 {
     bool resumes = resumes_in_place(dir, settings, resumed);
@@ -357,9 +352,9 @@ enum weft_status wf_rundir_init(struct wf_rundir *run, const char *dir,
         run->tokenizer == NULL)
         st = no_memory(dir, err);
     if (st == WEFT_OK)
-        st = prepare_extension(dir, metrics, settings, resumed, &run->aside, err);
+        st = prepare_extension(dir, metrics, settings, resumed, &run->archived_model, err);
     if (st == WEFT_OK)
-        st = copy_tokenizer(run, dir, settings, vocab, resumes, err);
+        st = copy_tokenizer(run, dir, tokenizer, resumes, err);
     if (st == WEFT_OK)
         st = write_config(config, settings, err);
     if (st == WEFT_OK)
@@ -490,7 +485,7 @@ void wf_rundir_release(struct wf_rundir *run)
     free(run->model);
     free(run->samples);
     free(run->tokenizer);
-    free(run->aside);
-    free(run->old_metrics);
+    free(run->archived_model);
+    free(run->archived_metrics);
     *run = (struct wf_rundir){0};
 }

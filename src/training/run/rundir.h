@@ -32,8 +32,10 @@ struct wf_rundir {
     struct wf_metrics_log *metrics; /* owned */
     struct wf_store_lock *lock;     /* owned */
     struct wf_rollback rollback;    /* taken back when the run does not begin */
-    char *old_metrics; /* owned: where those of a run are that was not finished; NULL: none */
-    char *aside; /* owned: where the weights are of a finished run that goes on; NULL: none */
+    char *
+        archived_metrics; /* owned: where those of a run are that was not finished; NULL: none */
+    char *
+        archived_model; /* owned: where the weights are of a finished run that goes on; NULL: none */
 };
 
 /* Makes the directory, and those above it, and takes it for this process: a second run in it is
@@ -50,7 +52,7 @@ enum weft_status wf_rundir_open(struct wf_rundir *run, const char *dir, bool res
  * next number that is free.  A finished run goes on when it has more steps to do, and its weights
  * are moved aside.  Local. */
 enum weft_status wf_rundir_init(struct wf_rundir *run, const char *dir,
-                                const struct wf_train_settings *settings, uint32_t vocab,
+                                const struct wf_train_settings *settings, const char *tokenizer,
                                 uint64_t resumed, struct weft_error *err);
 /* A directory within it.  Local. */
 enum weft_status wf_rundir_make_dir(const char *dir, const char *name, struct weft_error *err);

@@ -1,0 +1,91 @@
+/* Prints the head of a run: model, data, ranks, machine, memory. */
+#include <stdio.h>
+
+#include "base/numbers.h"
+#include "cli/train.h"
+#include "compute/kern/isa.h"
+
+enum { NUMBER = WF_NUMBER_CHARS };
+
+static void print_model(const struct wf_train_settings *s, const struct wf_trainer_info *i)
+{
+    char params[NUMBER];
+    printf("model    %s, %u layer%s of dimension %u, %s parameters, ",
+           weft_arch_name(i->model.arch), i->model.layers, i->model.layers == 1 ? "" : "s",
+           i->model.dim, wf_grouped(params, i->n_params));
+    if (s->model.dir != NULL)
+        printf("from %s\n", s->model.dir);
+    else
+        printf("new, seed %llu\n", (unsigned long long)s->model.seed);
+}
+
+static void print_memory(const struct wf_trainer_info *i, const struct wf_rank_totals *ranks)
+{
+    char a[NUMBER], b[NUMBER], c[NUMBER], d[NUMBER], e[NUMBER], f[NUMBER], g[NUMBER];
+    const struct wf_rank_bytes *most = &ranks->most;
+    if (i->n_ranks > 1)
+        printf("memory   %s on %u ranks, maximum on rank %u: %s",
+               wf_bytes_text(a, ranks->all_bytes), i->n_ranks, ranks->most_rank,
+               wf_bytes_text(b, most->total));
+    else
+        printf("memory   %s", wf_bytes_text(a, most->total));
+    printf(
+        " = weights %s + packed %s + gradients %s + moments %s + activations %s + scratch %s",
+        wf_bytes_text(b, most->weights), wf_bytes_text(c, most->packed),
+        wf_bytes_text(d, most->gradients), wf_bytes_text(e, most->moments),
+        wf_bytes_text(f, most->activations), wf_bytes_text(g, most->scratch));
+    if (i->n_ranks > 1)
+        printf(" + messages %s", wf_bytes_text(a, most->messages));
+    printf("\n");
+}
+
+/* stages   embedding + 3 | 3 + head layers */
+static void print_stages(const struct wf_topology *l)
+{
+    enum { SHOWN = 16 };
+    printf("stages  ");
+    for (uint32_t s = 0; s < l->n_stages && s < SHOWN; s++) {
+        const struct weft_stage_range *r = &l->partition.at[s];
+        uint32_t n = r->end_layer - r->first_layer;
+        printf("%s %s%u%s", s == 0 ? "" : " |", r->embedding ? "embedding + " : "", n,
+               r->head ? " + head" : "");
+    }
+    printf("%s layers\n", l->n_stages > SHOWN ? " | ..." : "");
+}
+
+static void print_layout(const struct wf_train_settings *s, const struct wf_trainer_info *i,
+                         const char *transport)
+{
+    const struct wf_topology *l = i->topology;
+    if (i->n_ranks == 1 && l->n_stages == 1)
+        return;
+    printf("ranks    %u by %s: pp %u x dp %u, schedule %s, %u stage%s, planned bubble %.1f%%\n",
+           i->n_ranks, transport, l->pp, l->dp, s->parallel.schedule, l->n_stages,
+           l->n_stages == 1 ? "" : "s", 100 * i->bubble_plan);
+    print_stages(l);
+}
+
+void wf_train_print_head(const struct wf_train_settings *s,
+                         const struct wf_session_start *start)
+{
+    const struct wf_trainer_info *i = &start->info;
+    char tokens[NUMBER], step[NUMBER];
+    print_model(s, i);
+    printf("data     %s: %zu file%s, %s tokens; %u x %u = %s per step in %u micro%s\n",
+           s->data.train, i->n_files, i->n_files == 1 ? "" : "s",
+           wf_grouped(tokens, i->n_tokens), s->data.batch, i->seq,
+           wf_grouped(step, (unsigned long long)s->data.batch * i->seq), s->parallel.micros,
+           s->parallel.micros == 1 ? "" : "s");
+    print_layout(s, i, start->transport);
+    printf("machine  %u thread%s%s, %s, %s up to %.0f GFLOP/s\n", i->threads,
+           i->threads == 1 ? "" : "s", i->n_ranks > 1 ? " per rank" : "", wf_isa_name(wf_isa()),
+           s->train.precision == WF_PRECISION_BF16 ? "bf16" : "fp32",
+           start->totals.peak * 1e-9);
+    print_memory(i, &start->totals);
+    if (s->train.reduction == WF_REDUCTION_FAST)
+        printf("sums     fast: bits depend on the layout and the schedule\n");
+    if (s->log.dir == NULL)
+        printf("run      nothing is kept: set log.dir to keep weights and metrics\n");
+    else
+        printf("run      %s\n", s->log.dir);
+}

@@ -1,0 +1,41 @@
+/* Chooses the layout of a run with parallel.auto: measures a few micro-batches on this machine,
+ * compares all layouts by these times, and stores the best one in the settings. */
+#ifndef TRAINING_LAYOUT_CHOOSE_H
+#define TRAINING_LAYOUT_CHOOSE_H
+
+#include "training/layout/auto.h"
+#include "training/settings/settings.h"
+#include "weft/comm.h"
+#include "weft/status.h"
+
+/* The reasons for a choice, for example to print them. */
+struct wf_layout_choice {
+    struct wf_auto_profile profiles[WF_AUTO_MAX_PROFILES]; /* measured, by threads */
+    size_t n_profiles;
+    double seconds;                       /* spent on measuring and comparing */
+    struct wf_auto_candidates candidates; /* owned: the chosen layout first */
+    uint32_t default_micros; /* parallel.micros before the choice; less than now if raised */
+    char *old_schedule;      /* owned: candidates may borrow it */
+};
+
+/* Chooses the keys of `parallel` that are not given (pp, dp, chunks, schedule, threads), stores
+ * them in *s and sets parallel.auto to false.  Raises parallel.micros only if it is not given and no
+ * layout can run otherwise: it changes results.
+ *
+ * comm NULL: ranks are threads of this process, and their number is chosen, too.  Otherwise all
+ * ranks measure, and rank 0 chooses.
+ *
+ * Fills *out on rank 0; on other ranks it has no candidates.  The caller releases it after every
+ * outcome.  Returns WEFT_USAGE if no layout can run, WEFT_NOMEM if none fits.  Collective. */
+enum weft_status wf_layout_choose(struct wf_train_settings *s, const struct weft_model *model,
+                                  struct weft_comm *comm, struct wf_layout_choice *out,
+                                  struct weft_error *err);
+void wf_layout_choice_release(struct wf_layout_choice *choice); /* a zeroed one is allowed */
+
+/* Lists the best candidate for each combination of pp, dp and threads, the chosen one first: up to
+ * `max` borrowed pointers.  Other schedules of the same combination differ little.  Returns their
+ * number. */
+size_t wf_layout_choice_divisions(const struct wf_layout_choice *choice,
+                                  const struct wf_auto_candidate **out, size_t max);
+
+#endif

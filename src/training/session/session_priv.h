@@ -1,0 +1,53 @@
+/* One rank's part of a session. */
+#ifndef TRAINING_SESSION_SESSION_PRIV_H
+#define TRAINING_SESSION_SESSION_PRIV_H
+
+#include "base/cores.h"
+#include "training/report/report.h"
+#include "training/run/rundir.h"
+#include "training/run/tensorboard.h"
+#include "training/session/sampler.h"
+#include "training/session/session.h"
+
+struct wf_session_rank {
+    const struct wf_session *session; /* borrowed, as the next two */
+    const struct wf_train_settings *settings;
+    struct weft_comm *comm;
+    struct wf_trainer *trainer;         /* owned */
+    struct wf_rundir dir;               /* on rank 0; zeroed without log.dir */
+    struct wf_report_server *server;    /* owned, on rank 0; NULL: not served */
+    struct wf_tensorboard *tensorboard; /* owned, on rank 0; NULL: not written */
+    struct wf_sampler sampler;
+    bool sample_warned;
+    double token_flops, peak_flops, bubble_plan;
+    int64_t begin_ns;
+    uint64_t resumed; /* the step of the checkpoint that the run continues from; 0: none */
+    uint64_t saved;   /* the step of the newest checkpoint, on rank 0; 0: none */
+    uint32_t rank, n_ranks;
+    uint32_t slow_rank, n_slow; /* the slow rank of the last comparison; comparisons in a row */
+};
+
+/* Passes an event to the front end; does nothing on ranks other than 0. */
+void wf_session_emit(const struct wf_session_rank *r, struct wf_session_event event);
+void wf_session_warn(const struct wf_session_rank *r, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Opens the run directory, builds the trainer and opens the logs.  Collective. */
+enum weft_status wf_session_open(struct wf_session_rank *r, struct weft_error *err);
+
+/* Writes report.html into `dir` and emits an event or a warning.  Nobody may hold the lock of the
+ * directory, so that the page shows that the run has ended.  Local. */
+void wf_session_write_report(const struct wf_session_rank *r);
+
+/* Gathers the speed and memory of all ranks.  All measure at the same time, as they will compute.
+ * `cores` are those that this rank may use.  *out is filled on rank 0.  Collective. */
+enum weft_status wf_session_gather_totals(struct weft_comm *comm,
+                                          const struct wf_trainer *trainer,
+                                          const struct wf_cores *cores,
+                                          struct wf_rank_totals *out, struct weft_error *err);
+
+/* Runs one rank of a session; `session` is a struct wf_session.  Collective. */
+enum weft_status wf_session_run_rank(struct weft_comm *comm, void *session,
+                                     struct weft_error *err);
+
+#endif

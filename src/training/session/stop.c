@@ -1,0 +1,66 @@
+#include "training/session/stop.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+/* Signal handlers have no argument: this state belongs to the process. */
+static volatile sig_atomic_t stop_signal;
+static volatile sig_atomic_t finished;
+static volatile int64_t first_ns;
+static const char *messages[2];
+
+enum { SAME_REQUEST_NS = 1000000000 };
+
+static void write_message(const char *text)
+{
+    if (text != NULL)
+        (void)!write(STDOUT_FILENO, text, strlen(text));
+}
+
+static void handle(int number)
+{
+    int saved_errno = errno;
+    int64_t now = wf_clock_ns();
+    if (stop_signal == 0) {
+        stop_signal = number;
+        first_ns = now;
+        write_message(messages[0]);
+    } else if (stop_signal == number || now - first_ns > SAME_REQUEST_NS) {
+        write_message(messages[1]);
+        signal(number, SIG_DFL); /* delivered when this handler returns */
+        raise(number);
+    }
+    errno = saved_errno;
+}
+
+void wf_stop_catch_signals(const char *first, const char *second)
+{
+    struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGINT);
+    sigaddset(&action.sa_mask, SIGTERM);
+    sigaddset(&action.sa_mask, SIGHUP);
+    messages[0] = first;
+    messages[1] = second;
+
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe must not end the run unsaved */
+}
+
+int wf_stop_signal(void)
+{
+    return finished ? 0 : stop_signal;
+}
+
+void wf_stop_finish(void)
+{
+    finished = 1;
+}
