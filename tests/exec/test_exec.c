@@ -214,11 +214,15 @@ static void test_setup(void **state)
         const char *said;
     } cases[] = {
         {{{&whole, NULL, 0, 8}, {&whole, NULL, 8, 0}}, WEFT_OK, ""},
-        {{{&whole, NULL, 0, 8}, {&whole, NULL, 16, 0}}, WEFT_USAGE, "puts out 8 bytes a row"},
-        {{{&whole, NULL, 0, 8}, {NULL, NULL, 8, 0}}, WEFT_USAGE, "stage 1, which is not given"},
+        {{{&whole, NULL, 0, 8}, {&whole, NULL, 16, 0}},
+         WEFT_USAGE,
+         "has 8 output bytes per row"},
+        {{{&whole, NULL, 0, 8}, {NULL, NULL, 8, 0}},
+         WEFT_USAGE,
+         "runs stage 1, but this stage"},
         {{{&half, NULL, 0, 8}, {&whole, NULL, 8, 0}},
          WEFT_USAGE,
-         "stage 0, which is not given"},
+         "runs stage 0, but this stage"},
         {{{&whole, NULL, 0, SIZE_MAX / 2}, {&whole, NULL, SIZE_MAX / 2, 0}},
          WEFT_NOMEM,
          "output of stage 0"},

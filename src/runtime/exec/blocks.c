@@ -1,8 +1,7 @@
-/* Block attention residuals on the way between ranks.  The table (weft/traffic.h) says which blocks
- * go along with a stage's output.  A rank has one copy of a block for each of its stages that
- * brings or makes it, and later stages refer to that copy.  A block's gradient is an exact sum:
- * it grows on the rank in one place for each copy, goes back over the hop that the block came
- * by, and is added there. */
+/* Moves the blocks of block residuals between ranks.  The traffic table (weft/traffic.h) lists the
+ * blocks that accompany a stage's output.  A rank has one copy of a block per stage that receives or
+ * computes it, and later stages use that copy.  The gradient of a block is an exact sum: it is
+ * accumulated once per copy, returned over the hop by which the block arrived, and added there. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +31,7 @@ static struct weft_block_span makes_of(const struct weft_exec *e, uint32_t stage
     return weft_traffic_finishes(e->setup.blocks.traffic, stage);
 }
 
-/* The copy of a block that a stage reads; NULL when it is not finished then. */
+/* Returns the copy of a block that a stage reads, or NULL if the block is not finished yet. */
 static struct block_copy *copy_of(struct weft_exec *e, uint32_t stage, uint32_t micro,
                                   uint32_t block)
 {
@@ -96,7 +95,7 @@ static int64_t *made_sum(struct weft_exec *e, uint32_t stage, uint32_t micro, si
     return (int64_t *)(blocks_at(e, stage, micro) + n * e->block_bytes + i * e->sum_bytes);
 }
 
-/* Where the gradient of the i-th block that the stage sends comes back to. */
+/* Returns where the gradient of the i-th sent block is received. */
 static int64_t *returned_sum(struct weft_exec *e, uint32_t stage, uint32_t micro, size_t i)
 {
     size_t n = e->local[e->program->local_of[stage]].n_makes;
@@ -104,7 +103,7 @@ static int64_t *returned_sum(struct weft_exec *e, uint32_t stage, uint32_t micro
                        i * e->sum_bytes);
 }
 
-/* In an input buffer: the activation, the blocks, their gradients. */
+/* Offsets in an input buffer: the activation, the blocks, their gradients. */
 static float *brought_value(struct weft_exec *e, uint32_t stage, uint32_t micro, size_t i)
 {
     struct stage_buffers *h = &e->local[e->program->local_of[stage]];
@@ -175,7 +174,7 @@ const struct weft_stage_blocks *wf_exec_blocks_begin(struct weft_exec *e, struct
     struct weft_block_span makes = makes_of(e, a.stage);
     struct cell *c = wf_exec_cell(e, a.stage, a.micro);
     if (e->place->n_stages == 1)
-        return NULL; /* a whole model keeps its blocks itself */
+        return NULL; /* a stage that is the whole model manages its blocks itself */
     for (size_t i = 0; a.kind == WEFT_ACT_F && i < makes.len; i++)
         c->copies[makes.at[i]] = (struct block_copy){made_value(e, a.stage, a.micro, i),
                                                      made_sum(e, a.stage, a.micro, i), true};
@@ -332,7 +331,7 @@ static enum weft_status wait_for_blocks(struct weft_exec *e, struct weft_action 
     return WEFT_OK;
 }
 
-/* What came back is added to what this rank's own later stages gave. */
+/* Adds a returned gradient to the sum of this rank's later stages. */
 static enum weft_status merge_sum(struct weft_exec *e, struct weft_action a, uint32_t block,
                                   const int64_t *sum, struct weft_error *err)
 {
@@ -349,8 +348,8 @@ static enum weft_status merge_sum(struct weft_exec *e, struct weft_action a, uin
     e->failed = true;
     e->failed_at = (struct weft_cell_id){a.stage, a.micro};
     (void)WEFT_FAIL(&e->failure, WEFT_NUMERIC,
-                    "the gradient of residual block %u of micro %u is beyond what exact sums "
-                    "hold",
+                    "the gradient of residual block %u of micro %u is out of the range of "
+                    "exact sums",
                     block, e->setup.first_micro + a.micro);
     (void)err;
     return WEFT_OK;

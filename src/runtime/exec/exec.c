@@ -1,4 +1,4 @@
-/* Making an executor: all its memory. */
+/* Creates an executor and allocates all of its memory. */
 #include "weft/exec.h"
 
 #include <stdlib.h>
@@ -21,14 +21,15 @@ static enum weft_status check_stage(const struct weft_exec_setup *s, uint32_t nu
     const struct weft_stage_ops *ops = stage->ops;
     if (ops == NULL || ops->forward == NULL || ops->backward_input == NULL ||
         ops->backward_weight == NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "rank %u holds stage %u, which is not given",
+        return WEFT_FAIL(err, WEFT_USAGE, "rank %u runs stage %u, but this stage is not given",
                          s->program->rank, number);
-    /* Between ranks the messages tell. */
+    /* Between ranks, the headers of messages are checked instead. */
     if (number > 0 && weft_program_slots(s->program, number - 1) > 0 &&
         s->stages[number - 1].out_bytes != stage->in_bytes)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "stage %u puts out %zu bytes a row, stage %u takes %zu", number - 1,
-                         s->stages[number - 1].out_bytes, number, stage->in_bytes);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "stage %u has %zu output bytes per row, but stage %u has %zu input bytes",
+            number - 1, s->stages[number - 1].out_bytes, number, stage->in_bytes);
     return WEFT_OK;
 }
 
@@ -39,11 +40,11 @@ static enum weft_status check_setup(const struct weft_exec_setup *s, struct weft
         return WEFT_FAIL(err, WEFT_USAGE, "a schedule of %u ranks needs a transport",
                          place->n_ranks);
     if (s->comm != NULL && (uint64_t)s->rank_offset + place->n_ranks > weft_comm_size(s->comm))
-        return WEFT_FAIL(err, WEFT_USAGE, "a schedule of %u ranks: only %u take part",
+        return WEFT_FAIL(err, WEFT_USAGE, "the schedule has %u ranks, but only %u are running",
                          place->n_ranks, weft_comm_size(s->comm));
     if (place->n_ranks > 1 && weft_comm_rank(s->comm) != s->rank_offset + s->program->rank)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "the program is for rank %u of the schedule: that is rank %u, not %u",
+                         "the program is for rank %u of the schedule, which is rank %u, not %u",
                          s->program->rank, s->rank_offset + s->program->rank,
                          weft_comm_rank(s->comm));
     for (uint32_t h = 0; h < s->program->n_local; h++)
@@ -51,7 +52,7 @@ static enum weft_status check_setup(const struct weft_exec_setup *s, struct weft
     return WEFT_OK;
 }
 
-/* Of the largest micro. */
+/* Returns the bytes of the largest micro-batch. */
 static bool rows_bytes(const struct weft_exec *e, size_t each, size_t *out)
 {
     size_t bytes;
@@ -69,7 +70,7 @@ static char *allocate(struct weft_exec *e, size_t n, size_t each)
     char *at = wf_pages_alloc(bytes + BUFFER_ALIGN);
     if (at == NULL)
         return NULL;
-    memset(at, 0, bytes + BUFFER_ALIGN); /* the first step should not pay for the pages */
+    memset(at, 0, bytes + BUFFER_ALIGN); /* touches the pages now, not in the first step */
     e->bytes += bytes;
     return at;
 }
@@ -89,7 +90,7 @@ static enum weft_status make_outputs(struct weft_exec *e, uint32_t index,
     return WEFT_OK;
 }
 
-/* Where receives need memory of their own. */
+/* Allocates input buffers, on transports that copy. */
 static enum weft_status make_inputs(struct weft_exec *e, uint32_t index, struct weft_error *err)
 {
     const struct wf_local_stage *plan = &e->program->local[index];
@@ -119,7 +120,7 @@ static uint32_t peer_of(const struct weft_exec *e, struct weft_action a)
     return weft_placement_rank(e->place, up ? a.stage + 1 : a.stage - 1, a.micro);
 }
 
-/* Which lane a receive is on: 2 for each peer, until empty ones are dropped. */
+/* Returns the queue of a receive: two per peer, before empty queues are dropped. */
 static size_t queue_index(const struct weft_exec *e, struct weft_action a)
 {
     return 2 * (size_t)peer_of(e, a) + (a.kind == WEFT_ACT_RECV_B);
@@ -198,7 +199,8 @@ static enum weft_status build(struct weft_exec *e, struct weft_error *err)
         if (row > SIZE_MAX / sizeof(int64_t) ||
             !rows_bytes(e, row * sizeof(float), &e->block_bytes) ||
             !rows_bytes(e, row * sizeof(int64_t), &e->sum_bytes))
-            return WEFT_FAIL(err, WEFT_NOMEM, "residual blocks of %zu elements a row", row);
+            return WEFT_FAIL(err, WEFT_NOMEM,
+                             "residual blocks of %zu elements per row are too large", row);
         WEFT_TRY(wf_exec_blocks_new(e, err));
     }
     for (uint32_t h = 0; h < e->program->n_local; h++)
@@ -260,7 +262,7 @@ void weft_exec_free(struct weft_exec *e)
     free(e);
 }
 
-/* -- what was measured ---------------------------------------------------------------------- */
+/* -- measurements ---------------------------------------------------------------------- */
 
 size_t weft_exec_bytes(const struct weft_exec *e)
 {

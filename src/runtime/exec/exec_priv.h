@@ -1,4 +1,4 @@
-/* What the files of the executor share. */
+/* The executor's data structures, shared by its files. */
 #ifndef RUNTIME_EXEC_EXEC_PRIV_H
 #define RUNTIME_EXEC_EXEC_PRIV_H
 
@@ -6,11 +6,11 @@
 #include "runtime/exec/program.h"
 
 enum {
-    POST_AHEAD = 4, /* receives of a channel that are posted before their turn, at most */
+    POST_AHEAD = 4, /* maximum number of receives per channel that are posted ahead */
     BUFFER_ALIGN = 64,
 };
 
-/* A rank's copy of a block of one micro. */
+/* A rank's copy of a block of one micro-batch. */
 struct block_copy {
     float *value;
     int64_t *sum; /* its gradient */
@@ -19,38 +19,39 @@ struct block_copy {
 
 /* One (stage, micro). */
 struct cell {
-    void *in; /* what came in; later its gradient */
+    void *in; /* the input; later its gradient */
     uint32_t in_set;
-    bool ahead; /* its input buffer was taken before its turn */
+    bool ahead; /* its input buffer was taken ahead of the schedule */
     struct weft_message send_f, recv_f, send_b, recv_b;
-    /* Block residuals; owned by the executor's one array. */
-    struct block_copy *copies;     /* (blocks): those that the stage brings or makes */
-    struct weft_message *sent;     /* (sends, 2): a block, a loan */
-    struct weft_message *returned; /* (sends): its gradient comes back */
+    /* Block residuals; parts of one array of the executor. */
+    struct block_copy *copies;     /* (blocks): blocks that the stage receives or computes */
+    struct weft_message *sent;     /* (sends, 2): a block, and memory for its gradient */
+    struct weft_message *returned; /* (sends): the gradient that is returned */
     struct weft_message *brought;  /* (brings, 2) */
     struct weft_message *returns;  /* (brings) */
 };
 
 struct stage_buffers {
-    size_t out_bytes, in_bytes; /* of the largest micro, rounded up */
+    size_t out_bytes, in_bytes; /* of the largest micro-batch, rounded up */
     char *out;                  /* owned: (n_out) */
-    /* Input buffers, where receives need memory. */
+    /* Input buffers, on transports that copy. */
     uint32_t n_in;
     char *in; /* owned: (n_in), each with its blocks and their gradients */
     size_t in_stride;
-    uint32_t *free_in; /* owned: a stack of free ones */
+    uint32_t *free_in; /* owned: a stack of free buffers */
     uint32_t n_free_in;
-    uint32_t n_ahead;    /* taken for receives whose turn has not come: at most INPUTS_AHEAD */
-    uint32_t *returning; /* owned: micros whose gradient is on its way: a ring of n_in + 1 */
+    uint32_t n_ahead;    /* buffers taken ahead of the schedule: at most INPUTS_AHEAD */
+    uint32_t *returning; /* owned: micros whose gradient is being sent: a ring of n_in + 1 */
     uint32_t first_returning, n_returning;
     /* Block residuals. */
     size_t n_makes, max_sends, max_brings;
-    char *blocks; /* owned: (n_out): values made, their gradients, gradients on loan */
+    char *
+        blocks; /* owned: (n_out): computed blocks, their gradients, memory lent for gradients */
     size_t block_stride;
 };
 
-/* The receives of one channel.  Channels are posted independently of each other: a gradient must
- * never wait to be received because an activation has no room. */
+/* The receives of one channel.  Channels are posted independently: a gradient must never wait because
+ * there is no memory for an activation. */
 struct recv_queue {
     uint32_t peer;
     bool backward;
@@ -65,32 +66,33 @@ struct weft_exec {
     struct weft_comm *comm;
     bool by_reference;
     uint32_t rank, max_rows, n_blocks;
-    size_t block_bytes, sum_bytes;       /* of the largest micro, rounded up */
+    size_t block_bytes, sum_bytes;       /* of the largest micro-batch, rounded up */
     struct stage_buffers *local;         /* owned: as the program's */
     struct cell *cells;                  /* owned: as the program's */
     struct block_copy *copies;           /* owned */
     struct weft_message *block_messages; /* owned */
-    float **call_value;                  /* owned: (blocks), of the call under way */
+    float **call_value;                  /* owned: (blocks), of the current call */
     int64_t **call_sum;
     bool *call_fresh;
     size_t bytes;
 
-    /* The step. */
+    /* The current step. */
     const struct weft_exec_io *io;
     struct weft_action_span list;
     struct recv_queue *recv_queues; /* owned */
     size_t n_recv_queues;
     size_t *receives;   /* owned: positions, lane after lane */
     uint32_t *queue_of; /* owned: by position */
-    size_t *last_to; /* owned: (ranks) the position of the last gradient to each, or SIZE_MAX */
-    bool sends_pending; /* others may not have taken yet what this rank sent last */
+    size_t
+        *last_to; /* owned: (ranks), position of the last gradient to each rank, or SIZE_MAX */
+    bool sends_pending; /* peers may not have received the last messages of this rank yet */
     size_t live_copies;
     uint64_t received_bytes; /* in this step */
     bool failed;
     struct weft_error failure;
     struct weft_cell_id failed_at;
 
-    /* What was measured. */
+    /* Measurements. */
     int64_t *start_ns, *end_ns; /* owned: by position */
     uint64_t *event_bytes;      /* owned: by position */
     size_t *events;             /* owned: positions that are events */
@@ -110,7 +112,7 @@ static inline uint32_t wf_exec_rows(const struct weft_exec *e, uint32_t micro)
     return e->setup.rows == NULL ? 1 : e->setup.rows[micro];
 }
 
-/* The buffer that a cell's output is written to. */
+/* Returns the output buffer of a cell. */
 static inline char *wf_exec_out(struct weft_exec *e, uint32_t stage, uint32_t micro)
 {
     const struct wf_program_cell *c =
@@ -133,28 +135,28 @@ enum weft_status wf_exec_send(struct weft_exec *e, struct weft_message *m,
 enum weft_status wf_exec_post(struct weft_exec *e, struct weft_message *m,
                               const struct envelope *what, struct weft_error *err);
 
-/* Waits until the others have taken everything. */
+/* Waits until all peers have received everything. */
 void wf_exec_drain(struct weft_exec *e);
 
 /* -- block residuals (blocks.c) ------------------------------------------------------------- */
 
 enum weft_status wf_exec_blocks_new(struct weft_exec *e, struct weft_error *err);
 
-/* Fills in what a stage's call sees of the blocks, and takes back what it says of them. */
+/* Prepare the blocks for a call of a stage, and process them after the call. */
 const struct weft_stage_blocks *wf_exec_blocks_begin(struct weft_exec *e, struct weft_action a,
                                                      struct weft_stage_blocks *out);
 void wf_exec_blocks_end(struct weft_exec *e, struct weft_action a);
 
-/* The parts of a message action that go along with the activation. */
+/* Send, post and wait for the blocks that accompany an activation or a gradient. */
 enum weft_status wf_exec_blocks_send(struct weft_exec *e, struct weft_action a,
                                      struct weft_error *err);
 enum weft_status wf_exec_blocks_post(struct weft_exec *e, struct weft_action a,
                                      struct weft_error *err);
 enum weft_status wf_exec_blocks_wait(struct weft_exec *e, struct weft_action a,
                                      struct weft_error *err);
-/* The senders may free their messages. */
+/* Releases the messages of their senders. */
 void wf_exec_blocks_release(struct weft_exec *e, struct weft_action a);
-/* Have all sends of the action's blocks gone out? */
+/* Sets *done once all sends of the action's blocks are complete. */
 enum weft_status wf_exec_blocks_sent(struct weft_exec *e, struct weft_action a, bool *done,
                                      struct weft_error *err);
 

@@ -1,3 +1,4 @@
+/* Compiles the list of a rank: slots for activations placed in one memory, and output buffers. */
 #include "runtime/exec/program.h"
 
 #include <stdio.h>
@@ -10,14 +11,14 @@
 
 enum { ALIGN = 64 };
 
-/* -- laying slots into memory --------------------------------------------------------------- */
+/* -- placing slots in memory --------------------------------------------------------------- */
 
 struct piece {
     size_t at, bytes;
     uint32_t local, micro;
 };
 
-/* Pieces in use, by where they lie. */
+/* Pieces of memory in use, sorted by offset. */
 struct arena {
     struct piece *at; /* owned */
     size_t n, cap;
@@ -40,7 +41,7 @@ static bool arena_insert(struct arena *a, size_t index, struct piece piece)
     return true;
 }
 
-/* The first gap that is large enough. */
+/* Finds the first gap that is large enough. */
 static bool arena_alloc(struct arena *a, struct piece *piece)
 {
     size_t index = 0, at = 0;
@@ -63,7 +64,7 @@ static void arena_free(struct arena *a, uint32_t local, uint32_t micro)
     a->n--;
 }
 
-/* The number of the local's slot that begins there; a new one if there is none. */
+/* Returns the index of the stage's slot at this offset; adds a slot if there is none. */
 static bool slot_number(struct wf_local_stage *h, size_t at, uint32_t *out)
 {
     for (*out = 0; *out < h->n_slots; (*out)++)
@@ -77,7 +78,8 @@ static bool slot_number(struct wf_local_stage *h, size_t at, uint32_t *out)
     return true;
 }
 
-/* Runs through the list with one arena for all stages (shared), or a region for each. */
+/* Places slots in the order of the list, in one arena for all stages (shared) or in one region per
+ * stage. */
 static bool place_slots(struct weft_program *p, const size_t *bytes, bool shared,
                         struct arena *a)
 {
@@ -109,7 +111,7 @@ static void reset_slots(struct weft_program *p)
         p->local[h].n_slots = 0;
 }
 
-/* Slots of stages one behind the other. */
+/* Places the regions of the stages one after the other. */
 static size_t shift_regions(struct weft_program *p, const struct arena *a)
 {
     size_t end = 0;
@@ -140,7 +142,7 @@ static bool try_place(struct weft_program *p, const size_t *bytes, bool shared, 
 
 /* -- by size -------------------------------------------------------------------------------- */
 
-/* The time that a cell's slot is in use, as positions of the list. */
+/* The positions of the list between which the slot of a cell is in use. */
 struct span {
     size_t begin, end, bytes, at;
     uint32_t local, micro;
@@ -182,7 +184,7 @@ static size_t list_spans(const struct weft_program *p, const size_t *bytes, stru
     return n;
 }
 
-/* The lowest place where a span meets none of those placed that live at the same time. */
+/* Returns the lowest offset at which a span overlaps no placed span of the same time. */
 static size_t lowest_place(const struct span *s, struct span *placed, size_t n,
                            struct span **scratch)
 {
@@ -199,7 +201,7 @@ static size_t lowest_place(const struct span *s, struct span *placed, size_t n,
     return at;
 }
 
-/* The largest first, wherever they fit: best where sizes differ, but takes the square of time. */
+/* Places the largest spans first.  This is best if sizes differ, but takes quadratic time. */
 static bool place_by_size(struct weft_program *p, const size_t *bytes, size_t *total)
 {
     size_t n_cells = (size_t)p->n_local * p->place->n_micros;
@@ -235,7 +237,7 @@ enum place_method {
 
 enum { MAX_BY_SIZE = 4096 }; /* cells */
 
-/* Slots that all have the size of the largest: little is lost where sizes are close. */
+/* Places slots that all have the size of the largest one.  Little is lost if sizes are similar. */
 static bool place_uniform(struct weft_program *p, const size_t *bytes, size_t *total)
 {
     size_t *uniform = calloc(p->place->n_stages, sizeof *uniform), most = 0;
@@ -245,7 +247,7 @@ static bool place_uniform(struct weft_program *p, const size_t *bytes, size_t *t
         uniform[i] = most;
     size_t bound = p->slot_bound;
     bool ok = uniform != NULL && try_place(p, uniform, true, total);
-    p->slot_bound = bound; /* of the true sizes */
+    p->slot_bound = bound; /* with the actual sizes */
     free(uniform);
     return ok;
 }
@@ -263,8 +265,8 @@ static bool place_with(struct weft_program *p, const size_t *bytes, enum place_m
     }
 }
 
-/* Memory that stages share over time is less than one region each, but no way to lay it out is
- * always the best: the smallest wins. */
+/* Chooses the smallest of several placements.  Memory that stages share over time is smaller than one
+ * region per stage, but no method is always the best. */
 static bool place_best(struct weft_program *p, const size_t *bytes)
 {
     enum place_method best = PLACE_SEPARATE;
@@ -283,9 +285,9 @@ static bool place_best(struct weft_program *p, const size_t *bytes)
     return place_with(p, bytes, best, &p->slot_bytes);
 }
 
-/* Each stage's bytes in whole lines, such that nothing overflows on the way, even with all micros
- * in flight and all slots as large as the largest.  A slot of no bytes takes a line too: slots are
- * told apart by where they lie. */
+/* Rounds the slot size of each stage to cache lines and checks that sums cannot overflow, even with
+ * all micro-batches in flight and all slots of maximum size.  An empty slot also takes a line, because
+ * slots are identified by their offset. */
 static bool round_slots(const struct weft_program *p, const size_t *slot_bytes, size_t *out)
 {
     size_t most = 0, total;
@@ -319,7 +321,7 @@ static enum weft_status color_slots(struct weft_program *p, const size_t *slot_b
 
 /* -- counting ------------------------------------------------------------------------------- */
 
-/* Numbers out of a pool, the lowest free one first. */
+/* A pool of numbers that returns the lowest free one. */
 struct numbers {
     bool *used; /* owned */
     uint32_t n, cap;
@@ -404,7 +406,7 @@ static enum weft_status count(struct weft_program *p, struct weft_error *err)
     return WEFT_OK;
 }
 
-/* -- making it ------------------------------------------------------------------------------ */
+/* -- creation ------------------------------------------------------------------------------ */
 
 static enum weft_status list_local_stages(struct weft_program *p, struct weft_error *err)
 {
@@ -429,14 +431,15 @@ static enum weft_status list_local_stages(struct weft_program *p, struct weft_er
     return WEFT_OK;
 }
 
-/* What runs must be proven, wherever it comes from. */
+/* Verifies the schedule: only a proven schedule is executed. */
 static enum weft_status verify_schedule(const struct weft_schedule *s, struct weft_error *err)
 {
     struct weft_verify_result report;
     WEFT_TRY(weft_verify(s, NULL, &report, err));
     enum weft_status st = WEFT_OK;
     if (report.n_findings > 0)
-        st = WEFT_FAIL(err, WEFT_SCHEDULE, "the schedule cannot run: %s (weft check says more)",
+        st = WEFT_FAIL(err, WEFT_SCHEDULE,
+                       "the schedule cannot run: %s (weft check shows all findings)",
                        report.findings[0].text);
     weft_verify_result_release(&report);
     return st;
@@ -446,8 +449,8 @@ static enum weft_status build(struct weft_program *p, const struct weft_schedule
                               const size_t *slot_bytes, struct weft_error *err)
 {
     if (p->rank >= weft_schedule_placement(s)->n_ranks)
-        return WEFT_FAIL(err, WEFT_USAGE, "rank %u: the schedule has %u", p->rank,
-                         weft_schedule_placement(s)->n_ranks);
+        return WEFT_FAIL(err, WEFT_USAGE, "rank %u does not exist; the schedule has %u ranks",
+                         p->rank, weft_schedule_placement(s)->n_ranks);
     WEFT_TRY(verify_schedule(s, err));
     if (!weft_schedule_is_lowered(s))
         WEFT_TRY(weft_schedule_lower(s, WEFT_LOWERING_LATE, &p->lowered, err));
@@ -488,7 +491,7 @@ void weft_program_free(struct weft_program *p)
     free(p);
 }
 
-/* -- about it ------------------------------------------------------------------------------- */
+/* -- queries ------------------------------------------------------------------------------- */
 
 const struct weft_schedule *weft_program_schedule(const struct weft_program *p)
 {

@@ -1,4 +1,4 @@
-/* What exec.c sees of a program. */
+/* The compiled list of a rank, as the executor uses it. */
 #ifndef RUNTIME_EXEC_PROGRAM_H
 #define RUNTIME_EXEC_PROGRAM_H
 
@@ -6,16 +6,14 @@
 
 #define WF_NOT_LOCAL UINT32_MAX
 
-enum {
-    INPUTS_AHEAD = 2
-}; /* input buffers beyond what the list needs, where receives need memory */
+enum { INPUTS_AHEAD = 2 }; /* additional input buffers, on transports that copy */
 
 /* One stage of a rank. */
 struct wf_local_stage {
     uint32_t stage;
     uint32_t n_slots, n_split;
-    uint32_t n_out; /* buffers for what it puts out: from forward to the input's gradient */
-    uint32_t n_in;  /* buffers for what comes in, without any ahead of their time */
+    uint32_t n_out; /* output buffers: in use from the forward to the gradient of the output */
+    uint32_t n_in;  /* input buffers without INPUTS_AHEAD */
     size_t *slot_offset; /* owned: (n_slots) */
 };
 
@@ -26,7 +24,7 @@ struct wf_program_cell {
 
 struct weft_program {
     const struct weft_schedule *schedule; /* with messages */
-    struct weft_schedule *lowered;        /* owned; NULL when it had them */
+    struct weft_schedule *lowered;        /* owned; NULL if the schedule already has messages */
     const struct weft_placement *place;
     uint32_t rank;
     uint32_t n_local;

@@ -1,4 +1,4 @@
-/* Apart, so that a program with stages of its own links no transformer. */
+/* Calls the two halves of a backward, for callers that run stages without an executor. */
 #include "base/error.h"
 #include "weft/stage.h"
 

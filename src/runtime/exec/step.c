@@ -1,4 +1,4 @@
-/* Running a rank's list. */
+/* Runs the list of a rank for one step. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -38,14 +38,14 @@ enum weft_status wf_exec_post(struct weft_exec *e, struct weft_message *m,
     return weft_comm_post(e->comm, m, err);
 }
 
-/* The activation's, or its gradient's, message of an action. */
+/* Describes the message of an action: an activation or its gradient. */
 static struct envelope envelope_of(struct weft_exec *e, struct weft_action a)
 {
     const struct weft_stage *stage = &e->setup.stages[a.stage];
     struct cell *c = wf_exec_cell(e, a.stage, a.micro);
     bool up = a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_RECV_B;
     bool forward = a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_RECV_F;
-    uint32_t lower = up ? a.stage : a.stage - 1; /* whose output it is */
+    uint32_t lower = up ? a.stage : a.stage - 1; /* the stage whose output it is */
     return (struct envelope){
         .kind = forward ? WF_MESSAGE_ACTIVATION : WF_MESSAGE_GRADIENT,
         .stage = lower,
@@ -59,7 +59,7 @@ static struct envelope envelope_of(struct weft_exec *e, struct weft_action a)
 
 /* -- receives ------------------------------------------------------------------------------- */
 
-/* Takes back input buffers whose gradients have gone out. */
+/* Reclaims input buffers whose gradients have been sent. */
 static enum weft_status reclaim(struct weft_exec *e, uint32_t stage, struct weft_error *err)
 {
     struct stage_buffers *h = &e->local[e->program->local_of[stage]];
@@ -80,8 +80,8 @@ static enum weft_status reclaim(struct weft_exec *e, uint32_t stage, struct weft
     return WEFT_OK;
 }
 
-/* Finds memory for a receive, if there is some now.  A receive whose turn has not come leaves
- * enough for those whose turn it is. */
+/* Finds memory for a receive, if there is some now.  A receive that is posted ahead leaves enough
+ * buffers for the receives that are due. */
 static enum weft_status find_room(struct weft_exec *e, struct weft_action a, bool due,
                                   bool *found, struct weft_error *err)
 {
@@ -90,7 +90,8 @@ static enum weft_status find_room(struct weft_exec *e, struct weft_action a, boo
     *found = true;
     if (e->by_reference)
         return WEFT_OK;
-    if (a.kind == WEFT_ACT_RECV_B) { /* comes where the activation lies, once that has gone */
+    if (a.kind ==
+        WEFT_ACT_RECV_B) { /* received in place of the activation, once that was sent */
         *found = c->send_f.head.magic != 0;
         if (*found)
             WEFT_TRY(weft_comm_test(e->comm, &c->send_f, err));
@@ -142,8 +143,8 @@ struct due {
     struct weft_message *m;
 };
 
-/* Has it come?  Other receives are posted meanwhile: who is to send this one may wait for room that
- * he gets back only when this rank takes a gradient. */
+/* Sets *yes once the message has arrived.  It posts other receives meanwhile: the sender of this
+ * message may wait for memory that it gets back only when this rank receives a gradient. */
 static enum weft_status has_arrived(void *arg, bool *yes, struct weft_error *err)
 {
     struct due *due = arg;
@@ -159,7 +160,7 @@ static enum weft_status has_arrived(void *arg, bool *yes, struct weft_error *err
     return WEFT_OK;
 }
 
-/* The receive whose turn it is. */
+/* Completes the next scheduled receive. */
 static enum weft_status receive(struct weft_exec *e, size_t position, struct weft_error *err)
 {
     struct weft_action a = e->list.at[position];
@@ -178,9 +179,9 @@ static enum weft_status receive(struct weft_exec *e, size_t position, struct wef
     }
     if (e->n_blocks > 0)
         WEFT_TRY(wf_exec_blocks_wait(e, a, err));
-    /* Messages lie in their senders' executors.  A sender of activations gets gradients back, and
-     * then knows that they were taken; a sender of gradients must be told.  The last one stands
-     * for all, for a channel keeps its order. */
+    /* Messages are in the memory of their senders' executors.  A sender of activations receives
+     * gradients, which shows that they were read.  A sender of gradients waits for the release of
+     * its last one, which covers all others because a channel keeps its order. */
     if (e->by_reference && queue->backward && queue->next_arrival == queue->n) {
         weft_comm_release(e->comm, m);
         if (e->n_blocks > 0)
@@ -235,7 +236,7 @@ static struct weft_stage_call make_call(struct weft_exec *e, struct weft_action 
         call.loss = last && io->losses != NULL ? &io->losses[a.micro] : NULL;
     } else {
         void *grad = io->input_grads == NULL ? NULL : io->input_grads[a.micro];
-        /* The weight half has what it needs in its slot: by then the buffers have gone on. */
+        /* The weight half uses only its slot: the buffers may be reused by then. */
         bool gone = a.kind == WEFT_ACT_W;
         call.dout = last || gone ? NULL : wf_exec_out(e, a.stage, a.micro);
         call.din = gone ? NULL : first ? grad : c->in;
@@ -260,8 +261,8 @@ static enum weft_status dispatch(const struct weft_stage *stage, struct weft_act
     }
 }
 
-/* A stage is anyone's code: what it forgets to say is said here, or ranks would take an old message
- * for the cause, or none. */
+/* Completes the error of a stage, which is the caller's code: without a message or a status, other
+ * ranks would report an old cause or none. */
 static enum weft_status call_stage(struct weft_exec *e, struct weft_action a,
                                    const struct weft_stage_call *call, struct weft_error *err)
 {
@@ -276,7 +277,8 @@ static enum weft_status call_stage(struct weft_exec *e, struct weft_action a,
                      e->io->step, text, weft_status_text(st));
 }
 
-/* A failed step runs on without computing: nobody is to wait for what will not come. */
+/* Runs an action.  A failed step continues without computing, so that no rank waits for a message
+ * that never arrives. */
 static enum weft_status compute(struct weft_exec *e, struct weft_action a,
                                 struct weft_error *err)
 {
@@ -324,7 +326,7 @@ static enum weft_status run_action(struct weft_exec *e, size_t position, struct 
     }
 }
 
-/* Between two actions: receives are posted, what others sent is taken in. */
+/* Runs between two actions: posts receives and makes progress. */
 static enum weft_status between_actions(struct weft_exec *e, size_t position,
                                         struct weft_error *err)
 {
@@ -351,7 +353,7 @@ static enum weft_status is_sent(void *arg, bool *yes, struct weft_error *err)
     return *yes && e->n_blocks > 0 ? wf_exec_blocks_sent(e, sent->a, yes, err) : WEFT_OK;
 }
 
-/* Where data is copied, every send must be over before its memory is used in the next step. */
+/* Waits for all sends, on transports that copy: the next step reuses their memory. */
 static enum weft_status finish_sends(struct weft_exec *e, struct weft_error *err)
 {
     if (e->comm == NULL || e->by_reference)
@@ -377,7 +379,7 @@ void wf_exec_drain(struct weft_exec *e)
         struct sent sent = {e, e->list.at[e->last_to[r]]};
         if (weft_comm_wait_until(e->comm, e->setup.rank_offset + r, is_sent, &sent, NULL) !=
             WEFT_OK)
-            break; /* then nobody touches anything any more */
+            break; /* after an abort no rank accesses another rank's memory */
     }
     e->sends_pending = false;
 }
@@ -399,7 +401,7 @@ static void begin_step(struct weft_exec *e, const struct weft_exec_io *io)
         e->recv_queues[i].next_post = e->recv_queues[i].next_arrival = 0;
     size_t n_cells = (size_t)e->program->n_local * e->place->n_micros;
     for (size_t i = 0; i < n_cells; i++)
-        e->cells[i].send_f.head.magic = 0; /* not sent yet */
+        e->cells[i].send_f.head.magic = 0; /* marks it as not sent */
 }
 
 static enum weft_status run_list(struct weft_exec *e, struct weft_error *err)
@@ -427,9 +429,9 @@ enum weft_status weft_exec_step(struct weft_exec *e, const struct weft_exec_io *
     begin_step(e, io);
     enum weft_status st = run_list(e, err);
     if (st == WEFT_OK && e->live_copies != 0)
-        st = WEFT_FAIL(err, WEFT_INTERNAL,
-                       "rank %u keeps %zu blocks of residuals after the step", e->rank,
-                       e->live_copies);
+        st =
+            WEFT_FAIL(err, WEFT_INTERNAL, "rank %u has %zu residual blocks left after the step",
+                      e->rank, e->live_copies);
     if (st != WEFT_OK && e->comm != NULL) {
         struct weft_error own = {.status = st};
         weft_comm_abort(e->comm, err != NULL ? err : &own);

@@ -1,3 +1,4 @@
+/* Reduce-scatter and all-gather of replicated parameters. */
 #include "runtime/sync/group.h"
 
 #include <stdlib.h>
@@ -10,24 +11,24 @@
 #include "runtime/comm/channels.h"
 
 enum {
-    PIECE = 1 << 19, /* elements that are summed at once: 4 MiB of exact sums */
-    TASK = 1 << 14,  /* elements of one thread's task */
-    SETS = 2,        /* pieces that can be on their way, where receives need memory */
+    PIECE = 1 << 19, /* elements per piece: 4 MiB of exact sums */
+    TASK = 1 << 14,  /* elements per task of a thread */
+    SETS = 2,        /* pieces in flight, on transports that copy */
 };
 
 struct wf_group {
     struct wf_group_setup setup;
-    uint32_t self;  /* among the members */
-    size_t element; /* bytes of a gradient's element */
+    uint32_t self;  /* index of this rank among the members */
+    size_t element; /* bytes per element of the gradient */
     bool by_reference;
-    struct weft_message *out; /* owned: pieces for all other members */
+    struct weft_message *out; /* owned: the pieces for all other members */
     size_t n_out;
     struct weft_message *in;                     /* owned: (SETS, members) */
     char *room;                                  /* owned: (SETS, members - 1) pieces */
     struct weft_message *gather_out, *gather_in; /* owned: (members) */
     size_t bytes;
 
-    /* The sum under way. */
+    /* The current reduction. */
     uint64_t step;
     bool reducing, overflowed;
     size_t n_pieces, next_post, next_sum;
@@ -54,7 +55,7 @@ static char *gradient(const struct wf_group *g, size_t at)
                                   : (char *)(g->setup.fast + at);
 }
 
-/* -- making it ------------------------------------------------------------------------------ */
+/* -- creation ------------------------------------------------------------------------------ */
 
 size_t wf_group_buffer_bytes(uint32_t n_members, size_t share, size_t element_bytes)
 {
@@ -139,7 +140,7 @@ static struct weft_message piece_message(const struct wf_group *g, uint32_t memb
     };
 }
 
-/* Pieces of the same number go to all before the next: all owners have something to do. */
+/* Sends the pieces: piece i of every shard before piece i + 1, so that all owners are busy. */
 static enum weft_status send_pieces(struct wf_group *g, struct weft_error *err)
 {
     size_t sent = 0;
@@ -187,7 +188,7 @@ static enum weft_status post_pieces(struct wf_group *g, struct weft_error *err)
 struct sum_job {
     struct wf_group *g;
     const struct weft_message *set;
-    size_t begin, n; /* of the piece, in elements of the vector */
+    size_t begin, n; /* elements of the vector in this piece */
     bool overflow[WF_MAX_THREADS];
 };
 
@@ -270,7 +271,7 @@ static enum weft_status all_sent(struct wf_group *g, bool *yes, struct weft_erro
     return WEFT_OK;
 }
 
-/* One piece at a time: between two actions of a pipeline there is not much. */
+/* Adds at most one piece per call, because there is little time between two pipeline actions. */
 enum weft_status wf_group_progress(struct wf_group *g, bool *done, struct weft_error *err)
 {
     *done = !g->reducing;
@@ -296,7 +297,7 @@ static enum weft_status is_done(void *arg, bool *yes, struct weft_error *err)
     return wf_group_progress(arg, yes, err);
 }
 
-/* Who is waited for, as far as one can say. */
+/* Returns a member whose piece is missing, for the report of a lost rank. */
 static uint32_t pending_peer(const struct wf_group *g)
 {
     if (g->next_sum < g->n_pieces) {
@@ -318,7 +319,7 @@ enum weft_status wf_group_finish(struct wf_group *g, struct weft_error *err)
     WEFT_TRY(weft_comm_wait_until(g->setup.comm, pending_peer(g), is_done, g, err));
     if (g->overflowed)
         return WEFT_FAIL(err, WEFT_NUMERIC,
-                         "a sum of gradients is beyond what exact sums hold");
+                         "a sum of gradients is out of the range of exact sums");
     return WEFT_OK;
 }
 

@@ -1,4 +1,4 @@
-/* The calls of weft/sync.h: what is a misuse, and what a call begins. */
+/* The public functions of weft/sync.h: they detect misuse and start the work. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,8 @@
 #include "runtime/comm/transport.h"
 #include "runtime/sync/reducer_priv.h"
 
-/* A call that was wrong changed nothing; it is kept in case this rank gives up over it. */
+/* Records the first misuse.  The call changed nothing; if this rank gives up because of it, the other
+ * ranks receive this error. */
 static enum weft_status record_misuse(struct weft_sync *s, enum weft_status st,
                                       const struct weft_error *err)
 {
@@ -20,7 +21,7 @@ static enum weft_status record_misuse(struct weft_sync *s, enum weft_status st,
 
 #define MISUSE(s, err, ...) record_misuse(s, WEFT_FAIL(err, WEFT_USAGE, __VA_ARGS__), err)
 
-/* All errors but misuse are the end of everyone. */
+/* Ends all ranks with an error that is not a misuse. */
 static enum weft_status check_fatal(struct weft_sync *s, enum weft_status st,
                                     struct weft_error *err)
 {
@@ -32,7 +33,7 @@ static enum weft_status check_fatal(struct weft_sync *s, enum weft_status st,
     return st;
 }
 
-/* At the begin of every call. */
+/* Every public function calls this first. */
 static enum weft_status check_intact(const struct weft_sync *s, struct weft_error *err)
 {
     if (s->broken.status != WEFT_OK)
@@ -84,11 +85,11 @@ enum weft_status weft_sync_new(struct weft_comm *comm, enum weft_sync_op op,
     struct weft_error own;
     err = err != NULL ? err : &own;
     if (op != WEFT_SYNC_SUM && op != WEFT_SYNC_MEAN)
-        return WEFT_FAIL(err, WEFT_USAGE, "gradient sync: there is no operation %d", (int)op);
+        return WEFT_FAIL(err, WEFT_USAGE, "gradient sync: unknown operation %d", (int)op);
     if (comm->progress != NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "rank %u: something else has the progress function: free the other "
-                         "weft_sync first",
+                         "rank %u: the progress function is in use; free the other weft_sync "
+                         "first",
                          comm->rank);
     struct weft_sync *s = calloc(1, sizeof *s);
     if (s == NULL)
@@ -134,8 +135,8 @@ static enum weft_status send_set(struct weft_sync *s, uint32_t peer,
     return WEFT_OK;
 }
 
-/* What the peer said about this step before this rank came to it; older sets are of steps that
- * this rank has skipped. */
+/* Processes the sets of a peer that arrived before this rank registered the step; older sets belong
+ * to steps that this rank skipped. */
 static enum weft_status match_stored(struct weft_sync *s, uint32_t peer, struct sync_step *step,
                                      struct weft_error *err)
 {
@@ -152,8 +153,8 @@ static enum weft_status match_stored(struct weft_sync *s, uint32_t peer, struct 
     return WEFT_OK;
 }
 
-/* `before`: how far this rank was.  A peer that has left must hear of the first step after its
- * last one, for that tells it which steps this rank skips, and of no other. */
+/* Sends the set of a step to a peer.  `before`: the previous step of this rank.  A peer that has left
+ * needs only the first step after its last one, which shows it which steps this rank skips. */
 static enum weft_status announce(struct weft_sync *s, struct sync_step *step, uint64_t before,
                                  struct weft_error *err)
 {
@@ -256,7 +257,7 @@ enum weft_status weft_sync_push(struct weft_sync *s, uint64_t step, uint32_t id,
     k->unpushed--;
     if (k->open)
         WEFT_TRY(check_fatal(s, wf_sync_contribute(s, k, p, err), err));
-    if (k->unpushed == 0) /* others wait for what has gathered */
+    if (k->unpushed == 0) /* other ranks wait for the packed records */
         for (uint32_t r = 0; r < s->n_ranks; r++)
             s->peers[r].urgent = true;
     return make_progress(s, step, err);
@@ -273,7 +274,8 @@ static bool owes(const struct weft_sync *s, const struct sync_step *step, uint32
     return step->due_parts[peer] > 0 || step->due_results[peer] > 0;
 }
 
-/* Whoever has not sent its part comes first: who owes a result may itself wait for parts. */
+/* Returns the peer to wait for.  Peers with missing PARTs come first: a peer with a missing RESULT may
+ * itself wait for PARTs. */
 static uint32_t next_missing_peer(const struct weft_sync *s, const struct sync_step *step)
 {
     for (uint32_t r = 0; step->open && r < s->n_ranks; r++)
@@ -316,7 +318,7 @@ static enum weft_status until(struct weft_sync *s, struct wait *w, weft_ready_fn
     return check_fatal(s, st, err);
 }
 
-/* "3, 8, 9, 12 and 5 more" */
+/* Prints parameters that are not pushed, such as "3, 8, 9, 12 and 5 more". */
 static void list_missing(const struct sync_step *step, char *out, size_t room)
 {
     const size_t most = 4;
@@ -359,11 +361,11 @@ enum weft_status weft_sync_wait(struct weft_sync *s, uint64_t step, struct weft_
     WEFT_TRY(flush_progress(s, step, err));
     while (k->left != 0) {
         struct wait w = {s, k, next_missing_peer(s, k)};
-        if (w.peer == s->rank) /* our own bug: it would be a hang */
+        if (w.peer == s->rank) /* a bug in this file would cause a hang */
             return check_fatal(s,
                                WEFT_FAIL(err, WEFT_INTERNAL,
-                                         "rank %u, step %" PRIu64 ": waits for nobody", s->rank,
-                                         step),
+                                         "rank %u, step %" PRIu64 ": waits for no rank",
+                                         s->rank, step),
                                err);
         WEFT_TRY(until(s, &w, peer_contributed, err));
     }
@@ -384,7 +386,7 @@ enum weft_status weft_sync_test(struct weft_sync *s, uint64_t step, bool *done,
     return WEFT_OK;
 }
 
-/* -- the end ---------------------------------------------------------------------------------- */
+/* -- leave and free ---------------------------------------------------------------------------------- */
 
 enum weft_status weft_sync_leave(struct weft_sync *s, struct weft_error *err)
 {
@@ -402,7 +404,7 @@ enum weft_status weft_sync_leave(struct weft_sync *s, struct weft_error *err)
     return make_progress(s, s->comm->activity.step, err);
 }
 
-/* A rank that goes without its pushes leaves the others waiting: they get the reason. */
+/* Aborts the other ranks if this rank ends without its pushes: otherwise they would wait. */
 static enum weft_status check_unpushed(struct weft_sync *s, struct weft_error *err)
 {
     const struct sync_step *k = s->steps;
@@ -421,7 +423,7 @@ static enum weft_status check_unpushed(struct weft_sync *s, struct weft_error *e
     return check_fatal(s, st, err);
 }
 
-/* Nobody sends to this rank any more, and all that it sent was read. */
+/* Sets *yes once no peer sends to this rank any more and all of its messages were read. */
 static enum weft_status finish(struct weft_sync *s, struct weft_error *err)
 {
     WEFT_TRY(check_intact(s, err));

@@ -1,4 +1,4 @@
-/* The stream of records to and from each peer, in messages. */
+/* Packs the streams of records to and from each peer into messages. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,10 +8,11 @@
 
 enum {
     SMALL =
-        1 << 16, /* bytes: such a message is copied, so that few wait with much room unused */
+        1
+        << 16, /* bytes: smaller messages are copied to a smaller buffer, to waste little memory in flight */
 };
 
-/* A message says its own length: a receive is posted for the longest. */
+/* A receive is posted for the maximum length; the message has its actual length. */
 struct head {
     uint64_t bytes;
 };
@@ -30,7 +31,7 @@ static size_t padded(size_t bytes)
 
 /* -- sending ---------------------------------------------------------------------------------- */
 
-/* The message that was put together, no larger than it must be. */
+/* Returns the packed message in a buffer of suitable size. */
 static struct sync_bucket *detach_filling(struct weft_sync *s, struct sync_peer *p)
 {
     struct sync_bucket *out = p->filling;
@@ -98,7 +99,7 @@ enum weft_status wf_sync_link_put(struct weft_sync *s, uint32_t peer, struct syn
     return WEFT_OK;
 }
 
-/* Messages that were read: in order, so the first tells. */
+/* Frees messages that were read.  They are read in order, so only the first needs a test. */
 static enum weft_status reap(struct weft_sync *s, struct sync_peer *p, struct weft_error *err)
 {
     while (p->in_flight != NULL) {
@@ -128,14 +129,14 @@ static enum weft_status send_part(struct weft_sync *s, uint32_t peer, struct syn
     void *at;
     WEFT_TRY(wf_sync_link_put(s, peer, record, n * sizeof(float), &at, err));
     memcpy(at, param->grad + sync_piece_begin(piece), n * sizeof(float));
-    /* The last one of a step is not held back for more to come. */
+    /* The last record of a step is sent at once. */
     if (piece->step->unpushed == 0)
         s->peers[peer].urgent = true;
     return WEFT_OK;
 }
 
-/* Small pieces gather while a message is on its way: then either it is read, or the next is full.
- * When this rank has nothing more to add all goes at once. */
+/* Sends the packed message if it is full, if no other message is in flight, or if this rank has
+ * nothing more to add.  Otherwise more small pieces are packed into it. */
 static enum weft_status send_to(struct weft_sync *s, uint32_t peer, struct weft_error *err)
 {
     struct sync_peer *p = &s->peers[peer];
@@ -152,10 +153,10 @@ static enum weft_status send_to(struct weft_sync *s, uint32_t peer, struct weft_
     return WEFT_OK;
 }
 
-/* -- ends ------------------------------------------------------------------------------------- */
+/* -- goodbye ------------------------------------------------------------------------------------- */
 
-/* Nothing more goes to a peer when it has left and this rank is through with the steps that both
- * may have, or when this rank has left and finished. */
+/* Returns true if this rank sends nothing more to a peer: the peer has left and all common steps are
+ * done, or this rank has left and finished. */
 static bool can_send_bye(const struct weft_sync *s, const struct sync_peer *p)
 {
     if (p->bye_out)
@@ -212,12 +213,12 @@ static enum weft_status protocol_error(struct weft_sync *s, uint32_t peer,
                                        const struct sync_record *r, struct weft_error *err)
 {
     return WEFT_FAIL(err, WEFT_INTERNAL,
-                     "rank %u: rank %u sent what it should not (kind %u, step %" PRIu64
+                     "rank %u: rank %u sent an unexpected record (kind %u, step %" PRIu64
                      ", parameter %u, piece %u, %u elements)",
                      s->rank, peer, r->kind, r->step, r->id, r->piece, r->n);
 }
 
-/* One peer less of which a step with this number must hear. */
+/* Counts down the peers whose set a step still misses. */
 static enum weft_status count_down(struct weft_sync *s, uint64_t from, uint64_t to,
                                    struct weft_error *err)
 {
@@ -252,7 +253,7 @@ static enum weft_status take_set(struct weft_sync *s, uint32_t peer,
         return protocol_error(s, peer, r, err);
     if (r->id != (uint32_t)s->op)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "rank %u wants %s of gradients and rank %u %s: give all ranks the "
+                         "rank %u computes %s of gradients and rank %u %s; give all ranks the "
                          "same operation",
                          s->rank, ops[s->op], peer, ops[r->id]);
     if (r->step >= s->next_step) {
@@ -263,7 +264,7 @@ static enum weft_status take_set(struct weft_sync *s, uint32_t peer,
         if (step != NULL)
             WEFT_TRY(wf_sync_step_match(s, step, peer, entries, r->n, err));
     }
-    if (r->piece != 0) /* the rest of the set follows */
+    if (r->piece != 0) /* more of the same set follows */
         return WEFT_OK;
     uint64_t before = p->next_step;
     p->next_step = r->step + 1;

@@ -1,3 +1,4 @@
+/* A pool of reusable buffers with power-of-two sizes. */
 #include <stdlib.h>
 
 #include "base/size.h"

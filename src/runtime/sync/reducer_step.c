@@ -1,4 +1,4 @@
-/* What a step has: its parameters, who registered them, and what is still to come. */
+/* The state of a step: its parameters, the ranks that registered them, and what is still missing. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "base/size.h"
 #include "runtime/sync/reducer_priv.h"
 
-/* -- parameters by their number --------------------------------------------------------------- */
+/* -- parameters by id --------------------------------------------------------------- */
 
 static size_t hash(uint32_t id)
 {
@@ -45,7 +45,7 @@ struct sync_step *wf_sync_step_find(const struct weft_sync *s, uint64_t number)
     return k != NULL && k->number == number ? k : NULL;
 }
 
-/* -- making one ------------------------------------------------------------------------------- */
+/* -- creation ------------------------------------------------------------------------------- */
 
 static void *take_zeros(struct weft_sync *s, size_t n, size_t size)
 {
@@ -122,7 +122,7 @@ static enum weft_status fill_step(struct weft_sync *s, struct sync_step *step,
     return WEFT_OK;
 }
 
-/* Elements that no memory can hold are refused before anything is multiplied. */
+/* Refuses sizes that do not fit into memory, before they are multiplied. */
 static bool count_pieces(const size_t *sizes, size_t n, size_t *n_pieces)
 {
     *n_pieces = 0;
@@ -160,7 +160,7 @@ enum weft_status wf_sync_step_new(struct weft_sync *s, uint64_t number, const ui
     return WEFT_OK;
 }
 
-/* -- the sets of others ----------------------------------------------------------------------- */
+/* -- sets of other ranks ----------------------------------------------------------------------- */
 
 enum weft_status wf_sync_step_match(struct weft_sync *s, struct sync_step *step, uint32_t peer,
                                     const struct sync_entry *at, size_t n,
@@ -168,7 +168,7 @@ enum weft_status wf_sync_step_match(struct weft_sync *s, struct sync_step *step,
 {
     for (size_t i = 0; i < n; i++) {
         struct sync_param *p = wf_sync_param_find(s, step, at[i].id);
-        if (p == NULL) /* not ours: those that have it compare theirs */
+        if (p == NULL) /* not registered here: the ranks that have it compare sizes */
             continue;
         if (p->size != at[i].size)
             return WEFT_FAIL(err, WEFT_USAGE,
@@ -182,7 +182,7 @@ enum weft_status wf_sync_step_match(struct weft_sync *s, struct sync_step *step,
     return WEFT_OK;
 }
 
-/* Who has to send this rank how many pieces. */
+/* Computes how many pieces each peer has to send to this rank. */
 static void count_due(struct weft_sync *s, struct sync_step *step, const struct sync_piece *p)
 {
     const uint64_t *rank_bits = step->rank_bits + p->param * s->words;

@@ -1,4 +1,4 @@
-/* Pieces of parameters: adding them up exactly, and giving the result back. */
+/* Sums the pieces of parameters exactly and sends the results. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ uint32_t wf_sync_piece_owner(const struct weft_sync *s, const struct sync_piece 
 {
     const struct sync_param *param = &p->step->params[p->param];
     const uint64_t *rank_bits = p->step->rank_bits + p->param * s->words;
-    /* Neighbours have different owners, pieces of one parameter and parameters with one piece. */
+    /* Neighbouring pieces and neighbouring one-piece parameters have different owners. */
     uint32_t skip = (uint32_t)(((uint64_t)param->id + p->index) % param->n_ranks);
     size_t w = 0;
     for (uint32_t n; (n = (uint32_t)__builtin_popcountll(rank_bits[w])) <= skip; w++)
@@ -52,10 +52,10 @@ enum weft_status wf_sync_piece_set(struct weft_sync *s, struct sync_piece *p, co
     return WEFT_OK;
 }
 
-/* Sums in one order may leave the range on the way, and in another not: an order must not decide
- * between a result and an error.  The first sum beyond 2^12 is still right, for its terms are
- * below that and there is room to 2^13; from then on the piece has two halves of 32 bits and room
- * for any number of terms. */
+/* Splits a sum into two halves of 32 bits.  A partial sum may leave the range in one order of terms
+ * and not in another, but the order must not decide between a result and an error.  The first sum
+ * beyond 2^12 is still exact, because its terms are below 2^12 and there is room up to 2^13.  From
+ * then on the piece uses two halves, which have room for any number of terms. */
 static bool widen(struct weft_sync *s, struct sync_piece *p, size_t n)
 {
     p->high = wf_sync_pool_alloc(&s->pool, n * sizeof *p->high);
@@ -76,14 +76,14 @@ static void add_wide(struct sync_piece *p, size_t at, const int64_t *x, size_t n
     }
 }
 
-/* The halves as one number again.  False when it is out of range. */
+/* Joins the halves.  Returns false if the sum is out of range. */
 static bool narrow(struct sync_piece *p, size_t n)
 {
     const int64_t limit = INT64_C(1) << (WF_EXACT_BITS + 12 - 32);
     for (size_t i = 0; i < n; i++) {
         int64_t high = p->high[i] + (p->sum[i] >> 32);
         int64_t low = p->sum[i] & UINT32_MAX;
-        /* The sum is high + low / 2^32, and -limit itself is out of range too. */
+        /* The sum is high + low / 2^32; -limit is out of range as well. */
         if (high >= limit || high < -limit || (high == -limit && low == 0))
             return false;
         p->sum[i] = high * (INT64_C(1) << 32) + low;
@@ -102,7 +102,7 @@ static enum weft_status out_of_range(struct weft_sync *s, const struct sync_piec
 {
     return WEFT_FAIL(err, WEFT_NUMERIC,
                      "step %" PRIu64 ", parameter %u: %s (elements %zu to %zu; found by rank "
-                     "%u): gradients and their sums must stay below 4096",
+                     "%u); gradients and their sums must stay below 4096",
                      p->step->number, p->step->params[p->param].id, what, sync_piece_begin(p),
                      sync_piece_begin(p) + wf_sync_piece_size(p) - 1, s->rank);
 }
@@ -143,7 +143,7 @@ static enum weft_status finish(struct weft_sync *s, struct sync_piece *p,
 
 /* -- contributions ---------------------------------------------------------------------------- */
 
-/* True when a contribution is out of range. */
+/* Adds a contribution.  Returns true if it is out of range. */
 static bool add_first(struct weft_sync *s, struct sync_piece *p, const float *x, size_t n)
 {
     return s->ops->sink_add((struct wf_sink){.exact = p->sum, .fresh = true}, x, n);
