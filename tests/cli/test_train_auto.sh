@@ -133,7 +133,7 @@ mpi=$(command -v mpirun.openmpi) && [ -e "$WEFT_BUILD_DIR/weft-openmpi.so" ] && 
             --log.dir=no : -n 1 "$WEFT" train "${settings[@]}" --parallel.auto=true \
             --log.dir=no "$other" >out 2>err </dev/null || code=$?
         holds test "$code" -eq 2
-        err_has 'rank 1 has not the settings of rank 0'
+        err_has 'rank 1 does not have the settings of rank 0'
         key=${other#--*.}
         err_has "and rank 1 '${key/=/: }"
     done

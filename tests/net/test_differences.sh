@@ -17,7 +17,7 @@ differs() {
     rm -rf "$folder/run"
     run_all -n 1 "${train[@]}" "${usual[@]}" : -n 1 "$@" : -n 1 "${train[@]}" "${usual[@]}"
     is_code 2 || fail "exit code $code"
-    grep -q "^weft: rank 1 has not the $words" "$folder/err" || fail "'$words' is not printed"
+    grep -q "^weft: rank 1 does not have the $words" "$folder/err" || fail "'$words' is not printed"
     ! grep -q '^step' "$folder/out" || fail 'a step was made'
     nothing_left || await "$patience" nothing_left || fail "processes are still running: $(all_left)"
 }
@@ -77,7 +77,7 @@ differs_in_folder() { # NAME WORDS FLAG
     rm -rf "$folder/run"
     run_all -n 1 "${zero[@]}" : -n 1 "${one[@]}" : -n 1 "${zero[@]}"
     is_code 2 || fail "exit code $code"
-    grep -q "^weft: rank 1 has not the $2 of rank 0" "$folder/err" || fail "'$2' is not printed"
+    grep -q "^weft: rank 1 does not have the $2 of rank 0" "$folder/err" || fail "'$2' is not printed"
 }
 differs_in_folder schedule schedule --parallel.schedule=list.csv
 differs_in_folder data data --data.train=tokens.bin
@@ -101,11 +101,11 @@ cp "$WEFT" "$folder/bin/weft"
 printf '\n' >>"$folder/bin/weft"
 same_but "$folder/bin/weft"
 export WEFT_MODULES=${WEFT_BUILD_DIR:-$(dirname -- "$WEFT")}
-differs program 'program (its build' "${other[@]}"
+differs program 'program (build' "${other[@]}"
 unset WEFT_MODULES
 same_but "$WEFT"
 if grep -q ' avx2 ' /proc/cpuinfo; then
-    differs 'set of instructions' 'program (its build, or the instructions' \
+    differs 'set of instructions' 'program (build or processor instructions' \
         env WEFT_ISA=portable "${other[@]}"
 fi
 

@@ -16,6 +16,7 @@
 #include "compute/model/stage.h"
 #include "counter.h"
 #include "runs.h"
+#include "training/trainer/trainer_priv.h"
 #include "weft/comm.h"
 #include "weft/traffic.h"
 
@@ -78,8 +79,8 @@ static enum weft_status compare_bytes(struct weft_comm *comm, void *arg, struct 
             continue;
         forward += link->forward_bytes;
         backward += link->backward_bytes;
-        uint64_t f = wf_trainer_bytes_sent(trainer, link->to, false);
-        uint64_t b = wf_trainer_bytes_sent(trainer, link->to, true);
+        uint64_t f = weft_exec_bytes_to(trainer->exec, link->to, false);
+        uint64_t b = weft_exec_bytes_to(trainer->exec, link->to, true);
         if (f != link->forward_bytes || b != link->backward_bytes)
             st = WEFT_FAIL(err, WEFT_INTERNAL,
                            "%u to %u: %zu and %zu bytes sent, %zu and %zu predicted", rank,
@@ -87,8 +88,8 @@ static enum weft_status compare_bytes(struct weft_comm *comm, void *arg, struct 
                            link->backward_bytes);
     }
     for (uint32_t r = 0; r < l->pp; r++) { /* and nothing to anyone else */
-        forward -= wf_trainer_bytes_sent(trainer, r, false);
-        backward -= wf_trainer_bytes_sent(trainer, r, true);
+        forward -= weft_exec_bytes_to(trainer->exec, r, false);
+        backward -= weft_exec_bytes_to(trainer->exec, r, true);
     }
     if (st == WEFT_OK && (forward != 0 || backward != 0))
         st = WEFT_FAIL(err, WEFT_INTERNAL, "rank %u sent what was not predicted", rank);
@@ -264,8 +265,9 @@ static void check_different(void **state)
     run_set(&r.settings, "optim.lr", "0.25");
     run_set(&r.settings, "optim.min_lr", "0");
     assert_int_equal(weft_comm_run_threads(4, differ, &r, &err), WEFT_USAGE);
-    assert_string_equal(err.msg, "rank 2 has not the settings of rank 0: in optim rank 0 has "
-                                 "'lr: 0.25' and rank 2 'lr: 0.5'; give all ranks the same");
+    assert_string_equal(err.msg,
+                        "rank 2 does not have the settings of rank 0: in optim rank 0 has "
+                        "'lr: 0.25' and rank 2 'lr: 0.5'; give all ranks the same");
     wf_settings_release(wf_train_setting_list(), &r.settings);
 }
 

@@ -7,15 +7,13 @@
 #include "base/size.h"
 #include "training/data/meta.h"
 
-/* -- the loss ------------------------------------------------------------------------------- */
-
 struct windows {
     const struct wf_evaluate_data *data;
-    uint64_t n_targets; /* tokens that follow one */
-    int32_t *inputs, *targets, *row;
+    uint64_t n_targets;
+    int32_t *inputs, *targets, *row; /* owned */
 };
 
-/* Window `w`; past the data there is nothing to predict. */
+/* Reads window `w`.  Positions past the end of the data have no target. */
 static enum weft_status fill_row(const struct windows *x, uint64_t w, uint32_t row,
                                  struct weft_error *err)
 {
@@ -50,8 +48,8 @@ static enum weft_status run_batch(struct weft_stage stage, const struct windows 
     return stage.ops->forward(stage.self, &call, err);
 }
 
-static enum weft_status all_batches(struct wf_tstage *stage, const struct windows *x,
-                                    struct wf_evaluation *out, struct weft_error *err)
+static enum weft_status run_all_batches(struct wf_tstage *stage, const struct windows *x,
+                                        struct wf_evaluation *out, struct weft_error *err)
 {
     uint64_t tokens = (uint64_t)x->data->rows * x->data->seq;
     uint64_t n = x->n_targets / tokens + (x->n_targets % tokens != 0);
@@ -89,14 +87,12 @@ enum weft_status wf_evaluate(struct wf_tstage *stage, const struct wf_evaluate_d
     if (x.inputs == NULL || x.targets == NULL || x.row == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu tokens", tokens);
     if (st == WEFT_OK)
-        st = all_batches(stage, &x, out, err);
+        st = run_all_batches(stage, &x, out, err);
     free(x.inputs);
     free(x.targets);
     free(x.row);
     return st;
 }
-
-/* -- bytes of text -------------------------------------------------------------------------- */
 
 double wf_evaluate_token_bytes(const struct wf_shards *shards)
 {

@@ -1,4 +1,3 @@
-/* Before the first step: all ranks have the same settings, schedule, data and program. */
 #include "training/trainer/handshake.h"
 
 #include <inttypes.h>
@@ -18,7 +17,7 @@
 enum subject { BUILD, SETTINGS, SCHEDULE, DATA, N_SUBJECTS };
 
 static const char *const subjects[] = {
-    [BUILD] = "program (its build, or the instructions that its processor has)",
+    [BUILD] = "program (build or processor instructions)",
     [SETTINGS] = "settings",
     [SCHEDULE] = "schedule",
     [DATA] = "data",
@@ -33,17 +32,17 @@ struct fingerprint {
 
 static uint64_t hash_file(const char *path, uint64_t h)
 {
-    char room[1 << 14];
+    char buffer[1 << 14];
     FILE *in = fopen(path, "rb");
     if (in == NULL)
         return h;
-    for (size_t n; (n = fread(room, 1, sizeof room, in)) > 0;)
-        h = wf_hash(h, room, n);
+    for (size_t n; (n = fread(buffer, 1, sizeof buffer, in)) > 0;)
+        h = wf_hash(h, buffer, n);
     fclose(in);
     return h;
 }
 
-/* Two builds of one version may round differently; so may two sets of instructions. */
+/* Builds of one version may round differently, and so may instruction sets. */
 static uint64_t hash_build(void)
 {
     const char *isa = wf_isa_name(wf_isa());
@@ -61,7 +60,7 @@ static uint64_t hash_schedule(const struct wf_topology *l)
             h = wf_hash(h, &row.len, sizeof row.len);
             h = wf_hash(h, row.at, row.len * sizeof *row.at);
         }
-    for (uint32_t i = 0; i < l->n_stages; i++) { /* field by field: there are gaps in it */
+    for (uint32_t i = 0; i < l->n_stages; i++) { /* by field, since the struct has padding */
         const struct weft_stage_range *r = &l->partition.at[i];
         const uint32_t fields[] = {r->first_layer, r->end_layer, r->embedding, r->head};
         h = wf_hash(h, fields, sizeof fields);
@@ -77,7 +76,7 @@ static uint64_t hash_data(const struct wf_trainer *t)
     return wf_hash(0, both, sizeof both);
 }
 
-/* What a rank may have of its own is left out. */
+/* Returns whether a setting may differ between ranks. */
 static bool is_per_rank(const char *line)
 {
     return strncmp(line, "  threads:", 10) == 0;
@@ -159,7 +158,7 @@ static void find_difference(const struct fingerprint *fingerprints, uint32_t n,
             }
 }
 
-/* The rank that has other settings sends them all, so that the key can be named. */
+/* Sends the settings of the other rank to rank 0, which names the differing key. */
 static enum weft_status exchange_settings(struct weft_comm *comm, const char *text,
                                           size_t other_bytes, struct difference *d,
                                           struct weft_error *err)
@@ -199,11 +198,11 @@ static enum weft_status compare(struct weft_comm *comm, const char *text,
     if (d.subject == N_SUBJECTS)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "rank %u has not the %s of rank 0%s; give all ranks the same", d.rank,
-                     subjects[d.subject], d.what);
+                     "rank %u does not have the %s of rank 0%s; give all ranks the same",
+                     d.rank, subjects[d.subject], d.what);
 }
 
-/* `own` has the hashes of what else is compared. */
+/* `own` has the hashes of schedule and data, or zeros. */
 static enum weft_status handshake(struct weft_comm *comm, const struct wf_train_settings *s,
                                   struct fingerprint own, struct weft_error *err)
 {

@@ -3,21 +3,21 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Each rank says what its threads could do if each had a core to itself (so that what else runs on
- * the machine does not count).  Those of one machine have no more than its cores together. */
+/* The peak of a rank assumes a core per thread, so that other load does not affect it.  If a host
+ * has fewer cores than its ranks have threads, their peaks are scaled down. */
 static double peak_of_host(const struct wf_rank_resources *cards, uint32_t n, const char *host)
 {
     struct wf_cores cores = {{0}};
-    double sum = 0, taken = 0;
+    double sum = 0, threads = 0;
     for (uint32_t r = 0; r < n; r++) {
         if (strcmp(cards[r].host, host) != 0)
             continue;
         wf_cores_union(&cores, &cards[r].cores);
-        taken += cards[r].threads;
+        threads += cards[r].threads;
         sum += cards[r].peak;
     }
-    double there = wf_cores_count(&cores);
-    return there > 0 && there < taken ? sum * there / taken : sum;
+    double n_cores = wf_cores_count(&cores);
+    return n_cores > 0 && n_cores < threads ? sum * n_cores / threads : sum;
 }
 
 static bool is_first_of_host(const struct wf_rank_resources *cards, uint32_t rank)

@@ -1,4 +1,4 @@
-/* What all ranks of a run have together: speed and memory. */
+/* Adds up the speed and the memory of all ranks of a run. */
 #ifndef TRAINING_TRAINER_RANK_TOTALS_H
 #define TRAINING_TRAINER_RANK_TOTALS_H
 
@@ -8,23 +8,23 @@
 #include "base/cores.h"
 #include "training/trainer/trainer.h"
 
-/* What each rank tells. */
+/* Of one rank. */
 struct wf_rank_resources {
-    double
-        peak; /* flops a second of its threads, if each had a core to itself: compute/kern/peak.h */
+    double peak; /* flop/s of its threads with a core each: compute/kern/peak.h */
     uint32_t threads;
-    struct wf_cores cores; /* that it may use */
+    struct wf_cores cores; /* that the rank may use */
     struct wf_rank_bytes bytes;
     char host[64];
 };
 
 struct wf_rank_totals {
-    double peak;               /* no more than the cores that there are allow */
-    struct wf_rank_bytes most; /* of the rank that has the most */
+    double peak;               /* flop/s, limited by the cores of each host */
+    struct wf_rank_bytes most; /* of the rank with the maximum total */
     uint32_t most_rank;
     size_t all_bytes;
 };
 
+/* Returns the totals of `n` ranks.  Local. */
 struct wf_rank_totals wf_rank_totals(const struct wf_rank_resources *cards, uint32_t n);
 
 #endif

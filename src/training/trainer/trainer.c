@@ -148,12 +148,6 @@ const struct wf_param *wf_trainer_params(const struct wf_trainer *t, uint32_t st
     return t->stages[stage] == NULL ? NULL : wf_tstage_params(t->stages[stage], n);
 }
 
-uint64_t wf_trainer_bytes_sent(const struct wf_trainer *t, uint32_t pipeline_rank,
-                               bool backward)
-{
-    return weft_exec_bytes_to(t->exec, pipeline_rank, backward);
-}
-
 double wf_trainer_peak_flops(const struct wf_trainer *t)
 {
     return wf_peak_flops_cpu_time(t->pool, t->precision);

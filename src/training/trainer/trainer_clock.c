@@ -1,5 +1,5 @@
-/* Hosts count time from different moments.  Times of ranks are compared, in traces and in bubbles,
- * so each rank knows what to add to its clock to read rank 0's. */
+/* Measures the offset of each rank's clock from rank 0's.  Hosts count time from different origins,
+ * and traces compare the times of ranks. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "training/trainer/messages.h"
@@ -23,7 +23,7 @@ static enum weft_status receive_value(const struct wf_trainer *t, uint32_t from,
         t->comm, wf_trainer_message(from, kind, 0, value, sizeof *value), err);
 }
 
-/* Rank 0 asks a rank for its time, again and again: the quickest answer says the most. */
+/* Requests the time of a rank several times; the fastest reply has the smallest error. */
 static enum weft_status compare(const struct wf_trainer *t, uint32_t rank,
                                 struct weft_error *err)
 {
@@ -36,7 +36,7 @@ static enum weft_status compare(const struct wf_trainer *t, uint32_t rank,
         if (end - begin >= shortest)
             continue;
         shortest = end - begin;
-        /* A time within the question's is that of the same clock, as far as one can see. */
+        /* A reply between request and receipt may come from the same clock. */
         offset = other >= begin && other <= end ? 0 : begin + (end - begin) / 2 - other;
     }
     return send_value(t, rank, WF_MESSAGE_CLOCK_OFFSET, offset, err);

@@ -55,11 +55,13 @@ static enum weft_status fill_group(struct wf_trainer *t, struct wf_trainer_group
         g->stages[i] = stage;
         WEFT_TRY(check_place(plan, i, g->params[0], g->params[i], err));
     }
+
     uint32_t last = t->topology.n_stages - 1;
     if (plan->tied && stage != last && t->stages[last] != NULL) {
         g->tied_copy_stage = last;
         g->tied_copy = find_param(t, last, g->params[0]->desc.name);
     }
+
     struct wf_group_setup setup = {
         .comm = t->comm,
         .pool = t->pool,
@@ -111,6 +113,7 @@ static enum weft_status make_optim(struct wf_trainer *t, const struct wf_train_s
     if (tensors == NULL || t->sources == NULL)
         st =
             wf_trainer_no_memory("the optimizer's list of tensors", max * sizeof *tensors, err);
+
     for (size_t i = 0; st == WEFT_OK && i < t->n_groups; i++)
         for (size_t k = 0; k < t->groups[i].plan->n_tensors; k++) {
             struct wf_range shard =
@@ -122,6 +125,7 @@ static enum weft_status make_optim(struct wf_trainer *t, const struct wf_train_s
             tensors[n].begin = shard.begin;
             tensors[n++].end = shard.end;
         }
+
     if (st == WEFT_OK)
         st = wf_optim_new(tensors, n, &how, t->pool, &t->optim, err);
     free(tensors);

@@ -1,4 +1,4 @@
-/* What a trainer is, and the memory that it has. */
+/* Facts about a trainer, and the memory of its rank. */
 #include "training/trainer/trainer_priv.h"
 
 static void add_stage_bytes(struct wf_trainer_info *info, struct wf_tstage_bytes b)
@@ -38,7 +38,7 @@ struct wf_trainer_info wf_trainer_info(const struct wf_trainer *t)
                        info.bytes.moments;
     bool copies = t->comm != NULL && !weft_comm_by_reference(t->comm);
     (void)wf_topology_rank_bytes(&t->topology, t->rank, copies, &info.bytes.planned, NULL);
-    /* A model that was built has passed its check. */
+    /* The model was checked, so these cannot fail. */
     (void)weft_model_token_flops(&t->topology.model, t->topology.seq, &info.token_flops, NULL);
     (void)weft_model_count_params(&t->topology.model, &info.n_params, NULL);
     return info;

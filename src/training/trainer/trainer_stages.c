@@ -30,6 +30,7 @@ static struct wf_tstage_spec stage_spec(const struct wf_trainer *t,
         .pool = t->pool,
     };
     wf_topology_items(l, stage, &spec.item0, &spec.item1);
+
     /* If the batch does not divide evenly, the first micros have one sequence more. */
     struct wf_range first = wf_micro_range(l->batch, l->micros, 0);
     struct wf_range last = wf_micro_range(l->batch, l->micros, l->micros - 1);
@@ -96,11 +97,13 @@ enum weft_status wf_trainer_init_stages(struct wf_trainer *t, const struct wf_tr
     if (t->stages == NULL || t->stage_list == NULL || t->slot_at == NULL)
         return wf_trainer_no_memory("the list of stages", l->n_stages * sizeof *t->stages, err);
     WEFT_TRY(make_program(t, s, err));
+
     size_t bytes = weft_program_slot_bytes(t->program) + SLOT_ALIGN;
     t->slots = wf_pages_alloc(bytes);
     if (t->slots == NULL)
         return wf_trainer_no_memory("activations", bytes, err);
     memset(t->slots, 0, bytes); /* allocates the pages now, not in the first step */
+
     for (uint32_t i = 0; i < l->n_stages; i++)
         if (wf_topology_runs_stage(l, t->rank, i))
             WEFT_TRY(make_stage(t, s, i, err));

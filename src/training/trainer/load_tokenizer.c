@@ -1,0 +1,137 @@
+/* Finds the tokenizer that belongs to a model or to a run. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "training/ckpt/file.h"
+#include "training/data/meta.h"
+#include "training/data/shard.h"
+#include "training/data/tokenizer.h"
+#include "training/trainer/load.h"
+
+static enum weft_status no_path(struct weft_error *err)
+{
+    return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of a tokenizer");
+}
+
+/* Sets *out to DIR/NAME if that exists. */
+static enum weft_status find_in(const char *dir, const char *name, char **out,
+                                struct weft_error *err)
+{
+    char *path = wf_path_join(dir, name);
+    if (path == NULL)
+        return no_path(err);
+    if (access(path, F_OK) == 0) {
+        *out = path;
+        return WEFT_OK;
+    }
+    free(path);
+    return WEFT_OK;
+}
+
+/* Sets *out to the path of a tokenizer whose vocabulary fits the model; another tokenizer beside
+ * the data is ignored.  Owns `path` from now on, which may be NULL. */
+static enum weft_status take_fitting(char *path, uint32_t vocab, char **out,
+                                     struct weft_error *err)
+{
+    struct wf_tokenizer *t = NULL;
+    enum weft_status st =
+        path == NULL || access(path, F_OK) != 0 ? WEFT_OK : wf_tokenizer_open(path, &t, err);
+    if (t != NULL && wf_tokenizer_n_vocab(t) <= vocab)
+        *out = path;
+    else
+        free(path);
+    wf_tokenizer_free(t);
+    return st;
+}
+
+/* Unreadable data is ignored here and reported when it is opened for training. */
+static enum weft_status find_beside_data(const char *data, uint32_t vocab, char **out,
+                                         struct weft_error *err)
+{
+    struct wf_shards *shards = NULL;
+    if (data == NULL || wf_shards_open_split(data, "train", &shards, NULL) != WEFT_OK)
+        return WEFT_OK;
+    char *path = wf_meta_sibling_path(shards, "tokenizer.json");
+    wf_shards_free(shards);
+    return take_fitting(path, vocab, out, err);
+}
+
+/* The tokenizer of a supported model may be unsupported; that is not an error. */
+static enum weft_status find_in_model(const char *dir, uint32_t vocab, char **out,
+                                      struct weft_error *err)
+{
+    struct weft_error why = {0};
+    char *path = NULL;
+    WEFT_TRY(find_in(dir, "tokenizer.json", &path, err));
+    if (path == NULL)
+        WEFT_TRY(find_in(dir, "vocab.json", &path, err));
+    if (take_fitting(path, vocab, out, &why) == WEFT_NOMEM)
+        return no_path(err);
+    return WEFT_OK;
+}
+
+enum weft_status wf_load_find_run_tokenizer(const struct wf_train_settings *s, uint32_t vocab,
+                                            char **out, struct weft_error *err)
+{
+    *out = NULL;
+    if (s->data.tokenizer != NULL) {
+        *out = strdup(s->data.tokenizer);
+        return *out == NULL ? no_path(err) : WEFT_OK;
+    }
+    WEFT_TRY(find_beside_data(s->data.train, vocab, out, err));
+    if (*out == NULL && s->model.dir != NULL)
+        return find_in_model(s->model.dir, vocab, out, err);
+    return WEFT_OK;
+}
+
+/* The settings may be old, so a path in them may no longer exist. */
+static enum weft_status find_by_settings(const char *text, uint32_t vocab, char **out,
+                                         struct weft_error *err)
+{
+    const struct wf_setting_list list = wf_train_setting_list();
+    struct wf_train_settings s;
+    WEFT_TRY(wf_settings_init(list, &s, err));
+    enum weft_status st = WEFT_OK;
+    if (wf_settings_parse(list, text, strlen(text), "", &s, NULL) == WEFT_OK)
+        st = wf_load_find_run_tokenizer(&s, vocab, out, err);
+    wf_settings_release(list, &s);
+    if (st == WEFT_OK && *out != NULL && access(*out, R_OK) != 0) {
+        free(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+/* Returns whether a path leads to RUN/checkpoints/step-N, also through links. */
+static enum weft_status is_in_run(const char *path, bool *out, struct weft_error *err)
+{
+    struct stat parent, named;
+    char *up = wf_path_join(path, ".."), *expected = wf_path_join(path, "../../checkpoints");
+    enum weft_status st = up == NULL || expected == NULL ? no_path(err) : WEFT_OK;
+    *out = st == WEFT_OK && stat(up, &parent) == 0 && stat(expected, &named) == 0 &&
+           parent.st_dev == named.st_dev && parent.st_ino == named.st_ino;
+    free(up);
+    free(expected);
+    return st;
+}
+
+enum weft_status wf_load_find_tokenizer(const struct wf_weights *w, char **out,
+                                        struct weft_error *err)
+{
+    const struct wf_weights_info *info = wf_weights_info(w);
+    bool in_run = false;
+    *out = NULL;
+    WEFT_TRY(find_in(info->path, "tokenizer.json", out, err));
+    if (*out == NULL)
+        WEFT_TRY(find_in(info->path, "vocab.json", out, err));
+    if (*out != NULL || info->settings == NULL)
+        return WEFT_OK;
+    WEFT_TRY(is_in_run(info->path, &in_run, err));
+    if (in_run)
+        WEFT_TRY(find_in(info->path, "../../tokenizer.json", out, err));
+    return *out != NULL ? WEFT_OK
+                        : find_by_settings(info->settings, info->model.vocab, out, err);
+}
