@@ -32,6 +32,18 @@ static inline size_t wf_size_round_up(size_t n, size_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
+/* Return the smaller and the larger number.  Unlike fmin() and fmax() they are inline and do not
+ * handle NaN. */
+static inline double wf_double_min(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static inline double wf_double_max(double a, double b)
+{
+    return a > b ? a : b;
+}
+
 /* The i-th of n ranges that cut 0..total as evenly as can be, the first ones longer by one. */
 struct wf_range {
     size_t begin, end;

@@ -134,7 +134,7 @@ run 0 check ways.csv
 out_has '256 ranks, 2 stages'
 ways 65536 >ways.csv
 run 5 check ways.csv
-err_has 'the micros take more than 65535 different ways through the ranks'
+err_has 'too many different paths through the ranks (maximum 65535)'
 
 # A long pipeline, with messages as PyTorch puts them: seconds, not minutes.
 run 0 plan -s 1f1b -p 40000 -m 1 --lower --lower-like pytorch -o long.csv
@@ -147,7 +147,7 @@ out_has '79998 messages'
 # What is no schedule, for programs.
 printf '0F0,1G0\n' >letter.csv
 run 5 check letter.csv --json
-err_has "letter.csv:1:5: '1G0' is no action"
+err_has "letter.csv:1:5: '1G0' is not an action"
 holds grep -qE '^\{"file":"letter.csv","ok":false,"error":"letter.csv:1:5: .*"\}$' out
 run 5 check none.csv --json
 out_has '"ok":false,"error":"none.csv: No such file'

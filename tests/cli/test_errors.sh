@@ -134,11 +134,11 @@ table <<'END'
 2 | --ranks: 'two' is no whole number | weft plan -s 1f1b -p two -m 2
 2 | --micros is 0: give at least 1 | weft plan -s 1f1b -p 2 -m 0
 2 | --schedule is given twice | weft plan -s 1f1b -s gpipe -p 2 -m 2
-2 | chimera needs an even number of ranks \(got 1\): use 2$ | weft plan -s chimera -p 1 -m 2
-2 | chimera needs an even number of ranks \(got 3\): use 2 or 4 | weft plan -s chimera -p 3 -m 2
+2 | chimera needs an even number of ranks \(got 1\); use 2$ | weft plan -s chimera -p 1 -m 2
+2 | chimera needs an even number of ranks \(got 3\); use 2 or 4 | weft plan -s chimera -p 3 -m 2
 2 | dualpipe-v on 1 rank needs at least 2 micros | weft plan -s dualpipe-v -p 1 -m 1
 2 | dualpipe on 4 ranks .* at least 8 \(got 2\): use 8 | weft plan -s dualpipe -p 4 -m 2
-2 | bitpipe on 4 ranks needs a multiple of 4 micros \(got 6\): use 8 | weft plan -s bitpipe -p 4 -m 6
+2 | bitpipe on 4 ranks needs a multiple of 4 micros \(got 6\); use 8 | weft plan -s bitpipe -p 4 -m 6
 2 | 2 layers cannot fill 4 stages: use at most 2 | weft plan -s 1f1b -p 4 -m 4 --layers 2
 2 | --output plan.gif: .* one of \.csv \.json .*\.svg | weft plan -s 1f1b -p 2 -m 2 -o plan.gif
 2 | --output plan: .* one of \.csv | weft plan -s 1f1b -p 2 -m 2 -o plan
@@ -150,7 +150,7 @@ table <<'END'
 8 | cannot write standard output | weft plan -s 1f1b -p 2 -m 2 >/dev/full
 5 | none\.csv: No such file or directory | weft plan -s none.csv
 5 | folder: is a directory, not a file | weft plan -s ./folder
-5 | letter\.csv:2:5: '1G0' is no action | weft plan -s ./letter.csv
+5 | letter\.csv:2:5: '1G0' is not an action | weft plan -s ./letter.csv
 5 | bad_deadlock\.csv is wrong: .*0B0 waits for 1B0 .*weft check | weft plan -s bad_deadlock.csv
 2 | none\.yaml: No such file | weft plan -s 1f1b -p 2 -m 2 --cost-file none.yaml
 2 | cost\.yaml:2:1: no such key .*: Q | weft plan -s 1f1b -p 2 -m 2 --cost-file cost.yaml
@@ -162,8 +162,8 @@ table <<'END'
 2 | check needs FILE | weft check
 5 | none\.csv: No such file | weft check none.csv
 5 | folder: is a directory | weft check folder
-5 | empty\.txt: no actions in it | weft check empty.txt
-5 | letter\.csv:2:5: '1G0' is no action | weft check letter.csv
+5 | empty\.txt: no actions | weft check empty.txt
+5 | letter\.csv:2:5: '1G0' is not an action | weft check letter.csv
 5+ | bad_deadlock\.csv is wrong: | weft check bad_deadlock.csv
 2 | 'fast' is none of buffered, rendezvous, depth=N | weft check one.csv --transport fast
 
@@ -245,7 +245,7 @@ table <<'END'
 2 | parallel\.dp 8 is more than the 4 micros .* give more parallel\.micros | weft train run.yaml --parallel.dp=8
 2 | 4 layers cannot fill 5 stages: use at most 4 | weft train run.yaml --parallel.pp=5 --log.dir=new/run
 2 | no schedule is called 1f1c: did you mean 1f1b\? | weft train run.yaml --parallel.schedule=1f1c --log.dir=new/run
-2 | zb-v has 2 chunks a rank \(got 3\) | weft train run.yaml --parallel.schedule=zb-v --parallel.pp=2 --parallel.chunks=3
+2 | zb-v has 2 chunks per rank \(got 3\) | weft train run.yaml --parallel.schedule=zb-v --parallel.pp=2 --parallel.chunks=3
 2 | schedule 1f1b places its stages linear: leave it at auto | weft train run.yaml --parallel.placement=v --parallel.pp=2
 2 | 2 numbers for 1 stage \(ranks x chunks\): give one a stage | weft train run.yaml --parallel.partition=1,2
 5 | none\.csv: No such file | weft train run.yaml --parallel.schedule=none.csv --log.dir=new/run

@@ -45,11 +45,11 @@ err_has '--cost'
 run 2 plan -s 1f1b -p 2 -m 2 --cost X=1
 err_has "--cost: 'X=1' is not KEY=value with one of F, I, W, B, FB, C"
 run 2 plan -s 1f1b -p 2 -m 2 --cost F=1:2:3
-err_has 'cost F has 3 values for 2 stages: give one, or one each'
+err_has 'cost F has 3 values for 2 stages; give one value, or one per stage'
 run 2 plan -s zb-v -p 2 -m 2 --cost W=1:2:3
 err_has 'cost W has 3 values for 4 stages'
 run 2 plan -s 1f1b -p 2 -m 2 --chunks 3
-err_has '1f1b has 1 chunk a rank (got 3)'
+err_has '1f1b has 1 chunk per rank (got 3)'
 run 2 plan -s 1f1b -p 4294967294 -m 4294967294
 run 5 plan -s ./none.csv
 err_has './none.csv: No such file or directory'
@@ -118,18 +118,18 @@ err_has "--channels: 'both' is none of direction|pair"
 
 : >empty.csv
 run 5 check empty.csv
-err_has 'empty.csv: no actions in it'
+err_has 'empty.csv: no actions'
 printf '\177ELF\002\001\001\000\000,\n\377\376' >binary.csv
 run 5 check binary.csv
 err_has "binary.csv:1:1: '?ELF"
 run 5 check "$WEFT"
 printf '0F0,0B0\n1F0,1G0\n' >letter.csv
 run 5 check letter.csv
-err_has "letter.csv:2:5: '1G0' is no action"
+err_has "letter.csv:2:5: '1G0' is not an action"
 run 5 plan -s ./letter.csv
-err_has "./letter.csv:2:5: '1G0' is no action"
+err_has "./letter.csv:2:5: '1G0' is not an action"
 run_with letter.csv 5 check -
-err_has "'1G0' is no action"
+err_has "'1G0' is not an action"
 for file in "$WEFT_TEST_DATA"/bad_*.csv; do
     run 5 check "$file"
 done

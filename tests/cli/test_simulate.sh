@@ -111,6 +111,6 @@ err_has '--micros'
 run 2 compare -p 4 -m 8 --chunks 0
 err_has 'chunks: 0 is no whole number'
 run 2 compare -p 4 -m 8 --cost F=1:2
-err_has '2 values for 1 stage: '
+err_has '2 values for 1 stage; '
 
 finish

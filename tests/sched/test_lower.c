@@ -315,14 +315,15 @@ static struct text_case {
      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD\n"
      "1RECV_F0,1F0,1RECV_F1,(1F1;1B0)OVERLAP_F_B,1SEND_B0,1B1,1SEND_B1,1REDUCE_GRAD\n"},
     {"messages are there already", "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0",
-     WEFT_LOWERING_LATE, WEFT_USAGE, "has its messages already"},
+     WEFT_LOWERING_LATE, WEFT_USAGE, "already contains messages"},
     {"a deadlock", "0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1", WEFT_LOWERING_PYTORCH, WEFT_SCHEDULE,
      "the schedule deadlocks"},
-    {"a forward is missing", "0F0,0B0\n1B0", WEFT_LOWERING_LATE, WEFT_SCHEDULE, "one end only"},
+    {"a forward is missing", "0F0,0B0\n1B0", WEFT_LOWERING_LATE, WEFT_SCHEDULE,
+     "no sender or no receiver"},
     {"a stage and micro on two ranks", "0F0,1F0,1B0\n0B0", WEFT_LOWERING_LATE, WEFT_SCHEDULE,
-     "stage 0, micro 0 is on two ranks"},
+     "two ranks run stage 0, micro 0"},
     {"a stage and micro on two ranks, as PyTorch", "0F0,1F0,1B0\n0B0", WEFT_LOWERING_PYTORCH,
-     WEFT_SCHEDULE, "stage 0, micro 0 is on two ranks"},
+     WEFT_SCHEDULE, "two ranks run stage 0, micro 0"},
 };
 
 static void check_text(void **state)

@@ -109,8 +109,8 @@ static void check_generator(void **state)
         assert_int_equal(weft_schedule_lower(s, WEFT_LOWERING_LATE, &late, NULL), WEFT_OK);
         assert_int_equal(weft_schedule_lower(s, WEFT_LOWERING_PYTORCH, &pytorch, NULL),
                          WEFT_OK);
-        walk_all(s, WF_WALK_MODE_COMPUTE, WEFT_CHANNEL_BUFFERED);
-        walk_all(late, WF_WALK_MODE_MESSAGES, WEFT_CHANNEL_BUFFERED);
+        walk_all(s, WF_WALK_MODE_COMPUTE, WF_DEPTH_UNLIMITED);
+        walk_all(late, WF_WALK_MODE_MESSAGES, WF_DEPTH_UNLIMITED);
         walk_all(pytorch, WF_WALK_MODE_MESSAGES, 1);
         walk_all(pytorch, WF_WALK_MODE_MESSAGES, WF_DEPTH_RENDEZVOUS);
         weft_schedule_free(pytorch);
@@ -132,13 +132,13 @@ static struct stuck_case {
     bool full;
 } stuck[] = {
     {"a forward waits for the forward before", "0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1",
-     WF_WALK_MODE_COMPUTE, WEFT_CHANNEL_BUFFERED, 1, 0, "1F1", "0F1", 0, false},
+     WF_WALK_MODE_COMPUTE, WF_DEPTH_UNLIMITED, 1, 0, "1F1", "0F1", 0, false},
     {"a backward waits for B", "0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1", WF_WALK_MODE_COMPUTE,
-     WEFT_CHANNEL_BUFFERED, 0, 1, "0B0", "1B0", 1, false},
+     WF_DEPTH_UNLIMITED, 0, 1, "0B0", "1B0", 1, false},
     {"a backward waits for I where the other splits", "0F0,0B0,0F1,0B1\n1F1,1F0,1I0,1W0,1B1",
-     WF_WALK_MODE_COMPUTE, WEFT_CHANNEL_BUFFERED, 0, 1, "0B0", "1I0", 1, false},
+     WF_WALK_MODE_COMPUTE, WF_DEPTH_UNLIMITED, 0, 1, "0B0", "1I0", 1, false},
     {"a receive waits for its send", "0F0,0RECV_B0,0SEND_F0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0",
-     WF_WALK_MODE_MESSAGES, WEFT_CHANNEL_BUFFERED, 0, 1, "0RECV_B0", "1SEND_B0", 1, false},
+     WF_WALK_MODE_MESSAGES, WF_DEPTH_UNLIMITED, 0, 1, "0RECV_B0", "1SEND_B0", 1, false},
     {"a send waits for its receiver",
      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
      "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1",

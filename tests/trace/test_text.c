@@ -44,7 +44,7 @@ static struct bad_case {
     {"micro", HEAD "0 compute 0F1 0 1\n", "t:3:1: 0F1 in a trace of 1 stages and 1 micros"},
     {"lane", HEAD "0 disk 0F0 0 1\n", "t:3:3: 'disk' is none of compute"},
     {"kind in a wrong lane", HEAD "0 send 0F0 0 1\n", "0F0 does not go into the lane send"},
-    {"no action", HEAD "0 compute 0X0 0 1\n", "t:3:11: '0X0 0 1' is no action"},
+    {"no action", HEAD "0 compute 0X0 0 1\n", "t:3:11: '0X0 0 1' is not an action"},
     {"half a pair", HEAD "0 compute (0F0;0B0) 0 1\n", "t:3:19: an overlapped pair ends in"},
     {"a pair of two F", HEAD "0 compute (0F0;0F0)OVERLAP_F_B 0 1\n", "t:3:11: an overlapped"},
     {"glued", HEAD "0 compute 0F0x 0 1\n", "t:3:14: a blank must follow"},

@@ -1,3 +1,4 @@
+/* The builder of schedules: one array of actions, with a range of slots for every rank. */
 #include "planning/sched/build.h"
 
 #include <stdlib.h>
@@ -13,24 +14,28 @@ struct wf_shape wf_shape(const struct weft_gen_params *params, uint32_t chunks)
     return (struct wf_shape){params->ranks, params->ranks * chunks, params->micros, 1};
 }
 
-/* Gives every rank its room: the micros of each pipe, for each stage that it holds there. */
+/* Gives every rank its slots: the micros of each pipe, for each stage that the rank has in it. */
 static void reserve_slots(struct wf_builder *b, uint32_t per_cell, size_t extra)
 {
     struct weft_schedule *s = b->schedule;
     const struct weft_placement *p = &s->place;
     for (uint32_t r = 0; r <= p->n_ranks; r++)
         s->first[r] = r * extra;
+
     for (uint32_t pipe = 0; pipe < p->n_pipes; pipe++) {
         size_t micros = wf_pipe_first_micro(p->n_micros, p->n_pipes, pipe + 1) -
                         wf_pipe_first_micro(p->n_micros, p->n_pipes, pipe);
         for (uint32_t stage = 0; stage < p->n_stages; stage++)
             s->first[s->rank_of[(size_t)pipe * p->n_stages + stage] + 1] += micros * per_cell;
     }
-    size_t sum = 0; /* first[r + 1] holds r's own room plus (r + 1) * extra: make it a prefix */
+
+    /* first[r + 1] is the number of r's own slots plus (r + 1) * extra: make it a prefix sum. */
+    size_t sum = 0;
     for (uint32_t r = 0; r < p->n_ranks; r++) {
         sum += s->first[r + 1] - (r + 1) * extra;
         s->first[r + 1] = sum + (r + 1) * extra;
     }
+
     for (uint32_t r = 0; r < p->n_ranks; r++)
         b->next[r] = s->actions + s->first[r];
 }
@@ -43,9 +48,9 @@ enum weft_status wf_builder_init(struct wf_builder *b, const char *name, struct 
         !wf_size_mul(extra, shape.ranks, &more) || !wf_size_add(n, more, &n) ||
         !wf_size_mul(n, sizeof(struct weft_action), &more))
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "%s: %u stages x %u micros are more actions than a "
-                         "machine can count: make them fewer",
-                         name, shape.stages, shape.micros);
+                         "%s: too many actions (%u stages x %u micros); use fewer", name,
+                         shape.stages, shape.micros);
+
     *b = (struct wf_builder){0};
     b->schedule = wf_schedule_new(name, shape.ranks, shape.stages, shape.micros, shape.pipes);
     b->next = malloc(sizeof *b->next * shape.ranks);
@@ -55,6 +60,7 @@ enum weft_status wf_builder_init(struct wf_builder *b, const char *name, struct 
         wf_builder_release(b);
         return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory for %zu actions", name, n);
     }
+
     b->rank_of = b->schedule->rank_of;
     b->end = b->schedule->actions + n;
     b->per_cell = per_cell;
@@ -77,7 +83,7 @@ void wf_builder_place_explicit(struct wf_builder *b)
     reserve_slots(b, b->per_cell, b->extra);
 }
 
-/* Closes the gaps that ranks left which needed less than their room. */
+/* Closes the gaps behind ranks that used fewer slots than they have. */
 static void compact(struct wf_builder *b)
 {
     struct weft_schedule *s = b->schedule;
@@ -90,12 +96,13 @@ static void compact(struct wf_builder *b)
         s->first[r] = (size_t)(to - s->actions);
         to += n;
     }
-    s->first[s->place.n_ranks] = (size_t)(to - s->actions);
-    size_t used = s->first[s->place.n_ranks];
+
+    size_t used = (size_t)(to - s->actions);
+    s->first[s->place.n_ranks] = used;
     if (s->actions + used < b->end) {
-        struct weft_action *less = realloc(s->actions, sizeof *less * (used ? used : 1));
-        if (less != NULL)
-            s->actions = less;
+        struct weft_action *shrunk = realloc(s->actions, sizeof *shrunk * (used ? used : 1));
+        if (shrunk != NULL)
+            s->actions = shrunk;
     }
 }
 

@@ -1,4 +1,5 @@
-/* Making a schedule: sizes first, then actions rank by rank in any interleaving, then finish.
+/* The builder of schedules: set the sizes, place the stages, append actions to the ranks in any
+ * interleaving, finish.
  *
  *     struct wf_builder b;
  *     WEFT_TRY(wf_builder_init(&b, "1f1b", wf_shape(params, 1), 2, 0, err));
@@ -13,39 +14,41 @@
 
 #include "weft/schedule.h"
 
-/* The sizes of a schedule to be made. */
+/* Sizes of the schedule to build. */
 struct wf_shape {
     uint32_t ranks, stages, micros, pipes;
 };
 
-/* One pipe, `chunks` stages a rank. */
+/* Returns the shape with one pipe and `chunks` stages per rank. */
 struct wf_shape wf_shape(const struct weft_gen_params *params, uint32_t chunks);
 
 struct wf_builder {
     struct weft_schedule *schedule; /* owned until finish or release */
-    struct weft_action **next;      /* owned: where each rank's next action goes */
-    uint32_t *rank_of;              /* borrowed: the schedule's, for placing by hand */
+    struct weft_action **next;      /* owned: (ranks), where each rank's next action goes */
+    uint32_t *rank_of;              /* borrowed from the schedule, for explicit placements */
     struct weft_action *end;        /* one past the last slot */
-    uint32_t per_cell;              /* as given to init */
-    size_t extra;
+    uint32_t per_cell;              /* as given to wf_builder_init() */
+    size_t extra;                   /* as given to wf_builder_init() */
 };
 
-/* Room for `per_cell` actions for every (stage, micro) that a rank runs, plus `extra` on every
- * rank.  The placement starts out linear or loop.  On failure nothing is held. */
+/* Allocates `per_cell` actions for every (stage, micro) that a rank runs, plus `extra` actions per
+ * rank.  The initial placement is linear or loop.  Holds nothing on failure. */
 enum weft_status wf_builder_init(struct wf_builder *b, const char *name, struct wf_shape shape,
                                  uint32_t per_cell, size_t extra, struct weft_error *err);
 
-/* Linear, loop, v or wave.  To be called before the first action. */
+/* Sets the placement: linear, loop, v or wave.  Must precede the first action. */
 void wf_builder_place(struct wf_builder *b, enum weft_placement_kind kind);
 
-/* After the caller filled rank_of by hand: hands out the room again. */
+/* Redistributes the slots after the caller has filled rank_of.  Must precede the first action. */
 void wf_builder_place_explicit(struct wf_builder *b);
 
-/* The caller owns *out; the builder is empty afterwards, whether it worked or not. */
+/* Turns the builder into a schedule.  The caller owns *out.  The builder is empty afterwards, also
+ * on failure. */
 enum weft_status wf_builder_finish(struct wf_builder *b, struct weft_schedule **out,
                                    struct weft_error *err);
 void wf_builder_release(struct wf_builder *b);
 
+/* Appends an action to a rank. */
 static inline void wf_builder_add(struct wf_builder *b, uint32_t rank, enum weft_act_kind kind,
                                   uint32_t stage, uint32_t micro)
 {
@@ -53,7 +56,7 @@ static inline void wf_builder_add(struct wf_builder *b, uint32_t rank, enum weft
     *b->next[rank]++ = (struct weft_action){.micro = micro, .stage = stage, .kind = kind};
 }
 
-/* The next two actions run as one. */
+/* Appends two actions that run as one overlapped pair. */
 static inline void wf_builder_add_pair(struct wf_builder *b, uint32_t rank,
                                        struct weft_action f, struct weft_action g)
 {
@@ -63,7 +66,7 @@ static inline void wf_builder_add_pair(struct wf_builder *b, uint32_t rank,
     *b->next[rank]++ = g;
 }
 
-/* Empty cells, as hints for PyTorch's lowering. */
+/* Appends n empty cells, which are hints for PyTorch's lowering. */
 static inline void wf_builder_add_idle(struct wf_builder *b, uint32_t rank, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)

@@ -1,3 +1,4 @@
+/* Numbers the channels of a placement. */
 #include "planning/sched/channel.h"
 
 #include <stdlib.h>
@@ -55,6 +56,8 @@ enum weft_status wf_channels_init(struct wf_channels *c, const struct weft_place
         wf_channels_release(c);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu channels", 2 * n);
     }
+
+    /* Equal links share a channel; sorting makes them neighbours. */
     size_t n_links = list_links(c, place, by_pair, links);
     qsort(links, n_links, sizeof *links, link_order);
     for (size_t i = 0; i < n_links; i++) {

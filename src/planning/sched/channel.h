@@ -1,4 +1,4 @@
-/* Channels: one for each directed pair of ranks that talk, and for each direction of data. */
+/* Channels: one for each directed pair of communicating ranks and each direction of data. */
 #ifndef PLANNING_SCHED_CHANNEL_H
 #define PLANNING_SCHED_CHANNEL_H
 
@@ -6,26 +6,27 @@
 
 struct wf_channel {
     uint32_t from, to; /* ranks */
-    bool gradient;     /* carries gradients backward, not activations forward */
+    bool gradient;     /* true: gradients, backward; false: activations, forward */
 };
 
 struct wf_channels {
     size_t n;
     struct wf_channel *at; /* owned */
-    /* owned: (pipes, stages - 1), the channel between stage s and s + 1; NONE on one rank */
+    /* owned: (pipes, stages - 1), the channel between stages s and s + 1; WF_CHANNEL_NONE if both
+     * stages are on one rank */
     uint32_t *forward, *backward;
     uint32_t n_stages;
 };
 
 #define WF_CHANNEL_NONE UINT32_MAX
 
-/* `by_pair`: forward and backward data between two ranks share one queue, as they do where a
- * transport has no tags. */
+/* Numbers the channels of a placement.  With `by_pair`, forward and backward data from one rank to
+ * another share one channel, as with a transport without tags. */
 enum weft_status wf_channels_init(struct wf_channels *c, const struct weft_placement *place,
                                   bool by_pair, struct weft_error *err);
 void wf_channels_release(struct wf_channels *c);
 
-/* The channel that a message action uses. */
+/* Returns the channel of a message action. */
 static inline uint32_t wf_channel_of(const struct wf_channels *c,
                                      const struct weft_placement *place, struct weft_action a)
 {

@@ -1,9 +1,11 @@
+/* Costs of stages with their defaults, and the check of costs. */
 #include "weft/cost.h"
 
 #include <math.h>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "planning/sched/cost_check.h"
 
 struct weft_stage_cost weft_cost_stage(const struct weft_cost *cost, uint32_t stage)
 {
@@ -37,19 +39,19 @@ struct weft_stage_memory weft_memory_cost_stage(const struct weft_memory_cost *m
     return d;
 }
 
-/* Times are added up along paths; beyond this they stop being exact long before they overflow. */
+/* Times are added along paths.  Larger sums are far from exact long before they overflow. */
 #define MAX_TIME 1e100
 
-static enum weft_status check_values(struct weft_values v, const char *what, double min_value,
-                                     size_t n, const char *of, struct weft_error *err)
+enum weft_status wf_values_check(struct weft_values v, const struct wf_values_rule *rule,
+                                 struct weft_error *err)
 {
-    if (v.n > 1 && v.n != n)
+    if (v.n > 1 && v.n != rule->n)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "%s has %zu values for %zu %s%s: give one, or one each", what, v.n, n,
-                         of, wf_plural(n));
+                         "%s has %zu values for %zu %s%s; give one value, or one per %s",
+                         rule->what, v.n, rule->n, rule->of, wf_plural(rule->n), rule->of);
     for (size_t i = 0; i < v.n; i++)
-        if (!isfinite(v.at[i]) || v.at[i] < min_value || fabs(v.at[i]) > MAX_TIME)
-            return WEFT_FAIL(err, WEFT_USAGE, "%s: %g is out of range", what, v.at[i]);
+        if (!(v.at[i] >= rule->min && v.at[i] <= rule->max))
+            return WEFT_FAIL(err, WEFT_USAGE, "%s: %g is out of range", rule->what, v.at[i]);
     return WEFT_OK;
 }
 
@@ -63,23 +65,28 @@ enum weft_status weft_cost_check(const struct weft_cost *cost,
     const struct weft_memory_cost *m = memory == NULL ? &no_memory : memory;
     const struct {
         struct weft_values values;
-        const char *what;
-        double min_value;
-    } lists[] = {{c->f, "cost F", 0},        {c->i, "cost I", 0},
-                 {c->w, "cost W", 0},        {c->b, "cost B", 0},
-                 {c->fb, "cost FB", 0},      {m->f, "mem F", -HUGE_VAL},
-                 {m->i, "mem I", -HUGE_VAL}, {m->w, "mem W", -HUGE_VAL}};
+        struct wf_values_rule rule;
+    } lists[] = {
+        {c->f, {"cost F", stages, "stage", 0, MAX_TIME}},
+        {c->i, {"cost I", stages, "stage", 0, MAX_TIME}},
+        {c->w, {"cost W", stages, "stage", 0, MAX_TIME}},
+        {c->b, {"cost B", stages, "stage", 0, MAX_TIME}},
+        {c->fb, {"cost FB", stages, "stage", 0, MAX_TIME}},
+        {m->f, {"mem F", stages, "stage", -MAX_TIME, MAX_TIME}},
+        {m->i, {"mem I", stages, "stage", -MAX_TIME, MAX_TIME}},
+        {m->w, {"mem W", stages, "stage", -MAX_TIME, MAX_TIME}},
+        {m->limit, {"mem-limit", ranks, "rank", 0, MAX_TIME}},
+        {{&c->hop, 1}, {"cost C", 1, "hop", 0, MAX_TIME}},
+    };
     for (size_t i = 0; i < WEFT_LEN(lists); i++)
-        WEFT_TRY(check_values(lists[i].values, lists[i].what, lists[i].min_value, stages,
-                              "stage", err));
-    WEFT_TRY(check_values(m->limit, "mem-limit", 0, ranks, "rank", err));
-    WEFT_TRY(check_values((struct weft_values){&c->hop, 1}, "cost C", 0, 1, "hop", err));
-    double all = 2.0 * c->hop * stages * micros;
+        WEFT_TRY(wf_values_check(lists[i].values, &lists[i].rule, err));
+
+    double sum = 2.0 * c->hop * stages * micros;
     for (uint32_t s = 0; s < stages; s++) {
         struct weft_stage_cost t = weft_cost_stage(cost, s);
-        all += (t.f + t.i + t.w + t.b) * micros;
+        sum += (t.f + t.i + t.w + t.b) * micros;
     }
-    if (!(all <= MAX_TIME))
-        return WEFT_FAIL(err, WEFT_USAGE, "the costs add up to %g, too large to be timed", all);
+    if (!(sum <= MAX_TIME))
+        return WEFT_FAIL(err, WEFT_USAGE, "the sum of all costs is out of range (%g)", sum);
     return WEFT_OK;
 }

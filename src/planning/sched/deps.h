@@ -1,11 +1,11 @@
-/* What an action waits for: the walk, the lowering and whoever runs a schedule ask here.
+/* The dependencies of actions, defined once for the walk, the lowering and the executor.
  *
  *     F(s,m)          after F(s-1,m)
  *     B or I(s,m)     after F(s,m), and after B or I(s+1,m)
  *     W(s,m)          after I(s,m)
  *
- * A rank runs its list in order besides.  Once messages are actions of their own, what comes
- * from another rank is awaited by its receive, and the receive awaits the send:
+ * In addition, a rank runs its list in order.  Once messages are actions, an action waits for the
+ * receive of what another rank produces, and the receive waits for the send:
  *
  *     F(s-1,m)  SEND_F(s-1,m) ~~~> RECV_F(s,m)  F(s,m)
  */
@@ -14,14 +14,14 @@
 
 #include "weft/schedule.h"
 
-/* What can have happened to a (stage, micro), as bits. */
+/* Events of a (stage, micro), as bits. */
 enum wf_done {
     WF_DONE_F = 1,       /* its output exists */
-    WF_DONE_GRAD = 2,    /* the gradient of its input exists: B or I was done */
-    WF_DONE_SEND_F = 4,  /* its output is on its way to the next stage */
-    WF_DONE_SEND_B = 8,  /* the gradient of its input is on its way to the stage before */
-    WF_DONE_RECV_F = 16, /* its input is here */
-    WF_DONE_RECV_B = 32, /* the gradient of its output is here */
+    WF_DONE_GRAD = 2,    /* the gradient of its input exists: B or I is done */
+    WF_DONE_SEND_F = 4,  /* its output was sent to the next stage */
+    WF_DONE_SEND_B = 8,  /* the gradient of its input was sent to the previous stage */
+    WF_DONE_RECV_F = 16, /* its input was received */
+    WF_DONE_RECV_B = 32, /* the gradient of its output was received */
 };
 
 struct wf_dep {
@@ -29,12 +29,12 @@ struct wf_dep {
     enum wf_done event;
 };
 
-/* Messages are actions: a neighbour on another rank is awaited through its receive. */
 struct wf_dep_rules {
-    const struct weft_placement *place;
-    bool messages;
+    const struct weft_placement *place; /* borrowed */
+    bool messages; /* messages are actions: results of other ranks come through receives */
 };
 
+/* Returns true if the two stages are on different ranks for this micro. */
 static inline bool wf_deps_remote(const struct wf_dep_rules *rules, uint32_t stage,
                                   uint32_t neighbour, uint32_t micro)
 {
@@ -42,7 +42,7 @@ static inline bool wf_deps_remote(const struct wf_dep_rules *rules, uint32_t sta
            weft_placement_rank(rules->place, neighbour, micro);
 }
 
-/* Fills up to two and returns how many. */
+/* Stores the dependencies of an action, at most two, and returns their number. */
 static inline unsigned wf_action_deps(const struct wf_dep_rules *rules, struct weft_action a,
                                       struct wf_dep out[2])
 {
@@ -76,7 +76,7 @@ static inline unsigned wf_action_deps(const struct wf_dep_rules *rules, struct w
     case WEFT_ACT_RECV_B:
         out[n++] = (struct wf_dep){s + 1, m, WF_DONE_SEND_B};
         break;
-    case WEFT_ACT_REDUCE_GRAD: /* program order is all they need */
+    case WEFT_ACT_REDUCE_GRAD: /* these depend on the order of the list only */
     case WEFT_ACT_UNSHARD:
     case WEFT_ACT_RESHARD:
     case WEFT_ACT_IDLE:
@@ -86,7 +86,7 @@ static inline unsigned wf_action_deps(const struct wf_dep_rules *rules, struct w
     return n;
 }
 
-/* What an action makes happen to its own (stage, micro); 0 when nobody waits for it. */
+/* Returns the event that an action causes for its (stage, micro), or 0 if nothing depends on it. */
 static inline unsigned wf_act_done_bit(unsigned kind)
 {
     static const uint8_t events[WEFT_N_ACT_KINDS] = {
@@ -98,15 +98,15 @@ static inline unsigned wf_act_done_bit(unsigned kind)
     return events[kind];
 }
 
-/* The stage on the other side of what an action makes: the next one for what goes forward, the
- * one before for gradients.  -1 and n_stages are outside the model. */
+/* Returns the stage that uses the result of an action: the next one for activations, the previous
+ * one for gradients.  The results -1 and n_stages are outside the model. */
 static inline int64_t wf_action_dependent(struct weft_action a)
 {
     bool forward = a.kind == WEFT_ACT_F || a.kind == WEFT_ACT_SEND_F;
     return forward ? (int64_t)a.stage + 1 : (int64_t)a.stage - 1;
 }
 
-/* A whole backward or a weight gradient ends the life of an activation. */
+/* Returns true for the kinds that release an activation: whole backward and weight gradient. */
 static inline bool wf_act_frees_activation(unsigned kind)
 {
     return kind == WEFT_ACT_B || kind == WEFT_ACT_W;

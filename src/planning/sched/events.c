@@ -1,4 +1,4 @@
-/* Views on a timed schedule: its events in order, what each stage holds at once. */
+/* Lists derived from a schedule: events by start time, and activations in flight per stage. */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -23,8 +23,8 @@ static size_t collect(const struct weft_schedule *s, const struct weft_metrics *
     return n;
 }
 
-/* Merges the two sorted halves of at[0 .. n-1] through `spare`; of equal starts the earlier half,
- * which has the lower ranks, comes first. */
+/* Sorts at[0 .. n-1] by start time, with `spare` as scratch.  The sort is stable, so that of equal
+ * starts the lower rank comes first. */
 static void merge_sort(struct weft_event *at, struct weft_event *spare, size_t n)
 {
     if (n < 2)
@@ -65,6 +65,7 @@ enum weft_status weft_schedule_in_flight(const struct weft_schedule *s, uint32_t
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu stages", n);
     for (size_t i = 0; i < n; i++)
         out[i] = 0;
+
     for (uint32_t r = 0; r < p->n_ranks; r++) {
         struct weft_action_span row = weft_schedule_rank(s, r);
         for (size_t i = 0; i < row.len; i++) {

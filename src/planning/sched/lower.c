@@ -1,14 +1,14 @@
-/* Lowering: the messages become actions of their own.
+/* Lowering: adds the messages to a schedule as actions.
  *
- * On every channel both ends must list the same sequence, or messages would be mistaken for one
- * another.  Both ways of lowering keep that by construction:
+ * Both endpoints of a channel must list the same sequence of messages, or messages would be
+ * confused.  Both kinds of lowering guarantee that by construction:
  *
- *  - late: a send stands right after its producer.  A receive stands before its consumer, and
- *    before it all that was sent earlier on that channel and not yet received.  No wait is new:
- *    what was sent earlier is there earlier.
- *  - pytorch: ranks are stepped in turn, one cell each; who sends puts the receive at the end of
- *    the other's list at the same moment.  So all messages have one common order, and even
- *    blocking sends cannot deadlock; but receives stand earlier than they need to.
+ *  - late: a send directly follows its producer.  A receive directly precedes its consumer, after
+ *    all receives of messages that were sent earlier on that channel.  This adds no wait, because
+ *    messages of a channel arrive in order.
+ *  - pytorch: a sweep runs one cell of each rank per round.  The receive is appended to the
+ *    receiver's list at the moment of sending.  So all messages have one common order, and even
+ *    blocking sends cannot deadlock.  Receives come earlier than necessary.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +24,13 @@ struct lowering {
     const struct weft_placement *place;
     struct weft_schedule *out; /* owned until done */
     struct weft_action **next; /* owned: (ranks), where each rank's next action goes */
-    uint64_t *weights_left;    /* owned: weight gradients to come on a rank */
-    bool reduce;
+    uint64_t *n_pending_w;     /* owned: (pipes, stages), weight gradients to come on a rank */
+    bool reduce;               /* add REDUCE_GRAD */
     size_t n_messages;
 };
 
-/* The message that an action gives rise to; false when its result stays on its rank. */
+/* Finds the send and the receive of an action's result.  Returns false if the result stays on the
+ * rank. */
 static bool message_of(const struct lowering *l, struct weft_action a, uint32_t rank,
                        struct weft_action *send, struct weft_action *recv, uint32_t *to)
 {
@@ -41,6 +42,7 @@ static bool message_of(const struct lowering *l, struct weft_action a, uint32_t 
     *to = weft_placement_rank(l->place, (uint32_t)dependent, a.micro);
     if (*to == rank)
         return false;
+
     bool forward = a.kind == WEFT_ACT_F;
     *send = (struct weft_action){.micro = a.micro,
                                  .stage = a.stage,
@@ -56,29 +58,30 @@ static void append(struct lowering *l, uint32_t rank, struct weft_action a)
     *l->next[rank]++ = a;
 }
 
-/* The weight gradients of a rank, stage by stage: what REDUCE_GRAD is put after.  By rank, not by
- * pipe, for two pipes may have a stage on the same rank. */
+/* Counts the weight gradients of a rank by stage: REDUCE_GRAD follows the last one.  Counts all
+ * pipes together, since two pipes may have a stage on the same rank. */
 static void count_weights(struct lowering *l, uint32_t rank)
 {
     struct weft_action_span row = weft_schedule_rank(l->s, rank);
     for (size_t i = 0; i < row.len; i++)
         if (wf_act_frees_activation(row.at[i].kind))
-            l->weights_left[row.at[i].stage]++;
+            l->n_pending_w[row.at[i].stage]++;
 }
 
-/* Idle hints are used up, and REDUCE_GRAD is put anew. */
+/* Returns true if an action is copied.  Idle cells are dropped, and REDUCE_GRAD is added again. */
 static bool is_kept(const struct lowering *l, struct weft_action a)
 {
     return a.kind != WEFT_ACT_IDLE && !(l->reduce && a.kind == WEFT_ACT_REDUCE_GRAD);
 }
 
-/* One pass that only counts the room for every rank. */
-static enum weft_status count_rank(struct lowering *l, uint32_t rank, uint64_t *room,
+/* Counts the actions of the lowered schedule, for all ranks that this rank sends to as well. */
+static enum weft_status count_rank(struct lowering *l, uint32_t rank, uint64_t *n_actions,
                                    struct weft_error *err)
 {
     struct weft_action_span row = weft_schedule_rank(l->s, rank);
     struct weft_action send, recv;
     uint32_t to;
+
     count_weights(l, rank);
     for (size_t i = 0; i < row.len; i++) {
         struct weft_action a = row.at[i];
@@ -87,17 +90,17 @@ static enum weft_status count_rank(struct lowering *l, uint32_t rank, uint64_t *
         if (weft_act_is_compute(a.kind) &&
             weft_placement_rank(l->place, a.stage, a.micro) != rank)
             return WEFT_FAIL(err, WEFT_SCHEDULE,
-                             "cannot lower: stage %u, micro %u is on two "
-                             "ranks; weft check shows where",
+                             "cannot lower: two ranks run stage %u, micro %u",
                              (unsigned)a.stage, a.micro);
-        room[rank]++;
+
+        n_actions[rank]++;
         if (message_of(l, a, rank, &send, &recv, &to)) {
-            room[rank]++;
-            room[to]++;
+            n_actions[rank]++;
+            n_actions[to]++;
             l->n_messages++;
         }
-        if (wf_act_frees_activation(a.kind) && --l->weights_left[a.stage] == 0)
-            room[rank] += l->reduce;
+        if (wf_act_frees_activation(a.kind) && --l->n_pending_w[a.stage] == 0)
+            n_actions[rank] += l->reduce;
     }
     return WEFT_OK;
 }
@@ -107,29 +110,32 @@ static enum weft_status lowering_init(struct lowering *l, const struct weft_sche
 {
     const struct weft_placement *place = weft_schedule_placement(s);
     *l = (struct lowering){.s = s, .place = place, .reduce = reduce};
-    uint64_t *room = calloc(place->n_ranks, sizeof *room);
+    uint64_t *n_actions = calloc(place->n_ranks, sizeof *n_actions);
     enum weft_status st = WEFT_OK;
+
     l->out = wf_schedule_dup_empty(s);
     l->next = calloc(place->n_ranks, sizeof *l->next);
-    l->weights_left = calloc((size_t)place->n_pipes * place->n_stages, sizeof *l->weights_left);
-    if (room == NULL || l->out == NULL || l->next == NULL || l->weights_left == NULL)
+    l->n_pending_w = calloc((size_t)place->n_pipes * place->n_stages, sizeof *l->n_pending_w);
+    if (n_actions == NULL || l->out == NULL || l->next == NULL || l->n_pending_w == NULL)
         goto fail;
+
     for (uint32_t r = 0; st == WEFT_OK && r < place->n_ranks; r++)
-        st = count_rank(l, r, room, err);
+        st = count_rank(l, r, n_actions, err);
     if (st != WEFT_OK)
         goto done;
+
     for (uint32_t r = 0; r < place->n_ranks; r++)
-        l->out->first[r + 1] = l->out->first[r] + room[r];
+        l->out->first[r + 1] = l->out->first[r] + n_actions[r];
     l->out->actions = malloc(sizeof *l->out->actions * (l->out->first[place->n_ranks] + 1));
     if (l->out->actions == NULL)
         goto fail;
     for (uint32_t r = 0; r < place->n_ranks; r++)
         l->next[r] = l->out->actions + l->out->first[r];
 done:
-    free(room);
+    free(n_actions);
     return st;
 fail:
-    free(room);
+    free(n_actions);
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory to lower a schedule of %zu actions",
                      weft_schedule_n_actions(s));
 }
@@ -138,23 +144,23 @@ static void lowering_release(struct lowering *l)
 {
     weft_schedule_free(l->out);
     free(l->next);
-    free(l->weights_left);
+    free(l->n_pending_w);
 }
 
 /* -- late ----------------------------------------------------------------------------------- */
 
-/* What goes over the channels, in the order in which it is sent. */
+/* The messages of all channels, in the order in which they are sent. */
 struct traffic {
     struct wf_channels channels;
-    size_t *first;             /* owned: (channels + 1), where each one's messages begin */
-    size_t *n_received;        /* owned: (channels), received so far */
-    struct weft_action *recvs; /* owned: the receives, in order of sending */
-    uint32_t *turn; /* owned: (2, stages, micros), a receive's place in its channel */
+    size_t *first;             /* owned: (channels + 1), index of each one's first message */
+    size_t *n_received;        /* owned: (channels), messages received so far */
+    struct weft_action *recvs; /* owned: the receives, in the order of the sends */
+    uint32_t *position;        /* owned: (2, stages, micros), of a receive in its channel */
 };
 
-#define TURN_NONE UINT32_MAX
+#define POSITION_NONE UINT32_MAX
 
-static size_t turn_of(const struct lowering *l, struct weft_action recv)
+static size_t recv_index(const struct lowering *l, struct weft_action recv)
 {
     size_t half = recv.kind == WEFT_ACT_RECV_B ? l->place->n_stages : 0;
     return (half + recv.stage) * l->place->n_micros + recv.micro;
@@ -187,7 +193,7 @@ static void list_message(const struct lowering *l, struct traffic *t, uint32_t c
                          struct weft_action recv)
 {
     t->recvs[t->first[channel] + t->n_received[channel]] = recv;
-    t->turn[turn_of(l, recv)] = (uint32_t)t->n_received[channel]++;
+    t->position[recv_index(l, recv)] = (uint32_t)t->n_received[channel]++;
 }
 
 static void traffic_release(struct traffic *t)
@@ -196,7 +202,7 @@ static void traffic_release(struct traffic *t)
     free(t->first);
     free(t->n_received);
     free(t->recvs);
-    free(t->turn);
+    free(t->position);
 }
 
 static enum weft_status traffic_init(struct traffic *t, const struct lowering *l,
@@ -205,11 +211,12 @@ static enum weft_status traffic_init(struct traffic *t, const struct lowering *l
     *t = (struct traffic){0};
     WEFT_TRY(wf_channels_init(&t->channels, l->place, false, err));
     size_t n = t->channels.n, cells = (size_t)l->place->n_stages * l->place->n_micros;
+
     t->first = calloc(n + 1, sizeof *t->first);
     t->n_received = calloc(n + 1, sizeof *t->n_received);
-    t->turn = malloc(sizeof *t->turn * (2 * cells + 1));
-    if (t->first != NULL && t->n_received != NULL && t->turn != NULL) {
-        memset(t->turn, 0xff, sizeof *t->turn * (2 * cells + 1)); /* TURN_NONE */
+    t->position = malloc(sizeof *t->position * (2 * cells + 1));
+    if (t->first != NULL && t->n_received != NULL && t->position != NULL) {
+        memset(t->position, 0xff, sizeof *t->position * (2 * cells + 1)); /* POSITION_NONE */
         for_messages(l, t, count_message);
         for (size_t c = 0; c < n; c++)
             t->first[c + 1] += t->first[c];
@@ -219,19 +226,21 @@ static enum weft_status traffic_init(struct traffic *t, const struct lowering *l
         traffic_release(t);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the messages of %zu cells", cells);
     }
+
     for_messages(l, t, list_message);
     memset(t->n_received, 0, sizeof *t->n_received * n);
     return WEFT_OK;
 }
 
-/* Receives, in the order of sending, all that comes before what `a` needs, and that.  False when
- * nobody sends it. */
+/* Appends the receives that `a` needs, after all earlier receives of their channels.  Returns false
+ * if nobody sends such a message. */
 static bool receive_for(struct lowering *l, struct traffic *t, uint32_t rank,
                         struct weft_action a)
 {
     struct wf_dep_rules rules = {l->place, true};
     struct wf_dep deps[2];
     unsigned n = wf_action_deps(&rules, a, deps);
+
     for (unsigned i = 0; i < n; i++) {
         if (!(deps[i].event & (WF_DONE_RECV_F | WF_DONE_RECV_B)))
             continue;
@@ -240,18 +249,18 @@ static bool receive_for(struct lowering *l, struct traffic *t, uint32_t rank,
                                    .kind = deps[i].event == WF_DONE_RECV_F ? WEFT_ACT_RECV_F
                                                                            : WEFT_ACT_RECV_B};
         uint32_t channel = wf_channel_of(&t->channels, l->place, recv);
-        uint32_t turn = t->turn[turn_of(l, recv)];
-        if (turn == TURN_NONE)
+        uint32_t position = t->position[recv_index(l, recv)];
+        if (position == POSITION_NONE)
             return false;
-        while (t->n_received[channel] <= turn)
+        while (t->n_received[channel] <= position)
             append(l, rank, t->recvs[t->first[channel] + t->n_received[channel]++]);
     }
     return true;
 }
 
-/* What follows an action: its send, and the reduction after a stage's last weight gradient. */
-static void follow_up(struct lowering *l, uint32_t rank, const struct weft_action *cell,
-                      size_t unit)
+/* Appends the sends of a cell, and the reduction after a stage's last weight gradient. */
+static void append_results(struct lowering *l, uint32_t rank, const struct weft_action *cell,
+                           size_t unit)
 {
     struct weft_action send, recv;
     uint32_t to;
@@ -259,7 +268,7 @@ static void follow_up(struct lowering *l, uint32_t rank, const struct weft_actio
         if (message_of(l, cell[k], rank, &send, &recv, &to))
             append(l, rank, send);
     for (size_t k = 0; k < unit; k++)
-        if (wf_act_frees_activation(cell[k].kind) && --l->weights_left[cell[k].stage] == 0)
+        if (wf_act_frees_activation(cell[k].kind) && --l->n_pending_w[cell[k].stage] == 0)
             append(l, rank,
                    (struct weft_action){.stage = cell[k].stage, .kind = WEFT_ACT_REDUCE_GRAD});
 }
@@ -268,6 +277,7 @@ static bool lower_rank_late(struct lowering *l, struct traffic *t, uint32_t rank
 {
     struct weft_action_span row = weft_schedule_rank(l->s, rank);
     size_t unit;
+
     count_weights(l, rank);
     for (size_t i = 0; i < row.len; i += unit) {
         unit = row.at[i].paired ? 2 : 1;
@@ -278,7 +288,7 @@ static bool lower_rank_late(struct lowering *l, struct traffic *t, uint32_t rank
                 return false;
         for (size_t k = i; k < i + unit; k++)
             append(l, rank, row.at[k]);
-        follow_up(l, rank, &row.at[i], unit);
+        append_results(l, rank, &row.at[i], unit);
     }
     return l->next[rank] == l->out->actions + l->out->first[rank + 1];
 }
@@ -293,18 +303,18 @@ static enum weft_status lower_late(struct lowering *l, struct weft_error *err)
     traffic_release(&t);
     if (!ok)
         return WEFT_FAIL(err, WEFT_SCHEDULE,
-                         "cannot lower: a message has one end only; weft check shows which");
+                         "cannot lower: a message has no sender or no receiver");
     return WEFT_OK;
 }
 
 /* -- pytorch -------------------------------------------------------------------------------- */
 
-/* The sweep over the ranks.  A rank that waits sleeps; the receive that it waits for wakes it, for
- * this round if its turn is still to come, else for the next. */
+/* The sweep over the ranks.  A rank that waits is not awake.  The receive that it waits for wakes
+ * it: for this round if the sweep has not reached the rank yet, or else for the next round. */
 struct sweep {
     uint8_t *events; /* owned: (stages, micros) */
     size_t *pc;      /* owned: (ranks) */
-    uint64_t *awake; /* owned: a bit a rank */
+    uint64_t *awake; /* owned: one bit per rank */
     uint32_t n_words;
 };
 
@@ -326,16 +336,19 @@ static void mark_done(const struct lowering *l, struct sweep *s, struct weft_act
         (uint8_t)wf_act_done_bit(a.kind);
 }
 
-/* Takes one cell of a rank: the actions, then for each its send here and its receive there. */
-static void take_cell(struct lowering *l, struct sweep *s, uint32_t rank,
-                      const struct weft_action *cell, size_t unit)
+/* Lowers one cell: appends its actions, then for each of them the send to this rank's list and the
+ * receive to the other rank's list. */
+static void lower_cell(struct lowering *l, struct sweep *s, uint32_t rank,
+                       const struct weft_action *cell, size_t unit)
 {
     struct weft_action send, recv;
     uint32_t to;
+
     for (size_t k = 0; k < unit; k++) {
         append(l, rank, cell[k]);
         mark_done(l, s, cell[k]);
     }
+
     for (size_t k = 0; k < unit; k++) {
         if (!message_of(l, cell[k], rank, &send, &recv, &to))
             continue;
@@ -346,8 +359,8 @@ static void take_cell(struct lowering *l, struct sweep *s, uint32_t rank,
     }
 }
 
-/* One turn of a rank: one cell, if it is ready.  Returns the actions taken. */
-static size_t take_turn(struct lowering *l, struct sweep *s, uint32_t rank)
+/* Lowers the next cell of a rank if it is ready.  Returns the number of its actions, or 0. */
+static size_t lower_next_cell(struct lowering *l, struct sweep *s, uint32_t rank)
 {
     struct weft_action_span row = weft_schedule_rank(l->s, rank);
     const struct weft_action *cell = &row.at[s->pc[rank]];
@@ -355,7 +368,7 @@ static size_t take_turn(struct lowering *l, struct sweep *s, uint32_t rank)
         size_t unit = cell->paired ? 2 : 1;
         if (cell_ready(l, s->events, cell[0]) && cell_ready(l, s->events, cell[unit - 1])) {
             if (cell->kind != WEFT_ACT_IDLE)
-                take_cell(l, s, rank, cell, unit);
+                lower_cell(l, s, rank, cell, unit);
             s->pc[rank] += unit;
             return unit;
         }
@@ -364,19 +377,20 @@ static size_t take_turn(struct lowering *l, struct sweep *s, uint32_t rank)
     return 0;
 }
 
-/* One round: every rank that is awake, in order; those that a lower rank wakes, too. */
+/* Runs one round over the ranks that are awake, in order, including ranks that a lower rank wakes.
+ * Returns the number of actions. */
 static size_t sweep_once(struct lowering *l, struct sweep *s)
 {
-    size_t taken = 0;
+    size_t n = 0;
     for (uint32_t word = 0; word < s->n_words; word++) {
-        uint64_t done = 0; /* ranks of this word up to the last one that had its turn */
+        uint64_t done = 0; /* ranks of this word that the round has passed */
         for (uint64_t bits; (bits = s->awake[word] & ~done) != 0;) {
             uint32_t bit = (uint32_t)__builtin_ctzll(bits);
             done = bit == 63 ? UINT64_MAX : (UINT64_C(2) << bit) - 1;
-            taken += take_turn(l, s, word * 64 + bit);
+            n += lower_next_cell(l, s, word * 64 + bit);
         }
     }
-    return taken;
+    return n;
 }
 
 static enum weft_status lower_pytorch(struct lowering *l, struct weft_error *err)
@@ -386,24 +400,25 @@ static enum weft_status lower_pytorch(struct lowering *l, struct weft_error *err
     s.events = calloc((size_t)l->place->n_stages * l->place->n_micros + 1, 1);
     s.pc = calloc(n_ranks, sizeof *s.pc);
     s.awake = calloc(s.n_words, sizeof *s.awake);
-    size_t left = weft_schedule_n_actions(l->s), taken = 1;
+    size_t n_left = weft_schedule_n_actions(l->s), n = 1;
     enum weft_status st = WEFT_OK;
     if (s.events == NULL || s.pc == NULL || s.awake == NULL) {
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to lower a schedule");
-        left = 0;
+        n_left = 0;
     }
-    for (uint32_t r = 0; left > 0 && r < n_ranks; r++)
+
+    for (uint32_t r = 0; n_left > 0 && r < n_ranks; r++)
         s.awake[r / 64] |= UINT64_C(1) << r % 64;
-    while (left > 0 && taken > 0) {
-        taken = sweep_once(l, &s);
-        left -= taken;
+    while (n_left > 0 && n > 0) {
+        n = sweep_once(l, &s);
+        n_left -= n;
     }
+
     free(s.events);
     free(s.pc);
     free(s.awake);
-    if (left > 0)
-        return WEFT_FAIL(err, WEFT_SCHEDULE,
-                         "cannot lower: the schedule deadlocks; weft check shows where");
+    if (n_left > 0)
+        return WEFT_FAIL(err, WEFT_SCHEDULE, "cannot lower: the schedule deadlocks");
     return st;
 }
 
@@ -412,7 +427,7 @@ enum weft_status weft_schedule_lower(const struct weft_schedule *s, enum weft_lo
 {
     if (weft_schedule_is_lowered(s))
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "the schedule has its messages already: leave out --lower");
+                         "cannot lower: the schedule already contains messages");
     struct lowering l;
     enum weft_status st = lowering_init(&l, s, how == WEFT_LOWERING_LATE, err);
     if (st == WEFT_OK)

@@ -1,3 +1,4 @@
+/* Computes the metrics of a timed schedule: makespan, bubbles, busy and idle times, peaks. */
 #include "planning/sched/metrics.h"
 
 #include <stdlib.h>
@@ -11,7 +12,7 @@ size_t weft_schedule_offset(const struct weft_schedule *s, uint32_t rank)
     return s->first[rank];
 }
 
-/* What follows from the order alone: peaks of memory and activations, messages. */
+/* Computes what follows from the order alone: peaks of memory and activations, messages. */
 static void count_rank(struct weft_metrics *m, const struct weft_schedule *s,
                        const struct weft_stage_memory *deltas, uint32_t rank)
 {
@@ -25,6 +26,7 @@ static void count_rank(struct weft_metrics *m, const struct weft_schedule *s,
             continue;
         const struct weft_stage_memory *d = &deltas[a.stage];
         const double change[] = {d->f, d->i + d->w, d->i, d->w}; /* by kind: F, B, I, W */
+
         m->n_actions++;
         mem += change[a.kind];
         if (mem > m->peak_mem[rank])
@@ -33,6 +35,7 @@ static void count_rank(struct weft_metrics *m, const struct weft_schedule *s,
             m->peak_activations[rank] = live;
         if (wf_act_frees_activation(a.kind) && live > 0)
             live--;
+
         int64_t dependent = a.kind == WEFT_ACT_W ? -1 : wf_action_dependent(a);
         if (dependent >= 0 && dependent < place->n_stages)
             m->n_messages += weft_placement_rank(place, (uint32_t)dependent, a.micro) != rank;
@@ -52,10 +55,12 @@ static void compute_totals(struct weft_metrics *m, const struct weft_placement *
         m->busy[r] = clocks[r].busy;
         busy += clocks[r].busy;
     }
+
     for (uint32_t r = 0; r < m->n_ranks; r++) {
         m->idle[r] = m->makespan - m->busy[r];
         idle += m->idle[r];
     }
+
     if (m->makespan > 0)
         m->bubble = idle / (m->n_ranks * m->makespan);
     if (m->span > 0)
@@ -107,6 +112,7 @@ enum weft_status wf_metrics_init_full(struct weft_metrics *out,
     const struct weft_placement *place = weft_schedule_placement(s);
     WEFT_TRY(weft_cost_check(in->cost, memory, place->n_ranks, place->n_stages, place->n_micros,
                              err));
+
     struct weft_metrics m = {0};
     struct wf_rank_times *clocks = calloc(place->n_ranks, sizeof *clocks);
     struct weft_stage_memory *deltas = malloc(sizeof *deltas * place->n_stages);
@@ -115,6 +121,7 @@ enum weft_status wf_metrics_init_full(struct weft_metrics *out,
         !metrics_alloc(&m, place->n_ranks, weft_schedule_n_actions(s)))
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to time a schedule of %zu actions",
                        weft_schedule_n_actions(s));
+
     if (st == WEFT_OK)
         st = wf_start_times_compute(in, clocks, m.start, m.length, err);
     if (st == WEFT_OK) {
@@ -126,6 +133,7 @@ enum weft_status wf_metrics_init_full(struct weft_metrics *out,
         *out = m;
         m = (struct weft_metrics){0};
     }
+
     weft_metrics_release(&m);
     free(clocks);
     free(deltas);

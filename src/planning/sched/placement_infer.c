@@ -1,3 +1,4 @@
+/* Infers the placement of a schedule: one rank per stage, or pipes of micros with the same path. */
 #include "planning/sched/placement_infer.h"
 
 #include <stdlib.h>
@@ -17,11 +18,11 @@ struct placement_scan {
     const size_t *first;               /* borrowed */
     uint32_t *owner;                   /* owned: (micros, stages), or NO_RANK */
     uint32_t *pipe_of;                 /* owned: (micros) */
-    uint32_t *pipe_micro;              /* owned: (micros), a pipe's first micro */
+    uint32_t *pipe_micro;              /* owned: (micros), the first micro of each pipe */
     uint32_t n_pipes;
 };
 
-/* One owner a stage: the usual case.  False when a stage has several. */
+/* Finds the rank of each stage.  Returns false if a stage has several. */
 static bool single_owners(const struct placement_scan *f, uint32_t *rank_of)
 {
     bool single = true;
@@ -43,7 +44,7 @@ static bool single_owners(const struct placement_scan *f, uint32_t *rank_of)
     return single;
 }
 
-/* Who runs each (stage, micro): the rank of its forward, or of whatever else there is. */
+/* Finds the rank of each (stage, micro): that of its forward, or else of any of its actions. */
 static void find_owners(struct placement_scan *f)
 {
     size_t cells = (size_t)f->stages * f->micros;
@@ -71,7 +72,8 @@ static uint64_t path_hash(const uint32_t *path, uint32_t stages)
     return h;
 }
 
-/* Micros that go the same path share a pipe; pipes are numbered by their first micro. */
+/* Assigns micros to pipes with a hash table of paths.  Micros with the same path share a pipe;
+ * pipes are numbered in the order of their first micros. */
 static bool group_micros(struct placement_scan *f)
 {
     size_t slots = 16;
@@ -81,6 +83,7 @@ static bool group_micros(struct placement_scan *f)
     if (table == NULL)
         return false;
     memset(table, 0xff, sizeof *table * slots);
+
     for (uint32_t m = 0; m < f->micros; m++) {
         const uint32_t *path = f->owner + (size_t)m * f->stages;
         size_t at = path_hash(path, f->stages) & (slots - 1);
@@ -107,12 +110,14 @@ static struct weft_schedule *infer_pipes(struct placement_scan *f, const char *n
     f->pipe_micro = malloc(sizeof *f->pipe_micro * f->micros);
     if (f->owner == NULL || f->pipe_of == NULL || f->pipe_micro == NULL)
         goto done;
+
     find_owners(f);
     if (!group_micros(f) || f->n_pipes > MAX_PIPES)
         goto done;
     s = wf_schedule_new(name, f->ranks, f->stages, f->micros, f->n_pipes);
     if (s == NULL)
         goto done;
+
     for (uint32_t m = 0; f->n_pipes > 1 && m < f->micros; m++)
         s->pipe_of[m] = (uint16_t)f->pipe_of[m];
     for (uint32_t p = 0; p < f->n_pipes; p++)
@@ -133,8 +138,9 @@ enum weft_status wf_schedule_from_rows(const char *name, uint32_t ranks, uint32_
     struct placement_scan f = {ranks, stages, micros, actions, first, NULL, NULL, NULL, 0};
     struct weft_schedule *s = wf_schedule_new(name, ranks, stages, micros, 1);
     size_t cells;
-    /* A complete schedule has two actions or more a cell.  One that has fewer is broken whatever
-     * its placement, and is not worth a table that may be far larger than the file. */
+
+    /* A complete schedule has at least two actions per cell.  One with fewer is incorrect with any
+     * placement, so it does not get a table that may be far larger than the file. */
     if (s != NULL && !single_owners(&f, s->rank_of) && wf_size_mul(stages, micros, &cells) &&
         cells <= first[ranks]) {
         weft_schedule_free(s);
@@ -145,10 +151,12 @@ enum weft_status wf_schedule_from_rows(const char *name, uint32_t ranks, uint32_
         free(first);
         if (f.n_pipes > MAX_PIPES)
             return WEFT_FAIL(err, WEFT_SCHEDULE,
-                             "the micros take more than %d different ways through the ranks",
+                             "the micros take too many different paths through the ranks "
+                             "(maximum %d)",
                              MAX_PIPES);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the placement of %u stages", stages);
     }
+
     free(s->first);
     s->actions = actions;
     s->first = first;
@@ -172,6 +180,7 @@ enum weft_status wf_schedule_add_pipes(struct weft_schedule **s, uint32_t n_pipe
         wf_schedule_new(old->name, p->n_ranks, p->n_stages, p->n_micros, n_pipes);
     if (d == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u pipes", n_pipes);
+
     memcpy(d->rank_of, rank_of, sizeof *rank_of * n_pipes * p->n_stages);
     bool same = true;
     for (uint32_t m = 0; m < p->n_micros; m++)
@@ -182,6 +191,7 @@ enum weft_status wf_schedule_add_pipes(struct weft_schedule **s, uint32_t n_pipe
         weft_schedule_free(d);
         return WEFT_OK;
     }
+
     free(d->first);
     d->first = old->first;
     d->actions = old->actions;

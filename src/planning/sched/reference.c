@@ -1,3 +1,4 @@
+/* The output forms of the reference system: its bubble, its summary line, its workloads. */
 #include "weft/reference.h"
 
 #include <stdio.h>
@@ -23,8 +24,11 @@ enum weft_status weft_reference_summary(const struct weft_schedule *s,
                        : strcmp(weft_schedule_name(s), "greedy-1f1b") == 0 ? "Interleaved1f1b"
                                                                            : NULL;
     if (name == NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "'%s' is no schedule of the reference system",
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "the reference system has no schedule '%s' (expected greedy-gpipe or "
+                         "greedy-1f1b)",
                          weft_schedule_name(s));
+
     snprintf(
         out, size,
         "schedule=%s physical_stages=%u virtual_stages_per_rank=%u total_virtual_stages=%u "
@@ -34,7 +38,9 @@ enum weft_status weft_reference_summary(const struct weft_schedule *s,
     return WEFT_OK;
 }
 
-static bool has_stage(const struct weft_placement *p, uint32_t stage, uint32_t rank)
+/* Returns true if a pipe has the stage on this rank.  Unlike weft_placement_runs(), counts pipes
+ * without a micro. */
+static bool is_placed_on(const struct weft_placement *p, uint32_t stage, uint32_t rank)
 {
     for (uint32_t pipe = 0; pipe < p->n_pipes; pipe++)
         if (p->rank_of[(size_t)pipe * p->n_stages + stage] == rank)
@@ -48,8 +54,9 @@ enum weft_status weft_workload_init(struct weft_workload *out, const struct weft
 {
     const struct weft_placement *p = weft_schedule_placement(s);
     if (rank >= p->n_ranks)
-        return WEFT_FAIL(err, WEFT_USAGE, "rank %u of a schedule with %u ranks: use 0 to %u",
-                         rank, p->n_ranks, p->n_ranks - 1);
+        return WEFT_FAIL(err, WEFT_USAGE, "rank %u is out of range (expected 0 to %u)", rank,
+                         p->n_ranks - 1);
+
     struct weft_workload w = {0};
     w.stages = malloc(sizeof *w.stages * p->n_stages);
     w.forward = malloc(sizeof *w.forward * (n_events + 1));
@@ -58,8 +65,9 @@ enum weft_status weft_workload_init(struct weft_workload *out, const struct weft
         weft_workload_release(&w);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a workload");
     }
+
     for (uint32_t stage = 0; stage < p->n_stages; stage++)
-        if (has_stage(p, stage, rank))
+        if (is_placed_on(p, stage, rank))
             w.stages[w.n_stages++] = stage;
     for (size_t i = 0; i < n_events; i++) {
         if (events[i].rank != rank)

@@ -1,3 +1,4 @@
+/* The schedule object: names, placement, allocation, accessors. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +84,7 @@ struct weft_schedule *wf_schedule_new(const char *name, uint32_t ranks, uint32_t
     struct weft_schedule *s = calloc(1, sizeof *s);
     if (s == NULL)
         return NULL;
+
     size_t cells = (size_t)pipes * stages;
     strncpy(s->name, name, sizeof s->name - 1);
     s->rank_of = calloc(cells ? cells : 1, sizeof *s->rank_of);
@@ -95,6 +97,7 @@ struct weft_schedule *wf_schedule_new(const char *name, uint32_t ranks, uint32_t
         weft_schedule_free(s);
         return NULL;
     }
+
     for (uint32_t j = 0; pipes > 1 && j < pipes; j++)
         for (uint32_t m = wf_pipe_first_micro(micros, pipes, j);
              m < wf_pipe_first_micro(micros, pipes, j + 1); m++)
@@ -128,17 +131,18 @@ void weft_schedule_free(struct weft_schedule *s)
     free(s);
 }
 
-/* A rank's chunks are its distinct stages in ascending order, whatever pipe they belong to. */
+/* The chunks of a rank are its distinct stages in ascending order, over all pipes. */
 static bool number_chunks(struct weft_schedule *s)
 {
     const struct weft_placement *p = &s->place;
-    uint32_t *held = calloc(p->n_ranks, sizeof *held);
+    uint32_t *count = calloc(p->n_ranks, sizeof *count); /* chunks of each rank so far */
     uint32_t *last = malloc(sizeof *last * p->n_ranks);
-    if (held == NULL || last == NULL) {
-        free(held);
+    if (count == NULL || last == NULL) {
+        free(count);
         free(last);
         return false;
     }
+
     memset(last, 0xff, sizeof *last * p->n_ranks);
     s->n_chunks = 0;
     for (uint32_t stage = 0; stage < p->n_stages; stage++) {
@@ -147,14 +151,15 @@ static bool number_chunks(struct weft_schedule *s)
             uint32_t rank = s->rank_of[at];
             if (last[rank] != stage) {
                 last[rank] = stage;
-                held[rank]++;
+                count[rank]++;
             }
-            s->chunk_of[at] = held[rank] - 1;
-            if (held[rank] > s->n_chunks)
-                s->n_chunks = held[rank];
+            s->chunk_of[at] = count[rank] - 1;
+            if (count[rank] > s->n_chunks)
+                s->n_chunks = count[rank];
         }
     }
-    free(held);
+
+    free(count);
     free(last);
     return true;
 }

@@ -1,4 +1,4 @@
-/* The inside of a schedule: for the files of this module that make one. */
+/* The representation of a schedule, for the files of this module that create schedules. */
 #ifndef PLANNING_SCHED_SCHEDULE_PRIV_H
 #define PLANNING_SCHED_SCHEDULE_PRIV_H
 
@@ -15,28 +15,29 @@ struct weft_schedule {
     uint32_t n_chunks;
     enum weft_placement_kind kind;
     bool lowered;
-    struct weft_action *actions; /* owned: rank after rank */
-    size_t *first;               /* owned: (ranks + 1), where each rank's actions begin */
+    struct weft_action *actions; /* owned: rank by rank */
+    size_t *first;               /* owned: (ranks + 1), index of each rank's first action */
 };
 
-/* Allocates everything but the actions, with pipe_of by the rule j*M/k + i.  NULL on failure. */
+/* Allocates everything but the actions and fills pipe_of by the rule j*M/k + i.  Returns NULL if
+ * there is no memory. */
 struct weft_schedule *wf_schedule_new(const char *name, uint32_t ranks, uint32_t stages,
                                       uint32_t micros, uint32_t pipes);
 
-/* A copy of all but the actions. */
+/* Copies everything but the actions.  Returns NULL if there is no memory. */
 struct weft_schedule *wf_schedule_dup_empty(const struct weft_schedule *s);
 
-/* Call when rank_of, pipe_of, actions and first are final: numbers the chunks and names the
- * placement.  False when there is no memory. */
+/* Numbers the chunks and classifies the placement.  rank_of, pipe_of, actions and first must be
+ * final.  Returns false if there is no memory. */
 bool wf_schedule_finalize(struct weft_schedule *s, bool has_messages);
 
-/* The first micro of a pipe: j*M/k. */
+/* Returns the first micro of a pipe: j*M/k. */
 static inline uint32_t wf_pipe_first_micro(uint32_t micros, uint32_t pipes, uint32_t pipe)
 {
     return (uint32_t)((uint64_t)pipe * micros / pipes);
 }
 
-/* Fills one pipe's map for a named one-way placement. */
+/* Fills one pipe's map for the placement kinds linear, loop, v and wave. */
 void wf_placement_fill(uint32_t *rank_of, uint32_t ranks, uint32_t stages,
                        enum weft_placement_kind kind);
 

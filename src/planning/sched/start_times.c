@@ -1,3 +1,4 @@
+/* The clock: runs all ranks of a verified schedule in time order of their dependencies. */
 #include "planning/sched/start_times.h"
 
 #include <math.h>
@@ -10,28 +11,28 @@
 #include "planning/sched/channel.h"
 #include "planning/sched/schedule_priv.h"
 
-/* The inner loop is one function: calls cost more than what they do. */
+/* Forces the inner loop into one function: calls would cost more than their bodies. */
 #define FAST __attribute__((always_inline)) static inline
 
-/* Everything about one stage on one rank: what its passes take, and whom their results go to. */
+/* One stage of one pipe: the times of its passes, and the ranks that receive their results. */
 struct stage_times {
     double time[WEFT_ACT_W + 1]; /* by kind */
-    double hop_next, hop_prev;   /* until a result is with its dependent; 0 on the same rank */
+    double hop_next, hop_prev;   /* delay of a result; 0 on the same rank */
     uint32_t rank, next_rank, prev_rank;
 };
 
-/* One rank under way: all that changes with every action, in a cache line. */
+/* The state of one rank that changes with every action, in one cache line. */
 struct rank_state {
     const struct weft_action *row; /* borrowed */
     size_t len, at;
-    uint64_t wait; /* 1 + the cell it stands for, or 0 */
+    uint64_t wait; /* 1 + the cell that it waits for, or 0 */
     double now, busy, first;
 };
 
-/* A verified schedule runs what belongs to one (stage, micro) in order on one rank, so all that is
- * left to wait for is what comes from the neighbouring stages.  A cell needs one time only: first
- * when its input is available; once its forward has taken that, when its gradient is.  (The gradient
- * comes from a later stage, which cannot run before that forward.) */
+/* A verified schedule runs the actions of one (stage, micro) in order on one rank.  So an action
+ * waits only for results of neighbouring stages.  One time per cell is enough: first the time at
+ * which its input is available, then, after its forward, the time at which its gradient is.  (The
+ * gradient comes from a later stage, which cannot run before that forward.) */
 struct timing_state {
     const struct wf_start_times_input *in;
     const struct weft_placement *place;
@@ -40,17 +41,17 @@ struct timing_state {
     struct rank_state *rank_states;  /* owned: (ranks) */
     uint32_t *ready;                 /* owned: (ranks), a stack */
     uint32_t n_ready;
-    struct wf_channels links; /* owned: only when transfers occupy something */
+    struct wf_channels links; /* owned: empty if transfers occupy nothing */
     double *link_free;        /* owned: (links) */
     double *start, *length;   /* borrowed */
     size_t n_done;
 };
 
-/* How far ahead of use memory is fetched: a rank comes back to its row only after all the others
- * had their turn, too rarely for the machine to foresee it. */
+/* Prefetch distance in elements.  A rank returns to its row only after all other ranks ran, too
+ * rarely for the hardware prefetcher. */
 enum { PREFETCH_DIST = 16 };
 
-/* A result is available: whoever stands for it goes on. */
+/* Records when a result is available and wakes the rank if it waits for that. */
 FAST void deliver(struct timing_state *c, uint32_t rank, size_t cell, double when)
 {
     c->available[cell] = when;
@@ -73,7 +74,7 @@ FAST size_t cell_of(const struct timing_state *c, uint32_t stage, uint32_t micro
     return (size_t)stage * c->place->n_micros + micro;
 }
 
-/* Does it wait for something of a neighbouring stage? */
+/* Returns true if an action needs a result of a neighbouring stage. */
 FAST bool waits(const struct timing_state *c, struct weft_action a)
 {
     if (a.kind == WEFT_ACT_F)
@@ -89,8 +90,8 @@ static const struct wf_hop *hop_of(const struct timing_state *c, struct weft_act
     return next ? &c->in->forward[at] : &c->in->backward[at];
 }
 
-/* A transfer that needs its link: it waits until the one before is through.  Returns when it
- * arrives, and in *end until when the sender is busy with it. */
+/* Starts a transfer as soon as its link is free.  Returns its arrival time.  If the transfer
+ * occupies the sender, moves *end to the end of the transfer. */
 static double send_over_link(struct timing_state *c, struct weft_action a, bool next,
                              double *end)
 {
@@ -105,12 +106,12 @@ static double send_over_link(struct timing_state *c, struct weft_action a, bool 
     return begin + hop->transfer + hop->latency;
 }
 
-/* Hands a result to the stage it is for.  *end grows when sending keeps the rank busy. */
+/* Delivers a result to the stage that needs it.  Moves *end if the transfer occupies the rank. */
 FAST void deliver_result(struct timing_state *c, struct weft_action a,
                          const struct stage_times *at, bool occupies, double *end)
 {
     if (a.kind == WEFT_ACT_F) {
-        if (a.stage > 0) /* the input is taken: from now on the gradient is awaited */
+        if (a.stage > 0) /* the input is consumed: the cell now waits for its gradient */
             c->available[cell_of(c, a.stage, a.micro)] = NAN;
         if (a.stage + 1u == c->place->n_stages)
             return;
@@ -124,7 +125,7 @@ FAST void deliver_result(struct timing_state *c, struct weft_action a,
     }
 }
 
-/* The receiver's part of a transfer that keeps both ranks busy. */
+/* Returns how long the transfer of its input occupies the rank of an action. */
 static double recv_time(const struct timing_state *c, struct weft_action a,
                         const struct stage_times *at)
 {
@@ -147,12 +148,13 @@ static double pair_time(const struct timing_state *c, struct weft_action a,
     double whole = weft_cost_pair(c->in->cost, f.stage, g.stage);
     struct weft_stage_cost tf = weft_cost_stage(c->in->cost, f.stage);
     struct weft_stage_cost tg = weft_cost_stage(c->in->cost, g.stage);
-    if (g.kind == WEFT_ACT_I) /* an input gradient only: its share of the pair's time */
+    if (g.kind == WEFT_ACT_I) /* input gradient only: a proportional share of the pair's time */
         whole = tf.f + tg.b > 0 ? whole * (tf.f + tg.i) / (tf.f + tg.b) : 0;
     return whole * slowdown;
 }
 
-/* When all that a cell of the list waits for is available; NaN, and the rank stands, when not yet. */
+/* Returns when the inputs of the next `unit` actions are available.  If they are not, returns NaN
+ * and records what the rank waits for. */
 FAST double inputs_available(const struct timing_state *c, struct rank_state *r, size_t unit)
 {
     double latest = 0;
@@ -171,7 +173,7 @@ FAST double inputs_available(const struct timing_state *c, struct rank_state *r,
     return latest;
 }
 
-/* One compute cell; false when the rank stands. */
+/* Runs one compute action or pair.  Returns false if the rank has to wait. */
 FAST bool run_cell(struct timing_state *c, struct rank_state *r, size_t unit, bool occupies,
                    double *begin, double *took)
 {
@@ -179,6 +181,7 @@ FAST bool run_cell(struct timing_state *c, struct rank_state *r, size_t unit, bo
     double available = inputs_available(c, r, unit);
     if (!(available >= 0))
         return false;
+
     const struct stage_times *st = stage_times_of(c, *a);
     *begin = available > r->now ? available : r->now;
     *took = unit == 2 ? pair_time(c, a[0], a[1]) : st->time[a->kind];
@@ -187,17 +190,19 @@ FAST bool run_cell(struct timing_state *c, struct rank_state *r, size_t unit, bo
             *took += recv_time(c, a[k], stage_times_of(c, a[k]));
     if (r->first < 0)
         r->first = *begin;
+
     double end = *begin + *took;
     deliver_result(c, a[0], st, occupies, &end);
     if (unit == 2)
         deliver_result(c, a[1], stage_times_of(c, a[1]), occupies, &end);
-    *took = end - *begin; /* sending may keep the rank busy, too */
+    *took = end - *begin; /* sending may have occupied the rank as well */
     r->busy += *took;
     r->now = end;
     return true;
 }
 
-/* Runs one rank until it stands.  The two modes are compiled apart: most runs occupy nothing. */
+/* Runs one rank until it waits or ends.  `occupies` is a constant in each call, so that the usual
+ * mode, in which transfers occupy nothing, is compiled without that code. */
 FAST void run_rank(struct timing_state *c, uint32_t rank, bool occupies)
 {
     struct rank_state *r = &c->rank_states[rank];
@@ -208,6 +213,7 @@ FAST void run_rank(struct timing_state *c, uint32_t rank, bool occupies)
         if (weft_act_is_compute(r->row[r->at].kind) &&
             !run_cell(c, r, unit, occupies, &begin, &took))
             break;
+
         __builtin_prefetch(&r->row[r->at + PREFETCH_DIST]);
         for (size_t k = 0; c->start != NULL && k < unit; k++) {
             c->start[base + r->at + k] = begin;
@@ -239,10 +245,12 @@ static void fill_stage_times(struct timing_state *c, uint32_t pipe, uint32_t sta
     double slowdown = weft_values_get(c->in->speed, rank_of[stage], 1);
     double hop = c->in->cost == NULL ? 0 : c->in->cost->hop;
     size_t boundary = (size_t)pipe * (p->n_stages - 1) + stage;
+
     st->time[WEFT_ACT_F] = t.f * slowdown;
     st->time[WEFT_ACT_B] = t.b * slowdown;
     st->time[WEFT_ACT_I] = t.i * slowdown;
     st->time[WEFT_ACT_W] = t.w * slowdown;
+
     st->rank = st->next_rank = st->prev_rank = rank_of[stage];
     if (stage + 1 < p->n_stages) {
         const struct wf_hop *h = c->in->forward == NULL ? NULL : &c->in->forward[boundary];
@@ -274,6 +282,7 @@ static enum weft_status timing_state_init(struct timing_state *c, struct weft_er
     const struct weft_placement *p = c->place;
     size_t cells = (size_t)p->n_stages * p->n_micros, n = (size_t)p->n_pipes * p->n_stages;
     size_t bytes;
+
     if (!wf_size_mul(cells + PREFETCH_DIST, sizeof *c->available, &bytes))
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to time %zu cells", cells);
     c->stage_table = calloc(n, sizeof *c->stage_table);
@@ -283,12 +292,14 @@ static enum weft_status timing_state_init(struct timing_state *c, struct weft_er
     if (c->stage_table == NULL || c->available == NULL || c->rank_states == NULL ||
         c->ready == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to time %zu cells", cells);
+
     if (c->in->contention != WEFT_CONTENTION_NONE && c->in->forward != NULL) {
         WEFT_TRY(wf_channels_init(&c->links, p, true, err));
         c->link_free = calloc(c->links.n + 1, sizeof *c->link_free);
         if (c->link_free == NULL)
             return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu links", c->links.n);
     }
+
     memset(c->available, 0xff, bytes); /* as doubles: NaN */
     for (uint32_t pipe = 0; pipe < p->n_pipes; pipe++)
         for (uint32_t stage = 0; stage < p->n_stages; stage++)
@@ -316,8 +327,7 @@ enum weft_status wf_start_times_compute(const struct wf_start_times_input *in,
             ranks[r] = (struct wf_rank_times){c.rank_states[r].first, c.rank_states[r].now,
                                               c.rank_states[r].busy};
         if (c.n_done < weft_schedule_n_actions(in->schedule))
-            st =
-                WEFT_FAIL(err, WEFT_SCHEDULE, "the schedule deadlocks: weft check shows where");
+            st = WEFT_FAIL(err, WEFT_SCHEDULE, "the schedule deadlocks");
     }
     timing_state_release(&c);
     return st;

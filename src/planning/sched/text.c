@@ -1,4 +1,4 @@
-/* The text form: printing, and the pieces that the parser shares with it. */
+/* Prints actions and schedules in the text form. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ size_t weft_action_print(struct weft_action a, char out[WEFT_ACTION_TEXT_MAX])
     return (size_t)n;
 }
 
-/* The same without the printf machinery: rows have millions of cells. */
+/* Appends the text of weft_action_print().  Avoids snprintf(), since rows have millions of cells. */
 static void add_action(struct wf_text *t, struct weft_action a)
 {
     if (a.kind == WEFT_ACT_IDLE)
@@ -69,7 +69,7 @@ static void add_header(struct wf_text *t, const struct weft_schedule *s)
 static enum weft_status detach_text(struct wf_text *t, char **out, size_t *len,
                                     struct weft_error *err)
 {
-    wf_text_addc(t, '\0'); /* so that an empty text is a string too */
+    wf_text_addc(t, '\0'); /* so that an empty text is also a string */
     if (t->failed) {
         wf_text_release(t);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to print a schedule");

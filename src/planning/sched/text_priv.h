@@ -1,4 +1,4 @@
-/* What printer and parser agree on. */
+/* Constants of the text form, shared by printer and parser. */
 #ifndef PLANNING_SCHED_TEXT_PRIV_H
 #define PLANNING_SCHED_TEXT_PRIV_H
 

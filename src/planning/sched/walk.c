@@ -1,3 +1,4 @@
+/* The walk over a schedule, and the description of blocked ranks. */
 #include "planning/sched/walk.h"
 
 #include <stdlib.h>
@@ -5,7 +6,7 @@
 #include "base/error.h"
 #include "base/size.h"
 
-/* What a standing rank waits for, as one number: an event of a cell, or room in a channel. */
+/* What a blocked rank waits for, as one number: an event of a cell, or space in a channel. */
 #define WAIT_NOTHING UINT64_C(0)
 #define WAIT_CHANNEL (UINT64_C(1) << 63)
 
@@ -32,6 +33,7 @@ enum weft_status wf_walk_init(struct wf_walk *w, const struct weft_schedule *s,
         .depth = depth,
         .n_total = weft_schedule_n_actions(s),
     };
+
     size_t cells;
     if (wf_size_mul(place->n_stages, place->n_micros, &cells))
         w->cells = calloc(cells + 1, 1);
@@ -45,6 +47,7 @@ enum weft_status wf_walk_init(struct wf_walk *w, const struct weft_schedule *s,
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to walk %u stages x %u micros",
                          place->n_stages, place->n_micros);
     }
+
     for (uint32_t r = place->n_ranks; r-- > 0;)
         w->ready[w->n_ready++] = r;
     return WEFT_OK;
@@ -68,8 +71,9 @@ static void wake(struct wf_walk *w, uint32_t rank, uint64_t key)
     }
 }
 
-/* A send waits for room; with no room at all, for the receiver to stand at the receive. */
-static bool send_has_room(const struct wf_walk *w, struct weft_action a, uint32_t channel)
+/* A send waits for space in its channel.  With rendezvous it waits until the receiver has reached
+ * the receive. */
+static bool channel_has_space(const struct wf_walk *w, struct weft_action a, uint32_t channel)
 {
     const struct wf_channel_state *flow = &w->flows[channel];
     if (w->depth != WF_DEPTH_RENDEZVOUS)
@@ -78,11 +82,12 @@ static bool send_has_room(const struct wf_walk *w, struct weft_action a, uint32_
            wait_event(cell_of(w, a.stage, a.micro), wf_act_done_bit(a.kind));
 }
 
-/* 0 when the action can run now; else what its rank has to wait for. */
+/* Returns what the rank of an action has to wait for, or WAIT_NOTHING if the action can run. */
 static uint64_t blocked_by(const struct wf_walk *w, struct weft_action a)
 {
     if (w->channels == NULL && weft_act_is_message(a.kind))
         return WAIT_NOTHING;
+
     struct wf_dep deps[2];
     unsigned n = wf_action_deps(&w->rules, a, deps);
     for (unsigned i = 0; i < n; i++) {
@@ -90,16 +95,17 @@ static uint64_t blocked_by(const struct wf_walk *w, struct weft_action a)
         if (!(w->cells[cell] & deps[i].event))
             return wait_event(cell, deps[i].event);
     }
-    if (w->depth != WEFT_CHANNEL_BUFFERED &&
+
+    if (w->depth != WF_DEPTH_UNLIMITED &&
         (a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_SEND_B)) {
         uint32_t channel = wf_channel_of(w->channels, w->rules.place, a);
-        if (!send_has_room(w, a, channel))
+        if (!channel_has_space(w, a, channel))
             return WAIT_CHANNEL | channel;
     }
     return WAIT_NOTHING;
 }
 
-/* A receive that stands still may be just what a rendezvous sender waits for. */
+/* Blocks a rank.  A rendezvous sender may be waiting for exactly this receive. */
 static void stall_rank(struct wf_walk *w, uint32_t rank, struct weft_action a, uint64_t key)
 {
     w->wait[rank] = key;
@@ -134,7 +140,7 @@ static void apply_action(struct wf_walk *w, struct weft_action a)
     if (message)
         count_message(w, a);
     if (event & (WF_DONE_RECV_F | WF_DONE_RECV_B))
-        return; /* only its own rank can want it, and that one is running */
+        return; /* only its own rank can wait for it, and that rank is running */
     int64_t dependent = wf_action_dependent(a);
     if (dependent >= 0 && dependent < w->rules.place->n_stages)
         wake(w, weft_placement_rank(w->rules.place, (uint32_t)dependent, a.micro),
@@ -147,6 +153,7 @@ bool wf_walk_next(struct wf_walk *w, struct wf_walk_run *run)
         uint32_t rank = w->ready[--w->n_ready];
         struct weft_action_span row = weft_schedule_rank(w->schedule, rank);
         size_t begin = w->pc[rank], at = begin;
+
         while (at < row.len) {
             size_t unit = row.at[at].paired ? 2 : 1;
             uint64_t key = blocked_by(w, row.at[at]);
@@ -160,6 +167,7 @@ bool wf_walk_next(struct wf_walk *w, struct wf_walk_run *run)
                 apply_action(w, row.at[at + i]);
             at += unit;
         }
+
         w->pc[rank] = at;
         w->n_done += at - begin;
         if (at > begin) {
@@ -170,7 +178,7 @@ bool wf_walk_next(struct wf_walk *w, struct wf_walk_run *run)
     return false;
 }
 
-/* The action that would make `event` happen to (stage, micro). */
+/* Returns the action that causes `event` of (stage, micro). */
 static struct weft_action cause_of(const struct wf_walk *w, uint32_t stage, uint32_t micro,
                                    unsigned event)
 {
@@ -183,12 +191,14 @@ static struct weft_action cause_of(const struct wf_walk *w, uint32_t stage, uint
         {WF_DONE_RECV_F, WEFT_ACT_RECV_F}, {WF_DONE_RECV_B, WEFT_ACT_RECV_B},
     };
     struct weft_action a = {.micro = micro, .stage = stage};
+
     for (size_t i = 0; i < WEFT_LEN(causes); i++)
         if (causes[i].event == event)
             a.kind = causes[i].kind;
     if (event != WF_DONE_GRAD)
         return a;
-    /* B or I: look which of them the list has. */
+
+    /* The gradient comes from B or I: find out which of them the list has. */
     uint32_t rank = weft_placement_rank(w->rules.place, stage, micro);
     struct weft_action_span row = weft_schedule_rank(w->schedule, rank);
     for (size_t i = w->pc[rank]; i < row.len; i++)
@@ -198,7 +208,7 @@ static struct weft_action cause_of(const struct wf_walk *w, uint32_t stage, uint
     return a;
 }
 
-/* The receive that makes room in a channel: the next one of it in the other rank's list. */
+/* Returns the receive that makes space in a channel: its next one in the list of `rank`. */
 static struct weft_action next_receive(const struct wf_walk *w, uint32_t rank, uint32_t channel)
 {
     struct weft_action_span row = weft_schedule_rank(w->schedule, rank);
@@ -218,14 +228,16 @@ bool wf_walk_get_stall(const struct wf_walk *w, uint32_t rank, struct wf_walk_st
         return false;
     size_t at = w->pc[rank];
     if (row.at[at].paired && blocked_by(w, row.at[at]) == WAIT_NOTHING)
-        at++; /* it is the other half of the pair that waits */
+        at++; /* the second action of the pair is blocked */
     *out = (struct wf_walk_stall){.action = row.at[at], .position = at};
+
     if (key & WAIT_CHANNEL) {
         out->full = true;
         out->for_rank = w->channels->at[key & ~WAIT_CHANNEL].to;
         out->for_action = next_receive(w, out->for_rank, (uint32_t)(key & ~WAIT_CHANNEL));
         return true;
     }
+
     size_t cell = (size_t)(key >> 8);
     uint32_t stage = (uint32_t)(cell / w->rules.place->n_micros);
     uint32_t micro = (uint32_t)(cell % w->rules.place->n_micros);

@@ -1,10 +1,11 @@
+/* Hop times on a cluster, and the check of simulation options. */
 #include "planning/sim/hops.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "planning/sched/cost_check.h"
 
 static struct wf_hop hop_over(const struct weft_sim_options *o, uint32_t from, uint32_t to,
                               double bytes)
@@ -28,8 +29,9 @@ enum weft_status wf_hops_init(struct wf_hops *h, const struct weft_placement *pl
     h->backward = malloc(sizeof *h->backward * (n + 1));
     if (h->forward == NULL || h->backward == NULL) {
         wf_hops_release(h);
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu borders", n);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu hops", n);
     }
+
     for (uint32_t pipe = 0; pipe < place->n_pipes; pipe++)
         for (uint32_t s = 0; s + 1 < place->n_stages; s++) {
             size_t at = (size_t)pipe * (place->n_stages - 1) + s;
@@ -49,41 +51,31 @@ void wf_hops_release(struct wf_hops *h)
     *h = (struct wf_hops){0};
 }
 
-static enum weft_status check_values(struct weft_values v, const char *what, double least,
-                                     size_t n, const char *of, struct weft_error *err)
-{
-    if (v.n > 1 && v.n != n)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "%s has %zu values for %zu %s%s: give one, or one each", what, v.n, n,
-                         of, wf_plural(n));
-    for (size_t i = 0; i < v.n; i++)
-        if (!isfinite(v.at[i]) || v.at[i] < least || v.at[i] > 1e30)
-            return WEFT_FAIL(err, WEFT_USAGE, "%s: %g is out of range", what, v.at[i]);
-    return WEFT_OK;
-}
-
 enum weft_status weft_sim_check(const struct weft_schedule *s,
                                 const struct weft_sim_options *options, struct weft_error *err)
 {
     const struct weft_placement *p = weft_schedule_placement(s);
+    const size_t hops = p->n_stages - 1;
+    const struct wf_values_rule speed = {"speed", p->n_ranks, "rank", 0, 1e30};
+    const struct wf_values_rule bytes = {"bytes", hops, "hop", 0, 1e30};
+    const struct wf_values_rule gradient = {"gradient bytes", hops, "hop", 0, 1e30};
     WEFT_TRY(weft_cost_check(options->cost, options->memory, p->n_ranks, p->n_stages,
                              p->n_micros, err));
-    WEFT_TRY(check_values(options->speed, "speed", 0, p->n_ranks, "rank", err));
-    WEFT_TRY(check_values(options->bytes, "bytes", 0, p->n_stages - 1, "hop", err));
-    WEFT_TRY(check_values(options->gradient_bytes, "gradient bytes", 0, p->n_stages - 1, "hop",
-                          err));
+    WEFT_TRY(wf_values_check(options->speed, &speed, err));
+    WEFT_TRY(wf_values_check(options->bytes, &bytes, err));
+    WEFT_TRY(wf_values_check(options->gradient_bytes, &gradient, err));
+
     const struct weft_cluster *c = options->cluster;
     if (c != NULL && (uint64_t)c->nodes * c->ranks_per_node < p->n_ranks)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "a cluster of %u node%s x %u rank%s is too small for %u ranks: give "
-                         "more nodes, or fewer --ranks",
+                         "a cluster of %u node%s x %u rank%s is too small for %u ranks; use "
+                         "more nodes or fewer ranks",
                          c->nodes, wf_plural(c->nodes), c->ranks_per_node,
                          wf_plural(c->ranks_per_node), p->n_ranks);
     if (!(options->unit_seconds >= 0 && options->unit_seconds < 1e12))
         return WEFT_FAIL(err, WEFT_USAGE, "a unit of %g seconds is out of range",
                          options->unit_seconds);
     if (options->contention != WEFT_CONTENTION_NONE && c == NULL)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "transfers can occupy links of a cluster only: give one");
+        return WEFT_FAIL(err, WEFT_USAGE, "transfers occupy links, but no cluster is given");
     return WEFT_OK;
 }

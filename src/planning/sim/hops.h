@@ -1,20 +1,21 @@
-/* What each border between stages costs on a cluster. */
+/* Hop times between stages on a cluster. */
 #ifndef PLANNING_SIM_HOPS_H
 #define PLANNING_SIM_HOPS_H
 
 #include "planning/sched/start_times.h"
 #include "weft/sim.h"
 
-/* (pipes, stages - 1) each; all NULL without a cluster. */
+/* Hops from stage to stage, (pipes, stages - 1) each; NULL without a cluster. */
 struct wf_hops {
     struct wf_hop *forward, *backward; /* owned */
 };
 
+/* Computes the hops of a placement.  On success the caller calls wf_hops_release(). */
 enum weft_status wf_hops_init(struct wf_hops *h, const struct weft_placement *place,
                               const struct weft_sim_options *options, struct weft_error *err);
 void wf_hops_release(struct wf_hops *h);
 
-/* Bytes over the border after `stage`. */
+/* Returns the bytes of one message between `stage` and `stage` + 1. */
 static inline double wf_boundary_bytes(const struct weft_sim_options *o, uint32_t stage,
                                        bool gradient)
 {

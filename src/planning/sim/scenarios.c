@@ -67,7 +67,7 @@ static enum weft_status find_order(struct many *m, struct weft_error *err)
     struct wf_walk_run run;
     size_t cap = 0;
     enum weft_status st = WEFT_OK;
-    WEFT_TRY(wf_walk_init(&w, m->s, WF_WALK_MODE_COMPUTE, NULL, WEFT_CHANNEL_BUFFERED, err));
+    WEFT_TRY(wf_walk_init(&w, m->s, WF_WALK_MODE_COMPUTE, NULL, WF_DEPTH_UNLIMITED, err));
     while (st == WEFT_OK && wf_walk_next(&w, &run)) {
         if (m->n_runs == cap) {
             cap = cap == 0 ? 1024 : 2 * cap;

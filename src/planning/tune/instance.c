@@ -6,6 +6,9 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "planning/sched/cost_check.h"
+
+#define MAX_COST 1e300
 
 /* What a micro holds of a chain's memory: nothing before its forward, then v[1] until I, v[2]
  * until W, v[3] from then on. */
@@ -19,19 +22,6 @@ enum { MAX_NEEDS = 1 << 24, GRID_BITS = 30 };
 
 /* -- costs -------------------------------------------------------------------------------- */
 
-static enum weft_status check_values(struct weft_values v, const char *what, size_t n,
-                                     double least, struct weft_error *err)
-{
-    if (v.n > 1 && v.n != n)
-        return WEFT_FAIL(err, WEFT_USAGE, "%s has %zu values for %zu: give one, or one each",
-                         what, v.n, n);
-    for (size_t i = 0; i < v.n; i++)
-        if (!(v.at[i] >= least) || v.at[i] > 1e300)
-            return WEFT_FAIL(err, WEFT_USAGE, "%s is %g: it must be a number%s", what, v.at[i],
-                             least >= 0 ? " and not negative" : "");
-    return WEFT_OK;
-}
-
 static enum weft_status check_input(const struct weft_bound_input *in, struct weft_error *err)
 {
     const struct weft_placement *p = in->placement;
@@ -40,20 +30,33 @@ static enum weft_status check_input(const struct weft_bound_input *in, struct we
     const struct weft_cost *c = in->cost == NULL ? &no_cost : in->cost;
     const struct weft_memory_cost *m = in->memory == NULL ? &no_memory : in->memory;
     if (p->n_ranks == 0 || p->n_stages == 0 || p->n_micros == 0 || p->n_pipes == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "a bound needs ranks, stages and micros");
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "a bound needs at least one rank, stage, micro and pipe (got %u, %u, "
+                         "%u, %u)",
+                         p->n_ranks, p->n_stages, p->n_micros, p->n_pipes);
     for (size_t i = 0; i < (size_t)p->n_pipes * p->n_stages; i++)
         if (p->rank_of[i] >= p->n_ranks)
-            return WEFT_FAIL(err, WEFT_USAGE, "there is no rank %u", p->rank_of[i]);
-    WEFT_TRY(check_values(c->f, "time F", p->n_stages, 0, err));
-    WEFT_TRY(check_values(c->i, "time I", p->n_stages, 0, err));
-    WEFT_TRY(check_values(c->w, "time W", p->n_stages, 0, err));
-    WEFT_TRY(check_values(c->b, "time B", p->n_stages, 0, err));
-    WEFT_TRY(check_values(c->fb, "time FB", p->n_stages, 0, err));
-    WEFT_TRY(check_values((struct weft_values){&c->hop, 1}, "the hop", 1, 0, err));
-    WEFT_TRY(check_values(m->f, "memory F", p->n_stages, -1e300, err));
-    WEFT_TRY(check_values(m->i, "memory I", p->n_stages, -1e300, err));
-    WEFT_TRY(check_values(m->w, "memory W", p->n_stages, -1e300, err));
-    return check_values(m->limit, "the memory limit", p->n_ranks, 0, err);
+            return WEFT_FAIL(err, WEFT_USAGE, "rank %u is out of range (%u ranks)",
+                             p->rank_of[i], p->n_ranks);
+
+    const struct {
+        struct weft_values values;
+        struct wf_values_rule rule;
+    } lists[] = {
+        {c->f, {"cost F", p->n_stages, "stage", 0, MAX_COST}},
+        {c->i, {"cost I", p->n_stages, "stage", 0, MAX_COST}},
+        {c->w, {"cost W", p->n_stages, "stage", 0, MAX_COST}},
+        {c->b, {"cost B", p->n_stages, "stage", 0, MAX_COST}},
+        {c->fb, {"cost FB", p->n_stages, "stage", 0, MAX_COST}},
+        {{&c->hop, 1}, {"cost C", 1, "hop", 0, MAX_COST}},
+        {m->f, {"mem F", p->n_stages, "stage", -MAX_COST, MAX_COST}},
+        {m->i, {"mem I", p->n_stages, "stage", -MAX_COST, MAX_COST}},
+        {m->w, {"mem W", p->n_stages, "stage", -MAX_COST, MAX_COST}},
+        {m->limit, {"mem-limit", p->n_ranks, "rank", 0, MAX_COST}},
+    };
+    for (size_t i = 0; i < WEFT_LEN(lists); i++)
+        WEFT_TRY(wf_values_check(lists[i].values, &lists[i].rule, err));
+    return WEFT_OK;
 }
 
 /* Times and memory of a stage for the schedules that are allowed.

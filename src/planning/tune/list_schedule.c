@@ -88,13 +88,13 @@ static void choose(struct list_scheduler *l, uint32_t rank)
                 continue;
             uint32_t in_flight = *count(l, rank, 0, 0) - *count(l, rank, 1, 0);
             if (pass == WF_PASS_F &&
-                ((c == 0 && in_flight >= wf_max(1, floor(cap))) || !is_safe(l, rank, c)))
+                ((c == 0 && in_flight >= wf_double_max(1, floor(cap))) || !is_safe(l, rank, c)))
                 continue;
-            if (!wf_search_fits(s, rank, l->mem[rank] + wf_max(0, s->ops[id].delta))) {
+            if (!wf_search_fits(s, rank, l->mem[rank] + wf_double_max(0, s->ops[id].delta))) {
                 blocked = true;
                 continue;
             }
-            double at = wf_max(l->free[rank], l->arrival[id]);
+            double at = wf_double_max(l->free[rank], l->arrival[id]);
             double key = key_of(l, pass, c, id % s->n_micros);
             if (at < best_at || (at == best_at && key < best_key)) {
                 best = id;
@@ -141,8 +141,8 @@ static bool build_order(struct list_scheduler *l)
         l->arrival[i] = s->ops[i].from == WF_OP_NONE ? 0 : INFINITY;
     for (uint32_t r = 0; r < s->n_ranks; r++)
         for (uint32_t c = 0; c < s->n_chunks; c++)
-            l->chunk_f[r * s->n_chunks + c] =
-                wf_max(0, wf_search_stage_op(s, WF_PASS_F, wf_search_stage(s, r, c))->delta);
+            l->chunk_f[r * s->n_chunks + c] = wf_double_max(
+                0, wf_search_stage_op(s, WF_PASS_F, wf_search_stage(s, r, c))->delta);
     for (uint32_t r = 0; r < s->n_ranks; r++)
         choose(l, r);
     for (size_t n = 0; n < s->n_ops; n++) {

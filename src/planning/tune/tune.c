@@ -150,15 +150,15 @@ static double seconds_since(const struct tuner *t)
 static void try_generator(struct tuner *t, const struct weft_generator *g)
 {
     const struct weft_tune_problem *p = t->problem;
-    bool takes = g->flags & WEFT_GEN_USES_CHUNKS;
+    bool any_chunks = g->flags & WEFT_GEN_USES_CHUNKS;
     struct weft_gen_params params = {.ranks = p->ranks,
                                      .micros = p->micros,
-                                     .chunks = takes ? t->s.n_chunks : 0,
+                                     .chunks = any_chunks ? t->s.n_chunks : 0,
                                      .cost = p->cost,
                                      .memory = p->memory,
                                      .minimize = p->minimize};
     struct weft_schedule *made = NULL;
-    if ((!takes && g->default_chunks != t->s.n_chunks) ||
+    if ((!any_chunks && g->default_chunks != t->s.n_chunks) ||
         weft_schedule_generate(g->name, &params, &made, NULL) != WEFT_OK)
         return;
     if (order_from_schedule(t, made, t->order))
@@ -226,8 +226,8 @@ static enum weft_status find_bounds(struct tuner *t, const struct weft_placement
     bool by_span = s->minimize == WEFT_MINIMIZE_SPAN;
     double first = by_span ? t->bounds.span : t->bounds.makespan;
     double second = by_span ? t->bounds.makespan : t->bounds.span;
-    s->bound.first = wf_max(s->bound.first, first);
-    s->bound.second = wf_max(s->bound.second, second);
+    s->bound.first = wf_double_max(s->bound.first, first);
+    s->bound.second = wf_double_max(s->bound.second, second);
     return WEFT_OK;
 }
 
@@ -265,8 +265,8 @@ static enum weft_status solve(struct tuner *t, const struct weft_placement *plac
     if (e.proven) {
         t->proven = true;
         double least = (double)e.makespan * x.tick;
-        s->bound.first = wf_max(s->bound.first, least);
-        t->bounds.makespan = wf_max(t->bounds.makespan, least);
+        s->bound.first = wf_double_max(s->bound.first, least);
+        t->bounds.makespan = wf_double_max(t->bounds.makespan, least);
         t->bounds.each_makespan[WEFT_BOUND_DESTRUCTIVE] = t->bounds.makespan;
     }
     s->n_timed += e.nodes;

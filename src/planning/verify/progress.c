@@ -4,6 +4,8 @@
 #include "planning/sched/walk.h"
 #include "planning/verify/verify_priv.h"
 
+_Static_assert(WEFT_CHANNEL_BUFFERED == WF_DEPTH_UNLIMITED, "the walk takes public depths");
+
 /* Follows who waits for whom from a rank that stands still.  Whoever it waits for stands still
  * too, so after at most n_ranks steps a rank comes round again: from there it is a circle. */
 static bool find_cycle(struct wf_verifier *p, const struct wf_walk *w, uint32_t from)

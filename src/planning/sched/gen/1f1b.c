@@ -1,14 +1,14 @@
-/* The family of 1F1B: some forwards run ahead, then one forward and one backward by turns, then
+/* The 1F1B family: a warm-up of forwards, then one forward and one backward in alternation, then
  * the remaining backwards.
  *
- * Rank 1 of 4, six micros.  Two forwards run ahead, because micro 0 has two more stages to cross
- * before its gradient can start back.
+ * Rank 1 of 4, six micros.  The warm-up has two forwards, because micro 0 has to pass two more
+ * stages before its gradient can return.
  *
  *     F0 F1 | F2 B0 F3 B1 F4 B2 F5 B3 | B4 B5
- *     warm-up   one forward, one back   drain
+ *     warm-up   one forward, one back   cool-down
  *
- * Every member is this order with other numbers: how many forwards run ahead, whether the
- * backward is whole or comes as I and a W that runs late, and how many chunks take turns.
+ * The members differ in the number of forwards in the warm-up, in whether a backward is whole or
+ * split into I and a delayed W, and in the number of interleaved chunks.
  */
 
 #include "base/size.h"
@@ -18,29 +18,30 @@
 
 struct variant {
     const char *name;
-    uint32_t warmup_per_rank;  /* forwards that run ahead for each rank behind this one */
-    bool split;                /* each backward as I and W */
-    uint32_t w_delay_per_rank; /* split: I's that W waits for each rank before this one */
-    bool interleaved;          /* several chunks take turns */
+    uint32_t warmup_per_rank;  /* forwards in the warm-up per rank after this one */
+    bool split;                /* each backward is I and W */
+    uint32_t w_delay_per_rank; /* if split: delay of W, in I's per rank before this one */
+    bool interleaved;          /* several chunks per rank */
 };
 
-/* Micros go round the chunks in groups: all micros of a group through chunk 0, then all of them
- * through chunk 1 and so on, then the next group.  With one chunk that is plain micro order.
+/* Iterates over the (chunk, micro) pairs of a rank.  Micros pass the chunks in groups: all micros of
+ * a group run through chunk 0, then all of them through chunk 1 and so on, then the next group.
+ * With one chunk that is plain micro order.
  *
  *     P = 2, V = 2, M = 5:   micro  0 1 2 0 1 2 3 4 3 4      groups of 3 and 2
  *                            chunk  0 0 0 1 1 1 0 0 1 1
  *
  * Without a group size there are max(1, M div P) groups of nearly equal size.  The larger ones
- * must come first: with the larger ones last the order deadlocks.
+ * must come first: the order deadlocks otherwise.
  */
-struct turns {
+struct group_iter {
     uint32_t chunks, micros;
     uint32_t group; /* fixed size, or 0 */
     uint32_t n_groups;
     uint32_t at_group, at_chunk, at_micro, end_micro;
 };
 
-static struct wf_range group_range(const struct turns *t, uint32_t i)
+static struct wf_range group_range(const struct group_iter *t, uint32_t i)
 {
     if (t->group == 0)
         return wf_range_part(t->micros, t->n_groups, i);
@@ -48,9 +49,9 @@ static struct wf_range group_range(const struct turns *t, uint32_t i)
     return (struct wf_range){begin, wf_size_min(begin + t->group, t->micros)};
 }
 
-static struct turns turns_new(const struct weft_gen_params *params)
+static struct group_iter group_iter_new(const struct weft_gen_params *params)
 {
-    struct turns t = {
+    struct group_iter t = {
         .chunks = params->chunks, .micros = params->micros, .group = params->group};
     t.n_groups = params->micros / params->ranks;
     if (t.n_groups == 0)
@@ -59,7 +60,7 @@ static struct turns turns_new(const struct weft_gen_params *params)
     return t;
 }
 
-static void turns_next(struct turns *t)
+static void group_iter_next(struct group_iter *t)
 {
     if (++t->at_micro < t->end_micro)
         return;
@@ -72,84 +73,89 @@ static void turns_next(struct turns *t)
     t->end_micro = (uint32_t)group.end;
 }
 
-/* How many forwards run ahead on a rank. */
-static uint64_t warm_up(const struct variant *how, const struct weft_gen_params *params,
-                        const struct turns *t, uint32_t rank)
+/* Returns the number of forwards in a rank's warm-up. */
+static uint64_t warm_up(const struct variant *variant, const struct weft_gen_params *params,
+                        const struct group_iter *t, uint32_t rank)
 {
     uint64_t all = (uint64_t)params->micros * params->chunks;
     uint64_t group = params->group != 0 ? params->group : group_range(t, 0).end;
-    uint64_t ahead = (uint64_t)how->warmup_per_rank * (params->ranks - 1 - rank) +
-                     (params->chunks - 1) * group;
-    return ahead < all ? ahead : all;
+    uint64_t n = (uint64_t)variant->warmup_per_rank * (params->ranks - 1 - rank) +
+                 (params->chunks - 1) * group;
+    return n < all ? n : all;
 }
 
 struct emitter {
     struct wf_builder *b;
-    const struct variant *how;
+    const struct variant *variant;
     uint32_t ranks, rank;
-    struct turns forward, backward, weight;
-    uint64_t n_pending_w; /* I's whose W is still to come */
+    struct group_iter forward, backward, weight;
+    uint64_t n_pending_w; /* I's without their W so far */
 };
 
 static void emit_forward(struct emitter *e)
 {
     wf_builder_add(e->b, e->rank, WEFT_ACT_F, e->forward.at_chunk * e->ranks + e->rank,
                    e->forward.at_micro);
-    turns_next(&e->forward);
+    group_iter_next(&e->forward);
 }
 
-/* Backwards take the chunks in the opposite order. */
-static void emit_reverse(struct emitter *e, enum weft_act_kind kind, struct turns *t)
+/* Appends a backward action; backwards run the chunks in reverse order. */
+static void emit_reverse(struct emitter *e, enum weft_act_kind kind, struct group_iter *t)
 {
     wf_builder_add(e->b, e->rank, kind, (t->chunks - 1 - t->at_chunk) * e->ranks + e->rank,
                    t->at_micro);
-    turns_next(t);
+    group_iter_next(t);
 }
 
 static void emit_backward(struct emitter *e)
 {
-    emit_reverse(e, e->how->split ? WEFT_ACT_I : WEFT_ACT_B, &e->backward);
-    if (e->how->split && ++e->n_pending_w > (uint64_t)e->how->w_delay_per_rank * e->rank) {
+    emit_reverse(e, e->variant->split ? WEFT_ACT_I : WEFT_ACT_B, &e->backward);
+    if (e->variant->split &&
+        ++e->n_pending_w > (uint64_t)e->variant->w_delay_per_rank * e->rank) {
         emit_reverse(e, WEFT_ACT_W, &e->weight);
         e->n_pending_w--;
     }
 }
 
-static void emit_rank(struct wf_builder *b, const struct variant *how,
+static void emit_rank(struct wf_builder *b, const struct variant *variant,
                       const struct weft_gen_params *params, uint32_t rank)
 {
-    struct turns t = turns_new(params);
-    struct emitter e = {b, how, params->ranks, rank, t, t, t, 0};
-    uint64_t all = (uint64_t)params->micros * params->chunks;
-    uint64_t ahead = warm_up(how, params, &t, rank);
+    struct group_iter t = group_iter_new(params);
+    struct emitter e = {b, variant, params->ranks, rank, t, t, t, 0};
+    uint64_t n_all = (uint64_t)params->micros * params->chunks;
+    uint64_t n_warm_up = warm_up(variant, params, &t, rank);
     struct wf_idle_cells idle = {0};
-    if (params->idle_hints && how->interleaved)
-        idle = wf_pytorch_idle_interleaved(params, rank, ahead, how->split);
+    if (params->idle_hints && variant->interleaved)
+        idle = wf_pytorch_idle_interleaved(params, rank, n_warm_up, variant->split);
+
     wf_builder_add_idle(b, rank, idle.first);
-    for (uint64_t k = 0; k < ahead; k++)
+    for (uint64_t k = 0; k < n_warm_up; k++)
         emit_forward(&e);
+
     wf_builder_add_idle(b, rank, idle.after_warm_up);
-    for (uint64_t k = ahead; k < all; k++) {
+    for (uint64_t k = n_warm_up; k < n_all; k++) {
         emit_forward(&e);
         emit_backward(&e);
     }
-    for (uint64_t k = all - ahead; k < all; k++) {
-        wf_builder_add_idle(b, rank, idle.in_drain);
+
+    for (uint64_t k = n_all - n_warm_up; k < n_all; k++) {
+        wf_builder_add_idle(b, rank, idle.in_cool_down);
         emit_backward(&e);
     }
     while (e.n_pending_w-- > 0)
         emit_reverse(&e, WEFT_ACT_W, &e.weight);
 }
 
-static enum weft_status make(const struct variant *how, const struct weft_gen_params *params,
-                             struct weft_schedule **out, struct weft_error *err)
+static enum weft_status make(const struct variant *variant,
+                             const struct weft_gen_params *params, struct weft_schedule **out,
+                             struct weft_error *err)
 {
     struct wf_builder b;
-    size_t extra = params->idle_hints && how->interleaved ? wf_pytorch_idle_max(params) : 0;
-    WEFT_TRY(wf_builder_init(&b, how->name, wf_shape(params, params->chunks),
-                             how->split ? 3 : 2, extra, err));
+    size_t extra = params->idle_hints && variant->interleaved ? wf_pytorch_idle_max(params) : 0;
+    WEFT_TRY(wf_builder_init(&b, variant->name, wf_shape(params, params->chunks),
+                             variant->split ? 3 : 2, extra, err));
     for (uint32_t r = 0; r < params->ranks; r++)
-        emit_rank(&b, how, params, r);
+        emit_rank(&b, variant, params, r);
     return wf_builder_finish(&b, out, err);
 }
 
@@ -158,8 +164,7 @@ WF_GENERATOR(1f1b)
     return make(&(struct variant){"1f1b", 1, false, 0, false}, params, out, err);
 }
 
-/* Twice as many run ahead, which hides the hops: a gradient is on its way while the next forward
- * runs. */
+/* Twice the warm-up hides the hops: a gradient travels while the next forward runs. */
 WF_GENERATOR(eager_1f1b)
 {
     return make(&(struct variant){"eager-1f1b", 2, false, 0, false}, params, out, err);
@@ -170,27 +175,27 @@ WF_GENERATOR(1f1b_split)
     return make(&(struct variant){"1f1b-split", 1, true, 0, false}, params, out, err);
 }
 
-/* W runs r micros late on rank r, and so fills what would be the drain's bubble. */
+/* W runs r micros late on rank r and fills the bubble of the cool-down. */
 WF_GENERATOR(zb_h1)
 {
     return make(&(struct variant){"zb-h1", 1, true, 1, false}, params, out, err);
 }
 
-/* Twice as many forwards ahead and W twice as late: no bubble by span when F = I = W. */
+/* Twice the warm-up and twice the delay of W: no bubble by span if F = I = W. */
 WF_GENERATOR(zb_h2)
 {
     return make(&(struct variant){"zb-h2", 2, true, 2, false}, params, out, err);
 }
 
-/* A group size of the user's is Megatron's, which accepts P <= N <= M with M mod N = 0 or >= P.
- * Other sizes may still run, or deadlock: the walk knows. */
+/* Checks a schedule with a given group size for deadlock.  Megatron accepts groups with
+ * P <= N <= M and M mod N = 0 or >= P.  Other sizes may run or deadlock; the walk decides. */
 static enum weft_status check_deadlock(const struct weft_gen_params *params,
                                        struct weft_schedule *s, struct weft_schedule **out,
                                        struct weft_error *err)
 {
     struct wf_walk w;
     enum weft_status st =
-        wf_walk_init(&w, s, WF_WALK_MODE_COMPUTE, NULL, WEFT_CHANNEL_BUFFERED, err);
+        wf_walk_init(&w, s, WF_WALK_MODE_COMPUTE, NULL, WF_DEPTH_UNLIMITED, err);
     if (st == WEFT_OK) {
         struct wf_walk_run run;
         while (wf_walk_next(&w, &run))
@@ -198,8 +203,8 @@ static enum weft_status check_deadlock(const struct weft_gen_params *params,
         if (w.n_done < w.n_total)
             st =
                 WEFT_FAIL(err, WEFT_USAGE,
-                          "group %u deadlocks with %u ranks, %u chunks and %u micros: leave it "
-                          "out (any M works), or choose a group from %u to %u that leaves a "
+                          "group %u deadlocks with %u ranks, %u chunks and %u micros; omit the "
+                          "group (any M works), or use one from %u to %u that leaves a "
                           "remainder of 0 or at least %u",
                           params->group, params->ranks, params->chunks, params->micros,
                           params->ranks, params->micros, params->ranks);
@@ -212,12 +217,12 @@ static enum weft_status check_deadlock(const struct weft_gen_params *params,
     return st;
 }
 
-static enum weft_status make_interleaved(const struct variant *how,
+static enum weft_status make_interleaved(const struct variant *variant,
                                          const struct weft_gen_params *params,
                                          struct weft_schedule **out, struct weft_error *err)
 {
     struct weft_schedule *s = NULL;
-    WEFT_TRY(make(how, params, &s, err));
+    WEFT_TRY(make(variant, params, &s, err));
     if (params->group != 0)
         return check_deadlock(params, s, out, err);
     *out = s;

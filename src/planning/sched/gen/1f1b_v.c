@@ -1,14 +1,14 @@
-#include "planning/sched/gen/search.h"
-
-/* 1F1B on a V: two stages a rank, down the ranks and back up, whole backwards.
+/* 1F1B on a V: two stages per rank, down the ranks and back up, with whole backwards.
  *
  *     rank 0   F0 F1 F2 f0 b0 f1 b1 F3 B0 ...      capitals: chunk 0
  *     rank 1      F0 f0 F1 f1 b0 B0 F2 ...
  *
- * Laid as a block with F = 1 and B = 2, a micro holds at most 2 * (floor(2P/3) + 1) activations
- * of a chunk on any rank, two thirds of what 1f1b on a loop needs; that is the limit here.  A
- * given limit is a further one: the lower of the two counts.
+ * Repeated as a pattern with F = 1 and B = 2, it needs at most 2 * (floor(2P/3) + 1) activations of
+ * a chunk on any rank, two thirds of what 1f1b on a loop needs.  That is the limit here.  If the
+ * caller gives a limit, the lower one applies.
  */
+#include "planning/sched/gen/search.h"
+
 WF_GENERATOR(1f1b_v)
 {
     struct wf_search s;

@@ -1,16 +1,16 @@
 /* BitPipe: two V pipelines through the same ranks in opposite directions.
  *
- * The down pipe's V puts stages r and 2P-1-r on rank r, the up pipe's is its mirror image with
- * stages P-1-r and P+r.  A rank's own direction is the one whose input is nearer.  A unit is P
- * micros, half of them each direction; with h = P/2 and n ranks from this one to the middle, a rank's
- * forwards of a unit are
+ * The V of the down pipe has stages r and 2P-1-r on rank r.  The V of the up pipe is its mirror
+ * image with stages P-1-r and P+r.  A rank's own direction is the one whose input is nearer.  A unit
+ * is P micros, half of them per direction.  With h = P/2 and n ranks from this one to the middle,
+ * the forwards of a unit on a rank are
  *
  *     n x own first half;  h-n x (other first, own first);  n x (other first, other second);
  *     h-n x (own second, other second);  n x own second
  *
- * and its backwards the same with first and second half exchanged.  3P/2 + min(r, P-1-r)
- * forwards run ahead, then forward and backward by turns.  Units are joined: the last n
- * backwards of a unit take turns with the first n forwards of the next.
+ * and its backwards are the same with first and second half exchanged.  The warm-up has
+ * 3P/2 + min(r, P-1-r) forwards, then forwards and backwards alternate.  Units are joined: the last
+ * n backwards of a unit alternate with the first n forwards of the next.
  */
 #include <stdlib.h>
 
@@ -22,14 +22,14 @@ struct step {
 
 struct bitpipe {
     uint32_t ranks, micros;
-    struct step *forward, *backward; /* owned: (2P), one unit of one rank */
+    struct step *forward, *backward; /* borrowed: (2P), one unit of one rank */
 };
 
-/* What one rank does with the two directions. */
+/* One of the two directions on one rank. */
 struct direction {
-    uint32_t first, second; /* its stages: of the first and the second half of the model */
-    uint32_t n_first, n_second;
-    uint32_t micro;
+    uint32_t first, second;     /* its stages, of the first and the second half of the model */
+    uint32_t n_first, n_second; /* steps listed so far */
+    uint32_t micro;             /* the direction's first micro */
 };
 
 static struct step next_first_half(struct direction *w)
@@ -42,7 +42,7 @@ static struct step next_second_half(struct direction *w)
     return (struct step){w->second, w->micro + w->n_second++};
 }
 
-/* Micros in the list count from the unit's first one of their direction. */
+/* Lists the forwards of the first unit. */
 static void list_unit(struct step *list, uint32_t h, uint32_t n, struct direction own,
                       struct direction other)
 {
@@ -69,7 +69,7 @@ static struct direction reversed(struct direction w)
     return (struct direction){.first = w.second, .second = w.first, .micro = w.micro};
 }
 
-static void emit_rank(struct bitpipe *p, struct wf_builder *b, uint32_t r)
+static void emit_rank(const struct bitpipe *p, struct wf_builder *b, uint32_t r)
 {
     uint32_t ranks = p->ranks, h = ranks / 2, per_unit = 2 * ranks;
     uint32_t n = r < h ? h - r : r - h + 1;
@@ -78,16 +78,17 @@ static void emit_rank(struct bitpipe *p, struct wf_builder *b, uint32_t r)
     struct direction own = r < h ? down : up, other = r < h ? up : down;
     list_unit(p->forward, h, n, own, other);
     list_unit(p->backward, h, n, reversed(own), reversed(other));
-    uint32_t ahead = 3 * h + wf_u32_min(r, ranks - 1 - r), units = p->micros / ranks;
+
+    uint32_t n_warm_up = 3 * h + (r < h ? r : ranks - 1 - r), units = p->micros / ranks;
     for (uint32_t u = 0; u < units; u++) {
-        uint32_t micro = u * h; /* of each direction, at the start of this unit */
+        uint32_t micro = u * h; /* micros of each direction before this unit */
         uint32_t joined = u == 0 ? 0 : n;
-        for (uint32_t k = joined; k < ahead; k++)
+        for (uint32_t k = joined; k < n_warm_up; k++)
             wf_builder_add(b, r, WEFT_ACT_F, p->forward[k].stage, micro + p->forward[k].micro);
         for (uint32_t k = 0; k < per_unit; k++) {
-            if (ahead + k < per_unit)
-                wf_builder_add(b, r, WEFT_ACT_F, p->forward[ahead + k].stage,
-                               micro + p->forward[ahead + k].micro);
+            if (n_warm_up + k < per_unit)
+                wf_builder_add(b, r, WEFT_ACT_F, p->forward[n_warm_up + k].stage,
+                               micro + p->forward[n_warm_up + k].micro);
             wf_builder_add(b, r, WEFT_ACT_B, p->backward[k].stage,
                            micro + p->backward[k].micro);
             if (u + 1 < units && k + n >= per_unit) {
@@ -103,12 +104,13 @@ WF_GENERATOR(bitpipe)
     uint32_t ranks = params->ranks;
     if (ranks % 2 != 0 || ranks < 4)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "bitpipe needs an even number of ranks, at least 4 (got %u): use %u",
+                         "bitpipe needs an even number of ranks, at least 4 (got %u); use %u",
                          ranks, ranks < 4 ? 4 : ranks + 1);
     if (params->micros % ranks != 0)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "bitpipe on %u ranks needs a multiple of %u micros (got %u): use %u",
+                         "bitpipe on %u ranks needs a multiple of %u micros (got %u); use %u",
                          ranks, ranks, params->micros, (params->micros / ranks + 1) * ranks);
+
     struct wf_builder b;
     struct wf_shape shape = {ranks, 2 * ranks, params->micros, 2};
     WEFT_TRY(wf_builder_init(&b, "bitpipe", shape, 2, 0, err));
@@ -118,6 +120,7 @@ WF_GENERATOR(bitpipe)
         b.rank_of[2 * ranks + s] = ranks - 1 - rank;
     }
     wf_builder_place_explicit(&b);
+
     struct step *lists = malloc(sizeof *lists * 4 * ranks);
     if (lists == NULL) {
         wf_builder_release(&b);

@@ -1,3 +1,13 @@
+/* Chimera: f pairs of pipes through the same D ranks, one of each pair down and one up, so that
+ * each fills the bubble of the other.  A unit is D micros, D/2f per pipe.  Micro i of a unit runs
+ * stage s
+ *
+ *     forward in tick 2i + s,   backward in tick 2i + 2D - 1 - s
+ *
+ * and the next unit starts 2D ticks later.  Down pipe j starts on rank jD/f, its up pipe on the
+ * rank before that.  Forwards and backwards of all pipes then have different ticks on every rank,
+ * because D is even and f divides D/2.  The last unit may have fewer micros.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,15 +16,6 @@
 #include "planning/sched/gen/gen.h"
 #include "planning/sched/schedule_priv.h"
 
-/* f pairs of pipes through the same D ranks, one of each pair down and one up, so that each
- * fills the other's bubble.  A unit is D micros, D/2f a pipe.  Micro i of a unit runs stage s
- *
- *     forward in tick 2i + s,   backward in tick 2i + 2D - 1 - s
- *
- * and the next unit starts 2D ticks later.  Down pipe j starts on rank jD/f, its up pipe on the
- * rank before that; forwards and backwards of all pipes then fall on different ticks of every
- * rank, because D is even and f divides D/2.  A last unit may have fewer micros.
- */
 struct timed {
     uint64_t tick;
     struct weft_action action;
@@ -22,7 +23,7 @@ struct timed {
 
 struct chimera {
     uint32_t ranks, pipes, micros;
-    struct timed *list; /* owned: what one rank does */
+    struct timed *list; /* owned: (2 * micros), the actions of one rank */
     size_t n;
 };
 
@@ -33,7 +34,7 @@ static uint32_t rank_of_stage(const struct chimera *c, uint32_t pipe, uint32_t s
     return ((pipe < pairs ? stage : c->ranks - 1 - stage) + shift) % c->ranks;
 }
 
-/* The stage of a pipe that a rank holds. */
+/* Returns the stage of a pipe on a rank. */
 static uint32_t stage_on_rank(const struct chimera *c, uint32_t pipe, uint32_t rank)
 {
     uint32_t pairs = c->pipes / 2;
@@ -83,19 +84,21 @@ static enum weft_status check(const struct weft_gen_params *params, uint32_t pip
     if (ranks % 2 != 0)
         return ranks == 1
                    ? WEFT_FAIL(err, WEFT_USAGE,
-                               "chimera needs an even number of ranks (got 1): use 2")
+                               "chimera needs an even number of ranks (got 1); use 2")
                    : WEFT_FAIL(err, WEFT_USAGE,
-                               "chimera needs an even number of ranks (got %u): use %u or %u",
+                               "chimera needs an even number of ranks (got %u); use %u or %u",
                                ranks, ranks - 1, ranks + 1);
+
     if (pipes % 2 != 0 || ranks % pipes != 0 || pipes > UINT16_MAX) {
         char fit[120] = "";
         for (uint32_t k = 2; k <= ranks && strlen(fit) < 100; k += 2)
             if (ranks % k == 0)
                 snprintf(fit + strlen(fit), sizeof fit - strlen(fit), " %u", k);
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "chimera cannot run %u pipe%s on %u ranks: --pipes must be even and "
-                         "divide the ranks; these work:%s",
-                         pipes, wf_plural(pipes), ranks, fit);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "chimera cannot run %u pipe%s on %u ranks (the number must be even and "
+            "divide the ranks); use one of%s",
+            pipes, wf_plural(pipes), ranks, fit);
     }
     return WEFT_OK;
 }

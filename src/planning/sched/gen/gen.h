@@ -1,6 +1,6 @@
-/* The generators.  One file each; the table in table.c names them all.  A generator gets checked
- * sizes (at least one rank, one micro, one chunk; products that fit) and must refuse, with a
- * line that says what would work, every size that it cannot do. */
+/* The generators of schedules, listed in generators.c.  A generator gets checked sizes (at least
+ * one rank, one micro and one chunk; products that do not overflow).  It returns WEFT_USAGE for sizes
+ * that it does not support, with a message that names sizes that work. */
 #ifndef PLANNING_SCHED_GEN_GEN_H
 #define PLANNING_SCHED_GEN_GEN_H
 
@@ -33,10 +33,5 @@ WF_GENERATOR(dualpipe_v);
 WF_GENERATOR(bitpipe);
 WF_GENERATOR(greedy_gpipe);
 WF_GENERATOR(greedy_1f1b);
-
-static inline uint32_t wf_u32_min(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 #endif

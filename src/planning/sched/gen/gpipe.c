@@ -1,10 +1,10 @@
-#include "planning/sched/gen/gen.h"
-
-/* All forwards, then all backwards, both in micro order.  With several chunks a rank takes one
- * micro through all its chunks before the next: micro outer, chunk inner.
+/* GPipe: all forwards, then all backwards, both in micro order.  With several chunks, a rank runs
+ * one micro through all its chunks before the next: micro outer, chunk inner.
  *
  *     F0 F1 F2 F3 | B0 B1 B2 B3
  */
+#include "planning/sched/gen/gen.h"
+
 WF_GENERATOR(gpipe)
 {
     uint32_t ranks = params->ranks, chunks = params->chunks;

@@ -1,46 +1,47 @@
-/* Planning tick by tick: whenever a rank is free it takes the best action that is ready.
+/* Greedy planning, tick by tick: a free rank starts the best action that is ready.
  *
- * On every stage forwards run in micro order and so do backwards, so that the whole state is two
- * counters a stage, and a rank's choice is the best of its few chunks:
+ * On every stage forwards run in micro order and so do backwards.  So the whole state is two
+ * counters per stage, and a rank chooses among its few chunks:
  *
  *     forward of stage s is ready when   f[s] < f[s-1]             (stage 0: < M), its micro f[s]
  *     backward of stage s when           b[s] < min(f[s], b[s+1])  (the last: < f[s]), micro b[s]
  *
- * What a rank does in a tick is decided by the state at the start of that tick.  Only ranks that
- * became free or whose neighbours moved are looked at, so the time is linear in the actions.
+ * The choice depends on the state at the start of the tick.  Only ranks that became free or whose
+ * neighbours progressed are examined, so the time is linear in the number of actions.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "planning/sched/gen/gen.h"
 
-/* The inner loop is one function: calls cost more than what they do. */
+/* Forces the inner loop into one function: calls would cost more than their bodies. */
 #define FAST __attribute__((always_inline)) static inline
 
 struct policy {
     const char *name;
     enum weft_placement_kind place;
     bool backward_first;
-    uint32_t b_ticks;   /* a backward's length; a forward's is 1 */
-    uint32_t in_flight; /* micros between stage 0's forward and its backward; 0: any number */
+    uint32_t b_ticks;   /* length of a backward; that of a forward is 1 */
+    uint32_t in_flight; /* maximum micros between stage 0's forward and backward; 0: no limit */
 };
 
-/* Where a slot's stage stands, and the slots of the stages around it (`stages` for none). */
-struct way {
-    uint32_t stage, rank, before, after;
+/* A slot is a chunk of a rank.  prev and next are the slots of the neighbouring stages, or `stages`
+ * beyond either end of the model. */
+struct slot {
+    uint32_t stage, rank, prev, next;
 };
 
 struct task {
     uint32_t slot;
-    uint32_t left; /* ticks until it ends */
+    uint32_t ticks_left;
     bool backward;
 };
 
-/* A slot is a chunk of a rank.  For each: how many forwards (or backwards) it has done, and how
- * many it could have done by now.  The limits are kept up as neighbours move, so that a choice
- * looks at its own rank's slots and nothing else. */
+/* For each slot, the number of forwards (or backwards) that are done, and the number that could be
+ * done by now.  The limits are updated when neighbours progress, so that a choice reads the slots
+ * of its own rank only. */
 struct counters {
-    uint32_t *done, *limit; /* owned: (ranks, chunks), and one beyond the ends of the model */
+    uint32_t *done, *limit; /* owned: (ranks, chunks), plus one beyond the model */
 };
 
 struct planner {
@@ -48,16 +49,16 @@ struct planner {
     struct wf_builder *b;
     uint32_t ranks, chunks, stages, micros;
     struct counters forward, backward;
-    struct way *ways;    /* owned: (ranks, chunks), and one beyond */
-    struct task *active; /* owned: (ranks), what is under way */
+    struct slot *slots;  /* owned: (ranks, chunks), plus one beyond the model */
+    struct task *active; /* owned: (ranks), running tasks */
     uint32_t n_active;
     bool *busy;     /* owned: (ranks) */
-    uint8_t *dirty; /* owned: (ranks, rounded up to 8): something changed for this rank */
+    uint8_t *dirty; /* owned: (ranks, rounded up to 8): the rank has to be examined */
 };
 
 #define NONE UINT32_MAX
 
-/* The slot whose next micro is the least; among equals the first chunk, or the last. */
+/* Returns the ready slot with the lowest next micro; among equals the first chunk, or the last. */
 FAST uint32_t lowest_micro(const struct counters *c, uint32_t base, uint32_t chunks,
                            bool last_first)
 {
@@ -75,7 +76,7 @@ FAST uint32_t lowest_micro(const struct counters *c, uint32_t base, uint32_t chu
     return best;
 }
 
-/* For waves: the deepest chunk that is ready, and no new micro beyond those in flight. */
+/* For waves: returns the deepest chunk that is ready, with a limit on micros in flight. */
 static uint32_t deepest(const struct planner *p, uint32_t base)
 {
     const struct counters *f = &p->forward;
@@ -96,7 +97,7 @@ FAST uint32_t choose(const struct planner *p, uint32_t rank, bool backward, bool
     return waves ? deepest(p, base) : lowest_micro(&p->forward, base, p->chunks, false);
 }
 
-/* What a free rank does now; false when nothing is ready. */
+/* Starts the best action of a free rank.  Returns false if nothing is ready. */
 FAST bool start_action(struct planner *p, uint32_t rank, bool back_first, bool waves,
                        struct task *task)
 {
@@ -108,15 +109,16 @@ FAST bool start_action(struct planner *p, uint32_t rank, bool back_first, bool w
         if (slot == NONE)
             return false;
     }
-    wf_builder_add(p->b, rank, back ? WEFT_ACT_B : WEFT_ACT_F, p->ways[slot].stage,
+
+    wf_builder_add(p->b, rank, back ? WEFT_ACT_B : WEFT_ACT_F, p->slots[slot].stage,
                    back ? p->backward.done[slot] : p->forward.done[slot]);
     *task = (struct task){slot, back ? p->policy->b_ticks : 1, back};
     p->busy[rank] = true;
     return true;
 }
 
-/* Ranks are marked by a byte each, so that marking is a store that waits for nothing, and looked
- * through eight at a time. */
+/* Starts an action on every free rank that is marked as dirty.  A mark is one byte, so that marking
+ * is a plain store, and eight marks are tested at a time. */
 FAST void start_actions(struct planner *p, bool back_first, bool waves)
 {
     uint32_t n = p->n_active;
@@ -133,33 +135,33 @@ FAST void start_actions(struct planner *p, bool back_first, bool waves)
     p->n_active = n;
 }
 
-/* Counts a finished action, moves the limits that hang on it, and looks at whom it concerns: the
- * rank itself and the one with the neighbouring stage. */
+/* Counts a finished action, updates the limits that depend on it, and marks the rank itself and the
+ * rank of the neighbouring stage. */
 FAST void finish(struct planner *p, struct task task)
 {
-    const struct way *way = &p->ways[task.slot];
+    const struct slot *at = &p->slots[task.slot];
     uint32_t *f = p->forward.done, *b = p->backward.done, *b_limit = p->backward.limit;
-    uint32_t slot = task.slot, before = way->before, after = way->after;
+    uint32_t slot = task.slot, prev = at->prev, next = at->next;
     if (task.backward) {
         b[slot]++;
-        b_limit[before] = f[before] < b[slot] ? f[before] : b[slot];
-        p->dirty[p->ways[before].rank] = 1;
+        b_limit[prev] = f[prev] < b[slot] ? f[prev] : b[slot];
+        p->dirty[p->slots[prev].rank] = 1;
     } else {
         f[slot]++;
-        p->forward.limit[after] = f[slot];
-        b_limit[slot] = f[slot] < b[after] ? f[slot] : b[after];
-        p->dirty[p->ways[after].rank] = 1;
+        p->forward.limit[next] = f[slot];
+        b_limit[slot] = f[slot] < b[next] ? f[slot] : b[next];
+        p->dirty[p->slots[next].rank] = 1;
     }
-    p->busy[way->rank] = false;
-    p->dirty[way->rank] = 1;
+    p->busy[at->rank] = false;
+    p->dirty[at->rank] = 1;
 }
 
-/* Makes visible what ends with this tick. */
+/* Finishes the actions that end with this tick. */
 static void end_actions(struct planner *p)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->n_active; i++) {
-        if (--p->active[i].left == 0)
+        if (--p->active[i].ticks_left == 0)
             finish(p, p->active[i]);
         else
             p->active[n++] = p->active[i];
@@ -173,7 +175,7 @@ static void planner_release(struct planner *p)
     free(p->forward.limit);
     free(p->backward.done);
     free(p->backward.limit);
-    free(p->ways);
+    free(p->slots);
     free(p->active);
     free(p->busy);
     free(p->dirty);
@@ -196,23 +198,23 @@ static bool counters_init(struct counters *c, size_t n)
 static bool planner_init(struct planner *p)
 {
     size_t n = (size_t)p->stages + 1;
-    p->ways = calloc(n, sizeof *p->ways);
+    p->slots = calloc(n, sizeof *p->slots);
     p->active = calloc((size_t)p->ranks + 1, sizeof *p->active);
     p->busy = calloc(p->ranks, sizeof *p->busy);
     p->dirty = calloc((size_t)p->ranks + 8, sizeof *p->dirty);
-    if (!counters_init(&p->forward, n) || !counters_init(&p->backward, n) || p->ways == NULL ||
+    if (!counters_init(&p->forward, n) || !counters_init(&p->backward, n) || p->slots == NULL ||
         p->active == NULL || p->busy == NULL || p->dirty == NULL)
         return false;
+
     for (uint32_t s = 0; s < p->stages; s++)
-        p->ways[slot_of(p, s)] = (struct way){s, p->b->rank_of[s], slot_of(p, (int64_t)s - 1),
-                                              slot_of(p, (int64_t)s + 1)};
+        p->slots[slot_of(p, s)] = (struct slot){s, p->b->rank_of[s], slot_of(p, (int64_t)s - 1),
+                                                slot_of(p, (int64_t)s + 1)};
     p->forward.limit[slot_of(p, 0)] = p->micros;
-    p->backward.done[p->stages] =
-        p->micros; /* beyond the last stage nothing must be waited for */
+    p->backward.done[p->stages] = p->micros; /* the last stage waits for no other backward */
     return true;
 }
 
-/* The policy is known to the compiler: it makes a loop for each. */
+/* Plans with a policy that is constant in each call, so that the compiler specializes the loop. */
 FAST uint64_t plan_by(struct planner *p, bool back_first, bool waves)
 {
     uint64_t tick = 0;
@@ -232,7 +234,7 @@ static uint64_t plan_all(struct planner *p)
     return p->policy->backward_first ? plan_by(p, true, false) : plan_by(p, false, false);
 }
 
-/* *ticks (may be NULL) is how long the plan is. */
+/* Makes a schedule by a policy.  *ticks (may be NULL) is the length of the plan. */
 static enum weft_status make(const struct policy *policy, const struct weft_gen_params *params,
                              uint64_t *ticks, struct weft_schedule **out,
                              struct weft_error *err)
@@ -246,6 +248,7 @@ static enum weft_status make(const struct policy *policy, const struct weft_gen_
                         .chunks = params->chunks,
                         .stages = params->ranks * params->chunks,
                         .micros = params->micros};
+
     bool ok = planner_init(&p);
     uint64_t length = ok ? plan_all(&p) : 0;
     planner_release(&p);
@@ -254,13 +257,14 @@ static enum weft_status make(const struct policy *policy, const struct weft_gen_
         return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory for %u stages", policy->name,
                          p.stages);
     }
+
     if (ticks != NULL)
         *ticks = length;
     return wf_builder_finish(&b, out, err);
 }
 
-/* The two planners of burn_dragon.  Forward first keeps all micros in flight;
- * backward first is not 1F1B, for nothing limits its warm-up. */
+/* The two planners of burn_dragon.  Forward first keeps all micros in flight.  Backward first is not
+ * 1F1B, because nothing limits its warm-up. */
 WF_GENERATOR(greedy_gpipe)
 {
     static const struct policy policy = {.name = "greedy-gpipe", .b_ticks = 1};
@@ -274,8 +278,8 @@ WF_GENERATOR(greedy_1f1b)
     return make(&policy, params, NULL, out, err);
 }
 
-/* Hanayo's waves: stages go down the ranks and up again, once or more.  P micros are in flight,
- * so a rank holds about what 1F1B's first rank does; one more is let in where that is faster. */
+/* Hanayo's waves: stages go down the ranks and up again, once or more.  P micros are in flight, so
+ * a rank needs about the memory of 1F1B's first rank.  One more is in flight if that is faster. */
 WF_GENERATOR(wave)
 {
     struct policy policy = {.name = "wave",
@@ -286,9 +290,15 @@ WF_GENERATOR(wave)
     struct weft_schedule *plain = NULL, *more = NULL;
     uint64_t plain_ticks = 0, more_ticks = 0;
     WEFT_TRY(make(&policy, params, &plain_ticks, &plain, err));
+
     policy.in_flight++;
     enum weft_status st = make(&policy, params, &more_ticks, &more, err);
-    bool better = st == WEFT_OK && more_ticks < plain_ticks;
+    if (st != WEFT_OK) {
+        weft_schedule_free(plain);
+        return st;
+    }
+
+    bool better = more_ticks < plain_ticks;
     weft_schedule_free(better ? plain : more);
     *out = better ? more : plain;
     return WEFT_OK;

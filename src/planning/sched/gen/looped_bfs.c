@@ -1,9 +1,9 @@
+/* Looped BFS: all micros run through a chunk before the next chunk starts.  Backwards run in the
+ * reverse order of chunks and micros.  The gradient of each chunk is completed in one burst, so
+ * its reduction overlaps with the following chunks.  Memory is that of GPipe.
+ */
 #include "planning/sched/gen/gen.h"
 
-/* Breadth first: all micros through a chunk before the next chunk, backwards the other way
- * round, micros descending.  Each chunk's gradient is finished in one burst, so that its
- * reduction overlaps with the chunks that follow; memory is GPipe's.
- */
 WF_GENERATOR(looped_bfs)
 {
     uint32_t ranks = params->ranks, chunks = params->chunks;

@@ -1,3 +1,4 @@
+/* Computes the empty cells of PyTorch's tables. */
 #include "planning/sched/gen/pytorch_idle.h"
 
 #include <stdlib.h>
@@ -7,13 +8,13 @@
 #include "planning/sched/schedule_priv.h"
 
 struct wf_idle_cells wf_pytorch_idle_interleaved(const struct weft_gen_params *params,
-                                                 uint32_t rank, uint64_t ahead, bool split)
+                                                 uint32_t rank, uint64_t n_warm_up, bool split)
 {
     int64_t ranks = params->ranks, behind = ranks - 1 - rank;
-    struct wf_idle_cells idle = {.first = rank, .in_drain = split ? 0 : 1};
-    if (ahead > 0)
+    struct wf_idle_cells idle = {.first = rank, .in_cool_down = split ? 0 : 1};
+    if (n_warm_up > 0)
         idle.after_warm_up =
-            split ? behind : params->chunks * ranks + 2 * behind - ((int64_t)ahead + rank);
+            split ? behind : params->chunks * ranks + 2 * behind - ((int64_t)n_warm_up + rank);
     return idle;
 }
 
@@ -23,13 +24,13 @@ size_t wf_pytorch_idle_max(const struct weft_gen_params *params)
            (size_t)params->micros * params->chunks;
 }
 
-/* Steps through all rows at once, one cell a rank and column. */
+/* State of a pass through all rows in parallel, one column at a time. */
 struct spacer {
     const struct weft_schedule *s;
-    uint8_t *seen; /* owned: (stages, micros), forward done in an earlier column */
-    size_t *pc;    /* owned: (ranks) */
-    struct weft_action **rows;
-    size_t *n_row, *cap_row;
+    uint8_t *seen;             /* owned: (stages, micros), forward done in an earlier column */
+    size_t *pc;                /* owned: (ranks) */
+    struct weft_action **rows; /* owned: (ranks), the new rows */
+    size_t *n_row, *cap_row;   /* owned: (ranks) */
 };
 
 static bool row_add(struct spacer *sp, uint32_t rank, struct weft_action a)
@@ -51,7 +52,8 @@ static size_t forward_cell(const struct spacer *sp, uint32_t stage, uint32_t mic
     return (size_t)stage * sp->s->place.n_micros + micro;
 }
 
-/* False when there is no memory; *more says whether any rank had a cell left. */
+/* Appends one column.  Sets *more to whether any rank had a cell left.  Returns false if there is no
+ * memory. */
 static bool space_column(struct spacer *sp, bool *more)
 {
     static const struct weft_action idle = {.kind = WEFT_ACT_IDLE};
@@ -69,7 +71,9 @@ static bool space_column(struct spacer *sp, bool *more)
             return false;
         sp->pc[r] += !wait;
     }
-    for (uint32_t r = 0; r < n_ranks; r++) { /* what ran in this column counts from the next */
+
+    /* The forwards of this column count from the next column on. */
+    for (uint32_t r = 0; r < n_ranks; r++) {
         if (sp->n_row[r] == 0)
             continue;
         struct weft_action a = sp->rows[r][sp->n_row[r] - 1];
@@ -91,6 +95,7 @@ static struct weft_schedule *join_rows(const struct spacer *sp)
         weft_schedule_free(d);
         return NULL;
     }
+
     for (uint32_t r = 0; r < sp->s->place.n_ranks; r++) {
         if (sp->n_row[r] > 0)
             memcpy(d->actions + d->first[r], sp->rows[r], sp->n_row[r] * sizeof *d->actions);
@@ -121,6 +126,7 @@ static struct weft_schedule *space_forwards(const struct weft_schedule *s)
         if (ok)
             spaced = join_rows(&sp);
     }
+
     for (uint32_t r = 0; sp.rows != NULL && r < n_ranks; r++)
         free(sp.rows[r]);
     free(sp.seen);

@@ -79,7 +79,7 @@ static void fill_bound(struct wf_search *s)
         double last_w = s->n_passes == 3 ? wf_search_stage_op(s, WF_PASS_W, r)->time : 0;
         for (uint32_t q = r; q < s->n_ranks; q++) {
             double t = there + s->n_micros * micro_time(s, q, 2) + back + last_w;
-            best = wf_max(best, t);
+            best = wf_double_max(best, t);
             there += wf_search_stage_op(s, WF_PASS_F, q)->time + s->hop;
             back += wf_search_stage_op(s, WF_PASS_I, q)->time + s->hop;
         }
@@ -207,8 +207,8 @@ void wf_search_cap_memory(struct wf_search *s, double chunks)
             most = f > most ? f : most;
         }
         sequential_order(s, r, s->order);
-        double cap = wf_max(chunks * most, wf_search_peak(s, s->order));
-        s->limit[r] = wf_min(s->limit[r], cap);
+        double cap = wf_double_max(chunks * most, wf_search_peak(s, s->order));
+        s->limit[r] = wf_double_min(s->limit[r], cap);
     }
 }
 

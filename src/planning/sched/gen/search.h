@@ -19,6 +19,7 @@
 #ifndef PLANNING_SCHED_GEN_SEARCH_H
 #define PLANNING_SCHED_GEN_SEARCH_H
 
+#include "base/size.h"
 #include "planning/sched/gen/gen.h"
 
 /* -- the problem and the best orders: search.c --------------------------------------------- */
@@ -160,17 +161,6 @@ static inline const struct wf_op *wf_search_stage_op(const struct wf_search *s,
                                                      enum wf_pass pass, uint32_t stage)
 {
     return &s->ops[wf_search_op_id(s, pass, stage, 0)];
-}
-
-/* fmin() and fmax() care for NaN, which never happens here, and cost a call. */
-static inline double wf_min(double a, double b)
-{
-    return a < b ? a : b;
-}
-
-static inline double wf_max(double a, double b)
-{
-    return a > b ? a : b;
 }
 
 /* Limits are met up to rounding: sums of the same numbers in another order differ. */

@@ -85,7 +85,7 @@ static void set_wake(struct wf_list_sched *l, uint32_t rank, double t)
     uint32_t i = l->leaves + rank;
     l->wake[i] = t;
     for (i /= 2; i > 0; i /= 2)
-        l->wake[i] = wf_min(l->wake[2 * i], l->wake[2 * i + 1]);
+        l->wake[i] = wf_double_min(l->wake[2 * i], l->wake[2 * i + 1]);
 }
 
 /* The rank that wakes first; n_ranks when none ever does. */
@@ -116,7 +116,7 @@ static void issue(struct wf_list_sched *l, struct wf_search *s, uint32_t id, dou
         double there = k->free + to->hop;
         l->arrival[op->to] = there;
         if (to->rank != op->rank && there < l->wake[l->leaves + to->rank])
-            set_wake(l, to->rank, wf_max(there, l->ranks[to->rank].free));
+            set_wake(l, to->rank, wf_double_max(there, l->ranks[to->rank].free));
     }
     set_wake(l, op->rank, k->free);
 }
@@ -137,16 +137,16 @@ static bool leaves_room(const struct wf_search *s, const struct rank_list *k, ui
                         uint32_t chunk)
 {
     double f0 = wf_search_stage_op(s, WF_PASS_F, rank)->delta;
-    double i0 = wf_max(0, wf_search_stage_op(s, WF_PASS_I, rank)->delta);
+    double i0 = wf_double_max(0, wf_search_stage_op(s, WF_PASS_I, rank)->delta);
     double held = (k->done[0][0] - k->done[1][0] + (chunk == 0)) * f0;
     if (s->n_chunks == 1)
         return wf_search_fits(s, rank, held + i0);
     uint32_t stage = wf_search_stage(s, rank, 1);
     double f1 = wf_search_stage_op(s, WF_PASS_F, stage)->delta;
-    double through = f1 + wf_max(0, wf_search_stage_op(s, WF_PASS_I, stage)->delta);
+    double through = f1 + wf_double_max(0, wf_search_stage_op(s, WF_PASS_I, stage)->delta);
     if (chunk == 1)
         held += (k->done[0][1] - k->done[1][1]) * f1;
-    return wf_search_fits(s, rank, held + wf_max(through, i0));
+    return wf_search_fits(s, rank, held + wf_double_max(through, i0));
 }
 
 /* A forward or gradient as a candidate, if it may run at all.  *blocked is when it could start but
@@ -162,9 +162,9 @@ static struct candidate get_candidate(const struct wf_list_sched *l, const struc
     if (pass == WF_PASS_F && ((chunk == 0 && k->done[0][0] - k->done[1][0] >= k->cap) ||
                               !leaves_room(s, k, rank, chunk)))
         return no_candidate;
-    double at = wf_max(now, l->arrival[id]), delta = s->ops[id].delta;
+    double at = wf_double_max(now, l->arrival[id]), delta = s->ops[id].delta;
     if (delta > 0 && !wf_search_fits(s, rank, k->mem + delta)) {
-        *blocked = wf_min(*blocked, at);
+        *blocked = wf_double_min(*blocked, at);
         return no_candidate;
     }
     return (struct candidate){id, at, 0};
@@ -215,7 +215,7 @@ static uint32_t choose_by_rules(struct wf_list_sched *l, const struct wf_search 
         return g.id;
     if (f.at <= now && g.at >= now + knobs->hold * s->ops[f.id].time)
         return f.id;
-    *until = f.at <= now ? g.at : wf_min(g.at, f.at);
+    *until = f.at <= now ? g.at : wf_double_min(g.at, f.at);
     uint32_t w = oldest_weight(l, s, rank);
     if (w == WF_OP_NONE)
         return WF_OP_NONE;
@@ -268,9 +268,10 @@ static uint32_t choose_drain(struct wf_list_sched *l, const struct wf_search *s,
         uint32_t id = next_op(s, k, rank, WF_PASS_I, c);
         if (id == WF_OP_NONE)
             continue;
-        *until = wf_min(*until, l->arrival[id]);
-        likely = wf_min(likely, l->arrival[id] < INFINITY ? l->arrival[id] : l->expected[id]);
-        bool fits = wf_search_fits(s, rank, k->mem + wf_max(0, s->ops[id].delta));
+        *until = wf_double_min(*until, l->arrival[id]);
+        likely =
+            wf_double_min(likely, l->arrival[id] < INFINITY ? l->arrival[id] : l->expected[id]);
+        bool fits = wf_search_fits(s, rank, k->mem + wf_double_max(0, s->ops[id].delta));
         if (l->arrival[id] <= now && fits && k->last[1][c] < best.key)
             best = (struct candidate){id, now, k->last[1][c]};
     }
@@ -294,7 +295,7 @@ static uint32_t choose_refill(struct wf_list_sched *l, const struct wf_search *s
     if (k->follow == s->per_rank)
         return w;
     uint32_t id = row[k->follow];
-    bool fits = wf_search_fits(s, rank, k->mem + wf_max(0, s->ops[id].delta));
+    bool fits = wf_search_fits(s, rank, k->mem + wf_double_max(0, s->ops[id].delta));
     if (l->arrival[id] <= now && fits) {
         k->follow++;
         return id;
@@ -318,7 +319,7 @@ static void reset(struct wf_list_sched *l, const struct wf_search *s)
         l->wake[i] = INFINITY;
     for (uint32_t r = 0; r < s->n_ranks; r++) {
         double cap = l->knobs->in_flight + l->knobs->in_flight_slope * (s->n_ranks - 1 - r);
-        l->ranks[r] = (struct rank_list){.cap = wf_max(1, floor(cap + 1e-9))};
+        l->ranks[r] = (struct rank_list){.cap = wf_double_max(1, floor(cap + 1e-9))};
         set_wake(l, r, 0);
     }
 }
@@ -331,7 +332,7 @@ static bool make_list(struct wf_list_sched *l, struct wf_search *s,
     size_t n = 0;
     reset(l, s);
     for (uint32_t r; (r = next_rank(l, s->n_ranks)) < s->n_ranks;) {
-        double now = wf_max(l->wake[l->leaves + r], l->ranks[r].free), until = INFINITY;
+        double now = wf_double_max(l->wake[l->leaves + r], l->ranks[r].free), until = INFINITY;
         uint32_t id = choose(l, s, r, now, &until);
         if (id == WF_OP_NONE) {
             set_wake(l, r, until > now ? until : INFINITY);

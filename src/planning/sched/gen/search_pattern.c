@@ -129,7 +129,7 @@ static void set_times(struct wf_pattern *b, const struct wf_search *s, bool unit
         for (uint32_t p = 0; p < s->n_passes; p++)
             for (uint32_t c = 0; c < s->n_chunks; c++)
                 work += b->time[p * s->n_stages + wf_search_stage(s, r, c)];
-        b->period = wf_max(b->period, work);
+        b->period = wf_double_max(b->period, work);
         b->n_busy[r] = 0;
     }
 }
@@ -147,7 +147,7 @@ static void build_pattern(struct wf_pattern *b, const struct wf_search *s,
         double at = place_pass(b, op->rank, row, style->given != NULL ? style->given[row] : t);
         t = at + b->time[row];
         if (op->to != WF_OP_NONE && s->ops[op->to].rank != op->rank)
-            t = wf_max(t + b->hop, at + style->step[leg] * b->period / 6);
+            t = wf_double_max(t + b->hop, at + style->step[leg] * b->period / 6);
     }
     for (uint32_t stage = s->n_stages; s->n_passes == 3 && stage-- > 0;) {
         uint32_t row = s->n_stages + stage;
@@ -194,9 +194,10 @@ static double ready_at(const struct wf_pattern *b, const struct wf_search *s, ui
 {
     const struct wf_op *op = &s->ops[id];
     if (op->from != WF_OP_NONE)
-        t = wf_max(t, b->end[op->from] + (s->ops[op->from].rank == op->rank ? 0 : b->hop));
+        t = wf_double_max(t,
+                          b->end[op->from] + (s->ops[op->from].rank == op->rank ? 0 : b->hop));
     if (op->row >= s->n_stages) /* the pass before */
-        t = wf_max(t, b->end[id - s->n_stages * s->n_micros]);
+        t = wf_double_max(t, b->end[id - s->n_stages * s->n_micros]);
     return t;
 }
 
@@ -215,9 +216,9 @@ static bool put(struct wf_pattern *b, const struct wf_search *s, uint32_t id, do
     while (k > 0 && row[k - 1].end > t + slack && row[k - 1].start > t - slack &&
            (!grows || wf_search_fits(s, op->rank, (k > 1 ? row[k - 2].mem : 0) + op->delta)))
         k--;
-    while (k < n && wf_max(t, k > 0 ? row[k - 1].end : 0) + time > row[k].start + slack)
+    while (k < n && wf_double_max(t, k > 0 ? row[k - 1].end : 0) + time > row[k].start + slack)
         k++;
-    t = wf_max(t, k > 0 ? row[k - 1].end : 0);
+    t = wf_double_max(t, k > 0 ? row[k - 1].end : 0);
     memmove(row + k + 1, row + k, sizeof *row * (n - k));
     row[k] = (struct placed){t, t + time, k > 0 ? row[k - 1].mem : 0, id};
     for (uint32_t i = k; i <= n; i++)

@@ -205,7 +205,7 @@ enum weft_status wf_search_run(struct wf_search *s, const double *given, struct 
     enum weft_status st = WEFT_OK;
     struct context x = {s, wf_list_sched_new(s), wf_pattern_new(s), 0};
     double n = (double)s->n_ops;
-    uint32_t tries = (uint32_t)wf_max(MIN_TRIES, wf_min(MAX_TRIES, TRY_WORK / n));
+    uint32_t tries = (uint32_t)wf_double_max(MIN_TRIES, wf_double_min(MAX_TRIES, TRY_WORK / n));
     if (x.list_sched == NULL || x.patterns == NULL) {
         st = WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory to search with %zu actions",
                        s->setup.name, s->n_ops);

@@ -123,7 +123,7 @@ static void measure_tails(struct tabu *t)
         double tail = t->rank_tail[op->rank];
         if (op->to != WF_OP_NONE) {
             const struct wf_op *to = &s->ops[op->to];
-            tail = wf_max(tail, to->hop + to->time + t->tail[op->to]);
+            tail = wf_double_max(tail, to->hop + to->time + t->tail[op->to]);
         }
         t->tail[id] = tail;
         t->rank_tail[op->rank] = tail + op->time;

@@ -1,11 +1,10 @@
-#include "planning/sched/gen/search.h"
-
-/* Zero bubble for given costs and memory: one stage a rank, backwards split into I and W, the
- * order found by search (search_run.c).
+/* Zero bubble for given costs and memory: one stage per rank, backwards split into I and W, order
+ * found by search (search_run.c).
  *
- * Without a limit every rank gets what 1f1b needs on its first rank: P activations.  Twice that
- * is enough to leave next to no gap.
+ * The default limit of every rank is what 1f1b needs on its first rank: P activations.  With twice
+ * as much there is almost no bubble.
  */
+#include "planning/sched/gen/search.h"
 
 WF_GENERATOR(zb_auto)
 {
@@ -17,7 +16,8 @@ WF_GENERATOR(zb_auto)
     enum weft_status st = wf_search_check_limits(&s, err);
     if (st != WEFT_OK)
         goto done;
-    /* The best for large M when all passes take about the same time. */
+
+    /* These are best for large M if all passes take about the same time. */
     st = wf_search_try_generator(&s, wf_gen_zb_h1, params, err);
     if (st == WEFT_OK)
         st = wf_search_try_generator(&s, wf_gen_zb_h2, params, err);

@@ -1,10 +1,10 @@
+/* The V with split backwards for given costs and memory: two stages per rank, order found by search
+ * (search_run.c).  zb-v is one of the starting points.
+ *
+ * The default limit of every rank is 2P activations of a chunk, which is what zb-v needs.
+ */
 #include "planning/sched/gen/search.h"
 
-/* The V with split backwards for given costs and memory: two stages a rank, the order found by
- * search (search_run.c), to which zb-v is one start.
- *
- * Without a limit every rank gets 2P activations of a chunk, which is what zb-v needs.
- */
 WF_GENERATOR(zb_v_auto)
 {
     struct wf_search s;
