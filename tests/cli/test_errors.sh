@@ -137,7 +137,7 @@ table <<'END'
 2 | chimera needs an even number of ranks \(got 1\); use 2$ | weft plan -s chimera -p 1 -m 2
 2 | chimera needs an even number of ranks \(got 3\); use 2 or 4 | weft plan -s chimera -p 3 -m 2
 2 | dualpipe-v on 1 rank needs at least 2 micros | weft plan -s dualpipe-v -p 1 -m 1
-2 | dualpipe on 4 ranks .* at least 8 \(got 2\): use 8 | weft plan -s dualpipe -p 4 -m 2
+2 | dualpipe on 4 ranks .* at least 8 \(got 2\); use 8 | weft plan -s dualpipe -p 4 -m 2
 2 | bitpipe on 4 ranks needs a multiple of 4 micros \(got 6\); use 8 | weft plan -s bitpipe -p 4 -m 6
 2 | 2 layers cannot fill 4 stages: use at most 2 | weft plan -s 1f1b -p 4 -m 4 --layers 2
 2 | --output plan.gif: .* one of \.csv \.json .*\.svg | weft plan -s 1f1b -p 2 -m 2 -o plan.gif

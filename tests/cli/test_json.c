@@ -120,7 +120,7 @@ static void check_unreadable(void **state)
     (void)state;
     static const char *const texts[] = {"0F0,1G0\\n", "", "# weft schedule 9\\n0F0,0B0\\n"};
     static const char *const words[] = {"'1G0' is not an action", "no actions",
-                                        "version 1 of the schedule format only"};
+                                        "unsupported version of the schedule format"};
     for (size_t i = 0; i < WEFT_LEN(texts); i++) {
         json_t *j = run(texts[i], "", 5);
         assert_string_equal(string(j, "file"), "-");

@@ -151,7 +151,7 @@ static struct bad_case {
      "t:1:1: the stage of '99999999999999999999999F' is too large"},
     {"a micro of 2^32", BYTES("0F0,0B4294967296"),
      "t:1:7: the micro of '0B4294967296' is too large"},
-    {"a micro beyond 64 bits", BYTES("0F99999999999999999999999"), "t:1:3: '0F99"},
+    {"a micro beyond 64 bits", BYTES("0F99999999999999999999999"), "t:1:3: the micro of '0F99"},
     {"more micros than cells", BYTES("0F0,0B0\n0F4294967294"),
      "t:2:1: 4294967295 micros in a file of 3 cells"},
     {"more stages than cells", BYTES("0F0,0B0\n16777215F0"),

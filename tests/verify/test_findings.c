@@ -57,7 +57,7 @@ static struct finding_case {
     {"a stage far beyond the others", "0F0,0F1,0F2,0B0,9B1,0B2\n1F0,1F1,1F2,1B0,1B1,1B2",
      BUFFERED, DIRECTION, WEFT_RULE_MISSING, 0, NOWHERE,
      "10 stages x 3 micros in 12 actions: most of them are missing"},
-    {"nothing at all", "", BUFFERED, DIRECTION, UNREADABLE, 0, 0, "t: no actions in it"},
+    {"nothing at all", "", BUFFERED, DIRECTION, UNREADABLE, 0, 0, "t: no actions"},
     {"no micro at all", "0REDUCE_GRAD", BUFFERED, DIRECTION, WEFT_RULE_MISSING, 0, 1,
      "stage 0, micro 0: no forward"},
     {"the last rank of PyTorch's 1F1B table",

@@ -1,11 +1,12 @@
-/* DualPipe, two-way and cut in half to a V.
+/* DualPipe, with two directions and cut in half to a V.
  *
- * Both run eight steps with two directions that a rank serves at once: `near`, whose input is
- * nearer to the rank, and `far`.  Two-way, the directions are two pipes through the same ranks;
- * on the V they are the way down and the way back up, and the turn is local.
+ * Both have eight phases.  A rank works for two directions at once: `near`, whose input is nearer to
+ * the rank, and `far`.  In DualPipe the directions are two pipes through the same ranks.  On the V
+ * they are the path down and the path back up, and the turn is local.
  *
- * With H ranks from the near end to the turn, this rank the h-th of them (from 0), m micros a
- * direction ("&" runs as one, "I" leaves its W in a queue, "W" takes the oldest from it):
+ * With H ranks from the near end to the turn, of which this rank is number h (from 0), and m micros
+ * per direction ("&" joins an overlapped pair, "I" appends its W to a queue, "W" runs the oldest one
+ * of the queue):
  *
  *     1  2(H-h-1) x  F near                    5  H-h-1 x  B far, F far & B near
  *     2  h+1      x  F near, F far             6  h+1   x  B far, B near; I from the middle on
@@ -32,21 +33,21 @@ struct dual {
     uint32_t rank;
     uint32_t half, at, micros; /* H, h, m */
     struct direction near, far;
-    struct pending_w *queue; /* W's to come; room for a rank's all: borrowed */
+    struct pending_w *queue; /* borrowed: the pending W's; large enough for all of a rank */
     size_t q_begin, q_end;
 };
 
-static void forward(struct dual *d, struct direction *way)
+static void forward(struct dual *d, struct direction *dir)
 {
-    wf_builder_add(d->b, d->rank, WEFT_ACT_F, way->stage, way->first_micro + way->n_f++);
+    wf_builder_add(d->b, d->rank, WEFT_ACT_F, dir->stage, dir->first_micro + dir->n_f++);
 }
 
-static void backward(struct dual *d, struct direction *way, bool split)
+static void backward(struct dual *d, struct direction *dir, bool split)
 {
-    uint32_t micro = way->first_micro + way->n_b++;
-    wf_builder_add(d->b, d->rank, split ? WEFT_ACT_I : WEFT_ACT_B, way->stage, micro);
+    uint32_t micro = dir->first_micro + dir->n_b++;
+    wf_builder_add(d->b, d->rank, split ? WEFT_ACT_I : WEFT_ACT_B, dir->stage, micro);
     if (split)
-        d->queue[d->q_end++] = (struct pending_w){way->stage, micro};
+        d->queue[d->q_end++] = (struct pending_w){dir->stage, micro};
 }
 
 static void weight(struct dual *d)
@@ -86,8 +87,8 @@ static void steady(struct dual *d)
 {
     uint32_t to_turn = d->half - 1 - d->at;
     for (uint32_t i = 0; i < d->micros - 2 * d->half + d->at + 1; i++) {
-        if (i == 0 &&
-            to_turn == 0) { /* at the turn the first far backward needs that forward */
+        if (i == 0 && to_turn == 0) {
+            /* At the turn, the first far backward needs this forward. */
             forward(d, &d->near);
             backward(d, &d->far, false);
         } else {
@@ -101,7 +102,7 @@ static void steady(struct dual *d)
     }
 }
 
-static void drain(struct dual *d)
+static void cool_down(struct dual *d)
 {
     uint32_t to_turn = d->half - 1 - d->at;
     bool split = false;
@@ -137,7 +138,7 @@ static enum weft_status run_all(struct wf_builder *b, const struct weft_gen_para
         setup(params, r, &d);
         warm_up(&d);
         steady(&d);
-        drain(&d);
+        cool_down(&d);
     }
     free(queue);
     return wf_builder_finish(b, out, err);
@@ -156,7 +157,7 @@ WF_GENERATOR(dualpipe_v)
 {
     if (params->micros < 2 * params->ranks)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "dualpipe-v on %u rank%s needs at least %u micros (got %u): use more "
+                         "dualpipe-v on %u rank%s needs at least %u micros (got %u); use more "
                          "micros, or zb-v",
                          params->ranks, wf_plural(params->ranks), 2 * params->ranks,
                          params->micros);
@@ -185,15 +186,16 @@ WF_GENERATOR(dualpipe)
     if (ranks % 2 != 0)
         return WEFT_FAIL(
             err, WEFT_USAGE,
-            "dualpipe needs an even number of ranks (got %u): use %u, or dualpipe-v", ranks,
+            "dualpipe needs an even number of ranks (got %u); use %u, or dualpipe-v", ranks,
             ranks + 1);
     if (params->micros % 2 != 0 || params->micros < 2 * ranks)
         return WEFT_FAIL(
             err, WEFT_USAGE,
             "dualpipe on %u ranks needs an even number of micros, at least %u (got "
-            "%u): use %u",
+            "%u); use %u",
             ranks, 2 * ranks, params->micros,
             params->micros < 2 * ranks ? 2 * ranks : params->micros + 1);
+
     struct wf_builder b;
     struct wf_shape shape = {ranks, ranks, params->micros, 2};
     WEFT_TRY(wf_builder_init(&b, "dualpipe", shape, 3, 0, err));

@@ -1,3 +1,4 @@
+/* The problem of a search, the timing of orders, and the best orders of each family. */
 #include "planning/sched/gen/search.h"
 
 #include <stdlib.h>
@@ -13,7 +14,7 @@ static enum weft_placement_kind place_kind(const struct wf_search_setup *setup)
     return setup->chunks == 1 ? WEFT_PLACEMENT_LINEAR : WEFT_PLACEMENT_V;
 }
 
-/* Every rank has one stage in each P of them, whatever the placement. */
+/* With every placement, a rank has one of each P consecutive stages. */
 static void fill_stages(struct wf_search *s)
 {
     wf_placement_fill(s->rank_of, s->n_ranks, s->n_stages, place_kind(&s->setup));
@@ -24,7 +25,7 @@ static void fill_stages(struct wf_search *s)
 static void fill_op(const struct wf_search *s, uint32_t stage, uint32_t micro,
                     enum wf_pass pass, struct wf_op *op)
 {
-    bool up = pass == WF_PASS_I; /* gradients go from the last stage to the first */
+    bool up = pass == WF_PASS_I; /* gradients pass from the last stage to the first */
     bool has_from = pass != WF_PASS_W && (up ? stage + 1 < s->n_stages : stage > 0);
     bool has_to = pass != WF_PASS_W && (up ? stage > 0 : stage + 1 < s->n_stages);
     uint32_t before = up ? stage + 1 : stage - 1, after = up ? stage - 1 : stage + 1;
@@ -53,7 +54,7 @@ static void fill_ops(struct wf_search *s, const struct weft_gen_params *params)
     }
 }
 
-/* Time of a rank for one micro in its first n passes. */
+/* Returns the time of a rank for one micro in its first n passes. */
 static double micro_time(const struct wf_search *s, uint32_t rank, uint32_t n_passes)
 {
     double t = 0;
@@ -63,10 +64,10 @@ static double micro_time(const struct wf_search *s, uint32_t rank, uint32_t n_pa
     return t;
 }
 
-/* What no order can beat.  Rank r starts no earlier than the first micro can reach it.  Then it
- * has its own work to do; and before the last gradient comes back to r, each rank q behind it
- * must have done all its forwards and gradients, which it cannot have begun before the first
- * micro reached q:
+/* Computes a lower bound.  Rank r starts no earlier than the first micro can reach it.  From then on
+ * it takes at least its own work.  And before the last gradient returns to r, each later rank q
+ * must have finished all its forwards and gradients, which start no earlier than the first micro
+ * reaches q:
  *
  *     r   F                                      I W
  *     q     hop F F F I F I ... all of q's ... I hop
@@ -75,12 +76,12 @@ static void fill_bound(struct wf_search *s)
 {
     double span = 0, makespan = 0, start = 0;
     for (uint32_t r = 0; r < s->n_ranks; r++) {
-        double best = s->n_micros * micro_time(s, r, s->n_passes), there = 0, back = 0;
+        double best = s->n_micros * micro_time(s, r, s->n_passes), down = 0, back = 0;
         double last_w = s->n_passes == 3 ? wf_search_stage_op(s, WF_PASS_W, r)->time : 0;
         for (uint32_t q = r; q < s->n_ranks; q++) {
-            double t = there + s->n_micros * micro_time(s, q, 2) + back + last_w;
+            double t = down + s->n_micros * micro_time(s, q, 2) + back + last_w;
             best = wf_double_max(best, t);
-            there += wf_search_stage_op(s, WF_PASS_F, q)->time + s->hop;
+            down += wf_search_stage_op(s, WF_PASS_F, q)->time + s->hop;
             back += wf_search_stage_op(s, WF_PASS_I, q)->time + s->hop;
         }
         span = best > span ? best : span;
@@ -95,11 +96,13 @@ static bool allocate(struct wf_search *s)
 {
     size_t n = s->n_ops, ranks = s->n_ranks;
     bool ok = true;
+
     for (uint32_t i = 0; i < WF_N_FAMILIES; i++) {
         s->best[i].score = WF_SCORE_INFEASIBLE;
         s->best[i].order = malloc(sizeof *s->best[i].order * n);
         ok = ok && s->best[i].order != NULL;
     }
+
     s->rank_of = malloc(sizeof *s->rank_of * s->n_stages);
     s->stage_of = malloc(sizeof *s->stage_of * s->n_stages);
     s->limit = malloc(sizeof *s->limit * ranks);
@@ -132,11 +135,12 @@ enum weft_status wf_search_init(struct wf_search *s, const struct wf_search_setu
         .n_passes = setup->whole ? 2 : 3,
         .hop = params->cost == NULL ? 0 : params->cost->hop,
     };
+
     size_t per_rank, n;
     if (!wf_size_mul(s->n_micros, (size_t)s->n_chunks * s->n_passes, &per_rank) ||
         !wf_size_mul(per_rank, s->n_ranks, &n) || n >= WF_OP_NONE)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "%s: %u stages x %u micros are too many to search: make them fewer",
+                         "%s: too many actions to search (%u stages x %u micros); use fewer",
                          setup->name, s->n_stages, s->n_micros);
     s->per_rank = per_rank;
     s->n_ops = n;
@@ -145,6 +149,7 @@ enum weft_status wf_search_init(struct wf_search *s, const struct wf_search_setu
         return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory to search with %zu actions",
                          setup->name, n);
     }
+
     for (uint32_t r = 0; r < s->n_ranks; r++)
         s->limit[r] =
             params->memory == NULL ? 1e300 : weft_values_get(params->memory->limit, r, 1e300);
@@ -184,8 +189,8 @@ double wf_search_peak(const struct wf_search *s, const uint32_t *row)
     return peak;
 }
 
-/* One micro after the other: all its forwards, then its gradients backwards, each weight
- * gradient at once.  Nothing needs less memory. */
+/* Lists one micro after the other: all its forwards, then its gradients in reverse, each followed by
+ * its weight gradient.  No order needs less memory. */
 static void sequential_order(const struct wf_search *s, uint32_t rank, uint32_t *row)
 {
     size_t n = 0;
@@ -201,13 +206,13 @@ static void sequential_order(const struct wf_search *s, uint32_t rank, uint32_t 
 void wf_search_cap_memory(struct wf_search *s, double chunks)
 {
     for (uint32_t r = 0; r < s->n_ranks; r++) {
-        double most = 0;
+        double largest = 0;
         for (uint32_t c = 0; c < s->n_chunks; c++) {
             double f = wf_search_stage_op(s, WF_PASS_F, wf_search_stage(s, r, c))->delta;
-            most = f > most ? f : most;
+            largest = f > largest ? f : largest;
         }
         sequential_order(s, r, s->order);
-        double cap = wf_double_max(chunks * most, wf_search_peak(s, s->order));
+        double cap = wf_double_max(chunks * largest, wf_search_peak(s, s->order));
         s->limit[r] = wf_double_min(s->limit[r], cap);
     }
 }
@@ -217,20 +222,18 @@ enum weft_status wf_search_check_limits(struct wf_search *s, struct weft_error *
     for (uint32_t r = 0; r < s->n_ranks; r++) {
         uint32_t *row = s->order + r * s->per_rank;
         sequential_order(s, r, row);
-        double least = wf_search_peak(s, row);
-        if (!wf_search_fits(s, r, least))
-            return WEFT_FAIL(
-                err, WEFT_USAGE,
-                "%s: rank %u has a memory limit of %g, too little for one micro at "
-                "a time: give it at least %g",
-                s->setup.name, r, s->limit[r], least);
+        double needed = wf_search_peak(s, row);
+        if (!wf_search_fits(s, r, needed))
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "%s: the memory limit of rank %u is too low for one micro at a "
+                             "time (%g; expected at least %g)",
+                             s->setup.name, r, s->limit[r], needed);
     }
     wf_search_try(s, WF_FAMILY_FIXED, s->order);
     return WEFT_OK;
 }
 
-/* Runs rank r from where it stands until it ends or has to wait; ranks that it wakes are pushed
- * on `ready`. */
+/* Runs rank r until it ends or waits.  Pushes ranks that it wakes on `ready`. */
 static void run_rank(struct wf_search *s, const uint32_t *row, uint32_t r, uint32_t *n_ready,
                      size_t *n_done)
 {
@@ -240,20 +243,21 @@ static void run_rank(struct wf_search *s, const uint32_t *row, uint32_t r, uint3
         uint32_t id = row[i];
         const struct wf_op *op = &s->ops[id];
         if (op->from != WF_OP_NONE) {
-            double there = s->end[op->from];
-            if (there < 0) {
+            double sent = s->end[op->from];
+            if (sent < 0) {
                 s->waits_for[r] = op->from;
                 break;
             }
-            t = there + op->hop > t ? there + op->hop : t;
+            t = sent + op->hop > t ? sent + op->hop : t;
         }
+
         s->start[id] = t;
         t += op->time;
         s->end[id] = t;
         s->topo[(*n_done)++] = id;
         if (op->to != WF_OP_NONE) {
             uint32_t dependent = s->ops[op->to].rank;
-            if (s->waits_for[dependent] == id) { /* never r itself: it does not wait */
+            if (s->waits_for[dependent] == id) { /* never r itself, which is running */
                 s->waits_for[dependent] = WF_OP_NONE;
                 s->ready[(*n_ready)++] = dependent;
             }
@@ -268,20 +272,23 @@ bool wf_search_time(struct wf_search *s, const uint32_t *order)
     uint32_t n_ready = 0;
     size_t n_done = 0;
     s->n_timed++;
+
     for (size_t i = 0; i < s->n_ops; i++)
-        s->end[i] = -1; /* not yet */
+        s->end[i] = -1; /* not done */
     for (uint32_t r = s->n_ranks; r-- > 0;) {
         s->pc[r] = 0;
         s->rank_end[r] = 0;
         s->waits_for[r] = WF_OP_NONE;
         s->ready[n_ready++] = r;
     }
+
     while (n_ready > 0) {
         uint32_t r = s->ready[--n_ready];
         run_rank(s, order + r * s->per_rank, r, &n_ready, &n_done);
     }
     if (n_done < s->n_ops)
         return false;
+
     for (uint32_t r = 0; r < s->n_ranks; r++)
         s->rank_start[r] = s->start[order[r * s->per_rank]];
     return true;
@@ -299,7 +306,7 @@ struct wf_score wf_search_score(const struct wf_search *s)
     return (struct wf_score){by_span ? span : makespan, by_span ? makespan : span, 0};
 }
 
-/* Sums of the same times in another order may differ in the last bits; that does not count. */
+/* Compares up to rounding: sums of the same times in another order may differ in the last bits. */
 static int compare(double a, double b)
 {
     double slack = 1e-9 * (a > b ? a : b);
@@ -326,6 +333,7 @@ struct wf_score wf_search_try(struct wf_search *s, enum wf_family family, const 
     }
     if (!wf_search_time(s, order))
         return WF_SCORE_INFEASIBLE;
+
     struct wf_score score = wf_search_score(s);
     score.peak = peak;
     if (wf_score_compare(score, best->score) < 0) {
@@ -356,12 +364,13 @@ wf_search_try_generator(struct wf_search *s,
                                                  struct weft_schedule **, struct weft_error *),
                         const struct weft_gen_params *params, struct weft_error *err)
 {
-    struct weft_schedule *made = NULL;
+    struct weft_schedule *generated = NULL;
     struct weft_gen_params plain = *params;
     plain.idle_hints = false;
-    WEFT_TRY(make(&plain, &made, err));
+    WEFT_TRY(make(&plain, &generated, err));
+
     for (uint32_t r = 0; r < s->n_ranks; r++) {
-        struct weft_action_span row = weft_schedule_rank(made, r);
+        struct weft_action_span row = weft_schedule_rank(generated, r);
         assert(row.len == s->per_rank);
         for (size_t i = 0; i < row.len; i++) {
             struct weft_action a = row.at[i];
@@ -371,7 +380,7 @@ wf_search_try_generator(struct wf_search *s,
             s->order[r * s->per_rank + i] = wf_search_op_id(s, pass, a.stage, a.micro);
         }
     }
-    weft_schedule_free(made);
+    weft_schedule_free(generated);
     wf_search_try(s, WF_FAMILY_FIXED, s->order);
     return WEFT_OK;
 }

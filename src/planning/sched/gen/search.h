@@ -1,8 +1,7 @@
-/* Searching for a schedule: what the generators that look at times and memory share.
+/* The search for an order of actions, shared by the generators that use times and memory.
  *
- * A search knows the problem (which rank holds which stage, what each action costs, how much
- * memory a rank has) and keeps the best orders that it was shown.  A generator sets the limits,
- * may show orders of its own, and then runs the common strategy:
+ * A search has the problem (placement, costs, memory limits) and the best orders found so far.  A
+ * generator sets the limits, may try its own orders, and then runs the common strategy:
  *
  *     struct wf_search s;
  *     WEFT_TRY(wf_search_init(&s, &setup, params, err));
@@ -13,8 +12,8 @@
  *     st = wf_search_finish(&s, out, err);
  *     wf_search_release(&s);
  *
- * Nothing looks at a clock, and ties are broken by numbers that are the same every time, so a
- * plan can be made again.
+ * The search does not depend on the clock, and the random numbers that break ties have a fixed
+ * seed, so results are reproducible.
  */
 #ifndef PLANNING_SCHED_GEN_SEARCH_H
 #define PLANNING_SCHED_GEN_SEARCH_H
@@ -27,47 +26,49 @@
 /* The passes of a (stage, micro), in the order in which they can run. */
 enum wf_pass {
     WF_PASS_F,
-    WF_PASS_I, /* or B, when backwards are whole */
+    WF_PASS_I, /* or B if backwards are whole */
     WF_PASS_W,
 };
 
 enum { WF_OP_NONE = UINT32_MAX };
 
-/* One action.  Its number is (pass * stages + stage) * micros + micro. */
+/* One action.  Its id is (pass * stages + stage) * micros + micro. */
 struct wf_op {
-    double time, delta; /* of the clock, and of the rank's memory when it starts */
-    double hop;         /* from `from` to here: 0 on the same rank */
-    uint32_t from, to;  /* the neighbour whose output it needs, and who needs its own */
+    double time;       /* duration */
+    double delta;      /* change of the rank's memory when it starts */
+    double hop;        /* delay of its input from `from`; 0 on the same rank */
+    uint32_t from, to; /* ids of the action whose result it needs, and of the one that needs its
+                          result; or WF_OP_NONE */
     uint32_t rank;
     uint32_t row; /* pass * stages + stage: actions of a row stay in micro order */
 };
 
-/* What is compared, most important first: span and makespan, or makespan and span; then the
- * highest peak of all ranks. */
+/* Compared lexicographically: span and makespan, or makespan and span; then the highest peak of all
+ * ranks. */
 struct wf_score {
     double first, second, peak;
 };
 
-/* The score of an order that cannot run or does not fit. */
+/* The score of an order that deadlocks or exceeds a limit. */
 #define WF_SCORE_INFEASIBLE ((struct wf_score){1e300, 1e300, 1e300})
 
-/* Where an order came from.  The best of each family is kept and improved: the best of all may
- * be a dead end. */
+/* The origin of an order.  The best order of each family is kept and improved, because the best of
+ * all may be a dead end. */
 enum wf_family {
-    WF_FAMILY_FIXED,       /* by a closed rule */
-    WF_FAMILY_LIST,        /* the list scheduler by its own rules */
-    WF_FAMILY_ROUND_ROBIN, /* the list scheduler, the passes taking turns */
-    WF_FAMILY_GUIDED,      /* the list scheduler by the times of a block */
-    WF_FAMILY_PATTERN,     /* a block repeated, its gaps filled */
+    WF_FAMILY_FIXED,       /* a closed rule */
+    WF_FAMILY_LIST,        /* the list scheduler with its rules */
+    WF_FAMILY_ROUND_ROBIN, /* the list scheduler, passes in rotation */
+    WF_FAMILY_GUIDED,      /* the list scheduler in the order of a pattern's times */
+    WF_FAMILY_PATTERN,     /* a repeated pattern with filled gaps */
     WF_N_FAMILIES
 };
 
 struct wf_search_setup {
     const char *name;
-    uint32_t chunks; /* stages a rank */
+    uint32_t chunks; /* stages per rank */
     bool whole;      /* backwards are not split */
-    /* Loop, V or wave; otherwise linear with one chunk and the V with two.  The list scheduler and
-     * the blocks are for at most two chunks. */
+    /* Loop, V or wave.  Linear means: linear with one chunk, V with two.  The list scheduler and the
+     * patterns support at most two chunks. */
     enum weft_placement_kind place;
     uint64_t seed; /* of the random numbers that break ties */
 };
@@ -76,75 +77,78 @@ struct wf_search {
     struct wf_search_setup setup;
     enum weft_minimize minimize;
     uint32_t n_ranks, n_stages, n_micros, n_chunks, n_passes;
-    size_t per_rank, n_ops; /* actions of a rank, and of all */
+    size_t per_rank, n_ops; /* actions per rank, and in total */
     double hop;
     uint32_t *rank_of;     /* owned: (stages) */
     uint32_t *stage_of;    /* owned: (ranks, chunks) */
     double *limit;         /* owned: (ranks) */
     struct wf_op *ops;     /* owned: (passes, stages, micros) */
-    struct wf_score bound; /* no order can be better */
+    struct wf_score bound; /* lower bound of all orders */
     struct wf_incumbent {
         struct wf_score score;
         uint32_t *order; /* owned: (ranks, per_rank) */
     } best[WF_N_FAMILIES];
 
-    /* What the last timing left behind. */
+    /* Results of the last wf_search_time(). */
     double *start, *end;           /* owned: (n_ops) */
-    uint32_t *topo;                /* owned: (n_ops), every action after what it waits for */
+    uint32_t *topo;                /* owned: (n_ops), a topological order */
     double *rank_start, *rank_end; /* owned: (ranks) */
     uint64_t n_timed;              /* orders timed so far */
 
-    uint32_t *order;                  /* owned: (ranks, per_rank), for whoever makes an order */
-    uint32_t *pc, *waits_for, *ready; /* owned: (ranks), for timing */
+    uint32_t *order;                  /* owned: (ranks, per_rank), scratch for a new order */
+    uint32_t *pc, *waits_for, *ready; /* owned: (ranks), scratch of wf_search_time() */
 };
 
-/* Limits are the given ones; a rank without one has none. */
+/* Sets up a problem.  Memory limits are the given ones; the default is no limit.  On success the
+ * caller calls wf_search_release(). */
 enum weft_status wf_search_init(struct wf_search *s, const struct wf_search_setup *setup,
                                 const struct weft_gen_params *params, struct weft_error *err);
 void wf_search_release(struct wf_search *s);
 
-/* No rank may hold more than `chunks` times its dearest forward, or what one micro needs if that
- * is more. */
+/* Lowers the limit of every rank to `chunks` times its largest forward, or to what one micro needs
+ * if that is more. */
 void wf_search_cap_memory(struct wf_search *s, double chunks);
 
-/* WEFT_USAGE when a rank cannot even run one micro after the other; otherwise that is the first
- * order found.  To be called once, when the limits are final. */
+/* Tries the order that runs one micro after the other.  Returns WEFT_USAGE if even that exceeds a
+ * limit.  Call it once, when the limits are final. */
 enum weft_status wf_search_check_limits(struct wf_search *s, struct weft_error *err);
 
-/* Fills start, end and topo.  False when the order deadlocks.  The order must list F, I and W
- * of a (stage, micro) in this order. */
+/* Computes start, end and topo.  Returns false if the order deadlocks.  The order must list F, I
+ * and W of a (stage, micro) in this order. */
 bool wf_search_time(struct wf_search *s, const uint32_t *order);
 
-/* Of the order that was timed last, peak left 0. */
+/* Returns the score of the order that was timed last, with peak 0. */
 struct wf_score wf_search_score(const struct wf_search *s);
 
-/* The most memory that a rank's list needs. */
+/* Returns the peak memory of a rank's list. */
 double wf_search_peak(const struct wf_search *s, const uint32_t *row);
 
-/* Times an order and keeps it when it fits and is the best of its family. */
+/* Times an order, and keeps a copy if it is within the limits and the best of its family.  Returns
+ * its score. */
 struct wf_score wf_search_try(struct wf_search *s, enum wf_family family,
                               const uint32_t *order);
 
-/* Negative when a is the better one. */
+/* Returns a negative number if a is better, a positive one if b is better, or else 0. */
 int wf_score_compare(struct wf_score a, struct wf_score b);
 
-/* Nothing can be better in time. */
+/* Returns true if a score reaches the bound. */
 bool wf_search_is_optimal(const struct wf_search *s, struct wf_score score);
 
-/* The best order of all families. */
+/* Returns the best order of all families. */
 const struct wf_incumbent *wf_search_best(const struct wf_search *s);
 
-/* Tries the order of another generator, one with split backwards and the same placement. */
+/* Tries the order of another generator, which must have split backwards and the same placement. */
 enum weft_status
 wf_search_try_generator(struct wf_search *s,
                         enum weft_status (*make)(const struct weft_gen_params *,
                                                  struct weft_schedule **, struct weft_error *),
                         const struct weft_gen_params *params, struct weft_error *err);
 
-/* The best order as a schedule. */
+/* Makes a schedule of the best order.  The caller owns *out. */
 enum weft_status wf_search_finish(const struct wf_search *s, struct weft_schedule **out,
                                   struct weft_error *err);
 
+/* Returns the stage of a rank's chunk. */
 static inline uint32_t wf_search_stage(const struct wf_search *s, uint32_t rank, uint32_t chunk)
 {
     return s->stage_of[(size_t)rank * s->n_chunks + chunk];
@@ -156,14 +160,14 @@ static inline uint32_t wf_search_op_id(const struct wf_search *s, enum wf_pass p
     return (uint32_t)(((size_t)pass * s->n_stages + stage) * s->n_micros + micro);
 }
 
-/* A stage's action for micro 0, to ask what all micros have in common. */
+/* Returns a stage's action for micro 0, which has the costs of all micros. */
 static inline const struct wf_op *wf_search_stage_op(const struct wf_search *s,
                                                      enum wf_pass pass, uint32_t stage)
 {
     return &s->ops[wf_search_op_id(s, pass, stage, 0)];
 }
 
-/* Limits are met up to rounding: sums of the same numbers in another order differ. */
+/* Returns true if an amount is within a rank's limit, up to rounding. */
 static inline bool wf_search_fits(const struct wf_search *s, uint32_t rank, double mem)
 {
     return weft_memory_fits(mem, s->limit[rank]);
@@ -171,77 +175,79 @@ static inline bool wf_search_fits(const struct wf_search *s, uint32_t rank, doub
 
 /* -- the list scheduler: search_list.c ----------------------------------------------------- */
 
-/* How to choose when a rank has a choice. */
+/* Parameters of the choice among ready actions. */
 struct wf_list_knobs {
-    double in_flight;       /* forwards of chunk 0 in flight on the last rank, */
-    double in_flight_slope; /* and how many more on each rank before it */
-    double w_slack;     /* a W may delay what is known to arrive by this much of its own time */
-    double hold;        /* a rank waits this much of an action's time for a better one */
-    bool forward_first; /* a forward goes before a gradient */
-    bool deep_first;    /* of two gradients the deeper chunk's, not that which lags behind */
-    bool round_robin;   /* the pass and chunk that ran longest ago goes first */
-    const double
-        *offset;   /* borrowed, may be NULL: (2, stages), when a block runs micro 0's F and
-                             I: what is earlier there goes first, whatever it is */
-    double period; /* and how much later each further micro is */
+    double in_flight;       /* maximum forwards of chunk 0 in flight on the last rank */
+    double in_flight_slope; /* additional ones per rank before it */
+    double w_slack; /* delay that a W may cause to a known arrival, in units of its own time */
+    double hold;    /* how long a rank waits for a better action, in units of an action */
+    bool forward_first; /* prefer forwards to gradients */
+    bool deep_first;    /* prefer the deeper chunk's gradient, not the one that lags behind */
+    bool round_robin;   /* prefer the pass and chunk that ran longest ago */
+    /* borrowed, may be NULL: (2, stages), times of micro 0's F and I in a pattern.  Prefer the
+     * action with the earliest time in the pattern. */
+    const double *offset;
+    double period; /* time from a micro to the next one in the pattern */
 };
 
-struct wf_list_sched; /* opaque: room for the scheduler, reused */
+struct wf_list_sched; /* opaque: reusable working memory of the scheduler */
 
-struct wf_list_sched *wf_list_sched_new(const struct wf_search *s); /* NULL: no memory */
-void wf_list_sched_free(struct wf_list_sched *l);                   /* NULL is allowed */
+/* Returns NULL if there is no memory. */
+struct wf_list_sched *wf_list_sched_new(const struct wf_search *s);
+void wf_list_sched_free(struct wf_list_sched *l); /* NULL is allowed */
 
-/* Makes an order under these knobs in s->order and tries it. */
+/* Makes an order with these knobs in s->order and tries it. */
 struct wf_score wf_list_sched_try(struct wf_list_sched *l, struct wf_search *s,
                                   const struct wf_list_knobs *knobs);
 
-/* Keeps the forwards and gradients of a family's best order and puts its weight gradients anew:
- * into waits, or before what would not fit the limit without them.  With `drain`, the gradients
- * after a rank's last forward are put anew too.  Tries that. */
+/* Keeps the forwards and input gradients of a family's best order and places its weight gradients
+ * again: into idle times, or where memory requires them.  With `cool_down`, also reorders the input
+ * gradients after a rank's last forward.  Tries the result. */
 struct wf_score wf_list_sched_refill_w(struct wf_list_sched *l, struct wf_search *s,
-                                       enum wf_family family, double w_slack, bool drain);
+                                       enum wf_family family, double w_slack, bool cool_down);
 
-/* -- building blocks: search_block.c ------------------------------------------------------- */
+/* -- repeated patterns: search_pattern.c --------------------------------------------------- */
 
 struct wf_pattern_options {
-    double step[4]; /* the least time from rank to rank in sixths of a period: forwards down
-                            and up, gradients down and up */
-    const double *given; /* borrowed, may be NULL: (2, stages), the block's own times for micro
-                            0's F and I, in units; `unit` is then to be true */
-    bool unit;           /* lay the block as if F, I and W took one unit each, and hops none */
-    bool pin;            /* fill gaps at both ends only, keep the block's times in between */
-    bool late_w;         /* in the drain, weight gradients come after all gradients */
+    double step[4]; /* minimum time from rank to rank in sixths of a period: forwards down and
+                       up, gradients down and up */
+    const double *given; /* borrowed, may be NULL: (2, stages), given times of micro 0's F and
+                            I in units; requires `unit` */
+    bool unit;           /* F, I and W take one unit each, and hops take no time */
+    bool pin;            /* fill gaps at both ends only and keep the pattern in between */
+    bool late_w;         /* in the cool-down, weight gradients follow all input gradients */
 };
 
-struct wf_pattern; /* opaque: room for making them, reused */
+struct wf_pattern; /* opaque: reusable working memory */
 
-struct wf_pattern *wf_pattern_new(const struct wf_search *s); /* NULL: no memory */
-void wf_pattern_free(struct wf_pattern *b);                   /* NULL is allowed */
+/* Returns NULL if there is no memory. */
+struct wf_pattern *wf_pattern_new(const struct wf_search *s);
+void wf_pattern_free(struct wf_pattern *b); /* NULL is allowed */
 
-/* When each pass of micro 0 would run, (passes, stages).  Borrowed: until the next call. */
+/* Returns the start times of micro 0's passes, (passes, stages).  Borrowed: until the next call. */
 const double *wf_pattern_place(struct wf_pattern *b, const struct wf_search *s,
-                               const struct wf_pattern_options *style, double *period);
+                               const struct wf_pattern_options *options, double *period);
 
-/* Makes an order from a block in s->order and tries it. */
+/* Makes an order from a pattern in s->order and tries it. */
 struct wf_score wf_pattern_try(struct wf_pattern *b, struct wf_search *s,
-                               const struct wf_pattern_options *style);
+                               const struct wf_pattern_options *options);
 
 /* -- local improvement: search_tabu.c ------------------------------------------------------ */
 
-/* Improves the best order of a family, which must have one, with about `work` visits of an
- * action. */
+/* Improves the best order of a family, which must have one.  `work` is the approximate number of
+ * visits of actions. */
 enum weft_status wf_search_improve(struct wf_search *s, enum wf_family family, double work,
                                    struct weft_error *err);
 
-/* The same from any order that runs and fits; what comes out belongs to the family. */
+/* Improves any feasible order.  The result belongs to the family. */
 enum weft_status wf_search_improve_from(struct wf_search *s, enum wf_family family,
                                         const uint32_t *order, struct wf_score score,
                                         double work, struct weft_error *err);
 
 /* -- the strategy: search_run.c ------------------------------------------------------------ */
 
-/* Tries many settings of all that is above and improves what came out best.  `given` is a block
- * to try as well, as in wf_pattern_options, or NULL. */
+/* Tries many settings of the list scheduler and the patterns, and improves the best results.
+ * `given`, as in wf_pattern_options, is an additional pattern to try, or NULL. */
 enum weft_status wf_search_run(struct wf_search *s, const double *given,
                                struct weft_error *err);
 

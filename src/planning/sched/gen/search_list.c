@@ -1,50 +1,49 @@
+/* The list scheduler: simulates time, and whenever a rank is free it starts one of the ready
+ * actions.  There are several rules of choice:
+ *
+ *   rules       gradients first (other ranks wait for them, and they lead to free memory), then
+ *               forwards, the deeper chunk's first, then weight gradients, which no rank waits
+ *               for, in the gaps;
+ *   round robin the pass and chunk that ran longest ago, weight gradients in the gaps;
+ *   guided      the order of a pattern's times (search_pattern.c), weight gradients in the gaps;
+ *   refill      forwards and gradients in a given order, weight gradients in the gaps.
+ *
+ * All but the last always complete.  The danger is that forwards of chunk 0 use all memory, so that
+ * the oldest micro cannot pass chunk 1 on its way back.  Hence a forward starts only if the
+ * oldest micro could still finish: if memory suffices for one pass through chunk 1 in addition to
+ * chunk 0's activations, once everything started in chunk 1 and all weight gradients are done.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "planning/sched/gen/search.h"
 
-/* The list scheduler: time goes on, and whenever a rank is free it takes one of the actions
- * that can start.  It has several ways to choose:
- *
- *   by rules   gradients first (others wait for them, and they lead to free memory), then
- *              forwards, the deeper chunk's first, then weight gradients, which nobody waits
- *              for, to fill the gaps;
- *   in turn    the pass and chunk that ran longest ago, weight gradients into the gaps;
- *   by a block what a block (search_block.c) would run first, weight gradients into the gaps;
- *   refill     forwards and gradients in a given order, weight gradients into the gaps.
- *
- * But for the last it never gets stuck.  The danger is that forwards of chunk 0 take all
- * memory, so that the oldest micro finds no room to come back up through chunk 1.  Hence a
- * forward starts only if the oldest micro could still finish: if there were room for one pass
- * through chunk 1 beside what chunk 0 holds, once all that is begun in chunk 1 is finished and
- * all weight gradients are done.
- */
-
 struct rank_list {
-    double free, mem;
-    double cap;          /* so many micros may be in flight in chunk 0 */
-    uint32_t done[3][2]; /* passes and chunks: how many micros */
-    uint32_t last[2][2]; /* F and I of the chunks: the last one's place in the list, plus 1 */
+    double free;         /* when the rank is free */
+    double mem;          /* its current memory */
+    double cap;          /* maximum micros in flight in chunk 0 */
+    uint32_t done[3][2]; /* (passes, chunks): number of micros done */
+    uint32_t last[2][2]; /* (F and I, chunks): position of the last one in the list, plus 1 */
     uint32_t len;
     uint32_t follow; /* refill: position in the given order */
 };
 
 struct wf_list_sched {
-    const struct wf_list_knobs *knobs; /* borrowed: while a list is made */
-    const uint32_t *given;             /* borrowed: likewise, for refill */
+    const struct wf_list_knobs *knobs; /* borrowed: during make_list() */
+    const uint32_t *given;             /* borrowed: during make_list(), for refill */
     struct rank_list *ranks;           /* owned: (ranks) */
-    double *arrival;  /* owned: (n_ops), when its input is there, INFINITY: not known yet */
+    double *arrival;  /* owned: (n_ops), when its input arrives; INFINITY: not known yet */
     double *expected; /* owned: (n_ops), when it started in the given order */
-    double *wake; /* owned: (2 * leaves), a tournament: the earliest of each pair of ranks */
+    double *wake;     /* owned: (2 * leaves), tournament tree of the ranks' wake-up times */
     uint32_t leaves;
 };
 
-/* An action that a rank could take. */
+/* An action that a rank could start. */
 struct candidate {
     uint32_t id;
     double at;  /* when it can start */
-    double key; /* what is less goes first */
+    double key; /* the lowest goes first */
 };
 
 static const struct candidate no_candidate = {WF_OP_NONE, INFINITY, INFINITY};
@@ -88,7 +87,7 @@ static void set_wake(struct wf_list_sched *l, uint32_t rank, double t)
         l->wake[i] = wf_double_min(l->wake[2 * i], l->wake[2 * i + 1]);
 }
 
-/* The rank that wakes first; n_ranks when none ever does. */
+/* Returns the rank with the earliest wake-up time, or n_ranks if there is none. */
 static uint32_t next_rank(const struct wf_list_sched *l, uint32_t n_ranks)
 {
     uint32_t i = 1;
@@ -99,42 +98,45 @@ static uint32_t next_rank(const struct wf_list_sched *l, uint32_t n_ranks)
     return i - l->leaves;
 }
 
-/* Starts an action at time t, and lets the one who needs it know. */
+/* Starts an action at time t and sets the arrival time of its result. */
 static void issue(struct wf_list_sched *l, struct wf_search *s, uint32_t id, double t)
 {
     const struct wf_op *op = &s->ops[id];
     struct rank_list *k = &l->ranks[op->rank];
     uint32_t pass = op->row / s->n_stages, chunk = op->row % s->n_stages >= s->n_ranks;
+
     s->order[op->rank * s->per_rank + k->len++] = id;
     k->done[pass][chunk]++;
     if (pass != WF_PASS_W)
         k->last[pass][chunk] = k->len;
     k->mem += op->delta;
     k->free = t + op->time;
+
     if (op->to != WF_OP_NONE) {
         const struct wf_op *to = &s->ops[op->to];
-        double there = k->free + to->hop;
-        l->arrival[op->to] = there;
-        if (to->rank != op->rank && there < l->wake[l->leaves + to->rank])
-            set_wake(l, to->rank, wf_double_max(there, l->ranks[to->rank].free));
+        double arrival = k->free + to->hop;
+        l->arrival[op->to] = arrival;
+        if (to->rank != op->rank && arrival < l->wake[l->leaves + to->rank])
+            set_wake(l, to->rank, wf_double_max(arrival, l->ranks[to->rank].free));
     }
     set_wake(l, op->rank, k->free);
 }
 
-/* -- what could be next -------------------------------------------------------------------- */
+/* -- candidates ---------------------------------------------------------------------------- */
 
-/* The next action of a pass and chunk on a rank, or WF_OP_NONE. */
+/* Returns the next action of a pass and chunk on a rank, or WF_OP_NONE. */
 static uint32_t next_op(const struct wf_search *s, const struct rank_list *k, uint32_t rank,
                         uint32_t pass, uint32_t chunk)
 {
     uint32_t m = k->done[pass][chunk];
-    uint32_t may = pass == WF_PASS_F ? s->n_micros : k->done[pass - 1][chunk];
-    return m < may ? wf_search_op_id(s, pass, wf_search_stage(s, rank, chunk), m) : WF_OP_NONE;
+    uint32_t limit = pass == WF_PASS_F ? s->n_micros : k->done[pass - 1][chunk];
+    return m < limit ? wf_search_op_id(s, pass, wf_search_stage(s, rank, chunk), m)
+                     : WF_OP_NONE;
 }
 
-/* Whether the oldest micro could still finish after a forward of `chunk`. */
-static bool leaves_room(const struct wf_search *s, const struct rank_list *k, uint32_t rank,
-                        uint32_t chunk)
+/* Returns true if the oldest micro could still finish after a forward of `chunk`. */
+static bool is_safe(const struct wf_search *s, const struct rank_list *k, uint32_t rank,
+                    uint32_t chunk)
 {
     double f0 = wf_search_stage_op(s, WF_PASS_F, rank)->delta;
     double i0 = wf_double_max(0, wf_search_stage_op(s, WF_PASS_I, rank)->delta);
@@ -149,8 +151,8 @@ static bool leaves_room(const struct wf_search *s, const struct rank_list *k, ui
     return wf_search_fits(s, rank, held + wf_double_max(through, i0));
 }
 
-/* A forward or gradient as a candidate, if it may run at all.  *blocked is when it could start but
- * for memory that weight gradients have to free first. */
+/* Returns a forward or gradient as a candidate, if it may run at all.  If it only lacks memory that
+ * weight gradients have to free first, lowers *blocked to the time at which it could start. */
 static struct candidate get_candidate(const struct wf_list_sched *l, const struct wf_search *s,
                                       uint32_t rank, uint32_t pass, uint32_t chunk, double now,
                                       double *blocked)
@@ -160,8 +162,9 @@ static struct candidate get_candidate(const struct wf_list_sched *l, const struc
     if (id == WF_OP_NONE || l->arrival[id] == INFINITY)
         return no_candidate;
     if (pass == WF_PASS_F && ((chunk == 0 && k->done[0][0] - k->done[1][0] >= k->cap) ||
-                              !leaves_room(s, k, rank, chunk)))
+                              !is_safe(s, k, rank, chunk)))
         return no_candidate;
+
     double at = wf_double_max(now, l->arrival[id]), delta = s->ops[id].delta;
     if (delta > 0 && !wf_search_fits(s, rank, k->mem + delta)) {
         *blocked = wf_double_min(*blocked, at);
@@ -170,7 +173,7 @@ static struct candidate get_candidate(const struct wf_list_sched *l, const struc
     return (struct candidate){id, at, 0};
 }
 
-/* The oldest weight gradient, the deeper chunk's first. */
+/* Returns the oldest pending weight gradient, the deeper chunk's first. */
 static uint32_t oldest_weight(const struct wf_list_sched *l, const struct wf_search *s,
                               uint32_t rank)
 {
@@ -186,9 +189,9 @@ static uint32_t oldest_weight(const struct wf_list_sched *l, const struct wf_sea
     return best;
 }
 
-/* -- ways to choose: what the rank does now, or WF_OP_NONE: it sleeps until *until --------- */
+/* -- rules of choice: they return the action to start now, or WF_OP_NONE to wait until *until - */
 
-/* The one that can start sooner, the first if both can. */
+/* Returns the candidate that can start sooner; among equals the first. */
 static struct candidate sooner(struct candidate a, struct candidate b)
 {
     return b.at < a.at ? b : a;
@@ -200,6 +203,7 @@ static uint32_t choose_by_rules(struct wf_list_sched *l, const struct wf_search 
     const struct wf_list_knobs *knobs = l->knobs;
     const struct rank_list *k = &l->ranks[rank];
     double blocked = INFINITY;
+
     struct candidate f = get_candidate(l, s, rank, WF_PASS_F, 0, now, &blocked);
     struct candidate g = get_candidate(l, s, rank, WF_PASS_I, 0, now, &blocked);
     if (s->n_chunks == 2) {
@@ -209,12 +213,15 @@ static uint32_t choose_by_rules(struct wf_list_sched *l, const struct wf_search 
         f = sooner(f1, f);
         g = knobs->deep_first || lags ? sooner(g1, g) : sooner(g, g1);
     }
+
     if (f.at <= now && g.at <= now)
         return knobs->forward_first ? f.id : g.id;
     if (g.at <= now)
         return g.id;
     if (f.at <= now && g.at >= now + knobs->hold * s->ops[f.id].time)
         return f.id;
+
+    /* Nothing to start: fill the gap with a weight gradient. */
     *until = f.at <= now ? g.at : wf_double_min(g.at, f.at);
     uint32_t w = oldest_weight(l, s, rank);
     if (w == WF_OP_NONE)
@@ -231,10 +238,12 @@ static uint32_t choose_by_key(struct wf_list_sched *l, const struct wf_search *s
     const struct wf_list_knobs *knobs = l->knobs;
     double blocked = INFINITY;
     struct candidate all[4], first = no_candidate, best = no_candidate;
+
     for (uint32_t n = 0; n < 2 * s->n_chunks; n++) {
         all[n] = get_candidate(l, s, rank, n % 2, n / 2, now, &blocked);
         first = sooner(first, all[n]);
     }
+
     double wait = first.id == WF_OP_NONE ? 0 : knobs->hold * s->ops[first.id].time;
     for (uint32_t n = 0; n < 2 * s->n_chunks; n++) {
         uint32_t id = all[n].id;
@@ -246,8 +255,10 @@ static uint32_t choose_by_key(struct wf_list_sched *l, const struct wf_search *s
         if (all[n].key < best.key)
             best = all[n];
     }
+
     if (best.at <= now)
         return best.id;
+
     *until = best.at;
     uint32_t w = oldest_weight(l, s, rank);
     if (w == WF_OP_NONE)
@@ -256,14 +267,15 @@ static uint32_t choose_by_key(struct wf_list_sched *l, const struct wf_search *s
     return now + time <= *until + knobs->w_slack * time || blocked <= now ? w : WF_OP_NONE;
 }
 
-/* The drain of a refill: only gradients are left, and they go in turn.  An arrival that is not
- * known yet will be about when it was in the given order. */
-static uint32_t choose_drain(struct wf_list_sched *l, const struct wf_search *s, uint32_t rank,
-                             double now, double *until)
+/* The cool-down of a refill: only gradients are left, and the chunks run in rotation.  An arrival
+ * that is not known yet is estimated by its time in the given order. */
+static uint32_t choose_cool_down(struct wf_list_sched *l, const struct wf_search *s,
+                                 uint32_t rank, double now, double *until)
 {
     struct rank_list *k = &l->ranks[rank];
     struct candidate best = no_candidate;
     double likely = INFINITY;
+
     for (uint32_t c = 0; c < s->n_chunks; c++) {
         uint32_t id = next_op(s, k, rank, WF_PASS_I, c);
         if (id == WF_OP_NONE)
@@ -275,6 +287,7 @@ static uint32_t choose_drain(struct wf_list_sched *l, const struct wf_search *s,
         if (l->arrival[id] <= now && fits && k->last[1][c] < best.key)
             best = (struct candidate){id, now, k->last[1][c]};
     }
+
     uint32_t w = oldest_weight(l, s, rank);
     if (best.id != WF_OP_NONE || w == WF_OP_NONE || *until <= now)
         return best.id != WF_OP_NONE ? best.id : w;
@@ -287,23 +300,26 @@ static uint32_t choose_refill(struct wf_list_sched *l, const struct wf_search *s
 {
     struct rank_list *k = &l->ranks[rank];
     if (l->knobs->round_robin && k->done[0][s->n_chunks - 1] == s->n_micros)
-        return choose_drain(l, s, rank, now, until);
+        return choose_cool_down(l, s, rank, now, until);
+
     const uint32_t *row = l->given + rank * s->per_rank;
     while (k->follow < s->per_rank && s->ops[row[k->follow]].row >= 2 * s->n_stages)
         k->follow++;
     uint32_t w = oldest_weight(l, s, rank);
     if (k->follow == s->per_rank)
         return w;
+
     uint32_t id = row[k->follow];
     bool fits = wf_search_fits(s, rank, k->mem + wf_double_max(0, s->ops[id].delta));
     if (l->arrival[id] <= now && fits) {
         k->follow++;
         return id;
     }
+
     *until = l->arrival[id];
     if (w == WF_OP_NONE || *until <= now)
         return w;
-    /* An arrival that is not known yet will be about when it was in the given order. */
+    /* An arrival that is not known yet is estimated by its time in the given order. */
     double likely = *until < INFINITY ? *until : l->expected[id];
     double time = s->ops[w].time;
     return now + time <= likely + l->knobs->w_slack * time ? w : WF_OP_NONE;
@@ -324,7 +340,7 @@ static void reset(struct wf_list_sched *l, const struct wf_search *s)
     }
 }
 
-/* Whether all actions found their place in s->order. */
+/* Makes an order in s->order.  Returns false if some actions could not be scheduled. */
 static bool make_list(struct wf_list_sched *l, struct wf_search *s,
                       uint32_t (*choose)(struct wf_list_sched *, const struct wf_search *,
                                          uint32_t, double, double *))
@@ -357,13 +373,13 @@ struct wf_score wf_list_sched_try(struct wf_list_sched *l, struct wf_search *s,
 }
 
 struct wf_score wf_list_sched_refill_w(struct wf_list_sched *l, struct wf_search *s,
-                                       enum wf_family family, double w_slack, bool drain)
+                                       enum wf_family family, double w_slack, bool cool_down)
 {
     if (wf_score_compare(s->best[family].score, WF_SCORE_INFEASIBLE) >= 0 ||
         !wf_search_time(s, s->best[family].order))
         return WF_SCORE_INFEASIBLE;
     memcpy(l->expected, s->start, sizeof *l->expected * s->n_ops);
-    l->knobs = &(struct wf_list_knobs){.w_slack = w_slack, .round_robin = drain};
+    l->knobs = &(struct wf_list_knobs){.w_slack = w_slack, .round_robin = cool_down};
     l->given = s->best[family].order;
     if (!make_list(l, s, choose_refill))
         return WF_SCORE_INFEASIBLE;

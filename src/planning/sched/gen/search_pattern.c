@@ -1,25 +1,24 @@
+/* Orders from a repeated pattern: the path of one micro through all ranks, which every further micro
+ * repeats one period later.
+ *
+ *     period 6   rank 0   F . . f I W i w            F, I, W of chunk 0, f, i, w of chunk 1
+ *                rank 1     F f . . i w I W
+ *
+ * The pattern is built along the path of the micro: each pass gets the first time at which its rank
+ * is free in every period.  The delay of the micro on its path down decides how long ranks keep
+ * its activations, and thus the memory.  In the middle of a plan the repeated pattern has no gaps.
+ * At both ends, where micros are missing, it has many.  So the actions, in the order of the
+ * pattern's times, are placed into the first gap that is long enough, after their inputs, where
+ * memory allows it.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "planning/sched/gen/search.h"
 
-/* Orders from a building block: the way of one micro through all ranks, which every further
- * micro repeats one period later.
- *
- *     period 6   rank 0   F . . f I W i w            F, I, W of chunk 0, f, i, w of chunk 1
- *                rank 1     F f . . i w I W
- *
- * The block is laid by going along the micro's way and taking, on each rank, the first time at
- * which the rank is free in every period.  How long the micro lingers on its way down decides
- * how long ranks hold its activations, hence the memory.  In the middle of a plan that order
- * leaves no gap; at its ends, where there is no micro before or after, it leaves many.  So the
- * actions, taken in the order of the block's times, are put into the first gap that they fit
- * into: after what they need, where memory allows.
- */
-
-/* The earliest time from `t` on at which a rank that repeats every `period` is free for `time`;
- * `t` when it never is. */
+/* Returns the earliest time from `t` on at which a rank with the periodic intervals `busy` is free
+ * for `time`, or `t` if there is none. */
 static double first_gap(const double (*busy)[2], uint32_t n, double period, double t,
                         double time)
 {
@@ -29,12 +28,12 @@ static double first_gap(const double (*busy)[2], uint32_t n, double period, doub
     for (uint32_t tries = 0; tries <= 2 * n; tries++) {
         double skip = 0;
         for (uint32_t i = 0; i < n && skip <= 0; i++) {
-            double begin = fmod(busy[i][0] - t, period); /* of the next one, seen from t */
+            double begin = fmod(busy[i][0] - t, period); /* of the next interval, from t */
             if (begin < -1e-9 * period)
                 begin += period;
-            double left = begin + busy[i][1] - period; /* of the one that runs at t */
-            if (left > 1e-9 * period)
-                skip = left;
+            double rest = begin + busy[i][1] - period; /* of the interval that contains t */
+            if (rest > 1e-9 * period)
+                skip = rest;
             else if (begin < time - 1e-9 * period && busy[i][1] > 0)
                 skip = begin + busy[i][1];
         }
@@ -47,23 +46,25 @@ static double first_gap(const double (*busy)[2], uint32_t n, double period, doub
 
 struct queued_op {
     double at;
-    uint32_t id, way; /* its place on its micro's way, which decides between equal times */
+    uint32_t id;
+    uint32_t path_position; /* position on its micro's path; decides between equal times */
 };
 
 struct placed {
-    double start, end, mem; /* memory after it */
+    double start, end;
+    double mem; /* memory of the rank after it */
     uint32_t id;
 };
 
 struct wf_pattern {
     double hop, period;
-    double *time, *offset;   /* owned: (passes, stages): the block */
-    double (*busy)[6][2];    /* owned: (ranks), start and length of what a rank does in it */
+    double *time, *offset;   /* owned: (passes, stages): lengths and start times of a micro */
+    double (*busy)[6][2];    /* owned: (ranks), start and length of a rank's passes */
     uint32_t *n_busy;        /* owned: (ranks) */
-    struct queued_op *queue; /* owned: (n_ops), all actions by the time that the block says */
+    struct queued_op *queue; /* owned: (n_ops), all actions by the pattern's times */
     struct placed *placed;   /* owned: (ranks, per_rank), by start */
     uint32_t *n_placed;      /* owned: (ranks) */
-    double *end;             /* owned: (n_ops), of what is placed */
+    double *end;             /* owned: (n_ops), of the placed actions */
 };
 
 struct wf_pattern *wf_pattern_new(const struct wf_search *s)
@@ -102,7 +103,7 @@ void wf_pattern_free(struct wf_pattern *b)
     free(b);
 }
 
-/* -- laying the block ---------------------------------------------------------------------- */
+/* -- the pattern of one micro -------------------------------------------------------------- */
 
 static double place_pass(struct wf_pattern *b, uint32_t rank, uint32_t row, double t)
 {
@@ -114,7 +115,7 @@ static double place_pass(struct wf_pattern *b, uint32_t rank, uint32_t row, doub
     return at;
 }
 
-/* Times of the passes, and the period: as long as the busiest rank works for one micro. */
+/* Sets the times of the passes, and the period: the time of the busiest rank for one micro. */
 static void set_times(struct wf_pattern *b, const struct wf_search *s, bool unit)
 {
     b->hop = unit ? 0 : s->hop;
@@ -124,6 +125,7 @@ static void set_times(struct wf_pattern *b, const struct wf_search *s, bool unit
             b->time[p * s->n_stages + stage] = !unit ? wf_search_stage_op(s, p, stage)->time
                                                : s->setup.whole && p == WF_PASS_I ? 2
                                                                                   : 1;
+
     for (uint32_t r = 0; r < s->n_ranks; r++) {
         double work = 0;
         for (uint32_t p = 0; p < s->n_passes; p++)
@@ -135,20 +137,24 @@ static void set_times(struct wf_pattern *b, const struct wf_search *s, bool unit
 }
 
 static void build_pattern(struct wf_pattern *b, const struct wf_search *s,
-                          const struct wf_pattern_options *style)
+                          const struct wf_pattern_options *options)
 {
     double t = 0;
-    set_times(b, s, style->unit);
+    set_times(b, s, options->unit);
+
+    /* Forwards and input gradients, along the path. */
     for (uint32_t k = 0; k < 2 * s->n_stages; k++) {
         bool back = k >= s->n_stages;
         uint32_t stage = back ? 2 * s->n_stages - 1 - k : k, row = back * s->n_stages + stage;
         uint32_t leg = s->n_chunks == 1 ? 3 * back : k / s->n_ranks;
         const struct wf_op *op = wf_search_stage_op(s, back, stage);
-        double at = place_pass(b, op->rank, row, style->given != NULL ? style->given[row] : t);
+        double at =
+            place_pass(b, op->rank, row, options->given != NULL ? options->given[row] : t);
         t = at + b->time[row];
         if (op->to != WF_OP_NONE && s->ops[op->to].rank != op->rank)
-            t = wf_double_max(t + b->hop, at + style->step[leg] * b->period / 6);
+            t = wf_double_max(t + b->hop, at + options->step[leg] * b->period / 6);
     }
+
     for (uint32_t stage = s->n_stages; s->n_passes == 3 && stage-- > 0;) {
         uint32_t row = s->n_stages + stage;
         place_pass(b, wf_search_stage_op(s, WF_PASS_W, stage)->rank, row + s->n_stages,
@@ -156,39 +162,39 @@ static void build_pattern(struct wf_pattern *b, const struct wf_search *s,
     }
 }
 
-/* -- repeating it -------------------------------------------------------------------------- */
+/* -- all micros ---------------------------------------------------------------------------- */
 
 static int by_time(const void *x, const void *y)
 {
     const struct queued_op *a = x, *b = y;
     if (a->at != b->at)
         return a->at < b->at ? -1 : 1;
-    if (a->way != b->way)
-        return a->way < b->way ? -1 : 1;
+    if (a->path_position != b->path_position)
+        return a->path_position < b->path_position ? -1 : 1;
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* All actions in the order of the block's times.  Weight gradients after the last micro has
- * entered come last of all if asked to: in the drain others wait for gradients only. */
+/* Lists all actions in the order of the pattern's times.  With `late_w`, weight gradients after the
+ * last micro has entered come last: in the cool-down other ranks wait for input gradients only. */
 static void fill_queue(struct wf_pattern *b, const struct wf_search *s, bool late_w)
 {
     double last = b->offset[0] + b->period * (s->n_micros - 1), far = 1e3 * (last + b->period);
     uint32_t n = 0;
     for (uint32_t row = 0; row < s->n_passes * s->n_stages; row++) {
         uint32_t pass = row / s->n_stages, stage = row % s->n_stages;
-        uint32_t way = pass == WF_PASS_I ? 2 * s->n_stages - stage : row;
+        uint32_t path_position = pass == WF_PASS_I ? 2 * s->n_stages - stage : row;
         for (uint32_t m = 0; m < s->n_micros; m++) {
             double at = b->offset[row] + b->period * m;
             if (late_w && pass == WF_PASS_W && at > last)
                 at += far;
-            b->queue[n] = (struct queued_op){at, n, way};
+            b->queue[n] = (struct queued_op){at, n, path_position};
             n++;
         }
     }
     qsort(b->queue, n, sizeof *b->queue, by_time);
 }
 
-/* The earliest time from `t` on at which all that an action needs is there. */
+/* Returns the earliest time from `t` on at which the inputs of an action are available. */
 static double ready_at(const struct wf_pattern *b, const struct wf_search *s, uint32_t id,
                        double t)
 {
@@ -196,21 +202,23 @@ static double ready_at(const struct wf_pattern *b, const struct wf_search *s, ui
     if (op->from != WF_OP_NONE)
         t = wf_double_max(t,
                           b->end[op->from] + (s->ops[op->from].rank == op->rank ? 0 : b->hop));
-    if (op->row >= s->n_stages) /* the pass before */
+    if (op->row >= s->n_stages) /* the previous pass */
         t = wf_double_max(t, b->end[id - s->n_stages * s->n_micros]);
     return t;
 }
 
-/* Puts one action into the first gap that it fits into, from `after` on; false when the limit
- * allows none.  Memory after its place grows by its own, so it may not go before what would be
- * too much then. */
-static bool put(struct wf_pattern *b, const struct wf_search *s, uint32_t id, double after)
+/* Places one action into the first gap from `after` on that is long enough.  Returns false if the
+ * limit allows none.  The action's memory adds to that of all later actions of the rank, so it must
+ * not precede an action that would then exceed the limit. */
+static bool place_action(struct wf_pattern *b, const struct wf_search *s, uint32_t id,
+                         double after)
 {
     const struct wf_op *op = &s->ops[id];
     uint32_t n = b->n_placed[op->rank], k = n;
     struct placed *row = b->placed + op->rank * s->per_rank;
     double t = ready_at(b, s, id, after), time = b->time[op->row], slack = 1e-9 * b->period;
     bool grows = op->delta > 0;
+
     if (grows && !wf_search_fits(s, op->rank, (n > 0 ? row[n - 1].mem : 0) + op->delta))
         return false;
     while (k > 0 && row[k - 1].end > t + slack && row[k - 1].start > t - slack &&
@@ -218,6 +226,7 @@ static bool put(struct wf_pattern *b, const struct wf_search *s, uint32_t id, do
         k--;
     while (k < n && wf_double_max(t, k > 0 ? row[k - 1].end : 0) + time > row[k].start + slack)
         k++;
+
     t = wf_double_max(t, k > 0 ? row[k - 1].end : 0);
     memmove(row + k + 1, row + k, sizeof *row * (n - k));
     row[k] = (struct placed){t, t + time, k > 0 ? row[k - 1].mem : 0, id};
@@ -229,27 +238,29 @@ static bool put(struct wf_pattern *b, const struct wf_search *s, uint32_t id, do
 }
 
 const double *wf_pattern_place(struct wf_pattern *b, const struct wf_search *s,
-                               const struct wf_pattern_options *style, double *period)
+                               const struct wf_pattern_options *options, double *period)
 {
-    build_pattern(b, s, style);
+    build_pattern(b, s, options);
     *period = b->period;
     return b->offset;
 }
 
 struct wf_score wf_pattern_try(struct wf_pattern *b, struct wf_search *s,
-                               const struct wf_pattern_options *style)
+                               const struct wf_pattern_options *options)
 {
-    build_pattern(b, s, style);
-    fill_queue(b, s, style->late_w);
+    build_pattern(b, s, options);
+    fill_queue(b, s, options->late_w);
     memset(b->n_placed, 0, sizeof *b->n_placed * s->n_ranks);
+
     /* The middle: from the first gradient that leaves to the last micro that enters. */
     double begin = b->offset[s->n_stages], end = b->period * (s->n_micros - 1);
     for (size_t i = 0; i < s->n_ops; i++) {
         double at = b->queue[i].at;
-        bool pinned = style->pin && at >= begin && at <= end;
-        if (!put(b, s, b->queue[i].id, pinned ? at : 0))
+        bool pinned = options->pin && at >= begin && at <= end;
+        if (!place_action(b, s, b->queue[i].id, pinned ? at : 0))
             return WF_SCORE_INFEASIBLE;
     }
+
     for (size_t i = 0; i < s->n_ops; i++)
         s->order[i] = b->placed[i].id;
     return wf_search_try(s, WF_FAMILY_PATTERN, s->order);

@@ -1,18 +1,16 @@
-#include "planning/sched/gen/search.h"
-
-/* The strategy that all generators which search have in common.
+/* The common strategy of all generators that search.
  *
- * Every family of orders has a few knobs with a few values each.  All combinations are too
- * many, so each family goes from a few starting points, turns one knob at a time, and stays
- * with what was best, until no single knob helps (descent).  Then weight gradients are put
- * anew, and what came out best in each family is improved.  The number of actions alone bounds
- * the work.
+ * Every family of orders has a few knobs with a few values each.  There are too many combinations to
+ * try, so each family starts at a few points and changes one knob at a time to its best value until
+ * no single knob helps (coordinate descent).  Then weight gradients are placed again, and the best
+ * order of each family is improved.  The work depends on the number of actions only.
  */
+#include "planning/sched/gen/search.h"
 
 enum { MAX_KNOBS = 6 };
 
-/* How many orders are tried, and actions visited when improving: about 60 ms for 8 ranks and 24
- * micros.  Large plans get fewer of both; too few steps would improve nothing. */
+/* The number of orders to try, and of visits of actions when improving: about 60 ms for 8 ranks and
+ * 24 micros.  Large plans get fewer of both; below MIN_STEPS, improving is skipped. */
 enum {
     MIN_TRIES = 24,
     MAX_TRIES = 240,
@@ -25,10 +23,10 @@ struct context {
     struct wf_search *s;
     struct wf_list_sched *list_sched;
     struct wf_pattern *patterns;
-    uint32_t tries; /* orders that may still be made */
+    uint32_t tries; /* remaining orders to try */
 };
 
-/* Makes and tries an order with each knob at the value of that index. */
+/* Makes and tries an order with each knob at the value with that index. */
 typedef struct wf_score (*try_fn)(struct context *x, const uint32_t at[MAX_KNOBS]);
 
 struct family {
@@ -36,14 +34,14 @@ struct family {
     uint32_t n_values[MAX_KNOBS]; /* 0 after the last knob */
 };
 
-/* The values of the knobs; what they are is said at wf_list_knobs and wf_pattern_options. */
+/* Values of the knobs, which wf_list_knobs and wf_pattern_options describe. */
 static const double in_flights[] = {0.5, 0.75, 1, 1.15, 1.3, 1.5, 2, 1e9};
 static const double slopes[] = {0, 0.5, 1, 1.5, 2, 3};
 static const double parts[] = {0, 0.5, 1};
 static const double steps[] = {0, 1, 1.5, 2, 2.5, 3, 4, 5};
 
-/* Micros in flight.  With one chunk the last rank needs one, and each rank before it some more;
- * with two, all ranks need about as many as there are ranks. */
+/* Returns the number of micros in flight.  With one chunk the last rank needs one, and each rank
+ * before it some more.  With two chunks all ranks need about P. */
 static double in_flight(const struct wf_search *s, uint32_t i)
 {
     return s->n_chunks == 1 ? 2 * in_flights[i] : in_flights[i] * s->n_ranks;
@@ -81,23 +79,23 @@ static struct wf_pattern_options pattern_options(const uint32_t at[MAX_KNOBS])
 
 static struct wf_score try_guided(struct context *x, const uint32_t at[MAX_KNOBS])
 {
-    struct wf_pattern_options style = pattern_options(at);
+    struct wf_pattern_options options = pattern_options(at);
     struct wf_list_knobs knobs = {
         .in_flight = in_flights[at[2]] * x->s->n_ranks,
         .w_slack = parts[at[3]],
         .hold = parts[at[4]],
     };
-    knobs.offset = wf_pattern_place(x->patterns, x->s, &style, &knobs.period);
+    knobs.offset = wf_pattern_place(x->patterns, x->s, &options, &knobs.period);
     return wf_list_sched_try(x->list_sched, x->s, &knobs);
 }
 
 static struct wf_score try_pattern(struct context *x, const uint32_t at[MAX_KNOBS])
 {
-    struct wf_pattern_options style = pattern_options(at);
-    style.unit = at[2] == 1;
-    style.pin = at[3] == 1;
-    style.late_w = at[4] == 1;
-    return wf_pattern_try(x->patterns, x->s, &style);
+    struct wf_pattern_options options = pattern_options(at);
+    options.unit = at[2] == 1;
+    options.pin = at[3] == 1;
+    options.late_w = at[4] == 1;
+    return wf_pattern_try(x->patterns, x->s, &options);
 }
 
 static const struct family list = {
@@ -124,15 +122,16 @@ static struct wf_score attempt(struct context *x, const struct family *f,
     return f->try(x, at);
 }
 
-/* Turns one knob at a time for as long as that helps. */
+/* Changes one knob at a time for as long as that helps. */
 static void coordinate_descent(struct context *x, const struct family *f,
                                const uint32_t start[MAX_KNOBS])
 {
-    uint32_t at[MAX_KNOBS], kept = 0; /* knobs in a row that stayed as they were */
+    uint32_t at[MAX_KNOBS], n_unchanged = 0; /* consecutive knobs without a change */
     for (uint32_t k = 0; k < MAX_KNOBS; k++)
         at[k] = start[k];
+
     struct wf_score score = attempt(x, f, at);
-    for (uint32_t k = 0; kept < MAX_KNOBS && x->tries > 0; k = (k + 1) % MAX_KNOBS) {
+    for (uint32_t k = 0; n_unchanged < MAX_KNOBS && x->tries > 0; k = (k + 1) % MAX_KNOBS) {
         uint32_t best = at[k], was = at[k];
         for (uint32_t v = 0; v < f->n_values[k]; v++) {
             if (v == was)
@@ -145,11 +144,11 @@ static void coordinate_descent(struct context *x, const struct family *f,
             }
         }
         at[k] = best;
-        kept = best == was ? kept + 1 : 1;
+        n_unchanged = best == was ? n_unchanged + 1 : 1;
     }
 }
 
-/* Starting points: little and much in flight, short and long patterns. */
+/* Runs the descent from several points: few and many micros in flight, short and long patterns. */
 static void search_all(struct context *x, uint32_t tries)
 {
     static const struct {
@@ -173,7 +172,7 @@ static enum wf_family best_family(const struct wf_search *s)
     return (enum wf_family)(wf_search_best(s) - s->best);
 }
 
-/* Puts weight gradients anew, in the best family first: there may not be tries for all. */
+/* Places weight gradients again, in the best family first, since the tries may not suffice for all. */
 static void refill_all(struct context *x, uint32_t tries)
 {
     static const double w_slack[] = {0, 0.5, 1, 0.25, 0.75};
@@ -189,7 +188,8 @@ static void refill_all(struct context *x, uint32_t tries)
         }
 }
 
-/* Half of the work for all families alike, the other half for the one that is then best. */
+/* Improves the best orders: half of the work for all families evenly, the other half for the family
+ * that is then best. */
 static enum weft_status improve_all(struct context *x, double work, struct weft_error *err)
 {
     struct wf_search *s = x->s;
@@ -211,11 +211,12 @@ enum weft_status wf_search_run(struct wf_search *s, const double *given, struct 
                        s->setup.name, s->n_ops);
         goto done;
     }
+
     for (uint32_t i = 0; given != NULL && i < 4; i++) {
-        struct wf_pattern_options style = {.given = given, .unit = true};
-        style.pin = i / 2 == 1;
-        style.late_w = i % 2 == 1;
-        wf_pattern_try(x.patterns, s, &style);
+        struct wf_pattern_options options = {.given = given, .unit = true};
+        options.pin = i / 2 == 1;
+        options.late_w = i % 2 == 1;
+        wf_pattern_try(x.patterns, s, &options);
     }
     search_all(&x, tries);
     refill_all(&x, tries / 4);

@@ -1,27 +1,26 @@
+/* Tabu search around the best order, as for job shops.
+ *
+ * The length of a plan is that of one chain of actions without a gap: its critical path.  The path
+ * follows a rank for a while (a segment), then a message to another rank, and so on.
+ *
+ *     rank 0   F F F . . . . . [I W I W I W W]     last segment: it ends the plan
+ *     rank 1     F F F . [I F I]'                  ends with the I that rank 0 waits for
+ *
+ * Only a change of the order inside a segment can shorten the path, and only a move of an action to
+ * the front of its segment (before the action that waited for the message) or to its end (after the
+ * action that sends the next message).  Every step applies the move with the best estimate, even if
+ * it makes the plan longer.  The moved action then must not be moved for some steps, which leads the
+ * search out of local optima.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/random.h"
 #include "planning/sched/gen/search.h"
 
-/* Tabu search around the best order, as for job shops.
- *
- * What makes a plan as long as it is, is one chain of actions without a gap: its critical path.
- * It runs along a rank for a while (a block), follows a message to another rank, and so on.
- *
- *     rank 0   F F F . . . . . [I W I W I W W]     last block: it ends the plan
- *     rank 1     F F F . [I F I]'                  the I that rank 0 waits for ends this one
- *
- * Only a change of the order inside a block can make it shorter, and only one that brings an
- * action to the front of its block (before what waited for the message) or to its end (after
- * what sends the next message).  Every step takes the move that looks best, be it worse than
- * staying, and what was moved must then rest for some steps; that is what leads out of dead
- * ends.
- */
-
-/* How many steps without anything better until a walk goes best_order, how many times it does so in a
- * row, and the least and most steps that an action tabu_until: long tabu_until let a walk get far, short
- * ones let it look closely. */
+/* Steps without improvement until a walk restarts from the best order, restarts without
+ * improvement until it ends, and the range of steps for which a moved action is tabu: long times let
+ * a walk get far, short ones let it explore the neighbourhood. */
 enum { MAX_STALLED = 300, MAX_RESTARTS = 20, TENURE_MIN = 3, TENURE_MAX = 100 };
 
 struct move {
@@ -37,15 +36,15 @@ struct tabu {
     uint32_t *pos;         /* owned: (n_ops) */
     double *mem;           /* owned: (ranks, per_rank), memory after each action */
     double *peak;          /* owned: (ranks) */
-    double *tail;          /* owned: (n_ops), from its end to the plan's at the least */
-    double *rank_tail;     /* owned: (ranks), scratch of measure_tails() */
-    double *ends;          /* owned: (per_rank), scratch of an estimate */
-    uint32_t *tabu_until;  /* owned: (n_ops), the step until which it must not be moved */
+    double *tail;         /* owned: (n_ops), minimum time from its end to the end of the plan */
+    double *rank_tail;    /* owned: (ranks), scratch of measure_tails() */
+    double *ends;         /* owned: (per_rank), scratch of an estimate */
+    uint32_t *tabu_until; /* owned: (n_ops), the step until which it must not be moved */
     uint32_t step;
-    uint64_t n_drawn; /* random numbers so far: they break ties, the same way every time */
-    double work;      /* visits of an action so far */
+    uint64_t n_drawn; /* random numbers drawn so far; they break ties reproducibly */
+    double work;      /* visits of actions so far */
     struct move best;
-    uint32_t n_ties; /* moves of this step that look as good as `best`; 0: there is none */
+    uint32_t n_ties; /* moves of this step with the same estimate as `best`; 0: no move yet */
 };
 
 static void tabu_release(struct tabu *t)
@@ -78,7 +77,7 @@ static bool tabu_init(struct tabu *t, struct wf_search *s)
            t->rank_tail != NULL;
 }
 
-/* After the list of a rank has changed. */
+/* Updates positions, memory and peak after the list of a rank has changed. */
 static void update_rank(struct tabu *t, uint32_t rank)
 {
     const struct wf_search *s = t->s;
@@ -104,14 +103,14 @@ static void restore_best(struct tabu *t)
     wf_search_time(s, t->order);
 }
 
-/* What counts of a rank is its end less this. */
+/* Returns the time from which the length of a rank's plan is measured. */
 static double rank_offset(const struct wf_search *s, uint32_t rank)
 {
     return s->minimize == WEFT_MINIMIZE_SPAN ? s->rank_start[rank] : 0;
 }
 
-/* Backwards through the plan.  The actions of a rank come up last to first, so what follows one
- * on its rank is always the one that came up there before it. */
+/* Computes the tails, backward through the plan.  The actions of a rank are visited last to first,
+ * so rank_tail always belongs to the next action of the rank. */
 static void measure_tails(struct tabu *t)
 {
     const struct wf_search *s = t->s;
@@ -131,7 +130,7 @@ static void measure_tails(struct tabu *t)
     t->work += (double)s->n_ops;
 }
 
-/* Whether action b may not run before a, both on one rank. */
+/* Returns true if action b must not run before a, both on one rank. */
 static bool must_follow(const struct wf_search *s, uint32_t a, uint32_t b)
 {
     const struct wf_op *x = &s->ops[a], *y = &s->ops[b];
@@ -140,7 +139,8 @@ static bool must_follow(const struct wf_search *s, uint32_t a, uint32_t b)
     return b - a == s->n_stages * s->n_micros; /* the next pass of the same (stage, micro) */
 }
 
-/* Where the action that comes k-th after a move, k between its ends, is now. */
+/* Returns the current position of the action that is at position k after a move, for k between the
+ * two positions of the move. */
 static uint32_t moved(const struct move *m, uint32_t k)
 {
     if (k == m->to)
@@ -148,21 +148,23 @@ static uint32_t moved(const struct move *m, uint32_t k)
     return m->from < m->to ? k + 1 : k - 1;
 }
 
-/* How long the longest chain through the moved range would be, taking what the rest of the plan
- * does as given. */
+/* Estimates the length of the longest chain through the moved range, with the times of the rest of
+ * the plan unchanged. */
 static double estimate(struct tabu *t, const struct move *m)
 {
     const struct wf_search *s = t->s;
     const uint32_t *row = t->order + m->rank * s->per_rank;
     uint32_t lo = m->from < m->to ? m->from : m->to, hi = m->from < m->to ? m->to : m->from;
+
     double now = lo > 0 ? s->end[row[lo - 1]] : 0;
     for (uint32_t k = lo; k <= hi; k++) {
         uint32_t id = row[moved(m, k)];
         const struct wf_op *op = &s->ops[id];
-        double there = op->from == WF_OP_NONE ? 0 : s->end[op->from] + op->hop;
-        now = (there > now ? there : now) + op->time;
+        double arrival = op->from == WF_OP_NONE ? 0 : s->end[op->from] + op->hop;
+        now = (arrival > now ? arrival : now) + op->time;
         t->ends[k] = now;
     }
+
     double tail = -rank_offset(s, m->rank), worst = 0;
     if (hi + 1 < s->per_rank)
         tail = s->ops[row[hi + 1]].time + t->tail[row[hi + 1]];
@@ -170,8 +172,8 @@ static double estimate(struct tabu *t, const struct move *m)
         const struct wf_op *op = &s->ops[row[moved(m, k)]];
         if (op->to != WF_OP_NONE) {
             const struct wf_op *to = &s->ops[op->to];
-            double way = to->hop + to->time + t->tail[op->to];
-            tail = way > tail ? way : tail;
+            double remote = to->hop + to->time + t->tail[op->to];
+            tail = remote > tail ? remote : tail;
         }
         worst = t->ends[k] + tail > worst ? t->ends[k] + tail : worst;
         tail += op->time;
@@ -180,7 +182,7 @@ static double estimate(struct tabu *t, const struct move *m)
     return worst;
 }
 
-/* Weighs a move against the best so far of this step. */
+/* Compares a move with the best one of this step so far. */
 static void consider(struct tabu *t, struct move m)
 {
     struct wf_search *s = t->s;
@@ -188,6 +190,7 @@ static void consider(struct tabu *t, struct move m)
     uint32_t id = t->order[m.rank * s->per_rank + m.from];
     if (t->tabu_until[id] > t->step && m.estimate >= t->score.first)
         return;
+
     if (t->n_ties > 0 && m.estimate > t->best.estimate)
         return;
     if (t->n_ties > 0 && m.estimate == t->best.estimate) {
@@ -201,7 +204,7 @@ static void consider(struct tabu *t, struct move m)
     t->n_ties = 1;
 }
 
-/* The furthest place towards the front of the block that the action at `at` can go to. */
+/* Returns the foremost position in the segment that the action at `at` can move to. */
 static uint32_t furthest_left(const struct tabu *t, uint32_t rank, uint32_t first, uint32_t at)
 {
     const struct wf_search *s = t->s;
@@ -216,7 +219,7 @@ static uint32_t furthest_left(const struct tabu *t, uint32_t rank, uint32_t firs
     return to;
 }
 
-/* The same towards its end. */
+/* Returns the rearmost position in the segment that the action at `at` can move to. */
 static uint32_t furthest_right(const struct tabu *t, uint32_t rank, uint32_t last, uint32_t at)
 {
     const struct wf_search *s = t->s;
@@ -242,24 +245,24 @@ static void consider_segment(struct tabu *t, uint32_t rank, uint32_t first, uint
     }
 }
 
-/* The last action of a critical path. */
+/* Returns the last action of a critical path. */
 static uint32_t critical_end(struct tabu *t)
 {
     const struct wf_search *s = t->s;
     uint32_t found = 0, ties = 0;
-    double most = -1;
+    double longest = -1;
     for (uint32_t r = 0; r < s->n_ranks; r++) {
         double own = s->rank_end[r] - rank_offset(s, r);
-        if (own > most)
+        if (own > longest)
             ties = 0;
-        if (own >= most && wf_random_below(1 + s->setup.seed, 1, t->n_drawn++, ++ties) == 0)
+        if (own >= longest && wf_random_below(1 + s->setup.seed, 1, t->n_drawn++, ++ties) == 0)
             found = r;
-        most = own > most ? own : most;
+        longest = own > longest ? own : longest;
     }
     return t->order[found * s->per_rank + s->per_rank - 1];
 }
 
-/* Walks a critical path from its end, and considers the moves in each of its blocks. */
+/* Follows a critical path from its end, and considers the moves in each of its segments. */
 static void consider_path(struct tabu *t)
 {
     const struct wf_search *s = t->s;
@@ -279,6 +282,7 @@ static void consider_path(struct tabu *t)
             id = prev;
             continue;
         }
+
         consider_segment(t, op->rank, at, last);
         if (!by_message)
             return;
@@ -311,7 +315,7 @@ static bool keep_if_better(struct tabu *t)
     return true;
 }
 
-/* One step: the move that looks best, if there is one. */
+/* Applies the move with the best estimate.  Returns false if there is none. */
 static bool step(struct tabu *t)
 {
     struct wf_search *s = t->s;
@@ -321,6 +325,7 @@ static bool step(struct tabu *t)
     consider_path(t);
     if (t->n_ties == 0)
         return false;
+
     struct move m = t->best;
     uint32_t id = t->order[m.rank * s->per_rank + m.from];
     apply(t, &m);
@@ -328,7 +333,8 @@ static bool step(struct tabu *t)
     t->tabu_until[id] =
         t->step + TENURE_MIN +
         wf_random_below(1 + s->setup.seed, 3, t->n_drawn++, TENURE_MAX - TENURE_MIN + 1);
-    if (!wf_search_time(s, t->order)) { /* a cycle: take it back */
+
+    if (!wf_search_time(s, t->order)) { /* deadlock: undo the move */
         apply(t, &(struct move){m.rank, m.to, m.from, 0});
         wf_search_time(s, t->order);
         t->work += (double)s->n_ops;
@@ -336,11 +342,10 @@ static bool step(struct tabu *t)
     return true;
 }
 
-/* Walks from t->best_order, and leaves there the best that it met. */
+/* Searches from t->best_order, and stores the best order there. */
 static void walk(struct tabu *t, double work)
 {
-    uint32_t stalled = 0,
-             n_restarts = 0; /* steps since the last improvement, walks since then */
+    uint32_t stalled = 0, n_restarts = 0; /* steps and restarts since the last improvement */
     double until = t->work + work;
     restore_best(t);
     while (t->work < until && !wf_search_is_optimal(t->s, t->score)) {

@@ -1,24 +1,22 @@
+/* V-Half and V-Min: the V with split backwards in about half, or a third, of 1f1b's memory.
+ *
+ * Both repeat a pattern every 6 slots, with one slot per pass.  They differ in the time that a
+ * micro takes from rank to rank on its path down, and thus in the lifetime of its activations.
+ * The published patterns, for rank i (capitals: chunk 0):
+ *
+ *     V-Half   F 2i   f 3P-2-i   i 3P+g-1+2i   I 6P+g-2-i     g = 3 if P is even
+ *     V-Min    F i    f 2P-1-i   i 2P+g+i      I 4P+g-1-i     g = 2 if 3 divides P
+ *
+ * Weight gradients go into the next free slots.  The peak of a rank in that order is its limit
+ * here: floor((P+2)/2) or floor((P+4)/3) micros, less on some ranks.  A search finds the best order
+ * within these limits, as for zb-v-auto.  If the caller gives a limit, the lower one applies.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "planning/sched/gen/search.h"
 
-/* V-Half and V-Min: the V with split backwards in about half, or a third, of 1f1b's memory.
- *
- * Both are a building block that is repeated every 6 slots, one slot a pass; they differ in how
- * long a micro takes from rank to rank on its way down, hence in how long its activations stay.
- * The published blocks, for rank i (capitals: chunk 0):
- *
- *     V-Half   F 2i   f 3P-2-i   i 3P+g-1+2i   I 6P+g-2-i     g = 3 if P is even
- *     V-Min    F i    f 2P-1-i   i 2P+g+i      I 4P+g-1-i     g = 2 if 3 divides P
- *
- * Weight gradients go into the next free slots.  What a rank holds at most in that order is its
- * limit here: floor((P+2)/2) or floor((P+4)/3) micros, less on ranks that the block spares.
- * Within these limits the best order is searched for, as for zb-v-auto.  A given limit is a
- * further one: the lower of the two counts.
- */
-
-/* When a rank's actions of micro 0 start: F, f, i, I. */
+/* Stores the start slots of a rank's actions of micro 0: F, f, i, I. */
 static void pattern_slots(bool half, uint32_t n_ranks, uint32_t r, uint32_t out[4])
 {
     uint32_t gap = half ? (n_ranks % 2 == 0 ? 3 : 0) : (n_ranks % 3 == 0 ? 2 : 0);
@@ -35,7 +33,7 @@ static void pattern_slots(bool half, uint32_t n_ranks, uint32_t r, uint32_t out[
     }
 }
 
-/* The same for all ranks, (2, stages). */
+/* Stores the start slots of micro 0's F and I for all stages, (2, stages). */
 static void pattern_offsets(const struct wf_search *s, bool half, double *offset)
 {
     for (uint32_t r = 0; r < s->n_ranks; r++) {
@@ -50,20 +48,20 @@ static void pattern_offsets(const struct wf_search *s, bool half, double *offset
 
 enum { PERIOD = 6 };
 
-/* Most slots after its gradient that a weight gradient can need. */
-enum { W_ROOM = 2 * PERIOD };
+/* Maximum distance in slots from an input gradient to its weight gradient. */
+enum { MAX_W_DELAY = 2 * PERIOD };
 
 static size_t n_slots(const struct wf_search *s)
 {
-    return (size_t)PERIOD * (s->n_ranks + s->n_micros + 1) + W_ROOM;
+    return (size_t)PERIOD * (s->n_ranks + s->n_micros + 1) + MAX_W_DELAY;
 }
 
-/* A rank's list as the block says it.  `slots` is room for n_slots(). */
+/* Lists a rank's actions in the order of the pattern.  `slots` is scratch of n_slots(). */
 static void pattern_order(const struct wf_search *s, bool half, uint32_t rank, uint32_t *slots,
                           uint32_t *row)
 {
     uint32_t low = wf_search_stage(s, rank, 0), high = wf_search_stage(s, rank, 1), at[4];
-    uint32_t pass = s->n_stages * s->n_micros; /* from a number to that of the next pass */
+    uint32_t pass = s->n_stages * s->n_micros; /* distance of ids from pass to pass */
     size_t n = 0, len = n_slots(s);
     pattern_slots(half, s->n_ranks, rank, at);
     memset(slots, 0xff, sizeof *slots * len); /* WF_OP_NONE: free */
@@ -73,12 +71,15 @@ static void pattern_order(const struct wf_search *s, bool half, uint32_t rank, u
         slots[at[2] + PERIOD * m] = wf_search_op_id(s, WF_PASS_I, high, (uint32_t)m);
         slots[at[3] + PERIOD * m] = wf_search_op_id(s, WF_PASS_I, low, (uint32_t)m);
     }
+
     for (size_t i = 0; i < len; i++) {
         if (slots[i] == WF_OP_NONE)
             continue;
         row[n++] = slots[i];
         if (slots[i] / pass != WF_PASS_I)
             continue;
+
+        /* The weight gradient runs in the next free slot. */
         size_t k = i + 1;
         while (slots[k] != WF_OP_NONE)
             k++;
@@ -109,9 +110,10 @@ static enum weft_status make(const char *name, bool half, const struct weft_gen_
     WEFT_TRY(wf_search_init(&s, &setup, params, err));
     uint32_t *slots = malloc(sizeof *slots * n_slots(&s));
     double *offset = malloc(sizeof *offset * 2 * s.n_stages);
-    enum weft_status st = slots == NULL || offset == NULL
-                              ? WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory for its block", name)
-                              : search(&s, half, slots, offset, err);
+    enum weft_status st =
+        slots == NULL || offset == NULL
+            ? WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory for its pattern", name)
+            : search(&s, half, slots, offset, err);
     if (st == WEFT_OK)
         st = wf_search_finish(&s, out, err);
     free(slots);

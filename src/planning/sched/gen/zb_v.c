@@ -1,17 +1,17 @@
+/* Zero bubble on a V: rank r has stage r (down) and stage 2P-1-r (back up), so that the first
+ * gradients start on the rank of the first forwards.  The order is made for at least 2P-1 micros;
+ * actions of micros beyond M are omitted.
+ */
 #include "planning/sched/gen/gen.h"
 #include "planning/sched/gen/pytorch_idle.h"
 
-/* Zero bubble on a V: rank r holds stage r (down) and stage 2P-1-r (back up), so that the first
- * gradients start where the first forwards did.  The order is made for at least 2P-1 micros;
- * what belongs to micros beyond M is left out.
- */
 struct zb_v_rank {
     struct wf_builder *b;
     uint32_t rank, micros;
     bool idle_hints;
     struct {
         uint32_t stage;
-        uint32_t done[WEFT_ACT_W + 1]; /* how many of each kind */
+        uint32_t done[WEFT_ACT_W + 1]; /* number of actions by kind */
     } down, up;
 };
 
@@ -42,11 +42,11 @@ static void emit_warm_up(struct zb_v_rank *z, uint32_t ranks)
     }
 }
 
-static void emit_steady(struct zb_v_rank *z, uint32_t least)
+/* `n` is the number of micros of the order, including those beyond M. */
+static void emit_steady(struct zb_v_rank *z, uint32_t n)
 {
-    while (z->down.done[WEFT_ACT_F] < least ||
-           z->up.done[WEFT_ACT_F] < z->down.done[WEFT_ACT_F]) {
-        if (z->down.done[WEFT_ACT_F] < least)
+    while (z->down.done[WEFT_ACT_F] < n || z->up.done[WEFT_ACT_F] < z->down.done[WEFT_ACT_F]) {
+        if (z->down.done[WEFT_ACT_F] < n)
             emit(z, DOWN, WEFT_ACT_F);
         emit(z, DOWN, WEFT_ACT_I);
         emit(z, DOWN, WEFT_ACT_W);
@@ -56,7 +56,7 @@ static void emit_steady(struct zb_v_rank *z, uint32_t least)
     }
 }
 
-static void emit_drain(struct zb_v_rank *z, uint32_t ranks)
+static void emit_cool_down(struct zb_v_rank *z, uint32_t ranks)
 {
     for (uint32_t i = 0; i < z->rank; i++) {
         emit(z, DOWN, WEFT_ACT_I);
@@ -75,11 +75,12 @@ static void emit_drain(struct zb_v_rank *z, uint32_t ranks)
 WF_GENERATOR(zb_v)
 {
     uint32_t ranks = params->ranks;
-    uint32_t least = params->micros > 2 * ranks - 1 ? params->micros : 2 * ranks - 1;
+    uint32_t n = params->micros > 2 * ranks - 1 ? params->micros : 2 * ranks - 1;
     struct wf_builder b;
     WEFT_TRY(wf_builder_init(&b, "zb-v", wf_shape(params, 2), 3,
                              params->idle_hints ? (size_t)12 * ranks : 0, err));
     wf_builder_place(&b, WEFT_PLACEMENT_V);
+
     for (uint32_t r = 0; r < ranks; r++) {
         struct zb_v_rank z = {.b = &b,
                               .rank = r,
@@ -88,9 +89,10 @@ WF_GENERATOR(zb_v)
                               .down.stage = r,
                               .up.stage = 2 * ranks - 1 - r};
         emit_warm_up(&z, ranks);
-        emit_steady(&z, least);
-        emit_drain(&z, ranks);
+        emit_steady(&z, n);
+        emit_cool_down(&z, ranks);
     }
+
     struct weft_schedule *s = NULL;
     WEFT_TRY(wf_builder_finish(&b, &s, err));
     return wf_pytorch_space_forwards(params, s, out, err);
