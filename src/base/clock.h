@@ -1,10 +1,11 @@
+/* Clocks in nanoseconds. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds that never jump; only differences mean anything. */
+/* Returns the time of a monotonic clock.  Only differences are meaningful. */
 static inline int64_t wf_clock_ns(void)
 {
     struct timespec t;
@@ -12,8 +13,7 @@ static inline int64_t wf_clock_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Nanoseconds of processor time of the calling thread: what a benchmark on a shared machine
- * wants. */
+/* Returns the processor time of the calling thread. */
 static inline int64_t wf_clock_cpu_ns(void)
 {
     struct timespec t;

@@ -1,3 +1,4 @@
+/* The processors that threads may run on. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "base/cores.h"
 

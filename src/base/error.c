@@ -1,3 +1,4 @@
+/* The error record and the table of status codes. */
 #include "base/error.h"
 
 #include <stdarg.h>
@@ -46,8 +47,7 @@ enum weft_status wf_error_set(struct weft_error *err, enum weft_status status, c
     err->line = line;
     int n = vsnprintf(err->msg, sizeof err->msg, format, args);
     va_end(args);
-    if (n >=
-        (int)sizeof err->msg) /* a cut message ends in dots, so that nobody trusts its end */
+    if (n >= (int)sizeof err->msg) /* mark a truncated message */
         memcpy(err->msg + sizeof err->msg - 4, "...", 4);
     return status;
 }

@@ -1,14 +1,17 @@
-/* Filling the error record.  Whoever first knows the cause does it; callers pass it up. */
+/* Filling in the error record.  The function that detects an error fills it in; callers return it
+ * unchanged. */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
 #include "weft/status.h"
 
-/* return WEFT_FAIL(err, WEFT_USAGE, "ranks is 0: give at least 1"); */
+/* Fills in the record and evaluates to the status:
+ *     return WEFT_FAIL(err, WEFT_USAGE, "ranks is 0: give at least 1"); */
 #define WEFT_FAIL(err, status, ...)                                                            \
     wf_error_set((err), (status), __FILE__, __LINE__, __VA_ARGS__)
 
-/* For places where nothing is held that would have to be freed. */
+/* Returns from the calling function if the call fails.  Only for functions that have nothing to
+ * free at that point. */
 #define WEFT_TRY(call)                                                                         \
     do {                                                                                       \
         enum weft_status wf_try_status = (call);                                               \
@@ -16,14 +19,15 @@
             return wf_try_status;                                                              \
     } while (0)
 
-/* Writes the record (when there is one) and returns `status`. */
+/* Fills in the record, if `err` is not NULL, and returns `status`.  A message that is too long is
+ * truncated and ends in "...". */
 enum weft_status wf_error_set(struct weft_error *err, enum weft_status status, const char *file,
                               int line, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
 #define WEFT_LEN(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Puts text around a message that is there: where it was met, what to do. */
+/* Adds text before and after the message of an error. */
 void wf_error_wrap(struct weft_error *err, const char *before, const char *after);
 
 #endif

@@ -1,5 +1,5 @@
-/* A hash to tell things apart with, not for security: FNV-1a over 64-bit words, mixed at the end of
- * every piece. */
+/* A fast hash without cryptographic strength: FNV-1a over 64-bit words, mixed at the end of every
+ * piece. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
@@ -7,7 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Goes on from h, which is 0 at the start.  Pieces count: "ab", "c" is not "a", "bc". */
+/* Returns the hash of h (0 at the start) and one more piece.  The division into pieces matters:
+ * "ab", "c" and "a", "bc" have different hashes. */
 static inline uint64_t wf_hash(uint64_t h, const void *bytes, size_t n)
 {
     const unsigned char *at = bytes;

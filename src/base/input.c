@@ -1,3 +1,4 @@
+/* Reading whole files. */
 #include "base/input.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@ static enum weft_status read_stream(FILE *in, const char *path, char **out, size
     char *text = malloc(cap);
     for (;;) {
         if (text == NULL)
-            return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory to read it", path);
+            return WEFT_FAIL(err, WEFT_NOMEM, "%s: out of memory", path);
         n += fread(text + n, 1, cap - 1 - n, in);
         if (n + 1 < cap)
             break;
@@ -26,6 +27,7 @@ static enum weft_status read_stream(FILE *in, const char *path, char **out, size
         text = more;
         cap *= 2;
     }
+
     if (ferror(in)) {
         free(text);
         return WEFT_FAIL(err, WEFT_IO, "%s: %s", path, strerror(errno));

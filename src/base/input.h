@@ -1,4 +1,4 @@
-/* Files that are read whole. */
+/* Reading whole files. */
 #ifndef BASE_INPUT_H
 #define BASE_INPUT_H
 
@@ -7,12 +7,12 @@
 
 #include "weft/status.h"
 
-/* The whole file, NUL-terminated; "-" is standard input.  The caller frees *out.  A file that is
- * missing or may not be read fails with `kind`: the status of what it should have been. */
+/* Reads a whole file, or standard input for "-", and appends a NUL.  Returns `kind` if the file
+ * cannot be opened or is a directory.  The caller frees *out. */
 enum weft_status wf_input_read_as(enum weft_status kind, const char *path, char **out,
                                   size_t *len, struct weft_error *err);
 
-/* The same for settings: WEFT_USAGE. */
+/* Calls wf_input_read_as() with WEFT_USAGE. */
 enum weft_status wf_input_read(const char *path, char **out, size_t *len,
                                struct weft_error *err);
 

@@ -1,3 +1,4 @@
+/* A streaming JSON writer. */
 #include "base/json.h"
 
 #include <inttypes.h>
@@ -6,7 +7,7 @@
 #include "base/numbers.h"
 #include "base/text.h"
 
-/* Names may hold any bytes; JSON may not: what is no character becomes U+FFFD. */
+/* Bytes that are not UTF-8 become U+FFFD. */
 static void put_string(FILE *out, const char *s)
 {
     fputc('"', out);

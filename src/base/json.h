@@ -1,4 +1,4 @@
-/* Writing JSON as it goes: nothing is kept, so millions of events cost no memory.
+/* A streaming JSON writer: it keeps no document in memory.
  *
  *     struct wf_json j = {.out = stdout};
  *     wf_json_begin(&j, NULL, '{');
@@ -8,7 +8,7 @@
  *     wf_json_end(&j, ']');
  *     wf_json_end(&j, '}');
  *
- * `key` is NULL inside of lists.  Write errors stay in the stream: ask ferror() at the end.
+ * `key` is NULL within lists.  Write errors are reported by ferror() of the stream.
  */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
@@ -19,17 +19,22 @@
 
 struct wf_json {
     FILE *out;   /* borrowed */
-    bool comma;  /* something stands before at this level */
-    bool failed; /* for callers: something could not be said */
+    bool comma;  /* a value precedes at this level */
+    bool failed; /* set by callers whose value could not be computed */
 };
 
+/* Begins an object or a list; `bracket` is '{' or '['. */
 void wf_json_begin(struct wf_json *j, const char *key, char bracket);
+
+/* Ends an object or a list; `bracket` is '}' or ']'. */
 void wf_json_end(struct wf_json *j, char bracket);
+
+/* Write one value. */
 void wf_json_string(struct wf_json *j, const char *key, const char *value);
 void wf_json_uint(struct wf_json *j, const char *key, uint64_t value);
 void wf_json_bool(struct wf_json *j, const char *key, bool value);
 
-/* The shortest text that reads back as the same double; null for what JSON cannot say. */
+/* Writes the shortest text that reads back as the same double, or null if it is not finite. */
 void wf_json_number(struct wf_json *j, const char *key, double value);
 
 #endif

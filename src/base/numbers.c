@@ -1,3 +1,4 @@
+/* Numbers as text, and medians. */
 #include "base/numbers.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Memory for large arrays. */
 #define _DEFAULT_SOURCE /* madvise */
 
 #include "base/pages.h"
@@ -15,7 +16,7 @@ void *wf_pages_alloc(size_t bytes)
     if (posix_memalign(&at, HUGE_PAGE, bytes) != 0)
         return NULL;
 #ifdef MADV_HUGEPAGE
-    madvise(at, bytes, MADV_HUGEPAGE); /* a wish: if it is not granted nothing is lost */
+    madvise(at, bytes, MADV_HUGEPAGE); /* advice only: a failure is harmless */
 #endif
     return at;
 }

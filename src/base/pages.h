@@ -1,12 +1,12 @@
-/* Memory for large arrays that are written once from front to back. */
+/* Memory for large arrays. */
 #ifndef BASE_PAGES_H
 #define BASE_PAGES_H
 
 #include <stddef.h>
 
-/* Like malloc(), and freed with free(), but it begins with a cache line: a vector that lies across
- * two lines is loaded twice.  Large ones ask the kernel for huge pages: filling them
- * would otherwise cost a page fault every 4096 bytes, as much as making what goes into them. */
+/* Allocates memory that is aligned to a cache line, so that no vector spans two lines, and that
+ * free() frees.  Large blocks use huge pages if the kernel grants them, because a page fault per
+ * 4096 bytes costs as much as computing the contents.  Returns NULL if out of memory. */
 void *wf_pages_alloc(size_t bytes);
 
 #endif

@@ -1,3 +1,4 @@
+/* Text made safe to print. */
 #include "base/printable.h"
 
 #include <string.h>

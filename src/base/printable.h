@@ -1,4 +1,4 @@
-/* Text from files, made fit to be shown: no control or escape byte reaches a terminal. */
+/* Text from files made safe to print: no control or escape byte reaches a terminal. */
 #ifndef BASE_PRINTABLE_H
 #define BASE_PRINTABLE_H
 
@@ -11,11 +11,12 @@ struct wf_printable {
     char at[WF_PRINTABLE_SIZE];
 };
 
-/* The text with '?' for every byte that is not printable ASCII, cut (and then ended by dots) where
- * it is too long:  WEFT_FAIL(err, WEFT_CKPT, "key '%s' ...", wf_printable(key).at) */
+/* Returns the text with '?' for every byte that is not printable ASCII.  A text that is too long is
+ * truncated and ends in "...":
+ *     WEFT_FAIL(err, WEFT_CKPT, "key '%s' ...", wf_printable(key).at) */
 struct wf_printable wf_printable(const char *text);
 
-/* Whether all of the text can be shown as it is. */
+/* Returns true if all bytes of the text are printable ASCII. */
 bool wf_is_printable(const char *text);
 
 #endif

@@ -1,18 +1,19 @@
-/* Random numbers without state: a pure function of (seed, stream, position). */
+/* Stateless random numbers: a pure function of (seed, stream, position). */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 
 #include <stdint.h>
 
+/* Mixes 64 bits: a bijection in which every input bit affects every output bit. */
 static inline uint64_t wf_random_mix(uint64_t x)
 {
-    /* David Stafford's "variant 13" of the MurmurHash3 finaliser: every input bit reaches
-     * every output bit. */
+    /* David Stafford's "variant 13" of the MurmurHash3 finaliser. */
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
     return x ^ (x >> 31);
 }
 
+/* Returns 64 random bits. */
 static inline uint64_t wf_random_u64(uint64_t seed, uint64_t stream, uint64_t position)
 {
     const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15);
@@ -20,7 +21,7 @@ static inline uint64_t wf_random_u64(uint64_t seed, uint64_t stream, uint64_t po
     return wf_random_mix(key + position * golden);
 }
 
-/* 0 .. n-1 for n >= 1; the bias for n below 2^32 is under 2^-32. */
+/* Returns a random number 0 .. n-1, n >= 1, with a bias under 2^-32. */
 static inline uint32_t wf_random_below(uint64_t seed, uint64_t stream, uint64_t position,
                                        uint32_t n)
 {

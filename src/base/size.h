@@ -1,4 +1,4 @@
-/* Sizes from outside are multiplied and added with a check, always. */
+/* Arithmetic on sizes.  Sizes from files and users must use the checked operations. */
 #ifndef BASE_SIZE_H
 #define BASE_SIZE_H
 
@@ -6,11 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Multiplies; returns false on overflow. */
 static inline bool wf_size_mul(size_t a, size_t b, size_t *out)
 {
     return !__builtin_mul_overflow(a, b, out);
 }
 
+/* Adds; returns false on overflow. */
 static inline bool wf_size_add(size_t a, size_t b, size_t *out)
 {
     return !__builtin_add_overflow(a, b, out);
@@ -44,11 +46,11 @@ static inline double wf_double_max(double a, double b)
     return a > b ? a : b;
 }
 
-/* The i-th of n ranges that cut 0..total as evenly as can be, the first ones longer by one. */
 struct wf_range {
     size_t begin, end;
 };
 
+/* Returns the i-th of n consecutive ranges of 0 .. total, the first total % n longer by one. */
 static inline struct wf_range wf_range_part(size_t total, size_t n, size_t i)
 {
     size_t q = total / n, r = total % n;

@@ -1,3 +1,4 @@
+/* The memory of the machine and the limits of control groups. */
 #include "base/sysmem.h"
 
 #include <stdint.h>
@@ -7,7 +8,7 @@
 
 enum { MAX_PATH_LEN = 4096 };
 
-/* "max", and whatever else is no number, is no limit. */
+/* "max" and other text that is not a number mean no limit. */
 static size_t read_limit(const char *path)
 {
     unsigned long long bytes;
@@ -19,24 +20,24 @@ static size_t read_limit(const char *path)
     return n == 1 && bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX;
 }
 
-/* A group's limit holds for all within it, so it is looked for up to the root: what a container
- * sees of the path may also be another machine's, of which only the root is there. */
+/* The limit of a group applies to its descendants, so all groups up to the root are read.  In a
+ * container the path may not exist below the root. */
 static size_t min_limit_upward(const char *root, const char *sub, char *group, const char *file)
 {
     char path[2 * MAX_PATH_LEN];
-    size_t least = SIZE_MAX;
+    size_t lowest = SIZE_MAX;
     for (;;) {
         int n = snprintf(path, sizeof path, "%s%s%s/%s", root, sub, group, file);
         size_t limit = n > 0 && (size_t)n < sizeof path ? read_limit(path) : SIZE_MAX;
-        least = limit < least ? limit : least;
+        lowest = limit < lowest ? limit : lowest;
         char *slash = strrchr(group, '/');
         if (slash == NULL)
-            return least;
+            return lowest;
         *slash = '\0';
     }
 }
 
-/* Whether "memory" is one of the names in "cpu,memory:/path", which ends at the colon. */
+/* Returns whether "memory" is one of the names before the colon of "cpu,memory:/path". */
 static int lists_memory(const char *names)
 {
     size_t all = strcspn(names, ":");
@@ -49,7 +50,7 @@ static int lists_memory(const char *names)
     return 0;
 }
 
-/* A line is "number:controllers:/path"; version 2 of control groups has number 0 and no names. */
+/* A line is "number:controllers:/path".  Control groups version 2 have number 0 and no names. */
 static size_t limit_of_line(char *line, const char *root)
 {
     char *names = strchr(line, ':'), *group = names == NULL ? NULL : strchr(names + 1, ':');
@@ -66,21 +67,21 @@ static size_t limit_of_line(char *line, const char *root)
 size_t wf_sysmem_limit(const char *groups, const char *root)
 {
     char line[MAX_PATH_LEN];
-    size_t least = SIZE_MAX;
+    size_t lowest = SIZE_MAX;
     FILE *in = fopen(groups, "r");
     if (in == NULL)
         return SIZE_MAX;
     while (fgets(line, sizeof line, in) != NULL) {
         size_t limit = limit_of_line(line, root);
-        least = limit < least ? limit : least;
+        lowest = limit < lowest ? limit : lowest;
     }
     fclose(in);
-    return least;
+    return lowest;
 }
 
 size_t wf_sysmem_bytes(void)
 {
-    size_t there = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    size_t physical = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     size_t limit = wf_sysmem_limit("/proc/self/cgroup", "/sys/fs/cgroup");
-    return limit < there ? limit : there;
+    return limit < physical ? limit : physical;
 }

@@ -1,15 +1,15 @@
-/* How much memory a process may have. */
+/* The memory available to a process. */
 #ifndef BASE_SYSMEM_H
 #define BASE_SYSMEM_H
 
 #include <stddef.h>
 
-/* Bytes of this machine's memory, or fewer where the process is in a control group with a limit: a
- * container, a job of a batch system. */
+/* Returns the bytes of physical memory, or the limit of the process's control group (a container, a
+ * batch job) if it is lower. */
 size_t wf_sysmem_bytes(void);
 
-/* The least limit of the control groups that the file `groups` (as /proc/self/cgroup) lists and of
- * those that they are in, below `root` (as /sys/fs/cgroup); SIZE_MAX when there is none. */
+/* Returns the lowest limit of the control groups in the file `groups` (like /proc/self/cgroup) and
+ * of their ancestors below `root` (like /sys/fs/cgroup); SIZE_MAX if there is none. */
 size_t wf_sysmem_limit(const char *groups, const char *root);
 
 #endif

@@ -1,3 +1,4 @@
+/* A growing text buffer, edit distances, and UTF-8. */
 #include "base/text.h"
 
 #include <stdarg.h>
@@ -95,7 +96,7 @@ const char *wf_text_nearest(const char *written, const char *const *names, size_
                             size_t stride)
 {
     const char *best = NULL;
-    size_t least = SIZE_MAX;
+    size_t min_distance = SIZE_MAX;
     for (size_t i = 0; i < n; i++) {
         const char *name = *(const char *const *)((const char *)names + i * stride);
         if (name == NULL)
@@ -103,17 +104,17 @@ const char *wf_text_nearest(const char *written, const char *const *names, size_
         size_t distance = strlen(written) >= 2 && has_prefix(name, written)
                               ? 0
                               : wf_text_distance(written, name);
-        if (distance < least) {
-            least = distance;
+        if (distance < min_distance) {
+            min_distance = distance;
             best = name;
         }
     }
-    return best != NULL && least <= 1 + strlen(best) / 3 ? best : NULL;
+    return best != NULL && min_distance <= 1 + strlen(best) / 3 ? best : NULL;
 }
 
 size_t wf_text_distance(const char *a, const char *b)
 {
-    size_t row[64]; /* one row of the usual table; longer names are never near */
+    size_t row[64]; /* one row of the edit-distance table; longer names are never near */
     size_t na = strlen(a), nb = strlen(b);
     if (nb >= sizeof row / sizeof row[0] || na >= sizeof row / sizeof row[0])
         return na > nb ? na : nb;

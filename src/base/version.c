@@ -1,3 +1,4 @@
+/* The version and the build of the library. */
 #include "weft/version.h"
 
 const char *weft_version(void)

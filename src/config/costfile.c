@@ -1,3 +1,4 @@
+/* Costs from a YAML file. */
 #include "config/costfile.h"
 
 #include <math.h>
@@ -6,7 +7,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/printable.h"
 #include "config/yaml.h"
 
 struct reader {
@@ -15,33 +15,31 @@ struct reader {
     struct weft_error *err;
 };
 
-/* Where a key's values go. */
+/* A key and the destination of its values. */
 struct entry {
     const char *key;
     struct weft_values *list;
     double *number; /* instead of a list */
-    double least;
+    double min_value;
 };
 
 static enum weft_status fail_at(const struct reader *r, const yaml_node_t *node,
                                 const char *what, const char *about)
 {
-    char place[WF_YAML_LOCATION];
-    wf_yaml_location(r->source, node, place);
-    return WEFT_FAIL(r->err, WEFT_USAGE, "%s: %s%.40s", place, what, wf_printable(about).at);
+    return wf_yaml_fail_at(r->source, node, what, about, r->err);
 }
 
 static enum weft_status read_number(const struct reader *r, const yaml_node_t *node,
-                                    double least, double *out)
+                                    double min_value, double *out)
 {
     if (node->type != YAML_SCALAR_NODE)
-        return fail_at(r, node, "a number is needed here", "");
+        return fail_at(r, node, "expected a number", "");
     const char *text = (const char *)node->data.scalar.value;
     char *end = NULL;
     double value = strtod(text, &end);
     if (node->data.scalar.length == 0 || end != text + node->data.scalar.length)
-        return fail_at(r, node, "this is no number: ", text);
-    if (!isfinite(value) || value < least)
+        return fail_at(r, node, "not a number: ", text);
+    if (!isfinite(value) || value < min_value)
         return fail_at(r, node, "out of range: ", text);
     *out = value;
     return WEFT_OK;
@@ -56,12 +54,12 @@ static enum weft_status read_list(const struct reader *r, const yaml_node_t *nod
     double *list = malloc(sizeof *list * (n + 1));
     if (list == NULL)
         return WEFT_FAIL(r->err, WEFT_NOMEM, "no memory for %zu values", n);
-    enum weft_status st = n == 0 ? fail_at(r, node, "an empty list for ", e->key) : WEFT_OK;
+    enum weft_status st = n == 0 ? fail_at(r, node, "empty list for ", e->key) : WEFT_OK;
     for (size_t i = 0; st == WEFT_OK && i < n; i++) {
         const yaml_node_t *item =
             several ? yaml_document_get_node(r->document, node->data.sequence.items.start[i])
                     : node;
-        st = read_number(r, item, e->least, &list[i]);
+        st = read_number(r, item, e->min_value, &list[i]);
     }
     if (st == WEFT_OK)
         *e->list = (struct weft_values){list, n};
@@ -70,30 +68,33 @@ static enum weft_status read_list(const struct reader *r, const yaml_node_t *nod
     return st;
 }
 
-/* A mapping whose keys are all among the entries, each once. */
+/* Reads a mapping.  Its keys must be among the entries, each at most once. */
 static enum weft_status read_mapping(const struct reader *r, const yaml_node_t *node,
                                      const struct entry *entries, size_t n,
                                      const yaml_node_t **nested)
 {
     unsigned seen = 0;
     if (node->type != YAML_MAPPING_NODE)
-        return fail_at(r, node, "'key: value' lines are needed here", "");
+        return fail_at(r, node, "expected 'key: value' lines", "");
     for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
          pair < node->data.mapping.pairs.top; pair++) {
         const yaml_node_t *key = yaml_document_get_node(r->document, pair->key);
         const yaml_node_t *value = yaml_document_get_node(r->document, pair->value);
         const char *name =
             key->type == YAML_SCALAR_NODE ? (const char *)key->data.scalar.value : "?";
+
         size_t k = 0;
         while (k < n && strcmp(entries[k].key, name) != 0)
             k++;
         if (k == n)
-            return fail_at(r, key, "no such key (F I W B FB C mem mem_limit): ", name);
+            return fail_at(
+                r, key, "unknown key (expected F, I, W, B, FB, C, mem or mem_limit): ", name);
         if (seen >> k & 1)
             return fail_at(r, key, "given twice: ", name);
         seen |= 1u << k;
+
         if (entries[k].number != NULL)
-            WEFT_TRY(read_number(r, value, entries[k].least, entries[k].number));
+            WEFT_TRY(read_number(r, value, entries[k].min_value, entries[k].number));
         else if (entries[k].list != NULL)
             WEFT_TRY(read_list(r, value, &entries[k]));
         else
@@ -122,9 +123,10 @@ static enum weft_status read_document(const struct reader *r, struct weft_cost *
     };
     const yaml_node_t *root = yaml_document_get_root_node(r->document), *mem = NULL,
                       *none = NULL;
+
     if (root == NULL)
-        return WEFT_FAIL(r->err, WEFT_USAGE, "%.80s: empty: write F: 1 and the like",
-                         r->source);
+        return WEFT_FAIL(r->err, WEFT_USAGE,
+                         "%.80s: the file is empty; expected costs such as F: 1", r->source);
     WEFT_TRY(read_mapping(r, root, top, WEFT_LEN(top), &mem));
     return mem == NULL ? WEFT_OK : read_mapping(r, mem, inner, WEFT_LEN(inner), &none);
 }

@@ -1,19 +1,20 @@
-/* Costs in a YAML file, for what is too long for a command line.
+/* Costs in a YAML file, for costs that are too long for a command line.
  *
- *     F: [11, 8, 12]        # a number, or a list with one for each stage
+ *     F: [11, 8, 12]        # a number, or a list with one number per stage
  *     I: 6
  *     W: 4                  # also B, FB
- *     C: 0.5                # a hop between ranks
+ *     C: 0.5                # delay of a message between ranks
  *     mem: {F: 3, I: -1, W: -2}
- *     mem_limit: 18         # a number, or a list with one for each rank
+ *     mem_limit: 18         # a number, or a list with one number per rank
  */
 #ifndef CONFIG_COSTFILE_H
 #define CONFIG_COSTFILE_H
 
 #include "weft/cost.h"
 
-/* Fills what the file says and leaves the rest as it is.  Every list is the caller's to release
- * (wf_values_release()), also when it fails half way.  Errors name line and column: WEFT_USAGE. */
+/* Reads the costs in a text and leaves costs that it does not contain unchanged.  Returns WEFT_USAGE
+ * with line and column if the text is malformed.  The caller releases all lists with
+ * wf_costs_release(), even after an error. */
 enum weft_status wf_costfile_parse(const char *text, size_t len, const char *source,
                                    struct weft_cost *cost, struct weft_memory_cost *memory,
                                    struct weft_error *err);

@@ -1,3 +1,4 @@
+/* Parsing of command-line options by a table. */
 #include "config/option.h"
 
 #include <stdlib.h>
@@ -5,8 +6,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "config/choice.h"
 
-const struct wf_option *wf_option_find(struct wf_option_list options, const char *name)
+static const struct wf_option *find_name(struct wf_option_list options, const char *name)
 {
     for (size_t i = 0; i < options.n; i++)
         if (options.at[i].type != WF_OPTION_HEADING && strcmp(options.at[i].name, name) == 0)
@@ -28,21 +30,8 @@ static enum weft_status fail_unknown(struct wf_option_list options, const char *
     const char *best =
         wf_text_nearest(name, &options.at[0].name, options.n, sizeof options.at[0]);
     if (best == NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "there is no option --%.60s (see --help)", name);
-    return WEFT_FAIL(err, WEFT_USAGE, "there is no option --%.60s: did you mean --%s?", name,
-                     best);
-}
-
-static bool is_choice(const char *choices, const char *value)
-{
-    size_t n = strlen(value);
-    for (const char *at = choices; *at != '\0';) {
-        size_t len = strcspn(at, "|");
-        if (len == n && memcmp(at, value, n) == 0)
-            return true;
-        at += len + (at[len] == '|');
-    }
-    return false;
+        return WEFT_FAIL(err, WEFT_USAGE, "unknown option --%.60s (see --help)", name);
+    return WEFT_FAIL(err, WEFT_USAGE, "unknown option --%.60s: did you mean --%s?", name, best);
 }
 
 static enum weft_status parse_count(const struct wf_option *o, const char *value, uint32_t *out,
@@ -52,7 +41,8 @@ static enum weft_status parse_count(const struct wf_option *o, const char *value
     bool digits = value[0] >= '0' && value[0] <= '9';
     unsigned long long n = digits ? strtoull(value, &end, 10) : 0;
     if (!digits || *end != '\0')
-        return WEFT_FAIL(err, WEFT_USAGE, "--%s: '%.40s' is no whole number", o->name, value);
+        return WEFT_FAIL(err, WEFT_USAGE, "--%s: '%.40s' is not a whole number", o->name,
+                         value);
     if (n == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "--%s is 0: give at least 1", o->name);
     if (n >= UINT32_MAX)
@@ -65,6 +55,7 @@ static enum weft_status store(const struct wf_option *o, const char *value, void
                               struct weft_error *err)
 {
     void *field = (char *)settings + o->offset;
+    uint32_t choice;
     switch (o->type) {
     case WF_OPTION_SWITCH:
         *(bool *)field = true;
@@ -72,8 +63,8 @@ static enum weft_status store(const struct wf_option *o, const char *value, void
     case WF_OPTION_COUNT:
         return parse_count(o, value, field, err);
     case WF_OPTION_CHOICE:
-        if (!is_choice(o->choices, value))
-            return WEFT_FAIL(err, WEFT_USAGE, "--%s: '%.40s' is none of %s", o->name, value,
+        if (!wf_choice_find(o->choices, value, &choice))
+            return WEFT_FAIL(err, WEFT_USAGE, "--%s: '%.40s' is not one of %s", o->name, value,
                              o->choices);
         *(const char **)field = value;
         return WEFT_OK;
@@ -88,8 +79,7 @@ static enum weft_status store(const struct wf_option *o, const char *value, void
     return WEFT_FAIL(err, WEFT_INTERNAL, "option --%s has no type", o->name);
 }
 
-/* One argument that starts with '-': finds its row and where its value stands, if it has one
- * attached. */
+/* Finds the row of an argument that starts with '-', and the value that is attached to it, if any. */
 static enum weft_status match_option(struct wf_option_list options, const char *arg,
                                      const struct wf_option **option, const char **attached,
                                      struct weft_error *err)
@@ -98,18 +88,19 @@ static enum weft_status match_option(struct wf_option_list options, const char *
     if (arg[1] != '-') {
         *option = find_letter(options, arg[1]);
         if (*option == NULL)
-            return WEFT_FAIL(err, WEFT_USAGE, "there is no option -%c (see --help)", arg[1]);
+            return WEFT_FAIL(err, WEFT_USAGE, "unknown option -%c (see --help)", arg[1]);
         if (arg[2] != '\0')
             *attached = arg + 2;
         return WEFT_OK;
     }
+
     char name[64];
     size_t n = strcspn(arg + 2, "=");
     if (n >= sizeof name)
-        return WEFT_FAIL(err, WEFT_USAGE, "there is no option %.60s... (see --help)", arg);
+        return WEFT_FAIL(err, WEFT_USAGE, "unknown option %.60s... (see --help)", arg);
     memcpy(name, arg + 2, n);
     name[n] = '\0';
-    *option = wf_option_find(options, name);
+    *option = find_name(options, name);
     if (*option == NULL)
         return fail_unknown(options, name, err);
     if (arg[2 + n] == '=')
@@ -127,6 +118,7 @@ static enum weft_status parse_option(struct wf_option_list options, int argc, ch
     if (given[o - options.at])
         return WEFT_FAIL(err, WEFT_USAGE, "--%s is given twice", o->name);
     given[o - options.at] = true;
+
     if (o->type == WF_OPTION_SWITCH) {
         if (value != NULL)
             return WEFT_FAIL(err, WEFT_USAGE, "--%s takes no value (got '%.40s')", o->name,
@@ -150,6 +142,7 @@ enum weft_status wf_options_parse(struct wf_option_list options, int argc, char 
     enum weft_status st = WEFT_OK;
     bool options_end = false;
     *n_operands = 0;
+
     for (int i = 0; st == WEFT_OK && i < argc; i++) {
         if (!options_end && strcmp(argv[i], "--") == 0)
             options_end = true;

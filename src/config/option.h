@@ -1,5 +1,5 @@
-/* Settings as a table.  One row says all there is to know of a setting; parsing, --help, the man
- * page and the shell completion are made from it.
+/* Command-line options as a table.  Parsing, --help, the man page and the shell completion are
+ * derived from its rows.
  *
  *     struct settings { uint32_t ranks; bool json; const char *format; };
  *     static const struct wf_option options[] = {
@@ -21,15 +21,15 @@ enum wf_option_type {
     WF_OPTION_COUNT,  /* uint32_t, at least 1 */
     WF_OPTION_TEXT,   /* const char *, borrowed from argv */
     WF_OPTION_CHOICE, /* const char *, one of `choices` */
-    WF_OPTION_HEADING /* no setting: a line between groups of them in --help */
+    WF_OPTION_HEADING /* not an option: a line between groups of options in --help */
 };
 
 struct wf_option {
     const char *name;
     char letter; /* for the short form, or 0 */
     enum wf_option_type type;
-    const char *arg;     /* what the value is called in --help; NULL for switches */
-    const char *help;    /* one sentence without its full stop */
+    const char *arg;     /* name of the value in --help; NULL for switches */
+    const char *help;    /* one sentence without a full stop */
     const char *choices; /* "text|csv|pytorch"; WF_OPTION_CHOICE only */
     size_t offset;       /* of its field in the settings */
 };
@@ -39,12 +39,10 @@ struct wf_option_list {
     size_t n;
 };
 
-/* The row of that name; NULL when there is none. */
-const struct wf_option *wf_option_find(struct wf_option_list options, const char *name);
-
-/* Reads "--name value", "--name=value", "-o value", "-ovalue" and switches into `settings`;
- * "--" ends the options.  What is no option goes to operands (room for argc).  An unknown name
- * is an error that gives the nearest one; so is an option given twice. */
+/* Reads "--name value", "--name=value", "-o value", "-ovalue" and switches into `settings`.  "--"
+ * ends the options.  Other arguments are stored in `operands`, an array of argc elements.  Returns
+ * WEFT_USAGE if an option is unknown (with the nearest name), is given twice, or has a wrong
+ * value. */
 enum weft_status wf_options_parse(struct wf_option_list options, int argc, char **argv,
                                   void *settings, const char **operands, size_t *n_operands,
                                   struct weft_error *err);

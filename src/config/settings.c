@@ -1,4 +1,4 @@
-/* Values of settings: defaults, reading one, and flags. */
+/* Values of settings: defaults, parsing of one value, and flags. */
 #include "config/settings.h"
 
 #include <math.h>
@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "config/choice.h"
 #include "config/settings_priv.h"
 
 static void *field_of(const struct wf_setting *row, void *settings)
@@ -15,7 +16,8 @@ static void *field_of(const struct wf_setting *row, void *settings)
     return (char *)settings + row->offset;
 }
 
-void wf_setting_name(const struct wf_setting *row, char *out)
+/* Writes "section.key" to an array of WF_SETTING_NAME characters. */
+static void print_name(const struct wf_setting *row, char *out)
 {
     snprintf(out, WF_SETTING_NAME, "%s.%s", row->section, row->key);
 }
@@ -51,7 +53,7 @@ bool wf_setting_is_default(const struct wf_setting *row, const void *settings)
         double real;
         bool on;
     } value = {.number = 0};
-    struct wf_setting alone = *row; /* the same setting, in a struct of its own */
+    struct wf_setting alone = *row; /* the same setting at offset 0 */
     alone.offset = alone.given = 0;
     return wf_setting_store(&alone, row->fallback, "", &value, NULL) == WEFT_OK &&
            wf_setting_number(&alone, &value) == wf_setting_number(row, settings);
@@ -72,7 +74,7 @@ static enum weft_status fail_value(const struct wf_setting *row, const char *val
     return st;
 }
 
-/* Only what is a decimal number everywhere: no blanks, no hexadecimal, no infinity. */
+/* Accepts decimal numbers only: no blanks, no hexadecimal, no infinity. */
 static bool read_number(const struct wf_setting *row, const char *value, double *out)
 {
     bool whole = row->type != WF_SETTING_REAL;
@@ -89,49 +91,36 @@ static enum weft_status store_number(const struct wf_setting *row, const char *v
     double number = 0;
     bool word = row->zero != NULL && strcmp(value, row->zero) == 0;
     if (!word && !read_number(row, value, &number))
-        return fail_value(row, value, where,
-                          row->type == WF_SETTING_REAL ? "is no number" : "is no whole number",
-                          err);
+        return fail_value(
+            row, value, where,
+            row->type == WF_SETTING_REAL ? "is not a number" : "is not a whole number", err);
     bool zero = number == 0 && row->zero != NULL;
-    if (!zero && !(isfinite(number) && number >= row->least && number <= row->most))
+    if (!zero && !(isfinite(number) && number >= row->min && number <= row->max))
         return fail_value(row, value, where, "is out of range", err);
+
     void *field = field_of(row, settings);
     if (row->type == WF_SETTING_COUNT)
         *(uint32_t *)field = (uint32_t)number;
     else if (row->type == WF_SETTING_LONG)
-        *(uint64_t *)field = (uint64_t)number; /* exact: no more than 2^53 */
+        *(uint64_t *)field = (uint64_t)number; /* exact: at most 2^53 */
     else
-        *(double *)field = number == 0 ? 0 : number; /* no nought below nought */
+        *(double *)field = number == 0 ? 0 : number; /* never -0 */
     return WEFT_OK;
 }
 
-/* Which of "a|b|c" it is. */
-static bool find_choice(const char *choices, const char *value, uint32_t *out)
-{
-    uint32_t k = 0;
-    for (const char *at = choices; *at != '\0'; k++) {
-        size_t len = strcspn(at, "|");
-        if (strlen(value) == len && memcmp(at, value, len) == 0) {
-            *out = k;
-            return true;
-        }
-        at += len + (at[len] == '|');
-    }
-    return false;
-}
-
-/* The file that is printed must read back the same, and YAML holds characters only. */
+/* Only UTF-8 is accepted, because YAML cannot represent other bytes. */
 static enum weft_status store_text(const struct wf_setting *row, const char *value,
                                    const char *where, void *settings, struct weft_error *err)
 {
     char **field = field_of(row, settings), *copy = NULL;
     size_t n = strlen(value);
     if (n >= WF_SETTING_TEXT)
-        return WEFT_FAIL(err, WEFT_USAGE, "%.160s: %zu bytes are too long: at most %d", where,
-                         n, WF_SETTING_TEXT - 1);
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "%.160s: the text is too long (%zu bytes; maximum %d)", where, n,
+                         WF_SETTING_TEXT - 1);
     for (size_t i = 0; i < n; i += (size_t)wf_utf8_length(value + i))
         if (wf_utf8_length(value + i) == 0)
-            return WEFT_FAIL(err, WEFT_USAGE, "%.160s: byte %zu of it is no UTF-8", where, i);
+            return WEFT_FAIL(err, WEFT_USAGE, "%.160s: byte %zu is not valid UTF-8", where, i);
     if (n > 0) {
         copy = strdup(value);
         if (copy == NULL)
@@ -152,19 +141,19 @@ static enum weft_status store(const struct wf_setting *row, const char *value,
     case WF_SETTING_REAL:
         return store_number(row, value, where, settings, err);
     case WF_SETTING_SWITCH:
-        if (!find_choice("false|true", value, &choice))
-            return fail_value(row, value, where, "is neither", err);
+        if (!wf_choice_find("false|true", value, &choice))
+            return fail_value(row, value, where, "is not valid", err);
         *(bool *)field_of(row, settings) = choice == 1;
         return WEFT_OK;
     case WF_SETTING_CHOICE:
-        if (!find_choice(row->choices, value, &choice))
-            return fail_value(row, value, where, "is no choice", err);
+        if (!wf_choice_find(row->choices, value, &choice))
+            return fail_value(row, value, where, "is not valid", err);
         *(uint32_t *)field_of(row, settings) = choice;
         return WEFT_OK;
     case WF_SETTING_STRING:
         return store_text(row, value, where, settings, err);
     }
-    return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s: a setting without a type", where);
+    return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s: the setting has no type", where);
 }
 
 static void mark_given(const struct wf_setting *row, bool given, void *settings)
@@ -181,7 +170,7 @@ enum weft_status wf_setting_store(const struct wf_setting *row, const char *valu
     return WEFT_OK;
 }
 
-/* -- all of them ---------------------------------------------------------------------------- */
+/* -- all settings --------------------------------------------------------------------------- */
 
 void wf_settings_release(struct wf_setting_list list, void *settings)
 {
@@ -201,7 +190,7 @@ enum weft_status wf_settings_init(struct wf_setting_list list, void *settings,
             *(char **)field_of(&list.at[i], settings) = NULL;
     for (size_t i = 0; i < list.n; i++) {
         char name[WF_SETTING_NAME];
-        wf_setting_name(&list.at[i], name);
+        print_name(&list.at[i], name);
         enum weft_status st =
             wf_setting_store(&list.at[i], list.at[i].fallback, name, settings, err);
         if (st != WEFT_OK) {
@@ -241,7 +230,7 @@ const struct wf_setting *wf_setting_find(struct wf_setting_list list, const char
                : wf_setting_find_key(list, name, (size_t)(dot - name), dot + 1, &in_section);
 }
 
-/* The key in its section that may have been meant, else one of just that name elsewhere. */
+/* Returns the setting with the same key in another section, else the nearest key in the section. */
 static const struct wf_setting *nearest(struct wf_setting_list list, const char *section,
                                         const char *key)
 {
@@ -269,8 +258,8 @@ static enum weft_status fail_section(struct wf_setting_list list, const char *wh
         if (i == 0 || strcmp(list.at[i].section, list.at[i - 1].section) != 0)
             n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i > 0 ? ", " : "",
                                   list.at[i].section);
-    return WEFT_FAIL(err, WEFT_USAGE, "%.160s: there is no section %.40s: there are %s", where,
-                     wf_printable(section).at, names);
+    return WEFT_FAIL(err, WEFT_USAGE, "%.160s: unknown section %.40s: expected one of %s",
+                     where, wf_printable(section).at, names);
 }
 
 enum weft_status wf_setting_fail_unknown(struct wf_setting_list list, const char *where,
@@ -282,16 +271,15 @@ enum weft_status wf_setting_fail_unknown(struct wf_setting_list list, const char
     const struct wf_setting *near = nearest(list, section, key);
     if (near != NULL)
         return WEFT_FAIL(
-            err, WEFT_USAGE, "%.160s: there is no setting %.40s.%.40s: did you mean %s.%s?",
-            where, wf_printable(section).at, wf_printable(key).at, near->section, near->key);
+            err, WEFT_USAGE, "%.160s: unknown setting %.40s.%.40s: did you mean %s.%s?", where,
+            wf_printable(section).at, wf_printable(key).at, near->section, near->key);
     if (in_section)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "%.160s: there is no setting %.40s.%.40s (see --print-config)", where,
+        return WEFT_FAIL(err, WEFT_USAGE, "%.160s: unknown setting %.40s.%.40s", where,
                          wf_printable(section).at, wf_printable(key).at);
     const char *meant =
         wf_text_nearest(section, &list.at[0].section, list.n, sizeof list.at[0]);
     if (meant != NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "%.160s: there is no section %.40s: did you mean %s?",
+        return WEFT_FAIL(err, WEFT_USAGE, "%.160s: unknown section %.40s: did you mean %s?",
                          where, wf_printable(section).at, meant);
     return fail_section(list, where, section, err);
 }
@@ -333,7 +321,7 @@ int wf_settings_other_args(int argc, char **argv, char **others)
     return n;
 }
 
-/* One flag; *at is left on its last argument. */
+/* Parses one flag and advances *at to its last argument. */
 static enum weft_status parse_flag(struct wf_setting_list list, int argc, char **argv, int *at,
                                    void *settings, struct weft_error *err)
 {

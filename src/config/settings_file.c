@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/printable.h"
 #include "config/settings.h"
 #include "config/settings_priv.h"
 #include "config/yaml.h"
@@ -13,16 +12,14 @@ struct reader {
     yaml_document_t *document;
     const char *source;
     void *settings;
-    bool *given; /* one a row */
+    bool *given; /* per row */
     struct weft_error *err;
 };
 
 static enum weft_status fail_at(const struct reader *r, const yaml_node_t *node,
                                 const char *what, const char *about)
 {
-    char place[WF_YAML_LOCATION];
-    wf_yaml_location(r->source, node, place);
-    return WEFT_FAIL(r->err, WEFT_USAGE, "%s: %s%.60s", place, what, wf_printable(about).at);
+    return wf_yaml_fail_at(r->source, node, what, about, r->err);
 }
 
 static const yaml_node_t *node_at(const struct reader *r, int index)
@@ -30,7 +27,7 @@ static const yaml_node_t *node_at(const struct reader *r, int index)
     return yaml_document_get_node(r->document, index);
 }
 
-/* "", "~" and "null" without quotes: nothing stands there. */
+/* Returns true for "", "~" and "null" without quotes. */
 static bool is_null(const yaml_node_t *node)
 {
     if (node->type != YAML_SCALAR_NODE || node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
@@ -39,16 +36,15 @@ static bool is_null(const yaml_node_t *node)
     return text[0] == '\0' || strcmp(text, "~") == 0 || strcmp(text, "null") == 0;
 }
 
-/* A scalar without a NUL in it, as text. */
+/* Reads a scalar that contains no NUL. */
 static enum weft_status read_scalar(const struct reader *r, const yaml_node_t *node,
                                     const char *what, const char **out)
 {
     if (node->type != YAML_SCALAR_NODE)
-        return fail_at(r, node,
-                       "a single value is needed here, not a list or a mapping: ", what);
+        return fail_at(r, node, "expected a single value, not a list or a mapping: ", what);
     const char *text = (const char *)node->data.scalar.value;
     if (strlen(text) != node->data.scalar.length)
-        return fail_at(r, node, "a NUL character in ", what);
+        return fail_at(r, node, "NUL character in ", what);
     *out = text;
     return WEFT_OK;
 }
@@ -59,6 +55,7 @@ static enum weft_status read_key(const struct reader *r, const char *section,
     const char *key = NULL, *value = NULL;
     char place[WF_YAML_LOCATION], where[WF_YAML_LOCATION + WF_SETTING_NAME + 2];
     bool in_section;
+
     WEFT_TRY(read_scalar(r, key_node, "a key", &key));
     const struct wf_setting *row =
         wf_setting_find_key(r->list, section, strlen(section), key, &in_section);
@@ -68,6 +65,7 @@ static enum weft_status read_key(const struct reader *r, const char *section,
     if (r->given[row - r->list.at])
         return fail_at(r, key_node, "given twice: ", key);
     r->given[row - r->list.at] = true;
+
     WEFT_TRY(read_scalar(r, value_node, key, &value));
     wf_yaml_location(r->source, value_node, place);
     snprintf(where, sizeof where, "%s: %s.%s", place, row->section, row->key);
@@ -91,14 +89,14 @@ static enum weft_status read_section(const struct reader *r, const yaml_node_t *
     if (is_null(node))
         return WEFT_OK;
     if (node->type != YAML_MAPPING_NODE)
-        return fail_at(r, node, "'key: value' lines are needed in the section ", name);
+        return fail_at(r, node, "expected 'key: value' lines in section ", name);
     for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
          pair < node->data.mapping.pairs.top; pair++)
         WEFT_TRY(read_key(r, name, node_at(r, pair->key), node_at(r, pair->value)));
     return WEFT_OK;
 }
 
-/* No section is there twice.  Sections are few: a comparison of each with each. */
+/* Checks that no section is given twice.  There are few sections, so all pairs are compared. */
 static enum weft_status check_sections(const struct reader *r, const yaml_node_t *root)
 {
     const yaml_node_pair_t *start = root->data.mapping.pairs.start;
@@ -106,24 +104,24 @@ static enum weft_status check_sections(const struct reader *r, const yaml_node_t
         const char *name = NULL, *before = NULL;
         WEFT_TRY(read_scalar(r, node_at(r, a->key), "the name of a section", &name));
         if ((size_t)(a - start) > r->list.n)
-            return fail_at(r, node_at(r, a->key), "more sections than there are: ", name);
+            return fail_at(r, node_at(r, a->key), "too many sections: ", name);
         for (const yaml_node_pair_t *b = start; b < a; b++) {
             WEFT_TRY(read_scalar(r, node_at(r, b->key), "the name of a section", &before));
             if (strcmp(before, name) == 0)
-                return fail_at(r, node_at(r, a->key), "the section is there twice: ", name);
+                return fail_at(r, node_at(r, a->key), "section given twice: ", name);
         }
     }
     return WEFT_OK;
 }
 
-/* A file without a key in it, as one with all lines commented out, changes nothing. */
+/* A file without keys, for example with comments only, changes nothing. */
 static enum weft_status read_root(const struct reader *r)
 {
     const yaml_node_t *root = yaml_document_get_root_node(r->document);
     if (root == NULL || is_null(root))
         return WEFT_OK;
     if (root->type != YAML_MAPPING_NODE)
-        return fail_at(r, root, "sections with 'key: value' lines are needed here", "");
+        return fail_at(r, root, "expected sections with 'key: value' lines", "");
     WEFT_TRY(check_sections(r, root));
     for (const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
          pair < root->data.mapping.pairs.top; pair++)

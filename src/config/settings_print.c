@@ -1,4 +1,4 @@
-/* Settings as text. */
+/* Settings printed as YAML. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static void add_number(double value, struct wf_text *out)
     wf_text_adds(out, text);
 }
 
-/* Whole numbers in full: never 1e+06. */
+/* Whole numbers are never printed as 1e+06. */
 static void add_bound(const struct wf_setting *row, double value, struct wf_text *out)
 {
     if (row->type == WF_SETTING_REAL)
@@ -32,7 +32,7 @@ static void add_choice(const char *choices, uint32_t which, struct wf_text *out)
     wf_text_add(out, choices, strcspn(choices, "|"));
 }
 
-/* The code point of a well-formed character of n bytes. */
+/* Returns the code point of a well-formed character of n bytes. */
 static uint32_t code_point(const char *s, int n)
 {
     uint32_t code = (unsigned char)s[0] & (n == 1 ? 0x7fu : 0xffu >> (n + 1));
@@ -41,19 +41,19 @@ static uint32_t code_point(const char *s, int n)
     return code;
 }
 
-/* What YAML does not allow as it is, or takes for the end of a line. */
+/* Returns true for characters that YAML forbids or treats as line breaks. */
 static bool needs_escape(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || c == 0xfeff ||
            (c & 0xfffe) == 0xfffe;
 }
 
-/* In double quotes: the one form of YAML that holds every text. */
+/* Uses double quotes, the only form of YAML that can represent every text. */
 static void add_quoted(const char *text, struct wf_text *out)
 {
     wf_text_addc(out, '"');
     while (*text != '\0') {
-        int n = wf_utf8_length(text); /* never 0: no other text was let in */
+        int n = wf_utf8_length(text); /* never 0: store_text() checks it */
         uint32_t c = code_point(text, n);
         if (c == '"' || c == '\\')
             wf_text_addf(out, "\\%c", (char)c);
@@ -66,8 +66,8 @@ static void add_quoted(const char *text, struct wf_text *out)
     wf_text_addc(out, '"');
 }
 
-/* Texts that every reader of YAML takes for a text without quotes: letters first, no special
- * character, and none of the words that some take for true, false or nothing. */
+/* Returns true for texts that every YAML reader accepts as text without quotes: they start with a
+ * letter, have no special character, and are not a word for true, false or null. */
 static bool is_plain(const char *text)
 {
     static const char *const words[] = {"y",   "n",    "yes",   "no",  "on",
@@ -77,7 +77,7 @@ static bool is_plain(const char *text)
     if (memchr(letters, text[0], 53) == NULL || text[strspn(text, letters)] != '\0')
         return false;
     for (size_t i = 0; i < WEFT_LEN(words); i++)
-        if (wf_text_distance(text, words[i]) == 0) /* whatever the case */
+        if (wf_text_distance(text, words[i]) == 0) /* ignores case */
             return false;
     return true;
 }
@@ -117,7 +117,7 @@ void wf_setting_add_value(const struct wf_setting *row, const void *settings,
     }
 }
 
-/* -- what may stand there ------------------------------------------------------------------- */
+/* -- valid values --------------------------------------------------------------------------- */
 
 void wf_setting_add_range(const struct wf_setting *row, struct wf_text *out)
 {
@@ -127,9 +127,9 @@ void wf_setting_add_range(const struct wf_setting *row, struct wf_text *out)
     case WF_SETTING_REAL:
         if (row->zero != NULL)
             wf_text_addf(out, "%s, or ", row->zero);
-        add_bound(row, row->least, out);
+        add_bound(row, row->min, out);
         wf_text_adds(out, " to ");
-        add_bound(row, row->most, out);
+        add_bound(row, row->max, out);
         break;
     case WF_SETTING_SWITCH:
         wf_text_adds(out, "true or false");

@@ -1,3 +1,4 @@
+/* Lists of values on the command line. */
 #include "config/values.h"
 
 #include <math.h>
@@ -20,26 +21,26 @@ void wf_costs_release(struct weft_cost *cost, struct weft_memory_cost *memory)
         wf_values_release(lists[i]);
 }
 
-/* One number that ends at ':', ',' or the end. */
-static enum weft_status parse_number(const char **at, const char *what, double least,
+/* Parses one number that ends at ':', ',' or the end. */
+static enum weft_status parse_number(const char **at, const char *what, double min_value,
                                      double *out, struct weft_error *err)
 {
     char *end = NULL;
     double value = strtod(*at, &end);
     if (end == *at || (*end != ':' && *end != ',' && *end != '\0') ||
         strchr(" \t\n\v\f\r", **at) != NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "%s: '%.20s' is no number", what, *at);
-    if (!isfinite(value) || value < least)
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: '%.20s' is not a number", what, *at);
+    if (!isfinite(value) || value < min_value)
         return WEFT_FAIL(err, WEFT_USAGE, "%s: %.20s is out of range: give at least %g", what,
-                         *at, least);
+                         *at, min_value);
     *at = end;
     *out = value;
     return WEFT_OK;
 }
 
-/* A list up to ',' or the end, or where commas part it, too, up to the end; *at is left there. */
-static enum weft_status parse_list(const char **at, const char *what, double least, bool commas,
-                                   struct weft_values *out, struct weft_error *err)
+/* Parses a list that ends at ',' or, with `commas`, at the end of the text, and advances *at. */
+static enum weft_status parse_list(const char **at, const char *what, double min_value,
+                                   bool commas, struct weft_values *out, struct weft_error *err)
 {
     size_t n = 1;
     for (const char *c = *at; *c != '\0' && (commas || *c != ','); c++)
@@ -47,8 +48,9 @@ static enum weft_status parse_list(const char **at, const char *what, double lea
     double *list = malloc(sizeof *list * n);
     if (list == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory for %zu values", what, n);
+
     for (size_t i = 0; i < n; i++) {
-        enum weft_status st = parse_number(at, what, least, &list[i], err);
+        enum weft_status st = parse_number(at, what, min_value, &list[i], err);
         if (st != WEFT_OK) {
             free(list);
             return st;
@@ -78,6 +80,7 @@ static enum weft_status parse_key(const char **at, const char *what,
     for (size_t i = 0; i < n; i++)
         if (strlen(keys[i].key) == len && memcmp(keys[i].key, *at, len) == 0)
             k = &keys[i];
+
     if (k == NULL || (*at)[len] != '=') {
         char known[80] = "";
         for (size_t i = 0; i < n; i++) {
@@ -87,10 +90,11 @@ static enum weft_status parse_key(const char **at, const char *what,
         return WEFT_FAIL(err, WEFT_USAGE, "%s: '%.20s' is not KEY=value with one of %s", what,
                          *at, known);
     }
+
     if (k->out->n != 0)
         return WEFT_FAIL(err, WEFT_USAGE, "%s: %s is given twice", what, k->key);
     *at += len + 1;
-    WEFT_TRY(parse_list(at, what, k->least, false, k->out, err));
+    WEFT_TRY(parse_list(at, what, k->min_value, false, k->out, err));
     if (k->single && k->out->n != 1)
         return WEFT_FAIL(err, WEFT_USAGE, "%s: %s takes one number, not a list", what, k->key);
     return WEFT_OK;

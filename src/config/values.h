@@ -1,4 +1,4 @@
-/* Small languages of values: "F=1,I=1:2:1,C=0.5" and "4:6:8". */
+/* Lists of values on the command line: "F=1,I=1:2:1,C=0.5" and "4:6:8". */
 #ifndef CONFIG_VALUES_H
 #define CONFIG_VALUES_H
 
@@ -7,27 +7,29 @@
 #include "weft/cost.h"
 #include "weft/status.h"
 
-/* A list of numbers parted by ':' or ','.  `what` names it in errors.  The caller frees out->at. */
+/* Parses numbers separated by ':' or ','.  `what` is their name in errors.  The caller releases
+ * *out. */
 enum weft_status wf_values_parse(const char *text, const char *what, struct weft_values *out,
                                  struct weft_error *err);
 
 /* One key of "KEY=list,KEY=list". */
 struct wf_value_key {
     const char *key;
-    struct weft_values *out; /* stays empty when the key is not there */
-    double least;            /* the least value allowed */
-    bool single;             /* one number, no list */
+    struct weft_values *out; /* stays empty if the key is not given */
+    double min_value;
+    bool single; /* one number, not a list */
 };
 
-/* Every key at most once, none that is not in `keys`.  On failure nothing is held.  On success
- * the caller frees each out->at. */
+/* Parses "KEY=list,KEY=list".  Each key must be in `keys` and is given at most once.  The caller
+ * releases each list on success; after an error all of them are empty. */
 enum weft_status wf_values_parse_keys(const char *text, const char *what,
                                       const struct wf_value_key *keys, size_t n,
                                       struct weft_error *err);
 
+/* Frees a list. */
 void wf_values_release(struct weft_values *v);
 
-/* All lists of both. */
+/* Frees all lists of both tables. */
 void wf_costs_release(struct weft_cost *cost, struct weft_memory_cost *memory);
 
 #endif

@@ -1,9 +1,11 @@
+/* Loading of YAML documents. */
 #include "config/yaml.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 enum { MAX_BYTES = 64 << 20 };
 
@@ -13,7 +15,15 @@ void wf_yaml_location(const char *source, const yaml_node_t *node, char *out)
              node->start_mark.column + 1);
 }
 
-/* Bytes that are no text at all stop libyaml before it counts lines: it tells an offset only. */
+enum weft_status wf_yaml_fail_at(const char *source, const yaml_node_t *node, const char *what,
+                                 const char *about, struct weft_error *err)
+{
+    char place[WF_YAML_LOCATION];
+    wf_yaml_location(source, node, place);
+    return WEFT_FAIL(err, WEFT_USAGE, "%s: %s%.60s", place, what, wf_printable(about).at);
+}
+
+/* For bytes that are not text libyaml reports an offset only; line and column are counted here. */
 static yaml_mark_t mark_of(const yaml_parser_t *parser, const char *text, size_t len)
 {
     yaml_mark_t mark = parser->problem_mark;
@@ -37,7 +47,7 @@ static enum weft_status fail_parse(const yaml_parser_t *parser, const char *text
                      mark.column + 1, parser->problem != NULL ? parser->problem : "not YAML");
 }
 
-/* A file is one document: what stands behind it would be lost in silence. */
+/* Rejects a second document, which would otherwise be ignored silently. */
 static enum weft_status check_single(yaml_parser_t *parser, const char *source,
                                      struct weft_error *err)
 {
@@ -48,7 +58,7 @@ static enum weft_status check_single(yaml_parser_t *parser, const char *source,
         yaml_document_delete(&more);
     return empty ? WEFT_OK
                  : WEFT_FAIL(err, WEFT_USAGE,
-                             "%.80s: one document only: nothing may follow ---", source);
+                             "%.80s: more than one document; nothing may follow ---", source);
 }
 
 enum weft_status wf_yaml_load(const char *text, size_t len, const char *source,
@@ -56,8 +66,9 @@ enum weft_status wf_yaml_load(const char *text, size_t len, const char *source,
 {
     yaml_parser_t parser;
     if (len > MAX_BYTES)
-        return WEFT_FAIL(err, WEFT_USAGE, "%.80s: %zu bytes are too many for settings", source,
-                         len);
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "%.80s: the file is too large (%zu bytes; maximum %d)", source, len,
+                         MAX_BYTES);
     if (!yaml_parser_initialize(&parser))
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to read %.80s", source);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);

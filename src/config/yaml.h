@@ -1,4 +1,4 @@
-/* Loading one YAML document, and errors that say where in it. */
+/* Loading of one YAML document, and errors with line and column. */
 #ifndef CONFIG_YAML_H
 #define CONFIG_YAML_H
 
@@ -7,16 +7,21 @@
 
 #include "weft/status.h"
 
-/* The one document of a text; yaml_document_delete() frees it.  What is no YAML, is several
- * documents or is beyond any size of settings is WEFT_USAGE with line and column.
+/* Loads the only document of a text.  Returns WEFT_USAGE with line and column if the text is not
+ * YAML, has several documents or is too large.  The caller frees *out with yaml_document_delete().
  *
- * An alias stands for the very node it names, so nothing can grow; tags are left unread.  Nesting
- * is bounded by libyaml, and no reader of ours goes down more than a few levels. */
+ * An alias refers to the node itself, so documents cannot grow; tags are ignored.  libyaml limits
+ * the nesting, and the readers descend a few levels only. */
 enum weft_status wf_yaml_load(const char *text, size_t len, const char *source,
                               yaml_document_t *out, struct weft_error *err);
 
-/* "source:line:column", cut to fit. */
 enum { WF_YAML_LOCATION = 128 };
+
+/* Writes "source:line:column", truncated to WF_YAML_LOCATION characters. */
 void wf_yaml_location(const char *source, const yaml_node_t *node, char *out);
+
+/* Fails with WEFT_USAGE and "source:line:column: <what><about>". */
+enum weft_status wf_yaml_fail_at(const char *source, const yaml_node_t *node, const char *what,
+                                 const char *about, struct weft_error *err);
 
 #endif

@@ -28,7 +28,7 @@ static void check_own(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
     assert_int_equal(wf_cores_count(&single), 1);
     assert_true(single.words[first / 64] == UINT64_C(1) << first % 64);
-    wf_cores_union(&single, &all); /* it is one of them */
+    wf_cores_union(&single, &all); /* already in the set */
     assert_int_equal(wf_cores_count(&single), wf_cores_count(&all));
 }
 

@@ -1,4 +1,4 @@
-/* What the JSON writer writes, read by another library. */
+/* Output of the JSON writer, parsed by another library. */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 
 #include <float.h>
@@ -39,18 +39,18 @@ static struct number_case {
     double value;
     const char *want;
 } cases[] = {
-    {"nought", 0, "0"},
+    {"zero", 0, "0"},
     {"a whole number", 42, "42"},
     {"a fraction", 0.1, "0.1"},
     {"a third", 1.0 / 3, "0.3333333333333333"},
     {"a sum that is not 0.3", 0.1 + 0.2, "0.30000000000000004"},
-    {"below nought", -1.5, "-1.5"},
+    {"a negative number", -1.5, "-1.5"},
     {"large", 1e300, "1e+300"},
     {"the largest", DBL_MAX, "1.7976931348623157e+308"},
     {"the smallest", 4.9406564584124654e-324, NULL},
     {"2^53 + 2", 9007199254740994.0, "9007199254740994"},
-    {"no end", INFINITY, "null"},
-    {"no number", NAN, "null"},
+    {"infinity", INFINITY, "null"},
+    {"NaN", NAN, "null"},
 };
 
 static void check_number(void **state)
@@ -67,7 +67,7 @@ static void check_number(void **state)
     free(p.text);
 }
 
-/* Commas, nesting, keys and strings of all characters. */
+/* Commas, nesting, keys, and strings with all characters. */
 static void check_structure(void **state)
 {
     (void)state;

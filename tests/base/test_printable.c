@@ -1,4 +1,4 @@
-/* What of a hostile text reaches a terminal. */
+/* Hostile text is made safe to print. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static void check_bytes(void **state)
     assert_true(wf_is_printable(""));
 }
 
-/* The longest that is shown whole has 99 bytes; a longer one ends in dots. */
+/* A text of 99 bytes is unchanged; a longer one is truncated and ends in "...". */
 static void check_lengths(void **state)
 {
     (void)state;

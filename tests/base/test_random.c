@@ -1,4 +1,4 @@
-/* Random numbers are a pure function, and are spread well enough for tests and searches. */
+/* Random numbers are a pure function and are uniform enough for tests and searches. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 
-/* SplitMix64 is this mixing of multiples of the golden ratio: its published output for seed 0. */
+/* SplitMix64 mixes multiples of the golden ratio in the same way: its published output for seed 0. */
 static void check_published(void **state)
 {
     (void)state;
@@ -28,7 +28,7 @@ static void check_pure(void **state)
         assert_true(wf_random_u64(1, 2, i) == forward[i]);
 }
 
-/* Seed, stream and position all count, and none stands for another. */
+/* Different seeds, streams and positions give different numbers. */
 static void check_distinct(void **state)
 {
     (void)state;
@@ -45,7 +45,7 @@ static void check_distinct(void **state)
             }
 }
 
-/* 16,000 draws below 16, chi square with 15 degrees of freedom: 40 is passed once in 2,000. */
+/* 16,000 draws below 16: chi square with 15 degrees of freedom exceeds 40 once in 2,000 times. */
 static double chi_square(int what, uint64_t fixed)
 {
     unsigned count[16] = {0};
@@ -59,7 +59,7 @@ static double chi_square(int what, uint64_t fixed)
     return sum;
 }
 
-static void check_spread(void **state)
+static void check_uniform(void **state)
 {
     (void)state;
     for (int what = 0; what < 3; what++)
@@ -78,7 +78,8 @@ static void check_below(void **state)
             assert_true(value < limits[k]);
             largest = value > largest ? value : largest;
         }
-        assert_true(largest >= limits[k] - 1 - limits[k] / 100); /* its upper end is reached */
+        assert_true(largest >=
+                    limits[k] - 1 - limits[k] / 100); /* values near the limit occur */
     }
 }
 
@@ -86,7 +87,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_published), cmocka_unit_test(check_pure),
-        cmocka_unit_test(check_distinct),  cmocka_unit_test(check_spread),
+        cmocka_unit_test(check_distinct),  cmocka_unit_test(check_uniform),
         cmocka_unit_test(check_below),
     };
     return cmocka_run_group_tests_name("random", tests, NULL, NULL) != 0;

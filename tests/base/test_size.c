@@ -19,9 +19,9 @@ static struct range_case {
     {"even, the last", 8, 4, 3, 6, 8},
     {"the first gets one more", 7, 3, 0, 0, 3},
     {"the second does not", 7, 3, 1, 3, 5},
-    {"nor the last", 7, 3, 2, 5, 7},
-    {"fewer than parts", 2, 4, 1, 1, 2},
-    {"fewer than parts, empty", 2, 4, 3, 2, 2},
+    {"neither does the last", 7, 3, 2, 5, 7},
+    {"fewer items than parts", 2, 4, 1, 1, 2},
+    {"fewer items than parts, an empty range", 2, 4, 3, 2, 2},
     {"nothing", 0, 3, 2, 0, 0},
     {"the largest", SIZE_MAX, 2, 1, SIZE_MAX / 2 + 1, SIZE_MAX},
 };
@@ -34,7 +34,7 @@ static void check_range(void **state)
     assert_int_equal(r.end, c->end);
 }
 
-/* Ranges join, cover all, never grow, and differ by one at most. */
+/* Ranges are consecutive, cover everything, never grow, and differ by at most one. */
 static void check_tiling(void **state)
 {
     (void)state;
@@ -79,13 +79,13 @@ static void check_error(void **state)
     assert_string_equal(err.msg, "3 of four");
     assert_non_null(strstr(err.file, "test_size.c"));
     assert_true(err.line > 0);
-    assert_int_equal(WEFT_FAIL(&err, WEFT_IO, "%s", text), WEFT_IO); /* a cut message says so */
+    assert_int_equal(WEFT_FAIL(&err, WEFT_IO, "%s", text), WEFT_IO); /* truncated */
     assert_int_equal(strlen(err.msg), sizeof err.msg - 1);
     assert_string_equal(err.msg + sizeof err.msg - 6, "xx...");
     assert_int_equal(WEFT_FAIL(NULL, WEFT_USAGE, "nobody listens"), WEFT_USAGE);
 }
 
-/* The exit codes that are promised to scripts. */
+/* The documented exit codes. */
 static void check_exit_codes(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Limits of control groups, in a tree of files that looks like theirs. */
+/* Limits of control groups, read from a copy of their file tree. */
 #define _GNU_SOURCE /* mkdtemp */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +33,7 @@ static const struct {
     const char *groups, *root;
     size_t want;
 } rows[] = {
-    {"0::/job/task\n", "two", 3000}, /* of the group that it is in */
+    {"0::/job/task\n", "two", 3000}, /* limit of the parent group */
     {"0::/job\n", "two", 3000},
     {"0::/\n", "two", SIZE_MAX},
     {"0::/job/gone/away\n", "two", 3000},

@@ -1,4 +1,4 @@
-/* Growing texts, the distance behind "did you mean", and the name that is meant. */
+/* Text buffers, edit distances, and the nearest name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,20 +15,20 @@ static struct distance_case {
     size_t want;
 } cases[] = {
     {"the same", "1f1b", "1f1b", 0},
-    {"nothing and nothing", "", "", 0},
-    {"nothing and something", "", "abc", 3},
+    {"two empty names", "", "", 0},
+    {"an empty name", "", "abc", 3},
     {"one change", "1f1b", "1f1c", 1},
     {"one letter more", "gpipe", "gpipes", 1},
     {"one letter less", "gpipe", "gipe", 1},
     {"two neighbours swapped", "wave", "waev", 2},
-    {"the textbook's", "kitten", "sitting", 3},
+    {"the textbook example", "kitten", "sitting", 3},
     {"nothing in common", "abc", "xyz", 3},
-    {"case does not count", "ZB-V", "zb-v", 0},
-    {"nor on which side", "gPiPe", "GpIpE", 0},
+    {"case is ignored", "ZB-V", "zb-v", 0},
+    {"case is ignored on both sides", "gPiPe", "GpIpE", 0},
     {"an underscore is a hyphen", "ZB_H1", "zb-h1", 0},
-    {"a blank is not", "zb h1", "zb-h1", 1},
-    {"nor is a letter that is missing", "ZBV", "zb-v", 1},
-    {"what differs from a letter by its case bit only", "[\\]", "{|}", 3},
+    {"a blank is not a hyphen", "zb h1", "zb-h1", 1},
+    {"a missing hyphen", "ZBV", "zb-v", 1},
+    {"characters that differ from others by the case bit", "[\\]", "{|}", 3},
     {"63 letters", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
      "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", 1},
     {"longer names are never near",
@@ -42,7 +42,7 @@ static void check_distance(void **state)
     assert_int_equal(wf_text_distance(c->b, c->a), c->want);
 }
 
-/* Names are members of a struct, as in the tables that are searched. */
+/* Names are members of a struct, as in real tables. */
 static const struct named {
     int before;
     const char *name;
@@ -53,25 +53,26 @@ static const struct named {
 
 static struct nearest_case {
     const char *name, *written, *want;
-    size_t n; /* of the names, from the first */
+    size_t n; /* number of names */
 } nearest[] = {
-    {"itself", "1f1b", "1f1b", WEFT_LEN(names)},
-    {"a beginning: the first in the table", "interleaved", "interleaved-1f1b", WEFT_LEN(names)},
-    {"a longer beginning", "interleaved-z", "interleaved-zb", WEFT_LEN(names)},
-    {"a beginning in another case", "INTER", "interleaved-1f1b", WEFT_LEN(names)},
-    {"a beginning goes before one change", "zb-v-", "zb-v-auto", WEFT_LEN(names)},
-    {"a beginning of two letters", "gp", "gpipe", WEFT_LEN(names)},
-    {"one letter is no beginning", "g", NULL, WEFT_LEN(names)},
+    {"the name itself", "1f1b", "1f1b", WEFT_LEN(names)},
+    {"a prefix: the first match of the table", "interleaved", "interleaved-1f1b",
+     WEFT_LEN(names)},
+    {"a longer prefix", "interleaved-z", "interleaved-zb", WEFT_LEN(names)},
+    {"a prefix in another case", "INTER", "interleaved-1f1b", WEFT_LEN(names)},
+    {"a prefix is preferred to one change", "zb-v-", "zb-v-auto", WEFT_LEN(names)},
+    {"a prefix of two letters", "gp", "gpipe", WEFT_LEN(names)},
+    {"one letter is not a prefix", "g", NULL, WEFT_LEN(names)},
     {"a letter left out, in another case", "ZBV", "zb-v", WEFT_LEN(names)},
     {"an underscore", "zb_h1", "zb-h1", WEFT_LEN(names)},
-    {"behind a name that is not there", "zb-h2", "zb-h1", WEFT_LEN(names)},
+    {"after a NULL name", "zb-h2", "zb-h1", WEFT_LEN(names)},
     {"two changes of five", "gqiqe", "gpipe", WEFT_LEN(names)},
     {"three changes of five", "gqiqq", NULL, WEFT_LEN(names)},
-    {"nothing is near", "chimera", NULL, WEFT_LEN(names)},
-    {"nothing is near what is very long",
+    {"no name is near", "chimera", NULL, WEFT_LEN(names)},
+    {"no name is near a very long one",
      "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", NULL, WEFT_LEN(names)},
-    {"nothing is written", "", NULL, WEFT_LEN(names)},
-    {"behind the table's end", "zb-h1", NULL, 3},
+    {"an empty text", "", NULL, WEFT_LEN(names)},
+    {"after the end of the table", "zb-h1", NULL, 3},
     {"no names", "1f1b", NULL, 0},
 };
 
@@ -133,7 +134,7 @@ static void check_growth(void **state)
     wf_text_release(&t);
 }
 
-/* A size that no machine has is a failure that stays. */
+/* A failed allocation is permanent. */
 static void check_overflow(void **state)
 {
     (void)state;

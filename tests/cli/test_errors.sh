@@ -125,13 +125,13 @@ table <<'END'
 2 | WEFT_ISA is 'mmx': set portable, avx2 | WEFT_ISA=mmx weft plan --list
 2 | no option --repeet: did you mean --repeat\? | weft bench plan --repeet 3
 2 | no benchmark 'speed': plan, sim, train | weft bench speed
-2 | model 'd0' is not known | weft bench train --spec d0
+2 | unknown model 'd0' | weft bench train --spec d0
 
 # plan
 2 | give --schedule NAME | weft plan
 2 | no option --schedul: did you mean --schedule\? | weft plan --schedul 1f1b
 2 | no schedule is called 1f1c: did you mean 1f1b\? | weft plan -s 1f1c -p 2 -m 2
-2 | --ranks: 'two' is no whole number | weft plan -s 1f1b -p two -m 2
+2 | --ranks: 'two' is not a whole number | weft plan -s 1f1b -p two -m 2
 2 | --micros is 0: give at least 1 | weft plan -s 1f1b -p 2 -m 0
 2 | --schedule is given twice | weft plan -s 1f1b -s gpipe -p 2 -m 2
 2 | chimera needs an even number of ranks \(got 1\); use 2$ | weft plan -s chimera -p 1 -m 2
@@ -153,7 +153,7 @@ table <<'END'
 5 | letter\.csv:2:5: '1G0' is not an action | weft plan -s ./letter.csv
 5 | bad_deadlock\.csv is wrong: .*0B0 waits for 1B0 .*weft check | weft plan -s bad_deadlock.csv
 2 | none\.yaml: No such file | weft plan -s 1f1b -p 2 -m 2 --cost-file none.yaml
-2 | cost\.yaml:2:1: no such key .*: Q | weft plan -s 1f1b -p 2 -m 2 --cost-file cost.yaml
+2 | cost\.yaml:2:1: unknown key .*: Q | weft plan -s 1f1b -p 2 -m 2 --cost-file cost.yaml
 3 | none\.trace: No such file | weft plan -s 1f1b -p 2 -m 2 --cost-from none.trace
 3 | done has no traces: .*log\.trace_steps | weft plan -s 1f1b -p 2 -m 2 --cost-from done
 2 | over its memory limit of 1: use | weft plan -s 1f1b -p 2 -m 2 --mem-limit 1
@@ -217,21 +217,21 @@ table <<'END'
 # train: settings
 2 | none\.yaml: No such file | weft train none.yaml
 2 | folder: is a directory | weft train folder
-2 | key\.yaml:3:3: there is no setting optim\.lrr: did you mean optim\.lr\? | weft train key.yaml
-2 | section\.yaml:3:1: there is no section optm: did you mean optim\? | weft train section.yaml
+2 | key\.yaml:3:3: unknown setting optim\.lrr: did you mean optim\.lr\? | weft train key.yaml
+2 | section\.yaml:3:1: unknown section optm: did you mean optim\? | weft train section.yaml
 2 | twice\.yaml:3:3: given twice: lr | weft train twice.yaml
 2 | syntax\.yaml:3:6: | weft train syntax.yaml
 2 | tab\.yaml:2:1: .*token | weft train tab.yaml
-2 | type\.yaml:2:10: train\.steps: 'many' is no whole number: give 1 to | weft train type.yaml
+2 | type\.yaml:2:10: train\.steps: 'many' is not a whole number: give 1 to | weft train type.yaml
 2 | words\.yaml:1:1: sections with 'key: value' | weft train words.yaml
 2 | flat\.yaml:1:8: .*train | weft train flat.yaml
-2 | --optim\.lrr: there is no setting optim\.lrr: did you mean optim\.lr\? | weft train run.yaml --optim.lrr=1
-2 | --optim\.lr: 'fast' is no number: give 0 to 100 | weft train run.yaml --optim.lr=fast
+2 | --optim\.lrr: unknown setting optim\.lrr: did you mean optim\.lr\? | weft train run.yaml --optim.lrr=1
+2 | --optim\.lr: 'fast' is not a number: give 0 to 100 | weft train run.yaml --optim.lr=fast
 2 | --optim\.beta1: '1' is out of range: give | weft train run.yaml --optim.beta1=1
-2 | --train\.precision: 'fp16' is no choice: give fp32, bf16 | weft train run.yaml --train.precision=fp16
-2 | --data\.shuffle: 'yes' is neither: give true or false | weft train run.yaml --data.shuffle=yes
+2 | --train\.precision: 'fp16' is not valid: give fp32, bf16 | weft train run.yaml --train.precision=fp16
+2 | --data\.shuffle: 'yes' is not valid: give true or false | weft train run.yaml --data.shuffle=yes
 2 | --data\.batch needs a value | weft train run.yaml --data.batch
-2 | --train\.steps: 'x' is no whole number | weft train run.yaml --train.steps=x --train.steps=1
+2 | --train\.steps: 'x' is not a whole number | weft train run.yaml --train.steps=x --train.steps=1
 2 | there is no model: give model\.dir | weft train
 2 | there is no data: give data\.train | weft train --model.spec=d1
 2 | the model is said twice: give one of | weft train run.yaml --model.spec=d2
@@ -294,7 +294,7 @@ table <<'END'
 2 | sequences of 65 tokens: the model takes 1 to 64 | weft eval -m model -d tokens.bin --seq 65
 2 | generate needs --model | weft generate
 4 | none cannot be opened: No such file | weft generate -m none
-4 | half-config/config\.json:[0-9]+:[0-9]+: this is no JSON | weft generate -m half-config
+4 | half-config/config\.json:[0-9]+:[0-9]+: invalid JSON | weft generate -m half-config
 4 | five-layers has no tensor 'transformer\.h\.4\. | weft generate -m five-layers
 4 | odd-dim/config\.json: dim 47 is not a multiple of heads 4 | weft generate -m odd-dim
 4 | text-dim/config\.json: .*n_embd | weft generate -m text-dim
@@ -312,7 +312,7 @@ table <<'END'
 2 | llama exists and is not empty: give another name | weft convert model llama
 2 | small\.txt: a file is there: give a new directory | weft convert model small.txt
 8 | no/such/place cannot be made: No such file | weft convert model no/such/place
-2 | --type: 'f16' is none of f32.bf16 | weft convert model new --type f16
+2 | --type: 'f16' is not one of f32.bf16 | weft convert model new --type f16
 
 # inspect, report
 2 | inspect needs a PATH | weft inspect

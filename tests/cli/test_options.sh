@@ -7,11 +7,11 @@ err_has "there is no command 'plam': did you mean plan?"
 run 2 plan
 err_has 'give --schedule NAME'
 run 2 plan --schedul 1f1b
-err_has 'there is no option --schedul: did you mean --schedule?'
+err_has 'unknown option --schedul: did you mean --schedule?'
 run 2 plan --zzzzzzzzzzzzzz
-err_has 'there is no option --zzzzzzzzzzzzzz (see --help)'
+err_has 'unknown option --zzzzzzzzzzzzzz (see --help)'
 run 2 plan -Z
-err_has 'there is no option -Z'
+err_has 'unknown option -Z'
 run 2 plan -s 1f1c -p 2 -m 2
 err_has 'no schedule is called 1f1c: did you mean 1f1b?'
 run 2 plan -s 1f1b -p 2
@@ -28,14 +28,14 @@ for option in ranks micros chunks group pipes layers; do
     run 2 plan -s 1f1b --$option 0
     err_has "--$option is 0: give at least 1"
     run 2 plan -s 1f1b --$option=-1
-    err_has "--$option: '-1' is no whole number"
+    err_has "--$option: '-1' is not a whole number"
     run 2 plan -s 1f1b --$option 1.5
-    err_has "--$option: '1.5' is no whole number"
+    err_has "--$option: '1.5' is not a whole number"
     run 2 plan -s 1f1b --$option 99999999999999999999
     err_has "--$option: 99999999999999999999 is too large"
 done
 run 2 plan -s 1f1b -p 2 -m 2 --format xml
-err_has "--format: 'xml' is none of text|csv|pytorch"
+err_has "--format: 'xml' is not one of text|csv|pytorch"
 run 2 plan -s 1f1b -p 2 -m 2 --json --format csv
 err_has 'give --json or --format, not both'
 run 2 plan -s 1f1b -p 2 -m 2 --events
@@ -114,7 +114,7 @@ for depth in depth= depth=x depth=-1 depth=1x depth=18446744073709551616; do
     err_has "'$depth' is none of"
 done
 run 2 check folder --channels both
-err_has "--channels: 'both' is none of direction|pair"
+err_has "--channels: 'both' is not one of direction|pair"
 
 : >empty.csv
 run 5 check empty.csv

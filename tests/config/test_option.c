@@ -1,4 +1,4 @@
-/* Options as a table: what is read into the settings, and what is refused. */
+/* Parsing of options by a table: accepted and rejected arguments. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,20 +28,20 @@ static const struct wf_option options[] = {
 
 static const struct wf_option_list list = {options, WEFT_LEN(options)};
 
-enum { MOST = 6 };
+enum { MAX_ITEMS = 6 };
 
 static struct option_case {
     const char *name;
-    const char *argv[MOST];
+    const char *argv[MAX_ITEMS];
     struct settings want;
-    const char *operands[MOST];
-    const char *error; /* NULL: it is read */
+    const char *operands[MAX_ITEMS];
+    const char *error; /* NULL: accepted */
 } cases[] = {
     {"nothing", {NULL}, {0}, {NULL}, NULL},
-    {"a value behind", {"--ranks", "4"}, {.ranks = 4}, {NULL}, NULL},
+    {"a value as the next argument", {"--ranks", "4"}, {.ranks = 4}, {NULL}, NULL},
     {"a value after =", {"--ranks=4"}, {.ranks = 4}, {NULL}, NULL},
     {"a letter and a value", {"-p", "4"}, {.ranks = 4}, {NULL}, NULL},
-    {"a letter with its value", {"-p4"}, {.ranks = 4}, {NULL}, NULL},
+    {"a letter with an attached value", {"-p4"}, {.ranks = 4}, {NULL}, NULL},
     {"a switch", {"--json"}, {.json = true}, {NULL}, NULL},
     {"a switch by letter", {"-j"}, {.json = true}, {NULL}, NULL},
     {"a choice", {"--format", "csv"}, {.format = "csv"}, {NULL}, NULL},
@@ -57,38 +57,42 @@ static struct option_case {
      {"--rank", "4"},
      {0},
      {NULL},
-     "no option --rank: did you mean --ranks?"},
-    {"a name like no other", {"--qqqqqqqq"}, {0}, {NULL}, "no option --qqqqqqqq (see --help)"},
-    {"a name that never ends",
+     "unknown option --rank: did you mean --ranks?"},
+    {"an unknown name", {"--qqqqqqqq"}, {0}, {NULL}, "unknown option --qqqqqqqq (see --help)"},
+    {"a very long name",
      {"--aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
      {0},
      {NULL},
-     "there is no option --aaaa"},
-    {"no name", {"--=4"}, {0}, {NULL}, "there is no option --"},
-    {"a heading is no option", {"--Sizes"}, {0}, {NULL}, "there is no option --Sizes"},
-    {"an unknown letter", {"-x"}, {0}, {NULL}, "there is no option -x (see --help)"},
+     "unknown option --aaaa"},
+    {"no name", {"--=4"}, {0}, {NULL}, "unknown option --"},
+    {"a heading is not an option", {"--Sizes"}, {0}, {NULL}, "unknown option --Sizes"},
+    {"an unknown letter", {"-x"}, {0}, {NULL}, "unknown option -x (see --help)"},
     {"no value", {"--ranks"}, {0}, {NULL}, "--ranks needs a value: --ranks P"},
-    {"an empty count", {"--ranks="}, {0}, {NULL}, "--ranks: '' is no whole number"},
+    {"an empty count", {"--ranks="}, {0}, {NULL}, "--ranks: '' is not a whole number"},
     {"an empty text", {"--output="}, {0}, {NULL}, "--output is empty"},
-    {"nought", {"-p", "0"}, {0}, {NULL}, "--ranks is 0: give at least 1"},
-    {"below nought", {"-p", "-4"}, {0}, {NULL}, "--ranks: '-4' is no whole number"},
-    {"a sign", {"-p", "+4"}, {0}, {NULL}, "--ranks: '+4' is no whole number"},
-    {"a blank before", {"-p", " 4"}, {0}, {NULL}, "--ranks: ' 4' is no whole number"},
-    {"letters behind", {"-p", "4k"}, {0}, {NULL}, "--ranks: '4k' is no whole number"},
-    {"hexadecimal", {"-p", "0x10"}, {0}, {NULL}, "--ranks: '0x10' is no whole number"},
+    {"zero", {"-p", "0"}, {0}, {NULL}, "--ranks is 0: give at least 1"},
+    {"a negative number", {"-p", "-4"}, {0}, {NULL}, "--ranks: '-4' is not a whole number"},
+    {"a sign", {"-p", "+4"}, {0}, {NULL}, "--ranks: '+4' is not a whole number"},
+    {"a leading blank", {"-p", " 4"}, {0}, {NULL}, "--ranks: ' 4' is not a whole number"},
+    {"letters after a number",
+     {"-p", "4k"},
+     {0},
+     {NULL},
+     "--ranks: '4k' is not a whole number"},
+    {"hexadecimal", {"-p", "0x10"}, {0}, {NULL}, "--ranks: '0x10' is not a whole number"},
     {"2^32 - 1", {"-p", "4294967295"}, {0}, {NULL}, "--ranks: 4294967295 is too large"},
     {"beyond 64 bits", {"-p", "99999999999999999999"}, {0}, {NULL}, "is too large"},
-    {"no such choice",
+    {"an unknown choice",
      {"--format", "xml"},
      {0},
      {NULL},
-     "--format: 'xml' is none of text|csv|pytorch"},
-    {"part of a choice", {"--format", "te"}, {0}, {NULL}, "--format: 'te' is none of"},
-    {"two choices at once", {"--format", "text|csv"}, {0}, {NULL}, "is none of"},
-    {"no choice", {"--format="}, {0}, {NULL}, "--format: '' is none of"},
+     "--format: 'xml' is not one of text|csv|pytorch"},
+    {"part of a choice", {"--format", "te"}, {0}, {NULL}, "--format: 'te' is not one of"},
+    {"two choices at once", {"--format", "text|csv"}, {0}, {NULL}, "is not one of"},
+    {"an empty choice", {"--format="}, {0}, {NULL}, "--format: '' is not one of"},
     {"a switch with a value", {"--json=yes"}, {0}, {NULL}, "--json takes no value (got 'yes')"},
     {"a switch's letter with a value", {"-jx"}, {0}, {NULL}, "--json takes no value (got 'x')"},
-    {"twice", {"-p4", "--ranks", "4"}, {0}, {NULL}, "--ranks is given twice"},
+    {"an option twice", {"-p4", "--ranks", "4"}, {0}, {NULL}, "--ranks is given twice"},
     {"a switch twice", {"-j", "-j"}, {0}, {NULL}, "--json is given twice"},
 };
 
@@ -102,10 +106,10 @@ static void check_option(void **state)
     const struct option_case *c = *state;
     struct settings s = {0};
     struct weft_error err = {.msg = ""};
-    const char *operands[MOST] = {NULL};
+    const char *operands[MAX_ITEMS] = {NULL};
     size_t n = 0;
     int argc = 0;
-    while (argc < MOST && c->argv[argc] != NULL)
+    while (argc < MAX_ITEMS && c->argv[argc] != NULL)
         argc++;
     enum weft_status st =
         wf_options_parse(list, argc, (char **)c->argv, &s, operands, &n, &err);
@@ -116,12 +120,12 @@ static void check_option(void **state)
         return;
     }
     if (st != WEFT_OK)
-        fail_msg("refused: %s", err.msg);
+        fail_msg("rejected: %s", err.msg);
     assert_int_equal(s.ranks, c->want.ranks);
     assert_int_equal(s.json, c->want.json);
     assert_true(same(s.output, c->want.output));
     assert_true(same(s.format, c->want.format));
-    for (size_t i = 0; i < MOST; i++)
+    for (size_t i = 0; i < MAX_ITEMS; i++)
         assert_true(same(i < n ? operands[i] : NULL, c->operands[i]));
 }
 

@@ -1,4 +1,4 @@
-/* The small languages of values: "4:6:8" and "F=1,I=1:2". */
+/* Parsing of lists of values: "4:6:8" and "F=1,I=1:2". */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,29 +11,29 @@
 #include "base/error.h"
 #include "config/values.h"
 
-enum { MOST = 4 };
+enum { MAX_ITEMS = 4 };
 
 static struct list_case {
     const char *name, *text;
     size_t n;
-    double want[MOST];
+    double want[MAX_ITEMS];
     const char *error;
 } lists[] = {
     {"one", "4", 1, {4}, NULL},
     {"three", "4:6:8", 3, {4, 6, 8}, NULL},
     {"fractions and powers", "0.5:1e3:-2", 3, {0.5, 1000, -2}, NULL},
-    {"nothing", "", 0, {0}, "x: '' is no number"},
-    {"a colon at the end", "4:", 0, {0}, "x: '' is no number"},
-    {"a colon at the start", ":4", 0, {0}, "x: ':4' is no number"},
-    {"two colons", "4::6", 0, {0}, "x: ':6' is no number"},
+    {"nothing", "", 0, {0}, "x: '' is not a number"},
+    {"a colon at the end", "4:", 0, {0}, "x: '' is not a number"},
+    {"a colon at the start", ":4", 0, {0}, "x: ':4' is not a number"},
+    {"two colons", "4::6", 0, {0}, "x: ':6' is not a number"},
     {"commas", "4,6:8", 3, {4, 6, 8}, NULL},
-    {"a comma at the end", "4,", 0, {0}, "is no number"},
-    {"letters", "four", 0, {0}, "x: 'four' is no number"},
-    {"letters behind", "4k", 0, {0}, "x: '4k' is no number"},
-    {"a blank", "4: 6", 0, {0}, "x: ' 6' is no number"},
-    {"a tab", "\t4", 0, {0}, "is no number"},
-    {"no end", "inf", 0, {0}, "x: inf is out of range"},
-    {"no number", "nan", 0, {0}, "x: nan is out of range"},
+    {"a comma at the end", "4,", 0, {0}, "is not a number"},
+    {"letters", "four", 0, {0}, "x: 'four' is not a number"},
+    {"letters after a number", "4k", 0, {0}, "x: '4k' is not a number"},
+    {"a blank", "4: 6", 0, {0}, "x: ' 6' is not a number"},
+    {"a tab", "\t4", 0, {0}, "is not a number"},
+    {"infinity", "inf", 0, {0}, "x: inf is out of range"},
+    {"not a number", "nan", 0, {0}, "x: nan is out of range"},
     {"too large", "1e999", 0, {0}, "x: 1e999 is out of range"},
 };
 
@@ -55,24 +55,24 @@ static void check_list(void **state)
 
 static struct keys_case {
     const char *name, *text;
-    double f[MOST], i[MOST], c[MOST]; /* NAN-ended */
+    double f[MAX_ITEMS], i[MAX_ITEMS], c[MAX_ITEMS]; /* terminated by NAN */
     const char *error;
 } keys[] = {
     {"one key", "F=2", {2, NAN}, {NAN}, {NAN}, NULL},
     {"all of them", "C=0.5,I=3,F=2", {2, NAN}, {3, NAN}, {0.5, NAN}, NULL},
     {"a list", "F=1:2:3,I=4", {1, 2, 3, NAN}, {4, NAN}, {NAN}, NULL},
     {"at the limit", "F=0", {0, NAN}, {NAN}, {NAN}, NULL},
-    {"below nought where that is allowed", "I=-4", {NAN}, {-4, NAN}, {NAN}, NULL},
+    {"a negative value where allowed", "I=-4", {NAN}, {-4, NAN}, {NAN}, NULL},
     {"nothing", "", {NAN}, {NAN}, {NAN}, "x: '' is not KEY=value with one of F, I, C"},
     {"no key", "1", {NAN}, {NAN}, {NAN}, "x: '1' is not KEY=value"},
     {"no value", "F", {NAN}, {NAN}, {NAN}, "x: 'F' is not KEY=value"},
-    {"an empty value", "F=", {NAN}, {NAN}, {NAN}, "x: '' is no number"},
+    {"an empty value", "F=", {NAN}, {NAN}, {NAN}, "x: '' is not a number"},
     {"an unknown key", "F=1,G=2", {NAN}, {NAN}, {NAN}, "x: 'G=2' is not KEY=value"},
     {"a longer key", "FF=1", {NAN}, {NAN}, {NAN}, "x: 'FF=1' is not KEY=value"},
     {"lower case", "f=1", {NAN}, {NAN}, {NAN}, "x: 'f=1' is not KEY=value"},
     {"a comma at the end", "F=1,", {NAN}, {NAN}, {NAN}, "x: '' is not KEY=value"},
     {"a key twice", "F=1,F=2", {NAN}, {NAN}, {NAN}, "x: F is given twice"},
-    {"a list where one is wanted", "C=1:2", {NAN}, {NAN}, {NAN}, "x: C takes one number"},
+    {"a list instead of a number", "C=1:2", {NAN}, {NAN}, {NAN}, "x: C takes one number"},
     {"below the limit",
      "I=1,F=-1",
      {NAN},
@@ -91,7 +91,7 @@ static void check_values(struct weft_values v, const double *want)
         assert_true(v.at[i] == want[i]);
 }
 
-/* On failure nothing is held: a sanitizer sees what is left. */
+/* On failure all lists are empty; a sanitizer detects leaks. */
 static void check_keys(void **state)
 {
     const struct keys_case *k = *state;

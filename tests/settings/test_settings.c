@@ -295,10 +295,10 @@ static void other_value(const struct wf_setting *row, char *out, size_t room)
     switch (row->type) {
     case WF_SETTING_COUNT:
     case WF_SETTING_LONG:
-        snprintf(out, room, "%.0f", row->most);
+        snprintf(out, room, "%.0f", row->max);
         break;
     case WF_SETTING_REAL:
-        snprintf(out, room, "%.17g", row->least + (row->most - row->least) / 3);
+        snprintf(out, room, "%.17g", row->min + (row->max - row->min) / 3);
         break;
     case WF_SETTING_SWITCH:
         snprintf(out, room, "%s", strcmp(row->fallback, "true") == 0 ? "false" : "true");

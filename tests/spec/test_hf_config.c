@@ -1,4 +1,4 @@
-/* config.json of Hugging Face: what is read, what is refused, and that what is written reads back. */
+/* config.json of Hugging Face: reading, errors, and round trips through writing. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static void assert_same(const struct weft_model *a, const struct weft_model *b)
     assert_true(a->arch == WEFT_ARCH_GPT2 || same_rope(&a->rope, &b->rope));
 }
 
-/* -- what is read -------------------------------------------------------------------------- */
+/* -- reading ------------------------------------------------------------------------------- */
 
 /* The defaults of transformers' GPT2Config and LlamaConfig. */
 #define GPT2_TEXT(rest) "{\"model_type\":\"gpt2\"" rest "}"
@@ -104,12 +104,12 @@ static struct good_case {
      LLAMA_TEXT(",\"rope_theta\":7,\"rope_scaling\":null,"
                 "\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":7.0}"),
      {LLAMA_SHAPE, .rope.theta = 7}},
-    {"rope of version 5 takes the outer theta",
+    {"rope of version 5 uses the outer theta",
      LLAMA_TEXT(",\"rope_theta\":9,\"rope_parameters\":{}"), {LLAMA_SHAPE, .rope.theta = 9}},
     {"linear rope by its old name",
      LLAMA_TEXT(",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}"),
      {LLAMA_SHAPE, .rope = {WEFT_ROPE_LINEAR, 10000, 2, 0, 0, 0}}},
-    {"whole heads are turned",
+    {"whole heads are rotated",
      LLAMA_TEXT(",\"rope_parameters\":{\"partial_rotary_factor\":1.0}"), {LLAMA_MODEL}},
 };
 /* clang-format on */
@@ -125,20 +125,20 @@ static void check_good(void **state)
     assert_same(&m, &c->want);
 }
 
-/* -- what is refused ----------------------------------------------------------------------- */
+/* -- errors ------------------------------------------------------------------------------ */
 
 /* clang-format off */
 static struct bad_case {
     const char *name, *text, *want;
 } bad_cases[] = {
-    {"empty", "", "x/config.json:1:0: this is no JSON"},
-    {"cut", "{\"model_type\":\"gpt2\"", "this is no JSON"},
-    {"more after it", "{\"model_type\":\"gpt2\"} {", "this is no JSON"},
+    {"empty", "", "x/config.json:1:0: invalid JSON"},
+    {"truncated", "{\"model_type\":\"gpt2\"", "invalid JSON"},
+    {"trailing text", "{\"model_type\":\"gpt2\"} {", "invalid JSON"},
     {"key twice", "{\"model_type\":\"gpt2\",\n\"model\\u005ftype\":\"llama\"}",
-     "x/config.json:2:17: this is no JSON: duplicate object key"},
-    {"control byte", "{\"a\":\033[31m}", "no JSON: invalid token near '?'"},
-    {"a list", "[]", "x/config.json: this is a list: a config.json is an object"},
-    {"no type", "{}", "x/config.json: model_type is missing: give gpt2 or llama"},
+     "x/config.json:2:17: invalid JSON: duplicate object key"},
+    {"control byte", "{\"a\":\033[31m}", "invalid JSON: invalid token near '?'"},
+    {"a list", "[]", "x/config.json: the file is a list; expected an object"},
+    {"missing type", "{}", "x/config.json: model_type is missing: give gpt2 or llama"},
     {"type of another type", "{\"model_type\":3}",
      "x/config.json: model_type is an integer: give a string"},
     {"null type", "{\"model_type\":null}", "model_type is null: give a string"},
@@ -151,15 +151,15 @@ static struct bad_case {
      "scale_attn_by_inverse_layer_idx is true: weft scales every layer's scores alike; use a "
      "model where it is false"},
     {"reordered", GPT2_TEXT(",\"reorder_and_upcast_attn\":true"), "reorder_and_upcast_attn is true"},
-    {"crossed", GPT2_TEXT(",\"add_cross_attention\":true"), "add_cross_attention is true"},
+    {"cross-attention", GPT2_TEXT(",\"add_cross_attention\":true"), "add_cross_attention is true"},
     {"switch of another type", GPT2_TEXT(",\"reorder_and_upcast_attn\":1"),
      "reorder_and_upcast_attn is an integer: give true or false"},
     {"null switch", GPT2_TEXT(",\"tie_word_embeddings\":null"), "tie_word_embeddings is null: give"},
     {"relu", GPT2_TEXT(",\"activation_function\":\"relu\""),
-     "activation_function is 'relu': weft computes gelu_new"},
+     "activation_function is 'relu', which is not supported; use a model with gelu_new"},
     {"exact gelu", GPT2_TEXT(",\"activation_function\":\"gelu\""), "activation_function is 'gelu'"},
     {"no activation", GPT2_TEXT(",\"activation_function\":null"), "activation_function is null"},
-    {"llama with gelu", LLAMA_TEXT(",\"hidden_act\":\"gelu\""), "hidden_act is 'gelu': weft computes silu"},
+    {"llama with gelu", LLAMA_TEXT(",\"hidden_act\":\"gelu\""), "hidden_act is 'gelu', which is not supported; use a model with silu"},
     {"llama with attention biases", LLAMA_TEXT(",\"attention_bias\":true"),
      "attention_bias is true: weft's Llama has no biases; use a model where it is false"},
     {"llama with MLP biases", LLAMA_TEXT(",\"mlp_bias\":true"), "mlp_bias is true"},
@@ -169,11 +169,11 @@ static struct bad_case {
     {"null size", GPT2_TEXT(",\"n_layer\":null"), "n_layer is null: give an integer"},
     {"negative size", GPT2_TEXT(",\"n_embd\":-1"), "n_embd is -1: give 0 to 4294967295"},
     {"large size", LLAMA_TEXT(",\"vocab_size\":4294967296"), "vocab_size is 4294967296: give 0 to"},
-    {"huge size", LLAMA_TEXT(",\"vocab_size\":99999999999999999999"), "no JSON: too big integer"},
+    {"huge size", LLAMA_TEXT(",\"vocab_size\":99999999999999999999"), "invalid JSON: too big integer"},
     {"zero size", LLAMA_TEXT(",\"vocab_size\":0"), "x/config.json: the model's vocab is 0"},
     {"too many layers", LLAMA_TEXT(",\"num_hidden_layers\":2000000"), "2000000 layers: give at most"},
     {"two names", GPT2_TEXT(",\"n_embd\":768,\"hidden_size\":769"),
-     "n_embd and hidden_size are two names of one number but differ: remove one"},
+     "n_embd and hidden_size are names of the same number but differ: remove one"},
     {"other name of another type", GPT2_TEXT(",\"hidden_size\":[]"), "hidden_size is a list"},
     {"width times 4", GPT2_TEXT(",\"n_embd\":1073741824"),
      "n_embd is 1073741824: give at most 1073741823"},
@@ -181,16 +181,16 @@ static struct bad_case {
     {"no heads", LLAMA_TEXT(",\"num_attention_heads\":0,\"head_dim\":128"), "head_dim is 128, but"},
     {"uneven groups", LLAMA_TEXT(",\"num_key_value_heads\":5"), "heads 32 is not a multiple"},
     {"head size", LLAMA_TEXT(",\"head_dim\":64"),
-     "head_dim is 64, but hidden_size 4096 / num_attention_heads 32 is another size"},
+     "head_dim is 64, but hidden_size 4096 / num_attention_heads 32 is different"},
     {"head size that overflows", LLAMA_TEXT(",\"head_dim\":134217856"), "head_dim is 134217856, but"},
     {"odd heads", LLAMA_TEXT(",\"hidden_size\":96"), "heads of 3 elements"},
     {"eps of another type", LLAMA_TEXT(",\"rms_norm_eps\":\"1e-5\""), "rms_norm_eps is a string: give a number"},
     {"negative eps", GPT2_TEXT(",\"layer_norm_epsilon\":-1e-5"),
      "layer_norm_epsilon is -1e-05: give a number greater than 0"},
     {"eps too small for fp32", GPT2_TEXT(",\"layer_norm_epsilon\":1e-60"),
-     "layer_norm_epsilon is 1e-60: give one that fp32 can hold"},
-    {"eps too large for fp32", GPT2_TEXT(",\"layer_norm_epsilon\":1e60"), "is 1e+60: give one"},
-    {"eps too large for all", GPT2_TEXT(",\"layer_norm_epsilon\":1e999"), "no JSON: real number overflow"},
+     "layer_norm_epsilon is 1e-60: give a value in the range of fp32"},
+    {"eps too large for fp32", GPT2_TEXT(",\"layer_norm_epsilon\":1e60"), "is 1e+60: give a value"},
+    {"eps too large for double", GPT2_TEXT(",\"layer_norm_epsilon\":1e999"), "invalid JSON: real number overflow"},
     {"large blocks", LLAMA_TEXT(",\"residual_block_layers\":33"), "residual_block_layers 33 is more"},
     {"theta", LLAMA_TEXT(",\"rope_theta\":0"), "rope_theta is 0: give a number greater than 0"},
     {"rope of another type", LLAMA_TEXT(",\"rope_scaling\":\"llama3\""),
@@ -198,7 +198,7 @@ static struct bad_case {
     {"rope without a type", LLAMA_TEXT(",\"rope_scaling\":{\"factor\":2}"),
      "rope_scaling.rope_type is missing: give default, linear or llama3"},
     {"unknown rope", LLAMA_TEXT(",\"rope_parameters\":{\"rope_type\":\"yarn\"}"),
-     "rope_parameters.rope_type is 'yarn': weft knows default, linear and llama3"},
+     "rope_parameters.rope_type is 'yarn', which is not supported; use a model with default"},
     {"unknown rope by its old name", LLAMA_TEXT(",\"rope_scaling\":{\"type\":\"dynamic\"}"),
      "rope_scaling.rope_type is 'dynamic'"},
     {"rope type of another type", LLAMA_TEXT(",\"rope_scaling\":{\"type\":[]}"),
@@ -217,21 +217,21 @@ static struct bad_case {
      LLAMA_TEXT(",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":2,\"low_freq_factor\":1,"
                 "\"high_freq_factor\":4}"),
      "rope_scaling.original_max_position_embeddings is missing"},
-    {"llama3 upside down",
+    {"llama3 with low above high",
      LLAMA_TEXT(",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":2,\"low_freq_factor\":4,"
                 "\"high_freq_factor\":1,\"original_max_position_embeddings\":8}"),
      "low frequency factor 4 is not less than the high one, 1"},
     {"ropes that differ",
      LLAMA_TEXT(",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2},"
                 "\"rope_parameters\":{\"rope_type\":\"linear\",\"factor\":4}"),
-     "rope_parameters says something else than rope_scaling and rope_theta: remove one"},
+     "rope_parameters contradicts rope_scaling and rope_theta: remove one"},
     {"thetas that differ",
      LLAMA_TEXT(",\"rope_theta\":10,\"rope_parameters\":{\"rope_theta\":11}"),
-     "rope_parameters says something else than rope_theta: remove one"},
+     "rope_parameters contradicts rope_theta: remove one"},
     {"ropes by layer", LLAMA_TEXT(",\"rope_parameters\":{\"rope_type\":{}}"),
      "rope_parameters.rope_type is an object: give a string"},
-    {"parts of heads", LLAMA_TEXT(",\"rope_parameters\":{\"partial_rotary_factor\":0.5}"),
-     "rope_parameters.partial_rotary_factor is 0.5: weft turns whole heads"},
+    {"partial rotation", LLAMA_TEXT(",\"rope_parameters\":{\"partial_rotary_factor\":0.5}"),
+     "rope_parameters.partial_rotary_factor is 0.5: weft rotates whole heads"},
 };
 /* clang-format on */
 
@@ -264,7 +264,7 @@ static void check_deep(void **state)
     free(text);
 }
 
-/* -- what is written ----------------------------------------------------------------------- */
+/* -- writing ------------------------------------------------------------------------------- */
 
 static void check_round_trip(const struct weft_model *m)
 {
@@ -296,7 +296,7 @@ static void check_round_trips(void **state)
     check_round_trip(&m);
 }
 
-/* Both versions of transformers find what they look for, of the types they want. */
+/* The keys of both versions of transformers are present and have the right types. */
 static void check_written_keys(void **state)
 {
     (void)state;

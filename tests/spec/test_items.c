@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "weft/spec.h"
 
-/* What stands after `tied` in a model. */
+/* The last fields of a model, after `tied`. */
 #define USUAL                                                                                  \
     WEFT_NORM_EPS_DEFAULT, 0,                                                                  \
     {                                                                                          \
@@ -39,7 +39,7 @@ static void check_uniform(void **state)
     weft_items_release(&items);
 }
 
-/* GPT-2 with dim 8, 2 heads, ffn 32, vocabulary 10, ctx 6; two rows of 5 tokens.  By hand:
+/* GPT-2 with dim 8, 2 heads, ffn 32, vocabulary 10, ctx 6; two rows of 5 tokens.  Computed by hand:
  *   a layer's matrices 8*24 + 8*8 + 8*32 + 32*8 = 768, vectors 24 + 8 + 32 + 8 + 4*8 = 104
  *   embedding 10*8 + 6*8 = 128, head 80 + 16 (tied: the 80 are shared)
  */
@@ -88,8 +88,8 @@ static void check_llama(void **state)
     weft_items_release(&items);
 }
 
-/* All states together are 20 bytes a parameter, the shared weight counted once, and 8 for each
- * element of a matrix that multiplies. */
+/* The total state is 20 bytes per parameter, with the shared weight counted once, and 8 per element
+ * of a matrix of a product. */
 static void check_presets(void **state)
 {
     (void)state;
@@ -154,13 +154,13 @@ static struct micro_error {
 } micro_errors[] = {
     {"no rows", "0 rows: give at least 1 sequence",
      0, 4, {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 9, 4, true, USUAL}},
-    {"no tokens", "seq is 0: give the tokens of a sequence, 1 to 4",
+    {"no tokens", "seq is 0: give the tokens per sequence, 1 to 4",
      1, 0, {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 9, 4, true, USUAL}},
     {"too long", "seq 5 is longer than the model's ctx 4",
      1, 5, {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 9, 4, true, USUAL}},
-    {"bad model", "vocab is 0",
+    {"invalid model", "vocab is 0",
      1, 4, {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 0, 4, true, USUAL}},
-    {"too much", "bytes overflow: 4294967295 rows of 4294967295 tokens",
+    {"overflow", "bytes overflow: 4294967295 rows of 4294967295 tokens",
      UINT32_MAX, UINT32_MAX, {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 9, UINT32_MAX, true, USUAL}},
 };
 /* clang-format on */

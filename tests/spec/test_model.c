@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "weft/spec.h"
 
-/* What stands after `tied` in a model. */
+/* The last fields of a model, after `tied`. */
 #define USUAL                                                                                  \
     WEFT_NORM_EPS_DEFAULT, 0,                                                                  \
     {                                                                                          \
@@ -46,7 +46,7 @@ static void check_count(void **state)
     assert_int_equal(n, c->want);
 }
 
-/* Every preset can be found, and is a model. */
+/* Every preset is found by its name and is valid. */
 static void check_presets(void **state)
 {
     (void)state;
@@ -88,17 +88,16 @@ static struct find_error {
     {"LLAMA3_8B", "did you mean llama3-8b?"},
     {"gpt2", "did you mean gpt2-124m?"},
     {"llama3", "did you mean llama3-8b?"},
-    {"d0", "model 'd0' is not known: did you mean d6?"},
+    {"d0", "unknown model 'd0': did you mean d6?"},
     {"d06", "did you mean d6?"},
-    {"d257", "'d257' is not known"},
+    {"d257", "unknown model 'd257'"},
     {"d99999999999999",
-     "model 'd99999999999999' is not known: weft plan --list shows them; dN is a GPT-2 of N "
-     "layers, N from 1 to 256"},
-    {"", "model '' is not known: weft plan --list shows them; dN is"},
-    {"entirely-else", "model 'entirely-else' is not known: weft plan --list shows them; dN is"},
+     "unknown model 'd99999999999999': give the name of a preset, or dN"},
+    {"", "unknown model '': give the name of a preset, or dN"},
+    {"entirely-else", "unknown model 'entirely-else': give the name of a preset, or dN"},
     {"d12x", "did you mean d12?"},
-    {"a name that is longer than any model's name, and by far, so that it is cut",
-     "'a name that is longer than any model's n' is"},
+    {"a name that is longer than any model's name, and by far, so that it is truncated",
+     "unknown model 'a name that is longer than any model's n':"},
 };
 /* clang-format on */
 
@@ -138,7 +137,7 @@ static struct bad_model {
      {WEFT_ARCH_GPT2, 1, 8, 2, 2, 0, 9, 4, true, USUAL}},
     {"no vocabulary", "vocab is 0: give the number of tokens",
      {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 0, 4, true, USUAL}},
-    {"no context", "ctx is 0: give the longest",
+    {"no context", "ctx is 0: give the maximum",
      {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 9, 0, true, USUAL}},
     {"unknown arch", "give gpt2 or llama",
      {(enum weft_arch)7, 1, 8, 2, 2, 32, 9, 4, true, USUAL}},
@@ -152,7 +151,7 @@ static struct bad_model {
      {WEFT_ARCH_GPT2, 2000000, 8, 2, 2, 32, 9, 4, true, USUAL}},
     {"block of too many layers", "residual_block_layers 3 is more than the model's 2 layers",
      {WEFT_ARCH_GPT2, 2, 8, 2, 2, 32, 9, 4, true, 1e-5F, 3, {.theta = 1}}},
-    {"odd heads", "heads of 3 elements (dim 6, heads 2) cannot be turned",
+    {"odd heads", "heads of 3 elements (dim 6, heads 2) cannot be rotated",
      {WEFT_ARCH_LLAMA, 1, 6, 2, 2, 32, 9, 4, true, USUAL}},
     {"no eps", "norm_eps is 0: give a finite number",
      {WEFT_ARCH_GPT2, 1, 6, 2, 2, 32, 9, 4, true, 0, 0, {.theta = 1}}},
@@ -161,7 +160,7 @@ static struct bad_model {
     {"infinite eps", "norm_eps is inf",
      {WEFT_ARCH_GPT2, 1, 6, 2, 2, 32, 9, 4, true, INFINITY, 0, {.theta = 1}}},
     {"no theta", "rope theta is 0", ROPE(WEFT_ROPE_PLAIN, 0, 8, 1, 4, 16)},
-    {"no number", "rope theta is nan", ROPE(WEFT_ROPE_PLAIN, NAN, 8, 1, 4, 16)},
+    {"a NaN", "rope theta is nan", ROPE(WEFT_ROPE_PLAIN, NAN, 8, 1, 4, 16)},
     {"no factor", "rope factor is 0", ROPE(WEFT_ROPE_LINEAR, 100, 0, 1, 4, 16)},
     {"no llama3 factor", "rope factor is -8", ROPE(WEFT_ROPE_LLAMA3, 100, -8, 1, 4, 16)},
     {"no low", "low frequency factor is 0", ROPE(WEFT_ROPE_LLAMA3, 100, 8, 0, 4, 16)},
@@ -170,7 +169,7 @@ static struct bad_model {
     {"low above high", "low frequency factor 4 is not less than the high one, 4",
      ROPE(WEFT_ROPE_LLAMA3, 100, 8, 4, 4, 16)},
     {"no rope ctx", "rope ctx is 0", ROPE(WEFT_ROPE_LLAMA3, 100, 8, 1, 4, 0)},
-    {"unknown rope", "rope is not known: give plain, linear or llama3",
+    {"unknown rope", "rope is unknown: give plain, linear or llama3",
      ROPE((enum weft_rope_kind)9, 100, 8, 1, 4, 16)},
     {"overflow in a layer", "overflow: dim 4294967294",
      {WEFT_ARCH_LLAMA, 1, UINT32_MAX - 1, 1, 1, UINT32_MAX, UINT32_MAX, 1, false, USUAL}},
@@ -221,7 +220,7 @@ static void check_residual(void **state)
     }
 }
 
-/* By hand: 6 flops for each element of the layers' matrices and of the head, and attention. */
+/* Computed by hand: 6 flops per element of the layers' matrices and of the head, and attention. */
 static void check_flops(void **state)
 {
     (void)state;
@@ -246,7 +245,7 @@ static void check_flops(void **state)
     assert_true(flops == 5);
 }
 
-/* As the models' own config.json have them. */
+/* The values in the config.json files of the models. */
 static void check_numbers(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Reading config.json.  hf_config_write.c is the other direction. */
+/* Reads config.json.  hf_config_write.c writes it. */
 #include "planning/spec/hf_config.h"
 
 #include <float.h>
@@ -13,7 +13,7 @@
 struct config {
     const char *path; /* borrowed */
     const json_t *at; /* borrowed: the object whose keys are read */
-    const char *part; /* borrowed: "" or where in the file the object is, with a dot */
+    const char *part; /* borrowed: prefix of the keys in messages, "" or "rope_scaling." */
     struct weft_error *err;
 };
 
@@ -44,14 +44,14 @@ static const char *type_name(const json_t *v)
     return "unknown";
 }
 
-/* NULL also when the key's value is null, which is how Python writes None. */
+/* Returns NULL for a missing key and for null, which is Python's None. */
 static const json_t *get_or_null(const struct config *c, const char *key)
 {
     const json_t *v = json_object_get(c->at, key);
     return json_is_null(v) ? NULL : v;
 }
 
-/* Every getter leaves *out alone when the key is absent. */
+/* Every getter leaves *out unchanged if the key is missing. */
 
 static enum weft_status read_size(const struct config *c, const char *key, const json_t *v,
                                   uint32_t *out)
@@ -68,14 +68,14 @@ static enum weft_status read_size(const struct config *c, const char *key, const
     return WEFT_OK;
 }
 
-/* Keys have two names where transformers renames one to the other. */
+/* Some keys have an alias, because transformers renamed them. */
 static enum weft_status get_size(const struct config *c, const char *key, const char *alias,
                                  uint32_t *out)
 {
     const json_t *v = json_object_get(c->at, key);
     const json_t *other = alias != NULL ? json_object_get(c->at, alias) : NULL;
     if (v != NULL && other != NULL && !json_equal(v, other))
-        return FAIL_KEY(c, key, "and %s are two names of one number but differ: remove one",
+        return FAIL_KEY(c, key, "and %s are names of the same number but differ: remove one",
                         alias);
     return v != NULL ? read_size(c, key, v, out) : read_size(c, alias, other, out);
 }
@@ -133,7 +133,7 @@ static enum weft_status get_string(const struct config *c, const char *key, cons
     return read_string(c, key, json_object_get(c->at, key), out);
 }
 
-/* The activation must be one of two spellings. */
+/* Checks that the activation function has one of two spellings. */
 static enum weft_status require_activation(const struct config *c, const char *key,
                                            const char *usual, const char *same)
 {
@@ -141,11 +141,11 @@ static enum weft_status require_activation(const struct config *c, const char *k
     WEFT_TRY(get_string(c, key, &name));
     if (strcmp(name, usual) == 0 || strcmp(name, same) == 0)
         return WEFT_OK;
-    return FAIL_KEY(c, key, "is '%s': weft computes %s; use a model that has it",
+    return FAIL_KEY(c, key, "is '%s', which is not supported; use a model with %s",
                     wf_printable(name).at, usual);
 }
 
-/* A switch that changes what is computed must stand as weft computes. */
+/* Checks that a switch that affects the computation has the value that weft implements. */
 static enum weft_status require_bool(const struct config *c, const char *key, bool want,
                                      const char *why)
 {
@@ -162,7 +162,7 @@ static enum weft_status get_eps(const struct config *c, const char *key, float *
     double eps = *out;
     WEFT_TRY(get_number(c, key, &eps));
     if (eps > FLT_MAX || (float)eps <= 0)
-        return FAIL_KEY(c, key, "is %g: give one that fp32 can hold", eps);
+        return FAIL_KEY(c, key, "is %g: give a value in the range of fp32", eps);
     *out = (float)eps;
     return WEFT_OK;
 }
@@ -193,6 +193,7 @@ static enum weft_status parse_gpt2(const struct config *c, struct weft_model *m)
     WEFT_TRY(get_eps(c, "layer_norm_epsilon", &m->norm_eps));
     WEFT_TRY(get_bool(c, "tie_word_embeddings", &m->tied));
     m->kv_heads = m->heads;
+
     const json_t *inner = get_or_null(c, "n_inner");
     if (inner == NULL && m->dim > UINT32_MAX / 4)
         return FAIL_KEY(c, "n_embd", "is %" PRIu32 ": give at most %" PRIu32, m->dim,
@@ -210,11 +211,12 @@ static enum weft_status parse_rope(const struct config *c, const char *kind,
     double partial = 1;
     WEFT_TRY(get_number(c, "partial_rotary_factor", &partial));
     if (partial != 1)
-        return FAIL_KEY(c, "partial_rotary_factor", "is %g: weft turns whole heads; %s",
+        return FAIL_KEY(c, "partial_rotary_factor", "is %g: weft rotates whole heads; %s",
                         partial, "use a model where it is 1");
     WEFT_TRY(get_string(c, "type", &kind)); /* the older name */
     WEFT_TRY(get_string(c, "rope_type", &kind));
     WEFT_TRY(get_number(c, "rope_theta", &rope->theta));
+
     if (kind == NULL)
         return FAIL_KEY(c, "rope_type", "is missing: give %s", "default, linear or llama3");
     if (strcmp(kind, "default") == 0)
@@ -225,9 +227,10 @@ static enum weft_status parse_rope(const struct config *c, const char *kind,
     }
     if (strcmp(kind, "llama3") != 0)
         return FAIL_KEY(c, "rope_type",
-                        "is '%s': weft knows default, linear and llama3; use a model that has "
-                        "one of them",
+                        "is '%s', which is not supported; use a model with default, linear or "
+                        "llama3",
                         wf_printable(kind).at);
+
     rope->kind = WEFT_ROPE_LLAMA3;
     WEFT_TRY(require_number(c, "factor", &rope->factor));
     WEFT_TRY(require_number(c, "low_freq_factor", &rope->low));
@@ -244,7 +247,7 @@ static bool rope_equal(const struct weft_rope *a, const struct weft_rope *b)
            a->low == b->low && a->high == b->high && a->ctx == b->ctx;
 }
 
-/* Reads the object under `key`, if there is one, starting from *rope.  *found says whether. */
+/* Reads the object `key`, if present, into *rope, and sets *found to whether it is present. */
 static enum weft_status get_rope(const struct config *c, const char *key, const char *part,
                                  const char *kind, struct weft_rope *rope, bool *found)
 {
@@ -258,8 +261,8 @@ static enum weft_status get_rope(const struct config *c, const char *key, const 
     return parse_rope(&inside, kind, rope);
 }
 
-/* Version 4 of transformers has rope_theta and rope_scaling, version 5 rope_parameters.  A file may
- * have both, if they agree. */
+/* Version 4 of transformers uses rope_theta and rope_scaling, version 5 uses rope_parameters.  A file
+ * may have both if they agree. */
 static enum weft_status parse_ropes(const struct config *c, struct weft_rope *out)
 {
     struct weft_rope old = {.theta = WEFT_ROPE_THETA_DEFAULT};
@@ -271,7 +274,7 @@ static enum weft_status parse_ropes(const struct config *c, struct weft_rope *ou
     bool has_theta = json_object_get(c->at, "rope_theta") != NULL;
     if (has_new &&
         ((has_old && !rope_equal(&old, &new)) || (has_theta && old.theta != new.theta)))
-        return FAIL_KEY(c, "rope_parameters", "says something else than %s: remove one",
+        return FAIL_KEY(c, "rope_parameters", "contradicts %s: remove one",
                         has_old ? "rope_scaling and rope_theta" : "rope_theta");
     *out = has_new ? new : old;
     return WEFT_OK;
@@ -286,7 +289,7 @@ static enum weft_status check_head_dim(const struct config *c, const struct weft
         return WEFT_OK;
     return FAIL_KEY(c, "head_dim",
                     "is %" PRIu32 ", but hidden_size %" PRIu32 " / num_attention_heads %" PRIu32
-                    " is another size: weft has no heads of a size of their own",
+                    " is different: weft requires that they are equal",
                     size, m->dim, m->heads);
 }
 
@@ -318,7 +321,7 @@ static enum weft_status parse_llama(const struct config *c, struct weft_model *m
     return parse_ropes(c, &m->rope);
 }
 
-/* -- both ---------------------------------------------------------------------------------- */
+/* -- any model ----------------------------------------------------------------------------- */
 
 static enum weft_status parse_model(const struct config *c, struct weft_model *m)
 {
@@ -330,6 +333,7 @@ static enum weft_status parse_model(const struct config *c, struct weft_model *m
         return FAIL_KEY(c, "quantization_config", "is set: weft reads %s",
                         "weights of type F32, BF16 and F16; use the model before it was "
                         "quantized");
+
     if (strcmp(type, "gpt2") == 0)
         WEFT_TRY(parse_gpt2(c, m));
     else if (strcmp(type, "llama") == 0)
@@ -337,6 +341,7 @@ static enum weft_status parse_model(const struct config *c, struct weft_model *m
     else
         return FAIL_KEY(c, "model_type", "is '%s': weft reads gpt2 and llama",
                         wf_printable(type).at);
+
     WEFT_TRY(get_size(c, "residual_block_layers", NULL, &m->residual_block_layers));
     struct weft_error why;
     if (weft_model_check(m, &why) != WEFT_OK)
@@ -350,13 +355,14 @@ enum weft_status wf_hf_config_parse(const char *text, size_t len, const char *pa
     json_error_t why;
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
     if (root == NULL)
-        return WEFT_FAIL(err, WEFT_CKPT, "%.160s:%d:%d: this is no JSON: %s", path, why.line,
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s:%d:%d: invalid JSON: %s", path, why.line,
                          why.column, wf_printable(why.text).at);
+
     struct config c = {path, root, "", err};
     struct weft_model model = {0};
     enum weft_status st;
     if (!json_is_object(root))
-        st = WEFT_FAIL(err, WEFT_CKPT, "%.160s: this is %s: a config.json is an object", path,
+        st = WEFT_FAIL(err, WEFT_CKPT, "%.160s: the file is %s; expected an object", path,
                        type_name(root));
     else
         st = parse_model(&c, &model);

@@ -1,4 +1,4 @@
-/* Writing config.json. */
+/* Writes config.json. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/numbers.h"
 #include "planning/spec/hf_config.h"
 
-/* Lines of an object: "key": value, with commas between them. */
+/* The lines of an object: "key": value, separated by commas. */
 struct lines {
     struct wf_text *text; /* borrowed */
     int indent;
@@ -22,7 +22,7 @@ static void begin_line(struct lines *l, const char *key)
     l->comma = true;
 }
 
-/* The value as JSON. */
+/* Writes a value that is already JSON. */
 static void put(struct lines *l, const char *key, const char *value)
 {
     begin_line(l, key);
@@ -50,7 +50,7 @@ static void put_token(struct lines *l, const char *key, int64_t token)
         wf_text_addf(l->text, "%" PRId64, token);
 }
 
-/* Python tells 10000.0 from 10000, and some checks there want the former. */
+/* Python distinguishes 10000.0 from 10000, and some of its checks require the former. */
 static void add_fraction(struct wf_text *text, const char *number)
 {
     wf_text_adds(text, number);
@@ -66,7 +66,7 @@ static void put_double(struct lines *l, const char *key, double value)
     add_fraction(l->text, number);
 }
 
-/* The shortest that reads back as the same fp32: 1e-05, not 9.99999974737875e-06. */
+/* Writes the shortest text that reads back as the same fp32: 1e-05, not 9.99999974737875e-06. */
 static void put_float(struct lines *l, const char *key, float value)
 {
     char number[WF_NUMBER_CHARS];
@@ -167,6 +167,7 @@ enum weft_status wf_hf_config_write(const struct weft_model *m,
         put_gpt2(&l, m);
     else
         put_llama(&l, m);
+
     put(&l, "initializer_range", "0.02");
     put_token(&l, "bos_token_id", about->bos);
     put_token(&l, "eos_token_id", about->eos);
@@ -177,6 +178,6 @@ enum weft_status wf_hf_config_write(const struct weft_model *m,
         put_uint(&l, "residual_block_layers", m->residual_block_layers);
     wf_text_adds(out, "\n}\n");
     if (out->failed)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the text of config.json");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for config.json");
     return WEFT_OK;
 }

@@ -1,3 +1,4 @@
+/* Time and memory of the items of a model. */
 #include "weft/spec.h"
 
 #include <math.h>
@@ -7,8 +8,8 @@
 #include "base/size.h"
 #include "planning/spec/params.h"
 
-/* The weight, its exact gradient sum, and AdamW's two moments; a matrix that multiplies lies there
- * twice more, packed for products with it and with its transpose. */
+/* The weight, its exact gradient sum, and AdamW's two moments.  A matrix of a product is also stored
+ * packed, for products with it and with its transpose. */
 enum { BYTES_PER_PARAM = 4 + 8 + 8, BYTES_PER_FACTOR = 4 + 4, BYTES_PER_ELEMENT = 4 };
 
 static const char *item_name(const struct weft_items *items, size_t i)
@@ -33,13 +34,13 @@ enum weft_status weft_items_check(const struct weft_items *items, struct weft_er
         if (!is_time(a->f) || !is_time(a->i) || !is_time(a->w))
             return WEFT_FAIL(
                 err, WEFT_USAGE,
-                "item %zu (%s) has times f=%g i=%g w=%g: give finite ones, 0 or more", i,
+                "item %zu (%s) has times f=%g i=%g w=%g: give finite times, at least 0", i,
                 item_name(items, i), a->f, a->i, a->w);
     }
     if (items->shared_bytes > items->at[0].state_bytes ||
         items->shared_bytes > items->at[items->n - 1].state_bytes)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "%zu shared bytes are more than the embedding or the head has",
+                         "%zu shared bytes exceed the state of the embedding or the head",
                          items->shared_bytes);
     return WEFT_OK;
 }
@@ -51,11 +52,11 @@ enum weft_status weft_items_init_uniform(struct weft_items *items, uint32_t n_la
     struct weft_item kinds[3] = {embedding, layer, head};
     struct weft_items all = {.n = (size_t)n_layers + 2, .at = kinds};
     if (n_layers == 0 || n_layers > WEFT_MAX_LAYERS)
-        return weft_items_check(&all, err); /* only the number is looked at */
+        return weft_items_check(&all, err); /* fails, because of the number */
     WEFT_TRY(weft_items_check(&(struct weft_items){.n = 3, .at = kinds}, err));
     all.at = malloc(all.n * sizeof *all.at);
     if (all.at == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "%zu items", all.n);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu items", all.n);
     for (size_t i = 0; i < all.n; i++)
         all.at[i] = layer;
     all.at[0] = embedding;
@@ -70,7 +71,7 @@ void weft_items_release(struct weft_items *items)
     *items = (struct weft_items){0};
 }
 
-/* Saved elements a token of a layer and of the head: the table in the header. */
+/* Saved elements per token, as in the table in weft/spec.h. */
 static uint64_t layer_elements(const struct weft_model *m)
 {
     uint64_t qkv = m->dim + 2 * (uint64_t)(m->dim / m->heads) * m->kv_heads;
@@ -79,7 +80,7 @@ static uint64_t layer_elements(const struct weft_model *m)
                      (gpt2 ? 4 : 2);
     if (m->residual_block_layers == 0)
         return plain;
-    /* Two mixes, what they mixed with, and this layer's part of its block's sum. */
+    /* Two mixes, their weights, and this layer's share of the sum of its block. */
     uint64_t blocks = wf_model_n_blocks(m);
     return plain + 2 * (uint64_t)m->dim + 4 * (blocks + 1) + m->dim * (blocks - 1) / m->layers;
 }
@@ -105,9 +106,9 @@ static enum weft_status check_micro(const struct weft_model *m, uint32_t rows, u
                                     struct weft_error *err)
 {
     if (rows == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "a micro has 0 rows: give at least 1 sequence");
+        return WEFT_FAIL(err, WEFT_USAGE, "a micro-batch has 0 rows: give at least 1 sequence");
     if (seq == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "seq is 0: give the tokens of a sequence, 1 to %u",
+        return WEFT_FAIL(err, WEFT_USAGE, "seq is 0: give the tokens per sequence, 1 to %u",
                          m->ctx);
     if (seq > m->ctx)
         return WEFT_FAIL(err, WEFT_USAGE,
@@ -124,10 +125,10 @@ enum weft_status weft_items_init_model(struct weft_items *items, const struct we
     WEFT_TRY(check_micro(m, rows, seq, err));
     size_t tokens = (size_t)rows * seq, shared_bytes;
     struct weft_item embedding, layer, head;
-    uint64_t first = m->residual_block_layers != 0 ? 1 + (uint64_t)m->dim : 1;
-    /* The number of parameters has been checked, so this does not overflow. */
-    size_t head_matrix = (size_t)m->vocab * m->dim;
-    if (!fill_bytes(&embedding, params.embedding, 0, tokens, first) ||
+
+    uint64_t embedding_elements = m->residual_block_layers != 0 ? 1 + (uint64_t)m->dim : 1;
+    size_t head_matrix = (size_t)m->vocab * m->dim; /* no overflow: parameters are counted */
+    if (!fill_bytes(&embedding, params.embedding, 0, tokens, embedding_elements) ||
         !fill_bytes(&layer, params.layer, params.layer_matrices, tokens, layer_elements(m)) ||
         !fill_bytes(&head, params.head, head_matrix, tokens, head_elements(m)) ||
         !wf_size_mul(params.shared, BYTES_PER_PARAM, &shared_bytes))
@@ -135,6 +136,7 @@ enum weft_status weft_items_init_model(struct weft_items *items, const struct we
             err, WEFT_USAGE,
             "bytes overflow: %u rows of %u tokens are too much for dim %u, vocab %u", rows, seq,
             m->dim, m->vocab);
+
     double n = (double)tokens, linear = 2 * n * (double)params.layer_matrices;
     double scores = 4 * n * seq * m->dim;
     embedding.f = embedding.w = n * m->dim;
@@ -143,6 +145,7 @@ enum weft_status weft_items_init_model(struct weft_items *items, const struct we
     layer.i = linear + 2 * scores;
     layer.w = linear;
     head.f = head.i = head.w = 2 * n * m->dim * m->vocab;
+
     WEFT_TRY(weft_items_init_uniform(items, m->layers, layer, embedding, head, err));
     items->shared_bytes = shared_bytes;
     return WEFT_OK;

@@ -1,3 +1,4 @@
+/* Models: presets, checks, and parameter counts. */
 #include "weft/spec.h"
 
 #include <math.h>
@@ -79,7 +80,8 @@ const struct weft_preset *weft_presets(size_t *n)
     return presets;
 }
 
-/* "d12" -> 12; 0 when it is no such name.  One spelling a model: no leading zero. */
+/* Returns 12 for "d12", and 0 for other names.  Leading zeros are rejected, so that every model has
+ * one name. */
 static uint32_t d_layers(const char *name)
 {
     if (name[0] != 'd' || name[1] < '1' || name[1] > '9')
@@ -109,15 +111,16 @@ enum weft_status weft_model_find(const char *name, struct weft_model *out,
         *out = (struct weft_model)GPT2_SHAPE(n, 64 * n, n);
         return WEFT_OK;
     }
+
     const char *near =
         wf_text_nearest(name, &presets[0].name, WEFT_LEN(presets), sizeof presets[0]);
     if (near != NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "model '%.40s' is not known: did you mean %s?", name,
+        return WEFT_FAIL(err, WEFT_USAGE, "unknown model '%.40s': did you mean %s?", name,
                          near);
     return WEFT_FAIL(
         err, WEFT_USAGE,
-        "model '%.40s' is not known: weft plan --list shows them; dN is a GPT-2 of N layers, "
-        "N from 1 to %d",
+        "unknown model '%.40s': give the name of a preset, or dN for a GPT-2 of N layers, N from "
+        "1 to %d",
         name, MAX_D);
 }
 
@@ -134,14 +137,15 @@ static enum weft_status check_sizes(const struct weft_model *m, struct weft_erro
         {"kv_heads", m->kv_heads, "give the number of key-value heads, or that of heads"},
         {"ffn", m->ffn, "give the width of the MLP, such as 4 times dim"},
         {"vocab", m->vocab, "give the number of tokens in the vocabulary"},
-        {"ctx", m->ctx, "give the longest sequence"},
+        {"ctx", m->ctx, "give the maximum sequence length"},
     };
     for (size_t i = 0; i < WEFT_LEN(sizes); i++)
         if (sizes[i].value == 0)
             return WEFT_FAIL(err, WEFT_USAGE, "the model's %s is 0: %s", sizes[i].name,
                              sizes[i].advice);
+
     if (m->arch != WEFT_ARCH_GPT2 && m->arch != WEFT_ARCH_LLAMA)
-        return WEFT_FAIL(err, WEFT_USAGE, "the model's arch is not known: give gpt2 or llama");
+        return WEFT_FAIL(err, WEFT_USAGE, "the model's arch is unknown: give gpt2 or llama");
     if (m->layers > WEFT_MAX_LAYERS)
         return WEFT_FAIL(err, WEFT_USAGE, "the model has %u layers: give at most %d", m->layers,
                          WEFT_MAX_LAYERS);
@@ -156,21 +160,23 @@ static enum weft_status check_sizes(const struct weft_model *m, struct weft_erro
 static enum weft_status check_heads(const struct weft_model *m, struct weft_error *err)
 {
     if (m->dim % m->heads != 0)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "dim %u is not a multiple of heads %u: every head has dim / heads",
-                         m->dim, m->heads);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "dim %u is not a multiple of heads %u: every head has dim / heads elements", m->dim,
+            m->heads);
     if (m->arch == WEFT_ARCH_GPT2 && m->kv_heads != m->heads)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "GPT-2 has no grouped queries: kv_heads %u must be %u", m->kv_heads,
                          m->heads);
     if (m->heads % m->kv_heads != 0)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "heads %u is not a multiple of kv_heads %u: groups are of one size",
-                         m->heads, m->kv_heads);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "heads %u is not a multiple of kv_heads %u: all groups have the same size",
+            m->heads, m->kv_heads);
     if (m->arch == WEFT_ARCH_LLAMA && m->dim / m->heads % 2 != 0)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "heads of %u elements (dim %u, heads %u) cannot be turned by their "
-                         "position: give an even size",
+                         "heads of %u elements (dim %u, heads %u) cannot be rotated: give an "
+                         "even size",
                          m->dim / m->heads, m->dim, m->heads);
     return WEFT_OK;
 }
@@ -198,16 +204,16 @@ static enum weft_status check_rope(const struct weft_rope *r, struct weft_error 
         if (r->low >= r->high)
             return WEFT_FAIL(err, WEFT_USAGE,
                              "the model's rope low frequency factor %g is not less than the "
-                             "high one, %g: give a lesser one",
+                             "high one, %g: give a lower one",
                              r->low, r->high);
         if (r->ctx == 0)
             return WEFT_FAIL(err, WEFT_USAGE,
-                             "the model's rope ctx is 0: give the longest sequence before it "
-                             "was stretched");
+                             "the model's rope ctx is 0: give the maximum sequence length "
+                             "before the context was extended");
         return WEFT_OK;
     }
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "the model's rope is not known: give plain, linear or llama3");
+                     "the model's rope is unknown: give plain, linear or llama3");
 }
 
 enum weft_status weft_model_check(const struct weft_model *m, struct weft_error *err)
@@ -218,7 +224,7 @@ enum weft_status weft_model_check(const struct weft_model *m, struct weft_error 
     return m->arch == WEFT_ARCH_LLAMA ? check_rope(&m->rope, err) : WEFT_OK;
 }
 
-/* sum += a * b; false when it does not fit. */
+/* Computes sum += a * b; returns false on overflow. */
 static bool add_product(size_t *sum, size_t a, size_t b)
 {
     size_t product;
@@ -257,7 +263,7 @@ static bool count_llama(const struct weft_model *m, struct wf_param_counts *p)
     return fits;
 }
 
-/* A query and a norm's weight wherever blocks are mixed. */
+/* Adds a query and the weight of a norm for every mix of blocks. */
 static bool count_residual(const struct weft_model *m, struct wf_param_counts *p)
 {
     size_t mixer = m->residual_block_layers > 0 ? 2 * (size_t)m->dim : 0;

@@ -1,4 +1,4 @@
-/* How many parameters each item of a model has. */
+/* Parameter counts of the items of a model. */
 #ifndef PLANNING_SPEC_PARAMS_H
 #define PLANNING_SPEC_PARAMS_H
 
@@ -7,12 +7,12 @@
 #include "weft/spec.h"
 
 struct wf_param_counts {
-    size_t embedding, layer, head; /* a tied weight is in the embedding and in the head */
-    size_t layer_matrices;         /* those of `layer` that are elements of matrices */
-    size_t shared;                 /* the tied weight, 0 when there is none */
+    size_t embedding, layer, head; /* a tied weight counts in the embedding and in the head */
+    size_t layer_matrices;         /* the elements of matrices among `layer` */
+    size_t shared;                 /* the tied weight, or 0 */
 };
 
-/* Checks the model first. */
+/* Checks a model and counts the parameters of its items. */
 enum weft_status wf_model_item_params(const struct weft_model *model,
                                       struct wf_param_counts *out, struct weft_error *err);
 
