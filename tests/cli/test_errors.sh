@@ -123,13 +123,13 @@ table <<'END'
 2 | no command 'zzzzzz' \(weft help\) | weft zzzzzz
 2 | no command 'nosuch' | weft help nosuch
 2 | WEFT_ISA is 'mmx': set portable, avx2 | WEFT_ISA=mmx weft plan --list
-2 | no option --repeet: did you mean --repeat\? | weft bench plan --repeet 3
+2 | unknown option --repeet: did you mean --repeat\? | weft bench plan --repeet 3
 2 | no benchmark 'speed': plan, sim, train | weft bench speed
 2 | unknown model 'd0' | weft bench train --spec d0
 
 # plan
 2 | give --schedule NAME | weft plan
-2 | no option --schedul: did you mean --schedule\? | weft plan --schedul 1f1b
+2 | unknown option --schedul: did you mean --schedule\? | weft plan --schedul 1f1b
 2 | no schedule is called 1f1c: did you mean 1f1b\? | weft plan -s 1f1c -p 2 -m 2
 2 | --ranks: 'two' is not a whole number | weft plan -s 1f1b -p two -m 2
 2 | --micros is 0: give at least 1 | weft plan -s 1f1b -p 2 -m 0
@@ -177,7 +177,7 @@ table <<'END'
 2 | --output x\.gif: .* one of \.svg \.json \.txt | weft compare -p 2 -m 2 -o x.gif
 2 | compare takes options only, not 'one\.csv' | weft compare one.csv
 2 | --output x\.gif: .* one of \.csv | weft tune -p 2 -m 2 -o x.gif
-2 | no option --memlimit: did you mean --mem-limit\? | weft tune --memlimit 3
+2 | unknown option --memlimit: did you mean --mem-limit\? | weft tune --memlimit 3
 2 | 2 layers: too few for 4 ranks | weft tune -p 4 --layers 2 --global-batch 4
 2 | pipelines of 3 ranks do not divide 4 ranks | weft tune -p 3 --layers 8 --global-batch 8 --cluster 'node:2 rank:2 intra:1GB/s,1us inter:1GB/s,1us'
 8 | cannot write no/x\.csv | weft tune -p 2 -m 2 --iterations 10 -o no/x.csv
@@ -223,7 +223,7 @@ table <<'END'
 2 | syntax\.yaml:3:6: | weft train syntax.yaml
 2 | tab\.yaml:2:1: .*token | weft train tab.yaml
 2 | type\.yaml:2:10: train\.steps: 'many' is not a whole number: give 1 to | weft train type.yaml
-2 | words\.yaml:1:1: sections with 'key: value' | weft train words.yaml
+2 | words\.yaml:1:1: expected sections with 'key: value' | weft train words.yaml
 2 | flat\.yaml:1:8: .*train | weft train flat.yaml
 2 | --optim\.lrr: unknown setting optim\.lrr: did you mean optim\.lr\? | weft train run.yaml --optim.lrr=1
 2 | --optim\.lr: 'fast' is not a number: give 0 to 100 | weft train run.yaml --optim.lr=fast
