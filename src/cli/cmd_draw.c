@@ -1,3 +1,4 @@
+/* weft draw: draws traces, schedules and runs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/plan.h"
 #include "config/values.h"
+#include "planning/planner/trace_source.h"
 #include "training/run/rundir_trace.h"
 #include "weft/render.h"
 
@@ -57,68 +59,13 @@ static enum weft_status parse_unit(const char *text, double *out, struct weft_er
                      text);
 }
 
-/* -- what is drawn -------------------------------------------------------------------------- */
+/* -- traces --------------------------------------------------------------------------------- */
 
-static enum weft_status prove(const struct weft_schedule *s, const char *file,
-                              struct weft_error *err)
-{
-    struct weft_verify_result report;
-    enum weft_status st = WEFT_OK;
-    WEFT_TRY(weft_verify(s, NULL, &report, err));
-    if (report.n_findings > 0)
-        st = WEFT_FAIL(err, WEFT_SCHEDULE, "%.80s is wrong: %s (weft check shows all)", file,
-                       report.findings[0].text);
-    weft_verify_result_release(&report);
-    return st;
-}
-
-struct costs {
-    struct weft_cost cost;
-    struct weft_memory_cost memory;
-};
-
-static enum weft_status time_schedule(const struct weft_schedule *s, const struct costs *c,
-                                      const char *file, struct weft_trace *out,
-                                      struct weft_error *err)
-{
-    const struct weft_placement *p = weft_schedule_placement(s);
-    struct weft_metrics m;
-    WEFT_TRY(prove(s, file, err));
-    WEFT_TRY(weft_cost_check(&c->cost, &c->memory, p->n_ranks, p->n_stages, p->n_micros, err));
-    WEFT_TRY(weft_metrics_init(&m, s, &c->cost, &c->memory, err));
-    enum weft_status st = weft_trace_init_plan(out, s, &m, &c->memory, err);
-    weft_metrics_release(&m);
-    return st;
-}
-
-/* A trace, or a schedule that is proven and timed first. */
-static enum weft_status read_trace(const char *file, const struct costs *c,
-                                   struct weft_trace *out, struct weft_error *err)
-{
-    const char *source = strcmp(file, "-") == 0 ? "standard input" : file;
-    char *text = NULL;
-    size_t len = 0;
-    struct weft_schedule *s = NULL;
-    bool named_trace = wf_path_ends_in(file, ".trace");
-    WEFT_TRY(wf_input_read_as(named_trace ? WEFT_DATA : WEFT_SCHEDULE, file, &text, &len, err));
-    enum weft_status st;
-    if (weft_trace_detect(text, len)) {
-        st = weft_trace_parse(text, len, source, out, err);
-    } else {
-        st = weft_schedule_parse(text, len, source, false, &s, err);
-        if (st == WEFT_OK)
-            st = time_schedule(s, c, source, out, err);
-        weft_schedule_free(s);
-    }
-    free(text);
-    return st;
-}
-
-/* A run: its schedule with the times that were measured, and what was measured. */
+/* Reads a run: its schedule with measured times, and the measured trace. */
 static enum weft_status read_run(const char *dir, struct weft_trace out[2],
                                  struct weft_error *err)
 {
-    const struct weft_memory_cost activations = {0}; /* one a forward */
+    const struct weft_memory_cost activations = {0}; /* one per forward */
     char *trace = NULL;
     WEFT_TRY(wf_rundir_find_trace(dir, &trace, NULL, err));
     enum weft_status st =
@@ -132,14 +79,16 @@ static enum weft_status read_traces(const char *const *files, size_t n,
                                     struct weft_error *err)
 {
     const struct wf_plan_settings plan = {.cost = s->cost, .mem = s->mem};
-    struct costs c = {0};
-    enum weft_status st = wf_plan_parse_costs(&plan, &c.cost, &c.memory, err);
+    struct weft_cost cost = {0};
+    struct weft_memory_cost memory = {0};
+    enum weft_status st = wf_plan_parse_costs(&plan, &cost, &memory, err);
     for (size_t i = 0; st == WEFT_OK && i < n; i++) {
         bool run = wf_is_directory(files[i]);
-        st = run ? read_run(files[i], out, err) : read_trace(files[i], &c, out, err);
+        st = run ? read_run(files[i], out, err)
+                 : wf_trace_read(files[i], &cost, &memory, out, err);
         out += run ? 2 : 1;
     }
-    wf_costs_release(&c.cost, &c.memory);
+    wf_costs_release(&cost, &memory);
     return st;
 }
 

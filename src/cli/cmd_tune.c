@@ -1,3 +1,4 @@
+/* weft tune: searches for the best order or the best layouts and prints them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "cli/plan.h"
 #include "cli/tune.h"
 #include "config/values.h"
-#include "weft/render.h"
+#include "planning/planner/tune_json.h"
 #include "weft/sim.h"
 
 #define AT(field) offsetof(struct wf_tune_settings, field)
@@ -76,24 +77,6 @@ static const struct wf_option options[] = {
 
 /* -- settings ----------------------------------------------------------------------------- */
 
-/* One number, at least 0. */
-static enum weft_status parse_number(const char *text, const char *what, double most,
-                                     double *out, struct weft_error *err)
-{
-    struct weft_values v = {0};
-    if (text == NULL)
-        return WEFT_OK;
-    WEFT_TRY(wf_values_parse(text, what, &v, err));
-    double value = v.at[0];
-    size_t n = v.n;
-    wf_values_release(&v);
-    if (n != 1 || value < 0 || value > most)
-        return WEFT_FAIL(err, WEFT_USAGE, "%s: '%.20s' is no number from 0 to %g", what, text,
-                         most);
-    *out = value;
-    return WEFT_OK;
-}
-
 static enum weft_status parse_hop(const char *text, double *hop, struct weft_error *err)
 {
     struct weft_values v = {0};
@@ -119,7 +102,7 @@ static enum weft_placement_kind placement_kind(const struct wf_tune_settings *s)
     return WEFT_PLACEMENT_LINEAR;
 }
 
-/* An output file's name chooses the form unless it is given. */
+/* Chooses the form by the name of the output file unless it is given. */
 static void choose_form(struct wf_tune_settings *s)
 {
     if (s->json || s->format != NULL || s->output == NULL)
@@ -130,7 +113,7 @@ static void choose_form(struct wf_tune_settings *s)
         s->format = "csv";
 }
 
-/* A line on standard error that is written over again and again. */
+/* Rewrites one line on standard error. */
 static bool show_progress(const struct weft_tune_progress *p, void *user)
 {
     const bool *span = user;
@@ -166,16 +149,27 @@ draw_result(FILE *out, const struct wf_tune_settings *s, enum weft_draw_format f
             const struct weft_memory_cost *memory, struct weft_error *err)
 {
     struct weft_metrics m;
-    struct weft_trace t;
-    const struct weft_draw_options how = {.width = s->width};
     WEFT_TRY(weft_metrics_init(&m, best, cost, memory, err));
-    enum weft_status st = weft_trace_init_plan(&t, best, &m, memory, err);
+    enum weft_status st = wf_plan_draw(out, format, best, &m, memory, 0, s->width, err);
     weft_metrics_release(&m);
-    if (st != WEFT_OK)
-        return st;
-    st = weft_render(out, format, &t, 1, &how, err);
-    weft_trace_release(&t);
     return st;
+}
+
+static enum weft_minimize minimized(const struct wf_tune_settings *s)
+{
+    return wf_tune_by_span(s) ? WEFT_MINIMIZE_SPAN : WEFT_MINIMIZE_MAKESPAN;
+}
+
+/* Prints a result or layouts, whichever is not NULL. */
+static void print_json(FILE *out, const struct wf_tune_settings *s,
+                       const struct weft_tune_result *r, const struct weft_layouts *l)
+{
+    struct wf_json j = {.out = out};
+    if (r != NULL)
+        wf_tune_write_json(&j, r, minimized(s));
+    else
+        wf_layouts_write_json(&j, l);
+    fputc('\n', out);
 }
 
 static enum weft_status print_result(const struct wf_tune_settings *s,
@@ -191,9 +185,9 @@ static enum weft_status print_result(const struct wf_tune_settings *s,
     if (is_picture(s, &picture))
         st = draw_result(sink.out, s, picture, r->schedule, cost, memory, err);
     else if (s->json)
-        wf_tune_print_json(sink.out, s, r);
+        print_json(sink.out, s, r, NULL);
     else if (s->format != NULL && strcmp(s->format, "text") != 0)
-        st = wf_tune_print_csv(sink.out, r->schedule, s->format, err);
+        st = wf_schedule_print_csv(sink.out, r->schedule, s->format, err);
     else
         st = wf_tune_print_text(sink.out, s, r, cost, memory, err);
     return wf_output_close(&sink, st, err);
@@ -207,7 +201,8 @@ static enum weft_status tune_order(const struct wf_tune_settings *s, struct weft
         .cost = s->cost, .mem = s->mem, .mem_limit = s->mem_limit};
     WEFT_TRY(wf_plan_parse_costs(&plan, cost, memory, err));
     if (cost->fb.n != 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "tune makes no overlapped pairs: leave out FB");
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "tune does not search for overlapped pairs: leave out FB");
     if (s->ranks == 0 || s->micros == 0)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "tune needs --ranks P and --micros M, or --global-batch N with "
@@ -218,8 +213,7 @@ static enum weft_status tune_order(const struct wf_tune_settings *s, struct weft
                                         .chunks = s->chunks,
                                         .placement = placement_kind(s),
                                         .whole = s->whole,
-                                        .minimize =
-                                            span ? WEFT_MINIMIZE_SPAN : WEFT_MINIMIZE_MAKESPAN,
+                                        .minimize = minimized(s),
                                         .cost = cost,
                                         .memory = memory};
     uint32_t chunks = s->chunks                                    ? s->chunks
@@ -252,9 +246,9 @@ static enum weft_status print_layouts(const struct wf_tune_settings *s,
     WEFT_TRY(wf_output_open(&sink, s->output, err));
     enum weft_status st = WEFT_OK;
     if (s->json)
-        wf_layouts_print_json(sink.out, l);
+        print_json(sink.out, s, NULL, l);
     else if (s->format != NULL && strcmp(s->format, "text") != 0)
-        st = wf_tune_print_csv(sink.out, l->at[0].result, s->format, err);
+        st = wf_schedule_print_csv(sink.out, l->at[0].result, s->format, err);
     else
         wf_layouts_print_text(sink.out, s, l);
     return wf_output_close(&sink, st, err);
@@ -271,17 +265,17 @@ static enum weft_status fill_layout_problem(const struct wf_tune_settings *s,
     if (s->micros != 0 || s->chunks != 0 || s->placement != NULL || s->mem != NULL ||
         s->mem_limit != NULL || s->whole)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "--global-batch looks for micros, chunks, placement and schedule "
-                         "itself: leave out --micros, --chunks, --placement, --whole, --mem "
+                         "--global-batch searches for micros, chunks, placement and "
+                         "schedule: leave out --micros, --chunks, --placement, --whole, --mem "
                          "and --mem-limit");
     if (s->seconds != NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "--global-batch tries all there is: leave out --seconds");
+                         "--global-batch tries every layout: leave out --seconds");
     if (s->model != NULL) {
         WEFT_TRY(weft_model_find(s->model, model, err));
         if (by_hand)
             return WEFT_FAIL(err, WEFT_USAGE,
-                             "--model says what items cost: leave out "
+                             "--model determines the costs of items: leave out "
                              "--layer-cost, --embedding-cost and --head-cost");
         if (s->layers != 0 && s->layers != model->layers)
             return WEFT_FAIL(err, WEFT_USAGE, "--layers %u, but %s has %u", s->layers, s->model,
@@ -302,10 +296,10 @@ static enum weft_status fill_layout_problem(const struct wf_tune_settings *s,
     p->embedding = items[1];
     p->head = items[2];
     WEFT_TRY(parse_hop(s->cost, &p->hop, err));
-    WEFT_TRY(parse_number(s->bytes_limit, "--bytes-limit", 1e18, &bytes, err));
-    WEFT_TRY(parse_number(s->tflops, "--tflops", 1e9, &tflops, err));
+    WEFT_TRY(wf_option_number(s->bytes_limit, "--bytes-limit", 1e18, &bytes, err));
+    WEFT_TRY(wf_option_number(s->tflops, "--tflops", 1e9, &tflops, err));
     WEFT_TRY(
-        parse_number(s->boundary_bytes, "--boundary-bytes", 1e18, &p->boundary_bytes, err));
+        wf_option_number(s->boundary_bytes, "--boundary-bytes", 1e18, &p->boundary_bytes, err));
     p->bytes_limit = (size_t)bytes;
     p->flops = tflops * 1e12;
     return WEFT_OK;
@@ -321,12 +315,9 @@ static enum weft_status tune_layout(const struct wf_tune_settings *s, struct wef
         .layer = {.f = 1, .i = 1, .w = 1},
         .global_batch = s->global_batch,
         .ranks = s->ranks,
-        .unit_seconds = s->unit == NULL              ? 1e-3
-                        : strcmp(s->unit, "s") == 0  ? 1
-                        : strcmp(s->unit, "us") == 0 ? 1e-6
-                                                     : 1e-3,
+        .unit_seconds = wf_option_unit(s->unit),
         .max_chunks = s->max_chunks,
-        .minimize = wf_tune_by_span(s) ? WEFT_MINIMIZE_SPAN : WEFT_MINIMIZE_MAKESPAN,
+        .minimize = minimized(s),
         .iterations = s->iterations != 0 ? s->iterations : 20000,
     };
     WEFT_TRY(fill_layout_problem(s, &p, &model, &cluster, err));
@@ -351,7 +342,7 @@ static enum weft_status run_tune(int argc, char **argv, struct weft_error *err)
     choose_form(&s);
     if (s.json && s.format != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "give --json or --format, not both");
-    WEFT_TRY(parse_number(s.seconds, "--seconds", 1e9, &seconds, err));
+    WEFT_TRY(wf_option_number(s.seconds, "--seconds", 1e9, &seconds, err));
     if (s.seconds != NULL && seconds == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "--seconds: give more than 0");
     if (s.seconds == NULL && s.iterations == 0)

@@ -1,4 +1,4 @@
-/* What `weft tune` is told, and how it prints what it found. */
+/* The options of weft tune, and how it prints its results. */
 #ifndef CLI_TUNE_H
 #define CLI_TUNE_H
 
@@ -18,21 +18,20 @@ struct wf_tune_settings {
     uint32_t width;
 };
 
+/* Returns true if the span is minimized instead of the makespan. */
 static inline bool wf_tune_by_span(const struct wf_tune_settings *s)
 {
     return s->metric != NULL && s->metric[0] == 's';
 }
 
-enum weft_status wf_tune_print_csv(FILE *out, const struct weft_schedule *s, const char *format,
-                                   struct weft_error *err);
-void wf_tune_print_json(FILE *out, const struct wf_tune_settings *s,
-                        const struct weft_tune_result *r);
+/* Prints the best order with its timeline. */
 enum weft_status wf_tune_print_text(FILE *out, const struct wf_tune_settings *s,
                                     const struct weft_tune_result *r,
                                     const struct weft_cost *cost,
                                     const struct weft_memory_cost *memory,
                                     struct weft_error *err);
-void wf_layouts_print_json(FILE *out, const struct weft_layouts *l);
+
+/* Prints the best layouts as a table. */
 void wf_layouts_print_text(FILE *out, const struct wf_tune_settings *s,
                            const struct weft_layouts *l);
 

@@ -1,0 +1,179 @@
+#include "planning/planner/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "planning/planner/choice.h"
+
+enum weft_status wf_channel_depth_parse(const char *text, const char *what, size_t *depth,
+                                        struct weft_error *err)
+{
+    static const char prefix[] = "depth=";
+    const size_t len = sizeof prefix - 1;
+    if (text == NULL || strcmp(text, "buffered") == 0) {
+        *depth = WEFT_CHANNEL_BUFFERED;
+        return WEFT_OK;
+    }
+    if (strcmp(text, "rendezvous") == 0) {
+        *depth = 0;
+        return WEFT_OK;
+    }
+    if (strncmp(text, prefix, len) == 0 && text[len] >= '0' && text[len] <= '9') {
+        char *end = NULL;
+        unsigned long long n = strtoull(text + len, &end, 10);
+        if (*end == '\0' && n < SIZE_MAX) {
+            *depth = (size_t)n;
+            return WEFT_OK;
+        }
+    }
+    return WEFT_FAIL(err, WEFT_USAGE, "%s: '%.40s' is none of buffered, rendezvous, depth=N",
+                     what, text);
+}
+
+const struct weft_schedule *wf_check_schedule(const struct wf_check *c)
+{
+    return c->lowered != NULL ? c->lowered : c->read;
+}
+
+size_t wf_check_n_findings(const struct wf_check *c)
+{
+    return c->result.n_findings < WEFT_MAX_FINDINGS ? c->result.n_findings : WEFT_MAX_FINDINGS;
+}
+
+static enum weft_status prove(struct wf_check *c, enum weft_lowering lowering,
+                              struct weft_error *err)
+{
+    WEFT_TRY(weft_verify(c->read, &c->channels, &c->result, err));
+    if (c->result.n_findings > 0 || weft_schedule_is_lowered(c->read))
+        return WEFT_OK;
+    WEFT_TRY(weft_schedule_lower(c->read, lowering, &c->lowered, err));
+    weft_verify_result_release(&c->result);
+    return weft_verify(c->lowered, &c->channels, &c->result, err);
+}
+
+enum weft_status wf_check_init(struct wf_check *out, const char *file,
+                               const struct weft_channel_model *channels,
+                               enum weft_lowering lowering, struct weft_error *err)
+{
+    struct wf_check c = {.file = file, .channels = *channels};
+    WEFT_TRY(wf_schedule_read(file, lowering == WEFT_LOWERING_PYTORCH, &c.read, err));
+    enum weft_status st = prove(&c, lowering, err);
+    if (st == WEFT_OK)
+        *out = c;
+    else
+        wf_check_release(&c);
+    return st;
+}
+
+void wf_check_release(struct wf_check *c)
+{
+    weft_schedule_free(c->read);
+    weft_schedule_free(c->lowered);
+    weft_verify_result_release(&c->result);
+    *c = (struct wf_check){0};
+}
+
+/* -- depth of channels ---------------------------------------------------------------------- */
+
+static bool completes(const struct wf_check *c, size_t depth)
+{
+    const struct weft_channel_model channels = {.depth = depth, .by_pair = c->channels.by_pair};
+    struct weft_verify_result r;
+    if (weft_verify(wf_check_schedule(c), &channels, &r, NULL) != WEFT_OK)
+        return false;
+    bool ok = r.n_findings == 0;
+    weft_verify_result_release(&r);
+    return ok;
+}
+
+/* A schedule that completes with buffered channels needs no more depth than it has messages. */
+size_t wf_check_enough_depth(const struct wf_check *c)
+{
+    size_t low = c->channels.depth, max = c->result.n_messages, high = low + 1;
+    if (c->result.n_cycle == 0 || low >= max)
+        return 0;
+    while (!completes(c, high)) {
+        if (high >= max)
+            return 0;
+        low = high;
+        high = high > max / 2 ? max : 2 * high;
+    }
+    while (high - low > 1) { /* low deadlocks, high completes */
+        size_t middle = low + (high - low) / 2;
+        if (completes(c, middle))
+            high = middle;
+        else
+            low = middle;
+    }
+    return high;
+}
+
+/* -- JSON ----------------------------------------------------------------------------------- */
+
+static void put_finding(struct wf_json *j, const struct wf_check *c,
+                        const struct weft_finding *f)
+{
+    wf_json_begin(j, NULL, '{');
+    wf_json_string(j, "rule", weft_rule_name(f->rule));
+    if (f->has_position) {
+        char cell[WEFT_ACTION_TEXT_MAX];
+        struct weft_action_span row = weft_schedule_rank(wf_check_schedule(c), f->rank);
+        wf_json_uint(j, "rank", f->rank);
+        wf_json_uint(j, "position", f->position);
+        if (f->position < row.len) {
+            weft_action_print(row.at[f->position], cell);
+            wf_json_string(j, "action", cell);
+        }
+    }
+    wf_json_string(j, "text", f->text);
+    wf_json_end(j, '}');
+}
+
+static void put_cycle(struct wf_json *j, const struct weft_verify_result *r)
+{
+    wf_json_begin(j, "cycle", '[');
+    for (size_t i = 0; i < r->n_cycle; i++) {
+        char at[WEFT_ACTION_TEXT_MAX], for_action[WEFT_ACTION_TEXT_MAX];
+        weft_action_print(r->cycle[i].action, at);
+        weft_action_print(r->cycle[i].for_action, for_action);
+        wf_json_begin(j, NULL, '{');
+        wf_json_uint(j, "rank", r->cycle[i].rank);
+        wf_json_string(j, "at", at);
+        wf_json_string(j, "waits_for", for_action);
+        wf_json_uint(j, "of_rank", r->cycle[i].for_rank);
+        wf_json_end(j, '}');
+    }
+    wf_json_end(j, ']');
+}
+
+void wf_check_write_json(struct wf_json *j, const struct wf_check *c, const char *transport)
+{
+    const struct weft_placement *place = weft_schedule_placement(c->read);
+    const struct weft_verify_result *r = &c->result;
+    wf_json_begin(j, NULL, '{');
+    wf_json_string(j, "file", c->file);
+    wf_json_bool(j, "ok", r->n_findings == 0);
+    wf_json_string(j, "schedule", weft_schedule_name(c->read));
+    wf_json_uint(j, "ranks", place->n_ranks);
+    wf_json_uint(j, "stages", place->n_stages);
+    wf_json_uint(j, "micros", place->n_micros);
+    wf_json_string(j, "placement_kind",
+                   weft_placement_name(weft_schedule_placement_kind(c->read)));
+    wf_json_bool(j, "lowered", weft_schedule_is_lowered(c->read));
+    wf_json_string(j, "transport", transport);
+    wf_json_uint(j, "actions", r->n_compute);
+    wf_json_uint(j, "messages", r->n_messages);
+    wf_json_uint(j, "channels", r->n_channels);
+    wf_json_begin(j, "peak_activations", '[');
+    for (uint32_t i = 0; i < r->n_ranks; i++)
+        wf_json_uint(j, NULL, r->peak_activations[i]);
+    wf_json_end(j, ']');
+    wf_json_uint(j, "n_findings", r->n_findings);
+    wf_json_begin(j, "findings", '[');
+    for (size_t i = 0; i < wf_check_n_findings(c); i++)
+        put_finding(j, c, &r->findings[i]);
+    wf_json_end(j, ']');
+    put_cycle(j, r);
+    wf_json_end(j, '}');
+}

@@ -1,0 +1,14 @@
+/* Traces from files: measured ones, and schedules that are proven and timed. */
+#ifndef PLANNING_PLANNER_TRACE_SOURCE_H
+#define PLANNING_PLANNER_TRACE_SOURCE_H
+
+#include "weft/cost.h"
+#include "weft/trace.h"
+
+/* Reads a trace, or a schedule that is proven and timed with the costs; "-" is standard input.  The
+ * caller releases *out.  Returns WEFT_SCHEDULE or WEFT_DATA if the file is wrong. */
+enum weft_status wf_trace_read(const char *path, const struct weft_cost *cost,
+                               const struct weft_memory_cost *memory, struct weft_trace *out,
+                               struct weft_error *err);
+
+#endif
