@@ -234,14 +234,14 @@ done
 run 2 convert gpt2.bin ends
 err_has 'exists and is not empty'
 run 2 convert gpt2.bin
-err_has 'takes what to read and what to write'
+err_has 'convert needs IN and OUT'
 run 2 convert a b c
 run 2 convert gpt2.bin x --shard-bytes 0
 run 2 convert gpt2.bin x --shard-bytes 1e9
 run 2 convert gpt2.bin x --type f16
 run 2 convert gpt2.bin x --to nothing
 run 2 convert gpt2.bin x --step 3
-err_has '--step goes with --to checkpoint'
+err_has '--step needs --to checkpoint'
 for bad in '' -1 1.5 x 9999999999999999999; do
     run 2 convert gpt2.bin x --to checkpoint --step "$bad"
 done

@@ -194,7 +194,7 @@ table <<'END'
 
 # tokenize
 2 | tokenize needs INPUT | weft tokenize
-2 | say where to: --output OUT | weft tokenize small.txt
+2 | tokenize needs --output OUT | weft tokenize small.txt
 3 | none\.txt: No such file | weft tokenize none.txt -o new
 3 | empty\.txt: there is no text | weft tokenize empty.txt -o new
 3 | folder: there is no text | weft tokenize folder -o new
@@ -204,7 +204,7 @@ table <<'END'
 2 | taken has token shards already: remove them, or give | weft tokenize small.txt -o taken
 2 | small\.txt is a file: give a new folder | weft tokenize small.txt -o small.txt
 8 | cannot make the folder no/such/place: No such | weft tokenize small.txt -o no/such/place
-2 | --val: '1' is no number from 0 to below 1 | weft tokenize small.txt -o new --val 1
+2 | --val: '1' is not a number of at least 0 and less than 1 | weft tokenize small.txt -o new --val 1
 2 | --train-bpe 10: learn 257 to | weft tokenize small.txt -o new --train-bpe 10
 2 | give --tokenizer or --train-bpe, not both | weft tokenize small.txt -o new --train-bpe 300 --tokenizer tok-half
 3 | none: No such file .*tokenizer\.json | weft tokenize small.txt -o new --tokenizer none
@@ -299,14 +299,14 @@ table <<'END'
 4 | odd-dim/config\.json: dim 47 is not a multiple of heads 4 | weft generate -m odd-dim
 4 | text-dim/config\.json: .*n_embd | weft generate -m text-dim
 4 | small\.txt has [0-9]+ bytes: a model of llm\.c | weft generate -m small.txt
-2 | --tokens at '999': give numbers from 0 to 127 | weft generate -m model --tokens 1,999
+2 | --tokens at '999': expected numbers from 0 to 127 | weft generate -m model --tokens 1,999
 2 | 128 tokens and no tokenizer: give the prompt as numbers | weft generate -m model --prompt hello
 2 | a top-p of 2: give more than 0, up to 1 | weft generate -m model --tokens 1 --top-p 2
-2 | --seed is 'x': give a number | weft generate -m model --tokens 1 --seed x
-2 | the prompt has 70 tokens, and the model takes 64 | weft generate -m model --tokens $(seq -s, 1 70)
+2 | --seed: 'x' is not a number | weft generate -m model --tokens 1 --seed x
+2 | the prompt has 70 tokens, but the model's context has only 64 | weft generate -m model --tokens $(seq -s, 1 70)
 
 # convert
-2 | convert takes what to read and what to write, not 1 name: | weft convert model
+2 | convert needs IN and OUT, not 1 name: | weft convert model
 4 | none cannot be opened: No such file | weft convert none new
 4 | cut-weights/model\.safetensors: .*the file is cut | weft convert cut-weights new
 2 | llama exists and is not empty: give another name | weft convert model llama
@@ -317,10 +317,10 @@ table <<'END'
 # inspect, report
 2 | inspect needs a PATH | weft inspect
 3 | none: No such file | weft inspect none
-3 | small\.txt is nothing that weft knows | weft inspect small.txt
-3 | folder is no model .*, no run .* and no folder of token shards | weft inspect folder
+3 | small\.txt: unknown kind of file | weft inspect small.txt
+3 | folder: not a model .*, run .* or directory of token shards | weft inspect folder
 4 | cut-weights/model\.safetensors: .*the file is cut | weft inspect cut-weights
-2 | --hash is of a model: tokens\.bin is a file | weft inspect --hash tokens.bin
+2 | --hash needs a model: tokens\.bin is a file | weft inspect --hash tokens.bin
 2 | report needs a RUN | weft report
 3 | runs/zz is not there: give the directory of a run | weft report runs/zz
 3 | small\.txt is a file: give the directory of a run | weft report --serve small.txt

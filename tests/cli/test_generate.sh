@@ -111,10 +111,10 @@ run 2 generate --model "$tiny" --prompt hello --tokens 1
 err_has 'not both'
 for tokens in , 1, ,1 1,,2 128 -1 1.5 x 99999999999 '1 2'; do
     run 2 generate --model "$tiny" --tokens "$tokens"
-    err_has 'give numbers from 0 to 127'
+    err_has 'expected numbers from 0 to 127'
 done
 run 2 generate --model "$tiny" --tokens "$(seq -s, 1 64)"
-err_has 'the prompt has 64 tokens, and the model takes 64'
+err_has "the prompt has 64 tokens, but the model's context has only 64"
 run 0 generate --model "$tiny" --tokens "$(seq -s, 1 63)" --json
 out_has '"stopped":"context"'
 for bad in '--temperature=-1' '--temperature=x' '--temperature=nan' '--top-p=0' '--top-p=2' \

@@ -69,9 +69,9 @@ err_has 'needs INPUT'
 run 2 tokenize book.txt
 err_has '--output'
 run 2 tokenize book.txt -o x.json
-err_has 'for --train-bpe only'
+err_has 'a file .json needs --train-bpe'
 run 2 tokenize book.txt -o x --val 1
-err_has "--val: '1' is no number from 0 to below 1"
+err_has "--val: '1' is not a number of at least 0 and less than 1"
 run 2 tokenize book.txt -o x.bin --val 0.5
 err_has 'needs a folder'
 run 2 tokenize book.txt -o x --tokenizer bpe --train-bpe 300
@@ -79,7 +79,7 @@ err_has 'not both'
 # A text too short to learn so many from: that is said.
 printf 'abab abab\n' >short.txt
 run 0 tokenize short.txt -o short --train-bpe 4096
-out_has '(not 4096: the text has no more pairs that repeat)'
+out_has '(not 4096: no more pairs of the text repeat)'
 run 0 tokenize short.txt -o short.json --train-bpe 4096 --json
 out_has '"vocab_asked":4096'
 run 2 tokenize book.txt -o x --train-bpe 100

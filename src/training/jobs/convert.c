@@ -1,0 +1,191 @@
+/* Writes the weights of a model as a Hugging Face directory or as a checkpoint. */
+#include "training/jobs/convert.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/input.h"
+#include "base/size.h"
+#include "training/ckpt/file.h"
+#include "training/ckpt/hf.h"
+#include "training/data/tokenizer.h"
+#include "training/trainer/load.h"
+
+/* -- tensors -------------------------------------------------------------------------------- */
+
+struct job {
+    const struct wf_weights *from;
+    struct wf_param_list params;
+    struct wf_hf_tensor *tensors; /* owned: (params.n) */
+};
+
+static void job_release(struct job *j)
+{
+    free(j->tensors);
+    wf_param_list_release(&j->params);
+}
+
+static enum weft_status list_tensors(struct job *j, struct weft_error *err)
+{
+    const struct weft_model *model = &wf_weights_info(j->from)->model;
+    WEFT_TRY(wf_param_list_init(&j->params, model, 0, model->layers + 2, err));
+    j->tensors = calloc(j->params.n + 1, sizeof *j->tensors);
+    if (j->tensors == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of %zu weights", j->params.n);
+    for (size_t i = 0; i < j->params.n; i++) {
+        const struct wf_param_desc *d = &j->params.at[i];
+        j->tensors[i] = (struct wf_hf_tensor){d->name, d->n_dims, {d->shape[0], d->shape[1]}};
+    }
+    return WEFT_OK;
+}
+
+/* -- tokenizer files ------------------------------------------------------------------------ */
+
+/* Files in which transformers keeps a tokenizer and its use. */
+static const char *const companions[] = {"tokenizer.json",
+                                         "tokenizer_config.json",
+                                         "special_tokens_map.json",
+                                         "added_tokens.json",
+                                         "vocab.json",
+                                         "merges.txt",
+                                         "tokenizer.model",
+                                         "generation_config.json"};
+
+static enum weft_status copy_if_present(const char *dir, const char *name,
+                                        struct wf_hf_writer *to, struct weft_error *err)
+{
+    char *path = wf_path_join(dir, name);
+    if (path == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of %s", name);
+    enum weft_status st =
+        access(path, F_OK) == 0 ? wf_hf_writer_copy(to, name, path, err) : WEFT_OK;
+    free(path);
+    return st;
+}
+
+/* Copies all of these files of a Hugging Face directory.  Otherwise copies the tokenizer's own file or,
+ * if the tokenizer is a directory, its files. */
+static enum weft_status copy_companions(const struct wf_weights *from, struct wf_hf_writer *to,
+                                        struct weft_error *err)
+{
+    char *found = NULL;
+    enum weft_status st = WEFT_OK;
+    WEFT_TRY(wf_load_find_tokenizer(from, &found, err));
+    const char *dir = wf_weights_hf(from) != NULL               ? wf_weights_info(from)->path
+                      : found != NULL && wf_is_directory(found) ? found
+                                                                : NULL;
+    for (size_t i = 0; st == WEFT_OK && dir != NULL && i < WEFT_LEN(companions); i++)
+        st = copy_if_present(dir, companions[i], to, err);
+    if (dir == NULL && found != NULL)
+        st = wf_hf_writer_copy(to, "tokenizer.json", found, err);
+    free(found);
+    return st;
+}
+
+/* -- a Hugging Face directory --------------------------------------------------------------- */
+
+static enum weft_status copy_tensors(const struct wf_weights *from,
+                                     const struct wf_param_list *params,
+                                     struct wf_hf_writer *to, struct weft_error *err)
+{
+    size_t largest = 1, bytes;
+    for (size_t i = 0; i < params->n; i++)
+        largest = wf_size_max(largest, wf_param_size(&params->at[i]));
+    float *values = wf_size_mul(largest, sizeof *values, &bytes) ? malloc(bytes) : NULL;
+    if (values == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a tensor of %zu elements", largest);
+    enum weft_status st = WEFT_OK;
+    for (size_t i = 0; st == WEFT_OK && i < params->n; i++) {
+        st = wf_load_param(from, &params->at[i], values, err);
+        if (st == WEFT_OK)
+            st = wf_hf_writer_append(to, values, wf_param_size(&params->at[i]), err);
+    }
+    free(values);
+    return st;
+}
+
+static enum weft_status write_hf(const struct job *j, const char *out,
+                                 const struct wf_convert_options *options,
+                                 struct weft_error *err)
+{
+    const struct wf_weights_info *info = wf_weights_info(j->from);
+    struct wf_hf_write_options how = {.type = options->type,
+                                      .shard_bytes = options->shard_bytes,
+                                      .bos = info->bos,
+                                      .eos = info->eos};
+    struct wf_hf_writer *writer = NULL;
+    WEFT_TRY(wf_hf_writer_new(out, &info->model, j->tensors, j->params.n, &how, &writer, err));
+    enum weft_status st = copy_companions(j->from, writer, err);
+    if (st == WEFT_OK)
+        st = copy_tensors(j->from, &j->params, writer, err);
+    if (st == WEFT_OK)
+        st = wf_hf_writer_finish(writer, err);
+    wf_hf_writer_free(writer);
+    return st;
+}
+
+enum weft_status wf_convert_to_hf(const struct wf_weights *from, const char *out,
+                                  const struct wf_convert_options *options,
+                                  struct wf_convert_result *result, struct weft_error *err)
+{
+    struct job j = {.from = from};
+    enum weft_status st = list_tensors(&j, err);
+    if (st == WEFT_OK)
+        st = write_hf(&j, out, options, err);
+    if (st == WEFT_OK)
+        *result = (struct wf_convert_result){.n_tensors = j.params.n};
+    job_release(&j);
+    return st;
+}
+
+/* -- a checkpoint --------------------------------------------------------------------------- */
+
+/* Opens the tokenizer; *out stays NULL if there is none, or one that weft cannot read. */
+static enum weft_status open_tokenizer(const struct wf_weights *from, struct wf_tokenizer **out,
+                                       struct wf_convert_result *result, struct weft_error *err)
+{
+    char *path = NULL;
+    struct weft_error why = {0};
+    WEFT_TRY(wf_load_find_tokenizer(from, &path, err));
+    if (path != NULL && wf_tokenizer_open(path, out, &why) != WEFT_OK)
+        snprintf(result->tokenizer_error, sizeof result->tokenizer_error, "%.199s", why.msg);
+    free(path);
+    return WEFT_OK;
+}
+
+static enum weft_status save_tokenizer(void *tokenizer, const char *dir, struct weft_error *err)
+{
+    return wf_tokenizer_save(tokenizer, dir, err);
+}
+
+static enum weft_status write_checkpoint(const struct job *j, const char *out, uint64_t step,
+                                         struct wf_convert_result *result,
+                                         struct weft_error *err)
+{
+    struct wf_tokenizer *tokenizer = NULL;
+    WEFT_TRY(open_tokenizer(j->from, &tokenizer, result, err));
+    const struct wf_weights_extras extras = {save_tokenizer, tokenizer};
+    enum weft_status st = wf_weights_to_checkpoint(
+        j->from, j->tensors, j->params.n, step, tokenizer == NULL ? NULL : &extras, out, err);
+    wf_tokenizer_free(tokenizer);
+    return st;
+}
+
+enum weft_status wf_convert_to_checkpoint(const struct wf_weights *from, const char *out,
+                                          const struct wf_convert_options *options,
+                                          struct wf_convert_result *result,
+                                          struct weft_error *err)
+{
+    struct job j = {.from = from};
+    struct wf_convert_result r = {0};
+    enum weft_status st = list_tensors(&j, err);
+    if (st == WEFT_OK)
+        st = write_checkpoint(&j, out, options->step, &r, err);
+    r.n_tensors = j.params.n;
+    if (st == WEFT_OK)
+        *result = r;
+    job_release(&j);
+    return st;
+}

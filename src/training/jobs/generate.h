@@ -1,0 +1,56 @@
+/* Continues a prompt with a model, token by token. */
+#ifndef TRAINING_JOBS_GENERATE_H
+#define TRAINING_JOBS_GENERATE_H
+
+#include "compute/model/infer_sample.h"
+#include "compute/tensor/tensor.h"
+#include "training/ckpt/weights.h"
+#include "training/data/codec.h"
+
+/* Opens the codec of a model: the tokenizer found beside its weights, or bytes.  codec->end is the
+ * token that ends a document; the model's own, if it has one.  wf_codec_release() frees.  Local. */
+enum weft_status wf_generate_open_codec(const struct wf_weights *w, struct wf_codec *codec,
+                                        struct weft_error *err);
+
+/* Encodes a prompt; an empty one, or NULL, is the start of a document.  The caller frees *out.
+ * Returns WEFT_USAGE if the codec has no tokenizer for the text, or no token for a document's
+ * start.  Local. */
+enum weft_status wf_generate_encode(const struct wf_codec *codec, const char *text,
+                                    int32_t **out, size_t *n, struct weft_error *err);
+
+enum wf_generate_stop {
+    WF_GENERATE_STOP_END, /* the document ended */
+    WF_GENERATE_STOP_MAX_TOKENS,
+    WF_GENERATE_STOP_CONTEXT, /* the model's context is full */
+};
+
+struct wf_generate_options {
+    const int32_t *prompt; /* borrowed: (n_prompt), at least one token */
+    size_t n_prompt;
+    uint32_t max_tokens;
+    int64_t end; /* the token that ends a document; negative: none */
+    struct wf_sampling sampling;
+    enum wf_dtype type; /* of the weights in memory */
+    uint32_t threads;   /* 0: one per core */
+    /* Called with each new token except `end`; NULL: not called.  An error stops the generation. */
+    enum weft_status (*on_token)(void *ctx, int32_t token, struct weft_error *err);
+    void *ctx;
+};
+
+struct wf_generation {
+    int32_t *tokens;           /* owned: the prompt and the new tokens, including `end` */
+    size_t n_prompt, n_tokens; /* n_tokens: of both */
+    enum wf_generate_stop stop;
+    double prompt_seconds, seconds;
+};
+
+/* Generates tokens.  The same options give the same tokens with any number of threads.  Returns
+ * WEFT_USAGE if the prompt fills the context.  wf_generation_release() frees.  Local. */
+enum weft_status wf_generate(const struct wf_weights *w, const struct wf_generate_options *o,
+                             struct wf_generation *out, struct weft_error *err);
+void wf_generation_release(struct wf_generation *g); /* a zeroed one is allowed */
+
+/* Returns tokens per second; the first token, which the prompt yields, does not count. */
+double wf_generation_rate(const struct wf_generation *g);
+
+#endif

@@ -1,0 +1,35 @@
+/* Turns texts into token shards: chooses or trains the tokenizer and writes the corpus. */
+#ifndef TRAINING_JOBS_TOKENIZE_H
+#define TRAINING_JOBS_TOKENIZE_H
+
+#include "training/data/token_corpus.h"
+
+enum wf_tokenize_phase { WF_TOKENIZE_PHASE_TRAIN, WF_TOKENIZE_PHASE_ENCODE };
+
+struct wf_tokenize_options {
+    const char *out;       /* a directory, a file .bin, or .json for the vocabulary alone */
+    const char *tokenizer; /* path of a tokenizer; NULL: bytes, or the one that is trained */
+    uint32_t train_bpe;    /* size of the vocabulary to train; 0: none is trained */
+    double val;            /* fraction of documents to hold back, 0 <= val < 1 */
+    uint32_t shard_tokens; /* 0: WF_CORPUS_SHARD_TOKENS */
+    uint32_t n_threads;    /* 0: one per core */
+    /* Called with the bytes of text read so far in a phase; NULL: not called. */
+    void (*progress)(void *ctx, enum wf_tokenize_phase phase, uint64_t bytes);
+    void *ctx;
+};
+
+struct wf_tokenize_result {
+    const char *kind; /* borrowed: a string literal, the kind of tokenizer */
+    uint32_t n_vocab; /* may be less than train_bpe if too few pairs of the text repeat */
+    bool vocabulary_only;
+    struct wf_corpus_result corpus; /* unless vocabulary_only */
+    double seconds;                 /* of writing the corpus */
+};
+
+/* Writes the shards, or the vocabulary alone if `out` ends in .json.  Returns WEFT_USAGE if that is
+ * asked for without training one, or if both a tokenizer and training are.  May shorten the list's
+ * only file.  Local. */
+enum weft_status wf_tokenize(struct wf_text_list *list, const struct wf_tokenize_options *o,
+                             struct wf_tokenize_result *out, struct weft_error *err);
+
+#endif

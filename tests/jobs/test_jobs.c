@@ -1,0 +1,191 @@
+/* Tokenizing, converting and generating without a command line. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "folder.h"
+#include "training/ckpt/hf.h"
+#include "training/data/shard.h"
+#include "training/jobs/convert.h"
+#include "training/jobs/generate.h"
+#include "training/jobs/tokenize.h"
+#include "training/trainer/load.h"
+
+#define TINY WEFT_TEST_DATA "/train/gpt2-tiny" /* 128 tokens, context 64, no tokenizer */
+
+/* -- tokenize ------------------------------------------------------------------------------- */
+
+struct seen {
+    uint64_t bytes[2];
+};
+
+static void note_progress(void *ctx, enum wf_tokenize_phase phase, uint64_t bytes)
+{
+    struct seen *seen = ctx;
+    seen->bytes[phase] = bytes;
+}
+
+static enum weft_status tokenize(const char *text, const struct wf_tokenize_options *o,
+                                 struct wf_tokenize_result *r)
+{
+    struct wf_text_list list = {0};
+    assert_int_equal(wf_text_list_init(&list, &text, 1, NULL), WEFT_OK);
+    enum weft_status st = wf_tokenize(&list, o, r, NULL);
+    wf_text_list_release(&list);
+    return st;
+}
+
+static void check_tokenize(void **state)
+{
+    struct folder dir = folder_new();
+    const char *text = folder_in(&dir, "text.txt");
+    FILE *out = fopen(text, "w");
+    for (int i = 0; i < 100; i++)
+        fputs("abc abc ", out);
+    fclose(out);
+
+    struct seen seen = {0};
+    struct wf_tokenize_options o = {
+        .out = folder_in(&dir, "a.bin"), .progress = note_progress, .ctx = &seen};
+    struct wf_tokenize_result r;
+    assert_int_equal(tokenize(text, &o, &r), WEFT_OK);
+    assert_true(r.n_vocab == 257 && !r.vocabulary_only);
+    assert_true(r.corpus.bytes == 800 && r.corpus.train.tokens == 801); /* and the end */
+    assert_true(seen.bytes[WF_TOKENIZE_PHASE_TRAIN] == 0);
+
+    o.out = folder_in(&dir, "v.json");
+    assert_int_equal(tokenize(text, &o, &r), WEFT_USAGE); /* no vocabulary is trained */
+    o.train_bpe = 1000;
+    assert_int_equal(tokenize(text, &o, &r), WEFT_OK);
+    assert_true(r.vocabulary_only && r.n_vocab > 257 && r.n_vocab < 1000);
+    o.tokenizer = o.out;
+    assert_int_equal(tokenize(text, &o, &r), WEFT_USAGE); /* given and trained */
+    o.train_bpe = 0;
+    o.out = folder_in(&dir, "b.bin");
+    assert_int_equal(tokenize(text, &o, &r), WEFT_OK);
+    assert_true(r.corpus.train.tokens < 801);
+    folder_remove(&dir);
+    (void)state;
+}
+
+/* -- convert -------------------------------------------------------------------------------- */
+
+static void hash_of(const char *path, char out[WF_HASH_HEX_SIZE])
+{
+    struct wf_weights *w = NULL;
+    assert_int_equal(wf_load_open(path, &w, NULL), WEFT_OK);
+    assert_int_equal(wf_load_hash(w, out, NULL), WEFT_OK);
+    wf_weights_free(w);
+}
+
+static void remove_in(const char *dir)
+{
+    struct folder f;
+    snprintf(f.path, sizeof f.path, "%s", dir);
+    folder_remove(&f);
+}
+
+static void check_convert(void **state)
+{
+    struct folder dir = folder_new();
+    char want[WF_HASH_HEX_SIZE], got[WF_HASH_HEX_SIZE];
+    struct wf_weights *w = NULL;
+    struct wf_convert_options o = {
+        .type = WF_DTYPE_F32, .shard_bytes = WF_HF_SHARD_BYTES, .step = 3};
+    struct wf_convert_result r;
+    hash_of(TINY, want);
+    assert_int_equal(wf_load_open(TINY, &w, NULL), WEFT_OK);
+
+    assert_int_equal(wf_convert_to_hf(w, folder_in(&dir, "hf"), &o, &r, NULL), WEFT_OK);
+    assert_int_equal(r.n_tensors, 52);
+    hash_of(folder_in(&dir, "hf"), got);
+    assert_string_equal(got, want);
+    assert_int_not_equal(wf_convert_to_hf(w, folder_in(&dir, "hf"), &o, &r, NULL), WEFT_OK);
+
+    assert_int_equal(wf_convert_to_checkpoint(w, folder_in(&dir, "ck"), &o, &r, NULL), WEFT_OK);
+    assert_true(r.n_tensors == 52 && r.tokenizer_error[0] == '\0');
+    hash_of(folder_in(&dir, "ck"), got);
+    assert_string_equal(got, want);
+    wf_weights_free(w);
+    remove_in(folder_in(&dir, "hf"));
+    remove_in(folder_in(&dir, "ck"));
+    folder_remove(&dir);
+    (void)state;
+}
+
+/* -- generate ------------------------------------------------------------------------------- */
+
+static enum weft_status count_token(void *ctx, int32_t token, struct weft_error *err)
+{
+    size_t *n = ctx;
+    (void)err;
+    (void)token;
+    return ++*n == 1000 ? WEFT_IO : WEFT_OK;
+}
+
+static void check_generate(void **state)
+{
+    static const int32_t prompt[] = {1, 2, 3};
+    struct wf_weights *w = NULL;
+    struct wf_codec codec = {0};
+    struct wf_generation a, b;
+    size_t n_seen = 0;
+    int32_t *tokens = NULL;
+    size_t n = 0;
+    assert_int_equal(wf_load_open(TINY, &w, NULL), WEFT_OK);
+    assert_int_equal(wf_generate_open_codec(w, &codec, NULL), WEFT_OK);
+    assert_int_equal(wf_generate_encode(&codec, "text", &tokens, &n, NULL), WEFT_USAGE);
+
+    /* The number of threads does not change the tokens. */
+    struct wf_generate_options o = {.prompt = prompt,
+                                    .n_prompt = 3,
+                                    .max_tokens = 5,
+                                    .end = -1,
+                                    .sampling = {0.8, 50, 1, 42},
+                                    .type = WF_DTYPE_F32,
+                                    .threads = 1,
+                                    .on_token = count_token,
+                                    .ctx = &n_seen};
+    assert_int_equal(wf_generate(w, &o, &a, NULL), WEFT_OK);
+    assert_true(a.n_prompt == 3 && a.n_tokens == 8 && n_seen == 5);
+    assert_int_equal(a.stop, WF_GENERATE_STOP_MAX_TOKENS);
+    o.threads = 2;
+    assert_int_equal(wf_generate(w, &o, &b, NULL), WEFT_OK);
+    assert_memory_equal(a.tokens, b.tokens, 8 * sizeof *a.tokens);
+    wf_generation_release(&b);
+
+    o.end = a.tokens[4]; /* the second new token, or an equal one before it */
+    assert_int_equal(wf_generate(w, &o, &b, NULL), WEFT_OK);
+    assert_true(b.stop == WF_GENERATE_STOP_END && b.n_tokens <= 5);
+    wf_generation_release(&b);
+    wf_generation_release(&a);
+
+    o.end = -1;
+    o.max_tokens = 1000;
+    assert_int_equal(wf_generate(w, &o, &b, NULL), WEFT_OK);
+    assert_true(b.stop == WF_GENERATE_STOP_CONTEXT && b.n_tokens == 64);
+    wf_generation_release(&b);
+    n_seen = 999; /* the callback fails at once */
+    assert_int_equal(wf_generate(w, &o, &b, NULL), WEFT_IO);
+    o.n_prompt = 64;
+    assert_int_equal(wf_generate(w, &o, &b, NULL), WEFT_USAGE);
+    wf_codec_release(&codec);
+    wf_weights_free(w);
+    (void)state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(check_tokenize),
+        cmocka_unit_test(check_convert),
+        cmocka_unit_test(check_generate),
+    };
+    return cmocka_run_group_tests_name("jobs", tests, NULL, NULL) != 0;
+}
