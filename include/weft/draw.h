@@ -7,6 +7,8 @@
  *
  * Several traces are drawn one above the other on one time axis, planned and measured ones alike.
  * The same traces and options give the same bytes.  weft/render.h adds PNG and PDF.
+ *
+ * Unstable: struct weft_draw_options gains fields.
  */
 #ifndef WEFT_DRAW_H
 #define WEFT_DRAW_H

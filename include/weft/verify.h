@@ -78,10 +78,10 @@ struct weft_verify_result {
 };
 
 /* Verifies a schedule and reports all violations in *out.  Returns WEFT_OK for an incorrect
- * schedule, too: out->n_findings is then not 0.  `channels` may be NULL: buffered channels.  The
+ * schedule, too: out->n_findings is then not 0.  `model` may be NULL: buffered channels.  The
  * caller releases *out. */
 WEFT_API enum weft_status weft_verify(const struct weft_schedule *s,
-                                      const struct weft_channel_model *channels,
+                                      const struct weft_channel_model *model,
                                       struct weft_verify_result *out, struct weft_error *err);
 
 /* Frees the arrays of a result.  A zeroed result is allowed. */

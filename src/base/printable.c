@@ -3,18 +3,19 @@
 
 #include <string.h>
 
-static bool is_plain(char c)
+size_t wf_printable_copy(char *out, size_t size, const char *text, size_t len)
 {
-    return c >= ' ' && c <= '~';
+    size_t n = 0;
+    for (; n < len && n + 1 < size; n++)
+        out[n] = wf_is_printable_char(text[n]) ? text[n] : '?';
+    out[n] = '\0';
+    return n;
 }
 
 struct wf_printable wf_printable(const char *text)
 {
     struct wf_printable out;
-    size_t n = 0;
-    for (; text[n] != '\0' && n + 1 < sizeof out.at; n++)
-        out.at[n] = is_plain(text[n]) ? text[n] : '?';
-    out.at[n] = '\0';
+    size_t n = wf_printable_copy(out.at, sizeof out.at, text, strlen(text));
     if (text[n] != '\0')
         memcpy(out.at + n - 3, "...", 3);
     return out;
@@ -22,7 +23,7 @@ struct wf_printable wf_printable(const char *text)
 
 bool wf_is_printable(const char *text)
 {
-    while (is_plain(*text))
+    while (wf_is_printable_char(*text))
         text++;
     return *text == '\0';
 }

@@ -65,10 +65,10 @@ out_lacks 'more'
 # All reduce or none.
 printf '0F0,0B0\n1F0,1B0,1REDUCE_GRAD\n' >one_reduces.csv
 run 5 check one_reduces.csv
-under 'rank 0' 0B0 '^^^ 0REDUCE_GRAD is missing: all holders of all stages reduce, or none'
+under 'rank 0' 0B0 '^^^ 0REDUCE_GRAD is missing: either all ranks reduce all of their stages, or none'
 printf ',0F0,,0B0,\n1F0,1B0,1REDUCE_GRAD\n' >idle.csv
 run 5 check idle.csv --lower-like pytorch
-under 'rank 0' 0B0 '^^^ 0REDUCE_GRAD is missing: all holders of all stages reduce, or none'
+under 'rank 0' 0B0 '^^^ 0REDUCE_GRAD is missing: either all ranks reduce all of their stages, or none'
 printf '0F0,0B0,0REDUCE_GRAD\n1F0,1B0,1REDUCE_GRAD\n' >all_reduce.csv
 run 0 check all_reduce.csv
 

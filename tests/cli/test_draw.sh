@@ -71,7 +71,7 @@ run 5 draw "$WEFT_TEST_DATA/bad_deadlock.csv"
 err_has 'weft check shows all'
 printf '# weft trace 1\n# weft ranks 1 stages 1 micros 1\n0 compute 0F0 nan 1\n' >bad.trace
 run 3 draw bad.trace
-err_has "bad.trace:3:15: start: 'nan' is no number"
+err_has "bad.trace:3:15: start: 'nan' is not a number"
 printf '# weft trace 1\n# weft ranks 1 stages 1 micros 1\n0 compute 0F0 0 0\n' >none.trace
 run 3 draw none.trace -o none.svg
 err_has 'takes any time'

@@ -247,7 +247,7 @@ table <<'END'
 2 | no schedule is called 1f1c: did you mean 1f1b\? | weft train run.yaml --parallel.schedule=1f1c --log.dir=new/run
 2 | zb-v has 2 chunks per rank \(got 3\) | weft train run.yaml --parallel.schedule=zb-v --parallel.pp=2 --parallel.chunks=3
 2 | schedule 1f1b places its stages linear: leave it at auto | weft train run.yaml --parallel.placement=v --parallel.pp=2
-2 | 2 numbers for 1 stage \(ranks x chunks\): give one a stage | weft train run.yaml --parallel.partition=1,2
+2 | 2 numbers for 1 stage \(ranks x chunks\): give one per stage | weft train run.yaml --parallel.partition=1,2
 5 | none\.csv: No such file | weft train run.yaml --parallel.schedule=none.csv --log.dir=new/run
 2 | one\.csv has 1 rank, parallel\.pp is 2: give as many | weft train run.yaml --parallel.schedule=one.csv --parallel.pp=2
 5 | the schedule cannot run: .*0B0 waits for 1B0 .*weft check | weft train run.yaml --parallel.schedule=bad_deadlock.csv --parallel.pp=2 --parallel.micros=2 --log.dir=new/run

@@ -1,4 +1,4 @@
-/* The balanced partition, one stage a rank, against a plain dynamic program. */
+/* The balanced partition with one stage per rank, against a plain dynamic program. */
 #include <float.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 
 enum { MAX_LAYERS = 24 };
 
-/* -- the reference: all ends of all stages, nothing clever --------------------------------- */
+/* -- reference: all ends of all stages ---------------------------------------------------- */
 
 struct reference {
     const struct weft_items *items;
@@ -63,9 +63,9 @@ static bool may_be_empty(const struct reference *ref, uint32_t s)
     return ref->n_stages > 1 && (s == 0 || s == ref->n_stages - 1);
 }
 
-/* The least largest time (squares = false) or the least sum of squares with no stage over
- * `bottleneck`; ends with the fewest empty stages, then the most layers on the first stages.
- * DBL_MAX when there is none. */
+/* Returns the minimum bottleneck (squares = false) or the minimum sum of squares with no stage over
+ * `bottleneck`, or DBL_MAX if there is no partition.  Of equal ends it writes those with the fewest
+ * empty stages, then with the most layers on the first stages. */
 static double reference_solve(const struct reference *ref, bool squares, double bottleneck,
                               uint32_t *ends)
 {
@@ -96,7 +96,7 @@ static double reference_solve(const struct reference *ref, bool squares, double 
     return best[0][0];
 }
 
-/* How often the random cases had what. */
+/* Counts of the outcomes of random cases. */
 struct counts {
     int found, none, first_empty, last_empty, both_empty;
 };
@@ -137,7 +137,7 @@ static uint32_t draw(uint32_t seed, uint32_t *at, uint32_t n)
     return wf_random_below(7, seed, (*at)++, n);
 }
 
-/* Small whole numbers: sums are exact, and ties are many.  Some layers are alike, some free. */
+/* Small whole numbers: sums are exact and ties are frequent.  Some layers are equal, some free. */
 static void draw_items(uint32_t seed, uint32_t *at, struct weft_item *items, uint32_t n)
 {
     uint32_t kind = draw(seed, at, 4), most = 1 + draw(seed, at, kind == 3 ? 2000 : 30);
@@ -152,7 +152,8 @@ static void draw_items(uint32_t seed, uint32_t *at, struct weft_item *items, uin
                                .act_bytes = draw(seed, at, 20),
                            };
     }
-    for (uint32_t k = 0; k < n; k += n - 1) /* the ends are heavy in half of the cases */
+    for (uint32_t k = 0; k < n;
+         k += n - 1) /* embedding and head are heavy in half of the cases */
         if (draw(seed, at, 2))
             items[k].f += draw(seed, at, 6 * most);
 }
@@ -209,8 +210,8 @@ static void check_random_limits(void **state)
     assert_true(counts.first_empty > 200 && counts.last_empty > 200 && counts.both_empty > 200);
 }
 
-/* The limit that the error names is enough, and one byte less is not. */
-static void check_least_limit(void **state)
+/* The limit in the error is sufficient, and one byte less is not. */
+static void check_min_limit(void **state)
 {
     (void)state;
     struct counts counts = {0};
@@ -229,8 +230,8 @@ static void check_least_limit(void **state)
         assert_int_equal(
             weft_partition_init_balanced(&p, &items, ref.n_stages, &rank_limits, NULL, &err),
             WEFT_USAGE);
-        assert_non_null(strstr(err.msg, "0 bytes a rank: the least that would do is "));
-        assert_int_equal(sscanf(strstr(err.msg, "do is ") + 6, "%zu bytes", &limit), 1);
+        assert_non_null(strstr(err.msg, "0 bytes per rank: the minimum is "));
+        assert_int_equal(sscanf(strstr(err.msg, "minimum is ") + 11, "%zu bytes", &limit), 1);
         assert_true(reference_solve(&ref, false, DBL_MAX, ends) < DBL_MAX);
         compare(&ref, &counts);
         limit--;
@@ -249,17 +250,17 @@ static struct chosen_case {
     double layer, embedding, head;
     uint32_t want[6]; /* layers of each stage */
 } chosen[] = {
-    {"alike: the remainder to the first",     10, 4, 1,   0,  0,  {3, 3, 2, 2}},
-    {"times that are no binary fractions",    10, 4, 0.1, 0,  0,  {3, 3, 2, 2}},
+    {"equal layers: remainder to the first",   10, 4, 1,   0,  0,  {3, 3, 2, 2}},
+    {"times that are not binary fractions",   10, 4, 0.1, 0,  0,  {3, 3, 2, 2}},
     {"a heavy head gets fewer layers",        10, 4, 1,   0,  2,  {3, 3, 3, 1}},
-    {"a heavy embedding too",                 12, 4, 1,   2,  2,  {2, 4, 4, 2}},
+    {"heavy embedding and head",              12, 4, 1,   2,  2,  {2, 4, 4, 2}},
     {"a head as heavy as a stage",            9,  4, 1,   0,  3,  {3, 3, 3, 0}},
-    {"a head that leaves room for one layer", 9,  4, 1,   0,  2,  {3, 3, 2, 1}},
-    {"a head beyond a stage",                 8,  4, 1,   0,  10, {3, 3, 2, 0}},
-    {"an embedding beyond a stage",           8,  4, 1,   10, 0,  {0, 3, 3, 2}},
-    {"both ends beyond a stage",              6,  5, 1,   9,  9,  {0, 2, 2, 2, 0}},
+    {"a head beside one layer"              , 9,  4, 1,   0,  2,  {3, 3, 2, 1}},
+    {"a head above a stage",                  8,  4, 1,   0,  10, {3, 3, 2, 0}},
+    {"an embedding above a stage",            8,  4, 1,   10, 0,  {0, 3, 3, 2}},
+    {"both above a stage",                    6,  5, 1,   9,  9,  {0, 2, 2, 2, 0}},
     {"a tie leaves no stage empty",           3,  3, 1,   0,  1,  {1, 1, 1}},
-    {"empty for the squares alone",           2,  3, 1,   3,  9,  {0, 2, 0}},
+    {"empty because of the squares",           2,  3, 1,   3,  9,  {0, 2, 0}},
     {"everything free",                       6,  3, 0,   0,  0,  {4, 1, 1}},
     {"free layers leave no stage empty",      6,  3, 0,   2,  3,  {4, 1, 1}},
     {"free layers, but too few",              3,  4, 0,   2,  3,  {1, 1, 1, 0}},
@@ -292,7 +293,8 @@ static void check_chosen(void **state)
     weft_items_release(&items);
 }
 
-/* A real model: no stage is slower than in the even split, and the head's stage is shorter. */
+/* A real model: no stage is slower than in the even split, and the stage of the head has fewer
+ * layers. */
 static void check_model(void **state)
 {
     (void)state;
@@ -361,7 +363,7 @@ static struct error_case {
      1, 4, 1, 1, {0}},
     {"no stages", "0 stages: give at least 1",
      4, 0, 1, 1, {0}},
-    {"too many layers", "8193 layers are too many to balance: give at most 8192",
+    {"too many layers", "8193 layers are too many for a balanced partition: give at most 8192",
      8193, 4, 1, 1, {0}},
     {"times overflow", "times of all items overflow",
      4, 4, 1e308, 1, {0}},
@@ -373,17 +375,17 @@ static struct error_case {
      4, 4, 1, 1, {.placement = &no_ranks}},
     {"no pipes", "3 ranks and 0 pipes",
      4, 4, 1, 1, {.placement = &no_pipes}},
-    {"too few limits", "3 memory limits for 4 ranks: give 1, or one a rank",
+    {"too few limits", "3 memory limits for 4 ranks: give 1, or one per rank",
      4, 4, 1, 1, {.limit_bytes = limits, .n_limits = 3}},
-    {"bytes overflow", "the bytes of all items with 1 micros in flight are too many",
+    {"bytes overflow", "the bytes of all items overflow with 1 micros in flight",
      4, 4, 1, SIZE_MAX / 2, {.limit_bytes = limits, .n_limits = 1}},
-    {"bytes in flight overflow", "with 4294967295 micros in flight are too many",
+    {"bytes in flight overflow", "overflow with 4294967295 micros in flight",
      4, 4, 1, (size_t)1 << 30, {.in_flight = many, .limit_bytes = limits, .n_limits = 1}},
     {"one limit for all",
-     "8 layers on 4 stages do not fit into 100 bytes a rank: the least that would do is 160",
+     "8 layers on 4 stages do not fit into 100 bytes per rank: the minimum is 160",
      8, 4, 1, 40, {.limit_bytes = limits, .n_limits = 1}},
     {"a limit each",
-     "the ranks' memory limits: the least that would do is 60 bytes more on every rank",
+     "the ranks' memory limits: the minimum is 60 bytes more on every rank",
      8, 4, 1, 40, {.limit_bytes = limits, .n_limits = 4}},
 };
 /* clang-format on */
@@ -429,7 +431,7 @@ int main(void)
         tests[n++] = (struct CMUnitTest){errors[i].name, check_error, NULL, NULL, &errors[i]};
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_random);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_random_limits);
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_least_limit);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_min_limit);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_model);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_empty_head);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_bad_items);

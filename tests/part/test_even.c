@@ -1,4 +1,4 @@
-/* Even splits against what reference systems do, verification, and the split of a batch. */
+/* Even splits against reference systems, verification, and the split of a batch. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +47,7 @@ static void replay_one(uint32_t n_layers, uint32_t n_stages, char *rest)
     weft_partition_release(&p);
 }
 
-/* No layers, or a stage that is not there. */
+/* No layers, or a stage out of range. */
 static void replay_refuse(uint32_t n_layers, uint32_t n_stages, char *rest)
 {
     struct weft_partition p = {0};
@@ -121,7 +121,7 @@ static struct error_case {
      "layout"},
     {"one layer", FILLED, 1, 2, "1 layer cannot fill 2 stages: use at most 1 stage (ranks"},
     {"no micros", SPLIT, 5, 0, "0 micros: give at least 1"},
-    {"nothing at all", SPLIT, 0, 0, "0 micros"},
+    {"no sequences and no micros", SPLIT, 0, 0, "0 micros"},
     {"too few sequences", SPLIT, 3, 4, "3 sequences cannot fill 4 micros: use at most 3"},
     {"one sequence", SPLIT, 1, 2, "1 sequence cannot fill 2 micros"},
 };
@@ -163,23 +163,23 @@ static struct verify_case {
     const char *name;
     uint32_t n_layers, n_stages;
     struct weft_stage_range at[3];
-    const char *want; /* NULL: it is right */
+    const char *want; /* NULL: correct */
 } verify_cases[] = {
     {"one stage", 4, 1, {{0, 4, true, true}}, NULL},
     {"an empty stage in the middle", 4, 3,
      {{0, 2, true, false}, {2, 2, false, false}, {2, 4, false, true}}, NULL},
-    {"empty ends", 4, 3,
+    {"empty first and last stages", 4, 3,
      {{0, 0, true, false}, {0, 4, false, false}, {4, 4, false, true}}, NULL},
     {"no stages", 4, 0, {{0, 4, true, true}}, "0 stages"},
-    {"a layer left out", 4, 2, {{0, 1, true, false}, {2, 4, false, true}},
-     "stage 1 starts at layer 2, but layer 1 is on no stage yet"},
+    {"a missing layer", 4, 2, {{0, 1, true, false}, {2, 4, false, true}},
+     "stage 1 starts at layer 2, but layer 1 is on no earlier stage"},
     {"a layer twice", 4, 2, {{0, 3, true, false}, {2, 4, false, true}},
-     "stage 1 starts at layer 2, but the stages before end at layer 3"},
-    {"the first left out", 4, 1, {{1, 4, true, true}}, "stage 0 starts at layer 1"},
-    {"the last left out", 4, 1, {{0, 3, true, true}}, "hold 3 layers, the model has 4"},
-    {"too many", 4, 1, {{0, 5, true, true}}, "hold 5 layers, the model has 4"},
-    {"backwards", 4, 2, {{0, 3, true, false}, {3, 2, false, true}},
-     "stage 1 ends at layer 2, before its first, 3"},
+     "stage 1 starts at layer 2, but the previous stage ends at layer 3"},
+    {"the first layer missing", 4, 1, {{1, 4, true, true}}, "stage 0 starts at layer 1"},
+    {"the last layer missing", 4, 1, {{0, 3, true, true}}, "have 3 layers, the model has 4"},
+    {"too many layers", 4, 1, {{0, 5, true, true}}, "have 5 layers, the model has 4"},
+    {"a negative range", 4, 2, {{0, 3, true, false}, {3, 2, false, true}},
+     "stage 1 ends at layer 2, before its first layer, 3"},
     {"no embedding", 4, 1, {{0, 4, false, true}}, "stage 0 has no embedding"},
     {"two embeddings", 4, 2, {{0, 3, true, false}, {3, 4, true, true}},
      "stage 1 has an embedding: only the first"},

@@ -1,4 +1,4 @@
-/* Partitions that are written down: lists of counts, and Megatron's layouts. */
+/* Partitions in text form: lists of counts and Megatron's layouts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static enum weft_status parse(enum form form, const char *text, size_t len, uint
 static struct good_case {
     enum form form;
     const char *text;
-    uint32_t n_stages, n_layers; /* what is asked for; 0: anything */
+    uint32_t n_stages, n_layers; /* required; 0: any */
     uint32_t want_stages, want[8];
 } good[] = {
     {COUNTS, "4,3,3,2",             4, 12,      4, {4, 3, 3, 2}},
@@ -88,36 +88,36 @@ static struct bad_case {
     {COUNTS, "4 3", 0, 0, "column 3: expected a comma, not '3'"},
     {COUNTS, "4\x07", 0, 0, "column 2: expected a comma, not byte 0x07"},
     {COUNTS, "4\xff", 0, 0, "not byte 0xff"},
-    {COUNTS, "1,1048577", 0, 0, "column 3: the number is too large: at most 1048576"},
+    {COUNTS, "1,1048577", 0, 0, "column 3: the number is too large (maximum 1048576)"},
     {COUNTS, "99999999999999999999999", 0, 0, "column 1: the number is too large"},
     {COUNTS, "1,1048576", 0, 0, "column 3: more than 1048576 stages or layers"},
-    {COUNTS, "4,3,3", 4, 10, "3 numbers for 4 stages (ranks x chunks): give one a stage"},
+    {COUNTS, "4,3,3", 4, 10, "3 numbers for 4 stages (ranks x chunks): give one per stage"},
     {COUNTS, "4,3,3,2,1", 4, 13, "5 numbers for 4 stages"},
     {COUNTS, "4,6,3,2", 4, 12,
-     "column 5: the sum passes the model's 12 layers here and comes to 15"},
+     "column 5: the sum exceeds the model's 12 layers here; the total is 15"},
     {COUNTS, "14,1", 2, 12,
-     "column 1: the sum passes the model's 12 layers here and comes to 15"},
+     "column 1: the sum exceeds the model's 12 layers here; the total is 15"},
     {COUNTS, "4,3,3,1", 4, 12,
-     "column 8: the sum ends at 11, but the model has 12 layers: 1 are on no stage"},
+     "column 8: the sum is 11, but the model has 12 layers: 1 are missing"},
     {COUNTS, "0,0", 0, 0, "0 layers: give at least 1"},
-    {LAYOUT, "", 0, 0, "layout, column 1: it must start with E"},
-    {LAYOUT, " , ", 0, 0, "column 1: it must start with E"},
-    {LAYOUT, "ttL", 0, 0, "column 1: it must start with E"},
-    {LAYOUT, "|EtL", 0, 0, "column 1: it must start with E"},
-    {LAYOUT, "tEL", 0, 0, "column 1: it must start with E"},
-    {LAYOUT, "EtE|L", 0, 0, "column 3: a second E"},
-    {LAYOUT, "E*2tL", 0, 0, "column 1: a second E"},
-    {LAYOUT, "(Et|)*2L", 0, 0, "column 2: a second E"},
-    {LAYOUT, "Ett", 0, 0, "column 4: it must end with L"},
-    {LAYOUT, "E", 0, 0, "column 2: it must end with L"},
-    {LAYOUT, "EtL|", 0, 0, "column 3: something follows L"},
-    {LAYOUT, "EtLt", 0, 0, "column 3: something follows L"},
-    {LAYOUT, "EtL*2", 0, 0, "column 3: something follows L"},
+    {LAYOUT, "", 0, 0, "layout, column 1: the layout must start with E"},
+    {LAYOUT, " , ", 0, 0, "column 1: the layout must start with E"},
+    {LAYOUT, "ttL", 0, 0, "column 1: the layout must start with E"},
+    {LAYOUT, "|EtL", 0, 0, "column 1: the layout must start with E"},
+    {LAYOUT, "tEL", 0, 0, "column 1: the layout must start with E"},
+    {LAYOUT, "EtE|L", 0, 0, "column 3: second E"},
+    {LAYOUT, "E*2tL", 0, 0, "column 1: second E"},
+    {LAYOUT, "(Et|)*2L", 0, 0, "column 2: second E"},
+    {LAYOUT, "Ett", 0, 0, "column 4: the layout must end with L"},
+    {LAYOUT, "E", 0, 0, "column 2: the layout must end with L"},
+    {LAYOUT, "EtL|", 0, 0, "column 3: L, the head, must be the last"},
+    {LAYOUT, "EtLt", 0, 0, "column 3: L, the head, must be the last"},
+    {LAYOUT, "EtL*2", 0, 0, "column 3: L, the head, must be the last"},
     {LAYOUT, "EL", 0, 0, "0 layers: give at least 1"},
     {LAYOUT, "Etm|L", 0, 0, "column 3: m (multi-token prediction) is not supported"},
-    {LAYOUT, "EtTL", 0, 0, "column 3: 'T' is not known: use E, t, L, |, parentheses and *n"},
-    {LAYOUT, "Et3L", 0, 0, "column 3: '3' is not known"},
-    {LAYOUT, "Et\x01L", 0, 0, "column 3: byte 0x01 is not known"},
+    {LAYOUT, "EtTL", 0, 0, "column 3: unexpected 'T': use E, t, L, |, parentheses and *n"},
+    {LAYOUT, "Et3L", 0, 0, "column 3: unexpected '3'"},
+    {LAYOUT, "Et\x01L", 0, 0, "column 3: unexpected byte 0x01"},
     {LAYOUT, "Et*L", 0, 0, "column 4: 'L' is not a number"},
     {LAYOUT, "Et*", 0, 0, "column 4: a number is missing at the end"},
     {LAYOUT, "Et*-1L", 0, 0, "column 4: '-' is not a number"},
@@ -125,17 +125,17 @@ static struct bad_case {
     {LAYOUT, "Et*2*3L", 0, 0, "column 5: * must follow one item or group"},
     {LAYOUT, "*2EtL", 0, 0, "column 1: * must follow one item or group"},
     {LAYOUT, "E(*2)tL", 0, 0, "column 3: * must follow"},
-    {LAYOUT, "Et*1 2L", 0, 0, "column 6: '2' is not known"},
-    {LAYOUT, "E(tL", 0, 0, "column 2: this ( is not closed"},
-    {LAYOUT, "Et)L", 0, 0, "column 3: this ) closes nothing"},
+    {LAYOUT, "Et*1 2L", 0, 0, "column 6: unexpected '2'"},
+    {LAYOUT, "E(tL", 0, 0, "column 2: unmatched ("},
+    {LAYOUT, "Et)L", 0, 0, "column 3: unmatched )"},
     {LAYOUT, "Et()*3L", 0, 0, "column 3: the group is empty"},
     {LAYOUT, "E( , )L", 0, 0, "column 2: the group is empty"},
-    {LAYOUT, "E" NEST10 NEST10 NEST10 "(((t", 0, 0, "column 34: more than 32 parentheses"},
+    {LAYOUT, "E" NEST10 NEST10 NEST10 "(((t", 0, 0, "column 34: more than 32 nested parentheses"},
     {LAYOUT, "Et*1048577L", 0, 0, "column 4: the number is too large"},
     {LAYOUT, "Et*1048576L", 0, 0, "column 4: more than 1048576 stages and layers"},
     {LAYOUT, "E((t*1000)*1000)*1000L", 0, 0, "column 18: more than 1048576 stages and layers"},
-    {LAYOUT, "Ett|tL", 4, 3, "it has 2 stages, ranks x chunks is 4"},
-    {LAYOUT, "Ett|tL", 2, 4, "it has 3 layers, the model has 4"},
+    {LAYOUT, "Ett|tL", 4, 3, "2 stages, but ranks x chunks is 4"},
+    {LAYOUT, "Ett|tL", 2, 4, "3 layers, but the model has 4"},
 };
 /* clang-format on */
 
@@ -145,7 +145,8 @@ static void check_bad(void **state)
     struct weft_partition p = {0};
     struct weft_error err = {.msg = ""};
     size_t len = strlen(c->text);
-    char *exact = malloc(len + 1); /* no NUL after it, for a sanitizer to see a read past it */
+    char *exact =
+        malloc(len + 1); /* without a NUL, so that a sanitizer detects a read past the end */
     assert_non_null(exact);
     memcpy(exact, c->text, len);
     exact = realloc(exact, len > 0 ? len : 1);
@@ -160,7 +161,7 @@ static void check_bad(void **state)
                      WEFT_USAGE);
 }
 
-/* Just as much as is allowed: 2^20 pieces. */
+/* The maximum: 2^20 stages and layers. */
 static void check_largest(void **state)
 {
     (void)state;
@@ -186,7 +187,7 @@ static void check_counts_array(void **state)
     assert_int_equal(weft_partition_init_counts(&p, counts, 0, &err), WEFT_USAGE);
     assert_non_null(strstr(err.msg, "0 stages"));
     assert_int_equal(weft_partition_init_counts(&p, many, 2, &err), WEFT_USAGE);
-    assert_non_null(strstr(err.msg, "stage 1 brings the layers to 4296015871"));
+    assert_non_null(strstr(err.msg, "the layers up to stage 1 are 4296015871"));
     assert_null(p.at);
 }
 

@@ -1,4 +1,4 @@
-/* Memory limits of ranks that hold several stages, against every partition there is. */
+/* Memory limits of ranks with several stages, against an enumeration of all partitions. */
 #include <float.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,9 +21,9 @@ struct all {
     const struct weft_items *items;
     const struct weft_rank_limits *rank_limits;
     uint32_t n_stages;
-    double bottleneck, squares; /* the best that fits, */
+    double bottleneck, squares; /* of the best partition that fits, */
     uint32_t n_empty;           /* with the fewest empty stages */
-    size_t least;               /* least largest bytes of a rank */
+    size_t min_bytes;           /* minimum over partitions of the maximum bytes per rank */
 };
 
 static double stage_time(const struct weft_items *items, const struct weft_stage_range *stage)
@@ -36,7 +36,7 @@ static double stage_time(const struct weft_items *items, const struct weft_stage
     return t;
 }
 
-/* Bytes by the book: for every rank, every item that one of its stages has. */
+/* Computes bytes directly: for every rank, the items of its stages. */
 static size_t rank_bytes(const struct weft_items *items,
                          const struct weft_rank_limits *rank_limits,
                          const struct weft_partition *p, uint32_t rank)
@@ -72,10 +72,10 @@ static uint32_t count_empty(const struct weft_partition *p)
     return n;
 }
 
-static bool is_better(const struct all *all, double most, double squares, uint32_t n_empty)
+static bool is_better(const struct all *all, double slowest, double squares, uint32_t n_empty)
 {
-    if (most != all->bottleneck)
-        return most < all->bottleneck;
+    if (slowest != all->bottleneck)
+        return slowest < all->bottleneck;
     return squares != all->squares ? squares < all->squares : n_empty < all->n_empty;
 }
 
@@ -89,15 +89,15 @@ static void visit(struct all *all, const struct weft_partition *p)
         fits = fits && bytes <= rank_limits->limit_bytes[rank_limits->n_limits == 1 ? 0 : r];
         largest = bytes > largest ? bytes : largest;
     }
-    all->least = largest < all->least ? largest : all->least;
-    double most = 0, squares = 0;
+    all->min_bytes = largest < all->min_bytes ? largest : all->min_bytes;
+    double slowest = 0, squares = 0;
     for (uint32_t s = 0; s < p->n_stages; s++) {
         double t = stage_time(all->items, &p->at[s]);
-        most = t > most ? t : most;
+        slowest = t > slowest ? t : slowest;
         squares += t * t;
     }
-    if (fits && is_better(all, most, squares, count_empty(p))) {
-        all->bottleneck = most;
+    if (fits && is_better(all, slowest, squares, count_empty(p))) {
+        all->bottleneck = slowest;
         all->squares = squares;
         all->n_empty = count_empty(p);
     }
@@ -161,7 +161,7 @@ static void draw_case(uint32_t seed, struct random_case *c)
         c->rank_of[k] = style == 0   ? loop
                         : style == 1 ? (lap % 2 ? n_ranks - 1 - loop : loop)
                                      : draw(seed, &at, n_ranks);
-        if (k >= n_stages) /* the other way */
+        if (k >= n_stages) /* the reverse pipe */
             c->rank_of[k] = n_ranks - 1 - c->rank_of[s];
         c->in_flight[k] = 1 + draw(seed, &at, 4);
     }
@@ -172,11 +172,11 @@ static void draw_case(uint32_t seed, struct random_case *c)
                                                draw(seed, &at, 2) ? n_ranks : 1};
 }
 
-/* What was found keeps the limits, and is as good as the best; all so small must be proven. */
+/* The result is within the limits and optimal; problems of this size must be proven. */
 static void compare_found(const struct random_case *c, const struct all *all,
                           const struct weft_partition *p)
 {
-    double most = 0, squares = 0;
+    double slowest = 0, squares = 0;
     size_t bytes[MAX_RANKS];
     assert_int_equal(weft_partition_verify(p, weft_items_n_layers(&c->items), NULL), WEFT_OK);
     assert_int_equal(weft_partition_rank_bytes(p, &c->items, &c->rank_limits, bytes, NULL),
@@ -187,10 +187,10 @@ static void compare_found(const struct random_case *c, const struct all *all,
     }
     for (uint32_t s = 0; s < p->n_stages; s++) {
         double t = stage_time(&c->items, &p->at[s]);
-        most = t > most ? t : most;
+        slowest = t > slowest ? t : slowest;
         squares += t * t;
     }
-    assert_true(most == all->bottleneck);
+    assert_true(slowest == all->bottleneck);
     assert_true(squares == all->squares);
     assert_int_equal(count_empty(p), all->n_empty);
 }
@@ -223,12 +223,12 @@ static void check_random(void **state)
         }
         n_none++;
         assert_int_equal(st, WEFT_USAGE);
-        const char *number = strstr(err.msg, "the least that would do is ");
+        const char *number = strstr(err.msg, "the minimum is ");
         assert_non_null(number);
-        size_t least;
-        assert_int_equal(sscanf(number + 27, "%zu", &least), 1);
+        size_t min_bytes;
+        assert_int_equal(sscanf(number + strlen("the minimum is "), "%zu", &min_bytes), 1);
         if (c.rank_limits.n_limits == 1)
-            assert_int_equal(least, all.least);
+            assert_int_equal(min_bytes, all.min_bytes);
     }
     assert_true(n_found > 1000 && n_none > 500);
     assert_true(n_empty[0] > 300 && n_empty[1] > 300 && n_empty[2] > 100);
@@ -236,10 +236,10 @@ static void check_random(void **state)
 
 /* -- chosen cases -------------------------------------------------------------------------- */
 
-/* Two ranks hold stages 0, 3 and 1, 2 (a V).  Layers are alike, and the head takes the time of
- * two: by time alone 3, 3, 3, 1 layers are best.  With room for 5 layers on rank 1, stages 0
- * and 3 hold 5 too: a bottleneck of 4, and squares of at least 3*3 + 2*2 + (3*3 + 4*4 or 4*4 +
- * 3*3) = 38. */
+/* Two ranks have stages 0, 3 and 1, 2 (a V).  Layers are equal, and the head takes the time of two
+ * layers: by time alone 3, 3, 3, 1 layers are best.  With memory for 5 layers on rank 1, stages 0
+ * and 3 also have 5 layers: the bottleneck is 4, and the sum of squares is at least 3*3 + 2*2 + (3*3 +
+ * 4*4 or 4*4 + 3*3) = 38. */
 static void check_v(void **state)
 {
     (void)state;
@@ -261,18 +261,18 @@ static void check_v(void **state)
                      WEFT_OK);
     assert_true(proven);
     assert_int_equal(p.at[2].end_layer - p.at[1].first_layer, 5);
-    double most = 0, squares = 0;
+    double slowest = 0, squares = 0;
     for (uint32_t s = 0; s < 4; s++) {
         double t = stage_time(&items, &p.at[s]);
-        most = t > most ? t : most;
+        slowest = t > slowest ? t : slowest;
         squares += t * t;
     }
-    assert_true(most == 4 && squares == 38);
+    assert_true(slowest == 4 && squares == 38);
     weft_partition_release(&p);
     weft_items_release(&items);
 }
 
-/* A tied weight counts once on a rank that holds both ends. */
+/* A tied weight counts once on a rank with embedding and head. */
 static void check_shared(void **state)
 {
     (void)state;
@@ -296,7 +296,7 @@ static void check_shared(void **state)
     weft_partition_release(&p);
 }
 
-/* A large case comes to an end, and keeps to its limits whether it is proven or not. */
+/* A large case terminates and is within its limits, proven or not. */
 static void check_large(void **state)
 {
     (void)state;
@@ -326,8 +326,8 @@ static void check_large(void **state)
     weft_partition_release(&p);
 }
 
-/* Alike layers: what is missing is known by counting, at any size. */
-static void check_least_limit(void **state)
+/* With equal layers the missing bytes are found by counting, at any size. */
+static void check_min_limit(void **state)
 {
     (void)state;
     uint32_t rank_of[32];
@@ -345,7 +345,7 @@ static void check_least_limit(void **state)
     assert_int_equal(weft_items_init_uniform(&items, 96, layer, layer, layer, NULL), WEFT_OK);
     assert_int_equal(weft_partition_init_balanced(&p, &items, 32, &rank_limits, NULL, &err),
                      WEFT_USAGE);
-    assert_non_null(strstr(err.msg, "600 bytes a rank: the least that would do is 700 bytes"));
+    assert_non_null(strstr(err.msg, "600 bytes per rank: the minimum is 700 bytes"));
     limit = 700;
     assert_int_equal(weft_partition_init_balanced(&p, &items, 32, &rank_limits, &proven, &err),
                      WEFT_OK);
@@ -358,7 +358,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_random), cmocka_unit_test(check_v),
-        cmocka_unit_test(check_shared), cmocka_unit_test(check_least_limit),
+        cmocka_unit_test(check_shared), cmocka_unit_test(check_min_limit),
         cmocka_unit_test(check_large),
     };
     return cmocka_run_group_tests_name("limits", tests, NULL, NULL) != 0;

@@ -1,4 +1,4 @@
-/* What the stages of a partition come to. */
+/* Sums over the stages of a partition. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "weft/part.h"
 
-/* Item k has powers of two that no other has, so that every sum says which items are in it. */
+/* Item k has unique powers of two, so that every sum identifies its items. */
 static void powers(struct weft_item *at, size_t n)
 {
     for (size_t k = 0; k < n; k++)
@@ -24,8 +24,8 @@ static struct sums_case {
 } cases[] = {
     {"one stage", "4", 1, {0x3f}},
     {"two stages", "3,1", 2, {0x0f, 0x30}},
-    {"empty in between", "2,0,2", 3, {0x07, 0, 0x38}},
-    {"ends alone", "0,3,1,0", 4, {0x01, 0x0e, 0x10, 0x20}},
+    {"an empty stage between", "2,0,2", 3, {0x07, 0, 0x38}},
+    {"embedding and head alone", "0,3,1,0", 4, {0x01, 0x0e, 0x10, 0x20}},
 };
 
 static void check_sums(void **state)
@@ -68,7 +68,7 @@ static void check_errors(void **state)
     size_t bytes[2];
     assert_int_equal(weft_partition_init_even(&p, 3, 2, NULL), WEFT_OK);
     assert_int_equal(weft_stage_sums_init(&sums, &p, &items, &err), WEFT_USAGE);
-    assert_non_null(strstr(err.msg, "the stages hold 3 layers, the model has 2"));
+    assert_non_null(strstr(err.msg, "the stages have 3 layers, the model has 2"));
     weft_partition_release(&p);
     assert_int_equal(weft_partition_init_even(&p, 2, 2, NULL), WEFT_OK);
     at[0].state_bytes = at[1].state_bytes = SIZE_MAX / 2 + 1;

@@ -1,5 +1,4 @@
-/* Figures of a trace are those of the plan it was made from; two traces are compared action by
- * action. */
+/* Metrics of a trace equal those of its plan; two traces are compared action by action. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

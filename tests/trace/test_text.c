@@ -1,5 +1,4 @@
-/* The text form of traces: what is written reads back to the bit, what is wrong is named by line
- * and column. */
+/* The text form of traces: round trips bit for bit, and errors with line and column. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,47 +18,50 @@
 static struct bad_case {
     const char *name, *text, *says;
 } bad_cases[] = {
-    {"empty", "", "begins with '# weft trace 1'"},
-    {"no version", "# weft ranks 1 stages 1 micros 1\n", "t:1:8: the first header line"},
-    {"other version", "# weft trace 2\n", "t:1:14: this weft reads version 1"},
-    {"twice", "# weft trace 1\n# weft trace 1\n", "t:2:8: 'trace' is there twice"},
-    {"unknown header", "# weft trace 1\n# weft color red\n", "t:2:8: 'color' is no header"},
-    {"no sizes", "# weft trace 1\n0 compute 0F0 0 1\n", "t:2:1: before the events"},
+    {"empty", "", "begin with '# weft trace 1'"},
+    {"no version", "# weft ranks 1 stages 1 micros 1\n", "t:1:8: the first header line must"},
+    {"other version", "# weft trace 2\n", "t:1:14: unsupported version of the trace format"},
+    {"a header twice", "# weft trace 1\n# weft trace 1\n", "t:2:8: 'trace' is given twice"},
+    {"unknown header", "# weft trace 1\n# weft color red\n", "t:2:8: unknown header 'color'"},
+    {"no sizes", "# weft trace 1\n0 compute 0F0 0 1\n",
+     "t:2:1: missing header before the events"},
     {"no ranks", "# weft trace 1\n# weft ranks 0 stages 1 micros 1\n", "t:2:14: ranks"},
-    {"sizes cut", "# weft trace 1\n# weft ranks 1 stages 1\n", "t:2:24: expected"},
-    {"only a header", HEAD, "no events in it"},
+    {"truncated sizes", "# weft trace 1\n# weft ranks 1 stages 1\n", "t:2:24: expected"},
+    {"only a header", HEAD, "no events"},
     {"more ranks than events",
      "# weft trace 1\n# weft ranks 4000000000 stages 1 micros 1\n0 compute 0F0 0 1\n",
-     "t:2:1: 4000000000 ranks in a trace of 1 events"},
+     "t:2:1: 4000000000 ranks, but only 1 events"},
     {"a name too long",
      "# weft trace 1\n# weft name 0123456789012345678901234567890123456789012345678901234567890123"
      "\n",
-     "t:2:13: a name has 1 to 63"},
-    {"a name that is not text", "# weft trace 1\n# weft name a\001b\n", "t:2:14: a name is"},
+     "t:2:13: the name must have 1 to 63"},
+    {"a name that is not text", "# weft trace 1\n# weft name a\001b\n",
+     "t:2:14: the name is not printable"},
     {"header after events", HEAD "0 compute 0F0 0 1\n# weft name x\n", "t:4:8: header lines"},
-    {"rank", HEAD "1 compute 0F0 0 1\n", "t:3:1: rank 1 in a trace of 1"},
-    {"no rank", HEAD "x compute 0F0 0 1\n", "t:3:1: rank: 'x' is no whole number"},
+    {"rank", HEAD "1 compute 0F0 0 1\n", "t:3:1: rank 1 is out of range"},
+    {"no rank", HEAD "x compute 0F0 0 1\n", "t:3:1: rank: 'x' is not a whole number"},
     {"rank too large", HEAD "99999999999 compute 0F0 0 1\n", "t:3:1: rank: 99999999999 is too"},
-    {"stage", HEAD "0 compute 1F0 0 1\n", "t:3:1: 1F0 in a trace of 1 stages"},
-    {"micro", HEAD "0 compute 0F1 0 1\n", "t:3:1: 0F1 in a trace of 1 stages and 1 micros"},
-    {"lane", HEAD "0 disk 0F0 0 1\n", "t:3:3: 'disk' is none of compute"},
-    {"kind in a wrong lane", HEAD "0 send 0F0 0 1\n", "0F0 does not go into the lane send"},
+    {"stage", HEAD "0 compute 1F0 0 1\n", "t:3:1: 1F0 is out of range (1 stages"},
+    {"micro", HEAD "0 compute 0F1 0 1\n", "t:3:1: 0F1 is out of range (1 stages, 1 micros"},
+    {"lane", HEAD "0 disk 0F0 0 1\n", "t:3:3: 'disk' is not one of compute"},
+    {"kind in a wrong lane", HEAD "0 send 0F0 0 1\n", "0F0 does not belong to lane send"},
     {"no action", HEAD "0 compute 0X0 0 1\n", "t:3:11: '0X0 0 1' is not an action"},
     {"half a pair", HEAD "0 compute (0F0;0B0) 0 1\n", "t:3:19: an overlapped pair ends in"},
     {"a pair of two F", HEAD "0 compute (0F0;0F0)OVERLAP_F_B 0 1\n", "t:3:11: an overlapped"},
-    {"glued", HEAD "0 compute 0F0x 0 1\n", "t:3:14: a blank must follow"},
+    {"no blank after the action", HEAD "0 compute 0F0x 0 1\n", "t:3:14: a blank must follow"},
     {"no start", HEAD "0 compute 0F0\n", "t:3:14: start is missing"},
     {"no length", HEAD "0 compute 0F0 0\n", "t:3:16: length is missing"},
     {"negative start", HEAD "0 compute 0F0 -1 1\n", "t:3:15: start: -1 is out of range"},
     {"negative length", HEAD "0 compute 0F0 0 -0.5\n", "t:3:17: length: -0.5 is out of range"},
-    {"nan", HEAD "0 compute 0F0 nan 1\n", "t:3:15: start: 'nan' is no number"},
-    {"inf", HEAD "0 compute 0F0 0 inf\n", "t:3:17: length: 'inf' is no number"},
+    {"nan", HEAD "0 compute 0F0 nan 1\n", "t:3:15: start: 'nan' is not a number"},
+    {"inf", HEAD "0 compute 0F0 0 inf\n", "t:3:17: length: 'inf' is not a number"},
     {"too large", HEAD "0 compute 0F0 0 1e999\n", "t:3:17: length: 1e999 is out of range"},
-    {"an end too large", HEAD "0 compute 0F0 1e308 1e308\n", "t:3:1: 0F0 from 1e+308"},
-    {"hex", HEAD "0 compute 0F0 0x1 1\n", "t:3:15: start: '0x1' is no number"},
-    {"bytes", HEAD "0 send 0SEND_F0 0 1 -3\n", "t:3:21: bytes: '-3' is no whole number"},
-    {"peer", HEAD "0 send 0SEND_F0 0 1 8 1\n", "t:3:1: 0SEND_F0 with rank 1"},
-    {"more", HEAD "0 send 0SEND_F0 0 1 8 0 9\n", "t:3:25: nothing may follow here, not '9'"},
+    {"an end too large", HEAD "0 compute 0F0 1e308 1e308\n", "t:3:1: 0F0 starts at 1e+308"},
+    {"hex", HEAD "0 compute 0F0 0x1 1\n", "t:3:15: start: '0x1' is not a number"},
+    {"bytes", HEAD "0 send 0SEND_F0 0 1 -3\n", "t:3:21: bytes: '-3' is not a whole number"},
+    {"peer", HEAD "0 send 0SEND_F0 0 1 8 1\n", "t:3:1: 0SEND_F0: peer 1 is out of range"},
+    {"too many fields", HEAD "0 send 0SEND_F0 0 1 8 0 9\n",
+     "t:3:25: unexpected '9' at the end"},
     {"memory of no rank", HEAD "7 memory 0 1\n", "t:3:1: rank 7"},
     {"memory without amount", HEAD "0 memory 0\n", "t:3:11: amount is missing"},
     {"unit", "# weft trace 1\n# weft unit -1\n", "t:2:13: unit: -1 is out of range"},
@@ -70,7 +72,7 @@ static void check_bad(void **state)
     const struct bad_case *c = *state;
     struct weft_trace t;
     struct weft_error err = {0};
-    /* A copy of its exact length, so that a sanitizer sees a read behind the end. */
+    /* A copy of the exact length, so that a sanitizer detects a read past the end. */
     size_t len = strlen(c->text);
     char *text = malloc(len + (len == 0));
     assert_non_null(text);
@@ -121,7 +123,7 @@ static void round_trip(const struct weft_trace *t)
     free(text);
 }
 
-static void plans_survive(void **state)
+static void plans_round_trip(void **state)
 {
     static const char *const names[] = {"1f1b", "zb-v", "dualpipe", "interleaved-1f1b"};
     static const double third = 1.0 / 3, f[] = {0.1};
@@ -156,7 +158,7 @@ static void plans_survive(void **state)
     }
 }
 
-/* Events in random order come out by rank, lane and start, those of one start as they came. */
+/* Events in random order are sorted by rank, lane and start; equal starts keep their order. */
 static void any_order(void **state)
 {
     struct weft_trace t;
@@ -197,7 +199,7 @@ static void any_order(void **state)
     weft_trace_release(&t);
 }
 
-static void told_from_schedules(void **state)
+static void detected(void **state)
 {
     (void)state;
     assert_true(weft_trace_detect("\n \r\n#weft trace 1", 16));
@@ -213,8 +215,8 @@ int main(void)
     size_t n = 0;
     for (; n < WEFT_LEN(bad_cases); n++)
         tests[n] = (struct CMUnitTest){bad_cases[n].name, check_bad, NULL, NULL, &bad_cases[n]};
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(plans_survive);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(plans_round_trip);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(any_order);
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(told_from_schedules);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(detected);
     return cmocka_run_group_tests_name("trace text", tests, NULL, NULL) != 0;
 }

@@ -1,4 +1,4 @@
-/* The table of blocks: against recorded tables, closed forms, and a slow obvious count. */
+/* The table of blocks against recorded tables, closed forms, and a slow direct count. */
 #include "base/error.h"
 #include "base/random.h"
 #include "sched/lines.h"
@@ -7,12 +7,12 @@
 static const enum weft_block_cache caches[] = {WEFT_BLOCK_CACHE_OFF, WEFT_BLOCK_CACHE_RECEIVED,
                                                WEFT_BLOCK_CACHE_FULL};
 
-enum { MOST = 160 };
+enum { MAX_ITEMS = 160 };
 
 /* Stage s on rank s mod P. */
-static struct weft_placement loop(uint32_t ranks, uint32_t chunks, uint32_t rank_of[MOST])
+static struct weft_placement loop(uint32_t ranks, uint32_t chunks, uint32_t rank_of[MAX_ITEMS])
 {
-    assert_in_range(ranks * chunks, 1, MOST);
+    assert_in_range(ranks * chunks, 1, MAX_ITEMS);
     for (uint32_t s = 0; s < ranks * chunks; s++)
         rank_of[s] = s % ranks;
     return (struct weft_placement){ranks, ranks * chunks, 1, 1, rank_of, NULL};
@@ -35,12 +35,12 @@ static struct weft_traffic *make(const struct weft_placement *p, const uint32_t 
 /* -- recorded tables ------------------------------------------------------------------------ */
 
 struct recorded {
-    uint32_t ranks, chunks, n_blocks, finished_by[MOST], rank_of[MOST];
+    uint32_t ranks, chunks, n_blocks, finished_by[MAX_ITEMS], rank_of[MAX_ITEMS];
     size_t want[3];
     struct weft_traffic *tables[3];
 };
 
-/* Where layers are given, the blocks follow from them and an even partition. */
+/* If layers are given, the blocks follow from them and an even partition. */
 static void expect_same_blocks(const struct lines *l, const struct recorded *r)
 {
     struct weft_partition p;
@@ -58,9 +58,9 @@ static void expect_same_blocks(const struct lines *l, const struct recorded *r)
 
 static void read_case(const struct lines *l, struct recorded *r)
 {
-    double list[MOST];
+    double list[MAX_ITEMS];
     *r = (struct recorded){.ranks = lines_count(l, 1), .chunks = lines_count(l, 2)};
-    r->n_blocks = (uint32_t)lines_list(l, 5, list, MOST);
+    r->n_blocks = (uint32_t)lines_list(l, 5, list, MAX_ITEMS);
     for (uint32_t b = 0; b < r->n_blocks; b++)
         r->finished_by[b] = (uint32_t)list[b];
     expect_same_blocks(l, r);
@@ -79,9 +79,9 @@ static void expect_hop(const struct lines *l, const struct recorded *r)
     if (weft_traffic_sends(r->tables[0], 0, stage).len != lines_count(l, 2))
         fail_line(l, "stage %u sends another number of blocks without a cache", stage);
     for (int k = 1; k < 3; k++) {
-        double want[MOST];
+        double want[MAX_ITEMS];
         struct weft_block_span got = weft_traffic_sends(r->tables[k], 0, stage);
-        size_t n = l->fields[2 + k][0] == '-' ? 0 : lines_list(l, 2 + k, want, MOST);
+        size_t n = l->fields[2 + k][0] == '-' ? 0 : lines_list(l, 2 + k, want, MAX_ITEMS);
         if (got.len != n)
             fail_line(l, "stage %u sends %zu blocks, not %zu", stage, got.len, n);
         for (size_t i = 0; i < n; i++)
@@ -120,14 +120,14 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* One block a stage: C(C-1)/2 without a cache, P(P-1)/2 + (V-1)P^2 by the paper's Eq. 8, the sum
- * of min(P-1, C-1-j) at least, which is P(P-1)/2 + (V-1)P(P-1). */
+/* One block per stage: C(C-1)/2 without a cache, P(P-1)/2 + (V-1)P^2 by the paper's Eq. 8, and at
+ * minimum the sum of min(P-1, C-1-j), which is P(P-1)/2 + (V-1)P(P-1). */
 static void check_closed_forms(void **state)
 {
     (void)state;
     for (size_t P = 1; P <= 16; P++)
         for (size_t V = 1; V <= 6; V++) {
-            uint32_t rank_of[MOST], finished_by[MOST];
+            uint32_t rank_of[MAX_ITEMS], finished_by[MAX_ITEMS];
             size_t C = P * V, sent[3], minimum = 0;
             struct weft_placement p = loop((uint32_t)P, (uint32_t)V, rank_of);
             for (uint32_t s = 0; s < C; s++) {
@@ -152,14 +152,14 @@ static void check_closed_forms(void **state)
 
 /* -- any placement -------------------------------------------------------------------------- */
 
-/* Who has what, kept as plain sets; and every hop's list made from them. */
-static void compare_plainly(const struct weft_traffic *t, const uint32_t *finished_by,
-                            uint32_t pipe)
+/* Keeps the blocks of each rank as sets and derives the list of every hop from them. */
+static void compare_with_sets(const struct weft_traffic *t, const uint32_t *finished_by,
+                              uint32_t pipe)
 {
     const struct weft_placement *p = weft_traffic_placement(t);
     const uint32_t *rank_of = p->rank_of + (size_t)pipe * p->n_stages;
     enum weft_block_cache cache = weft_traffic_cache(t);
-    static bool has[16][MOST];
+    static bool has[16][MAX_ITEMS];
     memset(has, 0, sizeof has);
     for (uint32_t s = 0; s < p->n_stages; s++) {
         uint32_t rank = rank_of[s];
@@ -181,8 +181,8 @@ static void compare_plainly(const struct weft_traffic *t, const uint32_t *finish
     }
 }
 
-/* With the full cache a block comes to each rank once, and there is no other bringer. */
-static void expect_one_bringer(const struct weft_traffic *t, uint32_t pipe)
+/* With the full cache each rank receives a block once, so it has one source per rank. */
+static void expect_one_source(const struct weft_traffic *t, uint32_t pipe)
 {
     const struct weft_placement *p = weft_traffic_placement(t);
     for (uint32_t s = 0; s < p->n_stages; s++)
@@ -214,7 +214,7 @@ static void check_any_placement(void **state)
             pipe_of[m] = (uint16_t)roll(seed, &at, pipes);
         for (uint32_t b = 0; b < blocks; b++)
             finished_by[b] = roll(seed, &at, stages);
-        for (uint32_t b = 1; b < blocks; b++) /* into order */
+        for (uint32_t b = 1; b < blocks; b++) /* ascending */
             for (uint32_t k = b; k > 0 && finished_by[k] < finished_by[k - 1]; k--) {
                 uint32_t swap = finished_by[k];
                 finished_by[k] = finished_by[k - 1];
@@ -225,10 +225,10 @@ static void check_any_placement(void **state)
         for (int k = 0; k < 3; k++) {
             struct weft_traffic *t = make(&p, finished_by, blocks, caches[k]);
             for (uint32_t pipe = 0; pipe < pipes; pipe++) {
-                compare_plainly(t, finished_by, pipe);
+                compare_with_sets(t, finished_by, pipe);
                 sent[k] += weft_traffic_count(t, pipe).sent;
                 if (caches[k] == WEFT_BLOCK_CACHE_FULL)
-                    expect_one_bringer(t, pipe);
+                    expect_one_source(t, pipe);
             }
             weft_traffic_free(t);
         }
@@ -238,10 +238,10 @@ static void check_any_placement(void **state)
 
 /* -- sums ----------------------------------------------------------------------------------- */
 
-/* Over the schedule itself: every forward and every backward between ranks, one by one. */
-static void sum_plainly(const struct weft_traffic *t, const struct weft_schedule *s,
-                        struct weft_payload payload, struct weft_traffic_link *links,
-                        uint32_t ranks)
+/* Sums over the forwards and backwards of the schedule between ranks. */
+static void sum_by_actions(const struct weft_traffic *t, const struct weft_schedule *s,
+                           struct weft_payload payload, struct weft_traffic_link *links,
+                           uint32_t ranks)
 {
     const struct weft_placement *p = weft_schedule_placement(s);
     for (uint32_t r = 0; r < ranks; r++) {
@@ -275,7 +275,7 @@ static void expect_step(const struct weft_traffic *t, const struct weft_schedule
     struct weft_traffic_link want[RANKS * RANKS] = {{0}};
     struct weft_traffic_step step;
     size_t next = 0, forward = 0, backward = 0;
-    sum_plainly(t, s, payload, want, RANKS);
+    sum_by_actions(t, s, payload, want, RANKS);
     assert_int_equal(weft_traffic_step_init(&step, t, payload, NULL), WEFT_OK);
     for (uint32_t i = 0; i < RANKS * RANKS; i++) {
         want[i].from = i / RANKS;
@@ -296,7 +296,7 @@ static void expect_step(const struct weft_traffic *t, const struct weft_schedule
     weft_traffic_step_release(&step);
 }
 
-/* Copies one by one: (stage, micro, block), from their forward (or receive) to their backward. */
+/* Follows each copy (stage, micro, block) from its forward (or receive) to its backward. */
 static void expect_peak(const struct weft_traffic *t, const struct weft_schedule *s,
                         const uint32_t *finished_by, uint32_t n_blocks)
 {
@@ -377,7 +377,7 @@ static void check_schedules(void **state)
     assert_in_range(checked, 9, WEFT_LEN(names));
 }
 
-/* 1F1B, one block a stage and the full cache: rank r holds blocks 0 .. r of P - r micros. */
+/* 1F1B, one block per stage and the full cache: rank r stores blocks 0 .. r of P - r micros. */
 static void check_1f1b_peak(void **state)
 {
     struct weft_gen_params params = {.ranks = 8, .micros = 32, .chunks = 1};
@@ -423,9 +423,9 @@ static void check_blocks(void **state)
     weft_partition_release(&p);
 }
 
-/* -- what is refused ------------------------------------------------------------------------ */
+/* -- errors --------------------------------------------------------------------------------- */
 
-static void check_refused(void **state)
+static void check_errors(void **state)
 {
     uint32_t rank_of[] = {0, 1, 0, 1, 1, 0, 1, 0}, other[] = {0, 1, 1, 0};
     const uint16_t astray[] = {0, 1, 2};
@@ -482,7 +482,7 @@ int main(void)
         cmocka_unit_test(check_recorded),      cmocka_unit_test(check_closed_forms),
         cmocka_unit_test(check_any_placement), cmocka_unit_test(check_schedules),
         cmocka_unit_test(check_1f1b_peak),     cmocka_unit_test(check_blocks),
-        cmocka_unit_test(check_refused),
+        cmocka_unit_test(check_errors),
     };
     return cmocka_run_group_tests_name("traffic", tests, NULL, NULL) != 0;
 }

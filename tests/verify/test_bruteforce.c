@@ -1,4 +1,4 @@
-/* The verifier against the slow executor, on a great many small schedules, right and broken. */
+/* The verifier against a slow executor on many small schedules, correct and incorrect ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ static size_t case_count(void)
     return test_is_deep() ? 200000 : 30000;
 }
 
-/* Each verdict must occur this often in a thousand cases, or the test has no teeth. */
+/* The minimum number of cases per verdict in a thousand cases. */
 static const size_t least_per_mille[N_VERDICTS] = {200, 100, 50, 20, 40};
 
 struct tally {
@@ -29,9 +29,9 @@ struct tally {
     size_t refused, lowered, by_pair, blocking, paired, two_way, reduced, unreduced;
 };
 
-/* -- making a case -------------------------------------------------------------------------- */
+/* -- generating a case ---------------------------------------------------------------------- */
 
-/* A generated schedule, with messages or without; false when the sizes are refused. */
+/* Generates a schedule with or without messages; returns false if the sizes are rejected. */
 static bool generated(struct table *t, struct dice *d)
 {
     size_t n;
@@ -75,7 +75,7 @@ static void make_table(struct table *t, struct dice *d)
     }
 }
 
-/* What the parser needs: the largest numbers, and how many actions there are. */
+/* The input of the parser: the largest numbers and the number of actions. */
 struct extent {
     uint32_t stages, micros;
     size_t n_actions;
@@ -115,7 +115,7 @@ static struct weft_channel_model make_transport(struct dice *d)
                                        .by_pair = dice_once_in(d, 3)};
 }
 
-/* -- judging it ----------------------------------------------------------------------------- */
+/* -- checking it ---------------------------------------------------------------------------- */
 
 static bool found(const struct weft_verify_result *r, unsigned rules)
 {
@@ -127,15 +127,15 @@ static bool found(const struct weft_verify_result *r, unsigned rules)
 
 #define RULE(name) (1u << WEFT_RULE_##name)
 
-/* The findings speak of what the executor ran into.  A mismatch is found before anything runs,
- * so it may be reported where a run would stand still first. */
+/* Returns true if the findings contain the error that the executor met.  A mismatch is found before
+ * anything runs, so it may be reported where a run would block first. */
 static bool agrees(enum verdict v, const struct weft_verify_result *r)
 {
     switch (v) {
     case VERDICT_VALID:
         return r->n_findings == 0;
     case VERDICT_INCOMPLETE:
-        return r->n_findings > WEFT_MAX_FINDINGS || /* not all are kept */
+        return r->n_findings > WEFT_MAX_FINDINGS || /* not all are stored */
                found(r, RULE(MISSING) | RULE(DUPLICATE) | RULE(MIXED) | RULE(RANK) |
                             RULE(MESSAGE));
     case VERDICT_ORDER:
@@ -150,7 +150,7 @@ static bool agrees(enum verdict v, const struct weft_verify_result *r)
     return false;
 }
 
-/* Nothing is wrong but that some reduce and others do not. */
+/* The only error is that some ranks reduce and others do not. */
 static bool is_unreduced(const struct weft_verify_result *r)
 {
     for (size_t i = 0; i < r->n_findings; i++)
@@ -160,7 +160,7 @@ static bool is_unreduced(const struct weft_verify_result *r)
     return r->n_findings > 0;
 }
 
-/* Findings stand at an action, or behind the last one of a rank. */
+/* The position of a finding is an action, or the end of a list. */
 static bool places_exist(const struct weft_schedule *s, const struct weft_verify_result *r)
 {
     for (size_t i = 0; i < r->n_findings && i < WEFT_MAX_FINDINGS; i++)
@@ -171,7 +171,7 @@ static bool places_exist(const struct weft_schedule *s, const struct weft_verify
     return true;
 }
 
-/* Every rank of a deadlock's circle waits for the next one, the last for the first. */
+/* Every rank of a deadlock cycle waits for the next one, the last for the first. */
 static bool cycle_closes(const struct weft_verify_result *r)
 {
     if (!found(r, RULE(DEADLOCK)))
@@ -182,7 +182,7 @@ static bool cycle_closes(const struct weft_verify_result *r)
     return r->n_cycle > 0;
 }
 
-/* A right schedule can be lowered, and is right still; a wrong one must do no harm. */
+/* A correct schedule stays correct when lowered; an incorrect one must not crash. */
 static bool lowers(const struct weft_schedule *s, enum weft_lowering how, bool right)
 {
     struct weft_schedule *lowered = NULL;
@@ -254,7 +254,7 @@ static void run_case(uint64_t number, struct table *t, struct tally *tally)
     struct weft_error err = {.msg = ""};
     enum weft_status st =
         weft_schedule_parse(text.at, text.len, "random", dice_once_in(&d, 2), &s, &err);
-    /* An empty row is refused, but for the last ones: those are empty lines at the end. */
+    /* An empty row is rejected except at the end, where it is an empty line. */
     if (!e.empty_row && st != (possible ? WEFT_OK : WEFT_SCHEDULE)) {
         print_error("case %zu: parsed with status %d: %s\n%s", (size_t)number, st, err.msg,
                     text.at);

@@ -1,5 +1,5 @@
-/* Small wrong schedules, and what is said of them.  The first group is what the validator of
- * PyTorch's pipelining lets pass. */
+/* Small incorrect schedules and their findings.  The first group passes the validator of PyTorch's
+ * pipelining. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,28 +27,28 @@ static struct finding_case {
     const char *words;
 } cases[] = {
     {"a forward twice", "0F0,0F0,0B0", BUFFERED, DIRECTION, WEFT_RULE_DUPLICATE, 0, 1,
-     "0F0 is there twice"},
+     "0F0 is listed twice"},
     {"a backward twice", "0F0,0F1,0B0,0B1,0B0", BUFFERED, DIRECTION, WEFT_RULE_DUPLICATE, 0, 4,
-     "0B0 is there twice"},
+     "0B0 is listed twice"},
     {"an input gradient twice", "0F0,0I0,0W0,0I0", BUFFERED, DIRECTION, WEFT_RULE_DUPLICATE, 0,
-     3, "0I0 is there twice"},
+     3, "0I0 is listed twice"},
     {"one micro with B and I and W, another with none", "0F0,0F1,0B0,0I0,0W0", BUFFERED,
      DIRECTION, WEFT_RULE_MIXED, 0, 3, "0I0 mixes a whole backward with a split one"},
-    {"and the other one is named", "0F0,0F1,0B0,0I0,0W0", BUFFERED, DIRECTION,
+    {"the micro without a backward is reported", "0F0,0F1,0B0,0I0,0W0", BUFFERED, DIRECTION,
      WEFT_RULE_MISSING, 0, 1, "stage 0, micro 1: no backward"},
     {"a gap in the micros", "0F0,0F2,0B0,0B2", BUFFERED, DIRECTION, WEFT_RULE_MISSING, 0, 4,
      "stage 0, micro 1: no forward"},
-    {"and its backward too", "0F0,0F2,0B0,0B2", BUFFERED, DIRECTION, WEFT_RULE_MISSING, 0, 4,
-     "stage 0, micro 1: no backward"},
+    {"the backward of a missing micro", "0F0,0F2,0B0,0B2", BUFFERED, DIRECTION,
+     WEFT_RULE_MISSING, 0, 4, "stage 0, micro 1: no backward"},
     {"micros from 1", "0F1,0F2,0B1,0B2", BUFFERED, DIRECTION, WEFT_RULE_MISSING, 0, 4,
      "stage 0, micro 0: no forward"},
-    {"micros differ between stages: 0 goes down", "0F0,0F1,0B0,0B1\n1F1,1F2,1B1,1B2", BUFFERED,
-     DIRECTION, WEFT_RULE_MISSING, 1, 4, "stage 1, micro 0: no forward"},
-    {"micros differ between stages: 2 comes from nowhere", "0F0,0F1,0B0,0B1\n1F1,1F2,1B1,1B2",
+    {"micros differ between stages: 0 is not on stage 1", "0F0,0F1,0B0,0B1\n1F1,1F2,1B1,1B2",
+     BUFFERED, DIRECTION, WEFT_RULE_MISSING, 1, 4, "stage 1, micro 0: no forward"},
+    {"micros differ between stages: 2 has no source", "0F0,0F1,0B0,0B1\n1F1,1F2,1B1,1B2",
      BUFFERED, DIRECTION, WEFT_RULE_MISSING, 0, 4, "stage 0, micro 2: no forward"},
     {"ranks that wait for each other", "0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1", BUFFERED, DIRECTION,
      WEFT_RULE_DEADLOCK, 0, 1, "0B0 waits for 1B0 of rank 1"},
-    {"the other half of that circle", "0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1", BUFFERED, DIRECTION,
+    {"the other rank of that cycle", "0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1", BUFFERED, DIRECTION,
      WEFT_RULE_DEADLOCK, 1, 0, "1F1 waits for 0F1 of rank 0"},
     {"a stage beyond the others", "0F0,0B0\n5F0,5B0", BUFFERED, DIRECTION, UNREADABLE, 0, 0,
      "t:2:1: 6 stages in a file of 4 cells"},
@@ -66,13 +66,13 @@ static struct finding_case {
     {"a micro that PyTorch's 1F1B table invents",
      "0F0,0F1,0B0,0F2,0B1,0B2\n1F1,1B0,1F2,1B1,1F3,1B2", BUFFERED, DIRECTION, WEFT_RULE_MISSING,
      0, 6, "stage 0, micro 3: no forward"},
-    {"and what comes of it is pointed at", "0F0,0F1,0B0,0F2,0B1,0B2\n1F1,1B0,1F2,1B1,1F3,1B2",
+    {"the consequence of an invented micro", "0F0,0F1,0B0,0F2,0B1,0B2\n1F1,1B0,1F2,1B1,1F3,1B2",
      BUFFERED, DIRECTION, WEFT_RULE_MISSING, 1, 4, "stage 1, micro 3: no backward"},
-    {"a backward is missing: the last of several actions",
+    {"a missing backward is reported at the last action",
      "0F0,0SEND_F0,0RECV_B0,0F1,0SEND_F1,0RECV_B1,0B1\n"
      "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1",
      BUFFERED, DIRECTION, WEFT_RULE_MISSING, 0, 2, "stage 0, micro 0: no backward"},
-    {"a stage without actions is pointed at behind another's",
+    {"a stage without actions is reported at the end of the list",
      "0F0,0F1,0B0,0B1\n2F0,2B0,2F1,2B1", BUFFERED, DIRECTION, WEFT_RULE_MISSING, 0, 4,
      "stage 1, micro 1: no backward"},
 
@@ -88,7 +88,7 @@ static struct finding_case {
     {"an input gradient alone", "0F0,0I0", BUFFERED, DIRECTION, WEFT_RULE_MISSING, 0, 1,
      "I but no W"},
     {"a backward on another rank than its forward", "0F0,0B0,1F0\n1B0", BUFFERED, DIRECTION,
-     WEFT_RULE_RANK, 1, 0, "1B0 is not on the rank that has the rest of its stage and micro"},
+     WEFT_RULE_RANK, 1, 0, "1B0 is on another rank than the rest of its stage and micro"},
     {"stages of one rank in the wrong order", "1F0,0F0,1B0,0B0", BUFFERED, DIRECTION,
      WEFT_RULE_DEADLOCK, 0, 0, "1F0 waits for 0F0 of rank 0"},
     {"a pair of a micro with itself", "(0F0;0B0)OVERLAP_F_B", BUFFERED, DIRECTION,
@@ -97,7 +97,7 @@ static struct finding_case {
      DIRECTION, WEFT_RULE_DEADLOCK, 1, 1, "action 1: 1F1 waits for 0F1 of rank 0"},
     {"a pair whose second half waits", "0F0,(0F1;0B0)OVERLAP_F_B,0B1\n1F0,1F1,1B1,1B0",
      BUFFERED, DIRECTION, WEFT_RULE_DEADLOCK, 0, 2, "action 2: 0B0 waits for 1B0 of rank 1"},
-    {"a pair whose backward comes back too late", "(0F1;0B0)OVERLAP_F_B,0F0,0B1", BUFFERED,
+    {"a pair whose backward precedes its forward", "(0F1;0B0)OVERLAP_F_B,0F0,0B1", BUFFERED,
      DIRECTION, WEFT_RULE_ORDER, 0, 1, "0B0 runs before its forward"},
 
     /* -- messages -- */
@@ -106,66 +106,66 @@ static struct finding_case {
     {"a backward before its receive", "0F0,0SEND_F0,0B0,0RECV_B0\n1RECV_F0,1F0,1B0,1SEND_B0",
      BUFFERED, DIRECTION, WEFT_RULE_ORDER, 0, 2, "0B0 runs before its gradient is received"},
     {"a receive twice", "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1RECV_F0,1F0,1B0,1SEND_B0",
-     BUFFERED, DIRECTION, WEFT_RULE_DUPLICATE, 1, 1, "1RECV_F0 is there twice"},
+     BUFFERED, DIRECTION, WEFT_RULE_DUPLICATE, 1, 1, "1RECV_F0 is listed twice"},
     {"a send twice", "0F0,0SEND_F0,0RECV_B0,0B0,0SEND_F0\n1RECV_F0,1F0,1B0,1SEND_B0", BUFFERED,
-     DIRECTION, WEFT_RULE_DUPLICATE, 0, 4, "0SEND_F0 is there twice"},
+     DIRECTION, WEFT_RULE_DUPLICATE, 0, 4, "0SEND_F0 is listed twice"},
     {"a send without a receive", "0F0,0SEND_F0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0", BUFFERED,
      DIRECTION, WEFT_RULE_MISSING, 0, 2,
      "stage 0, micro 0: the gradient is not received (RECV_B)"},
     {"a receive without a send", "0F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0", BUFFERED,
      DIRECTION, WEFT_RULE_MISSING, 0, 2, "stage 0, micro 0: the output is not sent (SEND_F)"},
-    {"a send of what is not computed", "0SEND_F0,0F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0",
-     BUFFERED, DIRECTION, WEFT_RULE_ORDER, 0, 0, "0SEND_F0 sends what is not computed yet"},
+    {"a send of data that is not computed",
+     "0SEND_F0,0F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0", BUFFERED, DIRECTION,
+     WEFT_RULE_ORDER, 0, 0, "0SEND_F0 sends data that is not computed yet"},
     {"a send of a gradient that is not computed",
      "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1SEND_B0,1B0", BUFFERED, DIRECTION,
-     WEFT_RULE_ORDER, 1, 2, "1SEND_B0 sends what is not computed yet"},
+     WEFT_RULE_ORDER, 1, 2, "1SEND_B0 sends data that is not computed yet"},
     {"a send beyond the last stage", "0F0,0SEND_F0,0B0", BUFFERED, DIRECTION, WEFT_RULE_MESSAGE,
-     0, 1, "0SEND_F0 has no other rank at its other end"},
+     0, 1, "0SEND_F0 has no other rank as its peer"},
     {"a receive before the first stage", "0RECV_F0,0F0,0B0", BUFFERED, DIRECTION,
-     WEFT_RULE_MESSAGE, 0, 0, "0RECV_F0 has no other rank at its other end"},
+     WEFT_RULE_MESSAGE, 0, 0, "0RECV_F0 has no other rank as its peer"},
     {"a message between stages of one rank", "0F0,0SEND_F0,1RECV_F0,1F0,1B0,0B0", BUFFERED,
      DIRECTION, WEFT_RULE_MESSAGE, 0, 1, "0SEND_F0 has no other rank"},
     {"a receive on a rank without the stage",
      "0F0,0SEND_F0,0RECV_B0,0B0,1RECV_F0\n1F0,1B0,1SEND_B0", BUFFERED, DIRECTION,
-     WEFT_RULE_RANK, 0, 4,
-     "1RECV_F0 is not on the rank that has the rest of its stage and micro"},
-    {"a wait for an answer to what is not sent yet",
+     WEFT_RULE_RANK, 0, 4, "1RECV_F0 is on another rank than the rest of its stage and micro"},
+    {"a receive before the send that causes it",
      "0F0,0RECV_B0,0SEND_F0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0", BUFFERED, DIRECTION,
      WEFT_RULE_DEADLOCK, 0, 1, "0RECV_B0 waits for 1SEND_B0 of rank 1"},
 
     /* -- reductions -- */
     {"a reduction before any gradient", "0F0,0REDUCE_GRAD,0B0", BUFFERED, DIRECTION,
-     WEFT_RULE_ORDER, 0, 1, "0REDUCE_GRAD reduces a gradient that its rank has not made"},
+     WEFT_RULE_ORDER, 0, 1, "0REDUCE_GRAD reduces a gradient that its rank has not computed"},
     {"a reduction before the last gradient", "0F0,0F1,0B0,0REDUCE_GRAD,0B1", BUFFERED,
-     DIRECTION, WEFT_RULE_ORDER, 0, 4, "0B1 adds to a gradient that was reduced already"},
+     DIRECTION, WEFT_RULE_ORDER, 0, 4, "0B1 adds to a gradient that is already reduced"},
     {"a reduction between I and W", "0F0,0F1,0B0,0I1,0REDUCE_GRAD,0W1", BUFFERED, DIRECTION,
-     WEFT_RULE_ORDER, 0, 5, "0W1 adds to a gradient that was reduced already"},
+     WEFT_RULE_ORDER, 0, 5, "0W1 adds to a gradient that is already reduced"},
     {"a reduction twice", "0F0,0B0,0REDUCE_GRAD,0REDUCE_GRAD", BUFFERED, DIRECTION,
-     WEFT_RULE_DUPLICATE, 0, 3, "0REDUCE_GRAD is there twice"},
+     WEFT_RULE_DUPLICATE, 0, 3, "0REDUCE_GRAD is listed twice"},
     {"a reduction of another rank's stage", "0F0,0B0,1REDUCE_GRAD\n1F0,1B0", BUFFERED,
      DIRECTION, WEFT_RULE_ORDER, 0, 2,
-     "1REDUCE_GRAD reduces a gradient that its rank has not made"},
+     "1REDUCE_GRAD reduces a gradient that its rank has not computed"},
 
-    {"one of two holders of a stage reduces",
+    {"one of two ranks of a stage reduces",
      "0F0,0B0,1F1,1B1,0REDUCE_GRAD,1REDUCE_GRAD\n1F0,1B0,0F1,0B1,1REDUCE_GRAD", BUFFERED,
      DIRECTION, WEFT_RULE_MISSING, 1, 3,
-     "rank 1: 0REDUCE_GRAD is missing: all holders of all stages reduce, or none"},
+     "rank 1: 0REDUCE_GRAD is missing: either all ranks reduce all of their stages, or none"},
     {"one of two stages of a rank is reduced", "0F0,1F0,1B0,1REDUCE_GRAD,0B0", BUFFERED,
      DIRECTION, WEFT_RULE_MISSING, 0, 4,
-     "rank 0: 0REDUCE_GRAD is missing: all holders of all stages reduce, or none"},
+     "rank 0: 0REDUCE_GRAD is missing: either all ranks reduce all of their stages, or none"},
     {"one of two ranks reduces", "0F0,0B0,0REDUCE_GRAD\n1F0,1B0", BUFFERED, DIRECTION,
      WEFT_RULE_MISSING, 1, 1,
-     "rank 1: 1REDUCE_GRAD is missing: all holders of all stages reduce, or none"},
-    {"the weight gradient is what a reduction is missing behind",
+     "rank 1: 1REDUCE_GRAD is missing: either all ranks reduce all of their stages, or none"},
+    {"a missing reduction is reported at the weight gradient",
      "0F0,0I0,0F1,0W0,0I1,0W1,0SEND_F1\n1F0,1I0,1W0,1F1,1I1,1W1,1REDUCE_GRAD", BUFFERED,
      DIRECTION, WEFT_RULE_MISSING, 0, 5, "rank 0: 0REDUCE_GRAD is missing"},
-    {"all holders of all stages reduce",
+    {"all ranks of all stages reduce",
      "0F0,0B0,1F1,1B1,0REDUCE_GRAD,1REDUCE_GRAD\n1F0,1B0,0F1,0B1,1REDUCE_GRAD,0REDUCE_GRAD",
      BUFFERED, PAIR, RIGHT, 0, 0, ""},
-    {"only forwards of a stage on a rank are no gradients to reduce: that is another mistake",
+    {"a rank with only forwards of a stage has no gradient to reduce",
      "0F0,0B0,1F0,0REDUCE_GRAD\n1B0,1REDUCE_GRAD", BUFFERED, DIRECTION, WEFT_RULE_RANK, 1, 0,
-     "1B0 is not on the rank"},
-    /* As PyTorch prints it: parameters gathered before, gradients reduced behind the last one. */
+     "1B0 is on another rank"},
+    /* As PyTorch prints it: parameters are gathered first, gradients reduced after the last one. */
     {"PyTorch's table with messages and all reductions",
      "0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0RESHARD,0REDUCE_GRAD\n"
      "1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1RESHARD,1REDUCE_GRAD",
@@ -180,12 +180,12 @@ static struct finding_case {
      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
      "1RECV_F1,1RECV_F0,1F0,1F1,1B0,1SEND_B0,1B1,1SEND_B1",
      BUFFERED, DIRECTION, WEFT_RULE_CHANNEL, 1, 0,
-     "1RECV_F1 takes message 0 of the channel from rank 0, which sends it as message 1"},
+     "1RECV_F1 is receive 0 of the channel from rank 0, but its send is number 1"},
     {"gradients swapped against their sends",
      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
      "1RECV_F0,1RECV_F1,1F0,1F1,1B1,1SEND_B1,1B0,1SEND_B0",
      BUFFERED, DIRECTION, WEFT_RULE_CHANNEL, 0, 4,
-     "0RECV_B0 takes message 0 of the channel from rank 1, which sends it as message 1"},
+     "0RECV_B0 is receive 0 of the channel from rank 1, but its send is number 1"},
     /* Rank 0 sends F1 of stage 0, then B0 of stage 3; rank 1 takes B0 first, as PyTorch does
      * with defer_pp_recv.  (What agrees by pair always agrees by direction.) */
     {"directions that overtake each other have their own queues",
@@ -200,22 +200,22 @@ static struct finding_case {
      "1RECV_F0,1F0,2F0,2SEND_F0,2RECV_B0,2B0,1B0,1SEND_B0,1RECV_F1,1F1,2F1,2SEND_F1,2RECV_B1,2B1,"
      "1B1,1SEND_B1",
      BUFFERED, PAIR, WEFT_RULE_CHANNEL, 1, 4,
-     "2RECV_B0 takes message 1 of the channel from rank 0, which sends it as message 2"},
+     "2RECV_B0 is receive 1 of the channel from rank 0, but its send is number 2"},
 
     /* -- transports -- */
-    {"two sends face each other, with room for one",
+    {"two opposite sends, depth 1",
      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
      "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1",
      1, DIRECTION, RIGHT, 0, 0, ""},
-    {"two sends face each other, without room",
+    {"two opposite sends, depth 0",
      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
      "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1",
      0, DIRECTION, WEFT_RULE_DEADLOCK, 0, 3, "0SEND_F1 waits for 1RECV_F1 of rank 1"},
-    {"the other of the two sends",
+    {"the other of the two opposite sends",
      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
      "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1",
      0, DIRECTION, WEFT_RULE_DEADLOCK, 1, 3, "1SEND_B0 waits for 0RECV_B0 of rank 0"},
-    {"four sends into a V, with room for two",
+    {"four sends into a V, depth 2",
      "0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,0F3,0SEND_F3,3RECV_F0,3F0,3RECV_F1,3F1,3RECV_F2,3F2,"
      "3RECV_F3,3F3,3B0,3SEND_B0,0RECV_B0,0B0,3B1,3SEND_B1,0RECV_B1,0B1,3B2,3SEND_B2,0RECV_B2,0B2,"
      "3B3,3SEND_B3,0RECV_B3,0B3\n"
@@ -223,7 +223,7 @@ static struct finding_case {
      "2F3,2SEND_F3,2RECV_B0,2B0,1B0,1SEND_B0,2RECV_B1,2B1,1B1,1SEND_B1,2RECV_B2,2B2,1B2,1SEND_B2,"
      "2RECV_B3,2B3,1B3,1SEND_B3",
      2, DIRECTION, RIGHT, 0, 0, ""},
-    {"four sends into a V, with room for one: who waits is told what would make room",
+    {"four sends into a V, depth 1: the wait names the receive that it needs",
      "0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,0F3,0SEND_F3,3RECV_F0,3F0,3RECV_F1,3F1,3RECV_F2,3F2,"
      "3RECV_F3,3F3,3B0,3SEND_B0,0RECV_B0,0B0,3B1,3SEND_B1,0RECV_B1,0B1,3B2,3SEND_B2,0RECV_B2,0B2,"
      "3B3,3SEND_B3,0RECV_B3,0B3\n"
@@ -231,7 +231,7 @@ static struct finding_case {
      "2F3,2SEND_F3,2RECV_B0,2B0,1B0,1SEND_B0,2RECV_B1,2B1,1B1,1SEND_B1,2RECV_B2,2B2,1B2,1SEND_B2,"
      "2RECV_B3,2B3,1B3,1SEND_B3",
      1, DIRECTION, WEFT_RULE_DEADLOCK, 0, 7, "0SEND_F3 waits for 1RECV_F2 of rank 1"},
-    {"the other side of that V",
+    {"the other rank of that V",
      "0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,0F3,0SEND_F3,3RECV_F0,3F0,3RECV_F1,3F1,3RECV_F2,3F2,"
      "3RECV_F3,3F3,3B0,3SEND_B0,0RECV_B0,0B0,3B1,3SEND_B1,0RECV_B1,0B1,3B2,3SEND_B2,0RECV_B2,0B2,"
      "3B3,3SEND_B3,0RECV_B3,0B3\n"
@@ -240,10 +240,10 @@ static struct finding_case {
      "2RECV_B3,2B3,1B3,1SEND_B3",
      1, DIRECTION, WEFT_RULE_DEADLOCK, 1, 7, "2SEND_F1 waits for 3RECV_F0 of rank 0"},
 
-    /* -- right -- */
-    {"the least schedule", "0F0,0B0", 0, PAIR, RIGHT, 0, 0, ""},
-    {"PyTorch's parameter actions mean nothing here", "0UNSHARD,0F0,0B0,0RESHARD,0REDUCE_GRAD",
-     0, PAIR, RIGHT, 0, 0, ""},
+    /* -- correct -- */
+    {"the smallest schedule", "0F0,0B0", 0, PAIR, RIGHT, 0, 0, ""},
+    {"PyTorch's parameter actions are ignored", "0UNSHARD,0F0,0B0,0RESHARD,0REDUCE_GRAD", 0,
+     PAIR, RIGHT, 0, 0, ""},
     {"a stage on two ranks for different micros", "0F0,0B0,1F1,1B1\n1F0,1B0,0F1,0B1", BUFFERED,
      PAIR, RIGHT, 0, 0, ""},
     {"a pair", "0F0,(0F1;0B0)OVERLAP_F_B,0B1", 0, PAIR, RIGHT, 0, 0, ""},
@@ -260,7 +260,7 @@ static void check_cycle(const struct weft_verify_result *r)
     }
 }
 
-/* Every finding that is kept says something, and the one that is looked for is among them. */
+/* Every stored finding has a text, and the expected one is among them. */
 static bool has_finding(const struct weft_verify_result *r, const struct finding_case *c)
 {
     bool has = false;
@@ -310,11 +310,11 @@ static void check_finding(void **state)
     weft_schedule_free(s);
 }
 
-/* -- what a transport gets through ---------------------------------------------------------- */
+/* -- channel models ------------------------------------------------------------------------- */
 
-/* 1F1B sends forward and back at once in its steady state.  With receives as late as can be, two
- * ranks then both stand at a send; with PyTorch's one common order of all messages they do not,
- * and room for one message is always enough. */
+/* 1F1B sends in both directions at the same time in its steady state.  With late receives, two ranks
+ * then both block at a send.  With PyTorch's common order of all messages they do not, and a depth of
+ * one message is always sufficient. */
 static struct transport_case {
     const char *name;
     enum weft_lowering how;
@@ -322,10 +322,10 @@ static struct transport_case {
     bool right;
 } transports[] = {
     {"1f1b, late receives, buffered", WEFT_LOWERING_LATE, BUFFERED, true},
-    {"1f1b, late receives, room for one", WEFT_LOWERING_LATE, 1, true},
+    {"1f1b, late receives, depth 1", WEFT_LOWERING_LATE, 1, true},
     {"1f1b, late receives, rendezvous", WEFT_LOWERING_LATE, 0, false},
     {"1f1b, as PyTorch, buffered", WEFT_LOWERING_PYTORCH, BUFFERED, true},
-    {"1f1b, as PyTorch, room for one", WEFT_LOWERING_PYTORCH, 1, true},
+    {"1f1b, as PyTorch, depth 1", WEFT_LOWERING_PYTORCH, 1, true},
     {"1f1b, as PyTorch, rendezvous", WEFT_LOWERING_PYTORCH, 0, true},
 };
 
@@ -350,7 +350,7 @@ static void check_transport(void **state)
     weft_schedule_free(s);
 }
 
-/* More findings than are kept are still counted. */
+/* Findings beyond the maximum are still counted. */
 static void check_many(void **state)
 {
     (void)state;
@@ -378,6 +378,6 @@ int main(void)
         tests[n++] = (struct CMUnitTest){transports[i].name, check_transport, NULL, NULL,
                                          &transports[i]};
     tests[n++] =
-        (struct CMUnitTest){"more findings than are kept", check_many, NULL, NULL, NULL};
+        (struct CMUnitTest){"more findings than are stored", check_many, NULL, NULL, NULL};
     return cmocka_run_group_tests_name("findings", tests, NULL, NULL) != 0;
 }

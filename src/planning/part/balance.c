@@ -1,8 +1,8 @@
-/* The balanced partition: least bottleneck first, then the most even.
+/* The balanced partition: minimum bottleneck first, then minimum sum of squares.
  *
- * The bottleneck is found by bisection.  Each failure moves the lower bound to the next time
- * that a stage can take at all, so that it ends on the exact value.  The dynamic program then
- * evens out among the partitions that do not exceed it.
+ * The bottleneck is found by bisection.  Each failure moves the lower bound to the next possible
+ * time of a stage, so that the bisection ends at the exact value.  A dynamic program then minimizes
+ * the sum of squares among the partitions that do not exceed the bottleneck.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,13 +15,13 @@
 struct balancer {
     struct wf_problem problem;
     struct wf_reach reach;
-    struct wf_balance_search *search; /* owned; NULL until limits tie stages together */
-    uint32_t *ends, *trial;           /* owned: (stages) the partition; one that is tried */
-    bool joint;                       /* look at the stages of a rank together */
+    struct wf_balance_search *search; /* owned; NULL unless limits couple stages */
+    uint32_t *ends, *trial;           /* owned: (stages) the partition, and a candidate */
+    bool joint;                       /* check the stages of a rank together */
     bool proven;
 };
 
-/* Finds some partition with stages of at most `limit`. */
+/* Finds a partition whose stages take at most `limit`. */
 static bool find(struct balancer *b, double limit, uint32_t *ends)
 {
     if (!wf_reach_within(&b->reach, limit))
@@ -31,25 +31,26 @@ static bool find(struct balancer *b, double limit, uint32_t *ends)
            wf_balance_search_run(b->search, limit, true, ends, &b->proven);
 }
 
-/* b->ends fits; makes it one with the least bottleneck, which is at least `least`. */
-static double lower_bottleneck(struct balancer *b, double least)
+/* Replaces b->ends, which fits, by a partition with the minimum bottleneck.  `low` is a lower bound
+ * of the bottleneck. */
+static double lower_bottleneck(struct balancer *b, double low)
 {
-    double most = wf_problem_bottleneck(&b->problem, b->ends);
-    while (least < most * (1 - WF_BALANCE_TOL)) {
-        double middle = least + (most - least) / 2;
+    double high = wf_problem_bottleneck(&b->problem, b->ends);
+    while (low < high * (1 - WF_BALANCE_TOL)) {
+        double middle = low + (high - low) / 2;
         if (!find(b, middle, b->trial)) {
-            least = wf_reach_next_limit(&b->reach, middle);
+            low = wf_reach_next_limit(&b->reach, middle);
             continue;
         }
         uint32_t *ends = b->trial;
         b->trial = b->ends;
         b->ends = ends;
-        most = fmin(middle, wf_problem_bottleneck(&b->problem, ends));
+        high = fmin(middle, wf_problem_bottleneck(&b->problem, ends));
     }
-    return most * (1 + WF_BALANCE_TOL);
+    return high * (1 + WF_BALANCE_TOL);
 }
 
-/* The best by looking at each stage alone; false when there is none. */
+/* Finds the best partition that checks each stage alone; returns false if there is none. */
 static bool balance_relaxed(struct balancer *b, double *bottleneck)
 {
     b->joint = false;
@@ -59,7 +60,7 @@ static bool balance_relaxed(struct balancer *b, double *bottleneck)
     wf_reach_within(&b->reach, *bottleneck);
     wf_reach_minimize(&b->reach, NULL, NULL, b->ends);
     if (wf_problem_n_empty(&b->problem, b->ends) > 0) {
-        /* Empty stages must be worth it: once more, at a price that only breaks ties. */
+        /* Minimizes again with a cost of empty stages that only breaks ties. */
         b->reach.empty_cost =
             WF_BALANCE_EMPTY_TOL * fmax(wf_problem_squares(&b->problem, b->ends), 1);
         wf_reach_minimize(&b->reach, NULL, NULL, b->ends);
@@ -68,7 +69,7 @@ static bool balance_relaxed(struct balancer *b, double *bottleneck)
     return true;
 }
 
-/* With too few layers for all stages, the last goes without, then the first. */
+/* With too few layers for all stages, the last stage has none, then the first. */
 static void split_evenly(struct balancer *b)
 {
     uint32_t n_stages = b->problem.n_stages, n_layers = b->problem.n_layers;
@@ -78,40 +79,41 @@ static void split_evenly(struct balancer *b)
                          : (uint32_t)wf_size_min(s + (n_layers + 1 == n_stages), n_layers);
 }
 
-static bool balance_joint(struct balancer *b, double least)
+static bool balance_joint(struct balancer *b, double low)
 {
     b->joint = true;
     if (!find(b, INFINITY, b->ends)) {
-        split_evenly(b); /* the search may have given up on what is plain to see */
+        split_evenly(b); /* the search may have reached its limit of steps */
         if (wf_problem_excess(&b->problem, b->ends) > 0)
             return false;
     }
-    double bottleneck = lower_bottleneck(b, least);
-    /* Gives up at worst: then b->ends stays what it was, which fits. */
+    double bottleneck = lower_bottleneck(b, low);
+    /* If the search gives up, b->ends is unchanged and still fits. */
     wf_balance_search_run(b->search, bottleneck, false, b->ends, &b->proven);
     return true;
 }
 
-/* The least number of bytes that, given to every rank, makes some partition fit. */
+/* Returns the minimum number of bytes that must be added to every limit for a partition to fit. */
 static int64_t missing_bytes(struct balancer *b)
 {
     struct wf_problem *pr = &b->problem;
     b->joint = pr->shared_budget;
     b->proven = true;
     split_evenly(b);
-    int64_t least = 1, most = wf_problem_excess(pr, b->ends);
-    while (least < most) {
-        int64_t middle = least + (most - least) / 2;
+    int64_t low = 1, high = wf_problem_excess(pr, b->ends);
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
         wf_problem_relax(pr, middle);
         wf_reach_update(&b->reach);
+
         bool found = find(b, INFINITY, b->ends);
         wf_problem_relax(pr, -middle);
         if (found)
-            most = wf_problem_excess(pr, b->ends);
+            high = wf_problem_excess(pr, b->ends);
         else
-            least = middle + 1;
+            low = middle + 1;
     }
-    return most;
+    return high;
 }
 
 static enum weft_status fail_to_fit(struct balancer *b,
@@ -119,18 +121,18 @@ static enum weft_status fail_to_fit(struct balancer *b,
                                     struct weft_error *err)
 {
     int64_t missing = missing_bytes(b);
-    const char *sure = b->proven ? "the least that would do is" : "enough would be";
+    const char *kind = b->proven ? "the minimum is" : "a sufficient value is";
     uint32_t n_layers = b->problem.n_layers, n_stages = b->problem.n_stages;
     if (rank_limits->n_limits == 1)
         return WEFT_FAIL(
             err, WEFT_USAGE,
-            "%u layers on %u stages do not fit into %zu bytes a rank: %s %llu bytes", n_layers,
-            n_stages, rank_limits->limit_bytes[0], sure,
+            "%u layers on %u stages do not fit into %zu bytes per rank: %s %llu bytes",
+            n_layers, n_stages, rank_limits->limit_bytes[0], kind,
             (unsigned long long)rank_limits->limit_bytes[0] + (uint64_t)missing);
     return WEFT_FAIL(err, WEFT_USAGE,
                      "%u layers on %u stages do not fit into the ranks' memory limits: %s %lld "
                      "bytes more on every rank",
-                     n_layers, n_stages, sure, (long long)missing);
+                     n_layers, n_stages, kind, (long long)missing);
 }
 
 static enum weft_status balance(struct balancer *b, const struct weft_rank_limits *rank_limits,
@@ -158,7 +160,7 @@ static enum weft_status prepare(struct balancer *b, const struct weft_items *ite
     b->ends = calloc(n_stages, sizeof *b->ends);
     b->trial = calloc(n_stages, sizeof *b->trial);
     if (b->ends == NULL || b->trial == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a partition of %u stages", n_stages);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a partition of %u stages", n_stages);
     return WEFT_OK;
 }
 
@@ -171,7 +173,7 @@ static void release(struct balancer *b)
     free(b->trial);
 }
 
-/* Counts the bytes again, from the items: limits are kept, not only believed to be. */
+/* Recomputes the bytes from the items and compares them with the limits. */
 static enum weft_status check_limits(const struct weft_partition *p,
                                      const struct weft_items *items,
                                      const struct weft_rank_limits *rank_limits,
@@ -179,17 +181,20 @@ static enum weft_status check_limits(const struct weft_partition *p,
 {
     if (rank_limits == NULL || rank_limits->n_limits == 0)
         return WEFT_OK;
+
     uint32_t n_ranks =
         rank_limits->placement == NULL ? p->n_stages : rank_limits->placement->n_ranks;
     size_t *bytes = calloc(n_ranks, sizeof *bytes);
     if (bytes == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "bytes of %u ranks", n_ranks);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u ranks", n_ranks);
+
     enum weft_status st = weft_partition_rank_bytes(p, items, rank_limits, bytes, err);
     for (uint32_t r = 0; r < n_ranks && st == WEFT_OK; r++) {
         size_t limit = rank_limits->limit_bytes[rank_limits->n_limits == 1 ? 0 : r];
         if (bytes[r] > limit)
-            st = WEFT_FAIL(err, WEFT_INTERNAL, "rank %u would hold %zu bytes of %zu", r,
-                           bytes[r], limit);
+            st = WEFT_FAIL(err, WEFT_INTERNAL,
+                           "rank %u has %zu bytes, more than its limit of %zu", r, bytes[r],
+                           limit);
     }
     free(bytes);
     return st;
@@ -209,6 +214,7 @@ enum weft_status weft_partition_init_balanced(struct weft_partition *p,
         st = wf_partition_init_ends(&result, b.ends, n_stages, err);
     if (st == WEFT_OK)
         st = check_limits(&result, items, rank_limits, err);
+
     if (st == WEFT_OK) {
         *p = result;
         if (proven != NULL)

@@ -1,8 +1,10 @@
+/* The balanced partition as a problem on prefix sums. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "planning/part/balance_priv.h"
 #include "planning/part/partition_priv.h"
 
@@ -22,9 +24,9 @@ static enum weft_status sum_times(struct wf_problem *pr, const struct weft_items
         total += item_time(&items->at[k]);
     if (!isfinite(total))
         return WEFT_FAIL(err, WEFT_USAGE, "the times of all items overflow: use a larger unit");
+
     double unit = total > 0 ? total / pr->n_stages : 1;
-    double sum =
-        0; /* summed first, divided then: whole numbers stay exact as long as they can */
+    double sum = 0; /* divided after summing, so that sums of whole numbers are exact */
     for (uint32_t k = 0; k < pr->n_layers; k++) {
         pr->time[k] = sum / unit;
         sum += item_time(&items->at[k + 1]);
@@ -35,28 +37,29 @@ static enum weft_status sum_times(struct wf_problem *pr, const struct weft_items
     return WEFT_OK;
 }
 
-static enum weft_status check_bytes(const struct weft_items *items, uint64_t most_in_flight,
+static enum weft_status check_bytes(const struct weft_items *items, uint64_t max_in_flight,
                                     struct weft_error *err)
 {
     size_t sum = 0, saved;
     for (size_t k = 0; k < items->n; k++)
-        if (!wf_size_mul(items->at[k].act_bytes, most_in_flight, &saved) ||
+        if (!wf_size_mul(items->at[k].act_bytes, max_in_flight, &saved) ||
             !wf_size_add(sum, saved, &sum) ||
             !wf_size_add(sum, items->at[k].state_bytes, &sum) || sum > (size_t)max_bytes)
             return WEFT_FAIL(err, WEFT_USAGE,
-                             "the bytes of all items with %llu micros in flight are too many",
-                             (unsigned long long)most_in_flight);
+                             "the bytes of all items overflow with %llu micros in flight",
+                             (unsigned long long)max_in_flight);
     return WEFT_OK;
 }
 
 static enum weft_status sum_bytes(struct wf_problem *pr, const struct weft_items *items,
                                   struct weft_error *err)
 {
-    uint64_t most = 1;
+    uint64_t max_in_flight = 1;
     for (size_t k = 0; k < pr->owners.start[pr->n_stages]; k++)
-        if (pr->owners.at[k].in_flight > most)
-            most = pr->owners.at[k].in_flight;
-    WEFT_TRY(check_bytes(items, most, err));
+        if (pr->owners.at[k].in_flight > max_in_flight)
+            max_in_flight = pr->owners.at[k].in_flight;
+    WEFT_TRY(check_bytes(items, max_in_flight, err));
+
     pr->min_state = pr->min_act = max_bytes;
     for (uint32_t k = 0; k < pr->n_layers; k++) {
         int64_t state = (int64_t)items->at[k + 1].state_bytes;
@@ -89,11 +92,12 @@ static void set_budgets(struct wf_problem *pr, const struct weft_items *items,
     }
     subtract_item(pr, &items->at[0], 0);
     subtract_item(pr, &items->at[items->n - 1], pr->n_stages - 1);
+
     for (uint32_t s = 0; s < pr->n_stages; s++)
         for (size_t k = pr->owners.start[s]; k < pr->owners.start[s + 1]; k++) {
             const struct wf_owner *h = &pr->owners.at[k];
-            pr->shared_budget |= pr->bytes[h->rank]++ > 0; /* borrowed as a count of stages */
-            pr->least[h->rank] += wf_problem_least_bytes(pr, s, h);
+            pr->shared_budget |= pr->bytes[h->rank]++ > 0; /* used here as a count of stages */
+            pr->min_bytes[h->rank] += wf_problem_min_bytes(pr, s, h);
         }
 }
 
@@ -104,10 +108,11 @@ static enum weft_status allocate(struct wf_problem *pr, struct weft_error *err)
     pr->state = calloc(n, sizeof *pr->state);
     pr->act = calloc(n, sizeof *pr->act);
     pr->budget = calloc(n_ranks, sizeof *pr->budget);
-    pr->least = calloc(n_ranks, sizeof *pr->least);
+    pr->min_bytes = calloc(n_ranks, sizeof *pr->min_bytes);
     pr->bytes = calloc(n_ranks, sizeof *pr->bytes);
-    if (!pr->time || !pr->state || !pr->act || !pr->budget || !pr->least || !pr->bytes)
-        return WEFT_FAIL(err, WEFT_NOMEM, "%u layers on %zu ranks", pr->n_layers, n_ranks);
+    if (!pr->time || !pr->state || !pr->act || !pr->budget || !pr->min_bytes || !pr->bytes)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u layers on %zu ranks", pr->n_layers,
+                         n_ranks);
     return WEFT_OK;
 }
 
@@ -119,11 +124,13 @@ static enum weft_status check_sizes(uint32_t n_layers, uint32_t n_stages,
         return WEFT_FAIL(err, WEFT_USAGE,
                          "%u layer%s cannot fill the %u stages between the first and the last: "
                          "use at most %u stages (ranks x chunks) or an explicit layout",
-                         n_layers, n_layers == 1 ? "" : "s", n_stages - 2, n_layers + 2);
+                         n_layers, wf_plural(n_layers), n_stages - 2, n_layers + 2);
     if (n_layers > WEFT_MAX_BALANCED_LAYERS)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "%u layers are too many to balance: give at most %d, or split evenly",
-                         n_layers, WEFT_MAX_BALANCED_LAYERS);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "%u layers are too many for a balanced partition: give at most %d, or use "
+            "an even one",
+            n_layers, WEFT_MAX_BALANCED_LAYERS);
     return WEFT_OK;
 }
 
@@ -136,10 +143,12 @@ enum weft_status wf_problem_init(struct wf_problem *pr, const struct weft_items 
     pr->n_layers = weft_items_n_layers(items);
     pr->n_stages = n_stages;
     WEFT_TRY(check_sizes(pr->n_layers, n_stages, err));
+
     pr->width = pr->n_layers - wf_problem_base(pr, n_stages) + 1;
     WEFT_TRY(wf_owners_init(&pr->owners, rank_limits, n_stages, err));
     WEFT_TRY(allocate(pr, err));
     WEFT_TRY(sum_times(pr, items, err));
+
     pr->limited = rank_limits != NULL && rank_limits->n_limits > 0;
     if (pr->limited) {
         WEFT_TRY(sum_bytes(pr, items, err));
@@ -155,7 +164,7 @@ void wf_problem_release(struct wf_problem *pr)
     free(pr->state);
     free(pr->act);
     free(pr->budget);
-    free(pr->least);
+    free(pr->min_bytes);
     free(pr->bytes);
     *pr = (struct wf_problem){0};
 }
@@ -168,10 +177,10 @@ void wf_problem_relax(struct wf_problem *pr, int64_t more)
 
 double wf_problem_bottleneck(const struct wf_problem *pr, const uint32_t *ends)
 {
-    double most = 0;
+    double slowest = 0;
     for (uint32_t s = 0; s < pr->n_stages; s++)
-        most = fmax(most, wf_problem_time(pr, s, s == 0 ? 0 : ends[s - 1], ends[s]));
-    return most;
+        slowest = fmax(slowest, wf_problem_time(pr, s, s == 0 ? 0 : ends[s - 1], ends[s]));
+    return slowest;
 }
 
 double wf_problem_squares(const struct wf_problem *pr, const uint32_t *ends)
@@ -204,9 +213,10 @@ int64_t wf_problem_excess(const struct wf_problem *pr, const uint32_t *ends)
             const struct wf_owner *h = &pr->owners.at[k];
             pr->bytes[h->rank] += wf_problem_bytes(pr, h, s == 0 ? 0 : ends[s - 1], ends[s]);
         }
-    int64_t most = INT64_MIN;
+
+    int64_t excess = INT64_MIN;
     for (uint32_t r = 0; r < n_ranks; r++)
-        if (pr->bytes[r] - pr->budget[r] > most)
-            most = pr->bytes[r] - pr->budget[r];
-    return most;
+        if (pr->bytes[r] - pr->budget[r] > excess)
+            excess = pr->bytes[r] - pr->budget[r];
+    return excess;
 }

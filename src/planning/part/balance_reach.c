@@ -1,8 +1,7 @@
-/* Which stage may end where, and the most even partition among those that remain.
+/* The possible ends of each stage, and the partition with the minimum sum of squares among them.
  *
- * A stage that may hold some layers may hold fewer of them, so for each start there is a last
- * end, and it never moves back when the start moves on: two fingers find all of them in one
- * walk.
+ * A stage that may have some layers may have fewer of them, so each start has a maximum end, which
+ * never decreases when the start increases: a two-pointer scan finds all maximum ends.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -18,7 +17,7 @@ static int stage_kind(const struct wf_problem *pr, uint32_t s)
     return s == 0 ? FIRST : s == pr->n_stages - 1 ? LAST : MIDDLE;
 }
 
-/* What a stage of this kind takes before it has a layer. */
+/* Returns the time of a stage of this kind without layers. */
 static double fixed_time(const struct wf_problem *pr, int kind)
 {
     double first = kind == FIRST ? pr->time_first : 0;
@@ -40,11 +39,11 @@ enum weft_status wf_reach_init(struct wf_reach *r, const struct wf_problem *pr,
     r->cost = calloc(cells + w, sizeof *r->cost);
     r->choice = calloc(cells, sizeof *r->choice);
     r->scratch = calloc(w, sizeof *r->scratch);
-    r->least_after = calloc(w, sizeof *r->least_after);
+    r->min_after = calloc(w, sizeof *r->min_after);
     if (!r->by_time[FIRST] || !r->by_time[MIDDLE] || !r->by_time[LAST] ||
         (pr->limited && !r->by_memory) || !r->end || !r->last || !r->furthest || !r->cost ||
-        !r->choice || !r->scratch || !r->least_after)
-        return WEFT_FAIL(err, WEFT_NOMEM, "tables to balance %u layers on %u stages",
+        !r->choice || !r->scratch || !r->min_after)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to balance %u layers on %u stages",
                          pr->n_layers, pr->n_stages);
     wf_reach_update(r);
     return WEFT_OK;
@@ -61,7 +60,7 @@ void wf_reach_release(struct wf_reach *r)
     free(r->cost);
     free(r->choice);
     free(r->scratch);
-    free(r->least_after);
+    free(r->min_after);
     *r = (struct wf_reach){0};
 }
 
@@ -70,18 +69,19 @@ static uint32_t last_position(const struct wf_problem *pr, uint32_t s)
     return wf_problem_base(pr, s) + pr->width - 1;
 }
 
-/* Lowers the stage's last ends to what this rank can hold, its other stages at their smallest.
- */
+/* Lowers the maximum ends of a stage to the budget of this rank, with its other stages at their
+ * minimum. */
 static void bound_by_rank(struct wf_reach *r, uint32_t s, const struct wf_owner *h)
 {
     const struct wf_problem *pr = r->pr;
-    int64_t most = pr->budget[h->rank] - pr->least[h->rank] + wf_problem_least_bytes(pr, s, h);
+    int64_t available =
+        pr->budget[h->rank] - pr->min_bytes[h->rank] + wf_problem_min_bytes(pr, s, h);
     uint32_t *row = &r->by_memory[(size_t)s * pr->width];
-    uint32_t end = 0, no_more = last_position(pr, s + 1);
+    uint32_t end = 0, max_end = last_position(pr, s + 1);
     for (uint32_t x = 0; x < pr->width; x++) {
         uint32_t first = wf_problem_base(pr, s) + x;
         end = end < first ? first : end;
-        while (end < no_more && wf_problem_bytes(pr, h, first, end + 1) <= most)
+        while (end < max_end && wf_problem_bytes(pr, h, first, end + 1) <= available)
             end++;
         row[x] = end < row[x] ? end : row[x];
     }
@@ -94,7 +94,7 @@ void wf_reach_update(struct wf_reach *r)
         return;
     r->infeasible = false;
     for (uint32_t rank = 0; rank < pr->owners.n_ranks; rank++)
-        r->infeasible |= pr->budget[rank] < pr->least[rank];
+        r->infeasible |= pr->budget[rank] < pr->min_bytes[rank];
     for (uint32_t s = 0; s < pr->n_stages; s++) {
         for (uint32_t x = 0; x < pr->width; x++)
             r->by_memory[(size_t)s * pr->width + x] = last_position(pr, s + 1);
@@ -116,24 +116,25 @@ static void bound_by_time(struct wf_reach *r, int kind, double limit)
     }
 }
 
-/* Sets the ends of stage s and who of its starts can finish; `after` is the next stage's row.
- */
+/* Sets the maximum ends of stage s and which of its starts can be completed.  `after` is the row of
+ * the next stage. */
 static void fill_row(struct wf_reach *r, uint32_t s, const uint32_t *after)
 {
     const struct wf_problem *pr = r->pr;
     size_t at = (size_t)s * pr->width;
     const uint32_t *by_time = r->by_time[stage_kind(pr, s)];
     const uint32_t base = wf_problem_base(pr, s), base_after = wf_problem_base(pr, s + 1);
-    const uint32_t least = wf_problem_least_layers(pr, s), no_more = last_position(pr, s + 1);
+    const uint32_t min_layers = wf_problem_min_layers(pr, s),
+                   max_end = last_position(pr, s + 1);
     uint32_t latest = WF_UNREACHABLE;
     for (uint32_t x = 0; x < pr->width; x++) {
-        uint32_t first = base + x, end = by_time[first] < no_more ? by_time[first] : no_more;
+        uint32_t first = base + x, end = by_time[first] < max_end ? by_time[first] : max_end;
         if (r->by_memory != NULL && r->by_memory[at + x] < end)
             end = r->by_memory[at + x];
         r->end[at + x] = end;
-        if (end >= first + least) {
+        if (end >= first + min_layers) {
             uint32_t next = after[end - base_after];
-            if (next != WF_UNREACHABLE && next >= first + least)
+            if (next != WF_UNREACHABLE && next >= first + min_layers)
                 latest = first;
         }
         r->last[at + x] = latest;
@@ -146,9 +147,10 @@ bool wf_reach_within(struct wf_reach *r, double limit)
     for (int kind = FIRST; kind <= LAST; kind++)
         bound_by_time(r, kind, limit);
     if (r->infeasible || fixed_time(pr, FIRST) > limit || fixed_time(pr, LAST) > limit)
-        return false; /* an end of the model does not fit even when its stage is empty */
+        return false; /* the embedding or the head alone exceeds the limit */
+
     uint32_t *row = &r->last[(size_t)pr->n_stages * pr->width];
-    for (uint32_t x = 0; x < pr->width; x++) /* after the last stage, only the end is right */
+    for (uint32_t x = 0; x < pr->width; x++) /* after the last stage all layers are used */
         row[x] = x == pr->width - 1 ? pr->n_layers : WF_UNREACHABLE;
     for (uint32_t s = pr->n_stages; s-- > 0;) {
         fill_row(r, s, row);
@@ -158,6 +160,7 @@ bool wf_reach_within(struct wf_reach *r, double limit)
     }
     if (row[0] != 0)
         return false;
+
     for (uint32_t s = 0, start = 0; s < pr->n_stages; s++) {
         r->furthest[s] = start;
         start = r->end[(size_t)s * pr->width + start - wf_problem_base(pr, s)];
@@ -193,20 +196,20 @@ double wf_reach_next_limit(const struct wf_reach *r, double limit)
     return next;
 }
 
-/* The least of scratch[end] + squared time over begin <= end < stop, and the largest end that
- * has it (or as good as).  A stage's time only grows: once it alone, with the least that can
- * follow, is too much, no later end is better. */
-static double least_cost(const struct wf_reach *r, const double *time, double fixed,
-                         uint32_t begin, uint32_t stop, uint32_t *choice)
+/* Returns the minimum of scratch[end] + squared time over begin <= end < stop, and stores the largest
+ * end with that minimum, apart from rounding.  The time of a stage increases with its end: once its
+ * square plus the minimum that can follow is too large, no later end is better. */
+static double min_cost(const struct wf_reach *r, const double *time, double fixed,
+                       uint32_t begin, uint32_t stop, uint32_t *choice)
 {
-    double least = INFINITY, enough = INFINITY;
+    double lowest = INFINITY, enough = INFINITY;
     uint32_t end = begin;
     for (; end < stop; end++) {
         double t = time[end] + fixed, cost = r->scratch[end] + t * t;
-        if (r->least_after[end] + t * t > enough)
+        if (r->min_after[end] + t * t > enough)
             break;
-        if (cost < least) {
-            least = cost;
+        if (cost < lowest) {
+            lowest = cost;
             enough = cost + cost * WF_BALANCE_SQUARES_TOL;
         }
     }
@@ -216,40 +219,41 @@ static double least_cost(const struct wf_reach *r, const double *time, double fi
             break;
     }
     *choice = end;
-    return least;
+    return lowest;
 }
 
-/* One stage of the dynamic program.  a and k are its prices of a byte. */
+/* One stage of the dynamic program.  a and k are the prices per byte of state and activations. */
 static void minimize_row(struct wf_reach *r, uint32_t s, double a, double k)
 {
     const struct wf_problem *pr = r->pr;
     const size_t at = (size_t)s * pr->width;
     const double *after = &r->cost[at + pr->width];
     const double fixed = fixed_time(pr, stage_kind(pr, s));
-    const double empty_cost = wf_problem_least_layers(pr, s) == 0 ? r->empty_cost : 0;
+    const double empty_cost = wf_problem_min_layers(pr, s) == 0 ? r->empty_cost : 0;
     const uint32_t base = wf_problem_base(pr, s), base_after = wf_problem_base(pr, s + 1);
     uint32_t earliest = pr->width;
     for (uint32_t x = pr->width; x-- > 0;) {
         uint32_t end = base_after + x;
         r->scratch[x] = after[x] + a * (double)pr->state[end] + k * (double)pr->act[end];
-        r->least_after[x] = r->scratch[x];
-        if (x + 1 < pr->width && r->least_after[x + 1] < r->scratch[x])
-            r->least_after[x] = r->least_after[x + 1];
+        r->min_after[x] = r->scratch[x];
+        if (x + 1 < pr->width && r->min_after[x + 1] < r->scratch[x])
+            r->min_after[x] = r->min_after[x + 1];
         earliest = isinf(after[x]) ? earliest : x;
     }
+
     for (uint32_t x = 0; x < pr->width; x++) {
         uint32_t first = base + x, begin = x > earliest ? x : earliest;
         uint32_t stop = r->end[at + x] + 1 - base_after, choice;
         r->cost[at + x] = INFINITY;
         if (r->last[at + x] != first || first > r->furthest[s] || begin >= stop)
             continue;
-        double full = r->scratch[x];
-        r->scratch[x] += empty_cost; /* from here, the end x has no layer if it may have none */
-        double least =
-            least_cost(r, &pr->time[base_after], fixed - pr->time[first], begin, stop, &choice);
-        r->scratch[x] = full;
+        double saved = r->scratch[x];
+        r->scratch[x] += empty_cost; /* an end at x means an empty stage */
+        double lowest =
+            min_cost(r, &pr->time[base_after], fixed - pr->time[first], begin, stop, &choice);
+        r->scratch[x] = saved;
         r->choice[at + x] = base_after + choice;
-        r->cost[at + x] = least - a * (double)pr->state[first] - k * (double)pr->act[first];
+        r->cost[at + x] = lowest - a * (double)pr->state[first] - k * (double)pr->act[first];
     }
 }
 

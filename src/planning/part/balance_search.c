@@ -1,11 +1,10 @@
-/* The search for when a rank owners several stages and its budget ties them together.
+/* The search for the case that a rank has several stages, which its budget couples.
  *
- * A price on each rank's bytes unties them: for given prices the dynamic program finds the best
- * partition, and its cost less the price of all budgets is a lower bound of what any partition
- * that fits can reach.  First the prices ascend (subgradient steps), which mostly meets a
- * partition that fits.  Then a depth-first walk over the stages, with the same table as its
- * bound, settles what is left, or gives up after a number of steps: time is bounded, and so is
- * what is claimed.
+ * Prices of the ranks' bytes remove the coupling (Lagrangian relaxation): for given prices the
+ * dynamic program finds the best partition, and its cost minus the price of all budgets is a lower
+ * bound for every partition that fits.  Subgradient steps first raise the bound; they usually find a
+ * partition that fits.  A depth-first search over the stages, with the same table as its bound, then
+ * decides the remaining cases or stops after a number of steps.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,19 +15,19 @@
 
 enum { MAX_STEPS = 500000, MIN_ASCENTS = 8, MAX_ASCENTS = 80 };
 
-/* What climbing may cost, in inner steps of the dynamic program. */
+/* The budget of the subgradient steps, in inner steps of the dynamic program. */
 static const double ascent_work = 3e7;
 
 struct wf_balance_search {
-    struct wf_reach *r;          /* borrowed: for life */
-    const struct wf_problem *pr; /* borrowed: for life */
-    double *price, *best_price;  /* owned: (ranks) of a byte */
-    double *a, *k;               /* owned: (stages) what they make of a stage's bytes */
-    int64_t *small_state;        /* owned: (layers + 1) sums of the n smallest, */
-    int64_t *small_act;          /* owned: (layers + 1) each sorted by itself */
-    int64_t *rest, *need;        /* owned: (ranks) budget left; least that later stages take */
+    struct wf_reach *r;          /* borrowed */
+    const struct wf_problem *pr; /* borrowed */
+    double *price, *best_price;  /* owned: (ranks) per byte */
+    double *a, *k;               /* owned: (stages) prices of state and activations */
+    int64_t *small_state;        /* owned: (layers + 1) sums of the n smallest states */
+    int64_t *small_act;          /* owned: (layers + 1) and of the n smallest activations */
+    int64_t *rest, *need;        /* owned: (ranks) remaining budget; minimum of later stages */
     uint32_t *ends, *best_ends;  /* owned: (stages) */
-    double best;                 /* squares of best_ends, or more than any partition has */
+    double best;                 /* squares of best_ends, or an upper bound */
     bool found, any, gave_up;
     size_t n_steps;
 };
@@ -39,7 +38,7 @@ static int compare_bytes(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* sums[n] = the n smallest of the differences between neighbours in `prefix`. */
+/* Sets sums[n] to the sum of the n smallest differences of consecutive elements of `prefix`. */
 static void sum_smallest(int64_t *sums, const int64_t *prefix, size_t n)
 {
     sums[0] = 0;
@@ -56,7 +55,8 @@ enum weft_status wf_balance_search_new(struct wf_reach *r, struct wf_balance_sea
     size_t n_stages = r->pr->n_stages, n_ranks = r->pr->owners.n_ranks, n = r->pr->n_layers;
     struct wf_balance_search *s = calloc(1, sizeof *s);
     if (s == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a search over %zu stages", n_stages);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a search over %zu stages", n_stages);
+
     s->r = r;
     s->pr = r->pr;
     s->price = calloc(n_ranks, sizeof *s->price);
@@ -72,8 +72,9 @@ enum weft_status wf_balance_search_new(struct wf_reach *r, struct wf_balance_sea
     if (!s->price || !s->best_price || !s->a || !s->k || !s->small_state || !s->small_act ||
         !s->rest || !s->need || !s->ends || !s->best_ends) {
         wf_balance_search_free(s);
-        return WEFT_FAIL(err, WEFT_NOMEM, "a search over %zu stages", n_stages);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a search over %zu stages", n_stages);
     }
+
     sum_smallest(s->small_state, r->pr->state, n);
     sum_smallest(s->small_act, r->pr->act, n);
     *out = s;
@@ -107,7 +108,7 @@ static void keep_if_better(struct wf_balance_search *s, double squares)
         s->best_ends[stage] = s->ends[stage];
 }
 
-/* Solves for these prices; s->ends is the partition, the result the lower bound. */
+/* Solves for these prices.  Sets s->ends and returns the lower bound. */
 static double solve_priced(struct wf_balance_search *s, const double *price)
 {
     const struct wf_owners *owners = &s->pr->owners;
@@ -125,8 +126,8 @@ static double solve_priced(struct wf_balance_search *s, const double *price)
     return bound;
 }
 
-/* Over-full ranks become dearer, others cheaper, by Polyak's step towards the best known cost.
- * pr->bytes owners what the last partition takes. */
+/* Raises the prices of ranks over their budget and lowers the others, by Polyak's step towards the
+ * best known cost.  pr->bytes has the bytes of the last partition. */
 static void move_prices(struct wf_balance_search *s, double bound, double step_scale)
 {
     const struct wf_problem *pr = s->pr;
@@ -158,13 +159,14 @@ static int ascent_steps(const struct wf_balance_search *s)
     return (int)fmin(MAX_ASCENTS, fmax(MIN_ASCENTS, ascent_work / work));
 }
 
-/* True when nothing is left to search: the best is known, or that there is none. */
+/* Runs the subgradient steps.  Returns true if the best partition is known, or that there is none. */
 static bool ascend(struct wf_balance_search *s)
 {
     double best_bound = -INFINITY, step_scale = 1.5;
     int n = ascent_steps(s), n_stalled = 0;
     for (uint32_t rank = 0; rank < s->pr->owners.n_ranks; rank++)
         s->price[rank] = s->best_price[rank] = 0;
+
     for (int i = 0; i < n; i++) {
         double bound = solve_priced(s, s->price);
         if (wf_problem_excess(s->pr, s->ends) <= 0)
@@ -172,6 +174,7 @@ static bool ascend(struct wf_balance_search *s)
                                   s->r->empty_cost * wf_problem_n_empty(s->pr, s->ends));
         if ((s->found && s->any) || bound >= s->best * (1 - WF_BALANCE_TOL))
             return true;
+
         if (bound > best_bound) {
             best_bound = bound;
             n_stalled = 0;
@@ -188,8 +191,8 @@ static bool ascend(struct wf_balance_search *s)
 static void walk(struct wf_balance_search *s, uint32_t stage, uint32_t first, double squares,
                  double slack);
 
-/* Tries one end of a stage: false when it takes more than a rank has left, and so would any
- * later end.  slack is the price of all that is left. */
+/* Tries one end of a stage.  Returns false if it exceeds the remaining budget of a rank, as any later
+ * end would.  slack is the price of all remaining budgets. */
 static bool try_end(struct wf_balance_search *s, uint32_t stage, uint32_t first, uint32_t end,
                     double squares, double slack)
 {
@@ -199,26 +202,29 @@ static bool try_end(struct wf_balance_search *s, uint32_t stage, uint32_t first,
     size_t next = (size_t)(stage + 1) * pr->width + end - wf_problem_base(pr, stage + 1);
     double t = wf_problem_time(pr, stage, first, end);
     bool fits = true;
+
     for (const struct wf_owner *h = begin; h < stop; h++) {
         int64_t bytes = wf_problem_bytes(pr, h, first, end);
         s->rest[h->rank] -= bytes;
-        s->need[h->rank] -= wf_problem_least_bytes(pr, stage, h);
+        s->need[h->rank] -= wf_problem_min_bytes(pr, stage, h);
         slack -= s->best_price[h->rank] * (double)bytes;
         fits = fits && s->rest[h->rank] >= s->need[h->rank];
     }
+
     squares += t * t + (end == first ? s->r->empty_cost : 0);
     if (fits && squares + s->r->cost[next] - slack < s->best * (1 - WF_BALANCE_TOL)) {
         s->ends[stage] = end;
         walk(s, stage + 1, end, squares, slack);
     }
+
     for (const struct wf_owner *h = begin; h < stop; h++) {
         s->rest[h->rank] += wf_problem_bytes(pr, h, first, end);
-        s->need[h->rank] += wf_problem_least_bytes(pr, stage, h);
+        s->need[h->rank] += wf_problem_min_bytes(pr, stage, h);
     }
     return fits;
 }
 
-/* All ends of a stage, from the one that is best by prices outwards. */
+/* Tries all ends of a stage, starting from the best one by prices. */
 static void walk(struct wf_balance_search *s, uint32_t stage, uint32_t first, double squares,
                  double slack)
 {
@@ -230,8 +236,9 @@ static void walk(struct wf_balance_search *s, uint32_t stage, uint32_t first, do
     size_t at = (size_t)stage * pr->width + first - wf_problem_base(pr, stage);
     if (isinf(s->r->cost[at]))
         return;
+
     uint32_t best = s->r->choice[at], stop = s->r->end[at] + 1, up = best, down = best;
-    uint32_t begin = first + wf_problem_least_layers(pr, stage);
+    uint32_t begin = first + wf_problem_min_layers(pr, stage);
     while (up < stop || down > begin) {
         if (s->gave_up || (s->found && s->any))
             return;
@@ -253,17 +260,17 @@ static void branch_and_bound(struct wf_balance_search *s)
     solve_priced(s, s->best_price);
     for (uint32_t rank = 0; rank < pr->owners.n_ranks; rank++) {
         s->rest[rank] = pr->budget[rank];
-        s->need[rank] = pr->least[rank];
+        s->need[rank] = pr->min_bytes[rank];
         slack += s->best_price[rank] * (double)pr->budget[rank];
     }
     walk(s, 0, 0, 0, slack);
 }
 
-/* How many of the smallest layers a rank has room for, at its least in_flight. */
+/* Returns the number of the smallest layers that fit on a rank at its minimum in_flight. */
 static uint32_t layer_capacity(const struct wf_balance_search *s, uint32_t rank)
 {
     const struct wf_problem *pr = s->pr;
-    int64_t least_in_flight = INT64_MAX, extra = 0;
+    int64_t min_in_flight = INT64_MAX, extra = 0;
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t stage = 0; stage < pr->n_stages; stage++)
             for (size_t h = pr->owners.start[stage]; h < pr->owners.start[stage + 1]; h++) {
@@ -271,14 +278,16 @@ static uint32_t layer_capacity(const struct wf_balance_search *s, uint32_t rank)
                 if (pr->owners.at[h].rank != rank)
                     continue;
                 if (pass == 0)
-                    least_in_flight = in_flight < least_in_flight ? in_flight : least_in_flight;
-                else if (wf_problem_least_layers(pr, stage)) /* one, at its own in_flight */
-                    extra += (in_flight - least_in_flight) * pr->min_act;
+                    min_in_flight = in_flight < min_in_flight ? in_flight : min_in_flight;
+                else if (wf_problem_min_layers(
+                             pr, stage)) /* one layer at the in_flight of the stage */
+                    extra += (in_flight - min_in_flight) * pr->min_act;
             }
-    uint32_t low = 0, high = least_in_flight == INT64_MAX ? 0 : pr->n_layers;
+
+    uint32_t low = 0, high = min_in_flight == INT64_MAX ? 0 : pr->n_layers;
     while (low < high) {
         uint32_t n = low + (high - low + 1) / 2;
-        if (s->small_state[n] + least_in_flight * s->small_act[n] + extra <= pr->budget[rank])
+        if (s->small_state[n] + min_in_flight * s->small_act[n] + extra <= pr->budget[rank])
             low = n;
         else
             high = n - 1;
@@ -286,22 +295,22 @@ static uint32_t layer_capacity(const struct wf_balance_search *s, uint32_t rank)
     return low;
 }
 
-/* False when the ranks cannot even hold the number of layers.  That settles most of what
- * prices, which think in parts of layers, leave open when layers are alike. */
+/* Returns false if the number of layers exceeds the capacity of the ranks.  Prices correspond to
+ * fractions of layers, so this decides most remaining cases with equal layers. */
 static bool has_capacity(const struct wf_balance_search *s)
 {
     const struct wf_owners *owners = &s->pr->owners;
-    size_t n_holders = SIZE_MAX;
-    uint64_t room = 0;
+    size_t n_owners = SIZE_MAX;
+    uint64_t capacity = 0;
     for (uint32_t stage = 0; stage < s->pr->n_stages; stage++)
-        n_holders = wf_size_min(n_holders, owners->start[stage + 1] - owners->start[stage]);
+        n_owners = wf_size_min(n_owners, owners->start[stage + 1] - owners->start[stage]);
     for (uint32_t rank = 0; rank < owners->n_ranks; rank++)
-        room += layer_capacity(s, rank);
-    return room >= n_holders * (uint64_t)s->pr->n_layers;
+        capacity += layer_capacity(s, rank);
+    return capacity >= n_owners * (uint64_t)s->pr->n_layers;
 }
 
-/* Empty stages in the best so far must be worth it: looks once more, with a price on them that
- * is just above what counts as equal. */
+/* Searches again with a cost of empty stages just above the tolerance, if the best partition has
+ * empty stages. */
 static void penalize_empty(struct wf_balance_search *s)
 {
     uint32_t n_empty = wf_problem_n_empty(s->pr, s->best_ends);
@@ -323,13 +332,15 @@ bool wf_balance_search_run(struct wf_balance_search *s, double limit, bool any, 
     s->found = s->gave_up = false;
     s->any = any;
     s->n_steps = 0;
-    /* No stage takes more than the limit or the whole, and all together take S. */
+
+    /* No stage takes more than the limit or the total, and all stages together take S. */
     double n_stages = s->pr->n_stages;
     s->best = n_stages * fmin(limit, n_stages) * (1 + 1e-6) + 1e-6;
     if (!ascend(s))
         branch_and_bound(s);
     if (s->found && !any && !s->gave_up)
         penalize_empty(s);
+
     if (s->gave_up && !(s->found && any))
         *proven = false;
     if (s->found)

@@ -1,3 +1,4 @@
+/* Memory and balanced partitions for a given schedule. */
 #include "planning/part/for_schedule.h"
 
 #include <stdlib.h>

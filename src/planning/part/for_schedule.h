@@ -1,5 +1,5 @@
 /* Partitions for a given schedule: the memory that its ranks need, and the balanced partition that
- * keeps them within their limits.  The schedule determines how many micros are in flight. */
+ * keeps them within their limits.  The schedule determines the number of micro-batches in flight. */
 #ifndef PLANNING_PART_FOR_SCHEDULE_H
 #define PLANNING_PART_FOR_SCHEDULE_H
 
@@ -12,12 +12,14 @@ struct wf_planned_bytes {
     size_t *total; /* the state, and the activations of the micros in flight */
 };
 
-/* Computes the bytes of every rank that runs `s`.  wf_planned_bytes_release() frees. */
+/* Computes the bytes of every rank that runs `s`.  The caller releases *out. */
 enum weft_status wf_planned_bytes_init(struct wf_planned_bytes *out,
                                        const struct weft_schedule *s,
                                        const struct weft_partition *p,
                                        const struct weft_items *items, struct weft_error *err);
-void wf_planned_bytes_release(struct wf_planned_bytes *b); /* a zeroed one is allowed */
+
+/* Frees both arrays.  Zeroed bytes are allowed. */
+void wf_planned_bytes_release(struct wf_planned_bytes *b);
 
 /* Returns the largest of `n` byte counts. */
 size_t wf_planned_bytes_max(const size_t *bytes, uint32_t n);

@@ -1,3 +1,4 @@
+/* The ranks of each stage. */
 #include "planning/part/owners.h"
 
 #include <stdlib.h>
@@ -29,11 +30,11 @@ static enum weft_status check_limits(const struct weft_rank_limits *rank_limits,
     size_t n = rank_limits->n_limits;
     if (n > 1 && n != n_ranks)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "%zu memory limits for %u ranks: give 1, or one a rank", n, n_ranks);
+                         "%zu memory limits for %u ranks: give 1, or one per rank", n, n_ranks);
     return WEFT_OK;
 }
 
-/* Adds a hold of the stage that is being filled; a rank that has it already keeps more. */
+/* Adds an owner of the current stage.  A rank that already owns it gets a larger in_flight. */
 static void add_owner(struct wf_owners *owners, size_t begin, size_t *end, struct wf_owner more)
 {
     for (size_t k = begin; k < *end; k++)
@@ -73,6 +74,7 @@ enum weft_status wf_owners_init(struct wf_owners *owners,
     const struct weft_placement *p = rank_limits->placement;
     if (p != NULL)
         WEFT_TRY(check_placement(p, n_stages, err));
+
     uint32_t n_pipes = p == NULL ? 1 : p->n_pipes;
     struct wf_owners result = {
         .n_stages = n_stages,
@@ -80,9 +82,10 @@ enum weft_status wf_owners_init(struct wf_owners *owners,
         .start = calloc((size_t)n_stages + 1, sizeof *result.start),
         .at = calloc((size_t)n_stages * n_pipes, sizeof *result.at),
     };
+
     enum weft_status st = check_limits(rank_limits, result.n_ranks, err);
     if (st == WEFT_OK && (result.start == NULL || result.at == NULL))
-        st = WEFT_FAIL(err, WEFT_NOMEM, "the places of %u stages", n_stages);
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the owners of %u stages", n_stages);
     if (st != WEFT_OK) {
         wf_owners_release(&result);
         return st;

@@ -1,4 +1,4 @@
-/* A placement from the stages' side: which ranks hold each stage. */
+/* The inverse of a placement: the ranks of each stage. */
 #ifndef PLANNING_PART_OWNERS_H
 #define PLANNING_PART_OWNERS_H
 
@@ -6,22 +6,26 @@
 
 struct wf_owner {
     uint32_t rank;
-    uint64_t in_flight; /* micros whose activations it keeps at once, over all pipes */
+    uint64_t
+        in_flight; /* micro-batches whose activations it stores at one time, over all pipes */
 };
 
 struct wf_owners {
     uint32_t n_stages, n_ranks;
-    size_t *start;       /* owned: those of stage s are start[s] .. start[s + 1] - 1 */
-    struct wf_owner *at; /* owned: a rank at most once a stage */
+    size_t *start;       /* owned: the owners of stage s are start[s] .. start[s + 1] - 1 */
+    struct wf_owner *at; /* owned: a rank at most once per stage */
 };
 
-/* `rank_limits` may be NULL.  Checks it against the number of stages. */
+/* Checks `rank_limits` (may be NULL) against the number of stages and lists the owners.  The caller
+ * releases *owners. */
 enum weft_status wf_owners_init(struct wf_owners *owners,
                                 const struct weft_rank_limits *rank_limits, uint32_t n_stages,
                                 struct weft_error *err);
+
+/* Frees the lists. */
 void wf_owners_release(struct wf_owners *owners);
 
-/* True when the rank owners the first and the last stage. */
+/* Returns true if a rank owns the first and the last stage. */
 bool wf_owners_first_and_last(const struct wf_owners *owners, uint32_t rank);
 
 #endif

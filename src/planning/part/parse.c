@@ -1,7 +1,7 @@
-/* The two ways to write a partition down: "4,3,3,2" and Megatron's "Et*4|(ttt|)*2ttL".
+/* Parsers of the two text forms of a partition: "4,3,3,2" and Megatron's "Et*4|(ttt|)*2ttL".
  *
- * Both read any bytes.  Whatever is repeated is expanded at once, and the expansion is bounded
- * before it is made, so that a short text cannot ask for much.
+ * Both accept any bytes.  Repetitions are expanded immediately; the size of an expansion is checked
+ * first, so that a short text cannot allocate much memory.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,16 +15,16 @@
 
 enum { MAX_DEPTH = 32 };
 
-/* A place in the text.  Columns count from 1. */
+/* A position in the text.  Columns count from 1. */
 struct reader {
     const char *text; /* borrowed: until the parser returns */
     size_t len, pos;
-    const char *what; /* how errors call the text */
+    const char *what; /* name of the text in errors */
 };
 
 enum { QUOTED = 8 };
 
-/* The character as an error shows it: 'x', or byte 0x07. */
+/* Prints a character for an error: 'x', or byte 0x07. */
 static const char *quote(char c, char out[static QUOTED + 4])
 {
     unsigned char byte = (unsigned char)c;
@@ -51,7 +51,7 @@ static void skip_blanks(struct reader *r)
         r->pos++;
 }
 
-/* Reads digits, of which there must be one; at most WEFT_MAX_PATTERN. */
+/* Reads a number of at least one digit, up to WEFT_MAX_PATTERN. */
 static enum weft_status read_number(struct reader *r, uint32_t *out, struct weft_error *err)
 {
     size_t start = r->pos;
@@ -67,7 +67,7 @@ static enum weft_status read_number(struct reader *r, uint32_t *out, struct weft
         n = n * 10 + (uint32_t)(r->text[r->pos] - '0');
         if (n > WEFT_MAX_PATTERN)
             return WEFT_FAIL(err, WEFT_USAGE,
-                             "%s, column %zu: the number is too large: at most %d", r->what,
+                             "%s, column %zu: the number is too large (maximum %d)", r->what,
                              start + 1, WEFT_MAX_PATTERN);
     }
     *out = n;
@@ -76,7 +76,7 @@ static enum weft_status read_number(struct reader *r, uint32_t *out, struct weft
 
 /* -- counts -------------------------------------------------------------------------------- */
 
-/* Where the numbers are checked against what is wanted; `end` is the end of the text. */
+/* Compares the numbers of stages and layers with the required ones (0: any). */
 static enum weft_status check_counts(const struct reader *r, uint32_t n_stages,
                                      uint32_t n_layers, uint32_t want_stages,
                                      uint32_t want_layers, size_t exceeded_at,
@@ -84,24 +84,23 @@ static enum weft_status check_counts(const struct reader *r, uint32_t n_stages,
 {
     if (want_stages != 0 && n_stages != want_stages)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "%s: %u number%s for %u stage%s (ranks x chunks): give one a stage",
+                         "%s: %u number%s for %u stage%s (ranks x chunks): give one per stage",
                          r->what, n_stages, wf_plural(n_stages), want_stages,
                          wf_plural(want_stages));
     if (want_layers != 0 && n_layers > want_layers)
         return WEFT_FAIL(
             err, WEFT_USAGE,
-            "%s, column %zu: the sum passes the model's %u layer%s here and comes to %u",
+            "%s, column %zu: the sum exceeds the model's %u layer%s here; the total is %u",
             r->what, exceeded_at + 1, want_layers, wf_plural(want_layers), n_layers);
     if (want_layers != 0 && n_layers < want_layers)
         return WEFT_FAIL(
             err, WEFT_USAGE,
-            "%s, column %zu: the sum ends at %u, but the model has %u layers: %u are "
-            "on no stage",
+            "%s, column %zu: the sum is %u, but the model has %u layers: %u are missing",
             r->what, r->len + 1, n_layers, want_layers, want_layers - n_layers);
     return WEFT_OK;
 }
 
-/* Reads the list into ends, of which there is room for one a character. */
+/* Reads the list into ends, which has one element per two characters of the text. */
 static enum weft_status read_counts(struct reader *r, uint32_t want_stages,
                                     uint32_t want_layers, uint32_t *ends, uint32_t *out,
                                     struct weft_error *err)
@@ -120,6 +119,7 @@ static enum weft_status read_counts(struct reader *r, uint32_t want_stages,
             exceeded_at = start;
         sum += count;
         ends[n++] = sum;
+
         skip_blanks(r);
         if (r->pos == r->len)
             break;
@@ -140,7 +140,7 @@ enum weft_status weft_partition_parse_counts(struct weft_partition *p, const cha
     struct reader r = {text, len, 0, "layers per stage"};
     uint32_t n = 0, *ends = calloc(len / 2 + 1, sizeof *ends);
     if (ends == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "layers per stage of %zu characters", len);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a partition of %zu characters", len);
     enum weft_status st = read_counts(&r, n_stages, n_layers, ends, &n, err);
     if (st == WEFT_OK)
         st = wf_partition_init_ends(p, ends, n, err);
@@ -177,7 +177,8 @@ static enum weft_status reserve(const struct reader *r, struct symbols *p, size_
     size_t cap = wf_size_max(p->n + more, wf_size_max(64, 2 * p->cap));
     struct symbol *at = realloc(p->at, cap * sizeof *at);
     if (at == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a layout of %zu stages and layers", cap);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a layout of %zu stages and layers",
+                         cap);
     p->at = at;
     p->cap = cap;
     return WEFT_OK;
@@ -189,7 +190,7 @@ static void skip_ignored(struct reader *r)
         r->pos++;
 }
 
-/* After an item or a group, whose symbols begin at `begin`: "*n" repeats them. */
+/* Reads "*n" after an item or a group and repeats its symbols, which start at `begin`. */
 static enum weft_status read_repeat(struct reader *r, struct symbols *p, size_t begin,
                                     struct weft_error *err)
 {
@@ -204,6 +205,7 @@ static enum weft_status read_repeat(struct reader *r, struct symbols *p, size_t 
     if (times == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "%s, column %zu: repeated 0 times: give at least 1",
                          r->what, column);
+
     size_t n = p->n - begin, more;
     if (!wf_size_mul(n, times - 1, &more))
         return fail_too_many(r, column, err);
@@ -223,14 +225,13 @@ static enum weft_status fail_unexpected(const struct reader *r, struct weft_erro
                          "%s, column %zu: m (multi-token prediction) is not supported", r->what,
                          column);
     if (c == ')')
-        return WEFT_FAIL(err, WEFT_USAGE, "%s, column %zu: this ) closes nothing", r->what,
-                         column);
+        return WEFT_FAIL(err, WEFT_USAGE, "%s, column %zu: unmatched )", r->what, column);
     if (c == '*')
         return WEFT_FAIL(err, WEFT_USAGE,
                          "%s, column %zu: * must follow one item or group: write (t*2)*3",
                          r->what, column);
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "%s, column %zu: %s is not known: use E, t, L, |, parentheses and *n",
+                     "%s, column %zu: unexpected %s: use E, t, L, |, parentheses and *n",
                      r->what, column, quote(c, shown));
 }
 
@@ -242,14 +243,12 @@ static enum weft_status read_group(struct reader *r, unsigned depth, struct symb
 {
     size_t column = r->pos + 1, begin = p->n;
     if (depth == MAX_DEPTH)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "%s, column %zu: more than %d parentheses inside another", r->what,
-                         column, MAX_DEPTH);
+        return WEFT_FAIL(err, WEFT_USAGE, "%s, column %zu: more than %d nested parentheses",
+                         r->what, column, MAX_DEPTH);
     r->pos++;
     WEFT_TRY(read_symbols(r, depth + 1, p, err));
     if (r->pos == r->len)
-        return WEFT_FAIL(err, WEFT_USAGE, "%s, column %zu: this ( is not closed", r->what,
-                         column);
+        return WEFT_FAIL(err, WEFT_USAGE, "%s, column %zu: unmatched (", r->what, column);
     if (p->n == begin)
         return WEFT_FAIL(err, WEFT_USAGE, "%s, column %zu: the group is empty", r->what,
                          column);
@@ -257,7 +256,7 @@ static enum weft_status read_group(struct reader *r, unsigned depth, struct symb
     return read_repeat(r, p, begin, err);
 }
 
-/* Up to the end of the text, or to the parenthesis that closes the group. */
+/* Reads up to the end of the text or to the parenthesis that closes the group. */
 static enum weft_status read_symbols(struct reader *r, unsigned depth, struct symbols *p,
                                      struct weft_error *err)
 {
@@ -283,28 +282,27 @@ static enum weft_status check_first_last(const struct reader *r, const struct sy
                                          struct weft_error *err)
 {
     if (p->n == 0 || p->at[0].kind != 'E')
-        return WEFT_FAIL(
-            err, WEFT_USAGE,
-            "%s, column %u: it must start with E, the embedding, on the first stage", r->what,
-            p->n == 0 ? 1 : p->at[0].column);
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "%s, column %u: the layout must start with E, the embedding", r->what,
+                         p->n == 0 ? 1 : p->at[0].column);
     for (size_t k = 1; k < p->n; k++) {
         if (p->at[k].kind == 'E')
             return WEFT_FAIL(err, WEFT_USAGE,
-                             "%s, column %u: a second E: there is one embedding", r->what,
+                             "%s, column %u: second E; a model has one embedding", r->what,
                              p->at[k].column);
         if (p->at[k].kind == 'L' && k + 1 < p->n)
-            return WEFT_FAIL(
-                err, WEFT_USAGE,
-                "%s, column %u: something follows L: the head is the very last item", r->what,
-                p->at[k].column);
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "%s, column %u: L, the head, must be the last item", r->what,
+                             p->at[k].column);
     }
     if (p->at[p->n - 1].kind != 'L')
-        return WEFT_FAIL(err, WEFT_USAGE, "%s, column %zu: it must end with L, the head",
-                         r->what, r->len + 1);
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "%s, column %zu: the layout must end with L, the head", r->what,
+                         r->len + 1);
     return WEFT_OK;
 }
 
-/* Turns the symbols into ends, of which there is room for one a symbol. */
+/* Converts the symbols to ends, which has one element per symbol. */
 static enum weft_status count_symbols(const struct reader *r, const struct symbols *p,
                                       uint32_t want_stages, uint32_t want_layers,
                                       uint32_t *ends, uint32_t *out, struct weft_error *err)
@@ -318,10 +316,10 @@ static enum weft_status count_symbols(const struct reader *r, const struct symbo
     }
     ends[n_stages++] = n_layers;
     if (want_stages != 0 && n_stages != want_stages)
-        return WEFT_FAIL(err, WEFT_USAGE, "%s: it has %u stage%s, ranks x chunks is %u",
-                         r->what, n_stages, wf_plural(n_stages), want_stages);
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: %u stage%s, but ranks x chunks is %u", r->what,
+                         n_stages, wf_plural(n_stages), want_stages);
     if (want_layers != 0 && n_layers != want_layers)
-        return WEFT_FAIL(err, WEFT_USAGE, "%s: it has %u layer%s, the model has %u", r->what,
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: %u layer%s, but the model has %u", r->what,
                          n_layers, wf_plural(n_layers), want_layers);
     *out = n_stages;
     return WEFT_OK;
@@ -336,11 +334,13 @@ enum weft_status weft_partition_parse_pattern(struct weft_partition *p, const ch
     uint32_t n = 0, *ends = NULL;
     if (len > UINT32_MAX)
         return WEFT_FAIL(err, WEFT_USAGE, "layout: the text is too long");
+
     enum weft_status st = read_symbols(&r, 0, &symbols, err);
     if (st == WEFT_OK)
         st = check_first_last(&r, &symbols, err);
     if (st == WEFT_OK && (ends = calloc(symbols.n, sizeof *ends)) == NULL)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "a layout of %zu stages and layers", symbols.n);
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a layout of %zu stages and layers",
+                       symbols.n);
     if (st == WEFT_OK)
         st = count_symbols(&r, &symbols, n_stages, n_layers, ends, &n, err);
     if (st == WEFT_OK)

@@ -1,9 +1,11 @@
+/* Partitions: verification, even splits, and explicit counts. */
 #include "weft/part.h"
 
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "planning/part/partition_priv.h"
 
 void weft_partition_release(struct weft_partition *p)
@@ -17,25 +19,26 @@ static enum weft_status verify_stage(const struct weft_partition *p, uint32_t s,
 {
     const struct weft_stage_range *stage = &p->at[s];
     if (stage->end_layer < stage->first_layer)
-        return WEFT_FAIL(err, WEFT_USAGE, "stage %u ends at layer %u, before its first, %u", s,
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "stage %u ends at layer %u, before its first layer, %u", s,
                          stage->end_layer, stage->first_layer);
     if (stage->first_layer > next)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "stage %u starts at layer %u, but layer %u is on no stage yet", s,
+                         "stage %u starts at layer %u, but layer %u is on no earlier stage", s,
                          stage->first_layer, next);
     if (stage->first_layer < next)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "stage %u starts at layer %u, but the stages before end at layer %u",
+                         "stage %u starts at layer %u, but the previous stage ends at layer %u",
                          s, stage->first_layer, next);
     if (stage->embedding != (s == 0))
         return WEFT_FAIL(err, WEFT_USAGE,
-                         s == 0 ? "stage %u has no embedding: the first stage holds it"
-                                : "stage %u has an embedding: only the first stage holds it",
+                         s == 0 ? "stage %u has no embedding: the first stage must have it"
+                                : "stage %u has an embedding: only the first stage may have it",
                          s);
     if (stage->head != (s == p->n_stages - 1))
         return WEFT_FAIL(err, WEFT_USAGE,
-                         stage->head ? "stage %u has a head: only the last stage holds it"
-                                     : "stage %u has no head: the last stage holds it",
+                         stage->head ? "stage %u has a head: only the last stage may have it"
+                                     : "stage %u has no head: the last stage must have it",
                          s);
     return WEFT_OK;
 }
@@ -51,7 +54,7 @@ enum weft_status weft_partition_verify(const struct weft_partition *p, uint32_t 
         next = p->at[s].end_layer;
     }
     if (next != n_layers)
-        return WEFT_FAIL(err, WEFT_USAGE, "the stages hold %u layers, the model has %u", next,
+        return WEFT_FAIL(err, WEFT_USAGE, "the stages have %u layers, the model has %u", next,
                          n_layers);
     return WEFT_OK;
 }
@@ -80,18 +83,18 @@ enum weft_status weft_partition_check_filled(uint32_t n_layers, uint32_t n_stage
         return WEFT_FAIL(err, WEFT_USAGE,
                          "%u layer%s cannot fill %u stages: use at most %u stage%s (ranks x "
                          "chunks) or an explicit layout",
-                         n_layers, n_layers == 1 ? "" : "s", n_stages, n_layers,
-                         n_layers == 1 ? "" : "s");
+                         n_layers, wf_plural(n_layers), n_stages, n_layers,
+                         wf_plural(n_layers));
     return WEFT_OK;
 }
 
-/* Room for n_stages stages, the ends of the model marked, the layers not yet. */
+/* Allocates n_stages stages and marks embedding and head; the layers are not set. */
 static enum weft_status alloc_stages(uint32_t n_stages, struct weft_partition *out,
                                      struct weft_error *err)
 {
     struct weft_stage_range *at = calloc(n_stages, sizeof *at);
     if (at == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a partition of %u stages", n_stages);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a partition of %u stages", n_stages);
     at[0].embedding = true;
     at[n_stages - 1].head = true;
     *out = (struct weft_partition){n_stages, at};
@@ -139,17 +142,18 @@ enum weft_status weft_partition_init_even(struct weft_partition *p, uint32_t n_l
 enum weft_status weft_partition_init_counts(struct weft_partition *p, const uint32_t *counts,
                                             uint32_t n_stages, struct weft_error *err)
 {
-    WEFT_TRY(wf_partition_check_sizes(1, n_stages, err)); /* the layers are counted below */
+    WEFT_TRY(wf_partition_check_sizes(1, n_stages, err)); /* layers are checked below */
     uint32_t *ends = calloc(n_stages, sizeof *ends);
     if (ends == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a partition of %u stages", n_stages);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a partition of %u stages", n_stages);
+
     enum weft_status st = WEFT_OK;
     uint64_t sum = 0;
     for (uint32_t s = 0; s < n_stages && st == WEFT_OK; s++) {
         sum += counts[s];
         if (sum > WEFT_MAX_LAYERS)
             st = WEFT_FAIL(err, WEFT_USAGE,
-                           "stage %u brings the layers to %llu: give at most %d", s,
+                           "the layers up to stage %u are %llu: give at most %d", s,
                            (unsigned long long)sum, WEFT_MAX_LAYERS);
         else
             ends[s] = (uint32_t)sum;
@@ -164,12 +168,12 @@ enum weft_status weft_split_ranges(size_t n_items, size_t n_parts, size_t *bound
                                    struct weft_error *err)
 {
     if (n_parts == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "a split into 0 micros: give at least 1");
+        return WEFT_FAIL(err, WEFT_USAGE, "0 micros: give at least 1");
     if (n_items < n_parts)
         return WEFT_FAIL(
             err, WEFT_USAGE,
             "%zu sequence%s cannot fill %zu micros: use at most %zu, or a larger batch",
-            n_items, n_items == 1 ? "" : "s", n_parts, n_items);
+            n_items, wf_plural(n_items), n_parts, n_items);
     bounds[0] = 0;
     for (size_t k = 0; k < n_parts; k++)
         bounds[k + 1] = wf_range_part(n_items, n_parts, k).end;

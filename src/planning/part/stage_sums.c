@@ -1,4 +1,4 @@
-/* What the stages of a partition, and the ranks that hold them, come to. */
+/* Sums over the stages of a partition and over their ranks. */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -6,7 +6,7 @@
 #include "planning/part/owners.h"
 #include "weft/part.h"
 
-/* How many items the stage has, the first being items->at[*first]. */
+/* Returns the number of items of a stage; the first one is items->at[*first]. */
 static size_t stage_items(const struct weft_stage_range *stage, size_t *first)
 {
     *first = stage->embedding ? 0 : (size_t)stage->first_layer + 1;
@@ -49,7 +49,7 @@ enum weft_status weft_stage_sums_init(struct weft_stage_sums *sums,
     };
     enum weft_status st = WEFT_OK;
     if (!result.f || !result.i || !result.w || !result.state_bytes || !result.act_bytes)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "sums of %zu stages", n);
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the sums of %zu stages", n);
     for (uint32_t s = 0; s < p->n_stages && st == WEFT_OK; s++)
         st = sum_stage(&result, s, &p->at[s], items, err);
     if (st == WEFT_OK)
@@ -106,12 +106,12 @@ enum weft_status weft_partition_rank_bytes(const struct weft_partition *p,
     if (st == WEFT_OK)
         st = wf_owners_init(&owners, rank_limits, p->n_stages, err);
     if (st == WEFT_OK && (bytes = calloc(owners.n_ranks, sizeof *bytes)) == NULL)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "bytes of %u ranks", owners.n_ranks);
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u ranks", owners.n_ranks);
     if (st == WEFT_OK)
         st = add_rank_bytes(&sums, &owners, bytes, err);
+
     if (st == WEFT_OK)
-        for (uint32_t r = 0; r < owners.n_ranks;
-             r++) /* one stage with both is settled already */
+        for (uint32_t r = 0; r < owners.n_ranks; r++) /* sum_stage() handles a single stage */
             out[r] = bytes[r] - (p->n_stages > 1 && wf_owners_first_and_last(&owners, r)
                                      ? items->shared_bytes
                                      : 0);

@@ -1,5 +1,5 @@
-/* Reading the text form.  Every byte is checked, and no size in the file is believed before the
- * file has that many events: each rank, stage and micro of a trace has at least one. */
+/* Parser of the text form of traces.  Every byte is checked.  Memory grows with the number of events
+ * only, never with the sizes in the header: each rank, stage and micro must have an event. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "planning/sched/action_parse.h"
 #include "weft/trace.h"
 
@@ -16,7 +17,7 @@ struct reader {
     struct wf_cursor c;
     struct weft_trace trace; /* owned */
     size_t sizes_line;
-    unsigned seen; /* a bit a header word */
+    unsigned seen; /* one bit per header word */
     struct weft_error *err;
 };
 
@@ -82,17 +83,14 @@ static bool is_word(struct word w, const char *text)
     return strlen(text) == w.len && memcmp(text, w.at, w.len) == 0;
 }
 
-/* A word for a message, cut and with anything unprintable as '?'. */
+/* Prints a word for a message, truncated and with '?' for unprintable bytes. */
 static const char *show(struct word w, char out[32])
 {
-    size_t n = 0;
-    for (; n < w.len && n < 24; n++)
-        out[n] = w.at[n] >= ' ' && w.at[n] <= '~' ? w.at[n] : '?';
-    out[n] = '\0';
+    wf_printable_copy(out, 25, w.at, w.len);
     return out;
 }
 
-static enum weft_status read_count(struct reader *r, const char *what, uint64_t most,
+static enum weft_status read_count(struct reader *r, const char *what, uint64_t max_value,
                                    uint64_t *out)
 {
     char text[32];
@@ -103,8 +101,8 @@ static enum weft_status read_count(struct reader *r, const char *what, uint64_t 
     for (size_t i = 0; i < w.len; i++) {
         unsigned digit = (unsigned char)w.at[i] - (unsigned)'0';
         if (digit > 9)
-            return fail_at(r, w.at, "%s: '%s' is no whole number", what, show(w, text));
-        if (value > (most - digit) / 10)
+            return fail_at(r, w.at, "%s: '%s' is not a whole number", what, show(w, text));
+        if (value > (max_value - digit) / 10)
             return fail_at(r, w.at, "%s: %s is too large", what, show(w, text));
         value = value * 10 + digit;
     }
@@ -112,20 +110,21 @@ static enum weft_status read_count(struct reader *r, const char *what, uint64_t 
     return WEFT_OK;
 }
 
-static enum weft_status read_number(struct reader *r, const char *what, double least,
+static enum weft_status read_number(struct reader *r, const char *what, double min_value,
                                     double *out)
 {
     char text[64], shown[32], *end = NULL;
     struct word w = next_word(r);
     if (w.len == 0)
         return fail_at(r, w.at, "%s is missing", what);
+
     size_t n = w.len < sizeof text ? w.len : 0;
     memcpy(text, w.at, n);
     text[n] = '\0';
     double value = strtod(text, &end);
     if (n == 0 || end != text + n || strspn(text, "0123456789.eE+-") < n) /* no hex, no inf */
-        return fail_at(r, w.at, "%s: '%s' is no number", what, show(w, shown));
-    if (!isfinite(value) || value < least)
+        return fail_at(r, w.at, "%s: '%s' is not a number", what, show(w, shown));
+    if (!isfinite(value) || value < min_value)
         return fail_at(r, w.at, "%s: %s is out of range", what, show(w, shown));
     *out = value + 0.0; /* -0 becomes 0 */
     return WEFT_OK;
@@ -136,7 +135,7 @@ static enum weft_status end_of_line(struct reader *r)
     char text[32];
     struct word w = next_word(r);
     if (w.len > 0)
-        return fail_at(r, w.at, "nothing may follow here, not '%s'", show(w, text));
+        return fail_at(r, w.at, "unexpected '%s' at the end of the line", show(w, text));
     return WEFT_OK;
 }
 
@@ -146,39 +145,39 @@ static enum weft_status read_version(struct reader *r)
 {
     struct word w = next_word(r);
     if (!is_word(w, "1"))
-        return fail_at(r, w.at, "this weft reads version %d of the trace format only",
+        return fail_at(r, w.at, "unsupported version of the trace format (expected %d)",
                        TRACE_VERSION);
     return WEFT_OK;
 }
 
-/* All of the line: names may have blanks in them. */
+/* Reads the rest of the line: names may contain blanks. */
 static enum weft_status read_name(struct reader *r)
 {
     skip_blanks(r);
     const char *begin = r->c.at;
     while (!at_line_end(r)) {
-        if (*r->c.at < ' ' || *r->c.at > '~')
-            return fail_at(r, r->c.at, "a name is printable ASCII");
+        if (!wf_is_printable_char(*r->c.at))
+            return fail_at(r, r->c.at, "the name is not printable ASCII");
         r->c.at++;
     }
     size_t n = (size_t)(r->c.at - begin);
     while (n > 0 && is_blank(begin[n - 1]))
         n--;
     if (n == 0 || n >= sizeof r->trace.name)
-        return fail_at(r, begin, "a name has 1 to %d characters", WEFT_TRACE_NAME - 1);
+        return fail_at(r, begin, "the name must have 1 to %d characters", WEFT_TRACE_NAME - 1);
     memcpy(r->trace.name, begin, n);
     return WEFT_OK;
 }
 
-static enum weft_status read_size(struct reader *r, const char *what, uint64_t most,
+static enum weft_status read_size(struct reader *r, const char *what, uint64_t max_value,
                                   uint32_t *out)
 {
     uint64_t value = 0;
     skip_blanks(r);
     const char *at = r->c.at;
-    WEFT_TRY(read_count(r, what, most, &value));
+    WEFT_TRY(read_count(r, what, max_value, &value));
     if (value == 0)
-        return fail_at(r, at, "%s: at least 1", what);
+        return fail_at(r, at, "%s: 0 is out of range; give at least 1", what);
     *out = (uint32_t)value;
     return WEFT_OK;
 }
@@ -209,7 +208,7 @@ static const struct {
 } header_words[] = {
     {"trace", read_version}, {"name", read_name}, {"ranks", read_sizes}, {"unit", read_unit}};
 
-/* A line that starts with '#': weft's header, or a comment. */
+/* Reads a line that starts with '#': a header of weft, or a comment. */
 static enum weft_status read_hash_line(struct reader *r)
 {
     char text[32];
@@ -217,18 +216,21 @@ static enum weft_status read_hash_line(struct reader *r)
     r->c.at++;
     if (!is_word(next_word(r), "weft"))
         return WEFT_OK;
+
     struct word w = next_word(r);
     while (k < WEFT_LEN(header_words) && !is_word(w, header_words[k].word))
         k++;
     if (k == WEFT_LEN(header_words))
-        return fail_at(r, w.at, "'%s' is no header of version %d: trace, name, ranks, unit",
+        return fail_at(r, w.at, "unknown header '%s' (version %d has trace, name, ranks, unit)",
                        show(w, text), TRACE_VERSION);
     if (r->trace.n_events > 0 || r->trace.n_memory > 0)
-        return fail_at(r, w.at, "header lines stand before the events");
+        return fail_at(r, w.at, "header lines must precede the events");
     if (k != 0 && r->seen == 0)
-        return fail_at(r, w.at, "the first header line is '# weft trace %d'", TRACE_VERSION);
+        return fail_at(r, w.at, "the first header line must be '# weft trace %d'",
+                       TRACE_VERSION);
     if (r->seen >> k & 1)
-        return fail_at(r, w.at, "'%s' is there twice", header_words[k].word);
+        return fail_at(r, w.at, "'%s' is given twice", header_words[k].word);
+
     r->seen |= 1u << k;
     WEFT_TRY(header_words[k].read(r));
     return end_of_line(r);
@@ -241,7 +243,7 @@ static enum weft_status read_action(struct reader *r, struct weft_trace_event *e
     struct weft_action cell[2];
     skip_blanks(r);
     enum weft_status st = wf_action_parse(&r->c, cell, r->err);
-    if (st == WEFT_SCHEDULE) { /* the same words, of other data */
+    if (st == WEFT_SCHEDULE) { /* the same message with the status of data */
         if (r->err != NULL)
             r->err->status = WEFT_DATA;
         return WEFT_DATA;
@@ -270,7 +272,7 @@ static enum weft_status read_times(struct reader *r, struct weft_trace_event *e)
     return end_of_line(r);
 }
 
-/* What the builder refuses gets the line's place. */
+/* Adds line and column to an error of the trace. */
 static enum weft_status locate(struct reader *r, const char *at, enum weft_status st,
                                const struct weft_error *why)
 {
@@ -297,18 +299,22 @@ static enum weft_status read_event(struct reader *r)
     uint64_t rank = 0;
     const char *begin = r->c.at;
     if (r->sizes_line == 0)
-        return fail_at(r, begin, "before the events: # weft ranks P stages S micros M");
+        return fail_at(r, begin,
+                       "missing header before the events: # weft ranks P stages S micros M");
+
     WEFT_TRY(read_count(r, "rank", UINT32_MAX - 1, &rank));
     e.rank = (uint32_t)rank;
     struct word lane = next_word(r);
     if (is_word(lane, "memory"))
         return read_memory(r, begin, e.rank);
+
     int k = 0;
     while (k < WEFT_LANE_COUNT && !is_word(lane, weft_lane_name((enum weft_lane)k)))
         k++;
     if (k == WEFT_LANE_COUNT)
-        return fail_at(r, lane.at, "'%s' is none of compute, send, receive, memory",
+        return fail_at(r, lane.at, "'%s' is not one of compute, send, receive, memory",
                        show(lane, text));
+
     e.lane = (enum weft_lane)k;
     WEFT_TRY(read_action(r, &e));
     WEFT_TRY(read_times(r, &e));
@@ -334,18 +340,18 @@ static enum weft_status check_sizes(struct reader *r)
         uint32_t n;
     } sizes[] = {{"ranks", t->n_ranks}, {"stages", t->n_stages}, {"micros", t->n_micros}};
     if (!(r->seen & 1))
-        return WEFT_FAIL(r->err, WEFT_DATA, "%.80s:1:1: a trace begins with '# weft trace %d'",
-                         r->c.source, TRACE_VERSION);
+        return WEFT_FAIL(r->err, WEFT_DATA,
+                         "%.80s:1:1: a trace must begin with '# weft trace %d'", r->c.source,
+                         TRACE_VERSION);
     if (t->n_events == 0)
         return WEFT_FAIL(r->err, WEFT_DATA,
-                         "%.80s: no events in it: one a line, as in 0 compute 0F0 0 1",
+                         "%.80s: no events (expected one per line, such as 0 compute 0F0 0 1)",
                          r->c.source);
     for (size_t i = 0; i < WEFT_LEN(sizes); i++)
         if (sizes[i].n > t->n_events)
-            return WEFT_FAIL(
-                r->err, WEFT_DATA,
-                "%.80s:%zu:1: %u %s in a trace of %zu events: too few for that many",
-                r->c.source, r->sizes_line, sizes[i].n, sizes[i].what, t->n_events);
+            return WEFT_FAIL(r->err, WEFT_DATA, "%.80s:%zu:1: %u %s, but only %zu events",
+                             r->c.source, r->sizes_line, sizes[i].n, sizes[i].what,
+                             t->n_events);
     return WEFT_OK;
 }
 

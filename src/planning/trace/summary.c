@@ -1,4 +1,4 @@
-/* What a trace amounts to, and how two of them differ. */
+/* Metrics of a trace, and the comparison of two traces. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 /* -- summary -------------------------------------------------------------------------------- */
 
-/* Busy time counts once what overlaps, so that a clock's rounding cannot make it too long. */
+/* Overlapping events count once, so that rounding of the clock cannot increase the busy time. */
 static void sum_rank(struct weft_trace_summary *s, const struct weft_trace *t, uint32_t rank)
 {
     double begin = -1, end = 0;
@@ -21,6 +21,7 @@ static void sum_rank(struct weft_trace_summary *s, const struct weft_trace *t, u
         }
         if (e->lane != WEFT_LANE_COMPUTE)
             continue;
+
         double stop = e->start + e->length;
         if (begin < 0)
             begin = end = e->start;
@@ -44,8 +45,9 @@ enum weft_status weft_trace_summary_init(struct weft_trace_summary *out,
     s.rank_span = calloc(t->n_ranks, sizeof *s.rank_span);
     if (s.busy == NULL || s.idle == NULL || s.rank_span == NULL) {
         weft_trace_summary_release(&s);
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to sum up %u ranks", t->n_ranks);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the metrics of %u ranks", t->n_ranks);
     }
+
     for (uint32_t r = 0; r < t->n_ranks; r++) {
         sum_rank(&s, t, r);
         s.idle[r] = s.makespan - s.busy[r];
@@ -70,7 +72,7 @@ void weft_trace_summary_release(struct weft_trace_summary *s)
 
 /* -- comparison ----------------------------------------------------------------------------- */
 
-/* An event under the name by which it is looked for. */
+/* The search key of an event. */
 struct event_key {
     uint64_t action, partner;
     size_t event;
@@ -91,14 +93,14 @@ static int compare_keys(const void *a, const void *b)
     return x->event < y->event ? -1 : x->event > y->event;
 }
 
-/* One rank's events by name, those of one name in order of time. */
+/* Writes the keys of a rank's events, sorted by key, then by time, and returns their number. */
 static size_t sort_rank_keys(const struct weft_trace *t, uint32_t rank, struct event_key *out)
 {
     size_t n = 0;
     for (size_t i = t->first[rank]; i < t->first[rank + 1]; i++, n++) {
         const struct weft_trace_event *e = &t->events[i];
         struct weft_action a = e->action, b = e->partner;
-        bool swap = a.paired && a.kind != WEFT_ACT_F; /* a pair goes by its forward */
+        bool swap = a.paired && a.kind != WEFT_ACT_F; /* the key of a pair is its forward */
         out[n] = (struct event_key){action_key(swap ? b : a), 0, i};
         if (a.paired)
             out[n].partner = action_key(swap ? a : b) | (uint64_t)1 << 63;
@@ -122,8 +124,8 @@ static void add_match(struct weft_trace_delta *d, double start, double planned, 
 struct matching {
     const struct weft_trace *planned, *measured;
     struct weft_trace_comparison *out;
-    struct event_key *a, *b; /* owned: room for one rank */
-    double scale;            /* of measured time */
+    struct event_key *a, *b; /* owned: keys of one rank */
+    double scale;            /* of measured times */
 };
 
 static void match_rank(const struct matching *m, uint32_t rank)
@@ -135,7 +137,8 @@ static void match_rank(const struct matching *m, uint32_t rank)
     for (size_t i = 0, j = 0; i < n || j < k;) {
         struct event_key x = i < n ? m->a[i] : (struct event_key){UINT64_MAX, UINT64_MAX, 0};
         struct event_key y = j < k ? m->b[j] : (struct event_key){UINT64_MAX, UINT64_MAX, 0};
-        x.event = y.event = 0; /* the number of the same before is equal on both sides */
+        x.event = y.event = 0; /* compare the actions only */
+
         int order = compare_keys(&x, &y);
         unsigned kind = (unsigned)((order <= 0 ? x : y).action >> 56);
         if (order != 0) {
@@ -144,6 +147,7 @@ static void match_rank(const struct matching *m, uint32_t rank)
             *(order < 0 ? &i : &j) += 1;
             continue;
         }
+
         const struct weft_trace_event *p = &m->planned->events[m->a[i].event];
         const struct weft_trace_event *q = &m->measured->events[m->b[j].event];
         c->match[m->a[i++].event] = m->b[j++].event;
@@ -154,10 +158,10 @@ static void match_rank(const struct matching *m, uint32_t rank)
 
 static size_t max_rank_events(const struct weft_trace *t)
 {
-    size_t most = 0;
+    size_t n = 0;
     for (uint32_t r = 0; r < t->n_ranks; r++)
-        most = wf_size_max(most, t->first[r + 1] - t->first[r]);
-    return most;
+        n = wf_size_max(n, t->first[r + 1] - t->first[r]);
+    return n;
 }
 
 enum weft_status weft_trace_comparison_init(struct weft_trace_comparison *out,
@@ -168,16 +172,18 @@ enum weft_status weft_trace_comparison_init(struct weft_trace_comparison *out,
     struct weft_trace_comparison c = {.n_ranks = planned->n_ranks};
     struct matching m = {.planned = planned, .measured = measured, .out = &c, .scale = 1};
     if (planned->n_ranks != measured->n_ranks)
-        return WEFT_FAIL(err, WEFT_DATA, "a trace of %u ranks against one of %u",
+        return WEFT_FAIL(err, WEFT_DATA, "the traces have %u and %u ranks: they must be equal",
                          planned->n_ranks, measured->n_ranks);
     if (planned->unit_seconds > 0 && measured->unit_seconds > 0)
         m.scale = measured->unit_seconds / planned->unit_seconds;
+
     c.planned = planned->makespan;
     c.measured = measured->makespan * m.scale;
     c.at = calloc((size_t)c.n_ranks * WEFT_N_ACT_KINDS, sizeof *c.at);
     c.match = malloc(sizeof *c.match * (planned->n_events + 1));
     m.a = malloc(sizeof *m.a * (max_rank_events(planned) + 1));
     m.b = malloc(sizeof *m.b * (max_rank_events(measured) + 1));
+
     enum weft_status st = WEFT_OK;
     if (c.at == NULL || c.match == NULL || m.a == NULL || m.b == NULL) {
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to compare %zu events", planned->n_events);

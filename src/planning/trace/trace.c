@@ -1,4 +1,4 @@
-/* Building a trace: events are appended in any order and sorted at the end. */
+/* Creation of traces: events are added in any order and sorted at the end. */
 #include "weft/trace.h"
 
 #include <math.h>
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/size.h"
 
 const char *weft_lane_name(enum weft_lane lane)
@@ -33,16 +34,16 @@ enum weft_status weft_trace_init(struct weft_trace *out, const char *name, uint3
         n_stages > WEFT_MAX_STAGES || n_micros == 0)
         return WEFT_FAIL(
             err, WEFT_DATA,
-            "a trace of %u ranks, %u stages, %u micros: none may be 0 or too large", n_ranks,
+            "a trace of %u ranks, %u stages and %u micros: a size is 0 or too large", n_ranks,
             n_stages, n_micros);
     if (!isfinite(unit_seconds) || unit_seconds < 0)
-        return WEFT_FAIL(err, WEFT_DATA, "a trace's unit is %g seconds: it is finite, or 0",
+        return WEFT_FAIL(err, WEFT_DATA,
+                         "the unit of a trace is %g seconds: give a finite number, at least 0",
                          unit_seconds);
+
     t.unit_seconds = unit_seconds;
-    size_t n = 0;
     name += strspn(name, " ");
-    for (; n + 1 < sizeof t.name && name[n] != '\0'; n++)
-        t.name[n] = name[n] >= ' ' && name[n] <= '~' ? name[n] : '?';
+    size_t n = wf_printable_copy(t.name, sizeof t.name, name, strlen(name));
     while (n > 0 && t.name[n - 1] == ' ')
         t.name[--n] = '\0';
     *out = t;
@@ -68,7 +69,7 @@ static bool kind_fits_lane(enum weft_lane lane, unsigned kind)
     case WEFT_ACT_RECV_B:
         return lane == WEFT_LANE_RECV;
     case WEFT_ACT_REDUCE_GRAD:
-        return true; /* by the rank itself, or beside it */
+        return true; /* in any lane */
     case WEFT_ACT_IDLE:
     case WEFT_N_ACT_KINDS:
         break;
@@ -82,7 +83,7 @@ static bool action_in_range(const struct weft_trace *t, struct weft_action a)
            (!weft_act_has_micro(a.kind) || a.micro < t->n_micros);
 }
 
-/* An F and a B or an I, in either order. */
+/* Returns true for an F and a B or an I, in either order. */
 static bool pair_valid(struct weft_action a, struct weft_action b)
 {
     unsigned f = a.kind == WEFT_ACT_F ? a.kind : b.kind;
@@ -96,28 +97,31 @@ static enum weft_status check_event(const struct weft_trace *t,
     char name[WEFT_ACTION_TEXT_MAX] = "?";
     if (e->action.kind < WEFT_N_ACT_KINDS)
         weft_action_print(e->action, name);
+
     if (e->rank >= t->n_ranks)
-        return WEFT_FAIL(err, WEFT_DATA, "rank %u in a trace of %u ranks", e->rank, t->n_ranks);
+        return WEFT_FAIL(err, WEFT_DATA, "rank %u is out of range (%u ranks)", e->rank,
+                         t->n_ranks);
     if (!action_in_range(t, e->action) || (e->action.paired && !action_in_range(t, e->partner)))
-        return WEFT_FAIL(err, WEFT_DATA, "%s in a trace of %u stages and %u micros", name,
+        return WEFT_FAIL(err, WEFT_DATA, "%s is out of range (%u stages, %u micros)", name,
                          t->n_stages, t->n_micros);
     if ((unsigned)e->lane >= WEFT_LANE_COUNT || !kind_fits_lane(e->lane, e->action.kind))
-        return WEFT_FAIL(err, WEFT_DATA, "%s does not go into the lane %s", name,
+        return WEFT_FAIL(err, WEFT_DATA, "%s does not belong to lane %s", name,
                          (unsigned)e->lane < WEFT_LANE_COUNT ? weft_lane_name(e->lane) : "?");
     if (e->action.paired && !pair_valid(e->action, e->partner))
-        return WEFT_FAIL(err, WEFT_DATA, "%s: an overlapped pair is one F and one B or I",
+        return WEFT_FAIL(err, WEFT_DATA, "%s: an overlapped pair must be one F and one B or I",
                          name);
     if (!isfinite(e->start) || e->start < 0 || !isfinite(e->length) || e->length < 0 ||
         !isfinite(e->start + e->length))
-        return WEFT_FAIL(err, WEFT_DATA, "%s from %g for %g: times are finite and not below 0",
-                         name, e->start, e->length);
+        return WEFT_FAIL(err, WEFT_DATA,
+                         "%s starts at %g and takes %g: give finite times, at least 0", name,
+                         e->start, e->length);
     if (e->peer != WEFT_NO_RANK && e->peer >= t->n_ranks)
-        return WEFT_FAIL(err, WEFT_DATA, "%s with rank %u in a trace of %u ranks", name,
+        return WEFT_FAIL(err, WEFT_DATA, "%s: peer %u is out of range (%u ranks)", name,
                          e->peer, t->n_ranks);
     return WEFT_OK;
 }
 
-/* Makes room for one more; *cap grows by half. */
+/* Ensures space for one more element; *cap grows by half. */
 static bool grow(void **at, size_t *cap, size_t n, size_t size)
 {
     size_t more = *cap < 64 ? 64 : *cap + *cap / 2, bytes;
@@ -156,11 +160,11 @@ enum weft_status weft_trace_add_memory(struct weft_trace *t,
 {
     void *at = t->memory;
     if (sample->rank >= t->n_ranks)
-        return WEFT_FAIL(err, WEFT_DATA, "rank %u in a trace of %u ranks", sample->rank,
+        return WEFT_FAIL(err, WEFT_DATA, "rank %u is out of range (%u ranks)", sample->rank,
                          t->n_ranks);
     if (!isfinite(sample->time) || sample->time < 0 || !isfinite(sample->amount))
         return WEFT_FAIL(err, WEFT_DATA,
-                         "memory %g at %g: both are finite, the time is not below 0",
+                         "memory %g at time %g: give finite numbers and a time of at least 0",
                          sample->amount, sample->time);
     if (!grow(&at, &t->cap_memory, t->n_memory, sizeof *t->memory))
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu samples", t->n_memory);
@@ -178,7 +182,7 @@ static bool event_greater(const struct weft_trace_event *a, const struct weft_tr
                                 : a->start > b->start;
 }
 
-/* Merges pairs of sorted runs until there is one; equal ones keep their order. */
+/* Merges pairs of sorted runs until one is left.  Equal events keep their order. */
 static void merge_events(struct weft_trace_event **at, struct weft_trace_event **spare,
                          size_t n, size_t width)
 {
@@ -198,7 +202,7 @@ static void merge_events(struct weft_trace_event **at, struct weft_trace_event *
     }
 }
 
-/* Rank and lane by counting, then starts: most traces come with those in order already. */
+/* Sorts by rank and lane with a counting sort, then by start.  Starts are usually sorted already. */
 static enum weft_status sort_events(struct weft_trace *t, struct weft_error *err)
 {
     size_t i = 1, n = t->n_events;
@@ -206,6 +210,7 @@ static enum weft_status sort_events(struct weft_trace *t, struct weft_error *err
         i++;
     if (i >= n)
         return WEFT_OK;
+
     size_t n_bins = (size_t)t->n_ranks * WEFT_LANE_COUNT;
     size_t *bins = calloc(n_bins + 1, sizeof *bins);
     struct weft_trace_event *spare = malloc(n * sizeof *spare);
@@ -214,6 +219,7 @@ static enum weft_status sort_events(struct weft_trace *t, struct weft_error *err
         free(spare);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to sort %zu events", n);
     }
+
 #define BIN(e) ((size_t)(e).rank * WEFT_LANE_COUNT + (size_t)(e).lane)
     for (i = 0; i < n; i++)
         bins[BIN(t->events[i]) + 1]++;
@@ -223,6 +229,7 @@ static enum weft_status sort_events(struct weft_trace *t, struct weft_error *err
         spare[bins[BIN(t->events[i])]++] = t->events[i];
 #undef BIN
     free(bins);
+
     struct weft_trace_event *at = spare;
     spare = t->events;
     for (i = 1; i < n && !event_greater(&at[i - 1], &at[i]); i++)
@@ -235,7 +242,7 @@ static enum weft_status sort_events(struct weft_trace *t, struct weft_error *err
     return WEFT_OK;
 }
 
-/* Samples with their place, so that qsort() keeps those of one moment in order. */
+/* A sample with its index, so that qsort() keeps the order of samples with the same time. */
 struct indexed_sample {
     struct weft_trace_memory sample;
     size_t place;
@@ -260,6 +267,7 @@ static enum weft_status sort_memory(struct weft_trace *t, struct weft_error *err
                              t->memory[i - 1].time <= t->memory[i].time));
     if (sorted)
         return WEFT_OK;
+
     struct indexed_sample *list = malloc(sizeof *list * t->n_memory);
     if (list == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to sort %zu samples", t->n_memory);
@@ -278,7 +286,7 @@ static int compare_stages(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The stages of one rank's compute events, each once, behind those of the ranks before. */
+/* Writes the distinct stages of a rank's compute events in ascending order and returns their number. */
 static size_t collect_stages(const struct weft_trace *t, uint32_t rank, uint32_t *out)
 {
     size_t n = 0, kept = 0;
@@ -301,22 +309,23 @@ static size_t collect_stages(const struct weft_trace *t, uint32_t rank, uint32_t
 static enum weft_status index_stages(struct weft_trace *t, struct weft_error *err)
 {
     uint32_t *all = NULL;
-    size_t room = 0, n = 0;
+    size_t capacity = 0, n = 0;
     t->n_chunks = 1;
     t->stage_first[0] = 0;
     for (uint32_t r = 0; r < t->n_ranks; r++) {
         size_t need = n + 2 * (t->first[r + 1] - t->first[r]) + 1;
-        uint32_t *more = need <= room ? all : realloc(all, sizeof *all * (need + need / 2));
+        uint32_t *more = need <= capacity ? all : realloc(all, sizeof *all * (need + need / 2));
         if (more == NULL) {
             free(all);
             return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the stages of %u ranks", r);
         }
-        room = need <= room ? room : need + need / 2;
+        capacity = need <= capacity ? capacity : need + need / 2;
         all = more;
-        size_t mine = collect_stages(t, r, all + n);
-        if (mine > t->n_chunks)
-            t->n_chunks = (uint32_t)mine;
-        n += mine;
+
+        size_t n_rank = collect_stages(t, r, all + n);
+        if (n_rank > t->n_chunks)
+            t->n_chunks = (uint32_t)n_rank;
+        n += n_rank;
         t->stage_first[r + 1] = n;
     }
     t->stages = all;
@@ -335,6 +344,7 @@ enum weft_status weft_trace_finish(struct weft_trace *t, struct weft_error *err)
     t->stage_first = calloc((size_t)t->n_ranks + 1, sizeof *t->stage_first);
     if (t->first == NULL || t->stage_first == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a trace of %u ranks", t->n_ranks);
+
     t->makespan = 0;
     for (size_t i = 0; i < t->n_events; i++) {
         t->first[(size_t)t->events[i].rank + 1] = i + 1;
@@ -357,8 +367,8 @@ uint32_t weft_trace_chunk(const struct weft_trace *t, uint32_t rank, uint32_t st
         else
             end = middle;
     }
-    bool there = begin < t->stage_first[rank + 1] && t->stages[begin] == stage;
-    return there ? (uint32_t)(begin - first) : 0;
+    bool found = begin < t->stage_first[rank + 1] && t->stages[begin] == stage;
+    return found ? (uint32_t)(begin - first) : 0;
 }
 
 /* -- from a plan ---------------------------------------------------------------------------- */
@@ -379,18 +389,18 @@ static double memory_change(const struct weft_memory_cost *memory, struct weft_a
     return 0;
 }
 
-/* What a rank holds after a change; several at one moment make one sample. */
+/* Adds a sample after a change of memory.  Several changes at the same time become one sample. */
 static enum weft_status sample_memory(struct weft_trace *t, uint32_t rank, double time,
-                                      double held, struct weft_error *err)
+                                      double amount, struct weft_error *err)
 {
     struct weft_trace_memory *last = t->n_memory > 0 ? &t->memory[t->n_memory - 1] : NULL;
-    if (last != NULL && last->rank == rank && last->amount == held)
+    if (last != NULL && last->rank == rank && last->amount == amount)
         return WEFT_OK;
     if (last != NULL && last->rank == rank && last->time == time) {
-        last->amount = held;
+        last->amount = amount;
         return WEFT_OK;
     }
-    return weft_trace_add_memory(t, &(struct weft_trace_memory){time, held, rank}, err);
+    return weft_trace_add_memory(t, &(struct weft_trace_memory){time, amount, rank}, err);
 }
 
 static enum weft_status add_rank(struct weft_trace *t, const struct weft_schedule *s,
@@ -400,13 +410,14 @@ static enum weft_status add_rank(struct weft_trace *t, const struct weft_schedul
 {
     struct weft_action_span row = weft_schedule_rank(s, rank);
     size_t base = weft_schedule_offset(s, rank);
-    double held = 0;
+    double amount = 0;
     if (memory != NULL)
         WEFT_TRY(sample_memory(t, rank, 0, 0, err));
     for (size_t i = 0; i < row.len; i += row.at[i].paired ? 2 : 1) {
         struct weft_action a = row.at[i];
         if (!weft_act_is_compute(a.kind))
             continue;
+
         struct weft_trace_event e = {.start = m->start[base + i],
                                      .length = m->length[base + i],
                                      .rank = rank,
@@ -416,10 +427,11 @@ static enum weft_status add_rank(struct weft_trace *t, const struct weft_schedul
         if (a.paired)
             e.partner = row.at[i + 1];
         WEFT_TRY(push_event(t, &e, err));
+
         if (memory == NULL)
             continue;
-        held += memory_change(memory, a) + (a.paired ? memory_change(memory, e.partner) : 0);
-        WEFT_TRY(sample_memory(t, rank, e.start, held, err));
+        amount += memory_change(memory, a) + (a.paired ? memory_change(memory, e.partner) : 0);
+        WEFT_TRY(sample_memory(t, rank, e.start, amount, err));
     }
     return WEFT_OK;
 }

@@ -1,4 +1,4 @@
-/* A trace as text. */
+/* Writer of the text form of traces. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "weft/trace.h"
 
-/* The shortest text that reads back as the same double. */
+/* Appends the shortest text that reads back as the same double. */
 static void add_number(struct wf_text *out, double value)
 {
     char text[WF_NUMBER_CHARS];
@@ -62,6 +62,7 @@ enum weft_status weft_trace_write(const struct weft_trace *t, char **out, size_t
                  t->n_stages, t->n_micros);
     add_number(&text, t->unit_seconds);
     wf_text_addc(&text, '\n');
+
     for (size_t i = 0; i < t->n_events; i++)
         add_event(&text, &t->events[i]);
     for (size_t i = 0; i < t->n_memory; i++) {
@@ -71,6 +72,7 @@ enum weft_status weft_trace_write(const struct weft_trace *t, char **out, size_t
         add_number(&text, t->memory[i].amount);
         wf_text_addc(&text, '\n');
     }
+
     if (text.failed) {
         wf_text_release(&text);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to print a trace");

@@ -1,4 +1,4 @@
-/* Making the table: one walk along the stages, with what each rank remembers. */
+/* Creation of the table of blocks, by one pass along the stages with the cache of each rank. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,14 +24,16 @@ enum weft_status weft_residual_blocks(const struct weft_partition *p, uint32_t l
                                       uint32_t **out, uint32_t *n, struct weft_error *err)
 {
     if (layers_per_block == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "0 layers a residual block: give at least 1");
+        return WEFT_FAIL(err, WEFT_USAGE, "0 layers per residual block: give at least 1");
     if (p->n_stages == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "a partition without stages");
+        return WEFT_FAIL(err, WEFT_USAGE, "the partition has no stages");
+
     uint32_t layers = p->at[p->n_stages - 1].end_layer;
     uint32_t count = 1 + layers / layers_per_block + (layers % layers_per_block != 0);
     uint32_t *at = malloc(sizeof *at * count);
     if (at == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u residual blocks", count);
+
     at[0] = 0;
     uint32_t block = 1;
     for (uint32_t s = 0; s < p->n_stages; s++)
@@ -40,69 +42,71 @@ enum weft_status weft_residual_blocks(const struct weft_partition *p, uint32_t l
              block++)
             at[block] = s;
     if (block < count)
-        at[block] = p->n_stages - 1; /* the head closes it */
+        at[block] = p->n_stages - 1; /* the head finishes it */
     *out = at;
     *n = count;
     return WEFT_OK;
 }
 
-/* -- making --------------------------------------------------------------------------------- */
+/* -- creation ------------------------------------------------------------------------------- */
 
-/* What the ranks remember of a micro in one pipe: the stage that brought or made a block there. */
-struct memory {
-    uint32_t *known; /* owned: (ranks, blocks) */
-    size_t room;     /* of t->sends */
+/* The caches of all ranks for one micro-batch in one pipe. */
+struct caches {
+    uint32_t
+        *source;     /* owned: (ranks, blocks), the stage that received or finished the block */
+    size_t capacity; /* of t->sends */
 };
 
-static bool add_send(struct weft_traffic *t, struct memory *m, size_t *n, uint32_t block)
+static bool add_send(struct weft_traffic *t, struct caches *c, size_t *n, uint32_t block)
 {
-    if (*n == m->room) {
-        size_t room = 2 * m->room + 64, bytes;
+    if (*n == c->capacity) {
+        size_t capacity = 2 * c->capacity + 64, bytes;
         uint32_t *sends =
-            wf_size_mul(room, sizeof *sends, &bytes) ? realloc(t->sends, bytes) : NULL;
+            wf_size_mul(capacity, sizeof *sends, &bytes) ? realloc(t->sends, bytes) : NULL;
         if (sends == NULL)
             return false;
         t->sends = sends;
-        m->room = room;
+        c->capacity = capacity;
     }
     t->sends[(*n)++] = block;
     return true;
 }
 
-/* The blocks that were finished before `stage` come to it: over a hop, or from memory. */
-static bool receive_blocks(struct weft_traffic *t, struct memory *m, uint32_t pipe,
+/* Determines the source of each block that is finished before `stage`: a send or the cache. */
+static bool receive_blocks(struct weft_traffic *t, struct caches *c, uint32_t pipe,
                            uint32_t stage, size_t *n)
 {
     const uint32_t *rank_of = t->rank_of + wf_traffic_index(t, pipe, 0);
     struct weft_traffic_count *count = &t->counts[pipe];
     uint32_t *source = t->sources + wf_traffic_index(t, pipe, stage) * t->n_blocks;
     const uint32_t *before = source - t->n_blocks;
-    uint32_t *known = m->known + (size_t)rank_of[stage] * t->n_blocks;
+    uint32_t *cached = c->source + (size_t)rank_of[stage] * t->n_blocks;
     bool local = rank_of[stage - 1] == rank_of[stage];
     count->hops += !local;
     count->wanted += t->first[stage];
+
     for (uint32_t b = 0; b < t->first[stage]; b++) {
-        assert(before[b] != WEFT_NO_STAGE); /* who sends it, has it */
+        assert(before[b] != WEFT_NO_STAGE); /* the previous stage has it */
         if (local) {
             source[b] = before[b];
             count->handed++;
-        } else if (known[b] != WEFT_NO_STAGE) {
-            source[b] = known[b];
-            bool made = b >= t->first[known[b]];
-            *(made ? &count->hits_made : &count->hits_received) += 1;
+        } else if (cached[b] != WEFT_NO_STAGE) {
+            source[b] = cached[b];
+            bool finished = b >= t->first[cached[b]];
+            *(finished ? &count->hits_made : &count->hits_received) += 1;
         } else {
             source[b] = stage;
             count->sent++;
-            if (!add_send(t, m, n, b))
+            if (!add_send(t, c, n, b))
                 return false;
         }
         if (t->cache != WEFT_BLOCK_CACHE_OFF)
-            known[b] = source[b];
+            cached[b] = source[b];
     }
     return true;
 }
 
-static void finish_blocks(struct weft_traffic *t, struct memory *m, uint32_t pipe,
+static void finish_blocks(struct weft_traffic *t, struct caches *c, uint32_t pipe,
                           uint32_t stage)
 {
     uint32_t *source = t->sources + wf_traffic_index(t, pipe, stage) * t->n_blocks;
@@ -110,11 +114,11 @@ static void finish_blocks(struct weft_traffic *t, struct memory *m, uint32_t pip
     for (uint32_t b = t->first[stage]; b < t->first[stage + 1]; b++) {
         source[b] = stage;
         if (t->cache == WEFT_BLOCK_CACHE_FULL)
-            m->known[(size_t)rank * t->n_blocks + b] = stage;
+            c->source[(size_t)rank * t->n_blocks + b] = stage;
     }
 }
 
-/* Notes the first stage of each rank that saw a block. */
+/* Records, per rank, the first source of each block. */
 static void record_first(struct weft_traffic *t, uint32_t pipe, uint32_t stage)
 {
     uint32_t *row = wf_traffic_rank_row(t, pipe, t->rank_of[wf_traffic_index(t, pipe, stage)]);
@@ -125,23 +129,23 @@ static void record_first(struct weft_traffic *t, uint32_t pipe, uint32_t stage)
 
 static bool fill_table(struct weft_traffic *t)
 {
-    struct memory m = {0};
+    struct caches c = {0};
     size_t cells = (size_t)t->place.n_ranks * t->n_blocks, n = 0;
-    bool ok = (m.known = malloc(sizeof *m.known * (cells + 1))) != NULL;
+    bool ok = (c.source = malloc(sizeof *c.source * (cells + 1))) != NULL;
     for (uint32_t pipe = 0; ok && pipe < t->place.n_pipes; pipe++) {
-        memset(m.known, 0xff, sizeof *m.known * cells);
+        memset(c.source, 0xff, sizeof *c.source * cells);
         for (uint32_t stage = 0; ok && stage < t->place.n_stages; stage++) {
             if (stage > 0) {
                 t->begin[wf_traffic_index(t, pipe, stage - 1)] = n;
-                ok = receive_blocks(t, &m, pipe, stage, &n);
+                ok = receive_blocks(t, &c, pipe, stage, &n);
             }
-            finish_blocks(t, &m, pipe, stage);
+            finish_blocks(t, &c, pipe, stage);
             record_first(t, pipe, stage);
         }
         t->begin[wf_traffic_index(t, pipe, t->place.n_stages - 1)] = n;
     }
     t->begin[(size_t)t->place.n_pipes * t->place.n_stages] = n;
-    free(m.known);
+    free(c.source);
     return ok;
 }
 
@@ -151,15 +155,17 @@ static enum weft_status check(const struct weft_placement *p, const uint32_t *fi
                               uint32_t n_blocks, struct weft_error *err)
 {
     if (p->n_ranks == 0 || p->n_stages == 0 || p->n_pipes == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "a placement of %u ranks, %u stages and %u pipes",
-                         p->n_ranks, p->n_stages, p->n_pipes);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "the placement has %u ranks, %u stages and %u pipes: give at least 1 each",
+            p->n_ranks, p->n_stages, p->n_pipes);
     for (size_t i = 0; i < (size_t)p->n_pipes * p->n_stages; i++)
         if (p->rank_of[i] >= p->n_ranks)
             return WEFT_FAIL(err, WEFT_USAGE, "stage %zu is placed on rank %u of %u",
                              i % p->n_stages, p->rank_of[i], p->n_ranks);
     for (uint32_t micro = 0; p->n_pipes > 1 && micro < p->n_micros; micro++)
         if (p->pipe_of == NULL || p->pipe_of[micro] >= p->n_pipes)
-            return WEFT_FAIL(err, WEFT_USAGE, "micro %u takes none of the %u pipes", micro,
+            return WEFT_FAIL(err, WEFT_USAGE, "micro %u is in none of the %u pipes", micro,
                              p->n_pipes);
     for (uint32_t b = 0; b < n_blocks; b++) {
         if (finished_by[b] >= p->n_stages)
@@ -167,7 +173,7 @@ static enum weft_status check(const struct weft_placement *p, const uint32_t *fi
                              finished_by[b], p->n_stages);
         if (b > 0 && finished_by[b] < finished_by[b - 1])
             return WEFT_FAIL(err, WEFT_USAGE,
-                             "block %u is finished by stage %u, before block %u by stage %u", b,
+                             "block %u is finished by stage %u, but block %u by stage %u", b,
                              finished_by[b], b - 1, finished_by[b - 1]);
     }
     return WEFT_OK;
@@ -180,6 +186,7 @@ static bool allocate(struct weft_traffic *t)
     if (!wf_size_mul(cells, row, &bytes) ||
         !wf_size_mul((size_t)t->place.n_pipes * t->place.n_ranks, row, &by_rank))
         return false;
+
     t->rank_of = malloc(sizeof *t->rank_of * cells);
     t->micros = calloc(t->place.n_pipes, sizeof *t->micros);
     t->first = calloc((size_t)t->place.n_stages + 1, sizeof *t->first);
@@ -191,6 +198,7 @@ static bool allocate(struct weft_traffic *t)
     if (t->rank_of == NULL || t->micros == NULL || t->first == NULL || t->numbers == NULL ||
         t->sources == NULL || t->rank_sources == NULL || t->begin == NULL || t->counts == NULL)
         return false;
+
     memset(t->sources, 0xff, bytes);
     memset(t->rank_sources, 0xff, by_rank);
     return true;
@@ -223,7 +231,8 @@ enum weft_status weft_traffic_new(const struct weft_placement *placement,
     WEFT_TRY(check(placement, finished_by, n_blocks, err));
     struct weft_traffic *t = calloc(1, sizeof *t);
     if (t == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a table of blocks");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the table of blocks");
+
     t->place = *placement;
     t->cache = cache;
     t->n_blocks = n_blocks;
@@ -257,7 +266,7 @@ void weft_traffic_free(struct weft_traffic *t)
     free(t);
 }
 
-/* -- reading -------------------------------------------------------------------------------- */
+/* -- getters -------------------------------------------------------------------------------- */
 
 const struct weft_placement *weft_traffic_placement(const struct weft_traffic *t)
 {
@@ -311,7 +320,7 @@ struct weft_traffic_count weft_traffic_count(const struct weft_traffic *t, uint3
     return t->counts[pipe];
 }
 
-/* -- proof ---------------------------------------------------------------------------------- */
+/* -- verification --------------------------------------------------------------------------- */
 
 static bool contains(struct weft_block_span span, uint32_t block)
 {
@@ -347,12 +356,13 @@ enum weft_status weft_traffic_verify(const struct weft_traffic *t, struct weft_e
                 if (has_block(t, pipe, s, b) != (b < t->first[s + 1]))
                     return WEFT_FAIL(err, WEFT_INTERNAL, "stage %u of pipe %u: block %u is %s",
                                      s, pipe, b,
-                                     b < t->first[s + 1] ? "not there" : "there too early");
+                                     b < t->first[s + 1] ? "missing" : "available too early");
             for (size_t i = 0; i < sends.len; i++)
                 if (!has_block(t, pipe, s, sends.at[i]))
-                    return WEFT_FAIL(err, WEFT_INTERNAL,
-                                     "stage %u of pipe %u sends block %u and has it not", s,
-                                     pipe, sends.at[i]);
+                    return WEFT_FAIL(
+                        err, WEFT_INTERNAL,
+                        "stage %u of pipe %u sends block %u, which it does not have", s, pipe,
+                        sends.at[i]);
         }
     return WEFT_OK;
 }

@@ -1,4 +1,4 @@
-/* What the table adds up to: a step's messages over each link, and what ranks hold at once. */
+/* Totals of the table: the traffic of a step per link, and the peak number of blocks per rank. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,15 +21,15 @@ static bool add(size_t *sum, size_t n)
     return wf_size_add(*sum, n, sum);
 }
 
-/* sum += n * times */
+/* Computes sum += n * times; returns false on overflow. */
 static bool add_times(size_t *sum, size_t n, size_t times)
 {
     size_t product;
     return wf_size_mul(n, times, &product) && wf_size_add(*sum, product, sum);
 }
 
-/* Both directions of each transition, as a link each; then those of one pair of ranks become
- * one. */
+/* Lists both directions of each transition as links, then merges the links of the same pair of
+ * ranks. */
 static bool collect_links(const struct weft_traffic *t, struct weft_traffic_link *at, size_t *n)
 {
     size_t all = 0, kept = 0;
@@ -47,6 +47,7 @@ static bool collect_links(const struct weft_traffic *t, struct weft_traffic_link
             at[all++] = (struct weft_traffic_link){
                 .from = to, .to = from, .gradients = micros, .block_gradients = blocks};
         }
+
     qsort(at, all, sizeof *at, compare_links);
     for (size_t i = 0; i < all; i++) {
         if (kept == 0 || compare_links(&at[kept - 1], &at[i]) != 0) {
@@ -86,15 +87,14 @@ enum weft_status weft_traffic_step_init(struct weft_traffic_step *out,
                                         struct weft_payload payload, struct weft_error *err)
 {
     struct weft_traffic_step step = {0};
-    size_t room = 2 * (size_t)t->place.n_pipes * t->place.n_stages;
-    step.links = malloc(sizeof *step.links * room);
+    size_t capacity = 2 * (size_t)t->place.n_pipes * t->place.n_stages;
+    step.links = malloc(sizeof *step.links * capacity);
     if (step.links == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu links", room);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu links", capacity);
     if (!collect_links(t, step.links, &step.n_links) || !sum_links(&step, payload)) {
         weft_traffic_step_release(&step);
         return WEFT_FAIL(err, WEFT_NUMERIC,
-                         "the traffic of %u micros at %zu and %zu bytes a tensor is more than "
-                         "can be counted",
+                         "the traffic of %u micros at %zu and %zu bytes per tensor overflows",
                          t->place.n_micros, payload.bytes, payload.gradient_bytes);
     }
     *out = step;
@@ -107,9 +107,9 @@ void weft_traffic_step_release(struct weft_traffic_step *s)
     *s = (struct weft_traffic_step){0};
 }
 
-/* -- what is held --------------------------------------------------------------------------- */
+/* -- peaks ---------------------------------------------------------------------------------- */
 
-/* How an action changes the number of copies on its rank: when it starts, and when it ends. */
+/* Copies that an action acquires at its start and releases at its end. */
 struct change {
     size_t acquired, released;
 };
@@ -138,7 +138,7 @@ static size_t peak_of(const struct weft_traffic *t, const struct weft_schedule *
     const struct weft_placement *p = weft_schedule_placement(s);
     struct weft_action_span row = weft_schedule_rank(s, rank);
     bool lowered = weft_schedule_is_lowered(s);
-    size_t held = 0, peak = 0;
+    size_t live = 0, peak = 0;
     for (size_t i = 0; i < row.len; i++) {
         struct change c = change_of(t, p, row.at[i], lowered);
         if (row.at[i].paired && i + 1 < row.len) { /* both start before either ends */
@@ -146,9 +146,9 @@ static size_t peak_of(const struct weft_traffic *t, const struct weft_schedule *
             c.acquired += other.acquired;
             c.released += other.released;
         }
-        held += c.acquired;
-        peak = wf_size_max(peak, held);
-        held -= wf_size_min(held, c.released);
+        live += c.acquired;
+        peak = wf_size_max(peak, live);
+        live -= wf_size_min(live, c.released);
     }
     return peak;
 }
@@ -162,8 +162,7 @@ enum weft_status weft_traffic_peak_blocks(const struct weft_traffic *t,
         p->n_pipes != t->place.n_pipes ||
         memcmp(p->rank_of, t->rank_of, sizeof *p->rank_of * p->n_pipes * p->n_stages) != 0)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "the table of blocks was made for another placement than the "
-                         "schedule's");
+                         "the table of blocks and the schedule have different placements");
     for (uint32_t r = 0; r < p->n_ranks; r++)
         out[r] = peak_of(t, s, r);
     return WEFT_OK;

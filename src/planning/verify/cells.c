@@ -1,15 +1,16 @@
-/* Every action once and in its place: one look at each rank's list in order, one at each cell. */
+/* Checks that every action is listed once and in a valid order: one pass over the list of each rank,
+ * then one pass over the cells (stage, micro). */
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "planning/verify/verify_priv.h"
 
-#define HAS(kind) (1u << (kind)) /* the eight kinds with a micro: one bit each */
+#define HAS(kind) (1u << (kind)) /* one bit per kind with a micro */
 
 struct rank_pass {
     uint32_t rank;
     size_t position;
-    size_t live; /* activations held */
+    size_t live; /* stored activations */
 };
 
 static void add_finding(struct wf_verifier *p, const struct rank_pass *at, enum weft_rule rule,
@@ -21,7 +22,7 @@ static void add_finding(struct wf_verifier *p, const struct rank_pass *at, enum 
                     at->position, cell, what);
 }
 
-/* What an action needs to stand behind on its own rank. */
+/* Checks that the actions that `a` needs on its own rank precede it. */
 static void check_order(struct wf_verifier *p, const struct rank_pass *at, struct weft_action a,
                         unsigned has)
 {
@@ -46,11 +47,11 @@ static void check_order(struct wf_verifier *p, const struct rank_pass *at, struc
         break;
     case WEFT_ACT_SEND_F:
         if (!(has & HAS(WEFT_ACT_F)))
-            add_finding(p, at, WEFT_RULE_ORDER, a, "sends what is not computed yet");
+            add_finding(p, at, WEFT_RULE_ORDER, a, "sends data that is not computed yet");
         break;
     case WEFT_ACT_SEND_B:
         if (!(has & (HAS(WEFT_ACT_B) | HAS(WEFT_ACT_I))))
-            add_finding(p, at, WEFT_RULE_ORDER, a, "sends what is not computed yet");
+            add_finding(p, at, WEFT_RULE_ORDER, a, "sends data that is not computed yet");
         break;
     case WEFT_ACT_RECV_F:
     case WEFT_ACT_RECV_B:
@@ -63,7 +64,7 @@ static void check_order(struct wf_verifier *p, const struct rank_pass *at, struc
     }
 }
 
-/* The stage at the other end of a message action. */
+/* Returns the stage at the other endpoint of a message. */
 static int64_t peer_stage(struct weft_action a)
 {
     bool up = a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_RECV_B;
@@ -75,17 +76,17 @@ static void check_once(struct wf_verifier *p, const struct rank_pass *at, struct
 {
     const unsigned split = HAS(WEFT_ACT_I) | HAS(WEFT_ACT_W);
     if (has & HAS(a.kind))
-        add_finding(p, at, WEFT_RULE_DUPLICATE, a, "is there twice");
+        add_finding(p, at, WEFT_RULE_DUPLICATE, a, "is listed twice");
     else if ((a.kind == WEFT_ACT_B && (has & split)) ||
              ((a.kind == WEFT_ACT_I || a.kind == WEFT_ACT_W) && (has & HAS(WEFT_ACT_B))))
         add_finding(p, at, WEFT_RULE_MIXED, a, "mixes a whole backward with a split one");
     if (weft_act_is_message(a.kind) && !wf_verifier_remote(p, a.stage, peer_stage(a), a.micro))
-        add_finding(p, at, WEFT_RULE_MESSAGE, a, "has no other rank at its other end");
+        add_finding(p, at, WEFT_RULE_MESSAGE, a, "has no other rank as its peer");
 }
 
 static void count_live(struct wf_verifier *p, struct rank_pass *at, struct weft_action a)
 {
-    size_t *peak = &p->report->peak_activations[at->rank];
+    size_t *peak = &p->result->peak_activations[at->rank];
     if (a.kind == WEFT_ACT_F && ++at->live > *peak)
         *peak = at->live;
     if (wf_act_frees_activation(a.kind) && at->live > 0)
@@ -100,17 +101,20 @@ static void check_rank(struct wf_verifier *p, uint32_t rank)
         struct weft_action a = row.at[i];
         if (!weft_act_has_micro(a.kind))
             continue;
+
         at.position = i;
         if (weft_act_is_compute(a.kind))
-            p->report->n_compute++;
+            p->result->n_compute++;
         else if (a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_SEND_B)
-            p->report->n_messages++;
+            p->result->n_messages++;
+
         size_t cell = wf_verifier_cell(p, a.stage, a.micro);
         if (weft_placement_rank(p->place, a.stage, a.micro) != rank)
             add_finding(p, &at, WEFT_RULE_RANK, a,
-                        "is not on the rank that has the rest of its stage and micro");
+                        "is on another rank than the rest of its stage and micro");
         if (cell >= p->n_cells)
             continue;
+
         unsigned has = p->cells[cell];
         check_once(p, &at, a, has);
         check_order(p, &at, a, has);
@@ -123,15 +127,16 @@ static bool has_reductions(const struct wf_verifier *p)
 {
     for (uint32_t r = 0; r < p->place->n_ranks; r++) {
         struct weft_action_span row = weft_schedule_rank(p->s, r);
-        for (size_t i = row.len; i-- > 0;) /* they stand near the end */
+        for (size_t i = row.len; i-- > 0;) /* they are near the end */
             if (row.at[i].kind == WEFT_ACT_REDUCE_GRAD)
                 return true;
     }
     return false;
 }
 
-/* REDUCE_GRAD says that a stage's gradients on this rank are complete: at most once, after some
- * weight gradient of that stage, and none may follow.  `stages` is 0 before and after. */
+/* Checks REDUCE_GRAD, which marks the gradients of a stage on this rank as complete: it occurs at most
+ * once, after a weight gradient of that stage, and no weight gradient follows.  `stages` is zeroed
+ * before and after. */
 static void check_reductions(struct wf_verifier *p, uint32_t rank, uint8_t *stages)
 {
     enum { ACCUMULATED = 1, REDUCED = 2 };
@@ -142,39 +147,40 @@ static void check_reductions(struct wf_verifier *p, uint32_t rank, uint8_t *stag
         at.position = i;
         if (a.kind == WEFT_ACT_REDUCE_GRAD) {
             if (stages[a.stage] & REDUCED)
-                add_finding(p, &at, WEFT_RULE_DUPLICATE, a, "is there twice");
+                add_finding(p, &at, WEFT_RULE_DUPLICATE, a, "is listed twice");
             else if (!(stages[a.stage] & ACCUMULATED))
                 add_finding(p, &at, WEFT_RULE_ORDER, a,
-                            "reduces a gradient that its rank has not made");
+                            "reduces a gradient that its rank has not computed");
             stages[a.stage] |= REDUCED;
         } else if (wf_act_frees_activation(a.kind)) {
             if (stages[a.stage] & REDUCED)
                 add_finding(p, &at, WEFT_RULE_ORDER, a,
-                            "adds to a gradient that was reduced already");
+                            "adds to a gradient that is already reduced");
             stages[a.stage] |= ACCUMULATED;
         }
     }
-    for (size_t i = row.len; i-- > 0;) { /* what is missing is missing behind the last one */
+
+    for (size_t i = row.len; i-- > 0;) { /* a missing action is reported at the last gradient */
         uint8_t *stage = &stages[row.at[i].stage];
         if (!wf_act_frees_activation(row.at[i].kind) && row.at[i].kind != WEFT_ACT_REDUCE_GRAD)
             continue;
         if ((*stage & ACCUMULATED) && !(*stage & REDUCED))
             wf_verifier_add(
                 p, WEFT_RULE_MISSING, rank, i,
-                "rank %u: %uREDUCE_GRAD is missing: all holders of all stages reduce, "
+                "rank %u: %uREDUCE_GRAD is missing: either all ranks reduce all of their stages, "
                 "or none",
                 rank, (unsigned)row.at[i].stage);
         *stage = 0;
     }
 }
 
-/* The last action of a cell on its rank, to point at; the row's end when there is none.  Only
- * looked for while findings are kept. */
+/* Returns the position of the last action of a cell on its rank, or the length of the list.  Searches
+ * only while findings are stored. */
 static size_t last_action_of(const struct wf_verifier *p, uint32_t rank, uint32_t stage,
                              uint32_t micro)
 {
     struct weft_action_span row = weft_schedule_rank(p->s, rank);
-    for (size_t i = row.len; i-- > 0 && p->report->n_findings < WEFT_MAX_FINDINGS;)
+    for (size_t i = row.len; i-- > 0 && p->result->n_findings < WEFT_MAX_FINDINGS;)
         if (row.at[i].stage == stage && row.at[i].micro == micro &&
             weft_act_has_micro(row.at[i].kind))
             return i;
@@ -201,6 +207,7 @@ static void check_complete(struct wf_verifier *p, uint32_t stage, uint32_t micro
     }
     if (!p->lowered)
         return;
+
     if (wf_verifier_remote(p, stage, (int64_t)stage + 1, micro)) {
         if (!(has & HAS(WEFT_ACT_SEND_F)))
             add_missing(p, stage, micro, "the output is not sent (SEND_F)");
@@ -220,6 +227,7 @@ enum weft_status wf_verify_cells(struct wf_verifier *p, struct weft_error *err)
     uint8_t *stages = calloc(p->place->n_stages, 1);
     if (stages == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to verify %u stages", p->place->n_stages);
+
     bool reductions = has_reductions(p);
     for (uint32_t r = 0; r < p->place->n_ranks; r++) {
         check_rank(p, r);
@@ -227,6 +235,7 @@ enum weft_status wf_verify_cells(struct wf_verifier *p, struct weft_error *err)
             check_reductions(p, r, stages);
     }
     free(stages);
+
     for (size_t cell = 0; cell < p->n_cells; cell++)
         check_complete(p, (uint32_t)(cell / p->place->n_micros),
                        (uint32_t)(cell % p->place->n_micros), p->cells[cell]);

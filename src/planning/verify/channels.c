@@ -1,19 +1,20 @@
+/* Checks that both endpoints of every channel list the same sequence of messages. */
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "planning/verify/verify_priv.h"
 
-/* Sends are numbered along their channel; receives must come by in the same numbers. */
+/* Sends are numbered along their channel; receives must occur in the order of these numbers. */
 struct numbering {
     const struct wf_channels *channels; /* borrowed */
     uint32_t *number;                   /* owned: (2, stages, micros), of each send */
     uint32_t *next;                     /* owned: (channels) */
-    bool *mismatched;                   /* owned: (channels), reported already */
+    bool *mismatched;                   /* owned: (channels), already reported */
 };
 
 static size_t message_index(const struct wf_verifier *p, struct weft_action a)
 {
-    /* A message is named by its sending stage. */
+    /* A message is identified by its sending stage. */
     bool gradient = a.kind == WEFT_ACT_SEND_B || a.kind == WEFT_ACT_RECV_B;
     uint32_t from = a.kind == WEFT_ACT_RECV_F   ? a.stage - 1
                     : a.kind == WEFT_ACT_RECV_B ? a.stage + 1
@@ -41,17 +42,20 @@ static void compare_receives(struct wf_verifier *p, struct numbering *n)
             struct weft_action a = row.at[i];
             if (a.kind != WEFT_ACT_RECV_F && a.kind != WEFT_ACT_RECV_B)
                 continue;
+
             uint32_t channel = wf_channel_of(n->channels, p->place, a);
             uint32_t expected = n->next[channel]++, sent = n->number[message_index(p, a)];
             if (expected == sent || n->mismatched[channel])
                 continue;
+
             char cell[WEFT_ACTION_TEXT_MAX];
             weft_action_print(a, cell);
             n->mismatched[channel] = true;
-            wf_verifier_add(p, WEFT_RULE_CHANNEL, r, i,
-                            "rank %u, action %zu: %s takes message %u of the channel from rank "
-                            "%u, which sends it as message %u",
-                            r, i, cell, expected, n->channels->at[channel].from, sent);
+            wf_verifier_add(
+                p, WEFT_RULE_CHANNEL, r, i,
+                "rank %u, action %zu: %s is receive %u of the channel from rank %u, "
+                "but its send is number %u",
+                r, i, cell, expected, n->channels->at[channel].from, sent);
         }
     }
 }
@@ -63,6 +67,7 @@ enum weft_status wf_verify_channels(struct wf_verifier *p, const struct wf_chann
     n.number = malloc(sizeof *n.number * (2 * p->n_all_cells + 1));
     n.next = calloc(channels->n + 1, sizeof *n.next);
     n.mismatched = calloc(channels->n + 1, sizeof *n.mismatched);
+
     enum weft_status st = WEFT_OK;
     if (n.number != NULL && n.next != NULL && n.mismatched != NULL) {
         number_sends(p, &n);

@@ -1,3 +1,4 @@
+/* Checks that no rank waits forever, and finds the cycle of a deadlock. */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -6,24 +7,26 @@
 
 _Static_assert(WEFT_CHANNEL_BUFFERED == WF_DEPTH_UNLIMITED, "the walk takes public depths");
 
-/* Follows who waits for whom from a rank that stands still.  Whoever it waits for stands still
- * too, so after at most n_ranks steps a rank comes round again: from there it is a circle. */
+/* Follows the waits from a blocked rank.  The rank that it waits for is blocked, too, so a rank repeats
+ * after at most n_ranks steps and closes the cycle.  Returns false if out of memory. */
 static bool find_cycle(struct wf_verifier *p, const struct wf_walk *w, uint32_t from)
 {
-    struct weft_verify_result *r = p->report;
-    size_t *seen_at = calloc(p->place->n_ranks, sizeof *seen_at); /* 1 + place on the path */
+    struct weft_verify_result *r = p->result;
+    size_t *seen_at = calloc(p->place->n_ranks, sizeof *seen_at); /* 1 + index on the path */
     struct weft_wait *path = malloc(sizeof *path * p->place->n_ranks);
     size_t n = 0, begin = 0;
-    struct wf_walk_stall block;
+    struct wf_walk_stall stall;
     bool ok = seen_at != NULL && path != NULL;
-    for (uint32_t rank = from; ok && seen_at[rank] == 0 && wf_walk_get_stall(w, rank, &block);
-         rank = block.for_rank) {
-        path[n] = (struct weft_wait){rank, block.for_rank, block.position, block.action,
-                                     block.for_action};
+
+    for (uint32_t rank = from; ok && seen_at[rank] == 0 && wf_walk_get_stall(w, rank, &stall);
+         rank = stall.for_rank) {
+        path[n] = (struct weft_wait){rank, stall.for_rank, stall.position, stall.action,
+                                     stall.for_action};
         seen_at[rank] = ++n;
-        if (seen_at[block.for_rank] != 0)
-            begin = seen_at[block.for_rank] - 1;
+        if (seen_at[stall.for_rank] != 0)
+            begin = seen_at[stall.for_rank] - 1;
     }
+
     if (ok) {
         for (size_t i = begin; i < n; i++)
             path[i - begin] = path[i];
@@ -39,14 +42,14 @@ static bool find_cycle(struct wf_verifier *p, const struct wf_walk *w, uint32_t 
 static enum weft_status report_deadlock(struct wf_verifier *p, const struct wf_walk *w,
                                         struct weft_error *err)
 {
-    struct wf_walk_stall block;
+    struct wf_walk_stall stall;
     uint32_t rank = 0;
-    while (rank + 1 < p->place->n_ranks && !wf_walk_get_stall(w, rank, &block))
+    while (rank + 1 < p->place->n_ranks && !wf_walk_get_stall(w, rank, &stall))
         rank++;
     if (!find_cycle(p, w, rank))
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to follow a deadlock");
-    for (size_t i = 0; i < p->report->n_cycle; i++) {
-        const struct weft_wait *c = &p->report->cycle[i];
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to report a deadlock");
+    for (size_t i = 0; i < p->result->n_cycle; i++) {
+        const struct weft_wait *c = &p->result->cycle[i];
         char at[WEFT_ACTION_TEXT_MAX], for_action[WEFT_ACTION_TEXT_MAX];
         weft_action_print(c->action, at);
         weft_action_print(c->for_action, for_action);

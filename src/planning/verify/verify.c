@@ -1,3 +1,4 @@
+/* The verifier: findings, and the order of its passes. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +20,10 @@ const char *weft_rule_name(enum weft_rule rule)
 void wf_verifier_add(struct wf_verifier *p, enum weft_rule rule, uint32_t rank, size_t position,
                      const char *format, ...)
 {
-    struct weft_verify_result *r = p->report;
+    struct weft_verify_result *r = p->result;
     if (r->n_findings++ >= WEFT_MAX_FINDINGS)
         return;
+
     struct weft_finding *f = &r->findings[r->n_findings - 1];
     *f = (struct weft_finding){
         .rule = rule, .has_position = position != SIZE_MAX, .rank = rank, .position = position};
@@ -39,7 +41,8 @@ static enum weft_status verifier_init(struct wf_verifier *p, const struct weft_s
     bool lowered = weft_schedule_is_lowered(s);
     *r = (struct weft_verify_result){.n_ranks = place->n_ranks};
     *p = (struct wf_verifier){
-        .s = s, .place = place, .rules = {place, lowered}, .report = r, .lowered = lowered};
+        .s = s, .place = place, .rules = {place, lowered}, .result = r, .lowered = lowered};
+
     if (!wf_size_mul(place->n_stages, place->n_micros, &p->n_all_cells))
         p->n_all_cells = SIZE_MAX;
     p->n_cells = wf_size_min(p->n_all_cells, n_actions + 1);
@@ -51,39 +54,39 @@ static enum weft_status verifier_init(struct wf_verifier *p, const struct weft_s
     return WEFT_OK;
 }
 
-/* The later passes stand on the earlier ones: they run only where nothing was found. */
+/* A pass requires that the earlier passes found nothing. */
 static enum weft_status run_passes(struct wf_verifier *p,
-                                   const struct weft_channel_model *transport,
+                                   const struct weft_channel_model *model,
                                    struct weft_error *err)
 {
     WEFT_TRY(wf_verify_cells(p, err));
-    if (p->report->n_findings > 0)
+    if (p->result->n_findings > 0)
         return WEFT_OK;
     struct wf_channels channels;
-    WEFT_TRY(wf_channels_init(&channels, p->place, transport->by_pair, err));
-    p->report->n_channels = channels.n;
+    WEFT_TRY(wf_channels_init(&channels, p->place, model->by_pair, err));
+    p->result->n_channels = channels.n;
     enum weft_status st = p->lowered ? wf_verify_channels(p, &channels, err) : WEFT_OK;
-    if (st == WEFT_OK && p->report->n_findings == 0)
-        st = wf_verify_progress(p, &channels, transport->depth, err);
+    if (st == WEFT_OK && p->result->n_findings == 0)
+        st = wf_verify_progress(p, &channels, model->depth, err);
     wf_channels_release(&channels);
     return st;
 }
 
 enum weft_status weft_verify(const struct weft_schedule *s,
-                             const struct weft_channel_model *transport,
+                             const struct weft_channel_model *model,
                              struct weft_verify_result *out, struct weft_error *err)
 {
     static const struct weft_channel_model buffered = {.depth = WEFT_CHANNEL_BUFFERED};
-    struct weft_verify_result report;
+    struct weft_verify_result result;
     struct wf_verifier p;
-    enum weft_status st = verifier_init(&p, s, &report, err);
+    enum weft_status st = verifier_init(&p, s, &result, err);
     if (st == WEFT_OK)
-        st = run_passes(&p, transport == NULL ? &buffered : transport, err);
+        st = run_passes(&p, model == NULL ? &buffered : model, err);
     free(p.cells);
     if (st == WEFT_OK)
-        *out = report;
+        *out = result;
     else
-        weft_verify_result_release(&report);
+        weft_verify_result_release(&result);
     return st;
 }
 

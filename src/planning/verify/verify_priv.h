@@ -1,4 +1,4 @@
-/* Collecting findings: shared by the passes of the verifier. */
+/* The state that the passes of the verifier share. */
 #ifndef PLANNING_VERIFY_VERIFY_PRIV_H
 #define PLANNING_VERIFY_VERIFY_PRIV_H
 
@@ -10,25 +10,26 @@ struct wf_verifier {
     const struct weft_schedule *s;      /* borrowed */
     const struct weft_placement *place; /* borrowed */
     struct wf_dep_rules rules;
-    struct weft_verify_result *report; /* borrowed */
-    /* owned: what each (stage, micro) was seen to have, a bit a kind; only the first n_cells in
-     * order of stage and micro.  A schedule with fewer actions than cells is incomplete among
-     * those already. */
+    struct weft_verify_result *result; /* borrowed */
+    /* owned: the actions of each (stage, micro) so far, one bit per kind.  Only the first n_cells
+     * are stored: with fewer actions than cells, actions of these are already missing. */
     uint8_t *cells;
     size_t n_cells, n_all_cells;
     bool lowered;
 };
 
-/* `position` SIZE_MAX: not at one place. */
+/* Adds a finding.  A `position` of SIZE_MAX means none. */
 void wf_verifier_add(struct wf_verifier *p, enum weft_rule rule, uint32_t rank, size_t position,
                      const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* Returns the index of a cell. */
 static inline size_t wf_verifier_cell(const struct wf_verifier *p, uint32_t stage,
                                       uint32_t micro)
 {
     return (size_t)stage * p->place->n_micros + micro;
 }
 
+/* Returns true if stage `other` exists and is on another rank than `stage` for this micro. */
 static inline bool wf_verifier_remote(const struct wf_verifier *p, uint32_t stage,
                                       int64_t other, uint32_t micro)
 {
@@ -36,14 +37,14 @@ static inline bool wf_verifier_remote(const struct wf_verifier *p, uint32_t stag
            wf_deps_remote(&p->rules, stage, (uint32_t)other, micro);
 }
 
-/* Every action once, at a legal place, after what its own rank must have done before. */
+/* Checks that every action is listed once, on the right rank, after the actions that it needs there. */
 enum weft_status wf_verify_cells(struct wf_verifier *p, struct weft_error *err);
 
-/* Both ends of every channel list the same sequence. */
+/* Checks that both endpoints of every channel list the same sequence. */
 enum weft_status wf_verify_channels(struct wf_verifier *p, const struct wf_channels *channels,
                                     struct weft_error *err);
 
-/* Nobody waits for ever. */
+/* Checks that the schedule does not deadlock with channels of this depth. */
 enum weft_status wf_verify_progress(struct wf_verifier *p, const struct wf_channels *channels,
                                     size_t depth, struct weft_error *err);
 
