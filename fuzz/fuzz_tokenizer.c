@@ -14,25 +14,25 @@ static void require(int holds)
         abort();
 }
 
-static void encode(const struct wf_tokenizer *t, const char *text, size_t len,
-                   struct wf_tokens *out)
+static void encode(const struct weft_tokenizer *t, const char *text, size_t len,
+                   struct weft_tokens *out)
 {
-    require(wf_tokenizer_encode(t, text, len, out, NULL) == WEFT_OK);
+    require(weft_tokenizer_encode(t, text, len, out, NULL) == WEFT_OK);
 }
 
-static void require_same(const struct wf_tokens *a, const struct wf_tokens *b)
+static void require_same(const struct weft_tokens *a, const struct weft_tokens *b)
 {
     require(a->len == b->len);
     require(a->len == 0 || memcmp(a->at, b->at, a->len * sizeof *a->at) == 0);
 }
 
-static void round_trip(const struct wf_tokenizer *t, const char *text, size_t len)
+static void round_trip(const struct weft_tokenizer *t, const char *text, size_t len)
 {
-    struct wf_tokens whole = {0}, parts = {0};
+    struct weft_tokens whole = {0}, parts = {0};
     struct wf_text back = {0};
     encode(t, text, len, &whole);
     for (size_t i = 0; i < whole.len; i++)
-        require(whole.at[i] >= 0 && (uint32_t)whole.at[i] < wf_tokenizer_n_vocab(t));
+        require(whole.at[i] >= 0 && (uint32_t)whole.at[i] < weft_tokenizer_n_vocab(t));
     require(wf_tokenizer_decode(t, whole.at, whole.len, &back, NULL) == WEFT_OK);
     require(back.len == len && (len == 0 || memcmp(back.at, text, len) == 0));
 
@@ -42,15 +42,15 @@ static void round_trip(const struct wf_tokenizer *t, const char *text, size_t le
     encode(t, text + cut, len - cut, &parts);
     require_same(&whole, &parts);
 
-    wf_tokens_release(&whole);
-    wf_tokens_release(&parts);
+    weft_tokens_release(&whole);
+    weft_tokens_release(&parts);
     wf_text_release(&back);
 }
 
 /* One that remembers words gives the same tokens, when they are new and when they are not. */
-static void remember(const struct wf_tokenizer *t, const char *text, size_t len)
+static void remember(const struct weft_tokenizer *t, const char *text, size_t len)
 {
-    struct wf_tokens whole = {0}, kept = {0};
+    struct weft_tokens whole = {0}, kept = {0};
     struct wf_encoder *e = NULL;
     encode(t, text, len, &whole);
     require(wf_encoder_new(t, &e, NULL) == WEFT_OK);
@@ -60,32 +60,32 @@ static void remember(const struct wf_tokenizer *t, const char *text, size_t len)
     require(wf_encoder_encode(e, text, len, &kept, NULL) == WEFT_OK);
     require_same(&whole, &kept);
     wf_encoder_free(e);
-    wf_tokens_release(&whole);
-    wf_tokens_release(&kept);
+    weft_tokens_release(&whole);
+    weft_tokens_release(&kept);
 }
 
-static void write_again(const struct wf_tokenizer *t, const char *text, size_t len)
+static void write_again(const struct weft_tokenizer *t, const char *text, size_t len)
 {
     struct wf_text json = {0};
-    struct wf_tokenizer *again = NULL;
-    struct wf_tokens a = {0}, b = {0};
+    struct weft_tokenizer *again = NULL;
+    struct weft_tokens a = {0}, b = {0};
     require(wf_tokenizer_print(t, &json, NULL) == WEFT_OK);
     require(wf_tokenizer_parse(json.at, json.len, "again", &again, NULL) == WEFT_OK);
-    require(wf_tokenizer_eot(t) == wf_tokenizer_eot(again));
+    require(weft_tokenizer_eot(t) == weft_tokenizer_eot(again));
     encode(t, text, len, &a);
     encode(again, text, len, &b);
     require_same(&a, &b);
-    wf_tokens_release(&a);
-    wf_tokens_release(&b);
-    wf_tokenizer_free(again);
+    weft_tokens_release(&a);
+    weft_tokens_release(&b);
+    weft_tokenizer_free(again);
     wf_text_release(&json);
 }
 
 /* No fuzzer finds 256 tokens for bytes by itself: text alone is split and merged with these. */
-static struct wf_tokenizer *usual(void)
+static struct weft_tokenizer *usual(void)
 {
     static const char left[] = "eaitoh ", right[] = "rnnhnet";
-    struct wf_tokenizer *t = NULL;
+    struct weft_tokenizer *t = NULL;
     require(wf_tokenizer_new(256 + 7, &t, NULL) == WEFT_OK);
     for (int b = 0; b < 256; b++) {
         char byte = (char)b;
@@ -104,7 +104,7 @@ static struct wf_tokenizer *usual(void)
 
 static void parse(const char *json, size_t json_len, const char *text, size_t len)
 {
-    struct wf_tokenizer *t = NULL;
+    struct weft_tokenizer *t = NULL;
     struct weft_error err = {.msg = ""};
     enum weft_status st = wf_tokenizer_parse(json, json_len, "fuzz", &t, &err);
     if (st != WEFT_OK) {
@@ -115,7 +115,7 @@ static void parse(const char *json, size_t json_len, const char *text, size_t le
     }
     round_trip(t, text, len);
     write_again(t, text, len);
-    wf_tokenizer_free(t);
+    weft_tokenizer_free(t);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -126,12 +126,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *text = nul == NULL ? all : nul + 1;
     size_t len = nul == NULL ? size : size - json_len - 1;
     parse(all, json_len, text, len);
-    struct wf_tokenizer *t = usual();
+    struct weft_tokenizer *t = usual();
     for (int split = WF_SPLIT_GPT2; split <= WF_SPLIT_QWEN2; split++) {
         t->split = (enum wf_split)split;
         round_trip(t, text, len);
     }
     remember(t, text, len);
-    wf_tokenizer_free(t);
+    weft_tokenizer_free(t);
     return 0;
 }

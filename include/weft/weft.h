@@ -8,5 +8,6 @@
 #include "weft/render.h"
 #include "weft/stage.h"
 #include "weft/sync.h"
+#include "weft/tokenizer.h"
 
 #endif

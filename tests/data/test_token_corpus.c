@@ -32,10 +32,10 @@ static void write_string(const char *path, const char *text)
     write_file(path, text, strlen(text));
 }
 
-static struct wf_tokenizer *bytes(void)
+static struct weft_tokenizer *bytes(void)
 {
-    struct wf_tokenizer *t = NULL;
-    assert_int_equal(wf_tokenizer_new_bytes(&t, NULL), WEFT_OK);
+    struct weft_tokenizer *t = NULL;
+    assert_int_equal(weft_tokenizer_new_bytes(&t, NULL), WEFT_OK);
     return t;
 }
 
@@ -45,7 +45,7 @@ struct asked {
     uint32_t shard_tokens, n_threads;
 };
 
-static enum weft_status tokenize(const char *input, const struct wf_tokenizer *t,
+static enum weft_status tokenize(const char *input, const struct weft_tokenizer *t,
                                  struct asked asked, struct wf_corpus_result *r,
                                  struct weft_error *err)
 {
@@ -65,16 +65,16 @@ static enum weft_status tokenize(const char *input, const struct wf_tokenizer *t
 }
 
 /* The tokens of shards as text, with '#' for the end of a document. */
-static char *text_of(const char *shards, const struct wf_tokenizer *t)
+static char *text_of(const char *shards, const struct weft_tokenizer *t)
 {
     struct wf_shards *s = NULL;
     struct wf_text text = {0};
     assert_int_equal(wf_shards_open(shards, &s, NULL), WEFT_OK);
     size_t n = (size_t)wf_shards_n_tokens(s);
     int32_t *tokens = malloc(n * sizeof *tokens);
-    assert_int_equal(wf_shards_read(s, 0, n, wf_tokenizer_n_vocab(t), tokens, NULL), WEFT_OK);
+    assert_int_equal(wf_shards_read(s, 0, n, weft_tokenizer_n_vocab(t), tokens, NULL), WEFT_OK);
     for (size_t i = 0; i < n; i++) {
-        if (tokens[i] == wf_tokenizer_eot(t))
+        if (tokens[i] == weft_tokenizer_eot(t))
             wf_text_addc(&text, '#');
         else
             assert_int_equal(wf_tokenizer_decode(t, tokens + i, 1, &text, NULL), WEFT_OK);
@@ -84,7 +84,7 @@ static char *text_of(const char *shards, const struct wf_tokenizer *t)
     return text.at;
 }
 
-static void assert_text(const char *shards, const struct wf_tokenizer *t, const char *want)
+static void assert_text(const char *shards, const struct weft_tokenizer *t, const char *want)
 {
     char *have = text_of(shards, t);
     assert_string_equal(have, want);
@@ -106,7 +106,7 @@ static void check_documents(void **state)
 {
     (void)state;
     struct folder f = folder_new();
-    struct wf_tokenizer *t = bytes();
+    struct weft_tokenizer *t = bytes();
     struct wf_corpus_result r;
     mkdir(folder_in(&f, "in"), 0777);
     mkdir(folder_in(&f, "in/b"), 0777);
@@ -132,7 +132,7 @@ static void check_documents(void **state)
     for (size_t i = 0; i + 1 < sizeof want; i++)
         assert_int_equal(have[i], want[i] == '#' ? 256 : (unsigned char)want[i]);
     wf_shards_free(s);
-    wf_tokenizer_free(t);
+    weft_tokenizer_free(t);
     remove_folder(&f, "in/b");
     remove_folder(&f, "in");
     folder_remove(&f);
@@ -177,14 +177,14 @@ static void check_blocks(void **state)
     char *text = large_text(&len);
     write_file(folder_in(&f, "in"), text, len);
     struct wf_text_list list;
-    struct wf_tokenizer *t = NULL;
+    struct weft_tokenizer *t = NULL;
     const char *input = folder_in(&f, "in");
     assert_int_equal(wf_text_list_init(&list, &input, 1, NULL), WEFT_OK);
     assert_int_equal(wf_bpe_train(&list, 400, 3, NULL, NULL, &t, NULL), WEFT_OK);
     wf_text_list_release(&list);
 
-    struct wf_tokens want = {0};
-    assert_int_equal(wf_tokenizer_encode(t, text, len, &want, NULL), WEFT_OK);
+    struct weft_tokens want = {0};
+    assert_int_equal(weft_tokenizer_encode(t, text, len, &want, NULL), WEFT_OK);
     struct wf_corpus_result r;
     for (uint32_t threads = 1; threads <= 4; threads += 3) {
         char name[32];
@@ -203,8 +203,8 @@ static void check_blocks(void **state)
     wf_shards_free(s);
     free(have);
     free(text);
-    wf_tokens_release(&want);
-    wf_tokenizer_free(t);
+    weft_tokens_release(&want);
+    weft_tokenizer_free(t);
     folder_remove(&f);
 }
 
@@ -213,7 +213,7 @@ static void check_shards(void **state)
 {
     (void)state;
     struct folder f = folder_new();
-    struct wf_tokenizer *t = bytes();
+    struct weft_tokenizer *t = bytes();
     struct wf_corpus_result r;
     write_string(folder_in(&f, "in.jsonl"), "{\"text\":\"abcdefg\"}\n{\"text\":\"hijklm\"}\n");
     struct asked asked = {.out = folder_in(&f, "out"), .shard_tokens = 5};
@@ -226,7 +226,7 @@ static void check_shards(void **state)
     struct weft_error err;
     assert_int_equal(tokenize(folder_in(&f, "in.jsonl"), t, asked, &r, &err), WEFT_USAGE);
     assert_non_null(strstr(err.msg, "has token shards already"));
-    wf_tokenizer_free(t);
+    weft_tokenizer_free(t);
     remove_folder(&f, "out");
     folder_remove(&f);
 }
@@ -249,7 +249,7 @@ static void check_val(void **state)
         double val, least, most;
     } cases[] = {{2, 1e-6, 1, 1},      {2, 0.99, 1, 1},       {10, 0.001, 1, 1},
                  {1000, 0.1, 60, 140}, {1000, 0.5, 430, 570}, {3, 0.999999, 2, 2}};
-    struct wf_tokenizer *t = bytes();
+    struct weft_tokenizer *t = bytes();
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         struct folder f = folder_new();
         struct wf_corpus_result r;
@@ -278,7 +278,7 @@ static void check_val(void **state)
         remove_folder(&f, "out");
         folder_remove(&f);
     }
-    wf_tokenizer_free(t);
+    weft_tokenizer_free(t);
 }
 
 /* A lone text is cut at a line. */
@@ -286,7 +286,7 @@ static void check_lone(void **state)
 {
     (void)state;
     struct folder f = folder_new();
-    struct wf_tokenizer *t = bytes();
+    struct weft_tokenizer *t = bytes();
     struct wf_corpus_result r;
     struct weft_error err;
     write_string(folder_in(&f, "in.txt"), "one\ntwo\nthree\nfour\nfive\n");
@@ -301,7 +301,7 @@ static void check_lone(void **state)
     write_lines(folder_in(&f, "in.jsonl"), 1);
     assert_int_equal(tokenize(folder_in(&f, "in.jsonl"), t, asked, &r, &err), WEFT_DATA);
     assert_non_null(strstr(err.msg, "one document only"));
-    wf_tokenizer_free(t);
+    weft_tokenizer_free(t);
     folder_remove(&f);
 }
 
@@ -325,7 +325,7 @@ static void check_bad(void **state)
 {
     const struct bad_case *c = *state;
     struct folder f = folder_new();
-    struct wf_tokenizer *t = bytes();
+    struct weft_tokenizer *t = bytes();
     struct wf_corpus_result r;
     struct weft_error err = {.msg = ""};
     char text[64];
@@ -339,7 +339,7 @@ static void check_bad(void **state)
     if (strstr(err.msg, c->message) == NULL)
         fail_msg("'%s' lacks '%s'", err.msg, c->message);
     assert_int_equal(folder_count(&f), 1); /* nothing is left behind */
-    wf_tokenizer_free(t);
+    weft_tokenizer_free(t);
     folder_remove(&f);
 }
 
@@ -399,13 +399,13 @@ static bool slow_step(struct slow *s)
 }
 
 /* Ids as they are in GPT-2's order; words here have letters and spaces only, and a NUL is none. */
-static void slow_start(struct slow *s, const struct wf_tokenizer *t)
+static void slow_start(struct slow *s, const struct weft_tokenizer *t)
 {
     s->n = 0;
     s->n_tokens = 256;
     for (int32_t id = 0; id < 256; id++) {
         size_t len;
-        const char *at = wf_tokenizer_token(t, id, &len);
+        const char *at = weft_tokenizer_token(t, id, &len);
         assert_int_equal(len, 1);
         s->tokens[id][0] = *at == '\0' ? (char)1 : *at; /* a text in C has no NUL */
         s->tokens[id][1] = '\0';
@@ -419,7 +419,7 @@ static void check_learning(void **state)
     for (uint64_t seed = 0; seed < 3; seed++) {
         struct folder f = folder_new();
         struct wf_text text = {0};
-        struct wf_tokenizer *t = NULL, *other = NULL;
+        struct weft_tokenizer *t = NULL, *other = NULL;
         struct wf_text_list list;
         memset(&s, 0, sizeof s);
         /* Words that begin with a space: the split of the text is known. */
@@ -443,29 +443,29 @@ static void check_learning(void **state)
         }
         while (s.n_tokens < 329 && slow_step(&s))
             ;
-        assert_int_equal(wf_tokenizer_n_vocab(t), s.n_tokens + 1);
-        assert_int_equal(wf_tokenizer_n_vocab(other), s.n_tokens + 1);
+        assert_int_equal(weft_tokenizer_n_vocab(t), s.n_tokens + 1);
+        assert_int_equal(weft_tokenizer_n_vocab(other), s.n_tokens + 1);
         for (int32_t id = 256; id < s.n_tokens; id++) {
             size_t len, len2;
-            const char *a = wf_tokenizer_token(t, id, &len);
-            const char *b = wf_tokenizer_token(other, id, &len2);
+            const char *a = weft_tokenizer_token(t, id, &len);
+            const char *b = weft_tokenizer_token(other, id, &len2);
             assert_int_equal(len, strlen(s.tokens[id]));
             assert_memory_equal(a, s.tokens[id], len);
             assert_int_equal(len, len2);
             assert_memory_equal(a, b, len);
         }
         /* What was learnt is what encodes: the rows of tokens are those of the words. */
-        struct wf_tokens have = {0};
-        assert_int_equal(wf_tokenizer_encode(t, text.at, text.len, &have, NULL), WEFT_OK);
+        struct weft_tokens have = {0};
+        assert_int_equal(weft_tokenizer_encode(t, text.at, text.len, &have, NULL), WEFT_OK);
         size_t n = 0;
         for (size_t w = 0; w < s.n; w++)
             for (size_t i = 0; i < s.len[w]; i++)
                 assert_int_equal(have.at[n++], s.words[w][i]);
         assert_int_equal(n, have.len);
-        wf_tokens_release(&have);
+        weft_tokens_release(&have);
         wf_text_list_release(&list);
-        wf_tokenizer_free(t);
-        wf_tokenizer_free(other);
+        weft_tokenizer_free(t);
+        weft_tokenizer_free(other);
         wf_text_release(&text);
         folder_remove(&f);
     }
@@ -476,17 +476,17 @@ static void check_least(void **state)
 {
     (void)state;
     struct folder f = folder_new();
-    struct wf_tokenizer *t = NULL;
+    struct weft_tokenizer *t = NULL;
     struct wf_text_list list;
     write_string(folder_in(&f, "in"), "abcdefg");
     const char *input = folder_in(&f, "in");
     assert_int_equal(wf_text_list_init(&list, &input, 1, NULL), WEFT_OK);
     assert_int_equal(wf_bpe_train(&list, 256, 1, NULL, NULL, &t, NULL), WEFT_USAGE);
     assert_int_equal(wf_bpe_train(&list, 300, 1, NULL, NULL, &t, NULL), WEFT_OK);
-    assert_int_equal(wf_tokenizer_n_vocab(t), 257);
-    assert_int_equal(wf_tokenizer_eot(t), 256);
+    assert_int_equal(weft_tokenizer_n_vocab(t), 257);
+    assert_int_equal(weft_tokenizer_eot(t), 256);
     wf_text_list_release(&list);
-    wf_tokenizer_free(t);
+    weft_tokenizer_free(t);
     folder_remove(&f);
 }
 

@@ -16,9 +16,9 @@
 #include "folder.h"
 #include "training/data/tokenizer.h"
 
-static struct wf_tokenizer *parse(const struct wf_text *json)
+static struct weft_tokenizer *parse(const struct wf_text *json)
 {
-    struct wf_tokenizer *t = NULL;
+    struct weft_tokenizer *t = NULL;
     struct weft_error err = {.msg = ""};
     enum weft_status st = wf_tokenizer_parse(json->at, json->len, "test", &t, &err);
     if (st != WEFT_OK)
@@ -26,23 +26,23 @@ static struct wf_tokenizer *parse(const struct wf_text *json)
     return t;
 }
 
-static struct wf_tokenizer *make(const struct merges *m, const char *step, const char *more)
+static struct weft_tokenizer *make(const struct merges *m, const char *step, const char *more)
 {
     struct wf_text json = {0};
     put_tokenizer(&json, m, false, step, more);
-    struct wf_tokenizer *t = parse(&json);
+    struct weft_tokenizer *t = parse(&json);
     wf_text_release(&json);
     return t;
 }
 
-static void assert_tokens(const struct wf_tokens *have, const int32_t *want, size_t n)
+static void assert_tokens(const struct weft_tokens *have, const int32_t *want, size_t n)
 {
     assert_int_equal(have->len, n);
     if (n > 0)
         assert_memory_equal(have->at, want, n * sizeof *want);
 }
 
-static void assert_decodes(const struct wf_tokenizer *t, const struct wf_tokens *tokens,
+static void assert_decodes(const struct weft_tokenizer *t, const struct weft_tokens *tokens,
                            const char *text, size_t len)
 {
     struct wf_text back = {0};
@@ -59,28 +59,28 @@ static void assert_decodes(const struct wf_tokenizer *t, const struct wf_tokens 
 static void check_bytes(void **state)
 {
     (void)state;
-    struct wf_tokenizer *t = NULL;
-    struct wf_tokens tokens = {0};
+    struct weft_tokenizer *t = NULL;
+    struct weft_tokens tokens = {0};
     char text[256];
     int32_t want[256];
     for (int i = 0; i < 256; i++) {
         text[i] = (char)i;
         want[i] = i;
     }
-    assert_int_equal(wf_tokenizer_new_bytes(&t, NULL), WEFT_OK);
-    assert_int_equal(wf_tokenizer_n_vocab(t), 257);
-    assert_int_equal(wf_tokenizer_eot(t), 256);
-    assert_int_equal(wf_tokenizer_find(t, "<|endoftext|>"), 256);
-    assert_string_equal(wf_tokenizer_kind(t), "bytes");
-    assert_int_equal(wf_tokenizer_encode(t, text, 256, &tokens, NULL), WEFT_OK);
+    assert_int_equal(weft_tokenizer_new_bytes(&t, NULL), WEFT_OK);
+    assert_int_equal(weft_tokenizer_n_vocab(t), 257);
+    assert_int_equal(weft_tokenizer_eot(t), 256);
+    assert_int_equal(weft_tokenizer_find(t, "<|endoftext|>"), 256);
+    assert_string_equal(weft_tokenizer_kind(t), "bytes");
+    assert_int_equal(weft_tokenizer_encode(t, text, 256, &tokens, NULL), WEFT_OK);
     assert_tokens(&tokens, want, 256);
     assert_decodes(t, &tokens, text, 256);
     struct wf_text out = {0};
     assert_int_equal(wf_tokenizer_decode(t, (int32_t[]){257}, 1, &out, NULL), WEFT_DATA);
     assert_int_equal(wf_tokenizer_decode(t, (int32_t[]){-1}, 1, &out, NULL), WEFT_DATA);
     wf_text_release(&out);
-    wf_tokens_release(&tokens);
-    wf_tokenizer_free(t);
+    weft_tokens_release(&tokens);
+    weft_tokenizer_free(t);
 }
 
 /* Pieces of letters, short ones and long ones, by an encoder that remembers and by none. */
@@ -91,9 +91,9 @@ static void check_against_slow(void **state)
     for (uint64_t seed = 0; seed < 12; seed++) {
         struct merges m;
         random_merges(&m, 5 + 12 * (size_t)seed, seed % 2 == 0 ? "ab" : "abcd", seed);
-        struct wf_tokenizer *t = make(&m, GPT2_STEP, "");
+        struct weft_tokenizer *t = make(&m, GPT2_STEP, "");
         struct wf_encoder *e = NULL;
-        struct wf_tokens tokens = {0};
+        struct weft_tokens tokens = {0};
         assert_int_equal(wf_encoder_new(t, &e, NULL), WEFT_OK);
         for (uint64_t k = 0; k < 120; k++) {
             char text[LONG];
@@ -104,16 +104,16 @@ static void check_against_slow(void **state)
             size_t n = slow_encode(&m, text, len, want);
             for (int again = 0; again < 3; again++) {
                 tokens.len = 0;
-                assert_int_equal(again == 0 ? wf_tokenizer_encode(t, text, len, &tokens, NULL)
+                assert_int_equal(again == 0 ? weft_tokenizer_encode(t, text, len, &tokens, NULL)
                                             : wf_encoder_encode(e, text, len, &tokens, NULL),
                                  WEFT_OK);
                 assert_tokens(&tokens, want, n);
             }
             assert_decodes(t, &tokens, text, len);
         }
-        wf_tokens_release(&tokens);
+        weft_tokens_release(&tokens);
         wf_encoder_free(e);
-        wf_tokenizer_free(t);
+        weft_tokenizer_free(t);
     }
 }
 
@@ -142,14 +142,15 @@ static struct known_case {
 static void check_known(void **state)
 {
     const struct known_case *c = *state;
-    struct wf_tokenizer *t = make(&hello, c->step, c->more);
-    struct wf_tokens tokens = {0};
-    assert_int_equal(wf_tokenizer_n_vocab(t), 261);
-    assert_int_equal(wf_tokenizer_eot(t), 260);
-    assert_int_equal(wf_tokenizer_encode(t, c->text, strlen(c->text), &tokens, NULL), WEFT_OK);
+    struct weft_tokenizer *t = make(&hello, c->step, c->more);
+    struct weft_tokens tokens = {0};
+    assert_int_equal(weft_tokenizer_n_vocab(t), 261);
+    assert_int_equal(weft_tokenizer_eot(t), 260);
+    assert_int_equal(weft_tokenizer_encode(t, c->text, strlen(c->text), &tokens, NULL),
+                     WEFT_OK);
     assert_tokens(&tokens, c->want, c->n);
-    wf_tokens_release(&tokens);
-    wf_tokenizer_free(t);
+    weft_tokens_release(&tokens);
+    weft_tokenizer_free(t);
 }
 
 /* Any bytes, with all patterns, by parts that were cut. */
@@ -160,24 +161,25 @@ static void check_round_trips(void **state)
     struct merges m;
     random_merges(&m, 60, "ab 1\n.", 5);
     for (size_t s = 0; s < WEFT_LEN(steps); s++) {
-        struct wf_tokenizer *t = make(&m, steps[s], "");
+        struct weft_tokenizer *t = make(&m, steps[s], "");
         for (uint64_t k = 0; k < 200; k++) {
             char text[200];
-            struct wf_tokens whole = {0}, parts = {0};
+            struct weft_tokens whole = {0}, parts = {0};
             for (size_t i = 0; i < sizeof text; i++)
                 text[i] = k % 3 == 0 ? (char)wf_random_below(k, 0, i, 256)
                                      : "ab 1\n.\xC3\xA9"[wf_random_below(k, 0, i, 8)];
-            assert_int_equal(wf_tokenizer_encode(t, text, sizeof text, &whole, NULL), WEFT_OK);
+            assert_int_equal(weft_tokenizer_encode(t, text, sizeof text, &whole, NULL),
+                             WEFT_OK);
             assert_decodes(t, &whole, text, sizeof text);
             size_t cut = wf_tokenizer_boundary(t, text, 100);
-            assert_int_equal(wf_tokenizer_encode(t, text, cut, &parts, NULL), WEFT_OK);
+            assert_int_equal(weft_tokenizer_encode(t, text, cut, &parts, NULL), WEFT_OK);
             assert_int_equal(
-                wf_tokenizer_encode(t, text + cut, sizeof text - cut, &parts, NULL), WEFT_OK);
+                weft_tokenizer_encode(t, text + cut, sizeof text - cut, &parts, NULL), WEFT_OK);
             assert_tokens(&parts, whole.at, whole.len);
-            wf_tokens_release(&whole);
-            wf_tokens_release(&parts);
+            weft_tokens_release(&whole);
+            weft_tokens_release(&parts);
         }
-        wf_tokenizer_free(t);
+        weft_tokenizer_free(t);
     }
 }
 
@@ -187,17 +189,17 @@ static void check_long_word(void **state)
     (void)state;
     enum { N = 1000000 };
     struct merges m = {3, {"a", "aa", "aaaa"}, {"a", "aa", "aaaa"}};
-    struct wf_tokenizer *t = make(&m, GPT2_STEP, "");
-    struct wf_tokens tokens = {0};
+    struct weft_tokenizer *t = make(&m, GPT2_STEP, "");
+    struct weft_tokens tokens = {0};
     char *text = malloc(N + 1);
     memset(text, 'a', N + 1);
-    assert_int_equal(wf_tokenizer_encode(t, text, N + 1, &tokens, NULL), WEFT_OK);
+    assert_int_equal(weft_tokenizer_encode(t, text, N + 1, &tokens, NULL), WEFT_OK);
     assert_int_equal(tokens.len, N / 8 + 1);
     assert_int_equal(tokens.at[N / 8 - 1], 258);
     assert_int_equal(tokens.at[N / 8], byte_id('a'));
     free(text);
-    wf_tokens_release(&tokens);
-    wf_tokenizer_free(t);
+    weft_tokens_release(&tokens);
+    weft_tokenizer_free(t);
 }
 
 static struct whole_case {
@@ -236,17 +238,17 @@ static void write_file(const char *path, const char *text, size_t len)
     assert_int_equal(fclose(out), 0);
 }
 
-static void assert_same_tokens(const struct wf_tokenizer *a, const struct wf_tokenizer *b)
+static void assert_same_tokens(const struct weft_tokenizer *a, const struct weft_tokenizer *b)
 {
     static const char text[] = "hello  hello he'll\n\n 12345 \xC3\xA9\xFF<|endoftext|>";
-    struct wf_tokens x = {0}, y = {0};
-    assert_int_equal(wf_tokenizer_n_vocab(a), wf_tokenizer_n_vocab(b));
-    assert_int_equal(wf_tokenizer_eot(a), wf_tokenizer_eot(b));
-    assert_int_equal(wf_tokenizer_encode(a, text, sizeof text, &x, NULL), WEFT_OK);
-    assert_int_equal(wf_tokenizer_encode(b, text, sizeof text, &y, NULL), WEFT_OK);
+    struct weft_tokens x = {0}, y = {0};
+    assert_int_equal(weft_tokenizer_n_vocab(a), weft_tokenizer_n_vocab(b));
+    assert_int_equal(weft_tokenizer_eot(a), weft_tokenizer_eot(b));
+    assert_int_equal(weft_tokenizer_encode(a, text, sizeof text, &x, NULL), WEFT_OK);
+    assert_int_equal(weft_tokenizer_encode(b, text, sizeof text, &y, NULL), WEFT_OK);
     assert_tokens(&x, y.at, y.len);
-    wf_tokens_release(&x);
-    wf_tokens_release(&y);
+    weft_tokens_release(&x);
+    weft_tokens_release(&y);
 }
 
 /* vocab.json and merges.txt are the same as tokenizer.json, which is written from them. */
@@ -260,26 +262,27 @@ static void check_files(void **state)
     wf_text_adds(&vocab, "{");
     put_vocab(&vocab, &hello);
     wf_text_adds(&vocab, ",\"<|endoftext|>\":260}");
-    struct wf_tokenizer *want = parse(&json), *have = NULL;
+    struct weft_tokenizer *want = parse(&json), *have = NULL;
 
     write_file(folder_in(&f, "vocab.json"), vocab.at, vocab.len);
-    assert_int_equal(wf_tokenizer_open(f.path, &have, NULL), WEFT_DATA);
+    assert_int_equal(weft_tokenizer_open(f.path, &have, NULL), WEFT_DATA);
     write_file(folder_in(&f, "merges.txt"), merges, sizeof merges - 1);
     const char *const names[] = {"", "vocab.json", "merges.txt"};
     for (size_t i = 0; i < WEFT_LEN(names); i++) {
-        assert_int_equal(wf_tokenizer_open(folder_in(&f, names[i]), &have, NULL), WEFT_OK);
+        assert_int_equal(weft_tokenizer_open(folder_in(&f, names[i]), &have, NULL), WEFT_OK);
         assert_same_tokens(want, have);
         if (i > 0) {
-            wf_tokenizer_free(have);
+            weft_tokenizer_free(have);
             continue;
         }
-        assert_int_equal(wf_tokenizer_save(have, f.path, NULL), WEFT_OK);
-        wf_tokenizer_free(have);
+        assert_int_equal(weft_tokenizer_save(have, f.path, NULL), WEFT_OK);
+        weft_tokenizer_free(have);
     }
-    assert_int_equal(wf_tokenizer_open(folder_in(&f, "tokenizer.json"), &have, NULL), WEFT_OK);
+    assert_int_equal(weft_tokenizer_open(folder_in(&f, "tokenizer.json"), &have, NULL),
+                     WEFT_OK);
     assert_same_tokens(want, have);
     assert_int_equal(wf_tokenizer_save_as(have, folder_in(&f, "again.json"), NULL), WEFT_OK);
-    wf_tokenizer_free(have);
+    weft_tokenizer_free(have);
 
     char *first = NULL, *second = NULL;
     size_t n_first, n_second;
@@ -288,10 +291,10 @@ static void check_files(void **state)
     assert_int_equal(wf_input_read(folder_in(&f, "again.json"), &second, &n_second, NULL),
                      WEFT_OK);
     assert_string_equal(first, second);
-    assert_int_equal(wf_tokenizer_save(want, folder_in(&f, "none"), NULL), WEFT_IO);
+    assert_int_equal(weft_tokenizer_save(want, folder_in(&f, "none"), NULL), WEFT_IO);
     free(first);
     free(second);
-    wf_tokenizer_free(want);
+    weft_tokenizer_free(want);
     wf_text_release(&json);
     wf_text_release(&vocab);
     folder_remove(&f);
@@ -358,7 +361,7 @@ static void check_bad(void **state)
 {
     const struct bad_case *c = *state;
     struct wf_text good = {0}, text = {0};
-    struct wf_tokenizer *t = NULL;
+    struct weft_tokenizer *t = NULL;
     struct weft_error err = {.msg = ""};
     put_tokenizer(&good, &hello, false, GPT2_STEP, "");
     const char *at = strstr(good.at, c->old);
@@ -381,7 +384,7 @@ static void check_short(void **state)
     struct wf_text json = {0};
     put_tokenizer(&json, &hello, false, GPT2_STEP, "");
     for (size_t n = 0; n < json.len; n += 7) {
-        struct wf_tokenizer *t = NULL;
+        struct weft_tokenizer *t = NULL;
         char *part = malloc(n + 1);
         memcpy(part, json.at, n);
         assert_int_equal(wf_tokenizer_parse(part, n, "f", &t, NULL), WEFT_DATA);

@@ -15,22 +15,22 @@
 #include "folder.h"
 #include "training/data/tokenizer.h"
 
-static struct wf_tokenizer *open_gpt2(void)
+static struct weft_tokenizer *open_gpt2(void)
 {
     const char *dir = getenv("WEFT_GPT2_DIR");
-    struct wf_tokenizer *t = NULL;
+    struct weft_tokenizer *t = NULL;
     struct weft_error err = {.msg = ""};
     if (dir == NULL) {
         print_message("skipped: set WEFT_GPT2_DIR to a folder with GPT-2's vocab.json and "
                       "merges.txt\n");
         skip();
     }
-    if (wf_tokenizer_open(dir, &t, &err) != WEFT_OK)
+    if (weft_tokenizer_open(dir, &t, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     return t;
 }
 
-static size_t check_file(const struct wf_tokenizer *t)
+static size_t check_file(const struct weft_tokenizer *t)
 {
     FILE *in = fopen(WEFT_TEST_DATA "/tokenizer/gpt2_cases.jsonl", "rb");
     char line[4096];
@@ -39,11 +39,11 @@ static size_t check_file(const struct wf_tokenizer *t)
     for (; fgets(line, sizeof line, in) != NULL; n_cases++) {
         json_t *root = json_loads(line, 0, NULL);
         const json_t *text = json_object_get(root, "text"), *ids = json_object_get(root, "ids");
-        struct wf_tokens tokens = {0};
+        struct weft_tokens tokens = {0};
         struct wf_text back = {0};
         size_t len = json_string_length(text);
         assert_true(json_is_string(text) && json_is_array(ids));
-        assert_int_equal(wf_tokenizer_encode(t, json_string_value(text), len, &tokens, NULL),
+        assert_int_equal(weft_tokenizer_encode(t, json_string_value(text), len, &tokens, NULL),
                          WEFT_OK);
         assert_int_equal(tokens.len, json_array_size(ids));
         for (size_t i = 0; i < tokens.len; i++)
@@ -53,7 +53,7 @@ static size_t check_file(const struct wf_tokenizer *t)
         if (len > 0)
             assert_memory_equal(back.at, json_string_value(text), len);
         wf_text_release(&back);
-        wf_tokens_release(&tokens);
+        weft_tokens_release(&tokens);
         json_decref(root);
     }
     fclose(in);
@@ -63,25 +63,25 @@ static size_t check_file(const struct wf_tokenizer *t)
 static void check_cases(void **state)
 {
     (void)state;
-    struct wf_tokenizer *t = open_gpt2();
-    assert_int_equal(wf_tokenizer_n_vocab(t), 50257);
-    assert_int_equal(wf_tokenizer_eot(t), 50256);
+    struct weft_tokenizer *t = open_gpt2();
+    assert_int_equal(weft_tokenizer_n_vocab(t), 50257);
+    assert_int_equal(weft_tokenizer_eot(t), 50256);
     assert_int_equal(check_file(t), 20);
-    wf_tokenizer_free(t);
+    weft_tokenizer_free(t);
 }
 
 /* The tokenizer.json that is written from these files is the same tokenizer. */
 static void check_saved(void **state)
 {
     (void)state;
-    struct wf_tokenizer *t = open_gpt2(), *again = NULL;
+    struct weft_tokenizer *t = open_gpt2(), *again = NULL;
     struct folder f = folder_new();
-    assert_int_equal(wf_tokenizer_save(t, f.path, NULL), WEFT_OK);
-    assert_int_equal(wf_tokenizer_open(f.path, &again, NULL), WEFT_OK);
-    assert_int_equal(wf_tokenizer_eot(again), 50256);
+    assert_int_equal(weft_tokenizer_save(t, f.path, NULL), WEFT_OK);
+    assert_int_equal(weft_tokenizer_open(f.path, &again, NULL), WEFT_OK);
+    assert_int_equal(weft_tokenizer_eot(again), 50256);
     assert_int_equal(check_file(again), 20);
-    wf_tokenizer_free(again);
-    wf_tokenizer_free(t);
+    weft_tokenizer_free(again);
+    weft_tokenizer_free(t);
     folder_remove(&f);
 }
 

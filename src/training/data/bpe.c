@@ -10,7 +10,7 @@ enum { SHORT = 48 }; /* bytes of a piece for which looking at all pairs is faste
 
 static const uint32_t NO_RANK = UINT32_MAX;
 
-static struct wf_merge find_merge(const struct wf_tokenizer *t, int32_t left, int32_t right)
+static struct wf_merge find_merge(const struct weft_tokenizer *t, int32_t left, int32_t right)
 {
     struct wf_merge m = *wf_bpe_slot(t, (struct wf_token_pair){left, right});
     if (m.key == WF_NO_PAIR)
@@ -20,7 +20,7 @@ static struct wf_merge find_merge(const struct wf_tokenizer *t, int32_t left, in
 
 /* -- short pieces --------------------------------------------------------------------------- */
 
-static size_t encode_short(const struct wf_tokenizer *t, const unsigned char *piece, size_t n,
+static size_t encode_short(const struct weft_tokenizer *t, const unsigned char *piece, size_t n,
                            int32_t *out)
 {
     uint32_t rank[SHORT]; /* of the pair (i, i + 1) */
@@ -56,7 +56,7 @@ static size_t encode_short(const struct wf_tokenizer *t, const unsigned char *pi
 /* -- long pieces: a list of tokens, and a heap of the pairs in it ------------------------------ */
 
 struct wf_bpe_node {
-    int32_t token; /* WF_NO_TOKEN: it was merged into the one before */
+    int32_t token; /* WEFT_NO_TOKEN: it was merged into the one before */
     int32_t before, behind;
 };
 
@@ -133,7 +133,8 @@ static enum weft_status reserve_scratch(struct wf_bpe_scratch *scratch, size_t l
     return WEFT_OK;
 }
 
-static void push_pair(const struct wf_tokenizer *t, struct wf_bpe_scratch *scratch, int32_t at)
+static void push_pair(const struct weft_tokenizer *t, struct wf_bpe_scratch *scratch,
+                      int32_t at)
 {
     const struct wf_bpe_node *left = &scratch->nodes[at];
     if (left->behind < 0)
@@ -144,7 +145,7 @@ static void push_pair(const struct wf_tokenizer *t, struct wf_bpe_scratch *scrat
         heap_push(scratch, (struct wf_bpe_entry){m.rank, at, left->token, right, m.result});
 }
 
-static void merge_all(const struct wf_tokenizer *t, struct wf_bpe_scratch *scratch)
+static void merge_all(const struct weft_tokenizer *t, struct wf_bpe_scratch *scratch)
 {
     struct wf_bpe_node *nodes = scratch->nodes;
     while (scratch->n_heap > 0) {
@@ -155,7 +156,7 @@ static void merge_all(const struct wf_tokenizer *t, struct wf_bpe_scratch *scrat
         struct wf_bpe_node *right = &nodes[left->behind];
         left->token = e.result;
         left->behind = right->behind;
-        right->token = WF_NO_TOKEN;
+        right->token = WEFT_NO_TOKEN;
         if (left->behind >= 0)
             nodes[left->behind].before = e.at;
         if (left->before >= 0)
@@ -164,7 +165,7 @@ static void merge_all(const struct wf_tokenizer *t, struct wf_bpe_scratch *scrat
     }
 }
 
-static enum weft_status encode_long(const struct wf_tokenizer *t,
+static enum weft_status encode_long(const struct weft_tokenizer *t,
                                     struct wf_bpe_scratch *scratch, const unsigned char *piece,
                                     size_t len, int32_t *out, size_t *n_out,
                                     struct weft_error *err)
@@ -188,8 +189,8 @@ static enum weft_status encode_long(const struct wf_tokenizer *t,
     return WEFT_OK;
 }
 
-enum weft_status wf_bpe_encode(const struct wf_tokenizer *t, struct wf_bpe_scratch *scratch,
-                               const char *piece, size_t len, struct wf_tokens *out,
+enum weft_status wf_bpe_encode(const struct weft_tokenizer *t, struct wf_bpe_scratch *scratch,
+                               const char *piece, size_t len, struct weft_tokens *out,
                                struct weft_error *err)
 {
     const unsigned char *bytes = (const unsigned char *)piece;
@@ -197,8 +198,8 @@ enum weft_status wf_bpe_encode(const struct wf_tokenizer *t, struct wf_bpe_scrat
     WEFT_TRY(wf_tokens_reserve(out, len, err));
     int32_t *to = out->at + out->len;
     int32_t whole =
-        t->ignore_merges && len > 1 ? wf_tokenizer_lookup(t, piece, len) : WF_NO_TOKEN;
-    if (whole != WF_NO_TOKEN)
+        t->ignore_merges && len > 1 ? wf_tokenizer_lookup(t, piece, len) : WEFT_NO_TOKEN;
+    if (whole != WEFT_NO_TOKEN)
         to[n++] = whole;
     else if (len <= SHORT)
         n = encode_short(t, bytes, len, to);

@@ -10,7 +10,7 @@ static inline uint64_t wf_bpe_key(struct wf_token_pair pair)
 }
 
 /* The slot of a pair, or the free one where it would be. */
-static inline struct wf_merge *wf_bpe_slot(const struct wf_tokenizer *t,
+static inline struct wf_merge *wf_bpe_slot(const struct weft_tokenizer *t,
                                            struct wf_token_pair pair)
 {
     uint64_t key = wf_bpe_key(pair);
@@ -33,8 +33,8 @@ void wf_bpe_scratch_release(struct wf_bpe_scratch *scratch);
 
 /* Appends the tokens of a piece: again and again the pair of the lowest rank, the leftmost of
  * equals, becomes one token. */
-enum weft_status wf_bpe_encode(const struct wf_tokenizer *t, struct wf_bpe_scratch *scratch,
-                               const char *piece, size_t len, struct wf_tokens *out,
+enum weft_status wf_bpe_encode(const struct weft_tokenizer *t, struct wf_bpe_scratch *scratch,
+                               const char *piece, size_t len, struct weft_tokens *out,
                                struct weft_error *err);
 
 #endif

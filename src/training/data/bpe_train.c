@@ -31,8 +31,8 @@ struct sequence {
 };
 
 struct trainer {
-    struct wf_tokenizer *t; /* owned until the end */
-    struct sequence *words; /* owned */
+    struct weft_tokenizer *t; /* owned until the end */
+    struct sequence *words;   /* owned */
     size_t n_words;
     int32_t *symbols;         /* owned */
     struct pair_count *pairs; /* owned */
@@ -238,13 +238,13 @@ static enum weft_status merge_pair(struct trainer *x, uint32_t index, int32_t re
 static enum weft_status make_token(struct trainer *x, struct wf_token_pair pair, int32_t *next,
                                    int32_t *out, struct weft_error *err)
 {
-    struct wf_tokenizer *t = x->t;
+    struct weft_tokenizer *t = x->t;
     struct wf_token_span a = t->tokens[pair.left], b = t->tokens[pair.right];
     char bytes[WF_BPE_MAX_WORD];
     memcpy(bytes, t->pool.at + a.begin, a.len);
     memcpy(bytes + a.len, t->pool.at + b.begin, b.len);
     *out = wf_tokenizer_lookup(t, bytes, a.len + b.len);
-    if (*out != WF_NO_TOKEN)
+    if (*out != WEFT_NO_TOKEN)
         return WEFT_OK;
     *out = (*next)++;
     WEFT_TRY(wf_tokenizer_set(t, *out, bytes, a.len + b.len, err));
@@ -325,12 +325,12 @@ static void release(struct trainer *x)
     free(x->slots);
     free(x->heap);
     free(x->grown);
-    wf_tokenizer_free(x->t);
+    weft_tokenizer_free(x->t);
 }
 
 enum weft_status wf_bpe_train(const struct wf_text_list *list, uint32_t n_vocab,
                               uint32_t n_threads, void (*progress)(void *ctx, uint64_t bytes),
-                              void *ctx, struct wf_tokenizer **out, struct weft_error *err)
+                              void *ctx, struct weft_tokenizer **out, struct weft_error *err)
 {
     struct trainer x = {0};
     struct wf_words words = {0};

@@ -19,6 +19,6 @@ enum {
  * `progress` (may be NULL) hears of bytes that were read, with ctx.  The caller owns *out. */
 enum weft_status wf_bpe_train(const struct wf_text_list *list, uint32_t n_vocab,
                               uint32_t n_threads, void (*progress)(void *ctx, uint64_t bytes),
-                              void *ctx, struct wf_tokenizer **out, struct weft_error *err);
+                              void *ctx, struct weft_tokenizer **out, struct weft_error *err);
 
 #endif

@@ -8,12 +8,12 @@
 static enum weft_status encode(const void *self, const char *text, size_t len, int32_t **out,
                                size_t *n, struct weft_error *err)
 {
-    struct wf_tokens tokens = {0};
-    enum weft_status st = wf_tokenizer_encode(self, text, len, &tokens, err);
+    struct weft_tokens tokens = {0};
+    enum weft_status st = weft_tokenizer_encode(self, text, len, &tokens, err);
     if (st == WEFT_OK) /* an empty text gets memory, too */
         st = wf_tokens_reserve(&tokens, 1, err);
     if (st != WEFT_OK) {
-        wf_tokens_release(&tokens);
+        weft_tokens_release(&tokens);
         return st;
     }
     *out = tokens.at;
@@ -23,38 +23,38 @@ static enum weft_status encode(const void *self, const char *text, size_t len, i
 
 static const char *bytes(const void *self, int32_t token, size_t *len)
 {
-    return wf_tokenizer_token(self, token, len);
+    return weft_tokenizer_token(self, token, len);
 }
 
 static void release(void *self)
 {
-    wf_tokenizer_free(self);
+    weft_tokenizer_free(self);
 }
 
 enum weft_status wf_codec_open(struct wf_codec *codec, const char *tokenizer, uint32_t vocab,
                                struct weft_error *err)
 {
-    struct wf_tokenizer *t = NULL;
+    struct weft_tokenizer *t = NULL;
     *codec = (struct wf_codec){.name = "none", .end = -1};
     if (tokenizer != NULL)
-        WEFT_TRY(wf_tokenizer_open(tokenizer, &t, err));
+        WEFT_TRY(weft_tokenizer_open(tokenizer, &t, err));
     else if (vocab >= 257)
-        WEFT_TRY(wf_tokenizer_new_bytes(&t, err));
+        WEFT_TRY(weft_tokenizer_new_bytes(&t, err));
     else
         return WEFT_OK;
-    if (wf_tokenizer_n_vocab(t) > vocab) {
+    if (weft_tokenizer_n_vocab(t) > vocab) {
         enum weft_status st = WEFT_FAIL(
             err, WEFT_DATA, "%.200s is a tokenizer of %u tokens, and the model has %u",
-            tokenizer, wf_tokenizer_n_vocab(t), vocab);
-        wf_tokenizer_free(t);
+            tokenizer, weft_tokenizer_n_vocab(t), vocab);
+        weft_tokenizer_free(t);
         return st;
     }
-    *codec = (struct wf_codec){.name = wf_tokenizer_kind(t),
+    *codec = (struct wf_codec){.name = weft_tokenizer_kind(t),
                                .self = t,
                                .encode = encode,
                                .bytes = bytes,
                                .release = release,
-                               .end = wf_tokenizer_eot(t)};
+                               .end = weft_tokenizer_eot(t)};
     return WEFT_OK;
 }
 

@@ -83,10 +83,10 @@ struct wf_meta wf_meta_read(const struct wf_shards *shards)
 
 enum weft_status wf_meta_count_tokens(const char *path, uint32_t *out, struct weft_error *err)
 {
-    struct wf_tokenizer *t = NULL;
-    WEFT_TRY(wf_tokenizer_open(path, &t, err));
-    *out = wf_tokenizer_n_vocab(t);
-    wf_tokenizer_free(t);
+    struct weft_tokenizer *t = NULL;
+    WEFT_TRY(weft_tokenizer_open(path, &t, err));
+    *out = weft_tokenizer_n_vocab(t);
+    weft_tokenizer_free(t);
     return WEFT_OK;
 }
 

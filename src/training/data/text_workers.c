@@ -151,8 +151,8 @@ enum weft_status wf_text_workers_run(const struct wf_text_workers *workers,
     enum weft_status st = run_threads(&r, reader, err);
     for (size_t i = 0; i < r.n_slots; i++) {
         free(r.slots[i].job.segment.text);
-        wf_tokens_release(&r.slots[i].job.tokens);
-        wf_tokens_release(&r.slots[i].job.ends);
+        weft_tokens_release(&r.slots[i].job.tokens);
+        weft_tokens_release(&r.slots[i].job.ends);
     }
     pthread_cond_destroy(&r.changed);
     pthread_mutex_destroy(&r.lock);

@@ -8,9 +8,9 @@
 /* A segment and what was made of it. */
 struct wf_text_job {
     struct wf_text_segment segment;
-    struct wf_tokens tokens;
-    uint64_t text_bytes;   /* of its documents: JSON has more than that */
-    struct wf_tokens ends; /* how many of the tokens lie before the end of each document */
+    struct weft_tokens tokens;
+    uint64_t text_bytes;     /* of its documents: JSON has more than that */
+    struct weft_tokens ends; /* how many of the tokens lie before the end of each document */
 };
 
 struct wf_text_workers {

@@ -142,7 +142,7 @@ static enum weft_status write_tokens(const struct corpus *c, struct split *split
         char path[PATH];
         if (split->writer == NULL) {
             shard_path(c, split, split->part.shards, path);
-            WEFT_TRY(wf_shard_writer_new(path, wf_tokenizer_n_vocab(c->options->tokenizer),
+            WEFT_TRY(wf_shard_writer_new(path, weft_tokenizer_n_vocab(c->options->tokenizer),
                                          &split->writer, err));
         }
         size_t now = wf_size_min(n, most - split->n_open);
@@ -197,17 +197,17 @@ static enum weft_status consume_job(void *ctx, const struct wf_text_job *job,
 /* -- encoding, on any thread ------------------------------------------------------------------ */
 
 struct encode_ctx {
-    const struct wf_tokenizer *tokenizer;
+    const struct weft_tokenizer *tokenizer;
     struct wf_encoder *encoder;
     struct wf_text_job *job;
 };
 
 static enum weft_status append_eot(const struct encode_ctx *t, struct weft_error *err)
 {
-    struct wf_tokens *tokens = &t->job->tokens, *ends = &t->job->ends;
+    struct weft_tokens *tokens = &t->job->tokens, *ends = &t->job->ends;
     WEFT_TRY(wf_tokens_reserve(tokens, 1, err));
     WEFT_TRY(wf_tokens_reserve(ends, 1, err));
-    tokens->at[tokens->len++] = wf_tokenizer_eot(t->tokenizer);
+    tokens->at[tokens->len++] = weft_tokenizer_eot(t->tokenizer);
     ends->at[ends->len++] = (int32_t)tokens->len;
     return WEFT_OK;
 }
@@ -313,16 +313,16 @@ static void put_split(struct wf_json *j, const struct split *split)
 static enum weft_status write_meta(const struct corpus *c, struct weft_error *err)
 {
     char path[PATH];
-    const struct wf_tokenizer *t = c->options->tokenizer;
+    const struct weft_tokenizer *t = c->options->tokenizer;
     path_in(c, "meta.json", path);
     FILE *out = fopen(path, "wb");
     if (out == NULL)
         return WEFT_FAIL(err, WEFT_IO, "cannot write %.240s: %s", path, strerror(errno));
     struct wf_json j = {.out = out};
     wf_json_begin(&j, NULL, '{');
-    wf_json_string(&j, "tokenizer", wf_tokenizer_kind(t));
-    wf_json_uint(&j, "vocab", wf_tokenizer_n_vocab(t));
-    wf_json_uint(&j, "document_end", (uint64_t)wf_tokenizer_eot(t));
+    wf_json_string(&j, "tokenizer", weft_tokenizer_kind(t));
+    wf_json_uint(&j, "vocab", weft_tokenizer_n_vocab(t));
+    wf_json_uint(&j, "document_end", (uint64_t)weft_tokenizer_eot(t));
     wf_json_uint(&j, "text_bytes", c->bytes);
     put_split(&j, &c->train);
     put_split(&j, &c->val);
@@ -348,7 +348,7 @@ static enum weft_status check_options(const struct wf_corpus_options *o, bool si
     if (o->shard_tokens == 0 || o->shard_tokens > INT32_MAX || o->n_threads == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "a shard of %" PRIu32 " tokens: give 1 to %" PRId32,
                          o->shard_tokens, INT32_MAX);
-    if (wf_tokenizer_eot(o->tokenizer) == WF_NO_TOKEN)
+    if (weft_tokenizer_eot(o->tokenizer) == WEFT_NO_TOKEN)
         return WEFT_FAIL(err, WEFT_DATA,
                          "the tokenizer has no token for the end of a document, such as "
                          "<|endoftext|>");
@@ -371,7 +371,7 @@ enum weft_status wf_corpus_write(struct wf_text_list *list,
     WEFT_TRY(open_folder(&c, err));
     enum weft_status st = run(&c, list, err);
     if (st == WEFT_OK && !c.single_file)
-        st = wf_tokenizer_save(options->tokenizer, options->out, err);
+        st = weft_tokenizer_save(options->tokenizer, options->out, err);
     if (st == WEFT_OK && !c.single_file)
         st = write_meta(&c, err);
     for (uint32_t i = 0; c.encoders != NULL && i < options->n_threads; i++)

@@ -21,10 +21,10 @@
 enum { WF_CORPUS_SHARD_TOKENS = 100000000 };
 
 struct wf_corpus_options {
-    const struct wf_tokenizer *tokenizer; /* borrowed */
-    const char *out;                      /* borrowed: a folder, or a file .bin */
-    double val;                           /* fraction of documents, 0 <= val < 1 */
-    uint32_t shard_tokens;                /* of each shard but the last */
+    const struct weft_tokenizer *tokenizer; /* borrowed */
+    const char *out;                        /* borrowed: a folder, or a file .bin */
+    double val;                             /* fraction of documents, 0 <= val < 1 */
+    uint32_t shard_tokens;                  /* of each shard but the last */
     uint32_t n_threads;
     void (*progress)(void *ctx, uint64_t bytes); /* bytes read so far; may be NULL */
     void *ctx;

@@ -10,7 +10,7 @@
 
 /* -- rows of tokens ------------------------------------------------------------------------- */
 
-enum weft_status wf_tokens_reserve(struct wf_tokens *t, size_t n, struct weft_error *err)
+enum weft_status wf_tokens_reserve(struct weft_tokens *t, size_t n, struct weft_error *err)
 {
     size_t need, bytes;
     if (t->at != NULL && n <= t->cap - t->len)
@@ -26,10 +26,10 @@ enum weft_status wf_tokens_reserve(struct wf_tokens *t, size_t n, struct weft_er
     return WEFT_OK;
 }
 
-void wf_tokens_release(struct wf_tokens *t)
+void weft_tokens_release(struct weft_tokens *t)
 {
     free(t->at);
-    *t = (struct wf_tokens){0};
+    *t = (struct weft_tokens){0};
 }
 
 /* -- building ------------------------------------------------------------------------------- */
@@ -43,28 +43,28 @@ static size_t mask_for(size_t n)
     return size - 1;
 }
 
-enum weft_status wf_tokenizer_new(uint32_t n_vocab, struct wf_tokenizer **out,
+enum weft_status wf_tokenizer_new(uint32_t n_vocab, struct weft_tokenizer **out,
                                   struct weft_error *err)
 {
-    struct wf_tokenizer *t = calloc(1, sizeof *t);
+    struct weft_tokenizer *t = calloc(1, sizeof *t);
     if (t != NULL) {
         t->n_vocab = n_vocab;
-        t->eot = WF_NO_TOKEN;
+        t->eot = WEFT_NO_TOKEN;
         t->tokens = calloc((size_t)n_vocab + 1, sizeof *t->tokens);
         t->id_table_mask = mask_for(n_vocab);
         t->id_table = malloc((t->id_table_mask + 1) * sizeof *t->id_table);
     }
     if (t == NULL || t->tokens == NULL || t->id_table == NULL) {
-        wf_tokenizer_free(t);
+        weft_tokenizer_free(t);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a vocabulary of %u", n_vocab);
     }
     for (size_t i = 0; i <= t->id_table_mask; i++)
-        t->id_table[i] = WF_NO_TOKEN;
+        t->id_table[i] = WEFT_NO_TOKEN;
     *out = t;
     return WEFT_OK;
 }
 
-enum weft_status wf_tokenizer_set(struct wf_tokenizer *t, int32_t id, const char *bytes,
+enum weft_status wf_tokenizer_set(struct weft_tokenizer *t, int32_t id, const char *bytes,
                                   size_t len, struct weft_error *err)
 {
     size_t begin = t->pool.len;
@@ -77,16 +77,16 @@ enum weft_status wf_tokenizer_set(struct wf_tokenizer *t, int32_t id, const char
     return WEFT_OK;
 }
 
-void wf_tokenizer_insert(struct wf_tokenizer *t, int32_t id)
+void wf_tokenizer_insert(struct weft_tokenizer *t, int32_t id)
 {
     struct wf_token_span w = t->tokens[id];
     size_t i = wf_hash(0, t->pool.at + w.begin, w.len) & t->id_table_mask;
-    while (t->id_table[i] != WF_NO_TOKEN)
+    while (t->id_table[i] != WEFT_NO_TOKEN)
         i = (i + 1) & t->id_table_mask;
     t->id_table[i] = id;
 }
 
-enum weft_status wf_tokenizer_index(struct wf_tokenizer *t, const char *name,
+enum weft_status wf_tokenizer_index(struct weft_tokenizer *t, const char *name,
                                     struct weft_error *err)
 {
     for (uint32_t id = 0; id < t->n_vocab; id++)
@@ -95,7 +95,7 @@ enum weft_status wf_tokenizer_index(struct wf_tokenizer *t, const char *name,
     for (int b = 0; b < 256; b++) {
         char byte = (char)b;
         t->byte_ids[b] = wf_tokenizer_lookup(t, &byte, 1);
-        if (t->byte_ids[b] == WF_NO_TOKEN)
+        if (t->byte_ids[b] == WEFT_NO_TOKEN)
             return WEFT_FAIL(err, WEFT_DATA,
                              "%.240s: has no token for byte %d: only byte-level vocabularies "
                              "are supported",
@@ -104,11 +104,11 @@ enum weft_status wf_tokenizer_index(struct wf_tokenizer *t, const char *name,
     return WEFT_OK;
 }
 
-int32_t wf_tokenizer_lookup(const struct wf_tokenizer *t, const char *bytes, size_t len)
+int32_t wf_tokenizer_lookup(const struct weft_tokenizer *t, const char *bytes, size_t len)
 {
     for (size_t i = wf_hash(0, bytes, len);; i++) {
         int32_t id = t->id_table[i & t->id_table_mask];
-        if (id == WF_NO_TOKEN)
+        if (id == WEFT_NO_TOKEN)
             return id;
         if (t->tokens[id].len == len &&
             memcmp(t->pool.at + t->tokens[id].begin, bytes, len) == 0)
@@ -116,7 +116,7 @@ int32_t wf_tokenizer_lookup(const struct wf_tokenizer *t, const char *bytes, siz
     }
 }
 
-enum weft_status wf_tokenizer_reserve_merges(struct wf_tokenizer *t, size_t n,
+enum weft_status wf_tokenizer_reserve_merges(struct weft_tokenizer *t, size_t n,
                                              struct weft_error *err)
 {
     if (n > 4 * (size_t)WF_TOKENIZER_MAX_VOCAB)
@@ -131,7 +131,7 @@ enum weft_status wf_tokenizer_reserve_merges(struct wf_tokenizer *t, size_t n,
     return WEFT_OK;
 }
 
-bool wf_tokenizer_add_merge(struct wf_tokenizer *t, struct wf_token_pair pair, int32_t result)
+bool wf_tokenizer_add_merge(struct weft_tokenizer *t, struct wf_token_pair pair, int32_t result)
 {
     struct wf_merge *m = wf_bpe_slot(t, pair);
     if (m->key != WF_NO_PAIR)
@@ -141,8 +141,8 @@ bool wf_tokenizer_add_merge(struct wf_tokenizer *t, struct wf_token_pair pair, i
     return true;
 }
 
-enum weft_status wf_tokenizer_add_special(struct wf_tokenizer *t, const char *name, int32_t id,
-                                          struct weft_error *err)
+enum weft_status wf_tokenizer_add_special(struct weft_tokenizer *t, const char *name,
+                                          int32_t id, struct weft_error *err)
 {
     struct wf_special *more = realloc(t->special, (t->n_special + 1) * sizeof *more);
     if (more != NULL)
@@ -156,17 +156,17 @@ enum weft_status wf_tokenizer_add_special(struct wf_tokenizer *t, const char *na
     return WEFT_OK;
 }
 
-void wf_tokenizer_find_eot(struct wf_tokenizer *t)
+void wf_tokenizer_find_eot(struct weft_tokenizer *t)
 {
     static const char *const names[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>",
                                         "<|im_end|>"};
-    for (size_t i = 0; i < WEFT_LEN(names) && t->eot == WF_NO_TOKEN; i++)
-        t->eot = wf_tokenizer_find(t, names[i]);
+    for (size_t i = 0; i < WEFT_LEN(names) && t->eot == WEFT_NO_TOKEN; i++)
+        t->eot = weft_tokenizer_find(t, names[i]);
 }
 
-enum weft_status wf_tokenizer_new_bytes(struct wf_tokenizer **out, struct weft_error *err)
+enum weft_status weft_tokenizer_new_bytes(struct weft_tokenizer **out, struct weft_error *err)
 {
-    struct wf_tokenizer *t = NULL;
+    struct weft_tokenizer *t = NULL;
     WEFT_TRY(wf_tokenizer_new(257, &t, err));
     t->is_bytes = true;
     enum weft_status st = WEFT_OK;
@@ -179,7 +179,7 @@ enum weft_status wf_tokenizer_new_bytes(struct wf_tokenizer **out, struct weft_e
     if (st == WEFT_OK)
         st = wf_tokenizer_add_special(t, "<|endoftext|>", 256, err);
     if (st != WEFT_OK) {
-        wf_tokenizer_free(t);
+        weft_tokenizer_free(t);
         return st;
     }
     wf_tokenizer_find_eot(t);
@@ -187,7 +187,7 @@ enum weft_status wf_tokenizer_new_bytes(struct wf_tokenizer **out, struct weft_e
     return WEFT_OK;
 }
 
-void wf_tokenizer_free(struct wf_tokenizer *t)
+void weft_tokenizer_free(struct weft_tokenizer *t)
 {
     if (t == NULL)
         return;
@@ -205,50 +205,37 @@ void wf_tokenizer_free(struct wf_tokenizer *t)
 
 /* -- what it is ----------------------------------------------------------------------------- */
 
-const char *wf_tokenizer_kind(const struct wf_tokenizer *t)
+const char *weft_tokenizer_kind(const struct weft_tokenizer *t)
 {
     return t->is_bytes ? "bytes" : "bpe";
 }
 
-uint32_t wf_tokenizer_n_vocab(const struct wf_tokenizer *t)
+uint32_t weft_tokenizer_n_vocab(const struct weft_tokenizer *t)
 {
     return t->n_vocab;
 }
 
-int32_t wf_tokenizer_eot(const struct wf_tokenizer *t)
+int32_t weft_tokenizer_eot(const struct weft_tokenizer *t)
 {
     return t->eot;
 }
 
-size_t wf_tokenizer_n_special(const struct wf_tokenizer *t)
-{
-    return t->n_special;
-}
-
-const char *wf_tokenizer_special(const struct wf_tokenizer *t, size_t i, int32_t *id)
-{
-    if (i >= t->n_special)
-        return NULL;
-    *id = t->special[i].id;
-    return t->special[i].name;
-}
-
-int32_t wf_tokenizer_find(const struct wf_tokenizer *t, const char *name)
+int32_t weft_tokenizer_find(const struct weft_tokenizer *t, const char *name)
 {
     for (size_t i = 0; i < t->n_special; i++)
         if (strcmp(t->special[i].name, name) == 0)
             return t->special[i].id;
-    return WF_NO_TOKEN;
+    return WEFT_NO_TOKEN;
 }
 
-size_t wf_tokenizer_boundary(const struct wf_tokenizer *t, const char *text, size_t len)
+size_t wf_tokenizer_boundary(const struct weft_tokenizer *t, const char *text, size_t len)
 {
     return t->is_bytes ? len : wf_split_boundary(t->split, text, len);
 }
 
 /* -- tokens to text ------------------------------------------------------------------------- */
 
-const char *wf_tokenizer_token(const struct wf_tokenizer *t, int32_t id, size_t *len)
+const char *weft_tokenizer_token(const struct weft_tokenizer *t, int32_t id, size_t *len)
 {
     if (id < 0 || (uint32_t)id >= t->n_vocab || t->tokens[id].len == 0)
         return NULL;
@@ -256,12 +243,12 @@ const char *wf_tokenizer_token(const struct wf_tokenizer *t, int32_t id, size_t 
     return t->pool.at + t->tokens[id].begin;
 }
 
-enum weft_status wf_tokenizer_decode(const struct wf_tokenizer *t, const int32_t *tokens,
+enum weft_status wf_tokenizer_decode(const struct weft_tokenizer *t, const int32_t *tokens,
                                      size_t n, struct wf_text *out, struct weft_error *err)
 {
     for (size_t i = 0; i < n; i++) {
         size_t len;
-        const char *bytes = wf_tokenizer_token(t, tokens[i], &len);
+        const char *bytes = weft_tokenizer_token(t, tokens[i], &len);
         if (bytes == NULL)
             return WEFT_FAIL(err, WEFT_DATA, "token %zu is %d, which is none of the vocabulary",
                              i, (int)tokens[i]);

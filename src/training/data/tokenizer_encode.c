@@ -28,8 +28,8 @@ struct word_slot {
 _Static_assert(sizeof(struct word_slot) == 64, "a slot is a cache line");
 
 struct wf_encoder {
-    const struct wf_tokenizer *tokenizer; /* borrowed */
-    struct word_slot *slots;              /* owned; NULL: nothing is kept */
+    const struct weft_tokenizer *tokenizer; /* borrowed */
+    struct word_slot *slots;                /* owned; NULL: nothing is kept */
     struct wf_bpe_scratch room;
 };
 
@@ -94,7 +94,7 @@ static void keep_word(struct word_slot *slot, struct word_key key, const int32_t
 }
 
 static enum weft_status encode_word(struct wf_encoder *e, const char *word, size_t len,
-                                    struct wf_tokens *out, struct weft_error *err)
+                                    struct weft_tokens *out, struct weft_error *err)
 {
     if (len > WORD || e->slots == NULL)
         return wf_bpe_encode(e->tokenizer, &e->room, word, len, out, err);
@@ -116,7 +116,7 @@ static enum weft_status encode_word(struct wf_encoder *e, const char *word, size
     return WEFT_OK;
 }
 
-static enum weft_status encode_bytes(const char *text, size_t len, struct wf_tokens *out,
+static enum weft_status encode_bytes(const char *text, size_t len, struct weft_tokens *out,
                                      struct weft_error *err)
 {
     WEFT_TRY(wf_tokens_reserve(out, len, err));
@@ -128,9 +128,9 @@ static enum weft_status encode_bytes(const char *text, size_t len, struct wf_tok
 }
 
 enum weft_status wf_encoder_encode(struct wf_encoder *e, const char *text, size_t len,
-                                   struct wf_tokens *out, struct weft_error *err)
+                                   struct weft_tokens *out, struct weft_error *err)
 {
-    const struct wf_tokenizer *t = e->tokenizer;
+    const struct weft_tokenizer *t = e->tokenizer;
     if (t->is_bytes)
         return encode_bytes(text, len, out, err);
     for (size_t at = 0; at < len;) {
@@ -141,8 +141,9 @@ enum weft_status wf_encoder_encode(struct wf_encoder *e, const char *text, size_
     return WEFT_OK;
 }
 
-enum weft_status wf_tokenizer_encode(const struct wf_tokenizer *t, const char *text, size_t len,
-                                     struct wf_tokens *out, struct weft_error *err)
+enum weft_status weft_tokenizer_encode(const struct weft_tokenizer *t, const char *text,
+                                       size_t len, struct weft_tokens *out,
+                                       struct weft_error *err)
 {
     struct wf_encoder e = {.tokenizer = t};
     enum weft_status st = wf_encoder_encode(&e, text, len, out, err);
@@ -150,7 +151,7 @@ enum weft_status wf_tokenizer_encode(const struct wf_tokenizer *t, const char *t
     return st;
 }
 
-enum weft_status wf_encoder_new(const struct wf_tokenizer *t, struct wf_encoder **out,
+enum weft_status wf_encoder_new(const struct weft_tokenizer *t, struct wf_encoder **out,
                                 struct weft_error *err)
 {
     struct wf_encoder *e = calloc(1, sizeof *e);

@@ -23,7 +23,7 @@ static const char end_name[] = "<|endoftext|>";
 /* What is being built, and from what. */
 struct loader {
     const char *name; /* borrowed: of the file, for messages */
-    struct wf_tokenizer *t;
+    struct weft_tokenizer *t;
     int16_t byte_of[WF_BYTE_CHARS];
     struct wf_text scratch; /* for the bytes of tokens */
     struct weft_error *err;
@@ -207,7 +207,7 @@ static enum weft_status add_special(struct loader *l, const char *name, int32_t 
 {
     struct wf_token_span have = l->t->tokens[id];
     size_t len = strlen(name);
-    if (wf_tokenizer_find(l->t, name) != WF_NO_TOKEN)
+    if (weft_tokenizer_find(l->t, name) != WEFT_NO_TOKEN)
         return FAIL(l, "token '%s' is added twice", wf_printable(name).at);
     if (have.len == 0)
         WEFT_TRY(set_token(l, id, name, name, len));
@@ -251,7 +251,7 @@ static enum weft_status add_merge(struct loader *l, size_t i, const char *left, 
                                   const char *right, size_t n_right)
 {
     char all[2 * MAX_TOKEN_BYTES];
-    struct wf_token_pair pair = {WF_NO_TOKEN, WF_NO_TOKEN};
+    struct wf_token_pair pair = {WEFT_NO_TOKEN, WEFT_NO_TOKEN};
     size_t n = 0, n_both = 0;
     if (to_bytes(l, left, n_left) && l->scratch.len <= MAX_TOKEN_BYTES && l->scratch.len > 0) {
         n = l->scratch.len;
@@ -264,10 +264,10 @@ static enum weft_status add_merge(struct loader *l, size_t i, const char *left, 
         memcpy(all + n, l->scratch.at, l->scratch.len);
         pair.right = wf_tokenizer_lookup(l->t, all + n, l->scratch.len);
     }
-    if (pair.left == WF_NO_TOKEN || pair.right == WF_NO_TOKEN)
+    if (pair.left == WEFT_NO_TOKEN || pair.right == WEFT_NO_TOKEN)
         return FAIL(l, "merge %zu names a token that is not in the vocabulary", i);
     int32_t result = wf_tokenizer_lookup(l->t, all, n_both);
-    if (result == WF_NO_TOKEN)
+    if (result == WEFT_NO_TOKEN)
         return FAIL(l, "merge %zu makes a token that is not in the vocabulary", i);
     if (!wf_tokenizer_add_merge(l->t, pair, result))
         return FAIL(l, "merge %zu is given twice", i);
@@ -424,18 +424,19 @@ static enum weft_status read_tokenizer(struct loader *l, const json_t *root)
 }
 
 /* Hands over what was built, or frees it. */
-static enum weft_status finish(struct loader *l, enum weft_status st, struct wf_tokenizer **out)
+static enum weft_status finish(struct loader *l, enum weft_status st,
+                               struct weft_tokenizer **out)
 {
     wf_text_release(&l->scratch);
     if (st == WEFT_OK)
         *out = l->t;
     else
-        wf_tokenizer_free(l->t);
+        weft_tokenizer_free(l->t);
     return st;
 }
 
 enum weft_status wf_tokenizer_parse(const char *json, size_t len, const char *name,
-                                    struct wf_tokenizer **out, struct weft_error *err)
+                                    struct weft_tokenizer **out, struct weft_error *err)
 {
     struct loader l = {.name = name, .err = err};
     json_t *root = NULL;
@@ -478,7 +479,7 @@ static enum weft_status read_merge_lines(struct loader *l, const char *text, siz
 
 enum weft_status wf_tokenizer_parse_gpt2(const char *vocab, size_t vocab_len, const char *name,
                                          const char *merges, size_t merges_len,
-                                         const char *merges_name, struct wf_tokenizer **out,
+                                         const char *merges_name, struct weft_tokenizer **out,
                                          struct weft_error *err)
 {
     struct loader l = {.name = name, .err = err};
@@ -512,7 +513,7 @@ static enum weft_status read_file(const char *path, char **text, size_t *len,
     return wf_input_read_as(WEFT_DATA, path, text, len, err);
 }
 
-static enum weft_status open_json(const char *path, struct wf_tokenizer **out,
+static enum weft_status open_json(const char *path, struct weft_tokenizer **out,
                                   struct weft_error *err)
 {
     char *text = NULL;
@@ -524,7 +525,7 @@ static enum weft_status open_json(const char *path, struct wf_tokenizer **out,
 }
 
 static enum weft_status open_gpt2(const char *vocab_path, const char *merges_path,
-                                  struct wf_tokenizer **out, struct weft_error *err)
+                                  struct weft_tokenizer **out, struct weft_error *err)
 {
     char *vocab = NULL, *merges = NULL;
     size_t vocab_len = 0, merges_len = 0;
@@ -551,8 +552,8 @@ static bool join(char *out, size_t size, const char *dir, size_t dir_len, const 
     return n > 0 && (size_t)n < size;
 }
 
-enum weft_status wf_tokenizer_open(const char *path, struct wf_tokenizer **out,
-                                   struct weft_error *err)
+enum weft_status weft_tokenizer_open(const char *path, struct weft_tokenizer **out,
+                                     struct weft_error *err)
 {
     char json[4096], vocab[4096], merges[4096];
     struct stat info;

@@ -28,7 +28,7 @@ struct wf_special {
     int32_t id;
 };
 
-struct wf_tokenizer {
+struct weft_tokenizer {
     bool is_bytes; /* one token a byte: nothing below but the special token is used */
     enum wf_split split;
     bool ignore_merges; /* a piece that is itself a token is taken whole */
@@ -36,7 +36,7 @@ struct wf_tokenizer {
     struct wf_token_span *tokens; /* owned: n_vocab */
     struct wf_text pool;
     int32_t byte_ids[256];
-    int32_t *id_table; /* owned: hash of token texts; WF_NO_TOKEN: free */
+    int32_t *id_table; /* owned: hash of token texts; WEFT_NO_TOKEN: free */
     size_t id_table_mask;
     struct wf_token_pair *pairs; /* owned: by rank */
     uint32_t n_pairs;
@@ -52,34 +52,35 @@ struct wf_tokenizer {
 /* -- building: vocabulary, then index, then merges, then special tokens ---------------------- */
 
 /* A tokenizer for n_vocab tokens, which are none yet. */
-enum weft_status wf_tokenizer_new(uint32_t n_vocab, struct wf_tokenizer **out,
+enum weft_status wf_tokenizer_new(uint32_t n_vocab, struct weft_tokenizer **out,
                                   struct weft_error *err);
 
 /* Sets the bytes of a token; id < n_vocab. */
-enum weft_status wf_tokenizer_set(struct wf_tokenizer *t, int32_t id, const char *bytes,
+enum weft_status wf_tokenizer_set(struct weft_tokenizer *t, int32_t id, const char *bytes,
                                   size_t len, struct weft_error *err);
 
 /* Makes tokens findable by their bytes, and finds those of the 256 bytes: all must be there. */
-enum weft_status wf_tokenizer_index(struct wf_tokenizer *t, const char *name,
+enum weft_status wf_tokenizer_index(struct weft_tokenizer *t, const char *name,
                                     struct weft_error *err);
 
 /* Makes one more token findable, after wf_tokenizer_index(). */
-void wf_tokenizer_insert(struct wf_tokenizer *t, int32_t id);
+void wf_tokenizer_insert(struct weft_tokenizer *t, int32_t id);
 
-/* The token with these bytes, or WF_NO_TOKEN. */
-int32_t wf_tokenizer_lookup(const struct wf_tokenizer *t, const char *bytes, size_t len);
+/* The token with these bytes, or WEFT_NO_TOKEN. */
+int32_t wf_tokenizer_lookup(const struct weft_tokenizer *t, const char *bytes, size_t len);
 
 /* Room for n merges; then each, in the order of ranks.  False: there is that pair already. */
-enum weft_status wf_tokenizer_reserve_merges(struct wf_tokenizer *t, size_t n,
+enum weft_status wf_tokenizer_reserve_merges(struct weft_tokenizer *t, size_t n,
                                              struct weft_error *err);
-bool wf_tokenizer_add_merge(struct wf_tokenizer *t, struct wf_token_pair pair, int32_t result);
+bool wf_tokenizer_add_merge(struct weft_tokenizer *t, struct wf_token_pair pair,
+                            int32_t result);
 
 /* The name of a special token. */
-enum weft_status wf_tokenizer_add_special(struct wf_tokenizer *t, const char *name, int32_t id,
-                                          struct weft_error *err);
+enum weft_status wf_tokenizer_add_special(struct weft_tokenizer *t, const char *name,
+                                          int32_t id, struct weft_error *err);
 
 /* Finds the document's end among the special tokens. */
-void wf_tokenizer_find_eot(struct wf_tokenizer *t);
+void wf_tokenizer_find_eot(struct weft_tokenizer *t);
 
 /* -- bytes as characters --------------------------------------------------------------------- */
 
@@ -91,7 +92,7 @@ uint32_t wf_byte_to_char(unsigned char byte);
 void wf_char_to_byte(int16_t out[WF_BYTE_CHARS]); /* -1: no byte's character */
 
 /* The tokenizer as a tokenizer.json. */
-enum weft_status wf_tokenizer_print(const struct wf_tokenizer *t, struct wf_text *out,
+enum weft_status wf_tokenizer_print(const struct weft_tokenizer *t, struct wf_text *out,
                                     struct weft_error *err);
 
 #endif

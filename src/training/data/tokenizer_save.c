@@ -59,7 +59,7 @@ static void fill_alphabet(struct alphabet *a)
 }
 
 static void put_token(struct wf_text *out, const struct alphabet *a,
-                      const struct wf_tokenizer *t, int32_t id)
+                      const struct weft_tokenizer *t, int32_t id)
 {
     const char *bytes = t->pool.at + t->tokens[id].begin;
     for (uint32_t i = 0; i < t->tokens[id].len; i++) {
@@ -83,7 +83,7 @@ static void put_name(struct wf_text *out, const char *name)
 }
 
 /* A special token stands in the vocabulary, too, where its name reads the same in both places. */
-static bool is_in_vocab(const struct wf_tokenizer *t, int32_t id)
+static bool is_in_vocab(const struct weft_tokenizer *t, int32_t id)
 {
     if (t->tokens[id].len == 0)
         return false;
@@ -112,7 +112,7 @@ static void put_pattern(struct wf_text *out, enum wf_split split)
                  byte_level);
 }
 
-static void put_added(struct wf_text *out, const struct wf_tokenizer *t)
+static void put_added(struct wf_text *out, const struct weft_tokenizer *t)
 {
     wf_text_adds(out, "  \"added_tokens\": [");
     for (size_t i = 0; i < t->n_special; i++) {
@@ -125,7 +125,7 @@ static void put_added(struct wf_text *out, const struct wf_tokenizer *t)
     wf_text_adds(out, "\n  ],\n");
 }
 
-static void put_model(struct wf_text *out, const struct wf_tokenizer *t)
+static void put_model(struct wf_text *out, const struct weft_tokenizer *t)
 {
     struct alphabet a;
     const char *comma = "";
@@ -156,7 +156,7 @@ static void put_model(struct wf_text *out, const struct wf_tokenizer *t)
     wf_text_adds(out, "\n    ]\n  }\n}\n");
 }
 
-enum weft_status wf_tokenizer_print(const struct wf_tokenizer *t, struct wf_text *out,
+enum weft_status wf_tokenizer_print(const struct weft_tokenizer *t, struct wf_text *out,
                                     struct weft_error *err)
 {
     wf_text_adds(out, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n"
@@ -193,7 +193,7 @@ static enum weft_status write_whole(const char *path, const char *bytes, size_t 
     return WEFT_OK;
 }
 
-enum weft_status wf_tokenizer_save_as(const struct wf_tokenizer *t, const char *path,
+enum weft_status wf_tokenizer_save_as(const struct weft_tokenizer *t, const char *path,
                                       struct weft_error *err)
 {
     if (t->is_bytes)
@@ -208,8 +208,8 @@ enum weft_status wf_tokenizer_save_as(const struct wf_tokenizer *t, const char *
     return st;
 }
 
-enum weft_status wf_tokenizer_save(const struct wf_tokenizer *t, const char *dir,
-                                   struct weft_error *err)
+enum weft_status weft_tokenizer_save(const struct weft_tokenizer *t, const char *dir,
+                                     struct weft_error *err)
 {
     char path[4096];
     int n = snprintf(path, sizeof path, "%s/tokenizer.json", dir);

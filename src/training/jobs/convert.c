@@ -143,13 +143,14 @@ enum weft_status wf_convert_to_hf(const struct wf_weights *from, const char *out
 /* -- a checkpoint --------------------------------------------------------------------------- */
 
 /* Opens the tokenizer; *out stays NULL if there is none, or one that weft cannot read. */
-static enum weft_status open_tokenizer(const struct wf_weights *from, struct wf_tokenizer **out,
+static enum weft_status open_tokenizer(const struct wf_weights *from,
+                                       struct weft_tokenizer **out,
                                        struct wf_convert_result *result, struct weft_error *err)
 {
     char *path = NULL;
     struct weft_error why = {0};
     WEFT_TRY(wf_load_find_tokenizer(from, &path, err));
-    if (path != NULL && wf_tokenizer_open(path, out, &why) != WEFT_OK)
+    if (path != NULL && weft_tokenizer_open(path, out, &why) != WEFT_OK)
         snprintf(result->tokenizer_error, sizeof result->tokenizer_error, "%.199s", why.msg);
     free(path);
     return WEFT_OK;
@@ -157,19 +158,19 @@ static enum weft_status open_tokenizer(const struct wf_weights *from, struct wf_
 
 static enum weft_status save_tokenizer(void *tokenizer, const char *dir, struct weft_error *err)
 {
-    return wf_tokenizer_save(tokenizer, dir, err);
+    return weft_tokenizer_save(tokenizer, dir, err);
 }
 
 static enum weft_status write_checkpoint(const struct job *j, const char *out, uint64_t step,
                                          struct wf_convert_result *result,
                                          struct weft_error *err)
 {
-    struct wf_tokenizer *tokenizer = NULL;
+    struct weft_tokenizer *tokenizer = NULL;
     WEFT_TRY(open_tokenizer(j->from, &tokenizer, result, err));
     const struct wf_weights_extras extras = {save_tokenizer, tokenizer};
     enum weft_status st = wf_weights_to_checkpoint(
         j->from, j->tensors, j->params.n, step, tokenizer == NULL ? NULL : &extras, out, err);
-    wf_tokenizer_free(tokenizer);
+    weft_tokenizer_free(tokenizer);
     return st;
 }
 

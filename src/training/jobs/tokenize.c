@@ -21,17 +21,17 @@ static void report_progress(void *ctx, uint64_t bytes)
 
 static enum weft_status get_tokenizer(const struct wf_tokenize_options *o,
                                       const struct wf_text_list *list, uint32_t n_threads,
-                                      struct wf_tokenizer **out, struct weft_error *err)
+                                      struct weft_tokenizer **out, struct weft_error *err)
 {
     struct phase p = {o, WF_TOKENIZE_PHASE_TRAIN};
     if (o->train_bpe > 0)
         return wf_bpe_train(list, o->train_bpe, n_threads, report_progress, &p, out, err);
-    return o->tokenizer != NULL ? wf_tokenizer_open(o->tokenizer, out, err)
-                                : wf_tokenizer_new_bytes(out, err);
+    return o->tokenizer != NULL ? weft_tokenizer_open(o->tokenizer, out, err)
+                                : weft_tokenizer_new_bytes(out, err);
 }
 
 static enum weft_status write_corpus(const struct wf_tokenize_options *o,
-                                     struct wf_text_list *list, const struct wf_tokenizer *t,
+                                     struct wf_text_list *list, const struct weft_tokenizer *t,
                                      uint32_t n_threads, struct wf_tokenize_result *out,
                                      struct weft_error *err)
 {
@@ -56,7 +56,7 @@ enum weft_status wf_tokenize(struct wf_text_list *list, const struct wf_tokenize
 {
     struct wf_tokenize_result r = {.vocabulary_only = wf_path_ends_in(o->out, ".json")};
     uint32_t n_threads = o->n_threads > 0 ? o->n_threads : wf_cores_available();
-    struct wf_tokenizer *t = NULL;
+    struct weft_tokenizer *t = NULL;
     if (o->train_bpe > 0 && o->tokenizer != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "a tokenizer is either given or trained, not both");
     if (r.vocabulary_only && o->train_bpe == 0)
@@ -64,11 +64,11 @@ enum weft_status wf_tokenize(struct wf_text_list *list, const struct wf_tokenize
                          "%.160s: a vocabulary is written only if one is trained", o->out);
 
     WEFT_TRY(get_tokenizer(o, list, n_threads, &t, err));
-    r.kind = wf_tokenizer_kind(t);
-    r.n_vocab = wf_tokenizer_n_vocab(t);
+    r.kind = weft_tokenizer_kind(t);
+    r.n_vocab = weft_tokenizer_n_vocab(t);
     enum weft_status st = r.vocabulary_only ? wf_tokenizer_save_as(t, o->out, err)
                                             : write_corpus(o, list, t, n_threads, &r, err);
-    wf_tokenizer_free(t);
+    weft_tokenizer_free(t);
     if (st == WEFT_OK)
         *out = r;
     return st;

@@ -324,15 +324,15 @@ static enum weft_status prepare_logs(struct wf_rundir *run, const char *dir,
 static enum weft_status copy_tokenizer(const struct wf_rundir *run, const char *dir,
                                        const char *path, bool resumes, struct weft_error *err)
 {
-    struct wf_tokenizer *t = NULL;
+    struct weft_tokenizer *t = NULL;
     if (path == NULL && !resumes)
         unlink(run->tokenizer);
     if (path == NULL)
         return WEFT_OK;
-    enum weft_status st = wf_tokenizer_open(path, &t, err);
+    enum weft_status st = weft_tokenizer_open(path, &t, err);
     if (st == WEFT_OK)
-        st = wf_tokenizer_save(t, dir, err);
-    wf_tokenizer_free(t);
+        st = weft_tokenizer_save(t, dir, err);
+    weft_tokenizer_free(t);
     return st;
 }
 

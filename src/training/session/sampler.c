@@ -9,15 +9,15 @@
 /* -- the prompt ----------------------------------------------------------------------------- */
 
 static enum weft_status open_tokenizer(const struct wf_train_settings *s, uint32_t vocab,
-                                       struct wf_tokenizer **out, struct weft_error *err)
+                                       struct weft_tokenizer **out, struct weft_error *err)
 {
     enum { BYTE_TOKENS = 257 };
     char *path = NULL;
     WEFT_TRY(wf_load_find_run_tokenizer(s, vocab, &path, err));
-    enum weft_status st = path == NULL ? WEFT_OK : wf_tokenizer_open(path, out, err);
+    enum weft_status st = path == NULL ? WEFT_OK : weft_tokenizer_open(path, out, err);
     free(path);
     if (st == WEFT_OK && *out == NULL && vocab >= BYTE_TOKENS)
-        st = wf_tokenizer_new_bytes(out, err);
+        st = weft_tokenizer_new_bytes(out, err);
     return st;
 }
 
@@ -30,8 +30,8 @@ static enum weft_status encode_prompt(struct wf_sampler *p, uint32_t vocab,
                          "set data.tokenizer or remove the prompt",
                          vocab);
     if (p->prompt_text != NULL)
-        WEFT_TRY(wf_tokenizer_encode(p->tokenizer, p->prompt_text, strlen(p->prompt_text),
-                                     &p->prompt, err));
+        WEFT_TRY(weft_tokenizer_encode(p->tokenizer, p->prompt_text, strlen(p->prompt_text),
+                                       &p->prompt, err));
     if (p->prompt.len == 0) {
         WEFT_TRY(wf_tokens_reserve(&p->prompt, 1, err));
         p->prompt.at[p->prompt.len++] = p->spec.end >= 0 ? (int32_t)p->spec.end : 0;
@@ -66,7 +66,7 @@ enum weft_status wf_sampler_init(struct wf_sampler *p, const struct wf_train_set
 
     WEFT_TRY(open_tokenizer(s, model->vocab, &p->tokenizer, err));
     if (p->tokenizer != NULL)
-        p->spec.end = wf_tokenizer_eot(p->tokenizer);
+        p->spec.end = weft_tokenizer_eot(p->tokenizer);
     WEFT_TRY(encode_prompt(p, model->vocab, err));
     WEFT_TRY(check_prompt(p, model, err));
 
@@ -82,8 +82,8 @@ enum weft_status wf_sampler_init(struct wf_sampler *p, const struct wf_train_set
 
 void wf_sampler_release(struct wf_sampler *p)
 {
-    wf_tokenizer_free(p->tokenizer);
-    wf_tokens_release(&p->prompt);
+    weft_tokenizer_free(p->tokenizer);
+    weft_tokens_release(&p->prompt);
     free(p->tokens);
     *p = (struct wf_sampler){0};
 }
@@ -99,7 +99,7 @@ static void add_token(const struct wf_sampler *p, int32_t token, struct wf_text 
         return;
     }
     size_t len = 0;
-    const char *bytes = wf_tokenizer_token(p->tokenizer, token, &len);
+    const char *bytes = weft_tokenizer_token(p->tokenizer, token, &len);
     if (bytes == NULL)
         wf_text_adds(out, REPLACEMENT);
     for (size_t i = 0; bytes != NULL && i < len; i++) {

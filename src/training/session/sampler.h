@@ -9,10 +9,10 @@
 
 struct wf_sampler {
     struct wf_sample_spec spec;
-    const char *prompt_text;        /* borrowed */
-    struct wf_tokenizer *tokenizer; /* owned; NULL: tokens are written as numbers */
-    struct wf_tokens prompt;        /* owned */
-    int32_t *tokens;                /* owned: (log.sample_tokens) */
+    const char *prompt_text;          /* borrowed */
+    struct weft_tokenizer *tokenizer; /* owned; NULL: tokens are written as numbers */
+    struct weft_tokens prompt;        /* owned */
+    int32_t *tokens;                  /* owned: (log.sample_tokens) */
 };
 
 /* Encodes log.sample_prompt.  Rank 0 calls it; other ranks pass a zeroed sampler to

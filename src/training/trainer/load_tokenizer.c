@@ -36,14 +36,14 @@ static enum weft_status find_in(const char *dir, const char *name, char **out,
 static enum weft_status take_fitting(char *path, uint32_t vocab, char **out,
                                      struct weft_error *err)
 {
-    struct wf_tokenizer *t = NULL;
+    struct weft_tokenizer *t = NULL;
     enum weft_status st =
-        path == NULL || access(path, F_OK) != 0 ? WEFT_OK : wf_tokenizer_open(path, &t, err);
-    if (t != NULL && wf_tokenizer_n_vocab(t) <= vocab)
+        path == NULL || access(path, F_OK) != 0 ? WEFT_OK : weft_tokenizer_open(path, &t, err);
+    if (t != NULL && weft_tokenizer_n_vocab(t) <= vocab)
         *out = path;
     else
         free(path);
-    wf_tokenizer_free(t);
+    weft_tokenizer_free(t);
     return st;
 }
 
