@@ -22,10 +22,10 @@ static void print_model(const struct wf_train_settings *s, const struct wf_train
 static void print_memory(const struct wf_trainer_info *i, const struct wf_rank_totals *ranks)
 {
     char a[NUMBER], b[NUMBER], c[NUMBER], d[NUMBER], e[NUMBER], f[NUMBER], g[NUMBER];
-    const struct wf_rank_bytes *most = &ranks->most;
+    const struct wf_rank_bytes *most = &ranks->largest;
     if (i->n_ranks > 1)
         printf("memory   %s on %u ranks, maximum on rank %u: %s",
-               wf_bytes_text(a, ranks->all_bytes), i->n_ranks, ranks->most_rank,
+               wf_bytes_text(a, ranks->all_bytes), i->n_ranks, ranks->largest_rank,
                wf_bytes_text(b, most->total));
     else
         printf("memory   %s", wf_bytes_text(a, most->total));

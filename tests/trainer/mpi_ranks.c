@@ -1,8 +1,7 @@
-/* Training under MPI, as tests/trainer/test_ranks.c is on threads: a step allocates nothing, and memory
- * is what was planned.  Each rank is a process; test_mpi.sh starts four.
+/* Training under MPI: a step allocates nothing, and memory is as planned.  Each rank is a process;
+ * test_mpi.sh starts four.  tests/trainer/test_ranks.c checks the same on threads.
  *
- * MPI allocates as it pleases: what counts are calls from weft's own code, by their return
- * address. */
+ * MPI itself allocates memory, so only calls from weft's code are counted, by return address. */
 #define _GNU_SOURCE
 #include <link.h>
 #include <math.h>
@@ -22,12 +21,12 @@
 
 /* -- counting ------------------------------------------------------------------------------- */
 
-enum { MOST_RANGES = 16 };
+enum { MAX_RANGES = 16 };
 
 /* The code of this program and of weft's module for MPI. */
 static struct {
     uintptr_t begin, end;
-} ranges[MOST_RANGES];
+} ranges[MAX_RANGES];
 static size_t n_ranges;
 static atomic_size_t n_calls;
 
@@ -39,7 +38,7 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *arg)
         return 0;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *h = &info->dlpi_phdr[i];
-        if (h->p_type != PT_LOAD || (h->p_flags & PF_X) == 0 || n_ranges == MOST_RANGES)
+        if (h->p_type != PT_LOAD || (h->p_flags & PF_X) == 0 || n_ranges == MAX_RANGES)
             continue;
         ranges[n_ranges].begin = info->dlpi_addr + h->p_vaddr;
         ranges[n_ranges].end = ranges[n_ranges].begin + h->p_memsz;
@@ -49,7 +48,7 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *arg)
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { COUNTER_WORKS = 0 }; /* a sanitizer has its own allocator */
+enum { COUNTER_WORKS = 0 }; /* sanitizers replace the allocator */
 #else
 enum { COUNTER_WORKS = 1 };
 
@@ -113,7 +112,7 @@ static void set_layout(struct wf_train_settings *s, const struct layout *l)
     run_set(s, "train.timeout", "30");
 }
 
-/* What a rank does with its trainer. */
+/* Checks the trainer of a rank. */
 typedef enum weft_status after_fn(struct weft_comm *comm, struct wf_trainer *t,
                                   const char *name, struct weft_error *err);
 
@@ -129,7 +128,8 @@ static enum weft_status count_steps(struct weft_comm *comm, struct wf_trainer *t
         WEFT_TRY(wf_trainer_step(t, &result, err));
     size_t calls = n_calls - before;
     if (before == 0 && COUNTER_WORKS)
-        return WEFT_FAIL(err, WEFT_INTERNAL, "not even the trainer's memory was counted");
+        return WEFT_FAIL(err, WEFT_INTERNAL,
+                         "the counter does not work: the trainer made no allocation");
     if (calls != 0)
         return WEFT_FAIL(err, WEFT_INTERNAL, "%s, rank %u: %zu allocations in ten steps", name,
                          weft_comm_rank(comm), calls);
@@ -148,7 +148,7 @@ static enum weft_status compare_memory(struct weft_comm *comm, struct wf_trainer
     if (fabs(ratio - 1) <= 0.05)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_INTERNAL,
-                     "%s, rank %u has %zu bytes (activations %zu, messages %zu), planned were "
+                     "%s, rank %u has %zu bytes (activations %zu, messages %zu), planned "
                      "%zu",
                      name, weft_comm_rank(comm), have, i.bytes.activations, i.bytes.messages,
                      i.bytes.planned);
@@ -226,7 +226,7 @@ static enum weft_status all_memory(struct weft_comm *comm, struct weft_error *er
 static enum weft_status rank_main(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     (void)arg;
-    dl_iterate_phdr(add_object, NULL); /* the module is loaded by now */
+    dl_iterate_phdr(add_object, NULL); /* the MPI module is loaded */
     WEFT_TRY(all_allocations(comm, err));
     return all_memory(comm, err);
 }

@@ -1,4 +1,4 @@
-/* The reference runs under tests/data/train, as settings: run.json says how they were made. */
+/* The reference runs under tests/data/train as settings, which are read from their run.json. */
 #ifndef TESTS_TRAINER_RUNS_H
 #define TESTS_TRAINER_RUNS_H
 
@@ -12,7 +12,7 @@
 static const char *const run_names[] = {"gpt2-tiny", "llama-tiny", "llama-tiny-tied-residual"};
 enum { N_RUNS = 3, RUN_STEPS = 8 };
 
-/* The path of a file of a run; overwritten by the fourth next call. */
+/* Returns the path of a file of a run, valid for the next three calls. */
 static inline const char *run_path(const char *run, const char *file)
 {
     static char paths[4][512];
@@ -30,7 +30,7 @@ static inline void run_set(struct wf_train_settings *s, const char *key, const c
         fail_msg("%s", err.msg);
 }
 
-/* All settings of a run; wf_settings_release() frees. */
+/* Initializes the settings of a run; the caller releases them with wf_settings_release(). */
 static inline void run_settings(struct wf_train_settings *s, const char *run)
 {
     static const char *const keys[][2] = {
@@ -63,7 +63,7 @@ static inline void run_settings(struct wf_train_settings *s, const char *run)
     run_set(s, "data.train", run_path(run, "tokens.bin"));
 }
 
-/* On one rank. */
+/* Creates the trainer of a run on one rank. */
 static inline struct wf_trainer *run_trainer(const struct wf_train_settings *s)
 {
     struct weft_error err = {0};

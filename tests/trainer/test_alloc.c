@@ -1,4 +1,4 @@
-/* After the first step, steps allocate nothing: every way to ask for memory is counted. */
+/* Steps after the first one allocate nothing; all allocation functions are counted. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

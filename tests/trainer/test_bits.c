@@ -1,6 +1,5 @@
-/* The promise: losses, norms and weights are the same bits whatever the number of threads, the
- * order of the micros' work, the halves of the backward and what is computed again.  And a step
- * that cannot be is refused and changes nothing. */
+/* Losses, norms and weights have the same bits for every number of threads, order of micros, split
+ * of the backward pass and recomputation.  A step that fails changes nothing. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,9 +16,9 @@
 #include "runs.h"
 #include "training/data/shard.h"
 
-enum { STEPS = 2 }; /* the second shows the update of the first */
+enum { STEPS = 2 }; /* the second depends on the update of the first */
 
-/* The thread sanitizer makes it thirty times slower: then a third of the orders is enough. */
+/* The thread sanitizer makes the test thirty times slower, so it runs a third of the orders. */
 #ifdef __SANITIZE_THREAD__
 enum { EVERY = 3 };
 #else
@@ -43,7 +42,7 @@ static uint64_t hash_weights(uint64_t h, const struct wf_trainer *t)
     return h;
 }
 
-/* All losses and norms of some steps, and the weights after them. */
+/* Returns a hash of losses, norms and final weights of STEPS steps. */
 static uint64_t hash_run(const struct wf_train_settings *s)
 {
     struct weft_error err = {0};
@@ -61,7 +60,7 @@ static uint64_t hash_run(const struct wf_train_settings *s)
     return h;
 }
 
-/* -- orders: schedules of one rank, as people write them ------------------------------------ */
+/* -- orders: schedules of one rank in files ------------------------------------------------- */
 
 static void write_order(const char *path, const char *order)
 {
@@ -77,7 +76,7 @@ static void write_order(const char *path, const char *order)
     fclose(out);
 }
 
-/* Four micros of a batch of seven: two sizes. */
+/* Four micros of a batch of seven sequences: micros have two sizes. */
 static const char *const orders[] = {
     "F0 B0 F1 B1 F2 B2 F3 B3",
     "F0 F1 F2 F3 B0 B1 B2 B3",
@@ -121,7 +120,7 @@ static uint64_t hash_variant(const char *run, const char *micros, const struct v
     return h;
 }
 
-/* What is computed again changes nothing either, so a precision has one hash. */
+/* Recomputation does not change a bit either, so each precision has one hash. */
 static void check_orders(void **state)
 {
     const char *run = *state;
@@ -130,7 +129,7 @@ static void check_orders(void **state)
     for (int p = 0; p < 2; p++) {
         const struct variant *first = &variants[3 * p];
         uint64_t want = hash_variant(run, "4", first, 1, NULL);
-        assert_true(want != last); /* the hash does see differences */
+        assert_true(want != last); /* the hash is sensitive to differences */
         last = want;
         for (int v = 0; v < 3; v++)
             for (size_t i = (size_t)v % EVERY; i < WEFT_LEN(orders); i += EVERY) {
@@ -138,7 +137,7 @@ static void check_orders(void **state)
                 unsigned threads = 1 + (unsigned)(i + (size_t)v) % 2;
                 write_order(path, orders[i]);
                 if (hash_variant(run, "4", first + v, threads, path) != want)
-                    fail_msg("%s, %s, recompute %s, %u threads, %s: other bits", run,
+                    fail_msg("%s, %s, recompute %s, %u threads, %s: bits differ", run,
                              first->precision, first[v].recompute, threads, orders[i]);
             }
     }
@@ -153,14 +152,15 @@ static void check_threads(void **state)
             uint64_t want = hash_variant(*state, micros[m], &variants[v], 1, NULL);
             for (unsigned threads = 2; threads <= 3; threads++)
                 if (hash_variant(*state, micros[m], &variants[v], threads, NULL) != want)
-                    fail_msg("%s, %s, %s micros, %u threads: other bits", (char *)*state,
+                    fail_msg("%s, %s, %s micros, %u threads: bits differ", (char *)*state,
                              variants[v].precision, micros[m], threads);
         }
 }
 
-/* -- steps that cannot be ------------------------------------------------------------------- */
+/* -- steps that fail ------------------------------------------------------------------------ */
 
-/* The step fails with this status and these words; weights stay, and the next one fails alike. */
+/* Checks that a step fails with this message, that the weights do not change, and that the step
+ * fails again. */
 static void check_refused(struct wf_trainer *t, enum weft_status want, const char *words)
 {
     uint64_t before = hash_weights(1, t), done = wf_trainer_steps_done(t);
@@ -175,7 +175,7 @@ static void check_refused(struct wf_trainer *t, enum weft_status want, const cha
     }
 }
 
-/* gpt2-tiny with tokens of our own: `n` of them, one of which may be out of its vocabulary. */
+/* Settings of gpt2-tiny with `n` generated tokens; token `odd` is outside the vocabulary. */
 static void tokens_settings(struct wf_train_settings *s, const char *path, size_t n, size_t odd)
 {
     int32_t *tokens = malloc(n * sizeof *tokens);
@@ -193,7 +193,7 @@ static void check_vocabulary(void **state)
     struct folder f = folder_new();
     struct wf_train_settings s;
     struct wf_step_result r;
-    /* A step takes 192 tokens; the odd one is in the second, in its second micro of four. */
+    /* A step has 192 tokens; the odd one is in the second step, in its second micro of four. */
     tokens_settings(&s, folder_in(&f, "t.bin"), 1000, 192 + 60);
     struct wf_trainer *t = run_trainer(&s);
     assert_int_equal(wf_trainer_step(t, &r, NULL), WEFT_OK);
@@ -213,7 +213,7 @@ static void check_truncated(void **state)
     tokens_settings(&s, folder_in(&f, "t.bin"), 1000, SIZE_MAX);
     struct wf_trainer *t = run_trainer(&s);
     assert_int_equal(wf_trainer_step(t, &r, NULL), WEFT_OK);
-    /* The file shrinks while the run goes on. */
+    /* The file shrinks during the run. */
     assert_int_equal(truncate(folder_in(&f, "t.bin"), 1024 + 2 * 300), 0);
     check_refused(t, WEFT_DATA, "t.bin");
     wf_trainer_free(t);
@@ -222,7 +222,7 @@ static void check_truncated(void **state)
     (void)state;
 }
 
-/* A weight that is no number, in each tensor in turn, is found and named. */
+/* Puts a NaN into each tensor in turn; the message must name the tensor. */
 static void check_nan(void **state)
 {
     struct wf_train_settings s;
@@ -246,7 +246,7 @@ static void check_nan(void **state)
         value[0] = kept;
         wf_trainer_pack(t);
     }
-    /* Refused steps leave nothing behind: the run goes as if they had not been. */
+    /* Failed steps have no effect on later ones. */
     uint64_t h = 1;
     for (int i = 0; i < STEPS; i++) {
         struct wf_step_result r;
@@ -260,7 +260,7 @@ static void check_nan(void **state)
     wf_settings_release(wf_train_setting_list(), &s);
 }
 
-/* Gradients beyond what exact sums hold, from a head a million times too large. */
+/* A head that is a million times too large makes gradients exceed the range of exact sums. */
 static void check_overflow(void **state)
 {
     struct wf_train_settings s;
@@ -279,7 +279,7 @@ static void check_overflow(void **state)
     (void)state;
 }
 
-/* -- settings that cannot be ---------------------------------------------------------------- */
+/* -- invalid settings ----------------------------------------------------------------------- */
 
 static void check_settings(void **state)
 {

@@ -98,7 +98,7 @@ static enum weft_status run_steps(struct job *job, struct weft_comm *comm,
     uint32_t rank = comm == NULL ? 0 : weft_comm_rank(comm);
     struct shard s;
     struct wf_checkpoint_tensor tensor = {.name = "w",
-                                          .rank = 2,
+                                          .n_dims = 2,
                                           .shape = {ROWS, COLS},
                                           .begin = job->cuts[rank],
                                           .n = job->cuts[rank + 1] - job->cuts[rank],
@@ -179,7 +179,7 @@ static void writes_a_snapshot_in_the_background(void **state)
 {
     struct shard s;
     struct wf_checkpoint_tensor tensor = {
-        .name = "w", .rank = 2, .shape = {ROWS, COLS}, .n = N};
+        .name = "w", .n_dims = 2, .shape = {ROWS, COLS}, .n = N};
     struct job job = {.n_ranks = 1, .background = true};
     struct wf_checkpointer *c = NULL;
     struct weft_error err = {0};
@@ -229,7 +229,7 @@ static void continues_after_a_write_failure(void **state)
 {
     struct shard s;
     struct wf_checkpoint_tensor tensor = {
-        .name = "w", .rank = 2, .shape = {ROWS, COLS}, .n = N};
+        .name = "w", .n_dims = 2, .shape = {ROWS, COLS}, .n = N};
     struct job job = {.n_ranks = 1};
     struct wf_checkpointer *c = NULL;
     struct weft_error err = {0};

@@ -1,4 +1,4 @@
-/* The mean loss of a model on shards, against one token after the other by inference. */
+/* Compares the mean loss of a model on shards with inference, one token at a time. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,7 +47,7 @@ static void rig_release(struct rig *r)
     folder_remove(&r->folder);
 }
 
-/* By the definition: windows of SEQ, up to n_targets of them in all. */
+/* Computes the loss by its definition: windows of SEQ tokens, n_targets targets in all. */
 static double expected(const struct rig *r, size_t n_targets)
 {
     struct wf_infer_spec spec = {*r->model, SEQ, WF_DTYPE_F32, r->pool};
@@ -140,7 +140,7 @@ static void losses_are_means_over_all_tokens(void **state)
     rig_release(&r);
 }
 
-static void what_cannot_be_is_refused(void **state)
+static void invalid_data_is_rejected(void **state)
 {
     struct rig r;
     (void)state;
@@ -154,7 +154,7 @@ static void what_cannot_be_is_refused(void **state)
     wf_shards_free(shards);
     shards = write_shard(&r, N);
     data.shards = shards;
-    data.vocab = 3; /* as if the data were of another model */
+    data.vocab = 3; /* the data has larger tokens */
     assert_int_equal(wf_evaluate(t, &data, &e, &err), WEFT_DATA);
     data.seq = 0;
     assert_int_equal(wf_evaluate(t, &data, &e, &err), WEFT_USAGE);
@@ -163,7 +163,7 @@ static void what_cannot_be_is_refused(void **state)
     rig_release(&r);
 }
 
-static void bytes_of_tokens_are_found(void **state)
+static void token_bytes_come_from_meta_json(void **state)
 {
     static const struct {
         const char *meta;
@@ -202,8 +202,8 @@ int main(void)
         {"gpt2", losses_are_means_over_all_tokens, NULL, NULL, "gpt2-tiny"},
         {"llama", losses_are_means_over_all_tokens, NULL, NULL, "llama-tiny"},
         {"residual", losses_are_means_over_all_tokens, NULL, NULL, "llama-tiny-tied-residual"},
-        cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(bytes_of_tokens_are_found),
+        cmocka_unit_test(invalid_data_is_rejected),
+        cmocka_unit_test(token_bytes_come_from_meta_json),
     };
     return cmocka_run_group_tests_name("evaluate", tests, NULL, NULL) != 0;
 }

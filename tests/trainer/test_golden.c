@@ -1,4 +1,4 @@
-/* Whole runs against references that were computed in float64. */
+/* Compares whole runs with references that were computed in float64. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +44,7 @@ static void check_near(const char *run, uint32_t micros, uint64_t step, const ch
                  (int)step, what, got, want, fabs(got - want) / fabs(want));
 }
 
-/* The reference's GPT-2 has the names of older files, without the model's prefix. */
+/* Names in the GPT-2 reference lack the prefix "transformer.", as in older files. */
 static const struct wf_safetensors_tensor *find(const struct wf_safetensors *file,
                                                 const char *name)
 {
@@ -79,9 +79,9 @@ static void check_weights(const char *run, const struct wf_trainer *t, double bo
     wf_safetensors_free(file);
 }
 
-/* What a way of computing must keep to. */
+/* Maximum deviations: relative for loss and norm, absolute for weights. */
 struct bounds {
-    double loss, norm, weights; /* 0: not looked at */
+    double loss, norm, weights; /* 0: not compared */
 };
 
 static void check_run(const char *run, const struct wf_train_settings *s, struct bounds b)

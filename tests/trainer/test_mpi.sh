@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tests/trainer/mpi_ranks.c as four ranks of $MPI, launched with $MPI_RUN.
+# Runs tests/trainer/mpi_ranks.c as four ranks of $MPI with the launcher $MPI_RUN.
 set -euo pipefail
 : "${MPI:?}" "${MPI_RANKS:?}"
 if [ -z "${MPI_RUN-}" ]; then

@@ -1,5 +1,5 @@
-/* Training on many ranks, each a thread: what is sent is what was predicted, memory is what was
- * planned, a step allocates nothing, and what goes wrong on one rank is known to all. */
+/* Training on several ranks, each a thread: traffic is as predicted, memory is as planned, a step
+ * allocates nothing, and a failure on one rank is reported on all. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <setjmp.h>
@@ -24,7 +24,7 @@
 
 struct ranks {
     struct wf_train_settings settings;
-    weft_rank_fn *after; /* what each rank does with its trainer */
+    weft_rank_fn *after; /* checks the trainer of each rank */
 };
 
 /* The trainer of the calling rank. */
@@ -49,7 +49,7 @@ static void run_ranks(struct ranks *r, enum weft_status want, const char *words)
     wf_settings_release(wf_train_setting_list(), &r->settings);
 }
 
-static void topology(struct ranks *r, const char *pp, const char *dp, const char *schedule)
+static void set_layout(struct ranks *r, const char *pp, const char *dp, const char *schedule)
 {
     run_set(&r->settings, "parallel.pp", pp);
     run_set(&r->settings, "parallel.dp", dp);
@@ -87,12 +87,12 @@ static enum weft_status compare_bytes(struct weft_comm *comm, void *arg, struct 
                            link->to, (size_t)f, (size_t)b, link->forward_bytes,
                            link->backward_bytes);
     }
-    for (uint32_t r = 0; r < l->pp; r++) { /* and nothing to anyone else */
+    for (uint32_t r = 0; r < l->pp; r++) { /* no other bytes were sent */
         forward -= weft_exec_bytes_to(trainer->exec, r, false);
         backward -= weft_exec_bytes_to(trainer->exec, r, true);
     }
     if (st == WEFT_OK && (forward != 0 || backward != 0))
-        st = WEFT_FAIL(err, WEFT_INTERNAL, "rank %u sent what was not predicted", rank);
+        st = WEFT_FAIL(err, WEFT_INTERNAL, "rank %u sent more than predicted", rank);
     weft_traffic_step_release(&want);
     return st;
 }
@@ -109,7 +109,7 @@ static void check_bytes(void **state)
         for (size_t i = 0; i < WEFT_LEN(layouts); i++) {
             struct ranks r = {.after = compare_bytes};
             run_settings(&r.settings, "llama-tiny-tied-residual");
-            topology(&r, layouts[i][0], "1", layouts[i][1]);
+            set_layout(&r, layouts[i][0], "1", layouts[i][1]);
             if (strcmp(layouts[i][1], "dualpipe") != 0)
                 run_set(&r.settings, "parallel.chunks", layouts[i][2]);
             run_set(&r.settings, "parallel.cache", caches[c]);
@@ -131,7 +131,7 @@ static enum weft_status compare_memory(struct weft_comm *comm, void *arg,
     return WEFT_FAIL(
         err, WEFT_INTERNAL,
         "pp %u, dp %u, %u stages, rank %u has %zu bytes (activations %zu, messages %zu), "
-        "planned were %zu",
+        "planned %zu",
         i.topology->pp, i.topology->dp, i.topology->n_stages, weft_comm_rank(comm), have,
         i.bytes.activations, i.bytes.messages, i.bytes.planned);
 }
@@ -155,7 +155,7 @@ static void check_memory(void **state)
         for (size_t i = 0; i < WEFT_LEN(keys); i++)
             run_set(&r.settings, keys[i][0], keys[i][1]);
         run_set(&r.settings, "data.train", run_path("gpt2-tiny", "tokens.bin"));
-        topology(&r, layouts[k][0], layouts[k][1], layouts[k][2]);
+        set_layout(&r, layouts[k][0], layouts[k][1], layouts[k][2]);
         run_set(&r.settings, "parallel.chunks", layouts[k][3]);
         run_ranks(&r, WEFT_OK, "");
     }
@@ -193,17 +193,17 @@ static void check_allocations(void **state)
     for (size_t i = 0; i < WEFT_LEN(layouts); i++) {
         struct ranks r = {.after = count_calls};
         run_settings(&r.settings, *state);
-        topology(&r, layouts[i][0], layouts[i][1], layouts[i][2]);
+        set_layout(&r, layouts[i][0], layouts[i][1], layouts[i][2]);
         run_set(&r.settings, "parallel.cache", "full");
         run_ranks(&r, WEFT_OK, "");
     }
 }
 
-/* -- what goes wrong ------------------------------------------------------------------------ */
+/* -- failures ------------------------------------------------------------------------------- */
 
-/* A weight of each stage in turn is no number: all ranks refuse the step alike, it is named, and
- * the run goes on when it is mended. */
-static enum weft_status break_weights(struct weft_comm *comm, void *arg, struct weft_error *err)
+/* Puts a NaN into each stage in turn: the step fails on all ranks with the same message, and the
+ * run continues once the weight is restored. */
+static enum weft_status fail_by_nan(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     const struct wf_topology *l = wf_trainer_info(trainer).topology;
     struct wf_step_result result;
@@ -223,8 +223,8 @@ static enum weft_status break_weights(struct weft_comm *comm, void *arg, struct 
             return WEFT_FAIL(err, WEFT_INTERNAL, "stage %u, rank %u: status %d, %.300s", s,
                              weft_comm_rank(comm), st, bad.msg);
         if (p != NULL && strstr(bad.msg, p[n / 2].desc.name) == NULL)
-            return WEFT_FAIL(err, WEFT_INTERNAL, "%s is not named: %.300s", p[n / 2].desc.name,
-                             bad.msg);
+            return WEFT_FAIL(err, WEFT_INTERNAL, "the message lacks %s: %.300s",
+                             p[n / 2].desc.name, bad.msg);
         if (p != NULL) {
             p[n / 2].value[0] = kept;
             wf_trainer_pack(trainer);
@@ -234,20 +234,21 @@ static enum weft_status break_weights(struct weft_comm *comm, void *arg, struct 
     return result.step == 1 ? WEFT_OK : WEFT_FAIL(err, WEFT_INTERNAL, "not the first step");
 }
 
-static void check_bad_weights(void **state)
+static void check_nan_weights(void **state)
 {
     static const char *const layouts[][3] = {
         {"2", "1", "1f1b"}, {"4", "1", "zb-h1"}, {"2", "1", "zb-v"}};
     for (size_t i = 0; i < WEFT_LEN(layouts); i++) {
-        struct ranks r = {.after = break_weights};
+        struct ranks r = {.after = fail_by_nan};
         run_settings(&r.settings, *state);
-        topology(&r, layouts[i][0], layouts[i][1], layouts[i][2]);
+        set_layout(&r, layouts[i][0], layouts[i][1], layouts[i][2]);
         run_ranks(&r, WEFT_OK, "");
     }
 }
 
-/* One rank has another learning rate. */
-static enum weft_status differ(struct weft_comm *comm, void *arg, struct weft_error *err)
+/* Gives one rank another learning rate. */
+static enum weft_status create_with_other_lr(struct weft_comm *comm, void *arg,
+                                             struct weft_error *err)
 {
     struct wf_train_settings own = ((struct ranks *)arg)->settings;
     if (weft_comm_rank(comm) == 2)
@@ -255,24 +256,24 @@ static enum weft_status differ(struct weft_comm *comm, void *arg, struct weft_er
     return wf_trainer_new(&own, comm, &trainer, err);
 }
 
-static void check_different(void **state)
+static void check_different_settings(void **state)
 {
     struct ranks r = {0};
     struct weft_error err = {0};
     (void)state;
     run_settings(&r.settings, "gpt2-tiny");
-    topology(&r, "4", "1", "1f1b");
+    set_layout(&r, "4", "1", "1f1b");
     run_set(&r.settings, "optim.lr", "0.25");
     run_set(&r.settings, "optim.min_lr", "0");
-    assert_int_equal(weft_comm_run_threads(4, differ, &r, &err), WEFT_USAGE);
+    assert_int_equal(weft_comm_run_threads(4, create_with_other_lr, &r, &err), WEFT_USAGE);
     assert_string_equal(err.msg,
                         "rank 2 does not have the settings of rank 0: in optim rank 0 has "
                         "'lr: 0.25' and rank 2 'lr: 0.5'; give all ranks the same");
     wf_settings_release(wf_train_setting_list(), &r.settings);
 }
 
-/* A rank that does not come: all others end, and it is named. */
-static enum weft_status stay_away(struct weft_comm *comm, void *arg, struct weft_error *err)
+/* Rank 1 stops sending heartbeats: the other ranks fail and name it. */
+static enum weft_status fall_silent(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     struct wf_step_result result;
     (void)arg;
@@ -282,12 +283,12 @@ static enum weft_status stay_away(struct weft_comm *comm, void *arg, struct weft
     return wf_trainer_step(trainer, &result, err);
 }
 
-static void check_lost(void **state)
+static void check_silent_rank(void **state)
 {
-    struct ranks r = {.after = stay_away};
+    struct ranks r = {.after = fall_silent};
     (void)state;
     run_settings(&r.settings, "gpt2-tiny");
-    topology(&r, "3", "1", "1f1b");
+    set_layout(&r, "3", "1", "1f1b");
     run_set(&r.settings, "train.timeout", "1");
     run_ranks(&r, WEFT_PEER, "rank 1 gives no heartbeat");
 }
@@ -300,10 +301,10 @@ int main(void)
         {"allocations, gpt2", check_allocations, NULL, NULL, (void *)"gpt2-tiny"},
         {"allocations, residuals", check_allocations, NULL, NULL,
          (void *)"llama-tiny-tied-residual"},
-        {"bad weights, gpt2", check_bad_weights, NULL, NULL, (void *)"gpt2-tiny"},
-        {"bad weights, llama", check_bad_weights, NULL, NULL, (void *)"llama-tiny"},
-        cmocka_unit_test(check_different),
-        cmocka_unit_test(check_lost),
+        {"NaN weights, gpt2", check_nan_weights, NULL, NULL, (void *)"gpt2-tiny"},
+        {"NaN weights, llama", check_nan_weights, NULL, NULL, (void *)"llama-tiny"},
+        cmocka_unit_test(check_different_settings),
+        cmocka_unit_test(check_silent_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ struct wf_checkpointer;
 /* A rank's shard of one parameter: elements begin .. begin + n - 1. */
 struct wf_checkpoint_tensor {
     const char *name; /* borrowed, like all pointers, while the checkpointer lives */
-    uint32_t rank;
+    uint32_t n_dims;
     uint64_t shape[2];
     uint64_t begin, n;
     const float *value, *m, *v; /* (n) each */

@@ -69,7 +69,7 @@ static enum weft_status add_field(struct wf_checkpoint_file *f,
         values = *next;
         *next += t->n;
     }
-    return wf_store_writer_add(f->writer, t->name, t->rank, t->shape, field, t->begin, values,
+    return wf_store_writer_add(f->writer, t->name, t->n_dims, t->shape, field, t->begin, values,
                                t->n, err);
 }
 

@@ -5,39 +5,39 @@
 
 /* The peak of a rank assumes a core per thread, so that other load does not affect it.  If a host
  * has fewer cores than its ranks have threads, their peaks are scaled down. */
-static double peak_of_host(const struct wf_rank_resources *cards, uint32_t n, const char *host)
+static double peak_of_host(const struct wf_rank_resources *ranks, uint32_t n, const char *host)
 {
     struct wf_cores cores = {{0}};
     double sum = 0, threads = 0;
     for (uint32_t r = 0; r < n; r++) {
-        if (strcmp(cards[r].host, host) != 0)
+        if (strcmp(ranks[r].host, host) != 0)
             continue;
-        wf_cores_union(&cores, &cards[r].cores);
-        threads += cards[r].threads;
-        sum += cards[r].peak;
+        wf_cores_union(&cores, &ranks[r].cores);
+        threads += ranks[r].threads;
+        sum += ranks[r].peak;
     }
     double n_cores = wf_cores_count(&cores);
     return n_cores > 0 && n_cores < threads ? sum * n_cores / threads : sum;
 }
 
-static bool is_first_of_host(const struct wf_rank_resources *cards, uint32_t rank)
+static bool is_first_of_host(const struct wf_rank_resources *ranks, uint32_t rank)
 {
     for (uint32_t r = 0; r < rank; r++)
-        if (strcmp(cards[r].host, cards[rank].host) == 0)
+        if (strcmp(ranks[r].host, ranks[rank].host) == 0)
             return false;
     return true;
 }
 
-struct wf_rank_totals wf_rank_totals(const struct wf_rank_resources *cards, uint32_t n)
+struct wf_rank_totals wf_rank_totals(const struct wf_rank_resources *ranks, uint32_t n)
 {
     struct wf_rank_totals out = {0};
     for (uint32_t r = 0; r < n; r++) {
-        if (is_first_of_host(cards, r))
-            out.peak += peak_of_host(cards, n, cards[r].host);
-        out.all_bytes += cards[r].bytes.total;
-        if (r == 0 || cards[r].bytes.total > out.most.total) {
-            out.most = cards[r].bytes;
-            out.most_rank = r;
+        if (is_first_of_host(ranks, r))
+            out.peak += peak_of_host(ranks, n, ranks[r].host);
+        out.all_bytes += ranks[r].bytes.total;
+        if (r == 0 || ranks[r].bytes.total > out.largest.total) {
+            out.largest = ranks[r].bytes;
+            out.largest_rank = r;
         }
     }
     return out;

@@ -18,13 +18,13 @@ struct wf_rank_resources {
 };
 
 struct wf_rank_totals {
-    double peak;               /* flop/s, limited by the cores of each host */
-    struct wf_rank_bytes most; /* of the rank with the maximum total */
-    uint32_t most_rank;
+    double peak;                  /* flop/s, limited by the cores of each host */
+    struct wf_rank_bytes largest; /* of the rank with the maximum total */
+    uint32_t largest_rank;
     size_t all_bytes;
 };
 
 /* Returns the totals of `n` ranks.  Local. */
-struct wf_rank_totals wf_rank_totals(const struct wf_rank_resources *cards, uint32_t n);
+struct wf_rank_totals wf_rank_totals(const struct wf_rank_resources *ranks, uint32_t n);
 
 #endif

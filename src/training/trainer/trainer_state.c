@@ -35,7 +35,7 @@ static enum weft_status list_tensors(const struct wf_trainer *t,
         const struct wf_param_desc *d =
             &t->sources[i].group->params[t->sources[i].tensor]->desc;
         (*out)[i] = (struct wf_checkpoint_tensor){.name = d->name,
-                                                  .rank = d->n_dims,
+                                                  .n_dims = d->n_dims,
                                                   .shape = {d->shape[0], d->shape[1]},
                                                   .begin = o[i].begin,
                                                   .n = o[i].end - o[i].begin,
