@@ -291,7 +291,7 @@ table <<'END'
 4 | long-weights/model\.safetensors: | weft eval -m long-weights -d tokens.bin
 3 | none: no such file or folder | weft eval -m model -d none
 3 | no-header\.bin: 500 bytes are no token shard | weft eval -m model -d no-header.bin
-2 | sequences of 65 tokens: the model takes 1 to 64 | weft eval -m model -d tokens.bin --seq 65
+2 | sequence length 65 is out of range .the model accepts 1 to 64. | weft eval -m model -d tokens.bin --seq 65
 2 | generate needs --model | weft generate
 4 | none cannot be opened: No such file | weft generate -m none
 4 | half-config/config\.json:[0-9]+:[0-9]+: invalid JSON | weft generate -m half-config
@@ -301,7 +301,7 @@ table <<'END'
 4 | small\.txt has [0-9]+ bytes: a model of llm\.c | weft generate -m small.txt
 2 | --tokens at '999': expected numbers from 0 to 127 | weft generate -m model --tokens 1,999
 2 | 128 tokens and no tokenizer: give the prompt as numbers | weft generate -m model --prompt hello
-2 | a top-p of 2: give more than 0, up to 1 | weft generate -m model --tokens 1 --top-p 2
+2 | top-p 2 is out of range .expected more than 0, at most 1. | weft generate -m model --tokens 1 --top-p 2
 2 | --seed: 'x' is not a number | weft generate -m model --tokens 1 --seed x
 2 | the prompt has 70 tokens, but the model's context has only 64 | weft generate -m model --tokens $(seq -s, 1 70)
 

@@ -44,7 +44,7 @@ run 2 eval
 err_has 'needs --model and --data'
 run 2 eval --model "$tiny"
 run 2 eval --model "$tiny" --data "$tiny/tokens.bin" --seq 65
-err_has 'the model takes 1 to 64'
+err_has 'the model accepts 1 to 64'
 run 3 eval --model "$tiny" --data nowhere.bin
 run 4 eval --model nowhere --data "$tiny/tokens.bin"
 head -c 1500 "$tiny/tokens.bin" >cut.bin

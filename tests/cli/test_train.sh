@@ -180,7 +180,7 @@ chmod -R u+w sick
 data=$((8 + $(od -An -tu8 -N8 sick/model.safetensors)))
 printf '\000\000\300\177' | dd of=sick/model.safetensors bs=1 seek=$data conv=notrunc status=none
 run 7 train run.yaml --model.dir=sick
-err_has 'transformer.wte.weight has a value that is not, at element 0'
+err_has 'transformer.wte.weight is non-finite at element 0'
 
 WEFT_ISA=quick run 2 train run.yaml
 err_has "WEFT_ISA is 'quick'"

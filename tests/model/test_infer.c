@@ -271,7 +271,7 @@ static void what_cannot_be_is_refused(void **state)
     assert_int_equal(wf_infer_feed(m, r.tokens, 0, logits, &err), WEFT_USAGE);
     feed(m, r.tokens, 8, logits);
     assert_int_equal(wf_infer_feed(m, r.tokens, 1, logits, &err), WEFT_USAGE);
-    assert_non_null(strstr(err.msg, "room for 8"));
+    assert_non_null(strstr(err.msg, "the maximum of 8"));
     wf_infer_free(m);
     free(logits);
     rig_release(&r);

@@ -380,7 +380,7 @@ static void check_refusals(void **state)
     struct wf_tstage_spec spec = spec_of(&models[0], pool);
     spec.seq = 17;
     assert_int_equal(wf_tstage_new(&spec, &t, &err), WEFT_USAGE);
-    assert_non_null(strstr(err.msg, "17 tokens"));
+    assert_non_null(strstr(err.msg, "sequence length 17"));
     spec = spec_of(&models[0], pool);
     spec.item0 = 2, spec.item1 = 9;
     assert_int_equal(wf_tstage_new(&spec, &t, &err), WEFT_USAGE);

@@ -1,6 +1,6 @@
-/* Block attention residuals: what a sublayer reads is a mix of the embedding, the finished blocks
- * and the open sum.  A block is read by every later sublayer, and those may be on other ranks, so
- * its gradient is an exact sum. */
+/* Block attention residuals: the input of a sublayer is a mix of the embedding, the finished
+ * blocks and the open sum.  Every later sublayer reads a block, possibly on other ranks, so its
+ * gradient is an exact sum. */
 #include <string.h>
 
 #include "base/error.h"
@@ -24,12 +24,14 @@ enum weft_status wf_tstage_check_blocks(const struct pass *p, bool backward,
         return WEFT_OK;
     if (blocks == NULL || blocks->value == NULL ||
         (backward && (blocks->grad == NULL || blocks->fresh == NULL)))
-        return WEFT_FAIL(err, WEFT_INTERNAL,
-                         "a call without blocks: a part of a model with block residuals "
-                         "needs them");
+        return WEFT_FAIL(
+            err, WEFT_INTERNAL,
+            "stage: the call has no blocks (a part of a model with block residuals "
+            "needs them)");
     for (size_t j = 0; j < p->t->blocks_out; j++)
         if (blocks->value[j] == NULL || (backward && blocks->grad[j] == NULL))
-            return WEFT_FAIL(err, WEFT_INTERNAL, "a call without block %zu, of %zu", j,
+            return WEFT_FAIL(err, WEFT_INTERNAL,
+                             "stage: the call lacks block %zu (expected %zu blocks)", j,
                              p->t->blocks_out);
     return WEFT_OK;
 }
@@ -41,7 +43,7 @@ struct mix_job {
     struct wf_mat h;
     float *alpha, *rstd;
     const float *q, *norm;
-    bool *bad; /* of each worker */
+    bool *bad; /* per worker */
 };
 
 static void gather(struct mix_job *job, size_t n_finished, struct wf_mat open)
@@ -91,7 +93,7 @@ static bool *block_fresh(const struct pass *p)
     return p->call->blocks != NULL ? p->call->blocks->fresh : p->t->block_fresh;
 }
 
-static void mix_back_rows(void *arg, size_t task, unsigned worker)
+static void mix_backward_rows(void *arg, size_t task, unsigned worker)
 {
     const struct mix_job *job = arg;
     struct wf_tstage *t = job->p->t;
@@ -102,9 +104,11 @@ static void mix_back_rows(void *arg, size_t task, unsigned worker)
         v[j] = wf_mat_at(job->v[j], row, 0);
         dv[j] = (struct wf_mat){scratch + j * MIX_ROWS * dim, dim, WF_DTYPE_F32};
     }
+
     float *dq = t->partial + task * 2 * dim;
     t->ops->mix_backward(dv, dq, dq + dim, wf_mat_at(job->h, row, 0), job->alpha + row * job->n,
                          job->rstd + row * job->n, v, job->n, job->q, job->norm, n, dim);
+
     for (size_t j = 0; j < job->n_finished; j++) {
         struct wf_sink sink = {.exact = block_sum(job->p, j, row),
                                .fresh = block_fresh(job->p)[j]};
@@ -131,23 +135,28 @@ enum weft_status wf_mix_backward(struct pass *p, struct wf_mat dh, const float *
                           .q = q->value,
                           .norm = norm->value,
                           .bad = bad};
+
     size_t n_tasks = (p->tokens + MIX_ROWS - 1) / MIX_ROWS;
     gather(&job, n_finished, open);
-    wf_pool_run(t->spec.pool, n_tasks, mix_back_rows, &job);
+    wf_pool_run(t->spec.pool, n_tasks, mix_backward_rows, &job);
+
     bool any = false;
     for (unsigned w = 0; w < wf_pool_threads(t->spec.pool); w++)
         any |= bad[w];
     for (size_t j = 0; j < n_finished; j++)
         block_fresh(p)[j] = false;
-    enum weft_status st = any ? WEFT_FAIL(err, WEFT_NUMERIC,
-                                          "the gradient of a residual block, at %s, is not "
-                                          "finite or is 4096 or more, the end of exact sums",
-                                          q->desc.name)
-                              : WEFT_OK;
+
+    enum weft_status st =
+        any ? WEFT_FAIL(err, WEFT_NUMERIC,
+                        "gradient of a residual block at %s: non-finite or at "
+                        "least 4096, the limit of exact sums",
+                        q->desc.name)
+            : WEFT_OK;
     if (st == WEFT_OK)
         st = wf_grad_add_partials(t, q, n_tasks, 0, err);
     if (st == WEFT_OK)
         st = wf_grad_add_partials(t, norm, n_tasks, t->dim, err);
+
     wf_tstage_add_time(t, WF_TIMER_OTHER, start);
     return st;
 }
@@ -155,7 +164,7 @@ enum weft_status wf_mix_backward(struct pass *p, struct wf_mat dh, const float *
 void wf_block_load_grad(struct pass *p, size_t j)
 {
     struct wf_tstage *t = p->t;
-    if (block_fresh(p)[j]) /* nobody read it */
+    if (block_fresh(p)[j]) /* no sublayer read it */
         memset(p->g.at, 0, p->tokens * t->dim * sizeof(float));
     else
         t->ops->exact_to_f32(p->g.at, block_sum(p, j, 0), p->tokens * t->dim);

@@ -1,4 +1,4 @@
-/* The two ends of a model: the embedding, and the head with the loss. */
+/* The first and last item of a model: the embedding, and the head with the loss. */
 #include <math.h>
 #include <string.h>
 
@@ -70,7 +70,7 @@ static void clear_gradient(struct wf_tstage *t, struct wf_param *param)
     param->fresh = false;
 }
 
-/* Only few rows of a table are touched, so the others must be there. */
+/* Adds rows to a table.  Few rows are touched, so the rest must be cleared first. */
 static enum weft_status add_scatter(struct pass *p, struct wf_param *param, const int32_t *ids,
                                     struct weft_error *err)
 {
@@ -148,7 +148,8 @@ static void loss_rows(void *arg, size_t task, unsigned worker)
                           wf_size_min(LOSS_ROWS, j->rows - row), t->vocab, t->vocab_padded);
 }
 
-/* Tokens [first, first + rows): logits, losses, and all that hangs on the logits. */
+/* Computes logits and losses of tokens [first, first + rows) and, in training, everything that
+ * depends on the logits. */
 static enum weft_status head_segment(struct pass *p, size_t first, size_t rows,
                                      struct weft_error *err)
 {
@@ -159,10 +160,12 @@ static enum weft_status head_segment(struct pass *p, size_t first, size_t rows,
         p,
         &(struct gemm_call){.which = GEMM_LOGITS, .a = x, .b = &w->transposed, .c = t->logits},
         rows);
+
     int64_t start = wf_clock_ns();
     struct loss_job job = {t, first, rows, p->call->targets, p->call->scale, p->call->train};
     wf_pool_run(t->spec.pool, (rows + LOSS_ROWS - 1) / LOSS_ROWS, loss_rows, &job);
     wf_tstage_add_time(t, WF_TIMER_LOSS, start);
+
     if (!p->call->train)
         return WEFT_OK;
     wf_tstage_run_gemm(
@@ -190,18 +193,20 @@ enum weft_status wf_head_forward(struct pass *p, struct weft_error *err)
     wf_norm_forward(p, t->normed, head_floats(p, at->head_mean), head_floats(p, at->head_rstd),
                     x, wf_tstage_param(t, head_item(t), WF_ROLE_OUT_NORM),
                     wf_tstage_param(t, head_item(t), WF_ROLE_OUT_NORM_BIAS));
+
     enum weft_status bad = WEFT_OK;
     for (size_t first = 0; first < p->tokens; first += HEAD_TOKENS) {
         enum weft_status st =
             head_segment(p, first, wf_size_min(HEAD_TOKENS, p->tokens - first), err);
         bad = bad != WEFT_OK ? bad : st;
     }
+
     double sum = 0;
     for (size_t i = 0; i < p->tokens; i++)
         sum += t->losses[i];
     *p->call->loss = sum;
-    /* A loss that is no number says more than a gradient that is none: the caller finds where it
-     * began. */
+    /* A non-finite loss is reported instead of a gradient out of range: the caller finds its
+     * origin. */
     return isfinite(sum) ? bad : WEFT_OK;
 }
 
@@ -213,6 +218,7 @@ enum weft_status wf_head_backward(struct pass *p, struct weft_error *err)
     struct wf_param *w = wf_tstage_param(t, head_item(t), WF_ROLE_OUT_NORM);
     struct wf_param *b = wf_tstage_param(t, head_item(t), WF_ROLE_OUT_NORM_BIAS);
     const float *mean = head_floats(p, at->head_mean), *rstd = head_floats(p, at->head_rstd);
+
     if (!t->block_mix)
         return wf_norm_backward(p, p->g, none, none, dy, wf_head_input(p), mean, rstd, w, b,
                                 err);
@@ -222,7 +228,8 @@ enum weft_status wf_head_backward(struct pass *p, struct weft_error *err)
                              head_floats(p, at->head_mix), t->n_blocks, none,
                              wf_tstage_param(t, head_item(t), WF_ROLE_OUT_MIX_QUERY),
                              wf_tstage_param(t, head_item(t), WF_ROLE_OUT_MIX_NORM), err));
-    if (t->blocks_in < t->n_blocks) /* the last layer's output, or the sum that came in */
+
+    if (t->blocks_in < t->n_blocks) /* the last layer's output, or the input sum */
         wf_block_load_grad(p, t->n_blocks - 1);
     else
         memset(p->g.at, 0, p->tokens * t->dim * sizeof(float));

@@ -1,5 +1,6 @@
-/* Tokens through the layers, with the keys and values of those before.  The arithmetic is that of
- * layer.c, mix.c and ends.c, without what a backward would need. */
+/* Runs tokens through the layers, with the stored keys and values of previous tokens.  The
+ * arithmetic is that of layer.c, block_mix.c and embed_head.c, without what only a backward
+ * needs. */
 #include "compute/model/infer.h"
 
 #include <math.h>
@@ -10,9 +11,9 @@
 #include "compute/kern/decode.h"
 #include "compute/model/infer_priv.h"
 
-enum { TASK_BYTES = 1 << 16 }; /* of weights that one task reads */
+enum { TASK_BYTES = 1 << 16 }; /* weights per task */
 
-/* The tokens that are under way together. */
+/* Tokens that are processed together. */
 struct token_batch {
     struct wf_infer *m;
     size_t n;
@@ -33,7 +34,7 @@ static const float *vector(const struct wf_infer *m, uint32_t item, enum wf_role
 
 enum { MAX_PARTS = 3 };
 
-/* Products of the same vectors with several weights, as one piece of work. */
+/* Products of the same vectors with several weights, run together. */
 struct products {
     size_t n_parts;
     struct {
@@ -94,10 +95,10 @@ static void multiply(const struct wf_infer *m, const struct infer_weight *w, con
 
 /* -- norms and mixes ------------------------------------------------------------------------ */
 
-/* What comes before a sublayer's products, row by row. */
+/* The mix and norm before a sublayer, for each row. */
 struct norm_rows_job {
     struct wf_infer *m;
-    size_t n_mixed; /* block residuals: vectors that are block_mix */
+    size_t n_mixed; /* block residuals: number of mixed vectors */
     float *open;    /* ... the last of which is this one, or NULL */
     const float *query, *mix_norm;
     const float *norm, *bias;
@@ -135,7 +136,7 @@ static void normalize_row(void *arg, size_t row, unsigned worker)
                                   1, m->dim);
 }
 
-/* Block residuals: blocks that are finished when layer `layer` runs. */
+/* Block residuals: returns the blocks that are finished when layer `layer` runs. */
 static size_t n_finished(const struct wf_infer *m, uint32_t layer)
 {
     return 1 + layer / m->spec.model.residual_block_layers;
@@ -164,7 +165,7 @@ static void normalize_rows(const struct token_batch *c, uint32_t layer, bool ope
 
 /* -- attention ------------------------------------------------------------------------------ */
 
-/* The keys, or values, of one head of a layer. */
+/* Returns the stored keys, or values, of one head of a layer. */
 static float *cache_at(const struct wf_infer *m, float *cache, uint32_t layer, size_t kv_head)
 {
     return cache +
@@ -183,6 +184,7 @@ static void queries_keys_values(const struct token_batch *c, uint32_t layer)
         run_products(m, &p);
         return;
     }
+
     static const enum wf_role roles[] = {WF_ROLE_QUERY, WF_ROLE_KEY, WF_ROLE_VALUE};
     size_t col = 0;
     for (size_t i = 0; i < WEFT_LEN(roles); i++) {
@@ -191,6 +193,7 @@ static void queries_keys_values(const struct token_batch *c, uint32_t layer)
         col += w->rows;
     }
     run_products(m, &p);
+
     struct wf_mat qkv = rows_f32(m->qkv, m->qkv_cols);
     m->ops->rope(qkv, m->cosines, m->sines, m->positions, false, c->n, m->spec.model.heads,
                  m->head);
@@ -260,7 +263,7 @@ static void activate_row(void *arg, size_t row, unsigned worker)
         m->ops->gelu_forward(act, up, 1, m->ffn);
 }
 
-/* Where the layer's output goes: on to the next, unless it ends a block. */
+/* Returns the destination of a layer's output: the stream, or a block if the layer ends one. */
 static float *output_of(const struct wf_infer *m, uint32_t layer)
 {
     const struct weft_model *model = &m->spec.model;
@@ -286,13 +289,14 @@ static void mlp(const struct token_batch *c, uint32_t layer)
                     m->gate, m->ffn);
     add_product(&p, wf_infer_weight(m, item, WF_ROLE_UP), vector(m, item, WF_ROLE_UP_BIAS),
                 m->normed, c->n, NULL, m->up, m->ffn);
+
     run_products(m, &p);
     wf_pool_run(m->spec.pool, c->n, activate_row, m);
     multiply(m, wf_infer_weight(m, item, WF_ROLE_DOWN), vector(m, item, WF_ROLE_DOWN_BIAS),
              m->act, c->n, m->x, output_of(m, layer));
 }
 
-/* -- ends ----------------------------------------------------------------------------------- */
+/* -- embedding and head -------------------------------------------------------------------- */
 
 static void embed(const struct token_batch *c)
 {
@@ -327,17 +331,19 @@ static void head(const struct token_batch *c, float *logits)
     multiply(m, w, NULL, m->normed + (c->n - 1) * m->dim, 1, NULL, logits);
 }
 
-/* -- all of it ------------------------------------------------------------------------------ */
+/* -- interface ------------------------------------------------------------------------------
+ */
 
 static enum weft_status check_tokens(const struct wf_infer *m, const int32_t *tokens, size_t n,
                                      struct weft_error *err)
 {
     if (n == 0 || n > m->spec.max_tokens - m->position)
-        return WEFT_FAIL(err, WEFT_USAGE, "%zu tokens after %u: there is room for %u", n,
+        return WEFT_FAIL(err, WEFT_USAGE, "%zu tokens after %u exceed the maximum of %u", n,
                          m->position, m->spec.max_tokens);
     for (size_t i = 0; i < n; i++)
         if (tokens[i] < 0 || (uint32_t)tokens[i] >= m->spec.model.vocab)
-            return WEFT_FAIL(err, WEFT_USAGE, "token %d: the model knows 0 to %u", tokens[i],
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "token %d is out of range (the model has 0 to %u)", tokens[i],
                              m->spec.model.vocab - 1);
     return WEFT_OK;
 }
@@ -359,14 +365,16 @@ enum weft_status wf_infer_feed(struct wf_infer *m, const int32_t *tokens, size_t
         if (logits != NULL && done + c.n == n)
             head(&c, logits);
     }
+
     size_t vocab = m->spec.model.vocab;
     size_t bad =
         logits == NULL ? SIZE_MAX : m->ops->find_nonfinite(rows_f32(logits, vocab), 1, vocab);
     if (bad != SIZE_MAX)
-        return WEFT_FAIL(err, WEFT_NUMERIC,
-                         "after token %u the logit of token %zu is not finite: the weights are "
-                         "broken, or not of this model",
-                         m->position - 1, bad);
+        return WEFT_FAIL(
+            err, WEFT_NUMERIC,
+            "non-finite logit of token %zu after token %u; the weights are damaged or "
+            "belong to another model",
+            bad, m->position - 1);
     return WEFT_OK;
 }
 

@@ -1,15 +1,15 @@
-/* A model that reads tokens one after the other and says what may come next: one sequence at a
- * time, with its keys and values kept.
+/* Inference: reads tokens of one sequence one after the other, stores their keys and values,
+ * and computes the logits of the next token.
  *
  *     struct wf_infer *m;
  *     wf_infer_new(&spec, &m, &err);
  *     wf_infer_load(m, read_weight, file, &err);       or wf_infer_init_weights(m, 42, &err)
- *     wf_infer_feed(m, prompt, n, logits, &err);       logits of what follows the last token
+ *     wf_infer_feed(m, prompt, n, logits, &err);       logits of the token after the last one
  *     wf_infer_feed(m, &token, 1, logits, &err); ...
  *
- * The logits are those of the training forward (compute/model/stage.h) but for rounding.  Their bits
- * depend neither on the number of threads nor on how the tokens are handed over: at once, one by
- * one, or in pieces. */
+ * The logits equal those of the training forward (compute/model/stage.h) up to rounding.  They
+ * depend neither on the number of threads nor on how many tokens each call of wf_infer_feed()
+ * passes. */
 #ifndef COMPUTE_MODEL_INFER_H
 #define COMPUTE_MODEL_INFER_H
 
@@ -26,36 +26,39 @@ struct wf_infer;
 
 struct wf_infer_spec {
     struct weft_model model;
-    uint32_t max_tokens; /* tokens that keys and values are kept of: 1 .. model.ctx */
-    enum wf_dtype type;  /* how matrices are stored: fp32, or bf16, which halves what is read */
+    uint32_t max_tokens; /* tokens whose keys and values are stored: 1 .. model.ctx */
+    /* storage type of matrices: fp32, or bf16, which halves the bytes read */
+    enum wf_dtype type;
     struct wf_pool *pool; /* borrowed */
 };
 
-/* The weights are garbage until they are loaded.  wf_infer_free() frees. */
+/* Creates a model whose weights are undefined until they are loaded.  The caller frees *out
+ * with wf_infer_free().  Returns WEFT_USAGE if the spec is invalid, WEFT_NOMEM if memory runs
+ * out. */
 enum weft_status wf_infer_new(const struct wf_infer_spec *spec, struct wf_infer **out,
                               struct weft_error *err);
 void wf_infer_free(struct wf_infer *m); /* NULL is allowed */
 
-/* Gives the values of one parameter, wf_param_size() of them, in Hugging Face's layout. */
+/* Writes the values of one parameter, wf_param_size() of them, in Hugging Face's layout. */
 typedef enum weft_status wf_infer_read_fn(void *arg, const struct wf_param_desc *d, float *out,
                                           struct weft_error *err);
 
-/* Asks for every parameter, in model order. */
+/* Loads all weights: calls `read` for every parameter, in model order. */
 enum weft_status wf_infer_load(struct wf_infer *m, wf_infer_read_fn *read, void *arg,
                                struct weft_error *err);
-/* The values that a new model has. */
+/* Sets all weights to their initial values. */
 enum weft_status wf_infer_init_weights(struct wf_infer *m, uint64_t seed,
                                        struct weft_error *err);
 
-/* Reads n >= 1 more tokens; `logits` (vocab floats, or NULL: not wanted) are for the token after
- * the last of them.  WEFT_USAGE for a token that the model does not know or that there is no room
- * for; WEFT_NUMERIC when a logit is not finite. */
+/* Reads n >= 1 more tokens.  Writes the logits (vocab floats, or NULL to skip them) of the
+ * token after the last one.  Returns WEFT_USAGE if a token is not in the vocabulary or
+ * max_tokens would be exceeded, WEFT_NUMERIC if a logit is not finite. */
 enum weft_status wf_infer_feed(struct wf_infer *m, const int32_t *tokens, size_t n,
                                float *logits, struct weft_error *err);
 
-/* Tokens read so far. */
+/* Returns the number of tokens read so far. */
 uint32_t wf_infer_position(const struct wf_infer *m);
-/* Forgets those from `position` on. */
+/* Discards the tokens from `position` on. */
 void wf_infer_rewind(struct wf_infer *m, uint32_t position);
 
 /* Returns the bytes of weights that one token reads. */

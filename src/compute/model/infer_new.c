@@ -1,4 +1,4 @@
-/* Making a model for inference, and its weights. */
+/* Creates and frees a model for inference, and loads its weights. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,14 +15,17 @@ static enum weft_status check_spec(const struct wf_infer_spec *s, struct weft_er
 {
     WEFT_TRY(weft_model_check(&s->model, err));
     if (s->max_tokens == 0 || s->max_tokens > s->model.ctx)
-        return WEFT_FAIL(err, WEFT_USAGE, "room for %u tokens: the model takes 1 to %u",
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "maximum of %u tokens is out of range (the model accepts 1 to %u)",
                          s->max_tokens, s->model.ctx);
     if (s->model.residual_block_layers != 0 &&
         s->model.layers / s->model.residual_block_layers + 3 > WF_MAX_MIX)
-        return WEFT_FAIL(err, WEFT_USAGE, "more than %d residual blocks: make them larger",
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "model: too many residual blocks (maximum %d); use larger blocks",
                          WF_MAX_MIX - 3);
     if (s->type != WF_DTYPE_F32 && s->type != WF_DTYPE_BF16)
-        return WEFT_FAIL(err, WEFT_USAGE, "weights are stored as f32 or bf16, not %s",
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "weights cannot be stored as %s (expected f32 or bf16)",
                          wf_dtype_name(s->type));
     return WEFT_OK;
 }
@@ -42,16 +45,17 @@ static void set_sizes(struct wf_infer *m)
 
 static enum weft_status no_memory(const char *what, size_t bytes, struct weft_error *err)
 {
-    return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %s (%zu bytes)", what, bytes);
+    return WEFT_FAIL(err, WEFT_NOMEM, "inference: out of memory for %s (%zu bytes)", what,
+                     bytes);
 }
 
 static enum weft_status too_large(const char *what, struct weft_error *err)
 {
-    return WEFT_FAIL(err, WEFT_NOMEM, "%s of this model need more memory than there can be",
-                     what);
+    return WEFT_FAIL(err, WEFT_NOMEM, "inference: %s exceed the address space", what);
 }
 
-/* Adds rows * cols elements of `size` bytes, rounded up; false: too many. */
+/* Appends rows * cols elements of `size` bytes, rounded up, at *end.  Returns false on
+ * overflow. */
 static bool take(size_t *end, size_t *at, size_t rows, size_t cols, size_t size)
 {
     size_t bytes;
@@ -63,14 +67,14 @@ static bool take(size_t *end, size_t *at, size_t rows, size_t cols, size_t size)
 
 /* -- weights -------------------------------------------------------------------------------- */
 
-/* GPT-2's files have (inputs, outputs). */
+/* GPT-2's files store matrices as (inputs, outputs). */
 static bool is_transposed(const struct wf_infer *m, enum wf_role role)
 {
     return !m->llama && (role == WF_ROLE_QKV || role == WF_ROLE_PROJECT || role == WF_ROLE_UP ||
                          role == WF_ROLE_DOWN);
 }
 
-/* Positions are looked up, one row a token: nothing is gained from storing them shorter. */
+/* Position embeddings are read one row per token, so a shorter type has no benefit. */
 static enum wf_dtype stored_type(const struct wf_infer *m, const struct wf_param_desc *d)
 {
     return d->n_dims == 2 && d->role != WF_ROLE_POSITION_EMBEDDING ? m->spec.type
@@ -85,13 +89,14 @@ static enum weft_status make_weights(struct wf_infer *m, struct weft_error *err)
     size_t *at = malloc((m->params.n + 1) * sizeof *at);
     enum weft_status st = WEFT_OK;
     if (m->weights == NULL || at == NULL)
-        st = no_memory("a list of weights", m->params.n * sizeof *at, err);
+        st = no_memory("the list of weights", m->params.n * sizeof *at, err);
     for (size_t i = 0; st == WEFT_OK && i < m->params.n; i++) {
         const struct wf_param_desc *d = &m->params.at[i];
         if (!take(&m->value_bytes, &at[i], d->shape[0], d->shape[1],
                   wf_dtype_size(stored_type(m, d))))
             st = too_large("the weights", err);
     }
+
     if (st == WEFT_OK && (m->values = wf_pages_alloc(m->value_bytes)) == NULL)
         st = no_memory("the weights", m->value_bytes, err);
     for (size_t i = 0; st == WEFT_OK && i < m->params.n; i++) {
@@ -113,7 +118,7 @@ struct store_job {
 
 enum { TILE = 32 };
 
-/* Rows task * TILE .. of a weight, from the file's layout and into its type. */
+/* Stores rows task * TILE .. of a weight: converts from the layout and type of the file. */
 static void store_rows(void *arg, size_t task, unsigned worker)
 {
     const struct store_job *j = arg;
@@ -184,7 +189,8 @@ enum weft_status wf_infer_init_weights(struct wf_infer *m, uint64_t seed,
     return wf_infer_load(m, init_weight, &job, err);
 }
 
-/* -- memory for tokens ---------------------------------------------------------------------- */
+/* -- activations ----------------------------------------------------------------------------
+ */
 
 static enum weft_status make_cache(struct wf_infer *m, struct weft_error *err)
 {
@@ -192,10 +198,12 @@ static enum weft_status make_cache(struct wf_infer *m, struct weft_error *err)
     if (!wf_size_mul(m->kv_cols, m->spec.model.layers, &n) || !wf_size_mul(n, max_tokens, &n) ||
         !wf_size_mul(n, 2 * sizeof(float), &m->cache_bytes))
         return too_large("the keys and values", err);
+
     m->keys = wf_pages_alloc(n * sizeof(float));
     m->cached_values = wf_pages_alloc(n * sizeof(float));
     if (m->keys == NULL || m->cached_values == NULL)
         return no_memory("keys and values", m->cache_bytes, err);
+
     if (!m->llama)
         return WEFT_OK;
     m->cosines = malloc((max_tokens * half + 1) * sizeof *m->cosines);
@@ -230,6 +238,7 @@ static enum weft_status make_activations(struct wf_infer *m, struct weft_error *
         if (!take(&m->activation_bytes, &parts[i].offset, parts[i].rows, parts[i].cols,
                   sizeof(float)))
             return too_large("the activations", err);
+
     m->activations = wf_pages_alloc(m->activation_bytes);
     if (m->activations == NULL)
         return no_memory("activations", m->activation_bytes, err);
@@ -246,7 +255,8 @@ enum weft_status wf_infer_new(const struct wf_infer_spec *spec, struct wf_infer 
     WEFT_TRY(check_spec(spec, err));
     struct wf_infer *m = calloc(1, sizeof *m);
     if (m == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a model");
+        return WEFT_FAIL(err, WEFT_NOMEM, "inference: out of memory");
+
     m->spec = *spec;
     m->ops = wf_ops();
     set_sizes(m);
@@ -278,7 +288,8 @@ void wf_infer_free(struct wf_infer *m)
     free(m);
 }
 
-/* -- about it ------------------------------------------------------------------------------- */
+/* -- sizes of a model -------------------------------------------------------------------------
+ */
 
 size_t wf_infer_token_bytes(const struct wf_infer *m)
 {

@@ -1,3 +1,4 @@
+/* Sampling with temperature, top-k and top-p. */
 #include "compute/model/infer_sample.h"
 
 #include <math.h>
@@ -6,16 +7,18 @@
 #include "base/error.h"
 #include "base/random.h"
 
-/* Keeps these random numbers apart from those that the same seed gives elsewhere. */
+/* Separates these random numbers from others with the same seed. */
 enum { STREAM = 0x73616d70 };
 
 enum weft_status wf_sampling_check(const struct wf_sampling *how, struct weft_error *err)
 {
     if (!(how->temperature >= 0 && how->temperature <= 1e6))
-        return WEFT_FAIL(err, WEFT_USAGE, "a temperature of %g: give 0 to 1000000",
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "temperature %g is out of range (expected 0 to 1000000)",
                          how->temperature);
     if (!(how->top_p > 0 && how->top_p <= 1))
-        return WEFT_FAIL(err, WEFT_USAGE, "a top-p of %g: give more than 0, up to 1",
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "top-p %g is out of range (expected more than 0, at most 1)",
                          how->top_p);
     return WEFT_OK;
 }
@@ -25,7 +28,7 @@ static bool ranks_above(struct wf_candidate a, struct wf_candidate b)
     return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
 }
 
-/* A heap with the max likely token on top: only as many are put in order as are looked at. */
+/* A heap with the most likely token on top: only as many tokens are sorted as are needed. */
 static void sift(struct wf_candidate *heap, size_t n, size_t at)
 {
     struct wf_candidate moved = heap[at];
@@ -44,7 +47,7 @@ static struct wf_candidate pop(struct wf_candidate *heap, size_t *n)
     struct wf_candidate top = heap[0];
     heap[0] = heap[--*n];
     sift(heap, *n, 0);
-    heap[*n] = top; /* taken ones gather at the end: the first of them is the last element */
+    heap[*n] = top; /* removed ones collect at the end, the first one last */
     return top;
 }
 
@@ -56,8 +59,8 @@ static int32_t argmax(const float *logits, size_t n)
     return (int32_t)best;
 }
 
-/* The i-th of those that were taken, the max likely first. */
-static struct wf_candidate taken(const struct wf_candidate *work, size_t n, size_t i)
+/* Returns the i-th removed candidate, the most likely one first. */
+static struct wf_candidate removed(const struct wf_candidate *work, size_t n, size_t i)
 {
     return work[n - 1 - i];
 }
@@ -72,7 +75,7 @@ static double uniform(uint64_t seed, uint64_t position)
     return (double)(wf_random_u64(seed, STREAM, position) >> 11) * 0x1p-53;
 }
 
-/* Among all tokens, in the order of their numbers. */
+/* Draws from all tokens, in the order of their numbers. */
 static int32_t draw_from_all(const float *logits, size_t n, const struct wf_sampling *how,
                              double u)
 {
@@ -84,7 +87,8 @@ static int32_t draw_from_all(const float *logits, size_t n, const struct wf_samp
     for (size_t i = 0; i < n; i++) {
         double w = weight(logits[i], max, how->temperature);
         sum += w;
-        last = w > 0 ? (int32_t)i : last; /* rounding can leave u * total just above the sum */
+        /* rounding can leave u * total slightly above the sum */
+        last = w > 0 ? (int32_t)i : last;
         if (sum > u * total)
             break;
     }
@@ -97,33 +101,36 @@ int32_t wf_sample(const float *logits, size_t n, const struct wf_sampling *how,
     if (how->temperature == 0)
         return argmax(logits, n);
     double u = uniform(how->seed, position), total = 0, share = 0, sum = 0;
-    size_t heap_size = n, k = how->top_k == 0 || how->top_k > n ? n : how->top_k, n_taken = 0;
+    size_t heap_size = n, k = how->top_k == 0 || how->top_k > n ? n : how->top_k, n_removed = 0;
     if (k == n && how->top_p >= 1)
         return draw_from_all(logits, n, how, u);
+
     for (size_t i = 0; i < n; i++)
         work[i] = (struct wf_candidate){logits[i], (int32_t)i};
     for (size_t i = n / 2; i-- > 0;)
         sift(work, n, i);
+
     float max = work[0].logit;
     if (k == n)
         for (size_t i = 0; i < n; i++)
             total += weight(logits[i], max, how->temperature);
-    else /* their share is of the k, which must be known first */
-        for (n_taken = 0; n_taken < k; n_taken++)
+    else /* top_p refers to the k tokens, so their sum comes first */
+        for (n_removed = 0; n_removed < k; n_removed++)
             total += weight(pop(work, &heap_size).logit, max, how->temperature);
-    /* The fewest that have the share: at least one. */
-    size_t n_kept = 0;
-    while (n_kept < k && (n_kept == 0 || share < how->top_p * total)) {
-        if (n_kept == n_taken) {
+    /* Keep the fewest tokens with the share, at least one. */
+    size_t n_candidates = 0;
+    while (n_candidates < k && (n_candidates == 0 || share < how->top_p * total)) {
+        if (n_candidates == n_removed) {
             pop(work, &heap_size);
-            n_taken++;
+            n_removed++;
         }
-        share += weight(taken(work, n, n_kept++).logit, max, how->temperature);
+        share += weight(removed(work, n, n_candidates++).logit, max, how->temperature);
     }
-    for (size_t i = 0; i < n_kept; i++) {
-        sum += weight(taken(work, n, i).logit, max, how->temperature);
+
+    for (size_t i = 0; i < n_candidates; i++) {
+        sum += weight(removed(work, n, i).logit, max, how->temperature);
         if (sum > u * share)
-            return taken(work, n, i).token;
+            return removed(work, n, i).token;
     }
-    return taken(work, n, n_kept - 1).token;
+    return removed(work, n, n_candidates - 1).token;
 }

@@ -1,4 +1,4 @@
-/* Which token comes next: a pure function of logits, seed and position. */
+/* Selects the next token: a pure function of logits, seed and position. */
 #ifndef COMPUTE_MODEL_INFER_SAMPLE_H
 #define COMPUTE_MODEL_INFER_SAMPLE_H
 
@@ -8,23 +8,24 @@
 #include "weft/status.h"
 
 struct wf_sampling {
-    double temperature; /* logits are divided by it; 0: always the most likely token */
-    uint32_t top_k;     /* only so many of the most likely tokens; 0: all */
-    double top_p;       /* ... and of these the most likely that have this share; 1: all */
+    double temperature; /* divides the logits; 0: always the most likely token */
+    uint32_t top_k;     /* only this many of the most likely tokens; 0: all */
+    /* of these, only the most likely ones with this total probability; 1: all */
+    double top_p;
     uint64_t seed;
 };
 
-/* Temperature finite and not negative, 0 < top_p <= 1. */
+/* Returns WEFT_USAGE unless the temperature is in 0 .. 10^6 and 0 < top_p <= 1. */
 enum weft_status wf_sampling_check(const struct wf_sampling *how, struct weft_error *err);
 
-/* A token as wf_sample() orders it. */
+/* A token and its logit, for sorting. */
 struct wf_candidate {
     float logit;
     int32_t token;
 };
 
-/* The token at `position` of a sequence, 0 .. n - 1.  Logits are finite; `work` has room for n.
- * Of equally likely tokens the one with the lower number comes first. */
+/* Returns the token, 0 .. n - 1, at `position` of a sequence.  Logits must be finite; `work`
+ * has n elements.  Among equally likely tokens the lower number ranks first. */
 int32_t wf_sample(const float *logits, size_t n, const struct wf_sampling *how,
                   uint64_t position, struct wf_candidate *work);
 

@@ -2,10 +2,10 @@
  *
  *     x2 = x1 + project(attention(norm(x1)))        out = x2 + mlp(norm(x2))
  *
- * and with block residuals the norms read a mix (mix.c) instead of the stream, which is then the
- * sum of the open block.
+ * With block residuals the norms read a mix (block_mix.c) instead of the stream, which is then
+ * the sum of the open block.
  *
- * The backward works in place: what a gradient replaces has been read for the last time. */
+ * The backward works in place: a gradient overwrites a field that is no longer needed. */
 #include <string.h>
 
 #include "base/error.h"
@@ -16,8 +16,8 @@ static struct wf_param *param(const struct pass *p, uint32_t layer, enum wf_role
     return wf_tstage_layer_param(p->t, layer, role);
 }
 
-/* The factor that takes a layer's input to its output, and its gradient back.  Llama's weights
- * are stored (out, in), GPT-2's (in, out). */
+/* Return the factor from a layer's input to its output, and that of the gradient.  Llama's
+ * weights are stored as (out, in), GPT-2's as (in, out). */
 static const struct wf_packed *forward_factor(const struct pass *p, const struct wf_param *w)
 {
     return p->t->llama ? &w->transposed : &w->direct;
@@ -33,7 +33,7 @@ static struct wf_mat none(void)
     return (struct wf_mat){0};
 }
 
-/* Block residuals: blocks that are finished when layer `layer` runs. */
+/* Block residuals: returns the blocks that are finished when layer `layer` runs. */
 static size_t n_finished(const struct pass *p, uint32_t layer)
 {
     return 1 + (p->t->layer0 + layer) / p->t->spec.model.residual_block_layers;
@@ -122,6 +122,7 @@ static void queries_keys_values(struct pass *p, uint32_t layer)
                            p->tokens);
         return;
     }
+
     static const enum wf_role roles[] = {WF_ROLE_QUERY, WF_ROLE_KEY, WF_ROLE_VALUE};
     size_t col = 0;
     for (size_t i = 0; i < 3; i++) {
@@ -171,7 +172,7 @@ static void attend_backward(void *arg, size_t task, unsigned worker)
     wf_attention_backward(&j->a, task, j->t->per_worker + worker * j->t->per_worker_bytes);
 }
 
-/* Up to attention's output. */
+/* Runs the layer up to attention's output. */
 static void attention_core(struct pass *p, uint32_t layer)
 {
     mix_attention(p, layer);
@@ -181,6 +182,7 @@ static void attention_core(struct pass *p, uint32_t layer)
         param(p, layer, WF_ROLE_ATTN_NORM), param(p, layer, WF_ROLE_ATTN_NORM_BIAS));
     queries_keys_values(p, layer);
     int64_t start = wf_clock_ns();
+
     struct attention_job job = {p->t, attention_of(p, layer)};
     wf_pool_run(p->t->spec.pool, wf_attention_forward_tasks(&job.a), attend, &job);
     wf_tstage_add_time(p->t, WF_TIMER_ATTENTION, start);
@@ -243,7 +245,7 @@ static struct mlp_job mlp_of(const struct pass *p, uint32_t layer)
     return job;
 }
 
-/* Up to the MLP's activation. */
+/* Runs the MLP up to its activation. */
 static void mlp_hidden(struct pass *p, uint32_t layer)
 {
     mix_mlp(p, layer);
@@ -300,7 +302,8 @@ void wf_layer_recompute(struct pass *p, uint32_t layer)
 
 /* -- backward: inputs ----------------------------------------------------------------------- */
 
-/* The gradient of a sublayer's output as a factor: the stream's, narrowed if need be. */
+/* Returns the gradient of a sublayer's output as a factor: that of the stream, converted if
+ * needed. */
 static struct wf_mat output_gradient(struct pass *p, uint32_t layer, enum stage_field field)
 {
     if (p->t->spec.precision == WF_DTYPE_F32)
@@ -310,7 +313,7 @@ static struct wf_mat output_gradient(struct pass *p, uint32_t layer, enum stage_
     return narrow;
 }
 
-/* Where backward_weight finds it: see FIELD_G1. */
+/* Returns the gradient that backward_input stored for backward_weight: see FIELD_G1. */
 static struct wf_mat stored_gradient(const struct pass *p, uint32_t layer, enum stage_field x,
                                      enum stage_field h, enum stage_field g)
 {
@@ -319,12 +322,13 @@ static struct wf_mat stored_gradient(const struct pass *p, uint32_t layer, enum 
     return wf_tstage_field(p, layer, p->t->block_mix ? h : x);
 }
 
+/* The fields and parameters of a sublayer's norm. */
 struct norm_fields {
     enum stage_field x, h, g, mean, rstd, alpha, mix;
     enum wf_role norm, bias, query;
 };
 
-/* Back through a norm, and the mix before it, into the stream's gradient. */
+/* Propagates the gradient through a norm, and the mix before it, into the stream's gradient. */
 static enum weft_status backward_into_stream(struct pass *p, uint32_t layer,
                                              const struct norm_fields *n, struct wf_mat open,
                                              struct weft_error *err)
@@ -334,17 +338,19 @@ static enum weft_status backward_into_stream(struct pass *p, uint32_t layer,
     const float *mean = wf_tstage_floats(p, layer, n->mean);
     const float *rstd = wf_tstage_floats(p, layer, n->rstd);
     struct wf_param *w = param(p, layer, n->norm), *b = param(p, layer, n->bias);
+
     if (!t->block_mix) {
         if (t->spec.precision == WF_DTYPE_F32)
             copy = wf_tstage_field(p, layer, n->x);
         return wf_norm_backward(p, p->g, p->g, copy, dy, wf_tstage_field(p, layer, n->x), mean,
                                 rstd, w, b, err);
     }
+
     struct wf_mat h = wf_tstage_field(p, layer, n->h);
     WEFT_TRY(wf_norm_backward(p, t->mix_grad, none(), none(), dy, h, mean, rstd, w, b, err));
     if (t->spec.precision == WF_DTYPE_F32)
         wf_convert_rows(p, h, p->g, t->dim);
-    if (open.at == NULL) /* the sublayer's output was the whole sum: nothing flows past it */
+    if (open.at == NULL) /* the sublayer's output was the whole sum: no gradient bypasses it */
         memset(p->g.at, 0, p->tokens * t->dim * sizeof(float));
     return wf_mix_backward(p, t->mix_grad, wf_tstage_floats(p, layer, n->alpha),
                            wf_tstage_floats(p, layer, n->mix), n_finished(p, layer), open,
@@ -413,6 +419,7 @@ static enum weft_status attention_backward(struct pass *p, uint32_t layer,
                             .b = backward_factor(p, param(p, layer, WF_ROLE_PROJECT)),
                             .c = t->narrow},
         p->tokens);
+
     int64_t start = wf_clock_ns();
     struct attention_job job = {t, attention_of(p, layer)};
     struct wf_mat qkv = job.a.q;
@@ -422,6 +429,7 @@ static enum weft_status attention_backward(struct pass *p, uint32_t layer,
     job.a.dv = job.a.v;
     wf_pool_run(t->spec.pool, wf_attention_backward_tasks(&job.a), attend_backward, &job);
     wf_tstage_add_time(t, WF_TIMER_ATTENTION_BACK, start);
+
     apply_rope(p, qkv, true);
     if (!t->llama) {
         wf_tstage_run_gemm(
@@ -463,8 +471,8 @@ enum weft_status wf_layer_backward_input(struct pass *p, uint32_t layer, struct 
 {
     WEFT_TRY(mlp_backward(p, layer, err));
     WEFT_TRY(attention_backward(p, layer, err));
-    /* The stream before was a block of its own, now complete.  If another stage made that block,
-     * nothing flows back but through its sum: p->g is zero. */
+    /* The previous stream was a block, now complete.  If another stage produced that block, its
+     * gradient flows only through its sum: p->g is zero. */
     if (wf_layer_opens_block(p, layer) && n_finished(p, layer) > p->t->blocks_in)
         wf_block_load_grad(p, n_finished(p, layer) - 1);
     return WEFT_OK;
@@ -472,7 +480,7 @@ enum weft_status wf_layer_backward_input(struct pass *p, uint32_t layer, struct 
 
 /* -- backward: weights ---------------------------------------------------------------------- */
 
-/* The weight between x and y, whose gradients are x and dy. */
+/* Adds to the gradient of the weight between x and y, given x and dy. */
 static enum weft_status add_weight(struct pass *p, struct wf_param *w, struct wf_param *bias,
                                    struct wf_mat x, struct wf_mat dy, struct weft_error *err)
 {
@@ -507,12 +515,14 @@ enum weft_status wf_layer_backward_weight(struct pass *p, uint32_t layer,
     WEFT_TRY(add_weight(p, param(p, layer, WF_ROLE_DOWN), param(p, layer, WF_ROLE_DOWN_BIAS),
                         wf_tstage_field(p, layer, FIELD_ACT),
                         stored_gradient(p, layer, FIELD_X2, FIELD_H2, FIELD_G2), err));
+
     struct wf_mat x = wf_tstage_field(p, layer, FIELD_A2);
     WEFT_TRY(add_weight(p, param(p, layer, WF_ROLE_UP), param(p, layer, WF_ROLE_UP_BIAS), x,
                         wf_tstage_field(p, layer, FIELD_UP), err));
     if (p->t->llama)
         WEFT_TRY(add_weight(p, param(p, layer, WF_ROLE_GATE), NULL, x,
                             wf_tstage_field(p, layer, FIELD_GATE), err));
+
     WEFT_TRY(add_weight(p, param(p, layer, WF_ROLE_PROJECT),
                         param(p, layer, WF_ROLE_PROJECT_BIAS),
                         wf_tstage_field(p, layer, FIELD_ATT),

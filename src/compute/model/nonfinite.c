@@ -1,4 +1,4 @@
-/* Where a number that is none began. */
+/* Finds where a non-finite value of a forward originates. */
 #include <stdio.h>
 
 #include "base/error.h"
@@ -11,13 +11,13 @@ static const struct {
 } watched[] = {{FIELD_X1, "the input"},
                {FIELD_H1, "the mix before attention"},
                {FIELD_A1, "the norm before attention"},
-               {FIELD_QKV, "queries, keys or values"},
+               {FIELD_QKV, "a query, key or value"},
                {FIELD_ATT, "attention's output"},
                {FIELD_X2, "the stream after attention"},
                {FIELD_H2, "the mix before the MLP"},
                {FIELD_A2, "the norm before the MLP"},
                {FIELD_GATE, "the MLP's gate"},
-               {FIELD_UP, "the MLP's inside"},
+               {FIELD_UP, "the MLP's pre-activation"},
                {FIELD_ACT, "the MLP's activation"}};
 
 static size_t field_cols(const struct wf_tstage *t, enum stage_field f)
@@ -29,36 +29,37 @@ static size_t field_cols(const struct wf_tstage *t, enum stage_field f)
 
 static const char *symptom(const struct wf_tstage *t)
 {
-    return t->has_head ? "the loss is not finite" : "an activation is not finite";
+    return t->has_head ? "non-finite loss" : "non-finite activation";
 }
 
-/* What a stage before, or the way from it, has spoiled. */
+/* Checks the inputs of the stage. */
 static enum weft_status find_nonfinite_input(const struct pass *p, struct weft_error *err)
 {
     const struct wf_tstage *t = p->t;
     char reader[32] = "the head";
     if (t->n_layers != 0)
         snprintf(reader, sizeof reader, "layer %u", t->layer0);
+
     struct wf_mat in = {(void *)p->call->in, t->dim, WF_DTYPE_F32};
     size_t at =
         wf_tstage_has_input(t) ? t->ops->find_nonfinite(in, p->tokens, t->dim) : SIZE_MAX;
     if (at != SIZE_MAX)
-        return WEFT_FAIL(err, WEFT_NUMERIC,
-                         "%s: what came in from the stage before, for %s, already was not, "
-                         "at token %zu",
-                         symptom(t), reader, at / t->dim);
+        return WEFT_FAIL(
+            err, WEFT_NUMERIC,
+            "%s: the input of %s from the previous stage is non-finite at token %zu",
+            symptom(t), reader, at / t->dim);
+
     for (size_t j = 0; j < t->blocks_in; j++) {
         at = t->ops->find_nonfinite(wf_tstage_block(p, j), p->tokens, t->dim);
         if (at != SIZE_MAX)
             return WEFT_FAIL(err, WEFT_NUMERIC,
-                             "%s: block %zu, which came in for %s, already was not, at token "
-                             "%zu",
+                             "%s: block %zu, an input of %s, is non-finite at token %zu",
                              symptom(t), j, reader, at / t->dim);
     }
     return WEFT_OK;
 }
 
-/* The first parameter with a value that is none, which is the cause more often than not. */
+/* Checks the parameters, which are the most frequent cause. */
 static enum weft_status find_nonfinite_value(const struct wf_tstage *t, struct weft_error *err)
 {
     for (size_t i = 0; i < t->n_params; i++) {
@@ -66,9 +67,8 @@ static enum weft_status find_nonfinite_value(const struct wf_tstage *t, struct w
         struct wf_mat m = {p->value, p->desc.shape[1], WF_DTYPE_F32};
         size_t at = t->ops->find_nonfinite(m, p->desc.shape[0], p->desc.shape[1]);
         if (at != SIZE_MAX)
-            return WEFT_FAIL(err, WEFT_NUMERIC,
-                             "%s: %s has a value that is not, at element %zu", symptom(t),
-                             p->desc.name, at);
+            return WEFT_FAIL(err, WEFT_NUMERIC, "%s: %s is non-finite at element %zu",
+                             symptom(t), p->desc.name, at);
     }
     return WEFT_OK;
 }
@@ -77,7 +77,7 @@ static enum weft_status find_nonfinite_in_layer(struct pass *p, uint32_t layer,
                                                 struct weft_error *err)
 {
     const struct wf_tstage *t = p->t;
-    wf_layer_recompute(p, layer); /* what was not kept */
+    wf_layer_recompute(p, layer); /* fields that were not stored */
     for (size_t i = 0; i < sizeof watched / sizeof *watched; i++) {
         enum stage_field f = watched[i].field;
         if (!t->fields[f].present || (f == FIELD_X1 && wf_layer_opens_block(p, layer)))
@@ -85,13 +85,15 @@ static enum weft_status find_nonfinite_in_layer(struct pass *p, uint32_t layer,
         size_t cols = field_cols(t, f);
         size_t at = t->ops->find_nonfinite(wf_tstage_field(p, layer, f), p->tokens, cols);
         if (at != SIZE_MAX)
-            return WEFT_FAIL(err, WEFT_NUMERIC, "%s: in layer %u %s is not, at token %zu",
+            return WEFT_FAIL(err, WEFT_NUMERIC, "%s: in layer %u %s is non-finite at token %zu",
                              symptom(t), t->layer0 + layer, watched[i].what, at / cols);
     }
+
     size_t at = t->ops->find_nonfinite(wf_layer_output(p, layer), p->tokens, t->dim);
     if (at != SIZE_MAX)
-        return WEFT_FAIL(err, WEFT_NUMERIC, "%s: layer %u's output is not, at token %zu",
-                         symptom(t), t->layer0 + layer, at / t->dim);
+        return WEFT_FAIL(err, WEFT_NUMERIC,
+                         "%s: the output of layer %u is non-finite at token %zu", symptom(t),
+                         t->layer0 + layer, at / t->dim);
     return WEFT_OK;
 }
 
@@ -103,8 +105,9 @@ static enum weft_status find_nonfinite_embedding(const struct pass *p, struct we
     size_t at = t->ops->find_nonfinite(wf_embedding_output(p), p->tokens, t->dim);
     if (at == SIZE_MAX)
         return WEFT_OK;
-    return WEFT_FAIL(err, WEFT_NUMERIC, "%s: the embedding's output is not, at token %zu",
-                     symptom(t), at / t->dim);
+    return WEFT_FAIL(err, WEFT_NUMERIC,
+                     "%s: the output of the embedding is non-finite at token %zu", symptom(t),
+                     at / t->dim);
 }
 
 enum weft_status wf_tstage_find_nonfinite(struct pass *p, struct weft_error *err)
@@ -116,8 +119,8 @@ enum weft_status wf_tstage_find_nonfinite(struct pass *p, struct weft_error *err
     for (uint32_t l = 0; l < t->n_layers; l++)
         WEFT_TRY(find_nonfinite_in_layer(p, l, err));
     return WEFT_FAIL(err, WEFT_NUMERIC, "%s: %s", symptom(t),
-                     t->has_head ? "the head's logits are too large"
-                                 : "though all that it was computed from is");
+                     t->has_head ? "the logits of the head are too large"
+                                 : "all inputs and weights are finite");
 }
 
 /* -- the check of every forward ------------------------------------------------------------- */

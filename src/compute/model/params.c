@@ -1,3 +1,4 @@
+/* Lists the parameters of GPT-2 and Llama models and computes their initial values. */
 #include "compute/model/params.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 #include "base/random.h"
 #include "base/size.h"
 
-static const float init_std = 0.02F; /* of all matrices, as both families have it */
+static const float init_std = 0.02F; /* of all matrices, in both families */
 
 struct list {
     struct wf_param_list *params;
@@ -36,7 +37,7 @@ static void add_matrix(struct list *list, enum wf_role role, const char *name, s
     snprintf(d->name, sizeof d->name, "%s", name);
 }
 
-/* A tensor of the layer at hand: `prefix` has one %u, for its number. */
+/* Adds a tensor of the current layer. */
 static void add_layer(struct list *list, enum wf_role role, const char *name, size_t rows,
                       size_t cols, float init_value)
 {
@@ -44,8 +45,8 @@ static void add_layer(struct list *list, enum wf_role role, const char *name, si
     const char *prefix = list->model->arch == WEFT_ARCH_GPT2 ? "transformer.h" : "model.layers";
     snprintf(d->name, sizeof d->name, "%s.%u.%s", prefix, list->item - 1, name);
     d->init_value = init_value;
-    /* Every layer adds two outputs to the residual stream; GPT-2 scales their weights so that
-     * the stream's size does not grow with the number of layers. */
+    /* Every layer adds two outputs to the residual stream.  GPT-2 scales their weights so that
+     * the stream's magnitude does not grow with the number of layers. */
     if (list->model->arch == WEFT_ARCH_GPT2 &&
         (role == WF_ROLE_PROJECT || role == WF_ROLE_DOWN))
         d->init_std /= sqrtf(2.0F * (float)list->model->layers);
@@ -56,7 +57,7 @@ static void add_mix(struct list *list, enum wf_role query, const char *name)
     char full[64];
     if (list->model->residual_block_layers == 0)
         return;
-    /* A query of zero mixes evenly. */
+    /* With a query of zero all weights of the mix are equal. */
     snprintf(full, sizeof full, "%s.query", name);
     add_layer(list, query, full, list->model->dim, 0, 0.0F);
     snprintf(full, sizeof full, "%s.norm.weight", name);
@@ -144,11 +145,11 @@ enum weft_status wf_param_list_init(struct wf_param_list *params,
                                     const struct weft_model *model, uint32_t item0,
                                     uint32_t item1, struct weft_error *err)
 {
-    /* No item has more than there are roles. */
+    /* No item has more parameters than there are roles. */
     *params = (struct wf_param_list){0};
     params->at = calloc((size_t)(item1 - item0) * WF_N_ROLES + 1, sizeof *params->at);
     if (params->at == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the list of a model's parameters");
+        return WEFT_FAIL(err, WEFT_NOMEM, "model parameters: out of memory for the list");
     struct list list = {params, model, 0};
     for (list.item = item0; list.item < item1; list.item++) {
         if (list.item == 0)
@@ -169,7 +170,7 @@ void wf_param_list_release(struct wf_param_list *params)
     *params = (struct wf_param_list){0};
 }
 
-/* FNV-1a: the stream of random numbers that belongs to a name. */
+/* Returns the random stream of a name: its FNV-1a hash. */
 static uint64_t stream_of(const char *name)
 {
     uint64_t h = UINT64_C(14695981039346656037);
@@ -178,7 +179,7 @@ static uint64_t stream_of(const char *name)
     return h;
 }
 
-/* Box and Muller: two uniform numbers make a normal one. */
+/* Box-Muller transform: two uniform numbers give a normal one. */
 static float normal(uint64_t seed, uint64_t stream, uint64_t position)
 {
     uint64_t bits = wf_random_u64(seed, stream, position);

@@ -1,9 +1,11 @@
+/* The frequencies of rotary position embedding, with the scaling of linear and Llama 3
+ * variants. */
 #include "compute/model/rope.h"
 
 #include <math.h>
 
-/* Llama 3 divides low frequencies, keeps high ones and blends between. */
-static double stretched(const struct weft_rope *rope, double frequency)
+/* Llama 3 divides low frequencies, keeps high ones and interpolates in between. */
+static double scaled_frequency(const struct weft_rope *rope, double frequency)
 {
     switch (rope->kind) {
     case WEFT_ROPE_PLAIN:
@@ -27,8 +29,8 @@ void wf_rope_fill(const struct weft_model *model, size_t n, float *cosines, floa
 {
     size_t head = model->dim / model->heads, half = head / 2;
     for (size_t i = 0; i < half; i++) {
-        double f =
-            stretched(&model->rope, pow(model->rope.theta, -2.0 * (double)i / (double)head));
+        double f = scaled_frequency(&model->rope,
+                                    pow(model->rope.theta, -2.0 * (double)i / (double)head));
         for (size_t pos = 0; pos < n; pos++) {
             cosines[pos * half + i] = (float)cos((double)pos * f);
             sines[pos * half + i] = (float)sin((double)pos * f);

@@ -1,4 +1,4 @@
-/* How far each position turns each pair of a head. */
+/* Rotary position embedding: the angles of positions. */
 #ifndef COMPUTE_MODEL_ROPE_H
 #define COMPUTE_MODEL_ROPE_H
 
@@ -6,7 +6,7 @@
 
 #include "weft/spec.h"
 
-/* Cosines and sines of positions 0 .. n - 1: (n, head / 2) each. */
+/* Writes the cosines and sines of positions 0 .. n - 1: (n, head / 2) each. */
 void wf_rope_fill(const struct weft_model *model, size_t n, float *cosines, float *sines);
 
 #endif

@@ -1,4 +1,4 @@
-/* A stage at work: its values, and the calls of weft/stage.h. */
+/* The values of a stage's parameters, and the calls of weft/stage.h. */
 #include "compute/model/stage.h"
 
 #include <math.h>
@@ -64,7 +64,7 @@ void wf_tstage_pack(struct wf_tstage *t)
 
 void wf_tstage_begin_step(struct wf_tstage *t)
 {
-    /* A step that failed may have left some. */
+    /* A failed step may have left split slots in use. */
     for (uint32_t i = 0; i < t->spec.slots; i++)
         t->work_index[i] = -1;
     memset(t->work_used, 0, t->spec.split_slots * sizeof *t->work_used);
@@ -109,7 +109,7 @@ struct wf_mat wf_layer_input(const struct pass *p, uint32_t layer)
 {
     if (layer < p->t->n_layers)
         return wf_tstage_field(p, layer, FIELD_X1);
-    if (p->t->has_head) /* which finishes the last block */
+    if (p->t->has_head) /* the head finishes the last block */
         return p->t->block_mix ? wf_tstage_block(p, p->t->n_blocks - 1) : wf_head_input(p);
     return (struct wf_mat){p->call->out, p->t->dim, WF_DTYPE_F32};
 }
@@ -141,6 +141,7 @@ static enum weft_status stage_forward(void *self, const struct weft_stage_call *
     struct wf_tstage *t = self;
     struct pass p = begin(t, call);
     WEFT_TRY(wf_tstage_check_blocks(&p, false, err));
+
     if (t->has_embedding)
         wf_embedding_forward(&p, call->in, wf_embedding_output(&p));
     else if (wf_tstage_has_input(t))
@@ -148,13 +149,14 @@ static enum weft_status stage_forward(void *self, const struct weft_stage_call *
                         (struct wf_mat){(void *)call->in, t->dim, WF_DTYPE_F32}, t->dim);
     for (uint32_t l = 0; l < t->n_layers; l++)
         wf_layer_forward(&p, l, wf_layer_output(&p, l));
+
     if (!t->has_head)
         return finish_output(&p, err);
     WEFT_TRY(wf_head_forward(&p, err));
     return isfinite(*call->loss) ? WEFT_OK : wf_tstage_find_nonfinite(&p, err);
 }
 
-/* Memory for what is computed again, kept until backward_weight. */
+/* Reserves memory for recomputed fields, kept until backward_weight. */
 static enum weft_status take_work(struct pass *p, struct weft_error *err)
 {
     struct wf_tstage *t = p->t;
@@ -164,9 +166,11 @@ static enum weft_status take_work(struct pass *p, struct weft_error *err)
     while (w < t->spec.split_slots && t->work_used[w])
         w++;
     if (w == t->spec.split_slots)
-        return WEFT_FAIL(err, WEFT_INTERNAL,
-                         "more than %u micros wait for their weight gradients",
-                         t->spec.split_slots);
+        return WEFT_FAIL(
+            err, WEFT_INTERNAL,
+            "stage: more than %u micro-batches between backward_input and backward_weight",
+            t->spec.split_slots);
+
     t->work_used[w] = true;
     t->work_index[p->call->slot] = (int)w;
     p->work += t->layout.work_bytes * (1 + (size_t)w * t->n_layers);
@@ -186,7 +190,7 @@ static void release_work(struct pass *p)
     t->work_index[p->call->slot] = -1;
 }
 
-/* The gradient that comes in, before any layer. */
+/* Sets p->g to the incoming gradient. */
 static enum weft_status begin_backward(struct pass *p, struct weft_error *err)
 {
     struct wf_tstage *t = p->t;
@@ -217,6 +221,7 @@ static enum weft_status stage_backward_input(void *self, const struct weft_stage
     WEFT_TRY(wf_tstage_check_blocks(&p, true, err));
     WEFT_TRY(take_work(&p, err));
     WEFT_TRY(begin_backward(&p, err));
+
     for (uint32_t l = t->n_layers; l-- > 0;) {
         wf_layer_recompute(&p, l);
         WEFT_TRY(wf_layer_backward_input(&p, l, err));

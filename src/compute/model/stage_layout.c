@@ -8,25 +8,32 @@ enum weft_status wf_tstage_check_spec(const struct wf_tstage_spec *s, struct wef
 {
     WEFT_TRY(weft_model_check(&s->model, err));
     if (s->item0 >= s->item1 || s->item1 > s->model.layers + 2)
-        return WEFT_FAIL(err, WEFT_USAGE, "a stage of items %u to %u: the model has %u",
-                         s->item0, s->item1, s->model.layers + 2);
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "stage: items %u to %u are out of range (the model has %u)", s->item0,
+                         s->item1, s->model.layers + 2);
     if (s->seq == 0 || s->seq > s->model.ctx)
-        return WEFT_FAIL(err, WEFT_USAGE, "sequences of %u tokens: the model takes 1 to %u",
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "sequence length %u is out of range (the model accepts 1 to %u)",
                          s->seq, s->model.ctx);
     if (s->n_row_counts == 0 || s->n_row_counts > 2 || s->row_counts[0] == 0 || s->slots == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "a stage needs micros of at least one sequence");
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "stage: micro-batches must have at least one sequence");
     if (s->model.residual_block_layers != 0 &&
         s->model.layers / s->model.residual_block_layers + 3 > WF_MAX_MIX)
-        return WEFT_FAIL(err, WEFT_USAGE, "more than %d residual blocks: make them larger",
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "model: too many residual blocks (maximum %d); use larger blocks",
                          WF_MAX_MIX - 3);
+
     for (uint32_t i = 0; s->slot_at != NULL && i < s->slots; i++)
         if (s->slot_at[i] == NULL || (uintptr_t)s->slot_at[i] % ALIGN != 0)
-            return WEFT_FAIL(err, WEFT_USAGE, "slot %u does not begin at a multiple of %d", i,
+            return WEFT_FAIL(err, WEFT_USAGE, "stage: slot %u is not aligned to %d bytes", i,
                              ALIGN);
+
     size_t check;
     if (!wf_size_mul((size_t)s->row_counts[0] * s->seq, 64 * (size_t)s->model.ffn, &check) ||
         !wf_size_mul(check, s->slots, &check) || check > SIZE_MAX / 64)
-        return WEFT_FAIL(err, WEFT_NOMEM, "micros of %u sequences of %u tokens are too large",
+        return WEFT_FAIL(err, WEFT_NOMEM,
+                         "stage: micro-batches of %u sequences of %u tokens are too large",
                          s->row_counts[0], s->seq);
     return WEFT_OK;
 }
@@ -39,12 +46,14 @@ void wf_tstage_set_sizes(struct wf_tstage *t)
     for (uint32_t i = 0; i < s->n_row_counts; i++)
         rows = s->row_counts[i] > rows ? s->row_counts[i] : rows;
     t->max_tokens = (size_t)rows * s->seq;
+
     t->has_embedding = s->item0 == 0;
     t->has_head = s->item1 == m->layers + 2;
     t->whole = t->has_embedding && t->has_head;
     t->layer0 = s->item0 == 0 ? 0 : s->item0 - 1;
-    uint32_t end = s->item1 - 1 < m->layers ? s->item1 - 1 : m->layers; /* layers before it */
+    uint32_t end = s->item1 - 1 < m->layers ? s->item1 - 1 : m->layers; /* end of its layers */
     t->n_layers = end > t->layer0 ? end - t->layer0 : 0;
+
     t->block_mix = m->residual_block_layers != 0;
     t->llama = m->arch == WEFT_ARCH_LLAMA;
     t->dim = m->dim;
@@ -55,6 +64,7 @@ void wf_tstage_set_sizes(struct wf_tstage *t)
     t->vocab = m->vocab;
     t->vocab_padded = (t->vocab + WF_PANEL - 1) / WF_PANEL * WF_PANEL;
     t->n_blocks = wf_model_n_blocks(m);
+
     if (!t->block_mix)
         return;
     t->blocks_in = t->has_embedding ? 0 : 1 + t->layer0 / m->residual_block_layers;
@@ -106,10 +116,12 @@ static void lay_out_layer(struct wf_tstage *t)
         put_field(t, FIELD_GATE, n, t->ffn, type, true);
     put_field(t, FIELD_UP, n, t->ffn, type, true);
     put_field(t, FIELD_ACT, n, t->ffn, type, true);
+
     if (type != WF_DTYPE_F32) {
         put_field(t, FIELD_G1, n, t->dim, type, true);
         put_field(t, FIELD_G2, n, t->dim, type, true);
     }
+
     if (!t->block_mix)
         return;
     put_field(t, FIELD_H1, n, t->dim, WF_DTYPE_F32, false);
@@ -132,6 +144,7 @@ void wf_tstage_lay_out_slot(struct wf_tstage *t)
         at->block_bytes = wf_size_round_up(stream, ALIGN);
         at->blocks = wf_take_bytes(&at->bytes, t->n_blocks * at->block_bytes);
     }
+
     if (!t->has_head)
         return;
     at->head_x = t->block_mix ? 0 : wf_take_bytes(&at->bytes, stream);
@@ -149,7 +162,7 @@ enum weft_status wf_tstage_slot_bytes(const struct wf_tstage_spec *spec, size_t 
                                       struct weft_error *err)
 {
     struct wf_tstage t = {.spec = *spec};
-    t.spec.slot_at = NULL; /* the caller has none yet */
+    t.spec.slot_at = NULL; /* not allocated yet */
     WEFT_TRY(wf_tstage_check_spec(&t.spec, err));
     wf_tstage_set_sizes(&t);
     wf_tstage_lay_out_slot(&t);

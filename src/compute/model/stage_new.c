@@ -1,4 +1,5 @@
-/* How a stage is made: where everything lies, and the memory for it, allocated once. */
+/* Creates and frees a stage: its parameters, products, scratch memory and slots, all allocated
+ * once. */
 #include "compute/model/stage.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "compute/model/rope.h"
 #include "compute/model/stage_priv.h"
 
-/* Is this parameter a factor of products, and do its rows go to the output? */
+/* Returns true if the parameter is a factor of products. */
 static bool is_factor(const struct wf_tstage *t, const struct wf_param_desc *d)
 {
     switch (d->role) {
@@ -47,13 +48,14 @@ static enum weft_status list_params(struct wf_tstage *t, struct weft_error *err)
             t->by_role[(size_t)(param->desc.item - s->item0) * WF_N_ROLES + param->desc.role] =
                 param;
         }
+
     wf_param_list_release(&list);
     if (t->params == NULL || t->by_role == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a stage's parameters");
+        return WEFT_FAIL(err, WEFT_NOMEM, "stage: out of memory for parameters");
     return WEFT_OK;
 }
 
-/* Zeroed, and touched: the first step should not pay for it. */
+/* Zeroes the memory, so that the first step does not pay for page faults. */
 static char *allocate(size_t bytes)
 {
     char *at = wf_pages_alloc(bytes + 2 * ALIGN);
@@ -64,10 +66,11 @@ static char *allocate(size_t bytes)
 
 static enum weft_status no_memory(const char *what, size_t bytes, struct weft_error *err)
 {
-    return WEFT_FAIL(err, WEFT_NOMEM,
-                     "no memory for %s (%zu bytes): more stages (parallel.pp), a smaller model "
-                     "or smaller micros would need less",
-                     what, bytes);
+    return WEFT_FAIL(
+        err, WEFT_NOMEM,
+        "stage: out of memory for %s (%zu bytes); use more stages, a smaller model or "
+        "smaller micro-batches",
+        what, bytes);
 }
 
 static struct wf_packed packed_of(size_t k, size_t n, enum wf_pack_form form)
@@ -75,51 +78,48 @@ static struct wf_packed packed_of(size_t k, size_t n, enum wf_pack_form form)
     return (struct wf_packed){.k = k, .n = n, .form = form};
 }
 
-/* A matrix whose gradient is one product over all tokens of the step.  To that of a tied embedding
- * just the embedding's own rows are added, at the end, by one call; a stage that has not both uses
- * of it shares its sum with another. */
-static bool has_one_contribution(const struct wf_tstage *t, const struct wf_param *p)
+static size_t packed_bytes(const struct wf_packed *p)
 {
-    size_t rows = 0;
-    bool whole = t->spec.item0 == 0 && t->spec.item1 == t->spec.model.layers + 2;
-    for (uint32_t i = 0; i < t->spec.n_row_counts; i++)
-        rows = t->spec.row_counts[i] > rows ? t->spec.row_counts[i] : rows;
-    if (!t->spec.one_micro || !is_factor(t, &p->desc))
-        return false;
-    if (p->desc.role == WF_ROLE_TOKEN_EMBEDDING && !whole)
-        return false;
-    bool head = p->desc.role == WF_ROLE_TOKEN_EMBEDDING || p->desc.role == WF_ROLE_HEAD;
-    return rows * t->spec.seq <= (head ? HEAD_TOKENS : WF_WGRAD_TOKENS);
+    return wf_size_round_up(wf_packed_bytes(p->k, p->n, p->form), ALIGN);
 }
 
-static enum weft_status allocate_params(struct wf_tstage *t, struct weft_error *err)
+/* Returns true for a matrix whose gradient is one product over all tokens of the step.  A tied
+ * embedding also gets its own rows, by one call at the end; a stage without both uses of it
+ * shares the sum with another stage. */
+static bool has_one_contribution(const struct wf_tstage *t, const struct wf_param *p)
 {
-    size_t elements = 0, packed = 0, sum = t->spec.fast_sums ? 4 : 8;
+    if (!t->spec.one_micro || !is_factor(t, &p->desc))
+        return false;
+    if (p->desc.role == WF_ROLE_TOKEN_EMBEDDING && !t->whole)
+        return false;
+    bool head = p->desc.role == WF_ROLE_TOKEN_EMBEDDING || p->desc.role == WF_ROLE_HEAD;
+    return t->max_tokens <= (head ? HEAD_TOKENS : WF_WGRAD_TOKENS);
+}
+
+/* Sets offsets and packed forms.  Counts all elements and packed bytes. */
+static void lay_out_params(struct wf_tstage *t, size_t *elements, size_t *packed)
+{
     enum wf_pack_form form = wf_pack_form(t->spec.precision);
+    *elements = *packed = 0;
     for (size_t i = 0; i < t->n_params; i++) {
         struct wf_param *p = &t->params[i];
         size_t rows = p->desc.shape[0], cols = p->desc.shape[1];
-        p->offset = elements;
-        elements += (p->n + WF_PARAM_ALIGN - 1) / WF_PARAM_ALIGN * WF_PARAM_ALIGN;
+        p->offset = *elements;
+        *elements += wf_size_round_up(p->n, WF_PARAM_ALIGN);
         if (!is_factor(t, &p->desc))
             continue;
-        /* The head's gradient has as many columns as the padded vocabulary. */
+
+        /* The gradient of the head has as many columns as the padded vocabulary. */
         bool head = p->desc.role == WF_ROLE_HEAD || p->desc.role == WF_ROLE_TOKEN_EMBEDDING;
         p->direct = packed_of(head ? t->vocab_padded : rows, cols, form);
         p->transposed = packed_of(cols, rows, form);
-        packed +=
-            wf_size_round_up(wf_packed_bytes(p->direct.k, p->direct.n, form), ALIGN) +
-            wf_size_round_up(wf_packed_bytes(p->transposed.k, p->transposed.n, form), ALIGN);
+        *packed += packed_bytes(&p->direct) + packed_bytes(&p->transposed);
     }
-    size_t values = elements * sizeof(float), gradients = elements * sum;
-    t->memory.weights = values;
-    t->memory.gradients = gradients;
-    t->memory.packed = packed;
-    t->values = allocate(values);
-    t->gradients = allocate(gradients);
-    t->packed = allocate(packed);
-    if (t->values == NULL || t->gradients == NULL || t->packed == NULL)
-        return no_memory("a stage's weights", values + gradients + packed, err);
+}
+
+/* Points every parameter to its memory. */
+static void assign_params(struct wf_tstage *t)
+{
     float *value = (float *)wf_align(t->values);
     char *gradient = wf_align(t->gradients);
     char *factor = wf_align(t->packed);
@@ -137,16 +137,35 @@ static enum weft_status allocate_params(struct wf_tstage *t, struct weft_error *
         }
         if (!is_factor(t, &p->desc))
             continue;
+
         p->direct.at = factor;
-        factor += wf_size_round_up(wf_packed_bytes(p->direct.k, p->direct.n, form), ALIGN);
+        factor += packed_bytes(&p->direct);
         p->transposed.at = factor;
-        factor +=
-            wf_size_round_up(wf_packed_bytes(p->transposed.k, p->transposed.n, form), ALIGN);
+        factor += packed_bytes(&p->transposed);
     }
+}
+
+static enum weft_status allocate_params(struct wf_tstage *t, struct weft_error *err)
+{
+    size_t elements, packed;
+    lay_out_params(t, &elements, &packed);
+
+    size_t values = elements * sizeof(float);
+    size_t gradients = elements * (t->spec.fast_sums ? sizeof(float) : sizeof(int64_t));
+    t->memory.weights = values;
+    t->memory.gradients = gradients;
+    t->memory.packed = packed;
+    t->values = allocate(values);
+    t->gradients = allocate(gradients);
+    t->packed = allocate(packed);
+    if (t->values == NULL || t->gradients == NULL || t->packed == NULL)
+        return no_memory("weights", values + gradients + packed, err);
+
+    assign_params(t);
     return WEFT_OK;
 }
 
-/* Numbers of rows that the products of layers, or of the head, will have. */
+/* Returns the row counts of the products of layers, or of the head. */
 static size_t row_counts(const struct wf_tstage *t, bool head, size_t out[4])
 {
     size_t n = 0;
@@ -194,14 +213,17 @@ static enum weft_status make_layer_gemms(struct wf_tstage *t, struct weft_error 
     bool bias = !t->llama;
     WEFT_TRY(
         make_gemm(t, GEMM_QKV, t->llama ? dim : 3 * dim, dim, a, type, qkv, bias, false, err));
+
     if (t->llama)
         WEFT_TRY(make_gemm(t, GEMM_KV, t->kv_cols, dim, a, type, qkv, false, false, err));
     WEFT_TRY(make_gemm(t, GEMM_PROJECT, dim, dim, att, WF_DTYPE_F32, dim, bias, true, err));
     if (t->block_mix)
         WEFT_TRY(make_gemm(t, GEMM_PROJECT_NO_ADD, dim, dim, att, WF_DTYPE_F32, dim, bias,
                            false, err));
+
     WEFT_TRY(make_gemm(t, GEMM_UP, ffn, dim, a, type, up, bias, false, err));
     WEFT_TRY(make_gemm(t, GEMM_DOWN, dim, ffn, act, WF_DTYPE_F32, dim, bias, true, err));
+
     WEFT_TRY(
         make_gemm(t, GEMM_DOWN_BACK, ffn, dim, g, WF_DTYPE_F32, t->wide.ld, false, false, err));
     WEFT_TRY(make_gemm(t, GEMM_UP_BACK, dim, ffn, up, WF_DTYPE_F32, dim, false, false, err));
@@ -215,6 +237,7 @@ static enum weft_status make_layer_gemms(struct wf_tstage *t, struct weft_error 
         WEFT_TRY(make_gemm(t, GEMM_KV_BACK_ADD, dim, t->kv_cols, qkv, WF_DTYPE_F32, dim, false,
                            true, err));
     }
+
     size_t widest = wf_size_max(wf_size_max(dim, ffn), 3 * dim);
     WEFT_TRY(wf_wgrad_new(t->max_tokens, widest, type, t->spec.pool, &t->wgrad, err));
     t->memory.scratch += wf_wgrad_bytes(t->wgrad);
@@ -233,7 +256,7 @@ static enum weft_status make_head_gemms(struct wf_tstage *t, struct weft_error *
     return WEFT_OK;
 }
 
-/* A matrix in scratch; `at` is its offset until there is memory. */
+/* Reserves a matrix in scratch; `at` is its offset until memory is allocated. */
 static struct wf_mat scratch_mat(size_t *end, size_t rows, size_t cols, enum wf_dtype type,
                                  bool padded)
 {
@@ -264,7 +287,8 @@ static size_t worker_bytes(const struct wf_tstage *t)
 
 static enum weft_status allocate_scratch(struct wf_tstage *t, struct weft_error *err)
 {
-    size_t end = 0, n = t->max_tokens, parts = n / MIX_ROWS + 1; /* mixes have the most */
+    /* mixes have the most row tiles */
+    size_t end = 0, n = t->max_tokens, parts = n / MIX_ROWS + 1;
     size_t head_rows = n < HEAD_TOKENS ? n : HEAD_TOKENS;
     enum wf_dtype type = t->spec.precision;
     unsigned workers = wf_pool_threads(t->spec.pool);
@@ -280,6 +304,7 @@ static enum weft_status allocate_scratch(struct wf_tstage *t, struct weft_error 
         if (type != WF_DTYPE_F32)
             t->dlogits = scratch_mat(&end, head_rows, t->vocab_padded, type, true);
     }
+
     size_t partial = wf_take_bytes(&end, parts * 2 * t->dim * sizeof(float));
     size_t widest = wf_size_max(wf_size_max(t->ffn, 3 * t->dim), t->qkv_cols);
     size_t sums = wf_take_bytes(&end, widest * sizeof(float));
@@ -289,15 +314,18 @@ static enum weft_status allocate_scratch(struct wf_tstage *t, struct weft_error 
     size_t block_fresh = wf_take_bytes(&end, own_blocks);
     t->per_worker_bytes = worker_bytes(t);
     size_t per_worker = wf_take_bytes(&end, t->per_worker_bytes * workers);
+
     t->scratch = allocate(end);
     if (t->scratch == NULL)
-        return no_memory("a stage's scratch", end, err);
+        return no_memory("scratch", end, err);
     t->memory.scratch += end;
+
     char *base = wf_align(t->scratch);
     struct wf_mat *mats[] = {&t->wide,   &t->narrow, &t->g,      &t->mix_grad,
                              &t->normed, &t->logits, &t->dlogits};
     for (size_t i = 0; i < sizeof mats / sizeof *mats; i++)
         mats[i]->at = base + (uintptr_t)mats[i]->at;
+
     t->partial = (float *)(base + partial);
     t->sums = (float *)(base + sums);
     t->losses = (double *)(base + losses);
@@ -313,8 +341,10 @@ static enum weft_status allocate_slots(struct wf_tstage *t, struct weft_error *e
     size_t work = 0;
     if (s->recompute != WF_RECOMPUTE_NONE)
         work = t->layout.work_bytes * (1 + (size_t)s->split_slots * t->n_layers);
+
     size_t slots = s->slot_at == NULL ? t->layout.bytes * s->slots : 0;
     t->memory.activations = slots + work;
+
     if (s->slot_at == NULL)
         t->slots = allocate(slots);
     t->work = allocate(work);
@@ -322,7 +352,8 @@ static enum weft_status allocate_slots(struct wf_tstage *t, struct weft_error *e
     t->work_used = calloc(s->split_slots + 1, sizeof *t->work_used);
     if ((t->slots == NULL && s->slot_at == NULL) || t->work == NULL || t->work_index == NULL ||
         t->work_used == NULL)
-        return no_memory("the activations of a stage's micros", t->memory.activations, err);
+        return no_memory("activations", t->memory.activations, err);
+
     for (uint32_t i = 0; i < s->slots; i++)
         t->work_index[i] = -1;
     return WEFT_OK;
@@ -335,7 +366,7 @@ static enum weft_status make_tables(struct wf_tstage *t, struct weft_error *err)
     t->cosines = malloc((seq * half + 1) * sizeof *t->cosines);
     t->sines = malloc((seq * half + 1) * sizeof *t->sines);
     if (t->positions == NULL || t->cosines == NULL || t->sines == NULL)
-        return no_memory("the tables of positions", seq * half * 8, err);
+        return no_memory("tables of positions", seq * half * 8, err);
     for (size_t i = 0; i < t->max_tokens; i++)
         t->positions[i] = (int32_t)(i % seq);
     if (t->llama)
@@ -363,16 +394,19 @@ enum weft_status wf_tstage_new(const struct wf_tstage_spec *spec, struct wf_tsta
     WEFT_TRY(wf_tstage_check_spec(spec, err));
     struct wf_tstage *t = calloc(1, sizeof *t);
     if (t == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a stage");
+        return WEFT_FAIL(err, WEFT_NOMEM, "stage: out of memory");
+
     t->spec = *spec;
     t->ops = wf_ops();
     wf_tstage_set_sizes(t);
     wf_tstage_lay_out_slot(t);
+
     enum weft_status st = build(t, err);
     if (st != WEFT_OK) {
         wf_tstage_free(t);
         return st;
     }
+
     wf_tstage_begin_step(t);
     *out = t;
     return WEFT_OK;

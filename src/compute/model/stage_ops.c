@@ -1,3 +1,5 @@
+/* Building blocks of a stage that run on the pool: norms, conversion, products, and additions
+ * to gradients. */
 #include <string.h>
 
 #include "base/error.h"
@@ -64,7 +66,7 @@ static struct wf_mat mat_rows(struct wf_mat m, size_t row)
     return m.at == NULL ? m : wf_mat_at(m, row, 0);
 }
 
-static void norm_back_rows(void *arg, size_t task, unsigned worker)
+static void norm_backward_rows(void *arg, size_t task, unsigned worker)
 {
     const struct norm_job *j = arg;
     size_t row = task * ROW_TILE, n = wf_size_min(ROW_TILE, j->rows - row), dim = j->t->dim;
@@ -108,7 +110,7 @@ enum weft_status wf_norm_backward(struct pass *p, struct wf_mat dx, struct wf_ma
                            .mean = (float *)mean,
                            .rstd = (float *)rstd,
                            .w = w->value};
-    wf_pool_run(p->t->spec.pool, n_row_tiles(p->tokens), norm_back_rows, &job);
+    wf_pool_run(p->t->spec.pool, n_row_tiles(p->tokens), norm_backward_rows, &job);
     enum weft_status st = wf_grad_add_partials(p->t, w, n_row_tiles(p->tokens), 0, err);
     if (st == WEFT_OK && b != NULL)
         st = wf_grad_add_partials(p->t, b, n_row_tiles(p->tokens), p->t->dim, err);
@@ -160,11 +162,10 @@ void wf_tstage_run_gemm(struct pass *p, const struct gemm_call *run, size_t rows
 
 enum weft_status wf_grad_fail_range(const struct wf_param *param, struct weft_error *err)
 {
-    return WEFT_FAIL(
-        err, WEFT_NUMERIC,
-        "the gradient of %s is not finite or is 4096 or more, the end of exact sums: "
-        "lower optim.lr, or set train.reduction to fast",
-        param->desc.name);
+    return WEFT_FAIL(err, WEFT_NUMERIC,
+                     "gradient of %s: non-finite or at least 4096, the limit of exact sums; "
+                     "lower optim.lr or set train.reduction to fast",
+                     param->desc.name);
 }
 
 enum weft_status wf_grad_add_product(struct pass *p, struct wf_wgrad *wgrad,

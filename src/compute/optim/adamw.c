@@ -1,3 +1,4 @@
+/* AdamW: moments, the norm of the gradients, and the update, all on the pool. */
 #include "compute/optim/adamw.h"
 
 #include <math.h>
@@ -11,14 +12,14 @@
 #include "compute/kern/ops.h"
 
 enum {
-    VECTOR_ROWS = 4096, /* elements of a vector that are one task */
-    /* Rows of a matrix that are one task: what is updated must still be in a second-level cache
-     * when it is packed, with its moments and its gradient. */
+    VECTOR_ROWS = 4096, /* elements of a vector per task */
+    /* Rows of a matrix per task: updated values must still be in a second-level cache when they
+     * are packed, with their moments and gradients. */
     NARROW_ROWS = 3 * WF_PACK_ROWS,
     WIDE_ROWS = WF_PACK_ROWS,
     WIDE = 1024,
-    PART_ELEMENTS = 16384, /* of a tensor of which only a part is updated */
-    NORM_SEGMENTS = 16,    /* blocks of squares that are one task: some microseconds */
+    PART_ELEMENTS = 16384, /* elements per task of a tensor that is updated in part */
+    NORM_SEGMENTS = 16,    /* segments per task: some microseconds */
 };
 
 struct wf_optim {
@@ -28,9 +29,9 @@ struct wf_optim {
     struct wf_pool *pool; /* borrowed */
     float *moments;       /* owned: of all tensors */
     size_t moment_bytes;
-    /* Tensor i has blocks first_segment[i] .. first_segment[i + 1], and tasks likewise. */
+    /* Tensor i has segments first_segment[i] .. first_segment[i + 1], and tasks likewise. */
     size_t *first_segment, *first_task; /* owned, n + 1 each */
-    double *squares;                    /* owned, one for each block */
+    double *squares;                    /* owned, one per segment */
 };
 
 static size_t task_rows(const struct wf_optim_tensor *t)
@@ -56,7 +57,7 @@ static size_t n_tasks(const struct wf_optim_tensor *t)
                        : div_round_up(t->end - t->begin, PART_ELEMENTS);
 }
 
-/* Which tensor an index falls to: the last whose first one is not above it. */
+/* Returns the tensor that contains an index: the last one whose first index is not above it. */
 static size_t find(const size_t *first, size_t n, size_t index)
 {
     size_t low = 0, high = n;
@@ -70,9 +71,10 @@ static size_t find(const size_t *first, size_t n, size_t index)
     return low;
 }
 
-/* -- making it ------------------------------------------------------------------------------ */
+/* -- construction -------------------------------------------------------------------------- */
 
-/* All sizes with checks; gives the elements of all tensors. */
+/* Checks all sizes, computes first_segment and first_task, and counts the elements of all
+ * tensors. */
 static enum weft_status count(struct wf_optim *o, size_t *elements, struct weft_error *err)
 {
     *elements = 0;
@@ -80,15 +82,18 @@ static enum weft_status count(struct wf_optim *o, size_t *elements, struct weft_
         struct wf_optim_tensor *t = &o->at[i];
         size_t size;
         if (!wf_size_mul(t->rows, t->cols, &size))
-            return WEFT_FAIL(err, WEFT_NOMEM, "%s is too large", t->name);
+            return WEFT_FAIL(err, WEFT_NOMEM, "optimizer: %s is too large", t->name);
+
         if (t->end == 0)
             t->end = size;
         if (t->begin > t->end || t->end > size || t->begin % WF_NORM_SEGMENT != 0 ||
             (t->end != size && t->end % WF_NORM_SEGMENT != 0))
-            return WEFT_FAIL(err, WEFT_INTERNAL, "elements %zu to %zu of %s are not blocks",
+            return WEFT_FAIL(err, WEFT_INTERNAL,
+                             "optimizer: elements %zu to %zu of %s are not whole segments",
                              t->begin, t->end, t->name);
         if (!wf_size_add(*elements, t->end - t->begin, elements) || *elements > SIZE_MAX / 64)
-            return WEFT_FAIL(err, WEFT_NOMEM, "%s is too large", t->name);
+            return WEFT_FAIL(err, WEFT_NOMEM, "optimizer: %s is too large", t->name);
+
         o->first_segment[i + 1] =
             o->first_segment[i] + div_round_up(t->end - t->begin, WF_NORM_SEGMENT);
         o->first_task[i + 1] = o->first_task[i] + n_tasks(t);
@@ -112,10 +117,12 @@ static enum weft_status make_moments(struct wf_optim *o, size_t elements,
     o->moments = wf_pages_alloc(o->moment_bytes);
     o->squares = malloc((o->first_segment[o->n] + 1) * sizeof *o->squares);
     if (o->moments == NULL || o->squares == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the moments of %zu parameters",
+        return WEFT_FAIL(err, WEFT_NOMEM,
+                         "optimizer: out of memory for the moments of %zu parameters",
                          elements);
-    /* In parallel: zeroing is what makes the pages. */
+    /* In parallel, since zeroing faults the pages in. */
     wf_pool_run(o->pool, div_round_up(2 * elements, (size_t)1 << 20), clear_moments, o);
+
     float *next = o->moments;
     for (size_t i = 0; i < o->n; i++) {
         size_t size = o->at[i].end - o->at[i].begin;
@@ -133,20 +140,22 @@ enum weft_status wf_optim_new(const struct wf_optim_tensor *tensors, size_t n,
     struct wf_optim *o = calloc(1, sizeof *o);
     size_t elements = 0;
     if (o == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the optimizer");
+        return WEFT_FAIL(err, WEFT_NOMEM, "optimizer: out of memory");
     *o = (struct wf_optim){.n = n, .settings = *settings, .pool = pool};
     o->at = calloc(n + 1, sizeof *o->at);
     o->first_segment = calloc(n + 1, sizeof *o->first_segment);
     o->first_task = calloc(n + 1, sizeof *o->first_task);
+
     enum weft_status st = WEFT_OK;
     if (o->at == NULL || o->first_segment == NULL || o->first_task == NULL)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the optimizer's list of tensors");
+        st = WEFT_FAIL(err, WEFT_NOMEM, "optimizer: out of memory for the list of tensors");
     if (st == WEFT_OK) {
         memcpy(o->at, tensors, n * sizeof *tensors);
         st = count(o, &elements, err);
     }
     if (st == WEFT_OK)
         st = make_moments(o, elements, err);
+
     if (st != WEFT_OK) {
         wf_optim_free(o);
         return st;
@@ -180,7 +189,7 @@ size_t wf_optim_bytes(const struct wf_optim *o)
 
 /* -- the norm ------------------------------------------------------------------------------- */
 
-static double segment_squares(const struct wf_optim *o, size_t block)
+static double squares_of_segment(const struct wf_optim *o, size_t block)
 {
     size_t i = find(o->first_segment, o->n, block);
     const struct wf_optim_tensor *t = &o->at[i];
@@ -197,7 +206,7 @@ static void squares_task(void *arg, size_t task, unsigned worker)
     size_t begin = task * NORM_SEGMENTS;
     size_t end = wf_size_min(begin + NORM_SEGMENTS, o->first_segment[o->n]);
     for (size_t b = begin; b < end; b++)
-        o->squares[b] = segment_squares(o, b);
+        o->squares[b] = squares_of_segment(o, b);
 }
 
 const double *wf_optim_segment_squares(struct wf_optim *o, size_t *n)
@@ -221,7 +230,7 @@ double wf_optim_norm_squared(struct wf_optim *o)
 
 struct update {
     struct wf_optim *o;
-    struct wf_adamw how; /* with weight decay */
+    struct wf_adamw how; /* decay is set for all tensors */
     wf_optim_updated_fn *updated;
     void *arg;
 };

@@ -1,10 +1,12 @@
+/* Learning-rate schedules and gradient clipping. */
 #include "compute/optim/lr_curve.h"
 
 #include <math.h>
 
 static const double pi = 3.14159265358979323846;
 
-/* Where the way down begins; at or beyond decay_steps there is none. */
+/* Returns the step at which the decay begins; if it is not below decay_steps, there is no
+ * decay. */
 static uint64_t decay_begin(const struct wf_lr_curve *c)
 {
     if (c->kind != WF_LR_CURVE_WSD || c->warmup >= c->decay_steps)
@@ -24,8 +26,8 @@ double wf_lr_curve_at(const struct wf_lr_curve *c, uint64_t step)
     if (step < begin)
         return c->lr;
     double t = (double)(step - begin) / (double)(c->decay_steps - begin);
-    double left = c->kind == WF_LR_CURVE_COSINE ? 0.5 * (1 + cos(pi * t)) : 1 - t;
-    return c->min_lr + left * (c->lr - c->min_lr);
+    double remaining = c->kind == WF_LR_CURVE_COSINE ? 0.5 * (1 + cos(pi * t)) : 1 - t;
+    return c->min_lr + remaining * (c->lr - c->min_lr);
 }
 
 double wf_clip_scale(double norm, double clip)

@@ -1,7 +1,7 @@
-/* The learning rate of a step, and the scale that clips a gradient: pure functions.
+/* The learning rate of a step, and the factor that clips a gradient: pure functions.
  *
  *     lr |      ____________________          constant
- *        |     /              \               wsd: straight down at the end
+ *        |     /              \                wsd: linear at the end
  *        |    /  \                \
  *        |   /      cosine, linear    \___    min_lr from decay_steps on
  *        |__/_________________________________
@@ -15,7 +15,7 @@
 enum wf_lr_curve_kind {
     WF_LR_CURVE_COSINE,
     WF_LR_CURVE_LINEAR,
-    WF_LR_CURVE_WSD, /* warm-up, stable, decay: a straight line over the last fifth */
+    WF_LR_CURVE_WSD, /* warm-up, stable, decay: linear over the last fifth */
     WF_LR_CURVE_CONSTANT,
 };
 
@@ -23,24 +23,24 @@ struct wf_lr_curve {
     enum wf_lr_curve_kind kind;
     double lr, min_lr;
     uint64_t warmup;      /* steps; 0: none */
-    uint64_t decay_steps; /* the step that is the first to have min_lr */
+    uint64_t decay_steps; /* the first step with min_lr */
 };
 
-/* Of a step, the first one being 0:
+/* Returns the learning rate of a step, counted from 0:
  *
  *     warm-up    step < warmup: lr * (step + 1) / warmup
  *     after it   t = (step - begin) / (decay_steps - begin), from 0 to 1
  *       cosine   min_lr + (lr - min_lr) * (1 + cos(pi * t)) / 2,  begin = warmup
  *       linear   min_lr + (lr - min_lr) * (1 - t),                begin = warmup
- *       wsd      the same, and lr before begin = decay_steps - (decay_steps - warmup) / 5
+ *       wsd      like linear, and lr before begin = decay_steps - (decay_steps - warmup) / 5
  *       constant lr
  *
- * and min_lr from decay_steps on (constant: lr).  A warm-up as long as decay_steps or longer goes
- * straight over into min_lr. */
+ * and min_lr from decay_steps on (constant: lr).  A warm-up of at least decay_steps is
+ * followed by min_lr. */
 double wf_lr_curve_at(const struct wf_lr_curve *curve, uint64_t step);
 
-/* The factor that brings a gradient of this norm down to `clip`: min(1, clip / (norm + 1e-6)).
- * clip 0: no clipping, 1.  The caller has refused a norm that is no finite number. */
+/* Returns the factor that reduces a gradient of this norm to `clip`: min(1, clip / (norm +
+ * 1e-6)).  Returns 1 if clip is 0: no clipping.  The norm must be finite. */
 double wf_clip_scale(double norm, double clip);
 
 #endif

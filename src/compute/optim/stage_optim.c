@@ -1,3 +1,4 @@
+/* Creates an optimizer from the parameters of a stage. */
 #include "compute/optim/stage_optim.h"
 
 #include <stdlib.h>
@@ -23,7 +24,7 @@ enum weft_status wf_optim_new_stage(struct wf_tstage *stage,
     const struct wf_param *params = wf_tstage_params(stage, &n);
     struct wf_optim_tensor *tensors = calloc(n + 1, sizeof *tensors);
     if (tensors == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the optimizer's list of tensors");
+        return WEFT_FAIL(err, WEFT_NOMEM, "optimizer: out of memory for the list of tensors");
     for (size_t i = 0; i < n; i++)
         tensors[i] = wf_optim_tensor_of(&params[i]);
     enum weft_status st = wf_optim_new(tensors, n, how, pool, out, err);

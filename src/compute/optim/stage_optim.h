@@ -1,4 +1,4 @@
-/* A stage's parameters as the optimizer wants them. */
+/* An optimizer for the parameters of a stage. */
 #ifndef COMPUTE_OPTIM_STAGE_OPTIM_H
 #define COMPUTE_OPTIM_STAGE_OPTIM_H
 
@@ -9,7 +9,8 @@
  * stage. */
 struct wf_optim_tensor wf_optim_tensor_of(const struct wf_param *p);
 
-/* An optimizer for all of a stage's parameters, in their order.  wf_optim_free() frees. */
+/* Creates an optimizer for all parameters of a stage, in their order.  The caller frees *out
+ * with wf_optim_free(). */
 enum weft_status wf_optim_new_stage(struct wf_tstage *stage,
                                     const struct wf_optim_settings *how, struct wf_pool *pool,
                                     struct wf_optim **out, struct weft_error *err);

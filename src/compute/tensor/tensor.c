@@ -1,3 +1,4 @@
+/* Names of element types. */
 #include "compute/tensor/tensor.h"
 
 const char *wf_dtype_name(enum wf_dtype type)

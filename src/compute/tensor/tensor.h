@@ -1,4 +1,4 @@
-/* Where numbers lie and what type they have.  No arithmetic beyond the size of things. */
+/* Element types, and matrices as address, row length and type.  No arithmetic except sizes. */
 #ifndef COMPUTE_TENSOR_TENSOR_H
 #define COMPUTE_TENSOR_TENSOR_H
 
@@ -7,8 +7,8 @@
 
 enum wf_dtype {
     WF_DTYPE_F32,
-    WF_DTYPE_BF16, /* the upper half of an fp32: eight bits of exponent, seven of fraction */
-    WF_DTYPE_F16,  /* files only: nothing is computed in it */
+    WF_DTYPE_BF16, /* the upper half of an fp32: 8 bits of exponent, 7 of fraction */
+    WF_DTYPE_F16,  /* files only: no kernel supports it */
 };
 
 typedef uint16_t wf_bf16;
@@ -18,10 +18,10 @@ static inline size_t wf_dtype_size(enum wf_dtype type)
     return type == WF_DTYPE_F32 ? 4 : 2;
 }
 
-/* A matrix by its rows: element (r, c) is at[r * ld + c].  The number of rows and columns goes
- * beside it, since most calls have several matrices of one shape. */
+/* A matrix stored by rows: element (r, c) is at[r * ld + c].  The numbers of rows and columns
+ * are separate, since most calls have several matrices of one shape. */
 struct wf_mat {
-    void *at; /* borrowed; NULL where a call says that a matrix may be absent */
+    void *at; /* borrowed; NULL if absent, where allowed */
     size_t ld;
     enum wf_dtype type;
 };
@@ -36,23 +36,23 @@ static inline wf_bf16 *wf_mat_bf16(struct wf_mat m, size_t row, size_t col)
     return (wf_bf16 *)m.at + row * m.ld + col;
 }
 
-/* The part of m that begins at (row, col). */
+/* Returns the part of m that begins at (row, col). */
 static inline struct wf_mat wf_mat_at(struct wf_mat m, size_t row, size_t col)
 {
     m.at = (char *)m.at + (row * m.ld + col) * wf_dtype_size(m.type);
     return m;
 }
 
-/* The row length to store rows of `cols` elements with.  Rows whose distance is a multiple of
- * 2 KiB fall on the same few sets of a first-level cache, and a product that walks several rows
- * at once would fetch each line again and again: such rows get one cache line more. */
+/* Returns the row length for storing rows of `cols` elements.  Rows at a distance of a multiple
+ * of 2 KiB share a few sets of a first-level cache, and a product that reads several rows at
+ * once would load each line repeatedly.  Such rows get one additional cache line. */
 static inline size_t wf_row_length(size_t cols, enum wf_dtype type)
 {
     size_t bytes = cols * wf_dtype_size(type);
     return bytes % 2048 == 0 ? cols + 64 / wf_dtype_size(type) : cols;
 }
 
-/* "f32", "bf16", "f16" */
+/* Returns "f32", "bf16" or "f16". */
 const char *wf_dtype_name(enum wf_dtype type);
 
 #endif
