@@ -101,14 +101,14 @@ holds test "$(cd run && echo trace/*)" = 'trace/step-000007-replica-0.trace trac
 run 0 draw run
 run 0 train "${settings[@]}" --train.steps=8 --checkpoint.resume=auto
 run 3 draw run
-err_has 'run has no traces: '
+err_has 'run has no traces; '
 # Someone has put the schedule of other ranks there, or one of other micros.
 cp -r run/trace-2 run/trace
 for sizes in '-p 2 -m 5 --chunks 2 -s interleaved-1f1b' '-p 4 -m 6 -s 1f1b'; do
     # shellcheck disable=SC2086 # words
     run 0 plan $sizes -o run/schedule.csv
     run 5 draw run
-    err_has "run/schedule.csv is not that of the run's trace"
+    err_has "run/schedule.csv does not match the sizes of the trace"
 done
 
 holds test -z "$(find . -name '*.new')"

@@ -155,7 +155,7 @@ table <<'END'
 2 | none\.yaml: No such file | weft plan -s 1f1b -p 2 -m 2 --cost-file none.yaml
 2 | cost\.yaml:2:1: unknown key .*: Q | weft plan -s 1f1b -p 2 -m 2 --cost-file cost.yaml
 3 | none\.trace: No such file | weft plan -s 1f1b -p 2 -m 2 --cost-from none.trace
-3 | done has no traces: .*log\.trace_steps | weft plan -s 1f1b -p 2 -m 2 --cost-from done
+3 | done has no traces; .*log\.trace_steps | weft plan -s 1f1b -p 2 -m 2 --cost-from done
 2 | over its memory limit of 1: use | weft plan -s 1f1b -p 2 -m 2 --mem-limit 1
 
 # check
@@ -187,7 +187,7 @@ table <<'END'
 5 | none\.csv: No such file | weft draw none.csv
 3 | none\.trace: No such file | weft draw none.trace
 3 | bad\.trace:2:1: | weft draw bad.trace
-3 | folder has no traces: .*log\.trace_steps | weft draw folder
+3 | folder has no traces; .*log\.trace_steps | weft draw folder
 2 | --output x\.gif: .* one of \.svg \.png | weft draw good.trace -o x.gif
 2 | --unit: '3' is no time such as 1ms | weft draw good.trace --unit 3
 8 | cannot write no/x\.svg | weft draw good.trace -o no/x.svg
@@ -232,16 +232,16 @@ table <<'END'
 2 | --data\.shuffle: 'yes' is not valid: give true or false | weft train run.yaml --data.shuffle=yes
 2 | --data\.batch needs a value | weft train run.yaml --data.batch
 2 | --train\.steps: 'x' is not a whole number | weft train run.yaml --train.steps=x --train.steps=1
-2 | there is no model: give model\.dir | weft train
-2 | there is no data: give data\.train | weft train --model.spec=d1
-2 | the model is said twice: give one of | weft train run.yaml --model.spec=d2
-2 | give data\.val | weft train run.yaml --eval.every=1
-2 | give log\.dir | weft train run.yaml --checkpoint.every=1
+2 | no model is specified; set model\.dir | weft train
+2 | no training data is specified; set data\.train | weft train --model.spec=d1
+2 | the model is specified more than once; set one of | weft train run.yaml --model.spec=d2
+2 | set data\.val | weft train run.yaml --eval.every=1
+2 | set log\.dir | weft train run.yaml --checkpoint.every=1
 2 | train takes one .*, not 'more\.yaml' | weft train run.yaml more.yaml
 
 # train: what does not fit together
 2 | data\.seq 65 is longer than the model's context of 64 | weft train run.yaml --data.seq=65
-2 | parallel\.micros 9 is more than the 8 sequences of data\.batch: give | weft train run.yaml --parallel.micros=9 --log.dir=new/run
+2 | parallel\.micros 9 is greater than data\.batch \(8 sequences\); use | weft train run.yaml --parallel.micros=9 --log.dir=new/run
 2 | parallel\.dp 8 is more than the 4 micros .* give more parallel\.micros | weft train run.yaml --parallel.dp=8
 2 | 4 layers cannot fill 5 stages: use at most 4 | weft train run.yaml --parallel.pp=5 --log.dir=new/run
 2 | no schedule is called 1f1c: did you mean 1f1b\? | weft train run.yaml --parallel.schedule=1f1c --log.dir=new/run
@@ -275,8 +275,8 @@ table <<'END'
 4 | model: manifest\.json is missing | weft train run.yaml --checkpoint.resume=model
 4 | is a checkpoint of another model: .*give the same model | weft train run.yaml --model.dir=llama --checkpoint.resume=done/checkpoints/step-00000002
 4 | manifest\.json: .* cut or was changed | weft train run.yaml --checkpoint.resume=damaged/checkpoints/step-00000002
-2 | log\.dir done has a finished run.*give another directory | weft train run.yaml --log.dir=done
-2 | log\.dir small\.txt is a file: give a directory | weft train run.yaml --log.dir=small.txt
+2 | log\.dir done has a finished run.*use another directory | weft train run.yaml --log.dir=done
+2 | log\.dir small\.txt is a file; expected a directory | weft train run.yaml --log.dir=small.txt
 8 | small\.txt/run: Not a directory | weft train run.yaml --log.dir=small.txt/run
 2 | log\.sample_prompt: there is no tokenizer for the model's 128 tokens | weft train run.yaml --log.dir=new/a/b --checkpoint.every=1 --log.sample=1 --log.sample_prompt=x
 2 | log\.sample_prompt: there is no tokenizer for the model's 128 tokens | weft train run.yaml --log.dir=folder --checkpoint.every=1 --log.sample=1 --log.sample_prompt=x

@@ -16,14 +16,14 @@ first=$(hash_of run)
 
 # Nothing is touched without more steps, or without being asked.
 run 2 train "${fixed[@]}" --train.steps=12 --log.dir=run
-err_has 'log.dir run has a finished run: --checkpoint.resume=auto with more train.steps goes on'
+err_has 'log.dir run has a finished run; continue it with checkpoint.resume=auto and more train.steps'
 for steps in 8 5; do
     run 2 train "${fixed[@]}" --train.steps=$steps --log.dir=run --checkpoint.resume=auto
-    err_has "log.dir run has a finished run of 8 steps, and train.steps is $steps: give more"
+    err_has "log.dir run has a finished run of 8 steps, and train.steps is $steps; raise train.steps"
 done
 run 2 train "${fixed[@]}" --train.steps=12 --log.dir=run \
     --checkpoint.resume=run/checkpoints/step-00000008
-err_has 'only --checkpoint.resume=auto goes on with it'
+err_has 'has a finished run; continue it with checkpoint.resume=auto, or use another directory'
 holds test "$(hash_of run)" = "$first"
 holds test "$(ls -d run/model*)" = run/model
 holds test "$(wc -l <run/metrics.jsonl)" -eq 8
@@ -113,6 +113,6 @@ holds test "$(hash_of ended)" = "$(hash_of whole90)"
 
 # Without checkpoints there is nothing to go on from.
 run 2 train "${fixed[@]}" --train.steps=20 --log.dir=whole --checkpoint.resume=auto
-err_has 'has a finished run and no checkpoints, so it cannot go on: give another directory'
-err_has '--model.dir=whole/model starts from its weights'
+err_has 'has a finished run without checkpoints, which cannot be continued; use another directory'
+err_has 'start a new run from its weights with model.dir=whole/model'
 finish

@@ -92,13 +92,13 @@ run 2 train run.yaml --nothing
 run 2 train nothing.yaml
 err_has 'nothing.yaml'
 run 2 train
-err_has 'there is no model'
+err_has 'no model is specified'
 run 2 train run.yaml --data.seq=65
 err_has 'longer than the model'
 run 2 train run.yaml --parallel.micros=9
 err_has 'parallel.micros 9'
 run 2 train run.yaml --eval.every=2
-err_has 'give data.val'
+err_has 'set data.val'
 run 2 train run.yaml --parallel.pp=5
 err_has '4 layers cannot fill 5 stages'
 run 2 train run.yaml --parallel.dp=8

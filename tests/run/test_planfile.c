@@ -76,7 +76,7 @@ static const struct {
     {"\"pp\":2", "\"pp\":4294967296", "pp"},
     {"\"pp\":2,", "", "plan"},
     {"\"pp\":2,", "\"pp\":2,\"more\":1,", "plan"},
-    {"\"pp\":2,", "\"pp\":2,\"pp\":2,", "no JSON"},
+    {"\"pp\":2,", "\"pp\":2,\"pp\":2,", "not valid JSON"},
     {"\"arch\":\"llama\"", "\"arch\":\"alpaca\"", "arch"},
     {"\"tied\":false", "\"tied\":0", "tied"},
     {"\"schedule\":\"zb-h1\"", "\"schedule\":7", "schedule"},
@@ -87,7 +87,7 @@ static const struct {
     {"\"moments\":7,", "", "bytes"},
     {"\"from\":0", "\"from\":null", "from"},
     {"\"links\":[{", "\"links\":[3,{", "links"},
-    {"]}", "", "no JSON"},
+    {"]}", "", "not valid JSON"},
 };
 
 static void check_wrong(void **state)

@@ -289,7 +289,8 @@ static void check_settings(void **state)
         const char *words;
     } cases[] = {
         {"data.seq", "65", WEFT_USAGE, "data.seq 65 is longer than the model's context of 64"},
-        {"parallel.micros", "9", WEFT_USAGE, "parallel.micros 9 is more than the 8 sequences"},
+        {"parallel.micros", "9", WEFT_USAGE,
+         "parallel.micros 9 is greater than data.batch (8 sequences)"},
         {"data.train", "nothing-here.bin", WEFT_DATA, "nothing-here.bin"},
         {"data.batch", "1000", WEFT_DATA, "tokens"},
         {"model.dir", "nothing-here", WEFT_CKPT, "nothing-here"},

@@ -25,13 +25,14 @@ enum weft_status wf_metrics_log_new(const char *path, struct wf_metrics_log **ou
 {
     struct wf_metrics_log *log = calloc(1, sizeof *log);
     if (log == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a log");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the metrics");
     log->path = strdup(path);
     log->out = fopen(path, "ab");
     if (log->path == NULL || log->out == NULL) {
         enum weft_status st =
-            log->path == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a log")
-                              : WEFT_FAIL(err, WEFT_IO, "open %s: %s", path, strerror(errno));
+            log->path == NULL
+                ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the metrics")
+                : WEFT_FAIL(err, WEFT_IO, "cannot open %s: %s", path, strerror(errno));
         wf_metrics_log_free(log);
         return st;
     }

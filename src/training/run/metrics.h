@@ -1,10 +1,10 @@
-/* metrics.jsonl: one JSON object a step, one line each, appended and flushed step by step, so that
- * whatever happens the file holds all steps so far.
+/* Writes metrics.jsonl: one JSON object per line and step, appended and flushed after each step, so
+ * that a killed run keeps the lines of all its steps.
  *
  *     {"step":1,"loss":4.87,"grad_norm":1.08,"lr":0.0003,"tokens":192,"ms":12.5,"tok_s":15360,
- *      "mfu":0.34,"bubble":0,"bubble_plan":0}        and "val_loss" where it was evaluated
+ *      "mfu":0.34,"bubble":0,"bubble_plan":0}        and "val_loss" after evaluations
  *
- * Numbers read back as the same doubles.  tokens are those of the step. */
+ * Numbers are printed exactly.  "tokens" counts the tokens of the step. */
 #ifndef TRAINING_RUN_METRICS_H
 #define TRAINING_RUN_METRICS_H
 
@@ -17,19 +17,21 @@ struct wf_metrics_record {
     double loss, grad_norm, lr;
     uint64_t tokens;
     double ms, tok_s;
-    double mfu;                 /* model flops over what the machine could have done */
-    double bubble, bubble_plan; /* idle part of the ranks' time, measured and planned */
+    double mfu;                 /* model flops as a fraction of the peak of the machine */
+    double bubble, bubble_plan; /* idle fraction of the ranks' time, measured and planned */
     double val_loss;            /* on validation data, after the step; 0: not evaluated */
 };
 
-/* tok_s and mfu of a step that took ms. */
+/* Sets tok_s and mfu from tokens and ms. */
 void wf_metrics_rates(struct wf_metrics_record *r, double token_flops, double peak_flops);
 
 struct wf_metrics_log;
 
-/* Opens the file to append to it.  wf_metrics_log_free() closes it.  Local. */
+/* Opens the file for appending.  wf_metrics_log_free() closes it.  Local. */
 enum weft_status wf_metrics_log_new(const char *path, struct wf_metrics_log **out,
                                     struct weft_error *err);
+
+/* Appends one line.  Local. */
 enum weft_status wf_metrics_log_add(struct wf_metrics_log *log,
                                     const struct wf_metrics_record *r, struct weft_error *err);
 void wf_metrics_log_free(struct wf_metrics_log *log); /* NULL is allowed */

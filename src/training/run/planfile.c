@@ -11,9 +11,9 @@
 #include "base/printable.h"
 #include "training/ckpt/file.h"
 
-enum { LARGEST_FILE = 64 << 20, MOST_ENTRIES = 1 << 20 };
+enum { MAX_FILE_BYTES = 64 << 20, MAX_ENTRIES = 1 << 20 };
 
-/* -- numbers by name: one table for the writer and the reader ------------------------------- */
+/* -- fields: tables for the writer and the reader ------------------------------- */
 
 struct field {
     const char *name;
@@ -164,7 +164,6 @@ enum weft_status wf_planfile_write(const char *path, const struct wf_planfile *p
 
 /* -- reading -------------------------------------------------------------------------------- */
 
-/* One object that is read: counts its keys, so that what nobody asked for is noticed. */
 struct reading {
     const char *source;
     struct weft_error *err;
@@ -176,12 +175,12 @@ static enum weft_status wrong(const struct reading *r, const char *key, const ch
 }
 
 static enum weft_status get_uint(const struct reading *r, json_t *from, const char *key,
-                                 uint64_t most, uint64_t *out)
+                                 uint64_t max, uint64_t *out)
 {
     json_t *value = json_object_get(from, key);
     if (!json_is_integer(value) || json_integer_value(value) < 0 ||
-        (uint64_t)json_integer_value(value) > most)
-        return wrong(r, key, "is no whole number that fits");
+        (uint64_t)json_integer_value(value) > max)
+        return wrong(r, key, "is not an integer in range");
     *out = (uint64_t)json_integer_value(value);
     return WEFT_OK;
 }
@@ -208,19 +207,19 @@ static enum weft_status get_bool(const struct reading *r, json_t *from, const ch
 {
     json_t *value = json_object_get(from, key);
     if (!json_is_boolean(value))
-        return wrong(r, key, "is neither true nor false");
+        return wrong(r, key, "is not true or false");
     *out = json_is_true(value);
     return WEFT_OK;
 }
 
-/* An object with just so many keys, all of which its reader then asks for. */
+/* Checks that an object has n_keys keys.  The caller reads as many, so there are no unknown ones. */
 static enum weft_status check_object(const struct reading *r, json_t *value, const char *key,
                                      size_t n_keys)
 {
     if (!json_is_object(value))
-        return wrong(r, key, "is no object");
+        return wrong(r, key, "is not an object");
     if (json_object_size(value) != n_keys)
-        return wrong(r, key, "has keys too many or too few");
+        return wrong(r, key, "has missing or unknown keys");
     return WEFT_OK;
 }
 
@@ -228,8 +227,8 @@ static enum weft_status get_list(const struct reading *r, json_t *from, const ch
                                  size_t size, void **out, size_t *n, json_t **list)
 {
     *list = json_object_get(from, key);
-    if (!json_is_array(*list) || json_array_size(*list) > MOST_ENTRIES)
-        return wrong(r, key, "is no list of a size that can be");
+    if (!json_is_array(*list) || json_array_size(*list) > MAX_ENTRIES)
+        return wrong(r, key, "is not a list of reasonable size");
     size_t length = json_array_size(*list);
     *out = calloc(length + 1, size);
     if (*out == NULL)
@@ -242,14 +241,14 @@ static enum weft_status get_numbers(const struct reading *r, json_t *from, const
                                     uint32_t **out, size_t *n)
 {
     json_t *list;
-    void *room = NULL;
-    WEFT_TRY(get_list(r, from, key, sizeof **out, &room, n, &list));
-    *out = room;
+    void *entries = NULL;
+    WEFT_TRY(get_list(r, from, key, sizeof **out, &entries, n, &list));
+    *out = entries;
     for (size_t i = 0; i < *n; i++) {
         json_t *value = json_array_get(list, i);
         if (!json_is_integer(value) || json_integer_value(value) < 0 ||
             json_integer_value(value) > UINT32_MAX)
-            return wrong(r, key, "has what is no number of a rank or stage");
+            return wrong(r, key, "has an entry that is not the number of a rank or stage");
         (*out)[i] = (uint32_t)json_integer_value(value);
     }
     return WEFT_OK;
@@ -269,7 +268,7 @@ static enum weft_status read_model(const struct reading *r, json_t *root,
     else if (arch != NULL && strcmp(arch, weft_arch_name(WEFT_ARCH_LLAMA)) == 0)
         out->model.arch = WEFT_ARCH_LLAMA;
     else
-        return wrong(r, "arch", "is no architecture that is known");
+        return wrong(r, "arch", "is not a known architecture");
     return WEFT_OK;
 }
 
@@ -277,9 +276,9 @@ static enum weft_status read_stages(const struct reading *r, json_t *root,
                                     struct wf_planfile *out)
 {
     json_t *list;
-    void *room = NULL;
-    WEFT_TRY(get_list(r, root, "stages", sizeof *out->stages, &room, &out->n_stages, &list));
-    out->stages = room;
+    void *entries = NULL;
+    WEFT_TRY(get_list(r, root, "stages", sizeof *out->stages, &entries, &out->n_stages, &list));
+    out->stages = entries;
     for (size_t i = 0; i < out->n_stages; i++) {
         struct wf_planfile_stage *s = &out->stages[i];
         json_t *from = json_array_get(list, i);
@@ -296,9 +295,9 @@ static enum weft_status read_ranks(const struct reading *r, json_t *root,
                                    struct wf_planfile *out)
 {
     json_t *list;
-    void *room = NULL;
-    WEFT_TRY(get_list(r, root, "ranks", sizeof *out->ranks, &room, &out->n_ranks, &list));
-    out->ranks = room;
+    void *entries = NULL;
+    WEFT_TRY(get_list(r, root, "ranks", sizeof *out->ranks, &entries, &out->n_ranks, &list));
+    out->ranks = entries;
     for (size_t i = 0; i < out->n_ranks; i++) {
         struct wf_planfile_rank *rank = &out->ranks[i];
         json_t *from = json_array_get(list, i), *bytes = json_object_get(from, "bytes");
@@ -315,9 +314,9 @@ static enum weft_status read_links(const struct reading *r, json_t *root,
                                    struct wf_planfile *out)
 {
     json_t *list;
-    void *room = NULL;
-    WEFT_TRY(get_list(r, root, "links", sizeof *out->links, &room, &out->n_links, &list));
-    out->links = room;
+    void *entries = NULL;
+    WEFT_TRY(get_list(r, root, "links", sizeof *out->links, &entries, &out->n_links, &list));
+    out->links = entries;
     for (size_t i = 0; i < out->n_links; i++) {
         json_t *from = json_array_get(list, i);
         WEFT_TRY(check_object(r, from, "links", WEFT_LEN(link_fields)));
@@ -335,16 +334,16 @@ static enum weft_status read_root(const struct reading *r, json_t *root,
         return wrong(r, "format", "is not 'weft plan'");
     WEFT_TRY(get_uint(r, root, "version", INT64_MAX, &version));
     if (version != 1)
-        return wrong(r, "version", "is one that this weft does not know");
+        return wrong(r, "version", "is not supported (expected 1)");
     WEFT_TRY(check_object(r, root, "plan", WEFT_LEN(plan_fields) + 8));
     WEFT_TRY(get_fields(r, root, plan_fields, WEFT_LEN(plan_fields), out));
     const char *schedule = json_string_value(json_object_get(root, "schedule"));
     if (schedule == NULL || strlen(schedule) >= sizeof out->schedule)
-        return wrong(r, "schedule", "is no name");
+        return wrong(r, "schedule", "is not a name");
     strcpy(out->schedule, schedule);
     json_t *bubble = json_object_get(root, "bubble_plan");
     if (!json_is_number(bubble) && !json_is_null(bubble))
-        return wrong(r, "bubble_plan", "is no number");
+        return wrong(r, "bubble_plan", "is not a number");
     out->bubble_plan = json_is_null(bubble) ? NAN : json_number_value(bubble);
     WEFT_TRY(read_model(r, root, out));
     WEFT_TRY(read_stages(r, root, out));
@@ -360,7 +359,7 @@ enum weft_status wf_planfile_parse(const char *text, size_t len, const char *sou
     json_error_t why;
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
     if (root == NULL)
-        return WEFT_FAIL(err, WEFT_DATA, "%.200s:%d:%d: this is no JSON: %s", source, why.line,
+        return WEFT_FAIL(err, WEFT_DATA, "%.200s:%d:%d: not valid JSON: %s", source, why.line,
                          why.column, wf_printable(why.text).at);
     enum weft_status st = read_root(&r, root, &plan);
     json_decref(root);
@@ -376,8 +375,8 @@ enum weft_status wf_planfile_read(const char *path, struct wf_planfile *out,
 {
     char *text = NULL;
     size_t len = 0;
-    enum weft_status st = wf_file_read(path, LARGEST_FILE, &text, &len, err);
-    if (st == WEFT_CKPT) { /* it is no checkpoint's file */
+    enum weft_status st = wf_file_read(path, MAX_FILE_BYTES, &text, &len, err);
+    if (st == WEFT_CKPT) { /* the file is not part of a checkpoint */
         st = WEFT_DATA;
         if (err != NULL)
             err->status = st;

@@ -1,4 +1,4 @@
-/* plan.json: what a run was planned to be, and what its ranks then took and send.
+/* Reads and writes plan.json: the layout of a run, and the memory and traffic of its ranks.
  *
  *     {"format":"weft plan","version":1,
  *      "model":{"arch":"gpt2","layers":4,"dim":256,...,"params":3000000},
@@ -8,8 +8,8 @@
  *      "links":[{"from":0,"to":1,"forward_bytes":1,"backward_bytes":1,
  *                "forward_bytes_without_cache":1,"backward_bytes_without_cache":1},...]}
  *
- * Links are those of one replica in one step; without a cache they would carry what the last two
- * say. */
+ * Links are those of one replica in one step.  The last two fields are the bytes without a cache of
+ * residual blocks. */
 #ifndef TRAINING_RUN_PLANFILE_H
 #define TRAINING_RUN_PLANFILE_H
 
@@ -23,18 +23,18 @@
 struct wf_planfile_stage {
     uint32_t first_layer, n_layers;
     bool embedding, head;
-    uint32_t *ranks; /* owned by the plan when it was read: those of the run that hold it */
+    uint32_t *ranks; /* owned by the plan if it was read: the ranks that run the stage */
     size_t n_ranks;
 };
 
-/* What a rank has allocated. */
+/* Bytes that a rank has allocated. */
 struct wf_planfile_bytes {
     uint64_t weights, gradients, packed, activations, messages, scratch, moments, total;
 };
 
 struct wf_planfile_rank {
     uint32_t rank;
-    uint32_t *stages; /* owned by the plan when it was read */
+    uint32_t *stages; /* owned by the plan if it was read */
     size_t n_stages;
     uint64_t planned_bytes;
     struct wf_planfile_bytes bytes;
@@ -49,12 +49,12 @@ struct wf_planfile_link {
 enum { WF_PLANFILE_NAME = 96 };
 
 struct wf_planfile {
-    struct weft_model model; /* read back: without its norm_eps and rope */
+    struct weft_model model; /* if read: without norm_eps and rope */
     uint64_t n_params;
     uint32_t pp, dp, chunks;
     char schedule[WF_PLANFILE_NAME];
     double bubble_plan;
-    struct wf_planfile_stage *stages; /* owned when it was read, as are the other lists */
+    struct wf_planfile_stage *stages; /* owned if the plan was read, as are the other lists */
     size_t n_stages;
     struct wf_planfile_rank *ranks;
     size_t n_ranks;
@@ -62,18 +62,18 @@ struct wf_planfile {
     size_t n_links;
 };
 
-/* The whole file or none.  Local. */
+/* Writes the file atomically.  Local. */
 enum weft_status wf_planfile_write(const char *path, const struct wf_planfile *plan,
                                    struct weft_error *err);
 
-/* Strict: what is missing, unknown, of another type or out of range is WEFT_DATA with the name of
- * the key.  wf_planfile_release() frees.  Local. */
+/* Read a plan from a file and from a text.  Return WEFT_DATA and name the key if one is missing,
+ * unknown, of a wrong type or out of range.  wf_planfile_release() frees.  Local. */
 enum weft_status wf_planfile_read(const char *path, struct wf_planfile *out,
                                   struct weft_error *err);
 enum weft_status wf_planfile_parse(const char *text, size_t len, const char *source,
                                    struct wf_planfile *out, struct weft_error *err);
 
-/* Only for one that was read; a zeroed one is allowed. */
+/* Frees a plan that was read; a zeroed one is allowed. */
 void wf_planfile_release(struct wf_planfile *plan);
 
 #endif

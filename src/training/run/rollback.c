@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "training/ckpt/file.h"
 
-static bool is_there(const char *path)
+static bool exists(const char *path)
 {
     return access(path, F_OK) == 0;
 }
@@ -20,12 +20,12 @@ enum weft_status wf_rollback_init(struct wf_rollback *rollback, const char *dir,
                                      .new_lock = !wf_dir_contains(dir, "lock"),
                                      .new_checkpoints = !wf_dir_contains(dir, "checkpoints")};
     if (rollback->dir == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for names in %.200s", dir);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for paths in %.200s", dir);
     for (char *at = rollback->dir; at != NULL && rollback->first == 0;) {
         at = strchr(at + 1, '/');
         if (at != NULL)
             *at = '\0';
-        if (!is_there(rollback->dir))
+        if (!exists(rollback->dir))
             rollback->first = strlen(rollback->dir);
         if (at != NULL)
             *at = '/';
@@ -33,7 +33,7 @@ enum weft_status wf_rollback_init(struct wf_rollback *rollback, const char *dir,
     return WEFT_OK;
 }
 
-/* One of them may never have been rollback: those above it go all the same. */
+/* A directory that was never made does not keep its parents. */
 static bool remove_directory(const char *path)
 {
     return rmdir(path) == 0 || errno == ENOENT || errno == ENAMETOOLONG;
@@ -45,7 +45,7 @@ void wf_rollback_undo(const struct wf_rollback *rollback, bool locked)
     char *lock = path == NULL ? NULL : wf_path_join(path, "lock");
     char *checkpoints = path == NULL ? NULL : wf_path_join(path, "checkpoints");
     if (checkpoints != NULL && locked && rollback->new_checkpoints)
-        rmdir(checkpoints); /* as long as it is empty */
+        rmdir(checkpoints); /* fails if it is not empty */
     if (lock != NULL && locked && rollback->new_lock)
         unlink(lock);
     free(checkpoints);

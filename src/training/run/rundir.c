@@ -16,10 +16,10 @@
 
 static enum weft_status no_memory(const char *dir, struct weft_error *err)
 {
-    return WEFT_FAIL(err, WEFT_NOMEM, "no memory for names in %.200s", dir);
+    return WEFT_FAIL(err, WEFT_NOMEM, "no memory for paths in %.200s", dir);
 }
 
-/* The step of the newest checkpoint there, by its name, and how many there are. */
+/* Stores the step of the newest checkpoint, by its name, and the number of checkpoints. */
 static enum weft_status newest_checkpoint(const char *dir, uint64_t *step, size_t *n,
                                           struct weft_error *err)
 {
@@ -42,7 +42,7 @@ static enum weft_status newest_checkpoint(const char *dir, uint64_t *step, size_
     return WEFT_OK;
 }
 
-/* A finished run goes on from its checkpoints, when it is asked to. */
+/* A finished run can be continued from its checkpoints. */
 static enum weft_status check_usable(const char *dir, bool resume, struct weft_error *err)
 {
     uint64_t step;
@@ -52,27 +52,28 @@ static enum weft_status check_usable(const char *dir, bool resume, struct weft_e
     if (finished && n == 0)
         return WEFT_FAIL(
             err, WEFT_USAGE,
-            "log.dir %.100s has a finished run and no checkpoints, so it cannot go "
-            "on: give another directory; --model.dir=%.100s/model starts from its "
-            "weights",
+            "log.dir %.100s has a finished run without checkpoints, which cannot be "
+            "continued; use another directory, or start a new run from its weights with "
+            "model.dir=%.100s/model",
             dir, dir);
     if (finished && !resume)
         return WEFT_FAIL(
             err, WEFT_USAGE,
-            "log.dir %.100s has a finished run: --checkpoint.resume=auto with more "
-            "train.steps goes on with it; else give another directory; "
-            "--model.dir=%.100s/model starts from its weights",
+            "log.dir %.100s has a finished run; continue it with checkpoint.resume=auto and "
+            "more train.steps, use another directory, or start a new run from its weights "
+            "with model.dir=%.100s/model",
             dir, dir);
     if (n > 0 && !resume)
         return WEFT_FAIL(
             err, WEFT_USAGE,
-            "log.dir %.200s has checkpoints of an unfinished run: "
-            "--checkpoint.resume=auto goes on with it; else give another directory",
+            "log.dir %.200s has checkpoints of an unfinished run; continue it with "
+            "checkpoint.resume=auto, or use another directory",
             dir);
     return WEFT_OK;
 }
 
-/* Old checkpoints go first, by their steps: what goes back would lose its new ones at once. */
+/* Checkpoints are pruned by their steps: a run that starts before the newest one would lose its own
+ * checkpoints at once. */
 static enum weft_status check_resume_step(const char *dir, const struct wf_train_settings *s,
                                           uint64_t resumed, struct weft_error *err)
 {
@@ -84,13 +85,13 @@ static enum weft_status check_resume_step(const char *dir, const struct wf_train
     if (newest <= resumed)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "checkpoint.resume goes on from step %llu, but log.dir %.150s has a "
-                     "checkpoint of step %llu: give another directory, or remove the later "
+                     "checkpoint.resume continues from step %llu, but log.dir %.150s has a "
+                     "checkpoint of step %llu; use another directory, or remove the later "
                      "checkpoints",
                      (unsigned long long)resumed, dir, (unsigned long long)newest);
 }
 
-/* The directory and all above it that are not there. */
+/* Makes the directory and its missing parents. */
 static enum weft_status make_directories(const char *dir, struct weft_error *err)
 {
     char *path = strdup(dir);
@@ -100,7 +101,8 @@ static enum weft_status make_directories(const char *dir, struct weft_error *err
         if (at != NULL)
             *at = '\0';
         if (mkdir(path, 0777) != 0 && errno != EEXIST)
-            st = WEFT_FAIL(err, WEFT_IO, "make directory %.200s: %s", path, strerror(errno));
+            st = WEFT_FAIL(err, WEFT_IO, "cannot make directory %.200s: %s", path,
+                           strerror(errno));
         if (at != NULL)
             *at = '/';
     }
@@ -125,14 +127,15 @@ enum weft_status wf_rundir_open(struct wf_rundir *run, const char *dir, bool res
     struct stat info;
     *run = (struct wf_rundir){0};
     if (stat(dir, &info) == 0 && !S_ISDIR(info.st_mode))
-        return WEFT_FAIL(err, WEFT_USAGE, "log.dir %.200s is a file: give a directory", dir);
+        return WEFT_FAIL(err, WEFT_USAGE, "log.dir %.200s is a file; expected a directory",
+                         dir);
     WEFT_TRY(check_usable(dir, resume, err));
     WEFT_TRY(wf_rollback_init(&run->rollback, dir, err));
     WEFT_TRY(make_directories(dir, err));
     return wf_store_lock(dir, &run->lock, err);
 }
 
-/* Where the line of the first step after `last` begins. */
+/* Returns the offset of the first line of a step after `last`. */
 static long end_of_steps(FILE *in, uint64_t last)
 {
     char *line = NULL;
@@ -156,11 +159,11 @@ static enum weft_status truncate_steps(const char *path, uint64_t last, struct w
     long end = end_of_steps(in, last);
     fclose(in);
     if (end >= 0 && truncate(path, end) != 0)
-        return WEFT_FAIL(err, WEFT_IO, "cut %.200s: %s", path, strerror(errno));
+        return WEFT_FAIL(err, WEFT_IO, "cannot truncate %.200s: %s", path, strerror(errno));
     return WEFT_OK;
 }
 
-/* The last step that a run has told of; 0: none. */
+/* Returns the last step in metrics.jsonl; 0: none. */
 static uint64_t last_step(const char *metrics)
 {
     FILE *in = fopen(metrics, "rb");
@@ -174,44 +177,44 @@ static uint64_t last_step(const char *metrics)
     return last;
 }
 
-/* The weights of a finished run that goes on stay, under the name of their step. */
+/* Renames the weights of a finished run that is continued: model-step-N, with a suffix if that is
+ * taken. */
 static enum weft_status archive_model(const char *dir, uint64_t step, char **out,
                                       struct weft_error *err)
 {
     enum { ATTEMPTS = 100 };
-    char *model = wf_path_join(dir, "model"), *aside = NULL;
+    char *model = wf_path_join(dir, "model"), *archived = NULL;
     int failed = -1;
     for (int i = 1; model != NULL && failed != 0 && i <= ATTEMPTS; i++) {
-        char name[64], again[16] = "";
+        char name[64], suffix[16] = "";
         if (i > 1)
-            snprintf(again, sizeof again, "-%d", i);
-        snprintf(name, sizeof name, "model-step-%08llu%s", (unsigned long long)step, again);
-        free(aside);
-        aside = wf_path_join(dir, name);
-        failed = aside == NULL ? -1 : rename(model, aside);
-        if (failed != 0 && (aside == NULL || (errno != ENOTEMPTY && errno != EEXIST)))
+            snprintf(suffix, sizeof suffix, "-%d", i);
+        snprintf(name, sizeof name, "model-step-%08llu%s", (unsigned long long)step, suffix);
+        free(archived);
+        archived = wf_path_join(dir, name);
+        failed = archived == NULL ? -1 : rename(model, archived);
+        if (failed != 0 && (archived == NULL || (errno != ENOTEMPTY && errno != EEXIST)))
             break;
     }
     enum weft_status st = WEFT_OK;
-    if (model == NULL || aside == NULL)
+    if (model == NULL || archived == NULL)
         st = no_memory(dir, err);
     else if (failed != 0)
-        st =
-            WEFT_FAIL(err, WEFT_IO, "%.200s cannot be moved aside: %s", model, strerror(errno));
+        st = WEFT_FAIL(err, WEFT_IO, "cannot rename %.200s: %s", model, strerror(errno));
     if (st == WEFT_OK)
         st = wf_dir_sync(dir, err);
     if (st == WEFT_OK)
-        *out = aside;
+        *out = archived;
     else
-        free(aside);
+        free(archived);
     free(model);
     return st;
 }
 
-/* Nothing is touched unless there are more steps to be done. */
+/* Prepares a finished run for more steps.  Changes nothing unless there are more. */
 static enum weft_status prepare_extension(const char *dir, const char *metrics,
                                           const struct wf_train_settings *s, uint64_t resumed,
-                                          char **aside, struct weft_error *err)
+                                          char **archived, struct weft_error *err)
 {
     uint64_t last = last_step(metrics), done = last > resumed ? last : resumed;
     if (!wf_dir_contains(dir, "model"))
@@ -219,25 +222,25 @@ static enum weft_status prepare_extension(const char *dir, const char *metrics,
     if (wf_train_settings_resume(s).mode != WF_RESUME_NEWEST)
         return WEFT_FAIL(
             err, WEFT_USAGE,
-            "log.dir %.200s has a finished run: only --checkpoint.resume=auto goes "
-            "on with it; else give another directory",
+            "log.dir %.200s has a finished run; continue it with checkpoint.resume=auto, or "
+            "use another directory",
             dir);
     if (s->train.steps <= done)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "log.dir %.150s has a finished run of %llu steps, and train.steps is "
-                         "%llu: give more, and it goes on",
+                         "%llu; raise train.steps to continue it",
                          dir, (unsigned long long)done, (unsigned long long)s->train.steps);
-    return archive_model(dir, last > 0 ? last : resumed, aside, err);
+    return archive_model(dir, last > 0 ? last : resumed, archived, err);
 }
 
-/* -- what an earlier run has left ----------------------------------------------------------- */
+/* -- files of an earlier run ----------------------------------------------------------- */
 
-/* Names of what belongs to one start, and their names aside, with a number. */
+/* Files that belong to one run, and their names once a later run has archived them. */
 static const struct {
-    const char *name, *aside;
-} left[] = {{"metrics.jsonl", "metrics-%u.jsonl"},
-            {"samples.jsonl", "samples-%u.jsonl"},
-            {"trace", "trace-%u"}};
+    const char *name, *archived;
+} artifacts[] = {{"metrics.jsonl", "metrics-%u.jsonl"},
+                 {"samples.jsonl", "samples-%u.jsonl"},
+                 {"trace", "trace-%u"}};
 
 enum { ARTIFACT_METRICS, ARTIFACT_SAMPLES, ARTIFACT_TRACE };
 
@@ -245,16 +248,16 @@ enum { ARCHIVE_NAME_LEN = 40 };
 
 static void archive_name(unsigned what, unsigned number, char out[ARCHIVE_NAME_LEN])
 {
-    const char *form = left[what].aside, *at = strchr(form, '%');
+    const char *form = artifacts[what].archived, *at = strchr(form, '%');
     snprintf(out, ARCHIVE_NAME_LEN, "%.*s%u%s", (int)(at - form), form, number, at + 2);
 }
 
-/* The first number that nothing aside has, so that what is of one run has the same. */
+/* Returns the first number that no archived file has: files of one run share a number. */
 static unsigned free_number(const char *dir)
 {
     for (unsigned number = 1;; number++) {
         bool taken = false;
-        for (unsigned i = 0; i < WEFT_LEN(left) && !taken; i++) {
+        for (unsigned i = 0; i < WEFT_LEN(artifacts) && !taken; i++) {
             char name[ARCHIVE_NAME_LEN];
             archive_name(i, number, name);
             taken = wf_dir_contains(dir, name);
@@ -264,18 +267,19 @@ static unsigned free_number(const char *dir)
     }
 }
 
-/* What is not there, or has nothing in it, stays.  *out, which may be NULL, is where it is now. */
+/* Renames an artifact, unless it is missing or empty.  Stores its new path in *out, which may be
+ * NULL. */
 static enum weft_status archive_artifact(const char *dir, unsigned what, unsigned number,
                                          char **out, struct weft_error *err)
 {
     char name[ARCHIVE_NAME_LEN];
     archive_name(what, number, name);
-    char *from = wf_path_join(dir, left[what].name), *to = wf_path_join(dir, name);
+    char *from = wf_path_join(dir, artifacts[what].name), *to = wf_path_join(dir, name);
     struct stat info;
     enum weft_status st = from == NULL || to == NULL ? no_memory(dir, err) : WEFT_OK;
     bool moves = st == WEFT_OK && stat(from, &info) == 0 && info.st_size > 0;
     if (moves && rename(from, to) != 0)
-        st = WEFT_FAIL(err, WEFT_IO, "%.200s cannot be moved aside: %s", from, strerror(errno));
+        st = WEFT_FAIL(err, WEFT_IO, "cannot rename %.200s: %s", from, strerror(errno));
     if (st == WEFT_OK && moves && out != NULL) {
         *out = to;
         to = NULL;
@@ -285,7 +289,8 @@ static enum weft_status archive_artifact(const char *dir, unsigned what, unsigne
     return st;
 }
 
-/* Whether the run goes on from a checkpoint of this directory: then its metrics go on, too. */
+/* Returns whether the run continues from a checkpoint of this directory, and so appends to its
+ * metrics. */
 static bool resumes_in_place(const char *dir, const struct wf_train_settings *s,
                              uint64_t resumed)
 {
@@ -302,7 +307,7 @@ static bool resumes_in_place(const char *dir, const struct wf_train_settings *s,
     return same;
 }
 
-/* Of steps that come again there are no lines; nothing else is lost. */
+/* Removes the lines of steps that will run again, or archives the files of an earlier run. */
 static enum weft_status prepare_logs(struct wf_rundir *run, const char *dir,
                                      const char *metrics, bool resumes, uint64_t resumed,
                                      struct weft_error *err)
@@ -317,10 +322,10 @@ static enum weft_status prepare_logs(struct wf_rundir *run, const char *dir,
     return archive_artifact(dir, ARTIFACT_TRACE, number, NULL, err);
 }
 
-/* -- the beginning -------------------------------------------------------------------------- */
+/* -- opening -------------------------------------------------------------------------- */
 
-/* The tokenizer of the data, so that the directory of a run is all that its checkpoints need.  A run
- * that goes on may have one from a day when it was still beside the data. */
+/* Copies the tokenizer of the data, so that the directory has all that its checkpoints need.  A
+ * resumed run keeps its copy if the data no longer has one. */
 static enum weft_status copy_tokenizer(const struct wf_rundir *run, const char *dir,
                                        const char *path, bool resumes, struct weft_error *err)
 {
@@ -387,7 +392,7 @@ static enum weft_status write_in(const char *dir, const char *name, const char *
     return st;
 }
 
-/* Whether a file of the directory has just this text. */
+/* Compares the contents of a file with a text. */
 static enum weft_status has_text(const char *dir, const char *name, const char *text,
                                  size_t len, bool *out, struct weft_error *err)
 {
@@ -396,14 +401,15 @@ static enum weft_status has_text(const char *dir, const char *name, const char *
     size_t old_len = 0;
     if (path == NULL)
         return no_memory(dir, err);
-    enum weft_status st = wf_file_read(path, len, &old, &old_len, &why); /* longer: an error */
+    enum weft_status st =
+        wf_file_read(path, len, &old, &old_len, &why); /* a longer file is an error */
     *out = st == WEFT_OK && old_len == len && memcmp(old, text, len) == 0;
     free(old);
     free(path);
     return st == WEFT_NOMEM ? no_memory(dir, err) : WEFT_OK;
 }
 
-/* Traces are read together with the schedule: those of another one are moved aside. */
+/* Traces are read together with the schedule: those of another schedule are archived. */
 static enum weft_status write_schedule(const char *dir, const char *text, size_t len,
                                        struct weft_error *err)
 {

@@ -13,7 +13,7 @@
 #include "weft/sim.h"
 #include "weft/verify.h"
 
-/* step-000003.trace of step 3, or that of the first replica. */
+/* Parses step-000003.trace and, for the first of several replicas, step-000003-replica-0.trace. */
 static bool is_trace(const char *name, unsigned *step)
 {
     int end = 0;
@@ -51,8 +51,7 @@ enum weft_status wf_rundir_find_trace(const char *dir, char **out, unsigned *ste
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path");
     else if (!found)
         st = WEFT_FAIL(err, WEFT_DATA,
-                       "%.200s has no traces: train with --log.trace_steps=3 to record some",
-                       dir);
+                       "%.200s has no traces; set log.trace_steps to record some", dir);
     free(folder);
     if (st != WEFT_OK)
         return st;
@@ -95,9 +94,11 @@ static enum weft_status time_schedule(const struct weft_schedule *s,
     size_t n = findings.n_findings;
     weft_verify_result_release(&findings);
     if (n > 0)
-        return WEFT_FAIL(err, WEFT_SCHEDULE, "%.200s is wrong (weft check shows where)", path);
+        return WEFT_FAIL(err, WEFT_SCHEDULE,
+                         "%.200s is not valid; weft check reports the errors", path);
     if (!has_sizes_of(weft_schedule_placement(s), measured))
-        return WEFT_FAIL(err, WEFT_SCHEDULE, "%.200s is not that of the run's trace", path);
+        return WEFT_FAIL(err, WEFT_SCHEDULE, "%.200s does not match the sizes of the trace",
+                         path);
     WEFT_TRY(weft_metrics_init(&metrics, s, &cost, memory, err));
     enum weft_status st = weft_trace_init_plan(out, s, &metrics, memory, err);
     weft_metrics_release(&metrics);

@@ -13,7 +13,7 @@
 
 /* -- records -------------------------------------------------------------------------------- */
 
-/* Checksums of checksums are weak, so the format stores them turned and shifted. */
+/* The format rotates and shifts checksums, because checksums of data with checksums are weak. */
 static uint32_t masked(uint32_t crc)
 {
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
@@ -38,13 +38,13 @@ void wf_tensorboard_record(FILE *out, const unsigned char *bytes, size_t n)
 
 /* -- protobuf ------------------------------------------------------------------------------- */
 
-/* What tells a field: its number and how its bytes are laid out. */
+/* Wire types: the key of a field is its number and its wire type. */
 enum { VARINT = 0, EIGHT_BYTES = 1, BYTES = 2, FOUR_BYTES = 5 };
 
-enum { LONGEST_TAG = 200 };
+enum { MAX_TAG = 200 };
 
 struct message {
-    unsigned char at[LONGEST_TAG + 64];
+    unsigned char at[MAX_TAG + 64];
     size_t n;
 };
 
@@ -55,9 +55,9 @@ static void add_varint(struct message *m, uint64_t value)
     m->at[m->n++] = (unsigned char)value;
 }
 
-static void add_key(struct message *m, unsigned number, unsigned layout)
+static void add_key(struct message *m, unsigned number, unsigned wire_type)
 {
-    add_varint(m, number << 3 | layout);
+    add_varint(m, number << 3 | wire_type);
 }
 
 static void add_bytes(struct message *m, unsigned number, const void *bytes, size_t n)
@@ -103,7 +103,7 @@ void wf_tensorboard_put_scalar(FILE *out, uint64_t step, const char *tag, double
                                double wall_seconds)
 {
     struct message point = {.n = 0}, summary = {.n = 0}, event = {.n = 0};
-    add_bytes(&point, 1, tag, strnlen(tag, LONGEST_TAG));
+    add_bytes(&point, 1, tag, strnlen(tag, MAX_TAG));
     add_float(&point, 2, value);
     add_bytes(&summary, 1, point.at, point.n);
     add_double(&event, 1, wall_seconds);
@@ -122,7 +122,7 @@ struct wf_tensorboard {
     char *path; /* owned: for messages */
 };
 
-/* Names that a file can have, whatever the machine is called. */
+/* Stores the host name with all characters replaced that a file name should not have. */
 static void host_name(char *out, size_t size)
 {
     if (gethostname(out, size) != 0)
@@ -151,7 +151,7 @@ static enum weft_status open_file(struct wf_tensorboard *tb, const char *dir,
             break;
     }
     if (tb->out == NULL)
-        return WEFT_FAIL(err, WEFT_IO, "open %.300s: %s", tb->path, strerror(errno));
+        return WEFT_FAIL(err, WEFT_IO, "cannot open %.300s: %s", tb->path, strerror(errno));
     return WEFT_OK;
 }
 
@@ -166,7 +166,8 @@ enum weft_status wf_tensorboard_new(const char *dir, struct wf_tensorboard **out
                                     struct weft_error *err)
 {
     if (mkdir(dir, 0777) != 0 && errno != EEXIST)
-        return WEFT_FAIL(err, WEFT_IO, "make directory %.300s: %s", dir, strerror(errno));
+        return WEFT_FAIL(err, WEFT_IO, "cannot make directory %.300s: %s", dir,
+                         strerror(errno));
     struct wf_tensorboard *tb = calloc(1, sizeof *tb);
     if (tb == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for an event file");

@@ -8,168 +8,169 @@
 #define AT(field) .offset = offsetof(struct wf_train_settings, field)
 #define GIVEN(key) .given = offsetof(struct wf_train_settings, parallel.given.key)
 
-/* The largest of a kind: what a whole number in a file may be, and any sensible count. */
+/* Limits: the largest integer that every YAML reader represents, and a generous count. */
 #define LARGEST 9007199254740992.0 /* 2^53 */
 #define MANY 1048576
 
 static const struct wf_setting rows[] = {
     /* model */
-    {"model", "dir", WF_SETTING_STRING, "", "a Hugging Face directory, as weft saves one",
-     AT(model.dir)},
+    {"model", "dir", WF_SETTING_STRING, "",
+     "a Hugging Face directory to start from, for example one that weft saved", AT(model.dir)},
     {"model", "spec", WF_SETTING_STRING, "",
-     "a shape by its name: gpt2-124m, llama3-8b, dN (GPT-2 with N layers of 64 N); sizes below change it",
+     "a named shape: gpt2-124m, llama3-8b, dN (GPT-2 with N layers of dimension 64 N); sizes below override it",
      AT(model.spec)},
     {"model", "arch", WF_SETTING_CHOICE, "auto",
-     "the family, where neither dir nor spec says it", .choices = "auto|gpt2|llama",
+     "the architecture, if neither dir nor spec is set", .choices = "auto|gpt2|llama",
      AT(model.arch)},
-    {"model", "layers", WF_SETTING_COUNT, "auto", "transformer layers; auto: those of the spec",
-     .zero = "auto", .min = 1, .max = WEFT_MAX_LAYERS, AT(model.layers)},
-    {"model", "dim", WF_SETTING_COUNT, "auto", "width of the residual stream", .zero = "auto",
-     .min = 1, .max = MANY, AT(model.dim)},
-    {"model", "heads", WF_SETTING_COUNT, "auto", "heads of attention", .zero = "auto", .min = 1,
-     .max = MANY, AT(model.heads)},
-    {"model", "kv_heads", WF_SETTING_COUNT, "auto", "heads of keys and values; auto: as heads",
-     .zero = "auto", .min = 1, .max = MANY, AT(model.kv_heads)},
-    {"model", "ffn", WF_SETTING_COUNT, "auto", "width inside the MLP; auto: 4 dim for gpt2",
-     .zero = "auto", .min = 1, .max = 16 * MANY, AT(model.ffn)},
+    {"model", "layers", WF_SETTING_COUNT, "auto",
+     "number of transformer layers; auto: from spec", .zero = "auto", .min = 1,
+     .max = WEFT_MAX_LAYERS, AT(model.layers)},
+    {"model", "dim", WF_SETTING_COUNT, "auto", "dimension of the residual stream",
+     .zero = "auto", .min = 1, .max = MANY, AT(model.dim)},
+    {"model", "heads", WF_SETTING_COUNT, "auto", "number of attention heads", .zero = "auto",
+     .min = 1, .max = MANY, AT(model.heads)},
+    {"model", "kv_heads", WF_SETTING_COUNT, "auto",
+     "number of key and value heads; auto: same as heads", .zero = "auto", .min = 1,
+     .max = MANY, AT(model.kv_heads)},
+    {"model", "ffn", WF_SETTING_COUNT, "auto",
+     "hidden dimension of the MLP; auto: 4 x dim for gpt2", .zero = "auto", .min = 1,
+     .max = 16 * MANY, AT(model.ffn)},
     {"model", "vocab", WF_SETTING_COUNT, "auto",
-     "tokens of the vocabulary; auto: as data.train was tokenized, else those of the spec",
+     "vocabulary size; auto: that of the tokenizer of data.train, else from spec",
      .zero = "auto", .min = 2, .max = 16 * MANY, AT(model.vocab)},
-    {"model", "ctx", WF_SETTING_COUNT, "auto", "the longest sequence", .zero = "auto", .min = 1,
-     .max = 16 * MANY, AT(model.ctx)},
+    {"model", "ctx", WF_SETTING_COUNT, "auto", "maximum sequence length", .zero = "auto",
+     .min = 1, .max = 16 * MANY, AT(model.ctx)},
     {"model", "tied", WF_SETTING_CHOICE, "auto",
-     "the head multiplies by the embedding's weight; auto: true for gpt2",
+     "share the weights of embedding and head; auto: true for gpt2",
      .choices = "auto|true|false", AT(model.tied)},
     {"model", "residual_block_layers", WF_SETTING_COUNT, "off",
-     "layers of a block of attention residuals; off: plain residuals", .zero = "off", .min = 1,
+     "layers per block of attention residuals; off: plain residuals", .zero = "off", .min = 1,
      .max = WEFT_MAX_LAYERS, AT(model.residual_block_layers)},
-    {"model", "seed", WF_SETTING_LONG, "1", "of all random numbers: weights and shuffling",
+    {"model", "seed", WF_SETTING_LONG, "1", "seed of all random numbers: weights and shuffling",
      .max = LARGEST, AT(model.seed)},
     /* data */
     {"data", "train", WF_SETTING_STRING, "",
-     "token shards (see README): a file, a folder of *.bin, or a list with commas and patterns",
+     "token shards: a file, a directory of *.bin files, or a comma-separated list with patterns",
      AT(data.train)},
-    {"data", "val", WF_SETTING_STRING, "", "token shards to evaluate on", AT(data.val)},
+    {"data", "val", WF_SETTING_STRING, "", "token shards for evaluation", AT(data.val)},
     {"data", "tokenizer", WF_SETTING_STRING, "",
-     "a tokenizer's folder or file, put beside the weights; without: that of data.train or model.dir",
+     "tokenizer file or directory, saved with the weights; default: that of data.train or model.dir",
      AT(data.tokenizer)},
-    {"data", "seq", WF_SETTING_COUNT, "auto", "tokens of a sequence; auto: the model's ctx",
+    {"data", "seq", WF_SETTING_COUNT, "auto", "tokens per sequence; auto: model.ctx",
      .zero = "auto", .min = 1, .max = 16 * MANY, AT(data.seq)},
-    {"data", "batch", WF_SETTING_COUNT, "8", "sequences of a step, over all replicas", .min = 1,
+    {"data", "batch", WF_SETTING_COUNT, "8", "sequences per step, over all replicas", .min = 1,
      .max = 16 * MANY, AT(data.batch)},
     {"data", "shuffle", WF_SETTING_SWITCH, "false",
-     "sequences in a random order, another one in each epoch; false: in file order",
-     AT(data.shuffle)},
+     "random order of sequences, different in each epoch; false: file order", AT(data.shuffle)},
     /* parallel */
-    {"parallel", "pp", WF_SETTING_COUNT, "1", "ranks of a pipeline", .min = 1, .max = MANY,
+    {"parallel", "pp", WF_SETTING_COUNT, "1", "ranks per pipeline", .min = 1, .max = MANY,
      AT(parallel.pp), GIVEN(pp)},
-    {"parallel", "dp", WF_SETTING_COUNT, "1", "replicas of the pipeline", .min = 1, .max = MANY,
-     AT(parallel.dp), GIVEN(dp)},
+    {"parallel", "dp", WF_SETTING_COUNT, "1", "number of replicas of the pipeline", .min = 1,
+     .max = MANY, AT(parallel.dp), GIVEN(dp)},
     {"parallel", "chunks", WF_SETTING_COUNT, "auto",
-     "stages a rank; auto: the schedule's own number", .zero = "auto", .min = 1, .max = 4096,
-     AT(parallel.chunks), GIVEN(chunks)},
+     "stages per rank; auto: the default of the schedule", .zero = "auto", .min = 1,
+     .max = 4096, AT(parallel.chunks), GIVEN(chunks)},
     {"parallel", "micros", WF_SETTING_COUNT, "1",
-     "micro-batches of a step, over all replicas; part of what is computed", .min = 1,
-     .max = 16 * MANY, AT(parallel.micros), GIVEN(micros)},
+     "micro-batches per step, over all replicas; changes results", .min = 1, .max = 16 * MANY,
+     AT(parallel.micros), GIVEN(micros)},
     {"parallel", "schedule", WF_SETTING_STRING, "1f1b",
-     "a schedule's name (weft plan --list) or a CSV file", AT(parallel.schedule),
+     "name of a schedule (weft plan --list) or a CSV file", AT(parallel.schedule),
      GIVEN(schedule)},
     {"parallel", "placement", WF_SETTING_CHOICE, "auto",
-     "stages on ranks; auto: the schedule's",
+     "placement of stages on ranks; auto: that of the schedule",
      .choices = "auto|linear|loop|v|wave|bidirectional", AT(parallel.placement)},
     {"parallel", "partition", WF_SETTING_STRING, "balanced",
-     "layers on stages: balanced, even, a list as 4,3,3,2 or a layout as 'Et*3|(tt|)*2L'",
+     "layers per stage: balanced, even, a list such as 4,3,3,2 or a pattern such as 'Et*3|(tt|)*2L'",
      AT(parallel.partition)},
     {"parallel", "transport", WF_SETTING_CHOICE, "auto",
-     "between ranks; auto: mpi under mpirun, else threads in one process",
+     "transport between ranks; auto: mpi under mpirun, else threads of one process",
      .choices = "auto|inproc|mpi", AT(parallel.transport)},
-    {"parallel", "threads", WF_SETTING_COUNT, "auto", "threads of a rank; auto: one a core",
+    {"parallel", "threads", WF_SETTING_COUNT, "auto", "threads per rank; auto: one per core",
      .zero = "auto", .min = 1, .max = 4096, AT(parallel.threads), GIVEN(threads)},
     {"parallel", "cache", WF_SETTING_CHOICE, "off",
-     "what a rank keeps of blocks that it received or made, so that they are not sent again",
+     "residual blocks that a rank keeps so that they are not sent again",
      .choices = "off|received|full", AT(parallel.cache)},
     {"parallel", "auto", WF_SETTING_SWITCH, "false",
-     "measure a few micros, and choose those of pp, dp, chunks, schedule and threads not given",
+     "measure a few micro-batches and choose pp, dp, chunks, schedule and threads unless given",
      AT(parallel.automatic)},
     /* train */
-    {"train", "steps", WF_SETTING_LONG, "1000", "steps of the whole run", .min = 1,
+    {"train", "steps", WF_SETTING_LONG, "1000", "number of steps of the run", .min = 1,
      .max = LARGEST, AT(train.steps)},
     {"train", "precision", WF_SETTING_CHOICE, "fp32",
-     "of matrix products; bf16 keeps weights and sums in fp32", .choices = "fp32|bf16",
-     AT(train.precision)},
+     "precision of matrix products; bf16 keeps weights and sums in fp32",
+     .choices = "fp32|bf16", AT(train.precision)},
     {"train", "reduction", WF_SETTING_CHOICE, "exact",
-     "how gradients add up: exact is the same bits for every layout", .choices = "exact|fast",
+     "summation of gradients; exact: the same bits for every layout", .choices = "exact|fast",
      AT(train.reduction)},
     {"train", "recompute", WF_SETTING_CHOICE, "none",
-     "what the backward computes again instead of keeping it", .choices = "none|attention|full",
-     AT(train.recompute)},
+     "activations that the backward pass recomputes instead of storing them",
+     .choices = "none|attention|full", AT(train.recompute)},
     {"train", "timeout", WF_SETTING_REAL, "60",
-     "seconds without a heartbeat after which a rank counts as lost", .min = 1, .max = 1e6,
+     "seconds without a heartbeat after which a rank is considered lost", .min = 1, .max = 1e6,
      AT(train.timeout)},
     {"train", "slow", WF_SETTING_REAL, "2",
-     "a rank that takes this many times as long as planned, against the fastest, is named",
+     "warn about a rank that takes this many times as long as planned, relative to the fastest",
      .zero = "off", .min = 1, .max = 1e6, AT(train.slow)},
-    {"train", "max_time", WF_SETTING_REAL, "off",
-     "seconds after which the run ends in good order", .zero = "off", .min = 1e-3, .max = 1e9,
-     AT(train.max_time)},
+    {"train", "max_time", WF_SETTING_REAL, "off", "seconds after which the run stops and saves",
+     .zero = "off", .min = 1e-3, .max = 1e9, AT(train.max_time)},
     /* optim */
-    {"optim", "lr", WF_SETTING_REAL, "3e-4", "the highest learning rate", .max = 100,
-     AT(optim.lr)},
-    {"optim", "min_lr", WF_SETTING_REAL, "0", "the learning rate from decay_steps on",
-     .max = 100, AT(optim.min_lr)},
-    {"optim", "warmup", WF_SETTING_LONG, "0", "steps of a straight rise to lr", .max = LARGEST,
+    {"optim", "lr", WF_SETTING_REAL, "3e-4", "maximum learning rate", .max = 100, AT(optim.lr)},
+    {"optim", "min_lr", WF_SETTING_REAL, "0", "learning rate from decay_steps on", .max = 100,
+     AT(optim.min_lr)},
+    {"optim", "warmup", WF_SETTING_LONG, "0", "steps of linear warm-up to lr", .max = LARGEST,
      AT(optim.warmup)},
     {"optim", "decay_steps", WF_SETTING_LONG, "auto",
-     "the step that is the first to have min_lr; auto: train.steps", .zero = "auto", .min = 1,
-     .max = LARGEST, AT(optim.decay_steps)},
+     "first step with min_lr; auto: train.steps", .zero = "auto", .min = 1, .max = LARGEST,
+     AT(optim.decay_steps)},
     {"optim", "curve", WF_SETTING_CHOICE, "cosine",
-     "the way from lr to min_lr; wsd: lr, then down over the last fifth",
+     "decay from lr to min_lr; wsd: constant, then linear over the last fifth",
      .choices = "cosine|linear|wsd|constant", AT(optim.curve)},
-    {"optim", "beta1", WF_SETTING_REAL, "0.9", "AdamW: memory of the gradient", .max = 0.999999,
-     AT(optim.beta1)},
-    {"optim", "beta2", WF_SETTING_REAL, "0.95", "AdamW: memory of its square", .max = 0.99999,
-     AT(optim.beta2)},
-    {"optim", "eps", WF_SETTING_REAL, "1e-8", "AdamW: keeps the divisor from 0", .min = 1e-20,
+    {"optim", "beta1", WF_SETTING_REAL, "0.9", "AdamW: decay of the first moment",
+     .max = 0.999999, AT(optim.beta1)},
+    {"optim", "beta2", WF_SETTING_REAL, "0.95", "AdamW: decay of the second moment",
+     .max = 0.99999, AT(optim.beta2)},
+    {"optim", "eps", WF_SETTING_REAL, "1e-8", "AdamW: added to the denominator", .min = 1e-20,
      .max = 1, AT(optim.eps)},
     {"optim", "weight_decay", WF_SETTING_REAL, "0.1",
-     "AdamW: decay of weights of two or more dimensions", .max = 100, AT(optim.weight_decay)},
-    {"optim", "clip", WF_SETTING_REAL, "1", "the longest gradient, by its norm", .zero = "off",
+     "AdamW: weight decay of tensors with two or more dimensions", .max = 100,
+     AT(optim.weight_decay)},
+    {"optim", "clip", WF_SETTING_REAL, "1", "maximum gradient norm", .zero = "off",
      .min = 1e-12, .max = 1e12, AT(optim.clip)},
     /* eval */
-    {"eval", "every", WF_SETTING_COUNT, "off", "steps from one evaluation to the next",
-     .zero = "off", .min = 1, .max = 1e9, AT(eval.every)},
-    {"eval", "batches", WF_SETTING_COUNT, "20", "batches of an evaluation", .min = 1,
-     .max = 1e9, AT(eval.batches)},
+    {"eval", "every", WF_SETTING_COUNT, "off", "steps between evaluations", .zero = "off",
+     .min = 1, .max = 1e9, AT(eval.every)},
+    {"eval", "batches", WF_SETTING_COUNT, "20", "batches per evaluation", .min = 1, .max = 1e9,
+     AT(eval.batches)},
     /* checkpoint */
-    {"checkpoint", "every", WF_SETTING_COUNT, "off", "steps from one checkpoint to the next",
-     .zero = "off", .min = 1, .max = 1e9, AT(checkpoint.every)},
-    {"checkpoint", "keep", WF_SETTING_COUNT, "3", "newest checkpoints to keep", .min = 1,
+    {"checkpoint", "every", WF_SETTING_COUNT, "off", "steps between checkpoints", .zero = "off",
+     .min = 1, .max = 1e9, AT(checkpoint.every)},
+    {"checkpoint", "keep", WF_SETTING_COUNT, "3", "number of checkpoints to keep", .min = 1,
      .max = 1e9, AT(checkpoint.keep)},
     {"checkpoint", "resume", WF_SETTING_STRING, "no",
-     "auto: from the newest checkpoint, if there is one; no; or a checkpoint's path",
+     "no, auto (from the newest checkpoint of log.dir, if there is one), or the path of a checkpoint",
      AT(checkpoint.resume)},
     {"checkpoint", "async", WF_SETTING_SWITCH, "true",
-     "write while training goes on, from a copy in memory", AT(checkpoint.in_background)},
+     "write in the background, from a copy in memory", AT(checkpoint.in_background)},
     /* log */
     {"log", "dir", WF_SETTING_STRING, "",
-     "the run's directory, with metrics.jsonl and the weights", AT(log.dir)},
+     "directory of the run: settings, metrics, checkpoints, weights", AT(log.dir)},
     {"log", "every", WF_SETTING_COUNT, "auto",
-     "steps from one printed line to the next; auto: 1, on a terminal about 20 lines a run",
+     "steps between printed lines; auto: 1, on a terminal about 20 lines per run",
      .zero = "auto", .min = 1, .max = 1e9, AT(log.every)},
     {"log", "trace_steps", WF_SETTING_COUNT, "off",
-     "first steps whose actions are recorded, after each start", .zero = "off", .min = 1,
+     "number of steps after each start whose actions are recorded", .zero = "off", .min = 1,
      .max = 1e9, AT(log.trace_steps)},
     {"log", "tensorboard", WF_SETTING_SWITCH, "false", "write event files for TensorBoard",
      AT(log.tensorboard)},
     {"log", "serve", WF_SETTING_COUNT, "off",
-     "a port of this machine, where the run's page is shown live: http://127.0.0.1:PORT/",
-     .zero = "off", .min = 1, .max = 65535, AT(log.serve)},
-    {"log", "sample", WF_SETTING_COUNT, "off", "steps from one generated text to the next",
-     .zero = "off", .min = 1, .max = 1e9, AT(log.sample)},
+     "port at which the report is served live: http://127.0.0.1:PORT/", .zero = "off", .min = 1,
+     .max = 65535, AT(log.serve)},
+    {"log", "sample", WF_SETTING_COUNT, "off", "steps between generated samples", .zero = "off",
+     .min = 1, .max = 1e9, AT(log.sample)},
     {"log", "sample_prompt", WF_SETTING_STRING, "",
-     "what they go on from; nothing: a new document", AT(log.sample_prompt)},
-    {"log", "sample_tokens", WF_SETTING_COUNT, "64", "the most tokens of one", .min = 1,
-     .max = 1e6, AT(log.sample_tokens)},
+     "prompt of the samples; empty: a new document", AT(log.sample_prompt)},
+    {"log", "sample_tokens", WF_SETTING_COUNT, "64", "maximum number of tokens per sample",
+     .min = 1, .max = 1e6, AT(log.sample_tokens)},
 };
 
 struct wf_setting_list wf_train_setting_list(void)
@@ -179,7 +180,7 @@ struct wf_setting_list wf_train_setting_list(void)
 
 /* -- the model ------------------------------------------------------------------------------ */
 
-/* One size: its name, what is set, and where it goes. */
+/* One size of the model: its key, its value in the settings, and where it is stored. */
 struct size_row {
     const char *key;
     uint32_t set;
@@ -191,9 +192,9 @@ static uint32_t or_else(uint32_t set, uint32_t otherwise)
     return set != 0 ? set : otherwise;
 }
 
-/* What the sizes leave open of a shape without a spec. */
-static enum weft_status complete(const struct wf_train_settings *s, struct weft_model *m,
-                                 struct weft_error *err)
+/* Sets what the sizes leave open in a model without a spec. */
+static enum weft_status complete_model(const struct wf_train_settings *s, struct weft_model *m,
+                                       struct weft_error *err)
 {
     bool gpt2 = s->model.arch == WF_TRAIN_ARCH_GPT2;
     const struct size_row needed[] = {
@@ -203,12 +204,13 @@ static enum weft_status complete(const struct wf_train_settings *s, struct weft_
     for (size_t i = 0; i < WEFT_LEN(needed); i++)
         if (needed[i].set == 0)
             return WEFT_FAIL(err, WEFT_USAGE,
-                             "model.%s is needed with model.arch (or give model.spec)",
+                             "model.%s is required with model.arch; set it, or use model.spec",
                              needed[i].key);
     if (m->ffn == 0 && !gpt2)
-        return WEFT_FAIL(err, WEFT_USAGE, "model.ffn is needed with model.arch llama");
+        return WEFT_FAIL(err, WEFT_USAGE, "model.ffn is required with model.arch llama");
     if (m->ffn == 0 && m->dim > UINT32_MAX / 4)
-        return WEFT_FAIL(err, WEFT_USAGE, "model.dim is too large");
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "model.dim %u is too large for the default of model.ffn", m->dim);
     m->arch = gpt2 ? WEFT_ARCH_GPT2 : WEFT_ARCH_LLAMA;
     m->norm_eps = WEFT_NORM_EPS_DEFAULT;
     m->rope.theta = WEFT_ROPE_THETA_DEFAULT;
@@ -233,7 +235,7 @@ enum weft_status wf_train_settings_model(const struct wf_train_settings *s,
         {"ctx", s->model.ctx, &m.ctx},
         {"residual_block_layers", s->model.residual_block_layers, &m.residual_block_layers},
     };
-    /* Without grouped queries a spec's keys and values follow the heads that are asked for. */
+    /* A spec without grouped queries stays without them if the number of heads changes. */
     if (s->model.heads != 0 && m.kv_heads == m.heads)
         m.kv_heads = s->model.heads;
     for (size_t i = 0; i < WEFT_LEN(sizes); i++)
@@ -242,7 +244,7 @@ enum weft_status wf_train_settings_model(const struct wf_train_settings *s,
     if (s->model.tied != WF_TRAIN_TIED_AUTO)
         m.tied = s->model.tied == WF_TRAIN_TIED_TRUE;
     if (s->model.spec == NULL)
-        WEFT_TRY(complete(s, &m, err));
+        WEFT_TRY(complete_model(s, &m, err));
     WEFT_TRY(weft_model_check(&m, err));
     *out = m;
     return WEFT_OK;
@@ -262,29 +264,30 @@ static enum weft_status check_model(const struct wf_train_settings *s, struct we
     bool arch = s->model.arch != WF_TRAIN_ARCH_AUTO;
     if (dir + spec + arch > 1)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "the model is said twice: give one of model.dir, model.spec and "
-                         "model.arch");
+                         "the model is specified more than once; set one of model.dir, "
+                         "model.spec and model.arch");
     if (dir + spec + arch == 0)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "there is no model: give model.dir, model.spec (as d12) or model.arch "
-                         "with its sizes");
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "no model is specified; set model.dir, model.spec (for example d12) or "
+            "model.arch with its sizes");
     if (dir && has_sizes(s))
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "model.dir says the shape of the model itself: leave its sizes out");
+                         "model.dir determines the shape of the model; remove the sizes");
     struct weft_model m;
     return dir ? WEFT_OK : wf_train_settings_model(s, &m, err);
 }
 
-/* -- all together --------------------------------------------------------------------------- */
+/* -- all settings --------------------------------------------------------------------------- */
 
 static enum weft_status check_rates(const struct wf_train_settings *s, struct weft_error *err)
 {
     if (s->optim.min_lr > s->optim.lr)
-        return WEFT_FAIL(err, WEFT_USAGE, "optim.min_lr %g is above optim.lr %g",
+        return WEFT_FAIL(err, WEFT_USAGE, "optim.min_lr %g is greater than optim.lr %g",
                          s->optim.min_lr, s->optim.lr);
     if (s->optim.curve == WF_LR_CURVE_CONSTANT && s->optim.min_lr != 0)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "optim.min_lr %g: a constant learning rate never comes down to it",
+                         "optim.min_lr %g has no effect with optim.curve constant; remove it",
                          s->optim.min_lr);
     return WEFT_OK;
 }
@@ -294,8 +297,8 @@ enum weft_status wf_train_check_micros(uint32_t micros, uint32_t batch, struct w
     if (micros <= batch)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "parallel.micros %u is more than the %u sequence%s of data.batch: give "
-                     "fewer micros, or a larger batch",
+                     "parallel.micros %u is greater than data.batch (%u sequence%s); use fewer "
+                     "micro-batches or a larger batch",
                      micros, batch, wf_plural(batch));
 }
 
@@ -304,19 +307,19 @@ enum weft_status wf_train_settings_check(const struct wf_train_settings *s,
 {
     WEFT_TRY(check_model(s, err));
     if (s->data.train == NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "there is no data: give data.train");
+        return WEFT_FAIL(err, WEFT_USAGE, "no training data is specified; set data.train");
     WEFT_TRY(wf_train_check_micros(s->parallel.micros, s->data.batch, err));
     if (s->eval.every != 0 && s->data.val == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "eval.every is %u, and there is nothing to evaluate on: give data.val",
+                         "eval.every is %u, but there is no evaluation data; set data.val",
                          s->eval.every);
     if (s->checkpoint.every != 0 && s->log.dir == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "checkpoint.every is %u, and there is no place for them: give log.dir",
+                         "checkpoint.every is %u, but there is no run directory; set log.dir",
                          s->checkpoint.every);
     if (s->log.serve != 0 && s->log.dir == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "log.serve is %u, and there is no run to show: give log.dir",
+                         "log.serve is %u, but there is no run directory; set log.dir",
                          s->log.serve);
     return check_rates(s, err);
 }

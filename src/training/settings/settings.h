@@ -1,6 +1,6 @@
-/* The settings of a training run: all keys of its YAML file, and what they must satisfy together.
+/* Defines the settings of a training run, and checks that they fit together.
  *
- * The table is in settings.c; config/settings.h reads and prints by it:
+ * The table of keys is in settings.c; the functions of config/settings.h read and print it:
  *
  *     struct wf_train_settings s;
  *     wf_settings_init(wf_train_setting_list(), &s, &err);
@@ -9,8 +9,7 @@
  *     wf_train_settings_check(&s, &err);
  *     wf_settings_release(wf_train_setting_list(), &s);
  *
- * A number that is 0 here is written "auto" or "off" in the file; texts that are not given are
- * NULL.
+ * A number that is 0 here is "auto" or "off" in the file.  A text that is not given is NULL.
  */
 #ifndef TRAINING_SETTINGS_SETTINGS_H
 #define TRAINING_SETTINGS_SETTINGS_H
@@ -22,7 +21,7 @@
 #include "config/settings.h"
 #include "weft/spec.h"
 
-/* The choices, in the order of the table. */
+/* Values of choices, in the order of the table. */
 enum wf_train_arch { WF_TRAIN_ARCH_AUTO, WF_TRAIN_ARCH_GPT2, WF_TRAIN_ARCH_LLAMA };
 enum wf_train_tied { WF_TRAIN_TIED_AUTO, WF_TRAIN_TIED_TRUE, WF_TRAIN_TIED_FALSE };
 enum wf_train_transport {
@@ -56,7 +55,7 @@ struct wf_train_settings {
         uint32_t threads;
         uint32_t cache; /* enum wf_train_cache */
         bool automatic; /* the key is "auto" */
-        struct {        /* said by a file or a flag: not to be chosen */
+        struct {        /* set by a file or a flag: parallel.auto does not change these */
             bool pp, dp, chunks, micros, schedule, threads;
         } given;
     } parallel;
@@ -90,18 +89,19 @@ struct wf_train_settings {
     } log;
 };
 
+/* Returns the table of all settings. */
 struct wf_setting_list wf_train_setting_list(void);
 
-/* WEFT_USAGE when a micro would have no sequence. */
+/* Returns WEFT_USAGE if a micro-batch would have no sequence. */
 enum weft_status wf_train_check_micros(uint32_t micros, uint32_t batch, struct weft_error *err);
 
-/* What no single key can know: the model is said in one way, the data is there, micros are no
- * more than sequences, and rates do not rise.  WEFT_USAGE. */
+/* Returns WEFT_USAGE if keys contradict each other: the model must be specified once, training data
+ * must be given, micro-batches must not outnumber sequences, learning rates must not rise. */
 enum weft_status wf_train_settings_check(const struct wf_train_settings *s,
                                          struct weft_error *err);
 
-/* The shape that model.spec or model.arch and its sizes say; sizes beside a spec win over it.
- * Not for model.dir, whose own files say it. */
+/* Stores the shape that model.spec or model.arch and the sizes describe; sizes override a spec.  Not
+ * for model.dir, whose files describe the shape. */
 enum weft_status wf_train_settings_model(const struct wf_train_settings *s,
                                          struct weft_model *out, struct weft_error *err);
 
@@ -125,7 +125,7 @@ struct wf_resume wf_train_settings_resume(const struct wf_train_settings *s);
 enum weft_status wf_train_settings_infer_vocab(struct wf_train_settings *s,
                                                struct weft_error *err);
 
-/* The learning rate's curve; decay_steps is train.steps when it is auto. */
+/* Returns the curve of the learning rate; decay_steps is train.steps if it is auto. */
 struct wf_lr_curve wf_train_settings_curve(const struct wf_train_settings *s);
 
 #endif
