@@ -1,4 +1,4 @@
-/* Byte-pair merges: the hash of pairs, and the tokens of one piece of text. */
+/* Byte-pair merges: the hash table of pairs, and the encoding of one piece of text. */
 #ifndef TRAINING_DATA_BPE_H
 #define TRAINING_DATA_BPE_H
 
@@ -9,7 +9,7 @@ static inline uint64_t wf_bpe_key(struct wf_token_pair pair)
     return (uint64_t)(uint32_t)pair.left << 32 | (uint32_t)pair.right;
 }
 
-/* The slot of a pair, or the free one where it would be. */
+/* Returns the slot of a pair, or the free slot for it. */
 static inline struct wf_merge *wf_bpe_slot(const struct weft_tokenizer *t,
                                            struct wf_token_pair pair)
 {
@@ -22,7 +22,7 @@ static inline struct wf_merge *wf_bpe_slot(const struct weft_tokenizer *t,
     }
 }
 
-/* Room for pieces that are long. */
+/* Memory for long pieces. */
 struct wf_bpe_scratch {
     struct wf_bpe_node *nodes; /* owned */
     struct wf_bpe_entry *heap; /* owned */
@@ -31,8 +31,8 @@ struct wf_bpe_scratch {
 
 void wf_bpe_scratch_release(struct wf_bpe_scratch *scratch);
 
-/* Appends the tokens of a piece: again and again the pair of the lowest rank, the leftmost of
- * equals, becomes one token. */
+/* Appends the tokens of a piece.  It repeatedly merges the pair of the lowest rank, the leftmost of
+ * equal ones. */
 enum weft_status wf_bpe_encode(const struct weft_tokenizer *t, struct wf_bpe_scratch *scratch,
                                const char *piece, size_t len, struct weft_tokens *out,
                                struct weft_error *err);

@@ -1,4 +1,4 @@
-/* Words of a text, and how often each is there. */
+/* Counts the words of a text. */
 #ifndef TRAINING_DATA_BPE_WORDS_H
 #define TRAINING_DATA_BPE_WORDS_H
 
@@ -15,16 +15,17 @@ struct wf_words {
     struct wf_text pool;
     struct wf_word *at; /* owned */
     size_t n, cap;
-    uint32_t *slots; /* owned: hash; index + 1, 0 is free */
+    uint32_t *slots; /* owned: hash table; index + 1, 0: free */
     size_t mask;
 };
 
+/* Adds `count` occurrences of a word. */
 enum weft_status wf_words_add(struct wf_words *w, const char *bytes, size_t len, uint64_t count,
                               struct weft_error *err);
 void wf_words_release(struct wf_words *w);
 
-/* The words of all documents, of at most max_len bytes, counted by n_threads.  The caller releases
- * *out. */
+/* Counts the words of at most max_len bytes in all documents, with n_threads threads.  The caller
+ * releases *out. */
 enum weft_status wf_words_count(const struct wf_text_list *list, uint32_t n_threads,
                                 size_t max_len, void (*progress)(void *ctx, uint64_t bytes),
                                 void *progress_ctx, struct wf_words *out,

@@ -1,4 +1,4 @@
-/* What reading and writing shards share. */
+/* The formats of shards, and lists of their paths, for reading and writing. */
 #ifndef TRAINING_DATA_SHARD_PRIV_H
 #define TRAINING_DATA_SHARD_PRIV_H
 
@@ -9,7 +9,7 @@
 
 struct wf_shard_format {
     int32_t magic, version;
-    size_t width; /* bytes of a token */
+    size_t width; /* bytes per token */
 };
 
 static const struct wf_shard_format wf_shard_formats[] = {{20240520, 1, 2}, {20240801, 7, 4}};
@@ -19,7 +19,7 @@ struct wf_paths {
     size_t n;
 };
 
-/* The files that a list names, in their order; at least one. */
+/* Finds the files of a list in their order; at least one. */
 enum weft_status wf_paths_init(struct wf_paths *paths, const char *list,
                                struct weft_error *err);
 void wf_paths_release(struct wf_paths *paths);

@@ -1,16 +1,15 @@
-/* Texts to token shards.
+/* Writes texts as token shards.
  *
- *     OUT/train-000000.bin ...   tokens of the documents, one after another, each behind its end
- *     OUT/val-000000.bin ...     the same of those that are held back
+ *     OUT/train-000000.bin ...   tokens of the training documents, each followed by its end token
+ *     OUT/val-000000.bin ...     the same of the validation documents
  *     OUT/tokenizer.json         unless tokens are bytes
- *     OUT/meta.json              what is there
+ *     OUT/meta.json              statistics
  *
- * or one file, when OUT ends in .bin.  The same texts give the same bytes, whatever the number of
- * threads.
+ * or one file, if OUT ends in .bin.  The same texts give the same bytes with any number of threads.
  *
- * Whether a document is held back depends on its number alone.  The first one never is; when there
- * are two or more, at least one is.  A text file that is the only document is cut, at a line: its
- * end is held back.
+ * The number of a document determines whether it is used for validation.  The first one never is; if
+ * there are two or more, at least one is.  If a text file is the only document, it is cut at a line,
+ * and its end is used for validation.
  */
 #ifndef TRAINING_DATA_TOKEN_CORPUS_H
 #define TRAINING_DATA_TOKEN_CORPUS_H
@@ -22,9 +21,9 @@ enum { WF_CORPUS_SHARD_TOKENS = 100000000 };
 
 struct wf_corpus_options {
     const struct weft_tokenizer *tokenizer; /* borrowed */
-    const char *out;                        /* borrowed: a folder, or a file .bin */
+    const char *out;                        /* borrowed: a folder, or a file *.bin */
     double val;                             /* fraction of documents, 0 <= val < 1 */
-    uint32_t shard_tokens;                  /* of each shard but the last */
+    uint32_t shard_tokens;                  /* tokens per shard */
     uint32_t n_threads;
     void (*progress)(void *ctx, uint64_t bytes); /* bytes read so far; may be NULL */
     void *ctx;
@@ -40,8 +39,8 @@ struct wf_corpus_result {
     struct wf_corpus_split train, val;
 };
 
-/* A folder that has shards already is WEFT_USAGE.  After a failure none of the files is there.
- * May cut the list's only file. */
+/* Writes the corpus.  Returns WEFT_USAGE if the folder already has shards.  After a failure none of the
+ * files exists.  May cut the list's only file. */
 enum weft_status wf_corpus_write(struct wf_text_list *list,
                                  const struct wf_corpus_options *options,
                                  struct wf_corpus_result *result, struct weft_error *err);
