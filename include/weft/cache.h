@@ -1,7 +1,7 @@
 /* The cross-stage cache of burn_dragon, the reference system, and its traffic count of a plan,
  * reproduced bit for bit for comparison.  weft's own model is in weft/traffic.h.
  *
- * The reference model omits two things.  One tensor per transition stands for all block summaries,
+ * The reference model omits two things.  One tensor per transition represents all block summaries,
  * so the growing list of finished blocks is not counted.  With the cache on, a backward only reads
  * the summary of its forward again, so the gradients are not counted.
  *

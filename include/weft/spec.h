@@ -1,7 +1,7 @@
 /* Models, and the time and memory of their items.
  *
  * An item is a part of the model that is never divided: the embedding, one transformer layer, or
- * the head (final norm, logits, loss).  Items are derived from a model or are all alike:
+ * the head (final norm, logits, loss).  Items are derived from a model, or all layers are equal:
  *
  *     struct weft_model model;
  *     struct weft_items items;

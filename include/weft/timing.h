@@ -62,7 +62,7 @@ WEFT_API enum weft_status weft_event_list(const struct weft_schedule *s,
                                           size_t *n, struct weft_error *err);
 
 /* Computes, for each pipe and stage, the maximum number of micro-batches whose activations the
- * stage holds at one time, in program order.  out is (pipes, stages). */
+ * stage stores at one time, in program order.  out is (pipes, stages). */
 WEFT_API enum weft_status weft_schedule_in_flight(const struct weft_schedule *s, uint32_t *out,
                                                   struct weft_error *err);
 

@@ -134,7 +134,7 @@ WEFT_API struct weft_traffic_count weft_traffic_count(const struct weft_traffic 
                                                       uint32_t pipe);
 
 /* Bytes of one tensor.  The gradient of a block is a sum over ranks; an exact sum takes 8 bytes
- * per element, whatever the type of the payload. */
+ * per element, independent of the type of the payload. */
 struct weft_payload {
     size_t bytes;          /* a block, an activation, or the gradient of an activation */
     size_t gradient_bytes; /* the gradient of a block */

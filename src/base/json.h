@@ -29,9 +29,13 @@ void wf_json_begin(struct wf_json *j, const char *key, char bracket);
 /* Ends an object or a list; `bracket` is '}' or ']'. */
 void wf_json_end(struct wf_json *j, char bracket);
 
-/* Write one value. */
+/* Writes a string. */
 void wf_json_string(struct wf_json *j, const char *key, const char *value);
+
+/* Writes a whole number. */
 void wf_json_uint(struct wf_json *j, const char *key, uint64_t value);
+
+/* Writes true or false. */
 void wf_json_bool(struct wf_json *j, const char *key, bool value);
 
 /* Writes the shortest text that reads back as the same double, or null if it is not finite. */

@@ -19,6 +19,8 @@ void wf_number_print_float(float value, char out[WF_NUMBER_CHARS]);
 
 /* Writes decimal digits in groups of three, "1,234,567", and returns `out`. */
 const char *wf_digits_group(char out[WF_NUMBER_CHARS], const char *digits);
+
+/* Writes a number in groups of three digits and returns `out`. */
 const char *wf_grouped(char out[WF_NUMBER_CHARS], uint64_t n);
 
 enum wf_bytes_style {

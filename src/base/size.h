@@ -18,11 +18,13 @@ static inline bool wf_size_add(size_t a, size_t b, size_t *out)
     return !__builtin_add_overflow(a, b, out);
 }
 
+/* Returns the smaller size. */
 static inline size_t wf_size_min(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
+/* Returns the larger size. */
 static inline size_t wf_size_max(size_t a, size_t b)
 {
     return a > b ? a : b;
@@ -34,13 +36,13 @@ static inline size_t wf_size_round_up(size_t n, size_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* Return the smaller and the larger number.  Unlike fmin() and fmax() they are inline and do not
- * handle NaN. */
+/* Returns the smaller number.  Unlike fmin() it is inline and does not handle NaN. */
 static inline double wf_double_min(double a, double b)
 {
     return a < b ? a : b;
 }
 
+/* Returns the larger number.  Unlike fmax() it is inline and does not handle NaN. */
 static inline double wf_double_max(double a, double b)
 {
     return a > b ? a : b;

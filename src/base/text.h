@@ -14,11 +14,19 @@ struct wf_text {
     bool failed;
 };
 
-/* Append bytes, a string, a character, a decimal number, or formatted text. */
+/* Appends bytes. */
 void wf_text_add(struct wf_text *t, const char *bytes, size_t len);
+
+/* Appends a string. */
 void wf_text_adds(struct wf_text *t, const char *string);
+
+/* Appends a character. */
 void wf_text_addc(struct wf_text *t, char c);
+
+/* Appends a decimal number. */
 void wf_text_addu(struct wf_text *t, unsigned long long number);
+
+/* Appends formatted text. */
 void wf_text_addf(struct wf_text *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -82,7 +82,7 @@ static void check_error(void **state)
     assert_int_equal(WEFT_FAIL(&err, WEFT_IO, "%s", text), WEFT_IO); /* truncated */
     assert_int_equal(strlen(err.msg), sizeof err.msg - 1);
     assert_string_equal(err.msg + sizeof err.msg - 6, "xx...");
-    assert_int_equal(WEFT_FAIL(NULL, WEFT_USAGE, "nobody listens"), WEFT_USAGE);
+    assert_int_equal(WEFT_FAIL(NULL, WEFT_USAGE, "no record"), WEFT_USAGE);
 }
 
 /* The documented exit codes. */

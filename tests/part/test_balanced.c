@@ -367,7 +367,7 @@ static struct error_case {
      8193, 4, 1, 1, {0}},
     {"times overflow", "times of all items overflow",
      4, 4, 1e308, 1, {0}},
-    {"a rank that is not there", "stage 3 is placed on rank 2 of 2",
+    {"a rank out of range", "stage 3 is placed on rank 2 of 2",
      4, 4, 1, 1, {.placement = &bad_rank}},
     {"a placement of others", "the placement has 3 stages, the partition 4",
      4, 4, 1, 1, {.placement = &bad_stages}},

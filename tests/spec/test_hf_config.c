@@ -148,8 +148,8 @@ static struct bad_case {
      "quantization_config is set: weft reads weights of type F32, BF16 and F16"},
     {"unscaled", GPT2_TEXT(",\"scale_attn_weights\":false"), "scale_attn_weights is false: weft"},
     {"scaled by layer", GPT2_TEXT(",\"scale_attn_by_inverse_layer_idx\":true"),
-     "scale_attn_by_inverse_layer_idx is true: weft scales every layer's scores alike; use a "
-     "model where it is false"},
+     "scale_attn_by_inverse_layer_idx is true: weft scales the scores of all layers equally; "
+     "use a model where it is false"},
     {"reordered", GPT2_TEXT(",\"reorder_and_upcast_attn\":true"), "reorder_and_upcast_attn is true"},
     {"cross-attention", GPT2_TEXT(",\"add_cross_attention\":true"), "add_cross_attention is true"},
     {"switch of another type", GPT2_TEXT(",\"reorder_and_upcast_attn\":1"),

@@ -16,7 +16,7 @@
 #define HEAD "# weft trace 1\n# weft ranks 1 stages 1 micros 1\n"
 
 static struct bad_case {
-    const char *name, *text, *says;
+    const char *name, *text, *error;
 } bad_cases[] = {
     {"empty", "", "begin with '# weft trace 1'"},
     {"no version", "# weft ranks 1 stages 1 micros 1\n", "t:1:8: the first header line must"},
@@ -78,8 +78,8 @@ static void check_bad(void **state)
     assert_non_null(text);
     memcpy(text, c->text, len);
     assert_int_equal(weft_trace_parse(text, len, "t", &t, &err), WEFT_DATA);
-    if (strstr(err.msg, c->says) == NULL)
-        fail_msg("'%s' lacks '%s'", err.msg, c->says);
+    if (strstr(err.msg, c->error) == NULL)
+        fail_msg("'%s' lacks '%s'", err.msg, c->error);
     assert_int_equal(err.status, WEFT_DATA);
     free(text);
 }

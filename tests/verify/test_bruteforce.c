@@ -212,8 +212,7 @@ static void judge(const struct weft_schedule *s, const char *text, struct dice *
          !(lowers(s, WEFT_LOWERING_LATE, right) && lowers(s, WEFT_LOWERING_PYTORCH, right)))) {
         print_error("case %zu, depth %zu, channels by %s:\n%s", (size_t)d->stream,
                     transport.depth, transport.by_pair ? "pair" : "direction", text);
-        print_error("the executor says: %s\nthe verifier has %zu findings\n", verdict_name(v),
-                    r.n_findings);
+        print_error("executor: %s\nverifier: %zu findings\n", verdict_name(v), r.n_findings);
         for (size_t i = 0; i < r.n_findings && i < 8; i++)
             print_error("    %s: %s\n", weft_rule_name(r.findings[i].rule), r.findings[i].text);
         fail();
@@ -279,7 +278,7 @@ static void check_random(void **state)
     for (int v = 0; v < N_VERDICTS; v++)
         print_message("%-11s %zu\n", verdict_name((enum verdict)v), tally.verdict[v]);
     print_message(
-        "refused by the parser %zu; with messages %zu, by pair %zu, blocking %zu; with "
+        "rejected by the parser %zu; with messages %zu, by pair %zu, blocking %zu; with "
         "pairs %zu; two-way %zu; with reductions %zu, with some of them only %zu\n",
         tally.refused, tally.lowered, tally.by_pair, tally.blocking, tally.paired,
         tally.two_way, tally.reduced, tally.unreduced);

@@ -29,6 +29,7 @@ enum weft_status wf_reach_init(struct wf_reach *r, const struct wf_problem *pr,
 {
     size_t w = pr->width, cells = (size_t)pr->n_stages * w, n = (size_t)pr->n_layers + 1;
     *r = (struct wf_reach){.pr = pr};
+
     for (int kind = FIRST; kind <= LAST; kind++)
         r->by_time[kind] = calloc(n, sizeof *r->by_time[kind]);
     if (pr->limited)
@@ -40,6 +41,7 @@ enum weft_status wf_reach_init(struct wf_reach *r, const struct wf_problem *pr,
     r->choice = calloc(cells, sizeof *r->choice);
     r->scratch = calloc(w, sizeof *r->scratch);
     r->min_after = calloc(w, sizeof *r->min_after);
+
     if (!r->by_time[FIRST] || !r->by_time[MIDDLE] || !r->by_time[LAST] ||
         (pr->limited && !r->by_memory) || !r->end || !r->last || !r->furthest || !r->cost ||
         !r->choice || !r->scratch || !r->min_after)

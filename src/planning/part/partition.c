@@ -30,6 +30,7 @@ static enum weft_status verify_stage(const struct weft_partition *p, uint32_t s,
         return WEFT_FAIL(err, WEFT_USAGE,
                          "stage %u starts at layer %u, but the previous stage ends at layer %u",
                          s, stage->first_layer, next);
+
     if (stage->embedding != (s == 0))
         return WEFT_FAIL(err, WEFT_USAGE,
                          s == 0 ? "stage %u has no embedding: the first stage must have it"

@@ -47,6 +47,7 @@ enum weft_status weft_stage_sums_init(struct weft_stage_sums *sums,
         .state_bytes = calloc(n, sizeof *result.state_bytes),
         .act_bytes = calloc(n, sizeof *result.act_bytes),
     };
+
     enum weft_status st = WEFT_OK;
     if (!result.f || !result.i || !result.w || !result.state_bytes || !result.act_bytes)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the sums of %zu stages", n);

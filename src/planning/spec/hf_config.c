@@ -180,7 +180,7 @@ static enum weft_status parse_gpt2(const struct config *c, struct weft_model *m)
                              .rope = {.theta = WEFT_ROPE_THETA_DEFAULT}};
     WEFT_TRY(require_bool(c, "scale_attn_weights", true, "weft scales attention's scores"));
     WEFT_TRY(require_bool(c, "scale_attn_by_inverse_layer_idx", false,
-                          "weft scales every layer's scores alike"));
+                          "weft scales the scores of all layers equally"));
     WEFT_TRY(require_bool(c, "reorder_and_upcast_attn", false,
                           "weft computes attention in the usual order"));
     WEFT_TRY(require_bool(c, "add_cross_attention", false, "weft has no cross-attention"));
@@ -303,12 +303,14 @@ static enum weft_status parse_llama(const struct config *c, struct weft_model *m
                              .vocab = 32000,
                              .ctx = 2048,
                              .norm_eps = 1e-6F};
+
     WEFT_TRY(require_bool(c, "attention_bias", false, "weft's Llama has no biases"));
     WEFT_TRY(require_bool(c, "mlp_bias", false, "weft's Llama has no biases"));
     WEFT_TRY(require_activation(c, "hidden_act", "silu", "silu"));
     WEFT_TRY(get_size(c, "num_hidden_layers", NULL, &m->layers));
     WEFT_TRY(get_size(c, "hidden_size", NULL, &m->dim));
     WEFT_TRY(get_size(c, "num_attention_heads", NULL, &m->heads));
+
     m->kv_heads = m->heads;
     WEFT_TRY(read_size(c, "num_key_value_heads", get_or_null(c, "num_key_value_heads"),
                        &m->kv_heads));

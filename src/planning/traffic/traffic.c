@@ -163,6 +163,7 @@ static enum weft_status check(const struct weft_placement *p, const uint32_t *fi
         if (p->rank_of[i] >= p->n_ranks)
             return WEFT_FAIL(err, WEFT_USAGE, "stage %zu is placed on rank %u of %u",
                              i % p->n_stages, p->rank_of[i], p->n_ranks);
+
     for (uint32_t micro = 0; p->n_pipes > 1 && micro < p->n_micros; micro++)
         if (p->pipe_of == NULL || p->pipe_of[micro] >= p->n_pipes)
             return WEFT_FAIL(err, WEFT_USAGE, "micro %u is in none of the %u pipes", micro,

@@ -241,7 +241,7 @@ enum weft_status wf_verify_cells(struct wf_verifier *p, struct weft_error *err)
                        (uint32_t)(cell % p->place->n_micros), p->cells[cell]);
     if (p->n_cells < p->n_all_cells)
         wf_verifier_add(p, WEFT_RULE_MISSING, 0, SIZE_MAX,
-                        "%u stages x %u micros in %zu actions: most of them are missing",
-                        p->place->n_stages, p->place->n_micros, weft_schedule_n_actions(p->s));
+                        "%u stages x %u micros need more than %zu actions", p->place->n_stages,
+                        p->place->n_micros, weft_schedule_n_actions(p->s));
     return WEFT_OK;
 }
