@@ -1,3 +1,5 @@
+/* Searches for layouts: how to cut the model, into how many micros, on which schedule, and how to
+ * divide a cluster into pipelines and replicas. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -5,18 +7,19 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "planning/part/for_schedule.h"
+#include "planning/sim/reduction.h"
 #include "weft/sim.h"
 #include "weft/timing.h"
 #include "weft/tune.h"
 #include "weft/verify.h"
 
-/* Enumeration.  For each way to lay pipelines on the cluster, each number of micros, each schedule,
- * each number of chunks and both partitions: make, time, keep the best.  A lower bound of the time
- * that is not below the worst kept cuts it off before a schedule is made: all work shared evenly
- * by the ranks, or the closed forms where the placement is known before.
- */
+/* The search enumerates every placement of pipelines on the cluster, number of micros, schedule,
+ * number of chunks and partition, times each layout and keeps the best.  A layout is pruned before
+ * its schedule is made if a lower bound of its time is not below the worst kept: all work divided
+ * evenly among the ranks, or the closed forms if the placement is known. */
 
-/* Larger plans are left out: they would be timed one by one. */
+/* Larger schedules are not tried: timing them takes too long. */
 enum { MAX_CELLS = 1 << 21, MAX_CHUNKS = 64 };
 
 struct context {
@@ -25,13 +28,13 @@ struct context {
     size_t most;
     struct weft_cluster cluster; /* of one pipeline */
     bool clustered;
-    struct weft_link ring; /* that gradients of replicas go over */
+    struct weft_link ring; /* the link that carries the gradients of replicas */
     struct weft_layout now;
-    struct weft_items items; /* owned: of a micro of now.rows */
-    double boundary;         /* bytes */
+    struct weft_items items; /* owned: for micros of now.rows sequences */
+    double boundary;         /* bytes of a message between stages */
 };
 
-/* -- what is kept ------------------------------------------------------------------------- */
+/* -- the best layouts --------------------------------------------------------------------- */
 
 void weft_layouts_release(struct weft_layouts *l)
 {
@@ -41,13 +44,13 @@ void weft_layouts_release(struct weft_layouts *l)
     *l = (struct weft_layouts){0};
 }
 
-/* Whether a time is too long to be kept. */
+/* Returns true if a time is too long to be kept. */
 static bool is_pruned(const struct context *c, double time)
 {
     return c->kept->n == c->most && time >= c->kept->at[c->most - 1].time;
 }
 
-/* Takes the layout's schedule. */
+/* Inserts a layout among the best, or frees its schedule. */
 static void keep(struct context *c, const struct weft_layout *l)
 {
     struct weft_layouts *k = c->kept;
@@ -67,17 +70,13 @@ static void keep(struct context *c, const struct weft_layout *l)
 
 /* -- one candidate ------------------------------------------------------------------------ */
 
-/* Ring all-reduce of the fullest rank's gradients: 2 (d - 1) steps of a d-th each. */
+/* Returns the time of a ring all-reduce of the fullest rank's gradients in fp32, which are a fifth
+ * of its state.  Every message has a d-th of them. */
 static double reduction_time(const struct context *c, size_t state_bytes)
 {
-    double d = c->now.replicas, bytes = (double)state_bytes / 5;
+    double d = c->now.replicas, bytes = (double)state_bytes / 5 / d;
     double unit = c->problem->unit_seconds > 0 ? c->problem->unit_seconds : 1e-3;
-    if (d < 2)
-        return 0;
-    double step = c->ring.latency_seconds;
-    if (c->ring.bytes_per_second > 0)
-        step += bytes / d / c->ring.bytes_per_second;
-    return 2 * (d - 1) * step / unit;
+    return wf_reduction_seconds(d, bytes, bytes, c->ring) / unit;
 }
 
 static enum weft_status measure_time(const struct context *c, const struct weft_schedule *s,
@@ -105,34 +104,21 @@ static enum weft_status measure_time(const struct context *c, const struct weft_
     return WEFT_OK;
 }
 
-/* Bytes of the fullest rank, and of its state alone. */
+/* Stores the bytes of the fullest rank, and of the largest state. */
 static enum weft_status measure_bytes(const struct context *c, const struct weft_schedule *s,
                                       const struct weft_partition *part, size_t *all,
                                       size_t *state, struct weft_error *err)
 {
-    const struct weft_placement *place = weft_schedule_placement(s);
-    size_t cells = (size_t)place->n_pipes * place->n_stages;
-    uint32_t *in_flight = malloc(sizeof *in_flight * cells);
-    size_t *bytes = malloc(sizeof *bytes * place->n_ranks);
-    enum weft_status st = in_flight == NULL || bytes == NULL
-                              ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a layout")
-                              : weft_schedule_in_flight(s, in_flight, err);
-    *all = *state = 0;
-    for (int with = 1; with >= 0 && st == WEFT_OK; with--) {
-        struct weft_rank_limits rank_limits = {.placement = place, .in_flight = in_flight};
-        st = weft_partition_rank_bytes(part, &c->items, &rank_limits, bytes, err);
-        for (uint32_t r = 0; st == WEFT_OK && r < place->n_ranks; r++) {
-            size_t *most = with ? all : state;
-            *most = bytes[r] > *most ? bytes[r] : *most;
-        }
-        memset(in_flight, 0, in_flight == NULL ? 0 : sizeof *in_flight * cells);
-    }
-    free(in_flight);
-    free(bytes);
-    return st;
+    struct wf_planned_bytes bytes;
+    WEFT_TRY(wf_planned_bytes_init(&bytes, s, part, &c->items, err));
+    *all = wf_planned_bytes_max(bytes.total, bytes.n_ranks);
+    *state = wf_planned_bytes_max(bytes.state, bytes.n_ranks);
+    wf_planned_bytes_release(&bytes);
+    return WEFT_OK;
 }
 
-/* Times a schedule with a partition, and keeps it if it is among the best.  `s` is taken. */
+/* Times a schedule with a partition and keeps it if it is among the best.  Takes ownership of
+ * `s`. */
 static enum weft_status evaluate(struct context *c, struct weft_schedule *s,
                                  const struct weft_partition *part,
                                  const struct weft_cost *cost, struct weft_error *err)
@@ -161,7 +147,7 @@ drop:
     return st;
 }
 
-/* Even or balanced; WEFT_USAGE when no such partition fits. */
+/* Cuts the model, evenly or balanced; WEFT_USAGE if no such partition fits. */
 static enum weft_status cut(const struct context *c, const struct weft_schedule *s,
                             uint32_t stages, struct weft_partition *out, struct weft_error *err)
 {
@@ -171,19 +157,10 @@ static enum weft_status cut(const struct context *c, const struct weft_schedule 
         return weft_partition_init_even(out, layers, stages, err);
     if (s == NULL || c->problem->bytes_limit == 0)
         return weft_partition_init_balanced(out, &c->items, stages, NULL, NULL, err);
-    const struct weft_placement *place = weft_schedule_placement(s);
-    uint32_t *in_flight = malloc(sizeof *in_flight * place->n_pipes * stages);
-    if (in_flight == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a layout");
-    struct weft_rank_limits rank_limits = {place, in_flight, &c->problem->bytes_limit, 1};
-    enum weft_status st = weft_schedule_in_flight(s, in_flight, err);
-    if (st == WEFT_OK)
-        st = weft_partition_init_balanced(out, &c->items, stages, &rank_limits, NULL, err);
-    free(in_flight);
-    return st;
+    return wf_partition_init_limited(out, &c->items, s, &c->problem->bytes_limit, 1, err);
 }
 
-/* What a search is told of memory: activations in bytes, and what the state leaves of the limit. */
+/* Memory costs of a search: activations in bytes, and the part of the limit that the state leaves. */
 struct byte_limits {
     struct weft_memory_cost memory;
     double *lists; /* owned: (2 * stages + ranks) */
@@ -215,7 +192,7 @@ static enum weft_status limit_bytes(const struct context *c, const struct weft_s
     return WEFT_OK;
 }
 
-/* A lower bound by closed forms, for a placement that is linear or a V. */
+/* Returns a lower bound by closed forms for a linear or V placement; 0 if there is none. */
 static double quick_bound(const struct context *c, const struct weft_cost *cost,
                           uint32_t stages, bool whole)
 {
@@ -236,7 +213,7 @@ static double quick_bound(const struct context *c, const struct weft_cost *cost,
     return !ok ? 0 : c->problem->minimize == WEFT_MINIMIZE_SPAN ? b.span : b.makespan;
 }
 
-/* A generator that searches: it wants the costs first, so the model is cut first. */
+/* Tries a generator that searches: it needs the costs, so the model is cut first. */
 static enum weft_status try_search(struct context *c, const struct weft_generator *g,
                                    struct weft_error *err)
 {
@@ -275,7 +252,7 @@ done:
     return st;
 }
 
-/* Any other: made by its sizes alone. */
+/* Tries a generator that needs the sizes alone. */
 static enum weft_status try_plain(struct context *c, const struct weft_generator *g,
                                   uint32_t chunks, struct weft_error *err)
 {
@@ -285,7 +262,7 @@ static enum weft_status try_plain(struct context *c, const struct weft_generator
     struct weft_gen_params params = {
         .ranks = c->now.ranks, .micros = c->now.micros, .chunks = chunks};
     if (weft_schedule_generate(g->name, &params, &s, NULL) != WEFT_OK)
-        return WEFT_OK; /* it does not take these sizes */
+        return WEFT_OK; /* it does not support these sizes */
     if (cut(c, s, weft_schedule_placement(s)->n_stages, &part, NULL) != WEFT_OK) {
         weft_schedule_free(s);
         return WEFT_OK;
@@ -348,7 +325,7 @@ static enum weft_status try_chunks(struct context *c, const struct weft_generato
     return WEFT_OK;
 }
 
-/* All schedules and partitions for one number of micros. */
+/* Tries all schedules and partitions for one number of micros. */
 static enum weft_status try_micros(struct context *c, struct weft_error *err)
 {
     double work = 0;
@@ -372,8 +349,7 @@ static enum weft_status try_micros(struct context *c, struct weft_error *err)
     return WEFT_OK;
 }
 
-/* The longest first: few sequences a micro, which is most often the best and then cuts off the
- * rest. */
+/* Tries all numbers of micros, the largest first: it is often the best, and then prunes the rest. */
 static enum weft_status try_pipelines(struct context *c, struct weft_error *err)
 {
     uint32_t most = c->problem->max_chunks != 0 ? c->problem->max_chunks : 4;
@@ -391,7 +367,8 @@ static enum weft_status try_pipelines(struct context *c, struct weft_error *err)
     return WEFT_OK;
 }
 
-/* Pipelines of `ranks` on the cluster: each on neighbouring ranks, or its replicas there. */
+/* Tries pipelines of `ranks` ranks on the cluster: either the stages of a pipeline or the replicas
+ * of a stage are on neighbouring ranks. */
 static enum weft_status try_cluster(struct context *c, uint32_t ranks, bool close,
                                     struct weft_error *err)
 {
@@ -402,7 +379,7 @@ static enum weft_status try_cluster(struct context *c, uint32_t ranks, bool clos
     c->now.replicas_adjacent = close;
     c->cluster = *all;
     c->ring = ranks * (replicas - 1) >= per_node ? all->inter : all->intra;
-    if (close) { /* stage after stage is `replicas` ranks away */
+    if (close) { /* the next stage is `replicas` ranks away */
         if (replicas < per_node && per_node % replicas != 0)
             return WEFT_OK;
         c->ring = replicas <= per_node ? all->intra : all->inter;
@@ -431,69 +408,112 @@ static enum weft_status try_all(struct context *c, struct weft_error *err)
     return WEFT_OK;
 }
 
-/* -- the best one better ------------------------------------------------------------------ */
+/* -- improving the best ------------------------------------------------------------------- */
 
-/* Bounds of what was kept; and the first that can be tuned is. */
-static enum weft_status refine(struct context *c, size_t i, bool tune, bool *tuned,
-                               struct weft_error *err)
+/* A kept layout with its partition and costs. */
+struct refined {
+    struct weft_layout *layout; /* borrowed */
+    struct weft_partition part;
+    struct weft_stage_sums sums;
+    struct weft_cost cost; /* borrows from sums */
+};
+
+static enum weft_status rebuild(struct context *c, struct refined *r, struct weft_error *err)
 {
-    struct weft_layout *l = &c->kept->at[i];
-    const struct weft_placement *place = weft_schedule_placement(l->result);
-    enum weft_placement_kind kind = weft_schedule_placement_kind(l->result);
-    bool by_span = c->problem->minimize == WEFT_MINIMIZE_SPAN;
-    struct weft_partition part = {0};
-    struct weft_stage_sums sums = {0};
-    struct byte_limits bytes = {0};
-    struct weft_bounds b = {0};
+    const struct weft_layout *l = r->layout;
     const struct weft_generator *g = weft_generator_find(l->schedule);
-    bool searched = g != NULL && (g->flags & WEFT_GEN_USES_COST); /* cut before it was made */
+    /* The model was cut before a search made its schedule. */
+    bool searched = g != NULL && (g->flags & WEFT_GEN_USES_COST);
     c->now = *l;
     WEFT_TRY(fill_items(c, err));
-    enum weft_status st = cut(c, searched ? NULL : l->result, place->n_stages, &part, err);
-    if (st == WEFT_OK)
-        st = weft_stage_sums_init(&sums, &part, &c->items, err);
-    if (st != WEFT_OK)
-        goto done;
-    struct weft_cost cost = weft_stage_sums_cost(&sums);
-    cost.hop = c->clustered ? 0 : c->problem->hop;
-    struct weft_bound_input in = {.placement = place,
-                                  .cost = &cost,
-                                  .backwards = WEFT_BACKWARD_ANY,
-                                  .pairs = true,
-                                  .known_makespan = l->makespan,
-                                  .known_span = l->span};
-    st = weft_bounds_compute(&in, &b, err);
-    l->bound = by_span ? b.span : b.makespan;
-    bool v = kind == WEFT_PLACEMENT_LINEAR || kind == WEFT_PLACEMENT_V;
-    if (st != WEFT_OK || !tune || *tuned || c->clustered ||
-        !(v || ((kind == WEFT_PLACEMENT_LOOP || kind == WEFT_PLACEMENT_WAVE) &&
-                c->problem->bytes_limit == 0)))
-        goto done;
-    *tuned = true;
+    WEFT_TRY(cut(c, searched ? NULL : l->result, weft_schedule_placement(l->result)->n_stages,
+                 &r->part, err));
+    WEFT_TRY(weft_stage_sums_init(&r->sums, &r->part, &c->items, err));
+    r->cost = weft_stage_sums_cost(&r->sums);
+    r->cost.hop = c->clustered ? 0 : c->problem->hop;
+    return WEFT_OK;
+}
+
+static enum weft_status find_bound(const struct context *c, struct refined *r,
+                                   struct weft_error *err)
+{
+    struct weft_layout *l = r->layout;
+    struct weft_bounds b = {0};
+    const struct weft_bound_input in = {.placement = weft_schedule_placement(l->result),
+                                        .cost = &r->cost,
+                                        .backwards = WEFT_BACKWARD_ANY,
+                                        .pairs = true,
+                                        .known_makespan = l->makespan,
+                                        .known_span = l->span};
+    WEFT_TRY(weft_bounds_compute(&in, &b, err));
+    l->bound = c->problem->minimize == WEFT_MINIMIZE_SPAN ? b.span : b.makespan;
+    return WEFT_OK;
+}
+
+/* Returns true if weft_tune() can improve a layout.  limit_bytes() supports linear and V placements
+ * only. */
+static bool is_tunable(const struct context *c, const struct weft_layout *l)
+{
+    switch (weft_schedule_placement_kind(l->result)) {
+    case WEFT_PLACEMENT_LINEAR:
+    case WEFT_PLACEMENT_V:
+        return !c->clustered;
+    case WEFT_PLACEMENT_LOOP:
+    case WEFT_PLACEMENT_WAVE:
+        return !c->clustered && c->problem->bytes_limit == 0;
+    case WEFT_PLACEMENT_BIDIRECTIONAL:
+    case WEFT_PLACEMENT_EXPLICIT:
+        return false;
+    }
+    return false;
+}
+
+/* Searches for a better order of a layout and keeps it if there is one. */
+static enum weft_status tune_order(struct context *c, struct refined *r, struct weft_error *err)
+{
+    const struct weft_layout *l = r->layout;
+    bool by_span = c->problem->minimize == WEFT_MINIMIZE_SPAN;
+    struct byte_limits bytes = {0};
     struct weft_tune_problem t = {.ranks = l->ranks,
                                   .micros = l->micros,
                                   .chunks = l->chunks,
-                                  .placement = kind,
+                                  .placement = weft_schedule_placement_kind(l->result),
                                   .minimize = c->problem->minimize,
-                                  .cost = &cost};
+                                  .cost = &r->cost};
     if (c->problem->bytes_limit != 0) {
-        st = limit_bytes(c, &sums, l->ranks, &bytes, err);
+        WEFT_TRY(limit_bytes(c, &r->sums, l->ranks, &bytes, err));
         t.memory = &bytes.memory;
     }
-    struct weft_tune_result r;
-    struct weft_tune_options options = {.iterations = c->problem->iterations};
-    if (st == WEFT_OK && weft_tune(&t, &options, &r, NULL) == WEFT_OK) {
+
+    struct weft_tune_result best;
+    const struct weft_tune_options options = {.iterations = c->problem->iterations};
+    enum weft_status st = WEFT_OK;
+    if (weft_tune(&t, &options, &best, NULL) == WEFT_OK) {
         snprintf(c->now.schedule, sizeof c->now.schedule, "tuned");
-        c->now.bound = by_span ? r.bounds.span : r.bounds.makespan;
-        if ((by_span ? r.span : r.makespan) + l->reduction < l->time * (1 - 1e-9))
-            st = evaluate(c, r.schedule, &part, &cost, err);
+        c->now.bound = by_span ? best.bounds.span : best.bounds.makespan;
+        if ((by_span ? best.span : best.makespan) + l->reduction < l->time * (1 - 1e-9))
+            st = evaluate(c, best.schedule, &r->part, &r->cost, err);
         else
-            weft_schedule_free(r.schedule);
+            weft_schedule_free(best.schedule);
     }
-done:
     free(bytes.lists);
-    weft_stage_sums_release(&sums);
-    weft_partition_release(&part);
+    return st;
+}
+
+/* Bounds a kept layout, and tunes it if it is the first that can be tuned. */
+static enum weft_status refine(struct context *c, size_t i, bool tune, bool *tuned,
+                               struct weft_error *err)
+{
+    struct refined r = {.layout = &c->kept->at[i]};
+    enum weft_status st = rebuild(c, &r, err);
+    if (st == WEFT_OK)
+        st = find_bound(c, &r, err);
+    if (st == WEFT_OK && tune && !*tuned && is_tunable(c, r.layout)) {
+        *tuned = true;
+        st = tune_order(c, &r, err);
+    }
+    weft_stage_sums_release(&r.sums);
+    weft_partition_release(&r.part);
     return st;
 }
 
@@ -502,8 +522,8 @@ static enum weft_status check(const struct weft_layout_problem *p, struct weft_e
     const double costs[] = {p->hop, p->flops, p->boundary_bytes, p->unit_seconds};
     for (size_t i = 0; i < WEFT_LEN(costs); i++)
         if (!(costs[i] >= 0) || costs[i] > 1e300)
-            return WEFT_FAIL(err, WEFT_USAGE, "a cost is %g: it must be a number, not negative",
-                             costs[i]);
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "a cost is %g (expected a finite number of at least 0)", costs[i]);
     if (p->global_batch == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "the global batch is 0: give at least 1");
     if (p->model == NULL && p->layers == 0)
@@ -537,8 +557,8 @@ enum weft_status weft_tune_layouts(const struct weft_layout_problem *problem, si
                                           : try_all(&c, err);
     if (st == WEFT_OK && kept.n == 0)
         st = WEFT_FAIL(err, WEFT_USAGE,
-                       "no schedule fits: %zu were over the memory limit (fewer sequences a "
-                       "micro, more ranks or more memory help)",
+                       "no schedule fits: %zu were over the memory limit; use fewer sequences "
+                       "per micro, more ranks or more memory",
                        kept.n_over_limit);
     bool tuned = false;
     for (size_t i = 0; st == WEFT_OK && i < kept.n; i++)

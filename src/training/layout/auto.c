@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "planning/planner/choice.h"
+#include "planning/sim/reduction.h"
 #include "training/layout/topology.h"
 #include "weft/bound.h"
 #include "weft/timing.h"
@@ -107,6 +108,9 @@ static enum weft_status time_pipeline(const struct search *x, const struct wf_to
 static double rank_update(const struct search *x, const struct wf_topology *l, uint32_t rank,
                           const struct wf_auto_profile *profile)
 {
+    const struct weft_link link = {.latency_seconds = x->machine->hop,
+                                   .bytes_per_second =
+                                       x->machine->link > 0 ? 1 / x->machine->link : 0};
     double seconds = 0;
     for (size_t i = 0; i < l->n_groups; i++) {
         const struct wf_topology_group *g = &l->groups[i];
@@ -115,10 +119,10 @@ static double rank_update(const struct search *x, const struct wf_topology *l, u
             continue;
         double share = (double)(g->cuts[h + 1] - g->cuts[h]), rest = (double)g->n - share;
         double others = g->n_members - 1.0;
-        double moved = others * share * sizeof(int64_t) + rest * sizeof(float);
         seconds +=
             share * profile->update + rest * profile->pack + others * share * profile->sum;
-        seconds += moved * x->machine->link + 2 * others * x->machine->hop;
+        seconds += wf_reduction_seconds(g->n_members, share * sizeof(int64_t),
+                                        others > 0 ? rest * sizeof(float) / others : 0, link);
     }
     return seconds;
 }
