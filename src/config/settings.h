@@ -59,10 +59,7 @@ struct wf_setting_list {
     size_t n;
 };
 
-enum {
-    WF_SETTING_NAME = 64,
-    WF_SETTING_TEXT = 4096
-}; /* sizes of "section.key" and of a text */
+enum { WF_SETTING_NAME = 64, WF_SETTING_TEXT = 4096 }; /* maximum sizes, with the NUL */
 
 /* Sets all fields to their defaults, as not given.  The storage may be uninitialized.  The caller
  * releases the settings with wf_settings_release(). */

@@ -152,13 +152,12 @@ static void draw_items(uint32_t seed, uint32_t *at, struct weft_item *items, uin
                                .act_bytes = draw(seed, at, 20),
                            };
     }
-    for (uint32_t k = 0; k < n;
-         k += n - 1) /* embedding and head are heavy in half of the cases */
+    for (uint32_t k = 0; k < n; k += n - 1) /* a heavy embedding or head in half of the cases */
         if (draw(seed, at, 2))
             items[k].f += draw(seed, at, 6 * most);
 }
 
-/* From 1 stage to all that the layers allow. */
+/* Draws a number of stages from 1 to the maximum for these layers. */
 static uint32_t draw_stages(uint32_t seed, uint32_t *at, uint32_t n_layers)
 {
     return 1 + draw(seed, at, n_layers + 2);

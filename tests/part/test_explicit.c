@@ -145,8 +145,7 @@ static void check_bad(void **state)
     struct weft_partition p = {0};
     struct weft_error err = {.msg = ""};
     size_t len = strlen(c->text);
-    char *exact =
-        malloc(len + 1); /* without a NUL, so that a sanitizer detects a read past the end */
+    char *exact = malloc(len + 1); /* without a NUL: a sanitizer detects a read past the end */
     assert_non_null(exact);
     memcpy(exact, c->text, len);
     exact = realloc(exact, len > 0 ? len : 1);

@@ -334,8 +334,7 @@ static void check_min_limit(void **state)
     for (uint32_t s = 0; s < 32; s++)
         rank_of[s] = s < 16 ? s : 31 - s;
     const struct weft_placement v = {16, 32, 1, 1, rank_of, NULL};
-    size_t limit =
-        6 * 100; /* 96 layers on 16 ranks: 6 each, but one also has embedding and head */
+    size_t limit = 6 * 100; /* 6 layers per rank, but one rank also has embedding and head */
     const struct weft_rank_limits rank_limits = {&v, NULL, &limit, 1};
     const struct weft_item layer = {1, 1, 1, 90, 10};
     struct weft_items items;

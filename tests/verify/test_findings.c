@@ -16,8 +16,8 @@
 #define PAIR true
 #define BUFFERED WEFT_CHANNEL_BUFFERED
 
-enum { RIGHT = -1, UNREADABLE = -2 }; /* instead of a rule */
-enum { NOWHERE = -1 };                /* instead of a position */
+enum { CORRECT = -1, UNREADABLE = -2 }; /* instead of a rule */
+enum { NOWHERE = -1 };                  /* instead of a position */
 
 static struct finding_case {
     const char *name, *text;
@@ -161,7 +161,7 @@ static struct finding_case {
      DIRECTION, WEFT_RULE_MISSING, 0, 5, "rank 0: 0REDUCE_GRAD is missing"},
     {"all ranks of all stages reduce",
      "0F0,0B0,1F1,1B1,0REDUCE_GRAD,1REDUCE_GRAD\n1F0,1B0,0F1,0B1,1REDUCE_GRAD,0REDUCE_GRAD",
-     BUFFERED, PAIR, RIGHT, 0, 0, ""},
+     BUFFERED, PAIR, CORRECT, 0, 0, ""},
     {"a rank with only forwards of a stage has no gradient to reduce",
      "0F0,0B0,1F0,0REDUCE_GRAD\n1B0,1REDUCE_GRAD", BUFFERED, DIRECTION, WEFT_RULE_RANK, 1, 0,
      "1B0 is on another rank"},
@@ -169,7 +169,7 @@ static struct finding_case {
     {"PyTorch's table with messages and all reductions",
      "0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0RESHARD,0REDUCE_GRAD\n"
      "1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1RESHARD,1REDUCE_GRAD",
-     BUFFERED, DIRECTION, RIGHT, 0, 0, ""},
+     BUFFERED, DIRECTION, CORRECT, 0, 0, ""},
     {"PyTorch's table with one of two reductions",
      "0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0RESHARD\n"
      "1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1RESHARD,1REDUCE_GRAD",
@@ -193,7 +193,7 @@ static struct finding_case {
      "0RECV_B1,0B1\n"
      "1RECV_F0,1F0,2F0,2SEND_F0,2RECV_B0,2B0,1B0,1SEND_B0,1RECV_F1,1F1,2F1,2SEND_F1,2RECV_B1,2B1,"
      "1B1,1SEND_B1",
-     BUFFERED, DIRECTION, RIGHT, 0, 0, ""},
+     BUFFERED, DIRECTION, CORRECT, 0, 0, ""},
     {"directions that overtake each other in one queue",
      "0F0,0SEND_F0,3RECV_F0,3F0,0F1,0SEND_F1,3B0,3SEND_B0,0RECV_B0,0B0,3RECV_F1,3F1,3B1,3SEND_B1,"
      "0RECV_B1,0B1\n"
@@ -206,7 +206,7 @@ static struct finding_case {
     {"two opposite sends, depth 1",
      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
      "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1",
-     1, DIRECTION, RIGHT, 0, 0, ""},
+     1, DIRECTION, CORRECT, 0, 0, ""},
     {"two opposite sends, depth 0",
      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
      "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1",
@@ -222,7 +222,7 @@ static struct finding_case {
      "1RECV_F0,1F0,2F0,2SEND_F0,1RECV_F1,1F1,2F1,2SEND_F1,1RECV_F2,1F2,2F2,2SEND_F2,1RECV_F3,1F3,"
      "2F3,2SEND_F3,2RECV_B0,2B0,1B0,1SEND_B0,2RECV_B1,2B1,1B1,1SEND_B1,2RECV_B2,2B2,1B2,1SEND_B2,"
      "2RECV_B3,2B3,1B3,1SEND_B3",
-     2, DIRECTION, RIGHT, 0, 0, ""},
+     2, DIRECTION, CORRECT, 0, 0, ""},
     {"four sends into a V, depth 1: the wait names the receive that it needs",
      "0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,0F3,0SEND_F3,3RECV_F0,3F0,3RECV_F1,3F1,3RECV_F2,3F2,"
      "3RECV_F3,3F3,3B0,3SEND_B0,0RECV_B0,0B0,3B1,3SEND_B1,0RECV_B1,0B1,3B2,3SEND_B2,0RECV_B2,0B2,"
@@ -241,12 +241,12 @@ static struct finding_case {
      1, DIRECTION, WEFT_RULE_DEADLOCK, 1, 7, "2SEND_F1 waits for 3RECV_F0 of rank 0"},
 
     /* -- correct -- */
-    {"the smallest schedule", "0F0,0B0", 0, PAIR, RIGHT, 0, 0, ""},
+    {"the smallest schedule", "0F0,0B0", 0, PAIR, CORRECT, 0, 0, ""},
     {"PyTorch's parameter actions are ignored", "0UNSHARD,0F0,0B0,0RESHARD,0REDUCE_GRAD", 0,
-     PAIR, RIGHT, 0, 0, ""},
+     PAIR, CORRECT, 0, 0, ""},
     {"a stage on two ranks for different micros", "0F0,0B0,1F1,1B1\n1F0,1B0,0F1,0B1", BUFFERED,
-     PAIR, RIGHT, 0, 0, ""},
-    {"a pair", "0F0,(0F1;0B0)OVERLAP_F_B,0B1", 0, PAIR, RIGHT, 0, 0, ""},
+     PAIR, CORRECT, 0, 0, ""},
+    {"a pair", "0F0,(0F1;0B0)OVERLAP_F_B,0B1", 0, PAIR, CORRECT, 0, 0, ""},
 };
 
 static void check_cycle(const struct weft_verify_result *r)
@@ -300,7 +300,7 @@ static void check_finding(void **state)
     }
     assert_int_equal(st, WEFT_OK);
     assert_int_equal(weft_verify(s, &transport, &r, &err), WEFT_OK);
-    if (c->rule == RIGHT ? r.n_findings > 0 : !has_finding(&r, c)) {
+    if (c->rule == CORRECT ? r.n_findings > 0 : !has_finding(&r, c)) {
         print_findings(&r);
         fail();
     }

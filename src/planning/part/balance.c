@@ -50,7 +50,7 @@ static double lower_bottleneck(struct balancer *b, double low)
     return high * (1 + WF_BALANCE_TOL);
 }
 
-/* Finds the best partition that checks each stage alone; returns false if there is none. */
+/* Finds the best partition if each stage is checked alone; returns false if there is none. */
 static bool balance_relaxed(struct balancer *b, double *bottleneck)
 {
     b->joint = false;

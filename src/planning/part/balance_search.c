@@ -279,8 +279,7 @@ static uint32_t layer_capacity(const struct wf_balance_search *s, uint32_t rank)
                     continue;
                 if (pass == 0)
                     min_in_flight = in_flight < min_in_flight ? in_flight : min_in_flight;
-                else if (wf_problem_min_layers(
-                             pr, stage)) /* one layer at the in_flight of the stage */
+                else if (wf_problem_min_layers(pr, stage)) /* at the in_flight of the stage */
                     extra += (in_flight - min_in_flight) * pr->min_act;
             }
 

@@ -6,8 +6,7 @@
 
 struct wf_owner {
     uint32_t rank;
-    uint64_t
-        in_flight; /* micro-batches whose activations it stores at one time, over all pipes */
+    uint64_t in_flight; /* micro-batches with stored activations at one time, over all pipes */
 };
 
 struct wf_owners {
