@@ -1,5 +1,5 @@
-/* Checks of the innermost parts of products (compute/kern/gemm_kernel.h) against sums in double, for any
- * table of them. */
+/* Checks the inner loops of products (compute/kern/gemm_kernel.h) against sums in double, for
+ * any table of them. */
 #ifndef GEMM_TILES_H
 #define GEMM_TILES_H
 
@@ -14,9 +14,9 @@
 #include "compute/kern/gemm_kernel.h"
 #include "support/mats.h"
 
-/* What rounding may do to a sum of k products of numbers up to 1, relative to tile_size(): each of
- * k additions rounds a partial sum, which is about sqrt(k), by half an ulp; errors of either sign
- * add up to sqrt(k) of these.  A few times that. */
+/* Bound of the rounding error of a sum of k products of numbers up to 1, relative to
+ * tile_size(): each of k additions rounds a partial sum, which is about sqrt(k), by half an
+ * ulp; errors of either sign add up to sqrt(k) of these.  Allows a few times that. */
 static double tile_bound(size_t k)
 {
     return 0x1p-23 * (2 + sqrt((double)k));
@@ -27,7 +27,8 @@ static double tile_size(size_t k)
     return 2 + sqrt((double)k);
 }
 
-/* Memory of just the given size on cache lines, zeroed: a sanitizer sees who leaves it. */
+/* Returns zeroed memory of exactly the given size, aligned to cache lines, so that a sanitizer
+ * detects overruns. */
 static void *tile_memory(size_t bytes)
 {
     void *at = NULL;
@@ -36,7 +37,7 @@ static void *tile_memory(size_t bytes)
     return at;
 }
 
-/* Numbers that bf16 holds exactly, where the factor will be rounded to it. */
+/* Fills with numbers that bf16 represents exactly if the factor will be rounded to it. */
 static float *tile_factor(size_t n, enum wf_pack_form form)
 {
     float *w = tile_memory(n * sizeof *w);
@@ -67,7 +68,7 @@ static const struct tile_shape {
     {6, 47, 32}, {7, 48, 63}, {8, 48, 64}, {8, 48, 101}, {8, 20, 1024}, {8, 48, 300},
 };
 
-/* A panel of a product, with everything that may be added. */
+/* Checks a panel of a product, with everything that may be added. */
 static void tile_check_rows(const struct wf_gemm_kernel *kernel, enum wf_pack_form form,
                             const struct tile_shape *s, int variant)
 {
@@ -82,7 +83,7 @@ static void tile_check_rows(const struct wf_gemm_kernel *kernel, enum wf_pack_fo
     struct wf_mat want = mats_copy(&m, c, s->rows, s->cols);
     struct wf_mat add = {0}, add_ref = {0};
     const float *bias = variant >= 1 ? mats_random_floats(&m, s->cols, 1) : NULL;
-    if (variant == 2) { /* C is added to */
+    if (variant == 2) { /* adds to C */
         add = c;
         add_ref = mats_copy(&m, c, s->rows, s->cols);
     }
@@ -100,7 +101,7 @@ static void tile_check_rows(const struct wf_gemm_kernel *kernel, enum wf_pack_fo
     mats_end(&m);
 }
 
-/* One tile of a gradient, all three rows of strips and a panel that k rows make. */
+/* Checks one tile of a gradient: all three rows of strips and a panel of k rows. */
 static void tile_check_sink(const struct wf_gemm_kernel *kernel, const struct wf_ops *ops,
                             enum wf_pack_form form, const struct tile_shape *s)
 {
@@ -117,14 +118,14 @@ static void tile_check_sink(const struct wf_gemm_kernel *kernel, const struct wf
     void *panel = tile_memory(wf_pack_bytes(s->k, WF_PANEL, form));
     kernel->pack_strips(strip, a, rows, s->k);
     kernel->pack_panel(panel, b, s->cols, s->k);
-    for (int time = 0; time < 2; time++) /* written, then added to */
+    for (int time = 0; time < 2; time++) /* writes, then adds */
         for (size_t r = 0; r < rows; r += WF_STRIP) {
             struct wf_sink sink = {.exact = exact + r * s->cols, .fresh = time == 0};
             size_t n = rows - r < WF_STRIP ? rows - r : WF_STRIP;
             const char *at = strip + r / WF_STRIP * wf_strip_bytes(s->k, form);
             assert_false(kernel->sink(ops, sink, s->cols, at, panel, s->k, n, s->cols,
                                       &(struct wf_prefetch){0}));
-            if (time == 0) { /* an only contribution has the bits of its exact sum */
+            if (time == 0) { /* a single contribution has the bits of its exact sum */
                 float *only = want + r * s->cols, *value = got + r * s->cols;
                 sink = (struct wf_sink){.fast = only, .fresh = true, .single = true};
                 assert_false(kernel->sink(ops, sink, s->cols, at, panel, s->k, n, s->cols,
@@ -149,7 +150,7 @@ static void tile_check_sink(const struct wf_gemm_kernel *kernel, const struct wf
     mats_end(&m);
 }
 
-/* A factor packed from its transpose is the same as packed from itself. */
+/* Checks that a factor packed from its transpose equals the factor packed directly. */
 static void tile_check_packing(const struct wf_gemm_kernel *kernel, enum wf_pack_form form,
                                size_t k, size_t n)
 {

@@ -1,5 +1,5 @@
-/* Attention compiled for every set of instructions that the machine has, against the reference in
- * double; the reference's gradients against differences of a forward in double. */
+/* Attention for every instruction set of the machine against the reference in double; the
+ * gradients of the reference against finite differences of a forward in double. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -15,9 +15,9 @@
 #include "base/error.h"
 #include "compute/kern/attention.h"
 
-enum { LEN_GUARD = 37 }; /* elements around and between what is written */
+enum { LEN_GUARD = 37 }; /* guard elements around and between written ranges */
 
-static const float guard = -12352.0f; /* a bf16, too */
+static const float guard = -12352.0f; /* exact in bf16 */
 
 /* ---- matrices ------------------------------------------------------------------------------- */
 
@@ -31,7 +31,7 @@ static float get(struct wf_mat m, size_t r, size_t c)
     return x;
 }
 
-/* x must be a bf16 if m is of them. */
+/* x must be exact in bf16 if m has that type. */
 static void set(struct wf_mat m, size_t r, size_t c, float x)
 {
     uint32_t bits;
@@ -42,28 +42,28 @@ static void set(struct wf_mat m, size_t r, size_t c, float x)
         *wf_mat_bf16(m, r, c) = (wf_bf16)(bits >> 16);
 }
 
-/* A number in [-1, 1) with eight bits: it is a bf16 as well. */
+/* Returns a number in [-1, 1) with eight bits, which is exact in bf16. */
 static float draw(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return (float)(int)((*state >> 33) % 256) / 128.0f - 1.0f;
 }
 
-/* (rows, cols) inside of guards; `room` is what to free. */
+/* Allocates (rows, cols) between guards; `memory` is what to free. */
 struct owned {
     struct wf_mat m;
     size_t rows, cols;
-    void *room;
+    void *memory;
 };
 
 static struct owned owned_new(size_t rows, size_t cols, enum wf_dtype type, size_t extra)
 {
     struct owned o = {.m = {NULL, cols + extra, type}, .rows = rows, .cols = cols};
     size_t n = rows * o.m.ld + 2 * LEN_GUARD;
-    o.room = malloc(n * sizeof(float));
-    assert_non_null(o.room);
-    o.m.at = o.room;
-    struct wf_mat line = {o.room, n, type};
+    o.memory = malloc(n * sizeof(float));
+    assert_non_null(o.memory);
+    o.m.at = o.memory;
+    struct wf_mat line = {o.memory, n, type};
     for (size_t i = 0; i < n; i++)
         set(line, 0, i, guard);
     o.m = wf_mat_at(o.m, 0, LEN_GUARD);
@@ -80,7 +80,7 @@ static void owned_draw(struct owned *o, uint64_t *state, float size)
 static void check_guards(const struct owned *o)
 {
     struct wf_mat before = o->m;
-    before.at = o->room;
+    before.at = o->memory;
     for (size_t i = 0; i < LEN_GUARD; i++) {
         assert_true(get(before, 0, i) == guard);
         assert_true(get(o->m, o->rows, i) == guard);
@@ -159,8 +159,8 @@ static struct call call_new(struct shape s, size_t extra)
 static void call_free(struct call *c)
 {
     for (int i = 0; i < N_MATS; i++)
-        free(c->m[i].room);
-    free(c->lse.room);
+        free(c->m[i].memory);
+    free(c->lse.memory);
     free(c->scratch);
 }
 
@@ -173,7 +173,7 @@ static void call_draw(struct call *c, float query_size)
     owned_draw(&c->m[DOUT], &state, 1);
 }
 
-/* The same inputs, and what the forward left. */
+/* Copies the inputs and the results of the forward. */
 static void call_copy(struct call *to, const struct call *from)
 {
     for (int i = Q; i <= DOUT; i++)
@@ -208,22 +208,22 @@ static bool run_backward(enum wf_isa isa, struct call *c, bool turned)
 
 /* ---- against the reference ------------------------------------------------------------------ */
 
-/* |x - want| <= bound * size, and for bf16 one rounding more: half of the last of eight bits. */
+/* |x - want| <= bound * size; bf16 allows one more rounding, half of the last of eight bits. */
 static void check_close(const struct owned *x, const struct owned *want, double bound,
                         double size)
 {
     for (size_t r = 0; r < x->rows; r++)
         for (size_t c = 0; c < x->cols; c++) {
             double w = get(want->m, r, c), off = fabs(get(x->m, r, c) - w);
-            double room = bound * size + (x->m.type == WF_DTYPE_BF16 ? fabs(w) / 256 : 0);
-            if (!(off <= room))
+            double memory = bound * size + (x->m.type == WF_DTYPE_BF16 ? fabs(w) / 256 : 0);
+            if (!(off <= memory))
                 fail_msg(
                     "row %zu column %zu of %zu x %zu: %.9g instead of %.9g, off by %.3g > %.3g",
-                    r, c, x->rows, x->cols, (double)get(x->m, r, c), w, off, room);
+                    r, c, x->rows, x->cols, (double)get(x->m, r, c), w, off, memory);
         }
 }
 
-/* The reference's results for c's inputs, as fp32. */
+/* Returns the reference's results for c's inputs, as fp32. */
 static struct call reference_of(struct call *c)
 {
     struct shape s = {c->a.batch, c->a.seq, c->a.heads, c->a.kv_heads, c->a.head, F32};
@@ -233,8 +233,8 @@ static struct call reference_of(struct call *c)
     return ref;
 }
 
-/* Bounds: outputs are means of values, and gradients of scores are differences of products of two
- * rows, so errors are measured by the largest of these, not by what is left after cancelling. */
+/* Outputs are means of values, and gradients of scores are differences of products of two rows,
+ * so errors are relative to the largest of these, not to the result after cancellation. */
 static void check_shape_of(struct shape s, float query_size, double bound)
 {
     struct call c = call_new(s, 5);
@@ -298,8 +298,8 @@ static void check_shapes(void **state)
         check_shape_of(shapes[i], 2, 2e-6);
 }
 
-/* Scores up to about +-80 and +-3000: nothing overflows, and errors grow as the scores' own
- * rounding does. */
+/* Scores up to about +-80 and +-3000: nothing overflows, and errors grow with the rounding of
+ * the scores. */
 static void check_extremes(void **state)
 {
     (void)state;
@@ -316,8 +316,8 @@ static struct shape bit_shapes[] = {
     {1, 64, 2, 1, 64, BF16},
 };
 
-/* Neither the order of the tasks, nor addresses, row lengths and old contents of scratch memory
- * change a bit. */
+/* Checks that the order of tasks, addresses, row lengths and old contents of scratch memory do
+ * not change a bit. */
 static void check_order(void **state)
 {
     (void)state;
@@ -338,8 +338,7 @@ static void check_order(void **state)
         }
 }
 
-/* Gradients may take the place of q, k and v: here all of these are column ranges of one matrix,
- * as a model has them. */
+/* Checks gradients that overwrite q, k and v, all column ranges of one matrix as in a model. */
 static void check_in_place(void **state)
 {
     (void)state;
@@ -364,7 +363,7 @@ static void check_in_place(void **state)
                     check_same(&part[p], &a.m[DQ + p]);
                 check_guards(&qkv);
             }
-            free(qkv.room);
+            free(qkv.memory);
             call_free(&a);
             call_free(&b);
         }
@@ -372,7 +371,8 @@ static void check_in_place(void **state)
 
 /* ---- not a number --------------------------------------------------------------------------- */
 
-/* One NaN, in one head: who sees it becomes NaN, all others keep their bits. */
+/* Puts one NaN into one head: results that depend on it become NaN, all others keep their bits.
+ */
 enum { NAN_SEQ = 150, NAN_AT = 70, NAN_HEAD = 6 };
 
 static void check_nan_rows(const struct owned *with, const struct owned *clean, size_t begin,
@@ -422,7 +422,7 @@ static void check_nan(void **state)
 
 /* ---- gradients ------------------------------------------------------------------------------ */
 
-/* sum of dout * out, in double, from x = {q, k, v}: (seq, heads * head) each. */
+/* Returns the sum of dout * out, in double, from x = {q, k, v}: (seq, heads * head) each. */
 static double loss_of(const struct call *c, double *const x[3])
 {
     size_t seq = c->a.seq, head = c->a.head, group = c->a.heads / c->a.kv_heads;
@@ -489,7 +489,7 @@ static void check_sizes(void **state)
     (void)state;
     struct wf_attention a = {.batch = 1, .seq = 1024, .heads = 12, .kv_heads = 12, .head = 64};
     size_t bytes = wf_attention_scratch(&a);
-    assert_true(bytes <= 1200000); /* four rows of floats a token, and a block of queries */
+    assert_true(bytes <= 1200000); /* four rows of floats per token, and a block of queries */
     assert_int_equal(wf_attention_forward_tasks(&a), 12 * 4);
     assert_int_equal(wf_attention_backward_tasks(&a), 12);
     a.seq *= 8;
@@ -498,7 +498,7 @@ static void check_sizes(void **state)
     assert_int_equal(wf_attention_backward_tasks(&a), 4);
 }
 
-/* The calls without a set of instructions are those of the best one. */
+/* Checks that calls without an instruction set use the best one. */
 static void check_dispatch(void **state)
 {
     (void)state;

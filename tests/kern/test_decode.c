@@ -1,5 +1,5 @@
-/* Products and attention of decoding against plain C, for every set of instructions; bits that do
- * not depend on how the work is cut. */
+/* Products and attention of decoding against plain C, for every instruction set, and that
+ * results do not depend on how the work is divided. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static void check_product(enum wf_isa isa, size_t s, enum wf_dtype type, bool mo
     struct wf_gemv g = {.w = w, .k = k, .n = n, .x = x.at, .x_ld = x.ld};
     g.y = y.at;
     g.y_ld = y.ld;
-    if (more) { /* onto what is there */
+    if (more) { /* adds to y */
         g.bias = mats_random_floats(&m, rows, 1);
         g.add = g.y;
     }
@@ -45,7 +45,7 @@ static void check_product(enum wf_isa isa, size_t s, enum wf_dtype type, bool mo
     wf_gemv_ref(&slow, 0, rows);
     if (wf_gemv_rows_of(isa, &g, 0, rows)) {
         mats_allclose(&m, "y", y, want, n, rows, 1e-6);
-        /* One output of one vector at a time: the same bits. */
+        /* One output of one vector at a time gives the same bits. */
         for (size_t t = 0; t < n; t++)
             for (size_t r = 0; r < rows; r++) {
                 alone.n = 1;
@@ -59,7 +59,7 @@ static void check_product(enum wf_isa isa, size_t s, enum wf_dtype type, bool mo
     mats_end(&m);
 }
 
-static void products_are_right(void **state)
+static void check_products(void **state)
 {
     (void)state;
     for (size_t i = 0; i < WEFT_LEN(isas); i++)
@@ -88,7 +88,7 @@ static void check_attention(enum wf_isa isa, size_t n, size_t head, double scale
     mats_end(&m);
 }
 
-static void attention_is_right(void **state)
+static void check_attention_shapes(void **state)
 {
     static const size_t counts[] = {1, 2, 15, 16, 17, 64, 100};
     static const size_t heads[] = {1, 2, 8, 12, 16, 20, 64, 80, 100, 128};
@@ -104,8 +104,8 @@ static void attention_is_right(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_are_right),
-        cmocka_unit_test(attention_is_right),
+        cmocka_unit_test(check_products),
+        cmocka_unit_test(check_attention_shapes),
     };
     return cmocka_run_group_tests_name("decode", tests, NULL, NULL) != 0;
 }

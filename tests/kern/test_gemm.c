@@ -1,3 +1,5 @@
+/* Products and gradients of weights against sums in double, for all shapes, types and numbers
+ * of threads, and the range checks of gradients. */
 #include <stdatomic.h>
 
 #include "compute/kern/gemm.h"
@@ -34,30 +36,32 @@ static const struct product_case {
     bool bias;
     int add; /* 1: a matrix, 2: C itself */
     enum wf_dtype type, c_type;
-    bool transposed; /* the right factor comes from its transpose */
+    bool transposed; /* packs the right factor from its transpose */
 } product_cases[] = {
-    {"one number", 1, 1, 1, false, 0, WF_DTYPE_F32, WF_DTYPE_F32, false},
+    {"one element", 1, 1, 1, false, 0, WF_DTYPE_F32, WF_DTYPE_F32, false},
     {"fewer rows than a strip", 3, 49, 7, true, 0, WF_DTYPE_F32, WF_DTYPE_F32, false},
     {"a strip and a panel", 8, 48, 64, false, 1, WF_DTYPE_F32, WF_DTYPE_F32, true},
-    {"one past everything", 9, 97, 65, true, 2, WF_DTYPE_F32, WF_DTYPE_F32, true},
+    {"one more than a strip and panels", 9, 97, 65, true, 2, WF_DTYPE_F32, WF_DTYPE_F32, true},
     {"one row", 1, 200, 100, true, 1, WF_DTYPE_F32, WF_DTYPE_F32, false},
     {"one column", 70, 1, 300, false, 2, WF_DTYPE_F32, WF_DTYPE_F32, true},
-    {"all of a chunk", 13, 100, 1024, true, 0, WF_DTYPE_F32, WF_DTYPE_F32, false},
-    {"one more than a chunk", 13, 100, 1025, true, 1, WF_DTYPE_F32, WF_DTYPE_F32, true},
-    {"several chunks added to C", 20, 65, 1600, true, 2, WF_DTYPE_F32, WF_DTYPE_F32, false},
+    {"one whole slice of k", 13, 100, 1024, true, 0, WF_DTYPE_F32, WF_DTYPE_F32, false},
+    {"one row more than a slice", 13, 100, 1025, true, 1, WF_DTYPE_F32, WF_DTYPE_F32, true},
+    {"several slices added to C", 20, 65, 1600, true, 2, WF_DTYPE_F32, WF_DTYPE_F32, false},
     {"many tiles", 300, 400, 50, true, 0, WF_DTYPE_F32, WF_DTYPE_F32, true},
     {"large", 100, 300, 1600, true, 1, WF_DTYPE_F32, WF_DTYPE_F32, true},
-    {"the last tiles in parts, some empty", 40, 3100, 20, true, 1, WF_DTYPE_F32, WF_DTYPE_F32,
+    {"last tiles divided into parts, some empty", 40, 3100, 20, true, 1, WF_DTYPE_F32,
+     WF_DTYPE_F32, false},
+    {"last tiles divided, many slices", 20, 1000, 6200, true, 0, WF_DTYPE_F32, WF_DTYPE_F32,
      false},
-    {"the same over many chunks", 20, 1000, 6200, true, 0, WF_DTYPE_F32, WF_DTYPE_F32, false},
-    {"the same with sums apart", 20, 3100, 1030, true, 0, WF_DTYPE_F32, WF_DTYPE_BF16, true},
+    {"last tiles divided, buffered sums", 20, 3100, 1030, true, 0, WF_DTYPE_F32, WF_DTYPE_BF16,
+     true},
     {"bf16 out", 17, 130, 70, true, 0, WF_DTYPE_F32, WF_DTYPE_BF16, false},
-    {"bf16 out after chunks", 17, 130, 1601, true, 0, WF_DTYPE_F32, WF_DTYPE_BF16, true},
+    {"bf16 out, several slices", 17, 130, 1601, true, 0, WF_DTYPE_F32, WF_DTYPE_BF16, true},
     {"bf16 in", 17, 130, 71, true, 2, WF_DTYPE_BF16, WF_DTYPE_F32, true},
     {"bf16 in and out", 40, 210, 1537, true, 0, WF_DTYPE_BF16, WF_DTYPE_BF16, false},
 };
 
-/* How often each element of C was said to be done. */
+/* Counts how often each element of C was reported as done. */
 struct cover {
     size_t n;
     atomic_uchar *times;
@@ -149,10 +153,10 @@ static const struct outer_case {
     size_t m, n, k;
     enum wf_dtype type;
 } outer_cases[] = {
-    {"one number", 1, 1, 1, WF_DTYPE_F32},
+    {"one element", 1, 1, 1, WF_DTYPE_F32},
     {"less than a tile", 5, 7, 3, WF_DTYPE_F32},
     {"a tile", 8, 48, 16, WF_DTYPE_F32},
-    {"one past a tile", 9, 49, 17, WF_DTYPE_F32},
+    {"one more than a tile", 9, 49, 17, WF_DTYPE_F32},
     {"many rows", 500, 60, 40, WF_DTYPE_F32},
     {"many columns", 50, 900, 33, WF_DTYPE_F32},
     {"all tokens of a contribution", 30, 60, WF_WGRAD_TOKENS, WF_DTYPE_F32},
@@ -165,7 +169,7 @@ static const struct outer_case {
 struct sums {
     size_t n;
     int64_t *all, *exact;
-    float *fast; /* the same memory */
+    float *fast; /* same memory */
 };
 
 enum { SUM_GUARDS = 8 };
@@ -210,12 +214,12 @@ static void check_exact(const struct outer_case *o, struct mats *m, struct wf_ma
     for (size_t i = 0; i < n; i++)
         got[i] = (float)((double)whole.exact[i] * 0x1p-50);
     mats_allclose_floats(m, "exact sums", got, want, n, tile_bound(o->k));
-    if (o->k <= WF_WGRAD_TOKENS) { /* one contribution: the same in fp32 */
+    if (o->k <= WF_WGRAD_TOKENS) { /* a single contribution: the same bits in fp32 */
         struct wf_sink only = {.fast = parts.fast, .fresh = true, .single = true};
         assert_false(run_outer(o, only, a, b, o->k, threads));
         assert_memory_equal(parts.fast, got, n * sizeof *got);
     }
-    /* The contributions one by one, the last first, by one thread. */
+    /* Adds the contributions one by one, the last first, with one thread. */
     memset(parts.exact, 0, bytes);
     size_t last = (o->k - 1) / WF_WGRAD_TOKENS;
     for (size_t i = 0; i <= last; i++) {
@@ -264,38 +268,39 @@ static void check_outer(const struct outer_case *o)
     mats_end(&m);
 }
 
-/* One element of C is `x * y` `times` times over; all others are zero. */
+/* One element of C is the sum of `times` products `x * y`; all others are zero. */
 static const struct range_case {
     const char *name;
-    size_t row, col; /* of 20 x 112: in whole tiles and in parts of them */
+    size_t row, col; /* of 20 x 112: in whole and partial tiles */
     float x, y;
     int times;
     bool exact_bad, fast_bad;
 } range_cases[] = {
-    {"nothing special", 3, 5, 63, 64, 1, false, false},
+    {"in range", 3, 5, 63, 64, 1, false, false},
     {"a contribution of 2^12", 3, 5, 64, 64, 1, true, false},
-    {"the same in part of a tile", 19, 99, -64, 64, 1, true, false},
+    {"a contribution of -2^12 in a partial tile", 19, 99, -64, 64, 1, true, false},
     {"a sum of 2^12", 8, 50, 32, 64, 2, true, false},
     {"a sum of -2^12", 3, 5, -32, 64, 2, true, false},
-    {"a sum just below", 8, 50, -63, 32, 2, false, false},
-    {"a sum of 2^12 in part of a tile", 17, 97, -32, 64, 2, true, false},
+    {"a sum just below 2^12", 8, 50, -63, 32, 2, false, false},
+    {"a sum of -2^12 in a partial tile", 17, 97, -32, 64, 2, true, false},
     {"infinity", 0, 0, 1e30f, 1e30f, 1, true, true},
-    {"infinity in part of a tile", 16, 0, 1e30f, 1e30f, 1, true, true},
+    {"infinity in a partial tile", 16, 0, 1e30f, 1e30f, 1, true, true},
     {"NaN", 7, 47, NAN, 1, 1, true, true},
-    {"NaN in part of a tile", 0, 96, NAN, 1, 1, true, true},
+    {"NaN in a partial tile", 0, 96, NAN, 1, 1, true, true},
 };
 
 static void check_range(const struct range_case *r)
 {
-    enum { M = 20, N = 112 }; /* rows of sums begin with cache lines: no tile is cut short */
+    /* rows of sums are aligned to cache lines: whole tiles use the fast path */
+    enum { M = 20, N = 112 };
     const struct outer_case shape = {r->name, M, N, 3, WF_DTYPE_F32};
     float a[3][M] = {{0}}, b[3][N] = {{0}};
     a[1][r->row] = r->x;
     b[1][r->col] = r->y;
-    if (isnan(r->x)) /* NaN times zero is NaN, too: one is enough */
+    if (isnan(r->x)) /* NaN times zero is NaN: one factor is enough */
         for (size_t i = 0; i < N; i++)
             b[1][i] = i == r->col;
-    for (int kind = 0; kind < 3; kind++) { /* exact, fast, only */
+    for (int kind = 0; kind < 3; kind++) { /* exact, fast, single */
         bool fast = kind == 1;
         if (kind == 2 && r->times > 1)
             continue;
@@ -316,7 +321,7 @@ static void check_range(const struct range_case *r)
     }
 }
 
-/* The cases of one table are one test; what fails says which case it was. */
+/* All cases of a table are one test; a failure prints the name of the case. */
 static void check_products(void **state)
 {
     (void)state;
@@ -324,7 +329,7 @@ static void check_products(void **state)
         check_product(&product_cases[i]);
 }
 
-static void check_outers(void **state)
+static void check_weight_gradients(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof outer_cases / sizeof *outer_cases; i++)
@@ -343,7 +348,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_tiles),
         cmocka_unit_test(check_products),
-        cmocka_unit_test(check_outers),
+        cmocka_unit_test(check_weight_gradients),
         cmocka_unit_test(check_ranges),
     };
     return cmocka_run_group_tests_name("gemm", tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* The kernels on pairs of bf16, with the instruction that they are made for written out: so they
- * run wherever there is AVX-512. */
+/* The kernels on pairs of bf16 with an emulated dot-product instruction, which runs on any
+ * AVX-512 machine. */
 #if defined(__AVX512F__)
 
 #include <immintrin.h>

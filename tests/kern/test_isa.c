@@ -1,4 +1,4 @@
-/* Which instructions are used: the best, or less when WEFT_ISA says so. */
+/* The choice of the instruction set: the best one, or a lower one by WEFT_ISA. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,16 +12,16 @@
 #include "compute/kern/isa.h"
 #include "compute/kern/ops.h"
 
-/* What a new process chooses when WEFT_ISA is `wish`; NULL: not set. */
-static int choice(const char *wish)
+/* Returns the choice of a new process with WEFT_ISA = `requested`; NULL leaves it unset. */
+static int choice(const char *requested)
 {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        if (wish == NULL)
+        if (requested == NULL)
             unsetenv("WEFT_ISA");
         else
-            setenv("WEFT_ISA", wish, 1);
+            setenv("WEFT_ISA", requested, 1);
         _exit((int)wf_isa());
     }
     int status;
@@ -49,7 +49,7 @@ static void check_names(void **state)
     assert_string_equal(wf_isa_name(WF_ISA_AVX512_BF16), "avx512_bf16");
 }
 
-/* Every member of every table is there, and the tables are what wf_ops() chooses from. */
+/* Checks that every table is complete and that wf_ops() returns one of them. */
 static void check_tables(void **state)
 {
     (void)state;
@@ -66,7 +66,7 @@ static void check_tables(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(check_choice), /* first: it must decide before this process has */
+        cmocka_unit_test(check_choice), /* first: must run before this process has chosen */
         cmocka_unit_test(check_names),
         cmocka_unit_test(check_tables),
     };

@@ -1,4 +1,5 @@
-/* GELU and SwiGLU: the reference against formulas and differences, the fast ones against it. */
+/* GELU and SwiGLU: the reference against formulas and finite differences, the fast tables
+ * against the reference. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,8 +10,8 @@
 
 #include "mats.h"
 
-/* A sigmoid is small as e^-a for arguments a up to 25 here; rounding a to fp32 moves that by
- * 25 * 2^-24, relative.  Twice that is allowed for a matrix of one element. */
+/* A sigmoid is as small as e^-a for arguments a up to 25 here; rounding a to fp32 changes it by
+ * 25 * 2^-24, relative.  A matrix of one element allows twice that. */
 static const double bound = 1e-6;
 
 static double gelu(double x)
@@ -56,7 +57,7 @@ static void check_reference(void **state)
     }
 }
 
-/* Relative, not only to the largest: GELU has no size of its own near zero. */
+/* Checks errors relative to each result, since GELU is small near zero. */
 static void check_relative(void **state)
 {
     (void)state;
@@ -69,7 +70,7 @@ static void check_relative(void **state)
             struct wf_mat up = {&one, 1, WF_DTYPE_F32}, dup = {&du, 1, WF_DTYPE_F32};
             fast->gelu_forward(to, in, 1, 1);
             double g = gelu(x);
-            if (x > -4) /* beyond, the formula above is itself a difference */
+            if (x > -4) /* below, the formula above cancels */
                 assert_true(fabs(out - g) <= 1e-6 * fabs(g));
             fast->swiglu_forward(to, in, up, 1, 1);
             struct gate_up both = {x, 1};
@@ -84,7 +85,7 @@ static void check_relative(void **state)
         }
 }
 
-static void check_not_a_number(void **state)
+static void check_non_finite(void **state)
 {
     (void)state;
     const struct wf_ops *fast;
@@ -110,7 +111,7 @@ static void check_not_a_number(void **state)
     }
 }
 
-/* Each matrix of either type in turn: `types` has a bit for each. */
+/* Runs all combinations of types: `types` has one bit per matrix. */
 static enum wf_dtype type_of(unsigned types, int i)
 {
     return types >> i & 1 ? WF_DTYPE_BF16 : WF_DTYPE_F32;
@@ -199,8 +200,8 @@ static void check_swiglu(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(check_reference),    cmocka_unit_test(check_relative),
-        cmocka_unit_test(check_not_a_number), cmocka_unit_test(check_gelu),
+        cmocka_unit_test(check_reference),  cmocka_unit_test(check_relative),
+        cmocka_unit_test(check_non_finite), cmocka_unit_test(check_gelu),
         cmocka_unit_test(check_swiglu),
     };
     return cmocka_run_group_tests_name("ops_act", tests, NULL, NULL) != 0;

@@ -1,4 +1,4 @@
-/* Cross entropy. */
+/* Cross-entropy: the reference against the formula, the fast tables against the reference. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,9 +50,9 @@ static struct loss_case {
     double spread;
 } cases[] = {
     {"one column", 3, 1, 1, 1},      {"one vector", 2, 16, 16, 3},
-    {"odd", 5, 37, 40, 3},           {"one more than a block", 2, 1025, 1040, 10},
-    {"all alike", 2, 3000, 3000, 0}, {"wide", 3, 2048, 2050, 80},
-    {"very wide", 3, 300, 300, 1e6}, {"a vocabulary", 4, 50257, 50304, 5},
+    {"odd", 5, 37, 40, 3},           {"one more than a block of sums", 2, 1025, 1040, 10},
+    {"all equal", 2, 3000, 3000, 0}, {"wide", 3, 2048, 2050, 80},
+    {"very wide", 3, 300, 300, 1e6}, {"vocabulary of GPT-2", 4, 50257, 50304, 5},
 };
 
 static void compare(const struct wf_ops *fast, int isa, const struct loss_case *k,
@@ -84,7 +84,8 @@ static void compare(const struct wf_ops *fast, int isa, const struct loss_case *
     for (size_t r = 0; r < k->rows; r++)
         for (size_t c = targets[r] < 0 ? 0 : k->cols; c < k->padded; c++)
             assert_true(mats_get(got, r, c) == 0);
-    if (type == WF_DTYPE_F32) { /* in place; the padding is then the caller's gap */
+    /* in place; the padding is then the caller's gap between rows */
+    if (type == WF_DTYPE_F32) {
         fast->cross_entropy(losses, logits, logits, targets, scale, k->rows, k->cols, k->cols);
         mats_equal(&m, "dlogits over logits", logits, got, k->rows, k->cols);
         for (size_t r = 0; r < k->rows; r++)
@@ -101,7 +102,7 @@ static void check_fast(void **state)
             compare(fast, isa, *state, (enum wf_dtype)type);
 }
 
-/* When the right word is all but certain, what is left of its gradient must be right, too. */
+/* If the target is almost certain, the rest of its gradient must still be accurate. */
 static void check_certain(void **state)
 {
     (void)state;
@@ -111,13 +112,13 @@ static void check_certain(void **state)
         double loss, q = 2 * exp(-20) / (1 + 2 * exp(-20));
         fast->cross_entropy(&loss, (struct wf_mat){d, 3, WF_DTYPE_F32},
                             (struct wf_mat){x, 3, WF_DTYPE_F32}, &(int32_t){0}, 1, 1, 3, 3);
-        /* A sum near 1 in fp32 cannot show what is below 6e-8 of it. */
+        /* A sum near 1 in fp32 cannot represent differences below 6e-8. */
         assert_true(fabs(loss + log1p(-q)) <= 1e-7 && fabs(d[0] + q) <= 1e-7);
         assert_true(fabs(d[1] - q / 2) <= 1e-6 * q);
     }
 }
 
-static void check_spoiled(void **state)
+static void check_non_finite(void **state)
 {
     (void)state;
     static const float spoilers[] = {NAN, INFINITY, -INFINITY};
@@ -140,7 +141,7 @@ int main(void)
     struct CMUnitTest tests[3 + sizeof cases / sizeof cases[0]] = {
         cmocka_unit_test(check_reference),
         cmocka_unit_test(check_certain),
-        cmocka_unit_test(check_spoiled),
+        cmocka_unit_test(check_non_finite),
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         tests[3 + i] = (struct CMUnitTest){cases[i].name, check_fast, NULL, NULL, &cases[i]};

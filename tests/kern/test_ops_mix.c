@@ -1,5 +1,5 @@
-/* Block attention residuals: the reference against formulas and differences, the fast ones
- * against it. */
+/* Block attention residuals: the reference against formulas and finite differences, the fast
+ * tables against the reference. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 enum { ROWS = 2, COLS = 5, N = 3 };
 static const float eps = 1e-5f;
 
-/* sum of h * dh, as a function of v, q and g. */
+/* Returns the sum of h * dh as a function of v, q and g. */
 struct mix {
     double v[N][ROWS][COLS], q[COLS], g[COLS], dh[ROWS][COLS];
 };
@@ -99,7 +99,7 @@ static void mix_case(const struct wf_ops *fast, int isa, struct mats_shape s, si
     struct wf_mat dh = mats_random(&m, rows, cols, WF_DTYPE_F32, 1);
     float *alpha = mats_floats(&m, rows * n), *rstd = mats_floats(&m, rows * n);
     float *alpha_want = mats_floats(&m, rows * n), *rstd_want = mats_floats(&m, rows * n);
-    /* Scores of a few units, whatever the number of columns. */
+    /* Scores of a few units for any number of columns. */
     float *q = mats_random_floats(&m, cols, 4 / sqrt((double)cols));
     float *g = mats_random_floats(&m, cols, 2);
     float *dq = mats_floats(&m, cols), *dg = mats_floats(&m, cols);
@@ -116,7 +116,7 @@ static void mix_case(const struct wf_ops *fast, int isa, struct mats_shape s, si
     fast->mix_backward(dv, dq, dg, dh, alpha_want, rstd_want, v, n, q, g, rows, cols);
     for (size_t j = 0; j < n; j++)
         mats_allclose(&m, "dv", dv[j], dv_want[j], rows, cols, bound);
-    m.size = 1; /* of dh . v, of which the mean is taken */
+    m.size = 1; /* of dh . v, whose mean is subtracted */
     mats_allclose_floats(&m, "dq", dq, dq_want, cols, bound);
     mats_allclose_floats(&m, "dg", dg, dg_want, cols, bound);
     mats_end(&m);

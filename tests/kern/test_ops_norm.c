@@ -1,5 +1,5 @@
-/* LayerNorm and RMSNorm: the reference against formulas and differences, the fast ones against
- * it. */
+/* LayerNorm and RMSNorm: the reference against formulas and finite differences, the fast tables
+ * against the reference. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 enum { ROWS = 3, COLS = 7 };
 static const float eps = 1e-5f;
 
-/* Everything in double: sum of y * dy over all elements, as a function of x, w and b. */
+/* Returns the sum of y * dy over all elements as a function of x, w and b, in double. */
 struct norm {
     double x[ROWS][COLS], w[COLS], b[COLS], dy[ROWS][COLS];
     bool centred; /* LayerNorm */
@@ -124,7 +124,7 @@ static struct backward backward(struct mats *m, const struct wf_ops *ops, bool c
     return b;
 }
 
-/* fp32 sums of a row: about 4e-7 of the largest term; up to 64 rows one after the other. */
+/* fp32 sums of a row: about 4e-7 of the largest term; up to 64 rows in sequence. */
 static const double bound = 2e-6;
 
 static void norm_case(const struct wf_ops *fast, bool centred, int isa, struct mats_shape s,
@@ -134,11 +134,11 @@ static void norm_case(const struct wf_ops *fast, bool centred, int isa, struct m
     size_t rows = s.rows, cols = s.cols;
     mats_begin(&m, "%snorm, isa %d, %zu x %zu, %s", centred ? "layer" : "rms", isa, rows, cols,
                wf_dtype_name(type));
-    /* LayerNorm's residual stream is fp32; RMSNorm's may be either. */
+    /* LayerNorm's input is fp32; RMSNorm's may be either. */
     enum wf_dtype x_type = centred ? WF_DTYPE_F32 : type;
     const struct wf_mat none = {NULL, 0, WF_DTYPE_F32};
     struct wf_mat x = mats_random(&m, rows, cols, x_type, 3);
-    for (size_t r = 0; r < rows; r++) /* a mean that is not zero */
+    for (size_t r = 0; r < rows; r++) /* nonzero mean */
         for (size_t c = 0; c < cols; c++)
             mats_put(x, r, c, (float)mats_get(x, r, c) + 4);
     struct wf_mat dy = mats_random(&m, rows, cols, type, 1);
@@ -152,7 +152,7 @@ static void norm_case(const struct wf_ops *fast, bool centred, int isa, struct m
     if (centred)
         mats_allclose_floats(&m, "mean", got.mean, want.mean, rows, bound);
 
-    m.size = 0.5; /* of e * rstd, before the means are taken off */
+    m.size = 0.5; /* of e * rstd, before the means are subtracted */
     struct wf_mat dx = mats_new(&m, rows, cols, x_type);
     struct wf_mat dx_want = mats_new(&m, rows, cols, x_type);
     struct backward p =
@@ -164,7 +164,8 @@ static void norm_case(const struct wf_ops *fast, bool centred, int isa, struct m
     if (centred)
         mats_allclose_floats(&m, "db", q.db, p.db, cols, bound);
 
-    /* With a past, kept; then all in place: dx over past, and past kept over x. */
+    /* With a residual and its copy; then all in place: dx over the residual, and the copy over
+     * x. */
     struct wf_mat keep = mats_new(&m, rows, cols, x_type);
     backward(&m, &wf_ops_ref, centred, dx_want, past, keep, dy, x, &want, w, rows, cols);
     mats_equal(&m, "the reference's keep", keep, past, rows, cols);

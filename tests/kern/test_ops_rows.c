@@ -1,4 +1,5 @@
-/* Embedding, rotation, conversion, sums of columns, the search for what is not finite. */
+/* Embedding, rotary positions, conversion, addition, column sums and the search for non-finite
+ * elements. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,7 +62,8 @@ static void check_embed(void **state)
     each(embed_case);
 }
 
-/* Turning by an angle and back is nothing; lengths stay; and one pair by hand. */
+/* A rotation and its inverse cancel, lengths are preserved, and one pair is computed by hand.
+ */
 static void rope_case(const struct wf_ops *ops, int isa, size_t heads, size_t half,
                       enum wf_dtype type)
 {
@@ -113,7 +115,7 @@ static void check_rope(void **state)
                     rope_case(ops, isa, heads, halves[i], (enum wf_dtype)type);
 }
 
-/* The nearest of the two bf16 that x lies between, by their distances in double. */
+/* Returns the nearer of the two bf16 neighbours of x, by distances in double. */
 static wf_bf16 nearest_bf16(float x)
 {
     uint32_t bits;
@@ -128,7 +130,7 @@ static wf_bf16 nearest_bf16(float x)
     return (wf_bf16)(pair[up] >> 16);
 }
 
-/* All kinds of bits: any exponent, halves that are ties, the largest and the smallest. */
+/* Covers all exponents, ties, and the largest and smallest numbers. */
 static void check_bf16(void **state)
 {
     (void)state;
@@ -149,8 +151,8 @@ static void check_bf16(void **state)
         x[8] = -0.0f;
         x[9] = INFINITY;
         x[10] = 1e-45f;
-        const uint32_t sly = 0x7f800001; /* NaN by its lower half alone */
-        memcpy(&x[11], &sly, sizeof sly);
+        const uint32_t low_nan = 0x7f800001; /* NaN only because of its lower half */
+        memcpy(&x[11], &low_nan, sizeof low_nan);
         ops->convert((struct wf_mat){got, N, WF_DTYPE_BF16},
                      (struct wf_mat){x, N, WF_DTYPE_F32}, 1, N);
         ops->convert((struct wf_mat){back, N, WF_DTYPE_F32},
@@ -250,10 +252,11 @@ static void bad_case(const struct wf_ops *ops, int isa, size_t rows, size_t cols
     for (int type = WF_DTYPE_F32; type <= WF_DTYPE_BF16; type++) {
         struct mats m;
         mats_begin(&m, "find_nonfinite, isa %d, %zu x %zu, type %d", isa, rows, cols, type);
-        /* The gaps between rows are full of NaN. */
+        /* The gaps between rows contain NaN. */
         struct wf_mat x = mats_random(&m, rows, cols, (enum wf_dtype)type, 3e38);
         assert_true(ops->find_nonfinite(x, rows, cols) == SIZE_MAX);
-        for (size_t i = rows * cols; i > 0;) { /* from behind: the last one put in is first */
+        /* from the end, so that the newest one is the first */
+        for (size_t i = rows * cols; i > 0;) {
             i -= i < 97 ? 1 : i / 2;
             mats_put(x, i / cols, i % cols, bad[i % 4]);
             assert_true(ops->find_nonfinite(x, rows, cols) == i);
@@ -262,7 +265,7 @@ static void bad_case(const struct wf_ops *ops, int isa, size_t rows, size_t cols
     }
 }
 
-static void check_find_bad(void **state)
+static void check_find_nonfinite(void **state)
 {
     (void)state;
     each(bad_case);
@@ -271,10 +274,13 @@ static void check_find_bad(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(check_embed),    cmocka_unit_test(check_rope),
-        cmocka_unit_test(check_bf16),     cmocka_unit_test(check_convert),
-        cmocka_unit_test(check_add),      cmocka_unit_test(check_columns),
-        cmocka_unit_test(check_find_bad),
+        cmocka_unit_test(check_embed),
+        cmocka_unit_test(check_rope),
+        cmocka_unit_test(check_bf16),
+        cmocka_unit_test(check_convert),
+        cmocka_unit_test(check_add),
+        cmocka_unit_test(check_columns),
+        cmocka_unit_test(check_find_nonfinite),
     };
     return cmocka_run_group_tests_name("ops_rows", tests, NULL, NULL) != 0;
 }

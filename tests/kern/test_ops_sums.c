@@ -1,4 +1,5 @@
-/* Sums of gradients: exact ones by integers computed here, fast ones by addition; norms; AdamW. */
+/* Sums of gradients: exact ones against integers computed here, fast ones against additions;
+ * sums of squares; AdamW. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,14 +15,14 @@
 
 enum { N = 1003 };
 
-/* Every table, the reference first; NULL after the last. */
+/* Iterates over all tables, the reference first; NULL after the last. */
 static const struct wf_ops *table(int i)
 {
     return i == 0 ? &wf_ops_ref : mats_ops(i - 1);
 }
 
-/* Numbers of every size below 2^12 and down to the smallest; every third has a fraction of a unit
- * that is exactly a half or next to it. */
+/* Returns numbers of all magnitudes below 2^12; every third has a fraction of a unit that is
+ * exactly or almost one half. */
 static float contribution(uint64_t stream, uint64_t i)
 {
     uint64_t bits = wf_random_u64(5, stream, i);
@@ -37,7 +38,7 @@ static float contribution(uint64_t stream, uint64_t i)
     return (float)(sign * ldexp(part, exponent));
 }
 
-/* x / 2^-50 rounded to even, by integers: x = whole * 2^exponent. */
+/* Returns x / 2^-50 rounded to nearest even, with integers: x = whole * 2^exponent. */
 static int64_t units(float x)
 {
     int exponent;
@@ -70,7 +71,7 @@ static void check_exact(void **state)
                 for (size_t i = 0; i < n; i++) {
                     x[i] = contribution(turn, i);
                     if (turn > 0 && (x[i] > 0) == (want[i] > 0))
-                        x[i] = -x[i]; /* toward zero: it stays in range */
+                        x[i] = -x[i]; /* toward zero: stays in range */
                     want[i] = turn == 0 ? units(x[i]) : want[i] + units(x[i]);
                 }
                 assert_false(
@@ -80,8 +81,8 @@ static void check_exact(void **state)
         }
 }
 
-/* An only contribution has the bits that its exact sum gives, zeros and all. */
-static void check_only(void **state)
+/* A single contribution has the bits of its exact sum, including zeros. */
+static void check_single(void **state)
 {
     (void)state;
     static float x[N], only[N + 1], want[N + 1];
@@ -103,7 +104,7 @@ static void check_only(void **state)
             }
 }
 
-/* Any order of the calls gives the same bits, and so does any grouping. */
+/* Checks that neither the order nor the grouping of calls changes a bit. */
 static void check_order(void **state)
 {
     (void)state;
@@ -126,7 +127,8 @@ static void check_order(void **state)
                 order[with] = swap;
             }
             bool bad = false;
-            for (int k = 0; k < CALLS; k++) { /* the first half here, the second there */
+            /* the first half in one sum, the second in another */
+            for (int k = 0; k < CALLS; k++) {
                 int64_t *to = k < CALLS / 2 ? again : other;
                 struct wf_sink sink = {.exact = to, .fresh = k % (CALLS / 2) == 0};
                 bad |= ops->sink_add(sink, x[order[k]], N);
@@ -213,12 +215,13 @@ static void check_merge(void **state)
         }
 }
 
-/* Integers next to where fp32, or a double on the way there, would round: k 2^s + small. */
+/* Returns integers near the points where fp32, or an intermediate double, rounds: k 2^s +
+ * small. */
 static int64_t awkward(uint64_t i)
 {
     uint64_t bits = wf_random_u64(8, 1, i);
     int shift = (int)(bits % 40);
-    int64_t head = (int64_t)(bits >> 41 | 1 << 22); /* 23 bits and a last one */
+    int64_t head = (int64_t)(bits >> 41 | 1 << 22); /* 23 bits and a lowest one */
     int64_t value = ((head * 2 + 1) << shift) + (int64_t)(bits >> 8 & 3) - 1;
     if (bits & 1 << 20)
         value = (int64_t)bits >> (bits >> 30 & 31) >> 2;
@@ -238,7 +241,7 @@ static void check_value(void **state)
     sums[0] = 0;
     sums[1] = (INT64_C(1) << 62) - 1;
     sums[2] = -sums[1];
-    sums[3] = (INT64_C(1) << 61) + (INT64_C(1) << 37) + 1; /* a tie, but for the last bit */
+    sums[3] = (INT64_C(1) << 61) + (INT64_C(1) << 37) + 1; /* a tie except for the last bit */
     sums[4] = (INT64_C(1) << 61) + (INT64_C(1) << 37);
     sums[5] = (INT64_C(1) << 61) + (INT64_C(3) << 37) - 1;
     const struct wf_ops *ops;
@@ -282,7 +285,7 @@ static void check_fast(void **state)
         }
 }
 
-/* Rows that meet on the same row of the table, by pieces of columns. */
+/* Rows with the same id, by ranges of columns. */
 static void check_scatter(void **state)
 {
     (void)state;
@@ -312,7 +315,7 @@ static void check_scatter(void **state)
         }
         assert_memory_equal(sums, want, sizeof sums);
         assert_memory_equal(fast, fast_want, sizeof fast);
-        /* Onto a table that has an only contribution: the exact sums, rounded. */
+        /* Into a table with a single contribution: the exact sums, rounded. */
         struct wf_sink only = {.fast = fast, .single = true};
         for (size_t i = 0; i < TABLE * COLS; i++) {
             fast[i] = (float)i * 0x1p-10f;
@@ -353,7 +356,7 @@ static void check_squares(void **state)
             double fast = ops->sum_squares(NULL, x, lengths[k]);
             assert_true(fabs(exact - want) <= 1e-14 * want);
             first = t == 0 ? exact : first;
-            assert_true(exact == first && fast == first); /* the same bits everywhere */
+            assert_true(exact == first && fast == first); /* same bits in every table */
         }
     }
 }
@@ -364,7 +367,7 @@ static struct adamw_case {
 } adamw_cases[] = {
     {"first step", {1e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 0.05f, 1}},
     {"clipped, no decay", {6e-4f, 0.9f, 0.999f, 1e-8f, 0, 0.9f, 0.5f, 0.03f}},
-    {"no warm-up left", {1, 0.8f, 0.99f, 1e-3f, 0.01f, 1, 1, 0.5f}},
+    {"after the warm-up", {1, 0.8f, 0.99f, 1e-3f, 0.01f, 1, 1, 0.5f}},
 };
 
 static void adamw_run(const struct wf_ops *ops, const struct adamw_case *k, size_t n, int isa,
@@ -383,7 +386,7 @@ static void adamw_run(const struct wf_ops *ops, const struct adamw_case *k, size
         state[1][j] = mats_floats(&m, n);
         memcpy(state[1][j], state[0][j], n * sizeof(float));
     }
-    /* The formula in double, from the header. */
+    /* The formula of the header in double. */
     const struct wf_adamw *h = &k->how;
     float *want_w = mats_floats(&m, n), *want_m = mats_floats(&m, n),
           *want_v = mats_floats(&m, n);
@@ -422,7 +425,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_exact),
-        cmocka_unit_test(check_only),
+        cmocka_unit_test(check_single),
         cmocka_unit_test(check_order),
         cmocka_unit_test(check_range),
         cmocka_unit_test(check_merge),

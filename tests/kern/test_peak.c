@@ -1,4 +1,4 @@
-/* The loops that measure the machine's peak do compute, and the figure is one. */
+/* The loops that measure the peak compute correct sums, and the measured rates are positive. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,8 +33,8 @@ static const struct wf_peak_loop *loop_of(enum wf_isa isa)
     }
 }
 
-/* s = s / 2 + 1 / 2 goes to 1, so all lanes of all sums together to their number.  The sums of
- * pairs keep their values 1 .. 12. */
+/* s = s / 2 + 1 / 2 converges to 1, so the sum of all lanes converges to their number.  The
+ * sums of pairs keep their values 1 .. 12. */
 static void check_loops(void **state)
 {
     for (int isa = WF_ISA_PORTABLE; isa <= WF_ISA_AVX512_BF16; isa++) {
@@ -48,7 +48,7 @@ static void check_loops(void **state)
     (void)state;
 }
 
-static void check_figure(void **state)
+static void check_peak(void **state)
 {
     static const unsigned threads[] = {1, 2};
     for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
@@ -71,32 +71,33 @@ static void multiply(void *arg, size_t task, unsigned worker)
     ((float *)arg)[16 * worker] += wf_peak_loop_portable.run(1000);
 }
 
-/* Each thread has its turns while other work runs, none without, and what was taken is gone. */
-static void check_beside(void **state)
+/* Checks that each thread takes samples during other work, none without, and that reading
+ * resets them. */
+static void check_sampler(void **state)
 {
     struct wf_pool *pool = NULL;
-    struct wf_peak_sampler *beside = NULL;
+    struct wf_peak_sampler *sampler = NULL;
     float kept[2 * 16] = {0};
     assert_int_equal(wf_pool_new(2, &pool, NULL), WEFT_OK);
-    assert_int_equal(wf_peak_sampler_new(pool, WF_DTYPE_F32, &beside, NULL), WEFT_OK);
-    assert_true(wf_peak_sampler_read(beside).flops == 0);
+    assert_int_equal(wf_peak_sampler_new(pool, WF_DTYPE_F32, &sampler, NULL), WEFT_OK);
+    assert_true(wf_peak_sampler_read(sampler).flops == 0);
     struct wf_peak_sample peak = {0};
-    for (int i = 0; i < 100 && peak.flops == 0; i++) { /* one thread may have had no task */
+    for (int i = 0; i < 100 && peak.flops == 0; i++) { /* a thread may have had no task */
         for (int run = 0; run < 100; run++)
             wf_pool_run(pool, 200, multiply, kept);
-        peak = wf_peak_sampler_read(beside);
+        peak = wf_peak_sampler_read(sampler);
     }
     assert_true(isfinite(peak.flops) && peak.flops > 1e6);
     assert_true(isfinite(peak.seconds) && peak.seconds > 0);
-    struct wf_peak_sample none = wf_peak_sampler_read(beside);
+    struct wf_peak_sample none = wf_peak_sampler_read(sampler);
     assert_true(none.flops == 0 && none.seconds == 0);
-    wf_peak_sampler_free(beside);
+    wf_peak_sampler_free(sampler);
     wf_pool_run(pool, 200, multiply, kept);
     wf_pool_free(pool);
     (void)state;
 }
 
-static void read_bandwidth_is_positive(void **state)
+static void check_read_bandwidth(void **state)
 {
     static float floats[200001];
     struct wf_pool *pool = NULL;
@@ -110,9 +111,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_loops),
-        cmocka_unit_test(check_figure),
-        cmocka_unit_test(check_beside),
-        cmocka_unit_test(read_bandwidth_is_positive),
+        cmocka_unit_test(check_peak),
+        cmocka_unit_test(check_sampler),
+        cmocka_unit_test(check_read_bandwidth),
     };
     return cmocka_run_group_tests_name("peak", tests, NULL, NULL) != 0;
 }

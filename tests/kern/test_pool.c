@@ -1,4 +1,5 @@
-/* Every task runs once, whatever the number of threads; scratch of one worker is never shared. */
+/* Every task runs once with any number of threads, and concurrent tasks have different workers.
+ */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -30,7 +31,7 @@ static void count(void *arg, size_t task, unsigned worker)
     atomic_fetch_sub(&c->busy[worker], 1);
 }
 
-static void each_task_once(void **state)
+static void check_tasks(void **state)
 {
     (void)state;
     static const size_t sizes[] = {0, 1, 2, 3, 7, 64, MAX_TASKS};
@@ -54,13 +55,13 @@ static void each_task_once(void **state)
     free(c);
 }
 
-/* What the hook is to be called for, and what it was called for. */
+/* Expected and actual calls of the hook. */
 struct calls {
     pthread_t caller;
     atomic_bool caller_had_one;
-    size_t tasks;              /* of the caller; only it writes */
-    atomic_size_t own, others; /* calls by the caller, and by any other thread */
-    atomic_bool mistaken;      /* about which of them it was */
+    size_t tasks;              /* run by the caller, which alone writes it */
+    atomic_size_t own, others; /* calls by the caller and by other threads */
+    atomic_bool wrong_worker;  /* a call had the wrong worker */
 };
 
 static void add_one(void *arg, unsigned worker)
@@ -69,10 +70,11 @@ static void add_one(void *arg, unsigned worker)
     bool own = pthread_equal(pthread_self(), c->caller);
     atomic_fetch_add(own ? &c->own : &c->others, 1);
     if (own != (worker == 0))
-        atomic_store(&c->mistaken, true);
+        atomic_store(&c->wrong_worker, true);
 }
 
-/* The others wait until the caller has had a task: they cannot take all of them. */
+/* The other threads wait until the caller has run a task, so that they cannot run all of them.
+ */
 static void after_caller(void *arg, size_t task, unsigned worker)
 {
     struct calls *c = arg;
@@ -86,8 +88,8 @@ static void after_caller(void *arg, size_t task, unsigned worker)
         sched_yield();
 }
 
-/* After each task, by the thread that did it. */
-static void between_tasks(void **state)
+/* Checks that the thread of a task calls the hook after it. */
+static void check_hook(void **state)
 {
     (void)state;
     for (unsigned threads = 1; threads <= 3; threads++) {
@@ -103,7 +105,7 @@ static void between_tasks(void **state)
         assert_in_range(c.tasks, threads == 1 ? 1 + MAX_TASKS : 2, 1 + MAX_TASKS);
         assert_int_equal(atomic_load(&c.own), c.tasks);
         assert_int_equal(atomic_load(&c.others), 1 + MAX_TASKS - c.tasks);
-        assert_false(atomic_load(&c.mistaken));
+        assert_false(atomic_load(&c.wrong_worker));
         size_t before = atomic_load(&c.own), others = atomic_load(&c.others);
         wf_pool_set_hook(pool, NULL, NULL);
         wf_pool_run(pool, 10, after_caller, &c);
@@ -113,7 +115,7 @@ static void between_tasks(void **state)
     }
 }
 
-static void limits(void **state)
+static void check_limits(void **state)
 {
     (void)state;
     struct wf_pool *pool = NULL;
@@ -128,8 +130,8 @@ static void limits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_task_once),
-                                       cmocka_unit_test(between_tasks),
-                                       cmocka_unit_test(limits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(check_tasks),
+                                       cmocka_unit_test(check_hook),
+                                       cmocka_unit_test(check_limits)};
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL) != 0;
 }

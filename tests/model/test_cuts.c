@@ -1,6 +1,6 @@
-/* A model has the same bits however it is cut into stages: block residuals with every cut, all ways
- * to recompute, whole and split backwards, micros that are under way together, and slots in
- * memory that is full of NaNs. */
+/* A model gives the same bits for every partition into stages: block residuals with every
+ * partition, all kinds of recomputation, whole and split backwards, several micro-batches in
+ * flight, and slots in memory full of NaNs. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,14 +21,14 @@
 
 enum { MICROS = 2, SEQ = 5, MAX_ROWS = 2, MAX_STAGES = 4, MAX_BLOCKS = 8 };
 
-/* Of different sizes, so that a slot has been used by a longer micro before. */
+/* Of different sizes, so that a longer micro-batch used a slot before. */
 static const uint32_t rows_of[MICROS] = {2, 1};
 
 struct how {
     enum wf_dtype precision;
     enum wf_recompute recompute;
-    bool split;     /* may change from step to step */
-    bool own_slots; /* not the test's, full of NaNs */
+    bool split;     /* may differ between steps */
+    bool own_slots; /* the stage's, instead of the test's full of NaNs */
 };
 
 struct rig {
@@ -40,7 +40,7 @@ struct rig {
     struct wf_tstage *stage[MAX_STAGES];
     char *slots[MAX_STAGES][MICROS];
     size_t slot_bytes[MAX_STAGES];
-    size_t max_floats; /* of an activation */
+    size_t max_floats; /* per activation */
     int32_t tokens[MICROS][MAX_ROWS * SEQ], targets[MICROS][MAX_ROWS * SEQ];
     float *act[MICROS][MAX_STAGES], *dact[MICROS][MAX_STAGES]; /* after each stage */
     float *value[MICROS][MAX_BLOCKS];
@@ -66,7 +66,7 @@ static bool all_nans(const void *at, size_t bytes)
     return true;
 }
 
-/* Values as drawn would leave queries of mixes and all biases zero: nothing could be seen. */
+/* Initial values would leave queries of mixes and all biases zero, which hides errors. */
 static void disturb(struct wf_tstage *t)
 {
     size_t n;
@@ -167,14 +167,14 @@ static void free_rig(struct rig *r)
 
 /* -- one action ----------------------------------------------------------------------------- */
 
-/* A stage sees the blocks that it and the stages before it finish, no others. */
+/* A stage gets only the blocks that it and previous stages finish. */
 struct sight {
     float *value[MAX_BLOCKS];
     int64_t *grad[MAX_BLOCKS];
     struct weft_stage_blocks blocks;
 };
 
-/* A whole model works with blocks that it is given and without. */
+/* A whole model works with and without given blocks. */
 static bool gives_blocks(const struct rig *r)
 {
     return r->n_blocks != 0 && (r->partition.n_stages > 1 || r->how.split);
@@ -198,14 +198,14 @@ static const struct weft_stage_blocks *look(struct rig *r, uint32_t s, int m, bo
     return &at->blocks;
 }
 
-/* Does a block end where stage s does? */
+/* Returns true if a block ends where stage s does. */
 static bool ends_block(const struct rig *r, uint32_t s)
 {
     return r->n_blocks != 0 && s + 1 < r->partition.n_stages &&
            r->partition.at[s].end_layer % r->model->residual_block_layers == 0;
 }
 
-/* An empty sum is zeros; the stage that gets it must not look. */
+/* An empty sum is zeros, and the next stage must not read it. */
 static void check_empty(const struct rig *r, int m, float *at)
 {
     size_t n = (size_t)rows_of[m] * SEQ * r->model->dim;
@@ -244,7 +244,7 @@ static void forward(struct rig *r, uint32_t s, int m)
         assert_true(all_nans(r->slots[s][m], r->slot_bytes[s]));
     for (uint32_t b = 0; b < r->n_blocks; b++) {
         bool made = gives_blocks(r) && r->finished_by[b] == s;
-        if (made) /* the planner's word for who finishes what */
+        if (made) /* the planner's result for who finishes what */
             for (size_t i = 0; i < bytes / sizeof(float); i++)
                 assert_true(isfinite(r->value[m][b][i]));
         else
@@ -282,7 +282,7 @@ static void backward(struct rig *r, uint32_t s, int m, enum back what)
 
 /* -- a step --------------------------------------------------------------------------------- */
 
-/* Blocks are gone when the last input gradient is done. */
+/* Blocks are discarded once the last input gradient is done. */
 static void forget_blocks(struct rig *r)
 {
     for (int m = 0; m < MICROS; m++)
@@ -311,7 +311,7 @@ static void run_step(struct rig *r)
             backward(r, s, m, WEIGHT);
 }
 
-/* The gradient of a name over all stages: a tied weight may be in two. */
+/* Returns the gradient of a name over all stages: a tied weight may be in two. */
 static void add_gradients(struct rig *r, const char *name, int64_t *sum, size_t n)
 {
     memset(sum, 0, n * sizeof *sum);
@@ -419,7 +419,8 @@ static const struct cut_case {
       .rope = {.theta = 500}}},
 };
 
-/* Calls `check` with the layers of each stage, for every cut into 1 to MAX_STAGES stages. */
+/* Calls `check` with the layers of each stage, for every partition into 1 to MAX_STAGES stages.
+ */
 typedef void cut_fn(const uint32_t *layers, uint32_t n_stages, void *arg);
 
 static void each_cut(uint32_t layers_left, uint32_t *layers, uint32_t n, cut_fn *check,
@@ -429,7 +430,7 @@ static void each_cut(uint32_t layers_left, uint32_t *layers, uint32_t n, cut_fn 
     check(layers, n + 1, arg);
     if (n + 1 == MAX_STAGES)
         return;
-    /* Only a first and a last stage have something without a layer. */
+    /* Only the first and last stage may have no layer. */
     for (layers[n] = n == 0 ? 0 : 1; layers[n] <= layers_left; layers[n]++) {
         uint32_t here = layers[n];
         each_cut(layers_left - here, layers, n + 1, check, arg);
@@ -458,7 +459,7 @@ static void compare_cut(const uint32_t *layers, uint32_t n_stages, void *arg)
     c->n_cuts++;
 }
 
-/* The measure: one stage in memory of its own that keeps everything, one thread. */
+/* The expected result: one stage with its own memory and no recomputation, one thread. */
 static struct rig *make_whole(const struct weft_model *model, enum wf_dtype precision,
                               struct wf_pool *pool)
 {
@@ -468,7 +469,7 @@ static struct rig *make_whole(const struct weft_model *model, enum wf_dtype prec
     return r;
 }
 
-/* n - 1 places between n = layers + 2 items, of which up to three are cut. */
+/* There are n - 1 places between n = layers + 2 items; up to three are cut. */
 static unsigned count_cuts(unsigned places)
 {
     return 1 + places + places * (places - 1) / 2 + places * (places - 1) * (places - 2) / 6;
@@ -498,7 +499,7 @@ static void check_cuts(void **state)
     wf_pool_free(pools[1]);
 }
 
-/* Rows of 2 KiB are stored with a gap, which nobody may read. */
+/* Rows of 2 KiB are stored with a gap, which must not be read. */
 static void check_gaps(void **state)
 {
     (void)state;
@@ -517,7 +518,7 @@ static void check_gaps(void **state)
     wf_pool_free(pool);
 }
 
-/* Who finishes which block, for all small models: forward() compares. */
+/* Which stage finishes which block, for all small models; forward() compares. */
 static void forward_cut(const uint32_t *layers, uint32_t n_stages, void *arg)
 {
     struct comparison *c = arg;
@@ -551,6 +552,7 @@ int main(void)
         tests[n] =
             (struct CMUnitTest){cases[n].name, check_cuts, NULL, NULL, (void *)&cases[n]};
     tests[n++] = (struct CMUnitTest){"gaps between rows", check_gaps, NULL, NULL, NULL};
-    tests[n++] = (struct CMUnitTest){"who finishes blocks", check_finishers, NULL, NULL, NULL};
+    tests[n++] =
+        (struct CMUnitTest){"stages that finish blocks", check_finishers, NULL, NULL, NULL};
     return cmocka_run_group_tests_name("cuts", tests, NULL, NULL) != 0;
 }

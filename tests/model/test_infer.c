@@ -1,5 +1,5 @@
-/* Inference gives the logits of the training forward, whatever the threads and however the tokens
- * come; sampling against a slow one that sorts. */
+/* Inference gives the logits of the training forward for any number of threads and any grouping
+ * of tokens; sampling against a slow implementation that sorts. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@
 
 struct infer_case {
     const char *name;
-    const char *dir; /* a model of tests/data/train, or NULL: this one */
+    const char *dir; /* a model of tests/data/train; NULL: `model` */
     struct weft_model model;
 };
 
@@ -85,12 +85,12 @@ struct rig {
     struct source source;
     struct weft_model model;
     struct wf_pool *pool;
-    size_t n; /* tokens: as many as the model takes */
+    size_t n; /* tokens: the context length of the model */
     int32_t *tokens;
     float *want; /* (n, vocab): logits of the training forward */
 };
 
-/* The training forward of one sequence; its logits are still there afterwards. */
+/* Runs the training forward of one sequence; its logits still exist afterwards. */
 static void train_forward(struct rig *r)
 {
     struct wf_tstage_spec spec = {.model = r->model,
@@ -180,7 +180,7 @@ static void check_close(const float *got, const float *want, size_t n, double bo
 
 /* -- logits --------------------------------------------------------------------------------- */
 
-static void logits_are_those_of_training(void **state)
+static void check_logits(void **state)
 {
     struct rig r;
     rig_init(&r, *state);
@@ -193,7 +193,7 @@ static void logits_are_those_of_training(void **state)
     }
     assert_int_equal(wf_infer_position(m), r.n);
     wf_infer_free(m);
-    /* bf16 has 8 bits: what is left after some layers is a matter of taste. */
+    /* bf16 has 8 bits, so the bound after some layers is rough. */
     m = make(&r, r.pool, WF_DTYPE_BF16);
     for (size_t i = 0; i < r.n; i++) {
         feed(m, r.tokens + i, 1, logits);
@@ -204,7 +204,7 @@ static void logits_are_those_of_training(void **state)
     rig_release(&r);
 }
 
-static void bits_are_the_same_however_tokens_come(void **state)
+static void check_token_batches(void **state)
 {
     struct rig r;
     rig_init(&r, *state);
@@ -227,7 +227,7 @@ static void bits_are_the_same_however_tokens_come(void **state)
                     feed(m, r.tokens + i, now, got);
                 }
                 assert_memory_equal(got, want, bytes);
-                wf_infer_rewind(m, 0); /* and once more on top of what was kept */
+                wf_infer_rewind(m, 0); /* again, over the stored keys and values */
             }
             wf_infer_free(m);
             wf_pool_free(pool);
@@ -238,7 +238,7 @@ static void bits_are_the_same_however_tokens_come(void **state)
     rig_release(&r);
 }
 
-static void what_cannot_be_is_refused(void **state)
+static void check_refusals(void **state)
 {
     struct rig r;
     struct weft_error err = {.msg = ""};
@@ -294,7 +294,7 @@ static enum weft_status read_nothing(void *arg, const struct wf_param_desc *d, f
     return WEFT_FAIL(err, WEFT_CKPT, "no %s", d->name);
 }
 
-static void broken_weights_are_noticed(void **state)
+static void check_broken_weights(void **state)
 {
     struct rig r;
     struct weft_error err = {.msg = ""};
@@ -311,9 +311,8 @@ static void broken_weights_are_noticed(void **state)
     rig_release(&r);
 }
 
-/* All parameters once, but for positions, of which one row is read, and an embedding that is not
- * the head's. */
-static void bytes_of_a_token_are_counted(void **state)
+/* All parameters once, except one row of positions and of an untied embedding. */
+static void check_token_bytes(void **state)
 {
     (void)state;
     for (size_t i = 0; i < 2; i++) {
@@ -342,7 +341,7 @@ static int by_logit(const void *a, const void *b)
     return i - k;
 }
 
-/* Probabilities by the definition. */
+/* Computes probabilities by definition. */
 static void expected(const struct wf_sampling *how, double p[N])
 {
     int order[N];
@@ -366,7 +365,7 @@ static void expected(const struct wf_sampling *how, double p[N])
         p[i] /= all;
 }
 
-static void frequencies_are_the_probabilities(void **state)
+static void check_frequencies(void **state)
 {
     static const struct wf_sampling hows[] = {
         {1, 0, 1, 1},      {0.7, 0, 1, 2},   {2, 5, 1, 3},     {1, 0, 0.5, 4},
@@ -394,14 +393,14 @@ static void frequencies_are_the_probabilities(void **state)
             if (p[i] == 0 ? count[i] != 0 : fabs(count[i] - DRAWS * p[i]) > 5 * sigma + 1)
                 fail_msg("case %zu, token %d: %d times, want %g", h, i, count[i], DRAWS * p[i]);
         }
-        /* Nothing but seed and position counts. */
+        /* The result depends on seed and position alone. */
         for (uint64_t i = 0; i < 20; i++)
             assert_int_equal(wf_sample(some_logits, N, &hows[h], 19 - i, work),
                              wf_sample(some_logits, N, &hows[h], 19 - i, work));
     }
 }
 
-static void the_most_likely_is_taken(void **state)
+static void check_temperature_zero(void **state)
 {
     static const float logits[] = {-1, 3, 2, 3, -INFINITY, 0};
     struct wf_candidate work[WEFT_LEN(logits)];
@@ -413,7 +412,7 @@ static void the_most_likely_is_taken(void **state)
     assert_int_equal(wf_sample(logits, 1, &(struct wf_sampling){1, 0, 0.5, 1}, 0, work), 0);
 }
 
-static void settings_of_sampling_are_checked(void **state)
+static void check_sampling_settings(void **state)
 {
     static const struct wf_sampling bad[] = {{-1, 0, 1, 0},       {NAN, 0, 1, 0},
                                              {INFINITY, 0, 1, 0}, {1, 0, 0, 0},
@@ -428,16 +427,15 @@ int main(void)
     struct CMUnitTest tests[2 * WEFT_LEN(cases) + 6];
     size_t n = 0;
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
-        tests[n++] = (struct CMUnitTest){cases[i].name, logits_are_those_of_training, NULL,
-                                         NULL, &cases[i]};
-        tests[n++] = (struct CMUnitTest){cases[i].name, bits_are_the_same_however_tokens_come,
-                                         NULL, NULL, &cases[i]};
+        tests[n++] = (struct CMUnitTest){cases[i].name, check_logits, NULL, NULL, &cases[i]};
+        tests[n++] =
+            (struct CMUnitTest){cases[i].name, check_token_batches, NULL, NULL, &cases[i]};
     }
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(what_cannot_be_is_refused);
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(broken_weights_are_noticed);
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(bytes_of_a_token_are_counted);
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(frequencies_are_the_probabilities);
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(the_most_likely_is_taken);
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(settings_of_sampling_are_checked);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_refusals);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_broken_weights);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_token_bytes);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_frequencies);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_temperature_zero);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_sampling_settings);
     return cmocka_run_group_tests_name("infer", tests, NULL, NULL) != 0;
 }

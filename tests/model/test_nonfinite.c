@@ -1,4 +1,4 @@
-/* A number that is none is found by the stage that makes it, which says where. */
+/* The stage that produces a non-finite value finds it and reports where. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,20 +37,20 @@ static const struct weft_model blocks = {.arch = WEFT_ARCH_LLAMA,
                                          .residual_block_layers = 3,
                                          .rope = {.theta = 500}};
 
-enum spoiled { NOTHING, WEIGHTS, ONE_WEIGHT, INPUT, BLOCK, NO_BLOCKS, NO_BLOCK };
+enum damage { NOTHING, WEIGHTS, ONE_WEIGHT, INPUT, BLOCK, NO_BLOCKS, NO_BLOCK };
 
 static const struct bad_case {
     const char *name;
     const struct weft_model *model;
     uint32_t item0, item1;
-    enum spoiled spoiled;
-    uint32_t item; /* whose weights of this role, or the block */
+    enum damage damage;
+    uint32_t item; /* whose weight of this role is changed, or the block */
     enum wf_role role;
     enum weft_status want;
-    const char *says[3];
+    const char *contains[3];
 } cases[] = {
-    {"plain, nothing is wrong", &plain, 1, 3, NOTHING, 0, 0, WEFT_OK, {NULL}},
-    {"plain, a layer overflows",
+    {"plain: all finite", &plain, 1, 3, NOTHING, 0, 0, WEFT_OK, {NULL}},
+    {"plain: a layer overflows",
      &plain,
      1,
      4,
@@ -59,7 +59,7 @@ static const struct bad_case {
      WF_ROLE_UP,
      WEFT_NUMERIC,
      {"non-finite activation", "in layer 1 the MLP's"}},
-    {"plain, the last layer's last product overflows",
+    {"plain: the last product of the last layer overflows",
      &plain,
      2,
      4,
@@ -68,7 +68,7 @@ static const struct bad_case {
      WF_ROLE_DOWN,
      WEFT_NUMERIC,
      {"non-finite activation", "the output of layer 2"}},
-    {"plain, a weight is none",
+    {"plain: a weight is NaN",
      &plain,
      1,
      4,
@@ -77,7 +77,7 @@ static const struct bad_case {
      WF_ROLE_PROJECT,
      WEFT_NUMERIC,
      {"non-finite activation", "transformer.h.1.attn.c_proj.weight", "element 7"}},
-    {"plain, the input was bad",
+    {"plain: non-finite input",
      &plain,
      3,
      5,
@@ -86,7 +86,7 @@ static const struct bad_case {
      0,
      WEFT_NUMERIC,
      {"non-finite activation", "the input of layer 2 from the previous stage", "token 3"}},
-    {"plain, the head's input was bad",
+    {"plain: non-finite input of the head",
      &plain,
      5,
      6,
@@ -95,7 +95,7 @@ static const struct bad_case {
      0,
      WEFT_NUMERIC,
      {"non-finite loss", "the input of the head from the previous stage", "token 3"}},
-    {"plain, the embedding is none",
+    {"plain: the embedding has a NaN",
      &plain,
      0,
      1,
@@ -104,7 +104,7 @@ static const struct bad_case {
      WF_ROLE_TOKEN_EMBEDDING,
      WEFT_NUMERIC,
      {"non-finite activation", "transformer.wte.weight", "element 7"}},
-    {"plain, the embedding overflows",
+    {"plain: the embedding overflows",
      &plain,
      0,
      2,
@@ -113,8 +113,8 @@ static const struct bad_case {
      WF_ROLE_TOKEN_EMBEDDING,
      WEFT_NUMERIC,
      {"non-finite activation", "the output of the embedding", "token 0"}},
-    {"blocks, nothing is wrong", &blocks, 2, 4, NOTHING, 0, 0, WEFT_OK, {NULL}},
-    {"blocks, a layer of the open sum overflows",
+    {"blocks: all finite", &blocks, 2, 4, NOTHING, 0, 0, WEFT_OK, {NULL}},
+    {"blocks: a layer of the open sum overflows",
      &blocks,
      1,
      3,
@@ -123,7 +123,7 @@ static const struct bad_case {
      WF_ROLE_UP,
      WEFT_NUMERIC,
      {"non-finite activation", "in layer 1 the MLP's"}},
-    {"blocks, the block that is made overflows",
+    {"blocks: the produced block overflows",
      &blocks,
      3,
      4,
@@ -132,7 +132,7 @@ static const struct bad_case {
      WF_ROLE_DOWN,
      WEFT_NUMERIC,
      {"non-finite activation", "the output of layer 2"}},
-    {"blocks, one that came in was bad",
+    {"blocks: non-finite input block",
      &blocks,
      4,
      5,
@@ -141,7 +141,7 @@ static const struct bad_case {
      0,
      WEFT_NUMERIC,
      {"non-finite activation", "block 1, an input of layer 3", "token 3"}},
-    {"blocks, the head's was bad",
+    {"blocks: non-finite input block of the head",
      &blocks,
      5,
      6,
@@ -150,7 +150,7 @@ static const struct bad_case {
      0,
      WEFT_NUMERIC,
      {"non-finite loss", "block 0, an input of the head", "token 3"}},
-    {"blocks, the open sum was bad",
+    {"blocks: non-finite open sum",
      &blocks,
      5,
      6,
@@ -159,29 +159,45 @@ static const struct bad_case {
      0,
      WEFT_NUMERIC,
      {"non-finite loss", "the input of the head from the previous stage", "token 3"}},
-    {"blocks, nobody reads a sum that is empty", &blocks, 1, 2, INPUT, 0, 0, WEFT_OK, {NULL}},
-    {"blocks, none are given", &blocks, 2, 4, NO_BLOCKS, 0, 0, WEFT_INTERNAL, {"needs them"}},
-    {"blocks, one is not", &blocks, 3, 4, NO_BLOCK, 1, 0, WEFT_INTERNAL, {"lacks block 1"}},
+    {"blocks: an empty sum is not read", &blocks, 1, 2, INPUT, 0, 0, WEFT_OK, {NULL}},
+    {"blocks: the call has none",
+     &blocks,
+     2,
+     4,
+     NO_BLOCKS,
+     0,
+     0,
+     WEFT_INTERNAL,
+     {"needs them"}},
+    {"blocks: the call lacks one",
+     &blocks,
+     3,
+     4,
+     NO_BLOCK,
+     1,
+     0,
+     WEFT_INTERNAL,
+     {"lacks block 1"}},
 };
 
-/* 3e38: twice that is none. */
-static void spoil_weights(struct wf_tstage *t, const struct bad_case *c)
+/* 3e38: twice that overflows. */
+static void damage_weights(struct wf_tstage *t, const struct bad_case *c)
 {
     size_t n;
     struct wf_param *params = wf_tstage_params(t, &n);
     for (size_t p = 0; p < n; p++) {
         struct wf_param *w = &params[p];
-        bool meant = w->desc.item == c->item && w->desc.role == c->role;
-        /* Tokens' and positions' vectors are added: both. */
-        meant |=
+        bool selected = w->desc.item == c->item && w->desc.role == c->role;
+        /* The vectors of tokens and positions are added, so both change. */
+        selected |=
             c->role == WF_ROLE_TOKEN_EMBEDDING && w->desc.role == WF_ROLE_POSITION_EMBEDDING;
         bool inside = w->desc.role == WF_ROLE_UP || w->desc.role == WF_ROLE_GATE;
-        for (size_t i = 0; c->spoiled == WEIGHTS && i < w->n; i++)
-            if (meant)
+        for (size_t i = 0; c->damage == WEIGHTS && i < w->n; i++)
+            if (selected)
                 w->value[i] = 3e38F;
-            else if (inside && c->role == WF_ROLE_DOWN) /* what it multiplies is large enough */
+            else if (inside && c->role == WF_ROLE_DOWN) /* makes its input large enough */
                 w->value[i] *= 500;
-        if (c->spoiled == ONE_WEIGHT && meant)
+        if (c->damage == ONE_WEIGHT && selected)
             w->value[7] = NAN;
     }
     wf_tstage_pack(t);
@@ -215,11 +231,11 @@ static void run_case(const struct bad_case *c, enum wf_recompute recompute,
                                   .pool = pool};
     assert_int_equal(wf_tstage_new(&spec, &t, NULL), WEFT_OK);
     wf_tstage_init_weights(t, 3);
-    spoil_weights(t, c);
-    fill(in, c->spoiled == INPUT);
+    damage_weights(t, c);
+    fill(in, c->damage == INPUT);
     for (uint32_t b = 0; b < MAX_BLOCKS; b++) {
-        fill(block[b], c->spoiled == BLOCK && b == c->item);
-        value[b] = c->spoiled == NO_BLOCK && b == c->item ? NULL : block[b];
+        fill(block[b], c->damage == BLOCK && b == c->item);
+        value[b] = c->damage == NO_BLOCK && b == c->item ? NULL : block[b];
     }
     struct weft_stage_blocks given = {.value = value};
     struct weft_stage stage = wf_tstage_stage(t);
@@ -229,12 +245,12 @@ static void run_case(const struct bad_case *c, enum wf_recompute recompute,
                                    .targets = tokens,
                                    .scale = 1,
                                    .loss = &loss,
-                                   .blocks = c->spoiled == NO_BLOCKS ? NULL : &given};
+                                   .blocks = c->damage == NO_BLOCKS ? NULL : &given};
     enum weft_status st = stage.ops->forward(stage.self, &call, &err);
     if (st != c->want)
         fail_msg("recompute %d: status %d, %s", (int)recompute, (int)st, err.msg);
-    for (size_t i = 0; i < WEFT_LEN(c->says) && c->says[i] != NULL; i++)
-        if (strstr(err.msg, c->says[i]) == NULL)
+    for (size_t i = 0; i < WEFT_LEN(c->contains) && c->contains[i] != NULL; i++)
+        if (strstr(err.msg, c->contains[i]) == NULL)
             fail_msg("recompute %d: %s", (int)recompute, err.msg);
     wf_tstage_free(t);
 }
@@ -254,5 +270,5 @@ int main(void)
     for (size_t i = 0; i < WEFT_LEN(cases); i++)
         tests[i] =
             (struct CMUnitTest){cases[i].name, check_case, NULL, NULL, (void *)&cases[i]};
-    return cmocka_run_group_tests_name("bad", tests, NULL, NULL) != 0;
+    return cmocka_run_group_tests_name("nonfinite", tests, NULL, NULL) != 0;
 }

@@ -1,4 +1,4 @@
-/* Parameters: names and shapes as the reference runs' files have them, and how they start. */
+/* Parameters: names and shapes of the reference runs' files, and initial values. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 
 static const char *const runs[] = {"gpt2-tiny", "llama-tiny", "llama-tiny-tied-residual"};
 
-/* Every tensor of the file is one of ours, and the other way round, with its shape. */
+/* Checks that the file and the list have the same tensors and shapes. */
 static void check_file(void **state)
 {
     char dir[400];
@@ -48,7 +48,8 @@ static void check_file(void **state)
     wf_hf_free(hf);
 }
 
-/* Items of any cut, put together, are the model's; a tied head apart has the weight again. */
+/* The items of all stages of any partition together are those of the model; a separate tied
+ * head has the weight again. */
 static void check_cuts(void **state)
 {
     (void)state;
@@ -71,8 +72,9 @@ static void check_cuts(void **state)
     wf_param_list_release(&whole);
 }
 
-/* Normal numbers of the right size that depend on name, seed and place alone. */
-static void check_start(void **state)
+/* Initial values are normal numbers with the right deviation that depend on name, seed and
+ * position alone. */
+static void check_initial_values(void **state)
 {
     (void)state;
     enum { N = 100000 };
@@ -109,7 +111,7 @@ int main(void)
         {runs[1], check_file, NULL, NULL, (void *)runs[1]},
         {runs[2], check_file, NULL, NULL, (void *)runs[2]},
         cmocka_unit_test(check_cuts),
-        cmocka_unit_test(check_start),
+        cmocka_unit_test(check_initial_values),
     };
     return cmocka_run_group_tests_name("params", tests, NULL, NULL) != 0;
 }

@@ -1,5 +1,5 @@
-/* Transformer stages: gradients against differences, memory as planned, what is wrong is named.
- * test_cuts.c has models of several stages. */
+/* Transformer stages: gradients against finite differences, memory against the plan, and error
+ * messages.  test_cuts.c tests models of several stages. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,7 +82,7 @@ static struct wf_tstage_spec spec_of(const struct weft_model *model, struct wf_p
                                    .pool = pool};
 }
 
-/* Values as drawn would leave queries of mixes and all biases zero: nothing could be seen. */
+/* Initial values would leave queries of mixes and all biases zero, which hides errors. */
 static void disturb(struct wf_tstage *t)
 {
     size_t n;
@@ -157,7 +157,7 @@ static double run_step(struct rig *r)
     return loss;
 }
 
-/* Along its own gradient a tensor changes the loss by the gradient's length. */
+/* Moving a tensor along its gradient changes the loss by the gradient's norm. */
 static void check_differences(void **state)
 {
     const struct weft_model *model = *state;
@@ -171,7 +171,7 @@ static void check_differences(void **state)
         for (size_t i = 0; i < w->n; i++)
             length += pow((double)w->exact[i] * 0x1p-50, 2);
         length = sqrt(length);
-        /* The first mix has nothing to choose from. */
+        /* The first mix has a single vector. */
         if (w->desc.item == 1 &&
             (w->desc.role == WF_ROLE_ATTN_MIX_QUERY || w->desc.role == WF_ROLE_ATTN_MIX_NORM)) {
             assert_true(length < 1e-6);
@@ -194,7 +194,7 @@ static void check_differences(void **state)
         memcpy(w->value, kept, w->n * sizeof *kept);
         free(kept);
         double got = (loss[0] - loss[1]) / (2 * step);
-        /* Losses have errors of about 1e-7 and the step is what it is. */
+        /* Losses have errors of about 1e-7, and the step is finite. */
         if (fabs(got - length) > 0.02 * length + 4e-7 / step)
             fail_msg("%s: the loss says %g, the gradient %g", w->desc.name, got, length);
     }
@@ -202,13 +202,13 @@ static void check_differences(void **state)
     free_rig(r);
 }
 
-/* With one micro, matrices of layers and the head's have their gradient in fp32, and it is that of
+/* With one micro-batch, matrices of layers and of the head have fp32 gradients that equal the
  * exact sums. */
 static void check_one_micro(void **state)
 {
     struct rig *wide = make_rig(*state), *narrow = make_rig_with(*state, true);
     size_t n, n_only = 0;
-    for (int step = 0; step < 2; step++) { /* the second writes over the first */
+    for (int step = 0; step < 2; step++) { /* the second overwrites the first */
         assert_true(run_step(wide) == run_step(narrow));
         struct wf_param *a = wf_tstage_params(wide->stage, &n);
         struct wf_param *b = wf_tstage_params(narrow->stage, &n);
@@ -232,7 +232,7 @@ static void check_one_micro(void **state)
     free_rig(narrow);
 }
 
-/* What is ignored adds nothing, and what is not adds what it did. */
+/* Ignored targets add nothing, and the others are unaffected. */
 static void check_ignored(void **state)
 {
     const struct weft_model *model = *state;
@@ -265,7 +265,7 @@ static void check_memory(void **state)
     struct wf_pool *pool = NULL;
     struct wf_tstage *t = NULL;
     struct weft_items items;
-    /* Large enough that padding to cache lines is little. */
+    /* Large enough that padding to cache lines is small. */
     model.dim *= 8;
     model.ffn *= 8;
     model.vocab *= 10;
@@ -292,7 +292,7 @@ static void check_memory(void **state)
     wf_pool_free(pool);
 }
 
-/* A tensor has one place in both regions, and what lies between tensors stays zero. */
+/* A tensor has the same offset in both regions, and gaps between tensors stay zero. */
 static void check_regions(void **state)
 {
     struct rig *r = make_rig(*state);
@@ -333,7 +333,8 @@ static void check_against_llmc(void **state)
     weft_items_release(&items);
 }
 
-/* A weight so large that its products overflow: the layer is named, kept or computed again. */
+/* A weight so large that its products overflow: the error names the layer, with and without
+ * recomputation. */
 static void check_overflow(void **state)
 {
     const struct weft_model *model = *state;
@@ -411,7 +412,8 @@ int main(void)
             tests[n] =
                 (struct CMUnitTest){titles[n], kinds[k].run, NULL, NULL, (void *)&models[m]};
         }
-    tests[n++] = (struct CMUnitTest){"less than llm.c", check_against_llmc, NULL, NULL, NULL};
+    tests[n++] =
+        (struct CMUnitTest){"less memory than llm.c", check_against_llmc, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"refusals", check_refusals, NULL, NULL, NULL};
     return cmocka_run_group_tests_name("stage", tests, NULL, NULL) != 0;
 }

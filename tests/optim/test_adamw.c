@@ -1,5 +1,5 @@
-/* AdamW and the gradient's norm against plain double arithmetic, and the same bits for any number
- * of threads. */
+/* AdamW and the norm of gradients against plain arithmetic in double, and the same bits for any
+ * number of threads. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include "compute/kern/ops.h"
 #include "compute/optim/adamw.h"
 
-/* Matrices and vectors whose sizes are below, at and above the ends of tasks and blocks. */
+/* Matrices and vectors with sizes below, at and above the bounds of tasks and segments. */
 static const struct shape {
     const char *name;
     size_t rows, cols;
@@ -30,7 +30,7 @@ enum { N = WEFT_LEN(shapes), STEPS = 5 };
 
 struct model {
     struct wf_optim_tensor at[N];
-    double *w[N], *m[N], *v[N]; /* the plain ones */
+    double *w[N], *m[N], *v[N]; /* the expected values, in double */
     unsigned char *seen[N];     /* how often each row was reported */
     bool fast;
 };
@@ -89,7 +89,7 @@ static void model_free(struct model *model)
     }
 }
 
-/* Sizes from 1e-6 to 1, as gradients have them. */
+/* Magnitudes from 1e-6 to 1, typical of gradients. */
 static double gradient(size_t step, size_t tensor, size_t k)
 {
     double x = number(100 + 10 * step + tensor, k);
@@ -178,7 +178,8 @@ static void check_plain(void **state)
     (void)state;
 }
 
-/* Blocks of 4096 from each tensor's start, in order: adding them up by hand gives the same bits. */
+/* Segments of 4096 elements from each tensor's start, in order: adding them up by hand gives
+ * the same bits. */
 static void check_order(void **state)
 {
     struct model model;
@@ -211,7 +212,7 @@ static void check_order(void **state)
     (void)state;
 }
 
-/* Everything that a run of some steps leaves behind. */
+/* The results of a run of some steps. */
 static void run_with(unsigned threads, struct model *model, double *squares)
 {
     struct wf_pool *pool = NULL;
@@ -246,7 +247,7 @@ static void check_threads(void **state)
     (void)state;
 }
 
-static void check_bad(void **state)
+static void check_non_finite(void **state)
 {
     struct model model;
     struct wf_pool *pool = NULL;
@@ -271,7 +272,7 @@ int main(void)
         cmocka_unit_test(check_plain),
         cmocka_unit_test(check_order),
         cmocka_unit_test(check_threads),
-        cmocka_unit_test(check_bad),
+        cmocka_unit_test(check_non_finite),
     };
     return cmocka_run_group_tests_name("adamw", tests, NULL, NULL) != 0;
 }

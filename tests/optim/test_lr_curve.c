@@ -1,4 +1,4 @@
-/* Learning rates against a reference run and against straight lines; clipping. */
+/* Learning rates against a reference run and against formulas; clipping. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,13 +10,13 @@
 #include "base/error.h"
 #include "compute/optim/lr_curve.h"
 
-static void check_near(double have, double want)
+static void check_near(double got, double want)
 {
-    if (!(fabs(have - want) <= 1e-15 * fabs(want)))
-        fail_msg("want %.17g, have %.17g", want, have);
+    if (!(fabs(got - want) <= 1e-15 * fabs(want)))
+        fail_msg("want %.17g, got %.17g", want, got);
 }
 
-/* Computed in float64 by another system. */
+/* Expected values computed in float64 by another system. */
 static void check_reference(void **state)
 {
     (void)state;
@@ -41,27 +41,27 @@ static struct curve_case {
     uint64_t step;
     double want;
 } cases[] = {
-    {"warm-up begins above nought", {WF_LR_CURVE_LINEAR, 1, 0, 4, 12}, 0, 0.25},
+    {"warm-up begins above 0", {WF_LR_CURVE_LINEAR, 1, 0, 4, 12}, 0, 0.25},
     {"warm-up ends at lr", {WF_LR_CURVE_LINEAR, 1, 0, 4, 12}, 3, 1},
     {"linear begins at lr", {WF_LR_CURVE_LINEAR, 1, 0.5, 4, 12}, 4, 1},
     {"linear, halfway", {WF_LR_CURVE_LINEAR, 1, 0.5, 4, 12}, 8, 0.75},
-    {"linear, a quarter left", {WF_LR_CURVE_LINEAR, 1, 0, 4, 12}, 10, 0.25},
+    {"linear, a quarter remains", {WF_LR_CURVE_LINEAR, 1, 0, 4, 12}, 10, 0.25},
     {"linear ends at min_lr", {WF_LR_CURVE_LINEAR, 1, 0.5, 4, 12}, 12, 0.5},
-    {"and stays there", {WF_LR_CURVE_LINEAR, 1, 0.5, 4, 12}, UINT64_MAX, 0.5},
+    {"linear stays at min_lr", {WF_LR_CURVE_LINEAR, 1, 0.5, 4, 12}, UINT64_MAX, 0.5},
     {"cosine, no warm-up", {WF_LR_CURVE_COSINE, 2, 0, 0, 10}, 0, 2},
     {"cosine, halfway", {WF_LR_CURVE_COSINE, 1, 0.5, 0, 10}, 5, 0.75},
     {"cosine, a third", {WF_LR_CURVE_COSINE, 1, 0, 3, 12}, 6, 0.75},
     {"cosine ends at min_lr", {WF_LR_CURVE_COSINE, 1, 0.125, 3, 10}, 10, 0.125},
     {"wsd is stable", {WF_LR_CURVE_WSD, 1, 0, 10, 110}, 50, 1},
-    {"wsd, the last before the way down", {WF_LR_CURVE_WSD, 1, 0, 10, 110}, 90, 1},
-    {"wsd, a quarter down", {WF_LR_CURVE_WSD, 1, 0.5, 10, 110}, 95, 0.875},
+    {"wsd, the last stable step", {WF_LR_CURVE_WSD, 1, 0, 10, 110}, 90, 1},
+    {"wsd, a quarter of the decay", {WF_LR_CURVE_WSD, 1, 0.5, 10, 110}, 95, 0.875},
     {"wsd, halfway", {WF_LR_CURVE_WSD, 1, 0, 10, 110}, 100, 0.5},
     {"wsd ends at min_lr", {WF_LR_CURVE_WSD, 1, 0.125, 10, 110}, 110, 0.125},
-    {"wsd of few steps has no way down", {WF_LR_CURVE_WSD, 1, 0.5, 0, 4}, 3, 1},
+    {"wsd of few steps has no decay", {WF_LR_CURVE_WSD, 1, 0.5, 0, 4}, 3, 1},
     {"constant warms up", {WF_LR_CURVE_CONSTANT, 1, 0, 4, 0}, 1, 0.5},
     {"constant stays", {WF_LR_CURVE_CONSTANT, 1, 0, 4, 10}, 1000, 1},
     {"warm-up beyond the end", {WF_LR_CURVE_COSINE, 1, 0.25, 20, 10}, 15, 0.8},
-    {"then min_lr", {WF_LR_CURVE_COSINE, 1, 0.25, 20, 10}, 20, 0.25},
+    {"min_lr after the warm-up", {WF_LR_CURVE_COSINE, 1, 0.25, 20, 10}, 20, 0.25},
     {"no steps to decay over", {WF_LR_CURVE_COSINE, 1, 0.25, 0, 0}, 0, 0.25},
     {"more steps than a double counts", {WF_LR_CURVE_WSD, 1, 0, 1, UINT64_MAX}, 1 << 20, 1},
 };

@@ -212,7 +212,7 @@ size_t wf_gemm_bytes(const struct wf_gemm *p)
     return p->scratch_bytes * p->workers;
 }
 
-struct run {
+struct gemm_run {
     struct wf_gemm *p;
     const struct wf_gemm_args *args;
     const struct tiling *tiling;
@@ -226,7 +226,8 @@ struct part {
 };
 
 /* Returns the rows of the left factor, converted to fp32 if the kernel needs it. */
-static struct wf_mat widen(const struct run *run, const struct part *at, size_t k0, size_t k)
+static struct wf_mat widen(const struct gemm_run *run, const struct part *at, size_t k0,
+                           size_t k)
 {
     struct wf_mat a = wf_mat_at(run->args->a, at->row0, k0);
     if (run->p->form != WF_PACK_BF16_AS_F32)
@@ -237,8 +238,8 @@ static struct wf_mat widen(const struct run *run, const struct part *at, size_t 
 }
 
 /* Returns the prefetch of the panel that the worker reads next. */
-static struct wf_prefetch next_panel(const struct run *run, const struct part *at, size_t k0,
-                                     size_t col)
+static struct wf_prefetch next_panel(const struct gemm_run *run, const struct part *at,
+                                     size_t k0, size_t col)
 {
     const struct wf_packed *b = run->args->b;
     size_t rows = at->row1 - at->row0;
@@ -259,7 +260,7 @@ static struct wf_prefetch next_panel(const struct run *run, const struct part *a
         wf_strips_of(rows));
 }
 
-static void run_k_slice(const struct run *run, const struct part *at, struct wf_mat c,
+static void run_k_slice(const struct gemm_run *run, const struct part *at, struct wf_mat c,
                         size_t k0)
 {
     const struct wf_gemm_shape *s = &run->p->shape;
@@ -282,7 +283,7 @@ static void run_k_slice(const struct run *run, const struct part *at, struct wf_
 }
 
 /* Returns the rows and columns of a task; an empty range if they are past the last column. */
-static struct part task_part(const struct run *run, size_t task)
+static struct part task_part(const struct gemm_run *run, size_t task)
 {
     const struct tiling *tiling = run->tiling;
     size_t tile = task, cols = tiling->tile_cols, offset = 0, n = run->p->shape.n;
@@ -302,7 +303,7 @@ static struct part task_part(const struct run *run, size_t task)
 
 static void run_tile(void *arg, size_t task, unsigned worker)
 {
-    const struct run *run = arg;
+    const struct gemm_run *run = arg;
     struct wf_gemm *p = run->p;
     const struct tiling *tiling = run->tiling;
     const struct wf_gemm_args *args = run->args;
@@ -312,7 +313,7 @@ static void run_tile(void *arg, size_t task, unsigned worker)
 
     at.scratch = p->scratch + worker * p->scratch_bytes;
     at.next_col = SIZE_MAX;
-    /* the other workers take one task each in between */
+    /* The other workers take one task each in between. */
     if (task + p->workers < n_tasks(tiling))
         at.next_col = task_part(run, task + p->workers).col0;
 
@@ -338,6 +339,6 @@ void wf_gemm_run(struct wf_gemm *p, struct wf_pool *pool, const struct wf_gemm_a
     assert(args->a.ld == p->shape.lda && args->c.ld == p->shape.ldc);
     assert(args->b->k == p->shape.k && args->b->n >= p->shape.n && args->b->form == p->form);
 
-    struct run run = {p, args, &p->tilings[i]};
+    struct gemm_run run = {p, args, &p->tilings[i]};
     wf_pool_run(pool, n_tasks(run.tiling), run_tile, &run);
 }

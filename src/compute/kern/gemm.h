@@ -43,7 +43,7 @@ enum { WF_PACK_ROWS = 16 };
 /* The memory layout of a panel's elements. */
 enum wf_pack_form {
     WF_PACK_F32,
-    /* rounded to bf16, stored as fp32: machines without bf16 dot products */
+    /* Rounded to bf16, stored as fp32: for machines without bf16 dot products. */
     WF_PACK_BF16_AS_F32,
     WF_PACK_BF16_PAIRS, /* two rows of a column side by side */
 };

@@ -169,7 +169,7 @@ static void pair_strip_rows(struct wf_mat c, const void *a, size_t lda, const vo
 {
     alignas(64) pair_tile sums;
     const wf_bf16 *ar[WF_STRIP];
-    /* rows past the end repeat the last one; their sums are dropped */
+    /* Rows past the end repeat the last one; their sums are dropped. */
     for (size_t r = 0; r < WF_STRIP; r++)
         ar[r] = (const wf_bf16 *)a + (r < rows ? r : rows - 1) * lda;
     struct wf_prefetch here = {.at = prefetch->at, .lines = prefetch->lines};

@@ -13,7 +13,7 @@
 #include "compute/kern/peak_priv.h"
 
 enum {
-    /* minimum length of a measurement: start-up of threads must not count */
+    /* The minimum length of a measurement: start-up of threads must not count. */
     SHORTEST_NS = 1000000,
     ATTEMPTS = 12, /* the best one counts, since other programs can only slow it down */
 };
@@ -31,7 +31,7 @@ static const struct wf_peak_loop *loop_for(enum wf_dtype type)
 #endif
 }
 
-struct measurement {
+struct peak_run {
     const struct wf_peak_loop *loop;
     size_t rounds;
     float results[WF_MAX_THREADS]; /* per worker: keeps the compiler from removing the loop */
@@ -40,13 +40,13 @@ struct measurement {
 
 static void run_loop(void *arg, size_t task, unsigned worker)
 {
-    struct measurement *m = arg;
+    struct peak_run *m = arg;
     int64_t begin = wf_clock_cpu_ns();
     m->results[worker] = m->loop->run(m->rounds);
     m->ns[task] = wf_clock_cpu_ns() - begin;
 }
 
-static int64_t time_once(struct wf_pool *pool, struct measurement *m)
+static int64_t time_once(struct wf_pool *pool, struct peak_run *m)
 {
     int64_t begin = wf_clock_ns();
     wf_pool_run(pool, wf_pool_threads(pool), run_loop, m);
@@ -58,7 +58,7 @@ static int64_t time_once(struct wf_pool *pool, struct measurement *m)
  */
 static double measure(struct wf_pool *pool, enum wf_dtype type, bool cpu_time)
 {
-    struct measurement m = {.loop = loop_for(type), .rounds = 1000};
+    struct peak_run m = {.loop = loop_for(type), .rounds = 1000};
     unsigned threads = wf_pool_threads(pool);
     while (time_once(pool, &m) < SHORTEST_NS)
         m.rounds *= 2;
@@ -89,14 +89,14 @@ double wf_peak_flops_cpu_time(struct wf_pool *pool, enum wf_dtype type)
 enum {
     SAMPLE_PERIOD_NS = 20000000,
     SAMPLE_NS = 100000,
-    /* rounds before a sample as a fraction of it: unfinished instructions of the task must not
-     * count */
+    /* Rounds before a sample, as a fraction of it: unfinished instructions of the task must not
+     * count. */
     WARMUP_DIVISOR = 16,
 };
 
-struct samples { /* per thread */
+struct thread_samples {
     alignas(64) int64_t next;
-    int64_t ns; /* total time of samples, including warm_up_end-up */
+    int64_t ns; /* total time of samples, including warm-up */
     int64_t measured_ns;
     double flops;
     float results;
@@ -106,13 +106,13 @@ struct wf_peak_sampler {
     struct wf_pool *pool;
     const struct wf_peak_loop *loop;
     size_t rounds;
-    struct samples *of; /* owned, one per thread */
+    struct thread_samples *of; /* owned, one per thread */
 };
 
 static void take_sample(void *arg, unsigned worker)
 {
     struct wf_peak_sampler *b = arg;
-    struct samples *t = &b->of[worker];
+    struct thread_samples *t = &b->of[worker];
     int64_t begin = wf_clock_ns();
     if (begin < t->next)
         return;
@@ -132,7 +132,8 @@ enum weft_status wf_peak_sampler_new(struct wf_pool *pool, enum wf_dtype type,
 {
     unsigned threads = wf_pool_threads(pool);
     struct wf_peak_sampler *b = calloc(1, sizeof *b);
-    struct samples *of = aligned_alloc(alignof(struct samples), threads * sizeof *of);
+    struct thread_samples *of =
+        aligned_alloc(alignof(struct thread_samples), threads * sizeof *of);
     if (b == NULL || of == NULL) {
         free(b);
         free(of);
@@ -141,7 +142,7 @@ enum weft_status wf_peak_sampler_new(struct wf_pool *pool, enum wf_dtype type,
 
     *b = (struct wf_peak_sampler){.pool = pool, .loop = loop_for(type), .of = of};
     for (unsigned w = 0; w < threads; w++)
-        of[w] = (struct samples){0};
+        of[w] = (struct thread_samples){0};
 
     double rate = wf_peak_flops(pool, type) / threads;
     b->rounds = (size_t)(rate * SAMPLE_NS * 1e-9 / (double)b->loop->flops) + 1;
@@ -165,7 +166,7 @@ struct wf_peak_sample wf_peak_sampler_read(struct wf_peak_sampler *b)
     struct wf_peak_sample sum = {0};
     bool all = true;
     for (unsigned w = 0; w < threads; w++) {
-        struct samples *t = &b->of[w];
+        struct thread_samples *t = &b->of[w];
         all = all && t->measured_ns > 0;
         sum.flops += t->measured_ns > 0 ? t->flops / ((double)t->measured_ns * 1e-9) : 0;
         sum.seconds += (double)t->ns * 1e-9 / threads;

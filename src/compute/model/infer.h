@@ -27,7 +27,7 @@ struct wf_infer;
 struct wf_infer_spec {
     struct weft_model model;
     uint32_t max_tokens; /* tokens whose keys and values are stored: 1 .. model.ctx */
-    /* storage type of matrices: fp32, or bf16, which halves the bytes read */
+    /* The storage type of matrices: fp32, or bf16, which halves the bytes read. */
     enum wf_dtype type;
     struct wf_pool *pool; /* borrowed */
 };

@@ -87,7 +87,7 @@ static int32_t draw_from_all(const float *logits, size_t n, const struct wf_samp
     for (size_t i = 0; i < n; i++) {
         double w = weight(logits[i], max, how->temperature);
         sum += w;
-        /* rounding can leave u * total slightly above the sum */
+        /* Rounding can leave u * total slightly above the sum. */
         last = w > 0 ? (int32_t)i : last;
         if (sum > u * total)
             break;

@@ -10,7 +10,7 @@
 struct wf_sampling {
     double temperature; /* divides the logits; 0: always the most likely token */
     uint32_t top_k;     /* only this many of the most likely tokens; 0: all */
-    /* of these, only the most likely ones with this total probability; 1: all */
+    /* Of these, only the most likely ones with this total probability; 1: all. */
     double top_p;
     uint64_t seed;
 };

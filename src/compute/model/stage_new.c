@@ -287,7 +287,7 @@ static size_t worker_bytes(const struct wf_tstage *t)
 
 static enum weft_status allocate_scratch(struct wf_tstage *t, struct weft_error *err)
 {
-    /* mixes have the most row tiles */
+    /* Mixes have the most row tiles. */
     size_t end = 0, n = t->max_tokens, parts = n / MIX_ROWS + 1;
     size_t head_rows = n < HEAD_TOKENS ? n : HEAD_TOKENS;
     enum wf_dtype type = t->spec.precision;

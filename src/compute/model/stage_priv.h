@@ -37,9 +37,10 @@ enum stage_field {
     FIELD_GATE, /* Llama; in the backward its gradient */
     FIELD_UP,   /* input of the MLP's activation; in the backward its gradient */
     FIELD_ACT,  /* output of the activation */
-    /* bf16: the gradients of the outputs of attention and MLP.  In fp32 they overwrite */
+    /* bf16: the gradients of the outputs of attention and MLP.  In fp32 they overwrite fields that
+     * are no longer needed: X1 and X2, with block residuals H1 and H2. */
     FIELD_G1,
-    FIELD_G2, /* fields that are no longer needed: X1 and X2, with block residuals H1 and H2 */
+    FIELD_G2,
     N_FIELDS
 };
 

@@ -17,7 +17,7 @@ VEC_INLINE vec load_row(struct wf_mat m, size_t r, size_t c, size_t n)
                                   : vec_load_part_bf16(wf_mat_bf16(m, r, c), n);
 }
 
-/* rows packed per strip before the next strip, so that the source is read once */
+/* Rows packed per strip before the next strip, so that the source is read once. */
 enum { STRIP_ROWS = 16 };
 
 typedef float strip_row __attribute__((vector_size(4 * WF_STRIP)));

@@ -8,18 +8,18 @@ static const int32_t below_4096 = 0x457fffff;
 
 /* Range violations so far: contributions of 4096 or more (compared as bits without the sign),
  * and sums of 2^62 or more. */
-struct range_flags {
+struct sum_flags {
     vec_i32 contributions;
     vec_half_u64 sums;
 };
 
-static bool any_out_of_range(const struct range_flags *d)
+static bool any_out_of_range(const struct sum_flags *d)
 {
     return vec_any(d->contributions) || any_negative(d->sums);
 }
 
 /* Adds VEC elements. */
-VEC_INLINE void exact_add(int64_t *sums, const float *x, bool fresh, struct range_flags *d)
+VEC_INLINE void exact_add(int64_t *sums, const float *x, bool fresh, struct sum_flags *d)
 {
     d->contributions |= (vec_i32)vec_abs(vec_load(x)) > below_4096;
     for (int i = 0; i < VEC; i += HALF) {
@@ -34,7 +34,7 @@ VEC_INLINE void exact_add(int64_t *sums, const float *x, bool fresh, struct rang
 
 VEC_INLINE bool exact_add_row(int64_t *sums, const float *x, size_t n, bool fresh)
 {
-    struct range_flags d = {{0}, {0}};
+    struct sum_flags d = {{0}, {0}};
     size_t i = 0;
     for (; i + VEC <= n; i += VEC)
         exact_add(sums + i, x + i, fresh, &d);
