@@ -1,3 +1,4 @@
+/* Lower bounds of makespan and span: formulas, Jackson's preemptive schedule, destructive bounds. */
 #include "weft/bound.h"
 
 #include <math.h>
@@ -9,7 +10,8 @@
 #include "planning/tune/propagate.h"
 #include "weft/timing.h"
 
-/* How many rounds of narrowing an assumed time gets, and visits of an action all of them. */
+/* Maximum rounds of narrowing per assumed time; maximum number of actions for destructive bounds;
+ * and the number of visits of actions at effort 1. */
 enum { ROUNDS = 40, MAX_OPS = 1 << 20 };
 static const double full_work = 2e7;
 
@@ -23,16 +25,16 @@ const char *weft_bound_name(enum weft_bound_kind kind)
     return names[kind];
 }
 
-/* Destructive bounds: assume a time, narrow the windows, and if nothing is left the time is too
- * short. */
+/* State of destructive bounds: assume a time and narrow the windows; if an action cannot run, the
+ * time is too short. */
 struct refuter {
     const struct wf_instance *x;
     struct wf_windows w;
-    int64_t *head, *tail; /* owned: (n_ops), windows that hold for every makespan */
-    uint32_t rank;        /* for the span: the one whose span is assumed */
+    int64_t *head, *tail; /* owned: (n_ops), windows that are valid for every makespan */
+    uint32_t rank;        /* for the span: the rank whose span is assumed */
 };
 
-/* Whether a makespan (or span) of at most t is impossible. */
+/* Returns true if a makespan (or span) of at most t is proven impossible. */
 typedef bool (*refute_fn)(struct refuter *d, int64_t t);
 
 static bool refute_makespan(struct refuter *d, int64_t t)
@@ -47,8 +49,7 @@ static bool refute_makespan(struct refuter *d, int64_t t)
     return !wf_windows_narrow(w, ROUNDS);
 }
 
-/* The assumed rank starts at 0.  Others may have begun long before; but all of them keep to the
- * span, too. */
+/* The assumed rank starts at 0.  Other ranks may start earlier, but all of them keep the span. */
 static bool refute_span(struct refuter *d, int64_t t)
 {
     struct wf_windows *w = &d->w;
@@ -65,36 +66,38 @@ static bool refute_span(struct refuter *d, int64_t t)
     return !wf_windows_narrow(w, ROUNDS);
 }
 
-/* Raises lo, which is proven, as far as refuting goes: by steps that double, then by halves.  hi
- * is a time that is possible, or 0. */
+/* Raises the proven bound lo as far as refutation works: by doubling steps, then by bisection.  hi
+ * is a time that is known to be possible, or 0. */
 static int64_t raise_bound(struct refuter *d, refute_fn refute, int64_t lo, int64_t hi)
 {
-    int64_t step = 1, most = hi > 0 ? hi : WF_FAR;
+    int64_t step = 1, upper = hi > 0 ? hi : WF_FAR;
     int64_t coarse = d->x->exact && lo < 100000 ? 1 : lo / 100000 + 1;
-    while (lo < most && d->w.work < d->w.max_work) {
+
+    while (lo < upper && d->w.work < d->w.max_work) {
         int64_t t = lo + (step - 1) * coarse;
-        t = t >= most ? lo + (most - lo) / 2 : t;
-        if (t >= most)
+        t = t >= upper ? lo + (upper - lo) / 2 : t;
+        if (t >= upper)
             break;
         if (!refute(d, t)) {
-            most = t;
+            upper = t;
             step = 1;
             break;
         }
         lo = t + 1;
         step *= 2;
     }
-    while (most - lo >= coarse && d->w.work < d->w.max_work) {
-        int64_t t = lo + (most - lo) / 2;
-        if (t < most && refute(d, t))
+
+    while (upper - lo >= coarse && d->w.work < d->w.max_work) {
+        int64_t t = lo + (upper - lo) / 2;
+        if (t < upper && refute(d, t))
             lo = t + 1;
         else
-            most = t;
+            upper = t;
     }
     return lo;
 }
 
-/* Windows without any deadline: from both ends, as far as precedences and sets go. */
+/* Computes windows without a deadline from both ends. */
 static void find_heads(struct refuter *d)
 {
     for (size_t i = 0; i < d->x->n_ops; i++) {
@@ -103,6 +106,7 @@ static void find_heads(struct refuter *d)
     }
     wf_windows_invalidate(&d->w);
     wf_windows_narrow(&d->w, ROUNDS);
+
     memcpy(d->head, d->w.est, sizeof *d->head * d->x->n_ops);
     for (size_t i = 0; i < d->x->n_ops; i++) {
         d->w.lct[i] -= WF_FAR;
@@ -110,14 +114,14 @@ static void find_heads(struct refuter *d)
     }
 }
 
-static int64_t longest(const struct wf_instance *x, const struct refuter *d)
+static int64_t longest_path(const struct wf_instance *x, const struct refuter *d)
 {
-    int64_t most = 0;
+    int64_t longest = 0;
     for (size_t i = 0; i < x->n_ops; i++) {
         int64_t t = d->head[i] + x->rows[x->row_of[i]].time + d->tail[i];
-        most = t > most ? t : most;
+        longest = t > longest ? t : longest;
     }
-    return most;
+    return longest;
 }
 
 static int64_t best_of(const int64_t *each, size_t n)
@@ -128,14 +132,14 @@ static int64_t best_of(const int64_t *each, size_t n)
     return best;
 }
 
-/* A time that is known to be possible, in ticks; 0 when there is none. */
+/* Returns a known possible time in ticks, or 0 if there is none. */
 static int64_t ceiling(const struct wf_instance *x, double time)
 {
     return time > 0 && time < HUGE_VAL ? (int64_t)ceil(time / x->tick * (1 - 1e-9)) : 0;
 }
 
-/* The ranks from the one with the longest span by formula to the shortest, as many as there is
- * work for. */
+/* Raises the bound of the span with one rank after the other, longest span by formula first, while
+ * the work lasts. */
 static int64_t raise_span(struct refuter *d, struct wf_closed_form *c, int64_t lo, int64_t hi)
 {
     const struct wf_instance *x = d->x;
@@ -169,15 +173,18 @@ static enum weft_status bound_destructive(const struct wf_instance *x,
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a bound over %zu actions", x->n_ops);
         goto done;
     }
+
     double work = full_work * (in->effort == 0 ? 1 : in->effort);
     d.w.max_work = work / 2;
     find_heads(&d);
-    int64_t preemptive = wf_windows_preemptive(&d.w), path = longest(x, &d);
+    int64_t preemptive = wf_windows_preemptive(&d.w), path = longest_path(x, &d);
     c->makespan[WEFT_BOUND_PREEMPTIVE] = preemptive > path ? preemptive : path;
+
     d.w.max_work = d.w.work + work / 2;
     c->makespan[WEFT_BOUND_DESTRUCTIVE] =
         raise_bound(&d, refute_makespan, best_of(c->makespan, WEFT_N_BOUNDS),
                     ceiling(x, in->known_makespan));
+
     d.w.max_work = d.w.work + work / 2;
     c->span[WEFT_BOUND_DESTRUCTIVE] =
         raise_span(&d, c, best_of(c->span, WEFT_N_BOUNDS), ceiling(x, in->known_span));
@@ -188,7 +195,7 @@ done:
     return st;
 }
 
-/* The last of equal ones says nothing new: the first is named. */
+/* Converts bounds to the units of the costs.  Among equal bounds the first is reported. */
 static void collect_bounds(const struct wf_instance *x, const struct wf_closed_form *c,
                            struct weft_bounds *out)
 {
@@ -253,6 +260,7 @@ enum weft_status weft_bounds_of(const struct weft_schedule *s, const struct weft
     struct weft_metrics m;
     detect_backwards(s, &in);
     WEFT_TRY(weft_metrics_init(&m, s, cost, memory, err));
+
     if (memory != NULL)
         limits = *memory;
     if (limits.limit.n == 0)

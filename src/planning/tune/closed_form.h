@@ -1,16 +1,17 @@
-/* Bounds by formula. */
+/* Lower bounds by formula. */
 #ifndef PLANNING_TUNE_CLOSED_FORM_H
 #define PLANNING_TUNE_CLOSED_FORM_H
 
 #include "planning/tune/instance.h"
 
-/* In ticks: what each formula says of the makespan and of the span, and the best that it says of
- * each rank's own span. */
+/* In ticks: the bounds of makespan and span by each formula, and each rank's best bound of its own
+ * span. */
 struct wf_closed_form {
     int64_t makespan[WEFT_N_BOUNDS], span[WEFT_N_BOUNDS];
     int64_t *rank_span; /* owned: (ranks) */
 };
 
+/* Computes all formulas.  On success the caller calls wf_closed_form_release(). */
 enum weft_status wf_closed_form_init(struct wf_closed_form *c, const struct wf_instance *x,
                                      struct weft_error *err);
 void wf_closed_form_release(struct wf_closed_form *c);

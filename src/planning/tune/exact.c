@@ -1,28 +1,28 @@
+/* Branch and bound over semi-active schedules, for a makespan of at most `limit`.
+ *
+ * A node is a prefix of every rank's list, with times.  An action is ready if all its dependencies
+ * are in the prefixes and memory suffices for it.  The search continues with the rank whose ready
+ * action can start first.  The next action of its list is
+ *
+ *   - one of its ready actions, which then starts as early as possible; or
+ *   - one that is not ready yet, because another rank has not sent its input.  Then none of the
+ *     ready ones is next: they are barred until the rank gets its next action.
+ *
+ * A single ready action is enough if it ends before any other action of the rank could start and
+ * needs no memory: every schedule could be changed to run it first.
+ *
+ * Windows (propagate.h) prune what cannot end in time.  A node also fails if a node with the same
+ * counts has failed that was no later at any point.
+ */
 #include "planning/tune/exact.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/random.h"
 #include "planning/tune/propagate.h"
-
-/* Branch and bound over semi-active schedules, for a makespan of at most `limit`.
- *
- * A node is a prefix of every rank's list, all with their times.  An action is ready when all that
- * it needs is in the prefixes and memory has room for it.  Of the ranks, that one goes on which
- * has the ready action that can start first.  What comes next in its list?
- *
- *   - one of its ready actions, which then starts as soon as it can; or
- *   - one that is not ready yet, because another rank has still to send its input.  Then none of
- *     the ready ones is next: they are barred until the rank has got its next action.
- *
- * One ready action is enough if it ends before any other action of the rank could start, and
- * starting it early takes no memory from others: it could be moved there in any schedule.
- *
- * Windows (propagate.h) cut off what cannot end in time.  And a node that has the same counts as
- * one that failed, and is nowhere earlier, fails as well.
- */
 
 struct failed {
     struct failed *next;
@@ -39,14 +39,14 @@ struct search {
     int64_t limit;
     uint64_t nodes, max_nodes;
     bool gave_up;
-    uint32_t *count;       /* owned: (rows) */
+    uint32_t *count;       /* owned: (rows), actions in the prefixes */
     bool *barred;          /* owned: (rows) */
     double *mem;           /* owned: (ranks) */
     int64_t *free;         /* owned: (ranks) */
     int64_t *end;          /* owned: (n_ops) */
     uint32_t *order, *len; /* owned: (n_ops), (ranks) */
-    size_t *base;          /* owned: (ranks), where a rank's list begins */
-    int64_t *saved;        /* owned: (depth, 2, n_ops), windows on the way down */
+    size_t *base;          /* owned: (ranks), start of each rank's list in `order` */
+    int64_t *saved;        /* owned: (depth, 2, n_ops), windows of the path to this node */
     int64_t *values;       /* owned: (MAX_VALUES) */
     struct failed **table; /* owned: (BUCKETS) */
     size_t bytes;
@@ -79,9 +79,12 @@ static enum weft_status search_init(struct search *s, const struct wf_instance *
 {
     *s = (struct search){.x = x};
     WEFT_TRY(wf_windows_init(&s->w, x, err));
-    size_t rows = 0; /* an action is put after as many waits as its rank has rows, at most */
+
+    /* Before an action is appended, there are at most as many waits as its rank has rows. */
+    size_t rows = 0;
     for (uint32_t r = 0; r < x->n_ranks; r++)
         rows = wf_instance_n_rows(x, r) > rows ? wf_instance_n_rows(x, r) : rows;
+    assert(rows <= WF_EXACT_MAX_ROWS);
     size_t depth = x->n_ops * rows + 2;
     s->count = calloc(x->n_rows, sizeof *s->count);
     s->barred = calloc(x->n_rows, sizeof *s->barred);
@@ -100,6 +103,7 @@ static enum weft_status search_init(struct search *s, const struct wf_instance *
         search_release(s);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the exact search");
     }
+
     for (uint32_t r = 1; r < x->n_ranks; r++)
         s->base[r] = s->base[r - 1] + x->rank_ops[r - 1];
     return WEFT_OK;
@@ -107,7 +111,8 @@ static enum weft_status search_init(struct search *s, const struct wf_instance *
 
 /* -- failed nodes ------------------------------------------------------------------------- */
 
-/* All that the future depends on: counts and bars (the key, which must be equal), then times. */
+/* Stores the state that the rest of a schedule depends on in s->values: counts and bars (the key),
+ * then times.  Returns their number. */
 static uint32_t encode_node(const struct search *s, uint64_t *hash)
 {
     const struct wf_instance *x = s->x;
@@ -117,6 +122,7 @@ static uint32_t encode_node(const struct search *s, uint64_t *hash)
         s->values[n] = (int64_t)s->count[i] * 2 + s->barred[i];
         *hash = wf_random_mix(*hash + (uint64_t)s->values[n++] + UINT64_C(0x9e3779b97f4a7c15));
     }
+
     for (uint32_t r = 0; r < x->n_ranks; r++)
         s->values[n++] = s->free[r];
     for (uint32_t i = 0; i < x->n_rows; i++) {
@@ -129,7 +135,7 @@ static uint32_t encode_node(const struct search *s, uint64_t *hash)
     return n;
 }
 
-/* Whether a node that is no later in anything has failed. */
+/* Returns true if a node with the same key and no later times has failed. */
 static bool has_failed(const struct search *s, uint32_t n, uint64_t hash)
 {
     uint32_t key = s->x->n_rows;
@@ -168,7 +174,8 @@ enum row_state {
     ROW_READY,
 };
 
-/* Whether a row's next action could be the next of its rank; *at is then when it could start. */
+/* Returns whether a row's next action could be the next of its rank.  If it is ready, sets *at to its
+ * earliest start. */
 static enum row_state inspect_row(const struct search *s, uint32_t id, int64_t *at)
 {
     const struct wf_instance *x = s->x;
@@ -176,21 +183,23 @@ static enum row_state inspect_row(const struct search *s, uint32_t id, int64_t *
     uint32_t k = s->count[id];
     if (k == row->n || (row->pass > 0 && s->count[id - 1] <= k))
         return ROW_DONE;
+
     double limit = x->limit[row->rank], mem = s->mem[row->rank] + row->delta;
     if (row->delta > 0 && mem > limit + 1e-9 * (limit > 1 ? limit : 1))
         return ROW_DONE;
+
     *at = s->free[row->rank];
     if (row->from == WF_NO_ROW)
         return ROW_READY;
     const struct wf_row *from = &x->rows[row->from];
     if (s->count[row->from] <= k)
         return from->rank == row->rank ? ROW_DONE : ROW_WAITING;
-    int64_t there = s->end[from->first + k] + row->hop;
-    *at = there > *at ? there : *at;
+    int64_t arrival = s->end[from->first + k] + row->hop;
+    *at = arrival > *at ? arrival : *at;
     return ROW_READY;
 }
 
-/* The rank that goes on: the one with the ready action that can start first. */
+/* Returns the rank with the ready action that can start first, or UINT32_MAX. */
 static uint32_t choose_rank(const struct search *s)
 {
     uint32_t best = UINT32_MAX;
@@ -225,22 +234,23 @@ static void restore(struct search *s, size_t depth)
     memset(s->w.dirty, false, sizeof *s->w.dirty * s->x->n_ranks);
 }
 
-/* The next actions of all rows of a rank but one start no earlier than t. */
-static void delay(struct search *s, uint32_t rank, uint32_t but, bool barred_only, int64_t t)
+/* Delays the next actions of a rank's rows, except one row, to t. */
+static void delay(struct search *s, uint32_t rank, uint32_t except, bool barred_only, int64_t t)
 {
     const struct wf_instance *x = s->x;
     for (uint32_t i = x->rank_first[rank]; i < x->rank_first[rank + 1]; i++) {
         uint32_t id = x->rank_rows[i];
         size_t op = x->rows[id].first + s->count[id];
-        if (id != but && s->count[id] < x->rows[id].n && (!barred_only || s->barred[id]) &&
+        if (id != except && s->count[id] < x->rows[id].n && (!barred_only || s->barred[id]) &&
             s->w.est[op] < t)
             s->w.est[op] = t;
     }
     s->w.dirty[rank] = true;
 }
 
-/* Puts a row's next action at the end of its rank's list.  True when a schedule came of it. */
-static bool put(struct search *s, uint32_t id, int64_t at, size_t depth)
+/* Appends a row's next action to its rank's list and searches on.  Returns true if that leads to a
+ * schedule. */
+static bool branch_action(struct search *s, uint32_t id, int64_t at, size_t depth)
 {
     const struct wf_instance *x = s->x;
     const struct wf_row *row = &x->rows[id];
@@ -249,13 +259,15 @@ static bool put(struct search *s, uint32_t id, int64_t at, size_t depth)
     size_t op = row->first + s->count[id];
     int64_t was_free = s->free[rank];
     double was_mem = s->mem[rank];
-    bool barred[64] = {false};
+    bool barred[WF_EXACT_MAX_ROWS] = {false};
     if (s->w.est[op] > at || at + row->time > s->w.lct[op])
         return false;
+
     for (uint32_t i = 0; i < rows; i++) {
         barred[i] = s->barred[ids[i]];
         s->barred[ids[i]] = false;
     }
+
     s->w.est[op] = at;
     s->w.lct[op] = at + row->time;
     delay(s, rank, id, false, at + row->time);
@@ -265,6 +277,7 @@ static bool put(struct search *s, uint32_t id, int64_t at, size_t depth)
     s->count[id]++;
     if (descend(s, depth + 1))
         return true;
+
     s->count[id]--;
     s->len[rank]--;
     s->mem[rank] = was_mem;
@@ -274,14 +287,15 @@ static bool put(struct search *s, uint32_t id, int64_t at, size_t depth)
     return false;
 }
 
-/* Bars what is ready on a rank, for something that is not. */
+/* Bars the ready actions of a rank, so that it waits for one that is not ready, and searches on. */
 static bool branch_wait(struct search *s, uint32_t rank, size_t depth)
 {
     const struct wf_instance *x = s->x;
     uint32_t rows = wf_instance_n_rows(x, rank);
     const uint32_t *ids = x->rank_rows + x->rank_first[rank];
     int64_t soonest = INT64_MAX, at = 0;
-    bool barred[64] = {false};
+    bool barred[WF_EXACT_MAX_ROWS] = {false};
+
     for (uint32_t i = 0; i < rows; i++) {
         const struct wf_row *row = &x->rows[ids[i]];
         if (inspect_row(s, ids[i], &at) != ROW_WAITING)
@@ -291,6 +305,7 @@ static bool branch_wait(struct search *s, uint32_t rank, size_t depth)
     }
     if (soonest == INT64_MAX)
         return false;
+
     for (uint32_t i = 0; i < rows; i++) {
         barred[i] = s->barred[ids[i]];
         if (inspect_row(s, ids[i], &at) == ROW_READY)
@@ -299,12 +314,13 @@ static bool branch_wait(struct search *s, uint32_t rank, size_t depth)
     delay(s, rank, UINT32_MAX, true, soonest);
     if (descend(s, depth + 1))
         return true;
+
     for (uint32_t i = 0; i < rows; i++)
         s->barred[ids[i]] = barred[i];
     return false;
 }
 
-/* A ready row whose next action may as well go first, or UINT32_MAX. */
+/* Returns a ready row whose next action can go first without loss, or UINT32_MAX. */
 static uint32_t find_dominant(const struct search *s, uint32_t rank)
 {
     const struct wf_instance *x = s->x;
@@ -316,6 +332,7 @@ static uint32_t find_dominant(const struct search *s, uint32_t rank)
         bool harmless = row->delta <= 0 || x->limit[rank] > 1e300;
         if (s->barred[ids[i]] || inspect_row(s, ids[i], &at) != ROW_READY || !harmless)
             continue;
+
         bool first = true;
         for (uint32_t j = 0; j < rows && first; j++) {
             const struct wf_row *other = &x->rows[ids[j]];
@@ -342,19 +359,20 @@ static bool branch(struct search *s, uint32_t rank, size_t depth)
             if (x->rows[id].pass != passes[p] || s->barred[id] ||
                 inspect_row(s, id, &at) != ROW_READY || (only != UINT32_MAX && id != only))
                 continue;
-            if (put(s, id, at, depth))
+            if (branch_action(s, id, at, depth))
                 return true;
             restore(s, depth);
             if (s->gave_up)
                 return false;
         }
+
     if (only == UINT32_MAX && branch_wait(s, rank, depth))
         return true;
     restore(s, depth);
     return false;
 }
 
-/* True when there is a schedule from here that ends in time; it is in s->order then. */
+/* Searches below a node.  Returns true, with the schedule in s->order, if one ends in time. */
 static bool descend(struct search *s, size_t depth)
 {
     uint64_t hash;
@@ -364,6 +382,7 @@ static bool descend(struct search *s, size_t depth)
     }
     if (!wf_windows_narrow(&s->w, NARROW_ROUNDS))
         return false;
+
     uint32_t rank = choose_rank(s);
     if (rank == UINT32_MAX) {
         for (uint32_t i = 0; i < s->x->n_rows; i++)
@@ -371,6 +390,7 @@ static bool descend(struct search *s, size_t depth)
                 return false;
         return true;
     }
+
     uint32_t n = encode_node(s, &hash);
     if (has_failed(s, n, hash))
         return false;
@@ -387,7 +407,8 @@ enum weft_status wf_exact_search(const struct wf_instance *x, uint64_t nodes,
     WEFT_TRY(search_init(&s, x, err));
     out->found = out->proven = false;
     s.max_nodes = nodes;
-    for (;;) {
+
+    for (;;) { /* after each schedule, search for a shorter one */
         s.limit = out->makespan - 1;
         for (size_t i = 0; i < x->n_ops; i++) {
             s.w.est[i] = 0;
@@ -398,17 +419,20 @@ enum weft_status wf_exact_search(const struct wf_instance *x, uint64_t nodes,
             out->proven = !s.gave_up;
             break;
         }
+
         out->makespan = 0;
         for (uint32_t r = 0; r < x->n_ranks; r++)
             out->makespan = s.free[r] > out->makespan ? s.free[r] : out->makespan;
         out->found = true;
         memcpy(out->order, s.order, sizeof *s.order * x->n_ops);
+
         memset(s.count, 0, sizeof *s.count * x->n_rows);
         memset(s.barred, 0, sizeof *s.barred * x->n_rows);
         memset(s.mem, 0, sizeof *s.mem * x->n_ranks);
         memset(s.free, 0, sizeof *s.free * x->n_ranks);
         memset(s.len, 0, sizeof *s.len * x->n_ranks);
     }
+
     out->nodes = s.nodes;
     search_release(&s);
     return WEFT_OK;

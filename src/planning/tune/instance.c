@@ -1,3 +1,4 @@
+/* Builds instances: times in ticks, rows, and the precedences that memory implies. */
 #include "planning/tune/instance.h"
 
 #include <math.h>
@@ -10,11 +11,11 @@
 
 #define MAX_COST 1e300
 
-/* What a micro holds of a chain's memory: nothing before its forward, then v[1] until I, v[2]
- * until W, v[3] from then on. */
+/* Memory of a chain for one micro: v[0] = 0 before its forward, then v[1] until I, v[2] until W, v[3]
+ * afterwards. */
 struct footprint {
     double v[4];
-    double any, started, back; /* the least of v[0..3], of v[1..3], of v[2..3] */
+    double any, started, back; /* minimum of v[0..3], of v[1..3], of v[2..3] */
     double time[3];
 };
 
@@ -59,13 +60,12 @@ static enum weft_status check_input(const struct weft_bound_input *in, struct we
     return WEFT_OK;
 }
 
-/* Times and memory of a stage for the schedules that are allowed.
+/* Computes times and memory of a stage such that they are lower bounds for all allowed schedules.
  *
- * Any backwards: a whole backward is taken as I and W one after the other, W shortened when the
- * whole one is faster than both, and memory after I as if W were done if that is less.  Both a
- * split and a whole backward are then as long and hold as much, or more.
+ * Whole and split backwards: a whole backward counts as I followed by W.  W is shortened if the
+ * whole backward is faster than both, and the memory after I is that after W if it is less.
  *
- * Pairs: F and B together take at least FB, so F is shortened by what B does not leave it. */
+ * Pairs: F and B together take at least FB, so F counts as FB less the longest B. */
 static void stage_footprint(const struct weft_bound_input *in, uint32_t stage,
                             struct footprint *h)
 {
@@ -82,10 +82,10 @@ static void stage_footprint(const struct weft_bound_input *in, uint32_t stage,
         v2 = fmin(v2, v3);
     }
     if (in->pairs && in->cost != NULL && in->cost->fb.n > 0) {
-        double most = 0;
+        double longest = 0;
         for (uint32_t s = 0; s < in->placement->n_stages; s++)
-            most = fmax(most, weft_cost_stage(in->cost, s).b);
-        t.f = fmin(t.f, fmax(0, weft_values_get(in->cost->fb, stage, 0) - most));
+            longest = fmax(longest, weft_cost_stage(in->cost, s).b);
+        t.f = fmin(t.f, fmax(0, weft_values_get(in->cost->fb, stage, 0) - longest));
     }
     *h = (struct footprint){.v = {0, d.f, v2, v3}, .time = {t.f, i, w}};
     h->back = fmin(v2, v3);
@@ -111,12 +111,13 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-/* The tick for these times; sums of them must stay small. */
+/* Chooses the tick for these times, such that sums of ticks are exact in a double. */
 static void choose_tick(struct wf_instance *x, const double *times, size_t n, double sum)
 {
-    double most = 0;
+    double longest = 0;
     for (size_t i = 0; i < n; i++)
-        most = fmax(most, times[i]);
+        longest = fmax(longest, times[i]);
+
     for (double scale = 1; scale <= 1e6; scale *= 10) {
         int64_t common = 0;
         size_t i = 0;
@@ -128,8 +129,9 @@ static void choose_tick(struct wf_instance *x, const double *times, size_t n, do
         x->exact = true;
         return;
     }
-    x->exact = most == 0;
-    x->tick = most == 0 ? 1 : fmax(most / (1 << GRID_BITS), sum / 0x1p52);
+
+    x->exact = longest == 0;
+    x->tick = longest == 0 ? 1 : fmax(longest / (1 << GRID_BITS), sum / 0x1p52);
 }
 
 static int64_t to_ticks(const struct wf_instance *x, double time)
@@ -137,24 +139,26 @@ static int64_t to_ticks(const struct wf_instance *x, double time)
     return (int64_t)(x->exact ? round(time / x->tick) : floor(time / x->tick));
 }
 
-static enum weft_status fill_times(struct wf_instance *x, const struct footprint *held,
+static enum weft_status fill_times(struct wf_instance *x, const struct footprint *footprints,
                                    double hop, uint32_t n_micros, struct weft_error *err)
 {
     size_t n = 0;
     double *times = malloc(sizeof *times * ((size_t)x->n_stages * 3 + 1));
     if (times == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a bound");
+
     double sum = 2 * hop * x->n_stages;
     for (uint32_t s = 0; s < x->n_stages; s++)
         for (uint32_t p = 0; p < 3; p++) {
-            times[n++] = held[s].time[p];
-            sum += held[s].time[p] * n_micros;
+            times[n++] = footprints[s].time[p];
+            sum += footprints[s].time[p] * n_micros;
         }
     times[n++] = hop;
     choose_tick(x, times, n, sum + hop * n_micros);
+
     for (uint32_t i = 0; i < x->n_rows; i++) {
         struct wf_row *row = &x->rows[i];
-        row->time = to_ticks(x, held[row->chain % x->n_stages].time[row->pass]);
+        row->time = to_ticks(x, footprints[row->chain % x->n_stages].time[row->pass]);
         if (row->from != WF_NO_ROW && x->rows[row->from].rank != row->rank)
             row->hop = to_ticks(x, hop);
     }
@@ -165,7 +169,7 @@ static enum weft_status fill_times(struct wf_instance *x, const struct footprint
 /* -- rows --------------------------------------------------------------------------------- */
 
 static void fill_row(struct wf_instance *x, const struct weft_placement *place,
-                     const struct footprint *held, uint32_t id, uint32_t n)
+                     const struct footprint *footprints, uint32_t id, uint32_t n)
 {
     uint32_t chain = id / x->n_passes, pass = id % x->n_passes, stage = chain % x->n_stages;
     bool up = pass == WF_ROW_I, last = stage + 1 == x->n_stages, first = stage == 0;
@@ -183,7 +187,7 @@ static void fill_row(struct wf_instance *x, const struct weft_placement *place,
               : last ? WF_NO_ROW
                      : after,
         .first = x->n_ops,
-        .delta = held[stage].v[pass + 1] - held[stage].v[pass],
+        .delta = footprints[stage].v[pass + 1] - footprints[stage].v[pass],
     };
     if (pass == WF_ROW_W)
         x->rows[id].from = x->rows[id].to = WF_NO_ROW;
@@ -191,19 +195,21 @@ static void fill_row(struct wf_instance *x, const struct weft_placement *place,
 }
 
 static void fill_rows(struct wf_instance *x, const struct weft_placement *place,
-                      const struct footprint *held)
+                      const struct footprint *footprints)
 {
     for (uint32_t id = 0; id < x->n_rows; id++) {
         uint64_t pipe = id / x->n_passes / x->n_stages;
         uint64_t begin = pipe * place->n_micros / place->n_pipes;
         uint64_t end = (pipe + 1) * place->n_micros / place->n_pipes;
-        fill_row(x, place, held, id, (uint32_t)(end - begin));
+        fill_row(x, place, footprints, id, (uint32_t)(end - begin));
     }
+
     for (uint32_t id = 0; id < x->n_rows; id++)
         x->rank_first[x->rows[id].rank + 1]++;
     for (uint32_t r = 0; r < x->n_ranks; r++)
         x->rank_first[r + 1] += x->rank_first[r];
-    uint32_t *fill = x->need_n; /* not used yet */
+
+    uint32_t *fill = x->need_n; /* scratch: need_n is filled later */
     memset(fill, 0, sizeof *fill * x->n_ranks);
     for (uint32_t id = 0; id < x->n_rows; id++) {
         struct wf_row *row = &x->rows[id];
@@ -220,9 +226,10 @@ uint32_t wf_instance_first_row(const struct wf_instance *x, uint32_t rank)
     return x->rank_rows[x->rank_first[rank]];
 }
 
-/* -- what memory implies ------------------------------------------------------------------ */
+/* -- consequences of memory --------------------------------------------------------------- */
 
-/* Up to rounding, and rather too generous than not: a bound must not rest on the last bit. */
+/* Returns true if memory is within a limit, with a tolerance: a bound must not depend on the last
+ * bit. */
 static bool fits(double mem, double limit)
 {
     return mem <= limit + 1e-9 * fmax(1, limit);
@@ -230,19 +237,19 @@ static bool fits(double mem, double limit)
 
 /* Sums over the other chains of a rank. */
 struct others {
-    double v1_before, started_before, any_before; /* chains of the pipe before this one */
-    double back_after, any_after;                 /* and after it */
-    double elsewhere; /* the least that all micros of all other pipes hold */
+    double v1_before, started_before, any_before; /* over earlier chains of the pipe */
+    double back_after, any_after;                 /* over later chains of the pipe */
+    double elsewhere;                             /* minimum memory of all other pipes */
 };
 
-static struct others sum_others(const struct wf_instance *x, const struct footprint *held,
+static struct others sum_others(const struct wf_instance *x, const struct footprint *footprints,
                                 uint32_t chain)
 {
     struct others o = {0};
     uint32_t rank = x->rows[wf_instance_row(x, chain, 0)].rank;
     for (uint32_t i = x->rank_first[rank]; i < x->rank_first[rank + 1]; i++) {
         const struct wf_row *row = &x->rows[x->rank_rows[i]];
-        const struct footprint *h = &held[row->chain % x->n_stages];
+        const struct footprint *h = &footprints[row->chain % x->n_stages];
         if (row->pass != WF_ROW_F || row->chain == chain)
             continue;
         if (row->chain / x->n_stages != chain / x->n_stages) {
@@ -259,34 +266,37 @@ static struct others sum_others(const struct wf_instance *x, const struct footpr
     return o;
 }
 
-/* Before the k-th forward of a chain starts, so many I of it must have been done, and so many W.
+/* Computes how many I and W of a chain must be done before its k-th forward starts.
  *
- * Let a of its I be done.  Then micros a..k hold v1 of this chain; of a chain before it on the
- * same rank, too, because they passed there and their gradient, which comes through here first,
- * has not been there.  Micros below a hold at least the least of v2 and v3 here and in the chains
- * after; micros above k nothing here and after.  If all that is over the limit, a is too small.
+ * Let a of its I be done.  Then micros a..k occupy v1 of this chain, and also v1 of earlier chains of
+ * the rank, because they have passed there and their gradient reaches this chain first.  Micros
+ * below a occupy at least the minimum of v2 and v3 here and in later chains.  Micros above k occupy
+ * nothing here and in later chains.  If the sum exceeds the limit, a is too small.
  *
- * Let b of its W be done, whatever I.  Micro k holds v1 here and in the chains before; micros
- * b..k-1 the least of v1 and v2 here; micros below b, v3.
+ * Let b of its W be done, with any number of I.  Micro k occupies v1 here and in earlier chains;
+ * micros b..k-1 occupy the minimum of v1 and v2 here; micros below b occupy v3.
  *
- * Needs never get less with k, because forwards run in order. */
-static void set_forward_needs(struct wf_instance *x, const struct footprint *held,
+ * Needs never decrease with k, because forwards run in order. */
+static void set_forward_needs(struct wf_instance *x, const struct footprint *footprints,
                               uint32_t chain)
 {
     const struct wf_row *f = &x->rows[wf_instance_row(x, chain, WF_ROW_F)];
-    const struct footprint *h = &held[chain % x->n_stages];
-    struct others o = sum_others(x, held, chain);
+    const struct footprint *h = &footprints[chain % x->n_stages];
+    struct others o = sum_others(x, footprints, chain);
     double limit = x->limit[f->rank], n = f->n, a = 0, b = 0;
     double open = h->v[1] + o.v1_before + o.any_after;
     double closed = h->back + o.started_before + o.back_after;
+
     for (uint32_t k = 0; k < f->n; k++) {
         double rest = (n - 1 - k) * o.any_before + o.elsewhere;
         while (a <= k && !fits((k + 1 - a) * open + a * closed + rest, limit))
             a++;
+
         double here = h->v[1] + o.v1_before + k * (o.started_before + o.any_after) + rest;
         double kept = fmin(h->v[1], h->v[2]);
         while (x->n_passes == 3 && b <= k && !fits(here + (k - b) * kept + b * h->v[3], limit))
             b++;
+
         if (a > k || b > k) {
             x->impossible = true;
             return;
@@ -296,14 +306,14 @@ static void set_forward_needs(struct wf_instance *x, const struct footprint *hel
     }
 }
 
-/* Before the k-th I starts, where it takes memory: so many W of it must have been done.  Micros
- * b..k hold v2 then, those below b v3, and those above k nothing or v1. */
-static void set_gradient_needs(struct wf_instance *x, const struct footprint *held,
+/* Computes how many W of a chain must be done before its k-th I starts.  Micros b..k then occupy v2,
+ * those below b occupy v3, and those above k nothing or v1. */
+static void set_gradient_needs(struct wf_instance *x, const struct footprint *footprints,
                                uint32_t chain)
 {
     const struct wf_row *i = &x->rows[wf_instance_row(x, chain, WF_ROW_I)];
-    const struct footprint *h = &held[chain % x->n_stages];
-    struct others o = sum_others(x, held, chain);
+    const struct footprint *h = &footprints[chain % x->n_stages];
+    struct others o = sum_others(x, footprints, chain);
     double limit = x->limit[i->rank], b = 0;
     for (uint32_t k = 0; k < i->n && x->n_passes == 3; k++) {
         double above = i->n - 1 - k;
@@ -319,8 +329,8 @@ static void set_gradient_needs(struct wf_instance *x, const struct footprint *he
     }
 }
 
-/* A forward comes after those of the same micro before it, and so after what they need: and an I
- * that must be done on a stage must be done on those behind it. */
+/* A forward follows the forwards of the same micro on earlier stages, and thus what those need.  And
+ * an I that must be done on a stage must be done on all later stages. */
 static void propagate_needs(struct wf_instance *x)
 {
     for (uint32_t c = 0; c < x->n_chains; c++) {
@@ -334,9 +344,9 @@ static void propagate_needs(struct wf_instance *x)
     }
 }
 
-/* -- which actions of a rank come before which -------------------------------------------- */
+/* -- precedences of a rank ---------------------------------------------------------------- */
 
-/* Actions of row b, of the same pipe and rank, that must be done before a's k-th. */
+/* Returns how many actions of row b, of the same pipe and rank, must be done before a's k-th. */
 static uint32_t need_direct(const struct wf_instance *x, const struct wf_row *a,
                             const struct wf_row *b, uint32_t k)
 {
@@ -346,6 +356,7 @@ static uint32_t need_direct(const struct wf_instance *x, const struct wf_row *a,
     bool here = a->chain == b->chain, after = b->chain > a->chain;
     if (here && a->pass == b->pass)
         return k;
+
     switch (b->pass) {
     case WF_ROW_F:
         return a->pass != WF_ROW_F || (!here && !after) ? k + 1 : own;
@@ -363,7 +374,7 @@ static uint32_t need_direct(const struct wf_instance *x, const struct wf_row *a,
     }
 }
 
-/* What must come before what must come before. */
+/* Computes the transitive closure of `before`. */
 static void close_before(const struct wf_instance *x, uint32_t rank, uint32_t *before)
 {
     uint32_t rows = wf_instance_n_rows(x, rank);
@@ -391,7 +402,7 @@ void wf_instance_close(const struct wf_instance *x, uint32_t rank, uint32_t *bef
         const struct wf_row *a = &x->rows[ids[i / rows]], *b = &x->rows[ids[i % rows]];
         const uint32_t *ba = before + wf_instance_need(x, rank, i % rows, i / rows);
         uint32_t *ab = after + wf_instance_need(x, rank, i / rows, i % rows), t = 0;
-        for (uint32_t k = 0; k < a->n; k++) { /* b's t-th comes after a's k-th */
+        for (uint32_t k = 0; k < a->n; k++) { /* b's t-th is the first that follows a's k-th */
             while (t < b->n && ba[t] <= k)
                 t++;
             ab[k] = b->n - t;
@@ -428,6 +439,7 @@ static bool fill_needs(struct wf_instance *x)
         if (n > MAX_NEEDS)
             return true;
     }
+
     x->n_needs = n;
     x->need_before = malloc(sizeof *x->need_before * (n + 1));
     x->need_after = malloc(sizeof *x->need_after * (n + 1));
@@ -475,22 +487,24 @@ void wf_instance_release(struct wf_instance *x)
 }
 
 static enum weft_status fill(struct wf_instance *x, const struct weft_bound_input *in,
-                             const struct footprint *held, struct weft_error *err)
+                             const struct footprint *footprints, struct weft_error *err)
 {
     const struct weft_placement *place = in->placement;
     bool limited = in->memory != NULL && in->memory->limit.n > 0;
     for (uint32_t r = 0; r < x->n_ranks; r++)
         x->limit[r] = limited ? weft_values_get(in->memory->limit, r, 0) : HUGE_VAL;
-    fill_rows(x, place, held);
+    fill_rows(x, place, footprints);
+
     double hop = in->cost == NULL ? 0 : in->cost->hop;
-    WEFT_TRY(fill_times(x, held, hop, place->n_micros, err));
+    WEFT_TRY(fill_times(x, footprints, hop, place->n_micros, err));
     for (uint32_t i = 0; i < x->n_rows; i++)
         for (uint32_t k = 0; k < x->rows[i].n; k++)
             x->row_of[x->rows[i].first + k] = i;
+
     for (uint32_t c = 0; c < x->n_chains && limited && !x->impossible; c++) {
-        set_forward_needs(x, held, c);
+        set_forward_needs(x, footprints, c);
         if (!x->impossible)
-            set_gradient_needs(x, held, c);
+            set_gradient_needs(x, footprints, c);
     }
     propagate_needs(x);
     if (!fill_needs(x))
@@ -508,8 +522,10 @@ enum weft_status wf_instance_init(struct wf_instance *x, const struct weft_bound
     if (!wf_size_mul((size_t)place->n_stages * passes, place->n_micros, &n_ops) ||
         (uint64_t)place->n_stages * place->n_pipes * passes > UINT32_MAX / 2 ||
         n_ops > (size_t)1 << 31)
-        return WEFT_FAIL(err, WEFT_USAGE, "%u stages x %u micros are too many for a bound",
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "too many actions for a bound (%u stages x %u micros)",
                          place->n_stages, place->n_micros);
+
     *x = (struct wf_instance){
         .n_ranks = place->n_ranks,
         .n_stages = place->n_stages,
@@ -518,15 +534,16 @@ enum weft_status wf_instance_init(struct wf_instance *x, const struct weft_bound
         .n_passes = passes,
         .n_rows = place->n_pipes * place->n_stages * passes,
     };
-    struct footprint *held = malloc(sizeof *held * place->n_stages);
+
+    struct footprint *footprints = malloc(sizeof *footprints * place->n_stages);
     enum weft_status st = WEFT_OK;
-    if (held == NULL || !allocate(x, n_ops))
+    if (footprints == NULL || !allocate(x, n_ops))
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a bound over %zu actions", n_ops);
     for (uint32_t s = 0; st == WEFT_OK && s < place->n_stages; s++)
-        stage_footprint(in, s, &held[s]);
+        stage_footprint(in, s, &footprints[s]);
     if (st == WEFT_OK)
-        st = fill(x, in, held, err);
-    free(held);
+        st = fill(x, in, footprints, err);
+    free(footprints);
     if (st != WEFT_OK)
         wf_instance_release(x);
     return st;

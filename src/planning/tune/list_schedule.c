@@ -1,25 +1,23 @@
+/* List scheduling for any number of chunks.  A free rank starts the best ready action: gradients
+ * first (or forwards), then forwards of the deeper chunk first, and weight gradients in gaps.
+ *
+ * The memory must suffice to complete all micros that have started.  So a forward starts only if all
+ * started micros could still finish on this rank one after the other, oldest first, each with its
+ * remaining forwards, while the later ones keep their activations.
+ */
 #include "planning/tune/list_schedule.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-/* Whenever a rank is free it takes the best of the actions that can start: gradients first (or
- * forwards), then forwards of the deeper chunk first, and weight gradients where there would be a
- * gap.
- *
- * It must not run out of memory with micros half way.  So a forward starts only if all micros that
- * have begun could still finish on this rank one after the other, oldest first, each with its own
- * remaining forwards, while the later ones hold what they hold.
- */
 struct list_scheduler {
     struct wf_search *s;
     const struct wf_list_rule *rule;
     uint32_t *done;     /* owned: (ranks, passes, chunks), micros */
     double *free, *mem; /* owned: (ranks) */
-    double *arrival;    /* owned: (n_ops), when its input is there; INFINITY: not known */
+    double *arrival;    /* owned: (n_ops), when its input arrives; INFINITY: not known yet */
     uint32_t *len;      /* owned: (ranks) */
-    uint32_t *next;     /* owned: (ranks), what it would take now, or WF_OP_NONE */
-    double *at;         /* owned: (ranks), and when */
+    uint32_t *next;     /* owned: (ranks), the action it would start next, or WF_OP_NONE */
+    double *at;         /* owned: (ranks), when it would start that */
     double *chunk_f;    /* owned: (ranks, chunks), memory of a forward */
 };
 
@@ -33,21 +31,22 @@ static uint32_t next_of(const struct list_scheduler *l, uint32_t rank, uint32_t 
                         uint32_t chunk)
 {
     uint32_t m = *count(l, rank, pass, chunk);
-    uint32_t may = pass == WF_PASS_F ? l->s->n_micros : *count(l, rank, pass - 1, chunk);
-    return m < may ? wf_search_op_id(l->s, pass, wf_search_stage(l->s, rank, chunk), m)
-                   : WF_OP_NONE;
+    uint32_t limit = pass == WF_PASS_F ? l->s->n_micros : *count(l, rank, pass - 1, chunk);
+    return m < limit ? wf_search_op_id(l->s, pass, wf_search_stage(l->s, rank, chunk), m)
+                     : WF_OP_NONE;
 }
 
-/* Whether all could finish after one more forward of `chunk`. */
+/* Returns true if all started micros could finish after one more forward of `chunk`. */
 static bool is_safe(const struct list_scheduler *l, uint32_t rank, uint32_t chunk)
 {
     const struct wf_search *s = l->s;
     const double *f = l->chunk_f + (size_t)rank * s->n_chunks;
-    double held = 0;
+    double memory = 0;
     for (uint32_t c = 0; c < s->n_chunks; c++)
-        held += f[c] * (*count(l, rank, 0, c) - *count(l, rank, 1, c) + (c == chunk));
-    uint32_t begun = *count(l, rank, 0, 0) + (chunk == 0);
-    for (uint32_t m = *count(l, rank, 1, 0); m < begun; m++) {
+        memory += f[c] * (*count(l, rank, 0, c) - *count(l, rank, 1, c) + (c == chunk));
+
+    uint32_t n_started = *count(l, rank, 0, 0) + (chunk == 0);
+    for (uint32_t m = *count(l, rank, 1, 0); m < n_started; m++) {
         double more = 0, own = 0;
         for (uint32_t c = 0; c < s->n_chunks; c++) {
             bool forward = m < *count(l, rank, 0, c) + (c == chunk);
@@ -55,14 +54,14 @@ static bool is_safe(const struct list_scheduler *l, uint32_t rank, uint32_t chun
             more += forward ? 0 : f[c];
             own += forward && !back ? f[c] : 0;
         }
-        if (!wf_search_fits(s, rank, held + more))
+        if (!wf_search_fits(s, rank, memory + more))
             return false;
-        held -= own;
+        memory -= own;
     }
     return true;
 }
 
-/* A key: what is less goes first. */
+/* Returns the sort key of an action; the lowest goes first. */
 static double key_of(const struct list_scheduler *l, uint32_t pass, uint32_t chunk,
                      uint32_t micro)
 {
@@ -73,14 +72,15 @@ static double key_of(const struct list_scheduler *l, uint32_t pass, uint32_t chu
     return deep + (second ? 1e6 : 0);
 }
 
-/* What a rank would do next, and when. */
+/* Determines the next action of a rank and its start. */
 static void choose(struct list_scheduler *l, uint32_t rank)
 {
     const struct wf_search *s = l->s;
     double best_at = INFINITY, best_key = INFINITY,
-           cap = l->rule->ahead + l->rule->ahead_slope * (s->n_ranks - 1 - rank);
+           cap = l->rule->in_flight + l->rule->in_flight_slope * (s->n_ranks - 1 - rank);
     uint32_t best = WF_OP_NONE, weight = WF_OP_NONE;
     bool blocked = false;
+
     for (uint32_t c = 0; c < s->n_chunks; c++)
         for (uint32_t pass = 0; pass < 2; pass++) {
             uint32_t id = next_of(l, rank, pass, c);
@@ -102,11 +102,13 @@ static void choose(struct list_scheduler *l, uint32_t rank)
                 best_key = key;
             }
         }
+
+    /* A weight gradient goes first if it fits before the best action or memory requires it. */
     for (uint32_t c = s->n_chunks; c-- > 0 && s->n_passes == 3 && weight == WF_OP_NONE;)
         weight = next_of(l, rank, WF_PASS_W, c);
     double time = weight == WF_OP_NONE ? 0 : s->ops[weight].time;
     if (weight != WF_OP_NONE && (best == WF_OP_NONE || (blocked && best_at > l->free[rank]) ||
-                                 l->free[rank] + time <= best_at + l->rule->patience * time)) {
+                                 l->free[rank] + time <= best_at + l->rule->w_slack * time)) {
         if (best == WF_OP_NONE || best_at > l->free[rank]) {
             best = weight;
             best_at = l->free[rank];
@@ -122,10 +124,12 @@ static void issue(struct list_scheduler *l, uint32_t rank)
     uint32_t id = l->next[rank];
     const struct wf_op *op = &s->ops[id];
     uint32_t stage = op->row % s->n_stages;
+
     s->order[rank * s->per_rank + l->len[rank]++] = id;
     (*count(l, rank, op->row / s->n_stages, stage / s->n_ranks))++;
     l->mem[rank] += op->delta;
     l->free[rank] = l->at[rank] + op->time;
+
     if (op->to != WF_OP_NONE) {
         l->arrival[op->to] = l->free[rank] + s->ops[op->to].hop;
         if (s->ops[op->to].rank != rank)
@@ -143,6 +147,7 @@ static bool build_order(struct list_scheduler *l)
         for (uint32_t c = 0; c < s->n_chunks; c++)
             l->chunk_f[r * s->n_chunks + c] = wf_double_max(
                 0, wf_search_stage_op(s, WF_PASS_F, wf_search_stage(s, r, c))->delta);
+
     for (uint32_t r = 0; r < s->n_ranks; r++)
         choose(l, r);
     for (size_t n = 0; n < s->n_ops; n++) {
@@ -173,6 +178,7 @@ enum weft_status wf_list_try(struct wf_search *s, const struct wf_list_rule *rul
         .at = calloc(ranks, sizeof *l.at),
         .chunk_f = calloc(ranks * s->n_chunks, sizeof *l.chunk_f),
     };
+
     enum weft_status st = WEFT_OK;
     if (l.done == NULL || l.free == NULL || l.mem == NULL || l.arrival == NULL ||
         l.len == NULL || l.next == NULL || l.at == NULL || l.chunk_f == NULL)

@@ -1,3 +1,20 @@
+/* The rules of propagation, each sound by itself:
+ *
+ *   precedence   An action starts after all its dependencies have ended (plus hops): its input, the
+ *                previous action of its row, and the I and W that memory requires.
+ *   sets         An action starts after all actions that must precede it on its rank.  A set S of
+ *                actions of one rank ends at the earliest at
+ *                ect(S) = max over subsets U of S of (min est of U + time of U).
+ *   detected     If i cannot end before j must have started, j precedes i.  So the set of all such
+ *                j precedes i.
+ *   edge         If a set and i together cannot end by the set's last deadline, i follows the whole
+ *                set.  If a set alone cannot, there is no schedule.
+ *   memory       Consequences of windows and memory together: propagate_memory.c.
+ *
+ * ect() of a changing set is kept in a tree over the actions by est (Vilim's theta tree), so each
+ * rule takes O(n log n) per rank.  Every rule is applied a second time in reversed time, which
+ * narrows lct.
+ */
 #include "planning/tune/propagate.h"
 
 #include <stdlib.h>
@@ -5,28 +22,10 @@
 
 #include "base/error.h"
 
-/* Rules, each sound by itself:
- *
- *   precedence   An action starts when all that it needs has ended (and travelled), its row's
- *                action before it among them, and the I and W that memory needs.
- *   sets         An action of a rank starts when all that must come before it on the rank is
- *                done: a set of actions of one machine, which ends at the earliest with
- *                ect(S) = max over subsets U of S of (least est of U + time of U).
- *   detected     If i cannot end before j must have started, j comes before i; so the set of
- *                all such j comes before i.
- *   edge         If a set and i together cannot end by the set's last deadline, i comes after
- *                the whole set.  If a set alone cannot, nothing fits.
- *   room         What windows and memory together imply: room.c.
- *
- * ect() of a changing set is kept in a tree over the actions by est (Vilim's theta tree), so each
- * rule costs O(n log n) a rank.  Every rule is applied a second time with time running backwards,
- * which narrows lct.
- */
-
 #define NEVER (-((int64_t)1 << 60))
 
-/* A node: the time and ect of the actions in it; the same with one of the grey ones added, and
- * which one that is. */
+/* A node of the tree: total time and ect of its actions; the same with the best grey action added,
+ * and the index of that action. */
 struct wf_theta {
     int64_t sum, ect;
     int64_t grey_sum, grey_ect;
@@ -38,25 +37,26 @@ static const struct wf_theta empty = {0, NEVER, 0, NEVER, UINT32_MAX, UINT32_MAX
 enum weft_status wf_windows_init(struct wf_windows *w, const struct wf_instance *x,
                                  struct weft_error *err)
 {
-    uint32_t most = 1, rows = 1;
+    uint32_t max_ops = 1, rows = 1;
     for (uint32_t r = 0; r < x->n_ranks; r++) {
-        most = x->rank_ops[r] > most ? x->rank_ops[r] : most;
+        max_ops = x->rank_ops[r] > max_ops ? x->rank_ops[r] : max_ops;
         rows = wf_instance_n_rows(x, r) > rows ? wf_instance_n_rows(x, r) : rows;
     }
-    *w = (struct wf_windows){.x = x, .most = most, .leaves = 1};
-    while (w->leaves < most)
+    *w = (struct wf_windows){.x = x, .max_ops = max_ops, .leaves = 1};
+    while (w->leaves < max_ops)
         w->leaves *= 2;
+
     w->est = malloc(sizeof *w->est * x->n_ops);
     w->lct = malloc(sizeof *w->lct * x->n_ops);
     w->dirty = calloc(x->n_ranks, sizeof *w->dirty);
-    w->e = malloc(sizeof *w->e * most);
-    w->l = malloc(sizeof *w->l * most);
-    w->p = malloc(sizeof *w->p * most);
-    w->now = malloc(sizeof *w->now * most);
-    w->slot = malloc(sizeof *w->slot * most);
-    w->by_a = malloc(sizeof *w->by_a * most);
-    w->by_b = malloc(sizeof *w->by_b * most);
-    w->row = malloc(sizeof *w->row * most);
+    w->e = malloc(sizeof *w->e * max_ops);
+    w->l = malloc(sizeof *w->l * max_ops);
+    w->p = malloc(sizeof *w->p * max_ops);
+    w->now = malloc(sizeof *w->now * max_ops);
+    w->slot = malloc(sizeof *w->slot * max_ops);
+    w->by_a = malloc(sizeof *w->by_a * max_ops);
+    w->by_b = malloc(sizeof *w->by_b * max_ops);
+    w->row = malloc(sizeof *w->row * max_ops);
     w->cursor = malloc(sizeof *w->cursor * rows);
     w->tree = malloc(sizeof *w->tree * 2 * w->leaves);
     bool tables = x->need_before != NULL;
@@ -104,7 +104,8 @@ void wf_windows_invalidate(struct wf_windows *w)
 
 /* -- precedence --------------------------------------------------------------------------- */
 
-static inline void after(struct wf_windows *w, const struct wf_row *row, size_t id, int64_t t)
+static inline void raise_est(struct wf_windows *w, const struct wf_row *row, size_t id,
+                             int64_t t)
 {
     if (w->est[id] < t) {
         w->est[id] = t;
@@ -112,7 +113,8 @@ static inline void after(struct wf_windows *w, const struct wf_row *row, size_t 
     }
 }
 
-static inline void before(struct wf_windows *w, const struct wf_row *row, size_t id, int64_t t)
+static inline void lower_lct(struct wf_windows *w, const struct wf_row *row, size_t id,
+                             int64_t t)
 {
     if (w->lct[id] > t) {
         w->lct[id] = t;
@@ -120,27 +122,27 @@ static inline void before(struct wf_windows *w, const struct wf_row *row, size_t
     }
 }
 
-/* Earliest starts of one action from what it needs. */
+/* Raises the earliest start of one action by its dependencies. */
 static void tighten_est(struct wf_windows *w, uint32_t chain, uint32_t pass, uint32_t k)
 {
     const struct wf_instance *x = w->x;
     const struct wf_row *rows = x->rows + wf_instance_row(x, chain, 0), *row = &rows[pass];
     size_t id = row->first + k;
     if (k > 0)
-        after(w, row, id, w->est[id - 1] + row->time);
+        raise_est(w, row, id, w->est[id - 1] + row->time);
     if (row->from != WF_NO_ROW) {
         const struct wf_row *from = &x->rows[row->from];
-        after(w, row, id, w->est[from->first + k] + from->time + row->hop);
+        raise_est(w, row, id, w->est[from->first + k] + from->time + row->hop);
     }
     if (pass > 0)
-        after(w, row, id, w->est[row[-1].first + k] + row[-1].time);
+        raise_est(w, row, id, w->est[row[-1].first + k] + row[-1].time);
     if (pass == WF_ROW_F && x->need_i[id] > 0)
-        after(w, row, id, w->est[rows[1].first + x->need_i[id] - 1] + rows[1].time);
+        raise_est(w, row, id, w->est[rows[1].first + x->need_i[id] - 1] + rows[1].time);
     if (pass < WF_ROW_W && x->need_w[id] > 0)
-        after(w, row, id, w->est[rows[2].first + x->need_w[id] - 1] + rows[2].time);
+        raise_est(w, row, id, w->est[rows[2].first + x->need_w[id] - 1] + rows[2].time);
 }
 
-/* Latest ends of what one action needs. */
+/* Lowers the latest ends of the dependencies of one action. */
 static void tighten_lct(struct wf_windows *w, uint32_t chain, uint32_t pass, uint32_t k)
 {
     const struct wf_instance *x = w->x;
@@ -148,22 +150,22 @@ static void tighten_lct(struct wf_windows *w, uint32_t chain, uint32_t pass, uin
     size_t id = row->first + k;
     int64_t start = w->lct[id] - row->time;
     if (k > 0)
-        before(w, row, id - 1, start);
+        lower_lct(w, row, id - 1, start);
     if (row->from != WF_NO_ROW) {
         const struct wf_row *from = &x->rows[row->from];
-        before(w, from, from->first + k, start - row->hop);
+        lower_lct(w, from, from->first + k, start - row->hop);
     }
     if (pass > 0)
-        before(w, &row[-1], row[-1].first + k, start);
+        lower_lct(w, &row[-1], row[-1].first + k, start);
     if (pass == WF_ROW_F && x->need_i[id] > 0)
-        before(w, &rows[1], rows[1].first + x->need_i[id] - 1, start);
+        lower_lct(w, &rows[1], rows[1].first + x->need_i[id] - 1, start);
     if (pass < WF_ROW_W && x->need_w[id] > 0)
-        before(w, &rows[2], rows[2].first + x->need_w[id] - 1, start);
+        lower_lct(w, &rows[2], rows[2].first + x->need_w[id] - 1, start);
 }
 
-/* All actions so that each comes after what it needs: micro by micro, because memory asks only
- * for earlier micros, and in a micro forwards down, I back up, then W.  Backwards for tighten_lct. */
-static void sweep(struct wf_windows *w, bool up,
+/* Visits all actions in topological order: micro by micro, because memory requires earlier micros
+ * only, and for a micro forwards down, I back up, then W.  In reverse if not `forward`. */
+static void sweep(struct wf_windows *w, bool forward,
                   void (*visit)(struct wf_windows *, uint32_t, uint32_t, uint32_t))
 {
     const struct wf_instance *x = w->x;
@@ -171,7 +173,7 @@ static void sweep(struct wf_windows *w, bool up,
     for (uint32_t pipe = 0; pipe < x->n_pipes; pipe++) {
         uint32_t base = pipe * stages, n = x->rows[wf_instance_row(x, base, 0)].n;
         for (uint64_t i = 0; i < (uint64_t)n * per; i++) {
-            uint64_t at = up ? i : (uint64_t)n * per - 1 - i;
+            uint64_t at = forward ? i : (uint64_t)n * per - 1 - i;
             uint32_t k = (uint32_t)(at / per), rest = (uint32_t)(at % per);
             uint32_t pass = rest / stages, stage = rest % stages;
             visit(w, base + (pass == WF_ROW_I ? stages - 1 - stage : stage), pass, k);
@@ -180,23 +182,24 @@ static void sweep(struct wf_windows *w, bool up,
     w->work += (double)x->n_ops;
 }
 
-/* Each rank's actions run within `span` from its opening's start. */
+/* Limits each rank's actions to `span` after the start of its first action. */
 static void keep_span(struct wf_windows *w)
 {
     const struct wf_instance *x = w->x;
     for (uint32_t r = 0; r < x->n_ranks && w->span > 0; r++) {
-        uint32_t opening = wf_instance_first_row(x, r);
-        if (opening == WF_NO_ROW)
+        uint32_t first_row = wf_instance_first_row(x, r);
+        if (first_row == WF_NO_ROW)
             continue;
-        const struct wf_row *first = &x->rows[opening];
+
+        const struct wf_row *first = &x->rows[first_row];
         int64_t end = w->lct[first->first] - first->time + w->span, last = NEVER;
         for (uint32_t i = x->rank_first[r]; i < x->rank_first[r + 1]; i++) {
             const struct wf_row *row = &x->rows[x->rank_rows[i]];
             size_t id = row->first + row->n - 1;
-            before(w, row, id, end);
+            lower_lct(w, row, id, end);
             last = w->est[id] + row->time > last ? w->est[id] + row->time : last;
         }
-        after(w, first, first->first, last - w->span);
+        raise_est(w, first, first->first, last - w->span);
     }
 }
 
@@ -225,15 +228,17 @@ static inline void combine(struct wf_theta *t, uint32_t i)
     o->ect = a->ect + b->sum > b->ect ? a->ect + b->sum : b->ect;
 }
 
-/* As above, with the grey ones. */
+/* Combines two nodes including their grey actions. */
 static inline void combine_grey(struct wf_theta *t, uint32_t i)
 {
     const struct wf_theta *a = &t[2 * i], *b = &t[2 * i + 1];
     struct wf_theta *o = &t[i];
     combine(t, i);
+
     bool left = a->grey_sum + b->sum > a->sum + b->grey_sum;
     o->grey_sum = left ? a->grey_sum + b->sum : a->sum + b->grey_sum;
     o->by_sum = left ? a->by_sum : b->by_sum;
+
     o->grey_ect = b->grey_ect;
     o->by_ect = b->by_ect;
     if (a->ect + b->grey_sum > o->grey_ect) {
@@ -254,7 +259,7 @@ static void tree_clear(struct wf_windows *w, uint32_t n)
         w->tree[i] = empty;
 }
 
-static void tree_put(struct wf_windows *w, uint32_t i)
+static void tree_insert(struct wf_windows *w, uint32_t i)
 {
     uint32_t at = w->leaves + w->slot[i];
     w->tree[at].sum = w->p[i];
@@ -263,7 +268,7 @@ static void tree_put(struct wf_windows *w, uint32_t i)
         combine(w->tree, at);
 }
 
-static void tree_drop(struct wf_windows *w, uint32_t i)
+static void tree_remove(struct wf_windows *w, uint32_t i)
 {
     uint32_t at = w->leaves + w->slot[i];
     w->tree[at] = empty;
@@ -286,8 +291,8 @@ static void tree_set_grey(struct wf_windows *w, uint32_t i, bool grey)
 
 /* -- one rank ----------------------------------------------------------------------------- */
 
-/* The rank's actions by a key that rises along each row: a merge of its rows.  The key is e, l
- * plus `plus` times p. */
+/* Sorts the actions of a rank by key[i] + plus * p[i], which increases along each row, by merging
+ * its rows. */
 static void merge(struct wf_windows *w, uint32_t rank, const int64_t *key, int plus,
                   uint32_t *out)
 {
@@ -295,11 +300,13 @@ static void merge(struct wf_windows *w, uint32_t rank, const int64_t *key, int p
     uint32_t rows = wf_instance_n_rows(x, rank), n = 0, at[64], end[64];
     int64_t head[64];
     uint32_t *begin = w->cursor;
+
     for (uint32_t a = 0; a < rows; a++) {
         begin[a] = n;
         n += x->rows[x->rank_rows[x->rank_first[rank] + a]].n;
     }
-    if (rows > 64) { /* too many to keep at hand: by insertion */
+
+    if (rows > 64) { /* too many for the local arrays: insertion sort */
         for (uint32_t i = 0; i < n; i++) {
             uint32_t j = i;
             int64_t k = key[i] + plus * w->p[i];
@@ -309,6 +316,7 @@ static void merge(struct wf_windows *w, uint32_t rank, const int64_t *key, int p
         }
         return;
     }
+
     for (uint32_t a = 0; a < rows; a++) {
         at[a] = begin[a];
         end[a] = a + 1 < rows ? begin[a + 1] : n;
@@ -324,7 +332,7 @@ static void merge(struct wf_windows *w, uint32_t rank, const int64_t *key, int p
     }
 }
 
-/* Slots of the tree by est, after est has changed; the tree is empty then. */
+/* Assigns the leaves of the tree by est and clears the tree.  Call it after est has changed. */
 static void assign_slots(struct wf_windows *w, uint32_t rank, uint32_t n)
 {
     merge(w, rank, w->e, 0, w->by_a);
@@ -333,7 +341,7 @@ static void assign_slots(struct wf_windows *w, uint32_t rank, uint32_t n)
     tree_clear(w, n);
 }
 
-/* Takes over new starts, and keeps rows in order. */
+/* Applies the new starts and keeps rows in order. */
 static void apply_starts(struct wf_windows *w, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -352,6 +360,7 @@ static void filter_sets(struct wf_windows *w, uint32_t rank, uint32_t n, const u
     const uint32_t *ids = x->rank_rows + x->rank_first[rank];
     if (rows > 64)
         return;
+
     needs += x->need_first[rank];
     for (uint32_t a = 0, at = 0; a < rows; at += x->rows[ids[a++]].n)
         first[a] = at;
@@ -365,7 +374,7 @@ static void filter_sets(struct wf_windows *w, uint32_t rank, uint32_t n, const u
                 uint32_t need =
                     needs[((size_t)a * rows + b) * per + (mirrored ? len - 1 - k : k)];
                 for (; put[b] < need; put[b]++)
-                    tree_put(w, first[b] + put[b]);
+                    tree_insert(w, first[b] + put[b]);
             }
             w->now[first[a] + k] = w->tree[1].ect;
         }
@@ -383,13 +392,13 @@ static void filter_detected(struct wf_windows *w, uint32_t rank, uint32_t n)
     for (uint32_t a = 0; a < n; a++) {
         uint32_t i = w->by_a[a];
         while (put < n && w->e[i] + w->p[i] > w->l[w->by_b[put]] - w->p[w->by_b[put]])
-            tree_put(w, w->by_b[put++]);
+            tree_insert(w, w->by_b[put++]);
         bool inside = w->tree[w->leaves + w->slot[i]].ect != NEVER;
         if (inside)
-            tree_drop(w, i);
+            tree_remove(w, i);
         w->now[i] = w->tree[1].ect;
         if (inside)
-            tree_put(w, i);
+            tree_insert(w, i);
     }
     apply_starts(w, n);
     w->work += n;
@@ -424,7 +433,7 @@ static bool filter_edge(struct wf_windows *w, uint32_t rank, uint32_t n)
     return true;
 }
 
-/* Copies a rank's windows to or from the rank at work, backwards in time if mirrored. */
+/* Copies a rank's windows to the scratch arrays, in reversed time if mirrored. */
 static void load(struct wf_windows *w, uint32_t rank, bool mirrored)
 {
     const struct wf_instance *x = w->x;
@@ -441,6 +450,7 @@ static void load(struct wf_windows *w, uint32_t rank, bool mirrored)
     }
 }
 
+/* Copies the starts back.  Returns true if a window changed. */
 static bool store(struct wf_windows *w, uint32_t rank, bool mirrored)
 {
     const struct wf_instance *x = w->x;
@@ -459,7 +469,8 @@ static bool store(struct wf_windows *w, uint32_t rank, bool mirrored)
     return changed;
 }
 
-/* False: nothing fits.  *changed when a window did. */
+/* Applies the rules to one rank.  Sets *changed if a window changed.  Returns false if no schedule
+ * is within the windows. */
 static bool narrow_rank(struct wf_windows *w, uint32_t rank, bool *changed)
 {
     const struct wf_instance *x = w->x;
@@ -482,11 +493,13 @@ bool wf_windows_narrow(struct wf_windows *w, uint32_t rounds)
         bool changed = false;
         if (!wf_windows_precedence(w))
             return false;
+
         for (uint32_t r = 0; r < w->x->n_ranks; r++) {
             if (!w->dirty[r] || w->x->rank_ops[r] == 0)
                 continue;
             if (w->max_work > 0 && w->work > w->max_work)
                 return true;
+
             w->dirty[r] = false;
             bool own = false;
             if (w->use_memory && w->before != NULL && !wf_windows_memory(w, r, &own))
@@ -494,7 +507,7 @@ bool wf_windows_narrow(struct wf_windows *w, uint32_t rounds)
             if (!narrow_rank(w, r, &own))
                 return false;
             changed = changed || own;
-            w->dirty[r] = own; /* may go on by itself */
+            w->dirty[r] = own; /* its own changes may allow more */
         }
         if (!changed)
             return true;
@@ -502,25 +515,25 @@ bool wf_windows_narrow(struct wf_windows *w, uint32_t rounds)
     return true;
 }
 
-/* -- one rank alone ----------------------------------------------------------------------- */
+/* -- preemptive schedules ----------------------------------------------------------------- */
 
-/* Jackson's preemptive schedule ends, tails counted, at the largest of least est + time + least
- * tail over all sets; with all actions of tail at least q in the set that is ect() of them plus q.
- * So actions go into the tree from the longest tail to the shortest. */
+/* The length of Jackson's preemptive schedule, including tails, is the maximum over all sets of
+ * min est + time + min tail.  For the set of all actions with a tail of at least q that is ect() plus
+ * q.  So actions are inserted from the longest tail to the shortest. */
 int64_t wf_windows_preemptive(struct wf_windows *w)
 {
     const struct wf_instance *x = w->x;
-    int64_t most = 0;
+    int64_t longest = 0;
     for (uint32_t r = 0; r < x->n_ranks; r++) {
         uint32_t n = x->rank_ops[r];
         load(w, r, false);
         assign_slots(w, r, n);
         merge(w, r, w->l, 0, w->by_b);
         for (uint32_t a = 0; a < n; a++) {
-            tree_put(w, w->by_b[a]);
+            tree_insert(w, w->by_b[a]);
             int64_t t = w->tree[1].ect - w->l[w->by_b[a]];
-            most = t > most ? t : most;
+            longest = t > longest ? t : longest;
         }
     }
-    return most;
+    return longest;
 }

@@ -1,57 +1,62 @@
-/* Narrowing when actions can run: from "not before" and "not after" of each action to more of
- * the same, until nothing changes or one cannot run at all.
+/* Constraint propagation over time windows: narrows the earliest start and the latest end of each
+ * action until nothing changes or an action cannot run.
  *
  *     struct wf_windows w;
  *     wf_windows_init(&w, &x, err);
  *     ... fill w.est and w.lct ...
- *     if (!wf_windows_narrow(&w, rounds))  // no schedule keeps to these windows
+ *     if (!wf_windows_narrow(&w, rounds))  // no schedule is within these windows
  */
 #ifndef PLANNING_TUNE_PROPAGATE_H
 #define PLANNING_TUNE_PROPAGATE_H
 
 #include "planning/tune/instance.h"
 
-/* "Any time": far beyond all sums, far from overflow. */
+/* A time far beyond all sums and far from overflow: no constraint. */
 #define WF_FAR ((int64_t)1 << 57)
 
 struct wf_windows {
     const struct wf_instance *x; /* borrowed */
     int64_t *est, *lct;          /* owned: (n_ops), earliest start, latest end */
-    /* Ranks that run within this much time from their opening on, or 0: no such demand. */
-    int64_t span;
-    double work, max_work;    /* visits of an action so far; when to give up, 0: never */
-    bool use_memory;          /* look at memory as well, beyond what the instance says */
-    uint32_t *before, *after; /* owned: as in the instance, and what these windows imply; NULL
-                                 when they cannot be looked at */
+    int64_t span;                /* maximum span of every rank; 0: no constraint */
+    double work, max_work;       /* visits of actions so far; limit, 0: none */
+    bool use_memory;             /* also apply the memory rule */
+    uint32_t *before, *after; /* owned: needs of the instance, raised by what the windows imply;
+                                 NULL if the instance has none */
 
-    bool *dirty;                        /* owned: (ranks), windows have changed */
-    uint32_t most;                      /* actions of a rank at most */
-    int64_t *e, *l, *p, *now;           /* owned: (most), of the rank at work */
-    uint32_t *slot, *by_a, *by_b, *row; /* owned: (most) */
+    bool *dirty; /* owned: (ranks), windows have changed */
+
+    /* Scratch for one rank; max_ops is the maximum number of actions of a rank. */
+    uint32_t max_ops;
+    int64_t *e, *l, *p, *now;           /* owned: (max_ops), est, lct, time, new est */
+    uint32_t *slot, *by_a, *by_b, *row; /* owned: (max_ops) */
     uint32_t *cursor;                   /* owned: (rows of a rank) */
     struct wf_theta *tree;              /* owned: (2 * leaves) */
     uint32_t leaves;
 };
 
+/* Allocates windows; the caller fills est and lct.  On success the caller calls
+ * wf_windows_release(). */
 enum weft_status wf_windows_init(struct wf_windows *w, const struct wf_instance *x,
                                  struct weft_error *err);
 void wf_windows_release(struct wf_windows *w);
 
-/* False when it was found that nothing fits the windows.  At most `rounds` over all ranks; the
- * ranks that are dirty are looked at first. */
+/* Narrows the windows of dirty ranks in at most `rounds` rounds.  Returns false if no schedule is
+ * within the windows. */
 bool wf_windows_narrow(struct wf_windows *w, uint32_t rounds);
 
-/* Windows were filled anew: all ranks are to be looked at. */
+/* Marks all ranks as dirty, and resets the needs to those of the instance.  Call it after est and
+ * lct were filled. */
 void wf_windows_invalidate(struct wf_windows *w);
 
-/* Memory within the windows of one rank: room.c.  False: impossible. */
+/* Applies the memory rule to one rank (propagate_memory.c).  Sets *changed if a window changed.
+ * Returns false if no schedule is within the windows. */
 bool wf_windows_memory(struct wf_windows *w, uint32_t rank, bool *changed);
 
-/* Only along precedences.  False: impossible. */
+/* Narrows along precedences only.  Returns false if no schedule is within the windows. */
 bool wf_windows_precedence(struct wf_windows *w);
 
-/* The least T for which each rank alone, if it could interrupt its actions, keeps to est and to
- * ends T + lct: the longest of Jackson's preemptive schedules. */
+/* Returns the minimum T such that each rank alone, with preemption, can keep est and the latest ends
+ * T + lct: the longest of Jackson's preemptive schedules. */
 int64_t wf_windows_preemptive(struct wf_windows *w);
 
 #endif

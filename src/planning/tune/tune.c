@@ -1,3 +1,5 @@
+/* Tuning: tries generators, searches, the exact search and local improvement, and compares the best
+ * order with lower bounds. */
 #include "weft/tune.h"
 
 #include <math.h>
@@ -15,13 +17,11 @@
 #include "weft/timing.h"
 #include "weft/verify.h"
 
-/* Visits of an action in one slice of the local search: some tens of milliseconds.  Between slices
- * it looks at the clock. */
 enum {
-    SLICE_WORK = 4000000,
+    SLICE_WORK = 4000000, /* visits of actions per slice of the local search: tens of ms */
     DEFAULT_ITERATIONS = 100000,
-    EXACT_WORK = 2000000,
-    MAX_MOVES = 12
+    EXACT_WORK = 2000000, /* visits of actions of the exact search */
+    MAX_MOVES = 12        /* random moves of a perturbation */
 };
 
 struct tuner {
@@ -30,14 +30,14 @@ struct tuner {
     struct wf_search s;
     struct weft_bounds bounds;
     int64_t start_ns;
-    uint64_t drawn; /* random numbers */
-    bool proven;    /* the first of the score cannot be better */
-    bool stopped;   /* by the one who is told of the progress */
+    uint64_t n_drawn; /* random numbers n_drawn */
+    bool proven;      /* score.first is optimal */
+    bool stopped;     /* by the progress callback */
     char origin[WF_N_FAMILIES][32];
-    char start[32];
+    char start[32]; /* name of the best generator */
     struct wf_score start_score;
     uint32_t *order;     /* owned: (ranks, per_rank), scratch */
-    uint32_t n_stagnant; /* slices since anything got better */
+    uint32_t n_stagnant; /* slices since the last improvement */
 };
 
 /* -- checks ------------------------------------------------------------------------------- */
@@ -48,19 +48,22 @@ static enum weft_status check(const struct weft_tune_problem *p, uint32_t *chunk
     bool one = p->placement == WEFT_PLACEMENT_LINEAR;
     *chunks = p->chunks != 0 ? p->chunks : one ? 1 : 2;
     if (p->ranks == 0 || p->micros == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "tuning needs at least one rank and one micro");
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "tuning needs at least one rank and one micro (got %u and %u)",
+                         p->ranks, p->micros);
+
     switch (p->placement) {
     case WEFT_PLACEMENT_LINEAR:
         if (*chunks != 1)
             return WEFT_FAIL(err, WEFT_USAGE,
-                             "a linear placement has one chunk a rank, not %u: use loop, v or "
+                             "a linear placement has 1 chunk per rank (got %u); use loop, v or "
                              "wave",
                              *chunks);
         break;
     case WEFT_PLACEMENT_V:
         if (*chunks != 2)
-            return WEFT_FAIL(err, WEFT_USAGE, "a V has 2 chunks a rank, not %u: use wave",
-                             *chunks);
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "a V placement has 2 chunks per rank (got %u); use wave", *chunks);
         break;
     case WEFT_PLACEMENT_LOOP:
     case WEFT_PLACEMENT_WAVE:
@@ -68,16 +71,17 @@ static enum weft_status check(const struct weft_tune_problem *p, uint32_t *chunk
     case WEFT_PLACEMENT_BIDIRECTIONAL:
     case WEFT_PLACEMENT_EXPLICIT:
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "only linear, loop, v and wave placements can be tuned");
+                         "cannot tune this placement (expected linear, loop, v or wave)");
     }
+
     if ((uint64_t)p->ranks * *chunks > WEFT_MAX_STAGES)
-        return WEFT_FAIL(err, WEFT_USAGE, "%u rank%s x %u chunk%s are more than %d stages",
-                         p->ranks, wf_plural(p->ranks), *chunks, wf_plural(*chunks),
-                         WEFT_MAX_STAGES);
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "too many stages (%u rank%s x %u chunk%s; maximum %d)", p->ranks,
+                         wf_plural(p->ranks), *chunks, wf_plural(*chunks), WEFT_MAX_STAGES);
     return WEFT_OK;
 }
 
-/* -- starts ------------------------------------------------------------------------------- */
+/* -- starting points ---------------------------------------------------------------------- */
 
 static void name_origin(struct tuner *t, enum wf_family family, const char *name)
 {
@@ -89,41 +93,42 @@ static bool is_better(struct wf_score a, struct wf_score b)
     return wf_score_compare(a, b) < 0;
 }
 
-/* Times an order that came from elsewhere, and keeps it with its name if it is the best of its
- * family. */
+/* Tries an order in WF_FAMILY_FIXED, and records its name if it is the best of the family. */
 static void submit_order(struct tuner *t, const uint32_t *order, const char *name,
                          bool generator)
 {
     struct wf_search *s = &t->s;
-    const struct wf_incumbent *hand = &s->best[WF_FAMILY_FIXED];
-    struct wf_score before = hand->score;
+    const struct wf_incumbent *best = &s->best[WF_FAMILY_FIXED];
+    struct wf_score before = best->score;
     if (!is_better(wf_search_try(s, WF_FAMILY_FIXED, order), WF_SCORE_INFEASIBLE))
         return;
     struct wf_score score = wf_search_score(s);
-    if (is_better(hand->score, before))
+    if (is_better(best->score, before))
         name_origin(t, WF_FAMILY_FIXED, name);
-    score.peak = t->start_score.peak; /* does not count here */
+    score.peak = t->start_score.peak; /* compare times only */
     if (generator && is_better(score, t->start_score)) {
         t->start_score = score;
         snprintf(t->start, sizeof t->start, "%s", name);
     }
 }
 
-/* A schedule as an order of the search: micros of a row by their turn, a whole backward as I and
- * W, or a split one as B where its I is.  False when it is of another shape. */
-static bool order_from_schedule(const struct tuner *t, const struct weft_schedule *made,
+/* Converts a schedule to an order of the search: renumbers micros in the order in which they run,
+ * and replaces a whole backward by I and W, or a split one by B in the place of its I.  Returns
+ * false if the schedule has another shape. */
+static bool order_from_schedule(const struct tuner *t, const struct weft_schedule *schedule,
                                 uint32_t *order)
 {
     const struct wf_search *s = &t->s;
-    const struct weft_placement *place = weft_schedule_placement(made);
+    const struct weft_placement *place = weft_schedule_placement(schedule);
     if (place->n_pipes != 1 || place->n_ranks != s->n_ranks || place->n_stages != s->n_stages ||
         place->n_micros != s->n_micros ||
         memcmp(place->rank_of, s->rank_of, sizeof *s->rank_of * s->n_stages) != 0)
         return false;
+
     uint32_t *seen = calloc((size_t)s->n_passes * s->n_stages, sizeof *seen);
     bool ok = seen != NULL;
     for (uint32_t r = 0; ok && r < s->n_ranks; r++) {
-        struct weft_action_span row = weft_schedule_rank(made, r);
+        struct weft_action_span row = weft_schedule_rank(schedule, r);
         size_t n = 0;
         for (size_t i = 0; i < row.len; i++) {
             struct weft_action a = row.at[i];
@@ -157,43 +162,44 @@ static void try_generator(struct tuner *t, const struct weft_generator *g)
                                      .cost = p->cost,
                                      .memory = p->memory,
                                      .minimize = p->minimize};
-    struct weft_schedule *made = NULL;
+    struct weft_schedule *schedule = NULL;
+
     if ((!any_chunks && g->default_chunks != t->s.n_chunks) ||
-        weft_schedule_generate(g->name, &params, &made, NULL) != WEFT_OK)
+        weft_schedule_generate(g->name, &params, &schedule, NULL) != WEFT_OK)
         return;
-    if (order_from_schedule(t, made, t->order))
+    if (order_from_schedule(t, schedule, t->order))
         submit_order(t, t->order, g->name, true);
-    weft_schedule_free(made);
+    weft_schedule_free(schedule);
 }
 
-/* Every generator whose result has this shape, those that search (and are given the limits) last
- * and only while there is time. */
+/* Tries every generator whose schedule has this shape; those that search come last and only if time
+ * allows. */
 static void try_generators(struct tuner *t)
 {
     size_t n;
     const struct weft_generator *all = weft_generator_list(&n);
     for (unsigned searches = 0; searches < 2; searches++)
         for (size_t i = 0; i < n; i++) {
-            bool late = t->options->seconds > 0 && seconds_since(t) > t->options->seconds;
-            if (!!(all[i].flags & WEFT_GEN_USES_COST) == searches && !(searches && late))
+            bool timed_out = t->options->seconds > 0 && seconds_since(t) > t->options->seconds;
+            if (!!(all[i].flags & WEFT_GEN_USES_COST) == searches && !(searches && timed_out))
                 try_generator(t, &all[i]);
         }
 }
 
-/* List schedules for more chunks than the generators' search takes. */
+/* Tries list schedules with more chunks than the search of the generators supports. */
 static enum weft_status try_lists(struct tuner *t, struct weft_error *err)
 {
-    static const double ahead[] = {1, 2, 4, 1e9}, slope[] = {0, 0.5, 1, 2};
+    static const double in_flight[] = {1, 2, 4, 1e9}, slope[] = {0, 0.5, 1, 2};
     for (uint32_t i = 0; i < 4 * 4 * 8; i++) {
         struct wf_score score;
         struct wf_list_rule rule = {
-            .ahead = i % 4 == 2 ? t->s.n_ranks : ahead[i % 4],
-            .ahead_slope = slope[i / 4 % 4],
-            .patience = i / 16 % 2,
+            .in_flight = i % 4 == 2 ? t->s.n_ranks : in_flight[i % 4],
+            .in_flight_slope = slope[i / 4 % 4],
+            .w_slack = i / 16 % 2,
             .forward_first = i / 32 % 2,
             .oldest_first = i / 64 % 2,
         };
-        if (rule.ahead == 1e9 && rule.ahead_slope > 0)
+        if (rule.in_flight == 1e9 && rule.in_flight_slope > 0)
             continue;
         WEFT_TRY(wf_list_try(&t->s, &rule, &score, err));
     }
@@ -223,6 +229,7 @@ static enum weft_status find_bounds(struct tuner *t, const struct weft_placement
     struct wf_search *s = &t->s;
     struct weft_bound_input in = bound_input(t, place);
     WEFT_TRY(weft_bounds_compute(&in, &t->bounds, err));
+
     bool by_span = s->minimize == WEFT_MINIMIZE_SPAN;
     double first = by_span ? t->bounds.span : t->bounds.makespan;
     double second = by_span ? t->bounds.makespan : t->bounds.span;
@@ -238,6 +245,7 @@ static void update_proof(struct tuner *t)
         t->proven = true;
 }
 
+/* Runs the exact search if the problem is small enough. */
 static enum weft_status solve(struct tuner *t, const struct weft_placement *place,
                               struct weft_error *err)
 {
@@ -246,15 +254,18 @@ static enum weft_status solve(struct tuner *t, const struct weft_placement *plac
     struct wf_instance x;
     if (s->minimize != WEFT_MINIMIZE_MAKESPAN || s->n_ops > WF_EXACT_MAX_OPS || s->n_chunks > 8)
         return WEFT_OK;
+
     uint64_t nodes = EXACT_WORK / s->n_ops;
     if (t->options->iterations > 0 && t->options->iterations / 2 < nodes)
         nodes = t->options->iterations / 2;
+
     WEFT_TRY(wf_instance_init(&x, &in, err));
     struct wf_exact e = {.order = t->order};
     e.makespan = (int64_t)llround(wf_search_best(s)->score.first / x.tick);
     enum weft_status st = WEFT_OK;
     if (x.exact && !x.impossible)
         st = wf_exact_search(&x, nodes, &e, err);
+
     for (size_t i = 0; st == WEFT_OK && e.found && i < s->n_ops; i++) {
         const struct wf_row *row = &x.rows[x.row_of[e.order[i]]];
         e.order[i] =
@@ -262,13 +273,15 @@ static enum weft_status solve(struct tuner *t, const struct weft_placement *plac
     }
     if (st == WEFT_OK && e.found)
         submit_order(t, e.order, "exact search", false);
+
     if (e.proven) {
         t->proven = true;
-        double least = (double)e.makespan * x.tick;
-        s->bound.first = wf_double_max(s->bound.first, least);
-        t->bounds.makespan = wf_double_max(t->bounds.makespan, least);
+        double minimum = (double)e.makespan * x.tick;
+        s->bound.first = wf_double_max(s->bound.first, minimum);
+        t->bounds.makespan = wf_double_max(t->bounds.makespan, minimum);
         t->bounds.each_makespan[WEFT_BOUND_DESTRUCTIVE] = t->bounds.makespan;
     }
+
     s->n_timed += e.nodes;
     wf_instance_release(&x);
     return st;
@@ -298,17 +311,18 @@ static bool report_progress(struct tuner *t)
     return t->options->progress(&p, t->options->user);
 }
 
-/* Once the first of the score is as good as can be, the second gets only so many slices. */
+/* Returns true if tuning has to end.  Once score.first is optimal, only a few slices are spent on
+ * score.second. */
 static bool is_finished(struct tuner *t)
 {
-    enum { POLISH = 4 };
+    enum { MAX_POLISH_SLICES = 4 };
     const struct weft_tune_options *o = t->options;
     uint64_t iterations = o->iterations;
     if (iterations == 0 && o->seconds == 0)
         iterations = DEFAULT_ITERATIONS;
     update_proof(t);
     if (t->stopped || wf_search_is_optimal(&t->s, wf_search_best(&t->s)->score) ||
-        (t->proven && t->n_stagnant >= POLISH))
+        (t->proven && t->n_stagnant >= MAX_POLISH_SLICES))
         return true;
     return (iterations > 0 && t->s.n_timed >= iterations) ||
            (o->seconds > 0 && seconds_since(t) >= o->seconds);
@@ -316,21 +330,22 @@ static bool is_finished(struct tuner *t)
 
 static uint32_t draw_below(struct tuner *t, uint32_t n)
 {
-    return wf_random_below(t->options->seed, 7, t->drawn++, n);
+    return wf_random_below(t->options->seed, 7, t->n_drawn++, n);
 }
 
-/* Moves an action of t->order to another place that keeps its rank's precedences.  Memory and
- * deadlock are for the caller to look at. */
+/* Moves a random action of t->order by some positions, keeping its rank's precedences.  The caller
+ * checks memory and deadlock. */
 static void move_random(struct tuner *t)
 {
     const struct wf_search *s = &t->s;
     uint32_t *row = t->order + draw_below(t, s->n_ranks) * s->per_rank;
-    uint32_t at = draw_below(t, (uint32_t)s->per_rank), far = 1 + draw_below(t, 8),
-             id = row[at];
+    uint32_t at = draw_below(t, (uint32_t)s->per_rank), distance = 1 + draw_below(t, 8);
+    uint32_t id = row[at];
     bool left = draw_below(t, 2) == 0;
-    for (uint32_t i = 0; i < far; i++) {
+
+    for (uint32_t i = 0; i < distance; i++) {
         uint32_t to = left ? at - 1 : at + 1;
-        if (to >= s->per_rank) /* below 0 wraps around */
+        if (to >= s->per_rank) /* also below 0, which wraps around */
             break;
         uint32_t a = left ? row[to] : id, b = left ? id : row[to];
         if (s->ops[a].row == s->ops[b].row || s->ops[b].from == a ||
@@ -342,30 +357,31 @@ static void move_random(struct tuner *t)
     }
 }
 
-/* Shakes the best order and walks from there. */
+/* Applies random moves to the best order of a family and improves the result. */
 static enum weft_status perturb(struct tuner *t, enum wf_family family, struct weft_error *err)
 {
     struct wf_search *s = &t->s;
-    const uint32_t *home = s->best[family].order;
+    const uint32_t *best = s->best[family].order;
     uint32_t n_moves = 2 + draw_below(t, MAX_MOVES);
     struct wf_score score = s->best[family].score;
-    memcpy(t->order, home, sizeof *home * s->n_ops);
-    memcpy(s->order, home, sizeof *home * s->n_ops);
+
+    memcpy(t->order, best, sizeof *best * s->n_ops);
+    memcpy(s->order, best, sizeof *best * s->n_ops);
     for (uint32_t i = 0; i < n_moves; i++) {
         move_random(t);
         struct wf_score now = wf_search_try(s, family, t->order);
         if (is_better(now, WF_SCORE_INFEASIBLE)) {
             score = now;
-            memcpy(s->order, t->order, sizeof *home * s->n_ops);
+            memcpy(s->order, t->order, sizeof *best * s->n_ops);
         } else {
-            memcpy(t->order, s->order, sizeof *home * s->n_ops);
+            memcpy(t->order, s->order, sizeof *best * s->n_ops);
         }
     }
     return wf_search_improve_from(s, family, t->order, score, SLICE_WORK, err);
 }
 
-/* Slices of walks: from the best order with other random numbers, from the best after a few
- * random moves, and now and then from the best of another family. */
+/* Runs slices of local search: from the best order with other random numbers, from the best order
+ * after a few random moves, and sometimes from the best order of another family. */
 static enum weft_status improve(struct tuner *t, struct weft_error *err)
 {
     struct wf_search *s = &t->s;
@@ -378,10 +394,12 @@ static enum weft_status improve(struct tuner *t, struct weft_error *err)
             if (!is_better(s->best[family].score, WF_SCORE_INFEASIBLE))
                 family = best_family(s);
         }
+
         if (slice % 2 == 0)
             WEFT_TRY(perturb(t, family, err));
         else
             WEFT_TRY(wf_search_improve(s, family, SLICE_WORK, err));
+
         t->n_stagnant = is_better(wf_search_best(s)->score, before) ? 0 : t->n_stagnant + 1;
         t->stopped = !report_progress(t);
     }
@@ -396,14 +414,16 @@ static enum weft_status search_all(struct tuner *t, struct weft_error *err)
     const struct weft_placement place = {s->n_ranks, s->n_stages, s->n_micros,
                                          1,          s->rank_of,  NULL};
     WEFT_TRY(wf_search_check_limits(s, err));
-    name_origin(t, WF_FAMILY_FIXED, "one by one");
+    name_origin(t, WF_FAMILY_FIXED, "sequential");
     name_origin(t, WF_FAMILY_LIST, "list");
-    name_origin(t, WF_FAMILY_ROUND_ROBIN, "list in turn");
-    name_origin(t, WF_FAMILY_GUIDED, "list by a block");
-    name_origin(t, WF_FAMILY_PATTERN, "block");
+    name_origin(t, WF_FAMILY_ROUND_ROBIN, "round-robin list");
+    name_origin(t, WF_FAMILY_GUIDED, "list guided by a pattern");
+    name_origin(t, WF_FAMILY_PATTERN, "pattern");
+
     try_generators(t);
     WEFT_TRY(find_bounds(t, &place, err));
     t->stopped = !report_progress(t);
+
     if (!is_finished(t) && s->n_chunks <= 2)
         WEFT_TRY(wf_search_run(s, NULL, err));
     else if (!is_finished(t))
@@ -423,10 +443,11 @@ static enum weft_status finish(struct tuner *t, struct weft_tune_result *out,
     struct weft_tune_result r = {
         .bounds = t->bounds, .proven = t->proven, .evaluations = s->n_timed};
     WEFT_TRY(wf_search_finish(s, &r.schedule, err));
+
     enum weft_status st = weft_verify(r.schedule, NULL, &report, err);
     if (st == WEFT_OK) {
         if (report.n_findings > 0)
-            st = WEFT_FAIL(err, WEFT_INTERNAL, "tune made a wrong schedule: %s",
+            st = WEFT_FAIL(err, WEFT_INTERNAL, "tuning produced an incorrect schedule: %s",
                            report.findings[0].text);
         weft_verify_result_release(&report);
     }
@@ -436,15 +457,18 @@ static enum weft_status finish(struct tuner *t, struct weft_tune_result *out,
         weft_schedule_free(r.schedule);
         return st;
     }
+
     r.makespan = m.makespan;
     r.span = m.span;
     for (uint32_t i = 0; i < m.n_ranks; i++)
         r.peak = m.peak_mem[i] > r.peak ? m.peak_mem[i] : r.peak;
     weft_metrics_release(&m);
+
     bool by_span = s->minimize == WEFT_MINIMIZE_SPAN;
     r.gap = r.proven  ? 0
             : by_span ? weft_gap(r.span, r.bounds.span)
                       : weft_gap(r.makespan, r.bounds.makespan);
+
     snprintf(r.origin, sizeof r.origin, "%s", t->origin[best_family(s)]);
     snprintf(r.start, sizeof r.start, "%s", t->start);
     if (t->start[0] != '\0') {
@@ -473,6 +497,7 @@ enum weft_status weft_tune(const struct weft_tune_problem *problem,
                                      .minimize = problem->minimize};
     struct tuner t = {.problem = problem, .options = options, .start_ns = wf_clock_ns()};
     t.start_score = WF_SCORE_INFEASIBLE;
+
     WEFT_TRY(wf_search_init(&t.s, &setup, &params, err));
     t.order = malloc(sizeof *t.order * t.s.n_ops);
     enum weft_status st =
