@@ -338,7 +338,7 @@ static void check_overflow(void **state)
     for (unsigned kind = 0; kind < 3; kind++)
         assert_int_equal(access_kind(c, kind, &other, 1, &got), WEFT_NUMERIC);
     assert_int_equal(weft_cache_access_bypass(c, &other, 1, &got, &err), WEFT_NUMERIC);
-    assert_non_null(strstr(err.msg, "sum of bytes"));
+    assert_non_null(strstr(err.msg, "sum of requested bytes"));
     assert_memory_equal(weft_cache_stats(c), &before, sizeof before);
     assert_true(weft_cache_freshness(c, &freshness) && freshness == 4);
     assert_true(weft_cache_contains(c, &key));

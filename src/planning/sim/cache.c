@@ -1,11 +1,10 @@
-/* The cache manager.  Two kinds of items share one hash table and one pool:
+/* The cache of block residuals.  Two kinds of items share one hash table and one pool:
  *
  *     entry   (source, destination, block, micro), in the list of its micro
- *     micro   heads the list of its entries, and stands in the queue of micros by age
+ *     micro   head of the list of its entries, in the queue of micros by age
  *
- * All entries are of the current freshness, so it is no part of what is looked up.  An item is
- * made once and dropped once, each in constant time on average: nothing ever looks through the
- * queue or the table.
+ * All entries have the current freshness, so it is not part of the key.  Insertion and removal of an
+ * item take constant time on average: nothing scans the queue or the table.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +28,9 @@ struct entry_key {
 
 struct item {
     struct entry_key entry_key;
-    uint32_t chain; /* the next in its bucket, or of the free ones */
-    uint32_t next;  /* entry: another of its micro; micro: the next younger one */
-    uint32_t first; /* micro: one of its entries */
+    uint32_t chain; /* next item of its bucket or of the free list */
+    uint32_t next;  /* entry: next entry of its micro; micro: next younger micro */
+    uint32_t first; /* micro: first of its entries */
 };
 
 struct weft_cache {
@@ -44,8 +43,8 @@ struct weft_cache {
     struct item *items;        /* owned: (n_items) */
     uint32_t *buckets;         /* owned: (n_items), a power of two */
     uint32_t n_items;
-    uint32_t n_used; /* the items from here on were never in use */
-    uint32_t free;   /* dropped ones */
+    uint32_t n_used; /* items from here on were never used */
+    uint32_t free;   /* list of removed items */
 };
 
 /* -- the table ------------------------------------------------------------------------------ */
@@ -72,11 +71,12 @@ static uint32_t find(const struct weft_cache *c, struct entry_key entry_key)
     return i;
 }
 
-/* Twice as many items, and all that are in use put into buckets anew. */
+/* Doubles the number of items and rehashes those in use. */
 static enum weft_status grow(struct weft_cache *c, struct weft_error *err)
 {
     if (c->n_items > UINT32_MAX / 4)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a cache of more than %u entries", c->n_items);
+        return WEFT_FAIL(err, WEFT_NOMEM, "the cache is full (%u entries)", c->n_items);
+
     uint32_t n = c->n_items == 0 ? FIRST_ITEMS : 2 * c->n_items;
     uint32_t *buckets = malloc(sizeof *buckets * n);
     struct item *items = buckets == NULL ? NULL : realloc(c->items, sizeof *items * n);
@@ -84,11 +84,13 @@ static enum weft_status grow(struct weft_cache *c, struct weft_error *err)
         free(buckets);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u cache entries", n);
     }
+
     free(c->buckets);
     memset(buckets, 0xff, sizeof *buckets * n);
     c->items = items;
     c->buckets = buckets;
     c->n_items = n;
+
     for (uint32_t i = 0; i < c->n_used; i++) {
         if (items[i].entry_key.tag == FREE)
             continue;
@@ -99,8 +101,8 @@ static enum weft_status grow(struct weft_cache *c, struct weft_error *err)
     return WEFT_OK;
 }
 
-/* There must be room. */
-static uint32_t put(struct weft_cache *c, struct entry_key entry_key)
+/* Inserts an item.  The table must have space for it. */
+static uint32_t insert_item(struct weft_cache *c, struct entry_key entry_key)
 {
     uint32_t i = c->free;
     if (i != NONE)
@@ -145,7 +147,7 @@ static uint32_t add_micro(struct weft_cache *c, struct entry_key entry_key)
 {
     while (c->n_micros >= wf_cache_max_micros(&c->settings))
         drop_oldest(c);
-    uint32_t micro = put(c, entry_key);
+    uint32_t micro = insert_item(c, entry_key);
     if (c->n_micros++ == 0)
         c->oldest = micro;
     else
@@ -154,14 +156,14 @@ static uint32_t add_micro(struct weft_cache *c, struct entry_key entry_key)
     return micro;
 }
 
-/* There must be room for two items: the entry, and its micro when it has none yet. */
+/* Adds an entry, and its micro if that is new.  The table must have space for two items. */
 static void add_entry(struct weft_cache *c, struct entry_key entry_key)
 {
     struct entry_key owner = {.micro = entry_key.micro, .tag = MICRO};
     uint32_t micro = find(c, owner);
     if (micro == NONE)
         micro = add_micro(c, owner);
-    uint32_t i = put(c, entry_key);
+    uint32_t i = insert_item(c, entry_key);
     c->items[i].next = c->items[micro].first;
     c->items[micro].first = i;
     c->n_entries++;
@@ -227,14 +229,14 @@ bool weft_cache_contains(const struct weft_cache *c, const struct weft_cache_key
            find(c, entry_key_of(key)) != NONE;
 }
 
-/* Nothing more can be transmitted than was requested, so one check is enough. */
+/* Checks the sum of requested bytes.  No other sum is larger, so one check is enough. */
 static enum weft_status check_bytes(const struct weft_cache *c, size_t bytes,
                                     struct weft_error *err)
 {
     size_t sum;
     if (!wf_size_add(c->stats.raw_payload_bytes_requested, bytes, &sum))
         return WEFT_FAIL(err, WEFT_NUMERIC,
-                         "%zu more bytes: the cache's sum of bytes is full at %zu", bytes,
+                         "the sum of requested bytes overflows (%zu more than %zu)", bytes,
                          c->stats.raw_payload_bytes_requested);
     return WEFT_OK;
 }
@@ -264,7 +266,7 @@ static enum weft_status look_up(struct weft_cache *c, const struct weft_cache_ke
 {
     WEFT_TRY(check_bytes(c, bytes, err));
     if (!weft_cache_contains(c, key)) {
-        /* First what may fail: room is made before anything is dropped. */
+        /* grow() may fail, so it precedes every change. */
         if (c->n_entries + c->n_micros + 2 > c->n_items)
             WEFT_TRY(grow(c, err));
         weft_cache_begin_freshness(c, key->freshness);

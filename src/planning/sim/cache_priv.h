@@ -1,4 +1,4 @@
-/* What the cache and the count of a plan's traffic share. */
+/* Interpretation of cache settings, shared by the cache and the reference's traffic count. */
 #ifndef PLANNING_SIM_CACHE_PRIV_H
 #define PLANNING_SIM_CACHE_PRIV_H
 

@@ -1,3 +1,4 @@
+/* Parses the description of a cluster and finds the link between two ranks. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,7 @@ static enum weft_status read_count(struct reader *r, uint32_t *out)
     char *end = NULL;
     unsigned long long n = *r->at >= '0' && *r->at <= '9' ? strtoull(r->at, &end, 10) : 0;
     if (n == 0 || n > 1u << 24)
-        return fail_here(r, "a number from 1 to 16777216 is needed");
+        return fail_here(r, "expected a number from 1 to 16777216");
     r->at = end;
     *out = (uint32_t)n;
     return WEFT_OK;
@@ -49,13 +50,13 @@ static enum weft_status read_amount(struct reader *r, double *out)
     bool digit = (*r->at >= '0' && *r->at <= '9') || *r->at == '.';
     double value = digit ? strtod(r->at, &end) : NAN;
     if (!digit || end == r->at || !isfinite(value) || value < 0)
-        return fail_here(r, "a number is needed");
+        return fail_here(r, "expected a number");
     r->at = end;
     *out = value;
     return WEFT_OK;
 }
 
-/* "200GB/s": bytes with B, bits with b. */
+/* Parses "200GB/s": bytes with B, bits with b. */
 static enum weft_status read_bandwidth(struct reader *r, double *out)
 {
     static const char prefixes[] = "kMGT";
@@ -69,9 +70,9 @@ static enum weft_status read_bandwidth(struct reader *r, double *out)
     if (take(r, "b/s"))
         scale /= 8;
     else if (!take(r, "B/s"))
-        return fail_here(r, "a bandwidth ends in B/s, GB/s, Gb/s or the like");
+        return fail_here(r, "expected a unit of bandwidth such as B/s, GB/s or Gb/s");
     if (value == 0)
-        return fail_here(r, "a bandwidth of 0 carries nothing");
+        return fail_here(r, "the bandwidth is 0");
     *out = value * scale;
     return WEFT_OK;
 }
@@ -89,7 +90,7 @@ static enum weft_status read_latency(struct reader *r, double *out)
             *out = value * units[i].seconds;
             return WEFT_OK;
         }
-    return fail_here(r, "a latency ends in s, ms, us or ns");
+    return fail_here(r, "expected a unit of latency: s, ms, us or ns");
 }
 
 static enum weft_status read_link(struct reader *r, struct weft_link *out)
@@ -106,6 +107,7 @@ enum weft_status weft_cluster_parse(const char *text, struct weft_cluster *out,
     struct reader r = {text, text, err};
     struct weft_cluster c = {.nodes = 0};
     bool intra = false, inter = false;
+
     while (*r.at != '\0') {
         if (take(&r, " "))
             continue;
@@ -118,10 +120,11 @@ enum weft_status weft_cluster_parse(const char *text, struct weft_cluster *out,
         else if (!inter && (inter = take(&r, "inter:")))
             WEFT_TRY(read_link(&r, &c.inter));
         else
-            return fail_here(&r, "node:, rank:, intra: or inter: is needed, each once");
+            return fail_here(&r, "expected node:, rank:, intra: or inter:, each once");
         if (!at_end(&r))
-            return fail_here(&r, "a blank is needed");
+            return fail_here(&r, "expected a blank");
     }
+
     if (c.ranks_per_node == 0)
         return fail_here(&r, "rank: is missing");
     if (c.nodes == 0)

@@ -1,4 +1,4 @@
-/* Costs from a measured trace: the mean time of each stage's passes. */
+/* Computes costs from a measured trace: the mean time of each stage's passes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,8 @@ static void add_event(struct stage_times *c, const struct weft_trace_event *e)
     c->n[(size_t)kind * c->n_stages + stage]++;
 }
 
-/* The mean, or the mean over all stages where this one has none; below 0 when nobody has any. */
+/* Returns the mean of a stage, or the mean over all stages if the stage has no event, or a negative
+ * number if there is no event at all. */
 static double mean_of(const struct stage_times *c, unsigned kind, uint32_t stage)
 {
     size_t at = (size_t)kind * c->n_stages;
@@ -48,7 +49,7 @@ static void fill_costs(const struct stage_times *c, struct weft_measured_cost *o
         out->f[s] = mean_of(c, WEFT_ACT_F, s);
         if (b < 0)
             b = i + w;
-        if (i < 0) /* only whole backwards were seen: half each is the usual share */
+        if (i < 0) /* whole backwards only: assume half each */
             i = w = b / 2;
         out->i[s] = i;
         out->w[s] = w;
@@ -66,6 +67,7 @@ enum weft_status weft_measured_cost_init(struct weft_measured_cost *out,
     c.n = calloc((size_t)N_COST_KINDS * c.n_stages, sizeof *c.n);
     m.f = malloc(sizeof *m.f * 5 * c.n_stages);
     enum weft_status st = WEFT_OK;
+
     if (c.time == NULL || c.n == NULL || m.f == NULL) {
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the costs of %u stages", c.n_stages);
     } else {
@@ -75,16 +77,18 @@ enum weft_status weft_measured_cost_init(struct weft_measured_cost *out,
         m.fb = m.b + c.n_stages;
         for (size_t k = 0; k < trace->n_events; k++)
             add_event(&c, &trace->events[k]);
+
         bool forward = mean_of(&c, WEFT_ACT_F, 0) >= 0;
         bool back = mean_of(&c, WEFT_ACT_B, 0) >= 0 ||
                     (mean_of(&c, WEFT_ACT_I, 0) >= 0 && mean_of(&c, WEFT_ACT_W, 0) >= 0);
         if (!forward || !back)
             st = WEFT_FAIL(err, WEFT_DATA,
-                           "the trace has no %s outside of pairs to take costs from",
+                           "cannot compute costs: the trace has no %s outside of pairs",
                            forward ? "backwards" : "forwards");
         else
             fill_costs(&c, &m);
     }
+
     free(c.time);
     free(c.n);
     if (st == WEFT_OK)

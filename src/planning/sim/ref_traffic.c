@@ -1,15 +1,14 @@
-/* A plan's traffic as burn_dragon, the reference system, counts it.
+/* Counts the traffic of a plan as burn_dragon, the reference system, does.
  *
- * A transition between two stages on different ranks stands for one key: (source, destination,
- * block); transitions may share one.  With keys numbered, what the cache holds of a micro is a
- * row of bits.  The queue of micros needs no memory: it always holds the `cap` micros that
- * entered last, so a micro that was the k-th to enter leaves when the (k + cap)-th does.
+ * A transition between two stages on different ranks has one key: (source, destination, block).
+ * Several transitions may have the same key.  Keys are numbered, so the cached entries of a micro
+ * are a row of bits.  The queue of micros needs no memory: it always contains the `cap` micros that
+ * entered last, so the micro that entered k-th leaves when the (k + cap)-th enters.
  *
- *     row of a micro:   until | bits ...       held while fewer than `until` have entered
+ *     row of a micro:   until | bits ...       valid while fewer than `until` have entered
  *
- * This is weft_cache with the hash table taken out; the tests hold the two against each other.
- * Without a cache every transfer is a bypass, so the order of events does not matter and they
- * are only counted.
+ * This is weft_cache without the hash table; the tests compare the two.  Without a cache every
+ * transfer is a bypass, so the order of events does not matter and they are only counted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,31 +22,31 @@
 #define NONE UINT32_MAX
 
 struct transition {
-    uint32_t key;          /* NONE when nothing is transferred */
+    uint32_t key;          /* NONE if nothing is transferred */
     uint32_t source, dest; /* ranks, in the direction of the forward */
     uint32_t block;
 };
 
-/* What an action asks the cache for. */
+/* The cache lookup of an action. */
 struct request {
-    uint64_t bit;  /* 0: it does not ask */
-    uint32_t word; /* of the row */
-    bool transfer; /* without the cache */
+    uint64_t bit;  /* 0: no lookup */
+    uint32_t word; /* index of the bit's word in the row */
+    bool transfer; /* the action transfers data */
 };
 
 struct count {
     const struct weft_placement *place;
     const struct weft_ref_traffic_settings *settings;
-    struct transition *transitions; /* owned: (pipes, stages): the one out of each stage */
+    struct transition *transitions; /* owned: (pipes, stages), from each stage to the next */
     uint32_t n_keys;
     struct request *requests; /* owned: (pipes, slots) */
-    size_t *requested, *sent; /* owned: (pipes, slots), how often; `sent` is for those that ask
-                                 the cache, the others send always */
+    size_t *requested, *sent; /* owned: (pipes, slots), counts; `sent` counts requests with a
+                                 lookup only, the others always send */
     size_t n_events;
-    size_t width;     /* of a row: 1 and the words for the bits */
+    size_t width;     /* words per row: `until` and the bits */
     uint64_t *rows;   /* owned: (micros, width) */
-    uint64_t cap;     /* no more than there are micros, and one */
-    uint64_t entered; /* how often a micro has entered the queue */
+    uint64_t cap;     /* maximum number of micros in the queue */
+    uint64_t entered; /* number of times a micro has entered the queue */
     char *trace;      /* owned */
 };
 
@@ -82,7 +81,7 @@ static int compare_transitions(const void *a, const void *b)
     return x->block == y->block ? 0 : x->block < y->block ? -1 : 1;
 }
 
-/* Equal keys get equal numbers. */
+/* Numbers the keys; equal keys get equal numbers. */
 static bool number_keys(struct count *c, size_t n_transitions)
 {
     struct transition **sorted = malloc(sizeof(struct transition *) * (n_transitions + 1));
@@ -123,8 +122,8 @@ static bool find_transitions(struct count *c, const struct weft_partition *p)
     return number_keys(c, n);
 }
 
-/* The transition that an action asks for: a forward the one after its stage, a backward the one
- * before.  NULL when there is none. */
+/* Returns the transition of an action: after its stage for a forward, before it for a backward.
+ * Returns NULL if there is none. */
 static const struct transition *transition_of(const struct count *c, uint32_t pipe,
                                               unsigned kind, uint32_t stage)
 {
@@ -148,6 +147,7 @@ static bool find_requests(struct count *c, const bool cached[2])
     c->sent = calloc(n + 1, sizeof *c->sent);
     if (c->requests == NULL || c->requested == NULL || c->sent == NULL)
         return false;
+
     for (uint32_t pipe = 0; pipe < c->place->n_pipes; pipe++)
         for (uint32_t stage = 0; stage < c->place->n_stages; stage++)
             for (unsigned kind = 0; kind < WF_TICK_SLOTS; kind++) {
@@ -180,7 +180,7 @@ static void count_all(struct count *c, const struct weft_schedule *s)
     }
 }
 
-/* -- with one ------------------------------------------------------------------------------- */
+/* -- with a cache --------------------------------------------------------------------------- */
 
 static bool rows_init(struct count *c)
 {
@@ -191,7 +191,7 @@ static bool rows_init(struct count *c)
     return c->rows != NULL;
 }
 
-/* Looks a transfer up; from now on it is there.  *entered is c->entered, apart from it so that it
+/* Looks up a transfer and inserts it.  Returns true for a hit.  *entered is a copy of c->entered that
  * can stay in a register. */
 static inline bool look_up(const struct count *c, const struct request *r, uint32_t micro,
                            uint64_t *entered)
@@ -208,7 +208,7 @@ static inline bool look_up(const struct count *c, const struct request *r, uint3
     return (bits & r->bit) != 0;
 }
 
-/* Returns true for a hit. */
+/* Counts an event.  Returns true for a hit. */
 static inline bool count_event(const struct count *c, size_t index, uint32_t micro,
                                uint64_t *entered)
 {
@@ -226,24 +226,28 @@ static char letter(const struct count *c, size_t index, bool hit)
     return !r->transfer ? '-' : r->bit == 0 ? 'b' : hit ? 'h' : 'm';
 }
 
-/* *done is false, and the count worthless, when the schedule is not for wf_ticks. */
+/* Counts in the order of wf_ticks.  Sets *done to false, and leaves invalid counts, if wf_ticks does
+ * not support the schedule. */
 static enum weft_status count_ticks(struct count *c, const struct weft_schedule *s, bool *done,
                                     struct weft_error *err)
 {
     struct wf_ticks t;
     WEFT_TRY(wf_ticks_init(&t, s, err));
-    const struct count fixed = *c; /* copies that no store through a pointer can change */
+    const struct count fixed =
+        *c; /* local copies, which stores through pointers cannot change */
     const struct wf_ticks ticks = t;
     uint64_t entered = 0;
+
     for (size_t n = 0; wf_ticks_next(&t); c->n_events = n) {
-        const struct wf_tick_event *over = ticks.now + t.n_now;
-        for (const struct wf_tick_event *at = ticks.now; at < over; at++, n++) {
+        const struct wf_tick_event *end = ticks.now + t.n_now;
+        for (const struct wf_tick_event *at = ticks.now; at < end; at++, n++) {
             bool hit = count_event(&fixed, at->slot, at->micro, &entered);
             wf_ticks_finish(&ticks, *at);
             if (fixed.trace != NULL)
                 fixed.trace[n] = letter(&fixed, at->slot, hit);
         }
     }
+
     c->entered = entered;
     *done = wf_ticks_complete(&t);
     for (uint32_t stage = 0; stage < c->place->n_stages; stage++) {
@@ -256,7 +260,7 @@ static enum weft_status count_ticks(struct count *c, const struct weft_schedule 
     return WEFT_OK;
 }
 
-/* Any schedule, by sorting. */
+/* Counts any schedule, by sorting its events. */
 static enum weft_status count_sorted(struct count *c, const struct weft_schedule *s,
                                      struct weft_error *err)
 {
@@ -268,6 +272,7 @@ static enum weft_status count_sorted(struct count *c, const struct weft_schedule
     enum weft_status st = weft_event_list(s, &m, &events, &c->n_events, err);
     weft_metrics_release(&m);
     WEFT_TRY(st);
+
     for (size_t i = 0; i < c->n_events; i++) {
         const struct weft_event *e = &events[i];
         size_t index = index_of(c, weft_placement_pipe(c->place, e->micro),
@@ -312,7 +317,7 @@ static enum weft_status count_in_order(struct count *c, const struct weft_schedu
 
 /* -- the report ----------------------------------------------------------------------------- */
 
-/* Entries that are left when all is over. */
+/* Counts the entries that remain at the end. */
 static size_t count_resident(const struct count *c)
 {
     size_t n = 0;
@@ -326,8 +331,8 @@ static size_t count_resident(const struct count *c)
 
 struct sums {
     size_t requested[2], sent[2]; /* forwards, backwards */
-    size_t entries;               /* that were made */
-    size_t *by_rank;              /* borrowed: (ranks), transfers by who sends */
+    size_t entries;               /* cache entries created */
+    size_t *by_rank;              /* borrowed: (ranks), transfers by sender */
 };
 
 static void add_slot(const struct count *c, uint32_t pipe, unsigned kind, uint32_t stage,
@@ -339,6 +344,7 @@ static void add_slot(const struct count *c, uint32_t pipe, unsigned kind, uint32
     bool reply = backward && c->settings->mode == WEFT_REF_TRAFFIC_ACTIVATION_TENSOR;
     if (trans == NULL)
         return;
+
     bool cached = c->requests[index].bit != 0;
     size_t sent = cached ? c->sent[index] : c->requested[index];
     sums->requested[backward] += c->requested[index];
@@ -347,7 +353,7 @@ static void add_slot(const struct count *c, uint32_t pipe, unsigned kind, uint32
     sums->by_rank[reply ? trans->dest : trans->source] += sent;
 }
 
-/* One product is checked: no other sum is larger. */
+/* Fills the result.  Checks one product for overflow; no other number is larger. */
 static enum weft_status report(const struct count *c, struct weft_ref_traffic *out,
                                struct weft_error *err)
 {
@@ -358,6 +364,7 @@ static enum weft_status report(const struct count *c, struct weft_ref_traffic *o
         for (uint32_t stage = 0; stage < c->place->n_stages; stage++)
             for (unsigned kind = 0; kind < WF_TICK_SLOTS; kind++)
                 add_slot(c, pipe, kind, stage, &sums);
+
     size_t requested = sums.requested[0] + sums.requested[1];
     out->n_events = c->n_events;
     out->forward_transfer_requests = sums.requested[0];
@@ -366,10 +373,12 @@ static enum weft_status report(const struct count *c, struct weft_ref_traffic *o
     stats->cache_hits = stats->resend_count_avoided = requested - stats->cache_misses;
     stats->backward_reuse_hits = sums.requested[1] - sums.sent[1];
     stats->invalidated_entries = sums.entries - count_resident(c);
+
     if (!wf_size_mul(requested, payload, &stats->raw_payload_bytes_requested))
         return WEFT_FAIL(err, WEFT_NUMERIC,
-                         "%zu transfers of %zu bytes each are more than can be counted",
+                         "the sum of transferred bytes overflows (%zu transfers of %zu bytes)",
                          requested, payload);
+
     stats->payload_bytes_transmitted = stats->cache_misses * payload;
     out->bytes_saved = stats->cache_hits * payload;
     out->cache_hit_rate = requested == 0 ? 0 : (float)stats->cache_hits / (float)requested;
@@ -384,14 +393,16 @@ static enum weft_status check(const struct weft_placement *place,
                               struct weft_error *err)
 {
     if (settings->layers_per_block == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "layers per block is 0: give at least 1");
+        return WEFT_FAIL(err, WEFT_USAGE, "layers per block is 0 (expected at least 1)");
     if (p->n_stages != place->n_stages)
-        return WEFT_FAIL(err, WEFT_USAGE, "a partition of %u stages for a schedule of %u",
-                         p->n_stages, place->n_stages);
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "the partition has %u stages, but the schedule has %u", p->n_stages,
+                         place->n_stages);
     for (uint32_t s = 0; s < p->n_stages; s++)
         if (p->at[s].first_layer >= p->at[s].end_layer)
             return WEFT_FAIL(err, WEFT_USAGE,
-                             "stage %u has no layer: the reference model needs one on each", s);
+                             "stage %u has no layer; the reference system needs one per stage",
+                             s);
     return WEFT_OK;
 }
 
@@ -406,6 +417,7 @@ enum weft_status weft_ref_traffic_compute(const struct weft_schedule *s,
               wf_cache_is_on(&settings->cache);
     const bool cached[2] = {on, on && settings->cache.reuse_across_backward};
     WEFT_TRY(check(c.place, p, settings, err));
+
     result.stage_transmitted_bytes = calloc((size_t)result.n_ranks + 1, sizeof(size_t));
     enum weft_status st = WEFT_OK;
     if (result.stage_transmitted_bytes == NULL || !find_transitions(&c, p) ||
@@ -416,6 +428,7 @@ enum weft_status weft_ref_traffic_compute(const struct weft_schedule *s,
         st = count_in_order(&c, s, err);
     else
         count_all(&c, s);
+
     if (st == WEFT_OK)
         st = report(&c, &result, err);
     if (st == WEFT_OK) {

@@ -1,4 +1,4 @@
-/* One run, and where its time went. */
+/* Simulates one step of a schedule: metrics, idle time by cause, critical path, buffers and links. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,14 +9,14 @@
 #include "planning/sched/metrics.h"
 #include "planning/sim/hops.h"
 
-/* Looking back from an action at what it waited for. */
+/* Finds the producer that an action waited for. */
 struct analysis {
     const struct weft_schedule *s;
     const struct weft_placement *place;
     const struct weft_sim_options *options;
     struct weft_sim *sim;
-    /* owned: (2, stages, micros): where the forward of a cell stands in its rank's list, and its B
-     * or I */
+    /* owned: (2, stages, micros): positions of a cell's forward and of its B or I in the list of its
+     * rank */
     uint32_t *forward_at, *gradient_at;
 };
 
@@ -30,7 +30,7 @@ static double start_of(const struct analysis *a, uint32_t rank, size_t position)
     return a->sim->metrics.start[weft_schedule_offset(a->s, rank) + position];
 }
 
-/* A pair's length stands on its first half. */
+/* The length of a pair is stored at its first action. */
 static double end_of(const struct analysis *a, uint32_t rank, size_t position)
 {
     struct weft_action_span row = weft_schedule_rank(a->s, rank);
@@ -45,8 +45,9 @@ static enum weft_status index_cells(struct analysis *a, struct weft_error *err)
     size_t cells = (size_t)a->place->n_stages * a->place->n_micros;
     a->forward_at = malloc(sizeof *a->forward_at * (2 * cells + 1));
     if (a->forward_at == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to look back over %zu cells", cells);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to index %zu cells", cells);
     a->gradient_at = a->forward_at + cells;
+
     for (uint32_t r = 0; r < a->place->n_ranks; r++) {
         struct weft_action_span row = weft_schedule_rank(a->s, r);
         for (size_t i = 0; i < row.len; i++) {
@@ -60,7 +61,8 @@ static enum weft_status index_cells(struct analysis *a, struct weft_error *err)
     return WEFT_OK;
 }
 
-/* Whose result an action waited for last, of the neighbouring stages; false when of none. */
+/* Finds the action of a neighbouring stage whose result an action needs.  Returns false if there is
+ * none. */
 static bool producer_of(const struct analysis *a, struct weft_action act, uint32_t *rank,
                         size_t *position)
 {
@@ -69,7 +71,7 @@ static bool producer_of(const struct analysis *a, struct weft_action act, uint32
     unsigned n = wf_action_deps(&rules, act, deps);
     for (unsigned i = 0; i < n; i++) {
         if (deps[i].stage == act.stage)
-            continue; /* its own stage's: the same rank, in order */
+            continue; /* on the same rank, in the order of the list */
         size_t cell = cell_of(a, deps[i].stage, deps[i].micro);
         *rank = weft_placement_rank(a->place, deps[i].stage, deps[i].micro);
         *position = deps[i].event == WF_DONE_F ? a->forward_at[cell] : a->gradient_at[cell];
@@ -78,7 +80,7 @@ static bool producer_of(const struct analysis *a, struct weft_action act, uint32
     return false;
 }
 
-/* The later giver of a pair's two halves. */
+/* Finds the producer of an action or, for a pair, the later producer of both actions. */
 static bool producer_of_cell(const struct analysis *a, uint32_t at_rank, size_t at,
                              uint32_t *rank, size_t *position)
 {
@@ -117,6 +119,7 @@ static void attribute_idle(const struct analysis *a, uint32_t rank, double busie
     struct weft_action_span row = weft_schedule_rank(a->s, rank);
     struct weft_idle_time *idle = &a->sim->idle[rank];
     double free_at = -1;
+
     for (size_t i = 0; i < row.len; i += row.at[i].paired ? 2 : 1) {
         if (!weft_act_is_compute(row.at[i].kind))
             continue;
@@ -127,18 +130,21 @@ static void attribute_idle(const struct analysis *a, uint32_t rank, double busie
             attribute_gap(a, rank, i, start - free_at, idle);
         free_at = end_of(a, rank, i);
     }
+
     double total = a->sim->metrics.idle[rank];
     idle->drain = total - idle->warm_up - idle->communication - idle->data;
     if (idle->drain < 0)
         idle->drain = 0;
-    double less = busiest - a->sim->metrics.busy[rank];
-    idle->imbalance = less < idle->data ? less : idle->data;
+
+    double difference = busiest - a->sim->metrics.busy[rank];
+    idle->imbalance = difference < idle->data ? difference : idle->data;
     idle->data -= idle->imbalance;
 }
 
 /* -- critical path -------------------------------------------------------------------------- */
 
-/* The compute cell before `at` in a rank's list, or at itself when there is none. */
+/* Returns the position of the compute action or pair before `at` in a rank's list, or `at` if there
+ * is none. */
 static size_t cell_before(struct weft_action_span row, size_t at)
 {
     for (size_t i = at; i-- > 0;)
@@ -161,27 +167,37 @@ static void last_cell(const struct analysis *a, uint32_t *rank, size_t *position
     }
 }
 
+/* Appends a step to the path.  Returns false if there is no memory. */
+static bool path_add(struct weft_sim *sim, size_t *cap, struct weft_path_step step)
+{
+    if (sim->n_path == *cap) {
+        size_t larger = *cap == 0 ? 256 : 2 * *cap;
+        struct weft_path_step *path = realloc(sim->path, sizeof *path * larger);
+        if (path == NULL)
+            return false;
+        sim->path = path;
+        *cap = larger;
+    }
+    sim->path[sim->n_path++] = step;
+    return true;
+}
+
 static enum weft_status trace_path(struct analysis *a, struct weft_error *err)
 {
     struct weft_sim *sim = a->sim;
-    size_t cap = 256, n = 0, at = 0;
+    size_t cap = 0, at = 0;
     uint32_t rank = 0;
-    struct weft_path_step *path = malloc(sizeof *path * cap);
-    last_cell(a, &rank, &at);
     double hop = 0;
-    for (bool more = true; more && path != NULL;) {
-        if (n == cap) {
-            struct weft_path_step *larger = realloc(path, sizeof *path * (cap *= 2));
-            if (larger == NULL)
-                free(path);
-            path = larger;
-            if (path == NULL)
-                break;
-        }
-        path[n++] = (struct weft_path_step){rank, at, hop};
+
+    last_cell(a, &rank, &at);
+    for (;;) {
+        if (!path_add(sim, &cap, (struct weft_path_step){rank, at, hop}))
+            return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the critical path");
         double start = start_of(a, rank, at);
         sim->path_compute += end_of(a, rank, at) - start;
         sim->path_hops += hop;
+
+        /* The predecessor on the path: on the same rank, or the producer of the input. */
         struct weft_action_span row = weft_schedule_rank(a->s, rank);
         size_t before = cell_before(row, at), position;
         uint32_t from;
@@ -196,91 +212,91 @@ static enum weft_status trace_path(struct analysis *a, struct weft_error *err)
                      : position;
         } else {
             sim->path_wait = start;
-            more = false;
+            return WEFT_OK;
         }
     }
-    sim->path = path;
-    sim->n_path = n;
-    return path == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the critical path")
-                        : WEFT_OK;
 }
 
-/* -- what is held ---------------------------------------------------------------------------- */
+/* -- buffers -------------------------------------------------------------------------------- */
 
-/* A message is held from its arrival (a wait for its link apart) to the end of the action that uses
- * it. */
-struct hold {
+/* A change of the number of receive buffers.  A message occupies a buffer from its arrival (ignoring
+ * waits for its link) to the end of the action that uses it. */
+struct buffer_event {
     double time;
     int change;
 };
 
 static int by_time(const void *pa, const void *pb)
 {
-    const struct hold *a = pa, *b = pb;
+    const struct buffer_event *a = pa, *b = pb;
     if (a->time != b->time)
         return a->time < b->time ? -1 : 1;
-    return a->change - b->change; /* what is used up makes room first */
+    return a->change - b->change; /* releases come first */
 }
 
-/* When the result of `giver` is with the rank that waits for it. */
+/* Returns when the result at (from, position), which `act` uses, arrives. */
 static double arrival(const struct analysis *a, const struct wf_hops *hops,
                       struct weft_action act, uint32_t from, size_t position)
 {
     bool forward = act.kind == WEFT_ACT_F;
-    size_t border =
+    size_t boundary =
         (size_t)weft_placement_pipe(a->place, act.micro) * (a->place->n_stages - 1) +
         act.stage - forward;
     double hop = a->options->cost == NULL ? 0 : a->options->cost->hop;
     if (hops->forward != NULL) {
-        const struct wf_hop *h = forward ? &hops->forward[border] : &hops->backward[border];
+        const struct wf_hop *h = forward ? &hops->forward[boundary] : &hops->backward[boundary];
         hop = h->latency + h->transfer;
     }
     return end_of(a, from, position) + hop;
 }
 
-static void count_held(const struct analysis *a, const struct wf_hops *hops, uint32_t rank,
-                       struct hold *holds)
+/* Computes the peaks of one rank: pending weight gradients and received messages. */
+static void count_buffers(const struct analysis *a, const struct wf_hops *hops, uint32_t rank,
+                          struct buffer_event *events)
 {
     struct weft_action_span row = weft_schedule_rank(a->s, rank);
-    size_t n = 0, carry = 0, held = 0;
+    size_t n = 0, n_pending_w = 0, n_received = 0;
+
     for (size_t i = 0; i < row.len; i++) {
         struct weft_action act = row.at[i];
         uint32_t from;
         size_t position;
-        if (act.kind == WEFT_ACT_I && ++carry > a->sim->peak_pending_w[rank])
-            a->sim->peak_pending_w[rank] = carry;
-        if (act.kind == WEFT_ACT_W && carry > 0)
-            carry--;
+        if (act.kind == WEFT_ACT_I && ++n_pending_w > a->sim->peak_pending_w[rank])
+            a->sim->peak_pending_w[rank] = n_pending_w;
+        if (act.kind == WEFT_ACT_W && n_pending_w > 0)
+            n_pending_w--;
         if (!weft_act_is_compute(act.kind) || !producer_of(a, act, &from, &position) ||
             from == rank)
             continue;
-        holds[n++] = (struct hold){arrival(a, hops, act, from, position), 1};
-        holds[n++] = (struct hold){end_of(a, rank, i), -1};
+        events[n++] = (struct buffer_event){arrival(a, hops, act, from, position), 1};
+        events[n++] = (struct buffer_event){end_of(a, rank, i), -1};
     }
-    qsort(holds, n, sizeof *holds, by_time);
+
+    qsort(events, n, sizeof *events, by_time);
     for (size_t i = 0; i < n; i++) {
-        held = (size_t)((long long)held + holds[i].change);
-        if (holds[i].change > 0 && held > a->sim->peak_receive[rank])
-            a->sim->peak_receive[rank] = held;
+        n_received = (size_t)((long long)n_received + events[i].change);
+        if (events[i].change > 0 && n_received > a->sim->peak_receive[rank])
+            a->sim->peak_receive[rank] = n_received;
     }
 }
 
-static enum weft_status count_all_held(const struct analysis *a, const struct wf_hops *hops,
-                                       struct weft_error *err)
+static enum weft_status count_all_buffers(const struct analysis *a, const struct wf_hops *hops,
+                                          struct weft_error *err)
 {
     size_t longest = 0;
     for (uint32_t r = 0; r < a->place->n_ranks; r++) {
         size_t n = weft_schedule_rank(a->s, r).len;
         longest = n > longest ? n : longest;
     }
-    struct hold *holds = malloc(sizeof *holds * (2 * longest + 1));
+
+    struct buffer_event *events = malloc(sizeof *events * (2 * longest + 1));
     a->sim->peak_pending_w = calloc(a->place->n_ranks, sizeof *a->sim->peak_pending_w);
     a->sim->peak_receive = calloc(a->place->n_ranks, sizeof *a->sim->peak_receive);
-    bool ok = holds != NULL && a->sim->peak_pending_w != NULL && a->sim->peak_receive != NULL;
+    bool ok = events != NULL && a->sim->peak_pending_w != NULL && a->sim->peak_receive != NULL;
     for (uint32_t r = 0; ok && r < a->place->n_ranks; r++)
-        count_held(a, hops, r, holds);
-    free(holds);
-    return ok ? WEFT_OK : WEFT_FAIL(err, WEFT_NOMEM, "no memory to count what ranks hold");
+        count_buffers(a, hops, r, events);
+    free(events);
+    return ok ? WEFT_OK : WEFT_FAIL(err, WEFT_NOMEM, "no memory to count buffers");
 }
 
 /* -- links ---------------------------------------------------------------------------------- */
@@ -297,10 +313,12 @@ static enum weft_status count_links(struct analysis *a, const struct wf_hops *ho
         wf_channels_release(&links);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu links", links.n);
     }
+
     for (size_t i = 0; i < links.n; i++) {
         sim->links[i].from = links.at[i].from;
         sim->links[i].to = links.at[i].to;
     }
+
     for (uint32_t pipe = 0; pipe < a->place->n_pipes; pipe++) {
         size_t micros = 0; /* of this pipe */
         for (uint32_t m = 0; m < a->place->n_micros; m++)
@@ -309,19 +327,20 @@ static enum weft_status count_links(struct analysis *a, const struct wf_hops *ho
             size_t at = (size_t)pipe * (a->place->n_stages - 1) + s;
             if (links.forward[at] == WF_CHANNEL_NONE)
                 continue;
-            struct weft_link_usage *up = &sim->links[links.forward[at]];
-            struct weft_link_usage *down = &sim->links[links.backward[at]];
+            struct weft_link_usage *forward = &sim->links[links.forward[at]];
+            struct weft_link_usage *backward = &sim->links[links.backward[at]];
             double n = (double)micros;
-            up->messages += micros;
-            down->messages += micros;
-            up->forward_bytes += n * wf_boundary_bytes(a->options, s, false);
-            down->backward_bytes += n * wf_boundary_bytes(a->options, s, true);
+            forward->messages += micros;
+            backward->messages += micros;
+            forward->forward_bytes += n * wf_boundary_bytes(a->options, s, false);
+            backward->backward_bytes += n * wf_boundary_bytes(a->options, s, true);
             if (hops->forward != NULL) {
-                up->busy += n * hops->forward[at].transfer;
-                down->busy += n * hops->backward[at].transfer;
+                forward->busy += n * hops->forward[at].transfer;
+                backward->busy += n * hops->backward[at].transfer;
             }
         }
     }
+
     wf_channels_release(&links);
     return WEFT_OK;
 }
@@ -335,13 +354,15 @@ static enum weft_status explain(struct analysis *a, const struct wf_hops *hops,
     sim->idle = calloc(a->place->n_ranks, sizeof *sim->idle);
     if (sim->idle == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u ranks", a->place->n_ranks);
+
     for (uint32_t r = 0; r < a->place->n_ranks; r++)
         if (sim->metrics.busy[r] > busiest)
             busiest = sim->metrics.busy[r];
     for (uint32_t r = 0; r < a->place->n_ranks; r++)
         attribute_idle(a, r, busiest);
+
     WEFT_TRY(trace_path(a, err));
-    WEFT_TRY(count_all_held(a, hops, err));
+    WEFT_TRY(count_all_buffers(a, hops, err));
     return count_links(a, hops, err);
 }
 
@@ -353,6 +374,7 @@ enum weft_status weft_sim_init(struct weft_sim *out, const struct weft_schedule 
     struct analysis a = {s, weft_schedule_placement(s), options, &sim, NULL, NULL};
     WEFT_TRY(weft_sim_check(s, options, err));
     WEFT_TRY(wf_hops_init(&hops, a.place, options, err));
+
     const struct wf_start_times_input in = {
         .schedule = s,
         .cost = options->cost,
@@ -364,6 +386,7 @@ enum weft_status weft_sim_init(struct weft_sim *out, const struct weft_schedule 
     enum weft_status st = wf_metrics_init_full(&sim.metrics, &in, options->memory, err);
     if (st == WEFT_OK)
         st = explain(&a, &hops, err);
+
     free(a.forward_at);
     wf_hops_release(&hops);
     if (st == WEFT_OK)

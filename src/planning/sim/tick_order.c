@@ -1,12 +1,12 @@
-/* Micros come in order, so one number tells how far a stage is: `done`, a counter for each stage
- * and each event that others wait for.  An action on micro m can start when its own counter is
- * at m and that of what it waits for is beyond.
+/* The order of ticks.  Micros run in order, so one counter per stage and event, `done`, is the state
+ * of a stage.  An action on micro m can start if its own counter is m and the counter that it
+ * depends on is larger.
  *
- * A tick starts what was ready when it began; what it started is counted when the next one
- * begins.  Ranks are looked at in groups of eight, and only groups in which something changed:
- * in a good schedule nearly every look finds an action, so that the processor guesses right and
- * a tick costs little more than reading it.  An action changes two groups at most, so the looks
- * are linear in the actions; a tick passes over the other groups at a byte each.
+ * A tick starts the actions that are ready at its beginning; they are counted when the next one
+ * begins.  Ranks are examined in groups of eight, and only groups in which something changed.  In a
+ * good schedule nearly every rank of such a group has a ready action, so branches are predictable.
+ * An action marks at most two groups, so the time is linear in the number of actions, plus one byte
+ * per group and tick.
  */
 #include "planning/sim/tick_order.h"
 
@@ -20,8 +20,7 @@ enum { GROUP = WF_TICK_GROUP };
 
 /* -- slots ---------------------------------------------------------------------------------- */
 
-/* The counters: forwards, input gradients and weight gradients of each stage, and one that is
- * ahead of all. */
+/* Returns the index of a counter: forwards, input gradients and weight gradients of each stage. */
 static uint32_t counter_of(const struct wf_ticks *t, unsigned event, uint32_t stage)
 {
     return (event == WF_DONE_F ? 0 : event == WF_DONE_GRAD ? 1 : 2) * t->n_stages + stage;
@@ -30,18 +29,20 @@ static uint32_t counter_of(const struct wf_ticks *t, unsigned event, uint32_t st
 static void fill_slots(struct wf_ticks *t, const struct weft_placement *place)
 {
     struct wf_dep_rules rules = {place, false};
-    uint32_t ahead = 3 * t->n_stages;
-    t->done[ahead] = UINT32_MAX;
+    uint32_t always = 3 * t->n_stages; /* a counter that is larger than every micro */
+    t->done[always] = UINT32_MAX;
     for (unsigned kind = 0; kind < WF_TICK_SLOTS; kind++) {
         for (uint32_t stage = 0; stage < t->n_stages; stage++) {
             struct weft_action a = {.stage = stage & 0xffffff, .kind = kind & 0x7f};
             struct wf_dep deps[2];
             unsigned n = wf_action_deps(&rules, a, deps);
+
             struct wf_tick_slot *slot = &t->slots[wf_tick_slot_index(kind, stage)];
             slot->own = counter_of(t, wf_act_done_bit(kind), stage);
             /* A backward waits for its own forward and for the backward of the next stage.  The
-             * second is enough: that one came after its own forward, which came after ours. */
-            slot->dep = n == 0 ? ahead : counter_of(t, deps[n - 1].event, deps[n - 1].stage);
+             * second implies the first: it follows the next stage's forward, which follows ours. */
+            slot->dep = n == 0 ? always : counter_of(t, deps[n - 1].event, deps[n - 1].stage);
+
             int64_t dependent = wf_action_dependent(a);
             bool inside = dependent >= 0 && dependent < t->n_stages;
             slot->groups[0] = place->rank_of[stage] / GROUP;
@@ -52,8 +53,9 @@ static void fill_slots(struct wf_ticks *t, const struct weft_placement *place)
 
 /* -- one tick ------------------------------------------------------------------------------- */
 
-/* Starts what the ranks from `begin` to `end` - 1 can do; returns the new number of actions.
- * What the loop uses is copied: the compiler cannot know that `now` does not overwrite it. */
+/* Starts the ready actions of the ranks from `begin` to `end` - 1.  Returns the new number of
+ * actions.  Pointers are copied to locals, because the compiler has to assume that stores to `now`
+ * change them. */
 static inline size_t start_ready(const struct wf_ticks *t, uint32_t begin, uint32_t end,
                                  size_t n)
 {
@@ -62,11 +64,12 @@ static inline size_t start_ready(const struct wf_ticks *t, uint32_t begin, uint3
     const struct wf_tick_slot *slots = t->slots;
     const uint32_t *done = t->done;
     for (uint32_t rank = begin; rank < end; rank++) {
-        const struct weft_action *at = remaining[rank].at, *over = remaining[rank].over;
-        while (at != over && !weft_act_is_compute(at->kind))
+        const struct weft_action *at = remaining[rank].at, *row_end = remaining[rank].end;
+        while (at != row_end && !weft_act_is_compute(at->kind))
             remaining[rank].at = ++at;
-        if (at == over || at->paired)
+        if (at == row_end || at->paired)
             continue;
+
         uint32_t micro = at->micro, index = wf_tick_slot_index(at->kind, at->stage);
         const struct wf_tick_slot *slot = &slots[index];
         if (done[slot->own] != micro || done[slot->dep] <= micro)
@@ -86,9 +89,9 @@ bool wf_ticks_next(struct wf_ticks *t)
         return t->n_now > 0;
     }
     for (uint32_t begin = 0, group = 0; begin < t->n_ranks; begin += GROUP, group++) {
-        if (!t->look[group])
+        if (!t->changed[group])
             continue;
-        t->look[group] = 0;
+        t->changed[group] = 0;
         n = start_ready(t, begin, begin + GROUP < t->n_ranks ? begin + GROUP : t->n_ranks, n);
     }
     t->n_now = n;
@@ -103,12 +106,12 @@ uint32_t wf_ticks_done(const struct wf_ticks *t, unsigned kind, uint32_t stage)
 bool wf_ticks_complete(const struct wf_ticks *t)
 {
     for (uint32_t r = 0; r < t->n_ranks; r++)
-        if (t->remaining[r].at != t->remaining[r].over)
+        if (t->remaining[r].at != t->remaining[r].end)
             return false;
     return true;
 }
 
-/* -- the beginning and the end -------------------------------------------------------------- */
+/* -- allocation ----------------------------------------------------------------------------- */
 
 enum weft_status wf_ticks_init(struct wf_ticks *t, const struct weft_schedule *s,
                                struct weft_error *err)
@@ -119,20 +122,20 @@ enum weft_status wf_ticks_init(struct wf_ticks *t, const struct weft_schedule *s
     t->now = malloc(sizeof *t->now * (ranks + 1));
     t->slots = malloc(sizeof *t->slots * (WF_TICK_SLOTS * stages + 1));
     t->done = calloc(3 * stages + 1, sizeof *t->done);
-    t->look = malloc(ranks / GROUP + 1);
+    t->changed = malloc(ranks / GROUP + 1);
     t->remaining = malloc(sizeof *t->remaining * (ranks + 1));
-    if (t->now == NULL || t->slots == NULL || t->done == NULL || t->look == NULL ||
+    if (t->now == NULL || t->slots == NULL || t->done == NULL || t->changed == NULL ||
         t->remaining == NULL) {
         wf_ticks_release(t);
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to put the actions of %zu ranks in order",
-                         ranks);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to order the actions of %zu ranks", ranks);
     }
+
     for (uint32_t r = 0; r < ranks; r++) {
         struct weft_action_span row = weft_schedule_rank(s, r);
         t->remaining[r] = (struct wf_tick_row){row.at, row.at + row.len};
     }
     fill_slots(t, place);
-    memset(t->look, 1, ranks / GROUP + 1);
+    memset(t->changed, 1, ranks / GROUP + 1);
     return WEFT_OK;
 }
 
@@ -141,7 +144,7 @@ void wf_ticks_release(struct wf_ticks *t)
     free(t->now);
     free(t->slots);
     free(t->done);
-    free(t->look);
+    free(t->changed);
     free(t->remaining);
     *t = (struct wf_ticks){0};
 }
