@@ -1,4 +1,5 @@
-/* Any bytes, read as a cluster line: an error, or a cluster that makes sense. */
+/* Parses any bytes as a cluster description.  Checks that the result is an error or a valid
+ * cluster. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Any bytes, read as a cost file: an error, or costs that can be checked. */
+/* Parses any bytes as a cost file and checks accepted costs. */
 #include <stdint.h>
 #include <stdlib.h>
 

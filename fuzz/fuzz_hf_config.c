@@ -1,16 +1,11 @@
-/* Any bytes as a config.json: an error, or a model that survives writing. */
+/* Parses any bytes as a config.json.  Checks that an accepted model is unchanged after writing and
+ * reading. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "planning/spec/hf_config.h"
-
-/* Not assert: the check must hold in a release build too. */
-static void require(int holds)
-{
-    if (!holds)
-        abort();
-}
+#include "require.h"
 
 static int same_rope(const struct weft_rope *a, const struct weft_rope *b)
 {

@@ -1,5 +1,5 @@
-/* Any bytes as a request: never the page unless its head names this machine and asks for it, and
- * never more than one page. */
+/* Sends any bytes as a request.  Checks that the server returns the page only if the request names
+ * this machine and asks for the page, and at most one page. */
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -10,18 +10,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "require.h"
 #include "training/report/server_priv.h"
 
 enum { PORT = 8384 };
 
-/* Not assert: the check must hold in a release build too. */
-static void require(int holds)
-{
-    if (!holds)
-        abort();
-}
-
-/* Whether the bytes have a text in them, in capitals or not. */
+/* Returns true if the bytes contain a text, ignoring case. */
 static int has(const uint8_t *data, size_t size, const char *text)
 {
     size_t n = strlen(text);
@@ -41,7 +35,7 @@ static void check_answer(const char *answer, const uint8_t *data, size_t size)
                 has(data, size, "[::1]:8384"));
     else
         require(strstr(answer, "weft report") == NULL && strstr(answer, "DOCTYPE") == NULL);
-    /* libmicrohttpd says the head of its own errors twice, and closes; never ours. */
+    /* libmicrohttpd sends the header of its own error pages twice and closes the connection. */
     require(strstr(answer + 1, "\nHTTP/1.1 200") == NULL);
 }
 

@@ -1,17 +1,11 @@
-/* Any bytes, read as layers per stage and as Megatron's layout: an error or a partition that
- * verifies.  The first byte says which reader, and whether sizes are asked for. */
+/* Parses any bytes as layers per stage or as Megatron's layout.  Checks that the result is an error
+ * or a correct partition.  The first byte selects the parser and whether sizes are given. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "require.h"
 #include "weft/part.h"
-
-/* Not assert: the check must hold in a release build too. */
-static void require(int holds)
-{
-    if (!holds)
-        abort();
-}
 
 static void check_partition(struct weft_partition *p, uint32_t n_stages, uint32_t n_layers)
 {

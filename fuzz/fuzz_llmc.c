@@ -1,4 +1,5 @@
-/* Any bytes as a model file of llm.c: an error, or all of its tensors can be read. */
+/* Opens any bytes as a model file of llm.c.  Checks that all tensors of an accepted file are
+ * readable. */
 #define _GNU_SOURCE /* memfd_create */
 
 #include <stdint.h>
@@ -7,14 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "require.h"
 #include "training/ckpt/llmc.h"
-
-/* Not assert: the check must hold in a release build too. */
-static void require(int holds)
-{
-    if (!holds)
-        abort();
-}
 
 static void read_one(const struct wf_llmc *f, const char *name, uint64_t rows, uint64_t cols)
 {

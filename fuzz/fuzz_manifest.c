@@ -1,17 +1,11 @@
-/* Any bytes as the manifest of a checkpoint, as they are and with the right hash at their end: an
- * error, or a manifest that is printed and read again as the same. */
+/* Parses any bytes as the manifest of a checkpoint, unchanged and with the correct hash appended.
+ * Checks that an accepted manifest is unchanged after printing and parsing. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "require.h"
 #include "training/ckpt/store_priv.h"
-
-/* Not assert: the check must hold in a release build too. */
-static void require(int holds)
-{
-    if (!holds)
-        abort();
-}
 
 static void check_error(enum weft_status st, const struct weft_error *err)
 {
@@ -26,7 +20,7 @@ static void print(const struct wf_manifest *m, struct wf_text *text)
     require(wf_manifest_print(m, text, &err) == WEFT_OK);
 }
 
-/* Every piece lies in its tensor and in its file. */
+/* Checks that every piece is within its tensor and its file. */
 static void check_pieces(const struct wf_manifest *m)
 {
     for (size_t i = 0; i < m->n_params; i++)

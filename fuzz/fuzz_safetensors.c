@@ -1,19 +1,14 @@
-/* Any bytes as a safetensors file: an error, or tensors that fill the data and can be read. */
+/* Opens any bytes as a safetensors file.  Checks that the tensors of an accepted file fill the data
+ * and are readable. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "require.h"
 #include "training/ckpt/safetensors.h"
 
-/* Not assert: the check must hold in a release build too. */
-static void require(int holds)
-{
-    if (!holds)
-        abort();
-}
-
-/* Whole, and its last element by itself. */
+/* Reads a whole tensor, and its last element separately. */
 static void check_tensor(const struct wf_safetensors *s, const struct wf_safetensors_tensor *t)
 {
     struct weft_error err = {.msg = ""};

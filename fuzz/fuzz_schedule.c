@@ -1,19 +1,13 @@
-/* Any bytes as a schedule: an error, or one that survives printing, and that is either found
- * wrong or can be lowered and timed. */
+/* Parses any bytes as a schedule.  Checks that an accepted schedule is unchanged after printing and
+ * parsing, and that a correct one can be lowered and timed. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "require.h"
 #include "weft/timing.h"
 #include "weft/verify.h"
-
-/* Not assert: the check must hold in a release build too. */
-static void require(int holds)
-{
-    if (!holds)
-        abort();
-}
 
 static int same(const struct weft_schedule *a, const struct weft_schedule *b)
 {
@@ -36,7 +30,7 @@ static int same(const struct weft_schedule *a, const struct weft_schedule *b)
     return 1;
 }
 
-/* Printed and read again it is the same. */
+/* Checks that a schedule is unchanged after printing and parsing. */
 static void check_text(const struct weft_schedule *s, bool keep_idle)
 {
     char *text = NULL;
@@ -89,7 +83,7 @@ static void check_schedule(const struct weft_schedule *s)
         {.depth = 0}, {.depth = 1}, {.depth = 0, .by_pair = true}};
     int right = is_right(s, NULL);
     for (size_t i = 0; i < sizeof blocking / sizeof blocking[0]; i++)
-        require(!is_right(s, &blocking[i]) || right); /* more room never hurts */
+        require(!is_right(s, &blocking[i]) || right); /* deeper channels never cause an error */
     if (right)
         check_timing(s);
     if (weft_schedule_is_lowered(s))

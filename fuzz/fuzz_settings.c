@@ -1,17 +1,11 @@
-/* Any bytes as a file of settings: an error that names a place, or settings that print to a file
- * which reads back the same.  What stands behind a NUL is read as one flag. */
+/* Parses any bytes as a settings file.  Checks that an error names a position, and that accepted
+ * settings are unchanged after printing and parsing.  Bytes after a NUL are parsed as one flag. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "require.h"
 #include "training/settings/settings.h"
-
-/* Not assert: the check must hold in a release build too. */
-static void require(int holds)
-{
-    if (!holds)
-        abort();
-}
 
 static void check_print(const struct wf_train_settings *s)
 {
@@ -37,7 +31,7 @@ static enum weft_status read_all(const uint8_t *data, size_t size, struct wf_tra
     enum weft_status st = wf_settings_parse(list, (const char *)data, n, "f", s, err);
     if (st != WEFT_OK || nul == NULL)
         return st;
-    char *flag = calloc(size - n, 1); /* what follows the NUL, and one of its own */
+    char *flag = calloc(size - n, 1); /* the bytes after the NUL, and a terminating NUL */
     require(flag != NULL);
     memcpy(flag, nul + 1, size - n - 1);
     st = wf_settings_parse_flags(list, 1, &flag, s, err);

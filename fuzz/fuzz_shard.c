@@ -1,4 +1,4 @@
-/* Any bytes as a token shard: an error, or all of its tokens can be read. */
+/* Opens any bytes as a token shard.  Checks that all tokens of an accepted shard are readable. */
 #define _GNU_SOURCE /* memfd_create */
 
 #include <stdint.h>
@@ -7,14 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "require.h"
 #include "training/data/shard.h"
-
-/* Not assert: the check must hold in a release build too. */
-static void require(int holds)
-{
-    if (!holds)
-        abort();
-}
 
 static void read_all(const struct wf_shards *s, size_t size)
 {

@@ -1,18 +1,13 @@
-/* A tokenizer.json, a zero byte, and a text: an error in one line, or a tokenizer whose tokens give
- * the text back, whole or by parts, and which survives writing. */
+/* Parses a tokenizer.json, followed by a zero byte and a text.  Checks that an error has one line,
+ * that tokens decode to the text, at once or in parts, and that an accepted tokenizer is unchanged
+ * after writing and reading. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "require.h"
 #include "training/data/tokenizer_priv.h"
-
-/* Not assert: the check must hold in a release build too. */
-static void require(int holds)
-{
-    if (!holds)
-        abort();
-}
 
 static void encode(const struct weft_tokenizer *t, const char *text, size_t len,
                    struct weft_tokens *out)
@@ -47,8 +42,8 @@ static void round_trip(const struct weft_tokenizer *t, const char *text, size_t 
     wf_text_release(&back);
 }
 
-/* One that remembers words gives the same tokens, when they are new and when they are not. */
-static void remember(const struct weft_tokenizer *t, const char *text, size_t len)
+/* Checks that a cache of words gives the same tokens, for new words and for cached ones. */
+static void check_encoder(const struct weft_tokenizer *t, const char *text, size_t len)
 {
     struct weft_tokens whole = {0}, kept = {0};
     struct wf_encoder *e = NULL;
@@ -81,7 +76,7 @@ static void write_again(const struct weft_tokenizer *t, const char *text, size_t
     wf_text_release(&json);
 }
 
-/* No fuzzer finds 256 tokens for bytes by itself: text alone is split and merged with these. */
+/* Makes a fixed vocabulary to encode plain text, since a fuzzer does not find 256 tokens for bytes. */
 static struct weft_tokenizer *usual(void)
 {
     static const char left[] = "eaitoh ", right[] = "rnnhnet";
@@ -131,7 +126,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         t->split = (enum wf_split)split;
         round_trip(t, text, len);
     }
-    remember(t, text, len);
+    check_encoder(t, text, len);
     weft_tokenizer_free(t);
     return 0;
 }

@@ -1,19 +1,13 @@
-/* Any bytes as a trace: an error, or one that survives writing and that can be summed up and
- * drawn. */
+/* Parses any bytes as a trace.  Checks that an accepted trace is unchanged after writing and parsing,
+ * and that it can be summarized and drawn. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "require.h"
 #include "weft/draw.h"
-
-/* Not assert: the check must hold in a release build too. */
-static void require(int holds)
-{
-    if (!holds)
-        abort();
-}
 
 static int same(const struct weft_trace *a, const struct weft_trace *b)
 {
@@ -32,7 +26,7 @@ static int same(const struct weft_trace *a, const struct weft_trace *b)
     return 1;
 }
 
-/* All forms but PNG and PDF, which are the SVG's picture, painted by cairo. */
+/* Draws all formats except PNG and PDF, which render the SVG with cairo. */
 static void check_drawing(const struct weft_trace *t)
 {
     static const enum weft_draw_format forms[] = {WEFT_DRAW_FORMAT_TEXT, WEFT_DRAW_FORMAT_SVG,

@@ -1,8 +1,8 @@
 /* Runs a fuzz target over stored inputs, without libFuzzer.
  *
- * Every argument is a file or a folder; folders are walked in name order.  The empty input, which
- * no corpus needs to store, always runs first.  The exit status is 1 if something cannot be read;
- * a target that finds a fault ends the program itself.
+ * Every argument is a file or a directory; directories are read in name order.  The empty input
+ * always runs first, so no corpus needs to contain it.  The exit code is 1 if a file cannot be read.
+ * A target that finds a fault aborts the program.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +25,7 @@ static int replay_file(const char *path, size_t size)
     FILE *file = fopen(path, "rb");
     if (file == NULL)
         return fail(path, strerror(errno));
-    /* A block of just this size, so that a sanitizer sees a read past the input's end. */
+    /* A buffer of exactly this size, so that a sanitizer detects reads past the end. */
     uint8_t *data = malloc(size > 0 ? size : 1);
     if (data == NULL) {
         fclose(file);
@@ -64,7 +64,7 @@ static int replay_folder(const char *path)
     return n_run;
 }
 
-/* Gives the number of inputs that were run, or -1 after a message. */
+/* Returns the number of inputs that were run, or -1 after it printed a message. */
 static int replay_path(const char *path)
 {
     struct stat st;

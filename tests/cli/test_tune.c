@@ -1,6 +1,6 @@
 #define _DEFAULT_SOURCE /* mkstemps */
 
-/* weft tune: what it prints, what it writes, what it refuses. */
+/* Checks the command tune: its output, its files, its errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 static char output[1 << 16];
 
-/* Runs "weft ARGS", both streams into `output`; the exit code. */
+/* Runs "weft ARGS" with both streams redirected to `output`.  Returns the exit code. */
 static int run(const char *args)
 {
     char line[1024];
@@ -52,7 +52,7 @@ static void check_text(void **state)
     assert_non_null(strstr(output, "ranks x replicas"));
 }
 
-/* The same order every time, and one that check accepts. */
+/* Checks that the order is reproducible and that `weft check` accepts it. */
 static void check_file(void **state)
 {
     char first[sizeof output];

@@ -1,4 +1,4 @@
-/* Reading the data files of the tests: fields by blanks, '#' lines are comments. */
+/* Reads the data files of the tests: fields separated by blanks; '#' starts a comment line. */
 #ifndef TESTS_SCHED_LINES_H
 #define TESTS_SCHED_LINES_H
 
@@ -12,12 +12,12 @@
 
 #include <cmocka.h>
 
-enum { MOST_FIELDS = 24 };
+enum { MAX_FIELDS = 24 };
 
 struct lines {
     FILE *in;
     char text[8192];
-    char *fields[MOST_FIELDS];
+    char *fields[MAX_FIELDS];
     int n, number;
 };
 
@@ -29,7 +29,7 @@ static inline void lines_open(struct lines *l, const char *file)
     assert_non_null(l->in);
 }
 
-/* False at the end of the file, which it closes. */
+/* Reads the next line.  Returns 0 and closes the file at its end. */
 static inline int lines_next(struct lines *l)
 {
     while (fgets(l->text, sizeof l->text, l->in) != NULL) {
@@ -37,7 +37,7 @@ static inline int lines_next(struct lines *l)
         if (l->text[0] == '#')
             continue;
         l->n = 0;
-        for (char *at = strtok(l->text, " \n"); at != NULL && l->n < MOST_FIELDS;
+        for (char *at = strtok(l->text, " \n"); at != NULL && l->n < MAX_FIELDS;
              at = strtok(NULL, " \n"))
             l->fields[l->n++] = at;
         return 1;
@@ -56,11 +56,11 @@ static inline uint32_t lines_count(const struct lines *l, int i)
     return (uint32_t)strtoul(l->fields[i], NULL, 10);
 }
 
-/* "4,3,2" into out; how many there are. */
-static inline size_t lines_list(const struct lines *l, int i, double *out, size_t room)
+/* Parses a list such as "4,3,2" into out.  Returns the number of values. */
+static inline size_t lines_list(const struct lines *l, int i, double *out, size_t capacity)
 {
     size_t n = 0;
-    for (char *at = l->fields[i]; *at != '\0' && n < room; at += *at == ',')
+    for (char *at = l->fields[i]; *at != '\0' && n < capacity; at += *at == ',')
         out[n++] = strtod(at, &at);
     return n;
 }

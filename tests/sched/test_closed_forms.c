@@ -1,5 +1,5 @@
-/* Times and peaks that have a formula.  The formulas are the literature's; see the comment at
- * each.  All with one hop C and stages that cost F, I, W each. */
+/* Compares times and peaks with closed formulas from the literature.  All use one hop C and stages
+ * with costs F, I and W. */
 #include <math.h>
 
 #include "lines.h"
@@ -41,7 +41,7 @@ static double time_eager(const struct shape *s, const struct costs *c)
     return (s->M + s->P - 1) * whole(c) + 2 * (s->P - 1) * c->C;
 }
 
-/* Interleaved, M >= P, by the rule for any M: M*T + (P-1)T/V, T of a whole rank; free hops. */
+/* Interleaved, M >= P, by the rule for any M: M*T + (P-1)T/V, with T of a whole rank and no hops. */
 static double time_interleaved(const struct shape *s, const struct costs *c)
 {
     if (c->C > 0 || s->M < s->P)
@@ -57,7 +57,7 @@ static double time_zb_h1(const struct shape *s, const struct costs *c)
     return s->M * whole(c) + (s->P - 1) * (c->F + c->I - c->W) + 4 * (s->P - 1) * c->C;
 }
 
-/* ZB-H2 by span, M >= 2P: M*T + (P-1)(F+I-2W) + 2(P-1)C, where that is not less than the work. */
+/* ZB-H2 by span, M >= 2P: M*T + (P-1)(F+I-2W) + 2(P-1)C, if that is not less than the work. */
 static double span_zb_h2(const struct shape *s, const struct costs *c)
 {
     double bubble = c->F + c->I - 2 * c->W;
@@ -103,7 +103,7 @@ static double time_dualpipe_v(const struct shape *s, const struct costs *c)
     return 2.0 * s->M * whole(c) + (s->P - 1) * (whole(c) + c->I + c->W - 3 * c->W);
 }
 
-static double least(double a, double b)
+static double min_of(double a, double b)
 {
     return a < b ? a : b;
 }
@@ -115,12 +115,12 @@ static double peak_all(const struct shape *s)
 
 static double peak_1f1b(const struct shape *s)
 {
-    return least(s->P - s->r, s->M);
+    return min_of(s->P - s->r, s->M);
 }
 
 static double peak_eager(const struct shape *s)
 {
-    return least(2.0 * (s->P - s->r) - 1, s->M);
+    return min_of(2.0 * (s->P - s->r) - 1, s->M);
 }
 
 /* The largest group: M over max(1, M div P), rounded up. */
@@ -132,17 +132,17 @@ static double group(const struct shape *s)
 
 static double peak_interleaved(const struct shape *s)
 {
-    return least(peak_all(s), (s->V - 1) * group(s) + 2.0 * (s->P - 1 - s->r) + 1);
+    return min_of(peak_all(s), (s->V - 1) * group(s) + 2.0 * (s->P - 1 - s->r) + 1);
 }
 
 static double peak_interleaved_zb(const struct shape *s)
 {
-    return s->M % s->P == 0 ? least(peak_all(s), (s->V - 1) * group(s) + s->P) : -1;
+    return s->M % s->P == 0 ? min_of(peak_all(s), (s->V - 1) * group(s) + s->P) : -1;
 }
 
 static double peak_zb_h1(const struct shape *s)
 {
-    return least(s->P, s->M);
+    return min_of(s->P, s->M);
 }
 
 static double peak_zb_v(const struct shape *s)
@@ -162,10 +162,10 @@ static double peak_dualpipe_v(const struct shape *s)
 
 static struct form {
     const char *schedule;
-    double (*makespan)(const struct shape *, const struct costs *); /* below 0: no formula */
+    double (*makespan)(const struct shape *, const struct costs *); /* negative: no formula */
     double (*span)(const struct shape *, const struct costs *);
     double (*peak)(const struct shape *);
-    int at_least; /* shapes that the formula must have been held against */
+    int at_least; /* minimum number of comparisons */
 } forms[] = {
     {"gpipe", time_gpipe, NULL, peak_all, 500},
     {"1f1b", time_1f1b, NULL, peak_1f1b, 400},
@@ -181,8 +181,8 @@ static struct form {
     {"dualpipe-v", time_dualpipe_v, NULL, peak_dualpipe_v, 50},
 };
 
-static void hold(const struct form *f, const struct shape *s, const char *what, double got,
-                 double want)
+static void expect_close(const struct form *f, const struct shape *s, const char *what,
+                         double got, double want)
 {
     if (fabs(got - want) > 1e-9) {
         print_error("%s P=%u V=%u M=%u rank %u: %s %g, formula %g\n", f->schedule, s->P, s->V,
@@ -191,7 +191,7 @@ static void hold(const struct form *f, const struct shape *s, const char *what, 
     }
 }
 
-/* Holds all formulas of one schedule against one shape; how many there were. */
+/* Compares one schedule of one shape with all its formulas.  Returns the number of comparisons. */
 static int check_shape(const struct form *f, struct shape shape, const struct costs *c)
 {
     struct weft_gen_params params = {.ranks = shape.P, .micros = shape.M};
@@ -209,34 +209,34 @@ static int check_shape(const struct form *f, struct shape shape, const struct co
     assert_int_equal(weft_metrics_init(&m, s, &cost, NULL, NULL), WEFT_OK);
     double makespan = f->makespan != NULL ? f->makespan(&shape, c) : -1;
     double span = f->span != NULL ? f->span(&shape, c) : -1;
-    int held = (makespan >= 0) + (span >= 0);
+    int n_compared = (makespan >= 0) + (span >= 0);
     if (makespan >= 0)
-        hold(f, &shape, "makespan", m.makespan, makespan);
+        expect_close(f, &shape, "makespan", m.makespan, makespan);
     if (span >= 0)
-        hold(f, &shape, "span", m.span, span);
+        expect_close(f, &shape, "span", m.span, span);
     for (shape.r = 0; f->peak != NULL && shape.r < shape.P; shape.r++) {
         double peak = f->peak(&shape);
         if (peak < 0)
             continue;
-        hold(f, &shape, "peak", (double)m.peak_activations[shape.r], peak);
-        held += shape.r == 0;
+        expect_close(f, &shape, "peak", (double)m.peak_activations[shape.r], peak);
+        n_compared += shape.r == 0;
     }
     weft_metrics_release(&m);
     weft_schedule_free(s);
-    return held;
+    return n_compared;
 }
 
 static void check_form(void **state)
 {
     const struct form *f = *state;
-    int held = 0;
+    int n_compared = 0;
     for (uint32_t P = 1; P <= 8; P++)
         for (uint32_t V = 1; V <= 4; V++)
             for (uint32_t M = 1; M <= 24; M++)
                 for (size_t c = 0; c < sizeof all_costs / sizeof all_costs[0]; c++)
-                    held += check_shape(f, (struct shape){P, V, M, 0}, &all_costs[c]);
-    if (held < f->at_least) {
-        print_error("%s: only %d shapes had a formula\n", f->schedule, held);
+                    n_compared += check_shape(f, (struct shape){P, V, M, 0}, &all_costs[c]);
+    if (n_compared < f->at_least) {
+        print_error("%s: only %d shapes had a formula\n", f->schedule, n_compared);
         fail();
     }
 }

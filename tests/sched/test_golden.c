@@ -1,8 +1,8 @@
-/* Orders, times and peaks against what the schedules' own systems give. */
+/* Compares orders, times and peaks with the output of the systems that the schedules come from. */
 #include "lines.h"
 #include "weft/weft.h"
 
-/* FNV of the rows, cells by blanks, rows by newlines. */
+/* Hashes the rows, with blanks between cells and newlines between rows. */
 static uint64_t hash_rows(const struct weft_schedule *s)
 {
     uint64_t h = FNV_START;
@@ -39,7 +39,7 @@ static void expect_peaks(const struct lines *l, int field, const double *got)
                       l->fields[1], l->fields[3], i, got[i], want[i]);
 }
 
-/* Start times of all cells; an overlapped pair is one cell. */
+/* Hashes the start times of all cells; an overlapped pair is one cell. */
 static uint64_t hash_starts(const struct weft_schedule *s, const struct weft_metrics *m)
 {
     uint64_t h = FNV_START;
@@ -153,11 +153,11 @@ static void check_ranks(void **state)
     assert_in_range(n, 450, 100000);
 }
 
-/* With a group size the order of Megatron: where it deadlocks we refuse, else the same time. */
+/* Checks Megatron's order with a given group size: the same time, or an error if it deadlocks. */
 static void check_groups(void **state)
 {
     struct lines l;
-    int refused = 0, made = 0;
+    int n_rejected = 0, n_generated = 0;
     (void)state;
     for (lines_open(&l, "golden_groups.txt"); lines_next(&l);) {
         struct weft_gen_params params = {.ranks = lines_count(&l, 0),
@@ -168,13 +168,13 @@ static void check_groups(void **state)
         struct weft_error err = {0};
         enum weft_status st = weft_schedule_generate("interleaved-1f1b", &params, &s, &err);
         if (strcmp(l.fields[4], "-") == 0) {
-            refused++;
+            n_rejected++;
             if (st != WEFT_USAGE || strstr(err.msg, "deadlocks") == NULL)
-                fail_line(&l, "a deadlock was not refused: %s", err.msg);
+                fail_line(&l, "a deadlock was not rejected: %s", err.msg);
             continue;
         }
         struct weft_metrics m;
-        made++;
+        n_generated++;
         if (st != WEFT_OK)
             fail_line(&l, "%s", err.msg);
         assert_int_equal(weft_metrics_init(&m, s, NULL, NULL, NULL), WEFT_OK);
@@ -183,8 +183,8 @@ static void check_groups(void **state)
         weft_metrics_release(&m);
         weft_schedule_free(s);
     }
-    assert_in_range(refused, 290, 100000);
-    assert_in_range(made, 500, 100000);
+    assert_in_range(n_rejected, 290, 100000);
+    assert_in_range(n_generated, 500, 100000);
 }
 
 static const double one_tick = 1;
@@ -219,7 +219,7 @@ static void expect_summary(const struct lines *l, const struct weft_schedule *s,
         fail_line(l, "summary\n%s\n%s", got, want);
 }
 
-/* The first reference system's plans: every event, the figures by their bits. */
+/* Compares plans with the first reference system: every event, and the metrics bit by bit. */
 static void check_plans(void **state)
 {
     struct weft_cost ticks = {.b = {&one_tick, 1}};
@@ -251,7 +251,8 @@ static void check_plans(void **state)
 
 static struct workload_case {
     uint32_t ranks, chunks, rank;
-    const char *stages, *forward, *backward; /* NULL: refused, where the system gives nothing */
+    const char *stages, *forward,
+        *backward; /* NULL: an error, where the system returns nothing */
 } workloads[] = {
     {2, 2, 0, "0 2", "0 1 3 5 7 11 17 24", "9 13 15 19 22 26 29 31"},
     {2, 2, 2, NULL, NULL, NULL},

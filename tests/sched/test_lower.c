@@ -1,4 +1,4 @@
-/* Lowering: where sends, receives and reductions go. */
+/* Checks where lowering puts sends, receives and reductions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,16 +35,17 @@ static bool is_weight(unsigned kind)
     return kind == WEFT_ACT_B || kind == WEFT_ACT_W;
 }
 
-/* -- both ends ------------------------------------------------------------------------------ */
+/* -- both endpoints ------------------------------------------------------------------------- */
 
-/* The stage at the other end of a message. */
+/* Returns the stage at the other endpoint of a message. */
 static uint32_t other_stage(struct weft_action a)
 {
     bool up = a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_RECV_B;
     return up ? a.stage + 1 : a.stage - 1;
 }
 
-/* The n-th message of one kind in a rank's list whose other end is on `peer`; false at the end. */
+/* Finds the n-th message of one kind in a rank's list whose other endpoint is on `peer`.  Returns
+ * false if there is none. */
 static bool nth_message(const struct weft_schedule *s, uint32_t rank, unsigned kind,
                         uint32_t peer, size_t n, struct weft_action *out)
 {
@@ -60,7 +61,7 @@ static bool nth_message(const struct weft_schedule *s, uint32_t rank, unsigned k
     return false;
 }
 
-/* On every channel the sender lists what the receiver lists. */
+/* Checks that sender and receiver of every channel list the same messages. */
 static void check_ends(const struct weft_schedule *s)
 {
     uint32_t n_ranks = weft_schedule_placement(s)->n_ranks;
@@ -83,7 +84,8 @@ static void check_ends(const struct weft_schedule *s)
             }
 }
 
-/* Two messages a micro, one each way, for every boundary between ranks; none within a rank. */
+/* Checks the number of messages: two per micro, one in each direction, for every boundary between
+ * ranks, and none within a rank. */
 static void check_count(const struct weft_schedule *s, const struct weft_schedule *lowered)
 {
     const struct weft_placement *p = weft_schedule_placement(s);
@@ -107,7 +109,7 @@ static void check_count(const struct weft_schedule *s, const struct weft_schedul
     assert_int_equal(weft_schedule_is_lowered(lowered), want > 0);
 }
 
-/* Without messages and reductions it is the schedule that it was made from. */
+/* Checks that the lowered schedule without messages and reductions is the original one. */
 static void check_compute(const struct weft_schedule *s, const struct weft_schedule *lowered)
 {
     for (uint32_t r = 0; r < weft_schedule_placement(s)->n_ranks; r++) {
@@ -129,8 +131,8 @@ static void check_compute(const struct weft_schedule *s, const struct weft_sched
 
 /* -- late ----------------------------------------------------------------------------------- */
 
-/* A rank has one reduction a stage, behind the stage's last weight gradient; only sends (and the
- * other half of a pair, and its reduction) stand in between. */
+/* Checks that a rank has one reduction per stage, after the stage's last weight gradient, with only
+ * sends (and the other action of a pair, and its reduction) in between. */
 static void check_reductions(const struct weft_schedule *lowered)
 {
     const struct weft_placement *p = weft_schedule_placement(lowered);
@@ -159,7 +161,8 @@ static void check_reductions(const struct weft_schedule *lowered)
     }
 }
 
-/* A send stands behind its producer with nothing but other sends (or a pair's half) between. */
+/* Checks that a send follows its producer, with only other sends (or the other action of a pair) in
+ * between. */
 static void check_sends(const struct weft_schedule *lowered)
 {
     for (uint32_t r = 0; r < weft_schedule_placement(lowered)->n_ranks; r++) {
@@ -197,8 +200,8 @@ static enum verdict judge_table(const struct table *t)
     return v;
 }
 
-/* A receive that were moved behind the next action that is not a receive would be too late, or
- * would break the order of its channel. */
+/* Checks that receives are as late as possible: moving one behind the next action that is not a
+ * receive would make it too late or break the order of its channel. */
 static void check_latest(const struct weft_schedule *lowered)
 {
     static struct table t, moved;
@@ -251,7 +254,7 @@ static void check_late(void **state)
     }
 }
 
-/* -- as PyTorch ----------------------------------------------------------------------------- */
+/* -- like PyTorch --------------------------------------------------------------------------- */
 
 static void check_pytorch(void **state)
 {
@@ -279,7 +282,7 @@ static void check_pytorch(void **state)
     }
 }
 
-/* -- small ones, by hand -------------------------------------------------------------------- */
+/* -- small cases by hand -------------------------------------------------------------------- */
 
 static struct text_case {
     const char *name, *text;
@@ -296,13 +299,12 @@ static struct text_case {
     {"a split backward sends after I and reduces after W", "0F0,0I0,0W0\n1F0,1I0,1W0",
      WEFT_LOWERING_LATE, WEFT_OK,
      "0F0,0SEND_F0,0RECV_B0,0I0,0W0,0REDUCE_GRAD\n1RECV_F0,1F0,1I0,1SEND_B0,1W0,1REDUCE_GRAD\n"},
-    {"what is sent first is received first", "0F0,0F1,0B1,0B0\n1F1,1F0,1B1,1B0",
+    {"messages are received in the order of sending", "0F0,0F1,0B1,0B0\n1F1,1F0,1B1,1B0",
      WEFT_LOWERING_LATE, WEFT_OK,
      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B1,0B1,0RECV_B0,0B0,0REDUCE_GRAD\n"
      "1RECV_F0,1RECV_F1,1F1,1F0,1B1,1SEND_B1,1B0,1SEND_B0,1REDUCE_GRAD\n"},
-    {"a reduction that stands elsewhere is put anew",
-     "0F0,1F0,1B0,0B0,0REDUCE_GRAD,1REDUCE_GRAD", WEFT_LOWERING_LATE, WEFT_OK,
-     "0F0,1F0,1B0,1REDUCE_GRAD,0B0,0REDUCE_GRAD\n"},
+    {"a reduction in another place is moved", "0F0,1F0,1B0,0B0,0REDUCE_GRAD,1REDUCE_GRAD",
+     WEFT_LOWERING_LATE, WEFT_OK, "0F0,1F0,1B0,1REDUCE_GRAD,0B0,0REDUCE_GRAD\n"},
     {"two pipes with a stage on one rank reduce it once",
      "0F1,2F1,2F0,2B0,2I1,0B1,2W1\n0F0,0B0\n1F0,1F1,1B0,1I1,1W1", WEFT_LOWERING_LATE, WEFT_OK,
      "0F1,0SEND_F1,2RECV_F0,2RECV_F1,2F1,2F0,2B0,2SEND_B0,2I1,2SEND_B1,0RECV_B1,0B1,0REDUCE_GRAD,"
@@ -314,8 +316,9 @@ static struct text_case {
      "0F0,0F1,0B0,0B1\n1F0,(1F1;1B0)OVERLAP_F_B,1B1", WEFT_LOWERING_LATE, WEFT_OK,
      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD\n"
      "1RECV_F0,1F0,1RECV_F1,(1F1;1B0)OVERLAP_F_B,1SEND_B0,1B1,1SEND_B1,1REDUCE_GRAD\n"},
-    {"messages are there already", "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0",
-     WEFT_LOWERING_LATE, WEFT_USAGE, "already contains messages"},
+    {"a schedule that already contains messages",
+     "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0", WEFT_LOWERING_LATE, WEFT_USAGE,
+     "already contains messages"},
     {"a deadlock", "0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1", WEFT_LOWERING_PYTORCH, WEFT_SCHEDULE,
      "the schedule deadlocks"},
     {"a forward is missing", "0F0,0B0\n1B0", WEFT_LOWERING_LATE, WEFT_SCHEDULE,

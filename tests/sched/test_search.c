@@ -1,5 +1,5 @@
-/* The schedules that search: as good as the published heuristics, within the memory given, and
- * never better than what is proven to be the best. */
+/* Checks the schedules that search: at least as good as the published heuristics, within the memory
+ * limit, and never better than the proven optimum. */
 #include <math.h>
 
 #include "deep.h"
@@ -70,7 +70,7 @@ static void check_search(void **state)
     assert_in_range(looked, 740 / stride(), 100000);
 }
 
-/* The makespan that a schedule reaches under a limit of K activations. */
+/* Returns the makespan of a schedule with a limit of K activations. */
 static double reach(const char *schedule, const struct lines *l)
 {
     double f = lines_number(l, 2), i = lines_number(l, 3), w = lines_number(l, 4);
@@ -102,7 +102,7 @@ static void check_optimum(void **state)
     for (lines_open(&l, "golden_optimum.txt"); lines_next(&l);) {
         double best = lines_number(&l, 7);
         bool fused = lines_count(&l, 6) != 0, tight = lines_count(&l, 5) < lines_count(&l, 0);
-        if (fused) { /* 1F1B is the best of all with whole backwards, where it fits */
+        if (fused) { /* 1F1B is optimal with whole backwards if it fits the limit */
             if (tight && lines_count(&l, 5) < lines_count(&l, 1))
                 continue;
             n_fused++;
@@ -112,7 +112,7 @@ static void check_optimum(void **state)
         }
         double got = reach("zb-auto", &l);
         if (got < best - 1e-9)
-            fail_line(&l, "%g is below the proven least %g", got, best);
+            fail_line(&l, "%g is below the proven optimum %g", got, best);
         *(tight ? &n_tight : &n_free) += 1;
         *(tight ? &equal_tight : &equal_free) += got <= best + 1e-9;
     }

@@ -1,4 +1,5 @@
-/* The text form: what is read, what is refused and where, and that nothing is lost on the way. */
+/* Checks the text form: accepted and rejected input, error positions, and that printing and parsing
+ * return the same schedule. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,13 +19,13 @@
 #define SIZES_1 "# weft ranks 1 stages 1 micros 1\n"
 #define BYTES(text) text, sizeof text - 1
 
-/* -- what is read --------------------------------------------------------------------------- */
+/* -- accepted input ------------------------------------------------------------------------- */
 
 static struct good_case {
     const char *name, *text;
     size_t len;
     bool keep_idle;
-    const char *want; /* the rows, as PyTorch would write them but for the newline */
+    const char *want; /* the rows in PyTorch's form, with newlines */
 } good[] = {
     {"one row", BYTES("0F0,0B0\n"), false, "0F0,0B0\n"},
     {"no newline at the end", BYTES("0F0,0B0"), false, "0F0,0B0\n"},
@@ -72,7 +73,8 @@ static struct good_case {
     {"a pipe that no micro takes",
      BYTES(V1 "# weft placement 1 0\n# weft placement 0 1\n0F0,0B0\n1F0,1B0\n"), false,
      "0F0,0B0\n1F0,1B0\n"},
-    {"not proven: that is not the parser's work", BYTES("0B0,0B0\n"), false, "0B0,0B0\n"},
+    {"an incorrect schedule is accepted: the parser does not verify", BYTES("0B0,0B0\n"), false,
+     "0B0,0B0\n"},
 };
 
 static void check_good(void **state)
@@ -83,7 +85,7 @@ static void check_good(void **state)
     char *text = NULL;
     size_t len = 0;
     if (weft_schedule_parse(c->text, c->len, "t", c->keep_idle, &s, &err) != WEFT_OK)
-        fail_msg("refused: %s", err.msg);
+        fail_msg("rejected: %s", err.msg);
     assert_int_equal(weft_schedule_print(s, WEFT_TEXT_FORMAT_PYTORCH, &text, &len, NULL),
                      WEFT_OK);
     assert_string_equal(text, c->want);
@@ -93,14 +95,14 @@ static void check_good(void **state)
     weft_schedule_free(s);
 }
 
-/* -- what is refused ------------------------------------------------------------------------ */
+/* -- rejected input ------------------------------------------------------------------------- */
 
 static struct bad_case {
     const char *name, *text;
     size_t len;
-    const char *want; /* how the error begins, with line and column */
+    const char *want; /* start of the error message, with line and column */
 } bad[] = {
-    /* what PyTorch's unanchored pattern takes */
+    /* accepted by PyTorch's unanchored pattern */
     {"letters after an action", BYTES("0F0xyz"), "t:1:4: 'xyz' after an action"},
     {"two actions in a cell", BYTES("0F0 1B0"), "t:1:5: '1B0' after an action"},
     {"a fraction", BYTES("0F0.5"), "t:1:4: '.5' after an action"},
@@ -130,7 +132,7 @@ static struct bad_case {
      "t:1:1: an overlapped pair is one F and one B or I"},
     {"a weight gradient in a pair", BYTES("(0F1;0W0)OVERLAP_F_B"),
      "t:1:1: an overlapped pair is one F and one B or I"},
-    {"a compound that prints as it cannot be read", BYTES("-1OVERLAP_F_B"),
+    {"a pair that PyTorch prints but cannot read", BYTES("-1OVERLAP_F_B"),
      "t:1:1: '-1OVERLAP_F_B' is not an action"},
     {"lower case", BYTES("0F0,0b0"), "t:1:5: '0b0' is not an action"},
     {"a negative stage", BYTES("-1F0"), "t:1:1: '-1F0' is not an action"},
@@ -192,12 +194,12 @@ static struct bad_case {
 
     /* header lines */
     {"another version", BYTES("# weft schedule 2\n0F0,0B0"), "t:1:17: unsupported version"},
-    {"a version that is no number", BYTES("# weft schedule one\n0F0,0B0"),
+    {"a version that is not a number", BYTES("# weft schedule one\n0F0,0B0"),
      "t:1:17: unsupported version"},
     {"no version", BYTES("# weft schedule\n0F0,0B0"), "t:1:16: unsupported version"},
     {"more after the version", BYTES("# weft schedule 1.5\n0F0,0B0"),
      "t:1:18: unexpected text"},
-    {"the version glued on", BYTES("# weft schedule1\n0F0,0B0"),
+    {"no blank before the version", BYTES("# weft schedule1\n0F0,0B0"),
      "t:1:8: unknown header 'schedule1'"},
     {"the version twice", BYTES(V1 V1 "0F0,0B0"), "t:2:8: duplicate header 'schedule'"},
     {"sizes without a version", BYTES(SIZES_1 "0F0,0B0"),
@@ -226,7 +228,8 @@ static struct bad_case {
      "t:2:32: the number of micros is missing, 0 or too large"},
     {"more after the sizes", BYTES(V1 "# weft ranks 1 stages 1 micros 1 pipes 1\n0F0,0B0"),
      "t:2:34: unexpected text"},
-    {"other rows than ranks", BYTES(V1 "# weft ranks 2 stages 1 micros 1\n0F0,0B0"),
+    {"a number of rows other than the number of ranks",
+     BYTES(V1 "# weft ranks 2 stages 1 micros 1\n0F0,0B0"),
      "t:2:13: the header declares 2 ranks, but the file has 1 row"},
     {"a stage beyond the header", BYTES(V1 SIZES_1 "0F0,0B0,1F0"),
      "t:3:9: stage 1, but the header declares 1 stage"},
@@ -271,7 +274,7 @@ static void check_bad(void **state)
     for (int keep_idle = 0; keep_idle < 2; keep_idle++) {
         struct weft_schedule *s = NULL;
         struct weft_error err = {.msg = ""};
-        /* A copy of just this size, so that a sanitizer sees a read past its end. */
+        /* A copy of exactly this size, so that a sanitizer detects reads past its end. */
         char *text = malloc(c->len ? c->len : 1);
         assert_non_null(text);
         memcpy(text, c->text, c->len);
@@ -284,7 +287,7 @@ static void check_bad(void **state)
     }
 }
 
-/* -- all of it ------------------------------------------------------------------------------ */
+/* -- whole schedules------------------------------------------------------------------------- */
 
 static void check_generators(void **state)
 {
@@ -322,7 +325,7 @@ enum { HUGE_MICROS = 125000 };
 enum { HUGE_MICROS = 1250000 };
 #endif
 
-/* Four ranks, a forward and a backward a micro: 10^7 cells. */
+/* Four ranks with a forward and a backward per micro: 10^7 cells. */
 static void check_huge(void **state)
 {
     (void)state;
@@ -335,7 +338,7 @@ static void check_huge(void **state)
     weft_schedule_free(s);
 }
 
-/* The printed form of one action and of one row. */
+/* Checks the printed form of one action and of one row. */
 static void check_print(void **state)
 {
     (void)state;

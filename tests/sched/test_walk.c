@@ -1,4 +1,5 @@
-/* The walk: every action once, in order, after what it waits for; and what it says when stuck. */
+/* Checks that the walk runs every action once, in order and after its dependencies, and that it
+ * describes blocked ranks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,11 +12,11 @@
 #include "base/error.h"
 #include "planning/sched/walk.h"
 
-/* What was run so far, kept apart from the walk's own records. */
+/* An independent record of the actions that have run. */
 struct diary {
     const struct weft_placement *place;
     bool *done; /* owned: (kinds, stages, micros) */
-    size_t *at; /* owned: (ranks), how far each is */
+    size_t *at; /* owned: (ranks), position of each rank */
     size_t n_done;
 };
 
@@ -119,7 +120,7 @@ static void check_generator(void **state)
     }
 }
 
-/* -- stuck ---------------------------------------------------------------------------------- */
+/* -- deadlocks ------------------------------------------------------------------------------ */
 
 static struct stuck_case {
     const char *name, *text;
@@ -131,12 +132,13 @@ static struct stuck_case {
     uint32_t for_rank;
     bool full;
 } stuck[] = {
-    {"a forward waits for the forward before", "0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1",
+    {"a forward waits for the previous stage's forward", "0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1",
      WF_WALK_MODE_COMPUTE, WF_DEPTH_UNLIMITED, 1, 0, "1F1", "0F1", 0, false},
     {"a backward waits for B", "0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1", WF_WALK_MODE_COMPUTE,
      WF_DEPTH_UNLIMITED, 0, 1, "0B0", "1B0", 1, false},
-    {"a backward waits for I where the other splits", "0F0,0B0,0F1,0B1\n1F1,1F0,1I0,1W0,1B1",
-     WF_WALK_MODE_COMPUTE, WF_DEPTH_UNLIMITED, 0, 1, "0B0", "1I0", 1, false},
+    {"a backward waits for I if the next stage splits its backward",
+     "0F0,0B0,0F1,0B1\n1F1,1F0,1I0,1W0,1B1", WF_WALK_MODE_COMPUTE, WF_DEPTH_UNLIMITED, 0, 1,
+     "0B0", "1I0", 1, false},
     {"a receive waits for its send", "0F0,0RECV_B0,0SEND_F0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0",
      WF_WALK_MODE_MESSAGES, WF_DEPTH_UNLIMITED, 0, 1, "0RECV_B0", "1SEND_B0", 1, false},
     {"a send waits for its receiver",

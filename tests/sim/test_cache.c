@@ -1,4 +1,4 @@
-/* The cache against what the first reference system's gives, and against a slow obvious one. */
+/* Compares the cache with recordings of the first reference system and with a simple slow cache. */
 #include "base/random.h"
 #include "sched/lines.h"
 #include "weft/cache.h"
@@ -84,7 +84,7 @@ static void expect_contents(const struct lines *l, const struct weft_cache *c)
         struct weft_cache_key key = decode(at[0], at[1]);
         key.freshness = freshness;
         if (!weft_cache_contains(c, &key))
-            fail_line(l, "entry %zu is not there", entries);
+            fail_line(l, "entry %zu is missing", entries);
         key.freshness++;
         assert_false(weft_cache_contains(c, &key));
     }
@@ -115,7 +115,7 @@ static void check_scripts(void **state)
     assert_in_range(n, 304, 100000);
 }
 
-/* -- a slow obvious cache ------------------------------------------------------------------- */
+/* -- a simple slow cache -------------------------------------------------------------------- */
 
 enum { MOST = 4096 };
 
@@ -174,8 +174,8 @@ static struct weft_cache_access slow_access(struct slow *c, unsigned kind,
         c->any = true;
     }
     c->stats.raw_payload_bytes_requested += bytes;
-    bool asks = on && (kind == 0 || (kind == 1 && c->settings.reuse_across_backward));
-    for (size_t i = 0; asks && i < c->n_entries; i++)
+    bool cached = on && (kind == 0 || (kind == 1 && c->settings.reuse_across_backward));
+    for (size_t i = 0; cached && i < c->n_entries; i++)
         if (slow_equal(&c->entries[i], key)) {
             c->stats.cache_hits++;
             c->stats.resend_count_avoided++;
@@ -184,13 +184,13 @@ static struct weft_cache_access slow_access(struct slow *c, unsigned kind,
         }
     c->stats.cache_misses++;
     c->stats.payload_bytes_transmitted += bytes;
-    if (asks)
+    if (cached)
         slow_insert(c, key);
-    return (struct weft_cache_access){asks ? WEFT_CACHE_RESULT_MISS : WEFT_CACHE_RESULT_BYPASS,
-                                      bytes};
+    return (struct weft_cache_access){
+        cached ? WEFT_CACHE_RESULT_MISS : WEFT_CACHE_RESULT_BYPASS, bytes};
 }
 
-/* Numbers one after the other from the stateless generator. */
+/* A sequence of numbers from the stateless generator. */
 struct dice {
     uint64_t seed, position;
 };
@@ -200,32 +200,32 @@ static uint32_t roll(struct dice *d, uint32_t n)
     return wf_random_below(d->seed, 7, d->position++, n);
 }
 
-/* How large a script may be. */
+/* Limits of a random script. */
 struct extent {
     uint32_t accesses, cap, micros, blocks, steady;
 };
 
-static void run_random(uint64_t seed, struct extent most)
+static void run_random(uint64_t seed, struct extent max)
 {
-    static struct slow slow; /* large; what is beyond its counts is never read */
+    static struct slow slow; /* large; entries beyond its counts are never read */
     struct dice d = {seed, 0};
     slow.settings = (struct weft_cache_settings){
         roll(&d, 16) != 0,
         roll(&d, 16) != 0 ? WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES
                           : WEFT_CACHE_POLICY_DISABLED,
-        roll(&d, 4) != 0, roll(&d, most.cap + 1)};
+        roll(&d, 4) != 0, roll(&d, max.cap + 1)};
     slow.stats = (struct weft_cache_stats){0};
     slow.n_entries = slow.n_fifo = 0;
     slow.any = false;
     struct weft_cache *c = NULL;
-    uint32_t n = 1 + roll(&d, most.accesses), ranks = 1 + roll(&d, 4);
-    uint32_t micros = 1 + roll(&d, most.micros), blocks = 1 + roll(&d, most.blocks);
-    uint32_t steady = 1 + roll(&d, most.steady);
+    uint32_t n = 1 + roll(&d, max.accesses), ranks = 1 + roll(&d, 4);
+    uint32_t micros = 1 + roll(&d, max.micros), blocks = 1 + roll(&d, max.blocks);
+    uint32_t steady = 1 + roll(&d, max.steady);
     uint64_t freshness = 0;
     assert_int_equal(weft_cache_new(&slow.settings, &c, NULL), WEFT_OK);
     for (uint32_t i = 0; i < n; i++) {
         if (roll(&d, steady) == 0)
-            freshness = roll(&d, 3); /* forth and back */
+            freshness = roll(&d, 3); /* forward and backward */
         struct weft_cache_key key = {roll(&d, ranks), roll(&d, ranks), roll(&d, blocks),
                                      roll(&d, micros), freshness};
         unsigned kind = roll(&d, 8) == 0 ? 2 : roll(&d, 2);
@@ -250,13 +250,14 @@ static void check_random(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < 100000; seed++)
         run_random(seed, (struct extent){120, 8, 12, 3, 60});
-    for (uint64_t seed = 0; seed < 300; seed++) /* the table grows while entries come and go */
+    for (uint64_t seed = 0; seed < 300;
+         seed++) /* the table grows while entries are added and removed */
         run_random(seed, (struct extent){3000, 64, 100, 20, 1000000});
 }
 
 /* -- sizes ---------------------------------------------------------------------------------- */
 
-/* Far more entries than the table has at first, dropped and made again. */
+/* Adds, removes and adds again far more entries than the initial table has. */
 static void check_many(void **state)
 {
     struct weft_cache_settings settings = {true, WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES,
@@ -295,7 +296,7 @@ static void fill(struct weft_cache *c, uint64_t freshness, uint32_t micro, uint3
     }
 }
 
-/* All is dropped when the pool is full, and it grows when it is full again but for one. */
+/* Removes everything when the pool is full, then fills it to all but one item, so that it grows. */
 static void check_growth(void **state)
 {
     struct weft_cache_settings settings = {true, WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES,

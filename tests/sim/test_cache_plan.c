@@ -1,5 +1,5 @@
-/* A plan's traffic: against what the first reference system says, and against its rules written
- * down plainly, with the cache manager and the sorted events. */
+/* Compares the traffic of a plan with recordings of the first reference system and with a direct
+ * implementation of its rules, based on the cache and sorted events. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -102,7 +102,7 @@ static void check_plans(void **state)
     assert_in_range(refused, 40, 100000);
 }
 
-/* -- the rules written down ----------------------------------------------------------------- */
+/* -- the rules, directly -------------------------------------------------------------------- */
 
 static const double one_tick = 1;
 
@@ -172,7 +172,7 @@ static void compare(const struct weft_schedule *s, const struct weft_partition *
     weft_ref_traffic_release(&got);
 }
 
-/* Every schedule there is: one way and two, split backwards, pairs, with and without messages. */
+/* All schedules: one or two directions, split backwards, pairs, with and without messages. */
 static void check_every_schedule(void **state)
 {
     size_t n = 0, compared = 0;
@@ -208,7 +208,7 @@ static void check_every_schedule(void **state)
     assert_in_range(compared, 15 * 48, 100000);
 }
 
-/* More keys than one word of bits has, more ranks than one group. */
+/* More keys than bits in a word, and more ranks than one group. */
 static void check_wide(void **state)
 {
     (void)state;
@@ -232,9 +232,9 @@ static void check_wide(void **state)
     }
 }
 
-/* -- the order by ticks --------------------------------------------------------------------- */
+/* -- the order of ticks --------------------------------------------------------------------- */
 
-/* Returns whether it gets to the end; the order up to there is that of the sorted events. */
+/* Checks that the order is that of the sorted events.  Returns whether it is complete. */
 static bool follows_events(const struct weft_schedule *s)
 {
     struct weft_cost ticks = {.b = {&one_tick, 1}};
@@ -304,8 +304,8 @@ static void add_shuffled(struct wf_text *text, uint64_t seed, uint32_t rank, cha
                      kind == 'B' && i + 1 == MICROS ? "\n" : ",");
 }
 
-/* All forwards, then all backwards, each rank in an order of its own: it always runs, but micros
- * do not come in order. */
+/* All forwards, then all backwards, in a different order on each rank: it always runs, but micros
+ * are not in order. */
 static void check_shuffled(void **state)
 {
     (void)state;
@@ -334,7 +334,7 @@ static void check_shuffled(void **state)
     }
 }
 
-/* -- what is refused ------------------------------------------------------------------------ */
+/* -- rejected input ------------------------------------------------------------------------- */
 
 static void check_refused(void **state)
 {
@@ -356,7 +356,7 @@ static void check_refused(void **state)
     assert_int_equal(weft_ref_traffic_compute(s, &empty, &settings, &c, &err), WEFT_USAGE);
     assert_non_null(strstr(err.msg, "stage 1"));
     assert_int_equal(weft_ref_traffic_compute(s, &few, &settings, &c, &err), WEFT_USAGE);
-    /* 8 micros over 3 transitions, both ways. */
+    /* 8 micros over 3 transitions in both directions. */
     settings.payload_bytes = SIZE_MAX / 48;
     assert_int_equal(weft_ref_traffic_compute(s, &p, &settings, &c, &err), WEFT_OK);
     weft_ref_traffic_release(&c);
@@ -408,8 +408,8 @@ static double ns_per_event(const char *name, uint32_t micros, size_t inflight, b
     return best;
 }
 
-/* The reference system takes 15 times longer an event at 32 times the micros; here it may be
- * three times, for the memory of a larger plan is farther away.  The figures are for reading. */
+/* With 32 times the micros, the reference system takes 15 times longer per event.  Here the limit is
+ * three times, because a larger plan exceeds the caches.  The printed figures are informative. */
 static void check_speed(void **state)
 {
     const size_t inflight[] = {0, 1, 8, 32, 64, 256, 511, 512};

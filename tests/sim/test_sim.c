@@ -1,5 +1,5 @@
-/* Simulated runs: by hand where that is possible, against the plain clock where it must agree, and
- * against published bubble rates. */
+/* Compares simulations with results by hand, with the plain clock, and with published bubble
+ * rates. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,15 +26,15 @@ static struct weft_schedule *make(const char *name, uint32_t ranks, uint32_t chu
  *
  *     delay   0: F0 0 F1 1    B0 7 B1 9     1: F0 3 F1 4 B0 5 B1 7
  *     link    the second message waits for the first: F1 5 on rank 1
- *     ranks   rank 0 sends until 3, then F1, sends until 6; rank 1 takes in for 2 before each F and
- *             sends after each B; an action starts when its rank begins to take in for it
+ *     ranks   rank 0 sends until 3, then F1, sends until 6; rank 1 receives for 2 before each F and
+ *             sends after each B; an action starts when its rank starts to receive for it
  */
 static struct transfer_case {
     const char *name;
     enum weft_contention contention;
     double start[2][4];
 } transfers[] = {
-    {"a transfer that delays", WEFT_CONTENTION_NONE, {{0, 1, 9, 11}, {3, 4, 5, 7}}},
+    {"a transfer only delays", WEFT_CONTENTION_NONE, {{0, 1, 9, 11}, {3, 4, 5, 7}}},
     {"transfers share their link", WEFT_CONTENTION_LINK, {{0, 1, 10, 12}, {3, 5, 6, 8}}},
     {"transfers keep both ranks busy", WEFT_CONTENTION_RANKS, {{0, 3, 13, 17}, {3, 6, 9, 13}}},
 };
@@ -67,8 +67,8 @@ static void check_transfers(void **state)
     weft_schedule_free(s);
 }
 
-/* For every schedule: without a cluster the same times as the plain clock; idle times add up; the
- * critical path is as long as the makespan. */
+/* Checks for every schedule: without a cluster the times are those of the plain clock; idle times
+ * add up; the critical path is as long as the makespan. */
 static void check_sums(void **state)
 {
     size_t n;
@@ -104,7 +104,7 @@ static void check_sums(void **state)
             fail();
         }
         weft_sim_release(&sim);
-        /* Transfers that keep ranks busy are part of the actions: nothing is lost or told twice. */
+        /* Transfers that occupy ranks are part of the actions: no time is lost or counted twice. */
         struct weft_cluster cluster = {2, 2, {1e9, 1e-4}, {5e8, 5e-4}};
         const double bytes = 1e6;
         options = (struct weft_sim_options){
@@ -167,7 +167,7 @@ static void check_searched(void **state)
 {
     const double f = 18.522, i = 18.086, w = 9.337, limits[] = {8, 16},
                  rates[] = {0.1585, 0.0433};
-    const double held = 201216, late = 73728, mf = 1, mi = (late - held) / held;
+    const double after_f = 201216, after_i = 73728, mf = 1, mi = (after_i - after_f) / after_f;
     (void)state;
     for (int k = 0; k < 2; k++) {
         struct weft_cost cost = {.f = {&f, 1}, .i = {&i, 1}, .w = {&w, 1}, .hop = 0.601};
@@ -186,7 +186,7 @@ static void check_searched(void **state)
 }
 
 static struct cluster_case {
-    const char *text, *words; /* NULL: it is right */
+    const char *text, *words; /* words of the error message; NULL: accepted */
     struct weft_cluster want;
 } clusters[] = {
     {"node:4 rank:2 intra:200GB/s,2us inter:25GB/s,8us",
@@ -294,7 +294,7 @@ static void check_alike(void **state)
     }
 }
 
-/* One rank, many micros: a sum of independent times of mean 3 and known spread. */
+/* One rank, many micros: a sum of independent times with mean 3 and known standard deviation. */
 static void check_jitter(void **state)
 {
     struct weft_schedule *s = make("1f1b", 1, 0, 400);
@@ -333,7 +333,7 @@ static void check_held(void **state)
     weft_sim_release(&sim);
     weft_schedule_free(late);
     weft_schedule_free(whole);
-    /* All forwards of rank 0 are there before rank 1, ten times slower, has used up the first. */
+    /* All outputs of rank 0 arrive before rank 1, ten times slower, has used the first. */
     struct weft_schedule *all = make("gpipe", 2, 0, 6);
     const double slow[] = {1, 10};
     options.speed = (struct weft_values){slow, 2};

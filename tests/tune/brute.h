@@ -1,5 +1,5 @@
-/* The least makespan and span of tiny problems, by trying every order of every rank: slow, simple,
- * and knowing nothing of the code under test. */
+/* Finds the minimum makespan and span of tiny problems by trying every order of every rank: slow,
+ * simple, and independent of the code under test. */
 #ifndef TESTS_TUNE_BRUTE_H
 #define TESTS_TUNE_BRUTE_H
 
@@ -15,16 +15,16 @@ struct brute {
     int rank_of[BRUTE_STAGES];
     int time[3][BRUTE_STAGES], hop;
     int delta[3][BRUTE_STAGES], limit[BRUTE_RANKS];
-    bool any_order; /* micros of a row in any order; else by number */
+    bool any_order; /* micros of a row in any order; otherwise ascending */
 
     int n_rows[BRUTE_RANKS], len[BRUTE_RANKS];
     unsigned char *lists[BRUTE_RANKS]; /* all lists of each rank */
     int pick[BRUTE_RANKS];
     bool too_many;
-    int makespan, span; /* the least; -1: no order runs */
+    int makespan, span; /* minimum; -1: no order runs */
 };
 
-/* An action is (pass * stages + stage) * micros + micro. */
+/* The id of an action is (pass * stages + stage) * micros + micro. */
 static int brute_op(const struct brute *b, int pass, int stage, int micro)
 {
     return (pass * b->stages + stage) * b->micros + micro;
@@ -58,7 +58,8 @@ static void brute_extend(struct brute *b, int rank, unsigned char *list, int n, 
     }
 }
 
-/* Times one choice of lists, ranks starting no earlier than `release`.  False: deadlock. */
+/* Times one choice of lists, with ranks starting no earlier than `release`.  Returns false for a
+ * deadlock. */
 static bool brute_time(const struct brute *b, const int *release, int *first, int *last)
 {
     int end[BRUTE_OPS * 2], pc[BRUTE_RANKS] = {0}, left = b->passes * b->stages * b->micros;
@@ -75,11 +76,11 @@ static bool brute_time(const struct brute *b, const int *release, int *first, in
                 int pass = row / b->stages, t = last[r];
                 int other = pass == 0 ? stage - 1 : pass == 1 ? stage + 1 : -1;
                 if (other >= 0 && other < b->stages) {
-                    int there = end[brute_op(b, pass, other, micro)];
-                    if (there < 0)
+                    int arrival = end[brute_op(b, pass, other, micro)];
+                    if (arrival < 0)
                         break;
-                    there += b->rank_of[other] == r ? 0 : b->hop;
-                    t = there > t ? there : t;
+                    arrival += b->rank_of[other] == r ? 0 : b->hop;
+                    t = arrival > t ? arrival : t;
                 }
                 if (pc[r] == 0)
                     first[r] = t;
@@ -92,7 +93,7 @@ static bool brute_time(const struct brute *b, const int *release, int *first, in
     return left == 0;
 }
 
-/* Whether these lists can run so that no rank takes longer than t from its own first start. */
+/* Returns true if these lists can run such that no rank's span exceeds t. */
 static bool brute_within(const struct brute *b, int t, int far)
 {
     int release[BRUTE_RANKS] = {0}, first[BRUTE_RANKS], last[BRUTE_RANKS];
@@ -142,7 +143,7 @@ static void brute_combine(struct brute *b, int rank)
     }
 }
 
-/* False when there are too many orders to try them all. */
+/* Solves a problem.  Returns false if there are too many orders to try. */
 static bool brute_solve(struct brute *b, double most_orders)
 {
     double orders = 1;

@@ -1,4 +1,4 @@
-/* Tuning with all that must hold for every result. */
+/* Tuning with checks of the properties that every result must have. */
 #ifndef TESTS_TUNE_CHECKED_H
 #define TESTS_TUNE_CHECKED_H
 
@@ -24,7 +24,7 @@ static inline int stride(void)
     return test_is_deep() ? 1 : 5;
 }
 
-/* Tunes, and checks what must hold for every result. */
+/* Tunes a problem and checks the result. */
 static inline void tune(const struct lines *l, const struct weft_tune_problem *p,
                         uint64_t iterations, struct weft_tune_result *r)
 {

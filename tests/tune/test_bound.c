@@ -1,5 +1,5 @@
-/* Bounds hold: against proven optima, against every order of tiny problems, and against all that
- * is generated. */
+/* Checks that bounds hold for proven optima, for every order of tiny problems, and for all
+ * generators. */
 #include <math.h>
 
 #include "base/random.h"
@@ -51,10 +51,11 @@ static int draw(uint64_t *at, int n)
     return (int)wf_random_below(11, 1, (*at)++, (uint32_t)n);
 }
 
-/* A problem of one to three ranks: linear, loop or V; any memory, growing at I too. */
+/* Makes a random problem of one to three ranks: linear, loop or V, with any memory deltas, also
+ * positive ones of I. */
 static void make_problem(struct brute *b, uint64_t *at)
 {
-    static const int shapes[][3] = {/* ranks, chunks, most micros */
+    static const int shapes[][3] = {/* ranks, chunks, maximum micros */
                                     {2, 1, 3}, {3, 1, 2}, {2, 2, 1}, {1, 2, 2},
                                     {1, 1, 3}, {3, 1, 3}, {2, 2, 2}, {3, 2, 1}};
     const int *shape = shapes[draw(at, 8)];
@@ -80,7 +81,7 @@ static void make_problem(struct brute *b, uint64_t *at)
         b->limit[r] = draw(at, 4) == 0 ? 1000 : 2 + draw(at, 12);
 }
 
-/* The same for weft. */
+/* Converts a problem to weft's structs. */
 struct mirror {
     uint32_t rank_of[BRUTE_STAGES];
     double f[BRUTE_STAGES], i[BRUTE_STAGES], w[BRUTE_STAGES], df[BRUTE_STAGES];
@@ -140,7 +141,7 @@ static void check_random(void **state)
             bounds.makespan > b.makespan * (1 + 1e-9) || bounds.span > b.span * (1 + 1e-9);
         for (int k = 0; wrong && k < WEFT_N_BOUNDS && shown < 50; k++, shown++)
             print_error(
-                "problem %d (%d ranks, %d stages, %d micros, %d passes): %s says %g and "
+                "problem %d (%d ranks, %d stages, %d micros, %d passes): %s gives %g and "
                 "%g, possible are %d and %d\n",
                 i, b.ranks, b.stages, b.micros, b.passes,
                 weft_bound_name((enum weft_bound_kind)k), bounds.each_makespan[k],
@@ -156,7 +157,7 @@ static void check_random(void **state)
     assert_in_range(tight, 9 * (looked - impossible) / 10, looked);
 }
 
-/* -- all that is generated ---------------------------------------------------------------- */
+/* -- all generators ----------------------------------------------------------------------- */
 
 static void check_generator(const struct weft_generator *g,
                             const struct weft_gen_params *params, int *n)
@@ -219,7 +220,7 @@ static void check_generated(void **state)
     assert_in_range(n, 4000 / EVERY, 100000);
 }
 
-/* -- what is refused ---------------------------------------------------------------------- */
+/* -- rejected input ----------------------------------------------------------------------- */
 
 static void check_refused(void **state)
 {

@@ -1,5 +1,5 @@
-/* Tuning in given settings: no worse than what is published, better than every generator where
- * memory is tight. */
+/* Tunes published settings: the result is no worse than the published one, and better than every
+ * generator if memory is tight. */
 #include "checked.h"
 
 static void check_zero_bubble(void **state)
@@ -27,8 +27,8 @@ static void check_zero_bubble(void **state)
                 (size_t)(ranks == 32 ? micros * 10 : ranks * micros) > 1100)
                 continue;
             tune(&l, &p, 500, &r);
-            /* A makespan is no less than the span that the paper gives; for 2P it need not be as
-             * short as that, but is proven to be the least. */
+            /* A makespan is not less than the published span.  For 2P it may exceed that span, but
+             * it is proven to be optimal. */
             double time = i % 2 ? r.makespan : r.span, bubble = 1 - work / time;
             if (i == 3 ? !r.proven : bubble > lines_number(&l, 8 + i / 2) + 5e-5)
                 fail_line(&l, "P=%u M=%u limit %dP: bubble %.5f by %s, gap %g", ranks, micros,

@@ -1,4 +1,4 @@
-/* Tuning: the optimum where it is known, all placements, what is refused, layouts. */
+/* Checks tuning: known optima, all placements, errors, layouts. */
 #include "base/random.h"
 #include "checked.h"
 #include "weft/sim.h"
@@ -38,7 +38,7 @@ static void check_optimum(void **state)
     assert_in_range(proven, 98 * n / 100, n);
 }
 
-/* -- the same every time, all placements -------------------------------------------------- */
+/* -- reproducibility, all placements ------------------------------------------------------ */
 
 static bool count_calls(const struct weft_tune_progress *p, void *user)
 {
@@ -117,8 +117,8 @@ static uint32_t draw(uint64_t *at, uint32_t n)
     return wf_random_below(5, 2, (*at)++, n);
 }
 
-/* Random problems, too large to try every order: what is found keeps the bounds (tune() looks),
- * by both measures. */
+/* Tunes random problems that are too large to try every order; tune() compares the result with the
+ * bounds, by makespan and by span. */
 static void check_random(void **state)
 {
     static const struct lines nowhere;
@@ -215,7 +215,7 @@ static void check_layouts(void **state)
         assert_true(l->bound > 0 && l->bound <= l->time * (1 + 1e-9));
         assert_int_equal(l->micros * l->rows, 8);
     }
-    /* Less memory cannot make the best faster, and no rank has more. */
+    /* With less memory the best layout is not faster, and no rank exceeds the limit. */
     p.bytes_limit = all.at[0].peak_bytes - 1;
     assert_int_equal(weft_tune_layouts(&p, 5, &few, NULL), WEFT_OK);
     assert_true(few.n > 0 && few.at[0].time >= all.at[0].time * (1 - 1e-9));
@@ -225,7 +225,7 @@ static void check_layouts(void **state)
     weft_layouts_release(&all);
     p.bytes_limit = 50;
     assert_int_equal(weft_tune_layouts(&p, 5, &few, NULL), WEFT_USAGE);
-    /* On a cluster: as many ranks as it has, whichever way. */
+    /* On a cluster, all layouts use all of its ranks. */
     p.bytes_limit = 0;
     p.ranks = 0;
     p.boundary_bytes = 1e6;

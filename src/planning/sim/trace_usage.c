@@ -42,6 +42,7 @@ static enum weft_status completion_init(struct completion *d, const struct weft_
         free(d->rank);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a trace");
     }
+
     for (size_t i = 0; i < n; i++)
         d->at[i] = -1;
     for (size_t i = 0; i < t->n_events; i++)

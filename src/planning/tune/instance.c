@@ -81,6 +81,7 @@ static void stage_footprint(const struct weft_bound_input *in, uint32_t stage,
         w = fmin(w, t.b - i);
         v2 = fmin(v2, v3);
     }
+
     if (in->pairs && in->cost != NULL && in->cost->fb.n > 0) {
         double longest = 0;
         for (uint32_t s = 0; s < in->placement->n_stages; s++)
@@ -175,6 +176,7 @@ static void fill_row(struct wf_instance *x, const struct weft_placement *place,
     bool up = pass == WF_ROW_I, last = stage + 1 == x->n_stages, first = stage == 0;
     uint32_t after = wf_instance_row(x, chain + 1, pass);
     uint32_t before = wf_instance_row(x, chain - 1, pass);
+
     x->rows[id] = (struct wf_row){
         .chain = chain,
         .pass = pass,

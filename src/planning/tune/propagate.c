@@ -416,6 +416,7 @@ static bool filter_edge(struct wf_windows *w, uint32_t rank, uint32_t n)
     }
     for (uint32_t i = w->leaves; i-- > 1;)
         combine_grey(w->tree, i);
+
     for (uint32_t a = n; a-- > 0;) {
         uint32_t j = w->by_b[a];
         if (w->tree[1].ect > w->l[j])

@@ -210,6 +210,7 @@ static enum weft_status check_deadlock(const struct weft_gen_params *params,
                           params->ranks, params->micros, params->ranks);
         wf_walk_release(&w);
     }
+
     if (st == WEFT_OK)
         *out = s;
     else

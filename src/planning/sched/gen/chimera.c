@@ -109,6 +109,7 @@ WF_GENERATOR(chimera)
                         .pipes = params->pipes == 0 ? 2 : params->pipes,
                         .micros = params->micros};
     WEFT_TRY(check(params, c.pipes, err));
+
     struct wf_builder b;
     struct wf_shape shape = {c.ranks, c.ranks, c.micros, c.pipes};
     WEFT_TRY(wf_builder_init(&b, "chimera", shape, 2, 0, err));
@@ -116,6 +117,7 @@ WF_GENERATOR(chimera)
         for (uint32_t s = 0; s < c.ranks; s++)
             b.rank_of[(size_t)pipe * c.ranks + s] = rank_of_stage(&c, pipe, s);
     wf_builder_place_explicit(&b);
+
     c.list = malloc(sizeof *c.list * 2 * c.micros);
     if (c.list == NULL) {
         wf_builder_release(&b);

@@ -179,8 +179,8 @@ static inline bool wf_search_fits(const struct wf_search *s, uint32_t rank, doub
 struct wf_list_knobs {
     double in_flight;       /* maximum forwards of chunk 0 in flight on the last rank */
     double in_flight_slope; /* additional ones per rank before it */
-    double w_slack; /* delay that a W may cause to a known arrival, in units of its own time */
-    double hold;    /* how long a rank waits for a better action, in units of an action */
+    double w_slack;  /* delay that a W may cause to a known arrival, in units of its own time */
+    double max_wait; /* how long a rank waits for a better action, in units of an action */
     bool forward_first; /* prefer forwards to gradients */
     bool deep_first;    /* prefer the deeper chunk's gradient, not the one that lags behind */
     bool round_robin;   /* prefer the pass and chunk that ran longest ago */

@@ -140,15 +140,15 @@ static bool is_safe(const struct wf_search *s, const struct rank_list *k, uint32
 {
     double f0 = wf_search_stage_op(s, WF_PASS_F, rank)->delta;
     double i0 = wf_double_max(0, wf_search_stage_op(s, WF_PASS_I, rank)->delta);
-    double held = (k->done[0][0] - k->done[1][0] + (chunk == 0)) * f0;
+    double memory = (k->done[0][0] - k->done[1][0] + (chunk == 0)) * f0;
     if (s->n_chunks == 1)
-        return wf_search_fits(s, rank, held + i0);
+        return wf_search_fits(s, rank, memory + i0);
     uint32_t stage = wf_search_stage(s, rank, 1);
     double f1 = wf_search_stage_op(s, WF_PASS_F, stage)->delta;
     double through = f1 + wf_double_max(0, wf_search_stage_op(s, WF_PASS_I, stage)->delta);
     if (chunk == 1)
-        held += (k->done[0][1] - k->done[1][1]) * f1;
-    return wf_search_fits(s, rank, held + wf_double_max(through, i0));
+        memory += (k->done[0][1] - k->done[1][1]) * f1;
+    return wf_search_fits(s, rank, memory + wf_double_max(through, i0));
 }
 
 /* Returns a forward or gradient as a candidate, if it may run at all.  If it only lacks memory that
@@ -218,7 +218,7 @@ static uint32_t choose_by_rules(struct wf_list_sched *l, const struct wf_search 
         return knobs->forward_first ? f.id : g.id;
     if (g.at <= now)
         return g.id;
-    if (f.at <= now && g.at >= now + knobs->hold * s->ops[f.id].time)
+    if (f.at <= now && g.at >= now + knobs->max_wait * s->ops[f.id].time)
         return f.id;
 
     /* Nothing to start: fill the gap with a weight gradient. */
@@ -228,7 +228,7 @@ static uint32_t choose_by_rules(struct wf_list_sched *l, const struct wf_search 
         return WF_OP_NONE;
     double time = s->ops[w].time;
     bool fills = now + time <= *until + knobs->w_slack * time;
-    bool frees = blocked <= now && g.at > now + knobs->hold * time;
+    bool frees = blocked <= now && g.at > now + knobs->max_wait * time;
     return fills || frees ? w : WF_OP_NONE;
 }
 
@@ -244,7 +244,7 @@ static uint32_t choose_by_key(struct wf_list_sched *l, const struct wf_search *s
         first = sooner(first, all[n]);
     }
 
-    double wait = first.id == WF_OP_NONE ? 0 : knobs->hold * s->ops[first.id].time;
+    double wait = first.id == WF_OP_NONE ? 0 : knobs->max_wait * s->ops[first.id].time;
     for (uint32_t n = 0; n < 2 * s->n_chunks; n++) {
         uint32_t id = all[n].id;
         if (id == WF_OP_NONE || all[n].at > first.at + wait)

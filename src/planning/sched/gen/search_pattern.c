@@ -25,6 +25,7 @@ static double first_gap(const double (*busy)[2], uint32_t n, double period, doub
     double from = t;
     if (period <= 0)
         return t;
+
     for (uint32_t tries = 0; tries <= 2 * n; tries++) {
         double skip = 0;
         for (uint32_t i = 0; i < n && skip <= 0; i++) {

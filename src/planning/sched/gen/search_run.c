@@ -54,7 +54,7 @@ static struct wf_score try_list(struct context *x, const uint32_t at[MAX_KNOBS])
                                  .in_flight = in_flight(x->s, at[0]),
                                  .in_flight_slope = slopes[at[1]],
                                  .w_slack = parts[at[2]],
-                                 .hold = parts[at[3]],
+                                 .max_wait = parts[at[3]],
                                  .forward_first = at[4] == 1,
                                  .deep_first = at[5] == 1,
                              });
@@ -67,7 +67,7 @@ static struct wf_score try_round_robin(struct context *x, const uint32_t at[MAX_
                                  .in_flight = in_flight(x->s, at[0]),
                                  .in_flight_slope = slopes[at[1]],
                                  .w_slack = parts[at[2]],
-                                 .hold = parts[at[3]],
+                                 .max_wait = parts[at[3]],
                                  .round_robin = true,
                              });
 }
@@ -83,7 +83,7 @@ static struct wf_score try_guided(struct context *x, const uint32_t at[MAX_KNOBS
     struct wf_list_knobs knobs = {
         .in_flight = in_flights[at[2]] * x->s->n_ranks,
         .w_slack = parts[at[3]],
-        .hold = parts[at[4]],
+        .max_wait = parts[at[4]],
     };
     knobs.offset = wf_pattern_place(x->patterns, x->s, &options, &knobs.period);
     return wf_list_sched_try(x->list_sched, x->s, &knobs);
