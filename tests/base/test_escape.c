@@ -27,6 +27,7 @@ static void check_sha256(void **state)
          "rlmnopqrsmnopqrstnopqrstu",
          "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1"},
     };
+
     (void)state;
     for (size_t i = 0; i < WEFT_LEN(known); i++) {
         uint8_t hash[32];

@@ -73,6 +73,7 @@ static void check_structure(void **state)
     (void)state;
     struct page p;
     char every[128];
+
     for (int i = 1; i < 128; i++)
         every[i - 1] = (char)i;
     every[127] = '\0';
@@ -92,6 +93,7 @@ static void check_structure(void **state)
     wf_json_end(&p.j, '}');
     page_close(&p);
     json_error_t error;
+
     json_t *j = json_loads(p.text, JSON_REJECT_DUPLICATES, &error);
     if (j == NULL)
         fail_msg("%s: %s", error.text, p.text);

@@ -67,6 +67,7 @@ static void check_bytes(void **state)
     };
     char text[WF_NUMBER_CHARS];
     (void)state;
+
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         assert_string_equal(wf_bytes_text(text, (size_t)cases[i].bytes), cases[i].binary);
         assert_string_equal(wf_bytes_print(text, cases[i].bytes, WF_BYTES_PRECISE),

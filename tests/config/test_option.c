@@ -109,16 +109,19 @@ static void check_option(void **state)
     const char *operands[MAX_ITEMS] = {NULL};
     size_t n = 0;
     int argc = 0;
+
     while (argc < MAX_ITEMS && c->argv[argc] != NULL)
         argc++;
     enum weft_status st =
         wf_options_parse(list, argc, (char **)c->argv, &s, operands, &n, &err);
+
     if (c->error != NULL) {
         assert_int_equal(st, WEFT_USAGE);
         if (strstr(err.msg, c->error) == NULL)
             fail_msg("want \"%s\", have \"%s\"", c->error, err.msg);
         return;
     }
+
     if (st != WEFT_OK)
         fail_msg("rejected: %s", err.msg);
     assert_int_equal(s.ranks, c->want.ranks);

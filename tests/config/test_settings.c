@@ -350,8 +350,10 @@ static void check_printed(void **state)
         "  threads: auto\n"
         "  # where to (default runs/last)\n"
         "  dir: runs/last\n";
+
     struct settings s;
     struct wf_text out = {0};
+
     assert_int_equal(wf_settings_init(list, &s, NULL), WEFT_OK);
     assert_same(&s, &defaults);
     wf_settings_print(list, &s, &out);
@@ -408,6 +410,7 @@ static void check_round_trip(void **state)
     (void)state;
     static const double reals[] = {0,  0.1, 1.0 / 3, 3e-4, 1e-300, 5e-324, 99.999999999999986,
                                    100};
+
     for (size_t i = 0; i < WEFT_LEN(texts); i++) {
         struct settings s, back;
         struct wf_text out = {0};

@@ -72,6 +72,7 @@ static double reference_solve(const struct reference *ref, bool squares, double 
     double best[MAX_LAYERS + 3][MAX_LAYERS + 1];
     uint32_t choice[MAX_LAYERS + 2][MAX_LAYERS + 1] = {{0}}, n = ref->n_layers;
     uint32_t n_empty[MAX_LAYERS + 3][MAX_LAYERS + 1] = {{0}};
+
     for (uint32_t first = 0; first <= n; first++)
         best[ref->n_stages][first] = first == n ? 0 : DBL_MAX;
     for (uint32_t s = ref->n_stages; s-- > 0;)
@@ -91,6 +92,7 @@ static double reference_solve(const struct reference *ref, bool squares, double 
                 }
             }
         }
+
     for (uint32_t s = 0, first = 0; s < ref->n_stages && best[0][0] < DBL_MAX; s++)
         first = ends[s] = choice[s][first];
     return best[0][0];
@@ -108,8 +110,10 @@ static void compare(const struct reference *ref, struct counts *counts)
     struct weft_error err;
     bool proven = false;
     double bottleneck = reference_solve(ref, false, DBL_MAX, ends);
+
     enum weft_status st = weft_partition_init_balanced(&p, ref->items, ref->n_stages,
                                                        ref->rank_limits, &proven, &err);
+
     if (bottleneck == DBL_MAX) {
         assert_int_equal(st, WEFT_USAGE);
         assert_non_null(strstr(err.msg, "do not fit into"));
@@ -119,6 +123,7 @@ static void compare(const struct reference *ref, struct counts *counts)
     assert_int_equal(st, WEFT_OK);
     assert_true(proven);
     reference_solve(ref, true, bottleneck, ends);
+
     for (uint32_t s = 0; s < ref->n_stages; s++)
         assert_int_equal(p.at[s].end_layer, ends[s]);
     weft_partition_release(&p);
@@ -185,6 +190,7 @@ static void check_random_limits(void **state)
 {
     (void)state;
     struct counts counts = {0};
+
     for (uint32_t seed = 10000; seed < 16000; seed++) {
         uint32_t at = 0, n_layers = 1 + draw(seed, &at, 12), in_flight[MAX_LAYERS + 2];
         struct weft_item all[MAX_LAYERS + 2];
@@ -214,6 +220,7 @@ static void check_min_limit(void **state)
 {
     (void)state;
     struct counts counts = {0};
+
     for (uint32_t seed = 20000; seed < 20300; seed++) {
         uint32_t at = 0, n_layers = 1 + draw(seed, &at, 10), ends[MAX_LAYERS + 2];
         struct weft_item all[MAX_LAYERS + 2];

@@ -74,6 +74,7 @@ static void check_recorded(void **state)
 {
     (void)state;
     FILE *file = fopen(WEFT_TEST_DATA "/part_even.txt", "r");
+
     assert_non_null(file);
     char line[1024], word[16];
     int n_read, n_cases = 0;

@@ -44,6 +44,7 @@ static size_t rank_bytes(const struct weft_items *items,
     const struct weft_placement *place = rank_limits->placement;
     size_t sum = 0;
     bool first = false, last = false;
+
     for (uint32_t s = 0; s < p->n_stages; s++) {
         size_t micros = 0, state = 0, act = 0;
         bool held = false;
@@ -84,18 +85,21 @@ static void visit(struct all *all, const struct weft_partition *p)
     const struct weft_rank_limits *rank_limits = all->rank_limits;
     bool fits = true;
     size_t largest = 0;
+
     for (uint32_t r = 0; r < rank_limits->placement->n_ranks; r++) {
         size_t bytes = rank_bytes(all->items, rank_limits, p, r);
         fits = fits && bytes <= rank_limits->limit_bytes[rank_limits->n_limits == 1 ? 0 : r];
         largest = bytes > largest ? bytes : largest;
     }
     all->min_bytes = largest < all->min_bytes ? largest : all->min_bytes;
+
     double slowest = 0, squares = 0;
     for (uint32_t s = 0; s < p->n_stages; s++) {
         double t = stage_time(all->items, &p->at[s]);
         slowest = t > slowest ? t : slowest;
         squares += t * t;
     }
+
     if (fits && is_better(all, slowest, squares, count_empty(p))) {
         all->bottleneck = slowest;
         all->squares = squares;
@@ -141,11 +145,13 @@ static void draw_case(uint32_t seed, struct random_case *c)
     uint32_t n_layers = (n_stages > 2 ? n_stages - 2 : 1) + draw(seed, &at, 8),
              alike = draw(seed, &at, 2);
     uint32_t n_pipes = 1 + (draw(seed, &at, 4) == 0), style = draw(seed, &at, 3);
+
     for (uint32_t k = 0; k < n_layers + 2; k++)
         c->at[k] = alike && k > 1 && k <= n_layers
                        ? c->at[1]
                        : (struct weft_item){1 + draw(seed, &at, 9), draw(seed, &at, 9), 0,
                                             20 + draw(seed, &at, 60), draw(seed, &at, 10)};
+
     for (uint32_t k = 0; k < n_layers + 2; k += n_layers + 1)
         if (draw(seed, &at, 2))
             c->at[k].f += draw(seed, &at, 50);
@@ -153,6 +159,7 @@ static void draw_case(uint32_t seed, struct random_case *c)
         for (uint32_t k = 1; k <= n_layers; k++)
             c->at[k].f = c->at[k].i = 0;
     c->items = (struct weft_items){n_layers + 2, c->at, draw(seed, &at, 20)};
+
     size_t total = 0;
     for (uint32_t k = 0; k < n_layers + 2; k++)
         total += c->at[k].state_bytes + 3 * c->at[k].act_bytes;
@@ -165,6 +172,7 @@ static void draw_case(uint32_t seed, struct random_case *c)
             c->rank_of[k] = n_ranks - 1 - c->rank_of[s];
         c->in_flight[k] = 1 + draw(seed, &at, 4);
     }
+
     for (uint32_t r = 0; r < n_ranks; r++)
         c->limits[r] = total * n_pipes / n_ranks * (90 + draw(seed, &at, 60)) / 100;
     c->placement = (struct weft_placement){n_ranks, n_stages, 2, n_pipes, c->rank_of, NULL};
@@ -199,6 +207,7 @@ static void check_random(void **state)
 {
     (void)state;
     int n_found = 0, n_none = 0, n_empty[3] = {0};
+
     for (uint32_t seed = 0; seed < 3000; seed++) {
         struct random_case c;
         struct weft_stage_range at[MAX_STAGES];
@@ -250,6 +259,7 @@ static void check_v(void **state)
     struct weft_items items;
     struct weft_partition p;
     bool proven = false;
+
     assert_int_equal(weft_items_init_uniform(&items, 10, (struct weft_item){1, 0, 0, 9, 1},
                                              (struct weft_item){.f = 0},
                                              (struct weft_item){.f = 2}, NULL),
@@ -261,6 +271,7 @@ static void check_v(void **state)
                      WEFT_OK);
     assert_true(proven);
     assert_int_equal(p.at[2].end_layer - p.at[1].first_layer, 5);
+
     double slowest = 0, squares = 0;
     for (uint32_t s = 0; s < 4; s++) {
         double t = stage_time(&items, &p.at[s]);
@@ -304,10 +315,12 @@ static void check_large(void **state)
     struct weft_item at[LAYERS + 2];
     uint32_t rank_of[STAGES], in_flight[STAGES], n = 0;
     size_t limit = 0, bytes[RANKS];
+
     for (uint32_t k = 0; k < LAYERS + 2; k++) {
         at[k] = (struct weft_item){5 + draw(1, &n, 5), 0, 0, 900 + draw(1, &n, 200), 10};
         limit += at[k].state_bytes;
     }
+
     for (uint32_t s = 0; s < STAGES; s++) {
         rank_of[s] = s < RANKS ? s : STAGES - 1 - s;
         in_flight[s] = 1 + s % 3;
@@ -321,6 +334,7 @@ static void check_large(void **state)
     assert_int_equal(weft_partition_init_balanced(&p, &items, STAGES, &rank_limits, NULL, &err),
                      WEFT_OK);
     assert_int_equal(weft_partition_rank_bytes(&p, &items, &rank_limits, bytes, NULL), WEFT_OK);
+
     for (uint32_t r = 0; r < RANKS; r++)
         assert_true(bytes[r] <= limit);
     weft_partition_release(&p);
@@ -331,6 +345,7 @@ static void check_min_limit(void **state)
 {
     (void)state;
     uint32_t rank_of[32];
+
     for (uint32_t s = 0; s < 32; s++)
         rank_of[s] = s < 16 ? s : 31 - s;
     const struct weft_placement v = {16, 32, 1, 1, rank_of, NULL};

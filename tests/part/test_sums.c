@@ -32,6 +32,7 @@ static void check_sums(void **state)
 {
     const struct sums_case *c = *state;
     struct weft_item at[6];
+
     powers(at, 6);
     const struct weft_items items = {6, at, 0};
     struct weft_partition p;
@@ -40,6 +41,7 @@ static void check_sums(void **state)
                      WEFT_OK);
     assert_int_equal(weft_stage_sums_init(&sums, &p, &items, NULL), WEFT_OK);
     assert_int_equal(sums.n_stages, c->n_stages);
+
     struct weft_cost cost = weft_stage_sums_cost(&sums);
     for (uint32_t s = 0; s < c->n_stages; s++) {
         assert_true(weft_values_get(cost.f, s, -1) == c->want[s]);
@@ -60,6 +62,7 @@ static void check_errors(void **state)
 {
     (void)state;
     struct weft_item at[4];
+
     powers(at, 4);
     struct weft_items items = {4, at, 0};
     struct weft_partition p;

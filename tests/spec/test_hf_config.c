@@ -301,6 +301,7 @@ static void check_written_keys(void **state)
 {
     (void)state;
     struct weft_model m;
+
     assert_int_equal(weft_model_find("llama3-405b", &m, NULL), WEFT_OK);
     m.residual_block_layers = 3;
     struct wf_text text = {0};

@@ -48,6 +48,7 @@ static void check_gpt2(void **state)
     (void)state;
     struct weft_model m = {WEFT_ARCH_GPT2, 2, 8, 2, 2, 32, 10, 6, true, USUAL};
     struct weft_items items;
+
     assert_int_equal(weft_items_init_model(&items, &m, 2, 5, NULL), WEFT_OK);
     assert_int_equal(items.n, 4);
     const struct weft_item *e = &items.at[0], *l = &items.at[1], *h = &items.at[3];

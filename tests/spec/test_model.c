@@ -226,6 +226,7 @@ static void check_flops(void **state)
     (void)state;
     struct weft_model m;
     double flops = 0;
+
     assert_int_equal(weft_model_find("gpt2-124m", &m, NULL), WEFT_OK);
     assert_int_equal(weft_model_token_flops(&m, 1024, &flops, NULL), WEFT_OK);
     double layer = 12.0 * 768 * 768, head = 50257.0 * 768;

@@ -33,12 +33,14 @@ static void same_as_metrics(void **state)
     struct weft_metrics m;
     struct weft_trace t;
     struct weft_trace_summary sum;
+
     assert_int_equal(weft_schedule_generate(c->name, &params, &s, NULL), WEFT_OK);
     assert_int_equal(weft_metrics_init(&m, s, &cost, NULL, NULL), WEFT_OK);
     assert_int_equal(weft_trace_init_plan(&t, s, &m, NULL, NULL), WEFT_OK);
     assert_int_equal(weft_trace_summary_init(&sum, &t, NULL), WEFT_OK);
     assert_true(near(sum.makespan, m.makespan) && near(sum.span, m.span));
     assert_true(near(sum.bubble, m.bubble) && near(sum.bubble_span, m.bubble_span));
+
     for (uint32_t r = 0; r < m.n_ranks; r++)
         assert_true(near(sum.busy[r], m.busy[r]) && near(sum.idle[r], m.idle[r]) &&
                     near(sum.rank_span[r], m.rank_span[r]));
@@ -87,8 +89,10 @@ static void compared(void **state)
                                  "0 compute 0F0 1500 1000\n"
                                  "0 compute (0B0;0F1)OVERLAP_F_B 2500 2000\n"
                                  "0 compute 0W1 5000 1000\n");
+
     struct weft_trace_comparison c;
     (void)state;
+
     assert_int_equal(weft_trace_comparison_init(&c, &p, &q, NULL), WEFT_OK);
     assert_true(c.planned == 7 && near(c.measured, 6));
     assert_int_equal(c.total.n_matched, 3);

@@ -87,12 +87,14 @@ static void check_bad(void **state)
 static void require_same(const struct weft_trace *a, const struct weft_trace *b)
 {
     assert_string_equal(a->name, b->name);
+
     assert_int_equal(a->n_ranks, b->n_ranks);
     assert_int_equal(a->n_stages, b->n_stages);
     assert_int_equal(a->n_micros, b->n_micros);
     assert_int_equal(a->n_chunks, b->n_chunks);
     assert_true(a->unit_seconds == b->unit_seconds && a->makespan == b->makespan);
     assert_int_equal(a->n_events, b->n_events);
+
     for (size_t i = 0; i < a->n_events; i++) {
         const struct weft_trace_event *x = &a->events[i], *y = &b->events[i];
         assert_true(x->start == y->start && x->length == y->length);
@@ -102,6 +104,7 @@ static void require_same(const struct weft_trace *a, const struct weft_trace *b)
         assert_memory_equal(&x->partner, &y->partner, sizeof x->partner);
     }
     assert_int_equal(a->n_memory, b->n_memory);
+
     for (size_t i = 0; i < a->n_memory; i++)
         assert_true(a->memory[i].time == b->memory[i].time &&
                     a->memory[i].amount == b->memory[i].amount &&
@@ -130,6 +133,7 @@ static void plans_round_trip(void **state)
     const struct weft_cost cost = {.f = {f, 1}, .i = {&third, 1}, .hop = 0.7};
     const struct weft_memory_cost memory = {0};
     (void)state;
+
     for (size_t i = 0; i < WEFT_LEN(names); i++) {
         struct weft_gen_params params = {.ranks = 4, .micros = 8};
         struct weft_schedule *s = NULL;
@@ -163,6 +167,7 @@ static void any_order(void **state)
 {
     struct weft_trace t;
     (void)state;
+
     assert_int_equal(weft_trace_init(&t, " a <b>\tname \n", 5, 3, 1000, 1e-9, NULL), WEFT_OK);
     assert_string_equal(t.name, "a <b>?name ?");
     for (uint32_t i = 0; i < 1000; i++) {
@@ -182,6 +187,7 @@ static void any_order(void **state)
         assert_int_equal(weft_trace_add_memory(&t, &sample, NULL), WEFT_OK);
     }
     assert_int_equal(weft_trace_finish(&t, NULL), WEFT_OK);
+
     for (size_t i = 1; i < t.n_events; i++) {
         const struct weft_trace_event *a = &t.events[i - 1], *b = &t.events[i];
         assert_true(a->rank <= b->rank);
@@ -192,6 +198,7 @@ static void any_order(void **state)
             assert_true(a->start < b->start ||
                         (a->start == b->start && a->action.micro < b->action.micro));
     }
+
     for (uint32_t r = 0; r < 5; r++)
         for (size_t i = t.first[r]; i < t.first[r + 1]; i++)
             assert_int_equal(t.events[i].rank, r);

@@ -115,7 +115,7 @@ static void check_recorded(void **state)
 
 /* -- closed forms --------------------------------------------------------------------------- */
 
-static size_t least(size_t a, size_t b)
+static size_t min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -132,7 +132,7 @@ static void check_closed_forms(void **state)
             struct weft_placement p = loop((uint32_t)P, (uint32_t)V, rank_of);
             for (uint32_t s = 0; s < C; s++) {
                 finished_by[s] = s;
-                minimum += least(P - 1, C - 1 - s);
+                minimum += min_size(P - 1, C - 1 - s);
             }
             for (int k = 0; k < 3; k++) {
                 struct weft_traffic *t = make(&p, finished_by, (uint32_t)C, caches[k]);
@@ -160,6 +160,7 @@ static void compare_with_sets(const struct weft_traffic *t, const uint32_t *fini
     const uint32_t *rank_of = p->rank_of + (size_t)pipe * p->n_stages;
     enum weft_block_cache cache = weft_traffic_cache(t);
     static bool has[16][MAX_ITEMS];
+
     memset(has, 0, sizeof has);
     for (uint32_t s = 0; s < p->n_stages; s++) {
         uint32_t rank = rank_of[s];
@@ -244,6 +245,7 @@ static void sum_by_actions(const struct weft_traffic *t, const struct weft_sched
                            uint32_t ranks)
 {
     const struct weft_placement *p = weft_schedule_placement(s);
+
     for (uint32_t r = 0; r < ranks; r++) {
         struct weft_action_span row = weft_schedule_rank(s, r);
         for (size_t i = 0; i < row.len; i++) {
@@ -275,6 +277,7 @@ static void expect_step(const struct weft_traffic *t, const struct weft_schedule
     struct weft_traffic_link want[RANKS * RANKS] = {{0}};
     struct weft_traffic_step step;
     size_t next = 0, forward = 0, backward = 0;
+
     sum_by_actions(t, s, payload, want, RANKS);
     assert_int_equal(weft_traffic_step_init(&step, t, payload, NULL), WEFT_OK);
     for (uint32_t i = 0; i < RANKS * RANKS; i++) {
@@ -304,6 +307,7 @@ static void expect_peak(const struct weft_traffic *t, const struct weft_schedule
     static bool held[STAGES][MICROS][BLOCKS];
     const struct weft_placement *p = weft_schedule_placement(s);
     size_t peaks[16];
+
     assert_int_equal(weft_traffic_peak_blocks(t, s, peaks, NULL), WEFT_OK);
     for (uint32_t r = 0; r < p->n_ranks; r++) {
         struct weft_action_span row = weft_schedule_rank(s, r);
@@ -345,6 +349,7 @@ static void check_schedules(void **state)
                                         "greedy-1f1b", "looped-bfs",       "bitpipe"};
     size_t checked = 0;
     (void)state;
+
     for (size_t i = 0; i < WEFT_LEN(names); i++) {
         const struct weft_generator *g = weft_generator_find(names[i]);
         if (g == NULL)
@@ -407,6 +412,7 @@ static void check_blocks(void **state)
     struct weft_error err;
     uint32_t *got = NULL, n = 0;
     (void)state;
+
     assert_int_equal(weft_partition_init_counts(&p, counts, 5, NULL), WEFT_OK);
     assert_int_equal(weft_residual_blocks(&p, 2, &got, &n, NULL), WEFT_OK);
     assert_int_equal(n, WEFT_LEN(want2));
@@ -436,6 +442,7 @@ static void check_errors(void **state)
     struct weft_error err;
     size_t peaks[2];
     (void)state;
+
     assert_int_equal(weft_traffic_new(&p, falling, 2, WEFT_BLOCK_CACHE_FULL, &t, &err),
                      WEFT_USAGE);
     assert_non_null(strstr(err.msg, "block 1"));
@@ -456,6 +463,7 @@ static void check_errors(void **state)
     assert_int_equal(weft_traffic_new(&p, good, 3, WEFT_BLOCK_CACHE_FULL, &t, &err), WEFT_OK);
     /* 3 micros: 3 activations and 2 blocks each way. */
     assert_int_equal(weft_traffic_count(t, 0).sent, 2);
+
     struct weft_payload payload = {SIZE_MAX / 15, SIZE_MAX / 15};
     assert_int_equal(weft_traffic_step_init(&step, t, payload, &err), WEFT_OK);
     weft_traffic_step_release(&step);
@@ -463,6 +471,7 @@ static void check_errors(void **state)
     assert_int_equal(weft_traffic_step_init(&step, t, payload, &err), WEFT_NUMERIC);
     payload = (struct weft_payload){1, SIZE_MAX / 2};
     assert_int_equal(weft_traffic_step_init(&step, t, payload, &err), WEFT_NUMERIC);
+
     struct weft_schedule *s = NULL;
     struct weft_gen_params params = {.ranks = 2, .micros = 4, .chunks = 2};
     assert_int_equal(weft_schedule_generate("interleaved-1f1b", &params, &s, NULL), WEFT_OK);

@@ -40,14 +40,17 @@ static bool generated(struct table *t, struct dice *d)
     struct weft_gen_params params = {.ranks = 1 + dice_below(d, 4),
                                      .micros = 1 + dice_below(d, dice_once_in(d, 4) ? 10 : 5),
                                      .idle_hints = dice_once_in(d, 4)};
+
     if (g->flags & WEFT_GEN_USES_CHUNKS)
         params.chunks = 1 + dice_below(d, 3);
     if (g->flags & WEFT_GEN_USES_COST && !dice_once_in(d, 200)) /* searches are slow */
         return false;
+
     struct weft_schedule *s = NULL, *lowered = NULL;
     if (weft_schedule_generate(g->name, &params, &s, NULL) != WEFT_OK)
         return false;
     uint32_t how = dice_below(d, 4);
+
     if (how > 0)
         assert_int_equal(
             weft_schedule_lower(s, how == 1 ? WEFT_LOWERING_PYTORCH : WEFT_LOWERING_LATE,
@@ -204,6 +207,7 @@ static void judge(const struct weft_schedule *s, const char *text, struct dice *
     struct weft_channel_model transport = make_transport(d);
     enum verdict v = brute_force_verify(s, transport);
     struct weft_verify_result r;
+
     assert_int_equal(weft_verify(s, &transport, &r, NULL), WEFT_OK);
     bool right = v == VERDICT_VALID, lowered = weft_schedule_is_lowered(s);
     if (!agrees(v, &r) || !cycle_closes(&r) || !places_exist(s, &r) ||
@@ -231,24 +235,29 @@ static void judge(const struct weft_schedule *s, const char *text, struct dice *
 static void run_case(uint64_t number, struct table *t, struct tally *tally)
 {
     struct dice d = {.seed = 2024, .stream = number};
+
     make_table(t, &d);
     struct extent before = extent_of(t);
     for (uint32_t n = dice_below(&d, 4); n > 0; n--)
         table_mutate(t, &d);
+
     struct extent e = extent_of(t);
     struct wf_text text = {0};
     const char *newline = dice_once_in(&d, 2) ? "\r\n" : "\n";
     bool header = dice_once_in(&d, 2);
+
     if (header)
         wf_text_addf(&text, "# weft schedule 1%s# weft ranks %u stages %u micros %u%s", newline,
                      t->n_ranks, before.stages, before.micros, newline);
     table_print(t, newline, &text);
+
     bool possible = e.n_actions > 0;
     if (header)
         possible = possible && e.stages <= before.stages && e.micros <= before.micros &&
                    before.stages <= e.n_actions && before.micros <= e.n_actions;
     else
         possible = possible && e.stages <= e.n_actions && e.micros <= e.n_actions;
+
     struct weft_schedule *s = NULL;
     struct weft_error err = {.msg = ""};
     enum weft_status st =
@@ -259,6 +268,7 @@ static void run_case(uint64_t number, struct table *t, struct tally *tally)
                     text.at);
         fail();
     }
+
     if (st == WEFT_OK)
         judge(s, text.at, &d, tally);
     else
@@ -273,6 +283,7 @@ static void check_random(void **state)
     static struct table t;
     struct tally tally = {0};
     const size_t n_cases = case_count();
+
     for (uint64_t i = 0; i < n_cases; i++)
         run_case(i, &t, &tally);
     for (int v = 0; v < N_VERDICTS; v++)
@@ -282,6 +293,7 @@ static void check_random(void **state)
         "pairs %zu; two-way %zu; with reductions %zu, with some of them only %zu\n",
         tally.refused, tally.lowered, tally.by_pair, tally.blocking, tally.paired,
         tally.two_way, tally.reduced, tally.unreduced);
+
     for (int v = 0; v < N_VERDICTS; v++)
         assert_true(tally.verdict[v] * 1000 >= least_per_mille[v] * n_cases);
     assert_true(tally.refused < n_cases / 20);

@@ -293,6 +293,7 @@ static void check_finding(void **state)
     struct weft_error err = {.msg = ""};
     struct weft_verify_result r;
     enum weft_status st = weft_schedule_parse(c->text, strlen(c->text), "t", false, &s, &err);
+
     if (c->rule == UNREADABLE) {
         assert_int_equal(st, WEFT_SCHEDULE);
         assert_non_null(strstr(err.msg, c->words));
@@ -300,10 +301,12 @@ static void check_finding(void **state)
     }
     assert_int_equal(st, WEFT_OK);
     assert_int_equal(weft_verify(s, &transport, &r, &err), WEFT_OK);
+
     if (c->rule == CORRECT ? r.n_findings > 0 : !has_finding(&r, c)) {
         print_findings(&r);
         fail();
     }
+
     if (c->rule == WEFT_RULE_DEADLOCK)
         check_cycle(&r);
     weft_verify_result_release(&r);
