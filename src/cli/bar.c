@@ -1,3 +1,4 @@
+/* Draws a progress bar in the last line of a terminal. */
 #include "cli/bar.h"
 
 #include <stdlib.h>
@@ -8,11 +9,11 @@
 
 enum {
     EVERY_NS = 100000000,
-    LEAST_MARKS = 10,
-    MOST_MARKS = 40,
-    FRAME = 8,     /* " [" and "] 100%" */
-    LEFT_FREE = 3, /* a Ctrl-C shows as two characters, which must not begin another line */
-    LONGEST = 400, /* characters of a line, however wide the terminal */
+    MIN_MARKS = 10,
+    MAX_MARKS = 40,
+    FRAME = 8,       /* " [" and "] 100%" */
+    LEFT_FREE = 3,   /* Ctrl-C is shown as two characters, which must not start a new line */
+    MAX_CHARS = 400, /* per line */
 };
 
 struct wf_bar wf_bar_make(FILE *out)
@@ -25,26 +26,27 @@ bool wf_bar_is_due(const struct wf_bar *bar)
     return bar->on && (!bar->shown || wf_clock_ns() - bar->drawn_ns >= EVERY_NS);
 }
 
-static size_t room_on(FILE *out)
+/* Returns the number of characters that fit into a line. */
+static size_t line_size(FILE *out)
 {
     size_t width = wf_style_for(out, NULL, 0).width;
     width = width > LEFT_FREE ? width - LEFT_FREE : 1;
-    return width < LONGEST ? width : LONGEST;
+    return width < MAX_CHARS ? width : MAX_CHARS;
 }
 
-/* Appends what fits. */
-static void add(char line[LONGEST + 1], size_t room, const char *text)
+/* Appends as much of `text` as fits. */
+static void add(char line[MAX_CHARS + 1], size_t size, const char *text)
 {
     size_t len = strlen(line), more = strlen(text);
-    more = len + more <= room ? more : room - len;
+    more = len + more <= size ? more : size - len;
     memcpy(line + len, text, more);
     line[len + more] = '\0';
 }
 
-static void add_marks(char line[LONGEST + 1], size_t room, double part, size_t n)
+static void add_marks(char line[MAX_CHARS + 1], size_t size, double part, size_t n)
 {
-    char marks[MOST_MARKS + FRAME + 1], *at = marks;
-    part = part > 0 ? part < 1 ? part : 1 : 0; /* not a number: none */
+    char marks[MAX_MARKS + FRAME + 1], *at = marks;
+    part = part > 0 ? part < 1 ? part : 1 : 0; /* NAN: 0 */
     size_t full = (size_t)(part * (double)n);
     if (n > 0) {
         memcpy(at, " [", 2);
@@ -54,24 +56,24 @@ static void add_marks(char line[LONGEST + 1], size_t room, double part, size_t n
         *at++ = ']';
     }
     snprintf(at, 6, " %3.0f%%", 100 * part);
-    add(line, room, marks);
+    add(line, size, marks);
 }
 
 void wf_bar_draw(struct wf_bar *bar, double part, const char *head, const char *const *fields,
                  size_t n)
 {
-    char line[LONGEST + 1] = "";
-    size_t room = room_on(bar->out), used = strlen(head) + FRAME + LEAST_MARKS, shown = 0;
+    char line[MAX_CHARS + 1] = "";
+    size_t size = line_size(bar->out), used = strlen(head) + FRAME + MIN_MARKS, shown = 0;
     if (!bar->on)
         return;
-    while (shown < n && used + strlen(fields[shown]) + 3 <= room)
+    while (shown < n && used + strlen(fields[shown]) + 3 <= size)
         used += strlen(fields[shown++]) + 3;
-    size_t marks = used <= room ? LEAST_MARKS + room - used : 0;
-    add(line, room, head);
-    add_marks(line, room, part, marks < MOST_MARKS ? marks : MOST_MARKS);
+    size_t marks = used <= size ? MIN_MARKS + size - used : 0;
+    add(line, size, head);
+    add_marks(line, size, part, marks < MAX_MARKS ? marks : MAX_MARKS);
     for (size_t i = 0; i < shown; i++) {
-        add(line, room, " | ");
-        add(line, room, fields[i]);
+        add(line, size, " | ");
+        add(line, size, fields[i]);
     }
     fprintf(bar->out, "\r%s\033[K", line);
     fflush(bar->out);

@@ -1,13 +1,12 @@
-/* A line at the bottom of a terminal that is drawn again and again: how far something is.
+/* A progress bar: a line at the bottom of a terminal that is redrawn in place.
  *
  *     struct wf_bar bar = wf_bar_make(stdout);
  *     const char *fields[] = {"loss 4.81", "eta 0:25:11"};
  *     if (wf_bar_is_due(&bar))
  *         wf_bar_draw(&bar, 0.4, "step 40/100", fields, 2);
- *     wf_bar_clear(&bar);                   before anything else is printed, and at the end
+ *     wf_bar_clear(&bar);                   before other output, and at the end
  *
- * Where there is no terminal, or one that cannot draw a line again (TERM=dumb) or shall have none
- * of this (NO_COLOR), nothing is drawn. */
+ * Nothing is drawn if the stream is not a terminal, or if TERM=dumb or NO_COLOR is set. */
 #ifndef CLI_BAR_H
 #define CLI_BAR_H
 
@@ -23,19 +22,20 @@ struct wf_bar {
     int64_t drawn_ns;
 };
 
+/* Returns a bar on a stream. */
 struct wf_bar wf_bar_make(FILE *out);
 
-/* It is to be drawn, and was not within the last tenth of a second, or is not to be seen. */
+/* Returns true if the bar is on and hidden, or was not drawn within the last tenth of a second. */
 bool wf_bar_is_due(const struct wf_bar *bar);
 
-/* "head [####......]  40% | field | field": as many fields, the first ones first, as the terminal
- * has room for at this moment. */
+/* Draws "head [####......]  40% | field | field" with as many fields as fit into the terminal. */
 void wf_bar_draw(struct wf_bar *bar, double part, const char *head, const char *const *fields,
                  size_t n);
 
+/* Removes the line. */
 void wf_bar_clear(struct wf_bar *bar);
 
-/* What removes the line, for who can only write(). */
+/* The text that removes the line, for signal handlers. */
 #define WF_BAR_CLEAR "\r\033[K"
 
 #endif

@@ -1,4 +1,4 @@
-/* The commands.  The only code that prints or knows of exit codes. */
+/* The commands.  Only this module prints, reads arguments and returns exit codes. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
@@ -12,20 +12,22 @@
 struct wf_command {
     const char *name;
     const char *summary;  /* one line, for the list of commands */
-    const char *operands; /* "FILE", "[COMMAND]" when it may be left out, NULL for none */
+    const char *operands; /* "FILE", "[COMMAND]" if optional, NULL: none */
     const char *text;     /* paragraphs for --help and the man page */
     const char *examples; /* lines "  weft plan ..." */
     struct wf_option_list options;
-    /* Settings of a run, which are flags "--section.key=value"; NULL: it has none. */
+    /* Settings of a run, given as flags "--section.key=value"; NULL: none. */
     struct wf_setting_list (*settings)(void);
-    /* Parses its arguments, does it, prints it.  The error's status becomes the exit code. */
+    /* Parses the arguments, runs the command and prints.  The status becomes the exit code. */
     enum weft_status (*run)(int argc, char **argv, struct weft_error *err);
 };
 
+/* Returns all commands. */
 const struct wf_command *const *wf_commands(size_t *n);
+/* Returns the command of a name; NULL: none. */
 const struct wf_command *wf_command_find(const char *name);
 
-/* Reads a command's arguments into its settings, and its one operand (NULL when left out). */
+/* Parses a command's arguments into its settings and its single operand (NULL if left out). */
 enum weft_status wf_command_parse(const struct wf_command *command, int argc, char **argv,
                                   void *settings, const char **operand, struct weft_error *err);
 
@@ -47,35 +49,40 @@ extern const struct wf_command wf_command_help;
 
 /* -- help ----------------------------------------------------------------------------------- */
 
+/* Prints the list of commands. */
 void wf_print_overview(FILE *out);
+/* Prints the help of one command. */
 void wf_print_help(FILE *out, const struct wf_command *command);
-/* The manual page of one command, or (NULL) that of all. */
+/* Prints the manual page of one command, or of weft (NULL). */
 void wf_print_man(FILE *out, const struct wf_command *command);
+/* Prints the bash completion. */
 void wf_print_completion(FILE *out);
 
 /* -- files and terminals -------------------------------------------------------------------- */
 
-/* Where a command prints: standard output, or a file that appears whole or not at all. */
+/* Where a command prints: standard output, or a file that is written atomically. */
 struct wf_output {
     FILE *out;
     const char *path; /* borrowed; NULL: standard output */
-    char *unfinished; /* owned: the name it has while it is written */
-    char *target;     /* owned: the name it gets */
-    bool quiet;       /* the caller says itself that it is there */
+    char *unfinished; /* owned: the temporary name */
+    char *target;     /* owned: the final name */
+    bool quiet;       /* do not print "wrote FILE" */
 };
 
-/* Refuses a file whose name chooses no form: it must end in one of `endings`, ".csv .json".  What
- * is there and is no file (a pipe, /dev/null) chooses none. */
+/* Returns WEFT_USAGE unless `path` ends in one of `endings`, such as ".csv .json".  A pipe or device
+ * may have any name. */
 enum weft_status wf_output_check(const char *path, const char *endings, struct weft_error *err);
 
+/* Opens a file, or standard output if `path` is NULL or "-". */
 enum weft_status wf_output_open(struct wf_output *s, const char *path, struct weft_error *err);
 
-/* Closes it, and keeps the file only when `st` and all writing was well: then a line on standard
- * output says so.  Returns `st`, or the failure to write. */
+/* Closes the output.  The file is kept, and "wrote FILE" printed, only if `st` is WEFT_OK and all
+ * writing succeeded.  Returns `st`, or the error of writing. */
 enum weft_status wf_output_close(struct wf_output *s, enum weft_status st,
                                  struct weft_error *err);
 
-/* How to draw on `out`: `when` is auto, always or never (NULL: auto); `width` 0: the terminal's. */
+/* Returns how to draw on `out`.  `when` is auto (or NULL), always or never; `width` 0: the
+ * terminal's. */
 struct weft_text_style wf_style_for(FILE *out, const char *when, uint32_t width);
 
 #endif

@@ -1,3 +1,4 @@
+/* Output files that are written atomically, and the abilities of a terminal. */
 #define _DEFAULT_SOURCE /* isatty and the window size of a terminal */
 
 #include <errno.h>
@@ -11,17 +12,17 @@
 #include "base/error.h"
 #include "cli/cli.h"
 
-/* The new file stands beside the old one, has its rights, and takes its place at the end: that of
- * the file itself, where the name is a link. */
+/* Opens a temporary file beside the target, with the permissions of the old file.  A symbolic link is
+ * followed. */
 static enum weft_status open_beside(struct wf_output *s, const struct stat *old,
                                     struct weft_error *err)
 {
     s->target = old != NULL ? realpath(s->path, NULL) : strdup(s->path);
-    size_t room = s->target == NULL ? 0 : strlen(s->target) + 24;
-    s->unfinished = room == 0 ? NULL : malloc(room);
+    size_t size = s->target == NULL ? 0 : strlen(s->target) + 24;
+    s->unfinished = size == 0 ? NULL : malloc(size);
     if (s->unfinished == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory", s->path);
-    snprintf(s->unfinished, room, "%s.%ld.new", s->target, (long)getpid());
+    snprintf(s->unfinished, size, "%s.%ld.new", s->target, (long)getpid());
     s->out = fopen(s->unfinished, "wb");
     if (s->out == NULL)
         return WEFT_FAIL(err, WEFT_IO, "cannot write %s: %s", s->path, strerror(errno));
@@ -45,9 +46,8 @@ enum weft_status wf_output_check(const char *path, const char *endings, struct w
         at += n + (at[n] == ' ');
     }
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "--output %.160s: its ending chooses no form: give a name that ends in "
-                     "one of %s",
-                     path, endings);
+                     "--output %.160s: unknown file name extension (expected one of %s)", path,
+                     endings);
 }
 
 enum weft_status wf_output_open(struct wf_output *s, const char *path, struct weft_error *err)
@@ -60,7 +60,7 @@ enum weft_status wf_output_open(struct wf_output *s, const char *path, struct we
     struct stat info;
     bool exists = stat(path, &info) == 0;
     enum weft_status st = WEFT_OK;
-    if (exists && !S_ISREG(info.st_mode)) { /* a pipe, /dev/null: no renaming */
+    if (exists && !S_ISREG(info.st_mode)) { /* a pipe or device is not replaced */
         s->out = fopen(path, "wb");
         if (s->out == NULL)
             st = WEFT_FAIL(err, WEFT_IO, "%s: %s", path, strerror(errno));
@@ -79,10 +79,10 @@ enum weft_status wf_output_close(struct wf_output *s, enum weft_status st,
                                  struct weft_error *err)
 {
     const char *name = s->path == NULL ? "standard output" : s->path;
-    bool bad = fflush(s->out) != 0 || ferror(s->out);
+    bool failed = fflush(s->out) != 0 || ferror(s->out);
     if (s->path != NULL)
-        bad = fclose(s->out) != 0 || bad;
-    if (st == WEFT_OK && bad)
+        failed = fclose(s->out) != 0 || failed;
+    if (st == WEFT_OK && failed)
         st = WEFT_FAIL(err, WEFT_IO, "cannot write %s: %s", name, strerror(errno));
     if (s->unfinished != NULL) {
         if (st == WEFT_OK && rename(s->unfinished, s->target) != 0)

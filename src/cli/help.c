@@ -1,4 +1,4 @@
-/* --help, the man page and the completion: all from the tables of commands and options. */
+/* Prints --help, the manual pages and the shell completion from the tables of commands and options. */
 #include <string.h>
 
 #include "base/error.h"
@@ -26,13 +26,13 @@ static struct wf_setting_list settings_of(const struct wf_command *c)
     return c->settings != NULL ? c->settings() : (struct wf_setting_list){NULL, 0};
 }
 
-/* Does a section begin with this row? */
+/* Returns true if a section starts with this row. */
 static bool begins_section(struct wf_setting_list list, size_t i)
 {
     return i == 0 || strcmp(list.at[i].section, list.at[i - 1].section) != 0;
 }
 
-/* What may stand there and what stands there by default, as far as it is worth a line. */
+/* Prints the choices and the default of a setting. */
 static void put_setting_values(FILE *out, const struct wf_setting *row)
 {
     bool given = row->fallback[0] != '\0';
@@ -45,7 +45,7 @@ static void put_setting_values(FILE *out, const struct wf_setting *row)
 static void print_settings(FILE *out, struct wf_setting_list list)
 {
     if (list.n > 0)
-        fputs("\nSettings, each with its default; in a file they are keys of their sections:\n",
+        fputs("\nSettings with their defaults; in a file they are keys of their sections:\n",
               out);
     for (size_t i = 0; i < list.n; i++) {
         char name[WF_SETTING_NAME + 2];
@@ -63,12 +63,12 @@ void wf_print_overview(FILE *out)
     size_t n;
     const struct wf_command *const *all = wf_commands(&n);
     fprintf(out, "usage: weft COMMAND [OPTIONS]\n\n"
-                 "Plans pipeline-parallel training: makes a schedule, proves it, times it. And "
-                 "trains.\n\n");
+                 "Plans, verifies, simulates and runs pipeline-parallel training of "
+                 "transformers.\n\n");
     for (size_t i = 0; i < n; i++)
         fprintf(out, "  %-10s %s\n", all[i]->name, all[i]->summary);
-    fprintf(out, "\n  weft COMMAND --help   its options, with examples\n"
-                 "  weft --version        what this is and how it was built\n");
+    fprintf(out, "\n  weft COMMAND --help   options and examples\n"
+                 "  weft --version        version and build\n");
 }
 
 void wf_print_help(FILE *out, const struct wf_command *c)
@@ -82,20 +82,20 @@ void wf_print_help(FILE *out, const struct wf_command *c)
 }
 
 static const char wf_text_of_files[] =
-    "One row a rank, cells by comma, each a stage, a kind and a micro: 2F0 is the forward of\n"
-    "stage 2 on micro 0. F is a forward, B a whole backward, I the gradient of the input, W that\n"
-    "of the weights; (0F7;7B3)OVERLAP_F_B is a forward and a backward that run as one. With\n"
-    "messages there are also SEND_F and RECV_F (a stage's output, its input), SEND_B and RECV_B\n"
-    "(the gradient of its input, of its output), and 2REDUCE_GRAD without a micro. An empty cell\n"
-    "is an idle step. PyTorch's pipelining reads and writes the same; its UNSHARD and RESHARD\n"
-    "are read and passed over.\n\n"
-    "weft's own files have header lines before the rows: # weft schedule 1, # weft name NAME,\n"
-    "# weft ranks P stages S micros M, and # weft placement with the rank of each stage, one line\n"
-    "for each pipe. Other lines that start with # are comments.";
+    "One row per rank. Cells are separated by commas; each has a stage, a kind and a\n"
+    "micro-batch: 2F0 is the forward of stage 2 on micro-batch 0. F is a forward, B a full\n"
+    "backward, I the gradient of the input, W that of the weights; (0F7;7B3)OVERLAP_F_B is a\n"
+    "forward and a backward that run as one. A lowered schedule also has SEND_F and RECV_F (a\n"
+    "stage's output, its input), SEND_B and RECV_B (the gradient of its input, of its output),\n"
+    "and 2REDUCE_GRAD without a micro-batch. An empty cell is an idle step. PyTorch's pipelining\n"
+    "uses the same format; its UNSHARD and RESHARD are ignored.\n\n"
+    "Files written by weft have header lines before the rows: # weft schedule 1, # weft name\n"
+    "NAME, # weft ranks P stages S micros M, and # weft placement with the rank of each stage,\n"
+    "one line per pipeline. Other lines that start with # are comments.";
 
 /* -- man page ------------------------------------------------------------------------------- */
 
-/* Text in roff: backslashes and dashes escaped, a leading dot or quote kept from being a macro. */
+/* Prints text as roff: escapes backslashes, dashes, and a dot or quote at the start of a line. */
 static void put_roff(FILE *out, const char *text)
 {
     bool line_start = true;
@@ -109,7 +109,7 @@ static void put_roff(FILE *out, const char *text)
     }
 }
 
-/* Paragraphs are parted by empty lines. */
+/* Prints paragraphs, which are separated by empty lines. */
 static void put_paragraphs(FILE *out, const char *text)
 {
     const char *at = text;
@@ -173,7 +173,7 @@ static void man_settings(FILE *out, struct wf_setting_list list)
     }
 }
 
-/* Options and settings, each with a line of its own. */
+/* Prints options and settings, one per line. */
 static void man_options(FILE *out, const struct wf_command *c)
 {
     for (size_t i = 0; i < c->options.n; i++)
@@ -230,11 +230,11 @@ static void man_files(FILE *out)
 static void man_environment(FILE *out)
 {
     fputs(
-        ".SH ENVIRONMENT\n.TP\nCOLUMNS\nwidth to draw in when the output is no terminal\n"
-        ".TP\nNO_COLOR\nno colours when set\n"
-        ".TP\nTMPDIR\nwhere the tokens of bench pipeline are meanwhile, instead of /tmp\n"
-        ".TP\nWEFT_ISA\nportable, avx2, avx512 or avx512_bf16: compute with no more than that\n"
-        ".TP\nWEFT_MODULES\nfolder of weft\\-openmpi.so and weft\\-mpich.so\n",
+        ".SH ENVIRONMENT\n.TP\nCOLUMNS\nwidth of drawings if the output is not a terminal\n"
+        ".TP\nNO_COLOR\nno colours if set\n"
+        ".TP\nTMPDIR\ndirectory for temporary files of bench pipeline (/tmp)\n"
+        ".TP\nWEFT_ISA\nportable, avx2, avx512 or avx512_bf16: the most advanced instruction set to use\n"
+        ".TP\nWEFT_MODULES\ndirectory of weft\\-openmpi.so and weft\\-mpich.so\n",
         out);
 }
 
@@ -244,14 +244,14 @@ static void man_exit_codes(FILE *out)
     for (int st = WEFT_OK; st <= WEFT_INTERNAL; st++)
         fprintf(out, ".TP\n%d\n%s\n", weft_status_exit_code((enum weft_status)st),
                 weft_status_text((enum weft_status)st));
-    fputs(".TP\n130, 143\nafter an interrupt, or SIGTERM, and an end in good order\n", out);
-    fputs(".PP\nA file that is missing or cannot be read has the code of what it should have "
-          "been: settings and costs 2; text, tokens, tokenizers, traces and runs 3; models and "
-          "checkpoints 4; schedules 5. What cannot be written is 8.\n",
+    fputs(".TP\n130, 143\nstopped in an orderly way by an interrupt or by SIGTERM\n", out);
+    fputs(".PP\nA missing or unreadable file has the code of its kind: settings and costs 2; "
+          "text, tokens, tokenizers, traces and runs 3; models and checkpoints 4; schedules "
+          "5. A file that cannot be written has code 8.\n",
           out);
 }
 
-/* All pages but the one that they are in; NULL: that of weft itself. */
+/* Prints references to all other pages; `self` NULL: the page of weft itself. */
 static void man_see_also(FILE *out, const struct wf_command *self)
 {
     size_t n;
@@ -267,7 +267,7 @@ static void man_see_also(FILE *out, const struct wf_command *self)
     fputc('\n', out);
 }
 
-/* "weft-plan", as a page is called. */
+/* Prints the page of one command, such as weft-plan(1). */
 static void print_man_of(FILE *out, const struct wf_command *c)
 {
     fputs(".TH WEFT\\-", out);
@@ -298,12 +298,12 @@ static void print_man_of_all(FILE *out)
     fprintf(
         out,
         ".TH WEFT 1 \"\" \"weft %s\" \"User Commands\"\n"
-        ".SH NAME\nweft \\- plan pipeline\\-parallel training, and prove the plan\n"
+        ".SH NAME\nweft \\- plan, verify, simulate and run pipeline\\-parallel training\n"
         ".SH SYNOPSIS\n\\fBweft\\fR \\fIcommand\\fR [\\fIoptions\\fR]\n"
         ".SH DESCRIPTION\n"
-        "A schedule says which rank runs which stage on which micro\\-batch, in which order.\n"
-        "weft makes schedules, proves that they complete, and tells their time and memory.\n"
-        "It also trains transformers.\n",
+        "A schedule defines which rank runs which stage on which micro\\-batch, and in which\n"
+        "order. weft generates schedules, proves that they complete, and reports makespan,\n"
+        "bubble and peak memory. It also trains transformers with them.\n",
         weft_version());
     for (size_t i = 0; i < n; i++)
         man_command(out, all[i]);
@@ -400,7 +400,7 @@ struct help_settings {
 };
 
 static const struct wf_option help_options[] = {
-    {"man", 0, WF_OPTION_SWITCH, NULL, "print the manual page (roff), of all or of one command",
+    {"man", 0, WF_OPTION_SWITCH, NULL, "print the manual page (roff) of weft or of one command",
      NULL, offsetof(struct help_settings, man)},
     {"completion", 0, WF_OPTION_SWITCH, NULL, "print the bash completion", NULL,
      offsetof(struct help_settings, completion)},
@@ -413,7 +413,7 @@ static enum weft_status run_help(int argc, char **argv, struct weft_error *err)
     WEFT_TRY(wf_command_parse(&wf_command_help, argc, argv, &settings, &about, err));
     const struct wf_command *command = about == NULL ? NULL : wf_command_find(about);
     if (about != NULL && command == NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "there is no command '%.40s' (weft help)", about);
+        return WEFT_FAIL(err, WEFT_USAGE, "no command '%.40s' (see weft help)", about);
     if (settings.man)
         wf_print_man(stdout, command);
     else if (settings.completion)
@@ -427,9 +427,9 @@ static enum weft_status run_help(int argc, char **argv, struct weft_error *err)
 
 const struct wf_command wf_command_help = {
     .name = "help",
-    .summary = "what the commands do, the manual page, the shell completion",
+    .summary = "print help, the manual pages or the shell completion",
     .operands = "[COMMAND]",
-    .text = "Says what weft or one of its commands does.\n",
+    .text = "Prints the help of weft or of one of its commands.\n",
     .examples = "  weft help plan\n"
                 "  weft help --man | man -l -\n"
                 "  weft help --man train | man -l -\n",

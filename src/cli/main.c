@@ -1,3 +1,4 @@
+/* The program: finds the command, runs it, prints its error and returns the exit code. */
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -36,22 +37,23 @@ enum weft_status wf_command_parse(const struct wf_command *command, int argc, ch
                                   void *settings, const char **operand, struct weft_error *err)
 {
     const char **operands = malloc(sizeof *operands * ((size_t)argc + 1));
-    const char *takes = command->operands;
+    const char *expected = command->operands;
     size_t n = 0;
     if (operands == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %d arguments", argc);
     enum weft_status st =
         wf_options_parse(command->options, argc, argv, settings, operands, &n, err);
-    if (st == WEFT_OK && n > 0 && takes == NULL && weft_generator_find(operands[0]) != NULL)
+    if (st == WEFT_OK && n > 0 && expected == NULL && weft_generator_find(operands[0]) != NULL)
         st = WEFT_FAIL(err, WEFT_USAGE, "did you mean weft %s --schedule %s?", command->name,
                        operands[0]);
-    else if (st == WEFT_OK && n > (takes != NULL))
+    else if (st == WEFT_OK && n > (expected != NULL))
         st = WEFT_FAIL(err, WEFT_USAGE, "%s takes %s%s, not '%.40s': see weft %s --help",
-                       command->name, takes == NULL ? "options only" : "one ",
-                       takes == NULL ? "" : takes, operands[takes != NULL], command->name);
-    else if (st == WEFT_OK && n == 0 && takes != NULL && takes[0] != '[')
-        st = WEFT_FAIL(err, WEFT_USAGE, "%s needs %s: see weft %s --help", command->name, takes,
+                       command->name, expected == NULL ? "options only" : "one ",
+                       expected == NULL ? "" : expected, operands[expected != NULL],
                        command->name);
+    else if (st == WEFT_OK && n == 0 && expected != NULL && expected[0] != '[')
+        st = WEFT_FAIL(err, WEFT_USAGE, "%s needs %s: see weft %s --help", command->name,
+                       expected, command->name);
     *operand = st == WEFT_OK && n > 0 ? operands[0] : NULL;
     free(operands);
     return st;
@@ -65,7 +67,7 @@ static enum weft_status no_such_command(const char *name, struct weft_error *err
     for (size_t i = 0; i < n && i < WEFT_LEN(names); i++)
         names[i] = all[i]->name;
     const char *near = wf_text_nearest(name, names, n, sizeof names[0]);
-    return WEFT_FAIL(err, WEFT_USAGE, "there is no command '%.40s'%s%s%s (weft help)", name,
+    return WEFT_FAIL(err, WEFT_USAGE, "no command '%.40s'%s%s%s (see weft help)", name,
                      near == NULL ? "" : ": did you mean ", near == NULL ? "" : near,
                      near == NULL ? "" : "?");
 }
@@ -80,12 +82,13 @@ static bool wants_help(int argc, char **argv)
 
 static enum weft_status check_environment(struct weft_error *err)
 {
-    const char *wish = getenv("WEFT_ISA");
-    if (wish != NULL && !wf_isa_is_name(wish))
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "WEFT_ISA is '%.40s': set portable, avx2, avx512 or avx512_bf16, or "
-                         "unset it",
-                         wish);
+    const char *isa = getenv("WEFT_ISA");
+    if (isa != NULL && !wf_isa_is_name(isa))
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "WEFT_ISA: unknown instruction set '%.40s' (expected portable, avx2, avx512 "
+            "or avx512_bf16)",
+            isa);
     return WEFT_OK;
 }
 
@@ -94,7 +97,7 @@ static enum weft_status run(int argc, char **argv, struct weft_error *err)
     WEFT_TRY(check_environment(err));
     if (argc < 2) {
         wf_print_overview(stderr);
-        return WEFT_FAIL(err, WEFT_USAGE, "give a command");
+        return WEFT_FAIL(err, WEFT_USAGE, "a command is needed");
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         wf_print_overview(stdout);
@@ -118,8 +121,8 @@ static enum weft_status run(int argc, char **argv, struct weft_error *err)
 int main(int argc, char **argv)
 {
     struct weft_error err = {0};
-    setlocale(LC_CTYPE, "");  /* for drawing; numbers stay as C has them */
-    signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error like any other */
+    setlocale(LC_CTYPE, "");  /* for drawing; numbers keep the C locale */
+    signal(SIGXFSZ, SIG_IGN); /* a file that is too large is reported as an error */
     enum weft_status st = run(argc, argv, &err);
     if (st == WEFT_OK && (fflush(stdout) != 0 || ferror(stdout)))
         st = WEFT_FAIL(&err, WEFT_IO, "cannot write standard output");

@@ -53,7 +53,7 @@ err_has 'draw needs a FILE'
 run 5 draw no-such-file.csv
 err_has 'no-such-file.csv: No such file'
 run 2 draw plan.csv -o plan.gif
-err_has 'plan.gif: its ending chooses no form: give a name that ends in one of .svg .png'
+err_has 'plan.gif: unknown file name extension (expected one of .svg .png'
 holds test ! -e plan.gif
 run 2 draw plan.csv "$measured"
 err_has 'length of an abstract unit with --unit'

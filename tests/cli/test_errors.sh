@@ -120,9 +120,9 @@ table() {
 table <<'END'
 # weft itself
 2 | no command 'plam': did you mean plan\? | weft plam
-2 | no command 'zzzzzz' \(weft help\) | weft zzzzzz
+2 | no command 'zzzzzz' \(see weft help\) | weft zzzzzz
 2 | no command 'nosuch' | weft help nosuch
-2 | WEFT_ISA is 'mmx': set portable, avx2 | WEFT_ISA=mmx weft plan --list
+2 | WEFT_ISA: unknown instruction set 'mmx' .expected portable, avx2 | WEFT_ISA=mmx weft plan --list
 2 | unknown option --repeet: did you mean --repeat\? | weft bench plan --repeet 3
 2 | no benchmark 'speed': plan, sim, train | weft bench speed
 2 | unknown model 'd0' | weft bench train --spec d0
@@ -324,7 +324,7 @@ table <<'END'
 2 | report needs a RUN | weft report
 3 | runs/zz is not there: give the directory of a run | weft report runs/zz
 3 | small\.txt is a file: give the directory of a run | weft report --serve small.txt
-3 | folder is no directory of a run: .*metrics\.jsonl | weft report folder
+3 | folder: not the directory of a run: .*metrics\.jsonl | weft report folder
 2 | --port is for --serve | weft report done --port 80
 8 | cannot write no/page\.html: No such file | weft report done -o no/page.html
 8 | cannot write /dev/full: No space left | weft report done -o /dev/full

@@ -9,9 +9,9 @@ out_has 'weft '
 run 0 help
 out_has 'usage: weft COMMAND'
 run 2 help nonsense
-err_has "there is no command 'nonsense'"
+err_has "no command 'nonsense'"
 run 2 help --man nonsense
-err_has "there is no command 'nonsense'"
+err_has "no command 'nonsense'"
 
 run 0 help --man
 holds test "$(head -c 9 out)" = '.TH WEFT '

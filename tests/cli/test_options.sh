@@ -3,7 +3,7 @@
 . "$(dirname -- "$0")/common.bash"
 
 run 2 plam
-err_has "there is no command 'plam': did you mean plan?"
+err_has "no command 'plam': did you mean plan?"
 run 2 plan
 err_has 'give --schedule NAME'
 run 2 plan --schedul 1f1b

@@ -66,7 +66,7 @@ err_has 'report needs a RUN'
 run 3 report nowhere
 err_has 'nowhere is not there'
 run 3 report runs
-err_has 'no directory of a run'
+err_has 'not the directory of a run'
 holds test ! -e runs/report.html
 run 2 report runs/a --port 5
 err_has '--port is for --serve'

@@ -183,6 +183,6 @@ run 7 train run.yaml --model.dir=sick
 err_has 'transformer.wte.weight is non-finite at element 0'
 
 WEFT_ISA=quick run 2 train run.yaml
-err_has "WEFT_ISA is 'quick'"
+err_has "WEFT_ISA: unknown instruction set 'quick'"
 
 finish

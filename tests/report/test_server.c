@@ -391,7 +391,7 @@ static void check_empty(void **state)
     port = wf_report_server_port(other);
     char *page = get("GET /");
     assert_int_equal(status_of(page), 200);
-    assert_non_null(strstr(page, "no step yet"));
+    assert_non_null(strstr(page, "no steps yet"));
     free(page);
     wf_report_server_stop(other);
     wf_report_server_stop(NULL);

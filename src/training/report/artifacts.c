@@ -1,10 +1,10 @@
-/* What a run left behind: checkpoints, samples, its settings. */
+/* Writes what a run produced: checkpoints, samples, settings. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "training/report/page_priv.h"
 
-enum { OPEN_SAMPLES = 3, LONGEST_SAMPLE = 4000 };
+enum { OPEN_SAMPLES = 3, MAX_SAMPLE = 4000 };
 
 void wf_page_checkpoints(struct wf_page *p, const struct wf_run *run)
 {
@@ -22,7 +22,7 @@ void wf_page_checkpoints(struct wf_page *p, const struct wf_run *run)
             strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &parts);
         fprintf(p->out, "<tr><th>%llu</th>", c->step);
         wf_page_cell(p, WF_UNIT_BYTES, (double)c->bytes);
-        fprintf(p->out, "<td>%s</td><td>%s</td></tr>\n", when, c->whole ? "" : "not finished");
+        fprintf(p->out, "<td>%s</td><td>%s</td></tr>\n", when, c->complete ? "" : "incomplete");
     }
     fputs("</tbody></table></div>\n", p->out);
     wf_page_section_end(p);
@@ -30,16 +30,16 @@ void wf_page_checkpoints(struct wf_page *p, const struct wf_run *run)
 
 static void put_sample(struct wf_page *p, const struct wf_run_sample *s)
 {
-    char *cut = strndup(s->text, LONGEST_SAMPLE);
+    char *cut = strndup(s->text, MAX_SAMPLE);
     fprintf(p->out, "<h3>step %.0f</h3><pre>", s->step);
     if (cut != NULL) {
-        /* Not through the middle of a character. */
+        /* Do not cut through a character. */
         size_t n = strlen(cut);
         while (s->text[n] != '\0' && n > 0 && ((unsigned char)s->text[n] & 0xc0) == 0x80)
             cut[--n] = '\0';
         wf_html_put_text(p->out, cut);
     }
-    fprintf(p->out, "%s</pre>\n", strlen(s->text) > LONGEST_SAMPLE ? " \xe2\x80\xa6" : "");
+    fprintf(p->out, "%s</pre>\n", strlen(s->text) > MAX_SAMPLE ? " \xe2\x80\xa6" : "");
     free(cut);
 }
 
@@ -50,7 +50,7 @@ void wf_page_samples(struct wf_page *p, const struct wf_run *run)
     wf_page_section(p, "Samples");
     for (size_t i = 0; i < run->n_samples; i++) {
         if (i == OPEN_SAMPLES)
-            fprintf(p->out, "<details><summary>earlier ones (%zu)</summary>\n",
+            fprintf(p->out, "<details><summary>earlier samples (%zu)</summary>\n",
                     run->n_samples - OPEN_SAMPLES);
         put_sample(p, &run->samples[run->n_samples - 1 - i]);
     }
@@ -59,7 +59,7 @@ void wf_page_samples(struct wf_page *p, const struct wf_run *run)
     wf_page_section_end(p);
 }
 
-/* Where a run's files lie is nobody's business: of paths only the last part is shown. */
+/* Writes a value.  Of paths only the last part is shown, since a page may be published. */
 static void put_value(FILE *out, const char *value)
 {
     while (*value != '\0') {
@@ -108,7 +108,7 @@ void wf_page_settings(struct wf_page *p, const struct wf_run *run)
     if (!run->has_settings)
         return;
     wf_page_section(p, "Settings");
-    fputs("<p class=\"note\">Those that differ from their defaults.</p>\n", p->out);
+    fputs("<p class=\"note\">Settings that differ from their defaults.</p>\n", p->out);
     put_settings(p, run, true);
     fputs("<details><summary>All settings</summary>\n", p->out);
     put_settings(p, run, false);

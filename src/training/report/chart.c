@@ -1,3 +1,4 @@
+/* Draws curves over steps as SVG, and writes their numbers for the script. */
 #include "training/report/chart.h"
 
 #include <math.h>
@@ -11,24 +12,24 @@ enum { MANY = 200 };
 enum { LEFT = 58, RIGHT = 14, TOP = 12, BOTTOM = 26 };
 
 struct frame {
-    double x0, x1, y0, y1, y_step; /* what is shown */
+    double x0, x1, y0, y1, y_step; /* the shown range */
     double left, top, width, height;
 };
 
 /* -- thinning ------------------------------------------------------------------------------- */
 
-/* The points begin .. end - 1 share a pixel: four of them say all that can be seen. */
+/* Selects up to four of the points begin .. end - 1, which share a pixel. */
 static size_t decimate_bucket(const struct wf_chart_line *line, size_t begin, size_t end,
                               size_t *keep)
 {
-    size_t least = begin, most = begin, n = 0;
+    size_t min = begin, max = begin, n = 0;
     for (size_t i = begin; i < end; i++) {
-        if (line->y[i] < line->y[least] || isnan(line->y[least]))
-            least = i;
-        if (line->y[i] > line->y[most] || isnan(line->y[most]))
-            most = i;
+        if (line->y[i] < line->y[min] || isnan(line->y[min]))
+            min = i;
+        if (line->y[i] > line->y[max] || isnan(line->y[max]))
+            max = i;
     }
-    size_t low = least < most ? least : most, high = least < most ? most : least;
+    size_t low = min < max ? min : max, high = min < max ? max : min;
     const size_t four[] = {begin, low, high, end - 1};
     for (size_t k = 0; k < WEFT_LEN(four); k++)
         if (n == 0 || four[k] > keep[n - 1])
@@ -51,9 +52,9 @@ size_t wf_chart_decimate(const struct wf_chart_line *line, double x0, double x1,
     return n;
 }
 
-/* -- what is shown -------------------------------------------------------------------------- */
+/* -- the shown range ------------------------------------------------------------------------ */
 
-/* A loss falls so far at first that the rest would be flat. */
+/* A loss falls so far at the start that the rest would look flat. */
 static bool is_cropped(const struct wf_chart *c, const struct wf_chart_line *line, size_t i)
 {
     return c->crop && line->n >= MANY && i < line->n / 100;
@@ -77,7 +78,7 @@ static struct frame choose_frame(const struct wf_chart *c)
         f.x1 = f.x0 + 1;
     if (!(high >= low) || !isfinite(low))
         low = 0, high = 1;
-    if (high - low < 1e-9 * fabs(high) + 1e-300) { /* one height */
+    if (high - low < 1e-9 * fabs(high) + 1e-300) { /* all values are equal */
         double around = high == 0 ? 1 : fabs(high) * 0.1;
         low = c->from_zero ? 0 : low - around;
         high += around;
@@ -142,7 +143,7 @@ static void put_line(FILE *out, const struct wf_chart_line *line, const struct f
 {
     static const char *const styles[] = {"plain", "faint", "dashed", "dots"};
     bool down = false;
-    size_t run = 0; /* points since the last hole: one alone is a dot */
+    size_t run = 0; /* points since the last gap: a single one is a dot */
     fprintf(out, "<path class=\"line %s c%u\" d=\"", styles[line->style],
             line->colour % WF_CHART_COLOURS);
     for (size_t k = 0; k <= n; k++) {
@@ -163,7 +164,7 @@ static void put_line(FILE *out, const struct wf_chart_line *line, const struct f
     fputs("\"/>\n", out);
 }
 
-/* Of several runs, whose dots have the colour of their line. */
+/* Returns true for dots of a run whose line is in the legend already. */
 static bool is_same_run(const struct wf_chart *c, size_t k)
 {
     bool same = false;
@@ -230,7 +231,7 @@ bool wf_chart_put(FILE *page, FILE *data, const struct wf_chart *c)
 {
     struct frame f = choose_frame(c);
     bool ok = true;
-    /* Many lines share the bytes that a page may have. */
+    /* With many lines fewer points are kept of each, which limits the size of the page. */
     double pixels = f.width * (c->n_lines > 3 ? 3.0 / (double)c->n_lines : 1);
     begin_figure(page, c);
     put_axes(page, c, &f);

@@ -1,14 +1,15 @@
-/* Loss, rates and the like over steps; several runs lie over each other. */
+/* Writes charts of loss, rates and times over steps; several runs share a chart. */
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/error.h"
 #include "training/report/chart.h"
 #include "training/report/page_priv.h"
 
 enum { WIDE = 1080, HALF = 530, HIGH = 300, LOW = 190, SMOOTH_FROM = 200 };
 
 struct lines {
-    struct wf_chart_line *at; /* owned, and so is what they point to */
+    struct wf_chart_line *at; /* owned, with the numbers they point to */
     size_t n;
 };
 
@@ -21,8 +22,8 @@ static void lines_release(struct lines *l)
     free(l->at);
 }
 
-/* The mean of as many neighbours on either side, up to a two-hundredth of the run, and fewer towards
- * its ends: it neither lags behind nor leans.  False: no memory. */
+/* Replaces each value by the mean of its neighbours: up to a two-hundredth of the run on either side,
+ * fewer near the ends, always the same number on both.  Returns false if memory runs out. */
 static bool smooth(double *y, size_t n)
 {
     size_t reach = n / 200 > 8 ? n / 200 : 8;
@@ -44,7 +45,7 @@ static bool smooth(double *y, size_t n)
     return ok;
 }
 
-/* All runs on a page are drawn in one way. */
+/* Returns true if all runs are long enough to be smoothed: all of a page are drawn alike. */
 static bool are_long(const struct wf_page *p)
 {
     for (size_t r = 0; r < p->n; r++)
@@ -61,7 +62,7 @@ struct curve {
     bool smooth;
 };
 
-/* Adds a column of a run, unless there is nothing in it. */
+/* Adds a column of a run, unless it is empty. */
 static void add_line(struct wf_page *p, struct lines *l, const struct wf_run *run,
                      const struct curve *c)
 {
@@ -69,10 +70,10 @@ static void add_line(struct wf_page *p, struct lines *l, const struct wf_run *ru
     double *x = malloc(sizeof *x * (run->n_points + 1));
     double *y = malloc(sizeof *y * (run->n_points + 1));
     p->failed = p->failed || x == NULL || y == NULL;
-    bool holes = c->style != WF_LINE_STYLE_DOTS, any = false;
+    bool gaps = c->style != WF_LINE_STYLE_DOTS, any = false;
     for (size_t i = 0; !p->failed && i < run->n_points; i++) {
         double value = wf_run_value(&run->points[i], c->column);
-        if (!holes && isnan(value))
+        if (!gaps && isnan(value))
             continue;
         x[n] = run->points[i].step;
         y[n++] = value;
@@ -111,8 +112,8 @@ static void put_chart(struct wf_page *p, struct wf_chart *c, const struct lines 
     p->failed = !wf_chart_put(p->out, p->charts, c) || p->failed;
 }
 
-/* One column of all runs; of one run also what was planned, when there is a second column.  A long
- * run that jumps about is faint behind its mean. */
+/* Writes one column of all runs.  For a single run, `planned` (0: none) is a second column.  A long run
+ * is drawn faintly behind its smoothed curve. */
 static void put_columns(struct wf_page *p, struct wf_chart *c, size_t column, const char *name,
                         size_t planned)
 {
@@ -120,14 +121,14 @@ static void put_columns(struct wf_page *p, struct wf_chart *c, size_t column, co
     if (!lines_init(p, &l))
         return;
     for (size_t r = 0; r < p->n; r++) {
-        bool calm = are_long(p) && column != WF_RUN_COLUMN(lr);
+        bool smoothed = are_long(p) && column != WF_RUN_COLUMN(lr);
         struct curve raw = {column, p->n == 1 ? name : NULL, (unsigned)r,
-                            calm ? WF_LINE_STYLE_FAINT : WF_LINE_STYLE_PLAIN, false};
+                            smoothed ? WF_LINE_STYLE_FAINT : WF_LINE_STYLE_PLAIN, false};
         struct curve mean = {column, p->n == 1 ? "smoothed" : NULL, (unsigned)r,
                              WF_LINE_STYLE_PLAIN, true};
-        if (p->n == 1 || !calm)
+        if (p->n == 1 || !smoothed)
             add_line(p, &l, &p->runs[r], &raw);
-        if (calm)
+        if (smoothed)
             add_line(p, &l, &p->runs[r], &mean);
     }
     if (planned != 0 && p->n == 1) {
@@ -147,20 +148,21 @@ static void put_loss(struct wf_page *p)
         return;
     for (size_t r = 0; r < p->n; r++) {
         const struct wf_run *run = &p->runs[r];
-        bool long_one = are_long(p);
+        bool is_long = are_long(p);
         unsigned own = (unsigned)r;
         struct curve raw = {WF_RUN_COLUMN(loss), p->n == 1 ? "loss" : NULL, own,
-                            long_one ? WF_LINE_STYLE_FAINT : WF_LINE_STYLE_PLAIN, false};
-        struct curve calm = {WF_RUN_COLUMN(loss), p->n == 1 ? "smoothed" : NULL, own,
+                            is_long ? WF_LINE_STYLE_FAINT : WF_LINE_STYLE_PLAIN, false};
+        struct curve mean = {WF_RUN_COLUMN(loss), p->n == 1 ? "smoothed" : NULL, own,
                              WF_LINE_STYLE_PLAIN, true};
         struct curve val = {WF_RUN_COLUMN(val_loss), "validation", p->n == 1 ? 1 : own,
                             WF_LINE_STYLE_DOTS, false};
-        if (p->n == 1 || !long_one)
+        if (p->n == 1 || !is_long)
             add_line(p, &l, run, &raw);
-        if (long_one)
-            add_line(p, &l, run, &calm);
+        if (is_long)
+            add_line(p, &l, run, &mean);
         add_line(p, &l, run, &val);
     }
+
     struct wf_chart c = {.id = "loss",
                          .title = "Loss",
                          .unit = WF_UNIT_LOSS,
@@ -170,6 +172,8 @@ static void put_loss(struct wf_page *p)
                          .level = NAN,
                          .legend = l.n > 1,
                          .untitled = true};
+
+    /* Ticks mark the checkpoints. */
     const struct wf_run *first = &p->runs[0];
     if (p->n == 1 && first->n_checkpoints > 0) {
         marks = malloc(sizeof *marks * first->n_checkpoints);
@@ -183,71 +187,60 @@ static void put_loss(struct wf_page *p)
     free(marks);
 }
 
+/* A small chart of one column. */
+struct panel {
+    const char *id, *title, *name; /* name: of the curve */
+    enum wf_unit unit;
+    size_t column, planned;
+};
+
+static void put_panel(struct wf_page *p, const struct panel *panel, double level)
+{
+    struct wf_chart c = {.id = panel->id,
+                         .title = panel->title,
+                         .unit = panel->unit,
+                         .width = HALF,
+                         .height = LOW,
+                         .from_zero = true,
+                         .level = level,
+                         .level_name = "clipped above"};
+    put_columns(p, &c, panel->column, panel->name, panel->planned);
+}
+
 void wf_page_curves(struct wf_page *p)
 {
+    static const struct panel norm = {"norm",       "Gradient norm",          "norm",
+                                      WF_UNIT_NORM, WF_RUN_COLUMN(grad_norm), 0};
+    static const struct panel lr = {"lr",       "Learning rate",   "lr",
+                                    WF_UNIT_LR, WF_RUN_COLUMN(lr), 0};
+    static const struct panel throughput[] = {
+        {"rate", "Tokens per second", "tokens per second", WF_UNIT_COUNT, WF_RUN_COLUMN(tok_s),
+         0},
+        {"time", "Time per step", "time", WF_UNIT_MS, WF_RUN_COLUMN(ms), 0},
+        {"mfu", "Utilization (MFU)", "utilization", WF_UNIT_PERCENT, WF_RUN_COLUMN(mfu), 0},
+        {"bubble", "Bubble", "measured", WF_UNIT_PERCENT, WF_RUN_COLUMN(bubble),
+         WF_RUN_COLUMN(bubble_plan)},
+    };
     bool pipeline = false;
     double clip = NAN;
     for (size_t r = 0; r < p->n; r++)
         pipeline = pipeline || wf_run_sum(&p->runs[r], WF_RUN_COLUMN(bubble)) > 0;
     if (p->n == 1 && p->runs[0].has_settings && p->runs[0].settings.optim.clip > 0)
         clip = p->runs[0].settings.optim.clip;
-    struct wf_chart norm = {.id = "norm",
-                            .title = "Gradient norm",
-                            .unit = WF_UNIT_NORM,
-                            .width = HALF,
-                            .height = LOW,
-                            .from_zero = true,
-                            .level = clip,
-                            .level_name = "clipped above"};
-    struct wf_chart lr = {.id = "lr",
-                          .title = "Learning rate",
-                          .unit = WF_UNIT_LR,
-                          .width = HALF,
-                          .height = LOW,
-                          .from_zero = true,
-                          .level = NAN};
-    struct wf_chart rate = {.id = "rate",
-                            .title = "Tokens a second",
-                            .unit = WF_UNIT_COUNT,
-                            .width = HALF,
-                            .height = LOW,
-                            .from_zero = true,
-                            .level = NAN};
-    struct wf_chart time = {.id = "time",
-                            .title = "Time of a step",
-                            .unit = WF_UNIT_MS,
-                            .width = HALF,
-                            .height = LOW,
-                            .from_zero = true,
-                            .level = NAN};
-    struct wf_chart mfu = {.id = "mfu",
-                           .title = "Utilization (MFU)",
-                           .unit = WF_UNIT_PERCENT,
-                           .width = HALF,
-                           .height = LOW,
-                           .from_zero = true,
-                           .level = NAN};
-    struct wf_chart bubble = {.id = "bubble",
-                              .title = "Bubble",
-                              .unit = WF_UNIT_PERCENT,
-                              .width = HALF,
-                              .height = LOW,
-                              .from_zero = true,
-                              .level = NAN};
+
     wf_page_section(p, "Loss");
     put_loss(p);
     fputs("<div class=\"pair\">", p->out);
-    put_columns(p, &norm, WF_RUN_COLUMN(grad_norm), "norm", 0);
-    put_columns(p, &lr, WF_RUN_COLUMN(lr), "lr", 0);
+    put_panel(p, &norm, clip);
+    put_panel(p, &lr, NAN);
     fputs("</div>\n", p->out);
     wf_page_section_end(p);
+
     wf_page_section(p, "Throughput");
     fputs("<div class=\"pair\">", p->out);
-    put_columns(p, &rate, WF_RUN_COLUMN(tok_s), "tokens a second", 0);
-    put_columns(p, &time, WF_RUN_COLUMN(ms), "time", 0);
-    put_columns(p, &mfu, WF_RUN_COLUMN(mfu), "utilization", 0);
-    if (pipeline)
-        put_columns(p, &bubble, WF_RUN_COLUMN(bubble), "measured", WF_RUN_COLUMN(bubble_plan));
+    for (size_t i = 0; i < WEFT_LEN(throughput); i++)
+        if (pipeline || throughput[i].column != WF_RUN_COLUMN(bubble))
+            put_panel(p, &throughput[i], NAN);
     fputs("</div>\n", p->out);
     wf_page_section_end(p);
 }

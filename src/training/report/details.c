@@ -1,4 +1,4 @@
-/* What the ranks did in one step, what they hold and what they send. */
+/* Writes what the ranks did in one step, their memory and their traffic. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,18 +8,18 @@
 #include "planning/draw/picture.h"
 #include "training/report/page_priv.h"
 
-enum { WIDTH = 1080, MOST_BARS = 64, MOST_EVENTS = 30000 };
+enum { WIDTH = 1080, MAX_BARS = 64, MAX_EVENTS = 30000 };
 
 /* -- bars of parts -------------------------------------------------------------------------- */
 
-enum { MOST_PARTS = 24 };
+enum { MAX_PARTS = 24 };
 
 struct bars {
     enum wf_unit unit;
-    const char *names[MOST_PARTS]; /* borrowed */
-    char styles[MOST_PARTS][24];   /* attributes that paint them */
+    const char *names[MAX_PARTS]; /* borrowed */
+    char styles[MAX_PARTS][24];   /* SVG attributes */
     size_t n_parts;
-    double most; /* the longest */
+    double max; /* of the bars' lengths */
     double y;
 };
 
@@ -36,7 +36,7 @@ static void add_kind(struct bars *b, const char *name, unsigned kind)
     add_part(b, name, style);
 }
 
-/* A legend of those parts that some bar has, and the frame for n bars. */
+/* Writes a legend of the parts that occur, and starts the picture of n bars. */
 static void begin_bars(FILE *out, struct bars *b, const double *parts, size_t n)
 {
     fputs("<figure class=\"bars\"><figcaption><ul class=\"legend\">", out);
@@ -54,7 +54,7 @@ static void begin_bars(FILE *out, struct bars *b, const double *parts, size_t n)
         double sum = 0;
         for (size_t k = 0; k < b->n_parts; k++)
             sum += parts[i * b->n_parts + k];
-        b->most = fmax(b->most, sum);
+        b->max = fmax(b->max, sum);
     }
     fprintf(out, "</ul></figcaption>\n<svg viewBox=\"0 0 %d %zu\" role=\"img\">\n", WIDTH,
             n * 26 + 4);
@@ -63,10 +63,10 @@ static void begin_bars(FILE *out, struct bars *b, const double *parts, size_t n)
 static double bar_x(const struct bars *b, double value)
 {
     enum { LEFT = 130, RIGHT = 90 };
-    return LEFT + (b->most > 0 ? value / b->most : 0) * (WIDTH - LEFT - RIGHT);
+    return LEFT + (b->max > 0 ? value / b->max : 0) * (WIDTH - LEFT - RIGHT);
 }
 
-/* mark: where a plan ends, NAN for none. */
+/* Writes one bar; `mark` is the planned length, NAN: none. */
 static void put_bar(FILE *out, struct bars *b, const char *name, const double *parts,
                     double mark)
 {
@@ -98,19 +98,19 @@ static void end_bars(FILE *out)
     fputs("</svg></figure>\n", out);
 }
 
-/* A table with the same figures, ranks by row; parts that nothing has are left out. */
+/* Writes a table with the same figures, one row per rank, without parts that do not occur. */
 static void put_bars_table(struct wf_page *p, const struct bars *b, const double *parts,
                            size_t n, const char *first)
 {
     FILE *out = p->out;
-    bool seen[MOST_PARTS] = {false};
+    bool seen[MAX_PARTS] = {false};
     for (size_t i = 0; i < n * b->n_parts; i++)
         seen[i % b->n_parts] = seen[i % b->n_parts] || parts[i] > 0;
     fprintf(out, "<div class=\"wide\"><table><thead><tr><th>%s</th>", first);
     for (size_t k = 0; k < b->n_parts; k++)
         if (seen[k])
             fprintf(out, "<th>%s</th>", b->names[k]);
-    fputs("<th>all</th></tr></thead><tbody>\n", out);
+    fputs("<th>total</th></tr></thead><tbody>\n", out);
     for (size_t i = 0; i < n; i++) {
         double sum = 0;
         fprintf(out, "<tr><th>%zu</th>", i);
@@ -130,11 +130,11 @@ static void put_bars_table(struct wf_page *p, const struct bars *b, const double
 static void put_no_traces(struct wf_page *p)
 {
     fputs("<p class=\"none\">No step was traced: <code>--log.trace_steps=3</code> records the "
-          "first ones.</p>\n",
+          "first three steps.</p>\n",
           p->out);
 }
 
-/* Milliseconds a unit of the trace's time; abstract time is taken as milliseconds. */
+/* Returns milliseconds per unit of the trace's time; abstract time counts as milliseconds. */
 static double to_ms(const struct weft_trace *t)
 {
     return t->unit_seconds > 0 ? t->unit_seconds * 1e3 : 1;
@@ -173,7 +173,7 @@ void wf_page_time(struct wf_page *p, const struct wf_run *run)
     static const unsigned kinds[N_BUSY] = {WEFT_ACT_F, WEFT_ACT_B, WEFT_ACT_I, WEFT_ACT_W,
                                            WEFT_ACT_REDUCE_GRAD};
     static const char *const names[N_BUSY] = {"forward", "backward", "input gradient",
-                                              "weight gradient", "sum of gradients"};
+                                              "weight gradient", "gradient reduction"};
     const struct wf_run_trace *t = &run->measured;
     struct bars b = {.unit = WF_UNIT_MS};
     wf_page_section(p, "Where the time went");
@@ -182,6 +182,7 @@ void wf_page_time(struct wf_page *p, const struct wf_run *run)
         wf_page_section_end(p);
         return;
     }
+
     for (size_t k = 0; k < N_BUSY; k++)
         add_kind(&b, names[k], kinds[k]);
     add_idle_parts(&b);
@@ -197,12 +198,13 @@ void wf_page_time(struct wf_page *p, const struct wf_run *run)
         idle_parts(&t->usage.idle[r], factor, at + N_BUSY);
         at[N_BUSY + N_IDLE] = rest > 0 ? rest : 0;
     }
+
     fprintf(p->out,
-            "<p class=\"note\">Step %u%s, rank by rank. Outside the pipeline: reading data, "
-            "summing gradients, updating weights.</p>\n",
+            "<p class=\"note\">Step %u%s, per rank. Outside the pipeline: reading data, "
+            "reducing gradients, updating weights.</p>\n",
             run->trace_step, run->has_plan && run->plan.dp > 1 ? ", the first replica" : "");
     if (parts != NULL) {
-        size_t shown = n < MOST_BARS ? n : MOST_BARS;
+        size_t shown = n < MAX_BARS ? n : MAX_BARS;
         begin_bars(p->out, &b, parts, shown);
         for (size_t r = 0; r < shown; r++) {
             char name[32];
@@ -225,7 +227,7 @@ static void put_action(FILE *out, struct weft_action a, bool stages)
     fprintf(out, "%s%u", weft_act_name(a.kind), (unsigned)a.micro);
 }
 
-/* A row of the picture: where it is, what its time is, and its events: start, length, name. */
+/* Writes a row of the picture for the script: its box, its end and its events (start, length, name). */
 static void put_row(FILE *out, const struct weft_trace *t, uint32_t rank,
                     const struct wf_area *area, bool events)
 {
@@ -267,7 +269,7 @@ static void put_rows(struct wf_page *p, const char *id, const struct wf_picture 
                 break;
             fputs(rows++ > 0 ? ",\n" : "", p->timelines);
             put_row(p->timelines, &traces[i], r, &picture->areas[area++],
-                    n_events <= MOST_EVENTS);
+                    n_events <= MAX_EVENTS);
         }
     fputs("]}", p->timelines);
 }
@@ -276,16 +278,17 @@ void wf_page_timeline(struct wf_page *p, const struct wf_run *run)
 {
     if (!run->has_traces)
         return;
-    /* Borrowed copies: one behind the other, as they are drawn. */
+    /* Borrowed copies, in the order in which they are drawn. */
     const struct weft_trace traces[] = {run->planned.trace, run->measured.trace};
     const struct weft_draw_options options = {.width = WIDTH};
     struct wf_picture picture;
     char id[40];
     wf_page_section(p, "Timeline");
-    fprintf(p->out,
-            "<p class=\"note\">Step %u. Planned: the same schedule with the mean times that "
-            "were measured, and messages that take no time.</p>\n",
-            run->trace_step);
+    fprintf(
+        p->out,
+        "<p class=\"note\">Step %u. Planned: the same schedule with the measured mean times "
+        "and messages that take no time.</p>\n",
+        run->trace_step);
     if (wf_picture_init(&picture, traces, 2, &options, NULL) == WEFT_OK) {
         snprintf(id, sizeof id, "timeline%zu", p->n_timelines);
         fprintf(p->out, "<figure class=\"timeline\" id=\"%s\" tabindex=\"0\">", id);
@@ -316,15 +319,15 @@ static void mean_idle(const struct wf_run_trace *t, double out[N_IDLE])
 static void put_bubble_table(struct wf_page *p, const double *planned, const double *measured)
 {
     static const char *const causes[N_IDLE][2] = {
-        {"warm-up", "before a rank's first action"},
-        {"drain", "after its last one"},
-        {"messages", "what it waited for was computed, and on its way"},
-        {"imbalance", "it had less to do than the busiest rank"},
-        {"waiting", "others still computed what it needed"}};
+        {"warm-up", "before the rank's first action"},
+        {"drain", "after the rank's last action"},
+        {"messages", "the input was computed and in transit"},
+        {"imbalance", "the rank had less work than the busiest one"},
+        {"waiting", "another rank was still computing the input"}};
     double sums[2] = {0, 0};
     fputs(
         "<div class=\"wide\"><table><thead><tr><th>cause</th><th>planned</th>"
-        "<th>measured</th><th>more</th><th class=\"text\">what it is</th></tr></thead><tbody>\n",
+        "<th>measured</th><th>difference</th><th class=\"text\">meaning</th></tr></thead><tbody>\n",
         p->out);
     for (size_t k = 0; k < N_IDLE; k++) {
         fprintf(p->out,
@@ -354,7 +357,7 @@ void wf_page_bubble(struct wf_page *p, const struct wf_run *run)
     mean_idle(&run->measured, measured);
     wf_page_section(p, "Bubble by cause");
     fprintf(p->out,
-            "<p class=\"note\">Step %u, the mean over its ranks, as part of the time from the "
+            "<p class=\"note\">Step %u, mean over the ranks, as a share of the time from the "
             "first action to the last.</p>\n",
             run->trace_step);
     put_bubble_table(p, planned, measured);
@@ -386,15 +389,16 @@ void wf_page_memory(struct wf_page *p, const struct wf_run *run)
         for (size_t k = 0; k < 7; k++)
             sum += at[k] = (double)values[k];
         at[7] = (double)m->total > sum ? (double)m->total - sum : 0;
-        b.most = fmax(b.most, (double)run->plan.ranks[r].planned_bytes);
+        b.max = fmax(b.max, (double)run->plan.ranks[r].planned_bytes);
     }
+
     wf_page_section(p, "Memory");
     fputs(
-        "<p class=\"note\">What each rank has allocated; the line is what was planned for it: "
+        "<p class=\"note\">Memory that each rank has allocated. The line marks the planned amount: "
         "weights, gradients, moments and activations.</p>\n",
         p->out);
     if (parts != NULL) {
-        size_t shown = n < MOST_BARS ? n : MOST_BARS;
+        size_t shown = n < MAX_BARS ? n : MAX_BARS;
         begin_bars(p->out, &b, parts, shown);
         for (size_t r = 0; r < shown; r++) {
             const struct wf_planfile_rank *rank = &run->plan.ranks[r];
@@ -452,15 +456,15 @@ static void put_links(struct wf_page *p, const struct wf_planfile_link *links, s
         fprintf(p->out, "<tr><th>rank %u to %u</th>", links[i].from, links[i].to);
         put_link(p, &links[i], cache);
     }
-    fputs("</tbody><tfoot><tr><th>all</th>", p->out);
+    fputs("</tbody><tfoot><tr><th>total</th>", p->out);
     put_link(p, &all, cache);
     fputs("</tfoot></table></div>\n", p->out);
 }
 
-/* The links of a trace, when there is no plan: (ranks, ranks) at most, those that were used. */
+/* Collects the links that a trace used, for a run without a plan.  The caller frees *out. */
 static size_t traced_links(const struct weft_trace *t, struct wf_planfile_link **out)
 {
-    size_t n = 0, room = 0;
+    size_t n = 0, capacity = 0;
     struct wf_planfile_link *links = NULL;
     for (size_t i = 0; i < t->n_events; i++) {
         const struct weft_trace_event *e = &t->events[i];
@@ -469,9 +473,9 @@ static size_t traced_links(const struct weft_trace *t, struct wf_planfile_link *
         size_t k = 0;
         while (k < n && (links[k].from != e->rank || links[k].to != e->peer))
             k++;
-        if (k == room) {
-            room = room == 0 ? 16 : room * 2;
-            struct wf_planfile_link *more = realloc(links, room * sizeof *more);
+        if (k == capacity) {
+            capacity = capacity == 0 ? 16 : capacity * 2;
+            struct wf_planfile_link *more = realloc(links, capacity * sizeof *more);
             if (more == NULL)
                 break;
             links = more;
@@ -498,7 +502,7 @@ void wf_page_traffic(struct wf_page *p, const struct wf_run *run)
     }
     if (n > 0) {
         wf_page_section(p, "Bytes between ranks");
-        fputs("<p class=\"note\">In one step, of one replica.</p>\n", p->out);
+        fputs("<p class=\"note\">Per step, in one replica.</p>\n", p->out);
         put_links(p, links, n);
         wf_page_section_end(p);
     }

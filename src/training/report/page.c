@@ -1,4 +1,4 @@
-/* The page: its head, the figures on top, and the order of its parts. */
+/* Writes the page: its head, the figures at the top, and the parts in order. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "training/report/page_priv.h"
 #include "training/report/report.h"
 
-enum { RECENT = 50 }; /* steps that "now" means */
+enum { RECENT = 50 }; /* steps over which current figures are averaged */
 
 void wf_page_section(struct wf_page *p, const char *title)
 {
@@ -28,11 +28,11 @@ void wf_page_cell(struct wf_page *p, enum wf_unit unit, double value)
     fprintf(p->out, "<td>%s</td>", isfinite(value) ? wf_unit_format(words, unit, value) : "");
 }
 
-/* -- figures on top -------------------------------------------------------------------------- */
+/* -- figures at the top----------------------------------------------------------------------- */
 
 static const char *state_words(enum wf_run_state state)
 {
-    static const char *const words[] = {"no step yet", "running", "stopped", "finished"};
+    static const char *const words[] = {"no steps yet", "running", "stopped", "finished"};
     return words[state];
 }
 
@@ -55,13 +55,13 @@ static void put_tile(struct wf_page *p, const char *name, enum wf_unit unit, dou
     fputs("</div>\n", p->out);
 }
 
-static double most_memory(const struct wf_run *run, bool planned)
+static double max_memory(const struct wf_run *run, bool planned)
 {
-    double most = NAN;
+    double max = NAN;
     for (size_t i = 0; run->has_plan && i < run->plan.n_ranks; i++)
-        most = fmax(most, planned ? (double)run->plan.ranks[i].planned_bytes
-                                  : (double)run->plan.ranks[i].bytes.total);
-    return most;
+        max = fmax(max, planned ? (double)run->plan.ranks[i].planned_bytes
+                                : (double)run->plan.ranks[i].bytes.total);
+    return max;
 }
 
 static double steps_left_ms(const struct wf_run *run)
@@ -83,29 +83,30 @@ static void put_tiles(struct wf_page *p, const struct wf_run *run)
              WF_UNIT_LOSS, first);
     put_tile(p, "validation", WF_UNIT_LOSS, wf_run_last(run, WF_RUN_COLUMN(val_loss)), "best",
              WF_UNIT_LOSS, wf_run_min(run, WF_RUN_COLUMN(val_loss)));
-    put_tile(p, "tokens a second", WF_UNIT_COUNT,
-             wf_run_mean(run, WF_RUN_COLUMN(tok_s), RECENT), "in all", WF_UNIT_SHORT,
+    put_tile(p, "tokens per second", WF_UNIT_COUNT,
+             wf_run_mean(run, WF_RUN_COLUMN(tok_s), RECENT), "total", WF_UNIT_SHORT,
              wf_run_sum(run, WF_RUN_COLUMN(tokens)));
-    put_tile(p, "a step", WF_UNIT_MS, wf_run_mean(run, WF_RUN_COLUMN(ms), RECENT),
-             going ? "to go" : "in all", WF_UNIT_MS,
+    put_tile(p, "time per step", WF_UNIT_MS, wf_run_mean(run, WF_RUN_COLUMN(ms), RECENT),
+             going ? "remaining" : "total", WF_UNIT_MS,
              going ? steps_left_ms(run) : wf_run_sum(run, WF_RUN_COLUMN(ms)));
     if (bubble > 0)
         put_tile(p, "bubble", WF_UNIT_PERCENT, bubble, "planned", WF_UNIT_PERCENT,
                  wf_run_last(run, WF_RUN_COLUMN(bubble_plan)));
     put_tile(p, "utilization", WF_UNIT_PERCENT, wf_run_mean(run, WF_RUN_COLUMN(mfu), RECENT),
              "", WF_UNIT_PERCENT, NAN);
-    put_tile(p, "memory of a rank", WF_UNIT_BYTES, most_memory(run, false), "planned",
-             WF_UNIT_BYTES, most_memory(run, true));
+    put_tile(p, "memory per rank", WF_UNIT_BYTES, max_memory(run, false), "planned",
+             WF_UNIT_BYTES, max_memory(run, true));
     fputs("</dl>\n", p->out);
 }
 
-/* "step 40 of 40", and what was trained how. */
+/* Writes the state, "step 40 of 40", the model and the layout. */
 static void put_summary(struct wf_page *p, const struct wf_run *run)
 {
     FILE *out = p->out;
     enum wf_run_state state = wf_run_state(run, p->now);
     char words[WF_FORMAT_LEN];
     double last = wf_run_last(run, WF_RUN_COLUMN(step));
+
     fprintf(out, "<p class=\"lead\"><b class=\"state %s\">%s</b>", state_class(state),
             state_words(state));
     if (isfinite(last))
@@ -118,6 +119,7 @@ static void put_summary(struct wf_page *p, const struct wf_run *run)
     if (run->has_plan)
         fprintf(out, " <span>%s, %s parameters</span>", weft_arch_name(run->plan.model.arch),
                 wf_unit_format(words, WF_UNIT_SHORT, (double)run->plan.n_params));
+
     if (run->has_settings) {
         const struct wf_train_settings *s = &run->settings;
         fprintf(out, " <span>%u rank%s", s->parallel.pp * s->parallel.dp,
@@ -132,21 +134,22 @@ static void put_summary(struct wf_page *p, const struct wf_run *run)
             fputs("</span>", out);
         }
     }
+
     if (run->n_restarts > 0)
-        fprintf(out, " <span>started again %zu time%s</span>", run->n_restarts,
+        fprintf(out, " <span>restarted %zu time%s</span>", run->n_restarts,
                 run->n_restarts == 1 ? "" : "s");
     if (run->n_malformed > 0)
-        fprintf(out, " <span>%zu line%s of metrics could not be read</span>", run->n_malformed,
+        fprintf(out, " <span>%zu malformed line%s of metrics</span>", run->n_malformed,
                 run->n_malformed == 1 ? "" : "s");
     fputs("</p>\n", out);
 }
 
-/* Several runs, a row each. */
+/* Writes one row per run. */
 static void put_runs_table(struct wf_page *p)
 {
     fputs("<div class=\"wide\"><table><thead><tr><th>run</th><th>state</th><th>step</th>"
-          "<th>loss</th><th>validation</th><th>tokens a second</th><th>a step</th>"
-          "<th>bubble</th><th>memory of a rank</th></tr></thead><tbody>\n",
+          "<th>loss</th><th>validation</th><th>tokens per second</th><th>time per step</th>"
+          "<th>bubble</th><th>memory per rank</th></tr></thead><tbody>\n",
           p->out);
     for (size_t i = 0; i < p->n; i++) {
         const struct wf_run *run = &p->runs[i];
@@ -159,7 +162,7 @@ static void put_runs_table(struct wf_page *p)
         wf_page_cell(p, WF_UNIT_COUNT, wf_run_mean(run, WF_RUN_COLUMN(tok_s), RECENT));
         wf_page_cell(p, WF_UNIT_MS, wf_run_mean(run, WF_RUN_COLUMN(ms), RECENT));
         wf_page_cell(p, WF_UNIT_PERCENT, wf_run_mean(run, WF_RUN_COLUMN(bubble), RECENT));
-        wf_page_cell(p, WF_UNIT_BYTES, most_memory(run, false));
+        wf_page_cell(p, WF_UNIT_BYTES, max_memory(run, false));
         fputs("</tr>\n", p->out);
     }
     fputs("</tbody></table></div>\n", p->out);
@@ -261,6 +264,7 @@ enum weft_status wf_page_write(FILE *out, struct wf_run *runs, size_t n, bool li
     p.charts = open_memstream(&charts, &charts_len);
     p.timelines = open_memstream(&timelines, &timelines_len);
     p.failed = p.charts == NULL || p.timelines == NULL;
+
     if (!p.failed) {
         put_head(&p, live);
         put_body(&p);
@@ -274,7 +278,7 @@ enum weft_status wf_page_write(FILE *out, struct wf_run *runs, size_t n, bool li
     return p.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the page") : WEFT_OK;
 }
 
-/* -- news ------------------------------------------------------------------------------------ */
+/* -- updates --------------------------------------------------------------------------------- */
 
 void wf_page_write_data(FILE *out, const struct wf_run *runs, size_t n)
 {
@@ -324,6 +328,7 @@ enum weft_status wf_report_write(FILE *out, const char *const *dirs, size_t n,
         if (st == WEFT_OK)
             st = wf_run_update(&runs[i], err);
     }
+
     if (st == WEFT_OK)
         st = wf_page_write(out, runs, n, false, err);
     for (size_t i = 0; runs != NULL && i < n; i++)

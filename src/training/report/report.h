@@ -1,16 +1,16 @@
-/* What became of a run, as one page with everything in it: to keep as a file, or served while the
- * run goes on.
+/* An HTML page about one or several runs: written as a single file, or served while the run
+ * continues.
  *
  *     const char *dirs[] = {"runs/a"};
  *     wf_report_write(out, dirs, 1, &err);
  *
  *     struct wf_report_server *server;
  *     if (wf_report_server_start(dirs, 1, 8384, &server, &err) != WEFT_OK)
- *         warn(err.msg);                             the run goes on without
+ *         warn(err.msg);                             the run continues without it
  *     ...
  *     wf_report_server_stop(server);
  *
- * A run that lacks something (traces, plan.json, samples) lacks that part of the page. */
+ * If a run has no traces, plan.json or samples, the page leaves out that part. */
 #ifndef TRAINING_REPORT_REPORT_H
 #define TRAINING_REPORT_REPORT_H
 
@@ -20,20 +20,21 @@
 
 #include "weft/status.h"
 
-/* The page of one run, or of several over each other.  Write errors stay in the stream.
- * WEFT_DATA when a directory is none of a run, or its metrics cannot be read. */
+/* Writes the page of one run, or of several with their curves in common charts.  Write errors stay in
+ * the stream.  Returns WEFT_DATA if a directory is not that of a run. */
 enum weft_status wf_report_write(FILE *out, const char *const *dirs, size_t n,
                                  struct weft_error *err);
 
 struct wf_report_server;
 
-/* Serves the page of these runs, anew whenever they have changed, at http://127.0.0.1:port/ and
- * ::1, to this machine alone; port 0 takes any that is free.  It reads the directories and writes
- * nothing.  It has one thread of low priority; the caller's go on.  WEFT_IO when the port is
- * taken.  Directories need not hold anything yet. */
+/* Starts a thread of low priority that serves the page of these runs at http://127.0.0.1:port/ and
+ * ::1, to this machine only; port 0 takes a free one.  The page is rebuilt when the runs change.
+ * The directories are only read and may still be empty.  Returns WEFT_IO if the port is taken. */
 enum weft_status wf_report_server_start(const char *const *dirs, size_t n, uint16_t port,
                                         struct wf_report_server **out, struct weft_error *err);
+/* Returns the port that is used. */
 uint16_t wf_report_server_port(const struct wf_report_server *s);
+/* Stops the thread and frees the server. */
 void wf_report_server_stop(struct wf_report_server *s); /* NULL is allowed */
 
 #endif

@@ -4,7 +4,7 @@
   const tip = document.getElementById('tip');
   let data = JSON.parse(document.getElementById('data').textContent);
 
-  /* ---- Figures in words, as the page has them elsewhere ---- */
+  /* ---- Formats figures like the page does ---- */
 
   const group = x => Math.round(x).toString().replace(/\B(?=(\d{3})+$)/g, ',');
   function duration(ms) {
@@ -25,13 +25,13 @@
     percent: x => (100 * x).toFixed(1) + '%',
   };
 
-  /* ---- What a pointer is at ---- */
+  /* ---- Tooltips ---- */
 
   function element(name, attributes) {
-    const made = document.createElementNS(SVG, name);
+    const node = document.createElementNS(SVG, name);
     for (const key of Object.keys(attributes))
-      made.setAttribute(key, attributes[key]);
-    return made;
+      node.setAttribute(key, attributes[key]);
+    return node;
   }
 
   function showTip(head, rows, figure, size, x, y) {
@@ -62,7 +62,7 @@
     figure.querySelectorAll('.cross, .spot, .frame').forEach(mark => mark.remove());
   }
 
-  /* The index of the number nearest to x in a list that ascends. */
+  /* Returns the index of the number nearest to x in an ascending list. */
   function nearest(list, x) {
     let low = 0, high = list.length - 1;
     while (low < high) {
@@ -169,11 +169,11 @@
     data.timelines.forEach(hookTimeline);
   }
 
-  /* ---- A live page: when there are news, the parts that have changed are put in place ---- */
+  /* ---- Live page: polls the figures and replaces the contents when they change ---- */
 
   let news = null, adopted = 0;
 
-  /* Text of our own server, parsed by a document that runs nothing; scripts in it stay dead. */
+  /* The text comes from our own server; DOMParser runs no scripts. */
   function adopt(text) {
     const fresh = new DOMParser().parseFromString(text, 'text/html');
     const next = fresh.getElementById('data');
@@ -195,8 +195,8 @@
   async function poll() {
     try {
       const text = await (await fetch('/data.json', { cache: 'no-store' })).text();
-      const held = tip.style.visibility === 'visible';
-      if (text !== news && !held) {
+      const pointing = tip.style.visibility === 'visible';
+      if (text !== news && !pointing) {
         if (news !== null)
           adopt(await (await fetch('/', { cache: 'no-store' })).text());
         news = text;
@@ -213,7 +213,7 @@
     poll();
 
   /* report.html#chart=loss&step=12 points at that step, #timeline=timeline0&row=1&time=3.5 at that
-     time in milliseconds, as a mouse would. */
+     time in milliseconds, like a mouse pointer. */
   function follow() {
     const at = new URLSearchParams(location.hash.slice(1));
     const want = key => Number(at.get(key) || 0);

@@ -1,10 +1,11 @@
+/* Decides how the server answers a request. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "training/report/server_priv.h"
 
-/* "127.0.0.1:8384", whatever the case of a name.  Browsers leave out port 80. */
+/* Returns true for "127.0.0.1:8384" and the like, in any case.  Browsers leave out port 80. */
 static bool is_local_host(const char *host, uint16_t port)
 {
     static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};
@@ -17,8 +18,7 @@ static bool is_local_host(const char *host, uint16_t port)
     return false;
 }
 
-/* The page asks for its own news; a person types an address.  All other sites have no business
- * here. */
+/* Returns true for requests of the page itself and for addresses typed by a person. */
 static bool is_same_origin(const char *site)
 {
     return site == NULL || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0;

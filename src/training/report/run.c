@@ -1,3 +1,4 @@
+/* Reads the directory of a run for the page. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "training/report/run.h"
 
@@ -18,7 +19,7 @@
 enum {
     MAX_LINE = 1 << 16,
     MAX_CONFIG_BYTES = 1 << 20,
-    MAX_SAMPLES_BYTES = 4 << 20, /* the last so many bytes are looked at */
+    MAX_SAMPLES_BYTES = 4 << 20, /* only the end of the file is read */
     MAX_SAMPLES = 40,
     MAX_CHECKPOINTS = 1000,
 };
@@ -48,11 +49,11 @@ static bool parse_point(const char *line, size_t len, struct wf_run_point *out)
             *to = NAN;
     }
     json_decref(root);
-    return out->step >= 0 && out->step < 9e15; /* NAN is neither */
+    return out->step >= 0 && out->step < 9e15; /* false for NAN */
 }
 
-/* A run that goes on after a stop does the steps after its checkpoint again: the later ones count.
- * A line of a step that is there already, without a loss, adds to it. */
+/* A resumed run repeats the steps after its checkpoint: the repeated ones count.  A line of the same
+ * step without a loss adds its validation loss. */
 static bool add_point(struct wf_run *run, const struct wf_run_point *p)
 {
     size_t n = run->n_points;
@@ -66,26 +67,27 @@ static bool add_point(struct wf_run *run, const struct wf_run_point *p)
             run->n_points--;
     }
     if (run->n_points == run->cap_points) {
-        size_t room = run->cap_points == 0 ? 256 : run->cap_points * 2;
-        struct wf_run_point *more =
-            room > SIZE_MAX / sizeof *more ? NULL : realloc(run->points, room * sizeof *more);
+        size_t capacity = run->cap_points == 0 ? 256 : run->cap_points * 2;
+        struct wf_run_point *more = capacity > SIZE_MAX / sizeof *more
+                                        ? NULL
+                                        : realloc(run->points, capacity * sizeof *more);
         if (more == NULL)
             return false;
         run->points = more;
-        run->cap_points = room;
+        run->cap_points = capacity;
     }
     run->points[run->n_points++] = *p;
     return true;
 }
 
-/* Whole lines only: the last one may be on its way. */
+/* Reads complete lines; the last one may still be written. */
 static bool read_points(struct wf_run *run, FILE *in)
 {
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     ssize_t len;
     bool ok = true;
-    while (ok && (len = getline(&line, &room, in)) > 0 && line[len - 1] == '\n') {
+    while (ok && (len = getline(&line, &capacity, in)) > 0 && line[len - 1] == '\n') {
         struct wf_run_point p;
         run->n_read += (unsigned long long)len;
         if (len <= MAX_LINE && parse_point(line, (size_t)len, &p))
@@ -104,7 +106,7 @@ static enum weft_status update_points(struct wf_run *run, const char *path,
     if (stat(path, &info) != 0 || !S_ISREG(info.st_mode))
         return WEFT_OK;
     run->changed = info.st_mtime;
-    if ((unsigned long long)info.st_size < run->n_read) { /* another file by now */
+    if ((unsigned long long)info.st_size < run->n_read) { /* the file was replaced */
         run->n_points = run->n_restarts = run->n_malformed = 0;
         run->n_read = 0;
     }
@@ -151,13 +153,13 @@ static void update_samples(struct wf_run *run, const char *path)
         return;
     run->samples = calloc(MAX_SAMPLES, sizeof *run->samples);
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     ssize_t len;
     if (fseeko(in, -(off_t)MAX_SAMPLES_BYTES, SEEK_END) == 0)
-        len = getline(&line, &room, in); /* the rest of a line */
+        len = getline(&line, &capacity, in); /* skips the rest of a line */
     else
         rewind(in);
-    while (run->samples != NULL && (len = getline(&line, &room, in)) > 0) {
+    while (run->samples != NULL && (len = getline(&line, &capacity, in)) > 0) {
         json_t *root = json_loadb(line, (size_t)len, JSON_REJECT_DUPLICATES, NULL);
         add_sample(run, root);
         json_decref(root);
@@ -168,7 +170,7 @@ static void update_samples(struct wf_run *run, const char *path)
 
 /* -- checkpoints ---------------------------------------------------------------------------- */
 
-static unsigned long long folder_bytes(const char *path, bool *whole)
+static unsigned long long folder_bytes(const char *path, bool *complete)
 {
     unsigned long long sum = 0;
     struct stat info;
@@ -177,7 +179,7 @@ static unsigned long long folder_bytes(const char *path, bool *whole)
         char *file = wf_path_join(path, entry->d_name);
         if (file != NULL && lstat(file, &info) == 0 && S_ISREG(info.st_mode))
             sum += (unsigned long long)info.st_size;
-        *whole = *whole || strcmp(entry->d_name, "manifest.json") == 0;
+        *complete = *complete || strcmp(entry->d_name, "manifest.json") == 0;
         free(file);
     }
     if (list != NULL)
@@ -201,7 +203,7 @@ static void add_checkpoint(struct wf_run *run, const char *folder, const char *n
     c.step = step;
     char *path = wf_path_join(folder, name);
     if (path != NULL && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
-        c.bytes = folder_bytes(path, &c.whole);
+        c.bytes = folder_bytes(path, &c.complete);
         c.written = info.st_mtime;
         run->checkpoints[run->n_checkpoints++] = c;
     }
@@ -227,7 +229,7 @@ static void update_checkpoints(struct wf_run *run, const char *folder)
 
 /* -- the directory -------------------------------------------------------------------------- */
 
-/* The last part of a path, which the caller frees; NULL: no memory. */
+/* Returns the last part of a path, which the caller frees; NULL: no memory. */
 static char *last_part(const char *path)
 {
     size_t end = strlen(path);
@@ -239,7 +241,7 @@ static char *last_part(const char *path)
     return strndup(path + begin, end - begin);
 }
 
-/* What a directory is called, also when it is written as "." or "..". */
+/* Returns the name of a directory, also for "." and "..". */
 static char *base_name(const char *dir)
 {
     char *name = last_part(dir);
@@ -318,29 +320,31 @@ enum weft_status wf_run_update(struct wf_run *run, struct weft_error *err)
                                         "samples.jsonl", "checkpoints", "model"};
     char *paths[WEFT_LEN(names)];
     struct stat info;
-    bool there = false, memory = true;
+    bool exists = false, memory = true;
     for (size_t i = 0; i < WEFT_LEN(names); i++) {
         paths[i] = wf_path_join(run->dir, names[i]);
         memory = memory && paths[i] != NULL;
-        there = there || (paths[i] != NULL && i < 2 && stat(paths[i], &info) == 0);
+        exists = exists || (paths[i] != NULL && i < 2 && stat(paths[i], &info) == 0);
     }
+
     enum weft_status st = WEFT_OK;
     if (!memory)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for paths");
-    else if (!there)
+    else if (!exists)
         st = WEFT_FAIL(err, WEFT_DATA,
-                       "%.200s is no directory of a run: it has neither metrics.jsonl nor "
-                       "config.yaml (weft train --log.dir=DIR makes one)",
+                       "%.200s: not the directory of a run: it has neither metrics.jsonl nor "
+                       "config.yaml",
                        run->dir);
     if (st == WEFT_OK)
         st = update_points(run, paths[0], err);
+
     if (st == WEFT_OK) {
         update_settings(run, paths[1]);
         update_plan(run, paths[2]);
         update_samples(run, paths[3]);
         update_checkpoints(run, paths[4]);
         run->finished = stat(paths[5], &info) == 0;
-        run->left = wf_store_is_locked(run->dir) == 0;
+        run->unlocked = wf_store_is_locked(run->dir) == 0;
         wf_run_update_traces(run);
     }
     for (size_t i = 0; i < WEFT_LEN(names); i++)
@@ -348,7 +352,7 @@ enum weft_status wf_run_update(struct wf_run *run, struct weft_error *err)
     return st;
 }
 
-/* -- about it ------------------------------------------------------------------------------- */
+/* -- figures -------------------------------------------------------------------------------- */
 
 enum wf_run_state wf_run_state(const struct wf_run *run, time_t now)
 {
@@ -360,16 +364,16 @@ enum wf_run_state wf_run_state(const struct wf_run *run, time_t now)
         return WF_RUN_STATE_FINISHED;
     if (run->n_points == 0)
         return WF_RUN_STATE_EMPTY;
-    return !run->finished && !run->left && difftime(now, run->changed) < patience
+    return !run->finished && !run->unlocked && difftime(now, run->changed) < patience
                ? WF_RUN_STATE_RUNNING
                : WF_RUN_STATE_STOPPED;
 }
 
-double wf_run_mean(const struct wf_run *run, size_t column, size_t most)
+double wf_run_mean(const struct wf_run *run, size_t column, size_t max)
 {
     double sum = 0;
     size_t n = 0;
-    for (size_t i = run->n_points; i-- > 0 && n < most;) {
+    for (size_t i = run->n_points; i-- > 0 && n < max;) {
         double value = wf_run_value(&run->points[i], column);
         if (!isnan(value)) {
             sum += value;
@@ -386,10 +390,10 @@ double wf_run_last(const struct wf_run *run, size_t column)
 
 double wf_run_min(const struct wf_run *run, size_t column)
 {
-    double least = NAN;
+    double min = NAN;
     for (size_t i = 0; i < run->n_points; i++)
-        least = fmin(least, wf_run_value(&run->points[i], column));
-    return least;
+        min = fmin(min, wf_run_value(&run->points[i], column));
+    return min;
 }
 
 double wf_run_sum(const struct wf_run *run, size_t column)

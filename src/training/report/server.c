@@ -1,5 +1,5 @@
-/* The page over HTTP, by libmicrohttpd, on a thread of ours: so that its priority is low, stopping
- * it is prompt, and no connection outlives its time, however slowly it goes on. */
+/* Serves the page over HTTP with libmicrohttpd.  It runs on our own thread, so that its priority is low,
+ * it stops promptly, and no connection exceeds its time limit. */
 #define _DEFAULT_SOURCE /* setpriority */
 
 #include <arpa/inet.h>
@@ -23,14 +23,13 @@
 
 enum {
     MAX_CONNECTIONS = 32,
-    CONNECTION_BYTES = 12 << 10, /* of memory: the head that is read and the one that is sent */
-    IDLE_SECONDS = 2,            /* without a byte */
-    CACHE_MS = 500,              /* an answer so old is still good */
+    CONNECTION_BYTES = 12 << 10, /* memory for the request's and the response's head */
+    IDLE_SECONDS = 2,            /* without any byte */
+    CACHE_MS = 500,              /* age up to which an answer is reused */
 };
-#define MAX_CONNECTION_NS                                                                      \
-    6000000000 /* of a connection, from its start to the answer's last byte */
+#define MAX_CONNECTION_NS 6000000000 /* of a connection, up to the last byte of the answer */
 
-/* What is sent, in the form libmicrohttpd wants; kept until the runs are looked at again. */
+/* The body of a response, kept until the runs are read again. */
 struct answer {
     char *at; /* owned */
     size_t len;
@@ -42,25 +41,25 @@ struct connection {
 };
 
 struct wf_report_server {
-    struct MHD_Daemon *daemons[2]; /* owned: 127.0.0.1, and ::1 when there is one */
+    struct MHD_Daemon *daemons[2]; /* owned: 127.0.0.1, and ::1 if available */
     uint16_t port;
     struct wf_run *runs; /* owned */
     size_t n_runs;
     struct answer answers[2]; /* by enum wf_route */
-    char *policy;             /* owned: the page's, as a header */
-    int64_t built_ns;         /* when the answers were made; 0: never */
+    char *policy;             /* owned: Content-Security-Policy */
+    int64_t built_ns;         /* when the runs were last read; 0: never */
     struct connection connections[2 * MAX_CONNECTIONS];
     pthread_t thread;
     bool running;
-    int wake[2]; /* a pipe: a byte ends the thread */
+    int wake[2]; /* a pipe: a byte stops the thread */
 };
 
 /* -- answers --------------------------------------------------------------------------------- */
 
 static bool make_answer(struct wf_report_server *s, enum wf_route route)
 {
-    struct answer made = {0};
-    FILE *out = open_memstream(&made.at, &made.len);
+    struct answer answer = {0};
+    FILE *out = open_memstream(&answer.at, &answer.len);
     if (out == NULL)
         return false;
     enum weft_status st = WEFT_OK;
@@ -70,15 +69,15 @@ static bool make_answer(struct wf_report_server *s, enum wf_route route)
         wf_page_write_data(out, s->runs, s->n_runs);
     bool ok = fclose(out) == 0 && st == WEFT_OK;
     if (!ok) {
-        free(made.at);
+        free(answer.at);
         return false;
     }
     free(s->answers[route].at);
-    s->answers[route] = made;
+    s->answers[route] = answer;
     return true;
 }
 
-/* A run that has not begun is shown as empty. */
+/* Reads the runs again if the answers are too old.  A run without files is shown as empty. */
 static void refresh(struct wf_report_server *s)
 {
     if (s->built_ns != 0 && wf_clock_ns() - s->built_ns < CACHE_MS * 1000000LL)
@@ -170,7 +169,7 @@ static enum MHD_Result on_request(void *server, struct MHD_Connection *c, const 
     return reply(s, c, status, route);
 }
 
-/* The path as it is written: "/%2e" is no route. */
+/* Leaves the path as it is: "/%2e" is no route. */
 static size_t keep_escapes(void *server, struct MHD_Connection *c, char *text)
 {
     (void)server;
@@ -208,7 +207,7 @@ static void on_connection(void *server, struct MHD_Connection *c, void **own,
         }
 }
 
-/* libmicrohttpd only ends those that are silent; a byte a second would hold one for ever. */
+/* libmicrohttpd closes silent connections only; one byte per second would keep one open. */
 static void close_expired(struct wf_report_server *s)
 {
     int64_t now = wf_clock_ns();
@@ -232,12 +231,12 @@ static void *serve(void *server)
     for (int i = 0; i < 2; i++)
         fds[1 + i] = (struct pollfd){.fd = poll_fd(s->daemons[i]), .events = POLLIN};
     while ((fds[0].revents & POLLIN) == 0) {
-        int wait = 250; /* to end old ones */
+        int wait = 250; /* ms; expired connections are closed then */
         for (int i = 0; i < 2; i++) {
-            unsigned long long most;
-            if (s->daemons[i] != NULL && MHD_get_timeout(s->daemons[i], &most) == MHD_YES &&
-                most < (unsigned)wait)
-                wait = (int)most;
+            unsigned long long ms;
+            if (s->daemons[i] != NULL && MHD_get_timeout(s->daemons[i], &ms) == MHD_YES &&
+                ms < (unsigned)wait)
+                wait = (int)ms;
         }
         if (poll(fds, WEFT_LEN(fds), wait) < 0 && errno != EINTR)
             break;
@@ -287,7 +286,7 @@ enum weft_status wf_report_server_new(const char *const *dirs, size_t n, uint16_
         s->n_runs += st == WEFT_OK;
     }
     if (st == WEFT_OK && pipe(s->wake) != 0)
-        st = WEFT_FAIL(err, WEFT_IO, "cannot make a pipe: %s", strerror(errno));
+        st = WEFT_FAIL(err, WEFT_IO, "cannot create a pipe: %s", strerror(errno));
     if (st != WEFT_OK) {
         wf_report_server_stop(s);
         return st;
@@ -296,7 +295,7 @@ enum weft_status wf_report_server_new(const char *const *dirs, size_t n, uint16_
     return WEFT_OK;
 }
 
-/* Signals are for the threads that wait for them. */
+/* The thread blocks all signals, so that the caller's threads receive them. */
 static enum weft_status start_thread(struct wf_report_server *s, struct weft_error *err)
 {
     sigset_t all, before;
@@ -319,7 +318,7 @@ static enum weft_status listen_at(struct wf_report_server *s, uint16_t port,
     s->daemons[0] = start_daemon(s, &four, 0);
     if (s->daemons[0] == NULL)
         return WEFT_FAIL(err, WEFT_IO,
-                         "cannot serve at 127.0.0.1:%u: the port is taken, or may not be had",
+                         "cannot serve at 127.0.0.1:%u: the port is taken or not permitted",
                          (unsigned)port);
     const union MHD_DaemonInfo *info =
         MHD_get_daemon_info(s->daemons[0], MHD_DAEMON_INFO_BIND_PORT);
@@ -327,7 +326,7 @@ static enum weft_status listen_at(struct wf_report_server *s, uint16_t port,
     struct sockaddr_in6 six = {.sin6_family = AF_INET6,
                                .sin6_port = htons(s->port),
                                .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    s->daemons[1] = start_daemon(s, &six, MHD_USE_IPv6); /* where there is any */
+    s->daemons[1] = start_daemon(s, &six, MHD_USE_IPv6); /* may fail: no IPv6 */
     return WEFT_OK;
 }
 
@@ -378,16 +377,16 @@ void wf_report_server_stop(struct wf_report_server *s)
 enum weft_status wf_report_server_connect(struct wf_report_server *s, int *fd,
                                           struct weft_error *err)
 {
-    int ends[2];
+    int fds[2];
     struct sockaddr_in address = {.sin_family = AF_INET};
     if (s->daemons[0] == NULL)
         s->daemons[0] = start_daemon(s, NULL, MHD_USE_NO_LISTEN_SOCKET);
-    if (s->daemons[0] == NULL || socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
-        return WEFT_FAIL(err, WEFT_IO, "cannot make a connection");
-    *fd = ends[0];
-    if (MHD_add_connection(s->daemons[0], ends[1], (const struct sockaddr *)&address,
+    if (s->daemons[0] == NULL || socketpair(AF_UNIX, SOCK_STREAM, 0, fds) != 0)
+        return WEFT_FAIL(err, WEFT_IO, "cannot create a connection");
+    *fd = fds[0];
+    if (MHD_add_connection(s->daemons[0], fds[1], (const struct sockaddr *)&address,
                            sizeof address) != MHD_YES) {
-        close(ends[0]);
+        close(fds[0]);
         return WEFT_FAIL(err, WEFT_IO, "the connection is refused");
     }
     return WEFT_OK;

@@ -1,3 +1,4 @@
+/* Formats figures and untrusted text for the page. */
 #include "training/report/units.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 #include "base/text.h"
 #include "planning/draw/axis.h"
 
-/* 1234567 as 1,234,567 */
+/* Writes 1234567 as 1,234,567. */
 static void grouped(char out[WF_FORMAT_LEN], double value)
 {
     char digits[WF_FORMAT_LEN];
@@ -33,7 +34,7 @@ static void shortened(char out[WF_FORMAT_LEN], double value)
              value, units[u]);
 }
 
-/* Three digits, or hours, minutes and seconds. */
+/* Writes three digits with a unit, or hours, minutes and seconds. */
 static void duration(char out[WF_FORMAT_LEN], double ms)
 {
     if (ms >= 60e3 && ms < 1e15) {

@@ -1,4 +1,4 @@
-/* Figures as a person reads them. */
+/* Formats figures for the page. */
 #ifndef TRAINING_REPORT_UNITS_H
 #define TRAINING_REPORT_UNITS_H
 
@@ -10,26 +10,26 @@ enum wf_unit {
     WF_UNIT_LR,      /* 5.9e-4 */
     WF_UNIT_COUNT,   /* 10,085 */
     WF_UNIT_MS,      /* 812 ms, 1.25 s, 2:03:10 */
-    WF_UNIT_PERCENT, /* of a part of 1: 18.3% */
+    WF_UNIT_PERCENT, /* 0.183 as 18.3% */
     WF_UNIT_BYTES,   /* 1.25 MiB */
-    WF_UNIT_SHORT,   /* 124M, of a count */
+    WF_UNIT_SHORT,   /* 124,000,000 as 124M */
     WF_N_UNITS
 };
 
 enum { WF_FORMAT_LEN = 48 };
 
-/* "n/a" for what is no number. */
+/* Formats a value and returns `out`; "n/a" if it is not finite. */
 const char *wf_unit_format(char out[WF_FORMAT_LEN], enum wf_unit unit, double value);
 
-/* For the ticks of an axis: `step` apart. */
+/* Formats the ticks of an axis that are `step` apart. */
 const char *wf_unit_format_tick(char out[WF_FORMAT_LEN], enum wf_unit unit, double value,
                                 double step);
 
-/* What the page's script calls the unit. */
+/* Returns the unit's name in the page's script. */
 const char *wf_unit_name(enum wf_unit unit);
 
-/* Text from anywhere, as text of the page: valid UTF-8, no control characters, nothing of HTML.
- * Lines stay lines. */
+/* Writes untrusted text as valid UTF-8 with HTML escaped and control characters replaced.  Keeps line
+ * breaks. */
 void wf_html_put_text(FILE *out, const char *text);
 
 #endif
