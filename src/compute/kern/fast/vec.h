@@ -250,7 +250,8 @@ VEC_INLINE vec_u16 vec_to_bf16(vec x)
     vec_u32 bits = (vec_u32)x;
     vec_u32 rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
     vec_u32 nan = (bits >> 16) | 0x40;
-    vec_u32 chosen = (vec_u32)vec_select(x != x, (vec)nan, (vec)rounded);
+    vec_u32 chosen = (vec_u32)vec_select(x != x /* NOLINT(misc-redundant-expression): NaN */,
+                                         (vec)nan, (vec)rounded);
 #if defined(__AVX512F__)
     return (vec_u16)_mm512_cvtepi32_epi16((__m512i)chosen);
 #elif defined(__AVX2__)
