@@ -161,7 +161,7 @@ static void check_threads(void **state)
 
 /* Checks that a step fails with this message, that the weights do not change, and that the step
  * fails again. */
-static void check_refused(struct wf_trainer *t, enum weft_status want, const char *words)
+static void check_step_fails(struct wf_trainer *t, enum weft_status want, const char *words)
 {
     uint64_t before = hash_weights(1, t), done = wf_trainer_steps_done(t);
     for (int i = 0; i < 2; i++) {
@@ -197,8 +197,8 @@ static void check_vocabulary(void **state)
     tokens_settings(&s, folder_in(&f, "t.bin"), 1000, 192 + 60);
     struct wf_trainer *t = run_trainer(&s);
     assert_int_equal(wf_trainer_step(t, &r, NULL), WEFT_OK);
-    check_refused(t, WEFT_DATA, "step 2, micro 1: ");
-    check_refused(t, WEFT_DATA, "t.bin");
+    check_step_fails(t, WEFT_DATA, "step 2, micro 1: ");
+    check_step_fails(t, WEFT_DATA, "t.bin");
     wf_trainer_free(t);
     wf_settings_release(wf_train_setting_list(), &s);
     folder_remove(&f);
@@ -215,7 +215,7 @@ static void check_truncated(void **state)
     assert_int_equal(wf_trainer_step(t, &r, NULL), WEFT_OK);
     /* The file shrinks during the run. */
     assert_int_equal(truncate(folder_in(&f, "t.bin"), 1024 + 2 * 300), 0);
-    check_refused(t, WEFT_DATA, "t.bin");
+    check_step_fails(t, WEFT_DATA, "t.bin");
     wf_trainer_free(t);
     wf_settings_release(wf_train_setting_list(), &s);
     folder_remove(&f);
@@ -272,8 +272,8 @@ static void check_overflow(void **state)
     for (size_t i = 0; i < params[n - 1].n; i++)
         params[n - 1].value[i] *= 1e6F;
     wf_trainer_pack(t);
-    check_refused(t, WEFT_NUMERIC, "step 1, micro 0: ");
-    check_refused(t, WEFT_NUMERIC, "model.");
+    check_step_fails(t, WEFT_NUMERIC, "step 1, micro 0: ");
+    check_step_fails(t, WEFT_NUMERIC, "model.");
     wf_trainer_free(t);
     wf_settings_release(wf_train_setting_list(), &s);
     (void)state;

@@ -1,5 +1,5 @@
-/* The checkpointer without a trainer: ranks write shards of one parameter, and what is on the disk
- * is compared with a formula. */
+/* The checkpointer without a trainer: ranks write shards of one parameter, and the stored values are
+ * compared with a formula. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

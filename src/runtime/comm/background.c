@@ -1,3 +1,4 @@
+/* Work on a separate thread, with waits that send heartbeats. */
 #include "runtime/comm/background.h"
 
 #include "base/error.h"

@@ -1,3 +1,4 @@
+/* The progress of a checkpoint over all ranks, and its commit on rank 0. */
 #include "training/trainer/checkpoint.h"
 
 #include <inttypes.h>

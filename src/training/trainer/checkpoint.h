@@ -1,5 +1,5 @@
 /* Writes the checkpoints of a run.  Every rank writes its shards to a file, from a snapshot and in
- * the background if the setup asks for it.  Rank 0 commits the checkpoint once all files are
+ * the background if the setup enables it.  Rank 0 commits the checkpoint once all files are
  * written.
  *
  *     wf_checkpointer_new(&setup, &c, &err);

@@ -1,3 +1,4 @@
+/* Writes the file of one rank from a snapshot or from the live values. */
 #include "training/trainer/checkpoint_file.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Runs forward passes of a whole model over all windows of the data. */
 #include "training/trainer/evaluate.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* Compares hashes of program, settings, schedule and data on rank 0, and names the first
+ * difference. */
 #include "training/trainer/handshake.h"
 
 #include <inttypes.h>

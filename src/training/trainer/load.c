@@ -1,3 +1,4 @@
+/* Checks stored weights against the model that they describe, and reads them. */
 #include "training/trainer/load.h"
 
 #include <stdatomic.h>

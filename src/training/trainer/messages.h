@@ -1,4 +1,4 @@
-/* The messages between trainers: all use one channel, and their kinds tell them apart. */
+/* The messages between trainers: all use one channel and differ in their kind. */
 #ifndef TRAINING_TRAINER_MESSAGES_H
 #define TRAINING_TRAINER_MESSAGES_H
 

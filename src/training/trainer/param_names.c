@@ -1,3 +1,4 @@
+/* Converts a list of parameters into names or named shapes. */
 #include "training/trainer/param_names.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Adds up the resources of ranks host by host. */
 #include "training/trainer/rank_totals.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* Finds a usable checkpoint on rank 0, checks its model, and loads it on all ranks. */
 #include "training/trainer/resume.h"
 
 #include <stdio.h>

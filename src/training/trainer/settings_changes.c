@@ -1,3 +1,4 @@
+/* Compares the settings that decide the numbers of a step. */
 #include "training/trainer/settings_changes.h"
 
 #include <string.h>

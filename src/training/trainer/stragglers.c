@@ -1,3 +1,4 @@
+/* Compares the computing time of ranks with their planned work. */
 #include "training/trainer/stragglers.h"
 
 #include <math.h>

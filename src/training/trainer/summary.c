@@ -1,3 +1,4 @@
+/* Sizes, exchange and evaluation of step summaries. */
 #include "training/trainer/summary.h"
 
 #include <math.h>

@@ -12,9 +12,8 @@
 enum weft_status wf_trainer_no_memory(const char *what, size_t bytes, struct weft_error *err)
 {
     return WEFT_FAIL(err, WEFT_NOMEM,
-                     "no memory for %s (%zu bytes): smaller micros, or more ranks, would need "
-                     "less",
-                     what, bytes);
+                     "no memory for %s (%zu bytes); use smaller micros or more ranks", what,
+                     bytes);
 }
 
 /* Keeps the rank alive during long computations.  Only the thread that owns comm may use it. */

@@ -33,7 +33,7 @@ struct wf_trainer;
 struct wf_param; /* compute/model/stage.h */
 
 /* Loads or initializes the model, opens the data, checks that all ranks have the same settings,
- * schedule, data and program, resumes from a checkpoint if the settings ask for it, and allocates
+ * schedule, data and program, resumes from a checkpoint if the settings require it, and allocates
  * all memory.  comm is borrowed; NULL: this rank is the only one.  On success the caller owns *out
  * and frees it with wf_trainer_free().  Collective. */
 enum weft_status wf_trainer_new(const struct wf_train_settings *settings,

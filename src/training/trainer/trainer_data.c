@@ -1,3 +1,4 @@
+/* Opens the data of a run and divides a step into micros. */
 #include "training/trainer/trainer_data.h"
 
 #include <stdio.h>
@@ -51,7 +52,7 @@ static enum weft_status open_validation(struct wf_trainer_data *d, uint32_t rank
     st = wf_batch_init(&d->val_batch, d->val_shards, l->batch, l->seq, l->model.vocab, false, 0,
                        err);
     if (st != WEFT_OK) {
-        wf_error_wrap(err, "", "; weft tokenize --val holds more back");
+        wf_error_wrap(err, "", "; weft tokenize --val makes more validation data");
         return add_context(l, rank, "data.val", st, err);
     }
     d->val_batches =

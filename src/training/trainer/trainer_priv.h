@@ -1,4 +1,4 @@
-/* The parts of a trainer, and what its files share. */
+/* The parts of a trainer, and the functions between its files. */
 #ifndef TRAINING_TRAINER_TRAINER_PRIV_H
 #define TRAINING_TRAINER_TRAINER_PRIV_H
 
@@ -120,12 +120,12 @@ enum weft_status wf_trainer_update(struct wf_trainer *t, const struct wf_optim_s
 
 /* -- trainer_state.c ------------------------------------------------------------------------ */
 
-/* Creates the checkpointer if the settings ask for checkpoints.  Collective. */
+/* Creates the checkpointer if the settings enable checkpoints.  Collective. */
 enum weft_status wf_trainer_init_checkpoints(struct wf_trainer *t,
                                              const struct wf_train_settings *s,
                                              struct weft_error *err);
 
-/* Loads weights, moments and the step number from a checkpoint if checkpoint.resume asks for it.
+/* Loads weights, moments and the step number from a checkpoint if checkpoint.resume requires it.
  * Collective. */
 enum weft_status wf_trainer_resume(struct wf_trainer *t, const struct wf_train_settings *s,
                                    struct weft_error *err);
