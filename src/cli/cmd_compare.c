@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/bar.h"
 #include "cli/cli.h"
 #include "cli/plan_options.h"
 #include "config/values.h"
 #include "planning/draw/scatter.h"
 #include "planning/planner/comparison.h"
+#include "terminal/bar.h"
 
 struct compare_settings {
     struct wf_plan_settings plan; /* first: its options are shared */

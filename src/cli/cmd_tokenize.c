@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "cli/bar.h"
 #include "cli/cli.h"
+#include "terminal/bar.h"
 #include "training/jobs/tokenize.h"
 
 struct tokenize_settings {

@@ -2,7 +2,7 @@
 #ifndef CLI_TRAIN_H
 #define CLI_TRAIN_H
 
-#include "cli/bar.h"
+#include "terminal/bar.h"
 #include "training/session/session.h"
 
 /* What rank 0 shows of a session. */

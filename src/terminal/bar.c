@@ -1,11 +1,11 @@
 /* Draws a progress bar in the last line of a terminal. */
-#include "cli/bar.h"
+#include "terminal/bar.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "cli/cli.h"
+#include "terminal/output.h"
 
 enum {
     EVERY_NS = 100000000,

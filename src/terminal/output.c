@@ -1,6 +1,8 @@
 /* Output files that are written atomically, and the abilities of a terminal. */
 #define _DEFAULT_SOURCE /* isatty and the window size of a terminal */
 
+#include "terminal/output.h"
+
 #include <errno.h>
 #include <langinfo.h>
 #include <stdlib.h>
@@ -10,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "cli/cli.h"
+#include "base/input.h"
 
 /* Opens a temporary file beside the target, with the permissions of the old file.  A symbolic link is
  * followed. */

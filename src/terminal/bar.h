@@ -7,8 +7,8 @@
  *     wf_bar_clear(&bar);                   before other output, and at the end
  *
  * Nothing is drawn if the stream is not a terminal, or if TERM=dumb or NO_COLOR is set. */
-#ifndef CLI_BAR_H
-#define CLI_BAR_H
+#ifndef TERMINAL_BAR_H
+#define TERMINAL_BAR_H
 
 #include <stdbool.h>
 #include <stddef.h>
