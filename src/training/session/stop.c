@@ -48,6 +48,8 @@ void wf_stop_catch_signals(const char *first, const char *second)
     sigaddset(&action.sa_mask, SIGHUP);
     messages[0] = first;
     messages[1] = second;
+    stop_signal = 0;
+    finished = 0;
 
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

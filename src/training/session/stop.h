@@ -2,7 +2,8 @@
 #ifndef TRAINING_SESSION_STOP_H
 #define TRAINING_SESSION_STOP_H
 
-/* Handles SIGINT, SIGTERM and SIGHUP from now on, and ignores SIGPIPE.  The first signal only asks
+/* Handles SIGINT, SIGTERM and SIGHUP from now on, and ignores SIGPIPE.  Call it before each session:
+ * it forgets earlier signals.  The first signal only asks
  * the session to stop; a second one has its usual effect.  A different signal within a second of the
  * first does not count: launchers send several for one request.
  *
