@@ -19,14 +19,16 @@ struct check_settings {
 
 static const struct wf_option options[] = {
     {"transport", 't', WF_OPTION_TEXT, "HOW",
-     "buffered (the default), rendezvous, or depth=N messages a channel", NULL, AT(transport)},
+     "buffered (the default), rendezvous, or depth=N messages per channel", NULL,
+     AT(transport)},
     {"channels", 0, WF_OPTION_CHOICE, "BY",
-     "a queue for each direction of data between two ranks, or one for both", "direction|pair",
+     "a queue per direction of data between two ranks, or one for both", "direction|pair",
      AT(channels)},
-    {"lower-like", 0, WF_OPTION_CHOICE, "WHOM", "how to add messages when the file has none",
+    {"lower-like", 0, WF_OPTION_CHOICE, "WHOM", "how to add messages if the file has none",
      "weft|pytorch", AT(lower_like)},
-    {"json", 'j', WF_OPTION_SWITCH, NULL, "findings and sizes, for programs", NULL, AT(json)},
-    {"width", 0, WF_OPTION_COUNT, "N", "columns to draw in (the terminal's)", NULL, AT(width)},
+    {"json", 'j', WF_OPTION_SWITCH, NULL, "print findings and sizes as JSON", NULL, AT(json)},
+    {"width", 0, WF_OPTION_COUNT, "N", "width of the drawing in columns (the terminal's)", NULL,
+     AT(width)},
     {"color", 0, WF_OPTION_CHOICE, "WHEN", "auto, always or never", "auto|always|never",
      AT(color)},
 };
@@ -178,15 +180,15 @@ static enum weft_status run_check(int argc, char **argv, struct weft_error *err)
 
 const struct wf_command wf_command_check = {
     .name = "check",
-    .summary = "prove a schedule file right, or show where it is wrong",
+    .summary = "prove that a schedule file is right, or show where it is wrong",
     .operands = "FILE",
     .text =
         "Reads a schedule (weft's own CSV or PyTorch's, with or without messages) and proves\n"
-        "that every stage runs every micro once forward and once backward, in an order in\n"
-        "which no rank waits for ever. Both ends of every channel must list the same\n"
-        "sequence, and the transport named must get it through: buffered sends never wait;\n"
-        "a rendezvous send waits for the receiver to stand at its receive; with depth=N a\n"
-        "channel holds N messages. Exit code 5 when the schedule is wrong.\n",
+        "that every stage runs every micro once forward and once backward, in an order that\n"
+        "cannot deadlock. Both endpoints of every channel must have the same sequence of\n"
+        "messages, and the schedule must complete with the given transport: buffered sends\n"
+        "never wait; a rendezvous send waits until the receiver reaches its receive; with\n"
+        "depth=N a channel holds N messages. The exit code is 5 if the schedule is wrong.\n",
     .examples = "  weft check zbv.csv\n"
                 "  weft check lowered.csv --transport rendezvous\n"
                 "  weft plan -s 1f1b -p 4 -m 8 --format csv | weft check -\n",

@@ -19,22 +19,21 @@ struct compare_settings {
 #define AT(field) offsetof(struct compare_settings, field)
 
 static const struct wf_option options[] = {
-    {"ranks", 'p', WF_OPTION_COUNT, "P", "workers of the pipeline", NULL, WF_PLAN_AT(ranks)},
-    {"micros", 'm', WF_OPTION_COUNT, "M", "micro-batches of a step", NULL, WF_PLAN_AT(micros)},
-    {"chunks", 0, WF_OPTION_TEXT, "2:4", "which numbers of chunks to try where any can be had",
-     NULL, AT(chunk_list)},
+    {"ranks", 'p', WF_OPTION_COUNT, "P", "ranks of the pipeline", NULL, WF_PLAN_AT(ranks)},
+    {"micros", 'm', WF_OPTION_COUNT, "M", "micro-batches per step", NULL, WF_PLAN_AT(micros)},
+    {"chunks", 0, WF_OPTION_TEXT, "2:4",
+     "numbers of chunks to try, if the schedule supports any", NULL, AT(chunk_list)},
     {"cost", 'c', WF_OPTION_TEXT, "F=1,I=1,W=1",
      "times of a P-th of the model; also B, FB, C (a hop)", NULL, WF_PLAN_AT(cost)},
     {"mem", 0, WF_OPTION_TEXT, "F=1,I=0,W=-1", "change of memory, of a P-th of the model", NULL,
      WF_PLAN_AT(mem)},
-    {"mem-limit", 0, WF_OPTION_TEXT, "X", "leave out what needs more on a rank", NULL,
-     WF_PLAN_AT(mem_limit)},
-    {"bytes", 0, WF_OPTION_TEXT, "N", "of a message between stages", NULL, AT(bytes)},
-    {"sort", 0, WF_OPTION_CHOICE, "BY", "the first column (time)", "time|span|memory|name",
-     AT(sort)},
-    {"json", 'j', WF_OPTION_SWITCH, NULL, "figures for programs", NULL, AT(json)},
-    {"output", 'o', WF_OPTION_TEXT, "FILE", "write there; .svg plots time against memory", NULL,
-     WF_PLAN_AT(output)},
+    {"mem-limit", 0, WF_OPTION_TEXT, "X", "leave out schedules that need more memory on a rank",
+     NULL, WF_PLAN_AT(mem_limit)},
+    {"bytes", 0, WF_OPTION_TEXT, "N", "bytes of a message between stages", NULL, AT(bytes)},
+    {"sort", 0, WF_OPTION_CHOICE, "BY", "sort order (time)", "time|span|memory|name", AT(sort)},
+    {"json", 'j', WF_OPTION_SWITCH, NULL, "print JSON", NULL, AT(json)},
+    {"output", 'o', WF_OPTION_TEXT, "FILE", "write to FILE; .svg plots time against memory",
+     NULL, WF_PLAN_AT(output)},
 };
 
 static void print_text(FILE *out, const struct wf_comparison *c,
@@ -167,12 +166,11 @@ const struct wf_command wf_command_compare = {
     .name = "compare",
     .summary = "all schedules for one size, side by side",
     .text =
-        "Makes every schedule that can run with these ranks and micros, and shows time, bubbles,\n"
-        "memory, copies of the weights and messages of each. All get the same ranks, the same\n"
-        "model and the same batch: costs and memory are those of a P-th of the model, and the\n"
-        "stages of a schedule with more chunks cost accordingly less. Those that search look\n"
-        "for the least makespan. A star marks what nothing beats in time, memory and copies at\n"
-        "once.\n",
+        "Makes every schedule that supports these ranks and micros, and reports the time, bubble,\n"
+        "memory, copies of the weights and messages of each. All have the same ranks, model and\n"
+        "batch: costs and memory are those of a P-th of the model, and the stages of a schedule\n"
+        "with more chunks cost accordingly less. Schedules that search minimize the makespan. A\n"
+        "star marks schedules that no other beats in time, memory and copies at once.\n",
     .examples = "  weft compare --ranks 8 --micros 24 --cost F=10,I=12,W=8,C=1\n"
                 "  weft compare -p 8 -m 32 --mem-limit 6 --sort memory\n",
     .options = {options, WEFT_LEN(options)},

@@ -21,22 +21,22 @@ struct draw_settings {
 
 static const struct wf_option options[] = {
     {"output", 'o', WF_OPTION_TEXT, "FILE",
-     "write there; .svg .png .pdf .html .json .txt .trace choose the form", NULL, AT(output)},
-    {"format", 'f', WF_OPTION_CHOICE, "FORM", "the form, whatever the file is called",
+     "write to FILE; .svg .png .pdf .html .json .txt .trace choose the form", NULL, AT(output)},
+    {"format", 'f', WF_OPTION_CHOICE, "FORM", "the form, regardless of the file's name",
      "text|svg|png|pdf|html|chrome|trace", AT(format)},
-    {"title", 0, WF_OPTION_TEXT, "TEXT", "a line above all", NULL, AT(title)},
-    {"lanes", 0, WF_OPTION_SWITCH, NULL, "sends and receives in rows of their own", NULL,
+    {"title", 0, WF_OPTION_TEXT, "TEXT", "title of the drawing", NULL, AT(title)},
+    {"lanes", 0, WF_OPTION_SWITCH, NULL, "sends and receives in separate rows", NULL,
      AT(lanes)},
-    {"width", 0, WF_OPTION_COUNT, "N", "pixels (columns in a terminal) to draw in", NULL,
+    {"width", 0, WF_OPTION_COUNT, "N", "width in pixels (in a terminal: columns)", NULL,
      AT(width)},
-    {"height", 0, WF_OPTION_COUNT, "N", "pixels to fill, where rows can be that high", NULL,
+    {"height", 0, WF_OPTION_COUNT, "N", "height in pixels, if rows can be that high", NULL,
      AT(height)},
-    {"cost", 'c', WF_OPTION_TEXT, "F=1,I=1,W=1", "times to give schedules, as in weft plan",
-     NULL, AT(cost)},
-    {"mem", 0, WF_OPTION_TEXT, "F=1,I=0,W=-1", "memory to give schedules, as in weft plan",
-     NULL, AT(mem)},
-    {"unit", 0, WF_OPTION_TEXT, "TIME", "what 1 of abstract time is: 1ms, 20us, 0.5s", NULL,
-     AT(unit)},
+    {"cost", 'c', WF_OPTION_TEXT, "F=1,I=1,W=1", "times of schedules, as in weft plan", NULL,
+     AT(cost)},
+    {"mem", 0, WF_OPTION_TEXT, "F=1,I=0,W=-1", "memory of schedules, as in weft plan", NULL,
+     AT(mem)},
+    {"unit", 0, WF_OPTION_TEXT, "TIME", "length of one unit of abstract time: 1ms, 20us, 0.5s",
+     NULL, AT(unit)},
     {"color", 0, WF_OPTION_CHOICE, "WHEN", "auto, always or never", "auto|always|never",
      AT(color)},
 };
@@ -170,16 +170,16 @@ const struct wf_command wf_command_draw = {
     .summary = "draw traces and schedules: terminal, SVG, PNG, PDF, a page, Perfetto",
     .operands = "FILE...",
     .text =
-        "Draws what every rank does over time. A FILE is a trace, or a schedule in weft's or\n"
-        "PyTorch's CSV, which is proven and given the times of --cost first. Several files are\n"
-        "drawn one above the other on one axis: a plan, and what was measured. The directory of\n"
-        "a run with traces (log.trace_steps) is both.\n"
+        "Draws the actions of every rank over time. A FILE is a trace, or a schedule in weft's\n"
+        "or PyTorch's CSV, which is first proven and timed with --cost. Several files are drawn\n"
+        "one above the other on one axis, for example a plan and a measured trace. The\n"
+        "directory of a run with traces (log.trace_steps) is drawn as both.\n"
         "\n"
-        "Colours tell forward (F), whole backward (B), input gradient (I) and weight gradient\n"
-        "(W); so do dark bands: I has one at the top, W one at the bottom, B both, F none.\n"
-        "Shades are the stages of a rank, a cell cut in two is an overlapped pair, and grey is\n"
-        "idle. Numbers are micros. An .html page can be zoomed and says what is under the\n"
-        "mouse; a .json file opens in Perfetto (ui.perfetto.dev) or chrome://tracing.\n",
+        "Colours distinguish forward (F), whole backward (B), input gradient (I) and weight\n"
+        "gradient (W). Dark bands do as well: I has one at the top, W one at the bottom, B both,\n"
+        "F none. Shades are the stages of a rank, a divided cell is an overlapped pair, and grey\n"
+        "is idle time. Numbers are micros. An .html page can be zoomed and describes the action\n"
+        "under the mouse; a .json file opens in Perfetto (ui.perfetto.dev) or chrome://tracing.\n",
     .examples = "  weft draw plan.csv\n"
                 "  weft draw plan.csv --cost F=10,I=12,W=8 -o plan.svg\n"
                 "  weft draw plan.csv measured.trace --unit 1ms -o both.html\n"

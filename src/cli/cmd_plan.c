@@ -11,7 +11,7 @@
 
 static const struct wf_option options[] = {
     WF_OPTIONS_SCHEDULE,
-    {"list", 'l', WF_OPTION_SWITCH, NULL, "show all schedules and the sizes they take", NULL,
+    {"list", 'l', WF_OPTION_SWITCH, NULL, "list all schedules and the sizes they support", NULL,
      AT(list)},
     WF_OPTIONS_COST,
     WF_OPTIONS_MODEL,
@@ -19,17 +19,17 @@ static const struct wf_option options[] = {
     {"lower", 0, WF_OPTION_SWITCH, NULL, "add sends, receives and gradient reductions", NULL,
      AT(lower)},
     {"lower-like", 0, WF_OPTION_CHOICE, "WHOM",
-     "receives as late as can be (weft), or as PyTorch puts them", "weft|pytorch",
-     AT(lower_like)},
-    {"events", 0, WF_OPTION_SWITCH, NULL, "--json: every action with its start", NULL,
+     "receives as late as possible (weft), or as in PyTorch", "weft|pytorch", AT(lower_like)},
+    {"events", 0, WF_OPTION_SWITCH, NULL, "--json: every action with its start time", NULL,
      AT(events)},
-    {"format", 'f', WF_OPTION_CHOICE, "FORM", "csv is weft's own, pytorch has rows only",
+    {"format", 'f', WF_OPTION_CHOICE, "FORM", "csv is weft's own form, pytorch has rows only",
      "text|csv|pytorch", AT(format)},
-    {"json", 'j', WF_OPTION_SWITCH, NULL, "everything, for programs", NULL, AT(json)},
+    {"json", 'j', WF_OPTION_SWITCH, NULL, "print JSON", NULL, AT(json)},
     {"output", 'o', WF_OPTION_TEXT, "FILE",
-     "write there; .csv .json .txt .svg .png .pdf .html .trace .trace.json choose the form",
+     "write to FILE; .csv .json .txt .svg .png .pdf .html .trace .trace.json choose the form",
      NULL, AT(output)},
-    {"width", 0, WF_OPTION_COUNT, "N", "columns to draw in (the terminal's)", NULL, AT(width)},
+    {"width", 0, WF_OPTION_COUNT, "N", "width of the drawing in columns (the terminal's)", NULL,
+     AT(width)},
     {"color", 0, WF_OPTION_CHOICE, "WHEN", "colours in the drawing", "auto|always|never",
      AT(color)},
 };
@@ -146,20 +146,21 @@ static enum weft_status run_plan(int argc, char **argv, struct weft_error *err)
 
 const struct wf_command wf_command_plan = {
     .name = "plan",
-    .summary = "make a schedule, prove it, time it, draw it",
+    .summary = "make, prove, time and draw a schedule",
     .text =
-        "Makes a pipeline schedule by name (or takes one from a CSV file), proves that it is\n"
-        "complete and cannot deadlock, and shows when each rank does what, with the time,\n"
-        "the bubble and the memory that follow from the costs given.\n"
+        "Makes a pipeline schedule by name, or reads one from a CSV file, proves that it is\n"
+        "complete and cannot deadlock, and shows its timeline with makespan, bubble and\n"
+        "memory for the given costs.\n"
         "\n"
-        "In the timeline F is a forward, B a whole backward, I an input gradient, W a weight\n"
-        "gradient, each with its micro (and before it its stage, where ranks hold several);\n"
-        "dots are idle time. F7&B3 is an overlapped pair.\n"
+        "In the timeline F is a forward, B a whole backward, I an input gradient and W a\n"
+        "weight gradient. The number after the letter is the micro; the number before it is\n"
+        "the stage, if ranks have several. Dots are idle time. F7&B3 is an overlapped pair.\n"
         "\n"
-        "Makespan is the time from 0 to the last end; span the longest time of one rank from\n"
-        "its own start to its own end. A bubble is the idle share of either. In a layout E is\n"
-        "the embedding, t a layer, L the head, | the next stage, x*n repeats x n times. Events\n"
-        "in --json are [start, rank, stage, chunk, micro, kind], kind 0=F 1=B 2=I 3=W.\n",
+        "The makespan is the time from 0 to the last end. The span is the longest time of a\n"
+        "rank from its first start to its last end. The bubble is the idle fraction of either.\n"
+        "In a layout E is the embedding, t a layer, L the head and | the next stage; x*n\n"
+        "repeats x n times. Events in --json are [start, rank, stage, chunk, micro, kind] with\n"
+        "kind 0=F 1=B 2=I 3=W.\n",
     .examples =
         "  weft plan --schedule 1f1b --ranks 4 --micros 8\n"
         "  weft plan --schedule zb-auto -p 8 -m 24 --cost F=10,I=12,W=8,C=1 --mem-limit 12\n"

@@ -27,47 +27,45 @@ static const struct wf_option options[] = {
     WF_OPTIONS_MODEL,
     {NULL, 0, WF_OPTION_HEADING, NULL, "Cluster", NULL, 0},
     {"cluster", 0, WF_OPTION_TEXT, "LINE",
-     "'node:4 rank:2 intra:200GB/s,2us inter:25GB/s,8us'; else every hop takes --cost C", NULL,
-     AT(cluster)},
-    {"unit", 0, WF_OPTION_CHOICE, "UNIT", "--cluster: what the costs are in (ms)", "s|ms|us",
+     "'node:4 rank:2 intra:200GB/s,2us inter:25GB/s,8us'; without it every hop takes --cost C",
+     NULL, AT(cluster)},
+    {"unit", 0, WF_OPTION_CHOICE, "UNIT", "--cluster: unit of the costs (ms)", "s|ms|us",
      AT(unit)},
-    {"bytes", 0, WF_OPTION_TEXT, "N", "of a message to the next stage; a list is N:M:...", NULL,
-     AT(bytes)},
-    {"gradient-bytes", 0, WF_OPTION_TEXT, "N", "of a message back; as --bytes when not given",
-     NULL, AT(gradient_bytes)},
+    {"bytes", 0, WF_OPTION_TEXT, "N",
+     "bytes of a message to the next stage; one per stage: N:M:...", NULL, AT(bytes)},
+    {"gradient-bytes", 0, WF_OPTION_TEXT, "N", "bytes of a message back (as --bytes)", NULL,
+     AT(gradient_bytes)},
     {"transfers", 0, WF_OPTION_CHOICE, "WHAT", "what a transfer occupies (delay: nothing)",
      "delay|link|ranks", AT(transfers)},
-    {"speed", 0, WF_OPTION_TEXT, "X:Y:...", "how many times longer each rank's actions take",
-     NULL, AT(speed)},
+    {"speed", 0, WF_OPTION_TEXT, "X:Y:...", "slowdown factor of each rank", NULL, AT(speed)},
     {NULL, 0, WF_OPTION_HEADING, NULL, "Variation", NULL, 0},
-    {"samples", 0, WF_OPTION_COUNT, "N", "also run N scenarios whose times vary", NULL,
+    {"samples", 0, WF_OPTION_COUNT, "N", "also run N scenarios with varied times", NULL,
      AT(samples)},
-    {"jitter", 0, WF_OPTION_TEXT, "lognormal:S", "by how much (lognormal:0.05)", NULL,
-     AT(jitter)},
+    {"jitter", 0, WF_OPTION_TEXT, "lognormal:S", "distribution of the times (lognormal:0.05)",
+     NULL, AT(jitter)},
     {NULL, 0, WF_OPTION_HEADING, NULL, "Block attention residuals", NULL, 0},
     {"residual-block-layers", 0, WF_OPTION_COUNT, "K",
      "count the traffic of blocks of K layers between ranks", NULL, AT(block_layers)},
     {"residual-cache", 0, WF_OPTION_CHOICE, "WHAT",
-     "what ranks remember of a micro's blocks (full)", "off|received|full", AT(block_cache)},
-    {"payload-bytes", 0, WF_OPTION_TEXT, "B", "of a block, an activation or its gradient", NULL,
-     AT(payload)},
+     "which blocks of a micro ranks cache (full)", "off|received|full", AT(block_cache)},
+    {"payload-bytes", 0, WF_OPTION_TEXT, "B", "bytes of a block, an activation or its gradient",
+     NULL, AT(payload)},
     {"gradient-payload-bytes", 0, WF_OPTION_TEXT, "B",
-     "of a block's gradient; as --payload-bytes when not given", NULL, AT(gradient_payload)},
+     "bytes of a block's gradient (as --payload-bytes)", NULL, AT(gradient_payload)},
     {"cache-model", 0, WF_OPTION_CHOICE, "WHOSE",
-     "exact, or the count of the reference system and nothing else", "exact|reference",
-     AT(cache_model)},
-    {"communication", 0, WF_OPTION_CHOICE, "MODE", "reference: what crosses a border",
+     "exact, or only the count of the reference system", "exact|reference", AT(cache_model)},
+    {"communication", 0, WF_OPTION_CHOICE, "MODE", "reference: what messages carry",
      "activation_tensor|block_residual_cache", AT(communication)},
     {"cache", 0, WF_OPTION_TEXT, "enabled=1,..",
      "reference: also policy=resident_block_summaries, reuse=1, inflight=8", NULL, AT(cache)},
-    {"layers-per-block", 0, WF_OPTION_COUNT, "K", "reference: layers of a block", NULL,
+    {"layers-per-block", 0, WF_OPTION_COUNT, "K", "reference: layers per block", NULL,
      AT(layers_per_block)},
     {NULL, 0, WF_OPTION_HEADING, NULL, "Output", NULL, 0},
-    {"json", 'j', WF_OPTION_SWITCH, NULL, "everything, for programs", NULL, AT(json)},
+    {"json", 'j', WF_OPTION_SWITCH, NULL, "print JSON", NULL, AT(json)},
     {"output", 'o', WF_OPTION_TEXT, "FILE",
-     "write there: .json for programs, .trace the events, .svg .png .pdf .html .trace.json draw",
+     "write to FILE: .json, .trace (events), or .svg .png .pdf .html .trace.json (pictures)",
      NULL, WF_PLAN_AT(output)},
-    {"width", 0, WF_OPTION_COUNT, "N", "columns to draw in (the terminal's)", NULL,
+    {"width", 0, WF_OPTION_COUNT, "N", "width of the drawing in columns (the terminal's)", NULL,
      WF_PLAN_AT(width)},
     {"color", 0, WF_OPTION_CHOICE, "WHEN", "colours in the drawing", "auto|always|never",
      WF_PLAN_AT(color)},
@@ -285,23 +283,23 @@ static enum weft_status run_simulate(int argc, char **argv, struct weft_error *e
 
 const struct wf_command wf_command_simulate = {
     .name = "simulate",
-    .summary = "time a schedule on a cluster: links, unequal ranks, times that vary",
+    .summary = "time a schedule on a cluster: links, unequal ranks, varied times",
     .text =
-        "Runs a schedule in simulated time. Hops between ranks take what the cluster line says\n"
-        "(latency, and bytes over bandwidth), ranks may differ in speed, and with --samples\n"
-        "many scenarios run whose times vary. Shows where the idle time comes from: warm-up and\n"
-        "drain, waiting for others to compute, for messages under way, and having less to do\n"
-        "than the busiest rank; the critical path; and what each link carries.\n"
+        "Runs a schedule in simulated time. A hop between ranks takes the latency of the link\n"
+        "plus bytes over bandwidth, ranks may differ in speed, and --samples runs scenarios\n"
+        "with varied times. Reports the causes of idle time (warm-up and drain, waiting for\n"
+        "data of other ranks, waiting for messages, and less work than the busiest rank), the\n"
+        "critical path, and the load of each link.\n"
         "\n"
-        "A transfer delays what it carries; with --transfers link the next one on the same\n"
-        "link waits for it; with ranks it also keeps the sender busy after its action and the\n"
-        "receiver before its own.\n"
+        "A transfer delays its message. With --transfers link it also occupies the link: the\n"
+        "next transfer waits. With --transfers ranks it also occupies the sender after its\n"
+        "action and the receiver before its action.\n"
         "\n"
         "With --residual-block-layers the model has block attention residuals: every stage also\n"
-        "reads all finished blocks, and a static table says which of them each hop carries.\n"
-        "--cache-model reference is the count of another system, for comparison. It leaves out\n"
-        "that the list of finished blocks grows from stage to stage. With its cache on it also\n"
-        "leaves out the gradients that must travel back.\n",
+        "reads all finished blocks, and a static table lists the blocks that each hop carries.\n"
+        "--cache-model reference prints the count of another system, for comparison. It ignores\n"
+        "that the list of finished blocks grows from stage to stage. With its cache enabled it\n"
+        "also ignores the gradients that are sent back.\n",
     .examples = "  weft simulate -s 1f1b -p 8 -m 32 -c F=10,I=10,W=10 --bytes 16e6 \\\n"
                 "      --cluster 'node:2 rank:4 intra:200GB/s,2us inter:25GB/s,8us'\n"
                 "  weft simulate -s zb-h1 -p 8 -m 32 --samples 10000 --jitter lognormal:0.05\n",

@@ -15,62 +15,64 @@
 #define AT(field) offsetof(struct wf_tune_settings, field)
 
 static const struct wf_option options[] = {
-    {NULL, 0, WF_OPTION_HEADING, NULL, "What to order", NULL, 0},
-    {"ranks", 'p', WF_OPTION_COUNT, "P", "workers of the pipeline", NULL, AT(ranks)},
-    {"micros", 'm', WF_OPTION_COUNT, "M", "micro-batches of a step", NULL, AT(micros)},
-    {"chunks", 0, WF_OPTION_COUNT, "V", "stages a rank (loop, wave: 2)", NULL, AT(chunks)},
+    {NULL, 0, WF_OPTION_HEADING, NULL, "Problem", NULL, 0},
+    {"ranks", 'p', WF_OPTION_COUNT, "P", "ranks of the pipeline", NULL, AT(ranks)},
+    {"micros", 'm', WF_OPTION_COUNT, "M", "micro-batches per step", NULL, AT(micros)},
+    {"chunks", 0, WF_OPTION_COUNT, "V", "stages per rank (loop, wave: 2)", NULL, AT(chunks)},
     {"placement", 0, WF_OPTION_CHOICE, "WHERE", "linear (the default), loop, v or wave",
      "linear|loop|v|wave", AT(placement)},
-    {"whole", 0, WF_OPTION_SWITCH, NULL, "whole backwards; else I and W apart", NULL,
-     AT(whole)},
+    {"whole", 0, WF_OPTION_SWITCH, NULL, "whole backwards instead of I and W", NULL, AT(whole)},
     {"cost", 'c', WF_OPTION_TEXT, "F=1,I=1,W=1",
-     "times; also B (I+W), C (a hop, 0); a list a stage is F=11:8:12", NULL, AT(cost)},
+     "times; also B (I+W), C (a hop, 0); one value per stage: F=11:8:12", NULL, AT(cost)},
     {"mem", 0, WF_OPTION_TEXT, "F=1,I=0,W=-1", "change of memory at each action", NULL,
      AT(mem)},
-    {"mem-limit", 0, WF_OPTION_TEXT, "X", "most memory of a rank; a list is X:Y:...", NULL,
-     AT(mem_limit)},
+    {"mem-limit", 0, WF_OPTION_TEXT, "X",
+     "maximum memory of a rank; one value per rank: X:Y:...", NULL, AT(mem_limit)},
     {NULL, 0, WF_OPTION_HEADING, NULL, "Search", NULL, 0},
     {"metric", 0, WF_OPTION_CHOICE, "WHAT", "makespan (the default) or span: what to minimize",
      "makespan|span", AT(metric)},
-    {"seconds", 0, WF_OPTION_TEXT, "S", "how long at most (10)", NULL, AT(seconds)},
-    {"iterations", 0, WF_OPTION_COUNT, "N", "how many evaluations at most: the same every time",
+    {"seconds", 0, WF_OPTION_TEXT, "S", "maximum time of the search (10)", NULL, AT(seconds)},
+    {"iterations", 0, WF_OPTION_COUNT, "N", "maximum evaluations; the result is reproducible",
      NULL, AT(iterations)},
-    {"seed", 0, WF_OPTION_COUNT, "N", "of the random numbers", NULL, AT(seed)},
+    {"seed", 0, WF_OPTION_COUNT, "N", "seed of the random numbers", NULL, AT(seed)},
     {NULL, 0, WF_OPTION_HEADING, NULL,
      "Model, micros and schedule together (instead of --micros and --cost)", NULL, 0},
     {"layers", 0, WF_OPTION_COUNT, "L", "layers of the model", NULL, AT(layers)},
     {"model", 0, WF_OPTION_TEXT, "NAME",
      "gpt2-124m, llama3-8b, d12 ...: layers and their costs", NULL, AT(model)},
-    {"seq", 0, WF_OPTION_COUNT, "N", "--model: tokens of a sequence (the model's context)",
-     NULL, AT(seq)},
+    {"seq", 0, WF_OPTION_COUNT, "N", "--model: tokens per sequence (the model's context)", NULL,
+     AT(seq)},
     {"tflops", 0, WF_OPTION_TEXT, "X",
-     "--model: a rank's speed in 1e12 operations a second; times are then in --unit", NULL,
+     "--model: speed of a rank in 1e12 operations per second; times are then in --unit", NULL,
      AT(tflops)},
     {"layer-cost", 0, WF_OPTION_TEXT, "F=1,I=1,W=1",
-     "a layer, for one sequence; also bytes (state) and act (saved)", NULL, AT(layer_cost)},
-    {"embedding-cost", 0, WF_OPTION_TEXT, "F=..", "the embedding, likewise; free by default",
-     NULL, AT(embedding_cost)},
-    {"head-cost", 0, WF_OPTION_TEXT, "F=..", "final norm, logits and loss; free by default",
+     "costs of a layer for one sequence; also bytes (state) and act (activations)", NULL,
+     AT(layer_cost)},
+    {"embedding-cost", 0, WF_OPTION_TEXT, "F=..", "costs of the embedding (none)", NULL,
+     AT(embedding_cost)},
+    {"head-cost", 0, WF_OPTION_TEXT, "F=..", "costs of final norm, logits and loss (none)",
      NULL, AT(head_cost)},
-    {"global-batch", 0, WF_OPTION_COUNT, "N", "sequences of a step, cut into equal micros",
+    {"global-batch", 0, WF_OPTION_COUNT, "N", "sequences per step, divided into equal micros",
      NULL, AT(global_batch)},
-    {"bytes-limit", 0, WF_OPTION_TEXT, "N", "most bytes on a rank", NULL, AT(bytes_limit)},
-    {"max-chunks", 0, WF_OPTION_COUNT, "V", "most stages a rank (4)", NULL, AT(max_chunks)},
+    {"bytes-limit", 0, WF_OPTION_TEXT, "N", "maximum bytes per rank", NULL, AT(bytes_limit)},
+    {"max-chunks", 0, WF_OPTION_COUNT, "V", "maximum stages per rank (4)", NULL,
+     AT(max_chunks)},
     {"cluster", 0, WF_OPTION_TEXT, "LINE",
      "'node:4 rank:2 intra:200GB/s,2us inter:25GB/s,8us': pipelines x replicas on it", NULL,
      AT(cluster)},
-    {"unit", 0, WF_OPTION_CHOICE, "UNIT", "--cluster, --tflops: what times are in (ms)",
-     "s|ms|us", AT(unit)},
+    {"unit", 0, WF_OPTION_CHOICE, "UNIT", "--cluster, --tflops: unit of times (ms)", "s|ms|us",
+     AT(unit)},
     {"boundary-bytes", 0, WF_OPTION_TEXT, "N",
-     "--cluster: of one sequence between stages; a model knows", NULL, AT(boundary_bytes)},
-    {"top", 0, WF_OPTION_COUNT, "N", "how many to show (8)", NULL, AT(top)},
+     "--cluster: bytes of one sequence between stages (the model's)", NULL, AT(boundary_bytes)},
+    {"top", 0, WF_OPTION_COUNT, "N", "number of layouts to show (8)", NULL, AT(top)},
     {NULL, 0, WF_OPTION_HEADING, NULL, "Output", NULL, 0},
-    {"format", 'f', WF_OPTION_CHOICE, "FORM", "text, csv (weft's own) or pytorch (CSV)",
+    {"format", 'f', WF_OPTION_CHOICE, "FORM", "text, csv (weft's own form) or pytorch (CSV)",
      "text|csv|pytorch", AT(format)},
-    {"json", 'j', WF_OPTION_SWITCH, NULL, "everything, for programs", NULL, AT(json)},
+    {"json", 'j', WF_OPTION_SWITCH, NULL, "print JSON", NULL, AT(json)},
     {"output", 'o', WF_OPTION_TEXT, "FILE",
-     "write there: .csv .json .trace, or .svg .png .pdf .html to draw", NULL, AT(output)},
-    {"width", 0, WF_OPTION_COUNT, "N", "columns to draw in (the terminal's)", NULL, AT(width)},
+     "write to FILE: .csv .json .trace, or .svg .png .pdf .html (pictures)", NULL, AT(output)},
+    {"width", 0, WF_OPTION_COUNT, "N", "width of the drawing in columns (the terminal's)", NULL,
+     AT(width)},
     {"color", 0, WF_OPTION_CHOICE, "WHEN", "auto, always or never", "auto|always|never",
      AT(color)},
 };
@@ -361,18 +363,18 @@ static enum weft_status run_tune(int argc, char **argv, struct weft_error *err)
 
 const struct wf_command wf_command_tune = {
     .name = "tune",
-    .summary = "find the best order for given costs and memory, and say how good it is",
+    .summary = "find the best order for given costs and memory, with a bound",
     .text =
-        "Looks for the order that takes least time with these costs, where no rank may hold\n"
-        "more than its limit: starts from the schedules that weft plan makes, from list\n"
+        "Searches for the order with the shortest time for these costs that keeps every rank\n"
+        "within its memory limit. The search starts from the schedules of weft plan, from list\n"
         "schedules and repeated blocks, improves the best by tabu search, and solves small\n"
-        "problems to the end.  It stops when the order is proven to be the best, or when the\n"
-        "time is over, and says how far above the optimum it can be at most: the bound holds\n"
-        "for every schedule with the same placement, costs and limits.\n"
+        "problems exactly. It stops when the order is proven optimal or the time is over, and\n"
+        "reports how far above the optimum the order can be: the bound holds for every schedule\n"
+        "with the same placement, costs and limits.\n"
         "\n"
-        "With --global-batch and --layers or --model it looks for the number of micros, the\n"
+        "With --global-batch and --layers or --model it searches for the number of micros, the\n"
         "chunks, the partition and the schedule together; with --cluster also for the number\n"
-        "of pipelines side by side, whose gradients are then reduced in a ring (fp32).\n",
+        "of replicas, whose gradients are reduced in a ring (fp32).\n",
     .examples =
         "  weft tune -p 8 -m 24 --cost F=10,I=12,W=8,C=1 --mem-limit 6\n"
         "  weft tune -p 4 -m 12 --placement v --mem-limit 5 --metric span -o best.csv\n"

@@ -182,6 +182,17 @@ static enum weft_status read_input(const struct wf_plan_settings *s, struct wf_p
     return WEFT_OK;
 }
 
+/* Names the option that shows the valid names. */
+static void add_hint(const struct wf_plan_settings *s, struct weft_error *err)
+{
+    struct weft_model model;
+    bool schedule = weft_generator_find(s->schedule) == NULL && strcmp(s->schedule, "-") != 0 &&
+                    !wf_schedule_is_file(s->schedule);
+    bool named = s->model != NULL && weft_model_find(s->model, &model, NULL) != WEFT_OK;
+    if (schedule || named)
+        wf_error_wrap(err, "", " (weft plan --list shows all)");
+}
+
 enum weft_status wf_plan_make(struct wf_plan *out, const struct wf_plan_settings *settings,
                               struct weft_error *err)
 {
@@ -198,6 +209,8 @@ enum weft_status wf_plan_make(struct wf_plan *out, const struct wf_plan_settings
         st = wf_values_parse(settings->bytes_limit, "--bytes-limit", &in.bytes_limit, err);
     if (st == WEFT_OK)
         st = wf_plan_init(out, &in, err);
+    if (st == WEFT_USAGE)
+        add_hint(settings, err);
     wf_values_release(&in.bytes_limit);
     wf_costs_release(&cost, &memory);
     return st;

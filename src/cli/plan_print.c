@@ -150,12 +150,13 @@ void wf_plan_print_text(struct wf_text *out, const struct wf_plan *p, const char
     put_figures(out, p, "peak activations", ROW_ACTIVATIONS, style.width);
     put_figures(out, p, "peak memory", ROW_MEMORY, style.width);
     if (p->bytes.n_ranks > 0)
-        put_figures(out, p, "bytes on a rank", ROW_BYTES, style.width);
+        put_figures(out, p, "bytes per rank", ROW_BYTES, style.width);
     put_figures(out, p, "layers", ROW_LAYERS, style.width);
     wf_text_addf(out, "actions           %zu, messages %zu over %zu channels\n", m->n_actions,
                  m->n_messages, p->proof.n_channels);
     wf_text_adds(out, "proven            every stage and micro once each way, no deadlock\n");
     if (has_unlikely_costs(p))
-        wf_text_adds(out, "note              every stage costs the same here: --layer-cost "
-                          "makes a stage cost what its layers do\n");
+        wf_text_adds(out,
+                     "note              all stages have the same cost; --layer-cost makes it "
+                     "depend on their layers\n");
 }

@@ -15,7 +15,7 @@ static void print_idle(struct wf_text *out, const struct wf_simulation *s,
                      "for messages %.1f%%, imbalance %.1f%%\n",
                      sum->idle.warm_up / all, sum->idle.drain / all, sum->idle.data / all,
                      sum->idle.communication / all, sum->idle.imbalance / all);
-    wf_text_addf(out, "held at most      %zu micros between I and W, %zu received messages\n",
+    wf_text_addf(out, "peak pending      %zu micros between I and W, %zu received messages\n",
                  sum->peak_pending_w, sum->peak_receive);
     wf_text_addf(out, "critical path     %zu actions, computing %.10g, messages %.10g\n",
                  s->sim.n_path, s->sim.path_compute, s->sim.path_hops);
@@ -38,8 +38,8 @@ static void print_samples(struct wf_text *out, const struct weft_samples *sample
                           uint32_t slowest)
 {
     wf_text_addf(out,
-                 "samples           %zu: p5 %.6g, p50 %.6g, p95 %.6g; rank %u costs most when "
-                 "slow: 10%% there add %.3g\n",
+                 "samples           %zu: p5 %.6g, p50 %.6g, p95 %.6g; rank %u is the most "
+                 "critical: 10%% slower adds %.3g\n",
                  samples->n, samples->p5, samples->p50, samples->p95, slowest,
                  (double)samples->slow_rank[slowest]);
 }
@@ -62,18 +62,18 @@ static void print_ranges(struct wf_text *out, struct weft_block_span blocks)
 
 static void print_pipe(struct wf_text *out, const struct weft_traffic *t, uint32_t pipe)
 {
-    enum { MOST = 32 };
+    enum { MAX_SHOWN = 32 };
     const struct weft_placement *p = weft_traffic_placement(t);
     const uint32_t *rank_of = p->rank_of + (size_t)pipe * p->n_stages;
     struct weft_traffic_count c = weft_traffic_count(t, pipe);
     if (p->n_pipes > 1)
         wf_text_addf(out, "pipe %u\n", pipe);
-    for (uint32_t s = 0; s + 1 < p->n_stages && s < MOST; s++) {
+    for (uint32_t s = 0; s + 1 < p->n_stages && s < MAX_SHOWN; s++) {
         struct weft_block_span sends = weft_traffic_sends(t, pipe, s);
         wf_text_addf(out, "stage %u to %u, rank %u to %u: ", s, s + 1, rank_of[s],
                      rank_of[s + 1]);
         if (rank_of[s] == rank_of[s + 1])
-            wf_text_adds(out, " handed over");
+            wf_text_adds(out, " passed on");
         else if (sends.len == 0)
             wf_text_adds(out, " no block");
         else
@@ -81,17 +81,17 @@ static void print_pipe(struct wf_text *out, const struct weft_traffic *t, uint32
         print_ranges(out, sends);
         wf_text_addc(out, '\n');
     }
-    if (p->n_stages > MOST + 1)
-        wf_text_addf(out, "... and %u more\n", p->n_stages - 1 - MOST);
+    if (p->n_stages > MAX_SHOWN + 1)
+        wf_text_addf(out, "... and %u more\n", p->n_stages - 1 - MAX_SHOWN);
     wf_text_addf(out,
-                 "a micro           %zu sends each way of %zu wanted; %zu were received "
-                 "before, %zu made, %zu handed over\n",
+                 "per micro         %zu sends each way of %zu blocks read; %zu received "
+                 "before, %zu made, %zu passed on\n",
                  c.sent, c.wanted, c.hits_received, c.hits_made, c.handed);
 }
 
 static void print_traffic(struct wf_text *out, const struct wf_traffic_report *r)
 {
-    enum { MOST = 16 };
+    enum { MAX_SHOWN = 16 };
     const struct weft_traffic *t = r->table;
     const struct weft_placement *p = weft_traffic_placement(t);
     const struct weft_traffic_step *step = &r->step;
@@ -100,23 +100,23 @@ static void print_traffic(struct wf_text *out, const struct wf_traffic_report *r
     for (uint32_t pipe = 0; pipe < p->n_pipes; pipe++)
         print_pipe(out, t, pipe);
     wf_text_addf(out,
-                 "a step, forward   %zu bytes: %zu blocks and %zu activations of %zu bytes\n",
+                 "step, forward     %zu bytes: %zu blocks and %zu activations of %zu bytes\n",
                  step->forward_bytes, step->blocks, step->activations, r->payload.bytes);
     wf_text_addf(out,
-                 "a step, backward  %zu bytes: %zu block gradients of %zu and %zu gradients "
+                 "step, backward    %zu bytes: %zu block gradients of %zu and %zu gradients "
                  "of %zu bytes\n",
                  step->backward_bytes, step->block_gradients, r->payload.gradient_bytes,
                  step->gradients, r->payload.bytes);
-    for (size_t i = 0; i < step->n_links && i < MOST; i++)
+    for (size_t i = 0; i < step->n_links && i < MAX_SHOWN; i++)
         wf_text_addf(out, "rank %u to %-8u %zu bytes forward, %zu backward\n",
                      step->links[i].from, step->links[i].to, step->links[i].forward_bytes,
                      step->links[i].backward_bytes);
-    if (step->n_links > MOST)
-        wf_text_addf(out, "... and %zu more links\n", step->n_links - MOST);
+    if (step->n_links > MAX_SHOWN)
+        wf_text_addf(out, "... and %zu more links\n", step->n_links - MAX_SHOWN);
     wf_text_adds(out, "peak cached bytes");
-    for (uint32_t i = 0; i < p->n_ranks && i < MOST; i++)
+    for (uint32_t i = 0; i < p->n_ranks && i < MAX_SHOWN; i++)
         wf_text_addf(out, " %zu", r->peak_bytes[i]);
-    wf_text_adds(out, p->n_ranks > MOST ? " ...\n" : "\n");
+    wf_text_adds(out, p->n_ranks > MAX_SHOWN ? " ...\n" : "\n");
 }
 
 /* -- all of it ------------------------------------------------------------------------------ */
@@ -145,11 +145,11 @@ void wf_simulation_print_text(struct wf_text *out, const struct wf_simulation *s
 
 void wf_ref_traffic_print_text(struct wf_text *out, const struct weft_ref_traffic *c)
 {
-    enum { MOST = 16 };
+    enum { MAX_SHOWN = 16 };
     const struct weft_cache_stats *s = &c->cache;
     wf_text_addf(out, "requests          %zu forward, %zu backward\n",
                  c->forward_transfer_requests, c->backward_transfer_requests);
-    wf_text_addf(out, "bytes             %zu asked for, %zu sent, %zu saved\n",
+    wf_text_addf(out, "bytes             %zu requested, %zu sent, %zu saved\n",
                  s->raw_payload_bytes_requested, s->payload_bytes_transmitted, c->bytes_saved);
     wf_text_addf(out,
                  "cache             %zu hits (%zu backward), %zu misses, hit rate %.1f%%\n",
@@ -157,7 +157,7 @@ void wf_ref_traffic_print_text(struct wf_text *out, const struct weft_ref_traffi
                  100 * (double)c->cache_hit_rate);
     wf_text_addf(out, "entries dropped   %zu\n", s->invalidated_entries);
     wf_text_adds(out, "sent by rank     ");
-    for (uint32_t r = 0; r < c->n_ranks && r < MOST; r++)
+    for (uint32_t r = 0; r < c->n_ranks && r < MAX_SHOWN; r++)
         wf_text_addf(out, " %zu", c->stage_transmitted_bytes[r]);
-    wf_text_adds(out, c->n_ranks > MOST ? " ...\n" : "\n");
+    wf_text_adds(out, c->n_ranks > MAX_SHOWN ? " ...\n" : "\n");
 }

@@ -1,4 +1,4 @@
-/* All layouts of a run, timed by what was measured, and the one to take. */
+/* Times all layouts of a run with the measured costs, and chooses one. */
 #include "training/layout/auto.h"
 
 #include <stdlib.h>
@@ -19,9 +19,9 @@ struct search {
     const struct wf_auto_machine *machine;
     struct wf_auto_candidates list;
     size_t cap;
-    bool searching; /* schedules that are searched for, which takes long; else all others */
-    struct weft_error rejection; /* why the first that cannot be run cannot */
-    uint32_t min_micros;         /* the fewest with which one of those could; 0: none */
+    bool searching; /* try schedules made by search, which takes long; else all others */
+    struct weft_error rejection; /* of the first layout that cannot be run */
+    uint32_t min_micros; /* the smallest number with which one of those could run; 0: none */
 };
 
 void wf_auto_candidates_release(struct wf_auto_candidates *list)
@@ -52,7 +52,7 @@ static struct wf_auto_times stage_times(const struct weft_stage_range *r,
     return sum;
 }
 
-/* More threads than cores take turns. */
+/* Returns the slowdown if there are more threads than cores. */
 static double oversubscription(const struct wf_auto_machine *m,
                                const struct wf_auto_candidate *c)
 {
@@ -60,7 +60,7 @@ static double oversubscription(const struct wf_auto_machine *m,
     return threads > m->cores ? threads / m->cores : 1;
 }
 
-/* The costs of a layout's stages; they lie in out->f.at, which the caller frees. */
+/* Computes the costs of a layout's stages.  The caller frees out->f.at, which has all lists. */
 static enum weft_status make_cost(const struct search *x, const struct wf_topology *l,
                                   const struct wf_auto_profile *profile,
                                   const struct wf_auto_candidate *c, struct weft_cost *out,
@@ -103,8 +103,8 @@ static enum weft_status time_pipeline(const struct search *x, const struct wf_to
     return st;
 }
 
-/* What a rank does after its micros: it sums its share of every group that it holds with others,
- * updates it, and takes the others' shares. */
+/* Returns the seconds of a rank after its micros: for every group it sums and updates its share and
+ * receives the shares of the other members. */
 static double rank_update(const struct search *x, const struct wf_topology *l, uint32_t rank,
                           const struct wf_auto_profile *profile)
 {
@@ -131,17 +131,17 @@ static double time_update(const struct search *x, const struct wf_topology *l,
                           const struct wf_auto_profile *profile,
                           const struct wf_auto_candidate *c)
 {
-    double most = 0;
+    double max = 0;
     for (uint32_t r = 0; r < l->n_ranks; r++) {
         double seconds = rank_update(x, l, r, profile);
-        most = seconds > most ? seconds : most;
+        max = seconds > max ? seconds : max;
     }
-    return most * oversubscription(x->machine, c);
+    return max * oversubscription(x->machine, c);
 }
 
 /* -- its memory ----------------------------------------------------------------------------- */
 
-/* Neighbouring ranks are on one host. */
+/* Counts bytes.  Neighbouring ranks are on one host. */
 static enum weft_status count_bytes(const struct search *x, const struct wf_topology *l,
                                     struct wf_auto_candidate *c, bool *fits,
                                     struct weft_error *err)
@@ -203,7 +203,7 @@ static enum weft_status build_topology(const struct search *x,
                                        const struct wf_auto_candidate *c,
                                        struct wf_topology *out, struct weft_error *err)
 {
-    struct wf_train_settings s = *x->settings; /* its texts stay the other's */
+    struct wf_train_settings s = *x->settings; /* its texts are borrowed */
     s.parallel.pp = c->pp;
     s.parallel.dp = c->dp;
     s.parallel.chunks = c->chunks;
@@ -213,7 +213,7 @@ static enum weft_status build_topology(const struct search *x,
 
 /* -- more micros ---------------------------------------------------------------------------- */
 
-/* Whether it could be run with so many micros of a replica, whatever the batch is. */
+/* Returns true if the layout runs with this number of micros per replica, for any batch. */
 static bool can_run(const struct search *x, const struct wf_auto_candidate *c, uint64_t micros)
 {
     struct wf_train_settings s = *x->settings;
@@ -230,7 +230,7 @@ static bool can_run(const struct search *x, const struct wf_auto_candidate *c, u
     return true;
 }
 
-/* As many as the file's schedule has; 0: it cannot be read. */
+/* Returns the micros of a file's schedule; 0 if it cannot be read. */
 static uint32_t micros_of_file(const char *path)
 {
     struct weft_schedule *s = NULL;
@@ -241,9 +241,9 @@ static uint32_t micros_of_file(const char *path)
     return n;
 }
 
-/* How many micros a replica needs at least, of what was rejection; 0: they do not help.  What orders
- * ask for is a multiple of the ranks, an even number, or twice the ranks: two times the ranks and
- * its multiples are good for all, so what cannot be run with those cannot be run. */
+/* Returns the smallest number of micros per replica with which a rejected layout runs; 0 if none
+ * helps.  Schedules require a multiple of the ranks, an even number, or at least twice the ranks:
+ * multiples of twice the ranks satisfy all, so a layout that fails with those never runs. */
 static uint32_t micros_needed(const struct search *x, const struct wf_auto_candidate *c)
 {
     const struct weft_generator *g = weft_generator_find(c->schedule);
@@ -252,7 +252,7 @@ static uint32_t micros_needed(const struct search *x, const struct wf_auto_candi
         uint32_t n = micros_of_file(c->schedule);
         return n > 0 && can_run(x, c, n) ? n : 0;
     }
-    if ((g->flags & WEFT_GEN_USES_COST) != 0) /* any number; to try would be to search */
+    if ((g->flags & WEFT_GEN_USES_COST) != 0) /* any number works; trying would search */
         return c->dp > set && c->pp <= x->model->layers ? 1 : 0;
     uint64_t first = (set + c->dp - 1) / c->dp, last = (first + unit - 1) / unit * unit;
     if ((uint64_t)c->dp * first > x->settings->data.batch || !can_run(x, c, last))
@@ -272,7 +272,7 @@ static void note_micros(struct search *x, const struct wf_auto_candidate *c)
         x->min_micros = (uint32_t)n;
 }
 
-/* A layout that cannot be is no error. */
+/* Tries one layout.  One that cannot be run is no error. */
 static enum weft_status try_one(struct search *x, struct wf_auto_candidate c,
                                 const struct wf_auto_profile *profile, struct weft_error *err)
 {
@@ -320,7 +320,7 @@ static enum weft_status try_schedules(struct search *x, struct wf_auto_candidate
     size_t n;
     const struct weft_generator *all = weft_generator_list(&n);
     c.schedule = x->settings->parallel.schedule;
-    /* One rank runs its micros one after the other, whatever the schedule is called. */
+    /* One rank runs its micros one after the other with every schedule. */
     bool plain = c.pp == 1 && x->settings->parallel.chunks == 0;
     if (x->settings->parallel.given.schedule || plain)
         return x->searching ? WEFT_OK : try_chunks(x, c, profile, err);
@@ -333,7 +333,7 @@ static enum weft_status try_schedules(struct search *x, struct wf_auto_candidate
     return WEFT_OK;
 }
 
-/* What no schedule can be below: all ranks at work all the time, and no update. */
+/* Returns a lower bound: all ranks are busy all the time, and there is no update. */
 static double time_lower_bound(const struct search *x, const struct wf_auto_candidate *c,
                                const struct wf_auto_profile *profile)
 {
@@ -358,7 +358,7 @@ static enum weft_status try_threads(struct search *x, struct wf_auto_candidate c
     bool any = false;
     for (size_t i = m->n_profiles; i-- > 0;) {
         const struct wf_auto_profile *profile = &m->profiles[i];
-        bool last = i == 0 && !any; /* crowded, but it runs */
+        bool last = i == 0 && !any; /* oversubscribed, but it runs */
         if (ranks * profile->threads > m->cores && !last)
             continue;
         any = true;
@@ -370,7 +370,7 @@ static enum weft_status try_threads(struct search *x, struct wf_auto_candidate c
     return WEFT_OK;
 }
 
-/* Of many cores only even parts are looked at. */
+/* Returns true for numbers of ranks to try: with many cores only those that divide them. */
 static bool is_rank_count(const struct search *x, uint64_t ranks)
 {
     const struct wf_train_settings *s = x->settings;
@@ -395,7 +395,7 @@ static enum weft_status try_ranks(struct search *x, uint32_t ranks, struct weft_
     return WEFT_OK;
 }
 
-static uint64_t most_ranks(const struct search *x)
+static uint64_t max_ranks(const struct search *x)
 {
     const struct wf_train_settings *s = x->settings;
     uint64_t pp = s->parallel.given.pp ? s->parallel.pp : 1;
@@ -407,8 +407,8 @@ static uint64_t most_ranks(const struct search *x)
 
 static enum weft_status try_all(struct search *x, struct weft_error *err)
 {
-    uint64_t most = most_ranks(x);
-    for (uint64_t n = 1; n <= most && n <= UINT32_MAX; n++)
+    uint64_t max = max_ranks(x);
+    for (uint64_t n = 1; n <= max && n <= UINT32_MAX; n++)
         if (is_rank_count(x, n))
             WEFT_TRY(try_ranks(x, (uint32_t)n, err));
     return WEFT_OK;
@@ -469,8 +469,8 @@ static bool is_repeated(const struct wf_auto_candidate *list, size_t i)
     return false;
 }
 
-/* Schedules made by search only where they could win: in the best few divisions into ranks that
- * a schedule without a bubble would make the fastest. */
+/* Tries schedules made by search where they could win: in the best few divisions into ranks that
+ * would be the fastest without a bubble. */
 static enum weft_status search_best(struct search *x, struct weft_error *err)
 {
     size_t n = x->list.n, searched = 0;
@@ -482,8 +482,8 @@ static enum weft_status search_best(struct search *x, struct weft_error *err)
     enum weft_status st = WEFT_OK;
     for (size_t i = 0; st == WEFT_OK && i < n && searched < MAX_SEARCHED; i++) {
         const struct wf_auto_candidate c = {.pp = list[i].pp, .dp = list[i].dp};
-        double least = list[i].pipeline * (1 - list[i].bubble) + list[i].update;
-        if (c.pp == 1 || least * WF_AUTO_TOLERANCE >= x->list.fastest || is_repeated(list, i))
+        double lowest = list[i].pipeline * (1 - list[i].bubble) + list[i].update;
+        if (c.pp == 1 || lowest * WF_AUTO_TOLERANCE >= x->list.fastest || is_repeated(list, i))
             continue;
         searched++;
         st = try_schedules(x, c, find_profile(x, list[i].threads), err);
@@ -492,7 +492,7 @@ static enum weft_status search_best(struct search *x, struct weft_error *err)
     return st;
 }
 
-/* How much less any order of the chosen one's work could take. */
+/* Bounds how much faster another order of the chosen layout could be. */
 static enum weft_status bound_choice(struct search *x, struct weft_error *err)
 {
     struct wf_auto_candidate *c = &x->list.at[0];
@@ -516,7 +516,7 @@ static enum weft_status nothing_found(const struct search *x, struct weft_error 
     if (x->list.n_over_limit > 0)
         return WEFT_FAIL(err, WEFT_NOMEM,
                          "parallel.auto: none of %zu layouts fits the memory of %zu MiB: the "
-                         "smallest needs %zu MiB in all; more micros would need less",
+                         "smallest needs %zu MiB in all; more micros need less memory",
                          x->list.n_over_limit, x->machine->bytes >> 20,
                          x->list.least_bytes >> 20);
     return WEFT_FAIL(err, WEFT_USAGE, "parallel.auto: nothing can be run: %.160s",
@@ -534,7 +534,8 @@ enum weft_status wf_auto_choose(const struct wf_train_settings *s,
     enum weft_status st = try_all(&x, err);
     x.searching = true;
     if (st == WEFT_OK)
-        st = x.list.n > 0 ? search_best(&x, err) : try_all(&x, err); /* some need less memory */
+        st = x.list.n > 0 ? search_best(&x, err)
+                          : try_all(&x, err); /* some searched schedules need less memory */
     if (st == WEFT_OK && x.list.n == 0)
         st = nothing_found(&x, err);
     out->min_micros = st == WEFT_USAGE ? x.min_micros : 0;

@@ -1,14 +1,14 @@
-/* Choosing how to divide a run: from what passes take on this machine to pipeline ranks, replicas,
- * stages, schedule and threads.
+/* Chooses the layout of a run: pipeline ranks, replicas, chunks, schedule and threads, from times
+ * measured on this machine.
  *
  *     wf_auto_probe_init(&probe, &settings, &model, &err);
  *     wf_auto_measure(comm, &probe, threads, &profile, &err);       for each number of threads
  *     wf_auto_choose(&settings, &model, &machine, &list, &err);     the best first
  *     wf_auto_candidates_release(&list);
  *
- * Bits do not depend on the choice, so it may be made by the clock.  Only micros are never chosen
- * by their time: they are part of what is computed.  (The program raises those that nobody gave
- * where nothing can be run otherwise.) */
+ * The results of training do not depend on the choice, so it may depend on measured times.  The
+ * number of micros changes the results and is never chosen by time.  (The program raises a default
+ * number if nothing can be run otherwise.) */
 #ifndef TRAINING_LAYOUT_AUTO_H
 #define TRAINING_LAYOUT_AUTO_H
 
@@ -22,61 +22,60 @@
 #include "weft/spec.h"
 #include "weft/status.h"
 
-/* Seconds that the passes of one item take for one micro. */
+/* Seconds of the passes over one item for one micro. */
 struct wf_auto_times {
     double f, i, w, b;
 };
 
-/* What a rank of so many threads needs, while all cores are at work. */
+/* Times of a rank with this number of threads while all cores are busy. */
 struct wf_auto_profile {
     uint32_t threads;
     struct wf_auto_times embedding, layer, head;
-    /* Seconds an element: norm, update and packing of an own one, packing of one that another
-     * rank updated, and adding one of another rank's gradients. */
+    /* Seconds per element: norm, update and packing of an owned element; packing of an element
+     * that another rank updated; adding an element of another rank's gradient. */
     double update, pack, sum;
 };
 
 struct wf_auto_machine {
-    uint32_t ranks; /* that were started; 0: as many threads of this process as are best */
-    uint32_t cores; /* of all ranks together */
-    uint32_t ranks_per_host; /* that share `bytes`; 0: all */
-    size_t bytes;            /* of memory; 0: enough for anything */
-    bool copies;             /* messages are copied: they need memory */
-    double hop;              /* seconds from rank to rank, however short the message is */
-    double link;             /* seconds a byte besides; 0: messages are handed over */
-    const struct wf_auto_profile *profiles; /* borrowed: by threads, ascending */
+    uint32_t ranks;          /* that were started; 0: any number, as threads of this process */
+    uint32_t cores;          /* of all ranks together */
+    uint32_t ranks_per_host; /* that share `bytes`; 0: all ranks */
+    size_t bytes;            /* of memory; 0: no limit */
+    bool copies;             /* messages are copied and need memory */
+    double hop;              /* seconds per message */
+    double link;             /* seconds per byte; 0: messages are passed by reference */
+    const struct wf_auto_profile *profiles; /* borrowed: in ascending order of threads */
     size_t n_profiles;
 };
 
-/* One way to do it. */
+/* One layout. */
 struct wf_auto_candidate {
-    uint32_t pp, dp, chunks, threads; /* chunks 0: the schedule's own number */
-    const char *schedule;             /* borrowed: the settings' or a generator's name */
-    double seconds;                   /* of a step: the two below */
-    double pipeline, update;          /* the micros; sums between ranks and the update */
+    uint32_t pp, dp, chunks, threads; /* chunks 0: the schedule's default */
+    const char *schedule;             /* borrowed: from the settings, or a generator's name */
+    double seconds;                   /* per step: pipeline + update */
+    double pipeline, update;          /* all micros; reduction and optimizer */
     double bubble;
-    double
-        gap; /* of the chosen one: what is left to gain in `pipeline` by another order, proven */
-    size_t rank_bytes, total_bytes; /* of the fullest rank; of all */
+    double gap; /* of the chosen layout: maximum gain in `pipeline` by another order, proven */
+    size_t rank_bytes, total_bytes; /* of the fullest rank; of all ranks */
 };
 
 struct wf_auto_candidates {
-    struct wf_auto_candidate *at; /* owned: the chosen one, then the others by their time */
+    struct wf_auto_candidate *at; /* owned: the chosen layout, then the others by time */
     size_t n;
-    double fastest; /* seconds of the fastest: the chosen one may be a little slower */
-    size_t n_tried, n_over_limit; /* timed; over the memory */
-    size_t n_pruned; /* divisions into ranks that were not looked at: twice as long at best */
-    size_t least_bytes;  /* of those that were: all ranks of the smallest */
-    uint32_t min_micros; /* when nothing can be run: the fewest that may; 0: none would help */
+    double fastest; /* seconds of the fastest; the chosen one may be slightly slower */
+    size_t n_tried, n_over_limit; /* timed; over the memory limit */
+    size_t n_pruned;     /* divisions into ranks that would take at least twice as long */
+    size_t least_bytes;  /* of all ranks in the smallest layout over the limit */
+    uint32_t min_micros; /* if nothing can be run: the smallest number that could; 0: none */
 };
 
-/* What is as fast as the fastest, measured as it is. */
+/* Layouts within this factor of the fastest count as equally fast: measurements vary. */
 #define WF_AUTO_TOLERANCE 1.02
 
-/* All ways that fit the ranks, the model, the micros and the memory, and keep to what is given.
- * The first is the one with the fewest ranks, then the least memory, of those that are about as
- * fast as the fastest.  WEFT_USAGE when nothing can be run, with the reason of the first that
- * was tried, and out->min_micros; WEFT_NOMEM when nothing fits.  Local. */
+/* Lists all layouts that fit the ranks, the model, the micros, the memory and the given settings.
+ * The first is the one with the fewest ranks, then the least memory, among those about as fast as
+ * the fastest.  Returns WEFT_USAGE with the reason of the first failure, and sets out->min_micros,
+ * if nothing can be run; WEFT_NOMEM if nothing fits into memory.  Local. */
 enum weft_status wf_auto_choose(const struct wf_train_settings *s,
                                 const struct weft_model *model,
                                 const struct wf_auto_machine *machine,
@@ -85,13 +84,14 @@ void wf_auto_candidates_release(struct wf_auto_candidates *list); /* a zeroed on
 
 /* -- measuring ------------------------------------------------------------------------------ */
 
-/* The model in small: one layer, part of the vocabulary, few tokens; and what is to be made of its
- * times. */
+/* A small version of the model (one layer, part of the vocabulary, few tokens) and the factors that
+ * scale its times. */
 struct wf_auto_probe {
     struct weft_model model;
     uint32_t rows, seq;
-    struct weft_item scale[3]; /* embedding, layer, head: true operations by those measured */
-    size_t bytes;              /* that one measurement takes, about */
+    struct weft_item
+        scale[3]; /* embedding, layer, head: operations of the model / of the probe */
+    size_t bytes; /* of one measurement, approximately */
     enum wf_dtype precision;
     bool fast_sums;
     uint32_t recompute;
@@ -101,19 +101,19 @@ enum weft_status wf_auto_probe_init(struct wf_auto_probe *probe,
                                     const struct wf_train_settings *s,
                                     const struct weft_model *model, struct weft_error *err);
 
-/* Every rank of comm measures at once, as they will work; each gets its own figures.
+/* Measures on every rank of comm at once, as they will run; each rank gets its own figures.
  * Collective. */
 enum weft_status wf_auto_measure(struct weft_comm *comm, const struct wf_auto_probe *probe,
                                  uint32_t threads, struct wf_auto_profile *out,
                                  struct weft_error *err);
 
-/* The way from rank 0 to the last one and back: *hop and *link as above, on rank 0; 0 with one
- * rank.  Collective. */
+/* Measures messages from rank 0 to the last rank and back: *hop and *link as above, on rank 0; 0
+ * with one rank.  Collective. */
 enum weft_status wf_auto_measure_hops(struct weft_comm *comm, double *hop, double *link,
                                       struct weft_error *err);
 
-/* The numbers of threads worth measuring where `cores` are for ranks of which there are at least
- * `ranks`, ascending; gives how many.  A given number is the only one. */
+/* Stores the numbers of threads per rank to measure, in ascending order, for at least `ranks` ranks
+ * on `cores` cores, and returns how many there are.  A given number is the only one. */
 enum { WF_AUTO_MAX_PROFILES = 16 };
 size_t wf_auto_thread_counts(uint32_t cores, uint32_t ranks, uint32_t given,
                              uint32_t out[WF_AUTO_MAX_PROFILES]);

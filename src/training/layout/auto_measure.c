@@ -1,5 +1,5 @@
-/* What passes take here: one layer, an embedding and a head are run a few times, by as many ranks
- * at once as will share the machine. */
+/* Measures the passes on this machine: one layer, an embedding and a head run a few times, on all
+ * ranks that share the machine at once. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,8 @@
 #include "training/layout/auto.h"
 
 enum {
-    MAX_TOKENS = 512, /* of the micro that is measured: more take longer, and are no faster */
-    MIN_TOKENS = 32,  /* a whole number of these */
+    MAX_TOKENS = 512, /* of the measured micro: more take longer and are not faster per token */
+    MIN_TOKENS = 32,  /* tokens are a multiple of this */
     MIN_VOCAB = 1024,
     REPEATS = 5,
     SUM_TILE = 1 << 16,
@@ -30,11 +30,11 @@ enum {
 
 /* -- the model in small --------------------------------------------------------------------- */
 
-static uint32_t clamp(double x, uint32_t least, uint32_t most)
+static uint32_t clamp(double x, uint32_t min, uint32_t max)
 {
-    if (!(x > least))
-        return least < most ? least : most;
-    return x < most ? (uint32_t)x : most;
+    if (!(x > min))
+        return min < max ? min : max;
+    return x < max ? (uint32_t)x : max;
 }
 
 static double ratio(double truth, double probe)
@@ -49,7 +49,7 @@ static struct weft_item scale_of(const struct weft_item *truth, const struct wef
                               .w = ratio(truth->w, probe->w)};
 }
 
-/* All times grow with the operations: the vocabulary and long sequences are scaled by them. */
+/* Times are proportional to operations: a larger vocabulary and longer sequences are scaled. */
 static enum weft_status fill_scales(struct wf_auto_probe *p, const struct weft_items *truth,
                                     struct weft_error *err)
 {
@@ -85,7 +85,7 @@ enum weft_status wf_auto_probe_init(struct wf_auto_probe *p, const struct wf_tra
     };
     p->rows = clamp((double)tokens / p->seq, 1, (uint32_t)rows);
     p->model.layers = 1;
-    /* A stage with block residuals needs blocks of others; what they cost is small. */
+    /* A stage with block residuals needs blocks of other stages; their cost is small. */
     p->model.residual_block_layers = 0;
     p->model.vocab = clamp(token / (2.0 * model->dim), MIN_VOCAB, model->vocab);
     enum weft_status st = fill_scales(p, &truth, err);
@@ -95,7 +95,7 @@ enum weft_status wf_auto_probe_init(struct wf_auto_probe *p, const struct wf_tra
 
 /* -- passes --------------------------------------------------------------------------------- */
 
-/* One item as a stage, with all that its calls need. */
+/* One item as a stage, with the buffers of its calls. */
 struct bench {
     struct wf_tstage *t; /* owned, as are the buffers */
     struct weft_stage stage;
@@ -167,7 +167,7 @@ static enum weft_status make_bench(struct bench *b, const struct wf_auto_probe *
     return WEFT_OK;
 }
 
-/* Seconds since *from, which is now from then on. */
+/* Returns the seconds since *from and sets *from to the current time. */
 static double lap(int64_t *from)
 {
     int64_t now = wf_clock_ns();
@@ -176,7 +176,7 @@ static double lap(int64_t *from)
     return seconds;
 }
 
-/* A whole backward, and one in two parts. */
+/* Times a forward, a whole backward, and a backward in two parts. */
 static enum weft_status run_passes(struct bench *b, struct wf_auto_times *out,
                                    struct weft_error *err)
 {
@@ -196,8 +196,8 @@ static enum weft_status run_passes(struct bench *b, struct wf_auto_times *out,
     return WEFT_OK;
 }
 
-/* The least of all rounds, for others on the machine only ever add to it; the first round, which
- * finds caches and pages cold, is not counted. */
+/* Stores the minimum of all rounds: other processes only add to the time.  The first round, with
+ * cold caches and pages, is not counted. */
 static enum weft_status time_passes(struct bench *b, struct wf_auto_times *out,
                                     struct weft_error *err)
 {
@@ -215,7 +215,8 @@ static enum weft_status time_passes(struct bench *b, struct wf_auto_times *out,
     return WEFT_OK;
 }
 
-/* The head's backward is in its forward: what is left of it grows with the tokens alone. */
+/* Scales times to the model.  The head's backward is part of its forward; the rest of it grows with
+ * the tokens only. */
 static struct wf_auto_times scaled(const struct wf_auto_times *t, const struct wf_auto_probe *p,
                                    uint32_t item)
 {
@@ -246,7 +247,7 @@ static enum weft_status time_update(struct bench *b, struct wf_pool *pool,
     for (size_t i = 0; i < n_params; i++)
         n += params[i].n;
     WEFT_TRY(wf_optim_new_stage(b->t, &how, pool, &optim, err));
-    for (uint64_t i = 0; i <= 3; i++) { /* the first makes pages */
+    for (uint64_t i = 0; i <= 3; i++) { /* the first allocates pages */
         int64_t at = wf_clock_ns();
         double norm = sqrt(wf_optim_norm_squared(optim));
         const struct wf_optim_step step = {i + 1, 1e-6, norm > 1 ? 1 / norm : 1};
@@ -339,7 +340,7 @@ enum weft_status wf_auto_measure(struct weft_comm *comm, const struct wf_auto_pr
 
 /* -- the way from rank to rank -------------------------------------------------------------- */
 
-static enum weft_status ping(struct weft_comm *comm, char *data, char *room, size_t bytes,
+static enum weft_status ping(struct weft_comm *comm, char *data, char *buffer, size_t bytes,
                              struct weft_error *err)
 {
     uint32_t last = weft_comm_size(comm) - 1, rank = weft_comm_rank(comm);
@@ -348,7 +349,7 @@ static enum weft_status ping(struct weft_comm *comm, char *data, char *room, siz
         struct weft_message m = {.peer = rank == 0 ? last : 0,
                                  .channel = WEFT_USER_CHANNEL,
                                  .bytes = bytes,
-                                 .data = sends ? data : room};
+                                 .data = sends ? data : buffer};
         WEFT_TRY(sends ? weft_comm_send(comm, &m, err) : weft_comm_post(comm, &m, err));
         WEFT_TRY(weft_comm_wait(comm, &m, err));
         if (!sends)
@@ -357,13 +358,13 @@ static enum weft_status ping(struct weft_comm *comm, char *data, char *room, siz
     return WEFT_OK;
 }
 
-static enum weft_status time_pings(struct weft_comm *comm, char *data, char *room, size_t bytes,
-                                   double *out, struct weft_error *err)
+static enum weft_status time_pings(struct weft_comm *comm, char *data, char *buffer,
+                                   size_t bytes, double *out, struct weft_error *err)
 {
     double seconds[PINGS];
     for (int i = -3; i < PINGS; i++) {
         int64_t at = wf_clock_ns();
-        WEFT_TRY(ping(comm, data, room, bytes, err));
+        WEFT_TRY(ping(comm, data, buffer, bytes, err));
         seconds[i < 0 ? 0 : i] = lap(&at) / 2;
     }
     *out = wf_median(seconds, PINGS);
@@ -380,16 +381,16 @@ enum weft_status wf_auto_measure_hops(struct weft_comm *comm, double *hop, doubl
     if (size == 1)
         return WEFT_OK;
     if (rank == 0 || rank == size - 1) {
-        char *data = calloc(1, LARGE), *room = calloc(1, LARGE);
+        char *data = calloc(1, LARGE), *buffer = calloc(1, LARGE);
         enum weft_status st = WEFT_OK;
-        if (data == NULL || room == NULL)
+        if (data == NULL || buffer == NULL)
             st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to measure messages");
         if (st == WEFT_OK)
-            st = time_pings(comm, data, room, SMALL, &small, err);
+            st = time_pings(comm, data, buffer, SMALL, &small, err);
         if (st == WEFT_OK)
-            st = time_pings(comm, data, room, LARGE, &large, err);
+            st = time_pings(comm, data, buffer, LARGE, &large, err);
         free(data);
-        free(room);
+        free(buffer);
         WEFT_TRY(st);
     }
     *hop = small;
@@ -403,15 +404,15 @@ enum weft_status wf_auto_measure_hops(struct weft_comm *comm, double *hop, doubl
 size_t wf_auto_thread_counts(uint32_t cores, uint32_t ranks, uint32_t given,
                              uint32_t out[WF_AUTO_MAX_PROFILES])
 {
-    uint32_t most = cores / (ranks == 0 ? 1 : ranks);
+    uint32_t max = cores / (ranks == 0 ? 1 : ranks);
     size_t n = 0;
     if (given != 0) {
         out[0] = given;
         return 1;
     }
-    most = most == 0 ? 1 : most;
-    for (uint32_t t = 1; t <= most && n < WF_AUTO_MAX_PROFILES; t++)
-        if ((t & (t - 1)) == 0 || t == most || t == most / 2 || t == most / 3)
+    max = max == 0 ? 1 : max;
+    for (uint32_t t = 1; t <= max && n < WF_AUTO_MAX_PROFILES; t++)
+        if ((t & (t - 1)) == 0 || t == max || t == max / 2 || t == max / 3)
             out[n++] = t;
     return n;
 }
