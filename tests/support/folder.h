@@ -41,16 +41,28 @@ static inline size_t folder_count(const struct folder *f)
     return n;
 }
 
-/* Folders in it must be empty. */
+/* Removes a file, or a folder with everything in it. */
+static inline void folder_remove_path(const char *path)
+{
+    if (remove(path) == 0)
+        return;
+    DIR *dir = opendir(path);
+    const struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        char inner[4096];
+        int n = snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
+        if (n < (int)sizeof inner && strcmp(entry->d_name, ".") != 0 &&
+            strcmp(entry->d_name, "..") != 0)
+            folder_remove_path(inner);
+    }
+    if (dir != NULL)
+        closedir(dir);
+    rmdir(path);
+}
+
 static inline void folder_remove(const struct folder *f)
 {
-    DIR *dir = opendir(f->path);
-    const struct dirent *entry;
-    while ((entry = readdir(dir)) != NULL)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            remove(folder_in(f, entry->d_name));
-    closedir(dir);
-    rmdir(f->path);
+    folder_remove_path(f->path);
 }
 
 #endif

@@ -169,7 +169,8 @@ static enum weft_status one_step(struct wf_session_rank *r, bool *stop, struct w
 {
     const struct wf_train_settings *s = r->settings;
     struct wf_step_result step;
-    if (wf_stop_signal() != 0 || time_is_up(r))
+    bool asked = r->rank == 0 && r->session->stop != NULL && *r->session->stop;
+    if (asked || wf_stop_signal() != 0 || time_is_up(r))
         wf_trainer_request_stop(r->trainer);
     if (r->n_ranks == 1) /* the executor records the actions of several ranks */
         weft_comm_publish(r->comm, wf_trainer_steps_done(r->trainer) + 1, 0);

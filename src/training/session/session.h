@@ -78,8 +78,10 @@ typedef void wf_session_event_fn(void *arg, const struct wf_session_event *event
 struct wf_session {
     struct wf_train_settings *settings; /* borrowed; parallel.auto changes them */
     wf_session_event_fn *on_event;      /* NULL: events are dropped */
-    weft_hang_fn *on_hang;              /* for weft_comm_on_hang(); NULL: none */
-    void *arg;                          /* of both */
+    const bool *stop;      /* rank 0 stops before the next step once it is true; may
+                                           be NULL */
+    weft_hang_fn *on_hang; /* for weft_comm_on_hang(); NULL: none */
+    void *arg;             /* of both */
 };
 
 /* -- running -------------------------------------------------------------------------------- */
