@@ -46,6 +46,8 @@ void wf_builder_place_explicit(struct wf_builder *b);
  * on failure. */
 enum weft_status wf_builder_finish(struct wf_builder *b, struct weft_schedule **out,
                                    struct weft_error *err);
+
+/* Frees what the builder owns and empties it. */
 void wf_builder_release(struct wf_builder *b);
 
 /* Appends an action to a rank. */

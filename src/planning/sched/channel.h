@@ -24,6 +24,8 @@ struct wf_channels {
  * another share one channel, as with a transport without tags. */
 enum weft_status wf_channels_init(struct wf_channels *c, const struct weft_placement *place,
                                   bool by_pair, struct weft_error *err);
+
+/* Frees the tables and empties *c. */
 void wf_channels_release(struct wf_channels *c);
 
 /* Returns the channel of a message action. */

@@ -65,6 +65,8 @@ enum weft_status wf_walk_init(struct wf_walk *w, const struct weft_schedule *s,
 /* Runs the next rank as far as possible and stores its actions in *run.  Returns false when no
  * rank can run. */
 bool wf_walk_next(struct wf_walk *w, struct wf_walk_run *run);
+
+/* Frees what the walk owns and empties it. */
 void wf_walk_release(struct wf_walk *w);
 
 /* Why a rank is blocked. */

@@ -13,6 +13,8 @@ struct wf_hops {
 /* Computes the hops of a placement.  On success the caller calls wf_hops_release(). */
 enum weft_status wf_hops_init(struct wf_hops *h, const struct weft_placement *place,
                               const struct weft_sim_options *options, struct weft_error *err);
+
+/* Frees the hops and empties *h. */
 void wf_hops_release(struct wf_hops *h);
 
 /* Returns the bytes of one message between `stage` and `stage` + 1. */

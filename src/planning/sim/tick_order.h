@@ -20,6 +20,7 @@
 /* A slot is a compute kind on a stage; there are WF_TICK_SLOTS per stage. */
 enum { WF_TICK_SLOTS = WEFT_ACT_W + 1 };
 
+/* Returns the index of a slot. */
 static inline uint32_t wf_tick_slot_index(unsigned kind, uint32_t stage)
 {
     return WF_TICK_SLOTS * stage + kind;
@@ -75,6 +76,8 @@ uint32_t wf_ticks_done(const struct wf_ticks *t, unsigned kind, uint32_t stage);
 
 /* Returns true if all actions are done. */
 bool wf_ticks_complete(const struct wf_ticks *t);
+
+/* Frees what the iteration owns and empties it. */
 void wf_ticks_release(struct wf_ticks *t);
 
 #endif

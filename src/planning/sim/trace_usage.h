@@ -15,6 +15,8 @@ struct wf_trace_usage {
  * another rank completed the missing input.  Release it with wf_trace_usage_release(). */
 enum weft_status wf_trace_usage_init(struct wf_trace_usage *u, const struct weft_trace *t,
                                      struct weft_error *err);
-void wf_trace_usage_release(struct wf_trace_usage *u); /* a zeroed one is allowed */
+
+/* Frees what *u owns and empties it.  A zeroed struct is allowed. */
+void wf_trace_usage_release(struct wf_trace_usage *u);
 
 #endif

@@ -14,6 +14,8 @@ struct wf_closed_form {
 /* Computes all formulas.  On success the caller calls wf_closed_form_release(). */
 enum weft_status wf_closed_form_init(struct wf_closed_form *c, const struct wf_instance *x,
                                      struct weft_error *err);
+
+/* Frees what *c owns and empties it. */
 void wf_closed_form_release(struct wf_closed_form *c);
 
 #endif

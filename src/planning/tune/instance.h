@@ -58,14 +58,18 @@ struct wf_instance {
 /* Builds the instance of a problem.  On success the caller calls wf_instance_release(). */
 enum weft_status wf_instance_init(struct wf_instance *x, const struct weft_bound_input *in,
                                   struct weft_error *err);
+
+/* Frees what the instance owns and empties it. */
 void wf_instance_release(struct wf_instance *x);
 
+/* Returns the index of a row. */
 static inline uint32_t wf_instance_row(const struct wf_instance *x, uint32_t chain,
                                        uint32_t pass)
 {
     return chain * x->n_passes + pass;
 }
 
+/* Returns the number of rows of a rank. */
 static inline uint32_t wf_instance_n_rows(const struct wf_instance *x, uint32_t rank)
 {
     return x->rank_first[rank + 1] - x->rank_first[rank];

@@ -38,6 +38,8 @@ struct wf_windows {
  * wf_windows_release(). */
 enum weft_status wf_windows_init(struct wf_windows *w, const struct wf_instance *x,
                                  struct weft_error *err);
+
+/* Frees what the windows own and empties them. */
 void wf_windows_release(struct wf_windows *w);
 
 /* Narrows the windows of dirty ranks in at most `rounds` rounds.  Returns false if no schedule is

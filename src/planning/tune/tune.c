@@ -289,11 +289,6 @@ static enum weft_status solve(struct tuner *t, const struct weft_placement *plac
 
 /* -- improving ---------------------------------------------------------------------------- */
 
-static enum wf_family best_family(const struct wf_search *s)
-{
-    return (enum wf_family)(wf_search_best(s) - s->best);
-}
-
 static bool report_progress(struct tuner *t)
 {
     if (t->options->progress == NULL)
@@ -306,7 +301,7 @@ static bool report_progress(struct tuner *t)
         .makespan = by_span ? best.second : best.first,
         .span = by_span ? best.first : best.second,
         .bound = t->s.bound.first,
-        .origin = t->origin[best_family(&t->s)],
+        .origin = t->origin[wf_search_best_family(&t->s)],
     };
     return t->options->progress(&p, t->options->user);
 }
@@ -348,8 +343,7 @@ static void move_random(struct tuner *t)
         if (to >= s->per_rank) /* also below 0, which wraps around */
             break;
         uint32_t a = left ? row[to] : id, b = left ? id : row[to];
-        if (s->ops[a].row == s->ops[b].row || s->ops[b].from == a ||
-            b - a == s->n_stages * s->n_micros)
+        if (wf_search_must_follow(s, a, b))
             break;
         row[at] = row[to];
         row[to] = id;
@@ -386,13 +380,13 @@ static enum weft_status improve(struct tuner *t, struct weft_error *err)
 {
     struct wf_search *s = &t->s;
     for (uint32_t slice = 0; !is_finished(t); slice++) {
-        enum wf_family family = best_family(s);
+        enum wf_family family = wf_search_best_family(s);
         struct wf_score before = wf_search_best(s)->score;
         s->setup.seed = t->options->seed + slice + 1;
         if (slice % 4 == 3) {
             family = (enum wf_family)(slice / 4 % WF_N_FAMILIES);
             if (!is_better(s->best[family].score, WF_SCORE_INFEASIBLE))
-                family = best_family(s);
+                family = wf_search_best_family(s);
         }
 
         if (slice % 2 == 0)
@@ -469,7 +463,7 @@ static enum weft_status finish(struct tuner *t, struct weft_tune_result *out,
             : by_span ? weft_gap(r.span, r.bounds.span)
                       : weft_gap(r.makespan, r.bounds.makespan);
 
-    snprintf(r.origin, sizeof r.origin, "%s", t->origin[best_family(s)]);
+    snprintf(r.origin, sizeof r.origin, "%s", t->origin[wf_search_best_family(s)]);
     snprintf(r.start, sizeof r.start, "%s", t->start);
     if (t->start[0] != '\0') {
         r.start_makespan = by_span ? t->start_score.second : t->start_score.first;

@@ -349,13 +349,18 @@ bool wf_search_is_optimal(const struct wf_search *s, struct wf_score score)
            compare(score.second, s->bound.second) <= 0;
 }
 
+enum wf_family wf_search_best_family(const struct wf_search *s)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < WF_N_FAMILIES; i++)
+        if (wf_score_compare(s->best[i].score, s->best[best].score) < 0)
+            best = i;
+    return (enum wf_family)best;
+}
+
 const struct wf_incumbent *wf_search_best(const struct wf_search *s)
 {
-    const struct wf_incumbent *best = &s->best[0];
-    for (uint32_t i = 1; i < WF_N_FAMILIES; i++)
-        if (wf_score_compare(s->best[i].score, best->score) < 0)
-            best = &s->best[i];
-    return best;
+    return &s->best[wf_search_best_family(s)];
 }
 
 enum weft_status

@@ -103,6 +103,8 @@ struct wf_search {
  * caller calls wf_search_release(). */
 enum weft_status wf_search_init(struct wf_search *s, const struct wf_search_setup *setup,
                                 const struct weft_gen_params *params, struct weft_error *err);
+
+/* Frees what the search owns and empties it. */
 void wf_search_release(struct wf_search *s);
 
 /* Lowers the limit of every rank to `chunks` times its largest forward, or to what one micro needs
@@ -134,6 +136,9 @@ int wf_score_compare(struct wf_score a, struct wf_score b);
 /* Returns true if a score reaches the bound. */
 bool wf_search_is_optimal(const struct wf_search *s, struct wf_score score);
 
+/* Returns the family with the best order. */
+enum wf_family wf_search_best_family(const struct wf_search *s);
+
 /* Returns the best order of all families. */
 const struct wf_incumbent *wf_search_best(const struct wf_search *s);
 
@@ -154,6 +159,7 @@ static inline uint32_t wf_search_stage(const struct wf_search *s, uint32_t rank,
     return s->stage_of[(size_t)rank * s->n_chunks + chunk];
 }
 
+/* Returns the id of an action. */
 static inline uint32_t wf_search_op_id(const struct wf_search *s, enum wf_pass pass,
                                        uint32_t stage, uint32_t micro)
 {
@@ -165,6 +171,13 @@ static inline const struct wf_op *wf_search_stage_op(const struct wf_search *s,
                                                      enum wf_pass pass, uint32_t stage)
 {
     return &s->ops[wf_search_op_id(s, pass, stage, 0)];
+}
+
+/* Returns true if action b must not run before a, both on one rank. */
+static inline bool wf_search_must_follow(const struct wf_search *s, uint32_t a, uint32_t b)
+{
+    return s->ops[a].row == s->ops[b].row || s->ops[b].from == a ||
+           b - a == s->n_stages * s->n_micros; /* the next pass of the same (stage, micro) */
 }
 
 /* Returns true if an amount is within a rank's limit, up to rounding. */

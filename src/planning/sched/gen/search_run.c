@@ -167,16 +167,11 @@ static void search_all(struct context *x, uint32_t tries)
     }
 }
 
-static enum wf_family best_family(const struct wf_search *s)
-{
-    return (enum wf_family)(wf_search_best(s) - s->best);
-}
-
 /* Places weight gradients again, in the best family first, since the tries may not suffice for all. */
 static void refill_all(struct context *x, uint32_t tries)
 {
     static const double w_slack[] = {0, 0.5, 1, 0.25, 0.75};
-    enum wf_family first = best_family(x->s);
+    enum wf_family first = wf_search_best_family(x->s);
     if (x->s->n_passes < 3)
         return;
     for (uint32_t f = 0; f < WF_N_FAMILIES; f++)
@@ -197,7 +192,7 @@ static enum weft_status improve_all(struct context *x, double work, struct weft_
         if (s->best[f].score.first < WF_SCORE_INFEASIBLE.first)
             WEFT_TRY(wf_search_improve(s, f, work / 2 / WF_N_FAMILIES, err));
     refill_all(x, UINT32_MAX);
-    return is_done(s) ? WEFT_OK : wf_search_improve(s, best_family(s), work / 2, err);
+    return is_done(s) ? WEFT_OK : wf_search_improve(s, wf_search_best_family(s), work / 2, err);
 }
 
 enum weft_status wf_search_run(struct wf_search *s, const double *given, struct weft_error *err)

@@ -130,15 +130,6 @@ static void measure_tails(struct tabu *t)
     t->work += (double)s->n_ops;
 }
 
-/* Returns true if action b must not run before a, both on one rank. */
-static bool must_follow(const struct wf_search *s, uint32_t a, uint32_t b)
-{
-    const struct wf_op *x = &s->ops[a], *y = &s->ops[b];
-    if (x->row == y->row || y->from == a)
-        return true;
-    return b - a == s->n_stages * s->n_micros; /* the next pass of the same (stage, micro) */
-}
-
 /* Returns the current position of the action that is at position k after a move, for k between the
  * two positions of the move. */
 static uint32_t moved(const struct move *m, uint32_t k)
@@ -212,7 +203,7 @@ static uint32_t furthest_left(const struct tabu *t, uint32_t rank, uint32_t firs
     const double *mem = t->mem + rank * s->per_rank;
     double delta = s->ops[row[at]].delta;
     uint32_t to = at;
-    while (to > first && !must_follow(s, row[to - 1], row[at]) &&
+    while (to > first && !wf_search_must_follow(s, row[to - 1], row[at]) &&
            (delta <= 0 || (wf_search_fits(s, rank, mem[to - 1] + delta) &&
                            wf_search_fits(s, rank, (to > 1 ? mem[to - 2] : 0) + delta))))
         to--;
@@ -227,7 +218,7 @@ static uint32_t furthest_right(const struct tabu *t, uint32_t rank, uint32_t las
     const double *mem = t->mem + rank * s->per_rank;
     double delta = s->ops[row[at]].delta;
     uint32_t to = at;
-    while (to < last && !must_follow(s, row[at], row[to + 1]) &&
+    while (to < last && !wf_search_must_follow(s, row[at], row[to + 1]) &&
            (delta >= 0 || wf_search_fits(s, rank, mem[to + 1] - delta)))
         to++;
     return to;
