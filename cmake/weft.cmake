@@ -4,10 +4,10 @@
 list(FILTER weft_sources EXCLUDE REGEX "^src/(base|config|planning)/")       # libweft-plan
 list(FILTER weft_sources EXCLUDE REGEX "^src/runtime/comm/mpi/")             # transport modules
 set(program_sources ${weft_sources})
-list(FILTER program_sources INCLUDE REGEX "^src/(cli|terminal)/")
+list(FILTER program_sources INCLUDE REGEX "^src/(cli|manual|terminal)/")
 set(bench_sources ${weft_sources})
 list(FILTER bench_sources INCLUDE REGEX "^src/bench/")
-list(FILTER weft_sources EXCLUDE REGEX "^src/(cli|terminal|bench)/")
+list(FILTER weft_sources EXCLUDE REGEX "^src/(cli|manual|terminal|bench)/")
 
 # The fast kernels are compiled once for each instruction set.  The program selects one when it starts
 # (compute/kern/isa.h).

@@ -11,7 +11,7 @@
 #include "compute/kern/isa.h"
 #include "weft/weft.h"
 
-const struct wf_command *const *wf_commands(size_t *n)
+struct wf_command_list wf_commands(void)
 {
     static const struct wf_command *const all[] = {
         &wf_command_plan,   &wf_command_check,    &wf_command_simulate, &wf_command_compare,
@@ -19,17 +19,15 @@ const struct wf_command *const *wf_commands(size_t *n)
         &wf_command_eval,   &wf_command_generate, &wf_command_convert,  &wf_command_inspect,
         &wf_command_report, &wf_command_bench,    &wf_command_help,
     };
-    *n = WEFT_LEN(all);
-    return all;
+    return (struct wf_command_list){all, WEFT_LEN(all)};
 }
 
 const struct wf_command *wf_command_find(const char *name)
 {
-    size_t n;
-    const struct wf_command *const *all = wf_commands(&n);
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(all[i]->name, name) == 0)
-            return all[i];
+    struct wf_command_list all = wf_commands();
+    for (size_t i = 0; i < all.n; i++)
+        if (strcmp(all.at[i]->name, name) == 0)
+            return all.at[i];
     return NULL;
 }
 
@@ -62,11 +60,10 @@ enum weft_status wf_command_parse(const struct wf_command *command, int argc, ch
 static enum weft_status no_such_command(const char *name, struct weft_error *err)
 {
     const char *names[64];
-    size_t n;
-    const struct wf_command *const *all = wf_commands(&n);
-    for (size_t i = 0; i < n && i < WEFT_LEN(names); i++)
-        names[i] = all[i]->name;
-    const char *near = wf_text_nearest(name, names, n, sizeof names[0]);
+    struct wf_command_list all = wf_commands();
+    for (size_t i = 0; i < all.n && i < WEFT_LEN(names); i++)
+        names[i] = all.at[i]->name;
+    const char *near = wf_text_nearest(name, names, all.n, sizeof names[0]);
     return WEFT_FAIL(err, WEFT_USAGE, "no command '%.40s'%s%s%s (see weft help)", name,
                      near == NULL ? "" : ": did you mean ", near == NULL ? "" : near,
                      near == NULL ? "" : "?");
@@ -96,11 +93,11 @@ static enum weft_status run(int argc, char **argv, struct weft_error *err)
 {
     WEFT_TRY(check_environment(err));
     if (argc < 2) {
-        wf_print_overview(stderr);
+        wf_print_overview(stderr, wf_commands());
         return WEFT_FAIL(err, WEFT_USAGE, "a command is needed");
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        wf_print_overview(stdout);
+        wf_print_overview(stdout, wf_commands());
         return WEFT_OK;
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {

@@ -1,0 +1,64 @@
+/* Prints --help: the list of commands, and the options and settings of one. */
+#include "manual/manual_priv.h"
+
+static void print_option(FILE *out, const struct wf_option *o)
+{
+    if (o->type == WF_OPTION_HEADING) {
+        fprintf(out, "\n%s:\n", o->help);
+        return;
+    }
+    char left[80];
+    int n = o->letter != 0 ? snprintf(left, sizeof left, "-%c, ", o->letter)
+                           : snprintf(left, sizeof left, "    ");
+    const char *value = o->choices != NULL ? o->choices : o->arg;
+    snprintf(left + n, sizeof left - (size_t)n, "--%s%s%s", o->name, value ? " " : "",
+             value ? value : "");
+    fprintf(out, "  %-30s %s\n", left, o->help);
+}
+
+/* Prints the choices and the default of a setting. */
+static void put_setting_values(FILE *out, const struct wf_setting *row)
+{
+    bool given = row->fallback[0] != '\0';
+    if (row->choices != NULL)
+        fprintf(out, " (%s; %s)", row->choices, row->fallback);
+    else if (given)
+        fprintf(out, " (%s)", row->fallback);
+}
+
+static void print_settings(FILE *out, struct wf_setting_list list)
+{
+    if (list.n > 0)
+        fputs("\nSettings with their defaults; in a file they are keys of their sections:\n",
+              out);
+    for (size_t i = 0; i < list.n; i++) {
+        char name[WF_SETTING_NAME + 2];
+        if (wf_starts_section(list, i))
+            fputc('\n', out);
+        snprintf(name, sizeof name, "--%s.%s", list.at[i].section, list.at[i].key);
+        fprintf(out, "  %-30s %s", name, list.at[i].help);
+        put_setting_values(out, &list.at[i]);
+        fputc('\n', out);
+    }
+}
+
+void wf_print_overview(FILE *out, struct wf_command_list commands)
+{
+    fprintf(out, "usage: weft COMMAND [OPTIONS]\n\n"
+                 "Plans, verifies, simulates and runs pipeline-parallel training of "
+                 "transformers.\n\n");
+    for (size_t i = 0; i < commands.n; i++)
+        fprintf(out, "  %-10s %s\n", commands.at[i]->name, commands.at[i]->summary);
+    fprintf(out, "\n  weft COMMAND --help   options and examples\n"
+                 "  weft --version        version and build\n");
+}
+
+void wf_print_help(FILE *out, const struct wf_command *c)
+{
+    fprintf(out, "usage: weft %s [OPTIONS]%s%s\n\n%s\n", c->name, c->operands ? " " : "",
+            c->operands ? c->operands : "", c->text);
+    for (size_t i = 0; i < c->options.n; i++)
+        print_option(out, &c->options.at[i]);
+    print_settings(out, wf_command_settings(c));
+    fprintf(out, "\nExamples:\n%s", c->examples);
+}

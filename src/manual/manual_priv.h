@@ -1,0 +1,21 @@
+/* What the printers share. */
+#ifndef MANUAL_MANUAL_PRIV_H
+#define MANUAL_MANUAL_PRIV_H
+
+#include <string.h>
+
+#include "manual/manual.h"
+
+/* Returns the settings of a command. */
+static inline struct wf_setting_list wf_command_settings(const struct wf_command *c)
+{
+    return c->settings != NULL ? c->settings() : (struct wf_setting_list){NULL, 0};
+}
+
+/* Returns true if a section starts with this row. */
+static inline bool wf_starts_section(struct wf_setting_list list, size_t i)
+{
+    return i == 0 || strcmp(list.at[i].section, list.at[i - 1].section) != 0;
+}
+
+#endif
