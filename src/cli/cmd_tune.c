@@ -128,17 +128,6 @@ static bool show_progress(const struct weft_tune_progress *p, void *user)
 
 /* -- one order ---------------------------------------------------------------------------- */
 
-static enum weft_status check_problem(const struct weft_tune_problem *p, uint32_t stages,
-                                      struct weft_error *err)
-{
-    WEFT_TRY(weft_cost_check(p->cost, p->memory, p->ranks, stages, p->micros, err));
-    for (size_t i = 0; i < p->memory->limit.n; i++)
-        if (p->memory->limit.at[i] < 0)
-            return WEFT_FAIL(err, WEFT_USAGE, "--mem-limit: %g is negative",
-                             p->memory->limit.at[i]);
-    return WEFT_OK;
-}
-
 static bool is_picture(const struct wf_tune_settings *s, enum weft_draw_format *out)
 {
     return !s->json && s->format == NULL && s->output != NULL &&
@@ -218,11 +207,6 @@ static enum weft_status tune_order(const struct wf_tune_settings *s, struct weft
                                         .minimize = minimized(s),
                                         .cost = cost,
                                         .memory = memory};
-    uint32_t chunks = s->chunks                                    ? s->chunks
-                      : problem.placement == WEFT_PLACEMENT_LINEAR ? 1
-                                                                   : 2;
-    if ((uint64_t)chunks * s->ranks <= WEFT_MAX_STAGES)
-        WEFT_TRY(check_problem(&problem, s->ranks * chunks, err));
     struct weft_tune_options how = {
         .iterations = s->iterations, .seconds = seconds, .seed = s->seed, .user = &span};
     bool watched = isatty(STDERR_FILENO);

@@ -239,12 +239,28 @@ static void check_layouts(void **state)
     weft_layouts_release(&all);
 }
 
+/* Lists of the wrong length are refused, not read beyond their end. */
+static void check_short_lists(void **state)
+{
+    static const double two[] = {1, 2};
+    const struct weft_memory_cost limits = {.limit = {two, 2}};
+    const struct weft_cost cost = {.f = {two, 2}};
+    const struct weft_tune_options options = {.iterations = 10};
+    struct weft_tune_problem problem = {.ranks = 4, .micros = 8, .memory = &limits};
+    struct weft_tune_result r;
+    (void)state;
+    assert_int_equal(weft_tune(&problem, &options, &r, NULL), WEFT_USAGE);
+    problem.memory = NULL;
+    problem.cost = &cost;
+    assert_int_equal(weft_tune(&problem, &options, &r, NULL), WEFT_USAGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(check_optimum), cmocka_unit_test(check_placements),
-        cmocka_unit_test(check_random),  cmocka_unit_test(check_refused),
-        cmocka_unit_test(check_layouts),
+        cmocka_unit_test(check_short_lists), cmocka_unit_test(check_optimum),
+        cmocka_unit_test(check_placements),  cmocka_unit_test(check_random),
+        cmocka_unit_test(check_refused),     cmocka_unit_test(check_layouts),
     };
     return cmocka_run_group_tests_name("tune", tests, NULL, NULL) != 0;
 }

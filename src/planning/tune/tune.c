@@ -480,6 +480,8 @@ enum weft_status weft_tune(const struct weft_tune_problem *problem,
 {
     uint32_t chunks;
     WEFT_TRY(check(problem, &chunks, err));
+    WEFT_TRY(weft_cost_check(problem->cost, problem->memory, problem->ranks,
+                             problem->ranks * chunks, problem->micros, err));
     struct wf_search_setup setup = {.name = "tuned",
                                     .chunks = chunks,
                                     .whole = problem->whole,
