@@ -33,10 +33,10 @@ static bool show(const struct weft_train_step *step, void *user)
 int main(int argc, char **argv)
 {
     static const char *const values[][2] = {
-        {"model.spec", "d1"},    {"model.vocab", "257"}, {"model.ctx", "64"},
-        {"data.train", "shard.bin"}, {"data.batch", "8"}, {"parallel.pp", "1"},
-        {"parallel.micros", "2"}, {"train.steps", "60"}, {"optim.lr", "3e-3"},
-        {"optim.warmup", "5"},   {"log.dir", "run"}};
+        {"model.spec", "d1"},        {"model.vocab", "257"}, {"model.ctx", "64"},
+        {"data.train", "shard.bin"}, {"data.batch", "8"},    {"parallel.pp", "1"},
+        {"parallel.micros", "2"},    {"train.steps", "60"},  {"optim.lr", "3e-3"},
+        {"optim.warmup", "5"},       {"log.dir", "run"}};
     struct weft_settings *s = NULL;
     struct weft_error err = {0};
     char *text = NULL;

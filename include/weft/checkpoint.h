@@ -43,9 +43,10 @@ WEFT_API const char *weft_checkpoint_path(const struct weft_checkpoint *c);
 
 /* Reads a tensor by its Hugging Face name as fp32 into `out`, which has room for its elements.  Returns
  * WEFT_CKPT if the name is unknown or the shape differs.  Local. */
-WEFT_API enum weft_status weft_checkpoint_read(const struct weft_checkpoint *c, const char *name,
-                                               uint32_t n_dims, const uint64_t *shape,
-                                               float *out, struct weft_error *err);
+WEFT_API enum weft_status weft_checkpoint_read(const struct weft_checkpoint *c,
+                                               const char *name, uint32_t n_dims,
+                                               const uint64_t *shape, float *out,
+                                               struct weft_error *err);
 
 enum { WEFT_CHECKPOINT_HASH_SIZE = 33 }; /* 32 hexadecimal digits and a NUL */
 

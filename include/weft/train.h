@@ -40,14 +40,14 @@ extern "C" {
 
 /* The results of one step. */
 struct weft_train_step {
-    uint64_t step;      /* from 1 */
-    double loss;        /* mean over the step's targets, in nats */
-    double grad_norm;   /* before clipping */
-    double lr;          /* learning rate */
-    uint64_t tokens;    /* number of targets */
-    double seconds;     /* wall time */
-    double bubble;      /* idle share of the ranks */
-    double val_loss;    /* weft_train(): on data.val, if it was evaluated after the step; else 0 */
+    uint64_t step;    /* from 1 */
+    double loss;      /* mean over the step's targets, in nats */
+    double grad_norm; /* before clipping */
+    double lr;        /* learning rate */
+    uint64_t tokens;  /* number of targets */
+    double seconds;   /* wall time */
+    double bubble;    /* idle share of the ranks */
+    double val_loss; /* weft_train(): on data.val, if it was evaluated after the step; else 0 */
 };
 
 /* Receives the results of each step on rank 0.  weft_train() ends the run after the current step, with
@@ -67,8 +67,9 @@ struct weft_trainer; /* opaque: one rank's part of a training */
 /* Loads or initializes the model, opens the data and allocates everything.  The settings must have
  * passed weft_settings_check() and are borrowed.  comm NULL: this is the only rank.  The caller owns
  * *out.  Collective. */
-WEFT_API enum weft_status weft_trainer_new(const struct weft_settings *s, struct weft_comm *comm,
-                                           struct weft_trainer **out, struct weft_error *err);
+WEFT_API enum weft_status weft_trainer_new(const struct weft_settings *s,
+                                           struct weft_comm *comm, struct weft_trainer **out,
+                                           struct weft_error *err);
 
 /* Frees a trainer; NULL is allowed.  Local. */
 WEFT_API void weft_trainer_free(struct weft_trainer *t);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The page that weft draws, in a real browser: it paints, the mouse finds the right action, text
-# stays text, and the console stays silent.  Skipped (77) where there is no chromium.
+# The drawn page in a real browser: it is rendered, the mouse finds the right action, text is escaped,
+# and the console has no messages.  Skipped (77) without chromium.
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
     echo 'skipped: no chromium here (make setup-browser installs it)'
     exit 77
@@ -21,7 +21,7 @@ dom() {
     holds grep -q 'data-ready="1"' out
 }
 
-# tip TEXT...: the lines that the pointer shows.
+# tip TEXT...: checks the lines of the tooltip.
 tip() {
     sed -n '/<div id="tip"/,/<\/div>/p' out | sed 's/<[^>]*>//g' >tip
     for text; do
@@ -43,7 +43,7 @@ tip '3B0' 'rank 3' 'start 4' 'length 2'
 dom 'rank=0&time=7'
 tip 'idle' 'start 4' 'length 6'
 
-# Two traces, messages, real time, a title that tries to be a program.
+# Two traces, messages, real time, a title with a script.
 run 0 draw plan.csv "$WEFT_TEST_DATA/trace_measured.trace" --unit 10ms --lanes \
     --title '</title></script><script>document.title="run"</script><b>x' -o page.html
 dom 'rank=0&time=12&trace=1&lane=1'
@@ -51,7 +51,7 @@ tip '0SEND_F0' 'rank 0 of measured, send' 'start 10.782 ms' 'carries 1.000 MiB (
 holds grep -qF '&lt;/script&gt;&lt;script&gt;document.title="run"&lt;/script&gt;&lt;b&gt;x</h1>' out
 holds grep -qF '<title>&lt;/title&gt;&lt;/script&gt;' out
 
-# So many actions that they are drawn as shares.
+# Too many actions to be drawn one by one.
 run 0 plan -s zb-h1 -p 64 -m 512 -o page.html
 holds test "$(wc -c <page.html)" -lt 6000000
 dom 'rank=63&time=400.5'

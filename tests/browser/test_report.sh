@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The report in a real browser: it is drawn, the pointer shows figures, text stays text, the console
-# stays silent; and the live page follows a run.  Skipped (77) where there is no chromium.
+# The report in a real browser: it is rendered, tooltips have figures, text is escaped, the console has
+# no messages, and the live page follows a run.  Skipped (77) without chromium.
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
     echo 'skipped: no chromium here (make setup-browser installs it)'
     exit 77
@@ -24,7 +24,7 @@ dom() {
     grep CONSOLE err && fail 'the console is not silent'
 }
 
-# tip TEXT: the pointer shows it.
+# tip TEXT: checks the tooltip.
 tip() {
     n_checks=$((n_checks + 1))
     sed -n 's/.*<div id="tip"[^>]*>\(.*\)/\1/p' out | head -n 1 | sed 's/<script.*//; s/<[^>]*>/|/g; s/||*/|/g' >tip
@@ -58,7 +58,7 @@ tip '|0F0|rank 0, planned|start|0 ms|length|'
 dom "file://$dir/run/report.html#timeline=timeline0&row=3&time=0.001"
 tip '|idle|rank 1, measured|start|0 ms|'
 
-# Names and samples that try to be programs.
+# Names and samples with scripts.
 name='<img src=x onerror=alert(1)>&"'"'"
 mkdir -p "$name" 'b</script><script>document.title="run"<'
 metrics 1 5 >"$name/metrics.jsonl"
@@ -86,7 +86,7 @@ for _ in $(seq 1 100); do
     sleep 0.1
 done
 port=$(sed -n 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/p' serve.out)
-# The browser's clock runs ahead, so that it asks often while steps are added.
+# The browser's clock runs fast, so that it polls often while steps are added.
 (
     for i in $(seq 5 60); do
         metrics "$i" "$i" >>live/metrics.jsonl
@@ -101,7 +101,7 @@ wait "$writer" 2>/dev/null
 holds grep -q 'data-live="yes"' out
 holds grep -q 'data-news="[1-9]' out
 holds grep -q '<span>step [1-9]' out
-# Under another name the browser learns nothing.
+# A request with another host name is refused.
 dom "http://evil.test:$port/" --host-resolver-rules="MAP evil.test 127.0.0.1"
 holds lacks -q 'step' out
 kill "$server"

@@ -1,5 +1,5 @@
-# What the shell tests share.  A test sources this file, calls run and the checks, and ends with
-# `finish`.  Every check that fails says which command it was about; the test goes on.
+# Functions that the shell tests share.  A test sources this file, calls run and the checks, and ends with
+# `finish`.  A failed check prints its command, and the test continues.
 set -u
 : "${WEFT:?the binary to test}" "${WEFT_TEST_DATA:?the folder of test data}"
 unset COLUMNS NO_COLOR
@@ -16,7 +16,7 @@ fail() {
     sed 's/^/  err: /' "$dir/err" | head -n 20
 }
 
-# run CODE ARGS...: weft ends with that code; an error is one line on stderr and begins "weft: ".
+# run CODE ARGS...: weft ends with that code; an error is one line on stderr that starts with "weft: ".
 run() {
     local want=$1 code=0
     shift
@@ -45,7 +45,7 @@ judge() {
     fi
 }
 
-# The output (the error) of the last command has this text in it.
+# Checks that the output (the error) of the last command contains a text.
 out_has() {
     n_checks=$((n_checks + 1))
     grep -qF -e "$1" "$dir/out" || fail "the output lacks: $1"
@@ -59,8 +59,8 @@ err_has() {
     grep -qF -e "$1" "$dir/err" || fail "the error lacks: $1"
 }
 
-# to_full ARGS...: the output goes to a full disk, which is an error (exit code 8).  Nothing where
-# there is no such device.
+# to_full ARGS...: checks that output to a full disk is an error (exit code 8).  Does nothing without
+# such a device.
 to_full() {
     [ -w /dev/full ] || return 0
     local code=0
@@ -71,7 +71,7 @@ to_full() {
     err_has 'cannot write standard output'
 }
 
-# A condition about files.
+# Checks a condition.
 holds() {
     n_checks=$((n_checks + 1))
     "$@" || fail "does not hold: $*"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# weft bench train and checkpoint: figures, and nothing left behind.  How fast it is is not judged
-# here.
+# weft bench train and checkpoint print figures and leave no file behind.  Speed is not tested.
 . "$(dirname -- "$0")/common.bash"
 
 shape=(--spec d1 --batch 1 --seq 8 --threads 1)
@@ -30,7 +29,7 @@ run 8 bench checkpoint "${tiny[@]}" --dir nowhere
 err_has 'nowhere: cannot create a directory'
 run 2 bench checkpoint --spec nothing
 run 2 bench checkpoint "${tiny[@]}" --micros 2
-# Stopped: nothing is left behind either, whatever was under way.
+# A stopped benchmark leaves no file behind, either.
 for when in 'INT 0.2' 'TERM 0.7'; do
     read -r signal seconds <<<"$when"
     what="weft bench checkpoint, $signal after $seconds s" code=0

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# weft convert: there and back, files of llm.c, and what is refused.
+# weft convert: round trips, llm.c files, and errors.
 . "$(dirname -- "$0")/common.bash"
 
 data=$WEFT_TEST_DATA/train
@@ -15,7 +15,7 @@ for model in gpt2-tiny llama-tiny llama-tiny-tied-residual; do
     holds cmp "$model/model.safetensors" "$model-again/model.safetensors"
     holds cmp "$model/config.json" "$model-again/config.json"
     holds test "$(tokens "$data/$model")" = "$(tokens "$model")"
-    # bf16 stays what it is, in one file or in many.
+    # bf16 is preserved, in one file or in several.
     run 0 convert "$model" "$model-short" --type bf16
     out_has ', bf16'
     holds grep -q bfloat16 "$model-short/config.json"
@@ -51,7 +51,7 @@ holds cmp five-short/model.safetensors five-rounded/model.safetensors
 run 0 inspect five-again
 out_has 'a checkpoint of step 5, run convert; all hashes match'
 
-# A run that begins with the checkpoint of a model is the run that begins with the model.
+# A run from the checkpoint of a model equals a run from the model.
 run 0 convert five start --to checkpoint
 run 0 train "${settings[@]}" --model.dir=five --train.steps=4 --log.dir=from-model
 run 0 train "${settings[@]}" --model.dir=five --train.steps=4 --log.dir=from-start \
@@ -74,7 +74,7 @@ holds cmp direct/model/model.safetensors imported/model/model.safetensors
 losses() { sed 's/,"lr".*//' "$1/metrics.jsonl"; }
 holds test "$(losses direct)" = "$(losses imported)"
 
-# The tokenizer goes along, as it is.
+# The tokenizer is copied unchanged.
 for i in $(seq 200); do echo "so the weft goes over the warp and under it, $i times"; done >text.txt
 run 0 tokenize text.txt -o words --train-bpe 300
 what='weft tokenize --train-bpe'
@@ -100,7 +100,7 @@ for model in worded-one worded-start worded-back spoken/checkpoints/step-0000000
     run 0 generate --model $model --prompt 'over the warp' -n 1 --json
     holds test "$(prompt)" = "$want"
 done
-# A tokenizer that cannot be written, being larger than all else: then there is no checkpoint either.
+# If the tokenizer is too large to be written, no checkpoint is written, either.
 run 0 train --model.arch=gpt2 --model.layers=1 --model.dim=8 --model.heads=1 --model.ctx=16 --model.vocab=300 --data.train=moved \
     --data.batch=2 --train.steps=1 --log.dir=wordy
 sed -i "s/<|endoftext|>/<|$(printf %060000d 0)|>/g" wordy/model/tokenizer.json
@@ -112,7 +112,7 @@ judge 8 $code
 err_has 'tokenizer.json'
 holds test "$(ls -A)" = "$(cat files)"
 run 0 convert wordy no-room --to checkpoint
-# One that lies two folders above by chance is nobody's: only that of a run is.
+# A tokenizer two directories above is used only if that is a run.
 mkdir -p by/chance by/checkpoints
 cp worded/tokenizer.json by/
 run 0 convert five by/chance/five --to checkpoint
@@ -133,7 +133,7 @@ holds "$WEFT" convert worded-back worded-none --to checkpoint >out 2>err
 err_has 'weft: warning: the tokenizer is left out: '
 holds test ! -e worded-none/tokenizer.json
 
-# A run that is not finished: its newest checkpoint that is whole, and a line that says so.
+# An unfinished run: its newest complete checkpoint, and a line that names it.
 noted() { # ARGS...: weft ends well and says one line
     what="weft $*"
     holds "$WEFT" "$@" >out 2>err </dev/null
@@ -165,7 +165,7 @@ for command in 'convert torn bad' 'generate --model torn' 'inspect --hash torn' 
     run 4 $command
     err_has 'torn is a run that is not finished and has no checkpoint'
 done
-# What is no model at all: what was expected, and what is there.  One exit code.
+# Paths that are not models: the error names what was expected and found, with one exit code.
 mkdir some && touch some/a some/b some/c some/d
 for command in 'convert some bad' 'generate --model some' 'inspect --hash some' \
     "eval --model some --data $tiny/tokens.bin"; do
@@ -177,7 +177,7 @@ for command in 'convert some bad' 'generate --model some' 'inspect --hash some' 
 done
 holds test ! -e bad
 
-# Tokens that begin and end documents are kept.
+# The tokens that start and end documents are preserved.
 mkdir ends
 cp "$data/gpt2-tiny/model.safetensors" ends
 sed 's/^{/{"bos_token_id": 3, "eos_token_id": [5, 6],/' "$data/gpt2-tiny/config.json" \
@@ -215,7 +215,7 @@ head -c 2000 /dev/urandom >noise.bin
 run 4 convert noise.bin noise
 run 4 convert nowhere out-dir
 run 4 convert . out-dir
-# A config that promises more than there is makes nobody reserve memory for it.
+# Sizes in a config are checked against the files before memory is allocated.
 mkdir greedy
 cp "$data/gpt2-tiny/model.safetensors" greedy
 for key in n_layer n_embd vocab_size n_positions; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What people get wrong, one line each.  Whatever it is: the exit code that belongs to it, one line
-# on stderr that names it, nothing on stdout, and no file that was not there before.
+# Errors, one per line: each has its exit code, one line on stderr, nothing on stdout, and no new
+# file.
 . "$(dirname -- "$0")/common.bash"
 
 data=$WEFT_TEST_DATA
@@ -28,7 +28,7 @@ train: {steps: 2}
 END
 weft train run.yaml --log.dir=done --checkpoint.every=1 >"$dir/out" 2>"$dir/err" || fail 'no run to begin with'
 
-# Models: a piece is missing, cut, or another one's.
+# Models: a part is missing, truncated or foreign.
 broken() {
     cp -r model "$1" && cd "$1" && shift && "$@" && cd ..
 }
@@ -87,7 +87,7 @@ done
 
 # -- the table --------------------------------------------------------------------------------------
 
-# What is there: kinds, names, sizes, times of files.
+# Lists kinds, names, sizes and times of files.
 tree() {
     find . \( -type f -printf 'f %p %s %T@\n' \) -o -printf '%y %p\n' | sort
 }
@@ -239,7 +239,7 @@ table <<'END'
 2 | set log\.dir | weft train run.yaml --checkpoint.every=1
 2 | train takes one .*, not 'more\.yaml' | weft train run.yaml more.yaml
 
-# train: what does not fit together
+# train: settings that contradict each other
 2 | data\.seq 65 is longer than the model's context of 64 | weft train run.yaml --data.seq=65
 2 | parallel\.micros 9 is greater than data\.batch \(8 sequences\); use | weft train run.yaml --parallel.micros=9 --log.dir=new/run
 2 | parallel\.dp 8 is more than the 4 micros .* give more parallel\.micros | weft train run.yaml --parallel.dp=8
@@ -342,7 +342,7 @@ END
 disk=$dir/disk
 mkdir "$disk"
 if unshare -m true 2>"$dir/err" && unshare -m mount -t tmpfs -o size=16k none "$disk" 2>"$dir/err"; then
-    # What is left on the disk is told as an error.
+    # Files that remain on the disk are an error.
     on_disk() {
         unshare -m bash -c 'mount -t tmpfs -o size=16k none "$1" || exit 99
             disk=$1 code=0
@@ -360,7 +360,7 @@ else
     echo "skipped: disks that are full: no tmpfs can be mounted here: $(cat "$dir/err")"
 fi
 
-# No permission.  To root all is permitted: it becomes somebody else for this.
+# No permission.  Root has all of them and becomes another user for this.
 mkdir closed && cp small.txt tokens.bin one.csv run.yaml closed && cp -r model closed/model
 mkdir shut
 mkdir -m 777 open

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# weft generate: the same tokens for the same seed, whatever the threads; text and numbers; ends.
+# weft generate: the same tokens for the same seed with any number of threads; text, numbers, limits.
 . "$(dirname -- "$0")/common.bash"
 
 data=$WEFT_TEST_DATA/train
 
-# said CODE ARGS...: like run, but a line on stderr is expected: how it ended.
+# said CODE ARGS...: like run, but expects a line on stderr with the reason of the end.
 said() {
     local want=$1 code=0
     shift
@@ -26,7 +26,7 @@ for model in gpt2-tiny llama-tiny llama-tiny-tied-residual; do
         said 0 generate --model "$data/$model" --tokens 5,6,7 -n 20 --seed 3 --threads $threads
         holds cmp out first
     done
-    # Going on from what it said gives the same: a token depends on seed and place alone.
+    # Continuing from its output gives the same tokens: a token depends on seed and position only.
     said 0 generate --model "$data/$model" -n 12 --seed 3 \
         --tokens "5,6,7,$(cut -d' ' -f1-8 <first | tr ' ' ,)"
     holds test "$(cat out)" = "$(cut -d' ' -f9- <first)"
@@ -51,7 +51,7 @@ out_has '{"prompt":[5,6,7],"tokens":['
 out_has '"stopped":"max-tokens","seed":3,'
 out_lacks '"text"'
 
-# The token that ends a document ends the text.
+# The end-of-document token ends the text.
 mkdir ends
 cp "$tiny/model.safetensors" ends
 said 0 generate --model "$tiny" --tokens 5,6,7 -n 10 --seed 8
@@ -66,7 +66,7 @@ holds test "$(cat out)" = "$(cut -d' ' -f1-2 <first)"
 run 0 generate --model ends --json -n 1
 out_has "{\"prompt\":[$third]"
 
-# A model with text: trained for no step at all, so that it says anything.
+# A model with a tokenizer, not trained at all.
 printf '\x88\xd8\x34\x01\x01\x00\x00\x00\x40\x00\x00\x00' >tokens.bin
 head -c $((1024 - 12 + 128)) /dev/zero >>tokens.bin
 cat >run.yaml <<END
@@ -87,7 +87,7 @@ if "$WEFT" train run.yaml >train.out 2>&1; then
     holds cmp out first
     run 0 generate --model text/model -n 1 --json
     out_has '{"prompt":[256]'
-    # What is said of the text begins a line, also where both go to one place.
+    # The summary starts on a new line, also if both streams go to one place.
     what='weft generate >both 2>&1'
     holds "$WEFT" generate --model text --prompt 'abc' -n 9 --seed 5 >both 2>&1 </dev/null
     holds grep -aq '^weft: 9 tokens after 3, ' both
@@ -100,7 +100,7 @@ else
     fail 'no model with text'
 fi
 
-# What is refused.
+# Errors.
 run 2 generate
 err_has 'generate needs --model'
 run 2 generate --model "$tiny"

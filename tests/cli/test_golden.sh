@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The reference runs through files only: what weft train is given and what it leaves, in one
-# process, in a pipeline and as replicas; and what it leaves, exported and read back.
+# The reference runs through files only: inputs and results of weft train in one process, in a
+# pipeline and as replicas; and the results exported and read back.
 . "$(dirname -- "$0")/common.bash"
 
 # setting KEY: that number of run.json
@@ -47,7 +47,7 @@ for model in gpt2-tiny llama-tiny llama-tiny-tied-residual; do
         first=${first:-$(hash_of "$run")}
         holds test "$(hash_of "$run")" = "$first"
     done
-    # Exported and read back it is the same, to the bit.
+    # Exported and read back, the weights are bit-identical.
     run 0 convert "$run" "$model-out"
     holds cmp "$run/model/model.safetensors" "$model-out/model.safetensors"
     run 0 convert "$model-out" "$model-start" --to checkpoint

@@ -16,7 +16,7 @@ err_has "no command 'nonsense'"
 run 0 help --man
 holds test "$(head -c 9 out)" = '.TH WEFT '
 cp out man
-# A page has no warnings of the formatter.
+# The formatter reports no warnings.
 well_formed() {
     if command -v mandoc >/dev/null; then
         holds mandoc -T lint -W error "$1"
@@ -34,7 +34,7 @@ for args in --version --help help 'help --man' 'help --man train' 'help --comple
     to_full $args
 done
 
-# The options that a command takes are those of its completion.
+# The completion has exactly the options of each command.
 for command in $("$WEFT" --help | awk '/^  [a-z]+ +[a-z]/ && $1 != "weft" { print $1 }'); do
     run 0 "$command" --help
     out_has "usage: weft $command"
@@ -61,7 +61,7 @@ for command in $("$WEFT" --help | awk '/^  [a-z]+ +[a-z]/ && $1 != "weft" { prin
     done
 done
 
-# What the completion offers.
+# Completions.
 offers() {
     bash -c '. ./completion; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _weft; printf "%s\n" "${COMPREPLY[@]}"' _ "$@" >out
 }

@@ -1,4 +1,4 @@
-/* weft check --json: what it prints is JSON and says what the text says. */
+/* weft check --json prints JSON with the contents of the text. */
 #define _DEFAULT_SOURCE /* popen */
 
 #include <setjmp.h>
@@ -99,7 +99,7 @@ static void check_json(void **state)
     json_decref(j);
 }
 
-/* The finding that speaks of the whole schedule comes last, and has no place. */
+/* A finding about the whole schedule comes last and has no place. */
 static void check_nowhere(void **state)
 {
     (void)state;
@@ -114,7 +114,7 @@ static void check_nowhere(void **state)
     json_decref(j);
 }
 
-/* What is no schedule is JSON all the same, and the exit code tells. */
+/* A malformed schedule gives JSON, too, with its exit code. */
 static void check_unreadable(void **state)
 {
     (void)state;

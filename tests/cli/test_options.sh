@@ -56,7 +56,7 @@ err_has './none.csv: No such file or directory'
 run 2 plan -s none -p 2 -m 2
 err_has 'no schedule is called none'
 
-# Costs that are no number when they are added up.
+# Costs whose sum is not finite.
 finite() {
     n_checks=$((n_checks + 1))
     ! grep -qiwE 'inf|infinity|-?nan' out err || fail 'inf or nan is printed'

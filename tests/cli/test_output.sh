@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# weft plan -o: the form follows the name, and a file appears whole or not at all.
+# weft plan -o: the extension selects the format, and files are written atomically.
 . "$(dirname -- "$0")/common.bash"
 
 run 0 plan -s zb-v -p 2 -m 3 -o plan.csv
@@ -17,7 +17,7 @@ run 0 plan -s zb-v -p 2 -m 3 -o -
 out_has 'proven'
 run 0 plan -s zb-v -p 2 -m 3 -o /dev/null
 
-# A plan that fails leaves what was there.
+# A failed plan leaves the old file unchanged.
 cp plan.csv before.csv
 run 2 plan -s zb-v -p 2 -m 3 --chunks 5 -o plan.csv
 holds cmp plan.csv before.csv
@@ -43,7 +43,7 @@ for form in text csv pytorch; do
 done
 to_full plan -s zb-v -p 2 -m 3 --json
 
-# A file keeps its rights, and a link stays a link.
+# A file keeps its permissions, and a link remains a link.
 run 0 plan -s 1f1b -p 2 -m 2 -o want.csv
 mkdir real
 cp plan.csv real/plan.csv
@@ -89,7 +89,7 @@ out_has 'peak activations  2 '
 run 2 plan -s zb-auto -p 2 -m 10 \
     --mem F=7756062304.170194,I=-3184873398.1351113,W=-4571188906.035082 --mem-limit 7.7e9
 
-# Text has colour only where it is asked for; it is as wide as it is told.
+# Text is coloured only on request, and has the given width.
 run 0 plan -s 1f1b -p 4 -m 8
 holds test "$(grep -c "$(printf '\033')" out)" -eq 0
 run 0 plan -s 1f1b -p 4 -m 8 --color always

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# weft report: a file, several runs, what is missing, and a page that is served.
+# weft report: one file, several runs, missing parts, and the served page.
 . "$(dirname -- "$0")/common.bash"
 
 lacks() { ! grep "$@"; }
@@ -30,7 +30,7 @@ to_full report runs/a -o -
 run 0 train --model.spec=d2 --model.vocab=512 --data.train="$WEFT_TEST_DATA/train/gpt2-tiny/tokens.bin" \
     --data.seq=16 --data.batch=4 --parallel.micros=4 --train.steps=3 --log.trace_steps=2 \
     --parallel.pp=2 --parallel.schedule=1f1b --log.sample=2 --log.dir=runs/c
-# The run has written its page itself, and it is this one.
+# The run has written the same page itself.
 holds test "$(tail -n 1 out)" = 'report   runs/c/report.html'
 cp runs/c/report.html own.html
 run 0 report runs/c
@@ -46,7 +46,7 @@ holds grep -qF '…/tokens.bin' runs/c/report.html
 holds lacks -qF "$WEFT_TEST_DATA" runs/c/report.html # no path of this machine
 holds lacks -qF "$dir" runs/c/report.html
 
-# One that was stopped, with a checkpoint: not "running", although its last step is a moment old.
+# A stopped run with a checkpoint is not "running", although its last step is recent.
 run 0 train --model.spec=d1 --model.vocab=512 --data.train="$WEFT_TEST_DATA/train/gpt2-tiny/tokens.bin" --data.seq=16 \
     --data.batch=2 --train.steps=100000000 --train.max_time=0.3 --checkpoint.every=1000 --log.dir=runs/d
 holds grep -q 'class="state stopped"' runs/d/report.html
@@ -73,7 +73,7 @@ err_has '--port is for --serve'
 run 2 report runs/a --serve -o x
 run 2 report runs/a --serve --port 70000
 
-# Served: found at its port, ended by a signal, and nothing in the run has changed.
+# The server answers at its port, ends on a signal, and does not change the run.
 find runs -type f -exec md5sum {} + | sort >before
 "$WEFT" report --serve --port $((20000 + RANDOM % 20000)) runs/c >serve.out 2>serve.err </dev/null &
 server=$!
@@ -83,7 +83,7 @@ for _ in $(seq 1 100); do
 done
 port=$(sed -n 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/p' serve.out)
 what="weft report --serve ($port)"
-# ask HEAD: what the server says to it.
+# ask HEAD: prints the server's answer.
 ask() {
     exec 3<>"/dev/tcp/127.0.0.1/$port" || return
     printf "$1" >&3

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What is drawn on a terminal, through a real one (a pseudo-terminal of script, from bsdutils): the bar
-# is drawn again in place, fits, and nothing of it is left; without a terminal there is none.
+# Drawing on a pseudo-terminal (script, from bsdutils): the bar is redrawn in place, fits and is
+# removed; without a terminal there is none.
 . "$(dirname -- "$0")/common.bash"
 export TERM=xterm
 
@@ -37,7 +37,7 @@ look() {
     }' >seen
     cp seen out
 }
-# Every bar that was drawn, a line each.
+# Prints every bar that was drawn, one per line.
 bars() { tr '\r' '\n' <raw | sed -n 's/\x1b\[K$//; /^\(step\|tokens\|learning\) .*%/p'; }
 no_bar_is_left() { holds lacks -q '%\|\[[#.]\|'$'\033' <(grep -v '^step.*| eta\|^machine' seen); }
 fits() { bars >drawn; holds test -s drawn; holds test "$(awk '{ if (length > n) n = length } END { print n }' drawn)" -le "$1"; }
@@ -76,7 +76,7 @@ bars >drawn
 holds test "$(tail -n 2 drawn | awk '{ print (length > 47) }' | sort -u)" = 0
 holds test "$(head -n 1 drawn | wc -c)" -gt 50
 
-# Who wants no bar gets lines.
+# Without a bar, lines are printed.
 NO_COLOR=1 on_terminal 0 100 "$WEFT train run.yaml"
 holds test "$(grep -c '^step' seen)" -eq 40
 holds lacks -q $'\033' raw
@@ -87,7 +87,7 @@ run 0 train run.yaml
 holds test "$(grep -c '^step' out)" -eq 40
 holds lacks -q $'\r' out
 
-# Checkpoints, a warning, an error: each on a line of its own.
+# Checkpoints, warnings and errors have their own lines.
 on_terminal 0 100 "$WEFT train run.yaml --log.dir=a --checkpoint.every=20"
 out_has 'saved    checkpoint of step 20'
 no_bar_is_left
@@ -98,7 +98,7 @@ on_terminal 3 100 "$WEFT train run.yaml --data.train=late.bin"
 holds grep -q '^weft: .*token 250' seen
 no_bar_is_left
 
-# Ctrl-C: at the keyboard, once.
+# Ctrl-C at the keyboard, once.
 what='Ctrl-C'
 code=0
 {
@@ -111,7 +111,7 @@ out_has 'stopping after this step'
 out_has 'received a signal'
 no_bar_is_left
 
-# The other command that has one.
+# weft tokenize has a bar, too.
 seq 1 200000 >text.txt
 on_terminal 0 80 "$WEFT tokenize text.txt -o data --threads 1"
 fits 77

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# weft tokenize: what it writes, what it says, and what it refuses.
+# weft tokenize: its files, its output and its errors.
 . "$(dirname -- "$0")/common.bash"
 
 printf 'one\ntwo\nthree\nfour\n' >book.txt
@@ -14,7 +14,7 @@ holds test "$(od -An -tu2 -j1024 -N6 tokens.bin | tr -s ' ')" = ' 111 110 101'
 holds test "$(od -An -tu2 -j1062 tokens.bin | tr -d ' ')" = 256
 run 0 tokenize book.txt -o tokens.bin # it is replaced
 
-# A folder, with a part held back.
+# A directory, with a part held back.
 run 0 tokenize book.txt lines.jsonl -o data --val 0.3 --threads 2 --json
 out_has '"tokenizer":"bytes","vocab":257'
 holds test -s data/train-000000.bin
@@ -24,7 +24,7 @@ holds grep -q '"document_end":256' data/meta.json
 run 2 tokenize book.txt -o data
 err_has 'data has token shards already'
 
-# A vocabulary is learnt, written, and used again.  The sources compress well.
+# A vocabulary is trained, written and reused.  The sources compress well.
 sources=$WEFT_SOURCE_DIR/src
 run 0 tokenize "$sources" -o bpe --train-bpe 2048 --threads 2 --json
 holds grep -q '"vocab":2048' out
@@ -39,7 +39,7 @@ run 0 tokenize "$sources" -o small --tokenizer bpe.json --shard-tokens 100000
 holds test -s small/train-000002.bin
 holds test "$(stat -c %s small/train-000000.bin)" -eq $((1024 + 2 * 100000))
 
-# What is trained on them.
+# Training on the shards.
 run 0 train --model.spec=d1 --data.train="bpe/train-*.bin" --data.seq=16 --data.batch=2 \
     --train.steps=1 --log.dir=run --model.dim=32 --model.heads=2 --model.vocab=2048
 holds test -s run/metrics.jsonl
@@ -63,7 +63,7 @@ holds grep -q '^  vocab: 2048' beside_vocab/config.yaml
 run 3 train "${shape[@]}" --data.train=alone --model.vocab=100
 err_has 'it takes a larger model.vocab'
 
-# What is refused.
+# Errors.
 run 2 tokenize -o x
 err_has 'needs INPUT'
 run 2 tokenize book.txt
@@ -76,7 +76,7 @@ run 2 tokenize book.txt -o x.bin --val 0.5
 err_has 'needs a folder'
 run 2 tokenize book.txt -o x --tokenizer bpe --train-bpe 300
 err_has 'not both'
-# A text too short to learn so many from: that is said.
+# A text with too few repeated pairs gives a smaller vocabulary, and a note.
 printf 'abab abab\n' >short.txt
 run 0 tokenize short.txt -o short --train-bpe 4096
 out_has '(not 4096: no more pairs of the text repeat)'
@@ -103,7 +103,7 @@ run 8 tokenize book.txt -o no/such/folder
 err_has 'cannot make the folder'
 holds test ! -e x
 
-# Pipes are text, too; no progress is drawn where nobody looks.
+# Pipes are read, too; progress is drawn on terminals only.
 "$WEFT" tokenize <(cat book.txt) -o pipe.bin >out 2>err
 holds test ! -s err
 holds cmp pipe.bin tokens.bin

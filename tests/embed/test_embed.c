@@ -42,12 +42,11 @@ static struct weft_settings *make_settings(struct folder *f, const char *run, co
     snprintf(dir, sizeof dir, "%s/%s", f->path, run);
     write_shard(shard);
     assert_int_equal(weft_settings_new(&s, &err), WEFT_OK);
-    const char *const rows[][2] = {{"model.spec", "d2"},       {"model.vocab", "257"},
-                                   {"model.ctx", "32"},        {"data.train", shard},
-                                   {"data.val", shard},        {"data.batch", "4"},
-                                   {"data.seq", "16"},         {"parallel.micros", "2"},
-                                   {"parallel.pp", pp},        {"train.steps", "4"},
-                                   {"parallel.threads", "1"},  {"log.dir", dir}};
+    const char *const rows[][2] = {
+        {"model.spec", "d2"},  {"model.vocab", "257"},    {"model.ctx", "32"},
+        {"data.train", shard}, {"data.val", shard},       {"data.batch", "4"},
+        {"data.seq", "16"},    {"parallel.micros", "2"},  {"parallel.pp", pp},
+        {"train.steps", "4"},  {"parallel.threads", "1"}, {"log.dir", dir}};
     for (size_t i = 0; i < WEFT_LEN(rows); i++)
         set(s, rows[i][0], rows[i][1]);
     return s;
@@ -164,9 +163,9 @@ static void generates_reads_and_converts(void **state)
     float *wpe = malloc(sizeof *wpe * 32 * 128);
     assert_int_equal(weft_checkpoint_open(model, &c, &err), WEFT_OK);
     assert_string_equal(weft_checkpoint_path(c), model);
-    assert_int_equal(weft_checkpoint_read(c, "transformer.wpe.weight", 2,
-                                          (uint64_t[]){32, 128}, wpe, &err),
-                     WEFT_OK);
+    assert_int_equal(
+        weft_checkpoint_read(c, "transformer.wpe.weight", 2, (uint64_t[]){32, 128}, wpe, &err),
+        WEFT_OK);
     assert_int_equal(
         weft_checkpoint_read(c, "transformer.none", 2, (uint64_t[]){32, 128}, wpe, &err),
         WEFT_CKPT);

@@ -1,4 +1,4 @@
-/* Thinning: a line of any length in so many pixels, and nothing that could be seen is lost. */
+/* Decimation keeps every visible extreme of a line. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static int pixel_of(double x, double x0, double x1, int pixels)
     return (int)((x - x0) * (pixels / (x1 - x0)));
 }
 
-/* Least and greatest of each pixel, the slow way. */
+/* Computes minimum and maximum of each pixel directly. */
 static void check_extremes(const struct wf_chart_line *line, const size_t *keep, size_t n,
                            double x0, double x1, int pixels)
 {
@@ -68,7 +68,7 @@ static void check_thin(void **state)
     (void)state;
 }
 
-/* Charts of anything have no number in them that is none. */
+/* Charts never contain non-finite numbers. */
 static const struct {
     double y[4];
     size_t n;

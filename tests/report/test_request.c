@@ -1,4 +1,4 @@
-/* Who is answered: every method, host and path. */
+/* Which requests are answered, by method, host and path. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

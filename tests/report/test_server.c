@@ -1,4 +1,4 @@
-/* The server: what it says to heads of all kinds, over real sockets. */
+/* The server's answers to requests of all kinds, over real sockets. */
 #define _DEFAULT_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -61,7 +61,7 @@ static int dial(void)
     return fd;
 }
 
-/* All that comes, until the other side closes. */
+/* Reads until the other side closes. */
 static char *listen_to(int fd, size_t *len)
 {
     size_t room = 1 << 16, n = 0;
@@ -95,7 +95,7 @@ static int send_bytes(const char *bytes, size_t len)
     return fd;
 }
 
-/* The answer to some bytes, "" when there was none. */
+/* Returns the answer to some bytes; "": none. */
 static char *ask_bytes(const char *bytes, size_t len)
 {
     int fd = send_bytes(bytes, len);
@@ -161,7 +161,7 @@ static void check_answers(void **state)
     (void)state;
 }
 
-/* Every method on every route: only two are answered, the others learn nothing. */
+/* Every method on every route: only GET and HEAD are answered. */
 static void check_methods(void **state)
 {
     static const char *const methods[] = {"GET",   "HEAD", "POST",    "PUT", "DELETE",  "PATCH",
@@ -221,8 +221,8 @@ static uint32_t next(uint32_t *s)
     return (*s = *s * 1664525u + 1013904223u) >> 8;
 }
 
-/* Heads that are none: by hand, and a good one with bytes changed.  Each is closed, without the
- * page unless it still names us as its host; after all of them the server answers. */
+/* Malformed heads, hand-written and mutated.  Each connection is closed, without the page unless the
+ * host is still correct; the server still answers afterwards. */
 static void check_malformed(void **state)
 {
     static const char *const odd[] = {
@@ -281,7 +281,7 @@ static void check_malformed(void **state)
     (void)state;
 }
 
-/* Heads and paths beyond all measure. */
+/* Oversized heads and paths. */
 static void check_long(void **state)
 {
     size_t n = 1 << 20;
@@ -333,7 +333,7 @@ static void check_slow(void **state)
     (void)state;
 }
 
-/* A port that is taken is an error in words, and nothing is left behind. */
+/* A taken port is an error, and nothing leaks. */
 static void check_taken(void **state)
 {
     const char *dirs[] = {run_dir.path};
@@ -345,7 +345,7 @@ static void check_taken(void **state)
     (void)state;
 }
 
-/* Steps that are added while it serves are seen. */
+/* Steps that are added later are served. */
 static void check_news(void **state)
 {
     FILE *out = fopen(folder_in(&run_dir, "metrics.jsonl"), "a");
@@ -362,7 +362,7 @@ static void check_news(void **state)
     (void)state;
 }
 
-/* Only this machine's own addresses are listened at. */
+/* The server listens on loopback addresses only. */
 static void check_bound(void **state)
 {
     char line[300];
@@ -381,7 +381,7 @@ static void check_bound(void **state)
     (void)state;
 }
 
-/* A directory that is not there yet. */
+/* A directory that does not exist yet. */
 static void check_empty(void **state)
 {
     const char *dirs[] = {"/nowhere/run"};

@@ -6,7 +6,8 @@
 #include "training/jobs/convert.h"
 #include "training/trainer/load.h"
 
-_Static_assert((int)WEFT_CHECKPOINT_HASH_SIZE == (int)WF_HASH_HEX_SIZE, "the public size of a hash");
+_Static_assert((int)WEFT_CHECKPOINT_HASH_SIZE == (int)WF_HASH_HEX_SIZE,
+               "the public size of a hash");
 
 /* A struct weft_checkpoint is a struct wf_weights under its public name. */
 static const struct wf_weights *weights(const struct weft_checkpoint *c)

@@ -45,7 +45,8 @@ static enum weft_status generate(const struct wf_weights *w, struct wf_codec *co
     int32_t *prompt = NULL;
     size_t n_prompt = 0;
     if (codec->bytes == NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "the model has no tokenizer, so it cannot generate text");
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "the model has no tokenizer, so it cannot generate text");
     WEFT_TRY(wf_generate_encode(codec, o->prompt, &prompt, &n_prompt, err));
 
     struct wf_generate_options how = {
