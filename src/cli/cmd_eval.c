@@ -1,4 +1,4 @@
-/* How well a model predicts tokens. */
+/* weft eval: measures the loss of a model on token shards. */
 #include <math.h>
 #include <string.h>
 
@@ -21,14 +21,14 @@ static const struct wf_option options[] = {
     {"model", 'm', WF_OPTION_TEXT, "PATH", WF_MODEL_HELP, NULL, AT(model)},
     {"data", 'd', WF_OPTION_TEXT, "SHARDS", "token shards: files, folders, patterns", NULL,
      AT(data)},
-    {"seq", 0, WF_OPTION_COUNT, "N", "tokens of a window (what the model takes, at most 1024)",
+    {"seq", 0, WF_OPTION_COUNT, "N", "tokens per window (the model's context, at most 1024)",
      NULL, AT(seq)},
-    {"batch", 0, WF_OPTION_COUNT, "N", "windows at one time (4)", NULL, AT(batch)},
-    {"batches", 0, WF_OPTION_COUNT, "N", "only so many batches (all)", NULL, AT(batches)},
-    {"precision", 0, WF_OPTION_CHOICE, "TYPE", "of the products: fp32 (default) or bf16",
-     "fp32|bf16", AT(precision)},
-    {"threads", 0, WF_OPTION_COUNT, "N", "threads (one for each core)", NULL, AT(threads)},
-    {"json", 'j', WF_OPTION_SWITCH, NULL, "figures for programs", NULL, AT(json)},
+    {"batch", 0, WF_OPTION_COUNT, "N", "windows per batch (4)", NULL, AT(batch)},
+    {"batches", 0, WF_OPTION_COUNT, "N", "number of batches (all)", NULL, AT(batches)},
+    {"precision", 0, WF_OPTION_CHOICE, "TYPE",
+     "precision of matrix products: fp32 (default) or bf16", "fp32|bf16", AT(precision)},
+    {"threads", 0, WF_OPTION_COUNT, "N", "threads (one per core)", NULL, AT(threads)},
+    {"json", 'j', WF_OPTION_SWITCH, NULL, "print JSON", NULL, AT(json)},
 };
 
 struct eval {
@@ -47,14 +47,13 @@ static enum weft_status prepare(struct eval *e, struct weft_error *err)
     const struct eval_settings *s = e->s;
     if (s->model == NULL || s->data == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "eval needs --model and --data: see weft eval --help");
+                         "eval needs --model and --data; see weft eval --help");
     WEFT_TRY(wf_model_open(s->model, &e->weights, err));
     const struct weft_model *model = &wf_weights_info(e->weights)->model;
     WEFT_TRY(wf_shards_open_split(s->data, "val", &e->shards, err));
     e->seq = s->seq != 0 ? s->seq : model->ctx < 1024 ? model->ctx : 1024;
     WEFT_TRY(wf_pool_new(s->threads, &e->pool, err));
-    /* Nothing is kept for a backward but the input of each layer, and sums of gradients, which
-     * nobody makes, are of the smaller kind. */
+    /* There is no backward pass: recomputation and fast sums need the least memory. */
     struct wf_tstage_spec spec = {
         .model = *model,
         .item1 = model->layers + 2,
@@ -111,7 +110,7 @@ static void print(const struct eval *e)
     printf("perplexity      %.6g\n", exp(loss));
     printf("bits per token  %.6f\n", bits);
     if (e->token_bytes > 0)
-        printf("bits per byte   %.6f (%.4f bytes a token)\n", per_byte, e->token_bytes);
+        printf("bits per byte   %.6f (%.4f bytes per token)\n", per_byte, e->token_bytes);
     printf("speed           %.0f tokens/s\n", tokens / e->seconds);
 }
 
@@ -139,11 +138,11 @@ const struct wf_command wf_command_eval = {
     .name = "eval",
     .summary = "measure how well a model predicts tokens",
     .text =
-        "Prints the mean loss (in nats) of a model on token shards, and the same as perplexity\n"
-        "and bits. The data is cut in file order into windows; every token but the first is\n"
-        "predicted once, from those before it in its window. Bits per byte, which compare\n"
-        "models with different tokenizers, need the meta.json that weft tokenize writes\n"
-        "beside the shards.\n\n"
+        "Prints the mean loss of a model on token shards in nats, and as perplexity and bits.\n"
+        "The data is divided into windows in file order. Every token but the first is predicted\n"
+        "once, from the tokens before it in its window. Bits per byte compare models with\n"
+        "different tokenizers; they need the meta.json that weft tokenize writes into the\n"
+        "directory of the shards.\n\n"
         "PATH is\n\n" WF_MODEL_TEXT,
     .examples = "  weft eval --model runs/a --data tokens/val-000000.bin\n"
                 "  weft eval --model gpt2 --data 'fineweb/*val*.bin' --seq 1024 --batches 20\n",

@@ -1,3 +1,4 @@
+/* weft report: writes or serves the report of one or several runs. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "training/ckpt/file.h"
 #include "training/report/report.h"
 
-enum { DEFAULT_PORT = 8384, MOST_RUNS = 100 };
+enum { DEFAULT_PORT = 8384, MAX_RUNS = 100 };
 
 struct report_settings {
     const char *output;
@@ -19,11 +20,12 @@ struct report_settings {
 #define AT(field) offsetof(struct report_settings, field)
 
 static const struct wf_option options[] = {
-    {"output", 'o', WF_OPTION_TEXT, "FILE",
-     "write there; default: report.html in the first RUN", NULL, AT(output)},
+    {"output", 'o', WF_OPTION_TEXT, "FILE", "output file (report.html in the first RUN)", NULL,
+     AT(output)},
     {"serve", 0, WF_OPTION_SWITCH, NULL,
-     "serve the page to this machine until Ctrl-C, anew as the run goes on", NULL, AT(serve)},
-    {"port", 0, WF_OPTION_COUNT, "N", "where to serve: http://127.0.0.1:N/ (8384)", NULL,
+     "serve the page to this machine until Ctrl-C, and update it during the run", NULL,
+     AT(serve)},
+    {"port", 0, WF_OPTION_COUNT, "N", "port to serve at: http://127.0.0.1:N/ (8384)", NULL,
      AT(port)},
 };
 
@@ -32,10 +34,10 @@ static enum weft_status check_runs(const char *const *dirs, size_t n, struct wef
     for (size_t i = 0; i < n; i++)
         if (!wf_is_directory(dirs[i]))
             return WEFT_FAIL(err, WEFT_DATA,
-                             "%.200s %s: give the directory of a run (weft train --log.dir=DIR "
-                             "makes one)",
+                             "%.200s %s; expected the directory of a run (weft train "
+                             "--log.dir=DIR makes one)",
                              dirs[i],
-                             access(dirs[i], F_OK) == 0 ? "is a file" : "is not there");
+                             access(dirs[i], F_OK) == 0 ? "is a file" : "does not exist");
     return WEFT_OK;
 }
 
@@ -54,22 +56,22 @@ static enum weft_status write_page(const char *const *dirs, size_t n, const char
     return st;
 }
 
-/* The signals that end it are waited for, so that it ends in order. */
+/* Waits for SIGINT or SIGTERM, then stops the server. */
 static enum weft_status serve(const char *const *dirs, size_t n, uint32_t port,
                               struct weft_error *err)
 {
     struct wf_report_server *server = NULL;
-    sigset_t ends;
+    sigset_t signals;
     int which;
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGINT);
-    sigaddset(&ends, SIGTERM);
-    sigprocmask(SIG_BLOCK, &ends, NULL);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
     WEFT_TRY(wf_report_server_start(dirs, n, (uint16_t)port, &server, err));
-    printf("serving http://127.0.0.1:%u/ to this machine; Ctrl-C ends it\n",
+    printf("serving http://127.0.0.1:%u/ to this machine; press Ctrl-C to stop\n",
            (unsigned)wf_report_server_port(server));
     fflush(stdout);
-    sigwait(&ends, &which);
+    sigwait(&signals, &which);
     wf_report_server_stop(server);
     return WEFT_OK;
 }
@@ -77,16 +79,15 @@ static enum weft_status serve(const char *const *dirs, size_t n, uint32_t port,
 static enum weft_status check(const struct report_settings *s, size_t n, struct weft_error *err)
 {
     if (n == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "report needs a RUN: see weft report --help");
-    if (n > MOST_RUNS)
-        return WEFT_FAIL(err, WEFT_USAGE, "%zu runs on one page: give at most %d", n,
-                         MOST_RUNS);
+        return WEFT_FAIL(err, WEFT_USAGE, "report needs a RUN; see weft report --help");
+    if (n > MAX_RUNS)
+        return WEFT_FAIL(err, WEFT_USAGE, "too many runs (%zu; maximum %d)", n, MAX_RUNS);
     if (s->serve && s->output != NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "--serve writes no file: leave out --output");
+        return WEFT_FAIL(err, WEFT_USAGE, "--serve writes no file; remove --output");
     if (s->port != 0 && !s->serve)
-        return WEFT_FAIL(err, WEFT_USAGE, "--port is for --serve");
+        return WEFT_FAIL(err, WEFT_USAGE, "--port needs --serve");
     if (s->port > UINT16_MAX)
-        return WEFT_FAIL(err, WEFT_USAGE, "--port %u: give 1 to 65535", s->port);
+        return WEFT_FAIL(err, WEFT_USAGE, "--port %u is out of range; use 1 to 65535", s->port);
     return WEFT_OK;
 }
 
@@ -112,18 +113,19 @@ static enum weft_status run_report(int argc, char **argv, struct weft_error *err
 
 const struct wf_command wf_command_report = {
     .name = "report",
-    .summary = "one page about a run, or several: curves, timeline, bubble, memory, messages",
+    .summary =
+        "write a page about one or several runs: curves, timeline, bubble, memory, messages",
     .operands = "RUN...",
     .text =
-        "Writes one page with all that is known of a run (the directory that weft train keeps):\n"
-        "loss, learning rate and norm, throughput, where the time of a step went, the timeline\n"
-        "as planned over the one measured, the bubble by cause, memory planned against taken,\n"
-        "bytes between ranks and what the cache saved, checkpoints, samples, settings. The page\n"
-        "needs nothing else: no network and no other file. Curves of several runs lie over each\n"
-        "other. What a run does not have, its page lacks.\n"
+        "Writes one HTML page about a run, from the directory that weft train writes: loss,\n"
+        "learning rate and gradient norm, throughput, the time of a step by cause, the planned\n"
+        "and the measured timeline, the bubble by cause, planned and allocated memory, bytes\n"
+        "between ranks and bytes that the cache saved, checkpoints, samples, settings. The page\n"
+        "is self-contained: it needs no network and no other file. Curves of several runs share\n"
+        "their axes. Parts for which a run has no data are omitted.\n"
         "\n"
-        "With --serve the page is served to this machine alone (127.0.0.1 and ::1), follows a\n"
-        "run that goes on, and changes nothing.\n",
+        "With --serve the page is served to this machine only (127.0.0.1 and ::1). It follows a\n"
+        "running session and does not change the run.\n",
     .examples = "  weft report runs/a\n"
                 "  weft report runs/a runs/b -o both.html\n"
                 "  weft report --serve runs/a\n",

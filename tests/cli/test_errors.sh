@@ -242,14 +242,14 @@ table <<'END'
 # train: settings that contradict each other
 2 | data\.seq 65 is longer than the model's context of 64 | weft train run.yaml --data.seq=65
 2 | parallel\.micros 9 is greater than data\.batch \(8 sequences\); use | weft train run.yaml --parallel.micros=9 --log.dir=new/run
-2 | parallel\.dp 8 is more than the 4 micros .* give more parallel\.micros | weft train run.yaml --parallel.dp=8
+2 | parallel\.dp 8 is greater than parallel\.micros \(4 micros per step\); use fewer | weft train run.yaml --parallel.dp=8
 2 | 4 layers cannot fill 5 stages: use at most 4 | weft train run.yaml --parallel.pp=5 --log.dir=new/run
 2 | no schedule is called 1f1c: did you mean 1f1b\? | weft train run.yaml --parallel.schedule=1f1c --log.dir=new/run
 2 | zb-v has 2 chunks per rank \(got 3\) | weft train run.yaml --parallel.schedule=zb-v --parallel.pp=2 --parallel.chunks=3
-2 | schedule 1f1b places its stages linear: leave it at auto | weft train run.yaml --parallel.placement=v --parallel.pp=2
+2 | schedule 1f1b has the placement linear; use auto | weft train run.yaml --parallel.placement=v --parallel.pp=2
 2 | 2 numbers for 1 stage \(ranks x chunks\): give one per stage | weft train run.yaml --parallel.partition=1,2
 5 | none\.csv: No such file | weft train run.yaml --parallel.schedule=none.csv --log.dir=new/run
-2 | one\.csv has 1 rank, parallel\.pp is 2: give as many | weft train run.yaml --parallel.schedule=one.csv --parallel.pp=2
+2 | one\.csv has 1 rank, and parallel\.pp is 2; use the same number | weft train run.yaml --parallel.schedule=one.csv --parallel.pp=2
 5 | the schedule cannot run: .*0B0 waits for 1B0 .*weft check | weft train run.yaml --parallel.schedule=bad_deadlock.csv --parallel.pp=2 --parallel.micros=2 --log.dir=new/run
 2 | started without MPI; start it with mpirun -n 2 | weft train run.yaml --parallel.transport=mpi --parallel.pp=2
 2 | one process runs at most 1024 ranks | weft train run.yaml --parallel.pp=4000 --parallel.dp=4
@@ -322,10 +322,10 @@ table <<'END'
 4 | cut-weights/model\.safetensors: .*the file is cut | weft inspect cut-weights
 2 | --hash needs a model: tokens\.bin is a file | weft inspect --hash tokens.bin
 2 | report needs a RUN | weft report
-3 | runs/zz is not there: give the directory of a run | weft report runs/zz
-3 | small\.txt is a file: give the directory of a run | weft report --serve small.txt
+3 | runs/zz does not exist; expected the directory of a run | weft report runs/zz
+3 | small\.txt is a file; expected the directory of a run | weft report --serve small.txt
 3 | folder: not the directory of a run: .*metrics\.jsonl | weft report folder
-2 | --port is for --serve | weft report done --port 80
+2 | --port needs --serve | weft report done --port 80
 8 | cannot write no/page\.html: No such file | weft report done -o no/page.html
 8 | cannot write /dev/full: No space left | weft report done -o /dev/full
 

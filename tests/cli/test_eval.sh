@@ -38,7 +38,7 @@ cp "$tiny/tokens.bin" val-000000.bin
 echo '{"text_bytes": 3074, "val": {"tokens": 1537}}' >meta.json
 run 0 eval --model "$tiny" --data val-000000.bin --precision bf16 --threads 1
 out_has 'bits per byte   '
-out_has '(2.0000 bytes a token)'
+out_has '(2.0000 bytes per token)'
 
 run 2 eval
 err_has 'needs --model and --data'

@@ -64,12 +64,12 @@ rm -r runs/e
 run 2 report
 err_has 'report needs a RUN'
 run 3 report nowhere
-err_has 'nowhere is not there'
+err_has 'nowhere does not exist'
 run 3 report runs
 err_has 'not the directory of a run'
 holds test ! -e runs/report.html
 run 2 report runs/a --port 5
-err_has '--port is for --serve'
+err_has '--port needs --serve'
 run 2 report runs/a --serve -o x
 run 2 report runs/a --serve --port 70000
 

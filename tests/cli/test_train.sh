@@ -102,7 +102,7 @@ err_has 'set data.val'
 run 2 train run.yaml --parallel.pp=5
 err_has '4 layers cannot fill 5 stages'
 run 2 train run.yaml --parallel.dp=8
-err_has 'parallel.dp 8 is more than the 4 micros'
+err_has 'parallel.dp 8 is greater than parallel.micros (4 micros'
 run 2 train run.yaml --parallel.schedule=1f1c
 err_has '1f1b'
 run 2 train run.yaml --parallel.transport=mpi

@@ -57,7 +57,7 @@ holds test ! -e dry
 run 2 train "${settings[@]}" --parallel.auto=true --parallel.pp=5
 err_has 'parallel.auto: nothing can be run: 4 layers cannot fill 5 stages'
 run 2 train "${settings[@]}" --parallel.auto=true --parallel.dp=5
-err_has 'parallel.auto: nothing can be run: parallel.dp 5 is more than the 4 micros'
+err_has 'parallel.auto: nothing can be run: parallel.dp 5 is greater than parallel.micros (4 micros'
 run 2 train "${settings[@]}" --parallel.auto=true --parallel.schedule=1f1c
 err_has '1f1b'
 # More micros are only tried where they help, however large the batch is.
@@ -113,7 +113,7 @@ mpi=$(command -v mpirun.openmpi) && [ -e "$WEFT_BUILD_DIR/weft-openmpi.so" ] && 
     "$mpi" "${options[@]}" -n 2 "$WEFT" train "${settings[@]}" --parallel.pp=3 --dry-run \
         >out 2>err </dev/null || code=$?
     holds test "$code" -eq 2
-    err_has 'parallel.pp 3 x parallel.dp 1 needs 3 ranks, and 2 were started: mpirun -n 3'
+    err_has 'parallel.pp 3 x parallel.dp 1 needs 3 ranks, and 2 were started; use mpirun -n 3'
 
     # Rank 0 divides the cores, rank 1 believes that it has them all: both measure the same.
     what='mpirun, ranks with different numbers of cores'

@@ -236,7 +236,7 @@ static void check_impossible(void **state)
     struct wf_auto_candidates list = {0};
     struct weft_error err = {0};
     assert_int_equal(rank_case(&c, 0, &list, &err), WEFT_USAGE);
-    assert_non_null(strstr(err.msg, "parallel.dp 8 is more than the 1 micro"));
+    assert_non_null(strstr(err.msg, "parallel.dp 8 is greater than parallel.micros (1 micro"));
 }
 
 /* The fewest micros with which anything runs; none where they are not what is missing. */

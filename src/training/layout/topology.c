@@ -12,7 +12,7 @@
 
 static enum weft_status no_memory(struct weft_error *err)
 {
-    return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the layout of the ranks");
+    return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the topology");
 }
 
 /* -- schedules ------------------------------------------------------------------------------ */
@@ -28,7 +28,7 @@ static uint32_t n_micros(const struct wf_topology *l, uint32_t replica)
     return (uint32_t)(r.end - r.begin);
 }
 
-/* The first replicas have what is over: there are at most two numbers. */
+/* The first replicas run the remaining micro-batches, so there are at most two different numbers. */
 static unsigned schedule_index(const struct wf_topology *l, uint32_t replica)
 {
     return l->schedules[1] != NULL && n_micros(l, replica) != n_micros(l, 0);
@@ -52,26 +52,28 @@ static enum weft_status check_schedule(const struct wf_topology *l,
     const struct weft_placement *place = weft_schedule_placement(schedule);
     const char *name = s->parallel.schedule;
     if (place->n_ranks != l->pp)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "%.150s has %u rank%s, parallel.pp is %u: give as many", name,
-                         place->n_ranks, wf_plural(place->n_ranks), l->pp);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "schedule %.150s has %u rank%s, and parallel.pp is %u; use the same number", name,
+            place->n_ranks, wf_plural(place->n_ranks), l->pp);
     if (place->n_micros != micros)
         return WEFT_FAIL(
             err, WEFT_USAGE,
-            "%.150s has %u micro%s, a replica runs %u of the %u in parallel.micros", name,
-            place->n_micros, wf_plural(place->n_micros), micros, l->micros);
+            "schedule %.150s has %u micro%s, but a replica runs %u of the %u in parallel.micros",
+            name, place->n_micros, wf_plural(place->n_micros), micros, l->micros);
     if (s->parallel.chunks != 0 && place->n_stages != l->pp * s->parallel.chunks &&
         place->n_pipes == 1)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "%.150s has %u stage%s on %u rank%s, parallel.chunks is %u", name,
-                         place->n_stages, wf_plural(place->n_stages), l->pp, wf_plural(l->pp),
-                         s->parallel.chunks);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "schedule %.150s has %u stage%s on %u rank%s, and parallel.chunks is %u", name,
+            place->n_stages, wf_plural(place->n_stages), l->pp, wf_plural(l->pp),
+            s->parallel.chunks);
     enum weft_placement_kind kind = weft_schedule_placement_kind(schedule);
     if (s->parallel.placement != 0 && (uint32_t)kind != s->parallel.placement - 1)
         return WEFT_FAIL(
             err, WEFT_USAGE,
-            "parallel.placement: schedule %.150s places its stages %s: leave it at "
-            "auto, or give another schedule",
+            "parallel.placement: schedule %.150s has the placement %s; use auto or another "
+            "schedule",
             name, weft_placement_name(kind));
     return WEFT_OK;
 }
@@ -89,17 +91,17 @@ static enum weft_status make_schedule(const struct wf_topology *l,
 static enum weft_status make_schedules(struct wf_topology *l, const struct wf_train_settings *s,
                                        const struct weft_cost *cost, struct weft_error *err)
 {
-    uint32_t most = n_micros(l, 0), fewest = n_micros(l, l->dp - 1);
+    uint32_t max = n_micros(l, 0), min = n_micros(l, l->dp - 1);
     for (unsigned i = 0; i < 2; i++) {
         weft_schedule_free(l->schedules[i]);
         l->schedules[i] = NULL;
     }
-    WEFT_TRY(make_schedule(l, s, most, cost, &l->schedules[0], err));
-    WEFT_TRY(check_schedule(l, s, l->schedules[0], most, err));
-    if (fewest == most)
+    WEFT_TRY(make_schedule(l, s, max, cost, &l->schedules[0], err));
+    WEFT_TRY(check_schedule(l, s, l->schedules[0], max, err));
+    if (min == max)
         return WEFT_OK;
-    WEFT_TRY(make_schedule(l, s, fewest, cost, &l->schedules[1], err));
-    return check_schedule(l, s, l->schedules[1], fewest, err);
+    WEFT_TRY(make_schedule(l, s, min, cost, &l->schedules[1], err));
+    return check_schedule(l, s, l->schedules[1], min, err);
 }
 
 /* -- stages --------------------------------------------------------------------------------- */
@@ -109,10 +111,11 @@ static enum weft_status check_stages(const struct wf_topology *l, struct weft_er
     for (uint32_t i = 0; i < l->n_stages; i++) {
         const struct weft_stage_range *r = &l->partition.at[i];
         if (r->first_layer == r->end_layer && !r->embedding && !r->head)
-            return WEFT_FAIL(err, WEFT_USAGE,
-                             "parallel.partition leaves stage %u of %u without a layer: it "
-                             "would only pass on what it gets",
-                             i, l->n_stages);
+            return WEFT_FAIL(
+                err, WEFT_USAGE,
+                "parallel.partition: stage %u of %u has no layer; use fewer stages or "
+                "another partition",
+                i, l->n_stages);
     }
     return WEFT_OK;
 }
@@ -123,7 +126,7 @@ static enum weft_status make_stages(struct wf_topology *l, const struct wf_train
     struct weft_items items = {0};
     l->n_stages = weft_schedule_placement(l->schedules[0])->n_stages;
     WEFT_TRY(weft_items_init_model(&items, &l->model, (uint32_t)l->max_rows, l->seq, err));
-    /* As the stages run: the head's backward runs in its forward. */
+    /* The head's backward runs in its forward pass. */
     struct weft_item *head = &items.at[items.n - 1];
     head->f += head->i + head->w;
     head->i = head->w = 0;
@@ -156,7 +159,7 @@ bool wf_topology_runs_stage(const struct wf_topology *l, uint32_t rank, uint32_t
                                rank % l->pp, stage);
 }
 
-/* -- segments --------------------------------------------------------------------------------- */
+/* -- traffic -------------------------------------------------------------------------------- */
 
 static enum weft_status make_traffic(struct wf_topology *l, const struct wf_train_settings *s,
                                      struct weft_error *err)
@@ -197,7 +200,6 @@ static enum weft_status list_params(struct wf_topology *l, struct weft_error *er
     return WEFT_OK;
 }
 
-/* Is the tied weight on two stages? */
 static bool is_tied_across_stages(const struct wf_topology *l)
 {
     return l->model.tied && l->n_stages > 1;
@@ -218,7 +220,7 @@ static enum weft_status list_tensors(struct wf_topology *l, struct wf_topology_g
         return no_memory(err);
     for (size_t i = 0; i < list->n; i++) {
         size_t n = wf_param_size(&list->at[i]);
-        /* A tied weight is the first or the last of its stage. */
+        /* A tied weight is the first or the last parameter of its stage. */
         if (is_tied_weight(l, &list->at[i]) != g->tied) {
             at += g->n_tensors == 0 ? wf_topology_padded(n) : 0;
             continue;
@@ -240,16 +242,16 @@ static enum weft_status list_members(const struct wf_topology *l, struct wf_topo
     if (g->members == NULL)
         return no_memory(err);
     for (uint32_t r = 0; r < l->n_ranks; r++) {
-        bool holds = g->tied ? wf_topology_runs_stage(l, r, 0) ||
-                                   wf_topology_runs_stage(l, r, l->n_stages - 1)
-                             : wf_topology_runs_stage(l, r, g->stage);
-        if (holds)
+        bool is_member = g->tied ? wf_topology_runs_stage(l, r, 0) ||
+                                       wf_topology_runs_stage(l, r, l->n_stages - 1)
+                                 : wf_topology_runs_stage(l, r, g->stage);
+        if (is_member)
             g->members[g->n_members++] = r;
     }
     return WEFT_OK;
 }
 
-/* Where the segment-th segment of a group begins. */
+/* Returns the offset of a segment in the vector of a group. */
 static size_t segment_begin(const struct wf_topology_group *g, size_t segment)
 {
     for (size_t i = 0; i < g->n_tensors; i++) {
@@ -294,7 +296,7 @@ static enum weft_status make_group(struct wf_topology *l, uint32_t stage, bool t
 static enum weft_status make_groups(struct wf_topology *l, struct weft_error *err)
 {
     if (l->n_stages + 1 > WF_MAX_GROUPS)
-        return WEFT_FAIL(err, WEFT_USAGE, "%u stages: at most %d can be trained", l->n_stages,
+        return WEFT_FAIL(err, WEFT_USAGE, "too many stages (%u; maximum %d)", l->n_stages,
                          WF_MAX_GROUPS - 1);
     l->groups = calloc((size_t)l->n_stages + 1, sizeof *l->groups);
     if (l->groups == NULL)
@@ -328,22 +330,21 @@ struct wf_range wf_topology_shard(const struct wf_topology_group *g, uint32_t me
 static enum weft_status check_sizes(const struct wf_topology *l, struct weft_error *err)
 {
     if (l->micros == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "parallel.micros is 0: give at least 1");
+        return WEFT_FAIL(err, WEFT_USAGE, "parallel.micros is 0; expected at least 1");
     WEFT_TRY(wf_train_check_micros(l->micros, l->batch, err));
     if (l->dp > l->micros)
         return WEFT_FAIL(
             err, WEFT_USAGE,
-            "parallel.dp %u is more than the %u micro%s of a step: a replica would "
-            "have nothing to do; give more parallel.micros",
+            "parallel.dp %u is greater than parallel.micros (%u micro%s per step); use fewer "
+            "replicas or more micro-batches",
             l->dp, l->micros, wf_plural(l->micros));
     if ((uint64_t)l->pp * l->dp > UINT32_MAX / 2)
         return WEFT_FAIL(err, WEFT_USAGE, "parallel.pp %u x parallel.dp %u is too large", l->pp,
                          l->dp);
     if (l->seq > l->model.ctx)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "data.seq %u is longer than the model's context of %u tokens: give at "
-                         "most that",
-                         l->seq, l->model.ctx);
+                         "data.seq %u is longer than the model's context of %u tokens", l->seq,
+                         l->model.ctx);
     return WEFT_OK;
 }
 
@@ -355,8 +356,9 @@ static enum weft_status build(struct wf_topology *l, const struct wf_train_setti
     l->max_rows = first.end - first.begin;
     WEFT_TRY(make_schedules(l, s, NULL, err));
     WEFT_TRY(make_stages(l, s, err));
-    if (wf_schedule_searches(
-            s->parallel.schedule)) { /* now that it is known what stages cost */
+
+    /* A search needs the cost of the stages. */
+    if (wf_schedule_searches(s->parallel.schedule)) {
         struct weft_cost cost = wf_topology_cost(l);
         WEFT_TRY(make_schedules(l, s, &cost, err));
     }
@@ -387,7 +389,7 @@ enum weft_status wf_topology_check_ranks(const struct wf_topology *l, uint32_t s
     if (started == l->n_ranks)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "parallel.pp %u x parallel.dp %u needs %u rank%s, and %u %s started: "
+                     "parallel.pp %u x parallel.dp %u needs %u rank%s, and %u %s started; use "
                      "mpirun -n %u",
                      l->pp, l->dp, l->n_ranks, wf_plural(l->n_ranks), started,
                      started == 1 ? "was" : "were", l->n_ranks);

@@ -1,13 +1,14 @@
-/* Who does what in a run of many ranks: schedules, stages, members of weights, their shares.
+/* Defines which rank of a run executes which stages of which replica, and which shard of which
+ * parameters it updates.
  *
  * Rank r of the run is rank r mod pp of replica r / pp.  Replica d runs a contiguous range of the
- * step's micros by a schedule for just as many.  Every rank makes the whole layout, from the
- * settings alone, so that all know what all others do.
+ * step's micro-batches with a schedule for that number.  Every rank computes the whole topology from
+ * the settings alone, without communication.
  *
- * A group is a run of parameters that the same ranks hold: a stage's, in all replicas and on all
- * ranks of a two-way pipeline; and a tied weight whose two uses are on different stages.  Its
- * members sum its gradient and update a share each; shares end where blocks of WF_NORM_SEGMENT
- * elements end. */
+ * A group is a sequence of parameters that the same ranks store: those of a stage, in all replicas
+ * and on all ranks of a bidirectional pipeline; or a tied weight that is used on two stages.  Its
+ * members reduce its gradient and update one shard each.  Shards end at multiples of
+ * WF_NORM_SEGMENT elements. */
 #ifndef TRAINING_LAYOUT_TOPOLOGY_H
 #define TRAINING_LAYOUT_TOPOLOGY_H
 
@@ -26,14 +27,14 @@ struct wf_topology_tensor {
 
 struct wf_topology_group {
     bool tied;
-    uint32_t stage;    /* unless it is a tied weight's */
+    uint32_t stage;    /* 0 for a tied weight */
     uint32_t *members; /* owned: ranks of the run, ascending */
     uint32_t n_members;
-    struct wf_topology_tensor *tensors; /* owned: as they lie */
+    struct wf_topology_tensor *tensors; /* owned: in memory order */
     size_t n_tensors;
-    size_t first; /* where the vector begins among the stage's parameters, in elements */
+    size_t first; /* offset of the vector in the stage's parameters, in elements */
     size_t *cuts; /* owned: (n_members + 1), elements of the vector */
-    size_t n;     /* elements of the vector, gaps included */
+    size_t n;     /* elements of the vector, with padding */
 };
 
 struct wf_topology {
@@ -41,46 +42,49 @@ struct wf_topology {
     uint32_t seq, batch, micros;
     uint32_t pp, dp, n_ranks, n_stages;
     struct weft_schedule
-        *schedules[2];               /* owned: for the most micros of a replica, the fewest */
-    struct weft_traffic *traffic[2]; /* owned: the same; NULL without block residuals */
+        *schedules[2]; /* owned: for the maximum and the minimum micro-batches per replica */
+    struct weft_traffic *traffic[2]; /* owned: of both; NULL without residual blocks */
     struct weft_partition partition;
-    struct weft_stage_sums sums;      /* what stages cost and hold, by the model's items */
-    struct wf_param_list params;      /* of the model, in order */
-    size_t *first_segment;            /* owned: (params + 1), blocks of the norm */
-    size_t max_rows;                  /* sequences of the largest micro */
+    struct weft_stage_sums sums;      /* cost and memory of stages, from the model's items */
+    struct wf_param_list params;      /* of the model, in model order */
+    size_t *first_segment;            /* owned: (params + 1), segments of the norm */
+    size_t max_rows;                  /* sequences of the largest micro-batch */
     struct wf_topology_group *groups; /* owned */
     size_t n_groups;
 };
 
-/* wf_topology_release() frees.  Local. */
+/* Builds the topology; wf_topology_release() frees it.  Returns WEFT_USAGE if the settings do not fit
+ * the model or each other.  Local. */
 enum weft_status wf_topology_init(struct wf_topology *l, const struct wf_train_settings *s,
                                   const struct weft_model *model, struct weft_error *err);
 void wf_topology_release(struct wf_topology *l); /* a zeroed one is allowed */
 
-/* WEFT_USAGE unless as many ranks were started as it is for.  Local. */
+/* Returns WEFT_USAGE if the number of started ranks is wrong.  Local. */
 enum weft_status wf_topology_check_ranks(const struct wf_topology *l, uint32_t started,
                                          struct weft_error *err);
 
-/* The micros of a replica, and the schedule it runs them by. */
+/* Return the micro-batches of a replica, its schedule, and its traffic tables. */
 struct wf_range wf_topology_micros(const struct wf_topology *l, uint32_t replica);
 const struct weft_schedule *wf_topology_schedule(const struct wf_topology *l, uint32_t replica);
 const struct weft_traffic *wf_topology_traffic(const struct wf_topology *l, uint32_t replica);
 
-/* The items of a stage. */
+/* Stores the range of items of a stage: item0 .. item1 - 1. */
 void wf_topology_items(const struct wf_topology *l, uint32_t stage, uint32_t *item0,
                        uint32_t *item1);
 
+/* Returns whether a rank executes a stage. */
 bool wf_topology_runs_stage(const struct wf_topology *l, uint32_t rank, uint32_t stage);
-/* Which member of a group a rank is; n_members when it is none. */
+
+/* Returns the index of a rank among the members of a group; n_members if it is not a member. */
 uint32_t wf_topology_member(const struct wf_topology_group *g, uint32_t rank);
 
-/* The part of a tensor that is in a member's share: elements of the tensor. */
+/* Returns the elements of a tensor that a member updates. */
 struct wf_range wf_topology_shard(const struct wf_topology_group *g, uint32_t member,
                                   size_t tensor);
 
-/* What a rank will hold, by the items of the model as `weft plan` counts: the state of its stages, of
- * which members share the moments, what its list keeps in flight, outputs and residual blocks on
- * their way, and where a transport copies also what comes in. */
+/* Estimates the memory of a rank from the items of the model, as `weft plan` does: the state of its
+ * stages with its shards of the moments, activations in flight, outputs and residual blocks that are
+ * being sent and, if the transport copies, receive buffers. */
 enum weft_status wf_topology_rank_bytes(const struct wf_topology *l, uint32_t rank, bool copies,
                                         size_t *out, struct weft_error *err);
 
@@ -95,13 +99,13 @@ enum weft_status wf_topology_count_traffic(const struct wf_topology *l,
                                            struct weft_traffic_step *out,
                                            struct weft_error *err);
 
-/* Elements that a tensor of n takes where stages keep their parameters. */
+/* Returns the padded size of a tensor of n elements in the memory of a stage. */
 static inline size_t wf_topology_padded(size_t n)
 {
     return (n + 15) / 16 * 16;
 }
 
-/* The cost of stages as they run here: the head's whole backward is in its forward. */
+/* Returns the cost of stages as they are executed: the head's backward runs in its forward pass. */
 struct weft_cost wf_topology_cost(const struct wf_topology *l);
 
 #endif

@@ -6,7 +6,7 @@
 #include "training/layout/topology.h"
 #include "weft/exec.h"
 
-/* Weights that this rank has twice: both uses of a tied one. */
+/* Returns 2 for a tied weight whose two uses are on this rank, otherwise 1. */
 static size_t n_copies(const struct wf_topology *l, const struct wf_topology_group *g,
                        uint32_t rank)
 {
@@ -15,7 +15,7 @@ static size_t n_copies(const struct wf_topology *l, const struct wf_topology_gro
     return g->tied && both ? 2 : 1;
 }
 
-/* Moments are divided among members, and other ranks' gradients need room where they are copied. */
+/* Returns the reduction buffers of a rank.  *minus are the moments that other members store. */
 static size_t group_bytes(const struct wf_topology *l, uint32_t rank, bool copies,
                           size_t *minus)
 {
@@ -26,31 +26,33 @@ static size_t group_bytes(const struct wf_topology *l, uint32_t rank, bool copie
         uint32_t h = wf_topology_member(g, rank);
         if (h == g->n_members)
             continue;
-        size_t share = g->cuts[h + 1] - g->cuts[h];
-        *minus += 2 * sizeof(float) * (n_copies(l, g, rank) * g->n - share);
+        size_t shard = g->cuts[h + 1] - g->cuts[h];
+        *minus += 2 * sizeof(float) * (n_copies(l, g, rank) * g->n - shard);
         if (copies)
-            bytes += wf_group_buffer_bytes(g->n_members, share, sizeof(int64_t));
+            bytes += wf_group_buffer_bytes(g->n_members, shard, sizeof(int64_t));
     }
     return bytes;
 }
 
-/* Residual blocks of one stage: those that it makes, with gradients, for every output; gradients
- * on loan; and where a transport copies those that come with an input. */
+/* Returns the bytes of residual blocks of one stage: the blocks that it finishes with their
+ * gradients, per output; gradients of forwarded blocks; and, if the transport copies, received blocks
+ * per input. */
 static size_t block_bytes(const struct wf_topology *l, const struct weft_program *p,
                           const struct weft_traffic *traffic, uint32_t stage, bool copies)
 {
-    size_t elements = l->max_rows * l->seq * l->model.dim, sends = 0, brings = 0;
+    size_t elements = l->max_rows * l->seq * l->model.dim, sends = 0, receives = 0;
     size_t both = sizeof(float) + sizeof(int64_t);
     if (traffic == NULL)
         return 0;
     uint32_t n_pipes = weft_traffic_placement(traffic)->n_pipes;
     for (uint32_t pipe = 0; pipe < n_pipes; pipe++) {
         sends = wf_size_max(sends, weft_traffic_sends(traffic, pipe, stage).len);
-        brings = wf_size_max(brings, weft_traffic_receives(traffic, pipe, stage).len);
+        receives = wf_size_max(receives, weft_traffic_receives(traffic, pipe, stage).len);
     }
-    size_t made = weft_traffic_finishes(traffic, stage).len * both + sends * sizeof(int64_t);
-    size_t bytes = weft_program_outputs(p, stage) * made * elements;
-    return bytes + (copies ? weft_program_inputs(p, stage) * brings * both * elements : 0);
+    size_t per_output =
+        weft_traffic_finishes(traffic, stage).len * both + sends * sizeof(int64_t);
+    size_t bytes = weft_program_outputs(p, stage) * per_output * elements;
+    return bytes + (copies ? weft_program_inputs(p, stage) * receives * both * elements : 0);
 }
 
 enum weft_status wf_topology_rank_bytes(const struct wf_topology *l, uint32_t rank, bool copies,
