@@ -7,7 +7,7 @@
 set -euo pipefail
 cd -- "$(dirname -- "$0")/.."
 
-options=(--quiet)
+options=(--quiet --extra-arg=-UNDEBUG) # assertions inform the analyser
 if [ "${1-}" = --no-analyser ]; then
     options+=(--checks=-clang-analyzer-*)
     shift

@@ -7,8 +7,13 @@
 
 /* Fills in the record and evaluates to the status:
  *     return WEFT_FAIL(err, WEFT_USAGE, "ranks is 0: give at least 1"); */
+#ifdef __clang_analyzer__ /* it does not see the result of functions in other files */
+#define WEFT_FAIL(err, status, ...)                                                            \
+    (wf_error_set((err), (status), __FILE__, __LINE__, __VA_ARGS__), (status))
+#else
 #define WEFT_FAIL(err, status, ...)                                                            \
     wf_error_set((err), (status), __FILE__, __LINE__, __VA_ARGS__)
+#endif
 
 /* Returns from the calling function if the call fails.  Only for functions that have nothing to
  * free at that point. */

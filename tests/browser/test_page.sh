@@ -12,7 +12,7 @@ dom() {
     n_checks=$((n_checks + 1))
     what="page.html#$1"
     rm -rf profile
-    timeout 50 "$browser" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
+    timeout 150 "$browser" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
         --disable-background-networking --disable-component-update --disable-sync \
         --disable-dev-shm-usage --user-data-dir="$dir/profile" --window-size=1200,700 \
         --enable-logging=stderr --dump-dom "file://$dir/page.html#$1" >out 2>err </dev/null ||

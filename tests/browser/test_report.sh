@@ -16,7 +16,7 @@ dom() {
     n_checks=$((n_checks + 1))
     what=$address
     rm -rf profile
-    timeout 50 "$browser" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
+    timeout 150 "$browser" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
         --disable-background-networking --disable-component-update --disable-sync \
         --disable-dev-shm-usage --user-data-dir="$dir/profile" --window-size=1200,900 \
         --enable-logging=stderr "$@" --dump-dom "$address" >out 2>err </dev/null ||
@@ -81,14 +81,14 @@ mkdir live
 metrics 1 4 >live/metrics.jsonl
 "$WEFT" report --serve --port $((20000 + RANDOM % 20000)) live >serve.out 2>&1 </dev/null &
 server=$!
-for _ in $(seq 1 100); do
+for _ in $(seq 1 600); do
     [ -s serve.out ] && break
     sleep 0.1
 done
 port=$(sed -n 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/p' serve.out)
 # The browser's clock runs fast, so that it polls often while steps are added.
 (
-    for i in $(seq 5 60); do
+    for ((i = 5; ; i++)); do # until the page has been read
         metrics "$i" "$i" >>live/metrics.jsonl
         sleep 0.2
     done

@@ -7,7 +7,7 @@ data=$WEFT_TEST_DATA
 mkdir work && cd work || exit 1
 
 weft() {
-    timeout 30 "$WEFT" "$@"
+    timeout 100 "$WEFT" "$@"
 }
 
 # -- what the commands are run on -------------------------------------------------------------------
@@ -347,7 +347,7 @@ if unshare -m true 2>"$dir/err" && unshare -m mount -t tmpfs -o size=16k none "$
         unshare -m bash -c 'mount -t tmpfs -o size=16k none "$1" || exit 99
             disk=$1 code=0
             shift
-            timeout 30 "$@" || code=$?
+            timeout 100 "$@" || code=$?
             find "$disk" -mindepth 1 -printf "left: %p\n" >&2
             exit $code' mount "$disk" "$WEFT" "$@"
     }
@@ -368,12 +368,12 @@ chmod 000 closed/small.txt closed/tokens.bin closed/one.csv closed/run.yaml clos
 chmod 555 shut
 chmod 755 "$dir"
 anybody() {
-    timeout 30 "$WEFT" "$@"
+    timeout 100 "$WEFT" "$@"
 }
 if [ "$(id -u)" -eq 0 ]; then
     cp "$WEFT" "$dir/weft"
     anybody() {
-        timeout 30 setpriv --reuid 65534 --regid 65534 --clear-groups "$dir/weft" "$@"
+        timeout 100 setpriv --reuid 65534 --regid 65534 --clear-groups "$dir/weft" "$@"
     }
 fi
 if anybody --version >"$dir/out" 2>"$dir/err"; then
@@ -398,7 +398,7 @@ fi
 # A port that is taken.
 "$WEFT" report --serve --port $((20000 + RANDOM % 20000)) done >"$dir/serve" 2>&1 </dev/null &
 server=$!
-for _ in $(seq 100); do
+for _ in $(seq 600); do
     [ -s "$dir/serve" ] && break
     sleep 0.1
 done

@@ -77,7 +77,7 @@ run 2 report runs/a --serve --port 70000
 find runs -type f -exec md5sum {} + | sort >before
 "$WEFT" report --serve --port $((20000 + RANDOM % 20000)) runs/c >serve.out 2>serve.err </dev/null &
 server=$!
-for _ in $(seq 1 100); do
+for _ in $(seq 1 600); do
     [ -s serve.out ] && break
     sleep 0.1
 done

@@ -54,7 +54,7 @@ holds test "$(steps broken)" = "$(steps whole)"
 # A signal leaves a checkpoint, and the run goes on from it.
 "$WEFT" train "${settings[@]}" --train.steps=100000 --log.dir=told --checkpoint.every=1000 >log 2>&1 &
 pid=$!
-for _ in $(seq 300); do
+for _ in $(seq 600); do
     grep -q 'step 2/' log && break
     sleep 0.1
 done
