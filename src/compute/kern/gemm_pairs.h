@@ -98,6 +98,7 @@ static __attribute__((noinline)) void pair_sum_rows(pair_tile out,
             pair_step(acc, x, panel);
         }
     }
+
     if (k % 2 != 0) { /* the last column has no partner */
         const uint32_t x[WF_STRIP] = {a0[k - 1], a1[k - 1], a2[k - 1], a3[k - 1],
                                       a4[k - 1], a5[k - 1], a6[k - 1], a7[k - 1]};

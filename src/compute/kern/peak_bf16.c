@@ -24,6 +24,7 @@ static float run(size_t rounds)
         WF_PEAK_EACH(STEP)
 #undef STEP
     }
+
     __m512 sum = _mm512_setzero_ps();
 #define SUM(s) sum = _mm512_add_ps(sum, s);
     WF_PEAK_EACH(SUM)

@@ -254,6 +254,7 @@ static void mlp_hidden(struct pass *p, uint32_t layer)
                     wf_tstage_floats(p, layer, FIELD_RSTD2),
                     norm_input(p, layer, FIELD_X2, FIELD_H2), param(p, layer, WF_ROLE_MLP_NORM),
                     param(p, layer, WF_ROLE_MLP_NORM_BIAS));
+
     struct mlp_job job = mlp_of(p, layer);
     if (p->t->llama)
         wf_tstage_run_gemm(
@@ -357,6 +358,17 @@ static enum weft_status backward_into_stream(struct pass *p, uint32_t layer,
                            param(p, layer, n->query), param(p, layer, n->query + 1), err);
 }
 
+/* Multiplies a gradient by the weight it flows back through: narrow = a w^T (+ add). */
+static void backward_product(struct pass *p, enum stage_gemm which, struct wf_mat a,
+                             const struct wf_param *w, struct wf_mat add)
+{
+    wf_tstage_run_gemm(
+        p,
+        &(struct gemm_call){
+            .which = which, .a = a, .b = backward_factor(p, w), .add = add, .c = p->t->narrow},
+        p->tokens);
+}
+
 static enum weft_status mlp_backward(struct pass *p, uint32_t layer, struct weft_error *err)
 {
     static const struct norm_fields norm = {FIELD_X2,
@@ -380,22 +392,28 @@ static enum weft_status mlp_backward(struct pass *p, uint32_t layer, struct weft
                             .after = activate_backward,
                             .after_arg = &job},
         p->tokens);
-    wf_tstage_run_gemm(p,
-                       &(struct gemm_call){.which = GEMM_UP_BACK,
-                                           .a = job.up,
-                                           .b = backward_factor(p, param(p, layer, WF_ROLE_UP)),
-                                           .c = t->narrow},
-                       p->tokens);
+
+    backward_product(p, GEMM_UP_BACK, job.up, param(p, layer, WF_ROLE_UP), none());
     if (t->llama)
-        wf_tstage_run_gemm(
-            p,
-            &(struct gemm_call){.which = GEMM_UP_BACK_ADD,
-                                .a = job.gate,
-                                .b = backward_factor(p, param(p, layer, WF_ROLE_GATE)),
-                                .add = t->narrow,
-                                .c = t->narrow},
-            p->tokens);
+        backward_product(p, GEMM_UP_BACK_ADD, job.gate, param(p, layer, WF_ROLE_GATE),
+                         t->narrow);
     return backward_into_stream(p, layer, &norm, wf_tstage_field(p, layer, FIELD_X2), err);
+}
+
+/* Overwrites queries, keys and values with their gradients.  `narrow` has that of the output. */
+static struct wf_attention attention_core_backward(struct pass *p, uint32_t layer)
+{
+    struct wf_tstage *t = p->t;
+    int64_t start = wf_clock_ns();
+    struct attention_job job = {t, attention_of(p, layer)};
+    job.a.dout = t->narrow;
+    job.a.dq = job.a.q;
+    job.a.dk = job.a.k;
+    job.a.dv = job.a.v;
+    wf_pool_run(t->spec.pool, wf_attention_backward_tasks(&job.a), attend_backward, &job);
+    wf_tstage_add_time(t, WF_TIMER_ATTENTION_BACK, start);
+    apply_rope(p, job.a.dq, true);
+    return job.a;
 }
 
 static enum weft_status attention_backward(struct pass *p, uint32_t layer,
@@ -412,57 +430,16 @@ static enum weft_status attention_backward(struct pass *p, uint32_t layer,
                                             WF_ROLE_ATTN_NORM_BIAS,
                                             WF_ROLE_ATTN_MIX_QUERY};
     struct wf_tstage *t = p->t;
-    wf_tstage_run_gemm(
-        p,
-        &(struct gemm_call){.which = GEMM_PROJECT_BACK,
-                            .a = output_gradient(p, layer, FIELD_G1),
-                            .b = backward_factor(p, param(p, layer, WF_ROLE_PROJECT)),
-                            .c = t->narrow},
-        p->tokens);
+    backward_product(p, GEMM_PROJECT_BACK, output_gradient(p, layer, FIELD_G1),
+                     param(p, layer, WF_ROLE_PROJECT), none());
+    struct wf_attention a = attention_core_backward(p, layer);
 
-    int64_t start = wf_clock_ns();
-    struct attention_job job = {t, attention_of(p, layer)};
-    struct wf_mat qkv = job.a.q;
-    job.a.dout = t->narrow;
-    job.a.dq = job.a.q;
-    job.a.dk = job.a.k;
-    job.a.dv = job.a.v;
-    wf_pool_run(t->spec.pool, wf_attention_backward_tasks(&job.a), attend_backward, &job);
-    wf_tstage_add_time(t, WF_TIMER_ATTENTION_BACK, start);
-
-    apply_rope(p, qkv, true);
-    if (!t->llama) {
-        wf_tstage_run_gemm(
-            p,
-            &(struct gemm_call){.which = GEMM_QKV_BACK,
-                                .a = qkv,
-                                .b = backward_factor(p, param(p, layer, WF_ROLE_QKV)),
-                                .c = t->narrow},
-            p->tokens);
+    if (t->llama) {
+        backward_product(p, GEMM_QKV_BACK, a.dq, param(p, layer, WF_ROLE_QUERY), none());
+        backward_product(p, GEMM_KV_BACK_ADD, a.dk, param(p, layer, WF_ROLE_KEY), t->narrow);
+        backward_product(p, GEMM_KV_BACK_ADD, a.dv, param(p, layer, WF_ROLE_VALUE), t->narrow);
     } else {
-        wf_tstage_run_gemm(
-            p,
-            &(struct gemm_call){.which = GEMM_QKV_BACK,
-                                .a = qkv,
-                                .b = backward_factor(p, param(p, layer, WF_ROLE_QUERY)),
-                                .c = t->narrow},
-            p->tokens);
-        wf_tstage_run_gemm(
-            p,
-            &(struct gemm_call){.which = GEMM_KV_BACK_ADD,
-                                .a = job.a.k,
-                                .b = backward_factor(p, param(p, layer, WF_ROLE_KEY)),
-                                .add = t->narrow,
-                                .c = t->narrow},
-            p->tokens);
-        wf_tstage_run_gemm(
-            p,
-            &(struct gemm_call){.which = GEMM_KV_BACK_ADD,
-                                .a = job.a.v,
-                                .b = backward_factor(p, param(p, layer, WF_ROLE_VALUE)),
-                                .add = t->narrow,
-                                .c = t->narrow},
-            p->tokens);
+        backward_product(p, GEMM_QKV_BACK, a.dq, param(p, layer, WF_ROLE_QKV), none());
     }
     return backward_into_stream(p, layer, &norm, open_sum(p, layer), err);
 }

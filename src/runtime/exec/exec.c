@@ -9,11 +9,6 @@
 #include "base/size.h"
 #include "runtime/exec/exec_priv.h"
 
-static size_t round_up(size_t n)
-{
-    return (n + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
-}
-
 static enum weft_status check_stage(const struct weft_exec_setup *s, uint32_t number,
                                     struct weft_error *err)
 {
@@ -58,7 +53,7 @@ static bool rows_bytes(const struct weft_exec *e, size_t each, size_t *out)
     size_t bytes;
     if (!wf_size_mul(each, e->max_rows, &bytes) || bytes > SIZE_MAX / 4)
         return false;
-    *out = round_up(bytes);
+    *out = wf_size_round_up(bytes, BUFFER_ALIGN);
     return true;
 }
 

@@ -85,6 +85,7 @@ static inline void pack(float *to, size_t ld, size_t rows, struct wf_mat m, size
         for (; c < ld; c++)
             to[c] = 0;
     }
+
     if (rows > n)
         memset(to, 0, (rows - n) * ld * sizeof *to);
 }

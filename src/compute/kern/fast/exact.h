@@ -82,6 +82,7 @@ VEC_INLINE vec_half exact_to(vec_half_i64 sums)
 #else
     vec_half_f64 low = (vec_half_f64)((bits & 0xffffffff) | low_one);
 #endif
+
     /* Their sum may be rounded, and rounding again to fp32 may then go the wrong way.  If it
      * was rounded, truncate the sum instead and set its last bit (round to odd): the second
      * rounding is then correct. */

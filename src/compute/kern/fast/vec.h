@@ -219,6 +219,7 @@ VEC_INLINE vec vec_exp(vec x)
 {
     const vec high = vec_set(88.8f), low = vec_set(-87.33654f);
     vec y = vec_min(high, vec_max(low, x)); /* this order propagates NaN */
+
     /* x = n ln 2 + r, |r| <= ln 2 / 2; adding 1.5 * 2^23 rounds to the nearest integer. */
     const vec magic = vec_set(12582912.0f);
     vec shifted = y * 1.44269504f + magic;

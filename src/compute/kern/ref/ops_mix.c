@@ -34,6 +34,7 @@ void wf_ref_mix_forward(struct wf_mat h, float *alpha, float *rstd, const struct
             s[j] = scale * dot;
             rstd[r * n + j] = (float)scale;
         }
+
         softmax(s, n);
         for (size_t j = 0; j < n; j++)
             alpha[r * n + j] = (float)s[j];

@@ -74,6 +74,7 @@ bool wf_ref_scatter(struct wf_sink sink, size_t table_cols, const int32_t *ids,
                                            wf_mat_f32(dx, i, c), 1);
             wf_ref_exact_to_f32(table, &sum, 1);
         }
+
     for (size_t r = 0; r < rows && !sink.single; r++) {
         size_t at = (size_t)ids[r] * table_cols + col0;
         struct wf_sink row = {.exact = sink.exact != NULL ? sink.exact + at : NULL,
