@@ -331,8 +331,7 @@ static void head(const struct token_batch *c, float *logits)
     multiply(m, w, NULL, m->normed + (c->n - 1) * m->dim, 1, NULL, logits);
 }
 
-/* -- interface ------------------------------------------------------------------------------
- */
+/* -- interface ----------------------------------------------------------------------------- */
 
 static enum weft_status check_tokens(const struct wf_infer *m, const int32_t *tokens, size_t n,
                                      struct weft_error *err)

@@ -189,8 +189,7 @@ enum weft_status wf_infer_init_weights(struct wf_infer *m, uint64_t seed,
     return wf_infer_load(m, init_weight, &job, err);
 }
 
-/* -- activations ----------------------------------------------------------------------------
- */
+/* -- activations --------------------------------------------------------------------------- */
 
 static enum weft_status make_cache(struct wf_infer *m, struct weft_error *err)
 {
@@ -288,8 +287,7 @@ void wf_infer_free(struct wf_infer *m)
     free(m);
 }
 
-/* -- sizes of a model -------------------------------------------------------------------------
- */
+/* -- sizes of a model ---------------------------------------------------------------------- */
 
 size_t wf_infer_token_bytes(const struct wf_infer *m)
 {

@@ -37,8 +37,8 @@ enum stage_field {
     FIELD_GATE, /* Llama; in the backward its gradient */
     FIELD_UP,   /* input of the MLP's activation; in the backward its gradient */
     FIELD_ACT,  /* output of the activation */
-    /* bf16: the gradients of the outputs of attention and MLP.  In fp32 they overwrite fields that
-     * are no longer needed: X1 and X2, with block residuals H1 and H2. */
+    /* bf16: the gradients of the outputs of attention and MLP.  In fp32 they overwrite fields
+     * that are no longer needed: X1 and X2, with block residuals H1 and H2. */
     FIELD_G1,
     FIELD_G2,
     N_FIELDS
@@ -118,7 +118,7 @@ struct wf_tstage {
     struct wf_mat wide;     /* (tokens, ffn) f32 */
     struct wf_mat narrow;   /* (tokens, dim) f32 */
     struct wf_mat mix_grad; /* (tokens, dim) f32: gradient of a mix */
-    /* (tokens, dim) f32: gradient of the stream if the caller gives no memory */
+    /* (tokens, dim) f32: gradient of the stream if the caller provides no memory. */
     struct wf_mat g;
     struct wf_mat normed;  /* (tokens, dim): normalized input of the head */
     struct wf_mat logits;  /* (HEAD_TOKENS, vocab_padded) f32 */
@@ -127,11 +127,10 @@ struct wf_tstage {
     float *sums;           /* the gradient of a vector before it is added */
     double *losses;        /* per token */
     int64_t *block_sums;   /* whole models: (n_blocks, tokens, dim), gradients of blocks */
-    bool *block_fresh;     /* likewise */
+    bool *block_fresh;     /* whole models: (n_blocks) */
     char *per_worker;      /* scratch of attention and mixing */
     size_t per_worker_bytes;
     char *scratch; /* owned: all of the above */
-    size_t scratch_bytes;
 
     struct wf_tstage_bytes memory;
     char *values, *gradients, *packed; /* owned */
@@ -216,8 +215,7 @@ static inline size_t wf_take_bytes(size_t *end, size_t bytes)
     return at;
 }
 
-/* -- non-finite values (nonfinite.c) ---------------------------------------------------------
- */
+/* -- non-finite values (nonfinite.c) ------------------------------------------------------- */
 
 /* Reports the first non-finite value: an input, a weight, or a field of a layer.  For a pass
  * whose forward produced a non-finite loss, output or block.  Always returns an error. */
@@ -226,8 +224,7 @@ enum weft_status wf_tstage_find_nonfinite(struct pass *p, struct weft_error *err
  * non-finite. */
 enum weft_status wf_tstage_check_output(struct pass *p, struct weft_error *err);
 
-/* -- building blocks (stage_ops.c) -----------------------------------------------------------
- */
+/* -- building blocks (stage_ops.c) --------------------------------------------------------- */
 
 /* Adds the time since `since_ns`, a value of wf_clock_ns(), to a timer. */
 void wf_tstage_add_time(struct wf_tstage *t, enum wf_timer timer, int64_t since_ns);
@@ -276,8 +273,7 @@ enum weft_status wf_grad_add_partials(struct wf_tstage *t, struct wf_param *para
 /* Returns the error of a gradient that is out of range. */
 enum weft_status wf_grad_fail_range(const struct wf_param *param, struct weft_error *err);
 
-/* -- block residuals (block_mix.c) -----------------------------------------------------------
- */
+/* -- block residuals (block_mix.c) --------------------------------------------------------- */
 
 /* Returns WEFT_INTERNAL if the call lacks a block that the stage reads or produces. */
 enum weft_status wf_tstage_check_blocks(const struct pass *p, bool backward,
