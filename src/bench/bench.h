@@ -112,6 +112,9 @@ struct wf_bench_pipeline {
  * that is not possible. */
 typedef bool wf_bench_launch_fn(const struct wf_bench_params *p, struct wf_bench_mpi *out);
 
+/* Launches `weft bench pipeline` of this program with mpirun and reads the figures that it prints. */
+wf_bench_launch_fn wf_bench_launch;
+
 /* Compares a pipeline of one-thread ranks, and replicas, with one rank of as many threads; measures
  * how long messages take.  `launch` measures the same pipeline under each MPI. */
 enum weft_status wf_bench_pipeline(const struct wf_bench_params *p, wf_bench_launch_fn *launch,
