@@ -161,9 +161,9 @@ static void man_environment(FILE *out)
 static void man_exit_codes(FILE *out)
 {
     fputs(".SH \"EXIT STATUS\"\n", out);
-    for (int st = WEFT_OK; st <= WEFT_INTERNAL; st++)
-        fprintf(out, ".TP\n%d\n%s\n", weft_status_exit_code((enum weft_status)st),
-                weft_status_text((enum weft_status)st));
+#define MAN_STATUS(name, code, text) fprintf(out, ".TP\n%d\n%s\n", code, text);
+    WEFT_STATUS_MAP(MAN_STATUS)
+#undef MAN_STATUS
     fputs(".TP\n130, 143\nstopped in an orderly way by an interrupt or by SIGTERM\n", out);
     fputs(".PP\nA missing or unreadable file has the code of its kind: settings and costs 2; "
           "text, tokens, tokenizers, traces and runs 3; models and checkpoints 4; schedules "

@@ -1,6 +1,6 @@
 /* Vectors of floats, as wide as the instruction set that the including file is compiled for.
  *
- * Every source file in kern/fast/ is compiled once per instruction set (CMakeLists.txt:
+ * Every source file in kern/fast/ is compiled once per instruction set (cmake/weft.cmake:
  * WEFT_ISA_SUFFIX is portable, avx2 or avx512) and names its exported symbols with WF_KERN().
  * Only these files may contract a * b + c into one fused operation: for one instruction set the
  * result is the same everywhere. */
