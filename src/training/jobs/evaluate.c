@@ -36,8 +36,9 @@ enum weft_status wf_evaluate_model(const struct wf_weights *w,
     struct wf_shards *shards = NULL;
     struct wf_pool *pool = NULL;
     struct wf_tstage *stage = NULL;
-    struct wf_model_evaluation e = {
-        .seq = o->seq != 0 ? o->seq : model->ctx < 1024 ? model->ctx : 1024};
+    struct wf_model_evaluation e = {.seq = o->seq != 0         ? o->seq
+                                           : model->ctx < 1024 ? model->ctx
+                                                               : 1024};
 
     enum weft_status st = wf_shards_open_split(o->data, "val", &shards, err);
     if (st == WEFT_OK)
