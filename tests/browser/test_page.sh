@@ -6,17 +6,13 @@ browser=$(command -v chromium || command -v chromium-browser || command -v googl
     exit 77
 }
 . "$(dirname -- "$0")/../cli/common.bash"
+. "$WEFT_SOURCE_DIR/tests/browser/browse.bash"
 
 # dom HASH: what the page holds after it was loaded as page.html#HASH, in dom; its messages in log.
 dom() {
     n_checks=$((n_checks + 1))
     what="page.html#$1"
-    rm -rf profile
-    timeout 150 "$browser" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
-        --disable-background-networking --disable-component-update --disable-sync \
-        --disable-dev-shm-usage --user-data-dir="$dir/profile" --window-size=1200,700 \
-        --enable-logging=stderr --dump-dom "file://$dir/page.html#$1" >out 2>err </dev/null ||
-        fail 'the browser failed'
+    browse "file://$dir/page.html#$1" --window-size=1200,700
     grep CONSOLE err && fail 'the console is not silent'
     holds grep -q 'data-ready="1"' out
 }

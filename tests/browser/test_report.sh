@@ -6,6 +6,7 @@ browser=$(command -v chromium || command -v chromium-browser || command -v googl
     exit 77
 }
 . "$(dirname -- "$0")/../cli/common.bash"
+. "$WEFT_SOURCE_DIR/tests/browser/browse.bash"
 
 lacks() { ! grep "$@"; }
 
@@ -15,12 +16,7 @@ dom() {
     shift
     n_checks=$((n_checks + 1))
     what=$address
-    rm -rf profile
-    timeout 150 "$browser" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
-        --disable-background-networking --disable-component-update --disable-sync \
-        --disable-dev-shm-usage --user-data-dir="$dir/profile" --window-size=1200,900 \
-        --enable-logging=stderr "$@" --dump-dom "$address" >out 2>err </dev/null ||
-        fail 'the browser failed'
+    browse "$address" --window-size=1200,900 "$@"
     grep CONSOLE err && fail 'the console is not silent'
 }
 
