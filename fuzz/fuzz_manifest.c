@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     wf_text_add(&text, (const char *)data, size);
     wf_text_adds(&text, ",\n\"xxh3\":\"");
     if (!text.failed) {
-        struct wf_store_hash hash = wf_store_hash_bytes(text.at, text.len);
+        struct wf_xxh3 hash = wf_xxh3_bytes(text.at, text.len);
         wf_text_adds(&text, hash.hex);
         wf_text_adds(&text, "\"}\n");
         parse(text.at, text.len);

@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t end = 0;
     for (size_t i = 0; i < wf_safetensors_count(s); i++) {
         const struct wf_safetensors_tensor *t = wf_safetensors_at(s, i);
-        require(t->begin == end && t->end <= size && t->rank <= WF_SAFETENSORS_MAX_DIMS);
+        require(t->begin == end && t->end <= size && t->n_dims <= WF_SAFETENSORS_MAX_DIMS);
         end = t->end;
         check_tensor(s, t);
     }

@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "bench/bench_priv.h"
-#include "training/ckpt/file.h"
 #include "training/trainer/trainer.h"
 
 enum { MAX_ROUNDS = 100, KEEP = 1 };

@@ -11,12 +11,12 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/pages.h"
 #include "base/random.h"
 #include "base/size.h"
 #include "bench/bench_priv.h"
 #include "compute/model/params.h"
-#include "training/ckpt/file.h"
 #include "training/ckpt/store.h"
 #include "training/trainer/load.h"
 

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "cli/cli.h"
-#include "training/ckpt/file.h"
 #include "training/report/report.h"
 
 enum { DEFAULT_PORT = 8384, MAX_RUNS = 100 };

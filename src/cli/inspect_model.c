@@ -19,7 +19,7 @@ static const char *file_name(const char *path)
 static void shape_text(char *out, size_t size, const struct wf_safetensors_tensor *t)
 {
     int n = snprintf(out, size, "(");
-    for (uint32_t i = 0; i < t->rank && n > 0 && (size_t)n < size; i++)
+    for (uint32_t i = 0; i < t->n_dims && n > 0 && (size_t)n < size; i++)
         n += snprintf(out + n, size - (size_t)n, "%s%llu", i > 0 ? ", " : "",
                       (unsigned long long)t->shape[i]);
     if (n > 0 && (size_t)n < size)
@@ -42,7 +42,7 @@ static void put_tensor(struct wf_json *j, const char *name,
     wf_json_string(j, "name", name);
     wf_json_string(j, "type", t->dtype);
     wf_json_begin(j, "shape", '[');
-    for (uint32_t i = 0; i < t->rank; i++)
+    for (uint32_t i = 0; i < t->n_dims; i++)
         wf_json_uint(j, NULL, t->shape[i]);
     wf_json_end(j, ']');
     if (file != NULL)
@@ -181,7 +181,7 @@ static void print_checkpoint(const struct wf_checkpoint_info *v, FILE *out, cons
     for (size_t i = 0; i < wf_ckpt_count(v->store); i++) {
         const struct wf_ckpt_param *p = wf_ckpt_at(v->store, i);
         fprintf(out, "  %-48s (", p->name);
-        for (uint32_t k = 0; k < p->rank; k++)
+        for (uint32_t k = 0; k < p->n_dims; k++)
             fprintf(out, "%s%llu", k == 0 ? "" : ", ", (unsigned long long)p->shape[k]);
         fprintf(out, ")\n");
     }
@@ -202,7 +202,7 @@ static void print_checkpoint_json(const struct wf_checkpoint_info *v, FILE *out,
         wf_json_begin(&j, NULL, '{');
         wf_json_string(&j, "name", p->name);
         wf_json_begin(&j, "shape", '[');
-        for (uint32_t k = 0; k < p->rank; k++)
+        for (uint32_t k = 0; k < p->n_dims; k++)
             wf_json_uint(&j, NULL, p->shape[k]);
         wf_json_end(&j, ']');
         wf_json_end(&j, '}');

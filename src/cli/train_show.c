@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/numbers.h"
 #include "base/text.h"
 #include "cli/train.h"
-#include "training/ckpt/file.h"
 #include "training/session/stop.h"
 #include "weft/comm.h"
 

@@ -1,4 +1,4 @@
-/* A directory for one test, and what is in it. */
+/* A temporary directory for one test and functions on its files. */
 #ifndef TESTS_CKPT_FOLDER_H
 #define TESTS_CKPT_FOLDER_H
 
@@ -20,7 +20,7 @@ static inline void folder_make(struct folder *f)
     assert_non_null(mkdtemp(f->at));
 }
 
-/* Overwritten by the next call. */
+/* Returns a path in the directory; the next call overwrites it. */
 static inline const char *folder_path(struct folder *f, const char *name)
 {
     snprintf(f->path, sizeof f->path, "%s/%s", f->at, name);
@@ -35,7 +35,7 @@ static inline void folder_put(struct folder *f, const char *name, const void *by
     assert_int_equal(fclose(out), 0);
 }
 
-/* The caller frees. */
+/* Reads a whole file.  The caller frees the result. */
 static inline char *folder_get(const char *path, size_t *n)
 {
     FILE *in = fopen(path, "rb");
@@ -62,7 +62,7 @@ static inline size_t folder_count(const char *path)
     return n;
 }
 
-/* With what is in it, and in folders in it. */
+/* Removes a directory recursively. */
 static inline void folder_remove(const char *path)
 {
     DIR *d = opendir(path);

@@ -1,5 +1,5 @@
-/* Checkpoints for tests: parameters whose every number is known from its step and place, so that
- * what is read can be compared bit by bit without asking the store. */
+/* Checkpoints for tests.  Every value is a function of its step and position, so that tests can compare
+ * values bit by bit without the store. */
 #ifndef TESTS_CKPT_STORE_SAVED_H
 #define TESTS_CKPT_STORE_SAVED_H
 
@@ -11,7 +11,7 @@
 
 #include "training/ckpt/store.h"
 
-/* Sanitizers make processes and files many times slower: then only every so many-th case runs. */
+/* Sanitizers make processes and files many times slower: then only every SAVED_STRIDE-th case runs. */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 enum { SAVED_STRIDE = 17 };
 #else
@@ -22,7 +22,7 @@ enum { SAVED_PARAMS = 5, SAVED_MAX_RANKS = 8 };
 
 static const struct saved_param {
     const char *name;
-    uint32_t rank;
+    uint32_t n_dims;
     uint64_t shape[3];
     uint64_t n;
 } saved_params[SAVED_PARAMS] = {
@@ -42,17 +42,17 @@ static inline uint64_t saved_mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* Any bits, those of no number too. */
-static inline uint32_t saved_bits(uint64_t step, size_t param, int what, uint64_t i)
+/* Returns arbitrary bits, including those of NaNs. */
+static inline uint32_t saved_bits(uint64_t step, size_t param, int field, uint64_t i)
 {
-    return (uint32_t)saved_mix(step << 40 ^ (uint64_t)param << 32 ^ (uint64_t)what << 30 ^ i);
+    return (uint32_t)saved_mix(step << 40 ^ (uint64_t)param << 32 ^ (uint64_t)field << 30 ^ i);
 }
 
 struct saved_options {
     const char *root, *run;
     uint64_t step;
     size_t n_ranks;
-    uint64_t seed; /* of how the numbers are divided */
+    uint64_t seed; /* determines how the values are divided */
     size_t keep;
     bool coarse; /* pieces are whole tensors */
 };
@@ -63,22 +63,22 @@ static inline uint64_t saved_draw(uint64_t *state, uint64_t below)
     return *state % below;
 }
 
-/* Cuts all into pieces, and each piece goes to some rank. */
+/* Divides all parameters into pieces and adds each piece to a random rank. */
 static inline enum weft_status saved_add(const struct saved_options *o,
                                          struct wf_store_writer **writers, uint32_t *pool,
                                          struct weft_error *err)
 {
     uint64_t state = o->seed;
     for (size_t p = 0; p < SAVED_PARAMS; p++)
-        for (int what = 0; what < WF_STORE_N_FIELDS; what++)
+        for (int field = 0; field < WF_STORE_N_FIELDS; field++)
             for (uint64_t begin = 0, n; begin < saved_params[p].n; begin += n) {
                 n = o->coarse ? saved_params[p].n
                               : 1 + saved_draw(&state, saved_params[p].n - begin);
                 for (uint64_t i = 0; i < n; i++)
-                    pool[i] = saved_bits(o->step, p, what, begin + i);
+                    pool[i] = saved_bits(o->step, p, field, begin + i);
                 enum weft_status st = wf_store_writer_add(
                     writers[saved_draw(&state, o->n_ranks)], saved_params[p].name,
-                    saved_params[p].rank, saved_params[p].shape, (enum wf_store_field)what,
+                    saved_params[p].n_dims, saved_params[p].shape, (enum wf_store_field)field,
                     begin, (const float *)(const void *)pool, n, err);
                 pool += n;
                 if (st != WEFT_OK)
@@ -87,7 +87,7 @@ static inline enum weft_status saved_add(const struct saved_options *o,
     return WEFT_OK;
 }
 
-/* The numbers of all, three for each element. */
+/* Allocates the values of all fields of all parameters. */
 static inline uint32_t *saved_pool(void)
 {
     uint64_t n = 0;
@@ -96,7 +96,7 @@ static inline uint32_t *saved_pool(void)
     return malloc(WF_STORE_N_FIELDS * n * sizeof(uint32_t));
 }
 
-/* What a trainer does: writers on all ranks, then a commit; on failure nothing stays. */
+/* Saves like a trainer: writers on all ranks, then a commit.  Removes everything on failure. */
 static inline enum weft_status saved_write(const struct saved_options *o,
                                            struct weft_error *err)
 {
@@ -126,7 +126,7 @@ static inline enum weft_status saved_write(const struct saved_options *o,
     return st;
 }
 
-/* Compares all numbers, in ranges of their own. */
+/* Compares all values, read in random ranges. */
 static inline enum weft_status saved_compare(struct wf_ckpt *s, uint64_t seed, bool *same,
                                              struct weft_error *err)
 {
@@ -134,16 +134,16 @@ static inline enum weft_status saved_compare(struct wf_ckpt *s, uint64_t seed, b
     static _Thread_local uint32_t got[2048];
     *same = wf_ckpt_count(s) == SAVED_PARAMS;
     for (size_t p = 0; p < SAVED_PARAMS; p++)
-        for (int what = 0; what < WF_STORE_N_FIELDS; what++)
+        for (int field = 0; field < WF_STORE_N_FIELDS; field++)
             for (uint64_t begin = 0, n; begin < saved_params[p].n; begin += n) {
                 n = 1 + saved_draw(&state, saved_params[p].n - begin);
                 enum weft_status st =
-                    wf_ckpt_read(s, saved_params[p].name, (enum wf_store_field)what, begin, n,
+                    wf_ckpt_read(s, saved_params[p].name, (enum wf_store_field)field, begin, n,
                                  (float *)(void *)got, err);
                 if (st != WEFT_OK)
                     return st;
                 for (uint64_t i = 0; i < n; i++)
-                    *same = *same && got[i] == saved_bits(wf_ckpt_step(s), p, what, begin + i);
+                    *same = *same && got[i] == saved_bits(wf_ckpt_step(s), p, field, begin + i);
             }
     return WEFT_OK;
 }

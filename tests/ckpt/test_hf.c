@@ -1,4 +1,5 @@
-/* Hugging Face directories: reference ones, old ones, cut and broken ones, and ones of our own. */
+/* Tests reading and writing of Hugging Face directories: reference directories, old formats, sharded
+ * and damaged directories, round trips. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -112,7 +113,7 @@ static void list_tensors(const struct weft_model *m, struct tensors *all)
 
 static size_t elements(const struct wf_hf_tensor *t)
 {
-    return (size_t)(t->rank == 1 ? t->shape[0] : t->shape[0] * t->shape[1]);
+    return (size_t)(t->n_dims == 1 ? t->shape[0] : t->shape[0] * t->shape[1]);
 }
 
 static void names_of(const struct tensors *all, const char *names[200])
@@ -150,7 +151,7 @@ static void assert_model(const struct weft_model *m, const struct weft_model *wa
     assert_true(m->arch == WEFT_ARCH_GPT2 || m->rope.theta == want->rope.theta);
 }
 
-/* The bytes of a tensor, found without the code under test. */
+/* Returns the bytes of a tensor, located without the code under test. */
 static const char *raw(const char *file, const char *name, size_t *n)
 {
     uint64_t n_header;
@@ -164,7 +165,7 @@ static const char *raw(const char *file, const char *name, size_t *n)
     return file + 8 + n_header + begin;
 }
 
-/* Opens, has all tensors and no others, each with the bytes of the file. */
+/* Checks that a directory has exactly the expected tensors with the bytes of the file. */
 static void check_golden(void **state)
 {
     const struct golden *g = *state;
@@ -189,7 +190,7 @@ static void check_golden(void **state)
         const struct wf_hf_tensor *t = &all.at[i];
         float *values = malloc(elements(t) * sizeof *values);
         assert_non_null(values);
-        assert_int_equal(wf_hf_read(hf, t->name, t->rank, t->shape, values, &err), WEFT_OK);
+        assert_int_equal(wf_hf_read(hf, t->name, t->n_dims, t->shape, values, &err), WEFT_OK);
         const char *in_file =
             strncmp(t->name, "transformer.", 12) == 0 ? t->name + 12 : t->name;
         const char *bytes = raw(file, in_file, &n_bytes);
@@ -203,7 +204,7 @@ static void check_golden(void **state)
     free(file);
     wf_hf_free(hf);
     wf_hf_free(NULL);
-    /* The weights after training are of the same form. */
+    /* The weights after training have the same format. */
     struct wf_safetensors *final = NULL;
     snprintf(path, sizeof path, "%s/final.safetensors", dir);
     assert_int_equal(wf_safetensors_open(path, &final, &err), WEFT_OK);
@@ -213,7 +214,7 @@ static void check_golden(void **state)
 
 /* -- small directories by hand ------------------------------------------------------------- */
 
-/* Puts a safetensors file of F32 tensors that are named, of two elements each.  Names end in NULL. */
+/* Writes a safetensors file of F32 tensors of two elements each.  The names end with NULL. */
 static void put_weights(struct folder *f, const char *file, const char *const *names)
 {
     char header[4000], bytes[5000];
@@ -243,7 +244,7 @@ static void put_text(struct folder *f, const char *file, const char *text)
 #define TIED "{\"model_type\":\"llama\",\"tie_word_embeddings\":true}"
 enum { MAX_NAMES = 8 };
 
-/* Old files, and what is left of them. */
+/* Old formats and the names that remain. */
 static struct old_case {
     const char *name, *config;
     const char *in_file[MAX_NAMES], *want[MAX_NAMES];
@@ -257,7 +258,7 @@ static struct old_case {
      {"transformer.wte.weight", "transformer.h.0.attn.bias", "lm_head.weight",
       "transformer.h.0.attn.masked_bias", "transformer.h.0.attn.c_proj.bias"},
      {"transformer.h.0.attn.c_proj.bias", "transformer.wte.weight"}},
-    {"gpt2 with a head of its own",
+    {"gpt2 with an untied head",
      "{\"model_type\":\"gpt2\",\"tie_word_embeddings\":false}",
      {"wte.weight", "lm_head.weight"},
      {"lm_head.weight", "transformer.wte.weight"}},
@@ -305,23 +306,23 @@ static struct bad_case {
     {"untied without head", LLAMA, {"model.norm.weight"}, NULL, {0}, {0},
      "has no lm_head.weight, and tie_word_embeddings in config.json is not true"},
     {"with and without prefix", GPT2, {"wte.weight", "transformer.wte.weight"}, NULL, {0}, {0},
-     "is there twice, as '"},
-    {"index is no JSON", LLAMA, {0}, "{", {0}, {0}, INDEX ":1:1: this is no JSON"},
+     "duplicates '"},
+    {"index is not JSON", LLAMA, {0}, "{", {0}, {0}, INDEX ":1:1: not valid JSON"},
     {"a name twice", LLAMA, {0}, MAP("\"a\":\"a.safetensors\",\"\\u0061\":\"b.safetensors\""), {0}, {0},
      "duplicate object key"},
-    {"no map", LLAMA, {0}, "{}", {0}, {0}, INDEX ": weight_map is empty or no object"},
-    {"no object", LLAMA, {0}, "[]", {0}, {0}, "weight_map is empty or no object"},
+    {"no map", LLAMA, {0}, "{}", {0}, {0}, INDEX ": weight_map is empty or not an object"},
+    {"no object", LLAMA, {0}, "[]", {0}, {0}, "weight_map is empty or not an object"},
     {"empty map", LLAMA, {0}, MAP(""), {0}, {0}, "weight_map is empty"},
-    {"no string", LLAMA, {0}, MAP("\"a\":3"), {0}, {0}, "weight_map 'a' is 'no string': give the plain name"},
+    {"no string", LLAMA, {0}, MAP("\"a\":3"), {0}, {0}, "weight_map 'a' is 'not a string'; expected the plain name"},
     {"a path", LLAMA, {0}, MAP("\"a\":\"../a.safetensors\""), {"a"}, {0}, "weight_map 'a' is '../a.safetensors'"},
-    {"a path inside", LLAMA, {0}, MAP("\"a\":\"x/a.safetensors\""), {"a"}, {0}, "is 'x/a.safetensors': give"},
-    {"a whole path", LLAMA, {0}, MAP("\"a\":\"/a.safetensors\""), {"a"}, {0}, "is '/a.safetensors': give"},
-    {"a hidden file", LLAMA, {0}, MAP("\"a\":\".safetensors\""), {"a"}, {0}, "is '.safetensors': give"},
-    {"another kind", LLAMA, {0}, MAP("\"a\":\"config.json\""), {"a"}, {0}, "is 'config.json': give"},
+    {"a path inside", LLAMA, {0}, MAP("\"a\":\"x/a.safetensors\""), {"a"}, {0}, "is 'x/a.safetensors'; expected"},
+    {"a whole path", LLAMA, {0}, MAP("\"a\":\"/a.safetensors\""), {"a"}, {0}, "is '/a.safetensors'; expected"},
+    {"a hidden file", LLAMA, {0}, MAP("\"a\":\".safetensors\""), {"a"}, {0}, "is '.safetensors'; expected"},
+    {"another kind", LLAMA, {0}, MAP("\"a\":\"config.json\""), {"a"}, {0}, "is 'config.json'; expected"},
     {"a name with an escape", LLAMA, {0}, MAP("\"a\":\"\\u001ba.safetensors\""), {"a"}, {0}, "is '?a.safetensors'"},
     {"no file", LLAMA, {0}, MAP("\"a\":\"c.safetensors\""), {"a"}, {0}, "/c.safetensors cannot be opened"},
     {"not in the file", LLAMA, {0}, MAP("\"a\":\"a.safetensors\",\"b\":\"a.safetensors\""), {"a"}, {0},
-     "weight_map has tensor 'b' in a.safetensors, but it is not there"},
+     "weight_map has tensor 'b' in a.safetensors, but the file does not have it"},
     {"in another file", LLAMA, {0}, MAP("\"a\":\"a.safetensors\",\"b\":\"a.safetensors\",\"c\":\"b.safetensors\""),
      {"a"}, {"b", "c"}, "weight_map has tensor 'b' in a.safetensors, but it is in b.safetensors"},
     {"not in the map", LLAMA, {0}, MAP("\"a\":\"a.safetensors\""), {"a", "b"}, {0},
@@ -356,7 +357,7 @@ static void check_bad(void **state)
     folder_remove(f.at);
 }
 
-/* A file of PyTorch's own is not read, but named. */
+/* The error names a pickle file of PyTorch, which weft does not read. */
 static void check_pickle(void **state)
 {
     (void)state;
@@ -367,7 +368,7 @@ static void check_pickle(void **state)
     put_text(&f, "config.json", LLAMA);
     put_text(&f, "pytorch_model.bin", "");
     assert_int_equal(wf_hf_open(f.at, &hf, &err), WEFT_CKPT);
-    assert_non_null(strstr(err.msg, ": save pytorch_model.bin as safetensors"));
+    assert_non_null(strstr(err.msg, "; convert pytorch_model.bin to safetensors"));
     folder_remove(f.at);
 }
 
@@ -404,7 +405,7 @@ static void check_read_errors(void **state)
     folder_remove(f.at);
 }
 
-static void check_left_over(void **state)
+static void check_unexpected_names(void **state)
 {
     (void)state;
     static const char *const in_file[] = {"a.one", "lm_head.weight",
@@ -415,10 +416,10 @@ static void check_left_over(void **state)
     } cases[] = {
         {{"a.one", "lm_head.weight", "model.layers.0.mlp.weight", "lm_head.weight"}, NULL},
         {{"a.one", "lm_head.weight", "model.layers.0.mpl.weight", "z"},
-         "/model.safetensors: tensor 'model.layers.0.mlp.weight' is none of the model's; the "
-         "nearest is model.layers.0.mpl.weight: config.json may be another model's"},
+         "/model.safetensors: unexpected tensor 'model.layers.0.mlp.weight'; the "
+         "nearest is model.layers.0.mpl.weight; config.json may belong to another model"},
         {{"b.one", "lm_head.weight", "model.layers.0.mlp.weight", "z"},
-         "tensor 'a.one' is none of the model's; the nearest is b.one"},
+         "unexpected tensor 'a.one'; the nearest is b.one"},
         {{"a.one", "lm_head.weight", "model.layers.0.mlp.weight", "z"}, "has no tensor 'z'"},
         {{"a.one", "lm_head.weight", "lm_heap.weight", "model.layers.0.mlp.weight"},
          "has no tensor 'lm_heap.weight'; the nearest is lm_head.weight"},
@@ -456,7 +457,7 @@ static struct write_case {
     /* 411192 - 8 - 3952 bytes of data in llama-tiny, no tensor larger than 24576: filled by at
      * least 100000 - 24576, so at least 5 and at most 6 files. */
     {"shards", 100000, WF_DTYPE_F32, 0},
-    {"a file a tensor", 1, WF_DTYPE_BF16, 39 + 2},
+    {"one file per tensor", 1, WF_DTYPE_BF16, 39 + 2},
 };
 
 static const char *golden_dir(const char *name, char out[400])
@@ -465,7 +466,7 @@ static const char *golden_dir(const char *name, char out[400])
     return out;
 }
 
-/* Reads a whole directory in the order of `all`; the caller frees. */
+/* Reads a whole directory in the order of `all`.  The caller frees the result. */
 static float *read_all(const char *dir, struct tensors *all, struct weft_model *model)
 {
     struct wf_hf *hf = NULL;
@@ -481,7 +482,7 @@ static float *read_all(const char *dir, struct tensors *all, struct weft_model *
     assert_non_null(values);
     for (size_t i = 0; i < all->n; at += elements(&all->at[i]), i++)
         assert_int_equal(
-            wf_hf_read(hf, all->at[i].name, all->at[i].rank, all->at[i].shape, at, &err),
+            wf_hf_read(hf, all->at[i].name, all->at[i].n_dims, all->at[i].shape, at, &err),
             WEFT_OK);
     wf_hf_free(hf);
     return values;
@@ -507,7 +508,7 @@ static enum weft_status write_all(const char *dir, const struct weft_model *mode
     return st;
 }
 
-/* To nearest even, with integers: what 16 of the 32 bits cannot hold. */
+/* Rounds to nearest even with integer arithmetic. */
 static float as_bf16(float value)
 {
     uint32_t bits;
@@ -552,7 +553,7 @@ static void check_write(void **state)
     folder_remove(f.at);
 }
 
-/* The index has the size of all tensors, and files by the names that transformers gives them. */
+/* The index has the total size and the file names of transformers. */
 static void check_index(void **state)
 {
     (void)state;
@@ -582,7 +583,7 @@ static void check_index(void **state)
     folder_remove(f.at);
 }
 
-/* GPT-2 and block residuals go the same way. */
+/* GPT-2 and block residuals are written, too. */
 static void check_write_others(void **state)
 {
     (void)state;
@@ -596,7 +597,7 @@ static void check_write_others(void **state)
         float *values = read_all(golden_dir(goldens[i].name, from), &all, &model);
         folder_make(&f);
         const char *dir = folder_path(&f, "out");
-        assert_int_equal(mkdir(dir, 0777), 0); /* an empty one may be there */
+        assert_int_equal(mkdir(dir, 0777), 0); /* an empty directory is allowed */
         assert_int_equal(write_all(dir, &model, &all, values, &options, &err), WEFT_OK);
         float *got = read_all(dir, &again, &model_again);
         size_t n;
@@ -620,32 +621,32 @@ static void check_write_errors(void **state)
     struct wf_hf_writer *w = NULL;
     float *values = read_all(golden_dir("llama-tiny", from), &all, &model);
     folder_make(&f);
-    /* What is in the way. */
+    /* The directory exists already. */
     put_text(&f, "file", "");
     assert_int_equal(write_all(f.path, &model, &all, values, &options, &err), WEFT_USAGE);
-    assert_non_null(strstr(err.msg, "/file: a file is there: give a new directory"));
+    assert_non_null(strstr(err.msg, "/file is a file; use a new directory"));
     assert_int_equal(write_all(f.at, &model, &all, values, &options, &err), WEFT_USAGE);
-    assert_non_null(strstr(err.msg, " exists and is not empty: give another name, or move it"));
+    assert_non_null(strstr(err.msg, " exists and is not empty; use another name, or move it"));
     assert_int_equal(write_all(folder_path(&f, "no/out"), &model, &all, values, &options, &err),
                      WEFT_IO);
-    assert_non_null(strstr(err.msg, "no/out cannot be made: No such file or directory"));
-    /* What cannot be written. */
+    assert_non_null(strstr(err.msg, "no/out cannot be created: No such file or directory"));
+    /* Duplicate names. */
     struct wf_hf_tensor twice[2] = {{"a", 1, {1}}, {"a", 1, {1}}};
     options.shard_bytes = 1;
     assert_int_equal(
         wf_hf_writer_new(folder_path(&f, "out"), &model, twice, 2, &options, &w, &err),
         WEFT_CKPT);
-    assert_non_null(strstr(err.msg, "tensor 'a' is to be written twice"));
+    assert_non_null(strstr(err.msg, "tensor 'a' is listed twice"));
     assert_int_equal(
         wf_hf_writer_new(f.path, &(struct weft_model){0}, twice, 1, &options, &w, &err),
         WEFT_USAGE);
-    /* Too few, and too many. */
+    /* Too few and too many elements. */
     options.shard_bytes = 100000;
     assert_int_equal(wf_hf_writer_new(f.path, &model, all.at, all.n, &options, &w, &err),
                      WEFT_OK);
     assert_int_equal(wf_hf_writer_append(w, values, elements(&all.at[0]), &err), WEFT_OK);
     assert_int_equal(wf_hf_writer_finish(w, &err), WEFT_INTERNAL);
-    assert_non_null(strstr(err.msg, "tensor 'model.layers.0.input_layernorm.weight' still"));
+    assert_non_null(strstr(err.msg, "tensor 'model.layers.0.input_layernorm.weight' lacks"));
     assert_int_equal(wf_hf_writer_append(w, values, 100000, &err), WEFT_INTERNAL);
     assert_int_equal(folder_count(f.at), 2);
     wf_hf_writer_free(w);
@@ -654,14 +655,14 @@ static void check_write_errors(void **state)
     assert_int_equal(wf_hf_writer_new(f.path, &model, twice, 1, &options, &w, &err), WEFT_OK);
     assert_int_equal(wf_hf_writer_append(w, values, 1, &err), WEFT_OK);
     assert_int_equal(wf_hf_writer_append(w, values, 1, &err), WEFT_INTERNAL);
-    assert_non_null(strstr(err.msg, "1 elements come after the last tensor"));
+    assert_non_null(strstr(err.msg, "1 elements were appended after the last tensor"));
     wf_hf_writer_free(w);
     assert_int_equal(folder_count(f.at), 1);
     free(values);
     folder_remove(f.at);
 }
 
-/* A full disk at any place leaves nothing behind. */
+/* A write error at any point leaves no files. */
 static void check_full(void **state)
 {
     (void)state;
@@ -695,9 +696,12 @@ static void check_full(void **state)
 int main(void)
 {
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(check_pickle),       cmocka_unit_test(check_read_errors),
-        cmocka_unit_test(check_left_over),    cmocka_unit_test(check_index),
-        cmocka_unit_test(check_write_others), cmocka_unit_test(check_write_errors),
+        cmocka_unit_test(check_pickle),
+        cmocka_unit_test(check_read_errors),
+        cmocka_unit_test(check_unexpected_names),
+        cmocka_unit_test(check_index),
+        cmocka_unit_test(check_write_others),
+        cmocka_unit_test(check_write_errors),
         cmocka_unit_test(check_full),
     };
     struct CMUnitTest tests[WEFT_LEN(goldens) + WEFT_LEN(old_cases) + WEFT_LEN(bad_cases) +

@@ -1,5 +1,5 @@
-/* Model files of llm.c, made here from a Hugging Face directory by its rules, give that
- * directory's numbers; and what is broken is said to be. */
+/* Tests that model files of llm.c, converted here from a Hugging Face directory, yield the values of
+ * that directory, and that damaged files are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static float *get(const struct wf_hf *hf, const char *name, size_t rows, size_t 
     return out;
 }
 
-/* A matrix (rows, cols), with rows of zeros up to `padded`. */
+/* Writes a matrix (rows, cols) with rows of zeros up to `padded`. */
 static void put_matrix(struct file *f, const struct wf_hf *hf, const char *name, size_t rows,
                        size_t cols, size_t padded)
 {
@@ -56,7 +56,7 @@ static void put_matrix(struct file *f, const struct wf_hf *hf, const char *name,
     free(m);
 }
 
-/* One kind of a layer's tensors, of all layers; matrices are (in, out) in the directory. */
+/* Writes one kind of tensor for all layers.  Matrices are (in, out) in the directory. */
 static void put_kind(struct file *f, const struct wf_hf *hf, uint32_t layers, const char *kind,
                      size_t in, size_t out)
 {
@@ -109,7 +109,7 @@ static void write_model(const char *path, const struct wf_hf *hf, bool bf16, uin
 
 /* -- reading -------------------------------------------------------------------------------- */
 
-/* What bf16 keeps of a number: the file above drops the rest. */
+/* Truncates to bf16, as the writer above does. */
 static float kept(float value, bool bf16)
 {
     uint32_t bits;
@@ -182,7 +182,7 @@ static void files_are_read(void **state)
     check_file(true, 1);
 }
 
-/* -- what is broken --------------------------------------------------------------------------- */
+/* -- damaged files ---------------------------------------------------------------------------- */
 
 static struct broken_case {
     const char *name;
@@ -192,11 +192,11 @@ static struct broken_case {
 } broken[] = {
     {"well-formed", {20240326, 3, 2, 3, 1, 1, 2, 4}, 360, NULL},
     {"well-formed bf16", {20240326, 5, 2, 3, 1, 1, 2, 4}, 180, NULL},
-    {"cut", {20240326, 3, 2, 3, 1, 1, 2, 4}, 359, "1383 bytes"},
+    {"truncated", {20240326, 3, 2, 3, 1, 1, 2, 4}, 359, "1383 bytes"},
     {"too long", {20240326, 3, 2, 3, 1, 1, 2, 4}, 361, "describes 1384"},
     {"another type", {20240326, 5, 2, 3, 1, 1, 2, 4}, 360, "describes 1204"},
     {"magic", {20240327, 3, 2, 3, 1, 1, 2, 4}, 360, "begins with 20240327"},
-    {"Llama", {20240803, 3, 2, 3, 1, 1, 2, 4}, 360, "llm.c's Llama"},
+    {"Llama", {20240803, 3, 2, 3, 1, 1, 2, 4}, 360, "a Llama model of llm.c"},
     {"version", {20240326, 4, 2, 3, 1, 1, 2, 4}, 360, "version 4"},
     {"no layers", {20240326, 3, 2, 3, 0, 1, 2, 4}, 360, "number of layers is 0"},
     {"negative", {20240326, 3, 2, -3, 1, 1, 2, 4}, 360, "vocabulary is 4294967293"},
@@ -205,7 +205,7 @@ static struct broken_case {
     {"huge",
      {20240326, 3, 1 << 24, 1 << 24, 1 << 20, 1, 1 << 24, 1 << 24},
      0,
-     "describes no model that fits"},
+     "describes a model that is too large"},
     {"no header", {20240326, 3, 2, 3, 1, 1, 2, 4}, -1, "1023 bytes"},
     {"empty", {0}, -1024, "0 bytes"},
 };
@@ -252,7 +252,7 @@ static void broken_files_are_refused(void **state)
     folder_remove(&folder);
 }
 
-static void what_is_not_there_is_said(void **state)
+static void missing_tensors_are_reported(void **state)
 {
     struct wf_weights *w = NULL;
     struct weft_error err = {.msg = ""};
@@ -268,7 +268,7 @@ int main(void)
     struct CMUnitTest tests[WEFT_LEN(broken) + 2];
     size_t n = 0;
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(files_are_read);
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(what_is_not_there_is_said);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(missing_tensors_are_reported);
     for (size_t i = 0; i < WEFT_LEN(broken); i++)
         tests[n++] = (struct CMUnitTest){broken[i].name, broken_files_are_refused, NULL, NULL,
                                          &broken[i]};

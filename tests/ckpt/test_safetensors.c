@@ -1,4 +1,4 @@
-/* safetensors files: what is refused and with which words, numbers bit by bit, and round trips. */
+/* Tests safetensors files: refused files and their messages, conversions bit by bit, round trips. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -19,7 +19,8 @@
 
 /* -- files by hand ------------------------------------------------------------------------- */
 
-/* Eight bytes with `length`, the header, and n_data bytes 0, 1, 2, ...  The caller frees. */
+/* Returns eight bytes with `length`, the header, and n_data bytes 0, 1, 2, ...  The caller frees
+ * them. */
 static char *make_file(uint64_t length, const char *header, size_t header_len, size_t n_data,
                        size_t *len)
 {
@@ -51,68 +52,68 @@ static struct bad_case {
 } bad_cases[] = {
     {"space first", " {}", 0, "f: byte 8: the header does not begin with '{'"},
     {"a list", "[1]", 0, "byte 8: the header does not begin with '{'"},
-    {"ends in a line", "{}\n", 0, "byte 10: the header ends in something else than '}' and spaces"},
-    {"ends in a tab", "{} \t", 0, "byte 11: the header ends in"},
-    {"only spaces after {", "{  ", 0, "byte 8: the header ends in"},
-    {"no JSON", "{\"a\":}", 0, "the header is no JSON: unexpected token near '}'"},
-    {"two objects", "{}{}", 0, "byte 11: the header is no JSON: end of file expected"},
-    {"not UTF-8", "{\"\xff\":{}}", 0, "the header is no JSON: unable to decode byte 0xff"},
+    {"ends in a line", "{}\n", 0, "byte 10: the header does not end with '}' and spaces"},
+    {"ends in a tab", "{} \t", 0, "byte 11: the header does not end with"},
+    {"only spaces after {", "{  ", 0, "byte 8: the header does not end with"},
+    {"not JSON", "{\"a\":}", 0, "the header is not valid JSON: unexpected token near '}'"},
+    {"two objects", "{}{}", 0, "byte 11: the header is not valid JSON: end of file expected"},
+    {"not UTF-8", "{\"\xff\":{}}", 0, "the header is not valid JSON: unable to decode byte 0xff"},
     {"a name twice", "{" T("a", "F32", "1", 0, 4) "," T("a", "F32", "1", 0, 4) "}", 4,
-     "no JSON: duplicate object key near '\"a\"'"},
+     "not valid JSON: duplicate object key near '\"a\"'"},
     {"a name twice, escaped", "{" T("a", "F32", "1", 0, 4) "," T("\\u0061", "F32", "1", 0, 4) "}", 4,
-     "no JSON: duplicate object key"},
+     "not valid JSON: duplicate object key"},
     {"dtype twice", "{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}",
-     4, "no JSON: duplicate object key"},
-    {"too deep", "{\"a\":[[[[", 0, "the header ends in"},
+     4, "not valid JSON: duplicate object key"},
+    {"too deep", "{\"a\":[[[[", 0, "the header does not end with"},
     {"deeper than 4", "{\"a\":[[[[]]]]}", 0, "byte 16: the header is nested deeper than 4 levels"},
-    {"metadata of another type", "{\"__metadata__\":[]}", 0, "f: __metadata__ is no object"},
-    {"metadata's value", "{\"__metadata__\":{\"step\":3}}", 0, "__metadata__ 'step' is no string"},
+    {"metadata of another type", "{\"__metadata__\":[]}", 0, "f: __metadata__ is not an object"},
+    {"metadata's value", "{\"__metadata__\":{\"step\":3}}", 0, "__metadata__ 'step' is not a string"},
     {"empty name", "{" T("", "F32", "1", 0, 4) "}", 4, "the name of tensor '' is empty"},
-    {"name with a slash", "{" T("a/b", "F32", "1", 0, 4) "}", 4, "'a/b' has '/' or '..' in it"},
-    {"name with dots", "{" T("a..b", "F32", "1", 0, 4) "}", 4, "'a..b' has '/' or '..' in it"},
+    {"name with a slash", "{" T("a/b", "F32", "1", 0, 4) "}", 4, "'a/b' contains '/' or '..'"},
+    {"name with dots", "{" T("a..b", "F32", "1", 0, 4) "}", 4, "'a..b' contains '/' or '..'"},
     {"name with an escape", "{" T("a\\u001b[1m", "F32", "1", 0, 4) "}", 4,
      "'a?[1m' has bytes that are not printable ASCII"},
-    {"name with umlaut", "{" T("\xc3\xa4", "F32", "1", 0, 4) "}", 4, "not printable ASCII"},
-    {"name with NUL", "{" T("a\\u0000b", "F32", "1", 0, 4) "}", 4, "no JSON: NUL byte in object key"},
-    {"no object", "{\"a\":3}", 0, "f: tensor 'a' is no object"},
+    {"name with an umlaut", "{" T("\xc3\xa4", "F32", "1", 0, 4) "}", 4, "not printable ASCII"},
+    {"name with NUL", "{" T("a\\u0000b", "F32", "1", 0, 4) "}", 4, "not valid JSON: NUL byte in object key"},
+    {"no object", "{\"a\":3}", 0, "f: tensor 'a' is not an object"},
     {"no dtype", "{\"a\":{\"shape\":[],\"data_offsets\":[0,4]}}", 4, "tensor 'a' has no dtype"},
     {"dtype of another type", "{\"a\":{\"dtype\":1,\"shape\":[],\"data_offsets\":[0,4]}}", 4, "no dtype"},
-    {"unknown dtype", "{" T("a", "F31", "1", 0, 4) "}", 4, "has the dtype 'F31', which is not known"},
-    {"dtype in small letters", "{" T("a", "f32", "1", 0, 4) "}", 4, "has the dtype 'f32'"},
+    {"unknown dtype", "{" T("a", "F31", "1", 0, 4) "}", 4, "has the unknown dtype 'F31'"},
+    {"dtype in small letters", "{" T("a", "f32", "1", 0, 4) "}", 4, "has the unknown dtype 'f32'"},
     {"no shape", "{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "has no shape"},
     {"negative dimension", "{" T("a", "F32", "-1", 0, 4) "}", 4, "has no shape"},
     {"dimension with fraction", "{" T("a", "F32", "1.0", 0, 4) "}", 4, "has no shape"},
     {"dimension is null", "{" T("a", "F32", "null", 0, 4) "}", 4, "has no shape"},
     {"dimension beyond 63 bits", "{" T("a", "F32", "9223372036854775808", 0, 4) "}", 4,
-     "no JSON: too big integer"},
+     "not valid JSON: too big integer"},
     {"nine dimensions", "{" T("a", "F32", "1,1,1,1,1,1,1,1,1", 0, 4) "}", 4,
-     "has no shape, which is a list of at most 8 integers"},
+     "has no shape (a list of at most 8 integers)"},
     {"no offsets", "{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "has no data_offsets"},
     {"one offset", "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "no data_offsets"},
     {"three offsets", "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,4]}}", 4,
-     "has no data_offsets, which are two integers"},
-    {"a key more", "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4,
-     "has keys beside dtype, shape and data_offsets"},
+     "has no data_offsets (two integers)"},
+    {"an extra key", "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4,
+     "has keys other than dtype, shape and data_offsets"},
     {"elements overflow", "{" T("a", "F32", "4294967296,4294967296", 0, 0) "}", 0,
-     "has a shape of more elements than can be counted"},
-    {"bits overflow", "{" T("a", "F32", "1152921504606846976", 0, 0) "}", 0, "more elements than"},
+     "has a shape with too many elements"},
+    {"bits overflow", "{" T("a", "F32", "1152921504606846976", 0, 0) "}", 0, "too many elements"},
     {"half a byte", "{" T("a", "F4", "3", 0, 2) "}", 2, "tensor 'a' does not fill whole bytes"},
     {"six bits", "{" T("a", "F6_E2M3", "2", 0, 2) "}", 2, "tensor 'a' does not fill whole bytes"},
     {"ends before it begins", "{" T("a", "F32", "1", 4, 0) "}", 4, "tensor 'a' ends before it begins"},
     {"ends after the file", "{" T("a", "F32", "2", 0, 8) "}", 4,
-     "tensor 'a' ends at byte 8 of the data, which has 4: the file is cut"},
+     "tensor 'a' ends at byte 8 of the data, which has 4; the file is truncated"},
     {"ends at the end of numbers", "{" T("a", "F32", "1", 9223372036854775803, 9223372036854775807) "}", 4,
      "ends at byte 9223372036854775807 of the data"},
     {"fewer bytes than its shape", "{" T("a", "F32", "2", 0, 4) "}", 4,
      "tensor 'a' has 4 bytes in data_offsets, but 8 by its shape and dtype"},
-    {"hole at the start", "{" T("a", "F32", "1", 4, 8) "}", 8,
-     "tensor 'a' begins at byte 4 of the data, but the one before it ends at 0: there is a hole"},
-    {"hole", "{" T("a", "F32", "1", 0, 4) "," T("b", "F32", "1", 5, 9) "}", 9,
-     "tensor 'b' begins at byte 5 of the data, but the one before it ends at 4: there is a hole"},
+    {"gap at the start", "{" T("a", "F32", "1", 4, 8) "}", 8,
+     "tensor 'a' begins at byte 4 of the data, but the one before it ends at 0: there is a gap"},
+    {"gap", "{" T("a", "F32", "1", 0, 4) "," T("b", "F32", "1", 5, 9) "}", 9,
+     "tensor 'b' begins at byte 5 of the data, but the one before it ends at 4: there is a gap"},
     {"overlap", "{" T("a", "F32", "1", 0, 4) "," T("b", "F32", "1", 3, 7) "}", 7,
      "tensor 'b' begins at byte 3 of the data, but the one before it ends at 4: they overlap"},
     {"the same bytes twice", "{" T("a", "F32", "1", 0, 4) "," T("b", "F32", "1", 0, 4) "}", 4, "they overlap"},
-    {"a tail", "{" T("a", "F32", "1", 0, 4) "}", 7, "byte 66: 3 bytes follow that belong to no tensor"},
+    {"trailing bytes", "{" T("a", "F32", "1", 0, 4) "}", 7, "byte 66: 3 bytes follow that belong to no tensor"},
     {"no tensors, but data", "{}", 1, "byte 10: 1 bytes follow that belong to no tensor"},
     {"an empty one in the middle of another",
      "{" T("a", "F32", "2", 0, 8) "," T("b", "F32", "0", 4, 4) "}", 8, "they overlap"},
@@ -135,7 +136,7 @@ static void check_bad(void **state)
     free(bytes);
 }
 
-/* The length in front. */
+/* The length before the header. */
 static void check_lengths(void **state)
 {
     (void)state;
@@ -143,11 +144,11 @@ static void check_lengths(void **state)
         uint64_t length;
         const char *want;
     } cases[] = {
-        {0, "the header has 0 bytes: there is none"},
-        {1, "the header has 1 bytes: there is none"},
-        {3, "said to have 3 bytes, but only 2 follow: the file is cut"},
-        {UINT64_MAX, "said to have 18446744073709551615 bytes, but only 2 follow"},
-        {UINT64_MAX - 7, "said to have 18446744073709551608 bytes, but only 2 follow"},
+        {0, "the header has 0 bytes (minimum 2)"},
+        {1, "the header has 1 bytes (minimum 2)"},
+        {3, "the header length is 3, but only 2 bytes follow; the file is truncated"},
+        {UINT64_MAX, "the header length is 18446744073709551615, but only 2 bytes follow"},
+        {UINT64_MAX - 7, "the header length is 18446744073709551608, but only 2 bytes follow"},
     };
     struct wf_safetensors *s = NULL;
     struct weft_error err;
@@ -165,7 +166,7 @@ static void check_lengths(void **state)
     }
 }
 
-/* A header of `n` bytes made of `text`, again and again, then `end`. */
+/* Returns a header of `n` bytes: repetitions of `text`, then `end`. */
 static char *repeat(const char *start, const char *text, const char *end, size_t n, size_t *len)
 {
     char *header = malloc(n + strlen(end) + 1);
@@ -188,8 +189,8 @@ static void check_large(void **state)
         size_t n;
         const char *want;
     } cases[] = {
-        {"{", " ", "}", (16 << 20) + 1, "the header has 16777218 bytes: at most 16777216"},
-        {"{\"a\":[0", ",0", "]}", 3 << 20, "the header has more than 1048576 parts"},
+        {"{", " ", "}", (16 << 20) + 1, "the header has 16777218 bytes (maximum 16777216)"},
+        {"{\"a\":[0", ",0", "]}", 3 << 20, "the header has more than 1048576 values"},
         {"{\"a\":", "[", "}", 1 << 20, "nested deeper than 4 levels"},
         {"{\"", "a", "\":{}}", 1000, "has more than 512 bytes"},
         {"{\"", "a", "\":{}}", 3 << 20, "has more than 512 bytes"},
@@ -206,7 +207,7 @@ static void check_large(void **state)
     }
 }
 
-/* n empty tensors. */
+/* Returns a file of n empty tensors. */
 static void check_many(void **state)
 {
     (void)state;
@@ -232,7 +233,7 @@ static void check_many(void **state)
             assert_null(wf_safetensors_find(s, "t65536"));
         } else {
             assert_int_equal(st, WEFT_CKPT);
-            assert_non_null(strstr(err.msg, "has 65537 tensors: at most 65536 are read"));
+            assert_non_null(strstr(err.msg, "has 65537 tensors (maximum 65536)"));
         }
         wf_safetensors_free(s);
         free(bytes);
@@ -240,7 +241,7 @@ static void check_many(void **state)
     }
 }
 
-/* Every file that was cut anywhere is refused. */
+/* Every truncated file is refused. */
 static void check_cut(void **state)
 {
     (void)state;
@@ -248,7 +249,8 @@ static void check_cut(void **state)
     char *bytes =
         make_right("{" T("a", "F32", "2", 0, 8) "," T("b", "F16", "", 8, 10) "}", 10, &len);
     for (size_t n = 0; n <= len; n++) {
-        char *part = malloc(n + 1); /* of its own, so that a sanitizer sees reads beyond */
+        char *part =
+            malloc(n + 1); /* an exact allocation, so that sanitizers detect reads beyond it */
         assert_non_null(part);
         memcpy(part, bytes, n);
         struct wf_safetensors *s = NULL;
@@ -260,12 +262,12 @@ static void check_cut(void **state)
     free(bytes);
 }
 
-/* -- what is listed ------------------------------------------------------------------------ */
+/* -- listing ------------------------------------------------------------------------------- */
 
 static void check_listed(void **state)
 {
     (void)state;
-    /* Not in order, a scalar, empty ones at both ends, a dtype that cannot be read, padding. */
+    /* Unsorted tensors, a scalar, empty tensors at both ends, an unreadable dtype, padding. */
     const char *header = "{" T(
         "b", "I64", "1", 12,
         20) ",\"__metadata__\":{\"format\":\"pt\","
@@ -283,7 +285,7 @@ static void check_listed(void **state)
         assert_ptr_equal(wf_safetensors_at(s, i), wf_safetensors_find(s, order[i]));
     }
     const struct wf_safetensors_tensor *a = wf_safetensors_find(s, "a");
-    assert_int_equal(a->rank, 2);
+    assert_int_equal(a->n_dims, 2);
     assert_int_equal(a->shape[0], 1);
     assert_int_equal(a->shape[1], 3);
     assert_int_equal(a->n, 3);
@@ -292,7 +294,7 @@ static void check_listed(void **state)
     assert_true(a->readable && a->type == WF_DTYPE_F32);
     assert_string_equal(a->dtype, "F32");
     const struct wf_safetensors_tensor *scalar = wf_safetensors_find(s, "s");
-    assert_int_equal(scalar->rank, 0);
+    assert_int_equal(scalar->n_dims, 0);
     assert_int_equal(scalar->n, 1);
     float value;
     assert_int_equal(wf_safetensors_read(s, scalar, 0, 1, &value, NULL), WEFT_OK);
@@ -300,15 +302,14 @@ static void check_listed(void **state)
     const struct wf_safetensors_tensor *b = wf_safetensors_find(s, "b");
     assert_false(b->readable);
     assert_int_equal(wf_safetensors_read(s, b, 0, 1, &value, &err), WEFT_CKPT);
-    assert_string_equal(err.msg,
-                        "f: tensor 'b' has the dtype I64: weft reads F32, BF16 and F16");
+    assert_string_equal(err.msg, "f: tensor 'b' has the dtype I64 (expected F32, BF16 or F16)");
     assert_null(wf_safetensors_find(s, "c"));
     assert_null(wf_safetensors_find(s, "__metadata__"));
     assert_string_equal(wf_safetensors_metadata(s, "k"), "v");
     assert_null(wf_safetensors_metadata(s, "x"));
     assert_string_equal(wf_safetensors_path(s), "f");
     assert_int_equal(wf_safetensors_read(s, a, 2, 2, &value, &err), WEFT_CKPT);
-    assert_non_null(strstr(err.msg, "has 3 elements: 2 from 2 on are too many"));
+    assert_non_null(strstr(err.msg, "has 3 elements; 2 from 2 are out of range"));
     assert_int_equal(wf_safetensors_read(s, a, 4, 0, &value, &err), WEFT_CKPT);
     assert_int_equal(wf_safetensors_read(s, a, 3, 0, &value, &err), WEFT_OK);
     wf_safetensors_free(s);
@@ -316,7 +317,7 @@ static void check_listed(void **state)
     free(bytes);
 }
 
-/* Every dtype of the format is known by name and size. */
+/* Every dtype of the format is recognized and has the right size. */
 static void check_dtypes(void **state)
 {
     (void)state;
@@ -346,7 +347,7 @@ static void check_dtypes(void **state)
 
 /* -- numbers ------------------------------------------------------------------------------- */
 
-/* By its definition, in double. */
+/* Converts F16 by its definition, in double. */
 static double f16_value(uint16_t half)
 {
     int exponent = half >> 10 & 31, fraction = half & 1023;
@@ -369,8 +370,7 @@ static void check_halves(void **state)
     }
 }
 
-/* Each fp32 lies between two neighbouring bf16 and must take the nearer, the even one of two that
- * are as near. */
+/* Each fp32 must round to the nearer of its two bf16 neighbours, and to the even one in a tie. */
 static void check_rounding(void **state)
 {
     (void)state;
@@ -402,7 +402,7 @@ static float number(size_t i)
 
 enum { N_LARGE = 70001 };
 
-/* A file with all that is special, written in pieces and read back whole and in parts. */
+/* A file with all special cases is written in pieces and read back whole and in parts. */
 static void check_round_trip(void **state)
 {
     (void)state;
@@ -427,7 +427,7 @@ static void check_round_trip(void **state)
     assert_int_equal(wf_safetensors_writer_new(path, entries, WEFT_LEN(entries), pairs,
                                                WEFT_LEN(pairs), &w, &err),
                      WEFT_OK);
-    assert_int_not_equal(access(path, F_OK), 0); /* only the temporary one is there */
+    assert_int_not_equal(access(path, F_OK), 0); /* only the temporary file exists */
     for (size_t e = 0; e < WEFT_LEN(entries); e++) {
         size_t n = e == 1 ? 1 : e == 3 ? 7 : e == 2 || e == 4 ? N_LARGE : 0;
         for (size_t i = 0, part; i < n; i += part) {
@@ -457,8 +457,8 @@ static void check_round_trip(void **state)
     for (size_t e = 0; e < WEFT_LEN(entries); e++) {
         const struct wf_safetensors_tensor *t = wf_safetensors_find(s, entries[e].name);
         assert_non_null(t);
-        assert_int_equal(t->rank, entries[e].rank);
-        assert_memory_equal(t->shape, entries[e].shape, t->rank * sizeof t->shape[0]);
+        assert_int_equal(t->n_dims, entries[e].n_dims);
+        assert_memory_equal(t->shape, entries[e].shape, t->n_dims * sizeof t->shape[0]);
         assert_int_equal(wf_safetensors_read(s, t, 0, (size_t)t->n, got, &err), WEFT_OK);
         for (size_t i = 0; i < t->n; i++)
             assert_true(got[i] == (t->type == WF_DTYPE_F32
@@ -481,25 +481,25 @@ static struct bad_entry {
     struct wf_safetensors_entry at[2];
     struct wf_safetensors_pair pair;
 } bad_entries[] = {
-    {"a name twice", "tensor 'a' is to be written twice",
+    {"a name twice", "tensor 'a' is listed twice",
      {{"a", WF_DTYPE_F32, 1, {1}}, {"a", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
-    {"a bad name", "the name of tensor 'a/b' has '/'",
+    {"a bad name", "the name of tensor 'a/b' contains '/'",
      {{"a/b", WF_DTYPE_F32, 1, {1}}, {"a", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
-    {"the metadata's name", "is the metadata's",
+    {"the metadata's name", "is reserved for the metadata",
      {{"__metadata__", WF_DTYPE_F32, 1, {1}}, {"a", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
-    {"f16", "tensor 'a' cannot be written as f16: use f32 or bf16",
+    {"f16", "tensor 'a' cannot be written as f16; use f32 or bf16",
      {{"a", WF_DTYPE_F16, 1, {1}}, {"b", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
-    {"too many dimensions", "tensor 'a' has 9 dimensions: at most 8",
+    {"too many dimensions", "tensor 'a' has 9 dimensions (maximum 8)",
      {{"a", WF_DTYPE_F32, 9, {1}}, {"b", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
     {"too many elements", "tensor 'a' has too many elements",
      {{"a", WF_DTYPE_F32, 2, {UINT64_MAX, 2}}, {"b", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
     {"too many bytes", "tensor 'a' has too many bytes",
      {{"a", WF_DTYPE_F32, 1, {UINT64_MAX / 2}}, {"b", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
-    {"too far", "tensor 'b' ends too far into the file",
+    {"too far", "tensor 'b' exceeds the maximum size of a file",
      {{"a", WF_DTYPE_F32, 1, {(uint64_t)1 << 60}}, {"b", WF_DTYPE_F32, 1, {(uint64_t)1 << 60}}}, {"k", "v"}},
-    {"metadata in another code", "metadata 'k' is not UTF-8",
+    {"metadata in another encoding", "metadata 'k' is not UTF-8",
      {{"a", WF_DTYPE_F32, 1, {1}}, {"b", WF_DTYPE_F32, 1, {1}}}, {"k", "\xff"}},
-    {"format twice", "metadata 'format' is to be written twice",
+    {"format twice", "metadata 'format' is listed twice",
      {{"a", WF_DTYPE_F32, 1, {1}}, {"b", WF_DTYPE_F32, 1, {1}}}, {"format", "np"}},
 };
 /* clang-format on */
@@ -523,7 +523,7 @@ static void check_bad_entry(void **state)
 
 static const struct wf_safetensors_entry one_entry = {"a", WF_DTYPE_F32, 1, {300000}};
 
-/* Too much, too little, and given up: the file that was there before stays. */
+/* Too many elements, too few, and an abandoned writer leave the existing file unchanged. */
 static void check_unfinished(void **state)
 {
     (void)state;
@@ -537,10 +537,11 @@ static void check_unfinished(void **state)
     assert_int_equal(wf_safetensors_writer_new(path, &one_entry, 1, NULL, 0, &w, &err),
                      WEFT_OK);
     assert_int_equal(wf_safetensors_writer_append(w, values, 300001, &err), WEFT_INTERNAL);
-    assert_non_null(strstr(err.msg, "tensor 'a' lacks 300000 elements, but 300001 come"));
+    assert_non_null(
+        strstr(err.msg, "tensor 'a' needs 300000 elements, but 300001 were appended"));
     assert_int_equal(wf_safetensors_writer_append(w, values, 299999, &err), WEFT_OK);
     assert_int_equal(wf_safetensors_writer_finish(w, &err), WEFT_INTERNAL);
-    assert_non_null(strstr(err.msg, "tensor 'a' still lacks 1 elements"));
+    assert_non_null(strstr(err.msg, "tensor 'a' lacks 1 elements"));
     assert_int_equal(folder_count(f.at), 2);
     wf_safetensors_writer_free(w);
     wf_safetensors_writer_free(NULL);
@@ -553,8 +554,7 @@ static void check_unfinished(void **state)
     folder_remove(f.at);
 }
 
-/* A disk that takes no more, played by the limit on the size of files: an error that says so, and
- * nothing left behind. */
+/* A full disk, simulated by the limit on the size of files, is reported and leaves no files. */
 static void check_full(void **state)
 {
     (void)state;
@@ -562,7 +562,7 @@ static void check_full(void **state)
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, SIG_IGN);
     float *values = calloc(300000, sizeof *values);
-    /* In the middle of the numbers, and in the last bytes, which only finishing writes. */
+    /* In the middle of the data and in the last bytes, which finish() writes. */
     static const rlim_t limits[] = {500000, 1200000};
     for (size_t i = 0; i < WEFT_LEN(limits); i++) {
         struct folder f;
@@ -589,7 +589,7 @@ static void check_full(void **state)
     free(values);
 }
 
-/* What is no file. */
+/* Paths that are not regular files. */
 static void check_paths(void **state)
 {
     (void)state;
@@ -601,10 +601,10 @@ static void check_paths(void **state)
     assert_int_equal(wf_safetensors_open(folder_path(&f, "none"), &s, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "/none cannot be opened: No such file"));
     assert_int_equal(wf_safetensors_open(f.at, &s, &err), WEFT_CKPT);
-    assert_non_null(strstr(err.msg, "is no regular file"));
+    assert_non_null(strstr(err.msg, "is not a regular file"));
     assert_int_equal(mkfifo(folder_path(&f, "pipe"), 0600), 0);
     assert_int_equal(wf_safetensors_open(f.path, &s, &err), WEFT_CKPT);
-    assert_non_null(strstr(err.msg, "is no regular file"));
+    assert_non_null(strstr(err.msg, "is not a regular file"));
     assert_int_equal(
         wf_safetensors_writer_new(folder_path(&f, "no/m"), &one_entry, 1, NULL, 0, &w, &err),
         WEFT_IO);
@@ -612,7 +612,7 @@ static void check_paths(void **state)
     folder_remove(f.at);
 }
 
-/* A file that is cut while it is open. */
+/* A file that is truncated while it is open. */
 static void check_shortened(void **state)
 {
     (void)state;
@@ -628,13 +628,13 @@ static void check_shortened(void **state)
     float values[2];
     assert_int_equal(wf_safetensors_read(s, wf_safetensors_at(s, 0), 0, 2, values, &err),
                      WEFT_CKPT);
-    assert_non_null(strstr(err.msg, "it was shortened while it was read"));
+    assert_non_null(strstr(err.msg, "it was truncated while being read"));
     wf_safetensors_free(s);
     folder_remove(f.at);
     free(bytes);
 }
 
-/* A file of more than 8 GiB, most of it a hole on the disk: offsets and counts beyond 32 bits. */
+/* A sparse file of more than 8 GiB has offsets and counts beyond 32 bits. */
 static void check_beyond_32_bits(void **state)
 {
     (void)state;
@@ -651,7 +651,8 @@ static void check_beyond_32_bits(void **state)
     char *bytes = make_right(header, 0, &len);
     folder_make(&f);
     folder_put(&f, "m", bytes, len);
-    if (truncate(f.path, (off_t)(len + 4 * n)) == 0) { /* some disks have no such files */
+    if (truncate(f.path, (off_t)(len + 4 * n)) ==
+        0) { /* some disks do not support such files */
         FILE *out = fopen(f.path, "ab");
         assert_non_null(out);
         assert_int_equal(fwrite("\x80\x3f", 1, 2, out), 2);

@@ -1,5 +1,5 @@
-/* The checkpoint store: what is saved by any number of ranks is read back bit for bit; what must be
- * refused is, and says why; which checkpoints are kept. */
+/* Tests the checkpoint store: round trips with any number of ranks bit for bit, refused input and its
+ * messages, and which checkpoints are kept. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -44,7 +44,7 @@ static void compare(struct wf_ckpt *s, uint64_t seed)
     assert_true(same);
 }
 
-/* The step that a run would go on from, its numbers compared; -1: none. */
+/* Returns the step from which a run would resume, after comparing its values; -1 if there is none. */
 static int64_t newest(const struct folder *f, struct wf_text *skipped)
 {
     struct wf_ckpt *s = NULL;
@@ -101,9 +101,9 @@ static void check_params(void **state)
     for (size_t i = 0; i < SAVED_PARAMS; i++) {
         const struct wf_ckpt_param *p = wf_ckpt_find(s, saved_params[i].name);
         assert_non_null(p);
-        assert_int_equal(p->rank, saved_params[i].rank);
+        assert_int_equal(p->n_dims, saved_params[i].n_dims);
         assert_int_equal(p->n, saved_params[i].n);
-        assert_memory_equal(p->shape, saved_params[i].shape, p->rank * sizeof p->shape[0]);
+        assert_memory_equal(p->shape, saved_params[i].shape, p->n_dims * sizeof p->shape[0]);
         assert_true(p->has[WF_STORE_FIELD_VALUE] && p->has[WF_STORE_FIELD_M] &&
                     p->has[WF_STORE_FIELD_V]);
     }
@@ -111,7 +111,7 @@ static void check_params(void **state)
     struct weft_error err;
     float x[500];
     assert_int_equal(wf_ckpt_read(s, "none", WF_STORE_FIELD_M, 0, 1, x, &err), WEFT_CKPT);
-    assert_non_null(strstr(err.msg, "has no 'm' of a parameter 'none'"));
+    assert_non_null(strstr(err.msg, "has no 'm' of parameter 'none'"));
     assert_int_equal(wf_ckpt_read(s, "scale", WF_STORE_FIELD_M, 0, 2, x, &err), WEFT_CKPT);
     assert_int_equal(wf_ckpt_read(s, "scale", WF_STORE_FIELD_M, UINT64_MAX, 1, x, &err),
                      WEFT_CKPT);
@@ -120,7 +120,7 @@ static void check_params(void **state)
     folder_remove(f.at);
 }
 
-/* Others can read the files: they are plain safetensors. */
+/* The files are plain safetensors, which other programs can read. */
 static void check_plain_files(void **state)
 {
     (void)state;
@@ -201,13 +201,13 @@ static void check_threads(void **state)
     folder_remove(f.at);
 }
 
-/* -- what is refused when it is written ---------------------------------------------------- */
+/* -- refused writes ----------------------------------------------------------------------- */
 
-/* Of a parameter "p" with 10 elements, unless it says otherwise. */
+/* A piece of a parameter, usually "p" with 10 elements. */
 struct piece {
     const char *name;
     uint64_t n_all;
-    int what;
+    int field;
     uint64_t begin, n;
 };
 
@@ -218,19 +218,19 @@ static struct bad_set {
     const char *want;
 } bad_sets[] = {
     {"nothing", {{{0}}, {{0}}}, "step-00000009: there are no parameters"},
-    {"a hole at the start", {{{"p", 10, 0, 1, 9}}, {{0}}},
+    {"a gap at the start", {{{"p", 10, 0, 1, 9}}, {{0}}},
      "step-00000009: elements 0 .. 0 of 'value' of parameter 'p' are missing"},
-    {"a hole", {{{"p", 10, 0, 0, 3}}, {{"p", 10, 0, 5, 5}}},
+    {"a gap", {{{"p", 10, 0, 0, 3}}, {{"p", 10, 0, 5, 5}}},
      "elements 3 .. 4 of 'value' of parameter 'p' are missing"},
     {"the end is missing", {{{"p", 10, 0, 0, 3}}, {{0}}}, "elements 3 .. 9 of 'value'"},
     {"twice", {{{"p", 10, 0, 0, 10}}, {{"p", 10, 0, 0, 10}}},
-     "elements 0 .. 9 of 'value' of parameter 'p' are there twice"},
+     "elements 0 .. 9 of 'value' of parameter 'p' are duplicated"},
     {"an overlap", {{{"p", 10, 0, 0, 6}}, {{"p", 10, 0, 5, 5}}},
-     "elements 5 .. 5 of 'value' of parameter 'p' are there twice"},
-    {"a moment's hole", {{{"p", 10, 0, 0, 10}, {"p", 10, 1, 0, 10}}, {{"p", 10, 2, 0, 9}}},
+     "elements 5 .. 5 of 'value' of parameter 'p' are duplicated"},
+    {"a gap in a moment", {{{"p", 10, 0, 0, 10}, {"p", 10, 1, 0, 10}}, {{"p", 10, 2, 0, 9}}},
      "elements 9 .. 9 of 'v' of parameter 'p' are missing"},
     {"no value", {{{"p", 10, 1, 0, 10}}, {{0}}}, "parameter 'p' has no value"},
-    {"moments of one", {{{"p", 10, 0, 0, 10}, {"q", 4, 0, 0, 4}}, {{"p", 10, 1, 0, 10}}},
+    {"moments of one parameter only", {{{"p", 10, 0, 0, 10}, {"q", 4, 0, 0, 4}}, {{"p", 10, 1, 0, 10}}},
      "parameter 'q' has no 'm', unlike 'p'"},
     {"two shapes", {{{"p", 10, 0, 0, 5}}, {{"p", 11, 0, 5, 6}}}, "parameter 'p' has two shapes"},
 };
@@ -251,7 +251,7 @@ static void check_bad_set(void **state)
         assert_int_equal(wf_store_writer_new(f.at, 9, "r", r, &w[r], &err), WEFT_OK);
         for (const struct piece *p = c->pieces[r]; p->name != NULL; p++)
             assert_int_equal(wf_store_writer_add(w[r], p->name, 1, &p->n_all,
-                                                 (enum wf_store_field)p->what, p->begin, zeros,
+                                                 (enum wf_store_field)p->field, p->begin, zeros,
                                                  p->n, &err),
                              WEFT_OK);
         assert_int_equal(wf_store_writer_finish(w[r], &blobs[r], &bytes[r], &err), WEFT_OK);
@@ -321,18 +321,19 @@ static void check_two_writers(void **state)
                      WEFT_OK);
     assert_int_equal(wf_store_writer_finish(a, &blob, &bytes, &err), WEFT_OK);
     assert_int_equal(wf_store_writer_finish(b, &none, &bytes, &err), WEFT_CKPT);
-    assert_non_null(strstr(err.msg, "rank-00000.safetensors is there already"));
+    assert_non_null(strstr(err.msg, "rank-00000.safetensors already exists"));
     free(blob);
     assert_int_equal(wf_store_writer_finish(other, &blob, &bytes, &err), WEFT_OK);
     /* Parts of another run, and of another step. */
     struct wf_store_commit_info parts = {f.at,   1, "a", "", "", (const char *const *)&blob,
                                          &bytes, 1};
     assert_int_equal(wf_store_publish(&parts, &err), WEFT_CKPT);
-    assert_non_null(strstr(err.msg, "part 0 of a checkpoint is of step 1 of run 'b', not of"));
+    assert_non_null(
+        strstr(err.msg, "part 0 of a checkpoint belongs to step 1 of run 'b', not to"));
     blob[10] ^= 1;
     parts.run = "b";
     assert_int_equal(wf_store_publish(&parts, &err), WEFT_CKPT);
-    assert_non_null(strstr(err.msg, "does not have the hash that it ends with"));
+    assert_non_null(strstr(err.msg, "its hash does not match"));
     free(blob);
     wf_store_writer_free(a);
     wf_store_writer_free(b);
@@ -372,7 +373,8 @@ static void check_none(void **state)
     struct folder f;
     folder_make(&f);
     assert_int_equal(newest(&f, NULL), -1);
-    assert_int_equal(mkdir(folder_path(&f, "step-7"), 0777), 0); /* not as we write it */
+    assert_int_equal(mkdir(folder_path(&f, "step-7"), 0777),
+                     0); /* another spelling of the step */
     assert_int_equal(mkdir(folder_path(&f, "step-000000007"), 0777), 0);
     assert_int_equal(newest(&f, NULL), -1);
     folder_remove(f.at);
@@ -415,7 +417,7 @@ static void check_prune(void **state)
     assert_int_equal(wf_store_prune(f.at, 0, &err), WEFT_USAGE);
     assert_int_equal(wf_store_prune(f.at, 6, &err), WEFT_OK);
     assert_int_equal(folder_count(f.at), 6);
-    /* Broken ones do not count, and stay as long as they are among the newest. */
+    /* Damaged checkpoints do not count and stay while they are among the newest. */
     put_manifest(&f, "step-00000008", "broken");
     put_manifest(&f, "step-00000006", "broken");
     put_manifest(&f, "step-00000003", "broken");
@@ -427,11 +429,11 @@ static void check_prune(void **state)
     assert_int_equal(folder_count(f.at), 2);
     put_manifest(&f, "step-00000007", "broken");
     assert_int_equal(wf_store_prune(f.at, 1, &err), WEFT_OK);
-    assert_int_equal(folder_count(f.at), 2); /* none is good: none goes */
+    assert_int_equal(folder_count(f.at), 2); /* none is valid: none is removed */
     folder_remove(f.at);
 }
 
-/* The only good one stays, however old; what others put there stays too. */
+/* The only valid checkpoint stays, however old; files of others stay, too. */
 static void check_prune_leaves(void **state)
 {
     (void)state;
@@ -452,8 +454,8 @@ static void check_prune_leaves(void **state)
     folder_remove(f.at);
 }
 
-/* What cannot be removed is named, and does not keep the rest. */
-static void check_prune_goes_on(void **state)
+/* The error names what cannot be removed; the rest is removed. */
+static void check_prune_continues(void **state)
 {
     (void)state;
     struct folder f;
@@ -523,7 +525,7 @@ static void check_prepare_fails(void **state)
     struct weft_error err;
     folder_make(&f);
     assert_int_equal(wf_store_prepare(folder_path(&f, "a/b"), NULL, &err), WEFT_IO);
-    assert_non_null(strstr(err.msg, "a/b cannot be made: No such file"));
+    assert_non_null(strstr(err.msg, "a/b cannot be created: No such file"));
     folder_put(&f, "file", "x", 1);
     assert_int_equal(wf_store_prepare(folder_path(&f, "file"), NULL, &err), WEFT_IO);
     assert_int_equal(wf_store_prepare("/proc/self", NULL, &err), WEFT_IO);
@@ -541,7 +543,7 @@ static void check_lock(void **state)
     struct weft_error err;
     char want[64];
     folder_make(&f);
-    assert_int_equal(wf_store_is_locked(f.at), -1); /* there never was one */
+    assert_int_equal(wf_store_is_locked(f.at), -1); /* there is no lock file */
     assert_int_equal(wf_store_lock(f.at, &lock, &err), WEFT_OK);
     assert_int_equal(wf_store_is_locked(f.at), 1);
     assert_int_equal(wf_store_lock(f.at, &second, &err), WEFT_USAGE);
@@ -557,7 +559,7 @@ static void check_lock(void **state)
     assert_int_equal(wf_store_lock(f.at, &lock, &err), WEFT_IO);
 }
 
-/* A killed process keeps no lock. */
+/* The lock of a killed process is released. */
 static void check_lock_of_the_dead(void **state)
 {
     (void)state;
@@ -631,7 +633,7 @@ static void check_full_disk(void **state)
     wf_store_writer_free(w);
     wf_store_abort(f.at, 2, "r", NULL);
     free(many);
-    /* As long as there is room; then a message, and what was there stays. */
+    /* Save until the disk is full; then there is an error, and older checkpoints stay. */
     size_t n_saved = 1, step = 2;
     struct weft_error full = {.msg = ""};
     for (; step < 40; step++) {
@@ -671,7 +673,7 @@ int main(void)
         cmocka_unit_test(check_two_writers),    cmocka_unit_test(check_not_utf8),
         cmocka_unit_test(check_none),           cmocka_unit_test(check_none_usable),
         cmocka_unit_test(check_prune),          cmocka_unit_test(check_prune_leaves),
-        cmocka_unit_test(check_commit_keeps),   cmocka_unit_test(check_prune_goes_on),
+        cmocka_unit_test(check_commit_keeps),   cmocka_unit_test(check_prune_continues),
         cmocka_unit_test(check_stale),          cmocka_unit_test(check_prepare_fails),
         cmocka_unit_test(check_lock),           cmocka_unit_test(check_lock_of_the_dead),
         cmocka_unit_test(check_lock_is_a_file), cmocka_unit_test(check_full_disk),

@@ -1,9 +1,9 @@
-/* Crashes and failures at every call to the system while checkpoints are written and pruned.
+/* Tests crashes and failures at every system call while checkpoints are written and pruned.
  *
- * This program defines the calls itself, and so stands between the store and the system.  It can
- * end the process before the n-th call, as kill -9 does, or let a call fail.  It also keeps a list
- * of all that was done and not yet synced, and takes it back when the process ends: that is what a
- * power cut may leave.  Nothing is really synced, which is faster.
+ * This program defines the system calls itself and so intercepts those of the store.  It can end the
+ * process before the n-th call, as kill -9 does, or make a call fail.  It also records all changes
+ * that are not synced yet and reverts them when the process ends, as a power cut may do.  Nothing is
+ * really synced, which is faster.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -27,33 +27,33 @@
 #include "folder.h"
 #include "training/ckpt/store.h"
 
-/* -- what happens at which call ------------------------------------------------------------ */
+/* -- the plan of a test -------------------------------------------------------------------- */
 
 enum loss {
-    LOSE_NOTHING,    /* the process was killed, the system lives */
-    LOSE_ALL,        /* all that was not synced */
-    LOSE_LAST,       /* some of the last names, and all bytes */
-    LOSE_BYTES,      /* files are empty, their names are there */
+    LOSE_NOTHING,    /* the process is killed, the system survives */
+    LOSE_ALL,        /* everything that was not synced */
+    LOSE_LAST,       /* some of the last names and all bytes */
+    LOSE_BYTES,      /* files are empty, their names exist */
     LOSE_SOME_BYTES, /* the second half of files */
     N_LOSSES,
 };
 
-/* Syncs that are ignored, to see that the test would notice. */
+/* Syncs that are ignored, to prove that the test detects their absence. */
 enum sabotage { NONE, NO_FILE_SYNC, NO_INNER_SYNC, NO_ROOT_SYNC, N_SABOTAGES };
 
 static struct {
     bool on;
     long count;       /* calls so far */
     long n_changes;   /* of these, calls that change something */
-    long crash_at;    /* ends before this one of them; 0: never */
+    long crash_at;    /* crash before this change; 0: never */
     long fail_at;     /* this call fails; 0: none */
-    bool for_ever;    /* and all after it */
+    bool permanent;   /* and all calls after it */
     int with;         /* errno */
-    bool in_halves;   /* writes and reads do half of what they should, with interruptions */
+    bool in_halves;   /* writes and reads process half of the bytes, with interruptions */
     bool no_exchange; /* the file system cannot exchange names */
     enum loss loss;
     enum sabotage sabotage;
-    char grave[128]; /* where removed files wait for a power cut; "": it is not simulated */
+    char grave[128]; /* keeps removed files for a power cut; "": not simulated */
     char root[128];
 } plan;
 
@@ -94,7 +94,7 @@ static void remember(enum change change, int fd, const char *name, const char *t
     snprintf(d->to, sizeof d->to, "%s", to);
 }
 
-/* What is synced is no longer taken back. */
+/* Forgets changes that are synced. */
 static void forget(int fd)
 {
     struct stat st;
@@ -128,7 +128,7 @@ static void take_back(const struct done *d)
         if (fstat(d->dir, &st) == 0 &&
             ftruncate(d->dir, plan.loss == LOSE_SOME_BYTES ? st.st_size / 2 : 0) == 0 &&
             plan.loss == LOSE_SOME_BYTES)
-            if (ftruncate(d->dir, st.st_size) != 0) /* zeros, as file systems have them */
+            if (ftruncate(d->dir, st.st_size) != 0) /* zeros, as on real file systems */
                 abort();
         break;
     case RENAME:
@@ -164,8 +164,8 @@ static void lose(void)
             take_back(&done[i - 1]);
 }
 
-/* At the start of every call; true: it is to fail, and errno says how.  Between two calls that change
- * something all crashes are the same. */
+/* Runs at the start of every call.  Returns true and sets errno if the call must fail.  Crashes between
+ * two changes are equivalent, so only changes are counted for them. */
 static bool hit(bool changes)
 {
     if (!plan.on)
@@ -177,7 +177,7 @@ static bool hit(bool changes)
         _exit(77);
     }
     if (plan.fail_at == 0 ||
-        (plan.for_ever ? plan.count < plan.fail_at : plan.count != plan.fail_at))
+        (plan.permanent ? plan.count < plan.fail_at : plan.count != plan.fail_at))
         return false;
     errno = plan.with;
     return true;
@@ -264,7 +264,7 @@ int fsync(int fd)
 
 int close(int fd)
 {
-    bool failed = hit(false); /* the descriptor is gone all the same */
+    bool failed = hit(false); /* the descriptor is closed in any case */
     int why = errno, result = (int)syscall(SYS_close, fd);
     if (!failed)
         return result;
@@ -296,7 +296,7 @@ int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsign
     return result;
 }
 
-/* Directories that only look empty are not: then nothing is done. */
+/* A directory whose files wait in `grave` is not empty for the system: do nothing then. */
 static bool is_empty(int dir, const char *name)
 {
     int fd = raw_openat(dir, name, O_RDONLY | O_DIRECTORY, 0);
@@ -337,7 +337,7 @@ int unlinkat(int dir, const char *name, int flags)
 
 /* -- crashes -------------------------------------------------------------------------------- */
 
-/* Three checkpoints, two of them kept; the last once more, in another way. */
+/* Three checkpoints, of which two are kept; the last one is saved twice, divided differently. */
 enum { N_SAVES = 4 };
 static const uint64_t steps[N_SAVES] = {10, 20, 30, 30};
 
@@ -347,7 +347,7 @@ static struct saved_options save_options(const char *root, size_t i)
     return (struct saved_options){root, runs[i], steps[i], i == 3 ? 2 : 3, 5 + i, 2, true};
 }
 
-/* In memory where that can be: nothing is to survive here. */
+/* In memory if possible: nothing needs to survive. */
 static void make_folder(struct folder *f)
 {
     snprintf(f->at, sizeof f->at, "/dev/shm/weft-test-XXXXXX");
@@ -363,7 +363,7 @@ static void set_plan(const struct folder *f)
     snprintf(plan.grave, sizeof plan.grave, "%.60s/grave", f->at);
 }
 
-/* Says through the pipe which steps are acknowledged. */
+/* Reports acknowledged steps through the pipe. */
 static void save_all(int ack)
 {
     plan.on = true;
@@ -380,7 +380,7 @@ static void save_all(int ack)
     _exit(0);
 }
 
-/* The step that is found, all of it right; 0: none, -1: something is wrong. */
+/* Returns the newest step if all of it is correct; 0: none, -1: something is wrong. */
 static int found_step(void)
 {
     struct wf_ckpt *s = NULL;
@@ -407,7 +407,7 @@ static size_t count_hidden(const char *path)
     return n;
 }
 
-/* The next run cleans up, goes on, and saves. */
+/* The next run cleans up, resumes and saves. */
 static void check_next_run(void)
 {
     struct saved_options o = {plan.root, "next", 40, 2, 1, 1, true};
@@ -418,8 +418,8 @@ static void check_next_run(void)
     assert_int_equal(folder_count(plan.root), 1);
 }
 
-/* A crash before change `at`.  True when the newest acknowledged checkpoint, or a newer one, is found
- * bit for bit; *ended when there are fewer. */
+/* Crashes before change `at`.  Returns true if the newest acknowledged checkpoint or a newer one is
+ * found bit for bit.  Sets *ended if there are fewer changes. */
 static bool survives(long at, enum loss loss, enum sabotage sabotage, bool no_exchange,
                      bool *ended)
 {
@@ -455,7 +455,7 @@ static bool survives(long at, enum loss loss, enum sabotage sabotage, bool no_ex
     return good;
 }
 
-/* How many crashes lose something, of those at changes 1, 1 + stride, ... and after the last one. */
+/* Counts crashes that lose something, at changes 1, 1 + stride, ... and after the last one. */
 static size_t sweep(enum loss loss, enum sabotage sabotage, long stride, bool no_exchange,
                     long *n_points)
 {
@@ -477,8 +477,7 @@ static void check_crashes(void **state)
     assert_true(n_points > 100 / SAVED_STRIDE);
 }
 
-/* Without an exchange of names there is a moment in which step 30 is not there; never one without
- * any. */
+/* Without an exchange of names step 30 is missing for a moment, but there is always a checkpoint. */
 static void check_crashes_without_exchange(void **state)
 {
     (void)state;
@@ -486,7 +485,7 @@ static void check_crashes_without_exchange(void **state)
     assert_true(sweep(LOSE_NOTHING, NONE, SAVED_STRIDE, true, &n_points) <= 1);
 }
 
-/* A sync that is left out must be noticed. */
+/* A missing sync must be detected. */
 static void check_teeth(void **state)
 {
     enum sabotage sabotage = *(enum sabotage *)*state;
@@ -515,11 +514,11 @@ static void set_failing(struct folder *f)
 
 static const struct failure {
     int with;
-    bool for_ever;
+    bool permanent;
 } failures[] = {{EIO, false}, {EIO, true}, {ENOSPC, false}};
 
-/* The n-th call fails: an error that says something, or none; what was acknowledged stays, nothing
- * leaks, and the next checkpoint succeeds. */
+/* After a failure of the n-th call, acknowledged checkpoints stay, nothing leaks, an error has a
+ * message, and the next checkpoint succeeds. */
 static bool fail_at(long at, const struct failure *how)
 {
     struct folder f;
@@ -529,7 +528,7 @@ static bool fail_at(long at, const struct failure *how)
     struct saved_options o = save_options(plan.root, 2);
     plan.fail_at = at;
     plan.with = how->with;
-    plan.for_ever = how->for_ever;
+    plan.permanent = how->permanent;
     plan.on = true;
     enum weft_status st = saved_write(&o, &err);
     plan.on = false;
@@ -539,7 +538,7 @@ static bool fail_at(long at, const struct failure *how)
     int found = found_step();
     if (found < (st == WEFT_OK ? 30 : 20))
         fail_msg("call %ld: found %d after '%s'", at, found, err.msg);
-    if (!how->for_ever && st != WEFT_OK && found == 20 && count_hidden(plan.root) != 0)
+    if (!how->permanent && st != WEFT_OK && found == 20 && count_hidden(plan.root) != 0)
         fail_msg("call %ld: a temporary directory is left after '%s'", at, err.msg);
     check_next_run();
     folder_remove(f.at);
@@ -578,12 +577,12 @@ int main(void)
     static enum loss losses[] = {LOSE_NOTHING, LOSE_ALL, LOSE_LAST, LOSE_BYTES,
                                  LOSE_SOME_BYTES};
     static enum sabotage sabotages[] = {NO_FILE_SYNC, NO_INNER_SYNC, NO_ROOT_SYNC};
-    static const char *const loss_names[] = {"killed", "unsynced is lost", "the last is lost",
-                                             "unsynced files are empty",
-                                             "unsynced files are half"};
+    static const char *const loss_names[] = {
+        "killed", "unsynced is lost", "the last names are lost", "unsynced files are empty",
+        "unsynced files are half"};
     static const char *const sabotage_names[] = {
         "files are not synced", "directories are not synced", "the root is not synced"};
-    static const char *const failure_names[] = {"EIO once", "EIO for ever", "ENOSPC once"};
+    static const char *const failure_names[] = {"EIO once", "EIO permanently", "ENOSPC once"};
     struct CMUnitTest tests[2 + WEFT_LEN(losses) + WEFT_LEN(sabotages) + WEFT_LEN(failures)] = {
         cmocka_unit_test(check_halves), cmocka_unit_test(check_crashes_without_exchange)};
     size_t n = 2;

@@ -1,5 +1,5 @@
-/* Damaged checkpoints: every changed byte is found and named, and an older checkpoint is used; no
- * manifest, however it is written, leads out of its directory or into a wait. */
+/* Tests damaged checkpoints: every changed byte is detected and reported, and an older checkpoint is
+ * used; no manifest can make the reader leave its directory or block. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 #include "folder.h"
 #include "training/ckpt/store.h"
 
-/* Two checkpoints of three ranks: damage goes to the newer one. */
+/* Two checkpoints of three ranks; the tests damage the newer one. */
 static void make_two(struct folder *f)
 {
     folder_make(f);
@@ -34,7 +34,7 @@ static char *newer_path(struct folder *f, const char *name)
     return path;
 }
 
-/* The older one is taken, and what is said of the newer one has `want` in it. */
+/* Checks that the older checkpoint is used and that the message about the newer one contains `want`. */
 static void expect_skip(struct folder *f, const char *want)
 {
     struct wf_ckpt *s = NULL;
@@ -70,7 +70,7 @@ static void flip(int fd, size_t at, unsigned char mask)
     assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
 }
 
-/* What opening says of the newer checkpoint; NULL: nothing. */
+/* Returns the error of opening the newer checkpoint, or NULL. */
 static const char *open_newer(struct folder *f, bool verify)
 {
     static struct weft_error err;
@@ -131,7 +131,7 @@ static void check_header_bytes(void **state)
     folder_remove(f.at);
 }
 
-/* Reading the whole of what is damaged also finds it, when nothing was verified before. */
+/* Reading a damaged piece detects the damage without a prior verification. */
 static void expect_read_finds(struct folder *f, const char *said)
 {
     struct wf_ckpt *s = NULL;
@@ -183,7 +183,7 @@ static void check_data_bits(void **state)
     folder_remove(f.at);
 }
 
-/* The name in the message is the right one. */
+/* The message has the right name. */
 static void check_names_the_tensor(void **state)
 {
     (void)state;
@@ -212,7 +212,7 @@ static void check_names_the_tensor(void **state)
     int fd = open(newer_path(&f, "rank-00004.safetensors"), O_RDWR);
     flip(fd, header_bytes(fd) + 3 * sizeof(float), 1);
     assert_non_null(strstr(open_newer(&f, true), "rank-00004.safetensors: 'value' of parameter "
-                                                 "'b', elements 1 .. 1, does not have"));
+                                                 "'b', elements 1 .. 1, does not match"));
     close(fd);
     folder_remove(f.at);
 }
@@ -283,7 +283,7 @@ static void do_swap(struct folder *f)
     assert_int_equal(rename(a, c) | rename(b, a) | rename(c, b), 0);
 }
 
-/* Of another run and step, but of the same length: both were divided in the same way. */
+/* From another run and step, but of the same length: both are divided in the same way. */
 static void do_stale(struct folder *f)
 {
     copy(folder_path(f, "step-00000010/rank-00001.safetensors"),
@@ -301,7 +301,8 @@ static void put_other(struct folder *f, const char *name, int kind)
     snprintf(kept, sizeof kept, "%s/kept", f->at);
     assert_int_equal(rename(path, kept), 0);
     if (kind == 0)
-        assert_int_equal(symlink(kept, path), 0); /* to the right bytes: still not followed */
+        assert_int_equal(symlink(kept, path),
+                         0); /* the right bytes, but links are not followed */
     else if (kind == 1)
         assert_int_equal(mkfifo(path, 0666), 0);
     else
@@ -347,22 +348,22 @@ static struct damage {
     void (*make)(struct folder *f);
     const char *want;
 } damages[] = {
-    {"a file is cut", do_truncate, "step-00000020: rank-00002.safetensors has "},
-    {"a file is empty", do_empty, "rank-00000.safetensors has 0 bytes, not "},
+    {"a file is truncated", do_truncate, "step-00000020: rank-00002.safetensors has "},
+    {"a file is empty", do_empty, "rank-00000.safetensors has 0 bytes (expected "},
     {"a file is longer", do_append, "rank-00000.safetensors has "},
     {"a file is missing", do_remove, "rank-00001.safetensors is missing"},
     {"the manifest is missing", do_remove_manifest, "step-00000020: manifest.json is missing"},
-    {"the manifest is cut", do_cut_manifest, "manifest.json: it does not have the hash"},
-    {"the manifest is empty", do_empty_manifest, "manifest.json: it does not have the hash"},
-    {"a file too many", do_extra, "rank-00003.safetensors is not of this checkpoint"},
+    {"the manifest is truncated", do_cut_manifest, "manifest.json: its hash does not match"},
+    {"the manifest is empty", do_empty_manifest, "manifest.json: its hash does not match"},
+    {"an extra file", do_extra, "rank-00003.safetensors does not belong to this checkpoint"},
     {"two files are swapped", do_swap, "rank-00000.safetensors"},
     {"a file of another run", do_stale, "rank-00001.safetensors"},
     {"the manifest of another step", do_stale_manifest, "its manifest is of step 10"},
-    {"a link", do_link, "rank-00000.safetensors is no regular file"},
-    {"a pipe", do_fifo, "rank-00000.safetensors is no regular file"},
-    {"a directory", do_folder, "rank-00000.safetensors is no regular file"},
-    {"the manifest is a link", do_manifest_link, "manifest.json is no regular file"},
-    {"the manifest is a pipe", do_manifest_fifo, "manifest.json is no regular file"},
+    {"a link", do_link, "rank-00000.safetensors is not a regular file"},
+    {"a pipe", do_fifo, "rank-00000.safetensors is not a regular file"},
+    {"a directory", do_folder, "rank-00000.safetensors is not a regular file"},
+    {"the manifest is a link", do_manifest_link, "manifest.json is not a regular file"},
+    {"the manifest is a pipe", do_manifest_fifo, "manifest.json is not a regular file"},
     {"the checkpoint is a link", do_step_link, "step-00000020 cannot be opened: "},
 };
 
@@ -377,7 +378,7 @@ static void check_damage(void **state)
     folder_remove(f.at);
 }
 
-/* A file that is cut after it was opened is an error, not a signal. */
+/* A file that is truncated after it was opened causes an error, not a signal. */
 static void check_cut_while_open(void **state)
 {
     (void)state;
@@ -394,7 +395,7 @@ static void check_cut_while_open(void **state)
     folder_remove(f.at);
 }
 
-/* Writing follows no link either, and overwrites nothing. */
+/* Writing does not follow links and overwrites nothing. */
 static void check_writer_follows_nothing(void **state)
 {
     (void)state;
@@ -425,9 +426,9 @@ static void check_writer_follows_nothing(void **state)
     folder_remove(f.at);
 }
 
-/* -- manifests that are sealed as they should be, but lie ----------------------------------- */
+/* -- malicious manifests with a correct hash ------------------------------------------------ */
 
-/* Replaces the hash at the end by the right one, counted here by the other form of the function. */
+/* Replaces the hash at the end by the right one, computed with the other form of the function. */
 static void seal(char *text, size_t n)
 {
     const size_t tail = 3, digits = 32;
@@ -446,31 +447,31 @@ static void seal(char *text, size_t n)
 static struct lie {
     const char *name, *from, *to, *want;
 } lies[] = {
-    {"up", "rank-00000.safetensors\"", "../../../../../etc/passwd\"", "'../../../../../etc/passwd' is no name"},
-    {"absolute", "rank-00000.safetensors\"", "/etc/passwd\"", "'/etc/passwd' is no name for a file"},
-    {"a folder", "rank-00000.safetensors\"", "a/rank-00000.safetensors\"", "is no name for a file"},
-    {"empty", "rank-00000.safetensors\"", "\"", "'' is no name for a file"},
-    {"NUL", "rank-00000.safetensors\"", "rank-00000.safetensors\\u0000\"", "it is no JSON"},
-    {"six digits", "rank-00000.safetensors\"", "rank-000000.safetensors\"", "is no name for a file"},
-    {"itself", "rank-00000.safetensors\"", "manifest.json\"", "'manifest.json' is no name"},
-    {"a file twice", "rank-00000.safetensors\"", "rank-00001.safetensors\"", "rank-00001.safetensors is there twice"},
-    {"a newer format", "\"version\":1", "\"version\":2", "it has version 2 of the format, this weft reads up to 1"},
-    {"no format", "\"weft checkpoint\"", "\"something\"", "it is no manifest of a checkpoint"},
+    {"up", "rank-00000.safetensors\"", "../../../../../etc/passwd\"", "'../../../../../etc/passwd' is not a valid file name"},
+    {"absolute", "rank-00000.safetensors\"", "/etc/passwd\"", "'/etc/passwd' is not a valid file name"},
+    {"a folder", "rank-00000.safetensors\"", "a/rank-00000.safetensors\"", "is not a valid file name"},
+    {"empty", "rank-00000.safetensors\"", "\"", "'' is not a valid file name"},
+    {"NUL", "rank-00000.safetensors\"", "rank-00000.safetensors\\u0000\"", "it is not valid JSON"},
+    {"six digits", "rank-00000.safetensors\"", "rank-000000.safetensors\"", "is not a valid file name"},
+    {"itself", "rank-00000.safetensors\"", "manifest.json\"", "'manifest.json' is not a valid file name"},
+    {"a file twice", "rank-00000.safetensors\"", "rank-00001.safetensors\"", "file rank-00001.safetensors is listed twice"},
+    {"a newer format", "\"version\":1", "\"version\":2", "it has format version 2 (maximum 1)"},
+    {"no format", "\"weft checkpoint\"", "\"something\"", "it is not the manifest of a checkpoint"},
     {"another step", "\"step\":20", "\"step\":21", "its manifest is of step 21"},
-    {"a negative step", "\"step\":20", "\"step\":-1", "its step, run, config or model makes no sense"},
-    {"a step of no integer", "\"step\":20", "\"step\":20.0", "makes no sense"},
-    {"a bad run", "\"run-2\"", "\"run/2\"", "makes no sense"},
-    {"a key more", "\"step\":20", "\"step\":20,\"x\":1", "makes no sense"},
-    {"a key twice", "\"step\":20", "\"step\":20,\"step\":20", "it is no JSON: duplicate object key"},
+    {"a negative step", "\"step\":20", "\"step\":-1", "its step, run, config or model is invalid"},
+    {"a fractional step", "\"step\":20", "\"step\":20.0", "is invalid"},
+    {"a bad run", "\"run-2\"", "\"run/2\"", "is invalid"},
+    {"an extra key", "\"step\":20", "\"step\":20,\"x\":1", "is invalid"},
+    {"a key twice", "\"step\":20", "\"step\":20,\"step\":20", "it is not valid JSON: duplicate object key"},
     {"another shape", "\"shape\":[50,8]", "\"shape\":[50,9]", "of parameter 'wte.weight' are missing"},
     {"huge", "\"shape\":[50,8]", "\"shape\":[9223372036854775807,8]", "has too many elements"},
     {"no elements", "\"shape\":[50,8]", "\"shape\":[0,8]", "has no elements"},
-    {"a parameter twice", "\"name\":\"scale\"", "\"name\":\"wte.weight\"", "what it says of 'wte.weight' makes no sense"},
+    {"a parameter twice", "\"name\":\"scale\"", "\"name\":\"wte.weight\"", "the entry of 'wte.weight' is invalid"},
     {"a name with an escape", "\"name\":\"scale\"", "\"name\":\"a\\u001b[1m\"", "the name of parameter 'a?[1m' has bytes"},
-    {"an unknown what", "\"what\":\"m\"", "\"what\":\"n\"", "makes no sense"},
-    {"a file beyond", "\"file\":2", "\"file\":9", "is in no file"},
-    {"in the header", "\"at\":", "\"at\":0,\"x\":", "makes no sense"},
-    {"header beyond the file", "\"header_bytes\":", "\"header_bytes\":99999", "makes no sense"},
+    {"an unknown field", "\"what\":\"m\"", "\"what\":\"n\"", "is invalid"},
+    {"a file beyond", "\"file\":2", "\"file\":9", "is outside of its file"},
+    {"in the header", "\"at\":", "\"at\":0,\"x\":", "is invalid"},
+    {"header beyond the file", "\"header_bytes\":", "\"header_bytes\":99999", "is invalid"},
 };
 /* clang-format on */
 

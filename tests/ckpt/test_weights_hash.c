@@ -1,4 +1,4 @@
-/* The hash of weights against the same bytes hashed at once, and what must and must not change it. */
+/* Tests the hash of weights against the same bytes hashed at once, and what changes it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "folder.h"
 #include "training/ckpt/weights_hash.h"
 
-enum { ROWS = 211, COLS = 313, FEW = 3 }; /* more elements than are read at once; and a few */
+enum { ROWS = 211, COLS = 313, FEW = 3 }; /* more elements than one read; a few */
 
 static const struct weft_model model = {.arch = WEFT_ARCH_GPT2,
                                         .layers = 1,
@@ -29,7 +29,7 @@ static const struct weft_model model = {.arch = WEFT_ARCH_GPT2,
 static const struct wf_hf_tensor tensors[] = {{"transformer.b", 2, {ROWS, COLS}},
                                               {"transformer.a", 1, {FEW}}};
 
-/* Halves of small whole numbers, which BF16 has too. */
+/* Halves of small integers, which BF16 represents exactly. */
 static float value_at(size_t i)
 {
     return (float)((int)(i % 101) - 50) * 0.5F;
@@ -61,7 +61,7 @@ static void hash_of(const char *dir, char out[WF_HASH_HEX_SIZE])
     wf_weights_free(w);
 }
 
-/* All that is hashed, one after the other, by the rule of the header. */
+/* Returns all hashed bytes in order, as the header defines them. */
 struct bytes {
     unsigned char *at;
     size_t n;
@@ -124,7 +124,7 @@ static void check_layouts(void **state)
     folder_make(&f);
     write_model(folder_path(&f, "whole"), WF_DTYPE_F32, 0, SIZE_MAX);
     hash_of(folder_path(&f, "whole"), whole);
-    write_model(folder_path(&f, "cut"), WF_DTYPE_F32, 1, SIZE_MAX); /* a file for each tensor */
+    write_model(folder_path(&f, "cut"), WF_DTYPE_F32, 1, SIZE_MAX); /* one file per tensor */
     hash_of(folder_path(&f, "cut"), other);
     assert_string_equal(other, whole);
     write_model(folder_path(&f, "bf16"), WF_DTYPE_BF16, 0, SIZE_MAX);
@@ -139,7 +139,7 @@ static void check_layouts(void **state)
 static void check_refused(void **state)
 {
     (void)state;
-    const struct wf_hf_tensor turned = {"transformer.b", 2, {COLS, ROWS}},
+    const struct wf_hf_tensor transposed = {"transformer.b", 2, {COLS, ROWS}},
                               missing = {"transformer.c", 1, {FEW}};
     struct folder f;
     struct wf_weights *w = NULL;
@@ -148,7 +148,7 @@ static void check_refused(void **state)
     folder_make(&f);
     write_model(folder_path(&f, "m"), WF_DTYPE_F32, 0, SIZE_MAX);
     assert_int_equal(wf_weights_open(folder_path(&f, "m"), &w, NULL), WEFT_OK);
-    assert_int_equal(wf_weights_hash(w, &turned, 1, out, &err), WEFT_CKPT);
+    assert_int_equal(wf_weights_hash(w, &transposed, 1, out, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "(211, 313)"));
     assert_int_equal(wf_weights_hash(w, &missing, 1, out, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "transformer.c"));
@@ -160,9 +160,9 @@ static void check_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        {"the bytes that the header tells of", check_bytes, NULL, NULL, NULL},
-        {"files and types do not matter, values do", check_layouts, NULL, NULL, NULL},
-        {"a tensor that is missing or of another shape", check_refused, NULL, NULL, NULL},
+        {"the bytes that the header defines", check_bytes, NULL, NULL, NULL},
+        {"depends on values, not on files and types", check_layouts, NULL, NULL, NULL},
+        {"a missing tensor or another shape is refused", check_refused, NULL, NULL, NULL},
     };
     return cmocka_run_group_tests_name("hash", tests, NULL, NULL) != 0;
 }

@@ -143,19 +143,19 @@ cp -r saved torn
 rm -r torn/model
 for command in 'inspect --hash' convert; do
     noted $command torn $([ "$command" != convert ] || echo newest)
-    err_has 'weft: torn is not finished: its checkpoint of step 10 is taken'
+    err_has 'weft: torn is not finished: using its checkpoint of step 10'
 done
 holds cmp newest/model.safetensors saved/model/model.safetensors
 printf x | dd of=torn/checkpoints/step-00000010/rank-00000.safetensors bs=1 seek=9999 \
     conv=notrunc status=none
 noted convert torn older
-err_has 'its checkpoint of step 5 is taken; passed over: torn/checkpoints/step-00000010: rank-0'
+err_has 'using its checkpoint of step 5; skipped: torn/checkpoints/step-00000010: rank-0'
 holds cmp older/model.safetensors five/model.safetensors
 noted eval --model torn --data "$tiny/tokens.bin"
-err_has 'step 5 is taken'
+err_has 'using its checkpoint of step 5'
 noted generate --model torn --tokens 1 --json
 run 4 convert torn/checkpoints/step-00000010 bad
-err_has 'does not have its hash'
+err_has 'does not match its hash'
 rm torn/checkpoints/step-00000005/manifest.json
 run 4 convert torn bad
 err_has 'none of the 2 checkpoints in torn/checkpoints can be used'
@@ -163,15 +163,15 @@ rm -r torn/checkpoints/*
 for command in 'convert torn bad' 'generate --model torn' 'inspect --hash torn' \
     "eval --model torn --data $tiny/tokens.bin"; do
     run 4 $command
-    err_has 'torn is a run that is not finished and has no checkpoint'
+    err_has 'torn is an unfinished run without a checkpoint'
 done
 # Paths that are not models: the error names what was expected and found, with one exit code.
 mkdir some && touch some/a some/b some/c some/d
 for command in 'convert some bad' 'generate --model some' 'inspect --hash some' \
     "eval --model some --data $tiny/tokens.bin"; do
     run 4 $command
-    err_has 'some is no model: it should have config.json (Hugging Face), manifest.json'
-    err_has 'and has a, b, c and 1 more'
+    err_has 'some is not a model: expected config.json (Hugging Face), manifest.json'
+    err_has 'found a, b, c and 1 more'
     run 4 ${command//some/nowhere}
     err_has 'nowhere cannot be opened: No such file'
 done
@@ -207,7 +207,7 @@ holds cmp from-llmc/model.safetensors from-half/model.safetensors
 
 llmc 3 359 >cut.bin
 run 4 convert cut.bin cut
-err_has 'it was cut short'
+err_has 'it is truncated'
 llmc 2 360 >old.bin
 run 4 convert old.bin old
 err_has 'version 2'
@@ -248,7 +248,7 @@ done
 run 2 convert gpt2.bin x --to checkpoint --type bf16
 run 2 convert gpt2.bin x --to checkpoint --shard-bytes 9
 run 2 convert gpt2.bin step-00000003 --to checkpoint
-err_has 'has the name of step 3'
+err_has 'is named after step 3'
 run 2 convert gpt2.bin ends --to checkpoint
 err_has 'exists and is not empty'
 run 8 convert gpt2.bin nowhere/at/all --to checkpoint

@@ -268,20 +268,20 @@ table <<'END'
 3+ | tokens\.bin: token .* the vocabulary has 64.*model\.vocab | weft train --model.spec=d1 --model.vocab=64 --model.ctx=16 --data.train=tokens.bin
 
 # train: models, checkpoints and places
-4 | none/config\.json cannot be opened: No such file .*give the directory | weft train run.yaml --model.dir=none --log.dir=new/run
-4 | cut-weights/model\.safetensors: .*the file is cut | weft train run.yaml --model.dir=cut-weights --log.dir=new/run
+4 | none/config\.json cannot be opened: No such file .*expected a model directory | weft train run.yaml --model.dir=none --log.dir=new/run
+4 | cut-weights/model\.safetensors: .*the file is truncated | weft train run.yaml --model.dir=cut-weights --log.dir=new/run
 4 | bert/config\.json: model_type is 'bert': weft reads gpt2 and llama | weft train run.yaml --model.dir=bert
 4 | no-such cannot be opened: No such file | weft train run.yaml --checkpoint.resume=no-such
 4 | model: manifest\.json is missing | weft train run.yaml --checkpoint.resume=model
 4 | is a checkpoint of another model: .*give the same model | weft train run.yaml --model.dir=llama --checkpoint.resume=done/checkpoints/step-00000002
-4 | manifest\.json: .* cut or was changed | weft train run.yaml --checkpoint.resume=damaged/checkpoints/step-00000002
+4 | manifest\.json: .* truncated or was changed | weft train run.yaml --checkpoint.resume=damaged/checkpoints/step-00000002
 2 | log\.dir done has a finished run.*use another directory | weft train run.yaml --log.dir=done
 2 | log\.dir small\.txt is a file; expected a directory | weft train run.yaml --log.dir=small.txt
 8 | small\.txt/run: Not a directory | weft train run.yaml --log.dir=small.txt/run
 2 | log\.sample_prompt: there is no tokenizer for the model's 128 tokens | weft train run.yaml --log.dir=new/a/b --checkpoint.every=1 --log.sample=1 --log.sample_prompt=x
 2 | log\.sample_prompt: there is no tokenizer for the model's 128 tokens | weft train run.yaml --log.dir=folder --checkpoint.every=1 --log.sample=1 --log.sample_prompt=x
 8 | make directory new/a/x.*: File name too long | weft train run.yaml --log.dir=new/a/$(printf x%.0s {1..300})
-2 | locked is locked by .*: wait for that run to end | weft train run.yaml --log.dir=locked
+2 | locked is locked by .*; wait for that run to end | weft train run.yaml --log.dir=locked
 
 # eval, generate
 2 | eval needs --model and --data | weft eval -m model
@@ -298,7 +298,7 @@ table <<'END'
 4 | five-layers has no tensor 'transformer\.h\.4\. | weft generate -m five-layers
 4 | odd-dim/config\.json: dim 47 is not a multiple of heads 4 | weft generate -m odd-dim
 4 | text-dim/config\.json: .*n_embd | weft generate -m text-dim
-4 | small\.txt has [0-9]+ bytes: a model of llm\.c | weft generate -m small.txt
+4 | small\.txt has [0-9]+ bytes; the header of an llm\.c model | weft generate -m small.txt
 2 | --tokens at '999': expected numbers from 0 to 127 | weft generate -m model --tokens 1,999
 2 | 128 tokens and no tokenizer: give the prompt as numbers | weft generate -m model --prompt hello
 2 | top-p 2 is out of range .expected more than 0, at most 1. | weft generate -m model --tokens 1 --top-p 2
@@ -308,10 +308,10 @@ table <<'END'
 # convert
 2 | convert needs IN and OUT, not 1 name: | weft convert model
 4 | none cannot be opened: No such file | weft convert none new
-4 | cut-weights/model\.safetensors: .*the file is cut | weft convert cut-weights new
-2 | llama exists and is not empty: give another name | weft convert model llama
-2 | small\.txt: a file is there: give a new directory | weft convert model small.txt
-8 | no/such/place cannot be made: No such file | weft convert model no/such/place
+4 | cut-weights/model\.safetensors: .*the file is truncated | weft convert cut-weights new
+2 | llama exists and is not empty; use another name | weft convert model llama
+2 | small\.txt is a file; use a new directory | weft convert model small.txt
+8 | no/such/place cannot be created: No such file | weft convert model no/such/place
 2 | --type: 'f16' is not one of f32.bf16 | weft convert model new --type f16
 
 # inspect, report
@@ -319,7 +319,7 @@ table <<'END'
 3 | none: No such file | weft inspect none
 3 | small\.txt: unknown kind of file | weft inspect small.txt
 3 | folder: not a model .*, run .* or directory of token shards | weft inspect folder
-4 | cut-weights/model\.safetensors: .*the file is cut | weft inspect cut-weights
+4 | cut-weights/model\.safetensors: .*the file is truncated | weft inspect cut-weights
 2 | --hash needs a model: tokens\.bin is a file | weft inspect --hash tokens.bin
 2 | report needs a RUN | weft report
 3 | runs/zz does not exist; expected the directory of a run | weft report runs/zz
@@ -330,7 +330,7 @@ table <<'END'
 8 | cannot write /dev/full: No space left | weft report done -o /dev/full
 
 # No space: a limit on files stands for a disk that is full
-8 | config\.yaml cannot be written: File too large: free some space | ulimit -f 4; weft train run.yaml --log.dir=new/run
+8 | config\.yaml cannot be written: File too large; free some space | ulimit -f 4; weft train run.yaml --log.dir=new/run
 8 | File too large | ulimit -f 100; weft convert model new
 8 | cannot write new/.*: File too large | ulimit -f 1; weft tokenize small.txt -o new --train-bpe 300
 8 | cannot write plan\.html: File too large | ulimit -f 1; weft plan -s zb-v -p 4 -m 8 -o plan.html
@@ -388,7 +388,7 @@ if anybody --version >"$dir/out" 2>"$dir/err"; then
 8 | cannot write shut/plan\.csv: Permission denied | anybody plan -s 1f1b -p 2 -m 2 -o shut/plan.csv
 8 | cannot make the folder shut/new: Permission denied | anybody tokenize small.txt -o shut/new
 8 | shut/run: Permission denied | anybody train run.yaml --log.dir=shut/run
-8 | shut/new cannot be made: Permission denied | anybody convert model shut/new
+8 | shut/new cannot be created: Permission denied | anybody convert model shut/new
 8 | cannot write shut/page\.html: Permission denied | anybody report done -o shut/page.html
 END
 else

@@ -106,7 +106,7 @@ holds test ! -e ended/model
 holds test "$(hash_of ended/model-step-00000008)" = "$first"
 what='weft inspect --hash of a run that was ended'
 holds "$WEFT" inspect --hash ended >out 2>err
-err_has 'ended is not finished: its checkpoint of step '
+err_has 'ended is not finished: using its checkpoint of step '
 run 0 train "${more[@]}"
 run 0 train "${fixed[@]}" --train.steps=90 --log.dir=whole90
 holds test "$(hash_of ended)" = "$(hash_of whole90)"

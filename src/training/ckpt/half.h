@@ -1,10 +1,12 @@
-/* Numbers of two bytes, bit by bit: exact into fp32, to nearest even out of it. */
+/* Converts between fp32 and the two-byte types BF16 and F16.  Widening is exact; narrowing rounds to
+ * nearest even. */
 #ifndef TRAINING_CKPT_HALF_H
 #define TRAINING_CKPT_HALF_H
 
 #include <stdint.h>
 #include <string.h>
 
+/* Returns the fp32 number with these bits. */
 static inline float wf_f32_from_bits(uint32_t bits)
 {
     float value;
@@ -12,18 +14,18 @@ static inline float wf_f32_from_bits(uint32_t bits)
     return value;
 }
 
+/* Widens BF16, the upper half of an fp32. */
 static inline float wf_f32_from_bf16(uint16_t half)
 {
     return wf_f32_from_bits((uint32_t)half << 16);
 }
 
-/* F16 has 5 bits of exponent, biased by 15, and 10 of fraction. */
+/* Widens F16, which has 5 bits of exponent with a bias of 15 and 10 bits of fraction. */
 static inline float wf_f32_from_f16(uint16_t half)
 {
     uint32_t sign = (uint32_t)(half & 0x8000) << 16;
     uint32_t exponent = half >> 10 & 0x1f, fraction = half & 0x3ff;
-    if (exponent ==
-        0) { /* subnormal: fraction * 2^-24, which every fp32 unit computes exactly */
+    if (exponent == 0) { /* subnormal: fraction * 2^-24, which is exact in fp32 */
         float value = (float)fraction * 0x1p-24F;
         return sign != 0 ? -value : value;
     }
@@ -31,7 +33,7 @@ static inline float wf_f32_from_f16(uint16_t half)
     return wf_f32_from_bits(sign | exponent << 23 | fraction << 13);
 }
 
-/* A NaN stays one, made quiet so that dropping its low bits cannot turn it into an infinity. */
+/* Rounds to BF16.  A NaN becomes quiet, so that dropping its low bits cannot yield infinity. */
 static inline uint16_t wf_bf16_from_f32(float value)
 {
     uint32_t bits;

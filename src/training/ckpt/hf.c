@@ -1,4 +1,4 @@
-/* Reading a Hugging Face directory. */
+/* Reads Hugging Face directories. */
 #include "training/ckpt/hf.h"
 
 #include <errno.h>
@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/printable.h"
 #include "base/text.h"
 #include "planning/spec/hf_config.h"
-#include "training/ckpt/file.h"
 
 enum {
     MAX_CONFIG_BYTES = 4 << 20,
@@ -25,7 +25,7 @@ enum {
 static const char single_file[] = "model.safetensors";
 static const char index_file[] = "model.safetensors.index.json";
 
-/* A tensor by the name that it has in today's files. */
+/* A tensor under its current name. */
 struct tensor_ref {
     char *name; /* owned */
     const struct wf_safetensors *file;
@@ -35,46 +35,46 @@ struct tensor_ref {
 struct wf_hf {
     char *dir; /* owned */
     struct weft_model model;
-    struct wf_safetensors **files; /* owned; by name */
+    struct wf_safetensors **files; /* owned; sorted by name */
     size_t n_files;
-    struct tensor_ref *tensors; /* owned; by name */
+    struct tensor_ref *tensors; /* owned; sorted by name */
     size_t n_tensors;
 };
 
 /* -- names --------------------------------------------------------------------------------- */
 
-static bool begins_with(const char *s, const char *with)
+static bool has_prefix(const char *s, const char *prefix)
 {
-    return strncmp(s, with, strlen(with)) == 0;
+    return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
-static bool ends_with(const char *s, const char *with)
+static bool has_suffix(const char *s, const char *suffix)
 {
-    size_t n = strlen(s), m = strlen(with);
-    return n >= m && strcmp(s + n - m, with) == 0;
+    size_t n = strlen(s), m = strlen(suffix);
+    return n >= m && strcmp(s + n - m, suffix) == 0;
 }
 
-/* Tensors of old files that hold no weights, and the second copy of a tied one. */
+/* Returns true for tensors of old files that are not weights and for the copy of a tied weight. */
 static bool is_ignored(const struct weft_model *m, const char *name)
 {
     if (m->tied && strcmp(name, "lm_head.weight") == 0)
         return true;
     if (m->arch == WEFT_ARCH_GPT2)
-        return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias");
-    return ends_with(name, ".rotary_emb.inv_freq");
+        return has_suffix(name, ".attn.bias") || has_suffix(name, ".attn.masked_bias");
+    return has_suffix(name, ".rotary_emb.inv_freq");
 }
 
-/* NULL when there is no memory. */
+/* Returns the current name of a tensor, or NULL if memory runs out. */
 static char *canonical_name(const struct weft_model *m, const char *name)
 {
-    if (m->arch != WEFT_ARCH_GPT2 || begins_with(name, "transformer.") ||
-        begins_with(name, "lm_head.") || begins_with(name, "model."))
+    if (m->arch != WEFT_ARCH_GPT2 || has_prefix(name, "transformer.") ||
+        has_prefix(name, "lm_head.") || has_prefix(name, "model."))
         return strdup(name);
     size_t n = sizeof "transformer." + strlen(name);
-    char *whole = malloc(n);
-    if (whole != NULL)
-        snprintf(whole, n, "transformer.%s", name);
-    return whole;
+    char *full = malloc(n);
+    if (full != NULL)
+        snprintf(full, n, "transformer.%s", name);
+    return full;
 }
 
 static int compare_refs(const void *a, const void *b)
@@ -99,7 +99,7 @@ static enum weft_status read_config(struct wf_hf *hf, struct weft_error *err)
         return WEFT_FAIL(err, WEFT_NOMEM, "the path of config.json");
     enum weft_status st = wf_file_read(path, MAX_CONFIG_BYTES, &text, &len, err);
     if (st != WEFT_OK && access(path, F_OK) != 0)
-        wf_error_wrap(err, "", ": give the directory of a model, which has one");
+        wf_error_wrap(err, "", "; expected a model directory");
     if (st == WEFT_OK)
         st = wf_hf_config_parse(text, len, path, &hf->model, err);
     free(text);
@@ -118,12 +118,12 @@ static enum weft_status open_file(struct wf_hf *hf, const char *name, struct wef
     return st;
 }
 
-/* The map of an index says where each tensor is. */
+/* -- the index: weight_map maps each tensor to its file ------------------------------------ */
 
 static bool is_plain_file_name(const char *name)
 {
     return name[0] != '.' && strlen(name) <= MAX_FILE_NAME && wf_is_printable(name) &&
-           strchr(name, '/') == NULL && ends_with(name, ".safetensors");
+           strchr(name, '/') == NULL && has_suffix(name, ".safetensors");
 }
 
 static int compare_strings(const void *a, const void *b)
@@ -131,13 +131,13 @@ static int compare_strings(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The files of the map, each once, in *files, which the caller frees.  *n is how many. */
+/* Lists the distinct files of the map.  The caller frees *files. */
 static enum weft_status list_files(const char *path, json_t *map, const char ***files,
                                    size_t *n, struct weft_error *err)
 {
     size_t size = json_object_size(map), n_all = 0, n_unique = 0;
     if (size == 0)
-        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: weight_map is empty or no object", path);
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: weight_map is empty or not an object", path);
     const char **all = calloc(size, sizeof *all);
     if (all == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a list of %zu names", path, size);
@@ -149,13 +149,14 @@ static enum weft_status list_files(const char *path, json_t *map, const char ***
         if (file == NULL || !is_plain_file_name(file)) {
             free(all);
             return WEFT_FAIL(err, WEFT_CKPT,
-                             "%.160s: weight_map '%s' is '%s': give the plain name of a "
+                             "%.160s: weight_map '%s' is '%s'; expected the plain name of a "
                              ".safetensors file in the same directory",
                              path, wf_printable(name).at,
-                             file != NULL ? wf_printable(file).at : "no string");
+                             file != NULL ? wf_printable(file).at : "not a string");
         }
         all[n_all++] = file;
     }
+
     qsort(all, n_all, sizeof *all, compare_strings);
     for (size_t i = 0; i < n_all; i++)
         if (n_unique == 0 || strcmp(all[n_unique - 1], all[i]) != 0)
@@ -171,8 +172,8 @@ static const char *file_name(const struct wf_safetensors *file)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Whatever a file has is mapped to it; as the names of the map are as many as those of all files
- * together (checked by the caller), whatever is mapped is then there too. */
+/* Checks that the map assigns each tensor of a file to this file.  The caller compares the number of
+ * names in the map with the number in all files, so the map then has no other names. */
 static enum weft_status check_map_of(const struct wf_safetensors *file, const char *path,
                                      json_t *map, size_t *n_found, struct weft_error *err)
 {
@@ -194,7 +195,7 @@ static int compare_file_name(const void *name, const void *file)
     return strcmp(name, file_name(*(struct wf_safetensors *const *)file));
 }
 
-/* Only asked when one is missing. */
+/* Reports a tensor of the map that its file does not have. */
 static enum weft_status fail_missing(const struct wf_hf *hf, const char *path, json_t *map,
                                      struct weft_error *err)
 {
@@ -202,13 +203,14 @@ static enum weft_status fail_missing(const struct wf_hf *hf, const char *path, j
     json_t *value;
     json_object_foreach(map, name, value)
     {
-        const char *in = json_string_value(value);
+        const char *mapped = json_string_value(value);
         struct wf_safetensors **file =
-            bsearch(in, hf->files, hf->n_files, sizeof *hf->files, compare_file_name);
+            bsearch(mapped, hf->files, hf->n_files, sizeof *hf->files, compare_file_name);
         if (file == NULL || wf_safetensors_find(*file, name) == NULL)
-            return WEFT_FAIL(err, WEFT_CKPT,
-                             "%.160s: weight_map has tensor '%s' in %s, but it is not there",
-                             path, wf_printable(name).at, in);
+            return WEFT_FAIL(
+                err, WEFT_CKPT,
+                "%.160s: weight_map has tensor '%s' in %s, but the file does not have it", path,
+                wf_printable(name).at, mapped);
     }
     return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s: weight_map and files differ", path);
 }
@@ -221,8 +223,8 @@ static enum weft_status open_mapped(struct wf_hf *hf, const char *path, json_t *
     WEFT_TRY(list_files(path, map, &names, &n, err));
     enum weft_status st = WEFT_OK;
     if (n > MAX_SHARDS)
-        st = WEFT_FAIL(err, WEFT_CKPT, "%.160s: weight_map has %zu files: at most %d are read",
-                       path, n, MAX_SHARDS);
+        st = WEFT_FAIL(err, WEFT_CKPT, "%.160s: weight_map has %zu files (maximum %d)", path, n,
+                       MAX_SHARDS);
     else if ((hf->files = calloc(n, sizeof *hf->files)) == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a list of %zu files", path, n);
     for (size_t i = 0; i < n && st == WEFT_OK; i++)
@@ -244,34 +246,27 @@ static enum weft_status open_index(struct wf_hf *hf, const char *path, struct we
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
     free(text);
     if (root == NULL)
-        return WEFT_FAIL(err, WEFT_CKPT, "%.160s:%d:%d: this is no JSON: %s", path, why.line,
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s:%d:%d: not valid JSON: %s", path, why.line,
                          why.column, wf_printable(why.text).at);
     enum weft_status st = open_mapped(hf, path, json_object_get(root, "weight_map"), err);
     json_decref(root);
     return st;
 }
 
-static bool exists(const char *dir, const char *name)
-{
-    char *path = wf_path_join(dir, name);
-    bool found = path != NULL && access(path, F_OK) == 0;
-    free(path);
-    return found;
-}
-
 static enum weft_status open_weights(struct wf_hf *hf, struct weft_error *err)
 {
-    if (exists(hf->dir, single_file)) {
+    if (wf_dir_contains(hf->dir, single_file)) {
         hf->files = calloc(1, sizeof *hf->files);
         if (hf->files == NULL)
             return WEFT_FAIL(err, WEFT_NOMEM, "a list of files");
         return open_file(hf, single_file, err);
     }
-    if (!exists(hf->dir, index_file))
-        return WEFT_FAIL(
-            err, WEFT_CKPT, "%.160s has neither %s nor %s%s", hf->dir, single_file, index_file,
-            exists(hf->dir, "pytorch_model.bin") ? ": save pytorch_model.bin as safetensors"
-                                                 : "");
+    if (!wf_dir_contains(hf->dir, index_file))
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s has neither %s nor %s%s", hf->dir, single_file,
+                         index_file,
+                         wf_dir_contains(hf->dir, "pytorch_model.bin")
+                             ? "; convert pytorch_model.bin to safetensors"
+                             : "");
     char *path = wf_path_join(hf->dir, index_file);
     if (path == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "the path of %s", index_file);
@@ -308,18 +303,20 @@ static enum weft_status list_tensors(struct wf_hf *hf, struct weft_error *err)
         return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a list of %zu tensors", hf->dir, n);
     for (size_t i = 0; i < hf->n_files; i++)
         WEFT_TRY(add_tensors(hf, hf->files[i], err));
+
     qsort(hf->tensors, hf->n_tensors, sizeof *hf->tensors, compare_refs);
     for (size_t i = 1; i < hf->n_tensors; i++) {
         const struct tensor_ref *a = &hf->tensors[i - 1], *b = &hf->tensors[i];
         if (strcmp(a->name, b->name) == 0)
-            return WEFT_FAIL(err, WEFT_CKPT, "%.160s: tensor '%s' is there twice, as '%s' too",
+            return WEFT_FAIL(err, WEFT_CKPT, "%.160s: tensor '%s' duplicates '%s'",
                              wf_safetensors_path(b->file), wf_printable(b->tensor->name).at,
                              wf_printable(a->tensor->name).at);
     }
+
     if (!hf->model.tied && find(hf, "lm_head.weight") == NULL)
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s has no lm_head.weight, and tie_word_embeddings in config.json "
-                         "is not true: weights are missing, or the model is tied after all",
+                         "is not true; weights are missing, or the model is tied",
                          hf->dir);
     return WEFT_OK;
 }
@@ -374,17 +371,17 @@ const char *wf_hf_name(const struct wf_hf *hf, size_t i)
 
 uint64_t wf_hf_elements(const struct wf_hf *hf)
 {
-    uint64_t n = 0; /* all have their bytes in a file: the sum fits */
+    uint64_t n = 0; /* cannot overflow: all elements have bytes in a file */
     for (size_t i = 0; i < hf->n_tensors; i++)
         n += hf->tensors[i].tensor->n;
     return n;
 }
 
-/* "(2, 3)" */
-static void print_shape(char *out, size_t size, uint32_t rank, const uint64_t *shape)
+/* Prints a shape as "(2, 3)". */
+static void print_shape(char *out, size_t size, uint32_t n_dims, const uint64_t *shape)
 {
     int n = snprintf(out, size, "(");
-    for (uint32_t i = 0; i < rank && n > 0 && (size_t)n < size; i++)
+    for (uint32_t i = 0; i < n_dims && n > 0 && (size_t)n < size; i++)
         n += snprintf(out + n, size - (size_t)n, "%s%" PRIu64, i > 0 ? ", " : "", shape[i]);
     if (n > 0 && (size_t)n < size)
         snprintf(out + n, size - (size_t)n, ")");
@@ -402,20 +399,21 @@ static enum weft_status fail_not_found(const struct wf_hf *hf, const char *name,
                      near != NULL ? wf_printable(near).at : "");
 }
 
-enum weft_status wf_hf_find(const struct wf_hf *hf, const char *name, uint32_t rank,
+enum weft_status wf_hf_find(const struct wf_hf *hf, const char *name, uint32_t n_dims,
                             const uint64_t *shape, struct wf_hf_location *out,
                             struct weft_error *err)
 {
     const struct tensor_ref *t = find(hf, name);
     if (t == NULL)
         return fail_not_found(hf, name, err);
-    bool same = t->tensor->rank == rank;
-    for (uint32_t i = 0; same && i < rank; i++)
+
+    bool same = t->tensor->n_dims == n_dims;
+    for (uint32_t i = 0; same && i < n_dims; i++)
         same = t->tensor->shape[i] == shape[i];
     if (!same) {
         char has[100], needs[100];
-        print_shape(has, sizeof has, t->tensor->rank, t->tensor->shape);
-        print_shape(needs, sizeof needs, rank, shape);
+        print_shape(has, sizeof has, t->tensor->n_dims, t->tensor->shape);
+        print_shape(needs, sizeof needs, n_dims, shape);
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s: tensor '%s' has shape %s, but the model of config.json "
                          "needs %s",
@@ -426,15 +424,15 @@ enum weft_status wf_hf_find(const struct wf_hf *hf, const char *name, uint32_t r
     return WEFT_OK;
 }
 
-enum weft_status wf_hf_read(const struct wf_hf *hf, const char *name, uint32_t rank,
+enum weft_status wf_hf_read(const struct wf_hf *hf, const char *name, uint32_t n_dims,
                             const uint64_t *shape, float *out, struct weft_error *err)
 {
     struct wf_hf_location found;
-    WEFT_TRY(wf_hf_find(hf, name, rank, shape, &found, err));
+    WEFT_TRY(wf_hf_find(hf, name, n_dims, shape, &found, err));
     return wf_safetensors_read(found.file, found.tensor, 0, found.tensor->n, out, err);
 }
 
-/* Both lists are in order: the first that only one of them has is found by walking them at once. */
+/* Walks both sorted lists at once and reports the first name that only one of them has. */
 static enum weft_status compare_lists(const struct wf_hf *hf, const char *const *sorted,
                                       size_t n, struct weft_error *err)
 {
@@ -445,15 +443,16 @@ static enum weft_status compare_lists(const struct wf_hf *hf, const char *const 
             return fail_not_found(hf, sorted[k], err);
         if (k < n && strcmp(sorted[k], t->name) == 0) {
             while (k < n && strcmp(sorted[k], t->name) == 0)
-                k++; /* a caller may name a tied weight twice */
+                k++; /* callers may list a tied weight twice */
             continue;
         }
         const char *near = wf_text_nearest(t->name, sorted, n, sizeof *sorted);
-        return WEFT_FAIL(err, WEFT_CKPT,
-                         "%.160s: tensor '%s' is none of the model's%s%s: config.json may be "
-                         "another model's",
-                         wf_safetensors_path(t->file), wf_printable(t->tensor->name).at,
-                         near != NULL ? "; the nearest is " : "", near != NULL ? near : "");
+        return WEFT_FAIL(
+            err, WEFT_CKPT,
+            "%.160s: unexpected tensor '%s'%s%s; config.json may belong to another "
+            "model",
+            wf_safetensors_path(t->file), wf_printable(t->tensor->name).at,
+            near != NULL ? "; the nearest is " : "", near != NULL ? near : "");
     }
     return k < n ? fail_not_found(hf, sorted[k], err) : WEFT_OK;
 }

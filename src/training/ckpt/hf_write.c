@@ -1,40 +1,39 @@
-/* Writing a Hugging Face directory. */
+/* Writes Hugging Face directories. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "planning/spec/hf_config.h"
-#include "training/ckpt/file.h"
 #include "training/ckpt/hf.h"
 #include "training/ckpt/safetensors_priv.h"
 
 enum { FILE_NAME_SIZE = 64 };
 
-/* A file of the directory: entries first .. first + n - 1. */
+/* One weight file: entries first .. first + n - 1. */
 struct shard {
     size_t first, n;
     uint64_t n_elements;
 };
 
 struct wf_hf_writer {
-    char *dir, *tmp;                      /* owned; tmp is NULL before and after its life */
+    char *dir, *tmp;                      /* owned; tmp is NULL unless the directory exists */
     struct wf_safetensors_entry *entries; /* owned; their names too */
     size_t n_entries;
     struct shard *shards; /* owned */
     size_t n_shards;
     struct wf_safetensors_pair *pairs; /* owned; their strings too */
     size_t n_pairs;
-    uint64_t n_bytes;                     /* of all tensors */
-    struct wf_safetensors_writer *file;   /* owned: of the shard that is being written */
-    size_t current;                       /* that shard */
-    uint64_t left;                        /* elements that it still lacks */
+    uint64_t n_bytes;                     /* data of all tensors */
+    struct wf_safetensors_writer *file;   /* owned: the current shard */
+    size_t current;                       /* index of that shard */
+    uint64_t n_missing;                   /* elements not yet appended to it */
     const char *copied[WF_HF_MAX_COPIED]; /* borrowed: names of files beside the weights */
     size_t n_copied;
 };
@@ -47,7 +46,7 @@ static void name_shard(const struct wf_hf_writer *w, size_t i, char out[FILE_NAM
         snprintf(out, FILE_NAME_SIZE, "model-%05zu-of-%05zu.safetensors", i + 1, w->n_shards);
 }
 
-/* -- what goes where ----------------------------------------------------------------------- */
+/* -- shards -------------------------------------------------------------------------------- */
 
 static enum weft_status copy_entries(struct wf_hf_writer *w, const struct wf_hf_tensor *tensors,
                                      size_t n, enum wf_dtype type, struct weft_error *err)
@@ -59,7 +58,7 @@ static enum weft_status copy_entries(struct wf_hf_writer *w, const struct wf_hf_
     for (; w->n_entries < n; w->n_entries++) {
         const struct wf_hf_tensor *t = &tensors[w->n_entries];
         struct wf_safetensors_entry *e = &w->entries[w->n_entries];
-        *e = (struct wf_safetensors_entry){strdup(t->name), type, t->rank, {0}};
+        *e = (struct wf_safetensors_entry){strdup(t->name), type, t->n_dims, {0}};
         if (e->name == NULL)
             return WEFT_FAIL(err, WEFT_NOMEM, "the name of a tensor");
         memcpy(e->shape, t->shape, sizeof e->shape);
@@ -67,7 +66,7 @@ static enum weft_status copy_entries(struct wf_hf_writer *w, const struct wf_hf_
     return WEFT_OK;
 }
 
-/* Fills files in order; a tensor that is larger than the limit has one for itself. */
+/* Assigns tensors to files in order.  A tensor larger than the limit gets its own file. */
 static enum weft_status plan_shards(struct wf_hf_writer *w, uint64_t limit,
                                     struct weft_error *err)
 {
@@ -76,7 +75,7 @@ static enum weft_status plan_shards(struct wf_hf_writer *w, uint64_t limit,
     for (size_t i = 0; i < w->n_entries; i++) {
         WEFT_TRY(wf_safetensors_entry_size(&w->entries[i], &n, &bytes, err));
         if (!wf_size_add(w->n_bytes, bytes, &w->n_bytes))
-            return WEFT_FAIL(err, WEFT_CKPT, "tensor '%s' ends too far into the model",
+            return WEFT_FAIL(err, WEFT_CKPT, "tensor '%s' exceeds the maximum size of a model",
                              w->entries[i].name);
         struct shard *s = &w->shards[w->n_shards - 1];
         if (limit > 0 && s->n > 0 && (filled > limit || bytes > limit - filled)) {
@@ -92,22 +91,6 @@ static enum weft_status plan_shards(struct wf_hf_writer *w, uint64_t limit,
 }
 
 /* -- the directory ------------------------------------------------------------------------- */
-
-static enum weft_status make_temporary(struct wf_hf_writer *w, struct weft_error *err)
-{
-    for (int i = 0; i < WF_TEMPORARY_ATTEMPTS; i++) {
-        w->tmp = wf_path_temporary(w->dir, i);
-        if (w->tmp == NULL)
-            return WEFT_FAIL(err, WEFT_NOMEM, "the name of a temporary directory");
-        if (mkdir(w->tmp, 0777) == 0)
-            return WEFT_OK;
-        free(w->tmp);
-        w->tmp = NULL;
-        if (errno != EEXIST)
-            break;
-    }
-    return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be made: %s", w->dir, strerror(errno));
-}
 
 static enum weft_status write_text(const struct wf_hf_writer *w, const char *name,
                                    const struct wf_text *text, struct weft_error *err)
@@ -137,8 +120,7 @@ static enum weft_status write_config(const struct wf_hf_writer *w,
     return st;
 }
 
-/* Names of tensors and files are printable; of what JSON would have to escape, only '"' and '\'
- * are left. */
+/* Appends a JSON string.  Names are printable ASCII, so only '"' and '\' need an escape. */
 static void add_quoted(struct wf_text *text, const char *name)
 {
     wf_text_addc(text, '"');
@@ -203,15 +185,15 @@ static enum weft_status open_shard(struct wf_hf_writer *w, struct weft_error *er
         return WEFT_FAIL(err, WEFT_NOMEM, "the path of %s", name);
     enum weft_status st = wf_safetensors_writer_new(path, w->entries + s->first, s->n, w->pairs,
                                                     w->n_pairs, &w->file, err);
-    w->left = s->n_elements;
+    w->n_missing = s->n_elements;
     free(path);
     return st;
 }
 
-/* Finishes the current shard and begins those after it, up to one that has elements. */
+/* Finishes the current shard if it is complete and opens the next one that has elements. */
 static enum weft_status advance_shard(struct wf_hf_writer *w, struct weft_error *err)
 {
-    while (w->left == 0 && w->current < w->n_shards) {
+    while (w->n_missing == 0 && w->current < w->n_shards) {
         WEFT_TRY(wf_safetensors_writer_finish(w->file, err));
         wf_safetensors_writer_free(w->file);
         w->file = NULL;
@@ -222,23 +204,20 @@ static enum weft_status advance_shard(struct wf_hf_writer *w, struct weft_error 
     return WEFT_OK;
 }
 
-static enum weft_status begin(struct wf_hf_writer *w, const char *dir,
+static enum weft_status start(struct wf_hf_writer *w, const char *dir,
                               const struct weft_model *model,
                               const struct wf_hf_tensor *tensors, size_t n,
                               const struct wf_hf_write_options *options, struct weft_error *err)
 {
-    size_t len = strlen(dir);
-    while (len > 1 && dir[len - 1] == '/')
-        len--;
-    w->dir = strndup(dir, len);
+    w->dir = wf_path_trim(dir);
     if (w->dir == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the name of a directory");
+        return WEFT_FAIL(err, WEFT_NOMEM, "the path of a directory");
     WEFT_TRY(copy_entries(w, tensors, n, options->type, err));
     WEFT_TRY(copy_pairs(w, options, err));
     WEFT_TRY(wf_safetensors_check_unique(w->entries, n, err));
     WEFT_TRY(plan_shards(w, options->shard_bytes, err));
     WEFT_TRY(wf_dir_check_empty(w->dir, err));
-    WEFT_TRY(make_temporary(w, err));
+    WEFT_TRY(wf_dir_make_temporary(w->dir, &w->tmp, err));
     WEFT_TRY(write_config(w, model, options, err));
     if (w->n_shards > 1)
         WEFT_TRY(write_index(w, err));
@@ -253,7 +232,7 @@ enum weft_status wf_hf_writer_new(const char *dir, const struct weft_model *mode
     struct wf_hf_writer *w = calloc(1, sizeof *w);
     if (w == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a handle to write %.160s", dir);
-    enum weft_status st = begin(w, dir, model, tensors, n, options, err);
+    enum weft_status st = start(w, dir, model, tensors, n, options, err);
     if (st == WEFT_OK)
         *out = w;
     else
@@ -268,10 +247,10 @@ enum weft_status wf_hf_writer_append(struct wf_hf_writer *w, const float *values
         return WEFT_OK;
     WEFT_TRY(advance_shard(w, err));
     if (w->file == NULL)
-        return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s: %zu elements come after the last tensor",
-                         w->dir, n);
+        return WEFT_FAIL(err, WEFT_INTERNAL,
+                         "%.160s: %zu elements were appended after the last tensor", w->dir, n);
     WEFT_TRY(wf_safetensors_writer_append(w->file, values, n, err));
-    w->left -= n;
+    w->n_missing -= n;
     return WEFT_OK;
 }
 
@@ -279,8 +258,8 @@ enum weft_status wf_hf_writer_copy(struct wf_hf_writer *w, const char *name, con
                                    struct weft_error *err)
 {
     if (w->n_copied == WF_HF_MAX_COPIED || w->tmp == NULL)
-        return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s: %s is one file too many, or too late",
-                         w->dir, name);
+        return WEFT_FAIL(err, WEFT_INTERNAL,
+                         "%.160s: %s is one file too many or added too late", w->dir, name);
     char *path = wf_path_join(w->tmp, name);
     if (path == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "the path of %s", name);
@@ -294,10 +273,10 @@ enum weft_status wf_hf_writer_finish(struct wf_hf_writer *w, struct weft_error *
 {
     WEFT_TRY(advance_shard(w, err));
     if (w->file != NULL)
-        return wf_safetensors_writer_finish(w->file, err); /* says which elements are missing */
+        return wf_safetensors_writer_finish(w->file, err); /* reports the missing elements */
     WEFT_TRY(wf_dir_sync(w->tmp, err));
     if (rename(w->tmp, w->dir) != 0)
-        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be put in its place: %s", w->dir,
+        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be renamed to its final name: %s", w->dir,
                          strerror(errno));
     free(w->tmp);
     w->tmp = NULL;

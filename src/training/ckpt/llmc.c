@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/size.h"
-#include "training/ckpt/file.h"
 #include "training/ckpt/half.h"
 
 enum {
@@ -15,11 +15,11 @@ enum {
     MAGIC_LLAMA = 20240803,
     VERSION_F32 = 3,
     VERSION_BF16 = 5,
-    MAX_SIZE = 1 << 24, /* of any number in the header */
+    MAX_SIZE = 1 << 24, /* of every number in the header */
 };
 
-/* The tensors in the file's order, by what follows "transformer." (in layers: "transformer.h.N.").
- * Sizes are in units of the dimension; 0 rows: what the header says. */
+/* The tensors in file order.  Names follow "transformer." or, per layer, "transformer.h.N.".  Sizes
+ * are in units of the dimension; 0 rows: the header determines the number. */
 static const struct kind {
     const char *name;
     bool per_layer, transposed;
@@ -43,7 +43,7 @@ struct wf_llmc {
     bool bf16;
     struct weft_model model;
     uint32_t padded;
-    uint64_t begin[N_KINDS + 1]; /* elements before each kind */
+    uint64_t begin[N_KINDS + 1]; /* number of elements before each kind */
 };
 
 /* -- opening -------------------------------------------------------------------------------- */
@@ -60,16 +60,16 @@ static enum weft_status check_kind(struct wf_llmc *f, const unsigned char *heade
     uint32_t magic = number_at(header, 0), version = number_at(header, 1);
     if (magic == MAGIC_LLAMA)
         return WEFT_FAIL(err, WEFT_CKPT,
-                         "%.160s is llm.c's Llama, whose header does not hold all of the "
-                         "model: convert from the Hugging Face directory it was made of",
+                         "%.160s is a Llama model of llm.c, whose header does not describe the "
+                         "whole model; convert the original Hugging Face directory",
                          f->path);
     if (magic != MAGIC_GPT2)
         return WEFT_FAIL(err, WEFT_CKPT,
-                         "%.160s is no model of llm.c: it begins with %u, not %d", f->path,
-                         magic, MAGIC_GPT2);
+                         "%.160s is not an llm.c model: it begins with %u (expected %d)",
+                         f->path, magic, MAGIC_GPT2);
     if (version != VERSION_F32 && version != VERSION_BF16)
         return WEFT_FAIL(err, WEFT_CKPT,
-                         "%.160s has version %u: 3 (fp32) and 5 (bf16) are known", f->path,
+                         "%.160s has version %u (expected 3 for fp32 or 5 for bf16)", f->path,
                          version);
     f->bf16 = version == VERSION_BF16;
     return WEFT_OK;
@@ -78,18 +78,19 @@ static enum weft_status check_kind(struct wf_llmc *f, const unsigned char *heade
 static enum weft_status read_model(struct wf_llmc *f, const unsigned char *header,
                                    struct weft_error *err)
 {
-    static const char *const names[] = {"longest sequence", "vocabulary", "number of layers",
+    static const char *const names[] = {"maximum sequence", "vocabulary", "number of layers",
                                         "number of heads",  "dimension",  "padded vocabulary"};
     uint32_t v[WEFT_LEN(names)];
     for (size_t i = 0; i < WEFT_LEN(names); i++) {
         v[i] = number_at(header, 2 + i);
         if (v[i] == 0 || v[i] > MAX_SIZE)
-            return WEFT_FAIL(err, WEFT_CKPT, "%.160s: its %s is %u: 1 to %d can be read",
-                             f->path, names[i], v[i], MAX_SIZE);
+            return WEFT_FAIL(err, WEFT_CKPT, "%.160s: its %s is %u (expected 1 to %d)", f->path,
+                             names[i], v[i], MAX_SIZE);
     }
+
     f->padded = v[5];
     if (f->padded < v[1])
-        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: a vocabulary of %u, padded to %u", f->path,
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: a vocabulary of %u is padded to %u", f->path,
                          v[1], f->padded);
     f->model = (struct weft_model){.arch = WEFT_ARCH_GPT2,
                                    .layers = v[2],
@@ -107,7 +108,7 @@ static enum weft_status read_model(struct wf_llmc *f, const unsigned char *heade
     return WEFT_OK;
 }
 
-/* Rows and columns of one tensor of this kind, as the file has them. */
+/* Computes rows and columns of a tensor of this kind in the file. */
 static void shape_of(const struct wf_llmc *f, size_t kind, uint64_t *rows, uint64_t *cols)
 {
     uint64_t dim = f->model.dim;
@@ -128,17 +129,19 @@ static enum weft_status place_tensors(struct wf_llmc *f, uint64_t file_bytes,
                wf_size_mul(n, kinds[i].per_layer ? f->model.layers : 1, &n) &&
                wf_size_add(end, n, &end);
     }
+
     f->begin[N_KINDS] = end;
-    uint64_t want;
-    if (!fits || !wf_size_mul(end, f->bf16 ? 2 : 4, &want) ||
-        !wf_size_add(want, WF_LLMC_HEADER_BYTES, &want))
-        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: its header describes no model that fits",
-                         f->path);
-    if (want != file_bytes)
+    uint64_t expected;
+    if (!fits || !wf_size_mul(end, f->bf16 ? 2 : 4, &expected) ||
+        !wf_size_add(expected, WF_LLMC_HEADER_BYTES, &expected))
         return WEFT_FAIL(err, WEFT_CKPT,
-                         "%.160s has %llu bytes, and its header describes %llu: it was cut "
-                         "short, or is another file",
-                         f->path, (unsigned long long)file_bytes, (unsigned long long)want);
+                         "%.160s: its header describes a model that is too large", f->path);
+    if (expected != file_bytes)
+        return WEFT_FAIL(
+            err, WEFT_CKPT,
+            "%.160s has %llu bytes, but its header describes %llu; it is truncated "
+            "or not a model file",
+            f->path, (unsigned long long)file_bytes, (unsigned long long)expected);
     return WEFT_OK;
 }
 
@@ -149,7 +152,7 @@ static enum weft_status open_file(struct wf_llmc *f, struct weft_error *err)
     WEFT_TRY(wf_file_open(f->path, &f->fd, &size, err));
     if (size < sizeof header)
         return WEFT_FAIL(err, WEFT_CKPT,
-                         "%.160s has %llu bytes: a model of llm.c has a header of %zu", f->path,
+                         "%.160s has %llu bytes; the header of an llm.c model has %zu", f->path,
                          (unsigned long long)size, sizeof header);
     WEFT_TRY(wf_file_read_at(f->fd, f->path, 0, header, sizeof header, err));
     WEFT_TRY(check_kind(f, header, err));
@@ -165,7 +168,7 @@ enum weft_status wf_llmc_open(const char *path, struct wf_llmc **out, struct wef
     f->fd = -1;
     f->path = strdup(path);
     enum weft_status st =
-        f->path == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "the name of a file") : open_file(f, err);
+        f->path == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "the path of a file") : open_file(f, err);
     if (st == WEFT_OK)
         *out = f;
     else
@@ -198,7 +201,7 @@ void wf_llmc_sizes(const struct wf_llmc *f, uint64_t *n_tensors, uint64_t *n_ele
 
 /* -- reading -------------------------------------------------------------------------------- */
 
-/* Where a tensor is: its kind, and the layer. */
+/* Finds the kind and the layer of a tensor. */
 static bool find(const struct wf_llmc *f, const char *name, size_t *kind, uint32_t *layer)
 {
     static const char prefix[] = "transformer.";
@@ -217,7 +220,7 @@ static bool find(const struct wf_llmc *f, const char *name, size_t *kind, uint32
     return false;
 }
 
-/* n elements from element `at` on. */
+/* Reads n elements from element `at`. */
 static enum weft_status read_elements(const struct wf_llmc *f, uint64_t at, size_t n,
                                       float *out, struct weft_error *err)
 {
@@ -236,13 +239,13 @@ static enum weft_status read_elements(const struct wf_llmc *f, uint64_t at, size
     return WEFT_OK;
 }
 
-/* A matrix of (rows, cols) in the file that becomes (cols, rows). */
+/* Reads a matrix of (rows, cols) in the file as (cols, rows). */
 static enum weft_status read_transposed(const struct wf_llmc *f, uint64_t at, size_t rows,
                                         size_t cols, float *out, struct weft_error *err)
 {
     float *from = malloc(rows * cols * sizeof *from);
     if (from == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to turn a matrix of %zu x %zu", rows,
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to transpose a matrix of %zu x %zu", rows,
                          cols);
     enum weft_status st = read_elements(f, at, rows * cols, from, err);
     for (size_t r0 = 0; st == WEFT_OK && r0 < rows; r0 += 16)
@@ -253,7 +256,7 @@ static enum weft_status read_transposed(const struct wf_llmc *f, uint64_t at, si
     return st;
 }
 
-enum weft_status wf_llmc_read(const struct wf_llmc *f, const char *name, uint32_t rank,
+enum weft_status wf_llmc_read(const struct wf_llmc *f, const char *name, uint32_t n_dims,
                               const uint64_t *shape, float *out, struct weft_error *err)
 {
     size_t kind;
@@ -267,10 +270,11 @@ enum weft_status wf_llmc_read(const struct wf_llmc *f, const char *name, uint32_
     if (kind == 0)
         rows = f->model.vocab; /* without the padding */
     uint64_t first = k->transposed ? cols : rows, second = k->transposed ? rows : cols;
-    if (rank != (k->cols == 0 ? 1U : 2U) || shape[0] != first ||
-        (rank == 2 && shape[1] != second))
-        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: %.100s has another shape than it should",
+    if (n_dims != (k->cols == 0 ? 1U : 2U) || shape[0] != first ||
+        (n_dims == 2 && shape[1] != second))
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: %.100s has another shape than expected",
                          f->path, name);
+
     if (k->transposed)
         return read_transposed(f, at, rows, cols, out, err);
     return read_elements(f, at, rows * cols, out, err);

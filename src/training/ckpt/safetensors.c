@@ -1,5 +1,5 @@
-/* Reading.  The header is looked at twice: once byte by byte, so that nothing that is too deep or
- * has too many parts reaches the JSON parser, and then by what it says. */
+/* Reads safetensors files.  The header is scanned byte by byte first, so that the JSON parser never
+ * sees excessive nesting or too many values. */
 #include "training/ckpt/safetensors.h"
 
 #include <inttypes.h>
@@ -10,33 +10,34 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/printable.h"
 #include "base/size.h"
-#include "training/ckpt/file.h"
 #include "training/ckpt/half.h"
 #include "training/ckpt/safetensors_priv.h"
 
 _Static_assert(sizeof(off_t) == 8, "files of more than 2 GiB need a 64-bit off_t");
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the numbers are copied as they are");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "the data is copied without byte swapping");
 
 enum {
     LENGTH_BYTES = 8,
     MAX_DEPTH = 4,
-    /* Each tensor has at most 2 + 7 + 1 commas inside and one after it; the rest is metadata. */
+    /* A tensor has at most 2 + 7 + 1 commas inside and one after it; the rest is for metadata. */
     MAX_COMMAS = 16 * WF_SAFETENSORS_MAX_TENSORS,
-    CHUNK = 8192, /* elements that are converted at a time */
+    CHUNK = 8192, /* elements per conversion */
 };
 
 struct wf_safetensors {
-    int fd;              /* -1: in memory */
-    const char *bytes;   /* borrowed, when in memory */
-    char *path;          /* owned */
-    uint64_t size;       /* of the whole file */
-    uint64_t data_start; /* where the header ends */
-    json_t *header;      /* owned: the names and the metadata are its strings */
-    json_t *metadata;    /* borrowed from it; NULL: none */
-    struct wf_safetensors_tensor *tensors;        /* owned: by offset */
-    const struct wf_safetensors_tensor **by_name; /* owned: the same by name */
+    int fd;                                       /* -1: in memory */
+    const char *bytes;                            /* borrowed, if in memory */
+    char *path;                                   /* owned */
+    uint64_t size;                                /* of the whole file */
+    uint64_t data_start;                          /* end of the header */
+    json_t *header;                               /* owned: names and metadata point into it */
+    json_t *metadata;                             /* borrowed from it; NULL: none */
+    struct wf_safetensors_tensor *tensors;        /* owned: sorted by offset */
+    const struct wf_safetensors_tensor **by_name; /* owned: sorted by name */
     size_t n_tensors;
 };
 
@@ -68,9 +69,9 @@ const char *wf_safetensors_name_error(const char *name)
     if (!wf_is_printable(name))
         return "has bytes that are not printable ASCII";
     if (strchr(name, '/') != NULL || strstr(name, "..") != NULL)
-        return "has '/' or '..' in it";
+        return "contains '/' or '..'";
     if (strcmp(name, "__metadata__") == 0)
-        return "is the metadata's";
+        return "is reserved for the metadata";
     return NULL;
 }
 
@@ -86,7 +87,7 @@ static enum weft_status read_bytes(const struct wf_safetensors *s, uint64_t offs
 
 /* -- the header's text --------------------------------------------------------------------- */
 
-/* Depth and commas, outside of strings.  Whether it is JSON is for the parser to say. */
+/* Checks depth and number of commas outside of strings, whether or not the text is JSON. */
 static enum weft_status scan_header(const struct wf_safetensors *s, const char *text,
                                     size_t len, struct weft_error *err)
 {
@@ -110,7 +111,7 @@ static enum weft_status scan_header(const struct wf_safetensors *s, const char *
             depth -= depth > 0;
         } else if (c == ',' && ++n_commas > MAX_COMMAS) {
             return WEFT_FAIL(err, WEFT_CKPT,
-                             "%.160s: byte %zu: the header has more than %d parts", s->path,
+                             "%.160s: byte %zu: the header has more than %d values", s->path,
                              i + LENGTH_BYTES, MAX_COMMAS);
         }
     }
@@ -128,15 +129,14 @@ static enum weft_status parse_header(struct wf_safetensors *s, const char *text,
         end--;
     if (text[end - 1] != '}')
         return WEFT_FAIL(err, WEFT_CKPT,
-                         "%.160s: byte %zu: the header ends in something else than '}' and "
-                         "spaces",
+                         "%.160s: byte %zu: the header does not end with '}' and spaces",
                          s->path, end - 1 + LENGTH_BYTES);
     WEFT_TRY(scan_header(s, text, end, err));
     json_error_t why;
     s->header = json_loadb(text, end, JSON_REJECT_DUPLICATES, &why);
     if (s->header == NULL)
-        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: byte %d: the header is no JSON: %s", s->path,
-                         why.position + LENGTH_BYTES, wf_printable(why.text).at);
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: byte %d: the header is not valid JSON: %s",
+                         s->path, why.position + LENGTH_BYTES, wf_printable(why.text).at);
     return WEFT_OK;
 }
 
@@ -147,8 +147,7 @@ static enum weft_status load_header(struct wf_safetensors *s, struct weft_error 
         return WEFT_FAIL(
             err, WEFT_CKPT,
             "%.160s has %" PRIu64
-            " bytes: a safetensors file begins with %d bytes that say how long its "
-            "header is",
+            " bytes; a safetensors file begins with %d bytes for the length of its header",
             s->path, s->size, LENGTH_BYTES);
     WEFT_TRY(read_bytes(s, 0, length, sizeof length, err));
     uint64_t n = 0;
@@ -156,18 +155,18 @@ static enum weft_status load_header(struct wf_safetensors *s, struct weft_error 
         n = n << 8 | length[i];
     if (n > s->size - LENGTH_BYTES)
         return WEFT_FAIL(err, WEFT_CKPT,
-                         "%.160s: byte 0: the header is said to have %" PRIu64
-                         " bytes, but only %" PRIu64 " follow: the file is cut, or is none",
+                         "%.160s: byte 0: the header length is %" PRIu64 ", but only %" PRIu64
+                         " bytes follow; the file is truncated or not a safetensors file",
                          s->path, n, s->size - LENGTH_BYTES);
     if (n > WF_SAFETENSORS_MAX_HEADER)
         return WEFT_FAIL(err, WEFT_CKPT,
-                         "%.160s: byte 0: the header has %" PRIu64
-                         " bytes: at most %d are read",
+                         "%.160s: byte 0: the header has %" PRIu64 " bytes (maximum %d)",
                          s->path, n, WF_SAFETENSORS_MAX_HEADER);
     if (n < 2)
         return WEFT_FAIL(err, WEFT_CKPT,
-                         "%.160s: byte 0: the header has %" PRIu64 " bytes: there is none",
+                         "%.160s: byte 0: the header has %" PRIu64 " bytes (minimum 2)",
                          s->path, n);
+
     s->data_start = LENGTH_BYTES + n;
     char *text = malloc((size_t)n);
     if (text == NULL)
@@ -179,18 +178,18 @@ static enum weft_status load_header(struct wf_safetensors *s, struct weft_error 
     return st;
 }
 
-/* -- what the header says ------------------------------------------------------------------ */
+/* -- entries of the header ----------------------------------------------------------------- */
 
 #define FAIL_TENSOR(s, err, name, ...) fail_tensor((s), (err), __LINE__, (name), __VA_ARGS__)
 
 static enum weft_status fail_tensor(const struct wf_safetensors *s, struct weft_error *err,
-                                    int line, const char *name, const char *what)
+                                    int line, const char *name, const char *fault)
 {
     return wf_error_set(err, WEFT_CKPT, __FILE__, line, "%.160s: tensor '%s' %s", s->path,
-                        wf_printable(name).at, what);
+                        wf_printable(name).at, fault);
 }
 
-/* A list of integers that are 0 or more; *n says how many there may be, then how many there are. */
+/* Reads a list of non-negative integers.  *n is the maximum length on entry, then the length. */
 static bool read_list(const json_t *list, uint64_t *out, size_t *n)
 {
     if (!json_is_array(list) || json_array_size(list) > *n)
@@ -213,11 +212,11 @@ static const struct dtype *find_dtype(const char *name)
     return NULL;
 }
 
-/* Elements, or false when there are too many to count. */
-static bool count_elements(const uint64_t *shape, size_t rank, uint64_t *n)
+/* Computes the number of elements.  Returns false on overflow. */
+static bool count_elements(const uint64_t *shape, size_t n_dims, uint64_t *n)
 {
     *n = 1;
-    for (size_t i = 0; i < rank; i++)
+    for (size_t i = 0; i < n_dims; i++)
         if (!wf_size_mul(*n, shape[i], n))
             return false;
     return true;
@@ -228,8 +227,8 @@ static enum weft_status read_extent(const struct wf_safetensors *s,
                                     struct weft_error *err)
 {
     uint64_t n_bits;
-    if (!count_elements(t->shape, t->rank, &t->n) || !wf_size_mul(t->n, d->bits, &n_bits))
-        return FAIL_TENSOR(s, err, t->name, "has a shape of more elements than can be counted");
+    if (!count_elements(t->shape, t->n_dims, &t->n) || !wf_size_mul(t->n, d->bits, &n_bits))
+        return FAIL_TENSOR(s, err, t->name, "has a shape with too many elements");
     if (n_bits % 8 != 0)
         return FAIL_TENSOR(s, err, t->name, "does not fill whole bytes");
     if (t->begin > t->end)
@@ -237,7 +236,7 @@ static enum weft_status read_extent(const struct wf_safetensors *s,
     if (t->end > s->size - s->data_start)
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s: tensor '%s' ends at byte %" PRIu64 " of the data, which has "
-                         "%" PRIu64 ": the file is cut",
+                         "%" PRIu64 "; the file is truncated",
                          s->path, wf_printable(t->name).at, t->end, s->size - s->data_start);
     if (t->end - t->begin != n_bits / 8)
         return WEFT_FAIL(err, WEFT_CKPT,
@@ -256,30 +255,31 @@ static enum weft_status read_tensor(const struct wf_safetensors *s, const char *
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s: the name of tensor '%s' %s", s->path,
                          wf_printable(name).at, fault);
     if (!json_is_object(info))
-        return FAIL_TENSOR(s, err, name, "is no object");
+        return FAIL_TENSOR(s, err, name, "is not an object");
+
     const char *dtype = json_string_value(json_object_get(info, "dtype"));
     uint64_t offsets[2];
-    size_t rank = WF_SAFETENSORS_MAX_DIMS, n_offsets = 2;
+    size_t n_dims = WF_SAFETENSORS_MAX_DIMS, n_offsets = 2;
     *t = (struct wf_safetensors_tensor){.name = name};
     if (dtype == NULL)
-        return FAIL_TENSOR(s, err, name, "has no dtype, which is a string");
-    if (!read_list(json_object_get(info, "shape"), t->shape, &rank))
-        return FAIL_TENSOR(s, err, name, "has no shape, which is a list of at most 8 integers");
+        return FAIL_TENSOR(s, err, name, "has no dtype (a string)");
+    if (!read_list(json_object_get(info, "shape"), t->shape, &n_dims))
+        return FAIL_TENSOR(s, err, name, "has no shape (a list of at most 8 integers)");
     if (!read_list(json_object_get(info, "data_offsets"), offsets, &n_offsets) ||
         n_offsets != 2)
-        return FAIL_TENSOR(s, err, name, "has no data_offsets, which are two integers");
+        return FAIL_TENSOR(s, err, name, "has no data_offsets (two integers)");
     if (json_object_size(info) != 3)
-        return FAIL_TENSOR(s, err, name, "has keys beside dtype, shape and data_offsets");
+        return FAIL_TENSOR(s, err, name, "has keys other than dtype, shape and data_offsets");
+
     const struct dtype *d = find_dtype(dtype);
     if (d == NULL)
-        return WEFT_FAIL(err, WEFT_CKPT,
-                         "%.160s: tensor '%s' has the dtype '%s', which is not "
-                         "known",
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: tensor '%s' has the unknown dtype '%s'",
                          s->path, wf_printable(name).at, wf_printable(dtype).at);
+
     t->dtype = d->name;
     t->readable = d->readable;
     t->type = d->type;
-    t->rank = (uint32_t)rank;
+    t->n_dims = (uint32_t)n_dims;
     t->begin = offsets[0];
     t->end = offsets[1];
     return read_extent(s, t, d, err);
@@ -290,14 +290,14 @@ static enum weft_status check_metadata(const struct wf_safetensors *s, struct we
     const char *key;
     json_t *value;
     if (!json_is_object(s->metadata))
-        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: __metadata__ is no object", s->path);
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: __metadata__ is not an object", s->path);
     json_object_foreach(s->metadata, key, value) if (!json_is_string(value)) return WEFT_FAIL(
-        err, WEFT_CKPT, "%.160s: __metadata__ '%s' is no string", s->path,
+        err, WEFT_CKPT, "%.160s: __metadata__ '%s' is not a string", s->path,
         wf_printable(key).at);
     return WEFT_OK;
 }
 
-static int compare_places(const void *a, const void *b)
+static int compare_offsets(const void *a, const void *b)
 {
     const struct wf_safetensors_tensor *x = a, *y = b;
     if (x->begin != y->begin)
@@ -313,8 +313,8 @@ static int compare_names(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
-/* Every byte of the data belongs to just one tensor. */
-static enum weft_status check_places(const struct wf_safetensors *s, struct weft_error *err)
+/* Checks that every byte of the data belongs to exactly one tensor. */
+static enum weft_status check_offsets(const struct wf_safetensors *s, struct weft_error *err)
 {
     uint64_t end = 0;
     for (size_t i = 0; i < s->n_tensors; i++) {
@@ -324,7 +324,7 @@ static enum weft_status check_places(const struct wf_safetensors *s, struct weft
                              "%.160s: tensor '%s' begins at byte %" PRIu64
                              " of the data, but the one before it ends at %" PRIu64 ": %s",
                              s->path, wf_printable(t->name).at, t->begin, end,
-                             t->begin < end ? "they overlap" : "there is a hole");
+                             t->begin < end ? "they overlap" : "there is a gap");
         end = t->end;
     }
     if (end != s->size - s->data_start)
@@ -342,8 +342,9 @@ static enum weft_status list_tensors(struct wf_safetensors *s, struct weft_error
         WEFT_TRY(check_metadata(s, err));
     size_t n = json_object_size(s->header) - (s->metadata != NULL);
     if (n > WF_SAFETENSORS_MAX_TENSORS)
-        return WEFT_FAIL(err, WEFT_CKPT, "%.160s has %zu tensors: at most %d are read", s->path,
-                         n, WF_SAFETENSORS_MAX_TENSORS);
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s has %zu tensors (maximum %d)", s->path, n,
+                         WF_SAFETENSORS_MAX_TENSORS);
+
     s->tensors = calloc(n + 1, sizeof *s->tensors);
     s->by_name = calloc(n + 1, sizeof *s->by_name);
     if (s->tensors == NULL || s->by_name == NULL)
@@ -352,15 +353,16 @@ static enum weft_status list_tensors(struct wf_safetensors *s, struct weft_error
     json_t *info;
     json_object_foreach(s->header, name, info) if (info != s->metadata)
         WEFT_TRY(read_tensor(s, name, info, &s->tensors[s->n_tensors++], err));
-    qsort(s->tensors, n, sizeof *s->tensors, compare_places);
-    WEFT_TRY(check_places(s, err));
+
+    qsort(s->tensors, n, sizeof *s->tensors, compare_offsets);
+    WEFT_TRY(check_offsets(s, err));
     for (size_t i = 0; i < n; i++)
         s->by_name[i] = &s->tensors[i];
     qsort(s->by_name, n, sizeof *s->by_name, compare_names);
     return WEFT_OK;
 }
 
-/* -- opening and asking -------------------------------------------------------------------- */
+/* -- opening and lookup -------------------------------------------------------------------- */
 
 static struct wf_safetensors *new_file(const char *path)
 {
@@ -376,7 +378,7 @@ static struct wf_safetensors *new_file(const char *path)
     return s;
 }
 
-/* Takes s: it is the caller's in *out, or freed. */
+/* Reads the header.  Owns s: returns it in *out or frees it. */
 static enum weft_status load(struct wf_safetensors *s, struct wf_safetensors **out,
                              struct weft_error *err)
 {
@@ -457,7 +459,7 @@ const char *wf_safetensors_path(const struct wf_safetensors *s)
     return s->path;
 }
 
-/* -- the numbers --------------------------------------------------------------------------- */
+/* -- the data ------------------------------------------------------------------------------ */
 
 static void widen(const uint16_t *halves, size_t n, enum wf_dtype type, float *out)
 {
@@ -476,13 +478,14 @@ enum weft_status wf_safetensors_read(const struct wf_safetensors *s,
 {
     if (!t->readable)
         return WEFT_FAIL(err, WEFT_CKPT,
-                         "%.160s: tensor '%s' has the dtype %s: weft reads F32, BF16 and F16",
+                         "%.160s: tensor '%s' has the dtype %s (expected F32, BF16 or F16)",
                          s->path, wf_printable(t->name).at, t->dtype);
     if (first > t->n || n > t->n - first)
         return WEFT_FAIL(err, WEFT_CKPT,
-                         "%.160s: tensor '%s' has %" PRIu64 " elements: %zu from %" PRIu64
-                         " on are too many",
+                         "%.160s: tensor '%s' has %" PRIu64 " elements; %zu from %" PRIu64
+                         " are out of range",
                          s->path, wf_printable(t->name).at, t->n, n, first);
+
     uint64_t offset = s->data_start + t->begin + first * wf_dtype_size(t->type);
     if (t->type == WF_DTYPE_F32)
         return read_bytes(s, offset, out, n * sizeof *out, err);

@@ -1,14 +1,14 @@
-/* Writing.  The header is complete before the first number: sizes are known from the shapes. */
+/* Writes safetensors files.  The header comes first: shapes determine all offsets. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/printable.h"
 #include "base/size.h"
 #include "base/text.h"
-#include "training/ckpt/file.h"
 #include "training/ckpt/half.h"
 #include "training/ckpt/safetensors.h"
 #include "training/ckpt/safetensors_priv.h"
@@ -19,8 +19,8 @@ struct wf_safetensors_writer {
     struct wf_atomic_file file;
     struct wf_safetensors_entry *entries; /* owned; their names too */
     size_t n_entries;
-    size_t current; /* the entry that the next element belongs to */
-    uint64_t left;  /* elements that it still lacks */
+    size_t current;     /* the entry of the next element */
+    uint64_t n_missing; /* its elements not yet appended */
 };
 
 enum weft_status wf_safetensors_entry_size(const struct wf_safetensors_entry *e, uint64_t *n,
@@ -31,13 +31,14 @@ enum weft_status wf_safetensors_entry_size(const struct wf_safetensors_entry *e,
         return WEFT_FAIL(err, WEFT_CKPT, "the name of tensor '%s' %s", wf_printable(e->name).at,
                          fault);
     if (e->type != WF_DTYPE_F32 && e->type != WF_DTYPE_BF16)
-        return WEFT_FAIL(err, WEFT_CKPT, "tensor '%s' cannot be written as %s: use f32 or bf16",
+        return WEFT_FAIL(err, WEFT_CKPT, "tensor '%s' cannot be written as %s; use f32 or bf16",
                          e->name, wf_dtype_name(e->type));
-    if (e->rank > WF_SAFETENSORS_MAX_DIMS)
-        return WEFT_FAIL(err, WEFT_CKPT, "tensor '%s' has %" PRIu32 " dimensions: at most %d",
-                         e->name, e->rank, WF_SAFETENSORS_MAX_DIMS);
+    if (e->n_dims > WF_SAFETENSORS_MAX_DIMS)
+        return WEFT_FAIL(err, WEFT_CKPT, "tensor '%s' has %" PRIu32 " dimensions (maximum %d)",
+                         e->name, e->n_dims, WF_SAFETENSORS_MAX_DIMS);
+
     uint64_t count = 1, size;
-    for (uint32_t i = 0; i < e->rank; i++)
+    for (uint32_t i = 0; i < e->n_dims; i++)
         if (!wf_size_mul(count, e->shape[i], &count))
             return WEFT_FAIL(err, WEFT_CKPT, "tensor '%s' has too many elements", e->name);
     if (!wf_size_mul(count, wf_dtype_size(e->type), &size))
@@ -49,7 +50,7 @@ enum weft_status wf_safetensors_entry_size(const struct wf_safetensors_entry *e,
 
 /* -- the header ---------------------------------------------------------------------------- */
 
-/* False when the string is not UTF-8. */
+/* Appends a JSON string.  Returns false if it is not UTF-8. */
 static bool add_string(struct wf_text *text, const char *string)
 {
     json_t *value = json_string(string);
@@ -77,7 +78,7 @@ static enum weft_status add_metadata(struct wf_text *text,
     wf_text_adds(text, "{\"__metadata__\":{\"format\":\"pt\"");
     for (size_t i = 0; i < n; i++) {
         if (!is_new_key(pairs, i))
-            return WEFT_FAIL(err, WEFT_CKPT, "metadata '%s' is to be written twice",
+            return WEFT_FAIL(err, WEFT_CKPT, "metadata '%s' is listed twice",
                              wf_printable(pairs[i].key).at);
         wf_text_addc(text, ',');
         bool is_text = add_string(text, pairs[i].key);
@@ -90,21 +91,22 @@ static enum weft_status add_metadata(struct wf_text *text,
     return WEFT_OK;
 }
 
-/* Adds an entry whose bytes begin at *end, and moves *end behind it. */
+/* Adds an entry whose bytes begin at *end and sets *end to their end. */
 static enum weft_status add_entry(struct wf_text *text, const struct wf_safetensors_entry *e,
                                   uint64_t *end, struct weft_error *err)
 {
     uint64_t n, bytes, begin = *end;
     WEFT_TRY(wf_safetensors_entry_size(e, &n, &bytes, err));
-    /* JSON's integers end at 2^63 in many readers, and so do files. */
+    /* Many JSON readers and all file offsets are limited to 2^63 - 1. */
     if (!wf_size_add(begin, bytes, end) || *end > INT64_MAX)
-        return WEFT_FAIL(err, WEFT_CKPT, "tensor '%s' ends too far into the file", e->name);
+        return WEFT_FAIL(err, WEFT_CKPT, "tensor '%s' exceeds the maximum size of a file",
+                         e->name);
     wf_text_addc(text, ',');
     if (!add_string(text, e->name))
         return WEFT_FAIL(err, WEFT_NOMEM, "the header of a safetensors file");
     wf_text_addf(text, ":{\"dtype\":\"%s\",\"shape\":[",
                  e->type == WF_DTYPE_F32 ? "F32" : "BF16");
-    for (uint32_t i = 0; i < e->rank; i++)
+    for (uint32_t i = 0; i < e->n_dims; i++)
         wf_text_addf(text, "%s%" PRIu64, i > 0 ? "," : "", e->shape[i]);
     wf_text_addf(text, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin, *end);
     return WEFT_OK;
@@ -127,7 +129,7 @@ enum weft_status wf_safetensors_check_unique(const struct wf_safetensors_entry *
     enum weft_status st = WEFT_OK;
     for (size_t i = 1; i < n && st == WEFT_OK; i++)
         if (strcmp(names[i - 1], names[i]) == 0)
-            st = WEFT_FAIL(err, WEFT_CKPT, "tensor '%s' is to be written twice", names[i]);
+            st = WEFT_FAIL(err, WEFT_CKPT, "tensor '%s' is listed twice", names[i]);
     free(names);
     return st;
 }
@@ -138,8 +140,9 @@ enum weft_status wf_safetensors_header(struct wf_text *text,
                                        struct weft_error *err)
 {
     if (n > WF_SAFETENSORS_MAX_TENSORS)
-        return WEFT_FAIL(err, WEFT_CKPT, "%zu tensors are too many for one file: at most %d", n,
-                         WF_SAFETENSORS_MAX_TENSORS);
+        return WEFT_FAIL(err, WEFT_CKPT, "%zu tensors are too many for one file (maximum %d)",
+                         n, WF_SAFETENSORS_MAX_TENSORS);
+
     uint64_t end = 0;
     WEFT_TRY(add_metadata(text, pairs, n_pairs, err));
     for (size_t i = 0; i < n; i++)
@@ -151,8 +154,7 @@ enum weft_status wf_safetensors_header(struct wf_text *text,
     if (text->failed)
         return WEFT_FAIL(err, WEFT_NOMEM, "the header of a safetensors file");
     if (text->len > WF_SAFETENSORS_MAX_HEADER)
-        return WEFT_FAIL(err, WEFT_CKPT,
-                         "the header has %zu bytes: at most %d can be read back", text->len,
+        return WEFT_FAIL(err, WEFT_CKPT, "the header has %zu bytes (maximum %d)", text->len,
                          WF_SAFETENSORS_MAX_HEADER);
     return WEFT_OK;
 }
@@ -167,16 +169,16 @@ static enum weft_status write_header(struct wf_safetensors_writer *w,
     return wf_atomic_file_write(&w->file, text->at, text->len, err);
 }
 
-/* -- the numbers --------------------------------------------------------------------------- */
+/* -- the data ------------------------------------------------------------------------------ */
 
-/* Goes on to the next entry that has elements. */
-static void begin_entry(struct wf_safetensors_writer *w)
+/* Advances to the next entry that has elements. */
+static void start_entry(struct wf_safetensors_writer *w)
 {
     uint64_t bytes;
     for (; w->current < w->n_entries; w->current++) {
-        if (wf_safetensors_entry_size(&w->entries[w->current], &w->left, &bytes, NULL) !=
+        if (wf_safetensors_entry_size(&w->entries[w->current], &w->n_missing, &bytes, NULL) !=
                 WEFT_OK ||
-            w->left > 0)
+            w->n_missing > 0)
             return;
     }
 }
@@ -195,7 +197,7 @@ static enum weft_status copy_entries(struct wf_safetensors_writer *w,
         if (e->name == NULL)
             return WEFT_FAIL(err, WEFT_NOMEM, "the name of a tensor");
     }
-    begin_entry(w);
+    start_entry(w);
     return WEFT_OK;
 }
 
@@ -246,21 +248,24 @@ enum weft_status wf_safetensors_writer_append(struct wf_safetensors_writer *w,
     if (n == 0)
         return WEFT_OK;
     if (w->current == w->n_entries)
-        return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s: %zu elements come after the last tensor",
+        return WEFT_FAIL(err, WEFT_INTERNAL,
+                         "%.160s: %zu elements were appended after the last tensor",
                          w->file.path, n);
     const struct wf_safetensors_entry *e = &w->entries[w->current];
-    if (n > w->left)
+    if (n > w->n_missing)
         return WEFT_FAIL(err, WEFT_INTERNAL,
-                         "%.160s: tensor '%s' lacks %" PRIu64 " elements, but %zu come",
-                         w->file.path, e->name, w->left, n);
+                         "%.160s: tensor '%s' needs %" PRIu64
+                         " elements, but %zu were appended",
+                         w->file.path, e->name, w->n_missing, n);
     if (e->type == WF_DTYPE_F32)
         WEFT_TRY(wf_atomic_file_write(&w->file, values, n * sizeof *values, err));
     else
         WEFT_TRY(write_halves(w, values, n, err));
-    w->left -= n;
-    if (w->left == 0) {
+
+    w->n_missing -= n;
+    if (w->n_missing == 0) {
         w->current++;
-        begin_entry(w);
+        start_entry(w);
     }
     return WEFT_OK;
 }
@@ -269,9 +274,8 @@ enum weft_status wf_safetensors_writer_finish(struct wf_safetensors_writer *w,
                                               struct weft_error *err)
 {
     if (w->current < w->n_entries)
-        return WEFT_FAIL(err, WEFT_INTERNAL,
-                         "%.160s: tensor '%s' still lacks %" PRIu64 " elements", w->file.path,
-                         w->entries[w->current].name, w->left);
+        return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s: tensor '%s' lacks %" PRIu64 " elements",
+                         w->file.path, w->entries[w->current].name, w->n_missing);
     return wf_atomic_file_commit(&w->file, err);
 }
 

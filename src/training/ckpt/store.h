@@ -1,12 +1,12 @@
-/* The checkpoints of a run: a directory of directories, each with all that a run needs to go on,
- * by the names of tensors and not by who held them.
+/* Stores the checkpoints of a run: a directory with one subdirectory per checkpoint.  Each contains
+ * everything a run needs to resume, indexed by tensor name and independent of the layout of ranks.
  *
- *     ROOT/step-00000120/manifest.json            what there is, and a hash of every byte of it
+ *     ROOT/step-00000120/manifest.json            list of files and pieces with their hashes
  *                        rank-00000.safetensors   pieces of tensors: "wte.weight#m@4096"
  *                        rank-00001.safetensors
- *     ROOT/.step-00000130.RUN.tmp/                one that is being written
+ *     ROOT/.step-00000130.RUN.tmp/                a checkpoint that is being written
  *
- * Saving: every rank writes one file and gets some bytes that describe it; one rank collects these
+ * Saving: every rank writes one file and gets a blob that describes it.  One rank collects the blobs
  * and commits.
  *
  *     every rank   WEFT_TRY(wf_store_writer_new(root, step, run, rank, &w, err));
@@ -16,22 +16,23 @@
  *     one rank     WEFT_TRY(wf_store_commit(&all, keep, err));
  *     every rank   wf_store_writer_free(w);
  *
- * A checkpoint is there once its directory has its name, and then all of it is on the disk.  Until
- * then a crash leaves the older ones as they were.  When a rank fails, wf_store_abort() takes
- * away what the others wrote.
+ * A checkpoint exists once its directory has its final name; all of its bytes are durable by then.
+ * A crash before that leaves the older checkpoints unchanged.  If a rank fails, wf_store_abort()
+ * removes the files of the others.
  *
- * Resuming: the newest checkpoint that is whole, then any range of any tensor.
+ * Resuming: open the newest valid checkpoint, then read any range of any tensor.
  *
  *     WEFT_TRY(wf_ckpt_open_newest(root, true, &store, &skipped, err));
  *     if (store != NULL)
  *         st = wf_ckpt_read(store, "wte.weight", WF_STORE_FIELD_M, begin, n, out, err);
  *     wf_ckpt_free(store);
  *
- * What is read is untrusted: each piece is hashed before its numbers are given out, nothing outside
- * of the directory is opened, and no symbolic link or pipe in it.  A step's data position is its
- * number: batches and random numbers follow from it.
+ * Files are untrusted input: each piece is compared with its hash before its values are returned, and
+ * neither symbolic links and pipes nor files outside of the directory are opened.  The step number
+ * determines the data position: batches and random numbers follow from it.
  *
- * All functions are Local, and may be called from any thread, a writer from one at a time.
+ * All functions are Local and may be called from any thread; a writer is used by one thread at a
+ * time.
  */
 #ifndef TRAINING_CKPT_STORE_H
 #define TRAINING_CKPT_STORE_H
@@ -44,12 +45,12 @@
 #include "weft/status.h"
 
 enum {
-    WF_STORE_MAX_DIMS = 8, /* dimensions */
+    WF_STORE_MAX_DIMS = 8,
     WF_STORE_MAX_RUN = 64, /* characters of a run's name: letters, digits, '.', '_' and '-' */
     WF_STORE_MAX_FILES = 100000,
 };
 
-/* What is kept of a parameter: its value and the optimizer's moments. */
+/* The fields stored per parameter: its value and the optimizer's moments. */
 enum wf_store_field {
     WF_STORE_FIELD_VALUE,
     WF_STORE_FIELD_M,
@@ -57,35 +58,37 @@ enum wf_store_field {
     WF_STORE_N_FIELDS
 };
 
-const char *wf_store_field_name(enum wf_store_field what); /* "value", "m", "v" */
+/* Returns "value", "m" or "v". */
+const char *wf_store_field_name(enum wf_store_field field);
 
 /* -- the directory ------------------------------------------------------------------------- */
 
-/* Makes ROOT (its parent exists), tries whether files can be written, synced and renamed in it, so
- * that a run hears now and not at its first checkpoint, and removes what runs that have died left
- * half written, unless another run has it open.  A line for each of these goes to `removed`, which
- * may be NULL. */
+/* Creates ROOT (its parent must exist), checks that files can be written, synced and renamed in it,
+ * so that a run fails at its start and not at its first checkpoint, and removes unfinished
+ * checkpoints of other runs unless a process has them open.  Appends one line per removed checkpoint
+ * to `removed`, which may be NULL. */
 enum weft_status wf_store_prepare(const char *root, struct wf_text *removed,
                                   struct weft_error *err);
 
 struct wf_store_lock; /* opaque */
 
-/* Takes the file `lock` in `dir` for this process, or says who has it: WEFT_USAGE.  The system lets
- * go of it when the process ends, however it ends. */
+/* Locks the file `lock` in `dir` for this process.  Returns WEFT_USAGE with the owner if another
+ * process has the lock.  The system releases the lock when the process ends. */
 enum weft_status wf_store_lock(const char *dir, struct wf_store_lock **out,
                                struct weft_error *err);
 void wf_store_unlock(struct wf_store_lock *lock); /* NULL is allowed */
 
-/* Whether a process has it: 1, or 0; -1 when that cannot be told, for there never was one. */
+/* Returns 1 if a process has the lock, 0 if none has it, -1 if that is unknown, for example because
+ * there is no lock file. */
 int wf_store_is_locked(const char *dir);
 
-/* WEFT_IO, with both figures, when fewer than `bytes` are free for ROOT.  Every writer asks for its
- * own file; ranks that share a disk ask for their sum before. */
+/* Returns WEFT_IO with both figures if fewer than `bytes` are free for ROOT.  Each writer checks for
+ * its own file; ranks that share a disk check for the sum first. */
 enum weft_status wf_store_check_space(const char *root, uint64_t bytes, struct weft_error *err);
 
-/* Removes all but the `keep` (1 or more) newest checkpoints that are whole by their manifests and
- * sizes.  Broken ones go when they are older than all of these; nothing goes as long as there are
- * fewer.  Call it when the newest one was verified. */
+/* Removes all but the `keep` (1 or more) newest checkpoints with a valid manifest and correct sizes.
+ * Damaged checkpoints are removed if they are older than all of these.  Removes nothing while there
+ * are fewer.  Call it after the newest checkpoint was verified. */
 enum weft_status wf_store_prune(const char *root, size_t keep, struct weft_error *err);
 
 /* Parses the name of a checkpoint's directory: step-00000120.  Returns false for every other name,
@@ -99,27 +102,27 @@ enum weft_status wf_store_discard(const char *root, uint64_t step, struct weft_e
 
 struct wf_store_writer; /* opaque */
 
-/* The file of one rank.  `run` is the same on all ranks and another one in every run. */
+/* Starts the file of one rank.  `run` is the same on all ranks and differs between runs. */
 enum weft_status wf_store_writer_new(const char *root, uint64_t step, const char *run,
                                      uint32_t rank, struct wf_store_writer **out,
                                      struct weft_error *err);
 
-/* Elements begin .. begin + n - 1 of a parameter of this shape, n 1 or more.  `values` is borrowed
- * until wf_store_writer_finish() returns: nothing is written before. */
+/* Adds elements begin .. begin + n - 1 (n >= 1) of a parameter of this shape.  `values` is borrowed
+ * until wf_store_writer_finish() returns, which does the writing. */
 enum weft_status wf_store_writer_add(struct wf_store_writer *w, const char *param,
-                                     uint32_t rank, const uint64_t *shape,
-                                     enum wf_store_field what, uint64_t begin,
+                                     uint32_t n_dims, const uint64_t *shape,
+                                     enum wf_store_field field, uint64_t begin,
                                      const float *values, uint64_t n, struct weft_error *err);
 
-/* The bytes that the file will have but for its header. */
+/* Returns the size of the file without its header. */
 uint64_t wf_store_writer_bytes(const struct wf_store_writer *w);
 
-/* Writes the file and makes it durable; removes it again when that fails.  The caller frees *blob,
- * which says to wf_store_commit() what is in the file. */
+/* Writes the file and makes it durable; removes it on error.  *blob describes the file for
+ * wf_store_commit(); the caller frees it. */
 enum weft_status wf_store_writer_finish(struct wf_store_writer *w, char **blob, size_t *bytes,
                                         struct weft_error *err);
 
-/* NULL is allowed.  As long as a writer lives, no other run removes the temporary directory. */
+/* Frees the writer.  Until then no other run removes the temporary directory.  NULL is allowed. */
 void wf_store_writer_free(struct wf_store_writer *w);
 
 struct wf_store_commit_info {
@@ -130,21 +133,22 @@ struct wf_store_commit_info {
     const char *model;  /* UTF-8: the model's config.json */
     const char *const *blobs;
     const size_t *blob_bytes;
-    size_t n_blobs; /* one a rank, in any order */
+    size_t n_blobs; /* one per rank, in any order */
 };
 
-/* Checks that the pieces of all ranks fill every tensor just once, writes the manifest, and gives
- * the directory its name.  An older checkpoint of the same step is replaced at one stroke.  When it
- * fails the temporary directory is removed, and all other checkpoints are as they were. */
+/* Checks that the pieces of all ranks cover every tensor exactly once, writes the manifest, and
+ * renames the directory to its final name.  Replaces an older checkpoint of the same step
+ * atomically.  On error it removes the temporary directory and leaves all other checkpoints
+ * unchanged. */
 enum weft_status wf_store_publish(const struct wf_store_commit_info *parts,
                                   struct weft_error *err);
 
-/* Reads the files part, part + n_parts, ... of a checkpoint back from the disk and compares all
- * hashes: ranks may share the work.  0 of 1 is all. */
+/* Reads the files part, part + n_parts, ... of a checkpoint from the disk and compares their hashes,
+ * so that ranks can share the work.  Part 0 of 1 is the whole checkpoint. */
 enum weft_status wf_store_verify(const char *root, uint64_t step, size_t part, size_t n_parts,
                                  struct weft_error *err);
 
-/* All in one: publishes, verifies (and discards what does not verify), prunes. */
+/* Publishes, verifies and prunes; discards a checkpoint that fails verification. */
 enum weft_status wf_store_commit(const struct wf_store_commit_info *parts, size_t keep,
                                  struct weft_error *err);
 
@@ -156,25 +160,26 @@ enum weft_status wf_store_abort(const char *root, uint64_t step, const char *run
 
 struct wf_ckpt; /* opaque: one checkpoint */
 
-/* Opens ROOT/step-N or wherever it was put.  The manifest, the sizes of all files and their headers
- * are checked; with `verify` all numbers too, and none is hashed again when it is read.  WEFT_CKPT
- * names the checkpoint, the file and the tensor that is wrong. */
+/* Opens a checkpoint directory and checks its manifest and the sizes and headers of all files.  With
+ * `verify` it also compares all values with their hashes, which later reads then skip.  Returns
+ * WEFT_CKPT with the checkpoint, the file and the tensor that is wrong. */
 enum weft_status wf_ckpt_open(const char *path, bool verify, struct wf_ckpt **out,
                               struct weft_error *err);
 
-/* The newest checkpoint in ROOT that can be opened; NULL when there is none at all, also no ROOT.
- * A line for each one that was passed over goes to `skipped` (may be NULL); when all were,
- * WEFT_CKPT. */
+/* Opens the newest valid checkpoint in ROOT.  Sets *out to NULL if ROOT does not exist or has no
+ * checkpoints.  Appends one line per skipped checkpoint to `skipped`, which may be NULL.  Returns
+ * WEFT_CKPT if all were skipped. */
 enum weft_status wf_ckpt_open_newest(const char *root, bool verify, struct wf_ckpt **out,
                                      struct wf_text *skipped, struct weft_error *err);
-/* The same of those before step `below`: for who could not read a newer one.  When there is none
- * before it, but are others, WEFT_CKPT. */
+/* Opens the newest valid checkpoint before step `below`, for callers that could not use a newer one.
+ * Returns WEFT_CKPT if there are only newer ones. */
 enum weft_status wf_ckpt_open_newest_below(const char *root, uint64_t below, bool verify,
                                            struct wf_ckpt **out, struct wf_text *skipped,
                                            struct weft_error *err);
 void wf_ckpt_free(struct wf_ckpt *s); /* NULL is allowed */
 
-/* All borrowed until the store is freed. */
+/* The getters return what the manifest contains.  Strings are borrowed until the checkpoint is
+ * freed. */
 const char *wf_ckpt_path(const struct wf_ckpt *s);
 uint64_t wf_ckpt_step(const struct wf_ckpt *s);
 const char *wf_ckpt_run(const struct wf_ckpt *s);
@@ -183,19 +188,22 @@ const char *wf_ckpt_model(const struct wf_ckpt *s);
 
 struct wf_ckpt_param {
     const char *name;
-    uint32_t rank;
+    uint32_t n_dims;
     uint64_t shape[WF_STORE_MAX_DIMS];
     uint64_t n;                  /* elements */
-    bool has[WF_STORE_N_FIELDS]; /* the same for all parameters; the value always */
+    bool has[WF_STORE_N_FIELDS]; /* the same for all parameters; always true for the value */
 };
 
-/* In the order in which they were added, by the order of blobs. */
+/* Returns the number of parameters. */
 size_t wf_ckpt_count(const struct wf_ckpt *s);
+/* Returns the i-th parameter in the order of the blobs and, within one, of wf_store_writer_add(). */
 const struct wf_ckpt_param *wf_ckpt_at(const struct wf_ckpt *s, size_t i);
+/* Returns the parameter with this name, or NULL. */
 const struct wf_ckpt_param *wf_ckpt_find(const struct wf_ckpt *s, const char *name);
 
-/* Elements begin .. begin + n - 1, whoever wrote them.  `out` may be half written when it fails. */
-enum weft_status wf_ckpt_read(struct wf_ckpt *s, const char *param, enum wf_store_field what,
+/* Reads elements begin .. begin + n - 1, whichever ranks wrote them.  On error `out` may be partly
+ * written. */
+enum weft_status wf_ckpt_read(struct wf_ckpt *s, const char *param, enum wf_store_field field,
                               uint64_t begin, uint64_t n, float *out, struct weft_error *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* The directory of checkpoints: names, what is in it, what is removed from it.  Whatever lies below
- * it is opened through its descriptor and never by way of a symbolic link. */
+/* Manages the directory of checkpoints: names, listing, removal.  Everything below it is opened
+ * relative to its descriptor and never through a symbolic link. */
 #define _GNU_SOURCE /* flock */
 #include <dirent.h>
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/printable.h"
-#include "training/ckpt/file.h"
 #include "training/ckpt/store_priv.h"
 
 /* -- names --------------------------------------------------------------------------------- */
@@ -38,11 +38,11 @@ bool wf_store_parse_step(const char *name, uint64_t *step)
     size_t digits = strspn(name + prefix, "0123456789");
     if (digits < 8 || digits > 19 || name[prefix + digits] != '\0')
         return false;
-    /* Only the one way in which we write a number: no step has two directories. */
-    char again[STORE_STEP_NAME_SIZE];
+    /* Accept only our own spelling of the number, so that no step has two directories. */
+    char canonical[STORE_STEP_NAME_SIZE];
     *step = strtoull(name + prefix, NULL, 10);
-    wf_store_step_name(*step, again);
-    return *step <= STORE_MAX_STEP && strcmp(again, name) == 0;
+    wf_store_step_name(*step, canonical);
+    return *step <= STORE_MAX_STEP && strcmp(canonical, name) == 0;
 }
 
 void wf_store_file_name(uint32_t rank, char out[STORE_FILE_NAME_SIZE])
@@ -100,16 +100,7 @@ int wf_store_open_subdir(int root_fd, const char *name)
     return openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-enum weft_status wf_store_sync_dir(int fd, const char *path, struct weft_error *err)
-{
-    /* Some network file systems cannot sync a directory and say EINVAL: then there is nothing to
-     * be done. */
-    if (fsync(fd) != 0 && errno != EINVAL)
-        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be synced: %s", path, strerror(errno));
-    return WEFT_OK;
-}
-
-/* A stream over a directory that is open: its own descriptor, which begins at the start. */
+/* Opens a stream over an open directory with its own descriptor and position. */
 static DIR *list_open(int fd)
 {
     int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -131,6 +122,7 @@ enum weft_status wf_store_list(const char *root, int root_fd, uint64_t **steps, 
     DIR *dir = list_open(root_fd);
     if (dir == NULL)
         return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be listed: %s", root, strerror(errno));
+
     uint64_t *found = NULL, step;
     size_t n_found = 0, cap = 0;
     enum weft_status st = WEFT_OK;
@@ -153,10 +145,12 @@ enum weft_status wf_store_list(const char *root, int root_fd, uint64_t **steps, 
     if (st == WEFT_OK && errno != 0)
         st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be listed: %s", root, strerror(errno));
     closedir(dir);
+
     if (st != WEFT_OK) {
         free(found);
         return st;
     }
+
     if (n_found > 0)
         qsort(found, n_found, sizeof *found, compare_steps);
     *steps = found;
@@ -195,17 +189,19 @@ enum weft_status wf_store_remove_dir(const char *root, int root_fd, const char *
         return WEFT_OK;
     if (fd < 0)
         return WEFT_FAIL(err, WEFT_IO, "%.160s/%s cannot be removed: %s", root, name,
-                         errno == ELOOP ? "it is no directory" : strerror(errno));
+                         errno == ELOOP ? "not a directory" : strerror(errno));
+
     char *path = wf_path_join(root, name);
     enum weft_status st = WEFT_OK;
     if (path == NULL)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "the name of a directory");
-    /* Without its manifest it is no checkpoint, whatever happens next. */
+        st = WEFT_FAIL(err, WEFT_NOMEM, "the path of a directory");
+    /* Without its manifest the directory is not a checkpoint, even after a crash. */
     else if (unlinkat(fd, STORE_MANIFEST_FILE, 0) != 0 && errno != ENOENT)
         st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be removed: %s", path, strerror(errno));
     else
         st = remove_files(fd, path, err);
     close(fd);
+
     if (st == WEFT_OK && unlinkat(root_fd, name, AT_REMOVEDIR) != 0 && errno != ENOENT &&
         errno != ENOTEMPTY && errno != EEXIST)
         st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be removed: %s", path, strerror(errno));
@@ -224,30 +220,30 @@ enum weft_status wf_store_discard(const char *root, uint64_t step, struct weft_e
     return st;
 }
 
-/* The place in the list of the keep-th checkpoint that is whole; n when there are fewer. */
+/* Finds the index of the keep-th valid checkpoint; n if there are fewer. */
 static enum weft_status find_last_kept(const char *root, int fd, const uint64_t *steps,
                                        size_t n, size_t keep, size_t *last,
                                        struct weft_error *err)
 {
     size_t i = 0;
-    for (size_t n_whole = 0; i < n; i++) {
+    for (size_t n_valid = 0; i < n; i++) {
         char name[STORE_STEP_NAME_SIZE];
         struct wf_ckpt *s = NULL;
         struct weft_error why;
         wf_store_step_name(steps[i], name);
         enum weft_status st = wf_ckpt_open_at(root, fd, name, &s, &why);
         wf_ckpt_free(s);
-        if (st == WEFT_NOMEM) /* that says nothing about the checkpoint */
+        if (st == WEFT_NOMEM) /* not a fault of the checkpoint */
             return WEFT_FAIL(err, st, "%s", why.msg);
-        if (st == WEFT_OK && ++n_whole == keep)
+        if (st == WEFT_OK && ++n_valid == keep)
             break;
     }
     *last = i;
     return WEFT_OK;
 }
 
-/* The oldest first, so that what a crash leaves is always the newest.  One that cannot be removed
- * does not keep the others, and is what the error is about. */
+/* Removes the oldest checkpoints first, so that a crash always leaves the newest.  Continues after an
+ * error and returns the first one. */
 static enum weft_status remove_after(const char *root, int fd, const uint64_t *steps, size_t n,
                                      size_t last, struct weft_error *err)
 {
@@ -259,7 +255,7 @@ static enum weft_status remove_after(const char *root, int fd, const uint64_t *s
             wf_store_remove_dir(root, fd, name, st == WEFT_OK ? err : NULL);
         st = st == WEFT_OK ? removed : st;
     }
-    return st == WEFT_OK ? wf_store_sync_dir(fd, root, err) : st;
+    return st == WEFT_OK ? wf_dir_sync_fd(fd, root, err) : st;
 }
 
 enum weft_status wf_store_prune(const char *root, size_t keep, struct weft_error *err)
@@ -295,9 +291,10 @@ enum weft_status wf_store_abort(const char *root, uint64_t step, const char *run
     return st;
 }
 
-/* -- at the start of a run ----------------------------------------------------------------- */
+/* -- start of a run ----------------------------------------------------------------------- */
 
-/* Removes what nobody has open.  Where directories cannot be locked, nothing is removed. */
+/* Removes a temporary directory that no process has locked.  Removes nothing if directories cannot
+ * be locked. */
 static void remove_stale(const char *root, int root_fd, const char *name,
                          struct wf_text *removed)
 {
@@ -306,7 +303,7 @@ static void remove_stale(const char *root, int root_fd, const char *name,
         return;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 &&
         wf_store_remove_dir(root, root_fd, name, NULL) == WEFT_OK && removed != NULL)
-        wf_text_addf(removed, "%s/%s: removed, a run that ended had not finished it\n", root,
+        wf_text_addf(removed, "%s/%s: removed: an earlier run did not finish it\n", root,
                      wf_printable(name).at);
     close(fd);
 }
@@ -324,13 +321,13 @@ static enum weft_status remove_all_stale(const char *root, int root_fd, struct w
     return WEFT_OK;
 }
 
-/* All that a checkpoint needs, with a file of one byte. */
+/* Tries every operation that a checkpoint needs on a file of one byte. */
 static enum weft_status probe(const char *root, int root_fd, struct weft_error *err)
 {
     char name[64], renamed[80];
     snprintf(name, sizeof name, ".probe-%ld", (long)getpid());
     snprintf(renamed, sizeof renamed, "%s-renamed", name);
-    unlinkat(root_fd, name, 0); /* of a process that died and had our number */
+    unlinkat(root_fd, name, 0); /* left by a dead process with the same pid */
     int fd = openat(root_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     bool works = fd >= 0 && write(fd, "", 1) == 1 && fsync(fd) == 0;
     int why = errno;
@@ -338,6 +335,7 @@ static enum weft_status probe(const char *root, int root_fd, struct weft_error *
         works = false;
         why = errno;
     }
+
     if (fd >= 0)
         close(fd);
     unlinkat(root_fd, name, 0);
@@ -345,7 +343,7 @@ static enum weft_status probe(const char *root, int root_fd, struct weft_error *
     if (!works)
         return WEFT_FAIL(err, WEFT_IO, "checkpoints cannot be written to %.160s: %s", root,
                          strerror(why));
-    return wf_store_sync_dir(root_fd, root, err);
+    return wf_dir_sync_fd(root_fd, root, err);
 }
 
 enum weft_status wf_store_prepare(const char *root, struct wf_text *removed,
@@ -355,7 +353,7 @@ enum weft_status wf_store_prepare(const char *root, struct wf_text *removed,
     if (mkdir(root, 0777) == 0)
         WEFT_TRY(wf_dir_sync_parent(root, err));
     else if (errno != EEXIST)
-        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be made: %s", root, strerror(errno));
+        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be created: %s", root, strerror(errno));
     WEFT_TRY(wf_store_open_root(root, &fd, err));
     enum weft_status st = probe(root, fd, err);
     if (st == WEFT_OK)
@@ -368,12 +366,12 @@ enum weft_status wf_store_check_space(const char *root, uint64_t bytes, struct w
 {
     struct statvfs vfs;
     if (statvfs(root, &vfs) != 0)
-        return WEFT_OK; /* the writing will tell */
+        return WEFT_OK; /* writing reports errors */
     double mib = 1 << 20, available = (double)vfs.f_bavail * (double)vfs.f_frsize;
-    if (vfs.f_blocks == 0 || available >= (double)bytes) /* some file systems do not count */
+    if (vfs.f_blocks == 0 || available >= (double)bytes) /* some file systems report 0 */
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_IO,
-                     "a checkpoint needs %.1f MiB, but only %.1f MiB are free at %.160s: free "
+                     "a checkpoint needs %.1f MiB, but only %.1f MiB are free at %.160s; free "
                      "some space",
                      (double)bytes / mib, available / mib, root);
 }

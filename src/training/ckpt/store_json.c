@@ -1,5 +1,5 @@
-/* The manifest as text.  Its last value is a hash of every byte before it, and what follows the hash
- * is fixed, so that no byte can change unseen. */
+/* Prints and parses the manifest.  Its last value is a hash of all bytes before it and the bytes
+ * after the hash are fixed, so that every changed byte is detected. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static void add_piece(struct wf_text *text, const struct wf_manifest_piece *p)
     wf_text_addf(text,
                  "\n {\"what\":\"%s\",\"begin\":%" PRIu64 ",\"count\":%" PRIu64
                  ",\"file\":%zu,\"at\":%" PRIu64 ",\"xxh3\":\"%s\"}",
-                 wf_store_field_name(p->what), p->begin, p->n, p->file, p->at, p->hash.hex);
+                 wf_store_field_name(p->field), p->begin, p->n, p->file, p->at, p->hash.hex);
 }
 
 static enum weft_status add_param(struct wf_text *text, const struct wf_manifest_param *p,
@@ -58,7 +58,7 @@ static enum weft_status add_param(struct wf_text *text, const struct wf_manifest
     wf_text_adds(text, "\n{");
     WEFT_TRY(add_string(text, "name", p->info.name, err));
     wf_text_adds(text, ",\"shape\":[");
-    for (uint32_t i = 0; i < p->info.rank; i++)
+    for (uint32_t i = 0; i < p->info.n_dims; i++)
         wf_text_addf(text, "%s%" PRIu64, i > 0 ? "," : "", p->info.shape[i]);
     wf_text_adds(text, "],\"pieces\":[");
     for (size_t i = 0; i < p->n_pieces; i++) {
@@ -97,34 +97,34 @@ enum weft_status wf_manifest_print(const struct wf_manifest *m, struct wf_text *
     WEFT_TRY(add_body(text, m, err));
     wf_text_adds(text, hash_prefix);
     if (!text->failed) {
-        struct wf_store_hash hash = wf_store_hash_bytes(text->at, text->len);
+        struct wf_xxh3 hash = wf_xxh3_bytes(text->at, text->len);
         wf_text_adds(text, hash.hex);
         wf_text_adds(text, hash_suffix);
     }
     if (text->failed)
         return WEFT_FAIL(err, WEFT_NOMEM, "the text of a manifest");
     if (text->len > STORE_MAX_MANIFEST)
-        return WEFT_FAIL(err, WEFT_CKPT, "the manifest has %zu bytes: at most %d are read back",
-                         text->len, STORE_MAX_MANIFEST);
+        return WEFT_FAIL(err, WEFT_CKPT, "the manifest has %zu bytes (maximum %d)", text->len,
+                         STORE_MAX_MANIFEST);
     return WEFT_OK;
 }
 
 /* -- reading ------------------------------------------------------------------------------- */
 
-/* What all functions that read a part of it need. */
-struct reading {
+/* The context of all functions that read a part of the manifest. */
+struct reader {
     struct wf_manifest *m;
     const char *source;
     struct weft_error *err;
 };
 
-static enum weft_status fail(const struct reading *r, const char *what)
+static enum weft_status fail(const struct reader *r, const char *fault)
 {
-    return WEFT_FAIL(r->err, WEFT_CKPT, "%.160s: %s", r->source, what);
+    return WEFT_FAIL(r->err, WEFT_CKPT, "%.160s: %s", r->source, fault);
 }
 
-/* The cause is known; says which manifest it is in. */
-static enum weft_status wrap_error(const struct reading *r, enum weft_status st,
+/* Adds the manifest to the message of an error. */
+static enum weft_status wrap_error(const struct reader *r, enum weft_status st,
                                    const struct weft_error *why)
 {
     if (st == WEFT_OK)
@@ -141,36 +141,35 @@ static bool read_count(const json_t *object, const char *key, uint64_t *out)
     return true;
 }
 
-static bool read_hash(const json_t *object, const char *key, struct wf_store_hash *out)
+static bool read_hash(const json_t *object, const char *key, struct wf_xxh3 *out)
 {
     const char *text = json_string_value(json_object_get(object, key));
-    if (text == NULL || strlen(text) != STORE_HASH_CHARS ||
-        strspn(text, "0123456789abcdef") != STORE_HASH_CHARS)
+    if (text == NULL || strlen(text) != WF_XXH3_CHARS ||
+        strspn(text, "0123456789abcdef") != WF_XXH3_CHARS)
         return false;
     memcpy(out->hex, text, sizeof out->hex);
     return true;
 }
 
-static enum weft_status read_file(const struct reading *r, const json_t *object)
+static enum weft_status read_file(const struct reader *r, const json_t *object)
 {
     struct wf_manifest_file f;
     struct weft_error why;
     const char *name = json_string_value(json_object_get(object, "name"));
     if (name == NULL || !wf_store_is_file_name(name))
-        return WEFT_FAIL(r->err, WEFT_CKPT,
-                         "%.160s: '%s' is no name for a file of a checkpoint", r->source,
+        return WEFT_FAIL(r->err, WEFT_CKPT, "%.160s: '%s' is not a valid file name", r->source,
                          wf_printable(name == NULL ? "" : name).at);
     memcpy(f.name, name, strlen(name) + 1);
     if (!read_count(object, "bytes", &f.bytes) ||
         !read_count(object, "header_bytes", &f.header_bytes) ||
         !read_hash(object, "header_xxh3", &f.header_hash) || json_object_size(object) != 4 ||
         f.header_bytes > f.bytes)
-        return WEFT_FAIL(r->err, WEFT_CKPT, "%.160s: what it says of %s makes no sense",
-                         r->source, f.name);
+        return WEFT_FAIL(r->err, WEFT_CKPT, "%.160s: the entry of %s is invalid", r->source,
+                         f.name);
     return wrap_error(r, wf_manifest_add_file(r->m, &f, &why), &why);
 }
 
-static bool read_what(const json_t *object, enum wf_store_field *out)
+static bool read_field(const json_t *object, enum wf_store_field *out)
 {
     const char *text = json_string_value(json_object_get(object, "what"));
     for (int w = 0; text != NULL && w < WF_STORE_N_FIELDS; w++)
@@ -181,32 +180,32 @@ static bool read_what(const json_t *object, enum wf_store_field *out)
     return false;
 }
 
-static enum weft_status read_piece(const struct reading *r, size_t param, const json_t *object)
+static enum weft_status read_piece(const struct reader *r, size_t param, const json_t *object)
 {
     struct wf_manifest_piece p = {0};
     struct weft_error why;
     uint64_t file, bytes, end;
-    if (!read_what(object, &p.what) || !read_count(object, "begin", &p.begin) ||
+    if (!read_field(object, &p.field) || !read_count(object, "begin", &p.begin) ||
         !read_count(object, "count", &p.n) || !read_count(object, "file", &file) ||
         !read_count(object, "at", &p.at) || !read_hash(object, "xxh3", &p.hash) ||
         json_object_size(object) != 6)
-        return WEFT_FAIL(r->err, WEFT_CKPT, "%.160s: a piece of '%s' makes no sense", r->source,
+        return WEFT_FAIL(r->err, WEFT_CKPT, "%.160s: a piece of '%s' is invalid", r->source,
                          wf_printable(r->m->params[param].info.name).at);
     if (file >= r->m->n_files || !wf_size_mul(p.n, sizeof(float), &bytes) ||
         !wf_size_add(p.at, bytes, &end) || end > r->m->files[file].bytes ||
         p.at < r->m->files[file].header_bytes)
-        return WEFT_FAIL(r->err, WEFT_CKPT, "%.160s: a piece of '%s' is in no file", r->source,
-                         wf_printable(r->m->params[param].info.name).at);
+        return WEFT_FAIL(r->err, WEFT_CKPT, "%.160s: a piece of '%s' is outside of its file",
+                         r->source, wf_printable(r->m->params[param].info.name).at);
     p.file = (size_t)file;
     return wrap_error(r, wf_manifest_add_piece(r->m, param, &p, &why), &why);
 }
 
-static bool read_shape(const json_t *list, uint64_t *shape, uint32_t *rank)
+static bool read_shape(const json_t *list, uint64_t *shape, uint32_t *n_dims)
 {
     if (!json_is_array(list) || json_array_size(list) > WF_STORE_MAX_DIMS)
         return false;
-    *rank = (uint32_t)json_array_size(list);
-    for (uint32_t i = 0; i < *rank; i++) {
+    *n_dims = (uint32_t)json_array_size(list);
+    for (uint32_t i = 0; i < *n_dims; i++) {
         const json_t *v = json_array_get(list, i);
         if (!json_is_integer(v) || json_integer_value(v) < 0)
             return false;
@@ -215,29 +214,32 @@ static bool read_shape(const json_t *list, uint64_t *shape, uint32_t *rank)
     return true;
 }
 
-static enum weft_status read_param(const struct reading *r, const json_t *object)
+static enum weft_status read_param(const struct reader *r, const json_t *object)
 {
     const char *name = json_string_value(json_object_get(object, "name"));
     const json_t *pieces = json_object_get(object, "pieces");
     uint64_t shape[WF_STORE_MAX_DIMS];
-    uint32_t rank;
+    uint32_t n_dims;
     size_t slot;
     struct weft_error why;
     if (name == NULL)
         return fail(r, "a parameter has no name");
-    if (!read_shape(json_object_get(object, "shape"), shape, &rank) || !json_is_array(pieces) ||
-        json_object_size(object) != 3 || wf_manifest_find(r->m, name) != NULL)
-        return WEFT_FAIL(r->err, WEFT_CKPT, "%.160s: what it says of '%s' makes no sense",
-                         r->source, wf_printable(name).at);
-    WEFT_TRY(wrap_error(r, wf_manifest_add_param(r->m, name, rank, shape, &slot, &why), &why));
+    if (!read_shape(json_object_get(object, "shape"), shape, &n_dims) ||
+        !json_is_array(pieces) || json_object_size(object) != 3 ||
+        wf_manifest_find(r->m, name) != NULL)
+        return WEFT_FAIL(r->err, WEFT_CKPT, "%.160s: the entry of '%s' is invalid", r->source,
+                         wf_printable(name).at);
+
+    WEFT_TRY(
+        wrap_error(r, wf_manifest_add_param(r->m, name, n_dims, shape, &slot, &why), &why));
     for (size_t i = 0; i < json_array_size(pieces); i++)
         WEFT_TRY(read_piece(r, slot, json_array_get(pieces, i)));
     return WEFT_OK;
 }
 
-typedef enum weft_status (*read_fn)(const struct reading *r, const json_t *object);
+typedef enum weft_status (*read_fn)(const struct reader *r, const json_t *object);
 
-static enum weft_status read_list(const struct reading *r, const json_t *top, const char *key,
+static enum weft_status read_list(const struct reader *r, const json_t *top, const char *key,
                                   read_fn read)
 {
     const json_t *list = json_object_get(top, key);
@@ -248,23 +250,23 @@ static enum weft_status read_list(const struct reading *r, const json_t *top, co
     return WEFT_OK;
 }
 
-static enum weft_status read_format(const struct reading *r, const json_t *top)
+static enum weft_status read_format(const struct reader *r, const json_t *top)
 {
     const char *format = json_string_value(json_object_get(top, "format"));
     uint64_t version;
     if (format == NULL || strcmp(format, format_name) != 0)
-        return fail(r, "it is no manifest of a checkpoint");
+        return fail(r, "it is not the manifest of a checkpoint");
     if (!read_count(top, "version", &version) || version == 0)
         return fail(r, "it has no version");
     if (version > FORMAT_VERSION)
         return WEFT_FAIL(r->err, WEFT_CKPT,
-                         "%.160s: it has version %" PRIu64 " of the format, this weft reads up "
-                         "to %d: use a newer one",
+                         "%.160s: it has format version %" PRIu64
+                         " (maximum %d); use a newer weft",
                          r->source, version, FORMAT_VERSION);
     return WEFT_OK;
 }
 
-static enum weft_status read_top(struct reading *r, const json_t *top)
+static enum weft_status read_top(struct reader *r, const json_t *top)
 {
     WEFT_TRY(read_format(r, top));
     uint64_t step;
@@ -274,39 +276,39 @@ static enum weft_status read_top(struct reading *r, const json_t *top)
     if (!read_count(top, "step", &step) || step > STORE_MAX_STEP || run == NULL ||
         wf_store_run_error(run) != NULL || config == NULL || model == NULL ||
         json_object_size(top) != 9)
-        return fail(r, "its step, run, config or model makes no sense");
+        return fail(r, "its step, run, config or model is invalid");
     WEFT_TRY(wf_manifest_new(step, run, config, model, &r->m, r->err));
     WEFT_TRY(read_list(r, top, "files", read_file));
     return read_list(r, top, "params", read_param);
 }
 
-/* The hash at the end is that of all before it. */
+/* Returns true if the hash at the end matches all bytes before it. */
 static bool has_valid_hash(const char *bytes, size_t len)
 {
-    if (len < HASH_PREFIX_LEN + STORE_HASH_CHARS + HASH_SUFFIX_LEN)
+    if (len < HASH_PREFIX_LEN + WF_XXH3_CHARS + HASH_SUFFIX_LEN)
         return false;
-    const char *hex = bytes + len - HASH_SUFFIX_LEN - STORE_HASH_CHARS;
-    struct wf_store_hash hash = wf_store_hash_bytes(bytes, (size_t)(hex - bytes));
+    const char *hex = bytes + len - HASH_SUFFIX_LEN - WF_XXH3_CHARS;
+    struct wf_xxh3 hash = wf_xxh3_bytes(bytes, (size_t)(hex - bytes));
     return memcmp(hex - HASH_PREFIX_LEN, hash_prefix, HASH_PREFIX_LEN) == 0 &&
-           memcmp(hex, hash.hex, STORE_HASH_CHARS) == 0 &&
-           memcmp(hex + STORE_HASH_CHARS, hash_suffix, HASH_SUFFIX_LEN) == 0;
+           memcmp(hex, hash.hex, WF_XXH3_CHARS) == 0 &&
+           memcmp(hex + WF_XXH3_CHARS, hash_suffix, HASH_SUFFIX_LEN) == 0;
 }
 
 enum weft_status wf_manifest_parse(const char *bytes, size_t len, const char *source,
                                    struct wf_manifest **out, struct weft_error *err)
 {
     struct weft_error local;
-    struct reading r = {.source = source, .err = err == NULL ? &local : err};
+    struct reader r = {.source = source, .err = err == NULL ? &local : err};
     if (!has_valid_hash(bytes, len))
-        return fail(&r,
-                    "it does not have the hash that it ends with: it is cut or was changed");
+        return fail(&r, "its hash does not match; it is truncated or was changed");
     json_error_t why;
     json_t *top = json_loadb(bytes, len, JSON_REJECT_DUPLICATES, &why);
     if (top == NULL && json_error_code(&why) == json_error_out_of_memory)
         return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a manifest of %zu bytes", source, len);
     if (top == NULL)
-        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: line %d: it is no JSON: %s", source, why.line,
-                         wf_printable(why.text).at);
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: line %d: it is not valid JSON: %s", source,
+                         why.line, wf_printable(why.text).at);
+
     enum weft_status st = read_top(&r, top);
     json_decref(top);
     if (st == WEFT_OK)

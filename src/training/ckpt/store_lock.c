@@ -1,5 +1,5 @@
-/* One run in a directory at a time.  A lock of the system and not the presence of a file: it goes
- * with its process, also when that is killed. */
+/* Ensures that only one run uses a directory at a time.  It uses a lock of the system, which ends
+ * with its process, and not the existence of a file. */
 #define _GNU_SOURCE /* flock, gethostname */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/printable.h"
-#include "training/ckpt/file.h"
 #include "training/ckpt/store.h"
 
 struct wf_store_lock {
@@ -22,7 +22,7 @@ struct wf_store_lock {
 
 enum { OWNER_CHARS = 200, ATTEMPTS = 4 };
 
-/* Who we are, for whoever comes next.  That it cannot be written does not matter. */
+/* Writes the owner of the lock for the messages of other processes.  Errors are ignored. */
 static void write_owner(int fd)
 {
     char host[80] = "", when[40] = "", text[OWNER_CHARS];
@@ -45,7 +45,7 @@ static enum weft_status fail_locked(int fd, const char *dir, struct weft_error *
     text[n < 0 ? 0 : n] = '\0';
     text[strcspn(text, "\n")] = '\0';
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "%.160s is locked by %s: wait for that run to end, or use another "
+                     "%.160s is locked by %s; wait for that run to end, or use another "
                      "directory",
                      dir, text[0] == '\0' ? "another run" : wf_printable(text).at);
 }
@@ -55,17 +55,19 @@ static enum weft_status acquire(int fd, const char *path, const char *dir,
 {
     struct stat st, now;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-        return WEFT_FAIL(err, WEFT_IO, "%.160s/lock is no regular file", dir);
-    /* wf_store_is_locked() of another process has it for a moment. */
-    int taken = flock(fd, LOCK_EX | LOCK_NB);
-    for (int i = 0; taken != 0 && errno == EWOULDBLOCK && i < ATTEMPTS; i++) {
+        return WEFT_FAIL(err, WEFT_IO, "%.160s/lock is not a regular file", dir);
+
+    /* wf_store_is_locked() in another process may hold the lock for a moment. */
+    int failed = flock(fd, LOCK_EX | LOCK_NB);
+    for (int i = 0; failed != 0 && errno == EWOULDBLOCK && i < ATTEMPTS; i++) {
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-        taken = flock(fd, LOCK_EX | LOCK_NB);
+        failed = flock(fd, LOCK_EX | LOCK_NB);
     }
-    if (taken == 0) {
-        /* Whoever held it may have removed it before it let go, and this is no lock any more. */
+
+    if (failed == 0) {
+        /* The previous holder may have removed the file; a lock on it protects nothing. */
         if (stat(path, &now) != 0 || now.st_ino != st.st_ino || now.st_dev != st.st_dev)
-            return WEFT_FAIL(err, WEFT_USAGE, "%.160s was locked until now: try again", dir);
+            return WEFT_FAIL(err, WEFT_USAGE, "%.160s was locked a moment ago; try again", dir);
         write_owner(fd);
         return WEFT_OK;
     }
@@ -84,7 +86,8 @@ enum weft_status wf_store_lock(const char *dir, struct wf_store_lock **out,
         free(lock);
         return WEFT_FAIL(err, WEFT_NOMEM, "a lock");
     }
-    /* The file stays when the lock goes: only its holder may remove it. */
+
+    /* The file outlives the lock: only the holder of the lock may remove it. */
     lock->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     enum weft_status st;
     if (lock->fd < 0)
@@ -92,6 +95,7 @@ enum weft_status wf_store_lock(const char *dir, struct wf_store_lock **out,
     else
         st = acquire(lock->fd, path, dir, err);
     free(path);
+
     if (st == WEFT_OK)
         *out = lock;
     else
@@ -112,13 +116,13 @@ int wf_store_is_locked(const char *dir)
 {
     char *path = wf_path_join(dir, "lock");
     int fd = path == NULL ? -1 : open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    int answer = -1;
+    int locked = -1;
     if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0)
-        answer = 0;
+        locked = 0;
     else if (fd >= 0 && errno == EWOULDBLOCK)
-        answer = 1;
+        locked = 1;
     if (fd >= 0)
-        close(fd); /* and the lock with it */
+        close(fd); /* releases the lock */
     free(path);
-    return answer;
+    return locked;
 }

@@ -1,4 +1,4 @@
-/* The manifest in memory: built by adding, then checked as a whole. */
+/* Builds the manifest in memory and checks it as a whole. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +12,10 @@
 _Static_assert((int)WF_STORE_MAX_DIMS == (int)WF_SAFETENSORS_MAX_DIMS,
                "a parameter has the shape of a tensor");
 
-const char *wf_store_field_name(enum wf_store_field what)
+const char *wf_store_field_name(enum wf_store_field field)
 {
     static const char *const names[WF_STORE_N_FIELDS] = {"value", "m", "v"};
-    return (size_t)what < WEFT_LEN(names) ? names[what] : "?";
+    return (size_t)field < WEFT_LEN(names) ? names[field] : "?";
 }
 
 /* -- building ------------------------------------------------------------------------------ */
@@ -58,20 +58,20 @@ void wf_manifest_free(struct wf_manifest *m)
     free(m);
 }
 
-/* Room for one more of `size` bytes. */
+/* Makes room for one more element of `size` bytes. */
 static enum weft_status grow(void **at, size_t n, size_t *cap, size_t size,
                              struct weft_error *err)
 {
     if (n < *cap)
         return WEFT_OK;
-    size_t wanted = *cap < 8 ? 8 : *cap * 2, bytes;
+    size_t new_cap = *cap < 8 ? 8 : *cap * 2, bytes;
     void *larger = NULL;
-    if (wf_size_mul(wanted, size, &bytes))
+    if (wf_size_mul(new_cap, size, &bytes))
         larger = realloc(*at, bytes);
     if (larger == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a manifest with %zu parts", wanted);
+        return WEFT_FAIL(err, WEFT_NOMEM, "a manifest with %zu entries", new_cap);
     *at = larger;
-    *cap = wanted;
+    *cap = new_cap;
     return WEFT_OK;
 }
 
@@ -87,20 +87,21 @@ enum weft_status wf_manifest_add_file(struct wf_manifest *m,
     return WEFT_OK;
 }
 
-static enum weft_status check_shape(const char *name, uint32_t rank, const uint64_t *shape,
+static enum weft_status check_shape(const char *name, uint32_t n_dims, const uint64_t *shape,
                                     uint64_t *n, struct weft_error *err)
 {
     const char *fault = wf_safetensors_name_error(name);
     if (fault != NULL)
         return WEFT_FAIL(err, WEFT_CKPT, "the name of parameter '%s' %s", wf_printable(name).at,
                          fault);
-    if (rank > WF_STORE_MAX_DIMS)
+    if (n_dims > WF_STORE_MAX_DIMS)
         return WEFT_FAIL(err, WEFT_CKPT,
-                         "parameter '%s' has %" PRIu32 " dimensions: at most %d",
-                         wf_printable(name).at, rank, WF_STORE_MAX_DIMS);
+                         "parameter '%s' has %" PRIu32 " dimensions (maximum %d)",
+                         wf_printable(name).at, n_dims, WF_STORE_MAX_DIMS);
+
     uint64_t count = 1, bytes;
     bool fits = true;
-    for (uint32_t i = 0; i < rank; i++)
+    for (uint32_t i = 0; i < n_dims; i++)
         fits = fits && wf_size_mul(count, shape[i], &count);
     if (!fits || !wf_size_mul(count, sizeof(float), &bytes) || bytes > INT64_MAX)
         return WEFT_FAIL(err, WEFT_CKPT, "parameter '%s' has too many elements",
@@ -112,28 +113,31 @@ static enum weft_status check_shape(const char *name, uint32_t rank, const uint6
     return WEFT_OK;
 }
 
-static bool same_shape(const struct wf_ckpt_param *p, uint32_t rank, const uint64_t *shape)
+static bool same_shape(const struct wf_ckpt_param *p, uint32_t n_dims, const uint64_t *shape)
 {
-    return p->rank == rank && (rank == 0 || memcmp(p->shape, shape, rank * sizeof *shape) == 0);
+    return p->n_dims == n_dims &&
+           (n_dims == 0 || memcmp(p->shape, shape, n_dims * sizeof *shape) == 0);
 }
 
-enum weft_status wf_manifest_add_param(struct wf_manifest *m, const char *name, uint32_t rank,
+enum weft_status wf_manifest_add_param(struct wf_manifest *m, const char *name, uint32_t n_dims,
                                        const uint64_t *shape, size_t *slot,
                                        struct weft_error *err)
 {
     const json_t *known = json_object_get(m->index, name);
     if (known != NULL) {
         size_t i = (size_t)json_integer_value(known);
-        if (!same_shape(&m->params[i].info, rank, shape))
+        if (!same_shape(&m->params[i].info, n_dims, shape))
             return WEFT_FAIL(err, WEFT_CKPT, "parameter '%s' has two shapes",
                              wf_printable(name).at);
         *slot = i;
         return WEFT_OK;
     }
-    struct wf_manifest_param p = {.info = {.rank = rank}};
-    WEFT_TRY(check_shape(name, rank, shape, &p.info.n, err));
-    if (rank > 0)
-        memcpy(p.info.shape, shape, rank * sizeof *shape);
+
+    struct wf_manifest_param p = {.info = {.n_dims = n_dims}};
+    WEFT_TRY(check_shape(name, n_dims, shape, &p.info.n, err));
+    if (n_dims > 0)
+        memcpy(p.info.shape, shape, n_dims * sizeof *shape);
+
     WEFT_TRY(grow((void **)&m->params, m->n_params, &m->params_cap, sizeof *m->params, err));
     p.info.name = strdup(name);
     if (p.info.name == NULL ||
@@ -153,12 +157,12 @@ enum weft_status wf_manifest_add_piece(struct wf_manifest *m, size_t param,
     struct wf_manifest_param *p = &m->params[param];
     if (piece->n == 0 || piece->n > p->info.n || piece->begin > p->info.n - piece->n)
         return WEFT_FAIL(err, WEFT_CKPT,
-                         "parameter '%s' has %" PRIu64 " elements: a piece of %" PRIu64
-                         " from %" PRIu64 " is none of it",
+                         "parameter '%s' has %" PRIu64 " elements; a piece of %" PRIu64
+                         " from %" PRIu64 " is out of range",
                          wf_printable(p->info.name).at, p->info.n, piece->n, piece->begin);
     WEFT_TRY(grow((void **)&p->pieces, p->n_pieces, &p->pieces_cap, sizeof *p->pieces, err));
     p->pieces[p->n_pieces++] = *piece;
-    p->info.has[piece->what] = true;
+    p->info.has[piece->field] = true;
     return WEFT_OK;
 }
 
@@ -178,7 +182,7 @@ enum weft_status wf_manifest_merge(struct wf_manifest *m, const struct wf_manife
         const struct wf_manifest_param *p = &part->params[i];
         size_t slot;
         WEFT_TRY(
-            wf_manifest_add_param(m, p->info.name, p->info.rank, p->info.shape, &slot, err));
+            wf_manifest_add_param(m, p->info.name, p->info.n_dims, p->info.shape, &slot, err));
         for (size_t k = 0; k < p->n_pieces; k++) {
             struct wf_manifest_piece piece = p->pieces[k];
             piece.file += first_file;
@@ -188,38 +192,39 @@ enum weft_status wf_manifest_merge(struct wf_manifest *m, const struct wf_manife
     return WEFT_OK;
 }
 
-/* -- is it whole? -------------------------------------------------------------------------- */
+/* -- checking ------------------------------------------------------------------------------ */
 
 static int compare_pieces(const void *a, const void *b)
 {
     const struct wf_manifest_piece *x = a, *y = b;
-    if (x->what != y->what)
-        return x->what < y->what ? -1 : 1;
+    if (x->field != y->field)
+        return x->field < y->field ? -1 : 1;
     return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-/* All elements, in the pieces of one what, which begin at `at`. */
+/* Checks that the pieces of one field, from index *at, cover all elements.  Sets *at to the first
+ * piece of the next field. */
 static enum weft_status check_coverage(const struct wf_manifest_param *p, size_t *at,
                                        const char *source, struct weft_error *err)
 {
-    enum wf_store_field what = p->pieces[*at].what;
+    enum wf_store_field field = p->pieces[*at].field;
     uint64_t end = 0;
-    for (; *at < p->n_pieces && p->pieces[*at].what == what; ++*at) {
+    for (; *at < p->n_pieces && p->pieces[*at].field == field; ++*at) {
         const struct wf_manifest_piece *piece = &p->pieces[*at];
         if (piece->begin != end)
             return WEFT_FAIL(
                 err, WEFT_CKPT,
                 "%.160s: elements %" PRIu64 " .. %" PRIu64 " of '%s' of parameter '%s' are %s",
                 source, piece->begin < end ? piece->begin : end,
-                (piece->begin < end ? end : piece->begin) - 1, wf_store_field_name(what),
-                wf_printable(p->info.name).at, piece->begin < end ? "there twice" : "missing");
+                (piece->begin < end ? end : piece->begin) - 1, wf_store_field_name(field),
+                wf_printable(p->info.name).at, piece->begin < end ? "duplicated" : "missing");
         end = piece->begin + piece->n;
     }
     if (end != p->info.n)
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s: elements %" PRIu64 " .. %" PRIu64
                          " of '%s' of parameter '%s' are missing",
-                         source, end, p->info.n - 1, wf_store_field_name(what),
+                         source, end, p->info.n - 1, wf_store_field_name(field),
                          wf_printable(p->info.name).at);
     return WEFT_OK;
 }
@@ -262,7 +267,7 @@ static enum weft_status check_file_names(const struct wf_manifest *m, const char
     enum weft_status st = WEFT_OK;
     for (size_t i = 1; i < m->n_files && st == WEFT_OK; i++)
         if (strcmp(files[i - 1]->name, files[i]->name) == 0)
-            st = WEFT_FAIL(err, WEFT_CKPT, "%.160s: the file %s is there twice", source,
+            st = WEFT_FAIL(err, WEFT_CKPT, "%.160s: file %s is listed twice", source,
                            files[i]->name);
     free(files);
     return st;
@@ -281,7 +286,7 @@ static int compare_extents(const void *a, const void *b)
     return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-/* The pieces of a file follow its header and each other up to its end. */
+/* Checks that the pieces of each file follow its header and each other without gaps to its end. */
 static enum weft_status check_extents(const struct wf_manifest *m, const struct extent *e,
                                       size_t n, const char *source, struct weft_error *err)
 {
@@ -293,9 +298,8 @@ static enum weft_status check_extents(const struct wf_manifest *m, const struct 
         if (end != m->files[f].bytes || (i < n && e[i].file == f))
             return WEFT_FAIL(
                 err, WEFT_CKPT,
-                "%.160s: the pieces of %s do not follow each other from its header "
-                "to its end: byte %" PRIu64,
-                source, m->files[f].name, end);
+                "%.160s: the pieces of %s have a gap or an overlap at byte %" PRIu64, source,
+                m->files[f].name, end);
     }
     return WEFT_OK;
 }

@@ -1,31 +1,14 @@
-/* What the files of the checkpoint store share: the manifest, and names in the directory. */
+/* Shared by the files of the checkpoint store: the manifest, file names and directories. */
 #ifndef TRAINING_CKPT_STORE_PRIV_H
 #define TRAINING_CKPT_STORE_PRIV_H
 
 #include <jansson.h>
 
 #include "training/ckpt/store.h"
+#include "training/ckpt/xxh3.h"
 
-/* -- hashes -------------------------------------------------------------------------------- */
-
-enum { STORE_HASH_CHARS = 32 };
-
-/* An XXH3-128 as text, the form in which it is compared. */
-struct wf_store_hash {
-    char hex[STORE_HASH_CHARS + 1];
-};
-
-struct wf_store_hash wf_store_hash_bytes(const void *bytes, size_t n);
-
-struct wf_store_hasher; /* opaque: a hash of bytes that come in blocks */
-
-struct wf_store_hasher *wf_store_hasher_new(void); /* NULL: no memory */
-void wf_store_hasher_free(struct wf_store_hasher *h);
-void wf_store_hasher_reset(struct wf_store_hasher *h);
-void wf_store_hasher_update(struct wf_store_hasher *h, const void *bytes, size_t n);
-struct wf_store_hash wf_store_hasher_digest(const struct wf_store_hasher *h);
-
-/* Large enough for the disk, small enough to be still in the cache when it is hashed. */
+/* The size of one read or write: large enough for the disk, small enough to stay in the cache until
+ * it is hashed. */
 enum { STORE_BUFFER_BYTES = 1 << 20 };
 
 /* -- the manifest -------------------------------------------------------------------------- */
@@ -35,22 +18,22 @@ enum { STORE_FILE_NAME_SIZE = 32, STORE_MAX_MANIFEST = 256 << 20 };
 struct wf_manifest_file {
     char name[STORE_FILE_NAME_SIZE];
     uint64_t bytes, header_bytes;
-    struct wf_store_hash header_hash;
+    struct wf_xxh3 header_hash;
 };
 
 /* A range of a tensor, in one file. */
 struct wf_manifest_piece {
-    enum wf_store_field what;
+    enum wf_store_field field;
     uint64_t begin, n; /* elements of the tensor */
     size_t file;
-    uint64_t at; /* its first byte in the file */
-    struct wf_store_hash hash;
-    unsigned char verified; /* atomic: its bytes were found to have the hash */
+    uint64_t at; /* offset of its first byte in the file */
+    struct wf_xxh3 hash;
+    unsigned char verified; /* atomic: its bytes have matched the hash */
 };
 
 struct wf_manifest_param {
     struct wf_ckpt_param info;        /* its name is owned */
-    struct wf_manifest_piece *pieces; /* owned; by what and begin once checked */
+    struct wf_manifest_piece *pieces; /* owned; wf_manifest_check() sorts by field and begin */
     size_t n_pieces, pieces_cap;
 };
 
@@ -61,82 +44,87 @@ struct wf_manifest {
     size_t n_files, files_cap;
     struct wf_manifest_param *params; /* owned */
     size_t n_params, params_cap;
-    json_t *index; /* owned: a parameter's name -> its slot */
+    json_t *index; /* owned: maps a parameter's name to its slot in params */
 };
 
+/* Creates a manifest without files and parameters. */
 enum weft_status wf_manifest_new(uint64_t step, const char *run, const char *config,
                                  const char *model, struct wf_manifest **out,
                                  struct weft_error *err);
 void wf_manifest_free(struct wf_manifest *m); /* NULL is allowed */
 
+/* Adds a file. */
 enum weft_status wf_manifest_add_file(struct wf_manifest *m,
                                       const struct wf_manifest_file *file,
                                       struct weft_error *err);
 
-/* Adds a parameter, or finds it; another shape than before is an error. */
-enum weft_status wf_manifest_add_param(struct wf_manifest *m, const char *name, uint32_t rank,
+/* Adds a parameter or finds it.  Returns WEFT_CKPT if it exists with another shape. */
+enum weft_status wf_manifest_add_param(struct wf_manifest *m, const char *name, uint32_t n_dims,
                                        const uint64_t *shape, size_t *slot,
                                        struct weft_error *err);
+
+/* Adds a piece of a parameter.  Returns WEFT_CKPT if it is outside of the parameter. */
 enum weft_status wf_manifest_add_piece(struct wf_manifest *m, size_t param,
                                        const struct wf_manifest_piece *piece,
                                        struct weft_error *err);
 
-/* NULL: none. */
+/* Returns the parameter with this name, or NULL. */
 struct wf_manifest_param *wf_manifest_find(const struct wf_manifest *m, const char *name);
 
-/* Adds all files and pieces of another one. */
+/* Adds all files and pieces of another manifest. */
 enum weft_status wf_manifest_merge(struct wf_manifest *m, const struct wf_manifest *part,
                                    struct weft_error *err);
 
-/* Every element of every tensor, and every byte of every file, is in just one piece.  Sorts the
- * pieces.  `source` is for messages. */
+/* Returns WEFT_CKPT unless every element of every tensor and every byte of every file belongs to
+ * exactly one piece.  Sorts the pieces.  `source` is for messages. */
 enum weft_status wf_manifest_check(struct wf_manifest *m, const char *source,
                                    struct weft_error *err);
 
-/* As JSON whose last value is a hash of all before it. */
+/* Appends the manifest as JSON, whose last value is a hash of all bytes before it. */
 enum weft_status wf_manifest_print(const struct wf_manifest *m, struct wf_text *text,
                                    struct weft_error *err);
 
-/* What is printed, read again; every changed byte is found.  It is not checked: the parts of it
- * make sense, but may not be whole. */
+/* Parses what wf_manifest_print() writes and detects every changed byte.  Each part is checked on
+ * its own; wf_manifest_check() checks the whole. */
 enum weft_status wf_manifest_parse(const char *bytes, size_t len, const char *source,
                                    struct wf_manifest **out, struct weft_error *err);
 
 /* -- names --------------------------------------------------------------------------------- */
 
 #define STORE_MANIFEST_FILE "manifest.json"
-#define STORE_TOKENIZER_FILE "tokenizer.json" /* only in one that was made of a model */
+#define STORE_TOKENIZER_FILE "tokenizer.json" /* only in converted checkpoints */
 
 enum { STORE_STEP_NAME_SIZE = 32, STORE_TMP_NAME_SIZE = 128 };
 
-/* JSON's integers end at 2^63. */
+/* Far below 2^63, the limit of JSON integers. */
 #define STORE_MAX_STEP (UINT64_MAX / 4)
 
+/* The name functions print step-00000120, rank-00001.safetensors and .step-00000130.RUN.tmp. */
 void wf_store_step_name(uint64_t step, char out[STORE_STEP_NAME_SIZE]);
 void wf_store_file_name(uint32_t rank, char out[STORE_FILE_NAME_SIZE]);
-bool wf_store_is_file_name(const char *name);
 void wf_store_temporary_name(uint64_t step, const char *run, char out[STORE_TMP_NAME_SIZE]);
 
-/* NULL when a run may have this name, else what is wrong with it. */
+/* Returns true for names that wf_store_file_name() prints. */
+bool wf_store_is_file_name(const char *name);
+
+/* Returns NULL if a run may have this name, else what is wrong with the name. */
 const char *wf_store_run_error(const char *run);
 
 /* -- directories --------------------------------------------------------------------------- */
 
-/* Opens ROOT itself, which may be a symbolic link, as its user likes. */
+/* Opens ROOT, which may be a symbolic link. */
 enum weft_status wf_store_open_root(const char *root, int *fd, struct weft_error *err);
 
-/* Opens a directory in it, which may not; -1 and errno when it cannot be opened. */
+/* Opens a directory in ROOT, which must not be a symbolic link.  Returns -1 and sets errno on
+ * error. */
 int wf_store_open_subdir(int root_fd, const char *name);
 
-/* Removes our files from a directory in ROOT, the manifest first, and then it, unless there are
- * files of others in it.  One that is not there is fine. */
+/* Removes the store's files from a directory in ROOT, the manifest first, and then the directory
+ * unless it has other files.  A missing directory is not an error. */
 enum weft_status wf_store_remove_dir(const char *root, int root_fd, const char *name,
                                      struct weft_error *err);
 
-/* Makes the names in an open directory durable. */
-enum weft_status wf_store_sync_dir(int fd, const char *path, struct weft_error *err);
-
-/* The steps in ROOT, newest first; the caller frees *steps. */
+/* Lists the steps in ROOT, newest first.  The caller frees *steps. */
 enum weft_status wf_store_list(const char *root, int root_fd, uint64_t **steps, size_t *n,
                                struct weft_error *err);
 

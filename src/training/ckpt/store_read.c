@@ -1,6 +1,6 @@
-/* Reading a checkpoint.  Files are opened when they are needed and closed again: there may be more
- * of them than a process can have open. */
-#define _GNU_SOURCE /* posix_fadvise's names */
+/* Reads checkpoints.  Files are opened on demand and closed again: there may be more of them than a
+ * process can have open. */
+#define _GNU_SOURCE /* posix_fadvise constants */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,16 +12,16 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/printable.h"
 #include "base/size.h"
-#include "training/ckpt/file.h"
 #include "training/ckpt/store_priv.h"
 
 struct wf_ckpt {
     char *path;                   /* owned */
-    int fd;                       /* of the directory */
+    int fd;                       /* the directory */
     struct wf_manifest *m;        /* owned */
-    struct piece_ref *piece_refs; /* owned: all pieces, file by file from start to end */
+    struct piece_ref *piece_refs; /* owned: all pieces, sorted by file and offset */
     size_t n_piece_refs;
 };
 
@@ -33,23 +33,25 @@ struct piece_ref {
 
 /* -- files --------------------------------------------------------------------------------- */
 
-/* A regular file, right here: no link is followed, and no pipe holds us. */
+/* Opens a regular file in the directory; follows no link and does not block on a pipe. */
 static enum weft_status open_file(const struct wf_ckpt *s, const char *name, int *out,
                                   uint64_t *size, struct weft_error *err)
 {
     int fd = openat(s->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s: %s is missing", s->path, name);
+
     struct stat st;
     bool regular = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
     if ((fd < 0 && (errno == ELOOP || errno == ENXIO)) || (fd >= 0 && !regular)) {
         if (fd >= 0)
             close(fd);
-        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: %s is no regular file", s->path, name);
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: %s is not a regular file", s->path, name);
     }
     if (fd < 0)
         return WEFT_FAIL(err, WEFT_IO, "%.160s: %s cannot be opened: %s", s->path, name,
                          strerror(errno));
+
     *out = fd;
     *size = (uint64_t)st.st_size;
     return WEFT_OK;
@@ -64,8 +66,8 @@ static enum weft_status open_shard(const struct wf_ckpt *s, size_t file, int *fd
     if (size == f->bytes)
         return WEFT_OK;
     close(*fd);
-    return WEFT_FAIL(err, WEFT_CKPT, "%.160s: %s has %" PRIu64 " bytes, not %" PRIu64, s->path,
-                     f->name, size, f->bytes);
+    return WEFT_FAIL(err, WEFT_CKPT, "%.160s: %s has %" PRIu64 " bytes (expected %" PRIu64 ")",
+                     s->path, f->name, size, f->bytes);
 }
 
 static enum weft_status read_manifest(struct wf_ckpt *s, struct weft_error *err)
@@ -84,6 +86,7 @@ static enum weft_status read_manifest(struct wf_ckpt *s, struct weft_error *err)
     else
         st = wf_file_read_at(fd, path, 0, bytes, (size_t)size, err);
     close(fd);
+
     if (st == WEFT_OK)
         st = wf_manifest_parse(bytes, (size_t)size, path, &s->m, err);
     if (st == WEFT_OK)
@@ -93,51 +96,53 @@ static enum weft_status read_manifest(struct wf_ckpt *s, struct weft_error *err)
     return st;
 }
 
-/* The hash of n bytes from `at`. */
+/* Hashes n bytes from offset `at`. */
 static enum weft_status hash_range(const struct wf_ckpt *s, int fd, const char *name,
-                                   uint64_t at, uint64_t n, struct wf_store_hash *hash,
+                                   uint64_t at, uint64_t n, struct wf_xxh3 *hash,
                                    struct weft_error *err)
 {
-    struct wf_store_hasher *hasher = wf_store_hasher_new();
+    struct wf_xxh3_hasher *hasher = wf_xxh3_hasher_new();
     char *block = malloc(STORE_BUFFER_BYTES);
     char *path = wf_path_join(s->path, name);
     enum weft_status st = WEFT_OK;
     if (hasher == NULL || block == NULL || path == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "a buffer to read %.160s", s->path);
     else
-        wf_store_hasher_reset(hasher);
+        wf_xxh3_hasher_reset(hasher);
+
     while (st == WEFT_OK && n > 0) {
         size_t part = (size_t)(n < STORE_BUFFER_BYTES ? n : STORE_BUFFER_BYTES);
         st = wf_file_read_at(fd, path, at, block, part, err);
         if (st == WEFT_OK)
-            wf_store_hasher_update(hasher, block, part);
+            wf_xxh3_hasher_update(hasher, block, part);
         at += part;
         n -= part;
     }
     if (st == WEFT_OK)
-        *hash = wf_store_hasher_digest(hasher);
+        *hash = wf_xxh3_hasher_digest(hasher);
     if (hasher != NULL)
-        wf_store_hasher_free(hasher);
+        wf_xxh3_hasher_free(hasher);
     free(block);
     free(path);
     return st;
 }
 
-static bool same_hash(const struct wf_store_hash *a, const struct wf_store_hash *b)
+static bool same_hash(const struct wf_xxh3 *a, const struct wf_xxh3 *b)
 {
-    return memcmp(a->hex, b->hex, STORE_HASH_CHARS) == 0;
+    return memcmp(a->hex, b->hex, WF_XXH3_CHARS) == 0;
 }
 
 static enum weft_status check_header(const struct wf_ckpt *s, size_t file, int fd,
                                      struct weft_error *err)
 {
     const struct wf_manifest_file *f = &s->m->files[file];
-    struct wf_store_hash hash;
+    struct wf_xxh3 hash;
     WEFT_TRY(hash_range(s, fd, f->name, 0, f->header_bytes, &hash, err));
     if (!same_hash(&hash, &f->header_hash))
-        return WEFT_FAIL(err, WEFT_CKPT,
-                         "%.160s: %s: its header was changed, or it is of another checkpoint",
-                         s->path, f->name);
+        return WEFT_FAIL(
+            err, WEFT_CKPT,
+            "%.160s: %s: its header was changed, or it belongs to another checkpoint", s->path,
+            f->name);
     return WEFT_OK;
 }
 
@@ -153,8 +158,7 @@ static enum weft_status check_headers(const struct wf_ckpt *s, struct weft_error
     return WEFT_OK;
 }
 
-/* A file that looks like a rank's and that the manifest does not know is a sign that two
- * checkpoints were mixed. */
+/* Refuses rank files that the manifest does not list: two checkpoints were mixed. */
 static enum weft_status check_unknown_files(const struct wf_ckpt *s, struct weft_error *err)
 {
     json_t *known = json_object();
@@ -165,6 +169,7 @@ static enum weft_status check_unknown_files(const struct wf_ckpt *s, struct weft
         }
     if (known == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu files", s->m->n_files);
+
     int fd = openat(s->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     enum weft_status st = WEFT_OK;
@@ -173,13 +178,15 @@ static enum weft_status check_unknown_files(const struct wf_ckpt *s, struct weft
         if (fd >= 0)
             close(fd);
     }
+
     while (dir != NULL && st == WEFT_OK) {
         struct dirent *e = readdir(dir);
         if (e == NULL)
             break;
         if (wf_store_is_file_name(e->d_name) && json_object_get(known, e->d_name) == NULL)
-            st = WEFT_FAIL(err, WEFT_CKPT, "%.160s: %s is not of this checkpoint: take it away",
-                           s->path, e->d_name);
+            st = WEFT_FAIL(err, WEFT_CKPT,
+                           "%.160s: %s does not belong to this checkpoint; remove it", s->path,
+                           e->d_name);
     }
     if (dir != NULL)
         closedir(dir);
@@ -196,14 +203,14 @@ static bool is_verified(const struct wf_manifest_piece *p)
 
 static enum weft_status compare_piece(const struct wf_ckpt *s,
                                       const struct wf_manifest_param *param,
-                                      struct wf_manifest_piece *p,
-                                      const struct wf_store_hash *hash, struct weft_error *err)
+                                      struct wf_manifest_piece *p, const struct wf_xxh3 *hash,
+                                      struct weft_error *err)
 {
     if (!same_hash(hash, &p->hash))
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s: %s: '%s' of parameter '%s', elements %" PRIu64 " .. %" PRIu64
-                         ", does not have its hash: the file was changed",
-                         s->path, s->m->files[p->file].name, wf_store_field_name(p->what),
+                         ", does not match its hash; the file was changed",
+                         s->path, s->m->files[p->file].name, wf_store_field_name(p->field),
                          wf_printable(param->info.name).at, p->begin, p->begin + p->n - 1);
     __atomic_store_n(&p->verified, 1, __ATOMIC_RELEASE);
     return WEFT_OK;
@@ -214,7 +221,7 @@ static enum weft_status verify_piece(const struct wf_ckpt *s,
                                      struct wf_manifest_piece *p, int fd,
                                      struct weft_error *err)
 {
-    struct wf_store_hash hash;
+    struct wf_xxh3 hash;
     WEFT_TRY(
         hash_range(s, fd, s->m->files[p->file].name, p->at, p->n * sizeof(float), &hash, err));
     return compare_piece(s, param, p, &hash, err);
@@ -228,7 +235,7 @@ static int compare_piece_refs(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Files are read from start to end, whatever the order of parameters. */
+/* Sorts all pieces by file and offset, so that files are read sequentially. */
 static enum weft_status list_piece_refs(struct wf_ckpt *s, struct weft_error *err)
 {
     size_t n = 0, k = 0;
@@ -247,16 +254,18 @@ static enum weft_status list_piece_refs(struct wf_ckpt *s, struct weft_error *er
     return WEFT_OK;
 }
 
-/* `first` is the first piece_ref that may be of this file; moves behind its last. */
+/* Verifies the pieces of one file.  *first is the index of the first piece_ref that can belong to it;
+ * sets it to the first one after the file. */
 static enum weft_status verify_file(const struct wf_ckpt *s, size_t file, size_t *first,
                                     bool from_disk, struct weft_error *err)
 {
     int fd;
     WEFT_TRY(open_shard(s, file, &fd, err));
-    /* What was just written lies in memory: read what the disk has. */
+    /* Drop the page cache of a file that was just written, to read from the disk. */
     if (from_disk)
         posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+
     enum weft_status st = check_header(s, file, fd, err);
     size_t i = *first;
     for (; i < s->n_piece_refs && s->piece_refs[i].file <= file && st == WEFT_OK; i++) {
@@ -269,7 +278,7 @@ static enum weft_status verify_file(const struct wf_ckpt *s, size_t file, size_t
     return st;
 }
 
-/* Files part, part + n_parts, ... */
+/* Verifies files part, part + n_parts, ... */
 static enum weft_status verify_files(struct wf_ckpt *s, size_t part, size_t n_parts,
                                      bool from_disk, struct weft_error *err)
 {
@@ -287,7 +296,7 @@ enum weft_status wf_store_verify(const char *root, uint64_t step, size_t part, s
     int root_fd;
     struct wf_ckpt *s = NULL;
     if (n_parts == 0)
-        return WEFT_FAIL(err, WEFT_INTERNAL, "a checkpoint is verified in no parts");
+        return WEFT_FAIL(err, WEFT_INTERNAL, "a checkpoint cannot be verified in 0 parts");
     wf_store_step_name(step, name);
     WEFT_TRY(wf_store_open_root(root, &root_fd, err));
     enum weft_status st = wf_ckpt_open_at(root, root_fd, name, &s, err);
@@ -298,7 +307,8 @@ enum weft_status wf_store_verify(const char *root, uint64_t step, size_t part, s
     return st;
 }
 
-/* Elements from .. from + n - 1 of one piece, hashed if they were not before. */
+/* Reads elements from .. from + n - 1 of one piece.  An unverified piece is hashed: while it is read
+ * if all of it is wanted, else before. */
 static enum weft_status read_piece(struct wf_ckpt *s, const struct wf_manifest_param *param,
                                    struct wf_manifest_piece *p, uint64_t from, uint64_t n,
                                    float *out, struct weft_error *err)
@@ -309,51 +319,55 @@ static enum weft_status read_piece(struct wf_ckpt *s, const struct wf_manifest_p
     enum weft_status st = WEFT_OK;
     if (!hash_out && !is_verified(p))
         st = verify_piece(s, param, p, fd, err);
+
     char *path = wf_path_join(s->path, s->m->files[p->file].name);
-    struct wf_store_hasher *hasher = hash_out ? wf_store_hasher_new() : NULL;
+    struct wf_xxh3_hasher *hasher = hash_out ? wf_xxh3_hasher_new() : NULL;
     if (st == WEFT_OK && (path == NULL || (hash_out && hasher == NULL)))
         st = WEFT_FAIL(err, WEFT_NOMEM, "a hash");
     if (hasher != NULL)
-        wf_store_hasher_reset(hasher);
+        wf_xxh3_hasher_reset(hasher);
+
     char *to = (char *)out;
     uint64_t at = p->at + (from - p->begin) * sizeof *out, left = n * sizeof *out;
-    if (st == WEFT_OK) /* the disk works while we hash */
+    if (st == WEFT_OK) /* the disk reads ahead while we hash */
         posix_fadvise(fd, (off_t)at, (off_t)left, POSIX_FADV_WILLNEED);
     while (st == WEFT_OK && left > 0) {
         size_t block = (size_t)(left < STORE_BUFFER_BYTES ? left : STORE_BUFFER_BYTES);
         st = wf_file_read_at(fd, path, at, to, block, err);
         if (st == WEFT_OK && hash_out)
-            wf_store_hasher_update(hasher, to, block);
+            wf_xxh3_hasher_update(hasher, to, block);
         to += block;
         at += block;
         left -= block;
     }
+
     if (st == WEFT_OK && hash_out) {
-        struct wf_store_hash hash = wf_store_hasher_digest(hasher);
+        struct wf_xxh3 hash = wf_xxh3_hasher_digest(hasher);
         st = compare_piece(s, param, p, &hash, err);
     }
     if (hasher != NULL)
-        wf_store_hasher_free(hasher);
+        wf_xxh3_hasher_free(hasher);
     free(path);
     close(fd);
     return st;
 }
 
-enum weft_status wf_ckpt_read(struct wf_ckpt *s, const char *name, enum wf_store_field what,
+enum weft_status wf_ckpt_read(struct wf_ckpt *s, const char *name, enum wf_store_field field,
                               uint64_t begin, uint64_t n, float *out, struct weft_error *err)
 {
     struct wf_manifest_param *param = wf_manifest_find(s->m, name);
-    if (param == NULL || (unsigned)what >= WF_STORE_N_FIELDS || !param->info.has[what])
-        return WEFT_FAIL(err, WEFT_CKPT, "%.160s has no '%s' of a parameter '%s'", s->path,
-                         wf_store_field_name(what), wf_printable(name).at);
+    if (param == NULL || (unsigned)field >= WF_STORE_N_FIELDS || !param->info.has[field])
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s has no '%s' of parameter '%s'", s->path,
+                         wf_store_field_name(field), wf_printable(name).at);
     if (n > param->info.n || begin > param->info.n - n)
         return WEFT_FAIL(err, WEFT_CKPT,
-                         "%.160s: parameter '%s' has %" PRIu64 " elements: %" PRIu64
-                         " from %" PRIu64 " are too many",
+                         "%.160s: parameter '%s' has %" PRIu64 " elements; %" PRIu64
+                         " from %" PRIu64 " are out of range",
                          s->path, wf_printable(name).at, param->info.n, n, begin);
+
     for (size_t i = 0; i < param->n_pieces && n > 0; i++) {
-        struct wf_manifest_piece *p = &param->pieces[i]; /* by what and begin */
-        if (p->what != what || begin < p->begin || begin - p->begin >= p->n)
+        struct wf_manifest_piece *p = &param->pieces[i]; /* by field and begin */
+        if (p->field != field || begin < p->begin || begin - p->begin >= p->n)
             continue;
         uint64_t left = p->n - (begin - p->begin), part = n < left ? n : left;
         WEFT_TRY(read_piece(s, param, p, begin, part, out, err));
@@ -378,7 +392,7 @@ void wf_ckpt_free(struct wf_ckpt *s)
     free(s);
 }
 
-/* Takes the descriptor and the path, also when it fails. */
+/* Opens a checkpoint.  Owns the descriptor and the path, also on error. */
 static enum weft_status open_owned_fd(int fd, char *path, const char *name,
                                       struct wf_ckpt **out, struct weft_error *err)
 {
@@ -391,6 +405,7 @@ static enum weft_status open_owned_fd(int fd, char *path, const char *name,
     }
     s->fd = fd;
     s->path = path;
+
     uint64_t step;
     enum weft_status st = read_manifest(s, err);
     if (st == WEFT_OK && wf_store_parse_step(name, &step) && step != s->m->step)
@@ -412,9 +427,9 @@ enum weft_status wf_ckpt_open_at(const char *root, int root_fd, const char *name
 {
     int fd = wf_store_open_subdir(root_fd, name);
     if (fd < 0) {
-        bool none = errno == ELOOP || errno == ENOTDIR || errno == ENOENT;
-        return WEFT_FAIL(err, none ? WEFT_CKPT : WEFT_IO, "%.160s/%s cannot be opened: %s",
-                         root, name, errno == ELOOP ? "it is no directory" : strerror(errno));
+        bool missing = errno == ELOOP || errno == ENOTDIR || errno == ENOENT;
+        return WEFT_FAIL(err, missing ? WEFT_CKPT : WEFT_IO, "%.160s/%s cannot be opened: %s",
+                         root, name, errno == ELOOP ? "not a directory" : strerror(errno));
     }
     return open_owned_fd(fd, wf_path_join(root, name), name, out, err);
 }
@@ -422,18 +437,19 @@ enum weft_status wf_ckpt_open_at(const char *root, int root_fd, const char *name
 enum weft_status wf_ckpt_open(const char *path, bool verify, struct wf_ckpt **out,
                               struct weft_error *err)
 {
-    char *own = wf_path_trim(path);
-    if (own == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the name of a checkpoint");
-    int fd = open(own, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char *trimmed = wf_path_trim(path);
+    if (trimmed == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "the path of a checkpoint");
+    int fd = open(trimmed, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
-        free(own);
+        free(trimmed);
         return WEFT_FAIL(err, errno == ENOENT || errno == ENOTDIR ? WEFT_CKPT : WEFT_IO,
                          "%.160s cannot be opened: %s", path, strerror(errno));
     }
-    const char *slash = strrchr(own, '/');
+
+    const char *slash = strrchr(trimmed, '/');
     struct wf_ckpt *s = NULL;
-    WEFT_TRY(open_owned_fd(fd, own, slash == NULL ? own : slash + 1, &s, err));
+    WEFT_TRY(open_owned_fd(fd, trimmed, slash == NULL ? trimmed : slash + 1, &s, err));
     enum weft_status st = verify ? verify_files(s, 0, 1, false, err) : WEFT_OK;
     if (st == WEFT_OK)
         *out = s;
@@ -446,8 +462,7 @@ static enum weft_status find_newest(const char *root, int root_fd, const uint64_
                                     size_t n, uint64_t below, bool verify, struct wf_ckpt **out,
                                     struct wf_text *skipped, struct weft_error *err)
 {
-    struct weft_error why = {.msg = ""},
-                      first = {.msg = "there is none before those that failed"};
+    struct weft_error why = {.msg = ""}, first = {.msg = "there is no older one"};
     bool tried = false;
     for (size_t i = 0; i < n; i++) {
         char name[STORE_STEP_NAME_SIZE];
@@ -463,7 +478,7 @@ static enum weft_status find_newest(const char *root, int root_fd, const uint64_
             return WEFT_OK;
         }
         wf_ckpt_free(s);
-        if (st == WEFT_NOMEM) /* that says nothing about the checkpoint */
+        if (st == WEFT_NOMEM) /* not a fault of the checkpoint */
             return WEFT_FAIL(err, st, "%s", why.msg);
         if (skipped != NULL)
             wf_text_addf(skipped, "%s\n", why.msg);
@@ -493,6 +508,7 @@ enum weft_status wf_ckpt_open_newest_below(const char *root, uint64_t below, boo
     }
     if (fd < 0)
         return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be opened: %s", root, strerror(errno));
+
     uint64_t *steps = NULL;
     size_t n = 0;
     struct wf_ckpt *found = NULL;
@@ -506,7 +522,7 @@ enum weft_status wf_ckpt_open_newest_below(const char *root, uint64_t below, boo
     return st;
 }
 
-/* -- what it says -------------------------------------------------------------------------- */
+/* -- getters ------------------------------------------------------------------------------- */
 
 const char *wf_ckpt_path(const struct wf_ckpt *s)
 {

@@ -1,4 +1,5 @@
-/* Writing a checkpoint: the file of a rank, then the manifest and the name of the directory. */
+/* Writes checkpoints: the file of each rank, then the manifest, then the final name of the
+ * directory. */
 #define _GNU_SOURCE /* flock, renameat2, sync_file_range */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,33 +12,33 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/printable.h"
 #include "base/size.h"
-#include "training/ckpt/file.h"
 #include "training/ckpt/safetensors_priv.h"
 #include "training/ckpt/store_priv.h"
 
 enum {
     LENGTH_BYTES = 8,
-    /* The disk begins to work on what was written while more is on its way. */
+    /* Interval at which written bytes are handed to the disk while more are hashed. */
     WRITEBACK_BYTES = 16 << 20,
 };
 
 struct pending {
-    size_t param, piece; /* places in the manifest */
+    size_t param, piece; /* indices in the manifest */
     const float *values; /* borrowed until the file is written */
 };
 
 struct wf_store_writer {
     char *root; /* owned */
     uint32_t rank;
-    int dir_fd; /* the temporary directory, locked: we are not stale */
-    char *path; /* owned: of the file, for messages */
+    int dir_fd; /* the temporary directory, locked so that no run removes it as stale */
+    char *path; /* owned: path of the file, for messages */
     char name[STORE_FILE_NAME_SIZE];
-    struct wf_manifest *m;   /* owned: of this file alone */
+    struct wf_manifest *m;   /* owned: describes only this file */
     struct pending *pending; /* owned */
     size_t n_pending, pending_cap;
-    uint64_t bytes; /* of all that was pending */
+    uint64_t bytes; /* of all pieces */
     bool finished;
 };
 
@@ -56,7 +57,7 @@ static enum weft_status check_names(uint64_t step, const char *run, uint32_t ran
 
 /* -- the file of a rank -------------------------------------------------------------------- */
 
-/* All ranks come here; the first one makes the directory. */
+/* Opens the temporary directory.  Every rank calls this; the first one creates it. */
 static enum weft_status open_temporary(struct wf_store_writer *w, struct weft_error *err)
 {
     char name[STORE_TMP_NAME_SIZE];
@@ -68,14 +69,15 @@ static enum weft_status open_temporary(struct wf_store_writer *w, struct weft_er
     int why = errno;
     close(root_fd);
     if (w->dir_fd < 0)
-        return WEFT_FAIL(err, WEFT_IO, "%.160s/%s cannot be made: %s", w->root, name,
-                         why == ELOOP ? "there is a symbolic link" : strerror(why));
-    /* Where directories cannot be locked they are not removed as stale either. */
+        return WEFT_FAIL(err, WEFT_IO, "%.160s/%s cannot be created: %s", w->root, name,
+                         why == ELOOP ? "it is a symbolic link" : strerror(why));
+
+    /* On error the directory is not removed as stale either, because that needs the lock. */
     flock(w->dir_fd, LOCK_SH | LOCK_NB);
     size_t n = strlen(w->root) + strlen(name) + strlen(w->name) + 3;
     w->path = malloc(n);
     if (w->path == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the name of a file");
+        return WEFT_FAIL(err, WEFT_NOMEM, "the path of a file");
     snprintf(w->path, n, "%s/%s/%s", w->root, name, w->name);
     return WEFT_OK;
 }
@@ -88,13 +90,15 @@ enum weft_status wf_store_writer_new(const char *root, uint64_t step, const char
     struct wf_store_writer *w = calloc(1, sizeof *w);
     if (w == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a handle to write a checkpoint");
+
     w->dir_fd = -1;
     w->rank = rank;
     wf_store_file_name(rank, w->name);
     w->root = strdup(root);
+
     enum weft_status st = WEFT_OK;
     if (w->root == NULL)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "the name of a directory");
+        st = WEFT_FAIL(err, WEFT_NOMEM, "the path of a directory");
     if (st == WEFT_OK)
         st = wf_manifest_new(step, run, "", "", &w->m, err);
     if (st == WEFT_OK)
@@ -138,20 +142,22 @@ static enum weft_status grow_pending(struct wf_store_writer *w, struct weft_erro
 }
 
 enum weft_status wf_store_writer_add(struct wf_store_writer *w, const char *param,
-                                     uint32_t rank, const uint64_t *shape,
-                                     enum wf_store_field what, uint64_t begin,
+                                     uint32_t n_dims, const uint64_t *shape,
+                                     enum wf_store_field field, uint64_t begin,
                                      const float *values, uint64_t n, struct weft_error *err)
 {
-    if (w->finished || (unsigned)what >= WF_STORE_N_FIELDS)
-        return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s: '%s' comes too late or is of no kind",
-                         w->path, wf_printable(param).at);
-    struct wf_manifest_piece piece = {.what = what, .begin = begin, .n = n};
-    size_t place;
+    if (w->finished || (unsigned)field >= WF_STORE_N_FIELDS)
+        return WEFT_FAIL(err, WEFT_INTERNAL,
+                         "%.160s: '%s' is added too late or has an unknown field", w->path,
+                         wf_printable(param).at);
+
+    struct wf_manifest_piece piece = {.field = field, .begin = begin, .n = n};
+    size_t slot;
     WEFT_TRY(grow_pending(w, err));
-    WEFT_TRY(wf_manifest_add_param(w->m, param, rank, shape, &place, err));
-    WEFT_TRY(wf_manifest_add_piece(w->m, place, &piece, err));
+    WEFT_TRY(wf_manifest_add_param(w->m, param, n_dims, shape, &slot, err));
+    WEFT_TRY(wf_manifest_add_piece(w->m, slot, &piece, err));
     w->pending[w->n_pending++] =
-        (struct pending){place, w->m->params[place].n_pieces - 1, values};
+        (struct pending){slot, w->m->params[slot].n_pieces - 1, values};
     w->bytes += n * sizeof *values;
     return WEFT_OK;
 }
@@ -161,7 +167,7 @@ static struct wf_manifest_piece *piece_of(const struct wf_store_writer *w, size_
     return &w->m->params[w->pending[i].param].pieces[w->pending[i].piece];
 }
 
-/* "wte.weight#m@4096" */
+/* Returns "wte.weight#m@4096", or NULL if memory runs out. */
 static char *tensor_name(const struct wf_store_writer *w, size_t i)
 {
     const struct wf_manifest_piece *p = piece_of(w, i);
@@ -169,7 +175,7 @@ static char *tensor_name(const struct wf_store_writer *w, size_t i)
     size_t n = strlen(param) + 32;
     char *name = malloc(n);
     if (name != NULL)
-        snprintf(name, n, "%s#%s@%" PRIu64, param, wf_store_field_name(p->what), p->begin);
+        snprintf(name, n, "%s#%s@%" PRIu64, param, wf_store_field_name(p->field), p->begin);
     return name;
 }
 
@@ -180,7 +186,7 @@ static enum weft_status list_entries(const struct wf_store_writer *w,
     for (size_t i = 0; i < w->n_pending; i++) {
         entries[i] = (struct wf_safetensors_entry){.name = tensor_name(w, i),
                                                    .type = WF_DTYPE_F32,
-                                                   .rank = 1,
+                                                   .n_dims = 1,
                                                    .shape = {piece_of(w, i)->n}};
         if (entries[i].name == NULL)
             return WEFT_FAIL(err, WEFT_NOMEM, "the names of %zu pieces", w->n_pending);
@@ -188,8 +194,8 @@ static enum weft_status list_entries(const struct wf_store_writer *w,
     return WEFT_OK;
 }
 
-/* The first bytes of the file.  They name step, run and rank, so that no file passes for one of
- * another checkpoint. */
+/* Builds the header of the file.  It contains step, run and rank, so that a file of another
+ * checkpoint is detected. */
 static enum weft_status make_header(const struct wf_store_writer *w, struct wf_text *text,
                                     struct weft_error *err)
 {
@@ -197,9 +203,11 @@ static enum weft_status make_header(const struct wf_store_writer *w, struct wf_t
     snprintf(step, sizeof step, "%" PRIu64, w->m->step);
     snprintf(rank, sizeof rank, "%" PRIu32, w->rank);
     struct wf_safetensors_pair pairs[] = {{"step", step}, {"run", w->m->run}, {"rank", rank}};
+
     struct wf_safetensors_entry *entries = calloc(w->n_pending + 1, sizeof *entries);
     if (entries == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu pieces", w->n_pending);
+
     struct wf_text json = {0};
     enum weft_status st = list_entries(w, entries, err);
     if (st == WEFT_OK)
@@ -210,6 +218,7 @@ static enum weft_status make_header(const struct wf_store_writer *w, struct wf_t
         wf_text_add(text, json.at, json.len);
     if (st == WEFT_OK && text->failed)
         st = WEFT_FAIL(err, WEFT_NOMEM, "the header of %.160s", w->path);
+
     wf_text_release(&json);
     for (size_t i = 0; i < w->n_pending; i++)
         free((char *)entries[i].name);
@@ -217,46 +226,21 @@ static enum weft_status make_header(const struct wf_store_writer *w, struct wf_t
     return st;
 }
 
-static enum weft_status fail_writing(const char *path, struct weft_error *err)
-{
-    bool full = errno == ENOSPC || errno == EDQUOT;
-    return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be written: %s: %s", path, strerror(errno),
-                     full ? "free some space" : "look at the disk");
-}
-
-static enum weft_status write_all(int fd, const char *path, const void *bytes, size_t n,
-                                  struct weft_error *err)
-{
-    const char *at = bytes;
-    while (n > 0) {
-        ssize_t put = write(fd, at, n);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put == 0) /* no more than an excuse for a full disk */
-            errno = ENOSPC;
-        if (put <= 0)
-            return fail_writing(path, err);
-        at += put;
-        n -= (size_t)put;
-    }
-    return WEFT_OK;
-}
-
 static enum weft_status write_piece(int fd, const char *path, const float *values, uint64_t n,
-                                    struct wf_store_hasher *hasher, uint64_t *written,
+                                    struct wf_xxh3_hasher *hasher, uint64_t *written,
                                     struct weft_error *err)
 {
     const char *at = (const char *)values;
     uint64_t left = n * sizeof *values;
     while (left > 0) {
         size_t n_bytes = (size_t)(left < STORE_BUFFER_BYTES ? left : STORE_BUFFER_BYTES);
-        wf_store_hasher_update(hasher, at, n_bytes);
-        WEFT_TRY(write_all(fd, path, at, n_bytes, err));
+        wf_xxh3_hasher_update(hasher, at, n_bytes);
+        WEFT_TRY(wf_fd_write(fd, path, at, n_bytes, err));
         uint64_t before = *written / WRITEBACK_BYTES;
         *written += n_bytes;
         if (*written / WRITEBACK_BYTES != before)
             sync_file_range(fd, (off_t)(before * WRITEBACK_BYTES), WRITEBACK_BYTES,
-                            SYNC_FILE_RANGE_WRITE); /* only to be faster */
+                            SYNC_FILE_RANGE_WRITE); /* an optimization: errors are ignored */
         at += n_bytes;
         left -= n_bytes;
     }
@@ -266,7 +250,7 @@ static enum weft_status write_piece(int fd, const char *path, const float *value
 static enum weft_status write_pieces(struct wf_store_writer *w, int fd, uint64_t header_bytes,
                                      struct weft_error *err)
 {
-    struct wf_store_hasher *hasher = wf_store_hasher_new();
+    struct wf_xxh3_hasher *hasher = wf_xxh3_hasher_new();
     if (hasher == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "a hash");
     enum weft_status st = WEFT_OK;
@@ -274,16 +258,16 @@ static enum weft_status write_pieces(struct wf_store_writer *w, int fd, uint64_t
     for (size_t i = 0; i < w->n_pending && st == WEFT_OK; i++) {
         struct wf_manifest_piece *p = piece_of(w, i);
         p->at = written;
-        wf_store_hasher_reset(hasher);
+        wf_xxh3_hasher_reset(hasher);
         st = write_piece(fd, w->path, w->pending[i].values, p->n, hasher, &written, err);
-        p->hash = wf_store_hasher_digest(hasher);
+        p->hash = wf_xxh3_hasher_digest(hasher);
     }
-    wf_store_hasher_free(hasher);
+    wf_xxh3_hasher_free(hasher);
     return st;
 }
 
-/* A file that must not be there yet, durable when this returns; nothing is left when it fails, for
- * what a failed sync left behind cannot be trusted to a second one. */
+/* A new file.  finish() makes it durable, or removes it on error, because after a failed sync the
+ * state of its bytes is unknown. */
 struct new_file {
     int dir_fd, fd;
     const char *name, *path; /* borrowed */
@@ -294,9 +278,9 @@ static enum weft_status create(struct new_file *f, struct weft_error *err)
     f->fd =
         openat(f->dir_fd, f->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (f->fd < 0 && errno == EEXIST)
-        return WEFT_FAIL(err, WEFT_CKPT, "%.160s is there already: two ranks write as one",
-                         f->path);
-    return f->fd < 0 ? fail_writing(f->path, err) : WEFT_OK;
+        return WEFT_FAIL(err, WEFT_CKPT,
+                         "%.160s already exists; two ranks have the same number", f->path);
+    return f->fd < 0 ? wf_file_fail_write(f->path, err) : WEFT_OK;
 }
 
 static enum weft_status sync_file(const struct new_file *f, struct weft_error *err)
@@ -325,7 +309,7 @@ static enum weft_status write_file(struct wf_store_writer *w, const struct wf_te
     struct new_file f = {w->dir_fd, -1, w->name, w->path};
     enum weft_status st = create(&f, err);
     if (st == WEFT_OK)
-        st = write_all(f.fd, w->path, header->at, header->len, err);
+        st = wf_fd_write(f.fd, w->path, header->at, header->len, err);
     if (st == WEFT_OK)
         st = write_pieces(w, f.fd, header->len, err);
     return finish(&f, st, err);
@@ -336,8 +320,7 @@ static enum weft_status describe(struct wf_store_writer *w, const struct wf_text
 {
     struct wf_manifest_file file = {.bytes = header->len + w->bytes,
                                     .header_bytes = header->len,
-                                    .header_hash =
-                                        wf_store_hash_bytes(header->at, header->len)};
+                                    .header_hash = wf_xxh3_bytes(header->at, header->len)};
     memcpy(file.name, w->name, sizeof file.name);
     WEFT_TRY(wf_manifest_add_file(w->m, &file, err));
     return wf_manifest_print(w->m, blob, err);
@@ -349,6 +332,7 @@ enum weft_status wf_store_writer_finish(struct wf_store_writer *w, char **blob, 
     if (w->finished)
         return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s is written twice", w->path);
     w->finished = true;
+
     struct wf_text header = {0}, text = {0};
     enum weft_status st = make_header(w, &header, err);
     if (st == WEFT_OK)
@@ -357,6 +341,7 @@ enum weft_status wf_store_writer_finish(struct wf_store_writer *w, char **blob, 
         st = write_file(w, &header, err);
     if (st == WEFT_OK)
         st = describe(w, &header, &text, err);
+
     wf_text_release(&header);
     if (st != WEFT_OK) {
         wf_text_release(&text);
@@ -369,11 +354,10 @@ enum weft_status wf_store_writer_finish(struct wf_store_writer *w, char **blob, 
 
 /* -- the manifest -------------------------------------------------------------------------- */
 
-/* What the publishing rank works with. */
+/* The state of the publishing rank. */
 struct publishing {
     const struct wf_store_commit_info *parts;
     int root_fd, dir_fd;
-    bool placed; /* the temporary name is no longer ours */
     char step[STORE_STEP_NAME_SIZE], tmp[STORE_TMP_NAME_SIZE];
 };
 
@@ -387,7 +371,7 @@ static enum weft_status merge_blob(const struct wf_store_commit_info *parts, siz
     enum weft_status st;
     if (part->step != parts->step || strcmp(part->run, parts->run) != 0)
         st = WEFT_FAIL(err, WEFT_CKPT,
-                       "%s is of step %" PRIu64 " of run '%s', not of step %" PRIu64
+                       "%s belongs to step %" PRIu64 " of run '%s', not to step %" PRIu64
                        " of '%.64s'",
                        source, part->step, part->run, parts->step, parts->run);
     else
@@ -421,13 +405,13 @@ static enum weft_status write_manifest(const struct publishing *p, const struct 
     struct new_file f = {p->dir_fd, -1, STORE_MANIFEST_FILE, path};
     enum weft_status st = create(&f, err);
     if (st == WEFT_OK)
-        st = write_all(f.fd, path, text->at, text->len, err);
+        st = wf_fd_write(f.fd, path, text->at, text->len, err);
     WEFT_TRY(finish(&f, st, err));
-    return wf_store_sync_dir(p->dir_fd, p->tmp, err); /* the names of the files in it */
+    return wf_dir_sync_fd(p->dir_fd, p->tmp, err); /* its entries */
 }
 
-/* Where a file system cannot exchange two names, there is a moment without the old checkpoint of
- * this very step. */
+/* Replaces the checkpoint on a file system that cannot exchange two names.  For a moment there is no
+ * checkpoint of this step. */
 static int replace_nonatomic(const struct publishing *p, char old[STORE_TMP_NAME_SIZE])
 {
     wf_store_temporary_name(p->parts->step, "replaced", old);
@@ -441,7 +425,7 @@ static int replace_nonatomic(const struct publishing *p, char old[STORE_TMP_NAME
     return -1;
 }
 
-static enum weft_status put_in_place(struct publishing *p, struct weft_error *err)
+static enum weft_status rename_final(struct publishing *p, struct weft_error *err)
 {
     const char *root = p->parts->root;
     char old[STORE_TMP_NAME_SIZE] = "";
@@ -453,11 +437,12 @@ static enum weft_status put_in_place(struct publishing *p, struct weft_error *er
             failed = replace_nonatomic(p, old);
     }
     if (failed != 0)
-        return WEFT_FAIL(err, WEFT_IO, "%.160s/%s cannot be put in its place: %s", root,
-                         p->step, strerror(errno));
-    WEFT_TRY(wf_store_sync_dir(p->root_fd, root, err));
+        return WEFT_FAIL(err, WEFT_IO, "%.160s/%s cannot be renamed to its final name: %s",
+                         root, p->step, strerror(errno));
+
+    WEFT_TRY(wf_dir_sync_fd(p->root_fd, root, err));
     if (old[0] != '\0')
-        wf_store_remove_dir(root, p->root_fd, old, NULL); /* or the next run does */
+        wf_store_remove_dir(root, p->root_fd, old, NULL); /* else the next run removes it */
     return WEFT_OK;
 }
 
@@ -474,7 +459,7 @@ static enum weft_status publish(struct publishing *p, struct weft_error *err)
         st = write_manifest(p, &text, err);
     wf_text_release(&text);
     if (st == WEFT_OK)
-        st = put_in_place(p, err);
+        st = rename_final(p, err);
     close(p->dir_fd);
     return st;
 }
@@ -491,7 +476,7 @@ enum weft_status wf_store_publish(const struct wf_store_commit_info *parts,
         st = publish(&p, err);
     if (p.root_fd >= 0)
         close(p.root_fd);
-    if (st != WEFT_OK && !p.placed)
+    if (st != WEFT_OK)
         wf_store_abort(parts->root, parts->step, parts->run, NULL);
     return st;
 }
@@ -501,15 +486,16 @@ enum weft_status wf_store_commit(const struct wf_store_commit_info *parts, size_
 {
     WEFT_TRY(wf_store_publish(parts, err));
     enum weft_status st = wf_store_verify(parts->root, parts->step, 0, 1, err);
-    if (st == WEFT_CKPT) /* read, and found to be wrong */
+    if (st == WEFT_CKPT) /* damaged, not merely unreadable */
         wf_store_discard(parts->root, parts->step, NULL);
     WEFT_TRY(st);
+
     struct weft_error why;
     st = wf_store_prune(parts->root, keep, &why);
     if (st != WEFT_OK)
         return WEFT_FAIL(err, st,
                          "the checkpoint of step %" PRIu64
-                         " is good, but older ones are not removed: %.360s",
+                         " is valid, but older ones could not be removed: %.360s",
                          parts->step, why.msg);
     return WEFT_OK;
 }

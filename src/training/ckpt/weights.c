@@ -1,3 +1,4 @@
+/* Opens the supported sources of weights and reads tensors from them. */
 #define _DEFAULT_SOURCE /* scandir */
 #include "training/ckpt/weights.h"
 
@@ -10,10 +11,10 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/printable.h"
 #include "base/text.h"
 #include "planning/spec/hf_config.h"
-#include "training/ckpt/file.h"
 #include "training/ckpt/hf.h"
 #include "training/ckpt/llmc.h"
 #include "training/ckpt/store.h"
@@ -27,9 +28,9 @@ struct wf_weights {
     struct wf_text note;
 };
 
-/* -- what config.json says of documents ------------------------------------------------------ */
+/* -- special tokens in config.json ----------------------------------------------------------- */
 
-/* A token, or the first of several; what is none is not known. */
+/* Returns a token or the first of a list; -1 if it is missing or not in the vocabulary. */
 static int64_t token_of(const json_t *config, const char *key, uint32_t vocab)
 {
     const json_t *value = json_object_get(config, key);
@@ -43,7 +44,7 @@ static int64_t token_of(const json_t *config, const char *key, uint32_t vocab)
 
 enum { CONFIG_BYTES = 1 << 20 };
 
-/* The model itself is read by training/ckpt/hf.h, which has refused what is broken. */
+/* wf_hf_open() has parsed this file already and refused an invalid one. */
 static enum weft_status read_special_tokens(struct wf_weights *w, const char *dir,
                                             struct weft_error *err)
 {
@@ -86,14 +87,15 @@ static enum weft_status describe_store(struct wf_weights *w, struct weft_error *
     WEFT_TRY(wf_hf_config_parse(model, strlen(model), path, &w->info.model, err));
     w->info.kind = "checkpoint";
     const char *settings = wf_ckpt_config(w->store);
-    w->info.settings = settings[0] == '\0' ? NULL : settings; /* weft convert has none */
+    w->info.settings =
+        settings[0] == '\0' ? NULL : settings; /* converted checkpoints have none */
     w->info.n_tensors = wf_ckpt_count(w->store);
-    for (size_t i = 0; i < w->info.n_tensors; i++) /* all have their bytes: no overflow */
+    for (size_t i = 0; i < w->info.n_tensors; i++) /* cannot overflow: all have bytes */
         w->info.n_elements += wf_ckpt_at(w->store, i)->n;
     return WEFT_OK;
 }
 
-/* Each number is compared with its hash when it is read. */
+/* Values are compared with their hashes when they are read. */
 static enum weft_status open_checkpoint(struct wf_weights *w, const char *path,
                                         struct weft_error *err)
 {
@@ -105,12 +107,12 @@ static enum weft_status open_checkpoint(struct wf_weights *w, const char *path,
 
 static void write_note(struct wf_weights *w, const char *run, const struct wf_text *skipped)
 {
-    wf_text_addf(&w->note, "%s is not finished: its checkpoint of step %llu is taken", run,
+    wf_text_addf(&w->note, "%s is not finished: using its checkpoint of step %llu", run,
                  (unsigned long long)wf_ckpt_step(w->store));
     if (skipped->len == 0)
         return;
-    wf_text_addf(&w->note, "; passed over: ");
-    for (size_t i = 0; i < skipped->len; i++) { /* lines become one */
+    wf_text_addf(&w->note, "; skipped: ");
+    for (size_t i = 0; i < skipped->len; i++) { /* join the lines */
         bool last = i + 1 == skipped->len;
         if (skipped->at[i] != '\n')
             wf_text_addc(&w->note, skipped->at[i]);
@@ -119,7 +121,7 @@ static void write_note(struct wf_weights *w, const char *run, const struct wf_te
     }
 }
 
-/* All numbers are read once before one is chosen: an older one takes the place of a broken one. */
+/* Verifies all values before choosing a checkpoint, so that an older one can replace a damaged one. */
 static enum weft_status open_newest(struct wf_weights *w, const char *run,
                                     struct weft_error *err)
 {
@@ -130,10 +132,7 @@ static enum weft_status open_newest(struct wf_weights *w, const char *run,
     enum weft_status st = wf_ckpt_open_newest(root, true, &w->store, &skipped, err);
     free(root);
     if (st == WEFT_OK && w->store == NULL)
-        st = WEFT_FAIL(err, WEFT_CKPT,
-                       "%.160s is a run that is not finished and has no checkpoint: there are "
-                       "no weights yet",
-                       run);
+        st = WEFT_FAIL(err, WEFT_CKPT, "%.160s is an unfinished run without a checkpoint", run);
     if (st == WEFT_OK)
         st = describe_store(w, err);
     if (st == WEFT_OK)
@@ -155,11 +154,11 @@ static enum weft_status open_final(struct wf_weights *w, const char *run,
     return open_hf(w, path, err);
 }
 
-/* -- which it is ---------------------------------------------------------------------------- */
+/* -- kinds of sources ----------------------------------------------------------------------- */
 
 enum { SHOWN = 3 };
 
-/* The first names in a directory, by the alphabet, so that one sees what it is. */
+/* Lists the first names in a directory for an error message. */
 static void list_names(const char *dir, struct wf_text *out)
 {
     struct dirent **names = NULL;
@@ -174,18 +173,18 @@ static void list_names(const char *dir, struct wf_text *out)
     if (shown > SHOWN)
         wf_text_addf(out, " and %d more", shown - SHOWN);
     else if (shown == 0)
-        wf_text_addf(out, n < 0 ? "nothing that may be read" : "nothing");
+        wf_text_addf(out, n < 0 ? "nothing readable" : "nothing");
 }
 
 static enum weft_status fail_unknown(const char *dir, struct weft_error *err)
 {
     struct wf_text names = {0};
     list_names(dir, &names);
-    enum weft_status st = WEFT_FAIL(
-        err, WEFT_CKPT,
-        "%.160s is no model: it should have config.json (Hugging Face), manifest.json "
-        "(a checkpoint), or model/ or checkpoints/ (a run), and has %s",
-        dir, names.at != NULL ? names.at : "other files");
+    enum weft_status st =
+        WEFT_FAIL(err, WEFT_CKPT,
+                  "%.160s is not a model: expected config.json (Hugging Face), manifest.json "
+                  "(a checkpoint), or model/ or checkpoints/ (a run); found %s",
+                  dir, names.at != NULL ? names.at : "other files");
     wf_text_release(&names);
     return st;
 }
@@ -213,7 +212,7 @@ static enum weft_status open_file(struct wf_weights *w, const char *path,
     w->info.model = *wf_llmc_model(w->llmc);
     w->info.kind = "llm.c model";
     wf_llmc_sizes(w->llmc, &w->info.n_tensors, &w->info.n_elements);
-    /* Its files do not say; GPT-2's own vocabulary ends with the end of a document. */
+    /* The file does not contain them; GPT-2's vocabulary ends with the end-of-document token. */
     if (w->info.model.vocab == 50257)
         w->info.bos = w->info.eos = 50256;
     return WEFT_OK;
@@ -225,8 +224,9 @@ enum weft_status wf_weights_open(const char *path, struct wf_weights **out,
     struct stat st;
     if (stat(path, &st) != 0)
         return WEFT_FAIL(err, WEFT_CKPT,
-                         "%.160s cannot be opened: %s: give a model's directory or file", path,
-                         strerror(errno));
+                         "%.160s cannot be opened: %s; expected a model directory or file",
+                         path, strerror(errno));
+
     struct wf_weights *w = calloc(1, sizeof *w);
     if (w == NULL)
         return no_memory(path, err);
@@ -239,6 +239,7 @@ enum weft_status wf_weights_open(const char *path, struct wf_weights **out,
         wf_weights_free(w);
         return status;
     }
+
     w->info.path = w->store != NULL ? wf_ckpt_path(w->store) : w->path;
     w->info.note = w->note.at;
     *out = w;
@@ -277,7 +278,7 @@ static enum weft_status check_store_names(const struct wf_ckpt *store, const cha
             return WEFT_FAIL(err, WEFT_CKPT, "%.160s has no tensor %s", wf_ckpt_path(store),
                              names[i]);
     if (wf_ckpt_count(store) != n)
-        return WEFT_FAIL(err, WEFT_CKPT, "%.160s has %zu tensors, its model %zu",
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s has %zu tensors, but its model has %zu",
                          wf_ckpt_path(store), wf_ckpt_count(store), n);
     return WEFT_OK;
 }
@@ -287,16 +288,16 @@ enum weft_status wf_weights_check_names(const struct wf_weights *w, const char *
 {
     if (w->store != NULL)
         return check_store_names(w->store, names, n, err);
-    /* A file of llm.c has what its header says. */
+    /* The header of an llm.c file determines its tensors. */
     return w->hf == NULL ? WEFT_OK : wf_hf_check_names(w->hf, names, n, err);
 }
 
-static enum weft_status read_store(struct wf_ckpt *store, const char *name, uint32_t rank,
+static enum weft_status read_store(struct wf_ckpt *store, const char *name, uint32_t n_dims,
                                    const uint64_t *shape, float *out, struct weft_error *err)
 {
     const struct wf_ckpt_param *p = wf_ckpt_find(store, name);
-    bool same = p != NULL && p->rank == rank;
-    for (uint32_t i = 0; same && i < rank; i++)
+    bool same = p != NULL && p->n_dims == n_dims;
+    for (uint32_t i = 0; same && i < n_dims; i++)
         same = p->shape[i] == shape[i];
     if (!same)
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s: %s is missing or has another shape",
@@ -304,12 +305,12 @@ static enum weft_status read_store(struct wf_ckpt *store, const char *name, uint
     return wf_ckpt_read(store, name, WF_STORE_FIELD_VALUE, 0, p->n, out, err);
 }
 
-enum weft_status wf_weights_read(const struct wf_weights *w, const char *name, uint32_t rank,
+enum weft_status wf_weights_read(const struct wf_weights *w, const char *name, uint32_t n_dims,
                                  const uint64_t *shape, float *out, struct weft_error *err)
 {
     if (w->hf != NULL)
-        return wf_hf_read(w->hf, name, rank, shape, out, err);
+        return wf_hf_read(w->hf, name, n_dims, shape, out, err);
     if (w->store != NULL)
-        return read_store(w->store, name, rank, shape, out, err);
-    return wf_llmc_read(w->llmc, name, rank, shape, out, err);
+        return read_store(w->store, name, n_dims, shape, out, err);
+    return wf_llmc_read(w->llmc, name, n_dims, shape, out, err);
 }

@@ -1,33 +1,32 @@
-/* Weights of any form as a checkpoint. */
+/* Converts weights of any kind into a checkpoint. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/size.h"
 #include "planning/spec/hf_config.h"
-#include "training/ckpt/file.h"
 #include "training/ckpt/hf.h"
 #include "training/ckpt/store_priv.h"
 #include "training/ckpt/weights.h"
 
 static const char run_name[] = "convert";
 
-/* One tensor after the other, each with the same zeros for its moments. */
 struct job {
     const struct wf_weights *weights;
     const struct wf_hf_tensor *tensors;
     size_t n;
     uint64_t step;
-    const struct wf_weights_extras *more; /* NULL: nothing */
+    const struct wf_weights_extras *extras; /* NULL: none */
     const char *path;
-    char *root;     /* owned: a directory beside `path` in which the checkpoint is made */
+    char *
+        root; /* owned: a temporary directory beside `path` in which the checkpoint is written */
     float **values; /* owned: of all tensors */
-    float *zeros;   /* owned: as many as the largest has */
+    float *zeros;   /* owned: the moments of all tensors; as long as the largest tensor */
 };
 
 static enum weft_status no_memory(struct weft_error *err)
@@ -38,7 +37,7 @@ static enum weft_status no_memory(struct weft_error *err)
 static size_t count(const struct wf_hf_tensor *t)
 {
     size_t n = 1;
-    for (uint32_t i = 0; i < t->rank; i++)
+    for (uint32_t i = 0; i < t->n_dims; i++)
         if (!wf_size_mul(n, (size_t)t->shape[i], &n))
             return SIZE_MAX / sizeof(float);
     return n;
@@ -46,20 +45,20 @@ static size_t count(const struct wf_hf_tensor *t)
 
 static enum weft_status read_values(struct job *j, struct weft_error *err)
 {
-    size_t most = 1;
+    size_t largest = 1;
     j->values = calloc(j->n + 1, sizeof *j->values);
     if (j->values == NULL)
         return no_memory(err);
     for (size_t i = 0; i < j->n; i++) {
         const struct wf_hf_tensor *t = &j->tensors[i];
         size_t n = count(t);
-        most = wf_size_max(most, n);
+        largest = wf_size_max(largest, n);
         j->values[i] = calloc(n, sizeof **j->values);
         if (j->values[i] == NULL)
             return no_memory(err);
-        WEFT_TRY(wf_weights_read(j->weights, t->name, t->rank, t->shape, j->values[i], err));
+        WEFT_TRY(wf_weights_read(j->weights, t->name, t->n_dims, t->shape, j->values[i], err));
     }
-    j->zeros = calloc(most, sizeof *j->zeros);
+    j->zeros = calloc(largest, sizeof *j->zeros);
     return j->zeros == NULL ? no_memory(err) : WEFT_OK;
 }
 
@@ -68,10 +67,10 @@ static enum weft_status add_all(const struct job *j, struct wf_store_writer *w,
 {
     for (size_t i = 0; i < j->n; i++) {
         const struct wf_hf_tensor *t = &j->tensors[i];
-        for (enum wf_store_field what = 0; what < WF_STORE_N_FIELDS; what++)
-            WEFT_TRY(wf_store_writer_add(w, t->name, t->rank, t->shape, what, 0,
-                                         what == WF_STORE_FIELD_VALUE ? j->values[i] : j->zeros,
-                                         count(t), err));
+        for (enum wf_store_field field = 0; field < WF_STORE_N_FIELDS; field++)
+            WEFT_TRY(wf_store_writer_add(
+                w, t->name, t->n_dims, t->shape, field, 0,
+                field == WF_STORE_FIELD_VALUE ? j->values[i] : j->zeros, count(t), err));
     }
     return WEFT_OK;
 }
@@ -117,41 +116,25 @@ static enum weft_status write_store(const struct job *j, struct weft_error *err)
     return st;
 }
 
-/* The checkpoint in ROOT gets what else belongs into it, and the name that was asked for. */
-static enum weft_status put_in_place(const struct job *j, struct weft_error *err)
+/* Adds the extra files to the checkpoint and renames it to `path`. */
+static enum weft_status rename_final(const struct job *j, struct weft_error *err)
 {
     char name[STORE_STEP_NAME_SIZE];
     wf_store_step_name(j->step, name);
-    char *made = wf_path_join(j->root, name);
-    enum weft_status st = made == NULL ? no_memory(err) : WEFT_OK;
-    if (st == WEFT_OK && j->more != NULL)
-        st = j->more->add(j->more->arg, made, err);
-    if (st == WEFT_OK && rename(made, j->path) != 0)
-        st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be put in its place: %s", j->path,
+    char *dir = wf_path_join(j->root, name);
+    enum weft_status st = dir == NULL ? no_memory(err) : WEFT_OK;
+    if (st == WEFT_OK && j->extras != NULL)
+        st = j->extras->add(j->extras->arg, dir, err);
+    if (st == WEFT_OK && rename(dir, j->path) != 0)
+        st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be renamed to its final name: %s", j->path,
                        strerror(errno));
     if (st == WEFT_OK)
         st = wf_dir_sync_parent(j->path, err);
-    free(made);
+    free(dir);
     return st;
 }
 
-static enum weft_status make_root(struct job *j, struct weft_error *err)
-{
-    for (int i = 0; i < WF_TEMPORARY_ATTEMPTS; i++) {
-        j->root = wf_path_temporary(j->path, i);
-        if (j->root == NULL)
-            return no_memory(err);
-        if (mkdir(j->root, 0777) == 0)
-            return WEFT_OK;
-        free(j->root);
-        j->root = NULL;
-        if (errno != EEXIST)
-            break;
-    }
-    return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be made: %s", j->path, strerror(errno));
-}
-
-/* A directory that has the name of a step is taken at its word. */
+/* Refuses a directory named after another step. */
 static enum weft_status check_name(const struct job *j, struct weft_error *err)
 {
     const char *slash = strrchr(j->path, '/');
@@ -159,34 +142,40 @@ static enum weft_status check_name(const struct job *j, struct weft_error *err)
     if (!wf_store_parse_step(slash == NULL ? j->path : slash + 1, &step) || step == j->step)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "%.160s has the name of step %" PRIu64 ", and is to be of step %" PRIu64
-                     ": give that step, or another name",
+                     "%.160s is named after step %" PRIu64
+                     ", but the checkpoint is of step %" PRIu64
+                     "; use that step or another name",
                      j->path, step, j->step);
 }
 
-static enum weft_status make(struct job *j, struct weft_error *err)
+static enum weft_status convert(struct job *j, struct weft_error *err)
 {
     WEFT_TRY(check_name(j, err));
     WEFT_TRY(wf_dir_check_empty(j->path, err));
     WEFT_TRY(read_values(j, err));
-    WEFT_TRY(make_root(j, err));
+    WEFT_TRY(wf_dir_make_temporary(j->path, &j->root, err));
     WEFT_TRY(write_store(j, err));
-    return put_in_place(j, err);
+    return rename_final(j, err);
 }
 
 enum weft_status wf_weights_to_checkpoint(const struct wf_weights *w,
                                           const struct wf_hf_tensor *tensors, size_t n,
-                                          uint64_t step, const struct wf_weights_extras *more,
+                                          uint64_t step, const struct wf_weights_extras *extras,
                                           const char *path, struct weft_error *err)
 {
-    char *own = wf_path_trim(path);
-    if (own == NULL)
+    char *trimmed = wf_path_trim(path);
+    if (trimmed == NULL)
         return no_memory(err);
-    struct job j = {
-        .weights = w, .tensors = tensors, .n = n, .step = step, .more = more, .path = own};
-    enum weft_status st = make(&j, err);
+    struct job j = {.weights = w,
+                    .tensors = tensors,
+                    .n = n,
+                    .step = step,
+                    .extras = extras,
+                    .path = trimmed};
+    enum weft_status st = convert(&j, err);
+
     if (j.root != NULL) {
-        wf_store_discard(j.root, step, NULL); /* when it was not moved away */
+        wf_store_discard(j.root, step, NULL); /* unless it was renamed */
         rmdir(j.root);
     }
     for (size_t i = 0; j.values != NULL && i < n; i++)
@@ -194,6 +183,6 @@ enum weft_status wf_weights_to_checkpoint(const struct wf_weights *w,
     free(j.values);
     free(j.zeros);
     free(j.root);
-    free(own);
+    free(trimmed);
     return st;
 }

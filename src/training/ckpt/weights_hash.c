@@ -1,33 +1,26 @@
 #include "training/ckpt/weights_hash.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/error.h"
 #include "base/size.h"
+#include "training/ckpt/xxh3.h"
 
-enum { PIECE = 1 << 15 }; /* elements that are read at once */
+enum { PIECE = 1 << 15 }; /* elements per read */
 
 struct hasher {
-    XXH3_state_t *state;  /* owned */
-    float *values;        /* owned: a piece */
-    unsigned char *bytes; /* owned: the same, as they are hashed */
+    struct wf_xxh3_hasher *state; /* owned */
+    float *values;                /* owned: up to PIECE elements */
+    unsigned char *bytes;         /* owned: the same elements in little-endian order */
 };
-
-/* XXH3 cannot fail once it has its state and a pointer that is not NULL. */
-static void add(struct hasher *h, const void *bytes, size_t n)
-{
-    XXH3_128bits_update(h->state, bytes, n);
-}
 
 static void add_number(struct hasher *h, uint64_t number)
 {
     unsigned char bytes[8];
     for (unsigned i = 0; i < sizeof bytes; i++)
         bytes[i] = (unsigned char)(number >> (8 * i));
-    add(h, bytes, sizeof bytes);
+    wf_xxh3_hasher_update(h->state, bytes, sizeof bytes);
 }
 
 static void add_values(struct hasher *h, const float *values, size_t n)
@@ -38,16 +31,16 @@ static void add_values(struct hasher *h, const float *values, size_t n)
         for (unsigned k = 0; k < 4; k++)
             h->bytes[4 * i + k] = (unsigned char)(bits >> (8 * k));
     }
-    add(h, h->bytes, 4 * n);
+    wf_xxh3_hasher_update(h->state, h->bytes, 4 * n);
 }
 
-/* The elements that follow. */
+/* Hashes name and shape.  Returns the number of elements. */
 static uint64_t add_head(struct hasher *h, const struct wf_hf_tensor *tensor)
 {
     uint64_t n = 1;
-    add(h, tensor->name, strlen(tensor->name) + 1);
-    add_number(h, tensor->rank);
-    for (uint32_t i = 0; i < tensor->rank; i++) {
+    wf_xxh3_hasher_update(h->state, tensor->name, strlen(tensor->name) + 1);
+    add_number(h, tensor->n_dims);
+    for (uint32_t i = 0; i < tensor->n_dims; i++) {
         add_number(h, tensor->shape[i]);
         n *= tensor->shape[i];
     }
@@ -58,11 +51,11 @@ static enum weft_status add_tensor(struct hasher *h, const struct wf_hf *hf,
                                    const struct wf_hf_tensor *tensor, struct weft_error *err)
 {
     struct wf_hf_location found;
-    WEFT_TRY(wf_hf_find(hf, tensor->name, tensor->rank, tensor->shape, &found, err));
+    WEFT_TRY(wf_hf_find(hf, tensor->name, tensor->n_dims, tensor->shape, &found, err));
     add_head(h, tensor);
     for (uint64_t at = 0; at < found.tensor->n;) {
-        uint64_t left = found.tensor->n - at;
-        size_t n = left < PIECE ? (size_t)left : PIECE;
+        uint64_t rest = found.tensor->n - at;
+        size_t n = rest < PIECE ? (size_t)rest : PIECE;
         WEFT_TRY(wf_safetensors_read(found.file, found.tensor, at, n, h->values, err));
         add_values(h, h->values, n);
         at += n;
@@ -70,7 +63,7 @@ static enum weft_status add_tensor(struct hasher *h, const struct wf_hf *hf,
     return WEFT_OK;
 }
 
-/* The same of what can only be read whole. */
+/* Hashes a tensor of a source that can only read whole tensors. */
 static enum weft_status add_weights(struct hasher *h, const struct wf_weights *w,
                                     const struct wf_hf_tensor *tensor, struct weft_error *err)
 {
@@ -80,7 +73,7 @@ static enum weft_status add_weights(struct hasher *h, const struct wf_weights *w
     if (values == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to hash %s", tensor->name);
     enum weft_status st =
-        wf_weights_read(w, tensor->name, tensor->rank, tensor->shape, values, err);
+        wf_weights_read(w, tensor->name, tensor->n_dims, tensor->shape, values, err);
     for (uint64_t at = 0; st == WEFT_OK && at < n; at += PIECE)
         add_values(h, values + at, n - at < PIECE ? (size_t)(n - at) : PIECE);
     free(values);
@@ -91,22 +84,18 @@ enum weft_status wf_weights_hash(const struct wf_weights *w, const struct wf_hf_
                                  size_t n, char out[WF_HASH_HEX_SIZE], struct weft_error *err)
 {
     const struct wf_hf *hf = wf_weights_hf(w);
-    struct hasher h = {XXH3_createState(), malloc(PIECE * sizeof(float)), malloc(PIECE * 4)};
+    struct hasher h = {wf_xxh3_hasher_new(), malloc(PIECE * sizeof(float)), malloc(PIECE * 4)};
     enum weft_status st = WEFT_OK;
     if (h.state == NULL || h.values == NULL || h.bytes == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to hash weights");
     else
-        XXH3_128bits_reset(h.state);
+        wf_xxh3_hasher_reset(h.state);
     for (size_t i = 0; i < n && st == WEFT_OK; i++)
         st = hf != NULL ? add_tensor(&h, hf, &tensors[i], err)
                         : add_weights(&h, w, &tensors[i], err);
-    if (st == WEFT_OK) {
-        XXH128_canonical_t digest;
-        XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(h.state));
-        for (size_t i = 0; i < sizeof digest.digest; i++)
-            snprintf(out + 2 * i, 3, "%02x", digest.digest[i]);
-    }
-    XXH3_freeState(h.state);
+    if (st == WEFT_OK)
+        memcpy(out, wf_xxh3_hasher_digest(h.state).hex, WF_HASH_HEX_SIZE);
+    wf_xxh3_hasher_free(h.state);
     free(h.values);
     free(h.bytes);
     return st;

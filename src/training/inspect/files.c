@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/printable.h"
-#include "training/ckpt/file.h"
 #include "training/data/shard.h"
 #include "training/inspect/inspect.h"
 

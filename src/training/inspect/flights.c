@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/printable.h"
-#include "training/ckpt/file.h"
 
 enum { MAX_RANKS = 1 << 20 };
 

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/input.h"
-#include "training/ckpt/file.h"
 #include "training/inspect/inspect.h"
 
 enum weft_status wf_as_data(enum weft_status st, struct weft_error *err)

@@ -27,7 +27,7 @@ static enum weft_status check_tensors(const struct wf_model_info *v, struct weft
     for (size_t i = 0; st == WEFT_OK && i < v->params.n; i++) {
         struct wf_hf_location place;
         const struct wf_hf_tensor *t = &v->tensors[i];
-        st = wf_hf_find(v->hf, t->name, t->rank, t->shape, &place, err);
+        st = wf_hf_find(v->hf, t->name, t->n_dims, t->shape, &place, err);
     }
     return st;
 }
@@ -42,7 +42,7 @@ static enum weft_status list_tensors(struct wf_model_info *v, struct weft_error 
     for (size_t i = 0; i < v->params.n; i++) {
         const struct wf_param_desc *d = &v->params.at[i];
         v->tensors[i] = (struct wf_hf_tensor){
-            .name = d->name, .rank = d->n_dims, .shape = {d->shape[0], d->shape[1]}};
+            .name = d->name, .n_dims = d->n_dims, .shape = {d->shape[0], d->shape[1]}};
         v->n_params += wf_param_size(d);
     }
     return check_tensors(v, err);
@@ -71,7 +71,8 @@ struct wf_hf_location wf_model_info_locate(const struct wf_model_info *m, size_t
 {
     struct wf_hf_location place = {0};
     const struct wf_hf_tensor *t = &m->tensors[i];
-    wf_hf_find(m->hf, t->name, t->rank, t->shape, &place, NULL); /* check_tensors() found it */
+    wf_hf_find(m->hf, t->name, t->n_dims, t->shape, &place,
+               NULL); /* check_tensors() found it */
     return place;
 }
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/input.h"
-#include "training/ckpt/file.h"
 #include "training/inspect/inspect.h"
 
 enum { DEFAULT_TIMEOUT = 60 }; /* seconds, for a run without settings */

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/input.h"
 #include "base/size.h"
-#include "training/ckpt/file.h"
 #include "training/ckpt/hf.h"
 #include "training/data/tokenizer.h"
 #include "training/trainer/load.h"

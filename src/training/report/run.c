@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "planning/draw/axis.h"
-#include "training/ckpt/file.h"
 #include "training/ckpt/store.h"
 
 enum {

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/printable.h"
-#include "training/ckpt/file.h"
 
 enum { MAX_FILE_BYTES = 64 << 20, MAX_ENTRIES = 1 << 20 };
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "training/ckpt/file.h"
+#include "base/file.h"
 
 static bool exists(const char *path)
 {

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "training/ckpt/file.h"
 #include "training/data/tokenizer.h"
 
 static enum weft_status no_memory(const char *dir, struct weft_error *err)

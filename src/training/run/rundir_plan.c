@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "training/ckpt/file.h"
+#include "base/file.h"
 
 /* What each rank contributes. */
 struct rank_bytes {

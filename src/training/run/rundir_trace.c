@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/input.h"
-#include "training/ckpt/file.h"
 #include "weft/schedule.h"
 #include "weft/sim.h"
 #include "weft/verify.h"

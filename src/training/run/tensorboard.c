@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/hash.h"
-#include "training/ckpt/file.h"
 
 /* -- records -------------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "training/ckpt/file.h"
+#include "base/file.h"
 #include "training/run/rundir_plan.h"
 #include "training/session/session_priv.h"
 #include "training/trainer/load.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "training/ckpt/file.h"
+#include "base/file.h"
 #include "training/session/session_priv.h"
 
 static enum weft_status write_page(const char *dir, const char *path, struct weft_error *err)

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "training/ckpt/file.h"
+#include "base/file.h"
 #include "training/session/session_priv.h"
 #include "training/session/stop.h"
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "training/ckpt/file.h"
+#include "base/file.h"
 #include "training/data/meta.h"
 #include "training/data/shard.h"
 #include "training/data/tokenizer.h"

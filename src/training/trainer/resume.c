@@ -34,8 +34,8 @@ static enum weft_status check_params(const struct wf_param_list *params,
     for (size_t i = 0; i < params->n; i++) {
         const struct wf_param_desc *d = &params->at[i];
         const struct wf_ckpt_param *p = wf_ckpt_find(ckpt, d->name);
-        if (p == NULL || p->rank != d->n_dims || p->shape[0] != d->shape[0] ||
-            (p->rank == 2 && p->shape[1] != d->shape[1]) || !p->has[WF_STORE_FIELD_M])
+        if (p == NULL || p->n_dims != d->n_dims || p->shape[0] != d->shape[0] ||
+            (p->n_dims == 2 && p->shape[1] != d->shape[1]) || !p->has[WF_STORE_FIELD_M])
             return WEFT_FAIL(err, WEFT_CKPT,
                              "%.200s: %s is missing or has another shape than in the model",
                              wf_ckpt_path(ckpt), d->name);

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "planning/spec/hf_config.h"
-#include "training/ckpt/file.h"
 #include "training/trainer/resume.h"
 #include "training/trainer/trainer_priv.h"
 

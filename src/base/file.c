@@ -1,4 +1,4 @@
-#include "training/ckpt/file.h"
+#include "base/file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -11,25 +11,26 @@
 
 #include "base/error.h"
 
-enum { BUFFER_BYTES = 1 << 18 };
+enum { BUFFER_BYTES = 1 << 18, TEMPORARY_ATTEMPTS = 100 };
 
 /* -- reading ------------------------------------------------------------------------------- */
 
 enum weft_status wf_file_open(const char *path, int *out, uint64_t *size,
                               struct weft_error *err)
 {
-    /* Without O_NONBLOCK a pipe would hold us until somebody writes. */
+    /* Without O_NONBLOCK, opening a pipe blocks until it has a writer. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return WEFT_FAIL(
             err, errno == ENOENT || errno == ENOTDIR || errno == EACCES ? WEFT_CKPT : WEFT_IO,
             "%.160s cannot be opened: %s", path, strerror(errno));
+
     struct stat st;
     enum weft_status status = WEFT_OK;
     if (fstat(fd, &st) != 0)
         status = WEFT_FAIL(err, WEFT_IO, "%.160s: %s", path, strerror(errno));
     else if (!S_ISREG(st.st_mode) || st.st_size < 0)
-        status = WEFT_FAIL(err, WEFT_CKPT, "%.160s is no regular file", path);
+        status = WEFT_FAIL(err, WEFT_CKPT, "%.160s is not a regular file", path);
     if (status != WEFT_OK) {
         close(fd);
         return status;
@@ -52,7 +53,7 @@ enum weft_status wf_file_read_at(int fd, const char *path, uint64_t offset, void
                              (unsigned long long)offset, strerror(errno));
         if (got == 0)
             return WEFT_FAIL(err, WEFT_CKPT,
-                             "%.160s ends at byte %llu: it was shortened while it was read",
+                             "%.160s ends at byte %llu: it was truncated while being read",
                              path, (unsigned long long)offset);
         at += got;
         n -= (size_t)got;
@@ -67,10 +68,11 @@ enum weft_status wf_file_read(const char *path, size_t limit, char **out, size_t
     int fd;
     uint64_t size;
     WEFT_TRY(wf_file_open(path, &fd, &size, err));
+
     enum weft_status st;
     char *bytes = NULL;
     if (size > limit) {
-        st = WEFT_FAIL(err, WEFT_CKPT, "%.160s has %llu bytes: at most %zu can be read", path,
+        st = WEFT_FAIL(err, WEFT_CKPT, "%.160s has %llu bytes (maximum %zu)", path,
                        (unsigned long long)size, limit);
         goto done;
     }
@@ -79,6 +81,7 @@ enum weft_status wf_file_read(const char *path, size_t limit, char **out, size_t
         st = WEFT_FAIL(err, WEFT_NOMEM, "%.160s: %llu bytes", path, (unsigned long long)size);
         goto done;
     }
+
     st = wf_file_read_at(fd, path, 0, bytes, (size_t)size, err);
     if (st != WEFT_OK)
         goto done;
@@ -92,7 +95,7 @@ done:
     return st;
 }
 
-/* -- names --------------------------------------------------------------------------------- */
+/* -- paths and directories ----------------------------------------------------------------- */
 
 char *wf_path_join(const char *dir, const char *name)
 {
@@ -107,9 +110,9 @@ bool wf_dir_contains(const char *dir, const char *name)
 {
     struct stat info;
     char *path = wf_path_join(dir, name);
-    bool there = path != NULL && lstat(path, &info) == 0;
+    bool found = path != NULL && lstat(path, &info) == 0;
     free(path);
-    return there;
+    return found;
 }
 
 char *wf_path_trim(const char *path)
@@ -120,35 +123,15 @@ char *wf_path_trim(const char *path)
     return strndup(path, len);
 }
 
-char *wf_path_temporary(const char *path, int attempt)
-{
-    size_t n = strlen(path) + 40;
-    char *tmp = malloc(n);
-    if (tmp != NULL)
-        snprintf(tmp, n, "%s.tmp-%ld-%d", path, (long)getpid(), attempt);
-    return tmp;
-}
-
-enum weft_status wf_file_copy(const char *from, const char *to, struct weft_error *err)
-{
-    char *bytes = NULL;
-    size_t len = 0;
-    WEFT_TRY(wf_file_read(from, WF_COPY_MAX_BYTES, &bytes, &len, err));
-    enum weft_status st = wf_file_write(to, bytes, len, err);
-    free(bytes);
-    return st;
-}
-
 enum weft_status wf_dir_check_empty(const char *dir, struct weft_error *err)
 {
     DIR *d = opendir(dir);
     if (d == NULL && errno == ENOENT)
         return WEFT_OK;
     if (d == NULL && errno == ENOTDIR)
-        return WEFT_FAIL(err, WEFT_USAGE, "%.160s: a file is there: give a new directory", dir);
+        return WEFT_FAIL(err, WEFT_USAGE, "%.160s is a file; use a new directory", dir);
     if (d == NULL)
-        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be looked into: %s", dir,
-                         strerror(errno));
+        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be read: %s", dir, strerror(errno));
     bool empty = true;
     for (struct dirent *e = readdir(d); e != NULL; e = readdir(d))
         empty = empty && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0);
@@ -156,7 +139,15 @@ enum weft_status wf_dir_check_empty(const char *dir, struct weft_error *err)
     if (empty)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "%.160s exists and is not empty: give another name, or move it", dir);
+                     "%.160s exists and is not empty; use another name, or move it", dir);
+}
+
+enum weft_status wf_dir_sync_fd(int fd, const char *path, struct weft_error *err)
+{
+    /* Some network file systems cannot sync a directory and return EINVAL. */
+    if (fsync(fd) != 0 && errno != EINVAL)
+        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be synced: %s", path, strerror(errno));
+    return WEFT_OK;
 }
 
 enum weft_status wf_dir_sync(const char *dir, struct weft_error *err)
@@ -164,12 +155,7 @@ enum weft_status wf_dir_sync(const char *dir, struct weft_error *err)
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be opened: %s", dir, strerror(errno));
-    /* Some network file systems cannot sync a directory and say EINVAL: then there is nothing
-     * to be done. */
-    int failed = fsync(fd) != 0 && errno != EINVAL;
-    enum weft_status st = WEFT_OK;
-    if (failed)
-        st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be synced: %s", dir, strerror(errno));
+    enum weft_status st = wf_dir_sync_fd(fd, dir, err);
     close(fd);
     return st;
 }
@@ -181,21 +167,73 @@ enum weft_status wf_dir_sync_parent(const char *path, struct weft_error *err)
         return wf_dir_sync(".", err);
     char *dir = strndup(path, slash == path ? 1 : (size_t)(slash - path));
     if (dir == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the name of a directory");
+        return WEFT_FAIL(err, WEFT_NOMEM, "the path of a directory");
     enum weft_status st = wf_dir_sync(dir, err);
     free(dir);
     return st;
 }
 
+/* Returns the attempt-th temporary name beside `path`, or NULL if memory runs out. */
+static char *temporary_path(const char *path, int attempt)
+{
+    size_t n = strlen(path) + 40;
+    char *tmp = malloc(n);
+    if (tmp != NULL)
+        snprintf(tmp, n, "%s.tmp-%ld-%d", path, (long)getpid(), attempt);
+    return tmp;
+}
+
+enum weft_status wf_dir_make_temporary(const char *path, char **out, struct weft_error *err)
+{
+    for (int i = 0; i < TEMPORARY_ATTEMPTS; i++) {
+        char *tmp = temporary_path(path, i);
+        if (tmp == NULL)
+            return WEFT_FAIL(err, WEFT_NOMEM, "the path of a temporary directory");
+        if (mkdir(tmp, 0777) == 0) {
+            *out = tmp;
+            return WEFT_OK;
+        }
+        free(tmp);
+        if (errno != EEXIST)
+            break;
+    }
+    return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be created: %s", path, strerror(errno));
+}
+
 /* -- writing ------------------------------------------------------------------------------- */
 
-/* Not mkstemp(): its files are readable by nobody else, whatever the umask says. */
+enum weft_status wf_file_fail_write(const char *path, struct weft_error *err)
+{
+    bool full = errno == ENOSPC || errno == EDQUOT;
+    return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be written: %s; free some space%s", path,
+                     strerror(errno), full ? "" : " or check the disk");
+}
+
+enum weft_status wf_fd_write(int fd, const char *path, const void *bytes, size_t n,
+                             struct weft_error *err)
+{
+    const char *at = bytes;
+    while (n > 0) {
+        ssize_t written = write(fd, at, n);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written == 0) /* POSIX does not define an error here; the disk is full */
+            errno = ENOSPC;
+        if (written <= 0)
+            return wf_file_fail_write(path, err);
+        at += written;
+        n -= (size_t)written;
+    }
+    return WEFT_OK;
+}
+
+/* mkstemp() is not used: it ignores the umask and creates files that only the owner can read. */
 static enum weft_status open_temporary(struct wf_atomic_file *f, struct weft_error *err)
 {
-    for (int i = 0; i < WF_TEMPORARY_ATTEMPTS; i++) {
-        f->tmp = wf_path_temporary(f->path, i);
+    for (int i = 0; i < TEMPORARY_ATTEMPTS; i++) {
+        f->tmp = temporary_path(f->path, i);
         if (f->tmp == NULL)
-            return WEFT_FAIL(err, WEFT_NOMEM, "the name of a temporary file");
+            return WEFT_FAIL(err, WEFT_NOMEM, "the path of a temporary file");
         f->fd = open(f->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (f->fd >= 0)
             return WEFT_OK;
@@ -223,28 +261,11 @@ enum weft_status wf_atomic_file_open(struct wf_atomic_file *f, const char *path,
     return st;
 }
 
-static enum weft_status write_all(struct wf_atomic_file *f, const char *at, size_t n,
-                                  struct weft_error *err)
-{
-    while (n > 0) {
-        ssize_t put = write(f->fd, at, n);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be written: %s: free some space%s",
-                             f->path, strerror(errno),
-                             errno == ENOSPC || errno == EDQUOT ? "" : " or look at the disk");
-        at += put;
-        n -= (size_t)put;
-    }
-    return WEFT_OK;
-}
-
 static enum weft_status flush(struct wf_atomic_file *f, struct weft_error *err)
 {
     size_t n = f->n_buffered;
     f->n_buffered = 0;
-    return write_all(f, f->buffer, n, err);
+    return wf_fd_write(f->fd, f->path, f->buffer, n, err);
 }
 
 enum weft_status wf_atomic_file_write(struct wf_atomic_file *f, const void *bytes, size_t n,
@@ -253,7 +274,7 @@ enum weft_status wf_atomic_file_write(struct wf_atomic_file *f, const void *byte
     if (n > BUFFER_BYTES - f->n_buffered)
         WEFT_TRY(flush(f, err));
     if (n >= BUFFER_BYTES)
-        return write_all(f, bytes, n, err);
+        return wf_fd_write(f->fd, f->path, bytes, n, err);
     if (n > 0)
         memcpy(f->buffer + f->n_buffered, bytes, n);
     f->n_buffered += n;
@@ -270,8 +291,8 @@ enum weft_status wf_atomic_file_commit(struct wf_atomic_file *f, struct weft_err
     if (close(fd) != 0)
         return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be closed: %s", f->path, strerror(errno));
     if (rename(f->tmp, f->path) != 0)
-        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be put in its place: %s", f->path,
-                         strerror(errno));
+        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be renamed to its final name: %s",
+                         f->path, strerror(errno));
     free(f->tmp);
     f->tmp = NULL;
     return wf_dir_sync_parent(f->path, err);
@@ -298,5 +319,15 @@ enum weft_status wf_file_write(const char *path, const void *bytes, size_t n,
     if (st == WEFT_OK)
         st = wf_atomic_file_commit(&f, err);
     wf_atomic_file_release(&f);
+    return st;
+}
+
+enum weft_status wf_file_copy(const char *from, const char *to, struct weft_error *err)
+{
+    char *bytes = NULL;
+    size_t len = 0;
+    WEFT_TRY(wf_file_read(from, WF_COPY_MAX_BYTES, &bytes, &len, err));
+    enum weft_status st = wf_file_write(to, bytes, len, err);
+    free(bytes);
     return st;
 }

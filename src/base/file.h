@@ -1,0 +1,96 @@
+/* Reads whole files with a size limit and writes files atomically: a reader sees the old file or the
+ * new one, never a part.  Also joins, trims and tests paths and makes directories durable. */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weft/status.h"
+
+/* -- reading ------------------------------------------------------------------------------- */
+
+/* Opens a regular file for reading.  Returns WEFT_CKPT if it is missing, not readable or not a
+ * regular file (a pipe might never end).  The caller closes *fd.  Local. */
+enum weft_status wf_file_open(const char *path, int *fd, uint64_t *size,
+                              struct weft_error *err);
+
+/* Reads exactly n bytes at `offset`.  Returns WEFT_CKPT if the file ends before that.  Local. */
+enum weft_status wf_file_read_at(int fd, const char *path, uint64_t offset, void *out, size_t n,
+                                 struct weft_error *err);
+
+/* Reads a whole file of at most `limit` bytes and appends a NUL.  The caller frees *bytes.
+ * Local. */
+enum weft_status wf_file_read(const char *path, size_t limit, char **bytes, size_t *len,
+                              struct weft_error *err);
+
+/* -- writing ------------------------------------------------------------------------------- */
+
+/* A file that is being written.  The bytes go to a temporary file beside `path`, which
+ * wf_atomic_file_commit() syncs and renames to `path`. */
+struct wf_atomic_file {
+    int fd;           /* -1: none */
+    char *path, *tmp; /* owned */
+    char *buffer;     /* owned: collects small writes */
+    size_t n_buffered;
+};
+
+/* Creates the temporary file.  All three functions return WEFT_IO if the system refuses.  Call
+ * wf_atomic_file_release() after every outcome; it removes the temporary file unless it was
+ * committed.  Local. */
+enum weft_status wf_atomic_file_open(struct wf_atomic_file *f, const char *path,
+                                     struct weft_error *err);
+/* Appends n bytes. */
+enum weft_status wf_atomic_file_write(struct wf_atomic_file *f, const void *bytes, size_t n,
+                                      struct weft_error *err);
+/* Makes the file durable and renames it to its final path. */
+enum weft_status wf_atomic_file_commit(struct wf_atomic_file *f, struct weft_error *err);
+/* Frees the buffers and removes an uncommitted file.  A file that failed to open is allowed. */
+void wf_atomic_file_release(struct wf_atomic_file *f);
+
+/* Writes a whole file atomically.  Local. */
+enum weft_status wf_file_write(const char *path, const void *bytes, size_t n,
+                               struct weft_error *err);
+
+/* Writes all n bytes to an open file.  `path` is for messages.  Local. */
+enum weft_status wf_fd_write(int fd, const char *path, const void *bytes, size_t n,
+                             struct weft_error *err);
+
+/* Returns WEFT_IO with a message built from errno and a hint to free space or check the disk. */
+enum weft_status wf_file_fail_write(const char *path, struct weft_error *err);
+
+/* Copies a file of at most WF_COPY_MAX_BYTES atomically.  Local. */
+#define WF_COPY_MAX_BYTES ((size_t)256 << 20)
+enum weft_status wf_file_copy(const char *from, const char *to, struct weft_error *err);
+
+/* -- directories --------------------------------------------------------------------------- */
+
+/* Returns WEFT_USAGE unless `dir` does not exist or is an empty directory.  Local. */
+enum weft_status wf_dir_check_empty(const char *dir, struct weft_error *err);
+
+/* Returns true if the directory has an entry of this name, even a dangling symbolic link. */
+bool wf_dir_contains(const char *dir, const char *name);
+
+/* Makes the entries of a directory durable.  Local. */
+enum weft_status wf_dir_sync(const char *dir, struct weft_error *err);
+
+/* Makes the entries of an open directory durable.  `path` is for messages.  Local. */
+enum weft_status wf_dir_sync_fd(int fd, const char *path, struct weft_error *err);
+
+/* Makes the entry of `path` in its parent directory durable.  Local. */
+enum weft_status wf_dir_sync_parent(const char *path, struct weft_error *err);
+
+/* Creates an empty temporary directory beside `path`.  The caller frees *out and removes the
+ * directory.  Local. */
+enum weft_status wf_dir_make_temporary(const char *path, char **out, struct weft_error *err);
+
+/* -- paths --------------------------------------------------------------------------------- */
+
+/* Returns `dir`/`name`, or NULL if memory runs out.  The caller frees it. */
+char *wf_path_join(const char *dir, const char *name);
+
+/* Returns the path without trailing slashes, or NULL if memory runs out.  The caller frees it. */
+char *wf_path_trim(const char *path);
+
+#endif
