@@ -80,7 +80,6 @@ static int64_t raise_bound(struct refuter *d, refute_fn refute, int64_t lo, int6
             break;
         if (!refute(d, t)) {
             upper = t;
-            step = 1;
             break;
         }
         lo = t + 1;

@@ -156,7 +156,7 @@ static void update_samples(struct wf_run *run, const char *path)
     size_t capacity = 0;
     ssize_t len;
     if (fseeko(in, -(off_t)MAX_SAMPLES_BYTES, SEEK_END) == 0)
-        len = getline(&line, &capacity, in); /* skips the rest of a line */
+        (void)!getline(&line, &capacity, in); /* skips the rest of a line */
     else
         rewind(in);
     while (run->samples != NULL && (len = getline(&line, &capacity, in)) > 0) {

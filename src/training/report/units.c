@@ -51,7 +51,7 @@ static void duration(char out[WF_FORMAT_LEN], double ms)
 const char *wf_unit_format(char out[WF_FORMAT_LEN], enum wf_unit unit, double value)
 {
     if (!isfinite(value))
-        return strcpy(out, "n/a");
+        return memcpy(out, "n/a", sizeof "n/a");
     switch (unit) {
     case WF_UNIT_LOSS:
         snprintf(out, WF_FORMAT_LEN, fabs(value) < 1e6 ? "%.4f" : "%.4e", value);

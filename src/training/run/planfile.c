@@ -340,7 +340,7 @@ static enum weft_status read_root(const struct reading *r, json_t *root,
     const char *schedule = json_string_value(json_object_get(root, "schedule"));
     if (schedule == NULL || strlen(schedule) >= sizeof out->schedule)
         return wrong(r, "schedule", "is not a name");
-    strcpy(out->schedule, schedule);
+    memcpy(out->schedule, schedule, strlen(schedule) + 1);
     json_t *bubble = json_object_get(root, "bubble_plan");
     if (!json_is_number(bubble) && !json_is_null(bubble))
         return wrong(r, "bubble_plan", "is not a number");
