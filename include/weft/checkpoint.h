@@ -1,4 +1,4 @@
-/* Stored models: opens, reads, hashes and converts the weights of
+/* Opens, reads, hashes and converts stored weights.  A path names one of
  *
  *     a Hugging Face directory    config.json and *.safetensors
  *     a checkpoint of a run       RUN/checkpoints/step-00000100
@@ -32,7 +32,7 @@ struct weft_checkpoint; /* opaque: read-only, safe to use from any thread */
 WEFT_API enum weft_status weft_checkpoint_open(const char *path, struct weft_checkpoint **out,
                                                struct weft_error *err);
 
-/* Closes it; NULL is allowed. */
+/* Closes a checkpoint and frees it.  NULL is allowed. */
 WEFT_API void weft_checkpoint_free(struct weft_checkpoint *c);
 
 /* Returns the shape of the model.  Borrowed. */

@@ -14,9 +14,9 @@
  *     weft_comm_release(comm, &in);                      the sender may reuse its memory
  *     weft_comm_wait(comm, &out, &err);                  until the receiver has released it
  *
- * Every wait ends.  A peer without a heartbeat for the time-out is reported by its number, and all
- * ranks that wait for it, directly or through others, fail with the same error.  The first error
- * wins: weft_comm_abort() reaches all ranks.
+ * Every wait ends.  A peer that sends no heartbeat for the time-out is reported by its number, and
+ * all ranks that wait for it, directly or through others, fail with the same error.  The first
+ * error is reported: weft_comm_abort() sends it to all ranks.
  *
  * Each function is Local (called by one rank) or Collective (called by all ranks in the same
  * order).
@@ -94,7 +94,7 @@ WEFT_API enum weft_status weft_comm_post(struct weft_comm *comm, struct weft_mes
                                          struct weft_error *err);
 
 /* Sets m->done if a receive has its data, or if the memory of a send may be reused: the receiver
- * has released it (inproc) or MPI has taken the data.  Never waits.  Checks a received message
+ * has released it (inproc) or MPI has copied the data.  Never waits.  Checks a received message
  * against m->head.  Returns WEFT_PEER if a peer is lost or another rank aborted.  Local. */
 WEFT_API enum weft_status weft_comm_test(struct weft_comm *comm, struct weft_message *m,
                                          struct weft_error *err);
@@ -115,11 +115,11 @@ WEFT_API bool weft_comm_by_reference(const struct weft_comm *comm);
 struct weft_activity {
     uint64_t step, doing; /* doing: a code of the caller */
     uint32_t waits_for;   /* a rank, or UINT32_MAX */
-    uint32_t moved;       /* changes with every message; a rank whose value stays is stuck */
+    uint32_t moved;       /* changes with every message; a rank without changes is stuck */
 };
 
-/* Records the activity that this rank starts, and sends a heartbeat.  Cheap enough for every piece
- * of work.  Local. */
+/* Records the activity that this rank starts, and sends a heartbeat.  A rank may call it
+ * before every action: it is cheap.  Local. */
 WEFT_API void weft_comm_publish(struct weft_comm *comm, uint64_t step, uint64_t doing);
 
 /* Sends a heartbeat without a new activity.  Call it within work that may take longer than the
@@ -136,8 +136,8 @@ WEFT_API void weft_comm_describe(struct weft_comm *comm, weft_describe_fn *descr
 /* Advances background work.  It may send, post and test, but not wait. */
 typedef enum weft_status weft_progress_fn(void *arg, struct weft_error *err);
 
-/* Sets the one progress function.  It is called repeatedly while this rank waits, and by
- * weft_comm_progress().  Local. */
+/* Sets the progress function; there is only one.  It is called repeatedly while this rank waits,
+ * and by weft_comm_progress().  Local. */
 WEFT_API void weft_comm_on_progress(struct weft_comm *comm, weft_progress_fn *progress,
                                     void *arg);
 
@@ -153,13 +153,13 @@ WEFT_API enum weft_status weft_comm_wait_until(struct weft_comm *comm, uint32_t 
                                                weft_ready_fn *ready, void *arg,
                                                struct weft_error *err);
 
-/* Keeps the activity of this rank in a small file from now on.  The file survives any end of the
- * process; weft_flight_read() reads it.  Local. */
+/* Keeps the activity of this rank in a small file from now on.  The file remains however
+ * the process ends; weft_flight_read() reads it.  Local. */
 WEFT_API enum weft_status weft_comm_record(struct weft_comm *comm, const char *path,
                                            struct weft_error *err);
 
 enum weft_flight_state {
-    WEFT_FLIGHT_RUNNING, /* or ended without a report */
+    WEFT_FLIGHT_RUNNING, /* or ended without updating the file */
     WEFT_FLIGHT_DONE,
     WEFT_FLIGHT_FAILED, /* `error` has the reason */
 };
@@ -170,7 +170,7 @@ struct weft_flight {
     uint32_t waits_for; /* a rank, or UINT32_MAX */
     uint64_t step;      /* as passed by the program; training counts from 1 */
     int64_t time_ns;    /* start of the last activity, since 1970 */
-    int64_t alive_ns;   /* last time the process was alive, to some milliseconds */
+    int64_t alive_ns;   /* last time the process was alive, accurate to some milliseconds */
     int64_t pid;
     char host[64], doing[96], error[256];
 };
@@ -222,14 +222,14 @@ WEFT_API enum weft_status weft_comm_barrier(struct weft_comm *comm, struct weft_
 typedef enum weft_status weft_rank_fn(struct weft_comm *comm, void *arg,
                                       struct weft_error *err);
 
-/* Runs fn as n ranks, each in a thread, rank 0 in the caller's, and returns when all have returned.
- * With at least n cores, the cores are divided among the ranks, and threads that a rank starts stay
- * on its cores.  Returns the first error of any rank. */
+/* Runs fn on n ranks, one thread per rank (rank 0 in the calling thread), and returns when all have
+ * returned.  With at least n cores, the cores are divided among the ranks, and threads that a rank
+ * starts stay on its cores.  Returns the first error of any rank. */
 WEFT_API enum weft_status weft_comm_run_threads(uint32_t n, weft_rank_fn *fn, void *arg,
                                                 struct weft_error *err);
 
-/* Returns the launcher that started this process, by its environment: "openmpi", "mpich" or
- * NULL. */
+/* Detects from the environment which launcher started this process: "openmpi", "mpich" or NULL for
+ * none. */
 WEFT_API const char *weft_comm_launcher(void);
 
 /* Runs fn as the rank of this process under MPI.  Returns WEFT_USAGE if no launcher started the

@@ -56,8 +56,9 @@ WEFT_API bool weft_draw_format_from_path(const char *path, enum weft_draw_format
  * for any other name. */
 WEFT_API bool weft_draw_format_find(const char *name, enum weft_draw_format *out);
 
-/* Draws `n` traces on `out`.  Write errors stay in the stream.  Returns WEFT_USAGE if the traces
- * cannot share an axis, if the picture is too large, or if the format is PNG or PDF. */
+/* Draws `n` traces to `out`.  Does not report write errors: check ferror(out).  Returns WEFT_USAGE
+ * if the traces cannot share an axis, if the picture is too large, or if the format is PNG or
+ * PDF. */
 WEFT_API enum weft_status weft_draw(FILE *out, enum weft_draw_format format,
                                     const struct weft_trace *traces, size_t n,
                                     const struct weft_draw_options *options,

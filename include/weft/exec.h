@@ -41,7 +41,7 @@ struct weft_program; /* opaque: created once, then read-only */
  * messages.  A schedule with messages is borrowed until the program is freed.
  *
  * With slot_bytes (by stage; entries of other ranks' stages are not read) the slots of all stages
- * share one piece of memory over time; weft_program_slot_offset() returns their positions.  With
+ * share one memory area over time; weft_program_slot_offset() returns their positions.  With
  * NULL each stage has its own slots.  The caller owns *out.  Local. */
 WEFT_API enum weft_status weft_program_new(const struct weft_schedule *s, uint32_t rank,
                                            const size_t *slot_bytes, struct weft_program **out,
@@ -73,7 +73,7 @@ WEFT_API uint32_t weft_program_inputs(const struct weft_program *p, uint32_t sta
 /* Returns the peak activations of the rank, as the verifier counts them. */
 WEFT_API size_t weft_program_peak(const struct weft_program *p);
 
-/* Returns the size of all slots together. */
+/* Returns the size of the memory of all slots, in bytes. */
 WEFT_API size_t weft_program_slot_bytes(const struct weft_program *p);
 
 /* Returns the offset of a slot in that memory, aligned to 64 bytes. */
@@ -117,7 +117,7 @@ WEFT_API enum weft_status weft_exec_new(const struct weft_exec_setup *setup,
  * before comm is closed.  NULL is allowed.  Local. */
 WEFT_API void weft_exec_free(struct weft_exec *e);
 
-/* Returns the size of the buffers. */
+/* Returns the size of all buffers of an executor, in bytes. */
 WEFT_API size_t weft_exec_bytes(const struct weft_exec *e);
 
 /* Inputs and outputs of a step, indexed by micro of the schedule. */
@@ -127,8 +127,8 @@ struct weft_exec_io {
     void *const *input_grads;  /* written on the rank of the first stage; NULL: not needed */
     const int32_t *const *targets; /* of the last stage; NULL: none */
     float scale;                   /* of the loss: see weft/stage.h */
-    /* Not NULL: this rank has failed for this reason.  It computes nothing but exchanges its
-     * messages, and the step returns the error. */
+    /* If not NULL, this rank has failed with this error.  It does not compute, but it exchanges
+     * its messages, and the step returns the error. */
     const struct weft_error *failure;
     /* Computes losses only: forwards run with `train` off, backwards and REDUCE_GRAD do nothing. */
     bool forward_only;

@@ -1,7 +1,7 @@
 /* Partitions: which stage has which items of a model.
  *
  * S stages, numbered along the model, each have a range of the L layers.  The first stage also has
- * the embedding, the last one the head.  There are four ways to create a partition:
+ * the embedding, the last one has the head.  There are four ways to create a partition:
  *
  *     even      by the number of layers, the remainder on the first stages
  *     balanced  by the times of the items, under memory limits of the ranks
@@ -67,7 +67,7 @@ WEFT_API enum weft_status weft_partition_init_even(struct weft_partition *p, uin
 enum { WEFT_MAX_PATTERN = 1 << 20 };
 
 /* Creates a partition with counts[s] layers on stage s.  A stage may have none: the first one still
- * has the embedding, the last one the head, and one between them only forwards its input.  At least
+ * has the embedding, the last one has the head, and any other one passes its input on.  At least
  * one layer is required.  The caller releases *p. */
 WEFT_API enum weft_status weft_partition_init_counts(struct weft_partition *p,
                                                      const uint32_t *counts, uint32_t n_stages,
@@ -89,8 +89,8 @@ WEFT_API enum weft_status weft_partition_parse_counts(struct weft_partition *p,
  *
  * "Et*3|(tt|)*2L" has stages of 3, 2, 2 and 0 layers.  The text begins with its only E and ends
  * with its only L.  Two consecutive bars leave a stage empty.  m (a layer for multi-token
- * prediction) is not supported.  n_stages and n_layers are used as above.  Errors name the column.
- * The caller releases *p. */
+ * prediction) is not supported.  n_stages and n_layers have the same meaning as above.  Errors name
+ * the column.  The caller releases *p. */
 WEFT_API enum weft_status weft_partition_parse_pattern(struct weft_partition *p,
                                                        const char *text, size_t len,
                                                        uint32_t n_stages, uint32_t n_layers,
@@ -164,8 +164,9 @@ weft_partition_init_balanced(struct weft_partition *p, const struct weft_items *
 
 /* -- a batch over micros ------------------------------------------------------------------- */
 
-/* Divides n_items into n_parts ranges, the first ones longer by one: part k is bounds[k] ..
- * bounds[k + 1] - 1.  bounds is (n_parts + 1).  Returns WEFT_USAGE if a part would be empty. */
+/* Divides n_items into n_parts ranges; the first n_items mod n_parts are longer by one.  Part k is
+ * bounds[k] .. bounds[k + 1] - 1.  bounds is (n_parts + 1).  Returns WEFT_USAGE if a part would be
+ * empty. */
 WEFT_API enum weft_status weft_split_ranges(size_t n_items, size_t n_parts, size_t *bounds,
                                             struct weft_error *err);
 

@@ -31,7 +31,7 @@ extern "C" {
 
 /* -- actions -------------------------------------------------------------------------------- */
 
-/* The first four are compute, in the order of their numbers in JSON. */
+/* The first four are the compute actions; JSON output uses the same numbers. */
 enum weft_act_kind {
     WEFT_ACT_F,           /* forward */
     WEFT_ACT_B,           /* whole backward: input and weight gradient */
@@ -44,7 +44,7 @@ enum weft_act_kind {
     WEFT_ACT_REDUCE_GRAD, /* the stage's gradients on this rank are complete; no micro */
     WEFT_ACT_UNSHARD, /* PyTorch: gather the stage's parameters; no micro; ignored by weft */
     WEFT_ACT_RESHARD, /* PyTorch: free them again; ignored by weft */
-    WEFT_ACT_IDLE,    /* an empty cell of a table: a hint that waits for nothing */
+    WEFT_ACT_IDLE,    /* an empty cell of a table: takes a turn in PyTorch's lowering only */
     WEFT_N_ACT_KINDS
 };
 
@@ -86,8 +86,8 @@ WEFT_API const char *weft_act_name(unsigned kind);
 /* -- placement ------------------------------------------------------------------------------ */
 
 /* The ranks of the stages.  Most schedules have one pipe, so all micro-batches use the same ranks.
- * Bidirectional schedules have several: micro m uses pipe pipe_of[m], and stage s of pipe p is on
- * rank rank_of[p * n_stages + s].  With M micros and k pipes, the i-th micro of pipe j is
+ * Bidirectional schedules have several pipes: micro m uses pipe pipe_of[m], and stage s of pipe p
+ * is on rank rank_of[p * n_stages + s].  With M micros and k pipes, the i-th micro of pipe j is
  * j*M/k + i. */
 struct weft_placement {
     uint32_t n_ranks, n_stages, n_micros, n_pipes;

@@ -71,7 +71,7 @@ struct weft_idle_time {
     double warm_up;       /* before its first action */
     double drain;         /* after its last action */
     double communication; /* between actions, while a required message is in transit */
-    double imbalance;     /* between actions: the work it has less than the busiest rank */
+    double imbalance;     /* between actions, at most the busiest rank's work minus its own */
     double data;          /* between actions, the rest: waiting for other ranks to compute */
 };
 
@@ -83,8 +83,8 @@ struct weft_link_usage {
     double busy; /* transfer time without latency */
 };
 
-/* One step of the critical path, in reverse order: an action ends when the previous entry of the
- * list can start. */
+/* One step of the critical path.  The list is in reverse order: each action ends when the action of
+ * the preceding entry can start. */
 struct weft_path_step {
     uint32_t rank;
     size_t position; /* in the rank's list */

@@ -46,7 +46,7 @@ struct weft_rope {
     enum weft_rope_kind kind;
     double theta;
     double factor;    /* linear, llama3 */
-    double low, high; /* llama3: wavelengths above ctx / low are low, below ctx / high high */
+    double low, high; /* llama3: wavelengths > ctx / low: low frequencies; < ctx / high: high */
     uint32_t ctx;     /* llama3: maximum sequence length before the context was extended */
 };
 
@@ -99,10 +99,10 @@ WEFT_API enum weft_status weft_model_check(const struct weft_model *model,
 WEFT_API enum weft_status weft_model_count_params(const struct weft_model *model, size_t *out,
                                                   struct weft_error *err);
 
-/* Computes the floating-point operations of training per token of sequences of length `seq`, as
+/* Computes the floating-point operations of training per token of sequences of length `seq`, as is
  * usual for utilization (MFU): 6 per parameter of a matrix product (2 in the forward, 4 in the
- * backward; the head counts, tied or not) and 6 * layers * seq * dim for attention, half of the full
- * product because of the causal mask.  Recomputation is not counted. */
+ * backward; the head counts, tied or not) and 6 * layers * seq * dim for attention, half of the
+ * full product because of the causal mask.  Recomputation is not counted. */
 WEFT_API enum weft_status weft_model_token_flops(const struct weft_model *model, uint32_t seq,
                                                  double *out, struct weft_error *err);
 
@@ -123,8 +123,8 @@ struct weft_items {
     size_t shared_bytes;
 };
 
-/* Creates n_layers layers that all cost `layer`.  A zero embedding or head is free.  The caller
- * releases *items. */
+/* Creates n_layers layers that all cost `layer`.  An embedding or head whose fields are all 0 costs
+ * nothing.  The caller releases *items. */
 WEFT_API enum weft_status weft_items_init_uniform(struct weft_items *items, uint32_t n_layers,
                                                   struct weft_item layer,
                                                   struct weft_item embedding,

@@ -22,21 +22,21 @@
  * Sums are exact: each element is rounded once to a multiple of 2^-50 and added as an integer, and
  * the sum is rounded once to fp32 (for the mean, after a division in double).  The result therefore
  * does not depend on the order of arrival or on the number of messages.  Elements and sums must
- * stay below 2^12 in magnitude; otherwise, and for nonfinite elements, the status is WEFT_NUMERIC
+ * stay below 2^12 in magnitude; otherwise, and for non-finite elements, the status is WEFT_NUMERIC
  * and the error names the parameter.
  *
  * There are two kinds of errors:
  *   - Misuse of a call (WEFT_USAGE: a parameter that was not registered or is pushed twice, a step
  *     that was not registered, a wait before everything was pushed, ...) changes nothing.  The
- *     call may be repeated correctly.  A rank that stops instead ends all others with that error,
- *     by weft_sync_free() or by returning it from its weft_rank_fn.
+ *     rank can correct the call and continue.  If it calls weft_sync_free() or returns the error
+ *     from its weft_rank_fn instead, all other ranks end with that error.
  *   - All other errors (sizes or operations that differ between ranks, numbers out of range, out of
  *     memory, a lost peer) end all waits of all ranks, and every later call returns the same error.
  * A rank that never registers or never pushes is reported by its number after the time-out of the
  * transport (weft_comm_set_timeout).  Every wait ends.
  *
- * All calls are made from the thread that uses `comm`.  A comm has at most one weft_sync, which uses
- * its progress function (weft_comm_on_progress).  Every call below sends a heartbeat
+ * All calls are made from the thread that uses `comm`.  A comm has at most one weft_sync, which
+ * uses its progress function (weft_comm_on_progress).  Every call below sends a heartbeat
  * (weft_comm_publish).  A rank that computes for a long time between calls should call
  * weft_comm_progress() regularly, because others may wait for sums that it computes.
  */
@@ -63,15 +63,16 @@ enum weft_sync_op { WEFT_SYNC_SUM, WEFT_SYNC_MEAN };
 WEFT_API enum weft_status weft_sync_new(struct weft_comm *comm, enum weft_sync_op op,
                                         struct weft_sync **out, struct weft_error *err);
 
-/* Leaves, waits until the others have finished the steps that this rank registered, and frees the
- * reducer.  A registered step without all pushes ends the other ranks with an error.  A caller that
- * has an error calls weft_comm_abort() first.  NULL is allowed.  Local. */
+/* Calls weft_sync_leave(), waits until the others have finished the steps that this rank
+ * registered, and frees the reducer.  A registered step without all pushes ends the other ranks
+ * with an error.  A caller that stops because of another error calls weft_comm_abort() first.  NULL
+ * is allowed.  Local. */
 WEFT_API void weft_sync_free(struct weft_sync *s);
 
 /* Registers the n parameters ids[i] with sizes[i] elements that this rank will push in a step.
  * Called once per step, with ascending steps; several steps may be open at the same time.  A rank
  * without parameters registers an empty set or skips the step: until it does either, or leaves,
- * nothing of the step is reduced.  The arrays are copied.  Never waits.  Local. */
+ * the step is not reduced.  The arrays are copied.  Never waits.  Local. */
 WEFT_API enum weft_status weft_sync_register(struct weft_sync *s, uint64_t step,
                                              const uint32_t *ids, const size_t *sizes, size_t n,
                                              struct weft_error *err);

@@ -26,7 +26,7 @@ struct weft_metrics {
     double bubble, bubble_span, bubble_ratio;
     double *busy, *idle;      /* owned: (ranks) */
     double *rank_span;        /* owned: (ranks) */
-    double *peak_mem;         /* owned: (ranks), by `memory`, in program order */
+    double *peak_mem;         /* owned: (ranks), of `memory`, in program order */
     size_t *peak_activations; /* owned: (ranks), forwards whose B or W has not run yet */
     double *start;  /* owned: one per action, in the order of the schedule; for an action
                                  that is not compute, the time at which its rank reaches it */

@@ -59,8 +59,8 @@ WEFT_API enum weft_status weft_residual_blocks(const struct weft_partition *p,
 
 struct weft_traffic; /* opaque: built once, then read-only, safe to read from any thread */
 
-/* Builds the table.  finished_by[b] is the stage that finishes block b; it never decreases.
- * The table copies its inputs.  The caller owns *out and frees it with weft_traffic_free(). */
+/* Builds the table.  finished_by[b] is the stage that finishes block b; it must not decrease with
+ * b.  The table copies its inputs.  The caller owns *out and frees it with weft_traffic_free(). */
 WEFT_API enum weft_status weft_traffic_new(const struct weft_placement *placement,
                                            const uint32_t *finished_by, uint32_t n_blocks,
                                            enum weft_block_cache cache,

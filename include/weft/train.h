@@ -1,8 +1,8 @@
 /* Trains models: a whole run, or step by step.
  *
- * A whole run does everything that the command `weft train` does but printing: it starts the ranks (as
- * threads, or under an MPI launcher as processes), trains, evaluates, writes checkpoints, metrics and
- * the final model to log.dir.
+ * A whole run does everything that the command `weft train` does, except printing: it starts the
+ * ranks (as threads, or as processes under an MPI launcher), trains, evaluates, and writes
+ * checkpoints, metrics and the final model to log.dir.
  *
  *     struct weft_settings *s = NULL;                        weft/settings.h
  *     weft_settings_new(&s, &err);
@@ -50,13 +50,13 @@ struct weft_train_step {
     double val_loss; /* weft_train(): on data.val, if it was evaluated after the step; else 0 */
 };
 
-/* Receives the results of each step on rank 0.  weft_train() ends the run after the current step, with
- * a checkpoint if checkpoint.every is set, when it returns false. */
+/* Receives the results of each step on rank 0.  If it returns false, weft_train() ends the run
+ * after the current step, with a checkpoint if checkpoint.every is set. */
 typedef bool (*weft_train_fn)(const struct weft_train_step *step, void *user);
 
-/* Runs a training from the settings to the final weights.  `on_step` may be NULL.  With parallel.auto,
- * the chosen layout is stored in the settings.  Installs no signal handlers.  Collective under an MPI
- * launcher. */
+/* Runs a whole training, from the settings to the final weights.  `on_step` may be NULL.  With
+ * parallel.auto, the chosen layout is stored in the settings.  Installs no signal handlers.
+ * Collective under an MPI launcher. */
 WEFT_API enum weft_status weft_train(struct weft_settings *s, weft_train_fn on_step, void *user,
                                      struct weft_error *err);
 

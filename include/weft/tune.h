@@ -83,13 +83,13 @@ struct weft_layout_problem {
     /* A model, or explicit items of one sequence (model is then NULL). */
     const struct weft_model *model; /* borrowed */
     uint32_t seq;                   /* tokens per sequence; 0: the model's context */
-    double flops;                   /* per rank and second, for models; 0: costs stay counts */
+    double flops;                   /* per rank and second, for models; 0: costs are counts */
     uint32_t layers;
     struct weft_item layer, embedding, head;
     double boundary_bytes; /* per sequence between two layers; ignored for models */
 
     uint32_t global_batch; /* sequences per step */
-    uint32_t ranks;        /* per pipeline; with a cluster every divisor of its ranks */
+    uint32_t ranks;        /* per pipeline; 0 with a cluster: every divisor of its ranks */
     const struct weft_cluster *cluster; /* borrowed, may be NULL: ranks x replicas on it */
     double unit_seconds;                /* unit of the costs, with a cluster; 0: 1e-3 */
     double hop;                         /* delay of every message, without a cluster */
@@ -122,8 +122,8 @@ struct weft_layouts {
 };
 
 /* Finds the best `max_layouts` of all combinations of schedule, chunks, micros and partition (and
- * arrangement on the cluster).  The model of the reduction is a ring after the step in fp32: a fifth
- * of the state, which is taken as 20 bytes per parameter.  Returns WEFT_USAGE if no layout fits.
+ * arrangement on the cluster).  The reduction is modelled as a ring after the step in fp32: 4 of
+ * the 20 bytes of state per parameter.  Returns WEFT_USAGE if no layout fits.
  * The caller releases *out. */
 WEFT_API enum weft_status weft_tune_layouts(const struct weft_layout_problem *problem,
                                             size_t max_layouts, struct weft_layouts *out,

@@ -73,7 +73,7 @@ struct weft_verify_result {
     size_t n_cycle;
     struct weft_wait *cycle; /* owned: the cycle of a deadlock */
     uint32_t n_ranks;
-    size_t *peak_activations; /* owned: (ranks), in program order */
+    size_t *peak_activations; /* owned: (ranks), counted in program order */
     size_t n_compute, n_messages, n_channels;
 };
 
