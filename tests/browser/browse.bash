@@ -11,7 +11,7 @@ browse() {
         timeout 150 "$browser" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
             --disable-background-networking --disable-component-update --disable-sync \
             --disable-dev-shm-usage --user-data-dir="$dir/profile" --enable-logging=stderr \
-            "$@" --dump-dom "$address" >out 2>err </dev/null && [ -s out ] && return
+            "$@" --dump-dom "$address" >out 2>err </dev/null && return
         echo "the browser failed at attempt $attempt" >&2
     done
     fail 'the browser failed'
