@@ -144,7 +144,7 @@ WEFT_API void weft_comm_on_progress(struct weft_comm *comm, weft_progress_fn *pr
 /* Calls the progress function once.  Local. */
 WEFT_API enum weft_status weft_comm_progress(struct weft_comm *comm, struct weft_error *err);
 
-/* Sets *yes when the awaited condition holds. */
+/* Sets *yes when the awaited condition is true. */
 typedef enum weft_status weft_ready_fn(void *arg, bool *yes, struct weft_error *err);
 
 /* Waits until ready() sets *yes.  `peer` is the rank that it waits for, or UINT32_MAX for local

@@ -40,7 +40,7 @@ enum weft_rule {
 /* Returns the name of a rule in JSON, such as "missing". */
 WEFT_API const char *weft_rule_name(enum weft_rule rule);
 
-/* How channels behave: a channel holds `depth` messages; a send to a full channel blocks its rank.
+/* How channels behave: a channel has space for `depth` messages; a send to a full channel blocks.
  * Depth 0 is rendezvous: a send waits until the receiver reaches the receive. */
 struct weft_channel_model {
     size_t depth;
