@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# Trains small models in many layouts and compares bits: losses, norms and final weights must be those
+# Trains small models in many layouts and compares bits: losses, norms and final weights must equal those
 # of one rank, for every schedule, number of ranks, transport, number of threads and cache.
 #
 #   tools/bits.sh           all layouts
-#   tools/bits.sh --quick   one for each schedule, and one for each MPI
-#   tools/bits.sh --only zb-v   those of one schedule
+#   tools/bits.sh --quick   one layout per schedule, and one per MPI
+#   tools/bits.sh --only zb-v   the layouts of one schedule
 #
-# The binary is $WEFT, or build/release/weft.  A line a layout: what it is, the hash of the final
-# weights (weft inspect --hash), a hash of the losses and norms as metrics.jsonl has them.  Another
-# count of micros is another computation, and has hashes of its own.
+# The program is $WEFT, or build/release/weft.  Prints one line per layout: its settings, the hash of the
+# final weights (weft inspect --hash), and a hash of the losses and norms in metrics.jsonl.  Another number
+# of micros is another computation with other hashes.
 set -euo pipefail
 
-# An MPI leaves memory behind in libraries that are gone when a sanitizer looks for it.
+# MPI libraries leak memory and are unloaded before the leak check.
 no_leaks=ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 source_dir=$(cd -- "$(dirname -- "$0")/.." && pwd)
 weft=$(realpath -- "${WEFT:-$source_dir/build/release/weft}")
 data=$source_dir/tests/data/train
-limit=120 # seconds for a layout: a hang is a failure
+limit=400 # seconds per layout: a hang is a failure
 quick='' only=''
 case $#,${1:-} in
 0,) ;;
@@ -24,13 +24,13 @@ case $#,${1:-} in
 2,--only) only=$2 ;;
 *) echo 'usage: tools/bits.sh [--quick | --only SCHEDULE]' >&2; exit 2 ;;
 esac
-[ -x "$weft" ] || { echo "bits: there is no $weft: build first, or set WEFT" >&2; exit 2; }
+[ -x "$weft" ] || { echo "bits: $weft does not exist: build first, or set WEFT" >&2; exit 2; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export LC_ALL=C
 
-# What is trained: three runs of the tests, and models of 12 layers with block residuals, enough for
-# every number of stages here.  16 micros do not divide 24 sequences: micros differ in size.
+# The runs: three of the tests, and models of 12 layers with block residuals, which suffice for every number
+# of stages here.  16 micros do not divide 24 sequences, so micros differ in size.
 #
 # run     micros  pp chunks dp  schedule    cache    threads transport
 quick_layouts='
@@ -142,7 +142,7 @@ tied       8  2 3 2  looped-bfs        off      1 mpich
 gpt2       6  4 1 1  chimera           off      2 mpich
 '
 
-# What cannot be, and must be refused as a wrong setting; why, in a word of the message.
+# Impossible layouts, which must be refused as wrong settings, and a word of the message.
 #
 # run     micros  pp chunks dp  schedule    why
 refused_layouts='
@@ -163,11 +163,11 @@ gpt2       4  1 1 5  gpipe             micros
 
 # -- the runs ---------------------------------------------------------------------------------
 
-# setting FILE KEY: a number of a run.json
+# setting FILE KEY: prints a number of a run.json
 setting() { sed -n "s/^ *\"$2\": *\([^,]*\),\{0,1\}$/\1/p" "$1"; }
 
-# make_tokens FILE: a shard of 1,600 tokens below 128, without any order that matters.  Numbers are
-# little-endian: the head has four bytes each, the tokens two.
+# make_tokens FILE: writes a shard of 1,600 pseudo-random tokens below 128.  Numbers are little-endian: four
+# bytes each in the header, two bytes per token.
 make_tokens() {
     local i token state=1 text='\x88\xd8\x34\x01\x01\0\0\0\x40\x06\0\0'
     for ((i = 12; i < 1024; i++)); do text+='\0'; done
@@ -179,7 +179,7 @@ make_tokens() {
     printf '%b' "$text" >"$1"
 }
 
-# settings_of RUN: its flags, into the array `flags`
+# settings_of RUN: sets the array `flags`
 settings_of() {
     local folder=$data/$1 r own=(--model.layers=12 --model.dim=32 --model.heads=2
         --model.ffn=64 --model.vocab=128 --model.ctx=16 --model.residual_block_layers=4
@@ -203,7 +203,7 @@ settings_of() {
 
 # -- transports -------------------------------------------------------------------------------
 
-# can_run TRANSPORT: whether this machine can; else `why` says why not
+# can_run TRANSPORT: false if this machine lacks the transport; then `why` is the reason
 can_run() {
     [ "$1" != inproc ] || return 0
     local module=weft-$1.so
@@ -214,7 +214,7 @@ can_run() {
     command -v "mpirun.$1" >/dev/null
 }
 
-# launcher TRANSPORT RANKS: what comes before the command, into the array `launch`
+# launcher TRANSPORT RANKS: sets the array `launch` to the words before the command
 launcher() {
     case $1 in
     inproc) launch=() ;;
@@ -228,20 +228,20 @@ launcher() {
 
 # -- one layout -------------------------------------------------------------------------------
 
-# train RUN MICROS PP CHUNKS DP SCHEDULE CACHE THREADS TRANSPORT: into $work/run.  The command is
-# kept in `command` for who wants to see for himself.
+# train RUN MICROS PP CHUNKS DP SCHEDULE CACHE THREADS TRANSPORT: trains into $work/run.  Sets `command` to
+# the command line.
 train() {
     local flags launch
     settings_of "$1"
     launcher "$9" $(($3 * $5))
     command=("${launch[@]}" "$weft" train "${flags[@]}" "--parallel.micros=$2" "--parallel.pp=$3"
         "--parallel.chunks=$4" "--parallel.dp=$5" "--parallel.schedule=$6" "--parallel.cache=$7"
-        "--parallel.threads=$8" --train.slow=off --train.timeout=30)
+        "--parallel.threads=$8" --train.slow=off --train.timeout=60)
     rm -rf "$work/run"
     timeout -k 5 $limit "${command[@]}" "--log.dir=$work/run" >"$work/out" 2>"$work/err" </dev/null
 }
 
-# hashes: of the weights and of the figures in $work/run
+# hashes: prints the hashes of the weights and of the metrics in $work/run
 hashes() {
     local weights figures
     weights=$("$weft" inspect --hash "$work/run") || return 1
@@ -258,11 +258,11 @@ failed() {
 }
 
 declare -A want skipped=()
-# expect RUN MICROS: the hashes of one rank, into want[...]
+# expect RUN MICROS: sets want[...] to the hashes of one rank
 expect() {
     [ -z "${want[$1 $2]:-}" ] || return 0
     if ! train "$1" "$2" 1 1 1 1f1b off 1 inproc || ! want[$1 $2]=$(hashes); then
-        failed 'one rank alone'
+        failed 'a single rank fails'
         exit 1
     fi
     printf '%-9s %2d micros  one rank: %s\n' "$1" "$2" "${want[$1 $2]}"
@@ -281,16 +281,16 @@ check() {
     printf '%-9s %2d micros  pp %d chunks %d dp %d  %-16s cache %-8s threads %d  %-7s ' "$@"
     if [ $status -eq 124 ] || [ $status -eq 137 ]; then
         printf 'none\n'
-        failed "no end after $limit s"
+        failed "not finished after $limit s"
     elif [ $status -ne 0 ]; then
         printf 'none\n'
         failed "exit code $status"
     elif ! got=$(hashes 2>"$work/err"); then
         printf 'none\n'
-        failed 'no weights to hash'
+        failed 'no weights were written'
     else
         printf '%s\n' "$got"
-        [ "$got" = "${want[$1 $2]}" ] || failed "other bits than one rank: ${want[$1 $2]}"
+        [ "$got" = "${want[$1 $2]}" ] || failed "the bits differ from one rank: ${want[$1 $2]}"
     fi
 }
 
@@ -305,7 +305,7 @@ check_refused() {
     fi
 }
 
-# covers WHAT COLUMNS VALUE...: some layout has these values
+# covers WHAT COLUMNS VALUE...: fails unless each value occurs in a layout
 covers() {
     local what=$1 columns=$2 value
     shift 2
@@ -319,7 +319,7 @@ covers() {
     done
 }
 
-# -- all of them ------------------------------------------------------------------------------
+# -- main -------------------------------------------------------------------------------------
 
 make_tokens "$work/tokens.bin"
 layouts=$quick_layouts
@@ -344,7 +344,7 @@ done < <(rows "$refused_layouts")
 for transport in "${!skipped[@]}"; do
     echo "$transport skipped: ${skipped[$transport]}"
 done
-echo "$n_refused layouts that cannot be were tried"
+echo "$n_refused impossible layouts are refused"
 if [ $n_failed -gt 0 ]; then
     echo "$n_layouts layouts, $n_failed failed"
     exit 1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks that all tracked C files are laid out as .clang-format says.
+# Checks that all tracked C files are formatted by .clang-format.
 #
-#   tools/check_format.sh          names what differs and exits 1
+#   tools/check_format.sh          prints the differences and exits with 1
 #   tools/check_format.sh --fix    rewrites the files
 set -euo pipefail
 cd -- "$(dirname -- "$0")/.."
@@ -16,7 +16,7 @@ command -v clang-format >/dev/null ||
 
 list=$(mktemp)
 trap 'rm -f "$list"' EXIT
-# A tracked file that was removed from the working tree is no business of the layout.
+# Skips tracked files that were removed from the working tree.
 git ls-files -z -- '*.c' '*.h' |
     while IFS= read -r -d '' file; do
         [ ! -f "$file" ] || printf '%s\0' "$file"

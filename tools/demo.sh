@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Shows weft at work, in build/demo.  Every line that starts with "$" is a command you can type
-# yourself, in the order of the lines.
+# Demonstrates weft in build/demo.  Every line that starts with "$" is a command that can be typed in this
+# order.
 #
-#   tools/demo.sh [path of the weft binary]      without one, weft is built
+#   tools/demo.sh [path of the weft program]      without a path, weft is built
 set -euo pipefail
 
 root=$(realpath -- "$(dirname -- "$0")/..")
@@ -10,7 +10,7 @@ folder=$root/build/demo
 begin=$SECONDS
 
 say() { printf '\n%s\n' "$*"; }
-# A command as it can be typed, in lines of a readable width.
+# show WORD...: prints a command as it can be typed, in lines of a readable width.
 show() {
     local word line='$' width=106
     for word; do
@@ -31,7 +31,7 @@ run() {
     "$@"
 }
 
-# Builds the program alone, in silence.
+# Builds only the program, without output.
 build() {
     local log=$root/build/demo-build.log start=$SECONDS
     printf 'building weft (%s) ... ' "${log#"$root"/}"
@@ -55,43 +55,43 @@ mkdir -p -- "$folder"
 cd -- "$folder"
 export PATH="${binary%/*}:$PATH"
 
-say '-- All of this happens in a directory of its own, where you can type it again --------------------'
+say '-- Everything happens in one directory, where the commands can be repeated ----------------------'
 printf '$ rm -rf %q; mkdir -p %q; cd %q\n' "$folder" "$folder" "$folder"
-# shellcheck disable=SC2016 # to be read
+# shellcheck disable=SC2016 # printed, not expanded
 printf '$ export PATH=%q:$PATH\n' "${binary%/*}"
 
 say '-- Plan: a pipeline of 4 ranks, 8 micro-batches, weight gradients in the gaps ------------------'
 run weft plan --schedule zb-h1 --ranks 4 --micros 8
 
-say '-- Choose: all schedules for 8 ranks and 24 micro-batches, the same share of the model each -----'
+say '-- Choose: all schedules for 8 ranks and 24 micro-batches, with equal stages ---------------------'
 run weft compare --ranks 8 --micros 24 --cost F=10,I=12,W=8,C=1
 
-say '-- Text to tokens: the sources and documents of weft itself, with a vocabulary learnt from them -'
+say '-- Tokenize: the sources and documents of weft, with a vocabulary learnt from them ---------------'
 run weft tokenize ../../src ../../include ../../docs ../../README.md -o data --train-bpe 1024 --val 0.05
 
-say '-- Train: a pipeline of two ranks, about a minute on two cores; a text now and then -------------'
+say '-- Train: a pipeline of two ranks, about a minute on two cores, with text samples ---------------'
 run weft train --model.spec=d4 --model.vocab=1024 --model.ctx=128 --data.train=data --data.val=data \
     --data.shuffle=true --data.batch=16 --parallel.micros=8 --parallel.pp=2 --parallel.schedule=zb-h1 \
     --train.steps=160 --optim.lr=3e-3 --optim.min_lr=3e-4 --optim.warmup=20 --eval.every=80 \
     --checkpoint.every=80 --log.every=20 --log.trace_steps=3 --log.sample=80 \
     --log.sample_prompt='static enum weft_status ' --log.dir=small-c
 
-say '-- What was planned over what was measured -----------------------------------------------------'
+say '-- Draw: the plan above the measured run -------------------------------------------------------'
 run weft draw small-c
 
-say '-- The model goes on with a line of C ----------------------------------------------------------'
+say '-- Generate: the model continues a line of C ---------------------------------------------------'
 run weft generate --model small-c/model --prompt 'static enum weft_status ' --max-tokens 120 --temperature 0.7
 
-say '-- What is there -------------------------------------------------------------------------------'
+say '-- Inspect: the contents of the run directory --------------------------------------------------'
 run weft inspect small-c
 
 first=$(sed -n '1s/.*"loss":\([0-9.]*\).*/\1/p' small-c/metrics.jsonl)
 last=$(sed -n '$s/.*"loss":\([0-9.]*\).*/\1/p' small-c/metrics.jsonl)
-say "The loss fell from $(printf %.2f "$first") to $(printf %.2f "$last"), in $((SECONDS - begin)) s all in all.  The page about the run is
+say "The loss fell from $(printf %.2f "$first") to $(printf %.2f "$last"), in $((SECONDS - begin)) s in total.  The report is
     $folder/small-c/report.html
-To go on by hand, with PATH set as above:
+To continue, with PATH set as above:
     cd $folder
     weft train small-c/config.yaml --log.dir=other --optim.lr=1e-3   # again, with a setting changed
     weft report small-c other -o both.html                           # both on one page
     weft generate --model small-c/model --prompt '#include'"
-awk -v a="$first" -v b="$last" 'BEGIN { exit !(b < 0.6 * a) }' || { say 'It should have fallen below 60 %.'; exit 1; }
+awk -v a="$first" -v b="$last" 'BEGIN { exit !(b < 0.6 * a) }' || { say 'It should have fallen below 60 % of the first loss.'; exit 1; }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Fuzzes every target for some seconds, starting from its stored corpus, which is left as it is.
+# Fuzzes every target for some seconds, starting from its stored corpus, which does not change.
 #
-#   tools/fuzz.sh SECONDS [TARGET...]      a target is the x of fuzz/fuzz_x.c
+#   tools/fuzz.sh SECONDS [TARGET...]      TARGET is the x of fuzz/fuzz_x.c
 #
-# Exits 1 if a target crashed, leaked or hung; the input that did it is kept in build/fuzz/crashes/.
+# Exits with 1 if a target crashed, leaked or hung; the input is kept in build/fuzz/crashes/.
 set -euo pipefail
 export MAKEFLAGS=--no-print-directory
 cd -- "$(dirname -- "$0")/.."
@@ -16,7 +16,7 @@ if [ $# -eq 0 ]; then
         [ ! -f "$source" ] || set -- "$@" "$(basename "${source#fuzz/fuzz_}" .c)"
     done
 fi
-[ $# -gt 0 ] || { echo 'fuzz: there are no targets'; exit 0; }
+[ $# -gt 0 ] || { echo 'fuzz: no targets'; exit 0; }
 
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz -j "$(nproc)"
@@ -36,10 +36,10 @@ for target; do
     if "build/fuzz/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=10 \
         -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$crashes/$target-" \
         "$scratch/$target" </dev/null >"$log" 2>&1; then
-        awk '/^stat::number_of_executed_units/ { print "fuzz: " $2 " runs, no fault" }' "$log"
+        awk '/^stat::number_of_executed_units/ { print "fuzz: " $2 " runs without a fault" }' "$log"
     else
         tail -n 60 "$log"
-        echo "fuzz: $target FAILED; the input is in $crashes/, the whole log is $log"
+        echo "fuzz: $target FAILED; the input is in $crashes/, the log is $log"
         status=1
     fi
 done

@@ -35,7 +35,7 @@ fails() {
     out_has "$2"
     out_lacks 'one hash each'
 }
-fails zb-h1 'FAILED: other bits than one rank'
+fails zb-h1 'FAILED: the bits differ from one rank'
 fails v-half 'FAILED: exit code 9'
 fails nothing 'no layout has the schedule nothing'
 

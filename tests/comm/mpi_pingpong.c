@@ -1,9 +1,8 @@
-/* How long a message takes through weft and through MPI alone, in one run of two ranks:
+/* Measures the latency of a message through weft and through MPI alone, with two ranks:
  *
  *     mpirun -n 2 mpi_pingpong_openmpi [BYTES [ROUNDS]]
  *
- * Rank 0 prints it; nothing is asserted.  Both are measured in turn, several times, and the
- * fastest counts. */
+ * Rank 0 prints the minimum of several alternating measurements; nothing is asserted. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +51,7 @@ static enum weft_status measure(struct weft_comm *comm, void *arg, struct weft_e
     const struct sizes *s = arg;
     int64_t best[2] = {INT64_MAX, INT64_MAX};
     if (weft_comm_size(comm) != 2)
-        return WEFT_FAIL(err, WEFT_USAGE, "this takes two ranks");
+        return WEFT_FAIL(err, WEFT_USAGE, "mpi_pingpong needs two ranks");
     char *at = calloc(1, s->bytes + 1);
     if (at == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory");

@@ -1,5 +1,5 @@
-/* Runs one rank of the programs in tests/support/ranks.h.  tests/comm/test_mpi.sh starts it under an
- * MPI launcher.
+/* Runs one rank of the programs in tests/support/ranks.h. tests/comm/test_mpi.sh starts it
+ * under an MPI launcher.
  *
  *     mpi_ranks all | sizes | busy | own    runs a program; exits with 0
  *     mpi_ranks faults                      lists the faults

@@ -1,4 +1,4 @@
-/* Which launcher started a process, by what it leaves in the environment. */
+/* Detection of the MPI launcher by its environment variables. */
 #include "weft/comm.h"
 
 #include <setjmp.h>
@@ -17,18 +17,18 @@ static void test_launcher(void **state)
 {
     static const struct {
         const char *what;
-        const char *set; /* a letter for each of the names: 1 when it is there */
+        const char *set; /* one letter per name: 1 if the variable is set */
         const char *launcher;
     } cases[] = {
         {"a plain start", "00000", NULL},
         {"Open MPI's mpirun", "10010", "openmpi"},
-        {"Open MPI's mpirun inside of srun", "11111", "openmpi"},
+        {"Open MPI's mpirun inside srun", "11111", "openmpi"},
         {"MPICH's mpirun", "01100", "mpich"},
-        {"MPICH's mpirun inside of srun with PMIx", "01111", "mpich"},
+        {"MPICH's mpirun inside srun with PMIx", "01111", "mpich"},
         {"srun with PMI-2", "01101", "mpich"},
         {"srun with PMIx", "00011", "openmpi"},
         {"srun without MPI", "00001", NULL},
-        {"half of what MPICH says", "01000", NULL},
+        {"only one variable of MPICH", "01000", NULL},
     };
     (void)state;
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {

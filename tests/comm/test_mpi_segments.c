@@ -1,4 +1,5 @@
-/* The counts that a message is cut into: never more than the limit, and all of it. */
+/* Splitting of messages into segments: no count exceeds the limit, and the sum is the whole
+ * message. */
 #include "runtime/comm/mpi/segments.h"
 
 #include <limits.h>
@@ -10,7 +11,7 @@
 
 #include "base/error.h"
 
-/* Every size up to past the largest that can be counted, with a small limit. */
+/* All sizes up to the largest possible one and beyond, with a small limit. */
 static void test_all_small(void **state)
 {
     enum { LIMIT = 20, BLOCK = 6 };

@@ -10,7 +10,7 @@ const char *verdict_name(enum verdict v)
     return names[v];
 }
 
-/* A message, named by the receive that takes it. */
+/* A message, identified by its receive. */
 struct message {
     uint32_t kind, stage, micro;
 };
@@ -22,11 +22,11 @@ struct queue {
 
 struct executor {
     const struct weft_schedule *s;
-    struct weft_channel_model transport;
+    struct weft_channel_model channels;
     uint32_t ranks, stages, micros;
     bool messages;       /* the lists have sends and receives */
-    unsigned *count;     /* owned: (kinds, stages, micros), how often it stands in the lists */
-    bool *done;          /* owned: the same, whether it was run */
+    unsigned *count;     /* owned: (kinds, stages, micros), occurrences in the lists */
+    bool *done;          /* owned: the same shape: true once it has run */
     uint32_t *holder;    /* owned: (stages, micros), the rank of the forward */
     size_t *pc;          /* owned: (ranks) */
     struct queue *queue; /* owned: (ranks, ranks, 2) */
@@ -75,7 +75,7 @@ static bool computed_once(const struct executor *x, uint32_t s, uint32_t m)
            ((b == 1 && i == 0 && w == 0) || (b == 0 && i == 1 && w == 1));
 }
 
-/* What crosses between ranks is sent once and received once; what does not is neither. */
+/* Tensors between ranks are sent and received once; others are neither sent nor received. */
 static bool carried_once(const struct executor *x, uint32_t s, uint32_t m)
 {
     unsigned up = x->messages && s + 1 < x->stages && holder(x, s, m) != holder(x, s + 1, m);
@@ -84,7 +84,7 @@ static bool carried_once(const struct executor *x, uint32_t s, uint32_t m)
            count(x, WEFT_ACT_SEND_B, s, m) == down && count(x, WEFT_ACT_RECV_F, s, m) == down;
 }
 
-/* How many actions of these kinds (a bit each) a rank has for one stage. */
+/* Returns the number of actions of these kinds (one bit each) that a rank has for a stage. */
 static size_t count_on(const struct executor *x, uint32_t rank, uint32_t stage, unsigned kinds)
 {
     struct weft_action_span row = weft_schedule_rank(x->s, rank);
@@ -94,8 +94,8 @@ static size_t count_on(const struct executor *x, uint32_t rank, uint32_t stage, 
     return n;
 }
 
-/* Whoever makes gradients of a stage reduces them, or nobody reduces anything: replicas that do
- * not all come to the same reductions wait for ever. */
+/* Every rank that computes gradients of a stage reduces them, or no rank reduces anything: if
+ * replicas do not run the same reductions, they wait without end. */
 static bool reduced_by_all(const struct executor *x)
 {
     const unsigned reduction = 1u << WEFT_ACT_REDUCE_GRAD;
@@ -132,8 +132,8 @@ static bool complete(const struct executor *x)
 
 /* -- order of one list ---------------------------------------------------------------------- */
 
-static bool stands_before(struct weft_action_span row, size_t at, unsigned kind,
-                          struct weft_action a)
+static bool precedes(struct weft_action_span row, size_t at, unsigned kind,
+                     struct weft_action a)
 {
     for (size_t i = 0; i < at; i++)
         if (row.at[i].kind == kind && row.at[i].stage == a.stage && row.at[i].micro == a.micro)
@@ -141,7 +141,7 @@ static bool stands_before(struct weft_action_span row, size_t at, unsigned kind,
     return false;
 }
 
-/* A stage's gradients on one rank are reduced once, after some and after all of them. */
+/* The gradients of a stage on a rank are reduced once, after all of them. */
 static bool reduced_well(struct weft_action_span row, size_t at)
 {
     bool before = false;
@@ -159,17 +159,16 @@ static bool reduced_well(struct weft_action_span row, size_t at)
 static bool in_order(const struct executor *x, struct weft_action_span row, size_t at)
 {
     struct weft_action a = row.at[at];
-    bool f = stands_before(row, at, WEFT_ACT_F, a);
-    bool gradient =
-        stands_before(row, at, WEFT_ACT_B, a) || stands_before(row, at, WEFT_ACT_I, a);
+    bool f = precedes(row, at, WEFT_ACT_F, a);
+    bool gradient = precedes(row, at, WEFT_ACT_B, a) || precedes(row, at, WEFT_ACT_I, a);
     switch (a.kind) {
     case WEFT_ACT_F:
         return count(x, WEFT_ACT_RECV_F, a.stage, a.micro) == 0 ||
-               stands_before(row, at, WEFT_ACT_RECV_F, a);
+               precedes(row, at, WEFT_ACT_RECV_F, a);
     case WEFT_ACT_B:
     case WEFT_ACT_I:
         return f && (count(x, WEFT_ACT_RECV_B, a.stage, a.micro) == 0 ||
-                     stands_before(row, at, WEFT_ACT_RECV_B, a));
+                     precedes(row, at, WEFT_ACT_RECV_B, a));
     case WEFT_ACT_W:
     case WEFT_ACT_SEND_B:
         return gradient;
@@ -207,7 +206,7 @@ static bool is_receive(struct weft_action a)
     return a.kind == WEFT_ACT_RECV_F || a.kind == WEFT_ACT_RECV_B;
 }
 
-/* The message that a send or a receive is about. */
+/* Returns the message of a send or a receive. */
 static struct message message_of(struct weft_action a)
 {
     switch (a.kind) {
@@ -231,7 +230,7 @@ static struct queue *queue_of(const struct executor *x, struct weft_action a)
     uint32_t to = holder(x, m.stage, m.micro);
     uint32_t sender = m.kind == WEFT_ACT_RECV_F ? m.stage - 1 : m.stage + 1;
     uint32_t from = holder(x, sender, m.micro);
-    size_t gradient = m.kind == WEFT_ACT_RECV_B && !x->transport.by_pair;
+    size_t gradient = m.kind == WEFT_ACT_RECV_B && !x->channels.by_pair;
     return &x->queue[((size_t)from * x->ranks + to) * 2 + gradient];
 }
 
@@ -244,14 +243,14 @@ static uint32_t receiver_of(const struct executor *x, struct weft_action a)
 static enum step try_send(struct executor *x, struct weft_action a)
 {
     struct queue *q = queue_of(x, a);
-    if (x->transport.depth == 0) {
-        /* It goes through only when the other rank stands at a receive of this queue. */
+    if (x->channels.depth == 0) {
+        /* Completes only if the next action of the other rank is a receive from this queue. */
         uint32_t to = receiver_of(x, a);
         struct weft_action_span row = weft_schedule_rank(x->s, to);
         if (q->head < q->tail || x->pc[to] == row.len || !is_receive(row.at[x->pc[to]]) ||
             queue_of(x, row.at[x->pc[to]]) != q)
             return STEP_WAIT;
-    } else if (q->tail - q->head >= x->transport.depth) {
+    } else if (q->tail - q->head >= x->channels.depth) {
         return STEP_WAIT;
     }
     q->at[q->tail++] = message_of(a);
@@ -276,7 +275,8 @@ static bool gradient_done(const struct executor *x, uint32_t stage, uint32_t mic
     return is_done(x, WEFT_ACT_B, stage, micro) || is_done(x, WEFT_ACT_I, stage, micro);
 }
 
-/* All that a compute action reads is there.  What has a receive comes through it. */
+/* Returns true if all inputs of a compute action are available; inputs from other ranks have
+ * been received. */
 static bool can_compute(const struct executor *x, struct weft_action a)
 {
     uint32_t s = a.stage, m = a.micro;
@@ -301,7 +301,8 @@ static bool can_compute(const struct executor *x, struct weft_action a)
     }
 }
 
-/* One cell of one rank: an action, or an overlapped pair, which starts when both halves can. */
+/* Runs one cell of a rank: an action, or an overlapped pair, which starts once both halves
+ * can run. */
 static enum step step_rank(struct executor *x, uint32_t rank)
 {
     struct weft_action_span row = weft_schedule_rank(x->s, rank);
@@ -343,7 +344,7 @@ static enum verdict run(struct executor *x)
     return VERDICT_VALID;
 }
 
-/* -- from outside --------------------------------------------------------------------------- */
+/* -- interface ------------------------------------------------------------------------------ */
 
 static void *zeroed(size_t n, size_t size)
 {
@@ -354,11 +355,11 @@ static void *zeroed(size_t n, size_t size)
 }
 
 enum verdict brute_force_verify(const struct weft_schedule *s,
-                                struct weft_channel_model transport)
+                                struct weft_channel_model channels)
 {
     const struct weft_placement *sizes = weft_schedule_placement(s);
     struct executor x = {.s = s,
-                         .transport = transport,
+                         .channels = channels,
                          .ranks = sizes->n_ranks,
                          .stages = sizes->n_stages,
                          .micros = sizes->n_micros};
@@ -368,7 +369,7 @@ enum verdict brute_force_verify(const struct weft_schedule *s,
     x.holder = zeroed(cells, sizeof *x.holder);
     x.pc = zeroed(x.ranks, sizeof *x.pc);
     x.queue = zeroed(queues, sizeof *x.queue);
-    memset(x.holder, 0xff, cells * sizeof *x.holder); /* nowhere */
+    memset(x.holder, 0xff, cells * sizeof *x.holder); /* no rank */
     count_actions(&x);
     enum verdict v = !complete(&x) ? VERDICT_INCOMPLETE : VERDICT_ORDER;
     if (v == VERDICT_ORDER && all_in_order(&x)) {

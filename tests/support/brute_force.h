@@ -1,6 +1,6 @@
-/* The slow and obvious judge of a schedule: it runs all ranks step by step, with every message in
- * a real queue.  It shares no code with the verifier: of a schedule it asks only the sizes and
- * each rank's actions. */
+/* A slow reference verifier: runs all ranks step by step, with every message in a real
+ * queue.  It shares no code with verify and reads only the sizes and the actions of a
+ * schedule. */
 #ifndef SUPPORT_BRUTE_FORCE_H
 #define SUPPORT_BRUTE_FORCE_H
 
@@ -8,16 +8,16 @@
 
 enum verdict {
     VERDICT_VALID,
-    VERDICT_INCOMPLETE, /* something is missing, twice, on the wrong rank or needless */
-    VERDICT_ORDER,      /* a rank's list has something before what it is made from */
-    VERDICT_CHANNEL,    /* a receive met another message than the one it names */
-    VERDICT_DEADLOCK,   /* no rank can go on */
+    VERDICT_INCOMPLETE, /* an action is missing, repeated, unnecessary or on the wrong rank */
+    VERDICT_ORDER,      /* an action precedes one of its inputs in the list of a rank */
+    VERDICT_CHANNEL,    /* a receive finds another message than the one it names */
+    VERDICT_DEADLOCK,   /* no rank can continue */
     N_VERDICTS
 };
 
 const char *verdict_name(enum verdict v);
 
 enum verdict brute_force_verify(const struct weft_schedule *s,
-                                struct weft_channel_model transport);
+                                struct weft_channel_model channels);
 
 #endif

@@ -7,19 +7,19 @@
 #include "base/random.h"
 #include "runtime/comm/transport.h"
 
-/* What goes over the threads' transport for one message. */
+/* The packet that carries one message over the transport of threads. */
 struct packet {
     struct weft_message inner;
-    struct weft_message *outer; /* NULL when it is done with */
+    struct weft_message *outer; /* NULL once it is done */
     struct packet *next;
-    void *copy; /* owned: of a send that is over at once */
+    void *copy; /* owned: for a send that completes at once */
 };
 
 struct endpoint {
     struct weft_comm base; /* first: ops get a pointer to it */
     struct weft_comm *inner;
     enum copying how;
-    struct packet *packets; /* owned: all of them, the newest first */
+    struct packet *packets; /* owned: newest first */
 };
 
 static struct endpoint *of(struct weft_comm *comm)
@@ -91,7 +91,7 @@ static enum weft_status finish(struct endpoint *c, struct packet *p, struct weft
     return WEFT_OK;
 }
 
-/* Any call lets all messages go on. */
+/* Every call advances all messages. */
 static enum weft_status copying_test(struct weft_comm *comm, struct weft_message *m,
                                      struct weft_error *err)
 {
@@ -135,7 +135,7 @@ static bool copying_aborted(struct weft_comm *comm, struct weft_error *err)
     return of(comm)->inner->ops->aborted(of(comm)->inner, err);
 }
 
-/* The others may still have to read what this rank sent. */
+/* Waits until the other ranks have read the messages of this rank. */
 static void copying_finish(struct weft_comm *comm)
 {
     struct endpoint *c = of(comm);

@@ -1,5 +1,5 @@
-/* Ranks as threads, but with messages that are copied, as between processes: a send may be over at
- * once, or only when the receiver has asked for it. */
+/* A transport for tests: ranks are threads, but messages are copied, as between processes.
+ * A send completes at once or when the receiver has posted its receive. */
 #ifndef SUPPORT_COPYING_H
 #define SUPPORT_COPYING_H
 
@@ -7,8 +7,8 @@
 
 enum copying { COPYING_NONE, COPYING_SOME_EAGER, COPYING_RENDEZVOUS };
 
-/* Another end for the rank of `inner`, which must not be used for messages meanwhile.  Collective;
- * so is closing. */
+/* Opens another endpoint for the rank of `inner`, which must not carry messages until it is
+ * closed.  Collective; so is closing. */
 enum weft_status copying_open(struct weft_comm *inner, enum copying how, struct weft_comm **out,
                               struct weft_error *err);
 void copying_close(struct weft_comm *comm); /* NULL is allowed */

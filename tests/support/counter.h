@@ -1,4 +1,5 @@
-/* Counts every way to ask for memory.  For one file of a test program, which defines _GNU_SOURCE. */
+/* Counts calls of all allocation functions.  Only one file of a test program may include it,
+ * and that file must define _GNU_SOURCE. */
 #ifndef SUPPORT_COUNTER_H
 #define SUPPORT_COUNTER_H
 

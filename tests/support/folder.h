@@ -1,4 +1,4 @@
-/* A folder for one test, gone afterwards. */
+/* A temporary folder for one test. */
 #ifndef SUPPORT_FOLDER_H
 #define SUPPORT_FOLDER_H
 
@@ -20,7 +20,7 @@ static inline struct folder folder_new(void)
     return f;
 }
 
-/* The path of a name in it; good until the eighth next call. */
+/* Returns the path of a file in the folder; valid until the eighth call after this one. */
 static inline const char *folder_in(const struct folder *f, const char *name)
 {
     static char paths[8][512];
@@ -41,7 +41,7 @@ static inline size_t folder_count(const struct folder *f)
     return n;
 }
 
-/* Removes a file, or a folder with everything in it. */
+/* Removes a file or a folder with its contents. */
 static inline void folder_remove_path(const char *path)
 {
     if (remove(path) == 0)

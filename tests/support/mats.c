@@ -13,7 +13,7 @@
 
 enum {
     GUARD = 0xff,
-    MARGIN = 132, /* bytes before and behind; not a multiple of a vector */
+    MARGIN = 132, /* bytes before and after; not a multiple of a vector */
     GAP = 3,      /* elements between rows */
 };
 
@@ -118,7 +118,7 @@ double mats_get(struct wf_mat a, size_t r, size_t c)
     return value;
 }
 
-/* To bf16 by cutting: good enough to make numbers. */
+/* Truncates to bf16, which suffices to create inputs. */
 void mats_put(struct wf_mat a, size_t r, size_t c, float value)
 {
     uint32_t bits;
@@ -141,7 +141,7 @@ void mats_allclose(const struct mats *m, const char *name, struct wf_mat got,
         for (size_t c = 0; c < cols; c++) {
             double a = mats_get(got, r, c), b = mats_get(want, r, c);
             double allowed = bound * (fabs(b) + most) + neighbour * fabs(b);
-            if (!(fabs(a - b) <= allowed)) /* true for NaN, too */
+            if (!(fabs(a - b) <= allowed)) /* also fails for NaN */
                 fail_msg("%s: %s(%zu, %zu) is %.9g, not %.9g: off by %g, allowed %g", m->what,
                          name, r, c, a, b, fabs(a - b), allowed);
         }

@@ -1,5 +1,5 @@
-/* Matrices for tests of kernels: of either type, at odd addresses, with rows further apart than
- * they are long, and with guards everywhere around that must come through untouched. */
+/* Matrices for tests of kernels: fp32 or bf16, at unaligned addresses, with gaps between
+ * rows, and surrounded by guard bytes that kernels must not change. */
 #ifndef SUPPORT_MATS_H
 #define SUPPORT_MATS_H
 
@@ -12,8 +12,8 @@
 enum { MATS_MAX = 96 };
 
 struct mats {
-    char what[120]; /* the case at hand, for messages */
-    double size;    /* of what was added up, where sums may cancel; 0 at first */
+    char what[120]; /* the current case, for messages */
+    double size;    /* magnitude of the summands, if sums may cancel; initially 0 */
     struct mats_buffer {
         unsigned char *at; /* owned */
         size_t size;
@@ -23,20 +23,21 @@ struct mats {
     size_t n;
 };
 
-/* Numbers of all sizes that vectors may trip over. */
+/* Sizes around multiples of vector lengths. */
 struct mats_shape {
     size_t rows, cols;
 };
 extern const struct mats_shape mats_shapes[];
 extern const size_t mats_n_shapes;
 
-/* The tables to test, best last; NULL after them. */
+/* Returns table i of the kernels to test, the fastest last; NULL after the last one. */
 const struct wf_ops *mats_ops(int i);
 
 void mats_begin(struct mats *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Contents are guards, too: NaN in both types, so that reading what was not written shows. */
+/* Allocates a matrix filled with NaN, so that reads of unwritten elements show in the
+ * results. */
 struct wf_mat mats_new(struct mats *m, size_t rows, size_t cols, enum wf_dtype type);
-/* Filled with numbers between -scale and scale. */
+/* Allocates a matrix of random numbers between -scale and scale. */
 struct wf_mat mats_random(struct mats *m, size_t rows, size_t cols, enum wf_dtype type,
                           double scale);
 struct wf_mat mats_copy(struct mats *m, struct wf_mat from, size_t rows, size_t cols);
@@ -47,11 +48,11 @@ void mats_end(struct mats *m);
 
 double mats_get(struct wf_mat a, size_t r, size_t c);
 void mats_put(struct wf_mat a, size_t r, size_t c, float value);
-/* A number between -1 and 1. */
+/* Returns a random number between -1 and 1. */
 double mats_number(void);
 
-/* |got - want| <= bound * (|want| + the largest |want|, or size if that is more) everywhere; a bf16 may also be its
- * neighbour. */
+/* Checks |got - want| <= bound * (|want| + max(largest |want|, size)) for all elements.  A
+ * bf16 may also be the neighbour of the expected one. */
 void mats_allclose(const struct mats *m, const char *name, struct wf_mat got,
                    struct wf_mat want, size_t rows, size_t cols, double bound);
 void mats_allclose_floats(const struct mats *m, const char *name, const float *got,
@@ -59,7 +60,7 @@ void mats_allclose_floats(const struct mats *m, const char *name, const float *g
 void mats_equal(const struct mats *m, const char *name, struct wf_mat got, struct wf_mat want,
                 size_t rows, size_t cols);
 
-/* The slope of f at *x, by differences; *x is put back. */
+/* Returns the derivative of f at *x by finite differences; restores *x. */
 double mats_slope(double (*f)(const void *), const void *context, double *x);
 
 #endif

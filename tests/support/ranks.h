@@ -1,5 +1,5 @@
-/* Programs that every transport runs: threads and each MPI.  Each rank compares the data that it
- * receives with a formula and returns an error if they differ. */
+/* Programs that every transport runs: threads and each MPI.  Each rank compares the data
+ * that it receives with a formula and returns an error if they differ. */
 #ifndef SUPPORT_RANKS_H
 #define SUPPORT_RANKS_H
 
@@ -15,11 +15,12 @@ weft_rank_fn ranks_collect;
  * maximum sizes. */
 weft_rank_fn ranks_sizes;
 
-/* Works for longer than the time-out without receiving anything; no rank may be reported as lost.
- * Two ranks. */
+/* Works for longer than the time-out without receiving anything; no rank may be reported as
+ * lost.  Two ranks. */
 weft_rank_fn ranks_busy;
 
-/* Waits for a local condition for longer than the time-out; the rank may not be reported as lost. */
+/* Waits for a local condition for longer than the time-out; the rank may not be reported as
+ * lost. */
 weft_rank_fn ranks_own_work;
 
 /* Injects the fault `arg` (struct ranks_fault) on rank 0 of three ranks. */

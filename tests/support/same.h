@@ -1,4 +1,4 @@
-/* Are two schedules the same in every action, size and placement? */
+/* Comparison of schedules: actions, sizes and placement. */
 #ifndef SUPPORT_SAME_H
 #define SUPPORT_SAME_H
 
@@ -7,10 +7,10 @@
 bool same_placement(const struct weft_placement *a, const struct weft_placement *b);
 bool same_actions(const struct weft_schedule *a, const struct weft_schedule *b);
 
-/* Names too. */
+/* Compares the names as well. */
 bool same_schedule(const struct weft_schedule *a, const struct weft_schedule *b);
 
-/* True when the schedule, printed and read again, is the same. */
+/* Returns true if the schedule is the same after printing and parsing. */
 bool roundtrips_text(const struct weft_schedule *s, bool keep_idle);
 
 #endif

@@ -80,7 +80,7 @@ void table_print(const struct table *t, const char *newline, struct wf_text *out
 
 /* -- mutations ------------------------------------------------------------------------------ */
 
-/* A random place whose cell is of a kind in `kinds` (a bit each); false when there is none. */
+/* Picks a random cell with a kind in `kinds` (one bit each); returns false if there is none. */
 static bool pick(const struct table *t, struct dice *d, unsigned kinds, uint32_t *rank,
                  size_t *at)
 {
@@ -113,7 +113,7 @@ static void move(struct table *t, uint32_t rank, size_t from, uint32_t to_rank, 
     table_insert(t, to_rank, to, c);
 }
 
-/* Two receives of one rank change places. */
+/* Exchanges two receives of a rank. */
 static void swap_receives(struct table *t, struct dice *d, uint32_t rank, size_t at)
 {
     uint32_t n = 0;
@@ -124,7 +124,7 @@ static void swap_receives(struct table *t, struct dice *d, uint32_t rank, size_t
     swap(t, rank, at, with);
 }
 
-/* B becomes I here and W somewhere behind. */
+/* Replaces B by I, and inserts W at a later position. */
 static void split_backward(struct table *t, struct dice *d, uint32_t rank, size_t at)
 {
     struct cell w = {.a = t->row[rank].at[at].a};
@@ -133,7 +133,7 @@ static void split_backward(struct table *t, struct dice *d, uint32_t rank, size_
     table_insert(t, rank, at + 1 + dice_below(d, (uint32_t)(t->row[rank].n - at)), w);
 }
 
-/* I becomes B; its W goes, most of the time. */
+/* Replaces I by B and usually removes its W. */
 static void join_backward(struct table *t, struct dice *d, uint32_t rank, size_t at)
 {
     struct weft_action i = t->row[rank].at[at].a;
@@ -157,7 +157,7 @@ static void change_number(struct dice *d, struct weft_action *a)
         a->stage = (uint32_t)(a->stage + by) & (WEFT_MAX_STAGES - 1);
 }
 
-/* Two neighbours, a forward and a backward, become an overlapped pair, or a pair falls apart. */
+/* Joins an adjacent forward and backward into an overlapped pair, or splits a pair. */
 static void pair_or_part(struct table *t, uint32_t rank, size_t at)
 {
     struct cell *c = &t->row[rank].at[at];
@@ -219,7 +219,8 @@ static unsigned kinds_for(enum mutation how)
 
 void table_mutate(struct table *t, struct dice *d)
 {
-    /* Those that often leave a schedule complete come more often: a missing cell hides the rest. */
+    /* Mutations that often keep a schedule complete are more frequent: a missing cell hides
+     * other faults. */
     static const enum mutation often[] = {
         SWAP_NEXT, SWAP_NEXT,     SWAP_ANY,  SWAP_RECEIVES,   MOVE,  MOVE_NEAR,
         MOVE_NEAR, MOVE_SEND,     MOVE_SEND, MOVE_RECEIVE,    SPLIT, JOIN,

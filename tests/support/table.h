@@ -1,4 +1,4 @@
-/* A schedule that tests can change: rows of cells, as in the text form. */
+/* A schedule that tests can modify: rows of cells, like the text form. */
 #ifndef SUPPORT_TABLE_H
 #define SUPPORT_TABLE_H
 
@@ -21,7 +21,7 @@ struct table {
     } row[TABLE_RANKS];
 };
 
-/* A place in a stream of random numbers. */
+/* A position in a stream of random numbers. */
 struct dice {
     uint64_t seed, stream, position;
 };
@@ -31,27 +31,27 @@ static inline uint32_t dice_below(struct dice *d, uint32_t n)
     return wf_random_below(d->seed, d->stream, d->position++, n);
 }
 
-/* True once in n. */
+/* Returns true with probability 1/n. */
 static inline bool dice_once_in(struct dice *d, uint32_t n)
 {
     return dice_below(d, n) == 0;
 }
 
-/* False when it has no room for the schedule. */
+/* Returns false if the schedule does not fit. */
 bool table_read(struct table *t, const struct weft_schedule *s);
 
 void table_insert(struct table *t, uint32_t rank, size_t at, struct cell c);
 void table_remove(struct table *t, uint32_t rank, size_t at);
 
-/* The rows as text, without the parser's or the printer's help. */
+/* Prints the rows as text, independently of the printer of sched. */
 void table_print(const struct table *t, const char *newline, struct wf_text *out);
 
-/* Changes one thing, such that it is wrong or happens to stay right. */
+/* Applies one random change, after which the schedule may be valid or not. */
 void table_mutate(struct table *t, struct dice *d);
 
-/* A right schedule in a random order: any placement, several pipes, split and whole backwards,
- * overlapped pairs.  With messages, receives come in the order of sending on each channel, or,
- * when `careless`, as they come. */
+/* The shape of a valid schedule in random order: any placement, several pipes, split and
+ * whole backwards, overlapped pairs.  With messages, the receives of a channel have the
+ * order of its sends, unless `careless` is set. */
 struct random_shape {
     uint32_t ranks, stages, micros, pipes;
     bool messages, careless;

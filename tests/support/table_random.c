@@ -1,15 +1,15 @@
-/* Random schedules that are right: at every moment any action that could run next is taken. */
+/* Random valid schedules: each step runs a random action whose inputs are available. */
 #include <string.h>
 
 #include "table.h"
 
 enum { MOST_STAGES = 8, MOST_MICROS = 8, MOST_PIPES = 4 };
 
-/* What has happened to a (stage, micro). */
+/* The progress of a (stage, micro). */
 struct state {
     bool f, gradient, weight, split;
     bool sent_f, sent_b, got_f, got_b;
-    unsigned order_f, order_b; /* when they were sent: 1, 2, ... */
+    unsigned order_f, order_b; /* order of sending: 1, 2, ... */
 };
 
 struct maker {
@@ -27,7 +27,7 @@ static uint32_t rank_of(const struct maker *k, uint32_t stage, uint32_t micro)
     return k->rank_of[k->pipe_of[micro]][stage];
 }
 
-/* The neighbour exists, is on another rank, and messages are asked for. */
+/* Returns true if the neighbour stage exists on another rank and the schedule has messages. */
 static bool crosses(const struct maker *k, uint32_t stage, int by, uint32_t micro)
 {
     int64_t other = (int64_t)stage + by;
@@ -35,7 +35,7 @@ static bool crosses(const struct maker *k, uint32_t stage, int by, uint32_t micr
            rank_of(k, stage, micro) != rank_of(k, (uint32_t)other, micro);
 }
 
-/* No older message is under way on the channel of (stage, micro) in this direction. */
+/* Returns true if no older message is in flight on the channel of (stage, micro). */
 static bool is_oldest(const struct maker *k, uint32_t stage, int by, uint32_t micro)
 {
     uint32_t from = rank_of(k, (uint32_t)((int)stage - by), micro),
@@ -135,7 +135,7 @@ static void run(struct maker *k, struct weft_action a)
     }
 }
 
-/* A random action among all that can run and that `fits`; false when there is none. */
+/* Chooses a random action that can run and that `fits`; returns false if there is none. */
 static bool choose(const struct maker *k, bool (*fits)(struct weft_action, const void *),
                    const void *with, struct weft_action *out)
 {
@@ -176,7 +176,7 @@ static void take_one(struct maker *k, struct weft_action a)
     table_insert(k->t, rank, k->t->row[rank].n, c);
 }
 
-/* Every rank gets something to do. */
+/* Assigns at least one stage to every rank. */
 static void place(struct maker *k)
 {
     bool used[TABLE_RANKS];
@@ -201,7 +201,7 @@ void table_random(struct table *t, struct random_shape shape, struct dice *d)
 {
     struct maker k = {.t = t, .shape = shape, .d = d};
     struct weft_action a;
-    if (shape.ranks > shape.stages) /* else place() might never end */
+    if (shape.ranks > shape.stages) /* place() would not terminate */
         k.shape.ranks = shape.stages;
     t->n_ranks = k.shape.ranks;
     for (uint32_t r = 0; r < t->n_ranks; r++)

@@ -78,7 +78,8 @@ static void make_blocks(const struct own_stage *s, const struct weft_stage_call 
                 (float)(wf_random_mix(h + b * GOLDEN + i) & 0xffffff); /* exact */
 }
 
-/* The gradients of what the stage made: all later stages' shares are in them. */
+/* Hashes the gradients of the blocks that the stage finished, which include those of all
+ * later stages. */
 static uint64_t fold_sums(const struct own_stage *s, const struct weft_stage_call *call,
                           uint64_t h)
 {
@@ -116,7 +117,7 @@ bool tracer_merge(int64_t *a, const int64_t *b, size_t n)
     return bad;
 }
 
-/* -- what happens on the way ---------------------------------------------------------------- */
+/* -- events --------------------------------------------------------------------------------- */
 
 static void sleep_for(int64_t ns)
 {
@@ -177,7 +178,7 @@ static enum weft_status enter(struct own_stage *s, const struct weft_stage_call 
     return WEFT_OK;
 }
 
-/* The first words are numbers to keep, the others say whether anyone wrote over them. */
+/* The first words store numbers; the others detect overwriting. */
 static void keep(struct own_stage *s, struct slot *slot, uint64_t h, uint64_t k)
 {
     slot->words[0] = h;
@@ -330,7 +331,7 @@ static enum weft_status backward(void *self, const struct weft_stage_call *call,
     return weight_half(self, slot, err);
 }
 
-/* The same calls with micros counted from 0. */
+/* Returns the call with micros counted from 0. */
 static struct weft_stage_call from_zero(const struct own_stage *s,
                                         const struct weft_stage_call *call)
 {
@@ -383,7 +384,7 @@ void tracer_begin(struct tracer *t, const struct tracer_model *m)
     }
 }
 
-/* What a failed step left behind. */
+/* Empties the slots after a failed step. */
 void tracer_clear(struct tracer *t)
 {
     for (uint32_t s = 0; s < t->model->n_stages; s++)

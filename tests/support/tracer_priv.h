@@ -1,4 +1,4 @@
-/* What the files of the tracer share. */
+/* Declarations that the files of the tracer share. */
 #ifndef SUPPORT_TRACER_PRIV_H
 #define SUPPORT_TRACER_PRIV_H
 
@@ -16,23 +16,23 @@ struct own_stage {
     struct tracer *t;
     uint32_t stage;
     struct slot slots[TRACER_MICROS * 2];
-    uint64_t weight; /* its gradient */
+    uint64_t weight; /* gradient of the weight */
     uint32_t n_weights, n_reduced;
 };
 
-/* One rank's part, or the whole when there are no ranks. */
+/* The stages of one rank, or all stages of a sequential step. */
 struct tracer {
     const struct tracer_model *model;
     uint64_t step;
     uint32_t first_micro;
-    bool in_place; /* the gradient of the input is asked for where the input lies */
+    bool in_place; /* the gradient of the input replaces the input */
     struct own_stage own[TRACER_STAGES];
     struct weft_stage stages[TRACER_STAGES];
     uint64_t *memory; /* owned: all slots */
     size_t in_use, peak;
 };
 
-/* Words of a stage's input. */
+/* Returns the number of words of the input of a stage. */
 static inline size_t tracer_in_words(const struct tracer_model *m, uint32_t stage,
                                      uint32_t micro)
 {
@@ -44,29 +44,29 @@ static inline bool tracer_is_last(const struct tracer_model *m, uint32_t stage)
     return stage + 1 == m->n_stages;
 }
 
-/* A model of one stage keeps its blocks itself. */
+/* Returns false for a model with one stage, which keeps its blocks itself. */
 static inline bool tracer_has_blocks(const struct tracer_model *m)
 {
     return m->n_blocks > 0 && m->n_stages > 1;
 }
 
-/* A number that depends on all bytes and their order. */
+/* Returns a hash of all bytes in their order. */
 uint64_t tracer_fold(uint64_t h, const void *at, size_t bytes);
-/* Numbers that depend on h. */
+/* Fills `out` with numbers that depend on h. */
 void tracer_expand(uint64_t h, uint64_t *out, size_t n);
-/* For struct weft_exec_blocks. */
+/* The merge function of struct weft_exec_blocks. */
 bool tracer_merge(int64_t *a, const int64_t *b, size_t n);
 
 void tracer_begin(struct tracer *t, const struct tracer_model *m);
 /* Empties the slots that a failed step left in use. */
 void tracer_clear(struct tracer *t);
 
-/* -- what goes in and what should come out (tracer_sequential.c) ---------------------------------- */
+/* -- inputs and expected results (tracer_sequential.c) -------------------------------------- */
 
 struct results {
     double loss[TRACER_MICROS];
     uint64_t weight[TRACER_STAGES];
-    uint64_t input_grad[TRACER_MICROS]; /* folded */
+    uint64_t input_grad[TRACER_MICROS]; /* hashed */
 };
 
 struct feed {
@@ -79,7 +79,8 @@ void tracer_feed_release(struct feed *f);
 void tracer_feed_fill(struct feed *f, const struct tracer_model *m, uint64_t step);
 uint64_t tracer_fold_grad(const struct feed *f, const struct tracer_model *m, uint32_t micro);
 
-/* A step without an executor: each micro through all stages and back, one after the other. */
+/* Computes a step without an executor: each micro passes all stages and returns, one after
+ * the other. */
 enum weft_status tracer_expect(const struct tracer_model *model, uint64_t step,
                                struct results *out, struct weft_error *err);
 

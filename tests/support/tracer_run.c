@@ -1,4 +1,4 @@
-/* Running a step by executors, and comparing. */
+/* Runs steps with executors and compares the results. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@ struct shared {
     struct weft_traffic *traffic;     /* owned */
     struct weft_verify_result report; /* owned */
     struct results expected[TRACER_STEPS];
-    bool failed[TRACER_STEPS]; /* nothing is expected of the step */
+    bool failed[TRACER_STEPS]; /* the step has no expected results */
     struct {
         uint64_t weight[TRACER_STEPS][TRACER_STAGES];
         uint64_t to[TRACER_STEPS][TRACER_RANKS][2]; /* bytes */
@@ -29,7 +29,7 @@ struct rank {
     const struct tracer_model *model;
     const struct weft_placement *place;
     uint32_t rank, rank_offset;
-    struct weft_program *program; /* owned, as what follows */
+    struct weft_program *program; /* owned, like the next two */
     struct weft_exec *exec;
     struct weft_comm *copying;
     struct tracer t;
@@ -46,7 +46,7 @@ static void rank_release(struct rank *r)
     tracer_feed_release(&r->feed);
 }
 
-/* Slots one behind the other, or where the program lays them. */
+/* Places the slots in sequence, or at the offsets of the program. */
 static enum weft_status give_slots(struct rank *r, bool laid, struct weft_error *err)
 {
     const struct tracer_model *m = r->model;
@@ -73,7 +73,7 @@ static enum weft_status give_slots(struct rank *r, bool laid, struct weft_error 
     return WEFT_OK;
 }
 
-/* With separate pools each stage has as many slots as it has micros in flight at most. */
+/* With separate pools, a stage has as many slots as its maximum number of micros in flight. */
 static enum weft_status check_laid(const struct rank *r, const size_t *bytes,
                                    struct weft_error *err)
 {
@@ -175,7 +175,7 @@ static enum weft_status check_results(struct rank *r, uint32_t step, struct weft
     return WEFT_OK;
 }
 
-/* Bytes of the message of an action, with the blocks that go along. */
+/* Returns the bytes of the message of an action, including its blocks. */
 static uint64_t message_bytes(const struct rank *r, struct weft_action a)
 {
     bool up = a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_RECV_B;
@@ -310,7 +310,7 @@ static enum weft_status run_one(struct weft_comm *comm, struct shared *all,
                      .rank_offset = all->rank_offset,
                      .rank = weft_comm_rank(comm) - all->rank_offset};
     size_t before = 0;
-    if (r.rank >= r.place->n_ranks) /* also when it is below rank_offset */
+    if (r.rank >= r.place->n_ranks) /* also if it is below rank_offset */
         return WEFT_OK;
     tracer_begin(&r.t, r.model);
     r.t.in_place = true;
@@ -361,7 +361,8 @@ static enum weft_status check_weights(const struct shared *all, struct weft_erro
     return WEFT_OK;
 }
 
-/* What the table of block traffic predicts for each link; for equal micros and widths. */
+/* Compares with the prediction of the traffic table for each link; for equal micros and
+ * widths. */
 static enum weft_status check_traffic(const struct shared *all, struct weft_error *err)
 {
     const struct tracer_model *m = all->run->model;

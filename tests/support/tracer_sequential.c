@@ -1,4 +1,4 @@
-/* What a step should give: the stages called one after the other. */
+/* Expected results of a step: sequential calls of the stages. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ uint64_t tracer_fold_grad(const struct feed *f, const struct tracer_model *m, ui
     return tracer_fold(0, f->grads[micro], tracer_in_words(m, 0, micro) * sizeof(uint64_t));
 }
 
-/* One micro through all stages and back, with buffers of its own for everything. */
+/* Buffers for one micro that passes all stages and returns. */
 struct sequential {
     uint64_t *acts[TRACER_STAGES + 1], *slot[TRACER_STAGES];
     float *value[TRACER_STAGES];
@@ -85,7 +85,7 @@ static void sequential_release(struct sequential *a, const struct tracer_model *
     }
 }
 
-/* What a stage may see of the blocks. */
+/* Returns the blocks that a stage may read. */
 static const struct weft_stage_blocks *seen_by(const struct tracer_model *m,
                                                struct sequential *a, uint32_t stage,
                                                struct weft_stage_blocks *out, float **value,
@@ -140,7 +140,7 @@ static enum weft_status run_sequential(struct tracer *t, struct feed *f, uint32_
 enum weft_status tracer_expect(const struct tracer_model *model, uint64_t step,
                                struct results *out, struct weft_error *err)
 {
-    struct tracer_model m = *model; /* nothing happens on the way */
+    struct tracer_model m = *model; /* without events */
     struct feed f;
     struct tracer t;
     m.event.on = m.delays = false;

@@ -130,8 +130,8 @@ static bool found(const struct weft_verify_result *r, unsigned rules)
 
 #define RULE(name) (1u << WEFT_RULE_##name)
 
-/* Returns true if the findings contain the error that the executor met.  A mismatch is found before
- * anything runs, so it may be reported where a run would block first. */
+/* Returns true if the findings contain the error that the executor met.  A mismatch is found
+ * before anything runs, so it may be reported where a run would block first. */
 static bool agrees(enum verdict v, const struct weft_verify_result *r)
 {
     switch (v) {

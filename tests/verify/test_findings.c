@@ -1,5 +1,5 @@
-/* Small incorrect schedules and their findings.  The first group passes the validator of PyTorch's
- * pipelining. */
+/* Small incorrect schedules and their findings.  The first group passes the validator of
+ * PyTorch's pipelining. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -165,7 +165,8 @@ static struct finding_case {
     {"a rank with only forwards of a stage has no gradient to reduce",
      "0F0,0B0,1F0,0REDUCE_GRAD\n1B0,1REDUCE_GRAD", BUFFERED, DIRECTION, WEFT_RULE_RANK, 1, 0,
      "1B0 is on another rank"},
-    /* As PyTorch prints it: parameters are gathered first, gradients reduced after the last one. */
+    /* As PyTorch prints it: parameters are gathered first, gradients reduced after the last
+     * one. */
     {"PyTorch's table with messages and all reductions",
      "0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0RESHARD,0REDUCE_GRAD\n"
      "1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1RESHARD,1REDUCE_GRAD",
@@ -315,9 +316,9 @@ static void check_finding(void **state)
 
 /* -- channel models ------------------------------------------------------------------------- */
 
-/* 1F1B sends in both directions at the same time in its steady state.  With late receives, two ranks
- * then both block at a send.  With PyTorch's common order of all messages they do not, and a depth of
- * one message is always sufficient. */
+/* 1F1B sends in both directions at the same time in its steady state.  With late receives,
+ * two ranks then both block at a send.  With PyTorch's common order of all messages they do
+ * not, and a depth of one message is always sufficient. */
 static struct transport_case {
     const char *name;
     enum weft_lowering how;

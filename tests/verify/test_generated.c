@@ -1,4 +1,5 @@
-/* Every generator at all small sizes: the schedule is proven, lowered both ways, printed and parsed. */
+/* Every generator at all small sizes: the schedule is proven, lowered both ways, printed and
+ * parsed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -100,8 +101,8 @@ static void check_accepted(const char *name, const struct weft_schedule *s,
     weft_schedule_free(table);
 }
 
-/* Returns true if a refusal names an alternative: a number or another schedule after the name of
- * the refused one. */
+/* Returns true if a refusal names an alternative: a number or another schedule after the
+ * name of the refused one. */
 static bool names_alternative(const char *msg, const char *name)
 {
     size_t n;
