@@ -4,8 +4,7 @@
 #   tools/check_names.sh [root of the repository]
 #
 # A tag (struct, union, enum) and a non-static function are defined once, and a static function does not
-# have the name of a non-static one.  Static functions of different files may share a name.  A tag that is
-# defined in a .c file may occur in other .c files only if its definition is the same text.  Prints each
+# have the name of a non-static one.  Static functions of different files may share a name.  Prints each
 # violation and exits with 1 if there was one.
 set -euo pipefail
 cd -- "${1:-$(dirname -- "$0")/..}"
@@ -22,8 +21,6 @@ FNR == 1 { pending = ""; body = "" }
 
 /^(struct|union|enum) [a-z_][a-z0-9_]* \{/ && !/WEFT_ISA/ {
     tag = $2
-    if (FILENAME ~ /\.c$/)
-        next # local to the file
     if (tag in tag_file)
         report("tag", tag, tag_file[tag], FILENAME)
     tag_file[tag] = FILENAME

@@ -17,7 +17,7 @@
 
 enum { MAX_ROUNDS = 100, KEEP = 1 };
 
-struct bench {
+struct checkpoint_bench {
     const struct wf_bench_params *s;
     struct wf_train_settings settings;
     bool has_settings;
@@ -31,7 +31,7 @@ struct bench {
 
 /* -- settings ------------------------------------------------------------------------------- */
 
-static enum weft_status make_settings(struct bench *b, struct weft_error *err)
+static enum weft_status make_settings(struct checkpoint_bench *b, struct weft_error *err)
 {
     const struct wf_bench_params *s = b->s;
     WEFT_TRY(wf_settings_init(wf_train_setting_list(), &b->settings, err));
@@ -51,7 +51,7 @@ static enum weft_status make_settings(struct bench *b, struct weft_error *err)
     return wf_train_settings_check(&b->settings, err);
 }
 
-static enum weft_status make_directory(struct bench *b, struct weft_error *err)
+static enum weft_status make_directory(struct checkpoint_bench *b, struct weft_error *err)
 {
     b->dir = wf_path_join(b->s->dir, "weft-bench-XXXXXX");
     if (b->dir == NULL)
@@ -69,7 +69,7 @@ static enum weft_status make_directory(struct bench *b, struct weft_error *err)
 
 /* -- steps ---------------------------------------------------------------------------------- */
 
-static enum weft_status step(struct bench *b, struct weft_error *err)
+static enum weft_status step(struct checkpoint_bench *b, struct weft_error *err)
 {
     struct wf_step_result r;
     WEFT_TRY(wf_bench_check_stop(b->s, err));
@@ -96,7 +96,8 @@ static void record(struct pace *p, uint32_t round, struct moment begin, uint32_t
 }
 
 /* Steps until a checkpoint is due.  Without wf_trainer_advance_checkpoint() none starts. */
-static enum weft_status steps_without(struct bench *b, uint32_t round, struct weft_error *err)
+static enum weft_status steps_without(struct checkpoint_bench *b, uint32_t round,
+                                      struct weft_error *err)
 {
     uint32_t n = 0;
     struct moment begin = now();
@@ -109,7 +110,8 @@ static enum weft_status steps_without(struct bench *b, uint32_t round, struct we
 }
 
 /* Starts the due checkpoint and steps until the next one is due, while the first is written. */
-static enum weft_status steps_with(struct bench *b, uint32_t round, struct weft_error *err)
+static enum weft_status steps_with(struct checkpoint_bench *b, uint32_t round,
+                                   struct weft_error *err)
 {
     struct moment begin = now();
     for (uint32_t i = 0; i < b->s->steps; i++) {
@@ -121,7 +123,8 @@ static enum weft_status steps_with(struct bench *b, uint32_t round, struct weft_
 }
 
 /* Steps until the checkpoint is complete, so that it does not slow down the next round. */
-static enum weft_status drain(struct bench *b, double *seconds, struct weft_error *err)
+static enum weft_status drain(struct checkpoint_bench *b, double *seconds,
+                              struct weft_error *err)
 {
     struct wf_checkpoint_result result = wf_trainer_poll_checkpoint(b->trainer);
     while (result.saved == 0 && result.error[0] == '\0') {
@@ -137,7 +140,7 @@ static enum weft_status drain(struct bench *b, double *seconds, struct weft_erro
     return WEFT_OK;
 }
 
-static enum weft_status run_steps(struct bench *b, struct weft_error *err)
+static enum weft_status run_steps(struct checkpoint_bench *b, struct weft_error *err)
 {
     WEFT_TRY(wf_bench_write_tokens(b->tokens, b->s->spec,
                                    2 * (size_t)b->s->batch * b->s->seq + 1, err));
@@ -165,7 +168,7 @@ static double excess(const double *with, const double *without, uint32_t n)
     return wf_bench_median(each, n);
 }
 
-static void summarize(const struct bench *b, struct wf_bench_checkpoint *out)
+static void summarize(const struct checkpoint_bench *b, struct wf_bench_checkpoint *out)
 {
     uint32_t n = b->s->repeat;
     out->repeat = n;
@@ -188,7 +191,7 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
 }
 
 /* Removes the directory with everything in it, also after an error or an early end. */
-static void clean_up(struct bench *b)
+static void clean_up(struct checkpoint_bench *b)
 {
     enum { OPEN_DIRECTORIES = 8 };
     wf_trainer_free(b->trainer);
@@ -205,7 +208,7 @@ enum weft_status wf_bench_checkpoint(const struct wf_bench_params *p,
 {
     struct wf_bench_params own = *p;
     own.repeat = own.repeat < MAX_ROUNDS ? own.repeat : MAX_ROUNDS;
-    struct bench b = {.s = &own};
+    struct checkpoint_bench b = {.s = &own};
     struct wf_bench_checkpoint result;
     enum weft_status st = make_directory(&b, err);
     if (st == WEFT_OK)

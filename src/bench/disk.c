@@ -24,7 +24,7 @@ enum { BLOCK = 1 << 20, STEP = 1 };
 
 static const char run_name[] = "bench";
 
-struct bench {
+struct disk_bench {
     const struct wf_bench_params *s;
     struct wf_param_list params;
     float *values; /* owned: of all parameters; moments are written from it, too */
@@ -36,21 +36,22 @@ struct bench {
     double cached;
 };
 
-static double rate(const struct bench *b, int64_t begin)
+static double rate(const struct disk_bench *b, int64_t begin)
 {
     int64_t ns = wf_clock_ns() - begin;
     double bytes = (double)b->n_values * sizeof(float) * WF_STORE_N_FIELDS;
     return bytes / ((double)(ns > 0 ? ns : 1) * 1e-9);
 }
 
-static enum weft_status fail(const struct bench *b, const char *what, struct weft_error *err)
+static enum weft_status fail(const struct disk_bench *b, const char *what,
+                             struct weft_error *err)
 {
     return WEFT_FAIL(err, WEFT_IO, "%.160s: cannot %s: %s", b->plain, what, strerror(errno));
 }
 
 /* -- plain files ---------------------------------------------------------------------------- */
 
-static enum weft_status write_plain(struct bench *b, double *out, struct weft_error *err)
+static enum weft_status write_plain(struct disk_bench *b, double *out, struct weft_error *err)
 {
     unlink(b->plain);
     int64_t begin = wf_clock_ns();
@@ -92,7 +93,7 @@ static double resident(int fd)
     return (double)n_resident / (double)n;
 }
 
-static enum weft_status read_plain(struct bench *b, double *out, struct weft_error *err)
+static enum weft_status read_plain(struct disk_bench *b, double *out, struct weft_error *err)
 {
     int fd = open(b->plain, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -118,7 +119,7 @@ static enum weft_status read_plain(struct bench *b, double *out, struct weft_err
 
 /* -- checkpoints ---------------------------------------------------------------------------- */
 
-static enum weft_status add_all(const struct bench *b, struct wf_store_writer *w,
+static enum weft_status add_all(const struct disk_bench *b, struct wf_store_writer *w,
                                 struct weft_error *err)
 {
     const float *at = b->values;
@@ -133,7 +134,7 @@ static enum weft_status add_all(const struct bench *b, struct wf_store_writer *w
     return WEFT_OK;
 }
 
-static enum weft_status save(const struct bench *b, double *out, struct weft_error *err)
+static enum weft_status save(const struct disk_bench *b, double *out, struct weft_error *err)
 {
     struct wf_store_writer *w = NULL;
     char *blob = NULL;
@@ -162,7 +163,7 @@ static enum weft_status save(const struct bench *b, double *out, struct weft_err
 }
 
 /* Drops the checkpoint from memory, so that it is read from the disk. */
-static void drop_checkpoint(const struct bench *b)
+static void drop_checkpoint(const struct disk_bench *b)
 {
     char *path = wf_path_join(b->step, "rank-00000.safetensors");
     int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
@@ -173,7 +174,7 @@ static void drop_checkpoint(const struct bench *b)
     free(path);
 }
 
-static enum weft_status load(const struct bench *b, double *out, struct weft_error *err)
+static enum weft_status load(const struct disk_bench *b, double *out, struct weft_error *err)
 {
     struct wf_ckpt *store = NULL;
     drop_checkpoint(b);
@@ -202,7 +203,7 @@ static void keep_best(double *best, double value)
 }
 
 /* Keeps the best of each figure: other load on the machine only makes them worse. */
-static enum weft_status one_round(struct bench *b, struct wf_bench_disk *out,
+static enum weft_status one_round(struct disk_bench *b, struct wf_bench_disk *out,
                                   struct weft_error *err)
 {
     double rate_now = 0;
@@ -225,7 +226,7 @@ static enum weft_status one_round(struct bench *b, struct wf_bench_disk *out,
     return WEFT_OK;
 }
 
-static enum weft_status prepare(struct bench *b, const char *dir, struct weft_error *err)
+static enum weft_status prepare(struct disk_bench *b, const char *dir, struct weft_error *err)
 {
     const struct wf_bench_params *s = b->s;
     struct weft_model model;
@@ -254,7 +255,7 @@ static enum weft_status prepare(struct bench *b, const char *dir, struct weft_er
 enum weft_status wf_bench_disk(const struct wf_bench_params *s, const char *dir,
                                struct wf_bench_disk *out, struct weft_error *err)
 {
-    struct bench b = {.s = s};
+    struct disk_bench b = {.s = s};
     struct wf_bench_disk best = {0};
     enum weft_status st = prepare(&b, dir, err);
     for (uint32_t i = 0; st == WEFT_OK && i < s->repeat; i++)

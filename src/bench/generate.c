@@ -21,7 +21,7 @@ enum {
     CACHES = 8,           /* memory that is read, in sizes of the cache */
 };
 
-struct bench {
+struct generate_bench {
     const struct wf_bench_params *s;
     struct weft_model model;
     struct wf_pool *pool; /* owned */
@@ -50,8 +50,8 @@ static double per_second(size_t n, int64_t since)
     return (double)n / ((double)(took > 0 ? took : 1) * 1e-9);
 }
 
-static enum weft_status feed(const struct bench *b, struct wf_infer *m, size_t n, double *rate,
-                             struct weft_error *err)
+static enum weft_status feed(const struct generate_bench *b, struct wf_infer *m, size_t n,
+                             double *rate, struct weft_error *err)
 {
     int64_t begin = wf_clock_ns();
     for (size_t i = 0; i < n; i++) {
@@ -64,7 +64,7 @@ static enum weft_status feed(const struct bench *b, struct wf_infer *m, size_t n
 
 /* Alternates tokens and memory, so that both are measured under the same load.  The best of each
  * counts. */
-static enum weft_status rounds(const struct bench *b, struct wf_infer *m,
+static enum weft_status rounds(const struct generate_bench *b, struct wf_infer *m,
                                struct wf_bench_generate_type *f, struct weft_error *err)
 {
     for (uint32_t i = 0; i < b->s->repeat; i++) {
@@ -80,7 +80,7 @@ static enum weft_status rounds(const struct bench *b, struct wf_infer *m,
     return WEFT_OK;
 }
 
-static enum weft_status measure(const struct bench *b, enum wf_dtype type,
+static enum weft_status measure(const struct generate_bench *b, enum wf_dtype type,
                                 struct wf_bench_generate_type *f, struct weft_error *err)
 {
     struct wf_infer_spec spec = {b->model, PROMPT + TOKENS, type, b->pool};
@@ -105,7 +105,7 @@ static enum weft_status measure(const struct bench *b, enum wf_dtype type,
     return st;
 }
 
-static enum weft_status run(struct bench *b, struct wf_bench_generate *out,
+static enum weft_status run(struct generate_bench *b, struct wf_bench_generate *out,
                             struct weft_error *err)
 {
     size_t bytes;
@@ -136,7 +136,7 @@ static enum weft_status run(struct bench *b, struct wf_bench_generate *out,
 enum weft_status wf_bench_generate(const struct wf_bench_params *p,
                                    struct wf_bench_generate *out, struct weft_error *err)
 {
-    struct bench b = {.s = p};
+    struct generate_bench b = {.s = p};
     enum weft_status st = run(&b, out, err);
     wf_pool_free(b.pool);
     free(b.memory);

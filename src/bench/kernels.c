@@ -17,7 +17,7 @@
 
 enum { BUFFERS = 8, BLOCK = 32 };
 
-struct bench {
+struct kernel_bench {
     const struct wf_bench_params *s;
     struct weft_model model;
     enum wf_dtype type;
@@ -33,7 +33,7 @@ struct bench {
 typedef void run_fn(void *arg);
 
 /* Reports the best of several runs; the peak is measured before each. */
-static void measure(struct bench *b, struct wf_bench_kernel *f, run_fn *run, void *arg)
+static void measure(struct kernel_bench *b, struct wf_bench_kernel *f, run_fn *run, void *arg)
 {
     double best = 1e30, peak = 0;
     run(arg);
@@ -53,7 +53,7 @@ static void measure(struct bench *b, struct wf_bench_kernel *f, run_fn *run, voi
     b->each(b->ctx, f);
 }
 
-static struct wf_mat mat(const struct bench *b, int i, size_t cols, enum wf_dtype type)
+static struct wf_mat mat(const struct kernel_bench *b, int i, size_t cols, enum wf_dtype type)
 {
     return (struct wf_mat){b->buffer[i], wf_row_length(cols, type), type};
 }
@@ -61,7 +61,7 @@ static struct wf_mat mat(const struct bench *b, int i, size_t cols, enum wf_dtyp
 /* -- products ------------------------------------------------------------------------------- */
 
 struct product_case {
-    struct bench *b;
+    struct kernel_bench *b;
     struct wf_gemm *product;
     struct wf_wgrad *outer;
     struct wf_gemm_args args;
@@ -82,8 +82,8 @@ static void run_outer(void *arg)
     wf_wgrad_run(c->outer, c->b->pool, c->sink, c->x, c->in, c->y, c->out, c->args.rows);
 }
 
-static enum weft_status bench_product(struct bench *b, const char *name, size_t rows, size_t n,
-                                      size_t k, struct weft_error *err)
+static enum weft_status bench_product(struct kernel_bench *b, const char *name, size_t rows,
+                                      size_t n, size_t k, struct weft_error *err)
 {
     struct product_case c = {.b = b};
     struct wf_packed packed = {.k = k, .n = n, .form = wf_pack_form(b->type)};
@@ -102,8 +102,8 @@ static enum weft_status bench_product(struct bench *b, const char *name, size_t 
     return WEFT_OK;
 }
 
-static enum weft_status bench_outer(struct bench *b, const char *name, size_t rows, size_t in,
-                                    size_t out, struct weft_error *err)
+static enum weft_status bench_outer(struct kernel_bench *b, const char *name, size_t rows,
+                                    size_t in, size_t out, struct weft_error *err)
 {
     struct product_case c = {.b = b,
                              .in = in,
@@ -121,8 +121,8 @@ static enum weft_status bench_outer(struct bench *b, const char *name, size_t ro
     return WEFT_OK;
 }
 
-static enum weft_status bench_matrix(struct bench *b, const char *name, size_t in, size_t out,
-                                     size_t rows, struct weft_error *err)
+static enum weft_status bench_matrix(struct kernel_bench *b, const char *name, size_t in,
+                                     size_t out, size_t rows, struct weft_error *err)
 {
     char title[60];
     snprintf(title, sizeof title, "%s, forward", name);
@@ -136,7 +136,7 @@ static enum weft_status bench_matrix(struct bench *b, const char *name, size_t i
 /* -- attention ------------------------------------------------------------------------------ */
 
 struct attention_case {
-    struct bench *b;
+    struct kernel_bench *b;
     struct wf_attention a;
     char *scratch;
     size_t scratch_bytes;
@@ -166,7 +166,7 @@ static void run_attention_back(void *arg)
     wf_pool_run(c->b->pool, wf_attention_backward_tasks(&c->a), attend_back, c);
 }
 
-static enum weft_status bench_attention(struct bench *b, struct weft_error *err)
+static enum weft_status bench_attention(struct kernel_bench *b, struct weft_error *err)
 {
     const struct weft_model *m = &b->model;
     size_t dim = m->dim, head = dim / m->heads, kv = head * m->kv_heads;
@@ -208,7 +208,7 @@ static enum weft_status bench_attention(struct bench *b, struct weft_error *err)
 /* -- passes over rows ----------------------------------------------------------------------- */
 
 struct rows_case {
-    struct bench *b;
+    struct kernel_bench *b;
     size_t rows, cols;
     wf_task_fn *task;
 };
@@ -222,7 +222,7 @@ static size_t task_rows(const struct rows_case *c, size_t task)
 static void norm_forward(void *arg, size_t task, unsigned worker)
 {
     struct rows_case *c = arg;
-    struct bench *b = c->b;
+    struct kernel_bench *b = c->b;
     size_t row = task * BLOCK;
     float *stats = b->buffer[4];
     (void)worker;
@@ -235,7 +235,7 @@ static void norm_forward(void *arg, size_t task, unsigned worker)
 static void norm_backward(void *arg, size_t task, unsigned worker)
 {
     struct rows_case *c = arg;
-    struct bench *b = c->b;
+    struct kernel_bench *b = c->b;
     size_t row = task * BLOCK;
     float *stats = b->buffer[4], *sums = b->buffer[5] + task * 2 * c->cols;
     struct wf_mat dx = wf_mat_at(mat(b, 3, c->cols, WF_DTYPE_F32), row, 0), none = {0};
@@ -249,7 +249,7 @@ static void norm_backward(void *arg, size_t task, unsigned worker)
 static void gelu_forward(void *arg, size_t task, unsigned worker)
 {
     struct rows_case *c = arg;
-    struct bench *b = c->b;
+    struct kernel_bench *b = c->b;
     (void)worker;
     b->ops->gelu_forward(wf_mat_at(mat(b, 1, c->cols, b->type), task * BLOCK, 0),
                          wf_mat_at(mat(b, 0, c->cols, b->type), task * BLOCK, 0),
@@ -259,7 +259,7 @@ static void gelu_forward(void *arg, size_t task, unsigned worker)
 static void gelu_backward(void *arg, size_t task, unsigned worker)
 {
     struct rows_case *c = arg;
-    struct bench *b = c->b;
+    struct kernel_bench *b = c->b;
     struct wf_mat dy = wf_mat_at(mat(b, 1, c->cols, WF_DTYPE_F32), task * BLOCK, 0);
     (void)worker;
     b->ops->gelu_backward(wf_mat_at(mat(b, 3, c->cols, b->type), task * BLOCK, 0), dy,
@@ -270,7 +270,7 @@ static void gelu_backward(void *arg, size_t task, unsigned worker)
 static void cross_entropy(void *arg, size_t task, unsigned worker)
 {
     struct rows_case *c = arg;
-    struct bench *b = c->b;
+    struct kernel_bench *b = c->b;
     double losses[BLOCK];
     int32_t targets[BLOCK] = {0};
     struct wf_mat logits = wf_mat_at(mat(b, 1, c->cols, WF_DTYPE_F32), task * BLOCK, 0);
@@ -282,7 +282,7 @@ static void cross_entropy(void *arg, size_t task, unsigned worker)
 static void adamw(void *arg, size_t task, unsigned worker)
 {
     struct rows_case *c = arg;
-    struct bench *b = c->b;
+    struct kernel_bench *b = c->b;
     static const struct wf_adamw how = {1e-4F, 0.9F, 0.95F, 1e-8F, 0.1F, 0.1F, 0.05F, 1.0F};
     size_t at = task * BLOCK * c->cols;
     (void)worker;
@@ -296,7 +296,7 @@ static void run_rows(void *arg)
     wf_pool_run(c->b->pool, (c->rows + BLOCK - 1) / BLOCK, c->task, c);
 }
 
-static void bench_rows(struct bench *b, const char *name, size_t rows, size_t cols,
+static void bench_rows(struct kernel_bench *b, const char *name, size_t rows, size_t cols,
                        double bytes_each, wf_task_fn *task)
 {
     struct rows_case c = {b, rows, cols, task};
@@ -307,14 +307,14 @@ static void bench_rows(struct bench *b, const char *name, size_t rows, size_t co
 }
 
 /* Fills the buffers with numbers from -0.5 to 0.5; read as bf16 they are finite, too. */
-static void fill(struct bench *b)
+static void fill(struct kernel_bench *b)
 {
     for (int i = 0; i < BUFFERS; i++)
         for (size_t k = 0; k < b->size; k++)
             b->buffer[i][k] = (float)wf_random_below(1, (uint64_t)i, k, 1025) / 1024.0F - 0.5F;
 }
 
-static enum weft_status run_all(struct bench *b, struct weft_error *err)
+static enum weft_status run_all(struct kernel_bench *b, struct weft_error *err)
 {
     const struct weft_model *m = &b->model;
     size_t n = b->tokens, dim = m->dim, ffn = m->ffn, t = wf_dtype_size(b->type);
@@ -344,7 +344,7 @@ static enum weft_status run_all(struct bench *b, struct weft_error *err)
     return WEFT_OK;
 }
 
-static enum weft_status prepare(struct bench *b, struct weft_error *err)
+static enum weft_status prepare(struct kernel_bench *b, struct weft_error *err)
 {
     const struct wf_bench_params *s = b->s;
     WEFT_TRY(weft_model_find(s->spec, &b->model, err));
@@ -369,7 +369,7 @@ static enum weft_status prepare(struct bench *b, struct weft_error *err)
 enum weft_status wf_bench_kernels(const struct wf_bench_params *p, wf_bench_kernel_fn *each,
                                   void *ctx, struct weft_error *err)
 {
-    struct bench b = {.s = p, .each = each, .ctx = ctx};
+    struct kernel_bench b = {.s = p, .each = each, .ctx = ctx};
     enum weft_status st = prepare(&b, err);
     if (st == WEFT_OK)
         st = run_all(&b, err);

@@ -146,14 +146,14 @@ static enum weft_status ping_rank(struct weft_comm *comm, void *arg, struct weft
 
 /* -- settings ------------------------------------------------------------------------------- */
 
-struct bench {
+struct pipeline_bench {
     const struct wf_bench_params *s;
     struct wf_train_settings settings;
     char tokens[PATH_SIZE]; /* "": no file to be removed */
 };
 
 /* Writes random tokens for two steps to a temporary file. */
-static enum weft_status write_tokens(struct bench *b, struct weft_error *err)
+static enum weft_status write_tokens(struct pipeline_bench *b, struct weft_error *err)
 {
     size_t n = 2 * (size_t)b->s->batch * b->s->micros * b->s->seq + 1;
     const char *dir = getenv("TMPDIR");
@@ -169,7 +169,7 @@ static enum weft_status write_tokens(struct bench *b, struct weft_error *err)
     return wf_bench_write_tokens(b->tokens, b->s->spec, n, err);
 }
 
-static enum weft_status make_settings(struct bench *b, struct weft_error *err)
+static enum weft_status make_settings(struct pipeline_bench *b, struct weft_error *err)
 {
     WEFT_TRY(wf_settings_init(wf_train_setting_list(), &b->settings, err));
     WEFT_TRY(wf_bench_set(&b->settings, "model.spec", b->s->spec, err));
@@ -183,7 +183,7 @@ static enum weft_status make_settings(struct bench *b, struct weft_error *err)
 
 /* -- layouts under threads ------------------------------------------------------------------ */
 
-static enum weft_status measure_layout(struct bench *b, uint32_t pp, uint32_t dp,
+static enum weft_status measure_layout(struct pipeline_bench *b, uint32_t pp, uint32_t dp,
                                        uint32_t threads, struct wf_bench_layout *out,
                                        struct weft_error *err)
 {
@@ -204,7 +204,7 @@ static enum weft_status measure_messages(struct wf_bench_pipeline *out, struct w
     return weft_comm_run_threads(2, ping_rank, &out->large, err);
 }
 
-static void measure_mpi(const struct bench *b, wf_bench_launch_fn *launch,
+static void measure_mpi(const struct pipeline_bench *b, wf_bench_launch_fn *launch,
                         struct wf_bench_pipeline *out)
 {
     static const char *const launchers[] = {"openmpi", "mpich"};
@@ -218,7 +218,7 @@ static void measure_mpi(const struct bench *b, wf_bench_launch_fn *launch,
 }
 
 /* Alternates the layouts, so that all are measured under the same load; the best of each counts. */
-static enum weft_status measure(struct bench *b, wf_bench_launch_fn *launch,
+static enum weft_status measure(struct pipeline_bench *b, wf_bench_launch_fn *launch,
                                 struct wf_bench_pipeline *out, struct weft_error *err)
 {
     uint32_t ranks = b->s->ranks;
@@ -252,7 +252,7 @@ static void set_shares(struct wf_bench_pipeline *out)
 
 /* -- the benchmark -------------------------------------------------------------------------- */
 
-static void release(struct bench *b)
+static void release(struct pipeline_bench *b)
 {
     wf_settings_release(wf_train_setting_list(), &b->settings);
     if (b->tokens[0] != '\0')
@@ -262,7 +262,7 @@ static void release(struct bench *b)
 enum weft_status wf_bench_pipeline(const struct wf_bench_params *p, wf_bench_launch_fn *launch,
                                    struct wf_bench_pipeline *out, struct weft_error *err)
 {
-    struct bench b = {.s = p};
+    struct pipeline_bench b = {.s = p};
     struct wf_bench_pipeline result = {0};
     enum weft_status st = write_tokens(&b, err);
     if (st == WEFT_OK)
@@ -278,7 +278,7 @@ enum weft_status wf_bench_pipeline(const struct wf_bench_params *p, wf_bench_lau
 }
 
 /* All ranks read the file that rank 0 writes. */
-static enum weft_status share_tokens(struct weft_comm *comm, struct bench *b,
+static enum weft_status share_tokens(struct weft_comm *comm, struct pipeline_bench *b,
                                      struct weft_error *err)
 {
     if (weft_comm_rank(comm) == 0)
@@ -287,7 +287,7 @@ static enum weft_status share_tokens(struct weft_comm *comm, struct bench *b,
     return make_settings(b, err);
 }
 
-static enum weft_status measure_ranks(struct weft_comm *comm, struct bench *b,
+static enum weft_status measure_ranks(struct weft_comm *comm, struct pipeline_bench *b,
                                       struct wf_bench_mpi *out, struct weft_error *err)
 {
     struct layout_run run = {&b->settings, &out->pipeline};
@@ -303,7 +303,7 @@ static enum weft_status measure_ranks(struct weft_comm *comm, struct bench *b,
 enum weft_status wf_bench_pipeline_mpi(struct weft_comm *comm, const struct wf_bench_params *p,
                                        struct wf_bench_mpi *out, struct weft_error *err)
 {
-    struct bench b = {.s = p};
+    struct pipeline_bench b = {.s = p};
     enum weft_status st = measure_ranks(comm, &b, out, err);
     if (weft_comm_rank(comm) != 0)
         b.tokens[0] = '\0'; /* rank 0 removes the file */

@@ -29,7 +29,7 @@ struct runner {
     double loss;
 };
 
-struct bench {
+struct train_bench {
     const struct wf_bench_params *s;
     struct weft_model model;
     enum wf_dtype precision;
@@ -40,13 +40,14 @@ struct bench {
     struct runner exact, fast;
 };
 
-static enum weft_status make_optim(struct bench *b, struct runner *r, struct weft_error *err)
+static enum weft_status make_optim(struct train_bench *b, struct runner *r,
+                                   struct weft_error *err)
 {
     static const struct wf_optim_settings how = {0.9, 0.95, 1e-8, 0.1};
     return wf_optim_new_stage(r->stage, &how, b->pool, &r->optim, err);
 }
 
-static enum weft_status make_runner(struct bench *b, struct runner *r, bool fast,
+static enum weft_status make_runner(struct train_bench *b, struct runner *r, bool fast,
                                     struct weft_error *err)
 {
     uint32_t rows = b->s->batch / b->s->micros;
@@ -78,7 +79,8 @@ static void pack_rows(void *arg, size_t tensor, size_t row0, size_t row1)
     wf_tstage_pack_rows(stage, &wf_tstage_params(stage, &n)[tensor], row0, row1);
 }
 
-static enum weft_status run_micros(struct bench *b, struct runner *r, struct weft_error *err)
+static enum weft_status run_micros(struct train_bench *b, struct runner *r,
+                                   struct weft_error *err)
 {
     struct weft_stage stage = wf_tstage_stage(r->stage);
     size_t tokens = (size_t)b->s->batch * b->s->seq, each = tokens / b->s->micros;
@@ -99,7 +101,7 @@ static enum weft_status run_micros(struct bench *b, struct runner *r, struct wef
     return WEFT_OK;
 }
 
-static enum weft_status step(struct bench *b, struct runner *r, struct weft_error *err)
+static enum weft_status step(struct train_bench *b, struct runner *r, struct weft_error *err)
 {
     wf_peak_sampler_read(b->sampler);
     int64_t start = wf_clock_ns();
@@ -131,7 +133,7 @@ static void discard_figures(struct runner *r)
 
 /* Alternates steps of both kinds, with a burst before and after each.  If a step is too short for
  * every thread to be sampled, the bursts count as the peak. */
-static enum weft_status measure(struct bench *b, struct weft_error *err)
+static enum weft_status measure(struct train_bench *b, struct weft_error *err)
 {
     struct runner *both[] = {&b->exact, &b->fast};
     for (int i = 0; i < 2; i++) { /* the first step warms up caches and pages */
@@ -165,7 +167,7 @@ const char *wf_bench_time_name(size_t i)
     return timer_names[i];
 }
 
-static struct wf_bench_train_mode summarize(const struct bench *b, const struct runner *r)
+static struct wf_bench_train_mode summarize(const struct train_bench *b, const struct runner *r)
 {
     double tokens = (double)b->s->batch * b->s->seq;
     struct wf_bench_train_mode out = {
@@ -184,7 +186,7 @@ static struct wf_bench_train_mode summarize(const struct bench *b, const struct 
     return out;
 }
 
-static enum weft_status prepare(struct bench *b, struct weft_error *err)
+static enum weft_status prepare(struct train_bench *b, struct weft_error *err)
 {
     const struct wf_bench_params *s = b->s;
     size_t tokens = (size_t)s->batch * s->seq;
@@ -210,7 +212,7 @@ static enum weft_status prepare(struct bench *b, struct weft_error *err)
 enum weft_status wf_bench_train(const struct wf_bench_params *p, struct wf_bench_train *out,
                                 struct weft_error *err)
 {
-    struct bench *b = calloc(1, sizeof *b);
+    struct train_bench *b = calloc(1, sizeof *b);
     if (b == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a benchmark");
     b->s = p;

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "config/yaml.h"
 
-struct reader {
+struct cost_reader {
     yaml_document_t *document;
     const char *source;
     struct weft_error *err;
@@ -23,13 +23,13 @@ struct entry {
     double min_value;
 };
 
-static enum weft_status fail_at(const struct reader *r, const yaml_node_t *node,
+static enum weft_status fail_at(const struct cost_reader *r, const yaml_node_t *node,
                                 const char *what, const char *about)
 {
     return wf_yaml_fail_at(r->source, node, what, about, r->err);
 }
 
-static enum weft_status read_number(const struct reader *r, const yaml_node_t *node,
+static enum weft_status read_number(const struct cost_reader *r, const yaml_node_t *node,
                                     double min_value, double *out)
 {
     if (node->type != YAML_SCALAR_NODE)
@@ -45,7 +45,7 @@ static enum weft_status read_number(const struct reader *r, const yaml_node_t *n
     return WEFT_OK;
 }
 
-static enum weft_status read_list(const struct reader *r, const yaml_node_t *node,
+static enum weft_status read_list(const struct cost_reader *r, const yaml_node_t *node,
                                   const struct entry *e)
 {
     bool several = node->type == YAML_SEQUENCE_NODE;
@@ -69,7 +69,7 @@ static enum weft_status read_list(const struct reader *r, const yaml_node_t *nod
 }
 
 /* Reads a mapping.  Its keys must be among the entries, each at most once. */
-static enum weft_status read_mapping(const struct reader *r, const yaml_node_t *node,
+static enum weft_status read_mapping(const struct cost_reader *r, const yaml_node_t *node,
                                      const struct entry *entries, size_t n,
                                      const yaml_node_t **nested)
 {
@@ -103,7 +103,7 @@ static enum weft_status read_mapping(const struct reader *r, const yaml_node_t *
     return WEFT_OK;
 }
 
-static enum weft_status read_document(const struct reader *r, struct weft_cost *cost,
+static enum weft_status read_document(const struct cost_reader *r, struct weft_cost *cost,
                                       struct weft_memory_cost *memory)
 {
     const struct entry top[] = {
@@ -137,7 +137,7 @@ enum weft_status wf_costfile_parse(const char *text, size_t len, const char *sou
 {
     yaml_document_t document;
     WEFT_TRY(wf_yaml_load(text, len, source, &document, err));
-    struct reader r = {&document, source, err};
+    struct cost_reader r = {&document, source, err};
     enum weft_status st = read_document(&r, cost, memory);
     yaml_document_delete(&document);
     return st;

@@ -7,7 +7,7 @@
 #include "config/settings_priv.h"
 #include "config/yaml.h"
 
-struct reader {
+struct settings_reader {
     struct wf_setting_list list;
     yaml_document_t *document;
     const char *source;
@@ -16,13 +16,13 @@ struct reader {
     struct weft_error *err;
 };
 
-static enum weft_status fail_at(const struct reader *r, const yaml_node_t *node,
+static enum weft_status fail_at(const struct settings_reader *r, const yaml_node_t *node,
                                 const char *what, const char *about)
 {
     return wf_yaml_fail_at(r->source, node, what, about, r->err);
 }
 
-static const yaml_node_t *node_at(const struct reader *r, int index)
+static const yaml_node_t *node_at(const struct settings_reader *r, int index)
 {
     return yaml_document_get_node(r->document, index);
 }
@@ -37,7 +37,7 @@ static bool is_null(const yaml_node_t *node)
 }
 
 /* Reads a scalar that contains no NUL. */
-static enum weft_status read_scalar(const struct reader *r, const yaml_node_t *node,
+static enum weft_status read_scalar(const struct settings_reader *r, const yaml_node_t *node,
                                     const char *what, const char **out)
 {
     if (node->type != YAML_SCALAR_NODE)
@@ -49,7 +49,7 @@ static enum weft_status read_scalar(const struct reader *r, const yaml_node_t *n
     return WEFT_OK;
 }
 
-static enum weft_status read_key(const struct reader *r, const char *section,
+static enum weft_status read_key(const struct settings_reader *r, const char *section,
                                  const yaml_node_t *key_node, const yaml_node_t *value_node)
 {
     const char *key = NULL, *value = NULL;
@@ -74,8 +74,8 @@ static enum weft_status read_key(const struct reader *r, const char *section,
     return wf_setting_store(row, value, where, r->settings, r->err);
 }
 
-static enum weft_status read_section(const struct reader *r, const yaml_node_t *name_node,
-                                     const yaml_node_t *node)
+static enum weft_status read_section(const struct settings_reader *r,
+                                     const yaml_node_t *name_node, const yaml_node_t *node)
 {
     const char *name = NULL;
     bool known;
@@ -97,7 +97,7 @@ static enum weft_status read_section(const struct reader *r, const yaml_node_t *
 }
 
 /* Checks that no section is given twice.  There are few sections, so all pairs are compared. */
-static enum weft_status check_sections(const struct reader *r, const yaml_node_t *root)
+static enum weft_status check_sections(const struct settings_reader *r, const yaml_node_t *root)
 {
     const yaml_node_pair_t *start = root->data.mapping.pairs.start;
     for (const yaml_node_pair_t *a = start; a < root->data.mapping.pairs.top; a++) {
@@ -115,7 +115,7 @@ static enum weft_status check_sections(const struct reader *r, const yaml_node_t
 }
 
 /* A file without keys, for example with comments only, changes nothing. */
-static enum weft_status read_root(const struct reader *r)
+static enum weft_status read_root(const struct settings_reader *r)
 {
     const yaml_node_t *root = yaml_document_get_root_node(r->document);
     if (root == NULL || is_null(root))
@@ -134,8 +134,8 @@ enum weft_status wf_settings_parse(struct wf_setting_list list, const char *text
 {
     yaml_document_t document;
     WEFT_TRY(wf_yaml_load(text, len, source, &document, err));
-    struct reader r = {list, &document, source, settings, calloc(list.n + 1, sizeof(bool)),
-                       err};
+    struct settings_reader r = {
+        list, &document, source, settings, calloc(list.n + 1, sizeof(bool)), err};
     enum weft_status st = r.given == NULL
                               ? WEFT_FAIL(err, WEFT_NOMEM, "no memory to read %.80s", source)
                               : read_root(&r);

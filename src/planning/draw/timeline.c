@@ -32,13 +32,14 @@ struct canvas {
 enum { PAIR = WEFT_N_ACT_KINDS, NOTHING };
 
 /* One cell of a row: an action or an overlapped pair. */
-struct cell {
+struct timeline_cell {
     struct weft_action a[2];
     double start, length;
 };
 
 /* Finds the next compute action of a rank with a duration, from position *at on. */
-static bool next_cell(const struct canvas *c, uint32_t rank, size_t *at, struct cell *out)
+static bool next_cell(const struct canvas *c, uint32_t rank, size_t *at,
+                      struct timeline_cell *out)
 {
     if (c->s != NULL) {
         struct weft_action_span row = weft_schedule_rank(c->s, rank);
@@ -48,7 +49,8 @@ static bool next_cell(const struct canvas *c, uint32_t rank, size_t *at, struct 
             *at += row.at[i].paired ? 2 : 1;
             if (!weft_act_is_compute(row.at[i].kind) || c->m->length[base + i] <= 0)
                 continue;
-            *out = (struct cell){{row.at[i]}, c->m->start[base + i], c->m->length[base + i]};
+            *out = (struct timeline_cell){
+                {row.at[i]}, c->m->start[base + i], c->m->length[base + i]};
             if (row.at[i].paired)
                 out->a[1] = row.at[i + 1];
             return true;
@@ -59,8 +61,8 @@ static bool next_cell(const struct canvas *c, uint32_t rank, size_t *at, struct 
         const struct weft_trace_event *e = &c->t->events[c->t->first[rank] + (*at)++];
         if (!weft_act_is_compute(e->action.kind) || e->length <= 0)
             continue;
-        *out =
-            (struct cell){{e->action, e->partner}, e->start * c->factor, e->length * c->factor};
+        *out = (struct timeline_cell){
+            {e->action, e->partner}, e->start * c->factor, e->length * c->factor};
         return true;
     }
     return false;
@@ -95,7 +97,7 @@ static void measure(struct canvas *c, double *wide, double *narrow, double *shor
     char label[64];
     *wide = *narrow = *shortest = 0;
     for (uint32_t r = 0; r < c->n_ranks; r++) {
-        struct cell cell;
+        struct timeline_cell cell;
         for (size_t i = 0; next_cell(c, r, &i, &cell);) {
             const struct weft_action *a = cell.a;
             size_t n = label_of(c, a, SIZE_MAX, label);
@@ -158,7 +160,7 @@ static void paint_action(struct canvas *c, const struct weft_action *a, double s
 
 static void paint_rank(struct canvas *c, uint32_t rank)
 {
-    struct cell cell;
+    struct timeline_cell cell;
     memset(c->marks, 0, c->columns);
     memset(c->kinds, NOTHING, c->columns);
     for (size_t i = 0; next_cell(c, rank, &i, &cell);)

@@ -16,7 +16,7 @@
 enum { MAX_DEPTH = 32 };
 
 /* A position in the text.  Columns count from 1. */
-struct reader {
+struct pattern_reader {
     const char *text; /* borrowed: until the parser returns */
     size_t len, pos;
     const char *what; /* name of the text in errors */
@@ -45,14 +45,15 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static void skip_blanks(struct reader *r)
+static void skip_blanks(struct pattern_reader *r)
 {
     while (r->pos < r->len && is_blank(r->text[r->pos]))
         r->pos++;
 }
 
 /* Reads a number of at least one digit, up to WEFT_MAX_PATTERN. */
-static enum weft_status read_number(struct reader *r, uint32_t *out, struct weft_error *err)
+static enum weft_status read_number(struct pattern_reader *r, uint32_t *out,
+                                    struct weft_error *err)
 {
     size_t start = r->pos;
     uint32_t n = 0;
@@ -77,7 +78,7 @@ static enum weft_status read_number(struct reader *r, uint32_t *out, struct weft
 /* -- counts -------------------------------------------------------------------------------- */
 
 /* Compares the numbers of stages and layers with the required ones (0: any). */
-static enum weft_status check_counts(const struct reader *r, uint32_t n_stages,
+static enum weft_status check_counts(const struct pattern_reader *r, uint32_t n_stages,
                                      uint32_t n_layers, uint32_t want_stages,
                                      uint32_t want_layers, size_t exceeded_at,
                                      struct weft_error *err)
@@ -101,7 +102,7 @@ static enum weft_status check_counts(const struct reader *r, uint32_t n_stages,
 }
 
 /* Reads the list into ends, which has one element per two characters of the text. */
-static enum weft_status read_counts(struct reader *r, uint32_t want_stages,
+static enum weft_status read_counts(struct pattern_reader *r, uint32_t want_stages,
                                     uint32_t want_layers, uint32_t *ends, uint32_t *out,
                                     struct weft_error *err)
 {
@@ -137,7 +138,7 @@ enum weft_status weft_partition_parse_counts(struct weft_partition *p, const cha
                                              size_t len, uint32_t n_stages, uint32_t n_layers,
                                              struct weft_error *err)
 {
-    struct reader r = {text, len, 0, "layers per stage"};
+    struct pattern_reader r = {text, len, 0, "layers per stage"};
     uint32_t n = 0, *ends = calloc(len / 2 + 1, sizeof *ends);
     if (ends == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a partition of %zu characters", len);
@@ -160,14 +161,14 @@ struct symbols {
     size_t n, cap;
 };
 
-static enum weft_status fail_too_many(const struct reader *r, size_t column,
+static enum weft_status fail_too_many(const struct pattern_reader *r, size_t column,
                                       struct weft_error *err)
 {
     return WEFT_FAIL(err, WEFT_USAGE, "%s, column %zu: more than %d stages and layers", r->what,
                      column, WEFT_MAX_PATTERN);
 }
 
-static enum weft_status reserve(const struct reader *r, struct symbols *p, size_t more,
+static enum weft_status reserve(const struct pattern_reader *r, struct symbols *p, size_t more,
                                 size_t column, struct weft_error *err)
 {
     if (more > WEFT_MAX_PATTERN - p->n)
@@ -184,14 +185,14 @@ static enum weft_status reserve(const struct reader *r, struct symbols *p, size_
     return WEFT_OK;
 }
 
-static void skip_ignored(struct reader *r)
+static void skip_ignored(struct pattern_reader *r)
 {
     while (r->pos < r->len && (is_blank(r->text[r->pos]) || r->text[r->pos] == ','))
         r->pos++;
 }
 
 /* Reads "*n" after an item or a group and repeats its symbols, which start at `begin`. */
-static enum weft_status read_repeat(struct reader *r, struct symbols *p, size_t begin,
+static enum weft_status read_repeat(struct pattern_reader *r, struct symbols *p, size_t begin,
                                     struct weft_error *err)
 {
     skip_ignored(r);
@@ -216,7 +217,7 @@ static enum weft_status read_repeat(struct reader *r, struct symbols *p, size_t 
     return WEFT_OK;
 }
 
-static enum weft_status fail_unexpected(const struct reader *r, struct weft_error *err)
+static enum weft_status fail_unexpected(const struct pattern_reader *r, struct weft_error *err)
 {
     char c = r->text[r->pos], shown[QUOTED + 4];
     size_t column = r->pos + 1;
@@ -235,10 +236,10 @@ static enum weft_status fail_unexpected(const struct reader *r, struct weft_erro
                      r->what, column, quote(c, shown));
 }
 
-static enum weft_status read_symbols(struct reader *r, unsigned depth, struct symbols *p,
-                                     struct weft_error *err);
+static enum weft_status read_symbols(struct pattern_reader *r, unsigned depth,
+                                     struct symbols *p, struct weft_error *err);
 
-static enum weft_status read_group(struct reader *r, unsigned depth, struct symbols *p,
+static enum weft_status read_group(struct pattern_reader *r, unsigned depth, struct symbols *p,
                                    struct weft_error *err)
 {
     size_t column = r->pos + 1, begin = p->n;
@@ -257,8 +258,8 @@ static enum weft_status read_group(struct reader *r, unsigned depth, struct symb
 }
 
 /* Reads up to the end of the text or to the parenthesis that closes the group. */
-static enum weft_status read_symbols(struct reader *r, unsigned depth, struct symbols *p,
-                                     struct weft_error *err)
+static enum weft_status read_symbols(struct pattern_reader *r, unsigned depth,
+                                     struct symbols *p, struct weft_error *err)
 {
     for (skip_ignored(r); r->pos < r->len; skip_ignored(r)) {
         char c = r->text[r->pos];
@@ -278,8 +279,8 @@ static enum weft_status read_symbols(struct reader *r, unsigned depth, struct sy
     return WEFT_OK;
 }
 
-static enum weft_status check_first_last(const struct reader *r, const struct symbols *p,
-                                         struct weft_error *err)
+static enum weft_status check_first_last(const struct pattern_reader *r,
+                                         const struct symbols *p, struct weft_error *err)
 {
     if (p->n == 0 || p->at[0].kind != 'E')
         return WEFT_FAIL(err, WEFT_USAGE,
@@ -303,7 +304,7 @@ static enum weft_status check_first_last(const struct reader *r, const struct sy
 }
 
 /* Converts the symbols to ends, which has one element per symbol. */
-static enum weft_status count_symbols(const struct reader *r, const struct symbols *p,
+static enum weft_status count_symbols(const struct pattern_reader *r, const struct symbols *p,
                                       uint32_t want_stages, uint32_t want_layers,
                                       uint32_t *ends, uint32_t *out, struct weft_error *err)
 {
@@ -329,7 +330,7 @@ enum weft_status weft_partition_parse_pattern(struct weft_partition *p, const ch
                                               size_t len, uint32_t n_stages, uint32_t n_layers,
                                               struct weft_error *err)
 {
-    struct reader r = {text, len, 0, "layout"};
+    struct pattern_reader r = {text, len, 0, "layout"};
     struct symbols symbols = {0};
     uint32_t n = 0, *ends = NULL;
     if (len > UINT32_MAX)

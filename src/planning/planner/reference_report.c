@@ -10,17 +10,17 @@
 /* -- settings ------------------------------------------------------------------------------- */
 
 /* A piece of the text, not NUL-terminated. */
-struct piece {
+struct text_piece {
     const char *at;
     size_t len;
 };
 
-static bool is_word(struct piece p, const char *word)
+static bool is_word(struct text_piece p, const char *word)
 {
     return p.len == strlen(word) && memcmp(p.at, word, p.len) == 0;
 }
 
-static enum weft_status read_bool(struct piece value, const char *key, bool *out,
+static enum weft_status read_bool(struct text_piece value, const char *key, bool *out,
                                   struct weft_error *err)
 {
     if (!is_word(value, "0") && !is_word(value, "1"))
@@ -30,7 +30,7 @@ static enum weft_status read_bool(struct piece value, const char *key, bool *out
     return WEFT_OK;
 }
 
-static enum weft_status read_policy(struct piece value, enum weft_cache_policy *out,
+static enum weft_status read_policy(struct text_piece value, enum weft_cache_policy *out,
                                     struct weft_error *err)
 {
     for (int p = WEFT_CACHE_POLICY_DISABLED; p <= WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES;
@@ -44,7 +44,7 @@ static enum weft_status read_policy(struct piece value, enum weft_cache_policy *
                      (int)value.len, value.at);
 }
 
-static enum weft_status read_count(struct piece value, size_t *out, struct weft_error *err)
+static enum weft_status read_count(struct text_piece value, size_t *out, struct weft_error *err)
 {
     char *end = NULL;
     bool digits = value.len > 0 && strspn(value.at, "0123456789") >= value.len;
@@ -57,8 +57,9 @@ static enum weft_status read_count(struct piece value, size_t *out, struct weft_
     return WEFT_OK;
 }
 
-static enum weft_status read_pair(struct piece key, struct piece value, unsigned *seen,
-                                  struct weft_cache_settings *out, struct weft_error *err)
+static enum weft_status read_pair(struct text_piece key, struct text_piece value,
+                                  unsigned *seen, struct weft_cache_settings *out,
+                                  struct weft_error *err)
 {
     static const char *const keys[] = {"enabled", "policy", "reuse", "inflight"};
     unsigned k = 0;
@@ -93,8 +94,9 @@ enum weft_status wf_cache_settings_parse(const char *text, struct weft_cache_set
         if (key == len)
             return WEFT_FAIL(err, WEFT_USAGE, "cache: \"%.*s\" is not of the form key=value",
                              (int)len, at);
-        WEFT_TRY(read_pair((struct piece){at, key}, (struct piece){at + key + 1, len - key - 1},
-                           &seen, &settings, err));
+        WEFT_TRY(read_pair((struct text_piece){at, key},
+                           (struct text_piece){at + key + 1, len - key - 1}, &seen, &settings,
+                           err));
         at += len;
         if (at[0] == ',' && at[1] == '\0')
             return WEFT_FAIL(err, WEFT_USAGE, "cache: nothing after the last comma");

@@ -6,12 +6,12 @@
 #include "base/error.h"
 #include "weft/sim.h"
 
-struct reader {
+struct cluster_reader {
     const char *text, *at;
     struct weft_error *err;
 };
 
-static enum weft_status fail_here(const struct reader *r, const char *what)
+static enum weft_status fail_here(const struct cluster_reader *r, const char *what)
 {
     return WEFT_FAIL(r->err, WEFT_USAGE,
                      "cluster, column %zu: %s; write it as 'node:4 rank:2 intra:200GB/s,2us "
@@ -19,7 +19,7 @@ static enum weft_status fail_here(const struct reader *r, const char *what)
                      (size_t)(r->at - r->text) + 1, what);
 }
 
-static bool take(struct reader *r, const char *word)
+static bool take(struct cluster_reader *r, const char *word)
 {
     size_t n = strlen(word);
     if (strncmp(r->at, word, n) != 0)
@@ -28,12 +28,12 @@ static bool take(struct reader *r, const char *word)
     return true;
 }
 
-static bool at_end(const struct reader *r)
+static bool at_end(const struct cluster_reader *r)
 {
     return *r->at == '\0' || *r->at == ' ';
 }
 
-static enum weft_status read_count(struct reader *r, uint32_t *out)
+static enum weft_status read_count(struct cluster_reader *r, uint32_t *out)
 {
     char *end = NULL;
     unsigned long long n = *r->at >= '0' && *r->at <= '9' ? strtoull(r->at, &end, 10) : 0;
@@ -44,7 +44,7 @@ static enum weft_status read_count(struct reader *r, uint32_t *out)
     return WEFT_OK;
 }
 
-static enum weft_status read_amount(struct reader *r, double *out)
+static enum weft_status read_amount(struct cluster_reader *r, double *out)
 {
     char *end = NULL;
     bool digit = (*r->at >= '0' && *r->at <= '9') || *r->at == '.';
@@ -57,7 +57,7 @@ static enum weft_status read_amount(struct reader *r, double *out)
 }
 
 /* Parses "200GB/s": bytes with B, bits with b. */
-static enum weft_status read_bandwidth(struct reader *r, double *out)
+static enum weft_status read_bandwidth(struct cluster_reader *r, double *out)
 {
     static const char prefixes[] = "kMGT";
     double value = 0, scale = 1;
@@ -77,7 +77,7 @@ static enum weft_status read_bandwidth(struct reader *r, double *out)
     return WEFT_OK;
 }
 
-static enum weft_status read_latency(struct reader *r, double *out)
+static enum weft_status read_latency(struct cluster_reader *r, double *out)
 {
     static const struct {
         const char *unit;
@@ -93,7 +93,7 @@ static enum weft_status read_latency(struct reader *r, double *out)
     return fail_here(r, "expected a unit of latency: s, ms, us or ns");
 }
 
-static enum weft_status read_link(struct reader *r, struct weft_link *out)
+static enum weft_status read_link(struct cluster_reader *r, struct weft_link *out)
 {
     WEFT_TRY(read_bandwidth(r, &out->bytes_per_second));
     if (take(r, ","))
@@ -104,7 +104,7 @@ static enum weft_status read_link(struct reader *r, struct weft_link *out)
 enum weft_status weft_cluster_parse(const char *text, struct weft_cluster *out,
                                     struct weft_error *err)
 {
-    struct reader r = {text, text, err};
+    struct cluster_reader r = {text, text, err};
     struct weft_cluster c = {.nodes = 0};
     bool intra = false, inter = false;
 

@@ -8,13 +8,13 @@
 
 enum { PAIR = WEFT_ACT_W + 1, N_COST_KINDS };
 
-struct stage_times {
+struct measured_times {
     uint32_t n_stages;
     double *time; /* owned: (N_COST_KINDS, stages) */
     size_t *n;    /* owned: the same */
 };
 
-static void add_event(struct stage_times *c, const struct weft_trace_event *e)
+static void add_event(struct measured_times *c, const struct weft_trace_event *e)
 {
     unsigned kind = e->action.paired ? PAIR : e->action.kind;
     uint32_t stage =
@@ -27,7 +27,7 @@ static void add_event(struct stage_times *c, const struct weft_trace_event *e)
 
 /* Returns the mean of a stage, or the mean over all stages if the stage has no event, or a negative
  * number if there is no event at all. */
-static double mean_of(const struct stage_times *c, unsigned kind, uint32_t stage)
+static double mean_of(const struct measured_times *c, unsigned kind, uint32_t stage)
 {
     size_t at = (size_t)kind * c->n_stages;
     if (c->n[at + stage] > 0)
@@ -41,7 +41,7 @@ static double mean_of(const struct stage_times *c, unsigned kind, uint32_t stage
     return n > 0 ? sum / (double)n : -1;
 }
 
-static void fill_costs(const struct stage_times *c, struct weft_measured_cost *out)
+static void fill_costs(const struct measured_times *c, struct weft_measured_cost *out)
 {
     for (uint32_t s = 0; s < c->n_stages; s++) {
         double b = mean_of(c, WEFT_ACT_B, s), i = mean_of(c, WEFT_ACT_I, s);
@@ -61,7 +61,7 @@ static void fill_costs(const struct stage_times *c, struct weft_measured_cost *o
 enum weft_status weft_measured_cost_init(struct weft_measured_cost *out,
                                          const struct weft_trace *trace, struct weft_error *err)
 {
-    struct stage_times c = {.n_stages = trace->n_stages};
+    struct measured_times c = {.n_stages = trace->n_stages};
     struct weft_measured_cost m = {.n_stages = trace->n_stages};
     c.time = calloc((size_t)N_COST_KINDS * c.n_stages, sizeof *c.time);
     c.n = calloc((size_t)N_COST_KINDS * c.n_stages, sizeof *c.n);

@@ -13,7 +13,7 @@
 
 enum { TRACE_VERSION = 1 };
 
-struct reader {
+struct trace_reader {
     struct wf_cursor c;
     struct weft_trace trace; /* owned */
     size_t sizes_line;
@@ -22,7 +22,7 @@ struct reader {
 };
 
 __attribute__((format(printf, 3, 4))) static enum weft_status
-fail_at(struct reader *r, const char *at, const char *format, ...)
+fail_at(struct trace_reader *r, const char *at, const char *format, ...)
 {
     char what[320];
     va_list args;
@@ -38,20 +38,20 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-static bool at_line_end(const struct reader *r)
+static bool at_line_end(const struct trace_reader *r)
 {
     const char *at = r->c.at;
     return at == r->c.end || *at == '\n' ||
            (*at == '\r' && (at + 1 == r->c.end || at[1] == '\n'));
 }
 
-static void skip_blanks(struct reader *r)
+static void skip_blanks(struct trace_reader *r)
 {
     while (r->c.at < r->c.end && is_blank(*r->c.at))
         r->c.at++;
 }
 
-static void next_line(struct reader *r)
+static void next_line(struct trace_reader *r)
 {
     while (r->c.at < r->c.end && *r->c.at != '\n')
         r->c.at++;
@@ -68,7 +68,7 @@ struct word {
     size_t len;
 };
 
-static struct word next_word(struct reader *r)
+static struct word next_word(struct trace_reader *r)
 {
     skip_blanks(r);
     struct word w = {r->c.at, 0};
@@ -90,7 +90,7 @@ static const char *show(struct word w, char out[32])
     return out;
 }
 
-static enum weft_status read_count(struct reader *r, const char *what, uint64_t max_value,
+static enum weft_status read_count(struct trace_reader *r, const char *what, uint64_t max_value,
                                    uint64_t *out)
 {
     char text[32];
@@ -110,7 +110,7 @@ static enum weft_status read_count(struct reader *r, const char *what, uint64_t 
     return WEFT_OK;
 }
 
-static enum weft_status read_number(struct reader *r, const char *what, double min_value,
+static enum weft_status read_number(struct trace_reader *r, const char *what, double min_value,
                                     double *out)
 {
     char text[64], shown[32], *end = NULL;
@@ -130,7 +130,7 @@ static enum weft_status read_number(struct reader *r, const char *what, double m
     return WEFT_OK;
 }
 
-static enum weft_status end_of_line(struct reader *r)
+static enum weft_status end_of_line(struct trace_reader *r)
 {
     char text[32];
     struct word w = next_word(r);
@@ -141,7 +141,7 @@ static enum weft_status end_of_line(struct reader *r)
 
 /* -- header --------------------------------------------------------------------------------- */
 
-static enum weft_status read_version(struct reader *r)
+static enum weft_status read_version(struct trace_reader *r)
 {
     struct word w = next_word(r);
     if (!is_word(w, "1"))
@@ -151,7 +151,7 @@ static enum weft_status read_version(struct reader *r)
 }
 
 /* Reads the rest of the line: names may contain blanks. */
-static enum weft_status read_name(struct reader *r)
+static enum weft_status read_name(struct trace_reader *r)
 {
     skip_blanks(r);
     const char *begin = r->c.at;
@@ -169,7 +169,7 @@ static enum weft_status read_name(struct reader *r)
     return WEFT_OK;
 }
 
-static enum weft_status read_size(struct reader *r, const char *what, uint64_t max_value,
+static enum weft_status read_size(struct trace_reader *r, const char *what, uint64_t max_value,
                                   uint32_t *out)
 {
     uint64_t value = 0;
@@ -182,7 +182,7 @@ static enum weft_status read_size(struct reader *r, const char *what, uint64_t m
     return WEFT_OK;
 }
 
-static enum weft_status read_sizes(struct reader *r)
+static enum weft_status read_sizes(struct trace_reader *r)
 {
     struct weft_trace *t = &r->trace;
     r->sizes_line = r->c.line;
@@ -197,19 +197,19 @@ static enum weft_status read_sizes(struct reader *r)
     return read_size(r, "micros", UINT32_MAX - 1, &t->n_micros);
 }
 
-static enum weft_status read_unit(struct reader *r)
+static enum weft_status read_unit(struct trace_reader *r)
 {
     return read_number(r, "unit", 0, &r->trace.unit_seconds);
 }
 
 static const struct {
     const char *word;
-    enum weft_status (*read)(struct reader *r);
+    enum weft_status (*read)(struct trace_reader *r);
 } header_words[] = {
     {"trace", read_version}, {"name", read_name}, {"ranks", read_sizes}, {"unit", read_unit}};
 
 /* Reads a line that starts with '#': a header of weft, or a comment. */
-static enum weft_status read_hash_line(struct reader *r)
+static enum weft_status read_hash_line(struct trace_reader *r)
 {
     char text[32];
     size_t k = 0;
@@ -238,7 +238,7 @@ static enum weft_status read_hash_line(struct reader *r)
 
 /* -- events --------------------------------------------------------------------------------- */
 
-static enum weft_status read_action(struct reader *r, struct weft_trace_event *e)
+static enum weft_status read_action(struct trace_reader *r, struct weft_trace_event *e)
 {
     struct weft_action cell[2];
     skip_blanks(r);
@@ -257,7 +257,7 @@ static enum weft_status read_action(struct reader *r, struct weft_trace_event *e
 }
 
 /* start length [bytes [peer]] */
-static enum weft_status read_times(struct reader *r, struct weft_trace_event *e)
+static enum weft_status read_times(struct trace_reader *r, struct weft_trace_event *e)
 {
     uint64_t peer = WEFT_NO_RANK;
     WEFT_TRY(read_number(r, "start", 0, &e->start));
@@ -273,7 +273,7 @@ static enum weft_status read_times(struct reader *r, struct weft_trace_event *e)
 }
 
 /* Adds line and column to an error of the trace. */
-static enum weft_status locate(struct reader *r, const char *at, enum weft_status st,
+static enum weft_status locate(struct trace_reader *r, const char *at, enum weft_status st,
                                const struct weft_error *why)
 {
     if (st != WEFT_DATA)
@@ -281,7 +281,7 @@ static enum weft_status locate(struct reader *r, const char *at, enum weft_statu
     return fail_at(r, at, "%.300s", why->msg);
 }
 
-static enum weft_status read_memory(struct reader *r, const char *begin, uint32_t rank)
+static enum weft_status read_memory(struct trace_reader *r, const char *begin, uint32_t rank)
 {
     struct weft_trace_memory sample = {.rank = rank};
     struct weft_error why = {0};
@@ -291,7 +291,7 @@ static enum weft_status read_memory(struct reader *r, const char *begin, uint32_
     return locate(r, begin, weft_trace_add_memory(&r->trace, &sample, &why), &why);
 }
 
-static enum weft_status read_event(struct reader *r)
+static enum weft_status read_event(struct trace_reader *r)
 {
     struct weft_trace_event e = {0};
     struct weft_error why = {0};
@@ -321,7 +321,7 @@ static enum weft_status read_event(struct reader *r)
     return locate(r, begin, weft_trace_add_event(&r->trace, &e, &why), &why);
 }
 
-static enum weft_status read_lines(struct reader *r)
+static enum weft_status read_lines(struct trace_reader *r)
 {
     while (r->c.at < r->c.end) {
         skip_blanks(r);
@@ -332,7 +332,7 @@ static enum weft_status read_lines(struct reader *r)
     return WEFT_OK;
 }
 
-static enum weft_status check_sizes(struct reader *r)
+static enum weft_status check_sizes(struct trace_reader *r)
 {
     const struct weft_trace *t = &r->trace;
     const struct {
@@ -357,7 +357,8 @@ static enum weft_status check_sizes(struct reader *r)
 
 bool weft_trace_detect(const char *text, size_t len)
 {
-    struct reader r = {.c = {.at = text, .end = text + len, .line_start = text, .line = 1}};
+    struct trace_reader r = {
+        .c = {.at = text, .end = text + len, .line_start = text, .line = 1}};
     while (r.c.at < r.c.end) {
         skip_blanks(&r);
         if (!at_line_end(&r))
@@ -373,7 +374,7 @@ bool weft_trace_detect(const char *text, size_t len)
 enum weft_status weft_trace_parse(const char *text, size_t len, const char *source,
                                   struct weft_trace *out, struct weft_error *err)
 {
-    struct reader r = {
+    struct trace_reader r = {
         .c = {.source = source, .at = text, .end = text + len, .line_start = text, .line = 1},
         .err = err};
     enum weft_status st = read_lines(&r);

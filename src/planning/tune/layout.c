@@ -22,7 +22,7 @@
 /* Larger schedules are not tried: timing them takes too long. */
 enum { MAX_CELLS = 1 << 21, MAX_CHUNKS = 64 };
 
-struct context {
+struct layout_search {
     const struct weft_layout_problem *problem;
     struct weft_layouts *kept;
     size_t most;
@@ -45,13 +45,13 @@ void weft_layouts_release(struct weft_layouts *l)
 }
 
 /* Returns true if a time is too long to be kept. */
-static bool is_pruned(const struct context *c, double time)
+static bool is_pruned(const struct layout_search *c, double time)
 {
     return c->kept->n == c->most && time >= c->kept->at[c->most - 1].time;
 }
 
 /* Inserts a layout among the best, or frees its schedule. */
-static void keep(struct context *c, const struct weft_layout *l)
+static void keep(struct layout_search *c, const struct weft_layout *l)
 {
     struct weft_layouts *k = c->kept;
     size_t at = k->n;
@@ -72,14 +72,15 @@ static void keep(struct context *c, const struct weft_layout *l)
 
 /* Returns the time of a ring all-reduce of the fullest rank's gradients in fp32, which are a fifth
  * of its state.  Every message has a d-th of them. */
-static double reduction_time(const struct context *c, size_t state_bytes)
+static double reduction_time(const struct layout_search *c, size_t state_bytes)
 {
     double d = c->now.replicas, bytes = (double)state_bytes / 5 / d;
     double unit = c->problem->unit_seconds > 0 ? c->problem->unit_seconds : 1e-3;
     return wf_reduction_seconds(d, bytes, bytes, c->ring) / unit;
 }
 
-static enum weft_status measure_time(const struct context *c, const struct weft_schedule *s,
+static enum weft_status measure_time(const struct layout_search *c,
+                                     const struct weft_schedule *s,
                                      const struct weft_cost *cost, struct weft_layout *l,
                                      struct weft_error *err)
 {
@@ -105,7 +106,8 @@ static enum weft_status measure_time(const struct context *c, const struct weft_
 }
 
 /* Stores the bytes of the fullest rank, and of the largest state. */
-static enum weft_status measure_bytes(const struct context *c, const struct weft_schedule *s,
+static enum weft_status measure_bytes(const struct layout_search *c,
+                                      const struct weft_schedule *s,
                                       const struct weft_partition *part, size_t *all,
                                       size_t *state, struct weft_error *err)
 {
@@ -119,7 +121,7 @@ static enum weft_status measure_bytes(const struct context *c, const struct weft
 
 /* Times a schedule with a partition and keeps it if it is among the best.  Takes ownership of
  * `s`. */
-static enum weft_status evaluate(struct context *c, struct weft_schedule *s,
+static enum weft_status evaluate(struct layout_search *c, struct weft_schedule *s,
                                  const struct weft_partition *part,
                                  const struct weft_cost *cost, struct weft_error *err)
 {
@@ -148,7 +150,7 @@ drop:
 }
 
 /* Cuts the model, evenly or balanced; WEFT_USAGE if no such partition fits. */
-static enum weft_status cut(const struct context *c, const struct weft_schedule *s,
+static enum weft_status cut(const struct layout_search *c, const struct weft_schedule *s,
                             uint32_t stages, struct weft_partition *out, struct weft_error *err)
 {
     uint32_t layers = weft_items_n_layers(&c->items);
@@ -166,9 +168,9 @@ struct byte_limits {
     double *lists; /* owned: (2 * stages + ranks) */
 };
 
-static enum weft_status limit_bytes(const struct context *c, const struct weft_stage_sums *sums,
-                                    uint32_t ranks, struct byte_limits *out,
-                                    struct weft_error *err)
+static enum weft_status limit_bytes(const struct layout_search *c,
+                                    const struct weft_stage_sums *sums, uint32_t ranks,
+                                    struct byte_limits *out, struct weft_error *err)
 {
     uint32_t stages = sums->n_stages;
     double *lists = malloc(sizeof *lists * (2 * (size_t)stages + ranks));
@@ -193,7 +195,7 @@ static enum weft_status limit_bytes(const struct context *c, const struct weft_s
 }
 
 /* Returns a lower bound by closed forms for a linear or V placement; 0 if there is none. */
-static double quick_bound(const struct context *c, const struct weft_cost *cost,
+static double quick_bound(const struct layout_search *c, const struct weft_cost *cost,
                           uint32_t stages, bool whole)
 {
     uint32_t ranks = c->now.ranks, *rank_of = malloc(sizeof *rank_of * stages);
@@ -214,7 +216,7 @@ static double quick_bound(const struct context *c, const struct weft_cost *cost,
 }
 
 /* Tries a generator that searches: it needs the costs, so the model is cut first. */
-static enum weft_status try_search(struct context *c, const struct weft_generator *g,
+static enum weft_status try_search(struct layout_search *c, const struct weft_generator *g,
                                    struct weft_error *err)
 {
     struct weft_partition part = {0};
@@ -253,7 +255,7 @@ done:
 }
 
 /* Tries a generator that needs the sizes alone. */
-static enum weft_status try_plain(struct context *c, const struct weft_generator *g,
+static enum weft_status try_plain(struct layout_search *c, const struct weft_generator *g,
                                   uint32_t chunks, struct weft_error *err)
 {
     struct weft_partition part = {0};
@@ -282,7 +284,7 @@ static enum weft_status try_plain(struct context *c, const struct weft_generator
 
 /* -- enumeration -------------------------------------------------------------------------- */
 
-static enum weft_status fill_items(struct context *c, struct weft_error *err)
+static enum weft_status fill_items(struct layout_search *c, struct weft_error *err)
 {
     const struct weft_layout_problem *p = c->problem;
     uint32_t rows = c->now.rows;
@@ -312,7 +314,7 @@ static enum weft_status fill_items(struct context *c, struct weft_error *err)
     return weft_items_init_uniform(&c->items, p->layers, all[0], all[1], all[2], err);
 }
 
-static enum weft_status try_chunks(struct context *c, const struct weft_generator *g,
+static enum weft_status try_chunks(struct layout_search *c, const struct weft_generator *g,
                                    struct weft_error *err)
 {
     uint32_t most = c->problem->max_chunks != 0 ? c->problem->max_chunks : 4;
@@ -326,7 +328,7 @@ static enum weft_status try_chunks(struct context *c, const struct weft_generato
 }
 
 /* Tries all schedules and partitions for one number of micros. */
-static enum weft_status try_micros(struct context *c, struct weft_error *err)
+static enum weft_status try_micros(struct layout_search *c, struct weft_error *err)
 {
     double work = 0;
     size_t n;
@@ -350,7 +352,7 @@ static enum weft_status try_micros(struct context *c, struct weft_error *err)
 }
 
 /* Tries all numbers of micros, the largest first: it is often the best, and then prunes the rest. */
-static enum weft_status try_pipelines(struct context *c, struct weft_error *err)
+static enum weft_status try_pipelines(struct layout_search *c, struct weft_error *err)
 {
     uint32_t most = c->problem->max_chunks != 0 ? c->problem->max_chunks : 4;
     if (c->problem->global_batch % c->now.replicas != 0)
@@ -369,7 +371,7 @@ static enum weft_status try_pipelines(struct context *c, struct weft_error *err)
 
 /* Tries pipelines of `ranks` ranks on the cluster: either the stages of a pipeline or the replicas
  * of a stage are on neighbouring ranks. */
-static enum weft_status try_cluster(struct context *c, uint32_t ranks, bool close,
+static enum weft_status try_cluster(struct layout_search *c, uint32_t ranks, bool close,
                                     struct weft_error *err)
 {
     const struct weft_cluster *all = c->problem->cluster;
@@ -389,7 +391,7 @@ static enum weft_status try_cluster(struct context *c, uint32_t ranks, bool clos
     return try_pipelines(c, err);
 }
 
-static enum weft_status try_all(struct context *c, struct weft_error *err)
+static enum weft_status try_all(struct layout_search *c, struct weft_error *err)
 {
     const struct weft_layout_problem *p = c->problem;
     if (p->cluster == NULL) {
@@ -418,7 +420,8 @@ struct refined {
     struct weft_cost cost; /* borrows from sums */
 };
 
-static enum weft_status rebuild(struct context *c, struct refined *r, struct weft_error *err)
+static enum weft_status rebuild(struct layout_search *c, struct refined *r,
+                                struct weft_error *err)
 {
     const struct weft_layout *l = r->layout;
     const struct weft_generator *g = weft_generator_find(l->schedule);
@@ -434,7 +437,7 @@ static enum weft_status rebuild(struct context *c, struct refined *r, struct wef
     return WEFT_OK;
 }
 
-static enum weft_status find_bound(const struct context *c, struct refined *r,
+static enum weft_status find_bound(const struct layout_search *c, struct refined *r,
                                    struct weft_error *err)
 {
     struct weft_layout *l = r->layout;
@@ -452,7 +455,7 @@ static enum weft_status find_bound(const struct context *c, struct refined *r,
 
 /* Returns true if weft_tune() can improve a layout.  limit_bytes() supports linear and V placements
  * only. */
-static bool is_tunable(const struct context *c, const struct weft_layout *l)
+static bool is_tunable(const struct layout_search *c, const struct weft_layout *l)
 {
     switch (weft_schedule_placement_kind(l->result)) {
     case WEFT_PLACEMENT_LINEAR:
@@ -469,7 +472,8 @@ static bool is_tunable(const struct context *c, const struct weft_layout *l)
 }
 
 /* Searches for a better order of a layout and keeps it if there is one. */
-static enum weft_status tune_order(struct context *c, struct refined *r, struct weft_error *err)
+static enum weft_status tune_order(struct layout_search *c, struct refined *r,
+                                   struct weft_error *err)
 {
     const struct weft_layout *l = r->layout;
     bool by_span = c->problem->minimize == WEFT_MINIMIZE_SPAN;
@@ -501,7 +505,7 @@ static enum weft_status tune_order(struct context *c, struct refined *r, struct 
 }
 
 /* Bounds a kept layout, and tunes it if it is the first that can be tuned. */
-static enum weft_status refine(struct context *c, size_t i, bool tune, bool *tuned,
+static enum weft_status refine(struct layout_search *c, size_t i, bool tune, bool *tuned,
                                struct weft_error *err)
 {
     struct refined r = {.layout = &c->kept->at[i]};
@@ -550,7 +554,7 @@ enum weft_status weft_tune_layouts(const struct weft_layout_problem *problem, si
                                    struct weft_layouts *out, struct weft_error *err)
 {
     struct weft_layouts kept = {0};
-    struct context c = {.problem = problem, .kept = &kept, .most = most > 0 ? most : 1};
+    struct layout_search c = {.problem = problem, .kept = &kept, .most = most > 0 ? most : 1};
     WEFT_TRY(check(problem, err));
     kept.at = calloc(c.most, sizeof *kept.at);
     enum weft_status st = kept.at == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for layouts")

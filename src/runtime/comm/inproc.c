@@ -26,7 +26,7 @@ struct queue {
     struct weft_message *first, *last;
 };
 
-struct endpoint {
+struct inproc_endpoint {
     struct weft_comm base; /* first member: the ops receive a pointer to it */
     struct wf_inproc *group;
     uint32_t wake_seen;
@@ -56,9 +56,9 @@ struct wf_inproc {
     struct weft_error abort_error;
 };
 
-static struct endpoint *endpoint_of(struct weft_comm *comm)
+static struct inproc_endpoint *endpoint_of(struct weft_comm *comm)
 {
-    return (struct endpoint *)comm;
+    return (struct inproc_endpoint *)comm;
 }
 
 /* -- waking and sleeping -------------------------------------------------------------------- */
@@ -84,7 +84,7 @@ static void spin_pause(void)
 
 static void inproc_rest(struct weft_comm *comm, uint64_t round, int64_t ns)
 {
-    struct endpoint *e = endpoint_of(comm);
+    struct inproc_endpoint *e = endpoint_of(comm);
     struct shared *own = &e->group->at[comm->rank];
     unsigned now = atomic_load(&own->wake_seq);
     (void)round;
@@ -150,7 +150,7 @@ static void deliver(struct weft_message *in, struct weft_message *out)
 }
 
 /* Empties the inbox, whose newest message is first, and matches messages with posted receives. */
-static void drain_inbox(struct endpoint *e)
+static void drain_inbox(struct inproc_endpoint *e)
 {
     struct shared *own = &e->group->at[e->base.rank];
     if (e->gave_up || atomic_load_explicit(&own->inbox, memory_order_relaxed) == NULL)
@@ -178,7 +178,7 @@ static void drain_inbox(struct endpoint *e)
 static enum weft_status inproc_post(struct weft_comm *comm, struct weft_message *m,
                                     struct weft_error *err)
 {
-    struct endpoint *e = endpoint_of(comm);
+    struct inproc_endpoint *e = endpoint_of(comm);
     size_t i = queue_index(m->peer, m->channel);
     (void)err;
     if (e->gave_up)
@@ -241,7 +241,7 @@ static void inproc_inspect(struct weft_comm *comm, uint32_t rank,
 /* Waits until no rank accesses another rank's memory any more.  From this call on, this rank does
  * not.  It frees its own memory only when this holds for all ranks, however long they are busy,
  * because they may still read what it sent. */
-static void give_up(struct endpoint *e, bool wait)
+static void give_up(struct inproc_endpoint *e, bool wait)
 {
     struct wf_inproc *g = e->group;
     const struct timespec nap = {0, NAP_NS};
@@ -277,14 +277,14 @@ void wf_inproc_cancel(struct wf_inproc *group, uint32_t n_missing, const struct 
 
 static void inproc_abort(struct weft_comm *comm, const struct weft_error *err)
 {
-    struct endpoint *e = endpoint_of(comm);
+    struct inproc_endpoint *e = endpoint_of(comm);
     set_abort(e->group, err);
     give_up(e, true);
 }
 
 static bool inproc_aborted(struct weft_comm *comm, struct weft_error *err)
 {
-    struct endpoint *e = endpoint_of(comm);
+    struct inproc_endpoint *e = endpoint_of(comm);
     if (atomic_load_explicit(&e->group->abort_state, memory_order_acquire) != 2)
         return false;
     *err = e->group->abort_error;
@@ -294,7 +294,7 @@ static bool inproc_aborted(struct weft_comm *comm, struct weft_error *err)
 
 static void inproc_close(struct weft_comm *comm)
 {
-    struct endpoint *e = endpoint_of(comm);
+    struct inproc_endpoint *e = endpoint_of(comm);
     give_up(e, false);
     wf_comm_base_release(comm);
     free(e->arrived);
@@ -351,7 +351,7 @@ void wf_inproc_free(struct wf_inproc *group)
 enum weft_status wf_inproc_open(struct wf_inproc *group, uint32_t rank, struct weft_comm **out,
                                 struct weft_error *err)
 {
-    struct endpoint *e = calloc(1, sizeof *e);
+    struct inproc_endpoint *e = calloc(1, sizeof *e);
     if (e == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for rank %u", rank);
     e->base = (struct weft_comm){

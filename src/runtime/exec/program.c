@@ -346,17 +346,17 @@ static bool take_number(struct numbers *pool, uint32_t *out)
     return true;
 }
 
-struct counts {
+struct program_counts {
     struct numbers out;
     uint32_t split, in;
 };
 
-static bool count_action(struct weft_program *p, struct counts *all, struct weft_action act,
-                         size_t *in_flight)
+static bool count_action(struct weft_program *p, struct program_counts *all,
+                         struct weft_action act, size_t *in_flight)
 {
     uint32_t local = p->local_of[act.stage];
     struct wf_local_stage *h = &p->local[local];
-    struct counts *c = &all[local];
+    struct program_counts *c = &all[local];
     struct wf_program_cell *cell = &p->cells[wf_program_cell(p, act.stage, act.micro)];
     switch (act.kind) {
     case WEFT_ACT_F:
@@ -390,7 +390,7 @@ static bool count_action(struct weft_program *p, struct counts *all, struct weft
 static enum weft_status count(struct weft_program *p, struct weft_error *err)
 {
     struct weft_action_span row = weft_schedule_rank(p->schedule, p->rank);
-    struct counts *all = calloc((size_t)p->n_local + 1, sizeof *all);
+    struct program_counts *all = calloc((size_t)p->n_local + 1, sizeof *all);
     size_t in_flight = 0;
     bool ok = all != NULL;
     for (size_t i = 0; ok && i < row.len; i++)

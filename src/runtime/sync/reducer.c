@@ -287,7 +287,7 @@ static uint32_t next_missing_peer(const struct weft_sync *s, const struct sync_s
     return s->rank;
 }
 
-struct wait {
+struct reducer_wait {
     const struct weft_sync *s;
     const struct sync_step *step;
     uint32_t peer;
@@ -295,7 +295,7 @@ struct wait {
 
 static enum weft_status peer_contributed(void *arg, bool *yes, struct weft_error *err)
 {
-    const struct wait *w = arg;
+    const struct reducer_wait *w = arg;
     (void)err;
     *yes = w->step->left == 0 || !owes(w->s, w->step, w->peer);
     return WEFT_OK;
@@ -303,13 +303,13 @@ static enum weft_status peer_contributed(void *arg, bool *yes, struct weft_error
 
 static enum weft_status peer_is_closed(void *arg, bool *yes, struct weft_error *err)
 {
-    const struct wait *w = arg;
+    const struct reducer_wait *w = arg;
     (void)err;
     *yes = wf_sync_link_is_closed(w->s, w->peer);
     return WEFT_OK;
 }
 
-static enum weft_status until(struct weft_sync *s, struct wait *w, weft_ready_fn *ready,
+static enum weft_status until(struct weft_sync *s, struct reducer_wait *w, weft_ready_fn *ready,
                               struct weft_error *err)
 {
     s->waits = true;
@@ -360,7 +360,7 @@ enum weft_status weft_sync_wait(struct weft_sync *s, uint64_t step, struct weft_
     }
     WEFT_TRY(flush_progress(s, step, err));
     while (k->left != 0) {
-        struct wait w = {s, k, next_missing_peer(s, k)};
+        struct reducer_wait w = {s, k, next_missing_peer(s, k)};
         if (w.peer == s->rank) /* a bug in this file would cause a hang */
             return check_fatal(s,
                                WEFT_FAIL(err, WEFT_INTERNAL,
@@ -431,7 +431,7 @@ static enum weft_status finish(struct weft_sync *s, struct weft_error *err)
     if (!s->left)
         WEFT_TRY(weft_sync_leave(s, err));
     for (uint32_t r = 0; r < s->n_ranks; r++) {
-        struct wait w = {.s = s, .peer = r};
+        struct reducer_wait w = {.s = s, .peer = r};
         if (r != s->rank)
             WEFT_TRY(until(s, &w, peer_is_closed, err));
     }

@@ -17,7 +17,7 @@
 enum { FILE_NAME_SIZE = 64 };
 
 /* One weight file: entries first .. first + n - 1. */
-struct shard {
+struct hf_shard {
     size_t first, n;
     uint64_t n_elements;
 };
@@ -26,7 +26,7 @@ struct wf_hf_writer {
     char *dir, *tmp;                      /* owned; tmp is NULL unless the directory exists */
     struct wf_safetensors_entry *entries; /* owned; their names too */
     size_t n_entries;
-    struct shard *shards; /* owned */
+    struct hf_shard *shards; /* owned */
     size_t n_shards;
     struct wf_safetensors_pair *pairs; /* owned; their strings too */
     size_t n_pairs;
@@ -77,9 +77,9 @@ static enum weft_status plan_shards(struct wf_hf_writer *w, uint64_t limit,
         if (!wf_size_add(w->n_bytes, bytes, &w->n_bytes))
             return WEFT_FAIL(err, WEFT_CKPT, "tensor '%s' exceeds the maximum size of a model",
                              w->entries[i].name);
-        struct shard *s = &w->shards[w->n_shards - 1];
+        struct hf_shard *s = &w->shards[w->n_shards - 1];
         if (limit > 0 && s->n > 0 && (filled > limit || bytes > limit - filled)) {
-            *++s = (struct shard){.first = i};
+            *++s = (struct hf_shard){.first = i};
             w->n_shards++;
             filled = 0;
         }
@@ -178,7 +178,7 @@ static enum weft_status copy_pairs(struct wf_hf_writer *w,
 static enum weft_status open_shard(struct wf_hf_writer *w, struct weft_error *err)
 {
     char name[FILE_NAME_SIZE];
-    const struct shard *s = &w->shards[w->current];
+    const struct hf_shard *s = &w->shards[w->current];
     name_shard(w, w->current, name);
     char *path = wf_path_join(w->tmp, name);
     if (path == NULL)

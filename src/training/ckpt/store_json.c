@@ -112,19 +112,19 @@ enum weft_status wf_manifest_print(const struct wf_manifest *m, struct wf_text *
 /* -- reading ------------------------------------------------------------------------------- */
 
 /* The context of all functions that read a part of the manifest. */
-struct reader {
+struct manifest_reader {
     struct wf_manifest *m;
     const char *source;
     struct weft_error *err;
 };
 
-static enum weft_status fail(const struct reader *r, const char *fault)
+static enum weft_status fail(const struct manifest_reader *r, const char *fault)
 {
     return WEFT_FAIL(r->err, WEFT_CKPT, "%.160s: %s", r->source, fault);
 }
 
 /* Adds the manifest to the message of an error. */
-static enum weft_status wrap_error(const struct reader *r, enum weft_status st,
+static enum weft_status wrap_error(const struct manifest_reader *r, enum weft_status st,
                                    const struct weft_error *why)
 {
     if (st == WEFT_OK)
@@ -151,7 +151,7 @@ static bool read_hash(const json_t *object, const char *key, struct wf_xxh3 *out
     return true;
 }
 
-static enum weft_status read_file(const struct reader *r, const json_t *object)
+static enum weft_status read_file(const struct manifest_reader *r, const json_t *object)
 {
     struct wf_manifest_file f;
     struct weft_error why;
@@ -180,7 +180,8 @@ static bool read_field(const json_t *object, enum wf_store_field *out)
     return false;
 }
 
-static enum weft_status read_piece(const struct reader *r, size_t param, const json_t *object)
+static enum weft_status read_piece(const struct manifest_reader *r, size_t param,
+                                   const json_t *object)
 {
     struct wf_manifest_piece p = {0};
     struct weft_error why;
@@ -214,7 +215,7 @@ static bool read_shape(const json_t *list, uint64_t *shape, uint32_t *n_dims)
     return true;
 }
 
-static enum weft_status read_param(const struct reader *r, const json_t *object)
+static enum weft_status read_param(const struct manifest_reader *r, const json_t *object)
 {
     const char *name = json_string_value(json_object_get(object, "name"));
     const json_t *pieces = json_object_get(object, "pieces");
@@ -237,10 +238,10 @@ static enum weft_status read_param(const struct reader *r, const json_t *object)
     return WEFT_OK;
 }
 
-typedef enum weft_status (*read_fn)(const struct reader *r, const json_t *object);
+typedef enum weft_status (*read_fn)(const struct manifest_reader *r, const json_t *object);
 
-static enum weft_status read_list(const struct reader *r, const json_t *top, const char *key,
-                                  read_fn read)
+static enum weft_status read_list(const struct manifest_reader *r, const json_t *top,
+                                  const char *key, read_fn read)
 {
     const json_t *list = json_object_get(top, key);
     if (!json_is_array(list))
@@ -250,7 +251,7 @@ static enum weft_status read_list(const struct reader *r, const json_t *top, con
     return WEFT_OK;
 }
 
-static enum weft_status read_format(const struct reader *r, const json_t *top)
+static enum weft_status read_format(const struct manifest_reader *r, const json_t *top)
 {
     const char *format = json_string_value(json_object_get(top, "format"));
     uint64_t version;
@@ -266,7 +267,7 @@ static enum weft_status read_format(const struct reader *r, const json_t *top)
     return WEFT_OK;
 }
 
-static enum weft_status read_top(struct reader *r, const json_t *top)
+static enum weft_status read_top(struct manifest_reader *r, const json_t *top)
 {
     WEFT_TRY(read_format(r, top));
     uint64_t step;
@@ -298,7 +299,7 @@ enum weft_status wf_manifest_parse(const char *bytes, size_t len, const char *so
                                    struct wf_manifest **out, struct weft_error *err)
 {
     struct weft_error local;
-    struct reader r = {.source = source, .err = err == NULL ? &local : err};
+    struct manifest_reader r = {.source = source, .err = err == NULL ? &local : err};
     if (!has_valid_hash(bytes, len))
         return fail(&r, "its hash does not match; it is truncated or was changed");
     json_error_t why;

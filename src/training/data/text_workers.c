@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 
-struct slot {
+struct worker_slot {
     struct wf_text_job job;
     bool done;
     enum weft_status status;
@@ -21,7 +21,7 @@ struct slot {
 
 struct ring {
     const struct wf_text_workers *workers; /* borrowed */
-    struct slot *slots;                    /* owned */
+    struct worker_slot *slots;             /* owned */
     size_t n_slots;
     pthread_mutex_t lock; /* guards what is below, and the slots' done */
     pthread_cond_t changed;
@@ -40,7 +40,7 @@ static void *work(void *arg)
             pthread_cond_wait(&r->changed, &r->lock);
         if (r->n_started == r->n_filled)
             break;
-        struct slot *s = &r->slots[r->n_started++ % r->n_slots];
+        struct worker_slot *s = &r->slots[r->n_started++ % r->n_slots];
         pthread_mutex_unlock(&r->lock);
         s->status = r->workers->work(r->workers->ctx, worker, &s->job, &s->err);
         pthread_mutex_lock(&r->lock);
@@ -54,7 +54,7 @@ static void *work(void *arg)
 /* Waits for a slot's work and takes it. */
 static enum weft_status consume_slot(struct ring *r, uint64_t i, struct weft_error *err)
 {
-    struct slot *s = &r->slots[i % r->n_slots];
+    struct worker_slot *s = &r->slots[i % r->n_slots];
     pthread_mutex_lock(&r->lock);
     while (!s->done)
         pthread_cond_wait(&r->changed, &r->lock);
@@ -68,7 +68,7 @@ static enum weft_status consume_slot(struct ring *r, uint64_t i, struct weft_err
                                        : r->workers->consume(r->workers->ctx, &s->job, err);
 }
 
-static void submit_slot(struct ring *r, struct slot *s)
+static void submit_slot(struct ring *r, struct worker_slot *s)
 {
     pthread_mutex_lock(&r->lock);
     s->done = false;
@@ -93,7 +93,7 @@ static enum weft_status run_ring(struct ring *r, struct wf_text_reader *reader,
                 r->workers->progress(r->workers->ctx, bytes);
             continue;
         }
-        struct slot *s = &r->slots[n_read % r->n_slots];
+        struct worker_slot *s = &r->slots[n_read % r->n_slots];
         read_st = wf_text_reader_next(reader, &s->job.segment, &more, &read_err);
         more = more && read_st == WEFT_OK;
         if (more) {

@@ -21,12 +21,13 @@ enum weft_status wf_as_data(enum weft_status st, struct weft_error *err)
 enum { HEAD_BYTES = 4096 };
 
 /* The first bytes of a file. */
-struct head {
+struct file_head {
     unsigned char at[HEAD_BYTES + 1]; /* ends in NUL */
     size_t n;
 };
 
-static enum weft_status read_head(const char *path, struct head *head, struct weft_error *err)
+static enum weft_status read_head(const char *path, struct file_head *head,
+                                  struct weft_error *err)
 {
     int fd;
     uint64_t size;
@@ -48,23 +49,23 @@ static uint64_t little_endian(const unsigned char *at, unsigned n)
     return value;
 }
 
-static bool is_shard(const struct head *h)
+static bool is_shard(const struct file_head *h)
 {
     uint64_t magic = h->n < 4 ? 0 : little_endian(h->at, 4);
     return magic == 20240520 || magic == 20240801;
 }
 
-static bool is_llmc(const struct head *h)
+static bool is_llmc(const struct file_head *h)
 {
     return h->n >= 4 && little_endian(h->at, 4) == 20240326;
 }
 
-static bool is_safetensors(const struct head *h)
+static bool is_safetensors(const struct file_head *h)
 {
     return h->n > 8 && h->at[8] == '{' && little_endian(h->at, 8) <= WF_SAFETENSORS_MAX_HEADER;
 }
 
-static bool is_text(const struct head *h)
+static bool is_text(const struct file_head *h)
 {
     for (size_t i = 0; i < h->n; i++)
         if (h->at[i] == 0x7f || (h->at[i] < ' ' && strchr("\t\n\r", h->at[i]) == NULL) ||
@@ -74,7 +75,7 @@ static bool is_text(const struct head *h)
 }
 
 /* A schedule starts with its header, with a cell, or with idle steps before one. */
-static bool is_schedule(const struct head *h)
+static bool is_schedule(const struct file_head *h)
 {
     size_t i = strspn((const char *)h->at, ", \t(");
     return strncmp((const char *)h->at, "# weft schedule", 15) == 0 ||
@@ -82,7 +83,7 @@ static bool is_schedule(const struct head *h)
 }
 
 /* The bytes come first.  The name decides which reader reports the error of a malformed file. */
-static enum wf_artifact kind_of_file(const char *path, const struct head *h)
+static enum wf_artifact kind_of_file(const char *path, const struct file_head *h)
 {
     const char *text = (const char *)h->at;
     if (is_shard(h))
@@ -124,7 +125,7 @@ enum weft_status wf_artifact_detect(const char *path, enum wf_artifact *out,
                                     struct weft_error *err)
 {
     struct stat info;
-    struct head head;
+    struct file_head head;
     if (stat(path, &info) != 0)
         return WEFT_FAIL(err, WEFT_DATA, "%.300s: %s", path, strerror(errno));
     if (!S_ISDIR(info.st_mode)) {

@@ -29,12 +29,12 @@ static enum weft_status count_traces(const char *path, size_t *n, struct weft_er
     return WEFT_OK;
 }
 
-enum part { SETTINGS, METRICS, SCHEDULE, TRACES, MODEL, RANKS, N_PARTS };
+enum run_part { SETTINGS, METRICS, SCHEDULE, TRACES, MODEL, RANKS, N_PARTS };
 
 static const char *const part_names[N_PARTS] = {"config.yaml", "metrics.jsonl", "schedule.csv",
                                                 "trace",       "model",         "ranks"};
 
-static enum weft_status read_part(struct wf_run_info *v, enum part part, const char *path,
+static enum weft_status read_part(struct wf_run_info *v, enum run_part part, const char *path,
                                   struct weft_error *err)
 {
     enum weft_status st = WEFT_OK;
@@ -72,7 +72,7 @@ enum weft_status wf_run_inspect(struct wf_run_info *v, const char *dir, struct w
 {
     *v = (struct wf_run_info){.flights = {.lost = SIZE_MAX}};
     enum weft_status st = WEFT_OK;
-    for (enum part part = 0; part < N_PARTS && st == WEFT_OK; part++) {
+    for (enum run_part part = 0; part < N_PARTS && st == WEFT_OK; part++) {
         if (!wf_dir_contains(dir, part_names[part]))
             continue;
         char *path = wf_path_join(dir, part_names[part]);

@@ -15,19 +15,19 @@
 
 /* -- tensors -------------------------------------------------------------------------------- */
 
-struct job {
+struct conversion {
     const struct wf_weights *from;
     struct wf_param_list params;
     struct wf_hf_tensor *tensors; /* owned: (params.n) */
 };
 
-static void job_release(struct job *j)
+static void job_release(struct conversion *j)
 {
     free(j->tensors);
     wf_param_list_release(&j->params);
 }
 
-static enum weft_status list_tensors(struct job *j, struct weft_error *err)
+static enum weft_status list_tensors(struct conversion *j, struct weft_error *err)
 {
     const struct weft_model *model = &wf_weights_info(j->from)->model;
     WEFT_TRY(wf_param_list_init(&j->params, model, 0, model->layers + 2, err));
@@ -106,7 +106,7 @@ static enum weft_status copy_tensors(const struct wf_weights *from,
     return st;
 }
 
-static enum weft_status write_hf(const struct job *j, const char *out,
+static enum weft_status write_hf(const struct conversion *j, const char *out,
                                  const struct wf_convert_options *options,
                                  struct weft_error *err)
 {
@@ -130,7 +130,7 @@ enum weft_status wf_convert_to_hf(const struct wf_weights *from, const char *out
                                   const struct wf_convert_options *options,
                                   struct wf_convert_result *result, struct weft_error *err)
 {
-    struct job j = {.from = from};
+    struct conversion j = {.from = from};
     enum weft_status st = list_tensors(&j, err);
     if (st == WEFT_OK)
         st = write_hf(&j, out, options, err);
@@ -161,8 +161,8 @@ static enum weft_status save_tokenizer(void *tokenizer, const char *dir, struct 
     return weft_tokenizer_save(tokenizer, dir, err);
 }
 
-static enum weft_status write_checkpoint(const struct job *j, const char *out, uint64_t step,
-                                         struct wf_convert_result *result,
+static enum weft_status write_checkpoint(const struct conversion *j, const char *out,
+                                         uint64_t step, struct wf_convert_result *result,
                                          struct weft_error *err)
 {
     struct weft_tokenizer *tokenizer = NULL;
@@ -179,7 +179,7 @@ enum weft_status wf_convert_to_checkpoint(const struct wf_weights *from, const c
                                           struct wf_convert_result *result,
                                           struct weft_error *err)
 {
-    struct job j = {.from = from};
+    struct conversion j = {.from = from};
     struct wf_convert_result r = {0};
     enum weft_status st = list_tensors(&j, err);
     if (st == WEFT_OK)

@@ -13,7 +13,7 @@
 
 enum { MAX_CHUNKS = 4, ALL_RANK_COUNTS = 16, MAX_SEARCHED = 3 };
 
-struct search {
+struct layout_enumeration {
     const struct wf_train_settings *settings;
     const struct weft_model *model;
     const struct wf_auto_machine *machine;
@@ -61,7 +61,8 @@ static double oversubscription(const struct wf_auto_machine *m,
 }
 
 /* Computes the costs of a layout's stages.  The caller frees out->f.at, which has all lists. */
-static enum weft_status make_cost(const struct search *x, const struct wf_topology *l,
+static enum weft_status make_cost(const struct layout_enumeration *x,
+                                  const struct wf_topology *l,
                                   const struct wf_auto_profile *profile,
                                   const struct wf_auto_candidate *c, struct weft_cost *out,
                                   struct weft_error *err)
@@ -86,7 +87,8 @@ static enum weft_status make_cost(const struct search *x, const struct wf_topolo
     return WEFT_OK;
 }
 
-static enum weft_status time_pipeline(const struct search *x, const struct wf_topology *l,
+static enum weft_status time_pipeline(const struct layout_enumeration *x,
+                                      const struct wf_topology *l,
                                       const struct wf_auto_profile *profile,
                                       struct wf_auto_candidate *c, struct weft_error *err)
 {
@@ -105,8 +107,8 @@ static enum weft_status time_pipeline(const struct search *x, const struct wf_to
 
 /* Returns the seconds of a rank after its micros: for every group it sums and updates its share and
  * receives the shares of the other members. */
-static double rank_update(const struct search *x, const struct wf_topology *l, uint32_t rank,
-                          const struct wf_auto_profile *profile)
+static double rank_update(const struct layout_enumeration *x, const struct wf_topology *l,
+                          uint32_t rank, const struct wf_auto_profile *profile)
 {
     const struct weft_link link = {.latency_seconds = x->machine->hop,
                                    .bytes_per_second =
@@ -127,7 +129,7 @@ static double rank_update(const struct search *x, const struct wf_topology *l, u
     return seconds;
 }
 
-static double time_update(const struct search *x, const struct wf_topology *l,
+static double time_update(const struct layout_enumeration *x, const struct wf_topology *l,
                           const struct wf_auto_profile *profile,
                           const struct wf_auto_candidate *c)
 {
@@ -142,9 +144,9 @@ static double time_update(const struct search *x, const struct wf_topology *l,
 /* -- its memory ----------------------------------------------------------------------------- */
 
 /* Counts bytes.  Neighbouring ranks are on one host. */
-static enum weft_status count_bytes(const struct search *x, const struct wf_topology *l,
-                                    struct wf_auto_candidate *c, bool *fits,
-                                    struct weft_error *err)
+static enum weft_status count_bytes(const struct layout_enumeration *x,
+                                    const struct wf_topology *l, struct wf_auto_candidate *c,
+                                    bool *fits, struct weft_error *err)
 {
     const struct wf_auto_machine *m = x->machine;
     uint32_t a_host = m->ranks_per_host == 0 ? l->n_ranks : m->ranks_per_host;
@@ -163,7 +165,7 @@ static enum weft_status count_bytes(const struct search *x, const struct wf_topo
 
 /* -- one candidate -------------------------------------------------------------------------- */
 
-static enum weft_status keep(struct search *x, const struct wf_auto_candidate *c,
+static enum weft_status keep(struct layout_enumeration *x, const struct wf_auto_candidate *c,
                              struct weft_error *err)
 {
     struct wf_auto_candidates *list = &x->list;
@@ -181,7 +183,7 @@ static enum weft_status keep(struct search *x, const struct wf_auto_candidate *c
     return WEFT_OK;
 }
 
-static enum weft_status evaluate(struct search *x, const struct wf_topology *l,
+static enum weft_status evaluate(struct layout_enumeration *x, const struct wf_topology *l,
                                  const struct wf_auto_profile *profile,
                                  struct wf_auto_candidate *c, struct weft_error *err)
 {
@@ -199,7 +201,7 @@ static enum weft_status evaluate(struct search *x, const struct wf_topology *l,
     return WEFT_OK;
 }
 
-static enum weft_status build_topology(const struct search *x,
+static enum weft_status build_topology(const struct layout_enumeration *x,
                                        const struct wf_auto_candidate *c,
                                        struct wf_topology *out, struct weft_error *err)
 {
@@ -214,10 +216,11 @@ static enum weft_status build_topology(const struct search *x,
 /* -- more micros ---------------------------------------------------------------------------- */
 
 /* Returns true if the layout runs with this number of micros per replica, for any batch. */
-static bool can_run(const struct search *x, const struct wf_auto_candidate *c, uint64_t micros)
+static bool can_run(const struct layout_enumeration *x, const struct wf_auto_candidate *c,
+                    uint64_t micros)
 {
     struct wf_train_settings s = *x->settings;
-    struct search other = *x;
+    struct layout_enumeration other = *x;
     struct wf_topology l;
     if (micros * c->dp > UINT32_MAX)
         return false;
@@ -244,7 +247,8 @@ static uint32_t micros_of_file(const char *path)
 /* Returns the smallest number of micros per replica with which a rejected layout runs; 0 if none
  * helps.  Schedules require a multiple of the ranks, an even number, or at least twice the ranks:
  * multiples of twice the ranks satisfy all, so a layout that fails with those never runs. */
-static uint32_t micros_needed(const struct search *x, const struct wf_auto_candidate *c)
+static uint32_t micros_needed(const struct layout_enumeration *x,
+                              const struct wf_auto_candidate *c)
 {
     const struct weft_generator *g = weft_generator_find(c->schedule);
     uint64_t set = x->settings->parallel.micros, unit = 2 * (uint64_t)c->pp;
@@ -262,7 +266,7 @@ static uint32_t micros_needed(const struct search *x, const struct wf_auto_candi
     return (uint32_t)first;
 }
 
-static void note_micros(struct search *x, const struct wf_auto_candidate *c)
+static void note_micros(struct layout_enumeration *x, const struct wf_auto_candidate *c)
 {
     uint32_t set = x->settings->parallel.micros;
     if (x->list.n_tried > 0 || (x->min_micros != 0 && c->dp >= x->min_micros))
@@ -273,7 +277,7 @@ static void note_micros(struct search *x, const struct wf_auto_candidate *c)
 }
 
 /* Tries one layout.  One that cannot be run is no error. */
-static enum weft_status try_one(struct search *x, struct wf_auto_candidate c,
+static enum weft_status try_one(struct layout_enumeration *x, struct wf_auto_candidate c,
                                 const struct wf_auto_profile *profile, struct weft_error *err)
 {
     struct wf_topology l;
@@ -298,7 +302,7 @@ static enum weft_status try_one(struct search *x, struct wf_auto_candidate c,
 
 /* -- all of them ---------------------------------------------------------------------------- */
 
-static enum weft_status try_chunks(struct search *x, struct wf_auto_candidate c,
+static enum weft_status try_chunks(struct layout_enumeration *x, struct wf_auto_candidate c,
                                    const struct wf_auto_profile *profile,
                                    struct weft_error *err)
 {
@@ -313,7 +317,7 @@ static enum weft_status try_chunks(struct search *x, struct wf_auto_candidate c,
     return WEFT_OK;
 }
 
-static enum weft_status try_schedules(struct search *x, struct wf_auto_candidate c,
+static enum weft_status try_schedules(struct layout_enumeration *x, struct wf_auto_candidate c,
                                       const struct wf_auto_profile *profile,
                                       struct weft_error *err)
 {
@@ -334,7 +338,8 @@ static enum weft_status try_schedules(struct search *x, struct wf_auto_candidate
 }
 
 /* Returns a lower bound: all ranks are busy all the time, and there is no update. */
-static double time_lower_bound(const struct search *x, const struct wf_auto_candidate *c,
+static double time_lower_bound(const struct layout_enumeration *x,
+                               const struct wf_auto_candidate *c,
                                const struct wf_auto_profile *profile)
 {
     const struct weft_stage_range whole = {
@@ -344,13 +349,13 @@ static double time_lower_bound(const struct search *x, const struct wf_auto_cand
     return (all.f + back) * x->settings->parallel.micros / ((double)c->dp * c->pp);
 }
 
-static bool is_prunable(const struct search *x, const struct wf_auto_candidate *c,
+static bool is_prunable(const struct layout_enumeration *x, const struct wf_auto_candidate *c,
                         const struct wf_auto_profile *profile)
 {
     return x->list.n > 0 && time_lower_bound(x, c, profile) > 2 * x->list.fastest;
 }
 
-static enum weft_status try_threads(struct search *x, struct wf_auto_candidate c,
+static enum weft_status try_threads(struct layout_enumeration *x, struct wf_auto_candidate c,
                                     struct weft_error *err)
 {
     const struct wf_auto_machine *m = x->machine;
@@ -371,7 +376,7 @@ static enum weft_status try_threads(struct search *x, struct wf_auto_candidate c
 }
 
 /* Returns true for numbers of ranks to try: with many cores only those that divide them. */
-static bool is_rank_count(const struct search *x, uint64_t ranks)
+static bool is_rank_count(const struct layout_enumeration *x, uint64_t ranks)
 {
     const struct wf_train_settings *s = x->settings;
     uint32_t cores = x->machine->cores;
@@ -382,7 +387,8 @@ static bool is_rank_count(const struct search *x, uint64_t ranks)
            (s->parallel.given.dp && ranks % s->parallel.dp == 0);
 }
 
-static enum weft_status try_ranks(struct search *x, uint32_t ranks, struct weft_error *err)
+static enum weft_status try_ranks(struct layout_enumeration *x, uint32_t ranks,
+                                  struct weft_error *err)
 {
     const struct wf_train_settings *s = x->settings;
     for (uint32_t pp = 1; pp <= ranks; pp++) {
@@ -395,7 +401,7 @@ static enum weft_status try_ranks(struct search *x, uint32_t ranks, struct weft_
     return WEFT_OK;
 }
 
-static uint64_t max_ranks(const struct search *x)
+static uint64_t max_ranks(const struct layout_enumeration *x)
 {
     const struct wf_train_settings *s = x->settings;
     uint64_t pp = s->parallel.given.pp ? s->parallel.pp : 1;
@@ -405,7 +411,7 @@ static uint64_t max_ranks(const struct search *x)
     return pp * dp > x->machine->cores ? pp * dp : x->machine->cores;
 }
 
-static enum weft_status try_all(struct search *x, struct weft_error *err)
+static enum weft_status try_all(struct layout_enumeration *x, struct weft_error *err)
 {
     uint64_t max = max_ranks(x);
     for (uint64_t n = 1; n <= max && n <= UINT32_MAX; n++)
@@ -452,7 +458,8 @@ static void move_best_first(struct wf_auto_candidates *list)
 
 /* -- searching ------------------------------------------------------------------------------ */
 
-static const struct wf_auto_profile *find_profile(const struct search *x, uint32_t threads)
+static const struct wf_auto_profile *find_profile(const struct layout_enumeration *x,
+                                                  uint32_t threads)
 {
     size_t i = 0;
     while (x->machine->profiles[i].threads != threads)
@@ -471,7 +478,7 @@ static bool is_repeated(const struct wf_auto_candidate *list, size_t i)
 
 /* Tries schedules made by search where they could win: in the best few divisions into ranks that
  * would be the fastest without a bubble. */
-static enum weft_status search_best(struct search *x, struct weft_error *err)
+static enum weft_status search_best(struct layout_enumeration *x, struct weft_error *err)
 {
     size_t n = x->list.n, searched = 0;
     struct wf_auto_candidate *list = malloc((n + 1) * sizeof *list);
@@ -493,7 +500,7 @@ static enum weft_status search_best(struct search *x, struct weft_error *err)
 }
 
 /* Bounds how much faster another order of the chosen layout could be. */
-static enum weft_status bound_choice(struct search *x, struct weft_error *err)
+static enum weft_status bound_choice(struct layout_enumeration *x, struct weft_error *err)
 {
     struct wf_auto_candidate *c = &x->list.at[0];
     struct wf_topology l;
@@ -511,7 +518,8 @@ static enum weft_status bound_choice(struct search *x, struct weft_error *err)
     return st;
 }
 
-static enum weft_status nothing_found(const struct search *x, struct weft_error *err)
+static enum weft_status nothing_found(const struct layout_enumeration *x,
+                                      struct weft_error *err)
 {
     if (x->list.n_over_limit > 0)
         return WEFT_FAIL(err, WEFT_NOMEM,
@@ -530,7 +538,7 @@ enum weft_status wf_auto_choose(const struct wf_train_settings *s,
                                 const struct wf_auto_machine *machine,
                                 struct wf_auto_candidates *out, struct weft_error *err)
 {
-    struct search x = {.settings = s, .model = model, .machine = machine};
+    struct layout_enumeration x = {.settings = s, .model = model, .machine = machine};
     enum weft_status st = try_all(&x, err);
     x.searching = true;
     if (st == WEFT_OK)

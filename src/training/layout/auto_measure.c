@@ -96,7 +96,7 @@ enum weft_status wf_auto_probe_init(struct wf_auto_probe *p, const struct wf_tra
 /* -- passes --------------------------------------------------------------------------------- */
 
 /* One item as a stage, with the buffers of its calls. */
-struct bench {
+struct layout_bench {
     struct wf_tstage *t; /* owned, as are the buffers */
     struct weft_stage stage;
     int32_t *tokens;
@@ -105,7 +105,7 @@ struct bench {
     double loss;
 };
 
-static void release_bench(struct bench *b)
+static void release_bench(struct layout_bench *b)
 {
     wf_tstage_free(b->t);
     free(b->tokens);
@@ -121,7 +121,7 @@ static void fill(float *at, size_t n, float size, uint64_t what)
         at[i] = size * ((float)wf_random_below(3, what, i, 2001) / 1000.0F - 1.0F);
 }
 
-static enum weft_status make_bench(struct bench *b, const struct wf_auto_probe *p,
+static enum weft_status make_bench(struct layout_bench *b, const struct wf_auto_probe *p,
                                    uint32_t item, struct wf_pool *pool, struct weft_error *err)
 {
     const struct wf_tstage_spec spec = {.model = p->model,
@@ -177,7 +177,7 @@ static double lap(int64_t *from)
 }
 
 /* Times a forward, a whole backward, and a backward in two parts. */
-static enum weft_status run_passes(struct bench *b, struct wf_auto_times *out,
+static enum weft_status run_passes(struct layout_bench *b, struct wf_auto_times *out,
                                    struct weft_error *err)
 {
     const struct weft_stage_ops *ops = b->stage.ops;
@@ -198,7 +198,7 @@ static enum weft_status run_passes(struct bench *b, struct wf_auto_times *out,
 
 /* Stores the minimum of all rounds: other processes only add to the time.  The first round, with
  * cold caches and pages, is not counted. */
-static enum weft_status time_passes(struct bench *b, struct wf_auto_times *out,
+static enum weft_status time_passes(struct layout_bench *b, struct wf_auto_times *out,
                                     struct weft_error *err)
 {
     struct wf_auto_times t;
@@ -237,7 +237,7 @@ static void pack_rows(void *arg, size_t tensor, size_t row0, size_t row1)
     wf_tstage_pack_rows(stage, &wf_tstage_params(stage, &n)[tensor], row0, row1);
 }
 
-static enum weft_status time_update(struct bench *b, struct wf_pool *pool,
+static enum weft_status time_update(struct layout_bench *b, struct wf_pool *pool,
                                     struct wf_auto_profile *out, struct weft_error *err)
 {
     static const struct wf_optim_settings how = {0.9, 0.95, 1e-8, 0.1};
@@ -262,13 +262,13 @@ static enum weft_status time_update(struct bench *b, struct wf_pool *pool,
     return WEFT_OK;
 }
 
-struct sum_job {
+struct measured_sum {
     int64_t *a, *b;
 };
 
 static void sum_tile(void *arg, size_t task, unsigned worker)
 {
-    const struct sum_job *job = arg;
+    const struct measured_sum *job = arg;
     (void)worker;
     (void)wf_ops()->exact_merge(job->a + task * SUM_TILE, job->b + task * SUM_TILE, SUM_TILE);
 }
@@ -277,7 +277,7 @@ static enum weft_status time_sum(struct wf_pool *pool, struct wf_auto_profile *o
                                  struct weft_error *err)
 {
     size_t n = (size_t)SUM_TILE * N_SUM_TILES;
-    struct sum_job job = {calloc(n, sizeof(int64_t)), calloc(n, sizeof(int64_t))};
+    struct measured_sum job = {calloc(n, sizeof(int64_t)), calloc(n, sizeof(int64_t))};
     enum weft_status st = WEFT_OK;
     if (job.a == NULL || job.b == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to measure sums");
@@ -303,7 +303,7 @@ static enum weft_status time_item(struct weft_comm *comm, const struct wf_auto_p
                                   uint32_t item, struct wf_pool *pool,
                                   struct wf_auto_profile *out, struct weft_error *err)
 {
-    struct bench b = {0};
+    struct layout_bench b = {0};
     struct wf_auto_times *to[] = {&out->embedding, &out->layer, &out->head}, t = {0};
     enum weft_status st = make_bench(&b, p, item, pool, err);
     if (st == WEFT_OK)

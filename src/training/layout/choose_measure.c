@@ -79,7 +79,7 @@ void wf_layout_scale_passes(struct wf_auto_profile *profile, double factor)
 
 /* -- ranks as threads of this process ------------------------------------------------------- */
 
-struct job {
+struct measure_job {
     const struct wf_auto_probe *probe;
     uint32_t threads;
     struct wf_auto_profile each[MAX_COPIES];
@@ -88,7 +88,7 @@ struct job {
 
 static enum weft_status measure_copy(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
-    struct job *job = arg;
+    struct measure_job *job = arg;
     uint32_t rank = weft_comm_rank(comm);
     double hop, link;
     WEFT_TRY(wf_auto_measure(comm, job->probe, job->threads, &job->each[rank], err));
@@ -119,7 +119,7 @@ static enum weft_status measure_process(struct wf_layout_measurement *m,
         if (i >= n_profiles && took_long(m))
             break;
 
-        struct job job = {.probe = &m->probe, .threads = threads[k]};
+        struct measure_job job = {.probe = &m->probe, .threads = threads[k]};
         uint32_t n = n_copies(m, threads[k]);
         WEFT_TRY(weft_comm_run_threads(n, measure_copy, &job, err));
 

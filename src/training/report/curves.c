@@ -8,12 +8,12 @@
 
 enum { WIDE = 1080, HALF = 530, HIGH = 300, LOW = 190, SMOOTH_FROM = 200 };
 
-struct lines {
+struct curve_lines {
     struct wf_chart_line *at; /* owned, with the numbers they point to */
     size_t n;
 };
 
-static void lines_release(struct lines *l)
+static void lines_release(struct curve_lines *l)
 {
     for (size_t i = 0; i < l->n; i++) {
         free((void *)l->at[i].x);
@@ -63,7 +63,7 @@ struct curve {
 };
 
 /* Adds a column of a run, unless it is empty. */
-static void add_line(struct wf_page *p, struct lines *l, const struct wf_run *run,
+static void add_line(struct wf_page *p, struct curve_lines *l, const struct wf_run *run,
                      const struct curve *c)
 {
     size_t n = 0;
@@ -94,14 +94,14 @@ static void add_line(struct wf_page *p, struct lines *l, const struct wf_run *ru
                                            .n = n};
 }
 
-static bool lines_init(struct wf_page *p, struct lines *l)
+static bool lines_init(struct wf_page *p, struct curve_lines *l)
 {
-    *l = (struct lines){.at = calloc(p->n * 3 + 1, sizeof *l->at)};
+    *l = (struct curve_lines){.at = calloc(p->n * 3 + 1, sizeof *l->at)};
     p->failed = p->failed || l->at == NULL;
     return l->at != NULL;
 }
 
-static void put_chart(struct wf_page *p, struct wf_chart *c, const struct lines *l)
+static void put_chart(struct wf_page *p, struct wf_chart *c, const struct curve_lines *l)
 {
     c->lines = l->at;
     c->n_lines = l->n;
@@ -117,7 +117,7 @@ static void put_chart(struct wf_page *p, struct wf_chart *c, const struct lines 
 static void put_columns(struct wf_page *p, struct wf_chart *c, size_t column, const char *name,
                         size_t planned)
 {
-    struct lines l;
+    struct curve_lines l;
     if (!lines_init(p, &l))
         return;
     for (size_t r = 0; r < p->n; r++) {
@@ -142,7 +142,7 @@ static void put_columns(struct wf_page *p, struct wf_chart *c, size_t column, co
 
 static void put_loss(struct wf_page *p)
 {
-    struct lines l;
+    struct curve_lines l;
     double *marks = NULL;
     if (!lines_init(p, &l))
         return;

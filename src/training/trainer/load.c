@@ -89,7 +89,7 @@ enum weft_status wf_load_infer(const struct wf_weights *w, struct wf_infer *m,
 
 /* -- ranges of a checkpoint ----------------------------------------------------------------- */
 
-struct reading {
+struct weight_reading {
     struct wf_ckpt *store;
     const struct wf_load_range *ranges;
     struct weft_error err; /* of the first failure */
@@ -99,7 +99,7 @@ struct reading {
 
 static void read_range(void *arg, size_t task, unsigned worker)
 {
-    struct reading *r = arg;
+    struct weight_reading *r = arg;
     const struct wf_load_range *range = &r->ranges[task];
     struct weft_error err = {0};
     (void)worker;
@@ -117,7 +117,7 @@ static void read_range(void *arg, size_t task, unsigned worker)
 enum weft_status wf_load_ranges(struct wf_ckpt *store, const struct wf_load_range *ranges,
                                 size_t n, struct wf_pool *pool, struct weft_error *err)
 {
-    struct reading r = {.store = store, .ranges = ranges, .failed = ATOMIC_FLAG_INIT};
+    struct weight_reading r = {.store = store, .ranges = ranges, .failed = ATOMIC_FLAG_INIT};
     wf_pool_run(pool, n, read_range, &r);
     if (!atomic_load(&r.stop))
         return WEFT_OK;

@@ -87,7 +87,7 @@ static enum weft_status check_model(const struct weft_model *model, const struct
 
 /* -- choosing a checkpoint ------------------------------------------------------------------ */
 
-struct search {
+struct resume_search {
     const struct wf_resume_setup *setup;
     uint64_t below; /* only steps before this one: later checkpoints could not be read */
     struct wf_ckpt *found;
@@ -97,7 +97,7 @@ struct search {
 /* Checks manifests, sizes and headers.  The numbers are verified when they are read. */
 static enum weft_status find(void *arg, struct weft_error *err)
 {
-    struct search *s = arg;
+    struct resume_search *s = arg;
     if (s->setup->root == NULL)
         return wf_ckpt_open(s->setup->path, false, &s->found, err);
     return wf_ckpt_open_newest_below(s->setup->root, s->below, false, &s->found, &s->skipped,
@@ -118,7 +118,7 @@ static enum weft_status choose(const struct wf_resume_setup *setup, uint64_t bel
                                struct wf_ckpt **ckpt, struct wf_resume_result *out,
                                struct weft_error *err)
 {
-    struct search search = {.setup = setup, .below = below};
+    struct resume_search search = {.setup = setup, .below = below};
     uint32_t rank = own_rank(setup);
     char path[4096] = "";
     enum weft_status st =

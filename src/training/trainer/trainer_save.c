@@ -61,7 +61,7 @@ enum weft_status wf_trainer_fetch_weight(struct wf_trainer *t, size_t param, flo
 
 /* -- writing -------------------------------------------------------------------------------- */
 
-struct piece {
+struct saved_piece {
     struct wf_hf_writer *writer;
     const float *values; /* borrowed; NULL: finish the file */
     size_t n;
@@ -69,7 +69,7 @@ struct piece {
 
 static enum weft_status write_piece(void *arg, struct weft_error *err)
 {
-    const struct piece *p = arg;
+    const struct saved_piece *p = arg;
     return p->values == NULL ? wf_hf_writer_finish(p->writer, err)
                              : wf_hf_writer_append(p->writer, p->values, p->n, err);
 }
@@ -77,7 +77,7 @@ static enum weft_status write_piece(void *arg, struct weft_error *err)
 static enum weft_status write_weights(struct wf_trainer *t, float *buffer,
                                       struct wf_hf_writer *w, struct weft_error *err)
 {
-    struct piece piece = {.writer = w};
+    struct saved_piece piece = {.writer = w};
     for (size_t i = 0; i < t->topology.params.n; i++) {
         piece.n = wf_param_size(&t->topology.params.at[i]);
         if (owner(&t->topology, i) == 0) {

@@ -19,7 +19,7 @@
 #include "base/text.h"
 #include "planning/sched/gen/gen.h"
 
-struct direction {
+struct dualpipe_direction {
     uint32_t stage, first_micro;
     uint32_t n_f, n_b; /* forwards and backwards so far */
 };
@@ -32,17 +32,17 @@ struct dual {
     struct wf_builder *b;
     uint32_t rank;
     uint32_t half, at, micros; /* H, h, m */
-    struct direction near, far;
+    struct dualpipe_direction near, far;
     struct pending_w *queue; /* borrowed: the pending W's; large enough for all of a rank */
     size_t q_begin, q_end;
 };
 
-static void forward(struct dual *d, struct direction *dir)
+static void forward(struct dual *d, struct dualpipe_direction *dir)
 {
     wf_builder_add(d->b, d->rank, WEFT_ACT_F, dir->stage, dir->first_micro + dir->n_f++);
 }
 
-static void backward(struct dual *d, struct direction *dir, bool split)
+static void backward(struct dual *d, struct dualpipe_direction *dir, bool split)
 {
     uint32_t micro = dir->first_micro + dir->n_b++;
     wf_builder_add(d->b, d->rank, split ? WEFT_ACT_I : WEFT_ACT_B, dir->stage, micro);
@@ -56,7 +56,8 @@ static void weight(struct dual *d)
     wf_builder_add(d->b, d->rank, WEFT_ACT_W, w.stage, w.micro);
 }
 
-static void forward_with_backward(struct dual *d, struct direction *f, struct direction *g)
+static void forward_with_backward(struct dual *d, struct dualpipe_direction *f,
+                                  struct dualpipe_direction *g)
 {
     wf_builder_add_pair(d->b, d->rank,
                         (struct weft_action){.micro = f->first_micro + f->n_f++,
@@ -170,8 +171,8 @@ WF_GENERATOR(dualpipe_v)
 static void setup_two_way(const struct weft_gen_params *params, uint32_t rank, struct dual *d)
 {
     uint32_t last = params->ranks - 1;
-    struct direction down = {.stage = rank, .first_micro = 0};
-    struct direction up = {.stage = last - rank, .first_micro = params->micros / 2};
+    struct dualpipe_direction down = {.stage = rank, .first_micro = 0};
+    struct dualpipe_direction up = {.stage = last - rank, .first_micro = params->micros / 2};
     bool down_is_near = rank < params->ranks / 2;
     d->half = params->ranks / 2;
     d->at = down_is_near ? rank : last - rank;

@@ -27,7 +27,7 @@ struct policy {
 
 /* A slot is a chunk of a rank.  prev and next are the slots of the neighbouring stages, or `stages`
  * beyond either end of the model. */
-struct slot {
+struct greedy_slot {
     uint32_t stage, rank, prev, next;
 };
 
@@ -49,8 +49,8 @@ struct planner {
     struct wf_builder *b;
     uint32_t ranks, chunks, stages, micros;
     struct counters forward, backward;
-    struct slot *slots;  /* owned: (ranks, chunks), plus one beyond the model */
-    struct task *active; /* owned: (ranks), running tasks */
+    struct greedy_slot *slots; /* owned: (ranks, chunks), plus one beyond the model */
+    struct task *active;       /* owned: (ranks), running tasks */
     uint32_t n_active;
     bool *busy;     /* owned: (ranks) */
     uint8_t *dirty; /* owned: (ranks, rounded up to 8): the rank has to be examined */
@@ -139,7 +139,7 @@ FAST void start_actions(struct planner *p, bool back_first, bool waves)
  * rank of the neighbouring stage. */
 FAST void finish(struct planner *p, struct task task)
 {
-    const struct slot *at = &p->slots[task.slot];
+    const struct greedy_slot *at = &p->slots[task.slot];
     uint32_t *f = p->forward.done, *b = p->backward.done, *b_limit = p->backward.limit;
     uint32_t slot = task.slot, prev = at->prev, next = at->next;
     if (task.backward) {
@@ -207,8 +207,8 @@ static bool planner_init(struct planner *p)
         return false;
 
     for (uint32_t s = 0; s < p->stages; s++)
-        p->slots[slot_of(p, s)] = (struct slot){s, p->b->rank_of[s], slot_of(p, (int64_t)s - 1),
-                                                slot_of(p, (int64_t)s + 1)};
+        p->slots[slot_of(p, s)] = (struct greedy_slot){
+            s, p->b->rank_of[s], slot_of(p, (int64_t)s - 1), slot_of(p, (int64_t)s + 1)};
     p->forward.limit[slot_of(p, 0)] = p->micros;
     p->backward.done[p->stages] = p->micros; /* the last stage waits for no other backward */
     return true;
