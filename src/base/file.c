@@ -281,6 +281,17 @@ enum weft_status wf_atomic_file_write(struct wf_atomic_file *f, const void *byte
     return WEFT_OK;
 }
 
+enum weft_status wf_atomic_file_overwrite(struct wf_atomic_file *f, uint64_t offset,
+                                          const void *bytes, size_t n, struct weft_error *err)
+{
+    WEFT_TRY(flush(f, err));
+    off_t end = lseek(f->fd, 0, SEEK_CUR);
+    if (end < 0 || lseek(f->fd, (off_t)offset, SEEK_SET) < 0)
+        return wf_file_fail_write(f->path, err);
+    WEFT_TRY(wf_fd_write(f->fd, f->path, bytes, n, err));
+    return lseek(f->fd, end, SEEK_SET) < 0 ? wf_file_fail_write(f->path, err) : WEFT_OK;
+}
+
 enum weft_status wf_atomic_file_commit(struct wf_atomic_file *f, struct weft_error *err)
 {
     WEFT_TRY(flush(f, err));

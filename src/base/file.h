@@ -36,7 +36,7 @@ struct wf_atomic_file {
     size_t n_buffered;
 };
 
-/* Creates the temporary file.  All three functions return WEFT_IO if the system refuses.  Call
+/* Creates the temporary file.  All functions return WEFT_IO if the system refuses.  Call
  * wf_atomic_file_release() after every outcome; it removes the temporary file unless it was
  * committed.  Local. */
 enum weft_status wf_atomic_file_open(struct wf_atomic_file *f, const char *path,
@@ -44,6 +44,9 @@ enum weft_status wf_atomic_file_open(struct wf_atomic_file *f, const char *path,
 /* Appends n bytes. */
 enum weft_status wf_atomic_file_write(struct wf_atomic_file *f, const void *bytes, size_t n,
                                       struct weft_error *err);
+/* Overwrites n bytes at `offset`, which were written before. */
+enum weft_status wf_atomic_file_overwrite(struct wf_atomic_file *f, uint64_t offset,
+                                          const void *bytes, size_t n, struct weft_error *err);
 /* Makes the file durable and renames it to its final path. */
 enum weft_status wf_atomic_file_commit(struct wf_atomic_file *f, struct weft_error *err);
 /* Frees the buffers and removes an uncommitted file.  A file that failed to open is allowed. */

@@ -199,20 +199,20 @@ table <<'END'
 3 | empty\.txt: there is no text | weft tokenize empty.txt -o new
 3 | folder: there is no text | weft tokenize folder -o new
 3 | /dev/null: there is no text | weft tokenize /dev/null -o new
-3 | no-text\.jsonl:2: has no "text" | weft tokenize no-text.jsonl -o new
-3 | half\.jsonl:2: no JSON | weft tokenize half.jsonl -o new
-2 | taken has token shards already: remove them, or give | weft tokenize small.txt -o taken
-2 | small\.txt is a file: give a new folder | weft tokenize small.txt -o small.txt
-8 | cannot make the folder no/such/place: No such | weft tokenize small.txt -o no/such/place
+3 | no-text\.jsonl:2: has no string "text" | weft tokenize no-text.jsonl -o new
+3 | half\.jsonl:2: not valid JSON | weft tokenize half.jsonl -o new
+2 | taken already has token shards; remove them, or use | weft tokenize small.txt -o taken
+2 | small\.txt is a file; use a new folder | weft tokenize small.txt -o small.txt
+8 | cannot create the folder no/such/place: No such | weft tokenize small.txt -o no/such/place
 2 | --val: '1' is not a number of at least 0 and less than 1 | weft tokenize small.txt -o new --val 1
-2 | --train-bpe 10: learn 257 to | weft tokenize small.txt -o new --train-bpe 10
+2 | a vocabulary of 10 tokens is out of range .expected 257 to | weft tokenize small.txt -o new --train-bpe 10
 2 | give --tokenizer or --train-bpe, not both | weft tokenize small.txt -o new --train-bpe 300 --tokenizer tok-half
 3 | none: No such file .*tokenizer\.json | weft tokenize small.txt -o new --tokenizer none
 3 | folder: has neither tokenizer\.json nor vocab\.json | weft tokenize small.txt -o new --tokenizer folder
 3 | tok-half/tokenizer\.json: line 2: | weft tokenize small.txt -o new --tokenizer tok-half
 3 | tok-wordpiece/tokenizer\.json: .*WordPiece.* is not supported | weft tokenize small.txt -o new --tokenizer tok-wordpiece
 3 | tok-nothing/tokenizer\.json: has no model | weft tokenize small.txt -o new --tokenizer tok-nothing
-3 | tok-twice/tokenizer\.json: id 0 is given twice | weft tokenize small.txt -o new --tokenizer tok-twice
+3 | tok-twice/tokenizer\.json: id 0 is used twice | weft tokenize small.txt -o new --tokenizer tok-twice
 
 # train: settings
 2 | none\.yaml: No such file | weft train none.yaml
@@ -257,12 +257,12 @@ table <<'END'
 # train: data
 3 | data\.train: none: no such file or folder | weft train run.yaml --data.train=none --log.dir=new/run
 3 | data\.train: folder: no \*\.bin file .*weft tokenize | weft train run.yaml --data.train=folder
-3 | data\.train: empty\.txt: 0 bytes are no token shard.*weft tokenize | weft train run.yaml --data.train=empty.txt
-3 | data\.train: cut\.bin: has 1100 bytes, .* cut short | weft train run.yaml --data.train=cut.bin
-3 | data\.train: zeros\.bin: begins with 0, .* no token shard | weft train run.yaml --data.train=zeros.bin
-3 | data\.train: longer\.bin: has 1026 bytes, not | weft train run.yaml --data.train=longer.bin
+3 | data\.train: empty\.txt: 0 bytes are not a token shard.*weft tokenize | weft train run.yaml --data.train=empty.txt
+3 | data\.train: cut\.bin: has 1100 bytes .*truncated | weft train run.yaml --data.train=cut.bin
+3 | data\.train: zeros\.bin: not a token shard: it begins with 0  | weft train run.yaml --data.train=zeros.bin
+3 | data\.train: longer\.bin: has 1026 bytes .expected | weft train run.yaml --data.train=longer.bin
 3 | data\.train: tokens\.bin: 1537 tokens are too few for one step.* smaller data\.batch or data\.seq | weft train run.yaml --data.batch=1000
-3 | data\.train: .*too few for one sequence: 2000 .*data\.seq | weft train --model.spec=d1 --model.vocab=128 --model.ctx=2000 --data.train=tokens.bin --data.shuffle=true
+3 | data\.train: .*too few for one sequence .2000 .*data\.seq | weft train --model.spec=d1 --model.vocab=128 --model.ctx=2000 --data.train=tokens.bin --data.shuffle=true
 3 | data\.val: none: no such file or folder | weft train run.yaml --data.val=none --eval.every=1
 3 | data\.val: tokens\.bin: 1537 tokens are too few.*data\.batch.*weft tokenize --val | weft train run.yaml --data.batch=70 --data.train=tokens.bin,tokens.bin --data.val=tokens.bin --eval.every=1
 3+ | tokens\.bin: token .* the vocabulary has 64.*model\.vocab | weft train --model.spec=d1 --model.vocab=64 --model.ctx=16 --data.train=tokens.bin
@@ -290,7 +290,7 @@ table <<'END'
 4 | no-weights has neither model\.safetensors nor | weft eval -m no-weights -d tokens.bin
 4 | long-weights/model\.safetensors: | weft eval -m long-weights -d tokens.bin
 3 | none: no such file or folder | weft eval -m model -d none
-3 | no-header\.bin: 500 bytes are no token shard | weft eval -m model -d no-header.bin
+3 | no-header\.bin: 500 bytes are not a token shard | weft eval -m model -d no-header.bin
 2 | sequence length 65 is out of range .the model accepts 1 to 64. | weft eval -m model -d tokens.bin --seq 65
 2 | generate needs --model | weft generate
 4 | none cannot be opened: No such file | weft generate -m none
@@ -332,7 +332,7 @@ table <<'END'
 # No space: a limit on files stands for a disk that is full
 8 | config\.yaml cannot be written: File too large; free some space | ulimit -f 4; weft train run.yaml --log.dir=new/run
 8 | File too large | ulimit -f 100; weft convert model new
-8 | cannot write new/.*: File too large | ulimit -f 1; weft tokenize small.txt -o new --train-bpe 300
+8 | new/.* cannot be written: File too large; free some space | ulimit -f 1; weft tokenize small.txt -o new --train-bpe 300
 8 | cannot write plan\.html: File too large | ulimit -f 1; weft plan -s zb-v -p 4 -m 8 -o plan.html
 8 | cannot write page\.html: File too large | ulimit -f 1; weft report done -o page.html
 END
@@ -352,7 +352,7 @@ if unshare -m true 2>"$dir/err" && unshare -m mount -t tmpfs -o size=16k none "$
             exit $code' mount "$disk" "$WEFT" "$@"
     }
     table <<END
-8 | cannot write $disk/new/.*: No space left | on_disk tokenize numbers.txt -o $disk/new
+8 | $disk/new/.* cannot be written: No space left .*free some space | on_disk tokenize numbers.txt -o $disk/new
 8 | No space left .*free some space | on_disk convert model $disk/new
 8 | cannot write $disk/x\.png: No space left | on_disk draw good.trace -o $disk/x.png --width 4000 --height 4000
 END
@@ -386,7 +386,7 @@ if anybody --version >"$dir/out" 2>"$dir/err"; then
 4 | closed/model/config\.json cannot be opened: Permission denied | anybody eval -m closed/model -d tokens.bin
 3 | closed/small\.txt.*: Permission denied | anybody inspect closed/small.txt
 8 | cannot write shut/plan\.csv: Permission denied | anybody plan -s 1f1b -p 2 -m 2 -o shut/plan.csv
-8 | cannot make the folder shut/new: Permission denied | anybody tokenize small.txt -o shut/new
+8 | cannot create the folder shut/new: Permission denied | anybody tokenize small.txt -o shut/new
 8 | shut/run: Permission denied | anybody train run.yaml --log.dir=shut/run
 8 | shut/new cannot be created: Permission denied | anybody convert model shut/new
 8 | cannot write shut/page\.html: Permission denied | anybody report done -o shut/page.html

@@ -124,6 +124,6 @@ for bad in '--temperature=-1' '--temperature=x' '--temperature=nan' '--top-p=0' 
 done
 run 4 generate --model nowhere --tokens 1
 run 4 generate --model "$tiny/config.json" --tokens 1
-err_has 'a model of llm.c has a header'
+err_has 'the header of an llm.c model has'
 to_full generate --model "$tiny" --tokens 1 --json
 finish

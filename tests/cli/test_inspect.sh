@@ -121,7 +121,7 @@ out_has 'shards: 2 token shards'
 out_has 'tokens   3,074, the largest is 127'
 head -c 1500 "$tiny/tokens.bin" >cut.bin
 run 3 inspect cut.bin
-err_has 'cut short'
+err_has 'truncated'
 head -c 100 "$tiny/tokens.bin" >cut.bin
 run 3 inspect cut.bin
 

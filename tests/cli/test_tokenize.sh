@@ -22,7 +22,7 @@ holds test -s data/val-000000.bin
 holds test ! -e data/tokenizer.json
 holds grep -q '"document_end":256' data/meta.json
 run 2 tokenize book.txt -o data
-err_has 'data has token shards already'
+err_has 'data already has token shards'
 
 # A vocabulary is trained, written and reused.  The sources compress well.
 sources=$WEFT_SOURCE_DIR/src
@@ -61,7 +61,7 @@ cp bpe/tokenizer.json alone
 run 0 train "${shape[@]}" --data.train=alone --log.dir=beside_vocab
 holds grep -q '^  vocab: 2048' beside_vocab/config.yaml
 run 3 train "${shape[@]}" --data.train=alone --model.vocab=100
-err_has 'it takes a larger model.vocab'
+err_has 'use a larger model.vocab'
 
 # Errors.
 run 2 tokenize -o x
@@ -83,7 +83,7 @@ out_has '(not 4096: no more pairs of the text repeat)'
 run 0 tokenize short.txt -o short.json --train-bpe 4096 --json
 out_has '"vocab_asked":4096'
 run 2 tokenize book.txt -o x --train-bpe 100
-err_has 'learn 257 to'
+err_has 'expected 257 to'
 run 3 tokenize book.txt -o x --tokenizer nowhere
 err_has 'nowhere: No such file or directory'
 run 3 tokenize nowhere.txt -o x
@@ -92,15 +92,15 @@ mkdir empty
 run 3 tokenize empty -o x
 err_has 'empty: there is no text'
 run 3 tokenize "$WEFT" -o x
-err_has 'has a zero byte: it is no text'
+err_has 'has a zero byte; it is not text'
 printf '{"text": "a"}\n{"text": 7}\n' >wrong.jsonl
 run 3 tokenize wrong.jsonl -o x
-err_has 'wrong.jsonl:2: has no "text"'
+err_has 'wrong.jsonl:2: has no string "text"'
 printf '{"model": {"type": "WordPiece"}}' >other.json
 run 3 tokenize book.txt -o x --tokenizer other.json
 err_has "other.json: model 'WordPiece' is not supported"
 run 8 tokenize book.txt -o no/such/folder
-err_has 'cannot make the folder'
+err_has 'cannot create the folder'
 holds test ! -e x
 
 # Pipes are read, too; progress is drawn on terminals only.

@@ -1,5 +1,4 @@
-/* Which tokens a step takes: in file order by the rule, shuffled as a bijection; any step asked
- * for at any time. */
+/* Tests which tokens a step uses, in file order and shuffled, for steps in any order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +13,7 @@
 
 enum { VOCAB = 100000 };
 
-/* Token i of the data is i, so that a token tells where it was.  Cut into two shards. */
+/* Data in two shards whose token i is i, so that a token is its own position. */
 static struct wf_shards *open_counting(struct folder *f, int32_t total)
 {
     int32_t *tokens = malloc(sizeof *tokens * (size_t)total);
@@ -39,12 +38,12 @@ static struct order_case {
     const char *name;
     int32_t total;
     uint32_t rows, seq;
-    uint64_t steps; /* of an epoch: (total - 1) / (rows * seq) */
+    uint64_t steps; /* per epoch: (total - 1) / (rows * seq) */
 } orders[] = {
     {"one step, exactly", 8 * 24 + 1, 8, 24, 1},
-    {"eight steps, as the reference runs have", 8 * 8 * 24 + 1, 8, 24, 8},
+    {"eight steps, as in the reference runs", 8 * 8 * 24 + 1, 8, 24, 8},
     {"one token too few for the second", 2 * 3 * 5, 3, 5, 1},
-    {"tokens left over", 1000, 7, 9, 15},
+    {"unused tokens at the end", 1000, 7, 9, 15},
     {"single tokens", 6, 1, 1, 5},
 };
 
@@ -69,8 +68,8 @@ static void check_file_order(void **state)
     folder_remove(&f);
 }
 
-/* Each window once in every epoch, in an order that is another one in the next, and that knows
- * nothing of how many rows a step has. */
+/* Every epoch uses each window once, in an order that differs between epochs and does not depend on
+ * the rows per step. */
 static void check_shuffled(void **state)
 {
     (void)state;
@@ -82,7 +81,7 @@ static void check_shuffled(void **state)
         struct wf_batch b;
         assert_int_equal(wf_batch_init(&b, s, rows, SEQ, VOCAB, true, 7, NULL), WEFT_OK);
         assert_int_equal(b.epoch_len, WINDOWS);
-        /* Backwards: no step needs the one before. */
+        /* Backwards: a step does not depend on the previous one. */
         for (uint32_t n = 3 * WINDOWS / rows; n-- > 0;) {
             assert_int_equal(wf_batch_read(&b, n, 0, rows, in, target, NULL), WEFT_OK);
             for (uint32_t r = 0; r < rows; r++) {
@@ -109,12 +108,13 @@ static void check_shuffled(void **state)
             moved += epoch > 0 && w != order[(epoch - 1) * WINDOWS + i];
         }
     }
-    assert_true(moved > 2 * WINDOWS * 9 / 10); /* by chance two orders agree in one place */
+    assert_true(moved >
+                2 * WINDOWS * 9 / 10); /* two random orders agree in one place on average */
     wf_shards_free(s);
     folder_remove(&f);
 }
 
-/* The rows that micros take one by one are those of the whole step. */
+/* The rows of all micro-batches are the rows of the step. */
 static void check_micros(void **state)
 {
     (void)state;
@@ -135,7 +135,7 @@ static void check_micros(void **state)
                 struct wf_range r = wf_micro_range(ROWS, micros, m);
                 assert_int_equal(r.begin, end);
                 end = r.end;
-                /* The remainder is with the first ones. */
+                /* The first ones get the remainder. */
                 assert_int_equal(r.end - r.begin, ROWS / micros + (m < ROWS % micros));
                 assert_int_equal(wf_batch_read(&b, 11, (uint32_t)r.begin,
                                                (uint32_t)(r.end - r.begin), in + r.begin * SEQ,
@@ -157,9 +157,11 @@ static struct short_case {
     const char *error; /* NULL: enough */
 } shorts[] = {
     {"just enough for a step", 13, false, NULL},
-    {"one too few for a step", 12, false, "12 tokens are too few for one step: 12 and the one"},
+    {"one too few for a step", 12, false,
+     "12 tokens are too few for one step (12 and one more"},
     {"just enough for a window", 5, true, NULL},
-    {"one too few for a window", 4, true, "4 tokens are too few for one sequence: 4 and the"},
+    {"one too few for a window", 4, true,
+     "4 tokens are too few for one sequence (4 and one more"},
     {"a single token", 1, true, "b.bin: 1 tokens are too few"},
 };
 
@@ -191,7 +193,7 @@ static void check_vocabulary(void **state)
     int32_t in[10], target[10];
     assert_int_equal(wf_batch_init(&b, s, 1, 10, 20, false, 1, NULL), WEFT_OK);
     assert_int_equal(wf_batch_read(&b, 0, 0, 1, in, target, NULL), WEFT_OK);
-    /* The target behind the last input counts, too. */
+    /* The target of the last input is checked, too. */
     assert_int_equal(wf_batch_read(&b, 1, 0, 1, in, target, &err), WEFT_DATA);
     assert_non_null(
         strstr(err.msg, "a.bin: token 20 (at byte 1104) is 20: the vocabulary has"));
@@ -215,7 +217,7 @@ static void check_bijection(void **state)
                 seen[to] = 1;
             }
         }
-    /* Sizes beyond any table: within, and two neighbours go apart. */
+    /* Sizes too large for a table: results are in range, and neighbours are separated. */
     for (unsigned bits = 20; bits < 64; bits++) {
         uint64_t n = (UINT64_C(1) << bits) + 1;
         assert_true(wf_permute(1, 0, n, n - 1) < n);
@@ -224,8 +226,8 @@ static void check_bijection(void **state)
     assert_true(wf_permute(1, 0, UINT64_MAX, 5) < UINT64_MAX);
 }
 
-/* Every index goes everywhere equally often: chi-squared over many seeds, 63 degrees of freedom;
- * beyond 120 lies one in 50,000. */
+/* Every index goes to every position equally often: chi-squared over many seeds with 63 degrees of
+ * freedom exceeds 120 once in 50,000. */
 static void check_uniform(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Token shards: what is read across their borders, and every way a file can be wrong. */
+/* Tests token shards: reads across shard boundaries, damaged files, and writing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ static void write_bytes(const char *path, const void *bytes, size_t n)
     assert_int_equal(fclose(out), 0);
 }
 
-/* A header by hand, little-endian, and room behind it. */
+/* Writes a little-endian header and fills the file up to its size. */
 static void make_header(unsigned char *bytes, uint32_t magic, uint32_t version, uint32_t count)
 {
     const uint32_t words[] = {magic, version, count};
@@ -29,7 +29,7 @@ static void make_header(unsigned char *bytes, uint32_t magic, uint32_t version, 
         bytes[i] = (unsigned char)(words[i / 4] >> 8 * (i % 4));
 }
 
-/* Tokens 7 * i + first, by hand. */
+/* Writes a shard of tokens 7 * i + first without the code under test. */
 static void write_counting(const char *path, uint32_t n, uint32_t width, uint32_t first)
 {
     unsigned char bytes[1024 + 4 * 64];
@@ -40,11 +40,11 @@ static void write_counting(const char *path, uint32_t n, uint32_t width, uint32_
     write_bytes(path, bytes, 1024 + n * width);
 }
 
-/* -- what is read --------------------------------------------------------------------------- */
+/* -- reading -------------------------------------------------------------------------------- */
 
 enum { N_A = 5, N_B = 1, N_C = 9, N_ALL = N_A + N_B + N_C };
 
-/* Three shards of both widths; every range is the same as that of the joined row. */
+/* Three shards of both widths: every range equals that of the joined tokens. */
 static void check_borders(void **state)
 {
     (void)state;
@@ -76,7 +76,7 @@ static void check_borders(void **state)
     folder_remove(&f);
 }
 
-/* More tokens than one piece of reading, and more shards than stay open. */
+/* More tokens than one read and more shards than stay open. */
 static void check_many(void **state)
 {
     (void)state;
@@ -101,7 +101,7 @@ static void check_many(void **state)
         assert_true(have[2 * i] == i && have[2 * i + 1] == i + 7);
     assert_int_equal(wf_shards_read(s, 2 * FILES, LONG, 100000, have, NULL), WEFT_OK);
     assert_memory_equal(have, tokens, sizeof *have * LONG);
-    /* One of those that are opened again was changed meanwhile. */
+    /* A shard that is opened again has changed. */
     struct weft_error err;
     write_counting(folder_in(&f, "s299.bin"), 3, 2, 0);
     assert_int_equal(wf_shards_read(s, 598, 2, 50000, have, &err), WEFT_DATA);
@@ -121,15 +121,15 @@ static struct list_case {
     {"a file", "@/b.bin", 2, 200, NULL},
     {"a folder", "@", 7, 100, NULL},
     {"a folder with a slash", "@/", 7, 100, NULL},
-    {"a list in its own order", "@/b.bin,@/a.bin", 3, 200, NULL},
+    {"a list in the order written", "@/b.bin,@/a.bin", 3, 200, NULL},
     {"a pattern", "@/[ab].bin", 3, 100, NULL},
     {"a pattern and a file", "@/b*,@/a.bin", 3, 200, NULL},
-    {"one twice", "@/a.bin,@/a.bin", 2, 100, NULL},
+    {"a file twice", "@/a.bin,@/a.bin", 2, 100, NULL},
     {"a name with a comma", "@/c,d.bin", 4, 300, NULL},
     {"nothing", "", 0, 0, "an empty name in the list of shards ''"},
     {"a comma at the end", "@/a.bin,", 0, 0, "an empty name in the list"},
-    {"nothing there", "@/x.bin", 0, 0, "/x.bin: no such file or folder"},
-    {"a pattern for nothing", "@/x*", 0, 0, "/x*: no such file or folder"},
+    {"a missing file", "@/x.bin", 0, 0, "/x.bin: no such file or folder"},
+    {"a pattern without matches", "@/x*", 0, 0, "/x*: no such file or folder"},
     {"a folder without shards", "@/empty", 0, 0, "/empty: no *.bin file in this folder"},
     {"a pipe", "@/pipe", 0, 0, "/pipe: is not a regular file"},
 };
@@ -165,7 +165,7 @@ static void check_list(void **state)
     folder_remove(&f);
 }
 
-/* -- what is refused ------------------------------------------------------------------------ */
+/* -- refused files -------------------------------------------------------------------------- */
 
 static struct broken_case {
     const char *name;
@@ -173,19 +173,21 @@ static struct broken_case {
     size_t bytes; /* of the file */
     const char *error;
 } broken[] = {
-    {"no bytes", 20240520, 1, 4, 0, "0 bytes are no token shard, whose header alone has 1024"},
-    {"half a header", 20240520, 1, 4, 1023, "1023 bytes are no token shard"},
-    {"another magic", 20240326, 3, 4, 1032, "begins with 20240326, not 20240520 or 20240801"},
-    {"the other's version", 20240520, 7, 4, 1032, "version 7 of shard 20240520 is not known"},
-    {"an unknown version", 20240801, 1, 4, 1040, "version 1 of shard 20240801 is not known"},
+    {"no bytes", 20240520, 1, 4, 0, "0 bytes are not a token shard, whose header has 1024"},
+    {"half a header", 20240520, 1, 4, 1023, "1023 bytes are not a token shard"},
+    {"another magic", 20240326, 3, 4, 1032,
+     "begins with 20240326 (expected 20240520 or 20240801)"},
+    {"the version of the other format", 20240520, 7, 4, 1032,
+     "unknown version 7 of shard 20240520"},
+    {"an unknown version", 20240801, 1, 4, 1040, "unknown version 1 of shard 20240801"},
     {"no tokens", 20240520, 1, 0, 1024, "at byte 8: a count of 0 tokens: the shard is empty"},
-    {"below nought", 20240520, 1, 0xffffffff, 1032,
+    {"a negative count", 20240520, 1, 0xffffffff, 1032,
      "a count of 4294967295 tokens is too large"},
     {"2^31", 20240801, 7, 0x80000000, 1032, "a count of 2147483648 tokens is too large"},
-    {"a byte less", 20240520, 1, 4, 1031,
-     "has 1031 bytes, not the 1032 of its 4 tokens: it is"},
-    {"a byte more", 20240520, 1, 4, 1033, "of its 4 tokens: something follows them"},
-    {"no body", 20240801, 7, 2147483647, 1024, "1024 bytes, not the 8589935612 of its"},
+    {"one byte missing", 20240520, 1, 4, 1031,
+     "has 1031 bytes (expected 1032 for 4 tokens); it is"},
+    {"one byte too many", 20240520, 1, 4, 1033, "for 4 tokens); other bytes follow"},
+    {"no body", 20240801, 7, 2147483647, 1024, "1024 bytes (expected 8589935612 for"},
 };
 
 static void check_broken(void **state)
@@ -220,11 +222,11 @@ static void check_vocabulary(void **state)
         strstr(err.msg, "/a.bin: token 3 (at byte 1030) is 21: the vocabulary has 21"));
     assert_int_equal(wf_shards_read(s, 4, 1, UINT32_MAX, out, NULL), WEFT_OK);
     assert_int_equal(out[0], 0x7ffffff9);
-    /* No vocabulary makes a token fit that int32_t cannot hold. */
+    /* A token beyond int32_t is refused with any vocabulary. */
     assert_int_equal(wf_shards_read(s, 4, 2, UINT32_MAX, out, &err), WEFT_DATA);
     assert_non_null(strstr(err.msg, "/b.bin: token 1 (at byte 1028) is 2147483648"));
     assert_int_equal(wf_shards_read(s, 0, 9, 50257, out, &err), WEFT_DATA);
-    assert_string_equal(err.msg, "tokens 0 to 9 are wanted, but there are 8");
+    assert_string_equal(err.msg, "tokens 0 to 9 are out of range: there are 8");
     assert_int_equal(wf_shards_read(s, UINT64_MAX, 1, 50257, out, NULL), WEFT_DATA);
     wf_shards_free(s);
     folder_remove(&f);
@@ -244,12 +246,12 @@ static void check_cut_while_open(void **state)
     assert_int_equal(wf_shards_read(s, 0, 3, 50257, out, NULL), WEFT_OK);
     assert_int_equal(wf_shards_read(s, 0, 8, 50257, out, &err), WEFT_DATA);
     assert_non_null(
-        strstr(err.msg, "/a.bin: there is no byte 1031, though its header has 8 tokens"));
+        strstr(err.msg, "/a.bin: there is no byte 1031, but its header has 8 tokens"));
     wf_shards_free(s);
     folder_remove(&f);
 }
 
-/* -- what is written ------------------------------------------------------------------------ */
+/* -- writing -------------------------------------------------------------------------------- */
 
 static void check_written(void **state)
 {
@@ -273,7 +275,7 @@ static void check_written(void **state)
     folder_remove(&f);
 }
 
-/* A failure leaves the old file as it was, and nothing beside it. */
+/* A failure leaves the old file unchanged and no other files. */
 static void check_not_written(void **state)
 {
     (void)state;
@@ -292,7 +294,7 @@ static void check_not_written(void **state)
     assert_int_equal(info.st_size, 3);
     assert_int_equal(folder_count(&f), 1);
     assert_int_equal(wf_shard_write(folder_in(&f, "no/x.bin"), 300, bad, 2, &err), WEFT_IO);
-    assert_non_null(strstr(err.msg, "cannot write"));
+    assert_non_null(strstr(err.msg, "cannot be written"));
     assert_int_equal(wf_shard_write("/dev/null", 300, bad, 2, &err), WEFT_IO);
     assert_non_null(strstr(err.msg, "not a regular file"));
     folder_remove(&f);

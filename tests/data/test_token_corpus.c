@@ -1,5 +1,5 @@
-/* Texts to shards: which documents, in which order, the same for any number of threads; and
- * vocabularies that are learnt, against a slow reference. */
+/* Tests the conversion of texts to shards (documents, order, any number of threads) and learned
+ * vocabularies against a slow reference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +64,7 @@ static enum weft_status tokenize(const char *input, const struct weft_tokenizer 
     return st;
 }
 
-/* The tokens of shards as text, with '#' for the end of a document. */
+/* Returns the tokens of shards as text, with '#' for the end of a document. */
 static char *text_of(const char *shards, const struct weft_tokenizer *t)
 {
     struct wf_shards *s = NULL;
@@ -138,7 +138,7 @@ static void check_documents(void **state)
     folder_remove(&f);
 }
 
-/* Words and numbers of a large text, and a long piece without any place to cut. */
+/* Returns a large text of words and numbers with a long piece that cannot be cut. */
 static char *large_text(size_t *len)
 {
     enum { N = 3 << 20 };
@@ -168,8 +168,8 @@ static void assert_same_file(const char *a, const char *b)
     free(y);
 }
 
-/* A text that is read in blocks has the tokens of the whole, by any number of threads. */
-static void check_blocks(void **state)
+/* Reading in segments yields the tokens of the whole text with any number of threads. */
+static void check_segments(void **state)
 {
     (void)state;
     struct folder f = folder_new();
@@ -208,7 +208,7 @@ static void check_blocks(void **state)
     folder_remove(&f);
 }
 
-/* Shards have the size asked for, but for the last. */
+/* All shards but the last have the requested size. */
 static void check_shards(void **state)
 {
     (void)state;
@@ -222,16 +222,16 @@ static void check_shards(void **state)
     assert_text(folder_in(&f, "out/train-000000.bin"), t, "abcde");
     assert_text(folder_in(&f, "out/train-000002.bin"), t, "jklm#");
     assert_text(folder_in(&f, "out"), t, "abcdefg#hijklm#");
-    /* They are not mixed with those of another run. */
+    /* A folder with shards is refused. */
     struct weft_error err;
     assert_int_equal(tokenize(folder_in(&f, "in.jsonl"), t, asked, &r, &err), WEFT_USAGE);
-    assert_non_null(strstr(err.msg, "has token shards already"));
+    assert_non_null(strstr(err.msg, "already has token shards"));
     weft_tokenizer_free(t);
     remove_folder(&f, "out");
     folder_remove(&f);
 }
 
-/* -- what is held back -------------------------------------------------------------------------- */
+/* -- validation documents ----------------------------------------------------------------------- */
 
 static void write_lines(const char *path, uint32_t n)
 {
@@ -258,7 +258,7 @@ static void check_val(void **state)
         assert_int_equal(tokenize(folder_in(&f, "in.jsonl"), t, asked, &r, NULL), WEFT_OK);
         assert_int_equal(r.train.documents + r.val.documents, cases[i].n);
         assert_in_range(r.val.documents, (uintmax_t)cases[i].least, (uintmax_t)cases[i].most);
-        /* Each document is in one of them, whole and in order. */
+        /* Each document is in one of the splits, complete and in order. */
         char *train = text_of(folder_in(&f, "out/train-000000.bin"), t);
         char *val = text_of(folder_in(&f, "out/val-000000.bin"), t);
         const char *a = train, *b = val;
@@ -281,8 +281,8 @@ static void check_val(void **state)
     weft_tokenizer_free(t);
 }
 
-/* A lone text is cut at a line. */
-static void check_lone(void **state)
+/* A single text is cut at a line. */
+static void check_single_text(void **state)
 {
     (void)state;
     struct folder f = folder_new();
@@ -297,28 +297,31 @@ static void check_lone(void **state)
     remove_folder(&f, "out");
     write_string(folder_in(&f, "in.txt"), "one line without an end");
     assert_int_equal(tokenize(folder_in(&f, "in.txt"), t, asked, &r, &err), WEFT_DATA);
-    assert_non_null(strstr(err.msg, "give two documents"));
+    assert_non_null(strstr(err.msg, "needs two documents"));
     write_lines(folder_in(&f, "in.jsonl"), 1);
     assert_int_equal(tokenize(folder_in(&f, "in.jsonl"), t, asked, &r, &err), WEFT_DATA);
-    assert_non_null(strstr(err.msg, "one document only"));
+    assert_non_null(strstr(err.msg, "only one document"));
     weft_tokenizer_free(t);
     folder_remove(&f);
 }
 
-/* -- what is wrong -------------------------------------------------------------------------------- */
+/* -- refused texts -------------------------------------------------------------------------------- */
 
 static struct bad_case {
     const char *name, *file, *text, *message;
 } bad[] = {
-    {"no JSON", "x.jsonl", "{\"text\":\"a\"}\n\n{\"text\":\"b\"\n", "x.jsonl:3: no JSON"},
-    {"no object", "x.jsonl", "[1]\n", "x.jsonl:1: has no \"text\""},
-    {"no text", "x.jsonl", "{\"txt\":\"a\"}\n", "x.jsonl:1: has no \"text\""},
-    {"a text that is a number", "x.jsonl", "{\"text\":1}\n", "x.jsonl:1: has no \"text\""},
-    {"a key twice", "x.jsonl", "{\"text\":\"a\",\"text\":\"b\"}\n", "x.jsonl:1: no JSON"},
-    {"bad UTF-8 in JSON", "x.jsonl", "{\"text\":\"\xFF\"}\n", "x.jsonl:1: no JSON"},
-    {"blank lines only", "x.jsonl", "\n \n", "there is no text in it"},
+    {"not JSON", "x.jsonl", "{\"text\":\"a\"}\n\n{\"text\":\"b\"\n",
+     "x.jsonl:3: not valid JSON"},
+    {"not an object", "x.jsonl", "[1]\n", "x.jsonl:1: has no string \"text\""},
+    {"no text", "x.jsonl", "{\"txt\":\"a\"}\n", "x.jsonl:1: has no string \"text\""},
+    {"a text that is a number", "x.jsonl", "{\"text\":1}\n",
+     "x.jsonl:1: has no string \"text\""},
+    {"a key twice", "x.jsonl", "{\"text\":\"a\",\"text\":\"b\"}\n",
+     "x.jsonl:1: not valid JSON"},
+    {"bad UTF-8 in JSON", "x.jsonl", "{\"text\":\"\xFF\"}\n", "x.jsonl:1: not valid JSON"},
+    {"blank lines only", "x.jsonl", "\n \n", "there is no text"},
     {"an empty file", "x.txt", "", "there is no text"},
-    {"no text file", "x.txt", "a\nb\n@c", "x.txt:3: has a zero byte"},
+    {"a binary file", "x.txt", "a\nb\n@c", "x.txt:3: has a zero byte"},
 };
 
 static void check_bad(void **state)
@@ -338,7 +341,7 @@ static void check_bad(void **state)
     assert_int_equal(tokenize(folder_in(&f, c->file), t, asked, &r, &err), WEFT_DATA);
     if (strstr(err.msg, c->message) == NULL)
         fail_msg("'%s' lacks '%s'", err.msg, c->message);
-    assert_int_equal(folder_count(&f), 1); /* nothing is left behind */
+    assert_int_equal(folder_count(&f), 1); /* no files remain */
     weft_tokenizer_free(t);
     folder_remove(&f);
 }
@@ -347,7 +350,7 @@ static void check_bad(void **state)
 
 enum { MAX_WORDS = 400, MAX_LEN = 24, MAX_TOKENS = 400 };
 
-/* All words of letters, as rows of tokens; the slow way counts all pairs anew for each merge. */
+/* Words as sequences of tokens.  The slow reference counts all pairs again for each merge. */
 struct slow {
     int32_t words[MAX_WORDS][MAX_LEN];
     size_t len[MAX_WORDS], n;
@@ -398,7 +401,7 @@ static bool slow_step(struct slow *s)
     return true;
 }
 
-/* Ids as they are in GPT-2's order; words here have letters and spaces only, and a NUL is none. */
+/* Ids in GPT-2's order.  The words consist of letters and spaces. */
 static void slow_start(struct slow *s, const struct weft_tokenizer *t)
 {
     s->n = 0;
@@ -407,7 +410,7 @@ static void slow_start(struct slow *s, const struct weft_tokenizer *t)
         size_t len;
         const char *at = weft_tokenizer_token(t, id, &len);
         assert_int_equal(len, 1);
-        s->tokens[id][0] = *at == '\0' ? (char)1 : *at; /* a text in C has no NUL */
+        s->tokens[id][0] = *at == '\0' ? (char)1 : *at; /* C strings cannot contain NUL */
         s->tokens[id][1] = '\0';
     }
 }
@@ -422,7 +425,7 @@ static void check_learning(void **state)
         struct weft_tokenizer *t = NULL, *other = NULL;
         struct wf_text_list list;
         memset(&s, 0, sizeof s);
-        /* Words that begin with a space: the split of the text is known. */
+        /* Words begin with a space, so the split of the text is known. */
         for (uint64_t w = 0; w < MAX_WORDS; w++) {
             uint32_t len = 1 + wf_random_below(seed, 1, w, 8);
             wf_text_addc(&text, ' ');
@@ -454,7 +457,7 @@ static void check_learning(void **state)
             assert_int_equal(len, len2);
             assert_memory_equal(a, b, len);
         }
-        /* What was learnt is what encodes: the rows of tokens are those of the words. */
+        /* Encoding with the learned vocabulary yields the tokens of the words. */
         struct weft_tokens have = {0};
         assert_int_equal(weft_tokenizer_encode(t, text.at, text.len, &have, NULL), WEFT_OK);
         size_t n = 0;
@@ -471,8 +474,8 @@ static void check_learning(void **state)
     }
 }
 
-/* The bytes and the end are the least; a text that has no pair twice teaches nothing. */
-static void check_least(void **state)
+/* The minimum is the bytes and the end token; a text without repeated pairs adds none. */
+static void check_minimum(void **state)
 {
     (void)state;
     struct folder f = folder_new();
@@ -493,10 +496,10 @@ static void check_least(void **state)
 int main(void)
 {
     static const struct CMUnitTest plain[] = {
-        cmocka_unit_test(check_documents), cmocka_unit_test(check_blocks),
-        cmocka_unit_test(check_shards),    cmocka_unit_test(check_val),
-        cmocka_unit_test(check_lone),      cmocka_unit_test(check_learning),
-        cmocka_unit_test(check_least),
+        cmocka_unit_test(check_documents),   cmocka_unit_test(check_segments),
+        cmocka_unit_test(check_shards),      cmocka_unit_test(check_val),
+        cmocka_unit_test(check_single_text), cmocka_unit_test(check_learning),
+        cmocka_unit_test(check_minimum),
     };
     struct CMUnitTest tests[WEFT_LEN(plain) + WEFT_LEN(bad)];
     size_t n = 0;

@@ -1,5 +1,4 @@
-/* Tokenizers: against a slow reference, round trips, what is written, and every way a file can be
- * wrong. */
+/* Tests tokenizers: against a slow reference, round trips, saved files, and invalid files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,7 +53,7 @@ static void assert_decodes(const struct weft_tokenizer *t, const struct weft_tok
     wf_text_release(&back);
 }
 
-/* -- what tokens are ------------------------------------------------------------------------ */
+/* -- encoding ------------------------------------------------------------------------------- */
 
 static void check_bytes(void **state)
 {
@@ -83,7 +82,7 @@ static void check_bytes(void **state)
     weft_tokenizer_free(t);
 }
 
-/* Pieces of letters, short ones and long ones, by an encoder that remembers and by none. */
+/* Short and long pieces of letters, with and without the cache. */
 static void check_against_slow(void **state)
 {
     (void)state;
@@ -153,7 +152,7 @@ static void check_known(void **state)
     weft_tokenizer_free(t);
 }
 
-/* Any bytes, with all patterns, by parts that were cut. */
+/* Arbitrary bytes with all patterns, whole and cut into parts. */
 static void check_round_trips(void **state)
 {
     (void)state;
@@ -183,7 +182,7 @@ static void check_round_trips(void **state)
     }
 }
 
-/* A word of a million letters takes no million squared. */
+/* A word of a million letters does not take quadratic time. */
 static void check_long_word(void **state)
 {
     (void)state;
@@ -251,7 +250,7 @@ static void assert_same_tokens(const struct weft_tokenizer *a, const struct weft
     weft_tokens_release(&y);
 }
 
-/* vocab.json and merges.txt are the same as tokenizer.json, which is written from them. */
+/* vocab.json and merges.txt are equivalent to the tokenizer.json that is written from them. */
 static void check_files(void **state)
 {
     (void)state;
@@ -300,13 +299,13 @@ static void check_files(void **state)
     folder_remove(&f);
 }
 
-/* -- files that are wrong, or not supported ----------------------------------------------------- */
+/* -- invalid and unsupported files -------------------------------------------------------------- */
 
-/* One piece of a good file is replaced. */
+/* One part of a valid file is replaced. */
 static struct bad_case {
     const char *name, *old, *new, *message;
 } bad[] = {
-    {"no JSON", "{\"added", "\"added", "line 1"},
+    {"not JSON", "{\"added", "\"added", "line 1"},
     {"no model", "\"model\"", "\"motel\"", "has no model"},
     {"another model", "\"type\":\"BPE\"", "\"type\":\"Unigram\"", "model 'Unigram'"},
     {"byte fallback", "\"type\":\"BPE\"", "\"type\":\"BPE\",\"byte_fallback\":true",
@@ -314,8 +313,8 @@ static struct bad_case {
     {"dropout", "\"type\":\"BPE\"", "\"type\":\"BPE\",\"dropout\":0.1", "dropout"},
     {"a suffix", "\"type\":\"BPE\"", "\"type\":\"BPE\",\"end_of_word_suffix\":\"</w>\"",
      "end_of_word_suffix"},
-    {"a switch that is none", "\"type\":\"BPE\"", "\"type\":\"BPE\",\"ignore_merges\":1",
-     "ignore_merges is neither"},
+    {"a switch that is not a boolean", "\"type\":\"BPE\"",
+     "\"type\":\"BPE\",\"ignore_merges\":1", "ignore_merges is neither"},
     {"a normalizer", "\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}",
      "normalizer 'NFC' is not supported"},
     {"another decoder", "\"decoder\":{\"type\":\"ByteLevel\"}",
@@ -330,30 +329,31 @@ static struct bad_case {
     {"another behaviour", GPT2_STEP,
      "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"x+\"},\"behavior\":\"Removed\"}",
      "Isolated"},
-    {"an id twice", "\"hel\":258", "\"hel\":257", "id 257 is given twice"},
+    {"an id twice", "\"hel\":258", "\"hel\":257", "id 257 is used twice"},
     {"an id below 0", "\"hel\":258", "\"hel\":-1", "token 'hel' has no id"},
-    {"an id far above", "\"hel\":258", "\"hel\":4000000000", "token 'hel' has no id"},
+    {"an id out of range", "\"hel\":258", "\"hel\":4000000000", "token 'hel' has no id"},
     {"an id that is text", "\"hel\":258", "\"hel\":\"258\"", "token 'hel' has no id"},
     {"a token twice", "\"hel\":258", "\"he\":258", "line 1"},
     {"no token for a byte", "\"A\":32", "\"AA\":32", "no token for byte 65"},
     {"not byte-level", "\"hel\":258", "\"\xE2\x96\x81hel\":258", "byte characters"},
     {"an empty token", "\"hel\":258", "\"\":258", "0 bytes"},
-    {"a merge of nothing known", "\"he l\"", "\"hello l\"", "merge 2 names a token"},
-    {"a merge to nothing known", "\"he l\"", "\"he h\"", "merge 2 makes a token"},
-    {"a merge twice", "\"he l\"", "\"h e\"", "merge 2 is given twice"},
-    {"half a merge", "\"he l\"", "\"hel\"", "merge 2 is no pair"},
+    {"a merge of an unknown token", "\"he l\"", "\"hello l\"", "merge 2 names a token"},
+    {"a merge with an unknown result", "\"he l\"", "\"he h\"", "the result of merge 2"},
+    {"a merge twice", "\"he l\"", "\"h e\"", "merge 2 is a duplicate"},
+    {"half a merge", "\"he l\"", "\"hel\"", "merge 2 is not a pair"},
     {"a merge of three", "\"he l\"", "\"h e l\"", "merge 2 names a token"},
-    {"a merge that is a number", "\"he l\"", "7", "merge 2 is no pair"},
-    {"merges that are no list", "\"merges\":[", "\"merges\":{},\"m\":[", "merges is no list"},
-    {"an added id that is taken", "\"id\":260", "\"id\":5", "id 5 is given twice"},
+    {"a merge that is a number", "\"he l\"", "7", "merge 2 is not a pair"},
+    {"merges that are not a list", "\"merges\":[", "\"merges\":{},\"m\":[",
+     "merges is not a list"},
+    {"an added id that is taken", "\"id\":260", "\"id\":5", "id 5 is used twice"},
     {"an added token without text", "\"content\":\"<|endoftext|>\"", "\"content\":\"\"",
      "no content"},
     {"an added token that is not special", "\"special\":true", "\"special\":false",
      "is not special"},
-    {"added tokens that are no list",
+    {"added tokens that are not a list",
      "\"added_tokens\":[{\"id\":260,\"content\":"
      "\"<|endoftext|>\",\"special\":true}]",
-     "\"added_tokens\":7", "added_tokens is no list"},
+     "\"added_tokens\":7", "added_tokens is not a list"},
     {"bad UTF-8", "\"hel\":258", "\"h\xFF\":258", "line 1"},
 };
 
@@ -377,8 +377,8 @@ static void check_bad(void **state)
     wf_text_release(&text);
 }
 
-/* Every file that was cut short is an error. */
-static void check_short(void **state)
+/* Every truncated file is refused. */
+static void check_truncated(void **state)
 {
     (void)state;
     struct wf_text json = {0};
@@ -399,7 +399,7 @@ int main(void)
         cmocka_unit_test(check_bytes),       cmocka_unit_test(check_against_slow),
         cmocka_unit_test(check_round_trips), cmocka_unit_test(check_long_word),
         cmocka_unit_test(check_whole),       cmocka_unit_test(check_files),
-        cmocka_unit_test(check_short),
+        cmocka_unit_test(check_truncated),
     };
     struct CMUnitTest tests[WEFT_LEN(plain) + WEFT_LEN(known) + WEFT_LEN(bad)];
     size_t n = 0;

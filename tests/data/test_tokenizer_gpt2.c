@@ -1,5 +1,5 @@
-/* GPT-2's own vocabulary, where $WEFT_GPT2_DIR names a folder that has it: token for token what
- * the reference gives for strings that are hard to split. */
+/* Tests GPT-2's vocabulary, if $WEFT_GPT2_DIR is a folder with it: strings that are hard to split yield
+ * the tokens of the reference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,7 +70,7 @@ static void check_cases(void **state)
     weft_tokenizer_free(t);
 }
 
-/* The tokenizer.json that is written from these files is the same tokenizer. */
+/* The tokenizer.json that is written from these files is equivalent. */
 static void check_saved(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Splitting: by hand, and cuts that change nothing.  The pieces were checked with another
- * system's regular expressions over all characters that Unicode 14 has. */
+/* Tests splitting: expected pieces, and cuts that do not change them.  The pieces were checked with the
+ * regular expressions of another system over all characters of Unicode 14. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "training/data/tokenizer_split.h"
 
-/* Pieces have a bar between them. */
+/* Bars separate the pieces. */
 static struct split_case {
     const char *name;
     enum wf_split split;
@@ -24,17 +24,17 @@ static struct split_case {
     {"spaces at the end", WF_SPLIT_GPT2, "a|   "},
     {"one newline before a word", WF_SPLIT_GPT2, "a|\n|b"},
     {"newlines and a tab", WF_SPLIT_GPT2, "\n\n\t| x"},
-    {"contractions in small letters", WF_SPLIT_GPT2, "don|'t| DON|'|T| we|'ll| I|'d"},
-    {"an apostrophe behind a space", WF_SPLIT_GPT2, "'s| '|t| '|re"},
+    {"lower-case contractions", WF_SPLIT_GPT2, "don|'t| DON|'|T| we|'ll| I|'d"},
+    {"an apostrophe after a space", WF_SPLIT_GPT2, "'s| '|t| '|re"},
     {"two apostrophes", WF_SPLIT_GPT2, "''|s"},
     {"letters, numbers, others", WF_SPLIT_GPT2, "ab|12|,.|c| 34| ,;"},
     {"accents are letters", WF_SPLIT_GPT2, "na\xC3\xAFve| caf\xC3\xA9"},
-    {"a combining accent is none", WF_SPLIT_GPT2, "e|\xCC\x81| x"},
+    {"a combining accent is not a letter", WF_SPLIT_GPT2, "e|\xCC\x81| x"},
     {"a fraction is a number", WF_SPLIT_GPT2, "\xC2\xBD| 1\xE2\x85\xA7"},
     {"wide spaces", WF_SPLIT_GPT2, "a|\xC2\xA0|b|\xE3\x80\x80|c|\xE1\xA0\x8E|d"},
-    {"U+1C is no space", WF_SPLIT_GPT2, "x| \x1C| y"},
-    {"wrong bytes are others", WF_SPLIT_GPT2, "a|\xFF\xC3|b| \x80|c"},
-    {"a character cut short", WF_SPLIT_GPT2, "a|\xE3\x80"},
+    {"U+1C is not a space", WF_SPLIT_GPT2, "x| \x1C| y"},
+    {"invalid bytes are others", WF_SPLIT_GPT2, "a|\xFF\xC3|b| \x80|c"},
+    {"a truncated character", WF_SPLIT_GPT2, "a|\xE3\x80"},
     {"words, Llama 3", WF_SPLIT_LLAMA3, "Hello| world"},
     {"any contractions", WF_SPLIT_LLAMA3, "DON|'T| We|'Ll| I|'d"},
     {"the long s", WF_SPLIT_LLAMA3, "a|'\xC5\xBF"},
@@ -42,7 +42,7 @@ static struct split_case {
     {"one digit, Qwen 2", WF_SPLIT_QWEN2, "1|2| |3|a"},
     {"one other before letters", WF_SPLIT_LLAMA3, "(ab|)(|cd| (|ef"},
     {"a tab before letters", WF_SPLIT_LLAMA3, "\tab|\n|cd"},
-    {"newlines behind others", WF_SPLIT_LLAMA3, "a|;\n\n|b| {\r\n|  | c"},
+    {"newlines after others", WF_SPLIT_LLAMA3, "a|;\n\n|b| {\r\n|  | c"},
     {"white space to its last newline", WF_SPLIT_LLAMA3, "a| \n \n|  | b"},
     {"spaces before a number", WF_SPLIT_LLAMA3, "a|  | |12"},
     {"white space at the end", WF_SPLIT_LLAMA3, "a|\n|  "},
@@ -81,7 +81,7 @@ static void check_patterns(void **state)
     assert_false(wf_split_find("\\w+", &found));
 }
 
-/* Text of pieces of characters, so that broken ones are in it, too. */
+/* Returns a text of fragments of characters, some of them invalid. */
 static size_t random_text(char *out, size_t size, uint64_t seed, const char *const *units,
                           uint32_t n_units)
 {
@@ -109,7 +109,8 @@ static void check_cut_of(enum wf_split split, const char *text, size_t len, size
     assert_int_equal(at, cut);
 }
 
-/* Whatever follows, the pieces before a cut are those of the whole, and one begins there. */
+/* With any following text, the pieces before a cut are those of the whole text, and a piece begins at
+ * the cut. */
 static void check_cuts(void **state)
 {
     (void)state;
@@ -128,7 +129,7 @@ static void check_cuts(void **state)
             for (int split = WF_SPLIT_GPT2; split <= WF_SPLIT_QWEN2; split++)
                 check_cut_of((enum wf_split)split, text, n, shown, &n_cuts);
     }
-    assert_true(n_cuts > 10000); /* they are found, too */
+    assert_true(n_cuts > 10000); /* cuts are found */
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* Small vocabularies for tests, and a slow reference that merges by looking at everything. */
+/* Small vocabularies for tests and a slow reference encoder. */
 #ifndef TESTS_DATA_TOKEN_HELP_H
 #define TESTS_DATA_TOKEN_HELP_H
 
@@ -19,7 +19,7 @@ struct merges {
     char left[MAX_MERGES][MAX_PIECE], right[MAX_MERGES][MAX_PIECE];
 };
 
-/* The 256 bytes in the order of their characters: those that stand for themselves, then the rest. */
+/* Returns true for bytes that represent themselves; these come first in the order of the ids. */
 static inline bool own_char(int b)
 {
     return (b > 32 && b < 127) || (b > 160 && b != 173);
@@ -89,7 +89,7 @@ static inline void put_merges(struct wf_text *out, const struct merges *m, bool 
     "\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\","                     \
     "\"add_prefix_space\":false,\"use_regex\":false}]}"
 
-/* A whole tokenizer.json; `more` goes into the model: ",\"ignore_merges\":true". */
+/* Appends a whole tokenizer.json; `more` is added to the model: ",\"ignore_merges\":true". */
 static inline void put_tokenizer(struct wf_text *out, const struct merges *m, bool as_lists,
                                  const char *step, const char *more)
 {
@@ -104,7 +104,7 @@ static inline void put_tokenizer(struct wf_text *out, const struct merges *m, bo
     wf_text_adds(out, "]}}");
 }
 
-/* Merges of letters as they might be learnt: of tokens that are there, to ones that are not. */
+/* Creates random merges of existing tokens into new ones, as training might. */
 static inline void random_merges(struct merges *m, size_t n, const char *letters, uint64_t seed)
 {
     uint32_t n_letters = (uint32_t)strlen(letters);
@@ -123,9 +123,9 @@ static inline void random_merges(struct merges *m, size_t n, const char *letters
         bool is_new = strlen(sides[0]) + strlen(sides[1]) < 16;
         snprintf(both, sizeof both, "%s%s", sides[0], sides[1]);
         for (size_t i = 0; i < m->n; i++) {
-            char have[2 * MAX_PIECE];
-            snprintf(have, sizeof have, "%s%s", m->left[i], m->right[i]);
-            is_new = is_new && strcmp(have, both) != 0;
+            char existing[2 * MAX_PIECE];
+            snprintf(existing, sizeof existing, "%s%s", m->left[i], m->right[i]);
+            is_new = is_new && strcmp(existing, both) != 0;
         }
         if (is_new) {
             memcpy(m->left[m->n], sides[0], MAX_PIECE);
@@ -134,7 +134,7 @@ static inline void random_merges(struct merges *m, size_t n, const char *letters
     }
 }
 
-/* The tokens of one piece: the pair of the lowest rank, the leftmost of equals, again and again. */
+/* Encodes one piece by repeatedly merging the pair of the lowest rank, the leftmost of equal ones. */
 static inline size_t slow_encode(const struct merges *m, const char *piece, size_t len,
                                  int32_t *out)
 {

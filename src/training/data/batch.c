@@ -12,15 +12,15 @@ enum weft_status wf_batch_init(struct wf_batch *batch, const struct wf_shards *s
 {
     if (rows == 0 || seq == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "a step needs at least 1 row of 1 token");
+
     uint64_t total = wf_shards_n_tokens(shards);
-    uint64_t unit = shuffle ? seq : (uint64_t)rows * seq; /* below 2^64: both are 32 bits */
+    uint64_t unit = shuffle ? seq : (uint64_t)rows * seq; /* fits: both have 32 bits */
     uint64_t n = (total - 1) / unit;                      /* an open shard is never empty */
     if (n == 0)
         return WEFT_FAIL(
             err, WEFT_DATA,
-            "%.200s%s: %" PRIu64 " tokens are too few for %s: %" PRIu64
-            " and the one behind are needed: give more text, or a smaller data.batch or "
-            "data.seq",
+            "%.200s%s: %" PRIu64 " tokens are too few for %s (%" PRIu64
+            " and one more are needed); use more text, or a smaller data.batch or data.seq",
             wf_shards_path(shards, 0), wf_shards_n_files(shards) > 1 ? " and the others" : "",
             total, shuffle ? "one sequence" : "one step", unit);
     *batch = (struct wf_batch){shards, rows, seq, vocab, shuffle, seed, n};
@@ -29,10 +29,10 @@ enum weft_status wf_batch_init(struct wf_batch *batch, const struct wf_shards *s
 
 /* -- a random order without a table --------------------------------------------------------- */
 
-enum { ROUNDS = 6 }; /* four already pass for random; two more cost nothing beside a read */
+enum { ROUNDS = 6 }; /* four rounds suffice; two more cost nothing compared with a read */
 
-/* A Feistel network on 2 * half bits: whatever the round function, it is a bijection, for each
- * round is undone by the same round. */
+/* A Feistel network on 2 * half bits.  It is a bijection for every round function, because each round
+ * can be inverted. */
 static uint64_t feistel(uint64_t key, unsigned half, uint64_t x)
 {
     const uint64_t mask = (UINT64_C(1) << half) - 1;
@@ -47,14 +47,14 @@ static uint64_t feistel(uint64_t key, unsigned half, uint64_t x)
 
 uint64_t wf_permute(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t i)
 {
-    const uint64_t stream = UINT64_C(0x73687566666c65); /* "shuffle": apart from other uses */
+    const uint64_t stream = UINT64_C(0x73687566666c65); /* "shuffle": differs from other uses */
     uint64_t key = wf_random_u64(seed, stream, epoch);
     unsigned half = 1;
     while (half < 32 && (n - 1) >> 2 * half != 0)
         half++;
-    /* Where the walk leaves 0 .. n-1 it goes on until it is back: still a bijection, for the
-     * walk follows a cycle that i lies on.  The square has at most four times n numbers (or 4), so
-     * that few steps are needed. */
+    /* Cycle walking: a result outside of 0 .. n-1 is permuted again.  This is a bijection, because
+     * the walk follows the cycle of i.  The network's domain has at most 4n numbers (or 4), so few
+     * steps are needed. */
     do
         i = feistel(key, half, i);
     while (i >= n);
@@ -67,7 +67,7 @@ uint64_t wf_batch_position(const struct wf_batch *b, uint64_t step, uint32_t row
 {
     if (!b->shuffle)
         return (step % b->epoch_len * b->rows + row) * b->seq;
-    /* step * rows may pass 2^64 only after more rows than anyone reads; it then wraps. */
+    /* The product may wrap around, but no run reads 2^64 rows. */
     uint64_t window = step * b->rows + row;
     return wf_permute(b->seed, window / b->epoch_len, b->epoch_len, window % b->epoch_len) *
            b->seq;
@@ -80,6 +80,7 @@ enum weft_status wf_batch_read(const struct wf_batch *b, uint64_t step, uint32_t
     if (row0 > b->rows || rows > b->rows - row0)
         return WEFT_FAIL(err, WEFT_INTERNAL, "rows %u to %u of a step of %u", row0, row0 + rows,
                          b->rows);
+
     size_t seq = b->seq;
     for (uint32_t r = 0; r < rows; r++) {
         uint64_t at = wf_batch_position(b, step, row0 + r);

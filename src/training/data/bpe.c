@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/size.h"
 
-enum { SHORT = 48 }; /* bytes of a piece for which looking at all pairs is fastest */
+enum { SHORT = 48 }; /* maximum bytes of a piece for which scanning all pairs is fastest */
 
 static const uint32_t NO_RANK = UINT32_MAX;
 
@@ -32,6 +32,7 @@ static size_t encode_short(const struct weft_tokenizer *t, const unsigned char *
         rank[i] = m.rank;
         result[i] = m.result;
     }
+
     while (n > 1) {
         size_t best = 0;
         for (size_t i = 1; i + 1 < n; i++)
@@ -53,14 +54,14 @@ static size_t encode_short(const struct weft_tokenizer *t, const unsigned char *
     return n;
 }
 
-/* -- long pieces: a list of tokens, and a heap of the pairs in it ------------------------------ */
+/* -- long pieces: a linked list of tokens and a heap of their pairs ---------------------------- */
 
 struct wf_bpe_node {
-    int32_t token; /* WEFT_NO_TOKEN: it was merged into the one before */
-    int32_t before, behind;
+    int32_t token; /* WEFT_NO_TOKEN: merged into the previous node */
+    int32_t prev, next;
 };
 
-/* A pair as it was when it was found: it is out of date when the tokens there are others. */
+/* A pair at the time it was found.  It is stale if the tokens have changed since. */
 struct wf_bpe_entry {
     uint32_t rank;
     int32_t at;
@@ -116,7 +117,8 @@ static struct wf_bpe_entry heap_pop(struct wf_bpe_scratch *scratch)
     return top;
 }
 
-/* Every merge adds at most two pairs, and there are fewer merges than bytes. */
+/* Reserves memory for a piece.  Each merge adds at most two pairs, and there are fewer merges than
+ * bytes. */
 static enum weft_status reserve_scratch(struct wf_bpe_scratch *scratch, size_t len,
                                         struct weft_error *err)
 {
@@ -137,9 +139,9 @@ static void push_pair(const struct weft_tokenizer *t, struct wf_bpe_scratch *scr
                       int32_t at)
 {
     const struct wf_bpe_node *left = &scratch->nodes[at];
-    if (left->behind < 0)
+    if (left->next < 0)
         return;
-    int32_t right = scratch->nodes[left->behind].token;
+    int32_t right = scratch->nodes[left->next].token;
     struct wf_merge m = find_merge(t, left->token, right);
     if (m.rank != NO_RANK)
         heap_push(scratch, (struct wf_bpe_entry){m.rank, at, left->token, right, m.result});
@@ -151,16 +153,16 @@ static void merge_all(const struct weft_tokenizer *t, struct wf_bpe_scratch *scr
     while (scratch->n_heap > 0) {
         struct wf_bpe_entry e = heap_pop(scratch);
         struct wf_bpe_node *left = &nodes[e.at];
-        if (left->token != e.left || left->behind < 0 || nodes[left->behind].token != e.right)
+        if (left->token != e.left || left->next < 0 || nodes[left->next].token != e.right)
             continue;
-        struct wf_bpe_node *right = &nodes[left->behind];
+        struct wf_bpe_node *right = &nodes[left->next];
         left->token = e.result;
-        left->behind = right->behind;
+        left->next = right->next;
         right->token = WEFT_NO_TOKEN;
-        if (left->behind >= 0)
-            nodes[left->behind].before = e.at;
-        if (left->before >= 0)
-            push_pair(t, scratch, left->before);
+        if (left->next >= 0)
+            nodes[left->next].prev = e.at;
+        if (left->prev >= 0)
+            push_pair(t, scratch, left->prev);
         push_pair(t, scratch, e.at);
     }
 }
@@ -172,8 +174,9 @@ static enum weft_status encode_long(const struct weft_tokenizer *t,
 {
     if (len > WF_TOKENIZER_MAX_PIECE)
         return WEFT_FAIL(err, WEFT_DATA,
-                         "%zu bytes of text without a place to split it: a word may have %d",
-                         len, WF_TOKENIZER_MAX_PIECE);
+                         "%zu bytes of text without a place to split (maximum %d)", len,
+                         WF_TOKENIZER_MAX_PIECE);
+
     WEFT_TRY(reserve_scratch(scratch, len, err));
     scratch->n_heap = 0;
     for (size_t i = 0; i < len; i++)
@@ -182,8 +185,9 @@ static enum weft_status encode_long(const struct weft_tokenizer *t,
     for (size_t i = 0; i + 1 < len; i++)
         push_pair(t, scratch, (int32_t)i);
     merge_all(t, scratch);
+
     size_t n = 0;
-    for (int32_t i = 0; i >= 0; i = scratch->nodes[i].behind)
+    for (int32_t i = 0; i >= 0; i = scratch->nodes[i].next)
         out[n++] = scratch->nodes[i].token;
     *n_out = n;
     return WEFT_OK;

@@ -1,6 +1,6 @@
-/* Counts of pairs are kept up to date: a merge touches only the words that have its pair.  The
- * most frequent pair comes from a heap whose entries may be out of date: one whose count is no
- * longer that of its pair is put back with the right one. */
+/* Learns a vocabulary.  The counts of all pairs are updated incrementally: a merge visits only the
+ * words that contain its pair.  The most frequent pair comes from a heap whose entries may be stale:
+ * an entry with an old count is pushed again with the current one. */
 #include "training/data/bpe_train.h"
 
 #include <stdlib.h>
@@ -13,9 +13,9 @@
 struct pair_count {
     struct wf_token_pair pair;
     uint64_t count;
-    uint32_t *words; /* owned: those that have it, or had; each may be there several times */
+    uint32_t *words; /* owned: words that contain the pair or did; may have duplicates */
     uint32_t n_words, cap;
-    bool grown; /* in the merge at hand */
+    bool grown; /* in the current merge */
 };
 
 struct heap_entry {
@@ -23,7 +23,7 @@ struct heap_entry {
     uint32_t pair; /* index */
 };
 
-/* A word as a row of tokens. */
+/* A word as a sequence of tokens. */
 struct sequence {
     size_t begin; /* in symbols */
     uint32_t len;
@@ -31,17 +31,17 @@ struct sequence {
 };
 
 struct trainer {
-    struct weft_tokenizer *t; /* owned until the end */
+    struct weft_tokenizer *t; /* owned until it is returned */
     struct sequence *words;   /* owned */
     size_t n_words;
     int32_t *symbols;         /* owned */
     struct pair_count *pairs; /* owned */
     size_t n_pairs, pairs_cap;
-    uint32_t *slots; /* owned: hash of pairs; index + 1, 0 is free */
+    uint32_t *slots; /* owned: hash table of pairs; index + 1, 0: free */
     size_t mask;
     struct heap_entry *heap; /* owned */
     size_t n_heap, heap_cap;
-    uint32_t *grown; /* owned: pairs that a merge made more frequent */
+    uint32_t *grown; /* owned: pairs whose count the current merge increased */
     size_t n_grown, grown_cap;
 };
 
@@ -50,17 +50,17 @@ static enum weft_status no_memory(struct weft_error *err)
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory to learn a vocabulary");
 }
 
-/* Room for one more item of `size`. */
+/* Makes room for one more item of `size` bytes. */
 static bool reserve_one(void **at, size_t n, size_t *cap, size_t size)
 {
     if (n < *cap)
         return true;
-    size_t more = *cap == 0 ? 1024 : 2 * *cap;
-    void *new = realloc(*at, more * size);
-    if (new == NULL)
+    size_t new_cap = *cap == 0 ? 1024 : 2 * *cap;
+    void *larger = realloc(*at, new_cap * size);
+    if (larger == NULL)
         return false;
-    *at = new;
-    *cap = more;
+    *at = larger;
+    *cap = new_cap;
     return true;
 }
 
@@ -146,7 +146,7 @@ static enum weft_status note_word(struct pair_count *p, uint32_t word, struct we
     return WEFT_OK;
 }
 
-/* A pair that a word has got. */
+/* Counts a new occurrence of a pair in a word. */
 static enum weft_status add_pair(struct trainer *x, struct wf_token_pair pair, uint32_t word,
                                  struct weft_error *err)
 {
@@ -168,7 +168,7 @@ static enum weft_status add_pair(struct trainer *x, struct wf_token_pair pair, u
     return note_word(p, word, err);
 }
 
-/* All pairs whose count went up are in the heap with their new one. */
+/* Pushes all pairs whose count has increased with their new count. */
 static enum weft_status push_grown(struct trainer *x, struct weft_error *err)
 {
     for (size_t i = 0; i < x->n_grown; i++) {
@@ -191,26 +191,28 @@ static bool is_pair(struct wf_token_pair a, struct wf_token_pair b)
     return a.left == b.left && a.right == b.right;
 }
 
-/* Merges a pair in one word.  Only the pairs around it change. */
+/* Merges a pair in one word.  Only the neighbouring pairs change. */
 static enum weft_status merge_word(struct trainer *x, uint32_t index, struct wf_token_pair pair,
                                    int32_t result, struct weft_error *err)
 {
     struct sequence *w = &x->words[index];
     int32_t *s = x->symbols + w->begin;
-    bool has = false;
-    for (uint32_t i = 0; i + 1 < w->len && !has; i++)
-        has = is_pair(pair_at(s, i), pair);
-    if (!has)
+    bool found = false;
+    for (uint32_t i = 0; i + 1 < w->len && !found; i++)
+        found = is_pair(pair_at(s, i), pair);
+    if (!found)
         return WEFT_OK;
     for (uint32_t i = 0; i + 1 < w->len; i++)
         x->pairs[*pair_slot(x, pair_at(s, i)) - 1].count -= w->count;
+
     uint32_t n = 0;
     for (uint32_t i = 0; i < w->len; i++) {
-        bool here = i + 1 < w->len && is_pair(pair_at(s, i), pair);
-        s[n++] = here ? result : s[i];
-        i += here;
+        bool match = i + 1 < w->len && is_pair(pair_at(s, i), pair);
+        s[n++] = match ? result : s[i];
+        i += match;
     }
     w->len = n;
+
     for (uint32_t i = 0; i + 1 < n; i++) {
         if (s[i] == result || s[i + 1] == result)
             WEFT_TRY(add_pair(x, pair_at(s, i), index, err));
@@ -225,7 +227,7 @@ static enum weft_status merge_pair(struct trainer *x, uint32_t index, int32_t re
 {
     struct wf_token_pair pair = x->pairs[index].pair;
     uint32_t *words = x->pairs[index].words, n = x->pairs[index].n_words;
-    x->pairs[index].words = NULL; /* the table may move, and the pair is gone afterwards */
+    x->pairs[index].words = NULL; /* the table may move; the pair no longer occurs afterwards */
     x->pairs[index].n_words = x->pairs[index].cap = 0;
     enum weft_status st = WEFT_OK;
     for (uint32_t i = 0; i < n && st == WEFT_OK; i++)
@@ -234,7 +236,7 @@ static enum weft_status merge_pair(struct trainer *x, uint32_t index, int32_t re
     return st == WEFT_OK ? push_grown(x, err) : st;
 }
 
-/* The token that a pair makes.  Another pair may have made it before. */
+/* Returns the token of a merged pair.  Another pair may have created it already. */
 static enum weft_status make_token(struct trainer *x, struct wf_token_pair pair, int32_t *next,
                                    int32_t *out, struct weft_error *err)
 {
@@ -255,9 +257,9 @@ static enum weft_status make_token(struct trainer *x, struct wf_token_pair pair,
 static enum weft_status learn(struct trainer *x, struct weft_error *err)
 {
     int32_t next = 256, end = (int32_t)x->t->n_vocab - 1;
-    uint32_t most = 2 * x->t->n_vocab;
-    WEFT_TRY(wf_tokenizer_reserve_merges(x->t, most, err));
-    while (next < end && x->t->n_pairs < most && x->n_heap > 0) {
+    uint32_t max_merges = 2 * x->t->n_vocab;
+    WEFT_TRY(wf_tokenizer_reserve_merges(x->t, max_merges, err));
+    while (next < end && x->t->n_pairs < max_merges && x->n_heap > 0) {
         struct heap_entry e = pop(x);
         const struct pair_count *p = &x->pairs[e.pair];
         if (p->count < 2)
@@ -271,6 +273,7 @@ static enum weft_status learn(struct trainer *x, struct weft_error *err)
         wf_tokenizer_add_merge(x->t, p->pair, result);
         WEFT_TRY(merge_pair(x, e.pair, result, err));
     }
+
     WEFT_TRY(wf_tokenizer_set(x->t, next, "<|endoftext|>", 13, err));
     WEFT_TRY(wf_tokenizer_add_special(x->t, "<|endoftext|>", next, err));
     wf_tokenizer_find_eot(x->t);
@@ -278,9 +281,9 @@ static enum weft_status learn(struct trainer *x, struct weft_error *err)
     return WEFT_OK;
 }
 
-/* -- from words to trainer -------------------------------------------------------------------- */
+/* -- setup ------------------------------------------------------------------------------------ */
 
-/* Ids 0 .. 255 are the bytes in the order of their characters, as GPT-2 has them. */
+/* Assigns ids 0 .. 255 to the bytes in the order of their characters, as in GPT-2. */
 static enum weft_status start_vocab(struct trainer *x, uint32_t n_vocab, struct weft_error *err)
 {
     int16_t byte_of[WF_BYTE_CHARS];
@@ -295,7 +298,7 @@ static enum weft_status start_vocab(struct trainer *x, uint32_t n_vocab, struct 
     return wf_tokenizer_index(x->t, "a new vocabulary", err);
 }
 
-static enum weft_status take_words(struct trainer *x, const struct wf_words *words,
+static enum weft_status load_words(struct trainer *x, const struct wf_words *words,
                                    struct weft_error *err)
 {
     x->words = malloc((words->n + 1) * sizeof *x->words);
@@ -308,6 +311,7 @@ static enum weft_status take_words(struct trainer *x, const struct wf_words *wor
         for (size_t k = w->begin; k < w->begin + w->len; k++)
             x->symbols[k] = x->t->byte_ids[(unsigned char)words->pool.at[k]];
     }
+
     x->n_words = words->n;
     for (size_t i = 0; i < x->n_words; i++)
         for (uint32_t k = 0; k + 1 < x->words[i].len; k++)
@@ -335,12 +339,14 @@ enum weft_status wf_bpe_train(const struct wf_text_list *list, uint32_t n_vocab,
     struct trainer x = {0};
     struct wf_words words = {0};
     if (n_vocab < WF_BPE_MIN_VOCAB || n_vocab > WF_TOKENIZER_MAX_VOCAB)
-        return WEFT_FAIL(err, WEFT_USAGE, "--train-bpe %u: learn %d to %d tokens", n_vocab,
-                         WF_BPE_MIN_VOCAB, WF_TOKENIZER_MAX_VOCAB);
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "a vocabulary of %u tokens is out of range (expected %d to %d)",
+                         n_vocab, WF_BPE_MIN_VOCAB, WF_TOKENIZER_MAX_VOCAB);
     WEFT_TRY(wf_words_count(list, n_threads, WF_BPE_MAX_WORD, progress, ctx, &words, err));
+
     enum weft_status st = start_vocab(&x, n_vocab, err);
     if (st == WEFT_OK)
-        st = take_words(&x, &words, err);
+        st = load_words(&x, &words, err);
     wf_words_release(&words);
     if (st == WEFT_OK)
         st = learn(&x, err);

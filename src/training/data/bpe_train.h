@@ -1,6 +1,6 @@
 /* Learns a byte-level BPE vocabulary from text.
  *
-  * Text is split with GPT-2's pattern.  The most frequent pair of neighbours within words becomes a
+ * Text is split with GPT-2's pattern.  The most frequent pair of neighbours within words becomes a
  * token, repeatedly; of equally frequent pairs the one with the lowest ids.  The result depends only
  * on the text, not on the number of threads.
  */

@@ -71,10 +71,10 @@ enum weft_status wf_words_add(struct wf_words *w, const char *bytes, size_t len,
     return WEFT_OK;
 }
 
-/* -- counting by threads -------------------------------------------------------------------- */
+/* -- counting with threads ------------------------------------------------------------------ */
 
 struct counting {
-    struct wf_words *of; /* owned: one for each worker */
+    struct wf_words *words; /* owned: one per worker */
     size_t max_len;
     void (*progress)(void *ctx, uint64_t bytes);
     void *progress_ctx;
@@ -102,7 +102,7 @@ static enum weft_status count_segment(void *ctx, uint32_t worker, struct wf_text
                                       struct weft_error *err)
 {
     const struct counting *c = ctx;
-    struct count_ctx count_ctx = {&c->of[worker], c->max_len};
+    struct count_ctx count_ctx = {&c->words[worker], c->max_len};
     if (job->segment.file->json)
         return wf_text_parse_jsonl(&job->segment, count_text, &count_ctx, err);
     return count_text(&count_ctx, job->segment.text, job->segment.len, err);
@@ -135,24 +135,26 @@ enum weft_status wf_words_count(const struct wf_text_list *list, uint32_t n_thre
                                 void *progress_ctx, struct wf_words *out,
                                 struct weft_error *err)
 {
-    struct counting c = {calloc(n_threads, sizeof *c.of), max_len, progress, progress_ctx};
-    if (c.of == NULL)
+    struct counting c = {calloc(n_threads, sizeof *c.words), max_len, progress, progress_ctx};
+    if (c.words == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u threads", n_threads);
     struct wf_text_workers workers = {
         .n_threads = n_threads, .work = count_segment, .progress = report_progress, .ctx = &c};
+
     struct wf_text_reader reader;
     wf_text_reader_init(&reader, list, cut, NULL);
     enum weft_status st = wf_text_workers_run(&workers, &reader, err);
     wf_text_reader_release(&reader);
+
     for (uint32_t i = 1; i < n_threads; i++) {
         if (st == WEFT_OK)
-            st = add_words(&c.of[0], &c.of[i], err);
-        wf_words_release(&c.of[i]);
+            st = add_words(&c.words[0], &c.words[i], err);
+        wf_words_release(&c.words[i]);
     }
     if (st == WEFT_OK)
-        *out = c.of[0];
+        *out = c.words[0];
     else
-        wf_words_release(&c.of[0]);
-    free(c.of);
+        wf_words_release(&c.words[0]);
+    free(c.words);
     return st;
 }

@@ -10,7 +10,7 @@ static enum weft_status encode(const void *self, const char *text, size_t len, i
 {
     struct weft_tokens tokens = {0};
     enum weft_status st = weft_tokenizer_encode(self, text, len, &tokens, err);
-    if (st == WEFT_OK) /* an empty text gets memory, too */
+    if (st == WEFT_OK) /* allocate for an empty text, too */
         st = wf_tokens_reserve(&tokens, 1, err);
     if (st != WEFT_OK) {
         weft_tokens_release(&tokens);
@@ -42,10 +42,11 @@ enum weft_status wf_codec_open(struct wf_codec *codec, const char *tokenizer, ui
         WEFT_TRY(weft_tokenizer_new_bytes(&t, err));
     else
         return WEFT_OK;
+
     if (weft_tokenizer_n_vocab(t) > vocab) {
-        enum weft_status st = WEFT_FAIL(
-            err, WEFT_DATA, "%.200s is a tokenizer of %u tokens, and the model has %u",
-            tokenizer, weft_tokenizer_n_vocab(t), vocab);
+        enum weft_status st =
+            WEFT_FAIL(err, WEFT_DATA, "%.200s has %u tokens, but the model has %u", tokenizer,
+                      weft_tokenizer_n_vocab(t), vocab);
         weft_tokenizer_free(t);
         return st;
     }

@@ -47,7 +47,7 @@ static double number(const json_t *object, const char *key)
     return isfinite(x) ? x : 0;
 }
 
-/* The file has the bytes of all text, and the tokens of each split. */
+/* Returns the bytes of all text divided by the tokens of both splits; 0 if unknown. */
 static double bytes_per_token(const json_t *meta)
 {
     double bytes = number(meta, "text_bytes");

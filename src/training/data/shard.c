@@ -17,8 +17,8 @@
 #include "training/data/shard_priv.h"
 
 enum {
-    /* So many files stay open; a corpus of thousands of shards is opened as it is read, for a
-     * process may by default not open more than 1,024. */
+    /* Files beyond this number are opened for each read: by default a process may have 1,024 open
+     * files, and a corpus may have thousands of shards. */
     MAX_OPEN_FILES = 256,
     PIECE_BYTES = 16 << 10,
 };
@@ -27,13 +27,13 @@ struct shard {
     const char *path; /* borrowed: from the paths */
     int fd;           /* -1: opened for each read */
     size_t width;
-    uint64_t first, n; /* its tokens among all */
+    uint64_t first, n; /* position of its first token among all shards; number of tokens */
 };
 
 struct wf_shards {
     struct wf_paths paths;
-    struct shard *at; /* owned; one for each path */
-    size_t n_open;    /* of them that are checked, and so may hold a descriptor */
+    struct shard *at; /* owned; one per path */
+    size_t n_open;    /* shards that are checked and may have an open file */
     uint64_t n_tokens;
 };
 
@@ -42,7 +42,7 @@ static uint32_t get_u32(const unsigned char *b)
     return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-/* Reads all `n` bytes; fewer are there only when the file was cut short. */
+/* Reads n bytes.  Fewer exist only if the file was truncated. */
 static enum weft_status read_bytes(const struct shard *s, int fd, uint64_t offset, size_t n,
                                    unsigned char *out, struct weft_error *err)
 {
@@ -56,15 +56,15 @@ static enum weft_status read_bytes(const struct shard *s, int fd, uint64_t offse
                              offset + done, strerror(errno));
         if (got == 0)
             return WEFT_FAIL(err, WEFT_DATA,
-                             "%.240s: there is no byte %" PRIu64
-                             ", though its header has %" PRIu64 " tokens: it was cut short",
+                             "%.240s: there is no byte %" PRIu64 ", but its header has %" PRIu64
+                             " tokens; it was truncated",
                              s->path, offset + done, s->n);
         done += (size_t)got;
     }
     return WEFT_OK;
 }
 
-/* Never waits, as opening a pipe would. */
+/* Opens a regular file.  Does not block on a pipe. */
 static enum weft_status open_file(const char *path, int *fd, uint64_t *bytes,
                                   struct weft_error *err)
 {
@@ -97,33 +97,35 @@ static enum weft_status check_header(struct shard *s, int fd, uint64_t bytes,
         return WEFT_FAIL(
             err, WEFT_DATA,
             "%.240s: %" PRIu64
-            " bytes are no token shard, whose header alone has %d: weft tokenize makes "
-            "them from text",
+            " bytes are not a token shard, whose header has %d; weft tokenize creates shards",
             s->path, bytes, WF_SHARD_HEADER_BYTES);
     WEFT_TRY(read_bytes(s, fd, 0, sizeof header, header, err));
+
     uint32_t magic = get_u32(header), version = get_u32(header + 4);
     const struct wf_shard_format *format = find_format(magic);
     if (format == NULL)
         return WEFT_FAIL(err, WEFT_DATA,
-                         "%.240s: begins with %" PRIu32 ", not %d or %d: no token shard",
+                         "%.240s: not a token shard: it begins with %" PRIu32
+                         " (expected %d or %d)",
                          s->path, magic, wf_shard_formats[0].magic, wf_shard_formats[1].magic);
     if (version != (uint32_t)format->version)
         return WEFT_FAIL(err, WEFT_DATA,
-                         "%.240s: at byte 4: version %" PRIu32
-                         " of shard %d is not known: %d is",
+                         "%.240s: at byte 4: unknown version %" PRIu32
+                         " of shard %d (expected %d)",
                          s->path, version, format->magic, format->version);
+
     s->n = get_u32(header + 8);
     s->width = format->width;
     if (s->n == 0 || s->n > INT32_MAX)
         return WEFT_FAIL(err, WEFT_DATA, "%.240s: at byte 8: a count of %" PRIu64 " tokens%s",
                          s->path, s->n, s->n == 0 ? ": the shard is empty" : " is too large");
-    uint64_t want = WF_SHARD_HEADER_BYTES + s->n * s->width;
-    if (bytes != want)
+    uint64_t expected = WF_SHARD_HEADER_BYTES + s->n * s->width;
+    if (bytes != expected)
         return WEFT_FAIL(err, WEFT_DATA,
-                         "%.240s: has %" PRIu64 " bytes, not the %" PRIu64 " of its %" PRIu64
-                         " tokens: %s",
-                         s->path, bytes, want, s->n,
-                         bytes < want ? "it is cut short" : "something follows them");
+                         "%.240s: has %" PRIu64 " bytes (expected %" PRIu64 " for %" PRIu64
+                         " tokens); %s",
+                         s->path, bytes, expected, s->n,
+                         bytes < expected ? "it is truncated" : "other bytes follow");
     return WEFT_OK;
 }
 
@@ -143,7 +145,7 @@ static enum weft_status open_shards(struct wf_shards *s, struct weft_error *err)
         if (st != WEFT_OK)
             return st;
         s->n_open++;
-        s->n_tokens += shard->n; /* 2^31 at most each: no overflow before 2^32 files */
+        s->n_tokens += shard->n; /* each has less than 2^31: no overflow */
     }
     return WEFT_OK;
 }
@@ -194,7 +196,7 @@ const char *wf_shards_path(const struct wf_shards *s, size_t i)
     return s->paths.at[i];
 }
 
-/* The shard that holds position `at`, which lies within. */
+/* Returns the shard with position `at`, which must be in range. */
 static const struct shard *find_shard(const struct wf_shards *s, uint64_t at)
 {
     size_t low = 0, high = s->paths.n;
@@ -216,19 +218,18 @@ static enum weft_status decode(const struct shard *s, const unsigned char *bytes
         const unsigned char *b = bytes + i * s->width;
         uint32_t token = s->width == 2 ? (uint32_t)b[0] | (uint32_t)b[1] << 8 : get_u32(b);
         if (token >= limit)
-            return WEFT_FAIL(
-                err, WEFT_DATA,
-                "%.240s: token %" PRIu64 " (at byte %" PRIu64 ") is %" PRIu32
-                ": the vocabulary has %" PRIu32
-                "; it takes a larger model.vocab, or data of the model's tokenizer",
-                s->path, index + i, WF_SHARD_HEADER_BYTES + (index + i) * s->width, token,
-                limit);
+            return WEFT_FAIL(err, WEFT_DATA,
+                             "%.240s: token %" PRIu64 " (at byte %" PRIu64 ") is %" PRIu32
+                             ": the vocabulary has %" PRIu32
+                             "; use a larger model.vocab, or data of the model's tokenizer",
+                             s->path, index + i, WF_SHARD_HEADER_BYTES + (index + i) * s->width,
+                             token, limit);
         out[i] = (int32_t)token;
     }
     return WEFT_OK;
 }
 
-/* n tokens from the index-th of one shard, which has them. */
+/* Reads n tokens of one shard from index `index`; they must be in range. */
 static enum weft_status read_shard(const struct shard *s, int fd, uint64_t index, size_t n,
                                    uint32_t limit, int32_t *out, struct weft_error *err)
 {
@@ -245,7 +246,7 @@ static enum weft_status read_shard(const struct shard *s, int fd, uint64_t index
     return WEFT_OK;
 }
 
-/* Opened again, a file must still be what was checked. */
+/* Opens a file again and checks that it has not changed. */
 static enum weft_status reopen(const struct shard *s, int *fd, struct weft_error *err)
 {
     struct shard now = {.path = s->path};
@@ -265,8 +266,10 @@ enum weft_status wf_shards_read(const struct wf_shards *s, uint64_t at, size_t n
     uint32_t limit = vocab > INT32_MAX ? (uint32_t)INT32_MAX + 1 : vocab;
     if (at > s->n_tokens || n > s->n_tokens - at)
         return WEFT_FAIL(err, WEFT_DATA,
-                         "tokens %" PRIu64 " to %" PRIu64 " are wanted, but there are %" PRIu64,
+                         "tokens %" PRIu64 " to %" PRIu64
+                         " are out of range: there are %" PRIu64,
                          at, at + n, s->n_tokens);
+
     while (n > 0) {
         const struct shard *shard = find_shard(s, at);
         uint64_t index = at - shard->first;
@@ -292,10 +295,10 @@ enum weft_status wf_shards_open_split(const char *list, const char *part,
     char pattern[4096];
     glob_t found;
     int n = snprintf(pattern, sizeof pattern, "%s/%s-*.bin", list, part);
-    bool some = n > 0 && (size_t)n < sizeof pattern && glob(pattern, 0, NULL, &found) == 0;
-    if (some)
+    bool any = n > 0 && (size_t)n < sizeof pattern && glob(pattern, 0, NULL, &found) == 0;
+    if (any)
         globfree(&found);
-    return wf_shards_open(some ? pattern : list, out, err);
+    return wf_shards_open(any ? pattern : list, out, err);
 }
 
 uint64_t wf_shards_fingerprint(const struct wf_shards *s)

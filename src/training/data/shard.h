@@ -13,7 +13,7 @@
  *     wf_shards_read(shards, 0, 1025, vocab, tokens, &err);
  *     wf_shards_free(shards);
  *
-  * Every error names the file and the position.  A file that is truncated while it is in use is an
+ * Every error names the file and the position.  A file that is truncated while it is in use is an
  * error, not a crash: shards are read, never mapped.
  */
 #ifndef TRAINING_DATA_SHARD_H

@@ -1,4 +1,4 @@
-/* Which files a list of shards names. */
+/* Finds the files of a list of shards. */
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>
@@ -30,6 +30,7 @@ static enum weft_status add_path(struct wf_paths *paths, const char *folder, con
         free(path);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the names of %zu shards", paths->n);
     }
+
     size_t at = 0;
     if (folder != NULL) {
         memcpy(path, folder, n_folder);
@@ -47,7 +48,7 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The order of bytes, not that of the user's language: the same on every machine. */
+/* Sorts by bytes, independently of the locale, so that the order is the same on every machine. */
 static void sort_from(struct wf_paths *paths, size_t first)
 {
     if (paths->n > first)
@@ -67,6 +68,7 @@ static enum weft_status add_folder(struct wf_paths *paths, const char *folder,
     DIR *dir = opendir(folder);
     if (dir == NULL)
         return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", folder, strerror(errno));
+
     enum weft_status st = WEFT_OK;
     const struct dirent *entry;
     errno = 0;
@@ -79,9 +81,9 @@ static enum weft_status add_folder(struct wf_paths *paths, const char *folder,
         st = WEFT_FAIL(err, WEFT_IO, "%.240s: %s", folder, strerror(errno));
     closedir(dir);
     if (st == WEFT_OK && paths->n == first)
-        st =
-            WEFT_FAIL(err, WEFT_DATA,
-                      "%.240s: no *.bin file in this folder: weft tokenize makes them", folder);
+        st = WEFT_FAIL(err, WEFT_DATA,
+                       "%.240s: no *.bin file in this folder; weft tokenize creates shards",
+                       folder);
     sort_from(paths, first);
     return st;
 }
@@ -93,11 +95,11 @@ static enum weft_status add_pattern(struct wf_paths *paths, const char *pattern,
     glob_t found;
     int failed = glob(pattern, GLOB_NOSORT, NULL, &found);
     if (failed == GLOB_NOMATCH)
-        return WEFT_FAIL(err, WEFT_DATA, "%.240s: no such file or folder: give token shards",
-                         pattern);
+        return WEFT_FAIL(err, WEFT_DATA,
+                         "%.240s: no such file or folder; expected token shards", pattern);
     if (failed != 0)
         return WEFT_FAIL(err, failed == GLOB_NOSPACE ? WEFT_NOMEM : WEFT_DATA,
-                         "%.240s: cannot list what matches it", pattern);
+                         "%.240s: cannot list its matches", pattern);
     enum weft_status st = WEFT_OK;
     for (size_t i = 0; st == WEFT_OK && i < found.gl_pathc; i++)
         st = add_path(paths, NULL, found.gl_pathv[i], err);

@@ -1,5 +1,5 @@
-/* Which files there are. */
-#define _DEFAULT_SOURCE /* scandir's order of entries, and their types */
+/* Lists, counts and splits the files of a text source. */
+#define _DEFAULT_SOURCE /* scandir */
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,10 +14,10 @@
 
 enum { MAX_DEPTH = 64 };
 
-static bool ends_in(const char *path, const char *ending)
+static bool has_suffix(const char *path, const char *suffix)
 {
-    size_t n = strlen(path), k = strlen(ending);
-    return n >= k && strcmp(path + n - k, ending) == 0;
+    size_t n = strlen(path), k = strlen(suffix);
+    return n >= k && strcmp(path + n - k, suffix) == 0;
 }
 
 static enum weft_status add_file(struct wf_text_list *list, const char *path,
@@ -34,10 +34,11 @@ static enum weft_status add_file(struct wf_text_list *list, const char *path,
         list->at = at;
         list->cap = cap;
     }
+
     struct wf_text_file file = {
         .path = strdup(path),
         .end = regular ? (uint64_t)info->st_size : UINT64_MAX,
-        .json = ends_in(path, ".jsonl"),
+        .json = has_suffix(path, ".jsonl"),
     };
     if (file.path == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the names of files");
@@ -46,7 +47,7 @@ static enum weft_status add_file(struct wf_text_list *list, const char *path,
     return WEFT_OK;
 }
 
-static int is_shown(const struct dirent *entry)
+static int is_visible(const struct dirent *entry)
 {
     return entry->d_name[0] != '.';
 }
@@ -59,7 +60,7 @@ static int by_bytes(const struct dirent **a, const struct dirent **b)
 static enum weft_status add_folder(struct wf_text_list *list, const char *path, int depth,
                                    struct weft_error *err);
 
-/* Links to folders are not followed: they may lead back. */
+/* Adds a file or a folder.  Links to folders are not followed: they may form a cycle. */
 static enum weft_status add_entry(struct wf_text_list *list, const char *path, int depth,
                                   struct weft_error *err)
 {
@@ -76,16 +77,18 @@ static enum weft_status add_folder(struct wf_text_list *list, const char *path, 
 {
     struct dirent **entries = NULL;
     if (depth > MAX_DEPTH)
-        return WEFT_FAIL(err, WEFT_DATA, "%.240s: more than %d folders deep", path, MAX_DEPTH);
-    int n = scandir(path, &entries, is_shown, by_bytes);
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: folders are nested deeper than %d levels",
+                         path, MAX_DEPTH);
+    int n = scandir(path, &entries, is_visible, by_bytes);
     if (n < 0)
         return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", path, strerror(errno));
+
     enum weft_status st = WEFT_OK;
     for (int i = 0; i < n; i++) {
-        size_t room = strlen(path) + strlen(entries[i]->d_name) + 2;
-        char *inner = st == WEFT_OK ? malloc(room) : NULL;
+        size_t size = strlen(path) + strlen(entries[i]->d_name) + 2;
+        char *inner = st == WEFT_OK ? malloc(size) : NULL;
         if (inner != NULL) {
-            snprintf(inner, room, "%s%s%s", path, ends_in(path, "/") ? "" : "/",
+            snprintf(inner, size, "%s%s%s", path, has_suffix(path, "/") ? "" : "/",
                      entries[i]->d_name);
             st = add_entry(list, inner, depth, err);
         } else if (st == WEFT_OK) {
@@ -106,7 +109,7 @@ enum weft_status wf_text_list_init(struct wf_text_list *list, const char *const 
         struct stat info;
         if (stat(inputs[i], &info) != 0)
             return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s",
-                             inputs[i][0] == '\0' ? "an input without a name" : inputs[i],
+                             inputs[i][0] == '\0' ? "an empty input name" : inputs[i],
                              strerror(errno));
         if (S_ISDIR(info.st_mode))
             WEFT_TRY(add_folder(list, inputs[i], 0, err));
@@ -115,8 +118,8 @@ enum weft_status wf_text_list_init(struct wf_text_list *list, const char *const 
     }
     if (list->n == 0)
         return WEFT_FAIL(err, WEFT_DATA,
-                         "%.240s%s: there is no text: give files that are not empty", inputs[0],
-                         n_inputs > 1 ? " and others" : "");
+                         "%.240s%s: there is no text; expected files that are not empty",
+                         inputs[0], n_inputs > 1 ? " and others" : "");
     return WEFT_OK;
 }
 
@@ -130,7 +133,7 @@ void wf_text_list_release(struct wf_text_list *list)
 
 /* -- counting ------------------------------------------------------------------------------- */
 
-/* Lines with something in them, up to `limit`. */
+/* Adds the number of lines that are not blank to *n, up to `limit`. */
 static enum weft_status count_lines(const char *path, uint64_t limit, uint64_t *n,
                                     struct weft_error *err)
 {
@@ -172,8 +175,9 @@ enum weft_status wf_text_list_split(struct wf_text_list *list, double fraction,
     uint64_t size = file->end, cut = (uint64_t)((double)size * fraction);
     if (list->n != 1 || file->json || size == UINT64_MAX)
         return WEFT_FAIL(err, WEFT_DATA,
-                         "%.240s: is one document only: to hold some back there must be two",
+                         "%.240s: is only one document; a validation part needs two",
                          file->path);
+
     struct stat info = {.st_mode = S_IFREG, .st_size = (off_t)size};
     FILE *in = fopen(file->path, "rb");
     if (in == NULL)
@@ -182,10 +186,11 @@ enum weft_status wf_text_list_split(struct wf_text_list *list, double fraction,
     for (cut++; c != EOF && c != '\n'; cut++)
         c = getc(in);
     fclose(in);
+
     if (c == EOF || cut >= size)
         return WEFT_FAIL(err, WEFT_DATA,
-                         "%.240s: has no line that begins behind %.0f %% of its bytes: to hold "
-                         "some back give two documents",
+                         "%.240s: no line begins after %.0f %% of its bytes; a validation part "
+                         "needs two documents",
                          file->path, 100 * fraction);
     WEFT_TRY(add_file(list, file->path, &info, err));
     list->at[0].end = list->at[1].begin = cut;

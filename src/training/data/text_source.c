@@ -1,4 +1,4 @@
-/* Blocks of text, and documents of JSON lines. */
+/* Reads text in segments and parses JSON lines. */
 #include "training/data/text_source.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 enum {
     SEGMENT_BYTES = 1 << 20,
-    MAX_SEGMENT_BYTES = 1 << 28, /* a line of JSON, or text without a place to cut it */
+    MAX_SEGMENT_BYTES = 1 << 28, /* maximum of a JSON line and of text without a boundary */
 };
 
 void wf_text_reader_init(struct wf_text_reader *r, const struct wf_text_list *list,
@@ -35,10 +35,10 @@ static enum weft_status reserve(char **at, size_t *cap, size_t need, struct weft
 {
     if (need <= *cap)
         return WEFT_OK;
-    char *more = realloc(*at, need);
-    if (more == NULL)
+    char *larger = realloc(*at, need);
+    if (larger == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu bytes of text", need);
-    *at = more;
+    *at = larger;
     *cap = need;
     return WEFT_OK;
 }
@@ -66,26 +66,26 @@ static enum weft_status open_next(struct wf_text_reader *r, struct weft_error *e
     if (file->begin > 0 && fseeko(r->in, (off_t)file->begin, SEEK_SET) != 0)
         return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", file->path, strerror(errno));
     r->at = file->begin;
-    if (file->begin == 0) /* else it goes on where the file before was cut */
+    if (file->begin == 0) /* else it continues after the first part of the same file */
         r->line = 1;
     r->n_rest = 0;
     return WEFT_OK;
 }
 
-/* Fills the segment up to `want` bytes; *ended: the file has no more. */
-static enum weft_status fill(struct wf_text_reader *r, struct wf_text_segment *b, size_t want,
+/* Fills the segment up to `target` bytes.  Sets *ended at the end of the file. */
+static enum weft_status fill(struct wf_text_reader *r, struct wf_text_segment *b, size_t target,
                              bool *ended, struct weft_error *err)
 {
     const struct wf_text_file *file = current(r);
-    WEFT_TRY(reserve(&b->text, &b->cap, want, err));
-    uint64_t left = file->end - r->at;
-    size_t ask = want - b->len;
-    if (left < ask)
-        ask = (size_t)left;
-    size_t got = fread(b->text + b->len, 1, ask, r->in);
+    WEFT_TRY(reserve(&b->text, &b->cap, target, err));
+    uint64_t rest = file->end - r->at;
+    size_t n = target - b->len;
+    if (rest < n)
+        n = (size_t)rest;
+    size_t got = fread(b->text + b->len, 1, n, r->in);
     if (ferror(r->in))
         return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", file->path, strerror(errno));
-    *ended = got < ask || r->at + got == file->end;
+    *ended = got < n || r->at + got == file->end;
     r->at += got;
     b->len += got;
     return WEFT_OK;
@@ -97,11 +97,11 @@ static enum weft_status check_text(const struct wf_text_segment *b, struct weft_
     if (nul == NULL)
         return WEFT_OK;
     uint64_t line = b->line + count_newlines(b->text, (size_t)(nul - b->text));
-    return WEFT_FAIL(err, WEFT_DATA, "%.240s:%" PRIu64 ": has a zero byte: it is no text",
+    return WEFT_FAIL(err, WEFT_DATA, "%.240s:%" PRIu64 ": has a zero byte; it is not text",
                      b->file->path, line);
 }
 
-/* Where a segment that the file goes on behind may end. */
+/* Returns where a segment can end if the file continues; 0: nowhere yet. */
 static size_t cut_at(const struct wf_text_reader *r, const struct wf_text_segment *b)
 {
     if (!b->file->json)
@@ -112,9 +112,9 @@ static size_t cut_at(const struct wf_text_reader *r, const struct wf_text_segmen
     return 0;
 }
 
-/* The first bytes of a segment: what the last one left. */
-static enum weft_status take_rest(struct wf_text_reader *r, struct wf_text_segment *b,
-                                  struct weft_error *err)
+/* Starts a segment with the bytes that the previous one left over. */
+static enum weft_status start_segment(struct wf_text_reader *r, struct wf_text_segment *b,
+                                      struct weft_error *err)
 {
     b->file = current(r);
     b->line = r->line;
@@ -128,8 +128,9 @@ static enum weft_status take_rest(struct wf_text_reader *r, struct wf_text_segme
     return WEFT_OK;
 }
 
-static enum weft_status leave_rest(struct wf_text_reader *r, struct wf_text_segment *b,
-                                   size_t cut, struct weft_error *err)
+/* Shortens a segment and keeps the bytes after the cut for the next one. */
+static enum weft_status end_segment(struct wf_text_reader *r, struct wf_text_segment *b,
+                                    size_t cut, struct weft_error *err)
 {
     size_t n = b->len - cut;
     WEFT_TRY(reserve(&r->rest, &r->rest_cap, n, err));
@@ -148,21 +149,24 @@ enum weft_status wf_text_reader_next(struct wf_text_reader *r, struct wf_text_se
         return WEFT_OK;
     if (r->in == NULL)
         WEFT_TRY(open_next(r, err));
-    WEFT_TRY(take_rest(r, b, err));
-    size_t want = b->len + r->segment_bytes, cut = 0;
+    WEFT_TRY(start_segment(r, b, err));
+
+    size_t target = b->len + r->segment_bytes, cut = 0;
     bool ended = false;
     while (!ended && cut == 0) {
-        if (want > MAX_SEGMENT_BYTES)
+        if (target > MAX_SEGMENT_BYTES)
             return WEFT_FAIL(err, WEFT_DATA,
-                             "%.240s:%" PRIu64 ": %d bytes without a place to cut the text",
+                             "%.240s:%" PRIu64 ": %d bytes without a place to split the text",
                              b->file->path, b->line, MAX_SEGMENT_BYTES);
-        WEFT_TRY(fill(r, b, want, &ended, err));
+        WEFT_TRY(fill(r, b, target, &ended, err));
         cut = ended ? b->len : cut_at(r, b);
-        want *= 2;
+        target *= 2;
     }
-    WEFT_TRY(leave_rest(r, b, cut, err));
+
+    WEFT_TRY(end_segment(r, b, cut, err));
     if (!b->file->json)
         WEFT_TRY(check_text(b, err));
+
     r->line += count_newlines(b->text, b->len);
     b->ends_document = ended && !b->file->json;
     if (ended) {
@@ -193,10 +197,10 @@ static enum weft_status parse_line(const struct wf_text_segment *b, uint64_t num
     const json_t *text = json_object_get(root, "text");
     enum weft_status st;
     if (root == NULL)
-        st = WEFT_FAIL(err, WEFT_DATA, "%.200s:%" PRIu64 ": no JSON: %s", b->file->path, number,
-                       wf_printable(why.text).at);
+        st = WEFT_FAIL(err, WEFT_DATA, "%.200s:%" PRIu64 ": not valid JSON: %s", b->file->path,
+                       number, wf_printable(why.text).at);
     else if (!json_is_string(text))
-        st = WEFT_FAIL(err, WEFT_DATA, "%.200s:%" PRIu64 ": has no \"text\" that is a string",
+        st = WEFT_FAIL(err, WEFT_DATA, "%.200s:%" PRIu64 ": has no string \"text\"",
                        b->file->path, number);
     else
         st = on_document(ctx, json_string_value(text), json_string_length(text), err);

@@ -1,7 +1,7 @@
-/* A ring of jobs.  The calling thread reads text into a slot and, a round later, takes what was
- * made of it; workers do the slots in between in the order in which they were filled.
+/* A ring of jobs.  The calling thread fills slots with text and consumes their results one round
+ * later; workers process the filled slots in order.
  *
- *     taken ──► filled ──► begun ──► done ──► taken
+ *     free ──► filled ──► started ──► done ──► free
  *       calling thread  └─ workers ─┘   calling thread
  */
 #include "training/data/text_workers.h"
@@ -23,10 +23,10 @@ struct ring {
     const struct wf_text_workers *workers; /* borrowed */
     struct worker_slot *slots;             /* owned */
     size_t n_slots;
-    pthread_mutex_t lock; /* guards what is below, and the slots' done */
+    pthread_mutex_t lock; /* guards the fields below and the slots' done */
     pthread_cond_t changed;
     uint64_t n_filled, n_started; /* since the start */
-    bool closed;                  /* nothing more will be filled, or is wanted */
+    bool closed;                  /* no more slots will be filled */
     uint32_t next_worker;
 };
 
@@ -51,7 +51,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Waits for a slot's work and takes it. */
+/* Waits for the result of a slot and consumes it. */
 static enum weft_status consume_slot(struct ring *r, uint64_t i, struct weft_error *err)
 {
     struct worker_slot *s = &r->slots[i % r->n_slots];
@@ -77,7 +77,8 @@ static void submit_slot(struct ring *r, struct worker_slot *s)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* What cannot be read stands behind all that was: their errors come first. */
+/* Reads and consumes all text.  A read error is returned last, because it comes after all text that
+ * was read. */
 static enum weft_status run_ring(struct ring *r, struct wf_text_reader *reader,
                                  struct weft_error *err)
 {
@@ -93,6 +94,7 @@ static enum weft_status run_ring(struct ring *r, struct wf_text_reader *reader,
                 r->workers->progress(r->workers->ctx, bytes);
             continue;
         }
+
         struct worker_slot *s = &r->slots[n_read % r->n_slots];
         read_st = wf_text_reader_next(reader, &s->job.segment, &more, &read_err);
         more = more && read_st == WEFT_OK;
@@ -101,6 +103,7 @@ static enum weft_status run_ring(struct ring *r, struct wf_text_reader *reader,
             n_read++;
         }
     }
+
     if (st == WEFT_OK && read_st != WEFT_OK) {
         if (err != NULL)
             *err = read_err;
@@ -113,7 +116,7 @@ static void close_ring(struct ring *r)
 {
     pthread_mutex_lock(&r->lock);
     r->closed = true;
-    r->n_started = r->n_filled; /* after an error, what was not begun is not wanted */
+    r->n_started = r->n_filled; /* after an error, slots that were not started are skipped */
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->lock);
 }
@@ -126,12 +129,14 @@ static enum weft_status run_threads(struct ring *r, struct wf_text_reader *reade
     pthread_t *threads = calloc(r->workers->n_threads, sizeof *threads);
     if (threads == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u threads", r->workers->n_threads);
+
     while (n < r->workers->n_threads && pthread_create(&threads[n], NULL, work, r) == 0)
         n++;
     if (n == 0)
         st = WEFT_FAIL(err, WEFT_NOMEM, "cannot start a thread");
     else
         st = run_ring(r, reader, err);
+
     close_ring(r);
     for (uint32_t i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
@@ -145,14 +150,14 @@ enum weft_status wf_text_workers_run(const struct wf_text_workers *workers,
     struct ring r = {.workers = workers, .n_slots = 2 * (size_t)workers->n_threads + 2};
     r.slots = calloc(r.n_slots, sizeof *r.slots);
     if (r.slots == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu blocks of text", r.n_slots);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu segments of text", r.n_slots);
     pthread_mutex_init(&r.lock, NULL);
     pthread_cond_init(&r.changed, NULL);
     enum weft_status st = run_threads(&r, reader, err);
     for (size_t i = 0; i < r.n_slots; i++) {
         free(r.slots[i].job.segment.text);
         weft_tokens_release(&r.slots[i].job.tokens);
-        weft_tokens_release(&r.slots[i].job.ends);
+        weft_tokens_release(&r.slots[i].job.doc_ends);
     }
     pthread_cond_destroy(&r.changed);
     pthread_mutex_destroy(&r.lock);

@@ -9,8 +9,8 @@
 struct wf_text_job {
     struct wf_text_segment segment;
     struct weft_tokens tokens;
-    uint64_t text_bytes;     /* of its documents, without JSON syntax */
-    struct weft_tokens ends; /* number of tokens before the end of each document */
+    uint64_t text_bytes;         /* of its documents, without JSON syntax */
+    struct weft_tokens doc_ends; /* number of tokens before the end of each document */
 };
 
 struct wf_text_workers {

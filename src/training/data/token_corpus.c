@@ -23,18 +23,18 @@ static const uint64_t no_document = UINT64_MAX;
 struct split {
     const char *name;               /* "train" */
     struct wf_shard_writer *writer; /* owned; NULL between shards */
-    uint64_t n_open;                /* tokens in it */
+    uint64_t n_open;                /* tokens in the open shard */
     struct wf_corpus_split part;
 };
 
 struct corpus {
     const struct wf_corpus_options *options; /* borrowed */
-    bool single_file, made_folder;
-    bool new_tokenizer;           /* there was no tokenizer.json in the folder before */
-    struct wf_encoder **encoders; /* owned: one for each worker */
+    bool single_file, created_folder;
+    bool new_tokenizer;           /* the folder had no tokenizer.json */
+    struct wf_encoder **encoders; /* owned: one per worker */
     struct split train, val;
-    uint64_t n_documents;  /* that have ended */
-    uint64_t val_document; /* the document that goes to val, whatever its number says */
+    uint64_t n_documents;  /* documents that are complete */
+    uint64_t val_document; /* this document is used for validation in any case */
     uint64_t bytes;
 };
 
@@ -60,7 +60,7 @@ static void path_in(const struct corpus *c, const char *name, char out[PATH])
     snprintf(out, PATH, "%s/%s", c->options->out, name);
 }
 
-/* Shards of an earlier run would be taken for those of this one. */
+/* Refuses a folder with shards, because they would be mixed with the new ones. */
 static enum weft_status check_folder(const char *path, struct weft_error *err)
 {
     DIR *dir = opendir(path);
@@ -68,16 +68,15 @@ static enum weft_status check_folder(const char *path, struct weft_error *err)
     enum weft_status st = WEFT_OK;
     if (dir == NULL && errno == ENOTDIR)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "%.240s is a file: give a new folder, or a name that ends in .bin",
+                         "%.240s is a file; use a new folder, or a name that ends in .bin",
                          path);
     if (dir == NULL)
         return WEFT_FAIL(err, WEFT_IO, "%.240s: %s", path, strerror(errno));
     while (st == WEFT_OK && (entry = readdir(dir)) != NULL)
         if (ends_in_bin(entry->d_name))
-            st = WEFT_FAIL(err, WEFT_USAGE,
-                           "%.240s has token shards already: remove them, or give another "
-                           "folder",
-                           path);
+            st = WEFT_FAIL(
+                err, WEFT_USAGE,
+                "%.240s already has token shards; remove them, or use another folder", path);
     closedir(dir);
     return st;
 }
@@ -89,15 +88,17 @@ static enum weft_status open_folder(struct corpus *c, struct weft_error *err)
         return WEFT_FAIL(err, WEFT_USAGE, "%.240s...: the path is too long", out);
     if (c->single_file)
         return WEFT_OK;
+
     char tokenizer[PATH];
     path_in(c, "tokenizer.json", tokenizer);
     c->new_tokenizer = access(tokenizer, F_OK) != 0;
+
     if (mkdir(out, 0777) == 0) {
-        c->made_folder = true;
+        c->created_folder = true;
         return WEFT_OK;
     }
     if (errno != EEXIST)
-        return WEFT_FAIL(err, WEFT_IO, "cannot make the folder %.240s: %s", out,
+        return WEFT_FAIL(err, WEFT_IO, "cannot create the folder %.240s: %s", out,
                          strerror(errno));
     return check_folder(out, err);
 }
@@ -115,7 +116,7 @@ static void remove_all(const struct corpus *c)
         path_in(c, "tokenizer.json", path);
         remove(path);
     }
-    if (c->made_folder)
+    if (c->created_folder)
         rmdir(c->options->out);
 }
 
@@ -136,7 +137,7 @@ static enum weft_status finish_shard(struct split *split, struct weft_error *err
 static enum weft_status write_tokens(const struct corpus *c, struct split *split,
                                      const int32_t *at, size_t n, struct weft_error *err)
 {
-    uint32_t most = c->single_file ? INT32_MAX : c->options->shard_tokens;
+    uint32_t limit = c->single_file ? INT32_MAX : c->options->shard_tokens;
     split->part.tokens += n;
     while (n > 0) {
         char path[PATH];
@@ -145,22 +146,23 @@ static enum weft_status write_tokens(const struct corpus *c, struct split *split
             WEFT_TRY(wf_shard_writer_new(path, weft_tokenizer_n_vocab(c->options->tokenizer),
                                          &split->writer, err));
         }
-        size_t now = wf_size_min(n, most - split->n_open);
+        size_t now = wf_size_min(n, limit - split->n_open);
         if (c->single_file && now < n)
             return WEFT_FAIL(err, WEFT_DATA,
-                             "more than %" PRId32 " tokens: write to a folder, not to one file",
+                             "more than %" PRId32
+                             " tokens do not fit into one file; use a folder",
                              INT32_MAX);
         WEFT_TRY(wf_shard_writer_add(split->writer, at, now, err));
         split->n_open += now;
         at += now;
         n -= now;
-        if (split->n_open == most && !c->single_file)
+        if (split->n_open == limit && !c->single_file)
             WEFT_TRY(finish_shard(split, err));
     }
     return WEFT_OK;
 }
 
-/* Is a document held back, by its number? */
+/* Returns true if the number of a document selects it for validation. */
 static bool is_val_document(double val, uint64_t document)
 {
     const uint64_t seed = 20240520, stream = 7;
@@ -181,9 +183,9 @@ static enum weft_status consume_job(void *ctx, const struct wf_text_job *job,
     struct corpus *c = ctx;
     size_t at = 0;
     c->bytes += job->text_bytes;
-    for (size_t i = 0; i < job->ends.len; i++) {
+    for (size_t i = 0; i < job->doc_ends.len; i++) {
         struct split *split = split_of(c, c->n_documents++);
-        size_t end = (size_t)job->ends.at[i];
+        size_t end = (size_t)job->doc_ends.at[i];
         WEFT_TRY(write_tokens(c, split, job->tokens.at + at, end - at, err));
         split->part.documents++;
         at = end;
@@ -204,11 +206,11 @@ struct encode_ctx {
 
 static enum weft_status append_eot(const struct encode_ctx *t, struct weft_error *err)
 {
-    struct weft_tokens *tokens = &t->job->tokens, *ends = &t->job->ends;
+    struct weft_tokens *tokens = &t->job->tokens, *doc_ends = &t->job->doc_ends;
     WEFT_TRY(wf_tokens_reserve(tokens, 1, err));
-    WEFT_TRY(wf_tokens_reserve(ends, 1, err));
+    WEFT_TRY(wf_tokens_reserve(doc_ends, 1, err));
     tokens->at[tokens->len++] = weft_tokenizer_eot(t->tokenizer);
-    ends->at[ends->len++] = (int32_t)tokens->len;
+    doc_ends->at[doc_ends->len++] = (int32_t)tokens->len;
     return WEFT_OK;
 }
 
@@ -226,7 +228,7 @@ static enum weft_status encode_job(void *ctx, uint32_t worker, struct wf_text_jo
 {
     const struct corpus *c = ctx;
     struct encode_ctx t = {c->options->tokenizer, c->encoders[worker], job};
-    job->tokens.len = job->ends.len = 0;
+    job->tokens.len = job->doc_ends.len = 0;
     job->text_bytes = 0;
     if (job->segment.file->json)
         return wf_text_parse_jsonl(&job->segment, encode_document, &t, err);
@@ -248,17 +250,17 @@ static void report_progress(void *ctx, uint64_t bytes)
         c->options->progress(c->options->ctx, bytes);
 }
 
-/* -- all together ----------------------------------------------------------------------------- */
+/* -- the whole corpus ------------------------------------------------------------------------- */
 
-/* The first document that its number holds back; with fewer documents than that, the last one. */
+/* Chooses the first document that its number selects, or the last one if there are fewer. */
 static enum weft_status choose_val_document(struct corpus *c, struct wf_text_list *list,
                                             struct weft_error *err)
 {
-    const uint64_t far = 10000000;
+    const uint64_t limit = 10000000;
     uint64_t first = 1, n = 0;
     if (c->options->val == 0)
         return WEFT_OK;
-    while (first < far && !is_val_document(c->options->val, first))
+    while (first < limit && !is_val_document(c->options->val, first))
         first++;
     WEFT_TRY(wf_text_list_count(list, first + 1, &n, err));
     if (n == 1) {
@@ -295,8 +297,9 @@ static enum weft_status run(struct corpus *c, const struct wf_text_list *list,
     enum weft_status st = wf_text_workers_run(&workers, &reader, err);
     wf_text_reader_release(&reader);
     WEFT_TRY(st);
+
     if (c->bytes == 0)
-        return WEFT_FAIL(err, WEFT_DATA, "%.240s: there is no text in it", list->at[0].path);
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: there is no text", list->at[0].path);
     WEFT_TRY(finish_shard(&c->train, err));
     return finish_shard(&c->val, err);
 }
@@ -318,6 +321,7 @@ static enum weft_status write_meta(const struct corpus *c, struct weft_error *er
     FILE *out = fopen(path, "wb");
     if (out == NULL)
         return WEFT_FAIL(err, WEFT_IO, "cannot write %.240s: %s", path, strerror(errno));
+
     struct wf_json j = {.out = out};
     wf_json_begin(&j, NULL, '{');
     wf_json_string(&j, "tokenizer", weft_tokenizer_kind(t));
@@ -328,8 +332,9 @@ static enum weft_status write_meta(const struct corpus *c, struct weft_error *er
     put_split(&j, &c->val);
     wf_json_end(&j, '}');
     fputc('\n', out);
-    bool bad = ferror(out) != 0;
-    if (fclose(out) != 0 || bad) {
+
+    bool failed = ferror(out) != 0;
+    if (fclose(out) != 0 || failed) {
         remove(path);
         return WEFT_FAIL(err, WEFT_IO, "cannot write %.240s: %s", path, strerror(errno));
     }
@@ -340,18 +345,21 @@ static enum weft_status check_options(const struct wf_corpus_options *o, bool si
                                       struct weft_error *err)
 {
     if (!(o->val >= 0 && o->val < 1))
-        return WEFT_FAIL(err, WEFT_USAGE, "the validation part is %g: give 0 up to below 1",
-                         o->val);
+        return WEFT_FAIL(
+            err, WEFT_USAGE,
+            "the validation part %g is out of range (expected at least 0 and less than 1)",
+            o->val);
     if (o->val > 0 && single_file)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "a validation part needs a folder, not the file %.240s", o->out);
     if (o->shard_tokens == 0 || o->shard_tokens > INT32_MAX || o->n_threads == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "a shard of %" PRIu32 " tokens: give 1 to %" PRId32,
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "a shard of %" PRIu32 " tokens is out of range (expected 1 to %" PRId32
+                         ")",
                          o->shard_tokens, INT32_MAX);
     if (weft_tokenizer_eot(o->tokenizer) == WEFT_NO_TOKEN)
         return WEFT_FAIL(err, WEFT_DATA,
-                         "the tokenizer has no token for the end of a document, such as "
-                         "<|endoftext|>");
+                         "the tokenizer has no end-of-document token such as <|endoftext|>");
     return WEFT_OK;
 }
 
@@ -369,11 +377,13 @@ enum weft_status wf_corpus_write(struct wf_text_list *list,
     WEFT_TRY(check_options(options, c.single_file, err));
     WEFT_TRY(choose_val_document(&c, list, err));
     WEFT_TRY(open_folder(&c, err));
+
     enum weft_status st = run(&c, list, err);
     if (st == WEFT_OK && !c.single_file)
         st = weft_tokenizer_save(options->tokenizer, options->out, err);
     if (st == WEFT_OK && !c.single_file)
         st = write_meta(&c, err);
+
     for (uint32_t i = 0; c.encoders != NULL && i < options->n_threads; i++)
         wf_encoder_free(c.encoders[i]);
     free(c.encoders);

@@ -8,7 +8,7 @@
 #include "base/size.h"
 #include "training/data/bpe.h"
 
-/* -- rows of tokens ------------------------------------------------------------------------- */
+/* -- lists of tokens ------------------------------------------------------------------------ */
 
 enum weft_status wf_tokens_reserve(struct weft_tokens *t, size_t n, struct weft_error *err)
 {
@@ -34,7 +34,7 @@ void weft_tokens_release(struct weft_tokens *t)
 
 /* -- building ------------------------------------------------------------------------------- */
 
-/* The least power of two that is twice as large, less one. */
+/* Returns the mask of a hash table for n entries: the next power of two of 2 n, minus one. */
 static size_t mask_for(size_t n)
 {
     size_t size = 16;
@@ -97,7 +97,7 @@ enum weft_status wf_tokenizer_index(struct weft_tokenizer *t, const char *name,
         t->byte_ids[b] = wf_tokenizer_lookup(t, &byte, 1);
         if (t->byte_ids[b] == WEFT_NO_TOKEN)
             return WEFT_FAIL(err, WEFT_DATA,
-                             "%.240s: has no token for byte %d: only byte-level vocabularies "
+                             "%.240s: has no token for byte %d; only byte-level vocabularies "
                              "are supported",
                              name, b);
     }
@@ -144,11 +144,11 @@ bool wf_tokenizer_add_merge(struct weft_tokenizer *t, struct wf_token_pair pair,
 enum weft_status wf_tokenizer_add_special(struct weft_tokenizer *t, const char *name,
                                           int32_t id, struct weft_error *err)
 {
-    struct wf_special *more = realloc(t->special, (t->n_special + 1) * sizeof *more);
-    if (more != NULL)
-        t->special = more;
+    struct wf_special *larger = realloc(t->special, (t->n_special + 1) * sizeof *larger);
+    if (larger != NULL)
+        t->special = larger;
     char *copy = strdup(name);
-    if (more == NULL || copy == NULL) {
+    if (larger == NULL || copy == NULL) {
         free(copy);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the names of special tokens");
     }
@@ -169,6 +169,7 @@ enum weft_status weft_tokenizer_new_bytes(struct weft_tokenizer **out, struct we
     struct weft_tokenizer *t = NULL;
     WEFT_TRY(wf_tokenizer_new(257, &t, err));
     t->is_bytes = true;
+
     enum weft_status st = WEFT_OK;
     for (int b = 0; b < 256 && st == WEFT_OK; b++) {
         char byte = (char)b;
@@ -203,7 +204,7 @@ void weft_tokenizer_free(struct weft_tokenizer *t)
     free(t);
 }
 
-/* -- what it is ----------------------------------------------------------------------------- */
+/* -- queries -------------------------------------------------------------------------------- */
 
 const char *weft_tokenizer_kind(const struct weft_tokenizer *t)
 {
@@ -250,7 +251,7 @@ enum weft_status wf_tokenizer_decode(const struct weft_tokenizer *t, const int32
         size_t len;
         const char *bytes = weft_tokenizer_token(t, tokens[i], &len);
         if (bytes == NULL)
-            return WEFT_FAIL(err, WEFT_DATA, "token %zu is %d, which is none of the vocabulary",
+            return WEFT_FAIL(err, WEFT_DATA, "token %zu is %d, which is not in the vocabulary",
                              i, (int)tokens[i]);
         wf_text_add(out, bytes, len);
     }
@@ -260,16 +261,16 @@ enum weft_status wf_tokenizer_decode(const struct weft_tokenizer *t, const int32
 
 size_t wf_utf8_complete(const char *bytes, size_t len)
 {
-    /* A character's first byte is among the last three, and says how many follow. */
+    /* The first byte of an incomplete character is among the last three and determines its length. */
     for (size_t back = 1; back <= 3 && back <= len; back++) {
         unsigned char c = (unsigned char)bytes[len - back];
         if ((c & 0xC0) == 0x80)
             continue;
-        size_t wants = c >= 0xF0 && c <= 0xF4   ? 4
-                       : c >= 0xE0 && c <= 0xEF ? 3
-                       : c >= 0xC2 && c <= 0xDF ? 2
-                                                : 1;
-        return wants > back ? len - back : len;
+        size_t char_len = c >= 0xF0 && c <= 0xF4   ? 4
+                          : c >= 0xE0 && c <= 0xEF ? 3
+                          : c >= 0xC2 && c <= 0xDF ? 2
+                                                   : 1;
+        return char_len > back ? len - back : len;
     }
     return len;
 }

@@ -1,5 +1,5 @@
-/* Text to tokens.  Most words of a text have been seen before: their tokens are kept, in a table
- * of fixed size whose slots fill a cache line each. */
+/* Encodes text.  Most words of a text repeat, so their tokens are cached in a table of fixed size whose
+ * slots are one cache line each. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,29 +8,30 @@
 
 enum {
     SLOTS = 1 << 15,
-    WORD = 32,  /* bytes of a word that is kept, at most */
-    TOKENS = 6, /* its tokens, at most */
+    WORD = 32,  /* maximum bytes of a cached word */
+    TOKENS = 6, /* maximum number of its tokens */
     COUNT_SHIFT = 24,
 };
 
-_Static_assert(WF_TOKENIZER_MAX_VOCAB <= 1 << COUNT_SHIFT, "a token leaves room for a count");
+_Static_assert(WF_TOKENIZER_MAX_VOCAB <= 1 << COUNT_SHIFT,
+               "a token and a count fit into 32 bits");
 
-/* A word in words of the machine: its bytes, and how many. */
+/* The bytes of a word and its length. */
 struct word_key {
     uint64_t part[5];
 };
 
 struct word_slot {
-    struct word_key key;     /* all zeros: free, for no word is empty */
-    uint32_t tokens[TOKENS]; /* the first one has their number above it */
+    struct word_key key;     /* all zeros: free, because no word is empty */
+    uint32_t tokens[TOKENS]; /* the upper bits of the first one are their number */
 };
 
 _Static_assert(sizeof(struct word_slot) == 64, "a slot is a cache line");
 
 struct wf_encoder {
     const struct weft_tokenizer *tokenizer; /* borrowed */
-    struct word_slot *slots;                /* owned; NULL: nothing is kept */
-    struct wf_bpe_scratch room;
+    struct word_slot *slots;                /* owned; NULL: no cache */
+    struct wf_bpe_scratch scratch;
 };
 
 static uint64_t load(const char *at, size_t n)
@@ -45,8 +46,8 @@ static uint64_t load(const char *at, size_t n)
     return eight;
 }
 
-/* Loads of fixed sizes from both ends, which may overlap: much faster than a copy of the word's
- * length, and with the length they tell all words apart. */
+/* Loads fixed sizes from both ends, which may overlap.  This is much faster than a copy of variable
+ * length; together with the length the key is unique. */
 static struct word_key key_of(const char *word, size_t len)
 {
     struct word_key key = {{0, 0, 0, 0, len}};
@@ -84,8 +85,8 @@ static bool same_key(struct word_key a, struct word_key b)
             (a.part[3] ^ b.part[3]) | (a.part[4] ^ b.part[4])) == 0;
 }
 
-static void keep_word(struct word_slot *slot, struct word_key key, const int32_t *tokens,
-                      size_t n)
+static void cache_word(struct word_slot *slot, struct word_key key, const int32_t *tokens,
+                       size_t n)
 {
     slot->key = key;
     for (size_t i = 0; i < n; i++)
@@ -97,17 +98,19 @@ static enum weft_status encode_word(struct wf_encoder *e, const char *word, size
                                     struct weft_tokens *out, struct weft_error *err)
 {
     if (len > WORD || e->slots == NULL)
-        return wf_bpe_encode(e->tokenizer, &e->room, word, len, out, err);
+        return wf_bpe_encode(e->tokenizer, &e->scratch, word, len, out, err);
+
     struct word_key key = key_of(word, len);
     struct word_slot *slot = &e->slots[slot_of(key)];
     if (!same_key(slot->key, key)) {
         size_t before = out->len;
-        WEFT_TRY(wf_bpe_encode(e->tokenizer, &e->room, word, len, out, err));
+        WEFT_TRY(wf_bpe_encode(e->tokenizer, &e->scratch, word, len, out, err));
         size_t n = out->len - before;
         if (n <= TOKENS)
-            keep_word(slot, key, out->at + before, n);
+            cache_word(slot, key, out->at + before, n);
         return WEFT_OK;
     }
+
     WEFT_TRY(wf_tokens_reserve(out, TOKENS, err));
     int32_t *to = out->at + out->len;
     memcpy(to, slot->tokens, sizeof slot->tokens);
@@ -147,7 +150,7 @@ enum weft_status weft_tokenizer_encode(const struct weft_tokenizer *t, const cha
 {
     struct wf_encoder e = {.tokenizer = t};
     enum weft_status st = wf_encoder_encode(&e, text, len, out, err);
-    wf_bpe_scratch_release(&e.room);
+    wf_bpe_scratch_release(&e.scratch);
     return st;
 }
 
@@ -172,7 +175,7 @@ void wf_encoder_free(struct wf_encoder *e)
 {
     if (e == NULL)
         return;
-    wf_bpe_scratch_release(&e->room);
+    wf_bpe_scratch_release(&e->scratch);
     free(e->slots);
     free(e);
 }

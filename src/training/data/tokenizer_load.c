@@ -1,4 +1,4 @@
-/* Reading tokenizers: tokenizer.json, and vocab.json with merges.txt.  Every file is hostile. */
+/* Reads tokenizers: tokenizer.json, or vocab.json with merges.txt.  The files are untrusted input. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -15,14 +15,14 @@
 enum {
     MAX_FILE_BYTES = 256 << 20,
     MAX_TOKEN_BYTES = 1 << 16,
-    MAX_ADDED = 1 << 13, /* they are looked through one by one */
+    MAX_ADDED = 1 << 13, /* they are searched linearly */
 };
 
-static const char end_name[] = "<|endoftext|>";
+static const char eot_name[] = "<|endoftext|>";
 
-/* What is being built, and from what. */
+/* The tokenizer that is built and its source. */
 struct loader {
-    const char *name; /* borrowed: of the file, for messages */
+    const char *name; /* borrowed: the file, for messages */
     struct weft_tokenizer *t;
     int16_t byte_of[WF_BYTE_CHARS];
     struct wf_text scratch; /* for the bytes of tokens */
@@ -34,13 +34,13 @@ struct loader {
 __attribute__((format(printf, 3, 4))) static enum weft_status
 fail_in(const struct loader *l, int line, const char *format, ...)
 {
-    char what[300];
+    char fault[300];
     va_list args;
     va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
+    vsnprintf(fault, sizeof fault, format, args);
     va_end(args);
     return wf_error_set(l->err, WEFT_DATA, __FILE__, line, "%.160s: %s",
-                        wf_printable(l->name).at, what);
+                        wf_printable(l->name).at, fault);
 }
 
 /* -- JSON ----------------------------------------------------------------------------------- */
@@ -54,12 +54,12 @@ static enum weft_status parse_json(struct loader *l, const char *text, size_t le
     if (!json_is_object(*out)) {
         json_decref(*out);
         *out = NULL;
-        return FAIL(l, "is no object");
+        return FAIL(l, "is not an object");
     }
     return WEFT_OK;
 }
 
-/* A field that is not there, or null. */
+/* Returns true for a field that is missing or null. */
 static bool is_absent(const json_t *value)
 {
     return value == NULL || json_is_null(value);
@@ -78,11 +78,11 @@ static bool is_type(const json_t *object, const char *type)
 
 static enum weft_status unsupported(struct loader *l, const char *what, const json_t *object)
 {
-    return FAIL(l, "%s '%s' is not supported: only byte-level BPE is", what,
+    return FAIL(l, "%s '%s' is not supported; only byte-level BPE is", what,
                 wf_printable(type_of(object)).at);
 }
 
-/* A switch, or its default where it is absent. */
+/* Reads a boolean, or `fallback` if it is absent. */
 static enum weft_status get_bool(struct loader *l, const json_t *object, const char *key,
                                  bool fallback, bool *out)
 {
@@ -95,8 +95,7 @@ static enum weft_status get_bool(struct loader *l, const json_t *object, const c
 
 /* -- tokens --------------------------------------------------------------------------------- */
 
-/* The bytes that a text of byte characters stands for, in l->scratch; false when another character
- * is in it. */
+/* Converts byte characters to bytes in l->scratch.  Returns false for any other character. */
 static bool to_bytes(struct loader *l, const char *chars, size_t len)
 {
     l->scratch.len = 0;
@@ -120,13 +119,13 @@ static enum weft_status get_id(struct loader *l, const json_t *value, const char
 {
     json_int_t id = json_integer_value(value);
     if (!json_is_integer(value) || id < 0 || id >= WF_TOKENIZER_MAX_VOCAB)
-        return FAIL(l, "token '%s' has no id of 0 to %d", wf_printable(token).at,
+        return FAIL(l, "token '%s' has no id from 0 to %d", wf_printable(token).at,
                     WF_TOKENIZER_MAX_VOCAB - 1);
     *out = (int32_t)id;
     return WEFT_OK;
 }
 
-/* The content of an added token; ids and contents are checked before. */
+/* Returns the content of an added token.  count_vocab() has checked ids and contents. */
 static const char *added_name(const json_t *added, int32_t id)
 {
     const json_t *row;
@@ -143,10 +142,9 @@ static enum weft_status set_token(struct loader *l, int32_t id, const char *text
                                   const char *bytes, size_t len)
 {
     if (len == 0 || len > MAX_TOKEN_BYTES)
-        return FAIL(l, "token %d has %zu bytes: 1 to %d are supported", id, len,
-                    MAX_TOKEN_BYTES);
+        return FAIL(l, "token %d has %zu bytes (expected 1 to %d)", id, len, MAX_TOKEN_BYTES);
     if (l->t->tokens[id].len != 0)
-        return FAIL(l, "id %d is given twice, the second time to '%s'", id,
+        return FAIL(l, "id %d is used twice, the second time for '%s'", id,
                     wf_printable(text).at);
     return wf_tokenizer_set(l->t, id, bytes, len, l->err);
 }
@@ -163,13 +161,13 @@ static enum weft_status add_vocab_token(struct loader *l, const json_t *added, c
     const char *name = added_name(added, id);
     if (name == NULL || strcmp(name, text) != 0)
         return FAIL(l,
-                    "token '%s' is not written in byte characters: only byte-level "
+                    "token '%s' is not written in byte characters; only byte-level "
                     "vocabularies are supported",
                     wf_printable(text).at);
     return set_token(l, id, text, text, len);
 }
 
-/* One more than the largest id. */
+/* Computes the size of the vocabulary: one more than the largest id. */
 static enum weft_status count_vocab(struct loader *l, json_t *vocab, const json_t *added,
                                     uint32_t *out)
 {
@@ -177,13 +175,13 @@ static enum weft_status count_vocab(struct loader *l, json_t *vocab, const json_
     json_t *value;
     const json_t *row;
     size_t i;
-    int32_t id, most = -1;
+    int32_t id, max_id = -1;
     if (json_object_size(vocab) == 0)
         return FAIL(l, "has no vocabulary");
     json_object_foreach(vocab, text, value)
     {
         WEFT_TRY(get_id(l, value, text, &id));
-        most = id > most ? id : most;
+        max_id = id > max_id ? id : max_id;
     }
     json_array_foreach(added, i, row)
     {
@@ -194,25 +192,25 @@ static enum weft_status count_vocab(struct loader *l, json_t *vocab, const json_
         WEFT_TRY(get_id(l, json_object_get(row, "id"), name, &id));
         WEFT_TRY(get_bool(l, row, "special", false, &special));
         if (!special)
-            return FAIL(l, "added token '%s' is not special: that is not supported",
+            return FAIL(l, "added token '%s' is not special, which is not supported",
                         wf_printable(name).at);
-        most = id > most ? id : most;
+        max_id = id > max_id ? id : max_id;
     }
-    *out = (uint32_t)most + 1;
+    *out = (uint32_t)max_id + 1;
     return WEFT_OK;
 }
 
-/* An added token is special; it may be in the vocabulary, as the same text. */
+/* Adds a special token.  It may be in the vocabulary with the same text. */
 static enum weft_status add_special(struct loader *l, const char *name, int32_t id)
 {
-    struct wf_token_span have = l->t->tokens[id];
+    struct wf_token_span old = l->t->tokens[id];
     size_t len = strlen(name);
     if (weft_tokenizer_find(l->t, name) != WEFT_NO_TOKEN)
         return FAIL(l, "token '%s' is added twice", wf_printable(name).at);
-    if (have.len == 0)
+    if (old.len == 0)
         WEFT_TRY(set_token(l, id, name, name, len));
-    else if (have.len != len || memcmp(l->t->pool.at + have.begin, name, len) != 0)
-        return FAIL(l, "id %d is given twice, the second time to '%s'", id,
+    else if (old.len != len || memcmp(l->t->pool.at + old.begin, name, len) != 0)
+        return FAIL(l, "id %d is used twice, the second time for '%s'", id,
                     wf_printable(name).at);
     return wf_tokenizer_add_special(l->t, name, id, l->err);
 }
@@ -234,6 +232,7 @@ static enum weft_status read_vocab(struct loader *l, json_t *vocab, const json_t
         WEFT_TRY(get_id(l, value, text, &id));
         WEFT_TRY(add_vocab_token(l, added, text, id));
     }
+
     WEFT_TRY(wf_tokenizer_index(l->t, l->name, l->err));
     json_array_foreach(added, i, row)
     {
@@ -246,7 +245,7 @@ static enum weft_status read_vocab(struct loader *l, json_t *vocab, const json_t
 
 /* -- merges --------------------------------------------------------------------------------- */
 
-/* Both sides and what they make must be tokens. */
+/* Adds a merge.  Both sides and the result must be tokens. */
 static enum weft_status add_merge(struct loader *l, size_t i, const char *left, size_t n_left,
                                   const char *right, size_t n_right)
 {
@@ -264,22 +263,23 @@ static enum weft_status add_merge(struct loader *l, size_t i, const char *left, 
         memcpy(all + n, l->scratch.at, l->scratch.len);
         pair.right = wf_tokenizer_lookup(l->t, all + n, l->scratch.len);
     }
+
     if (pair.left == WEFT_NO_TOKEN || pair.right == WEFT_NO_TOKEN)
         return FAIL(l, "merge %zu names a token that is not in the vocabulary", i);
     int32_t result = wf_tokenizer_lookup(l->t, all, n_both);
     if (result == WEFT_NO_TOKEN)
-        return FAIL(l, "merge %zu makes a token that is not in the vocabulary", i);
+        return FAIL(l, "the result of merge %zu is not in the vocabulary", i);
     if (!wf_tokenizer_add_merge(l->t, pair, result))
-        return FAIL(l, "merge %zu is given twice", i);
+        return FAIL(l, "merge %zu is a duplicate", i);
     return WEFT_OK;
 }
 
-/* "a b": neither side has a space in it, for byte characters have none. */
+/* Adds a merge of the form "a b".  Byte characters do not include the space. */
 static enum weft_status add_merge_line(struct loader *l, size_t i, const char *line, size_t len)
 {
     const char *space = memchr(line, ' ', len);
     if (space == NULL)
-        return FAIL(l, "merge %zu is no pair of tokens", i);
+        return FAIL(l, "merge %zu is not a pair of tokens", i);
     size_t n = (size_t)(space - line);
     return add_merge(l, i, line, n, space + 1, len - n - 1);
 }
@@ -289,7 +289,7 @@ static enum weft_status read_merges(struct loader *l, const json_t *merges)
     const json_t *row;
     size_t i;
     if (!json_is_array(merges))
-        return FAIL(l, "model.merges is no list");
+        return FAIL(l, "model.merges is not a list");
     WEFT_TRY(wf_tokenizer_reserve_merges(l->t, json_array_size(merges), l->err));
     json_array_foreach(merges, i, row)
     {
@@ -300,15 +300,15 @@ static enum weft_status read_merges(struct loader *l, const json_t *merges)
             WEFT_TRY(add_merge(l, i, json_string_value(a), json_string_length(a),
                                json_string_value(b), json_string_length(b)));
         else
-            return FAIL(l, "merge %zu is no pair of tokens", i);
+            return FAIL(l, "merge %zu is not a pair of tokens", i);
     }
     return WEFT_OK;
 }
 
-/* -- how text is split ---------------------------------------------------------------------- */
+/* -- the pre-tokenizer ---------------------------------------------------------------------- */
 
 struct splitting {
-    bool split, byte_level; /* seen */
+    bool split, byte_level; /* steps that were read */
     enum wf_split kind;
 };
 
@@ -320,12 +320,12 @@ static enum weft_status read_split(struct loader *l, const json_t *step, struct 
     const char *behavior = json_string_value(json_object_get(step, "behavior"));
     WEFT_TRY(get_bool(l, step, "invert", false, &invert));
     if (s->split || s->byte_level)
-        return FAIL(l, "pre_tokenizer: a Split behind another step is not supported");
+        return FAIL(l, "pre_tokenizer: a Split after another step is not supported");
     if (pattern == NULL || invert || behavior == NULL || strcmp(behavior, "Isolated") != 0)
         return FAIL(l, "pre_tokenizer: only a Split by a Regex, Isolated, is supported");
     if (!wf_split_find(pattern, &s->kind))
         return FAIL(l,
-                    "pre_tokenizer: the pattern '%s' is not supported: those of GPT-2, Llama 3 "
+                    "pre_tokenizer: the pattern '%s' is not supported; those of GPT-2, Llama 3 "
                     "and Qwen 2 are",
                     wf_printable(pattern).at);
     s->split = true;
@@ -372,14 +372,14 @@ static enum weft_status read_pre_tokenizer(struct loader *l, const json_t *pre)
         WEFT_TRY(read_step(l, pre, &s));
     }
     if (!s.byte_level)
-        return FAIL(l, "pre_tokenizer: has no ByteLevel: only byte-level BPE is supported");
+        return FAIL(l, "pre_tokenizer: has no ByteLevel; only byte-level BPE is supported");
     l->t->split = s.kind;
     return WEFT_OK;
 }
 
 /* -- tokenizer.json ------------------------------------------------------------------------- */
 
-/* What would change tokens, and is not done here. */
+/* Refuses options that would change tokens and are not implemented. */
 static enum weft_status check_model(struct loader *l, const json_t *root, const json_t *model)
 {
     static const char *const texts[] = {"continuing_subword_prefix", "end_of_word_suffix"};
@@ -388,17 +388,18 @@ static enum weft_status check_model(struct loader *l, const json_t *root, const 
     const json_t *dropout = json_object_get(model, "dropout");
     bool fallback;
     if (!json_is_object(model))
-        return FAIL(l, "has no model: is it a tokenizer.json?");
+        return FAIL(l, "has no model; expected a tokenizer.json");
     if (!is_absent(json_object_get(model, "type")) && !is_type(model, "BPE"))
         return unsupported(l, "model", model);
     WEFT_TRY(get_bool(l, model, "byte_fallback", false, &fallback));
     if (fallback)
-        return FAIL(l, "model.byte_fallback is not supported: only byte-level BPE is");
+        return FAIL(l, "model.byte_fallback is not supported; only byte-level BPE is");
     for (size_t i = 0; i < WEFT_LEN(texts); i++) {
         const json_t *value = json_object_get(model, texts[i]);
         if (!is_absent(value) && json_string_length(value) > 0)
             return FAIL(l, "model.%s is not supported", texts[i]);
     }
+
     if (!is_absent(dropout) && json_number_value(dropout) != 0)
         return FAIL(l, "model.dropout is not supported");
     if (!is_absent(normalizer))
@@ -414,7 +415,7 @@ static enum weft_status read_tokenizer(struct loader *l, const json_t *root)
     const json_t *added = json_object_get(root, "added_tokens");
     WEFT_TRY(check_model(l, root, model));
     if (!is_absent(added) && !json_is_array(added))
-        return FAIL(l, "added_tokens is no list");
+        return FAIL(l, "added_tokens is not a list");
     WEFT_TRY(read_vocab(l, json_object_get(model, "vocab"), added));
     WEFT_TRY(read_merges(l, json_object_get(model, "merges")));
     WEFT_TRY(get_bool(l, model, "ignore_merges", false, &l->t->ignore_merges));
@@ -423,7 +424,7 @@ static enum weft_status read_tokenizer(struct loader *l, const json_t *root)
     return WEFT_OK;
 }
 
-/* Hands over what was built, or frees it. */
+/* Returns the tokenizer in *out, or frees it on error. */
 static enum weft_status finish(struct loader *l, enum weft_status st,
                                struct weft_tokenizer **out)
 {
@@ -457,7 +458,8 @@ enum weft_status wf_tokenizer_parse(const char *json, size_t len, const char *na
 
 /* -- vocab.json and merges.txt -------------------------------------------------------------- */
 
-/* The first line is the file's version, by its place: merges may begin with '#', too. */
+/* Reads the lines of merges.txt.  Only the first line may be the version: merges may begin with '#',
+ * too. */
 static enum weft_status read_merge_lines(struct loader *l, const char *text, size_t len)
 {
     size_t n_lines = 1, n = 0;
@@ -487,9 +489,10 @@ enum weft_status wf_tokenizer_parse_gpt2(const char *vocab, size_t vocab_len, co
     wf_char_to_byte(l.byte_of);
     WEFT_TRY(parse_json(&l, vocab, vocab_len, &root));
     enum weft_status st = read_vocab(&l, root, NULL);
-    const json_t *end = json_object_get(root, end_name);
+
+    const json_t *end = json_object_get(root, eot_name);
     if (st == WEFT_OK && end != NULL)
-        st = add_special(&l, end_name, (int32_t)json_integer_value(end));
+        st = add_special(&l, eot_name, (int32_t)json_integer_value(end));
     l.name = merges_name;
     if (st == WEFT_OK)
         st = read_merge_lines(&l, merges, merges_len);
@@ -508,7 +511,7 @@ static enum weft_status read_file(const char *path, char **text, size_t *len,
     if (stat(path, &info) != 0)
         return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", path, strerror(errno));
     if (!S_ISREG(info.st_mode) || info.st_size > MAX_FILE_BYTES)
-        return WEFT_FAIL(err, WEFT_DATA, "%.240s: is no file of at most %d bytes", path,
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: is not a file of at most %d bytes", path,
                          MAX_FILE_BYTES);
     return wf_input_read_as(WEFT_DATA, path, text, len, err);
 }
@@ -559,10 +562,10 @@ enum weft_status weft_tokenizer_open(const char *path, struct weft_tokenizer **o
     struct stat info;
     size_t len = strlen(path);
     if (stat(path, &info) != 0)
-        return WEFT_FAIL(
-            err, WEFT_DATA,
-            "%.240s: %s: a tokenizer is a folder with tokenizer.json, or that file", path,
-            strerror(errno));
+        return WEFT_FAIL(err, WEFT_DATA,
+                         "%.240s: %s; expected a tokenizer.json or a folder with one", path,
+                         strerror(errno));
+
     bool is_dir = S_ISDIR(info.st_mode), is_gpt2 = false;
     if (!is_dir) {
         const char *slash = strrchr(path, '/');
@@ -572,10 +575,12 @@ enum weft_status weft_tokenizer_open(const char *path, struct weft_tokenizer **o
             return open_json(path, out, err);
         len = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
     }
+
     if (len >= sizeof json || !join(json, sizeof json, path, len, "tokenizer.json") ||
         !join(vocab, sizeof vocab, path, len, "vocab.json") ||
         !join(merges, sizeof merges, path, len, "merges.txt"))
         return WEFT_FAIL(err, WEFT_USAGE, "%.240s: the path is too long", path);
+
     if (!is_gpt2 && path_exists(json))
         return open_json(json, out, err);
     if (!path_exists(vocab) || !path_exists(merges))

@@ -1,15 +1,14 @@
-/* Writing tokenizer.json, and the characters that stand for bytes in it. */
-#include <errno.h>
-#include <stdio.h>
+/* Writes tokenizer.json and defines the characters that represent bytes in it. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "training/data/tokenizer_priv.h"
 
 /* -- bytes as characters --------------------------------------------------------------------- */
 
+/* Returns true if a byte is represented by the character of the same number. */
 static bool is_own_char(unsigned c)
 {
     return (c >= '!' && c <= '~') || (c >= 0xA1 && c <= 0xAC) || (c >= 0xAE && c <= 0xFF);
@@ -35,7 +34,7 @@ void wf_char_to_byte(int16_t out[WF_BYTE_CHARS])
 
 /* -- JSON ----------------------------------------------------------------------------------- */
 
-/* Characters of JSON strings for all bytes, as UTF-8. */
+/* The characters of all bytes, in UTF-8 and escaped for JSON. */
 struct alphabet {
     char of[256][3];
 };
@@ -68,7 +67,7 @@ static void put_token(struct wf_text *out, const struct alphabet *a,
     }
 }
 
-/* The name of a special token, which is text as it is. */
+/* Appends the name of a special token, which is plain text. */
 static void put_name(struct wf_text *out, const char *name)
 {
     for (; *name != '\0'; name++) {
@@ -82,7 +81,8 @@ static void put_name(struct wf_text *out, const char *name)
     }
 }
 
-/* A special token stands in the vocabulary, too, where its name reads the same in both places. */
+/* Returns true if the vocabulary lists a token: all ordinary tokens, and special tokens whose name is
+ * the same in byte characters. */
 static bool is_in_vocab(const struct weft_tokenizer *t, int32_t id)
 {
     if (t->tokens[id].len == 0)
@@ -145,6 +145,7 @@ static void put_model(struct wf_text *out, const struct weft_tokenizer *t)
         wf_text_addf(out, "\": %u", id);
         comma = ",";
     }
+
     wf_text_adds(out, "\n    },\n    \"merges\": [");
     for (uint32_t i = 0; i < t->n_pairs; i++) {
         wf_text_adds(out, i == 0 ? "\n      \"" : ",\n      \"");
@@ -174,36 +175,17 @@ enum weft_status wf_tokenizer_print(const struct weft_tokenizer *t, struct wf_te
 
 /* -- the file ------------------------------------------------------------------------------- */
 
-static enum weft_status write_whole(const char *path, const char *bytes, size_t len,
-                                    struct weft_error *err)
-{
-    char tmp_path[4200];
-    int n = snprintf(tmp_path, sizeof tmp_path, "%s.%ld.new", path, (long)getpid());
-    FILE *out = n > 0 && (size_t)n < sizeof tmp_path ? fopen(tmp_path, "wb") : NULL;
-    if (out == NULL)
-        return WEFT_FAIL(err, WEFT_IO, "cannot write %.240s: %s", path, strerror(errno));
-    bool good = fwrite(bytes, 1, len, out) == len && fflush(out) == 0;
-    good = fclose(out) == 0 && good && rename(tmp_path, path) == 0;
-    if (!good) {
-        enum weft_status st =
-            WEFT_FAIL(err, WEFT_IO, "cannot write %.240s: %s", path, strerror(errno));
-        remove(tmp_path);
-        return st;
-    }
-    return WEFT_OK;
-}
-
 enum weft_status wf_tokenizer_save_as(const struct weft_tokenizer *t, const char *path,
                                       struct weft_error *err)
 {
     if (t->is_bytes)
         return WEFT_OK;
     if (t->source != NULL)
-        return write_whole(path, t->source, t->source_len, err);
+        return wf_file_write(path, t->source, t->source_len, err);
     struct wf_text text = {0};
     enum weft_status st = wf_tokenizer_print(t, &text, err);
     if (st == WEFT_OK)
-        st = write_whole(path, text.at, text.len, err);
+        st = wf_file_write(path, text.at, text.len, err);
     wf_text_release(&text);
     return st;
 }
@@ -211,9 +193,10 @@ enum weft_status wf_tokenizer_save_as(const struct weft_tokenizer *t, const char
 enum weft_status weft_tokenizer_save(const struct weft_tokenizer *t, const char *dir,
                                      struct weft_error *err)
 {
-    char path[4096];
-    int n = snprintf(path, sizeof path, "%s/tokenizer.json", dir);
-    if (n < 0 || (size_t)n >= sizeof path)
-        return WEFT_FAIL(err, WEFT_IO, "%.240s: the path is too long", dir);
-    return wf_tokenizer_save_as(t, path, err);
+    char *path = wf_path_join(dir, "tokenizer.json");
+    if (path == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "the path of tokenizer.json");
+    enum weft_status st = wf_tokenizer_save_as(t, path, err);
+    free(path);
+    return st;
 }

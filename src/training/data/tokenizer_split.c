@@ -1,12 +1,12 @@
-/* The patterns as hand-written scanners.  They look one character ahead and never back, so a
- * piece's end depends only on where it begins and on the text behind. */
+/* Implements the patterns as hand-written scanners.  They look ahead but never back, so the end of a
+ * piece depends only on its start and the following text. */
 #include "training/data/tokenizer_split.h"
 
 #include <stdint.h>
 #include <string.h>
 #include <utf8proc.h>
 
-enum class { LETTER = 'L', NUMBER = 'N', SPACE = 'S', OTHER = 'O' };
+enum char_class { LETTER = 'L', NUMBER = 'N', SPACE = 'S', OTHER = 'O' };
 
 #define DIGITS_PATTERN(digits)                                                                 \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                       \
@@ -36,47 +36,62 @@ bool wf_split_find(const char *pattern, enum wf_split *out)
 
 /* -- characters ----------------------------------------------------------------------------- */
 
-/* The classes of ASCII by their letters. */
+/* The class of each ASCII character. */
 static const char ascii_classes[129] = "OOOOOOOOOSSSSSOOOOOOOOOOOOOOOOOO"
                                        "SOOOOOOOOOOOOOOONNNNNNNNNNOOOOOO"
                                        "OLLLLLLLLLLLLLLLLLLLLLLLLLLOOOOO"
                                        "OLLLLLLLLLLLLLLLLLLLLLLLLLLOOOOO";
 
-static inline enum class ascii_class(unsigned char c) { return (enum class)ascii_classes[c]; }
+static inline enum char_class ascii_class(unsigned char c)
+{
+    return (enum char_class)ascii_classes[c];
+}
 
-/* Unicode's property White_Space, above ASCII. */
+/* Returns true for characters above ASCII with Unicode's property White_Space. */
 static bool is_wide_space(utf8proc_int32_t c)
 {
     return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
            c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-static enum class wide_class(utf8proc_int32_t c) {
-    switch (utf8proc_category(c)){
-        case UTF8PROC_CATEGORY_LU : case UTF8PROC_CATEGORY_LL : case UTF8PROC_CATEGORY_LT : case
-        UTF8PROC_CATEGORY_LM : case UTF8PROC_CATEGORY_LO : return LETTER;
-        case UTF8PROC_CATEGORY_ND : case UTF8PROC_CATEGORY_NL : case
-        UTF8PROC_CATEGORY_NO : return NUMBER;
-        default : return is_wide_space(c) ? SPACE : OTHER;
+static enum char_class wide_class(utf8proc_int32_t c)
+{
+    switch (utf8proc_category(c)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+        return LETTER;
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_NO:
+        return NUMBER;
+    default:
+        return is_wide_space(c) ? SPACE : OTHER;
     }
 }
 
-/* The class of the character at s[at], and its bytes in *n. */
-static inline enum class class_at(const unsigned char *s, size_t len, size_t at, size_t *n) {
-    if (s[at] < 0x80){ *n = 1; return ascii_class(s[at]);}
-utf8proc_int32_t c;
-size_t left = len - at < 4 ? len - at : 4;
-utf8proc_ssize_t got = utf8proc_iterate(s + at, (utf8proc_ssize_t)left, &c);
-if (got <= 0) {
-    *n = 1;
-    return OTHER;
-}
-*n = (size_t)got;
-return wide_class(c);
+/* Returns the class of the character at s[at] and its length in *n. */
+static inline enum char_class class_at(const unsigned char *s, size_t len, size_t at, size_t *n)
+{
+    if (s[at] < 0x80) {
+        *n = 1;
+        return ascii_class(s[at]);
+    }
+    utf8proc_int32_t c;
+    size_t n_max = len - at < 4 ? len - at : 4;
+    utf8proc_ssize_t got = utf8proc_iterate(s + at, (utf8proc_ssize_t)n_max, &c);
+    if (got <= 0) {
+        *n = 1;
+        return OTHER;
+    }
+    *n = (size_t)got;
+    return wide_class(c);
 }
 
-/* The end of the run of one class from `at` on. */
-static size_t run_end(const unsigned char *s, size_t len, size_t at, enum class of)
+/* Returns the end of the run of one class that starts at `at`. */
+static size_t run_end(const unsigned char *s, size_t len, size_t at, enum char_class of)
 {
     size_t n;
     for (;;) {
@@ -93,9 +108,9 @@ static bool is_newline(unsigned char c)
     return c == '\n' || c == '\r';
 }
 
-/* -- what the patterns share ---------------------------------------------------------------- */
+/* -- common parts of patterns --------------------------------------------------------------- */
 
-/* The bytes of an apostrophe and one of s t m d re ve ll behind it; 0 when it is none. */
+/* Returns the length of an apostrophe followed by one of s t m d re ve ll; 0 if there is none. */
 static size_t contraction(const unsigned char *s, size_t len, size_t at, bool any_case)
 {
     unsigned char fold = any_case ? 0x20 : 0;
@@ -113,7 +128,8 @@ static size_t contraction(const unsigned char *s, size_t len, size_t at, bool an
     return any_case && s[at + 1] == 0xC5 && s[at + 2] == 0xBF ? 3 : 0;
 }
 
-/* White space: a run before something else leaves its last character to that. */
+/* Returns the end of white space.  The last character of a run belongs to the next piece unless the
+ * text ends. */
 static size_t space_end(const unsigned char *s, size_t len, size_t at)
 {
     size_t end = at, last = at, n;
@@ -131,20 +147,20 @@ static size_t next_gpt2(const unsigned char *s, size_t len, size_t at)
     size_t n = contraction(s, len, at, false);
     if (n > 0)
         return at + n;
-    enum class first = class_at(s, len, at, &n);
+    enum char_class first = class_at(s, len, at, &n);
     if (s[at] == ' ' && at + 1 < len) {
         size_t m;
-        enum class second = class_at(s, len, at + 1, &m);
+        enum char_class second = class_at(s, len, at + 1, &m);
         if (second != SPACE)
             return run_end(s, len, at + 1 + m, second);
     }
     return first == SPACE ? space_end(s, len, at) : run_end(s, len, at + n, first);
 }
 
-static size_t numbers_end(const unsigned char *s, size_t len, size_t at, int most)
+static size_t numbers_end(const unsigned char *s, size_t len, size_t at, int max_digits)
 {
     size_t n;
-    for (int i = 0; i < most && at < len && class_at(s, len, at, &n) == NUMBER; i++)
+    for (int i = 0; i < max_digits && at < len && class_at(s, len, at, &n) == NUMBER; i++)
         at += n;
     return at;
 }
@@ -157,7 +173,7 @@ static size_t others_end(const unsigned char *s, size_t len, size_t at)
     return at;
 }
 
-/* All white space up to the last newline of the run, if it has one. */
+/* Returns the end of white space: after the last newline of the run, if it has one. */
 static size_t lines_end(const unsigned char *s, size_t len, size_t at)
 {
     size_t end = run_end(s, len, at, SPACE);
@@ -172,13 +188,13 @@ static size_t next_llama3(const unsigned char *s, size_t len, size_t at, int dig
     size_t n = contraction(s, len, at, true), m;
     if (n > 0)
         return at + n;
-    enum class first = class_at(s, len, at, &n);
+    enum char_class first = class_at(s, len, at, &n);
     if (first == LETTER)
         return run_end(s, len, at + n, LETTER);
     if (first == NUMBER)
         return numbers_end(s, len, at, digits);
     if (at + n < len && !is_newline(s[at])) {
-        enum class second = class_at(s, len, at + n, &m);
+        enum char_class second = class_at(s, len, at + n, &m);
         if (second == LETTER)
             return run_end(s, len, at + n + m, LETTER);
         if (second == OTHER && s[at] == ' ')
@@ -203,10 +219,10 @@ size_t wf_split_piece_end(enum wf_split split, const char *text, size_t len, siz
 
 /* -- cutting -------------------------------------------------------------------------------- */
 
-/* No piece of any pattern has white space behind a letter. */
-static size_t cut_by_letter(const unsigned char *s, size_t len, size_t far)
+/* Finds white space after a letter among the last bytes: no piece of any pattern continues there. */
+static size_t cut_by_letter(const unsigned char *s, size_t len, size_t window)
 {
-    size_t stop = len > far ? len - far : 0;
+    size_t stop = len > window ? len - window : 0;
     for (size_t i = len; i > stop + 1; i--)
         if (s[i - 1] < 0x80 && s[i - 2] < 0x80 && ascii_class(s[i - 1]) == SPACE &&
             ascii_class(s[i - 2]) == LETTER)
@@ -214,7 +230,7 @@ static size_t cut_by_letter(const unsigned char *s, size_t len, size_t far)
     return 0;
 }
 
-/* Is the last character of a piece white space? */
+/* Returns true if the last character of a piece is white space. */
 static bool ends_in_space(const unsigned char *s, size_t begin, size_t end)
 {
     size_t n;
@@ -226,13 +242,14 @@ static bool ends_in_space(const unsigned char *s, size_t begin, size_t end)
 
 size_t wf_split_boundary(enum wf_split split, const char *text, size_t len)
 {
-    enum { NEAR = 1 << 16, CHARACTER = 4 };
+    enum { WINDOW = 1 << 16, CHARACTER = 4 };
     const unsigned char *s = (const unsigned char *)text;
-    size_t cut = cut_by_letter(s, len, NEAR);
+    size_t cut = cut_by_letter(s, len, WINDOW);
     if (cut > 0 || len <= CHARACTER)
         return cut;
-    /* A piece that does not end in white space was ended by the character behind it, whatever
-     * follows; that character must be whole. */
+
+    /* The end of a piece that does not end in white space depends only on the next character, which
+     * must be complete. */
     for (size_t at = 0; at < len;) {
         size_t end = wf_split_piece_end(split, text, len, at);
         if (end > len - CHARACTER)

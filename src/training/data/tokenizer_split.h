@@ -3,7 +3,7 @@
  *
  *     "Hello world's 42" -> "Hello" " world" "'s" " 42"
  *
-  * Letters, numbers and white space are defined by Unicode.  A byte that is not part of a valid UTF-8
+ * Letters, numbers and white space are defined by Unicode.  A byte that is not part of a valid UTF-8
  * character is a character that is neither letter nor number nor space.
  */
 #ifndef TRAINING_DATA_TOKENIZER_SPLIT_H
