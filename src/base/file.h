@@ -1,5 +1,5 @@
-/* Reads whole files with a size limit and writes files atomically: a reader sees the old file or the
- * new one, never a part.  Also joins, trims and tests paths and makes directories durable. */
+/* Reads whole files with a size limit and writes files atomically: a reader sees the old file or
+ * the new one, never a part.  Also joins, trims and tests paths and makes directories durable. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 

@@ -1,5 +1,5 @@
-/* Checkpoints for tests.  Every value is a function of its step and position, so that tests can compare
- * values bit by bit without the store. */
+/* Checkpoints for tests.  Every value is a function of its step and position, so that tests can
+ * compare values bit by bit without the store. */
 #ifndef TESTS_CKPT_STORE_SAVED_H
 #define TESTS_CKPT_STORE_SAVED_H
 

@@ -1,5 +1,5 @@
-/* Tests reading and writing of Hugging Face directories: reference directories, old formats, sharded
- * and damaged directories, round trips. */
+/* Tests reading and writing of Hugging Face directories: reference directories, old formats,
+ * sharded and damaged directories, round trips. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* Tests that model files of llm.c, converted here from a Hugging Face directory, yield the values of
- * that directory, and that damaged files are refused. */
+/* Tests that model files of llm.c, converted here from a Hugging Face directory, yield the values
+ * of that directory, and that damaged files are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

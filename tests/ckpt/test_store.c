@@ -1,5 +1,5 @@
-/* Tests the checkpoint store: round trips with any number of ranks bit for bit, refused input and its
- * messages, and which checkpoints are kept. */
+/* Tests the checkpoint store: round trips with any number of ranks bit for bit, refused input and
+ * its messages, and which checkpoints are kept. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,9 +1,9 @@
 /* Tests crashes and failures at every system call while checkpoints are written and pruned.
  *
- * This program defines the system calls itself and so intercepts those of the store.  It can end the
- * process before the n-th call, as kill -9 does, or make a call fail.  It also records all changes
- * that are not synced yet and reverts them when the process ends, as a power cut may do.  Nothing is
- * really synced, which is faster.
+ * This program defines the system calls itself and so intercepts those of the store.  It can end
+ * the process before the n-th call, as kill -9 does, or make a call fail.  It also records all
+ * changes that are not synced yet and reverts them when the process ends, as a power cut may do.
+ * Nothing is really synced, which is faster.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -164,8 +164,8 @@ static void lose(void)
             take_back(&done[i - 1]);
 }
 
-/* Runs at the start of every call.  Returns true and sets errno if the call must fail.  Crashes between
- * two changes are equivalent, so only changes are counted for them. */
+/* Runs at the start of every call.  Returns true and sets errno if the call must fail.  Crashes
+ * between two changes are equivalent, so only changes are counted for them. */
 static bool hit(bool changes)
 {
     if (!plan.on)

@@ -1,5 +1,5 @@
-/* Tests damaged checkpoints: every changed byte is detected and reported, and an older checkpoint is
- * used; no manifest can make the reader leave its directory or block. */
+/* Tests damaged checkpoints: every changed byte is detected and reported, and an older checkpoint
+ * is used; no manifest can make the reader leave its directory or block. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -34,7 +34,8 @@ static char *newer_path(struct folder *f, const char *name)
     return path;
 }
 
-/* Checks that the older checkpoint is used and that the message about the newer one contains `want`. */
+/* Checks that the older checkpoint is used and that the message about the newer one contains
+ * `want`. */
 static void expect_skip(struct folder *f, const char *want)
 {
     struct wf_ckpt *s = NULL;

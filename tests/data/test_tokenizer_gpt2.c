@@ -1,5 +1,5 @@
-/* Tests GPT-2's vocabulary, if $WEFT_GPT2_DIR is a folder with it: strings that are hard to split yield
- * the tokens of the reference. */
+/* Tests GPT-2's vocabulary, if $WEFT_GPT2_DIR is a folder with it: strings that are hard to split
+ * yield the tokens of the reference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

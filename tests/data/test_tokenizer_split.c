@@ -1,5 +1,5 @@
-/* Tests splitting: expected pieces, and cuts that do not change them.  The pieces were checked with the
- * regular expressions of another system over all characters of Unicode 14. */
+/* Tests splitting: expected pieces, and cuts that do not change them.  The pieces were checked
+ * with the regular expressions of another system over all characters of Unicode 14. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,8 +109,8 @@ static void check_cut_of(enum wf_split split, const char *text, size_t len, size
     assert_int_equal(at, cut);
 }
 
-/* With any following text, the pieces before a cut are those of the whole text, and a piece begins at
- * the cut. */
+/* With any following text, the pieces before a cut are those of the whole text, and a piece
+ * begins at the cut. */
 static void check_cuts(void **state)
 {
     (void)state;

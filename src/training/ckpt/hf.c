@@ -172,8 +172,8 @@ static const char *file_name(const struct wf_safetensors *file)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Checks that the map assigns each tensor of a file to this file.  The caller compares the number of
- * names in the map with the number in all files, so the map then has no other names. */
+/* Checks that the map assigns each tensor of a file to this file.  The caller compares the number
+ * of names in the map with the number in all files, so the map then has no other names. */
 static enum weft_status check_map_of(const struct wf_safetensors *file, const char *path,
                                      json_t *map, size_t *n_found, struct weft_error *err)
 {

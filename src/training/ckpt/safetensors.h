@@ -8,10 +8,10 @@
  *         st = wf_safetensors_read(s, t, 0, t->n, values, err);
  *     wf_safetensors_free(s);
  *
- * The reader is stricter than the reference implementation: it refuses what readers could interpret
- * differently (duplicate keys, bytes that belong to no tensor, names with a slash).  Time and memory
- * are proportional to the size of the file, even for malicious files.  Every error names the file
- * and the tensor or the byte.
+ * The reader is stricter than the reference implementation: it refuses what readers could
+ * interpret differently (duplicate keys, bytes that belong to no tensor, names with a slash).
+ * Time and memory are proportional to the size of the file, even for malicious files.  Every
+ * error names the file and the tensor or the byte.
  */
 #ifndef TRAINING_CKPT_SAFETENSORS_H
 #define TRAINING_CKPT_SAFETENSORS_H
@@ -50,8 +50,8 @@ struct wf_safetensors_tensor {
 enum weft_status wf_safetensors_open(const char *path, struct wf_safetensors **out,
                                      struct weft_error *err);
 
-/* Opens a file that is in memory.  `bytes` is borrowed until it is closed; `source` is for messages.
- * Local. */
+/* Opens a file that is in memory.  `bytes` is borrowed until it is closed; `source` is for
+ * messages.  Local. */
 enum weft_status wf_safetensors_open_bytes(const void *bytes, size_t len, const char *source,
                                            struct wf_safetensors **out, struct weft_error *err);
 void wf_safetensors_free(struct wf_safetensors *s); /* NULL is allowed */
@@ -109,8 +109,8 @@ enum weft_status wf_safetensors_writer_append(struct wf_safetensors_writer *w,
                                               const float *values, size_t n,
                                               struct weft_error *err);
 
-/* Makes the file durable and renames it to its path.  Returns WEFT_INTERNAL if elements are missing.
- * The writer must still be freed.  Local. */
+/* Makes the file durable and renames it to its path.  Returns WEFT_INTERNAL if elements are
+ * missing.  The writer must still be freed.  Local. */
 enum weft_status wf_safetensors_writer_finish(struct wf_safetensors_writer *w,
                                               struct weft_error *err);
 

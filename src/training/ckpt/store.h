@@ -6,8 +6,8 @@
  *                        rank-00001.safetensors
  *     ROOT/.step-00000130.RUN.tmp/                a checkpoint that is being written
  *
- * Saving: every rank writes one file and gets a blob that describes it.  One rank collects the blobs
- * and commits.
+ * Saving: every rank writes one file and gets a blob that describes it.  One rank collects the
+ * blobs and commits.
  *
  *     every rank   WEFT_TRY(wf_store_writer_new(root, step, run, rank, &w, err));
  *                  WEFT_TRY(wf_store_writer_add(w, "wte.weight", 2, shape, WF_STORE_FIELD_VALUE,
@@ -27,9 +27,9 @@
  *         st = wf_ckpt_read(store, "wte.weight", WF_STORE_FIELD_M, begin, n, out, err);
  *     wf_ckpt_free(store);
  *
- * Files are untrusted input: each piece is compared with its hash before its values are returned, and
- * neither symbolic links and pipes nor files outside of the directory are opened.  The step number
- * determines the data position: batches and random numbers follow from it.
+ * Files are untrusted input: each piece is compared with its hash before its values are returned,
+ * and neither symbolic links and pipes nor files outside of the directory are opened.  The step
+ * number determines the data position: batches and random numbers follow from it.
  *
  * All functions are Local and may be called from any thread; a writer is used by one thread at a
  * time.
@@ -63,10 +63,10 @@ const char *wf_store_field_name(enum wf_store_field field);
 
 /* -- the directory ------------------------------------------------------------------------- */
 
-/* Creates ROOT (its parent must exist), checks that files can be written, synced and renamed in it,
- * so that a run fails at its start and not at its first checkpoint, and removes unfinished
- * checkpoints of other runs unless a process has them open.  Appends one line per removed checkpoint
- * to `removed`, which may be NULL. */
+/* Creates ROOT (its parent must exist), checks that files can be written, synced and renamed in
+ * it, so that a run fails at its start and not at its first checkpoint, and removes unfinished
+ * checkpoints of other runs unless a process has them open.  Appends one line per removed
+ * checkpoint to `removed`, which may be NULL. */
 enum weft_status wf_store_prepare(const char *root, struct wf_text *removed,
                                   struct weft_error *err);
 
@@ -82,13 +82,13 @@ void wf_store_unlock(struct wf_store_lock *lock); /* NULL is allowed */
  * there is no lock file. */
 int wf_store_is_locked(const char *dir);
 
-/* Returns WEFT_IO with both figures if fewer than `bytes` are free for ROOT.  Each writer checks for
- * its own file; ranks that share a disk check for the sum first. */
+/* Returns WEFT_IO with both figures if fewer than `bytes` are free for ROOT.  Each writer checks
+ * for its own file; ranks that share a disk check for the sum first. */
 enum weft_status wf_store_check_space(const char *root, uint64_t bytes, struct weft_error *err);
 
-/* Removes all but the `keep` (1 or more) newest checkpoints with a valid manifest and correct sizes.
- * Damaged checkpoints are removed if they are older than all of these.  Removes nothing while there
- * are fewer.  Call it after the newest checkpoint was verified. */
+/* Removes all but the `keep` (1 or more) newest checkpoints with a valid manifest and correct
+ * sizes.  Damaged checkpoints are removed if they are older than all of these.  Removes nothing
+ * while there are fewer.  Call it after the newest checkpoint was verified. */
 enum weft_status wf_store_prune(const char *root, size_t keep, struct weft_error *err);
 
 /* Parses the name of a checkpoint's directory: step-00000120.  Returns false for every other name,
@@ -143,8 +143,8 @@ struct wf_store_commit_info {
 enum weft_status wf_store_publish(const struct wf_store_commit_info *parts,
                                   struct weft_error *err);
 
-/* Reads the files part, part + n_parts, ... of a checkpoint from the disk and compares their hashes,
- * so that ranks can share the work.  Part 0 of 1 is the whole checkpoint. */
+/* Reads the files part, part + n_parts, ... of a checkpoint from the disk and compares their
+ * hashes, so that ranks can share the work.  Part 0 of 1 is the whole checkpoint. */
 enum weft_status wf_store_verify(const char *root, uint64_t step, size_t part, size_t n_parts,
                                  struct weft_error *err);
 
@@ -160,9 +160,9 @@ enum weft_status wf_store_abort(const char *root, uint64_t step, const char *run
 
 struct wf_ckpt; /* opaque: one checkpoint */
 
-/* Opens a checkpoint directory and checks its manifest and the sizes and headers of all files.  With
- * `verify` it also compares all values with their hashes, which later reads then skip.  Returns
- * WEFT_CKPT with the checkpoint, the file and the tensor that is wrong. */
+/* Opens a checkpoint directory and checks its manifest and the sizes and headers of all files.
+ * With `verify` it also compares all values with their hashes, which later reads then skip.
+ * Returns WEFT_CKPT with the checkpoint, the file and the tensor that is wrong. */
 enum weft_status wf_ckpt_open(const char *path, bool verify, struct wf_ckpt **out,
                               struct weft_error *err);
 
@@ -171,8 +171,8 @@ enum weft_status wf_ckpt_open(const char *path, bool verify, struct wf_ckpt **ou
  * WEFT_CKPT if all were skipped. */
 enum weft_status wf_ckpt_open_newest(const char *root, bool verify, struct wf_ckpt **out,
                                      struct wf_text *skipped, struct weft_error *err);
-/* Opens the newest valid checkpoint before step `below`, for callers that could not use a newer one.
- * Returns WEFT_CKPT if there are only newer ones. */
+/* Opens the newest valid checkpoint before step `below`, for callers that could not use a newer
+ * one.  Returns WEFT_CKPT if there are only newer ones. */
 enum weft_status wf_ckpt_open_newest_below(const char *root, uint64_t below, bool verify,
                                            struct wf_ckpt **out, struct wf_text *skipped,
                                            struct weft_error *err);

@@ -242,8 +242,8 @@ static enum weft_status find_last_kept(const char *root, int fd, const uint64_t 
     return WEFT_OK;
 }
 
-/* Removes the oldest checkpoints first, so that a crash always leaves the newest.  Continues after an
- * error and returns the first one. */
+/* Removes the oldest checkpoints first, so that a crash always leaves the newest.  Continues
+ * after an error and returns the first one. */
 static enum weft_status remove_after(const char *root, int fd, const uint64_t *steps, size_t n,
                                      size_t last, struct weft_error *err)
 {

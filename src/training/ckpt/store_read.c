@@ -254,8 +254,8 @@ static enum weft_status list_piece_refs(struct wf_ckpt *s, struct weft_error *er
     return WEFT_OK;
 }
 
-/* Verifies the pieces of one file.  *first is the index of the first piece_ref that can belong to it;
- * sets it to the first one after the file. */
+/* Verifies the pieces of one file.  *first is the index of the first piece_ref that can belong to
+ * it; sets it to the first one after the file. */
 static enum weft_status verify_file(const struct wf_ckpt *s, size_t file, size_t *first,
                                     bool from_disk, struct weft_error *err)
 {
@@ -307,8 +307,8 @@ enum weft_status wf_store_verify(const char *root, uint64_t step, size_t part, s
     return st;
 }
 
-/* Reads elements from .. from + n - 1 of one piece.  An unverified piece is hashed: while it is read
- * if all of it is wanted, else before. */
+/* Reads elements from .. from + n - 1 of one piece.  An unverified piece is hashed: while it is
+ * read if all of it is wanted, else before. */
 static enum weft_status read_piece(struct wf_ckpt *s, const struct wf_manifest_param *param,
                                    struct wf_manifest_piece *p, uint64_t from, uint64_t n,
                                    float *out, struct weft_error *err)

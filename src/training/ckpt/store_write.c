@@ -410,8 +410,8 @@ static enum weft_status write_manifest(const struct publishing *p, const struct 
     return wf_dir_sync_fd(p->dir_fd, p->tmp, err); /* its entries */
 }
 
-/* Replaces the checkpoint on a file system that cannot exchange two names.  For a moment there is no
- * checkpoint of this step. */
+/* Replaces the checkpoint on a file system that cannot exchange two names.  For a moment there is
+ * no checkpoint of this step. */
 static int replace_nonatomic(const struct publishing *p, char old[STORE_TMP_NAME_SIZE])
 {
     wf_store_temporary_name(p->parts->step, "replaced", old);

@@ -58,10 +58,10 @@ struct wf_weights_extras {
     void *arg;
 };
 
-/* Writes the weights as the checkpoint `path` of this step, from which a run can start: moments are
- * zero, and there are no settings.  `tensors` are all of the model; they are held in memory at once.
- * `extras` may be NULL.  The directory is written atomically.  Returns WEFT_USAGE if it exists and
- * is not empty.  Local. */
+/* Writes the weights as the checkpoint `path` of this step, from which a run can start: moments
+ * are zero, and there are no settings.  `tensors` are all of the model; they are held in memory
+ * at once.  `extras` may be NULL.  The directory is written atomically.  Returns WEFT_USAGE if it
+ * exists and is not empty.  Local. */
 struct wf_hf_tensor; /* training/ckpt/hf.h */
 enum weft_status wf_weights_to_checkpoint(const struct wf_weights *w,
                                           const struct wf_hf_tensor *tensors, size_t n,

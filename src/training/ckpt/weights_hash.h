@@ -1,9 +1,9 @@
 /* Hashes the weights of a model, to compare two models bit by bit.
  *
  * The hash is XXH3-128 over the tensors in the caller's order: name with its NUL, number of
- * dimensions and sizes as little-endian uint64, values as little-endian fp32.  It depends neither on
- * how the files are divided nor on the stored type: a tensor in BF16 has the same hash as the same
- * values in F32.  The hash detects mistakes, not forgery.
+ * dimensions and sizes as little-endian uint64, values as little-endian fp32.  It depends neither
+ * on how the files are divided nor on the stored type: a tensor in BF16 has the same hash as the
+ * same values in F32.  The hash detects mistakes, not forgery.
  */
 #ifndef TRAINING_CKPT_WEIGHTS_HASH_H
 #define TRAINING_CKPT_WEIGHTS_HASH_H

@@ -31,8 +31,8 @@ enum weft_status wf_batch_init(struct wf_batch *batch, const struct wf_shards *s
 
 enum { ROUNDS = 6 }; /* four rounds suffice; two more cost nothing compared with a read */
 
-/* A Feistel network on 2 * half bits.  It is a bijection for every round function, because each round
- * can be inverted. */
+/* A Feistel network on 2 * half bits.  It is a bijection for every round function, because each
+ * round can be inverted. */
 static uint64_t feistel(uint64_t key, unsigned half, uint64_t x)
 {
     const uint64_t mask = (UINT64_C(1) << half) - 1;

@@ -9,8 +9,8 @@
  *                     k*B + r of a random order, which differs in each epoch.  An epoch uses each
  *                     window once; a step may span two epochs.
  *
- * Tokens at the end that fill no step, or no window, are not used.  Nothing is stored between steps:
- * a run resumes at any step.
+ * Tokens at the end that fill no step, or no window, are not used.  Nothing is stored between
+ * steps: a run resumes at any step.
  */
 #ifndef TRAINING_DATA_BATCH_H
 #define TRAINING_DATA_BATCH_H
@@ -38,8 +38,8 @@ enum weft_status wf_batch_init(struct wf_batch *batch, const struct wf_shards *s
                                uint32_t rows, uint32_t seq, uint32_t vocab, bool shuffle,
                                uint64_t seed, struct weft_error *err);
 
-/* Reads rows row0 .. row0 + rows - 1 of a step: inputs and targets, (rows, T) each.  Safe to call from
- * any thread.  Local. */
+/* Reads rows row0 .. row0 + rows - 1 of a step: inputs and targets, (rows, T) each.  Safe to call
+ * from any thread.  Local. */
 enum weft_status wf_batch_read(const struct wf_batch *batch, uint64_t step, uint32_t row0,
                                uint32_t rows, int32_t *inputs, int32_t *targets,
                                struct weft_error *err);
@@ -54,8 +54,8 @@ static inline struct wf_range wf_micro_range(uint32_t rows, uint32_t n_micros, u
     return wf_range_part(rows, n_micros, micro);
 }
 
-/* Returns the position of index i < n in a random permutation of 0 .. n-1, which depends on seed and
- * epoch and is computed without a table. */
+/* Returns the position of index i < n in a random permutation of 0 .. n-1, which depends on seed
+ * and epoch and is computed without a table. */
 uint64_t wf_permute(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t i);
 
 #endif

@@ -1,6 +1,6 @@
-/* Learns a vocabulary.  The counts of all pairs are updated incrementally: a merge visits only the
- * words that contain its pair.  The most frequent pair comes from a heap whose entries may be stale:
- * an entry with an old count is pushed again with the current one. */
+/* Learns a vocabulary.  The counts of all pairs are updated incrementally: a merge visits only
+ * the words that contain its pair.  The most frequent pair comes from a heap whose entries may be
+ * stale: an entry with an old count is pushed again with the current one. */
 #include "training/data/bpe_train.h"
 
 #include <stdlib.h>

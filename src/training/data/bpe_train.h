@@ -1,8 +1,8 @@
 /* Learns a byte-level BPE vocabulary from text.
  *
- * Text is split with GPT-2's pattern.  The most frequent pair of neighbours within words becomes a
- * token, repeatedly; of equally frequent pairs the one with the lowest ids.  The result depends only
- * on the text, not on the number of threads.
+ * Text is split with GPT-2's pattern.  The most frequent pair of neighbours within words becomes
+ * a token, repeatedly; of equally frequent pairs the one with the lowest ids.  The result depends
+ * only on the text, not on the number of threads.
  */
 #ifndef TRAINING_DATA_BPE_TRAIN_H
 #define TRAINING_DATA_BPE_TRAIN_H

@@ -28,13 +28,14 @@ enum { WF_SHARD_HEADER_BYTES = 1024 };
 
 struct wf_shards; /* opaque: opened once, then read-only, safe to read from any thread */
 
-/* Opens shards.  `list` is a file, a folder (its *.bin in byte order of their names), or several files,
- * folders and glob patterns separated by commas, in the order written.  If the whole text is the path
- * of an existing file, commas do not separate.  On success the caller owns *out.  Local. */
+/* Opens shards.  `list` is a file, a folder (its *.bin in byte order of their names), or several
+ * files, folders and glob patterns separated by commas, in the order written.  If the whole text
+ * is the path of an existing file, commas do not separate.  On success the caller owns *out.
+ * Local. */
 enum weft_status wf_shards_open(const char *list, struct wf_shards **out,
                                 struct weft_error *err);
-/* Opens shards like wf_shards_open(), but of a folder with files `part`-*.bin only these.  `part` is
- * "train" or "val".  Local. */
+/* Opens shards like wf_shards_open(), but of a folder with files `part`-*.bin only these.  `part`
+ * is "train" or "val".  Local. */
 enum weft_status wf_shards_open_split(const char *list, const char *part,
                                       struct wf_shards **out, struct weft_error *err);
 void wf_shards_free(struct wf_shards *s); /* NULL is allowed */
@@ -44,8 +45,9 @@ uint64_t wf_shards_n_tokens(const struct wf_shards *s);
 size_t wf_shards_n_files(const struct wf_shards *s);
 const char *wf_shards_path(const struct wf_shards *s, size_t i);
 
-/* Reads n tokens from position `at` of all shards joined.  Returns WEFT_DATA for positions outside of
- * the data and for tokens of `vocab` and above; `out` may then be partly written.  Local. */
+/* Reads n tokens from position `at` of all shards joined.  Returns WEFT_DATA for positions
+ * outside of the data and for tokens of `vocab` and above; `out` may then be partly written.
+ * Local. */
 enum weft_status wf_shards_read(const struct wf_shards *s, uint64_t at, size_t n,
                                 uint32_t vocab, int32_t *out, struct weft_error *err);
 
@@ -63,7 +65,8 @@ enum weft_status wf_shard_writer_new(const char *path, uint32_t vocab,
 enum weft_status wf_shard_writer_add(struct wf_shard_writer *w, const int32_t *tokens, size_t n,
                                      struct weft_error *err);
 
-/* Gives the file its final name.  After a failure there is no file.  Free the writer in either case. */
+/* Gives the file its final name.  After a failure there is no file.  Free the writer in either
+ * case. */
 enum weft_status wf_shard_writer_finish(struct wf_shard_writer *w, struct weft_error *err);
 void wf_shard_writer_free(struct wf_shard_writer *w); /* NULL is allowed */
 

@@ -26,8 +26,8 @@ struct wf_text_workers {
     void *ctx;
 };
 
-/* Runs the workers over all text.  Returns the first error in the order of the text; nothing after it
- * is consumed. */
+/* Runs the workers over all text.  Returns the first error in the order of the text; nothing
+ * after it is consumed. */
 enum weft_status wf_text_workers_run(const struct wf_text_workers *workers,
                                      struct wf_text_reader *reader, struct weft_error *err);
 

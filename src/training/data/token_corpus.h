@@ -7,9 +7,9 @@
  *
  * or one file, if OUT ends in .bin.  The same texts give the same bytes with any number of threads.
  *
- * The number of a document determines whether it is used for validation.  The first one never is; if
- * there are two or more, at least one is.  If a text file is the only document, it is cut at a line,
- * and its end is used for validation.
+ * The number of a document determines whether it is used for validation.  The first one never is;
+ * if there are two or more, at least one is.  If a text file is the only document, it is cut at a
+ * line, and its end is used for validation.
  */
 #ifndef TRAINING_DATA_TOKEN_CORPUS_H
 #define TRAINING_DATA_TOKEN_CORPUS_H
@@ -39,8 +39,8 @@ struct wf_corpus_result {
     struct wf_corpus_split train, val;
 };
 
-/* Writes the corpus.  Returns WEFT_USAGE if the folder already has shards.  After a failure none of the
- * files exists.  May cut the list's only file. */
+/* Writes the corpus.  Returns WEFT_USAGE if the folder already has shards.  After a failure none
+ * of the files exists.  May cut the list's only file. */
 enum weft_status wf_corpus_write(struct wf_text_list *list,
                                  const struct wf_corpus_options *options,
                                  struct wf_corpus_result *result, struct weft_error *err);

@@ -16,8 +16,8 @@ enum weft_status wf_tokens_reserve(struct weft_tokens *t, size_t n, struct weft_
 
 /* -- creation ------------------------------------------------------------------------------- */
 
-/* Parse the text of tokenizer.json, or of vocab.json and merges.txt.  `name` and `merges_name` are for
- * messages.  The caller owns *out. */
+/* Parse the text of tokenizer.json, or of vocab.json and merges.txt.  `name` and `merges_name`
+ * are for messages.  The caller owns *out. */
 enum weft_status wf_tokenizer_parse(const char *json, size_t len, const char *name,
                                     struct weft_tokenizer **out, struct weft_error *err);
 enum weft_status wf_tokenizer_parse_gpt2(const char *vocab, size_t vocab_len, const char *name,
@@ -31,8 +31,8 @@ enum weft_status wf_tokenizer_save_as(const struct weft_tokenizer *t, const char
 
 /* -- text to tokens ------------------------------------------------------------------------- */
 
-/* An encoder for much text: a cache of words for one thread, which makes it several times faster.  The
- * tokens are the same. */
+/* An encoder for much text: a cache of words for one thread, which makes it several times faster.
+ * The tokens are the same. */
 struct wf_encoder;
 enum weft_status wf_encoder_new(const struct weft_tokenizer *t, struct wf_encoder **out,
                                 struct weft_error *err); /* borrows t */

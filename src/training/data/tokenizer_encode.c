@@ -1,5 +1,5 @@
-/* Encodes text.  Most words of a text repeat, so their tokens are cached in a table of fixed size whose
- * slots are one cache line each. */
+/* Encodes text.  Most words of a text repeat, so their tokens are cached in a table of fixed size
+ * whose slots are one cache line each. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -458,8 +458,8 @@ enum weft_status wf_tokenizer_parse(const char *json, size_t len, const char *na
 
 /* -- vocab.json and merges.txt -------------------------------------------------------------- */
 
-/* Reads the lines of merges.txt.  Only the first line may be the version: merges may begin with '#',
- * too. */
+/* Reads the lines of merges.txt.  Only the first line may be the version: merges may begin with
+ * '#', too. */
 static enum weft_status read_merge_lines(struct loader *l, const char *text, size_t len)
 {
     size_t n_lines = 1, n = 0;

@@ -59,8 +59,8 @@ enum weft_status wf_tokenizer_new(uint32_t n_vocab, struct weft_tokenizer **out,
 enum weft_status wf_tokenizer_set(struct weft_tokenizer *t, int32_t id, const char *bytes,
                                   size_t len, struct weft_error *err);
 
-/* Builds the index of tokens by their bytes and finds the tokens of the 256 bytes.  Returns WEFT_DATA
- * if one is missing. */
+/* Builds the index of tokens by their bytes and finds the tokens of the 256 bytes.  Returns
+ * WEFT_DATA if one is missing. */
 enum weft_status wf_tokenizer_index(struct weft_tokenizer *t, const char *name,
                                     struct weft_error *err);
 

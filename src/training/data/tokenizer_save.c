@@ -81,8 +81,8 @@ static void put_name(struct wf_text *out, const char *name)
     }
 }
 
-/* Returns true if the vocabulary lists a token: all ordinary tokens, and special tokens whose name is
- * the same in byte characters. */
+/* Returns true if the vocabulary lists a token: all ordinary tokens, and special tokens whose
+ * name is the same in byte characters. */
 static bool is_in_vocab(const struct weft_tokenizer *t, int32_t id)
 {
     if (t->tokens[id].len == 0)

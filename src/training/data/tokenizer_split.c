@@ -1,5 +1,5 @@
-/* Implements the patterns as hand-written scanners.  They look ahead but never back, so the end of a
- * piece depends only on its start and the following text. */
+/* Implements the patterns as hand-written scanners.  They look ahead but never back, so the end
+ * of a piece depends only on its start and the following text. */
 #include "training/data/tokenizer_split.h"
 
 #include <stdint.h>
