@@ -26,7 +26,7 @@ struct wf_resume_setup {
 };
 
 struct wf_resume_result {
-    uint64_t step; /* of the loaded checkpoint; 0: none exists */
+    uint64_t step; /* of the loaded checkpoint; 0: also if none exists */
     /* On rank 0: which checkpoints were skipped, and which settings that decide the numbers have
      * changed. */
     char note[400];

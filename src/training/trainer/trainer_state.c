@@ -156,9 +156,9 @@ static enum weft_status load_checkpoint(struct wf_trainer *t, const struct wf_tr
     setup.ranges = ranges;
     enum weft_status st = wf_resume_load(&setup, &t->resumed, err);
     free(ranges);
-    if (st != WEFT_OK || t->resumed.step == 0)
+    if (st != WEFT_OK)
         return st;
-    wf_trainer_pack(t);
+    wf_trainer_pack(t); /* also for step 0: a converted model */
     t->done = t->resumed.step;
     return WEFT_OK;
 }
