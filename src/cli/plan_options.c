@@ -70,8 +70,8 @@ enum weft_status wf_option_number(const char *text, const char *what, double max
     size_t n = v.n;
     wf_values_release(&v);
     if (n != 1 || value < 0 || value > max)
-        return WEFT_FAIL(err, WEFT_USAGE, "%s: '%.20s' is no number from 0 to %g", what, text,
-                         max);
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: '%.20s' is not a number from 0 to %g", what,
+                         text, max);
     *out = value;
     return WEFT_OK;
 }

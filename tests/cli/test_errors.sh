@@ -156,6 +156,7 @@ table <<'END'
 2 | cost\.yaml:2:1: unknown key .*: Q | weft plan -s 1f1b -p 2 -m 2 --cost-file cost.yaml
 3 | none\.trace: No such file | weft plan -s 1f1b -p 2 -m 2 --cost-from none.trace
 3 | done has no traces; .*log\.trace_steps | weft plan -s 1f1b -p 2 -m 2 --cost-from done
+2 | one\.csv has 1 rank \(2 given\): leave | weft plan -s ./one.csv -p 2
 2 | over its memory limit of 1: use | weft plan -s 1f1b -p 2 -m 2 --mem-limit 1
 
 # check
@@ -175,6 +176,7 @@ table <<'END'
 5 | none\.csv: No such file | weft simulate -s none.csv
 2 | compare needs --ranks P and --micros M | weft compare
 2 | --output x\.gif: .* one of \.svg \.json \.txt | weft compare -p 2 -m 2 -o x.gif
+2 | --bytes: '-1' is not a number from 0 to 1e\+18 | weft compare -p 2 -m 2 --bytes -1
 2 | compare takes options only, not 'one\.csv' | weft compare one.csv
 2 | --output x\.gif: .* one of \.csv | weft tune -p 2 -m 2 -o x.gif
 2 | unknown option --memlimit: did you mean --mem-limit\? | weft tune --memlimit 3

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "config/values.h"
 #include "planning/planner/costs.h"
 
@@ -26,8 +27,8 @@ static enum weft_status check_size(const char *what, uint32_t given, uint32_t ac
                                    const char *file, struct weft_error *err)
 {
     if (given != 0 && given != actual)
-        return WEFT_FAIL(err, WEFT_USAGE, "%s has %u %s (%u given): leave the number out", file,
-                         actual, what, given);
+        return WEFT_FAIL(err, WEFT_USAGE, "%s has %u %s%s (%u given): leave the number out",
+                         file, actual, what, wf_plural(actual), given);
     return WEFT_OK;
 }
 
@@ -35,10 +36,10 @@ static enum weft_status check_sizes(const struct wf_plan_input *in,
                                     const struct weft_schedule *s, struct weft_error *err)
 {
     const struct weft_placement *place = weft_schedule_placement(s);
-    WEFT_TRY(check_size("ranks", in->params.ranks, place->n_ranks, in->schedule, err));
-    WEFT_TRY(check_size("micros", in->params.micros, place->n_micros, in->schedule, err));
+    WEFT_TRY(check_size("rank", in->params.ranks, place->n_ranks, in->schedule, err));
+    WEFT_TRY(check_size("micro", in->params.micros, place->n_micros, in->schedule, err));
     WEFT_TRY(
-        check_size("chunks", in->params.chunks, weft_schedule_n_chunks(s), in->schedule, err));
+        check_size("chunk", in->params.chunks, weft_schedule_n_chunks(s), in->schedule, err));
     if (in->params.group != 0 || in->params.pipes != 0)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "%s is a finished schedule: groups and pipes are for generators",
@@ -140,8 +141,8 @@ static enum weft_status make_model_items(struct build *b, struct weft_error *err
     struct weft_model model;
     WEFT_TRY(weft_model_find(in->model, &model, err));
     if (in->layers != 0 && in->layers != model.layers)
-        return WEFT_FAIL(err, WEFT_USAGE, "%s has %u layers (%u given): leave the number out",
-                         in->model, model.layers, in->layers);
+        return WEFT_FAIL(err, WEFT_USAGE, "%s has %u layer%s (%u given): leave the number out",
+                         in->model, model.layers, wf_plural(model.layers), in->layers);
     return weft_items_init_model(&b->plan->items, &model, in->rows ? in->rows : 1,
                                  in->seq ? in->seq : model.ctx, err);
 }
