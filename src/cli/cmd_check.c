@@ -119,8 +119,9 @@ static void print_text(FILE *out, const struct wf_check *c, const struct check_s
         print_enough(&text, c);
     } else {
         wf_text_addf(&text,
-                     "right: %zu actions, every stage and micro once each way, %zu messages "
-                     "over %zu channels agree, completes %s\npeak activations ",
+                     "correct: %zu actions; every stage runs every micro once forward and once "
+                     "backward; %zu messages over %zu channels match; completes with %s sends\n"
+                     "peak activations ",
                      r->n_compute, r->n_messages, r->n_channels, transport_name(s));
         for (uint32_t i = 0; i < r->n_ranks && i < 32; i++)
             wf_text_addf(&text, " %zu", r->peak_activations[i]);

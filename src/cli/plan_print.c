@@ -146,7 +146,7 @@ void wf_plan_print_text(struct wf_text *out, const struct wf_plan *p, const char
                  p->in_ticks ? " ticks" : "", 100 * m->bubble);
     wf_text_addf(out, "span              %.10g, bubble %.1f%%\n", m->span,
                  100 * m->bubble_span);
-    wf_text_addf(out, "bubble ratio      %.4g, the textbook's (P-1)/M\n", m->bubble_ratio);
+    wf_text_addf(out, "bubble ratio      %.4g, by the formula (P-1)/M\n", m->bubble_ratio);
     put_figures(out, p, "peak activations", ROW_ACTIVATIONS, style.width);
     put_figures(out, p, "peak memory", ROW_MEMORY, style.width);
     if (p->bytes.n_ranks > 0)
@@ -154,7 +154,9 @@ void wf_plan_print_text(struct wf_text *out, const struct wf_plan *p, const char
     put_figures(out, p, "layers", ROW_LAYERS, style.width);
     wf_text_addf(out, "actions           %zu, messages %zu over %zu channels\n", m->n_actions,
                  m->n_messages, p->proof.n_channels);
-    wf_text_adds(out, "proven            every stage and micro once each way, no deadlock\n");
+    wf_text_adds(
+        out,
+        "proven            every stage runs every micro once forward and once backward, no deadlock\n");
     if (has_unlikely_costs(p))
         wf_text_adds(out,
                      "note              all stages have the same cost; --layer-cost makes it "

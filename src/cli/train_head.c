@@ -59,7 +59,7 @@ static void print_layout(const struct wf_train_settings *s, const struct wf_trai
     const struct wf_topology *l = i->topology;
     if (i->n_ranks == 1 && l->n_stages == 1)
         return;
-    printf("ranks    %u by %s: pp %u x dp %u, schedule %s, %u stage%s, planned bubble %.1f%%\n",
+    printf("ranks    %u (%s): pp %u x dp %u, schedule %s, %u stage%s, planned bubble %.1f%%\n",
            i->n_ranks, transport, l->pp, l->dp, s->parallel.schedule, l->n_stages,
            l->n_stages == 1 ? "" : "s", 100 * i->bubble_plan);
     print_stages(l);

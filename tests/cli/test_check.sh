@@ -5,7 +5,7 @@
 printf '0F0,0B0\r\n1F0,1B0\r\n' >right.csv
 run 0 check right.csv
 out_has 'right.csv: 2 ranks, 2 stages (linear), 1 micro'
-out_has 'right: 4 actions, every stage and micro once each way, 2 messages over 2 channels agree'
+out_has 'correct: 4 actions; every stage runs every micro once forward and once backward; 2 messages over 2 channels match'
 out_has 'peak activations  1 1'
 run 0 check ./right.csv --transport rendezvous --channels pair
 run 0 check -- right.csv

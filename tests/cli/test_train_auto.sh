@@ -104,7 +104,7 @@ mpi=$(command -v mpirun.openmpi) && [ -e "$WEFT_BUILD_DIR/weft-openmpi.so" ] && 
     holds test "$code" -eq 0
     out_has 'auto     measured and compared in'
     holds test "$(grep -c 'measured and compared' out)" -eq 1
-    out_has 'ranks    2 by mpi'
+    out_has 'ranks    2 (mpi)'
     holds same plain ranks
     "$mpi" "${options[@]}" -n 2 "$WEFT" train "${settings[@]}" --parallel.auto=true --dry-run \
         >out 2>err </dev/null

@@ -142,7 +142,7 @@ begin=$(date +%s%N)
 kill -STOP "${ranks[2]}"
 finish
 is_code 6 || fail "a rank was stopped: exit code $code"
-[ "$(grep -c '^weft: .*rank 2 gives no heartbeat' "$folder/err")" -ge 3 ] ||
+[ "$(grep -c '^weft: .*rank 2 has sent no heartbeat' "$folder/err")" -ge 3 ] ||
     fail 'a rank was stopped: not all of the three others name it'
 [ $took -lt $((patience * 1000)) ] || fail "a rank was stopped: the others ended after $took ms"
 

@@ -157,7 +157,7 @@ static void test_sleeps(void **state)
                                  .timeout = 0.8,
                                  .copying = i == 3 ? COPYING_SOME_EAGER : COPYING_NONE};
         int64_t begin = wf_clock_ns();
-        snprintf(rank, sizeof rank, "rank %u gives no heartbeat", (unsigned)i);
+        snprintf(rank, sizeof rank, "rank %u has sent no heartbeat", (unsigned)i);
         enum weft_status st = tracer_run(&run, 1, &err);
         assert_true(wf_clock_ns() - begin < INT64_C(60000000000));
         const char *where[] = {" 0F2;", " 1B2;", " 2F2;", " 3B2;"};

@@ -219,15 +219,15 @@ is_code() { [ "$code" -eq "$1" ] || { [ "$MPI" = mpich ] && [ "$code" -eq 9 ]; }
 # blames FILE PATTERN: true if the file reports lost ranks, and all of them match the pattern.
 blames() {
     local all
-    all=$(grep -o 'rank [0-9]* gives no heartbeat' "$1") || return 1
-    ! grep -vqE "^rank ($2) gives" <<<"$all"
+    all=$(grep -o 'rank [0-9]* has sent no heartbeat' "$1") || return 1
+    ! grep -vqE "^rank ($2) has" <<<"$all"
 }
 
 # crosses FILE PATTERN: true if the file reports lost ranks, and in every report exactly one of the
 # reporting rank and the lost rank matches the pattern.
 crosses() {
     local by about pairs
-    pairs=$(sed -nE 's/.*rank ([0-9]+) \(.* rank ([0-9]+) gives no heartbeat.*/\1 \2/p' "$1")
+    pairs=$(sed -nE 's/.*rank ([0-9]+) \(.* rank ([0-9]+) has sent no heartbeat.*/\1 \2/p' "$1")
     [ -n "$pairs" ] || return 1
     while read -r by about; do
         if [[ $by =~ ^($2)$ ]]; then

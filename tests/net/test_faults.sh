@@ -34,7 +34,7 @@ check_STOP() {
     is_code 6 || fail "exit code $code"
     blames "$folder/err" "$2" || fail "the reports do not name rank $2 alone"
     [ "$(grep -v "^rank $2 of" "$folder/records" |
-        grep -c ": failed, .* rank $2 gives no heartbeat")" -eq $(($1 - 1)) ] ||
+        grep -c ": failed, .* rank $2 has sent no heartbeat")" -eq $(($1 - 1)) ] ||
         fail 'not all other ranks have recorded the lost rank'
 }
 

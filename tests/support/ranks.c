@@ -226,7 +226,7 @@ const struct ranks_fault ranks_faults[] = {
     {"too long", WEFT_PEER, "has number of bytes 16 (expected 8", 3},
     {"much too long", WEFT_PEER, "has number of bytes 5000000 (expected 8", 3},
     {"fails", WEFT_NUMERIC, "something is not finite", 3},
-    {"sleeps", WEFT_PEER, "rank 0 gives no heartbeat", 2},
+    {"sleeps", WEFT_PEER, "rank 0 has sent no heartbeat", 2},
     {"never sends", WEFT_PEER, "in a circle", 3},
     {"fails at the end", WEFT_NUMERIC, "something is not finite", 3},
 };

@@ -246,9 +246,9 @@ static void test_trouble(void **state)
     static const struct trouble_case cases[] = {
         {OTHER_SIZE, WEFT_USAGE, "step 2, parameter 9 has ", "4 "},
         {OTHER_OP, WEFT_USAGE, "the mean", "the sum"},
-        {NEVER_REGISTERS, WEFT_PEER, "rank 0 gives no heartbeat", ""},
-        {NEVER_PUSHES, WEFT_PEER, "rank 0 gives no heartbeat", "at step 2"},
-        {NO_SYNC, WEFT_PEER, "rank 0 gives no heartbeat", ""},
+        {NEVER_REGISTERS, WEFT_PEER, "rank 0 has sent no heartbeat", ""},
+        {NEVER_PUSHES, WEFT_PEER, "rank 0 has sent no heartbeat", "at step 2"},
+        {NO_SYNC, WEFT_PEER, "rank 0 has sent no heartbeat", ""},
         {TWO_SYNCS, WEFT_USAGE, "free the other weft_sync first", ""},
         {WAITS_OTHERWISE, WEFT_PEER, "in a circle", "rank 0"},
     };

@@ -290,7 +290,7 @@ static void check_silent_rank(void **state)
     run_settings(&r.settings, "gpt2-tiny");
     set_layout(&r, "3", "1", "1f1b");
     run_set(&r.settings, "train.timeout", "1");
-    run_ranks(&r, WEFT_PEER, "rank 1 gives no heartbeat");
+    run_ranks(&r, WEFT_PEER, "rank 1 has sent no heartbeat");
 }
 
 int main(void)

@@ -351,10 +351,11 @@ static enum weft_status report_lost(struct weft_comm *comm, const struct wait *w
     describe(comm, comm->rank, &comm->activity, own, sizeof own);
     describe(comm, who, activity, other, sizeof other);
     list_silent(comm, who, more, sizeof more);
-    return WEFT_FAIL(err, WEFT_PEER,
-                     "rank %u (%s) waits for rank %u: rank %u gives no heartbeat for %.1f s, "
-                     "the last one at %s%s; it died, was stopped or cannot be reached",
-                     comm->rank, own, w->peer, who, (double)age * 1e-9, other, more);
+    return WEFT_FAIL(
+        err, WEFT_PEER,
+        "rank %u (%s) waits for rank %u: rank %u has sent no heartbeat for %.1f s, "
+        "the last one at %s%s; it died, was stopped or cannot be reached",
+        comm->rank, own, w->peer, who, (double)age * 1e-9, other, more);
 }
 
 static enum weft_status report_deadlock(struct weft_comm *comm, const struct wait *w,
