@@ -56,8 +56,9 @@ static int run_fault(const char *name)
         if (strcmp(name, c->name) != 0)
             continue;
         enum weft_status st = weft_comm_run_mpi(ranks_faulty, (void *)c, &err);
-        bool right = st == c->status && strstr(err.msg, c->said) != NULL;
-        fprintf(stderr, "%s: status %d, %s\n", right ? "as expected" : "WRONG", st, err.msg);
+        bool as_expected = st == c->status && strstr(err.msg, c->message) != NULL;
+        fprintf(stderr, "%s: status %d, %s\n", as_expected ? "as expected" : "WRONG", st,
+                err.msg);
         return weft_status_exit_code(st);
     }
     return 99;

@@ -1,4 +1,4 @@
-/* Ranks as threads: messages arrive in order and by reference; every wait ends. */
+/* Checks ranks as threads: messages arrive in order and by reference, and every wait ends. */
 #include "weft/comm.h"
 
 #include <setjmp.h>
@@ -61,7 +61,7 @@ static void test_faults(void **state)
         struct weft_error err = {0};
         int64_t begin = wf_clock_ns();
         enum weft_status st = weft_comm_run_threads(3, ranks_faulty, (void *)c, &err);
-        if (st != c->status || strstr(err.msg, c->said) == NULL)
+        if (st != c->status || strstr(err.msg, c->message) == NULL)
             fail_msg("%s: status %d, %s", c->name, st, err.msg);
         if (strcmp(c->name, "sleeps") == 0 && strstr(err.msg, "step 5, at action 40") == NULL)
             fail_msg("the action of rank 0 is not named: %s", err.msg);

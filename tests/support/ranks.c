@@ -1,3 +1,4 @@
+/* Implements the programs that every transport runs, and the injected faults. */
 #include "ranks.h"
 
 #include <stdio.h>
@@ -12,11 +13,11 @@
 
 enum { ROUNDS = 200 };
 
-static enum weft_status pass_on(struct weft_comm *comm, uint64_t i, uint64_t *got,
-                                struct weft_error *err)
+static enum weft_status pass_number(struct weft_comm *comm, uint64_t i, uint64_t *got,
+                                    struct weft_error *err)
 {
     uint32_t rank = weft_comm_rank(comm), n = weft_comm_size(comm);
-    uint64_t value = i * n + rank, room = 0;
+    uint64_t value = i * n + rank, buffer = 0;
     struct weft_message out = {.head = {.kind = 7, .step = i},
                                .peer = (rank + 1) % n,
                                .channel = WEFT_USER_CHANNEL,
@@ -25,14 +26,14 @@ static enum weft_status pass_on(struct weft_comm *comm, uint64_t i, uint64_t *go
     struct weft_message in = {.head = {.kind = 7, .step = i},
                               .peer = (rank + n - 1) % n,
                               .channel = WEFT_USER_CHANNEL,
-                              .bytes = sizeof room,
-                              .data = &room};
+                              .bytes = sizeof buffer,
+                              .data = &buffer};
     WEFT_TRY(weft_comm_send(comm, &out, err));
     WEFT_TRY(weft_comm_post(comm, &in, err));
     WEFT_TRY(weft_comm_wait(comm, &in, err));
     memcpy(got, in.data, sizeof *got);
     /* Threads pass a reference; other transports copy. */
-    if ((in.data == &room) == weft_comm_by_reference(comm))
+    if ((in.data == &buffer) == weft_comm_by_reference(comm))
         return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: the data are in the wrong buffer", rank);
     weft_comm_release(comm, &in);
     return weft_comm_wait(comm, &out, err);
@@ -44,7 +45,7 @@ enum weft_status ranks_ring(struct weft_comm *comm, void *arg, struct weft_error
     (void)arg;
     for (uint64_t i = 0; i < ROUNDS; i++) {
         uint64_t got = 0;
-        WEFT_TRY(pass_on(comm, i, &got, err));
+        WEFT_TRY(pass_number(comm, i, &got, err));
         sum += got;
     }
     uint64_t expected = n * ROUNDS * (ROUNDS - 1) / 2 + ROUNDS * from;
@@ -110,7 +111,8 @@ static enum weft_status check_bytes(struct weft_comm *comm, const struct weft_me
 
 /* Sends all messages at once; they arrive in order. */
 static enum weft_status exchange(struct weft_comm *comm, unsigned char *own,
-                                 unsigned char *const *room, bool up_to, struct weft_error *err)
+                                 unsigned char *const *buffer, bool up_to,
+                                 struct weft_error *err)
 {
     enum { N = sizeof sizes / sizeof sizes[0] };
     uint32_t rank = weft_comm_rank(comm), n = weft_comm_size(comm);
@@ -121,7 +123,7 @@ static enum weft_status exchange(struct weft_comm *comm, unsigned char *own,
                                       .channel = WEFT_USER_CHANNEL + 1,
                                       .bytes = up_to ? sizes[i] + 5 : sizes[i],
                                       .up_to = up_to,
-                                      .data = room[i]};
+                                      .data = buffer[i]};
         out[i] = (struct weft_message){.head = in[i].head,
                                        .peer = (rank + 1) % n,
                                        .channel = in[i].channel,
@@ -143,25 +145,25 @@ static enum weft_status exchange(struct weft_comm *comm, unsigned char *own,
 
 enum weft_status ranks_sizes(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
-    unsigned char *own = malloc(MAX_BYTES), *room[WEFT_LEN(sizes)] = {0};
+    unsigned char *own = malloc(MAX_BYTES), *buffer[WEFT_LEN(sizes)] = {0};
     bool allocated = own != NULL;
     (void)arg;
     for (size_t i = 0; i < WEFT_LEN(sizes); i++) {
-        room[i] = malloc(sizes[i] + 5);
-        allocated = allocated && room[i] != NULL;
+        buffer[i] = malloc(sizes[i] + 5);
+        allocated = allocated && buffer[i] != NULL;
     }
     for (size_t i = 0; allocated && i < MAX_BYTES; i++)
         own[i] = byte_of(weft_comm_rank(comm), i);
     enum weft_status st =
         allocated ? WEFT_OK : WEFT_FAIL(err, WEFT_NOMEM, "no memory for the messages");
     if (st == WEFT_OK)
-        st = exchange(comm, own, room, false, err);
+        st = exchange(comm, own, buffer, false, err);
     if (st == WEFT_OK)
-        st = exchange(comm, own, room, true, err);
+        st = exchange(comm, own, buffer, true, err);
     if (st != WEFT_OK) /* before freeing memory that others may be sending to */
         weft_comm_abort(comm, err);
     for (size_t i = 0; i < WEFT_LEN(sizes); i++)
-        free(room[i]);
+        free(buffer[i]);
     free(own);
     return st;
 }
@@ -253,7 +255,7 @@ static enum weft_status inject_fault(struct weft_comm *comm, const struct ranks_
         return WEFT_FAIL(err, WEFT_NUMERIC, "something is not finite");
     if (is(c, "sleeps"))
         nanosleep(&(struct timespec){3, 0}, NULL);
-    if (is(c, "never sends")) { /* waits for a message that nobody sends */
+    if (is(c, "never sends")) { /* waits for a message that is never sent */
         WEFT_TRY(weft_comm_post(comm, &out, err));
         return weft_comm_wait(comm, &out, err);
     }
@@ -264,11 +266,11 @@ static enum weft_status inject_fault(struct weft_comm *comm, const struct ranks_
     return WEFT_OK;
 }
 
-static void describe_work(void *arg, uint32_t rank, uint64_t doing, char *out, size_t room)
+static void describe_work(void *arg, uint32_t rank, uint64_t doing, char *out, size_t size)
 {
     (void)arg;
     (void)rank;
-    snprintf(out, room, "at action %llu", (unsigned long long)doing);
+    snprintf(out, size, "at action %llu", (unsigned long long)doing);
 }
 
 /* Rank 0 injects the fault, rank 1 waits for rank 0, rank 2 waits for rank 1. */
@@ -276,7 +278,7 @@ enum weft_status ranks_faulty(struct weft_comm *comm, void *arg, struct weft_err
 {
     const struct ranks_fault *c = arg;
     uint32_t rank = weft_comm_rank(comm);
-    uint64_t room;
+    uint64_t buffer;
     weft_comm_set_timeout(comm,
                           1.0); /* healthy ranks may lose the processor for half a second */
     weft_comm_describe(comm, describe_work, NULL);
@@ -288,8 +290,8 @@ enum weft_status ranks_faulty(struct weft_comm *comm, void *arg, struct weft_err
     struct weft_message in = {.head = {.kind = 1, .step = 5},
                               .peer = rank - 1,
                               .channel = WEFT_USER_CHANNEL,
-                              .bytes = sizeof room,
-                              .data = &room};
+                              .bytes = sizeof buffer,
+                              .data = &buffer};
     WEFT_TRY(weft_comm_post(comm, &in, err));
     WEFT_TRY(weft_comm_wait(comm, &in, err));
     weft_comm_release(comm, &in);

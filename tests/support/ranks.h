@@ -29,7 +29,7 @@ weft_rank_fn ranks_faulty;
 struct ranks_fault {
     const char *name;
     enum weft_status status;
-    const char *said;     /* part of the error message */
+    const char *message;  /* part of the error message */
     uint32_t n_reporting; /* how many of the three ranks report it */
 };
 

@@ -1,3 +1,4 @@
+/* Compares schedules element by element. */
 #include "same.h"
 
 #include <stdlib.h>
